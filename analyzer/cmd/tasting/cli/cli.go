@@ -1,0 +1,81 @@
+// Package cli is the thin command line of tasting: each file holds one
+// command, parses its flags, calls one package of the analyzer and maps
+// errors to exit codes.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, stable: others script against them.
+const (
+	exitOK         = 0 // fine
+	exitDifference = 1 // a test failed or a difference was found
+	exitUsage      = 2 // bad usage or bad input
+	exitInternal   = 3 // internal error
+)
+
+// exitError carries the exit code of a command.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// exit wraps err, which may be nil, so that Main returns code.
+func exit(code int, err error) error { return &exitError{code, err} }
+
+// commands holds the constructors of all commands; each file adds its own.
+var commands []func() *cobra.Command
+
+func register(f func() *cobra.Command) { commands = append(commands, f) }
+
+// Root returns the whole command tree.
+func Root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "tasting",
+		Short:         "Never run a C or C++ test whose outcome is already known",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	for _, c := range commands {
+		root.AddCommand(c())
+	}
+	return root
+}
+
+// Main runs the command line args (args[0] is the program) and returns the
+// exit code. Errors that carry no code of their own are bad usage or input.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := Root()
+	root.SetArgs(args[1:])
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	if err == nil {
+		return exitOK
+	}
+	code := exitUsage
+	var e *exitError
+	if errors.As(err, &e) {
+		code = e.code
+	}
+	if msg := err.Error(); msg != "" {
+		fmt.Fprintf(stderr, "tasting: %s\n", msg)
+	}
+	return code
+}

@@ -1,0 +1,213 @@
+// Package manifest is the contract between analysis and composition: what one
+// translation unit, object file, archive or shared library contributes to the
+// fingerprints of the tests that link it.
+//
+// A manifest lists components (functions, variables, asm blocks, sections,
+// whole files). Each has a local hash, which covers everything in its own
+// definition that can influence the code or data emitted for it, and links,
+// which name every component that it references (TASTING, section 2.2). The
+// composition side resolves the links across all manifests of a test and
+// needs nothing else: no source, no compiler, no path.
+//
+// The format is a versioned protocol buffer (manifest.proto). A manifest is
+// deterministic: same inputs give the same bytes, whatever the checkout's
+// path, the machine or the number of CPUs.
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// Format is the version of the manifest format and of every rule that decides
+// what enters a hash. It is raised whenever a hash could change meaning.
+//
+//	1: first version.
+const Format = 1
+
+// Magic starts every manifest file, so that a foreign or truncated file is
+// recognised before it is parsed.
+const Magic = "tasting-manifest\n"
+
+var (
+	// ErrFormat says that a manifest was written by a newer analyzer.
+	ErrFormat = errors.New("manifest format is newer than this tasting; use the version of tasting that wrote it, or rebuild the manifest")
+	// ErrCorrupt says that a file is not a complete manifest.
+	ErrCorrupt = errors.New("not a complete tasting manifest; delete it and rebuild")
+)
+
+// Marshal validates m, puts it into canonical form (components sorted by
+// name, links renumbered) and returns its deterministic encoding.
+func Marshal(m *Manifest) ([]byte, error) {
+	m.Format = Format
+	canonicalize(m)
+	if err := Validate(m); err != nil {
+		return nil, err
+	}
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	out := append([]byte(Magic), protowire.AppendVarint(nil, uint64(len(body)))...)
+	return append(out, body...), nil
+}
+
+// Unmarshal reads what Marshal wrote. It returns ErrCorrupt or ErrFormat
+// (wrapped) for anything else.
+func Unmarshal(b []byte) (*Manifest, error) {
+	if len(b) < len(Magic) || string(b[:len(Magic)]) != Magic {
+		return nil, ErrCorrupt
+	}
+	b = b[len(Magic):]
+	n, k := protowire.ConsumeVarint(b)
+	if k < 0 || n != uint64(len(b)-k) {
+		return nil, ErrCorrupt
+	}
+	m := &Manifest{}
+	if err := (proto.UnmarshalOptions{DiscardUnknown: false}).Unmarshal(b[k:], m); err != nil {
+		return nil, fmt.Errorf("%w (%v)", ErrCorrupt, err)
+	}
+	if m.Format > Format {
+		return nil, fmt.Errorf("format %d: %w", m.Format, ErrFormat)
+	}
+	if err := Validate(m); err != nil {
+		return nil, fmt.Errorf("%w (%v)", ErrCorrupt, err)
+	}
+	return m, nil
+}
+
+// Validate checks the invariants that readers rely on.
+func Validate(m *Manifest) error {
+	if m.Format == 0 {
+		return errors.New("no format version")
+	}
+	if m.Rung == Rung_RUNG_UNSPECIFIED {
+		return errors.New("no rung")
+	}
+	for i, c := range m.Components {
+		if i > 0 && m.Components[i-1].Name >= c.Name {
+			return fmt.Errorf("components are not sorted or %q is repeated", c.Name)
+		}
+		if c.Name == "" || len(c.LocalHash) != 16 || c.Kind == Kind_KIND_UNSPECIFIED || c.Linkage == Linkage_LINKAGE_UNSPECIFIED {
+			return fmt.Errorf("component %q is incomplete", c.Name)
+		}
+		for _, l := range c.Links {
+			if l%2 == 0 && int(l/2) >= len(m.Components) || l%2 == 1 && int(l/2) >= len(m.Symbols) {
+				return fmt.Errorf("component %q has a link out of range", c.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// canonicalize sorts the components, drops symbols that nothing refers to,
+// sorts the rest and renumbers the links.
+func canonicalize(m *Manifest) {
+	old := append([]*Component(nil), m.Components...)
+	pos := make(map[*Component]uint32, len(old))
+	sort.SliceStable(m.Components, func(i, j int) bool { return m.Components[i].Name < m.Components[j].Name })
+	for i, c := range m.Components {
+		pos[c] = uint32(i)
+	}
+	used := map[string]bool{}
+	for _, c := range old {
+		for _, l := range c.Links {
+			if l%2 == 1 && int(l/2) < len(m.Symbols) {
+				used[m.Symbols[l/2]] = true
+			}
+		}
+	}
+	syms := make([]string, 0, len(used))
+	for s := range used {
+		syms = append(syms, s)
+	}
+	sort.Strings(syms)
+	symPos := make(map[string]uint32, len(syms))
+	for i, s := range syms {
+		symPos[s] = uint32(i)
+	}
+	for _, c := range old {
+		seen := make(map[uint32]bool, len(c.Links))
+		links := c.Links[:0]
+		for _, l := range c.Links {
+			switch {
+			case l%2 == 0 && int(l/2) < len(old):
+				l = 2 * pos[old[l/2]]
+			case l%2 == 1 && int(l/2) < len(m.Symbols):
+				l = 2*symPos[m.Symbols[l/2]] + 1
+			}
+			if !seen[l] {
+				seen[l] = true
+				links = append(links, l)
+			}
+		}
+		c.Links = links
+		sort.Strings(c.Aliases)
+	}
+	m.Symbols = syms
+	if len(syms) == 0 {
+		m.Symbols = nil
+	}
+	sort.SliceStable(m.Fallbacks, func(i, j int) bool {
+		a, b := m.Fallbacks[i], m.Fallbacks[j]
+		if a.Component != b.Component {
+			return a.Component < b.Component
+		}
+		return a.Reason < b.Reason
+	})
+}
+
+// LinkNames returns the names that c links to, in order, and for each whether
+// it is a component of m itself.
+func (m *Manifest) LinkNames(c *Component) (names []string, own []bool) {
+	for _, l := range c.Links {
+		if l%2 == 0 {
+			names, own = append(names, m.Components[l/2].Name), append(own, true)
+		} else {
+			names, own = append(names, m.Symbols[l/2]), append(own, false)
+		}
+	}
+	return names, own
+}
+
+// Read reads the manifest in the file path. Errors name the file.
+func Read(path string) (*Manifest, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := Unmarshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+// Write writes m to the file path: whole, or not at all.
+func Write(path string, m *Manifest) error {
+	b, err := Marshal(m)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".manifest-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if _, err = f.Write(b); err == nil {
+		err = f.Chmod(0o644)
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
+}

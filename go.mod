@@ -1,0 +1,13 @@
+module github.com/rules-tasting/rules_tasting
+
+go 1.26
+
+require (
+	github.com/spf13/cobra v1.10.2
+	google.golang.org/protobuf v1.36.11
+)
+
+require (
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
+)
