@@ -351,9 +351,15 @@ type Component struct {
 	// it does not.
 	Root string `protobuf:"bytes,7,opt,name=root,proto3" json:"root,omitempty"`
 	// File of the definition, relative. Explanation only.
-	File          string `protobuf:"bytes,8,opt,name=file,proto3" json:"file,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	File string `protobuf:"bytes,8,opt,name=file,proto3" json:"file,omitempty"`
+	// For LINKAGE_LOCAL: nothing can observe which of several equal copies is
+	// used, so that copies in several translation units (static functions of a
+	// header) count as one. True for a function that is only ever called, never
+	// for one whose address is taken, nor for a variable that can be written or
+	// whose address can be compared. False is always sound.
+	Interchangeable bool `protobuf:"varint,9,opt,name=interchangeable,proto3" json:"interchangeable,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Component) Reset() {
@@ -442,6 +448,13 @@ func (x *Component) GetFile() string {
 	return ""
 }
 
+func (x *Component) GetInterchangeable() bool {
+	if x != nil {
+		return x.Interchangeable
+	}
+	return false
+}
+
 type Fallback struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty for the whole file.
@@ -519,7 +532,7 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"\asymbols\x18\b \x03(\tR\asymbols\x12A\n" +
 	"\n" +
 	"components\x18\t \x03(\v2!.rules_tasting.manifest.ComponentR\n" +
-	"components\"\x83\x02\n" +
+	"components\"\xad\x02\n" +
 	"\tComponent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1c.rules_tasting.manifest.KindR\x04kind\x129\n" +
@@ -529,7 +542,8 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"\x05links\x18\x05 \x03(\rR\x05links\x12\x18\n" +
 	"\aaliases\x18\x06 \x03(\tR\aaliases\x12\x12\n" +
 	"\x04root\x18\a \x01(\tR\x04root\x12\x12\n" +
-	"\x04file\x18\b \x01(\tR\x04file\"r\n" +
+	"\x04file\x18\b \x01(\tR\x04file\x12(\n" +
+	"\x0finterchangeable\x18\t \x01(\bR\x0finterchangeable\"r\n" +
 	"\bFallback\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x120\n" +

@@ -1,0 +1,58 @@
+// Package frame writes down values so that two different sequences of values
+// never give the same bytes. Everything that is hashed for a fingerprint goes
+// through it.
+//
+//	number  unsigned LEB128 (encoding/binary's Uvarint)
+//	string  its length as a number, then its bytes
+//	list    its length as a number, then its elements
+//	struct  its fields in order, without a length: their number is fixed
+//
+// Every hashed message starts with a string that names what it describes and
+// the version of that description, so that messages of two kinds can't be
+// equal either. A reader who knows the name can take a message apart again
+// without ambiguity: that is all that framing has to achieve.
+package frame
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+)
+
+// Buffer holds a message. The zero value is an empty one.
+type Buffer []byte
+
+// New starts a message with its name.
+func New(name string) Buffer {
+	var b Buffer
+	b.String(name)
+	return b
+}
+
+// Uint appends a number.
+func (b *Buffer) Uint(n uint64) { *b = binary.AppendUvarint(*b, n) }
+
+// Int appends the length of a list, or a number that can't be negative.
+func (b *Buffer) Int(n int) { b.Uint(uint64(n)) }
+
+// String appends a string.
+func (b *Buffer) String(s string) {
+	b.Int(len(s))
+	*b = append(*b, s...)
+}
+
+// Bytes appends a string given as bytes.
+func (b *Buffer) Bytes(s []byte) {
+	b.Int(len(s))
+	*b = append(*b, s...)
+}
+
+// Strings appends a list of strings.
+func (b *Buffer) Strings(l []string) {
+	b.Int(len(l))
+	for _, s := range l {
+		b.String(s)
+	}
+}
+
+// Sum returns the SHA-256 of the message.
+func (b Buffer) Sum() [32]byte { return sha256.Sum256(b) }
