@@ -1,0 +1,370 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
+)
+
+// DefaultGrace is how long GC leaves a blob alone that no entry names: a writer
+// may be about to write that entry.
+const DefaultGrace = time.Hour
+
+// Stat describes the contents of a store.
+type Stat struct {
+	Entries   int   // recorded results
+	Blobs     int   // their contents
+	Temporary int   // unfinished files
+	Bytes     int64 // size of all of these files
+	// Oldest and Newest are when the least and the most recently used entries
+	// were recorded or replayed; zero without entries.
+	Oldest, Newest time.Time
+}
+
+// file is a file of the store.
+type file struct {
+	path string
+	info fs.FileInfo
+}
+
+// list returns the files below sub, which may not exist.
+func (d *Disk) list(sub string) ([]file, error) {
+	var files []file
+	err := filepath.WalkDir(filepath.Join(d.dir, sub), func(p string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile
+		}
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		files = append(files, file{p, info})
+		return nil
+	})
+	return files, err
+}
+
+// Stat counts what is in the store; contents aren't read.
+func (d *Disk) Stat(ctx context.Context) (*Stat, error) {
+	s := new(Stat)
+	for sub, n := range map[string]*int{"ac": &s.Entries, "cas": &s.Blobs, "tmp": &s.Temporary} {
+		files, err := d.list(sub)
+		if err != nil {
+			return nil, err
+		}
+		*n = len(files)
+		for _, f := range files {
+			s.Bytes += f.info.Size()
+			if sub != "ac" {
+				continue
+			}
+			t := f.info.ModTime()
+			if s.Oldest.IsZero() || t.Before(s.Oldest) {
+				s.Oldest = t
+			}
+			if t.After(s.Newest) {
+				s.Newest = t
+			}
+		}
+	}
+	return s, ctx.Err()
+}
+
+// GCOptions says what to keep. A zero limit is no limit.
+type GCOptions struct {
+	MaxBytes int64         // size of all entries and blobs
+	MaxAge   time.Duration // since an entry was last used
+	Grace    time.Duration // see DefaultGrace
+}
+
+// GCReport says what GC removed and what is left.
+type GCReport struct {
+	RemovedEntries, RemovedBlobs int
+	RemovedBytes                 int64
+	KeptEntries, KeptBlobs       int
+	KeptBytes                    int64
+}
+
+// GC removes the least recently used entries beyond the limits, damaged
+// entries, and blobs and temporary files that are older than the grace period
+// and belong to no entry. Readers and writers may be at work; a blob of an
+// entry that is kept is never removed.
+func (d *Disk) GC(ctx context.Context, o GCOptions) (*GCReport, error) {
+	if err := d.mayRemove(); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	// Entries are listed before blobs: a blob that an entry names after this
+	// moment was written after it too, hence is young.
+	acs, err := d.list("ac")
+	if err != nil {
+		return nil, err
+	}
+	cas, err := d.list("cas")
+	if err != nil {
+		return nil, err
+	}
+	tmp, err := d.list("tmp")
+	if err != nil {
+		return nil, err
+	}
+	r := new(GCReport)
+	blobs := map[string]file{}
+	for _, f := range cas {
+		blobs[filepath.Base(f.path)] = f
+	}
+
+	type entry struct {
+		file
+		digests []string
+	}
+	var entries []entry
+	var drop []file
+	refs := map[string]int{}
+	var total int64
+	for _, f := range acs {
+		digests, err := d.digests(f.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil && !IsMiss(err) {
+			return nil, err
+		}
+		if err != nil || o.MaxAge > 0 && now.Sub(f.info.ModTime()) > o.MaxAge {
+			drop = append(drop, f)
+			continue
+		}
+		entries = append(entries, entry{f, digests})
+		total += f.info.Size()
+		for _, h := range digests {
+			if refs[h]++; refs[h] == 1 {
+				if b, ok := blobs[h]; ok {
+					total += b.info.Size()
+				}
+			}
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return a.info.ModTime().Compare(b.info.ModTime()) })
+	for o.MaxBytes > 0 && total > o.MaxBytes && len(entries) > 0 {
+		e := entries[0]
+		entries = entries[1:]
+		drop = append(drop, e.file)
+		total -= e.info.Size()
+		for _, h := range e.digests {
+			if refs[h]--; refs[h] == 0 {
+				if b, ok := blobs[h]; ok {
+					total -= b.info.Size()
+				}
+			}
+		}
+	}
+
+	remove := func(f file, n *int) error {
+		ok, err := d.remove(f)
+		if ok {
+			*n++
+			r.RemovedBytes += f.info.Size()
+		}
+		return errors.Join(err, ctx.Err())
+	}
+	for _, f := range drop {
+		if err := remove(f, &r.RemovedEntries); err != nil {
+			return r, err
+		}
+	}
+	for _, f := range slices.Concat(cas, tmp) {
+		if refs[filepath.Base(f.path)] > 0 || now.Sub(f.info.ModTime()) < o.Grace {
+			continue
+		}
+		if err := remove(f, &r.RemovedBlobs); err != nil {
+			return r, err
+		}
+	}
+	s, err := d.Stat(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.KeptEntries, r.KeptBlobs, r.KeptBytes = s.Entries, s.Blobs, s.Bytes
+	return r, nil
+}
+
+// mayRemove tells whether everything in the directory is tasting's.
+func (d *Disk) mayRemove() error {
+	if _, err := os.Stat(filepath.Join(d.dir, marker)); err == nil {
+		return os.MkdirAll(filepath.Join(d.dir, "tmp"), 0o777) // for remove
+	}
+	if names, err := os.ReadDir(d.dir); errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: not removing anything: the directory was not created by tasting and may hold other things, like Bazel's --disk_cache. If all of it is tasting's, create the file %s in it", d.dir, marker)
+}
+
+// remove removes f unless it was replaced or used since it was listed. The
+// check comes after a rename, so that no replacement can slip in between.
+func (d *Disk) remove(f file) (bool, error) {
+	tmp := d.tmpName()
+	err := os.Rename(f.path, tmp)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer os.Remove(tmp)
+	info, err := os.Lstat(tmp)
+	if err != nil {
+		return false, err
+	}
+	if os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) {
+		return true, nil
+	}
+	// If there is a file again, it is a newer one.
+	if err := os.Link(tmp, f.path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return false, os.Rename(tmp, f.path)
+	}
+	return false, nil
+}
+
+// readKey reads the entry in a file below ac.
+func (d *Disk) readKey(path string) (Key, *repb.ActionResult, error) {
+	key, err := ParseKey(filepath.Base(path))
+	if err != nil || d.acPath(key) != path {
+		return key, nil, fmt.Errorf("%w: %s is not the name of an entry", ErrCorrupt, path)
+	}
+	data, err := readLimited(path, maxEntry)
+	if err != nil {
+		return key, nil, err
+	}
+	e, err := readEntry(key, data)
+	return key, e, err
+}
+
+// digests returns the hashes of the blobs of an entry, without duplicates.
+func (d *Disk) digests(path string) ([]string, error) {
+	_, e, err := d.readKey(path)
+	if err != nil {
+		return nil, err
+	}
+	l := []string{e.StdoutDigest.Hash}
+	for _, f := range e.OutputFiles {
+		l = append(l, f.Digest.Hash)
+	}
+	slices.Sort(l)
+	return slices.Compact(l), nil
+}
+
+// Problem is something that Verify found.
+type Problem struct {
+	Path    string // of the entry or blob
+	Err     error  // ErrCorrupt or ErrIncomplete, with the details
+	Removed bool
+}
+
+// Verify reads and hashes everything in the store and returns what is wrong,
+// sorted by path. With remove, damaged blobs and entries that are damaged or
+// incomplete are removed.
+func (d *Disk) Verify(ctx context.Context, remove bool) ([]Problem, error) {
+	if remove {
+		if err := d.mayRemove(); err != nil {
+			return nil, err
+		}
+	}
+	var problems []Problem
+	found := func(f file, err error) error {
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil // fine, or gone meanwhile
+		}
+		if !IsMiss(err) {
+			return err
+		}
+		p := Problem{Path: f.path, Err: err}
+		if remove {
+			if p.Removed, err = d.remove(f); err != nil {
+				return err
+			}
+		}
+		problems = append(problems, p)
+		return nil
+	}
+	// Blobs first: an entry whose blob has just been removed is incomplete.
+	cas, err := d.list("cas")
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range cas {
+		if err := ctx.Err(); err != nil {
+			return problems, err
+		}
+		if err := found(f, d.verifyBlob(f.path)); err != nil {
+			return problems, err
+		}
+	}
+	acs, err := d.list("ac")
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range acs {
+		if err := found(f, d.verifyEntry(f.path)); err != nil {
+			return problems, err
+		}
+	}
+	slices.SortFunc(problems, func(a, b Problem) int {
+		if a.Path < b.Path {
+			return -1
+		}
+		return 1
+	})
+	return problems, nil
+}
+
+func (d *Disk) verifyBlob(path string) error {
+	hash := filepath.Base(path)
+	if len(hash) < 2 || d.casPath(hash) != path {
+		return fmt.Errorf("%w: %s is not the name of a blob", ErrCorrupt, path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return checkBlob(f, hash, -1)
+}
+
+// verifyEntry checks an entry and that its blobs are there with the right size;
+// their contents have been checked one by one.
+func (d *Disk) verifyEntry(path string) error {
+	key, e, err := d.readKey(path)
+	if err != nil {
+		return err
+	}
+	digests := []*repb.Digest{e.StdoutDigest}
+	for _, f := range e.OutputFiles {
+		digests = append(digests, f.Digest)
+	}
+	for _, dg := range digests {
+		info, err := os.Stat(d.casPath(dg.Hash))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: entry %s: blob %s is missing", ErrIncomplete, key, dg.Hash)
+		}
+		if err != nil {
+			return err
+		}
+		if info.Size() != dg.SizeBytes {
+			return fmt.Errorf("%w: entry %s: blob %s has %d bytes, want %d", ErrCorrupt, key, dg.Hash, info.Size(), dg.SizeBytes)
+		}
+	}
+	return nil
+}
