@@ -1,0 +1,263 @@
+package refgraph
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+)
+
+// Roots says where the execution of a test starts, beside the components that
+// their manifests call roots.
+type Roots struct {
+	// Symbols are roots if anything defines them.
+	Symbols []string
+	// Exported makes every definition with external or weak linkage a root: a
+	// program that looks up symbols at run time can reach all of them.
+	Exported bool
+}
+
+// Closure is what a set of roots reaches.
+type Closure struct {
+	g        *Graph
+	named    []named
+	roots    []int32 // components that are roots by themselves, in order of the link
+	exported []int32 // sorted by global hash
+}
+
+type named struct {
+	symbol string
+	defs   []int32
+}
+
+// Closure returns what roots and the components that are roots by themselves
+// reach.
+func (g *Graph) Closure(roots Roots) *Closure {
+	c := &Closure{g: g, roots: g.roots}
+	syms := slices.Clone(roots.Symbols)
+	slices.Sort(syms)
+	for _, s := range slices.Compact(syms) {
+		if defs := g.defs[s]; len(defs) > 0 {
+			c.named = append(c.named, named{s, defs})
+		}
+	}
+	if roots.Exported {
+		for i, comp := range g.comps {
+			if comp.Linkage != manifest.Linkage_LINKAGE_LOCAL && g.canon[i] == int32(i) {
+				c.exported = append(c.exported, int32(i))
+			}
+		}
+	}
+	g.sortByHash(c.exported)
+	return c
+}
+
+// collectRoots lists the components that are roots by themselves. Constructors
+// run in the order of the link, so that the order of manifests counts. Within a
+// manifest, what depends on order is one component.
+func (g *Graph) collectRoots() {
+	last := 0
+	for i, comp := range g.comps {
+		if comp.Root == "" {
+			continue
+		}
+		if len(g.roots) > last && g.source[g.roots[last]] != g.source[i] {
+			g.sortByHash(g.roots[last:])
+			last = len(g.roots)
+		}
+		g.roots = append(g.roots, int32(i))
+	}
+	g.sortByHash(g.roots[last:])
+}
+
+// sortByHash sorts by global identity; names break ties.
+func (g *Graph) sortByHash(ids []int32) {
+	slices.SortFunc(ids, func(x, y int32) int {
+		hx, hy := g.groupHash[g.group[x]], g.groupHash[g.group[y]]
+		return cmp.Or(
+			bytes.Compare(hx[:], hy[:]),
+			cmp.Compare(g.member[x], g.member[y]),
+			strings.Compare(g.comps[x].Name, g.comps[y].Name),
+			cmp.Compare(x, y))
+	})
+}
+
+// Defines says whether symbol is among the roots, that is: defined.
+func (c *Closure) Defines(symbol string) bool {
+	return slices.ContainsFunc(c.named, func(n named) bool { return n.symbol == symbol })
+}
+
+// starts appends all roots in their order.
+func (c *Closure) starts() []int32 {
+	var ids []int32
+	for _, n := range c.named {
+		ids = append(ids, n.defs...)
+	}
+	ids = append(ids, c.roots...)
+	return append(ids, c.exported...)
+}
+
+// Hash identifies the code of a test: the global hashes of its roots, and what
+// they can't tell where that matters. Equal hashes mean equal closures, up to
+// the names of local components and to the files that definitions are in.
+//
+//	"tasting code 1"
+//	list of named roots: symbol, list of its definitions' global hashes
+//	list of the global hashes of components that are roots by themselves
+//	list of the global hashes of exported definitions, sorted
+//	list of additions, each with its name:
+//	    "placement": if a link in the closure has several definitions
+//	    "sharing": if twins are in the closure
+//
+// It needs no walk over the closure unless there are twins in the graph and
+// the roots reach one of them.
+func (c *Closure) Hash() Hash {
+	g := c.g
+	b := frame.New("tasting code 1")
+	refs := func(ids []int32) {
+		b.Int(len(ids))
+		for _, id := range ids {
+			g.writeRef(&b, id)
+		}
+	}
+	ambiguous, twins := false, false
+	b.Int(len(c.named))
+	for _, n := range c.named {
+		b.String(n.symbol)
+		refs(n.defs)
+		ambiguous = ambiguous || len(n.defs) > 1
+	}
+	refs(c.roots)
+	refs(c.exported)
+	for _, id := range c.starts() {
+		ambiguous = ambiguous || g.groupAmbiguous[g.group[id]]
+		twins = twins || g.groupTwins[g.group[id]]
+	}
+	var additions []string
+	var hashes []Hash
+	if ambiguous {
+		additions, hashes = append(additions, "placement"), append(hashes, g.placement)
+	}
+	if twins {
+		if h, ok := c.sharing(); ok {
+			additions, hashes = append(additions, "sharing"), append(hashes, h)
+		}
+	}
+	b.Int(len(additions))
+	for i, name := range additions {
+		b.String(name)
+		b.Bytes(hashes[i][:])
+	}
+	return b.Sum()
+}
+
+// Ambiguous says whether a link in the closure has several different
+// definitions.
+func (c *Closure) Ambiguous() bool {
+	for _, n := range c.named {
+		if len(n.defs) > 1 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.starts(), func(id int32) bool { return c.g.groupAmbiguous[c.g.group[id]] })
+}
+
+// walk visits the closure breadth-first in the order of roots and links, and
+// returns the components in that order and each one's place in it plus one.
+func (c *Closure) walk() (order, place []int32) {
+	g := c.g
+	place = make([]int32, len(g.comps))
+	visit := func(ids []int32) {
+		for _, id := range ids {
+			if id >= 0 && place[id] == 0 {
+				order = append(order, id)
+				place[id] = int32(len(order))
+			}
+		}
+	}
+	visit(c.starts())
+	for i := 0; i < len(order); i++ {
+		visit(g.links(order[i]))
+	}
+	return order, place
+}
+
+// sharing returns the exact description of the closure if it contains twins:
+// all components in the order of a walk, links being their numbers.
+func (c *Closure) sharing() (Hash, bool) {
+	g := c.g
+	order, place := c.walk()
+	groupOf := make(map[Hash]int32, len(order))
+	twins := false
+	for _, id := range order {
+		grp := g.group[id]
+		if other, ok := groupOf[g.groupHash[grp]]; ok && other != grp {
+			twins = true
+			break
+		}
+		groupOf[g.groupHash[grp]] = grp
+	}
+	if !twins {
+		return Hash{}, false
+	}
+	b := frame.New("tasting sharing 1")
+	starts := c.starts()
+	b.Int(len(starts))
+	for _, id := range starts {
+		b.Int(int(place[id]))
+	}
+	b.Int(len(order))
+	for _, id := range order {
+		g.describe(&b, id)
+		g.describeLinks(&b, id, func(b *frame.Buffer, to int32) { b.Int(int(place[to])) })
+	}
+	return b.Sum(), true
+}
+
+// Member is a component in a closure.
+type Member struct {
+	Component *manifest.Component
+	Source    string   // name of its manifest
+	Symbols   []string // what it defines for other manifests
+	Global    Hash
+	Links     []int    // indices of members, without repetition
+	Roots     []string // why it is a root; empty if it isn't one
+}
+
+// Members lists the components of the closure, roots first and each component
+// before what only it refers to.
+func (c *Closure) Members() []Member {
+	g := c.g
+	order, place := c.walk()
+	members := make([]Member, len(order))
+	for i, id := range order {
+		m := Member{Component: g.comps[id], Source: g.sources[g.source[id]].Name, Symbols: g.symbols[id], Global: g.groupHash[g.group[id]]}
+		seen := map[int32]bool{}
+		for _, to := range g.links(id) {
+			if to >= 0 && !seen[to] {
+				seen[to] = true
+				m.Links = append(m.Links, int(place[to]-1))
+			}
+		}
+		members[i] = m
+	}
+	why := func(id int32, reason string) {
+		m := &members[place[id]-1]
+		m.Roots = append(m.Roots, reason)
+	}
+	for _, n := range c.named {
+		for _, id := range n.defs {
+			why(id, n.symbol)
+		}
+	}
+	for _, id := range c.roots {
+		why(id, g.comps[id].Root)
+	}
+	for _, id := range c.exported {
+		why(id, "exported")
+	}
+	return members
+}
