@@ -1,0 +1,144 @@
+"""tasting_cc_test: a cc_test whose outcome is replayed while nothing that it reaches changes.
+
+NAME is a test rule whose executable is the runner. Beside it, in its outputs and
+runfiles, lie NAME.tasting (what the fingerprint is made of as far as a build
+knows it) and the real test, NAME.real, an ordinary cc_test.
+"""
+
+load("@rules_cc//cc:cc_test.bzl", "cc_test")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("@rules_cc//cc/common:debug_package_info.bzl", "DebugPackageInfo")
+load(":aspect.bzl", "tasting_aspect")
+load(":providers.bzl", "TastingInfo")
+load(":toolchain.bzl", "TOOLCHAIN_TYPE")
+
+visibility(["//rules", "//rules/..."])
+
+# What the real test provides and the replaying one passes on.
+_FORWARDED = [
+    CcInfo,
+    DebugPackageInfo,
+    InstrumentedFilesInfo,
+    OutputGroupInfo,
+    TastingInfo,
+    testing.ExecutionInfo,
+]
+
+def _replaying_test_impl(ctx):
+    toolchain = ctx.toolchains[TOOLCHAIN_TYPE]
+    info = ctx.attr.real[TastingInfo]
+    if not info.config:
+        fail("%s: no link action found for %s: the C++ test runner toolchain in use hides it. Use cc_test for this target." %
+             (ctx.label, ctx.attr.real.label))
+
+    executable = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.symlink(output = executable, target_file = toolchain.runner_executable, is_executable = True)
+    config = ctx.actions.declare_file(ctx.label.name + ".tasting")
+    ctx.actions.symlink(output = config, target_file = info.config)
+
+    runfiles = ctx.runfiles(files = [executable, config]).merge_all([
+        ctx.attr.real[DefaultInfo].default_runfiles,
+        toolchain.runner.default_runfiles,
+    ])
+    environment = ctx.attr.real[RunEnvironmentInfo]
+    if ctx.attr.always_run:
+        # Known only here, too late for NAME.tasting. The runner takes it away
+        # before it starts the test.
+        environment = RunEnvironmentInfo(
+            environment = environment.environment | {"TASTING_ALWAYS_RUN": ctx.attr.always_run},
+            inherited_environment = environment.inherited_environment,
+        )
+    return [
+        DefaultInfo(executable = executable, files = depset([executable]), runfiles = runfiles),
+        environment,
+    ] + [ctx.attr.real[provider] for provider in _FORWARDED if provider in ctx.attr.real]
+
+_replaying_test = rule(
+    implementation = _replaying_test_impl,
+    test = True,
+    attrs = {
+        "real": attr.label(mandatory = True, aspects = [tasting_aspect]),
+        # Reason why this build replays nothing.
+        "always_run": attr.string(),
+        # For $(location) in args, and for queries over the attributes of a cc_test.
+        "srcs": attr.label_list(allow_files = True),
+        "deps": attr.label_list(allow_files = True),
+        "data": attr.label_list(allow_files = True),
+        # For bazel coverage.
+        "_lcov_merger": attr.label(
+            default = configuration_field(fragment = "coverage", name = "output_generator"),
+            executable = True,
+            cfg = "exec",
+        ),
+        "_collect_cc_coverage": attr.label(
+            default = "@bazel_tools//tools/test:collect_cc_coverage",
+            executable = True,
+            cfg = "exec",
+        ),
+    },
+    # So that exec_properties may name it, as in cc_test.
+    exec_groups = {"cpp_link": exec_group()},
+    fragments = ["coverage"],
+    toolchains = [TOOLCHAIN_TYPE],
+)
+
+_NOCACHE = Label("//rules:nocache_test_results")
+
+# Attributes that every rule or every test has: both targets get them.
+_COMMON = [
+    "applicable_licenses",
+    "args",
+    "aspect_hints",
+    "compatible_with",
+    "data",
+    "deps",
+    "exec_compatible_with",
+    "exec_group_compatible_with",
+    "exec_properties",
+    "features",
+    "flaky",
+    "licenses",
+    "local",
+    "package_metadata",
+    "restricted_to",
+    "shard_count",
+    "size",
+    "srcs",
+    "target_compatible_with",
+    "testonly",
+    "timeout",
+    "toolchains",
+]
+
+def tasting_cc_test(name, tags = [], visibility = None, deprecation = None, **kwargs):
+    """A drop-in for cc_test that replays a recorded outcome instead of running.
+
+    Args:
+      name: name of the test. The real cc_test is `NAME.real`, tagged `manual`:
+        `bazel test //pkg:NAME.real` always asks the program itself.
+      tags: as for cc_test. `external` and `no-cache` keep the test from being
+        replayed; `no-remote`, `no-remote-cache` and `no-remote-cache-upload`
+        do so if the store is on another machine.
+      visibility: as for cc_test.
+      deprecation: as for cc_test.
+      **kwargs: every other attribute of cc_test, with the same meaning.
+    """
+    real = name + ".real"
+    cc_test(
+        name = real,
+        tags = tags + ["manual"],
+        visibility = ["//visibility:private"],
+        **kwargs
+    )
+    _replaying_test(
+        name = name,
+        real = real,
+        tags = tags,
+        visibility = visibility,
+        deprecation = deprecation,
+        always_run = select({
+            _NOCACHE: "--nocache_test_results",
+            "//conditions:default": "",
+        }),
+        **{key: kwargs[key] for key in _COMMON if key in kwargs}
+    )

@@ -1,0 +1,91 @@
+"""Finds clang on this machine and declares a toolchain of it."""
+
+visibility(["//rules", "//rules/..."])
+
+# Oldest clang whose syntax trees the analyzer reads.
+_MIN_CLANG = 19
+
+# Newest that is looked for by a name of its own.
+_MAX_CLANG = 30
+
+def _version(rctx, clang):
+    """Returns (first line of --version, major version); ("", 0) if it isn't clang."""
+    result = rctx.execute([clang, "--version"])
+    line = result.stdout.split("\n")[0]
+    _, found, version = line.partition("clang version ")
+    major = version.partition(".")[0]
+    if result.return_code or not found or not major.isdigit():
+        return "", 0
+    return line, int(major)
+
+def _which(rctx, name):
+    path = rctx.path(name) if name.startswith("/") else rctx.which(name)
+    return path if path and path.exists else None
+
+def _find_clang(rctx):
+    """Returns (path, version line), or (None, the reason why there is none)."""
+    asked = rctx.os.environ.get("TASTING_CLANG", "")
+    names = ["clang"] + ["clang-%d" % v for v in range(_MAX_CLANG, _MIN_CLANG - 1, -1)]
+    compiler = rctx.os.environ.get("CC", "")
+    if "clang" in compiler:
+        names.insert(0, compiler)
+    if asked:
+        names = [asked]
+
+    rejected = []
+    for name in names:
+        path = _which(rctx, name)
+        if not path:
+            continue
+        line, major = _version(rctx, path)
+        if major >= _MIN_CLANG:
+            return path, line
+        rejected.append("%s is %s" % (path, line or "not clang"))
+
+    reason = "; ".join(rejected) or "none of %s found" % ", ".join(names)
+    if asked:
+        fail("TASTING_CLANG=%s: %s. Set it to a clang of version %d or newer, or unset it." % (asked, reason, _MIN_CLANG))
+    return None, reason
+
+def _local_tasting_toolchain_impl(rctx):
+    clang, about = _find_clang(rctx)
+    if clang and hasattr(rctx, "watch"):
+        rctx.watch(clang.realpath)
+    if not clang:
+        # buildifier: disable=print
+        print(("\nNo clang of version %d or newer (%s).\n" +
+               "Tests are still replayed soundly, but every source file counts as a whole.\n" +
+               "Install clang, or set TASTING_CLANG to its path.") % (_MIN_CLANG, about))
+
+    # An input of the actions: an upgrade of clang runs them again.
+    rctx.file("clang.txt", about + "\n")
+    rctx.file("BUILD.bazel", """load("{defs}", "tasting_toolchain")
+
+tasting_toolchain(
+    name = "local",
+    clang = "{clang}",
+    clang_files = ["clang.txt"],
+    visibility = ["//visibility:public"],
+)
+
+toolchain(
+    name = "local_toolchain",
+    toolchain = ":local",
+    toolchain_type = "{toolchain_type}",
+)
+""".format(
+        defs = Label("//rules:defs.bzl"),
+        clang = clang or "",
+        toolchain_type = Label("//rules:toolchain_type"),
+    ))
+
+local_tasting_toolchain = repository_rule(
+    implementation = _local_tasting_toolchain_impl,
+    doc = """A toolchain of the analyzer built from source and of this machine's clang.
+
+Looks for TASTING_CLANG (a path or name; an error if it is unusable), then for CC
+if that is a clang, then for clang, clang-30, ..., clang-19 in PATH.""",
+    environ = ["CC", "PATH", "TASTING_CLANG"],
+    local = True,
+    configure = True,
+)

@@ -1,0 +1,18 @@
+"""Providers."""
+
+visibility(["//rules", "//rules/..."])
+
+TastingInfo = provider(
+    doc = "What a target contributes to the fingerprints of the tests that link it.",
+    fields = {
+        "manifests": """depset of File, in link order: the manifests of every translation
+unit, object, archive and shared library that the target links, its own first.""",
+        "covered": """depset of File: the objects, archives and shared libraries that
+`manifests` speaks for. What a test links beyond them is read as an object.""",
+        "data": """runfiles: what the target and its dependencies can read at run time,
+without the shared libraries in `covered`.""",
+        "config": """File or None: for a test, the `NAME.tasting` that its runner reads.""",
+        "closure": """File or None: for a test, what its fingerprint is made of, as JSON
+for `tasting explain`.""",
+    },
+)

@@ -1,0 +1,65 @@
+"""The toolchain: the `tasting` program, and the clang that it asks for syntax trees."""
+
+visibility(["//rules", "//rules/..."])
+
+TOOLCHAIN_TYPE = Label("//rules:toolchain_type")
+
+def _tasting_toolchain_impl(ctx):
+    runner = ctx.attr.runner or ctx.attr.analyzer
+    return [platform_common.ToolchainInfo(
+        analyzer = ctx.attr.analyzer[DefaultInfo].files_to_run,
+        runner = runner[DefaultInfo],
+        runner_executable = runner[DefaultInfo].files_to_run.executable,
+        clang = ctx.attr.clang,
+        clang_files = depset(transitive = [t[DefaultInfo].files for t in ctx.attr.clang_files]),
+    )]
+
+tasting_toolchain = rule(
+    implementation = _tasting_toolchain_impl,
+    doc = """Declares a `tasting` program and its clang.
+
+Wrap it into a `toolchain()` of type `@rules_tasting//rules:toolchain_type` and
+register that. A prebuilt analyzer spares the build Go:
+
+```starlark
+tasting_toolchain(
+    name = "prebuilt",
+    analyzer = "//tools:tasting",
+    clang = "/usr/lib/llvm-21/bin/clang",
+)
+
+toolchain(
+    name = "prebuilt_toolchain",
+    toolchain = ":prebuilt",
+    toolchain_type = "@rules_tasting//rules:toolchain_type",
+)
+```
+""",
+    attrs = {
+        "analyzer": attr.label(
+            doc = "The `tasting` program that the actions of a build run.",
+            executable = True,
+            allow_files = True,
+            cfg = "exec",
+            default = Label("//analyzer/cmd/tasting"),
+        ),
+        "runner": attr.label(
+            doc = """The `tasting` program that runs beside a test. Default: `analyzer`.
+Needed only where tests run on another platform than the build's actions.""",
+            executable = True,
+            allow_files = True,
+            cfg = "target",
+        ),
+        "clang": attr.string(
+            doc = """Path of clang on the machine that runs the actions: absolute, or relative
+to the execution root if clang is among `clang_files`. If empty, no syntax tree
+is read: every source file counts as a whole (a coarser, still sound answer).""",
+        ),
+        "clang_files": attr.label_list(
+            doc = """Files that clang consists of, or for a clang outside the build a file that
+changes with it, so that Bazel notices an upgrade.""",
+            allow_files = True,
+            cfg = "exec",
+        ),
+    },
+)
