@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/component"
+	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/spf13/cobra"
+)
+
+func init() {
+	register(analyzeCommand)
+	register(preprocessCommand)
+}
+
+// clangFlag adds --clang.
+func clangFlag(cmd *cobra.Command, clang *string) {
+	cmd.Flags().StringVar(clang, "clang", os.Getenv("TASTING_CLANG"), "clang that dumps syntax trees; by default $TASTING_CLANG, the build's compiler if that is a clang, or 'clang'")
+}
+
+func analyzeCommand() *cobra.Command {
+	var out, clang string
+	cmd := &cobra.Command{
+		Use:   "analyze -o OUT.manifest {FILE.tu | -- COMPILER [flags] FILE.c}",
+		Short: "Write the manifest of one translation unit",
+		Long: `Write the manifest of one translation unit: its components with local hashes and links.
+
+Give the command line of the build's compiler behind "--", or a normalised unit
+that 'tasting preprocess' wrote. A unit that clang can't parse gets the manifest
+of its whole text, and a message.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if out == "" {
+				return errors.New("analyze: no output named; use -o OUT.manifest")
+			}
+			ctx := cmd.Context()
+			var u *ctext.Unit
+			var err error
+			if cmd.ArgsLenAtDash() == 0 {
+				u, _, err = ctext.Preprocess(ctx, args, ctext.Options{})
+				if err == nil && clang == "" && u.Clang {
+					clang = args[0]
+				}
+			} else if len(args) == 1 {
+				u, err = ctext.ReadUnit(args[0])
+			} else {
+				err = errors.New("analyze: want one FILE.tu, or a command line behind --")
+			}
+			if err != nil {
+				return err
+			}
+			m, err := component.Analyze(ctx, u, clang)
+			if err != nil {
+				return err
+			}
+			for _, f := range m.Fallbacks {
+				if f.Rung == manifest.Rung_RUNG_FILE {
+					fmt.Fprintf(cmd.ErrOrStderr(), "tasting: %s: %s; falls back to a whole-file hash (see docs/fallbacks.md)\n", u.Source, f.Reason)
+				}
+			}
+			return manifest.Write(out, m)
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "manifest to write")
+	clangFlag(cmd, &clang)
+	return cmd
+}
+
+func preprocessCommand() *cobra.Command {
+	var out, unused, inputs string
+	var variants []string
+	cmd := &cobra.Command{
+		Use:   "preprocess -o OUT.tu -- COMPILER [flags] FILE.c",
+		Short: "Write the normalised translation unit that a compiler would compile",
+		Long: `Run the preprocessor of the build's own compiler and write a normalised
+translation unit: tokens without comments and layout, and the flags that decide
+about generated code. It stays the same, byte for byte, under edits that can't
+matter, so that a build system need not analyse again.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if out == "" {
+				return errors.New("preprocess: no output named; use -o OUT.tu")
+			}
+			if cmd.ArgsLenAtDash() != 0 {
+				return errors.New("preprocess: put the compiler's command line behind --")
+			}
+			var opt ctext.Options
+			for _, v := range variants {
+				b, err := os.ReadFile(v)
+				if err != nil {
+					return err
+				}
+				opt.Variants = append(opt.Variants, strings.Split(strings.TrimRight(string(b), "\n"), "\n"))
+			}
+			u, read, err := ctext.Preprocess(cmd.Context(), args, opt)
+			if err != nil {
+				return err
+			}
+			if unused != "" {
+				if err := writeUnused(unused, inputs, read, u.Source); err != nil {
+					return err
+				}
+			}
+			b, err := u.Encode()
+			if err != nil {
+				return exit(exitInternal, err)
+			}
+			return os.WriteFile(out, b, 0o644)
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "normalised unit to write")
+	cmd.Flags().StringVar(&unused, "unused-inputs", "", "file to write the unused ones of --inputs to, one per line")
+	cmd.Flags().StringVar(&inputs, "inputs", "", "file that lists headers which the compilation may read, one per line")
+	cmd.Flags().StringArrayVar(&variants, "variant", nil, "file with another command line that compiles the same source, one argument per line; may be repeated")
+	return cmd
+}
+
+// writeUnused writes those of the listed inputs that weren't read.
+func writeUnused(name, inputs string, read []string, source string) error {
+	used := map[string]bool{source: true}
+	for _, r := range read {
+		used[filepath.Clean(r)] = true
+		if real, err := filepath.EvalSymlinks(r); err == nil {
+			used[real] = true
+		}
+	}
+	out, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if inputs == "" {
+		return nil
+	}
+	f, err := os.Open(inputs)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := bufio.NewWriter(out)
+	r := bufio.NewReader(f)
+	for {
+		line, err := r.ReadString('\n')
+		line = strings.TrimSuffix(line, "\n")
+		if line != "" && !used[filepath.Clean(line)] {
+			fmt.Fprintln(w, line)
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}

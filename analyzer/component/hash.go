@@ -1,0 +1,93 @@
+package component
+
+import (
+	"encoding/binary"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Hash is a local hash: 128 bits from two independently seeded 64-bit xxhash
+// streams.
+type Hash [16]byte
+
+const (
+	seedA = 0x7461_7374_696e_6741 // "tastingA"
+	seedB = 0x7461_7374_696e_6742 // "tastingB"
+)
+
+// hasher computes a Hash over framed values. The framing makes every sequence
+// of calls give a different byte stream: each value starts with a tag byte,
+// strings and lists are length-prefixed, numbers are unsigned varints.
+//
+//	's' LEN BYTES   a string
+//	'u' VARINT      a number
+//	'h' 16 BYTES    a Hash
+//	'(' ... ')'     a node with its children
+type hasher struct {
+	a, b xxhash.Digest
+	buf  []byte
+}
+
+func newHasher() *hasher {
+	h := &hasher{buf: make([]byte, 0, 1024)}
+	h.a.ResetWithSeed(seedA)
+	h.b.ResetWithSeed(seedB)
+	return h
+}
+
+func (h *hasher) flush() {
+	h.a.Write(h.buf)
+	h.b.Write(h.buf)
+	h.buf = h.buf[:0]
+}
+
+func (h *hasher) room(n int) {
+	if len(h.buf)+n > cap(h.buf) {
+		h.flush()
+	}
+}
+
+func (h *hasher) str(s string) {
+	h.room(16)
+	h.buf = binary.AppendUvarint(append(h.buf, 's'), uint64(len(s)))
+	if len(s) > 512 {
+		h.flush()
+		h.a.WriteString(s)
+		h.b.WriteString(s)
+		return
+	}
+	h.room(len(s))
+	h.buf = append(h.buf, s...)
+}
+
+func (h *hasher) num(u uint64) {
+	h.room(16)
+	h.buf = binary.AppendUvarint(append(h.buf, 'u'), u)
+}
+
+func (h *hasher) hash(x Hash) {
+	h.room(17)
+	h.buf = append(append(h.buf, 'h'), x[:]...)
+}
+
+func (h *hasher) tag(c byte) {
+	h.room(1)
+	h.buf = append(h.buf, c)
+}
+
+func (h *hasher) sum() Hash {
+	h.flush()
+	var x Hash
+	binary.BigEndian.PutUint64(x[:8], h.a.Sum64())
+	binary.BigEndian.PutUint64(x[8:], h.b.Sum64())
+	return x
+}
+
+// hashOf returns the hash of a list of strings.
+func hashOf(parts ...string) Hash {
+	h := newHasher()
+	for _, p := range parts {
+		h.str(p)
+	}
+	return h.sum()
+}

@@ -1,0 +1,152 @@
+package component
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+)
+
+// depth says how much of a type a use of it depends on.
+type depth uint8
+
+const (
+	// name: only which type it is. A pointer that is copied, compared or
+	// passed on doesn't depend on the layout of what it points to.
+	name depth = iota
+	// value: size, layout and attributes, of the type itself and what it
+	// contains, but not of what it points to.
+	value
+	// pointee: value, and the value of what a pointer of that type points to
+	// (arithmetic, dereferences, casts).
+	pointee
+)
+
+// typeText is a parsed type string: its canonical tokens, in which every name
+// of a declared type is replaced by a reference.
+type typeText struct {
+	// literal holds the tokens; a name is replaced by "\x00".
+	literal string
+	names   []typeName
+	// pointer is true if the type has a pointer or function in it, so that its
+	// names aren't part of its own layout.
+	pointer bool
+	// opaque is true if the string hides something: a variable bound, typeof.
+	opaque bool
+}
+
+type typeName struct {
+	tag  bool   // struct, union or enum NAME
+	name string // or the LINE:COLUMN of an unnamed one, with anon set
+	anon bool
+}
+
+var typeWords = wordSet(`void char short int long float double signed unsigned _Bool bool _Complex _Imaginary const volatile restrict
+	__restrict __restrict__ __const __volatile__ _Atomic __int128 __int128_t __uint128_t _Float16 __fp16 __bf16 _BitInt __float128 __ibm128 _Decimal32 _Decimal64
+	_Decimal128 __signed__ __unaligned __ptr32 __ptr64 _Nonnull _Nullable _Null_unspecified __attribute__ auto static
+	__builtin_va_list __va_list_tag nullptr_t __vector noreturn cdecl stdcall fastcall vectorcall ms_abi sysv_abi regparm pcs preserve_most preserve_all preserve_none
+	__strong __weak __autoreleasing __block _Accum _Fract _Sat __ext_vector_type__ __vector_size__ ext_vector_type vector_size
+	address_space _Float32 _Float64 _Float32x _Float64x _Float128 char8_t char16_t char32_t wchar_t`)
+
+func wordSet(s string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(s) {
+		m[w] = true
+	}
+	return m
+}
+
+var (
+	typeCacheMu sync.Mutex
+	typeCache   = map[string]*typeText{}
+)
+
+// parseType parses a type string. Results are cached: the strings of one dump
+// repeat a lot.
+func parseType(s string) *typeText {
+	typeCacheMu.Lock()
+	defer typeCacheMu.Unlock()
+	if t, ok := typeCache[s]; ok {
+		return t
+	}
+	if len(typeCache) > 1<<14 {
+		typeCache = map[string]*typeText{}
+	}
+	t := parseTypeText(s)
+	typeCache[strings.Clone(s)] = t
+	return t
+}
+
+func parseTypeText(s string) *typeText {
+	t := &typeText{}
+	var lit strings.Builder
+	b := []byte(s)
+	lex := ctext.NewLexer(b, 0)
+	var toks []string
+	var kinds []ctext.Kind
+	for {
+		tok := lex.Next()
+		if tok.Kind == ctext.EOF {
+			break
+		}
+		toks = append(toks, s[tok.Off:tok.End])
+		kinds = append(kinds, tok.Kind)
+	}
+	at := func(i int) string {
+		if i >= 0 && i < len(toks) {
+			return toks[i]
+		}
+		return ""
+	}
+	tag := false
+	for i := 0; i < len(toks); i++ {
+		w := toks[i]
+		switch {
+		case w == "struct" || w == "union" || w == "enum":
+			tag = true
+			lit.WriteString(w + " ")
+			continue
+		case kinds[i] == ctext.Ident && (w == "typeof" || w == "__typeof__" || w == "__typeof" || w == "typeof_unqual" || w == "__typeof_unqual__"):
+			t.opaque = true
+			lit.WriteString(w + " ")
+		case w == "(" && (at(i+1) == "unnamed" || at(i+1) == "anonymous"):
+			// (unnamed struct at FILE:LINE:COLUMN)
+			j := i
+			for j < len(toks) && toks[j] != ")" {
+				j++
+			}
+			if j >= i+6 {
+				t.names = append(t.names, typeName{tag: true, anon: true, name: toks[j-3] + ":" + toks[j-1]})
+				lit.WriteString("\x00")
+			} else {
+				t.opaque = true
+			}
+			i = j
+		case kinds[i] == ctext.Ident && at(i+1) == "::":
+			i++ // a qualifier of an unnamed member
+		case kinds[i] == ctext.Ident && (tag || !typeWords[w]):
+			t.names = append(t.names, typeName{tag: tag, name: w})
+			lit.WriteString("\x00")
+		case w == "[":
+			j := i + 1
+			for j < len(toks) && (kinds[j] == ctext.Number || toks[j] == "*" || toks[j] == "static" || toks[j] == "const" || toks[j] == "restrict" || toks[j] == "volatile") {
+				j++
+			}
+			if at(j) != "]" {
+				t.opaque = true
+			}
+			for ; i < j && i < len(toks); i++ {
+				lit.WriteString(toks[i] + " ")
+			}
+			i--
+		default:
+			if w == "*" || w == "^" {
+				t.pointer = true
+			}
+			lit.WriteString(w + " ")
+		}
+		tag = false
+	}
+	t.literal = lit.String()
+	return t
+}

@@ -1,0 +1,144 @@
+package ctext
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Compiler is what is known about a compiler besides its path.
+type Compiler struct {
+	// Identity is its version, target and configuration, without any path
+	// that depends on where it is installed.
+	Identity string
+	// Clang is true for clang, false for gcc and what behaves like it.
+	Clang bool
+	// Major is clang's major version, 0 for others.
+	Major int
+}
+
+// ErrNoCompiler says that a compiler can't be started.
+var ErrNoCompiler = errors.New("can't be started; install it, or name another one")
+
+var clangVersion = regexp.MustCompile(`clang version (\d+)\.`)
+
+// Probe asks the compiler path for its identity (one run of PATH -v).
+func Probe(ctx context.Context, path string) (*Compiler, error) {
+	cmd := exec.CommandContext(ctx, path, "-v")
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("compiler %s: %w (%v)", path, ErrNoCompiler, err)
+	}
+	c := &Compiler{}
+	var id []string
+	for _, line := range strings.Split(out.String(), "\n") {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "Configuration file: "):
+			// A configuration file adds flags: its content counts.
+			if b, err := os.ReadFile(strings.TrimPrefix(line, "Configuration file: ")); err == nil {
+				sum := sha256.Sum256(b)
+				id = append(id, "configuration "+hex.EncodeToString(sum[:]))
+			}
+		case strings.Contains(line, " version "), strings.HasPrefix(line, "Target:"), strings.HasPrefix(line, "Thread model:"):
+			id = append(id, line)
+		}
+	}
+	c.Identity = strings.Join(id, "; ")
+	if c.Identity == "" {
+		return nil, fmt.Errorf("compiler %s: 'COMPILER -v' prints no version; only gcc and clang are supported", path)
+	}
+	if m := clangVersion.FindStringSubmatch(c.Identity); m != nil {
+		c.Clang = true
+		c.Major, _ = strconv.Atoi(m[1])
+	}
+	return c, nil
+}
+
+// defaultStd asks a compiler for the language standard that it uses when the
+// command line names none. gcc's differs from clang's and between versions.
+func (c *Compiler) defaultStd(ctx context.Context, inv *Invocation) (string, error) {
+	cmd := exec.CommandContext(ctx, inv.Compiler, "-E", "-dM", "-x", inv.Lang, os.DevNull)
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("compiler %s: can't tell its default language standard: %w", inv.Compiler, err)
+	}
+	macro, table := "__STDC_VERSION__", cStandards
+	if inv.Lang == "c++" {
+		macro, table = "__cplusplus", cxxStandards
+	}
+	gnu := !bytes.Contains(out, []byte("#define __STRICT_ANSI__"))
+	for _, line := range strings.Split(string(out), "\n") {
+		f := strings.Fields(line)
+		if len(f) == 3 && f[1] == macro {
+			v, _ := strconv.Atoi(strings.TrimRight(f[2], "L"))
+			for _, s := range table {
+				if v <= s.version {
+					if gnu {
+						return "-std=" + s.gnu, nil
+					}
+					return "-std=" + s.iso, nil
+				}
+			}
+			return "-std=" + table[len(table)-1].gnu, nil
+		}
+	}
+	return "-std=gnu89", nil
+}
+
+type standard struct {
+	version  int
+	gnu, iso string
+}
+
+var cStandards = []standard{
+	{199409, "gnu89", "c89"}, {199901, "gnu99", "c99"}, {201112, "gnu11", "c11"}, {201710, "gnu17", "c17"}, {202311, "gnu23", "c23"},
+}
+
+var cxxStandards = []standard{
+	{199711, "gnu++98", "c++98"}, {201103, "gnu++11", "c++11"}, {201402, "gnu++14", "c++14"}, {201703, "gnu++17", "c++17"}, {202002, "gnu++20", "c++20"}, {202302, "gnu++23", "c++23"},
+}
+
+func native(flags []string) bool {
+	for _, f := range flags {
+		if strings.HasPrefix(f, "-m") && strings.HasSuffix(f, "=native") {
+			return true
+		}
+	}
+	return false
+}
+
+// resolvedCPU returns what "native" means on this machine, as flags: the code
+// depends on it.
+func resolvedCPU(ctx context.Context, inv *Invocation) ([]string, error) {
+	args := append(append([]string{}, inv.codegen...), "-E", "-###", "-x", inv.Lang, os.DevNull)
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, inv.Compiler, args...)
+	cmd.Stderr = &out
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("compiler %s: can't tell the CPU that 'native' stands for: %w", inv.Compiler, err)
+	}
+	var cpu []string
+	fields := splitResponse(out.String())
+	for i, f := range fields {
+		switch {
+		case f == "-target-cpu" || f == "-target-feature" || f == "-tune-cpu" || f == "--param":
+			if i+1 < len(fields) {
+				cpu = append(cpu, "cpu:"+fields[i+1])
+			}
+		case strings.HasPrefix(f, "-m") && !strings.HasSuffix(f, "=native"):
+			cpu = append(cpu, "cpu:"+f)
+		}
+	}
+	return cpu, nil
+}

@@ -1,0 +1,355 @@
+package ctext
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// Invocation is a parsed command line of a C or C++ compiler.
+type Invocation struct {
+	Compiler string
+	Source   string
+	Lang     string // "c", "c++", or "asm"
+	// preprocess holds the arguments that preprocessing needs: all but those
+	// that choose outputs.
+	preprocess []string
+	// codegen holds the flags that can influence generated code.
+	codegen []string
+}
+
+// Flags by what they do. A flag that no list names counts as influencing code.
+var (
+	// separateValue lists the flags whose value may be the next argument.
+	separateValue = words(`-o -I -isystem -iquote -idirafter -iprefix -iwithprefix -iwithprefixbefore -imultilib
+		-isysroot --sysroot -include -imacros -D -U -MF -MT -MQ -x -arch -target -L -l -T -u -z -e -B -G
+		-Xclang -Xpreprocessor -Xassembler -Xlinker -Xarch_host -mllvm --param -aux-info -dumpbase -dumpdir
+		-dumpbase-ext --serialize-diagnostics -working-directory -Xanalyzer -fplugin-arg -idirafter -wrapper -specs`)
+	// outputs choose what is written where: never preprocessing's business.
+	outputs = words(`-c -S -E -fsyntax-only -save-temps -M -MM -MD -MMD -MG -MP -MV -MF -MT -MQ -o -dumpbase -dumpdir
+		-dumpbase-ext --serialize-diagnostics -pipe -v -### -emit-llvm -P -C -CC -H`)
+	outputPrefixes = []string{"-save-temps=", "-MF", "-MT", "-MQ", "-o", "-fdump-", "-ftime-trace", "-ftime-report", "-fstack-usage", "-fcallgraph-info", "-gsplit-dwarf", "-dumpdir"}
+	// textOnly act on the preprocessed text only, which is hashed itself.
+	textOnly         = words(`-I -isystem -iquote -idirafter -iprefix -iwithprefix -iwithprefixbefore -imultilib -isysroot --sysroot -include -imacros -D -U -Xpreprocessor -nostdinc -nostdinc++ -undef -trigraphs -x -working-directory`)
+	textOnlyPrefixes = []string{"-I", "-isystem", "-iquote", "-idirafter", "-D", "-U", "-isysroot", "--sysroot=", "-Wp,-D", "-Wp,-U", "-Wp,-M", "-Wp,-I", "-Wp,-i", "-include", "-imacros", "-x"}
+	// noCode never influence code: messages, debug information, compiler
+	// speed, linking.
+	noCode         = words(`-w -Qunused-arguments -L -l -Xlinker -Xanalyzer -no-canonical-prefixes -canonical-prefixes -fno-canonical-system-headers -fcanonical-system-headers -fverbose-asm -shared -static -rdynamic -s -pie -no-pie -static-pie -u -z -e -T`)
+	noCodePrefixes = []string{"-Wl,", "-L", "-l", "-pedantic", "-fdiagnostics-", "-fcolor-diagnostics", "-fno-color-diagnostics", "-fmessage-length", "-fmax-errors", "-ferror-limit", "-fdebug-", "-fno-debug-", "-frandom-seed", "-fmodules-cache-path", "-fcaret-diagnostics", "-fno-caret-diagnostics", "-fansi-escape-codes", "-fshow-", "-fno-show-", "-fno-diagnostics-", "-fuse-ld="}
+	// gccForClang lists what clang must be told of a gcc command line in order
+	// to parse its preprocessed C as gcc does; all other gcc flags are left
+	// out of the dump (they are in the hashes all the same).
+	gccForClang         = words(`-ansi -funsigned-char -fsigned-char -fno-signed-char -fno-unsigned-char -fshort-enums -fno-short-enums -fshort-wchar -fms-extensions -fgnu89-inline -fno-gnu89-inline -fopenmp -fopenmp-simd -fno-asm -ffreestanding -fno-builtin -fpack-struct -m32 -m64`)
+	gccForClangPrefixes = []string{"-std=", "--std=", "-mavx", "-msse", "-mssse", "-mfma", "-mbmi", "-mpopcnt", "-mlzcnt", "-maes", "-mpclmul", "-msha", "-mf16c", "-mrdrnd", "-mcx16", "-march=", "-mfpu=", "-mfloat-abi=", "-fpack-struct=", "-fno-builtin-"}
+)
+
+func words(s string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(s) {
+		m[w] = true
+	}
+	return m
+}
+
+func hasPrefix(s string, prefixes []string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(s, p) {
+			return true
+		}
+	}
+	return false
+}
+
+var languages = map[string]string{
+	".c": "c", ".i": "c", ".cc": "c++", ".cp": "c++", ".cxx": "c++", ".cpp": "c++", ".c++": "c++", ".CPP": "c++", ".C": "c++", ".ii": "c++",
+	".S": "asm", ".s": "asm", ".sx": "asm", ".asm": "asm", ".m": "other", ".mm": "other", ".cu": "other", ".h": "c", ".hh": "c++", ".hpp": "c++", ".cppm": "c++",
+}
+
+// ParseArgs parses argv, the command line of a compiler: program, flags and
+// one source file. Response files (@FILE) are expanded.
+func ParseArgs(argv []string) (*Invocation, error) {
+	if len(argv) == 0 {
+		return nil, errors.New("no compiler given: want -- COMPILER [flags] FILE.c")
+	}
+	args, err := expand(argv[1:], 0)
+	if err != nil {
+		return nil, err
+	}
+	inv := &Invocation{Compiler: argv[0]}
+	var sources []string
+	lang := ""
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if a == "-" || !strings.HasPrefix(a, "-") {
+			if languages[filepath.Ext(a)] != "" || lang != "" || !isObject(a) {
+				sources = append(sources, a)
+			}
+			continue
+		}
+		flag := []string{a}
+		if separateValue[a] && i+1 < len(args) {
+			i++
+			flag = append(flag, args[i])
+		}
+		if a == "-x" && len(flag) == 2 {
+			lang = flag[1]
+		} else if strings.HasPrefix(a, "-x") && len(a) > 2 {
+			lang = a[2:]
+		}
+		if !outputs[a] && !hasPrefix(a, outputPrefixes) {
+			inv.preprocess = append(inv.preprocess, flag...)
+			if influencesCode(a) {
+				inv.codegen = append(inv.codegen, withContent(flag)...)
+			}
+		}
+	}
+	switch len(sources) {
+	case 0:
+		return nil, fmt.Errorf("no source file in the command line of %s", inv.Compiler)
+	case 1:
+		inv.Source = sources[0]
+	default:
+		return nil, fmt.Errorf("more than one source file (%s, %s): analyse one translation unit at a time", sources[0], sources[1])
+	}
+	switch {
+	case lang == "c" || lang == "cpp-output":
+		inv.Lang = "c"
+	case strings.HasPrefix(lang, "c++"):
+		inv.Lang = "c++"
+	case strings.HasPrefix(lang, "assembler"):
+		inv.Lang = "asm"
+	case lang != "" && lang != "none":
+		inv.Lang = "other"
+	default:
+		inv.Lang = languages[filepath.Ext(inv.Source)]
+		base := filepath.Base(inv.Compiler)
+		if inv.Lang == "c" && (strings.Contains(base, "++")) {
+			inv.Lang = "c++"
+		}
+	}
+	if inv.Lang != "c" && inv.Lang != "c++" {
+		return nil, fmt.Errorf("%s: not C or C++; use 'tasting object' on the object file", inv.Source)
+	}
+	for _, v := range []string{"CCC_OVERRIDE_OPTIONS", "GCC_EXEC_PREFIX", "COMPILER_PATH", "GCC_COMPARE_DEBUG"} {
+		if s := os.Getenv(v); s != "" {
+			inv.codegen = append(inv.codegen, v+"="+s)
+		}
+	}
+	return inv, nil
+}
+
+func isObject(a string) bool {
+	switch filepath.Ext(a) {
+	case ".o", ".a", ".so", ".lo":
+		return true
+	}
+	return false
+}
+
+// expand replaces response files by the arguments in them.
+func expand(args []string, depth int) ([]string, error) {
+	var out []string
+	for _, a := range args {
+		name, ok := strings.CutPrefix(a, "@")
+		if !ok {
+			out = append(out, a)
+			continue
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("response file %s: %w", name, err)
+		}
+		if depth > 8 {
+			return nil, fmt.Errorf("response file %s: nested too deeply", name)
+		}
+		inner, err := expand(splitResponse(string(b)), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, inner...)
+	}
+	return out, nil
+}
+
+// splitResponse splits as gcc and clang do: at white space, with quotes and
+// backslashes.
+func splitResponse(s string) []string {
+	var out []string
+	var cur strings.Builder
+	in, quote := false, byte(0)
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '\\' && i+1 < len(s):
+			i++
+			cur.WriteByte(s[i])
+			in = true
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote, in = c, true
+		case quote == 0 && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
+			if in {
+				out = append(out, cur.String())
+				cur.Reset()
+				in = false
+			}
+		default:
+			cur.WriteByte(c)
+			in = true
+		}
+	}
+	if in {
+		out = append(out, cur.String())
+	}
+	return out
+}
+
+// influencesCode reports whether flag a belongs to every hash of the unit.
+func influencesCode(a string) bool {
+	switch {
+	case textOnly[a], noCode[a], hasPrefix(a, textOnlyPrefixes), hasPrefix(a, noCodePrefixes):
+		return false
+	case strings.HasPrefix(a, "-W") && !strings.HasPrefix(a, "-Wa,") && !strings.HasPrefix(a, "-Wp,"):
+		return false
+	case strings.HasPrefix(a, "-g") && !strings.HasPrefix(a, "-gen") && !strings.HasPrefix(a, "-gcc-toolchain"):
+		return false
+	}
+	return true
+}
+
+// withContent adds the digest of the file that a flag names (a plug-in, a
+// profile, an ignore list): its content decides, not its name.
+func withContent(flag []string) []string {
+	last := flag[len(flag)-1]
+	name := last
+	if _, v, ok := strings.Cut(last, "="); ok {
+		name = v
+	} else if len(flag) == 1 {
+		return flag
+	}
+	if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
+		return flag
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return flag
+	}
+	sum := sha256.Sum256(b)
+	return append(append([]string{}, flag...), "content:"+hex.EncodeToString(sum[:]))
+}
+
+// Options control Preprocess.
+type Options struct {
+	// Variants are further command lines that compile the same source.
+	Variants [][]string
+	// Compiler, if not nil, is the already probed compiler.
+	Compiler *Compiler
+}
+
+// PreprocessError is the failure of the build's own preprocessor: the source
+// doesn't compile, so there is nothing to analyse.
+type PreprocessError struct {
+	Source string
+	Err    error
+	Stderr string
+}
+
+func (e *PreprocessError) Error() string {
+	return fmt.Sprintf("%s: preprocessing failed (%v): %s", e.Source, e.Err, strings.TrimSpace(e.Stderr))
+}
+
+func (e *PreprocessError) Unwrap() error { return e.Err }
+
+// Preprocess runs the preprocessor of argv's compiler, with all of argv's
+// flags, and returns the normalised unit and the names of all files that were
+// read, as the preprocessor spells them.
+func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []string, error) {
+	inv, err := ParseArgs(argv)
+	if err != nil {
+		return nil, nil, err
+	}
+	comp := opt.Compiler
+	if comp == nil {
+		if comp, err = Probe(ctx, inv.Compiler); err != nil {
+			return nil, nil, err
+		}
+	}
+	cmd := exec.CommandContext(ctx, inv.Compiler, append(append([]string{}, inv.preprocess...), "-E", "-w", inv.Source)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	raw, err := cmd.Output()
+	if err != nil {
+		return nil, nil, &PreprocessError{inv.Source, err, stderr.String()}
+	}
+	u := &Unit{Source: relative(inv.Source), Lang: inv.Lang, Compiler: comp.Identity, Clang: comp.Clang, Flags: inv.codegen, Files: []string{}, Segments: [][2]int{}}
+	if u.Flags == nil {
+		u.Flags = []string{}
+	}
+	for _, v := range opt.Variants {
+		vi, err := ParseArgs(v)
+		if err != nil {
+			return nil, nil, err
+		}
+		if strings.Join(vi.codegen, "\x00") != strings.Join(inv.codegen, "\x00") {
+			u.Variants = append(u.Variants, vi.codegen)
+		}
+	}
+	sort.Slice(u.Variants, func(i, j int) bool {
+		return strings.Join(u.Variants[i], "\x00") < strings.Join(u.Variants[j], "\x00")
+	})
+	if native(inv.codegen) {
+		cpu, err := resolvedCPU(ctx, inv)
+		if err != nil {
+			return nil, nil, err
+		}
+		u.Flags = append(u.Flags, cpu...)
+	}
+	if u.DumpFlags, err = dumpFlags(ctx, inv, comp); err != nil {
+		return nil, nil, err
+	}
+	read := u.normalize(raw)
+	return u, read, nil
+}
+
+// dumpFlags returns what clang must be told to parse the unit's text as the
+// build's compiler does.
+func dumpFlags(ctx context.Context, inv *Invocation, comp *Compiler) ([]string, error) {
+	out := []string{}
+	std := false
+	for i := 0; i < len(inv.codegen); i++ {
+		a := inv.codegen[i]
+		switch {
+		case strings.HasPrefix(a, "content:") || !strings.HasPrefix(a, "-"):
+			continue
+		case strings.HasPrefix(a, "-Wa,") || strings.HasPrefix(a, "-Wp,") || strings.HasPrefix(a, "-Xassembler") || strings.HasPrefix(a, "-flto") || strings.HasPrefix(a, "-fplugin") || strings.HasPrefix(a, "-specs"):
+			continue
+		case !comp.Clang && !gccForClang[a] && !hasPrefix(a, gccForClangPrefixes):
+			continue
+		case !comp.Clang && a == "-march=native":
+			continue
+		}
+		std = std || strings.HasPrefix(a, "-std=") || strings.HasPrefix(a, "--std=") || a == "-ansi"
+		out = append(out, a)
+		if separateValue[a] && i+1 < len(inv.codegen) {
+			i++
+			out = append(out, inv.codegen[i])
+		}
+	}
+	if !comp.Clang && !std {
+		s, err := comp.defaultStd(ctx, inv)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}

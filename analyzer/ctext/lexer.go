@@ -1,0 +1,242 @@
+package ctext
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Kind classifies a token of preprocessed text.
+type Kind uint8
+
+// Token kinds. A pragma is a whole directive line without its newline.
+const (
+	EOF Kind = iota
+	Ident
+	Number
+	String
+	Char
+	Punct
+	Pragma
+	Marker // a line marker, # LINE "FILE" FLAGS; not a token of the language
+)
+
+// Token is one token: Text[Off:End] of the lexed text.
+type Token struct {
+	Kind     Kind
+	Off, End int
+}
+
+// Lexer splits preprocessed C or C++ text into tokens. It never fails: bytes
+// that begin no token are returned as one-byte Punct tokens, so that every
+// byte other than white space and comments belongs to some token.
+type Lexer struct {
+	text      []byte
+	pos       int
+	lineStart bool
+}
+
+// NewLexer returns a lexer for text[from:].
+func NewLexer(text []byte, from int) *Lexer {
+	return &Lexer{text: text, pos: from, lineStart: from == 0 || from <= len(text) && text[from-1] == '\n'}
+}
+
+func isIdentStart(c byte) bool {
+	return c == '_' || c == '$' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isIdent(c byte) bool { return isIdentStart(c) || isDigit(c) }
+
+// puncts are the operators longer than one byte, longest first.
+var puncts = []string{
+	"%:%:", "<<=", ">>=", "...", "->*", "<=>",
+	"->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||",
+	"*=", "/=", "%=", "+=", "-=", "&=", "^=", "|=", "##", "::", ".*", "<:", ":>", "<%", "%>", "%:",
+}
+
+// Next returns the next token; at the end of the text its kind is EOF.
+func (l *Lexer) Next() Token {
+	t := l.text
+	for l.pos < len(t) {
+		c := t[l.pos]
+		switch {
+		case c == '\n':
+			l.lineStart = true
+			l.pos++
+			continue
+		case c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f':
+			l.pos++
+			continue
+		case c == '/' && l.pos+1 < len(t) && t[l.pos+1] == '/':
+			l.pos = l.lineEnd(l.pos)
+			continue
+		case c == '/' && l.pos+1 < len(t) && t[l.pos+1] == '*':
+			end := bytes.Index(t[l.pos+2:], []byte("*/"))
+			if end < 0 {
+				l.pos = len(t)
+			} else {
+				l.pos += end + 4
+			}
+			continue
+		case c == '\\' && l.pos+1 < len(t) && t[l.pos+1] == '\n':
+			l.pos += 2
+			continue
+		}
+		start := l.pos
+		if c == '#' && l.lineStart {
+			l.pos = l.lineEnd(start)
+			l.lineStart = false
+			return Token{directive(t[start:l.pos]), start, l.pos}
+		}
+		l.lineStart = false
+		l.pos = l.token(start)
+		return Token{l.kind(start), start, l.pos}
+	}
+	return Token{EOF, len(t), len(t)}
+}
+
+func (l *Lexer) lineEnd(p int) int {
+	for p < len(l.text) && l.text[p] != '\n' {
+		p++
+	}
+	return p
+}
+
+// directive tells line markers from every other directive. Whatever isn't a
+// line marker is kept as a pragma, so that an unknown directive counts.
+func directive(line []byte) Kind {
+	s := strings.TrimLeft(string(line[1:min(len(line), 16)]), " \t")
+	s = strings.TrimLeft(strings.TrimPrefix(s, "line"), " \t")
+	if s != "" && isDigit(s[0]) {
+		return Marker
+	}
+	return Pragma
+}
+
+func (l *Lexer) kind(start int) Kind {
+	t := l.text
+	switch c := t[start]; {
+	case c == '"' || c == '\'':
+		// below
+	case isIdentStart(c):
+		last := t[l.pos-1]
+		if last != '"' && last != '\'' {
+			return Ident
+		}
+	case isDigit(c) || c == '.' && start+1 < l.pos && isDigit(t[start+1]):
+		return Number
+	default:
+		return Punct
+	}
+	for i := start; i < l.pos; i++ {
+		if t[i] == '"' {
+			return String
+		}
+		if t[i] == '\'' {
+			return Char
+		}
+	}
+	return Ident
+}
+
+// token returns the end of the token that starts at p.
+func (l *Lexer) token(p int) int {
+	t := l.text
+	c := t[p]
+	switch {
+	case isIdentStart(c):
+		e := p + 1
+		for e < len(t) && isIdent(t[e]) {
+			e++
+		}
+		if e < len(t) && (t[e] == '"' || t[e] == '\'') && e-p <= 3 {
+			switch string(t[p:e]) {
+			case "L", "u", "U", "u8":
+				return l.quoted(e)
+			case "R", "LR", "uR", "UR", "u8R":
+				if t[e] == '"' {
+					return l.raw(e)
+				}
+			}
+		}
+		return e
+	case isDigit(c) || c == '.' && p+1 < len(t) && isDigit(t[p+1]):
+		e := p + 1
+		for e < len(t) {
+			switch c := t[e]; {
+			case (c == '+' || c == '-') && strings.IndexByte("eEpP", t[e-1]) >= 0:
+			case c == '\'' && e+1 < len(t) && isIdent(t[e+1]):
+			case isIdent(c) || c == '.':
+			default:
+				return e
+			}
+			e++
+		}
+		return e
+	case c == '"' || c == '\'':
+		return l.quoted(p)
+	}
+	for _, s := range puncts {
+		if c == s[0] && p+len(s) <= len(t) && string(t[p:p+len(s)]) == s {
+			return p + len(s)
+		}
+	}
+	return p + 1
+}
+
+func (l *Lexer) quoted(p int) int {
+	q := l.text[p]
+	for p++; p < len(l.text); p++ {
+		switch l.text[p] {
+		case '\\':
+			p++
+		case q:
+			return p + 1
+		case '\n':
+			return p
+		}
+	}
+	return len(l.text)
+}
+
+func (l *Lexer) raw(p int) int {
+	t := l.text
+	o := p + 1
+	for o < len(t) && t[o] != '(' && o-p <= 17 {
+		o++
+	}
+	if o >= len(t) || t[o] != '(' {
+		return l.quoted(p)
+	}
+	end := ")" + string(t[p+1:o]) + "\""
+	if i := bytes.Index(t[o:], []byte(end)); i >= 0 {
+		return o + i + len(end)
+	}
+	return len(t)
+}
+
+// Words returns the identifier-like words in s, in order, with repetitions:
+// what an asm string or an attribute's argument may name.
+func Words(s []byte) []string {
+	var out []string
+	for i := 0; i < len(s); {
+		if !isIdentStart(s[i]) {
+			if isDigit(s[i]) {
+				for i < len(s) && isIdent(s[i]) {
+					i++
+				}
+				continue
+			}
+			i++
+			continue
+		}
+		j := i
+		for j < len(s) && isIdent(s[j]) {
+			j++
+		}
+		out = append(out, string(s[i:j]))
+		i = j
+	}
+	return out
+}

@@ -1,0 +1,265 @@
+package ctext
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// unitMagic starts every .tu file; its number is raised with every change of
+// the format.
+const unitMagic = "tasting-tu 1\n"
+
+// ErrUnit says that a file is not a complete normalised translation unit.
+var ErrUnit = errors.New("not a complete normalised translation unit; delete it and preprocess again")
+
+// Unit is a normalised translation unit: what the compiler of the build
+// compiles, without anything that can't influence the generated code.
+type Unit struct {
+	// Source is the main file as named on the command line.
+	Source string `json:"source"`
+	// Lang is "c" or "c++".
+	Lang string `json:"lang"`
+	// Compiler identifies the compiler of the build: version and target.
+	Compiler string `json:"compiler"`
+	// Clang is true if the compiler of the build is a clang.
+	Clang bool `json:"clang,omitempty"`
+	// Flags are those that can influence generated code, in order.
+	Flags []string `json:"flags"`
+	// Variants are the flags of further compilations of the same source (with
+	// and without -fPIC, say) that differ from Flags.
+	Variants [][]string `json:"variants,omitempty"`
+	// DumpFlags are the flags that clang needs to parse Text as the compiler
+	// of the build does.
+	DumpFlags []string `json:"dump_flags"`
+	// Files are the presumed names of the files that Text stems from.
+	Files []string `json:"files"`
+	// Segments map Text to Files: {offset, index into Files}, ascending.
+	Segments [][2]int `json:"segments"`
+	// Sites are the tokens that read their own source position.
+	Sites []Site `json:"sites,omitempty"`
+	// Text holds the tokens and pragmas.
+	Text []byte `json:"-"`
+}
+
+// Site is a token such as __builtin_LINE and the position it will see.
+type Site struct {
+	Off      int    `json:"off"`
+	Position string `json:"position"` // presumed FILE:LINE:COLUMN
+}
+
+// siteTokens are the identifiers whose value is their own source position.
+var siteTokens = map[string]bool{
+	"__builtin_LINE": true, "__builtin_FILE": true, "__builtin_FILE_NAME": true,
+	"__builtin_COLUMN": true, "__builtin_source_location": true,
+}
+
+// Encode returns the bytes of a .tu file.
+func (u *Unit) Encode() ([]byte, error) {
+	h, err := json.Marshal(u)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s%d %d\n", unitMagic, len(h), len(u.Text))
+	b.Write(h)
+	b.WriteByte('\n')
+	b.Write(u.Text)
+	return b.Bytes(), nil
+}
+
+// DecodeUnit reads what Encode wrote, or returns ErrUnit, wrapped.
+func DecodeUnit(b []byte) (*Unit, error) {
+	rest, ok := bytes.CutPrefix(b, []byte(unitMagic))
+	if !ok {
+		return nil, ErrUnit
+	}
+	line, rest, ok := bytes.Cut(rest, []byte("\n"))
+	hs, ts, ok2 := strings.Cut(string(line), " ")
+	h, err1 := strconv.Atoi(hs)
+	t, err2 := strconv.Atoi(ts)
+	if !ok || !ok2 || err1 != nil || err2 != nil || h < 0 || t < 0 || h > len(rest) || len(rest) != h+1+t || rest[h] != '\n' {
+		return nil, ErrUnit
+	}
+	u := &Unit{}
+	if err := json.Unmarshal(rest[:h], u); err != nil {
+		return nil, fmt.Errorf("%w (%v)", ErrUnit, err)
+	}
+	for i, s := range u.Segments {
+		if s[0] < 0 || s[0] > t || s[1] < 0 || s[1] >= len(u.Files) || i > 0 && s[0] < u.Segments[i-1][0] {
+			return nil, fmt.Errorf("%w (segment %d)", ErrUnit, i)
+		}
+	}
+	u.Text = rest[h+1:]
+	return u, nil
+}
+
+// ReadUnit reads the .tu file name.
+func ReadUnit(name string) (*Unit, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	u, err := DecodeUnit(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return u, nil
+}
+
+// FileAt returns the presumed name of the file that Text[off] stems from.
+func (u *Unit) FileAt(off int) string {
+	lo, hi := 0, len(u.Segments)
+	for lo < hi {
+		if mid := (lo + hi) / 2; u.Segments[mid][0] <= off {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo == 0 {
+		return ""
+	}
+	return u.Files[u.Segments[lo-1][1]]
+}
+
+// normalize lexes the output of a preprocessor (with line markers) into u's
+// Text, Files, Segments and Sites. It returns the names of all files that the
+// markers mention, in order of appearance, as spelled there.
+func (u *Unit) normalize(raw []byte) (read []string) {
+	var out bytes.Buffer
+	out.Grow(len(raw) / 2)
+	lex := NewLexer(raw, 0)
+	seen := map[string]bool{}
+	fileIdx := map[string]int{}
+	file, line, lineOff := u.Source, 1, 0
+	lastSeg, atStart := -1, true
+	var prev Token
+	scanned := 0
+	for {
+		t := lex.Next()
+		if t.Kind == EOF {
+			break
+		}
+		for i := scanned; i < t.Off; i++ {
+			if raw[i] == '\n' {
+				line++
+				lineOff = i + 1
+			}
+		}
+		scanned = t.Off
+		if t.Kind == Marker {
+			if n, name, ok := parseMarker(raw[t.Off:t.End]); ok {
+				line, file = n-1, name
+				if !seen[name] {
+					seen[name] = true
+					read = append(read, name)
+				}
+			}
+			continue
+		}
+		text := raw[t.Off:t.End]
+		if t.Kind == Pragma && classify(text) == pragmaDiagnostic {
+			continue
+		}
+		if t.Kind == Pragma && !atStart {
+			out.WriteByte('\n')
+			atStart = true
+		}
+		if !atStart && needsSpace(raw, prev, t) {
+			out.WriteByte(' ')
+		}
+		idx, ok := fileIdx[file]
+		if !ok {
+			idx = len(u.Files)
+			fileIdx[file] = idx
+			u.Files = append(u.Files, relative(file))
+		}
+		if idx != lastSeg {
+			u.Segments = append(u.Segments, [2]int{out.Len(), idx})
+			lastSeg = idx
+		}
+		if t.Kind == Ident && siteTokens[string(text)] {
+			u.Sites = append(u.Sites, Site{out.Len(), fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1)})
+		}
+		if t.Kind == Pragma {
+			text = bytes.Join(bytes.Fields(text), []byte(" "))
+		}
+		out.Write(text)
+		atStart = false
+		if t.Kind == Pragma || t.Kind == Punct && len(text) == 1 && (text[0] == ';' || text[0] == '{' || text[0] == '}') {
+			out.WriteByte('\n')
+			atStart = true
+		}
+		prev = t
+	}
+	u.Text = out.Bytes()
+	return read
+}
+
+// relative returns name as it may enter a manifest: relative to the current
+// directory, or the base name alone if it lies elsewhere.
+func relative(name string) string {
+	if !filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	if wd, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(wd, name); err == nil && filepath.IsLocal(rel) {
+			return rel
+		}
+	}
+	return filepath.Base(name)
+}
+
+// needsSpace reports whether b must be kept apart from a: always, except
+// beside brackets, commas and semicolons, which never join with a neighbour.
+func needsSpace(raw []byte, a, b Token) bool {
+	free := func(t Token) bool {
+		return t.Kind == Punct && t.End-t.Off == 1 && strings.IndexByte("(){}[],;", raw[t.Off]) >= 0
+	}
+	return !free(a) && !free(b)
+}
+
+// parseMarker reads # LINE "FILE" FLAGS.
+func parseMarker(b []byte) (line int, file string, ok bool) {
+	s := strings.TrimLeft(string(b[1:]), " \t")
+	s = strings.TrimLeft(strings.TrimPrefix(s, "line"), " \t")
+	i := 0
+	for i < len(s) && isDigit(s[i]) {
+		i++
+	}
+	line, err := strconv.Atoi(s[:i])
+	s = strings.TrimLeft(s[i:], " \t")
+	if err != nil || s == "" || s[0] != '"' {
+		return 0, "", false
+	}
+	var name strings.Builder
+	for j := 1; j < len(s); j++ {
+		switch s[j] {
+		case '"':
+			return line, name.String(), true
+		case '\\':
+			j++
+			if j < len(s) {
+				if s[j] >= '0' && s[j] <= '7' { // octal, as both compilers print other bytes
+					v, n := 0, 0
+					for n < 3 && j < len(s) && s[j] >= '0' && s[j] <= '7' {
+						v, j, n = v*8+int(s[j]-'0'), j+1, n+1
+					}
+					j--
+					name.WriteByte(byte(v))
+				} else {
+					name.WriteByte(s[j])
+				}
+			}
+		default:
+			name.WriteByte(s[j])
+		}
+	}
+	return 0, "", false
+}
