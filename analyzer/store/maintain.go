@@ -203,11 +203,15 @@ func (d *Disk) GC(ctx context.Context, o GCOptions) (*GCReport, error) {
 
 // mayRemove tells whether everything in the directory is tasting's.
 func (d *Disk) mayRemove() error {
-	if _, err := os.Stat(filepath.Join(d.dir, marker)); err == nil {
-		return os.MkdirAll(filepath.Join(d.dir, "tmp"), 0o777) // for remove
-	}
-	if names, err := os.ReadDir(d.dir); errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
+	names, err := os.ReadDir(d.dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
 		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(names, func(e fs.DirEntry) bool { return e.Name() == marker }) {
+		return os.MkdirAll(filepath.Join(d.dir, "tmp"), 0o777) // for remove
 	}
 	return fmt.Errorf("%s: not removing anything: the directory was not created by tasting and may hold other things, like Bazel's --disk_cache. If all of it is tasting's, create the file %s in it", d.dir, marker)
 }
