@@ -21,11 +21,13 @@ type target struct {
 
 // frame is the state of one node on the way from the root of the tree.
 type frame struct {
-	kind  string
-	deep  bool // types of children count at depth pointee
-	open  bool // the node was written to the stream: close it
-	skip  bool // nothing below counts
-	leave func(n *clangast.Node) error
+	kind string
+	// children counts those entered so far.
+	children int
+	deep     bool // types of children count at depth pointee
+	open     bool // the node was written to the stream: close it
+	skip     bool // nothing below counts
+	leave    func(n *clangast.Node) error
 }
 
 // function is the state of the function definition being read.

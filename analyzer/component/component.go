@@ -125,7 +125,7 @@ var (
 
 func runClang(ctx context.Context, u *ctext.Unit, clang string) (b *builder, version string, err error) {
 	if clang == "" {
-		clang = "clang"
+		return nil, "", fmt.Errorf("no clang is configured; install clang %d", MaxClang)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -34,6 +34,8 @@ type entity struct {
 	// roots holds the reasons why a definition is a root.
 	roots map[string]bool
 	weak  bool
+	// addressTaken is true if anything but a call refers to the function.
+	addressTaken bool
 	// content is the definition of a type.
 	content *sealed
 	// typ is the target of a typedef.

@@ -123,6 +123,7 @@ func (b *builder) manifest(clang string) *manifest.Manifest {
 		}
 		if c.ent != nil {
 			mc.Root = c.ent.rootReason()
+			mc.Interchangeable = c.local && c.kind == compFunction && !c.ent.addressTaken && mc.Root == ""
 		}
 		for _, e := range c.links {
 			if e.local && e.comp != nil {
@@ -181,7 +182,10 @@ func (b *builder) resolveLinks(c *comp) {
 			add(l)
 		}
 		for _, w := range s.words {
-			add(b.ordinary[w])
+			if e := b.ordinary[w]; e != nil {
+				e.addressTaken = true // text doesn't say what it does with it
+				add(e)
+			}
 		}
 		for _, w := range s.symbols {
 			syms[w] = true

@@ -79,6 +79,10 @@ func parseType(s string) *typeText {
 
 func parseTypeText(s string) *typeText {
 	t := &typeText{}
+	if strings.HasPrefix(s, "<") { // <builtin fn type>, <overloaded function type>
+		t.literal = s
+		return t
+	}
 	var lit strings.Builder
 	b := []byte(s)
 	lex := ctext.NewLexer(b, 0)

@@ -61,6 +61,7 @@ func (b *builder) Enter(n *clangast.Node) error {
 	f := frame{kind: n.Kind}
 	if len(b.stack) > 0 {
 		f.deep = b.top().deep
+		b.top().children++
 	}
 	b.stack = append(b.stack, f)
 	if b.skip > 0 {
@@ -284,8 +285,19 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 			s.use(t.ent, name)
 		}
 	default:
+		if !b.isCallee() {
+			t.ent.addressTaken = true
+		}
 		s.use(t.ent, value)
 	}
+}
+
+// isCallee reports whether the node being read is the function that a call
+// names.
+func (b *builder) isCallee() bool {
+	n := len(b.stack)
+	return n > 2 && b.stack[n-1].kind == "DeclRefExpr" && b.stack[n-2].kind == "ImplicitCastExpr" &&
+		b.stack[n-3].kind == "CallExpr" && b.stack[n-3].children == 1
 }
 
 func (b *builder) newLocal(id clangast.ID) int {

@@ -129,7 +129,7 @@ func resolvedCPU(ctx context.Context, inv *Invocation) ([]string, error) {
 		return nil, fmt.Errorf("compiler %s: can't tell the CPU that 'native' stands for: %w", inv.Compiler, err)
 	}
 	var cpu []string
-	fields := splitResponse(out.String())
+	fields := SplitResponse(out.String())
 	for i, f := range fields {
 		switch {
 		case f == "-target-cpu" || f == "-target-feature" || f == "-tune-cpu" || f == "--param":

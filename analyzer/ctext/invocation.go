@@ -170,7 +170,7 @@ func expand(args []string, depth int) ([]string, error) {
 		if depth > 8 {
 			return nil, fmt.Errorf("response file %s: nested too deeply", name)
 		}
-		inner, err := expand(splitResponse(string(b)), depth+1)
+		inner, err := expand(SplitResponse(string(b)), depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -179,9 +179,9 @@ func expand(args []string, depth int) ([]string, error) {
 	return out, nil
 }
 
-// splitResponse splits as gcc and clang do: at white space, with quotes and
+// SplitResponse splits the text of a response file as gcc and clang do: at white space, with quotes and
 // backslashes.
-func splitResponse(s string) []string {
+func SplitResponse(s string) []string {
 	var out []string
 	var cur strings.Builder
 	in, quote := false, byte(0)

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -51,6 +53,10 @@ type Unit struct {
 type Site struct {
 	Off      int    `json:"off"`
 	Position string `json:"position"` // presumed FILE:LINE:COLUMN
+}
+
+var gccFloats = map[string]string{
+	"_Float32": "float", "_Float64": "double", "_Float128": "__float128", "_Float32x": "double", "_Float64x": "long double",
 }
 
 // siteTokens are the identifiers whose value is their own source position.
@@ -137,7 +143,8 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 	lex := NewLexer(raw, 0)
 	seen := map[string]bool{}
 	fileIdx := map[string]int{}
-	file, line, lineOff := u.Source, 1, 0
+	file, line, lineOff, system := u.Source, 1, 0, false
+	floatTypes := map[bool]bool{} // by system: does such code use gcc's _FloatN types?
 	lastSeg, atStart := -1, true
 	var prev Token
 	scanned := 0
@@ -154,8 +161,8 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 		}
 		scanned = t.Off
 		if t.Kind == Marker {
-			if n, name, ok := parseMarker(raw[t.Off:t.End]); ok {
-				line, file = n-1, name
+			if n, name, sys, ok := parseMarker(raw[t.Off:t.End]); ok {
+				line, file, system = n-1, name, sys
 				if !seen[name] {
 					seen[name] = true
 					read = append(read, name)
@@ -184,6 +191,9 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 			u.Segments = append(u.Segments, [2]int{out.Len(), idx})
 			lastSeg = idx
 		}
+		if t.Kind == Ident && gccFloats[string(text)] != "" {
+			floatTypes[system] = true
+		}
 		if t.Kind == Ident && siteTokens[string(text)] {
 			u.Sites = append(u.Sites, Site{out.Len(), fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1)})
 		}
@@ -199,6 +209,14 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 		prev = t
 	}
 	u.Text = out.Bytes()
+	// gcc's C has the _FloatN types built in, clang's hasn't. Where only
+	// declarations of system headers use them, names for the same
+	// representation do; elsewhere clang refuses the unit.
+	if !u.Clang && u.Lang == "c" && floatTypes[true] && !floatTypes[false] {
+		for _, f := range slices.Sorted(maps.Keys(gccFloats)) {
+			u.DumpFlags = append(u.DumpFlags, "-D"+f+"="+gccFloats[f])
+		}
+	}
 	return read
 }
 
@@ -226,7 +244,7 @@ func needsSpace(raw []byte, a, b Token) bool {
 }
 
 // parseMarker reads # LINE "FILE" FLAGS.
-func parseMarker(b []byte) (line int, file string, ok bool) {
+func parseMarker(b []byte) (line int, file string, system, ok bool) {
 	s := strings.TrimLeft(string(b[1:]), " \t")
 	s = strings.TrimLeft(strings.TrimPrefix(s, "line"), " \t")
 	i := 0
@@ -236,13 +254,13 @@ func parseMarker(b []byte) (line int, file string, ok bool) {
 	line, err := strconv.Atoi(s[:i])
 	s = strings.TrimLeft(s[i:], " \t")
 	if err != nil || s == "" || s[0] != '"' {
-		return 0, "", false
+		return 0, "", false, false
 	}
 	var name strings.Builder
 	for j := 1; j < len(s); j++ {
 		switch s[j] {
 		case '"':
-			return line, name.String(), true
+			return line, name.String(), slices.Contains(strings.Fields(s[j+1:]), "3"), true
 		case '\\':
 			j++
 			if j < len(s) {
@@ -261,5 +279,5 @@ func parseMarker(b []byte) (line int, file string, ok bool) {
 			name.WriteByte(s[j])
 		}
 	}
-	return 0, "", false
+	return 0, "", false, false
 }

@@ -22,7 +22,11 @@ func init() {
 
 // clangFlag adds --clang.
 func clangFlag(cmd *cobra.Command, clang *string) {
-	cmd.Flags().StringVar(clang, "clang", os.Getenv("TASTING_CLANG"), "clang that dumps syntax trees; by default $TASTING_CLANG, the build's compiler if that is a clang, or 'clang'")
+	def := os.Getenv("TASTING_CLANG")
+	if def == "" {
+		def = "clang"
+	}
+	cmd.Flags().StringVar(clang, "clang", def, "clang that dumps syntax trees (default also: $TASTING_CLANG, or the build's compiler if that is a clang); if empty, every unit is analysed as a whole file")
 }
 
 func analyzeCommand() *cobra.Command {
@@ -45,7 +49,7 @@ of its whole text, and a message.`,
 			var err error
 			if cmd.ArgsLenAtDash() == 0 {
 				u, _, err = ctext.Preprocess(ctx, args, ctext.Options{})
-				if err == nil && clang == "" && u.Clang {
+				if err == nil && u.Clang && !cmd.Flags().Changed("clang") && clang == "clang" {
 					clang = args[0]
 				}
 			} else if len(args) == 1 {
@@ -97,7 +101,7 @@ matter, so that a build system need not analyse again.`,
 				if err != nil {
 					return err
 				}
-				opt.Variants = append(opt.Variants, strings.Split(strings.TrimRight(string(b), "\n"), "\n"))
+				opt.Variants = append(opt.Variants, ctext.SplitResponse(string(b)))
 			}
 			u, read, err := ctext.Preprocess(cmd.Context(), args, opt)
 			if err != nil {
@@ -118,7 +122,11 @@ matter, so that a build system need not analyse again.`,
 	cmd.Flags().StringVarP(&out, "output", "o", "", "normalised unit to write")
 	cmd.Flags().StringVar(&unused, "unused-inputs", "", "file to write the unused ones of --inputs to, one per line")
 	cmd.Flags().StringVar(&inputs, "inputs", "", "file that lists headers which the compilation may read, one per line")
-	cmd.Flags().StringArrayVar(&variants, "variant", nil, "file with another command line that compiles the same source, one argument per line; may be repeated")
+	// Accepted here as well, so that build systems can pass the same flags to
+	// both steps.
+	var clang string
+	clangFlag(cmd, &clang)
+	cmd.Flags().StringArrayVar(&variants, "variant", nil, "response file with another command line that compiles the same source; may be repeated")
 	return cmd
 }
 
@@ -148,7 +156,7 @@ func writeUnused(name, inputs string, read []string, source string) error {
 	r := bufio.NewReader(f)
 	for {
 		line, err := r.ReadString('\n')
-		line = strings.TrimSuffix(line, "\n")
+		line = strings.TrimRight(line, "\r\n")
 		if line != "" && !used[filepath.Clean(line)] {
 			fmt.Fprintln(w, line)
 		}
