@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,9 +54,14 @@ type Site struct {
 	Position string `json:"position"` // presumed FILE:LINE:COLUMN
 }
 
-var gccFloats = map[string]string{
-	"_Float32": "float", "_Float64": "double", "_Float128": "__float128", "_Float32x": "double", "_Float64x": "long double",
-}
+const floatPrelude = `typedef float _Float32;
+typedef double _Float64;
+typedef double _Float32x;
+typedef long double _Float64x;
+typedef __float128 _Float128;
+`
+
+var gccFloats = map[string]bool{"_Float32": true, "_Float64": true, "_Float128": true, "_Float32x": true, "_Float64x": true}
 
 // siteTokens are the identifiers whose value is their own source position.
 var siteTokens = map[string]bool{
@@ -191,7 +195,7 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 			u.Segments = append(u.Segments, [2]int{out.Len(), idx})
 			lastSeg = idx
 		}
-		if t.Kind == Ident && gccFloats[string(text)] != "" {
+		if t.Kind == Ident && gccFloats[string(text)] {
 			floatTypes[system] = true
 		}
 		if t.Kind == Ident && siteTokens[string(text)] {
@@ -213,8 +217,12 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 	// declarations of system headers use them, names for the same
 	// representation do; elsewhere clang refuses the unit.
 	if !u.Clang && u.Lang == "c" && floatTypes[true] && !floatTypes[false] {
-		for _, f := range slices.Sorted(maps.Keys(gccFloats)) {
-			u.DumpFlags = append(u.DumpFlags, "-D"+f+"="+gccFloats[f])
+		u.Text = append([]byte(floatPrelude), u.Text...)
+		for i := range u.Segments {
+			u.Segments[i][0] += len(floatPrelude)
+		}
+		for i := range u.Sites {
+			u.Sites[i].Off += len(floatPrelude)
 		}
 	}
 	return read
