@@ -39,8 +39,9 @@ type entity struct {
 	// content is the definition of a type.
 	content *sealed
 	// typ is the target of a typedef.
-	typ  *typeUse
-	comp *comp
+	typ *typeUse
+	// comps are the components that define the entity here.
+	comps []*comp
 
 	declHash  *Hash
 	typeHash  [3]*Hash
@@ -193,6 +194,9 @@ func (r *resolver) useHash(u use) Hash {
 	}
 	return r.typeHash(u.ent, u.d)
 }
+
+// isAlias reports whether an attribute defines the entity by another symbol.
+func (e *entity) isAlias() bool { return e.roots["alias"] || e.roots["ifunc"] || e.roots["weakref"] }
 
 // declarationHash covers the whole redeclaration chain of a function or
 // variable. Redundant declarations and their order don't matter.

@@ -61,6 +61,7 @@ func (b *builder) manifest(clang string) *manifest.Manifest {
 	}
 	// Then a link to a local component is identified by its content, and by
 	// its name where two have the same.
+	ordinal := 0
 	for _, c := range b.comps {
 		h := newHasher()
 		h.hash(c.h0)
@@ -68,14 +69,20 @@ func (b *builder) manifest(clang string) *manifest.Manifest {
 			if !e.local {
 				continue
 			}
-			if e.comp == nil {
+			if len(e.comps) == 0 {
 				h.str(e.sym)
-				continue
 			}
-			h.hash(e.comp.h0)
-			if seen[e.comp.h0] > 1 {
-				h.str(e.comp.name)
+			for _, d := range e.comps {
+				h.hash(d.h0)
+				if seen[d.h0] > 1 {
+					h.str(d.name)
+				}
 			}
+		}
+		// Constructors run, and sections are filled, in the order of the text.
+		if e := c.ent; e != nil && (e.roots["constructor"] || e.roots["destructor"] || e.roots["section"]) {
+			h.num(uint64(ordinal))
+			ordinal++
 		}
 		c.h = h.sum()
 	}
@@ -89,8 +96,12 @@ func (b *builder) manifest(clang string) *manifest.Manifest {
 	used := map[string]bool{}
 	for i, c := range b.comps {
 		index[c] = uint32(i)
-		for n := 2; used[c.name]; n++ {
-			if base := c.name; !used[base+"#"+strconv.Itoa(n)] {
+		if used[c.name] {
+			if !c.local {
+				c.aliases = append(c.aliases, c.name)
+			}
+			base := c.name
+			for n := 2; used[c.name]; n++ {
 				c.name = base + "#" + strconv.Itoa(n)
 			}
 		}
@@ -126,9 +137,12 @@ func (b *builder) manifest(clang string) *manifest.Manifest {
 			mc.Interchangeable = c.local && c.kind == compFunction && !c.ent.addressTaken && mc.Root == ""
 		}
 		for _, e := range c.links {
-			if e.local && e.comp != nil {
-				mc.Links = append(mc.Links, 2*index[e.comp])
-			} else {
+			for _, d := range e.comps {
+				if e.local {
+					mc.Links = append(mc.Links, 2*index[d])
+				}
+			}
+			if !e.local || len(e.comps) == 0 {
 				// By name, even if defined here: another unit's definition
 				// may be the one that is linked.
 				mc.Links = append(mc.Links, symbol(e.sym))

@@ -359,9 +359,8 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 		if body {
 			c := &comp{ent: e, name: e.sym, kind: compFunction, file: b.unit.FileAt(n.Begin)}
 			c.body = b.finishBody(cur, n.Begin, end, e.sym)
-			b.comps = append(b.comps, c)
-			e.comp = c
-		} else if e.roots["alias"] || e.roots["ifunc"] {
+			b.define(e, c)
+		} else if e.isAlias() {
 			b.aliasComp(e, n)
 		}
 		b.leaveExternal(end)
@@ -381,10 +380,10 @@ func (b *builder) declAttributes(e *entity, spans []ctext.Span, begin, end int) 
 			switch w := strings.Trim(w, "_"); w {
 			case "constructor", "destructor", "used", "retain", "section", "init_priority":
 				b.root(e, w)
-			case "alias", "ifunc":
+			case "alias", "ifunc", "weakref":
 				b.root(e, w)
 				s.symbols = append(s.symbols, words...)
-			case "weak", "weakref", "selectany":
+			case "weak", "selectany":
 				e.weak = true
 			}
 		}
@@ -405,7 +404,7 @@ func (b *builder) root(e *entity, reason string) {
 // aliasComp makes a component of a declaration that is a definition through
 // its attribute: alias or ifunc.
 func (b *builder) aliasComp(e *entity, n *clangast.Node) {
-	if e.comp != nil {
+	if len(e.comps) > 0 {
 		return
 	}
 	s := newStream()
@@ -414,8 +413,14 @@ func (b *builder) aliasComp(e *entity, n *clangast.Node) {
 	if e.kind == entVariable {
 		c.kind = compVariable
 	}
+	b.define(e, c)
+}
+
+// define adds a component that defines e. There may be several: versions of a
+// function for several targets.
+func (b *builder) define(e *entity, c *comp) {
 	b.comps = append(b.comps, c)
-	e.comp = c
+	e.comps = append(e.comps, c)
 }
 
 func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
@@ -455,22 +460,20 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 			b.declAttributes(e, ctext.Within(b.x.Attributes, b.lead, end), b.lead, end)
 		}
 		b.leaveExternal(end)
-		if e.roots["alias"] {
+		if e.isAlias() {
 			b.aliasComp(e, n)
 			return nil
 		}
 		if init || storage != "extern" {
 			c := &comp{ent: e, name: e.sym, kind: compVariable, file: b.unit.FileAt(n.Begin)}
 			c.body = b.finishBody(cs, n.Begin, end, e.sym)
-			if e.comp != nil { // a tentative definition before the real one
-				if !init {
-					return nil
+			if len(e.comps) > 0 { // a tentative definition before the real one
+				if init {
+					*e.comps[0] = *c
 				}
-				*e.comp = *c
 				return nil
 			}
-			e.comp = c
-			b.comps = append(b.comps, c)
+			b.define(e, c)
 		}
 		return nil
 	}
@@ -504,8 +507,7 @@ func (b *builder) localVar(n *clangast.Node, storage string) error {
 				b.declAttributes(e, ctext.Within(b.x.Attributes, begin, end), begin, end)
 			}
 			c.body = b.finishBody(cs, begin, end, e.sym)
-			e.comp = c
-			b.comps = append(b.comps, c)
+			b.define(e, c)
 			return nil
 		}
 		return nil
@@ -792,6 +794,8 @@ func (b *builder) fileAsm(n *clangast.Node) error {
 		s.h.str("pragma " + st)
 	}
 	b.leaveExternal(end)
+	// Directives in it (sections, macros) act on all code that follows.
+	b.writeText(b.extra, begin, end)
 	c := &comp{name: fmt.Sprintf("asm#%d", b.asm), kind: compAsm, root: "file-scope asm", file: b.unit.FileAt(begin)}
 	c.body = s.seal()
 	c.aliases = labels(b.unit.Text[begin:end])
@@ -837,11 +841,14 @@ func (b *builder) attr(n *clangast.Node) error {
 		case "ConstructorAttr", "DestructorAttr", "UsedAttr", "RetainAttr", "SectionAttr":
 			b.root(b.owner, strings.ToLower(strings.TrimSuffix(n.Kind, "Attr")))
 		}
-		for _, r := range n.Refs { // cleanup, and the like
-			b.reference(b.decl, r)
-		}
-		if n.Has("implicit") {
-			b.decl.h.str("implicit " + n.Kind)
+		if !n.Has("inherited") {
+			// A keyword such as _Noreturn has no specifier.
+			s := newStream()
+			s.h.str(n.Kind)
+			for _, r := range n.Refs {
+				b.reference(s, r)
+			}
+			b.owner.attrs = append(b.owner.attrs, s.seal())
 		}
 		b.skipNode()
 		return nil

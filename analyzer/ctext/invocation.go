@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"strings"
 )
@@ -32,14 +33,14 @@ var (
 	separateValue = words(`-o -I -isystem -iquote -idirafter -iprefix -iwithprefix -iwithprefixbefore -imultilib
 		-isysroot --sysroot -include -imacros -D -U -MF -MT -MQ -x -arch -target -L -l -T -u -z -e -B -G
 		-Xclang -Xpreprocessor -Xassembler -Xlinker -Xarch_host -mllvm --param -aux-info -dumpbase -dumpdir
-		-dumpbase-ext --serialize-diagnostics -working-directory -Xanalyzer -fplugin-arg -idirafter -wrapper -specs`)
+		-dumpbase-ext --serialize-diagnostics -working-directory -Xanalyzer -fplugin-arg -idirafter -wrapper -specs -include-pch -include-pth -fmodule-file`)
 	// outputs choose what is written where: never preprocessing's business.
 	outputs = words(`-c -S -E -fsyntax-only -save-temps -M -MM -MD -MMD -MG -MP -MV -MF -MT -MQ -o -dumpbase -dumpdir
 		-dumpbase-ext --serialize-diagnostics -pipe -v -### -emit-llvm -P -C -CC -H`)
 	outputPrefixes = []string{"-save-temps=", "-MF", "-MT", "-MQ", "-o", "-fdump-", "-ftime-trace", "-ftime-report", "-fstack-usage", "-fcallgraph-info", "-gsplit-dwarf", "-dumpdir"}
 	// textOnly act on the preprocessed text only, which is hashed itself.
 	textOnly         = words(`-I -isystem -iquote -idirafter -iprefix -iwithprefix -iwithprefixbefore -imultilib -isysroot --sysroot -include -imacros -D -U -Xpreprocessor -nostdinc -nostdinc++ -undef -trigraphs -x -working-directory`)
-	textOnlyPrefixes = []string{"-I", "-isystem", "-iquote", "-idirafter", "-D", "-U", "-isysroot", "--sysroot=", "-Wp,-D", "-Wp,-U", "-Wp,-M", "-Wp,-I", "-Wp,-i", "-include", "-imacros", "-x"}
+	textOnlyPrefixes = []string{"-I", "-isystem", "-iquote", "-idirafter", "-D", "-U", "-isysroot", "--sysroot=", "-Wp,-D", "-Wp,-U", "-Wp,-M", "-Wp,-I", "-Wp,-i", "-x"}
 	// noCode never influence code: messages, debug information, compiler
 	// speed, linking.
 	noCode         = words(`-w -Qunused-arguments -L -l -Xlinker -Xanalyzer -no-canonical-prefixes -canonical-prefixes -fno-canonical-system-headers -fcanonical-system-headers -fverbose-asm -shared -static -rdynamic -s -pie -no-pie -static-pie -u -z -e -T`)
@@ -216,6 +217,8 @@ func SplitResponse(s string) []string {
 // influencesCode reports whether flag a belongs to every hash of the unit.
 func influencesCode(a string) bool {
 	switch {
+	case a == "-include-pch" || a == "-include-pth":
+		return true
 	case textOnly[a], noCode[a], hasPrefix(a, textOnlyPrefixes), hasPrefix(a, noCodePrefixes):
 		return false
 	case strings.HasPrefix(a, "-W") && !strings.HasPrefix(a, "-Wa,") && !strings.HasPrefix(a, "-Wp,"):
@@ -227,25 +230,52 @@ func influencesCode(a string) bool {
 }
 
 // withContent adds the digest of the file that a flag names (a plug-in, a
-// profile, an ignore list): its content decides, not its name.
+// profile, a precompiled header): its content decides, not its name.
 func withContent(flag []string) []string {
-	last := flag[len(flag)-1]
-	name := last
-	if _, v, ok := strings.Cut(last, "="); ok {
-		name = v
-	} else if len(flag) == 1 {
-		return flag
+	if len(flag) > 1 {
+		return append(flag[:len(flag):len(flag)], fileDigest(flag[1])...)
 	}
+	for _, v := range strings.Split(flag[0], "=")[1:] {
+		flag = append(flag[:len(flag):len(flag)], fileDigest(v)...)
+	}
+	return flag
+}
+
+// fileDigest returns "content:" and the digest of a regular file, or nothing.
+func fileDigest(name string) []string {
 	if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
-		return flag
+		return nil
 	}
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return flag
+		return nil
 	}
 	sum := sha256.Sum256(b)
-	return append(append([]string{}, flag...), "content:"+hex.EncodeToString(sum[:]))
+	return []string{"content:" + hex.EncodeToString(sum[:])}
 }
+
+// assembled finds the files that asm text includes (.incbin, .include) where
+// an assembler would, and returns their digests: the text doesn't hold them.
+func (inv *Invocation) assembled(text []byte) []string {
+	var out []string
+	for _, m := range incbin.FindAllSubmatch(text, -1) {
+		name := string(m[1])
+		found := fileDigest(name)
+		for i, a := range inv.preprocess {
+			dir, ok := strings.CutPrefix(a, "-I")
+			if ok && dir == "" && i+1 < len(inv.preprocess) {
+				dir = inv.preprocess[i+1]
+			}
+			if ok && found == nil {
+				found = fileDigest(filepath.Join(dir, name))
+			}
+		}
+		out = append(out, append([]string{"asm includes " + name}, found...)...)
+	}
+	return out
+}
+
+var incbin = regexp.MustCompile(`\.(?:incbin|include)\s*\\"([^"\\]+)\\"`)
 
 // Options control Preprocess.
 type Options struct {
@@ -317,6 +347,7 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 		return nil, nil, err
 	}
 	read := u.normalize(raw)
+	u.Flags = append(u.Flags, inv.assembled(u.Text)...)
 	return u, read, nil
 }
 
