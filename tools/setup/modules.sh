@@ -10,11 +10,13 @@
 # every version that one of them asks for. A module that Bazel resolves but that
 # nothing here loads becomes an empty stub.
 #
-# The registry is announced in /etc/bazel.bazelrc, which Debian's Bazel imports,
-# so every workspace in the root builds without further flags.
+# modules.sh DIR KEY writes all that to DIR, and DIR/bazelrc, which announces it:
+# /etc/bazel.bazelrc imports it and Debian's Bazel imports that, so every
+# workspace in the root builds without further flags.
 set -eu
 
-share=/usr/share/rules_tasting
+share=$1
+key=$2
 registry=$share/registry
 
 fail() {
@@ -58,7 +60,6 @@ register() {
     fi
 }
 
-rm -rf "$share"
 mkdir -p "$registry"
 echo '{}' >"$registry/bazel_registry.json"
 
@@ -91,4 +92,10 @@ done | sort -u | while read -r name version; do
     register "$name" "$version" "$found"
 done
 
-echo "common --registry=file://$registry" >/etc/bazel.bazelrc
+cat >"$share/bazelrc" <<RC
+common --registry=file://$registry
+# External Go modules are shared with the go command's own cache.
+common --repo_env=GO_REPOSITORY_USE_HOST_MODCACHE=1
+# A Bazel server lives in the mounts it was started with: another set-up, another server.
+startup --host_jvm_args=-Drules_tasting.set_up=$key
+RC
