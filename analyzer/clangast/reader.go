@@ -19,10 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // ID identifies a node within one dump: clang's address of it. 0 is no node.
@@ -108,21 +104,17 @@ var ErrDump = errors.New("not a complete clang AST dump")
 
 // Read walks the dump in r. Anything but one whole JSON value with a
 // TranslationUnitDecl at its top is an error that wraps ErrDump; the visitor
-// may have seen a part of the tree by then.
+// may have seen a part of the tree by then. An error of the visitor is
+// returned as it is.
 func Read(r io.Reader, v Visitor) error {
-	d := &reader{dec: jsontext.NewDecoder(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), v: v}
+	d := &reader{s: newScanner(r), v: v, strs: map[string]string{}}
 	err := d.node("", 0)
-	if err == nil {
-		if _, err2 := d.dec.ReadToken(); err2 != io.EOF {
-			err = fmt.Errorf("%w: more after its end", ErrDump)
-		}
+	if err == nil && (d.s.peek() != 0 || d.s.err != io.EOF) {
+		err = d.s.fail("the end")
 	}
 	var ve *visitorError
 	if errors.As(err, &ve) {
 		return ve.err
-	}
-	if err != nil && !errors.Is(err, ErrDump) {
-		err = fmt.Errorf("%w: %v", ErrDump, err)
 	}
 	return err
 }
@@ -136,7 +128,7 @@ type visitorError struct{ err error }
 func (e *visitorError) Error() string { return e.err.Error() }
 
 type reader struct {
-	dec  *jsontext.Decoder
+	s    *scanner
 	v    Visitor
 	pool []*Node
 	// strs interns the short strings that repeat (kinds, keys, types).
@@ -153,11 +145,20 @@ func (d *reader) get() *Node {
 	return &Node{Begin: -1, End: -1, Loc: -1}
 }
 
-func (d *reader) enter(n *Node) error {
-	if err := d.v.Enter(n); err != nil {
-		return &visitorError{err}
+// intern keeps one copy of each short string, up to a bounded number.
+func (d *reader) intern(b []byte) string {
+	if len(b) > 64 {
+		return string(b)
 	}
-	return nil
+	if t, ok := d.strs[string(b)]; ok {
+		return t
+	}
+	if len(d.strs) > 1<<14 {
+		clear(d.strs)
+	}
+	t := string(b)
+	d.strs[t] = t
+	return t
 }
 
 // node reads the object that follows as a node.
@@ -165,63 +166,61 @@ func (d *reader) node(label string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%w: nested deeper than %d", ErrDump, maxDepth)
 	}
-	t, err := d.dec.ReadToken()
-	if err != nil {
+	if err := d.s.expect('{'); err != nil {
 		return err
 	}
-	if t.Kind() != '{' {
-		return fmt.Errorf("%w: want an object, got %v", ErrDump, t.Kind())
-	}
-	return d.members(label, depth)
-}
-
-// members reads a node after its opening brace.
-func (d *reader) members(label string, depth int) error {
 	n := d.get()
 	n.Label = label
 	entered := false
-	for d.dec.PeekKind() == '"' {
-		key, err := d.str()
+	enter := func() error {
+		if entered {
+			return nil
+		}
+		entered = true
+		if depth == 0 && n.Kind != "TranslationUnitDecl" {
+			return fmt.Errorf("%w: its top is %q, not a TranslationUnitDecl", ErrDump, n.Kind)
+		}
+		if err := d.v.Enter(n); err != nil {
+			return &visitorError{err}
+		}
+		return nil
+	}
+	for first := true; ; first = false {
+		more, err := d.s.more(first, '}')
 		if err != nil {
 			return err
 		}
-		switch k := d.dec.PeekKind(); {
-		case k == '[':
-			if !entered {
-				if err := d.check(n, depth); err != nil {
-					return err
-				}
-				if err := d.enter(n); err != nil {
-					return err
-				}
-				entered = true
-			}
-			if err := d.children(n, key, depth); err != nil {
+		if !more {
+			break
+		}
+		k, err := d.s.key()
+		if err != nil {
+			return err
+		}
+		key := d.intern(k)
+		if d.s.peek() == '[' {
+			if err := enter(); err != nil {
 				return err
 			}
-		case k == '{':
-			if entered {
-				return fmt.Errorf("%w: key %q after the children of a %s", ErrDump, key, n.Kind)
-			}
-			if err := d.object(n, key); err != nil {
+			if err := d.children(key, depth); err != nil {
 				return err
 			}
-		default:
-			if err := d.scalar(n, key, entered); err != nil {
-				return err
-			}
+			continue
+		}
+		if entered {
+			return fmt.Errorf("%w: key %q behind the children of a %s", ErrDump, key, n.Kind)
+		}
+		if d.s.peek() == '{' {
+			err = d.object(n, key, depth)
+		} else {
+			err = d.scalar(n, key)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	if _, err := d.dec.ReadToken(); err != nil {
+	if err := enter(); err != nil {
 		return err
-	}
-	if !entered {
-		if err := d.check(n, depth); err != nil {
-			return err
-		}
-		if err := d.enter(n); err != nil {
-			return err
-		}
 	}
 	if err := d.v.Leave(n); err != nil {
 		return &visitorError{err}
@@ -230,109 +229,71 @@ func (d *reader) members(label string, depth int) error {
 	return nil
 }
 
-func (d *reader) check(n *Node, depth int) error {
-	if depth == 0 && n.Kind != "TranslationUnitDecl" {
-		return fmt.Errorf("%w: its top is %q, not a TranslationUnitDecl", ErrDump, n.Kind)
+// children reads an array. Its objects are nodes; other values become children
+// of kind "value", so that they can't be lost.
+func (d *reader) children(key string, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%w: nested deeper than %d", ErrDump, maxDepth)
 	}
-	return nil
-}
-
-// children reads an array. Its objects are nodes; other values are kept as
-// children of kind "value", so that they can't be lost.
-func (d *reader) children(_ *Node, key string, depth int) error {
-	if _, err := d.dec.ReadToken(); err != nil {
+	if err := d.s.expect('['); err != nil {
 		return err
 	}
-	for {
-		switch d.dec.PeekKind() {
-		case '{':
-			if err := d.node(key, depth+1); err != nil {
-				return err
-			}
-		case ']':
-			_, err := d.dec.ReadToken()
+	for first := true; ; first = false {
+		more, err := d.s.more(first, ']')
+		if !more || err != nil {
 			return err
-		case '"', '0', 't', 'f', 'n':
-			t, err := d.dec.ReadToken()
-			if err != nil {
+		}
+		switch d.s.peek() {
+		case '{':
+			err = d.node(key, depth+1)
+		case '[':
+			err = d.children(key, depth+1)
+		default:
+			var v []byte
+			if v, err = d.s.scalar(); err != nil {
 				return err
 			}
 			c := d.get()
 			c.Label, c.Kind = key, "value"
-			c.Attrs = append(c.Attrs, Attr{"value", t.String()})
-			if err := d.enter(c); err != nil {
-				return err
+			c.Attrs = append(c.Attrs, Attr{"value", string(v)})
+			if err := d.v.Enter(c); err != nil {
+				return &visitorError{err}
 			}
 			if err := d.v.Leave(c); err != nil {
 				return &visitorError{err}
 			}
 			d.pool = append(d.pool, c)
-		case '[':
-			if err := d.children(nil, key, depth+1); err != nil {
-				return err
-			}
-		default:
-			_, err := d.dec.ReadToken()
-			if err == nil {
-				err = fmt.Errorf("%w: unexpected token in array %q", ErrDump, key)
-			}
+		}
+		if err != nil {
 			return err
 		}
 	}
 }
 
-func (d *reader) str() (string, error) {
-	t, err := d.dec.ReadToken()
-	if err != nil {
-		return "", err
-	}
-	return d.intern(t.String()), nil
-}
-
-// intern keeps one copy of each short string, up to a bounded number.
-func (d *reader) intern(s string) string {
-	if len(s) > 64 {
-		return s
-	}
-	if t, ok := d.strs[s]; ok {
-		return t
-	}
-	if d.strs == nil || len(d.strs) > 1<<14 {
-		d.strs = make(map[string]string)
-	}
-	s = strings.Clone(s)
-	d.strs[s] = s
-	return s
-}
-
-func (d *reader) scalar(n *Node, key string, entered bool) error {
-	t, err := d.dec.ReadToken()
+func (d *reader) scalar(n *Node, key string) error {
+	v, err := d.s.scalar()
 	if err != nil {
 		return err
 	}
-	if entered {
-		return fmt.Errorf("%w: key %q after the children of a %s", ErrDump, key, n.Kind)
-	}
-	s := t.String()
 	switch key {
 	case "id":
-		n.ID = parseID(s)
+		n.ID = parseID(v)
 	case "kind":
-		n.Kind = d.intern(s)
+		n.Kind = d.intern(v)
 	case "name":
-		n.Name = d.intern(s)
+		n.Name = d.intern(v)
 	case "mangledName":
-		n.Mangled = d.intern(s)
+		n.Mangled = d.intern(v)
 	case "previousDecl":
-		n.Prev = parseID(s)
+		n.Prev = parseID(v)
 	case "referencedMemberDecl":
-		n.Member = parseID(s)
+		n.Member = parseID(v)
 	case "declId", "targetLabelDeclId", "labelDeclId":
-		n.LabelID = parseID(s)
+		n.LabelID = parseID(v)
 	case "parentDeclContextId":
 	default:
-		if !isPointer(s) {
-			n.Attrs = append(n.Attrs, Attr{key, d.intern(s)})
+		if !isPointer(v) {
+			n.Attrs = append(n.Attrs, Attr{key, d.intern(v)})
 		}
 	}
 	return nil
@@ -340,73 +301,77 @@ func (d *reader) scalar(n *Node, key string, entered bool) error {
 
 // object reads an object that is no node: a location, a type, a reference, or
 // something unknown, whose leaves become attributes "key.sub".
-func (d *reader) object(n *Node, key string) error {
+func (d *reader) object(n *Node, key string, depth int) error {
 	switch key {
 	case "range":
 		return d.rangeOf(n)
 	case "loc":
-		loc, _, err := d.location()
+		loc, _, err := d.location(0)
 		n.Loc = loc
 		return err
 	}
-	if _, err := d.dec.ReadToken(); err != nil {
+	if depth > maxDepth {
+		return fmt.Errorf("%w: nested deeper than %d", ErrDump, maxDepth)
+	}
+	if err := d.s.expect('{'); err != nil {
 		return err
 	}
 	var typ Type
 	var ref Ref
 	mark := len(n.Attrs)
-	for d.dec.PeekKind() == '"' {
-		k, err := d.str()
+	for first := true; ; first = false {
+		more, err := d.s.more(first, '}')
 		if err != nil {
 			return err
 		}
-		if d.dec.PeekKind() == '{' {
-			if k == "type" { // of a referenced declaration
-				var m Node
-				if err := d.object(&m, k); err != nil {
-					return err
-				}
-				ref.Type = m.Type()
-				continue
+		if !more {
+			break
+		}
+		kb, err := d.s.key()
+		if err != nil {
+			return err
+		}
+		k := d.intern(kb)
+		switch c := d.s.peek(); {
+		case c == '{' && k == "type": // of a referenced declaration
+			var m Node
+			if err := d.object(&m, k, depth+1); err != nil {
+				return err
 			}
-			if err := d.object(n, key+"."+k); err != nil {
+			ref.Type = m.Type()
+			continue
+		case c == '{':
+			if err := d.object(n, key+"."+k, depth+1); err != nil {
+				return err
+			}
+			continue
+		case c == '[':
+			if err := d.list(n, key+"."+k, depth+1); err != nil {
 				return err
 			}
 			continue
 		}
-		if d.dec.PeekKind() == '[' {
-			v, err := d.dec.ReadValue()
-			if err != nil {
-				return err
-			}
-			n.Attrs = append(n.Attrs, Attr{key + "." + k, string(v)})
-			continue
-		}
-		t, err := d.dec.ReadToken()
+		v, err := d.s.scalar()
 		if err != nil {
 			return err
 		}
-		s := t.String()
 		switch k {
 		case "qualType":
-			typ.Qual = d.intern(s)
+			typ.Qual = d.intern(v)
 		case "desugaredQualType":
-			typ.Desugared = d.intern(s)
+			typ.Desugared = d.intern(v)
 		case "typeAliasDeclId":
 		case "id":
-			ref.ID = parseID(s)
+			ref.ID = parseID(v)
 		case "kind":
-			ref.Kind = d.intern(s)
+			ref.Kind = d.intern(v)
 		case "name":
-			ref.Name = d.intern(s)
+			ref.Name = d.intern(v)
 		default:
-			if !isPointer(s) {
-				n.Attrs = append(n.Attrs, Attr{key + "." + k, d.intern(s)})
+			if !isPointer(v) {
+				n.Attrs = append(n.Attrs, Attr{key + "." + k, d.intern(v)})
 			}
 		}
-	}
-	if _, err := d.dec.ReadToken(); err != nil {
-		return err
 	}
 	switch {
 	case typ.Qual != "":
@@ -421,91 +386,130 @@ func (d *reader) object(n *Node, key string) error {
 	return nil
 }
 
-func (d *reader) rangeOf(n *Node) error {
-	if _, err := d.dec.ReadToken(); err != nil {
+// list reads an array inside an object that is no node.
+func (d *reader) list(n *Node, key string, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%w: nested deeper than %d", ErrDump, maxDepth)
+	}
+	if err := d.s.expect('['); err != nil {
 		return err
 	}
-	for d.dec.PeekKind() == '"' {
-		k, err := d.str()
+	for first := true; ; first = false {
+		more, err := d.s.more(first, ']')
+		if !more || err != nil {
+			return err
+		}
+		switch d.s.peek() {
+		case '{':
+			err = d.object(n, key+".", depth+1)
+		case '[':
+			err = d.list(n, key, depth+1)
+		default:
+			var v []byte
+			if v, err = d.s.scalar(); err == nil && !isPointer(v) {
+				n.Attrs = append(n.Attrs, Attr{key, string(v)})
+			}
+		}
 		if err != nil {
 			return err
 		}
-		off, length, err := d.location()
+	}
+}
+
+func (d *reader) rangeOf(n *Node) error {
+	if err := d.s.expect('{'); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		more, err := d.s.more(first, '}')
+		if !more || err != nil {
+			return err
+		}
+		k, err := d.s.key()
 		if err != nil {
 			return err
 		}
-		if k == "begin" {
+		begin := len(k) == len("begin")
+		off, length, err := d.location(0)
+		if err != nil {
+			return err
+		}
+		if begin {
 			n.Begin = off
 		} else {
 			n.End, n.EndLen = off, length
 		}
 	}
-	_, err := d.dec.ReadToken()
-	return err
 }
 
 // location reads a location object. Where a token was split or comes from a
 // macro, the place of the expansion counts.
-func (d *reader) location() (off, tokLen int, err error) {
+func (d *reader) location(depth int) (off, tokLen int, err error) {
 	off = -1
-	if d.dec.PeekKind() != '{' {
-		return off, 0, d.dec.SkipValue()
+	if d.s.peek() != '{' || depth > 4 {
+		return off, 0, d.s.skip(0)
 	}
-	if _, err := d.dec.ReadToken(); err != nil {
-		return off, 0, err
-	}
-	for d.dec.PeekKind() == '"' {
-		t, err := d.dec.ReadToken()
+	d.s.pos++
+	for first := true; ; first = false {
+		more, err := d.s.more(first, '}')
+		if !more || err != nil {
+			return off, tokLen, err
+		}
+		k, err := d.s.key()
 		if err != nil {
 			return off, 0, err
 		}
-		switch k := t.String(); k {
-		case "offset", "tokLen":
-			t, err := d.dec.ReadToken()
-			if err != nil {
-				return off, 0, err
-			}
-			u, err := strconv.ParseUint(t.String(), 10, 31)
-			if err != nil {
-				return off, 0, fmt.Errorf("%w: %s: %v", ErrDump, k, err)
-			}
-			if k == "offset" {
-				off = int(u)
-			} else {
-				tokLen = int(u)
-			}
+		switch string(k) {
+		case "offset":
+			off, err = d.number()
+		case "tokLen":
+			tokLen, err = d.number()
 		case "expansionLoc":
-			if off, tokLen, err = d.location(); err != nil {
-				return off, 0, err
-			}
+			off, tokLen, err = d.location(depth + 1)
 		default:
-			if err := d.dec.SkipValue(); err != nil {
-				return off, 0, err
-			}
+			err = d.s.skip(0)
+		}
+		if err != nil {
+			return off, 0, err
 		}
 	}
-	_, err = d.dec.ReadToken()
-	return off, tokLen, err
 }
 
-func parseID(s string) ID {
-	u, err := strconv.ParseUint(strings.TrimPrefix(s, "0x"), 16, 64)
+// number reads a small unsigned number.
+func (d *reader) number() (int, error) {
+	v, err := d.s.scalar()
 	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, c := range v {
+		if c < '0' || c > '9' || n > 1<<31 {
+			return 0, fmt.Errorf("%w: %q is no offset", ErrDump, v)
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, nil
+}
+
+// parseID reads clang's "0x55d0c8a3f2b8"; anything else is 0.
+func parseID(b []byte) ID {
+	if len(b) < 3 || b[0] != '0' || b[1] != 'x' {
 		return 0
 	}
-	return ID(u)
+	var id ID
+	for _, c := range b[2:] {
+		switch {
+		case c >= '0' && c <= '9':
+			id = id<<4 | ID(c-'0')
+		case c >= 'a' && c <= 'f':
+			id = id<<4 | ID(c-'a'+10)
+		default:
+			return 0
+		}
+	}
+	return id
 }
 
 // isPointer recognises the addresses that clang prints, wherever they occur:
 // they differ from run to run.
-func isPointer(s string) bool {
-	if len(s) < 8 || !strings.HasPrefix(s, "0x") {
-		return false
-	}
-	for _, c := range s[2:] {
-		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f') {
-			return false
-		}
-	}
-	return true
-}
+func isPointer(b []byte) bool { return len(b) >= 8 && parseID(b) != 0 }
