@@ -16,6 +16,8 @@ package frame
 import (
 	"crypto/sha256"
 	"encoding/binary"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // Buffer holds a message. The zero value is an empty one.
@@ -56,3 +58,22 @@ func (b *Buffer) Strings(l []string) {
 
 // Sum returns the SHA-256 of the message.
 func (b Buffer) Sum() [32]byte { return sha256.Sum256(b) }
+
+// Seeds of the two halves of Sum128.
+const (
+	seedHigh = 0x7461_7374_6f62_6a41
+	seedLow  = 0x7461_7374_6f62_6a42
+)
+
+// Sum128 returns the local hash of the message: two independently seeded
+// 64-bit xxHashes.
+func (b Buffer) Sum128() []byte {
+	var h xxhash.Digest
+	out := make([]byte, 0, 16)
+	for _, seed := range [...]uint64{seedHigh, seedLow} {
+		h.ResetWithSeed(seed)
+		h.Write(b)
+		out = binary.BigEndian.AppendUint64(out, h.Sum64())
+	}
+	return out
+}
