@@ -60,6 +60,9 @@ func Root() *cobra.Command {
 // Main runs the command line args (args[0] is the program) and returns the
 // exit code. Errors that carry no code of their own are bad usage or input.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if code, ok := runTest(args); ok {
+		return code
+	}
 	root := Root()
 	root.SetArgs(args[1:])
 	root.SetIn(stdin)

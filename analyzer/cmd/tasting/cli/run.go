@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/runner"
+	"github.com/spf13/cobra"
+)
+
+func init() { register(runCommand) }
+
+// runTest hands over to the runner if the program was started as a test; the
+// arguments are the test's then and must not be parsed.
+func runTest(args []string) (code int, ok bool) {
+	path, ok := runner.Configured(args[0], os.Getenv)
+	if !ok {
+		return 0, false
+	}
+	return runner.Main(&runner.Test{
+		Path: path, Args: args[1:], Env: os.Environ(),
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+	}), true
+}
+
+func runCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run TEST [ARGUMENT]...",
+		Short: "Replay the recorded result of a test, or execute the test and record it",
+		Long: `Replay the recorded result of a test, or execute the test and record it.
+
+TEST is the executable of a test that was built with TEST.tasting beside it.
+Bazel starts such a test without this command; started by hand, a test is always
+executed, and this command asks for what Bazel would do. The exit code is the
+test's, or 3 if it could not be started.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return exit(runner.Main(&runner.Test{
+				Path: args[0], Args: args[1:], Env: os.Environ(), Asked: true,
+				Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+			}), nil)
+		},
+	}
+	// What follows TEST is the test's.
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}

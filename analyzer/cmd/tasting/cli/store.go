@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/spf13/cobra"
+)
+
+func init() { register(storeCommand) }
+
+func storeCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "store", Short: "Look after a store of recorded results"}
+	var dir string
+	cmd.PersistentFlags().StringVar(&dir, "store", "", "directory of the store (default: $TASTING_STORE, or tasting in the user's cache directory)")
+	open := func() (*store.Disk, error) {
+		if dir == "" {
+			d, err := store.DefaultDir(os.Getenv)
+			if err != nil {
+				return nil, err
+			}
+			dir = d
+		}
+		d, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		return store.OpenDisk(d), nil
+	}
+	cmd.AddCommand(storeStat(open), storeGC(open), storeVerify(open))
+	return cmd
+}
+
+func storeStat(open func() (*store.Disk, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stat",
+		Short: "Print the number and size of entries and blobs",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := open()
+			if err != nil {
+				return err
+			}
+			s, err := d.Stat(cmd.Context())
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			fmt.Fprintf(out, "store %s\nentries %d\nblobs %d\nunfinished %d\nbytes %d\n", d.Dir(), s.Entries, s.Blobs, s.Temporary, s.Bytes)
+			if s.Entries > 0 {
+				fmt.Fprintf(out, "least recently used %s\nmost recently used %s\n", s.Oldest.UTC().Format(time.RFC3339), s.Newest.UTC().Format(time.RFC3339))
+			}
+			return nil
+		},
+	}
+}
+
+func storeGC(open func() (*store.Disk, error)) *cobra.Command {
+	var size, age string
+	o := store.GCOptions{}
+	cmd := &cobra.Command{
+		Use:   "gc [--max-size=SIZE] [--max-age=AGE]",
+		Short: "Remove the least recently used entries, and blobs that no entry needs",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if o.MaxBytes, err = parseSize(size); err != nil {
+				return fmt.Errorf("--max-size: %w", err)
+			}
+			if o.MaxAge, err = parseAge(age); err != nil {
+				return fmt.Errorf("--max-age: %w", err)
+			}
+			if o.Grace < 0 {
+				return fmt.Errorf("--grace=%v: want no negative duration", o.Grace)
+			}
+			d, err := open()
+			if err != nil {
+				return err
+			}
+			r, err := d.GC(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "removed %d entries, %d blobs, %d bytes\nkept %d entries, %d blobs, %d bytes\n",
+				r.RemovedEntries, r.RemovedBlobs, r.RemovedBytes, r.KeptEntries, r.KeptBlobs, r.KeptBytes)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&size, "max-size", "", "keep at most this many bytes; K, M, G, T stand for powers of 1024 (default: no limit)")
+	cmd.Flags().StringVar(&age, "max-age", "", "keep entries that were used within this time, like 30d or 12h (default: no limit)")
+	cmd.Flags().DurationVar(&o.Grace, "grace", store.DefaultGrace, "keep blobs that are younger, whether an entry needs them or not: someone may be writing that entry")
+	return cmd
+}
+
+func storeVerify(open func() (*store.Disk, error)) *cobra.Command {
+	var remove bool
+	cmd := &cobra.Command{
+		Use:   "verify [--delete]",
+		Short: "Read and hash everything and report what is damaged",
+		Long: `Read and hash everything and report what is damaged.
+
+The exit code is 1 if something is. Damage does no harm apart from a miss: no
+damaged result is ever replayed.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := open()
+			if err != nil {
+				return err
+			}
+			problems, err := d.Verify(cmd.Context(), remove)
+			for _, p := range problems {
+				removed := ""
+				if p.Removed {
+					removed = " (removed)"
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %v%s\n", p.Path, p.Err, removed)
+			}
+			if err != nil {
+				return err
+			}
+			if len(problems) > 0 {
+				return exit(exitDifference, nil)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&remove, "delete", false, "remove what is damaged")
+	return cmd
+}
+
+// parseSize parses a number of bytes like 500M; "" is 0.
+func parseSize(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	digits := strings.TrimRight(s, "KMGT")
+	shift := 0
+	if unit := s[len(digits):]; len(unit) == 1 {
+		shift = 10 * (1 + strings.Index("KMGT", unit))
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || len(s) > len(digits)+1 || n <= 0 || n<<shift>>shift != n || n<<shift <= 0 {
+		return 0, fmt.Errorf("%q: want a number of bytes like 1000000, 500M or 10G", s)
+	}
+	return n << shift, nil
+}
+
+// parseAge parses a duration like 30d or 12h; "" is 0.
+func parseAge(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	if n, err := strconv.ParseUint(strings.TrimSuffix(s, "d"), 10, 16); err == nil && strings.HasSuffix(s, "d") && n > 0 {
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q: want a duration like 30d or 12h", s)
+	}
+	return d, nil
+}

@@ -1,0 +1,239 @@
+package runner
+
+import (
+	"encoding/hex"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+)
+
+// Variables of the environment that are in the key only as being set: their
+// values are paths that Bazel chooses for each test and place. Bazel's own key
+// doesn't have these paths either.
+var pathVariables = []string{
+	"GTEST_SHARD_STATUS_FILE",
+	"GTEST_TMP_DIR",
+	"JAVA_RUNFILES",
+	"PWD",
+	"PYTHON_RUNFILES",
+	"RUNFILES_DIR",
+	"RUNFILES_MANIFEST_FILE",
+	"TEST_INFRASTRUCTURE_FAILURE_FILE",
+	"TEST_LOGSPLITTER_OUTPUT_FILE",
+	"TEST_PREMATURE_EXIT_FILE",
+	"TEST_SHARD_STATUS_FILE",
+	"TEST_SRCDIR",
+	"TEST_TMPDIR",
+	"TEST_UNDECLARED_OUTPUTS_ANNOTATIONS",
+	"TEST_UNDECLARED_OUTPUTS_ANNOTATIONS_DIR",
+	"TEST_UNDECLARED_OUTPUTS_DIR",
+	"TEST_UNDECLARED_OUTPUTS_MANIFEST",
+	"TEST_UNDECLARED_OUTPUTS_ZIP",
+	"TEST_UNUSED_RUNFILES_LOG_FILE",
+	"TEST_WARNINGS_OUTPUT_FILE",
+	"TMPDIR",
+	"XML_OUTPUT_FILE",
+}
+
+// Variables that are not in the key at all: they name the test or the user, or
+// speak to Bazel's scripts. docs/runner.md gives the reason for each.
+var ignoredVariables = []string{
+	"EXPERIMENTAL_SPLIT_XML_GENERATION",
+	"OLDPWD",
+	"RUN_UNDER_RUNFILES",
+	"SHLVL",
+	"TEST_BINARY",
+	"TEST_NAME",
+	"TEST_SIZE",
+	"TEST_TARGET",
+	"TEST_TIMEOUT",
+	"USER",
+	"_",
+}
+
+// Variables that speak to the runner. They are not in the key, so the test must
+// not see them.
+var ownVariables = []string{"TASTING", "TASTING_STORE", "TASTING_STORE_MODE"}
+
+// environ is the environment of a process.
+type environ struct {
+	list   []string
+	values map[string]string
+}
+
+func newEnviron(list []string) *environ {
+	e := &environ{list: list, values: map[string]string{}}
+	for _, kv := range list {
+		k, v, _ := strings.Cut(kv, "=")
+		// As getenv: the first one counts.
+		if _, ok := e.values[k]; !ok {
+			e.values[k] = v
+		}
+	}
+	return e
+}
+
+func (e *environ) get(name string) string { return e.values[name] }
+
+// childEnv is the environment of the real test.
+func (r *runner) childEnv() []string {
+	return slices.DeleteFunc(slices.Clone(r.env.list), func(kv string) bool {
+		k, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(ownVariables, k) && !slices.Contains(r.config.EnvKeys, k)
+	})
+}
+
+// library is a shared library or loader of the system and the SHA-256 of its
+// content.
+type library struct {
+	name string
+	sum  [32]byte
+}
+
+// key is the SHA-256 of everything that can decide the outcome.
+func (r *runner) key() (store.Key, error) {
+	libs, err := systemLibraries(r.binary, r.env)
+	if err != nil {
+		return store.Key{}, err
+	}
+	c := r.config
+	b := frame.New("tasting test 1")
+	var bad error
+	hash := func(s string) {
+		sum, err := hex.DecodeString(s)
+		if err != nil {
+			bad = err
+		}
+		b.Bytes(sum)
+	}
+	hash(c.Code)
+	b.Int(len(c.Data))
+	for _, f := range c.Data {
+		b.String(f.Path)
+		hash(f.SHA256)
+	}
+	b.Strings(c.LinkFlags)
+	b.Int(len(c.Contributions))
+	for _, f := range c.Contributions {
+		b.String(f.Name)
+		hash(f.SHA256)
+	}
+
+	places := r.places()
+	b.Int(len(r.Args))
+	for _, a := range r.Args {
+		b.String(places.strip(a))
+	}
+	env := r.keyEnv(places)
+	b.Strings(env)
+	wd, err := os.Getwd()
+	if err != nil {
+		return store.Key{}, err
+	}
+	b.String(places.strip(wd))
+
+	var uts syscall.Utsname
+	if err := syscall.Uname(&uts); err != nil {
+		return store.Key{}, err
+	}
+	b.String(machine(&uts))
+	// Files without read permission, ports below 1024, chown: root is different
+	// from everybody else, who are alike.
+	root := uint64(0)
+	if os.Geteuid() == 0 {
+		root = 1
+	}
+	b.Uint(root)
+	b.Int(len(libs))
+	for _, l := range libs {
+		b.String(l.name)
+		b.Bytes(l.sum[:])
+	}
+	return b.Sum(), bad
+}
+
+func machine(uts *syscall.Utsname) string {
+	var s []byte
+	for _, c := range uts.Machine {
+		if c == 0 {
+			break
+		}
+		s = append(s, byte(c))
+	}
+	return string(s)
+}
+
+// keyEnv returns the part of the environment that is in the key, sorted.
+func (r *runner) keyEnv(places places) []string {
+	var l []string
+	for _, kv := range r.childEnv() {
+		k, v, _ := strings.Cut(kv, "=")
+		switch {
+		case slices.Contains(r.config.EnvKeys, k):
+			l = append(l, k+"="+places.strip(v))
+		case slices.Contains(ignoredVariables, k):
+		case slices.Contains(pathVariables, k):
+			l = append(l, k+"=\x00set") // no value can contain NUL
+		default:
+			l = append(l, k+"="+places.strip(v))
+		}
+	}
+	slices.Sort(l)
+	return l
+}
+
+// places are directories that are somewhere else in every checkout and sandbox.
+type places []struct{ dir, name string }
+
+// places returns the directories of this run, the longest first.
+func (r *runner) places() places {
+	var p places
+	add := func(name, dir string) {
+		if len(dir) > 1 && dir[0] == '/' {
+			p = append(p, struct{ dir, name string }{strings.TrimRight(dir, "/"), name})
+		}
+	}
+	add("tmp", r.env.get("TEST_TMPDIR"))
+	add("outputs", r.env.get("TEST_UNDECLARED_OUTPUTS_DIR"))
+	for _, v := range []string{"RUNFILES_DIR", "TEST_SRCDIR"} {
+		add("runfiles", r.env.get(v))
+		if i := strings.LastIndex(r.env.get(v), "/bazel-out/"); i >= 0 {
+			add("execroot", r.env.get(v)[:i])
+		}
+	}
+	slices.SortStableFunc(p, func(a, b struct{ dir, name string }) int { return len(b.dir) - len(a.dir) })
+	return p
+}
+
+// strip replaces the places in s by their names, between NULs. Neither
+// arguments nor variables can contain a NUL, so nothing else gives that result.
+func (p places) strip(s string) string {
+	for _, x := range p {
+		for from := 0; ; {
+			i := strings.Index(s[from:], x.dir)
+			if i < 0 {
+				break
+			}
+			i += from
+			end := i + len(x.dir)
+			// Only whole paths: /a/b is not in /a/bc nor in /x/a/b.
+			if i > 0 && isPathByte(s[i-1]) || end < len(s) && s[end] != '/' && isPathByte(s[end]) {
+				from = end
+				continue
+			}
+			mark := "\x00" + x.name + "\x00"
+			s = s[:i] + mark + s[end:]
+			from = i + len(mark)
+		}
+	}
+	return s
+}
+
+func isPathByte(c byte) bool {
+	return c == '/' || c == '.' || c == '_' || c == '-' || c == 0 || c >= 0x80 ||
+		'0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}

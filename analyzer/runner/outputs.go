@@ -1,0 +1,206 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+)
+
+// maxFiles bounds how many files of one test are recorded; all of them are open
+// at once.
+const maxFiles = 500
+
+// The names of files in a recorded result. They are those of Bazel's test logs.
+const (
+	xmlFile        = "test.xml"
+	outputsDir     = "test.outputs"
+	annotationsDir = "test.outputs_manifest"
+)
+
+// outputDirs returns the directories, by name in a result, in which the test
+// may write files.
+func (r *runner) outputDirs() map[string]string {
+	dirs := map[string]string{}
+	for name, v := range map[string]string{outputsDir: "TEST_UNDECLARED_OUTPUTS_DIR", annotationsDir: "TEST_UNDECLARED_OUTPUTS_ANNOTATIONS_DIR"} {
+		if d := r.env.get(v); d != "" {
+			dirs[name] = d
+		}
+	}
+	return dirs
+}
+
+// outputsInTheWay tells whether there are outputs before the test has started:
+// they couldn't be told from the test's.
+func (r *runner) outputsInTheWay() string {
+	if f := r.env.get("XML_OUTPUT_FILE"); f != "" {
+		if _, err := os.Lstat(f); err == nil {
+			return f + " was there before the test started"
+		}
+	}
+	for _, d := range r.outputDirs() {
+		if l, err := os.ReadDir(d); err == nil && len(l) > 0 {
+			return filepath.Join(d, l[0].Name()) + " was there before the test started"
+		}
+	}
+	return ""
+}
+
+// unclean tells why a run that ended with exit code 0 is no clean pass.
+func (r *runner) unclean() string {
+	for _, x := range []struct{ variable, what string }{
+		{"TEST_PREMATURE_EXIT_FILE", "the test ended prematurely"},
+		{"TEST_INFRASTRUCTURE_FAILURE_FILE", "the test reported an infrastructure failure"},
+		{"TEST_WARNINGS_OUTPUT_FILE", "the test wrote warnings, which aren't recorded"},
+		{"TEST_UNUSED_RUNFILES_LOG_FILE", "the test wrote a log of unused runfiles, which isn't recorded"},
+		{"TEST_LOGSPLITTER_OUTPUT_FILE", "the test wrote split logs, which aren't recorded"},
+	} {
+		if f := r.env.get(x.variable); f != "" {
+			if _, err := os.Lstat(f); err == nil {
+				return x.what
+			}
+		}
+	}
+	if f := r.env.get("TEST_SHARD_STATUS_FILE"); f != "" && r.env.get("TEST_TOTAL_SHARDS") != "" {
+		if _, err := os.Lstat(f); err != nil {
+			return "the test doesn't support sharding: it has not touched TEST_SHARD_STATUS_FILE"
+		}
+	}
+	return ""
+}
+
+// collect opens the files that the test wrote. The caller calls done.
+func (r *runner) collect() (res *store.Result, done func(), err error) {
+	res = new(store.Result)
+	var open []*os.File
+	done = func() {
+		for _, f := range open {
+			f.Close()
+		}
+	}
+	add := func(name, file string) error {
+		if len(open) == maxFiles {
+			return fmt.Errorf("the test wrote more than %d files", maxFiles)
+		}
+		info, err := os.Lstat(file)
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("the test wrote %s, which is no regular file", file)
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		open = append(open, f)
+		res.Files = append(res.Files, store.File{
+			Path:       name,
+			Executable: info.Mode()&0o111 != 0,
+			Content:    io.NewSectionReader(f, 0, info.Size()),
+		})
+		return nil
+	}
+	if f := r.env.get("XML_OUTPUT_FILE"); f != "" {
+		if err := add(xmlFile, f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return res, done, err
+		}
+	}
+	for name, dir := range r.outputDirs() {
+		err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+			if p == dir && errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if e.IsDir() {
+				if l, err := os.ReadDir(p); err == nil && len(l) == 0 && p != dir {
+					return fmt.Errorf("the test made the empty directory %s, which can't be recorded", p)
+				}
+				return nil
+			}
+			rel, err := filepath.Rel(dir, p)
+			if err != nil {
+				return err
+			}
+			return add(path.Join(name, filepath.ToSlash(rel)), p)
+		})
+		if err != nil {
+			return res, done, err
+		}
+	}
+	return res, done, nil
+}
+
+// replay gives the outside world the result of key.
+func (r *runner) replay(key store.Key, res *store.Result) (int, error) {
+	// Files first: if that fails, nothing has been said yet.
+	dirs := r.outputDirs()
+	for _, f := range res.Files {
+		var err error
+		if f.Path == xmlFile {
+			if x := r.env.get("XML_OUTPUT_FILE"); x != "" {
+				err = writeFile(filepath.Dir(x), filepath.Base(x), f)
+			}
+		} else if first, rest, _ := strings.Cut(f.Path, "/"); dirs[first] != "" {
+			err = writeFile(dirs[first], rest, f)
+		} else {
+			err = fmt.Errorf("there is no place for the recorded file %s", f.Path)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	if f := r.env.get("TEST_SHARD_STATUS_FILE"); f != "" {
+		s, err := os.OpenFile(f, os.O_WRONLY|os.O_CREATE, 0o666)
+		if err != nil {
+			return 0, err
+		}
+		s.Close()
+	}
+	r.say("replayed result of fingerprint %s, recorded %s on %s; to execute the test, use --test_env=TASTING=off",
+		key, res.End.Format("2006-01-02T15:04:05Z07:00"), res.Host)
+	if _, err := io.Copy(r.Stdout, res.Log); err != nil {
+		// Not an error of replay: the log has begun, and running the test now
+		// would only add to it.
+		r.say("the log could not be written: %v", err)
+		return ExitInternal, nil
+	}
+	return res.ExitCode, nil
+}
+
+// writeFile writes a recorded file below dir. Whatever the name is, and
+// whatever links there are, it stays below dir.
+func writeFile(dir, name string, f store.File) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o666)
+	if f.Executable {
+		mode = 0o777
+	}
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	w, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, f.Content)
+	return errors.Join(err, w.Close())
+}

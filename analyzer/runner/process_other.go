@@ -1,0 +1,20 @@
+//go:build !linux
+
+package runner
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func procAttr() *syscall.SysProcAttr { return nil }
+
+// die ends this process by sig, or with the exit code that a shell would give.
+func die(sig syscall.Signal) {
+	signal.Reset(sig)
+	syscall.Kill(os.Getpid(), sig)
+	time.Sleep(time.Second)
+	os.Exit(128 + int(sig))
+}

@@ -1,0 +1,386 @@
+// Package runner stands in for a test's executable: it replays the recorded
+// result of the test if there is one, and executes the test otherwise.
+//
+// # How a test starts
+//
+// The executable of a test rule is a link to the tasting binary at NAME; beside
+// it is NAME.tasting, a fingerprint.Config that names the real test binary.
+// Bazel starts NAME as it starts every test, and the runner behaves like one:
+// arguments, environment, working directory, standard streams, exit code,
+// signals and the files that Bazel expects are those of the real test.
+//
+// # What it decides
+//
+// The verdict is one of three. "Hit": everything that can decide the outcome
+// has been seen before, and the recorded result is replayed. "Miss": the test
+// is executed, and a clean pass is recorded. "Always run": there is a reason why
+// the outcome can't be known in advance or the user wants an execution; the
+// test is executed and nothing is recorded. The log says in its first line
+// which it was.
+//
+// docs/runner.md lists what is in the key, variable by variable.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+)
+
+// The longest that a store may keep a test waiting.
+const (
+	maxGet = 10 * time.Second
+	maxPut = time.Minute
+)
+
+// ExitInternal is the exit code if the test can't even be started.
+const ExitInternal = 3
+
+// Test is a test as it was started.
+type Test struct {
+	// Path is the path of the executable as the caller gave it (argv[0]);
+	// Path + ".tasting" is the configuration.
+	Path string
+	Args []string // without argv[0]
+	Env  []string // as in os.Environ
+
+	Stdin, Stdout, Stderr *os.File
+
+	// Asked is whether the caller asked for a verdict explicitly. Otherwise a
+	// test that isn't started by Bazel is executed: whoever starts a test by
+	// hand wants to see it run.
+	Asked bool
+}
+
+// Configured tells whether argv0, the first argument of the process, is the
+// executable of a test, and with which path.
+func Configured(argv0 string, getenv func(string) string) (path string, ok bool) {
+	path = argv0
+	if !strings.Contains(path, "/") {
+		// A shell found it in PATH.
+		for _, dir := range filepath.SplitList(getenv("PATH")) {
+			if p := filepath.Join(dir, argv0); isFile(p) {
+				path = p
+				break
+			}
+		}
+	}
+	if _, err := os.Lstat(path + fingerprint.ConfigSuffix); err == nil {
+		return path, true
+	}
+	// Bazel started it as a test, but the configuration is missing: saying so
+	// is better than taking the test's arguments for a command.
+	if getenv("BAZEL_TEST") != "" && filepath.Base(getenv("TEST_BINARY")) == filepath.Base(argv0) {
+		return path, true
+	}
+	return "", false
+}
+
+// Main replays or executes t and returns the exit code. If the test dies from
+// a signal, so does this process.
+func Main(t *Test) int {
+	// The child dies with the thread that started it (see start).
+	runtime.LockOSThread()
+	r := &runner{Test: t, env: newEnviron(t.Env)}
+	code, err := r.main()
+	if err != nil {
+		r.say("%v", err)
+		return ExitInternal
+	}
+	return code
+}
+
+type runner struct {
+	*Test
+	env    *environ
+	config *fingerprint.Config
+	binary string // path of the real test
+}
+
+// say writes a line to the log. It goes to standard error, which under Bazel is
+// the same file as standard output.
+func (r *runner) say(format string, args ...any) {
+	msg := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")
+	fmt.Fprintf(r.Stderr, "tasting: %s\n", msg)
+}
+
+func (r *runner) main() (int, error) {
+	var err error
+	r.config, err = fingerprint.ReadConfig(r.Path + fingerprint.ConfigSuffix)
+	if err != nil {
+		return 0, fmt.Errorf("the test can't be started without its configuration: %v; build it again", err)
+	}
+	if r.binary, err = r.findBinary(); err != nil {
+		return 0, err
+	}
+	reasons := r.alwaysRun()
+	var key store.Key
+	if len(reasons) == 0 {
+		if key, err = r.key(); err != nil {
+			reasons = append(reasons, err.Error())
+		}
+	}
+	if len(reasons) > 0 {
+		r.say("always run: %s", strings.Join(reasons, "; "))
+		return r.run(nil)
+	}
+	s, mode, err := r.openStore()
+	if err != nil {
+		r.say("no store: %v; running", err)
+		return r.run(nil)
+	}
+	why := "the store isn't read (TASTING_STORE_MODE=" + mode.name + ")"
+	if mode.read {
+		res, err := get(s, key)
+		if err == nil {
+			code, err := r.replay(key, res)
+			res.Close()
+			if err == nil {
+				return code, nil
+			}
+			r.say("result of fingerprint %s could not be replayed: %v; running", key, err)
+			return r.run(nil)
+		}
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			why = "no recorded result"
+		case store.IsMiss(err):
+			why = err.Error()
+		default:
+			why = fmt.Sprintf("store could not be read: %v", err)
+		}
+	}
+	r.say("%s for fingerprint %s; running", why, key)
+	if !mode.write {
+		return r.run(nil)
+	}
+	return r.run(func(res *store.Result) error {
+		err := put(s, key, res)
+		if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+			// Nearly always Bazel's sandbox.
+			err = fmt.Errorf("%w; to record from within Bazel's sandbox, create %s and put into .bazelrc: test --sandbox_writable_path=%[2]s; to only read: test --test_env=TASTING_STORE_MODE=ro", err, s.Dir())
+		}
+		return err
+	})
+}
+
+// get is s.Get within maxGet, also if the file system doesn't answer.
+func get(s store.Store, key store.Key) (*store.Result, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), maxGet)
+	defer cancel()
+	type answer struct {
+		r   *store.Result
+		err error
+	}
+	c := make(chan answer, 1)
+	go func() {
+		r, err := s.Get(ctx, key)
+		c <- answer{r, err}
+	}()
+	select {
+	case a := <-c:
+		return a.r, a.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("no answer within %v", maxGet)
+	}
+}
+
+func put(s store.Store, key store.Key, r *store.Result) error {
+	ctx, cancel := context.WithTimeout(context.Background(), maxPut)
+	defer cancel()
+	c := make(chan error, 1)
+	go func() { c <- s.Put(ctx, key, r) }()
+	select {
+	case err := <-c:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("no answer within %v", maxPut)
+	}
+}
+
+// storeMode says what the runner may do with the store.
+type storeMode struct {
+	name        string
+	read, write bool
+}
+
+var storeModes = []storeMode{{"rw", true, true}, {"ro", true, false}, {"wo", false, true}, {"off", false, false}}
+
+func (r *runner) openStore() (*store.Disk, storeMode, error) {
+	name := r.env.get("TASTING_STORE_MODE")
+	if name == "" {
+		name = "rw"
+	}
+	var mode storeMode
+	for _, m := range storeModes {
+		if m.name == name {
+			mode = m
+		}
+	}
+	if mode.name == "" {
+		return nil, mode, fmt.Errorf("TASTING_STORE_MODE=%s: want rw, ro, wo or off", name)
+	}
+	dir := r.config.Store
+	if dir == "" || r.env.get("TASTING_STORE") != "" {
+		var err error
+		if dir, err = store.DefaultDir(r.env.get); err != nil {
+			return nil, mode, err
+		}
+	}
+	if !filepath.IsAbs(dir) {
+		return nil, mode, fmt.Errorf("store %q: want the absolute path of a directory", dir)
+	}
+	return store.OpenDisk(dir), mode, nil
+}
+
+// alwaysRun returns the reasons why the test has to be executed.
+func (r *runner) alwaysRun() []string {
+	reasons := append([]string(nil), r.config.AlwaysRun...)
+	switch v := r.env.get("TASTING"); v {
+	case "", "on":
+	case "off":
+		reasons = append(reasons, "TASTING=off")
+	default:
+		reasons = append(reasons, fmt.Sprintf("TASTING=%s: want on or off", v))
+	}
+	if r.env.get("COVERAGE") != "" || r.env.get("COVERAGE_DIR") != "" {
+		reasons = append(reasons, "coverage is collected")
+	}
+	if r.env.get("TEST_RUN_NUMBER") != "" || r.env.get("TEST_RANDOM_SEED") != "" {
+		reasons = append(reasons, "one of several runs (--runs_per_test)")
+	}
+	if r.env.get("LD_AUDIT") != "" {
+		reasons = append(reasons, "LD_AUDIT is set")
+	}
+	if !r.Asked {
+		if r.env.get("BAZEL_TEST") == "" {
+			reasons = append(reasons, "not started by bazel test")
+		} else if tool, ok := r.runUnder(); ok {
+			reasons = append(reasons, fmt.Sprintf("started by %s (--run_under)", tool))
+		}
+	}
+	return reasons
+}
+
+// runUnder tells whether another program stands between Bazel's set-up script
+// and this process. The script is run by bash, which puts the path of what it
+// starts into the variable "_".
+func (r *runner) runUnder() (string, bool) {
+	started := r.env.get("_")
+	if started == "" {
+		return "", false
+	}
+	a, errA := os.Stat(started)
+	b, errB := os.Stat(r.Path)
+	return started, errA != nil || errB != nil || !os.SameFile(a, b)
+}
+
+// findBinary returns the path of the real test, in the runfiles of this test.
+func (r *runner) findBinary() (string, error) {
+	var tried []string
+	try := func(dir string) string {
+		p := filepath.Join(dir, r.config.Binary)
+		tried = append(tried, p)
+		if isFile(p) {
+			return p
+		}
+		return ""
+	}
+	abs, err := filepath.Abs(r.Path)
+	if err != nil {
+		return "", err
+	}
+	dirs := []string{abs + ".runfiles"}
+	if i := strings.LastIndex(abs, ".runfiles/"); i >= 0 {
+		dirs = append(dirs, abs[:i]+".runfiles")
+	}
+	for _, v := range []string{"RUNFILES_DIR", "TEST_SRCDIR"} {
+		if d := r.env.get(v); d != "" {
+			dirs = append(dirs, d)
+		}
+	}
+	for _, d := range dirs {
+		if p := try(d); p != "" {
+			return filepath.Abs(p)
+		}
+	}
+	for _, m := range []string{r.env.get("RUNFILES_MANIFEST_FILE"), abs + ".runfiles_manifest", abs + ".runfiles/MANIFEST"} {
+		b, err := os.ReadFile(m)
+		if err != nil {
+			continue
+		}
+		tried = append(tried, m)
+		for line := range strings.Lines(string(b)) {
+			name, p, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			if name == r.config.Binary && isFile(p) {
+				return p, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("the real test %s is not in the runfiles (looked for %s): build it again", r.config.Binary, strings.Join(tried, ", "))
+}
+
+func isFile(p string) bool {
+	info, err := os.Stat(p)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// run executes the test and, if it is a clean pass, has record keep the result.
+func (r *runner) run(record func(*store.Result) error) (int, error) {
+	var spool *spool
+	obstacle := ""
+	if record != nil {
+		spool = newSpool()
+		defer spool.Close()
+		obstacle = r.outputsInTheWay()
+	}
+	start := time.Now()
+	o, err := r.execute(spool)
+	if err != nil {
+		return 0, fmt.Errorf("the test could not be started: %v", err)
+	}
+	if o.signal != 0 {
+		die(o.signal)
+	}
+	if record == nil || o.code != 0 {
+		return o.code, nil
+	}
+	if obstacle == "" {
+		obstacle = o.obstacle
+	}
+	if obstacle == "" {
+		obstacle = r.unclean()
+	}
+	if obstacle != "" {
+		r.say("not recorded: %s", obstacle)
+		return o.code, nil
+	}
+	res, closeFiles, err := r.collect()
+	defer closeFiles()
+	if err == nil {
+		res.Host, _ = os.Hostname()
+		res.Start, res.End = start, time.Now()
+		if res.Log, err = spool.Content(); err == nil {
+			err = record(res)
+		}
+	}
+	switch {
+	case err == nil:
+		r.say("recorded")
+	case errors.Is(err, store.ErrExists):
+		r.say("recorded already by another run")
+	default:
+		r.say("not recorded: %v", err)
+	}
+	return o.code, nil
+}
