@@ -458,3 +458,9 @@ test, NAME.tasting and NAME.closure.json). Provides TastingInfo.
     },
     toolchains = [TOOLCHAIN_TYPE],
 )
+
+# For the tests of this file only.
+testonly_functions = struct(
+    is_rooting = _is_rooting,
+    source_of = _source_of,
+)

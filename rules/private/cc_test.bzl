@@ -97,7 +97,6 @@ _COMMON = [
     "exec_properties",
     "features",
     "flaky",
-    "licenses",
     "local",
     "package_metadata",
     "restricted_to",
