@@ -1,0 +1,395 @@
+// Command tour shows what rules_tasting does, and checks it.
+//
+// It takes an example of this repository (package story.go has the form, one
+// file each the content) into two scratch checkouts. In one the tests are plain
+// cc_test, in the other tasting_cc_test, and nothing else differs. Then it goes
+// through chapters: each makes an edit that a developer makes, says which tests
+// have to be executed now, has both checkouts tested, and prints what happened
+// side by side.
+//
+// Plain Bazel's figures are shown as they are. The other side's have to be what
+// the chapter said, test by test: otherwise tour ends with exit code 1.
+//
+// What was executed is read from Bazel's build events and from the test logs:
+// see readResults.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+// stories are told in this order.
+var stories = []*story{cjson}
+
+// Exit codes.
+const (
+	exitOK         = 0
+	exitUnexpected = 1
+	exitUsage      = 2
+	exitInternal   = 3
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var t tour
+	flags := flag.NewFlagSet("tour", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&t.module, "module", "", "`path` of rules_tasting's MODULE.bazel")
+	flags.StringVar(&t.analyzer, "analyzer", "", "`path` of the tasting program")
+	flags.StringVar(&t.fetch, "fetch", "", "`path` of tools/corpus/fetch.sh")
+	flags.StringVar(&t.bazel.program, "bazel", "bazel", "Bazel for the scratch checkouts, a `path` or name")
+	flags.StringVar(&t.parent, "scratch", "", "`directory` to make the scratch directory in (default: in the user's cache directory)")
+	flags.BoolVar(&t.keep, "keep", false, "keep the scratch directory")
+	flags.Func("bazel_flag", "`flag` for every bazel test, on both sides (may be repeated)", func(flag string) error {
+		t.bazel.flags = append(t.bazel.flags, flag)
+		return nil
+	})
+	asJSON := flags.Bool("json", false, "print the outcome as JSON, and progress to standard error")
+	if err := flags.Parse(args); err != nil {
+		return exitUsage
+	}
+	if flags.NArg() > 0 {
+		fmt.Fprintf(stderr, "tour: unexpected argument %q\n", flags.Arg(0))
+		return exitUsage
+	}
+	for name, value := range map[string]string{"module": t.module, "analyzer": t.analyzer, "fetch": t.fetch} {
+		if value == "" {
+			fmt.Fprintf(stderr, "tour: -%s is missing; 'bazel run //examples:tour' gives it\n", name)
+			return exitUsage
+		}
+	}
+
+	t.progress = stdout
+	if *asJSON {
+		t.progress = stderr
+	}
+	told, err := t.tell(ctx, stories)
+	if err != nil {
+		fmt.Fprintf(stderr, "tour: %v\n", err)
+		return exitInternal
+	}
+	if *asJSON {
+		e := json.NewEncoder(stdout)
+		e.SetIndent("", "  ")
+		if err := e.Encode(told); err != nil {
+			fmt.Fprintf(stderr, "tour: %v\n", err)
+			return exitInternal
+		}
+	}
+	for _, s := range told {
+		if !s.AsExpected {
+			return exitUnexpected
+		}
+	}
+	return exitOK
+}
+
+// A tour is one run of this program.
+type tour struct {
+	module, analyzer, fetch string
+	parent                  string
+	keep                    bool
+	bazel                   bazel
+	progress                io.Writer
+
+	scratch string // directory of everything below
+	servers []checkout
+}
+
+// tell tells stories in a scratch directory.
+func (t *tour) tell(ctx context.Context, stories []*story) (told []*toldStory, err error) {
+	// What is given as a path is relative to where we are, and may be a
+	// symbolic link out of the runfiles: the module is where its file really is.
+	for _, path := range []*string{&t.module, &t.analyzer, &t.fetch} {
+		abs, err := filepath.Abs(*path)
+		if err != nil {
+			return nil, err
+		}
+		if *path, err = filepath.EvalSymlinks(abs); err != nil {
+			return nil, err
+		}
+	}
+	if t.parent == "" {
+		// Not /tmp: sandboxes have a /tmp of their own, and no store in it.
+		if t.parent, err = os.UserCacheDir(); err != nil {
+			return nil, fmt.Errorf("%w; give a directory with -scratch", err)
+		}
+	}
+	if err := os.MkdirAll(t.parent, 0o777); err != nil {
+		return nil, err
+	}
+	if t.scratch, err = os.MkdirTemp(t.parent, "tasting-tour-"); err != nil {
+		return nil, err
+	}
+	if t.scratch, err = filepath.EvalSymlinks(t.scratch); err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, workspace := range t.servers {
+			err = errors.Join(err, t.bazel.shutdown(workspace))
+		}
+		if t.keep {
+			fmt.Fprintf(t.progress, "\nKept: %s\n", t.scratch)
+		} else {
+			err = errors.Join(err, removeAll(t.scratch))
+		}
+	}()
+
+	t.bazel.outputRoot = filepath.Join(t.scratch, "bazel")
+	if err := os.Mkdir(t.bazel.outputRoot, 0o777); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(t.scratch, "bazel.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	t.bazel.log = log
+	if err := t.prebuilt(ctx); err != nil {
+		return nil, err
+	}
+	for _, s := range stories {
+		ts, err := t.tellOne(ctx, s)
+		if err != nil {
+			return nil, fmt.Errorf("story %s: %w", s.name, err)
+		}
+		told = append(told, ts)
+	}
+	return told, nil
+}
+
+// prebuilt makes a module of the analyzer that we were given, so that the
+// scratch checkouts don't build it, and Go, again.
+func (t *tour) prebuilt(ctx context.Context) error {
+	clang := os.Getenv("TASTING_CLANG")
+	if clang == "" {
+		clang = "clang"
+	}
+	clang, err := exec.LookPath(clang)
+	if err != nil {
+		return fmt.Errorf("%w; install clang, or set TASTING_CLANG to its path", err)
+	}
+	version, err := exec.CommandContext(ctx, clang, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("%s --version: %w", clang, err)
+	}
+	analyzer, err := os.ReadFile(t.analyzer)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(t.scratch, "prebuilt")
+	return errors.Join(
+		os.Mkdir(dir, 0o777),
+		os.WriteFile(filepath.Join(dir, "tasting"), analyzer, 0o777),
+		os.WriteFile(filepath.Join(dir, "clang.txt"), version, 0o666),
+		os.WriteFile(filepath.Join(dir, "MODULE.bazel"), []byte(`module(name = "prebuilt_tasting")
+
+bazel_dep(name = "rules_tasting")
+`), 0o666),
+		os.WriteFile(filepath.Join(dir, "BUILD.bazel"), fmt.Appendf(nil, `load("@rules_tasting//rules:defs.bzl", "tasting_toolchain")
+
+tasting_toolchain(
+    name = "prebuilt",
+    analyzer = "tasting",
+    clang = %q,
+    clang_files = ["clang.txt"],
+)
+
+toolchain(
+    name = "prebuilt_toolchain",
+    toolchain = ":prebuilt",
+    toolchain_type = "@rules_tasting//rules:toolchain_type",
+)
+`, clang), 0o666),
+	)
+}
+
+// A side is one of the two that are compared.
+type side struct {
+	name  string
+	rule  string   // what defs.bzl says
+	flags []string // of its tests
+	here  checkout
+	there checkout // the second checkout
+}
+
+func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	version, err := t.bazel.version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	store := filepath.Join(t.scratch, "store")
+	if err := os.MkdirAll(store, 0o777); err != nil {
+		return nil, err
+	}
+	plain := &side{name: "plain", rule: s.plainRule}
+	tasting := &side{name: "tasting", rule: s.tastingRule, flags: []string{
+		"--@rules_tasting//rules:store=" + store, "--sandbox_writable_path=" + store,
+	}}
+	for _, side := range []*side{plain, tasting} {
+		side.here = checkout(filepath.Join(t.scratch, s.name, side.name))
+		side.there = side.here + "-elsewhere"
+		if err := t.checkOut(ctx, s, side); err != nil {
+			return nil, err
+		}
+	}
+
+	told := &toldStory{Name: s.name, Sources: s.corpus, Bazel: version, Tests: s.tests, AsExpected: true}
+	told.printTitle(t.progress)
+	for i, c := range s.chapters {
+		ch := &toldChapter{Title: c.title, Tells: c.tells, Expected: toldExpectation{
+			Executed: names(c.expect.executed), Failed: names(c.expect.failed), Others: c.expect.others,
+		}}
+		ch.printBefore(t.progress, i+1, len(s.tests))
+		if ch.Plain, err = t.play(ctx, s, c, plain); err != nil {
+			return nil, fmt.Errorf("chapter %q, plain Bazel: %w", c.title, err)
+		}
+		if ch.Tasting, err = t.play(ctx, s, c, tasting); err != nil {
+			return nil, fmt.Errorf("chapter %q, rules_tasting: %w", c.title, err)
+		}
+		ch.Differences = c.expect.differences(&ch.Tasting)
+		ch.AsExpected = len(ch.Differences) == 0
+		told.AsExpected = told.AsExpected && ch.AsExpected
+		told.Chapters = append(told.Chapters, ch)
+		ch.printAfter(t.progress)
+	}
+	told.printTable(t.progress)
+	return told, nil
+}
+
+// checkOut makes the first checkout of a side: the example's files, its fetched
+// sources, the side's rule, and the way to rules_tasting.
+func (t *tour) checkOut(ctx context.Context, s *story, side *side) error {
+	root := filepath.Dir(t.module)
+	dir := string(side.here)
+	if err := copyExample(dir, filepath.Join(root, "examples", s.name)); err != nil {
+		return err
+	}
+	if out, err := exec.CommandContext(ctx, t.fetch, s.corpus, filepath.Join(dir, "upstream")).CombinedOutput(); err != nil {
+		return fmt.Errorf("fetching %s: %w\n%s", s.corpus, err, out)
+	}
+	if err := side.here.replace("MODULE.bazel", `path = "../.."`, fmt.Sprintf("path = %q", root)); err != nil {
+		return err
+	}
+	if err := side.here.rewrite("MODULE.bazel", func(text string) (string, error) {
+		return text + fmt.Sprintf(`
+bazel_dep(name = "prebuilt_tasting")
+local_path_override(
+    module_name = "prebuilt_tasting",
+    path = %q,
+)
+
+register_toolchains("@prebuilt_tasting//:all")
+`, filepath.Join(t.scratch, "prebuilt")), nil
+	}); err != nil {
+		return err
+	}
+	if side.rule != s.tastingRule {
+		if err := side.here.replace("defs.bzl", s.tastingRule, side.rule); err != nil {
+			return err
+		}
+	}
+	t.servers = append(t.servers, side.here)
+	return errors.Join(side.here.git("init", "--quiet"), side.here.commit("As fetched"))
+}
+
+// play brings a side into the state of a chapter and tests it.
+func (t *tour) play(ctx context.Context, s *story, c chapter, side *side) (toldSide, error) {
+	workspace := side.here
+	if c.elsewhere {
+		workspace = side.there
+		if !slices.Contains(t.servers, workspace) {
+			if err := side.here.git("clone", "--quiet", string(side.here), string(workspace)); err != nil {
+				return toldSide{}, err
+			}
+			t.servers = append(t.servers, workspace)
+		}
+	}
+	if err := c.edit(workspace); err != nil {
+		return toldSide{}, err
+	}
+	results, took, err := t.bazel.test(ctx, workspace, side.flags...)
+	if err != nil {
+		return toldSide{}, err
+	}
+	told := toldSide{Seconds: took.Seconds(), Executed: names(nil), Replayed: names(nil), Cached: names(nil), Failed: names(nil)}
+	for _, test := range s.tests {
+		r, ok := results[test]
+		if !ok {
+			return toldSide{}, fmt.Errorf("Bazel reports nothing of test %s", test)
+		}
+		switch r.verdict {
+		case executed:
+			told.Executed = append(told.Executed, test)
+		case replayed:
+			told.Replayed = append(told.Replayed, test)
+		case cached:
+			told.Cached = append(told.Cached, test)
+		}
+		if !r.passed {
+			told.Failed = append(told.Failed, test)
+		}
+	}
+	if len(results) != len(s.tests) {
+		return toldSide{}, fmt.Errorf("Bazel reports %d tests, the story knows of %d", len(results), len(s.tests))
+	}
+	return told, nil
+}
+
+// copyExample copies what is committed of an example: not its fetched sources,
+// the user's settings, or the links that Bazel makes.
+func copyExample(dst, src string) error {
+	return filepath.WalkDir(src, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(src, path)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dst, name)
+		switch {
+		case name == "upstream":
+			return filepath.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(to, 0o777)
+		case !d.Type().IsRegular() || name == "user.bazelrc":
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(to, b, 0o666)
+	})
+}
+
+// removeAll removes dir, write-protected directories of Bazel's included.
+func removeAll(dir string) error {
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			err = os.Chmod(path, 0o700)
+		}
+		return err
+	})
+	return errors.Join(err, os.RemoveAll(dir))
+}

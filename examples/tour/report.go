@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// A toldStory is the outcome of a story, and tour's JSON output a list of them.
+type toldStory struct {
+	Name       string         `json:"name"`
+	Sources    string         `json:"sources"` // name@version
+	Bazel      string         `json:"bazel"`
+	Tests      []string       `json:"tests"`
+	Chapters   []*toldChapter `json:"chapters"`
+	AsExpected bool           `json:"as_expected"` // in all chapters
+}
+
+type toldChapter struct {
+	Title       string          `json:"title"`
+	Tells       string          `json:"tells"`
+	Expected    toldExpectation `json:"expected"` // of Tasting
+	Plain       toldSide        `json:"plain"`
+	Tasting     toldSide        `json:"tasting"`
+	AsExpected  bool            `json:"as_expected"`
+	Differences []string        `json:"differences,omitempty"`
+}
+
+type toldExpectation struct {
+	Executed []string `json:"executed"`
+	Failed   []string `json:"failed"`
+	Others   verdict  `json:"others,omitempty"` // of every other test; empty: replayed or cached
+}
+
+// A toldSide says what happened to the tests of one side: each is in one of
+// Executed, Replayed and Cached.
+type toldSide struct {
+	Executed []string `json:"executed"`
+	Replayed []string `json:"replayed"`
+	Cached   []string `json:"cached"`
+	Failed   []string `json:"failed"`
+	Seconds  float64  `json:"seconds"` // wall time of bazel test, compilation and analysis included
+}
+
+func (s *toldStory) printTitle(w io.Writer) {
+	fmt.Fprintf(w, `The tour of %s: %d tests, %s.
+
+Executed: the test's program was run. Replayed: Bazel started the test, and
+rules_tasting answered from a record. Cached: Bazel found nothing to do.
+Seconds are those of the whole command, builds included.
+`, s.Sources, len(s.Tests), s.Bazel)
+}
+
+// printBefore prints what is known before any test is run.
+func (c *toldChapter) printBefore(w io.Writer, number, tests int) {
+	fmt.Fprintf(w, "\n%d. %s\n   %s\n", number, strings.ToUpper(c.Title[:1])+c.Title[1:], c.Tells)
+	line := fmt.Sprintf("   expected  %2d executed", len(c.Expected.Executed))
+	if n := len(c.Expected.Executed); 0 < n && n < tests {
+		line += ": " + strings.Join(c.Expected.Executed, " ")
+	}
+	if rest := tests - len(c.Expected.Executed); rest > 0 {
+		others := string(c.Expected.Others)
+		if others == "" {
+			others = "replayed or cached"
+		}
+		line += fmt.Sprintf("; %d %s", rest, others)
+	}
+	if len(c.Expected.Failed) > 0 {
+		line += "; fails: " + strings.Join(c.Expected.Failed, " ")
+	}
+	fmt.Fprintln(w, line)
+}
+
+func (c *toldChapter) printAfter(w io.Writer) {
+	verdict := "as expected"
+	if !c.AsExpected {
+		verdict = "NOT AS EXPECTED"
+	}
+	fmt.Fprintf(w, "   plain     %s\n", c.Plain.line(false))
+	fmt.Fprintf(w, "   tasting   %s  %s\n", c.Tasting.line(true), verdict)
+	for _, d := range c.Differences {
+		fmt.Fprintf(w, "      %s\n", d)
+	}
+}
+
+func (s *toldSide) line(replays bool) string {
+	middle := strings.Repeat(" ", len(" 21 replayed,"))
+	if replays {
+		middle = fmt.Sprintf(" %2d replayed,", len(s.Replayed))
+	}
+	line := fmt.Sprintf("%2d executed,%s %2d cached %7.1f s", len(s.Executed), middle, len(s.Cached), s.Seconds)
+	if len(s.Failed) > 0 {
+		line += "; fails: " + strings.Join(s.Failed, " ")
+	}
+	return line
+}
+
+// printTable prints all chapters side by side.
+func (s *toldStory) printTable(w io.Writer) {
+	fmt.Fprintln(w)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(cells ...any) {
+		for i, cell := range cells {
+			if i == 0 { // the title is at the left
+				fmt.Fprintf(tw, "%-22v\t", cell)
+				continue
+			}
+			fmt.Fprintf(tw, "%v\t", cell)
+		}
+		fmt.Fprintln(tw)
+	}
+	row("", "plain", "", "", "tasting", "", "", "", "expected", "")
+	row("chapter", "executed", "cached", "s", "executed", "replayed", "cached", "s", "executed", "")
+	var plain, tasting toldSide
+	add := func(sum, s *toldSide) {
+		sum.Executed = append(sum.Executed, s.Executed...)
+		sum.Replayed = append(sum.Replayed, s.Replayed...)
+		sum.Cached = append(sum.Cached, s.Cached...)
+		sum.Seconds += s.Seconds
+	}
+	line := func(title string, p, t *toldSide, expected int, verdict string) {
+		row(title, len(p.Executed), len(p.Cached), fmt.Sprintf("%.1f", p.Seconds),
+			len(t.Executed), len(t.Replayed), len(t.Cached), fmt.Sprintf("%.1f", t.Seconds), expected, verdict)
+	}
+	expected, verdict := 0, "ok"
+	for _, c := range s.Chapters {
+		v := "ok"
+		if !c.AsExpected {
+			v, verdict = "NOT OK", "NOT OK"
+		}
+		line(c.Title, &c.Plain, &c.Tasting, len(c.Expected.Executed), v)
+		add(&plain, &c.Plain)
+		add(&tasting, &c.Tasting)
+		expected += len(c.Expected.Executed)
+	}
+	line("total", &plain, &tasting, expected, verdict)
+	tw.Flush()
+}
+
+// names returns a list that is [] in JSON if it is empty.
+func names(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestStoriesAreValid(t *testing.T) {
+	for _, s := range stories {
+		if err := s.validate(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The reformatted text must differ in comments and white space only.
+func TestReformatC(t *testing.T) {
+	const text = `#include <stdio.h>
+/* first
+    {
+*/
+#define TWICE(x) \
+    ((x) + (x))
+
+static int f(int a,
+             int b)
+{
+    if (a)
+    {
+        return TWICE(b); /* why */
+    }
+#ifdef X
+    {
+        puts("    {");
+    }
+#endif
+    return static_strlen("/*") + static_strlen("*/");
+}
+`
+	got := reformatC(text)
+	if strings.Contains(got, "\n{") || !strings.Contains(got, "\tif (a) {") || strings.Count(got, "/*") < 4 {
+		t.Errorf("layout is not as described:\n%s", got)
+	}
+	comment := regexp.MustCompile(`(?s)"[^"\n]*"|/\*.*?\*/`)
+	tokens := func(s string) []string {
+		return strings.Fields(comment.ReplaceAllStringFunc(s, func(m string) string {
+			if m[0] == '"' {
+				return m
+			}
+			return " "
+		}))
+	}
+	if a, b := tokens(text), tokens(got); !slices.Equal(a, b) {
+		t.Errorf("tokens changed:\n%q\n%q\n%s", a, b, got)
+	}
+	for _, line := range strings.Split(got, "\n") {
+		if strings.HasPrefix(line, "#") && strings.HasSuffix(line, "{") {
+			t.Errorf("brace joined to a directive: %s", line)
+		}
+	}
+}
+
+func TestReplaceWantsOneOccurrence(t *testing.T) {
+	c := checkout(t.TempDir())
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(string(c), "f"), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a b a")
+	for _, old := range []string{"a", "x"} {
+		if err := c.replace("f", old, "y"); err == nil {
+			t.Errorf("replace(%q): no error", old)
+		}
+	}
+	if err := c.replace("f", "b", "b"); err == nil {
+		t.Error("an edit without effect: no error")
+	}
+	if err := c.replace("f", "b", "c"); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile(filepath.Join(string(c), "f")); string(b) != "a c a" {
+		t.Errorf("got %q", b)
+	}
+}
+
+func TestReadResults(t *testing.T) {
+	dir := t.TempDir()
+	log := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return "file://" + path
+	}
+	ran := log("ran", "-----\nOK\n")
+	again := log("again", "-----\n"+replayNotice+" 0123\nOK\n")
+	// As Bazel 7.7.1 writes them, shortened.
+	const form = `{"id":{"testResult":{"label":"//:%s","run":1,"shard":1,"attempt":1,"configuration":{"id":"6a"}}},` +
+		`"testResult":{"testActionOutput":[{"name":"test.log","uri":"%s"},{"name":"test.xml","uri":"file:///none.xml"}],` +
+		`"testAttemptDurationMillis":"8","status":"%s","cachedLocally":%t,"executionInfo":{"cachedRemotely":%t}}}` + "\n"
+	events := `{"id":{"started":{}},"started":{"uuid":"x"}}` + "\n" +
+		fmt.Sprintf(form, "ran", ran, "PASSED", false, false) +
+		fmt.Sprintf(form, "failed", ran, "FAILED", false, false) +
+		fmt.Sprintf(form, "again", again, "PASSED", false, false) +
+		// The log is that of an earlier run: it says nothing of this one.
+		fmt.Sprintf(form, "local", again, "PASSED", true, false) +
+		fmt.Sprintf(form, "remote", ran, "PASSED", false, true) +
+		`{"id":{"testSummary":{"label":"//:ran"}},"testSummary":{"overallStatus":"PASSED"}}` + "\n"
+	got, err := readResults(strings.NewReader(events))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]result{
+		"ran":    {executed, true},
+		"failed": {executed, false},
+		"again":  {replayed, true},
+		"local":  {cached, true},
+		"remote": {cached, true},
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+
+	if _, err := readResults(strings.NewReader(events + fmt.Sprintf(form, "ran", ran, "PASSED", false, false))); err == nil {
+		t.Error("a test reported twice: no error")
+	}
+	if _, err := readResults(strings.NewReader(fmt.Sprintf(form, "ran", "bytestream://host/x", "PASSED", false, false))); err == nil {
+		t.Error("a test log that can't be read: no error")
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		expect expectation
+		got    toldSide
+		want   int
+	}{
+		{"as expected", expectation{executed: []string{"a"}, others: replayed}, toldSide{Executed: []string{"a"}, Replayed: []string{"b"}}, 0},
+		{"too many", expectation{executed: []string{"a"}}, toldSide{Executed: []string{"a", "b"}}, 1},
+		{"too few", expectation{executed: []string{"a"}}, toldSide{Replayed: []string{"a"}}, 1},
+		{"another one", expectation{executed: []string{"a"}}, toldSide{Executed: []string{"b"}, Replayed: []string{"a"}}, 2},
+		{"failure replayed as a pass", expectation{executed: []string{"a"}, failed: []string{"a"}}, toldSide{Executed: []string{"a"}}, 1},
+		{"failure", expectation{executed: []string{"a"}}, toldSide{Executed: []string{"a"}, Failed: []string{"a"}}, 1},
+		{"cached, not replayed", expectation{others: replayed}, toldSide{Cached: []string{"a"}}, 1},
+		{"replayed, not cached", expectation{others: cached}, toldSide{Replayed: []string{"a"}}, 1},
+		{"either", expectation{}, toldSide{Replayed: []string{"a"}, Cached: []string{"b"}}, 0},
+	} {
+		if got := test.expect.differences(&test.got); len(got) != test.want {
+			t.Errorf("%s: %q, want %d differences", test.name, got, test.want)
+		}
+	}
+}
