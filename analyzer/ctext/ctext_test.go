@@ -1,0 +1,333 @@
+package ctext
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+)
+
+func lexAll(s string) (out []string) {
+	l := NewLexer([]byte(s), 0)
+	for {
+		t := l.Next()
+		if t.Kind == EOF {
+			return out
+		}
+		out = append(out, s[t.Off:t.End])
+	}
+}
+
+func TestLexer(t *testing.T) {
+	for in, want := range map[string][]string{
+		`a+++b`:                            {"a", "++", "+", "b"},
+		`x<<=1'000u;`:                      {"x", "<<=", "1'000u", ";"},
+		`"a\"b" 'c' L"w" u8"x" R"d(")")d"`: {`"a\"b"`, `'c'`, `L"w"`, `u8"x"`, `R"d(")")d"`},
+		".5e-3f 0x1p+4 1..2":               {".5e-3f", "0x1p+4", "1..2"},
+		"a/*c*/b//d\ne":                    {"a", "b", "e"},
+		"# 1 \"f\" 2\n#pragma pack(1)\nx":  {"# 1 \"f\" 2", "#pragma pack(1)", "x"},
+		"a#b":                              {"a", "#", "b"},
+		"p->q ... %:%: <::":                {"p", "->", "q", "...", "%:%:", "<:", ":"},
+		"\"open":                           {"\"open"},
+		"@`":                               {"@", "`"},
+	} {
+		if got := lexAll(in); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+// Every byte that isn't white space or comment belongs to a token, and tokens
+// don't overlap: nothing can be lost.
+func FuzzLexer(f *testing.F) {
+	f.Add([]byte("int main(void) { return \"x\"[0] + 'y' /* z */; } // end\n#pragma pack(1)\n"))
+	f.Add([]byte("R\"(\n)\" \\\n 1e+ .. /*"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l := NewLexer(b, 0)
+		end := 0
+		for {
+			tok := l.Next()
+			if tok.Kind == EOF {
+				break
+			}
+			if tok.Off < end || tok.End <= tok.Off || tok.End > len(b) {
+				t.Fatalf("token [%d,%d) after %d", tok.Off, tok.End, end)
+			}
+			end = tok.End
+		}
+		Scan(b)
+	})
+}
+
+func normalized(raw string) *Unit {
+	u := &Unit{Source: "a.c", Lang: "c", Clang: true, Flags: []string{}, DumpFlags: []string{}, Files: []string{}, Segments: [][2]int{}}
+	u.normalize([]byte(raw))
+	return u
+}
+
+func TestNormalizeForgetsLayout(t *testing.T) {
+	a := normalized("# 1 \"a.c\"\nint f ( void )\n{ return 1+ +2; }\n# 7 \"b.h\" 1 3\nint g;\n")
+	b := normalized("# 1 \"a.c\"\n\n\n#pragma GCC diagnostic ignored \"-Wall\"\nint   f(void){return 1 + + 2;}\n# 99 \"b.h\" 1 3\nint\ng\n;\n")
+	if string(a.Text) != string(b.Text) {
+		t.Errorf("%q != %q", a.Text, b.Text)
+	}
+	if want := "int f(void){\nreturn 1 + + 2;\n}\nint g;\n"; string(a.Text) != want {
+		t.Errorf("got %q, want %q", a.Text, want)
+	}
+	if got := a.FileAt(strings.Index(string(a.Text), "g;")); got != "b.h" {
+		t.Errorf("g stems from %q, want b.h", got)
+	}
+	ea, _ := a.Encode()
+	eb, _ := b.Encode()
+	if !bytes.Equal(ea, eb) {
+		t.Error("the encoded units differ")
+	}
+}
+
+func TestNormalizeKeepsTokensApart(t *testing.T) {
+	for _, s := range []string{"a + +b", "a - -b", "a< <b", "x . . .", "int long a", "1 .e", "a & &b", "L \"x\"", "a ## b"} {
+		if got := lexAll(string(normalized(s).Text)); !reflect.DeepEqual(got, lexAll(s)) {
+			t.Errorf("%q became %q", s, got)
+		}
+	}
+}
+
+// Lexing the normalised text again gives the same tokens.
+func FuzzNormalize(f *testing.F) {
+	f.Add("# 1 \"a.c\"\nint f(void){return __builtin_LINE();}\n#pragma STDC FP_CONTRACT ON\nx")
+	f.Fuzz(func(t *testing.T, s string) {
+		u := normalized(s)
+		var want []string
+		l := NewLexer([]byte(s), 0)
+		for {
+			tok := l.Next()
+			if tok.Kind == EOF {
+				break
+			}
+			text := []byte(s[tok.Off:tok.End])
+			if tok.Kind == Marker || tok.Kind == Pragma && classify(text) == pragmaDiagnostic {
+				continue
+			}
+			if tok.Kind == Pragma {
+				text = bytes.Join(bytes.Fields(text), []byte(" "))
+			}
+			want = append(want, string(text))
+		}
+		if got := lexAll(string(u.Text)); strings.Join(got, "\x00") != strings.Join(want, "\x00") && !strings.ContainsAny(s, "\\\"'#") {
+			t.Errorf("%q became %q", want, got)
+		}
+		b, err := u.Encode()
+		if err != nil {
+			t.Skip(err)
+		}
+		v, err := DecodeUnit(b)
+		if err != nil {
+			t.Fatalf("can't read back: %v", err)
+		}
+		if !bytes.Equal(u.Text, v.Text) {
+			t.Error("text changed on the way")
+		}
+	})
+}
+
+func TestSitesCarryPositions(t *testing.T) {
+	u := normalized("# 10 \"dir/a.c\"\nint x =\n  __builtin_LINE();\n")
+	if len(u.Sites) != 1 || u.Sites[0].Position != "dir/a.c:11:3" {
+		t.Fatalf("sites: %+v", u.Sites)
+	}
+	if got := string(u.Text[u.Sites[0].Off:][:len("__builtin_LINE")]); got != "__builtin_LINE" {
+		t.Errorf("the site's offset is at %q", got)
+	}
+}
+
+func TestDecodeUnitRefuses(t *testing.T) {
+	good, err := normalized("int x;").Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := DecodeUnit(good); err != nil {
+		t.Fatal(err)
+	}
+	for n := range good {
+		if _, err := DecodeUnit(good[:n]); !errors.Is(err, ErrUnit) {
+			t.Fatalf("a prefix of %d bytes: got %v, want ErrUnit", n, err)
+		}
+	}
+	if _, err := DecodeUnit(append(good, 'x')); !errors.Is(err, ErrUnit) {
+		t.Errorf("trailing garbage: got %v", err)
+	}
+}
+
+func FuzzDecodeUnit(f *testing.F) {
+	b, _ := normalized("# 1 \"a.h\"\nint x;").Encode()
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if u, err := DecodeUnit(b); err == nil {
+			u.FileAt(len(u.Text))
+			Scan(u.Text)
+		}
+	})
+}
+
+func TestPragmaState(t *testing.T) {
+	text := `int a;
+#pragma pack(push, 1)
+int b;
+#pragma pack(pop)
+int c;
+#pragma STDC FP_CONTRACT OFF
+int d;
+#pragma STDC FP_CONTRACT ON
+int e;
+#pragma something odd
+int f;
+`
+	x := Scan([]byte(text))
+	at := func(s string) string { return x.PragmaState(strings.Index(text, s)) }
+	if at("a;") != "" || at("c;") != "" {
+		t.Errorf("a popped pragma stays in force: %q %q", at("a;"), at("c;"))
+	}
+	if at("b;") != "pack=1;" {
+		t.Errorf("b: %q", at("b;"))
+	}
+	if at("d;") == at("e;") || at("d;") == "" {
+		t.Errorf("d: %q, e: %q", at("d;"), at("e;"))
+	}
+	if x.UnitState != "something odd" || !strings.Contains(at("f;"), "something odd") {
+		t.Errorf("an unknown pragma doesn't count: %q, %q", x.UnitState, at("f;"))
+	}
+}
+
+func TestAttributeSpans(t *testing.T) {
+	text := `__attribute__((aligned(8))) int a [[gnu::unused]]; int b[c[0]]; int d __attribute__((x("]]")));`
+	x := Scan([]byte(text))
+	var got []string
+	for _, s := range x.Attributes {
+		got = append(got, text[s.Begin:s.End])
+	}
+	want := []string{"__attribute__((aligned(8)))", "[[gnu::unused]]", `__attribute__((x("]]")))`}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestParseArgs(t *testing.T) {
+	for _, c := range []struct {
+		args, codegen, source, lang string
+	}{
+		{"gcc -O2 -Wall -c a.c -o a.o", "-O2", "a.c", "c"},
+		{"gcc -MD -MF a.d -frandom-seed=x -fPIC -iquote . -isystem y -DX=1 -g -c a.c -o a.o", "-fPIC", "a.c", "c"},
+		{"clang -std=c17 -march=native -mllvm -x -c a.c", "-std=c17 -march=native -mllvm -x", "a.c", "c"},
+		{"g++ -fno-exceptions a.cc", "-fno-exceptions", "a.cc", "c++"},
+		{"gcc -x c -fwrapv -funknown-to-us a.weird", "-fwrapv -funknown-to-us", "a.weird", "c"},
+		{"gcc -Wa,--noexecstack -Wl,-z,now a.c", "-Wa,--noexecstack", "a.c", "c"},
+	} {
+		inv, err := ParseArgs(strings.Fields(c.args))
+		if err != nil {
+			t.Errorf("%s: %v", c.args, err)
+			continue
+		}
+		if got := strings.Join(inv.codegen, " "); got != c.codegen || inv.Source != c.source || inv.Lang != c.lang {
+			t.Errorf("%s: codegen %q, source %q, language %q", c.args, got, inv.Source, inv.Lang)
+		}
+	}
+	for _, bad := range []string{"", "gcc -c", "gcc a.c b.c", "gcc a.S", "gcc @nowhere"} {
+		if _, err := ParseArgs(strings.Fields(bad)); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+func TestResponseFiles(t *testing.T) {
+	dir := t.TempDir()
+	rsp := filepath.Join(dir, "args")
+	if err := os.WriteFile(rsp, []byte("-O1 '-DX=a b' \"-fy\"\n-c a\\ b.c"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	inv, err := ParseArgs([]string{"gcc", "@" + rsp})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if inv.Source != "a b.c" || strings.Join(inv.codegen, " ") != "-O1 -fy" {
+		t.Errorf("source %q, codegen %q", inv.Source, inv.codegen)
+	}
+}
+
+// A flag that names a file counts by the file's content.
+func TestFlagFilesCountByContent(t *testing.T) {
+	dir := t.TempDir()
+	f := filepath.Join(dir, "list")
+	flags := func(content string) string {
+		if err := os.WriteFile(f, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		inv, err := ParseArgs([]string{"clang", "-fsanitize-ignorelist=" + f, "-c", "a.c"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(inv.codegen, " ")
+	}
+	if flags("a") == flags("b") {
+		t.Error("the content of an ignore list doesn't count")
+	}
+}
+
+func TestPreprocess(t *testing.T) {
+	for _, cc := range []string{clangtest.Clang(t), clangtest.GCC(t)} {
+		t.Run(filepath.Base(cc), func(t *testing.T) {
+			dir := t.TempDir()
+			t.Chdir(dir)
+			write := func(name, s string) {
+				t.Helper()
+				if err := os.WriteFile(name, []byte(s), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			unit := func() []byte {
+				t.Helper()
+				u, read, err := Preprocess(context.Background(), []string{cc, "-O2", "-c", "a.c", "-o", "a.o"}, Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !strings.Contains(strings.Join(read, " "), "used.h") || strings.Contains(strings.Join(read, " "), "unused.h") {
+					t.Errorf("files read: %q", read)
+				}
+				b, err := u.Encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if bytes.Contains(b, []byte(dir)) {
+					t.Errorf("the unit contains the directory %s", dir)
+				}
+				return b
+			}
+			write("used.h", "#define M(x) ((x) + 1)\n")
+			write("a.c", "#include \"used.h\"\n#ifdef NO\n#include \"unused.h\"\n#endif\nint f(int x) { return M(x); }\n")
+			first := unit()
+			write("used.h", "// comment\n#define M(x) \\\n  ((x)+1)\n#define UNUSED 1\n")
+			write("a.c", "/* c */\n#include \"used.h\"\n\nint f(int x)\n{\n  return M(x); // d\n}\n")
+			if !bytes.Equal(first, unit()) {
+				t.Error("comments and layout change the unit")
+			}
+			write("used.h", "#define M(x) ((x) + 2)\n")
+			if bytes.Equal(first, unit()) {
+				t.Error("a used macro doesn't change the unit")
+			}
+			write("a.c", "#include \"nowhere.h\"\n")
+			var pe *PreprocessError
+			if _, _, err := Preprocess(context.Background(), []string{cc, "-c", "a.c"}, Options{}); !errors.As(err, &pe) {
+				t.Errorf("a missing header: got %v", err)
+			}
+		})
+	}
+	if _, _, err := Preprocess(context.Background(), []string{"/no/such/compiler", "a.c"}, Options{}); !errors.Is(err, ErrNoCompiler) {
+		t.Errorf("no compiler: got %v", err)
+	}
+}
