@@ -8,9 +8,13 @@ repository=$(cd "$setup/../.." && pwd -P)
 
 cache=$RULES_TASTING_CACHE
 root=$cache/root-$(grep -v '^#' "$setup/packages.txt" | key_of)
-# The modules differ with MODULE.bazel, so between checkouts: they are kept
-# beside the root and mounted into it.
-modules=$cache/modules-$({ basename "$root"; cat "$setup/modules.sh" "$repository/MODULE.bazel"; } | key_of)
+# The modules differ with the dependencies in MODULE.bazel, so between checkouts:
+# they are kept beside the root and mounted into it.
+modules=$cache/modules-$({
+    basename "$root"
+    cat "$setup/modules.sh"
+    grep 'version = ' "$repository/MODULE.bazel"
+} | key_of)
 
 [ "$(id -u)" = 0 ] || fail "this machine has no Bazel 7 and clang, and entering a root file system that has needs root rights" \
     "Run it as root, for example: sudo ./bazelw ..." "$own_tools"
@@ -36,6 +40,8 @@ root=$1 modules=$2 cache=$3 repository=$4 go_root=$5
 shift 5
 cwd=$(pwd -P)
 
+# The root becomes a mount, for pivot_root.
+mount --rbind "$root" "$root"
 for dir in proc dev sys; do mount --rbind "/$dir" "$root/$dir"; done
 for file in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt; do
     [ ! -e "$file" ] || { [ -e "$root$file" ] || : >"$root$file"; mount --bind "$file" "$root$file"; }
@@ -68,7 +74,14 @@ done
 PATH=${go_root:+$go_root/bin:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 unset LD_LIBRARY_PATH LD_PRELOAD GOROOT JAVA_HOME CC CXX BAZEL_VERSION USE_BAZEL_VERSION
-exec chroot "$root" /bin/sh -c "cd \"\$0\" && exec \"\$@\"" "$cwd" "$@"
+# pivot_root rather than chroot: a Bazel client replaces a server whose working
+# directory, seen from the client, has another name.
+mkdir -p "$root/.machine"
+cd "$root"
+pivot_root . .machine
+umount -l /.machine
+cd "$cwd"
+exec "$@"
 '
 # root.sh has written to $cache; in a mount namespace it may be a path with links.
 cache=$(cd "$cache" && pwd -P)
