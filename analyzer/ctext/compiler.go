@@ -14,34 +14,23 @@ import (
 	"strings"
 )
 
-// Compiler is what is known about a compiler besides its path.
-type Compiler struct {
-	// Identity is its version, target and configuration, without any path
+// compiler is what is known about a compiler besides its path.
+type compiler struct {
+	// identity is its version, target and configuration, without any path
 	// that depends on where it is installed.
-	Identity string
-	// Clang is true for clang, false for gcc and what behaves like it.
-	Clang bool
-	// Major is clang's major version, 0 for others.
-	Major int
+	identity string
+	// clang is true for clang, false for gcc and what behaves like it.
+	clang bool
 }
 
 // ErrNoCompiler says that a compiler can't be started.
 var ErrNoCompiler = errors.New("can't be started; install it, or name another one")
 
-var clangVersion = regexp.MustCompile(`clang version (\d+)\.`)
-
-// Probe asks the compiler path for its identity (one run of PATH -v).
-func Probe(ctx context.Context, path string) (*Compiler, error) {
-	cmd := exec.CommandContext(ctx, path, "-v")
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("compiler %s: %w (%v)", path, ErrNoCompiler, err)
-	}
-	c := &Compiler{}
+// identify reads what a compiler says of itself under -v.
+func identify(path, output string) (*compiler, error) {
+	c := &compiler{}
 	var id []string
-	for _, line := range strings.Split(out.String(), "\n") {
+	for _, line := range strings.Split(output, "\n") {
 		line = strings.TrimSpace(line)
 		switch {
 		case strings.HasPrefix(line, "Configuration file: "):
@@ -50,24 +39,29 @@ func Probe(ctx context.Context, path string) (*Compiler, error) {
 				sum := sha256.Sum256(b)
 				id = append(id, "configuration "+hex.EncodeToString(sum[:]))
 			}
-		case strings.Contains(line, " version "), strings.HasPrefix(line, "Target:"), strings.HasPrefix(line, "Thread model:"):
+		case strings.HasPrefix(line, "Configured with: "):
+			// Decides about defaults, such as position independence.
+			sum := sha256.Sum256([]byte(line))
+			id = append(id, "configured "+hex.EncodeToString(sum[:8]))
+		case versionLine.MatchString(line), strings.HasPrefix(line, "Target:"), strings.HasPrefix(line, "Thread model:"):
 			id = append(id, line)
+			c.clang = c.clang || strings.Contains(line, "clang version ")
 		}
 	}
-	c.Identity = strings.Join(id, "; ")
-	if c.Identity == "" {
-		return nil, fmt.Errorf("compiler %s: 'COMPILER -v' prints no version; only gcc and clang are supported", path)
-	}
-	if m := clangVersion.FindStringSubmatch(c.Identity); m != nil {
-		c.Clang = true
-		c.Major, _ = strconv.Atoi(m[1])
+	c.identity = strings.Join(id, "; ")
+	if c.identity == "" {
+		return nil, fmt.Errorf("compiler %s: it prints no version under -v; only gcc and clang are supported", path)
 	}
 	return c, nil
 }
 
+// versionLine matches "gcc version 16.2.0 (Debian 16.2.0-3)" and "Debian clang
+// version 21.1.8 (13)", but no line of cc1's own banner, which names paths.
+var versionLine = regexp.MustCompile(`^([A-Za-z]+ )?(gcc|clang) version [0-9]`)
+
 // defaultStd asks a compiler for the language standard that it uses when the
 // command line names none. gcc's differs from clang's and between versions.
-func (c *Compiler) defaultStd(ctx context.Context, inv *Invocation) (string, error) {
+func (c *compiler) defaultStd(ctx context.Context, inv *Invocation) (string, error) {
 	cmd := exec.CommandContext(ctx, inv.Compiler, "-E", "-dM", "-x", inv.Lang, os.DevNull)
 	out, err := cmd.Output()
 	if err != nil {

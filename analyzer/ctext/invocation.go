@@ -281,8 +281,6 @@ var incbin = regexp.MustCompile(`\.(?:incbin|include)\s*\\"([^"\\]+)\\"`)
 type Options struct {
 	// Variants are further command lines that compile the same source.
 	Variants [][]string
-	// Compiler, if not nil, is the already probed compiler.
-	Compiler *Compiler
 }
 
 // PreprocessError is the failure of the build's own preprocessor: the source
@@ -307,20 +305,24 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 	if err != nil {
 		return nil, nil, err
 	}
-	comp := opt.Compiler
-	if comp == nil {
-		if comp, err = Probe(ctx, inv.Compiler); err != nil {
-			return nil, nil, err
-		}
-	}
-	cmd := exec.CommandContext(ctx, inv.Compiler, append(append([]string{}, inv.preprocess...), "-E", "-w", inv.Source)...)
+	// -v makes the same run tell which compiler it is.
+	cmd := exec.CommandContext(ctx, inv.Compiler, append(append([]string{}, inv.preprocess...), "-E", "-w", "-v", inv.Source)...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	raw, err := cmd.Output()
-	if err != nil {
-		return nil, nil, &PreprocessError{inv.Source, err, stderr.String()}
+	var exited *exec.ExitError
+	switch {
+	case errors.As(err, &exited):
+		return nil, nil, &PreprocessError{inv.Source, err, messages(stderr.String())}
+	case err != nil:
+		return nil, nil, fmt.Errorf("compiler %s: %w (%v)", inv.Compiler, ErrNoCompiler, err)
 	}
-	u := &Unit{Source: relative(inv.Source), Lang: inv.Lang, Compiler: comp.Identity, Clang: comp.Clang, Flags: inv.codegen, Files: []string{}, Segments: [][2]int{}}
+	comp, err := identify(inv.Compiler, stderr.String())
+	if err != nil {
+		return nil, nil, err
+	}
+	u := &Unit{Source: relative(inv.Source), Lang: inv.Lang, Compiler: comp.identity, Clang: comp.clang, Flags: inv.codegen, Files: []string{}, Segments: [][2]int{}}
 	if u.Flags == nil {
 		u.Flags = []string{}
 	}
@@ -351,9 +353,23 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 	return u, read, nil
 }
 
+// messages keeps the lines of a compiler's output that report an error.
+func messages(stderr string) string {
+	var out []string
+	for _, line := range strings.Split(stderr, "\n") {
+		if strings.Contains(line, "error:") {
+			out = append(out, line)
+		}
+	}
+	if out == nil {
+		return stderr
+	}
+	return strings.Join(out, "\n")
+}
+
 // dumpFlags returns what clang must be told to parse the unit's text as the
 // build's compiler does.
-func dumpFlags(ctx context.Context, inv *Invocation, comp *Compiler) ([]string, error) {
+func dumpFlags(ctx context.Context, inv *Invocation, comp *compiler) ([]string, error) {
 	out := []string{}
 	std := false
 	for i := 0; i < len(inv.codegen); i++ {
@@ -363,9 +379,9 @@ func dumpFlags(ctx context.Context, inv *Invocation, comp *Compiler) ([]string, 
 			continue
 		case strings.HasPrefix(a, "-Wa,") || strings.HasPrefix(a, "-Wp,") || strings.HasPrefix(a, "-Xassembler") || strings.HasPrefix(a, "-flto") || strings.HasPrefix(a, "-fplugin") || strings.HasPrefix(a, "-specs"):
 			continue
-		case !comp.Clang && !gccForClang[a] && !hasPrefix(a, gccForClangPrefixes):
+		case !comp.clang && !gccForClang[a] && !hasPrefix(a, gccForClangPrefixes):
 			continue
-		case !comp.Clang && a == "-march=native":
+		case !comp.clang && a == "-march=native":
 			continue
 		}
 		std = std || strings.HasPrefix(a, "-std=") || strings.HasPrefix(a, "--std=") || a == "-ansi"
@@ -375,7 +391,7 @@ func dumpFlags(ctx context.Context, inv *Invocation, comp *Compiler) ([]string, 
 			out = append(out, inv.codegen[i])
 		}
 	}
-	if !comp.Clang && !std {
+	if !comp.clang && !std {
 		s, err := comp.defaultStd(ctx, inv)
 		if err != nil {
 			return nil, err
