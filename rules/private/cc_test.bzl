@@ -41,11 +41,11 @@ def _replaying_test_impl(ctx):
         toolchain.runner.default_runfiles,
     ])
     environment = ctx.attr.real[RunEnvironmentInfo]
-    if ctx.attr.always_run:
-        # Known only here, too late for NAME.tasting. The runner takes it away
-        # before it starts the test.
+    if not ctx.attr.replay:
+        # Known only here, too late for NAME.tasting. The runner takes the
+        # variable away before it starts the test.
         environment = RunEnvironmentInfo(
-            environment = environment.environment | {"TASTING_ALWAYS_RUN": ctx.attr.always_run},
+            environment = environment.environment | {"TASTING": "off"},
             inherited_environment = environment.inherited_environment,
         )
     return [
@@ -58,8 +58,7 @@ _replaying_test = rule(
     test = True,
     attrs = {
         "real": attr.label(mandatory = True, aspects = [tasting_aspect]),
-        # Reason why this build replays nothing.
-        "always_run": attr.string(),
+        "replay": attr.bool(mandatory = True),
         # For $(location) in args, and for queries over the attributes of a cc_test.
         "srcs": attr.label_list(allow_files = True),
         "deps": attr.label_list(allow_files = True),
@@ -135,9 +134,9 @@ def tasting_cc_test(name, tags = [], visibility = None, deprecation = None, **kw
         tags = tags,
         visibility = visibility,
         deprecation = deprecation,
-        always_run = select({
-            _NOCACHE: "--nocache_test_results",
-            "//conditions:default": "",
+        replay = select({
+            _NOCACHE: False,
+            "//conditions:default": True,
         }),
         **{key: kwargs[key] for key in _COMMON if key in kwargs}
     )

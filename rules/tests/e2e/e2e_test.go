@@ -1,0 +1,480 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var keep = flag.Bool("keep", false, "keep the Bazel server and its output for the next run of the test")
+
+// A setup is a way of building and running tests that users have.
+type setup struct {
+	name  string
+	flags []string
+}
+
+var setups = []setup{
+	{"gcc,linux-sandbox", []string{"--repo_env=CC=gcc", "--spawn_strategy=linux-sandbox"}},
+	{"clang,processwrapper-sandbox", []string{"--repo_env=CC=clang", "--spawn_strategy=processwrapper-sandbox"}},
+}
+
+// support is in every workspace.
+const support = `
+-- MODULE.bazel --
+module(name = "e2e")
+
+bazel_dep(name = "rules_cc", version = "0.0.11")
+bazel_dep(name = "rules_tasting", version = "")
+local_path_override(module_name = "rules_tasting", path = %q)
+
+register_toolchains("//tasting:all")
+-- tasting/BUILD.bazel --
+load("@rules_cc//cc:defs.bzl", "cc_library")
+load("@rules_tasting//rules:defs.bzl", "tasting_toolchain")
+
+tasting_toolchain(
+    name = "prebuilt",
+    analyzer = "tasting",
+    clang = %q,
+)
+
+toolchain(
+    name = "toolchain",
+    toolchain = ":prebuilt",
+    toolchain_type = "@rules_tasting//rules:toolchain_type",
+)
+
+cc_library(
+    name = "ran",
+    hdrs = ["ran.h"],
+    visibility = ["//visibility:public"],
+)
+-- tasting/ran.h --
+#ifndef RAN_H
+#define RAN_H
+#include <stdio.h>
+#include <stdlib.h>
+/* Says that the program runs, to those who aren't in its sandbox. */
+static void ran(const char *name) {
+    FILE *f = fopen(getenv("RAN_LOG"), "a");
+    if (!f)
+        abort();
+    fprintf(f, "%%s\n", name);
+    fclose(f);
+}
+#endif
+`
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// One workspace and one Bazel for all.
+	if err := flag.Set("test.parallel", "1"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+func TestScripts(t *testing.T) {
+	b := newBazel(t)
+	for _, s := range setups {
+		t.Run(s.name, func(t *testing.T) {
+			testscript.Run(t, testscript.Params{
+				Dir:                 "testdata",
+				RequireExplicitExec: true,
+				RequireUniqueNames:  true,
+				Setup:               func(env *testscript.Env) error { return b.reset(env, s) },
+				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+					"bazel":    b.run,
+					"ran":      b.ran,
+					"spawns":   b.spawns,
+					"replace":  replace,
+					"checkout": b.checkout,
+					"fetch":    b.fetch,
+				},
+				Condition: func(cond string) (bool, error) {
+					if cond == "gcc" || cond == "clang" {
+						return strings.HasPrefix(s.name, cond), nil
+					}
+					return false, fmt.Errorf("unknown condition %s", cond)
+				},
+			})
+		})
+	}
+}
+
+// bazel is a Bazel server for one workspace after the other.
+type bazel struct {
+	program  string
+	dir      string // holds everything below
+	rules    string // the module rules_tasting
+	analyzer string
+	clang    string
+
+	setup     setup
+	work      string          // the script's directory
+	workspace string          // where its files are copied to
+	fresh     map[string]bool // workspaces that this script has used
+	servers   map[string]bool // workspaces that have a Bazel server
+}
+
+func newBazel(t *testing.T) *bazel {
+	t.Helper()
+	program, err := exec.LookPath("bazel")
+	if err != nil {
+		t.Fatalf("%v: the end-to-end tests run a nested Bazel, which has to be called bazel and be in PATH", err)
+	}
+	clang, err := exec.LookPath("clang")
+	if err != nil {
+		t.Fatalf("%v: the end-to-end tests need clang in PATH", err)
+	}
+	b := &bazel{program: program, dir: t.TempDir(), clang: clang, servers: map[string]bool{}}
+	if *keep {
+		b.dir = filepath.Join(os.TempDir(), "rules_tasting-e2e")
+	}
+	b.rules, b.analyzer = module(t, b.dir)
+	t.Cleanup(func() {
+		if *keep {
+			return
+		}
+		for dir := range b.servers {
+			cmd := exec.Command(b.program, b.startup("clean", "--expunge")...)
+			cmd.Dir = dir
+			cmd.Env = environ()
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("bazel clean --expunge: %v\n%s", err, out)
+			}
+		}
+	})
+	return b
+}
+
+// module returns the directory of the module rules_tasting and a prebuilt
+// analyzer: from runfiles under Bazel, else from the source tree.
+func module(t *testing.T, tmp string) (dir, analyzer string) {
+	t.Helper()
+	if runfiles, ok := os.LookupEnv("TEST_SRCDIR"); ok {
+		dir = filepath.Join(runfiles, os.Getenv("TEST_WORKSPACE"))
+		analyzer = filepath.Join(runfiles, os.Getenv("E2E_ANALYZER"))
+		return dir, analyzer
+	}
+	dir, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	analyzer = filepath.Join(tmp, "tasting")
+	cmd := exec.Command("go", "build", "-o", analyzer, "./analyzer/cmd/tasting")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return dir, analyzer
+}
+
+// environ is the environment of the nested Bazel, without what the outer one
+// tells its tests.
+func environ() []string {
+	env := []string{"HOME=" + os.TempDir(), "USER=e2e", "LC_ALL=C.UTF-8"}
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		switch name {
+		case "PATH", "TMPDIR", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS":
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+// startup puts Bazel's startup options before a command.
+func (b *bazel) startup(args ...string) []string {
+	return append([]string{
+		"--output_user_root=" + filepath.Join(b.dir, "out"),
+		"--max_idle_secs=60",
+		"--nohome_rc",
+		"--noworkspace_rc",
+	}, args...)
+}
+
+// reset makes b ready for a script.
+func (b *bazel) reset(env *testscript.Env, s setup) error {
+	b.setup = s
+	b.work = env.WorkDir
+	b.workspace = filepath.Join(b.dir, "workspace")
+	b.fresh = map[string]bool{}
+	for _, dir := range []string{"store", "state"} {
+		if err := os.RemoveAll(filepath.Join(b.dir, dir)); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Join(b.dir, dir), 0o777); err != nil {
+			return err
+		}
+	}
+	env.Vars = append(environ(), "WORK="+env.WorkDir, "RAN_LOG="+b.ranLog())
+	return nil
+}
+
+func (b *bazel) ranLog() string  { return filepath.Join(b.dir, "state", "ran") }
+func (b *bazel) execLog() string { return filepath.Join(b.dir, "state", "execution.json") }
+
+// supportFiles adds to a script's files what all have.
+func (b *bazel) supportFiles() map[string]string {
+	files := map[string]string{}
+	name := ""
+	for line := range strings.Lines(fmt.Sprintf(support, b.rules, b.clang)) {
+		if n, ok := strings.CutPrefix(line, "-- "); ok {
+			name = strings.TrimSuffix(n, " --\n")
+		} else if name != "" {
+			files[name] += line
+		}
+	}
+	return files
+}
+
+// sync makes the workspace hold the script's files and nothing else, touching
+// only what differs.
+func (b *bazel) sync() error {
+	want := b.supportFiles()
+	mode := map[string]fs.FileMode{}
+	err := filepath.WalkDir(b.work, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if d != nil && d.Name() == ".tmp" {
+				return fs.SkipDir
+			}
+			return err
+		}
+		rel, err := filepath.Rel(b.work, name)
+		if err != nil {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		want[rel] += string(content) // A script's MODULE.bazel extends the common one.
+		mode[rel] = info.Mode().Perm()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	analyzer, err := os.ReadFile(b.analyzer)
+	if err != nil {
+		return err
+	}
+	want["tasting/tasting"] = string(analyzer)
+	mode["tasting/tasting"] = 0o755
+
+	if err := os.MkdirAll(b.workspace, 0o777); err != nil {
+		return err
+	}
+	err = filepath.WalkDir(b.workspace, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(b.workspace, name)
+		if err != nil {
+			return err
+		}
+		content, ok := want[rel]
+		if !ok {
+			return os.Remove(name)
+		}
+		if old, err := os.ReadFile(name); err == nil && string(old) == content {
+			delete(want, rel)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for rel, content := range want {
+		name := filepath.Join(b.workspace, rel)
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			return err
+		}
+		m := mode[rel]
+		if m == 0 {
+			m = 0o644
+		}
+		if err := os.WriteFile(name, []byte(content), m); err != nil {
+			return err
+		}
+		if err := os.Chmod(name, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run is the command bazel.
+func (b *bazel) run(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) == 0 {
+		ts.Fatalf("usage: bazel COMMAND [ARGS...]")
+	}
+	ts.Check(b.sync())
+	ts.Check(removeIfExists(b.execLog()))
+	b.servers[b.workspace] = true
+	if !b.fresh[b.workspace] {
+		// No script inherits outputs from another.
+		b.fresh[b.workspace] = true
+		cmd := exec.Command(b.program, b.startup("clean")...)
+		cmd.Dir = b.workspace
+		cmd.Env = environ()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			ts.Fatalf("bazel clean: %v\n%s", err, out)
+		}
+	}
+	command := b.startup(args[0])
+	switch args[0] {
+	case "build", "test", "coverage", "run":
+		command = append(command, b.setup.flags...)
+		command = append(command,
+			"--noenable_workspace",
+			"--lockfile_mode=off",
+			"--incompatible_strict_action_env",
+			"--symlink_prefix=/",
+			"--nosandbox_debug",
+			"--show_progress=0",
+			"--noshow_loading_progress",
+			"--test_output=all",
+			"--execution_log_json_file="+b.execLog(),
+			"--test_env=RAN_LOG="+b.ranLog(),
+			"--sandbox_writable_path="+filepath.Join(b.dir, "state"),
+			"--sandbox_writable_path="+filepath.Join(b.dir, "store"),
+			"--@rules_tasting//rules:store="+filepath.Join(b.dir, "store"),
+		)
+	}
+	command = append(command, args[1:]...)
+	// In the workspace, wherever the script is.
+	err := ts.Exec("env", append([]string{"-C", b.workspace, b.program}, command...)...)
+	if err != nil && !neg {
+		ts.Fatalf("bazel %s: %v", strings.Join(args, " "), err)
+	}
+	if err == nil && neg {
+		ts.Fatalf("bazel %s: succeeded unexpectedly", strings.Join(args, " "))
+	}
+}
+
+// ran is the command ran.
+func (b *bazel) ran(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("unsupported: ! ran")
+	}
+	content, err := os.ReadFile(b.ranLog())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		ts.Fatalf("%v", err)
+	}
+	ts.Check(removeIfExists(b.ranLog()))
+	got := strings.Fields(string(content))
+	slices.Sort(got)
+	want := slices.Sorted(slices.Values(args))
+	if !slices.Equal(got, want) {
+		ts.Fatalf("programs that ran: %v, want %v", got, want)
+	}
+}
+
+// spawns is the command spawns.
+func (b *bazel) spawns(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("unsupported: ! spawns")
+	}
+	got, err := countSpawns(b.execLog())
+	ts.Check(err)
+	for _, arg := range args {
+		mnemonic, count, _ := strings.Cut(arg, "=")
+		want, err := strconv.Atoi(count)
+		if err != nil {
+			ts.Fatalf("usage: spawns MNEMONIC=N...")
+		}
+		if got[mnemonic] != want {
+			ts.Fatalf("%d actions %s ran, want %d (all: %v)", got[mnemonic], mnemonic, want, got)
+		}
+	}
+}
+
+// countSpawns counts the actions in an execution log by mnemonic.
+func countSpawns(log string) (map[string]int, error) {
+	content, err := os.ReadFile(log)
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]int{}
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	for {
+		var spawn struct {
+			Mnemonic string
+			CacheHit bool
+		}
+		if err := decoder.Decode(&spawn); err == io.EOF {
+			return counts, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", log, err)
+		}
+		if !spawn.CacheHit {
+			counts[spawn.Mnemonic]++
+		}
+	}
+}
+
+// checkout is the command checkout.
+func (b *bazel) checkout(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: checkout DIR")
+	}
+	b.workspace = filepath.Join(b.dir, args[0], "workspace")
+}
+
+// fetch is the command fetch.
+func (b *bazel) fetch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: fetch OUTPUT NAME")
+	}
+	cmd := exec.Command(b.program, b.startup("info", "bazel-bin", "--noenable_workspace", "--lockfile_mode=off")...)
+	cmd.Dir = b.workspace
+	cmd.Env = environ()
+	bin, err := cmd.Output()
+	ts.Check(err)
+	content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(bin)), args[0]))
+	ts.Check(err)
+	name := filepath.Join(b.work, ".tmp", args[1])
+	ts.Check(os.MkdirAll(filepath.Dir(name), 0o777))
+	ts.Check(os.WriteFile(name, content, 0o666))
+}
+
+// replace is the command replace.
+func replace(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: replace FILE OLD NEW")
+	}
+	name := ts.MkAbs(args[0])
+	content, err := os.ReadFile(name)
+	ts.Check(err)
+	if n := strings.Count(string(content), args[1]); n != 1 {
+		ts.Fatalf("%s: %q occurs %d times, want once", args[0], args[1], n)
+	}
+	ts.Check(os.WriteFile(name, []byte(strings.Replace(string(content), args[1], args[2], 1)), 0o644))
+}
+
+func removeIfExists(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
