@@ -182,12 +182,14 @@ type spool struct {
 	mem  bytes.Buffer
 	file *os.File
 	size int64
+	last byte  // the last byte of the log
 	err  error // why the copy isn't complete
 }
 
 func newSpool() *spool { return new(spool) }
 
 func (s *spool) Write(b []byte) {
+	s.last = b[len(b)-1]
 	if s.err != nil {
 		return
 	}

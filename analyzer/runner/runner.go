@@ -355,6 +355,9 @@ func (r *runner) run(record func(*store.Result) error) (int, error) {
 	if record == nil || o.code != 0 {
 		return o.code, nil
 	}
+	if spool.size > 0 && spool.last != '\n' {
+		fmt.Fprintln(r.Stderr)
+	}
 	if obstacle == "" {
 		obstacle = o.obstacle
 	}
