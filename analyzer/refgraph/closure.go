@@ -15,6 +15,9 @@ import (
 type Roots struct {
 	// Symbols are roots if anything defines them.
 	Symbols []string
+	// Overrides are symbols that libraries without a manifest refer to: what
+	// defines one is a root, unless it already is by itself.
+	Overrides []string
 	// Exported makes every definition with external or weak linkage a root: a
 	// program that looks up symbols at run time can reach all of them.
 	Exported bool
@@ -29,21 +32,27 @@ type Closure struct {
 }
 
 type named struct {
-	symbol string
-	defs   []int32
+	symbol, why string
+	defs        []int32
 }
 
 // Closure returns what roots and the components that are roots by themselves
 // reach.
 func (g *Graph) Closure(roots Roots) *Closure {
 	c := &Closure{g: g, roots: g.roots}
-	syms := slices.Clone(roots.Symbols)
-	slices.Sort(syms)
-	for _, s := range slices.Compact(syms) {
-		if defs := g.defs[s]; len(defs) > 0 {
-			c.named = append(c.named, named{s, defs})
-		}
+	for _, sym := range roots.Symbols {
+		c.name(sym, sym, g.defs[sym])
 	}
+	for _, sym := range roots.Overrides {
+		var defs []int32
+		for _, d := range g.defs[sym] {
+			if g.comps[d].Root == "" {
+				defs = append(defs, d)
+			}
+		}
+		c.name(sym, "replaces "+sym+" of a system library", defs)
+	}
+	slices.SortFunc(c.named, func(x, y named) int { return strings.Compare(x.symbol, y.symbol) })
 	if roots.Exported {
 		for i, comp := range g.comps {
 			if comp.Linkage != manifest.Linkage_LINKAGE_LOCAL && g.canon[i] == int32(i) {
@@ -53,6 +62,13 @@ func (g *Graph) Closure(roots Roots) *Closure {
 	}
 	g.sortByHash(c.exported)
 	return c
+}
+
+// name makes the definitions of symbol roots.
+func (c *Closure) name(symbol, why string, defs []int32) {
+	if len(defs) > 0 && !c.Defines(symbol) {
+		c.named = append(c.named, named{symbol, why, defs})
+	}
 }
 
 // collectRoots lists the components that are roots by themselves. Constructors
@@ -155,7 +171,7 @@ func (c *Closure) Hash() Hash {
 }
 
 // Ambiguous says whether a link in the closure has several different
-// definitions.
+// definitions, so that the order of the manifests counts.
 func (c *Closure) Ambiguous() bool {
 	for _, n := range c.named {
 		if len(n.defs) > 1 {
@@ -250,7 +266,7 @@ func (c *Closure) Members() []Member {
 	}
 	for _, n := range c.named {
 		for _, id := range n.defs {
-			why(id, n.symbol)
+			why(id, n.why)
 		}
 	}
 	for _, id := range c.roots {

@@ -1,0 +1,216 @@
+package fingerprint
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
+)
+
+// Test is what the build knows of a test.
+type Test struct {
+	// Manifests of everything that is linked, in the order of the link.
+	Manifests []string
+	// Roots holds where the test starts. LinkFlags needn't be repeated there.
+	Roots Roots
+	// Binary is the runfiles path of the real test executable.
+	Binary string
+	// Data maps runfiles paths to files or directories.
+	Data []DataFile
+	// LinkFlags are the flags of the link, without output paths.
+	LinkFlags []string
+	// LinkInputs are files that the link reads beside code: linker scripts,
+	// version scripts.
+	LinkInputs []string
+	// EnvKeys are names of variables that the test's declaration mentions.
+	EnvKeys []string
+	// AlwaysRun are reasons to execute the test in any case.
+	AlwaysRun []string
+	// Store is where results are recorded, empty for the runner's default.
+	Store string
+}
+
+// DataFile is a file or directory that the test can read.
+type DataFile struct {
+	Path string // in the runfiles
+	File string // where its content is now
+}
+
+// Compose returns the configuration of a test and what its fingerprint, as far
+// as the build knows it, is made of. Warnings say what makes the test always
+// run.
+//
+// A manifest that can't be understood doesn't fail the build of the test: it
+// makes the test run always, and the reason names it.
+func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
+	c = &Config{
+		Format: ConfigFormat, Binary: t.Binary, LinkFlags: t.LinkFlags, Store: t.Store,
+		AlwaysRun: slices.Clone(t.AlwaysRun), EnvKeys: slices.Clone(t.EnvKeys),
+	}
+	var sources []refgraph.Source
+	for _, f := range t.Manifests {
+		m, err := manifest.Read(f)
+		if errors.Is(err, manifest.ErrCorrupt) || errors.Is(err, manifest.ErrFormat) {
+			warnings = append(warnings, "manifest "+err.Error())
+			continue
+		}
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		sources = append(sources, refgraph.Source{Name: sourceName(m, f), Manifest: m})
+	}
+	for i, f := range t.LinkInputs {
+		sum, _, err := digest(f)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		c.Contributions = append(c.Contributions, Contribution{fmt.Sprintf("link input %d %s", i+1, path.Base(f)), sum})
+	}
+	var executable []string
+	for _, d := range t.Data {
+		if err := addData(c, &executable, d.Path, d.File, false); err != nil {
+			return nil, nil, nil, fmt.Errorf("data %s: %w", d.Path, err)
+		}
+	}
+	slices.SortFunc(c.Data, func(a, b File) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.SHA256, b.SHA256))
+	})
+	c.Data = slices.Compact(c.Data)
+	if len(executable) > 0 {
+		slices.Sort(executable)
+		c.Contributions = append(c.Contributions, contribution("executable data files", slices.Compact(executable)))
+	}
+	slices.Sort(c.EnvKeys)
+	c.EnvKeys = slices.Compact(c.EnvKeys)
+	c.Contributions = append(c.Contributions, formats(sources))
+	slices.SortFunc(c.Contributions, func(a, b Contribution) int { return strings.Compare(a.Name, b.Name) })
+
+	// The report has all of it, one contribution for each file.
+	more := slices.DeleteFunc(slices.Clone(c.Contributions), func(x Contribution) bool { return x == formats(sources) })
+	for _, d := range c.Data {
+		more = append(more, Contribution{"data " + d.Path, d.SHA256})
+	}
+	if len(t.LinkFlags) > 0 {
+		more = append(more, contribution("link flags", t.LinkFlags))
+	}
+	if len(c.EnvKeys) > 0 {
+		more = append(more, contribution("names of environment variables", c.EnvKeys))
+	}
+	roots := t.Roots
+	roots.LinkFlags = append(slices.Clone(roots.LinkFlags), t.LinkFlags...)
+	// A linker script can refer to any symbol.
+	roots.Exported = roots.Exported || len(t.LinkInputs) > 0
+	r, missing := compute(sources, roots, more)
+	for _, s := range missing {
+		warnings = append(warnings, "no manifest defines "+s)
+	}
+	c.AlwaysRun = append(c.AlwaysRun, warnings...)
+	for _, x := range r.Contributions {
+		if x.Name == "code" {
+			c.Code = x.SHA256
+		}
+	}
+	return c, r, warnings, nil
+}
+
+// addData adds the file at file, or everything in it, as runfile name. Symbolic
+// links count with what they lead to; the operating system ends the walk if one
+// leads back.
+func addData(c *Config, executable *[]string, name, file string, inside bool) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		// A link to nowhere is an input too: its target's name is all there is.
+		if target, lerr := os.Readlink(file); lerr == nil && errors.Is(err, fs.ErrNotExist) && inside {
+			b := frame.New("tasting dangling link 1")
+			b.String(target)
+			sum := b.Sum()
+			c.Data = append(c.Data, File{name, hex.EncodeToString(sum[:])})
+			return nil
+		}
+		return err
+	}
+	if !info.IsDir() {
+		sum, exec, err := digest(file)
+		if err != nil {
+			return err
+		}
+		if exec {
+			*executable = append(*executable, name)
+		}
+		c.Data = append(c.Data, File{name, sum})
+		return nil
+	}
+	entries, err := os.ReadDir(file)
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		empty := sha256.Sum256(nil)
+		c.Data = append(c.Data, File{name + "/", hex.EncodeToString(empty[:])})
+	}
+	for _, e := range entries {
+		if err := addData(c, executable, name+"/"+e.Name(), filepath.Join(file, e.Name()), true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// digest returns the SHA-256 of the content of a file, in hex, and whether its
+// owner may execute it.
+func digest(file string) (sum string, executable bool, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", false, err
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", false, err
+	}
+	return hex.EncodeToString(h.Sum(nil)), info.Mode()&0o100 != 0, nil
+}
+
+// WriteReport writes r as JSON; equal reports give equal bytes.
+func WriteReport(w io.Writer, r *Report) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
+
+// ReadReport reads what WriteReport wrote. Errors name the file.
+func ReadReport(file string) (*Report, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Report)
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("%s: not the output of tasting fingerprint --json or tasting compose --closure: %w", file, err)
+	}
+	if r.Format == 0 || r.Fingerprint == "" {
+		return nil, fmt.Errorf("%s: not the output of tasting fingerprint --json or tasting compose --closure", file)
+	}
+	if r.Format > ReportFormat {
+		return nil, fmt.Errorf("%s: format %d is newer than this tasting, which reads format %d: use the version that wrote it", file, r.Format, ReportFormat)
+	}
+	return r, nil
+}

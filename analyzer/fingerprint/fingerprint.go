@@ -1,0 +1,316 @@
+// Package fingerprint decides what identifies a test. If two versions of a
+// test have the same fingerprint, running it gives the same outcome in both.
+//
+// # What is in it
+//
+// A fingerprint is the SHA-256 of a list of named contributions. The one called
+// "code" identifies all code and static data that the test can reach (package
+// refgraph); the others are whatever else decides the outcome: data files, link
+// flags, the format of the manifests. docs/fingerprint.md lists them all, and
+// what is deliberately left out.
+//
+// The composition (Compose) knows what is known when a test is built and writes
+// it to the test's Config. The runner adds what is known only when the test
+// is run.
+//
+// # Framing
+//
+// Nothing is hashed but messages of package frame: every string and list is
+// preceded by its length, every message by its name and version. So two
+// different lists of contributions can't give the same bytes, whatever they
+// contain.
+//
+//	"tasting fingerprint 1"
+//	list of contributions, sorted by name:
+//	    name
+//	    SHA-256, as a string of 32 bytes
+//
+// # Roots
+//
+// Execution starts at main, but not only there: see Roots.
+package fingerprint
+
+import (
+	"cmp"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
+)
+
+// Main is the symbol where a test starts unless told otherwise.
+const Main = "main"
+
+// Roots says where a test starts. Whatever its manifests call a root is one
+// as well.
+type Roots struct {
+	// Symbols where the test starts; none means Main.
+	Symbols []string
+	// Exported makes every definition a root: symbols are looked up at run
+	// time, or a linker script refers to them. It is implied by a manifest
+	// that refers to dlsym or dlopen, or a link flag that exports symbols.
+	Exported bool
+	// LinkFlags are searched for symbols: -u, --wrap, --defsym, --init and
+	// others name one.
+	LinkFlags []string
+}
+
+//go:embed overrides.txt
+var overridesText string
+
+// overrides returns the symbols that libraries of the system refer to.
+func overrides() []string {
+	var l []string
+	for line := range strings.Lines(overridesText) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			l = append(l, line)
+		}
+	}
+	return l
+}
+
+// resolve returns the roots for the graph of sources.
+func (r Roots) resolve(sources []refgraph.Source) refgraph.Roots {
+	out := refgraph.Roots{Symbols: r.symbols(), Exported: r.Exported, Overrides: overrides()}
+	for _, f := range r.LinkFlags {
+		switch {
+		case f == "-rdynamic", f == "-E", strings.Contains(f, "-export-dynamic"), strings.HasPrefix(f, "-Wl,") && slices.Contains(strings.Split(f, ","), "-E"):
+			out.Exported = true
+		}
+		// Not every word in a flag is a symbol; one that nothing defines is
+		// no root.
+		for _, word := range strings.FieldsFunc(f, func(c rune) bool {
+			return c != '_' && c != '$' && c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+		}) {
+			out.Symbols = append(out.Symbols, word, "__wrap_"+word)
+			if strings.HasPrefix(f, "-u") {
+				out.Symbols = append(out.Symbols, strings.TrimPrefix(word, "u"))
+			}
+		}
+	}
+	for _, s := range sources {
+		for _, sym := range s.Manifest.Symbols {
+			switch sym {
+			case "dlsym", "dlvsym", "dlopen", "dlmopen":
+				// A library that only implements these isn't a caller.
+				out.Exported = out.Exported || !isSharedLibrary(s.Manifest)
+			}
+		}
+	}
+	slices.Sort(out.Symbols)
+	out.Symbols = slices.Compact(out.Symbols)
+	return out
+}
+
+func (r Roots) symbols() []string {
+	if len(r.Symbols) == 0 {
+		return []string{Main}
+	}
+	return slices.Clone(r.Symbols)
+}
+
+func isSharedLibrary(m *manifest.Manifest) bool {
+	return m.Rung == manifest.Rung_RUNG_CONTENT && len(m.Components) == 1 && m.Components[0].Kind == manifest.Kind_KIND_FILE
+}
+
+// ReportFormat is the version of Report.
+//
+// History:
+//
+//	1  first version
+const ReportFormat = 1
+
+// Report is a fingerprint and all that it is made of: the input of Explain.
+type Report struct {
+	Format      int    `json:"format"`
+	Fingerprint string `json:"fingerprint"`
+	// Contributions are sorted by name. They include one called "code".
+	Contributions []Contribution `json:"contributions"`
+	// Roots lists the components where execution starts, in order.
+	Roots []Root `json:"roots"`
+	// Components is the closure: all that the roots reach, each one before what
+	// only it refers to.
+	Components []Component `json:"components"`
+}
+
+// Root is a component where execution starts.
+type Root struct {
+	Component string   `json:"component"` // its ID
+	Why       []string `json:"why"`
+}
+
+// Component is a component in a closure.
+type Component struct {
+	// ID is the component's name, followed by its manifest if there is another
+	// one of that name in the closure.
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Source  string `json:"source"` // file that was analyzed
+	File    string `json:"file,omitempty"`
+	Kind    string `json:"kind"`
+	Linkage string `json:"linkage"`
+	Local   string `json:"local_hash"`
+	Global  string `json:"global_hash"`
+	// Links holds the IDs of what it refers to, in order.
+	Links []string `json:"links"`
+}
+
+// Compute returns the fingerprint of the test that is linked from sources, in
+// this order, together with further contributions.
+func Compute(sources []refgraph.Source, roots Roots, more ...Contribution) *Report {
+	r, _ := compute(sources, roots, more)
+	return r
+}
+
+// compute also returns the roots that nothing defines.
+func compute(sources []refgraph.Source, roots Roots, more []Contribution) (*Report, []string) {
+	g := refgraph.New(sources)
+	closure := g.Closure(roots.resolve(sources))
+	var missing []string
+	for _, s := range roots.symbols() {
+		if !closure.Defines(s) {
+			missing = append(missing, s)
+		}
+	}
+	code := closure.Hash()
+	contributions := append([]Contribution{
+		{Name: "code", SHA256: hex.EncodeToString(code[:])},
+		formats(sources),
+	}, more...)
+	slices.SortFunc(contributions, func(a, b Contribution) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.SHA256, b.SHA256))
+	})
+	r := &Report{
+		Format: ReportFormat, Fingerprint: combine(contributions), Contributions: contributions,
+		Roots: []Root{}, Components: []Component{},
+	}
+	members := closure.Members()
+	ids := memberIDs(members)
+	for i, m := range members {
+		if len(m.Roots) > 0 {
+			r.Roots = append(r.Roots, Root{ids[i], m.Roots})
+		}
+		c := Component{
+			ID: ids[i], Name: m.Component.Name, Source: m.Source, File: m.Component.File,
+			Kind: enumName(m.Component.Kind), Linkage: enumName(m.Component.Linkage),
+			Local: hex.EncodeToString(m.Component.LocalHash), Global: hex.EncodeToString(m.Global[:]),
+			Links: []string{},
+		}
+		for _, l := range m.Links {
+			c.Links = append(c.Links, ids[l])
+		}
+		r.Components = append(r.Components, c)
+	}
+	return r, missing
+}
+
+// combine returns the SHA-256 of sorted contributions, in hex.
+func combine(l []Contribution) string {
+	b := frame.New("tasting fingerprint 1")
+	b.Int(len(l))
+	for _, c := range l {
+		sum, err := hex.DecodeString(c.SHA256)
+		if err != nil {
+			panic(err) // every one was made by this package
+		}
+		b.String(c.Name)
+		b.Bytes(sum)
+	}
+	sum := b.Sum()
+	return hex.EncodeToString(sum[:])
+}
+
+// contribution frames values under a name.
+func contribution(name string, values []string) Contribution {
+	b := frame.New("tasting " + name + " 1")
+	b.Strings(values)
+	sum := b.Sum()
+	return Contribution{name, hex.EncodeToString(sum[:])}
+}
+
+// formats contributes the versions of the manifests' format: they say what a
+// local hash means.
+func formats(sources []refgraph.Source) Contribution {
+	seen := map[string]bool{}
+	var l []string
+	for _, s := range sources {
+		if f := fmt.Sprint(s.Manifest.Format); !seen[f] {
+			seen[f] = true
+			l = append(l, f)
+		}
+	}
+	slices.Sort(l)
+	return contribution("manifest format", l)
+}
+
+// memberIDs gives every member a name of its own.
+func memberIDs(members []refgraph.Member) []string {
+	count := map[string]int{}
+	for _, m := range members {
+		count[m.Component.Name]++
+	}
+	ids := make([]string, len(members))
+	taken := map[string]bool{}
+	for i, m := range members {
+		id := m.Component.Name
+		if count[id] > 1 {
+			id += " (" + m.Source + ")"
+		}
+		base := id
+		for n := 2; taken[id]; n++ {
+			id = fmt.Sprintf("%s#%d", base, n)
+		}
+		taken[id] = true
+		ids[i] = id
+	}
+	return ids
+}
+
+// enumName turns KIND_FUNCTION into "function".
+func enumName(s fmt.Stringer) string {
+	_, name, _ := strings.Cut(s.String(), "_")
+	return strings.ToLower(name)
+}
+
+// sourceName is how explanations call a manifest: after the file that was
+// analyzed, or else after its own.
+func sourceName(m *manifest.Manifest, file string) string {
+	if m.Source != "" {
+		return m.Source
+	}
+	if path.IsAbs(file) {
+		return path.Base(file)
+	}
+	return file
+}
+
+// MissingRootError says that nothing defines a root.
+type MissingRootError struct{ Symbols []string }
+
+func (e *MissingRootError) Error() string {
+	return fmt.Sprintf("no manifest defines %s: give all manifests of the test, or name where it starts with --root", strings.Join(e.Symbols, ", "))
+}
+
+// FromFiles computes the fingerprint of the test that is linked from the
+// manifests in files, in this order.
+func FromFiles(files []string, roots Roots) (*Report, error) {
+	var sources []refgraph.Source
+	for _, f := range files {
+		m, err := manifest.Read(f)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, refgraph.Source{Name: sourceName(m, f), Manifest: m})
+	}
+	r, missing := compute(sources, roots, nil)
+	if len(missing) > 0 {
+		return nil, &MissingRootError{missing}
+	}
+	return r, nil
+}
