@@ -21,7 +21,8 @@ type target struct {
 
 // frame is the state of one node on the way from the root of the tree.
 type frame struct {
-	kind string
+	kind  string
+	begin int
 	// children counts those entered so far.
 	children int
 	deep     bool // types of children count at depth pointee

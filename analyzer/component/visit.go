@@ -58,7 +58,7 @@ func (b *builder) top() *frame { return &b.stack[len(b.stack)-1] }
 
 // Enter implements clangast.Visitor.
 func (b *builder) Enter(n *clangast.Node) error {
-	f := frame{kind: n.Kind}
+	f := frame{kind: n.Kind, begin: n.Begin}
 	if len(b.stack) > 0 {
 		f.deep = b.top().deep
 		b.top().children++
@@ -389,8 +389,13 @@ func (b *builder) declAttributes(e *entity, spans []ctext.Span, begin, end int) 
 		}
 		e.attrs = append(e.attrs, s.seal())
 	}
-	if begin >= 0 && strings.Contains(b.x.PragmaState(end), "clang section") {
-		b.root(e, "section")
+	if st := b.x.PragmaState(end); st != "" {
+		s := newStream()
+		s.h.str("pragma " + st)
+		e.attrs = append(e.attrs, s.seal())
+		if strings.Contains(st, "clang section") {
+			b.root(e, "section")
+		}
 	}
 }
 
@@ -498,6 +503,9 @@ func (b *builder) localVar(n *clangast.Node, storage string) error {
 		b.writeType(cs, n.Type(), value)
 		b.cur = cs
 		begin, end := n.Begin, nodeEnd(n)
+		if p := &b.stack[len(b.stack)-2]; p.kind == "DeclStmt" && p.begin >= 0 && begin > p.begin {
+			begin = p.begin // with leading attributes
+		}
 		b.top().deep = false
 		b.top().leave = func(n *clangast.Node) error {
 			b.cur = s
