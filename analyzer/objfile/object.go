@@ -528,12 +528,15 @@ func (r *reader) hashRelocs(h *frame.Buffer, i int, relocs []reloc) {
 			h.String("global")
 			h.String(sym.Name)
 			h.Uint(uint64(rel.addend))
+			h.Int(int(elf.ST_VISIBILITY(sym.Other)))
 			l := link{-1, sym.Name}
 			at := -1
-			if sym.Section == elf.SHN_UNDEF {
-				h.Int(int(sym.Info)) // weak: may stay undefined
-				h.Int(int(sym.Other))
-			} else if sym.Section < elf.SHN_LORESERVE {
+			if sym.Section == elf.SHN_UNDEF && bind == elf.STB_WEAK {
+				h.Int(1) // may stay undefined
+			} else {
+				h.Int(0)
+			}
+			if sym.Section > elf.SHN_UNDEF && sym.Section < elf.SHN_LORESERVE {
 				at = r.place[sym.Section]
 				// A link to the only symbol of a section is a link to the
 				// section.
@@ -549,8 +552,11 @@ func (r *reader) hashRelocs(h *frame.Buffer, i int, relocs []reloc) {
 		case r.place[sym.Section] >= 0:
 			h.String("section")
 			h.Uint(target)
-			if typ == elf.STT_TLS || typ == sttGNUIFunc {
+			switch typ {
+			case elf.STT_TLS, sttGNUIFunc:
 				h.Int(int(typ))
+			default:
+				h.Int(0)
 			}
 			at := r.place[sym.Section]
 			h.Int(r.addLink(s, link{section: at}))

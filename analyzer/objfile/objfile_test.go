@@ -113,7 +113,7 @@ func TestEdits(t *testing.T) {
 		{name: "alignment of a variable", old: "static int counter", new: "static _Alignas(64) int counter", want: []string{".bss.counter"}},
 		{name: "initial value", old: "static int counter;", new: "static int counter = 1;", want: []string{".bss.counter", ".data.counter", ".text.helper", "pointer"}},
 		{name: "target of a pointer", old: "&counter", new: "&counter + 1", want: []string{"pointer"}},
-		{name: "visibility", old: "int g(", new: "__attribute__((visibility(\"hidden\"))) int g(", want: []string{"g"}},
+		{name: "visibility", old: "int g(", new: "__attribute__((visibility(\"hidden\"))) int g(", want: []string{"g", "main"}},
 		{name: "weak", old: "int g(", new: "__attribute__((weak)) int g(", want: []string{"g"}},
 		{name: "alignment", old: "int g(", new: "__attribute__((aligned(64))) int g(", want: []string{"g"}},
 		{name: "function added", old: "int main", new: "int k(void) { return 5; }\nint main", want: []string{"k"}},
