@@ -47,11 +47,10 @@ diagnose() {
 logged() {
     what=$1
     shift
-    { "$@" 2>&1 || echo "$?" >"$log.failed"; } | tee "$log" >&2
-    if [ -e "$log.failed" ]; then
-        rm -f "$log.failed"
-        diagnose "$what"
-    fi
+    rm -f "$log.done"
+    { "$@" 2>&1 && : >"$log.done"; } | tee "$log" >&2
+    [ -e "$log.done" ] || diagnose "$what"
+    rm -f "$log.done"
 }
 
 install_mmdebstrap() {
@@ -81,12 +80,14 @@ make_root() {
     done <<PROXY
 $proxy
 PROXY
-    # Downloads go to a directory of their own, which outlives a failure.
+    # Downloads go to a directory of their own, which outlives a failure. Of
+    # Debian's bazelrc two lines go: one keeps all sandboxes, one makes Bazel warn.
     mkdir -p "$debs/partial"
     set -- "$@" --skip=essential/unlink --skip=cleanup/apt/cache \
         --setup-hook="mkdir -p \"\$1/var/cache/apt/archives\" && mount --bind '$debs' \"\$1/var/cache/apt/archives\"" \
         --customize-hook='umount "$1/var/cache/apt/archives"' \
         --customize-hook='printf "import /usr/share/rules_tasting/bazelrc\n" >"$1/etc/bazel.bazelrc"' \
+        --customize-hook='sed -i "/--sandbox_debug/d; /--host_javabase/d" "$1/etc/bazel/bazelrc"' \
         --customize-hook='mkdir -p "$1/usr/share/rules_tasting" && touch "$1/etc/resolv.conf"'
     # In a mount namespace of its own, which takes the mounts along even if killed.
     TMPDIR=/tmp unshare -m mmdebstrap "$@" "$suite" "$building" $(own_mirror)
