@@ -16,33 +16,37 @@ func init() { register(storeCommand) }
 
 func storeCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "store", Short: "Look after a store of recorded results"}
-	var dir string
-	cmd.PersistentFlags().StringVar(&dir, "store", "", "directory of the store (default: $TASTING_STORE, or tasting in the user's cache directory)")
-	open := func() (*store.Disk, error) {
-		if dir == "" {
-			d, err := store.DefaultDir(os.Getenv)
-			if err != nil {
-				return nil, err
-			}
-			dir = d
-		}
-		d, err := filepath.Abs(dir)
-		if err != nil {
-			return nil, err
-		}
-		return store.OpenDisk(d), nil
-	}
-	cmd.AddCommand(storeStat(open), storeGC(open), storeVerify(open))
+	cmd.AddCommand(storeStat(), storeGC(), storeVerify())
 	return cmd
 }
 
-func storeStat(open func() (*store.Disk, error)) *cobra.Command {
+// storeOf opens the store in the directory that args names, or the default one.
+func storeOf(args []string) (*store.Disk, error) {
+	if len(args) == 0 {
+		dir, err := store.DefaultDir(os.Getenv)
+		return store.OpenDisk(dir), err
+	}
+	dir, err := filepath.Abs(args[0])
+	if err != nil {
+		return nil, err
+	}
+	// A misspelt name must not look like an empty store.
+	if _, err := os.Stat(dir); err != nil {
+		return nil, err
+	}
+	return store.OpenDisk(dir), nil
+}
+
+const defaultStore = "Without DIR it is the default store: $TASTING_STORE, or tasting in the user's cache\ndirectory."
+
+func storeStat() *cobra.Command {
 	return &cobra.Command{
-		Use:   "stat",
+		Use:   "stat [DIR]",
 		Short: "Print the number and size of entries and blobs",
-		Args:  cobra.NoArgs,
+		Long:  "Print the number and size of entries and blobs.\n\n" + defaultStore,
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := open()
+			d, err := storeOf(args)
 			if err != nil {
 				return err
 			}
@@ -60,13 +64,19 @@ func storeStat(open func() (*store.Disk, error)) *cobra.Command {
 	}
 }
 
-func storeGC(open func() (*store.Disk, error)) *cobra.Command {
+func storeGC() *cobra.Command {
 	var size, age string
 	o := store.GCOptions{}
 	cmd := &cobra.Command{
-		Use:   "gc [--max-size=SIZE] [--max-age=AGE]",
+		Use:   "gc [--max-size=SIZE] [--max-age=AGE] [DIR]",
 		Short: "Remove the least recently used entries, and blobs that no entry needs",
-		Args:  cobra.NoArgs,
+		Long: `Remove the least recently used entries, and blobs that no entry needs.
+
+Tests may run and record meanwhile. Nothing is removed from a directory that
+tasting has not created, such as Bazel's --disk_cache.
+
+` + defaultStore,
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if o.MaxBytes, err = parseSize(size); err != nil {
@@ -78,7 +88,7 @@ func storeGC(open func() (*store.Disk, error)) *cobra.Command {
 			if o.Grace < 0 {
 				return fmt.Errorf("--grace=%v: want no negative duration", o.Grace)
 			}
-			d, err := open()
+			d, err := storeOf(args)
 			if err != nil {
 				return err
 			}
@@ -97,18 +107,20 @@ func storeGC(open func() (*store.Disk, error)) *cobra.Command {
 	return cmd
 }
 
-func storeVerify(open func() (*store.Disk, error)) *cobra.Command {
+func storeVerify() *cobra.Command {
 	var remove bool
 	cmd := &cobra.Command{
-		Use:   "verify [--delete]",
+		Use:   "verify [--delete] [DIR]",
 		Short: "Read and hash everything and report what is damaged",
 		Long: `Read and hash everything and report what is damaged.
 
 The exit code is 1 if something is. Damage does no harm apart from a miss: no
-damaged result is ever replayed.`,
-		Args: cobra.NoArgs,
+damaged result is ever replayed.
+
+` + defaultStore,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := open()
+			d, err := storeOf(args)
 			if err != nil {
 				return err
 			}
