@@ -1,0 +1,256 @@
+package fingerprint
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
+)
+
+// source makes a manifest of external functions: name and, as its local hash,
+// version; links are symbols.
+func source(t testing.TB, name string, functions ...[]string) refgraph.Source {
+	t.Helper()
+	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: name}
+	for _, f := range functions {
+		c := &manifest.Component{Name: f[0], Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: fmt.Appendf(nil, "%16s", f[1])}
+		for _, l := range f[2:] {
+			c.Links = append(c.Links, 2*uint32(len(m.Symbols))+1)
+			m.Symbols = append(m.Symbols, l)
+		}
+		m.Components = append(m.Components, c)
+	}
+	if _, err := manifest.Marshal(m); err != nil {
+		t.Fatal(err)
+	}
+	return refgraph.Source{Name: name, Manifest: m}
+}
+
+func TestRoots(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		roots Roots
+		extra []string // links of main
+		symbol,
+		reached string // whether "yes" or "no" the symbol is in the closure
+	}{
+		{"plain", Roots{}, nil, "f", "no"},
+		{"named", Roots{Symbols: []string{"main", "f"}}, nil, "f", "yes"},
+		{"all", Roots{Exported: true}, nil, "f", "yes"},
+		{"malloc", Roots{}, nil, "malloc", "yes"},
+		{"operator new", Roots{}, nil, "_Znwm", "yes"},
+		{"hook of a sanitizer", Roots{}, nil, "__asan_default_options", "yes"},
+		{"dlsym", Roots{}, []string{"dlsym"}, "f", "yes"},
+		{"dlopen", Roots{}, []string{"dlopen"}, "f", "yes"},
+		{"-rdynamic", Roots{LinkFlags: []string{"-rdynamic"}}, nil, "f", "yes"},
+		{"-Wl,-E", Roots{LinkFlags: []string{"-Wl,-E"}}, nil, "f", "yes"},
+		{"-Wl,--export-dynamic", Roots{LinkFlags: []string{"-Wl,--export-dynamic"}}, nil, "f", "yes"},
+		{"-u f", Roots{LinkFlags: []string{"-u", "f"}}, nil, "f", "yes"},
+		{"-uf", Roots{LinkFlags: []string{"-uf"}}, nil, "f", "yes"},
+		{"-Wl,-u,f", Roots{LinkFlags: []string{"-Wl,-u,f"}}, nil, "f", "yes"},
+		{"-Wl,--defsym=g=f+4", Roots{LinkFlags: []string{"-Wl,--defsym=g=f+4"}}, nil, "f", "yes"},
+		{"--wrap", Roots{LinkFlags: []string{"-Wl,--wrap=g"}}, nil, "__wrap_g", "yes"},
+		{"other flags", Roots{LinkFlags: []string{"-pie", "-Wl,-z,now", "-lm"}}, nil, "f", "no"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := source(t, "t.c", append([]string{"main", "1"}, tc.extra...), []string{tc.symbol, "2"})
+			r := Compute([]refgraph.Source{s}, tc.roots)
+			reached := slices.ContainsFunc(r.Components, func(c Component) bool { return c.Name == tc.symbol })
+			if reached != (tc.reached == "yes") {
+				t.Errorf("%s reached: %v, want %s", tc.symbol, reached, tc.reached)
+			}
+		})
+	}
+}
+
+// A C library that implements dlsym doesn't make everybody a root.
+func TestSharedLibraryIsNoCallerOfDlsym(t *testing.T) {
+	lib := &manifest.Manifest{Rung: manifest.Rung_RUNG_CONTENT, Source: "libc.so.6", Symbols: []string{"dlsym", "malloc"}, Components: []*manifest.Component{{
+		Name: "libc.so.6", Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: make([]byte, 16),
+		Aliases: []string{"dlsym", "malloc"}, Links: []uint32{1, 3}, Root: "shared library",
+	}}}
+	r := Compute([]refgraph.Source{source(t, "t.c", []string{"main", "1"}, []string{"f", "2"}), {Name: "libc", Manifest: lib}}, Roots{})
+	if slices.ContainsFunc(r.Components, func(c Component) bool { return c.Name == "f" }) {
+		t.Error("f is reached")
+	}
+}
+
+func TestOverridesAreSorted(t *testing.T) {
+	l := overrides()
+	if !slices.IsSorted(l) || len(slices.Compact(slices.Clone(l))) != len(l) {
+		t.Error("overrides.txt isn't sorted")
+	}
+	for _, s := range []string{"malloc", "free", "write", "environ", "__cxa_pure_virtual", "_Znwm", "__assert_fail"} {
+		if !slices.Contains(l, s) {
+			t.Errorf("%s is missing", s)
+		}
+	}
+	if slices.Contains(l, Main) {
+		t.Error("main is not an override")
+	}
+}
+
+// Contributions whose names and values run into each other are different.
+func TestContributionFraming(t *testing.T) {
+	if contribution("x", []string{"a", "b"}) == contribution("x", []string{"ab"}) {
+		t.Error("lists of values are framed alike")
+	}
+	s := strings.Repeat("00", 32)
+	if combine([]Contribution{{"a", s}, {"b", s}}) == combine([]Contribution{{"ab", s}}) {
+		t.Error("lists of contributions are framed alike")
+	}
+}
+
+// Every contribution changes the fingerprint.
+func TestContributionsCount(t *testing.T) {
+	s := []refgraph.Source{source(t, "t.c", []string{"main", "1"})}
+	a := Compute(s, Roots{})
+	b := Compute(s, Roots{}, contribution("x", []string{"1"}))
+	c := Compute(s, Roots{}, contribution("x", []string{"2"}))
+	if a.Fingerprint == b.Fingerprint || b.Fingerprint == c.Fingerprint {
+		t.Error("a contribution doesn't change the fingerprint")
+	}
+}
+
+func TestExplain(t *testing.T) {
+	base := []refgraph.Source{source(t, "a.c", []string{"main", "1", "f", "g"}), source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}, []string{"h", "1"})}
+	for _, tc := range []struct {
+		name string
+		new  []refgraph.Source
+		want []Difference
+	}{
+		{"nothing", base, []Difference{}},
+		{"body", []refgraph.Source{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}, []string{"h", "2"})},
+			[]Difference{{Category: ComponentChanged, Key: "h", Path: []string{"main", "f", "h"}}}},
+		{"moved", []refgraph.Source{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}), source(t, "c.c", []string{"h", "1"})}, []Difference{}},
+		{"call removed", []refgraph.Source{base[0], source(t, "b.c", []string{"f", "2"}, []string{"g", "2"}, []string{"h", "1"})},
+			[]Difference{{Category: ComponentChanged, Key: "f", Path: []string{"main", "f"}}, {Category: ComponentChanged, Key: "g", Path: []string{"main", "g"}}, {Category: ComponentRemoved, Key: "h", Path: []string{"main", "f", "h"}}}},
+		{"definition disappears", []refgraph.Source{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"h", "1"})},
+			[]Difference{{Category: LinksChanged, Key: "main", Before: "f g", After: "f", Path: []string{"main"}}, {Category: ComponentRemoved, Key: "g", Path: []string{"main", "g"}}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := Explain(Compute(base, Roots{}), Compute(tc.new, Roots{}))
+			for i := range c.Differences {
+				if c.Differences[i].Category != LinksChanged { // hashes
+					c.Differences[i].Before, c.Differences[i].After = "", ""
+				}
+			}
+			if d := cmp.Diff(tc.want, c.Differences); d != "" {
+				t.Errorf("differences (-want +got):\n%s", d)
+			}
+			if c.Equal != (len(tc.want) == 0) {
+				t.Errorf("equal: %v", c.Equal)
+			}
+		})
+	}
+}
+
+// Two fingerprints that differ have at least one difference, even if no
+// component does.
+func TestExplainComposition(t *testing.T) {
+	weak := func(name, hash string) refgraph.Source {
+		s := source(t, name, []string{"w", hash})
+		s.Manifest.Components[0].Linkage = manifest.Linkage_LINKAGE_WEAK
+		return s
+	}
+	a := Compute([]refgraph.Source{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), weak("c.c", "2"), source(t, "d.c")}, Roots{})
+	b := Compute([]refgraph.Source{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), source(t, "d.c", []string{"x", "1"}), weak("c.c", "2")}, Roots{})
+	c := Explain(a, b)
+	if c.Equal || len(c.Differences) != 1 || c.Differences[0].Category != CompositionChanged {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestReportRoundTrip(t *testing.T) {
+	r := Compute([]refgraph.Source{source(t, "a.c", []string{"main", "1", "f"}, []string{"f", "<&>"})}, Roots{})
+	var b bytes.Buffer
+	if err := WriteReport(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "r.json")
+	os.WriteFile(file, b.Bytes(), 0o666)
+	got, err := ReadReport(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(r, got); d != "" {
+		t.Error(d)
+	}
+	os.WriteFile(file, bytes.Replace(b.Bytes(), []byte(`"format": 1`), []byte(`"format": 2`), 1), 0o666)
+	if _, err := ReadReport(file); err == nil || !strings.Contains(err.Error(), "newer") {
+		t.Errorf("newer format: error %v", err)
+	}
+}
+
+// A manifest of a newer format makes the test always run.
+func TestComposeNewerManifest(t *testing.T) {
+	dir := t.TempDir()
+	good, newer := filepath.Join(dir, "good.manifest"), filepath.Join(dir, "newer.manifest")
+	s := source(t, "a.c", []string{"main", "1"})
+	if err := manifest.Write(good, s.Manifest); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := bytes.Index(b, []byte{8, manifest.Format}) // field 1, a varint
+	if i < 0 {
+		t.Fatal("no format in the manifest")
+	}
+	b[i+1] = manifest.Format + 1
+	os.WriteFile(newer, b, 0o666)
+	c, _, warnings, err := Compose(&Test{Manifests: []string{good, newer}, Binary: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.AlwaysRun) != 1 || !strings.Contains(c.AlwaysRun[0], "newer.manifest") || len(warnings) != 1 {
+		t.Errorf("always run %q, warnings %q", c.AlwaysRun, warnings)
+	}
+	if _, err := FromFiles([]string{good, newer}, Roots{}); err == nil {
+		t.Error("the plain fingerprint: no error")
+	}
+	if c, _, _, err = Compose(&Test{Manifests: []string{good}, Binary: "b"}); err != nil || len(c.AlwaysRun) > 0 {
+		t.Errorf("good manifest: always run %q, error %v", c.AlwaysRun, err)
+	}
+}
+
+func TestComposeData(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "f")
+	os.WriteFile(file, []byte("x"), 0o644)
+	tree := filepath.Join(dir, "tree")
+	os.MkdirAll(filepath.Join(tree, "empty"), 0o777)
+	os.Symlink("nowhere", filepath.Join(tree, "dangling"))
+	os.WriteFile(filepath.Join(tree, "b"), []byte("b"), 0o644)
+	compose := func() *Config {
+		c, _, _, err := Compose(&Test{Binary: "b", Data: []DataFile{{"z", file}, {"tree", tree}, {"z", file}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	a := compose()
+	var names []string
+	for _, f := range a.Data {
+		names = append(names, f.Path)
+	}
+	if want := []string{"tree/b", "tree/dangling", "tree/empty/", "z"}; !slices.Equal(names, want) {
+		t.Errorf("data %q, want %q", names, want)
+	}
+	os.Remove(filepath.Join(tree, "dangling"))
+	os.Symlink("elsewhere", filepath.Join(tree, "dangling"))
+	if cmp.Equal(a, compose()) {
+		t.Error("the target of a dangling link doesn't count")
+	}
+	if _, _, _, err := Compose(&Test{Binary: "b", Data: []DataFile{{"z", filepath.Join(dir, "nowhere")}}}); err == nil {
+		t.Error("missing data: no error")
+	}
+}
