@@ -78,6 +78,8 @@ func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (
 		"test", "//...", "--keep_going", "--build_event_json_file=" + events.Name(),
 		// The reader sees a table, and the log whatever goes wrong.
 		"--color=no", "--curses=no", "--noshow_progress", "--test_output=summary",
+		// No links to where Bazel works: these are nobody's workspaces.
+		"--symlink_prefix=/",
 		// Nobody else's results: a cache in the user's settings would count as ours.
 		"--remote_cache=", "--disk_cache=",
 	}, b.flags, flags)

@@ -10,8 +10,8 @@ var cjson = &story{
 	name:        "cjson",
 	corpus:      "cjson@1.7.18",
 	tests:       cjsonTests,
-	plainRule:   "unity_test = cc_test",
-	tastingRule: "unity_test = tasting_cc_test",
+	tastingLoad: `load("@rules_tasting//rules:defs.bzl", cc_test = "tasting_cc_test")`,
+	plainLoad:   `load("@rules_cc//cc:defs.bzl", "cc_test")`,
 	chapters: []chapter{
 		{
 			title:  "first run",

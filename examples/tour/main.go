@@ -223,7 +223,7 @@ toolchain(
 // A side is one of the two that are compared.
 type side struct {
 	name  string
-	rule  string   // what defs.bzl says
+	load  string   // loads the rule of its tests
 	flags []string // of its tests
 	here  checkout
 	there checkout // the second checkout
@@ -241,8 +241,8 @@ func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
 	if err := os.MkdirAll(store, 0o777); err != nil {
 		return nil, err
 	}
-	plain := &side{name: "plain", rule: s.plainRule}
-	tasting := &side{name: "tasting", rule: s.tastingRule, flags: []string{
+	plain := &side{name: "plain", load: s.plainLoad}
+	tasting := &side{name: "tasting", load: s.tastingLoad, flags: []string{
 		"--@rules_tasting//rules:store=" + store, "--sandbox_writable_path=" + store,
 	}}
 	for _, side := range []*side{plain, tasting} {
@@ -303,13 +303,18 @@ register_toolchains("@prebuilt_tasting//:all")
 	}); err != nil {
 		return err
 	}
-	if side.rule != s.tastingRule {
-		if err := side.here.replace("defs.bzl", s.tastingRule, side.rule); err != nil {
+	if side.load != s.tastingLoad {
+		if err := side.here.replace("BUILD.bazel", "\n"+s.tastingLoad, "\n"+side.load); err != nil {
 			return err
 		}
 	}
 	t.servers = append(t.servers, side.here)
-	return errors.Join(side.here.git("init", "--quiet"), side.here.commit("As fetched"))
+	// The sources are ignored where they don't belong to the repository; here they do.
+	return errors.Join(
+		side.here.git("init", "--quiet"),
+		side.here.git("add", "--all", "--force"),
+		side.here.commit("As fetched"),
+	)
 }
 
 // play brings a side into the state of a chapter and tests it.

@@ -15,9 +15,9 @@ type story struct {
 	name   string   // of its directory below examples/
 	corpus string   // what tools/corpus/fetch.sh calls its sources
 	tests  []string // every test of the example, without "//:"; sorted
-	// plainRule and tastingRule are the texts in the example's defs.bzl that
-	// choose the rule of its tests: plain Bazel's checkouts get the first.
-	plainRule, tastingRule string
+	// tastingLoad is the line of the example's BUILD.bazel that loads the rule
+	// of its tests; plain Bazel's checkouts get plainLoad instead.
+	tastingLoad, plainLoad string
 	chapters               []chapter
 }
 
@@ -114,9 +114,9 @@ func (c checkout) git(args ...string) error {
 	return nil
 }
 
-// commit records all files, ignored ones too: fetched sources are among them.
+// commit records the edits of files that are already in the repository.
 func (c checkout) commit(message string) error {
-	return errors.Join(c.git("add", "--all", "--force"), c.git("commit", "--quiet", "--message", message))
+	return c.git("commit", "--quiet", "--all", "--message", message)
 }
 
 // revert takes all edits back that are not committed.
