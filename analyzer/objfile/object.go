@@ -107,8 +107,10 @@ type reader struct {
 	outELF []int // by index in out: ELF section, or -1
 	unwind map[int][]unwindEntry
 	kept   map[int][]int // by ELF section: those that say that they belong to it (SHF_LINK_ORDER)
-	links  map[link]int  // of the section at work: place among its links
-	refs   map[Ref]bool
+	// How many root sections of each name were met.
+	rootCount map[string]int
+	links     map[link]int // of the section at work: place among its links
+	refs      map[Ref]bool
 }
 
 func readObject(b []byte, member string) (o *object, err error) {
@@ -123,7 +125,7 @@ func readObject(b []byte, member string) (o *object, err error) {
 	if f.Machine == elf.EM_MIPS && f.Class == elf.ELFCLASS64 {
 		return nil, errors.New("relocations of 64-bit MIPS objects aren't supported: analyze the source instead")
 	}
-	r := &reader{File: f, member: member, unwind: map[int][]unwindEntry{}, kept: map[int][]int{}}
+	r := &reader{File: f, member: member, unwind: map[int][]unwindEntry{}, kept: map[int][]int{}, rootCount: map[string]int{}}
 	if err := r.load(b); err != nil {
 		return nil, fmt.Errorf("malformed ELF file: %w", err)
 	}
@@ -444,6 +446,11 @@ func (r *reader) fill(i int, s *Section) {
 	h.Uint(es.Size)
 	h.Bytes(r.data[k])
 	h.String(r.group[k])
+	if s.Root != "" {
+		// Initialisers of one name run in the order of their sections.
+		h.Int(r.rootCount[s.Section])
+		r.rootCount[s.Section]++
+	}
 
 	globals := r.global[k]
 	for _, sym := range append(slices.Clone(r.local[k]), globals...) {

@@ -35,7 +35,8 @@
 //
 // The components of all members. Which members the linker takes depends on
 // what each one defines, so a component "(members)" describes that; it counts
-// only if some symbol has several definitions.
+// only if some symbol has several definitions, or if several members have
+// roots, whose order is theirs.
 //
 // # Shared libraries
 //
@@ -170,12 +171,16 @@ func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
 	return m, nil
 }
 
-// archiveIndex describes which member of an archive defines and needs what.
+// archiveIndex describes the members of an archive in their order: what each
+// one defines and needs, and what in it is a root. It is a root itself if
+// several members have some, because their order is that of the members.
 func archiveIndex(objs []*object) *manifest.Component {
+	c := &manifest.Component{Name: "(members)", Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL}
 	h := frame.New("tasting archive 1")
 	h.Int(len(objs))
+	withRoots := 0
 	for _, o := range objs {
-		var defs, needs []string
+		var defs, needs, roots []string
 		for _, s := range o.sections {
 			for _, g := range s.globals {
 				defs = append(defs, fmt.Sprintf("%s %d", g, s.Linkage))
@@ -185,13 +190,23 @@ func archiveIndex(objs []*object) *manifest.Component {
 					needs = append(needs, l.symbol)
 				}
 			}
+			if s.Root != "" {
+				roots = append(roots, string(s.Hash[:]))
+			}
 		}
-		slices.Sort(defs)
-		slices.Sort(needs)
-		h.Strings(defs)
-		h.Strings(slices.Compact(needs))
+		if len(roots) > 0 {
+			withRoots++
+		}
+		for _, l := range [][]string{defs, needs, roots} {
+			slices.Sort(l)
+			h.Strings(slices.Compact(l))
+		}
 	}
-	return &manifest.Component{Name: "(members)", Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: h.Sum128()}
+	if withRoots > 1 {
+		c.Root = "order of the archive's members"
+	}
+	c.LocalHash = h.Sum128()
+	return c
 }
 
 // uniqueNames numbers components of equal names in their order.

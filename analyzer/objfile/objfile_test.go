@@ -378,6 +378,31 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// Initialisers of an archive run in the order of its members, those of an object
+// in the order of its sections.
+func TestOrderOfInitialisers(t *testing.T) {
+	one := build(t, "a.c", "int x; __attribute__((constructor)) static void f(void) { x = 1; }")
+	two := build(t, "b.c", "extern int x; __attribute__((constructor)) static void f(void) { x = 2; }")
+	dir := t.TempDir()
+	run(t, dir, "ar", "rcsD", "ab.a", one, two)
+	run(t, dir, "ar", "rcsD", "ba.a", two, one)
+	ab, ba := find(t, load(t, filepath.Join(dir, "ab.a")), "(members)"), find(t, load(t, filepath.Join(dir, "ba.a")), "(members)")
+	if ab.Root == "" || bytes.Equal(ab.LocalHash, ba.LocalHash) {
+		t.Error("the order of members with initialisers doesn't count")
+	}
+	run(t, dir, "ar", "rcsD", "a.a", one)
+	if c := find(t, load(t, filepath.Join(dir, "a.a")), "(members)"); c.Root != "" {
+		t.Error("a single initialiser makes the order of members count")
+	}
+	sections := func(first, second string) *manifest.Manifest {
+		const section = ".section .init_array,\"awG\",@init_array,%[1]s,comdat\n.quad %[1]s\n"
+		return load(t, build(t, "t.S", fmt.Sprintf(section, first)+fmt.Sprintf(section, second)))
+	}
+	if len(changed(sections("f", "g"), sections("g", "f"))) == 0 {
+		t.Error("the order of sections with initialisers doesn't count")
+	}
+}
+
 func TestSharedLibrary(t *testing.T) {
 	lib := func(source string) string {
 		o := build(t, "t.c", source, "-fPIC")
