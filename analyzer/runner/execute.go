@@ -220,15 +220,12 @@ func (s *spool) Write(b []byte) {
 	s.mem = bytes.Buffer{}
 }
 
-// Content returns the copy.
-func (s *spool) Content() (*io.SectionReader, error) {
-	if s.err != nil {
-		return nil, s.err
-	}
+// Content returns the copy, if err is nil.
+func (s *spool) Content() *io.SectionReader {
 	if s.file != nil {
-		return io.NewSectionReader(s.file, 0, s.size), nil
+		return io.NewSectionReader(s.file, 0, s.size)
 	}
-	return io.NewSectionReader(bytes.NewReader(s.mem.Bytes()), 0, s.size), nil
+	return io.NewSectionReader(bytes.NewReader(s.mem.Bytes()), 0, s.size)
 }
 
 func (s *spool) Close() {

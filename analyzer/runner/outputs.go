@@ -76,8 +76,7 @@ func (r *runner) unclean() string {
 }
 
 // collect opens the files that the test wrote. The caller calls done.
-func (r *runner) collect() (res *store.Result, done func(), err error) {
-	res = new(store.Result)
+func (r *runner) collect() (files []store.File, done func(), err error) {
 	var open []*os.File
 	done = func() {
 		for _, f := range open {
@@ -100,7 +99,7 @@ func (r *runner) collect() (res *store.Result, done func(), err error) {
 			return err
 		}
 		open = append(open, f)
-		res.Files = append(res.Files, store.File{
+		files = append(files, store.File{
 			Path:       name,
 			Executable: info.Mode()&0o111 != 0,
 			Content:    io.NewSectionReader(f, 0, info.Size()),
@@ -109,7 +108,7 @@ func (r *runner) collect() (res *store.Result, done func(), err error) {
 	}
 	if f := r.env.get("XML_OUTPUT_FILE"); f != "" {
 		if err := add(xmlFile, f); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return res, done, err
+			return files, done, err
 		}
 	}
 	for name, dir := range r.outputDirs() {
@@ -133,10 +132,10 @@ func (r *runner) collect() (res *store.Result, done func(), err error) {
 			return add(path.Join(name, filepath.ToSlash(rel)), p)
 		})
 		if err != nil {
-			return res, done, err
+			return files, done, err
 		}
 	}
-	return res, done, nil
+	return files, done, nil
 }
 
 // replay gives the outside world the result of key.

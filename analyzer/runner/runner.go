@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
@@ -164,14 +165,47 @@ func (r *runner) main() (int, error) {
 	if !mode.write {
 		return r.run(nil)
 	}
-	return r.run(func(res *store.Result) error {
-		err := put(s, key, res)
-		if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
-			// Nearly always Bazel's sandbox.
-			err = fmt.Errorf("%w; to record from within Bazel's sandbox, create %s and put into .bazelrc: test --sandbox_writable_path=%[2]s; to only read: test --test_env=TASTING_STORE_MODE=ro", err, s.Dir())
-		}
-		return err
-	})
+	return r.run(&recorder{s, key})
+}
+
+// recorder keeps the result of an execution under a key.
+type recorder struct {
+	store *store.Disk
+	key   store.Key
+}
+
+// errFlaky is why a pass isn't recorded.
+type errFlaky struct{ failure *store.Result }
+
+func (e errFlaky) Error() string {
+	return fmt.Sprintf("the test failed with the same fingerprint on %s, on %s: it is flaky, or depends on something that isn't declared",
+		e.failure.End.Format(time.RFC3339), e.failure.Host)
+}
+
+// failureKey is where failures are noted. They are never replayed: a failure is
+// worth a second look. But a pass after a failure, with everything the same,
+// shows that the fingerprint doesn't decide the outcome.
+func (rec *recorder) failureKey() store.Key {
+	b := frame.New("tasting failure 1")
+	b.Bytes(rec.key[:])
+	return b.Sum()
+}
+
+func (rec *recorder) failed(res *store.Result) error {
+	return put(rec.store, rec.failureKey(), res)
+}
+
+func (rec *recorder) passed(res *store.Result) error {
+	if f, err := get(rec.store, rec.failureKey()); err == nil {
+		f.Close()
+		return errFlaky{f}
+	}
+	err := put(rec.store, rec.key, res)
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		// Nearly always Bazel's sandbox.
+		err = fmt.Errorf("%w; to record from within Bazel's sandbox, create %s and put into .bazelrc: test --sandbox_writable_path=%[2]s; to only read: test --test_env=TASTING_STORE_MODE=ro", err, rec.store.Dir())
+	}
+	return err
 }
 
 // get is s.Get within maxGet, also if the file system doesn't answer.
@@ -335,11 +369,11 @@ func isFile(p string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// run executes the test and, if it is a clean pass, has record keep the result.
-func (r *runner) run(record func(*store.Result) error) (int, error) {
+// run executes the test and has rec, if there is one, keep a clean result.
+func (r *runner) run(rec *recorder) (int, error) {
 	var spool *spool
 	obstacle := ""
-	if record != nil {
+	if rec != nil {
 		spool = newSpool()
 		defer spool.Close()
 		obstacle = r.outputsInTheWay()
@@ -352,7 +386,20 @@ func (r *runner) run(record func(*store.Result) error) (int, error) {
 	if o.signal != 0 {
 		die(o.signal)
 	}
-	if record == nil || o.code != 0 {
+	if rec == nil {
+		return o.code, nil
+	}
+	result := func(files []store.File) *store.Result {
+		res := &store.Result{ExitCode: o.code, Start: start, End: time.Now(), Files: files}
+		res.Host, _ = os.Hostname()
+		res.Log = spool.Content()
+		return res
+	}
+	if o.code != 0 {
+		if o.obstacle == "" && !isFile(r.env.get("TEST_INFRASTRUCTURE_FAILURE_FILE")) {
+			// Nothing is lost if that doesn't work.
+			_ = rec.failed(result(nil))
+		}
 		return o.code, nil
 	}
 	if spool.size > 0 && spool.last != '\n' {
@@ -368,14 +415,10 @@ func (r *runner) run(record func(*store.Result) error) (int, error) {
 		r.say("not recorded: %s", obstacle)
 		return o.code, nil
 	}
-	res, closeFiles, err := r.collect()
+	files, closeFiles, err := r.collect()
 	defer closeFiles()
 	if err == nil {
-		res.Host, _ = os.Hostname()
-		res.Start, res.End = start, time.Now()
-		if res.Log, err = spool.Content(); err == nil {
-			err = record(res)
-		}
+		err = rec.passed(result(files))
 	}
 	switch {
 	case err == nil:

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "real" {
 		os.Exit(realTest(os.Args[1:]))
 	}
-	if path, ok := runner.Configured(os.Args[0], os.Getenv); ok {
+	if path, ok := runner.Configured(os.Args[0], os.Getenv); ok && filepath.Base(path) == "t" {
 		os.Exit(runner.Main(&runner.Test{
 			Path: path, Args: os.Args[1:], Env: os.Environ(), Asked: os.Getenv("ASKED") != "",
 			Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -420,9 +420,63 @@ func TestExitCodes(t *testing.T) {
 			}
 		}
 	}
-	if h.entries() != 0 {
-		t.Errorf("%d entries", h.entries())
+}
+
+// A pass after a failure with the same fingerprint isn't recorded: the
+// fingerprint doesn't decide the outcome. A failure in another mode, or by a
+// signal, says nothing.
+func TestFlaky(t *testing.T) {
+	h := newHarness(t)
+	real := filepath.Join(h.dir, "t.runfiles", "_main", "real")
+	os.Remove(real)
+	if err := os.Symlink("/bin/sh", real); err != nil {
+		t.Fatal(err)
 	}
+	// What isn't declared: a file.
+	flag := filepath.Join(h.dir, "flag")
+	args := []string{"-c", "printf x >>../../count; test -e ../../flag || exit 1; grep -q kill ../../flag && kill -9 $$; true"}
+	state := func(s string) {
+		if err := os.WriteFile(flag, []byte(s), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state("kill")
+	h.want("miss", h.run(args...))
+	state("")
+	h.want("miss", h.run(args...))
+	h.want("hit", h.run(args...))
+
+	h.config.Code = strings.Repeat("cd", 32)
+	h.configure()
+	os.Remove(flag)
+	if o := h.want("miss", h.run(args...)); o.code != 1 {
+		t.Errorf("%+v", o)
+	}
+	state("")
+	for range 2 {
+		if o := h.want("miss", h.run(args...)); o.code != 0 || !strings.Contains(o.said, "not recorded: the test failed with the same fingerprint on 20") {
+			t.Errorf("%+v", o)
+		}
+	}
+	// Unless it was the machine that failed.
+	h.config.Code = strings.Repeat("01", 32)
+	h.configure()
+	os.Remove(flag)
+	infra := filepath.Join(h.dir, "infra")
+	h.env = append(h.env, "TEST_INFRASTRUCTURE_FAILURE_FILE="+infra)
+	if err := os.WriteFile(infra, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	h.want("miss", h.run(args...))
+	os.Remove(infra)
+	state("")
+	h.want("miss", h.run(args...))
+	h.want("hit", h.run(args...))
+	// Other fingerprints are other tests.
+	h.config.Code = strings.Repeat("ef", 32)
+	h.configure()
+	h.want("miss", h.run(args...))
+	h.want("hit", h.run(args...))
 }
 
 // If the test dies from a signal, so does the runner.
