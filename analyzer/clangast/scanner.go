@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/bits"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -58,23 +59,36 @@ func (s *scanner) fill(keep int) (moved int, ok bool) {
 
 // peek passes over white space and returns the next byte, 0 at the end.
 func (s *scanner) peek() byte {
+	if s.pos < s.end && s.buf[s.pos] > ' ' {
+		return s.buf[s.pos]
+	}
+	return s.blanks()
+}
+
+// ones has the lowest bit of each byte of a word set: multiplied by a byte it
+// repeats that byte. The scanner looks at eight bytes at a time.
+const ones = 0x0101010101010101
+
+// blanks is peek where white space follows.
+func (s *scanner) blanks() byte {
 	for {
-		for s.pos < s.end {
-			if c := s.buf[s.pos]; c > ' ' {
+		buf, p := s.buf[:s.end], s.pos
+		for p < len(buf) {
+			if p+8 <= len(buf) {
+				x := binary.LittleEndian.Uint64(buf[p:]) ^ ones*' '
+				if x == 0 {
+					p += 8
+					continue
+				}
+				p += bits.TrailingZeros64(x) / 8
+			}
+			if c := buf[p]; c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+				s.pos = p
 				return c
-			} else if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
-				return c
 			}
-			for s.pos+8 <= s.end && binary.LittleEndian.Uint64(s.buf[s.pos:]) == 0x2020202020202020 {
-				s.pos += 8
-			}
-			for s.pos < s.end && (s.buf[s.pos] == ' ' || s.buf[s.pos] == '\n') {
-				s.pos++
-			}
-			if s.pos < s.end && (s.buf[s.pos] == '\t' || s.buf[s.pos] == '\r') {
-				s.pos++
-			}
+			p++
 		}
+		s.pos = p
 		if _, ok := s.fill(s.pos); !ok {
 			return 0
 		}
@@ -127,6 +141,9 @@ func (s *scanner) key() ([]byte, error) {
 	// The colon usually follows at once; reading on would move the buffer.
 	if s.pos < s.end && s.buf[s.pos] == ':' {
 		s.pos++
+		if s.pos < s.end && s.buf[s.pos] == ' ' {
+			s.pos++
+		}
 		return k, nil
 	}
 	s.scratch = append(s.scratch[:0], k...)
@@ -139,8 +156,13 @@ func (s *scanner) str() ([]byte, error) {
 		return nil, s.fail("a string")
 	}
 	s.pos++
-	start, from := s.pos, s.pos
-	escaped := false
+	start := s.pos
+	// Nearly all strings are short and without escapes.
+	if q := start + plain(s.buf[start:s.end]); q < s.end && s.buf[q] == '"' {
+		s.pos = q + 1
+		return s.buf[start:q], nil
+	}
+	from, escaped := start, false
 	for {
 		i := bytes.IndexByte(s.buf[from:s.end], '"')
 		if i < 0 {
@@ -178,6 +200,26 @@ func (s *scanner) str() ([]byte, error) {
 		return b, nil
 	}
 }
+
+// plain returns the length of the beginning of b that has no quote, backslash
+// or control character.
+func plain(b []byte) int {
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		// A byte's highest bit is set in below(y, n) if that byte of y is less
+		// than n; a borrow can set it wrongly too, but only above such a byte.
+		if m := below(x, ' ') | below(x^ones*'"', 1) | below(x^ones*'\\', 1); m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+	}
+	for i < len(b) && b[i] >= ' ' && b[i] != '"' && b[i] != '\\' {
+		i++
+	}
+	return i
+}
+
+func below(y, n uint64) uint64 { return (y - ones*n) &^ y & (ones * 0x80) }
 
 func (s *scanner) unescape(b []byte) ([]byte, error) {
 	out := make([]byte, 0, len(b))
@@ -242,6 +284,15 @@ func (s *scanner) scalar() ([]byte, error) {
 		return s.str()
 	}
 	start := s.pos
+	// Most are numbers without sign, fraction and exponent.
+	p := start
+	for p < s.end && s.buf[p]-'0' <= 9 {
+		p++
+	}
+	if p > start && p < s.end && (s.buf[p] == ',' || s.buf[p] == '\n') && (s.buf[start] != '0' || p == start+1) {
+		s.pos = p
+		return s.buf[start:p], nil
+	}
 	for {
 		for s.pos < s.end {
 			switch c := s.buf[s.pos]; {
