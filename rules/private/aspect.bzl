@@ -433,7 +433,8 @@ def _tasting_aspect_impl(target, ctx):
         ),
         OutputGroupInfo(
             tasting_manifests = manifests,
-            tasting_fingerprint = depset([f for f in [config, closure] if f]),
+            tasting_config = depset([config] if config else []),
+            tasting_closure = depset([closure] if closure else []),
         ),
     ]
 
@@ -446,11 +447,12 @@ Needs no change of BUILD files:
 
 ```
 bazel build --aspects=@rules_tasting//rules:defs.bzl%tasting_aspect \\
-    --output_groups=tasting_fingerprint //some:cc_test
+    --output_groups=tasting_closure //some:cc_test
 ```
 
-Output groups: `tasting_manifests` (the manifests), `tasting_fingerprint` (for a
-test, NAME.tasting and NAME.closure.json). Provides TastingInfo.
+Output groups: `tasting_manifests`, the manifests of all that is linked; for a
+test also `tasting_closure`, NAME.closure.json, and `tasting_config`, NAME.tasting.
+Provides TastingInfo.
 """,
     attr_aspects = _LINK_ATTRIBUTES,
     attrs = {

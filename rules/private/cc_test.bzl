@@ -19,7 +19,6 @@ _FORWARDED = [
     CcInfo,
     DebugPackageInfo,
     InstrumentedFilesInfo,
-    OutputGroupInfo,
     TastingInfo,
     testing.ExecutionInfo,
 ]
@@ -35,6 +34,10 @@ def _replaying_test_impl(ctx):
     ctx.actions.symlink(output = executable, target_file = toolchain.runner_executable, is_executable = True)
     config = ctx.actions.declare_file(ctx.label.name + ".tasting")
     ctx.actions.symlink(output = config, target_file = info.config)
+    closure = ctx.actions.declare_file(ctx.label.name + ".closure.json")
+    ctx.actions.symlink(output = closure, target_file = info.closure)
+    groups = {name: ctx.attr.real[OutputGroupInfo][name] for name in ctx.attr.real[OutputGroupInfo]}
+    groups.update(tasting_config = depset([config]), tasting_closure = depset([closure]))
 
     runfiles = ctx.runfiles(files = [executable, config]).merge_all([
         ctx.attr.real[DefaultInfo].default_runfiles,
@@ -50,6 +53,7 @@ def _replaying_test_impl(ctx):
         )
     return [
         DefaultInfo(executable = executable, files = depset([executable]), runfiles = runfiles),
+        OutputGroupInfo(**groups),
         environment,
     ] + [ctx.attr.real[provider] for provider in _FORWARDED if provider in ctx.attr.real]
 

@@ -10,7 +10,7 @@
 //	ran [NAME...]           exactly these test programs ran since the last ran
 //	spawns MNEMONIC=N...    so many actions of these mnemonics ran in the last bazel
 //	replace FILE OLD NEW    edit a file; OLD must occur exactly once
-//	fetch OUTPUT NAME       copy a file below bazel-bin to .tmp/NAME
+//	fetch OUTPUT NAME       copy a file below bazel-bin (or testlogs/...) to .tmp/NAME
 //	checkout DIR            copy the workspace to DIR; bazel works there from now on
 //
 // The conditions [gcc] and [clang] tell the compiler of the build.
