@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
@@ -136,11 +135,11 @@ func (r *runner) key() (store.Key, error) {
 	}
 	b.String(places.strip(wd))
 
-	var uts syscall.Utsname
-	if err := syscall.Uname(&uts); err != nil {
+	m, err := machine()
+	if err != nil {
 		return store.Key{}, err
 	}
-	b.String(machine(&uts))
+	b.String(m)
 	// Files without read permission, ports below 1024, chown: root is different
 	// from everybody else, who are alike.
 	root := uint64(0)
@@ -154,17 +153,6 @@ func (r *runner) key() (store.Key, error) {
 		b.Bytes(l.sum[:])
 	}
 	return b.Sum(), bad
-}
-
-func machine(uts *syscall.Utsname) string {
-	var s []byte
-	for _, c := range uts.Machine {
-		if c == 0 {
-			break
-		}
-		s = append(s, byte(c))
-	}
-	return string(s)
 }
 
 // keyEnv returns the part of the environment that is in the key, sorted.

@@ -28,3 +28,19 @@ func die(sig syscall.Signal) {
 	}
 	os.Exit(128 + int(sig))
 }
+
+// machine returns the architecture as in uname -m.
+func machine() (string, error) {
+	var uts syscall.Utsname
+	if err := syscall.Uname(&uts); err != nil {
+		return "", err
+	}
+	var s []byte
+	for _, c := range uts.Machine {
+		if c == 0 {
+			break
+		}
+		s = append(s, byte(c))
+	}
+	return string(s), nil
+}

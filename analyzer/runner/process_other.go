@@ -5,6 +5,7 @@ package runner
 import (
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -18,3 +19,5 @@ func die(sig syscall.Signal) {
 	time.Sleep(time.Second)
 	os.Exit(128 + int(sig))
 }
+
+func machine() (string, error) { return runtime.GOARCH, nil }
