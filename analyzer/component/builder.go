@@ -2,6 +2,7 @@ package component
 
 import (
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/clangast"
@@ -55,6 +56,9 @@ type builder struct {
 	skip  int
 	scope
 
+	// protectParens is true if parentheses restrict the optimiser.
+	protectParens bool
+
 	lead, prevEnd int // extent of the external declaration being read
 
 	comps []*comp
@@ -73,6 +77,7 @@ type scope struct {
 	decl      *stream // where attributes of the declaration go
 	owner     *entity // whose declaration that is
 	typedefOf *entity
+	unnamed   []*entity // unnamed tags that the typedef names
 	enum      *enumState
 }
 
@@ -89,6 +94,9 @@ type fallback struct{ component, reason string }
 
 func newBuilder(u *ctext.Unit) *builder {
 	b := &builder{unit: u, x: ctext.Scan(u.Text), ids: map[clangast.ID]target{}, anon: map[string]*entity{}, extra: newStream()}
+	for _, flags := range append([][]string{u.Flags}, u.Variants...) {
+		b.protectParens = b.protectParens || slices.Contains(flags, "-fprotect-parens")
+	}
 	b.resolver = resolver{map[string]*entity{}, map[string]*entity{}, map[string]enumerator{}}
 	b.lines = []int{0}
 	for i, c := range u.Text {
@@ -243,16 +251,7 @@ func (b *builder) writeSpans(s *stream, spans []ctext.Span) {
 // asmSymbols collects the words of all string literals in a range: asm text
 // refers to symbols by name.
 func (b *builder) asmSymbols(s *stream, begin, end int) {
-	lex := ctext.NewLexer(b.unit.Text, begin)
-	for {
-		t := lex.Next()
-		if t.Kind == ctext.EOF || t.Off >= end {
-			return
-		}
-		if t.Kind == ctext.String {
-			s.symbols = append(s.symbols, ctext.Words(b.unit.Text[t.Off:t.End])...)
-		}
-	}
+	s.symbols = append(s.symbols, ctext.Words(ctext.StringContents(b.unit.Text[begin:end]))...)
 }
 
 // finishBody completes the stream of a definition in [begin, end): pragmas in

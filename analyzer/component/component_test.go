@@ -80,6 +80,8 @@ int f(struct S *s, int n) { int i; for (i = 0; i < n; i++) s->a += helper(i) + B
 		"what a pointer field points to": {"enum E", "struct T; enum E"},
 		"unused type":                    {"enum E", "struct U { int z; }; enum E"},
 		"unused declaration":             {"enum E", "int unused(void); enum E"},
+		"parentheses":                    {"helper(i) + B", "(helper(i) + (B))"},
+		"null statement":                 {"int i; for", "int i;; for"},
 	} {
 		changed := strings.ReplaceAll(base, edit[0], edit[1])
 		if changed == base {
@@ -377,5 +379,29 @@ func TestOpaqueHash(t *testing.T) {
 	}
 	if hash("int f(void);") == hash("int g(void);") || hash("ab c") == hash("a bc") {
 		t.Error("tokens don't count")
+	}
+}
+
+// What the first runs over minimal pairs found.
+func TestFoundByPairs(t *testing.T) {
+	for name, c := range map[string]struct{ text, from, to string }{
+		"unnamed enum":        {"typedef enum { A = 1 } T; int f(T *p) { return p[1]; }", "1 }", "1000 }"},
+		"unnamed struct":      {"typedef struct { int a; int b; } S; unsigned long f(void) { return __builtin_offsetof(S, b); }", "int a", "long a"},
+		"visibility pragma":   {"#pragma GCC visibility push(hidden)\nextern int v;\n#pragma GCC visibility pop\nint f(void) { return v; }", "hidden", "default"},
+		"order of asm labels": {"__asm__(\"nop\\ng: nop\"); int f(void) { return 1; }", "g:", "h:"},
+	} {
+		if localHash(t, analyze(t, "clang", c.text, "-fshort-enums", "-fPIC"), "f") == localHash(t, analyze(t, "clang", strings.Replace(c.text, c.from, c.to, 1), "-fshort-enums", "-fPIC"), "f") {
+			t.Errorf("%s: the hash of f stays", name)
+		}
+	}
+	m := analyze(t, "clang", "int one(void) { return 1; }\n#pragma weak g = one\n__asm__(\"nop\\nlab: nop\\n\\tcall\\ttwo\");\nint f(void) { __asm__(\"nop\\n\\tca\" \"ll\\tthree\"); return 0; }")
+	if l := links(t, m, "g"); l != "one" || find(t, m, "g").Linkage != manifest.Linkage_LINKAGE_WEAK {
+		t.Errorf("g links to %q", l)
+	}
+	if a := find(t, m, "asm#0"); strings.Join(a.Aliases, " ") != "lab" || !strings.Contains(links(t, m, "asm#0"), "two") {
+		t.Errorf("asm#0 defines %q and links to %q", a.Aliases, links(t, m, "asm#0"))
+	}
+	if l := links(t, m, "f"); !strings.Contains(l, "three") {
+		t.Errorf("f links to %q", l)
 	}
 }

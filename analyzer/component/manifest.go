@@ -3,6 +3,7 @@ package component
 import (
 	"sort"
 	"strconv"
+	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
@@ -34,6 +35,7 @@ func salt(u *ctext.Unit, x *ctext.Index, clang string) Hash {
 // manifest computes all hashes and returns the manifest.
 func (b *builder) manifest(clang string) *manifest.Manifest {
 	u := b.unit
+	b.weakAliases()
 	extra := b.extra.seal()
 	sh := newHasher()
 	sh.hash(salt(u, b.x, clang))
@@ -159,6 +161,22 @@ func (b *builder) manifest(clang string) *manifest.Manifest {
 	return m
 }
 
+// weakAliases makes components of the symbols that "#pragma weak NEW = OLD"
+// defines. The pragma's text is in all hashes of the unit.
+func (b *builder) weakAliases() {
+	for _, p := range b.x.Pragmas {
+		f := strings.Fields(strings.ReplaceAll(string(b.unit.Text[p.Begin:p.End]), "=", " = "))
+		if len(f) != 5 || f[1] != "weak" || f[3] != "=" {
+			continue
+		}
+		e := &entity{kind: entFunction, name: f[2], sym: f[2], weak: true}
+		s := newStream()
+		s.h.str("weak alias")
+		s.symbols = []string{f[4]}
+		b.define(e, &comp{ent: e, name: f[2], kind: compFunction, body: s.seal(), file: b.unit.FileAt(p.Begin)})
+	}
+}
+
 // rootReason says why a definition runs or matters without being referred to,
 // "" if it doesn't.
 func (e *entity) rootReason() string {
@@ -261,7 +279,7 @@ func opaque(u *ctext.Unit, clang, reason string) *manifest.Manifest {
 		switch {
 		case t.Kind == ctext.Ident:
 			names[s] = true
-		case t.Kind == ctext.String || t.Kind == ctext.Pragma:
+		case t.Kind == ctext.Pragma:
 			for _, w := range ctext.Words(u.Text[t.Off:t.End]) {
 				names[w] = true
 			}
@@ -276,6 +294,9 @@ func opaque(u *ctext.Unit, clang, reason string) *manifest.Manifest {
 		if t.Kind == ctext.Ident {
 			prev = s
 		}
+	}
+	for _, w := range ctext.Words(ctext.StringContents(u.Text)) {
+		names[w] = true
 	}
 	for _, s := range u.Sites {
 		h.str(s.Position)

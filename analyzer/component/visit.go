@@ -1,6 +1,7 @@
 package component
 
 import (
+	"bytes"
 	"fmt"
 	"math/big"
 	"slices"
@@ -30,7 +31,7 @@ var shallow = wordSet(`
 	CompoundStmt DeclStmt NullStmt IfStmt WhileStmt DoStmt ForStmt SwitchStmt CaseStmt DefaultStmt BreakStmt
 	ContinueStmt ReturnStmt GotoStmt LabelStmt DeclRefExpr ParenExpr CallExpr MemberExpr InitListExpr ImplicitValueInitExpr
 	CompoundLiteralExpr ConditionalOperator StmtExpr VarDecl ParmVarDecl FieldDecl ConstantExpr StringLiteral PredefinedExpr
-	UnaryExprOrTypeTraitExpr`)
+	UnaryExprOrTypeTraitExpr ArraySubscriptExpr`)
 
 var shallowCasts = wordSet(`LValueToRValue NoOp FunctionToPointerDecay BuiltinFnToFnPtr NullToPointer ArrayToPointerDecay
 	PointerToBoolean IntegralCast IntegralToBoolean IntegralToFloating FloatingToIntegral FloatingCast FloatingToBoolean ToVoid`)
@@ -46,7 +47,9 @@ func isShallow(n *clangast.Node) bool {
 		}
 		return false
 	case "UnaryOperator":
-		return n.Attr("opcode") == "!" || n.Attr("opcode") == "&"
+		// What "*" accesses is the node's own type.
+		op := n.Attr("opcode")
+		return op == "!" || op == "&" || op == "*"
 	}
 	return shallow[n.Kind]
 }
@@ -130,8 +133,11 @@ func (b *builder) Enter(n *clangast.Node) error {
 		// The types below a typedef: all that they say is in its own type
 		// string, but for the unnamed tag that it gives a name to.
 		for _, r := range n.Refs {
-			if t, ok := b.ids[r.ID]; ok && r.Name == "" && t.ent != nil && t.ent.name == "" {
-				t.ent.name = "typedef " + b.typedefOf.name
+			if t, ok := b.ids[r.ID]; ok && r.Name == "" && t.ent != nil {
+				b.unnamed = append(b.unnamed, t.ent)
+				if t.ent.name == "" {
+					t.ent.name = "typedef " + b.typedefOf.name
+				}
 				if b.fn == nil && b.tags[b.typedefOf.name] == nil {
 					b.tags[b.typedefOf.name] = t.ent
 				}
@@ -185,6 +191,9 @@ func (b *builder) leaveExternal(end int) {
 // node writes an expression, a statement or a part of one.
 func (b *builder) node(n *clangast.Node) error {
 	s := b.cur
+	if n.Kind == "ParenExpr" && !b.protectParens || n.Kind == "NullStmt" && b.stack[len(b.stack)-2].kind == "CompoundStmt" {
+		return nil // no code stems from these
+	}
 	if !complete[n.Kind] && n.Kind != "" {
 		s.markOpaque(n.Kind)
 	}
@@ -763,12 +772,16 @@ func (b *builder) typedefDecl(n *clangast.Node) error {
 	}
 	e.kind = entTypedef
 	s := newStream()
-	e.typ = b.resolveType(s, n.Type())
 	outer := b.scope
 	b.cur, b.decl, b.owner, b.typedefOf = nil, nil, e, e
 	fn := b.fn
 	b.top().leave = func(n *clangast.Node) error {
+		unnamed := b.unnamed
 		b.scope = outer
+		// Only now is the unnamed tag known that the type string calls by the
+		// typedef's name.
+		e.typ = b.resolveType(s, n.Type())
+		e.typ.ents = append(e.typ.ents, unnamed...)
 		if n.Begin < 0 {
 			return nil
 		}
@@ -806,7 +819,7 @@ func (b *builder) fileAsm(n *clangast.Node) error {
 	b.writeText(b.extra, begin, end)
 	c := &comp{name: fmt.Sprintf("asm#%d", b.asm), kind: compAsm, root: "file-scope asm", file: b.unit.FileAt(begin)}
 	c.body = s.seal()
-	c.aliases = labels(b.unit.Text[begin:end])
+	c.aliases = labels(ctext.StringContents(b.unit.Text[begin:end]))
 	b.asm++
 	b.comps = append(b.comps, c)
 	b.fallbacks = append(b.fallbacks, fallback{c.name, "token text: file-scope asm"})
@@ -823,7 +836,7 @@ func labels(text []byte) []string {
 		if len(w) == 0 {
 			break
 		}
-		j := strings.Index(string(text[i:]), w[0]) + i + len(w[0])
+		j := bytes.Index(text[i:], []byte(w[0])) + i + len(w[0])
 		k := j
 		for k < len(text) && text[k] == ' ' {
 			k++

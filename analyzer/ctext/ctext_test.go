@@ -331,3 +331,16 @@ func TestPreprocess(t *testing.T) {
 		t.Errorf("no compiler: got %v", err)
 	}
 }
+
+func TestStringContents(t *testing.T) {
+	for in, want := range map[string]string{
+		`"call o" "ne\n\tcall two"; x "\x41\101\\"`: "call one\n\tcall two\nAA\\\n",
+		`f(L"a", u8"b")`: "a\nb\n",
+		`'"' x`:          "",
+		`"\e[\q"`:        "\033[q\n",
+	} {
+		if got := string(StringContents([]byte(in))); got != want {
+			t.Errorf("%s: got %q, want %q", in, got, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package ctext
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 )
 
@@ -239,4 +240,69 @@ func Words(s []byte) []string {
 		i = j
 	}
 	return out
+}
+
+// StringContents returns the contents of all string literals in text, escapes
+// decoded and neighbours joined, each group on a line of its own: the text that
+// an assembler sees.
+func StringContents(text []byte) []byte {
+	var out []byte
+	lex := NewLexer(text, 0)
+	inString := false
+	for {
+		t := lex.Next()
+		if t.Kind != String {
+			if inString {
+				out = append(out, '\n')
+			}
+			inString = false
+			if t.Kind == EOF {
+				return out
+			}
+			continue
+		}
+		inString = true
+		s := text[t.Off:t.End]
+		if i := bytes.IndexByte(s, '"'); i > 0 && s[i-1] == 'R' {
+			out = append(out, s[i:]...) // raw: its delimiters do no harm
+			continue
+		} else {
+			s = bytes.TrimSuffix(s[i+1:], []byte{'"'})
+		}
+		for i := 0; i < len(s); i++ {
+			if s[i] != '\\' || i+1 == len(s) {
+				out = append(out, s[i])
+				continue
+			}
+			i++
+			digits, base := 3, 8
+			switch c := s[i]; c {
+			case 'n', 't', 'r', 'v', 'f', 'a', 'b', 'e':
+				out = append(out, "\n\t\r\v\f\a\b\033"[strings.IndexByte("ntrvfabe", c)])
+				continue
+			case 'x':
+				digits, base = 16, 16
+				i++
+			default:
+				if c < '0' || c > '7' {
+					out = append(out, c)
+					continue
+				}
+			}
+			j := i
+			for j < len(s) && j < i+digits && isDigitOf(s[j], base) {
+				j++
+			}
+			v, _ := strconv.ParseUint(string(s[i:j]), base, 64)
+			out = append(out, byte(v))
+			i = j - 1
+		}
+	}
+}
+
+func isDigitOf(c byte, base int) bool {
+	if base == 8 {
+		return c >= '0' && c <= '7'
+	}
+	return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
