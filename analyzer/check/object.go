@@ -1,0 +1,679 @@
+package check
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Object is a relocatable ELF file cut into units.
+type Object struct {
+	Units map[string]*Unit
+}
+
+// Unit is what one symbol, or a section without symbols, contributes to the
+// program.
+type Unit struct {
+	// Name is the symbol, or "section NAME".
+	Name string
+	// Symbol is the linker's symbol, "" for a section.
+	Symbol string
+	// Local is true if no symbol of the unit is visible outside the object.
+	Local bool
+	// Section is the name of its section.
+	Section string
+	// Text is the canonical description of everything emitted for the unit.
+	// Names of local symbols are left out of it: they are in Locals.
+	Text []byte
+	// Locals are the local symbols that Text refers to, in order.
+	Locals []string
+	// Refs are the names of all symbols referred to, also through data without
+	// a name, without repetition.
+	Refs []string
+}
+
+// ErrObject says that a file isn't an object that this package can read.
+var ErrObject = errors.New("want a relocatable 64-bit little-endian ELF file: compile with -c for an ELF target")
+
+// reloc is a relocation of a section.
+type reloc struct {
+	off    uint64
+	typ    uint32
+	sym    int // index into symbols; 0 is none
+	addend int64
+}
+
+type objReader struct {
+	f      *elf.File
+	data   [][]byte
+	relocs [][]reloc
+	syms   []elf.Symbol // syms[0] is the null symbol
+	bySec  [][]int      // sized symbols of each section, by value
+	group  []string     // COMDAT signature of each section
+	folded []bool       // sections whose content went into a unit
+	units  map[string]*Unit
+}
+
+// ReadObject cuts the object file in b into units.
+func ReadObject(b []byte) (*Object, error) {
+	f, err := elf.NewFile(bytes.NewReader(b))
+	if err != nil {
+		return nil, fmt.Errorf("%w (%v)", ErrObject, err)
+	}
+	defer f.Close()
+	if f.Type != elf.ET_REL || f.Class != elf.ELFCLASS64 || f.ByteOrder != binary.LittleEndian {
+		return nil, ErrObject
+	}
+	r := &objReader{f: f, units: map[string]*Unit{}}
+	if err := r.load(); err != nil {
+		return nil, fmt.Errorf("%w (%v)", ErrObject, err)
+	}
+	r.cut()
+	return &Object{Units: r.units}, nil
+}
+
+func (r *objReader) load() error {
+	n := len(r.f.Sections)
+	r.data, r.relocs, r.bySec = make([][]byte, n), make([][]reloc, n), make([][]int, n)
+	r.group, r.folded = make([]string, n), make([]bool, n)
+	syms, err := r.f.Symbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return err
+	}
+	r.syms = append([]elf.Symbol{{}}, syms...)
+	for i, s := range r.f.Sections {
+		if s.Type == elf.SHT_NOBITS || s.Type == elf.SHT_NULL {
+			continue
+		}
+		if r.data[i], err = s.Data(); err != nil {
+			return err
+		}
+	}
+	for i, s := range r.f.Sections {
+		b := r.data[i]
+		switch {
+		case s.Type == elf.SHT_RELA && int(s.Info) < n:
+			for ; len(b) >= 24; b = b[24:] {
+				info := binary.LittleEndian.Uint64(b[8:])
+				x := reloc{binary.LittleEndian.Uint64(b), uint32(info), int(info >> 32), int64(binary.LittleEndian.Uint64(b[16:]))}
+				if x.sym >= len(r.syms) {
+					return fmt.Errorf("section %s: relocation against symbol %d of %d", s.Name, x.sym, len(r.syms))
+				}
+				r.relocs[s.Info] = append(r.relocs[s.Info], x)
+			}
+		case s.Type == elf.SHT_REL:
+			return fmt.Errorf("section %s: relocations without addends", s.Name)
+		case s.Type == elf.SHT_GROUP && len(b) >= 4:
+			sig := ""
+			if int(s.Info) < len(r.syms) {
+				sig = r.syms[s.Info].Name
+			}
+			for b = b[4:]; len(b) >= 4; b = b[4:] {
+				if j := binary.LittleEndian.Uint32(b); int(j) < n {
+					r.group[j] = sig
+				}
+			}
+		}
+	}
+	for i := range r.relocs {
+		sort.SliceStable(r.relocs[i], func(a, b int) bool { return r.relocs[i][a].off < r.relocs[i][b].off })
+	}
+	for i, s := range r.syms {
+		if r.sized(s) {
+			r.bySec[s.Section] = append(r.bySec[s.Section], i)
+		}
+	}
+	for _, l := range r.bySec {
+		sort.SliceStable(l, func(a, b int) bool { return r.syms[l[a]].Value < r.syms[l[b]].Value })
+	}
+	return nil
+}
+
+func typeOf(s elf.Symbol) elf.SymType { return elf.ST_TYPE(s.Info) }
+
+func bindOf(s elf.Symbol) elf.SymBind { return elf.ST_BIND(s.Info) }
+
+// private reports a name that the assembler makes up for the compiler's own
+// labels.
+func private(name string) bool { return name == "" || strings.HasPrefix(name, ".L") }
+
+// sized reports a symbol that defines a unit: it has a name and an extent.
+func (r *objReader) sized(s elf.Symbol) bool {
+	switch typeOf(s) {
+	case elf.STT_FUNC, elf.STT_OBJECT, elf.STT_TLS, elf.STT_GNU_IFUNC, elf.STT_NOTYPE:
+	default:
+		return false
+	}
+	if int(s.Section) == 0 || int(s.Section) >= len(r.f.Sections) || private(s.Name) {
+		return false
+	}
+	// An empty struct has a size of 0 and is alone in its section.
+	return s.Size > 0 || typeOf(s) == elf.STT_OBJECT
+}
+
+// text builds the description of a unit.
+type text struct {
+	bytes.Buffer
+	locals []string
+	refs   []string
+	seen   map[string]bool
+	stack  []string // private content being described, against cycles
+}
+
+func (t *text) ref(name string) {
+	if !t.seen[name] {
+		t.seen[name] = true
+		t.refs = append(t.refs, name)
+	}
+}
+
+// symbol writes a name; local ones are masked.
+func (t *text) symbol(name string, local bool) {
+	if local {
+		t.locals = append(t.locals, name)
+		t.WriteByte(0)
+		return
+	}
+	fmt.Fprintf(t, "%q", name)
+}
+
+// cut makes the units.
+func (r *objReader) cut() {
+	for sec, s := range r.f.Sections {
+		if s.Name == ".eh_frame" {
+			r.folded[sec] = true
+		}
+		for _, i := range r.bySec[sec] {
+			r.unit(sec, i)
+		}
+	}
+	for i, s := range r.syms {
+		if private(s.Name) || i == 0 {
+			continue
+		}
+		switch s.Section {
+		case elf.SHN_COMMON:
+			r.simple(s, fmt.Sprintf("common size %d align %d", s.Size, s.Value))
+		case elf.SHN_ABS:
+			if typeOf(s) != elf.STT_FILE {
+				r.simple(s, fmt.Sprintf("absolute %d", s.Value))
+			}
+		}
+	}
+	r.unwind()
+	for sec := range r.f.Sections {
+		r.rest(sec)
+	}
+}
+
+// addresses returns the sized symbols of a section, those with equal address
+// together.
+func (r *objReader) addresses(sec int) [][]int {
+	var out [][]int
+	for _, i := range r.bySec[sec] {
+		if n := len(out); n > 0 && r.syms[out[n-1][0]].Value == r.syms[i].Value {
+			out[n-1] = append(out[n-1], i)
+		} else {
+			out = append(out, []int{i})
+		}
+	}
+	return out
+}
+
+// add registers a unit under the first of its names that is free.
+func (r *objReader) add(u *Unit) {
+	if r.units[u.Name] != nil {
+		// Local symbols of several scopes may share a name.
+		for k := 1; ; k++ {
+			if name := fmt.Sprintf("%s#%d", u.Name, k); r.units[name] == nil {
+				u.Name = name
+				break
+			}
+		}
+	}
+	r.units[u.Name] = u
+}
+
+func (r *objReader) simple(s elf.Symbol, desc string) {
+	t := text{seen: map[string]bool{}}
+	u := &Unit{Name: s.Name, Symbol: s.Name, Local: bindOf(s) == elf.STB_LOCAL, Section: "*" + desc}
+	r.describeSymbol(&t, s)
+	t.WriteString(desc)
+	u.Text, u.Locals = t.Bytes(), t.locals
+	r.add(u)
+}
+
+// describeSymbol writes what the linker is told about a defined symbol. Local
+// and global are alike: the manifest's linkage tells them apart, and
+// composition decides.
+func (r *objReader) describeSymbol(t *text, s elf.Symbol) {
+	t.WriteString("symbol ")
+	t.symbol(s.Name, bindOf(s) == elf.STB_LOCAL)
+	bind := bindOf(s).String()
+	if bindOf(s) <= elf.STB_GLOBAL {
+		bind = "strong"
+	}
+	fmt.Fprintf(t, " %s %s %s other=%d size=%d\n", bind, typeOf(s), elf.ST_VISIBILITY(s.Other), s.Other>>2, s.Size)
+}
+
+func (r *objReader) unit(sec, symbol int) {
+	s, x := r.f.Sections[sec], r.syms[symbol]
+	t := text{seen: map[string]bool{}}
+	u := &Unit{Name: x.Name, Symbol: x.Name, Section: s.Name, Local: bindOf(x) == elf.STB_LOCAL}
+	r.describeSymbol(&t, x)
+	// -ffunction-sections names a section after one of the symbols in it.
+	name := s.Name
+	for _, i := range r.bySec[sec] {
+		if prefix, ok := strings.CutSuffix(name, "."+r.syms[i].Name); ok && r.syms[i].Value == x.Value {
+			name = prefix + ".*"
+			break
+		}
+	}
+	fmt.Fprintf(&t, "section %q %s %s align=%d entsize=%d comdat=", name, s.Type, s.Flags&^elf.SHF_GROUP, s.Addralign, s.Entsize)
+	if r.group[sec] != "" {
+		t.symbol(r.group[sec], u.Local)
+	}
+	t.WriteByte('\n')
+	r.content(&t, sec, x.Value, x.Value+x.Size)
+	u.Text, u.Locals, u.Refs = t.Bytes(), t.locals, t.refs
+	r.add(u)
+}
+
+// content writes the bytes and relocations of a part of a section.
+func (r *objReader) content(t *text, sec int, begin, end uint64) {
+	if b := r.data[sec]; r.f.Sections[sec].Type == elf.SHT_NOBITS {
+		fmt.Fprintf(t, "zero %d\n", end-begin)
+	} else if end <= uint64(len(b)) {
+		fmt.Fprintf(t, "bytes %x\n", b[begin:end])
+	}
+	rel := r.relocs[sec]
+	i := sort.Search(len(rel), func(i int) bool { return rel[i].off >= begin })
+	for ; i < len(rel) && rel[i].off < end; i++ {
+		fmt.Fprintf(t, "at %d type %d ", rel[i].off-begin, rel[i].typ)
+		r.target(t, rel[i])
+		t.WriteByte('\n')
+	}
+}
+
+// pcRelative lists the x86-64 relocations whose addend is relative to the end
+// of the field rather than to its target.
+var pcRelative = map[uint32]bool{2: true, 4: true, 9: true, 19: true, 20: true, 22: true, 24: true, 41: true, 42: true}
+
+// target writes what a relocation refers to.
+func (r *objReader) target(t *text, x reloc) {
+	s := r.syms[x.sym]
+	switch {
+	case x.sym == 0:
+		fmt.Fprintf(t, "nothing%+d", x.addend)
+	case s.Section == elf.SHN_UNDEF:
+		t.ref(s.Name)
+		fmt.Fprintf(t, "%q undefined %s %s %s%+d", s.Name, bindOf(s), elf.ST_VISIBILITY(s.Other), typeOf(s), x.addend)
+	case int(s.Section) >= len(r.f.Sections) || typeOf(s) != elf.STT_SECTION && !private(s.Name):
+		t.ref(s.Name)
+		t.symbol(s.Name, bindOf(s) == elf.STB_LOCAL)
+		fmt.Fprintf(t, "%+d", x.addend)
+	default:
+		r.anonymous(t, x, s)
+	}
+}
+
+// anonymous writes what a relocation against a section or a private label
+// refers to: the unit there, or the content of what has no name.
+func (r *objReader) anonymous(t *text, x reloc, s elf.Symbol) {
+	sec := int(s.Section)
+	sh := r.f.Sections[sec]
+	bias := int64(0)
+	if pcRelative[x.typ] && r.f.Machine == elf.EM_X86_64 {
+		bias = 4
+	}
+	off := int64(s.Value)
+	if typeOf(s) == elf.STT_SECTION {
+		off = x.addend + bias
+	}
+	switch {
+	case sh.Flags&elf.SHF_MERGE != 0 && len(r.bySec[sec]) == 0:
+		r.folded[sec] = true
+		rest := x.addend
+		if typeOf(s) == elf.STT_SECTION {
+			rest = -bias
+		}
+		t.WriteString("content ")
+		r.merged(t, sec, off)
+		fmt.Fprintf(t, "%+d", rest)
+	case len(r.bySec[sec]) > 0:
+		name, value, local := r.unitAt(sec, off)
+		t.ref(name)
+		t.symbol(name, local)
+		fmt.Fprintf(t, "%+d", x.addend+int64(s.Value)-int64(value))
+	default:
+		r.folded[sec] = true
+		key := fmt.Sprint(sec)
+		if slices.Contains(t.stack, key) {
+			fmt.Fprintf(t, "cycle %d%+d", len(t.stack)-slices.Index(t.stack, key), x.addend+int64(s.Value))
+			return
+		}
+		t.stack = append(t.stack, key)
+		fmt.Fprintf(t, "anonymous %s %s align=%d{\n", sh.Type, sh.Flags&^elf.SHF_GROUP, sh.Addralign)
+		r.content(t, sec, 0, sh.Size)
+		fmt.Fprintf(t, "}%+d", x.addend+int64(s.Value))
+		t.stack = t.stack[:len(t.stack)-1]
+	}
+}
+
+// unitAt returns the name and the address of the unit at off, or the nearest
+// before it: the addend of an instruction with an immediate operand points a
+// few bytes before its target.
+func (r *objReader) unitAt(sec int, off int64) (name string, value uint64, local bool) {
+	list := r.bySec[sec]
+	best := list[0]
+	for _, i := range list {
+		if int64(r.syms[i].Value) <= off && r.syms[i].Value > r.syms[best].Value {
+			best = i
+		}
+	}
+	// Of several symbols with one address, the local one: references to others
+	// are by name.
+	for _, i := range list {
+		x, b := r.syms[i], r.syms[best]
+		if x.Value != b.Value {
+			continue
+		}
+		if lx, lb := bindOf(x) == elf.STB_LOCAL, bindOf(b) == elf.STB_LOCAL; lx && !lb || lx == lb && x.Name < b.Name {
+			best = i
+		}
+	}
+	b := r.syms[best]
+	return b.Name, b.Value, bindOf(b) == elf.STB_LOCAL
+}
+
+// merged writes an element of a section of mergeable strings or constants.
+func (r *objReader) merged(t *text, sec int, off int64) {
+	sh, b := r.f.Sections[sec], r.data[sec]
+	if off < 0 || off > int64(len(b)) {
+		fmt.Fprintf(t, "outside %d", off)
+		return
+	}
+	size := int64(max(sh.Entsize, 1))
+	end := off
+	if sh.Flags&elf.SHF_STRINGS != 0 {
+		for end+size <= int64(len(b)) && !allZero(b[end:end+size]) {
+			end += size
+		}
+	}
+	end = min(end+size, int64(len(b)))
+	fmt.Fprintf(t, "%d:%x align=%d", size, b[off:end], sh.Addralign)
+	for _, x := range r.relocs[sec] {
+		if int64(x.off) >= off && int64(x.off) < end {
+			t.WriteByte(' ')
+			r.target(t, x)
+		}
+	}
+}
+
+func allZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// unwind gives each function its frame description entry with the common
+// entry that it uses.
+func (r *objReader) unwind() {
+	for sec, s := range r.f.Sections {
+		if s.Name != ".eh_frame" {
+			continue
+		}
+		b := r.data[sec]
+		for off := uint64(0); off+8 <= uint64(len(b)); {
+			n := uint64(binary.LittleEndian.Uint32(b[off:]))
+			id := uint64(binary.LittleEndian.Uint32(b[off+4:]))
+			end := off + 4 + n
+			if n < 4 || end > uint64(len(b)) {
+				break
+			}
+			if id != 0 && id <= off+4 {
+				r.frame(sec, off, end, off+4-id)
+			}
+			off = end
+		}
+	}
+}
+
+func (r *objReader) frame(sec int, off, end, cie uint64) {
+	var first *reloc
+	for i := range r.relocs[sec] {
+		if r.relocs[sec][i].off == off+8 {
+			first = &r.relocs[sec][i]
+		}
+	}
+	if first == nil {
+		return
+	}
+	s := r.syms[first.sym]
+	address := int64(s.Value) + first.addend
+	if int(s.Section) >= len(r.bySec) {
+		return
+	}
+	for _, i := range r.bySec[s.Section] {
+		if u := r.units[r.syms[i].Name]; u != nil && int64(r.syms[i].Value) == address {
+			r.addFrame(u, sec, off, end, cie)
+		}
+	}
+}
+
+func (r *objReader) addFrame(u *Unit, sec int, off, end, cie uint64) {
+	t := text{seen: map[string]bool{}, locals: u.Locals, refs: u.Refs}
+	for _, x := range u.Refs {
+		t.seen[x] = true
+	}
+	t.Write(u.Text)
+	t.WriteString("frame\n")
+	r.content(&t, sec, off+16, end)
+	cieEnd := cie + 4 + uint64(binary.LittleEndian.Uint32(r.data[sec][cie:]))
+	if cieEnd <= uint64(len(r.data[sec])) {
+		t.WriteString("common\n")
+		r.content(&t, sec, cie, cieEnd)
+	}
+	u.Text, u.Locals, u.Refs = t.Bytes(), t.locals, t.refs
+}
+
+// linkerReads lists the sections without memory that change what is linked.
+func linkerReads(name string) bool {
+	return name == ".deplibs" || name == ".linker-options" || name == ".note.GNU-stack"
+}
+
+// ordered reports a section in which the order of its parts can be observed:
+// tables of initialisers, and linker sets (__start_NAME, __stop_NAME exist for
+// names that are C identifiers).
+func ordered(name string) bool {
+	for _, p := range []string{".init_array", ".fini_array", ".preinit_array", ".ctors", ".dtors"} {
+		if name == p || strings.HasPrefix(name, p+".") {
+			return true
+		}
+	}
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9' || i == 0) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// rest makes a unit of what no symbol covers in a section.
+func (r *objReader) rest(sec int) {
+	s := r.f.Sections[sec]
+	if r.folded[sec] || s.Flags&elf.SHF_ALLOC == 0 && !linkerReads(s.Name) || s.Flags&elf.SHF_MERGE != 0 && len(r.bySec[sec]) == 0 && !linkerReads(s.Name) {
+		return
+	}
+	t := text{seen: map[string]bool{}}
+	empty := true
+	label := func(begin, end uint64) {
+		for i, x := range r.syms {
+			if i > 0 && int(x.Section) == sec && typeOf(x) != elf.STT_SECTION && !private(x.Name) && !r.sized(x) && x.Value >= begin && x.Value <= end {
+				fmt.Fprintf(&t, "label %d ", x.Value-begin)
+				r.describeSymbol(&t, x)
+				empty = false
+			}
+		}
+	}
+	covered := uint64(0)
+	part := func(end uint64, last bool) {
+		size := end - covered
+		padding := covered > 0 && !last && size < s.Addralign || covered > 0 && size == 0
+		if !padding && (size > 0 || covered == 0) {
+			if size > 0 {
+				empty = false
+			}
+			r.content(&t, sec, covered, end)
+		}
+		label(covered, end)
+	}
+	var order []string
+	for _, group := range r.addresses(sec) {
+		x := r.syms[group[0]]
+		if x.Value > covered || covered == 0 && x.Value > 0 {
+			part(x.Value, false)
+		}
+		for _, i := range group {
+			covered = max(covered, r.syms[i].Value+r.syms[i].Size)
+			order = append(order, r.syms[i].Name)
+		}
+	}
+	if covered < s.Size {
+		part(s.Size, true)
+	} else if len(order) == 0 {
+		label(0, s.Size)
+	}
+	if ordered(s.Name) {
+		for _, name := range order {
+			local := true
+			for _, i := range r.bySec[sec] {
+				local = local && (r.syms[i].Name != name || bindOf(r.syms[i]) == elf.STB_LOCAL)
+			}
+			t.WriteString("then ")
+			t.symbol(name, local)
+			t.WriteByte('\n')
+			t.ref(name)
+		}
+		empty = empty && len(order) < 2
+	}
+	// The type and the flags of an empty section still reach the linker.
+	if empty && (len(order) > 0 || s.Name == ".text" || s.Name == ".data" || s.Name == ".bss") {
+		return
+	}
+	head := fmt.Sprintf("section %s %s align=%d\n", s.Type, s.Flags&^elf.SHF_GROUP, s.Addralign)
+	r.add(&Unit{Name: "section " + s.Name, Section: s.Name, Text: append([]byte(head), t.Bytes()...), Locals: t.locals, Refs: t.refs})
+}
+
+// Same reports whether u and v emit the same under the renaming of v's local
+// symbols.
+func (u *Unit) same(v *Unit, rename map[string]string) bool {
+	if len(u.Text) != len(v.Text) || len(u.Locals) != len(v.Locals) || !bytes.Equal(u.Text, v.Text) {
+		return false
+	}
+	for i, x := range u.Locals {
+		y := v.Locals[i]
+		if n, ok := rename[y]; ok {
+			y = n
+		}
+		if x != y {
+			return false
+		}
+	}
+	return true
+}
+
+// Difference is a unit whose emitted code or data differs.
+type Difference struct {
+	// Unit is its name in A, or in B if it is only there.
+	Unit string `json:"unit"`
+	// What differs: "bytes", "references", "properties", "only in A", "only in B".
+	What string `json:"what"`
+	a, b *Unit
+}
+
+// Compare lists the units that differ between two objects, sorted by name.
+// Local symbols that were renamed consistently are no difference.
+func Compare(a, b *Object) []Difference {
+	rename := renaming(a, b)
+	var out []Difference
+	inB := make(map[string]*Unit, len(b.Units))
+	for name, v := range b.Units {
+		if n, ok := rename[name]; ok {
+			name = n
+		}
+		inB[name] = v
+	}
+	for name, u := range a.Units {
+		v := inB[name]
+		delete(inB, name)
+		switch {
+		case v == nil:
+			out = append(out, Difference{name, "only in A", u, nil})
+		case !u.same(v, rename):
+			out = append(out, Difference{name, kindOfDifference(u, v), u, v})
+		}
+	}
+	for name, v := range inB {
+		out = append(out, Difference{name, "only in B", nil, v})
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Unit < out[j].Unit })
+	return out
+}
+
+func kindOfDifference(u, v *Unit) string {
+	line := func(t []byte, prefix string) string {
+		var out []string
+		for _, l := range strings.Split(string(t), "\n") {
+			if strings.HasPrefix(l, prefix) {
+				out = append(out, l)
+			}
+		}
+		return strings.Join(out, "\n")
+	}
+	switch {
+	case line(u.Text, "bytes ") != line(v.Text, "bytes "):
+		return "bytes"
+	case line(u.Text, "symbol ") != line(v.Text, "symbol ") || line(u.Text, "section ") != line(v.Text, "section "):
+		return "properties"
+	}
+	return "references"
+}
+
+// renaming pairs the local symbols that only b has with those that only a
+// has, if what they define is otherwise the same.
+func renaming(a, b *Object) map[string]string {
+	free := map[string][]string{}
+	for _, name := range sortedUnits(a) {
+		if u := a.Units[name]; u.Local && b.Units[name] == nil {
+			free[string(u.Text)] = append(free[string(u.Text)], name)
+		}
+	}
+	rename := map[string]string{}
+	for _, name := range sortedUnits(b) {
+		v := b.Units[name]
+		if l := free[string(v.Text)]; v.Local && a.Units[name] == nil && len(l) > 0 {
+			rename[name] = l[0]
+			free[string(v.Text)] = l[1:]
+		}
+	}
+	return rename
+}
+
+func sortedUnits(o *Object) []string {
+	names := make([]string, 0, len(o.Units))
+	for n := range o.Units {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return names
+}
