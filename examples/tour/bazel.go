@@ -34,16 +34,19 @@ type result struct {
 
 // A bazel runs Bazel in scratch workspaces.
 type bazel struct {
-	program    string
-	outputRoot string
-	flags      []string // of every test command
-	log        io.Writer
+	program string
+	scratch string   // directory for outputs
+	flags   []string // of every test command
+	log     io.Writer
 }
 
 // command returns a Bazel command in a workspace, stripped of what the Bazel
 // that runs this program has put into the environment.
 func (b *bazel) command(ctx context.Context, workspace checkout, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, b.program, append([]string{"--output_user_root=" + b.outputRoot}, args...)...)
+	// What Bazel has downloaded is shared with the user's other workspaces, what
+	// it has built isn't.
+	base := filepath.Join(b.scratch, "bazel-"+filepath.Base(string(workspace)))
+	cmd := exec.CommandContext(ctx, b.program, append([]string{"--output_base=" + base}, args...)...)
 	cmd.Dir = string(workspace)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
@@ -67,7 +70,7 @@ func (b *bazel) version(ctx context.Context) (string, error) {
 // test runs all tests of the workspace and returns the results by test, and
 // the wall time that the command took. A test that fails is no error.
 func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (map[string]result, time.Duration, error) {
-	events, err := os.CreateTemp(b.outputRoot, "events-*.json")
+	events, err := os.CreateTemp(b.scratch, "events-*.json")
 	if err != nil {
 		return nil, 0, err
 	}

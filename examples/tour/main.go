@@ -24,6 +24,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -54,7 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&t.analyzer, "analyzer", "", "`path` of the tasting program")
 	flags.StringVar(&t.fetch, "fetch", "", "`path` of tools/corpus/fetch.sh")
 	flags.StringVar(&t.bazel.program, "bazel", "bazel", "Bazel for the scratch checkouts, a `path` or name")
-	flags.StringVar(&t.parent, "scratch", "", "`directory` to make the scratch directory in (default: in the user's cache directory)")
+	flags.StringVar(&t.parent, "scratch", "", "`directory` to make the scratch directory in (default: ~/.cache/rules_tasting)")
 	flags.BoolVar(&t.keep, "keep", false, "keep the scratch directory")
 	flags.Func("bazel_flag", "`flag` for every bazel test, on both sides (may be repeated)", func(flag string) error {
 		t.bazel.flags = append(t.bazel.flags, flag)
@@ -125,11 +126,25 @@ func (t *tour) tell(ctx context.Context, stories []*story) (told []*toldStory, e
 			return nil, err
 		}
 	}
+	if os.Getenv("HOME") == "" {
+		// A Bazel test has none, but the programs that we start look there for
+		// caches and settings.
+		u, err := user.Current()
+		if err != nil {
+			return nil, fmt.Errorf("%w; set HOME", err)
+		}
+		os.Setenv("HOME", u.HomeDir)
+	}
+	if t.parent == "" {
+		t.parent = os.Getenv("RULES_TASTING_CACHE") // see bazelw
+	}
 	if t.parent == "" {
 		// Not /tmp: sandboxes have a /tmp of their own, and no store in it.
-		if t.parent, err = os.UserCacheDir(); err != nil {
+		cache, err := os.UserCacheDir()
+		if err != nil {
 			return nil, fmt.Errorf("%w; give a directory with -scratch", err)
 		}
+		t.parent = filepath.Join(cache, "rules_tasting")
 	}
 	if err := os.MkdirAll(t.parent, 0o777); err != nil {
 		return nil, err
@@ -151,10 +166,7 @@ func (t *tour) tell(ctx context.Context, stories []*story) (told []*toldStory, e
 		}
 	}()
 
-	t.bazel.outputRoot = filepath.Join(t.scratch, "bazel")
-	if err := os.Mkdir(t.bazel.outputRoot, 0o777); err != nil {
-		return nil, err
-	}
+	t.bazel.scratch = t.scratch
 	log, err := os.Create(filepath.Join(t.scratch, "bazel.log"))
 	if err != nil {
 		return nil, err
@@ -246,7 +258,7 @@ func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
 		"--@rules_tasting//rules:store=" + store, "--sandbox_writable_path=" + store,
 	}}
 	for _, side := range []*side{plain, tasting} {
-		side.here = checkout(filepath.Join(t.scratch, s.name, side.name))
+		side.here = checkout(filepath.Join(t.scratch, s.name+"-"+side.name))
 		side.there = side.here + "-elsewhere"
 		if err := t.checkOut(ctx, s, side); err != nil {
 			return nil, err
