@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// FileReport is the cost of one C file with one compiler of the build.
+type FileReport struct {
+	File      string `json:"file"`
+	Compiler  string `json:"compiler"`
+	Generated bool   `json:"generated,omitempty"` // not a real program
+
+	Compile    Times `json:"compile"`    // COMPILER -O2 -c
+	Preprocess Times `json:"preprocess"` // tasting preprocess
+	Analyze    Times `json:"analyze"`    // tasting analyze
+
+	// Analysis is preprocess and analyze, over compile.
+	AnalysisCPU  float64 `json:"analysis_cpu"`
+	AnalysisWall float64 `json:"analysis_wall"`
+	// Unchanged is preprocess over compile: all that is done if the normalised
+	// text hasn't changed.
+	UnchangedCPU  float64 `json:"unchanged_cpu"`
+	UnchangedWall float64 `json:"unchanged_wall"`
+	// GoOverClang is analyze's own processor time over that of clang, which it
+	// starts to dump the syntax tree.
+	GoOverClang float64 `json:"go_over_clang"`
+	// MemoryMB is the peak of tasting's own memory in either step.
+	MemoryMB float64 `json:"memory_mb"`
+}
+
+type input struct {
+	name, path string
+	generated  bool
+}
+
+// slow is how long the processor may work on a compilation, in seconds, before
+// it is repeated less often.
+const slow = 5
+
+func measureFile(dir string, in input, compiler string, runs int) (*FileReport, error) {
+	f := &FileReport{File: in.name, Compiler: compiler, Generated: in.generated}
+	object, unit, manifest, report := filepath.Join(dir, "x.o"), filepath.Join(dir, "x.tu"), filepath.Join(dir, "x.manifest"), filepath.Join(dir, "usage")
+	compile := []string{compiler, "-O2", "-c", in.path, "-o", object}
+	var goCPU, clangCPU float64
+	for i := range runs {
+		if i >= 2 && f.Compile.CPU > slow {
+			break
+		}
+		if _, err := execute(&f.Compile, nil, compile...); err != nil {
+			return nil, err
+		}
+		u, err := tasting(&f.Preprocess, report, append([]string{"preprocess", "-o", unit, "--"}, compile...)...)
+		if err != nil {
+			return nil, err
+		}
+		f.MemoryMB = max(f.MemoryMB, u.MemoryMB)
+		if u, err = tasting(&f.Analyze, report, "analyze", "-o", manifest, unit); err != nil {
+			return nil, err
+		}
+		f.MemoryMB = max(f.MemoryMB, u.MemoryMB)
+		if i == 0 || u.CPU < goCPU {
+			goCPU = u.CPU
+		}
+		if i == 0 || u.Children < clangCPU {
+			clangCPU = u.Children
+		}
+	}
+	f.UnchangedCPU = f.Preprocess.CPU / f.Compile.CPU
+	f.UnchangedWall = f.Preprocess.Wall / f.Compile.Wall
+	f.AnalysisCPU = f.UnchangedCPU + f.Analyze.CPU/f.Compile.CPU
+	f.AnalysisWall = f.UnchangedWall + f.Analyze.Wall/f.Compile.Wall
+	f.GoOverClang = goCPU / clangCPU
+	return f, nil
+}
+
+// inputs returns the files to measure: real ones from the corpora, which are
+// fetched if need be, and a generated one.
+func inputs(dir string) ([]input, error) {
+	var in []input
+	for _, c := range []struct{ corpus, files string }{
+		{"zlib", "deflate.c inflate.c trees.c"},
+		{"lua", "src/lvm.c src/lparser.c src/lapi.c src/lstrlib.c"},
+		{"sqlite3", "sqlite3.c"},
+	} {
+		sources, err := fetch(c.corpus)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range strings.Fields(c.files) {
+			in = append(in, input{name: c.corpus + " " + filepath.Base(f), path: filepath.Join(sources, f)})
+		}
+	}
+	table := filepath.Join(dir, "table.c")
+	if err := writeTable(table, 500_000); err != nil {
+		return nil, err
+	}
+	return append(in, input{name: "table of 500000", path: table, generated: true}), nil
+}
+
+// fetch returns the directory with the sources of the newest pinned version.
+func fetch(corpus string) (string, error) {
+	const script = "tools/corpus/fetch.sh"
+	list, err := exec.Command(script, "--list").Output()
+	if err != nil {
+		return "", fmt.Errorf("%s --list: %w; start the benchmark in the root of the repository", script, err)
+	}
+	name := ""
+	for _, f := range strings.Fields(string(list)) {
+		if strings.HasPrefix(f, corpus+"@") {
+			name = f
+			break
+		}
+	}
+	if name == "" {
+		return "", fmt.Errorf("%s is not in tools/corpus/corpora.lock", corpus)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "rules_tasting", "bench", name)
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
+		return "", err
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), "fetch-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(tmp)
+	fmt.Fprintln(os.Stderr, "bench: fetching", name)
+	commands := []*exec.Cmd{exec.Command(script, name, tmp)}
+	if corpus == "sqlite3" {
+		// The amalgamation is made by sqlite's own build.
+		for _, argv := range [][]string{{"./configure"}, {"make", "sqlite3.c"}} {
+			cmd := exec.Command(argv[0], argv[1:]...)
+			cmd.Dir = tmp
+			commands = append(commands, cmd)
+		}
+	}
+	for _, cmd := range commands {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+		}
+	}
+	return dir, os.Rename(tmp, dir)
+}
+
+// writeTable writes a C file that is one enormous initialiser, as generators of
+// lookup tables produce.
+func writeTable(file string, n int) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := bufio.NewWriter(f)
+	fmt.Fprintf(w, "const unsigned table[%d] = {\n", n)
+	x := uint32(1)
+	for range n {
+		x = x*1664525 + 1013904223
+		fmt.Fprintf(w, "%d,\n", x>>1)
+	}
+	fmt.Fprintln(w, "};")
+	return w.Flush()
+}
