@@ -334,11 +334,12 @@ func (d *reader) object(n *Node, key string, depth int) error {
 		k := d.intern(kb)
 		switch c := d.s.peek(); {
 		case c == '{' && k == "type": // of a referenced declaration
-			var m Node
-			if err := d.object(&m, k, depth+1); err != nil {
+			m := d.get()
+			if err := d.object(m, k, depth+1); err != nil {
 				return err
 			}
 			ref.Type = m.Type()
+			d.pool = append(d.pool, m)
 			continue
 		case c == '{':
 			if err := d.object(n, key+"."+k, depth+1); err != nil {

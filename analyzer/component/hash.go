@@ -29,7 +29,7 @@ type hasher struct {
 }
 
 func newHasher() *hasher {
-	h := &hasher{buf: make([]byte, 0, 1024)}
+	h := &hasher{buf: make([]byte, 0, 256)} // there are very many; most hash little
 	h.a.ResetWithSeed(seedA)
 	h.b.ResetWithSeed(seedB)
 	return h
@@ -50,7 +50,7 @@ func (h *hasher) room(n int) {
 func (h *hasher) str(s string) {
 	h.room(16)
 	h.buf = binary.AppendUvarint(append(h.buf, 's'), uint64(len(s)))
-	if len(s) > 512 {
+	if len(s) > 128 {
 		h.flush()
 		h.a.WriteString(s)
 		h.b.WriteString(s)
