@@ -412,3 +412,10 @@ func ComparePair(a, b *Analysis, oa, ob []*Object, levels []Level) *Pair {
 	slices.SortStableFunc(p.Emitted, func(x, y Explanation) int { return cmp.Compare(x.Unit, y.Unit) })
 	return p
 }
+
+// fresh returns a copy of a whose cache isn't shared, for concurrent use.
+func (a *Analysis) fresh() *Analysis {
+	c := *a
+	c.hashes = map[string]refgraph.Hash{}
+	return &c
+}

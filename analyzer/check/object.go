@@ -476,7 +476,18 @@ func (r *objReader) addFrame(u *Unit, sec int, off, end, cie uint64) {
 	}
 	t.Write(u.Text)
 	t.WriteString("frame\n")
-	r.content(&t, sec, off+16, end)
+	// Entries are padded with DW_CFA_nop, which is 0, depending on where they
+	// are.
+	b := r.data[sec]
+	for end > off+16 && b[end-1] == 0 {
+		end--
+	}
+	for _, x := range r.relocs[sec] {
+		if x.off > off+16 && x.off < end+8 && x.off+8 > end {
+			end = x.off + 8
+		}
+	}
+	r.content(&t, sec, off+16, min(end, uint64(len(b))))
 	cieEnd := cie + 4 + uint64(binary.LittleEndian.Uint32(r.data[sec][cie:]))
 	if cieEnd <= uint64(len(r.data[sec])) {
 		t.WriteString("common\n")

@@ -1,0 +1,94 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+)
+
+// ObjectsOptions describe two versions to compare.
+type ObjectsOptions struct {
+	// A and B are source files, or directories with sources of the same names.
+	A, B string
+	// Compiler is the compiler with its flags, without a source.
+	Compiler []string
+	// Clang dumps syntax trees.
+	Clang string
+	// Full also compares the code after all optimisations.
+	Full bool
+}
+
+// ObjectsResult is the outcome for one pair.
+type ObjectsResult struct {
+	Name string `json:"name"`
+	*Pair
+}
+
+// Objects compares two versions of a unit, or of all units that two
+// directories have in common, sorted by name. Of directories, units that don't
+// compile in both versions are an error: they would check nothing.
+func Objects(ctx context.Context, o ObjectsOptions) ([]ObjectsResult, error) {
+	names, dirs, err := pairNames(o.A, o.B)
+	if err != nil {
+		return nil, err
+	}
+	var out []ObjectsResult
+	for _, name := range names {
+		var side [2]*Analysis
+		var objs [2][]*Object
+		var levels []Level
+		for k, root := range []string{o.A, o.B} {
+			argv := join(o.Compiler, nil)
+			file := root
+			if dirs {
+				argv = append(argv, "-I", root)
+				file = filepath.Join(root, name)
+			}
+			argv = append(argv, file)
+			if side[k], err = Analyze(ctx, argv, o.Clang); err != nil {
+				return nil, err
+			}
+			levels = Levels(side[k].Clang, argv, o.Full)
+			if objs[k], err = Compile(ctx, argv, side[k].Clang, levels); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, ObjectsResult{name, ComparePair(side[0], side[1], objs[0], objs[1], levels)})
+	}
+	return out, nil
+}
+
+func pairNames(a, b string) (names []string, dirs bool, err error) {
+	if filepath.Ext(a) != "" && filepath.Ext(b) == filepath.Ext(a) {
+		return []string{b}, false, nil
+	}
+	sources := func(root string) ([]string, error) {
+		l, err := filepath.Glob(filepath.Join(root, "*.c"))
+		if err == nil && len(l) == 0 {
+			err = fmt.Errorf("%s: %w: want two source files, or two directories with .c files", root, fs.ErrNotExist)
+		}
+		for i := range l {
+			l[i] = filepath.Base(l[i])
+		}
+		return l, err
+	}
+	x, err := sources(a)
+	if err != nil {
+		return nil, false, err
+	}
+	y, err := sources(b)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, n := range x {
+		if slices.Contains(y, n) {
+			names = append(names, n)
+		}
+	}
+	if len(names) == 0 {
+		return nil, false, fmt.Errorf("%s and %s have no .c file in common", a, b)
+	}
+	return names, true, nil
+}

@@ -1,0 +1,253 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/check"
+	"github.com/spf13/cobra"
+)
+
+func init() { register(checkCommand) }
+
+func checkCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Measure on any code whether hashes and links are sound (see docs/checks.md)",
+	}
+	cmd.AddCommand(checkObjectsCommand(), checkLinksCommand(), checkMutateCommand())
+	return cmd
+}
+
+// clangFor returns the clang that dumps: the named one, or the compiler
+// itself if its name says that it is one.
+func clangFor(cmd *cobra.Command, clang, compiler string) string {
+	if !cmd.Flags().Changed("clang") && clang == "clang" && strings.Contains(filepath.Base(compiler), "clang") {
+		return compiler
+	}
+	return clang
+}
+
+// commandLines splits COMPILER [flags] FILE.c... into one command line per file.
+func commandLines(args []string) (lines [][]string, err error) {
+	var common, files []string
+	for i := 0; i < len(args); i++ {
+		if ext := filepath.Ext(args[i]); i > 0 && !strings.HasPrefix(args[i], "-") && (ext == ".c" || ext == ".i") {
+			files = append(files, args[i])
+		} else {
+			common = append(common, args[i])
+		}
+	}
+	if len(files) == 0 {
+		return nil, errors.New("no source file: want -- COMPILER [flags] FILE.c...")
+	}
+	for _, f := range files {
+		lines = append(lines, append(append([]string{}, common...), f))
+	}
+	return lines, nil
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+func checkObjectsCommand() *cobra.Command {
+	var clang string
+	var asJSON, full bool
+	cmd := &cobra.Command{
+		Use:   "objects A B [-- COMPILER flags]",
+		Short: "Compare what is emitted for two versions with their hashes",
+		Long: `Compile two versions of a translation unit, and check that wherever the object
+files differ, the identity of every entry that reaches the difference differs.
+
+A and B are source files, or directories: then every .c file that both have is a
+pair, and -I A or -I B is added to the flags.`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pair, compiler := args, []string{"clang"}
+			if n := cmd.ArgsLenAtDash(); n >= 0 {
+				pair, compiler = args[:n], args[n:]
+			}
+			if len(pair) != 2 || len(compiler) == 0 {
+				return errors.New("check objects: want two versions, A B [-- COMPILER flags]")
+			}
+			clang = clangFor(cmd, clang, compiler[0])
+			results, err := check.Objects(cmd.Context(), check.ObjectsOptions{A: pair[0], B: pair[1], Compiler: compiler, Clang: clang, Full: full})
+			if err != nil {
+				return err
+			}
+			violations := 0
+			for _, r := range results {
+				violations += len(r.Pair.Violations())
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				if err := printJSON(out, results); err != nil {
+					return err
+				}
+			} else {
+				for _, r := range results {
+					fmt.Fprintf(out, "%s: %d differences in what is emitted, %d entries changed, %d of them without need\n", r.Name, len(r.Pair.Emitted), len(r.Pair.Changed), len(r.Pair.Unneeded))
+					if r.Pair.Fallback != "" {
+						fmt.Fprintf(out, "  analysed as a whole file: %s\n", r.Pair.Fallback)
+					}
+					printExplanations(out, r.Pair.Violations())
+				}
+			}
+			if violations > 0 {
+				return exit(exitDifference, fmt.Errorf("check objects: %d differences that no hash shows: this is a bug of the analyzer, please report it with both versions", violations))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print all differences as JSON")
+	cmd.Flags().BoolVar(&full, "full", true, "also compare the code after all optimisations")
+	clangFlag(cmd, &clang)
+	return cmd
+}
+
+func printExplanations(w io.Writer, list []check.Explanation) {
+	for _, e := range list {
+		fmt.Fprintf(w, "  VIOLATION at %s: %s of %s (component %s): %s\n", e.Level, e.What, e.Unit, strings.Join(e.Components, ", "), e.Reason)
+	}
+}
+
+func checkLinksCommand() *cobra.Command {
+	var clang string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "links [--] COMPILER [flags] FILE.c...",
+		Short: "Check that every symbol that code refers to is in its component's links",
+		Args:  cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			lines, err := commandLines(args)
+			if err != nil {
+				return err
+			}
+			clang = clangFor(cmd, clang, args[0])
+			var all []check.LinkResult
+			violations := 0
+			for _, argv := range lines {
+				r, err := check.Links(cmd.Context(), argv, clang)
+				if err != nil {
+					return err
+				}
+				violations += len(r.Violations)
+				all = append(all, *r)
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				if err := printJSON(out, all); err != nil {
+					return err
+				}
+			} else {
+				for _, r := range all {
+					fmt.Fprintf(out, "%s: %d symbols, %d references, %d made by the compiler\n", r.File, r.Symbols, r.References, r.Runtime)
+					for _, v := range r.Violations {
+						fmt.Fprintf(out, "  VIOLATION at %s: %s\n", v.Level, v.Reason)
+					}
+				}
+			}
+			if violations > 0 {
+				return exit(exitDifference, fmt.Errorf("check links: %d references or symbols that no manifest shows: this is a bug of the analyzer, please report it with the source", violations))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	clangFlag(cmd, &clang)
+	return cmd
+}
+
+func checkMutateCommand() *cobra.Command {
+	var asJSON, verbose bool
+	c := check.Campaign{}
+	cmd := &cobra.Command{
+		Use:   "mutate [flags] -- COMPILER [flags] FILE.c...",
+		Short: "Edit code in many small ways and check that hashes follow what is emitted",
+		Long: `Edit the sources and their headers in many small ways, compile each mutant, and
+compare it with the original as 'tasting check objects' does. Nothing is written
+to the source tree.
+
+Kinds of edits: ` + strings.Join(check.Kinds(), ", ") + `.`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			lines, err := commandLines(args)
+			if err != nil {
+				return err
+			}
+			c.Commands = lines
+			c.Clang = clangFor(cmd, c.Clang, args[0])
+			if verbose {
+				c.Progress = func(done, total int) {
+					if done%100 == 0 {
+						fmt.Fprintf(os.Stderr, "%s %d of %d\n", time.Now().Format(time.TimeOnly), done, total)
+					}
+				}
+			}
+			r, err := c.Run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				if err := printJSON(out, r); err != nil {
+					return err
+				}
+			} else {
+				printReport(out, r)
+			}
+			if len(r.Violations) > 0 {
+				return exit(exitDifference, fmt.Errorf("check mutate: %d edits change what is emitted and no hash: this is a bug of the analyzer", len(r.Violations)))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().Uint64Var(&c.Seed, "seed", 1, "which edits are taken")
+	cmd.Flags().IntVar(&c.Sample, "sample", 1000, "number of edits to try, 0 for all")
+	cmd.Flags().DurationVar(&c.Time, "time", 0, "stop after this time, such as 5m (default no limit)")
+	cmd.Flags().StringSliceVar(&c.Kinds, "kinds", nil, "only these kinds of edits")
+	cmd.Flags().BoolVar(&c.Full, "full", false, "also compare the code after all optimisations")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print progress to standard error")
+	clangFlag(cmd, &c.Clang)
+	return cmd
+}
+
+func printReport(out io.Writer, r *check.Report) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "kind\ttried\tcompiled\temitted\tchanged\tunneeded\twide\tfile rung\tviolations\t")
+	for _, k := range append(append([]check.KindReport{}, r.Kinds...), r.Total) {
+		name := k.Kind
+		if k.Neutral {
+			name += " (neutral)"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, k.Tried, k.Compiled, k.Emitted, k.Changed, k.Unneeded, k.Wide, k.Fallback, k.Violations)
+	}
+	w.Flush()
+	fmt.Fprintf(out, "seed %d: tried %d of %d planned, %d available\n", r.Seed, r.Tried, r.Planned, r.Available)
+	show := func(title string, f check.Finding) {
+		fmt.Fprintf(out, "%s %s %s in %s\n  - %s\n  + %s\n", title, f.Kind, f.File, f.Where, f.Before, f.After)
+		printExplanations(out, f.Differences)
+		if len(f.Entries) > 0 {
+			fmt.Fprintf(out, "  changed: %s\n", strings.Join(f.Entries[:min(len(f.Entries), 8)], " "))
+		}
+	}
+	for _, f := range r.Violations {
+		show("VIOLATION", f)
+	}
+	for _, f := range r.Imprecise {
+		show("imprecise", f)
+	}
+}
