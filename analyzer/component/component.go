@@ -137,6 +137,7 @@ func runClang(ctx context.Context, u *ctext.Unit, clang string) (b *builder, ver
 	if err != nil {
 		return nil, "", err
 	}
+	widen(out)
 	if err := cmd.Start(); err != nil {
 		return nil, "", fmt.Errorf("clang can't be started (%w); install clang %d or name it with --clang", err, MaxClang)
 	}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package component
+
+import "io"
+
+func widen(io.Reader) {}
