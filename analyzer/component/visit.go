@@ -317,6 +317,9 @@ func (b *builder) newLocal(id clangast.ID) int {
 }
 
 func (b *builder) functionDecl(n *clangast.Node) error {
+	if n.Name == "" {
+		return fmt.Errorf("%w: a function without a name", clangast.ErrDump)
+	}
 	e := b.ordinaryEntity(n.Name, entFunction)
 	if e.kind != entFunction {
 		// Shadowed names in block scope can't collide in C; be safe.
@@ -438,6 +441,9 @@ func (b *builder) define(e *entity, c *comp) {
 }
 
 func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
+	if n.Name == "" {
+		return fmt.Errorf("%w: a variable without a name", clangast.ErrDump)
+	}
 	storage := n.Attr("storageClass")
 	if !atFile && b.fn != nil && storage != "extern" {
 		return b.localVar(n, storage)

@@ -20,6 +20,8 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -106,9 +108,19 @@ func Validate(m *Manifest) error {
 	return nil
 }
 
-// canonicalize sorts the components, drops symbols that nothing refers to,
+// canonicalize makes all strings UTF-8, sorts the components, drops symbols that nothing refers to,
 // sorts the rest and renumbers the links.
 func canonicalize(m *Manifest) {
+	m.Source, m.Clang, m.Compiler = text(m.Source), text(m.Clang), text(m.Compiler)
+	texts(m.Flags)
+	texts(m.Symbols)
+	for _, f := range m.Fallbacks {
+		f.Component, f.Reason = text(f.Component), text(f.Reason)
+	}
+	for _, c := range m.Components {
+		c.Name, c.Root, c.File = text(c.Name), text(c.Root), text(c.File)
+		texts(c.Aliases)
+	}
 	old := append([]*Component(nil), m.Components...)
 	pos := make(map[*Component]uint32, len(old))
 	sort.SliceStable(m.Components, func(i, j int) bool { return m.Components[i].Name < m.Components[j].Name })
@@ -161,6 +173,31 @@ func canonicalize(m *Manifest) {
 		}
 		return a.Reason < b.Reason
 	})
+}
+
+// text writes the bytes of s that aren't UTF-8 as \xNN: symbols, file names and
+// words of asm text can be anything, the strings of a protocol buffer can't.
+func text(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		} else {
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+func texts(list []string) {
+	for i, s := range list {
+		list[i] = text(s)
+	}
 }
 
 // LinkNames returns the names that c links to, in order, and for each whether

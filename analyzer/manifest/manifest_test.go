@@ -160,6 +160,22 @@ func shuffle(m *Manifest, r *rand.Rand) {
 	r.Shuffle(len(m.Fallbacks), func(i, j int) { m.Fallbacks[i], m.Fallbacks[j] = m.Fallbacks[j], m.Fallbacks[i] })
 }
 
+// Symbols and file names can be any bytes.
+func TestNotUTF8(t *testing.T) {
+	m := testManifest()
+	m.Source, m.Flags[0] = "caf\xe9.c", "-fplugin=\xe9"
+	m.Symbols[0] = "caf\xe9"
+	m.Components[1].Name, m.Components[1].Aliases[0] = "caf\xe9", "d\xe9j\xe0"
+	m.Fallbacks[0].Reason = "\xff"
+	m = unmarshal(t, marshal(t, m))
+	if diff := cmp.Diff([]string{"component helper", `symbol caf\xe9`, "symbol printf"}, slices.Sorted(slices.Values(links(t, m, "main")))); diff != "" {
+		t.Errorf("links (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"a", `d\xe9j\xe0`}, m.Components[0].Aliases); diff != "" || m.Components[0].Name != `caf\xe9` {
+		t.Errorf("component %q, aliases (-want +got):\n%s", m.Components[0].Name, diff)
+	}
+}
+
 func TestTruncated(t *testing.T) {
 	b := marshal(t, testManifest())
 	for n := range b {
