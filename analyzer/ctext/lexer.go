@@ -178,6 +178,10 @@ func (l *Lexer) token(p int) int {
 	case c == '"' || c == '\'':
 		return l.quoted(p)
 	}
+	switch c {
+	case '(', ')', '{', '}', '[', ']', ',', ';', '?', '~':
+		return p + 1 // they begin no longer operator
+	}
 	for _, s := range puncts {
 		if c == s[0] && p+len(s) <= len(t) && string(t[p:p+len(s)]) == s {
 			return p + len(s)

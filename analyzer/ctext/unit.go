@@ -149,7 +149,7 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 	fileIdx := map[string]int{}
 	file, line, lineOff, system := u.Source, 1, 0, false
 	floatTypes := map[bool]bool{} // by system: does such code use gcc's _FloatN types?
-	lastSeg, atStart := -1, true
+	idx, lastSeg, atStart := -1, -1, true
 	var prev Token
 	scanned := 0
 	for {
@@ -166,7 +166,7 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 		scanned = t.Off
 		if t.Kind == Marker {
 			if n, name, sys, ok := parseMarker(raw[t.Off:t.End]); ok {
-				line, file, system = n-1, name, sys
+				line, file, system, idx = n-1, name, sys, -1
 				if !seen[name] {
 					seen[name] = true
 					read = append(read, name)
@@ -185,20 +185,22 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 		if !atStart && needsSpace(raw, prev, t) {
 			out.WriteByte(' ')
 		}
-		idx, ok := fileIdx[file]
-		if !ok {
-			idx = len(u.Files)
-			fileIdx[file] = idx
-			u.Files = append(u.Files, relative(file))
+		if idx < 0 {
+			var ok bool
+			if idx, ok = fileIdx[file]; !ok {
+				idx = len(u.Files)
+				fileIdx[file] = idx
+				u.Files = append(u.Files, relative(file))
+			}
 		}
 		if idx != lastSeg {
 			u.Segments = append(u.Segments, [2]int{out.Len(), idx})
 			lastSeg = idx
 		}
-		if t.Kind == Ident && gccFloats[string(text)] {
+		if t.Kind == Ident && text[0] == '_' && gccFloats[string(text)] {
 			floatTypes[system] = true
 		}
-		if t.Kind == Ident && siteTokens[string(text)] {
+		if t.Kind == Ident && text[0] == '_' && siteTokens[string(text)] {
 			u.Sites = append(u.Sites, Site{out.Len(), fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1)})
 		}
 		if t.Kind == Pragma {
@@ -246,7 +248,14 @@ func relative(name string) string {
 // beside brackets, commas and semicolons, which never join with a neighbour.
 func needsSpace(raw []byte, a, b Token) bool {
 	free := func(t Token) bool {
-		return t.Kind == Punct && t.End-t.Off == 1 && strings.IndexByte("(){}[],;", raw[t.Off]) >= 0
+		if t.Kind != Punct || t.End-t.Off != 1 {
+			return false
+		}
+		switch raw[t.Off] {
+		case '(', ')', '{', '}', '[', ']', ',', ';':
+			return true
+		}
+		return false
 	}
 	return !free(a) && !free(b)
 }
