@@ -111,14 +111,14 @@ func (r *Report) print(out io.Writer) error {
 	}
 	fmt.Fprintln(out)
 	fmt.Fprintln(w, "\twall\tmedian\tCPU\toverhead\t")
-	ms := func(name string, t Times, over float64) {
-		fmt.Fprintf(w, "%s\t%.1f ms\t%.1f ms\t%.1f ms\t%.1f ms\t\n", name, 1e3*t.Wall, 1e3*t.MedianWall, 1e3*t.CPU, 1e3*over)
+	ms := func(name string, t Times, over string) {
+		fmt.Fprintf(w, "%s\t%.1f ms\t%.1f ms\t%.1f ms\t%s\t\n", name, 1e3*t.Wall, 1e3*t.MedianWall, 1e3*t.CPU, over)
 	}
 	p := &r.Runner
-	ms("bare test", p.Bare, 0)
-	ms("tasting --help", p.Start, 0)
-	ms("hit", p.Hit, p.HitOverStart)
-	ms("miss", p.Miss, p.MissOverBareAndStart)
+	ms("bare test", p.Bare, "")
+	ms("tasting --help", p.Start, "")
+	ms("hit", p.Hit, fmt.Sprintf("%.1f ms", 1e3*p.HitOverStart))
+	ms("miss", p.Miss, fmt.Sprintf("%.1f ms", 1e3*p.MissOverBareAndStart))
 	return w.Flush()
 }
 
