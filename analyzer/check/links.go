@@ -48,11 +48,15 @@ func Links(ctx context.Context, argv []string, clang string) (*LinkResult, error
 	if err != nil {
 		return nil, err
 	}
+	return compareLinks(a, objects, levels), nil
+}
+
+func compareLinks(a *Analysis, objects []*Object, levels []Level) *LinkResult {
 	r := &LinkResult{File: a.Manifest.Source, Violations: []LinkViolation{}}
 	for k, level := range levels {
 		r.check(a, objects[k], level, k == 0)
 	}
-	return r, nil
+	return r
 }
 
 func (r *LinkResult) check(a *Analysis, o *Object, level Level, count bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 )
@@ -61,7 +62,18 @@ func Objects(ctx context.Context, o ObjectsOptions) ([]ObjectsResult, error) {
 }
 
 func pairNames(a, b string) (names []string, dirs bool, err error) {
-	if filepath.Ext(a) != "" && filepath.Ext(b) == filepath.Ext(a) {
+	var isDir [2]bool
+	for i, p := range []string{a, b} {
+		st, err := os.Stat(p)
+		if err != nil {
+			return nil, false, err
+		}
+		isDir[i] = st.IsDir()
+	}
+	if isDir[0] != isDir[1] {
+		return nil, false, fmt.Errorf("%s and %s: want two source files or two directories", a, b)
+	}
+	if !isDir[0] {
 		return []string{b}, false, nil
 	}
 	sources := func(root string) ([]string, error) {

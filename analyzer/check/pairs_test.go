@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,22 +12,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
-
-// needCompiler returns the path of a compiler. Without it a test is skipped,
-// unless the environment says that it must be there.
-func needCompiler(t testing.TB, name string) string {
-	path, err := exec.LookPath(name)
-	if err == nil {
-		return path
-	}
-	if os.Getenv("TASTING_REQUIRE_CLANG") == "1" {
-		t.Fatalf("%s is required: %v", name, err)
-	}
-	t.Skipf("%s: %v", name, err)
-	return ""
-}
 
 var variants = regexp.MustCompile(`(?s)\{\{(.*?)\}\}/\{\{(.*?\}*)\}\}`)
 
@@ -84,8 +70,8 @@ func readPairs(t testing.TB) []pairCase {
 // TestPairs compiles both versions of each minimal pair. Where what is emitted
 // differs, the hashes must differ, and the reverse.
 func TestPairs(t *testing.T) {
-	clang := needCompiler(t, "clang")
-	needCompiler(t, "gcc")
+	clang := clangtest.Clang(t)
+	clangtest.GCC(t)
 	for _, c := range readPairs(t) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

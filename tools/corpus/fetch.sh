@@ -20,7 +20,7 @@ set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 lock=$here/corpora.lock
-cache=${TASTING_CORPUS_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rules_tasting/corpus}
+cache=${TASTING_CORPUS_CACHE:-${XDG_CACHE_HOME:-${HOME:-/var/tmp}/.cache}/rules_tasting/corpus}
 helper=/usr/lib/apt/apt-helper
 
 die() {

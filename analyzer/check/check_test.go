@@ -1,0 +1,220 @@
+package check
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+)
+
+// version is a compiled and analysed text.
+type version struct {
+	argv    []string
+	a       *Analysis
+	objects []*Object
+	levels  []Level
+}
+
+func compile(t *testing.T, text string) version {
+	t.Helper()
+	clang := clangtest.Clang(t)
+	file := filepath.Join(t.TempDir(), "t.c")
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	v := version{argv: []string{clang, "-O1", file}}
+	v.levels = Levels(true, v.argv, true)
+	var err error
+	if v.a, err = Analyze(context.Background(), v.argv, clang); err != nil {
+		t.Fatal(err)
+	}
+	if v.objects, err = Compile(context.Background(), v.argv, true, v.levels); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func pair(v, w version) *Pair { return ComparePair(v.a, w.a, v.objects, w.objects, v.levels) }
+
+// with returns v as an analyzer with a bug would see it.
+func (v version) with(bug func(m *manifest.Manifest)) version {
+	m := proto.Clone(v.a.Manifest).(*manifest.Manifest)
+	bug(m)
+	v.a = NewAnalysis(m)
+	return v
+}
+
+// TestBlindAnalyzerIsCaught: the checks must be able to fail.
+func TestBlindAnalyzerIsCaught(t *testing.T) {
+	const before = `
+static int hidden = 1;
+static int callee(int x) { return x + 1; }
+int f(int x) { return callee(x) + hidden++; }
+int other(void) { return 1; }
+`
+	noHashes := func(m *manifest.Manifest) {
+		for _, c := range m.Components {
+			c.LocalHash = make([]byte, 16)
+		}
+	}
+	noOther := func(m *manifest.Manifest) {
+		m.Components = slices.DeleteFunc(m.Components, func(c *manifest.Component) bool { return c.Name == "other" })
+		for _, c := range m.Components {
+			c.Links = nil // they count components
+		}
+	}
+	v := compile(t, before)
+	for _, test := range []struct {
+		name, old, new string
+		bug            func(m *manifest.Manifest)
+	}{
+		{"a function's hash", "return 1", "return 2", noHashes},
+		{"a callee's hash", "x + 1", "x + 2", noHashes},
+		{"a variable's hash", "hidden = 1", "hidden = 2", noHashes},
+		{"a component", "return 1", "return 2", noOther},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := compile(t, strings.Replace(before, test.old, test.new, 1))
+			if l := pair(v, w).Violations(); len(l) > 0 {
+				t.Fatalf("violation without a bug: %+v", l)
+			}
+			if len(pair(v.with(test.bug), w.with(test.bug)).Violations()) == 0 {
+				t.Error("the bug isn't found")
+			}
+		})
+	}
+	t.Run("a link", func(t *testing.T) {
+		bad := v.with(func(m *manifest.Manifest) {
+			for _, c := range m.Components {
+				c.Links = c.Links[:len(c.Links)/2]
+			}
+		})
+		r := compareLinks(bad.a, v.objects[:1], v.levels[:1])
+		if len(r.Violations) != 1 || r.Violations[0].Target != "hidden" {
+			t.Errorf("the missing link isn't found: %+v", r.Violations)
+		}
+	})
+}
+
+// TestLinksFindWrongLinkage: a static function made visible, and the reverse.
+func TestLinksFindWrongLinkage(t *testing.T) {
+	v := compile(t, `
+static int s(void) { return 1; }
+int f(void) { return s(); }
+__attribute__((weak)) int w(void) { return 2; }
+`)
+	if r := compareLinks(v.a, v.objects[:1], v.levels[:1]); len(r.Violations) > 0 || r.Symbols != 3 || r.References != 1 {
+		t.Fatalf("%+v", r)
+	}
+	for name, linkage := range map[string]manifest.Linkage{"f": manifest.Linkage_LINKAGE_LOCAL, "w": manifest.Linkage_LINKAGE_EXTERNAL} {
+		bad := v.with(func(m *manifest.Manifest) {
+			for _, c := range m.Components {
+				if c.Name == name {
+					c.Linkage = linkage
+				}
+			}
+		})
+		if r := compareLinks(bad.a, v.objects[:1], v.levels[:1]); len(r.Violations) != 1 {
+			t.Errorf("%s as %v: %+v", name, linkage, r.Violations)
+		}
+	}
+}
+
+// TestObjectDifferences: what counts as a difference between objects.
+func TestObjectDifferences(t *testing.T) {
+	const text = `
+static int counter;
+const char *a(void) { return "first"; }
+const char *b(void) { return "second"; }
+double c(double x) { return x * 1.5; }
+int d(int x) { switch (x) { case 1: return 7; case 2: return 9; case 3: return 2; case 4: return 8; case 5: return 1; } return 0; }
+int e(void) { return counter++; }
+`
+	v := compile(t, text)
+	for _, test := range []struct {
+		name, old, new string
+		want           []string
+	}{
+		{"nothing", "", "", nil},
+		{"a comment", "static", "/* c */ static", nil},
+		{"a string", "first", "fiRst", []string{"a"}},
+		{"a longer string moves the others", "first", "a longer first", []string{"a"}},
+		{"a constant of the pool", "1.5", "2.5", []string{"c"}},
+		{"a case", "case 3: return 2", "case 3: return 3", []string{"d"}},
+		{"the name of a local variable", "counter", "renamed", nil},
+		{"the order of functions", "", "reverse", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			changed := strings.ReplaceAll(text, test.old, test.new)
+			if test.old == "" {
+				changed = text
+			}
+			if test.new == "reverse" {
+				lines := strings.Split(strings.TrimSpace(text), "\n")
+				slices.Reverse(lines[1:])
+				changed = strings.Join(lines, "\n")
+			}
+			w := compile(t, changed)
+			for k, level := range v.levels {
+				var got []string
+				for _, d := range Compare(v.objects[k], w.objects[k]) {
+					got = append(got, d.Unit)
+				}
+				if !slices.Equal(got, test.want) {
+					t.Errorf("%s: %q differ, want %q", level.Name, got, test.want)
+				}
+			}
+		})
+	}
+}
+
+// TestEveryKindOfEdit: each kind must be able to make a mutant that compiles,
+// neutral ones must be neutral, and the same seed must take the same edits.
+func TestEveryKindOfEdit(t *testing.T) {
+	clang := clangtest.Clang(t)
+	c := Campaign{Commands: [][]string{{clang, "-O2", "testdata/sample.c"}}, Clang: clang, Seed: 1, Sample: 6 * len(kinds)}
+	r, err := c.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled := map[string]KindReport{}
+	for _, k := range r.Kinds {
+		compiled[k.Kind] = k
+	}
+	for _, k := range kinds {
+		if compiled[k.name].Compiled == 0 {
+			t.Errorf("%s: no mutant compiles", k.name)
+		}
+	}
+	if r.Total.Emitted == 0 || r.Total.Changed == 0 {
+		t.Errorf("nothing changed: %+v", r.Total)
+	}
+	for _, f := range r.Violations {
+		t.Errorf("violation: %s in %s:\n- %s\n+ %s\n%+v", f.Kind, f.Where, f.Before, f.After, f.Differences)
+	}
+	plan := func() (list []string) {
+		m, err := c.prepare(context.Background(), c.Commands[0], t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs, _, err := c.plan([]*mutant{m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range jobs {
+			f := j.finding()
+			list = append(list, f.Kind+f.Before+f.After)
+		}
+		return list
+	}
+	if !slices.Equal(plan(), plan()) {
+		t.Error("the same seed takes different edits")
+	}
+}

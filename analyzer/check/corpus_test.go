@@ -1,0 +1,127 @@
+package check
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+)
+
+// Real C code, two versions each. These tests fetch it (tools/corpus).
+var corpora = []struct {
+	name, old, new string
+	dir            string // with the sources
+	flags          []string
+	skip           []string // programs, not the library
+}{
+	{name: "cjson", old: "1.7.15", new: "1.7.18", dir: ".", skip: []string{"test.c"}},
+	{name: "lua", old: "5.4.4", new: "5.4.7", dir: "src", flags: []string{"-DLUA_USE_POSIX"}},
+	{name: "lz4", old: "1.9.4", new: "1.10.0", dir: "lib"},
+	{name: "zlib", old: "1.2.13", new: "1.3.1", dir: ".", flags: []string{"-DHAVE_UNISTD_H"}},
+}
+
+// fetched returns the directory with the sources of name@version.
+func fetched(t *testing.T, name, version, dir string) string {
+	t.Helper()
+	if os.Getenv("TASTING_CORPORA") == "" {
+		t.Skip("fetches sources from the machine's Debian archive: set TASTING_CORPORA=1")
+	}
+	to := filepath.Join(t.TempDir(), name)
+	out, err := exec.Command("../../tools/corpus/fetch.sh", name+"@"+version, to).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return filepath.Join(to, dir)
+}
+
+// TestVersionPairs compares two releases of real libraries.
+func TestVersionPairs(t *testing.T) {
+	clang := clangtest.Clang(t)
+	for _, c := range corpora {
+		t.Run(c.name, func(t *testing.T) {
+			results, err := Objects(context.Background(), ObjectsOptions{
+				A: fetched(t, c.name, c.old, c.dir), B: fetched(t, c.name, c.new, c.dir),
+				Compiler: join([]string{clang, "-O2"}, c.flags), Clang: clang, Full: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			emitted := 0
+			for _, r := range results {
+				emitted += len(r.Emitted)
+				for _, v := range r.Violations() {
+					t.Errorf("%s at %s: %s of %s: %s", r.Name, v.Level, v.What, v.Unit, v.Reason)
+				}
+				if r.Fallback != "" {
+					t.Errorf("%s is analysed as a whole file: %s", r.Name, r.Fallback)
+				}
+			}
+			if emitted == 0 {
+				t.Error("the versions don't differ: nothing was checked")
+			}
+		})
+	}
+}
+
+// TestLinksOfCorpora checks that what code refers to is in its links.
+func TestLinksOfCorpora(t *testing.T) {
+	clang := clangtest.Clang(t)
+	for _, c := range corpora {
+		t.Run(c.name, func(t *testing.T) {
+			files, err := filepath.Glob(filepath.Join(fetched(t, c.name, c.new, c.dir), "*.c"))
+			if err != nil || len(files) == 0 {
+				t.Fatalf("no sources: %v", err)
+			}
+			references := 0
+			for _, f := range files {
+				if slices.Contains(c.skip, filepath.Base(f)) {
+					continue
+				}
+				r, err := Links(context.Background(), append(join([]string{clang, "-O2"}, c.flags), f), clang)
+				if err != nil {
+					t.Fatal(err)
+				}
+				references += r.References
+				for _, v := range r.Violations {
+					t.Errorf("%s at %s: %s", r.File, v.Level, v.Reason)
+				}
+			}
+			if references == 0 {
+				t.Error("no references: nothing was checked")
+			}
+		})
+	}
+}
+
+// TestMutationSample is a small campaign with a fixed seed. docs/checks.md has
+// the command of the full one.
+func TestMutationSample(t *testing.T) {
+	clang := clangtest.Clang(t)
+	files := map[string]string{"cjson": "cJSON.c cJSON_Utils.c", "lua": "lobject.c ltable.c lstring.c", "zlib": "inflate.c deflate.c trees.c"}
+	c := Campaign{Clang: clang, Seed: 1, Sample: 400}
+	for _, x := range corpora {
+		if files[x.name] == "" {
+			continue
+		}
+		dir := fetched(t, x.name, x.new, x.dir)
+		for _, f := range strings.Fields(files[x.name]) {
+			c.Commands = append(c.Commands, append(join([]string{clang, "-O2"}, x.flags), filepath.Join(dir, f)))
+		}
+	}
+	r, err := c.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Violations {
+		t.Errorf("%s in %s of %s:\n- %s\n+ %s\n%+v", f.Kind, f.Where, f.File, f.Before, f.After, f.Differences)
+	}
+	t.Logf("%+v", r.Total)
+	if r.Tried != 400 || r.Total.Compiled < 200 || r.Total.Emitted < 100 {
+		t.Errorf("too little was checked: %+v", r.Total)
+	}
+}
