@@ -397,6 +397,10 @@ func TestFoundByPairs(t *testing.T) {
 			t.Errorf("%s: the hash of f stays", name)
 		}
 	}
+	l := analyze(t, "clang", "int f(int x) { static void *t[] = { &&a, &&b }; goto *t[x]; a: return 1; b: return 2; }")
+	if got := links(t, l, "f.t"); got != "f" {
+		t.Errorf("a table of labels links to %q, want its function", got)
+	}
 	m := analyze(t, "clang", "int one(void) { return 1; }\n#pragma weak g = one\n__asm__(\"nop\\nlab: nop\\n\\tcall\\ttwo\");\nint f(void) { __asm__(\"nop\\n\\tca\" \"ll\\tthree\"); return 0; }")
 	if l := links(t, m, "g"); l != "one" || find(t, m, "g").Linkage != manifest.Linkage_LINKAGE_WEAK {
 		t.Errorf("g links to %q", l)

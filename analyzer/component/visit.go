@@ -231,6 +231,10 @@ func (b *builder) keys(s *stream, n *clangast.Node, d depth) {
 	if n.LabelID != 0 {
 		s.h.str("label")
 		s.h.num(uint64(b.label(n.LabelID)))
+		if n.Kind == "AddrLabelExpr" && b.fn != nil {
+			// Its value is an address inside the function.
+			s.use(b.fn.ent, name)
+		}
 	}
 	for _, r := range n.Refs {
 		if r.Key != "foundReferencedDecl" {

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
 	"github.com/google/go-cmp/cmp"
@@ -187,6 +188,38 @@ func TestUnusableDirectory(t *testing.T) {
 
 // A user without write permission gets an error from Put, can read, and leaves
 // nothing behind.
+// obeyPermissions makes the permissions of the file system bind this thread
+// even if it is root's, by giving up the capabilities to override them. The
+// result takes that back.
+func obeyPermissions(t *testing.T) (undo func()) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return func() {}
+	}
+	runtime.LockOSThread()
+	const version3, override, readSearch = 0x20080522, 1 << 1, 1 << 2
+	header := struct {
+		version uint32
+		pid     int32
+	}{version3, 0}
+	var caps [2]struct{ effective, permitted, inheritable uint32 }
+	call := func(number uintptr) {
+		t.Helper()
+		if _, _, e := syscall.RawSyscall(number, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&caps)), 0); e != 0 {
+			t.Fatalf("capabilities: %v", e)
+		}
+	}
+	call(syscall.SYS_CAPGET)
+	before := caps[0].effective
+	caps[0].effective &^= override | readSearch
+	call(syscall.SYS_CAPSET)
+	return func() {
+		caps[0].effective = before
+		call(syscall.SYS_CAPSET)
+		runtime.UnlockOSThread()
+	}
+}
+
 func TestUnwritableDirectory(t *testing.T) {
 	dir, err := os.MkdirTemp("", "store")
 	if err != nil {
@@ -200,22 +233,14 @@ func TestUnwritableDirectory(t *testing.T) {
 	mustPut(t, d, storetest.Key("a"), storetest.Result("log"))
 	before := files(t, dir)
 
-	// Permissions of a file system don't bind root: take another identity for
-	// files, in this thread only.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if os.Getuid() == 0 {
-		syscall.RawSyscall(syscall.SYS_SETFSUID, 65534, 0, 0)
-		defer syscall.RawSyscall(syscall.SYS_SETFSUID, 0, 0, 0)
-	} else {
-		filepath.WalkDir(dir, func(p string, e fs.DirEntry, _ error) error {
-			if e.IsDir() {
-				os.Chmod(p, 0o555)
-				t.Cleanup(func() { os.Chmod(p, 0o755) })
-			}
-			return nil
-		})
-	}
+	filepath.WalkDir(dir, func(p string, e fs.DirEntry, _ error) error {
+		if e.IsDir() {
+			os.Chmod(p, 0o555)
+			t.Cleanup(func() { os.Chmod(p, 0o755) })
+		}
+		return nil
+	})
+	defer obeyPermissions(t)()
 	if err := d.Put(ctx, storetest.Key("b"), storetest.Result("log")); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("Put: %v, want %v", err, fs.ErrPermission)
 	}
