@@ -83,7 +83,7 @@ func changed(a, b *manifest.Manifest) []string {
 }
 
 const sample = `
-int puts(const char *);
+int puts(const char *); void perror(const char *);
 static int counter;
 static const int table[4] = {1, 2, 3, 4};
 int *const pointer = &counter;
@@ -108,7 +108,7 @@ func TestEdits(t *testing.T) {
 		{name: "literal", old: "hello", new: "hullo", want: []string{"f"}},
 		{name: "literal's length", old: "hello", new: "good morning to you all", want: []string{"f"}},
 		{name: "equal literals", old: "hello", new: "world", want: []string{"f"}},
-		{name: "callee", old: `puts("hello")`, new: `fputs("hello")`, want: []string{"f"}},
+		{name: "callee", old: `puts("hello")`, new: `perror("hello")`, want: []string{"f"}},
 		{name: "value of a constant", old: "{1, 2, 3, 4}", new: "{1, 2, 3, 5}", want: []string{".rodata.table"}},
 		{name: "alignment of a variable", old: "static int counter", new: "static _Alignas(64) int counter", want: []string{".bss.counter"}},
 		{name: "initial value", old: "static int counter;", new: "static int counter = 1;", want: []string{".bss.counter", ".data.counter", ".text.helper", "pointer"}},
