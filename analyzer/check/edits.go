@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -635,11 +636,10 @@ var kinds = []struct {
 	}},
 	{"=redundant-declaration", func(s *source, add func(string, ...part)) {
 		s.functions(func(f function) {
-			static := ""
-			if f.static {
-				static = "static "
+			head := s.text[s.toks[f.head].Off:s.toks[f.body].Off]
+			if !bytes.Contains(head, []byte("#")) {
+				add(f.name, insert(s.toks[f.end-1].End, "\n"+strings.TrimSpace(string(head))+";\n"))
 			}
-			add(f.name, insert(s.toks[f.end-1].End, "\n"+static+"__typeof__("+f.name+") "+f.name+";\n"))
 		})
 	}},
 	{"=order-of-functions", func(s *source, add func(string, ...part)) {

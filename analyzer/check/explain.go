@@ -242,6 +242,14 @@ func (a *Analysis) unit(o *Object, u *Unit, seen map[*Unit]bool) []int {
 	for _, i := range a.find(u.Symbol) {
 		set[i] = true
 	}
+	if len(set) == 0 {
+		// File-scope asm can define any symbol.
+		for i, c := range a.Manifest.Components {
+			if c.Kind == manifest.Kind_KIND_ASM {
+				set[i] = true
+			}
+		}
+	}
 	if len(set) == 0 && (u.Local || reserved(u.Symbol)) && !seen[u] {
 		if seen == nil {
 			seen = map[*Unit]bool{}

@@ -54,6 +54,11 @@ int helper(int a, int b) {
 	return (char)r;
 }
 
+int barrier(int v) {
+	__asm__ volatile("nop" : "+r"(v));
+	return v;
+}
+
 int walk(struct point *p, volatile int *flag, const int *q) {
 	int sum = 0;
 	int steps = 1;
@@ -86,7 +91,6 @@ again:
 		sum = sum & mask;
 		goto again;
 	}
-	__asm__ volatile("nop" : "+r"(sum));
 done:
 	return fail() + retry() + sum + (int)sizeof(struct point) + 'c' + TWICE(counter) + (int)table[1] + (int)square(3) + q[0];
 }
