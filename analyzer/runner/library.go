@@ -350,9 +350,7 @@ func systemDirs(interp string) ([]string, error) {
 		}
 		// The defaults that were compiled into the loader depend on the
 		// distribution; these are all that are in use.
-		for _, d := range []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib", "/lib32", "/usr/lib32", "/libx32", "/usr/libx32"} {
-			dirs = append(dirs, d)
-		}
+		dirs = append(dirs, "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/lib32", "/usr/lib32", "/libx32", "/usr/libx32")
 		for _, pattern := range []string{"/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*"} {
 			l, _ := filepath.Glob(pattern)
 			dirs = append(dirs, l...)

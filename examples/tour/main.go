@@ -352,7 +352,7 @@ func (t *tour) play(ctx context.Context, s *story, c chapter, side *side) (toldS
 	for _, test := range s.tests {
 		r, ok := results[test]
 		if !ok {
-			return toldSide{}, fmt.Errorf("Bazel reports nothing of test %s", test)
+			return toldSide{}, fmt.Errorf("no report from Bazel of test %s", test)
 		}
 		switch r.verdict {
 		case executed:
@@ -367,7 +367,7 @@ func (t *tour) play(ctx context.Context, s *story, c chapter, side *side) (toldS
 		}
 	}
 	if len(results) != len(s.tests) {
-		return toldSide{}, fmt.Errorf("Bazel reports %d tests, the story knows of %d", len(results), len(s.tests))
+		return toldSide{}, fmt.Errorf("reports from Bazel of %d tests, the story knows of %d", len(results), len(s.tests))
 	}
 	return told, nil
 }

@@ -46,7 +46,7 @@ func commandLines(args []string) (lines [][]string, err error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, errors.New("no source file: want -- COMPILER [flags] FILE.c...")
+		return nil, errors.New("no source file: want -- COMPILER [flags] FILE.c")
 	}
 	for _, f := range files {
 		lines = append(lines, append(append([]string{}, common...), f))

@@ -76,7 +76,7 @@ Tests may run and record meanwhile. Nothing is removed from a directory that
 tasting has not created, such as Bazel's --disk_cache.
 
 ` + defaultStore,
-		Args:  cobra.MaximumNArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if o.MaxBytes, err = parseSize(size); err != nil {
