@@ -37,6 +37,7 @@ const support = `
 -- MODULE.bazel --
 module(name = "e2e")
 
+bazel_dep(name = "platforms", version = "0.0.10")
 bazel_dep(name = "rules_cc", version = "0.0.11")
 bazel_dep(name = "rules_tasting", version = "")
 local_path_override(module_name = "rules_tasting", path = %q)
