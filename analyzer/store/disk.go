@@ -150,7 +150,12 @@ func (d *Disk) Put(ctx context.Context, key Key, r *Result) error {
 		old.Close()
 		return fmt.Errorf("%w for %s in %s", ErrExists, key, d.dir)
 	}
-	replace := !errors.Is(err, ErrNotFound)
+	// Only what is damaged is replaced. An entry that merely can't be read now
+	// (too many open files) may be whole.
+	replace := errors.Is(err, ErrCorrupt) || errors.Is(err, ErrIncomplete)
+	if !replace && !errors.Is(err, ErrNotFound) {
+		return err
+	}
 	e, blobs, err := newEntry(key, r)
 	if err != nil {
 		return err
