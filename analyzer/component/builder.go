@@ -10,7 +10,10 @@ import (
 )
 
 // enumerator is a named constant: only its value matters to a user.
-type enumerator struct{ value string }
+type enumerator struct {
+	value string
+	ent   *entity // its enum, if that counts as a whole
+}
 
 // target is what an id of the dump stands for.
 type target struct {
@@ -86,8 +89,10 @@ type scope struct {
 type enumState struct {
 	next, lo, hi *big.Int
 	members      int
-	explicit     *big.Int // of the enumerator being read
-	unknown      bool     // its value isn't in the dump
+	hasInit      bool     // of the enumerator being read
+	explicit     *big.Int // its value
+	unknown      bool     // some value isn't in the dump
+	sites        string   // positions that its values may come from
 }
 
 type fallback struct{ component, reason string }
@@ -275,12 +280,7 @@ func (b *builder) finishBody(s *stream, begin, end int, what string) sealed {
 		if len(ctext.Within(b.x.Pragmas, begin, end)) > 0 {
 			s.markOpaque("pragma inside a definition")
 		}
-		for _, site := range b.unit.Sites {
-			if site.Off >= begin && site.Off < end {
-				s.h.str("at " + site.Position)
-				s.markOpaque("source position")
-			}
-		}
+		b.writeSites(s, begin, end)
 	}
 	if s.opaque != "" {
 		if begin >= 0 {
@@ -289,6 +289,17 @@ func (b *builder) finishBody(s *stream, begin, end int, what string) sealed {
 		b.fallbacks = append(b.fallbacks, fallback{what, "token text besides the syntax tree: " + s.opaque})
 	}
 	return s.seal()
+}
+
+// writeSites writes the positions that tokens in [begin, end) read. Values that
+// the dump computes from them are those of the normalised text: wrong ones.
+func (b *builder) writeSites(s *stream, begin, end int) {
+	for _, site := range b.unit.Sites {
+		if site.Off >= begin && site.Off < end {
+			s.h.str("at " + site.Position)
+			s.markOpaque("source position")
+		}
+	}
 }
 
 // nodeEnd is the offset behind the node's last token.

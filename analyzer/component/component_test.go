@@ -391,6 +391,11 @@ func TestFoundByPairs(t *testing.T) {
 		"unnamed enum":        {"typedef enum { A = 1 } T; int f(T *p) { return p[1]; }", "1 }", "1000 }"},
 		"unnamed struct":      {"typedef struct { int a; int b; } S; unsigned long f(void) { return __builtin_offsetof(S, b); }", "int a", "long a"},
 		"visibility pragma":   {"#pragma GCC visibility push(hidden)\nextern int v;\n#pragma GCC visibility pop\nint f(void) { return v; }", "hidden", "default"},
+		"macro in a pragma":   {"#define M 1\n#define N M\n#pragma pack(N)\nstruct T { char c; int i; };\n#pragma pack()\nint f(struct T *s) { return s->i; }", "M 1", "M 2"},
+		"order of macros":     {"#define N 1\n#pragma pack(N)\n#undef N\n#define N 2\nstruct T { char c; int i; };\nint f(struct T *s) { return s->i; }", "#pragma pack(N)\n#undef N\n#define N 2\n", "#undef N\n#define N 2\n#pragma pack(N)\n"},
+		"line of enumerator":  {"enum { A = __builtin_LINE(), B }; int f(void) { return B; }", "enum", "\nenum"},
+		"line in a type":      {"typedef char T[__builtin_LINE()]; unsigned long f(void) { return sizeof(T); }", "typedef", "\ntypedef"},
+		"line of a bound":     {"extern char v[__builtin_LINE()]; unsigned long f(void) { return sizeof v; }", "extern", "\nextern"},
 		"order of asm labels": {"__asm__(\"nop\\ng: nop\"); int f(void) { return 1; }", "g:", "h:"},
 	} {
 		if localHash(t, analyze(t, "clang", c.text, "-fshort-enums", "-fPIC"), "f") == localHash(t, analyze(t, "clang", strings.Replace(c.text, c.from, c.to, 1), "-fshort-enums", "-fPIC"), "f") {
@@ -410,5 +415,15 @@ func TestFoundByPairs(t *testing.T) {
 	}
 	if l := links(t, m, "f"); !strings.Contains(l, "three") {
 		t.Errorf("f links to %q", l)
+	}
+}
+
+// Sanitizers put positions into what they emit.
+func TestPositionsCountWhereTheyAreEmitted(t *testing.T) {
+	a := "int f(int x) { return x + 1; }"
+	for flag, want := range map[string]bool{"-fsanitize=undefined": true, "-O1": false} {
+		if got := localHash(t, analyze(t, "clang", a, flag), "f") != localHash(t, analyze(t, "clang", strings.Replace(a, "x + 1", "x  +  1", 1), flag), "f"); got != want {
+			t.Errorf("%s: a column counts: %v, want %v", flag, got, want)
+		}
 	}
 }

@@ -362,6 +362,7 @@ func (r *resolver) wordHashes(h *hasher, words []string) {
 		if c, ok := r.enums[w]; ok {
 			h.str(w)
 			h.str(c.value)
+			visit(c.ent)
 		}
 		visit(r.ordinary[w])
 		visit(r.tags[w])

@@ -288,6 +288,9 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 		s.markOpaque("reference to an undeclared " + r.Kind)
 	case t.enum != "":
 		s.h.str("enumerator " + t.enum)
+		if t.ent != nil {
+			s.use(t.ent, value)
+		}
 	case t.field != "":
 		s.h.str("field " + t.field)
 		s.use(t.ent, value)
@@ -640,12 +643,7 @@ func (b *builder) finishType(e *entity, s *stream, n *clangast.Node) {
 		if len(ctext.Within(b.x.Pragmas, n.Begin, nodeEnd(n))) > 0 {
 			s.markOpaque("pragma inside a definition")
 		}
-		for _, site := range b.unit.Sites {
-			if site.Off >= begin && site.Off < end {
-				s.h.str("at " + site.Position)
-				s.markOpaque("source position")
-			}
-		}
+		b.writeSites(s, begin, end)
 		if s.opaque != "" {
 			b.writeText(s, n.Begin, end)
 		}
@@ -698,6 +696,11 @@ func (b *builder) enumDecl(n *clangast.Node) error {
 		b.writeType(s, t.Qual, value)
 	}
 	st := &enumState{next: new(big.Int), lo: new(big.Int), hi: new(big.Int)}
+	for _, site := range b.unit.Sites {
+		if site.Off >= n.Begin && site.Off < nodeEnd(n) {
+			st.sites += " at " + site.Position
+		}
+	}
 	b.cur, b.decl, b.owner, b.enum = nil, nil, e, st
 	b.top().leave = func(n *clangast.Node) error {
 		b.scope = outer
@@ -723,7 +726,7 @@ func (b *builder) enumConstant(n *clangast.Node) error {
 	if st == nil {
 		return fmt.Errorf("enumerator %q outside of an enum", n.Name)
 	}
-	st.explicit = nil
+	st.explicit, st.hasInit = nil, false
 	b.top().leave = func(n *clangast.Node) error {
 		v := new(big.Int).Set(st.next)
 		if st.explicit != nil {
@@ -737,13 +740,17 @@ func (b *builder) enumConstant(n *clangast.Node) error {
 			st.hi = v
 		}
 		st.members++
-		val := v.String() + " " + n.Type()
-		if st.unknown {
-			val = "unknown " + n.Name + string(b.unit.Text[max(0, n.Begin):max(0, nodeEnd(n))])
+		if st.hasInit && st.explicit == nil {
+			st.unknown = true
 		}
-		b.ids[n.ID] = target{enum: val}
+		t := target{enum: v.String() + " " + n.Type() + st.sites}
+		if st.unknown {
+			// Then the whole enum counts, by its text.
+			t = target{enum: "unknown " + n.Name + st.sites, ent: b.owner}
+		}
+		b.ids[n.ID] = t
 		if b.fn == nil {
-			b.enums[n.Name] = enumerator{val}
+			b.enums[n.Name] = enumerator{t.enum, t.ent}
 		} else {
 			b.fn.ids = append(b.fn.ids, n.ID)
 		}
@@ -752,22 +759,26 @@ func (b *builder) enumConstant(n *clangast.Node) error {
 	return nil
 }
 
-// enumInit reads the initialiser of an enumerator.
+// enumInit reads the initialiser of an enumerator, or what is below it.
 func (b *builder) enumInit(n *clangast.Node) {
-	if n.Kind == "ConstantExpr" {
-		if v, ok := new(big.Int).SetString(n.Attr("value"), 10); ok {
+	b.enum.hasInit = true
+	switch n.Kind {
+	case "ConstantExpr":
+		if v, ok := new(big.Int).SetString(n.Attr("value"), 10); ok && b.enum.explicit == nil {
 			b.enum.explicit = v
-			b.skipNode()
-			return
 		}
+	case "ImplicitCastExpr", "ParenExpr":
+		return // the value is below
 	}
-	b.enum.unknown = true
 	b.skipNode()
 }
 
 // finishDecl completes the stream of a declaration whose type the dump doesn't
 // show completely.
 func (b *builder) finishDecl(ds *stream, n *clangast.Node) {
+	if n.Kind == "VarDecl" && n.Begin >= 0 {
+		b.writeSites(ds, n.Begin, nodeEnd(n))
+	}
 	if ds.opaque != "" && n.Begin >= 0 {
 		b.writeText(ds, n.Begin, nodeEnd(n))
 	}
@@ -802,6 +813,7 @@ func (b *builder) typedefDecl(n *clangast.Node) error {
 			b.leaveExternal(end)
 		}
 		b.writeSpans(s, ctext.Within(b.x.Attributes, begin, end))
+		b.writeSites(s, begin, end)
 		if s.opaque != "" {
 			b.writeText(s, begin, end)
 		}

@@ -350,7 +350,103 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 	}
 	read := u.normalize(raw)
 	u.Flags = append(u.Flags, inv.assembled(u.Text)...)
+	macros, err := inv.pragmaMacros(ctx, u.Text)
+	if err != nil {
+		return nil, nil, err
+	}
+	u.Flags = append(u.Flags, macros...)
+	if emitsPositions(u) {
+		sum, err := contents(read)
+		if err != nil {
+			return nil, nil, err
+		}
+		u.Flags = append(u.Flags, "positions:"+sum)
+	}
 	return u, read, nil
+}
+
+// pragmaMacros returns a digest of the macros that pragmas name. Compilers
+// expand them there, but "-E" leaves them as they are, so that the text doesn't
+// hold their values.
+func (inv *Invocation) pragmaMacros(ctx context.Context, text []byte) ([]string, error) {
+	var queue []string
+	lex := NewLexer(text, 0)
+	for t := lex.Next(); t.Kind != EOF; t = lex.Next() {
+		if t.Kind == Pragma {
+			queue = append(queue, Words([]byte(pragmaBody(text[t.Off:t.End])))...)
+		}
+	}
+	if queue == nil {
+		return nil, nil
+	}
+	cmd := exec.CommandContext(ctx, inv.Compiler, append(append([]string{}, inv.preprocess...), "-E", "-dD", "-w", inv.Source)...)
+	raw, err := cmd.Output()
+	if err != nil {
+		return nil, &PreprocessError{inv.Source, err, ""}
+	}
+	macro := regexp.MustCompile(`^#\s*(?:define|undef)\s+([A-Za-z_$][\w$]*)`)
+	lines := bytes.Split(raw, []byte("\n"))
+	defs := map[string][][]byte{}
+	for _, l := range lines {
+		if m := macro.FindSubmatch(l); m != nil {
+			defs[string(m[1])] = append(defs[string(m[1])], l)
+		}
+	}
+	named := map[string]bool{}
+	for len(queue) > 0 {
+		w := queue[0]
+		queue = queue[1:]
+		if defs[w] == nil || named[w] {
+			continue
+		}
+		named[w] = true
+		for _, l := range defs[w] {
+			queue = append(queue, Words(l)...)
+		}
+	}
+	if len(named) == 0 {
+		return nil, nil
+	}
+	// Pragmas and definitions in their order: a macro may change in between.
+	h := sha256.New()
+	for _, l := range lines {
+		m := macro.FindSubmatch(l)
+		if m != nil && named[string(m[1])] || bytes.HasPrefix(bytes.TrimLeft(l, " \t"), []byte("#pragma")) {
+			fmt.Fprintf(h, "%d %s\n", len(l), l)
+		}
+	}
+	return []string{"pragma macros:" + hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+// emitsPositions reports whether the compiler puts source positions into what
+// it emits: then a line or column that shifts changes the code.
+func emitsPositions(u *Unit) bool {
+	for _, flags := range append([][]string{u.Flags}, u.Variants...) {
+		for _, f := range flags {
+			if hasPrefix(f, []string{"-fsanitize=", "-fcoverage-mapping", "--coverage", "-coverage", "-fprofile-arcs", "-ftest-coverage", "-fprofile-generate", "-fprofile-instr-generate"}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// contents returns a digest of the names and contents of the files that a
+// preprocessor read.
+func contents(read []string) (string, error) {
+	h := sha256.New()
+	for _, name := range read {
+		if strings.HasPrefix(name, "<") {
+			continue // built-in, command line
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%d %s %d ", len(name), relative(name), len(b))
+		h.Write(b)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // messages keeps the lines of a compiler's output that report an error.
