@@ -70,8 +70,11 @@ func Compile(ctx context.Context, argv []string, clang bool, levels []Level) ([]
 		return nil, err
 	}
 	text := filepath.Join(tmp, "text.i")
-	run := func(args ...string) error {
+	// The names of preprocessed text and outputs may get into the object, so they
+	// are the same each time: relative to the temporary directory.
+	run := func(dir string, args ...string) error {
 		cmd := exec.CommandContext(ctx, argv[0], args...)
+		cmd.Dir = dir
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		if err := cmd.Run(); err != nil {
@@ -82,10 +85,15 @@ func Compile(ctx context.Context, argv []string, clang bool, levels []Level) ([]
 		}
 		return nil
 	}
-	if err := run(join(flags, textFlags, "-w", "-E", "-o", text, source)...); err != nil {
+	if err := run("", join(flags, textFlags, "-w", "-E", "-o", text, source)...); err != nil {
 		return nil, err
 	}
-	in := []string{"-x", "cpp-output", text}
+	preprocessed, err := os.ReadFile(text)
+	if err != nil {
+		return nil, err
+	}
+	pragmas := bytes.Contains(preprocessed, []byte("#pragma"))
+	in := []string{"-x", "cpp-output", filepath.Base(text)}
 	if clang {
 		// clang preprocesses preprocessed text again; at least not with macros.
 		in = append([]string{"-undef", "-Wno-unused-command-line-argument"}, in...)
@@ -94,11 +102,17 @@ func Compile(ctx context.Context, argv []string, clang bool, levels []Level) ([]
 	for i, level := range levels {
 		out := filepath.Join(tmp, fmt.Sprint("out", i))
 		args := join(flags, sections, "-c", "-o", out)
-		from := in
+		from, dir := in, tmp
 		if level.Direct {
-			from = join(textFlags, nil, source)
+			from, dir = join(textFlags, nil, source), ""
 		}
-		if err := run(join(join(args, level.Flags), from)...); err != nil {
+		err := run(dir, join(join(args, level.Flags), from)...)
+		if errors.Is(err, ErrCompile) && !level.Direct && pragmas {
+			// clang leaves macros in pragmas as they are: its own preprocessed
+			// text may not compile.
+			err = run("", join(join(args, level.Flags), join(textFlags, nil, source))...)
+		}
+		if err != nil {
 			return nil, err
 		}
 		b, err := os.ReadFile(out)

@@ -263,6 +263,12 @@ func (a *Analysis) unit(o *Object, u *Unit, seen map[*Unit]bool) []int {
 			}
 		}
 	}
+	if len(set) == 0 && reserved(u.Symbol) {
+		// Nobody refers to it: a record of the unit as a whole.
+		for i := range a.Manifest.Components {
+			set[i] = true
+		}
+	}
 	return keys(set)
 }
 

@@ -50,7 +50,7 @@ func ReadIR(b []byte) *Object {
 			continue
 		}
 		t := text{seen: map[string]bool{}}
-		u := &Unit{Name: irSymbol(name), Local: irLocal(val)}
+		u := &Unit{Name: irSymbol(name), Local: irLocal(val) || hasField(val, "available_externally")}
 		u.Symbol = u.Name
 		if strings.HasPrefix(name, "@llvm.") {
 			u.Name, u.Symbol = "section "+name[1:], ""
