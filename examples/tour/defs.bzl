@@ -9,7 +9,10 @@ TOUR_ARGS = [
 ]
 
 TOUR_DATA = [
+    # MODULE.bazel refers to go.mod, in the package of the root.
+    "//:BUILD.bazel",
     "//:MODULE.bazel",
+    "//:go.mod",
     "//analyzer/cmd/tasting",
     "//rules:sources",
     "//tools/corpus:fetch",
