@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -356,7 +357,7 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 	}
 	u.Flags = append(u.Flags, macros...)
 	if emitsPositions(u) {
-		sum, err := contents(read)
+		sum, err := contents(append([]string{inv.Source}, read...))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -428,11 +429,20 @@ func emitsPositions(u *Unit) bool {
 			}
 		}
 	}
+	// Sites have columns of the preprocessor's output, in which spaces and
+	// comments are collapsed.
+	for _, s := range u.Sites {
+		for _, w := range []string{"__builtin_COLUMN", "__builtin_source_location"} {
+			if bytes.HasPrefix(u.Text[s.Off:], []byte(w)) {
+				return true
+			}
+		}
+	}
 	return false
 }
 
 // contents returns a digest of the names and contents of the files that a
-// preprocessor read.
+// preprocessor read. A name that only a #line directive mentions may not exist.
 func contents(read []string) (string, error) {
 	h := sha256.New()
 	for _, name := range read {
@@ -440,7 +450,7 @@ func contents(read []string) (string, error) {
 			continue // built-in, command line
 		}
 		b, err := os.ReadFile(name)
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
 		fmt.Fprintf(h, "%d %s %d ", len(name), relative(name), len(b))
