@@ -175,6 +175,29 @@ int e(void) { return counter++; }
 	}
 }
 
+// TestInlineOrder: clang's -O0 code depends on the order in which always_inline
+// functions come, which is no difference; what they do is one.
+func TestInlineOrder(t *testing.T) {
+	const (
+		first  = "__attribute__((always_inline)) static inline int one(int x) { int a[4] = {x}; return a[x & 3]; }\n"
+		second = "__attribute__((always_inline)) static inline int two(int x) { char b[9] = {x}; return one(b[x & 7]); }\n"
+		user   = "int f(int x) { return two(x) + one(x); }\n"
+		other  = "int g(int x) { return one(x); }\n"
+	)
+	v := compile(t, first+second+user+other)
+	w := compile(t, first+second+other+user)
+	if d := Compare(v.objects[0], w.objects[0]); len(d) != 1 || d[0].Unit != "f" {
+		t.Fatalf("the order makes no difference at -O0, so nothing is tested: %+v", d)
+	}
+	if p := pair(v, w); len(p.Emitted) != 0 {
+		t.Errorf("the order of always_inline functions counts: %+v", p.Emitted)
+	}
+	w = compile(t, first+strings.Replace(second, "x & 7", "x & 6", 1)+other+user)
+	if p := pair(v, w); len(p.Emitted) == 0 {
+		t.Error("a changed always_inline function makes no difference")
+	}
+}
+
 // TestEveryKindOfEdit: each kind must be able to make a mutant that compiles,
 // neutral ones must be neutral, and the same seed must take the same edits.
 func TestEveryKindOfEdit(t *testing.T) {

@@ -31,8 +31,8 @@ type LinkViolation struct {
 
 // Links compiles argv and checks, for every symbol that the object defines:
 // the manifest has a component for it, with the right linkage; and everything
-// that its bytes refer to is in the links of that component or in their
-// closure. What a compiler calls on its own (see Runtime) is excepted, unless
+// that its bytes refer to is in the links of that component, in their closure,
+// or in that of the roots. What a compiler calls on its own (see Runtime) is excepted, unless
 // the unit itself defines it.
 func Links(ctx context.Context, argv []string, clang string) (*LinkResult, error) {
 	a, err := Analyze(ctx, argv, clang)
@@ -76,7 +76,8 @@ func (r *LinkResult) check(a *Analysis, o *Object, level Level, count bool) {
 		if u.Symbol != "" && len(a.byName[u.Symbol]) > 0 {
 			r.linkage(a, u, report)
 		}
-		closure := a.closure(comps)
+		// Every test contains the roots.
+		closure := a.closure(slices.Concat(comps, a.roots()))
 		names := a.names(closure)
 		for _, ref := range u.Refs {
 			if count {
@@ -112,6 +113,15 @@ func (r *LinkResult) linkage(a *Analysis, u *Unit, report func(*Unit, string, st
 			report(u, "", "%s is weak, and the manifest says that it isn't", u.Symbol)
 		}
 	}
+}
+
+func (a *Analysis) roots() (out []int) {
+	for i, c := range a.Manifest.Components {
+		if c.Root != "" {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // closure returns what comps reach.

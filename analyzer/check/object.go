@@ -56,6 +56,7 @@ type objReader struct {
 	bySec  [][]int      // sized symbols of each section, by value
 	group  []string     // COMDAT signature of each section
 	folded []bool       // sections whose content went into a unit
+	starts map[int][]uint64
 	units  map[string]*Unit
 }
 
@@ -352,17 +353,71 @@ func (r *objReader) anonymous(t *text, x reloc, s elf.Symbol) {
 		fmt.Fprintf(t, "%+d", x.addend+int64(s.Value)-int64(value))
 	default:
 		r.folded[sec] = true
-		key := fmt.Sprint(sec)
+		key := fmt.Sprint(sec, off)
 		if slices.Contains(t.stack, key) {
 			fmt.Fprintf(t, "cycle %d%+d", len(t.stack)-slices.Index(t.stack, key), x.addend+int64(s.Value))
 			return
 		}
 		t.stack = append(t.stack, key)
+		begin, end := r.extent(sec, off)
 		fmt.Fprintf(t, "anonymous %s %s align=%d{\n", sh.Type, sh.Flags&^elf.SHF_GROUP, sh.Addralign)
-		r.content(t, sec, 0, sh.Size)
-		fmt.Fprintf(t, "}%+d", x.addend+int64(s.Value))
+		r.content(t, sec, begin, end)
+		fmt.Fprintf(t, "}%+d", x.addend+int64(s.Value)-int64(begin))
 		t.stack = t.stack[:len(t.stack)-1]
 	}
+}
+
+// extent returns what is at off in a section without symbols. clang gives each
+// constant and table a section; gcc puts those of all functions into .rodata,
+// where every place that anything refers to begins another one.
+func (r *objReader) extent(sec int, off int64) (begin, end uint64) {
+	size := r.f.Sections[sec].Size
+	if name := r.f.Sections[sec].Name; name != ".rodata" && name != ".data.rel.ro" && name != ".data.rel.ro.local" || off < 0 {
+		return 0, size
+	}
+	if r.starts == nil {
+		r.starts = map[int][]uint64{}
+		for _, list := range r.relocs {
+			for _, x := range list {
+				s := r.syms[x.sym]
+				if x.sym == 0 || int(s.Section) >= len(r.f.Sections) || typeOf(s) != elf.STT_SECTION && !private(s.Name) {
+					continue
+				}
+				at := int64(s.Value)
+				if typeOf(s) == elf.STT_SECTION {
+					at = x.addend
+					if pcRelative[x.typ] && r.f.Machine == elf.EM_X86_64 {
+						at += 4
+					}
+				}
+				if at >= 0 {
+					r.starts[int(s.Section)] = append(r.starts[int(s.Section)], uint64(at))
+				}
+			}
+		}
+		for _, l := range r.starts {
+			slices.Sort(l)
+		}
+	}
+	end = size
+	for _, at := range r.starts[sec] {
+		if at <= uint64(off) {
+			begin = at
+		} else {
+			end = min(end, at)
+			break
+		}
+	}
+	// What follows may be aligned.
+	for b := r.data[sec]; end > begin && end <= uint64(len(b)) && b[end-1] == 0; {
+		end--
+	}
+	for _, x := range r.relocs[sec] {
+		if x.off >= begin && x.off < end && x.off+8 > end {
+			end = x.off + 8
+		}
+	}
+	return begin, min(end, size)
 }
 
 // unitAt returns the name and the address of the unit at off, or the nearest
