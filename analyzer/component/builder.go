@@ -32,6 +32,7 @@ type frame struct {
 	deep     bool // types of children count at depth pointee
 	open     bool // the node was written to the stream: close it
 	skip     bool // nothing below counts
+	scope    bool // a block inside a block that ends the life of something
 	leave    func(n *clangast.Node) error
 }
 

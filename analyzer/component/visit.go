@@ -167,6 +167,9 @@ func (b *builder) Leave(n *clangast.Node) error {
 	if f.open {
 		b.cur.h.tag(')')
 	}
+	if f.scope {
+		b.cur.h.str("scope end")
+	}
 	if f.leave != nil {
 		return f.leave(n)
 	}
@@ -194,6 +197,14 @@ func (b *builder) node(n *clangast.Node) error {
 	if n.Kind == "ParenExpr" && !b.protectParens || n.Kind == "NullStmt" && b.stack[len(b.stack)-2].kind == "CompoundStmt" {
 		return nil // no code stems from these
 	}
+	switch n.Kind {
+	case "CompoundStmt":
+		if len(n.Attrs) == 0 && b.stack[len(b.stack)-2].kind == "CompoundStmt" {
+			return nil // no code stems from its braces, unless openScope says so
+		}
+	case "DeclStmt", "CompoundLiteralExpr":
+		b.openScope()
+	}
 	if !complete[n.Kind] && n.Kind != "" {
 		s.markOpaque(n.Kind)
 	}
@@ -213,6 +224,20 @@ func (b *builder) node(n *clangast.Node) error {
 	}
 	b.keys(s, n, d)
 	return nil
+}
+
+// openScope writes that the innermost block ends the life of something: of a
+// variable, or of a compound literal (C17 6.5.2.5, paragraph 5).
+func (b *builder) openScope() {
+	for i := len(b.stack) - 1; i >= 0; i-- {
+		if f := &b.stack[i]; f.kind == "CompoundStmt" {
+			if !f.open && !f.scope {
+				f.scope = true
+				b.cur.h.str("scope")
+			}
+			return
+		}
+	}
 }
 
 // keys writes what a node says of itself.
