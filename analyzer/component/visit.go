@@ -360,6 +360,9 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 	if n.Mangled != "" {
 		e.sym = n.Mangled
 	}
+	if e.sym == n.Name && strings.HasSuffix(n.Type(), "__attribute__((regcall))") {
+		e.sym = "__regcall3__" + n.Name // the dump's mangledName lacks it
+	}
 	b.ids[n.ID] = target{ent: e}
 	storage := n.Attr("storageClass")
 	e.local = e.local || storage == "static"
