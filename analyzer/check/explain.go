@@ -186,6 +186,9 @@ func Explain(a, b *Analysis, oa, ob *Object, level Level, d Difference) Explanat
 		// differs as well, and has to be explained itself.
 		return e
 	}
+	if (d.a == nil || d.b == nil) && sameLocal(a, b, d.Unit) {
+		return e // it was there before, for an alias or inlining not by itself
+	}
 	if len(x) == 0 && len(y) == 0 {
 		e.Reason = "no component has this symbol"
 		return e
@@ -466,6 +469,13 @@ func inlineOrder(oa, ob []*Object, levels []Level) func(unit string) bool {
 		}
 		return inline && seen[unit]
 	}
+}
+
+// sameLocal reports a symbol of a local component that is the same in both.
+func sameLocal(a, b *Analysis, symbol string) bool {
+	x, y := a.byName[symbol], b.byName[symbol]
+	return len(x) == 1 && len(y) == 1 && a.Manifest.Components[x[0]].Linkage == manifest.Linkage_LINKAGE_LOCAL &&
+		a.describe(x[0]) == b.describe(y[0])
 }
 
 // fresh returns a copy of a whose cache isn't shared, for concurrent use.
