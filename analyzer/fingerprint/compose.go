@@ -24,6 +24,8 @@ import (
 type Test struct {
 	// Manifests of everything that is linked, in the order of the link.
 	Manifests []string
+	// OnDemand are those of Manifests whose code the linker may leave out.
+	OnDemand []string
 	// Roots holds where the test starts. LinkFlags needn't be repeated there.
 	Roots Roots
 	// Binary is the runfiles path of the real test executable.
@@ -35,6 +37,9 @@ type Test struct {
 	// LinkInputs are files that the link reads beside code: linker scripts,
 	// version scripts.
 	LinkInputs []string
+	// LinkLine is the command line of the link with the names of what is
+	// linked. It counts where it matters how and in which order that is done.
+	LinkLine []string
 	// EnvKeys are names of variables that the test's declaration mentions.
 	EnvKeys []string
 	// AlwaysRun are reasons to execute the test in any case.
@@ -61,6 +66,7 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 		AlwaysRun: slices.Clone(t.AlwaysRun), EnvKeys: slices.Clone(t.EnvKeys),
 	}
 	var sources []refgraph.Source
+	onDemand := map[int]bool{}
 	for _, f := range t.Manifests {
 		m, err := manifest.Read(f)
 		if errors.Is(err, manifest.ErrCorrupt) || errors.Is(err, manifest.ErrFormat) {
@@ -69,6 +75,9 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 		}
 		if err != nil {
 			return nil, nil, nil, err
+		}
+		if slices.Contains(t.OnDemand, f) {
+			onDemand[len(sources)] = true
 		}
 		sources = append(sources, refgraph.Source{Name: sourceName(m, f), Manifest: m})
 	}
@@ -96,6 +105,15 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	slices.Sort(c.EnvKeys)
 	c.EnvKeys = slices.Compact(c.EnvKeys)
 	c.Contributions = append(c.Contributions, formats(sources))
+	roots := t.Roots
+	roots.OnDemand = onDemand
+	roots.LinkFlags = append(slices.Clone(roots.LinkFlags), t.LinkFlags...)
+	// A linker script can refer to any symbol.
+	roots.Exported = roots.Exported || len(t.LinkInputs) > 0
+	closure, linking := roots.closure(sources)
+	if len(t.LinkLine) > 0 && (linking || len(t.LinkInputs) > 1) {
+		c.Contributions = append(c.Contributions, contribution("link line", t.LinkLine))
+	}
 	slices.SortFunc(c.Contributions, func(a, b Contribution) int { return strings.Compare(a.Name, b.Name) })
 
 	// The report has all of it, one contribution for each file.
@@ -109,11 +127,7 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	if len(c.EnvKeys) > 0 {
 		more = append(more, contribution("names of environment variables", c.EnvKeys))
 	}
-	roots := t.Roots
-	roots.LinkFlags = append(slices.Clone(roots.LinkFlags), t.LinkFlags...)
-	// A linker script can refer to any symbol.
-	roots.Exported = roots.Exported || len(t.LinkInputs) > 0
-	r, missing := compute(sources, roots, more)
+	r, missing := report(sources, closure, roots, more)
 	for _, s := range missing {
 		warnings = append(warnings, "no manifest defines "+s)
 	}

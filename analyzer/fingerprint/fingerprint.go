@@ -59,6 +59,12 @@ type Roots struct {
 	// LinkFlags are searched for symbols: -u, --wrap, --defsym, --init and
 	// others name one.
 	LinkFlags []string
+	// OnDemand says which sources, by their number, the linker may leave out:
+	// members of archives. Whether it takes one depends on what all others
+	// define and need, executed or not. That counts if it can make a
+	// difference: if there is a root in such a source, several definitions of
+	// a symbol, or a look-up at run time.
+	OnDemand map[int]bool
 }
 
 //go:embed overrides.txt
@@ -81,6 +87,10 @@ func (r Roots) resolve(sources []refgraph.Source) refgraph.Roots {
 	for _, f := range r.LinkFlags {
 		switch {
 		case f == "-rdynamic", f == "-E", strings.Contains(f, "-export-dynamic"), strings.HasPrefix(f, "-Wl,") && slices.Contains(strings.Split(f, ","), "-E"):
+			out.Exported = true
+		}
+		if _, ok := ForeignLibrary(f); ok {
+			// It may call the program by any name, as flex's library does.
 			out.Exported = true
 		}
 		// Not every word in a flag is a symbol; one that nothing defines is
@@ -106,6 +116,28 @@ func (r Roots) resolve(sources []refgraph.Source) refgraph.Roots {
 	slices.Sort(out.Symbols)
 	out.Symbols = slices.Compact(out.Symbols)
 	return out
+}
+
+// knownLibraries are those whose names overrides.txt has, or that are made for
+// a version of the compiler.
+var knownLibraries = strings.Fields(`asan atomic BrokenLocale anl c c++ c++abi c++experimental c_nonshared crypt dl gcc gcc_eh gcc_s gomp
+	hwasan lsan m mvec nsl nss_files pthread quadmath resolv rt ssp ssp_nonshared stdc++ stdc++exp stdc++fs supc++ thread_db tsan ubsan unwind util`)
+
+// ForeignLibrary says whether a flag of a link names a library that the build
+// doesn't know: one of the system, but not of its C or C++ runtime. The name is
+// what follows "-l", or a path.
+func ForeignLibrary(flag string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(flag, "-l")
+	if !ok {
+		base := path.Base(flag)
+		return flag, !strings.HasPrefix(flag, "-") &&
+			(strings.HasSuffix(base, ".a") || strings.HasSuffix(base, ".o") || strings.HasSuffix(base, ".so") || strings.Contains(base, ".so."))
+	}
+	known, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(name, ":"), "lib"), ".")
+	if !strings.HasPrefix(name, ":") {
+		known = name
+	}
+	return name, name != "" && !slices.Contains(knownLibraries, known)
 }
 
 func (r Roots) symbols() []string {
@@ -170,8 +202,26 @@ func Compute(sources []refgraph.Source, roots Roots, more ...Contribution) *Repo
 
 // compute also returns the roots that nothing defines.
 func compute(sources []refgraph.Source, roots Roots, more []Contribution) (*Report, []string) {
+	closure, _ := roots.closure(sources)
+	return report(sources, closure, roots, more)
+}
+
+// closure also says whether the way in which the sources are linked counts,
+// beside their order.
+func (r Roots) closure(sources []refgraph.Source) (c *refgraph.Closure, linking bool) {
 	g := refgraph.New(sources)
-	closure := g.Closure(roots.resolve(sources))
+	resolved := r.resolve(sources)
+	c = g.Closure(resolved)
+	if len(r.OnDemand) > 0 && (resolved.Exported || c.Ambiguous() || c.RootIn(r.OnDemand)) {
+		// References of code that is never executed count as well, and
+		// compilers drop some: so all code.
+		resolved.Exported, resolved.Placement = true, true
+		c = g.Closure(resolved)
+	}
+	return c, c.Ambiguous()
+}
+
+func report(sources []refgraph.Source, closure *refgraph.Closure, roots Roots, more []Contribution) (*Report, []string) {
 	var missing []string
 	for _, s := range roots.symbols() {
 		if !closure.Defines(s) {

@@ -57,6 +57,10 @@ func TestRoots(t *testing.T) {
 		{"-Wl,-u,f", Roots{LinkFlags: []string{"-Wl,-u,f"}}, nil, "f", "yes"},
 		{"-Wl,--defsym=g=f+4", Roots{LinkFlags: []string{"-Wl,--defsym=g=f+4"}}, nil, "f", "yes"},
 		{"--wrap", Roots{LinkFlags: []string{"-Wl,--wrap=g"}}, nil, "__wrap_g", "yes"},
+		{"a library of the system", Roots{LinkFlags: []string{"-lfl"}}, nil, "f", "yes"},
+		{"one by its file", Roots{LinkFlags: []string{"-l:libfl.so.2"}}, nil, "f", "yes"},
+		{"one by its path", Roots{LinkFlags: []string{"/opt/lib/libfl.so.2"}}, nil, "f", "yes"},
+		{"the C++ library", Roots{LinkFlags: []string{"-lstdc++", "-l:libstdc++.a"}}, nil, "f", "no"},
 		{"other flags", Roots{LinkFlags: []string{"-pie", "-Wl,-z,now", "-lm"}}, nil, "f", "no"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -67,6 +71,91 @@ func TestRoots(t *testing.T) {
 				t.Errorf("%s reached: %v, want %s", tc.symbol, reached, tc.reached)
 			}
 		})
+	}
+}
+
+// A linker takes a member of an archive if anything that it has taken needs it,
+// executed or not.
+func TestOnDemand(t *testing.T) {
+	root := func(s refgraph.Source) refgraph.Source {
+		s.Manifest.Components[0].Root = "constructor"
+		return s
+	}
+	type parts struct {
+		unreached []string // in the file of f, which main calls
+		late      refgraph.Source
+	}
+	plain := func() refgraph.Source { return source(t, "h.c", []string{"h", "3"}) }
+	for _, tc := range []struct {
+		name          string
+		roots         Roots
+		before, after parts
+		same          bool
+	}{
+		{"no root", Roots{OnDemand: map[int]bool{1: true, 2: true}}, parts{[]string{"g", "2", "h"}, plain()}, parts{[]string{"g", "4"}, plain()}, true},
+		{"all is linked", Roots{}, parts{[]string{"g", "2", "h"}, root(plain())}, parts{[]string{"g", "4"}, root(plain())}, true},
+		{"reference", Roots{OnDemand: map[int]bool{1: true, 2: true}}, parts{[]string{"g", "2", "h"}, root(plain())}, parts{[]string{"g", "2"}, root(plain())}, false},
+		{"one that a compiler may drop", Roots{OnDemand: map[int]bool{1: true, 2: true}}, parts{[]string{"g", "2", "h"}, root(plain())}, parts{[]string{"g", "4", "h"}, root(plain())}, false},
+		{"linked in any case", Roots{OnDemand: map[int]bool{1: true}}, parts{[]string{"g", "2", "h"}, root(plain())}, parts{[]string{"g", "4"}, root(plain())}, true},
+		{
+			"malloc", Roots{OnDemand: map[int]bool{1: true, 2: true}},
+			parts{[]string{"g", "2", "h"}, source(t, "h.c", []string{"h", "3"}, []string{"malloc", "5"})},
+			parts{[]string{"g", "4"}, source(t, "h.c", []string{"h", "3"}, []string{"malloc", "5"})}, false,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			hash := func(p parts) string {
+				return Compute([]refgraph.Source{
+					source(t, "main.c", []string{"main", "1", "f"}),
+					source(t, "f.c", []string{"f", "1"}, p.unreached),
+					p.late,
+				}, tc.roots).Fingerprint
+			}
+			if same := hash(tc.before) == hash(tc.after); same != tc.same {
+				t.Errorf("same fingerprint: %v, want %v", same, tc.same)
+			}
+		})
+	}
+}
+
+// What a look-up at run time finds depends on the order of the libraries.
+func TestOrderOfExported(t *testing.T) {
+	m := source(t, "main.c", []string{"main", "1", "dlsym"})
+	a, b := source(t, "a.c", []string{"plug", "1"}), source(t, "b.c", []string{"plug", "2"})
+	if Compute([]refgraph.Source{m, a, b}, Roots{}).Fingerprint == Compute([]refgraph.Source{m, b, a}, Roots{}).Fingerprint {
+		t.Error("the order of definitions doesn't count")
+	}
+}
+
+// How things are linked counts where it matters.
+func TestLinkLine(t *testing.T) {
+	dir := t.TempDir()
+	write := func(s refgraph.Source) string {
+		name := filepath.Join(dir, s.Name+".manifest")
+		if err := manifest.Write(name, s.Manifest); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	main, a, b := write(source(t, "main.c", []string{"main", "1", "f"})), write(source(t, "a.c", []string{"f", "1"})), write(source(t, "b.c", []string{"f", "2"}))
+	for _, tc := range []struct {
+		manifests []string
+		same      bool
+	}{
+		{[]string{main, a}, true},
+		{[]string{main, a, b}, false},
+	} {
+		var prints []string
+		for _, line := range [][]string{{"a.a", "b.so"}, {"b.so", "a.a"}} {
+			_, r, _, err := Compose(&Test{Manifests: tc.manifests, Binary: "_main/t", LinkLine: line})
+			if err != nil {
+				t.Fatal(err)
+			}
+			prints = append(prints, r.Fingerprint)
+		}
+		if same := prints[0] == prints[1]; same != tc.same {
+			t.Errorf("%v: same fingerprint: %v", tc.manifests, same)
+		}
 	}
 }
 

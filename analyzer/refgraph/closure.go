@@ -21,6 +21,9 @@ type Roots struct {
 	// Exported makes every definition with external or weak linkage a root: a
 	// program that looks up symbols at run time can reach all of them.
 	Exported bool
+	// Placement adds the order of the manifests and what each defines and
+	// needs, as for a link with several definitions.
+	Placement bool
 }
 
 // Closure is what a set of roots reaches.
@@ -29,19 +32,22 @@ type Closure struct {
 	named    []named
 	roots    []int32 // components that are roots by themselves, in order of the link
 	exported []int32 // sorted by global hash
+	// placement says that the order of the manifests counts in any case.
+	placement bool
 }
 
 type named struct {
 	symbol, why string
 	defs        []int32
+	override    bool
 }
 
 // Closure returns what roots and the components that are roots by themselves
 // reach.
 func (g *Graph) Closure(roots Roots) *Closure {
-	c := &Closure{g: g, roots: g.roots}
+	c := &Closure{g: g, roots: g.roots, placement: roots.Placement}
 	for _, sym := range roots.Symbols {
-		c.name(sym, sym, g.defs[sym])
+		c.name(named{sym, sym, g.defs[sym], false})
 	}
 	for _, sym := range roots.Overrides {
 		var defs []int32
@@ -50,7 +56,15 @@ func (g *Graph) Closure(roots Roots) *Closure {
 				defs = append(defs, d)
 			}
 		}
-		c.name(sym, "replaces "+sym+" of a system library", defs)
+		c.name(named{sym, "replaces " + sym + " of a system library", defs, true})
+	}
+	if roots.Exported {
+		// Which one a look-up finds depends on the order.
+		for sym, defs := range g.defs {
+			if len(defs) > 1 {
+				c.name(named{sym, "exported", defs, false})
+			}
+		}
 	}
 	slices.SortFunc(c.named, func(x, y named) int { return strings.Compare(x.symbol, y.symbol) })
 	if roots.Exported {
@@ -64,10 +78,19 @@ func (g *Graph) Closure(roots Roots) *Closure {
 	return c
 }
 
-// name makes the definitions of symbol roots.
-func (c *Closure) name(symbol, why string, defs []int32) {
-	if len(defs) > 0 && !c.Defines(symbol) {
-		c.named = append(c.named, named{symbol, why, defs})
+// RootIn says whether something in the given sources runs or is found without a
+// reference that leads to it: a component that is a root by itself, or one that
+// replaces a symbol of a library.
+func (c *Closure) RootIn(sources map[int]bool) bool {
+	in := func(id int32) bool { return sources[int(c.g.source[id])] }
+	return slices.ContainsFunc(c.roots, in) ||
+		slices.ContainsFunc(c.named, func(x named) bool { return x.override && slices.ContainsFunc(x.defs, in) })
+}
+
+// name makes the definitions of a symbol roots.
+func (c *Closure) name(n named) {
+	if len(n.defs) > 0 && !c.Defines(n.symbol) {
+		c.named = append(c.named, n)
 	}
 }
 
@@ -125,7 +148,8 @@ func (c *Closure) starts() []int32 {
 //	list of the global hashes of components that are roots by themselves
 //	list of the global hashes of exported definitions, sorted
 //	list of additions, each with its name:
-//	    "placement": if a link in the closure has several definitions
+//	    "placement": if a link in the closure has several definitions, or if
+//	        asked for
 //	    "sharing": if twins are in the closure
 //
 // It needs no walk over the closure unless there are twins in the graph and
@@ -139,22 +163,20 @@ func (c *Closure) Hash() Hash {
 			g.writeRef(&b, id)
 		}
 	}
-	ambiguous, twins := false, false
+	twins := false
 	b.Int(len(c.named))
 	for _, n := range c.named {
 		b.String(n.symbol)
 		refs(n.defs)
-		ambiguous = ambiguous || len(n.defs) > 1
 	}
 	refs(c.roots)
 	refs(c.exported)
 	for _, id := range c.starts() {
-		ambiguous = ambiguous || g.groupAmbiguous[g.group[id]]
 		twins = twins || g.groupTwins[g.group[id]]
 	}
 	var additions []string
 	var hashes []Hash
-	if ambiguous {
+	if c.Ambiguous() {
 		additions, hashes = append(additions, "placement"), append(hashes, g.placement)
 	}
 	if twins {
@@ -173,6 +195,9 @@ func (c *Closure) Hash() Hash {
 // Ambiguous says whether a link in the closure has several different
 // definitions, so that the order of the manifests counts.
 func (c *Closure) Ambiguous() bool {
+	if c.placement {
+		return true
+	}
 	for _, n := range c.named {
 		if len(n.defs) > 1 {
 			return true

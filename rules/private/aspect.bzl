@@ -142,8 +142,20 @@ def _compilations(target):
         ))
     return compilations
 
-def _source_manifest(ctx, compilation, headers):
-    """Registers the two actions that analyse a translation unit."""
+def _source_manifest(ctx, compilation, headers, others):
+    """Registers the two actions that analyse a translation unit.
+
+    Args:
+      ctx: the aspect's context.
+      compilation: what _compilations returns.
+      headers: depset of files that a compilation may include. Edits of those
+        that it doesn't read run nothing.
+      others: list of files that a compilation may read in any way: every edit
+        runs it again.
+
+    Returns:
+      File: the manifest.
+    """
     tasting = ctx.toolchains[TOOLCHAIN_TYPE]
     object = compilation.objects[0]
     tu = _declare(ctx, object, ".tu")
@@ -173,7 +185,7 @@ def _source_manifest(ctx, compilation, headers):
     ctx.actions.run(
         executable = tasting.analyzer,
         arguments = [args, candidates, "--"] + compilation.action.args,
-        inputs = depset(variants, transitive = [compilation.action.inputs, headers, tasting.clang_files]),
+        inputs = depset(variants + others, transitive = [compilation.action.inputs, headers, tasting.clang_files]),
         outputs = [tu, unused],
         unused_inputs_list = unused,
         env = compilation.action.env,
@@ -219,7 +231,7 @@ def _headers(ctx, target, dependencies):
     if CcInfo in target:
         contexts.append(target[CcInfo].compilation_context)
     direct = []
-    for name in ["srcs", "hdrs", "textual_hdrs", "additional_compiler_inputs"]:
+    for name in ["srcs", "hdrs", "textual_hdrs"]:
         direct.extend(getattr(ctx.rule.files, name, []))
     return depset(direct, transitive = [c.headers for c in contexts])
 
@@ -236,10 +248,19 @@ def _own_libraries(ctx, target, own, infos):
     if ctx.rule.kind not in _CC_RULES and actions:
         known = {f: None for f in depset(own, transitive = [i.covered for i in infos]).to_list()}
     else:
-        known = None  # These rules put nothing else into a library.
+        known = None  # These rules put nothing else into a library, but for directories.
+
+    # Objects of sources that are known only when the build runs have no
+    # manifest.
+    opaque = {}
+    for action in actions:
+        if [f for f in action.inputs.to_list() if f.is_directory and f.owner == target.label]:
+            opaque.update({f: None for f in action.outputs.to_list()})
 
     libraries = []
     for action in actions:
+        if [f for f in action.inputs.to_list() + action.outputs.to_list() if f in opaque]:
+            continue
         if known != None:
             if [f for f in action.inputs.to_list() if _is_linkable(f) and f not in known]:
                 continue
@@ -274,8 +295,8 @@ def _link_flags(ctx, link):
     """The flags of a link action, without what the manifests and their order say.
 
     Returns:
-      list of strings, free of the names of objects, of the libraries that Bazel
-      links, and of output directories.
+      (flags, line): lists of strings without output directories. `flags` are
+      also free of the names of objects and of the libraries that Bazel links.
     """
     files = {}
     libraries = {}
@@ -285,6 +306,7 @@ def _link_flags(ctx, link):
             libraries["-l" + file.basename.removeprefix("lib").partition(".so")[0]] = True
 
     flags = []
+    line = []
     skip = 0
     argv = link.argv
     for i, arg in enumerate(argv):
@@ -296,11 +318,37 @@ def _link_flags(ctx, link):
             skip = 3
         elif arg.startswith("-Wl,-rpath") and "_solib_" in arg:
             pass
-        elif arg in files or arg in libraries or arg.startswith("@") or arg.startswith("-L" + ctx.bin_dir.path):
-            pass
         else:
-            flags.append(arg.replace(ctx.bin_dir.path, "bin"))
-    return flags
+            name = arg.replace(ctx.bin_dir.path, "bin")
+            line.append(name)
+            if not (arg in files or arg in libraries or arg.startswith("@") or (arg.startswith("-L" + ctx.bin_dir.path) and "_solib_" in arg)):
+                flags.append(name)
+    return flags, line
+
+def _on_demand(link, units):
+    """List of the manifests of what the linker of a test may leave out.
+
+    Args:
+      link: the link action.
+      units: depset of what TastingInfo calls units, without the test's own
+        sources.
+
+    Returns:
+      list of File
+    """
+    archives = False
+    as_needed = False
+    for arg in link.argv:
+        archives = archives or arg.endswith((".a", ".lo", ".rlib")) or "start-lib" in arg
+        as_needed = as_needed or arg in ["-Wl,--as-needed", "-Wl,-as-needed"]
+    if not archives and not as_needed:
+        return []
+    inputs = {f: None for f in link.inputs.to_list()}
+    manifests = []
+    for unit in units.to_list():
+        if as_needed or not [f for f in unit.shared if f in inputs]:
+            manifests.extend(unit.manifests)
+    return manifests
 
 def _is_rooting(flag):
     if flag in _ROOTING_WORDS:
@@ -330,18 +378,44 @@ def _always_run_reasons(ctx, store):
         reasons += ["tag " + t for t in tags if t in ["no-remote", "no-remote-cache", "no-remote-cache-upload"]]
     return reasons
 
-def _compose(ctx, target, link, manifests, data):
-    """Registers the action that makes NAME.tasting. Returns (config, closure)."""
+def _additional_linker_inputs(ctx, dependencies):
+    """Dict of the files that a target or what it links declares for its link."""
+    files = {f: None for f in getattr(ctx.rule.files, "additional_linker_inputs", [])}
+    contexts = [t[CcInfo].linking_context.linker_inputs for _, t in dependencies if CcInfo in t]
+    for linker_input in depset(transitive = contexts).to_list():
+        files.update({f: None for f in linker_input.additional_inputs})
+    return files
+
+def _compose(ctx, target, link, manifests, on_demand, data, additional):
+    """Registers the action that makes NAME.tasting.
+
+    Args:
+      ctx: the aspect's context.
+      target: the test.
+      link: its link action.
+      manifests: depset of File, in link order.
+      on_demand: list of those of them whose code the linker may leave out.
+      data: runfiles.
+      additional: dict whose keys are files that the link reads beside code.
+
+    Returns:
+      (config, closure)
+    """
     tasting = ctx.toolchains[TOOLCHAIN_TYPE]
     store = ctx.attr._store[StringFlagInfo].value
     config = ctx.actions.declare_file(ctx.label.name + ".tasting")
     closure = ctx.actions.declare_file(ctx.label.name + ".closure.json")
     paths = _runfiles_paths(ctx.workspace_name)
-    flags = _link_flags(ctx, link)
+    flags, line = _link_flags(ctx, link)
 
-    # Linker scripts and their like are inputs that a flag mentions.
+    # Linker scripts and their like: inputs that a flag mentions, and what they
+    # include in turn.
     text = "\n".join(link.argv)
-    scripts = [f for f in link.inputs.to_list() if not _is_linkable(f) and f.extension != "params" and f.path in text]
+    scripts = [
+        f
+        for f in link.inputs.to_list()
+        if not _is_linkable(f) and (f in additional or f.extension != "params" and f.path in text)
+    ]
 
     args = ctx.actions.args()
     args.set_param_file_format("multiline")
@@ -353,6 +427,8 @@ def _compose(ctx, target, link, manifests, data):
     if scripts or any([_is_rooting(flag) for flag in flags]):
         args.add("--all-roots")
     args.add_all(scripts, format_each = "--link-input=%s")
+    args.add_all(line, format_each = "--link-line=%s")
+    args.add_all(on_demand, format_each = "--on-demand=%s")
     args.add_all(data.files, map_each = paths.file, allow_closure = True)
     args.add_all(data.symlinks, map_each = paths.symlink, allow_closure = True)
     args.add_all(data.root_symlinks, map_each = paths.root_symlink, allow_closure = True)
@@ -394,6 +470,9 @@ def _tasting_aspect_impl(target, ctx):
 
     infos = [t[TastingInfo] for name, t in dependencies if name != "data" and TastingInfo in t]
     headers = _headers(ctx, target, dependencies)
+
+    # Files of flags, profiles, binaries that asm includes.
+    others = getattr(ctx.rule.files, "additional_compiler_inputs", [])
     manifests = []
     covered = []
     for compilation in _compilations(target):
@@ -401,32 +480,47 @@ def _tasting_aspect_impl(target, ctx):
         if not source or source.rpartition(".")[2] in _ASSEMBLY:
             manifests.extend([_object_manifest(ctx, o) for o in compilation.objects])
         else:
-            manifests.append(_source_manifest(ctx, compilation, headers))
+            manifests.append(_source_manifest(ctx, compilation, headers, others))
         covered.extend(compilation.objects)
+    compiled = list(manifests)
+    objects = {}
     for file in _precompiled(ctx):
-        manifests.append(_object_manifest(ctx, file))
-        covered.append(file)
+        objects[file] = _object_manifest(ctx, file)
+    manifests.extend(objects.values())
+    covered.extend(objects.keys())
 
-    covered.extend(_own_libraries(ctx, target, covered, infos))
+    libraries = _own_libraries(ctx, target, covered, infos)
+    covered.extend(libraries)
     covered = depset(covered, transitive = [i.covered for i in infos])
     data = _data(ctx, target, dependencies, covered)
     config = None
     closure = None
     if link:
         known = {f: None for f in covered.to_list()}
-        manifests.extend([
-            _object_manifest(ctx, f)
-            for f in link.inputs.to_list()
-            if _is_linkable(f) and f not in known
-        ])
+        for f in link.inputs.to_list():
+            if _is_linkable(f) and f not in known:
+                objects[f] = _object_manifest(ctx, f)
+                manifests.append(objects[f])
     manifests = depset(manifests, order = "topological", transitive = [i.manifests for i in infos])
+
+    # Linked under these names, or those of links to them.
+    shared = [f for f in libraries if _is_shared_library(f)]
+    units = [
+        struct(manifests = (m,), shared = tuple([f] + shared) if _is_shared_library(f) else ())
+        for f, m in objects.items()
+    ]
+    if compiled and not link:
+        units.append(struct(manifests = tuple(compiled), shared = tuple(shared)))
+    units = depset(units, transitive = [i.units for i in infos])
     if link:
-        config, closure = _compose(ctx, target, link, manifests, data)
+        on_demand = _on_demand(link, units)
+        config, closure = _compose(ctx, target, link, manifests, on_demand, data, _additional_linker_inputs(ctx, dependencies))
 
     return [
         TastingInfo(
             manifests = manifests,
             covered = covered,
+            units = units,
             data = data,
             config = config,
             closure = closure,

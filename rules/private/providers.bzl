@@ -9,6 +9,9 @@ TastingInfo = provider(
 unit, object, archive and shared library that the target links, its own first.""",
         "covered": """depset of File: the objects, archives and shared libraries that
 `manifests` speaks for. What a test links beyond them is read as an object.""",
+        "units": """depset of struct(manifests, shared): tuples of manifests, and of the
+shared libraries that are made of their code. What is linked in another way is
+linked only if needed, unless it belongs to the test itself.""",
         "data": """runfiles: what the target and its dependencies can read at run time,
 without the shared libraries in `covered`.""",
         "config": """File or None: for a test, the `NAME.tasting` that its runner reads.""",

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/component"
@@ -130,6 +131,23 @@ matter, so that a build system need not analyse again.`,
 	return cmd
 }
 
+// embeds says whether a file may include others of which the preprocessor's
+// output doesn't tell that they were read.
+func embeds(files []string) bool {
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue // "<built-in>" and the like
+		}
+		if includes.Match(b) {
+			return true
+		}
+	}
+	return false
+}
+
+var includes = regexp.MustCompile(`#\s*embed|\.incbin|\.include`)
+
 // writeUnused writes those of the listed inputs that weren't read.
 func writeUnused(name, inputs string, read []string, source string) error {
 	used := map[string]bool{source: true}
@@ -144,7 +162,7 @@ func writeUnused(name, inputs string, read []string, source string) error {
 		return err
 	}
 	defer out.Close()
-	if inputs == "" {
+	if inputs == "" || embeds(append([]string{source}, read...)) {
 		return nil
 	}
 	f, err := os.Open(inputs)
