@@ -3,7 +3,9 @@ package runner
 import (
 	"encoding/hex"
 	"os"
+	"os/user"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
@@ -38,7 +40,7 @@ var pathVariables = []string{
 	"XML_OUTPUT_FILE",
 }
 
-// Variables that are not in the key at all: they name the test or the user, or
+// Variables that are not in the key at all: they name the test, or
 // speak to Bazel's scripts. docs/runner.md gives the reason for each.
 var ignoredVariables = []string{
 	"EXPERIMENTAL_SPLIT_XML_GENERATION",
@@ -50,7 +52,6 @@ var ignoredVariables = []string{
 	"TEST_SIZE",
 	"TEST_TARGET",
 	"TEST_TIMEOUT",
-	"USER",
 	"_",
 }
 
@@ -95,7 +96,7 @@ type library struct {
 
 // key is the SHA-256 of everything that can decide the outcome.
 func (r *runner) key() (store.Key, error) {
-	libs, err := systemLibraries(r.binary, r.env)
+	libs, err := systemLibraries(r.binary, r.config.LinkFlags, r.env)
 	if err != nil {
 		return store.Key{}, err
 	}
@@ -164,6 +165,8 @@ func (r *runner) keyEnv(places places) []string {
 		case slices.Contains(r.config.EnvKeys, k):
 			l = append(l, k+"="+places.strip(v))
 		case slices.Contains(ignoredVariables, k):
+		case k == "USER" && v == userName():
+			// Bazel's script sets it to that if nobody else does.
 		case slices.Contains(pathVariables, k):
 			l = append(l, k+"=\x00set") // no value can contain NUL
 		default:
@@ -172,6 +175,15 @@ func (r *runner) keyEnv(places places) []string {
 	}
 	slices.Sort(l)
 	return l
+}
+
+// userName is the name of the user whom the process runs as, or empty.
+func userName() string {
+	u, err := user.LookupId(strconv.Itoa(os.Geteuid()))
+	if err != nil {
+		return ""
+	}
+	return u.Username
 }
 
 // places are directories that are somewhere else in every checkout and sandbox.

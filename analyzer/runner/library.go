@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 )
 
 // systemLibraries returns what the dynamic loader will load for binary apart
@@ -20,11 +22,17 @@ import (
 // content would change with every edit. Of a binary without a loader the whole
 // content counts, as the libraries are inside.
 //
+// So it does if a link flag names a library of the system that isn't loaded: it
+// was static, or not needed.
+//
 // An error means that it can't be told what will be loaded.
-func systemLibraries(binary string, env *environ) ([]library, error) {
+func systemLibraries(binary string, linkFlags []string, env *environ) ([]library, error) {
 	r := &resolver{env: env, systemDirs: systemDirs}
 	if err := r.resolve(binary); err != nil {
 		return nil, fmt.Errorf("unknown shared libraries: %w", err)
+	}
+	if len(r.hash) > 0 && r.hash[0].name != "static" && slices.ContainsFunc(linkFlags, r.notLoaded) {
+		r.hash = append(r.hash, named{"linked in part statically", binary})
 	}
 	libs := make([]library, len(r.hash))
 	errs := make([]error, len(r.hash))
@@ -35,6 +43,26 @@ func systemLibraries(binary string, env *environ) ([]library, error) {
 	}
 	wg.Wait()
 	return libs, errors.Join(errs...)
+}
+
+// notLoaded says whether a link flag names a library that is not among those
+// that are loaded.
+func (r *resolver) notLoaded(flag string) bool {
+	name, ok := fingerprint.ForeignLibrary(flag)
+	if !ok {
+		return false
+	}
+	name = filepath.Base(strings.TrimPrefix(name, ":"))
+	if !strings.Contains(name, ".") {
+		name = "lib" + name
+	}
+	name, _, _ = strings.Cut(name, ".so")
+	for _, l := range r.hash {
+		if loaded, _, _ := strings.Cut(filepath.Base(l.name), ".so"); loaded == name {
+			return false
+		}
+	}
+	return true
 }
 
 func hashFile(name string) (sum [32]byte, err error) {

@@ -186,7 +186,7 @@ func TestResolveSearchPaths(t *testing.T) {
 
 	t.Run("content", func(t *testing.T) {
 		sum := func() string {
-			libs, err := systemLibraries(prog("prebuilt"), newEnviron(nil))
+			libs, err := systemLibraries(prog("prebuilt"), nil, newEnviron(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,6 +226,29 @@ func TestResolveSearchPaths(t *testing.T) {
 		got, err := resolved(t, lib("static"))
 		if err != nil || !slices.Equal(got, []string{lib("static")}) {
 			t.Errorf("%v %v", got, err)
+		}
+	})
+
+	// A static library of the system is known by nothing but the binary.
+	t.Run("linked in part statically", func(t *testing.T) {
+		for _, c := range []struct {
+			flags  []string
+			binary bool
+		}{
+			{nil, false},
+			{[]string{"-lm", "-lb", "-l:libb.so", "/x/libb.so.1", "-la.b"}, true},
+			{[]string{"-lm", "-lb", "-l:libb.so", "/x/libb.so.1", "-l:libstdc++.a"}, false},
+			{[]string{"-lz"}, true},
+			{[]string{"/usr/lib/libb.a"}, true},
+			{[]string{"-l:libb.a"}, true},
+		} {
+			libs, err := systemLibraries(prog("prebuilt"), c.flags, newEnviron(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := libs[len(libs)-1].name == "linked in part statically"; got != c.binary {
+				t.Errorf("%q: binary is hashed: %v", c.flags, got)
+			}
 		}
 	})
 

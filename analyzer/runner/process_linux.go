@@ -1,7 +1,12 @@
 package runner
 
 import (
+	"bytes"
+	"fmt"
 	"os"
+	"path"
+	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -43,4 +48,39 @@ func machine() (string, error) {
 		s = append(s, byte(c))
 	}
 	return string(s), nil
+}
+
+// setupCommand returns what Bazel's set-up script was asked to start, if the
+// script is among the processes that this one descends from.
+func setupCommand() (string, bool) {
+	pid := os.Getppid()
+	for range 10 {
+		if pid <= 1 {
+			break
+		}
+		dir := fmt.Sprintf("/proc/%d", pid)
+		b, err := os.ReadFile(dir + "/cmdline")
+		if err != nil {
+			break
+		}
+		argv := strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
+		for i := range min(len(argv)-1, 3) {
+			if path.Base(argv[i]) == "test-setup.sh" {
+				return argv[i+1], true
+			}
+		}
+		// PID (NAME) STATE PPID ...; the name may contain anything.
+		b, err = os.ReadFile(dir + "/stat")
+		if err != nil {
+			break
+		}
+		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		if len(f) < 2 {
+			break
+		}
+		if pid, err = strconv.Atoi(f[1]); err != nil {
+			break
+		}
+	}
+	return "", false
 }

@@ -21,3 +21,5 @@ func die(sig syscall.Signal) {
 }
 
 func machine() (string, error) { return runtime.GOARCH, nil }
+
+func setupCommand() (string, bool) { return "", false }

@@ -308,8 +308,14 @@ func (r *runner) alwaysRun() []string {
 
 // runUnder tells whether another program stands between Bazel's set-up script
 // and this process. The script is run by bash, which puts the path of what it
-// starts into the variable "_".
+// starts into the variable "_". A program that is a script itself does so, too,
+// but then the script of Bazel was asked to start something else than the test.
 func (r *runner) runUnder() (string, bool) {
+	if asked, ok := setupCommand(); ok {
+		if test := r.env.get("TEST_BINARY"); test != "" && filepath.Clean(asked) != filepath.Clean(test) {
+			return asked, true
+		}
+	}
 	started := r.env.get("_")
 	if started == "" {
 		return "", false

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -296,8 +297,26 @@ func TestBigLog(t *testing.T) {
 	}
 }
 
+// started has the test started as Bazel does, by a script that was asked to
+// start something.
+func started(asked string) func(c *exec.Cmd) {
+	return func(c *exec.Cmd) {
+		setup := filepath.Join(filepath.Dir(c.Path), "test-setup.sh")
+		if err := os.WriteFile(setup, []byte("shift; \"$@\"; exit $?\n"), 0o666); err != nil {
+			panic(err)
+		}
+		c.Env = append(slices.Clone(c.Env), "TEST_BINARY=pkg/t")
+		c.Args = append([]string{"sh", setup, asked, c.Path}, c.Args[1:]...)
+		c.Path = "/bin/sh"
+	}
+}
+
 // What is different in the key, or isn't.
 func TestKey(t *testing.T) {
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
 	h := newHarness(t)
 	h.want("miss", h.run("out=x"))
 	h.want("hit", h.run("out=x"))
@@ -340,7 +359,8 @@ func TestKey(t *testing.T) {
 		{"TEST_SIZE", env("TEST_SIZE=large"), "hit"},
 		{"TEST_TIMEOUT", env("TEST_TIMEOUT=1"), "hit"},
 		{"TEST_TARGET", env("TEST_TARGET=//other"), "hit"},
-		{"USER", env("USER=somebody"), "hit"},
+		{"USER", env("USER=somebody"), "miss"},
+		{"USER as Bazel sets it", env("USER=" + me.Username), "hit"},
 		{"declared USER", func(c *exec.Cmd) {
 			config(func(c *fingerprint.Config) { c.EnvKeys = []string{"USER"} })(c)
 			env("USER=x")(c)
@@ -366,6 +386,8 @@ func TestKey(t *testing.T) {
 		{"by hand", func(c *exec.Cmd) { c.Env = c.Env[1:] }, "always"},
 		{"by hand, asked", func(c *exec.Cmd) { c.Env = append(slices.Clone(c.Env[1:]), "ASKED=1") }, "miss"},
 		{"run_under", env("_=/usr/bin/env"), "always"},
+		{"run_under a script", started("tool"), "always"},
+		{"started by Bazel", started("./pkg/t"), "hit"},
 		{"not run_under", env("_=" + filepath.Join(h.dir, "t")), "hit"},
 		{"other store", env("TASTING_STORE=" + filepath.Join(h.dir, "other")), "miss"},
 	} {
