@@ -40,6 +40,9 @@ type Test struct {
 	// LinkLine is the command line of the link with the names of what is
 	// linked. It counts where it matters how and in which order that is done.
 	LinkLine []string
+	// Misplaced are those of Manifests whose place isn't that in the link: if
+	// there is a root in one, LinkLine counts.
+	Misplaced []string
 	// EnvKeys are names of variables that the test's declaration mentions.
 	EnvKeys []string
 	// AlwaysRun are reasons to execute the test in any case.
@@ -66,7 +69,8 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 		AlwaysRun: slices.Clone(t.AlwaysRun), EnvKeys: slices.Clone(t.EnvKeys),
 	}
 	var sources []refgraph.Source
-	onDemand := map[int]bool{}
+	onDemand, misplaced := map[int]bool{}, map[int]bool{}
+	isOnDemand, isMisplaced := set(t.OnDemand), set(t.Misplaced)
 	for _, f := range t.Manifests {
 		m, err := manifest.Read(f)
 		if errors.Is(err, manifest.ErrCorrupt) || errors.Is(err, manifest.ErrFormat) {
@@ -76,8 +80,11 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		if slices.Contains(t.OnDemand, f) {
+		if isOnDemand[f] {
 			onDemand[len(sources)] = true
+		}
+		if isMisplaced[f] {
+			misplaced[len(sources)] = true
 		}
 		sources = append(sources, refgraph.Source{Name: sourceName(m, f), Manifest: m})
 	}
@@ -90,7 +97,7 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	}
 	var executable []string
 	for _, d := range t.Data {
-		if err := addData(c, &executable, d.Path, d.File, false); err != nil {
+		if err := addData(c, &executable, d.Path, d.File); err != nil {
 			return nil, nil, nil, fmt.Errorf("data %s: %w", d.Path, err)
 		}
 	}
@@ -111,7 +118,7 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	// A linker script can refer to any symbol.
 	roots.Exported = roots.Exported || len(t.LinkInputs) > 0
 	closure, linking := roots.closure(sources)
-	if len(t.LinkLine) > 0 && (linking || len(t.LinkInputs) > 1) {
+	if len(t.LinkLine) > 0 && (linking || closure.RootIn(misplaced) || len(t.LinkInputs) > 1) {
 		c.Contributions = append(c.Contributions, contribution("link line", t.LinkLine))
 	}
 	slices.SortFunc(c.Contributions, func(a, b Contribution) int { return strings.Compare(a.Name, b.Name) })
@@ -140,14 +147,22 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	return c, r, warnings, nil
 }
 
+func set(l []string) map[string]bool {
+	m := make(map[string]bool, len(l))
+	for _, s := range l {
+		m[s] = true
+	}
+	return m
+}
+
 // addData adds the file at file, or everything in it, as runfile name. Symbolic
 // links count with what they lead to; the operating system ends the walk if one
 // leads back.
-func addData(c *Config, executable *[]string, name, file string, inside bool) error {
+func addData(c *Config, executable *[]string, name, file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
 		// A link to nowhere is an input too: its target's name is all there is.
-		if target, lerr := os.Readlink(file); lerr == nil && errors.Is(err, fs.ErrNotExist) && inside {
+		if target, lerr := os.Readlink(file); lerr == nil && errors.Is(err, fs.ErrNotExist) {
 			b := frame.New("tasting dangling link 1")
 			b.String(target)
 			sum := b.Sum()
@@ -176,7 +191,7 @@ func addData(c *Config, executable *[]string, name, file string, inside bool) er
 		c.Data = append(c.Data, File{name + "/", hex.EncodeToString(empty[:])})
 	}
 	for _, e := range entries {
-		if err := addData(c, executable, name+"/"+e.Name(), filepath.Join(file, e.Name()), true); err != nil {
+		if err := addData(c, executable, name+"/"+e.Name(), filepath.Join(file, e.Name())); err != nil {
 			return err
 		}
 	}

@@ -137,24 +137,32 @@ func TestLinkLine(t *testing.T) {
 		}
 		return name
 	}
-	main, a, b := write(source(t, "main.c", []string{"main", "1", "f"})), write(source(t, "a.c", []string{"f", "1"})), write(source(t, "b.c", []string{"f", "2"}))
+	constructor := source(t, "c.c", []string{"c", "3"})
+	constructor.Manifest.Components[0].Root = "constructor"
+	main, a, b, c := write(source(t, "main.c", []string{"main", "1", "f"})), write(source(t, "a.c", []string{"f", "1"})), write(source(t, "b.c", []string{"f", "2"})), write(constructor)
 	for _, tc := range []struct {
-		manifests []string
-		same      bool
+		name string
+		test Test
+		same bool
 	}{
-		{[]string{main, a}, true},
-		{[]string{main, a, b}, false},
+		{"plain", Test{Manifests: []string{main, a, c}}, true},
+		{"several definitions", Test{Manifests: []string{main, a, b}}, false},
+		{"on demand", Test{Manifests: []string{main, a, c}, OnDemand: []string{a}}, true},
+		{"root on demand", Test{Manifests: []string{main, a, c}, OnDemand: []string{c}}, false},
+		{"misplaced", Test{Manifests: []string{main, a, c}, Misplaced: []string{a}}, true},
+		{"misplaced root", Test{Manifests: []string{main, a, c}, Misplaced: []string{c}}, false},
 	} {
 		var prints []string
 		for _, line := range [][]string{{"a.a", "b.so"}, {"b.so", "a.a"}} {
-			_, r, _, err := Compose(&Test{Manifests: tc.manifests, Binary: "_main/t", LinkLine: line})
+			tc.test.Binary, tc.test.LinkLine = "_main/t", line
+			_, r, _, err := Compose(&tc.test)
 			if err != nil {
 				t.Fatal(err)
 			}
 			prints = append(prints, r.Fingerprint)
 		}
 		if same := prints[0] == prints[1]; same != tc.same {
-			t.Errorf("%v: same fingerprint: %v", tc.manifests, same)
+			t.Errorf("%s: same fingerprint: %v", tc.name, same)
 		}
 	}
 }
@@ -338,6 +346,10 @@ func TestComposeData(t *testing.T) {
 	os.Symlink("elsewhere", filepath.Join(tree, "dangling"))
 	if cmp.Equal(a, compose()) {
 		t.Error("the target of a dangling link doesn't count")
+	}
+	// Bazel's unresolved symbolic links lead somewhere in the runfiles only.
+	if c, _, _, err := Compose(&Test{Binary: "b", Data: []DataFile{{"z", filepath.Join(tree, "dangling")}}}); err != nil || len(c.Data) != 1 {
+		t.Errorf("a dangling link: %v, %v", c, err)
 	}
 	if _, _, _, err := Compose(&Test{Binary: "b", Data: []DataFile{{"z", filepath.Join(dir, "nowhere")}}}); err == nil {
 		t.Error("missing data: no error")

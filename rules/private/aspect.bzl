@@ -291,6 +291,10 @@ def _data(ctx, target, dependencies, covered):
             parts.append(ctx.runfiles(transitive_files = dependency[DefaultInfo].files))
     return ctx.runfiles().merge_all([part for part in parts if part])
 
+def _library_flag(file):
+    """The flag by which a shared library is linked, if it isn't by its path."""
+    return "-l" + file.basename.removeprefix("lib").partition(".so")[0]
+
 def _link_flags(ctx, link):
     """The flags of a link action, without what the manifests and their order say.
 
@@ -303,7 +307,7 @@ def _link_flags(ctx, link):
     for file in link.inputs.to_list() + link.outputs.to_list():
         files[file.path] = True
         if _is_shared_library(file):
-            libraries["-l" + file.basename.removeprefix("lib").partition(".so")[0]] = True
+            libraries[_library_flag(file)] = True
 
     flags = []
     line = []
@@ -336,13 +340,7 @@ def _on_demand(link, units):
     Returns:
       list of File
     """
-    archives = False
-    as_needed = False
-    for arg in link.argv:
-        archives = archives or arg.endswith((".a", ".lo", ".rlib")) or "start-lib" in arg
-        as_needed = as_needed or arg in ["-Wl,--as-needed", "-Wl,-as-needed"]
-    if not archives and not as_needed:
-        return []
+    as_needed = [arg for arg in link.argv if arg in ["-Wl,--as-needed", "-Wl,-as-needed"]]
     inputs = {f: None for f in link.inputs.to_list()}
     manifests = []
     for unit in units.to_list():
@@ -386,7 +384,7 @@ def _additional_linker_inputs(ctx, dependencies):
         files.update({f: None for f in linker_input.additional_inputs})
     return files
 
-def _compose(ctx, target, link, manifests, on_demand, data, additional):
+def _compose(ctx, target, link, manifests, on_demand, misplaced, data, additional):
     """Registers the action that makes NAME.tasting.
 
     Args:
@@ -395,6 +393,7 @@ def _compose(ctx, target, link, manifests, on_demand, data, additional):
       link: its link action.
       manifests: depset of File, in link order.
       on_demand: list of those of them whose code the linker may leave out.
+      misplaced: list of those of them that are elsewhere in the link.
       data: runfiles.
       additional: dict whose keys are files that the link reads beside code.
 
@@ -428,6 +427,7 @@ def _compose(ctx, target, link, manifests, on_demand, data, additional):
         args.add("--all-roots")
     args.add_all(scripts, format_each = "--link-input=%s")
     args.add_all(line, format_each = "--link-line=%s")
+    args.add_all(misplaced, format_each = "--misplaced=%s")
     args.add_all(on_demand, format_each = "--on-demand=%s")
     args.add_all(data.files, map_each = paths.file, allow_closure = True)
     args.add_all(data.symlinks, map_each = paths.symlink, allow_closure = True)
@@ -495,12 +495,18 @@ def _tasting_aspect_impl(target, ctx):
     data = _data(ctx, target, dependencies, covered)
     config = None
     closure = None
+    misplaced = []
     if link:
         known = {f: None for f in covered.to_list()}
+        argv = {arg: None for arg in link.argv}
         for f in link.inputs.to_list():
             if _is_linkable(f) and f not in known:
                 objects[f] = _object_manifest(ctx, f)
                 manifests.append(objects[f])
+
+                # The manifests don't tell where it is among the others.
+                if f.path in argv or _library_flag(f) in argv:
+                    misplaced.append(objects[f])
     manifests = depset(manifests, order = "topological", transitive = [i.manifests for i in infos])
 
     # Linked under these names, or those of links to them.
@@ -514,7 +520,7 @@ def _tasting_aspect_impl(target, ctx):
     units = depset(units, transitive = [i.units for i in infos])
     if link:
         on_demand = _on_demand(link, units)
-        config, closure = _compose(ctx, target, link, manifests, on_demand, data, _additional_linker_inputs(ctx, dependencies))
+        config, closure = _compose(ctx, target, link, manifests, on_demand, misplaced, data, _additional_linker_inputs(ctx, dependencies))
 
     return [
         TastingInfo(

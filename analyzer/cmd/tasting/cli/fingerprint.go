@@ -131,6 +131,7 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 	f.StringArrayVar(&t.LinkInputs, "link-input", nil, "a `FILE` that the link reads beside code, such as a linker script: implies --all-roots (repeatable)")
 	f.StringArrayVar(&t.LinkLine, "link-line", nil, "an `ARGUMENT` of the link, with names: counts where it matters how something is linked (repeatable)")
 	f.StringArrayVar(&t.OnDemand, "on-demand", nil, "a `MANIFEST` of those given whose code the linker takes only if needed, as that of an archive (repeatable)")
+	f.StringArrayVar(&t.Misplaced, "misplaced", nil, "a `MANIFEST` of those given whose place isn't that in the link (repeatable)")
 	f.StringArrayVar(&t.EnvKeys, "env-key", nil, "`NAME` of an environment variable that the test's declaration mentions (repeatable)")
 	f.StringArrayVar(&t.AlwaysRun, "always-run", nil, "`REASON` to execute the test in any case (repeatable)")
 	f.StringVar(&t.Store, "store", "", "`LOCATION` of recorded results (default: the runner's)")
