@@ -32,6 +32,9 @@ type Test struct {
 	Binary string
 	// Data maps runfiles paths to files or directories.
 	Data []DataFile
+	// Empty are runfiles paths of empty files, and with a slash at the end, of
+	// directories.
+	Empty []string
 	// LinkFlags are the flags of the link, without output paths.
 	LinkFlags []string
 	// LinkInputs are files that the link reads beside code: linker scripts,
@@ -100,6 +103,9 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 		if err := addData(c, &executable, d.Path, d.File); err != nil {
 			return nil, nil, nil, fmt.Errorf("data %s: %w", d.Path, err)
 		}
+	}
+	for _, name := range t.Empty {
+		c.Data = append(c.Data, emptyFile(name))
 	}
 	slices.SortFunc(c.Data, func(a, b File) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.SHA256, b.SHA256))
@@ -187,8 +193,7 @@ func addData(c *Config, executable *[]string, name, file string) error {
 		return err
 	}
 	if len(entries) == 0 {
-		empty := sha256.Sum256(nil)
-		c.Data = append(c.Data, File{name + "/", hex.EncodeToString(empty[:])})
+		c.Data = append(c.Data, emptyFile(name+"/"))
 	}
 	for _, e := range entries {
 		if err := addData(c, executable, name+"/"+e.Name(), filepath.Join(file, e.Name())); err != nil {
@@ -196,6 +201,11 @@ func addData(c *Config, executable *[]string, name, file string) error {
 		}
 	}
 	return nil
+}
+
+func emptyFile(name string) File {
+	sum := sha256.Sum256(nil)
+	return File{name, hex.EncodeToString(sum[:])}
 }
 
 // digest returns the SHA-256 of the content of a file, in hex, and whether its

@@ -347,6 +347,12 @@ func TestComposeData(t *testing.T) {
 	if cmp.Equal(a, compose()) {
 		t.Error("the target of a dangling link doesn't count")
 	}
+	for _, name := range []string{"d/", "d/__init__.py"} {
+		c, _, _, err := Compose(&Test{Binary: "b", Empty: []string{name}})
+		if err != nil || len(c.Data) != 1 || c.Data[0].Path != name {
+			t.Errorf("empty %s: %v, %v", name, c, err)
+		}
+	}
 	// Bazel's unresolved symbolic links lead somewhere in the runfiles only.
 	if c, _, _, err := Compose(&Test{Binary: "b", Data: []DataFile{{"z", filepath.Join(tree, "dangling")}}}); err != nil || len(c.Data) != 1 {
 		t.Errorf("a dangling link: %v, %v", c, err)

@@ -363,6 +363,7 @@ def _runfiles_paths(workspace_name):
     return struct(
         of = path,
         file = lambda file: "--data=%s=%s" % (path(file), file.path),
+        directory = lambda file: "--data-empty=%s/" % path(file) if file.is_directory else None,
         symlink = lambda entry: "--data=%s/%s=%s" % (workspace_name, entry.path, entry.target_file.path),
         root_symlink = lambda entry: "--data=%s=%s" % (entry.path, entry.target_file.path),
     )
@@ -430,6 +431,8 @@ def _compose(ctx, target, link, manifests, on_demand, misplaced, data, additiona
     args.add_all(misplaced, format_each = "--misplaced=%s")
     args.add_all(on_demand, format_each = "--on-demand=%s")
     args.add_all(data.files, map_each = paths.file, allow_closure = True)
+    args.add_all(data.files, map_each = paths.directory, allow_closure = True, expand_directories = False)
+    args.add_all(data.empty_filenames, format_each = "--data-empty=%s")
     args.add_all(data.symlinks, map_each = paths.symlink, allow_closure = True)
     args.add_all(data.root_symlinks, map_each = paths.root_symlink, allow_closure = True)
     args.add_all(_always_run_reasons(ctx, store), format_each = "--always-run=%s")

@@ -127,6 +127,7 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 	f.StringVar(&closure, "closure", "", "write what the fingerprint is made of to `FILE`, for \"tasting explain\"")
 	f.StringVar(&t.Binary, "binary", "", "runfiles `PATH` of the real test executable (required)")
 	f.StringArrayVar(&data, "data", nil, "`RUNFILES_PATH=FILE`: a file or directory that the test can read (repeatable)")
+	f.StringArrayVar(&t.Empty, "data-empty", nil, "`RUNFILES_PATH` of an empty file that the test can read, or of a directory if it ends with a slash (repeatable)")
 	f.StringArrayVar(&t.LinkFlags, "link-flag", nil, "a `FLAG` of the link, without output paths; symbols that it names are roots (repeatable)")
 	f.StringArrayVar(&t.LinkInputs, "link-input", nil, "a `FILE` that the link reads beside code, such as a linker script: implies --all-roots (repeatable)")
 	f.StringArrayVar(&t.LinkLine, "link-line", nil, "an `ARGUMENT` of the link, with names: counts where it matters how something is linked (repeatable)")
