@@ -128,7 +128,9 @@ def _compilations(target):
         objects = [f for f in action.outputs.to_list() if f.extension == "o" and not f.is_directory]
         if not objects:
             continue  # A header's syntax check, a module.
-        key = objects[0].path.removesuffix(".o").removesuffix(".pic")
+
+        # The source tells x.pic.o of x.pic.c from that of x.c.
+        key = (_source_of(action.argv), objects[0].path.removesuffix(".o").removesuffix(".pic"))
         by_object.setdefault(key, []).append((objects[0], action))
 
     compilations = []

@@ -2,12 +2,16 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/component"
@@ -49,7 +53,7 @@ of its whole text, and a message.`,
 			var u *ctext.Unit
 			var err error
 			if cmd.ArgsLenAtDash() == 0 {
-				u, _, err = ctext.Preprocess(ctx, args, ctext.Options{})
+				u, _, err = ctext.Preprocess(ctx, args, ctext.Options{Clang: clang})
 				if err == nil && u.Clang && !cmd.Flags().Changed("clang") && clang == "clang" {
 					clang = args[0]
 				}
@@ -79,7 +83,7 @@ of its whole text, and a message.`,
 }
 
 func preprocessCommand() *cobra.Command {
-	var out, unused, inputs string
+	var out, unused, inputs, clang string
 	var variants []string
 	cmd := &cobra.Command{
 		Use:   "preprocess -o OUT.tu -- COMPILER [flags] FILE.c",
@@ -96,7 +100,7 @@ matter, so that a build system need not analyse again.`,
 			if cmd.ArgsLenAtDash() != 0 {
 				return errors.New("preprocess: put the compiler's command line behind --")
 			}
-			var opt ctext.Options
+			opt := ctext.Options{Clang: clang}
 			for _, v := range variants {
 				b, err := os.ReadFile(v)
 				if err != nil {
@@ -107,6 +111,13 @@ matter, so that a build system need not analyse again.`,
 			u, read, err := ctext.Preprocess(cmd.Context(), args, opt)
 			if err != nil {
 				return err
+			}
+			for _, v := range opt.Variants {
+				more, err := addVariantText(cmd.Context(), u, v)
+				if err != nil {
+					return err
+				}
+				read = append(read, more...)
 			}
 			if unused != "" {
 				if err := writeUnused(unused, inputs, read, u.Source); err != nil {
@@ -123,12 +134,28 @@ matter, so that a build system need not analyse again.`,
 	cmd.Flags().StringVarP(&out, "output", "o", "", "normalised unit to write")
 	cmd.Flags().StringVar(&unused, "unused-inputs", "", "file to write the unused ones of --inputs to, one per line")
 	cmd.Flags().StringVar(&inputs, "inputs", "", "file that lists headers which the compilation may read, one per line")
-	// Accepted here as well, so that build systems can pass the same flags to
-	// both steps.
-	var clang string
 	clangFlag(cmd, &clang)
 	cmd.Flags().StringArrayVar(&variants, "variant", nil, "response file with another command line that compiles the same source; may be repeated")
 	return cmd
+}
+
+// addVariantText has the text of another compilation of u's source count for all
+// of u if it isn't the same: macros such as __PIC__ and __PIE__ depend on flags.
+// It returns the names of the files that were read.
+func addVariantText(ctx context.Context, u *ctext.Unit, argv []string) (read []string, err error) {
+	v, read, err := ctext.Preprocess(ctx, argv, ctext.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Equal(v.Text, u.Text) && slices.Equal(v.Sites, u.Sites) {
+		return read, nil
+	}
+	b, err := v.Encode()
+	if err != nil {
+		return nil, exit(exitInternal, err)
+	}
+	u.Flags = append(u.Flags, fmt.Sprintf("variant text:%x", sha256.Sum256(b)))
+	return read, nil
 }
 
 // embeds says whether a file may include others of which the preprocessor's
