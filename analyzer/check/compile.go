@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 )
 
 // Level is a way of compiling for comparison.
@@ -93,7 +95,13 @@ func Compile(ctx context.Context, argv []string, clang bool, levels []Level) ([]
 		return nil, err
 	}
 	pragmas := bytes.Contains(preprocessed, []byte("#pragma"))
-	in := []string{"-x", "cpp-output", filepath.Base(text)}
+	lang := "cpp-output"
+	if inv, err := ctext.ParseArgs(argv); err != nil {
+		return nil, err
+	} else if inv.Lang == "c++" {
+		lang = "c++-cpp-output"
+	}
+	in := []string{"-x", lang, filepath.Base(text)}
 	if clang {
 		// clang preprocesses preprocessed text again; at least not with macros.
 		in = append([]string{"-undef", "-Wno-unused-command-line-argument"}, in...)

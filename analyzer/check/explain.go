@@ -30,7 +30,7 @@ type Analysis struct {
 
 // Analyze analyses the source in argv, a compiler's command line.
 func Analyze(ctx context.Context, argv []string, clang string) (*Analysis, error) {
-	u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{})
+	u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{Clang: clang})
 	if err != nil {
 		return nil, err
 	}
@@ -247,9 +247,10 @@ func (a *Analysis) unit(o *Object, u *Unit, seen map[*Unit]bool) []int {
 		set[i] = true
 	}
 	if len(set) == 0 {
-		// File-scope asm can define any symbol.
+		// File-scope asm can define any symbol, and so can C++ that is analysed
+		// as a whole.
 		for i, c := range a.Manifest.Components {
-			if c.Kind == manifest.Kind_KIND_ASM {
+			if c.Kind == manifest.Kind_KIND_ASM || c.Kind == manifest.Kind_KIND_FILE {
 				set[i] = true
 			}
 		}

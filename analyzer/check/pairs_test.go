@@ -96,7 +96,7 @@ func runPair(t *testing.T, c pairCase, clang string) {
 	var levels []Level
 	for k := range 2 {
 		// The file's own name may be in the object.
-		src := filepath.Join(dir, "t.c")
+		src := filepath.Join(dir, "t"+filepath.Ext(c.name))
 		if err := os.WriteFile(src, []byte(variant(c.text, k)), 0o666); err != nil {
 			t.Fatal(err)
 		}

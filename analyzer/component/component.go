@@ -48,6 +48,7 @@ import (
 	"io"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -94,7 +95,14 @@ func readDump(u *ctext.Unit, dump io.Reader) (b *builder, err error) {
 // file, with the reason in its fallbacks; err is only for a cancelled ctx.
 func Analyze(ctx context.Context, u *ctext.Unit, clang string) (*manifest.Manifest, error) {
 	if u.Lang != "c" {
-		return opaque(u, "", "C++ is analysed by file"), nil
+		m, version, err := analyzeIR(ctx, u, clang)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			return opaque(u, version, err.Error()), nil
+		}
+		return m, nil
 	}
 	b, version, err := runClang(ctx, u, clang)
 	if ctx.Err() != nil {
@@ -109,13 +117,9 @@ func Analyze(ctx context.Context, u *ctext.Unit, clang string) (*manifest.Manife
 // dumpArgs are the flags for a dump of preprocessed text on standard input.
 // -undef keeps the second preprocessing from expanding predefined macros.
 func dumpArgs(u *ctext.Unit) []string {
-	lang := "cpp-output"
-	if u.Lang == "c++" {
-		lang = "c++-cpp-output"
-	}
-	return append(append([]string{}, u.DumpFlags...),
+	return append(slices.Clone(u.DumpFlags),
 		"-v", "-undef", "-w", "-fno-crash-diagnostics", "-ferror-limit=1", "-fno-color-diagnostics", "-fno-caret-diagnostics",
-		"-fsyntax-only", "-Xclang", "-ast-dump=json", "-x", lang, "-")
+		"-fsyntax-only", "-Xclang", "-ast-dump=json", "-x", "cpp-output", "-")
 }
 
 var (
@@ -124,24 +128,35 @@ var (
 )
 
 func runClang(ctx context.Context, u *ctext.Unit, clang string) (b *builder, version string, err error) {
+	version, err = clangOutput(ctx, u, clang, u.Text, dumpArgs(u), func(out io.Reader) (err error) {
+		b, err = readDump(u, out)
+		return err
+	})
+	return b, version, err
+}
+
+// clangOutput runs clang with text as its standard input, gives its standard
+// output to read, and returns its version. Its own failure counts more than
+// read's.
+func clangOutput(ctx context.Context, u *ctext.Unit, clang string, text []byte, args []string, read func(io.Reader) error) (version string, err error) {
 	if clang == "" {
-		return nil, "", fmt.Errorf("no clang is configured; install clang %d", MaxClang)
+		return "", fmt.Errorf("no clang is configured; install clang %d", MaxClang)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, clang, dumpArgs(u)...)
-	cmd.Stdin = bytes.NewReader(u.Text)
+	cmd := exec.CommandContext(ctx, clang, args...)
+	cmd.Stdin = bytes.NewReader(text)
 	stderr := &head{max: 1 << 16}
 	cmd.Stderr = stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
 	widen(out)
 	if err := cmd.Start(); err != nil {
-		return nil, "", fmt.Errorf("clang can't be started (%w); install clang %d or name it with --clang", err, MaxClang)
+		return "", fmt.Errorf("clang can't be started (%w); install clang %d or name it with --clang", err, MaxClang)
 	}
-	b, readErr := readDump(u, out)
+	readErr := read(out)
 	if readErr != nil {
 		// Let clang finish, for the sake of its own message.
 		_, _ = io.Copy(io.Discard, out)
@@ -151,21 +166,18 @@ func runClang(ctx context.Context, u *ctext.Unit, clang string) (b *builder, ver
 		version = strings.TrimSpace(m[0])
 		major, _ := strconv.Atoi(m[1])
 		if major < MinClang || major > MaxClang {
-			return nil, version, fmt.Errorf("clang %d is not supported, only %d to %d", major, MinClang, MaxClang)
+			return version, fmt.Errorf("clang %d is not supported, only %d to %d", major, MinClang, MaxClang)
 		}
 	} else if waitErr == nil {
-		return nil, "", errors.New("clang doesn't print its version; is it a clang?")
+		return "", errors.New("clang doesn't print its version; is it a clang?")
 	}
 	if waitErr != nil {
 		if m := errorLine.FindStringSubmatch(stderr.String()); m != nil {
-			return nil, version, fmt.Errorf("clang reported an error%s: %s", errorPlace(u, m[1], m[2]), m[3])
+			return version, fmt.Errorf("clang reported an error%s: %s", errorPlace(u, m[1], m[2]), m[3])
 		}
-		return nil, version, fmt.Errorf("clang failed: %v", waitErr)
+		return version, fmt.Errorf("clang failed: %v", waitErr)
 	}
-	if readErr != nil {
-		return nil, version, readErr
-	}
-	return b, version, nil
+	return version, readErr
 }
 
 // errorPlace names the file of an error in the normalised text.

@@ -301,6 +301,9 @@ func opaque(u *ctext.Unit, clang, reason string) *manifest.Manifest {
 	for _, s := range u.Sites {
 		h.str(s.Position)
 	}
+	if u.Lang == "c++" {
+		names[manifest.AnySymbol] = true // symbols aren't identifiers
+	}
 	sum := h.sum()
 	c := &manifest.Component{Name: "file " + u.Source, Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: sum[:], Root: "opaque file", File: u.Source}
 	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FILE, Source: u.Source, Clang: clang, Compiler: u.Compiler, Flags: u.Flags, Components: []*manifest.Component{c}}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -282,6 +283,10 @@ var incbin = regexp.MustCompile(`\.(?:incbin|include)\s*\\"([^"\\]+)\\"`)
 type Options struct {
 	// Variants are further command lines that compile the same source.
 	Variants [][]string
+	// Clang preprocesses C++ as well, if the compiler is another one: clang
+	// can't parse that one's standard library. Empty: it isn't done, and the
+	// unit can only be analysed as a whole.
+	Clang string
 }
 
 // PreprocessError is the failure of the build's own preprocessor: the source
@@ -363,7 +368,68 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 		}
 		u.Flags = append(u.Flags, "positions:"+sum)
 	}
+	if u.Lang == "c++" {
+		if u.Clang {
+			u.UserText = ""
+		} else if err := u.addPeer(ctx, inv, opt.Clang); err != nil {
+			return nil, nil, err
+		}
+	}
 	return u, read, nil
+}
+
+// addPeer preprocesses u with clang as well. That the outcome can't stand for u
+// is no error; the reason is in u.
+func (u *Unit) addPeer(ctx context.Context, inv *Invocation, clang string) error {
+	if clang == "" {
+		u.PeerReason = "no clang is configured"
+		return nil
+	}
+	args := slices.Clone(u.DumpFlags)
+	for i := 0; i < len(inv.preprocess); i++ {
+		a := inv.preprocess[i]
+		value := separateValue[a] && i+1 < len(inv.preprocess)
+		if textOnly[a] || hasPrefix(a, textOnlyPrefixes) {
+			args = append(args, a)
+			if value {
+				args = append(args, inv.preprocess[i+1])
+			}
+		}
+		if value {
+			i++
+		}
+	}
+	for _, f := range inv.codegen {
+		if strings.HasPrefix(f, "-O") || f == "-pthread" || f == "-fexceptions" || f == "-fno-exceptions" || f == "-frtti" || f == "-fno-rtti" ||
+			strings.HasPrefix(f, "-fPIC") || strings.HasPrefix(f, "-fpic") || strings.HasPrefix(f, "-fPIE") || strings.HasPrefix(f, "-fpie") {
+			args = append(args, f) // each defines macros
+		}
+	}
+	cmd := exec.CommandContext(ctx, clang, append(args, "-E", "-w", "-fno-color-diagnostics", inv.Source)...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	raw, err := cmd.Output()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		u.PeerReason = fmt.Sprintf("clang can't preprocess it (%v): %s", err, firstLine(messages(stderr.String())))
+		return nil
+	}
+	peer := &Unit{Source: u.Source, Lang: u.Lang, Clang: true}
+	peer.normalize(raw)
+	if peer.UserText != u.UserText {
+		u.PeerReason = "the compiler and clang see different tokens outside of the headers of the system"
+		return nil
+	}
+	u.Peer = peer.Text
+	return nil
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	return s
 }
 
 // pragmaMacros returns a digest of the macros that pragmas name. Compilers
@@ -428,6 +494,9 @@ func emitsPositions(u *Unit) bool {
 				return true
 			}
 		}
+	}
+	if u.Lang == "c++" && len(u.Sites) > 0 {
+		return true // in a default argument they stand for the place of the call
 	}
 	// Sites have columns of the preprocessor's output, in which spaces and
 	// comments are collapsed.

@@ -110,6 +110,8 @@ func (r Roots) resolve(sources []refgraph.Source) refgraph.Roots {
 			case "dlsym", "dlvsym", "dlopen", "dlmopen":
 				// A library that only implements these isn't a caller.
 				out.Exported = out.Exported || !isSharedLibrary(s.Manifest)
+			case manifest.AnySymbol:
+				out.Exported = true
 			}
 		}
 	}

@@ -37,6 +37,10 @@ const Format = 1
 // recognised before it is parsed.
 const Magic = "tasting-manifest\n"
 
+// AnySymbol in Manifest.Symbols says that the unit may refer to any symbol of
+// the test: what it names are not symbols.
+const AnySymbol = "*"
+
 var (
 	// ErrFormat says that a manifest was written by a newer analyzer.
 	ErrFormat = errors.New("manifest format is newer than this tasting; use the version of tasting that wrote it, or rebuild the manifest")
