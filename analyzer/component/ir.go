@@ -134,6 +134,9 @@ func fromIR(u *ctext.Unit, mod *llvmir.Module, clang string) *manifest.Manifest 
 		for _, s := range g.Words {
 			link(s)
 		}
+		if g.Weak {
+			link(manifest.WeakReference)
+		}
 		if g.Asm {
 			m.Fallbacks = append(m.Fallbacks, &manifest.Fallback{Component: g.Symbol, Reason: "words of inline asm count as references", Rung: manifest.Rung_RUNG_FUNCTION})
 		}

@@ -148,6 +148,9 @@ func (b *builder) manifest(clang string) *manifest.Manifest {
 				// By name, even if defined here: another unit's definition
 				// may be the one that is linked.
 				mc.Links = append(mc.Links, symbol(e.sym))
+				if len(e.comps) == 0 && (e.weak || e.roots["weakref"]) {
+					mc.Links = append(mc.Links, symbol(manifest.WeakReference))
+				}
 			}
 		}
 		for _, s := range c.syms {

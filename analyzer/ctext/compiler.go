@@ -21,6 +21,9 @@ type compiler struct {
 	identity string
 	// clang is true for clang, false for gcc and what behaves like it.
 	clang bool
+	// flags are those of the compiler proper that its driver, or a script in
+	// its place, derives from the command line and the environment.
+	flags []string
 }
 
 // ErrNoCompiler says that a compiler can't be started.
@@ -46,6 +49,8 @@ func identify(path, output string) (*compiler, error) {
 		case versionLine.MatchString(line), strings.HasPrefix(line, "Target:"), strings.HasPrefix(line, "Thread model:"):
 			id = append(id, line)
 			c.clang = c.clang || strings.Contains(line, "clang version ")
+		case strings.Contains(line, "/cc1 -E ") || strings.Contains(line, "/cc1plus -E ") || strings.Contains(line, " -cc1 "):
+			c.flags = append(c.flags, properFlags(SplitResponse(line))...)
 		}
 	}
 	c.identity = strings.Join(id, "; ")
@@ -53,6 +58,33 @@ func identify(path, output string) (*compiler, error) {
 		return nil, fmt.Errorf("compiler %s: it prints no version under -v; only gcc and clang are supported", path)
 	}
 	return c, nil
+}
+
+// properFlags returns those of the flags of a compiler proper (cc1) that can
+// influence code and say nothing of places, messages and macros.
+func properFlags(args []string) []string {
+	var out []string
+	for i := 1; i < len(args); i++ {
+		a := args[i]
+		var value string
+		if separateValue[a] || a == "-target-cpu" || a == "-target-feature" || a == "-tune-cpu" || a == "-mrelocation-model" || a == "-main-file-name" || a == "-pic-level" ||
+			a == "-resource-dir" || a == "-triple" || strings.HasPrefix(a, "-internal-") || a == "-imultiarch" || a == "-stack-protector" || a == "-mframe-pointer" {
+			if i+1 < len(args) {
+				i++
+				value = args[i]
+			}
+		}
+		switch {
+		case !strings.HasPrefix(a, "-f") && !strings.HasPrefix(a, "-m") && !strings.HasPrefix(a, "-O") && !strings.HasPrefix(a, "-t") && a != "--param" && a != "-pic-level" && a != "-stack-protector":
+		case a == "-main-file-name", outputs[a], hasPrefix(a, outputPrefixes), !influencesCode(a), strings.Contains(a, "/"), strings.Contains(value, "/"):
+		case strings.HasPrefix(a, "-fcoverage-compilation-dir"), strings.HasPrefix(a, "-fno-color"), strings.HasPrefix(a, "-fcolor"), a == "-fworking-directory":
+		case value != "":
+			out = append(out, "cc1:"+a+" "+value)
+		default:
+			out = append(out, "cc1:"+a)
+		}
+	}
+	return out
 }
 
 // versionLine matches "gcc version 16.2.0 (Debian 16.2.0-3)" and "Debian clang

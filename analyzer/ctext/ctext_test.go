@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -341,6 +342,84 @@ func TestStringContents(t *testing.T) {
 	} {
 		if got := string(StringContents([]byte(in))); got != want {
 			t.Errorf("%s: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+// unitFlags preprocesses a source and returns the flags that count.
+func unitFlags(t *testing.T, dir, compiler, source string, flags ...string) []string {
+	t.Helper()
+	file := filepath.Join(dir, "t.c")
+	if err := os.WriteFile(file, []byte(source), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	u, _, err := Preprocess(context.Background(), append(append([]string{compiler}, flags...), file), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Flags
+}
+
+// TestWrapperCounts: a script in the compiler's place may add flags.
+func TestWrapperCounts(t *testing.T) {
+	for _, real := range []string{clangtest.Clang(t), clangtest.GCC(t)} {
+		dir := t.TempDir()
+		wrapper := filepath.Join(dir, "cc")
+		flags := func(extra string) []string {
+			if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nexec "+real+" "+extra+" \"$@\"\n"), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			return unitFlags(t, dir, wrapper, "int x;\n")
+		}
+		plain := flags("")
+		if d := cmp.Diff(plain, flags("-Wall -g -I"+dir)); d != "" {
+			t.Errorf("%s: flags that can't influence code count (-without +with):\n%s", real, d)
+		}
+		for _, f := range []string{"-fwrapv", "-O2", "-march=haswell", "-fno-strict-aliasing"} {
+			if f == "-fno-strict-aliasing" && strings.Contains(real, "clang") {
+				f += " -O1"
+			}
+			if slices.Equal(plain, flags(f)) {
+				t.Errorf("%s: %s of a wrapper is lost: %q", real, f, plain)
+			}
+		}
+	}
+}
+
+// TestAssembledFilesCount: asm can include files in many ways.
+func TestAssembledFilesCount(t *testing.T) {
+	clang, gcc := clangtest.Clang(t), clangtest.GCC(t)
+	for _, test := range []struct {
+		name, source, changed string
+		flags                 []string
+	}{
+		{"plain", `__asm__(".incbin \"DIR/data\"");`, "data", nil},
+		{"two strings", `__asm__(".incbin \"" "DIR/data" "\"");`, "data", nil},
+		{"nested", `__asm__(".include \"DIR/inner.s\"");`, "data", nil},
+		{"include path", `__asm__(".incbin \"data\"");`, "data", []string{"-Wa,-IDIR"}},
+	} {
+		for _, compiler := range []string{clang, gcc} {
+			dir := t.TempDir()
+			in := func(s string) string { return strings.ReplaceAll(s, "DIR", dir) }
+			write := func(name, content string) {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var flags []string
+			for _, f := range test.flags {
+				flags = append(flags, in(f))
+			}
+			write("inner.s", in(".incbin \"DIR/data\"\n"))
+			write("data", "one")
+			before := unitFlags(t, dir, compiler, in(test.source), flags...)
+			if again := unitFlags(t, dir, compiler, in(test.source), flags...); !slices.Equal(before, again) {
+				t.Errorf("%s, %s: not the same twice: %q, %q", compiler, test.name, before, again)
+			}
+			write(test.changed, "two")
+			if slices.Equal(before, unitFlags(t, dir, compiler, in(test.source), flags...)) {
+				t.Errorf("%s, %s: the file's content doesn't count: %q", compiler, test.name, before)
+			}
 		}
 	}
 }

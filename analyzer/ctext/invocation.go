@@ -256,28 +256,31 @@ func fileDigest(name string) []string {
 	return []string{"content:" + hex.EncodeToString(sum[:])}
 }
 
-// assembled finds the files that asm text includes (.incbin, .include) where
-// an assembler would, and returns their digests: the text doesn't hold them.
-func (inv *Invocation) assembled(text []byte) []string {
-	var out []string
-	for _, m := range incbin.FindAllSubmatch(text, -1) {
-		name := string(m[1])
-		found := fileDigest(name)
-		for i, a := range inv.preprocess {
-			dir, ok := strings.CutPrefix(a, "-I")
-			if ok && dir == "" && i+1 < len(inv.preprocess) {
-				dir = inv.preprocess[i+1]
-			}
-			if ok && found == nil {
-				found = fileDigest(filepath.Join(dir, name))
-			}
-		}
-		out = append(out, append([]string{"asm includes " + name}, found...)...)
+// assembled returns a digest of the object file if asm in text may include
+// files (.incbin, .include): the text doesn't hold them, and where they are
+// found is a matter of the assembler.
+func (inv *Invocation) assembled(ctx context.Context, text []byte) ([]string, error) {
+	if !asmIncludes.Match(text) {
+		return nil, nil
 	}
-	return out
+	tmp, err := os.MkdirTemp("", "tasting-object-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp)
+	object := filepath.Join(tmp, "object")
+	cmd := exec.CommandContext(ctx, inv.Compiler, append(slices.Clone(inv.preprocess), "-g0", "-w", "-c", "-o", object, inv.Source)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%s: its asm may include files, so it has to be compiled: %w: %s", inv.Source, err, firstLine(messages(stderr.String())))
+	}
+	return append([]string{"assembled"}, fileDigest(object)...), nil
 }
 
-var incbin = regexp.MustCompile(`\.(?:incbin|include)\s*\\"([^"\\]+)\\"`)
+// asmIncludes matches the directives however they are put together: one of
+// gas's may follow any blank or separator, and be made of several strings.
+var asmIncludes = regexp.MustCompile(`incbin|\.include|\.inc"`)
 
 // Options control Preprocess.
 type Options struct {
@@ -355,7 +358,12 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 		return nil, nil, err
 	}
 	read := u.normalize(raw)
-	u.Flags = append(u.Flags, inv.assembled(u.Text)...)
+	object, err := inv.assembled(ctx, u.Text)
+	if err != nil {
+		return nil, nil, err
+	}
+	u.Flags = append(u.Flags, object...)
+	u.Flags = append(u.Flags, comp.flags...)
 	macros, err := inv.pragmaMacros(ctx, u.Text)
 	if err != nil {
 		return nil, nil, err

@@ -214,13 +214,21 @@ func (r Roots) closure(sources []refgraph.Source) (c *refgraph.Closure, linking 
 	g := refgraph.New(sources)
 	resolved := r.resolve(sources)
 	c = g.Closure(resolved)
-	if len(r.OnDemand) > 0 && (resolved.Exported || c.Ambiguous() || c.RootIn(r.OnDemand)) {
+	if len(r.OnDemand) > 0 && (resolved.Exported || weakReferences(sources) || c.Ambiguous() || c.RootIn(r.OnDemand)) {
 		// References of code that is never executed count as well, and
 		// compilers drop some: so all code.
 		resolved.Exported, resolved.Placement = true, true
 		c = g.Closure(resolved)
 	}
 	return c, c.Ambiguous()
+}
+
+// weakReferences says whether a reference may stay undefined: then it matters
+// whether what defines it is linked for another reason.
+func weakReferences(sources []refgraph.Source) bool {
+	return slices.ContainsFunc(sources, func(s refgraph.Source) bool {
+		return slices.Contains(s.Manifest.Symbols, manifest.WeakReference)
+	})
 }
 
 func report(sources []refgraph.Source, closure *refgraph.Closure, roots Roots, more []Contribution) (*Report, []string) {

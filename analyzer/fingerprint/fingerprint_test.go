@@ -96,6 +96,7 @@ func TestOnDemand(t *testing.T) {
 		{"all is linked", Roots{}, parts{[]string{"g", "2", "h"}, root(plain())}, parts{[]string{"g", "4"}, root(plain())}, true},
 		{"reference", Roots{OnDemand: map[int]bool{1: true, 2: true}}, parts{[]string{"g", "2", "h"}, root(plain())}, parts{[]string{"g", "2"}, root(plain())}, false},
 		{"one that a compiler may drop", Roots{OnDemand: map[int]bool{1: true, 2: true}}, parts{[]string{"g", "2", "h"}, root(plain())}, parts{[]string{"g", "4", "h"}, root(plain())}, false},
+		{"a reference that may stay undefined", Roots{OnDemand: map[int]bool{1: true, 2: true}}, parts{[]string{"g", "2", "h", manifest.WeakReference}, plain()}, parts{[]string{"g", "4", manifest.WeakReference}, plain()}, false},
 		{"linked in any case", Roots{OnDemand: map[int]bool{1: true}}, parts{[]string{"g", "2", "h"}, root(plain())}, parts{[]string{"g", "4"}, root(plain())}, true},
 		{
 			"malloc", Roots{OnDemand: map[int]bool{1: true, 2: true}},

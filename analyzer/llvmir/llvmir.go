@@ -74,6 +74,8 @@ type Global struct {
 	// Refs are the symbols that Content refers to, in order of first use;
 	// those of local globals stand for the numbers in Content.
 	Refs []string
+	// Weak is true if one of Refs may stay undefined.
+	Weak bool
 	// Asm is true if Content holds inline asm. Words are the identifiers in it,
 	// sorted: they may be symbols.
 	Asm   bool
@@ -111,12 +113,13 @@ type definition struct {
 type reader struct {
 	globals map[string]*definition // with '@'
 	other   map[string]*definition // types, attributes, metadata, comdats, by name with sigil
+	weak    map[string]bool        // symbols of declarations that may stay undefined
 	stack   []string
 }
 
 // Parse reads the text of a module.
 func Parse(b []byte) (*Module, error) {
-	r := &reader{globals: map[string]*definition{}, other: map[string]*definition{}}
+	r := &reader{globals: map[string]*definition{}, other: map[string]*definition{}, weak: map[string]bool{}}
 	m := &Module{}
 	var fn *definition
 	var begin int
@@ -208,6 +211,11 @@ func Parse(b []byte) (*Module, error) {
 		}
 		if name != "!llvm.ident" {
 			m.State = append(m.State, name+" = "+string(w.out))
+		}
+	}
+	for name, d := range r.globals {
+		if d.declares() && d.has("extern_weak") {
+			r.weak[symbol(name)] = true
 		}
 	}
 	for name, d := range r.globals {
@@ -320,6 +328,7 @@ func (r *reader) global(name string, d *definition) (*Global, error) {
 		}
 	}
 	g.Content, g.Refs, g.Asm = w.out, w.refs, w.asm
+	g.Weak = slices.ContainsFunc(g.Refs, func(s string) bool { return r.weak[s] })
 	for s := range w.words {
 		g.Words = append(g.Words, s)
 	}

@@ -41,6 +41,11 @@ const Magic = "tasting-manifest\n"
 // the test: what it names are not symbols.
 const AnySymbol = "*"
 
+// WeakReference in Manifest.Symbols says that the unit has a reference that may
+// stay undefined: whether an archive's member that defines it is linked
+// decides about what the program does.
+const WeakReference = "?"
+
 var (
 	// ErrFormat says that a manifest was written by a newer analyzer.
 	ErrFormat = errors.New("manifest format is newer than this tasting; use the version of tasting that wrote it, or rebuild the manifest")

@@ -553,6 +553,9 @@ func (r *reader) hashRelocs(h *frame.Buffer, i int, relocs []reloc) {
 			}
 			h.Int(r.addLink(s, l))
 			r.addRef(s, Ref{sym.Name, at})
+			if sym.Section == elf.SHN_UNDEF && bind == elf.STB_WEAK {
+				r.addLink(s, link{-1, manifest.WeakReference})
+			}
 		case sym.Section >= elf.SHN_LORESERVE: // absolute
 			h.String("absolute")
 			h.Uint(target)
