@@ -83,9 +83,19 @@ func fromIR(u *ctext.Unit, mod *llvmir.Module, clang string) *manifest.Manifest 
 		h.num(uint64(g.Kind))
 		h.str(string(g.Content))
 		h0[i] = h.sum()
-		if g.Linkage == llvmir.Local {
+		if ownCopy(g) {
 			same[h0[i]]++
 		}
+	}
+	named := map[string]bool{} // in asm
+	for _, g := range mod.Globals {
+		for _, s := range g.Words {
+			named[s] = true
+		}
+	}
+	asm := []byte(strings.Join(mod.Asm, "\n"))
+	for _, s := range ctext.Words(asm) {
+		named[s] = true
 	}
 	symbols := map[string]uint32{}
 	symbol := func(s string) uint32 {
@@ -116,7 +126,7 @@ func fromIR(u *ctext.Unit, mod *llvmir.Module, clang string) *manifest.Manifest 
 				return
 			}
 			have[s] = true
-			if k, ok := bySymbol[s]; ok && mod.Globals[k].Linkage == llvmir.Local {
+			if k, ok := bySymbol[s]; ok && ownCopy(mod.Globals[k]) {
 				// A local global is identified by its content, and by its name
 				// where two have the same.
 				h.hash(h0[k])
@@ -124,7 +134,9 @@ func fromIR(u *ctext.Unit, mod *llvmir.Module, clang string) *manifest.Manifest 
 					h.str(s)
 				}
 				c.Links = append(c.Links, uint32(2*k))
-				return
+				if mod.Globals[k].Linkage == llvmir.Local {
+					return
+				}
 			}
 			c.Links = append(c.Links, symbol(s))
 		}
@@ -141,19 +153,19 @@ func fromIR(u *ctext.Unit, mod *llvmir.Module, clang string) *manifest.Manifest 
 			m.Fallbacks = append(m.Fallbacks, &manifest.Fallback{Component: g.Symbol, Reason: "words of inline asm count as references", Rung: manifest.Rung_RUNG_FUNCTION})
 		}
 		h.num(uint64(ordered[g.Symbol]))
+		c.Interchangeable = c.Kind == manifest.Kind_KIND_FUNCTION && c.Root == "" && ownCopy(g) && (g.Linkage == llvmir.Inline || !g.AddressTaken && !named[g.Symbol])
 		sum := h.sum()
 		c.LocalHash = sum[:]
 		m.Components = append(m.Components, c)
 	}
 	if len(mod.Asm) > 0 {
-		text := []byte(strings.Join(mod.Asm, "\n"))
 		h := newHasher()
 		h.hash(unit)
 		h.str("module asm")
 		sum := h.sum()
-		c := &manifest.Component{Name: "asm#0", Kind: manifest.Kind_KIND_ASM, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: sum[:], Root: "file-scope asm", File: u.Source, Aliases: labels(text)}
+		c := &manifest.Component{Name: "asm#0", Kind: manifest.Kind_KIND_ASM, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: sum[:], Root: "file-scope asm", File: u.Source, Aliases: labels(asm)}
 		seen := map[string]bool{}
-		for _, w := range ctext.Words(text) {
+		for _, w := range ctext.Words(asm) {
 			if seen[w] {
 				continue
 			}
@@ -170,6 +182,13 @@ func fromIR(u *ctext.Unit, mod *llvmir.Module, clang string) *manifest.Manifest 
 	return m
 }
 
+// ownCopy reports a definition that only this unit uses. That of an inline
+// function whose symbol another unit has is one of these: the optimiser may use
+// it in the place of a call, but the linker never sees it.
+func ownCopy(g *llvmir.Global) bool {
+	return g.Linkage == llvmir.Local || g.Linkage == llvmir.Inline
+}
+
 func irKind(g *llvmir.Global) manifest.Kind {
 	switch {
 	case g.Appended && (g.Symbol == "llvm.global_ctors" || g.Symbol == "llvm.global_dtors"):
@@ -184,7 +203,7 @@ func irKind(g *llvmir.Global) manifest.Kind {
 
 func irLinkage(g *llvmir.Global) manifest.Linkage {
 	switch {
-	case g.Linkage == llvmir.Local || g.Appended:
+	case ownCopy(g) || g.Appended:
 		return manifest.Linkage_LINKAGE_LOCAL
 	case g.Linkage == llvmir.External:
 		return manifest.Linkage_LINKAGE_EXTERNAL

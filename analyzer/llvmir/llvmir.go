@@ -74,6 +74,8 @@ type Global struct {
 	// Refs are the symbols that Content refers to, in order of first use;
 	// those of local globals stand for the numbers in Content.
 	Refs []string
+	// AddressTaken is true if anything but a call refers to it.
+	AddressTaken bool
 	// Weak is true if one of Refs may stay undefined.
 	Weak bool
 	// Asm is true if Content holds inline asm. Words are the identifiers in it,
@@ -113,13 +115,14 @@ type definition struct {
 type reader struct {
 	globals map[string]*definition // with '@'
 	other   map[string]*definition // types, attributes, metadata, comdats, by name with sigil
+	taken   map[string]bool        // symbols that are used by other than a call
 	weak    map[string]bool        // symbols of declarations that may stay undefined
 	stack   []string
 }
 
 // Parse reads the text of a module.
 func Parse(b []byte) (*Module, error) {
-	r := &reader{globals: map[string]*definition{}, other: map[string]*definition{}, weak: map[string]bool{}}
+	r := &reader{globals: map[string]*definition{}, other: map[string]*definition{}, weak: map[string]bool{}, taken: map[string]bool{}}
 	m := &Module{}
 	var fn *definition
 	var begin int
@@ -226,6 +229,9 @@ func Parse(b []byte) (*Module, error) {
 		if g != nil {
 			m.Globals = append(m.Globals, g)
 		}
+	}
+	for _, g := range m.Globals {
+		g.AddressTaken = r.taken[g.Symbol]
 	}
 	slices.SortFunc(m.Globals, func(a, b *Global) int { return strings.Compare(a.Symbol, b.Symbol) })
 	return m, nil
@@ -466,6 +472,9 @@ func (r *reader) line(w *writer, s []byte, header bool) error {
 				w.out = append(w.out, '@')
 				continue
 			}
+			if !called(s, i) {
+				r.taken[symbol(name)] = true
+			}
 			if err := r.use(w, name); err != nil {
 				return err
 			}
@@ -511,6 +520,12 @@ func (r *reader) line(w *writer, s []byte, header bool) error {
 		}
 	}
 	return nil
+}
+
+// called reports whether the name that ends at s[end] is that of the function
+// which an instruction calls.
+func called(s []byte, end int) bool {
+	return end < len(s) && s[end] == '(' && (bytes.Contains(s[:end], []byte("call ")) || bytes.Contains(s[:end], []byte("invoke ")))
 }
 
 // use writes a reference to a global.
