@@ -21,7 +21,9 @@ func irArgs(u *ctext.Unit) []string {
 	if !u.Clang {
 		args = append(args, "-O1")
 	}
-	return append(args, "-v", "-undef", "-w", "-fno-crash-diagnostics", "-ferror-limit=1", "-fno-color-diagnostics", "-fno-caret-diagnostics",
+	// Without line markers clang can't tell the headers of the system, where it
+	// forgives what elsewhere is an error by default.
+	return append(args, "-v", "-undef", "-w", "-Wno-everything", "-fno-crash-diagnostics", "-ferror-limit=1", "-fno-color-diagnostics", "-fno-caret-diagnostics",
 		"-fdiscard-value-names", "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-x", "c++-cpp-output", "-o", "-", "-")
 }
 

@@ -181,6 +181,11 @@ func (l *Lexer) token(p int) int {
 	switch c {
 	case '(', ')', '{', '}', '[', ']', ',', ';', '?', '~':
 		return p + 1 // they begin no longer operator
+	case '<':
+		// C++ [lex.pptoken]: in "A<::B>" there is no digraph "<:".
+		if rest := t[p:]; bytes.HasPrefix(rest, []byte("<::")) && (len(rest) == 3 || rest[3] != ':' && rest[3] != '>') {
+			return p + 1
+		}
 	}
 	for _, s := range puncts {
 		if c == s[0] && p+len(s) <= len(t) && string(t[p:p+len(s)]) == s {

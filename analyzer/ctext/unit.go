@@ -307,6 +307,9 @@ func needsSpace(raw []byte, a, b Token) bool {
 		}
 		return false
 	}
+	if (a.Kind == String || a.Kind == Char) && b.Kind == Ident && a.End == b.Off {
+		return false // a suffix that C++ users define
+	}
 	return !free(a) && !free(b)
 }
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fetches C sources for checks, examples and benchmarks from the Debian source
+# Fetches C and C++ sources for checks, examples and benchmarks from the Debian source
 # archive that this machine's own apt is configured for.
 #
 #   fetch.sh NAME DESTDIR            put the sources of NAME (or NAME@UPSTREAM,
