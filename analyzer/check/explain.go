@@ -30,7 +30,7 @@ type Analysis struct {
 
 // Analyze analyses the source in argv, a compiler's command line.
 func Analyze(ctx context.Context, argv []string, clang string) (*Analysis, error) {
-	u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{Clang: clang})
+	u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{})
 	if err != nil {
 		return nil, err
 	}

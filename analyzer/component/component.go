@@ -95,7 +95,14 @@ func readDump(u *ctext.Unit, dump io.Reader) (b *builder, err error) {
 // file, with the reason in its fallbacks; err is only for a cancelled ctx.
 func Analyze(ctx context.Context, u *ctext.Unit, clang string) (*manifest.Manifest, error) {
 	if u.Lang != "c" {
-		m, version, err := analyzeIR(ctx, u, clang)
+		var m *manifest.Manifest
+		var version string
+		var err error
+		if u.Clang {
+			m, version, err = analyzeIR(ctx, u, clang)
+		} else {
+			m, err = analyzeObject(ctx, u)
+		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

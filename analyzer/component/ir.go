@@ -2,7 +2,6 @@ package component
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"sort"
@@ -14,31 +13,19 @@ import (
 )
 
 // irArgs are the flags for the IR of preprocessed C++ on standard input, as
-// the front end emits it with the flags of the build. A build with another
-// compiler gets the IR of -O1, which has more definitions than that of -O0.
+// the front end emits it with the flags of the build.
 func irArgs(u *ctext.Unit) []string {
-	args := slices.Clone(u.DumpFlags)
-	if !u.Clang {
-		args = append(args, "-O1")
-	}
 	// Without line markers clang can't tell the headers of the system, where it
 	// forgives what elsewhere is an error by default.
-	return append(args, "-v", "-undef", "-w", "-Wno-everything", "-fno-crash-diagnostics", "-ferror-limit=1", "-fno-color-diagnostics", "-fno-caret-diagnostics",
+	return append(slices.Clone(u.DumpFlags), "-v", "-undef", "-w", "-Wno-everything", "-fno-crash-diagnostics", "-ferror-limit=1", "-fno-color-diagnostics", "-fno-caret-diagnostics",
 		"-fdiscard-value-names", "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-x", "c++-cpp-output", "-o", "-", "-")
 }
 
-// analyzeIR returns the manifest of a C++ unit.
+// analyzeIR returns the manifest of C++ that clang compiles.
 func analyzeIR(ctx context.Context, u *ctext.Unit, clang string) (m *manifest.Manifest, version string, err error) {
-	text := u.Text
-	if !u.Clang {
-		if u.Peer == nil {
-			return nil, "", errors.New(u.PeerReason)
-		}
-		text = u.Peer
-	}
 	var mod *llvmir.Module
 	var readErr error
-	version, err = clangOutput(ctx, u, clang, text, irArgs(u), func(out io.Reader) error {
+	version, err = clangOutput(ctx, u, clang, u.Text, irArgs(u), func(out io.Reader) error {
 		var b []byte
 		if b, readErr = io.ReadAll(out); readErr == nil {
 			mod, readErr = llvmir.Parse(b)
@@ -63,11 +50,6 @@ func fromIR(u *ctext.Unit, mod *llvmir.Module, clang string) *manifest.Manifest 
 	// Directives in it (sections, macros) act on all code that follows.
 	for _, s := range mod.Asm {
 		sh.str(s)
-	}
-	if !u.Clang {
-		// What clang makes of the source need not be all that it says to another
-		// compiler: the order of evaluation, attributes.
-		sh.str(u.UserText)
 	}
 	unit := sh.sum()
 

@@ -286,10 +286,6 @@ var asmIncludes = regexp.MustCompile(`incbin|\.include|\.inc"`)
 type Options struct {
 	// Variants are further command lines that compile the same source.
 	Variants [][]string
-	// Clang preprocesses C++ as well, if the compiler is another one: clang
-	// can't parse that one's standard library. Empty: it isn't done, and the
-	// unit can only be analysed as a whole.
-	Clang string
 }
 
 // PreprocessError is the failure of the build's own preprocessor: the source
@@ -376,63 +372,31 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 		}
 		u.Flags = append(u.Flags, "positions:"+sum)
 	}
-	if u.Lang == "c++" {
-		if u.Clang {
-			u.UserText = ""
-		} else if err := u.addPeer(ctx, inv, opt.Clang); err != nil {
-			return nil, nil, err
-		}
+	if u.Lang == "c++" && !u.Clang {
+		u.Compile = inv.compileArgs()
 	}
 	return u, read, nil
 }
 
-// addPeer preprocesses u with clang as well. That the outcome can't stand for u
-// is no error; the reason is in u.
-func (u *Unit) addPeer(ctx context.Context, inv *Invocation, clang string) error {
-	if clang == "" {
-		u.PeerReason = "no clang is configured"
-		return nil
-	}
-	args := slices.Clone(u.DumpFlags)
-	for i := 0; i < len(inv.preprocess); i++ {
-		a := inv.preprocess[i]
-		value := separateValue[a] && i+1 < len(inv.preprocess)
-		if textOnly[a] || hasPrefix(a, textOnlyPrefixes) {
-			args = append(args, a)
-			if value {
-				args = append(args, inv.preprocess[i+1])
-			}
+// compileArgs returns the compiler with the flags that decide about code.
+func (inv *Invocation) compileArgs() []string {
+	out := []string{inv.Compiler}
+	for i := 0; i < len(inv.codegen); i++ {
+		a := inv.codegen[i]
+		value := separateValue[a] && i+1 < len(inv.codegen)
+		switch {
+		case !strings.HasPrefix(a, "-"): // content:..., or of the environment
+			continue
+		case strings.HasPrefix(a, "-flto"), strings.HasPrefix(a, "-ffat-lto"), strings.HasPrefix(a, "-Wp,"):
+			continue
 		}
+		out = append(out, a)
 		if value {
 			i++
+			out = append(out, inv.codegen[i])
 		}
 	}
-	for _, f := range inv.codegen {
-		if strings.HasPrefix(f, "-O") || f == "-pthread" || f == "-fexceptions" || f == "-fno-exceptions" || f == "-frtti" || f == "-fno-rtti" ||
-			strings.HasPrefix(f, "-fPIC") || strings.HasPrefix(f, "-fpic") || strings.HasPrefix(f, "-fPIE") || strings.HasPrefix(f, "-fpie") {
-			args = append(args, f) // each defines macros
-		}
-	}
-	cmd := exec.CommandContext(ctx, clang, append(args, "-E", "-w", "-fno-color-diagnostics", inv.Source)...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	raw, err := cmd.Output()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil {
-		u.PeerReason = fmt.Sprintf("clang can't preprocess it (%v): %s", err, firstLine(messages(stderr.String())))
-		return nil
-	}
-	peer := &Unit{Source: u.Source, Lang: u.Lang, Clang: true}
-	peer.normalize(raw)
-	if peer.UserText != u.UserText {
-		u.PeerReason = "the compiler and clang see different tokens outside of the headers of the system"
-		return nil
-	}
-	u.Peer = peer.Text
-	return nil
+	return out
 }
 
 func firstLine(s string) string {

@@ -2,8 +2,6 @@ package ctext
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,15 +46,10 @@ type Unit struct {
 	Sites []Site `json:"sites,omitempty"`
 	// Text holds the tokens and pragmas.
 	Text []byte `json:"-"`
-	// Peer is the same unit of C++ as clang preprocesses it, with its own
-	// headers of the system, if the compiler of the build is another one. Its
-	// tokens from other files are the same as those of Text. If it is nil,
-	// PeerReason says why.
-	Peer       []byte `json:"-"`
-	PeerReason string `json:"peer_reason,omitempty"`
-	// UserText identifies the tokens of Text that aren't from headers of the
-	// system, for C++ that another compiler than clang compiles.
-	UserText string `json:"user_text,omitempty"`
+	// Compile is the command, without input and output, that makes the build's
+	// object file of Text, if that is what is analysed: for C++ that another
+	// compiler than clang compiles.
+	Compile []string `json:"compile,omitempty"`
 }
 
 // Site is a token such as __builtin_LINE and the position it will see.
@@ -87,15 +80,10 @@ func (u *Unit) Encode() ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	peer := -1
-	if u.Peer != nil {
-		peer = len(u.Peer)
-	}
-	fmt.Fprintf(&b, "%s%d %d %d\n", unitMagic, len(h), len(u.Text), peer)
+	fmt.Fprintf(&b, "%s%d %d\n", unitMagic, len(h), len(u.Text))
 	b.Write(h)
 	b.WriteByte('\n')
 	b.Write(u.Text)
-	b.Write(u.Peer)
 	return b.Bytes(), nil
 }
 
@@ -106,20 +94,10 @@ func DecodeUnit(b []byte) (*Unit, error) {
 		return nil, ErrUnit
 	}
 	line, rest, ok := bytes.Cut(rest, []byte("\n"))
-	var size [3]int // of header, text and peer
-	fields := strings.Split(string(line), " ")
-	if !ok || len(fields) != len(size) {
-		return nil, ErrUnit
-	}
-	for i, f := range fields {
-		n, err := strconv.Atoi(f)
-		if err != nil || n < 0 && (i < 2 || n < -1) || n > len(rest) {
-			return nil, ErrUnit
-		}
-		size[i] = n
-	}
-	h, t, p := size[0], size[1], max(size[2], 0)
-	if len(rest) != h+1+t+p || rest[h] != '\n' {
+	hs, ts, ok2 := strings.Cut(string(line), " ")
+	h, err1 := strconv.Atoi(hs)
+	t, err2 := strconv.Atoi(ts)
+	if !ok || !ok2 || err1 != nil || err2 != nil || h < 0 || t < 0 || h > len(rest) || len(rest) != h+1+t || rest[h] != '\n' {
 		return nil, ErrUnit
 	}
 	u := &Unit{}
@@ -131,10 +109,7 @@ func DecodeUnit(b []byte) (*Unit, error) {
 			return nil, fmt.Errorf("%w (segment %d)", ErrUnit, i)
 		}
 	}
-	u.Text = rest[h+1 : h+1+t : h+1+t]
-	if size[2] >= 0 {
-		u.Peer = rest[h+1+t:]
-	}
+	u.Text = rest[h+1:]
 	return u, nil
 }
 
@@ -177,7 +152,6 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 	seen := map[string]bool{}
 	fileIdx := map[string]int{}
 	file, line, lineOff, system := u.Source, 1, 0, false
-	user := sha256.New()
 	floatTypes := map[bool]bool{} // by system: does such code use gcc's _FloatN types?
 	idx, lastSeg, atStart := -1, -1, true
 	var prev Token
@@ -237,13 +211,6 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 			text = bytes.Join(bytes.Fields(text), []byte(" "))
 		}
 		out.Write(text)
-		if u.Lang == "c++" && !(system && filepath.IsAbs(file)) {
-			if t.Kind == Number {
-				text = canonicalInt(text)
-			}
-			fmt.Fprintf(user, "%d ", len(text))
-			user.Write(text)
-		}
 		atStart = false
 		if t.Kind == Pragma || t.Kind == Punct && len(text) == 1 && (text[0] == ';' || text[0] == '{' || text[0] == '}') {
 			out.WriteByte('\n')
@@ -252,9 +219,6 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 		prev = t
 	}
 	u.Text = out.Bytes()
-	if u.Lang == "c++" {
-		u.UserText = hex.EncodeToString(user.Sum(nil))
-	}
 	// gcc's C has the _FloatN types built in, clang's hasn't. Where only
 	// declarations of system headers use them, names for the same
 	// representation do; elsewhere clang refuses the unit.
@@ -268,16 +232,6 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 		}
 	}
 	return read
-}
-
-// canonicalInt returns the value of an integer literal that is an int in any
-// notation, anything else as it is: limits such as INT_MAX are spelled in
-// hexadecimal by one compiler and in decimal by the other.
-func canonicalInt(text []byte) []byte {
-	if v, err := strconv.ParseInt(string(text), 0, 32); err == nil && v >= 0 {
-		return strconv.AppendInt(nil, v, 10)
-	}
-	return text
 }
 
 // relative returns name as it may enter a manifest: relative to the current

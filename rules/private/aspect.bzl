@@ -144,6 +144,13 @@ def _compilations(target):
         ))
     return compilations
 
+def _compiler_files(ctx):
+    """list of depsets of the files that the build's compiler consists of."""
+    toolchain = getattr(ctx.rule.attr, "_cc_toolchain", None)
+    if toolchain and cc_common.CcToolchainInfo in toolchain:
+        return [toolchain[cc_common.CcToolchainInfo].all_files]
+    return []
+
 def _source_manifest(ctx, compilation, headers, others):
     """Registers the two actions that analyse a translation unit.
 
@@ -202,11 +209,15 @@ def _source_manifest(ctx, compilation, headers, others):
     args.add("-o", manifest)
     args.add(tasting.clang, format = "--clang=%s")
     args.add(tu)
+
+    # C++ that clang doesn't compile is analysed by its compiler's object code.
     ctx.actions.run(
         executable = tasting.analyzer,
         arguments = [args],
-        inputs = depset([tu], transitive = [tasting.clang_files]),
+        inputs = depset([tu], transitive = [tasting.clang_files] + _compiler_files(ctx)),
         outputs = [manifest],
+        env = compilation.action.env,
+        use_default_shell_env = True,
         mnemonic = "TastingAnalyze",
         progress_message = "Analysing %{input}",
         toolchain = TOOLCHAIN_TYPE,

@@ -53,7 +53,7 @@ of its whole text, and a message.`,
 			var u *ctext.Unit
 			var err error
 			if cmd.ArgsLenAtDash() == 0 {
-				u, _, err = ctext.Preprocess(ctx, args, ctext.Options{Clang: clang})
+				u, _, err = ctext.Preprocess(ctx, args, ctext.Options{})
 				if err == nil && u.Clang && !cmd.Flags().Changed("clang") && clang == "clang" {
 					clang = args[0]
 				}
@@ -100,7 +100,7 @@ matter, so that a build system need not analyse again.`,
 			if cmd.ArgsLenAtDash() != 0 {
 				return errors.New("preprocess: put the compiler's command line behind --")
 			}
-			opt := ctext.Options{Clang: clang}
+			var opt ctext.Options
 			for _, v := range variants {
 				b, err := os.ReadFile(v)
 				if err != nil {
@@ -134,6 +134,8 @@ matter, so that a build system need not analyse again.`,
 	cmd.Flags().StringVarP(&out, "output", "o", "", "normalised unit to write")
 	cmd.Flags().StringVar(&unused, "unused-inputs", "", "file to write the unused ones of --inputs to, one per line")
 	cmd.Flags().StringVar(&inputs, "inputs", "", "file that lists headers which the compilation may read, one per line")
+	// Accepted here as well, so that build systems can pass the same flags to
+	// both steps.
 	clangFlag(cmd, &clang)
 	cmd.Flags().StringArrayVar(&variants, "variant", nil, "response file with another command line that compiles the same source; may be repeated")
 	return cmd
