@@ -39,7 +39,12 @@ func Levels(clang bool, flags []string, full bool) []Level {
 			opt = f
 		}
 	}
-	levels := []Level{{Name: "-O0", Flags: []string{"-O0"}}}
+	var levels []Level
+	// C++ is analysed as it is compiled. At another -O, constructors and
+	// destructors have other variants, and an object other symbols.
+	if inv, err := ctext.ParseArgs(flags); err != nil || inv.Lang != "c++" {
+		levels = append(levels, Level{Name: "-O0", Flags: []string{"-O0"}})
+	}
 	if clang {
 		noPasses := []string{opt, "-Xclang", "-disable-llvm-passes"}
 		levels = append(levels, Level{Name: opt + " without passes", Flags: noPasses},

@@ -1,14 +1,15 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
 )
 
@@ -16,6 +17,7 @@ import (
 var corpora = []struct {
 	name, old, new string
 	dir            string // with the sources
+	compiler       string // default clang
 	flags          []string
 	skip           []string // programs, not the library
 }{
@@ -23,6 +25,7 @@ var corpora = []struct {
 	{name: "lua", old: "5.4.4", new: "5.4.7", dir: "src", flags: []string{"-DLUA_USE_POSIX"}},
 	{name: "lz4", old: "1.9.4", new: "1.10.0", dir: "lib"},
 	{name: "zlib", old: "1.2.13", new: "1.3.1", dir: ".", flags: []string{"-DHAVE_UNISTD_H"}},
+	{name: "fmtlib", old: "10.1.1", new: "11.1.1", dir: "src", compiler: "clang++", flags: []string{"-std=c++17", "-I{}/../include"}, skip: []string{"fmt.cc"}},
 }
 
 // fetched returns the directory with the sources of name@version.
@@ -36,14 +39,25 @@ func fetched(t *testing.T, name, version, dir string) string {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return filepath.Join(to, dir)
+	dir = filepath.Join(to, dir)
+	for _, c := range corpora {
+		for _, f := range c.skip {
+			if c.name == name {
+				if err := os.Remove(filepath.Join(dir, f)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return dir
 }
 
 // TestVersionPairs compares two releases of real libraries.
 func TestVersionPairs(t *testing.T) {
-	clang := clangtest.Clang(t)
+	clangtest.Clang(t)
 	for _, c := range corpora {
 		t.Run(c.name, func(t *testing.T) {
+			clang := cmp.Or(c.compiler, "clang")
 			results, err := Objects(context.Background(), ObjectsOptions{
 				A: fetched(t, c.name, c.old, c.dir), B: fetched(t, c.name, c.new, c.dir),
 				Compiler: join([]string{clang, "-O2"}, c.flags), Clang: clang, Full: true,
@@ -70,19 +84,21 @@ func TestVersionPairs(t *testing.T) {
 
 // TestLinksOfCorpora checks that what code refers to is in its links.
 func TestLinksOfCorpora(t *testing.T) {
-	clang := clangtest.Clang(t)
+	clangtest.Clang(t)
 	for _, c := range corpora {
 		t.Run(c.name, func(t *testing.T) {
-			files, err := filepath.Glob(filepath.Join(fetched(t, c.name, c.new, c.dir), "*.c"))
+			clang := cmp.Or(c.compiler, "clang")
+			dir := fetched(t, c.name, c.new, c.dir)
+			files, err := filepath.Glob(filepath.Join(dir, "*.c*"))
 			if err != nil || len(files) == 0 {
 				t.Fatalf("no sources: %v", err)
 			}
 			references := 0
 			for _, f := range files {
-				if slices.Contains(c.skip, filepath.Base(f)) {
+				if !ctext.IsSource(f) {
 					continue
 				}
-				r, err := Links(context.Background(), append(join([]string{clang, "-O2"}, c.flags), f), clang)
+				r, err := Links(context.Background(), append(inDir(join([]string{clang, "-O2"}, c.flags), dir), f), clang)
 				if err != nil {
 					t.Fatal(err)
 				}

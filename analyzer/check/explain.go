@@ -63,6 +63,12 @@ func NewAnalysis(m *manifest.Manifest) *Analysis {
 			a.byName[n] = append(a.byName[n], i)
 		}
 	}
+	// With a section for each function, the section's name tells local ones.
+	for i, c := range m.Components {
+		if n := symbolOfSection(c.Name); n != "" && c.Kind == manifest.Kind_KIND_SECTION && a.byName[n] == nil {
+			a.byName[n] = []int{i}
+		}
+	}
 	for i, c := range m.Components {
 		for _, l := range c.Links {
 			to := []int{int(l / 2)}
@@ -76,6 +82,19 @@ func NewAnalysis(m *manifest.Manifest) *Analysis {
 		}
 	}
 	return a
+}
+
+// symbolOfSection returns what -ffunction-sections and -fdata-sections append
+// to the name of a section, "" if nothing.
+func symbolOfSection(name string) string {
+	for _, p := range []string{".text.unlikely.", ".text.startup.", ".text.exit.", ".text.hot.", ".text.", ".data.rel.ro.local.", ".data.rel.ro.",
+		".data.rel.local.", ".data.rel.", ".data.", ".bss.", ".rodata.", ".tbss.", ".tdata."} {
+		if s, ok := strings.CutPrefix(name, p); ok {
+			s, _, _ = strings.Cut(s, "#")
+			return s
+		}
+	}
+	return ""
 }
 
 // find returns the components that a symbol of an object belongs to. What
@@ -268,8 +287,9 @@ func (a *Analysis) unit(o *Object, u *Unit, seen map[*Unit]bool) []int {
 			}
 		}
 	}
-	if len(set) == 0 && reserved(u.Symbol) {
-		// Nobody refers to it: a record of the unit as a whole.
+	if len(set) == 0 && (reserved(u.Symbol) || u.Local && a.Manifest.Rung == manifest.Rung_RUNG_OBJECT) {
+		// Nobody refers to it: a record of the unit as a whole, or a second name
+		// that gcc gave to one of equal functions.
 		for i := range a.Manifest.Components {
 			set[i] = true
 		}

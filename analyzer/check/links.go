@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
@@ -42,8 +43,17 @@ func Links(ctx context.Context, argv []string, clang string) (*LinkResult, error
 	// Optimisation removes references and makes new ones that mean the same
 	// (printf becomes putchar, equal constants become one): only what the front
 	// end emits is compared.
+	if a.Manifest.Rung == manifest.Rung_RUNG_OBJECT {
+		return nil, fmt.Errorf("%s: its manifest is made of its object code, so that there is nothing to compare it with; check it with clang", a.Manifest.Source)
+	}
 	levels := Levels(a.Clang, argv, false)
-	levels = slices.DeleteFunc(levels, func(l Level) bool { return l.IR || l.Interprocedural })
+	if inv, err := ctext.ParseArgs(argv); err != nil {
+		return nil, err
+	} else if inv.Lang == "c++" {
+		levels = levels[:1]
+	} else {
+		levels = slices.DeleteFunc(levels, func(l Level) bool { return l.IR || l.Interprocedural })
+	}
 	objects, err := Compile(ctx, argv, a.Clang, levels)
 	if err != nil {
 		return nil, err

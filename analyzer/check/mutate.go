@@ -214,7 +214,7 @@ func (c *Campaign) prepare(ctx context.Context, argv []string, dir string) (*mut
 	m := &mutant{dir: dir, name: filepath.Base(file), argv: join([]string{argv[0]}, join(flags, text)), src: readSource(file, all)}
 	m.levels = Levels(true, argv, c.Full)
 	// IR shows what the front end's code shows, and more.
-	m.levels = slices.Delete(m.levels, 1, 2)
+	m.levels = slices.DeleteFunc(m.levels, func(l Level) bool { return strings.HasSuffix(l.Name, "without passes") })
 	// The one file must be as good as the original.
 	direct, err := Compile(ctx, argv, true, m.levels)
 	if err != nil {

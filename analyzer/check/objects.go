@@ -7,13 +7,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 )
 
 // ObjectsOptions describe two versions to compare.
 type ObjectsOptions struct {
 	// A and B are source files, or directories with sources of the same names.
 	A, B string
-	// Compiler is the compiler with its flags, without a source.
+	// Compiler is the compiler with its flags, without a source. In a flag, {}
+	// stands for the directory, A or B.
 	Compiler []string
 	// Clang dumps syntax trees.
 	Clang string
@@ -41,11 +45,13 @@ func Objects(ctx context.Context, o ObjectsOptions) ([]ObjectsResult, error) {
 		var objs [2][]*Object
 		var levels []Level
 		for k, root := range []string{o.A, o.B} {
-			argv := join(o.Compiler, nil)
-			file := root
+			dir, file := filepath.Dir(root), root
+			if dirs {
+				dir, file = root, filepath.Join(root, name)
+			}
+			argv := inDir(o.Compiler, dir)
 			if dirs {
 				argv = append(argv, "-I", root)
-				file = filepath.Join(root, name)
 			}
 			argv = append(argv, file)
 			if side[k], err = Analyze(ctx, argv, o.Clang); err != nil {
@@ -59,6 +65,15 @@ func Objects(ctx context.Context, o ObjectsOptions) ([]ObjectsResult, error) {
 		out = append(out, ObjectsResult{name, ComparePair(side[0], side[1], objs[0], objs[1], levels)})
 	}
 	return out, nil
+}
+
+// inDir replaces {} in args.
+func inDir(args []string, dir string) []string {
+	args = slices.Clone(args)
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], "{}", dir)
+	}
+	return args
 }
 
 func pairNames(a, b string) (names []string, dirs bool, err error) {
@@ -77,12 +92,15 @@ func pairNames(a, b string) (names []string, dirs bool, err error) {
 		return []string{b}, false, nil
 	}
 	sources := func(root string) ([]string, error) {
-		l, err := filepath.Glob(filepath.Join(root, "*.c"))
-		if err == nil && len(l) == 0 {
-			err = fmt.Errorf("%s: %w: want two source files, or two directories with .c files", root, fs.ErrNotExist)
+		entries, err := os.ReadDir(root)
+		var l []string
+		for _, e := range entries {
+			if ctext.IsSource(e.Name()) {
+				l = append(l, e.Name())
+			}
 		}
-		for i := range l {
-			l[i] = filepath.Base(l[i])
+		if err == nil && len(l) == 0 {
+			err = fmt.Errorf("%s: %w: want two source files, or two directories with sources", root, fs.ErrNotExist)
 		}
 		return l, err
 	}
@@ -100,7 +118,7 @@ func pairNames(a, b string) (names []string, dirs bool, err error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, false, fmt.Errorf("%s and %s have no .c file in common", a, b)
+		return nil, false, fmt.Errorf("%s and %s have no source in common", a, b)
 	}
 	return names, true, nil
 }

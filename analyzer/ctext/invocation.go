@@ -76,6 +76,13 @@ var languages = map[string]string{
 	".S": "asm", ".s": "asm", ".sx": "asm", ".asm": "asm", ".m": "other", ".mm": "other", ".cu": "other", ".h": "c", ".hh": "c++", ".hpp": "c++", ".cppm": "c++",
 }
 
+// IsSource reports whether a file's name is that of C or C++ that compiles by
+// itself.
+func IsSource(name string) bool {
+	ext := filepath.Ext(name)
+	return !strings.HasPrefix(ext, ".h") && (languages[ext] == "c" || languages[ext] == "c++")
+}
+
 // ParseArgs parses argv, the command line of a compiler: program, flags and
 // one source file. Response files (@FILE) are expanded.
 func ParseArgs(argv []string) (*Invocation, error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/check"
+	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/spf13/cobra"
 )
 
@@ -39,7 +40,7 @@ func clangFor(cmd *cobra.Command, clang, compiler string) string {
 func commandLines(args []string) (lines [][]string, err error) {
 	var common, files []string
 	for i := 0; i < len(args); i++ {
-		if ext := filepath.Ext(args[i]); i > 0 && !strings.HasPrefix(args[i], "-") && (ext == ".c" || ext == ".i") {
+		if i > 0 && !strings.HasPrefix(args[i], "-") && ctext.IsSource(args[i]) {
 			files = append(files, args[i])
 		} else {
 			common = append(common, args[i])
@@ -70,8 +71,9 @@ func checkObjectsCommand() *cobra.Command {
 		Long: `Compile two versions of a translation unit, and check that wherever the object
 files differ, the identity of every entry that reaches the difference differs.
 
-A and B are source files, or directories: then every .c file that both have is a
-pair, and -I A or -I B is added to the flags.`,
+A and B are source files, or directories: then every source that both have is a
+pair, and -I A or -I B is added to the flags. In a flag, {} stands for the
+directory of the version.`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pair, compiler := args, []string{"clang"}
