@@ -6,14 +6,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// FileReport is the cost of one C file with one compiler of the build.
+// FileReport is the cost of one file with one compiler of the build.
 type FileReport struct {
 	File      string `json:"file"`
 	Compiler  string `json:"compiler"`
 	Generated bool   `json:"generated,omitempty"` // not a real program
+	CXX       bool   `json:"cxx,omitempty"`
 
 	Compile    Times `json:"compile"`    // COMPILER -O2 -c
 	Preprocess Times `json:"preprocess"` // tasting preprocess
@@ -26,8 +28,8 @@ type FileReport struct {
 	// text hasn't changed.
 	UnchangedCPU  float64 `json:"unchanged_cpu"`
 	UnchangedWall float64 `json:"unchanged_wall"`
-	// GoOverClang is analyze's own processor time over that of clang, which it
-	// starts to dump the syntax tree.
+	// GoOverClang is analyze's own processor time over that of the compiler, which
+	// it starts to dump the syntax tree or IR, or for gcc's C++, code.
 	GoOverClang float64 `json:"go_over_clang"`
 	// MemoryMB is the peak of tasting's own memory in either step.
 	MemoryMB float64 `json:"memory_mb"`
@@ -35,6 +37,7 @@ type FileReport struct {
 
 type input struct {
 	name, path string
+	flags      []string
 	generated  bool
 }
 
@@ -43,9 +46,9 @@ type input struct {
 const slow = 5
 
 func measureFile(dir string, in input, compiler string, runs int) (*FileReport, error) {
-	f := &FileReport{File: in.name, Compiler: compiler, Generated: in.generated}
+	f := &FileReport{File: in.name, Compiler: compiler, Generated: in.generated, CXX: filepath.Ext(in.path) == ".cc"}
 	object, unit, manifest, report := filepath.Join(dir, "x.o"), filepath.Join(dir, "x.tu"), filepath.Join(dir, "x.manifest"), filepath.Join(dir, "usage")
-	compile := []string{compiler, "-O2", "-c", in.path, "-o", object}
+	compile := append(append([]string{compiler, "-O2"}, in.flags...), "-c", in.path, "-o", object)
 	var goCPU, clangCPU float64
 	for i := range runs {
 		if i >= 2 && f.Compile.CPU > slow {
@@ -95,12 +98,76 @@ func inputs(dir string) ([]input, error) {
 			in = append(in, input{name: c.corpus + " " + filepath.Base(f), path: filepath.Join(sources, f)})
 		}
 	}
+	cxx, err := inputsCXX(dir)
+	if err != nil {
+		return nil, err
+	}
+	in = append(in, cxx...)
 	table := filepath.Join(dir, "table.c")
 	if err := writeTable(table, 500_000); err != nil {
 		return nil, err
 	}
 	return append(in, input{name: "table of 500000", path: table, generated: true}), nil
 }
+
+// inputsCXX returns tests of {fmt} with googletest, and small users of the
+// standard library.
+func inputsCXX(dir string) ([]input, error) {
+	fmtlib, err := fetch("fmtlib")
+	if err != nil {
+		return nil, err
+	}
+	gtest, err := fetch("googletest")
+	if err != nil {
+		return nil, err
+	}
+	flags := []string{"-std=c++17", "-w", "-I" + fmtlib + "/include", "-I" + gtest + "/googletest/include", "-I" + gtest + "/googlemock/include"}
+	in := []input{
+		{name: "gtest os-test.cc", path: filepath.Join(fmtlib, "test/os-test.cc"), flags: flags},
+		{name: "gtest base-test.cc", path: filepath.Join(fmtlib, "test/base-test.cc"), flags: flags},
+		{name: "fmtlib format.cc", path: filepath.Join(fmtlib, "src/format.cc"), flags: flags},
+	}
+	for name, text := range map[string]string{"containers": containers, "streams": streams} {
+		file := filepath.Join(dir, name+".cc")
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			return nil, err
+		}
+		in = append(in, input{name: name + ".cc", path: file, flags: flags[:2]})
+	}
+	slices.SortFunc(in, func(a, b input) int { return strings.Compare(a.name, b.name) })
+	return in, nil
+}
+
+const containers = `#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+std::vector<std::string> words(const std::string &s) {
+  std::map<std::string, int> count;
+  std::string w;
+  for (char c : s)
+    if (c == ' ') count[w]++, w.clear(); else w += c;
+  std::vector<std::string> out;
+  for (auto &x : count) out.push_back(x.first);
+  std::sort(out.begin(), out.end(), [&](auto &a, auto &b) { return count[a] > count[b]; });
+  return out;
+}
+`
+
+const streams = `#include <iostream>
+#include <regex>
+#include <sstream>
+int matches(const std::string &s) {
+  std::istringstream in(s);
+  std::regex r("([a-z]+)=([0-9]+)");
+  std::smatch m;
+  int n = 0;
+  for (std::string line; std::getline(in, line);)
+    if (std::regex_match(line, m, r)) n += std::stoi(m[2]);
+  std::cout << n << std::endl;
+  return n;
+}
+`
 
 // fetch returns the directory with the sources of the newest pinned version.
 func fetch(corpus string) (string, error) {

@@ -102,8 +102,10 @@ func (r *Report) print(out io.Writer) error {
 		row(&r.Files[i])
 	}
 	for _, compiler := range []string{"clang", "gcc"} {
-		if m := median(r.Files, compiler); m != nil {
-			row(m)
+		for _, cxx := range []bool{false, true} {
+			if m := median(r.Files, compiler, cxx); m != nil {
+				row(m)
+			}
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -122,11 +124,11 @@ func (r *Report) print(out io.Writer) error {
 	return w.Flush()
 }
 
-// median returns the medians of the ratios of the real files.
-func median(files []FileReport, compiler string) *FileReport {
+// median returns the medians of the ratios of the real files of C or C++.
+func median(files []FileReport, compiler string, cxx bool) *FileReport {
 	var real []FileReport
 	for _, f := range files {
-		if f.Compiler == compiler && !f.Generated {
+		if f.Compiler == compiler && !f.Generated && f.CXX == cxx {
 			real = append(real, f)
 		}
 	}
@@ -140,8 +142,12 @@ func median(files []FileReport, compiler string) *FileReport {
 		}
 		return medianOf(l)
 	}
+	name := "median of C"
+	if cxx {
+		name = "median of C++"
+	}
 	return &FileReport{
-		File: "median", Compiler: compiler,
+		File: name, Compiler: compiler, CXX: cxx,
 		Compile:       Times{CPU: of(func(f FileReport) float64 { return f.Compile.CPU })},
 		AnalysisCPU:   of(func(f FileReport) float64 { return f.AnalysisCPU }),
 		AnalysisWall:  of(func(f FileReport) float64 { return f.AnalysisWall }),

@@ -3,6 +3,7 @@ package component
 import (
 	"context"
 	"io"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -142,7 +143,7 @@ func fromIR(u *ctext.Unit, mod *llvmir.Module, clang string) *manifest.Manifest 
 		c.LocalHash = sum[:]
 		m.Components = append(m.Components, c)
 	}
-	if len(mod.Asm) > 0 {
+	if slices.ContainsFunc(mod.Asm, func(s string) bool { return !globl.MatchString(s) }) {
 		h := newHasher()
 		h.hash(unit)
 		h.str("module asm")
@@ -172,6 +173,10 @@ func fromIR(u *ctext.Unit, mod *llvmir.Module, clang string) *manifest.Manifest 
 func ownCopy(g *llvmir.Global) bool {
 	return g.Linkage == llvmir.Local || g.Linkage == llvmir.Inline
 }
+
+// globl matches asm that only names a symbol, so that the linker takes what
+// defines it: libstdc++ does that in <iostream>.
+var globl = regexp.MustCompile(`^\s*\.globl\s+_Z[\w.$]+\s*$`)
 
 func irKind(g *llvmir.Global) manifest.Kind {
 	switch {
