@@ -20,6 +20,7 @@ object. So a dependency that the aspect can't see into costs precision, never
 soundness.
 """
 
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":providers.bzl", "TastingInfo")
 load(":settings.bzl", "StringFlagInfo")
