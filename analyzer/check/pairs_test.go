@@ -104,7 +104,7 @@ func runPair(t *testing.T, c pairCase, clang string) {
 		levels = Levels(name == "clang", argv, true)
 		if name == "clang" {
 			// IR shows what the front end's code shows, and more.
-			levels = slices.DeleteFunc(levels, func(l Level) bool { return strings.HasSuffix(l.Name, "without passes") && filepath.Ext(src) == ".c" })
+			levels = slices.DeleteFunc(levels, func(l Level) bool { return strings.HasSuffix(l.Name, "without passes") })
 		}
 		if c.directives["level"] == "ir-only" {
 			levels = levels[1:2]
