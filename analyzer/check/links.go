@@ -40,12 +40,12 @@ func Links(ctx context.Context, argv []string, clang string) (*LinkResult, error
 	if err != nil {
 		return nil, err
 	}
-	// Optimisation removes references and makes new ones that mean the same
-	// (printf becomes putchar, equal constants become one): only what the front
-	// end emits is compared.
 	if a.Manifest.Rung == manifest.Rung_RUNG_OBJECT {
 		return nil, fmt.Errorf("%s: its manifest is made of its object code, so that there is nothing to compare it with; check it with clang", a.Manifest.Source)
 	}
+	// Optimisation removes references and makes new ones that mean the same
+	// (printf becomes putchar, equal constants become one): only what the front
+	// end emits is compared.
 	levels := Levels(a.Clang, argv, false)
 	if inv, err := ctext.ParseArgs(argv); err != nil {
 		return nil, err

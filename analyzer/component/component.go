@@ -135,24 +135,24 @@ var (
 )
 
 func runClang(ctx context.Context, u *ctext.Unit, clang string) (b *builder, version string, err error) {
-	version, err = clangOutput(ctx, u, clang, u.Text, dumpArgs(u), func(out io.Reader) (err error) {
+	version, err = clangOutput(ctx, u, clang, dumpArgs(u), func(out io.Reader) (err error) {
 		b, err = readDump(u, out)
 		return err
 	})
 	return b, version, err
 }
 
-// clangOutput runs clang with text as its standard input, gives its standard
+// clangOutput runs clang with u's text as its standard input, gives its standard
 // output to read, and returns its version. Its own failure counts more than
 // read's.
-func clangOutput(ctx context.Context, u *ctext.Unit, clang string, text []byte, args []string, read func(io.Reader) error) (version string, err error) {
+func clangOutput(ctx context.Context, u *ctext.Unit, clang string, args []string, read func(io.Reader) error) (version string, err error) {
 	if clang == "" {
 		return "", fmt.Errorf("no clang is configured; install clang %d", MaxClang)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, clang, args...)
-	cmd.Stdin = bytes.NewReader(text)
+	cmd.Stdin = bytes.NewReader(u.Text)
 	stderr := &head{max: 1 << 16}
 	cmd.Stderr = stderr
 	out, err := cmd.StdoutPipe()

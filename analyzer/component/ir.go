@@ -5,7 +5,6 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
@@ -25,13 +24,12 @@ func irArgs(u *ctext.Unit) []string {
 // analyzeIR returns the manifest of C++ that clang compiles.
 func analyzeIR(ctx context.Context, u *ctext.Unit, clang string) (m *manifest.Manifest, version string, err error) {
 	var mod *llvmir.Module
-	var readErr error
-	version, err = clangOutput(ctx, u, clang, u.Text, irArgs(u), func(out io.Reader) error {
-		var b []byte
-		if b, readErr = io.ReadAll(out); readErr == nil {
-			mod, readErr = llvmir.Parse(b)
+	version, err = clangOutput(ctx, u, clang, irArgs(u), func(out io.Reader) error {
+		b, err := io.ReadAll(out)
+		if err == nil {
+			mod, err = llvmir.Parse(b)
 		}
-		return readErr
+		return err
 	})
 	if err != nil {
 		return nil, version, err
@@ -54,10 +52,7 @@ func fromIR(u *ctext.Unit, mod *llvmir.Module, clang string) *manifest.Manifest 
 	}
 	unit := sh.sum()
 
-	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: u.Source, Clang: clang, Compiler: u.Compiler, Flags: u.Flags}
-	for _, v := range u.Variants {
-		m.Flags = append(append(m.Flags, "|"), v...)
-	}
+	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: u.Source, Clang: clang, Compiler: u.Compiler, Flags: allFlags(u)}
 	bySymbol := map[string]int{}
 	h0 := make([]Hash, len(mod.Globals))
 	same := map[Hash]int{}
@@ -82,21 +77,10 @@ func fromIR(u *ctext.Unit, mod *llvmir.Module, clang string) *manifest.Manifest 
 	for _, s := range ctext.Words(asm) {
 		named[s] = true
 	}
-	symbols := map[string]uint32{}
-	symbol := func(s string) uint32 {
-		i, ok := symbols[s]
-		if !ok {
-			i = uint32(len(m.Symbols))
-			symbols[s] = i
-			m.Symbols = append(m.Symbols, s)
-		}
-		return 2*i + 1
-	}
+	symbol := symbolLinks(m)
 	// What the linker and the loader see in order.
 	ordered := map[string]int{}
-	inOrder := slices.Clone(mod.Globals)
-	sort.SliceStable(inOrder, func(a, b int) bool { return inOrder[a].Position < inOrder[b].Position })
-	for _, g := range inOrder {
+	for _, g := range slices.SortedFunc(slices.Values(mod.Globals), func(a, b *llvmir.Global) int { return a.Position - b.Position }) {
 		if rootSection(g) {
 			ordered[g.Symbol] = len(ordered) + 1
 		}

@@ -1,6 +1,7 @@
 package component
 
 import (
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -30,6 +31,30 @@ func salt(u *ctext.Unit, x *ctext.Index, clang string) Hash {
 	}
 	h.str(x.UnitState)
 	return h.sum()
+}
+
+// allFlags lists the flags of u, and behind a "|" each those of its variants.
+func allFlags(u *ctext.Unit) []string {
+	flags := slices.Clone(u.Flags)
+	for _, v := range u.Variants {
+		flags = append(append(flags, "|"), v...)
+	}
+	return flags
+}
+
+// symbolLinks returns a function that gives the link to a symbol, and adds the
+// symbol to m if it is new.
+func symbolLinks(m *manifest.Manifest) func(s string) uint32 {
+	symbols := map[string]uint32{}
+	return func(s string) uint32 {
+		i, ok := symbols[s]
+		if !ok {
+			i = uint32(len(m.Symbols))
+			symbols[s] = i
+			m.Symbols = append(m.Symbols, s)
+		}
+		return 2*i + 1
+	}
 }
 
 // manifest computes all hashes and returns the manifest.
@@ -89,11 +114,7 @@ func (b *builder) manifest(clang string) *manifest.Manifest {
 		c.h = h.sum()
 	}
 
-	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: u.Source, Clang: clang, Compiler: u.Compiler, Flags: u.Flags}
-	for _, v := range u.Variants {
-		m.Flags = append(m.Flags, "|")
-		m.Flags = append(m.Flags, v...)
-	}
+	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: u.Source, Clang: clang, Compiler: u.Compiler, Flags: allFlags(u)}
 	index := map[*comp]uint32{}
 	used := map[string]bool{}
 	for i, c := range b.comps {
@@ -109,16 +130,7 @@ func (b *builder) manifest(clang string) *manifest.Manifest {
 		}
 		used[c.name] = true
 	}
-	symbols := map[string]uint32{}
-	symbol := func(s string) uint32 {
-		i, ok := symbols[s]
-		if !ok {
-			i = uint32(len(m.Symbols))
-			symbols[s] = i
-			m.Symbols = append(m.Symbols, s)
-		}
-		return 2*i + 1
-	}
+	symbol := symbolLinks(m)
 	for _, c := range b.comps {
 		mc := &manifest.Component{Name: c.name, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: append([]byte(nil), c.h[:]...), Root: c.root, File: c.file, Aliases: c.aliases}
 		switch c.kind {

@@ -51,9 +51,6 @@ func analyzeObject(ctx context.Context, u *ctext.Unit) (*manifest.Manifest, erro
 		sum := h.sum()
 		c.LocalHash, c.File = sum[:], u.Source
 	}
-	m.Source, m.Compiler, m.Flags = u.Source, u.Compiler, u.Flags
-	for _, v := range u.Variants {
-		m.Flags = append(append(m.Flags, "|"), v...)
-	}
+	m.Source, m.Compiler, m.Flags = u.Source, u.Compiler, allFlags(u)
 	return m, nil
 }
