@@ -372,7 +372,11 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 		return nil, nil, err
 	}
 	u.Flags = append(u.Flags, macros...)
-	if emitsPositions(u) {
+	expansions, pinned := u.expansions()
+	if expansions != "" {
+		u.Flags = append(u.Flags, "expansions:"+expansions)
+	}
+	if emitsPositions(u) || !pinned {
 		sum, err := contents(append([]string{inv.Source}, read...))
 		if err != nil {
 			return nil, nil, err
@@ -474,8 +478,9 @@ func emitsPositions(u *Unit) bool {
 			}
 		}
 	}
-	if u.Lang == "c++" && len(u.Sites) > 0 {
-		return true // in a default argument they stand for the place of the call
+	if u.Lang == "c++" {
+		// In a default argument they stand for the place of the call.
+		return slices.ContainsFunc(u.Sites, func(s Site) bool { return !s.Pinned })
 	}
 	// Sites have columns of the preprocessor's output, in which spaces and
 	// comments are collapsed.

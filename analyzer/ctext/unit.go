@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,7 @@ import (
 
 // unitMagic starts every .tu file; its number is raised with every change of
 // the format.
-const unitMagic = "tasting-tu 2\n"
+const unitMagic = "tasting-tu 3\n"
 
 // ErrUnit says that a file is not a complete normalised translation unit.
 var ErrUnit = errors.New("not a complete normalised translation unit; delete it and preprocess again")
@@ -52,12 +53,6 @@ type Unit struct {
 	Compile []string `json:"compile,omitempty"`
 }
 
-// Site is a token such as __builtin_LINE and the position it will see.
-type Site struct {
-	Off      int    `json:"off"`
-	Position string `json:"position"` // presumed FILE:LINE:COLUMN
-}
-
 const floatPrelude = `typedef float _Float32;
 typedef double _Float64;
 typedef double _Float32x;
@@ -66,12 +61,6 @@ typedef __float128 _Float128;
 `
 
 var gccFloats = map[string]bool{"_Float32": true, "_Float64": true, "_Float128": true, "_Float32x": true, "_Float64x": true}
-
-// siteTokens are the identifiers whose value is their own source position.
-var siteTokens = map[string]bool{
-	"__builtin_LINE": true, "__builtin_FILE": true, "__builtin_FILE_NAME": true,
-	"__builtin_COLUMN": true, "__builtin_source_location": true,
-}
 
 // Encode returns the bytes of a .tu file.
 func (u *Unit) Encode() ([]byte, error) {
@@ -155,6 +144,8 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 	floatTypes := map[bool]bool{} // by system: does such code use gcc's _FloatN types?
 	idx, lastSeg, atStart := -1, -1, true
 	var prev Token
+	var where place
+	open := -1 // the first pinned site whose end isn't known
 	scanned := 0
 	for {
 		t := lex.Next()
@@ -179,6 +170,14 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 			continue
 		}
 		text := raw[t.Off:t.End]
+		if open >= 0 && (line != u.Sites[open].first || file != u.Sites[open].file) {
+			end := line
+			if file != u.Sites[open].file {
+				end = math.MaxInt // that of the file
+			}
+			u.endSites(open, end, string(text))
+			open = -1
+		}
 		if t.Kind == Pragma && classify(text) == pragmaDiagnostic {
 			continue
 		}
@@ -204,8 +203,24 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 		if t.Kind == Ident && text[0] == '_' && gccFloats[string(text)] {
 			floatTypes[system] = true
 		}
-		if t.Kind == Ident && text[0] == '_' && siteTokens[string(text)] {
-			u.Sites = append(u.Sites, Site{out.Len(), fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1)})
+		if t.Kind == Ident && text[0] == '_' {
+			if pinnable, ok := siteTokens[string(text)]; ok {
+				site := Site{Position: fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1), file: file, first: line, last: line}
+				if site.Pinned = u.Lang == "c++" && pinnable && where.own(); site.Pinned {
+					if !atStart {
+						out.WriteByte('\n')
+					}
+					out.WriteString(marker(file, line))
+					if open < 0 {
+						open = len(u.Sites)
+					}
+				}
+				site.Off = out.Len()
+				u.Sites = append(u.Sites, site)
+			}
+		}
+		if u.Lang == "c++" {
+			where.token(t, raw)
 		}
 		if t.Kind == Pragma {
 			text = bytes.Join(bytes.Fields(text), []byte(" "))
@@ -217,6 +232,9 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 			atStart = true
 		}
 		prev = t
+	}
+	if open >= 0 {
+		u.endSites(open, math.MaxInt, "")
 	}
 	u.Text = out.Bytes()
 	// gcc's C has the _FloatN types built in, clang's hasn't. Where only
