@@ -2,9 +2,11 @@ package ctext
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +16,7 @@ import (
 
 // unitMagic starts every .tu file; its number is raised with every change of
 // the format.
-const unitMagic = "tasting-tu 2\n"
+const unitMagic = "tasting-tu 3\n"
 
 // ErrUnit says that a file is not a complete normalised translation unit.
 var ErrUnit = errors.New("not a complete normalised translation unit; delete it and preprocess again")
@@ -42,10 +44,16 @@ type Unit struct {
 	Files []string `json:"files"`
 	// Segments map Text to Files: {offset, index into Files}, ascending.
 	Segments [][2]int `json:"segments"`
-	// Sites are the tokens that read their own source position.
+	// Sites are the tokens that read their own source position, or that of what
+	// they name.
 	Sites []Site `json:"sites,omitempty"`
 	// Text holds the tokens and pragmas.
 	Text []byte `json:"-"`
+	// Emitted is, compressed by gzip, what the compiler of the build makes of the
+	// source itself if source positions may get into it, because those of Text
+	// are others: of C++, a clang's IR before any pass, or another compiler's
+	// object file with a section for each function.
+	Emitted []byte `json:"emitted,omitempty"`
 	// Compile is the command, without input and output, that makes the build's
 	// object file of Text, if that is what is analysed: for C++ that another
 	// compiler than clang compiles.
@@ -71,6 +79,12 @@ var gccFloats = map[string]bool{"_Float32": true, "_Float64": true, "_Float128":
 var siteTokens = map[string]bool{
 	"__builtin_LINE": true, "__builtin_FILE": true, "__builtin_FILE_NAME": true,
 	"__builtin_COLUMN": true, "__builtin_source_location": true,
+}
+
+// isSite reports whether a token is a site. clang's C++ names lambdas and types
+// without a name by their positions.
+func (u *Unit) isSite(t string) bool {
+	return siteTokens[t] || u.Clang && u.Lang == "c++" && (t == "__PRETTY_FUNCTION__" || t == "__builtin_dump_struct")
 }
 
 // Encode returns the bytes of a .tu file.
@@ -124,6 +138,19 @@ func ReadUnit(name string) (*Unit, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return u, nil
+}
+
+// ReadEmitted returns Emitted, decompressed.
+func (u *Unit) ReadEmitted() ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(u.Emitted))
+	if err != nil {
+		return nil, fmt.Errorf("%w (%v)", ErrUnit, err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		return nil, fmt.Errorf("%w (%v)", ErrUnit, err)
+	}
+	return b, nil
 }
 
 // FileAt returns the presumed name of the file that Text[off] stems from.
@@ -204,7 +231,7 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 		if t.Kind == Ident && text[0] == '_' && gccFloats[string(text)] {
 			floatTypes[system] = true
 		}
-		if t.Kind == Ident && text[0] == '_' && siteTokens[string(text)] {
+		if t.Kind == Ident && text[0] == '_' && u.isSite(string(text)) {
 			u.Sites = append(u.Sites, Site{out.Len(), fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1)})
 		}
 		if t.Kind == Pragma {
