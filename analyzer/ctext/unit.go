@@ -2,9 +2,11 @@ package ctext
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -43,14 +45,25 @@ type Unit struct {
 	Files []string `json:"files"`
 	// Segments map Text to Files: {offset, index into Files}, ascending.
 	Segments [][2]int `json:"segments"`
-	// Sites are the tokens that read their own source position.
+	// Sites are the tokens that read their own source position, or that of what
+	// they name.
 	Sites []Site `json:"sites,omitempty"`
+	// Unnamed is a digest of where lambdas and types without a name are, if their
+	// positions get into names that a pinned site sees.
+	Unnamed string `json:"unnamed,omitempty"`
 	// Text holds the tokens and pragmas.
 	Text []byte `json:"-"`
+	// Emitted is, compressed by gzip, what the compiler of the build makes of the
+	// source itself if source positions may get into it, because those of Text
+	// are others: of C++, a clang's IR before any pass, or another compiler's
+	// object file with a section for each function.
+	Emitted []byte `json:"emitted,omitempty"`
 	// Compile is the command, without input and output, that makes the build's
 	// object file of Text, if that is what is analysed: for C++ that another
 	// compiler than clang compiles.
 	Compile []string `json:"compile,omitempty"`
+
+	unnamed []sourceLine // lines of lambdas and types without a name
 }
 
 const floatPrelude = `typedef float _Float32;
@@ -115,6 +128,19 @@ func ReadUnit(name string) (*Unit, error) {
 	return u, nil
 }
 
+// ReadEmitted returns Emitted, decompressed.
+func (u *Unit) ReadEmitted() ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(u.Emitted))
+	if err != nil {
+		return nil, fmt.Errorf("%w (%v)", ErrUnit, err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		return nil, fmt.Errorf("%w (%v)", ErrUnit, err)
+	}
+	return b, nil
+}
+
 // FileAt returns the presumed name of the file that Text[off] stems from.
 func (u *Unit) FileAt(off int) string {
 	lo, hi := 0, len(u.Segments)
@@ -145,6 +171,7 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 	idx, lastSeg, atStart := -1, -1, true
 	var prev Token
 	var where place
+	var lastLine sourceLine
 	open := -1 // the first pinned site whose end isn't known
 	scanned := 0
 	for {
@@ -203,24 +230,27 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 		if t.Kind == Ident && text[0] == '_' && gccFloats[string(text)] {
 			floatTypes[system] = true
 		}
-		if t.Kind == Ident && text[0] == '_' {
-			if pinnable, ok := siteTokens[string(text)]; ok {
-				site := Site{Position: fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1), file: file, first: line, last: line}
-				if site.Pinned = u.Lang == "c++" && pinnable && where.own(); site.Pinned {
+		if t.Kind == Ident && text[0] == '_' && u.isSite(string(text)) {
+			site := Site{Position: fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1), file: file, first: line, last: line}
+			if site.Pinned = u.Lang == "c++" && where.pins(string(text)); site.Pinned {
+				if open < 0 {
+					open = len(u.Sites)
+				}
+				if where.marks(string(text)) {
 					if !atStart {
 						out.WriteByte('\n')
 					}
 					out.WriteString(marker(file, line))
-					if open < 0 {
-						open = len(u.Sites)
-					}
 				}
-				site.Off = out.Len()
-				u.Sites = append(u.Sites, site)
 			}
+			site.Off = out.Len()
+			u.Sites = append(u.Sites, site)
 		}
 		if u.Lang == "c++" {
-			where.token(t, raw)
+			if where.token(t, raw) && u.Clang {
+				u.unnamed = append(u.unnamed, lastLine, sourceLine{file, line})
+			}
+			lastLine = sourceLine{file, line}
 		}
 		if t.Kind == Pragma {
 			text = bytes.Join(bytes.Fields(text), []byte(" "))
