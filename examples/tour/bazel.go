@@ -67,12 +67,13 @@ func (b *bazel) version(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// test runs all tests of the workspace and returns the results by test, and
-// the wall time that the command took. A test that fails is no error.
-func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (map[string]result, time.Duration, error) {
+// test runs all tests of the workspace and returns the results by test, the
+// number of translation units that were analysed, and the wall time that the
+// command took. A test that fails is no error.
+func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (results map[string]result, analysed int, took time.Duration, err error) {
 	events, err := os.CreateTemp(b.scratch, "events-*.json")
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	defer os.Remove(events.Name())
 	defer events.Close()
@@ -91,7 +92,7 @@ func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (
 	cmd.Stdout, cmd.Stderr = &output, &output
 	start := time.Now()
 	err = cmd.Run()
-	took := time.Since(start)
+	took = time.Since(start)
 	fmt.Fprintf(b.log, "%s$ %s\n%s\n", workspace, strings.Join(cmd.Args, " "), output.Bytes())
 
 	const testsFailed = 3 // Bazel's exit code if all was built and some test failed
@@ -100,13 +101,13 @@ func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (
 		err = nil
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("bazel test in %s: %w\n%s", workspace, err, output.Bytes())
+		return nil, 0, 0, fmt.Errorf("bazel test in %s: %w\n%s", workspace, err, output.Bytes())
 	}
-	results, err := readResults(events)
+	results, analysed, err = readResults(events)
 	if err != nil {
-		return nil, 0, fmt.Errorf("build events of bazel test in %s: %w", workspace, err)
+		return nil, 0, 0, fmt.Errorf("build events of bazel test in %s: %w", workspace, err)
 	}
-	return results, took, nil
+	return results, analysed, took, nil
 }
 
 // shutdown ends the Bazel server of the workspace.
@@ -136,26 +137,39 @@ type event struct {
 			URI  string
 		}
 	}
+	BuildMetrics struct {
+		ActionSummary struct {
+			ActionData []struct {
+				Mnemonic        string
+				ActionsExecuted int64 `json:",string"`
+			}
+		}
+	}
 }
 
-// readResults reads the results of tests, by their names without "//:", from a
-// file of build events.
-func readResults(events io.Reader) (map[string]result, error) {
-	results := make(map[string]result)
+// readResults reads the results of tests, by their names without "//:", and the
+// number of units analysed from a file of build events.
+func readResults(events io.Reader) (results map[string]result, analysed int, err error) {
+	results = make(map[string]result)
 	d := json.NewDecoder(bufio.NewReader(events))
 	for {
 		var e event
 		if err := d.Decode(&e); err == io.EOF {
-			return results, nil
+			return results, analysed, nil
 		} else if err != nil {
-			return nil, err
+			return nil, 0, err
+		}
+		for _, actions := range e.BuildMetrics.ActionSummary.ActionData {
+			if actions.Mnemonic == "TastingAnalyze" {
+				analysed += int(actions.ActionsExecuted)
+			}
 		}
 		if e.ID.TestResult == nil {
 			continue
 		}
 		name := strings.TrimPrefix(e.ID.TestResult.Label, "//:")
 		if _, again := results[name]; again {
-			return nil, fmt.Errorf("test %s: reported twice; the tour counts neither shards nor repeated runs", name)
+			return nil, 0, fmt.Errorf("test %s: reported twice; the tour counts neither shards nor repeated runs", name)
 		}
 		r := result{verdict: executed, passed: e.TestResult.Status == "PASSED"}
 		if e.TestResult.CachedLocally || e.TestResult.ExecutionInfo.CachedRemotely {
@@ -167,7 +181,7 @@ func readResults(events io.Reader) (map[string]result, error) {
 				}
 				is, err := isReplay(output.URI)
 				if err != nil {
-					return nil, fmt.Errorf("test %s: %w", name, err)
+					return nil, 0, fmt.Errorf("test %s: %w", name, err)
 				}
 				if is {
 					r.verdict = replayed

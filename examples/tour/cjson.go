@@ -8,7 +8,7 @@ package main
 // relocations of the tests' objects built with -O0 -ffunction-sections.
 var cjson = &story{
 	name:        "cjson",
-	corpus:      "cjson@1.7.18",
+	sources:     []source{{"cjson@1.7.18", "upstream"}},
 	tests:       cjsonTests,
 	tastingLoad: `load("@rules_tasting//rules:defs.bzl", cc_test = "tasting_cc_test")`,
 	plainLoad:   `load("@rules_cc//cc:defs.bzl", "cc_test")`,

@@ -31,7 +31,7 @@ import (
 )
 
 // stories are told in this order.
-var stories = []*story{cjson}
+var stories = []*story{cjson, fmtlib}
 
 // Exit codes.
 const (
@@ -61,6 +61,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		t.bazel.flags = append(t.bazel.flags, flag)
 		return nil
 	})
+	var only []string
+	flags.Func("story", "tell only the story with this `name` (may be repeated)", func(name string) error {
+		if !slices.ContainsFunc(stories, func(s *story) bool { return s.name == name }) {
+			return fmt.Errorf("no such story")
+		}
+		only = append(only, name)
+		return nil
+	})
 	asJSON := flags.Bool("json", false, "print the outcome as JSON, and progress to standard error")
 	if err := flags.Parse(args); err != nil {
 		return exitUsage
@@ -80,7 +88,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if *asJSON {
 		t.progress = stderr
 	}
-	told, err := t.tell(ctx, stories)
+	told, err := t.tell(ctx, slices.DeleteFunc(slices.Clone(stories), func(s *story) bool {
+		return len(only) > 0 && !slices.Contains(only, s.name)
+	}))
 	if err != nil {
 		fmt.Fprintf(stderr, "tour: %v\n", err)
 		return exitInternal
@@ -265,11 +275,11 @@ func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
 		}
 	}
 
-	told := &toldStory{Name: s.name, Sources: s.corpus, Bazel: version, Tests: s.tests, AsExpected: true}
+	told := &toldStory{Name: s.name, Sources: s.sources[0].corpus, Bazel: version, Tests: s.tests, AsExpected: true}
 	told.printTitle(t.progress)
 	for i, c := range s.chapters {
 		ch := &toldChapter{Title: c.title, Tells: c.tells, Expected: toldExpectation{
-			Executed: names(c.expect.executed), Failed: names(c.expect.failed), Others: c.expect.others,
+			Executed: names(c.expect.executed), Failed: names(c.expect.failed), Others: c.expect.others, NotAnalysed: c.expect.notAnalysed,
 		}}
 		ch.printBefore(t.progress, i+1, len(s.tests))
 		if ch.Plain, err = t.play(ctx, s, c, plain); err != nil {
@@ -293,11 +303,13 @@ func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
 func (t *tour) checkOut(ctx context.Context, s *story, side *side) error {
 	root := filepath.Dir(t.module)
 	dir := string(side.here)
-	if err := copyExample(dir, filepath.Join(root, "examples", s.name)); err != nil {
+	if err := copyExample(dir, filepath.Join(root, "examples", s.name), s.sources); err != nil {
 		return err
 	}
-	if out, err := exec.CommandContext(ctx, t.fetch, s.corpus, filepath.Join(dir, "upstream")).CombinedOutput(); err != nil {
-		return fmt.Errorf("fetching %s: %w\n%s", s.corpus, err, out)
+	for _, source := range s.sources {
+		if out, err := exec.CommandContext(ctx, t.fetch, source.corpus, filepath.Join(dir, source.dir)).CombinedOutput(); err != nil {
+			return fmt.Errorf("fetching %s: %w\n%s", source.corpus, err, out)
+		}
 	}
 	if err := side.here.replace("MODULE.bazel", `path = "../.."`, fmt.Sprintf("path = %q", root)); err != nil {
 		return err
@@ -344,11 +356,11 @@ func (t *tour) play(ctx context.Context, s *story, c chapter, side *side) (toldS
 	if err := c.edit(workspace); err != nil {
 		return toldSide{}, err
 	}
-	results, took, err := t.bazel.test(ctx, workspace, side.flags...)
+	results, analysed, took, err := t.bazel.test(ctx, workspace, side.flags...)
 	if err != nil {
 		return toldSide{}, err
 	}
-	told := toldSide{Seconds: took.Seconds(), Executed: names(nil), Replayed: names(nil), Cached: names(nil), Failed: names(nil)}
+	told := toldSide{Seconds: took.Seconds(), Analysed: analysed, Executed: names(nil), Replayed: names(nil), Cached: names(nil), Failed: names(nil)}
 	for _, test := range s.tests {
 		r, ok := results[test]
 		if !ok {
@@ -374,7 +386,7 @@ func (t *tour) play(ctx context.Context, s *story, c chapter, side *side) (toldS
 
 // copyExample copies what is committed of an example: not its fetched sources,
 // the user's settings, or the links that Bazel makes.
-func copyExample(dst, src string) error {
+func copyExample(dst, src string, sources []source) error {
 	return filepath.WalkDir(src, func(path string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -385,7 +397,7 @@ func copyExample(dst, src string) error {
 		}
 		to := filepath.Join(dst, name)
 		switch {
-		case name == "upstream":
+		case slices.ContainsFunc(sources, func(s source) bool { return name == s.dir }):
 			return filepath.SkipDir
 		case d.IsDir():
 			return os.MkdirAll(to, 0o777)

@@ -31,6 +31,8 @@ type toldExpectation struct {
 	Executed []string `json:"executed"`
 	Failed   []string `json:"failed"`
 	Others   verdict  `json:"others,omitempty"` // of every other test; empty: replayed or cached
+	// NotAnalysed: no unit is analysed anew.
+	NotAnalysed bool `json:"not_analysed,omitempty"`
 }
 
 // A toldSide says what happened to the tests of one side: each is in one of
@@ -40,7 +42,8 @@ type toldSide struct {
 	Replayed []string `json:"replayed"`
 	Cached   []string `json:"cached"`
 	Failed   []string `json:"failed"`
-	Seconds  float64  `json:"seconds"` // wall time of bazel test, compilation and analysis included
+	Analysed int      `json:"analysed"` // number of translation units that were analysed anew
+	Seconds  float64  `json:"seconds"`  // wall time of bazel test, compilation and analysis included
 }
 
 func (s *toldStory) printTitle(w io.Writer) {
@@ -66,6 +69,9 @@ func (c *toldChapter) printBefore(w io.Writer, number, tests int) {
 		}
 		line += fmt.Sprintf("; %d %s", rest, others)
 	}
+	if c.Expected.NotAnalysed {
+		line += "; 0 units analysed"
+	}
 	if len(c.Expected.Failed) > 0 {
 		line += "; fails: " + strings.Join(c.Expected.Failed, " ")
 	}
@@ -90,6 +96,9 @@ func (s *toldSide) line(replays bool) string {
 		middle = fmt.Sprintf(" %2d replayed,", len(s.Replayed))
 	}
 	line := fmt.Sprintf("%2d executed,%s %2d cached %7.1f s", len(s.Executed), middle, len(s.Cached), s.Seconds)
+	if replays {
+		line += fmt.Sprintf(", %d units analysed", s.Analysed)
+	}
 	if len(s.Failed) > 0 {
 		line += "; fails: " + strings.Join(s.Failed, " ")
 	}
@@ -110,18 +119,19 @@ func (s *toldStory) printTable(w io.Writer) {
 		}
 		fmt.Fprintln(tw)
 	}
-	row("", "plain", "", "", "tasting", "", "", "", "expected", "")
-	row("chapter", "executed", "cached", "s", "executed", "replayed", "cached", "s", "executed", "")
+	row("", "plain", "", "", "tasting", "", "", "", "", "expected", "")
+	row("chapter", "executed", "cached", "s", "executed", "replayed", "cached", "analysed", "s", "executed", "")
 	var plain, tasting toldSide
 	add := func(sum, s *toldSide) {
 		sum.Executed = append(sum.Executed, s.Executed...)
 		sum.Replayed = append(sum.Replayed, s.Replayed...)
 		sum.Cached = append(sum.Cached, s.Cached...)
+		sum.Analysed += s.Analysed
 		sum.Seconds += s.Seconds
 	}
 	line := func(title string, p, t *toldSide, expected int, verdict string) {
 		row(title, len(p.Executed), len(p.Cached), fmt.Sprintf("%.1f", p.Seconds),
-			len(t.Executed), len(t.Replayed), len(t.Cached), fmt.Sprintf("%.1f", t.Seconds), expected, verdict)
+			len(t.Executed), len(t.Replayed), len(t.Cached), t.Analysed, fmt.Sprintf("%.1f", t.Seconds), expected, verdict)
 	}
 	expected, verdict := 0, "ok"
 	for _, c := range s.Chapters {

@@ -12,13 +12,19 @@ import (
 
 // A story is an example with the chapters that the tour tells about it.
 type story struct {
-	name   string   // of its directory below examples/
-	corpus string   // what tools/corpus/fetch.sh calls its sources
-	tests  []string // every test of the example, without "//:"; sorted
+	name    string   // of its directory below examples/
+	sources []source // to fetch; the first one is what it is about
+	tests   []string // every test of the example, without "//:"; sorted
 	// tastingLoad is the line of the example's BUILD.bazel that loads the rule
 	// of its tests; plain Bazel's checkouts get plainLoad instead.
 	tastingLoad, plainLoad string
 	chapters               []chapter
+}
+
+// A source is what tools/corpus/fetch.sh fetches into a directory of the example.
+type source struct {
+	corpus string // NAME@VERSION
+	dir    string
 }
 
 // A chapter brings a checkout into some state and says, before any test is
@@ -44,6 +50,8 @@ type expectation struct {
 	// others is what must happen to every test that isn't executed. Empty:
 	// both replayed and cached will do.
 	others verdict
+	// notAnalysed: no unit may be analysed anew.
+	notAnalysed bool
 }
 
 // differences compares what happened with what must happen, in sentences.
@@ -69,12 +77,15 @@ func (e *expectation) differences(got *toldSide) []string {
 	case cached:
 		differ("replayed", got.Replayed, nil)
 	}
+	if e.notAnalysed && got.Analysed > 0 {
+		all = append(all, fmt.Sprintf("%d translation units were analysed, unexpectedly", got.Analysed))
+	}
 	return all
 }
 
 func (s *story) validate() error {
-	if len(s.chapters) == 0 {
-		return fmt.Errorf("story %s has no chapters", s.name)
+	if len(s.chapters) == 0 || len(s.sources) == 0 {
+		return fmt.Errorf("story %s has no chapters or no sources", s.name)
 	}
 	known := func(names []string) error {
 		if !slices.IsSorted(names) {

@@ -1,0 +1,49 @@
+package main
+
+// fmtlib is the story of {fmt}, a formatting library in C++, mostly templates
+// in headers, and of its tests in GoogleTest.
+//
+// What a test reaches was also found without rules_tasting: in its program,
+// linked statically of objects built with -O0 -ffunction-sections, by what
+// the linker's --gc-sections leaves in.
+var fmtlib = &story{
+	name:        "fmt",
+	sources:     []source{{"fmtlib@11.1.1", "upstream"}, {"googletest@1.18.0", "googletest"}},
+	tests:       fmtTests,
+	tastingLoad: `load("@rules_tasting//rules:defs.bzl", cc_test = "tasting_cc_test")`,
+	plainLoad:   `load("@rules_cc//cc:defs.bzl", "cc_test")`,
+	chapters: []chapter{
+		{
+			title:  "first run",
+			tells:  "No test has a record: all are executed.",
+			edit:   unchanged,
+			expect: expectation{executed: fmtTests},
+		},
+		{
+			title: "a comment",
+			tells: "More documentation of fmt::print in base.h, the header that all include: all is compiled, nothing is analysed.",
+			edit: func(c checkout) error {
+				// Behind the last FMT_ASSERT: what is in front of one moves __LINE__.
+				return c.replace("upstream/include/fmt/base.h",
+					" * Formats `args` according to specifications in `fmt` and writes the output\n * to `stdout`.\n",
+					" * Formats `args` according to specifications in `fmt`.\n *\n * The output goes to `stdout`; a program that wants it elsewhere passes a file,\n * or formats to a string first.\n")
+			},
+			expect: expectation{notAnalysed: true},
+		},
+		{
+			title: "one function",
+			tells: "file::size, in os.cc, asks for the size in another way: the tests that reach it are executed.",
+			edit: func(c checkout) error {
+				return c.replace("upstream/src/os.cc", "TODO", "TODO")
+			},
+			expect: expectation{executed: []string{"os-test", "posix-mock-test"}, others: replayed},
+		},
+	},
+}
+
+var fmtTests = []string{
+	"args-test", "assert-test", "base-test", "chrono-test", "color-test", "compile-fp-test", "compile-test",
+	"enforce-checks-test", "format-impl-test", "format-test", "gtest-extra-test", "no-builtin-types-test",
+	"os-test", "ostream-test", "posix-mock-test", "printf-test", "ranges-test", "scan-test", "std-test",
+	"unicode-test", "xchar-test",
+}
