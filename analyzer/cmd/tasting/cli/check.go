@@ -13,6 +13,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/check"
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/spf13/cobra"
 )
 
@@ -23,7 +24,7 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Measure on any code whether hashes and links are sound (see docs/checks.md)",
 	}
-	cmd.AddCommand(checkObjectsCommand(), checkLinksCommand(), checkMutateCommand())
+	cmd.AddCommand(checkObjectsCommand(), checkLinksCommand(), checkMutateCommand(), checkExecutionsCommand())
 	return cmd
 }
 
@@ -251,5 +252,69 @@ func printReport(out io.Writer, r *check.Report) {
 	}
 	for _, f := range r.Imprecise {
 		show("imprecise", f)
+	}
+}
+
+func checkExecutionsCommand() *cobra.Command {
+	var clang string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "executions CLOSURE.json PROFILE...",
+		Short: "Check that every function that a test executed is in its closure",
+		Long: `Check that every function that a test executed is in its closure.
+
+CLOSURE.json is what "tasting compose --closure" or "tasting fingerprint --json"
+wrote for the test. Each PROFILE is a raw profile of a run of the test, or a
+directory of such. The test, with all its libraries, is compiled by clang with
+
+    ` + strings.ReplaceAll(strings.Join(check.EntryCoverage, " "), " -mllvm", " \\\n        -mllvm") + `
+
+beside its own flags, linked with
+
+    ` + strings.Join(check.EntryCoverageLink, " ") + `
+
+and run with LLVM_PROFILE_FILE=DIR/%p-%m%c.profraw. Code that is compiled
+otherwise is invisible.`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			closure, err := fingerprint.ReadReport(args[0])
+			if err != nil {
+				return err
+			}
+			r, err := check.Executions(cmd.Context(), closure, args[1:], clang)
+			if err != nil {
+				return fmt.Errorf("check executions: %w", err)
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				if err := printJSON(out, r); err != nil {
+					return err
+				}
+			} else {
+				printExecution(out, args[0], r)
+			}
+			if n := len(r.Violations); n > 0 {
+				return exit(exitDifference, fmt.Errorf("check executions: %d executed functions are not in the closure: this is a bug of the analyzer, please report it with the source", n))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	clangFlag(cmd, &clang)
+	cmd.Flags().Lookup("clang").Usage = "clang that compiled the test (default also: $TASTING_CLANG); the llvm-profdata beside it reads the profiles"
+	return cmd
+}
+
+func printExecution(out io.Writer, name string, r *check.Execution) {
+	fmt.Fprintf(out, "%s: %d functions executed, %d instrumented and not executed; %d in the closure, %d of them not instrumented\n", name, r.Executed, r.Idle, r.Closure, r.Unseen)
+	if len(r.Whole) > 0 {
+		fmt.Fprintf(out, "  %d executed functions may belong to what counts as a whole (%s): %s\n", len(r.Whole), strings.Join(r.Wholes, ", "), r.Whole[0])
+	}
+	for _, v := range r.Violations {
+		what := v.Function.String()
+		if v.Demangled != "" {
+			what += " (" + v.Demangled + ")"
+		}
+		fmt.Fprintf(out, "  VIOLATION: %s was executed and is not in the closure\n", what)
 	}
 }
