@@ -388,8 +388,13 @@ func TestProfilesFailClosed(t *testing.T) {
 		}
 	})
 	t.Run("no function entered", func(t *testing.T) {
-		if err := parseProfile([]byte(":ir\n:single_byte_coverage\nmain\n1\n1\n0\n"), map[Function]bool{}); err == nil {
-			t.Error("no error")
+		// llvm-profdata reads text as well. A library may be idle.
+		idle := write("idle", []byte(":ir\n:single_byte_coverage\nf\n1\n1\n0\n\n"))
+		if _, err := Executions(context.Background(), x.closure, []string{idle}, x.clang); err == nil || !strings.Contains(err.Error(), "no function was entered") {
+			t.Errorf("error %v", err)
+		}
+		if e, err := Executions(context.Background(), x.closure, []string{idle, whole[0]}, x.clang); err != nil || e.Executed != 1 || e.Idle != 1 {
+			t.Errorf("beside a good one: %+v, %v", e, err)
 		}
 	})
 	if e, err := Executions(context.Background(), x.closure, whole, x.clang); err != nil || e.Executed != 1 || len(e.Violations) > 0 {
