@@ -33,8 +33,8 @@ var EntryCoverage = []string{
 	"-mllvm", "-pgo-critical-edge-threshold=4294967295",
 }
 
-// EntryCoverageLink are the flags for the link of such a program.
-var EntryCoverageLink = []string{"-fprofile-generate"}
+// EntryCoverageLink is the flag for the link of such a program.
+const EntryCoverageLink = "-fprofile-generate"
 
 // Function is a function as a profile names it.
 type Function struct {
@@ -285,7 +285,7 @@ func readProfiles(ctx context.Context, profiles []string, clang string) (map[Fun
 			return nil, err
 		}
 		if files == 0 {
-			return nil, fmt.Errorf("%s: no profiles: link the program with %s, and run it with LLVM_PROFILE_FILE=DIR/%%p-%%m%%c.profraw", p, strings.Join(EntryCoverageLink, " "))
+			return nil, fmt.Errorf("%s: no profiles: link the program with %s, and run it with LLVM_PROFILE_FILE=DIR/%%p-%%m%%c.profraw", p, EntryCoverageLink)
 		}
 	}
 	// A library of the program may be idle, the program itself isn't.
@@ -361,6 +361,21 @@ func parseProfile(text []byte, entered map[Function]bool) error {
 		return fmt.Errorf("not a profile of entered functions; compile with %s", strings.Join(EntryCoverage, " "))
 	}
 	return nil
+}
+
+// BuildID returns the build ID, in hex, of the program or library that wrote a
+// profile, empty if it has none.
+func BuildID(ctx context.Context, profile, clang string) (string, error) {
+	tool, err := besideClang(ctx, clang, "llvm-profdata")
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, tool, "show", "--binary-ids", profile).Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %s can't read the profile: %w", profile, tool, err)
+	}
+	_, ids, _ := strings.Cut(string(out), "Binary IDs:")
+	return strings.TrimSpace(ids), nil
 }
 
 // besideClang returns a tool of clang's own version.

@@ -64,7 +64,7 @@ func execute(t *testing.T, archive string, flags ...string) execution {
 		command(argv[0], append(append(argv[1:], EntryCoverage...), "-c", "-o", f.Name+".o")...)
 		objects = append(objects, f.Name+".o")
 	}
-	command(x.clang, append(append(objects, EntryCoverageLink...), "-lstdc++", "-o", "program")...)
+	command(x.clang, append(objects, EntryCoverageLink, "-lstdc++", "-o", "program")...)
 	command("./program")
 	x.closure = fingerprint.Compute(sources, fingerprint.Roots{})
 	var err error
