@@ -29,7 +29,8 @@ type bazel struct {
 // end of its messages; exited says whether it is only that Bazel ended with
 // another exit code than 0.
 func (b *bazel) run(ctx context.Context, command string, args ...string) (out []byte, exited bool, err error) {
-	argv := append([]string{"--output_base=" + b.outputBase, "--bazelrc=" + b.rc, command}, args...)
+	// The server needs memory and ends soon.
+	argv := append([]string{"--output_base=" + b.outputBase, "--max_idle_secs=60", "--bazelrc=" + b.rc, command}, args...)
 	cmd := exec.CommandContext(ctx, b.program, argv...)
 	cmd.Dir = b.dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

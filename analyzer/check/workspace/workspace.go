@@ -159,11 +159,6 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 	if err := writeRC(b.rc, opt.Flags); err != nil {
 		return nil, err
 	}
-	defer func() {
-		_, _, shutdownErr := b.run(context.WithoutCancel(ctx), "shutdown")
-		err = errors.Join(err, shutdownErr)
-	}()
-
 	labels, err := b.tests(ctx, opt.Targets)
 	if err != nil {
 		return nil, err
