@@ -297,7 +297,7 @@ func (inv *Invocation) assembled(ctx context.Context, text []byte) ([]string, er
 
 // asmIncludes matches the directives however they are put together: one of
 // gas's may follow any blank or separator, and be made of several strings.
-var asmIncludes = regexp.MustCompile(`incbin|\.include|\.inc"`)
+var asmIncludes = regexp.MustCompile(`incbin|\.include|\.inc"\s*\w*"`)
 
 // Options control Preprocess.
 type Options struct {
@@ -377,13 +377,15 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 	}
 	u.Flags = append(u.Flags, object...)
 	u.Flags = append(u.Flags, comp.flags...)
-	macros, err := inv.pragmaMacros(ctx, u.Text)
-	if err != nil {
-		return nil, nil, err
-	}
-	u.Flags = append(u.Flags, macros...)
 	if u.Emitted, err = inv.emitted(ctx, u); err != nil {
 		return nil, nil, err
+	}
+	if u.Emitted == nil {
+		macros, err := inv.pragmaMacros(ctx, u.Text)
+		if err != nil {
+			return nil, nil, err
+		}
+		u.Flags = append(u.Flags, macros...)
 	}
 	if emitsPositions(u) {
 		sum, err := contents(append([]string{inv.Source}, read...))
