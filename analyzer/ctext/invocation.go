@@ -482,12 +482,8 @@ func (inv *Invocation) pragmaMacros(ctx context.Context, text []byte) ([]string,
 // emitsPositions reports whether the compiler puts source positions into what
 // it emits: then a line or column that shifts changes the code.
 func emitsPositions(u *Unit) bool {
-	for _, flags := range append([][]string{u.Flags}, u.Variants...) {
-		for _, f := range flags {
-			if hasPrefix(f, []string{"-fsanitize=", "-fcoverage-mapping", "--coverage", "-coverage", "-fprofile-arcs", "-ftest-coverage", "-fprofile-generate", "-fprofile-instr-generate"}) {
-				return true
-			}
-		}
+	if instrumented(u) {
+		return true
 	}
 	if u.Lang == "c++" {
 		return u.Emitted == nil && len(u.Sites) > 0 // in a default argument they stand for the place of the call
@@ -504,10 +500,22 @@ func emitsPositions(u *Unit) bool {
 	return false
 }
 
+// instrumented reports whether flags have positions put into code.
+func instrumented(u *Unit) bool {
+	for _, flags := range append([][]string{u.Flags}, u.Variants...) {
+		for _, f := range flags {
+			if hasPrefix(f, []string{"-fsanitize=", "-fcoverage-mapping", "--coverage", "-coverage", "-fprofile-arcs", "-ftest-coverage", "-fprofile-generate", "-fprofile-instr-generate"}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // emitted returns what Unit.Emitted holds, or nil. A source that doesn't compile
 // is left to the analysis of the text, which says why.
 func (inv *Invocation) emitted(ctx context.Context, u *Unit) ([]byte, error) {
-	if u.Lang != "c++" || len(u.Sites) == 0 {
+	if u.Lang != "c++" || len(u.Sites) == 0 || instrumented(u) {
 		return nil, nil
 	}
 	tmp, err := os.MkdirTemp("", "tasting-emitted-")
