@@ -114,7 +114,7 @@ int labelled(int x) { return x; }
 int alias(int x) __attribute__((alias("label")));
 __attribute__((weak)) int weak(int x) { return x; }
 static int done;
-__attribute__((constructor)) static void before(void) { done = 1; }
+__attribute__((constructor(101))) static void before(void) { done = getenv("NOTHING") == 0; }
 static void after(void) { done = 2; }
 static int compare(const void *x, const void *y) { return *(const int *)x - *(const int *)y; }
 int main(void) {
@@ -123,7 +123,25 @@ int main(void) {
     atexit(after);
     return versions(1) + alias(1) + weak(1) - 5 + done - a[0];
 }
-`, []string{"main", "label", "weak", "after of a.c", "compare of a.c", "versions.resolver"}, nil},
+`, []string{"main", "label", "weak", "before of a.c", "after of a.c", "compare of a.c", "versions.resolver"}, nil},
+
+	{"processes that don't return from main", `
+-- a.c --
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void child(void) { abort(); }
+static void never(void) { abort(); }
+int main(int argc, char **argv) {
+    int status;
+    if (argc > 1)
+        never();
+    if (fork() == 0)
+        child();
+    wait(&status);
+    _exit(WIFSIGNALED(status) ? 0 : 1);
+}
+`, []string{"main", "child of a.c"}, []string{"never of a.c"}},
 
 	{"classes", `
 -- h.h --
@@ -156,7 +174,7 @@ static int helper(int x) { return x; }
 Base::~Base() {}
 int other(Base &b) { return helper(b.f()) ; }
 `, []string{
-		"main", "_Z5otherR4Base", "_ZL6helperi of a.cc", "_ZL6helperi of b.cc", "_ZN4BaseD2Ev", "_ZN4BaseC2Ev", "_ZN7DerivedC2Ei", "_ZN7DerivedD0Ev",
+		"main", "_GLOBAL__sub_I_a.cc of a.cc", "_Z5otherR4Base", "_ZL6helperi of a.cc", "_ZL6helperi of b.cc", "_ZN4BaseD2Ev", "_ZN4BaseC2Ev", "_ZN7DerivedC2Ei", "_ZN7DerivedD0Ev",
 		"_ZN7Derived1fEv", "_ZN12_GLOBAL__N_15LocalC2Ev of a.cc", "_ZZ4mainENK3$_0clEi of a.cc", "_Z6alwaysi", "_ZNK3BoxIlE3getEv",
 		"_ZNSt6vectorIiSaIiEED2Ev",
 	}, []string{"_Z5neverv", "_ZN4Base1fEv"}},
