@@ -301,6 +301,8 @@ func TestExecutionsWhole(t *testing.T) {
 	file := fingerprint.Component{ID: "file a.c", Name: "file a.c", Source: "a.c", Kind: "file", Linkage: "external", Symbols: []string{"named"}}
 	index := fingerprint.Component{ID: "(members)", Name: "(members)", Source: "lib.a", Kind: "file", Linkage: "local"}
 	text := fingerprint.Component{ID: ".text", Name: ".text", Source: "lib.a", Kind: "section", Linkage: "external", Symbols: []string{"global"}}
+	library := fingerprint.Component{ID: "lib.so", Name: "lib.so", Source: "lib.so", Kind: "file", Linkage: "external"}
+	unit := fingerprint.Component{ID: "main", Name: "main", Source: "a.c", Kind: "function", Linkage: "external"}
 	section := fingerprint.Component{ID: ".text.f", Name: ".text.f#2", Source: "x.o", Kind: "section", Linkage: "local"}
 	for _, test := range []struct {
 		name    string
@@ -316,6 +318,11 @@ func TestExecutionsWhole(t *testing.T) {
 		{"the index of an archive isn't its code", Function{"g", ""}, closure(index), "violation"},
 		{"a name of a section", Function{"global", ""}, closure(text), "inside"},
 		{"a local of an object", Function{"f", "a.c"}, closure(text), "whole"},
+		{"a local of another unit than an object", Function{"f", "a.c"}, closure(text, unit), "violation"},
+		{"all visible names of an object are known", Function{"g", ""}, closure(text), "violation"},
+		{"hidden in a library", Function{"g", ""}, closure(library), "whole"},
+		{"a local of a library", Function{"f", "a.c"}, closure(library), "whole"},
+		{"a local of another unit than a library", Function{"f", "a.c"}, closure(library, unit), "violation"},
 		{"a local with a section", Function{"f", "a.c"}, closure(section), "inside"},
 		{"a local with another section", Function{"g", "a.c"}, closure(section), "violation"},
 	} {
