@@ -241,3 +241,22 @@ func TestEveryKindOfEdit(t *testing.T) {
 		t.Error("the same seed takes different edits")
 	}
 }
+
+// C is compared at -O0 as well, C++ only as it is analysed.
+func TestLevels(t *testing.T) {
+	for _, test := range []struct{ argv, want string }{
+		{"clang a.c", "-O0,-O2 without passes,IR,-O2"},
+		{"clang -O1 a.c", "-O0,-O1 without passes,IR,-O1"},
+		{"clang++ a.cc", "-O0 without passes,IR,-O0"},
+		{"clang++ -O3 a.cc", "-O3 without passes,IR,-O3"},
+		{"clang++ -O3 -O0 a.cc", "-O0 without passes,IR,-O0"},
+	} {
+		var got []string
+		for _, level := range Levels(true, strings.Fields(test.argv), true) {
+			got = append(got, level.Name)
+		}
+		if strings.Join(got, ",") != test.want {
+			t.Errorf("%s: %s, want %s", test.argv, strings.Join(got, ","), test.want)
+		}
+	}
+}

@@ -33,16 +33,21 @@ type Level struct {
 // -O0; the requested -O (or -O2) as the front end emits it, which only clang
 // can show, as code and as IR; and with full or another compiler, all passes.
 func Levels(clang bool, flags []string, full bool) []Level {
+	// C++ is analysed as it is compiled. At another -O, constructors and
+	// destructors have other variants, and an object other symbols.
+	inv, err := ctext.ParseArgs(flags)
+	cxx := err == nil && inv.Lang == "c++"
 	opt := "-O2"
+	if cxx {
+		opt = "-O0"
+	}
 	for _, f := range flags {
-		if strings.HasPrefix(f, "-O") && f != "-O0" {
+		if strings.HasPrefix(f, "-O") && (cxx || f != "-O0") {
 			opt = f
 		}
 	}
 	var levels []Level
-	// C++ is analysed as it is compiled. At another -O, constructors and
-	// destructors have other variants, and an object other symbols.
-	if inv, err := ctext.ParseArgs(flags); err != nil || inv.Lang != "c++" {
+	if !cxx {
 		levels = append(levels, Level{Name: "-O0", Flags: []string{"-O0"}})
 	}
 	if clang {

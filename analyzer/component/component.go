@@ -171,9 +171,8 @@ func clangOutput(ctx context.Context, u *ctext.Unit, clang string, args []string
 	waitErr := cmd.Wait()
 	if m := versionLine.FindStringSubmatch(stderr.String()); m != nil {
 		version = strings.TrimSpace(m[0])
-		major, _ := strconv.Atoi(m[1])
-		if major < MinClang || major > MaxClang {
-			return version, fmt.Errorf("clang %d is not supported, only %d to %d", major, MinClang, MaxClang)
+		if err := supported(version); err != nil {
+			return version, err
 		}
 	} else if waitErr == nil {
 		return "", errors.New("clang doesn't print its version; is it a clang?")
@@ -185,6 +184,19 @@ func clangOutput(ctx context.Context, u *ctext.Unit, clang string, args []string
 		return version, fmt.Errorf("clang failed: %v", waitErr)
 	}
 	return version, readErr
+}
+
+// supported returns an error unless version, a line with "clang version N.", is
+// one whose output is understood.
+func supported(version string) error {
+	m := versionLine.FindStringSubmatch(version)
+	if m == nil {
+		return fmt.Errorf("%q is no version of clang", version)
+	}
+	if major, _ := strconv.Atoi(m[1]); major < MinClang || major > MaxClang {
+		return fmt.Errorf("clang %s is not supported, only %d to %d", m[1], MinClang, MaxClang)
+	}
+	return nil
 }
 
 // errorPlace names the file of an error in the normalised text.

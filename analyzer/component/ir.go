@@ -17,13 +17,31 @@ import (
 func irArgs(u *ctext.Unit) []string {
 	// Without line markers clang can't tell the headers of the system, where it
 	// forgives what elsewhere is an error by default.
-	return append(slices.Clone(u.DumpFlags), "-v", "-undef", "-w", "-Wno-everything", "-fno-crash-diagnostics", "-ferror-limit=1", "-fno-color-diagnostics", "-fno-caret-diagnostics",
-		"-fdiscard-value-names", "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-x", "c++-cpp-output", "-o", "-", "-")
+	return append(append(slices.Clone(u.DumpFlags), "-v", "-undef", "-w", "-Wno-everything", "-ferror-limit=1", "-fno-color-diagnostics", "-fno-caret-diagnostics",
+		"-x", "c++-cpp-output", "-o", "-", "-"), ctext.IRFlags...)
 }
 
 // analyzeIR returns the manifest of C++ that clang compiles.
 func analyzeIR(ctx context.Context, u *ctext.Unit, clang string) (m *manifest.Manifest, version string, err error) {
 	var mod *llvmir.Module
+	if u.Emitted != nil {
+		for part := range strings.SplitSeq(u.Compiler, "; ") {
+			if versionLine.MatchString(part) {
+				version = part
+			}
+		}
+		if err := supported(version); err != nil {
+			return nil, version, err
+		}
+		b, err := u.ReadEmitted()
+		if err != nil {
+			return nil, version, err
+		}
+		if mod, err = llvmir.Parse(b); err != nil {
+			return nil, version, err
+		}
+		return fromIR(u, mod, version), version, nil
+	}
 	version, err = clangOutput(ctx, u, clang, irArgs(u), func(out io.Reader) error {
 		b, err := io.ReadAll(out)
 		if err == nil {
@@ -62,6 +80,9 @@ func fromIR(u *ctext.Unit, mod *llvmir.Module, clang string) *manifest.Manifest 
 		h.hash(unit)
 		h.num(uint64(g.Kind))
 		h.str(string(g.Content))
+		if u.Emitted == nil && g.Places {
+			h.str(u.Unnamed)
+		}
 		h0[i] = h.sum()
 		if ownCopy(g) {
 			same[h0[i]]++

@@ -18,7 +18,11 @@ import (
 
 func analyzeCXX(t *testing.T, compiler, source string) *manifest.Manifest {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "t.cc")
+	return analyzeCXXFile(t, compiler, filepath.Join(t.TempDir(), "t.cc"), source)
+}
+
+func analyzeCXXFile(t *testing.T, compiler, file, source string) *manifest.Manifest {
+	t.Helper()
 	if err := os.WriteFile(file, []byte(source), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -137,6 +141,48 @@ func TestCXXPlaceDoesNotCount(t *testing.T) {
 		b := find(analyzeCXX(t, compiler, "static int n; const char *h() { n++; return \"text\"; } template <class T> struct B { T t; }; B<long> x;\n\n"+decl+"/* here */ "+f))
 		if d := cmp.Diff(a, b); d != "" {
 			t.Errorf("%s: %s", filepath.Base(compiler), d)
+		}
+	}
+}
+
+// TestCXXPositions: a source position counts for the functions that it gets into,
+// and makes no difference between the others and their copies in other units.
+func TestCXXPositions(t *testing.T) {
+	const source = `template <class T> inline T twice(T x) { return x + x; }
+int h() { return twice(2); } /* comment */
+int g(int, int line = __builtin_LINE());
+int f() { return g(1); }
+template <class T> const char *name(T) { return __PRETTY_FUNCTION__; }
+const char *k() { return name([] {}); }
+`
+	file := filepath.Join(t.TempDir(), "t.cc")
+	hashes := func(source string) map[string]string {
+		out := map[string]string{}
+		for _, c := range analyzeCXXFile(t, clangtest.Clang(t), file, source).Components {
+			out[c.Name] = fmt.Sprintf("%x", c.LocalHash)
+		}
+		return out
+	}
+	before := hashes(source)
+	for _, test := range []struct {
+		name, source string
+		want         []string // those of f, h, k and twice that differ
+	}{
+		{"comment", strings.Replace(source, "comment", "longer comment", 1), nil},
+		{"line above", "\n" + source, []string{"_Z1fv", "_Z1kv"}},
+		{"line below", source + "\n", nil},
+		{"column of a lambda", strings.Replace(source, "return name", "return  name", 1), []string{"_Z1kv"}},
+		{"no positions", strings.Split(source, "/*")[0], nil},
+	} {
+		after := hashes(test.source)
+		var got []string
+		for _, symbol := range []string{"_Z1fv", "_Z1hv", "_Z1kv", "_Z5twiceIiET_S0_"} {
+			if after[symbol] != "" && before[symbol] != after[symbol] {
+				got = append(got, symbol)
+			}
+		}
+		if d := cmp.Diff(test.want, got); d != "" {
+			t.Errorf("%s: %s", test.name, d)
 		}
 	}
 }

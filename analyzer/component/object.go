@@ -26,18 +26,16 @@ func analyzeObject(ctx context.Context, u *ctext.Unit) (*manifest.Manifest, erro
 	}
 	defer os.RemoveAll(tmp)
 	object := filepath.Join(tmp, "object.o")
-	args := append(slices.Clone(u.Compile[1:]), "-w", "-g0", "-fpermissive", "-ffunction-sections", "-fdata-sections", "-frandom-seed=tasting",
-		"-c", "-x", "c++-cpp-output", "-o", object, "-")
-	cmd := exec.CommandContext(ctx, u.Compile[0], args...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.Stdin = bytes.NewReader(u.Text)
-	stderr := &head{max: 1 << 16}
-	cmd.Stderr = stderr
-	if err := cmd.Run(); err != nil {
-		if m := errorLine.FindStringSubmatch(stderr.String()); m != nil {
-			return nil, fmt.Errorf("the compiler reported an error%s: %s", errorPlace(u, m[1], m[2]), m[3])
+	if u.Emitted != nil {
+		b, err := u.ReadEmitted()
+		if err != nil {
+			return nil, err
 		}
-		return nil, fmt.Errorf("the compiler failed: %v", err)
+		if err := os.WriteFile(object, b, 0o666); err != nil {
+			return nil, err
+		}
+	} else if err := compileText(ctx, u, object); err != nil {
+		return nil, err
 	}
 	m, err := objfile.Manifest(object, objfile.Options{})
 	if err != nil {
@@ -53,4 +51,21 @@ func analyzeObject(ctx context.Context, u *ctext.Unit) (*manifest.Manifest, erro
 	}
 	m.Source, m.Compiler, m.Flags = u.Source, u.Compiler, allFlags(u)
 	return m, nil
+}
+
+// compileText makes the object file of u's text.
+func compileText(ctx context.Context, u *ctext.Unit, object string) error {
+	args := append(slices.Clone(u.Compile[1:]), "-w", "-g0", "-fpermissive", "-x", "c++-cpp-output", "-o", object, "-")
+	cmd := exec.CommandContext(ctx, u.Compile[0], append(args, ctext.ObjectFlags...)...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Stdin = bytes.NewReader(u.Text)
+	stderr := &head{max: 1 << 16}
+	cmd.Stderr = stderr
+	if err := cmd.Run(); err != nil {
+		if m := errorLine.FindStringSubmatch(stderr.String()); m != nil {
+			return fmt.Errorf("the compiler reported an error%s: %s", errorPlace(u, m[1], m[2]), m[3])
+		}
+		return fmt.Errorf("the compiler failed: %v", err)
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -64,6 +65,7 @@ func identify(path, output string) (*compiler, error) {
 // influence code and say nothing of places, messages and macros.
 func properFlags(args []string) []string {
 	var out []string
+	modules := slices.ContainsFunc(args, importsModules)
 	for i := 1; i < len(args); i++ {
 		a := args[i]
 		var value string
@@ -76,6 +78,7 @@ func properFlags(args []string) []string {
 		}
 		switch {
 		case !strings.HasPrefix(a, "-f") && !strings.HasPrefix(a, "-m") && !strings.HasPrefix(a, "-O") && !strings.HasPrefix(a, "-t") && a != "--param" && a != "-pic-level" && a != "-stack-protector":
+		case !modules && hasPrefix(a, moduleMaps):
 		case a == "-main-file-name", outputs[a], hasPrefix(a, outputPrefixes), !influencesCode(a), strings.Contains(a, "/"), strings.Contains(value, "/"):
 		case strings.HasPrefix(a, "-fcoverage-compilation-dir"), strings.HasPrefix(a, "-fno-color"), strings.HasPrefix(a, "-fcolor"), a == "-fworking-directory":
 		case value != "":

@@ -228,6 +228,8 @@ func TestParseArgs(t *testing.T) {
 		{"clang -std=c17 -march=native -mllvm -x -c a.c", "-std=c17 -march=native -mllvm -x", "a.c", "c"},
 		{"g++ -fno-exceptions a.cc", "-fno-exceptions", "a.cc", "c++"},
 		{"gcc -x c -fwrapv -funknown-to-us a.weird", "-fwrapv -funknown-to-us", "a.weird", "c"},
+		{"clang -pthread -fmodules-strict-decluse -fmodule-name=//a -fmodule-map-file=a.map -Xclang -fmodule-map-file-home-is-cwd -Xclang -fno-cxx-modules -O1 a.cc", "-O1", "a.cc", "c++"},
+		{"clang -fmodules -fmodule-name=//a a.cc", "-fmodules -fmodule-name=//a", "a.cc", "c++"},
 		{"gcc -Wa,--noexecstack -Wl,-z,now a.c", "-Wa,--noexecstack", "a.c", "c"},
 	} {
 		inv, err := ParseArgs(strings.Fields(c.args))

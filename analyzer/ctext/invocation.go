@@ -2,6 +2,7 @@ package ctext
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -44,9 +45,12 @@ var (
 	textOnly         = words(`-I -isystem -iquote -idirafter -iprefix -iwithprefix -iwithprefixbefore -imultilib -isysroot --sysroot -include -imacros -D -U -Xpreprocessor -nostdinc -nostdinc++ -undef -trigraphs -x -working-directory`)
 	textOnlyPrefixes = []string{"-I", "-isystem", "-iquote", "-idirafter", "-D", "-U", "-isysroot", "--sysroot=", "-Wp,-D", "-Wp,-U", "-Wp,-M", "-Wp,-I", "-Wp,-i", "-x"}
 	// noCode never influence code: messages, debug information, compiler
-	// speed, linking.
-	noCode         = words(`-w -Qunused-arguments -L -l -Xlinker -Xanalyzer -no-canonical-prefixes -canonical-prefixes -fno-canonical-system-headers -fcanonical-system-headers -fverbose-asm -shared -static -rdynamic -s -pie -no-pie -static-pie -u -z -e -T`)
+	// speed, linking. -pthread links, and defines a macro.
+	noCode         = words(`-w -pthread -Qunused-arguments -L -l -Xlinker -Xanalyzer -no-canonical-prefixes -canonical-prefixes -fno-canonical-system-headers -fcanonical-system-headers -fverbose-asm -shared -static -rdynamic -s -pie -no-pie -static-pie -u -z -e -T`)
 	noCodePrefixes = []string{"-Wl,", "-L", "-l", "-pedantic", "-fdiagnostics-", "-fcolor-diagnostics", "-fno-color-diagnostics", "-fmessage-length", "-fmax-errors", "-ferror-limit", "-fdebug-", "-fno-debug-", "-frandom-seed", "-fmodules-cache-path", "-fcaret-diagnostics", "-fno-caret-diagnostics", "-fansi-escape-codes", "-fshow-", "-fno-show-", "-fno-diagnostics-", "-fuse-ld="}
+	// moduleMaps have clang check which headers a file may include (Bazel's
+	// layering_check), and nothing more where no module is compiled or imported.
+	moduleMaps = []string{"-fmodule-map-file", "-fmodule-name=", "-fmodules-decluse", "-fmodules-strict-decluse", "-fno-cxx-modules"}
 	// gccForClang lists what clang must be told of a gcc command line in order
 	// to parse its preprocessed C as gcc does; all other gcc flags are left
 	// out of the dump (they are in the hashes all the same).
@@ -96,6 +100,7 @@ func ParseArgs(argv []string) (*Invocation, error) {
 	inv := &Invocation{Compiler: argv[0]}
 	var sources []string
 	lang := ""
+	modules := slices.ContainsFunc(args, importsModules)
 	for i := 0; i < len(args); i++ {
 		a := args[i]
 		if a == "-" || !strings.HasPrefix(a, "-") {
@@ -116,7 +121,7 @@ func ParseArgs(argv []string) (*Invocation, error) {
 		}
 		if !outputs[a] && !hasPrefix(a, outputPrefixes) {
 			inv.preprocess = append(inv.preprocess, flag...)
-			if influencesCode(a) {
+			if influencesCode(a) && (modules || !hasPrefix(flag[len(flag)-1], moduleMaps)) {
 				inv.codegen = append(inv.codegen, withContent(flag)...)
 			}
 		}
@@ -236,6 +241,11 @@ func influencesCode(a string) bool {
 		return false
 	}
 	return true
+}
+
+// importsModules reports whether flag a makes clang compile or import modules.
+func importsModules(a string) bool {
+	return strings.HasPrefix(a, "-fmodule") && !hasPrefix(a, moduleMaps) || a == "-fcxx-modules" || a == "--precompile"
 }
 
 // withContent adds the digest of the file that a flag names (a plug-in, a
@@ -372,6 +382,13 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 		return nil, nil, err
 	}
 	u.Flags = append(u.Flags, macros...)
+	if u.Lang == "c++" && len(u.Sites) > 0 {
+		if !u.pin() {
+			if u.Emitted, err = inv.emitted(ctx, u); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
 	if emitsPositions(u) {
 		sum, err := contents(append([]string{inv.Source}, read...))
 		if err != nil {
@@ -474,8 +491,8 @@ func emitsPositions(u *Unit) bool {
 			}
 		}
 	}
-	if u.Lang == "c++" && len(u.Sites) > 0 {
-		return true // in a default argument they stand for the place of the call
+	if u.Lang == "c++" {
+		return u.Emitted == nil && slices.ContainsFunc(u.Sites, func(s Site) bool { return !s.Pinned })
 	}
 	// Sites have columns of the preprocessor's output, in which spaces and
 	// comments are collapsed.
@@ -488,6 +505,51 @@ func emitsPositions(u *Unit) bool {
 	}
 	return false
 }
+
+// emitted returns what Unit.Emitted holds, or nil. A source that doesn't compile
+// is left to the analysis of the text, which says why.
+func (inv *Invocation) emitted(ctx context.Context, u *Unit) ([]byte, error) {
+	tmp, err := os.MkdirTemp("", "tasting-emitted-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp)
+	out := filepath.Join(tmp, "out.o")
+	args := append(slices.Clone(inv.preprocess), "-w", "-g0", "-fno-lto", "-o", out, inv.Source)
+	if u.Clang {
+		args = append(args, IRFlags...)
+	} else {
+		args = append(args, ObjectFlags...)
+	}
+	cmd := exec.CommandContext(ctx, inv.Compiler, args...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	if err := cmd.Run(); err != nil {
+		return nil, ctx.Err()
+	}
+	raw, err := os.ReadFile(out)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(raw); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// IRFlags have clang emit IR as the front end makes it. ObjectFlags have another
+// compiler emit an object file with a section for each function.
+var (
+	IRFlags     = []string{"-fno-crash-diagnostics", "-fdiscard-value-names", "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes"}
+	ObjectFlags = []string{"-ffunction-sections", "-fdata-sections", "-frandom-seed=tasting", "-c"}
+)
 
 // contents returns a digest of the names and contents of the files that a
 // preprocessor read. A name that only a #line directive mentions may not exist.

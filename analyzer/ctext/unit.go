@@ -2,9 +2,12 @@ package ctext
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +17,7 @@ import (
 
 // unitMagic starts every .tu file; its number is raised with every change of
 // the format.
-const unitMagic = "tasting-tu 2\n"
+const unitMagic = "tasting-tu 3\n"
 
 // ErrUnit says that a file is not a complete normalised translation unit.
 var ErrUnit = errors.New("not a complete normalised translation unit; delete it and preprocess again")
@@ -42,20 +45,25 @@ type Unit struct {
 	Files []string `json:"files"`
 	// Segments map Text to Files: {offset, index into Files}, ascending.
 	Segments [][2]int `json:"segments"`
-	// Sites are the tokens that read their own source position.
+	// Sites are the tokens that read their own source position, or that of what
+	// they name.
 	Sites []Site `json:"sites,omitempty"`
+	// Unnamed is a digest of where lambdas and types without a name are, if their
+	// positions get into names that a pinned site sees.
+	Unnamed string `json:"unnamed,omitempty"`
 	// Text holds the tokens and pragmas.
 	Text []byte `json:"-"`
+	// Emitted is, compressed by gzip, what the compiler of the build makes of the
+	// source itself if source positions may get into it, because those of Text
+	// are others: of C++, a clang's IR before any pass, or another compiler's
+	// object file with a section for each function.
+	Emitted []byte `json:"emitted,omitempty"`
 	// Compile is the command, without input and output, that makes the build's
 	// object file of Text, if that is what is analysed: for C++ that another
 	// compiler than clang compiles.
 	Compile []string `json:"compile,omitempty"`
-}
 
-// Site is a token such as __builtin_LINE and the position it will see.
-type Site struct {
-	Off      int    `json:"off"`
-	Position string `json:"position"` // presumed FILE:LINE:COLUMN
+	unnamed []sourceLine // lines of lambdas and types without a name
 }
 
 const floatPrelude = `typedef float _Float32;
@@ -66,12 +74,6 @@ typedef __float128 _Float128;
 `
 
 var gccFloats = map[string]bool{"_Float32": true, "_Float64": true, "_Float128": true, "_Float32x": true, "_Float64x": true}
-
-// siteTokens are the identifiers whose value is their own source position.
-var siteTokens = map[string]bool{
-	"__builtin_LINE": true, "__builtin_FILE": true, "__builtin_FILE_NAME": true,
-	"__builtin_COLUMN": true, "__builtin_source_location": true,
-}
 
 // Encode returns the bytes of a .tu file.
 func (u *Unit) Encode() ([]byte, error) {
@@ -126,6 +128,19 @@ func ReadUnit(name string) (*Unit, error) {
 	return u, nil
 }
 
+// ReadEmitted returns Emitted, decompressed.
+func (u *Unit) ReadEmitted() ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(u.Emitted))
+	if err != nil {
+		return nil, fmt.Errorf("%w (%v)", ErrUnit, err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		return nil, fmt.Errorf("%w (%v)", ErrUnit, err)
+	}
+	return b, nil
+}
+
 // FileAt returns the presumed name of the file that Text[off] stems from.
 func (u *Unit) FileAt(off int) string {
 	lo, hi := 0, len(u.Segments)
@@ -155,6 +170,9 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 	floatTypes := map[bool]bool{} // by system: does such code use gcc's _FloatN types?
 	idx, lastSeg, atStart := -1, -1, true
 	var prev Token
+	var where place
+	var lastLine sourceLine
+	open := -1 // the first pinned site whose end isn't known
 	scanned := 0
 	for {
 		t := lex.Next()
@@ -179,6 +197,14 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 			continue
 		}
 		text := raw[t.Off:t.End]
+		if open >= 0 && (line != u.Sites[open].first || file != u.Sites[open].file) {
+			end := line
+			if file != u.Sites[open].file {
+				end = math.MaxInt // that of the file
+			}
+			u.endSites(open, end, string(text))
+			open = -1
+		}
 		if t.Kind == Pragma && classify(text) == pragmaDiagnostic {
 			continue
 		}
@@ -204,8 +230,27 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 		if t.Kind == Ident && text[0] == '_' && gccFloats[string(text)] {
 			floatTypes[system] = true
 		}
-		if t.Kind == Ident && text[0] == '_' && siteTokens[string(text)] {
-			u.Sites = append(u.Sites, Site{out.Len(), fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1)})
+		if t.Kind == Ident && text[0] == '_' && u.isSite(string(text)) {
+			site := Site{Position: fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1), file: file, first: line, last: line}
+			if site.Pinned = u.Lang == "c++" && where.pins(string(text)); site.Pinned {
+				if open < 0 {
+					open = len(u.Sites)
+				}
+				if where.marks(string(text)) {
+					if !atStart {
+						out.WriteByte('\n')
+					}
+					out.WriteString(marker(file, line))
+				}
+			}
+			site.Off = out.Len()
+			u.Sites = append(u.Sites, site)
+		}
+		if u.Lang == "c++" {
+			if where.token(t, raw) && u.Clang {
+				u.unnamed = append(u.unnamed, lastLine, sourceLine{file, line})
+			}
+			lastLine = sourceLine{file, line}
 		}
 		if t.Kind == Pragma {
 			text = bytes.Join(bytes.Fields(text), []byte(" "))
@@ -217,6 +262,9 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 			atStart = true
 		}
 		prev = t
+	}
+	if open >= 0 {
+		u.endSites(open, math.MaxInt, "")
 	}
 	u.Text = out.Bytes()
 	// gcc's C has the _FloatN types built in, clang's hasn't. Where only

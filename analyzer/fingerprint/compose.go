@@ -68,7 +68,7 @@ type DataFile struct {
 // makes the test run always, and the reason names it.
 func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	c = &Config{
-		Format: ConfigFormat, Binary: t.Binary, LinkFlags: t.LinkFlags, Store: t.Store,
+		Format: ConfigFormat, Binary: t.Binary, LinkFlags: slices.Clone(t.LinkFlags), Store: t.Store,
 		AlwaysRun: slices.Clone(t.AlwaysRun), EnvKeys: slices.Clone(t.EnvKeys),
 	}
 	var sources []refgraph.Source
@@ -90,6 +90,9 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 			misplaced[len(sources)] = true
 		}
 		sources = append(sources, refgraph.Source{Name: sourceName(m, f), Manifest: m})
+		if m.Rung == manifest.Rung_RUNG_CONTENT {
+			c.LinkFlags = append(c.LinkFlags, m.Flags...) // of a linker script
+		}
 	}
 	for i, f := range t.LinkInputs {
 		sum, _, err := digest(f)
@@ -120,7 +123,7 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	c.Contributions = append(c.Contributions, formats(sources))
 	roots := t.Roots
 	roots.OnDemand = onDemand
-	roots.LinkFlags = append(slices.Clone(roots.LinkFlags), t.LinkFlags...)
+	roots.LinkFlags = append(slices.Clone(roots.LinkFlags), c.LinkFlags...)
 	// A linker script can refer to any symbol.
 	roots.Exported = roots.Exported || len(t.LinkInputs) > 0
 	closure, linking := roots.closure(sources)
@@ -134,8 +137,8 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	for _, d := range c.Data {
 		more = append(more, Contribution{"data " + d.Path, d.SHA256})
 	}
-	if len(t.LinkFlags) > 0 {
-		more = append(more, contribution("link flags", t.LinkFlags))
+	if len(c.LinkFlags) > 0 {
+		more = append(more, contribution("link flags", c.LinkFlags))
 	}
 	if len(c.EnvKeys) > 0 {
 		more = append(more, contribution("names of environment variables", c.EnvKeys))

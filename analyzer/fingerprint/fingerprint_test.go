@@ -320,6 +320,24 @@ func TestComposeNewerManifest(t *testing.T) {
 	}
 }
 
+// The libraries that a linker script names are libraries of the link.
+func TestComposeLinkerScript(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "libx.so.manifest")
+	m := source(t, "libx.so", []string{"(linker script)", "1"}).Manifest
+	m.Rung, m.Flags = manifest.Rung_RUNG_CONTENT, []string{"-lfl"}
+	if err := manifest.Write(name, m); err != nil {
+		t.Fatal(err)
+	}
+	c, _, _, err := Compose(&Test{Manifests: []string{name}, Binary: "b", LinkFlags: []string{"-lm"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"-lm", "-lfl"}; !slices.Equal(c.LinkFlags, want) {
+		t.Errorf("link flags %q, want %q", c.LinkFlags, want)
+	}
+}
+
 func TestComposeData(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "f")

@@ -224,7 +224,8 @@ type Manifest struct {
 	// into every local hash; repeated here for explanations.
 	Compiler string `protobuf:"bytes,5,opt,name=compiler,proto3" json:"compiler,omitempty"`
 	// Flags that decide about generated code. Already mixed into every local
-	// hash; repeated here for explanations.
+	// hash; repeated here for explanations. Of a linker script, the libraries
+	// that it names.
 	Flags []string `protobuf:"bytes,6,rep,name=flags,proto3" json:"flags,omitempty"`
 	// Each step down the ladder, with its reason.
 	Fallbacks []*Fallback `protobuf:"bytes,7,rep,name=fallbacks,proto3" json:"fallbacks,omitempty"`

@@ -45,6 +45,11 @@
 // replaces the library's (interposition). Its hash is that of the content, or
 // for libraries of the system, whose identity is established when the test is
 // run, of the names only.
+//
+// # Linker scripts
+//
+// Text under the name of a library is a script. It is a root and may refer to
+// any symbol.
 package objfile
 
 import (
@@ -56,7 +61,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
@@ -76,8 +80,10 @@ func Manifest(path string, opt Options) (*manifest.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := fromBytes(b, opt)
-	if err != nil {
+	var m *manifest.Manifest
+	if isScript(path, b) {
+		m = script(b)
+	} else if m, err = fromBytes(b, opt); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	m.Source = filepath.ToSlash(path)
@@ -277,14 +283,11 @@ func isBitcode(b []byte) bool { return bytes.HasPrefix(b, []byte("BC\xc0\xde")) 
 
 func notAnObject(b []byte) error {
 	const want = "want an ELF object, an archive or a shared library"
-	head := string(b[:min(len(b), 4096)])
 	switch {
 	case isBitcode(b):
 		return errLTO
 	case len(b) == 0:
 		return errors.New("the file is empty: " + want)
-	case strings.Contains(head, "GROUP") || strings.Contains(head, "INPUT") || strings.Contains(head, "ld script"):
-		return errors.New("this is a linker script, " + want + ": give the files that it names")
 	}
 	return errors.New(want)
 }

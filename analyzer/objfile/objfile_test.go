@@ -489,7 +489,6 @@ func TestRefused(t *testing.T) {
 		content string
 		want    string
 	}{
-		"libc.so": {"/* GNU ld script\n   Use the shared library. */\nOUTPUT_FORMAT(elf64-x86-64)\nGROUP ( /lib/libc.so.6 )\n", "linker script"},
 		"empty.o": {"", "empty"},
 		"text.o":  {"hello", "want an ELF object"},
 		"bc.o":    {"BC\xc0\xde1234", "link-time optimisation"},
@@ -508,6 +507,33 @@ func TestRefused(t *testing.T) {
 	}
 	fat := load(t, build(t, "t.c", sample, "-flto", "-ffat-lto-objects"))
 	find(t, fat, "main")
+}
+
+// A linker takes text under the name of a library for a script.
+func TestLinkerScript(t *testing.T) {
+	dir := t.TempDir()
+	load := func(name, text string) *manifest.Manifest {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return load(t, path)
+	}
+	const text = "/* GNU ld script */ GROUP ( libx.so.1 AS_NEEDED ( -ly /lib/libz.so.1 ) libfl.a )\n"
+	m := load("libx.so", text)
+	if len(m.Components) != 1 || m.Components[0].Root == "" {
+		t.Fatalf("components %v, want one that is a root", m.Components)
+	}
+	if links, _ := m.LinkNames(m.Components[0]); !slices.Equal(links, []string{manifest.AnySymbol}) {
+		t.Errorf("links %q, want any symbol", links)
+	}
+	if want := []string{"-ly", "/lib/libz.so.1", "libfl.a"}; !slices.Equal(m.Flags, want) {
+		t.Errorf("libraries %q, want %q", m.Flags, want)
+	}
+	if other := load("libx.so.2", text+" "); bytes.Equal(m.Components[0].LocalHash, other.Components[0].LocalHash) {
+		t.Error("an edit of the script doesn't change its hash")
+	}
 }
 
 // Whatever is overwritten in an object, reading it ends in a manifest or an

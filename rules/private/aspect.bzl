@@ -220,7 +220,7 @@ def _source_manifest(ctx, compilation, headers, others):
         env = compilation.action.env,
         use_default_shell_env = True,
         mnemonic = "TastingAnalyze",
-        progress_message = "Analysing %{input}",
+        progress_message = "Analysing for %{output}",
         toolchain = TOOLCHAIN_TYPE,
     )
     return manifest

@@ -21,7 +21,7 @@ source that can be analyzed. The kind of file is told by its content.
 
 Every loaded section of an object is a component: compile with -ffunction-sections
 and -fdata-sections to have one for each function and variable. A shared library
-is one component.`,
+is one component, and so is a linker script in its place.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output == "" {
