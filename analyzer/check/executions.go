@@ -146,9 +146,10 @@ func compareExecution(closure *fingerprint.Report, entered map[Function]bool) *E
 type closureIndex struct {
 	names map[string][]owner
 	files []owner // units that count as a whole
-	// binaries are shared libraries and sections of several functions: nothing
-	// tells what they are made of.
-	binaries []int
+	units []owner // the others of which something is in the closure
+	// Nothing tells which hidden functions shared libraries have, and which
+	// local ones a section of several functions has.
+	libraries, sections []int
 }
 
 // owner is a component that has a symbol.
@@ -176,13 +177,15 @@ func newClosureIndex(closure *fingerprint.Report) *closureIndex {
 		case c.Kind == "file" && c.Name == "file "+c.Source:
 			x.files = append(x.files, owner{i, false, c.Source})
 		case c.Kind == "file" && c.Linkage != "local":
-			x.binaries = append(x.binaries, i)
+			x.libraries = append(x.libraries, i)
 		case c.Kind == "section" && strings.HasPrefix(c.Name, ".text"):
 			if s := symbolOfSection(c.Name); s != "" {
 				add(s, owner{i, true, ""})
 			} else {
-				x.binaries = append(x.binaries, i)
+				x.sections = append(x.sections, i)
 			}
+		case c.Kind != "file" && c.Kind != "section":
+			x.units = append(x.units, owner{i, false, c.Source})
 		}
 	}
 	return x
@@ -249,12 +252,19 @@ func (x *closureIndex) exact(f Function) (found []int) {
 
 // wholes returns the components that f may be a part of although none says so.
 func (x *closureIndex) wholes(f Function) (found []int) {
+	in := func(o owner) bool { return f.Source == "" || sameSource(f.Source, o.source) }
 	for _, o := range x.files {
-		if f.Source == "" || sameSource(f.Source, o.source) {
+		if in(o) {
 			found = append(found, o.comp)
 		}
 	}
-	return append(found, x.binaries...)
+	if f.Source == "" {
+		return append(found, x.libraries...)
+	}
+	if slices.ContainsFunc(x.units, in) {
+		return found // if it were in the closure, it would have its component
+	}
+	return slices.Concat(found, x.libraries, x.sections)
 }
 
 // sameSource compares a source in a profile, as on the compiler's command line,

@@ -114,7 +114,7 @@ int labelled(int x) { return x; }
 int alias(int x) __attribute__((alias("label")));
 __attribute__((weak)) int weak(int x) { return x; }
 static int done;
-__attribute__((constructor)) static void before(void) { done = 1; }
+__attribute__((constructor(101))) static void before(void) { done = getenv("NOTHING") == 0; }
 static void after(void) { done = 2; }
 static int compare(const void *x, const void *y) { return *(const int *)x - *(const int *)y; }
 int main(void) {
@@ -123,7 +123,25 @@ int main(void) {
     atexit(after);
     return versions(1) + alias(1) + weak(1) - 5 + done - a[0];
 }
-`, []string{"main", "label", "weak", "after of a.c", "compare of a.c", "versions.resolver"}, nil},
+`, []string{"main", "label", "weak", "before of a.c", "after of a.c", "compare of a.c", "versions.resolver"}, nil},
+
+	{"processes that don't return from main", `
+-- a.c --
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void child(void) { abort(); }
+static void never(void) { abort(); }
+int main(int argc, char **argv) {
+    int status;
+    if (argc > 1)
+        never();
+    if (fork() == 0)
+        child();
+    wait(&status);
+    _exit(WIFSIGNALED(status) ? 0 : 1);
+}
+`, []string{"main", "child of a.c"}, []string{"never of a.c"}},
 
 	{"classes", `
 -- h.h --
@@ -156,7 +174,7 @@ static int helper(int x) { return x; }
 Base::~Base() {}
 int other(Base &b) { return helper(b.f()) ; }
 `, []string{
-		"main", "_Z5otherR4Base", "_ZL6helperi of a.cc", "_ZL6helperi of b.cc", "_ZN4BaseD2Ev", "_ZN4BaseC2Ev", "_ZN7DerivedC2Ei", "_ZN7DerivedD0Ev",
+		"main", "_GLOBAL__sub_I_a.cc of a.cc", "_Z5otherR4Base", "_ZL6helperi of a.cc", "_ZL6helperi of b.cc", "_ZN4BaseD2Ev", "_ZN4BaseC2Ev", "_ZN7DerivedC2Ei", "_ZN7DerivedD0Ev",
 		"_ZN7Derived1fEv", "_ZN12_GLOBAL__N_15LocalC2Ev of a.cc", "_ZZ4mainENK3$_0clEi of a.cc", "_Z6alwaysi", "_ZNK3BoxIlE3getEv",
 		"_ZNSt6vectorIiSaIiEED2Ev",
 	}, []string{"_Z5neverv", "_ZN4Base1fEv"}},
@@ -283,6 +301,8 @@ func TestExecutionsWhole(t *testing.T) {
 	file := fingerprint.Component{ID: "file a.c", Name: "file a.c", Source: "a.c", Kind: "file", Linkage: "external", Symbols: []string{"named"}}
 	index := fingerprint.Component{ID: "(members)", Name: "(members)", Source: "lib.a", Kind: "file", Linkage: "local"}
 	text := fingerprint.Component{ID: ".text", Name: ".text", Source: "lib.a", Kind: "section", Linkage: "external", Symbols: []string{"global"}}
+	library := fingerprint.Component{ID: "lib.so", Name: "lib.so", Source: "lib.so", Kind: "file", Linkage: "external"}
+	unit := fingerprint.Component{ID: "main", Name: "main", Source: "a.c", Kind: "function", Linkage: "external"}
 	section := fingerprint.Component{ID: ".text.f", Name: ".text.f#2", Source: "x.o", Kind: "section", Linkage: "local"}
 	for _, test := range []struct {
 		name    string
@@ -298,6 +318,11 @@ func TestExecutionsWhole(t *testing.T) {
 		{"the index of an archive isn't its code", Function{"g", ""}, closure(index), "violation"},
 		{"a name of a section", Function{"global", ""}, closure(text), "inside"},
 		{"a local of an object", Function{"f", "a.c"}, closure(text), "whole"},
+		{"a local of another unit than an object", Function{"f", "a.c"}, closure(text, unit), "violation"},
+		{"all visible names of an object are known", Function{"g", ""}, closure(text), "violation"},
+		{"hidden in a library", Function{"g", ""}, closure(library), "whole"},
+		{"a local of a library", Function{"f", "a.c"}, closure(library), "whole"},
+		{"a local of another unit than a library", Function{"f", "a.c"}, closure(library, unit), "violation"},
 		{"a local with a section", Function{"f", "a.c"}, closure(section), "inside"},
 		{"a local with another section", Function{"g", "a.c"}, closure(section), "violation"},
 	} {

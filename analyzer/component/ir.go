@@ -80,6 +80,9 @@ func fromIR(u *ctext.Unit, mod *llvmir.Module, clang string) *manifest.Manifest 
 		h.hash(unit)
 		h.num(uint64(g.Kind))
 		h.str(string(g.Content))
+		if u.Emitted == nil && g.Places {
+			h.str(u.Unnamed)
+		}
 		h0[i] = h.sum()
 		if ownCopy(g) {
 			same[h0[i]]++

@@ -316,6 +316,7 @@ func opaque(u *ctext.Unit, clang, reason string) *manifest.Manifest {
 	for _, s := range u.Sites {
 		h.str(s.Position)
 	}
+	h.str(u.Unnamed)
 	h.str(string(u.Emitted)) // in a default argument, a site stands for the place of the call
 	if u.Lang == "c++" {
 		names[manifest.AnySymbol] = true // symbols aren't identifiers

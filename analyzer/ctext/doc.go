@@ -18,9 +18,9 @@
 //     control diagnostics. PragmaState tells which are in force at an offset.
 //   - __builtin_LINE and its family read the position of their call: such
 //     tokens are listed with the position that the compiler will see (Sites).
-//     In C++ any call may have one in a default argument, and names of lambdas
-//     hold theirs: there, what the compiler makes of the source itself comes
-//     along (Emitted).
+//     In C++ the common case, assert in a statement, gets a line marker. Any
+//     other may stand in a default argument, for the position of any call:
+//     there, what the compiler makes of the source itself comes along (Emitted).
 //   - Attributes are often incomplete in clang's dump, and those that only gcc
 //     knows aren't in it at all: Attributes lists their token ranges.
 //   - The flags that decide about generated code, the compiler's identity and

@@ -377,8 +377,10 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 	}
 	u.Flags = append(u.Flags, object...)
 	u.Flags = append(u.Flags, comp.flags...)
-	if u.Emitted, err = inv.emitted(ctx, u); err != nil {
-		return nil, nil, err
+	if u.Lang == "c++" && len(u.Sites) > 0 && !u.pin() {
+		if u.Emitted, err = inv.emitted(ctx, u); err != nil {
+			return nil, nil, err
+		}
 	}
 	if u.Emitted == nil {
 		macros, err := inv.pragmaMacros(ctx, u.Text)
@@ -486,7 +488,7 @@ func emitsPositions(u *Unit) bool {
 		return true
 	}
 	if u.Lang == "c++" {
-		return u.Emitted == nil && len(u.Sites) > 0 // in a default argument they stand for the place of the call
+		return u.Emitted == nil && slices.ContainsFunc(u.Sites, func(s Site) bool { return !s.Pinned })
 	}
 	// Sites have columns of the preprocessor's output, in which spaces and
 	// comments are collapsed.
@@ -515,7 +517,7 @@ func instrumented(u *Unit) bool {
 // emitted returns what Unit.Emitted holds, or nil. A source that doesn't compile
 // is left to the analysis of the text, which says why.
 func (inv *Invocation) emitted(ctx context.Context, u *Unit) ([]byte, error) {
-	if u.Lang != "c++" || len(u.Sites) == 0 || instrumented(u) {
+	if instrumented(u) {
 		return nil, nil
 	}
 	tmp, err := os.MkdirTemp("", "tasting-emitted-")

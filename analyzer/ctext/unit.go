@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,6 +48,9 @@ type Unit struct {
 	// Sites are the tokens that read their own source position, or that of what
 	// they name.
 	Sites []Site `json:"sites,omitempty"`
+	// Unnamed is a digest of where lambdas and types without a name are, if their
+	// positions get into names that a pinned site sees.
+	Unnamed string `json:"unnamed,omitempty"`
 	// Text holds the tokens and pragmas.
 	Text []byte `json:"-"`
 	// Emitted is, compressed by gzip, what the compiler of the build makes of the
@@ -58,12 +62,8 @@ type Unit struct {
 	// object file of Text, if that is what is analysed: for C++ that another
 	// compiler than clang compiles.
 	Compile []string `json:"compile,omitempty"`
-}
 
-// Site is a token such as __builtin_LINE and the position it will see.
-type Site struct {
-	Off      int    `json:"off"`
-	Position string `json:"position"` // presumed FILE:LINE:COLUMN
+	unnamed []sourceLine // lines of lambdas and types without a name
 }
 
 const floatPrelude = `typedef float _Float32;
@@ -74,18 +74,6 @@ typedef __float128 _Float128;
 `
 
 var gccFloats = map[string]bool{"_Float32": true, "_Float64": true, "_Float128": true, "_Float32x": true, "_Float64x": true}
-
-// siteTokens are the identifiers whose value is their own source position.
-var siteTokens = map[string]bool{
-	"__builtin_LINE": true, "__builtin_FILE": true, "__builtin_FILE_NAME": true,
-	"__builtin_COLUMN": true, "__builtin_source_location": true,
-}
-
-// isSite reports whether a token is a site. clang's C++ names lambdas and types
-// without a name by their positions.
-func (u *Unit) isSite(t string) bool {
-	return siteTokens[t] || u.Clang && u.Lang == "c++" && (t == "__PRETTY_FUNCTION__" || t == "__builtin_dump_struct")
-}
 
 // Encode returns the bytes of a .tu file.
 func (u *Unit) Encode() ([]byte, error) {
@@ -182,6 +170,9 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 	floatTypes := map[bool]bool{} // by system: does such code use gcc's _FloatN types?
 	idx, lastSeg, atStart := -1, -1, true
 	var prev Token
+	var where place
+	var lastLine sourceLine
+	open := -1 // the first pinned site whose end isn't known
 	scanned := 0
 	for {
 		t := lex.Next()
@@ -206,6 +197,14 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 			continue
 		}
 		text := raw[t.Off:t.End]
+		if open >= 0 && (line != u.Sites[open].first || file != u.Sites[open].file) {
+			end := line
+			if file != u.Sites[open].file {
+				end = math.MaxInt // that of the file
+			}
+			u.endSites(open, end, string(text))
+			open = -1
+		}
 		if t.Kind == Pragma && classify(text) == pragmaDiagnostic {
 			continue
 		}
@@ -232,7 +231,26 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 			floatTypes[system] = true
 		}
 		if t.Kind == Ident && text[0] == '_' && u.isSite(string(text)) {
-			u.Sites = append(u.Sites, Site{out.Len(), fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1)})
+			site := Site{Position: fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1), file: file, first: line, last: line}
+			if site.Pinned = u.Lang == "c++" && where.pins(string(text)); site.Pinned {
+				if open < 0 {
+					open = len(u.Sites)
+				}
+				if where.marks(string(text)) {
+					if !atStart {
+						out.WriteByte('\n')
+					}
+					out.WriteString(marker(file, line))
+				}
+			}
+			site.Off = out.Len()
+			u.Sites = append(u.Sites, site)
+		}
+		if u.Lang == "c++" {
+			if where.token(t, raw) && u.Clang {
+				u.unnamed = append(u.unnamed, lastLine, sourceLine{file, line})
+			}
+			lastLine = sourceLine{file, line}
 		}
 		if t.Kind == Pragma {
 			text = bytes.Join(bytes.Fields(text), []byte(" "))
@@ -244,6 +262,9 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 			atStart = true
 		}
 		prev = t
+	}
+	if open >= 0 {
+		u.endSites(open, math.MaxInt, "")
 	}
 	u.Text = out.Bytes()
 	// gcc's C has the _FloatN types built in, clang's hasn't. Where only

@@ -31,6 +31,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,6 +83,9 @@ type Global struct {
 	// sorted: they may be symbols.
 	Asm   bool
 	Words []string
+	// Places is true if a string in Content holds what clang calls a lambda or a
+	// type without a name: its position in the source.
+	Places bool
 	// Section is the section that the source asks for.
 	Section string
 	// Position orders the definitions of a module as they are emitted.
@@ -110,6 +114,7 @@ type definition struct {
 	refs   []string
 	words  []string
 	asm    bool
+	places bool
 }
 
 type reader struct {
@@ -333,7 +338,7 @@ func (r *reader) global(name string, d *definition) (*Global, error) {
 			return nil, err
 		}
 	}
-	g.Content, g.Refs, g.Asm = w.out, w.refs, w.asm
+	g.Content, g.Refs, g.Asm, g.Places = w.out, w.refs, w.asm, w.places
 	g.Weak = slices.ContainsFunc(g.Refs, func(s string) bool { return r.weak[s] })
 	for s := range w.words {
 		g.Words = append(g.Words, s)
@@ -407,6 +412,8 @@ func (d *definition) linkage() Linkage {
 	return External
 }
 
+var place = regexp.MustCompile(`\((lambda|unnamed|anonymous)( [a-z]+)? at `)
+
 // writer collects the content of one definition.
 type writer struct {
 	self   string
@@ -416,6 +423,7 @@ type writer struct {
 	locals map[string]int
 	words  map[string]bool
 	asm    bool
+	places bool
 }
 
 func (w *writer) ref(symbol string) {
@@ -459,6 +467,7 @@ func (r *reader) line(w *writer, s []byte, header bool) error {
 			if asm && w.words != nil {
 				identifiers(unquote(string(s[i:i+n])), w.words)
 			}
+			w.places = w.places || place.Match(s[i:i+n])
 			w.out = append(w.out, s[i:i+n]...)
 			i += n
 		case c == ';':
@@ -604,7 +613,7 @@ func (r *reader) nested(w *writer, name string) error {
 		}
 		sum := sha256.Sum256(inner.out)
 		d.digest = hex.EncodeToString(sum[:16])
-		d.refs, d.asm = inner.refs, inner.asm
+		d.refs, d.asm, d.places = inner.refs, inner.asm, inner.places
 		for s := range inner.words {
 			d.words = append(d.words, s)
 		}
@@ -618,7 +627,7 @@ func (r *reader) nested(w *writer, name string) error {
 			w.words[s] = true
 		}
 	}
-	w.asm = w.asm || d.asm
+	w.asm, w.places = w.asm || d.asm, w.places || d.places
 	return nil
 }
 

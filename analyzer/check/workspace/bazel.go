@@ -51,7 +51,7 @@ func writeRC(file string, flags []string) error {
 	var b strings.Builder
 	for _, f := range flags {
 		if strings.ContainsAny(f, "'\n") {
-			return fmt.Errorf("Bazel flag %q: a quote or a line end can't be passed on", f)
+			return fmt.Errorf("flag %q for Bazel: a quote or a line end can't be passed on", f)
 		}
 		fmt.Fprintf(&b, "common '%s'\n", f)
 	}

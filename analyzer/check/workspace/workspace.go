@@ -210,7 +210,7 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 	}
 	r = &Report{}
 	if !opt.SkipLinks {
-		if r.Links, err = links(ctx, units, clang, opt.Sample); err != nil {
+		if r.Links, err = links(ctx, units, clang, opt.Sample, opt.Log); err != nil {
 			return nil, err
 		}
 	}
@@ -246,7 +246,7 @@ func compilersOf(ctx context.Context, units []compilation) (list []compiler, err
 }
 
 // links checks units, or a sample of them that is spread evenly.
-func links(ctx context.Context, units []compilation, clang string, sample int) (*Links, error) {
+func links(ctx context.Context, units []compilation, clang string, sample int, log io.Writer) (*Links, error) {
 	l := &Links{Units: len(units), Skipped: []UnitError{}, Errors: []UnitError{}, Violations: []Violation{}}
 	if sample > 0 && sample < len(units) {
 		var some []compilation
@@ -270,7 +270,8 @@ func links(ctx context.Context, units []compilation, clang string, sample int) (
 			}
 		})
 	}
-	for i := range units {
+	for i, u := range units {
+		fmt.Fprintf(log, "links of unit %d of %d: %s\n", i+1, len(units), u.source)
 		next <- i
 	}
 	close(next)
