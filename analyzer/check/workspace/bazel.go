@@ -81,13 +81,19 @@ func testQuery(targets []string) string {
 	return q.String()
 }
 
-// tests returns the labels of the C and C++ tests among targets.
+// tests returns the labels of the C and C++ tests among targets, as build events
+// name them.
 func (b *bazel) tests(ctx context.Context, targets []string) ([]string, error) {
-	out, _, err := b.run(ctx, "query", "--output=label", "--order_output=full", testQuery(targets))
+	out, _, err := b.run(ctx, "query", "--output=label", "--consistent_labels", "--order_output=full", testQuery(targets))
 	if err != nil {
 		return nil, err
 	}
 	labels := strings.Fields(string(out))
+	for i, l := range labels {
+		if strings.HasPrefix(l, "@@//") {
+			labels[i] = strings.TrimPrefix(l, "@@") // of the workspace itself
+		}
+	}
 	slices.Sort(labels)
 	return labels, nil
 }
