@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ type LinkViolation struct {
 	Reason string `json:"reason"`
 }
 
+// ErrNoWitness says that there is nothing to compare a unit with.
+var ErrNoWitness = errors.New("nothing to compare the links with")
+
 // Links compiles argv and checks, for every symbol that the object defines:
 // the manifest has a component for it, with the right linkage; and everything
 // that its bytes refer to is in the links of that component, in their closure,
@@ -41,7 +45,7 @@ func Links(ctx context.Context, argv []string, clang string) (*LinkResult, error
 		return nil, err
 	}
 	if a.Manifest.Rung == manifest.Rung_RUNG_OBJECT {
-		return nil, fmt.Errorf("%s: its manifest is made of its object code, so that there is nothing to compare it with; check it with clang", a.Manifest.Source)
+		return nil, fmt.Errorf("%s: %w: its manifest is made of its object code; check it with clang", a.Manifest.Source, ErrNoWitness)
 	}
 	// Optimisation removes references and makes new ones that mean the same
 	// (printf becomes putchar, equal constants become one): only what the front

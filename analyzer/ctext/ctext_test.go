@@ -398,6 +398,7 @@ func TestAssembledFilesCount(t *testing.T) {
 		{"plain", `__asm__(".incbin \"DIR/data\"");`, "data", nil},
 		{"two strings", `__asm__(".incbin \"" "DIR/data" "\"");`, "data", nil},
 		{"nested", `__asm__(".include \"DIR/inner.s\"");`, "data", nil},
+		{"directive of two strings", `__asm__(".inc" "bin \"DIR/data\"");`, "data", nil},
 		{"include path", `__asm__(".incbin \"data\"");`, "data", []string{"-Wa,-IDIR"}},
 	} {
 		for _, compiler := range []string{clang, gcc} {
@@ -423,5 +424,13 @@ func TestAssembledFilesCount(t *testing.T) {
 				t.Errorf("%s, %s: the file's content doesn't count: %q", compiler, test.name, before)
 			}
 		}
+	}
+}
+
+// The name of a file to include in C isn't a directive of the assembler.
+func TestNotAssembled(t *testing.T) {
+	flags := unitFlags(t, t.TempDir(), clangtest.Clang(t), "const char *f[] = {\"a.inc\", \"b\"};\n")
+	if slices.Contains(flags, "assembled") {
+		t.Errorf("flags %q", flags)
 	}
 }

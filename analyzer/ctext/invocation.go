@@ -297,7 +297,7 @@ func (inv *Invocation) assembled(ctx context.Context, text []byte) ([]string, er
 
 // asmIncludes matches the directives however they are put together: one of
 // gas's may follow any blank or separator, and be made of several strings.
-var asmIncludes = regexp.MustCompile(`incbin|\.include|\.inc"`)
+var asmIncludes = regexp.MustCompile(`incbin|\.include|\.inc"\s*\w*"`)
 
 // Options control Preprocess.
 type Options struct {
@@ -377,17 +377,17 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 	}
 	u.Flags = append(u.Flags, object...)
 	u.Flags = append(u.Flags, comp.flags...)
-	macros, err := inv.pragmaMacros(ctx, u.Text)
-	if err != nil {
-		return nil, nil, err
-	}
-	u.Flags = append(u.Flags, macros...)
-	if u.Lang == "c++" && len(u.Sites) > 0 {
-		if !u.pin() {
-			if u.Emitted, err = inv.emitted(ctx, u); err != nil {
-				return nil, nil, err
-			}
+	if u.Lang == "c++" && len(u.Sites) > 0 && !u.pin() {
+		if u.Emitted, err = inv.emitted(ctx, u); err != nil {
+			return nil, nil, err
 		}
+	}
+	if u.Emitted == nil {
+		macros, err := inv.pragmaMacros(ctx, u.Text)
+		if err != nil {
+			return nil, nil, err
+		}
+		u.Flags = append(u.Flags, macros...)
 	}
 	if emitsPositions(u) {
 		sum, err := contents(append([]string{inv.Source}, read...))
@@ -484,12 +484,8 @@ func (inv *Invocation) pragmaMacros(ctx context.Context, text []byte) ([]string,
 // emitsPositions reports whether the compiler puts source positions into what
 // it emits: then a line or column that shifts changes the code.
 func emitsPositions(u *Unit) bool {
-	for _, flags := range append([][]string{u.Flags}, u.Variants...) {
-		for _, f := range flags {
-			if hasPrefix(f, []string{"-fsanitize=", "-fcoverage-mapping", "--coverage", "-coverage", "-fprofile-arcs", "-ftest-coverage", "-fprofile-generate", "-fprofile-instr-generate"}) {
-				return true
-			}
-		}
+	if instrumented(u) {
+		return true
 	}
 	if u.Lang == "c++" {
 		return u.Emitted == nil && slices.ContainsFunc(u.Sites, func(s Site) bool { return !s.Pinned })
@@ -506,9 +502,24 @@ func emitsPositions(u *Unit) bool {
 	return false
 }
 
+// instrumented reports whether flags have positions put into code.
+func instrumented(u *Unit) bool {
+	for _, flags := range append([][]string{u.Flags}, u.Variants...) {
+		for _, f := range flags {
+			if hasPrefix(f, []string{"-fsanitize=", "-fcoverage-mapping", "--coverage", "-coverage", "-fprofile-arcs", "-ftest-coverage", "-fprofile-generate", "-fprofile-instr-generate"}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // emitted returns what Unit.Emitted holds, or nil. A source that doesn't compile
 // is left to the analysis of the text, which says why.
 func (inv *Invocation) emitted(ctx context.Context, u *Unit) ([]byte, error) {
+	if instrumented(u) {
+		return nil, nil
+	}
 	tmp, err := os.MkdirTemp("", "tasting-emitted-")
 	if err != nil {
 		return nil, err

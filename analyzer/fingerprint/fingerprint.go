@@ -158,7 +158,8 @@ func isSharedLibrary(m *manifest.Manifest) bool {
 // History:
 //
 //	1  first version
-const ReportFormat = 1
+//	2  symbols and copies
+const ReportFormat = 2
 
 // Report is a fingerprint and all that it is made of: the input of Explain.
 type Report struct {
@@ -191,8 +192,19 @@ type Component struct {
 	Linkage string `json:"linkage"`
 	Local   string `json:"local_hash"`
 	Global  string `json:"global_hash"`
+	// Symbols are further symbols that it defines.
+	Symbols []string `json:"symbols,omitempty"`
+	// Copies are local components of other sources that it stands for: static
+	// functions of headers.
+	Copies []Copy `json:"copies,omitempty"`
 	// Links holds the IDs of what it refers to, in order.
 	Links []string `json:"links"`
+}
+
+// Copy is a local component that another one stands for.
+type Copy struct {
+	Name   string `json:"name"`
+	Source string `json:"source"`
 }
 
 // Compute returns the fingerprint of the test that is linked from sources, in
@@ -260,7 +272,10 @@ func report(sources []refgraph.Source, closure *refgraph.Closure, roots Roots, m
 			ID: ids[i], Name: m.Component.Name, Source: m.Source, File: m.Component.File,
 			Kind: enumName(m.Component.Kind), Linkage: enumName(m.Component.Linkage),
 			Local: hex.EncodeToString(m.Component.LocalHash), Global: hex.EncodeToString(m.Global[:]),
-			Links: []string{},
+			Symbols: m.Component.Aliases, Links: []string{},
+		}
+		for _, x := range m.Copies {
+			c.Copies = append(c.Copies, Copy{Name: x.Name, Source: x.Source})
 		}
 		for _, l := range m.Links {
 			c.Links = append(c.Links, ids[l])

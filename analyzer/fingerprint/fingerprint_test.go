@@ -281,7 +281,7 @@ func TestReportRoundTrip(t *testing.T) {
 	if d := cmp.Diff(r, got); d != "" {
 		t.Error(d)
 	}
-	os.WriteFile(file, bytes.Replace(b.Bytes(), []byte(`"format": 1`), []byte(`"format": 2`), 1), 0o666)
+	os.WriteFile(file, bytes.Replace(b.Bytes(), []byte(fmt.Sprintf(`"format": %d`, ReportFormat)), []byte(fmt.Sprintf(`"format": %d`, ReportFormat+1)), 1), 0o666)
 	if _, err := ReadReport(file); err == nil || !strings.Contains(err.Error(), "newer") {
 		t.Errorf("newer format: error %v", err)
 	}

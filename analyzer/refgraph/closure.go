@@ -266,7 +266,11 @@ type Member struct {
 	Global    Hash
 	Links     []int    // indices of members, without repetition
 	Roots     []string // why it is a root; empty if it isn't one
+	Copies    []Copy   // local components that it stands for beside itself
 }
+
+// Copy is a local component that nobody can tell from a member of a closure.
+type Copy struct{ Source, Name string }
 
 // Members lists the components of the closure, roots first and each component
 // before what only it refers to.
@@ -284,6 +288,12 @@ func (c *Closure) Members() []Member {
 			}
 		}
 		members[i] = m
+	}
+	for i, to := range g.canon {
+		if to != int32(i) && place[to] > 0 && g.comps[i].Linkage == manifest.Linkage_LINKAGE_LOCAL {
+			m := &members[place[to]-1]
+			m.Copies = append(m.Copies, Copy{g.sources[g.source[i]].Name, g.comps[i].Name})
+		}
 	}
 	why := func(id int32, reason string) {
 		m := &members[place[id]-1]

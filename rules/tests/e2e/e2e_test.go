@@ -105,6 +105,7 @@ func TestScripts(t *testing.T) {
 					"replace":  replace,
 					"checkout": b.checkout,
 					"fetch":    b.fetch,
+					"check":    b.check,
 				},
 				Condition: func(cond string) (bool, error) {
 					if cond == "gcc" || cond == "clang" {
@@ -130,6 +131,7 @@ type bazel struct {
 	workspace string          // where its files are copied to
 	fresh     map[string]bool // workspaces that this script has used
 	servers   map[string]bool // workspaces that have a Bazel server
+	checked   string          // workspace that has one of tasting check
 }
 
 func newBazel(t *testing.T) *bazel {
@@ -152,15 +154,23 @@ func newBazel(t *testing.T) *bazel {
 			return
 		}
 		for dir := range b.servers {
-			cmd := exec.Command(b.program, b.startup("clean", "--expunge")...)
-			cmd.Dir = dir
-			cmd.Env = environ()
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("bazel clean --expunge: %v\n%s", err, out)
-			}
+			b.expunge(t, dir)
+		}
+		if b.checked != "" {
+			b.expunge(t, b.checked, "--output_base="+b.checkBase())
 		}
 	})
 	return b
+}
+
+// expunge removes what Bazel built in a workspace.
+func (b *bazel) expunge(t *testing.T, workspace string, startup ...string) {
+	cmd := exec.Command(b.program, b.startup(append(startup, "clean", "--expunge")...)...)
+	cmd.Dir = workspace
+	cmd.Env = environ()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("bazel clean --expunge: %v\n%s", err, out)
+	}
 }
 
 // module returns the directory of the module rules_tasting and a prebuilt
@@ -223,7 +233,7 @@ func (b *bazel) reset(env *testscript.Env, s setup) error {
 			return err
 		}
 	}
-	env.Vars = append(environ(), "WORK="+env.WorkDir, "RAN_LOG="+b.ranLog())
+	env.Vars = append(environ(), "WORK="+env.WorkDir, "RAN_LOG="+b.ranLog(), "ANALYZER="+b.analyzer)
 	return nil
 }
 
@@ -370,6 +380,27 @@ func (b *bazel) run(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if err == nil && neg {
 		ts.Fatalf("bazel %s: succeeded unexpectedly", strings.Join(args, " "))
+	}
+}
+
+func (b *bazel) checkBase() string { return filepath.Join(b.dir, "check") }
+
+// check is the command check.
+func (b *bazel) check(ts *testscript.TestScript, neg bool, args []string) {
+	ts.Check(b.sync())
+	b.checked = b.workspace
+	program := filepath.Join(b.dir, "bazel.sh")
+	ts.Check(os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\nexec '%s' \"$@\"\n", strings.Join(append([]string{b.program}, b.startup()...), "' '")), 0o777))
+	command := []string{"-C", b.workspace, b.analyzer, "check", "workspace", "--bazel=" + program, "--output-base=" + b.checkBase()}
+	for _, f := range append([]string{"--noenable_workspace", "--lockfile_mode=off", "--incompatible_strict_action_env"}, b.setup.flags...) {
+		command = append(command, "--bazel-flag="+f)
+	}
+	err := ts.Exec("env", append(command, args...)...)
+	if err != nil && !neg {
+		ts.Fatalf("check %s: %v", strings.Join(args, " "), err)
+	}
+	if err == nil && neg {
+		ts.Fatalf("check %s: succeeded unexpectedly", strings.Join(args, " "))
 	}
 }
 

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/check"
+	"github.com/rules-tasting/rules_tasting/analyzer/check/workspace"
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/spf13/cobra"
 )
 
@@ -23,7 +25,7 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Measure on any code whether hashes and links are sound (see docs/checks.md)",
 	}
-	cmd.AddCommand(checkObjectsCommand(), checkLinksCommand(), checkMutateCommand())
+	cmd.AddCommand(checkObjectsCommand(), checkLinksCommand(), checkMutateCommand(), checkExecutionsCommand(), checkWorkspaceCommand())
 	return cmd
 }
 
@@ -251,5 +253,174 @@ func printReport(out io.Writer, r *check.Report) {
 	}
 	for _, f := range r.Imprecise {
 		show("imprecise", f)
+	}
+}
+
+func checkExecutionsCommand() *cobra.Command {
+	var clang string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "executions CLOSURE.json PROFILE...",
+		Short: "Check that every function that a test executed is in its closure",
+		Long: `Check that every function that a test executed is in its closure.
+
+CLOSURE.json is what "tasting compose --closure" or "tasting fingerprint --json"
+wrote for the test. Each PROFILE is a raw profile of a run of the test, or a
+directory of such. The test, with all its libraries, is compiled by clang with
+
+    ` + strings.ReplaceAll(strings.Join(check.EntryCoverage, " "), " -mllvm", " \\\n        -mllvm") + `
+
+beside its own flags, linked with
+
+    ` + check.EntryCoverageLink + `
+
+and run with LLVM_PROFILE_FILE=DIR/%p-%m%c.profraw. Code that is compiled
+otherwise is invisible.`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			closure, err := fingerprint.ReadReport(args[0])
+			if err != nil {
+				return err
+			}
+			r, err := check.Executions(cmd.Context(), closure, args[1:], clang)
+			if err != nil {
+				return fmt.Errorf("check executions: %w", err)
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				if err := printJSON(out, r); err != nil {
+					return err
+				}
+			} else {
+				printExecution(out, args[0], r)
+			}
+			if n := len(r.Violations); n > 0 {
+				return exit(exitDifference, fmt.Errorf("check executions: %d executed functions are not in the closure: this is a bug of the analyzer, please report it with the source", n))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	clangFlag(cmd, &clang)
+	cmd.Flags().Lookup("clang").Usage = "clang that compiled the test (default also: $TASTING_CLANG); the llvm-profdata beside it reads the profiles"
+	return cmd
+}
+
+func printExecution(out io.Writer, name string, r *check.Execution) {
+	fmt.Fprintf(out, "%s: %d functions executed, %d instrumented and not executed; %d in the closure, %d of them not instrumented\n", name, r.Executed, r.Idle, r.Closure, r.Unseen)
+	if len(r.Whole) > 0 {
+		fmt.Fprintf(out, "  %d executed functions may belong to what counts as a whole (%s): %s\n", len(r.Whole), strings.Join(r.Wholes, ", "), r.Whole[0])
+	}
+	for _, v := range r.Violations {
+		what := v.Function.String()
+		if v.Demangled != "" {
+			what += " (" + v.Demangled + ")"
+		}
+		fmt.Fprintf(out, "  VIOLATION: %s was executed and is not in the closure\n", what)
+	}
+}
+
+func checkWorkspaceCommand() *cobra.Command {
+	var asJSON, verbose bool
+	// bazel run starts programs elsewhere.
+	opt := workspace.Options{Log: io.Discard, Dir: os.Getenv("BUILD_WORKING_DIRECTORY")}
+	cmd := &cobra.Command{
+		Use:   "workspace [flags] [TARGETS...]",
+		Short: "Check links and executions of all tests of a Bazel workspace",
+		Long: `Check a Bazel workspace that depends on rules_tasting, without a change of its
+BUILD files: 'tasting check links' for every unit that a test links, external
+repositories included, and 'tasting check executions' for every test. For that,
+all tests are built with clang's instrumentation and run once, outside of the
+runner that replays.
+
+TARGETS are patterns of Bazel, by default //...; behind "--", one that starts
+with "-" takes away. Bazel works in an output base of its own, which stays, so
+that the next time only changes are built: the user's builds aren't touched.
+
+The build's compiler has to be clang. With another one, only links of C can be
+checked (--skip-executions).`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if opt.Targets = args; len(args) == 0 {
+				opt.Targets = []string{"//..."}
+			}
+			if verbose {
+				opt.Log = cmd.ErrOrStderr()
+			}
+			r, err := workspace.Check(cmd.Context(), opt)
+			if err != nil {
+				return fmt.Errorf("check workspace: %w", err)
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				if err := printJSON(out, r); err != nil {
+					return err
+				}
+			} else {
+				printWorkspace(out, r)
+			}
+			if n := r.Violations(); n > 0 {
+				return exit(exitDifference, fmt.Errorf("check workspace: %d violations: this is a bug of the analyzer, please report it with the source", n))
+			}
+			if n := r.Unchecked(); n > 0 {
+				return fmt.Errorf("check workspace: %d units or tests could not be checked", n)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&opt.Bazel, "bazel", "bazel", "`PATH` of Bazel")
+	f.StringArrayVar(&opt.Flags, "bazel-flag", nil, "a `FLAG` for all commands of Bazel that know it, such as --config=clang (repeatable)")
+	f.StringVar(&opt.OutputBase, "output-base", "", "`DIR` where Bazel works (default: one for the workspace in the user's cache)")
+	f.StringVar(&opt.Clang, "clang", os.Getenv("TASTING_CLANG"), "clang that analyses units and whose llvm-profdata reads profiles (default: $TASTING_CLANG, or the build's compiler)")
+	f.BoolVar(&opt.SkipLinks, "skip-links", false, "don't check links")
+	f.BoolVar(&opt.SkipExecutions, "skip-executions", false, "don't run tests")
+	f.IntVar(&opt.Sample, "sample", 0, "check links of `N` units only, spread evenly (default all)")
+	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
+	f.BoolVarP(&verbose, "verbose", "v", false, "print Bazel's messages to standard error")
+	return cmd
+}
+
+func printWorkspace(out io.Writer, r *workspace.Report) {
+	if l := r.Links; l != nil {
+		fmt.Fprintf(out, "links: %d of %d units checked, %d skipped, %d failed; %d symbols, %d references, %d made by the compiler; %d violations\n",
+			l.Checked, l.Units, len(l.Skipped), len(l.Errors), l.Symbols, l.References, l.Runtime, len(l.Violations))
+		for _, u := range l.Skipped {
+			fmt.Fprintf(out, "  skipped: %s: %s\n", u.File, u.Reason)
+		}
+		for _, u := range l.Errors {
+			fmt.Fprintf(out, "  FAILED: %s: %s\n", u.File, u.Reason)
+		}
+		for _, v := range l.Violations {
+			fmt.Fprintf(out, "  VIOLATION in %s at %s: %s\n", v.File, v.Level, v.Reason)
+		}
+	}
+	if r.Tests == nil {
+		return
+	}
+	var checked, executed, idle, whole, violations int
+	for _, t := range r.Tests {
+		if e := t.Execution; e != nil {
+			checked++
+			executed += e.Executed
+			idle += e.Idle
+			whole += len(e.Whole)
+			violations += len(e.Violations)
+		}
+	}
+	fmt.Fprintf(out, "executions: %d of %d tests checked; %d functions executed, %d instrumented and not executed, %d in what counts as a whole; %d violations\n",
+		checked, len(r.Tests), executed, idle, whole, violations)
+	for _, t := range r.Tests {
+		if t.Failed {
+			fmt.Fprintf(out, "  %s failed with instrumentation\n", t.Label)
+		}
+		if t.Error != "" {
+			fmt.Fprintf(out, "  NOT CHECKED: %s: %s\n", t.Label, t.Error)
+			continue
+		}
+		fmt.Fprint(out, "  ")
+		printExecution(out, t.Label, t.Execution)
+		if t.Others > 0 {
+			fmt.Fprintf(out, "  %d profiles of programs in its data left out\n", t.Others)
+		}
 	}
 }

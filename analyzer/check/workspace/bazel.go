@@ -1,0 +1,337 @@
+package workspace
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A bazel runs Bazel in a workspace, with a server and outputs of its own.
+type bazel struct {
+	program    string
+	dir        string // in the workspace
+	outputBase string
+	rc         string // file with the user's flags
+	log        io.Writer
+}
+
+// run runs a Bazel command and returns its standard output. The error holds the
+// end of its messages; exited says whether it is only that Bazel ended with
+// another exit code than 0.
+func (b *bazel) run(ctx context.Context, command string, args ...string) (out []byte, exited bool, err error) {
+	// The server needs memory and ends soon.
+	argv := append([]string{"--output_base=" + b.outputBase, "--max_idle_secs=60", "--bazelrc=" + b.rc, command}, args...)
+	cmd := exec.CommandContext(ctx, b.program, argv...)
+	cmd.Dir = b.dir
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, io.MultiWriter(&stderr, b.log)
+	fmt.Fprintf(b.log, "$ %s\n", strings.Join(cmd.Args, " "))
+	if err := cmd.Run(); err != nil {
+		var exit *exec.ExitError
+		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+		return stdout.Bytes(), errors.As(err, &exit), fmt.Errorf("bazel %s: %w\n%s", command, err, strings.Join(lines[max(0, len(lines)-20):], "\n"))
+	}
+	return stdout.Bytes(), false, nil
+}
+
+// writeRC writes flags to a file in which Bazel finds them for all commands
+// that know them.
+func writeRC(file string, flags []string) error {
+	var b strings.Builder
+	for _, f := range flags {
+		if strings.ContainsAny(f, "'\n") {
+			return fmt.Errorf("flag %q for Bazel: a quote or a line end can't be passed on", f)
+		}
+		fmt.Fprintf(&b, "common '%s'\n", f)
+	}
+	return os.WriteFile(file, []byte(b.String()), 0o666)
+}
+
+// testQuery asks for the cc_tests among targets: of a tasting_cc_test the real
+// one. As in bazel test, tests tagged "manual" don't match wildcards.
+func testQuery(targets []string) string {
+	var q strings.Builder
+	for _, t := range targets {
+		op := " union "
+		if t[0] == '-' {
+			op, t = " except ", t[1:]
+		}
+		set := fmt.Sprintf("tests('%s')", t)
+		if strings.HasSuffix(t, "...") || strings.HasSuffix(t, ":all") || strings.HasSuffix(t, ":*") || strings.HasSuffix(t, ":all-targets") {
+			if op == " union " {
+				set += ` except attr(tags, '[\[ ]manual[,\]]', ` + set + `)`
+			}
+		}
+		if q.Len() > 0 {
+			q.WriteString(op)
+		}
+		fmt.Fprintf(&q, "(let t = %s in kind('cc_test rule', $t) union labels(real, kind('_replaying_test rule', $t)))", set)
+	}
+	return q.String()
+}
+
+// tests returns the labels of the C and C++ tests among targets, as build events
+// name them.
+func (b *bazel) tests(ctx context.Context, targets []string) ([]string, error) {
+	out, _, err := b.run(ctx, "query", "--output=label", "--consistent_labels", "--order_output=full", testQuery(targets))
+	if err != nil {
+		return nil, err
+	}
+	labels := strings.Fields(string(out))
+	for i, l := range labels {
+		if strings.HasPrefix(l, "@@//") {
+			labels[i] = strings.TrimPrefix(l, "@@") // of the workspace itself
+		}
+	}
+	slices.Sort(labels)
+	return labels, nil
+}
+
+// executionRoot returns the directory where compilers run.
+func (b *bazel) executionRoot(ctx context.Context) (string, error) {
+	out, _, err := b.run(ctx, "info", "execution_root")
+	return strings.TrimSpace(string(out)), err
+}
+
+// compilation is a compiler's command line.
+type compilation struct {
+	source string
+	argv   []string
+}
+
+// compilations returns the command lines that compile tests and all that they
+// link. Of a source that is compiled with and without -fPIC and else alike, the
+// former.
+func (b *bazel) compilations(ctx context.Context, tests []string) ([]compilation, error) {
+	query, err := os.CreateTemp(filepath.Dir(b.rc), "query-")
+	if err != nil {
+		return nil, err
+	}
+	_, err = fmt.Fprintf(query, `mnemonic("CppCompile", deps(set(%s)))`, strings.Join(tests, " "))
+	if err := errors.Join(err, query.Close()); err != nil {
+		return nil, err
+	}
+	out, _, err := b.run(ctx, "aquery", "--output=jsonproto", "--include_artifacts=false", "--include_commandline", "--query_file="+query.Name())
+	if err != nil {
+		return nil, err
+	}
+	return readActions(out)
+}
+
+func readActions(text []byte) ([]compilation, error) {
+	var graph struct {
+		Actions []struct {
+			ConfigurationID int `json:"configurationId"`
+			Arguments       []string
+		}
+		Configuration []struct {
+			ID     int
+			IsTool bool
+		}
+	}
+	if err := json.Unmarshal(text, &graph); err != nil {
+		return nil, fmt.Errorf("output of bazel aquery: %w", err)
+	}
+	tool := map[int]bool{}
+	for _, c := range graph.Configuration {
+		tool[c.ID] = c.IsTool
+	}
+	byKey := map[string]compilation{}
+	for _, a := range graph.Actions {
+		if tool[a.ConfigurationID] || len(a.Arguments) == 0 {
+			continue
+		}
+		key, c, pic := compilationOf(a.Arguments)
+		if _, ok := byKey[key]; !ok || pic {
+			byKey[key] = c
+		}
+	}
+	list := make([]compilation, 0, len(byKey))
+	for _, c := range byKey {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(x, y compilation) int {
+		return slices.Compare(append([]string{x.source}, x.argv...), append([]string{y.source}, y.argv...))
+	})
+	return list, nil
+}
+
+// compilationOf also returns a key that doesn't say where the outputs are, nor
+// whether the code is position-independent.
+func compilationOf(argv []string) (key string, c compilation, pic bool) {
+	c.argv = argv
+	var rest []string
+	for i := 0; i < len(argv); i++ {
+		a := argv[i]
+		switch {
+		case (a == "-o" || a == "-MF") && i+1 < len(argv):
+			i++
+		case a == "-fPIC":
+			pic = true
+		case strings.HasPrefix(a, "-frandom-seed="):
+		default:
+			if a == "-c" && i+1 < len(argv) {
+				c.source = argv[i+1]
+			}
+			rest = append(rest, a)
+		}
+	}
+	return strings.Join(rest, "\x00"), c, pic
+}
+
+// built is what Bazel's build events tell of a target.
+type built struct {
+	files   []string // of the output groups asked for, or the executable
+	logs    []string // test.log of each run and shard
+	failed  bool     // a run of the test failed
+	aborted string   // why there is nothing
+}
+
+// build runs bazel build or test for targets, and returns what became of each.
+// That some fail is no error.
+func (b *bazel) build(ctx context.Context, command string, targets []string, flags ...string) (map[string]*built, error) {
+	tmp := filepath.Dir(b.rc)
+	patterns, events := filepath.Join(tmp, "targets"), filepath.Join(tmp, "events")
+	if err := os.WriteFile(patterns, []byte(strings.Join(targets, "\n")), 0o666); err != nil {
+		return nil, err
+	}
+	_, exited, err := b.run(ctx, command, append([]string{
+		"--target_pattern_file=" + patterns, "--build_event_json_file=" + events, "--keep_going", "--skip_incompatible_explicit_targets",
+		// No links into our outputs in the user's workspace.
+		"--symlink_prefix=/",
+	}, flags...)...)
+	if err != nil && !exited {
+		return nil, err
+	}
+	f, openErr := os.Open(events)
+	if openErr != nil {
+		return nil, errors.Join(err, openErr)
+	}
+	defer f.Close()
+	results, readErr := readEvents(f)
+	if readErr != nil {
+		return nil, fmt.Errorf("build events of bazel %s: %w", command, readErr)
+	}
+	if len(results) == 0 && err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// event is what is needed of Bazel's build event protocol, in JSON
+// (build_event_stream.proto).
+type event struct {
+	ID struct {
+		NamedSet        struct{ ID string }
+		TargetCompleted struct{ Label, Aspect string }
+		TestResult      struct{ Label string }
+	}
+	NamedSetOfFiles struct {
+		Files    []eventFile
+		FileSets []struct{ ID string }
+	}
+	Completed *struct {
+		Success     bool
+		OutputGroup []struct {
+			FileSets []struct{ ID string }
+		}
+	}
+	Aborted    *struct{ Reason, Description string }
+	TestResult struct {
+		Status           string
+		TestActionOutput []eventFile
+	}
+}
+
+type eventFile struct{ Name, URI string }
+
+// path returns where a file is on this machine.
+func (f eventFile) path() (string, error) {
+	u, err := url.Parse(f.URI)
+	if err != nil || u.Scheme != "file" {
+		return "", fmt.Errorf("%s is at %q, not on this machine: build with --remote_download_outputs=all", f.Name, f.URI)
+	}
+	return filepath.FromSlash(u.Path), nil
+}
+
+// readEvents returns what a file of build events tells about targets.
+func readEvents(r io.Reader) (map[string]*built, error) {
+	results := map[string]*built{}
+	target := func(label string) *built {
+		if results[label] == nil {
+			results[label] = &built{}
+		}
+		return results[label]
+	}
+	sets := map[string]event{} // they come before what refers to them
+	var files func(b *built, id string) error
+	files = func(b *built, id string) error {
+		for _, f := range sets[id].NamedSetOfFiles.Files {
+			p, err := f.path()
+			if err != nil {
+				return err
+			}
+			b.files = append(b.files, p)
+		}
+		for _, s := range sets[id].NamedSetOfFiles.FileSets {
+			if err := files(b, s.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	d := json.NewDecoder(bufio.NewReader(r))
+	for {
+		var e event
+		if err := d.Decode(&e); err == io.EOF {
+			return results, nil
+		} else if err != nil {
+			return nil, err
+		}
+		switch {
+		case e.ID.NamedSet.ID != "":
+			sets[e.ID.NamedSet.ID] = e
+		case e.ID.TargetCompleted.Label != "":
+			b := target(e.ID.TargetCompleted.Label)
+			if e.Aborted != nil {
+				b.aborted = strings.TrimSpace(e.Aborted.Reason + " " + e.Aborted.Description)
+			} else if e.Completed == nil || !e.Completed.Success {
+				b.aborted = "it can't be built"
+			}
+			if e.Completed == nil {
+				continue
+			}
+			for _, g := range e.Completed.OutputGroup {
+				for _, s := range g.FileSets {
+					if err := files(b, s.ID); err != nil {
+						return nil, err
+					}
+				}
+			}
+		case e.ID.TestResult.Label != "":
+			b := target(e.ID.TestResult.Label)
+			b.failed = b.failed || e.TestResult.Status != "PASSED"
+			for _, f := range e.TestResult.TestActionOutput {
+				if f.Name != "test.log" {
+					continue
+				}
+				p, err := f.path()
+				if err != nil {
+					return nil, err
+				}
+				b.logs = append(b.logs, p)
+			}
+		}
+	}
+}

@@ -1,0 +1,405 @@
+// Package workspace checks in a whole Bazel workspace that links and closures
+// are sound, without a change of its BUILD files.
+//
+// # The idea
+//
+// Bazel knows everything that package check needs, and tells it:
+//
+//   - which tests there are: bazel query;
+//   - the closure of each: the output group tasting_closure of the aspect;
+//   - the command line of each compiler: bazel aquery. In the execution root,
+//     where Bazel itself would start it, check.Links does the same;
+//   - the functions that a test executes: flags can be added to every compilation
+//     (--per_file_copt) and link (--linkopt) of a build, external repositories
+//     included, and a command can be put in front of every test (--run_under):
+//     one that names the file of the profile, among the outputs that Bazel keeps
+//     of a test.
+//
+// The real tests are run: of a tasting_cc_test, the cc_test behind it.
+//
+// All that is built has an output base of its own, so that the user's builds
+// stay as they are.
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/check"
+	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+)
+
+// Options of Check.
+type Options struct {
+	Bazel   string   // program
+	Flags   []string // for all of Bazel's commands that know them
+	Targets []string // patterns; one that starts with "-" takes away
+	// Dir is a directory in the workspace, empty for the current one.
+	Dir string
+	// OutputBase is where Bazel works, empty for a place in the user's cache.
+	OutputBase string
+	// Clang analyses, and reads profiles; empty for the build's compiler.
+	Clang string
+	// SkipLinks and SkipExecutions leave out a check.
+	SkipLinks, SkipExecutions bool
+	// Sample is the number of units whose links are checked, 0 for all.
+	Sample int
+	// Log is where Bazel's messages go.
+	Log io.Writer
+}
+
+// Report is the outcome of Check.
+type Report struct {
+	Links *Links `json:"links,omitempty"`
+	Tests []Test `json:"tests,omitempty"`
+}
+
+// Links is the outcome of check.Links for all units.
+type Links struct {
+	Units   int `json:"units"`
+	Checked int `json:"checked"`
+	// Skipped are units that can't be compared, Errors those that could not be
+	// compiled or analysed.
+	Skipped    []UnitError `json:"skipped"`
+	Errors     []UnitError `json:"errors"`
+	Symbols    int         `json:"symbols"`
+	References int         `json:"references"`
+	Runtime    int         `json:"runtime"`
+	Violations []Violation `json:"violations"`
+}
+
+// UnitError says why a unit wasn't checked.
+type UnitError struct {
+	File   string `json:"file"`
+	Reason string `json:"reason"`
+}
+
+// Violation is one of check.Links, with its file.
+type Violation struct {
+	File string `json:"file"`
+	check.LinkViolation
+}
+
+// Test is the outcome of check.Executions for a test.
+type Test struct {
+	Label string `json:"label"`
+	// Failed is true if the instrumented test failed. What it executed counts
+	// all the same.
+	Failed bool `json:"failed,omitempty"`
+	// Error says why the test could not be checked.
+	Error string `json:"error,omitempty"`
+	// Others is the number of profiles of programs and libraries in the test's
+	// data. Their content is in the fingerprint instead of their functions.
+	Others    int              `json:"others,omitempty"`
+	Execution *check.Execution `json:"execution,omitempty"`
+}
+
+// Violations returns the number of violations of both checks.
+func (r *Report) Violations() (n int) {
+	if r.Links != nil {
+		n = len(r.Links.Violations)
+	}
+	for _, t := range r.Tests {
+		if t.Execution != nil {
+			n += len(t.Execution.Violations)
+		}
+	}
+	return n
+}
+
+// Unchecked returns the number of units and tests that could not be checked.
+// Those that are skipped don't count.
+func (r *Report) Unchecked() (n int) {
+	if r.Links != nil {
+		n = len(r.Links.Errors)
+	}
+	for _, t := range r.Tests {
+		if t.Error != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Check runs the checks over the tests of a workspace and all that they link.
+// It changes the current directory while it runs.
+func Check(ctx context.Context, opt Options) (r *Report, err error) {
+	if opt.Dir == "" {
+		if opt.Dir, err = os.Getwd(); err != nil {
+			return nil, err
+		}
+	}
+	if opt.OutputBase == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("no place for Bazel's outputs (%w): name one with --output-base", err)
+		}
+		opt.OutputBase = filepath.Join(cache, "rules_tasting", fmt.Sprintf("check-%x", sha256.Sum256([]byte(opt.Dir)))[:22])
+	}
+	tmp, err := os.MkdirTemp("", "tasting-workspace-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp)
+	b := &bazel{program: opt.Bazel, dir: opt.Dir, outputBase: opt.OutputBase, rc: filepath.Join(tmp, "bazelrc"), log: opt.Log}
+	if err := writeRC(b.rc, opt.Flags); err != nil {
+		return nil, err
+	}
+	labels, err := b.tests(ctx, opt.Targets)
+	if err != nil {
+		return nil, err
+	}
+	if len(labels) == 0 {
+		return nil, fmt.Errorf("no cc_test or tasting_cc_test in %s", strings.Join(opt.Targets, " "))
+	}
+	units, err := b.compilations(ctx, labels)
+	if err != nil {
+		return nil, err
+	}
+	if len(units) == 0 {
+		return nil, fmt.Errorf("nothing is compiled for the tests in %s", strings.Join(opt.Targets, " "))
+	}
+	// Makes generated sources, too.
+	closures, err := b.build(ctx, "build", labels, "--aspects=@rules_tasting//rules:defs.bzl%tasting_aspect", "--output_groups=tasting_closure")
+	if err != nil {
+		return nil, err
+	}
+	root, err := b.executionRoot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Command lines are relative to it, and so are the names in manifests.
+	wd, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chdir(root); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.Chdir(wd)) }()
+
+	compilers, err := compilersOf(ctx, units)
+	if err != nil {
+		return nil, err
+	}
+	clang := opt.Clang
+	for _, c := range compilers {
+		if c.clang && clang == "" {
+			clang = c.program
+		}
+		if !c.clang && !opt.SkipExecutions {
+			return nil, fmt.Errorf("%s is not clang, and only clang tells which functions a test executes: build with clang (--bazel-flag=--repo_env=CC=clang), or check links only (--skip-executions)", c.program)
+		}
+	}
+	if clang == "" {
+		clang = "clang"
+	}
+	r = &Report{}
+	if !opt.SkipLinks {
+		if r.Links, err = links(ctx, units, clang, opt.Sample, opt.Log); err != nil {
+			return nil, err
+		}
+	}
+	if !opt.SkipExecutions {
+		if r.Tests, err = executions(ctx, b, labels, closures, clang); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+type compiler struct {
+	program string
+	clang   bool
+}
+
+// compilersOf returns the compilers in command lines, in their order.
+func compilersOf(ctx context.Context, units []compilation) (list []compiler, err error) {
+	seen := map[string]bool{}
+	for _, u := range units {
+		program := u.argv[0]
+		if seen[program] {
+			continue
+		}
+		seen[program] = true
+		out, err := exec.CommandContext(ctx, program, "--version").Output()
+		if err != nil {
+			return nil, fmt.Errorf("%s, the compiler of %s, can't be started: %w", program, u.source, err)
+		}
+		list = append(list, compiler{program, bytes.Contains(out, []byte("clang version"))})
+	}
+	return list, nil
+}
+
+// links checks units, or a sample of them that is spread evenly.
+func links(ctx context.Context, units []compilation, clang string, sample int, log io.Writer) (*Links, error) {
+	l := &Links{Units: len(units), Skipped: []UnitError{}, Errors: []UnitError{}, Violations: []Violation{}}
+	if sample > 0 && sample < len(units) {
+		var some []compilation
+		for i := range sample {
+			some = append(some, units[i*len(units)/sample])
+		}
+		units = some
+	}
+	results := make([]*check.LinkResult, len(units))
+	errs := make([]error, len(units))
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := range next {
+				if !ctext.IsSource(units[i].source) {
+					errs[i] = fmt.Errorf("%w: not C or C++", check.ErrNoWitness)
+					continue
+				}
+				results[i], errs[i] = check.Links(ctx, units[i].argv, clang)
+			}
+		})
+	}
+	for i, u := range units {
+		fmt.Fprintf(log, "links of unit %d of %d: %s\n", i+1, len(units), u.source)
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	for i, r := range results {
+		switch err := errs[i]; {
+		case errors.Is(err, check.ErrNoWitness):
+			l.Skipped = append(l.Skipped, UnitError{units[i].source, err.Error()})
+			continue
+		case err != nil:
+			l.Errors = append(l.Errors, UnitError{units[i].source, err.Error()})
+			continue
+		}
+		l.Checked++
+		l.Symbols += r.Symbols
+		l.References += r.References
+		l.Runtime += r.Runtime
+		for _, v := range r.Violations {
+			l.Violations = append(l.Violations, Violation{r.File, v})
+		}
+	}
+	return l, nil
+}
+
+// instrumented are flags of bazel test for a run that leaves profiles in the
+// directory profiles of each test's outputs.
+func instrumented() []string {
+	return []string{
+		`--per_file_copt=\.(c|cc|cpp|cxx|c\+\+|C)$@` + strings.Join(check.EntryCoverage, ","),
+		"--linkopt=" + check.EntryCoverageLink,
+		`--run_under=/bin/sh -c 'LLVM_PROFILE_FILE="$TEST_UNDECLARED_OUTPUTS_DIR/` + profiles + `/%p-%m%c.profraw" exec "$0" "$@"'`,
+		"--nozip_undeclared_test_outputs",
+		"--nocache_test_results", "--runs_per_test=1", "--flaky_test_attempts=1",
+	}
+}
+
+const profiles = "tasting-profiles"
+
+// executions runs the tests and compares what each executes with its closure.
+func executions(ctx context.Context, b *bazel, labels []string, closures map[string]*built, clang string) ([]Test, error) {
+	runs, err := b.build(ctx, "test", labels, instrumented()...)
+	if err != nil {
+		return nil, err
+	}
+	tests := make([]Test, len(labels))
+	for i, label := range labels {
+		tests[i].Label = label
+		if err := tests[i].check(ctx, closures[label], runs[label], clang); err != nil {
+			tests[i].Error = err.Error()
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return tests, nil
+}
+
+func (t *Test) check(ctx context.Context, composed, run *built, clang string) error {
+	if composed == nil || len(composed.files) != 1 {
+		return fmt.Errorf("no closure: %s", reason(composed))
+	}
+	if run == nil || len(run.logs) == 0 || len(run.files) == 0 {
+		return fmt.Errorf("not run with instrumentation: %s", reason(run))
+	}
+	t.Failed = run.failed
+	closure, err := fingerprint.ReadReport(composed.files[0])
+	if err != nil {
+		return err
+	}
+	data := dataIDs(closure, run.files[0]+".runfiles")
+	var own []string
+	for _, log := range run.logs {
+		dir := filepath.Join(filepath.Dir(log), "test.outputs", profiles)
+		entries, err := os.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("it wrote no profile to %s: is it a program of an uninstrumented build, or does it clear its environment?", dir)
+		} else if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			file := filepath.Join(dir, e.Name())
+			if len(data) > 0 {
+				id, err := check.BuildID(ctx, file, clang)
+				if err != nil {
+					return err
+				}
+				if data[id] {
+					t.Others++
+					continue
+				}
+			}
+			own = append(own, file)
+		}
+	}
+	t.Execution, err = check.Executions(ctx, closure, own, clang)
+	return err
+}
+
+func reason(b *built) string {
+	if b == nil || b.aborted == "" {
+		return "Bazel reports nothing of it; --verbose shows its messages"
+	}
+	return b.aborted
+}
+
+// dataIDs returns the build IDs of the programs and libraries among the data of
+// a test.
+func dataIDs(closure *fingerprint.Report, runfiles string) map[string]bool {
+	ids := map[string]bool{}
+	for _, c := range closure.Contributions {
+		name, ok := strings.CutPrefix(c.Name, "data ")
+		if !ok {
+			continue
+		}
+		f, err := elf.Open(filepath.Join(runfiles, name))
+		if err != nil {
+			continue // not a program
+		}
+		if s := f.Section(".note.gnu.build-id"); s != nil {
+			// A header of 12 bytes and the name "GNU".
+			if b, err := s.Data(); err == nil && len(b) > 16 {
+				ids[hex.EncodeToString(b[16:])] = true
+			}
+		}
+		f.Close()
+	}
+	return ids
+}
