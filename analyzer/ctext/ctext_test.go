@@ -434,3 +434,67 @@ func TestNotAssembled(t *testing.T) {
 		t.Errorf("flags %q", flags)
 	}
 }
+
+// A site is pinned if nothing but its own place decides about its value.
+func TestPinnedSites(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want bool
+	}{
+		{"void f() { g(__builtin_LINE()); }", true},
+		{"void f(int a = 1) { if (a) { g(__builtin_LINE()); } }", true},
+		{"struct S { S() : a(1), b{2} { g(__builtin_LINE()); } };", true},
+		{"void f() const noexcept { do { g(__builtin_FILE()); } while (0); }", true},
+		{"int f(int x) { auto l = [x](int a) { return a + __builtin_LINE(); }; return l(x); }", true},
+		{"int f() { int n = 1; return n + __builtin_LINE(); }", true},
+		{"template <class T> void f(T) { __assert_fail(\"x\", __builtin_FILE(), 3, __extension__ __PRETTY_FUNCTION__); }", true},
+		{"void f() { g(__PRETTY_FUNCTION__); }", false},
+		{"void f() { g(__builtin_COLUMN()); }", false},
+		{"void f(int a = __builtin_LINE());", false},
+		{"void f() { void g(int a = __builtin_LINE()); }", false},
+		{"struct S { int a = __builtin_LINE(); };", false},
+		{"struct S { int a{__builtin_LINE()}; };", false},
+		{"void f() { struct S { int a{__builtin_LINE()}; }; }", false},
+		{"void f(T t = (T){__builtin_LINE()});", false},
+		{"void f(T t = decltype(t){__builtin_LINE()});", false},
+		{"void f(int a = [](int b) { ; return b; }(1) + __builtin_LINE());", false},
+		{"struct S { int a; S() : a(__builtin_LINE()) {} };", false},
+		{"int n[] = {__builtin_LINE()};", false},
+		{"template <int N = __builtin_LINE()> void f();", false},
+	} {
+		u := &Unit{Source: "a.cc", Lang: "c++", Clang: true}
+		u.normalize([]byte("# 1 \"a.cc\"\n" + c.text + "\n"))
+		if len(u.Sites) == 0 {
+			t.Errorf("%s: no site", c.text)
+		}
+		for _, s := range u.Sites {
+			if s.Pinned != c.want {
+				t.Errorf("%s: pinned %t at %s", c.text, s.Pinned, s.Position)
+			}
+		}
+	}
+}
+
+// Lines of lambdas and of types without a name, whose positions clang has in names.
+func TestUnnamedLines(t *testing.T) {
+	u := &Unit{Source: "a.cc", Lang: "c++", Clang: true}
+	u.normalize([]byte(`# 1 "a.cc"
+[[nodiscard]] int a[3];
+auto l = [] {};
+struct S { int a; };
+struct
+{ int b; } v;
+enum class E : int { x };
+enum : int { y };
+int f(int *p) { return p[0] + a[1] + [&] { return 1; }(); }
+`))
+	var got []int
+	for _, l := range u.unnamed {
+		if len(got) == 0 || got[len(got)-1] != l.line {
+			got = append(got, l.line)
+		}
+	}
+	if want := []int{2, 4, 5, 7, 8}; !slices.Equal(got, want) {
+		t.Errorf("lines %d, want %d", got, want)
+	}
+}

@@ -61,7 +61,7 @@ type place struct {
 // head is what precedes a parenthesis.
 type head struct {
 	block bool // a block can follow the closing one
-	fails bool // the C library's function for a failed assertion
+	fails bool // the C or C++ library's function for a failed assertion
 }
 
 type scope struct {
@@ -140,7 +140,7 @@ func (p *place) token(t Token, raw []byte) (unnamed bool) {
 		name := word && !noNames[prev] && !strings.HasPrefix(prev, "__")
 		p.heads = append(p.heads, head{
 			block: name || blockHeads[prev] || prev == "]", // behind "]" are the parameters of a lambda
-			fails: prev == "__assert_fail",
+			fails: prev == "__assert_fail" || prev == "__glibcxx_assert_fail",
 		})
 	case ")":
 		if n := len(p.heads); n > 0 {

@@ -34,7 +34,8 @@ var fmtlib = &story{
 			title: "one function",
 			tells: "file::size, in os.cc, asks for the size in another way: the tests that reach it are executed.",
 			edit: func(c checkout) error {
-				return c.replace("upstream/src/os.cc", "TODO", "TODO")
+				return c.replace("upstream/src/os.cc",
+					"if (FMT_POSIX_CALL(fstat(fd_, &file_stat)) == -1)", "if (FMT_POSIX_CALL(fstat(fd_, &file_stat)) < 0)")
 			},
 			expect: expectation{executed: []string{"os-test", "posix-mock-test"}, others: replayed},
 		},
