@@ -32,12 +32,36 @@ var fmtlib = &story{
 		},
 		{
 			title: "one function",
-			tells: "file::size, in os.cc, asks for the size in another way: the tests that reach it are executed.",
+			tells: "file::dup, in os.cc, tests its result in another way: the tests that reach it are executed.",
 			edit: func(c checkout) error {
 				return c.replace("upstream/src/os.cc",
-					"if (FMT_POSIX_CALL(fstat(fd_, &file_stat)) == -1)", "if (FMT_POSIX_CALL(fstat(fd_, &file_stat)) < 0)")
+					"  int new_fd = FMT_POSIX_CALL(dup(fd));\n  if (new_fd == -1)\n",
+					"  int new_fd = FMT_POSIX_CALL(dup(fd));\n  if (new_fd < 0)\n")
 			},
-			expect: expectation{executed: []string{"os-test", "posix-mock-test"}, others: replayed},
+			expect: expectation{
+				executed: []string{
+					"color-test", "compile-test", "format-test", "gtest-extra-test", "os-test", "posix-mock-test", "printf-test",
+				},
+				others: replayed,
+			},
+		},
+		{
+			title: "one template",
+			tells: "The formatter of fmt::join, in ranges.h, copies no empty separator: the tests that instantiate it are executed.",
+			edit: func(c checkout) error {
+				return c.replace("upstream/include/fmt/ranges.h",
+					"    while (it != value.end) {\n      out = detail::copy<Char>(value.sep.begin(), value.sep.end(), out);\n",
+					"    while (it != value.end) {\n      if (value.sep.size() != 0)\n        out = detail::copy<Char>(value.sep.begin(), value.sep.end(), out);\n")
+			},
+			expect: expectation{
+				executed: []string{"compile-test", "ostream-test", "ranges-test", "xchar-test"},
+			},
+		},
+		{
+			title:  "reverted",
+			tells:  "All is as before: every result is on record.",
+			edit:   checkout.revert,
+			expect: expectation{},
 		},
 	},
 }
