@@ -94,6 +94,11 @@ func readDump(u *ctext.Unit, dump io.Reader) (b *builder, err error) {
 // parse error, a crash, a broken dump), the manifest is that of the whole
 // file, with the reason in its fallbacks; err is only for a cancelled ctx.
 func Analyze(ctx context.Context, u *ctext.Unit, clang string) (*manifest.Manifest, error) {
+	if u.ImportsModules() {
+		m := opaque(u, "", "imports a module, whose content isn't in the text")
+		m.Fallbacks[0].Rung = manifest.Rung_RUNG_UNSPECIFIED
+		return m, nil
+	}
 	if u.Lang != "c" {
 		var m *manifest.Manifest
 		var version string

@@ -498,3 +498,30 @@ int f(int *p) { return p[0] + a[1] + [&] { return 1; }(); }
 		t.Errorf("lines %d, want %d", got, want)
 	}
 }
+
+func TestImportsModules(t *testing.T) {
+	for _, c := range []struct {
+		text, flag string
+		want       bool
+	}{
+		{"import std;", "-std=c++20", true},
+		{"export module a.b;", "-std=c++23", true},
+		{"module; int a;", "", true},
+		{"export import :part;", "", true},
+		{"import <vector>;", "", true},
+		{"int a; import \"a.h\";", "", true},
+		{"__import a;", "-std=c++17", true},
+		{"#pragma clang module import std\n", "-fmodules", true},
+		{"import a;", "-std=c++17", false},
+		{"import a;", "-std=c++17 -fmodules", true},
+		{"void f() { import(1); module = 2; x.import; }", "", false},
+		{"struct module *m; module *n;", "", false},
+		{"#pragma clang diagnostic push\nint a;", "", false},
+	} {
+		u := &Unit{Source: "a.cc", Lang: "c++", Flags: strings.Fields(c.flag)}
+		u.normalize([]byte("# 1 \"a.cc\"\n" + c.text + "\n"))
+		if got := u.ImportsModules(); got != c.want {
+			t.Errorf("%s with %s: %t", c.text, c.flag, got)
+		}
+	}
+}

@@ -83,6 +83,9 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 		if err != nil {
 			return nil, nil, nil, err
 		}
+		if why := m.Unknown(); why != "" {
+			warnings = append(warnings, fmt.Sprintf("%s: %s", sourceName(m, f), why))
+		}
 		if isOnDemand[f] {
 			onDemand[len(sources)] = true
 		}

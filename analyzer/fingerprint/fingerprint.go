@@ -381,6 +381,9 @@ func FromFiles(files []string, roots Roots) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
+		if why := m.Unknown(); why != "" {
+			return nil, fmt.Errorf("%s: what a test does that links it isn't known (see docs/fallbacks.md): %s", sourceName(m, f), why)
+		}
 		sources = append(sources, refgraph.Source{Name: sourceName(m, f), Manifest: m})
 	}
 	r, missing := compute(sources, roots, nil)

@@ -93,6 +93,17 @@ func Unmarshal(b []byte) (*Manifest, error) {
 	return m, nil
 }
 
+// Unknown returns why the outcome of tests that link the unit can't be known
+// from the manifest, or "".
+func (m *Manifest) Unknown() string {
+	for _, f := range m.Fallbacks {
+		if f.Rung == Rung_RUNG_UNSPECIFIED {
+			return f.Reason
+		}
+	}
+	return ""
+}
+
 // Validate checks the invariants that readers rely on.
 func Validate(m *Manifest) error {
 	if m.Format == 0 {

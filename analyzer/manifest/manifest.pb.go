@@ -31,6 +31,7 @@ const (
 type Rung int32
 
 const (
+	// In a fallback: the outcome of tests that link the unit can't be known.
 	Rung_RUNG_UNSPECIFIED Rung = 0
 	// Function-level syntax tree.
 	Rung_RUNG_FUNCTION Rung = 1

@@ -70,7 +70,10 @@ of its whole text, and a message.`,
 				return err
 			}
 			for _, f := range m.Fallbacks {
-				if f.Rung == manifest.Rung_RUNG_FILE {
+				switch f.Rung {
+				case manifest.Rung_RUNG_UNSPECIFIED:
+					fmt.Fprintf(cmd.ErrOrStderr(), "tasting: %s: %s; tests that link it always run (see docs/fallbacks.md)\n", u.Source, f.Reason)
+				case manifest.Rung_RUNG_FILE:
 					fmt.Fprintf(cmd.ErrOrStderr(), "tasting: %s: %s; falls back to a whole-file hash (see docs/fallbacks.md)\n", u.Source, f.Reason)
 				}
 			}
