@@ -5,7 +5,7 @@
 #   suites/prepare.sh DIR [ANALYZER]
 #
 # ANALYZER is a built `tasting` program; without it Bazel builds one from source.
-# DIR must not exist, or be an earlier workspace, whose sources are kept.
+# DIR must not exist, be empty, or be an earlier workspace, whose sources are kept.
 # SUITES names other versions than the newest in tools/corpus/corpora.lock:
 # SUITES="googletest@1.16.0 abseil@20240722.0 re2@20240702". See README.md.
 set -eu
@@ -23,7 +23,7 @@ case ${1:-} in
 esac
 dir=$1
 analyzer=${2:-}
-[ ! -e "$dir" ] || [ -e "$dir/MODULE.bazel" ] || die "$dir exists and is no workspace: name another directory, or delete it"
+[ -e "$dir/MODULE.bazel" ] || [ -z "$(ls -A "$dir" 2>/dev/null)" ] || die "$dir exists and is no workspace: name another directory, or delete it"
 [ -z "$analyzer" ] || [ -x "$analyzer" ] || die "$analyzer can't be run: name a built tasting program, or none"
 mkdir -p "$dir"
 
@@ -50,11 +50,12 @@ for suite in ${SUITES:-googletest abseil re2}; do
         edit googletest.new/MODULE.bazel '/^bazel_dep(/,/^)/{/name = "rules_python"/,/^)/s/^    dev_dependency = True,$//;}'
         ;;
     abseil)
-        # Abseil 2024 gave GoogleTest another name; rules_cc before 0.1 doesn't
-        # know this compiler, for which nothing is built here.
+        # rules_cc before 0.1 doesn't know this compiler, for which nothing is
+        # built here.
         find "$dir/abseil.new" -name BUILD.bazel -exec sed -i '/rules_cc\/\/cc\/compiler:emscripten": /d' {} +
         ;;
     re2)
+        # Its tests need GoogleTest; the others are for Python and macOS.
         edit re2.new/MODULE.bazel -e '/name = "googletest"/s/, dev_dependency = True//' -e '/apple_support\|pybind11_bazel/d'
         ;;
     esac

@@ -188,7 +188,7 @@ func (a *Analysis) componentNames(comps []int) []string {
 var compilerCalls = func() map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(`memcpy memmove memset memcmp bcmp bzero strlen strcpy stpcpy strcat strncat strchr strrchr memchr puts putchar fputc fputs fwrite
-		abort __stack_chk_fail __stack_chk_guard __tls_get_addr _GLOBAL_OFFSET_TABLE_ __dso_handle sincos sincosf exp2 exp10 sqrt fmin fmax floor ceil trunc rint nearbyint fma fmod pow ldexp
+		abort __stack_chk_fail __stack_chk_guard __tls_get_addr _GLOBAL_OFFSET_TABLE_ __dso_handle sincos sincosf exp2 exp10 sqrt fmin fmax floor ceil trunc rint nearbyint fma fmod fmodf fmodl pow ldexp
 		__start___sancov_guards __stop___sancov_guards`) {
 		m[w] = true
 	}

@@ -549,6 +549,9 @@ func (r *reader) use(w *writer, name string) error {
 		return nil
 	case strings.HasPrefix(name, "@llvm."):
 		w.out = append(w.out, name...)
+		if f := mathFunction(name); f != "" {
+			w.ref(f)
+		}
 		return nil
 	case d.inlined():
 		return r.nested(w, name)
@@ -656,4 +659,29 @@ func identifiers(s string, set map[string]bool) {
 		}
 		begin = -1
 	}
+}
+
+// mathFunctions are the functions of libm that intrinsics stand for.
+var mathFunctions = func() map[string]string {
+	m := map[string]string{"maxnum": "fmax", "minnum": "fmin"}
+	for _, f := range strings.Fields(`acos asin atan atan2 ceil cos cosh exp exp10 exp2 floor fma frexp ldexp llrint llround log log10 log2 lrint lround
+		modf nearbyint pow rint round roundeven sin sincos sinh sqrt tan tanh trunc`) {
+		m[f] = f
+	}
+	return m
+}()
+
+// mathFunction returns the function of libm that a call of an intrinsic such as
+// @llvm.frexp.f80.i32 may become, or "".
+func mathFunction(intrinsic string) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(intrinsic, "@llvm."), "experimental.constrained.")
+	name, types, _ := strings.Cut(name, ".")
+	f := mathFunctions[name]
+	switch {
+	case f == "" || strings.Contains(types, "f64"):
+		return f
+	case strings.Contains(types, "f32") || strings.Contains(types, "f16"):
+		return f + "f"
+	}
+	return f + "l"
 }
