@@ -226,6 +226,29 @@ func TestNumberedSymbols(t *testing.T) {
 	}
 }
 
+// TestHandlers: the addresses of the types that handlers catch are in one
+// section for all functions.
+func TestHandlers(t *testing.T) {
+	const text = "int g(); struct A { int x; };\nint f() { try { return g(); } catch (A &a) { return a.x; } }\nint h() { return g(); }\n"
+	clang := clangtest.Tool(t, "clang++")
+	v := compileAs(t, clang, "t.cc", text)
+	for _, test := range []struct{ old, new, want string }{
+		{"return g(); }\n", "try { return g(); } catch (int) { throw; } }\n", "_Z1hv"},
+		{"(A &a) { return a.x; }", "(int &a) { return a; }", "_Z1fv"},
+	} {
+		w := compileAs(t, clang, "t.cc", strings.Replace(text, test.old, test.new, 1))
+		var got []string
+		for _, d := range Compare(v.objects[0], w.objects[0]) {
+			if !strings.HasPrefix(d.Unit, "_ZT") && !strings.HasPrefix(d.Unit, "DW.ref") {
+				got = append(got, d.Unit)
+			}
+		}
+		if !slices.Equal(got, []string{test.want}) {
+			t.Errorf("%s: %q differ, want %s", test.new, got, test.want)
+		}
+	}
+}
+
 // TestInlineOrder: clang's -O0 code depends on the order in which always_inline
 // functions come, which is no difference; what they do is one.
 func TestInlineOrder(t *testing.T) {
@@ -326,7 +349,7 @@ struct G *g(), h(int) noexcept(false);
 n::A<int> v(3), w{4};
 template <> int n::A<int>::m(int) try { return 1; } catch (...) { return 2; }
 `
-	s := readSource("t.cc", []byte(text), true)
+	s := readSource("t.cc", []byte(text), true, false)
 	var got []string
 	for _, d := range s.decls {
 		class := ""

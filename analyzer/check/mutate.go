@@ -35,6 +35,9 @@ type Campaign struct {
 	Time time.Duration
 	// Kinds limits the campaign to some kinds of edits, if not empty.
 	Kinds []string
+	// Main limits edits to the source files: headers stay as they are. Of C++
+	// headers, most is never emitted.
+	Main bool
 	// Full also compares the code after all optimisations.
 	Full bool
 	// Progress, if not nil, is called after each edit.
@@ -220,7 +223,7 @@ func (c *Campaign) prepare(ctx context.Context, argv []string, dir string) (*mut
 		return nil, err
 	}
 	cxx := inv.Lang == "c++"
-	m := &mutant{dir: dir, name: filepath.Base(file), argv: join([]string{argv[0]}, join(flags, text)), src: readSource(file, all, cxx)}
+	m := &mutant{dir: dir, name: filepath.Base(file), argv: join([]string{argv[0]}, join(flags, text)), src: readSource(file, all, cxx, c.Main)}
 	m.levels = Levels(true, argv, c.Full)
 	if !cxx {
 		// IR shows what the front end's code shows, and more. Of C++ the analyzer

@@ -47,6 +47,9 @@ type reloc struct {
 	typ    uint32
 	sym    int // index into symbols; 0 is none
 	addend int64
+	// bias is what the addend lacks because it is relative to the end of the
+	// field, as in instructions, rather than to the field.
+	bias int64
 }
 
 type objReader struct {
@@ -102,7 +105,10 @@ func (r *objReader) load() error {
 		case s.Type == elf.SHT_RELA && int(s.Info) < n:
 			for ; len(b) >= 24; b = b[24:] {
 				info := binary.LittleEndian.Uint64(b[8:])
-				x := reloc{binary.LittleEndian.Uint64(b), uint32(info), int(info >> 32), int64(binary.LittleEndian.Uint64(b[16:]))}
+				x := reloc{off: binary.LittleEndian.Uint64(b), typ: uint32(info), sym: int(info >> 32), addend: int64(binary.LittleEndian.Uint64(b[16:]))}
+				if r.f.Machine == elf.EM_X86_64 && pcRelative[x.typ] && r.f.Sections[s.Info].Flags&elf.SHF_EXECINSTR != 0 {
+					x.bias = 4
+				}
 				if x.sym >= len(r.syms) {
 					return fmt.Errorf("section %s: relocation against symbol %d of %d", s.Name, x.sym, len(r.syms))
 				}
@@ -346,7 +352,7 @@ func (r *objReader) near(t *text, sec int, begin, end uint64) []byte {
 }
 
 // pcRelative lists the x86-64 relocations whose addend is relative to the end
-// of the field rather than to its target.
+// of the field, if they are in code.
 var pcRelative = map[uint32]bool{2: true, 4: true, 9: true, 19: true, 20: true, 22: true, 24: true, 41: true, 42: true}
 
 // target writes what a relocation refers to.
@@ -372,20 +378,16 @@ func (r *objReader) target(t *text, x reloc) {
 func (r *objReader) anonymous(t *text, x reloc, s elf.Symbol) {
 	sec := int(s.Section)
 	sh := r.f.Sections[sec]
-	bias := int64(0)
-	if pcRelative[x.typ] && r.f.Machine == elf.EM_X86_64 {
-		bias = 4
-	}
 	off := int64(s.Value)
 	if typeOf(s) == elf.STT_SECTION {
-		off = x.addend + bias
+		off = x.addend + x.bias
 	}
 	switch {
 	case sh.Flags&elf.SHF_MERGE != 0 && len(r.bySec[sec]) == 0:
 		r.folded[sec] = true
 		rest := x.addend
 		if typeOf(s) == elf.STT_SECTION {
-			rest = -bias
+			rest = -x.bias
 		}
 		t.WriteString("content ")
 		r.merged(t, sec, off)
@@ -413,10 +415,11 @@ func (r *objReader) anonymous(t *text, x reloc, s elf.Symbol) {
 
 // extent returns what is at off in a section without symbols. clang gives each
 // constant and table a section; gcc puts those of all functions into .rodata,
-// where every place that anything refers to begins another one.
+// where every place that anything refers to begins another one. So do both with
+// the addresses of type information for exception handlers.
 func (r *objReader) extent(sec int, off int64) (begin, end uint64) {
 	size := r.f.Sections[sec].Size
-	if name := r.f.Sections[sec].Name; name != ".rodata" && name != ".data.rel.ro" && name != ".data.rel.ro.local" || off < 0 {
+	if name := r.f.Sections[sec].Name; name != ".rodata" && name != ".data" && name != ".data.rel.ro" && name != ".data.rel.ro.local" || off < 0 {
 		return 0, size
 	}
 	if r.starts == nil {
@@ -429,10 +432,7 @@ func (r *objReader) extent(sec int, off int64) (begin, end uint64) {
 				}
 				at := int64(s.Value)
 				if typeOf(s) == elf.STT_SECTION {
-					at = x.addend
-					if pcRelative[x.typ] && r.f.Machine == elf.EM_X86_64 {
-						at += 4
-					}
+					at = x.addend + x.bias
 				}
 				if at >= 0 {
 					r.starts[int(s.Section)] = append(r.starts[int(s.Section)], uint64(at))
@@ -452,13 +452,14 @@ func (r *objReader) extent(sec int, off int64) (begin, end uint64) {
 			break
 		}
 	}
-	// What follows may be aligned.
+	// What follows may be aligned. Bytes with relocations are zero as well.
+	limit := end
 	for b := r.data[sec]; end > begin && end <= uint64(len(b)) && b[end-1] == 0; {
 		end--
 	}
 	for _, x := range r.relocs[sec] {
-		if x.off >= begin && x.off < end && x.off+8 > end {
-			end = x.off + 8
+		if x.off >= begin && x.off < limit {
+			end = max(end, x.off+8)
 		}
 	}
 	return begin, min(end, size)

@@ -99,8 +99,9 @@ func rewriteIncludes(ctx context.Context, clang string, argv []string) ([]byte, 
 	return out, nil
 }
 
-// readSource lexes text.
-func readSource(name string, text []byte, cxx bool) *source {
+// readSource lexes text. With main, only what is in the file of that name is
+// the unit's own.
+func readSource(name string, text []byte, cxx, main bool) *source {
 	s := &source{name: name, text: text, cxx: cxx}
 	own := true
 	skip := 0 // depth of #if 0 blocks, where the rewriter keeps #include lines
@@ -120,7 +121,7 @@ func readSource(name string, text []byte, cxx bool) *source {
 					own = false
 				}
 			}
-			if strings.Contains(str, `"<`) {
+			if strings.Contains(str, `"<`) || main && !strings.Contains(str, strconv.Quote(name)) {
 				own = false
 			}
 			continue
