@@ -367,24 +367,38 @@ func (s *source) addEnum(word, body int) string {
 // classOf returns the index of the last class called name before token i, -1
 // if there is none.
 func (s *source) classOf(name string, i int) int {
-	for k := len(s.classes) - 1; k >= 0; k-- {
-		if c := s.classes[k]; c.name == name && c.end < i {
-			return k
+	l := s.byName[name]
+	for k := len(l) - 1; k >= 0; k-- {
+		if s.classes[l[k]].end < i {
+			return l[k]
 		}
 	}
 	return -1
 }
 
-// ancestors returns the bases of class c that are classes of the unit's own,
-// direct and indirect.
-func (s *source) ancestors(c int) []int {
-	var out []int
-	for _, b := range s.classes[c].bases {
-		if k := s.classOf(s.at(b.name), s.classes[c].word); k >= 0 && !slices.Contains(out, k) {
-			out = append(append(out, k), s.ancestors(k)...)
+// relate finds the classes that each class is derived from, directly and
+// indirectly, and those that are derived from it.
+func (s *source) relate() {
+	s.byName = map[string][]int{}
+	s.ancestors, s.derived = make([][]int, len(s.classes)), make([][]int, len(s.classes))
+	order := make([]int, len(s.classes)) // a base ends before what is derived from it
+	for k, c := range s.classes {
+		s.byName[c.name] = append(s.byName[c.name], k)
+		order[k] = k
+	}
+	slices.SortFunc(order, func(a, b int) int { return s.classes[a].end - s.classes[b].end })
+	for _, k := range order {
+		for _, b := range s.classes[k].bases {
+			if a := s.classOf(s.at(b.name), s.classes[k].word); a >= 0 && !slices.Contains(s.ancestors[k], a) {
+				s.ancestors[k] = append(append(s.ancestors[k], a), s.ancestors[a]...)
+			}
+		}
+		slices.Sort(s.ancestors[k])
+		s.ancestors[k] = slices.Compact(s.ancestors[k])
+		for _, a := range s.ancestors[k] {
+			s.derived[a] = append(s.derived[a], k)
 		}
 	}
-	return out
 }
 
 // code returns the text of toks[b:e].

@@ -945,8 +945,10 @@ func (s *source) rename(name string, b, e int) []part {
 	var parts []part
 	for i := b; i < e; i++ {
 		t := s.toks[i]
-		p := s.at(s.prev(i))
-		if t.s == name && t.Kind == ctext.Ident && p != "." && p != "->" {
+		if t.s != name || t.Kind != ctext.Ident {
+			continue
+		}
+		if p := s.at(s.prev(i)); p != "." && p != "->" {
 			parts = append(parts, part{t.Off, t.End, name + "_renamed"})
 		}
 	}

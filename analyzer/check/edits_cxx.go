@@ -117,7 +117,7 @@ var cxxKinds = []kind{
 	}},
 	{"c++-override-added", func(s *source, add addFunc) {
 		s.eachClass(func(ci int, c *class) {
-			for _, a := range s.ancestors(ci) {
+			for _, a := range s.ancestors[ci] {
 				for _, m := range s.classes[a].members {
 					d := &s.decls[m]
 					if d.kind != "function" || d.name == s.classes[a].name {
@@ -188,7 +188,7 @@ var cxxKinds = []kind{
 				}
 				if b := s.classOf(t.s, s.classes[ci].end); b >= 0 || t.s == s.classes[ci].name {
 					add(d.name, part{t.Off, t.End, s.classes[ci].name})
-					for _, a := range s.ancestors(ci) {
+					for _, a := range s.ancestors[ci] {
 						add(d.name, part{t.Off, t.End, s.classes[a].name})
 					}
 				}
@@ -236,20 +236,14 @@ var cxxKinds = []kind{
 			if ci < 0 {
 				return
 			}
-			related := s.ancestors(ci)
-			for k := range s.classes {
-				if slices.Contains(s.ancestors(k), ci) && len(related) < 6 {
-					related = append(related, k)
-				}
-			}
-			for _, k := range related {
+			for _, k := range slices.Concat(s.ancestors[ci], s.derived[ci][:min(4, len(s.derived[ci]))]) {
 				add(s.where(i), part{t.Off, t.End, s.classes[k].name})
 			}
 		})
 	}},
 	{"c++-field-hides", func(s *source, add addFunc) {
 		s.eachClass(func(ci int, c *class) {
-			for _, a := range s.ancestors(ci) {
+			for _, a := range s.ancestors[ci] {
 				for _, m := range s.classes[a].members {
 					d := &s.decls[m]
 					switch {
@@ -978,7 +972,7 @@ var cxxKinds = []kind{
 			n++
 		})
 		s.eachClass(func(ci int, c *class) {
-			for _, a := range s.ancestors(ci) {
+			for _, a := range s.ancestors[ci] {
 				b := s.classes[a].name
 				add(c.name, s.member(ci, "using "+b+"::"+b+";"))
 				for _, m := range s.classes[a].members {
@@ -1333,11 +1327,9 @@ func (s *source) copies(kind string, f func(from, to int, d *decl, text string))
 		if d.name == s.classes[ci].name || strings.HasPrefix(d.name, "~") {
 			return
 		}
-		to := s.ancestors(ci)
-		for k := range s.classes {
-			if slices.Contains(s.ancestors(k), ci) || k > ci && k <= ci+2 || k < ci && k >= ci-2 {
-				to = append(to, k)
-			}
+		to := slices.Concat(s.ancestors[ci], s.derived[ci])
+		for k := max(0, ci-2); k <= ci+2 && k < len(s.classes); k++ {
+			to = append(to, k)
 		}
 		slices.Sort(to)
 		for _, k := range slices.Compact(to) {

@@ -31,6 +31,10 @@ type source struct {
 	// among them, without members.
 	decls   []decl
 	classes []class
+	// byName are the classes of each name, ancestors and derived those that each
+	// class is derived from, and the reverse.
+	byName             map[string][]int
+	ancestors, derived [][]int
 	// conds are the conditionals of C++ sources that are open, and branches the
 	// indices of tokens where branches of conditionals begin and end.
 	conds    []cond
@@ -284,6 +288,7 @@ func (s *source) structure() {
 	}
 	if s.cxx {
 		s.scan(0, len(s.toks), -1, "")
+		s.relate()
 		return
 	}
 	start := 0 // of the present external declaration
