@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,8 +25,12 @@ type version struct {
 
 func compile(t *testing.T, text string) version {
 	t.Helper()
-	clang := clangtest.Clang(t)
-	file := filepath.Join(t.TempDir(), "t.c")
+	return compileAs(t, clangtest.Clang(t), "t.c", text)
+}
+
+func compileAs(t *testing.T, clang, name, text string) version {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -175,6 +180,75 @@ int e(void) { return counter++; }
 	}
 }
 
+// TestNearCalls: calls inside of a section have no relocations.
+func TestNearCalls(t *testing.T) {
+	const text = `
+__attribute__((section(".tasting"))) static int callee(int x) { return x; }
+__attribute__((section(".tasting"))) int between(int x) { return x + 1; }
+__attribute__((section(".tasting"))) int caller(int x) { return callee(x); }
+`
+	v := compile(t, text)
+	if refs := v.objects[0].Units["caller"].Refs; !slices.Contains(refs, "callee") {
+		t.Errorf("caller refers to %q", refs)
+	}
+	for _, test := range []struct{ old, new, want string }{
+		{"x + 1", "x * x * x + 1", "between"},
+		{"callee(x)", "between(x)", "caller"},
+	} {
+		w := compile(t, strings.Replace(text, test.old, test.new, 1))
+		d := slices.DeleteFunc(Compare(v.objects[0], w.objects[0]), func(d Difference) bool { return d.Unit == "callee" })
+		if len(d) != 1 || d[0].Unit != test.want {
+			t.Errorf("%s: %+v, want %s", test.new, d, test.want)
+		}
+	}
+}
+
+// TestNumberedSymbols: a new local symbol takes the name of another one, which
+// gets a number.
+func TestNumberedSymbols(t *testing.T) {
+	const text = "int seed(); struct A { A(); };\nint first = seed(), second = seed();\nint f() { return first; }\n"
+	clang := clangtest.Tool(t, "clang++")
+	v := compileAs(t, clang, "t.cc", text)
+	// Nothing runs the initialiser of a thread's variable at the start.
+	w := compileAs(t, clang, "t.cc", strings.Replace(text, "int first", "static thread_local A added; int first", 1))
+	p := pair(v, w)
+	if len(p.Emitted) == 0 {
+		t.Error("nothing differs: nothing was tested")
+	}
+	for _, e := range p.Emitted {
+		if e.Violation() || e.Unit == "__cxx_global_var_init" && e.What != "only in B" || strings.HasPrefix(e.Unit, "_GLOBAL__sub_I") {
+			t.Errorf("%s: %s of %s %s", e.Level, e.What, e.Unit, e.Reason)
+		}
+	}
+	w = compileAs(t, clang, "t.cc", strings.Replace(text, "second = seed()", "second = seed() + 1", 1))
+	if p := pair(v, w); len(p.Emitted) == 0 || len(p.Violations()) > 0 {
+		t.Errorf("%+v", p.Emitted)
+	}
+}
+
+// TestHandlers: the addresses of the types that handlers catch are in one
+// section for all functions.
+func TestHandlers(t *testing.T) {
+	const text = "int g(); struct A { int x; };\nint f() { try { return g(); } catch (A &a) { return a.x; } }\nint h() { return g(); }\n"
+	clang := clangtest.Tool(t, "clang++")
+	v := compileAs(t, clang, "t.cc", text)
+	for _, test := range []struct{ old, new, want string }{
+		{"return g(); }\n", "try { return g(); } catch (int) { throw; } }\n", "_Z1hv"},
+		{"(A &a) { return a.x; }", "(int &a) { return a; }", "_Z1fv"},
+	} {
+		w := compileAs(t, clang, "t.cc", strings.Replace(text, test.old, test.new, 1))
+		var got []string
+		for _, d := range Compare(v.objects[0], w.objects[0]) {
+			if !strings.HasPrefix(d.Unit, "_ZT") && !strings.HasPrefix(d.Unit, "DW.ref") {
+				got = append(got, d.Unit)
+			}
+		}
+		if !slices.Equal(got, []string{test.want}) {
+			t.Errorf("%s: %q differ, want %s", test.new, got, test.want)
+		}
+	}
+}
+
 // TestInlineOrder: clang's -O0 code depends on the order in which always_inline
 // functions come, which is no difference; what they do is one.
 func TestInlineOrder(t *testing.T) {
@@ -202,43 +276,94 @@ func TestInlineOrder(t *testing.T) {
 // neutral ones must be neutral, and the same seed must take the same edits.
 func TestEveryKindOfEdit(t *testing.T) {
 	clang := clangtest.Clang(t)
-	c := Campaign{Commands: [][]string{{clang, "-O2", "testdata/sample.c"}}, Clang: clang, Seed: 1, Sample: 6 * len(kinds)}
-	r, err := c.Run(context.Background())
-	if err != nil {
-		t.Fatal(err)
+	names := Kinds()
+	ofC, ofCxx := names[:len(names)-len(cxxKinds)], names[len(names)-len(cxxKinds):]
+	for _, test := range []struct {
+		argv   []string
+		kinds  []string
+		sample int
+	}{
+		{[]string{clang, "-O2", "testdata/sample.c"}, ofC, 6 * len(ofC)},
+		{[]string{clang, "-O2", "-std=c++20", "testdata/sample.cc"}, ofCxx, 6 * len(ofCxx)},
+	} {
+		t.Run(test.argv[len(test.argv)-1], func(t *testing.T) {
+			c := Campaign{Commands: [][]string{test.argv}, Clang: clang, Seed: 1, Sample: test.sample, Kinds: test.kinds}
+			r, err := c.Run(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			compiled := map[string]KindReport{}
+			for _, k := range r.Kinds {
+				compiled[k.Kind] = k
+			}
+			for _, k := range test.kinds {
+				if compiled[k].Compiled == 0 {
+					t.Errorf("%s: no mutant compiles", k)
+				}
+			}
+			if r.Total.Emitted == 0 || r.Total.Changed == 0 {
+				t.Errorf("nothing changed: %+v", r.Total)
+			}
+			t.Logf("%+v", r.Total)
+			for _, f := range r.Violations {
+				t.Errorf("violation: %s in %s:\n- %s\n+ %s\n%+v", f.Kind, f.Where, f.Before, f.After, f.Differences)
+			}
+			plan := func() (list []string) {
+				m, err := c.prepare(context.Background(), c.Commands[0], t.TempDir())
+				if err != nil {
+					t.Fatal(err)
+				}
+				jobs, _, err := c.plan([]*mutant{m})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, j := range jobs {
+					f := j.finding()
+					list = append(list, f.Kind+f.Before+f.After)
+				}
+				return list
+			}
+			if !slices.Equal(plan(), plan()) {
+				t.Error("the same seed takes different edits")
+			}
+		})
 	}
-	compiled := map[string]KindReport{}
-	for _, k := range r.Kinds {
-		compiled[k.Kind] = k
-	}
-	for _, k := range kinds {
-		if compiled[k.name].Compiled == 0 {
-			t.Errorf("%s: no mutant compiles", k.name)
+}
+
+// TestDeclarationsOfCxx: what the edits of C++ take declarations to be.
+func TestDeclarationsOfCxx(t *testing.T) {
+	const text = `
+BEGIN_NAMESPACE
+namespace n { extern "C" {
+template <typename T, int N = (3 > 2)> struct A<T[N]> final : public B<T, int>, virtual C { using B<T, int>::B; A() : B<T, int>{1}, c{2} {} ~A(); int c{3}, d; unsigned e : 3; bool operator()(int) const noexcept { return 1; } };
+enum class E : char { a, b = 2 };
+} }
+#ifdef X
+int f(int x) {
+#else
+auto f(long x) -> long {
+#endif
+  return [=] { return x < 1; }();
+}
+struct G *g(), h(int) noexcept(false);
+n::A<int> v(3), w{4};
+template <> int n::A<int>::m(int) try { return 1; } catch (...) { return 2; }
+`
+	s := readSource("t.cc", []byte(text), true, false)
+	var got []string
+	for _, d := range s.decls {
+		class := ""
+		if d.class >= 0 {
+			class = s.classes[d.class].name + ": "
 		}
+		got = append(got, fmt.Sprintf("%s%s %s%s", class, d.kind, d.name, map[bool]string{true: " {}"}[d.body >= 0]))
 	}
-	if r.Total.Emitted == 0 || r.Total.Changed == 0 {
-		t.Errorf("nothing changed: %+v", r.Total)
+	want := []string{"A: using ", "A: function A {}", "A: function ~A", "A: variable c", "A: variable e", "A: function operator() {}", "class A {}", "enum E {}", "function f {}", "function g", "function v", "function m {}"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	for _, f := range r.Violations {
-		t.Errorf("violation: %s in %s:\n- %s\n+ %s\n%+v", f.Kind, f.Where, f.Before, f.After, f.Differences)
-	}
-	plan := func() (list []string) {
-		m, err := c.prepare(context.Background(), c.Commands[0], t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		jobs, _, err := c.plan([]*mutant{m})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, j := range jobs {
-			f := j.finding()
-			list = append(list, f.Kind+f.Before+f.After)
-		}
-		return list
-	}
-	if !slices.Equal(plan(), plan()) {
-		t.Error("the same seed takes different edits")
+	if len(s.classes) != 1 || len(s.classes[0].bases) != 2 || s.at(s.classes[0].bases[0].name) != "B" || s.at(s.classes[0].bases[1].name) != "C" {
+		t.Errorf("%+v", s.classes)
 	}
 }
 

@@ -114,30 +114,49 @@ func TestLinksOfCorpora(t *testing.T) {
 	}
 }
 
+// cxxSample are kinds of edits that a source without classes has places for.
+var cxxSample = []string{
+	"rts-e6-next-program", "rts-e7-constant-increased", "c++-parameter", "c++-specifier", "c++-function-qualifier", "c++-overload", "c++-return-type", "c++-exception",
+	"c++-static-local", "c++-auto", "c++-qualified-call", "c++-construction", "c++-using", "c++-namespace", "c++-attribute",
+}
+
 // TestMutationSample is a small campaign with a fixed seed. docs/checks.md has
 // the command of the full one.
 func TestMutationSample(t *testing.T) {
-	clang := clangtest.Clang(t)
-	files := map[string]string{"cjson": "cJSON.c cJSON_Utils.c", "lua": "lobject.c ltable.c lstring.c", "zlib": "inflate.c deflate.c trees.c"}
-	c := Campaign{Clang: clang, Seed: 1, Sample: 400}
-	for _, x := range corpora {
-		if files[x.name] == "" {
-			continue
-		}
-		dir := fetched(t, x.name, x.new, x.dir)
-		for _, f := range strings.Fields(files[x.name]) {
-			c.Commands = append(c.Commands, append(join([]string{clang, "-O2"}, x.flags), filepath.Join(dir, f)))
-		}
-	}
-	r, err := c.Run(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range r.Violations {
-		t.Errorf("%s in %s of %s:\n- %s\n+ %s\n%+v", f.Kind, f.Where, f.File, f.Before, f.After, f.Differences)
-	}
-	t.Logf("%+v", r.Total)
-	if r.Tried != 400 || r.Total.Compiled < 200 || r.Total.Emitted < 100 {
-		t.Errorf("too little was checked: %+v", r.Total)
+	clangtest.Clang(t)
+	for _, test := range []struct {
+		name, compiler    string
+		files             map[string]string
+		main              bool
+		kinds             []string // all
+		sample            int
+		compiled, emitted int // at least
+	}{
+		{"C", "clang", map[string]string{"cjson": "cJSON.c cJSON_Utils.c", "lua": "lobject.c ltable.c lstring.c", "zlib": "inflate.c deflate.c trees.c"}, false, nil, 400, 200, 100},
+		{"C++", "clang++", map[string]string{"fmtlib": "os.cc"}, true, cxxSample, 30, 12, 8},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := Campaign{Clang: test.compiler, Seed: 1, Sample: test.sample, Main: test.main, Kinds: test.kinds}
+			for _, x := range corpora {
+				if test.files[x.name] == "" {
+					continue
+				}
+				dir := fetched(t, x.name, x.new, x.dir)
+				for _, f := range strings.Fields(test.files[x.name]) {
+					c.Commands = append(c.Commands, append(inDir(join([]string{test.compiler, "-O2"}, x.flags), dir), filepath.Join(dir, f)))
+				}
+			}
+			r, err := c.Run(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range r.Violations {
+				t.Errorf("%s in %s of %s:\n- %s\n+ %s\n%+v", f.Kind, f.Where, f.File, f.Before, f.After, f.Differences)
+			}
+			t.Logf("%+v", r.Total)
+			if r.Tried != test.sample || r.Total.Compiled < test.compiled || r.Total.Emitted < test.emitted {
+				t.Errorf("too little was checked: %+v", r.Total)
+			}
+		})
 	}
 }

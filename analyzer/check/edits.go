@@ -42,11 +42,17 @@ func (e *edit) apply(text []byte) []byte {
 // other.
 var neutral = map[string]bool{}
 
-// kinds lists all kinds of edits with their generators, in a fixed order.
-var kinds = []struct {
+// kind is a kind of edits with its generator.
+type kind struct {
 	name string
-	gen  func(s *source, add func(where string, parts ...part))
-}{
+	gen  func(s *source, add addFunc)
+}
+
+// addFunc takes an edit.
+type addFunc = func(where string, parts ...part)
+
+// kinds lists all kinds of edits in a fixed order. Those of C++ follow.
+var kinds = []kind{
 	{"constant", eachToken(func(s *source, i int, t token) []string {
 		if t.Kind != ctext.Number {
 			return nil
@@ -93,7 +99,7 @@ var kinds = []struct {
 			return []string{"--"}
 		case t.s == "--":
 			return []string{"++"}
-		case t.Kind == ctext.Ident && !isKeyword(t.s) && t.fn >= 0 && (p == "=" || p == "(" || p == "return" || p == ","):
+		case t.Kind == ctext.Ident && !s.keyword(t.s) && t.fn >= 0 && (p == "=" || p == "(" || p == "return" || p == ","):
 			return []string{"!" + t.s, "-" + t.s, "~" + t.s, "++" + t.s, "&" + t.s, "*" + t.s}
 		}
 		return nil
@@ -129,7 +135,7 @@ var kinds = []struct {
 		case "const", "volatile", "restrict", "register":
 			return []string{"", "volatile", "const"}
 		case "*":
-			if p := s.prev(i); p >= 0 && (s.toks[p].Kind == ctext.Ident && isKeyword(s.at(p)) || s.at(p) == "*") {
+			if p := s.prev(i); p >= 0 && (s.toks[p].Kind == ctext.Ident && s.keyword(s.at(p)) || s.at(p) == "*") {
 				return []string{"* restrict", "* const", "* volatile", "volatile *", "const *"}
 			}
 		}
@@ -394,7 +400,7 @@ var kinds = []struct {
 	{"call-target", func(s *source, add func(string, ...part)) {
 		names := s.callable()
 		s.own(func(i int, t token) {
-			if t.fn < 0 || t.Kind != ctext.Ident || isKeyword(t.s) || s.at(s.next(i)) != "(" || len(names) == 0 {
+			if t.fn < 0 || t.Kind != ctext.Ident || s.keyword(t.s) || s.at(s.next(i)) != "(" || len(names) == 0 {
 				return
 			}
 			for k := range 3 {
@@ -418,7 +424,7 @@ var kinds = []struct {
 	{"variable", func(s *source, add func(string, ...part)) {
 		// Another variable of the function or the unit.
 		s.own(func(i int, t token) {
-			if t.fn < 0 || t.Kind != ctext.Ident || isKeyword(t.s) {
+			if t.fn < 0 || t.Kind != ctext.Ident || s.keyword(t.s) {
 				return
 			}
 			f := s.funcs[t.fn]
@@ -484,12 +490,12 @@ var kinds = []struct {
 	{"cast", func(s *source, add func(string, ...part)) {
 		s.own(func(i int, t token) {
 			p := s.at(s.prev(i))
-			if t.fn >= 0 && (t.Kind == ctext.Ident && !isKeyword(t.s) || t.Kind == ctext.Number) && (operators[p] != nil || p == "=" || p == "return" || p == "(" || p == ",") {
+			if t.fn >= 0 && (t.Kind == ctext.Ident && !s.keyword(t.s) || t.Kind == ctext.Number) && (operators[p] != nil || p == "=" || p == "return" || p == "(" || p == ",") {
 				for _, x := range []string{"(char)", "(unsigned)", "(short)", "(long long)", "(void *)", "(_Bool)"} {
 					add(s.where(i), insert(t.Off, x))
 				}
 			}
-			if t.s == "(" && t.match == i+2 && t.fn >= 0 && isKeyword(s.at(i+1)) {
+			if t.s == "(" && t.match == i+2 && t.fn >= 0 && s.keyword(s.at(i+1)) {
 				add(s.where(i), part{t.Off, s.toks[t.match].End, ""})
 			}
 		})
@@ -564,7 +570,7 @@ var kinds = []struct {
 	{"builtin", func(s *source, add func(string, ...part)) {
 		s.own(func(i int, t token) {
 			p := s.at(s.prev(i))
-			if t.fn >= 0 && t.Kind == ctext.Ident && !isKeyword(t.s) && s.at(s.next(i)) != "(" && (p == "=" || p == "return" || operators[p] != nil) {
+			if t.fn >= 0 && t.Kind == ctext.Ident && !s.keyword(t.s) && s.at(s.next(i)) != "(" && (p == "=" || p == "return" || operators[p] != nil) {
 				for _, x := range []string{"__builtin_LINE()", "__LINE__", "__builtin_expect(" + t.s + ", 1)", "sizeof(" + t.s + ")", "__builtin_constant_p(" + t.s + ")", "(int)__func__[0]", "(*(volatile __typeof__(" + t.s + ") *)&" + t.s + ")", "__builtin_object_size(&" + t.s + ", 0)"} {
 					add(s.where(i), part{t.Off, t.End, x})
 				}
@@ -701,6 +707,14 @@ var kinds = []struct {
 }
 
 func init() {
+	for _, k := range cxxKinds {
+		gen := k.gen
+		kinds = append(kinds, kind{k.name, func(s *source, add addFunc) {
+			if s.cxx {
+				gen(s, add)
+			}
+		}})
+	}
 	for i, k := range kinds {
 		if name, ok := strings.CutPrefix(k.name, "="); ok {
 			kinds[i].name = name
@@ -840,7 +854,7 @@ func (s *source) prototypes(f func(name string, b, e int)) {
 	s.declarations(func(b, e int) {
 		p := s.prev(e)
 		if s.at(p) == ")" && s.toks[p].match > b {
-			if n := s.prev(s.toks[p].match); s.toks[n].Kind == ctext.Ident && !isKeyword(s.at(n)) && s.at(b) != "typedef" {
+			if n := s.prev(s.toks[p].match); s.toks[n].Kind == ctext.Ident && !s.keyword(s.at(n)) && s.at(b) != "typedef" {
 				f(s.at(n), b, e)
 			}
 		}
@@ -853,7 +867,7 @@ func (s *source) variables(f func(name string, b, e int)) {
 			return
 		}
 		for k := b; k < e; k++ {
-			if slices.Contains(s.globals, s.at(k)) && s.toks[k].depth == 0 {
+			if slices.Contains(s.globals, s.at(k)) && s.toks[k].depth == s.toks[b].depth {
 				f(s.at(k), b, e)
 				return
 			}
@@ -862,6 +876,14 @@ func (s *source) variables(f func(name string, b, e int)) {
 }
 
 func (s *source) declarations(f func(b, e int)) {
+	for _, d := range s.decls {
+		if d.class < 0 && d.body < 0 && d.kind != "other" {
+			f(d.b, d.e)
+		}
+	}
+	if s.cxx {
+		return
+	}
 	b := 0
 	for i := 0; i < len(s.toks); i++ {
 		t := s.toks[i]
@@ -923,8 +945,10 @@ func (s *source) rename(name string, b, e int) []part {
 	var parts []part
 	for i := b; i < e; i++ {
 		t := s.toks[i]
-		p := s.at(s.prev(i))
-		if t.s == name && t.Kind == ctext.Ident && p != "." && p != "->" {
+		if t.s != name || t.Kind != ctext.Ident {
+			continue
+		}
+		if p := s.at(s.prev(i)); p != "." && p != "->" {
 			parts = append(parts, part{t.Off, t.End, name + "_renamed"})
 		}
 	}

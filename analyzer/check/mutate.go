@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 )
 
 // Campaign describes a mutation campaign: small edits of real code, each
@@ -33,6 +35,9 @@ type Campaign struct {
 	Time time.Duration
 	// Kinds limits the campaign to some kinds of edits, if not empty.
 	Kinds []string
+	// Main limits edits to the source files: headers stay as they are. Of C++
+	// headers, most is never emitted.
+	Main bool
 	// Full also compares the code after all optimisations.
 	Full bool
 	// Progress, if not nil, is called after each edit.
@@ -201,6 +206,8 @@ func (c *Campaign) Run(ctx context.Context) (*Report, error) {
 	return r, nil
 }
 
+func withoutPasses(l Level) bool { return strings.HasSuffix(l.Name, "without passes") }
+
 // prepare puts a unit into one file, and compiles and analyses it.
 func (c *Campaign) prepare(ctx context.Context, argv []string, dir string) (*mutant, error) {
 	flags, text, file, err := split(argv)
@@ -211,12 +218,24 @@ func (c *Campaign) prepare(ctx context.Context, argv []string, dir string) (*mut
 	if err != nil {
 		return nil, err
 	}
-	m := &mutant{dir: dir, name: filepath.Base(file), argv: join([]string{argv[0]}, join(flags, text)), src: readSource(file, all)}
+	inv, err := ctext.ParseArgs(argv)
+	if err != nil {
+		return nil, err
+	}
+	cxx := inv.Lang == "c++"
+	m := &mutant{dir: dir, name: filepath.Base(file), argv: join([]string{argv[0]}, join(flags, text)), src: readSource(file, all, cxx, c.Main)}
 	m.levels = Levels(true, argv, c.Full)
-	// IR shows what the front end's code shows, and more.
-	m.levels = slices.DeleteFunc(m.levels, func(l Level) bool { return strings.HasSuffix(l.Name, "without passes") })
+	if !cxx {
+		// IR shows what the front end's code shows, and more. Of C++ the analyzer
+		// itself reads IR: there code is the witness.
+		m.levels = slices.DeleteFunc(m.levels, withoutPasses)
+	}
 	// The one file must be as good as the original.
 	direct, err := Compile(ctx, argv, true, m.levels)
+	if cxx && errors.Is(err, ErrCompile) { // Coroutines need passes.
+		m.levels = slices.DeleteFunc(Levels(true, argv, true), withoutPasses)
+		direct, err = Compile(ctx, argv, true, m.levels)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -266,12 +285,7 @@ func (c *Campaign) compare(ctx context.Context, m *mutant, text []byte, worker i
 // some of everything.
 func (c *Campaign) plan(mutants []*mutant) (jobs []job, available int, err error) {
 	for _, k := range c.Kinds {
-		if !slices.ContainsFunc(kinds, func(x struct {
-			name string
-			gen  func(s *source, add func(string, ...part))
-		}) bool {
-			return x.name == k
-		}) {
+		if !slices.Contains(Kinds(), k) {
 			return nil, 0, fmt.Errorf("no kind of edit is called %q; there are %s", k, strings.Join(Kinds(), ", "))
 		}
 	}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -46,6 +47,9 @@ type reloc struct {
 	typ    uint32
 	sym    int // index into symbols; 0 is none
 	addend int64
+	// bias is what the addend lacks because it is relative to the end of the
+	// field, as in instructions, rather than to the field.
+	bias int64
 }
 
 type objReader struct {
@@ -101,7 +105,10 @@ func (r *objReader) load() error {
 		case s.Type == elf.SHT_RELA && int(s.Info) < n:
 			for ; len(b) >= 24; b = b[24:] {
 				info := binary.LittleEndian.Uint64(b[8:])
-				x := reloc{binary.LittleEndian.Uint64(b), uint32(info), int(info >> 32), int64(binary.LittleEndian.Uint64(b[16:]))}
+				x := reloc{off: binary.LittleEndian.Uint64(b), typ: uint32(info), sym: int(info >> 32), addend: int64(binary.LittleEndian.Uint64(b[16:]))}
+				if r.f.Machine == elf.EM_X86_64 && pcRelative[x.typ] && r.f.Sections[s.Info].Flags&elf.SHF_EXECINSTR != 0 {
+					x.bias = 4
+				}
 				if x.sym >= len(r.syms) {
 					return fmt.Errorf("section %s: relocation against symbol %d of %d", s.Name, x.sym, len(r.syms))
 				}
@@ -290,7 +297,7 @@ func (r *objReader) content(t *text, sec int, begin, end uint64) {
 	if b := r.data[sec]; r.f.Sections[sec].Type == elf.SHT_NOBITS {
 		fmt.Fprintf(t, "zero %d\n", end-begin)
 	} else if end <= uint64(len(b)) {
-		fmt.Fprintf(t, "bytes %x\n", b[begin:end])
+		fmt.Fprintf(t, "bytes %x\n", r.near(t, sec, begin, end))
 	}
 	rel := r.relocs[sec]
 	i := sort.Search(len(rel), func(i int) bool { return rel[i].off >= begin })
@@ -301,8 +308,51 @@ func (r *objReader) content(t *text, sec int, begin, end uint64) {
 	}
 }
 
+// near returns the bytes of a function without the distances of its x86-64
+// calls and jumps to other functions of its section, which it writes by name:
+// the assembler leaves no relocations for them. Where one starts isn't known,
+// but a distance that leads exactly to the start of another function is no
+// accident.
+func (r *objReader) near(t *text, sec int, begin, end uint64) []byte {
+	b := r.data[sec][begin:end]
+	if r.f.Machine != elf.EM_X86_64 || r.f.Sections[sec].Flags&elf.SHF_EXECINSTR == 0 || len(r.bySec[sec]) < 2 {
+		return b
+	}
+	rel := r.relocs[sec]
+	b = bytes.Clone(b)
+	for i := 0; i+1 < len(b); i++ {
+		size, distance := 1, int64(int8(b[i+1]))
+		switch {
+		case b[i] == 0xeb:
+		case (b[i] == 0xe8 || b[i] == 0xe9) && i+5 <= len(b):
+			size, distance = 4, int64(int32(binary.LittleEndian.Uint32(b[i+1:])))
+		default:
+			continue
+		}
+		field := begin + uint64(i) + 1
+		k := sort.Search(len(rel), func(k int) bool { return rel[k].off >= field })
+		to := int64(field) + int64(size) + distance
+		if k < len(rel) && rel[k].off < field+uint64(size) || to >= int64(begin) && to < int64(end) {
+			continue
+		}
+		for _, s := range r.bySec[sec] {
+			if x := r.syms[s]; int64(x.Value) == to && typeOf(x) == elf.STT_FUNC {
+				name, _, local := r.unitAt(sec, to)
+				t.ref(name)
+				fmt.Fprintf(t, "near %d ", i)
+				t.symbol(name, local)
+				t.WriteByte('\n')
+				clear(b[i+1 : i+1+size])
+				i += size
+				break
+			}
+		}
+	}
+	return b
+}
+
 // pcRelative lists the x86-64 relocations whose addend is relative to the end
-// of the field rather than to its target.
+// of the field, if they are in code.
 var pcRelative = map[uint32]bool{2: true, 4: true, 9: true, 19: true, 20: true, 22: true, 24: true, 41: true, 42: true}
 
 // target writes what a relocation refers to.
@@ -328,20 +378,16 @@ func (r *objReader) target(t *text, x reloc) {
 func (r *objReader) anonymous(t *text, x reloc, s elf.Symbol) {
 	sec := int(s.Section)
 	sh := r.f.Sections[sec]
-	bias := int64(0)
-	if pcRelative[x.typ] && r.f.Machine == elf.EM_X86_64 {
-		bias = 4
-	}
 	off := int64(s.Value)
 	if typeOf(s) == elf.STT_SECTION {
-		off = x.addend + bias
+		off = x.addend + x.bias
 	}
 	switch {
 	case sh.Flags&elf.SHF_MERGE != 0 && len(r.bySec[sec]) == 0:
 		r.folded[sec] = true
 		rest := x.addend
 		if typeOf(s) == elf.STT_SECTION {
-			rest = -bias
+			rest = -x.bias
 		}
 		t.WriteString("content ")
 		r.merged(t, sec, off)
@@ -369,10 +415,11 @@ func (r *objReader) anonymous(t *text, x reloc, s elf.Symbol) {
 
 // extent returns what is at off in a section without symbols. clang gives each
 // constant and table a section; gcc puts those of all functions into .rodata,
-// where every place that anything refers to begins another one.
+// where every place that anything refers to begins another one. So do both with
+// the addresses of type information for exception handlers.
 func (r *objReader) extent(sec int, off int64) (begin, end uint64) {
 	size := r.f.Sections[sec].Size
-	if name := r.f.Sections[sec].Name; name != ".rodata" && name != ".data.rel.ro" && name != ".data.rel.ro.local" || off < 0 {
+	if name := r.f.Sections[sec].Name; name != ".rodata" && name != ".data" && name != ".data.rel.ro" && name != ".data.rel.ro.local" || off < 0 {
 		return 0, size
 	}
 	if r.starts == nil {
@@ -385,10 +432,7 @@ func (r *objReader) extent(sec int, off int64) (begin, end uint64) {
 				}
 				at := int64(s.Value)
 				if typeOf(s) == elf.STT_SECTION {
-					at = x.addend
-					if pcRelative[x.typ] && r.f.Machine == elf.EM_X86_64 {
-						at += 4
-					}
+					at = x.addend + x.bias
 				}
 				if at >= 0 {
 					r.starts[int(s.Section)] = append(r.starts[int(s.Section)], uint64(at))
@@ -408,13 +452,14 @@ func (r *objReader) extent(sec int, off int64) (begin, end uint64) {
 			break
 		}
 	}
-	// What follows may be aligned.
+	// What follows may be aligned. Bytes with relocations are zero as well.
+	limit := end
 	for b := r.data[sec]; end > begin && end <= uint64(len(b)) && b[end-1] == 0; {
 		end--
 	}
 	for _, x := range r.relocs[sec] {
-		if x.off >= begin && x.off < end && x.off+8 > end {
-			end = x.off + 8
+		if x.off >= begin && x.off < limit {
+			end = max(end, x.off+8)
 		}
 	}
 	return begin, min(end, size)
@@ -690,7 +735,7 @@ func Compare(a, b *Object) []Difference {
 		}
 	}
 	for name, v := range inB {
-		out = append(out, Difference{name, "only in B", nil, v})
+		out = append(out, Difference{strings.TrimSuffix(name, " of B"), "only in B", nil, v})
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Unit < out[j].Unit })
 	return out
@@ -715,24 +760,83 @@ func kindOfDifference(u, v *Unit) string {
 	return "references"
 }
 
-// renaming pairs the local symbols that only b has with those that only a
-// has, if what they define is otherwise the same.
+// renaming pairs local symbols of b with those of a: compilers number them, so
+// that a new one may move the names of those behind it. What is the same
+// together with the local symbols that it refers to is one symbol, if possible
+// under one name; then what is the same by itself; then what has one name.
 func renaming(a, b *Object) map[string]string {
-	free := map[string][]string{}
-	for _, name := range sortedUnits(a) {
-		if u := a.Units[name]; u.Local && b.Units[name] == nil {
-			free[string(u.Text)] = append(free[string(u.Text)], name)
+	rename, taken := map[string]string{}, map[string]bool{}
+	deepA, deepB := a.deep(), b.deep()
+	pair := func(keyA, keyB func(name string) string) {
+		free := map[string][]string{}
+		for _, name := range sortedUnits(a) {
+			if a.Units[name].Local && !taken[name] {
+				k := keyA(name)
+				free[k] = append(free[k], name)
+			}
+		}
+		rest := []string{}
+		use := func(name string, k string, i int) {
+			l := free[k]
+			rename[name], taken[l[i]] = l[i], true
+			free[k] = slices.Delete(l, i, i+1)
+		}
+		for _, name := range sortedUnits(b) {
+			if _, ok := rename[name]; ok || !b.Units[name].Local {
+				continue
+			}
+			if i := slices.Index(free[keyB(name)], name); i >= 0 {
+				use(name, keyB(name), i)
+			} else {
+				rest = append(rest, name)
+			}
+		}
+		for _, name := range rest {
+			if k := keyB(name); len(free[k]) > 0 {
+				use(name, k, 0)
+			}
 		}
 	}
-	rename := map[string]string{}
+	pair(deepA, deepB)
+	pair(a.plain, b.plain)
+	same := func(name string) string { return name }
+	pair(same, same)
 	for _, name := range sortedUnits(b) {
-		v := b.Units[name]
-		if l := free[string(v.Text)]; v.Local && a.Units[name] == nil && len(l) > 0 {
-			rename[name] = l[0]
-			free[string(v.Text)] = l[1:]
+		// The name belongs to another symbol now.
+		if _, ok := rename[name]; !ok && taken[name] {
+			rename[name] = name + " of B"
 		}
 	}
 	return rename
+}
+
+func (o *Object) plain(name string) string { return string(o.Units[name].Text) }
+
+// deep returns a function that describes a unit with all local units that it
+// refers to.
+func (o *Object) deep() func(name string) string {
+	done := map[string]string{}
+	var describe func(name string) string
+	describe = func(name string) string {
+		u := o.Units[name]
+		if u == nil || !u.Local {
+			return name
+		}
+		if d, ok := done[name]; ok {
+			return d
+		}
+		done[name] = "cycle"
+		h := sha256.New()
+		h.Write(u.Text)
+		for _, l := range u.Locals {
+			if l != name {
+				fmt.Fprintf(h, "%q", describe(l))
+			}
+		}
+		done[name] = string(h.Sum(nil))
+		return done[name]
+	}
+	return describe
 }
 
 func sortedUnits(o *Object) []string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 type source struct {
 	name string
 	text []byte
+	cxx  bool
 	toks []token
 	// funcs are the function definitions, in order.
 	funcs []function
@@ -25,6 +27,26 @@ type source struct {
 	// statics, names and fields are the names declared in the unit's own files.
 	statics []string
 	globals []string
+	// decls and classes are those of C++. The classes of system headers are
+	// among them, without members.
+	decls   []decl
+	classes []class
+	// byName are the classes of each name, ancestors and derived those that each
+	// class is derived from, and the reverse.
+	byName             map[string][]int
+	ancestors, derived [][]int
+	// conds are the conditionals of C++ sources that are open, and branches the
+	// indices of tokens where branches of conditionals begin and end.
+	conds    []cond
+	branches []branch
+}
+
+// cond is an #if: its present branch, or all that follow, are left out.
+type cond struct{ out, rest bool }
+
+type branch struct {
+	tok  int
+	word string
 }
 
 // token is a token that may be edited: comments aren't tokens, and directives
@@ -81,9 +103,10 @@ func rewriteIncludes(ctx context.Context, clang string, argv []string) ([]byte, 
 	return out, nil
 }
 
-// readSource lexes text.
-func readSource(name string, text []byte) *source {
-	s := &source{name: name, text: text}
+// readSource lexes text. With main, only what is in the file of that name is
+// the unit's own.
+func readSource(name string, text []byte, cxx, main bool) *source {
+	s := &source{name: name, text: text, cxx: cxx}
 	own := true
 	skip := 0 // depth of #if 0 blocks, where the rewriter keeps #include lines
 	lex := ctext.NewLexer(text, 0)
@@ -102,7 +125,7 @@ func readSource(name string, text []byte) *source {
 					own = false
 				}
 			}
-			if strings.Contains(str, `"<`) {
+			if strings.Contains(str, `"<`) || main && !strings.Contains(str, strconv.Quote(name)) {
 				own = false
 			}
 			continue
@@ -139,6 +162,8 @@ func (s *source) directive(off, end int, own bool, skip int) int {
 		word = f[0]
 	}
 	switch {
+	case s.cxx:
+		skip = s.conditional(word, f)
 	case strings.HasPrefix(word, "if"):
 		if skip > 0 || word == "if" && len(f) > 1 && f[1] == "0" {
 			return skip + 1
@@ -168,24 +193,80 @@ func (s *source) directive(off, end int, own bool, skip int) int {
 	}
 }
 
-func isKeyword(s string) bool { return keywords[s] }
+// conditional follows a directive of C++ and returns 1 if what comes next is
+// left out. Branches of a class or function have to be known there, where
+// brackets nest deeply. The rewriter has evaluated #if and #elif, but not
+// #ifdef: all branches of it are read.
+func (s *source) conditional(word string, f []string) int {
+	skip := func() int {
+		for _, c := range s.conds {
+			if c.out {
+				return 1
+			}
+		}
+		return 0
+	}
+	arg := ""
+	if len(f) > 1 {
+		arg = f[1]
+	}
+	top := len(s.conds) - 1
+	switch {
+	case strings.HasPrefix(word, "if"):
+		s.conds = append(s.conds, cond{out: word == "if" && arg == "0", rest: word == "if" && arg == "1"})
+	case top < 0:
+	case word == "elif" && !s.conds[top].rest:
+		s.conds[top] = cond{out: arg == "0", rest: arg == "1"}
+	case strings.HasPrefix(word, "el"):
+		s.conds[top].out = s.conds[top].rest
+	case word == "endif":
+		s.conds = s.conds[:top]
+	}
+	if strings.HasPrefix(word, "if") || strings.HasPrefix(word, "el") || word == "endif" {
+		s.branches = append(s.branches, branch{len(s.toks), word})
+	}
+	return skip()
+}
 
-var keywords = func() map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(`auto break case char const continue default do double else enum extern float for goto if inline int long register
+// keyword reports a keyword of the source's language.
+func (s *source) keyword(w string) bool { return keywords[w] || s.cxx && cxxKeywords[w] }
+
+var keywords = wordSet(`auto break case char const continue default do double else enum extern float for goto if inline int long register
 		restrict return short signed sizeof static struct switch typedef union unsigned void volatile while _Alignas _Alignof _Atomic _Bool _Complex
-		_Generic _Imaginary _Noreturn _Static_assert _Thread_local asm __asm__ __attribute__ __extension__ __inline __inline__ __restrict __volatile__ typeof __typeof__ defined`) {
+		_Generic _Imaginary _Noreturn _Static_assert _Thread_local asm __asm__ __attribute__ __extension__ __inline __inline__ __restrict __volatile__ typeof __typeof__ defined`)
+
+var cxxKeywords = wordSet(`alignas alignof and bool catch char8_t char16_t char32_t class co_await co_return co_yield concept consteval constexpr constinit
+	const_cast decltype delete dynamic_cast explicit export false friend mutable namespace new noexcept not nullptr operator or private protected public
+	reinterpret_cast requires static_assert static_cast template this thread_local throw true try typeid typename using virtual wchar_t`)
+
+func wordSet(s string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(s) {
 		m[w] = true
 	}
 	return m
-}()
+}
 
 // structure finds brackets, functions, records and names. It knows C only as
 // far as edits need it: an edit that makes no sense doesn't compile, and is
 // thrown away.
 func (s *source) structure() {
 	var stack []int
+	var saved [][]int
+	branches := s.branches
 	for i := range s.toks {
+		// Every branch of a conditional starts with the same open brackets.
+		for ; len(branches) > 0 && branches[0].tok <= i; branches = branches[1:] {
+			switch top, word := len(saved)-1, branches[0].word; {
+			case strings.HasPrefix(word, "if"):
+				saved = append(saved, slices.Clone(stack))
+			case top < 0:
+			case word == "endif":
+				saved = saved[:top]
+			default:
+				stack = slices.Clone(saved[top])
+			}
+		}
 		t := &s.toks[i]
 		if t.directive != "" {
 			t.depth = len(stack)
@@ -204,6 +285,11 @@ func (s *source) structure() {
 		case "(", "[", "{":
 			stack = append(stack, i)
 		}
+	}
+	if s.cxx {
+		s.scan(0, len(s.toks), -1, "")
+		s.relate()
+		return
 	}
 	start := 0 // of the present external declaration
 	for i := 0; i < len(s.toks); i++ {
@@ -268,18 +354,18 @@ func (s *source) addFunction(start, brace, end int) {
 	open := -1
 	for i := start; i < brace; i++ {
 		t := s.toks[i]
-		if t.directive != "" || t.depth > 0 {
+		if t.directive != "" || t.depth > s.toks[brace].depth {
 			continue
 		}
 		if t.s == "static" {
 			f.static = true
 		}
 		p := s.prev(i)
-		if t.s == "(" && open < 0 && p >= start && s.toks[p].Kind == ctext.Ident && !isKeyword(s.at(p)) && s.at(p) != "__attribute__" {
+		if t.s == "(" && open < 0 && p >= start && s.toks[p].Kind == ctext.Ident && !s.keyword(s.at(p)) && s.at(p) != "__attribute__" {
 			f.name, open = s.at(p), i
 		}
 	}
-	if f.name == "" {
+	if f.name == "" && !s.cxx {
 		return
 	}
 	k := len(s.funcs)
@@ -288,13 +374,13 @@ func (s *source) addFunction(start, brace, end int) {
 	}
 	for i := open; open >= 0 && i < s.toks[open].match; i++ {
 		n := s.at(s.next(i))
-		if s.toks[i].Kind == ctext.Ident && !isKeyword(s.toks[i].s) && (n == "," || n == ")" || n == "[") {
+		if s.toks[i].Kind == ctext.Ident && !s.keyword(s.toks[i].s) && (n == "," || n == ")" || n == "[") {
 			f.params = append(f.params, s.toks[i].s)
 		}
 	}
 	for i := brace; i < end; i++ {
 		t := s.toks[i]
-		if t.directive != "" || t.Kind != ctext.Ident || isKeyword(t.s) {
+		if t.directive != "" || t.Kind != ctext.Ident || s.keyword(t.s) {
 			continue
 		}
 		p, n := s.at(s.prev(i)), s.at(s.next(i))
@@ -322,7 +408,7 @@ func (s *source) addGlobals(start, end int) {
 	for i := start; i < end; i++ {
 		t := s.toks[i]
 		n := s.at(s.next(i))
-		if t.directive == "" && t.depth == 0 && t.Kind == ctext.Ident && !isKeyword(t.s) && i > start && (n == "=" || n == ";" || n == "[") {
+		if t.directive == "" && t.depth == 0 && t.Kind == ctext.Ident && !s.keyword(t.s) && i > start && (n == "=" || n == ";" || n == "[") {
 			s.globals = append(s.globals, t.s)
 			return
 		}

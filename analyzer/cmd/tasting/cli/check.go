@@ -222,6 +222,7 @@ Kinds of edits: ` + strings.Join(check.Kinds(), ", ") + `.`,
 	cmd.Flags().IntVar(&c.Sample, "sample", 1000, "number of edits to try, 0 for all")
 	cmd.Flags().DurationVar(&c.Time, "time", 0, "stop after this time, such as 5m (default no limit)")
 	cmd.Flags().StringSliceVar(&c.Kinds, "kinds", nil, "only these kinds of edits")
+	cmd.Flags().BoolVar(&c.Main, "main", false, "edit the source files only, not their headers")
 	cmd.Flags().BoolVar(&c.Full, "full", false, "also compare the code after all optimisations")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print progress to standard error")
