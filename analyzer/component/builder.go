@@ -71,6 +71,7 @@ type builder struct {
 	// that aren't known.
 	extra     *stream
 	fallbacks []fallback
+	unknown   string // why the unit can't be known, or ""
 }
 
 // scope is what changes with the declaration being read, and is restored

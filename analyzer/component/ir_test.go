@@ -186,3 +186,30 @@ const char *k() { return name([] {}); }
 		}
 	}
 }
+
+// TestUnknown: what clang calls a type without a name says where it is, and the
+// normalised text doesn't.
+func TestUnknown(t *testing.T) {
+	clang := clangtest.Clang(t)
+	for text, want := range map[string]bool{
+		"void p(const char *); void f(struct { int a; } *x) { p(__PRETTY_FUNCTION__); }\n": true,
+		"void p(const char *); void f(struct { int a; } *x) { p(__func__); }\n":            false,
+		"void p(const char *); void f(void) { p(__PRETTY_FUNCTION__); }\n":                 false,
+	} {
+		file := filepath.Join(t.TempDir(), "t.c")
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		u, _, err := ctext.Preprocess(context.Background(), []string{clang, "-w", "-c", file}, ctext.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Analyze(context.Background(), u, clang)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Unknown(); (got != "") != want {
+			t.Errorf("%s: unknown %q", text, got)
+		}
+	}
+}

@@ -170,6 +170,9 @@ func (b *builder) manifest(clang string) *manifest.Manifest {
 		}
 		m.Components = append(m.Components, mc)
 	}
+	if b.unknown != "" {
+		m.Fallbacks = append(m.Fallbacks, &manifest.Fallback{Reason: b.unknown, Rung: manifest.Rung_RUNG_UNSPECIFIED})
+	}
 	for _, f := range b.fallbacks {
 		m.Fallbacks = append(m.Fallbacks, &manifest.Fallback{Component: f.component, Reason: f.reason, Rung: manifest.Rung_RUNG_FUNCTION})
 	}

@@ -253,6 +253,9 @@ func (b *builder) keys(s *stream, n *clangast.Node, d depth) {
 	if n.Member != 0 {
 		b.reference(s, clangast.Ref{Key: "member", ID: n.Member, Kind: "FieldDecl", Name: n.Name})
 	}
+	if n.Kind == "StringLiteral" && slices.ContainsFunc(n.Attrs, func(a clangast.Attr) bool { return strings.Contains(a.Value, " at <stdin>:") }) {
+		b.unknown = "__PRETTY_FUNCTION__ holds the position of a type without a name"
+	}
 	if n.LabelID != 0 {
 		s.h.str("label")
 		s.h.num(uint64(b.label(n.LabelID)))

@@ -86,7 +86,7 @@ func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (
 		"--symlink_prefix=/",
 		// Nobody else's results: a cache in the user's settings would count as ours.
 		"--remote_cache=", "--disk_cache=",
-	}, b.flags, flags)
+	}, flags, b.flags)
 	var output bytes.Buffer
 	cmd := b.command(ctx, workspace, args...)
 	cmd.Stdout, cmd.Stderr = &output, &output

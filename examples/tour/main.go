@@ -31,7 +31,7 @@ import (
 )
 
 // stories are told in this order.
-var stories = []*story{cjson, fmtlib}
+var stories = []*story{cjson, cppgtest, fmtlib}
 
 // Exit codes.
 const (
@@ -263,10 +263,10 @@ func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
 	if err := os.MkdirAll(store, 0o777); err != nil {
 		return nil, err
 	}
-	plain := &side{name: "plain", load: s.plainLoad}
-	tasting := &side{name: "tasting", load: s.tastingLoad, flags: []string{
+	plain := &side{name: "plain", load: s.plainLoad, flags: s.flags}
+	tasting := &side{name: "tasting", load: s.tastingLoad, flags: slices.Concat(s.flags, []string{
 		"--@rules_tasting//rules:store=" + store, "--sandbox_writable_path=" + store,
-	}}
+	})}
 	for _, side := range []*side{plain, tasting} {
 		side.here = checkout(filepath.Join(t.scratch, s.name+"-"+side.name))
 		side.there = side.here + "-elsewhere"

@@ -14,6 +14,7 @@ import (
 type story struct {
 	name    string   // of its directory below examples/
 	sources []source // to fetch; the first one is what it is about
+	flags   []string // of Bazel, on both sides
 	tests   []string // every test of the example, without "//:"; sorted
 	// tastingLoad is the line of the example's BUILD.bazel that loads the rule
 	// of its tests; plain Bazel's checkouts get plainLoad instead.
