@@ -20,7 +20,7 @@ type toldStory struct {
 type toldChapter struct {
 	Title       string          `json:"title"`
 	Tells       string          `json:"tells"`
-	Expected    toldExpectation `json:"expected"` // of Tasting
+	Expected    toldExpectation `json:"expected"`        // of Tasting
 	Plain       *toldSide       `json:"plain,omitempty"` // nil without that side
 	Tasting     toldSide        `json:"tasting"`
 	AsExpected  bool            `json:"as_expected"`
