@@ -70,7 +70,7 @@ var fmtlib = &story{
 
 var fmtTests = []string{
 	"args-test", "assert-test", "base-test", "chrono-test", "color-test", "compile-test",
-	"enforce-checks-test", "format-impl-test", "format-test", "gtest-extra-test", "no-builtin-types-test",
+	"enforce-checks-test", "format-impl-test", "format-test", "gtest-extra-test",
 	"os-test", "ostream-test", "posix-mock-test", "printf-test", "ranges-test", "scan-test", "std-test",
 	"unicode-test", "xchar-test",
 }
