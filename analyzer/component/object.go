@@ -55,6 +55,9 @@ func analyzeObject(ctx context.Context, u *ctext.Unit) (*manifest.Manifest, erro
 
 // compileText makes the object file of u's text.
 func compileText(ctx context.Context, u *ctext.Unit, object string) error {
+	if len(u.Compile) == 0 {
+		return fmt.Errorf("no command line of the compiler: %w", ctext.ErrUnit)
+	}
 	args := append(slices.Clone(u.Compile[1:]), "-w", "-g0", "-fpermissive", "-x", "c++-cpp-output", "-o", object, "-")
 	cmd := exec.CommandContext(ctx, u.Compile[0], append(args, ctext.ObjectFlags...)...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")

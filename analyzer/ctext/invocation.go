@@ -28,6 +28,10 @@ type Invocation struct {
 	preprocess []string
 	// codegen holds the flags that can influence generated code.
 	codegen []string
+	// debug is set if the build emits debug information.
+	debug bool
+	// pragmaPositions is set if a pragma reads the position of something.
+	pragmaPositions bool
 }
 
 // Flags by what they do. A flag that no list names counts as influencing code.
@@ -113,6 +117,9 @@ func ParseArgs(argv []string) (*Invocation, error) {
 		if separateValue[a] && i+1 < len(args) {
 			i++
 			flag = append(flag, args[i])
+		}
+		if strings.HasPrefix(a, "-g") {
+			inv.debug = a != "-g0"
 		}
 		if a == "-x" && len(flag) == 2 {
 			lang = flag[1]
@@ -245,7 +252,7 @@ func influencesCode(a string) bool {
 
 // importsModules reports whether flag a makes clang compile or import modules.
 func importsModules(a string) bool {
-	return strings.HasPrefix(a, "-fmodule") && !hasPrefix(a, moduleMaps) || a == "-fcxx-modules" || a == "--precompile"
+	return strings.HasPrefix(a, "-fmodule") && !hasPrefix(a, moduleMaps) || strings.HasPrefix(a, "-fprebuilt-") || a == "-fcxx-modules" || a == "--precompile"
 }
 
 // withContent adds the digest of the file that a flag names (a plug-in, a
@@ -377,7 +384,7 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 	}
 	u.Flags = append(u.Flags, object...)
 	u.Flags = append(u.Flags, comp.flags...)
-	if u.Lang == "c++" && len(u.Sites) > 0 && !u.pin() {
+	if u.Lang == "c++" && (len(u.Sites) > 0 || u.Clang) && !u.pin() {
 		if u.Emitted, err = inv.emitted(ctx, u); err != nil {
 			return nil, nil, err
 		}
@@ -389,7 +396,7 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 		}
 		u.Flags = append(u.Flags, macros...)
 	}
-	if emitsPositions(u) {
+	if inv.emitsPositions(u) {
 		sum, err := contents(append([]string{inv.Source}, read...))
 		if err != nil {
 			return nil, nil, err
@@ -428,6 +435,9 @@ func firstLine(s string) string {
 	return s
 }
 
+// positionMacros expand to where they are.
+var positionMacros = words(`__LINE__ __FILE__ __FILE_NAME__ __BASE_FILE__ __COUNTER__ __INCLUDE_LEVEL__`)
+
 // pragmaMacros returns a digest of the macros that pragmas name. Compilers
 // expand them there, but "-E" leaves them as they are, so that the text doesn't
 // hold their values.
@@ -459,6 +469,7 @@ func (inv *Invocation) pragmaMacros(ctx context.Context, text []byte) ([]string,
 	for len(queue) > 0 {
 		w := queue[0]
 		queue = queue[1:]
+		inv.pragmaPositions = inv.pragmaPositions || siteTokens[w] || positionMacros[w]
 		if defs[w] == nil || named[w] {
 			continue
 		}
@@ -483,12 +494,15 @@ func (inv *Invocation) pragmaMacros(ctx context.Context, text []byte) ([]string,
 
 // emitsPositions reports whether the compiler puts source positions into what
 // it emits: then a line or column that shifts changes the code.
-func emitsPositions(u *Unit) bool {
-	if instrumented(u) {
+func (inv *Invocation) emitsPositions(u *Unit) bool {
+	if inv.instrumented(u) || inv.pragmaPositions {
 		return true
 	}
 	if u.Lang == "c++" {
-		return u.Emitted == nil && slices.ContainsFunc(u.Sites, func(s Site) bool { return !s.Pinned })
+		return u.Emitted == nil && (u.Clang && u.Unnamed == "" || slices.ContainsFunc(u.Sites, func(s Site) bool { return !s.Pinned }))
+	}
+	if u.Clang && !u.completeSites(sources{}) {
+		return true
 	}
 	// Sites have columns of the preprocessor's output, in which spaces and
 	// comments are collapsed.
@@ -502,11 +516,18 @@ func emitsPositions(u *Unit) bool {
 	return false
 }
 
-// instrumented reports whether flags have positions put into code.
-func instrumented(u *Unit) bool {
+// instrumented reports whether flags have positions put into code, or code
+// selected by its position.
+func (inv *Invocation) instrumented(u *Unit) bool {
 	for _, flags := range append([][]string{u.Flags}, u.Variants...) {
 		for _, f := range flags {
-			if hasPrefix(f, []string{"-fsanitize=", "-fcoverage-mapping", "--coverage", "-coverage", "-fprofile-arcs", "-ftest-coverage", "-fprofile-generate", "-fprofile-instr-generate"}) {
+			if hasPrefix(f, []string{"-fsanitize=", "-fcoverage-mapping", "--coverage", "-coverage", "-fprofile-arcs", "-ftest-coverage", "-fprofile-generate", "-fprofile-instr-generate",
+				"-fprofile-sample-use", "-fauto-profile", "-fmemory-profile-use", "-fprofile-use", "-fbranch-probabilities", "-fprofile-list", "-finstrument-functions-exclude-file-list",
+				"-fxray-attr-list", "-fxray-always-instrument", "-fxray-never-instrument"}) {
+				return true
+			}
+			// OpenMP tells its runtime where it is, if there is debug information.
+			if strings.HasPrefix(f, "-fopenmp") && (inv.debug || bytes.Contains(u.Text, []byte("omp error"))) {
 				return true
 			}
 		}
@@ -517,7 +538,7 @@ func instrumented(u *Unit) bool {
 // emitted returns what Unit.Emitted holds, or nil. A source that doesn't compile
 // is left to the analysis of the text, which says why.
 func (inv *Invocation) emitted(ctx context.Context, u *Unit) ([]byte, error) {
-	if instrumented(u) {
+	if inv.instrumented(u) {
 		return nil, nil
 	}
 	tmp, err := os.MkdirTemp("", "tasting-emitted-")

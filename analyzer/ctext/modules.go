@@ -3,6 +3,7 @@ package ctext
 import (
 	"bytes"
 	"slices"
+	"strings"
 )
 
 // oldStandards have no modules: there, import is a name like any other.
@@ -12,7 +13,14 @@ var oldStandards = []string{"-std=c++98", "-std=c++03", "-std=c++0x", "-std=c++1
 // ImportsModules reports whether the text has an import of a module, of C++20
 // or clang's own, or is one: then it isn't all that is compiled.
 func (u *Unit) ImportsModules() bool {
-	old := slices.ContainsFunc(u.Flags, func(f string) bool { return slices.Contains(oldStandards, f) }) && !slices.ContainsFunc(u.Flags, importsModules)
+	old := false
+	for _, f := range u.Flags { // the last one decides
+		if strings.HasPrefix(f, "-std=") || strings.HasPrefix(f, "--std=") {
+			old = slices.Contains(oldStandards, strings.TrimPrefix(f, "-"))
+			old = old || slices.Contains(oldStandards, f)
+		}
+	}
+	old = old && !slices.ContainsFunc(u.Flags, importsModules)
 	lex := NewLexer(u.Text, 0)
 	start, declares := true, false // at the start of a declaration; behind "import" there
 	for {
@@ -42,6 +50,11 @@ func (u *Unit) ImportsModules() bool {
 				declares = true
 			}
 		}
-		start = t.Kind == Punct && len(text) == 1 && (text[0] == ';' || text[0] == '{' || text[0] == '}')
+		switch string(text) {
+		case ";", "{", "}", "<%", "%>":
+			start = true
+		default:
+			start = false
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -19,11 +18,7 @@ type Site struct {
 	// of them, so that a compiler of Text gives them the build's values.
 	Pinned bool `json:"pinned,omitempty"`
 
-	// What expands to the site ends between the lines first and last of file, in
-	// front of the token next.
-	file        string
-	first, last int
-	next        string
+	at sourceLine
 }
 
 // sourceLine is a line of a file, whose name is spelled as in a line marker.
@@ -39,9 +34,17 @@ var siteTokens = map[string]bool{
 }
 
 // isSite reports whether a token is a site. clang's C++ names lambdas and types
-// without a name by their positions.
+// without a name by their positions; what fails of gcc's contracts says where.
 func (u *Unit) isSite(t string) bool {
-	return siteTokens[t] || u.Clang && u.Lang == "c++" && (t == "__PRETTY_FUNCTION__" || t == "__builtin_dump_struct")
+	switch t {
+	case "__PRETTY_FUNCTION__", "__builtin_dump_struct", "__FUNCSIG__", "L__FUNCSIG__", "__builtin_FUNCSIG":
+		return u.Clang && u.Lang == "c++"
+	case "contract_assert", "pre", "post":
+		return !u.Clang && u.Lang == "c++" && slices.ContainsFunc(u.Flags, func(f string) bool {
+			return strings.HasPrefix(f, "-std=") && (strings.HasSuffix(f, "26") || strings.HasSuffix(f, "2c") || strings.HasSuffix(f, "29") || strings.HasSuffix(f, "2d")) || strings.HasPrefix(f, "-fcontract")
+		})
+	}
+	return siteTokens[t]
 }
 
 // A place follows the tokens of C++ and tells whether a site there can be
@@ -56,6 +59,7 @@ type place struct {
 	prev   string // the last token
 	head   bool   // can a block follow the parentheses that prev closes?
 	tag    bool   // prev is struct, class, union or enum
+	doubt  bool   // braces closed behind a pinned site without a ";": an initialiser?
 }
 
 // head is what precedes a parenthesis.
@@ -67,6 +71,7 @@ type head struct {
 type scope struct {
 	block  bool
 	assign bool // "=" was seen since the last ";"
+	site   bool // a pinned site was seen since the last ";"
 }
 
 // blockHeads are the keywords whose parentheses a block may follow.
@@ -112,7 +117,7 @@ func (p *place) marks(site string) bool { return site != "__PRETTY_FUNCTION__" }
 // lambdaWords are the identifiers that a lambda may follow.
 var lambdaWords = func() map[string]bool {
 	m := map[string]bool{}
-	for _, w := range strings.Fields(`and and_eq bitand bitor case co_await co_return co_yield compl constexpr do else __extension__ not not_eq or or_eq return throw xor xor_eq`) {
+	for _, w := range strings.Fields(`and and_eq bitand bitor case co_await co_return co_yield compl constexpr do else __extension__ not not_eq or or_eq requires return sizeof throw xor xor_eq`) {
 		m[w] = true
 	}
 	return m
@@ -128,6 +133,16 @@ func (p *place) token(t Token, raw []byte) (unnamed bool) {
 	if t.Kind == Ident || t.Kind == Punct {
 		text = string(raw[t.Off:t.End])
 	}
+	switch text {
+	case "<%":
+		text = "{"
+	case "%>":
+		text = "}"
+	case "<:":
+		text = "["
+	case ":>":
+		text = "]"
+	}
 	prev, block, tag := p.prev, p.head, p.tag
 	p.prev, p.head, p.tag = text, false, tags[text]
 	word := prev != "" && isIdentStart(prev[0])
@@ -135,7 +150,7 @@ func (p *place) token(t Token, raw []byte) (unnamed bool) {
 	case "=":
 		p.now.assign = true
 	case ";":
-		p.now.assign = false
+		p.now.assign, p.now.site = false, false
 	case "(":
 		name := word && !noNames[prev] && !strings.HasPrefix(prev, "__")
 		p.heads = append(p.heads, head{
@@ -151,13 +166,14 @@ func (p *place) token(t Token, raw []byte) (unnamed bool) {
 		p.now = scope{block: blockWords[prev] || prev == ")" && block}
 		unnamed = tag
 	case "}":
+		p.doubt = p.doubt || p.now.site
 		if n := len(p.scopes); n > 0 {
 			p.now, p.scopes = p.scopes[n-1], p.scopes[:n-1]
 		}
 	case "[":
 		// "[[" begins an attribute.
-		unnamed = tag || prev != "[" && prev != ")" && prev != "]" && (!word || lambdaWords[prev]) && !bytes.HasPrefix(raw[t.End:], []byte("["))
-	case ":", "__attribute__", "alignas":
+		unnamed = tag || prev != "[" && (!word || lambdaWords[prev]) && !bytes.HasPrefix(raw[t.End:], []byte("["))
+	case ":", "__attribute__", "__attribute", "__declspec", "alignas":
 		unnamed = tag
 	}
 	return unnamed
@@ -168,29 +184,31 @@ func marker(file string, line int) string {
 	return fmt.Sprintf("# %d \"%s\"\n", line, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(file))
 }
 
-// endSites says that what expands to the sites from the first one on ends in
-// line or before, in front of the token next.
-func (u *Unit) endSites(first, line int, next string) {
-	for i := first; i < len(u.Sites); i++ {
-		u.Sites[i].last, u.Sites[i].next = line, next
-	}
-}
-
-// renumbers reports whether a source has a directive that makes its presumed
-// positions differ from the real ones.
+// renumbers reports whether a source may have a directive that makes its
+// presumed positions differ from the real ones, in whatever spelling, or line
+// ends that compilers count in another way.
 func renumbers(b []byte) bool {
-	for _, hash := range []string{"#", "%:"} {
+	for _, hash := range []string{"#", "%:", "??="} {
 		for i := 0; ; i++ {
 			n := bytes.Index(b[i:], []byte(hash))
 			if n < 0 {
 				break
 			}
 			i += n
-			before := bytes.TrimRight(b[:i], " \t")
-			after := bytes.TrimLeft(b[i+len(hash):], " \t")
-			if (len(before) == 0 || before[len(before)-1] == '\n') && len(after) > 0 && (isDigit(after[0]) || bytes.HasPrefix(after, []byte("line"))) {
+			// Comments may stand in front of a directive.
+			before := bytes.TrimRight(b[:i], " \t\f\v")
+			if len(before) > 0 && before[len(before)-1] != '\n' && !bytes.HasSuffix(before, []byte("*/")) {
+				continue
+			}
+			after := bytes.TrimLeft(b[i+len(hash):], " \t\f\v")
+			if len(after) > 0 && (isDigit(after[0]) || after[0] == '/' || after[0] == '\\' || bytes.HasPrefix(after, []byte("line")) || bytes.HasPrefix(after, []byte("??/"))) {
 				return true
 			}
+		}
+	}
+	for i, c := range b {
+		if c == '\r' && (i+1 == len(b) || b[i+1] != '\n') {
+			return true
 		}
 	}
 	return false
@@ -199,86 +217,81 @@ func renumbers(b []byte) bool {
 // sources holds the lines of source files.
 type sources map[string][][]byte
 
-// lines returns the lines first to last of a file, or nil if it can't be read or
-// counts its lines in another way.
-func (s sources) lines(file string, first, last int) []byte {
-	l, known := s[file]
+// line returns a line, or nil if the file can't be read or counts its lines in
+// another way.
+func (s sources) line(at sourceLine) []byte {
+	l, known := s[at.file]
 	if !known {
-		if b, err := os.ReadFile(file); err == nil && !renumbers(b) {
+		if b, err := os.ReadFile(at.file); err == nil && !renumbers(b) {
 			l = bytes.SplitAfter(b, []byte("\n"))
 		}
-		s[file] = l
+		s[at.file] = l
 	}
-	if first < 1 || first > len(l) || last < first {
+	if at.line < 1 || at.line > len(l) {
 		return nil
 	}
-	return bytes.Join(l[first-1:min(last, len(l))], nil)
+	return l[at.line-1]
 }
 
-// pin completes what there is to know of pinned sites, and reports whether all
-// sites are pinned; if one isn't, or its source can't be read, none is.
-//
-// A site reads the line where the invocation of the macro ends that it stems
-// from, and the preprocessor's output only shows where that begins, and where
-// the next token behind it is. So the tokens between count by their lines, of
-// the source as it is.
-func (u *Unit) pin() bool {
-	s := sources{}
-	ends, names := sha256.New(), sha256.New()
-	for _, site := range u.Sites {
-		text := s.lines(site.file, site.first, site.last)
-		if !site.Pinned || text == nil {
-			return u.unpin()
-		}
-		invocation(ends, text, site)
-	}
-	if u.Clang {
-		for _, at := range u.unnamed {
-			text := s.lines(at.file, at.line, at.line)
-			if text == nil {
-				return u.unpin()
-			}
-			fmt.Fprintf(names, "%s:%d %s", at.file, at.line, text)
-		}
-		u.Unnamed = hex.EncodeToString(names.Sum(nil))
-	}
-	u.Flags = append(u.Flags, "expansions:"+hex.EncodeToString(ends.Sum(nil)))
-	return true
-}
-
-func (u *Unit) unpin() bool {
-	for i := range u.Sites {
-		u.Sites[i].Pinned = false
-	}
-	return false
-}
-
-// invocation hashes the tokens of text, which begins with the line of a site,
-// up to the end of the invocation.
-func invocation(h io.Writer, text []byte, site Site) {
-	lex := NewLexer(text, 0)
-	line, scanned, depth := 0, 0, 0
-	var before Token
+// complete reports whether what begins in a line of source also ends there: its
+// parentheses do, and a statement or block. A site reads the line where the
+// invocation of the macro ends that it stems from, and the preprocessor's output
+// shows where that begins.
+func complete(line []byte) bool {
+	lex := NewLexer(line, 0)
+	depth, last := 0, ""
 	for {
 		t := lex.Next()
 		if t.Kind == EOF {
-			break
+			return depth == 0 && (last == ";" || last == "{" || last == "}")
 		}
-		line += bytes.Count(text[scanned:t.Off], []byte("\n"))
-		scanned = t.Off
-		word := text[t.Off:t.End]
-		if line == site.last-site.first && line > 0 && depth == 0 && before.Kind != Ident && string(word) == site.next {
-			break // it ended on a line before
-		}
-		switch string(word) {
+		last = string(line[t.Off:t.End])
+		switch last {
 		case "(":
 			depth++
 		case ")":
 			depth = max(0, depth-1)
 		}
-		before = t
-		fmt.Fprintf(h, "%d %d ", line, len(word))
-		h.Write(word)
 	}
-	fmt.Fprintln(h, "end")
+}
+
+// completeSites reports whether the lines of all sites are complete, and those of
+// the source as it is.
+func (u *Unit) completeSites(s sources) bool {
+	if u.renumbered {
+		return false
+	}
+	for _, site := range u.Sites {
+		if !bytes.HasPrefix(u.Text[site.Off:], []byte("__PRETTY_FUNCTION__")) && !complete(s.line(site.at)) {
+			return false
+		}
+	}
+	return true
+}
+
+// pin completes what there is to know of the positions in a unit of C++, and
+// reports whether that is all: every site is pinned, and its source can be read.
+func (u *Unit) pin() bool {
+	s := sources{}
+	ok := u.completeSites(s) && !slices.ContainsFunc(u.Sites, func(s Site) bool { return !s.Pinned })
+	if ok && u.Clang {
+		h := sha256.New()
+		for _, at := range u.unnamed {
+			text := s.line(at)
+			ok = ok && text != nil
+			fmt.Fprintf(h, "%s:%d %s", at.file, at.line, text)
+		}
+		u.Unnamed = hex.EncodeToString(h.Sum(nil))
+	}
+	if !ok {
+		u.unpin()
+	}
+	return ok
+}
+
+func (u *Unit) unpin() {
+	u.Unnamed = ""
+	for i := range u.Sites {
+		u.Sites[i].Pinned = false
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,7 +62,8 @@ type Unit struct {
 	// compiler than clang compiles.
 	Compile []string `json:"compile,omitempty"`
 
-	unnamed []sourceLine // lines of lambdas and types without a name
+	unnamed    []sourceLine // lines of lambdas and types without a name
+	renumbered bool         // a #line names another file
 }
 
 const floatPrelude = `typedef float _Float32;
@@ -172,7 +172,6 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 	var prev Token
 	var where place
 	var lastLine sourceLine
-	open := -1 // the first pinned site whose end isn't known
 	scanned := 0
 	for {
 		t := lex.Next()
@@ -187,8 +186,11 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 		}
 		scanned = t.Off
 		if t.Kind == Marker {
-			if n, name, sys, ok := parseMarker(raw[t.Off:t.End]); ok {
-				line, file, system, idx = n-1, name, sys, -1
+			if n, name, flags, ok := parseMarker(raw[t.Off:t.End]); ok {
+				// An #include and the way back have a flag, a #line hasn't.
+				u.renumbered = u.renumbered || len(read) > 0 && name != file && !strings.HasPrefix(name, "<") && !strings.HasPrefix(file, "<") &&
+					!slices.Contains(flags, "1") && !slices.Contains(flags, "2")
+				line, file, system, idx = n-1, name, slices.Contains(flags, "3"), -1
 				if !seen[name] {
 					seen[name] = true
 					read = append(read, name)
@@ -197,14 +199,6 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 			continue
 		}
 		text := raw[t.Off:t.End]
-		if open >= 0 && (line != u.Sites[open].first || file != u.Sites[open].file) {
-			end := line
-			if file != u.Sites[open].file {
-				end = math.MaxInt // that of the file
-			}
-			u.endSites(open, end, string(text))
-			open = -1
-		}
 		if t.Kind == Pragma && classify(text) == pragmaDiagnostic {
 			continue
 		}
@@ -230,12 +224,10 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 		if t.Kind == Ident && text[0] == '_' && gccFloats[string(text)] {
 			floatTypes[system] = true
 		}
-		if t.Kind == Ident && text[0] == '_' && u.isSite(string(text)) {
-			site := Site{Position: fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1), file: file, first: line, last: line}
+		if t.Kind == Ident && u.isSite(string(text)) {
+			site := Site{Position: fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1), at: sourceLine{file, line}}
 			if site.Pinned = u.Lang == "c++" && where.pins(string(text)); site.Pinned {
-				if open < 0 {
-					open = len(u.Sites)
-				}
+				where.now.site = true
 				if where.marks(string(text)) {
 					if !atStart {
 						out.WriteByte('\n')
@@ -263,8 +255,8 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 		}
 		prev = t
 	}
-	if open >= 0 {
-		u.endSites(open, math.MaxInt, "")
+	if where.doubt {
+		u.unpin()
 	}
 	u.Text = out.Bytes()
 	// gcc's C has the _FloatN types built in, clang's hasn't. Where only
@@ -316,7 +308,7 @@ func needsSpace(raw []byte, a, b Token) bool {
 }
 
 // parseMarker reads # LINE "FILE" FLAGS.
-func parseMarker(b []byte) (line int, file string, system, ok bool) {
+func parseMarker(b []byte) (line int, file string, flags []string, ok bool) {
 	s := strings.TrimLeft(string(b[1:]), " \t")
 	s = strings.TrimLeft(strings.TrimPrefix(s, "line"), " \t")
 	i := 0
@@ -326,13 +318,13 @@ func parseMarker(b []byte) (line int, file string, system, ok bool) {
 	line, err := strconv.Atoi(s[:i])
 	s = strings.TrimLeft(s[i:], " \t")
 	if err != nil || s == "" || s[0] != '"' {
-		return 0, "", false, false
+		return 0, "", nil, false
 	}
 	var name strings.Builder
 	for j := 1; j < len(s); j++ {
 		switch s[j] {
 		case '"':
-			return line, name.String(), slices.Contains(strings.Fields(s[j+1:]), "3"), true
+			return line, name.String(), strings.Fields(s[j+1:]), true
 		case '\\':
 			j++
 			if j < len(s) {
@@ -351,5 +343,5 @@ func parseMarker(b []byte) (line int, file string, system, ok bool) {
 			name.WriteByte(s[j])
 		}
 	}
-	return 0, "", false, false
+	return 0, "", nil, false
 }

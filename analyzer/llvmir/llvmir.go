@@ -188,10 +188,10 @@ func Parse(b []byte) (*Module, error) {
 			switch {
 			case line[0] == '@':
 				_, err = define(r.globals, name, text)
-			case line[0] == '!' && !digit(line[1]):
+			case len(line) > 1 && line[0] == '!' && !digit(line[1]):
 				named = append(named, name)
 				_, err = define(r.other, name, text)
-			case line[0] == '%' && digit(line[1]):
+			case len(line) > 1 && line[0] == '%' && digit(line[1]):
 				return nil, fmt.Errorf("%w: type %s has no name", ErrIR, name)
 			default:
 				_, err = define(r.other, name, text)
