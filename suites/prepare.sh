@@ -7,7 +7,7 @@
 # ANALYZER is a built `tasting` program; without it Bazel builds one from source.
 # DIR must not exist, be empty, or be an earlier workspace, whose sources are kept.
 # SUITES names other versions than the newest in tools/corpus/corpora.lock:
-# SUITES="googletest@1.16.0 abseil@20240722.0 re2@20240702". See README.md.
+# SUITES="googletest@1.16.0 abseil@20240722.0 re2". See README.md.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
