@@ -136,7 +136,7 @@ func dumpArgs(u *ctext.Unit) []string {
 
 var (
 	versionLine = regexp.MustCompile(`(?m)^.*clang version (\d+)\..*$`)
-	errorLine   = regexp.MustCompile(`(?m)^(?:<stdin>:(\d+):(\d+): )?(?:fatal )?error: (.*)$`)
+	errorLine   = regexp.MustCompile(`(?m)^(?:<stdin>:(\d+):(\d+): |[^\s:][^:\n]*:\d+:\d+: )?(?:fatal )?error: (.*)$`)
 )
 
 func runClang(ctx context.Context, u *ctext.Unit, clang string) (b *builder, version string, err error) {

@@ -179,9 +179,14 @@ func (p *place) token(t Token, raw []byte) (unnamed bool) {
 	return unnamed
 }
 
-// marker returns the line marker that says that what follows is at line of file.
-func marker(file string, line int) string {
-	return fmt.Sprintf("# %d \"%s\"\n", line, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(file))
+// marker returns the line marker that says that what follows is at line of
+// file, which may be one of the system's.
+func marker(file string, line int, system bool) string {
+	flags := ""
+	if system {
+		flags = " 3"
+	}
+	return fmt.Sprintf("# %d \"%s\"%s\n", line, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(file), flags)
 }
 
 // renumbers reports whether a source may have a directive that makes its

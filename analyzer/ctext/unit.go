@@ -172,6 +172,7 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 	var prev Token
 	var where place
 	var lastLine sourceLine
+	marked := false // as the system's
 	scanned := 0
 	for {
 		t := lex.Next()
@@ -209,6 +210,18 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 		if !atStart && needsSpace(raw, prev, t) {
 			out.WriteByte(' ')
 		}
+		if u.Clang && u.Lang == "c++" && system != marked {
+			// clang forgives the system's headers what is an error elsewhere.
+			if !atStart {
+				out.WriteByte('\n')
+				atStart = true
+			}
+			marked = system
+			if out.WriteString("# 1 \"text\""); system {
+				out.WriteString(" 3")
+			}
+			out.WriteByte('\n')
+		}
 		if idx < 0 {
 			var ok bool
 			if idx, ok = fileIdx[file]; !ok {
@@ -232,7 +245,7 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 					if !atStart {
 						out.WriteByte('\n')
 					}
-					out.WriteString(marker(file, line))
+					out.WriteString(marker(file, line, system))
 				}
 			}
 			site.Off = out.Len()
