@@ -7,17 +7,15 @@ import (
 )
 
 // oldStandards have no modules: there, import is a name like any other.
-var oldStandards = []string{"-std=c++98", "-std=c++03", "-std=c++0x", "-std=c++11", "-std=c++1y", "-std=c++14", "-std=c++1z", "-std=c++17",
-	"-std=gnu++98", "-std=gnu++03", "-std=gnu++0x", "-std=gnu++11", "-std=gnu++1y", "-std=gnu++14", "-std=gnu++1z", "-std=gnu++17"}
+var oldStandards = words("c++98 c++03 c++0x c++11 c++1y c++14 c++1z c++17 gnu++98 gnu++03 gnu++0x gnu++11 gnu++1y gnu++14 gnu++1z gnu++17")
 
 // ImportsModules reports whether the text has an import of a module, of C++20
 // or clang's own, or is one: then it isn't all that is compiled.
 func (u *Unit) ImportsModules() bool {
 	old := false
 	for _, f := range u.Flags { // the last one decides
-		if strings.HasPrefix(f, "-std=") || strings.HasPrefix(f, "--std=") {
-			old = slices.Contains(oldStandards, strings.TrimPrefix(f, "-"))
-			old = old || slices.Contains(oldStandards, f)
+		if standard, ok := strings.CutPrefix(strings.TrimLeft(f, "-"), "std="); ok {
+			old = oldStandards[standard]
 		}
 	}
 	old = old && !slices.ContainsFunc(u.Flags, importsModules)

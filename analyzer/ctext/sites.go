@@ -28,10 +28,7 @@ type sourceLine struct {
 }
 
 // siteTokens are the identifiers whose value is their own source position.
-var siteTokens = map[string]bool{
-	"__builtin_LINE": true, "__builtin_FILE": true, "__builtin_FILE_NAME": true,
-	"__builtin_COLUMN": true, "__builtin_source_location": true,
-}
+var siteTokens = words("__builtin_LINE __builtin_FILE __builtin_FILE_NAME __builtin_COLUMN __builtin_source_location")
 
 // isSite reports whether a token is a site. clang's C++ names lambdas and types
 // without a name by their positions; what fails of gcc's contracts says where.
@@ -48,10 +45,10 @@ func (u *Unit) isSite(t string) bool {
 }
 
 // A place follows the tokens of C++ and tells whether a site there can be
-// pinned: it reads its own position. In a default argument or a default member initialiser it
-// reads that of the call or of the constructor, which may be anywhere. So the
-// answer is yes only in a statement, in a block, behind no "=". That is where
-// the C library's assert puts sites.
+// pinned: it reads its own position. In a default argument or a default member
+// initialiser it reads that of the call or of the constructor, which may be
+// anywhere. So the answer is yes only in a statement, in a block, behind no
+// "=". That is where the C library's assert puts sites.
 type place struct {
 	scopes []scope // of open braces, the innermost last
 	heads  []head  // of open parentheses
@@ -75,26 +72,17 @@ type scope struct {
 }
 
 // blockHeads are the keywords whose parentheses a block may follow.
-var blockHeads = map[string]bool{"if": true, "while": true, "for": true, "switch": true, "catch": true, "constexpr": true}
+var blockHeads = words("if while for switch catch constexpr")
 
 // noNames are other words that may precede a parenthesis and name no function:
 // behind these a brace may belong to an expression.
-var noNames = func() map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(`alignas alignof and and_eq asm auto bitand bitor bool case char char8_t char16_t char32_t co_await co_return co_yield
-		compl const_cast decltype delete do double dynamic_cast else explicit float goto int long new noexcept not not_eq operator or or_eq
-		reinterpret_cast requires return short signed sizeof static_assert static_cast throw typeid typeof unsigned void wchar_t xor xor_eq`) {
-		m[w] = true
-	}
-	return m
-}()
+var noNames = words(`alignas alignof and and_eq asm auto bitand bitor bool case char char8_t char16_t char32_t co_await co_return co_yield
+	compl const_cast decltype delete do double dynamic_cast else explicit float goto int long new noexcept not not_eq operator or or_eq
+	reinterpret_cast requires return short signed sizeof static_assert static_cast throw typeid typeof unsigned void wchar_t xor xor_eq`)
 
 // blockWords may stand between a function's parameters and its body, or in
 // front of a block.
-var blockWords = map[string]bool{
-	";": true, "{": true, "}": true, "else": true, "do": true, "try": true,
-	"const": true, "noexcept": true, "override": true, "final": true, "mutable": true,
-}
+var blockWords = words("; { } else do try const noexcept override final mutable")
 
 // pins reports whether a site here can be pinned.
 func (p *place) pins(site string) bool {
@@ -115,16 +103,10 @@ func (p *place) pins(site string) bool {
 func (p *place) marks(site string) bool { return site != "__PRETTY_FUNCTION__" }
 
 // lambdaWords are the identifiers that a lambda may follow.
-var lambdaWords = func() map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(`and and_eq bitand bitor case co_await co_return co_yield compl constexpr do else __extension__ not not_eq or or_eq requires return sizeof throw xor xor_eq`) {
-		m[w] = true
-	}
-	return m
-}()
+var lambdaWords = words(`and and_eq bitand bitor case co_await co_return co_yield compl constexpr do else __extension__ not not_eq or or_eq requires return sizeof throw xor xor_eq`)
 
 // tags begin types.
-var tags = map[string]bool{"struct": true, "class": true, "union": true, "enum": true}
+var tags = words("struct class union enum")
 
 // token takes the next token, and reports whether a lambda may begin there, or
 // a type without a name with the token before.

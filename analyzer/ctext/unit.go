@@ -217,10 +217,7 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 				atStart = true
 			}
 			marked = system
-			if out.WriteString("# 1 \"text\""); system {
-				out.WriteString(" 3")
-			}
-			out.WriteByte('\n')
+			out.WriteString(marker("text", 1, system))
 		}
 		if idx < 0 {
 			var ok bool
