@@ -413,7 +413,7 @@ def _compose(ctx, target, link, manifests, on_demand, misplaced, data, additiona
       additional: dict whose keys are files that the link reads beside code.
 
     Returns:
-      (config, closure)
+      (config, closure, depset of what `tasting test` needs)
     """
     tasting = ctx.toolchains[TOOLCHAIN_TYPE]
     store = ctx.attr._store[StringFlagInfo].value
@@ -455,19 +455,52 @@ def _compose(ctx, target, link, manifests, on_demand, misplaced, data, additiona
     env_keys = ctx.rule.attr.env.keys() + getattr(ctx.rule.attr, "env_inherit", [])
     args.add_all(sorted(env_keys), format_each = "--env-key=%s", uniquify = True)
     args.add_all(manifests)
+    inputs = depset(
+        scripts + [e.target_file for e in data.symlinks.to_list() + data.root_symlinks.to_list()],
+        transitive = [manifests, data.files],
+    )
     ctx.actions.run(
         executable = tasting.analyzer,
         arguments = ["compose", args],
-        inputs = depset(
-            scripts + [e.target_file for e in data.symlinks.to_list() + data.root_symlinks.to_list()],
-            transitive = [manifests, data.files],
-        ),
+        inputs = inputs,
         outputs = [config, closure],
         mnemonic = "TastingCompose",
         progress_message = "Composing fingerprint of %{label}",
         toolchain = TOOLCHAIN_TYPE,
     )
-    return config, closure
+
+    # The same for `tasting test`, which composes all tests in one process.
+    arguments = ctx.actions.declare_file(ctx.label.name + ".tasting-compose")
+    ctx.actions.write(arguments, args)
+    description = ctx.actions.declare_file(ctx.label.name + ".tasting-test.json")
+    ctx.actions.write(description, json.encode(_describe(ctx, target, link, arguments)))
+    return config, closure, depset([arguments, description], transitive = [inputs])
+
+def _describe(ctx, target, link, arguments):
+    """What decides how Bazel starts a test, for `tasting test`.
+
+    Returns:
+      struct for JSON: driver.description in analyzer/driver.
+    """
+    environment = target[RunEnvironmentInfo] if RunEnvironmentInfo in target else None
+    execution = target[testing.ExecutionInfo] if testing.ExecutionInfo in target else None
+    args = ctx.rule.attr.args
+    expanded = any(["$" in arg for arg in args])
+    return struct(
+        compose = arguments.path,
+        args = args,
+        # What the variables in args stand for. That of labels is in the data.
+        package = str(ctx.label).rpartition(":")[0] if expanded else "",
+        variables = ctx.var if expanded else {},
+        env = environment.environment if environment else {},
+        env_inherited = environment.inherited_environment if environment else [],
+        shard_count = ctx.rule.attr.shard_count,
+        tags = sorted(ctx.rule.attr.tags),
+        exec_properties = getattr(ctx.rule.attr, "exec_properties", {}),
+        requirements = execution.requirements if execution else {},
+        linker = link.argv[0],
+        link_env = link.env,
+    )
 
 def _link_action(ctx, target):
     """The action that links the executable of a test, or None."""
@@ -512,6 +545,7 @@ def _tasting_aspect_impl(target, ctx):
     data = _data(ctx, target, dependencies, covered)
     config = None
     closure = None
+    driver = depset()
     misplaced = []
     if link:
         known = {f: None for f in covered.to_list()}
@@ -537,7 +571,7 @@ def _tasting_aspect_impl(target, ctx):
     units = depset(units, transitive = [i.units for i in infos])
     if link:
         on_demand = _on_demand(link, units)
-        config, closure = _compose(ctx, target, link, manifests, on_demand, misplaced, data, _additional_linker_inputs(ctx, dependencies))
+        config, closure, driver = _compose(ctx, target, link, manifests, on_demand, misplaced, data, _additional_linker_inputs(ctx, dependencies))
 
     return [
         TastingInfo(
@@ -552,6 +586,7 @@ def _tasting_aspect_impl(target, ctx):
             tasting_manifests = manifests,
             tasting_config = depset([config] if config else []),
             tasting_closure = depset([closure] if closure else []),
+            tasting_test = driver,
         ),
     ]
 
@@ -568,7 +603,8 @@ bazel build --aspects=@rules_tasting//rules:defs.bzl%tasting_aspect \\
 ```
 
 Output groups: `tasting_manifests`, the manifests of all that is linked; for a
-test also `tasting_closure`, NAME.closure.json, and `tasting_config`, NAME.tasting.
+test also `tasting_closure`, NAME.closure.json, `tasting_config`, NAME.tasting, and
+`tasting_test`, what `tasting test` reads.
 Provides TastingInfo.
 """,
     attr_aspects = _LINK_ATTRIBUTES,
