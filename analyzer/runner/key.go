@@ -10,6 +10,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
 // Variables of the environment that are in the key only as being set: their
@@ -87,16 +88,9 @@ func (r *runner) childEnv() []string {
 	})
 }
 
-// library is a shared library or loader of the system and the SHA-256 of its
-// content.
-type library struct {
-	name string
-	sum  [32]byte
-}
-
 // key is the SHA-256 of everything that can decide the outcome.
 func (r *runner) key() (store.Key, error) {
-	libs, err := systemLibraries(r.binary, r.config.LinkFlags, r.env)
+	libs, err := syslib.Libraries(r.binary, r.config.LinkFlags, r.env.get)
 	if err != nil {
 		return store.Key{}, err
 	}
@@ -136,7 +130,7 @@ func (r *runner) key() (store.Key, error) {
 	}
 	b.String(places.strip(wd))
 
-	m, err := machine()
+	m, err := syslib.Machine()
 	if err != nil {
 		return store.Key{}, err
 	}
@@ -150,8 +144,8 @@ func (r *runner) key() (store.Key, error) {
 	b.Uint(root)
 	b.Int(len(libs))
 	for _, l := range libs {
-		b.String(l.name)
-		b.Bytes(l.sum[:])
+		b.String(l.Name)
+		b.Bytes(l.SHA256[:])
 	}
 	return b.Sum(), bad
 }

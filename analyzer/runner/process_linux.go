@@ -34,22 +34,6 @@ func die(sig syscall.Signal) {
 	os.Exit(128 + int(sig))
 }
 
-// machine returns the architecture as in uname -m.
-func machine() (string, error) {
-	var uts syscall.Utsname
-	if err := syscall.Uname(&uts); err != nil {
-		return "", err
-	}
-	var s []byte
-	for _, c := range uts.Machine {
-		if c == 0 {
-			break
-		}
-		s = append(s, byte(c))
-	}
-	return string(s), nil
-}
-
 // setupCommand returns what Bazel's set-up script was asked to start, if the
 // script is among the processes that this one descends from.
 func setupCommand() (string, bool) {

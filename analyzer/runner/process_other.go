@@ -5,7 +5,6 @@ package runner
 import (
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 	"time"
 )
@@ -19,7 +18,5 @@ func die(sig syscall.Signal) {
 	time.Sleep(time.Second)
 	os.Exit(128 + int(sig))
 }
-
-func machine() (string, error) { return runtime.GOARCH, nil }
 
 func setupCommand() (string, bool) { return "", false }

@@ -1,4 +1,4 @@
-package runner
+package syslib
 
 import (
 	"os"
@@ -10,10 +10,22 @@ import (
 	"testing"
 )
 
+// environ is an environment, for a resolver.
+type environ []string
+
+func (e environ) get(name string) string {
+	for _, kv := range e {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
 // resolved returns the real paths of the files that are hashed for binary.
 func resolved(t *testing.T, binary string, env ...string) ([]string, error) {
 	t.Helper()
-	r := &resolver{env: newEnviron(env), systemDirs: systemDirs}
+	r := &resolver{getenv: environ(env).get, systemDirs: systemDirs}
 	if err := r.resolve(binary); err != nil {
 		return nil, err
 	}
@@ -186,14 +198,14 @@ func TestResolveSearchPaths(t *testing.T) {
 
 	t.Run("content", func(t *testing.T) {
 		sum := func() string {
-			libs, err := systemLibraries(prog("prebuilt"), nil, newEnviron(nil))
+			libs, err := Libraries(prog("prebuilt"), nil, environ(nil).get)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var s strings.Builder
 			for _, l := range libs {
-				s.WriteString(l.name)
-				s.Write(l.sum[:])
+				s.WriteString(l.Name)
+				s.Write(l.SHA256[:])
 			}
 			return s.String()
 		}
@@ -242,11 +254,11 @@ func TestResolveSearchPaths(t *testing.T) {
 			{[]string{"/usr/lib/libb.a"}, true},
 			{[]string{"-l:libb.a"}, true},
 		} {
-			libs, err := systemLibraries(prog("prebuilt"), c.flags, newEnviron(nil))
+			libs, err := Libraries(prog("prebuilt"), c.flags, environ(nil).get)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := libs[len(libs)-1].name == "linked in part statically"; got != c.binary {
+			if got := libs[len(libs)-1].Name == "linked in part statically"; got != c.binary {
 				t.Errorf("%q: binary is hashed: %v", c.flags, got)
 			}
 		}
@@ -257,28 +269,4 @@ func TestResolveSearchPaths(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
-}
-
-func TestPlaces(t *testing.T) {
-	r := func(env ...string) places { return (&runner{env: newEnviron(env), Test: &Test{}}).places() }
-	p := r("TEST_SRCDIR=/x/execroot/m/bazel-out/k8/bin/t.runfiles", "TEST_TMPDIR=/x/execroot/m/_tmp/12", "RUNFILES_DIR=/")
-	for _, c := range []struct{ in, want string }{
-		{"", ""},
-		{"/", "/"},
-		{"/x/execroot/m", "\x00execroot\x00"},
-		{"/x/execroot/m/", "\x00execroot\x00/"},
-		{"/x/execroot/m2", "/x/execroot/m2"},
-		{"/y/x/execroot/m", "/y/x/execroot/m"},
-		{"-I/x/execroot/m/a", "-I/x/execroot/m/a"},
-		{"--dir=/x/execroot/m/a", "--dir=\x00execroot\x00/a"},
-		{"/x/execroot/m:/x/execroot/m/_tmp/12/a:/x/execroot/m/bazel-out/k8/bin/t.runfiles/m", "\x00execroot\x00:\x00tmp\x00/a:\x00runfiles\x00/m"},
-		{"/x/execroot/m/_tmp/123", "\x00execroot\x00/_tmp/123"},
-	} {
-		if got := p.strip(c.in); got != c.want {
-			t.Errorf("%q: %q, want %q", c.in, got, c.want)
-		}
-	}
-	if got := r("TEST_TMPDIR=relative", "TEST_SRCDIR=").strip("relative/x"); got != "relative/x" {
-		t.Errorf("relative place: %q", got)
-	}
 }

@@ -1,4 +1,8 @@
-package runner
+// Package syslib finds out which shared libraries of the system a program runs
+// with, without running it: the dynamic loader's rules (ld.so(8)) applied to
+// the ELF file. They are no input of a build, and decide about its tests all
+// the same.
+package syslib
 
 import (
 	"crypto/sha256"
@@ -16,7 +20,14 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 )
 
-// systemLibraries returns what the dynamic loader will load for binary apart
+// Library is a shared library or loader of the system and the SHA-256 of its
+// content.
+type Library struct {
+	Name   string
+	SHA256 [32]byte
+}
+
+// Libraries returns what the dynamic loader will load for binary apart
 // from what Bazel has built: the loader and the shared libraries of the system,
 // by content. What Bazel has built is known by its manifests already, and its
 // content would change with every edit. Of a binary without a loader the whole
@@ -25,21 +36,23 @@ import (
 // So it does if a link flag names a library of the system that isn't loaded: it
 // was static, or not needed.
 //
+// The environment is that of the program, which getenv asks for one variable.
+//
 // An error means that it can't be told what will be loaded.
-func systemLibraries(binary string, linkFlags []string, env *environ) ([]library, error) {
-	r := &resolver{env: env, systemDirs: systemDirs}
+func Libraries(binary string, linkFlags []string, getenv func(string) string) ([]Library, error) {
+	r := &resolver{getenv: getenv, systemDirs: systemDirs}
 	if err := r.resolve(binary); err != nil {
 		return nil, fmt.Errorf("unknown shared libraries: %w", err)
 	}
 	if len(r.hash) > 0 && r.hash[0].name != "static" && slices.ContainsFunc(linkFlags, r.notLoaded) {
 		r.hash = append(r.hash, named{"linked in part statically", binary})
 	}
-	libs := make([]library, len(r.hash))
+	libs := make([]Library, len(r.hash))
 	errs := make([]error, len(r.hash))
 	var wg sync.WaitGroup
 	for i, f := range r.hash {
-		libs[i].name = f.name
-		wg.Go(func() { libs[i].sum, errs[i] = hashFile(f.path) })
+		libs[i].Name = f.name
+		wg.Go(func() { libs[i].SHA256, errs[i] = hashFile(f.path) })
 	}
 	wg.Wait()
 	return libs, errors.Join(errs...)
@@ -95,7 +108,7 @@ type named struct{ name, path string }
 // by the machine (its cache, subdirectories for CPU levels) all candidates are
 // taken: the key may then differ without need, but never agree wrongly.
 type resolver struct {
-	env        *environ
+	getenv     func(string) string
 	systemDirs func(interp string) ([]string, error)
 
 	class   elf.Class
@@ -141,7 +154,7 @@ func (r *resolver) resolve(binary string) error {
 		return err
 	}
 
-	preload := strings.FieldsFunc(r.env.get("LD_PRELOAD"), func(c rune) bool { return c == ' ' || c == ':' })
+	preload := strings.FieldsFunc(r.getenv("LD_PRELOAD"), func(c rune) bool { return c == ' ' || c == ':' })
 	if b, err := os.ReadFile("/etc/ld.so.preload"); err == nil {
 		preload = append(preload, strings.FieldsFunc(string(b), func(c rune) bool { return strings.ContainsRune(" \t\n:", c) })...)
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -313,7 +326,7 @@ func (r *resolver) find(name string, by *object) ([]string, error) {
 			dirs = append(dirs, o.rpath...)
 		}
 	}
-	if l := r.env.get("LD_LIBRARY_PATH"); l != "" {
+	if l := r.getenv("LD_LIBRARY_PATH"); l != "" {
 		d, err := r.split(l, ":;", by.path)
 		if err != nil {
 			return nil, err
