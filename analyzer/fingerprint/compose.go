@@ -119,7 +119,7 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	c.Data = slices.Compact(c.Data)
 	if len(executable) > 0 {
 		slices.Sort(executable)
-		c.Contributions = append(c.Contributions, contribution("executable data files", slices.Compact(executable)))
+		c.Contributions = append(c.Contributions, NewContribution("executable data files", slices.Compact(executable)))
 	}
 	slices.Sort(c.EnvKeys)
 	c.EnvKeys = slices.Compact(c.EnvKeys)
@@ -131,7 +131,7 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	roots.Exported = roots.Exported || len(t.LinkInputs) > 0
 	closure, linking := roots.closure(sources)
 	if len(t.LinkLine) > 0 && (linking || closure.RootIn(misplaced) || len(t.LinkInputs) > 1) {
-		c.Contributions = append(c.Contributions, contribution("link line", t.LinkLine))
+		c.Contributions = append(c.Contributions, NewContribution("link line", t.LinkLine))
 	}
 	slices.SortFunc(c.Contributions, func(a, b Contribution) int { return strings.Compare(a.Name, b.Name) })
 
@@ -141,10 +141,10 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 		more = append(more, Contribution{"data " + d.Path, d.SHA256})
 	}
 	if len(c.LinkFlags) > 0 {
-		more = append(more, contribution("link flags", c.LinkFlags))
+		more = append(more, NewContribution("link flags", c.LinkFlags))
 	}
 	if len(c.EnvKeys) > 0 {
-		more = append(more, contribution("names of environment variables", c.EnvKeys))
+		more = append(more, NewContribution("names of environment variables", c.EnvKeys))
 	}
 	r, missing := report(sources, closure, roots, more)
 	for _, s := range missing {

@@ -301,8 +301,8 @@ func combine(l []Contribution) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// contribution frames values under a name.
-func contribution(name string, values []string) Contribution {
+// NewContribution returns the contribution of values, in order, under a name.
+func NewContribution(name string, values []string) Contribution {
 	b := frame.New("tasting " + name + " 1")
 	b.Strings(values)
 	sum := b.Sum()
@@ -321,7 +321,7 @@ func formats(sources []refgraph.Source) Contribution {
 		}
 	}
 	slices.Sort(l)
-	return contribution("manifest format", l)
+	return NewContribution("manifest format", l)
 }
 
 // memberIDs gives every member a name of its own.

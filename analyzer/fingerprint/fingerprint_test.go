@@ -197,7 +197,7 @@ func TestOverridesAreSorted(t *testing.T) {
 
 // Contributions whose names and values run into each other are different.
 func TestContributionFraming(t *testing.T) {
-	if contribution("x", []string{"a", "b"}) == contribution("x", []string{"ab"}) {
+	if NewContribution("x", []string{"a", "b"}) == NewContribution("x", []string{"ab"}) {
 		t.Error("lists of values are framed alike")
 	}
 	s := strings.Repeat("00", 32)
@@ -210,8 +210,8 @@ func TestContributionFraming(t *testing.T) {
 func TestContributionsCount(t *testing.T) {
 	s := []refgraph.Source{source(t, "t.c", []string{"main", "1"})}
 	a := Compute(s, Roots{})
-	b := Compute(s, Roots{}, contribution("x", []string{"1"}))
-	c := Compute(s, Roots{}, contribution("x", []string{"2"}))
+	b := Compute(s, Roots{}, NewContribution("x", []string{"1"}))
+	c := Compute(s, Roots{}, NewContribution("x", []string{"2"}))
 	if a.Fingerprint == b.Fingerprint || b.Fingerprint == c.Fingerprint {
 		t.Error("a contribution doesn't change the fingerprint")
 	}

@@ -34,7 +34,6 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
@@ -174,33 +173,12 @@ type recorder struct {
 	key   store.Key
 }
 
-// errFlaky is why a pass isn't recorded.
-type errFlaky struct{ failure *store.Result }
-
-func (e errFlaky) Error() string {
-	return fmt.Sprintf("the test failed with the same fingerprint on %s, on %s: it is flaky, or depends on something that isn't declared",
-		e.failure.End.Format(time.RFC3339), e.failure.Host)
-}
-
-// failureKey is where failures are noted. They are never replayed: a failure is
-// worth a second look. But a pass after a failure, with everything the same,
-// shows that the fingerprint doesn't decide the outcome.
-func (rec *recorder) failureKey() store.Key {
-	b := frame.New("tasting failure 1")
-	b.Bytes(rec.key[:])
-	return b.Sum()
-}
-
 func (rec *recorder) failed(res *store.Result) error {
-	return put(rec.store, rec.failureKey(), res)
+	return within(maxPut, func(ctx context.Context) error { return store.RecordFailure(ctx, rec.store, rec.key, res) })
 }
 
 func (rec *recorder) passed(res *store.Result) error {
-	if f, err := get(rec.store, rec.failureKey()); err == nil {
-		f.Close()
-		return errFlaky{f}
-	}
-	err := put(rec.store, rec.key, res)
+	err := within(maxPut, func(ctx context.Context) error { return store.RecordPass(ctx, rec.store, rec.key, res) })
 	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
 		// Nearly always Bazel's sandbox.
 		err = fmt.Errorf("%w; to record from within Bazel's sandbox, create %s and put into .bazelrc: test --sandbox_writable_path=%[2]s; to only read: test --test_env=TASTING_STORE_MODE=ro", err, rec.store.Dir())
@@ -229,16 +207,17 @@ func get(s store.Store, key store.Key) (*store.Result, error) {
 	}
 }
 
-func put(s store.Store, key store.Key, r *store.Result) error {
-	ctx, cancel := context.WithTimeout(context.Background(), maxPut)
+// within calls f, which may not return in time if a file system doesn't answer.
+func within(limit time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	c := make(chan error, 1)
-	go func() { c <- s.Put(ctx, key, r) }()
+	go func() { c <- f(ctx) }()
 	select {
 	case err := <-c:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("no answer within %v", maxPut)
+		return fmt.Errorf("no answer within %v", limit)
 	}
 }
 

@@ -27,6 +27,13 @@ type Library struct {
 	SHA256 [32]byte
 }
 
+// Names of a Library that is the program itself, because libraries are inside
+// of it: all of them, or some.
+const (
+	Static       = "static"
+	PartlyStatic = "linked in part statically"
+)
+
 // Libraries returns what the dynamic loader will load for binary apart
 // from what Bazel has built: the loader and the shared libraries of the system,
 // by content. What Bazel has built is known by its manifests already, and its
@@ -44,8 +51,8 @@ func Libraries(binary string, linkFlags []string, getenv func(string) string) ([
 	if err := r.resolve(binary); err != nil {
 		return nil, fmt.Errorf("unknown shared libraries: %w", err)
 	}
-	if len(r.hash) > 0 && r.hash[0].name != "static" && slices.ContainsFunc(linkFlags, r.notLoaded) {
-		r.hash = append(r.hash, named{"linked in part statically", binary})
+	if len(r.hash) > 0 && r.hash[0].name != Static && slices.ContainsFunc(linkFlags, r.notLoaded) {
+		r.hash = append(r.hash, named{PartlyStatic, binary})
 	}
 	libs := make([]Library, len(r.hash))
 	errs := make([]error, len(r.hash))
@@ -137,7 +144,7 @@ func (r *resolver) resolve(binary string) error {
 		return err
 	}
 	if interp == "" {
-		r.hash = []named{{"static", real}}
+		r.hash = []named{{Static, real}}
 		return nil
 	}
 	if i := strings.LastIndex(real, "/bazel-out/"); i >= 0 {

@@ -107,7 +107,6 @@ read.`,
 func composeCommand() *cobra.Command {
 	var t fingerprint.Test
 	var output, closure string
-	var data []string
 	cmd := &cobra.Command{
 		Use:   "compose -o NAME.tasting --binary=PATH [flags] MANIFEST...",
 		Short: "Write what the runner needs to know of a test",
@@ -125,19 +124,7 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 	f := cmd.Flags()
 	f.StringVarP(&output, "output", "o", "", "write the configuration to `NAME.tasting` (required)")
 	f.StringVar(&closure, "closure", "", "write what the fingerprint is made of to `FILE`, for \"tasting explain\"")
-	f.StringVar(&t.Binary, "binary", "", "runfiles `PATH` of the real test executable (required)")
-	f.StringArrayVar(&data, "data", nil, "`RUNFILES_PATH=FILE`: a file or directory that the test can read (repeatable)")
-	f.StringArrayVar(&t.Empty, "data-empty", nil, "`RUNFILES_PATH` of an empty file that the test can read, or of a directory if it ends with a slash (repeatable)")
-	f.StringArrayVar(&t.LinkFlags, "link-flag", nil, "a `FLAG` of the link, without output paths; symbols that it names are roots (repeatable)")
-	f.StringArrayVar(&t.LinkInputs, "link-input", nil, "a `FILE` that the link reads beside code, such as a linker script: implies --all-roots (repeatable)")
-	f.StringArrayVar(&t.LinkLine, "link-line", nil, "an `ARGUMENT` of the link, with names: counts where it matters how something is linked (repeatable)")
-	f.StringArrayVar(&t.OnDemand, "on-demand", nil, "a `MANIFEST` of those given whose code the linker takes only if needed, as that of an archive (repeatable)")
-	f.StringArrayVar(&t.Misplaced, "misplaced", nil, "a `MANIFEST` of those given whose place isn't that in the link (repeatable)")
-	f.StringArrayVar(&t.EnvKeys, "env-key", nil, "`NAME` of an environment variable that the test's declaration mentions (repeatable)")
-	f.StringArrayVar(&t.AlwaysRun, "always-run", nil, "`REASON` to execute the test in any case (repeatable)")
-	f.StringVar(&t.Store, "store", "", "`LOCATION` of recorded results (default: the runner's)")
-	f.StringArrayVar(&t.Roots.Symbols, "root", nil, "`SYMBOL` where execution starts instead of main (repeatable)")
-	f.BoolVar(&t.Roots.Exported, "all-roots", false, "start at every definition that other files can refer to: for programs that look up symbols at run time")
+	finish := t.AddFlags(f)
 	f.BoolP("help", "h", false, "help for compose")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		args, err := expandArgs(args)
@@ -153,17 +140,10 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 		switch {
 		case output == "":
 			return errors.New("compose: no -o: name the file to write, -o NAME.tasting")
-		case t.Binary == "":
-			return errors.New("compose: no --binary: give the runfiles path of the test executable")
 		}
-		for _, d := range data {
-			file, err := splitData(d)
-			if err != nil {
-				return err
-			}
-			t.Data = append(t.Data, file)
+		if err := finish(""); err != nil {
+			return err
 		}
-		t.Manifests = f.Args()
 		c, r, warnings, err := fingerprint.Compose(&t)
 		if err != nil {
 			return err
@@ -183,20 +163,6 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 		return fingerprint.WriteConfig(output, c)
 	}
 	return cmd
-}
-
-// splitData splits RUNFILES_PATH=FILE. Both may contain "=": the first split that
-// leaves the name of a file is taken.
-func splitData(s string) (fingerprint.DataFile, error) {
-	for i, c := range []byte(s) {
-		if c != '=' || i == 0 {
-			continue
-		}
-		if _, err := os.Lstat(s[i+1:]); err == nil {
-			return fingerprint.DataFile{Path: s[:i], File: s[i+1:]}, nil
-		}
-	}
-	return fingerprint.DataFile{}, fmt.Errorf("--data=%s: want RUNFILES_PATH=FILE, and the file must exist", s)
 }
 
 // expandArgs replaces every @FILE by the lines of FILE. Lines are taken as they

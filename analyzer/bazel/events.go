@@ -1,0 +1,188 @@
+package bazel
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Event is a build event (build_event_stream.proto), with the parts that are
+// used here.
+type Event struct {
+	ID struct {
+		NamedSet         struct{ ID string }
+		TargetConfigured struct{ Label string }
+		TargetCompleted  struct {
+			Label, Aspect string
+			Configuration struct{ ID string }
+		}
+		TestResult struct {
+			Label               string
+			Run, Shard, Attempt int
+		}
+		TestSummary             struct{ Label string }
+		StructuredCommandLine   struct{ CommandLineLabel string }
+		Configuration           struct{ ID string }
+		Workspace               *struct{}
+		BuildFinished           *struct{}
+		UnstructuredCommandLine *struct{}
+	}
+	Children []struct {
+		TargetCompleted struct {
+			Label         string
+			Configuration struct{ ID string }
+		}
+	}
+	Aborted *struct{ Reason, Description string }
+
+	UnstructuredCommandLine struct{ Args []string }
+	StructuredCommandLine   struct {
+		Sections []struct {
+			SectionLabel string
+			OptionList   struct{ Option []Option }
+		}
+	}
+	WorkspaceInfo struct{ LocalExecRoot string }
+	Configuration struct{ Mnemonic, PlatformName, CPU string }
+	Configured    *struct {
+		TargetKind, TestSize string
+		Tag                  []string
+	}
+	NamedSetOfFiles struct {
+		Files    []File
+		FileSets []struct{ ID string }
+	}
+	Completed *struct {
+		Success     bool
+		OutputGroup []struct {
+			Name     string
+			FileSets []struct{ ID string }
+		}
+	}
+	TestResult  *TestResult
+	TestSummary *struct{ OverallStatus string }
+	Finished    struct {
+		ExitCode struct {
+			Name string
+			Code int
+		}
+	}
+}
+
+// Option is an effective option of a command.
+type Option struct {
+	CombinedForm, OptionName, OptionValue string
+	EffectTags, MetadataTags              []string
+}
+
+// TestResult is one attempt of one shard of one run of a test.
+type TestResult struct {
+	Status              string // "PASSED", "FAILED", "TIMEOUT", ...
+	CachedLocally       bool
+	TestAttemptStart    string // RFC 3339
+	TestAttemptDuration string // "1.5s"
+	// The same, in versions of Bazel before 4.
+	TestAttemptStartMillisEpoch, TestAttemptDurationMillis json.Number
+	TestActionOutput                                       []File
+	Warning                                                []string
+	ExecutionInfo                                          struct {
+		Strategy       string
+		CachedRemotely bool
+	}
+}
+
+// When returns when the attempt started and how long it took.
+func (r *TestResult) When() (start time.Time, took time.Duration) {
+	start, err := time.Parse(time.RFC3339Nano, r.TestAttemptStart)
+	if ms, merr := r.TestAttemptStartMillisEpoch.Int64(); err != nil && merr == nil {
+		start = time.UnixMilli(ms)
+	}
+	took, err = time.ParseDuration(r.TestAttemptDuration)
+	if ms, merr := r.TestAttemptDurationMillis.Int64(); err != nil && merr == nil {
+		took = time.Duration(ms) * time.Millisecond
+	}
+	return start.UTC(), took
+}
+
+// File is a file that Bazel made or read.
+type File struct {
+	Name, URI string
+	// PathPrefix are the directories that Name is in, in the execution root.
+	PathPrefix []string
+}
+
+// ErrNotLocal says that a file isn't on this machine.
+var ErrNotLocal = errors.New("not on this machine")
+
+// Path returns where the file is on this machine, or ErrNotLocal, wrapped.
+func (f File) Path() (string, error) {
+	u, err := url.Parse(f.URI)
+	if err != nil || u.Scheme != "file" {
+		return "", fmt.Errorf("%s: %w, but at %s: build with --remote_download_outputs=all", f.Name, ErrNotLocal, u.Redacted())
+	}
+	return filepath.FromSlash(u.Path), nil
+}
+
+// ReadEvents calls f for each event in a file that --build_event_json_file
+// names. The file of an interrupted Bazel may end in the middle of an event:
+// then the error is io.ErrUnexpectedEOF.
+func ReadEvents(file string, f func(*Event) error) error {
+	r, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("build events: %w", err)
+	}
+	defer r.Close()
+	return readEvents(r, f)
+}
+
+func readEvents(r io.Reader, f func(*Event) error) error {
+	d := json.NewDecoder(bufio.NewReader(r))
+	for {
+		e := new(Event)
+		if err := d.Decode(e); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("build events: %w", err)
+		}
+		if err := f(e); err != nil {
+			return err
+		}
+	}
+}
+
+// FileSets resolves the sets of files that events name. Bazel sends a set before
+// what refers to it.
+type FileSets map[string]*Event
+
+// Add takes an event, which may be any.
+func (s FileSets) Add(e *Event) {
+	if id := e.ID.NamedSet.ID; id != "" {
+		s[id] = e
+	}
+}
+
+// Files returns the files of a set and all sets in it, each once.
+func (s FileSets) Files(id string) []File {
+	var l []File
+	seen := map[string]bool{}
+	var walk func(id string)
+	walk = func(id string) {
+		e := s[id]
+		if seen[id] || e == nil {
+			return
+		}
+		seen[id] = true
+		l = append(l, e.NamedSetOfFiles.Files...)
+		for _, x := range e.NamedSetOfFiles.FileSets {
+			walk(x.ID)
+		}
+	}
+	walk(id)
+	return l
+}

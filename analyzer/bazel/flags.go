@@ -1,0 +1,158 @@
+package bazel
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Flag is what Bazel tells about one of its flags.
+type Flag struct {
+	Name     string
+	Value    bool     // it takes a value, which may be the next argument
+	Commands []string // that know it
+}
+
+// Flags are the flags of a version of Bazel, by name, by negated name and by
+// abbreviation.
+type Flags map[string]*Flag
+
+// Flags asks Bazel for its flags.
+func (b *Bazel) Flags(ctx context.Context) (Flags, error) {
+	out, err := b.Output(ctx, "help", "flags-as-proto")
+	if err != nil {
+		return nil, err
+	}
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(out)))
+	if err != nil {
+		return nil, fmt.Errorf("bazel help flags-as-proto: %w", err)
+	}
+	return readFlags(raw)
+}
+
+var errFlags = errors.New("bazel help flags-as-proto: not a FlagCollection")
+
+// readFlags reads a FlagCollection (bazel_flags.proto).
+func readFlags(raw []byte) (Flags, error) {
+	flags := Flags{}
+	err := fields(raw, func(n protowire.Number, v []byte, _ uint64) error {
+		if n != 1 {
+			return nil
+		}
+		f, negative, required, known, short := &Flag{}, false, false, false, ""
+		if err := fields(v, func(n protowire.Number, v []byte, x uint64) error {
+			switch n {
+			case 1:
+				f.Name = string(v)
+			case 2:
+				negative = x != 0
+			case 4:
+				f.Commands = append(f.Commands, string(v))
+			case 5:
+				short = string(v)
+			case 10:
+				required, known = x != 0, true
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		if f.Name == "" {
+			return errFlags
+		}
+		// Versions that don't say whether a value is required.
+		f.Value = required || !known && !negative
+		flags["--"+f.Name] = f
+		if negative {
+			flags["--no"+f.Name] = &Flag{Name: f.Name, Commands: f.Commands}
+		}
+		if short != "" {
+			flags["-"+short] = f
+		}
+		return nil
+	})
+	if err == nil && len(flags) == 0 {
+		err = errFlags
+	}
+	return flags, err
+}
+
+// fields calls f for every field of a message; numbers come in x.
+func fields(b []byte, f func(n protowire.Number, v []byte, x uint64) error) error {
+	for len(b) > 0 {
+		n, typ, k := protowire.ConsumeTag(b)
+		if k < 0 {
+			return errFlags
+		}
+		b = b[k:]
+		var v []byte
+		var x uint64
+		switch typ {
+		case protowire.BytesType:
+			v, k = protowire.ConsumeBytes(b)
+		case protowire.VarintType:
+			x, k = protowire.ConsumeVarint(b)
+		default:
+			k = protowire.ConsumeFieldValue(n, typ, b)
+		}
+		if k < 0 {
+			return errFlags
+		}
+		b = b[k:]
+		if err := f(n, v, x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Split splits the arguments of a command into flags, each with its value in
+// one string, and target patterns. Whatever follows "--" is a pattern.
+func (f Flags) Split(args []string) (flags, patterns []string) {
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case a == "--":
+			return flags, append(patterns, args[i+1:]...)
+		case len(a) < 2 || a[0] != '-':
+			patterns = append(patterns, a)
+		default:
+			known := f[a]
+			if known != nil && known.Value && i+1 < len(args) {
+				i++
+				flags = append(flags, "--"+known.Name+"="+args[i])
+			} else if known != nil && !strings.HasPrefix(a, "--") {
+				flags = append(flags, "--"+known.Name)
+			} else {
+				flags = append(flags, a)
+			}
+		}
+	}
+	return flags, patterns
+}
+
+// Known returns those of flags, as from Split, that a command knows. Flags of
+// Starlark ("--//rules:store=x"), which all commands know that build, are among
+// them.
+func (f Flags) Known(command string, flags []string) []string {
+	var l []string
+	for _, x := range flags {
+		name, _, _ := strings.Cut(x, "=")
+		known := f[name]
+		if known == nil {
+			l = append(l, x) // Bazel says what is wrong with it
+			continue
+		}
+		for _, c := range known.Commands {
+			if c == command {
+				l = append(l, x)
+				break
+			}
+		}
+	}
+	return l
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/driver"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func init() { register(testCommand) }
+
+func testCommand() *cobra.Command {
+	o := driver.Options{Bazel: &bazel.Bazel{}}
+	var location, mode string
+	cmd := &cobra.Command{
+		Use:   "test [flags] [flags of bazel test] [--] TARGETS",
+		Short: "Run the tests of a Bazel workspace whose outcome isn't known, and replay the others",
+		Long: `Run the tests of a Bazel workspace whose outcome isn't known, and replay the others.
+
+Takes what "bazel test" takes, prints what it prints and ends as it does. BUILD files
+stay as they are; MODULE.bazel needs "bazel_dep(name = "rules_tasting")".
+
+The fingerprints of all cc_tests among TARGETS are computed without compiling
+anything. A test whose result is recorded is neither compiled, linked nor run: its log
+and test.xml are put where Bazel puts them. All others, and tests of other rules, are
+handed to "bazel test". Their clean passes are recorded.
+
+Startup options of Bazel follow --bazel_startup. A flag of Bazel that has the name of
+one of the flags below has to be written with "=": --explain=FILE is Bazel's.
+
+Exit codes are those of "bazel test": 0 all tests passed, 1 something couldn't be
+built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupted.`,
+		// Most flags are Bazel's.
+		DisableFlagParsing: true,
+	}
+	f := cmd.Flags()
+	f.StringVar(&location, "store", "", "`LOCATION` of recorded results (default: see \"tasting store\")")
+	f.StringVar(&mode, "store_mode", "rw", "what may be done with the store: rw, ro, wo or off")
+	f.Float64Var(&o.Audit, "audit", 0.01, "share of recorded results, 0 to 1, whose tests are run all the same, to compare")
+	f.StringVar(&o.JUnit, "junit_xml", "", "write the results of all tests to `FILE`, in JUnit's format")
+	f.StringVar(&o.Bazel.Program, "bazel", "bazel", "`PATH` of Bazel")
+	f.StringArrayVar(&o.Bazel.Startup, "bazel_startup", nil, "a startup `OPTION` for Bazel (repeatable)")
+	f.StringVar(&o.Aspect, "aspect", driver.Aspect, "`LABEL` of the aspect")
+	f.BoolP("help", "h", false, "help for test")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		own, rest := splitOwn(f, args)
+		if err := f.Parse(own); err != nil {
+			return err
+		}
+		if help, _ := f.GetBool("help"); help {
+			return cmd.Help()
+		}
+		if o.Audit < 0 || o.Audit > 1 {
+			return fmt.Errorf("--audit=%v: want a share from 0 to 1", o.Audit)
+		}
+		switch mode {
+		case "rw", "ro", "wo", "off":
+		default:
+			return fmt.Errorf("--store_mode=%s: want rw, ro, wo or off", mode)
+		}
+		o.Read, o.Write = mode == "rw" || mode == "ro", mode == "rw" || mode == "wo"
+		if mode != "off" {
+			dir := location
+			if dir == "" {
+				var err error
+				if dir, err = store.DefaultDir(os.Getenv); err != nil {
+					return err
+				}
+			}
+			o.Store, o.StoreName = store.OpenDisk(dir), dir
+		}
+		o.Args = rest
+		o.Stdin, o.Out, o.Err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+		code, err := driver.Test(cmd.Context(), &o)
+		if err != nil {
+			return err
+		}
+		return exit(code, nil)
+	}
+	return cmd
+}
+
+// splitOwn splits arguments into those that f knows and the others, which are
+// Bazel's. Behind "--" all are.
+func splitOwn(f *pflag.FlagSet, args []string) (own, rest []string) {
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if a == "--" {
+			return own, append(rest, args[i:]...)
+		}
+		name, _, assigned := strings.Cut(strings.TrimPrefix(a, "--"), "=")
+		x := f.Lookup(name)
+		switch {
+		case a == "-h":
+			own = append(own, a)
+		case !strings.HasPrefix(a, "--") || x == nil || x.Value.Type() == "bool" && assigned:
+			rest = append(rest, a)
+		case x.Value.Type() == "bool" || assigned || i+1 == len(args):
+			own = append(own, a)
+		default:
+			own = append(own, a, args[i+1])
+			i++
+		}
+	}
+	return own, rest
+}

@@ -1,0 +1,54 @@
+package driver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+)
+
+// descriptionSuffix ends the names of the files that describe tests.
+const descriptionSuffix = ".tasting-test.json"
+
+// description is what decides how Bazel starts a test, as the aspect knows it
+// (_describe in rules/private/aspect.bzl).
+type description struct {
+	// Compose is the file with the arguments of tasting compose, relative to
+	// the execution root.
+	Compose string `json:"compose"`
+	// Args as in the BUILD file. Package and Variables are what is needed to
+	// know what they expand to, if they have variables.
+	Args      []string          `json:"args"`
+	Package   string            `json:"package"`
+	Variables map[string]string `json:"variables"`
+	// Env is the environment that the rule sets, expanded; EnvInherited names
+	// the variables that it takes from the user.
+	Env          map[string]string `json:"env"`
+	EnvInherited []string          `json:"env_inherited"`
+	ShardCount   int               `json:"shard_count"`
+	Tags         []string          `json:"tags"`
+	// ExecProperties and Requirements say where and how the test is run.
+	ExecProperties map[string]string `json:"exec_properties"`
+	Requirements   map[string]string `json:"requirements"`
+	// Linker is the program that links, LinkEnv its environment.
+	Linker  string            `json:"linker"`
+	LinkEnv map[string]string `json:"link_env"`
+}
+
+func readDescription(file string) (*description, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	d := new(description)
+	// Strict: what isn't known here might belong into the fingerprint.
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(d); err != nil {
+		return nil, fmt.Errorf("%s: %w: the rules are of another version than this program", file, err)
+	}
+	if d.Compose == "" {
+		return nil, fmt.Errorf("%s: no arguments for the composition: the rules are of another version than this program", file)
+	}
+	return d, nil
+}

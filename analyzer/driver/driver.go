@@ -1,0 +1,432 @@
+// Package driver is `tasting test`: it runs the tests of a Bazel workspace whose
+// outcome isn't known, and replays the others, without a change of BUILD files.
+//
+// # How
+//
+//  1. Expand: `bazel test --nobuild` loads and analyses the patterns and tells
+//     which tests there are and with which options they would be run.
+//  2. Analyse: `bazel build` with tasting_aspect makes the manifests of all
+//     cc_tests. Nothing is compiled or linked. The configuration has to be that
+//     of step 1, which Bazel's checksums of it tell.
+//  3. Compose: all fingerprints are computed in this process.
+//  4. Look up: the store is asked for all of them at once.
+//  5. Run: `bazel test` gets the tests without a recorded result, and every test
+//     that isn't a cc_test. It builds and runs them as ever.
+//  6. Record: build events say how each of them ended.
+//
+// A test of which a step knows too little is run. Whatever fails before step 5
+// makes tests run, or ends with Bazel's own message and exit code; it never
+// makes a test count as passed.
+//
+// The fingerprint has the same content as that of the runner, but for what the
+// runner learns from the linked program and from its own process: see key.go.
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+)
+
+// Aspect is the label of the aspect that makes manifests.
+const Aspect = "@rules_tasting//rules:defs.bzl%tasting_aspect"
+
+// Options of Test.
+type Options struct {
+	Bazel *bazel.Bazel
+	// Args are the arguments of bazel test: flags and target patterns.
+	Args []string
+	// Aspect is the label of the aspect; empty stands for the constant.
+	Aspect string
+	// Store is where results are; nil means that every test is run.
+	Store       store.Store
+	Read, Write bool // what may be done with Store
+	// StoreName is how messages call the store.
+	StoreName string
+	// Audit is the share of recorded results, 0 to 1, whose tests are run all
+	// the same, to compare.
+	Audit float64
+	// JUnit is the file for the results of all tests, or empty.
+	JUnit string
+
+	Stdin    io.Reader
+	Out, Err io.Writer
+}
+
+// Verdict says what became of a test.
+type Verdict string
+
+// The verdicts.
+const (
+	Hit       Verdict = "hit"        // the recorded result stands for the run
+	Miss      Verdict = "miss"       // run, since nothing is recorded
+	AlwaysRun Verdict = "always-run" // run, since the outcome can't be known
+	Other     Verdict = "other"      // not a cc_test: Bazel's business alone
+)
+
+// test is a test of the invocation.
+type test struct {
+	label  string
+	kind   string
+	tags   []string
+	config string // ID of its configuration
+
+	verdict     Verdict
+	why         string // for a miss, and for AlwaysRun the reason
+	description *description
+	composed    *fingerprint.Config
+	report      *fingerprint.Report
+	parts       []fingerprint.Contribution
+	key         store.Key
+	recorded    *store.Result // of a hit
+	outcome     *outcome      // of an execution
+	audit       bool
+}
+
+// session is one call of Test.
+type session struct {
+	*Options
+	tmp      string
+	flags    bazel.Flags
+	args     []string // flags for bazel test
+	patterns []string
+
+	options   []bazel.Option // effective ones
+	overrides []string       // lines of bazelrc files
+	execRoot  string
+	mnemonics map[string]string // output directory of a configuration
+	tests     []*test
+	broken    []string // labels that Bazel couldn't analyse
+	failed    bool     // Bazel reported an error before step 5
+	start     time.Time
+}
+
+// Test runs tests as bazel test would and returns bazel test's exit code. An
+// error means that Bazel couldn't be asked, or what it says not be understood;
+// the exit code is then of no use.
+func Test(ctx context.Context, o *Options) (code int, err error) {
+	tmp, err := os.MkdirTemp("", "tasting-test-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(tmp)
+	s := &session{Options: o, tmp: tmp, mnemonics: map[string]string{}, start: time.Now()}
+	defer s.close()
+	if s.flags, err = o.Bazel.Flags(ctx); err != nil {
+		return 0, err
+	}
+	s.args, s.patterns = s.flags.Split(o.Args)
+	if s.Aspect == "" {
+		s.Aspect = Aspect
+	}
+	if code, done, err := s.expand(ctx); done || err != nil {
+		return code, err
+	}
+	reason := s.runAll()
+	if reason == "" {
+		if code, err := s.analyse(ctx); err != nil || code == bazel.ExitInterrupted {
+			return code, err
+		}
+		s.compose(ctx)
+		s.lookup(ctx)
+	}
+	for _, t := range s.tests {
+		if reason != "" && t.isCC() {
+			t.verdict, t.why = AlwaysRun, reason
+		}
+	}
+	return s.run(ctx)
+}
+
+func (s *session) close() {
+	for _, t := range s.tests {
+		if t.recorded != nil {
+			t.recorded.Close()
+		}
+	}
+}
+
+// say tells the user something, as Bazel does.
+func (s *session) say(format string, args ...any) {
+	fmt.Fprintf(s.Err, "tasting: "+format+"\n", args...)
+}
+
+// isCC tells whether the aspect knows the test.
+func (t *test) isCC() bool { return t.kind == "cc_test rule" }
+
+// option returns the effective value of an option.
+func (s *session) option(name string) string {
+	for _, o := range slices.Backward(s.options) {
+		if o.OptionName == name {
+			return o.OptionValue
+		}
+	}
+	return ""
+}
+
+// expand asks Bazel which tests there are. It is done if there is nothing more
+// to do.
+func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
+	events := filepath.Join(s.tmp, "expand.json")
+	args := append(slices.Clone(s.args), "--nobuild", "--build_tests_only", "--build_event_json_file="+events, "--bes_backend=")
+	args = append(append(args, "--"), s.patterns...)
+	messages := &tail{limit: 64 << 10}
+	s.say("asking Bazel for the tests")
+	code, err = s.Bazel.Run(ctx, bazel.Streams{Out: s.Out, Err: messages}, "test", args...)
+	if err != nil {
+		return 0, true, err
+	}
+	tests := map[string]*test{}
+	children := map[string]string{}
+	finished := ""
+	configured := map[string]bool{} // with their configurations
+	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
+		switch {
+		case e.ID.UnstructuredCommandLine != nil:
+			s.overrides = e.UnstructuredCommandLine.Args
+		case e.ID.StructuredCommandLine.CommandLineLabel == "canonical":
+			for _, x := range e.StructuredCommandLine.Sections {
+				if x.SectionLabel == "command options" {
+					s.options = x.OptionList.Option
+				}
+			}
+		case e.ID.Workspace != nil:
+			s.execRoot = e.WorkspaceInfo.LocalExecRoot
+		case e.ID.Configuration.ID != "":
+			s.mnemonics[e.ID.Configuration.ID] = e.Configuration.Mnemonic
+		case e.ID.TargetConfigured.Label != "":
+			if e.Configured == nil {
+				break
+			}
+			t := &test{label: e.ID.TargetConfigured.Label, kind: e.Configured.TargetKind, tags: e.Configured.Tag, verdict: Other}
+			for _, c := range e.Children {
+				key := t.label + " " + c.TargetCompleted.Configuration.ID
+				if t.config != "" && !configured[key] {
+					// The same test in several configurations.
+					t.kind = "several configurations"
+				}
+				configured[key] = true
+				t.config = c.TargetCompleted.Configuration.ID
+			}
+			if old := tests[t.label]; old != nil && old.config != t.config {
+				t.kind = "several configurations"
+			}
+			if e.Configured.TestSize != "" && e.Configured.TestSize != "UNKNOWN" {
+				tests[t.label] = t
+			}
+		case e.ID.TargetCompleted.Label != "" && e.Aborted != nil && e.Aborted.Reason != "NO_BUILD" && e.Aborted.Reason != "SKIPPED":
+			children[e.ID.TargetCompleted.Label] = e.Aborted.Reason
+		case e.ID.TargetCompleted.Label == "" && e.Aborted != nil:
+			s.failed = true
+		case e.ID.BuildFinished != nil:
+			finished = e.Finished.ExitCode.Name
+		}
+		return nil
+	})
+	if err != nil {
+		if code != bazel.ExitOK {
+			// Bazel didn't come so far as to write events.
+			s.Err.Write(messages.buf)
+			return code, true, nil
+		}
+		return 0, true, err
+	}
+	for l, t := range tests {
+		if children[l] == "" {
+			s.tests = append(s.tests, t)
+		}
+	}
+	for l := range children {
+		s.broken = append(s.broken, l)
+	}
+	slices.Sort(s.broken)
+	slices.SortFunc(s.tests, func(a, b *test) int { return strings.Compare(a.label, b.label) })
+	s.failed = s.failed || len(s.broken) > 0
+	switch {
+	case code == bazel.ExitOK || code == bazel.ExitBuildFailed && finished == "BUILD_FAILURE" && !s.failed:
+		// What --nobuild ends with.
+	case code == bazel.ExitBuildFailed || finished == "PARSING_FAILURE" || code == bazel.ExitNoTests:
+		s.failed = s.failed || code != bazel.ExitNoTests
+		s.Err.Write(messages.buf)
+		if s.option("keep_going") != "1" || len(s.tests) == 0 {
+			return code, true, nil
+		}
+	default:
+		s.Err.Write(messages.buf)
+		return code, true, nil
+	}
+	if len(s.tests) == 0 && !s.failed {
+		fmt.Fprintln(s.Err, "ERROR: No test targets were found, yet testing was requested")
+		return bazel.ExitNoTests, true, nil
+	}
+	return 0, false, nil
+}
+
+// runAll returns why every test has to be run, or "".
+func (s *session) runAll() string {
+	if s.Store == nil {
+		return "no store"
+	}
+	if v := s.option("cache_test_results"); v == "0" || v == "no" || v == "false" {
+		return "--nocache_test_results"
+	}
+	for _, o := range s.options {
+		switch o.OptionName {
+		case "runs_per_test":
+			if o.OptionValue != "1" {
+				return "--runs_per_test"
+			}
+		case "run_under":
+			if o.OptionValue != "" {
+				return "--run_under"
+			}
+		case "collect_code_coverage":
+			if o.OptionValue == "1" {
+				return "--collect_code_coverage"
+			}
+		case "runs_per_test_detects_flakes", "experimental_cancel_concurrent_tests", "zip_undeclared_test_outputs":
+		}
+	}
+	return ""
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	buf   []byte
+	limit int
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.buf = append(t.buf, b...)
+	if len(t.buf) > 2*t.limit {
+		t.buf = slices.Clone(t.buf[len(t.buf)-t.limit:])
+	}
+	return len(b), nil
+}
+
+// rc returns a bazelrc with what the user's files say for "test" alone, said for
+// "build": the analysis has to be that of the tests. It is empty if they say
+// nothing.
+func (s *session) rc() (string, error) {
+	var b strings.Builder
+	var command string
+	var words []string
+	flush := func() error {
+		for _, f := range s.flags.Known("build", words) {
+			if strings.ContainsAny(f, "'\n") {
+				return fmt.Errorf("%s: a quote or line end in a flag for \"test\" in a bazelrc can't be passed on: move it to \"build\"", f)
+			}
+			fmt.Fprintf(&b, "%s '%s'\n", command, f)
+		}
+		words = nil
+		return nil
+	}
+	var split []string
+	for _, a := range s.overrides {
+		x, ok := strings.CutPrefix(a, "--default_override=")
+		if !ok {
+			continue
+		}
+		_, x, _ = strings.Cut(x, ":") // number of the file
+		c, f, _ := strings.Cut(x, "=")
+		config, isTest := strings.CutPrefix(c, "test")
+		if !isTest || config != "" && config[0] != ':' {
+			continue
+		}
+		if command != "build"+config {
+			words, _ = s.flags.Split(split)
+			if err := flush(); err != nil {
+				return "", err
+			}
+			split = nil
+		}
+		command = "build" + config
+		split = append(split, f)
+	}
+	words, _ = s.flags.Split(split)
+	return b.String(), flush()
+}
+
+// analyse has Bazel make the manifests of all cc_tests.
+func (s *session) analyse(ctx context.Context) (code int, err error) {
+	byLabel := map[string]*test{}
+	var labels []string
+	for _, t := range s.tests {
+		if t.isCC() {
+			t.verdict, t.why = Miss, "it couldn't be analysed"
+			byLabel[t.label] = t
+			labels = append(labels, t.label)
+		}
+	}
+	if len(labels) == 0 {
+		return 0, nil
+	}
+	targets, events, rc := filepath.Join(s.tmp, "analyse"), filepath.Join(s.tmp, "analyse.json"), filepath.Join(s.tmp, "rc")
+	lines, err := s.rc()
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(writeLines(targets, labels), os.WriteFile(rc, []byte(lines), 0o666)); err != nil {
+		return 0, err
+	}
+	args := append(s.flags.Known("build", s.args),
+		"--target_pattern_file="+targets, "--build_event_json_file="+events, "--bes_backend=",
+		"--aspects="+s.Aspect, "--output_groups=tasting_test", "--keep_going", "--nobuild_tests_only", "--norun_validations",
+		"--remote_download_outputs=toplevel", "--show_result=0")
+	s.say("analysing %d tests", len(labels))
+	code, err = s.Bazel.RunRC(ctx, bazel.Streams{In: s.Stdin, Out: s.Out, Err: s.Err}, rc, "build", args...)
+	if err != nil || code == bazel.ExitInterrupted {
+		return code, err
+	}
+	sets := bazel.FileSets{}
+	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
+		sets.Add(e)
+		c := e.ID.TargetCompleted
+		t := byLabel[c.Label]
+		if t == nil || c.Aspect == "" || e.Completed == nil || !e.Completed.Success {
+			return nil
+		}
+		if c.Configuration.ID != t.config {
+			t.why = "the analysis has another configuration than the test"
+			return nil
+		}
+		for _, g := range e.Completed.OutputGroup {
+			if g.Name != "tasting_test" {
+				continue
+			}
+			for _, x := range g.FileSets {
+				for _, f := range sets.Files(x.ID) {
+					if !strings.HasSuffix(f.Name, descriptionSuffix) {
+						continue
+					}
+					p, err := f.Path()
+					if err == nil {
+						t.description, err = readDescription(p)
+					}
+					if err != nil {
+						t.why = err.Error()
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil && code == bazel.ExitOK {
+		return 0, err
+	}
+	return 0, nil
+}
+
+func writeLines(file string, l []string) error {
+	return os.WriteFile(file, []byte(strings.Join(l, "\n")+"\n"), 0o666)
+}

@@ -1,0 +1,281 @@
+package driver
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
+)
+
+// noEffect are options of Bazel that can't change what a test does. An option
+// that isn't here is in the fingerprint, so that one that is missing costs a run
+// and no more. Options of compilers are here: what they change is in manifests
+// and in the flags of the link.
+var noEffect = words(`
+	announce_rc apple_platform_type aspects attempt_to_print_relative_paths auto_cpu_environment_group auto_output_filter
+	bes_backend bes_header bes_instance_name bes_keywords bes_results_url bes_timeout bes_upload_mode build
+	build_event_binary_file build_event_json_file build_event_publish_all_actions build_event_text_file build_metadata
+	build_runfile_links build_tag_filters build_tests_only cache_test_results check_up_to_date check_visibility
+	collect_code_coverage color combined_report compilation_mode compiler config conlyopt copt cpu credential_helper
+	credential_helper_cache_duration credential_helper_timeout curses cxxopt define deleted_packages discard_analysis_cache
+	disk_cache dynamic_local_strategy dynamic_mode dynamic_remote_strategy embed_label enable_bzlmod enable_workspace
+	execution_log_binary_file execution_log_json_file experimental_build_event_upload_strategy
+	experimental_convenience_symlinks experimental_repository_cache_hardlinks experimental_ui_debug_all_events
+	experimental_ui_max_stdouterr_bytes explain explicit_java_test_deps extra_execution_platforms extra_toolchains features
+	fission flaky_test_attempts force_pic genrule_strategy google_credentials google_default_credentials
+	grpc_keepalive_time grpc_keepalive_timeout high_priority_workers host_action_env host_compilation_mode host_compiler
+	host_conlyopt host_copt host_cpu host_cxxopt host_features host_linkopt host_per_file_copt host_platform
+	http_timeout_scaling incompatible_enable_cc_toolchain_resolution incompatible_strict_action_env
+	interface_shared_objects internal_spawn_scheduler isatty java_language_version java_runtime_version javacopt jobs
+	keep_going keep_state_after_build linkopt loading_phase_threads local_cpu_resources local_ram_resources local_resources
+	local_termination_grace_seconds local_test_jobs lockfile_mode logging ltobackendopt ltoindexopt materialize_param_files
+	max_computation_steps memory_profile nested_set_depth_limit output_filter output_groups override_module
+	override_repository package_path per_file_copt per_file_ltobackendopt platforms print_relative_test_log_paths
+	process_headers_in_dependencies profile progress_in_terminal_title progress_report_interval proto_compiler registry
+	remote_accept_cached remote_bytestream_uri_prefix remote_cache remote_cache_async remote_cache_compression
+	remote_cache_header remote_download_minimal remote_download_outputs remote_download_regex
+	remote_download_symlink_template remote_exec_header remote_execution_priority remote_grpc_log remote_header
+	remote_instance_name remote_local_fallback remote_local_fallback_strategy remote_max_connections
+	remote_print_execution_messages remote_proxy remote_result_cache_priority remote_retries remote_retry_max_delay
+	remote_timeout remote_upload_local_results remote_verify_downloads repo_contents_cache repo_env repository_cache
+	repository_disable_download run_validations runs_per_test sandbox_base sandbox_debug save_temps show_loading_progress
+	show_progress show_progress_rate_limit show_result show_task_finish show_timestamps slim_profile stamp strip stripopt
+	subcommands symlink_prefix target_pattern_file terminal_columns test_keep_going test_lang_filters test_output
+	test_size_filters test_summary test_tag_filters test_timeout test_timeout_filters test_verbose_timeout_warnings
+	tls_certificate tls_client_certificate tls_client_key toolchain_resolution_debug ui_actions_shown ui_event_filters
+	use_ijars verbose_explanations verbose_failures watchfs worker_max_instances worker_quit_after_build worker_sandboxing
+	worker_verbose workspace_status_command`)
+
+func words(s string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(s) {
+		m[w] = true
+	}
+	return m
+}
+
+// invocation contributes what Bazel's options and the user's environment say
+// about all tests: "option NAME" for each option, with its values in order.
+func invocation(options []bazel.Option) []fingerprint.Contribution {
+	values := map[string][]string{}
+	client := clientEnv(options)
+	strict := false
+	for _, o := range options {
+		if o.OptionName == "incompatible_strict_action_env" {
+			strict = o.OptionValue == "1"
+		}
+		hidden := slices.Contains(o.MetadataTags, "HIDDEN")
+		if hidden || noEffect[o.OptionName] || strings.HasPrefix(o.OptionName, "experimental_remote_") || strings.HasPrefix(o.OptionName, "@") || strings.HasPrefix(o.OptionName, "/") {
+			continue
+		}
+		v := o.OptionValue
+		if o.OptionName == "test_env" || o.OptionName == "action_env" {
+			if name, _, assigned := strings.Cut(v, "="); !assigned {
+				value, set := client[name]
+				v = inherited(name, value, set)
+			}
+		}
+		values["option "+o.OptionName] = append(values["option "+o.OptionName], v)
+	}
+	// Bazel passes these on to all actions unless told otherwise.
+	if !strict {
+		for _, name := range []string{"PATH", "LD_LIBRARY_PATH"} {
+			v, set := client[name]
+			values["environment variable "+name] = []string{inherited(name, v, set)}
+		}
+	}
+	root := "user"
+	if os.Geteuid() == 0 {
+		root = "root" // reads and writes what others can't
+	}
+	values["user"] = []string{root}
+	var l []fingerprint.Contribution
+	for name, v := range values {
+		l = append(l, fingerprint.NewContribution(name, v))
+	}
+	return l
+}
+
+func inherited(name, value string, set bool) string {
+	if !set {
+		return name
+	}
+	return name + "=" + value
+}
+
+// clientEnv is the environment that Bazel's client has passed on.
+func clientEnv(options []bazel.Option) map[string]string {
+	env := map[string]string{}
+	for _, o := range options {
+		if o.OptionName == "client_env" {
+			k, v, _ := strings.Cut(o.OptionValue, "=")
+			env[k] = v
+		}
+	}
+	return env
+}
+
+// declaration contributes what the test's rule says about how it is run.
+func (d *description) declaration(client map[string]string) []fingerprint.Contribution {
+	var l []fingerprint.Contribution
+	add := func(name string, values ...string) {
+		if len(values) > 0 {
+			l = append(l, fingerprint.NewContribution(name, values))
+		}
+	}
+	add("arguments", d.Args...)
+	if d.Package != "" {
+		add("package that arguments refer to", d.Package)
+	}
+	add("variables in arguments", pairs(d.Variables)...)
+	for _, kv := range pairs(d.Env) {
+		name, _, _ := strings.Cut(kv, "=")
+		add("environment variable "+name+" of the rule", kv)
+	}
+	for _, name := range slices.Sorted(slices.Values(d.EnvInherited)) {
+		v, set := client[name]
+		add("environment variable "+name+" (inherited)", inherited(name, v, set))
+	}
+	if d.ShardCount > 0 {
+		add("number of shards", strconv.Itoa(d.ShardCount))
+	}
+	// Tags choose the sandbox, the network, and the like.
+	add("tags", d.Tags...)
+	add("execution properties", pairs(d.ExecProperties)...)
+	add("execution requirements", pairs(d.Requirements)...)
+	return l
+}
+
+func pairs(m map[string]string) []string {
+	var l []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		l = append(l, k+"="+m[k])
+	}
+	return l
+}
+
+// keyOf is the SHA-256 of everything that can decide the outcome of a test.
+func keyOf(c *fingerprint.Config, parts []fingerprint.Contribution) (store.Key, error) {
+	b := frame.New("tasting driver 1")
+	var bad error
+	hash := func(s string) {
+		sum, err := hex.DecodeString(s)
+		if err != nil {
+			bad = err
+		}
+		b.Bytes(sum)
+	}
+	hash(c.Code)
+	b.Int(len(c.Data))
+	for _, f := range c.Data {
+		b.String(f.Path)
+		hash(f.SHA256)
+	}
+	b.Strings(c.LinkFlags)
+	for _, l := range [][]fingerprint.Contribution{c.Contributions, parts} {
+		l = slices.SortedFunc(slices.Values(l), func(x, y fingerprint.Contribution) int {
+			return strings.Compare(x.Name+"\x00"+x.SHA256, y.Name+"\x00"+y.SHA256)
+		})
+		b.Int(len(l))
+		for _, p := range l {
+			b.String(p.Name)
+			hash(p.SHA256)
+		}
+	}
+	return b.Sum(), bad
+}
+
+// A prober finds out with which libraries of the system tests run that aren't
+// linked yet: it links a program that does nothing with the flags of the test.
+// It may be used concurrently.
+type prober struct {
+	dir string // the execution root, which flags refer to
+	tmp string
+	env func(string) string // the tests' environment
+
+	mu    sync.Mutex
+	known map[string]*probe
+}
+
+type probe struct {
+	once  sync.Once
+	parts []fingerprint.Contribution
+	err   error
+}
+
+// libraries contributes the machine, and the libraries of the system that a
+// link with flags by linker uses.
+func (p *prober) libraries(ctx context.Context, d *description, flags []string) ([]fingerprint.Contribution, error) {
+	key := strings.Join(append(append([]string{d.Linker}, pairs(d.LinkEnv)...), flags...), "\x00")
+	p.mu.Lock()
+	x := p.known[key]
+	if x == nil {
+		x = &probe{}
+		p.known[key] = x
+	}
+	n := len(p.known)
+	p.mu.Unlock()
+	x.once.Do(func() { x.parts, x.err = p.link(ctx, d, flags, filepath.Join(p.tmp, fmt.Sprintf("probe%d", n))) })
+	return x.parts, x.err
+}
+
+func (p *prober) link(ctx context.Context, d *description, flags []string, out string) ([]fingerprint.Contribution, error) {
+	source := out + ".c"
+	if err := os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o666); err != nil {
+		return nil, err
+	}
+	run := func(args ...string) error {
+		cmd := exec.CommandContext(ctx, d.Linker, args...)
+		cmd.Dir = p.dir
+		cmd.Env = append(os.Environ(), pairs(d.LinkEnv)...)
+		b, err := cmd.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("it can't be told with which libraries of the system it is linked: %s %s: %w\n%s", d.Linker, strings.Join(args, " "), err, b)
+		}
+		return nil
+	}
+	if err := run("-fPIC", "-c", source, "-o", out+".o"); err != nil {
+		return nil, err
+	}
+	args := []string{out + ".o", "-o", out}
+	for _, f := range flags {
+		if f != d.Linker {
+			// The test may need a library that this program doesn't.
+			f = strings.ReplaceAll(strings.ReplaceAll(f, "--as-needed", "--no-as-needed"), ",-as-needed", ",-no-as-needed")
+			args = append(args, f)
+		}
+	}
+	if err := run(args...); err != nil {
+		return nil, err
+	}
+	libs, err := syslib.Libraries(out, flags, p.env)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := syslib.Machine()
+	if err != nil {
+		return nil, err
+	}
+	l := []fingerprint.Contribution{fingerprint.NewContribution("machine", []string{machine})}
+	for _, x := range libs {
+		if x.Name == syslib.Static || x.Name == syslib.PartlyStatic {
+			return nil, errors.New("it links libraries of the system statically: what they hold isn't known before it is linked")
+		}
+		l = append(l, fingerprint.Contribution{Name: "library " + x.Name, SHA256: hex.EncodeToString(x.SHA256[:])})
+	}
+	return l, nil
+}

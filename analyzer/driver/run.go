@@ -1,0 +1,390 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+)
+
+// outcome is what Bazel tells about a test that it has run.
+type outcome struct {
+	status   string // overall, as in the test summary; "" if it wasn't run
+	attempts []attempt
+}
+
+type attempt struct {
+	run, shard, attempt int
+	result              *bazel.TestResult
+}
+
+// run has Bazel run what must be run, records results, replays the others and
+// tells about all.
+func (s *session) run(ctx context.Context) (code int, err error) {
+	var labels, audits []string
+	for _, t := range s.tests {
+		switch {
+		case t.audit:
+			audits = append(audits, t.label)
+		case t.verdict != Hit:
+			labels = append(labels, t.label)
+		}
+	}
+	// Bazel says what is wrong with these.
+	labels = append(labels, s.broken...)
+	s.say("%s: %d recorded, %d to be run%s", count(len(s.tests), "test"), len(s.tests)-len(labels)+len(s.broken), len(labels), auditing(len(audits)))
+	if len(labels) > 0 {
+		if code, err = s.bazelTest(ctx, labels, "run"); err != nil {
+			return 0, err
+		}
+	}
+	if len(audits) > 0 && code != bazel.ExitInterrupted {
+		// Without the results that Bazel itself has kept: these would be no audit.
+		c, err := s.bazelTest(ctx, audits, "audit", "--nocache_test_results")
+		if err != nil {
+			return 0, err
+		}
+		if code == bazel.ExitOK {
+			code = c
+		}
+	}
+	if code == bazel.ExitInterrupted {
+		return code, nil
+	}
+	s.record(ctx)
+	for _, t := range s.tests {
+		if t.verdict == Hit && t.outcome == nil {
+			if err := s.replay(t); err != nil {
+				// The result itself is known all the same.
+				s.say("warning: %s: its log can't be written: %v", t.label, err)
+			}
+		}
+	}
+	if s.failed && code == bazel.ExitOK {
+		code = bazel.ExitBuildFailed
+	}
+	s.summary()
+	if s.JUnit != "" {
+		if err := s.writeJUnit(); err != nil {
+			return 0, err
+		}
+	}
+	return code, nil
+}
+
+func auditing(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d of the recorded to be run as an audit", n)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// bazelTest has Bazel run tests and reads what became of them.
+func (s *session) bazelTest(ctx context.Context, labels []string, name string, more ...string) (code int, err error) {
+	targets, events := filepath.Join(s.tmp, name), filepath.Join(s.tmp, name+".json")
+	if err := writeLines(targets, labels); err != nil {
+		return 0, err
+	}
+	args := append(slices.Clone(s.args), "--target_pattern_file="+targets)
+	if own := s.option("build_event_json_file"); own != "" {
+		events = own // the user wants this file
+		if !filepath.IsAbs(events) {
+			events = filepath.Join(s.option("client_cwd"), events)
+		}
+	} else {
+		args = append(args, "--build_event_json_file="+events)
+	}
+	if s.option("test_summary") == "" {
+		args = append(args, "--test_summary=none") // ours is of all tests
+	}
+	code, err = s.Bazel.Run(ctx, bazel.Streams{In: s.Stdin, Out: s.Out, Err: s.Err}, "test", append(args, more...)...)
+	if err != nil {
+		return 0, err
+	}
+	byLabel := map[string]*test{}
+	for _, t := range s.tests {
+		byLabel[t.label] = t
+	}
+	of := func(label string) *outcome {
+		t := byLabel[label]
+		if t == nil {
+			return &outcome{}
+		}
+		if t.outcome == nil {
+			t.outcome = &outcome{}
+		}
+		return t.outcome
+	}
+	for _, l := range labels {
+		of(l)
+	}
+	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
+		switch {
+		case e.TestResult != nil:
+			o := of(e.ID.TestResult.Label)
+			o.attempts = append(o.attempts, attempt{e.ID.TestResult.Run, e.ID.TestResult.Shard, e.ID.TestResult.Attempt, e.TestResult})
+		case e.TestSummary != nil:
+			of(e.ID.TestSummary.Label).status = e.TestSummary.OverallStatus
+		}
+		return nil
+	})
+	if err != nil && code != bazel.ExitOK {
+		err = nil // it hadn't come so far, or was stopped
+	}
+	return code, err
+}
+
+// unclean says why a pass isn't recorded, or "".
+func (o *outcome) unclean() string {
+	shards := map[int]bool{}
+	for _, a := range o.attempts {
+		switch {
+		case a.result.Status != "PASSED" || a.attempt > 1:
+			return "it took several attempts"
+		case a.run > 1:
+			return "it is one of several runs"
+		case a.result.CachedLocally || a.result.ExecutionInfo.CachedRemotely:
+			return "Bazel had it cached, from a run on which system isn't known"
+		case len(a.result.Warning) > 0:
+			return "the test wrote warnings, which aren't recorded"
+		}
+		shards[a.shard] = true
+	}
+	if len(shards) == 0 {
+		return "Bazel doesn't say how it went"
+	}
+	for i := range len(shards) {
+		if !shards[i+1] {
+			return "Bazel doesn't say how all shards went"
+		}
+	}
+	return ""
+}
+
+// record keeps the results of what was run.
+func (s *session) record(ctx context.Context) {
+	for _, t := range s.tests {
+		o := t.outcome
+		if o == nil || (t.key == store.Key{}) {
+			continue
+		}
+		switch {
+		case t.verdict == Hit:
+			s.audited(ctx, t)
+		case !s.Write || t.verdict != Miss:
+		case o.status == "FAILED":
+			if r, done, err := o.result(); err == nil {
+				// Nothing is lost if that doesn't work.
+				_ = store.RecordFailure(ctx, s.Store, t.key, r)
+				done()
+			}
+		case o.status != "PASSED":
+		default:
+			why := o.unclean()
+			if why == "" {
+				r, done, err := o.result()
+				if err == nil {
+					err = store.RecordPass(ctx, s.Store, t.key, r)
+					done()
+				}
+				if err != nil && !errors.Is(err, store.ErrExists) {
+					why = err.Error()
+				}
+			}
+			if why != "" {
+				s.say("%s isn't recorded: %s", t.label, why)
+			}
+		}
+	}
+}
+
+// audited compares a recorded result with a run.
+func (s *session) audited(ctx context.Context, t *test) {
+	if t.outcome.status == "PASSED" {
+		return
+	}
+	log := ""
+	for _, a := range t.outcome.attempts {
+		for _, f := range a.result.TestActionOutput {
+			if p, err := f.Path(); err == nil && f.Name == "test.log" {
+				log = p
+			}
+		}
+	}
+	s.say("AUDIT FAILED: %s ended as %s, and a pass was recorded on %s by %s for the same fingerprint %s.\n"+
+		"  The test is flaky, depends on something that isn't declared, or its fingerprint lacks something: please report the last.\n"+
+		"  Log of this run: %s", t.label, cmpOr(t.outcome.status, "not run"), t.recorded.End.UTC().Format(time.RFC3339), t.recorded.Host, t.key, cmpOr(log, "none"))
+	fmt.Fprintf(s.Err, "  The fingerprint is made of\n    code %s\n", t.composed.Code)
+	for _, d := range t.composed.Data {
+		fmt.Fprintf(s.Err, "    data %s %s\n", d.Path, d.SHA256)
+	}
+	for _, p := range append(slices.Clone(t.composed.Contributions), t.parts...) {
+		fmt.Fprintf(s.Err, "    %s %s\n", p.Name, p.SHA256)
+	}
+	if !s.Write {
+		s.say("the recorded result stays: the store isn't written")
+		return
+	}
+	r := &store.Result{ExitCode: 1, Start: s.start, End: time.Now(), Log: section([]byte("withdrawn by an audit\n"))}
+	r.Host, _ = os.Hostname()
+	err := s.Store.Set(ctx, t.key, r)
+	_ = store.RecordFailure(ctx, s.Store, t.key, r)
+	if err != nil {
+		s.say("warning: the recorded result can't be withdrawn: %v", err)
+	} else {
+		s.say("the recorded result is withdrawn")
+	}
+}
+
+func cmpOr(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func section(b []byte) *io.SectionReader {
+	return io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b)))
+}
+
+// result opens what Bazel has kept of a test as a result to be recorded.
+func (o *outcome) result() (r *store.Result, done func(), err error) {
+	r = &store.Result{Log: section(nil)}
+	r.Host, _ = os.Hostname()
+	var open []*os.File
+	done = func() {
+		for _, f := range open {
+			f.Close()
+		}
+	}
+	if o.status != "PASSED" {
+		r.ExitCode = 1
+	}
+	var took time.Duration
+	dir, err := o.dir()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, a := range o.attempts {
+		start, duration := a.result.When()
+		if r.Start.IsZero() || start.Before(r.Start) {
+			r.Start = start
+		}
+		took += duration
+		for _, f := range a.result.TestActionOutput {
+			p, err := f.Path()
+			if err != nil {
+				done()
+				return nil, nil, err
+			}
+			name, err := filepath.Rel(dir, p)
+			if err != nil || !filepath.IsLocal(name) {
+				continue // a file of an earlier attempt
+			}
+			info, err := os.Lstat(p)
+			if err == nil && !info.Mode().IsRegular() {
+				continue
+			}
+			x, err := os.Open(p)
+			if err != nil {
+				done()
+				return nil, nil, err
+			}
+			open = append(open, x)
+			content := io.NewSectionReader(x, 0, info.Size())
+			r.Files = append(r.Files, store.File{Path: filepath.ToSlash(name), Content: content})
+			if f.Name == "test.log" && a.shard <= 1 {
+				r.Log = io.NewSectionReader(x, 0, info.Size())
+			}
+		}
+	}
+	r.End = r.Start.Add(took)
+	return r, done, nil
+}
+
+// dir is the directory of a test's log, or of those of its shards.
+func (o *outcome) dir() (string, error) {
+	for _, a := range o.attempts {
+		for _, f := range a.result.TestActionOutput {
+			if f.Name != "test.log" {
+				continue
+			}
+			p, err := f.Path()
+			if err != nil {
+				return "", err
+			}
+			d := filepath.Dir(p)
+			if strings.HasPrefix(filepath.Base(d), "shard_") {
+				d = filepath.Dir(d)
+			}
+			return d, nil
+		}
+	}
+	return "", errors.New("Bazel names no log")
+}
+
+// testlogs is the directory where Bazel would put the logs of a test.
+func (s *session) testlogs(t *test) string {
+	l := t.label
+	root := ""
+	if strings.HasPrefix(l, "@") {
+		repo, rest, _ := strings.Cut(strings.TrimLeft(l, "@"), "//")
+		root, l = path.Join("external", repo), "//"+rest
+	}
+	pkg, name, _ := strings.Cut(strings.TrimPrefix(l, "//"), ":")
+	return filepath.Join(s.execRoot, "bazel-out", s.mnemonics[t.config], "testlogs", root, pkg, name)
+}
+
+// replay puts the files of a recorded result where Bazel would.
+func (s *session) replay(t *test) error {
+	dir := s.testlogs(t)
+	head := fmt.Sprintf("tasting: replayed: this is the log of a run that ended on %s on %s, fingerprint %s\n",
+		t.recorded.End.UTC().Format(time.RFC3339), t.recorded.Host, t.key)
+	for _, f := range t.recorded.Files {
+		var r io.Reader = io.NewSectionReader(f.Content, 0, f.Content.Size())
+		if path.Base(f.Path) == "test.log" {
+			r = io.MultiReader(strings.NewReader(head), r)
+			if s.option("test_output") == "all" || s.option("test_output") == "streamed" {
+				fmt.Fprintf(s.Out, "==================== Test output for %s (replayed):\n", t.label)
+				if _, err := io.Copy(s.Out, io.NewSectionReader(f.Content, 0, f.Content.Size())); err != nil {
+					return err
+				}
+				fmt.Fprintln(s.Out, strings.Repeat("=", 80))
+			}
+		}
+		name := filepath.Join(dir, filepath.FromSlash(f.Path))
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			return err
+		}
+		// What Bazel has put there can't be written.
+		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		out, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(out, r)
+		if err := errors.Join(err, out.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

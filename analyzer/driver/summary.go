@@ -1,0 +1,94 @@
+package driver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// summary prints what became of all tests as bazel test does (its
+// TestSummaryPrinter and AggregatingTestListener), with replays marked.
+func (s *session) summary() {
+	passed, failed, skipped, executed, replayed := 0, 0, 0, 0, 0
+	for _, t := range s.tests {
+		status, took := t.status()
+		mark, times := "", ""
+		o := t.outcome
+		switch {
+		case t.verdict == Hit && o == nil:
+			mark = "(replayed) "
+			replayed++
+		case o != nil && len(o.attempts) > 0 && !slices.ContainsFunc(o.attempts, func(a attempt) bool {
+			return !a.result.CachedLocally && !a.result.ExecutionInfo.CachedRemotely
+		}):
+			mark = "(cached) "
+		case o != nil && len(o.attempts) > 0:
+			executed++
+		}
+		if took > 0 || status == "PASSED" {
+			times = fmt.Sprintf(" in %.1fs", took.Seconds())
+		}
+		switch status {
+		case "PASSED", "FLAKY":
+			passed++
+		case "NO STATUS", "SKIPPED":
+			skipped++
+		default:
+			failed++
+		}
+		line := mark + status + times
+		fmt.Fprintf(s.Out, "%-*s %s\n", max(0, 78-len(line)), t.label, line)
+		if o == nil || status == "PASSED" {
+			continue
+		}
+		for _, a := range o.attempts {
+			for _, f := range a.result.TestActionOutput {
+				if p, err := f.Path(); err == nil && f.Name == "test.log" && a.result.Status != "PASSED" {
+					fmt.Fprintf(s.Out, "  %s\n", p)
+				}
+			}
+		}
+	}
+	for _, l := range s.broken {
+		fmt.Fprintf(s.Out, "%-*s %s\n", 78-len("FAILED TO BUILD"), l, "FAILED TO BUILD")
+		failed++
+	}
+	parts := []string{}
+	add := func(n int, one, many string) {
+		if n == 1 {
+			parts = append(parts, "1 "+one)
+		} else if n > 1 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, many))
+		}
+	}
+	add(passed, "test passes", "tests pass")
+	add(failed, "fails", "fail")
+	add(skipped, "was skipped", "were skipped")
+	all := len(s.tests) + len(s.broken)
+	fmt.Fprintf(s.Out, "\nExecuted %d out of %s", executed, count(all, "test"))
+	if replayed > 0 {
+		fmt.Fprintf(s.Out, ", %d replayed", replayed)
+	}
+	fmt.Fprintf(s.Out, ": %s.\n", strings.Join(parts, ", "))
+}
+
+// status returns how a test ended, in Bazel's words, and how long it took, or
+// did when it was recorded.
+func (t *test) status() (status string, took time.Duration) {
+	if t.outcome == nil {
+		if t.verdict == Hit {
+			return "PASSED", t.recorded.End.Sub(t.recorded.Start)
+		}
+		return "NO STATUS", 0
+	}
+	for _, a := range t.outcome.attempts {
+		_, d := a.result.When()
+		took += d
+	}
+	status = t.outcome.status
+	if status == "" {
+		status = "NO STATUS"
+	}
+	return strings.ReplaceAll(status, "_", " "), took
+}

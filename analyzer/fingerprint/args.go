@@ -1,0 +1,70 @@
+package fingerprint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+)
+
+// AddFlags adds the flags of `tasting compose` that describe t. When f has been
+// parsed, finish completes t: the arguments are manifests, and names of files
+// are taken relative to dir, or to the current directory if that is empty.
+func (t *Test) AddFlags(f *pflag.FlagSet) (finish func(dir string) error) {
+	var data []string
+	f.StringVar(&t.Binary, "binary", "", "runfiles `PATH` of the real test executable (required)")
+	f.StringArrayVar(&data, "data", nil, "`RUNFILES_PATH=FILE`: a file or directory that the test can read (repeatable)")
+	f.StringArrayVar(&t.Empty, "data-empty", nil, "`RUNFILES_PATH` of an empty file that the test can read, or of a directory if it ends with a slash (repeatable)")
+	f.StringArrayVar(&t.LinkFlags, "link-flag", nil, "a `FLAG` of the link, without output paths; symbols that it names are roots (repeatable)")
+	f.StringArrayVar(&t.LinkInputs, "link-input", nil, "a `FILE` that the link reads beside code, such as a linker script: implies --all-roots (repeatable)")
+	f.StringArrayVar(&t.LinkLine, "link-line", nil, "an `ARGUMENT` of the link, with names: counts where it matters how something is linked (repeatable)")
+	f.StringArrayVar(&t.OnDemand, "on-demand", nil, "a `MANIFEST` of those given whose code the linker takes only if needed, as that of an archive (repeatable)")
+	f.StringArrayVar(&t.Misplaced, "misplaced", nil, "a `MANIFEST` of those given whose place isn't that in the link (repeatable)")
+	f.StringArrayVar(&t.EnvKeys, "env-key", nil, "`NAME` of an environment variable that the test's declaration mentions (repeatable)")
+	f.StringArrayVar(&t.AlwaysRun, "always-run", nil, "`REASON` to execute the test in any case (repeatable)")
+	f.StringVar(&t.Store, "store", "", "`LOCATION` of recorded results (default: the runner's)")
+	f.StringArrayVar(&t.Roots.Symbols, "root", nil, "`SYMBOL` where execution starts instead of main (repeatable)")
+	f.BoolVar(&t.Roots.Exported, "all-roots", false, "start at every definition that other files can refer to: for programs that look up symbols at run time")
+	return func(dir string) error {
+		if t.Binary == "" {
+			return errors.New("compose: no --binary: give the runfiles path of the test executable")
+		}
+		for _, d := range data {
+			file, err := splitData(dir, d)
+			if err != nil {
+				return err
+			}
+			t.Data = append(t.Data, file)
+		}
+		t.Manifests = f.Args()
+		for _, l := range [][]string{t.Manifests, t.LinkInputs, t.OnDemand, t.Misplaced} {
+			for i, name := range l {
+				l[i] = inDir(dir, name)
+			}
+		}
+		return nil
+	}
+}
+
+func inDir(dir, name string) string {
+	if dir == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(dir, name)
+}
+
+// splitData splits RUNFILES_PATH=FILE. Both may contain "=": the first split that
+// leaves the name of a file is taken.
+func splitData(dir, s string) (DataFile, error) {
+	for i, c := range []byte(s) {
+		if c != '=' || i == 0 {
+			continue
+		}
+		if _, err := os.Lstat(inDir(dir, s[i+1:])); err == nil {
+			return DataFile{Path: s[:i], File: inDir(dir, s[i+1:])}, nil
+		}
+	}
+	return DataFile{}, fmt.Errorf("--data=%s: want RUNFILES_PATH=FILE, and the file must exist", s)
+}
