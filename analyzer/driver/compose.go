@@ -49,12 +49,12 @@ func (s *session) compose(ctx context.Context) {
 		if !remote {
 			// Elsewhere, the execution properties and the options say on which
 			// machine, as they do for Bazel.
-			libraries, err := p.libraries(ctx, d, c.LinkFlags)
+			libraries, changed, err := p.libraries(ctx, d, c.LinkFlags)
 			if err != nil {
 				t.verdict, t.why = AlwaysRun, err.Error()
 				return
 			}
-			parts = append(parts, libraries...)
+			parts, t.systemChanged = append(parts, libraries...), changed
 		}
 		t.parts = parts
 		if t.key, err = keyOf(c, parts); err != nil {

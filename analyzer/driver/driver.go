@@ -88,9 +88,12 @@ type test struct {
 	report      *fingerprint.Report
 	parts       []fingerprint.Contribution
 	key         store.Key
-	recorded    *store.Result // of a hit
-	outcome     *outcome      // of an execution
-	audit       bool
+	// systemChanged is when the libraries of the system changed last, or the
+	// zero time if nothing is known of them.
+	systemChanged time.Time
+	recorded      *store.Result // of a hit
+	outcome       *outcome      // of an execution
+	audit         bool
 }
 
 // session is one call of Test.
@@ -241,6 +244,8 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 		}
 		return 0, true, err
 	}
+	// Not what was added above.
+	s.options = slices.DeleteFunc(s.options, func(o bazel.Option) bool { return o.OptionName == "build_event_json_file" && o.OptionValue == events })
 	for l, t := range tests {
 		if children[l] == "" {
 			s.tests = append(s.tests, t)
@@ -354,7 +359,8 @@ func (s *session) rc() (string, error) {
 		split = append(split, f)
 	}
 	words, _ = s.flags.Split(split)
-	return b.String(), flush()
+	err := flush()
+	return b.String(), err
 }
 
 // analyse has Bazel make the manifests of all cc_tests.

@@ -76,8 +76,11 @@ func (t *test) junit() (suites []junitSuite, err error) {
 					attrs = append(attrs, a)
 				}
 			}
+			// Bazel's own name is the label's path.
 			full := t.label
-			if name != "" && !strings.Contains(t.label, name) {
+			if rest, ok := strings.CutPrefix(name, strings.ReplaceAll(strings.TrimLeft(t.label, "@/"), ":", "/")); ok {
+				full += rest
+			} else if name != "" {
 				full += "." + name
 			}
 			x.Attrs = append([]xml.Attr{{Name: xml.Name{Local: "name"}, Value: full}, {Name: xml.Name{Local: "tasting"}, Value: string(t.verdict)}}, attrs...)

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
@@ -212,14 +213,15 @@ type prober struct {
 }
 
 type probe struct {
-	once  sync.Once
-	parts []fingerprint.Contribution
-	err   error
+	once    sync.Once
+	parts   []fingerprint.Contribution
+	changed time.Time
+	err     error
 }
 
 // libraries contributes the machine, and the libraries of the system that a
-// link with flags by linker uses.
-func (p *prober) libraries(ctx context.Context, d *description, flags []string) ([]fingerprint.Contribution, error) {
+// link with flags uses; these changed last at that time.
+func (p *prober) libraries(ctx context.Context, d *description, flags []string) (parts []fingerprint.Contribution, changed time.Time, err error) {
 	key := strings.Join(append(append([]string{d.Linker}, pairs(d.LinkEnv)...), flags...), "\x00")
 	p.mu.Lock()
 	x := p.known[key]
@@ -229,14 +231,16 @@ func (p *prober) libraries(ctx context.Context, d *description, flags []string) 
 	}
 	n := len(p.known)
 	p.mu.Unlock()
-	x.once.Do(func() { x.parts, x.err = p.link(ctx, d, flags, filepath.Join(p.tmp, fmt.Sprintf("probe%d", n))) })
-	return x.parts, x.err
+	x.once.Do(func() {
+		x.parts, x.changed, x.err = p.link(ctx, d, flags, filepath.Join(p.tmp, fmt.Sprintf("probe%d", n)))
+	})
+	return x.parts, x.changed, x.err
 }
 
-func (p *prober) link(ctx context.Context, d *description, flags []string, out string) ([]fingerprint.Contribution, error) {
+func (p *prober) link(ctx context.Context, d *description, flags []string, out string) (l []fingerprint.Contribution, changed time.Time, err error) {
 	source := out + ".c"
 	if err := os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o666); err != nil {
-		return nil, err
+		return nil, changed, err
 	}
 	run := func(args ...string) error {
 		cmd := exec.CommandContext(ctx, d.Linker, args...)
@@ -249,7 +253,7 @@ func (p *prober) link(ctx context.Context, d *description, flags []string, out s
 		return nil
 	}
 	if err := run("-fPIC", "-c", source, "-o", out+".o"); err != nil {
-		return nil, err
+		return nil, changed, err
 	}
 	args := []string{out + ".o", "-o", out}
 	for _, f := range flags {
@@ -260,22 +264,25 @@ func (p *prober) link(ctx context.Context, d *description, flags []string, out s
 		}
 	}
 	if err := run(args...); err != nil {
-		return nil, err
+		return nil, changed, err
 	}
 	libs, err := syslib.Libraries(out, flags, p.env)
 	if err != nil {
-		return nil, err
+		return nil, changed, err
 	}
 	machine, err := syslib.Machine()
 	if err != nil {
-		return nil, err
+		return nil, changed, err
 	}
-	l := []fingerprint.Contribution{fingerprint.NewContribution("machine", []string{machine})}
+	l = []fingerprint.Contribution{fingerprint.NewContribution("machine", []string{machine})}
 	for _, x := range libs {
+		if x.Changed.After(changed) {
+			changed = x.Changed
+		}
 		if x.Name == syslib.Static || x.Name == syslib.PartlyStatic {
-			return nil, errors.New("it links libraries of the system statically: what they hold isn't known before it is linked")
+			return nil, changed, errors.New("it links libraries of the system statically: what they hold isn't known before it is linked")
 		}
 		l = append(l, fingerprint.Contribution{Name: "library " + x.Name, SHA256: hex.EncodeToString(x.SHA256[:])})
 	}
-	return l, nil
+	return l, changed, nil
 }

@@ -114,7 +114,9 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	if s.option("test_summary") == "" {
 		args = append(args, "--test_summary=none") // ours is of all tests
 	}
-	code, err = s.Bazel.Run(ctx, bazel.Streams{In: s.Stdin, Out: s.Out, Err: s.Err}, "test", append(args, more...)...)
+	out := &withoutTotal{out: s.Out}
+	code, err = s.Bazel.Run(ctx, bazel.Streams{In: s.Stdin, Out: out, Err: s.Err}, "test", append(args, more...)...)
+	out.flush()
 	if err != nil {
 		return 0, err
 	}
@@ -140,19 +142,25 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 		case e.TestResult != nil:
 			o := of(e.ID.TestResult.Label)
 			o.attempts = append(o.attempts, attempt{e.ID.TestResult.Run, e.ID.TestResult.Shard, e.ID.TestResult.Attempt, e.TestResult})
+		case e.ID.TargetCompleted.Aspect == "" && e.Completed != nil && !e.Completed.Success && byLabel[e.ID.TargetCompleted.Label] != nil:
+			of(e.ID.TargetCompleted.Label).status = "FAILED_TO_BUILD"
 		case e.TestSummary != nil:
 			of(e.ID.TestSummary.Label).status = e.TestSummary.OverallStatus
 		}
 		return nil
 	})
-	if err != nil && code != bazel.ExitOK {
+	if err != nil && code != bazel.ExitOK && (errors.Is(err, os.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF)) {
 		err = nil // it hadn't come so far, or was stopped
 	}
 	return code, err
 }
 
 // unclean says why a pass isn't recorded, or "".
-func (o *outcome) unclean() string {
+//
+// A result that Bazel has kept on this machine is as good as a run if the
+// libraries of the system have been the same since: Bazel itself doesn't know
+// them.
+func (o *outcome) unclean(systemChanged time.Time) string {
 	shards := map[int]bool{}
 	for _, a := range o.attempts {
 		switch {
@@ -160,8 +168,12 @@ func (o *outcome) unclean() string {
 			return "it took several attempts"
 		case a.run > 1:
 			return "it is one of several runs"
-		case a.result.CachedLocally || a.result.ExecutionInfo.CachedRemotely:
-			return "Bazel had it cached, from a run on which system isn't known"
+		case a.result.ExecutionInfo.CachedRemotely:
+			return "Bazel has it from a remote cache, and from a run with which libraries of the system isn't known"
+		case a.result.CachedLocally:
+			if start, _ := a.result.When(); !start.After(systemChanged) {
+				return "Bazel has it from a run before the libraries of the system changed"
+			}
 		case len(a.result.Warning) > 0:
 			return "the test wrote warnings, which aren't recorded"
 		}
@@ -197,7 +209,7 @@ func (s *session) record(ctx context.Context) {
 			}
 		case o.status != "PASSED":
 		default:
-			why := o.unclean()
+			why := o.unclean(t.systemChanged)
 			if why == "" {
 				r, done, err := o.result()
 				if err == nil {

@@ -1,7 +1,10 @@
 package driver
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -92,3 +95,45 @@ func (t *test) status() (status string, took time.Duration) {
 	}
 	return strings.ReplaceAll(status, "_", " "), took
 }
+
+// withoutTotal passes on what Bazel prints, without its last "Executed N out of
+// M tests" and what follows: the summary is of all tests. Bazel has no flag for
+// that. A line of that form in the middle, which a test has printed, stays.
+type withoutTotal struct {
+	out  io.Writer
+	line []byte // begun
+	held []byte // from such a line on
+	rest int    // lines held
+}
+
+var total = regexp.MustCompile(`^(\x1b\[[0-9;]*m)*Executed \d+ out of \d+ tests?\b`)
+
+func (w *withoutTotal) Write(b []byte) (int, error) {
+	for _, part := range bytes.SplitAfter(b, []byte("\n")) {
+		w.line = append(w.line, part...)
+		if !bytes.HasSuffix(w.line, []byte("\n")) {
+			continue
+		}
+		line := w.line
+		w.line = nil
+		switch {
+		case total.Match(line):
+			if _, err := w.out.Write(w.held); err != nil {
+				return 0, err
+			}
+			w.held, w.rest = line, 1
+		case w.rest > 0 && w.rest < 4:
+			w.held = append(w.held, line...)
+			w.rest++
+		default:
+			if _, err := w.out.Write(append(w.held, line...)); err != nil {
+				return 0, err
+			}
+			w.held, w.rest = nil, 0
+		}
+	}
+	return len(b), nil
+}
+
+// flush ends the output.
+func (w *withoutTotal) flush() { w.out.Write(w.line) }
