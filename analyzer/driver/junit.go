@@ -78,7 +78,7 @@ func (t *test) junit() (suites []junitSuite, err error) {
 			}
 			// Bazel's own name is the label's path.
 			full := t.label
-			if rest, ok := strings.CutPrefix(name, strings.ReplaceAll(strings.TrimLeft(t.label, "@/"), ":", "/")); ok {
+			if rest, ok := strings.CutPrefix(name, strings.TrimLeft(strings.ReplaceAll(t.label, ":", "/"), "@/")); ok {
 				full += rest
 			} else if name != "" {
 				full += "." + name

@@ -106,6 +106,7 @@ func TestScripts(t *testing.T) {
 					"checkout": b.checkout,
 					"fetch":    b.fetch,
 					"check":    b.check,
+					"tasting":  b.tasting,
 				},
 				Condition: func(cond string) (bool, error) {
 					if cond == "gcc" || cond == "clang" {
@@ -334,11 +335,25 @@ func (b *bazel) sync() error {
 	return nil
 }
 
-// run is the command bazel.
-func (b *bazel) run(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) == 0 {
-		ts.Fatalf("usage: bazel COMMAND [ARGS...]")
-	}
+// flags are those of a build.
+func (b *bazel) flags() []string {
+	return append(slices.Clone(b.setup.flags),
+		"--noenable_workspace",
+		"--lockfile_mode=off",
+		"--incompatible_strict_action_env",
+		"--symlink_prefix=/",
+		"--nosandbox_debug",
+		"--show_progress=0",
+		"--noshow_loading_progress",
+		"--execution_log_json_file="+b.execLog(),
+		"--test_env=RAN_LOG="+b.ranLog(),
+		"--sandbox_writable_path="+filepath.Join(b.dir, "state"),
+		"--sandbox_writable_path="+filepath.Join(b.dir, "store"),
+	)
+}
+
+// prepare makes the workspace ready for a command.
+func (b *bazel) prepare(ts *testscript.TestScript) {
 	ts.Check(b.sync())
 	ts.Check(removeIfExists(b.execLog()))
 	b.servers[b.workspace] = true
@@ -352,25 +367,38 @@ func (b *bazel) run(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("bazel clean: %v\n%s", err, out)
 		}
 	}
+}
+
+// tasting is the command tasting.
+func (b *bazel) tasting(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) == 0 || args[0] != "test" {
+		ts.Fatalf("usage: tasting test [ARGS...]")
+	}
+	b.prepare(ts)
+	command := []string{"-C", b.workspace, b.analyzer, "test", "--bazel=" + b.program, "--audit=0", "--store=" + filepath.Join(b.dir, "store")}
+	for _, o := range b.startup() {
+		command = append(command, "--bazel_startup="+o)
+	}
+	err := ts.Exec("env", append(append(command, b.flags()...), args[1:]...)...)
+	if err != nil && !neg {
+		ts.Fatalf("tasting %s: %v", strings.Join(args, " "), err)
+	}
+	if err == nil && neg {
+		ts.Fatalf("tasting %s: succeeded unexpectedly", strings.Join(args, " "))
+	}
+}
+
+// run is the command bazel.
+func (b *bazel) run(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) == 0 {
+		ts.Fatalf("usage: bazel COMMAND [ARGS...]")
+	}
+	b.prepare(ts)
 	command := b.startup(args[0])
 	switch args[0] {
 	case "build", "test", "coverage", "run":
-		command = append(command, b.setup.flags...)
-		command = append(command,
-			"--noenable_workspace",
-			"--lockfile_mode=off",
-			"--incompatible_strict_action_env",
-			"--symlink_prefix=/",
-			"--nosandbox_debug",
-			"--show_progress=0",
-			"--noshow_loading_progress",
-			"--test_output=all",
-			"--execution_log_json_file="+b.execLog(),
-			"--test_env=RAN_LOG="+b.ranLog(),
-			"--sandbox_writable_path="+filepath.Join(b.dir, "state"),
-			"--sandbox_writable_path="+filepath.Join(b.dir, "store"),
-			"--@rules_tasting//rules:store="+filepath.Join(b.dir, "store"),
-		)
+		command = append(command, b.flags()...)
+		command = append(command, "--test_output=all", "--@rules_tasting//rules:store="+filepath.Join(b.dir, "store"))
 	}
 	command = append(command, args[1:]...)
 	// In the workspace, wherever the script is.

@@ -1,0 +1,150 @@
+package bazel
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// flag encodes a FlagInfo.
+func flag(name string, negative bool, short string, requires int, commands ...string) []byte {
+	str := func(b []byte, n protowire.Number, s string) []byte {
+		return protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), s)
+	}
+	num := func(b []byte, n protowire.Number, x uint64) []byte {
+		return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), x)
+	}
+	b := str(nil, 1, name)
+	b = num(b, 2, protowire.EncodeBool(negative))
+	for _, c := range commands {
+		b = str(b, 4, c)
+	}
+	if short != "" {
+		b = str(b, 5, short)
+	}
+	if requires >= 0 {
+		b = num(b, 10, uint64(requires))
+	}
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), b)
+}
+
+func testFlags(t *testing.T) Flags {
+	t.Helper()
+	var raw []byte
+	raw = append(raw, flag("config", false, "", 1, "build", "test")...)
+	raw = append(raw, flag("compilation_mode", false, "c", 1, "build", "test")...)
+	raw = append(raw, flag("keep_going", true, "k", 0, "build", "test")...)
+	raw = append(raw, flag("test_only", true, "", 0, "test")...)
+	raw = append(raw, flag("old", false, "", -1, "build")...)
+	f, err := readFlags(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// Whether a word is a flag's value or a target only Bazel knows.
+func TestSplit(t *testing.T) {
+	for _, c := range []struct {
+		args            string
+		flags, patterns string
+	}{
+		{"//a //b:c", "", "//a //b:c"},
+		{"--config x //a", "--config=x", "//a"},
+		{"--config=x //a", "--config=x", "//a"},
+		{"-c opt -k //a", "--compilation_mode=opt --keep_going", "//a"},
+		{"--keep_going //a", "--keep_going", "//a"},
+		{"--nokeep_going //a", "--nokeep_going", "//a"},
+		{"--old x //a", "--old=x", "//a"},
+		{"--@r//f:x=1 --//f:y //a", "--@r//f:x=1 --//f:y", "//a"},
+		{"//a -- -//b //c", "", "//a -//b //c"},
+		{"-- --config", "", "--config"},
+		{"--config", "--config", ""},
+	} {
+		flags, patterns := testFlags(t).Split(strings.Fields(c.args))
+		if got := strings.Join(flags, " ") + "|" + strings.Join(patterns, " "); got != c.flags+"|"+c.patterns {
+			t.Errorf("%s: %s", c.args, got)
+		}
+	}
+}
+
+func TestKnown(t *testing.T) {
+	f := testFlags(t)
+	in := []string{"--config=x", "--test_only", "--notest_only", "--old=1", "--//f:y=1", "--nonsense"}
+	if d := cmp.Diff([]string{"--config=x", "--old=1", "--//f:y=1", "--nonsense"}, f.Known("build", in)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestReadFlagsErrors(t *testing.T) {
+	good := flag("config", false, "", 1, "build")
+	for _, b := range [][]byte{nil, []byte("text"), good[:len(good)-1], {10, 0}} {
+		if f, err := readFlags(b); err == nil {
+			t.Errorf("%q: %v", b, f)
+		}
+	}
+}
+
+func FuzzReadFlags(f *testing.F) {
+	f.Add(flag("config", true, "c", 1, "build"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		flags, err := readFlags(b)
+		if err == nil && len(flags) == 0 {
+			t.Error("no flags and no error")
+		}
+	})
+}
+
+func TestReadEvents(t *testing.T) {
+	const events = `{"id":{"namedSet":{"id":"0"}},"namedSetOfFiles":{"files":[{"name":"a","uri":"file:///x/a%20b"}]}}
+{"id":{"namedSet":{"id":"1"}},"namedSetOfFiles":{"files":[{"name":"c","uri":"bytestream://user:secret@host/c"}],"fileSets":[{"id":"0"},{"id":"1"},{"id":"9"}]}}
+{"id":{"testResult":{"label":"//a:t","run":1,"shard":2,"attempt":3}},"testResult":{"status":"PASSED","testAttemptStart":"2026-11-21T13:54:45.917Z","testAttemptDuration":"0.150s"}}
+`
+	sets := FileSets{}
+	var result *TestResult
+	var shard int
+	err := readEvents(strings.NewReader(events), func(e *Event) error {
+		sets.Add(e)
+		if e.TestResult != nil {
+			result, shard = e.TestResult, e.ID.TestResult.Shard
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := sets.Files("1")
+	if len(files) != 2 || shard != 2 {
+		t.Fatalf("%v, shard %d", files, shard)
+	}
+	if p, err := files[1].Path(); err != nil || p != "/x/a b" {
+		t.Errorf("%s %v", p, err)
+	}
+	_, err = files[0].Path()
+	if !errors.Is(err, ErrNotLocal) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+	if start, took := result.When(); !start.Equal(time.Date(2026, 11, 21, 13, 54, 45, 917e6, time.UTC)) || took != 150*time.Millisecond {
+		t.Errorf("%v %v", start, took)
+	}
+}
+
+// What an interrupted Bazel leaves.
+func TestTruncatedEvents(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "events")
+	if err := os.WriteFile(name, []byte(`{"id":{}}`+"\n"+`{"id":{"testRes`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	err := ReadEvents(name, func(*Event) error { n++; return nil })
+	if n != 1 || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%d events, %v", n, err)
+	}
+}

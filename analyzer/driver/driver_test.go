@@ -1,0 +1,320 @@
+package driver
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+)
+
+func option(nameValue string) bazel.Option {
+	name, value, _ := strings.Cut(nameValue, "=")
+	return bazel.Option{CombinedForm: "--" + nameValue, OptionName: name, OptionValue: value}
+}
+
+// names returns what is in a list of contributions.
+func names(l []fingerprint.Contribution) map[string]string {
+	m := map[string]string{}
+	for _, c := range l {
+		m[c.Name] = c.SHA256
+	}
+	return m
+}
+
+func TestInvocation(t *testing.T) {
+	base := []string{"client_env=PATH=/bin", "client_env=FOO=1"}
+	contributions := func(more ...string) map[string]string {
+		var o []bazel.Option
+		for _, x := range append(base, more...) {
+			o = append(o, option(x))
+		}
+		for i := range o {
+			if o[i].OptionName == "client_env" {
+				o[i].MetadataTags = []string{"HIDDEN"}
+			}
+		}
+		return names(invocation(o))
+	}
+	same := func(a, b []string) bool { return cmp.Equal(contributions(a...), contributions(b...)) }
+	for _, c := range []struct {
+		what  string
+		a, b  []string
+		equal bool
+	}{
+		{"nothing", nil, nil, true},
+		{"jobs", nil, []string{"jobs=3"}, true},
+		{"a compiler's flag, which is in manifests", nil, []string{"copt=-O2"}, true},
+		{"time-out", nil, []string{"test_timeout=3"}, true},
+		{"an option that isn't known", nil, []string{"some_new_option=1"}, false},
+		{"filter", []string{"test_filter=a"}, []string{"test_filter=b"}, false},
+		{"order of arguments", []string{"test_arg=a", "test_arg=b"}, []string{"test_arg=b", "test_arg=a"}, false},
+		{"two arguments or one", []string{"test_arg=a", "test_arg=b"}, []string{"test_arg=ab"}, false},
+		{"inherited variable", []string{"test_env=FOO"}, []string{"test_env=FOO", "client_env=FOO=2"}, false},
+		{"variable that isn't inherited", nil, []string{"client_env=BAR=2"}, true},
+		{"inherited or the same value", []string{"test_env=FOO"}, []string{"test_env=FOO=1"}, true},
+		{"PATH", nil, []string{"client_env=PATH=/usr/bin"}, false},
+		{"PATH, strict", []string{"incompatible_strict_action_env=1"}, []string{"incompatible_strict_action_env=1", "client_env=PATH=/usr/bin"}, true},
+		{"strategy", nil, []string{"test_strategy=standalone"}, false},
+	} {
+		if got := same(c.a, c.b); got != c.equal {
+			t.Errorf("%s: equal is %v:\n%s", c.what, got, cmp.Diff(contributions(c.a...), contributions(c.b...)))
+		}
+	}
+	for name := range contributions("test_env=SECRET=abc", "remote_header=x=y") {
+		if strings.Contains(name, "abc") || strings.Contains(name, "header") {
+			t.Errorf("a secret in %q", name)
+		}
+	}
+}
+
+// Every field of a description counts, but for those that say where it is.
+func TestDeclaration(t *testing.T) {
+	client := map[string]string{"I": "1"}
+	base := description{Args: []string{"a", "b"}, Package: "//p", Variables: map[string]string{"V": "1"}, Env: map[string]string{"E": "1"},
+		EnvInherited: []string{"I"}, ShardCount: 2, Tags: []string{"t"}, ExecProperties: map[string]string{"P": "1"}, Requirements: map[string]string{"R": "1"}}
+	want := names(base.declaration(client))
+	for name, change := range map[string]func(*description){
+		"args":       func(d *description) { d.Args = []string{"ab"} },
+		"package":    func(d *description) { d.Package = "//q" },
+		"variables":  func(d *description) { d.Variables = map[string]string{"V": "2"} },
+		"env":        func(d *description) { d.Env = map[string]string{"E": "2"} },
+		"more env":   func(d *description) { d.Env = map[string]string{"E": "1", "F": ""} },
+		"inherited":  func(d *description) { d.EnvInherited = []string{"J"} },
+		"shards":     func(d *description) { d.ShardCount = 3 },
+		"tags":       func(d *description) { d.Tags = nil },
+		"properties": func(d *description) { d.ExecProperties = nil },
+		"requires":   func(d *description) { d.Requirements = map[string]string{"R": "2"} },
+	} {
+		d := base
+		change(&d)
+		if cmp.Equal(want, names(d.declaration(client))) {
+			t.Errorf("%s: no difference", name)
+		}
+	}
+	if cmp.Equal(want, names(base.declaration(map[string]string{"I": "2"}))) {
+		t.Error("value of an inherited variable: no difference")
+	}
+	moved := base
+	moved.Compose, moved.Linker = "elsewhere", "ld"
+	if d := cmp.Diff(want, names(moved.declaration(client))); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestKey(t *testing.T) {
+	sum := func(s string) string { return hex.EncodeToString([]byte((s + strings.Repeat("-", 32))[:32])) }
+	c := func(f func(*fingerprint.Config)) *fingerprint.Config {
+		c := &fingerprint.Config{Code: sum("code"), Data: []fingerprint.File{{Path: "d", SHA256: sum("d")}}, LinkFlags: []string{"-lm"}}
+		if f != nil {
+			f(c)
+		}
+		return c
+	}
+	key := func(c *fingerprint.Config, parts ...fingerprint.Contribution) store.Key {
+		t.Helper()
+		k, err := keyOf(c, parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	a, b := fingerprint.NewContribution("a", []string{"1"}), fingerprint.NewContribution("b", nil)
+	want := key(c(nil), a, b)
+	if key(c(nil), b, a) != want {
+		t.Error("the order of contributions counts")
+	}
+	if key(c(func(c *fingerprint.Config) { c.Binary, c.Store = "x", "y" }), a, b) != want {
+		t.Error("the place of the test or the store counts")
+	}
+	for i, k := range []store.Key{
+		key(c(nil), a), key(c(nil), b), key(c(nil)),
+		key(c(func(c *fingerprint.Config) { c.Code = sum("x") }), a, b),
+		key(c(func(c *fingerprint.Config) { c.Data[0].Path = "e" }), a, b),
+		key(c(func(c *fingerprint.Config) { c.Data[0].SHA256 = sum("e") }), a, b),
+		key(c(func(c *fingerprint.Config) { c.LinkFlags = nil }), a, b),
+		key(c(func(c *fingerprint.Config) { c.Contributions = []fingerprint.Contribution{a} }), b),
+	} {
+		if k == want {
+			t.Errorf("case %d: the same key", i)
+		}
+	}
+	if _, err := keyOf(&fingerprint.Config{Code: "no hex"}, nil); err == nil {
+		t.Error("a damaged configuration has a key")
+	}
+}
+
+// What a bazelrc says for tests alone must reach the analysis, and nothing else.
+func TestRC(t *testing.T) {
+	s := &session{flags: bazel.Flags{}, overrides: []string{
+		"test", "--default_override=1:common=--a", "--default_override=1:build=--b", "--default_override=1:build:x=--c",
+		"--default_override=2:test=--test_env=X=1 2", "--default_override=2:test=--test_env", "--default_override=2:test=Y",
+		"--default_override=2:test:x=--f", "--default_override=3:testing=--g", "--default_override=3:test=--only_test",
+	}}
+	for _, f := range []struct{ name, commands string }{{"test_env", "build test"}, {"f", "build test"}, {"only_test", "test"}} {
+		s.flags["--"+f.name] = &bazel.Flag{Name: f.name, Value: f.name == "test_env", Commands: strings.Fields(f.commands)}
+	}
+	got, err := s.rc()
+	want := "build '--test_env=X=1 2'\nbuild '--test_env=Y'\nbuild:x '--f'\n"
+	if err != nil || got != want {
+		t.Errorf("%v\n%s", err, cmp.Diff(want, got))
+	}
+	s.overrides = []string{"--default_override=2:test=--test_env=it's"}
+	if got, err := s.rc(); err == nil {
+		t.Errorf("a quote: %s", got)
+	}
+}
+
+func result(status string, change func(*bazel.TestResult)) *bazel.TestResult {
+	r := &bazel.TestResult{Status: status, TestAttemptStart: "2026-01-02T03:04:05Z", TestAttemptDuration: "2s"}
+	if change != nil {
+		change(r)
+	}
+	return r
+}
+
+func TestUnclean(t *testing.T) {
+	pass := result("PASSED", nil)
+	cached := result("PASSED", func(r *bazel.TestResult) { r.CachedLocally = true })
+	before, after := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name     string
+		attempts []attempt
+		changed  time.Time
+		clean    bool
+	}{
+		{"one pass", []attempt{{1, 1, 1, pass}}, after, true},
+		{"shards", []attempt{{1, 1, 1, pass}, {1, 2, 1, pass}}, after, true},
+		{"a shard is missing", []attempt{{1, 2, 1, pass}}, after, false},
+		{"none", nil, before, false},
+		{"flaky", []attempt{{1, 1, 1, result("FAILED", nil)}, {1, 1, 2, pass}}, before, false},
+		{"second attempt alone", []attempt{{1, 1, 2, pass}}, before, false},
+		{"timed out", []attempt{{1, 1, 1, result("TIMEOUT", nil)}}, before, false},
+		{"runs", []attempt{{1, 1, 1, pass}, {2, 1, 1, pass}}, before, false},
+		{"cached here, same system", []attempt{{1, 1, 1, cached}}, before, true},
+		{"cached here, system changed since", []attempt{{1, 1, 1, cached}}, after, false},
+		{"cached elsewhere", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.CachedRemotely = true })}}, before, false},
+		{"warnings", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.Warning = []string{"x"} })}}, before, false},
+	} {
+		why := (&outcome{attempts: c.attempts}).unclean(c.changed)
+		if (why == "") != c.clean {
+			t.Errorf("%s: %q", c.name, why)
+		}
+	}
+}
+
+func TestTestlogs(t *testing.T) {
+	s := &session{execRoot: "/x", mnemonics: map[string]string{"1": "k8-opt"}}
+	for label, want := range map[string]string{
+		"//:t":              "/x/bazel-out/k8-opt/testlogs/t",
+		"//a/b:t/u":         "/x/bazel-out/k8-opt/testlogs/a/b/t/u",
+		"@@re2~//a:t":       "/x/bazel-out/k8-opt/testlogs/external/re2~/a/t",
+		"@@googletest~//:t": "/x/bazel-out/k8-opt/testlogs/external/googletest~/t",
+	} {
+		if got := s.testlogs(&test{label: label, config: "1"}); got != want {
+			t.Errorf("%s: %s, want %s", label, got, want)
+		}
+	}
+}
+
+func TestWithoutTotal(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "",
+		"out\n\nExecuted 1 out of 2 tests: 1 test passes.\n":                                   "out\n\n",
+		"out\nExecuted 1 out of 1 test: 1 test passes.\nThere were tests whose size\n":         "out\n",
+		"\x1b[0m\x1b[32mExecuted 2 out of 2 tests: x\n":                                        "",
+		"Executed 1 out of 2 tests: of a nested Bazel\na\nb\nc\nd\nExecuted 1 out of 1 test\n": "Executed 1 out of 2 tests: of a nested Bazel\na\nb\nc\nd\n",
+		"no line end": "no line end",
+	} {
+		var b bytes.Buffer
+		w := &withoutTotal{out: &b}
+		for i := range len(in) {
+			io.WriteString(w, in[i:i+1])
+		}
+		w.flush()
+		if b.String() != want {
+			t.Errorf("%q: %q, want %q", in, b.String(), want)
+		}
+	}
+}
+
+// The summary is Bazel's, with replays marked; the JUnit file has all tests.
+func TestReports(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) bazel.File {
+		p := filepath.Join(dir, name)
+		os.MkdirAll(filepath.Dir(p), 0o777)
+		if err := os.WriteFile(p, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return bazel.File{Name: filepath.Base(name), URI: "file://" + p}
+	}
+	recorded := &store.Result{Start: time.Unix(0, 0), End: time.Unix(1, 5e8), Log: section(nil), Files: []store.File{
+		{Path: "test.xml", Content: section([]byte(`<testsuites><testsuite name="Gtest.Suite" tests="2"><testcase name="a &lt; b"/></testsuite></testsuites>`))}}}
+	failed := result("FAILED", func(r *bazel.TestResult) {
+		r.TestActionOutput = []bazel.File{file("f/test.log", "log"), file("f/test.xml", `<testsuite name="a/f" errors="1"><testcase name="x"><error message="m"/></testcase></testsuite>`)}
+	})
+	var out, messages bytes.Buffer
+	s := &session{Options: &Options{Out: &out, Err: &messages, JUnit: filepath.Join(dir, "junit.xml")}, broken: []string{"//b:broken"}, tests: []*test{
+		{label: "//a:f", verdict: Miss, outcome: &outcome{"FAILED", []attempt{{1, 1, 1, failed}}}},
+		{label: "//a:hit", verdict: Hit, recorded: recorded},
+		{label: "//a:pass", verdict: Other, outcome: &outcome{"PASSED", []attempt{{1, 1, 1, result("PASSED", nil)}}}},
+		{label: "//a:<&>", verdict: Miss, outcome: &outcome{}},
+	}}
+	s.summary()
+	want := `//a:f                                                            FAILED in 2.0s
+  DIR/f/test.log
+//a:hit                                               (replayed) PASSED in 1.5s
+//a:pass                                                         PASSED in 2.0s
+//a:<&>                                                               NO STATUS
+//b:broken                                                      FAILED TO BUILD
+
+Executed 2 out of 5 tests, 1 replayed: 2 tests pass, 2 fail, 1 was skipped.
+`
+	got := strings.ReplaceAll(out.String(), dir, "DIR")
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("summary (-want +got):\n%s", d)
+	}
+	if err := s.writeJUnit(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(s.JUnit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct {
+		Suites []struct {
+			Name    string `xml:"name,attr"`
+			Verdict string `xml:"tasting,attr"`
+			Cases   []struct {
+				Name    string    `xml:"name,attr"`
+				Error   *struct{} `xml:"error"`
+				Failure *struct{} `xml:"failure"`
+			} `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
+	if err := xml.Unmarshal(b, &all); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	var list []string
+	for _, x := range all.Suites {
+		c := x.Cases[0]
+		list = append(list, fmt.Sprintf("%s|%s|%s|%v", x.Name, x.Verdict, c.Name, c.Error != nil || c.Failure != nil))
+	}
+	if d := cmp.Diff([]string{"//a:f|miss|x|true", "//a:hit.Gtest.Suite|hit|a < b|false", "//a:pass||//a:pass|false", "//a:<&>||//a:<&>|true", "//b:broken||//b:broken|true"}, list); d != "" {
+		t.Errorf("JUnit (-want +got):\n%s\n%s", d, b)
+	}
+	if messages.Len() > 0 {
+		t.Error(messages.String())
+	}
+}
