@@ -12,6 +12,7 @@
 //	replace FILE OLD NEW    edit a file; OLD must occur exactly once
 //	fetch OUTPUT NAME       copy a file below bazel-bin (or testlogs/...) to .tmp/NAME
 //	check ARGS...           run tasting check workspace there
+//	tasting test ARGS...    run tasting test there
 //	checkout DIR            copy the workspace to DIR; bazel works there from now on
 //
 // The conditions [gcc] and [clang] tell the compiler of the build.

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -62,6 +64,15 @@ func Root() *cobra.Command {
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if code, ok := runTest(args); ok {
 		return code
+	}
+	// bazel run starts programs in their runfiles, not where the user is.
+	if dir := os.Getenv("BUILD_WORKING_DIRECTORY"); dir != "" {
+		if wd, err := os.Getwd(); err == nil && strings.Contains(wd, ".runfiles/") {
+			if err := os.Chdir(dir); err != nil {
+				fmt.Fprintf(stderr, "tasting: %v\n", err)
+				return exitUsage
+			}
+		}
 	}
 	root := Root()
 	root.SetArgs(args[1:])
