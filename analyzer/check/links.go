@@ -113,7 +113,6 @@ func (r *LinkResult) check(a *Analysis, o *Object, level Level, count bool) {
 
 // linkage compares the binding of a symbol with what the manifest says.
 func (r *LinkResult) linkage(a *Analysis, u *Unit, report func(*Unit, string, string, ...any)) {
-	weak := strings.Contains(string(u.Text), " STB_WEAK ")
 	for _, i := range a.byName[u.Symbol] {
 		c := a.Manifest.Components[i]
 		if c.Kind == manifest.Kind_KIND_FILE {
@@ -123,7 +122,7 @@ func (r *LinkResult) linkage(a *Analysis, u *Unit, report func(*Unit, string, st
 		switch {
 		case local && !u.Local:
 			report(u, "", "%s is visible outside, and the manifest says that it is local", u.Symbol)
-		case weak && c.Linkage == manifest.Linkage_LINKAGE_EXTERNAL:
+		case u.Weak && c.Linkage == manifest.Linkage_LINKAGE_EXTERNAL:
 			report(u, "", "%s is weak, and the manifest says that it isn't", u.Symbol)
 		}
 	}

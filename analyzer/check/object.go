@@ -26,6 +26,8 @@ type Unit struct {
 	Symbol string
 	// Local is true if no symbol of the unit is visible outside the object.
 	Local bool
+	// Weak is true if the symbol is.
+	Weak bool
 	// Section is the name of its section.
 	Section string
 	// Text is the canonical description of everything emitted for the unit.
@@ -249,7 +251,7 @@ func (r *objReader) add(u *Unit) {
 
 func (r *objReader) simple(s elf.Symbol, desc string) {
 	t := text{seen: map[string]bool{}}
-	u := &Unit{Name: s.Name, Symbol: s.Name, Local: bindOf(s) == elf.STB_LOCAL, Section: "*" + desc}
+	u := &Unit{Name: s.Name, Symbol: s.Name, Local: bindOf(s) == elf.STB_LOCAL, Weak: bindOf(s) == elf.STB_WEAK, Section: "*" + desc}
 	r.describeSymbol(&t, s)
 	t.WriteString(desc)
 	u.Text, u.Locals = t.Bytes(), t.locals
@@ -272,7 +274,7 @@ func (r *objReader) describeSymbol(t *text, s elf.Symbol) {
 func (r *objReader) unit(sec, symbol int) {
 	s, x := r.f.Sections[sec], r.syms[symbol]
 	t := text{seen: map[string]bool{}}
-	u := &Unit{Name: x.Name, Symbol: x.Name, Section: s.Name, Local: bindOf(x) == elf.STB_LOCAL}
+	u := &Unit{Name: x.Name, Symbol: x.Name, Section: s.Name, Local: bindOf(x) == elf.STB_LOCAL, Weak: bindOf(x) == elf.STB_WEAK}
 	r.describeSymbol(&t, x)
 	// -ffunction-sections names a section after one of the symbols in it.
 	name := s.Name
