@@ -330,10 +330,10 @@ type Builder struct {
 
 type testKey struct{ workspace, label string }
 
-// Sums are of whole nanoseconds: floating point sums would depend on the order.
+// Sums are of whole microseconds: floating point sums would depend on the order.
 type runRecord struct {
 	RunData
-	executed, saved, cached time.Duration
+	executed, saved, cached micros
 	states                  []State // by test
 }
 
@@ -341,7 +341,7 @@ type causeRecord struct {
 	executions, alone, runs int
 	lastRun                 *runRecord
 	tests                   []uint64 // a bit per test
-	time                    time.Duration
+	time                    micros
 }
 
 type reasonKey struct {
@@ -351,7 +351,7 @@ type reasonKey struct {
 
 type reasonRecord struct {
 	executions int
-	time       time.Duration
+	time       micros
 }
 
 type fallbackKey struct{ workspace, source, rung, reason string }
@@ -361,9 +361,13 @@ type fallbackRecord struct {
 	last        *runRecord
 }
 
-func duration(seconds float64) time.Duration { return time.Duration(math.Round(seconds * 1e9)) }
+// micros are microseconds: nine million tests of maxSeconds each are no overflow.
+type micros int64
 
-func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e3) / 1e3 }
+func toMicros(seconds float64) micros { return micros(math.Round(seconds * 1e6)) }
+
+// seconds are rounded to milliseconds.
+func (m micros) seconds() float64 { return math.Round(float64(m)/1e3) / 1e3 }
 
 // AddDamaged notes files that could not be read.
 func (b *Builder) AddDamaged(d ...Damaged) { b.damaged = append(b.damaged, d...) }
@@ -391,7 +395,7 @@ func (b *Builder) Add(r *Run) {
 	for i := range r.Tests {
 		b.addTest(rec, &r.Tests[i])
 	}
-	rec.ExecutedTime, rec.SavedTime, rec.CachedTime = seconds(rec.executed), seconds(rec.saved), seconds(rec.cached)
+	rec.ExecutedTime, rec.SavedTime, rec.CachedTime = rec.executed.seconds(), rec.saved.seconds(), rec.cached.seconds()
 	rec.HitRatio = rec.Counts.HitRatio()
 	for _, f := range r.Fallbacks {
 		key := fallbackKey{r.Workspace, f.Source, f.Rung, f.Reason}
@@ -433,7 +437,7 @@ func (b *Builder) addTest(rec *runRecord, t *Test) {
 	if t.Status == "FLAKY" {
 		rec.Flaky++
 	}
-	d := duration(t.Seconds)
+	d := toMicros(t.Seconds)
 	switch {
 	case s == Replayed:
 		rec.saved += d
@@ -507,7 +511,7 @@ func (b *Builder) Data() *Data {
 	d := &Data{Format: DataFormat, Runs: []RunData{}}
 	runs := slices.SortedFunc(slices.Values(b.runs), byTime)
 	newest := map[string]*runRecord{} // by workspace
-	var executed, saved, cached time.Duration
+	var executed, saved, cached micros
 	for _, r := range runs {
 		newest[r.Workspace] = r
 		d.Runs = append(d.Runs, r.RunData)
@@ -517,7 +521,7 @@ func (b *Builder) Data() *Data {
 	}
 	t := &d.Totals
 	t.Runs, t.Duplicates, t.Targets = len(runs), b.duplicates, len(b.tests)
-	t.ExecutedTime, t.SavedTime, t.CachedTime = seconds(executed), seconds(saved), seconds(cached)
+	t.ExecutedTime, t.SavedTime, t.CachedTime = executed.seconds(), saved.seconds(), cached.seconds()
 	t.HitRatio = t.Counts.HitRatio()
 	t.Avoided = ratio(float64(t.Replayed), float64(t.Tests))
 	t.SavedShare = ratio(t.SavedTime, t.All())
@@ -541,7 +545,7 @@ func (b *Builder) Data() *Data {
 func (b *Builder) causes(d *Data) {
 	var causes []Cause
 	for name, c := range b.components {
-		x := Cause{Component: name, Executions: c.executions, Alone: c.alone, Runs: c.runs, Seconds: seconds(c.time)}
+		x := Cause{Component: name, Executions: c.executions, Alone: c.alone, Runs: c.runs, Seconds: c.time.seconds()}
 		for _, w := range c.tests {
 			x.Tests += bits.OnesCount64(w)
 		}
@@ -554,7 +558,7 @@ func (b *Builder) causes(d *Data) {
 
 	var reasons []ReasonData
 	for key, r := range b.reasons {
-		reasons = append(reasons, ReasonData{key.verdict, key.reason, r.executions, seconds(r.time)})
+		reasons = append(reasons, ReasonData{key.verdict, key.reason, r.executions, r.time.seconds()})
 	}
 	slices.SortFunc(reasons, func(x, y ReasonData) int {
 		return cmp.Or(y.Executions-x.Executions, cmp.Compare(x.Verdict, y.Verdict), strings.Compare(x.Reason, y.Reason))

@@ -166,7 +166,7 @@ func (r *Run) validate() error {
 
 const (
 	maxCount   = 1 << 40
-	maxSeconds = 1e9 // 30 years
+	maxSeconds = 1e6 // 11 days
 )
 
 func validSeconds(s float64) bool { return s >= 0 && s <= maxSeconds && !math.IsNaN(s) }

@@ -12,7 +12,7 @@ import (
 // runs.
 func sample(runs, tests int, seed uint64) []*Run {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	packages := max(1, tests/12)
+	packages := max(9, tests/12)
 	label := func(i int) string {
 		return fmt.Sprintf("//%s/%s:%s_test", []string{"net", "base", "codec", "storage", "ui"}[i%packages%5],
 			[]string{"http", "pool", "frame", "index", "layout", "cache", "text"}[i%packages%7], fmt.Sprintf("case_%05d", i))
