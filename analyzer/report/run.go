@@ -199,9 +199,13 @@ func (r *Run) normalise() *Run {
 	for i := range c.Tests {
 		t := &c.Tests[i]
 		t.Reason = redact(t.Reason)
+		if len(t.Changed) == 0 {
+			t.Changed = nil // nothing in JSON, as for []
+		}
 	}
 	slices.SortFunc(c.Tests, func(a, b Test) int { return strings.Compare(a.Label, b.Label) })
-	c.Fallbacks = slices.Clone(r.Fallbacks)
+	// Not slices.Clone: it keeps [] apart from nil.
+	c.Fallbacks = append([]Fallback(nil), r.Fallbacks...)
 	for i := range c.Fallbacks {
 		c.Fallbacks[i].Reason = redact(c.Fallbacks[i].Reason)
 	}
