@@ -12,6 +12,8 @@ require (
 	google.golang.org/protobuf v1.36.11
 )
 
+require go.yaml.in/yaml/v3 v3.0.4
+
 require (
 	cloud.google.com/go/longrunning v0.8.0
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
