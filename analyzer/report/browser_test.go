@@ -37,6 +37,8 @@ type browser struct {
 	from    *bufio.Reader
 	id      int
 	session string
+	// watchdog ends the browser if a page takes longer than pageTime.
+	watchdog *time.Timer
 	// problems is what the page complained about, requests the URLs that it
 	// asked for.
 	problems, requests []string
@@ -51,6 +53,9 @@ type message struct {
 		Message string `json:"message"`
 	} `json:"error"`
 }
+
+// pageTime is far more than a page takes on a busy machine.
+const pageTime = 2 * time.Minute
 
 func startBrowser(t *testing.T) *browser {
 	path := chromium(t)
@@ -75,11 +80,11 @@ func startBrowser(t *testing.T) *browser {
 	}
 	theirIn.Close()
 	theirOut.Close()
-	// A browser that hangs ends with the pipe.
-	watchdog := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
 	b := &browser{t: t, to: to, from: bufio.NewReader(from)}
+	// A browser that hangs ends, and with it the pipe.
+	b.watchdog = time.AfterFunc(pageTime, func() { cmd.Process.Kill() })
 	t.Cleanup(func() {
-		watchdog.Stop()
+		b.watchdog.Stop()
 		fmt.Fprintf(to, `{"id":-1,"method":"Browser.close"}`+"\x00")
 		to.Close()
 		done := make(chan error, 1)
@@ -166,6 +171,7 @@ func (b *browser) call(method string, params any, result any) {
 // open loads a page and waits until it has been drawn.
 func (b *browser) open(url string) {
 	b.t.Helper()
+	b.watchdog.Reset(pageTime)
 	b.problems, b.requests = nil, nil
 	b.call("Page.navigate", map[string]any{"url": url}, nil)
 	for b.receive().Method != "Page.loadEventFired" {
@@ -315,6 +321,9 @@ func TestBrowser(t *testing.T) {
 		url := writePage(t, p.runs)
 		for _, width := range []int{360, 768, 1440} {
 			for _, scheme := range []string{"light", "dark"} {
+				if scheme == "dark" && (p.name != "small" || width == 768) {
+					continue // only colours differ
+				}
 				t.Run(fmt.Sprintf("%s_%d_%s", p.name, width, scheme), func(t *testing.T) {
 					b.t = t
 					b.window(width, 900, scheme)
