@@ -215,9 +215,6 @@ func (p *page) notices() {
 	if p.Newest != nil && p.Newest.Store.Errors > 0 {
 		p.Notices = append(p.Notices, fmt.Sprintf("In the newest run the store did not answer %s.", plural(p.Newest.Store.Errors, "look-up", "look-ups")))
 	}
-	if n := p.Data.Matrix.FirstRun; n > 0 {
-		p.Notices = append(p.Notices, fmt.Sprintf("Pictures show the newest %s; %s older are in all sums.", plural(len(p.Columns), "run", "runs"), count(n)))
-	}
 }
 
 // verdicts shows how many tests had which outcome.
@@ -379,7 +376,7 @@ func (p *page) xTicks() []tick {
 	for i := step / 2; i < n; i += step {
 		r := &p.Columns[i]
 		at := round2(100 * (float64(i) + 0.5) / float64(n))
-		ticks = append(ticks, tick{At: at, Text: r.Start.UTC().Format(layout), Sub: short(r.Commit), Minor: n > 1 && (len(ticks)%3 != 1 || at > 85)})
+		ticks = append(ticks, tick{At: at, Text: r.Start.UTC().Format(layout), Sub: short(r.Commit), Minor: n > 3 && (len(ticks)%3 != 1 || at > 85)})
 	}
 	return ticks
 }
