@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
@@ -618,5 +620,34 @@ func TestRecipeFlags(t *testing.T) {
 				t.Errorf("tasting %s has no flag --%s", name, long)
 			}
 		}
+	}
+}
+
+// docs/report.md has each field of the file of a run.
+func TestRunSchemaIsDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(recipesDir, "..", "report.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, schema, ok := strings.Cut(string(text), "## The file of a run")
+	if !ok {
+		t.Fatal("docs/report.md has no such section")
+	}
+	fields := 0
+	for prefix, v := range map[string]any{"": report.Run{}, "store.": report.Store{}, "tests[].": report.Test{}, "fallbacks[].": report.Fallback{}} {
+		for f := range reflect.TypeOf(v).Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			fields++
+			documented := strings.Contains(schema, "`"+prefix+name)
+			if prefix != "" {
+				documented = documented || strings.Contains(schema, "`."+name+"`")
+			}
+			if !documented {
+				t.Errorf("docs/report.md doesn't have %s%s", prefix, name)
+			}
+		}
+	}
+	if fields < 25 {
+		t.Errorf("only %d fields", fields)
 	}
 }
