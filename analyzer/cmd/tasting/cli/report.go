@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/report"
+	"github.com/spf13/cobra"
+)
+
+func init() { register(reportCommand) }
+
+func reportCommand() *cobra.Command {
+	var dirs []string
+	var page, data string
+	cmd := &cobra.Command{
+		Use:   "report [--runs=DIR]... [-o FILE.html] [--json=FILE]",
+		Short: "Write a page about what runs of \"tasting test\" executed and saved",
+		Long: `Write a page about what runs of "tasting test" executed and saved.
+
+The page is one file without references to others, so it can be sent or kept as
+an artifact of a build. Files of runs that are damaged are named on standard
+error and in the report, and aren't counted. See docs/report.md.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(dirs) == 0 {
+				dir, err := report.DefaultDir(os.Getenv)
+				if err != nil {
+					return err
+				}
+				dirs = []string{dir}
+			}
+			if page == "" && data == "" {
+				page = "tasting-report.html"
+			}
+			var b report.Builder
+			for _, dir := range dirs {
+				dir = userPath(dir)
+				damaged, err := report.ReadRuns(dir, b.Add)
+				if err != nil {
+					return fmt.Errorf("no runs can be read: %w; name a directory that \"tasting test\" has written to with --runs", err)
+				}
+				for _, d := range damaged {
+					fmt.Fprintf(cmd.ErrOrStderr(), "tasting: %s is not counted: %s\n", filepath.Join(dir, d.File), d.Reason)
+				}
+				b.AddDamaged(damaged...)
+			}
+			d := b.Data()
+			if err := writeFile(userPath(data), d.JSON, cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			if err := writeFile(userPath(page), d.HTML, cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			for _, f := range []string{page, data} {
+				if f != "" && f != "-" {
+					fmt.Fprintf(cmd.ErrOrStderr(), "tasting: wrote %s (runs: %d, tests: %d)\n", f, d.Totals.Runs, d.Totals.Targets)
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringArrayVar(&dirs, "runs", nil, "`DIR` with runs (repeatable; default: where tasting test writes them, tasting/runs in $XDG_STATE_HOME or in ~/.local/state)")
+	cmd.Flags().StringVarP(&page, "output", "o", "", "page to write, - for standard output (default tasting-report.html, or none if --json is given)")
+	cmd.Flags().StringVar(&data, "json", "", "`FILE` to write with the same as JSON, - for standard output")
+	return cmd
+}
+
+// userPath returns a path as the user means it: bazel run starts programs
+// elsewhere.
+func userPath(name string) string {
+	wd := os.Getenv("BUILD_WORKING_DIRECTORY")
+	if wd == "" || name == "" || name == "-" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(wd, name)
+}
+
+// writeFile writes a file, whole or not at all; "" stands for none and "-" for
+// stdout.
+func writeFile(name string, write func(io.Writer) error, stdout io.Writer) error {
+	switch name {
+	case "":
+		return nil
+	case "-":
+		return write(stdout)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".tmp-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	err = write(f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return os.Rename(f.Name(), name)
+}
