@@ -76,10 +76,11 @@ const (
 
 // test is a test of the invocation.
 type test struct {
-	label  string
-	kind   string
-	tags   []string
-	config string // ID of its configuration
+	label   string
+	kind    string
+	tags    []string
+	config  string // ID of its configuration
+	skipped bool   // not compatible with the platform
 
 	verdict     Verdict
 	why         string // for a miss, and for AlwaysRun the reason
@@ -165,7 +166,7 @@ func (s *session) say(format string, args ...any) {
 }
 
 // isCC tells whether the aspect knows the test.
-func (t *test) isCC() bool { return t.kind == "cc_test rule" }
+func (t *test) isCC() bool { return t.kind == "cc_test rule" && !t.skipped }
 
 // option returns the effective value of an option.
 func (s *session) option(name string) string {
@@ -190,7 +191,7 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 		return 0, true, err
 	}
 	tests := map[string]*test{}
-	children := map[string]string{}
+	children, incompatible := map[string]string{}, map[string]bool{}
 	finished := ""
 	configured := map[string]bool{} // with their configurations
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
@@ -208,6 +209,9 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 		case e.ID.Configuration.ID != "":
 			s.mnemonics[e.ID.Configuration.ID] = e.Configuration.Mnemonic
 		case e.ID.TargetConfigured.Label != "":
+			if e.Aborted != nil && e.Aborted.Reason != "SKIPPED" {
+				children[e.ID.TargetConfigured.Label] = e.Aborted.Reason
+			}
 			if e.Configured == nil {
 				break
 			}
@@ -229,6 +233,8 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 			}
 		case e.ID.TargetCompleted.Label != "" && e.Aborted != nil && e.Aborted.Reason != "NO_BUILD" && e.Aborted.Reason != "SKIPPED":
 			children[e.ID.TargetCompleted.Label] = e.Aborted.Reason
+		case e.ID.TargetCompleted.Label != "" && e.Aborted != nil && e.Aborted.Reason == "SKIPPED":
+			incompatible[e.ID.TargetCompleted.Label] = true
 		case e.ID.TargetCompleted.Label == "" && e.Aborted != nil:
 			s.failed = true
 		case e.ID.BuildFinished != nil:
@@ -247,6 +253,7 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 	// Not what was added above.
 	s.options = slices.DeleteFunc(s.options, func(o bazel.Option) bool { return o.OptionName == "build_event_json_file" && o.OptionValue == events })
 	for l, t := range tests {
+		t.skipped = incompatible[l]
 		if children[l] == "" {
 			s.tests = append(s.tests, t)
 		}

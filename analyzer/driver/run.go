@@ -34,6 +34,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	var labels, audits []string
 	for _, t := range s.tests {
 		switch {
+		case t.skipped:
 		case t.audit:
 			audits = append(audits, t.label)
 		case t.verdict != Hit:
@@ -42,7 +43,13 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	}
 	// Bazel says what is wrong with these.
 	labels = append(labels, s.broken...)
-	s.say("%s: %d recorded, %d to be run%s", count(len(s.tests), "test"), len(s.tests)-len(labels)+len(s.broken), len(labels), auditing(len(audits)))
+	hits := 0
+	for _, t := range s.tests {
+		if t.verdict == Hit {
+			hits++
+		}
+	}
+	s.say("%s: %d recorded, %d to be run%s", count(len(s.tests)+len(s.broken), "test"), hits, len(labels), auditing(len(audits)))
 	if len(labels) > 0 {
 		if code, err = s.bazelTest(ctx, labels, "run"); err != nil {
 			return 0, err

@@ -79,6 +79,9 @@ func (s *session) summary() {
 // status returns how a test ended, in Bazel's words, and how long it took, or
 // did when it was recorded.
 func (t *test) status() (status string, took time.Duration) {
+	if t.skipped {
+		return "SKIPPED", 0
+	}
 	if t.outcome == nil {
 		if t.verdict == Hit {
 			return "PASSED", t.recorded.End.Sub(t.recorded.Start)

@@ -37,7 +37,6 @@ error and in the report, and aren't counted. See docs/report.md.`,
 			}
 			var b report.Builder
 			for _, dir := range dirs {
-				dir = userPath(dir)
 				damaged, err := report.ReadRuns(dir, b.Add)
 				if err != nil {
 					return fmt.Errorf("no runs can be read: %w; name a directory that \"tasting test\" has written to with --runs", err)
@@ -48,10 +47,10 @@ error and in the report, and aren't counted. See docs/report.md.`,
 				b.AddDamaged(damaged...)
 			}
 			d := b.Data()
-			if err := writeFile(userPath(data), d.JSON, cmd.OutOrStdout()); err != nil {
+			if err := writeFile(data, d.JSON, cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			if err := writeFile(userPath(page), d.HTML, cmd.OutOrStdout()); err != nil {
+			if err := writeFile(page, d.HTML, cmd.OutOrStdout()); err != nil {
 				return err
 			}
 			for _, f := range []string{page, data} {
@@ -66,16 +65,6 @@ error and in the report, and aren't counted. See docs/report.md.`,
 	cmd.Flags().StringVarP(&page, "output", "o", "", "page to write, - for standard output (default tasting-report.html, or none if --json is given)")
 	cmd.Flags().StringVar(&data, "json", "", "`FILE` to write with the same as JSON, - for standard output")
 	return cmd
-}
-
-// userPath returns a path as the user means it: bazel run starts programs
-// elsewhere.
-func userPath(name string) string {
-	wd := os.Getenv("BUILD_WORKING_DIRECTORY")
-	if wd == "" || name == "" || name == "-" || filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(wd, name)
 }
 
 // writeFile writes a file, whole or not at all; "" stands for none and "-" for
