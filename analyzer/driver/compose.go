@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/spf13/pflag"
 )
@@ -42,7 +43,7 @@ func (s *session) compose(ctx context.Context) {
 		}
 		t.composed, t.report = c, r
 		if len(c.AlwaysRun) > 0 {
-			t.verdict, t.why = AlwaysRun, c.AlwaysRun[0]
+			t.verdict, t.why = report.AlwaysRun, c.AlwaysRun[0]
 			return
 		}
 		parts := append(append([]fingerprint.Contribution{}, common...), d.declaration(client)...)
@@ -51,7 +52,7 @@ func (s *session) compose(ctx context.Context) {
 			// machine, as they do for Bazel.
 			libraries, changed, err := p.libraries(ctx, d, c.LinkFlags)
 			if err != nil {
-				t.verdict, t.why = AlwaysRun, err.Error()
+				t.verdict, t.why = report.AlwaysRun, err.Error()
 				return
 			}
 			parts, t.systemChanged = append(parts, libraries...), changed
@@ -110,6 +111,12 @@ func (s *session) lookup(ctx context.Context) {
 	defer cancel()
 	var mu sync.Mutex
 	failures := map[string]int{}
+	count := func(n *int) {
+		mu.Lock()
+		defer mu.Unlock()
+		*n++
+	}
+	start := time.Now()
 	parallel(lookups, s.tests, func(t *test) {
 		if !t.hasKey() {
 			return
@@ -117,21 +124,28 @@ func (s *session) lookup(ctx context.Context) {
 		r, err := s.Store.Get(ctx, t.key)
 		switch {
 		case err == nil && r.ExitCode == 0:
-			t.verdict, t.recorded, t.why = Hit, r, ""
+			t.verdict, t.recorded, t.why = report.Hit, r, ""
 			t.audit = rand.Float64() < s.Audit
+			count(&s.lookedUp.Hits)
 		case err == nil:
 			r.Close()
 			t.why = "the recorded result was withdrawn"
+			count(&s.lookedUp.Misses)
 		case errors.Is(err, store.ErrNotFound):
+			count(&s.lookedUp.Misses)
 		case store.IsMiss(err):
 			t.why = err.Error()
+			count(&s.lookedUp.Damaged)
 		default:
+			count(&s.lookedUp.Errors)
 			t.why = "the store can't be read: " + err.Error()
 			mu.Lock()
 			failures[err.Error()]++
 			mu.Unlock()
 		}
 	})
+	s.lookedUp.LookupSeconds = time.Since(start).Seconds()
+	s.lookedUp.Lookups = s.lookedUp.Hits + s.lookedUp.Misses + s.lookedUp.Damaged + s.lookedUp.Errors
 	n, example := 0, ""
 	for e, k := range failures {
 		n, example = n+k, max(example, e)
@@ -142,7 +156,9 @@ func (s *session) lookup(ctx context.Context) {
 }
 
 // hasKey tells whether the store can be asked for the test's result.
-func (t *test) hasKey() bool { return t.verdict == Miss && t.key != store.Key{} }
+func (t *test) hasKey() bool { return t.verdict == report.Miss && t.hasFingerprint() }
+
+func (t *test) hasFingerprint() bool { return t.key != store.Key{} }
 
 // parallel calls f for every element, n at a time.
 func parallel[T any](n int, l []T, f func(T)) {

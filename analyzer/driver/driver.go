@@ -35,6 +35,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
@@ -56,23 +57,15 @@ type Options struct {
 	// Audit is the share of recorded results, 0 to 1, whose tests are run all
 	// the same, to compare.
 	Audit float64
+	// RunsDir is the directory where the run is written down for tasting
+	// report, or empty.
+	RunsDir string
 	// JUnit is the file for the results of all tests, or empty.
 	JUnit string
 
 	Stdin    io.Reader
 	Out, Err io.Writer
 }
-
-// Verdict says what became of a test.
-type Verdict string
-
-// The verdicts.
-const (
-	Hit       Verdict = "hit"        // the recorded result stands for the run
-	Miss      Verdict = "miss"       // run, since nothing is recorded
-	AlwaysRun Verdict = "always-run" // run, since the outcome can't be known
-	Other     Verdict = "other"      // not a cc_test: Bazel's business alone
-)
 
 // test is a test of the invocation.
 type test struct {
@@ -82,8 +75,8 @@ type test struct {
 	config  string // ID of its configuration
 	skipped bool   // not compatible with the platform
 
-	verdict     Verdict
-	why         string // for a miss, and for AlwaysRun the reason
+	verdict     report.Verdict
+	why         string // for a miss, and for report.AlwaysRun the reason
 	description *description
 	composed    *fingerprint.Config
 	report      *fingerprint.Report
@@ -95,6 +88,7 @@ type test struct {
 	recorded      *store.Result // of a hit
 	outcome       *outcome      // of an execution
 	audit         bool
+	changed       []string // since the nearest recorded fingerprint
 }
 
 // session is one call of Test.
@@ -111,7 +105,9 @@ type session struct {
 	mnemonics map[string]string // output directory of a configuration
 	tests     []*test
 	broken    []string // labels that Bazel couldn't analyse
-	failed    bool     // Bazel reported an error before step 5
+	lookedUp  report.Store
+	fallbacks []report.Fallback
+	failed    bool // Bazel reported an error before step 5
 	start     time.Time
 }
 
@@ -146,7 +142,7 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 	}
 	for _, t := range s.tests {
 		if reason != "" && t.isCC() {
-			t.verdict, t.why = AlwaysRun, reason
+			t.verdict, t.why = report.AlwaysRun, reason
 		}
 	}
 	return s.run(ctx)
@@ -215,7 +211,7 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 			if e.Configured == nil {
 				break
 			}
-			t := &test{label: e.ID.TargetConfigured.Label, kind: e.Configured.TargetKind, tags: e.Configured.Tag, verdict: Other}
+			t := &test{label: e.ID.TargetConfigured.Label, kind: e.Configured.TargetKind, tags: e.Configured.Tag, verdict: report.Other}
 			for _, c := range e.Children {
 				key := t.label + " " + c.TargetCompleted.Configuration.ID
 				if t.config != "" && !configured[key] {
@@ -376,7 +372,7 @@ func (s *session) analyse(ctx context.Context) (code int, err error) {
 	var labels []string
 	for _, t := range s.tests {
 		if t.isCC() {
-			t.verdict, t.why = Miss, "it couldn't be analysed"
+			t.verdict, t.why = report.Miss, "it couldn't be analysed"
 			byLabel[t.label] = t
 			labels = append(labels, t.label)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
@@ -266,10 +267,10 @@ func TestReports(t *testing.T) {
 	})
 	var out, messages bytes.Buffer
 	s := &session{Options: &Options{Out: &out, Err: &messages, JUnit: filepath.Join(dir, "junit.xml")}, broken: []string{"//b:broken"}, tests: []*test{
-		{label: "//a:f", verdict: Miss, outcome: &outcome{"FAILED", []attempt{{1, 1, 1, failed}}}},
-		{label: "//a:hit", verdict: Hit, recorded: recorded},
-		{label: "//a:pass", verdict: Other, outcome: &outcome{"PASSED", []attempt{{1, 1, 1, result("PASSED", nil)}}}},
-		{label: "//a:<&>", verdict: Miss, outcome: &outcome{}},
+		{label: "//a:f", verdict: report.Miss, outcome: &outcome{"FAILED", []attempt{{1, 1, 1, failed}}}},
+		{label: "//a:hit", verdict: report.Hit, recorded: recorded},
+		{label: "//a:pass", verdict: report.Other, outcome: &outcome{"PASSED", []attempt{{1, 1, 1, result("PASSED", nil)}}}},
+		{label: "//a:<&>", verdict: report.Miss, outcome: &outcome{}},
 	}}
 	s.summary()
 	want := `//a:f                                                            FAILED in 2.0s

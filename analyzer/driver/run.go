@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
@@ -37,7 +38,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		case t.skipped:
 		case t.audit:
 			audits = append(audits, t.label)
-		case t.verdict != Hit:
+		case t.verdict != report.Hit:
 			labels = append(labels, t.label)
 		}
 	}
@@ -45,7 +46,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	labels = append(labels, s.broken...)
 	hits := 0
 	for _, t := range s.tests {
-		if t.verdict == Hit {
+		if t.verdict == report.Hit {
 			hits++
 		}
 	}
@@ -70,7 +71,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	}
 	s.record(ctx)
 	for _, t := range s.tests {
-		if t.verdict == Hit && t.outcome == nil {
+		if t.verdict == report.Hit && t.outcome == nil {
 			if err := s.replay(t); err != nil {
 				// The result itself is known all the same.
 				s.say("warning: %s: its log can't be written: %v", t.label, err)
@@ -81,6 +82,11 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		code = bazel.ExitBuildFailed
 	}
 	s.summary()
+	if s.RunsDir != "" {
+		if err := s.writeRun(ctx); err != nil {
+			s.say("warning: the run can't be written down for \"tasting report\": %v", err)
+		}
+	}
 	if s.JUnit != "" {
 		if err := s.writeJUnit(); err != nil {
 			return 0, err
@@ -201,13 +207,13 @@ func (o *outcome) unclean(systemChanged time.Time) string {
 func (s *session) record(ctx context.Context) {
 	for _, t := range s.tests {
 		o := t.outcome
-		if o == nil || (t.key == store.Key{}) {
+		if o == nil || !t.hasFingerprint() {
 			continue
 		}
 		switch {
-		case t.verdict == Hit:
+		case t.verdict == report.Hit:
 			s.audited(ctx, t)
-		case !s.Write || t.verdict != Miss:
+		case !s.Write || t.verdict != report.Miss:
 		case o.status == "FAILED":
 			if r, done, err := o.result(); err == nil {
 				// Nothing is lost if that doesn't work.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/report"
 )
 
 // summary prints what became of all tests as bazel test does (its
@@ -19,12 +21,10 @@ func (s *session) summary() {
 		mark, times := "", ""
 		o := t.outcome
 		switch {
-		case t.verdict == Hit && o == nil:
+		case t.verdict == report.Hit && o == nil:
 			mark = "(replayed) "
 			replayed++
-		case o != nil && len(o.attempts) > 0 && !slices.ContainsFunc(o.attempts, func(a attempt) bool {
-			return !a.result.CachedLocally && !a.result.ExecutionInfo.CachedRemotely
-		}):
+		case o.cached():
 			mark = "(cached) "
 		case o != nil && len(o.attempts) > 0:
 			executed++
@@ -76,6 +76,13 @@ func (s *session) summary() {
 	fmt.Fprintf(s.Out, ": %s.\n", strings.Join(parts, ", "))
 }
 
+// cached tells whether Bazel had all results of a test already.
+func (o *outcome) cached() bool {
+	return o != nil && len(o.attempts) > 0 && !slices.ContainsFunc(o.attempts, func(a attempt) bool {
+		return !a.result.CachedLocally && !a.result.ExecutionInfo.CachedRemotely
+	})
+}
+
 // status returns how a test ended, in Bazel's words, and how long it took, or
 // did when it was recorded.
 func (t *test) status() (status string, took time.Duration) {
@@ -83,7 +90,7 @@ func (t *test) status() (status string, took time.Duration) {
 		return "SKIPPED", 0
 	}
 	if t.outcome == nil {
-		if t.verdict == Hit {
+		if t.verdict == report.Hit {
 			return "PASSED", t.recorded.End.Sub(t.recorded.Start)
 		}
 		return "NO STATUS", 0

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/driver"
+	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -42,6 +43,7 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 	f.StringVar(&location, "store", "", "`LOCATION` of recorded results (default: see \"tasting store\")")
 	f.StringVar(&mode, "store_mode", "rw", "what may be done with the store: rw, ro, wo or off")
 	f.Float64Var(&o.Audit, "audit", 0.01, "share of recorded results, 0 to 1, whose tests are run all the same, to compare")
+	f.StringVar(&o.RunsDir, "runs_dir", "", "`DIR` where runs are written down for \"tasting report\" (default: tasting/runs in $XDG_STATE_HOME or in ~/.local/state)")
 	f.StringVar(&o.JUnit, "junit_xml", "", "write the results of all tests to `FILE`, in JUnit's format")
 	f.StringVar(&o.Bazel.Program, "bazel", "bazel", "`PATH` of Bazel")
 	f.StringArrayVar(&o.Bazel.Startup, "bazel_startup", nil, "a startup `OPTION` for Bazel (repeatable)")
@@ -73,6 +75,10 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 				}
 			}
 			o.Store, o.StoreName = store.OpenDisk(dir), dir
+		}
+		if o.RunsDir == "" {
+			// Without a home there is nothing to report.
+			o.RunsDir, _ = report.DefaultDir(os.Getenv)
 		}
 		o.Args = rest
 		o.Stdin, o.Out, o.Err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()

@@ -1,0 +1,80 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/report"
+)
+
+// writeRun writes what happened for tasting report.
+func (s *session) writeRun(ctx context.Context) error {
+	r := &report.Run{Start: s.start, End: time.Now(), Store: s.lookedUp}
+	r.Host, _ = os.Hostname()
+	r.Workspace = s.workspaceName()
+	r.Commit, r.Branch = s.git(ctx, "rev-parse", "HEAD"), s.git(ctx, "symbolic-ref", "--short", "-q", "HEAD")
+	r.Store.Location = s.StoreName
+	for _, t := range s.tests {
+		status, took := t.status()
+		x := report.Test{Label: t.label, Verdict: report.Verdict(t.verdict), Status: strings.ReplaceAll(status, " ", "_"), Seconds: took.Seconds(),
+			Reason: t.why, Changed: t.changed, Cached: t.outcome.cached(), Audited: t.audit}
+		if t.hasFingerprint() {
+			x.Fingerprint = t.key.String()
+		}
+		r.Tests = append(r.Tests, x)
+	}
+	for _, l := range s.broken {
+		r.Tests = append(r.Tests, report.Test{Label: l, Verdict: report.Other, Status: "FAILED_TO_BUILD"})
+	}
+	r.Fallbacks = s.fallbacks
+	_, err := report.WriteRun(s.RunsDir, r)
+	return err
+}
+
+var moduleName = regexp.MustCompile(`(?s)\bmodule\(.*?\bname\s*=\s*"([^"]+)"`)
+
+// workspaceName is the name of the root module, or of its directory.
+func (s *session) workspaceName() string {
+	dir := s.workspaceDir()
+	if b, err := os.ReadFile(filepath.Join(dir, "MODULE.bazel")); err == nil {
+		if m := moduleName.FindSubmatch(b); m != nil {
+			return string(m[1])
+		}
+	}
+	return filepath.Base(dir)
+}
+
+// workspaceDir is the directory of MODULE.bazel or WORKSPACE.
+func (s *session) workspaceDir() string {
+	start := s.option("client_cwd")
+	for dir := start; ; dir = filepath.Dir(dir) {
+		for _, f := range []string{"MODULE.bazel", "REPO.bazel", "WORKSPACE.bazel", "WORKSPACE"} {
+			if _, err := os.Stat(filepath.Join(dir, f)); err == nil {
+				return dir
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return start
+		}
+	}
+}
+
+// git returns the output of a git command, or "" if there is none.
+func (s *session) git(ctx context.Context, args ...string) string {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = s.workspaceDir()
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}
