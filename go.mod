@@ -13,7 +13,7 @@ require (
 	google.golang.org/protobuf v1.36.11
 )
 
-require github.com/ianlancetaylor/demangle v0.0.0-20260724033716-83e58baca724 // indirect
+require github.com/ianlancetaylor/demangle v0.0.0-20260724033716-83e58baca724
 
 require (
 	cloud.google.com/go/longrunning v0.8.0

@@ -124,7 +124,7 @@ func RecordedClosure(closure []byte, parts []Part) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := []byte(closureMagic)
+	out := append(make([]byte, 0, len(closure)), closureMagic...)
 	for _, tag := range []byte("SCH") {
 		out = appendSection(out, tag, sections[tag])
 	}

@@ -313,16 +313,16 @@ func BenchmarkClosure(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Run("write json", func(b *testing.B) {
-		b.ReportMetric(float64(buf.Len()), "bytes")
 		for b.Loop() {
 			_ = WriteReport(&bytes.Buffer{}, r)
 		}
+		b.ReportMetric(float64(buf.Len()), "bytes")
 	})
 	b.Run("write closure", func(b *testing.B) {
-		b.ReportMetric(float64(len(closure)), "bytes")
 		for b.Loop() {
 			_, _ = EncodeClosure(r)
 		}
+		b.ReportMetric(float64(len(closure)), "bytes")
 	})
 	b.Run("read json", func(b *testing.B) {
 		for b.Loop() {
@@ -335,9 +335,9 @@ func BenchmarkClosure(b *testing.B) {
 		}
 	})
 	b.Run("make recorded", func(b *testing.B) {
-		b.ReportMetric(float64(len(rec)), "bytes")
 		for b.Loop() {
 			_, _ = RecordedClosure(closure, []Part{{"arguments", "1234"}})
 		}
+		b.ReportMetric(float64(len(rec)), "bytes")
 	})
 }

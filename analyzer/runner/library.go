@@ -26,7 +26,7 @@ import (
 // was static, or not needed.
 //
 // An error means that it can't be told what will be loaded.
-func systemLibraries(binary string, linkFlags []string, env *environ) ([]library, error) {
+func systemLibraries(binary string, linkFlags []string, env *environ) ([]fingerprint.Library, error) {
 	r := &resolver{env: env, systemDirs: systemDirs}
 	if err := r.resolve(binary); err != nil {
 		return nil, fmt.Errorf("unknown shared libraries: %w", err)
@@ -34,12 +34,12 @@ func systemLibraries(binary string, linkFlags []string, env *environ) ([]library
 	if len(r.hash) > 0 && r.hash[0].name != "static" && slices.ContainsFunc(linkFlags, r.notLoaded) {
 		r.hash = append(r.hash, named{"linked in part statically", binary})
 	}
-	libs := make([]library, len(r.hash))
+	libs := make([]fingerprint.Library, len(r.hash))
 	errs := make([]error, len(r.hash))
 	var wg sync.WaitGroup
 	for i, f := range r.hash {
-		libs[i].name = f.name
-		wg.Go(func() { libs[i].sum, errs[i] = hashFile(f.path) })
+		libs[i].Name = f.name
+		wg.Go(func() { libs[i].Sum, errs[i] = hashFile(f.path) })
 	}
 	wg.Wait()
 	return libs, errors.Join(errs...)

@@ -192,8 +192,8 @@ func TestResolveSearchPaths(t *testing.T) {
 			}
 			var s strings.Builder
 			for _, l := range libs {
-				s.WriteString(l.name)
-				s.Write(l.sum[:])
+				s.WriteString(l.Name)
+				s.Write(l.Sum[:])
 			}
 			return s.String()
 		}
@@ -246,7 +246,7 @@ func TestResolveSearchPaths(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := libs[len(libs)-1].name == "linked in part statically"; got != c.binary {
+			if got := libs[len(libs)-1].Name == "linked in part statically"; got != c.binary {
 				t.Errorf("%q: binary is hashed: %v", c.flags, got)
 			}
 		}

@@ -156,6 +156,13 @@ func (d *Disk) Put(ctx context.Context, key Key, r *Result) error {
 	if !replace && !errors.Is(err, ErrNotFound) {
 		return err
 	}
+	return d.put(ctx, key, r, replace)
+}
+
+// Set implements Store.
+func (d *Disk) Set(ctx context.Context, key Key, r *Result) error { return d.put(ctx, key, r, true) }
+
+func (d *Disk) put(ctx context.Context, key Key, r *Result, replace bool) error {
 	e, blobs, err := newEntry(key, r)
 	if err != nil {
 		return err

@@ -116,6 +116,10 @@ type Store interface {
 	// valid result is there already, it stays and the error is ErrExists. After
 	// any other error the store holds what it held before.
 	Put(ctx context.Context, key Key, r *Result) error
+
+	// Set is Put, but replaces what is there. It is for entries that inform, and
+	// never for the result of a test.
+	Set(ctx context.Context, key Key, r *Result) error
 }
 
 // DefaultDir returns the directory of the default store: getenv's

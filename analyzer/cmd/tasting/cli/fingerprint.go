@@ -60,7 +60,7 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 }
 
 func explainCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:   "explain [--json] OLD.json NEW.json",
 		Short: "Say why two fingerprints differ",
@@ -92,7 +92,7 @@ read.`,
 					return err
 				}
 			} else {
-				c.Text(cmd.OutOrStdout())
+				c.Text(cmd.OutOrStdout(), all)
 			}
 			if !c.Equal {
 				return exit(exitDifference, nil)
