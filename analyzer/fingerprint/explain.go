@@ -72,9 +72,10 @@ type Difference struct {
 	// BeforeFile and AfterFile are where a component is defined.
 	BeforeFile string `json:"before_file,omitempty"`
 	AfterFile  string `json:"after_file,omitempty"`
-	// Because is the category of a change of the component's unit (compiler,
-	// flags, fallback), which changes all components of the unit. Whether the
-	// definition changed as well isn't known.
+	// Because says what changes the hash of a component by itself, so that it
+	// isn't known whether its definition changed as well: "compiler", "flags" or
+	// "fallback" of its unit, or "changed", a static component that it refers to
+	// and whose content is in its hash.
 	Because Category `json:"because,omitempty"`
 	// Units are the sources that a change of compiler, flags or rung concerns,
 	// and Components is how many components changed with it.
@@ -370,6 +371,7 @@ func diffCode(before, after *Report) []Difference {
 		return l
 	}
 	changed := map[string]int{} // components by source
+	var edited []int            // components that changed without their unit
 	var diffs []Difference
 	for i := range after.Components {
 		y := &after.Components[i]
@@ -382,7 +384,9 @@ func diffCode(before, after *Report) []Difference {
 			switch {
 			case x.Local != y.Local:
 				d.Category, d.Before, d.After, d.Because = ComponentChanged, x.Local, y.Local, why[y.Source]
-				changed[y.Source]++
+				if changed[y.Source]++; d.Because == "" {
+					edited = append(edited, i)
+				}
 			case x.Kind != y.Kind || x.Linkage != y.Linkage:
 				d.Category, d.Before, d.After = ComponentChanged, x.Linkage+" "+x.Kind, y.Linkage+" "+y.Kind
 			case !slices.Equal(x.Symbols, y.Symbols):
@@ -407,6 +411,12 @@ func diffCode(before, after *Report) []Difference {
 			diffs = append(diffs, Difference{Category: ComponentRemoved, Key: x.ID, Before: x.Local, Kind: x.Kind, BeforeFile: x.place(), Path: pathOld(k)})
 		}
 	}
+	follows := followers(after.Components, edited)
+	for i := range diffs {
+		if d := &diffs[i]; d.Category == ComponentChanged && follows[d.Key] {
+			d.Because = ComponentChanged
+		}
+	}
 	for i := range units {
 		for _, u := range units[i].Units {
 			// Counted once, for the first difference of a source.
@@ -418,6 +428,44 @@ func diffCode(before, after *Report) []Difference {
 	}
 	roots := diffRoots(before, after, oldID, len(diffs) == 0)
 	return slices.Concat(units, diffs, roots)
+}
+
+// followers returns the IDs of those of the changed components whose hash changes
+// with that of another changed one: they refer to a static one, or to one that
+// follows from such. Of static functions that call each other none follows.
+func followers(components []Component, changed []int) map[string]bool {
+	index := make(map[string]int, len(changed))
+	for _, i := range changed {
+		index[components[i].ID] = i
+	}
+	callers := map[int][]int{}
+	calls := map[int]bool{}
+	for _, i := range changed {
+		for _, to := range components[i].Links {
+			if k, ok := index[to]; ok && k != i && components[k].Linkage == "local" {
+				callers[k] = append(callers[k], i)
+				calls[i] = true
+			}
+		}
+	}
+	follows := map[string]bool{}
+	var queue []int
+	for _, i := range changed {
+		if !calls[i] {
+			queue = append(queue, i)
+		}
+	}
+	for len(queue) > 0 {
+		i := queue[0]
+		queue = queue[1:]
+		for _, k := range callers[i] {
+			if !follows[components[k].ID] {
+				follows[components[k].ID] = true
+				queue = append(queue, k)
+			}
+		}
+	}
+	return follows
 }
 
 // diffRoots also reports another order of the same roots, if asked to.

@@ -148,6 +148,47 @@ func TestExplainMatchesWhatIsRenumbered(t *testing.T) {
 	}
 }
 
+// The content of a static function is in the hash of its callers.
+func TestExplainFollowers(t *testing.T) {
+	r := func(version string, changed ...string) *Report {
+		r := &Report{Format: ReportFormat, Fingerprint: version, Contributions: []Contribution{{"code", version}}, Roots: []Root{{"main", []string{"main"}}}}
+		for _, c := range []Component{
+			{ID: "main", Linkage: "external", Links: []string{"s1", "f", "odd"}},
+			{ID: "s1", Linkage: "local", Links: []string{"s2"}},
+			{ID: "s2", Linkage: "local", Links: []string{"s2"}},
+			{ID: "f", Linkage: "external", Links: []string{}},
+			{ID: "odd", Linkage: "local", Links: []string{"even"}},
+			{ID: "even", Linkage: "local", Links: []string{"odd"}},
+		} {
+			c.Name, c.Local = c.ID, "00"
+			if slices.Contains(changed, c.ID) {
+				c.Local = version
+			}
+			r.Components = append(r.Components, c)
+		}
+		return r
+	}
+	for _, tc := range []struct{ changed, want []string }{
+		{[]string{"main", "s1", "s2"}, []string{"s2", "main?", "s1?"}},
+		{[]string{"main", "s1"}, []string{"s1", "main?"}},
+		{[]string{"main", "f"}, []string{"main", "f"}},
+		{[]string{"main", "s2"}, []string{"main", "s2"}},
+		{[]string{"odd", "even"}, []string{"odd", "even"}},
+	} {
+		var got []string
+		for _, d := range Explain(r("01"), r("02", tc.changed...)).Differences {
+			name := d.Key
+			if d.Because == ComponentChanged {
+				name += "?"
+			}
+			got = append(got, name)
+		}
+		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("%v (-want +got):\n%s", tc.changed, d)
+		}
+	}
+}
+
 // example is a test of two C++ files that was run.
 func example() *Report {
 	flags := func() []string { return []string{"-O1", "-fPIC", "cc1:-mrelocation-model pic"} }
@@ -174,9 +215,16 @@ func TestExplainGolden(t *testing.T) {
 	for name, edit := range map[string]func(old, new *Report){
 		"equal":    func(old, new *Report) {},
 		"function": func(old, new *Report) { code(new); new.Components[1].Local = "ff" },
-		"vtable":   func(old, new *Report) { code(new); new.Components[3].Local = "ff" },
-		"linkage":  func(old, new *Report) { code(new); new.Components[1].Linkage = "weak" },
-		"symbols":  func(old, new *Report) { code(new); new.Components[1].Symbols = []string{"alias"} },
+		"static": func(old, new *Report) {
+			code(new)
+			for i := range 2 {
+				old.Components[i].Linkage, new.Components[i].Linkage = "local", "local"
+				new.Components[i].Local = "ff"
+			}
+		},
+		"vtable":  func(old, new *Report) { code(new); new.Components[3].Local = "ff" },
+		"linkage": func(old, new *Report) { code(new); new.Components[1].Linkage = "weak" },
+		"symbols": func(old, new *Report) { code(new); new.Components[1].Symbols = []string{"alias"} },
 		"moved": func(old, new *Report) {
 			code(new)
 			new.Components[1].Local, new.Components[1].File = "ff", "c.cc"

@@ -27,12 +27,12 @@ func (c *Comparison) Text(w io.Writer, all bool) {
 	}
 	for i := 0; i < len(c.Differences); {
 		category := c.Differences[i].Category
-		shown, hidden, because := 0, 0, 0
+		shown, hidden := 0, 0
 		for ; i < len(c.Differences) && c.Differences[i].Category == category; i++ {
 			d := &c.Differences[i]
 			switch {
-			case d.Because != "" && !all:
-				because++ // the unit's line counts it
+			case d.Because != "" && d.Because != ComponentChanged && !all:
+				// The unit's line counts it.
 			case shown == textDifferences && !all:
 				hidden++
 			default:
@@ -86,8 +86,8 @@ func (c *Comparison) Reason() string {
 }
 
 // Changed returns the IDs of the components whose definition changed or that
-// are new or gone, causes first, without those that merely belong to a unit with
-// another compiler, other flags or another rung.
+// are new or gone, causes first, without those that may only follow from others
+// (see Difference.Because).
 func (c *Comparison) Changed() []string {
 	var l []string
 	for _, d := range c.Differences {
@@ -181,7 +181,11 @@ func (d *Difference) line(all bool) string {
 	case CompositionChanged:
 		return "composition: the same components are linked in another order, or share their static variables differently"
 	}
-	return fmt.Sprintf("%s: %s%s", d.Category, readable(d.Key, all), d.place())
+	because := ""
+	if d.Because == ComponentChanged {
+		because = ", perhaps only by a static component that it refers to"
+	}
+	return fmt.Sprintf("%s: %s%s%s", d.Category, readable(d.Key, all), d.place(), because)
 }
 
 // place says where a component is, and where it was if that differs.
