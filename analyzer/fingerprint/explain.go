@@ -78,7 +78,7 @@ type Difference struct {
 	// and whose content is in its hash.
 	Because Category `json:"because,omitempty"`
 	// Units are the sources that a change of compiler, flags or rung concerns,
-	// and Components is how many components changed with it.
+	// and Components is how many components differ with it.
 	Units      []string `json:"units,omitempty"`
 	Components int      `json:"components,omitempty"`
 	// Path is a shortest chain of references from a root to the component, in
@@ -370,14 +370,15 @@ func diffCode(before, after *Report) []Difference {
 		}
 		return l
 	}
-	changed := map[string]int{} // components by source
+	changed := map[string]int{} // components that differ, by source
 	var edited []int            // components that changed without their unit
 	var diffs []Difference
 	for i := range after.Components {
 		y := &after.Components[i]
 		d := Difference{Key: y.ID, Kind: y.Kind, AfterFile: y.place()}
 		if pairs[i] < 0 {
-			d.Category, d.After = ComponentAdded, y.Local
+			d.Category, d.After, d.Because = ComponentAdded, y.Local, why[y.Source]
+			changed[y.Source]++
 		} else {
 			x := &before.Components[pairs[i]]
 			d.BeforeFile = x.place()
@@ -408,7 +409,8 @@ func diffCode(before, after *Report) []Difference {
 	}
 	for k := range before.Components {
 		if x := &before.Components[k]; !reached[k] {
-			diffs = append(diffs, Difference{Category: ComponentRemoved, Key: x.ID, Before: x.Local, Kind: x.Kind, BeforeFile: x.place(), Path: pathOld(k)})
+			diffs = append(diffs, Difference{Category: ComponentRemoved, Key: x.ID, Before: x.Local, Kind: x.Kind, BeforeFile: x.place(), Because: why[x.Source], Path: pathOld(k)})
+			changed[x.Source]++
 		}
 	}
 	follows := followers(after.Components, edited)

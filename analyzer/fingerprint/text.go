@@ -12,6 +12,7 @@ import (
 // How much of a comparison is shown unless all is asked for.
 const (
 	textDifferences = 20  // of each category
+	textLinks       = 3   // components that refer to others, after other differences
 	textPath        = 8   // components of a chain
 	textName        = 160 // bytes of a name
 	textList        = 5   // sources or flags
@@ -27,13 +28,16 @@ func (c *Comparison) Text(w io.Writer, all bool) {
 	}
 	for i := 0; i < len(c.Differences); {
 		category := c.Differences[i].Category
-		shown, hidden := 0, 0
+		shown, hidden, most := 0, 0, textDifferences
+		if category == LinksChanged && i > 0 {
+			most = textLinks // they follow from these
+		}
 		for ; i < len(c.Differences) && c.Differences[i].Category == category; i++ {
 			d := &c.Differences[i]
 			switch {
 			case d.Because != "" && d.Because != ComponentChanged && !all:
 				// The unit's line counts it.
-			case shown == textDifferences && !all:
+			case shown == most && !all:
 				hidden++
 			default:
 				shown++
@@ -210,9 +214,9 @@ func (d *Difference) units(all bool) string {
 	s := ", for " + shorten(d.Units, all, ", ")
 	switch {
 	case d.Components == 1:
-		s += ": 1 component changed with it"
+		s += ": 1 component differs with it"
 	case d.Components > 1:
-		s += fmt.Sprintf(": %d components changed with it", d.Components)
+		s += fmt.Sprintf(": %d components differ with it", d.Components)
 	}
 	return s
 }
@@ -257,6 +261,12 @@ func orNone(s string) string {
 	return s
 }
 
+// shortNames are those that programmers use.
+var shortNames = strings.NewReplacer(
+	"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string",
+	"std::basic_string_view<char, std::char_traits<char> >", "std::string_view",
+)
+
 // readable is an ID as people read it: a mangled name of C++ as it is in the
 // source. Long names lose their middle.
 func readable(id string, all bool, options ...demangle.Option) string {
@@ -266,6 +276,9 @@ func readable(id string, all bool, options ...demangle.Option) string {
 	}
 	if s, err := demangle.ToString(name, append(options, demangle.MaxLength(14))...); err == nil {
 		name = s
+	}
+	if !all {
+		name = shortNames.Replace(name)
 	}
 	if r := []rune(name); len(r) > textName && !all {
 		name = string(r[:textName*2/3]) + "…" + string(r[len(r)-textName/3:])
