@@ -9,8 +9,14 @@ import (
 // Category says what sort of thing differs.
 type Category string
 
-// The categories, in the order in which an explanation has them: first what
-// isn't code, then what changed in the code itself, then what follows from it.
+// categories in the order in which an explanation has them: first what isn't
+// code, then what changed in the code itself, then what follows from it.
+var categories = []Category{
+	AlwaysRun, DataChanged, ArgumentsChanged, EnvironmentChanged, LibraryChanged, RunChanged, LinkFlagsChanged, ContributionChanged,
+	CompilerChanged, FlagsChanged, FallbackChanged,
+	ComponentChanged, ComponentAdded, ComponentRemoved, LinksChanged, RootsChanged, CompositionChanged,
+}
+
 const (
 	// AlwaysRun: a reason to execute the test in any case. Key is the reason;
 	// After is set if there is one now, Before if there was one.
@@ -139,9 +145,7 @@ func Explain(before, after *Report) *Comparison {
 		add(Difference{Category: RunChanged, Key: "the shard, or a value of the arguments or the environment"})
 	}
 	rank := map[Category]int{}
-	for i, x := range []Category{AlwaysRun, DataChanged, ArgumentsChanged, EnvironmentChanged, LibraryChanged, RunChanged, LinkFlagsChanged,
-		ContributionChanged, CompilerChanged, FlagsChanged, FallbackChanged, ComponentChanged, ComponentAdded, ComponentRemoved,
-		LinksChanged, RootsChanged, CompositionChanged} {
+	for i, x := range categories {
 		rank[x] = i
 	}
 	slices.SortStableFunc(c.Differences, func(a, b Difference) int {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -343,6 +344,43 @@ func TestExplainGolden(t *testing.T) {
 				t.Error("different without a reason")
 			}
 		})
+	}
+}
+
+// Golden files have every category, and docs/explain.md has it with all fields.
+func TestExplainIsDocumented(t *testing.T) {
+	b, err := os.ReadFile("../../docs/explain.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := string(b)
+	files, err := filepath.Glob("testdata/explain/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := ""
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden += string(b)
+	}
+	for _, c := range categories {
+		if !strings.Contains(docs, "`"+string(c)+"`") {
+			t.Errorf("docs/explain.md doesn't have the category %s", c)
+		}
+		if !strings.Contains(golden, fmt.Sprintf(`"category": %q`, c)) && c != CompositionChanged { // TestExplainComposition
+			t.Errorf("no golden file has the category %s", c)
+		}
+	}
+	for _, typ := range []reflect.Type{reflect.TypeFor[Comparison](), reflect.TypeFor[Difference]()} {
+		for i := range typ.NumField() {
+			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+			if !strings.Contains(docs, "`"+name+"`") && !strings.Contains(docs, "`."+name+"`") && !strings.Contains(docs, "`"+name+"[]`") {
+				t.Errorf("docs/explain.md doesn't have the field %s of %s", name, typ.Name())
+			}
+		}
 	}
 }
 
