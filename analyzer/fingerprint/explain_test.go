@@ -235,6 +235,11 @@ func TestExplainGolden(t *testing.T) {
 			new.Components[1].Links = new.Components[1].Links[:1]
 			new.Components = new.Components[:3]
 		},
+		"links-added": func(old, new *Report) {
+			code(new)
+			old.Components[1].Links = old.Components[1].Links[:1]
+			old.Components = old.Components[:3]
+		},
 		"data": func(old, new *Report) { contribution(new, 1) },
 		"data-added": func(old, new *Report) {
 			new.Fingerprint = "02"
