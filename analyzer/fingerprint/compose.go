@@ -151,6 +151,7 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 		warnings = append(warnings, "no manifest defines "+s)
 	}
 	c.AlwaysRun = append(c.AlwaysRun, warnings...)
+	r.LinkFlags, r.AlwaysRun = slices.Clone(c.LinkFlags), slices.Clone(c.AlwaysRun)
 	for _, x := range r.Contributions {
 		if x.Name == "code" {
 			c.Code = x.SHA256
@@ -241,14 +242,29 @@ func WriteReport(w io.Writer, r *Report) error {
 	return e.Encode(r)
 }
 
-// ReadReport reads what WriteReport wrote. Errors name the file.
+// maxReport bounds the size in bytes of a file with a report in it.
+const maxReport = 1 << 30
+
+// ReadReport reads what WriteReport or WriteClosure wrote. Errors name the file.
 func ReadReport(file string) (*Report, error) {
-	b, err := os.ReadFile(file)
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxReport+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxReport {
+		return nil, fmt.Errorf("%s: larger than %d bytes: not a closure", file, maxReport)
+	}
 	r := new(Report)
-	if err := json.Unmarshal(b, r); err != nil {
+	if IsClosure(b) {
+		if r, err = DecodeClosure(b); err != nil {
+			return nil, fmt.Errorf("%s: %w; build the test again", file, err)
+		}
+	} else if err := json.Unmarshal(b, r); err != nil {
 		return nil, fmt.Errorf("%s: not the output of tasting fingerprint --json or tasting compose --closure: %w", file, err)
 	}
 	if r.Format == 0 || r.Fingerprint == "" {

@@ -159,19 +159,42 @@ func isSharedLibrary(m *manifest.Manifest) bool {
 //
 //	1  first version
 //	2  symbols and copies
-const ReportFormat = 2
+//	3  units, link flags, reasons to always run, and what a run adds
+const ReportFormat = 3
 
 // Report is a fingerprint and all that it is made of: the input of Explain.
 type Report struct {
 	Format      int    `json:"format"`
 	Fingerprint string `json:"fingerprint"`
+	// Key is the key of a recorded result, in hex; empty if nothing was run.
+	Key string `json:"key,omitempty"`
 	// Contributions are sorted by name. They include one called "code".
 	Contributions []Contribution `json:"contributions"`
+	// LinkFlags are those of Config, AlwaysRun its reasons.
+	LinkFlags []string `json:"link_flags,omitempty"`
+	AlwaysRun []string `json:"always_run,omitempty"`
+	// Run is what only a run knows, sorted by name; empty if nothing was run.
+	Run []Part `json:"run,omitempty"`
+	// Units says how the sources in the closure were analyzed, in the order of
+	// the link.
+	Units []Unit `json:"units,omitempty"`
 	// Roots lists the components where execution starts, in order.
 	Roots []Root `json:"roots"`
 	// Components is the closure: all that the roots reach, each one before what
 	// only it refers to.
 	Components []Component `json:"components"`
+}
+
+// Unit is a manifest that components of a closure are in.
+type Unit struct {
+	Source   string `json:"source"`
+	Rung     string `json:"rung"`
+	Clang    string `json:"clang,omitempty"`
+	Compiler string `json:"compiler,omitempty"`
+	// Flags are those that decide about generated code, in order.
+	Flags []string `json:"flags,omitempty"`
+	// Fallbacks are the reasons why the unit as a whole stands on its rung.
+	Fallbacks []string `json:"fallbacks,omitempty"`
 }
 
 // Root is a component where execution starts.
@@ -191,7 +214,8 @@ type Component struct {
 	Kind    string `json:"kind"`
 	Linkage string `json:"linkage"`
 	Local   string `json:"local_hash"`
-	Global  string `json:"global_hash"`
+	// Global is left out of recorded closures.
+	Global string `json:"global_hash,omitempty"`
 	// Symbols are further symbols that it defines.
 	Symbols []string `json:"symbols,omitempty"`
 	// Copies are local components of other sources that it stands for: static
@@ -263,6 +287,7 @@ func report(sources []refgraph.Source, closure *refgraph.Closure, roots Roots, m
 		Roots: []Root{}, Components: []Component{},
 	}
 	members := closure.Members()
+	r.Units = units(sources, members)
 	ids := memberIDs(members)
 	for i, m := range members {
 		if len(m.Roots) > 0 {
@@ -283,6 +308,31 @@ func report(sources []refgraph.Source, closure *refgraph.Closure, roots Roots, m
 		r.Components = append(r.Components, c)
 	}
 	return r, missing
+}
+
+// units describes the manifests of sources that members are in.
+func units(sources []refgraph.Source, members []refgraph.Member) []Unit {
+	used := map[string]bool{}
+	for _, m := range members {
+		used[m.Source] = true
+		for _, x := range m.Copies {
+			used[x.Source] = true
+		}
+	}
+	var l []Unit
+	for _, s := range sources {
+		if !used[s.Name] {
+			continue
+		}
+		u := Unit{Source: s.Name, Rung: enumName(s.Manifest.Rung), Clang: s.Manifest.Clang, Compiler: s.Manifest.Compiler, Flags: s.Manifest.Flags}
+		for _, f := range s.Manifest.Fallbacks {
+			if f.Component == "" {
+				u.Fallbacks = append(u.Fallbacks, f.Reason)
+			}
+		}
+		l = append(l, u)
+	}
+	return l
 }
 
 // combine returns the SHA-256 of sorted contributions, in hex.

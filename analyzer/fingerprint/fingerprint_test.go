@@ -217,39 +217,6 @@ func TestContributionsCount(t *testing.T) {
 	}
 }
 
-func TestExplain(t *testing.T) {
-	base := []refgraph.Source{source(t, "a.c", []string{"main", "1", "f", "g"}), source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}, []string{"h", "1"})}
-	for _, tc := range []struct {
-		name string
-		new  []refgraph.Source
-		want []Difference
-	}{
-		{"nothing", base, []Difference{}},
-		{"body", []refgraph.Source{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}, []string{"h", "2"})},
-			[]Difference{{Category: ComponentChanged, Key: "h", Path: []string{"main", "f", "h"}}}},
-		{"moved", []refgraph.Source{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}), source(t, "c.c", []string{"h", "1"})}, []Difference{}},
-		{"call removed", []refgraph.Source{base[0], source(t, "b.c", []string{"f", "2"}, []string{"g", "2"}, []string{"h", "1"})},
-			[]Difference{{Category: ComponentChanged, Key: "f", Path: []string{"main", "f"}}, {Category: ComponentChanged, Key: "g", Path: []string{"main", "g"}}, {Category: ComponentRemoved, Key: "h", Path: []string{"main", "f", "h"}}}},
-		{"definition disappears", []refgraph.Source{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"h", "1"})},
-			[]Difference{{Category: LinksChanged, Key: "main", Before: "f g", After: "f", Path: []string{"main"}}, {Category: ComponentRemoved, Key: "g", Path: []string{"main", "g"}}}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			c := Explain(Compute(base, Roots{}), Compute(tc.new, Roots{}))
-			for i := range c.Differences {
-				if c.Differences[i].Category != LinksChanged { // hashes
-					c.Differences[i].Before, c.Differences[i].After = "", ""
-				}
-			}
-			if d := cmp.Diff(tc.want, c.Differences); d != "" {
-				t.Errorf("differences (-want +got):\n%s", d)
-			}
-			if c.Equal != (len(tc.want) == 0) {
-				t.Errorf("equal: %v", c.Equal)
-			}
-		})
-	}
-}
-
 // Two fingerprints that differ have at least one difference, even if no
 // component does.
 func TestExplainComposition(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
@@ -88,11 +89,12 @@ func (r *runner) childEnv() []string {
 	})
 }
 
-// key is the SHA-256 of everything that can decide the outcome.
-func (r *runner) key() (store.Key, error) {
-	libs, err := syslib.Libraries(r.binary, r.config.LinkFlags, r.env.get)
+// key is the SHA-256 of everything that can decide the outcome. It also returns
+// the part that isn't in the configuration.
+func (r *runner) key() (store.Key, *fingerprint.Run, error) {
+	run, err := r.runOf()
 	if err != nil {
-		return store.Key{}, err
+		return store.Key{}, nil, err
 	}
 	c := r.config
 	b := frame.New("tasting test 1")
@@ -116,38 +118,37 @@ func (r *runner) key() (store.Key, error) {
 		b.String(f.Name)
 		hash(f.SHA256)
 	}
+	run.Frame(&b)
+	return b.Sum(), run, bad
+}
 
-	places := r.places()
-	b.Int(len(r.Args))
-	for _, a := range r.Args {
-		b.String(places.strip(a))
+// runOf describes what this run adds to the configuration.
+func (r *runner) runOf() (*fingerprint.Run, error) {
+	run := new(fingerprint.Run)
+	libs, err := syslib.Libraries(r.binary, r.config.LinkFlags, r.env.get)
+	if err != nil {
+		return nil, err
 	}
-	env := r.keyEnv(places)
-	b.Strings(env)
+	for _, l := range libs {
+		run.Libraries = append(run.Libraries, fingerprint.Library{Name: l.Name, Sum: l.SHA256})
+	}
+	places := r.places()
+	for _, a := range r.Args {
+		run.Args = append(run.Args, places.strip(a))
+	}
+	run.Env = r.keyEnv(places)
 	wd, err := os.Getwd()
 	if err != nil {
-		return store.Key{}, err
+		return nil, err
 	}
-	b.String(places.strip(wd))
-
-	m, err := syslib.Machine()
-	if err != nil {
-		return store.Key{}, err
+	run.Dir = places.strip(wd)
+	if run.Machine, err = syslib.Machine(); err != nil {
+		return nil, err
 	}
-	b.String(m)
 	// Files without read permission, ports below 1024, chown: root is different
 	// from everybody else, who are alike.
-	root := uint64(0)
-	if os.Geteuid() == 0 {
-		root = 1
-	}
-	b.Uint(root)
-	b.Int(len(libs))
-	for _, l := range libs {
-		b.String(l.Name)
-		b.Bytes(l.SHA256[:])
-	}
-	return b.Sum(), bad
+	run.Root = os.Geteuid() == 0
+	return run, nil
 }
 
 // keyEnv returns the part of the environment that is in the key, sorted.

@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/history"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
@@ -41,6 +42,8 @@ import (
 const (
 	maxGet = 10 * time.Second
 	maxPut = time.Minute
+	// For what explanations need.
+	maxRemember = 2 * time.Second
 )
 
 // ExitInternal is the exit code if the test can't even be started.
@@ -125,8 +128,9 @@ func (r *runner) main() (int, error) {
 	}
 	reasons := r.alwaysRun()
 	var key store.Key
+	var run *fingerprint.Run
 	if len(reasons) == 0 {
-		if key, err = r.key(); err != nil {
+		if key, run, err = r.key(); err != nil {
 			reasons = append(reasons, err.Error())
 		}
 	}
@@ -164,13 +168,14 @@ func (r *runner) main() (int, error) {
 	if !mode.write {
 		return r.run(nil)
 	}
-	return r.run(&recorder{s, key})
+	return r.run(&recorder{s, key, run})
 }
 
 // recorder keeps the result of an execution under a key.
 type recorder struct {
 	store *store.Disk
 	key   store.Key
+	run   *fingerprint.Run // what the key is made of, beside the configuration
 }
 
 func (rec *recorder) failed(res *store.Result) error {
@@ -184,6 +189,46 @@ func (rec *recorder) passed(res *store.Result) error {
 		err = fmt.Errorf("%w; to record from within Bazel's sandbox, create %s and put into .bazelrc: test --sandbox_writable_path=%[2]s; to only read: test --test_env=TASTING_STORE_MODE=ro", err, rec.store.Dir())
 	}
 	return err
+}
+
+// remember keeps what the key of a recorded result is made of, for tasting
+// explain. It needs the label that Bazel gives to tests and the closure file,
+// which is beside the configuration.
+func (r *runner) remember(rec *recorder, res *store.Result) error {
+	label := r.env.get("TEST_TARGET")
+	if label == "" {
+		return nil
+	}
+	file := r.Path + fingerprint.ClosureSuffix
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // built by an older version of the rules
+	}
+	if err != nil {
+		return err
+	}
+	if info.Size() > history.MaxClosure {
+		return fmt.Errorf("its closure has more than %d bytes", history.MaxClosure)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), maxRemember)
+	defer cancel()
+	c := make(chan error, 1)
+	go func() {
+		b, err := os.ReadFile(file)
+		if err == nil {
+			b, err = fingerprint.RecordedClosure(b, rec.run.Parts())
+		}
+		if err == nil {
+			err = history.Record(ctx, rec.store, label, rec.key, res.Host, res.End, b)
+		}
+		c <- err
+	}()
+	select {
+	case err := <-c:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the store doesn't answer within %v", maxRemember)
+	}
 }
 
 // get is s.Get within maxGet, also if the file system doesn't answer.
@@ -402,12 +447,16 @@ func (r *runner) run(rec *recorder) (int, error) {
 	}
 	files, closeFiles, err := r.collect()
 	defer closeFiles()
+	res := result(files)
 	if err == nil {
-		err = rec.passed(result(files))
+		err = rec.passed(res)
 	}
 	switch {
 	case err == nil:
 		r.say("recorded")
+		if err := r.remember(rec, res); err != nil {
+			r.say("tasting explain won't know of this result: %v", err)
+		}
 	case errors.Is(err, store.ErrExists):
 		r.say("recorded already by another run")
 	default:

@@ -160,9 +160,7 @@ func (d *Disk) Put(ctx context.Context, key Key, r *Result) error {
 }
 
 // Set implements Store.
-func (d *Disk) Set(ctx context.Context, key Key, r *Result) error {
-	return d.put(ctx, key, r, true)
-}
+func (d *Disk) Set(ctx context.Context, key Key, r *Result) error { return d.put(ctx, key, r, true) }
 
 func (d *Disk) put(ctx context.Context, key Key, r *Result, replace bool) error {
 	e, blobs, err := newEntry(key, r)

@@ -418,7 +418,7 @@ def _compose(ctx, target, link, manifests, on_demand, misplaced, data, additiona
     tasting = ctx.toolchains[TOOLCHAIN_TYPE]
     store = ctx.attr._store[StringFlagInfo].value
     config = ctx.actions.declare_file(ctx.label.name + ".tasting")
-    closure = ctx.actions.declare_file(ctx.label.name + ".closure.json")
+    closure = ctx.actions.declare_file(ctx.label.name + ".closure")
     paths = _runfiles_paths(ctx.workspace_name)
     flags, line = _link_flags(ctx, link)
 
@@ -603,7 +603,7 @@ bazel build --aspects=@rules_tasting//rules:defs.bzl%tasting_aspect \\
 ```
 
 Output groups: `tasting_manifests`, the manifests of all that is linked; for a
-test also `tasting_closure`, NAME.closure.json, `tasting_config`, NAME.tasting, and
+test also `tasting_closure`, NAME.closure, `tasting_config`, NAME.tasting, and
 `tasting_test`, what `tasting test` reads.
 Provides TastingInfo.
 """,

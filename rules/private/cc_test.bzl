@@ -2,7 +2,8 @@
 
 NAME is a test rule whose executable is the runner. Beside it, in its outputs and
 runfiles, lie NAME.tasting (what the fingerprint is made of as far as a build
-knows it) and the real test, NAME.real, an ordinary cc_test.
+knows it), NAME.closure (the same in all detail, for explanations) and the real
+test, NAME.real, an ordinary cc_test.
 """
 
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
@@ -34,12 +35,12 @@ def _replaying_test_impl(ctx):
     ctx.actions.symlink(output = executable, target_file = toolchain.runner_executable, is_executable = True)
     config = ctx.actions.declare_file(ctx.label.name + ".tasting")
     ctx.actions.symlink(output = config, target_file = info.config)
-    closure = ctx.actions.declare_file(ctx.label.name + ".closure.json")
+    closure = ctx.actions.declare_file(ctx.label.name + ".closure")
     ctx.actions.symlink(output = closure, target_file = info.closure)
     groups = {name: ctx.attr.real[OutputGroupInfo][name] for name in ctx.attr.real[OutputGroupInfo]}
     groups.update(tasting_config = depset([config]), tasting_closure = depset([closure]))
 
-    runfiles = ctx.runfiles(files = [executable, config]).merge_all([
+    runfiles = ctx.runfiles(files = [executable, config, closure]).merge_all([
         ctx.attr.real[DefaultInfo].default_runfiles,
         toolchain.runner.default_runfiles,
     ])

@@ -15,7 +15,7 @@ linked only if needed, unless it belongs to the test itself.""",
         "data": """runfiles: what the target and its dependencies can read at run time,
 without the shared libraries in `covered`.""",
         "config": """File or None: for a test, the `NAME.tasting` that its runner reads.""",
-        "closure": """File or None: for a test, what its fingerprint is made of, as JSON
-for `tasting explain`.""",
+        "closure": """File or None: for a test, what its fingerprint is made of, for
+`tasting explain`.""",
     },
 )

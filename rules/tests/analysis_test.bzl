@@ -152,7 +152,7 @@ def _providers_test_impl(ctx):
 
     groups = target[OutputGroupInfo]
     asserts.equals(env, sorted(target[TastingInfo].manifests.to_list()), sorted(groups.tasting_manifests.to_list()))
-    asserts.equals(env, ["providers_subject.closure.json"], [f.basename for f in groups.tasting_closure.to_list()])
+    asserts.equals(env, ["providers_subject.closure"], [f.basename for f in groups.tasting_closure.to_list()])
     asserts.equals(env, ["providers_subject.tasting"], [f.basename for f in groups.tasting_config.to_list()])
     asserts.true(env, "compilation_outputs" in groups, "output groups of the real test are missing")
     return analysistest.end(env)

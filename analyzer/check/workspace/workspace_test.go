@@ -63,7 +63,7 @@ func TestReadActions(t *testing.T) {
 func TestReadEvents(t *testing.T) {
 	const text = `
 {"id":{"started":{}},"started":{"uuid":"x"}}
-{"id":{"namedSet":{"id":"0"}},"namedSetOfFiles":{"files":[{"name":"a.closure.json","uri":"file:///out/a%20b/a.closure.json"}]}}
+{"id":{"namedSet":{"id":"0"}},"namedSetOfFiles":{"files":[{"name":"a.closure","uri":"file:///out/a%20b/a.closure"}]}}
 {"id":{"namedSet":{"id":"1"}},"namedSetOfFiles":{"fileSets":[{"id":"0"}]}}
 {"id":{"targetCompleted":{"label":"//:a"}},"completed":{"success":true}}
 {"id":{"targetCompleted":{"label":"//:a","aspect":"x%y"}},"completed":{"success":true,"outputGroup":[{"name":"tasting_closure","fileSets":[{"id":"1"}]}]}}
@@ -77,7 +77,7 @@ func TestReadEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := results["//:a"]
-	if a == nil || !slices.Equal(a.files, []string{"/out/a b/a.closure.json"}) || !slices.Equal(a.logs, []string{"/logs/1/test.log", "/logs/2/test.log"}) || !a.failed || a.aborted != "" {
+	if a == nil || !slices.Equal(a.files, []string{"/out/a b/a.closure"}) || !slices.Equal(a.logs, []string{"/logs/1/test.log", "/logs/2/test.log"}) || !a.failed || a.aborted != "" {
 		t.Errorf("//:a: %+v", a)
 	}
 	if b := results["//:broken"]; b == nil || b.aborted != "it can't be built" {
@@ -112,7 +112,7 @@ func TestWriteRC(t *testing.T) {
 // TestUncheckedTests: what isn't there is an error of the test, never nothing.
 func TestUncheckedTests(t *testing.T) {
 	dir := t.TempDir()
-	closure := filepath.Join(dir, "t.closure.json")
+	closure := filepath.Join(dir, "t.closure")
 	if err := os.WriteFile(closure, []byte(`{"format":2,"fingerprint":"00"}`), 0o666); err != nil {
 		t.Fatal(err)
 	}

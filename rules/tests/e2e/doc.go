@@ -17,6 +17,8 @@
 //
 // The conditions [gcc] and [clang] tell the compiler of the build.
 //
+// $ANALYZER is the tasting program, $STORE the store of the script.
+//
 // Who ran isn't taken from anyone's report: the programs write their names to a
 // file outside the sandbox, see ran.h in [support].
 //

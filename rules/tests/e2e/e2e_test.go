@@ -234,7 +234,7 @@ func (b *bazel) reset(env *testscript.Env, s setup) error {
 			return err
 		}
 	}
-	env.Vars = append(environ(), "WORK="+env.WorkDir, "RAN_LOG="+b.ranLog(), "ANALYZER="+b.analyzer)
+	env.Vars = append(environ(), "WORK="+env.WorkDir, "RAN_LOG="+b.ranLog(), "ANALYZER="+b.analyzer, "STORE="+filepath.Join(b.dir, "store"))
 	return nil
 }
 

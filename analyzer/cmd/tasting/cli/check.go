@@ -261,12 +261,12 @@ func checkExecutionsCommand() *cobra.Command {
 	var clang string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "executions CLOSURE.json PROFILE...",
+		Use:   "executions CLOSURE PROFILE...",
 		Short: "Check that every function that a test executed is in its closure",
 		Long: `Check that every function that a test executed is in its closure.
 
-CLOSURE.json is what "tasting compose --closure" or "tasting fingerprint --json"
-wrote for the test. Each PROFILE is a raw profile of a run of the test, or a
+CLOSURE is what "tasting compose --closure" or "tasting fingerprint --json" wrote
+for the test. Each PROFILE is a raw profile of a run of the test, or a
 directory of such. The test, with all its libraries, is compiled by clang with
 
     ` + strings.ReplaceAll(strings.Join(check.EntryCoverage, " "), " -mllvm", " \\\n        -mllvm") + `

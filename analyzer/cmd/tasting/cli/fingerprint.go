@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +13,6 @@ import (
 
 func init() {
 	register(fingerprintCommand)
-	register(explainCommand)
 	register(composeCommand)
 }
 
@@ -59,51 +57,6 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 	return cmd
 }
 
-func explainCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "explain [--json] OLD.json NEW.json",
-		Short: "Say why two fingerprints differ",
-		Long: `Say why two fingerprints differ: which components and other contributions changed,
-were added or removed, and for each component a shortest chain of references from
-a root to it.
-
-OLD.json and NEW.json are the output of "tasting fingerprint --json" or the file
-that "tasting compose --closure" wrote.
-
-Exit code: 0 if the fingerprints are equal, 1 if they differ, 2 if a file can't be
-read.`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			before, err := fingerprint.ReadReport(args[0])
-			if err != nil {
-				return err
-			}
-			after, err := fingerprint.ReadReport(args[1])
-			if err != nil {
-				return err
-			}
-			c := fingerprint.Explain(before, after)
-			if asJSON {
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetIndent("", "  ")
-				e.SetEscapeHTML(false)
-				if err := e.Encode(c); err != nil {
-					return err
-				}
-			} else {
-				c.Text(cmd.OutOrStdout())
-			}
-			if !c.Equal {
-				return exit(exitDifference, nil)
-			}
-			return nil
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the differences as JSON")
-	return cmd
-}
-
 func composeCommand() *cobra.Command {
 	var t fingerprint.Test
 	var output, closure string
@@ -123,7 +76,7 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&output, "output", "o", "", "write the configuration to `NAME.tasting` (required)")
-	f.StringVar(&closure, "closure", "", "write what the fingerprint is made of to `FILE`, for \"tasting explain\"")
+	f.StringVar(&closure, "closure", "", "write what the fingerprint is made of to `NAME.closure`, for \"tasting explain\"")
 	finish := t.AddFlags(f)
 	f.BoolP("help", "h", false, "help for compose")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -156,7 +109,7 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(fingerprint.WriteReport(out, r), out.Close()); err != nil {
+			if err := errors.Join(fingerprint.WriteClosure(out, r), out.Close()); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,438 @@
+package fingerprint
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// An explanation of components alone: who changed, and how it is reached.
+func TestExplainComponents(t *testing.T) {
+	base := []refgraph.Source{source(t, "a.c", []string{"main", "1", "f", "g"}), source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}, []string{"h", "1"})}
+	for _, tc := range []struct {
+		name string
+		new  []refgraph.Source
+		want []Difference
+	}{
+		{"nothing", base, []Difference{}},
+		{"body", []refgraph.Source{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}, []string{"h", "2"})},
+			[]Difference{{Category: ComponentChanged, Key: "h", BeforeFile: "b.c", AfterFile: "b.c", Path: []string{"main", "f", "h"}}}},
+		{"moved", []refgraph.Source{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}), source(t, "c.c", []string{"h", "1"})}, []Difference{}},
+		{"moved and edited", []refgraph.Source{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}), source(t, "c.c", []string{"h", "2"})},
+			[]Difference{{Category: ComponentChanged, Key: "h", BeforeFile: "b.c", AfterFile: "c.c", Path: []string{"main", "f", "h"}}}},
+		{"call removed", []refgraph.Source{base[0], source(t, "b.c", []string{"f", "2"}, []string{"g", "2"}, []string{"h", "1"})},
+			[]Difference{
+				{Category: ComponentChanged, Key: "f", BeforeFile: "b.c", AfterFile: "b.c", Path: []string{"main", "f"}},
+				{Category: ComponentChanged, Key: "g", BeforeFile: "b.c", AfterFile: "b.c", Path: []string{"main", "g"}},
+				{Category: ComponentRemoved, Key: "h", BeforeFile: "b.c", Path: []string{"main", "f", "h"}},
+			}},
+		{"call added", []refgraph.Source{base[0], source(t, "b.c", []string{"f", "2", "h", "k"}, []string{"g", "1", "h"}, []string{"h", "1"}, []string{"k", "1"})},
+			[]Difference{
+				{Category: ComponentChanged, Key: "f", BeforeFile: "b.c", AfterFile: "b.c", Path: []string{"main", "f"}},
+				{Category: ComponentAdded, Key: "k", AfterFile: "b.c", Path: []string{"main", "f", "k"}},
+			}},
+		{"definition disappears", []refgraph.Source{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"h", "1"})},
+			[]Difference{
+				{Category: ComponentRemoved, Key: "g", BeforeFile: "b.c", Path: []string{"main", "g"}},
+				{Category: LinksChanged, Key: "main", Gone: []string{"g"}, BeforeFile: "a.c", AfterFile: "a.c", Path: []string{"main"}},
+			}},
+		{"a root appears", []refgraph.Source{base[0], base[1], source(t, "c.c", []string{"malloc", "1"})},
+			[]Difference{
+				{Category: ComponentAdded, Key: "malloc", AfterFile: "c.c", Path: []string{"malloc"}},
+				{Category: RootsChanged, Key: "malloc", After: "replaces malloc of a system library"},
+			}},
+		{"a root disappears", []refgraph.Source{source(t, "a.c", []string{"start", "1", "f", "g"}), base[1]},
+			[]Difference{
+				{Category: ComponentRemoved, Key: "main", BeforeFile: "a.c", Path: []string{"main"}},
+				{Category: ComponentRemoved, Key: "f", BeforeFile: "b.c", Path: []string{"main", "f"}},
+				{Category: ComponentRemoved, Key: "g", BeforeFile: "b.c", Path: []string{"main", "g"}},
+				{Category: ComponentRemoved, Key: "h", BeforeFile: "b.c", Path: []string{"main", "f", "h"}},
+				{Category: RootsChanged, Key: "main", Before: "main"},
+			}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := Explain(Compute(base, Roots{}), Compute(tc.new, Roots{}))
+			for i := range c.Differences {
+				d := &c.Differences[i]
+				if d.Category != RootsChanged { // hashes
+					if (d.Before == "") != (d.Category == ComponentAdded || d.Category == LinksChanged) || (d.After == "") != (d.Category == ComponentRemoved || d.Category == LinksChanged) {
+						t.Errorf("%s %s: before %q, after %q", d.Category, d.Key, d.Before, d.After)
+					}
+					if d.Kind != "function" {
+						t.Errorf("%s: kind %q", d.Key, d.Kind)
+					}
+					d.Before, d.After, d.Kind = "", "", ""
+				}
+			}
+			if d := cmp.Diff(tc.want, c.Differences); d != "" {
+				t.Errorf("differences (-want +got):\n%s", d)
+			}
+			if c.Equal != (len(tc.want) == 0) {
+				t.Errorf("equal: %v", c.Equal)
+			}
+		})
+	}
+}
+
+// Constructors run in the order of the link.
+func TestExplainOrderOfRoots(t *testing.T) {
+	init := func(name string) refgraph.Source {
+		s := source(t, name+".c", []string{name, name})
+		s.Manifest.Components[0].Root = "constructor"
+		return s
+	}
+	m, x, y := source(t, "a.c", []string{"main", "1"}), init("x"), init("y")
+	c := Explain(Compute([]refgraph.Source{m, x, y}, Roots{}), Compute([]refgraph.Source{m, y, x}, Roots{}))
+	want := []Difference{{Category: RootsChanged, Key: "order", Before: "main x y", After: "main y x"}}
+	if d := cmp.Diff(want, c.Differences); d != "" || c.Equal {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// Compilers number initialisers and local variables: one more in front shifts
+// the numbers of all others, which is no change. A second static function of a
+// name changes the ID of the first.
+func TestExplainMatchesWhatIsRenumbered(t *testing.T) {
+	unit := func(n int, extra ...string) refgraph.Source {
+		m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: "a.cc"}
+		add := func(name, hash string, linkage manifest.Linkage, links ...uint32) {
+			m.Components = append(m.Components, &manifest.Component{Name: name, Kind: manifest.Kind_KIND_FUNCTION, Linkage: linkage, LocalHash: []byte((hash + strings.Repeat(" ", 16))[:16]), Links: links})
+		}
+		names := slices.Concat(extra, []string{"one", "two", "three"})
+		for i, hash := range names {
+			add("init."+string(rune('0'+i)), hash, manifest.Linkage_LINKAGE_LOCAL)
+		}
+		var links []uint32
+		for i := range names {
+			links = append(links, uint32(2*i))
+		}
+		add("main", "main "+string(rune('0'+n)), manifest.Linkage_LINKAGE_EXTERNAL, links...)
+		return refgraph.Source{Name: "a.cc", Manifest: m}
+	}
+	c := Explain(Compute([]refgraph.Source{unit(1)}, Roots{}), Compute([]refgraph.Source{unit(2, "zero")}, Roots{}))
+	var got []string
+	for _, d := range c.Differences {
+		got = append(got, string(d.Category)+" "+d.Key)
+	}
+	if d := cmp.Diff([]string{"changed main", "added init.0"}, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+
+	static := func(name, f string) refgraph.Source {
+		s := source(t, name, []string{"s", "static " + name}, []string{f, "1"})
+		// They are sorted: f, s.
+		s.Manifest.Components[1].Linkage = manifest.Linkage_LINKAGE_LOCAL
+		s.Manifest.Components[0].Links = []uint32{2}
+		return s
+	}
+	one := Compute([]refgraph.Source{static("a.c", "main")}, Roots{})
+	two := Compute([]refgraph.Source{static("a.c", "main"), static("b.c", "malloc")}, Roots{})
+	got = nil
+	for _, d := range Explain(one, two).Differences {
+		got = append(got, string(d.Category)+" "+d.Key)
+	}
+	if d := cmp.Diff([]string{"added malloc", "added s (b.c)", "roots malloc"}, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// The content of a static function is in the hash of its callers.
+func TestExplainFollowers(t *testing.T) {
+	r := func(version string, changed ...string) *Report {
+		r := &Report{Format: ReportFormat, Fingerprint: version, Contributions: []Contribution{{"code", version}}, Roots: []Root{{"main", []string{"main"}}}}
+		for _, c := range []Component{
+			{ID: "main", Linkage: "external", Links: []string{"s1", "f", "odd"}},
+			{ID: "s1", Linkage: "local", Links: []string{"s2"}},
+			{ID: "s2", Linkage: "local", Links: []string{"s2"}},
+			{ID: "f", Linkage: "external", Links: []string{}},
+			{ID: "odd", Linkage: "local", Links: []string{"even"}},
+			{ID: "even", Linkage: "local", Links: []string{"odd"}},
+		} {
+			c.Name, c.Local = c.ID, "00"
+			if slices.Contains(changed, c.ID) {
+				c.Local = version
+			}
+			r.Components = append(r.Components, c)
+		}
+		return r
+	}
+	for _, tc := range []struct{ changed, want []string }{
+		{[]string{"main", "s1", "s2"}, []string{"s2", "main?", "s1?"}},
+		{[]string{"main", "s1"}, []string{"s1", "main?"}},
+		{[]string{"main", "f"}, []string{"main", "f"}},
+		{[]string{"main", "s2"}, []string{"main", "s2"}},
+		{[]string{"odd", "even"}, []string{"odd", "even"}},
+	} {
+		var got []string
+		for _, d := range Explain(r("01"), r("02", tc.changed...)).Differences {
+			name := d.Key
+			if d.Because == ComponentChanged {
+				name += "?"
+			}
+			got = append(got, name)
+		}
+		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("%v (-want +got):\n%s", tc.changed, d)
+		}
+	}
+}
+
+// example is a test of two C++ files that was run.
+func example() *Report {
+	flags := func() []string { return []string{"-O1", "-fPIC", "cc1:-mrelocation-model pic"} }
+	return &Report{
+		Format: ReportFormat, Fingerprint: "01", Contributions: []Contribution{{"code", "c0"}, {"data _main/d.txt", "d0"}, {"link flags", "f0"}, {"manifest format", "m0"}},
+		LinkFlags: []string{"-pie", "-lm"},
+		Run: []Part{{"arguments", "0000"}, {"environment variable HOME", "0000"}, {"environment variable TZ", "0000"},
+			{"machine", "0000"}, {"system library libc.so.6", "0000"}, {"user", "0000"}, {"working directory", "0000"}},
+		Units: []Unit{{Source: "a.cc", Rung: "function", Clang: "21", Compiler: "clang 21", Flags: flags()}, {Source: "b.cc", Rung: "function", Clang: "21", Compiler: "clang 21", Flags: flags()}},
+		Roots: []Root{{"main", []string{"main"}}},
+		Components: []Component{
+			{ID: "main", Name: "main", Source: "a.cc", File: "a.cc", Kind: "function", Linkage: "external", Local: "11", Links: []string{"_ZN4shop5ParseESt17basic_string_viewIcSt11char_traitsIcEE"}},
+			{ID: "_ZN4shop5ParseESt17basic_string_viewIcSt11char_traitsIcEE", Name: "_ZN4shop5ParseESt17basic_string_viewIcSt11char_traitsIcEE", Source: "b.cc", File: "b.cc", Kind: "function", Linkage: "external", Local: "12", Links: []string{"_ZTVN4shop5MoneyE (b.cc)", "_ZTVN4shop5MoneyE (a.cc)"}},
+			{ID: "_ZTVN4shop5MoneyE (b.cc)", Name: "_ZTVN4shop5MoneyE", Source: "b.cc", File: "b.cc", Kind: "vtable", Linkage: "weak", Local: "13", Links: []string{}},
+			{ID: "_ZTVN4shop5MoneyE (a.cc)", Name: "_ZTVN4shop5MoneyE", Source: "a.cc", File: "a.cc", Kind: "vtable", Linkage: "weak", Local: "14", Links: []string{}},
+		},
+	}
+}
+
+// Every kind of cause, in both forms. The golden files are testdata/explain.
+func TestExplainGolden(t *testing.T) {
+	code := func(r *Report) { r.Fingerprint, r.Contributions[0].SHA256 = "02", "c1" }
+	contribution := func(r *Report, i int) { r.Fingerprint, r.Contributions[i].SHA256 = "02", "ff" }
+	for name, edit := range map[string]func(old, new *Report){
+		"equal":    func(old, new *Report) {},
+		"function": func(old, new *Report) { code(new); new.Components[1].Local = "ff" },
+		"static": func(old, new *Report) {
+			code(new)
+			for i := range 2 {
+				old.Components[i].Linkage, new.Components[i].Linkage = "local", "local"
+				new.Components[i].Local = "ff"
+			}
+		},
+		"vtable":  func(old, new *Report) { code(new); new.Components[3].Local = "ff" },
+		"linkage": func(old, new *Report) { code(new); new.Components[1].Linkage = "weak" },
+		"symbols": func(old, new *Report) { code(new); new.Components[1].Symbols = []string{"alias"} },
+		"moved": func(old, new *Report) {
+			code(new)
+			new.Components[1].Local, new.Components[1].File = "ff", "c.cc"
+		},
+		"links": func(old, new *Report) {
+			code(new)
+			new.Components[1].Links = new.Components[1].Links[:1]
+			new.Components = new.Components[:3]
+		},
+		"links-added": func(old, new *Report) {
+			code(new)
+			old.Components[1].Links = old.Components[1].Links[:1]
+			old.Components = old.Components[:3]
+		},
+		"data": func(old, new *Report) { contribution(new, 1) },
+		"data-added": func(old, new *Report) {
+			new.Fingerprint = "02"
+			old.Contributions = slices.Delete(old.Contributions, 1, 2)
+		},
+		"link-flags": func(old, new *Report) {
+			contribution(new, 2)
+			new.LinkFlags = []string{"-lm", "-Wl,-z,now"}
+		},
+		"link-flags-order": func(old, new *Report) { contribution(new, 2); new.LinkFlags = []string{"-lm", "-pie"} },
+		"link-flags-of-version-2": func(old, new *Report) {
+			contribution(new, 2)
+			old.Format, old.LinkFlags, old.Units, old.Run = 2, nil, nil, nil
+		},
+		"format":    func(old, new *Report) { contribution(new, 3) },
+		"arguments": func(old, new *Report) { new.Run[0].Sum = "ffff" },
+		"environment": func(old, new *Report) {
+			new.Run[1].Sum = "ffff"
+			new.Run[2].Name = "environment variable UTC"
+		},
+		"library": func(old, new *Report) { new.Run[4].Sum = "ffff" },
+		"machine": func(old, new *Report) { new.Run[3].Sum, new.Run[5].Sum, new.Run[6].Sum = "ffff", "ffff", "ffff" },
+		"not-run": func(old, new *Report) { new.Run = nil; contribution(new, 1) },
+		"shard":   func(old, new *Report) { old.Key, new.Key = "aa", "bb" },
+		"same-key": func(old, new *Report) {
+			old.Key, new.Key = "aa", "aa"
+			contribution(new, 1) // in no key: names of variables are like that
+		},
+		"compiler": func(old, new *Report) {
+			code(new)
+			for i := range new.Units {
+				new.Units[i].Compiler, new.Units[i].Clang = "clang 22", "22"
+			}
+			for i := range new.Components {
+				new.Components[i].Local = "ff"
+			}
+		},
+		"flags": func(old, new *Report) {
+			code(new)
+			new.Units[1].Flags = []string{"-O2", "-fPIC", "cc1:-mrelocation-model pic", "cc1:-vectorize-loops"}
+			new.Components[1].Local, new.Components[2].Local = "ff", "ff"
+			new.Components[0].Local = "ee" // an edit, of another file
+		},
+		"fallback": func(old, new *Report) {
+			code(new)
+			new.Units[1].Rung, new.Units[1].Fallbacks = "file", []string{"clang reported an error in b.cc: expected ';'"}
+			new.Components[1].Local = "ff"
+			new.Components[2].Local = "ff"
+		},
+		"always-run": func(old, new *Report) {
+			old.AlwaysRun = []string{"tag no-cache"}
+			new.AlwaysRun = []string{"b.cc: imports a module"}
+		},
+		"root": func(old, new *Report) { code(new); new.Roots[0].Why = []string{"main", "used"} },
+		"long": func(old, new *Report) {
+			code(new)
+			last := 1
+			for i := range 30 {
+				name := "_ZN4shop" + strings.Repeat("7PatternI", 14) + fmt.Sprintf("Li%d", i) + strings.Repeat("E", 15) + "Evv"
+				new.Components[last].Links = append(slices.Clone(new.Components[last].Links), name)
+				last = len(new.Components)
+				new.Components = append(new.Components, Component{ID: name, Name: name, Source: "b.cc", File: "b.cc", Kind: "function", Linkage: "weak", Local: "ff", Links: []string{}})
+			}
+			for i := range 4 {
+				new.Components[i].Local = "ff"
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old, new := example(), example()
+			edit(old, new)
+			c := Explain(old, new)
+			var b bytes.Buffer
+			c.Text(&b, false)
+			b.WriteString("--all--\n")
+			c.Text(&b, true)
+			b.WriteString("--reason--\n" + c.Reason() + "\n--changed--\n" + strings.Join(c.Changed(), "\n") + "\n--json--\n")
+			if name == "long" { // the others show what JSON looks like
+				c.Differences = c.Differences[:4]
+			}
+			e := json.NewEncoder(&b)
+			e.SetEscapeHTML(false)
+			e.SetIndent("", " ")
+			if err := e.Encode(c); err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", "explain", name+".txt")
+			if *update {
+				if err := os.MkdirAll(filepath.Dir(golden), 0o777); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(golden, b.Bytes(), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), b.String()); d != "" {
+				t.Errorf("%s (-want +got; -update writes it):\n%s", golden, d)
+			}
+			if c.Equal != (name == "equal" || name == "same-key" || name == "always-run") {
+				t.Errorf("equal: %v", c.Equal)
+			}
+			if !c.Equal && len(c.Differences) == 0 {
+				t.Error("different without a reason")
+			}
+		})
+	}
+}
+
+// Golden files have every category, and docs/explain.md has it with all fields.
+func TestExplainIsDocumented(t *testing.T) {
+	b, err := os.ReadFile("../../docs/explain.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := string(b)
+	files, err := filepath.Glob("testdata/explain/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := ""
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden += string(b)
+	}
+	for _, c := range categories {
+		if !strings.Contains(docs, "`"+string(c)+"`") {
+			t.Errorf("docs/explain.md doesn't have the category %s", c)
+		}
+		if !strings.Contains(golden, fmt.Sprintf(`"category": %q`, c)) && c != CompositionChanged { // TestExplainComposition
+			t.Errorf("no golden file has the category %s", c)
+		}
+	}
+	for _, typ := range []reflect.Type{reflect.TypeFor[Comparison](), reflect.TypeFor[Difference]()} {
+		for i := range typ.NumField() {
+			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+			if !strings.Contains(docs, "`"+name+"`") && !strings.Contains(docs, "`."+name+"`") && !strings.Contains(docs, "`"+name+"[]`") {
+				t.Errorf("docs/explain.md doesn't have the field %s of %s", name, typ.Name())
+			}
+		}
+	}
+}
+
+// No value of an argument or a variable can be found in a part, and 16 bits are
+// all that is told of it.
+func TestPartsKeepSecrets(t *testing.T) {
+	r := &Run{Args: []string{"--token=hunter2"}, Env: []string{"PASSWORD=hunter2", "TEST_SHARD_INDEX=1"}, Dir: "/d", Machine: "x86_64", Libraries: []Library{{Name: "libc.so.6", Sum: [32]byte{1}}}}
+	var names []string
+	for _, p := range r.Parts() {
+		names = append(names, p.Name)
+		if strings.Contains(p.Name+p.Sum, "hunter2") || !strings.HasPrefix(p.Name, partLibrary) && len(p.Sum) != 4 {
+			t.Errorf("%+v", p)
+		}
+	}
+	want := []string{"arguments", "environment variable PASSWORD", "machine", "system library libc.so.6", "user", "working directory"}
+	if d := cmp.Diff(want, names); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	// Each of them tells of a change.
+	for name, edit := range map[string]func(r *Run){
+		"arguments":                     func(r *Run) { r.Args = []string{"--token=", "hunter2"} },
+		"environment variable PASSWORD": func(r *Run) { r.Env = []string{"PASSWORD=hunter3"} },
+		"machine":                       func(r *Run) { r.Machine = "aarch64" },
+		"system library libc.so.6":      func(r *Run) { r.Libraries = []Library{{Name: "libc.so.6"}} },
+		"user":                          func(r *Run) { r.Root = true },
+		"working directory":             func(r *Run) { r.Dir = "/e" },
+	} {
+		other := *r
+		edit(&other)
+		if d := diffParts(r.Parts(), other.Parts()); len(d) != 1 || !strings.HasSuffix(name, d[0].Key) {
+			t.Errorf("%s changed: %+v", name, d)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	old := example()
+	for want, edit := range map[int]func(r *Report){
+		0: func(r *Report) { r.Run = nil },
+		1: func(r *Report) { r.Run = r.Run[1:] },
+		2: func(r *Report) { r.Components[1].Local = "ff" },
+		4: func(r *Report) { r.Components[1].Local = "ff"; r.Contributions[1].SHA256 = "ff" },
+	} {
+		r := example()
+		edit(r)
+		if got := Distance(old, r); got != want || Distance(r, old) != want {
+			t.Errorf("distance %d, want %d", got, want)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package fingerprint
+
+import (
+	"cmp"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+)
+
+// Run is what decides the outcome of a test and is known only when it is run.
+// Together with Config it is the key of the recorded result.
+type Run struct {
+	// Args are the arguments, without paths that differ from run to run.
+	Args []string
+	// Env is the environment as NAME=value, sorted, without such paths.
+	Env []string
+	// Dir is the working directory, without such paths.
+	Dir string
+	// Machine is the architecture.
+	Machine string
+	// Root is whether the test runs as root, who may do what others may not.
+	Root bool
+	// Libraries are the shared libraries of the system that are loaded.
+	Libraries []Library
+}
+
+// Library is a shared library or loader of the system and the SHA-256 of its
+// content.
+type Library struct {
+	Name string
+	Sum  [32]byte
+}
+
+// Frame appends r to the message that a key is made of.
+func (r *Run) Frame(b *frame.Buffer) {
+	b.Strings(r.Args)
+	b.Strings(r.Env)
+	b.String(r.Dir)
+	b.String(r.Machine)
+	root := uint64(0)
+	if r.Root {
+		root = 1
+	}
+	b.Uint(root)
+	b.Int(len(r.Libraries))
+	for _, l := range r.Libraries {
+		b.String(l.Name)
+		b.Bytes(l.Sum[:])
+	}
+}
+
+// Part is a named part of what a run adds. Sum tells whether it changed.
+type Part struct {
+	Name string `json:"name"`
+	Sum  string `json:"sum"` // hex
+}
+
+// The names of parts.
+const (
+	partArguments   = "arguments"
+	partEnvironment = "environment variable " // and its name
+	partLibrary     = "system library "       // and its name
+	partDir         = "working directory"
+	partMachine     = "machine"
+	partUser        = "user" // root or not
+)
+
+// shardVariables tell the shards of a test apart. They are in no part, so that
+// all shards have the same explanation.
+var shardVariables = []string{"GTEST_SHARD_INDEX", "TEST_SHARD_INDEX"}
+
+// Parts names what r consists of, for explanations. The values of arguments and
+// variables may be secrets. They are never in a Part, and neither is a hash that
+// would confirm a guess: Sum is 16 bits of one. So a change goes unnoticed once
+// in 65536 times, which only an explanation suffers from, and whoever can read
+// a recorded closure learns of a value what 16 bits tell.
+func (r *Run) Parts() []Part {
+	var l []Part
+	add := func(name string, bytes int, values ...string) {
+		b := frame.New("tasting part 1")
+		b.String(name)
+		b.Strings(values)
+		sum := b.Sum()
+		l = append(l, Part{name, hex.EncodeToString(sum[:bytes])})
+	}
+	add(partArguments, 2, r.Args...)
+	for _, kv := range r.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		if !slices.Contains(shardVariables, name) {
+			add(partEnvironment+name, 2, value)
+		}
+	}
+	add(partDir, 2, r.Dir)
+	add(partMachine, 2, r.Machine)
+	user := "not root"
+	if r.Root {
+		user = "root"
+	}
+	add(partUser, 2, user)
+	for _, x := range r.Libraries {
+		l = append(l, Part{partLibrary + x.Name, hex.EncodeToString(x.Sum[:])})
+	}
+	slices.SortStableFunc(l, func(a, b Part) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Sum, b.Sum)) })
+	return l
+}
