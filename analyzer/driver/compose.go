@@ -36,12 +36,12 @@ func (s *session) compose(ctx context.Context) {
 		if d == nil {
 			return
 		}
-		c, r, err := composeOne(s.execRoot, d)
+		c, _, err := composeOne(s.execRoot, d)
 		if err != nil {
 			t.why = err.Error()
 			return
 		}
-		t.composed, t.report = c, r
+		t.composed = c
 		if len(c.AlwaysRun) > 0 {
 			t.verdict, t.why = report.AlwaysRun, c.AlwaysRun[0]
 			return

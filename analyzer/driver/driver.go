@@ -60,6 +60,8 @@ type Options struct {
 	// RunsDir is the directory where the run is written down for tasting
 	// report, or empty.
 	RunsDir string
+	// Explain has it told why each test is run.
+	Explain bool
 	// JUnit is the file for the results of all tests, or empty.
 	JUnit string
 
@@ -79,7 +81,6 @@ type test struct {
 	why         string // for a miss, and for report.AlwaysRun the reason
 	description *description
 	composed    *fingerprint.Config
-	report      *fingerprint.Report
 	parts       []fingerprint.Contribution
 	key         store.Key
 	// systemChanged is when the libraries of the system changed last, or the
@@ -139,6 +140,7 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 		}
 		s.compose(ctx)
 		s.lookup(ctx)
+		s.explain(ctx)
 	}
 	for _, t := range s.tests {
 		if reason != "" && t.isCC() {

@@ -22,6 +22,9 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
+// systemLibrary precedes the name of a library in the name of its part.
+const systemLibrary = "system library "
+
 // noEffect are options of Bazel that can't change what a test does. An option
 // that isn't here is in the fingerprint, so that one that is missing costs a run
 // and no more. Options of compilers are here: what they change is in manifests
@@ -145,11 +148,11 @@ func (d *description) declaration(client map[string]string) []fingerprint.Contri
 	add("variables in arguments", pairs(d.Variables)...)
 	for _, kv := range pairs(d.Env) {
 		name, _, _ := strings.Cut(kv, "=")
-		add("environment variable "+name+" of the rule", kv)
+		add("environment variable "+name, "of the rule", kv)
 	}
 	for _, name := range slices.Sorted(slices.Values(d.EnvInherited)) {
 		v, set := client[name]
-		add("environment variable "+name+" (inherited)", inherited(name, v, set))
+		add("environment variable "+name, "inherited", inherited(name, v, set))
 	}
 	if d.ShardCount > 0 {
 		add("number of shards", strconv.Itoa(d.ShardCount))
@@ -282,7 +285,7 @@ func (p *prober) link(ctx context.Context, d *description, flags []string, out s
 		if x.Name == syslib.Static || x.Name == syslib.PartlyStatic {
 			return nil, changed, errors.New("it links libraries of the system statically: what they hold isn't known before it is linked")
 		}
-		l = append(l, fingerprint.Contribution{Name: "library " + x.Name, SHA256: hex.EncodeToString(x.SHA256[:])})
+		l = append(l, libraryPart(x.Name, x.SHA256))
 	}
 	return l, changed, nil
 }

@@ -229,7 +229,11 @@ func (s *session) record(ctx context.Context) {
 					err = store.RecordPass(ctx, s.Store, t.key, r)
 					done()
 				}
-				if err != nil && !errors.Is(err, store.ErrExists) {
+				if err == nil {
+					if err := s.remember(ctx, t, r.End); err != nil {
+						s.say("%s: later runs can't be compared with this one: %v", t.label, err)
+					}
+				} else if !errors.Is(err, store.ErrExists) {
 					why = err.Error()
 				}
 			}

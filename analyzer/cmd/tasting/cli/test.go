@@ -44,6 +44,7 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 	f.StringVar(&mode, "store_mode", "rw", "what may be done with the store: rw, ro, wo or off")
 	f.Float64Var(&o.Audit, "audit", 0.01, "share of recorded results, 0 to 1, whose tests are run all the same, to compare")
 	f.StringVar(&o.RunsDir, "runs_dir", "", "`DIR` where runs are written down for \"tasting report\" (default: tasting/runs in $XDG_STATE_HOME or in ~/.local/state)")
+	f.BoolVar(&o.Explain, "explain", false, "tell of each test that is run what changed since its nearest recorded fingerprint (--explain=FILE is Bazel's)")
 	f.StringVar(&o.JUnit, "junit_xml", "", "write the results of all tests to `FILE`, in JUnit's format")
 	f.StringVar(&o.Bazel.Program, "bazel", "bazel", "`PATH` of Bazel")
 	f.StringArrayVar(&o.Bazel.Startup, "bazel_startup", nil, "a startup `OPTION` for Bazel (repeatable)")
