@@ -83,7 +83,7 @@ variants() {
 
 # edit FILE OLD NEW
 edit() {
-    grep -qF "$2" "$1" || {
+    grep -q "$2" "$1" || {
         echo "variants.sh: $1 has no $2" >&2
         exit 1
     }
