@@ -108,6 +108,7 @@ func composeCommand() *cobra.Command {
 	var t fingerprint.Test
 	var output, closure string
 	var data []string
+	var linked linkedFiles
 	cmd := &cobra.Command{
 		Use:   "compose -o NAME.tasting --binary=PATH [flags] MANIFEST...",
 		Short: "Write what the runner needs to know of a test",
@@ -117,6 +118,11 @@ data and of its link. Bazel runs this command when it builds a test.
 The manifests are those of everything that is linked, in the order of the link. A
 manifest that is damaged or was written by a newer version of tasting makes the
 test run always; a warning on standard error and the configuration name it.
+
+Instead of manifests, or before them, linked files can be given with the objects
+that they are made of: --linked=FILE, followed by --part=FILE for each object. If
+the objects account for all that is in the linked file, they count, section by
+section; otherwise its content does, and the closure says why.
 
 An argument @FILE stands for the arguments in FILE, one on each line.`,
 		// Files of arguments hold flags as well.
@@ -133,6 +139,8 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 	f.StringArrayVar(&t.LinkLine, "link-line", nil, "an `ARGUMENT` of the link, with names: counts where it matters how something is linked (repeatable)")
 	f.StringArrayVar(&t.OnDemand, "on-demand", nil, "a `MANIFEST` of those given whose code the linker takes only if needed, as that of an archive (repeatable)")
 	f.StringArrayVar(&t.Misplaced, "misplaced", nil, "a `MANIFEST` of those given whose place isn't that in the link (repeatable)")
+	f.Var(linkedFlag{&linked}, "linked", "`FILE` that was linked, an executable or a shared library, in the order of the link (repeatable)")
+	f.Var(partFlag{&linked}, "part", "`FILE`, an object or archive, that the last --linked file is made of (repeatable)")
 	f.StringArrayVar(&t.EnvKeys, "env-key", nil, "`NAME` of an environment variable that the test's declaration mentions (repeatable)")
 	f.StringArrayVar(&t.AlwaysRun, "always-run", nil, "`REASON` to execute the test in any case (repeatable)")
 	f.StringVar(&t.Store, "store", "", "`LOCATION` of recorded results (default: the runner's)")
@@ -163,7 +171,12 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 			}
 			t.Data = append(t.Data, file)
 		}
-		t.Manifests = f.Args()
+		dir, files, err := linked.manifests()
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		t.Manifests = append(files, f.Args()...)
 		c, r, warnings, err := fingerprint.Compose(&t)
 		if err != nil {
 			return err
