@@ -106,6 +106,8 @@ func TestScripts(t *testing.T) {
 					"checkout": b.checkout,
 					"fetch":    b.fetch,
 					"check":    b.check,
+					"remote":   b.remote,
+					"runners":  b.runners,
 				},
 				Condition: func(cond string) (bool, error) {
 					if cond == "gcc" || cond == "clang" {
@@ -132,6 +134,7 @@ type bazel struct {
 	fresh     map[string]bool // workspaces that this script has used
 	servers   map[string]bool // workspaces that have a Bazel server
 	checked   string          // workspace that has one of tasting check
+	engine    string          // address of the script's remote execution, or empty
 }
 
 func newBazel(t *testing.T) *bazel {
@@ -225,6 +228,7 @@ func (b *bazel) reset(env *testscript.Env, s setup) error {
 	b.work = env.WorkDir
 	b.workspace = filepath.Join(b.dir, "workspace")
 	b.fresh = map[string]bool{}
+	b.engine = ""
 	for _, dir := range []string{"store", "state"} {
 		if err := os.RemoveAll(filepath.Join(b.dir, dir)); err != nil {
 			return err
@@ -356,6 +360,9 @@ func (b *bazel) run(ts *testscript.TestScript, neg bool, args []string) {
 	switch args[0] {
 	case "build", "test", "coverage", "run":
 		command = append(command, b.setup.flags...)
+		if b.engine != "" {
+			command = append(command, b.remoteFlags()...)
+		}
 		command = append(command,
 			"--noenable_workspace",
 			"--lockfile_mode=off",
@@ -443,28 +450,45 @@ func (b *bazel) spawns(ts *testscript.TestScript, neg bool, args []string) {
 
 // countSpawns counts the actions in an execution log by mnemonic.
 func countSpawns(log string) (map[string]int, error) {
-	content, err := os.ReadFile(log)
+	spawns, err := readSpawns(log)
 	if err != nil {
 		return nil, err
 	}
 	counts := map[string]int{}
+	for _, s := range spawns {
+		// Bazel's second half of a test: it makes test.xml of test.log.
+		xml := len(s.CommandArgs) > 0 && strings.HasSuffix(s.CommandArgs[0], "generate-xml.sh")
+		if !s.CacheHit && !xml {
+			counts[s.Mnemonic]++
+		}
+	}
+	return counts, nil
+}
+
+// spawn is a process in an execution log.
+type spawn struct {
+	CommandArgs []string
+	Mnemonic    string
+	TargetLabel string
+	CacheHit    bool
+	Runner      string
+}
+
+func readSpawns(log string) ([]spawn, error) {
+	content, err := os.ReadFile(log)
+	if err != nil {
+		return nil, err
+	}
+	var spawns []spawn
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	for {
-		var spawn struct {
-			CommandArgs []string
-			Mnemonic    string
-			CacheHit    bool
-		}
-		if err := decoder.Decode(&spawn); err == io.EOF {
-			return counts, nil
+		var s spawn
+		if err := decoder.Decode(&s); err == io.EOF {
+			return spawns, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", log, err)
 		}
-		// Bazel's second half of a test: it makes test.xml of test.log.
-		xml := len(spawn.CommandArgs) > 0 && strings.HasSuffix(spawn.CommandArgs[0], "generate-xml.sh")
-		if !spawn.CacheHit && !xml {
-			counts[spawn.Mnemonic]++
-		}
+		spawns = append(spawns, s)
 	}
 }
 

@@ -1,6 +1,6 @@
 // Command cmd is package reapiproxy as a program, for tests by hand:
 //
-//	go run ./analyzer/internal/reapiproxy/cmd LISTEN SERVER
+//	go run ./rules/tests/reapiproxy/cmd LISTEN SERVER
 //
 // with two addresses of the form 127.0.0.1:50052.
 package main
@@ -10,7 +10,7 @@ import (
 	"net"
 	"os"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/reapiproxy"
+	"github.com/rules-tasting/rules_tasting/rules/tests/reapiproxy"
 )
 
 func main() {
