@@ -22,8 +22,9 @@ import (
 //
 // Parts account for the file if every symbol in its symbol table that stands for
 // code or data, local ones included, and every source file named there, is in one
-// of them with the same size, apart from what compilers add to every program. So
-// a file without a symbol table counts with its content.
+// of them with the same size, apart from what compilers add to every program, and
+// it has no more initialisers than they have. So a file without a symbol table
+// counts with its content.
 //
 // The content is that of the sections that are loaded: neither debug information
 // nor the build ID count.
@@ -239,6 +240,7 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 		size uint64
 	}
 	known, files := map[symbol]bool{}, map[string]bool{}
+	initialisers := map[string]uint64{}
 	for _, p := range parts {
 		b, err := os.ReadFile(p)
 		if err != nil {
@@ -264,6 +266,9 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 			if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
 				return nil, fmt.Sprintf("%s: %v", p, err)
 			}
+			for _, s := range f.Sections {
+				initialisers[initialiser(s)] += s.Size
+			}
 			for _, s := range syms {
 				if elf.ST_TYPE(s.Info) == elf.STT_FILE {
 					files[s.Name] = true
@@ -288,5 +293,36 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 			return nil, fmt.Sprintf("%s is in it, which none of its known objects defines", printable(s.Name))
 		}
 	}
+	for _, s := range l.Sections {
+		// One is the compiler's own.
+		if kind := initialiser(s); kind != "" && s.Size > initialisers[kind]+l.word() {
+			return nil, fmt.Sprintf("it has more initialisers (%s) than its known objects", s.Name)
+		}
+	}
 	return manifests, ""
+}
+
+// word is the size of an address in bytes.
+func (l *linked) word() uint64 {
+	if l.Class == elf.ELFCLASS32 {
+		return 4
+	}
+	return 8
+}
+
+// initialiser returns the section of a linked file that section s of an object
+// goes to, if it is one of addresses of functions that run by themselves.
+func initialiser(s *elf.Section) string {
+	for _, name := range []string{".preinit_array", ".init_array", ".fini_array"} {
+		if s.Name == name || strings.HasPrefix(s.Name, name+".") {
+			return name
+		}
+	}
+	switch {
+	case s.Name == ".ctors" || strings.HasPrefix(s.Name, ".ctors."):
+		return ".init_array"
+	case s.Name == ".dtors" || strings.HasPrefix(s.Name, ".dtors."):
+		return ".fini_array"
+	}
+	return ""
 }
