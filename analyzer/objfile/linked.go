@@ -60,6 +60,7 @@ func Linked(path string, parts []string) (manifests []*manifest.Manifest, why st
 		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
 	m.Source = source
+	m.Components[0].Root += " as a whole: " + why // for the explanation
 	m.Fallbacks = append(m.Fallbacks, &manifest.Fallback{Component: m.Components[0].Name, Reason: why, Rung: manifest.Rung_RUNG_CONTENT})
 	return []*manifest.Manifest{m}, why, nil
 }
