@@ -27,7 +27,8 @@ import (
 // counts with its content.
 //
 // The content is that of the sections that are loaded: neither debug information
-// nor the build ID count.
+// nor the build ID count. Of a file that can't be understood all of it counts. An
+// error means that the file at path can't be read.
 func Linked(path string, parts []string) (manifests []*manifest.Manifest, why string, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -37,32 +38,44 @@ func Linked(path string, parts []string) (manifests []*manifest.Manifest, why st
 	if filepath.IsAbs(path) {
 		source = filepath.Base(path)
 	}
-	if !isELF(b) {
-		m, err := Manifest(path, Options{})
-		if err != nil {
-			return nil, "", err
-		}
-		return []*manifest.Manifest{m}, "not an ELF file", nil
-	}
-	l, err := readLinked(b)
-	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", path, err)
-	}
-	if len(parts) == 0 {
-		why = "its objects aren't known"
-	} else if manifests, why = l.explain(parts); why == "" {
-		m := l.frame()
+	if isScript(path, b) {
+		m := script(b)
 		m.Source = source
-		return append(manifests, m), "", nil
+		return []*manifest.Manifest{m}, "it is a linker script", nil
 	}
-	m, err := l.content(b)
+	var m *manifest.Manifest
+	l, err := readLinked(b)
+	if err == nil {
+		if len(parts) == 0 {
+			why = "its objects aren't known"
+		} else if manifests, why = l.explain(parts); why == "" {
+			m := l.frame()
+			m.Source = source
+			return append(manifests, m), "", nil
+		}
+		m, err = l.content(b)
+	}
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", path, err)
+		m, why = opaque(b), err.Error()
 	}
 	m.Source = source
 	m.Components[0].Root += " as a whole: " + why // for the explanation
 	m.Fallbacks = append(m.Fallbacks, &manifest.Fallback{Component: m.Components[0].Name, Reason: why, Rung: manifest.Rung_RUNG_CONTENT})
 	return []*manifest.Manifest{m}, why, nil
+}
+
+// opaque is the manifest of a file in the place of a library that is none that
+// can be read, such as one of another system: it may refer to any symbol.
+func opaque(b []byte) *manifest.Manifest {
+	h := frame.New("tasting opaque file 1")
+	h.Bytes(b)
+	return &manifest.Manifest{
+		Rung: manifest.Rung_RUNG_CONTENT, Symbols: []string{manifest.AnySymbol},
+		Components: []*manifest.Component{{
+			Name: "(file)", Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: h.Sum128(),
+			Root: "file", Links: []uint32{1},
+		}},
+	}
 }
 
 // linked is a linked ELF file.
@@ -77,6 +90,9 @@ type linked struct {
 
 func readLinked(b []byte) (l *linked, err error) {
 	defer recoverMalformed(&err)
+	if !isELF(b) {
+		return nil, errors.New("it is not an ELF file")
+	}
 	f, err := openELF(b)
 	if err != nil {
 		return nil, err
@@ -87,7 +103,7 @@ func readLinked(b []byte) (l *linked, err error) {
 		l.executable = true // static, position independent
 	}
 	if f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
-		return nil, fmt.Errorf("this is an ELF file of type %v: want an executable or a shared library", f.Type)
+		return nil, fmt.Errorf("it is an ELF file of type %v", f.Type)
 	}
 	if l.executable {
 		l.name = "(executable)"
@@ -232,6 +248,11 @@ func set(words string) map[string]bool {
 // explain returns the manifests of parts, or why they don't account for what is
 // in l.
 func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why string) {
+	defer func() {
+		if p := recover(); p != nil { // as recoverMalformed
+			manifests, why = nil, fmt.Sprintf("malformed ELF file: %v", p)
+		}
+	}()
 	syms, err := l.Symbols()
 	if err != nil {
 		return nil, "it has no symbol table that tells what is in it"
