@@ -86,6 +86,7 @@ type linked struct {
 	dynamic    []string // names of dynamic symbols, sorted
 	defined    []string // those of them that the file defines
 	copied     map[string]bool
+	hidden     []string // global symbols of its parts that it doesn't export, sorted; set by explain
 }
 
 func readLinked(b []byte) (l *linked, err error) {
@@ -217,6 +218,19 @@ func (l *linked) frame() *manifest.Manifest {
 			h.Int(int(p.Flags))
 		}
 	}
+	// A version script, --exclude-libs and the like. An executable exports
+	// next to nothing.
+	if !l.executable {
+		h.Strings(l.hidden)
+		for _, s := range l.Sections {
+			if s.Type == elf.SHT_GNU_VERDEF {
+				data, err := s.Data()
+				h.Bytes(data)
+				h.String(fmt.Sprint(err))
+				h.Strings(l.defined)
+			}
+		}
+	}
 	c := &manifest.Component{
 		Name: l.name + " (link)", Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL,
 		LocalHash: h.Sum128(), Root: "how a file is linked",
@@ -263,6 +277,10 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 	}
 	known, files := map[symbol]bool{}, map[string]bool{}
 	initialisers := map[string]uint64{}
+	exported := map[string]bool{}
+	for _, name := range l.defined {
+		exported[name] = true
+	}
 	for _, p := range parts {
 		b, err := os.ReadFile(p)
 		if err != nil {
@@ -296,6 +314,9 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 					files[s.Name] = true
 				} else if s.Section != elf.SHN_UNDEF {
 					known[symbol{s.Name, s.Size}] = true
+					if bind := elf.ST_BIND(s.Info); bind != elf.STB_LOCAL && elf.ST_VISIBILITY(s.Other) == elf.STV_DEFAULT && !exported[printable(s.Name)] {
+						l.hidden = append(l.hidden, printable(s.Name))
+					}
 				}
 			}
 		}
@@ -315,6 +336,8 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 			return nil, fmt.Sprintf("%s is in it, which none of its known objects defines", printable(s.Name))
 		}
 	}
+	slices.Sort(l.hidden)
+	l.hidden = slices.Compact(l.hidden)
 	for _, s := range l.Sections {
 		// One is the compiler's own.
 		if kind := initialiser(s); kind != "" && s.Size > initialisers[kind]+l.word() {

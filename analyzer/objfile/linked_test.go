@@ -2,6 +2,7 @@ package objfile
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,12 +65,41 @@ func TestLinkedLibrary(t *testing.T) {
 	}
 
 	// How it is linked.
-	for _, flags := range [][]string{{"-Wl,-soname,other.so"}, {"-Wl,-soname,libt.so", "-Wl,-Bsymbolic"}, {"-Wl,-soname,libt.so", "-Wl,-z,execstack"}, {"-Wl,-soname,libt.so", "-Wl,--no-as-needed", "-lm"}} {
+	script := filepath.Join(t.TempDir(), "versions")
+	if err := os.WriteFile(script, []byte("{ global: f; local: *; };"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{{"-Wl,-soname,libt.so", "-Wl,--version-script=" + script}, {"-Wl,-soname,other.so"}, {"-Wl,-soname,libt.so", "-Wl,-Bsymbolic"}, {"-Wl,-soname,libt.so", "-Wl,-z,execstack"}, {"-Wl,-soname,libt.so", "-Wl,--no-as-needed", "-lm"}} {
 		ms2, why := linkedManifests(t, linkFiles(t, "libt.so", append([]string{a, b, "-shared"}, flags...)...), a, b)
 		if why != "" {
 			t.Errorf("%q: %s", flags, why)
 		} else if len(changed(ms[2], ms2[2])) == 0 {
 			t.Errorf("%q: the link has the same manifest", flags)
+		}
+	}
+}
+
+// A name for the version of its symbols makes another library, however the
+// linker writes that down.
+func TestLinkedVersions(t *testing.T) {
+	a := build(t, "a.c", "int f(void) { return 1; }", "-fPIC")
+	script := filepath.Join(t.TempDir(), "versions")
+	for _, linker := range []string{"bfd", "lld"} {
+		if _, err := exec.LookPath("ld." + linker); err != nil {
+			t.Logf("no ld.%s", linker)
+			continue
+		}
+		var got []string
+		for _, content := range []string{"V1 { global: *; };", "V2 { global: *; };", "{ global: *; };"} {
+			if err := os.WriteFile(script, []byte(content), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			ms, _ := linkedManifests(t, linkFiles(t, "libt.so", a, "-shared", "-fuse-ld="+linker, "-Wl,--version-script="+script), a)
+			last := ms[len(ms)-1]
+			got = append(got, string(last.Components[0].LocalHash))
+		}
+		if got[0] == got[1] || got[1] == got[2] || got[0] == got[2] {
+			t.Errorf("%s: equal hashes of different versions: %x", linker, got)
 		}
 	}
 }
