@@ -86,7 +86,10 @@ type linked struct {
 	dynamic    []string // names of dynamic symbols, sorted
 	defined    []string // those of them that the file defines
 	copied     map[string]bool
-	hidden     []string // global symbols of its parts that it doesn't export, sorted; set by explain
+	// Set by explain, sorted, and nearly always empty: global symbols of its
+	// parts that it doesn't export, and functions that it exports and refers
+	// to without leaving it to the loader which definition that is.
+	hidden, bound []string
 }
 
 func readLinked(b []byte) (l *linked, err error) {
@@ -218,10 +221,11 @@ func (l *linked) frame() *manifest.Manifest {
 			h.Int(int(p.Flags))
 		}
 	}
-	// A version script, --exclude-libs and the like. An executable exports
-	// next to nothing.
+	// A version script, --exclude-libs, -Bsymbolic-functions and the like. An
+	// executable exports next to nothing.
 	if !l.executable {
 		h.Strings(l.hidden)
+		h.Strings(l.bound)
 		for _, s := range l.Sections {
 			if s.Type == elf.SHT_GNU_VERDEF {
 				data, err := s.Data()
@@ -338,6 +342,9 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 	}
 	slices.Sort(l.hidden)
 	l.hidden = slices.Compact(l.hidden)
+	if l.bound, err = l.boundFunctions(manifests); err != nil {
+		return nil, err.Error()
+	}
 	for _, s := range l.Sections {
 		// One is the compiler's own.
 		if kind := initialiser(s); kind != "" && s.Size > initialisers[kind]+l.word() {
@@ -345,6 +352,54 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 		}
 	}
 	return manifests, ""
+}
+
+// boundFunctions returns the functions that l exports and its parts refer to,
+// but that none of its relocations leaves to the loader.
+func (l *linked) boundFunctions(parts []*manifest.Manifest) ([]string, error) {
+	syms, err := l.DynamicSymbols()
+	if errors.Is(err, elf.ErrNoSymbols) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	own := map[string]bool{} // by name: whether a relocation refers to it
+	for _, s := range syms {
+		if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC {
+			own[printable(s.Name)] = false
+		}
+	}
+	r := &reader{File: l.File, syms: append(make([]elf.Symbol, 1), syms...), relocs: make([][]reloc, len(l.Sections))}
+	for _, s := range l.Sections {
+		if s.Flags&elf.SHF_ALLOC == 0 || s.Type != elf.SHT_REL && s.Type != elf.SHT_RELA {
+			continue
+		}
+		if int(s.Info) >= len(r.relocs) {
+			return nil, fmt.Errorf("%s: relocations for section %d", s.Name, s.Info)
+		}
+		if err := r.readRelocs(s); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+	}
+	for _, l := range r.relocs {
+		for _, rel := range l {
+			if name := printable(r.syms[rel.sym].Name); rel.sym != 0 {
+				if _, ok := own[name]; ok {
+					own[name] = true
+				}
+			}
+		}
+	}
+	var bound []string
+	for _, m := range parts {
+		for _, name := range m.Symbols {
+			if open, ok := own[name]; ok && !open {
+				bound = append(bound, name)
+			}
+		}
+	}
+	slices.Sort(bound)
+	return slices.Compact(bound), nil
 }
 
 // word is the size of an address in bytes.

@@ -33,11 +33,20 @@ func linkedManifests(t *testing.T, path string, parts ...string) ([]*manifest.Ma
 	return ms, why
 }
 
+func readLinkedFile(path string) (*linked, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return readLinked(b)
+}
+
 const library = `
-int need(int); int table[2] = {1, 2}; static int count;
+int need(int); int exported(int x) { return x; } int table[2] = {1, 2}; static int count;
 static int helper(int x) { return need(x) + ++count; }
 int f(int x) { return helper(x) + table[0]; }
 int g(int x) { return x + 1; }
+int h(int x) { return exported(x); }
 `
 
 func TestLinkedLibrary(t *testing.T) {
@@ -64,12 +73,20 @@ func TestLinkedLibrary(t *testing.T) {
 		t.Errorf("an edit of g changed %q of the link", d)
 	}
 
+	l, err := readLinkedFile(so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, why := l.explain([]string{a, b}); why != "" || len(l.hidden)+len(l.bound) > 0 {
+		t.Errorf("hidden %q, bound %q, %q: want none", l.hidden, l.bound, why)
+	}
+
 	// How it is linked.
 	script := filepath.Join(t.TempDir(), "versions")
 	if err := os.WriteFile(script, []byte("{ global: f; local: *; };"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for _, flags := range [][]string{{"-Wl,-soname,libt.so", "-Wl,--version-script=" + script}, {"-Wl,-soname,other.so"}, {"-Wl,-soname,libt.so", "-Wl,-Bsymbolic"}, {"-Wl,-soname,libt.so", "-Wl,-z,execstack"}, {"-Wl,-soname,libt.so", "-Wl,--no-as-needed", "-lm"}} {
+	for _, flags := range [][]string{{"-Wl,-soname,libt.so", "-Wl,--version-script=" + script}, {"-Wl,-soname,other.so"}, {"-Wl,-soname,libt.so", "-Wl,-Bsymbolic"}, {"-Wl,-soname,libt.so", "-Wl,-Bsymbolic-functions"}, {"-Wl,-soname,libt.so", "-Wl,-z,execstack"}, {"-Wl,-soname,libt.so", "-Wl,--no-as-needed", "-lm"}} {
 		ms2, why := linkedManifests(t, linkFiles(t, "libt.so", append([]string{a, b, "-shared"}, flags...)...), a, b)
 		if why != "" {
 			t.Errorf("%q: %s", flags, why)
