@@ -24,7 +24,5 @@ TastingRunnerInfo = provider(
     doc = "A cc_test whose executable is the runner, by the toolchain for C++ test runners.",
     fields = {
         "binary": "File: the linked test, which the runner replays or starts.",
-        "config": "File: NAME.replay.tasting, which the runner reads.",
-        "closure": "File: NAME.replay.closure.json, for `tasting explain`.",
     },
 )

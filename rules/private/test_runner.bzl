@@ -130,7 +130,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
         env_keys = ctx.attr.env.keys() + ctx.attr.env_inherit,
         store = store,
     )
-    args.add_all(binary_info.runfiles.empty_filenames, format_each = "--data-empty=%s")
+    args.add_all(binary_info.runfiles.empty_filenames, format_each = "--data-empty=%s")  # ctx.runfiles can't have them
     objects = []
     for file in [binary_info.executable] + libraries:
         args.add(file, format = "--linked=%s")
@@ -155,7 +155,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
             environment = processed_environment,
             inherited_environment = ctx.attr.env_inherit,
         ),
-        TastingRunnerInfo(binary = binary_info.executable, config = config, closure = closure),
+        TastingRunnerInfo(binary = binary_info.executable),
     ]
 
 def _tasting_test_runner_toolchain_impl(ctx):
