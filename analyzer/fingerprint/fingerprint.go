@@ -109,7 +109,7 @@ func (r Roots) resolve(sources []refgraph.Source) refgraph.Roots {
 			switch sym {
 			case "dlsym", "dlvsym", "dlopen", "dlmopen":
 				// A library that only implements these isn't a caller.
-				out.Exported = out.Exported || !isSharedLibrary(s.Manifest)
+				out.Exported = out.Exported || !isSharedLibrary(s.Manifest) || !slices.Contains(s.Manifest.Components[0].Aliases, sym)
 			case manifest.AnySymbol:
 				out.Exported = true
 			}

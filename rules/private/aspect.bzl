@@ -22,7 +22,8 @@ soundness.
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":providers.bzl", "TastingInfo")
+load(":compose.bzl", "compose_arguments", "data_files", "is_linkable", "is_rooting", "is_shared_library")
+load(":providers.bzl", "TastingInfo", "TastingRunnerInfo")
 load(":settings.bzl", "StringFlagInfo")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
 
@@ -50,32 +51,6 @@ _ASSEMBLY = ["S", "s", "asm"]
 
 # Bazel's own actions that turn objects into libraries, or give them a second name.
 _LIBRARY_MNEMONICS = ["CppArchive", "CppLink", "SolibSymlink"]
-
-# Flags by which code runs or resolves in ways that the links of the
-# components don't tell: then everything linked is a root.
-_ROOTING_FLAGS = [
-    "-rdynamic",
-    "export-dynamic",
-    "dynamic-list",
-    "version-script",
-    "-wrap",
-    "defsym",
-    "-entry",
-    "-init",
-    "-fini",
-    "-e,",
-    "-E,",
-    "-T,",
-    "-script",
-]
-_ROOTING_WORDS = ["-E", "-Wl,-E", "-T", "-e", "-shared"]
-
-def _is_linkable(file):
-    """Whether a linker takes the file for code, rather than for a script or a flag."""
-    return file.extension in ["a", "lo", "o", "so"] or ".so." in file.basename
-
-def _is_shared_library(file):
-    return file.extension == "so" or ".so." in file.basename
 
 def _output_prefix(ctx):
     """Where the outputs of a target's actions begin, with a trailing slash."""
@@ -253,7 +228,7 @@ def _precompiled(ctx):
     """Objects and libraries that a target links as they are."""
     files = []
     for name in ["srcs", "objects", "pic_objects", "static_library", "pic_static_library", "shared_library"]:
-        files.extend([f for f in getattr(ctx.rule.files, name, []) if _is_linkable(f)])
+        files.extend([f for f in getattr(ctx.rule.files, name, []) if is_linkable(f)])
     return files
 
 def _own_libraries(ctx, target, own, infos):
@@ -276,10 +251,10 @@ def _own_libraries(ctx, target, own, infos):
         if [f for f in action.inputs.to_list() + action.outputs.to_list() if f in opaque]:
             continue
         if known != None:
-            if [f for f in action.inputs.to_list() if _is_linkable(f) and f not in known]:
+            if [f for f in action.inputs.to_list() if is_linkable(f) and f not in known]:
                 continue
             known.update({f: None for f in action.outputs.to_list()})
-        libraries.extend([f for f in action.outputs.to_list() if _is_linkable(f)])
+        libraries.extend([f for f in action.outputs.to_list() if is_linkable(f)])
     return libraries
 
 def _data(ctx, target, dependencies, covered):
@@ -320,7 +295,7 @@ def _link_flags(ctx, link):
     libraries = {}
     for file in link.inputs.to_list() + link.outputs.to_list():
         files[file.path] = True
-        if _is_shared_library(file):
+        if is_shared_library(file):
             libraries[_library_flag(file)] = True
 
     flags = []
@@ -362,35 +337,6 @@ def _on_demand(link, units):
             manifests.extend(unit.manifests)
     return manifests
 
-def _is_rooting(flag):
-    if flag in _ROOTING_WORDS:
-        return True
-    for part in _ROOTING_FLAGS:
-        if part in flag and flag.startswith("-"):
-            return True
-    return False
-
-def _runfiles_paths(workspace_name):
-    def path(file):
-        return file.short_path[3:] if file.short_path.startswith("../") else workspace_name + "/" + file.short_path
-
-    return struct(
-        of = path,
-        file = lambda file: "--data=%s=%s" % (path(file), file.path),
-        directory = lambda file: "--data-empty=%s/" % path(file) if file.is_directory else None,
-        symlink = lambda entry: "--data=%s/%s=%s" % (workspace_name, entry.path, entry.target_file.path),
-        root_symlink = lambda entry: "--data=%s=%s" % (entry.path, entry.target_file.path),
-    )
-
-def _always_run_reasons(ctx, store):
-    tags = ctx.rule.attr.tags
-    reasons = ["tag " + t for t in tags if t in ["external", "no-cache"]]
-
-    # These forbid only what is shared with other machines.
-    if "://" in store:
-        reasons += ["tag " + t for t in tags if t in ["no-remote", "no-remote-cache", "no-remote-cache-upload"]]
-    return reasons
-
 def _additional_linker_inputs(ctx, dependencies):
     """Dict of the files that a target or what it links declares for its link."""
     files = {f: None for f in getattr(ctx.rule.files, "additional_linker_inputs", [])}
@@ -419,7 +365,6 @@ def _compose(ctx, target, link, manifests, on_demand, misplaced, data, additiona
     store = ctx.attr._store[StringFlagInfo].value
     config = ctx.actions.declare_file(ctx.label.name + ".tasting")
     closure = ctx.actions.declare_file(ctx.label.name + ".closure")
-    paths = _runfiles_paths(ctx.workspace_name)
     flags, line = _link_flags(ctx, link)
 
     # Linker scripts and their like: inputs that a flag mentions, and what they
@@ -428,37 +373,26 @@ def _compose(ctx, target, link, manifests, on_demand, misplaced, data, additiona
     scripts = [
         f
         for f in link.inputs.to_list()
-        if not _is_linkable(f) and (f in additional or f.extension != "params" and f.path in text)
+        if not is_linkable(f) and (f in additional or f.extension != "params" and f.path in text)
     ]
 
-    args = ctx.actions.args()
-    args.set_param_file_format("multiline")
-    args.use_param_file("@%s", use_always = True)
-    args.add(config, format = "-o=%s")
-    args.add(closure, format = "--closure=%s")
-    args.add(paths.of(target[DefaultInfo].files_to_run.executable), format = "--binary=%s")
-    args.add_all(flags, format_each = "--link-flag=%s")
-    if scripts or any([_is_rooting(flag) for flag in flags]):
-        args.add("--all-roots")
-    args.add_all(scripts, format_each = "--link-input=%s")
+    args = compose_arguments(
+        ctx,
+        config = config,
+        closure = closure,
+        binary = _test_binary(target),
+        flags = flags,
+        scripts = scripts,
+        data = data,
+        tags = ctx.rule.attr.tags,
+        env_keys = ctx.rule.attr.env.keys() + getattr(ctx.rule.attr, "env_inherit", []),
+        store = store,
+    )
     args.add_all(line, format_each = "--link-line=%s")
     args.add_all(misplaced, format_each = "--misplaced=%s")
     args.add_all(on_demand, format_each = "--on-demand=%s")
-    args.add_all(data.files, map_each = paths.file, allow_closure = True)
-    args.add_all(data.files, map_each = paths.directory, allow_closure = True, expand_directories = False)
-    args.add_all(data.empty_filenames, format_each = "--data-empty=%s")
-    args.add_all(data.symlinks, map_each = paths.symlink, allow_closure = True)
-    args.add_all(data.root_symlinks, map_each = paths.root_symlink, allow_closure = True)
-    args.add_all(_always_run_reasons(ctx, store), format_each = "--always-run=%s")
-    if store:
-        args.add(store, format = "--store=%s")
-    env_keys = ctx.rule.attr.env.keys() + getattr(ctx.rule.attr, "env_inherit", [])
-    args.add_all(sorted(env_keys), format_each = "--env-key=%s", uniquify = True)
     args.add_all(manifests)
-    inputs = depset(
-        scripts + [e.target_file for e in data.symlinks.to_list() + data.root_symlinks.to_list()],
-        transitive = [manifests, data.files],
-    )
+    inputs = depset(scripts, transitive = [manifests, data_files(data)])
     ctx.actions.run(
         executable = tasting.analyzer,
         arguments = ["compose", args],
@@ -502,11 +436,17 @@ def _describe(ctx, target, link, arguments):
         link_env = link.env,
     )
 
+def _test_binary(target):
+    """The linked executable of a test."""
+    if TastingRunnerInfo in target:
+        return target[TastingRunnerInfo].binary
+    return target[DefaultInfo].files_to_run.executable
+
 def _link_action(ctx, target):
     """The action that links the executable of a test, or None."""
     if not ctx.rule.kind.endswith("_test"):
         return None
-    executable = target[DefaultInfo].files_to_run.executable
+    executable = _test_binary(target)
     for action in target.actions:
         if action.mnemonic == "CppLink" and executable in action.outputs.to_list():
             return action
@@ -551,7 +491,7 @@ def _tasting_aspect_impl(target, ctx):
         known = {f: None for f in covered.to_list()}
         argv = {arg: None for arg in link.argv}
         for f in link.inputs.to_list():
-            if _is_linkable(f) and f not in known:
+            if is_linkable(f) and f not in known:
                 objects[f] = _object_manifest(ctx, f)
                 manifests.append(objects[f])
 
@@ -561,9 +501,9 @@ def _tasting_aspect_impl(target, ctx):
     manifests = depset(manifests, order = "topological", transitive = [i.manifests for i in infos])
 
     # Linked under these names, or those of links to them.
-    shared = [f for f in libraries if _is_shared_library(f)]
+    shared = [f for f in libraries if is_shared_library(f)]
     units = [
-        struct(manifests = (m,), shared = tuple([f] + shared) if _is_shared_library(f) else ())
+        struct(manifests = (m,), shared = tuple([f] + shared) if is_shared_library(f) else ())
         for f, m in objects.items()
     ]
     if compiled and not link:
@@ -616,6 +556,6 @@ Provides TastingInfo.
 
 # For the tests of this file only.
 testonly_functions = struct(
-    is_rooting = _is_rooting,
+    is_rooting = is_rooting,
     source_of = _source_of,
 )

@@ -11,6 +11,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("@rules_cc//cc/common:debug_package_info.bzl", "DebugPackageInfo")
 load(":aspect.bzl", "tasting_aspect")
 load(":providers.bzl", "TastingInfo")
+load(":test_runner.bzl", "NO_RUNNER_TAG")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
 
 visibility(["//rules", "//rules/..."])
@@ -129,7 +130,7 @@ def tasting_cc_test(name, tags = [], visibility = None, deprecation = None, **kw
     real = name + ".real"
     cc_test(
         name = real,
-        tags = tags + ["manual"],
+        tags = tags + ["manual", NO_RUNNER_TAG],
         visibility = ["//visibility:private"],
         **kwargs
     )

@@ -19,3 +19,10 @@ without the shared libraries in `covered`.""",
 `tasting explain`.""",
     },
 )
+
+TastingRunnerInfo = provider(
+    doc = "A cc_test whose executable is the runner, by the toolchain for C++ test runners.",
+    fields = {
+        "binary": "File: the linked test, which the runner replays or starts.",
+    },
+)

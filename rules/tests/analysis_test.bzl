@@ -72,7 +72,7 @@ def _attributes_test_impl(ctx):
             asserts.true(env, name in got, "replaying test has no attribute " + name)
             asserts.equals(env, _comparable(value), _comparable(got.get(name)), "attribute " + name)
     asserts.equals(env, want["tags"], got["tags"])
-    asserts.equals(env, sorted(want["tags"] + ["manual"]), sorted(real["tags"]))
+    asserts.equals(env, sorted(want["tags"] + ["manual", "no-tasting"]), sorted(real["tags"]))
     return analysistest.end(env)
 
 _attributes_test = analysistest.make(
@@ -288,6 +288,85 @@ def _manifests(name):
         want_data = ["data.txt", "header_data.txt", "hidden_data.txt"],
     )
 
+# The toolchain for test runners
+
+_RUNNER_SETTINGS = {
+    "//command_line_option:extra_toolchains": [str(Label("//rules:test_runner_toolchain"))],
+}
+
+def _runner_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    asserts.equals(env, ctx.attr.executable, target[DefaultInfo].files_to_run.executable.basename)
+    runfiles = [f.basename for f in target[DefaultInfo].default_runfiles.files.to_list()]
+    for name in ctx.attr.runfiles:
+        asserts.true(env, name in runfiles, "%s isn't in the runfiles %s" % (name, runfiles))
+    asserts.equals(env, {"WHERE": "rules/tests/data.txt"}, target[RunEnvironmentInfo].environment)
+    asserts.equals(env, ["INHERITED"], target[RunEnvironmentInfo].inherited_environment)
+    asserts.true(env, InstrumentedFilesInfo in target, "InstrumentedFilesInfo missing")
+
+    composed = [a for a in analysistest.target_actions(env) if a.mnemonic == "TastingCompose"]
+    asserts.equals(env, 1 if ctx.attr.inputs else 0, len(composed))
+    for action in composed:
+        inputs = [f.basename for f in action.inputs.to_list()]
+
+        # Bazel puts the package in front of the names of shared libraries.
+        for name in ctx.attr.inputs:
+            asserts.true(env, any([i.endswith(name) for i in inputs]), "%s isn't an input: %s" % (name, inputs))
+        for name in ctx.attr.not_inputs:
+            asserts.false(env, any([i.endswith(name) for i in inputs]), "%s is an input: %s" % (name, inputs))
+    return analysistest.end(env)
+
+_runner_test = analysistest.make(
+    _runner_test_impl,
+    attrs = {
+        "executable": attr.string(),
+        "inputs": attr.string_list(),
+        "not_inputs": attr.string_list(),
+        "runfiles": attr.string_list(),
+    },
+    config_settings = _RUNNER_SETTINGS,
+)
+
+def _runner(name):
+    attributes = dict(
+        srcs = ["test.c"],
+        data = ["data.txt"],
+        env = {"WHERE": "$(location data.txt)"},
+        env_inherit = ["INHERITED"],
+        deps = [":library"],
+    )
+    subjects = {
+        "": dict(attributes, tags = ["manual"]),
+        "_static": dict(attributes, linkstatic = True, tags = ["manual"]),
+        "_exempt": dict(attributes, tags = ["manual", "no-tasting"]),
+    }
+    for suffix, subject in subjects.items():
+        cc_test(name = name + suffix + "_subject", **subject)
+    _runner_test(
+        name = name,
+        executable = name + "_subject.replay",
+        inputs = [name + "_subject", "liblibrary.so", "library.pic.o", "data.txt"],
+        # What the executable has in it.
+        not_inputs = ["test.pic.o"],
+        runfiles = [name + "_subject.replay", name + "_subject.replay.tasting", name + "_subject", "data.txt"],
+        target_under_test = name + "_subject",
+    )
+    _runner_test(
+        name = name + "_static",
+        executable = name + "_static_subject.replay",
+        inputs = [name + "_static_subject", "data.txt"],
+        not_inputs = ["liblibrary.so", "library.pic.o"],
+        runfiles = [name + "_static_subject"],
+        target_under_test = name + "_static_subject",
+    )
+    _runner_test(
+        name = name + "_exempt",
+        executable = name + "_exempt_subject",
+        runfiles = [name + "_exempt_subject", "data.txt"],
+        target_under_test = name + "_exempt_subject",
+    )
+
 # Functions
 
 def _functions_test_impl(ctx):
@@ -336,10 +415,11 @@ def analysis_test_suite(name):
     _attributes("attributes")
     _providers("providers")
     _manifests("manifests")
+    _runner("runner")
     _functions_test(name = "functions")
     native.test_suite(
         name = name,
-        tests = ["attributes", "providers", "manifests", "functions"],
+        tests = ["attributes", "providers", "manifests", "runner", "runner_static", "runner_exempt", "functions"],
     )
 
 _make_variables = rule(

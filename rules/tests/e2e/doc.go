@@ -14,6 +14,11 @@
 //	check ARGS...           run tasting check workspace there
 //	tasting test ARGS...    run tasting test there
 //	checkout DIR            copy the workspace to DIR; bazel works there from now on
+//	remote                  start a server for remote execution; Bazel uses nothing else from now on
+//	runners RUNNER|MNEMONIC=RUNNER...
+//	                        everything in the last bazel ran by one of these runners,
+//	                        as its execution log says ("remote", "remote_cache_hit");
+//	                        all actions of a mnemonic by that one, and there are some
 //
 // The conditions [gcc] and [clang] tell the compiler of the build.
 //

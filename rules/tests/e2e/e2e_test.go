@@ -107,6 +107,8 @@ func TestScripts(t *testing.T) {
 					"fetch":    b.fetch,
 					"check":    b.check,
 					"tasting":  b.tasting,
+					"remote":   b.remote,
+					"runners":  b.runners,
 				},
 				Condition: func(cond string) (bool, error) {
 					if cond == "gcc" || cond == "clang" {
@@ -133,6 +135,7 @@ type bazel struct {
 	fresh     map[string]bool // workspaces that this script has used
 	servers   map[string]bool // workspaces that have a Bazel server
 	checked   string          // workspace that has one of tasting check
+	engine    string          // address of the script's remote execution, or empty
 }
 
 func newBazel(t *testing.T) *bazel {
@@ -226,6 +229,7 @@ func (b *bazel) reset(env *testscript.Env, s setup) error {
 	b.work = env.WorkDir
 	b.workspace = filepath.Join(b.dir, "workspace")
 	b.fresh = map[string]bool{}
+	b.engine = ""
 	for _, dir := range []string{"store", "state"} {
 		if err := os.RemoveAll(filepath.Join(b.dir, dir)); err != nil {
 			return err
@@ -397,6 +401,9 @@ func (b *bazel) run(ts *testscript.TestScript, neg bool, args []string) {
 	command := b.startup(args[0])
 	switch args[0] {
 	case "build", "test", "coverage", "run":
+		if b.engine != "" {
+			command = append(command, b.remoteFlags()...)
+		}
 		command = append(command, b.flags()...)
 		command = append(command, "--test_output=all", "--@rules_tasting//rules:store="+filepath.Join(b.dir, "store"))
 	}
@@ -471,28 +478,45 @@ func (b *bazel) spawns(ts *testscript.TestScript, neg bool, args []string) {
 
 // countSpawns counts the actions in an execution log by mnemonic.
 func countSpawns(log string) (map[string]int, error) {
-	content, err := os.ReadFile(log)
+	spawns, err := readSpawns(log)
 	if err != nil {
 		return nil, err
 	}
 	counts := map[string]int{}
+	for _, s := range spawns {
+		// Bazel's second half of a test: it makes test.xml of test.log.
+		xml := len(s.CommandArgs) > 0 && strings.HasSuffix(s.CommandArgs[0], "generate-xml.sh")
+		if !s.CacheHit && !xml {
+			counts[s.Mnemonic]++
+		}
+	}
+	return counts, nil
+}
+
+// spawn is a process in an execution log.
+type spawn struct {
+	CommandArgs []string
+	Mnemonic    string
+	TargetLabel string
+	CacheHit    bool
+	Runner      string
+}
+
+func readSpawns(log string) ([]spawn, error) {
+	content, err := os.ReadFile(log)
+	if err != nil {
+		return nil, err
+	}
+	var spawns []spawn
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	for {
-		var spawn struct {
-			CommandArgs []string
-			Mnemonic    string
-			CacheHit    bool
-		}
-		if err := decoder.Decode(&spawn); err == io.EOF {
-			return counts, nil
+		var s spawn
+		if err := decoder.Decode(&s); err == io.EOF {
+			return spawns, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", log, err)
 		}
-		// Bazel's second half of a test: it makes test.xml of test.log.
-		xml := len(spawn.CommandArgs) > 0 && strings.HasSuffix(spawn.CommandArgs[0], "generate-xml.sh")
-		if !spawn.CacheHit && !xml {
-			counts[spawn.Mnemonic]++
-		}
+		spawns = append(spawns, s)
 	}
 }
 

@@ -60,6 +60,7 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 func composeCommand() *cobra.Command {
 	var t fingerprint.Test
 	var output, closure string
+	var linked linkedFiles
 	cmd := &cobra.Command{
 		Use:   "compose -o NAME.tasting --binary=PATH [flags] MANIFEST...",
 		Short: "Write what the runner needs to know of a test",
@@ -70,6 +71,11 @@ The manifests are those of everything that is linked, in the order of the link. 
 manifest that is damaged or was written by a newer version of tasting makes the
 test run always; a warning on standard error and the configuration name it.
 
+Instead of manifests, or before them, linked files can be given with the objects
+that they are made of: --linked=FILE, followed by --part=FILE for each object. If
+the objects account for all that is in the linked file, they count, section by
+section; otherwise its content does, and the closure says why.
+
 An argument @FILE stands for the arguments in FILE, one on each line.`,
 		// Files of arguments hold flags as well.
 		DisableFlagParsing: true,
@@ -78,6 +84,8 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 	f.StringVarP(&output, "output", "o", "", "write the configuration to `NAME.tasting` (required)")
 	f.StringVar(&closure, "closure", "", "write what the fingerprint is made of to `NAME.closure`, for \"tasting explain\"")
 	finish := t.AddFlags(f)
+	f.Var(linkedFlag{&linked}, "linked", "`FILE` that was linked, an executable or a shared library, in the order of the link (repeatable)")
+	f.Var(partFlag{&linked}, "part", "`FILE`, an object or archive, that the last --linked file is made of (repeatable)")
 	f.BoolP("help", "h", false, "help for compose")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		args, err := expandArgs(args)
@@ -97,6 +105,12 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 		if err := finish(""); err != nil {
 			return err
 		}
+		dir, files, err := linked.manifests()
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		t.Manifests = append(files, t.Manifests...)
 		c, r, warnings, err := fingerprint.Compose(&t)
 		if err != nil {
 			return err

@@ -1,0 +1,428 @@
+package objfile
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+)
+
+// Linked returns the manifests that speak for the linked executable or shared
+// library at path: those of parts, the objects and archives that it is said to
+// be made of, and one of what the linker made of them. If parts don't account
+// for everything that is in the file, or there are none, it returns one manifest
+// of the file's content, which is a root, and why holds the reason.
+//
+// Parts account for the file if every symbol in its symbol table that stands for
+// code or data, local ones included, and every source file named there, is in one
+// of them with the same size, apart from what compilers add to every program, and
+// it has no more initialisers than they have. So a file without a symbol table
+// counts with its content.
+//
+// The content is that of the sections that are loaded: neither debug information
+// nor the build ID count. Of a file that can't be understood all of it counts. An
+// error means that the file at path can't be read.
+func Linked(path string, parts []string) (manifests []*manifest.Manifest, why string, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, "", err
+	}
+	source := filepath.ToSlash(path)
+	if filepath.IsAbs(path) {
+		source = filepath.Base(path)
+	}
+	if isScript(path, b) {
+		m := script(b)
+		m.Source = source
+		return []*manifest.Manifest{m}, "it is a linker script", nil
+	}
+	var m *manifest.Manifest
+	l, err := readLinked(b)
+	if err == nil {
+		if len(parts) == 0 {
+			why = "its objects aren't known"
+		} else if manifests, why = l.explain(parts); why == "" {
+			m := l.frame()
+			m.Source = source
+			return append(manifests, m), "", nil
+		}
+		m, err = l.content(b)
+	}
+	if err != nil {
+		m, why = opaque(b), err.Error()
+	}
+	m.Source = source
+	m.Components[0].Root += " as a whole: " + why // for the explanation
+	m.Fallbacks = append(m.Fallbacks, &manifest.Fallback{Component: m.Components[0].Name, Reason: why, Rung: manifest.Rung_RUNG_CONTENT})
+	return []*manifest.Manifest{m}, why, nil
+}
+
+// opaque is the manifest of a file in the place of a library that is none that
+// can be read, such as one of another system: it may refer to any symbol.
+func opaque(b []byte) *manifest.Manifest {
+	h := frame.New("tasting opaque file 1")
+	h.Bytes(b)
+	return &manifest.Manifest{
+		Rung: manifest.Rung_RUNG_CONTENT, Symbols: []string{manifest.AnySymbol},
+		Components: []*manifest.Component{{
+			Name: "(file)", Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: h.Sum128(),
+			Root: "file", Links: []uint32{1},
+		}},
+	}
+}
+
+// linked is a linked ELF file.
+type linked struct {
+	*elf.File
+	executable bool
+	name       string   // DT_SONAME or "(executable)"
+	dynamic    []string // names of dynamic symbols, sorted
+	defined    []string // those of them that the file defines
+	copied     map[string]bool
+	// Set by explain, sorted, and nearly always empty: global symbols of its
+	// parts that it doesn't export, and functions that it exports and refers
+	// to without leaving it to the loader which definition that is.
+	hidden, bound []string
+}
+
+func readLinked(b []byte) (l *linked, err error) {
+	defer recoverMalformed(&err)
+	if !isELF(b) {
+		return nil, errors.New("it is not an ELF file")
+	}
+	f, err := openELF(b)
+	if err != nil {
+		return nil, err
+	}
+	l = &linked{File: f, name: "(shared library)", copied: map[string]bool{}}
+	l.executable = f.Type == elf.ET_EXEC || slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
+	if flags, err := f.DynValue(elf.DT_FLAGS_1); err == nil && len(flags) == 1 && elf.DynFlag1(flags[0])&elf.DF_1_PIE != 0 {
+		l.executable = true // static, position independent
+	}
+	if f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
+		return nil, fmt.Errorf("it is an ELF file of type %v", f.Type)
+	}
+	if l.executable {
+		l.name = "(executable)"
+	} else if names, err := f.DynString(elf.DT_SONAME); err == nil && len(names) == 1 && names[0] != "" {
+		l.name = printable(names[0])
+	}
+	syms, err := f.DynamicSymbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return nil, fmt.Errorf("malformed ELF file: dynamic symbols: %w", err)
+	}
+	for _, s := range syms {
+		name := printable(s.Name)
+		if name == "" || elf.ST_BIND(s.Info) == elf.STB_LOCAL || linkerSymbols[name] {
+			continue
+		}
+		l.dynamic = append(l.dynamic, name)
+		if s.Section != elf.SHN_UNDEF {
+			l.defined = append(l.defined, name)
+		}
+		// A variable of a library that an executable refers to without PIC
+		// has its place in the executable, and its initial value in the
+		// library: as in both a symbol with a version, or among the undefined.
+		if l.executable && s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) != elf.STT_FUNC {
+			l.copied[name] = true
+		}
+	}
+	slices.Sort(l.dynamic)
+	l.dynamic = slices.Compact(l.dynamic)
+	slices.Sort(l.defined)
+	l.defined = slices.Compact(l.defined)
+	return l, nil
+}
+
+// content is the manifest of a file that counts as a whole: a root that defines
+// its dynamic symbols and refers to all of them (a library's may be replaced, an
+// executable's copy of a variable gets its value from a library).
+func (l *linked) content(b []byte) (m *manifest.Manifest, err error) {
+	defer recoverMalformed(&err)
+	c := &manifest.Component{
+		Name: l.name, Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_EXTERNAL,
+		Aliases: l.defined, Root: "shared library",
+	}
+	if l.executable {
+		c.Root = "executable"
+		if !slices.Contains(c.Aliases, "main") {
+			c.Aliases = append(slices.Clone(c.Aliases), "main")
+		}
+	}
+	h := frame.New("tasting linked file 1")
+	h.Strings(c.Aliases)
+	h.Strings(l.dynamic)
+	h.Int(int(l.Class))
+	h.Int(int(l.Data))
+	h.Int(int(l.OSABI))
+	h.Int(int(l.Type))
+	h.Int(int(l.Machine))
+	h.Int(int(l.Entry))
+	loaded := 0
+	for _, s := range l.Sections {
+		if s.Flags&elf.SHF_ALLOC == 0 || s.Name == ".note.gnu.build-id" {
+			continue
+		}
+		loaded++
+		h.String(s.Name)
+		h.Int(int(s.Type))
+		h.Int(int(s.Flags))
+		h.Int(int(s.Addr))
+		h.Int(int(s.Size))
+		if s.Type != elf.SHT_NOBITS {
+			data, err := s.Data()
+			if err != nil {
+				return nil, fmt.Errorf("malformed ELF file: %s: %w", s.Name, err)
+			}
+			h.Bytes(data)
+		}
+	}
+	for _, p := range l.Progs {
+		h.Int(int(p.Type))
+		h.Int(int(p.Flags))
+	}
+	if loaded == 0 { // without a table of sections
+		h.Bytes(b)
+	}
+	c.LocalHash = h.Sum128()
+	m = &manifest.Manifest{Rung: manifest.Rung_RUNG_CONTENT, Symbols: l.dynamic, Components: []*manifest.Component{c}}
+	for i := range l.dynamic {
+		c.Links = append(c.Links, 2*uint32(i)+1)
+	}
+	return m, nil
+}
+
+// frame is the manifest of what a linker adds to the parts of a file: how it
+// binds and initialises, and which libraries it loads in which order.
+func (l *linked) frame() *manifest.Manifest {
+	h := frame.New("tasting link 1")
+	h.Int(int(l.Type))
+	h.Int(int(l.Machine))
+	for _, tag := range []elf.DynTag{elf.DT_NEEDED, elf.DT_SONAME, elf.DT_AUXILIARY, elf.DT_FILTER} {
+		values, _ := l.DynString(tag) // none if there is no dynamic section
+		h.Strings(values)
+	}
+	for _, tag := range []elf.DynTag{elf.DT_FLAGS, elf.DT_FLAGS_1, elf.DT_SYMBOLIC, elf.DT_TEXTREL, elf.DT_BIND_NOW} {
+		values, _ := l.DynValue(tag)
+		h.Int(len(values))
+		for _, v := range values {
+			h.Int(int(v))
+		}
+	}
+	for _, p := range l.Progs {
+		if p.Type == elf.PT_GNU_STACK {
+			h.Int(int(p.Flags))
+		}
+	}
+	// A version script, --exclude-libs, -Bsymbolic-functions and the like. An
+	// executable exports next to nothing.
+	if !l.executable {
+		h.Strings(l.hidden)
+		h.Strings(l.bound)
+		for _, s := range l.Sections {
+			if s.Type == elf.SHT_GNU_VERDEF {
+				data, err := s.Data()
+				h.Bytes(data)
+				h.String(fmt.Sprint(err))
+				h.Strings(l.defined)
+			}
+		}
+	}
+	c := &manifest.Component{
+		Name: l.name + " (link)", Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL,
+		LocalHash: h.Sum128(), Root: "how a file is linked",
+	}
+	return &manifest.Manifest{Rung: manifest.Rung_RUNG_OBJECT, Components: []*manifest.Component{c}}
+}
+
+// compilerSymbols are in every linked file: of the compiler's start files and
+// of the linker.
+var compilerSymbols = set(`_DYNAMIC _GLOBAL_OFFSET_TABLE_ _PROCEDURE_LINKAGE_TABLE_ _IO_stdin_used __FRAME_END__ __GNU_EH_FRAME_HDR
+	__TMC_END__ __TMC_LIST__ __EH_FRAME_BEGIN__ __abi_tag __bss_start __data_start __do_global_dtors_aux __do_global_dtors_aux_fini_array_entry __dso_handle
+	__frame_dummy_init_array_entry __init_array_start __init_array_end __fini_array_start __fini_array_end
+	__preinit_array_start __preinit_array_end __rela_iplt_start __rela_iplt_end __executable_start __etext __ehdr_start
+	_edata _end _etext _fini _init _start _dl_relocate_static_pie completed.0 data_start deregister_tm_clones dtor_idx.0 edata end etext
+	frame_dummy register_tm_clones static_reloc.c __libc_csu_init __libc_csu_fini __wrap_main atexit at_quick_exit __stack_chk_fail_local`)
+
+// compilerFiles are the sources of the compiler's start files.
+var compilerFiles = set(`crtstuff.c crti.S crtn.S start.S abi-note.c abi-note.S init.c elf-init.c static-reloc.c crt1.o crti.o crtn.o Scrt1.o atexit.c
+	at_quick_exit.c stack_chk_fail_local.c`)
+
+func set(words string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		m[w] = true
+	}
+	return m
+}
+
+// explain returns the manifests of parts, or why they don't account for what is
+// in l.
+func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why string) {
+	defer func() {
+		if p := recover(); p != nil { // as recoverMalformed
+			manifests, why = nil, fmt.Sprintf("malformed ELF file: %v", p)
+		}
+	}()
+	syms, err := l.Symbols()
+	if err != nil {
+		return nil, "it has no symbol table that tells what is in it"
+	}
+	type symbol struct {
+		name string
+		size uint64
+	}
+	known, files := map[symbol]bool{}, map[string]bool{}
+	initialisers := map[string]uint64{}
+	exported := map[string]bool{}
+	for _, name := range l.defined {
+		exported[name] = true
+	}
+	for _, p := range parts {
+		b, err := os.ReadFile(p)
+		if err != nil {
+			return nil, err.Error()
+		}
+		m, err := Manifest(p, Options{})
+		if err != nil {
+			return nil, err.Error()
+		}
+		manifests = append(manifests, m)
+		members := []arMember{{data: b}}
+		if bytes.HasPrefix(b, []byte(arMagic)) {
+			if members, err = readArchive(b); err != nil {
+				return nil, fmt.Sprintf("%s: %v", p, err)
+			}
+		}
+		for _, member := range members {
+			f, err := openELF(member.data)
+			if err != nil {
+				return nil, fmt.Sprintf("%s: %v", p, err)
+			}
+			syms, err := f.Symbols()
+			if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+				return nil, fmt.Sprintf("%s: %v", p, err)
+			}
+			for _, s := range f.Sections {
+				initialisers[initialiser(s)] += s.Size
+			}
+			for _, s := range syms {
+				if elf.ST_TYPE(s.Info) == elf.STT_FILE {
+					files[s.Name] = true
+				} else if s.Section != elf.SHN_UNDEF {
+					known[symbol{s.Name, s.Size}] = true
+					if bind := elf.ST_BIND(s.Info); bind != elf.STB_LOCAL && elf.ST_VISIBILITY(s.Other) == elf.STV_DEFAULT && !exported[printable(s.Name)] {
+						l.hidden = append(l.hidden, printable(s.Name))
+					}
+				}
+			}
+		}
+	}
+	for _, s := range syms {
+		name, _, versioned := strings.Cut(s.Name, "@")
+		switch typ := elf.ST_TYPE(s.Info); {
+		case s.Name == "" || typ == elf.STT_SECTION || s.Section == elf.SHN_UNDEF:
+		case typ == elf.STT_FILE:
+			if !files[s.Name] && !compilerFiles[s.Name] {
+				return nil, fmt.Sprintf("code of %s is in it, which is in none of its known objects", s.Name)
+			}
+		case known[symbol{s.Name, s.Size}] || compilerSymbols[s.Name]:
+		case versioned && l.copied[name]:
+		case known[symbol{name, s.Size}] && versioned:
+		default:
+			return nil, fmt.Sprintf("%s is in it, which none of its known objects defines", printable(s.Name))
+		}
+	}
+	slices.Sort(l.hidden)
+	l.hidden = slices.Compact(l.hidden)
+	if l.bound, err = l.boundFunctions(manifests); err != nil {
+		return nil, err.Error()
+	}
+	for _, s := range l.Sections {
+		// One is the compiler's own.
+		if kind := initialiser(s); kind != "" && s.Size > initialisers[kind]+l.word() {
+			return nil, fmt.Sprintf("it has more initialisers (%s) than its known objects", s.Name)
+		}
+	}
+	return manifests, ""
+}
+
+// boundFunctions returns the functions that l exports and its parts refer to,
+// but that none of its relocations leaves to the loader.
+func (l *linked) boundFunctions(parts []*manifest.Manifest) ([]string, error) {
+	syms, err := l.DynamicSymbols()
+	if errors.Is(err, elf.ErrNoSymbols) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	own := map[string]bool{} // by name: whether a relocation refers to it
+	for _, s := range syms {
+		if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC {
+			own[printable(s.Name)] = false
+		}
+	}
+	r := &reader{File: l.File, syms: append(make([]elf.Symbol, 1), syms...), relocs: make([][]reloc, len(l.Sections))}
+	for _, s := range l.Sections {
+		if s.Flags&elf.SHF_ALLOC == 0 || s.Type != elf.SHT_REL && s.Type != elf.SHT_RELA {
+			continue
+		}
+		if int(s.Info) >= len(r.relocs) {
+			return nil, fmt.Errorf("%s: relocations for section %d", s.Name, s.Info)
+		}
+		if err := r.readRelocs(s); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+	}
+	for _, l := range r.relocs {
+		for _, rel := range l {
+			if name := printable(r.syms[rel.sym].Name); rel.sym != 0 {
+				if _, ok := own[name]; ok {
+					own[name] = true
+				}
+			}
+		}
+	}
+	var bound []string
+	for _, m := range parts {
+		for _, name := range m.Symbols {
+			if open, ok := own[name]; ok && !open {
+				bound = append(bound, name)
+			}
+		}
+	}
+	slices.Sort(bound)
+	return slices.Compact(bound), nil
+}
+
+// word is the size of an address in bytes.
+func (l *linked) word() uint64 {
+	if l.Class == elf.ELFCLASS32 {
+		return 4
+	}
+	return 8
+}
+
+// initialiser returns the section of a linked file that section s of an object
+// goes to, if it is one of addresses of functions that run by themselves.
+func initialiser(s *elf.Section) string {
+	for _, name := range []string{".preinit_array", ".init_array", ".fini_array"} {
+		if s.Name == name || strings.HasPrefix(s.Name, name+".") {
+			return name
+		}
+	}
+	switch {
+	case s.Name == ".ctors" || strings.HasPrefix(s.Name, ".ctors."):
+		return ".init_array"
+	case s.Name == ".dtors" || strings.HasPrefix(s.Name, ".dtors."):
+		return ".fini_array"
+	}
+	return ""
+}

@@ -1,0 +1,132 @@
+"""What the aspect and the test runner have in common: the command line that makes NAME.tasting."""
+
+visibility(["//rules", "//rules/..."])
+
+# Flags by which code runs or resolves in ways that the links of the
+# components don't tell: then everything linked is a root.
+_ROOTING_FLAGS = [
+    "-rdynamic",
+    "export-dynamic",
+    "dynamic-list",
+    "version-script",
+    "-wrap",
+    "defsym",
+    "-entry",
+    "-init",
+    "-fini",
+    "-e,",
+    "-E,",
+    "-T,",
+    "-script",
+]
+_ROOTING_WORDS = ["-E", "-Wl,-E", "-T", "-e", "-shared"]
+
+def is_linkable(file):
+    """Whether a linker takes the file for code, rather than for a script or a flag.
+
+    Args:
+      file: File.
+
+    Returns:
+      bool
+    """
+    return file.extension in ["a", "lo", "o", "so"] or ".so." in file.basename
+
+def is_shared_library(file):
+    """Whether the file has the name of a shared library.
+
+    Args:
+      file: File.
+
+    Returns:
+      bool
+    """
+    return file.extension == "so" or ".so." in file.basename
+
+def is_rooting(flag):
+    """Whether a flag of a link makes everything linked a root.
+
+    Args:
+      flag: string.
+
+    Returns:
+      bool
+    """
+    if flag in _ROOTING_WORDS:
+        return True
+    for part in _ROOTING_FLAGS:
+        if part in flag and flag.startswith("-"):
+            return True
+    return False
+
+def _runfiles_paths(workspace_name):
+    def path(file):
+        return file.short_path[3:] if file.short_path.startswith("../") else workspace_name + "/" + file.short_path
+
+    return struct(
+        of = path,
+        file = lambda file: "--data=%s=%s" % (path(file), file.path),
+        directory = lambda file: "--data-empty=%s/" % path(file) if file.is_directory else None,
+        symlink = lambda entry: "--data=%s/%s=%s" % (workspace_name, entry.path, entry.target_file.path),
+        root_symlink = lambda entry: "--data=%s=%s" % (entry.path, entry.target_file.path),
+    )
+
+def _always_run_reasons(tags, store):
+    reasons = ["tag " + t for t in tags if t in ["external", "no-cache"]]
+
+    # These forbid only what is shared with other machines.
+    if "://" in store:
+        reasons += ["tag " + t for t in tags if t in ["no-remote", "no-remote-cache", "no-remote-cache-upload"]]
+    return reasons
+
+def compose_arguments(ctx, config, closure, binary, flags, scripts, data, tags, env_keys, store):
+    """Arguments of `tasting compose` for all but the code.
+
+    Args:
+      ctx: context of the rule or aspect.
+      config: File to write, NAME.tasting.
+      closure: File to write, NAME.closure.
+      binary: File, the real test executable.
+      flags: list of strings, the flags of the link.
+      scripts: list of File that the link reads beside code.
+      data: runfiles: what the test can read.
+      tags: list of strings, the test's.
+      env_keys: list of strings, the variables that the test's declaration names.
+      store: string: where results are recorded.
+
+    Returns:
+      Args, to which the code can be added.
+    """
+    paths = _runfiles_paths(ctx.workspace_name)
+    args = ctx.actions.args()
+    args.set_param_file_format("multiline")
+    args.use_param_file("@%s", use_always = True)
+    args.add(config, format = "-o=%s")
+    args.add(closure, format = "--closure=%s")
+    args.add(paths.of(binary), format = "--binary=%s")
+    args.add_all(flags, format_each = "--link-flag=%s")
+    if scripts or any([is_rooting(flag) for flag in flags]):
+        args.add("--all-roots")
+    args.add_all(scripts, format_each = "--link-input=%s")
+    args.add_all(data.files, map_each = paths.file, allow_closure = True)
+    args.add_all(data.files, map_each = paths.directory, allow_closure = True, expand_directories = False)
+    args.add_all(data.empty_filenames, format_each = "--data-empty=%s")
+    args.add_all(data.symlinks, map_each = paths.symlink, allow_closure = True)
+    args.add_all(data.root_symlinks, map_each = paths.root_symlink, allow_closure = True)
+    args.add_all(_always_run_reasons(tags, store), format_each = "--always-run=%s")
+    if store:
+        args.add(store, format = "--store=%s")
+    args.add_all(sorted(env_keys), format_each = "--env-key=%s", uniquify = True)
+    return args
+
+def data_files(data):
+    """The files that the arguments for data name.
+
+    Args:
+      data: runfiles.
+
+    Returns:
+      depset of File
+    """
+    links = data.symlinks.to_list() + data.root_symlinks.to_list()
+    return depset([e.target_file for e in links], transitive = [data.files])

@@ -1,0 +1,195 @@
+"""The runner under every unmodified cc_test: a toolchain for C++ test runners.
+
+`cc_test` asks the toolchain of type `@bazel_tools//tools/cpp:test_runner_toolchain_type`,
+if there is one, what Bazel shall start. This one answers with the runner. The
+function that says so sees neither sources nor actions, only the linked binary
+and what the dependencies provide:
+
+- Of each shared library that the test links and its dependencies provide, it
+  sees the objects. If these explain the library, they count, section by section.
+- The test's executable, and every other library, counts with its content.
+
+`tasting compose` decides that by reading the files, so nothing has to be known
+of how Bazel links.
+"""
+
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":compose.bzl", "compose_arguments", "data_files", "is_linkable", "is_shared_library")
+load(":providers.bzl", "TastingRunnerInfo")
+load(":settings.bzl", "StringFlagInfo")
+load(":toolchain.bzl", "TOOLCHAIN_TYPE")
+
+visibility(["//rules", "//rules/..."])
+
+# A cc_test with this tag keeps its own executable.
+NO_RUNNER_TAG = "no-tasting"
+
+def _dependencies(ctx):
+    """Targets that a cc_test links."""
+    malloc = getattr(ctx.attr, "_default_malloc", None) or getattr(ctx.attr, "malloc", None)
+    extra = getattr(ctx.attr, "link_extra_lib", None)
+    return ctx.attr.deps + [t for t in [extra, malloc] if t]
+
+def _linker_inputs(ctx):
+    return depset(
+        order = "topological",
+        transitive = [t[CcInfo].linking_context.linker_inputs for t in _dependencies(ctx) if CcInfo in t],
+    ).to_list()
+
+def _parts(linker_inputs, runfiles):
+    """The shared libraries that a test links, in the order of the link.
+
+    Args:
+      linker_inputs: list of LinkerInput.
+      runfiles: dict whose keys are the files that the test can load.
+
+    Returns:
+      (parts, names): parts, a dict from libraries to lists of the objects that
+      they may be made of; names, a dict whose keys are these libraries and their
+      other names.
+    """
+    parts = {}
+    names = {}
+    for linker_input in linker_inputs:
+        for library in linker_input.libraries:
+            objects = library.pic_objects or library.objects or []
+            if [f for f in objects if f.is_directory]:
+                objects = []  # Known only when the build runs.
+            files = [f for f in [library.dynamic_library, library.resolved_symlink_dynamic_library] if f and f in runfiles]
+            if files and not [f for f in files if f in names]:
+                parts[files[0]] = objects
+            names.update({f: None for f in files})
+    return parts, names
+
+def _link_flags(ctx, linker_inputs):
+    flags = []
+    for linker_input in linker_inputs:
+        flags.extend(linker_input.user_link_flags)
+    return flags + ctx.attr.linkopts + ctx.fragments.cpp.linkopts
+
+def _default_providers(ctx, binary_info, environment):
+    return [
+        DefaultInfo(
+            executable = binary_info.executable,
+            files = binary_info.files,
+            runfiles = binary_info.runfiles,
+        ),
+        RunEnvironmentInfo(
+            environment = environment,
+            inherited_environment = ctx.attr.env_inherit,
+        ),
+    ]
+
+def _get_runner(ctx, binary_info, processed_environment, tasting, store):
+    """What cc_test calls: the providers that make it a test.
+
+    Args:
+      ctx: context of the cc_test.
+      binary_info: struct(executable, files, runfiles).
+      processed_environment: dict of strings, the test's `env`.
+      tasting: ToolchainInfo of tasting_toolchain.
+      store: string, `--@rules_tasting//rules:store`.
+
+    Returns:
+      list of providers
+    """
+    if NO_RUNNER_TAG in ctx.attr.tags or getattr(ctx.attr, "linkshared", False):
+        return _default_providers(ctx, binary_info, processed_environment)
+
+    # Beside the binary, which keeps its name.
+    executable = ctx.actions.declare_file(ctx.label.name + ".replay")
+    config = ctx.actions.declare_file(ctx.label.name + ".replay.tasting")
+    closure = ctx.actions.declare_file(ctx.label.name + ".replay.closure")
+    ctx.actions.symlink(output = executable, target_file = tasting.runner_executable, is_executable = True)
+
+    linker_inputs = _linker_inputs(ctx)
+    runfiles = {f: None for f in binary_info.runfiles.files.to_list()}
+    parts, names = _parts(linker_inputs, runfiles)
+    scripts = []
+    for linker_input in linker_inputs:
+        scripts.extend([f for f in linker_input.additional_inputs if not is_linkable(f)])
+
+    # Others may be linked in another way, or opened by the test: they count as data, too.
+    libraries = parts.keys() + [f for f in runfiles if f not in names and is_shared_library(f) and not f.is_directory]
+
+    data = ctx.runfiles(
+        files = [f for f in runfiles if f != binary_info.executable and f not in names],
+        symlinks = {e.path: e.target_file for e in binary_info.runfiles.symlinks.to_list()},
+        root_symlinks = {e.path: e.target_file for e in binary_info.runfiles.root_symlinks.to_list()},
+    )
+
+    args = compose_arguments(
+        ctx,
+        config = config,
+        closure = closure,
+        binary = binary_info.executable,
+        flags = _link_flags(ctx, linker_inputs),
+        scripts = scripts,
+        data = data,
+        tags = ctx.attr.tags,
+        env_keys = ctx.attr.env.keys() + ctx.attr.env_inherit,
+        store = store,
+    )
+    args.add_all(binary_info.runfiles.empty_filenames, format_each = "--data-empty=%s")  # ctx.runfiles can't have them
+    objects = []
+    for file in [binary_info.executable] + libraries:
+        args.add(file, format = "--linked=%s")
+        args.add_all(parts.get(file, []), format_each = "--part=%s")
+        objects.extend(parts.get(file, []))
+    ctx.actions.run(
+        executable = tasting.analyzer,
+        arguments = ["compose", args],
+        inputs = depset([binary_info.executable] + libraries + objects + scripts, transitive = [data_files(data)]),
+        outputs = [config, closure],
+        mnemonic = "TastingCompose",
+        progress_message = "Composing fingerprint of %{label}",
+        toolchain = None,
+    )
+    return [
+        DefaultInfo(
+            executable = executable,
+            files = depset([executable], transitive = [binary_info.files]),
+            runfiles = ctx.runfiles([executable, config, closure]).merge_all([binary_info.runfiles, tasting.runner.default_runfiles]),
+        ),
+        RunEnvironmentInfo(
+            environment = processed_environment,
+            inherited_environment = ctx.attr.env_inherit,
+        ),
+        TastingRunnerInfo(binary = binary_info.executable),
+    ]
+
+def _tasting_test_runner_toolchain_impl(ctx):
+    return [platform_common.ToolchainInfo(
+        cc_test_info = struct(
+            get_runner = struct(
+                func = _get_runner,
+                args = {
+                    "store": ctx.attr._store[StringFlagInfo].value,
+                    "tasting": ctx.toolchains[TOOLCHAIN_TYPE],
+                },
+            ),
+            linkopts = [],
+            linkstatic = False,
+            use_legacy_cc_test = False,
+        ),
+    )]
+
+tasting_test_runner_toolchain = rule(
+    implementation = _tasting_test_runner_toolchain_impl,
+    doc = """Puts the runner under every `cc_test`, unmodified.
+
+`@rules_tasting//rules:test_runner_toolchain` is such a toolchain, ready to be
+registered:
+
+```starlark
+register_toolchains("@rules_tasting//rules:test_runner_toolchain")
+```
+
+A target of one's own is needed only to restrict it to some platforms: wrap it
+into a `toolchain()` of type `@bazel_tools//tools/cpp:test_runner_toolchain_type`.
+""",
+    attrs = {
+        "_store": attr.label(default = Label("//rules:store"), providers = [StringFlagInfo]),
+    },
+    toolchains = [TOOLCHAIN_TYPE],
+)
