@@ -8,7 +8,9 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/google/go-cmp v0.7.0
+	github.com/klauspost/compress v1.20.3
 	github.com/spf13/cobra v1.10.2
+	google.golang.org/genproto/googleapis/bytestream v0.0.0-20260203192932-546029d2fa20
 	google.golang.org/protobuf v1.36.11
 )
 
