@@ -30,6 +30,9 @@ const (
 	// The longest that any call may take, whatever an entry says about sizes.
 	longest = time.Hour
 
+	// How often Put writes anew what it doesn't find afterwards.
+	maxAttempts = 2
+
 	firstBackoff   = 100 * time.Millisecond
 	longestBackoff = 5 * time.Second
 )
@@ -258,20 +261,55 @@ func (r *Remote) Put(ctx context.Context, key Key, res *Result) error {
 	if !damaged && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	if err := r.write(ctx, key, res, damaged); err != nil {
+	// A look at what is there now: a server may believe that it has a content
+	// which is damaged, and not take it; and when two write one entry while a
+	// third reads it, some servers lose it.
+	recorded := func() error {
+		if !damaged {
+			_, err := r.readEntry(ctx, key)
+			return err
+		}
+		now, err := r.get(ctx, key)
+		if err == nil {
+			now.Close()
+		}
 		return err
 	}
-	if damaged {
-		// A server may believe that it has a blob which is damaged, and not
-		// take it.
-		now, err := r.get(ctx, key)
-		if err != nil {
-			return fmt.Errorf("%s still doesn't give back what was recorded: %w", r, err)
+	for attempt := 0; ; attempt++ {
+		if err := r.write(ctx, key, res, damaged); err != nil {
+			return err
 		}
-		now.Close()
+		for range 2 {
+			if err = recorded(); !IsMiss(err) {
+				return err
+			}
+			if perr := pause(ctx, attempt); perr != nil {
+				return perr
+			}
+		}
+		if attempt == maxAttempts {
+			return fmt.Errorf("%s doesn't give back what was recorded: %w", r, lost{err})
+		}
 	}
-	return nil
 }
+
+// pause waits before another attempt, the longer the more there were.
+func pause(ctx context.Context, attempt int) error {
+	d := min(firstBackoff<<attempt, longestBackoff)
+	// Clients that failed together shouldn't come back together.
+	d = d/2 + rand.N(d/2+1)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// lost is a miss that isn't one for who has just written.
+type lost struct{ miss error }
+
+func (l lost) Error() string { return l.miss.Error() }
 
 // Set implements Store.
 func (r *Remote) Set(ctx context.Context, key Key, res *Result) error {
@@ -389,13 +427,8 @@ func (c *caller) call(ctx context.Context, name string, size int64, f func(conte
 		if !e.again || attempt >= c.retries {
 			return err
 		}
-		pause := min(firstBackoff<<attempt, longestBackoff)
-		// Clients that failed together shouldn't come back together.
-		pause = pause/2 + rand.N(pause/2+1)
-		select {
-		case <-ctx.Done():
+		if pause(ctx, attempt) != nil {
 			return err
-		case <-time.After(pause):
 		}
 	}
 }
