@@ -153,6 +153,7 @@ error_log stderr error;
 events { worker_connections 4096; }
 http {
 	access_log off;
+	log_not_found off;
 	client_body_temp_path %[2]s/temp;
 	proxy_temp_path %[2]s/proxy;
 	fastcgi_temp_path %[2]s/fastcgi;
