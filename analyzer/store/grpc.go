@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -271,6 +272,11 @@ func (g *grpcCache) missing(ctx context.Context, digests []*repb.Digest) ([]*rep
 			InstanceName: g.instance, BlobDigests: digests, DigestFunction: repb.DigestFunction_SHA256,
 		})
 		missing = answer.GetMissingBlobDigests()
+		for _, m := range missing {
+			if !slices.ContainsFunc(digests, func(d *repb.Digest) bool { return d.Hash == m.Hash }) {
+				return g.fail("FindMissingBlobs", "the server answered something else", false, nil)
+			}
+		}
 		return err
 	})
 	return missing, g.found("FindMissingBlobs", err)

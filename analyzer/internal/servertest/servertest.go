@@ -148,6 +148,7 @@ func retry(start func(addr string) (*Server, error)) (*Server, error) {
 func NginxConfig(addr, dir, listen, server string) string {
 	return fmt.Sprintf(`daemon off;
 master_process off;
+user root root;
 pid %[2]s/nginx.pid;
 error_log stderr error;
 events { worker_connections 4096; }
