@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,14 +37,27 @@ import (
 // bigContent is moved by ByteStream, and compresses well.
 var bigContent = strings.Repeat("0123456789abcdef", 3<<16)
 
-// raw is a gRPC message that isn't understood.
+// raw is a gRPC message that isn't understood; the codec also knows ordinary
+// ones.
 type raw []byte
 
 type rawCodec struct{}
 
-func (rawCodec) Name() string                    { return "proto" }
-func (rawCodec) Marshal(v any) ([]byte, error)   { return *v.(*raw), nil }
-func (rawCodec) Unmarshal(b []byte, v any) error { *v.(*raw) = append(raw(nil), b...); return nil }
+func (rawCodec) Name() string { return "proto" }
+func (rawCodec) Marshal(v any) ([]byte, error) {
+	if m, ok := v.(proto.Message); ok {
+		return proto.Marshal(m)
+	}
+	return *v.(*raw), nil
+}
+
+func (rawCodec) Unmarshal(b []byte, v any) error {
+	if m, ok := v.(proto.Message); ok {
+		return proto.Unmarshal(b, m)
+	}
+	*v.(*raw) = slices.Clone(b)
+	return nil
+}
 
 // hooks is what a gRPC proxy does to what it passes on.
 type hooks struct {
@@ -51,6 +65,8 @@ type hooks struct {
 	before func(method string, md metadata.MD) error
 	// answer may change or refuse the n-th message of an answer.
 	answer func(method string, n int, m raw) (raw, error)
+	// services adds what the proxy does itself.
+	services func(*grpc.Server)
 }
 
 // grpcProxy passes all calls on to the server at addr. It returns its own
@@ -122,6 +138,9 @@ func grpcProxy(t testing.TB, addr string, h hooks, options ...grpc.ServerOption)
 		t.Fatal(err)
 	}
 	s := grpc.NewServer(append(options, grpc.UnknownServiceHandler(handle), grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(64<<20))...)
+	if h.services != nil {
+		h.services(s)
+	}
 	t.Cleanup(s.Stop)
 	go s.Serve(l)
 	return l.Addr().String()

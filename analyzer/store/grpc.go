@@ -397,7 +397,7 @@ func (g *grpcCache) resource(d *repb.Digest, compressed bool, upload string) str
 
 // streamReader is the data of a ByteStream.Read.
 type streamReader struct {
-	stream grpc.ServerStreamingClient[bytestream.ReadResponse]
+	stream bytestream.ByteStream_ReadClient
 	rest   []byte
 	err    error
 }
@@ -512,7 +512,7 @@ func (g *grpcCache) writeGroup(ctx context.Context, group []blob) error {
 
 // streamWriter sends what is written to it as a ByteStream.Write.
 type streamWriter struct {
-	stream grpc.ClientStreamingClient[bytestream.WriteRequest, bytestream.WriteResponse]
+	stream bytestream.ByteStream_WriteClient
 	name   string
 	buffer []byte
 	offset int64

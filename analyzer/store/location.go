@@ -7,7 +7,6 @@ import (
 	"os/user"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 )
 
@@ -56,10 +55,13 @@ const wantLocation = "want the absolute path of a directory, http://HOST/PATH, h
 func parseLocation(location string) ([]place, error) {
 	var places []place
 	seen := map[string]bool{}
-	for _, s := range strings.Split(location, ",") {
+	for i, s := range strings.Split(location, ",") {
 		p, err := parsePlace(s)
 		if err != nil {
-			return nil, fmt.Errorf("store %q: %w", Redact(s), err)
+			if strings.Contains(location, "@") {
+				return nil, fmt.Errorf("store, location %d: %w", i+1, err)
+			}
+			return nil, fmt.Errorf("store %q: %w", s, err)
 		}
 		if seen[p.String()] {
 			return nil, fmt.Errorf("store %q: named twice", p)
@@ -84,7 +86,7 @@ func parsePlace(s string) (place, error) {
 	// url.Parse's error holds the whole text, with the user part.
 	u, err := url.Parse(s)
 	if err != nil {
-		return place{}, fmt.Errorf("not a URL; special characters in the user part have to be percent-encoded")
+		return place{}, fmt.Errorf("not a URL; special characters in a user name or password have to be percent-encoded, commas as %%2C")
 	}
 	p := place{scheme: strings.ToLower(scheme), host: u.Host, user: u.User}
 	if u.Hostname() == "" {
@@ -118,30 +120,23 @@ func parsePlace(s string) (place, error) {
 	return p, nil
 }
 
-// Redact returns a location without the user parts of its URLs, also if it
-// isn't well-formed. All that is shown of a location goes through it.
+// Redact returns a location without the user parts of its URLs. All that is
+// shown of a location goes through it. Of one that isn't well-formed it can't be
+// told where a user part begins and ends: if there may be one, nothing is shown.
 func Redact(location string) string {
-	var b strings.Builder
-	for location != "" {
-		end := len(location)
-		if next := nextPlace.FindStringIndex(location[1:]); next != nil {
-			end = next[0] + 1
+	places, err := parseLocation(location)
+	if err != nil {
+		if strings.Contains(location, "@") {
+			return hidden
 		}
-		part := location[:end]
-		location = location[end:]
-		if before, rest, ok := strings.Cut(part, "://"); ok {
-			if at := strings.LastIndex(rest, "@"); at >= 0 {
-				part = before + "://" + rest[at+1:]
-			}
-		}
-		b.WriteString(part)
+		return location
 	}
-	return b.String()
+	var names []string
+	for _, p := range places {
+		names = append(names, p.String())
+	}
+	return strings.Join(names, ",")
 }
-
-// nextPlace matches where another part of a location begins. A comma alone may
-// be in the user part of a URL, by mistake.
-var nextPlace = regexp.MustCompile(`,(/|[A-Za-z]+://)`)
 
 // IsRemote tells whether any part of a location is on a server.
 func IsRemote(location string) bool { return strings.Contains(location, "://") }
