@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/servertest"
+	"github.com/rules-tasting/rules_tasting/analyzer/store/servertest"
 )
 
 // at has the runner use the store at location, with these flags in a file.

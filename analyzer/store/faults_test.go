@@ -22,8 +22,8 @@ import (
 
 	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
 	"github.com/google/go-cmp/cmp"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/servertest"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/store/servertest"
 	"github.com/rules-tasting/rules_tasting/analyzer/store/storetest"
 	"google.golang.org/genproto/googleapis/bytestream"
 	"google.golang.org/grpc"

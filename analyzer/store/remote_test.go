@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/servertest"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/store/servertest"
 	"github.com/rules-tasting/rules_tasting/analyzer/store/storetest"
 )
 
