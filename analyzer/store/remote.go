@@ -24,7 +24,7 @@ import (
 const (
 	// Contents up to this size, in bytes, are kept in memory; others in an
 	// unnamed temporary file.
-	maxMemory = 1 << 20
+	maxMemory = 256 << 10
 	// What is moved is granted a second for so many bytes.
 	slowest = 1 << 20
 	// The longest that any call may take, whatever an entry says about sizes.
