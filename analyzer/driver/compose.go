@@ -20,8 +20,8 @@ import (
 
 // Bounds of the look-up.
 const (
-	lookups   = 64               // at once
-	maxLookup = 60 * time.Second // for all of them; what has no answer then is run
+	transfers = 16              // of results at once
+	maxLookup = 5 * time.Minute // for all of them; what has no answer then is run
 )
 
 // compose computes the fingerprints of all tests that were analysed. A test
@@ -58,6 +58,10 @@ func (s *session) compose(ctx context.Context) {
 			parts, t.systemChanged = append(parts, libraries...), changed
 		}
 		t.parts = parts
+		if len(c.LocalOnly) > 0 && s.LocalStore == nil {
+			t.verdict, t.why = report.AlwaysRun, c.LocalOnly[0]+", and the store is on another machine"
+			return
+		}
 		if t.key, err = keyOf(c, parts); err != nil {
 			t.why = err.Error()
 			return
@@ -97,61 +101,72 @@ func composeOne(execRoot string, d *description) (*fingerprint.Config, *fingerpr
 	return c, r, err
 }
 
-// lookup asks the store for all fingerprints, and chooses what is audited.
+// lookup asks the stores for all fingerprints, replays what is recorded, and
+// chooses what is audited.
 func (s *session) lookup(ctx context.Context) {
-	if !s.Read {
-		for _, t := range s.tests {
-			if t.hasKey() {
-				t.why = "the store isn't read"
-			}
-		}
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, maxLookup)
 	defer cancel()
+	start := time.Now()
+	asked := map[store.Store][]*test{}
+	for _, t := range s.tests {
+		switch {
+		case !t.hasKey():
+		case !s.Read:
+			t.why = "the store isn't read"
+		default:
+			st := s.storeOf(t)
+			asked[st] = append(asked[st], t)
+		}
+	}
+	for st, tests := range asked {
+		s.lookupIn(ctx, st, tests)
+	}
+	l := &s.lookedUp
+	l.LookupSeconds = time.Since(start).Seconds()
+	l.Lookups = l.Hits + l.Misses + l.Damaged + l.Errors
+}
+
+func (s *session) lookupIn(ctx context.Context, st store.Store, tests []*test) {
+	keys := make([]store.Key, len(tests))
+	for i, t := range tests {
+		keys[i] = t.key
+	}
+	outcomes := store.Lookup(ctx, st, keys, store.LookupOptions{})
 	var mu sync.Mutex
-	failures := map[string]int{}
-	count := func(n *int) {
+	failures, example := 0, ""
+	index := make([]int, len(tests))
+	for i := range index {
+		index[i] = i
+	}
+	parallel(transfers, index, func(i int) {
+		t, err := tests[i], outcomes[i].Err
+		withdrawn := err == nil && outcomes[i].Info.ExitCode != 0
+		if err == nil && !withdrawn {
+			err = s.replay(ctx, st, t)
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		*n++
-	}
-	start := time.Now()
-	parallel(lookups, s.tests, func(t *test) {
-		if !t.hasKey() {
-			return
-		}
-		r, err := s.Store.Get(ctx, t.key)
 		switch {
-		case err == nil && r.ExitCode == 0:
-			t.verdict, t.recorded, t.why = report.Hit, r, ""
-			t.audit = rand.Float64() < s.Audit
-			count(&s.lookedUp.Hits)
-		case err == nil:
-			r.Close()
+		case withdrawn:
 			t.why = "the recorded result was withdrawn"
-			count(&s.lookedUp.Misses)
+			s.lookedUp.Misses++
+		case err == nil:
+			t.verdict, t.recorded, t.why = report.Hit, outcomes[i].Info, ""
+			t.audit = rand.Float64() < s.Audit
+			s.lookedUp.Hits++
 		case errors.Is(err, store.ErrNotFound):
-			count(&s.lookedUp.Misses)
+			s.lookedUp.Misses++
 		case store.IsMiss(err):
 			t.why = err.Error()
-			count(&s.lookedUp.Damaged)
+			s.lookedUp.Damaged++
 		default:
-			count(&s.lookedUp.Errors)
 			t.why = "the store can't be read: " + err.Error()
-			mu.Lock()
-			failures[err.Error()]++
-			mu.Unlock()
+			failures, example = failures+1, max(example, err.Error())
+			s.lookedUp.Errors++
 		}
 	})
-	s.lookedUp.LookupSeconds = time.Since(start).Seconds()
-	s.lookedUp.Lookups = s.lookedUp.Hits + s.lookedUp.Misses + s.lookedUp.Damaged + s.lookedUp.Errors
-	n, example := 0, ""
-	for e, k := range failures {
-		n, example = n+k, max(example, e)
-	}
-	if n > 0 {
-		s.say("warning: %d of the look-ups failed, their tests are run: %s", n, example)
+	if failures > 0 {
+		s.say("warning: %d of the look-ups failed, their tests are run: %s", failures, example)
 	}
 }
 
@@ -159,6 +174,14 @@ func (s *session) lookup(ctx context.Context) {
 func (t *test) hasKey() bool { return t.verdict == report.Miss && t.hasFingerprint() }
 
 func (t *test) hasFingerprint() bool { return t.key != store.Key{} }
+
+// storeOf returns where the test's result may be.
+func (s *session) storeOf(t *test) store.Store {
+	if len(t.composed.LocalOnly) > 0 {
+		return s.LocalStore
+	}
+	return s.Store
+}
 
 // parallel calls f for every element, n at a time.
 func parallel[T any](n int, l []T, f func(T)) {

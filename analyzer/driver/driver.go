@@ -31,6 +31,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
@@ -50,7 +51,10 @@ type Options struct {
 	// Aspect is the label of the aspect; empty stands for the constant.
 	Aspect string
 	// Store is where results are; nil means that every test is run.
-	Store       store.Store
+	Store store.Store
+	// LocalStore is the part of Store on this machine, nil if there is none:
+	// tags of Bazel may forbid to share a result.
+	LocalStore  store.Store
 	Read, Write bool // what may be done with Store
 	// StoreName is how messages call the store.
 	StoreName string
@@ -86,8 +90,9 @@ type test struct {
 	// systemChanged is when the libraries of the system changed last, or the
 	// zero time if nothing is known of them.
 	systemChanged time.Time
-	recorded      *store.Result // of a hit
-	outcome       *outcome      // of an execution
+	recorded      *store.Info // of a hit
+	xml           [][]byte    // its test.xml files, if they are wanted
+	outcome       *outcome    // of an execution
 	audit         bool
 	changed       []string // since the nearest recorded fingerprint
 }
@@ -110,6 +115,7 @@ type session struct {
 	fallbacks []report.Fallback
 	failed    bool // Bazel reported an error before step 5
 	start     time.Time
+	printing  sync.Mutex // for Out
 }
 
 // Test runs tests as bazel test would and returns bazel test's exit code. An
@@ -122,7 +128,6 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 	}
 	defer os.RemoveAll(tmp)
 	s := &session{Options: o, tmp: tmp, mnemonics: map[string]string{}, start: time.Now()}
-	defer s.close()
 	if s.flags, err = o.Bazel.Flags(ctx); err != nil {
 		return 0, err
 	}
@@ -148,14 +153,6 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 		}
 	}
 	return s.run(ctx)
-}
-
-func (s *session) close() {
-	for _, t := range s.tests {
-		if t.recorded != nil {
-			t.recorded.Close()
-		}
-	}
 }
 
 // say tells the user something, as Bazel does.

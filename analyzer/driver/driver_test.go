@@ -260,15 +260,15 @@ func TestReports(t *testing.T) {
 		}
 		return bazel.File{Name: filepath.Base(name), URI: "file://" + p}
 	}
-	recorded := &store.Result{Start: time.Unix(0, 0), End: time.Unix(1, 5e8), Log: section(nil), Files: []store.File{
-		{Path: "test.xml", Content: section([]byte(`<testsuites><testsuite name="Gtest.Suite" tests="2"><testcase name="a &lt; b"/></testsuite></testsuites>`))}}}
+	recorded := &store.Info{Start: time.Unix(0, 0), End: time.Unix(1, 5e8)}
+	suites := []byte(`<testsuites><testsuite name="Gtest.Suite" tests="2"><testcase name="a &lt; b"/></testsuite></testsuites>`)
 	failed := result("FAILED", func(r *bazel.TestResult) {
 		r.TestActionOutput = []bazel.File{file("f/test.log", "log"), file("f/test.xml", `<testsuite name="a/f" errors="1"><testcase name="x"><error message="m"/></testcase></testsuite>`)}
 	})
 	var out, messages bytes.Buffer
 	s := &session{Options: &Options{Out: &out, Err: &messages, JUnit: filepath.Join(dir, "junit.xml")}, broken: []string{"//b:broken"}, tests: []*test{
 		{label: "//a:f", verdict: report.Miss, outcome: &outcome{"FAILED", []attempt{{1, 1, 1, failed}}}},
-		{label: "//a:hit", verdict: report.Hit, recorded: recorded},
+		{label: "//a:hit", verdict: report.Hit, recorded: recorded, xml: [][]byte{suites}},
 		{label: "//a:pass", verdict: report.Other, outcome: &outcome{"PASSED", []attempt{{1, 1, 1, result("PASSED", nil)}}}},
 		{label: "//a:<&>", verdict: report.Miss, outcome: &outcome{}},
 	}}

@@ -63,14 +63,14 @@ func (s *session) explain(ctx context.Context) {
 		if !t.hasKey() || ctx.Err() != nil {
 			return
 		}
-		if f, err := history.Read(ctx, s.Store, t.label); err != nil || len(f.Entries) == 0 {
+		if f, err := history.Read(ctx, s.storeOf(t), t.label); err != nil || len(f.Entries) == 0 {
 			return // it was never recorded, and so costs nothing more
 		}
 		current, err := s.closure(t)
 		if err != nil {
 			return
 		}
-		nearest, err := history.Nearest(ctx, s.Store, t.label, current, compared)
+		nearest, err := history.Nearest(ctx, s.storeOf(t), t.label, current, compared)
 		if errors.Is(err, history.ErrNone) {
 			return
 		}
@@ -117,7 +117,7 @@ func (s *session) remember(ctx context.Context, t *test, end time.Time) error {
 		return err
 	}
 	host, _ := os.Hostname()
-	return history.Record(ctx, s.Store, t.label, t.key, host, end, b)
+	return history.Record(ctx, s.storeOf(t), t.label, t.key, host, end, b)
 }
 
 // libraryPart is the contribution of a library of the system.

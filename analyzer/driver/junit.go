@@ -1,12 +1,12 @@
 package driver
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 )
@@ -89,10 +89,8 @@ func (t *test) junit() (suites []junitSuite, err error) {
 		return nil
 	}
 	if t.outcome == nil && t.recorded != nil {
-		for _, f := range t.recorded.Files {
-			if path.Base(f.Path) == "test.xml" {
-				err = errors.Join(err, read(io.NewSectionReader(f.Content, 0, f.Content.Size())))
-			}
+		for _, b := range t.xml {
+			err = errors.Join(err, read(bytes.NewReader(b)))
 		}
 	}
 	if o := t.outcome; o != nil {

@@ -70,14 +70,6 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		return code, nil
 	}
 	s.record(ctx)
-	for _, t := range s.tests {
-		if t.verdict == report.Hit && t.outcome == nil {
-			if err := s.replay(t); err != nil {
-				// The result itself is known all the same.
-				s.say("warning: %s: its log can't be written: %v", t.label, err)
-			}
-		}
-	}
 	if s.failed && code == bazel.ExitOK {
 		code = bazel.ExitBuildFailed
 	}
@@ -217,7 +209,7 @@ func (s *session) record(ctx context.Context) {
 		case o.status == "FAILED":
 			if r, done, err := o.result(); err == nil {
 				// Nothing is lost if that doesn't work.
-				_ = store.RecordFailure(ctx, s.Store, t.key, r)
+				_ = store.RecordFailure(ctx, s.storeOf(t), t.key, r)
 				done()
 			}
 		case o.status != "PASSED":
@@ -226,14 +218,14 @@ func (s *session) record(ctx context.Context) {
 			if why == "" {
 				r, done, err := o.result()
 				if err == nil {
-					err = store.RecordPass(ctx, s.Store, t.key, r)
+					err = store.RecordPass(ctx, s.storeOf(t), t.key, r)
 					done()
 				}
 				if err == nil {
 					if err := s.remember(ctx, t, r.End); err != nil {
 						s.say("%s: later runs can't be compared with this one: %v", t.label, err)
 					}
-				} else if !errors.Is(err, store.ErrExists) {
+				} else if !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrPartly) {
 					why = err.Error()
 				}
 			}
@@ -273,8 +265,8 @@ func (s *session) audited(ctx context.Context, t *test) {
 	}
 	r := &store.Result{ExitCode: 1, Start: s.start, End: time.Now(), Log: section([]byte("withdrawn by an audit\n"))}
 	r.Host, _ = os.Hostname()
-	err := s.Store.Set(ctx, t.key, r)
-	_ = store.RecordFailure(ctx, s.Store, t.key, r)
+	err := s.storeOf(t).Set(ctx, t.key, r)
+	_ = store.RecordFailure(ctx, s.storeOf(t), t.key, r)
 	if err != nil {
 		s.say("warning: the recorded result can't be withdrawn: %v", err)
 	} else {
@@ -381,21 +373,46 @@ func (s *session) testlogs(t *test) string {
 	return filepath.Join(s.execRoot, "bazel-out", s.mnemonics[t.config], "testlogs", root, pkg, name)
 }
 
-// replay puts the files of a recorded result where Bazel would.
-func (s *session) replay(t *test) error {
+// replay puts the files of the recorded result of a test where Bazel would. The
+// error is the store's: files that can't be written cost a warning, the result is
+// known all the same.
+func (s *session) replay(ctx context.Context, st store.Store, t *test) error {
+	r, err := st.Get(ctx, t.key)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for _, f := range r.Files {
+		if s.JUnit != "" && path.Base(f.Path) == "test.xml" {
+			b, err := io.ReadAll(io.NewSectionReader(f.Content, 0, f.Content.Size()))
+			if err != nil {
+				return err
+			}
+			t.xml = append(t.xml, b)
+		}
+	}
+	if err := s.write(t, r); err != nil {
+		s.say("warning: %s: its log can't be written: %v", t.label, err)
+	}
+	return nil
+}
+
+func (s *session) write(t *test, r *store.Result) error {
 	dir := s.testlogs(t)
 	head := fmt.Sprintf("tasting: replayed: this is the log of a run that ended on %s on %s, fingerprint %s\n",
-		t.recorded.End.UTC().Format(time.RFC3339), t.recorded.Host, t.key)
-	for _, f := range t.recorded.Files {
-		var r io.Reader = io.NewSectionReader(f.Content, 0, f.Content.Size())
+		r.End.UTC().Format(time.RFC3339), r.Host, t.key)
+	for _, f := range r.Files {
+		var content io.Reader = io.NewSectionReader(f.Content, 0, f.Content.Size())
 		if path.Base(f.Path) == "test.log" {
-			r = io.MultiReader(strings.NewReader(head), r)
-			if s.option("test_output") == "all" || s.option("test_output") == "streamed" {
-				fmt.Fprintf(s.Out, "==================== Test output for %s (replayed):\n", t.label)
-				if _, err := io.Copy(s.Out, io.NewSectionReader(f.Content, 0, f.Content.Size())); err != nil {
-					return err
-				}
-				fmt.Fprintln(s.Out, strings.Repeat("=", 80))
+			content = io.MultiReader(strings.NewReader(head), content)
+			if output := s.option("test_output"); output == "all" || output == "streamed" {
+				var b bytes.Buffer
+				fmt.Fprintf(&b, "==================== Test output for %s (replayed):\n", t.label)
+				io.Copy(&b, io.NewSectionReader(f.Content, 0, f.Content.Size()))
+				fmt.Fprintln(&b, strings.Repeat("=", 80))
+				s.printing.Lock()
+				s.Out.Write(b.Bytes())
+				s.printing.Unlock()
 			}
 		}
 		name := filepath.Join(dir, filepath.FromSlash(f.Path))
@@ -410,7 +427,7 @@ func (s *session) replay(t *test) error {
 		if err != nil {
 			return err
 		}
-		_, err = io.Copy(out, r)
+		_, err = io.Copy(out, content)
 		if err := errors.Join(err, out.Close()); err != nil {
 			return err
 		}

@@ -24,6 +24,7 @@ func (t *Test) AddFlags(f *pflag.FlagSet) (finish func(dir string) error) {
 	f.StringArrayVar(&t.Misplaced, "misplaced", nil, "a `MANIFEST` of those given whose place isn't that in the link (repeatable)")
 	f.StringArrayVar(&t.EnvKeys, "env-key", nil, "`NAME` of an environment variable that the test's declaration mentions (repeatable)")
 	f.StringArrayVar(&t.AlwaysRun, "always-run", nil, "`REASON` to execute the test in any case (repeatable)")
+	f.StringArrayVar(&t.LocalOnly, "local-only", nil, "`REASON` not to keep results on another machine (repeatable)")
 	f.StringVar(&t.Store, "store", "", "`LOCATION` of recorded results (default: the runner's)")
 	f.StringArrayVar(&t.Roots.Symbols, "root", nil, "`SYMBOL` where execution starts instead of main (repeatable)")
 	f.BoolVar(&t.Roots.Exported, "all-roots", false, "start at every definition that other files can refer to: for programs that look up symbols at run time")

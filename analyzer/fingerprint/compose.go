@@ -50,6 +50,8 @@ type Test struct {
 	EnvKeys []string
 	// AlwaysRun are reasons to execute the test in any case.
 	AlwaysRun []string
+	// LocalOnly are reasons not to keep results on another machine.
+	LocalOnly []string
 	// Store is where results are recorded, empty for the runner's default.
 	Store string
 }
@@ -69,7 +71,7 @@ type DataFile struct {
 func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	c = &Config{
 		Format: ConfigFormat, Binary: t.Binary, LinkFlags: slices.Clone(t.LinkFlags), Store: t.Store,
-		AlwaysRun: slices.Clone(t.AlwaysRun), EnvKeys: slices.Clone(t.EnvKeys),
+		AlwaysRun: slices.Clone(t.AlwaysRun), LocalOnly: slices.Clone(t.LocalOnly), EnvKeys: slices.Clone(t.EnvKeys),
 	}
 	var sources []refgraph.Source
 	onDemand, misplaced := map[int]bool{}, map[int]bool{}

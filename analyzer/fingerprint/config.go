@@ -27,8 +27,8 @@ const ConfigSuffix = ".tasting"
 // the recorded result.
 //
 // Code, Data, LinkFlags and Contributions are part of the key, each of them
-// framed. Binary, Store and AlwaysRun are not: where the test is, and where its
-// results are kept, can't change its outcome.
+// framed. Binary, Store, LocalOnly and AlwaysRun are not: where the test is, and
+// where its results are kept, can't change its outcome.
 type Config struct {
 	// Format is ConfigFormat.
 	Format int `json:"format"`
@@ -50,6 +50,9 @@ type Config struct {
 	// Store is the location of recorded results; empty means the runner's
 	// default.
 	Store string `json:"store,omitempty"`
+	// LocalOnly holds the reasons why results must not be kept on, nor come
+	// from, another machine.
+	LocalOnly []string `json:"local_only,omitempty"`
 	// EnvKeys are the names of the environment variables that the test's
 	// declaration sets or inherits, sorted. They are in the key even if the
 	// runner ignores that name for other tests.

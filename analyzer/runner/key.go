@@ -59,7 +59,7 @@ var ignoredVariables = []string{
 
 // Variables that speak to the runner. They are not in the key, so the test must
 // not see them.
-var ownVariables = []string{"TASTING", "TASTING_STORE", "TASTING_STORE_MODE"}
+var ownVariables = []string{"TASTING", store.LocationVariable, store.ModeVariable, store.FlagsVariable}
 
 // environ is the environment of a process.
 type environ struct {

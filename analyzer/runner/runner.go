@@ -40,8 +40,13 @@ import (
 
 // The longest that a store may keep a test waiting.
 const (
+	// maxGet is for the look-up before the test.
 	maxGet = 10 * time.Second
-	maxPut = time.Minute
+	// maxStore is for everything.
+	maxStore = time.Minute
+	// maxRest is for what comes after a look-up that has failed: a store that
+	// is out of reach will hardly come back, but the test may have run for long.
+	maxRest = 5 * time.Second
 	// For what explanations need.
 	maxRemember = 2 * time.Second
 )
@@ -140,12 +145,18 @@ func (r *runner) main() (int, error) {
 	}
 	s, mode, err := r.openStore()
 	if err != nil {
-		r.say("no store: %v; running", err)
+		var no *noStoreError
+		if errors.As(err, &no) {
+			r.say("always run: %v", err)
+		} else {
+			r.say("no store: %v; running", err)
+		}
 		return r.run(nil)
 	}
-	why := "the store isn't read (TASTING_STORE_MODE=" + mode.name + ")"
-	if mode.read {
-		res, err := get(s, key)
+	defer s.close()
+	why := "the store isn't read (mode " + string(mode) + ")"
+	if mode.CanRead() {
+		res, err := s.get(key, maxGet)
 		if err == nil {
 			code, err := r.replay(key, res)
 			res.Close()
@@ -162,10 +173,11 @@ func (r *runner) main() (int, error) {
 			why = err.Error()
 		default:
 			why = fmt.Sprintf("store could not be read: %v", err)
+			s.left = min(s.left, maxRest)
 		}
 	}
 	r.say("%s for fingerprint %s; running", why, key)
-	if !mode.write {
+	if !mode.CanWrite() {
 		return r.run(nil)
 	}
 	return r.run(&recorder{s, key, run})
@@ -173,20 +185,21 @@ func (r *runner) main() (int, error) {
 
 // recorder keeps the result of an execution under a key.
 type recorder struct {
-	store *store.Disk
+	store *openStore
 	key   store.Key
 	run   *fingerprint.Run // what the key is made of, beside the configuration
 }
 
 func (rec *recorder) failed(res *store.Result) error {
-	return within(maxPut, func(ctx context.Context) error { return store.RecordFailure(ctx, rec.store, rec.key, res) })
+	return rec.store.do(maxStore, func(ctx context.Context, s store.Store) error { return store.RecordFailure(ctx, s, rec.key, res) })
 }
 
 func (rec *recorder) passed(res *store.Result) error {
-	err := within(maxPut, func(ctx context.Context) error { return store.RecordPass(ctx, rec.store, rec.key, res) })
-	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+	err := rec.store.do(maxStore, func(ctx context.Context, s store.Store) error { return store.RecordPass(ctx, s, rec.key, res) })
+	if dir := store.Local(rec.store.location); dir != "" && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)) {
 		// Nearly always Bazel's sandbox.
-		err = fmt.Errorf("%w; to record from within Bazel's sandbox, create %s and put into .bazelrc: test --sandbox_writable_path=%[2]s; to only read: test --test_env=TASTING_STORE_MODE=ro", err, rec.store.Dir())
+		dir, _, _ = strings.Cut(dir, ",")
+		err = fmt.Errorf("%w; to record from within Bazel's sandbox, create %s and put into .bazelrc: test --sandbox_writable_path=%[2]s; to only read: test --test_env=TASTING_STORE_MODE=ro", err, dir)
 	}
 	return err
 }
@@ -210,95 +223,108 @@ func (r *runner) remember(rec *recorder, res *store.Result) error {
 	if info.Size() > history.MaxClosure {
 		return fmt.Errorf("its closure has more than %d bytes", history.MaxClosure)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), maxRemember)
-	defer cancel()
-	c := make(chan error, 1)
-	go func() {
+	return rec.store.do(maxRemember, func(ctx context.Context, s store.Store) error {
 		b, err := os.ReadFile(file)
 		if err == nil {
 			b, err = fingerprint.RecordedClosure(b, rec.run.Parts())
 		}
 		if err == nil {
-			err = history.Record(ctx, rec.store, label, rec.key, res.Host, res.End, b)
+			err = history.Record(ctx, s, label, rec.key, res.Host, res.End, b)
 		}
-		c <- err
+		return err
+	})
+}
+
+// openStore is a store that may take so long and no longer.
+type openStore struct {
+	store    store.Store
+	location string
+	left     time.Duration
+}
+
+func (s *openStore) close() { store.Close(s.store) }
+
+// wait calls f and waits for its end for at most limit and what is left, also
+// if it doesn't heed its context: a file system may not answer.
+func (s *openStore) wait(limit time.Duration, f func(context.Context)) error {
+	limit = min(limit, s.left)
+	start := time.Now()
+	defer func() { s.left -= time.Since(start) }()
+	if limit <= 0 {
+		return errors.New("it has taken too long already")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		f(ctx)
+		close(done)
 	}()
 	select {
-	case err := <-c:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("the store doesn't answer within %v", maxRemember)
+	case <-done:
+		return nil
+	case <-time.After(limit + limit/10):
+		return fmt.Errorf("no answer within %v", limit)
 	}
 }
 
-// get is s.Get within maxGet, also if the file system doesn't answer.
-func get(s store.Store, key store.Key) (*store.Result, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), maxGet)
-	defer cancel()
+func (s *openStore) get(key store.Key, limit time.Duration) (*store.Result, error) {
 	type answer struct {
 		r   *store.Result
 		err error
 	}
 	c := make(chan answer, 1)
-	go func() {
-		r, err := s.Get(ctx, key)
+	if err := s.wait(limit, func(ctx context.Context) {
+		r, err := s.store.Get(ctx, key)
 		c <- answer{r, err}
-	}()
-	select {
-	case a := <-c:
-		return a.r, a.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("no answer within %v", maxGet)
+	}); err != nil {
+		return nil, err
 	}
+	a := <-c
+	return a.r, a.err
 }
 
-// within calls f, which may not return in time if a file system doesn't answer.
-func within(limit time.Duration, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
+// do calls f with the store.
+func (s *openStore) do(limit time.Duration, f func(context.Context, store.Store) error) error {
 	c := make(chan error, 1)
-	go func() { c <- f(ctx) }()
-	select {
-	case err := <-c:
+	if err := s.wait(limit, func(ctx context.Context) { c <- f(ctx, s.store) }); err != nil {
 		return err
-	case <-ctx.Done():
-		return fmt.Errorf("no answer within %v", limit)
 	}
+	return <-c
 }
 
-// storeMode says what the runner may do with the store.
-type storeMode struct {
-	name        string
-	read, write bool
-}
+// noStoreError is why a test has no store, although there is one for others.
+type noStoreError struct{ reasons []string }
 
-var storeModes = []storeMode{{"rw", true, true}, {"ro", true, false}, {"wo", false, true}, {"off", false, false}}
+func (e *noStoreError) Error() string { return strings.Join(e.reasons, "; ") }
 
-func (r *runner) openStore() (*store.Disk, storeMode, error) {
-	name := r.env.get("TASTING_STORE_MODE")
-	if name == "" {
-		name = "rw"
+// openStore opens the store that the environment names, or else the one that
+// was set when the test was built, or else the default one. Results of tests
+// that must stay on this machine don't go to servers, nor come from there.
+func (r *runner) openStore() (*openStore, store.Mode, error) {
+	o, err := store.FromEnvironment(r.env.get)
+	if err != nil {
+		return nil, "", err
 	}
-	var mode storeMode
-	for _, m := range storeModes {
-		if m.name == name {
-			mode = m
+	location := o.Location
+	if location == "" {
+		location = r.config.Store
+	}
+	if location == "" {
+		if location, err = store.DefaultDir(r.env.get); err != nil {
+			return nil, "", err
 		}
 	}
-	if mode.name == "" {
-		return nil, mode, fmt.Errorf("TASTING_STORE_MODE=%s: want rw, ro, wo or off", name)
-	}
-	dir := r.config.Store
-	if dir == "" || r.env.get("TASTING_STORE") != "" {
-		var err error
-		if dir, err = store.DefaultDir(r.env.get); err != nil {
-			return nil, mode, err
+	if len(r.config.LocalOnly) > 0 && store.IsRemote(location) {
+		if location = store.Local(location); location == "" {
+			return nil, "", &noStoreError{r.config.LocalOnly}
 		}
 	}
-	if !filepath.IsAbs(dir) {
-		return nil, mode, fmt.Errorf("store %q: want the absolute path of a directory", dir)
+	s, err := store.Open(location, o)
+	if err != nil {
+		return nil, "", err
 	}
-	return store.OpenDisk(dir), mode, nil
+	return &openStore{s, location, maxStore}, o.Mode, nil
 }
 
 // alwaysRun returns the reasons why the test has to be executed.
@@ -459,6 +485,8 @@ func (r *runner) run(rec *recorder) (int, error) {
 		}
 	case errors.Is(err, store.ErrExists):
 		r.say("recorded already by another run")
+	case errors.Is(err, store.ErrPartly):
+		r.say("%v", err)
 	default:
 		r.say("not recorded: %v", err)
 	}

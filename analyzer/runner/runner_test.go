@@ -785,7 +785,8 @@ func TestStoreModes(t *testing.T) {
 	}
 	h.want("hit", mode("ro"))
 	h.want("hit", mode("rw"))
-	if o := h.want("miss", mode("wo")); !strings.Contains(o.said, "recorded already") {
+	// What must not be read is replaced.
+	if o := h.want("miss", mode("wo")); !strings.HasSuffix(o.said, "\nrecorded\n") {
 		t.Errorf("said %q", o.said)
 	}
 	h.want("miss", mode("off"))
@@ -822,7 +823,7 @@ func TestUnusableStore(t *testing.T) {
 	}
 	for _, c := range []struct{ store, want string }{
 		{filepath.Join(file, "store"), "not a directory"},
-		{"relative", "want an absolute path"},
+		{"relative", "want the absolute path"},
 		{"/proc/tasting", "not recorded: "},
 	} {
 		cmd := h.cmd("out=x")

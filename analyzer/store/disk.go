@@ -35,15 +35,19 @@ const marker = "tasting-store"
 // power failure an entry may be there with garbage in it, which the checks of
 // Get turn into a miss, and a sync per file would cost more than most tests.
 type Disk struct {
-	dir string
+	dir  string
+	mode Mode
 
 	// step is called before each step of Put, for tests that stop there.
 	step func(string)
 }
 
-// OpenDisk returns the store in dir, an absolute path. The directory is created
-// by the first Put.
-func OpenDisk(dir string) *Disk { return &Disk{dir: dir, step: func(string) {}} }
+// OpenDisk returns the store in dir, an absolute path, for reading and writing.
+// The directory is created by the first Put.
+func OpenDisk(dir string) *Disk { return &Disk{dir: dir, mode: ReadWrite, step: func(string) {}} }
+
+// String returns the directory.
+func (d *Disk) String() string { return d.dir }
 
 // Dir returns the directory of the store.
 func (d *Disk) Dir() string { return d.dir }
@@ -57,18 +61,48 @@ func (d *Disk) casPath(hash string) string {
 	return filepath.Join(d.dir, "cas", hash[:2], hash)
 }
 
-// Get implements Store. It marks the entry as used now, for GC.
+// Get implements Store. It marks the entry as used now, for GC, if the mode
+// allows writing.
 func (d *Disk) Get(ctx context.Context, key Key) (*Result, error) {
+	if !d.mode.CanRead() {
+		return nil, notAllowed("read", d.dir, d.mode)
+	}
 	r, err := d.get(ctx, key)
 	if err == nil {
-		now := time.Now()
-		// A store that may only be read can't be marked.
-		_ = os.Chtimes(d.acPath(key), now, now)
+		d.used(key)
 	}
 	return r, err
 }
 
-func (d *Disk) get(ctx context.Context, key Key) (*Result, error) {
+func (d *Disk) used(key Key) {
+	if d.mode.CanWrite() {
+		now := time.Now()
+		// The file system may forbid it.
+		_ = os.Chtimes(d.acPath(key), now, now)
+	}
+}
+
+// probe tells what is recorded under key, if its contents are there; they
+// aren't read.
+func (d *Disk) probe(ctx context.Context, key Key) (*Info, error) {
+	if !d.mode.CanRead() {
+		return nil, notAllowed("read", d.dir, d.mode)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e, err := d.readEntry(key)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.checkSizes(key, e); err != nil {
+		return nil, err
+	}
+	d.used(key)
+	return infoOf(e), nil
+}
+
+func (d *Disk) readEntry(key Key) (*repb.ActionResult, error) {
 	data, err := readLimited(d.acPath(key), maxEntry)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w for %s in %s", ErrNotFound, key, d.dir)
@@ -76,7 +110,11 @@ func (d *Disk) get(ctx context.Context, key Key) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := readEntry(key, data)
+	return readEntry(key, data)
+}
+
+func (d *Disk) get(ctx context.Context, key Key) (*Result, error) {
+	e, err := d.readEntry(key)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +183,12 @@ func readLimited(name string, limit int64) ([]byte, error) {
 
 // Put implements Store.
 func (d *Disk) Put(ctx context.Context, key Key, r *Result) error {
+	if !d.mode.CanWrite() {
+		return notAllowed("written", d.dir, d.mode)
+	}
+	if !d.mode.CanRead() {
+		return d.put(ctx, key, r, true)
+	}
 	old, err := d.get(ctx, key)
 	if err == nil {
 		old.Close()
@@ -160,9 +204,18 @@ func (d *Disk) Put(ctx context.Context, key Key, r *Result) error {
 }
 
 // Set implements Store.
-func (d *Disk) Set(ctx context.Context, key Key, r *Result) error { return d.put(ctx, key, r, true) }
+func (d *Disk) Set(ctx context.Context, key Key, r *Result) error {
+	if !d.mode.CanWrite() {
+		return notAllowed("written", d.dir, d.mode)
+	}
+	return d.put(ctx, key, r, true)
+}
 
+// put writes a result; with replace, also over one that is there.
 func (d *Disk) put(ctx context.Context, key Key, r *Result, replace bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	e, blobs, err := newEntry(key, r)
 	if err != nil {
 		return err

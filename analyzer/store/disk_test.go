@@ -272,6 +272,22 @@ func TestMain(m *testing.M) {
 			}
 		})
 		fail(d.Put(ctx, storetest.Key("a"), storetest.Result("the log", "test.xml", "<xml/>")))
+	case "remote writer": // remote writer|location|step: dies before that step
+		n, _ := strconv.Atoi(args[2])
+		s, err := store.Open(args[1], store.Options{})
+		fail(err)
+		store.SetStep(s, func(string) {
+			if n--; n < 0 {
+				syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				select {}
+			}
+		})
+		fail(s.Put(ctx, storetest.Key("a"), storetest.Result("the log", "test.xml", "<xml/>", "big", bigContent)))
+	case "nginx": // nginx|program|dir|conf: with 256 KiB of disk
+		fail(syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
+		fail(syscall.Mount("tmpfs", args[2], "tmpfs", 0, "size=256k"))
+		fail(os.MkdirAll(filepath.Join(args[2], "root"), 0o777))
+		fail(syscall.Exec(args[1], []string{args[1], "-p", args[2], "-e", "stderr", "-c", args[3]}, nil))
 	case "limited": // limited|dir: files of at most 4096 bytes
 		signal.Ignore(syscall.SIGXFSZ)
 		lim := syscall.Rlimit{Cur: 4096, Max: 4096}
@@ -714,11 +730,9 @@ func TestDefaultDir(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		{map[string]string{"TASTING_STORE": "/s", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/s"},
 		{map[string]string{"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/tasting"},
 		{map[string]string{"XDG_CACHE_HOME": "relative", "HOME": "/h"}, "/h/.cache/tasting"},
 		{map[string]string{"HOME": "/h"}, "/h/.cache/tasting"},
-		{map[string]string{"TASTING_STORE": "relative"}, ""},
 	} {
 		got, err := store.DefaultDir(func(k string) string { return c.env[k] })
 		if got != c.want || (err != nil) != (c.want == "") {

@@ -52,11 +52,16 @@ func newEntry(key Key, r *Result) (*repb.ActionResult, []blob, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	host := r.Host
+	if host == "" {
+		// Some servers put something in its place, which would be damage.
+		host = "unknown"
+	}
 	e := &repb.ActionResult{
 		ExitCode:     int32(r.ExitCode),
 		StdoutDigest: log,
 		ExecutionMetadata: &repb.ExecutedActionMetadata{
-			Worker:                      r.Host,
+			Worker:                      host,
 			ExecutionStartTimestamp:     timestamppb.New(r.Start),
 			ExecutionCompletedTimestamp: timestamppb.New(r.End),
 		},

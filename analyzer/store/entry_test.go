@@ -105,6 +105,14 @@ func TestReadEntryHostile(t *testing.T) {
 	}
 }
 
+// bazel-remote fills in an empty worker.
+func TestHostIsNeverEmpty(t *testing.T) {
+	e, _, err := newEntry(testKey, &Result{Log: io.NewSectionReader(strings.NewReader(""), 0, 0)})
+	if err != nil || e.ExecutionMetadata.Worker == "" {
+		t.Errorf("%v, %v", e, err)
+	}
+}
+
 // A server may re-encode an entry, which is not damage.
 func TestReadEntryReencoded(t *testing.T) {
 	e := new(repb.ActionResult)

@@ -354,6 +354,11 @@ func (d *Disk) verifyEntry(path string) error {
 	if err != nil {
 		return err
 	}
+	return d.checkSizes(key, e)
+}
+
+// checkSizes checks that the blobs of an entry are there with the right sizes.
+func (d *Disk) checkSizes(key Key, e *repb.ActionResult) error {
 	digests := []*repb.Digest{e.StdoutDigest}
 	for _, f := range e.OutputFiles {
 		digests = append(digests, f.Digest)

@@ -17,9 +17,24 @@
 //
 // An entry is an ActionResult of the Remote Execution API v2, its contents are
 // blobs in a content-addressable store. The backends can therefore be what
-// users of Bazel run already; docs/store.md describes the entry field by field.
-// Disk is the directory backend; the others pass the same suite, package
-// storetest.
+// users of Bazel run already: a directory (Disk), a server that speaks Bazel's
+// HTTP cache protocol, a server that speaks the API's ActionCache and
+// ContentAddressableStorage over gRPC, or several of them one behind the other.
+// Open makes a Store of the name of any of these. All of them pass one suite,
+// package storetest; docs/store.md describes the entry field by field.
+//
+// # What a store may cost
+//
+// Every call to a server has a deadline that grows with what is moved, only
+// failures that may pass are repeated, and only so often. So each method
+// returns in bounded time, whatever a server does, and earlier if its context
+// ends.
+//
+// # Secrets
+//
+// Values of headers, what credential helpers print and the user part of URLs go
+// to the server they are for and nowhere else: not into errors, not into
+// anything that a type of this package prints.
 package store
 
 import (
@@ -29,9 +44,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/user"
-	"path/filepath"
 	"time"
 )
 
@@ -47,6 +59,11 @@ var (
 	ErrCorrupt = errors.New("recorded result is damaged")
 	// ErrExists: a valid result is recorded already; it was left as it is.
 	ErrExists = errors.New("a result is already recorded")
+	// ErrPartly: of several locations some have recorded the result and some
+	// have failed to.
+	ErrPartly = errors.New("recorded, but not everywhere")
+	// ErrNotAllowed: the mode of the store forbids the call.
+	ErrNotAllowed = errors.New("not allowed")
 )
 
 // IsMiss tells whether err, from Get, means that the store works but has no
@@ -114,36 +131,56 @@ type Store interface {
 
 	// Put records r under key; contents are read from their beginning. If a
 	// valid result is there already, it stays and the error is ErrExists. After
-	// any other error the store holds what it held before.
+	// any other error but ErrPartly the store holds what it held before.
+	//
+	// Two writers at the same moment may both succeed if the store is a server
+	// or has no hard links; the last result stays. So it is if the store may
+	// only be written.
 	Put(ctx context.Context, key Key, r *Result) error
 
-	// Set is Put, but replaces what is there. It is for entries that inform,
-	// and to withdraw a result.
+	// Set is like Put, but replaces what is there. It is for entries that
+	// inform, and to withdraw a result: of two writers at once one is lost.
 	Set(ctx context.Context, key Key, r *Result) error
 }
 
-// DefaultDir returns the directory of the default store: getenv's
-// TASTING_STORE, or tasting in the user's cache directory.
+// Open returns the store at a location: the absolute path of a directory, an
+// http:// or https:// URL of a server that speaks Bazel's HTTP cache protocol,
+// a grpc:// or grpcs:// address of one that speaks the Remote Execution API, or
+// several of these separated by commas, nearest first (see Layered). o.Location
+// isn't looked at. Nothing is connected to before the first call of a method.
 //
-// Bazel gives tests no HOME, or one that is only for this test (TEST_TMPDIR),
-// hence the home directory of the passwd database as a last resort.
-func DefaultDir(getenv func(string) string) (string, error) {
-	if dir := getenv("TASTING_STORE"); dir != "" {
-		if !filepath.IsAbs(dir) {
-			return "", fmt.Errorf("TASTING_STORE=%s: want an absolute path", dir)
+// The caller may release connections with Close.
+func Open(location string, o Options) (Store, error) {
+	parts, err := parseLocation(location)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.check(parts); err != nil {
+		return nil, err
+	}
+	stores := make([]Store, len(parts))
+	for i, p := range parts {
+		switch {
+		case !p.remote():
+			stores[i] = &Disk{dir: p.dir, mode: o.mode(), step: func(string) {}}
+		default:
+			s, err := newRemote(p, o)
+			if err != nil {
+				return nil, err
+			}
+			stores[i] = s
 		}
-		return dir, nil
 	}
-	if dir := getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "tasting"), nil
+	if len(stores) == 1 {
+		return stores[0], nil
 	}
-	home := getenv("HOME")
-	if !filepath.IsAbs(home) || home == getenv("TEST_TMPDIR") {
-		u, err := user.LookupId(fmt.Sprint(os.Getuid()))
-		if err != nil {
-			return "", fmt.Errorf("no HOME and no home directory of user %d (%v): set TASTING_STORE to a directory", os.Getuid(), err)
-		}
-		home = u.HomeDir
+	return &Layered{stores: stores, mode: o.mode()}, nil
+}
+
+// Close releases what s keeps between calls: connections to servers.
+func Close(s Store) error {
+	if c, ok := s.(io.Closer); ok {
+		return c.Close()
 	}
-	return filepath.Join(home, ".cache", "tasting"), nil
+	return nil
 }

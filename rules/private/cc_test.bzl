@@ -121,8 +121,8 @@ def tasting_cc_test(name, tags = [], visibility = None, deprecation = None, **kw
       name: name of the test. The real cc_test is `NAME.real`, tagged `manual`:
         `bazel test //pkg:NAME.real` always asks the program itself.
       tags: as for cc_test. `external` and `no-cache` keep the test from being
-        replayed; `no-remote`, `no-remote-cache` and `no-remote-cache-upload`
-        do so if the store is on another machine.
+        replayed; with `no-remote`, `no-remote-cache` or
+        `no-remote-cache-upload`, only directories of the store are used.
       visibility: as for cc_test.
       deprecation: as for cc_test.
       **kwargs: every other attribute of cc_test, with the same meaning.

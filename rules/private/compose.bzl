@@ -71,13 +71,8 @@ def _runfiles_paths(workspace_name):
         root_symlink = lambda entry: "--data=%s=%s" % (entry.path, entry.target_file.path),
     )
 
-def _always_run_reasons(tags, store):
-    reasons = ["tag " + t for t in tags if t in ["external", "no-cache"]]
-
-    # These forbid only what is shared with other machines.
-    if "://" in store:
-        reasons += ["tag " + t for t in tags if t in ["no-remote", "no-remote-cache", "no-remote-cache-upload"]]
-    return reasons
+def _tag_reasons(tags, which):
+    return ["tag " + t for t in tags if t in which]
 
 def compose_arguments(ctx, config, closure, binary, flags, scripts, data, tags, env_keys, store):
     """Arguments of `tasting compose` for all but the code.
@@ -113,8 +108,19 @@ def compose_arguments(ctx, config, closure, binary, flags, scripts, data, tags, 
     args.add_all(data.empty_filenames, format_each = "--data-empty=%s")
     args.add_all(data.symlinks, map_each = paths.symlink, allow_closure = True)
     args.add_all(data.root_symlinks, map_each = paths.root_symlink, allow_closure = True)
-    args.add_all(_always_run_reasons(tags, store), format_each = "--always-run=%s")
+    args.add_all(_tag_reasons(tags, ["external", "no-cache"]), format_each = "--always-run=%s")
+
+    # These forbid only what is shared with other machines. Where the store is,
+    # the runner knows.
+    args.add_all(
+        _tag_reasons(tags, ["no-remote", "no-remote-cache", "no-remote-cache-upload"]),
+        format_each = "--local-only=%s",
+    )
     if store:
+        # Flags are in the keys and logs of actions.
+        for location in store.split(","):
+            if "@" in location.partition("://")[2].partition("/")[0]:
+                fail("--@rules_tasting//rules:store: a user name or password must not be in it; see TASTING_STORE_FLAGS in docs/store.md")
         args.add(store, format = "--store=%s")
     args.add_all(sorted(env_keys), format_each = "--env-key=%s", uniquify = True)
     return args

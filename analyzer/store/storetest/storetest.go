@@ -34,6 +34,18 @@ type Backend struct {
 	// hex); nil removes it.
 	WriteEntry func(key store.Key, data []byte)
 	WriteBlob  func(hash string, data []byte)
+
+	// LastWins: of writers at the same moment more than one may succeed, and
+	// the last result stays.
+	LastWins bool
+	// Judges: the server looks at entries and contents itself, and may say that
+	// there is none where one is damaged, or leave out what a content has too
+	// much, or fail. If two write an entry and a third reads it at that moment, it may
+	// take the entry for damaged and remove it.
+	Judges bool
+	// Keeps: the server doesn't replace a content that it has, even if that is
+	// damaged. Then Put has to say that it failed.
+	Keeps bool
 }
 
 // Key returns a key for tests.
@@ -115,6 +127,11 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		if d := cmp.Diff(w, Flatten(t, r)); d != "" {
 			t.Fatalf("Get returned something else (-put +got):\n%s", d)
 		}
+		info := &store.Info{ExitCode: w.ExitCode, Host: w.Host, Start: w.Start, End: w.End}
+		o := store.Lookup(ctx, s, []store.Key{k}, store.LookupOptions{})[0]
+		if o.Err != nil || cmp.Diff(info, o.Info) != "" {
+			t.Fatalf("Lookup: %+v %v, want %+v", o.Info, o.Err, info)
+		}
 	}
 	miss := func(t *testing.T, s store.Store, k store.Key, reason error) {
 		t.Helper()
@@ -124,6 +141,10 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		}
 		if !errors.Is(err, reason) || !store.IsMiss(err) {
 			t.Fatalf("Get: error %v, want %v", err, reason)
+		}
+		// A look-up doesn't read contents, so it may think there is a result.
+		if o := store.Lookup(ctx, s, []store.Key{k}, store.LookupOptions{})[0]; (o.Info == nil) == (o.Err == nil) || o.Err != nil && !store.IsMiss(o.Err) {
+			t.Fatalf("Lookup: %+v", o)
 		}
 	}
 
@@ -177,8 +198,28 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 			put(t, b.Store, Key("other"), Result("other log"))
 			put(t, b.Store, Key("a"), Result("the log", "test.xml", "<xml/>"))
 			damage(b)
-			miss(t, b.Store, Key("a"), reason)
-			put(t, b.Store, Key("a"), Result("the log", "test.xml", "<xml/>"))
+			if b.Judges {
+				if r, err := b.Store.Get(ctx, Key("a")); err == nil {
+					defer r.Close()
+					if d := cmp.Diff(Flatten(t, Result("the log", "test.xml", "<xml/>")), Flatten(t, r)); d != "" {
+						t.Fatalf("Get returned something else (-put +got):\n%s", d)
+					}
+					return
+				} else if !store.IsMiss(err) {
+					t.Fatalf("Get: %v, want a miss", err)
+				}
+			} else {
+				miss(t, b.Store, Key("a"), reason)
+			}
+			if err := b.Store.Put(ctx, Key("a"), Result("the log", "test.xml", "<xml/>")); err != nil {
+				if !b.Keeps || errors.Is(err, store.ErrExists) {
+					t.Fatalf("Put: %v", err)
+				}
+				if r, err := b.Store.Get(ctx, Key("a")); !store.IsMiss(err) {
+					t.Fatalf("Get after a Put that failed: %v, %v, want a miss", r, err)
+				}
+				return
+			}
 			want(t, b.Store, Key("a"), Flatten(t, Result("the log", "test.xml", "<xml/>")))
 			want(t, b.Store, Key("other"), Flatten(t, Result("other log")))
 		})
@@ -208,7 +249,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 			b.WriteEntry(k, data)
 			r, err := b.Store.Get(ctx, k)
 			if err != nil {
-				if !store.IsMiss(err) {
+				if !store.IsMiss(err) && !b.Judges {
 					t.Fatalf("%s: %v, want a miss", what, err)
 				}
 				misses++
@@ -221,7 +262,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		}
 		for i := range entry {
 			check(fmt.Sprintf("cut at %d of %d", i, len(entry)), entry[:i])
-			if misses != i+1 {
+			if misses != i+1 && !b.Judges {
 				t.Fatalf("cut at %d of %d is no miss", i, len(entry))
 			}
 		}
@@ -233,6 +274,62 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 			}
 		}
 		check("undamaged", entry)
+	})
+
+	t.Run("Set", func(t *testing.T) {
+		b := open(t)
+		set := func(r *store.Result) {
+			t.Helper()
+			if err := b.Store.Set(ctx, Key("a"), r); err != nil {
+				t.Fatalf("Set: %v", err)
+			}
+		}
+		set(Result("first"))
+		want(t, b.Store, Key("a"), Flatten(t, Result("first")))
+		set(Result("second", "f", "x"))
+		want(t, b.Store, Key("a"), Flatten(t, Result("second", "f", "x")))
+		set(Result("first"))
+		want(t, b.Store, Key("a"), Flatten(t, Result("first")))
+		b.WriteEntry(Key("a"), []byte("damaged"))
+		set(Result("third"))
+		want(t, b.Store, Key("a"), Flatten(t, Result("third")))
+		if err := b.Store.Set(ctx, Key("b"), Result("log", "../a", "x")); err == nil {
+			t.Error("Set of a bad path: no error")
+		}
+		// Readers see one of the results, whole.
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				for j := range 8 {
+					name := fmt.Sprintf("writer %d %d", i, j)
+					if err := b.Store.Set(ctx, Key("c"), Result(name, "f", name)); err != nil {
+						t.Errorf("Set: %v", err)
+					}
+					r, err := b.Store.Get(ctx, Key("c"))
+					if b.Judges && store.IsMiss(err) {
+						continue
+					}
+					if err != nil {
+						t.Errorf("Get: %v", err)
+						continue
+					}
+					if f := Flatten(t, r); f.Log != f.Files["f"] {
+						t.Errorf("mixed result: %+v", f)
+					}
+					r.Close()
+				}
+			})
+		}
+		wg.Wait()
+	})
+
+	// Clocks differ; a result from the future is a result.
+	t.Run("ClockSkew", func(t *testing.T) {
+		b := open(t)
+		r := Result("log")
+		r.Start, r.End = r.Start.AddDate(100, 0, 0), r.End.AddDate(-50, 0, 0)
+		put(t, b.Store, Key("a"), r)
+		want(t, b.Store, Key("a"), Flatten(t, r))
 	})
 
 	t.Run("BadPaths", func(t *testing.T) {
@@ -275,7 +372,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 
 	// 64 writers with different results for one key, and as many readers:
 	// everyone sees nothing or a whole result, and from the first sight on the
-	// same one.
+	// same one, unless the last one wins.
 	t.Run("Concurrent", func(t *testing.T) {
 		b := open(t)
 		const n = 64
@@ -297,7 +394,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 					mu.Lock()
 					stored++
 					mu.Unlock()
-				} else if !errors.Is(err, store.ErrExists) {
+				} else if !errors.Is(err, store.ErrExists) && !b.Judges {
 					t.Errorf("Put %d: %v", i, err)
 				}
 			})
@@ -305,7 +402,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 				seen := ""
 				for range 20 {
 					r, err := b.Store.Get(ctx, Key("one"))
-					if errors.Is(err, store.ErrNotFound) && seen == "" {
+					if errors.Is(err, store.ErrNotFound) && (seen == "" || b.Judges) {
 						continue
 					}
 					if err != nil {
@@ -314,7 +411,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 					}
 					f := Flatten(t, r)
 					r.Close()
-					if seen != "" && f.Log != seen {
+					if seen != "" && f.Log != seen && !b.LastWins {
 						t.Errorf("the result changed from %q to %q", seen, f.Log)
 					}
 					seen = f.Log
@@ -325,9 +422,19 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 			})
 		}
 		wg.Wait()
-		if stored != 1 {
+		if stored != 1 && !b.LastWins || stored == 0 {
 			t.Errorf("%d writers stored a result, want 1", stored)
 		}
+		// What was recorded isn't lost, and if it is, can be recorded again.
+		r, err := b.Store.Get(ctx, Key("one"))
+		if b.Judges && errors.Is(err, store.ErrNotFound) {
+			put(t, b.Store, Key("one"), result(0))
+			r, err = b.Store.Get(ctx, Key("one"))
+		}
+		if err != nil {
+			t.Fatalf("Get in the end: %v", err)
+		}
+		r.Close()
 	})
 }
 

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/history"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/spf13/cobra"
 )
 
@@ -28,7 +30,8 @@ type explained struct {
 
 func explainCommand() *cobra.Command {
 	var asJSON, all bool
-	var label, location string
+	var label string
+	var o store.Options
 	var last int
 	cmd := &cobra.Command{
 		Use:   "explain [flags] OLD NEW | --label=LABEL [NEW]",
@@ -60,14 +63,14 @@ can't be read or nothing is recorded.`,
 				if last < 1 {
 					return fmt.Errorf("explain: --last=%d: want a positive number", last)
 				}
-				var dirs []string
-				if location != "" {
-					dirs = append(dirs, location)
+				if err := o.Complete(cmd.Flags(), os.Getenv); err != nil {
+					return err
 				}
-				s, err := storeOf(dirs)
+				s, err := store.Open(o.Location, o)
 				if err != nil {
 					return err
 				}
+				defer store.Close(s)
 				var before, now *history.Recorded
 				if len(args) == 0 {
 					before, now, err = history.Last(cmd.Context(), s, label, last)
@@ -79,7 +82,7 @@ can't be read or nothing is recorded.`,
 					before, err = history.Nearest(cmd.Context(), s, label, now.Report, last)
 				}
 				if errors.Is(err, history.ErrNone) {
-					return fmt.Errorf("explain: %w; results are recorded by bazel test of tasting_cc_test, and their explanations with them", err)
+					return fmt.Errorf("explain: %w; results are recorded by tasting test and by bazel test of tasting_cc_test, and their explanations with them", err)
 				}
 				if err != nil {
 					return err
@@ -120,7 +123,7 @@ can't be read or nothing is recorded.`,
 	f.BoolVar(&asJSON, "json", false, "print all differences as JSON, with mangled names")
 	f.BoolVar(&all, "all", false, "print all differences, flags and names in full")
 	f.StringVar(&label, "label", "", "`LABEL` of a test whose recorded results are looked up, as Bazel prints it")
-	f.StringVar(&location, "store", "", "`DIR` of the store with recorded results (default: $TASTING_STORE, or tasting in the user's cache directory)")
+	o.AddFlags(cmd.Flags())
 	f.IntVar(&last, "last", 10, "look at so `MANY` of the last recorded results")
 	return cmd
 }

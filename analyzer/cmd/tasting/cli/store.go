@@ -16,17 +16,35 @@ func init() { register(storeCommand) }
 
 func storeCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "store", Short: "Look after a store of recorded results"}
-	cmd.AddCommand(storeStat(), storeGC(), storeVerify())
+	cmd.AddCommand(storeStat(), storeGC(), storeVerify(), storePing())
 	return cmd
 }
 
 // storeOf opens the store in the directory that args names, or the default one.
-func storeOf(args []string) (*store.Disk, error) {
-	if len(args) == 0 {
-		dir, err := store.DefaultDir(os.Getenv)
-		return store.OpenDisk(dir), err
+func storeOf(cmd *cobra.Command, args []string) (*store.Disk, error) {
+	location := ""
+	if len(args) > 0 {
+		location = args[0]
+	} else {
+		o, err := store.FromEnvironment(os.Getenv)
+		if err != nil {
+			return nil, err
+		}
+		if location = o.Location; location == "" {
+			dir, err := store.DefaultDir(os.Getenv)
+			return store.OpenDisk(dir), err
+		}
 	}
-	dir, err := filepath.Abs(args[0])
+	if store.IsRemote(location) {
+		return nil, fmt.Errorf("%s: %s is for directories: a server's contents are counted, checked and removed by whoever runs it; name a DIR, or see whether the server works with: tasting store ping", store.Redact(location), cmd.CommandPath())
+	}
+	if len(args) == 0 {
+		if strings.Contains(location, ",") {
+			return nil, fmt.Errorf("%s: several directories; name one DIR", location)
+		}
+		return store.OpenDisk(location), nil
+	}
+	dir, err := filepath.Abs(location)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +55,62 @@ func storeOf(args []string) (*store.Disk, error) {
 	return store.OpenDisk(dir), nil
 }
 
-const defaultStore = "Without DIR it is the default store: $TASTING_STORE, or tasting in the user's cache\ndirectory."
+const defaultStore = "Without DIR it is the default store: $TASTING_STORE, or tasting in the user's cache\ndirectory. A server's contents are a matter of whoever runs it."
+
+func storePing() *cobra.Command {
+	var o store.Options
+	cmd := &cobra.Command{
+		Use:   "ping [flags]",
+		Short: "Try whether a store can be read and written, and how fast it answers",
+		Long: `Try whether a store can be read and written, and how fast it answers. Each
+location is asked for a result that doesn't exist, and if the mode allows it, a small
+entry is written that is of no use for anything else.
+
+Flags that aren't given are taken from the environment: the file that
+$TASTING_STORE_FLAGS names, $TASTING_STORE and $TASTING_STORE_MODE. The exit code
+is 1 if something that the mode allows doesn't work.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.Complete(cmd.Flags(), os.Getenv); err != nil {
+				return err
+			}
+			s, err := store.Open(o.Location, o)
+			if err != nil {
+				return err
+			}
+			defer store.Close(s)
+			out := cmd.OutOrStdout()
+			ok := true
+			for _, h := range store.Ping(cmd.Context(), s) {
+				fmt.Fprintf(out, "store %s\n", h.Location)
+				for _, line := range h.About {
+					fmt.Fprintf(out, "  %s\n", line)
+				}
+				fmt.Fprintf(out, "  read: %s\n  write: %s\n", answer(h.CanRead, h.Read, h.ReadErr, nil), answer(h.CanWrite, h.Write, h.WriteErr, h.ReadErr))
+				ok = ok && h.OK()
+			}
+			if !ok {
+				return exit(exitDifference, nil)
+			}
+			return nil
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// answer is what ping says of reading or writing; before is why it wasn't tried.
+func answer(can bool, took time.Duration, err, before error) string {
+	switch {
+	case !can:
+		return "not allowed by the mode"
+	case err != nil:
+		return fmt.Sprintf("FAILED: %v", err)
+	case before != nil:
+		return "not tried"
+	}
+	return fmt.Sprintf("ok, %.1f ms", took.Seconds()*1000)
+}
 
 func storeStat() *cobra.Command {
 	return &cobra.Command{
@@ -46,7 +119,7 @@ func storeStat() *cobra.Command {
 		Long:  "Print the number and size of entries and blobs.\n\n" + defaultStore,
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := storeOf(args)
+			d, err := storeOf(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -88,7 +161,7 @@ tasting has not created, such as Bazel's --disk_cache.
 			if o.Grace < 0 {
 				return fmt.Errorf("--grace=%v: want no negative duration", o.Grace)
 			}
-			d, err := storeOf(args)
+			d, err := storeOf(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -120,7 +193,7 @@ damaged result is ever replayed.
 ` + defaultStore,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := storeOf(args)
+			d, err := storeOf(cmd, args)
 			if err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
@@ -17,7 +18,8 @@ func init() { register(testCommand) }
 
 func testCommand() *cobra.Command {
 	o := driver.Options{Bazel: &bazel.Bazel{}}
-	var location, mode string
+	var stores store.Options
+	var flagsFile string
 	cmd := &cobra.Command{
 		Use:   "test [flags] [flags of bazel test] [--] TARGETS",
 		Short: "Run the tests of a Bazel workspace whose outcome isn't known, and replay the others",
@@ -40,8 +42,8 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 		DisableFlagParsing: true,
 	}
 	f := cmd.Flags()
-	f.StringVar(&location, "store", "", "`LOCATION` of recorded results (default: see \"tasting store\")")
-	f.StringVar(&mode, "store_mode", "rw", "what may be done with the store: rw, ro, wo or off")
+	stores.AddFlags(f)
+	f.StringVar(&flagsFile, "store_flags", "", "`FILE` with flags of the store, one on each line (default: $TASTING_STORE_FLAGS)")
 	f.Float64Var(&o.Audit, "audit", 0.01, "share of recorded results, 0 to 1, whose tests are run all the same, to compare")
 	f.StringVar(&o.RunsDir, "runs_dir", "", "`DIR` where runs are written down for \"tasting report\" (default: tasting/runs in $XDG_STATE_HOME or in ~/.local/state)")
 	f.BoolVar(&o.Explain, "explain", false, "tell of each test that is run what changed since its nearest recorded fingerprint (--explain=FILE is Bazel's)")
@@ -61,21 +63,33 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 		if o.Audit < 0 || o.Audit > 1 {
 			return fmt.Errorf("--audit=%v: want a share from 0 to 1", o.Audit)
 		}
-		switch mode {
-		case "rw", "ro", "wo", "off":
-		default:
-			return fmt.Errorf("--store_mode=%s: want rw, ro, wo or off", mode)
-		}
-		o.Read, o.Write = mode == "rw" || mode == "ro", mode == "rw" || mode == "wo"
-		if mode != "off" {
-			dir := location
-			if dir == "" {
-				var err error
-				if dir, err = store.DefaultDir(os.Getenv); err != nil {
-					return err
+		if err := stores.Complete(f, func(name string) string {
+			if name == store.FlagsVariable && flagsFile != "" {
+				if abs, err := filepath.Abs(flagsFile); err == nil {
+					return abs
 				}
 			}
-			o.Store, o.StoreName = store.OpenDisk(dir), dir
+			return os.Getenv(name)
+		}); err != nil {
+			return err
+		}
+		o.Read, o.Write = stores.Mode.CanRead(), stores.Mode.CanWrite()
+		if o.Read || o.Write {
+			var err error
+			if o.Store, err = store.Open(stores.Location, stores); err != nil {
+				return err
+			}
+			defer store.Close(o.Store)
+			o.StoreName = store.Redact(stores.Location)
+			if o.LocalStore = o.Store; store.IsRemote(stores.Location) {
+				o.LocalStore = nil
+				if local := store.Local(stores.Location); local != "" {
+					if o.LocalStore, err = store.Open(local, stores); err != nil {
+						return err
+					}
+					defer store.Close(o.LocalStore)
+				}
+			}
 		}
 		if o.RunsDir == "" {
 			// Without a home there is nothing to report.

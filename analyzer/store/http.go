@@ -1,0 +1,240 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
+)
+
+const (
+	maxConnections = 64
+	// How many contents of one result are moved at once.
+	transfers = 4
+)
+
+// httpCache is Bazel's HTTP cache protocol: GET, PUT and HEAD of URL/ac/KEY and
+// URL/cas/SHA256.
+type httpCache struct {
+	*caller
+	base   string
+	client *http.Client
+}
+
+func newHTTP(c *caller, p place, config *tls.Config) *httpCache {
+	return &httpCache{
+		caller: c,
+		base:   p.String(),
+		client: &http.Client{
+			Transport: &http.Transport{
+				Proxy:               http.ProxyFromEnvironment,
+				DialContext:         (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext,
+				TLSClientConfig:     config,
+				ForceAttemptHTTP2:   true,
+				MaxConnsPerHost:     maxConnections,
+				MaxIdleConnsPerHost: maxConnections,
+				IdleConnTimeout:     30 * time.Second,
+				// Contents are what they are, without an encoding.
+				DisableCompression:     true,
+				MaxResponseHeaderBytes: 64 << 10,
+			},
+			// A redirect would carry the headers to somebody else.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+func (h *httpCache) close() error {
+	h.client.CloseIdleConnections()
+	return nil
+}
+
+// knows implements protocol: a HEAD for each content isn't cheaper than most
+// contents, and Bazel doesn't ask either.
+func (h *httpCache) knows() bool { return false }
+
+func (h *httpCache) describe(context.Context) ([]string, error) {
+	return []string{"Bazel's HTTP cache protocol"}, nil
+}
+
+// request makes one attempt of a request; body may be nil. Statuses other than
+// 2xx are errors. handle reads the answer.
+func (h *httpCache) request(ctx context.Context, headers []Header, method, path string, body *io.SectionReader, handle func(*http.Response) error) error {
+	name := method + " " + path
+	req, err := http.NewRequestWithContext(ctx, method, h.base+path, nil)
+	if err != nil {
+		return h.fail(name, "not a valid request", false, nil)
+	}
+	if body != nil {
+		req.ContentLength = body.Size()
+		req.GetBody = func() (io.ReadCloser, error) {
+			return io.NopCloser(io.NewSectionReader(body, 0, body.Size())), nil
+		}
+		req.Body, _ = req.GetBody()
+		if body.Size() == 0 {
+			req.Body = http.NoBody
+		}
+		req.Header.Set("Content-Type", "application/octet-stream")
+	}
+	req.Header.Set("User-Agent", "tasting")
+	for _, x := range headers {
+		req.Header.Add(x.Name, string(x.Value))
+	}
+	resp, err := h.client.Do(req)
+	if err != nil {
+		// Without the URL, which is in name.
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		var cert *tls.CertificateVerificationError
+		return h.fail(name, err.Error(), !errors.As(err, &cert), nil)
+	}
+	defer func() {
+		// A connection whose answer was read to its end is used again.
+		io.CopyN(io.Discard, resp.Body, 4<<10)
+		resp.Body.Close()
+	}()
+	switch s := resp.StatusCode; {
+	case s >= 200 && s < 300 && s != http.StatusPartialContent:
+		return handle(resp)
+	case (s == http.StatusNotFound || s == http.StatusGone) && method != http.MethodPut:
+		return ErrNotFound
+	default:
+		message := "status " + resp.Status
+		if s >= 300 && s < 400 {
+			message += "; redirects are not followed"
+		}
+		again := s == http.StatusRequestTimeout || s == http.StatusTooManyRequests ||
+			s == http.StatusInternalServerError || s >= 502 && s <= 504
+		e := h.fail(name, message, again, nil)
+		e.denied = s == http.StatusUnauthorized
+		return e
+	}
+}
+
+func (h *httpCache) entry(ctx context.Context, key Key) ([]byte, error) {
+	var data []byte
+	path := "/ac/" + key.String()
+	err := h.call(ctx, "GET "+path, 0, func(ctx context.Context, headers []Header) error {
+		return h.request(ctx, headers, http.MethodGet, path, nil, func(resp *http.Response) error {
+			var err error
+			if data, err = io.ReadAll(io.LimitReader(resp.Body, maxEntry+1)); err != nil {
+				return h.fail("GET "+path, err.Error(), true, nil)
+			}
+			return nil
+		})
+	})
+	if errors.Is(err, ErrNotFound) {
+		return nil, fmt.Errorf("%w for %s in %s", ErrNotFound, key, h.where)
+	}
+	return data, err
+}
+
+func (h *httpCache) setEntry(ctx context.Context, key Key, _ *repb.ActionResult, data []byte) error {
+	return h.put(ctx, "/ac/"+key.String(), io.NewSectionReader(strings.NewReader(string(data)), 0, int64(len(data))))
+}
+
+func (h *httpCache) put(ctx context.Context, path string, content *io.SectionReader) error {
+	return h.call(ctx, "PUT "+path, content.Size(), func(ctx context.Context, headers []Header) error {
+		return h.request(ctx, headers, http.MethodPut, path, content, func(*http.Response) error { return nil })
+	})
+}
+
+func (h *httpCache) contents(ctx context.Context, digests []*repb.Digest, sink func(*repb.Digest) *sink) error {
+	var mu sync.Mutex
+	return parallel(ctx, transfers, digests, func(ctx context.Context, d *repb.Digest) error {
+		path := "/cas/" + d.Hash
+		err := h.call(ctx, "GET "+path, d.SizeBytes, func(ctx context.Context, headers []Header) error {
+			return h.request(ctx, headers, http.MethodGet, path, nil, func(resp *http.Response) error {
+				mu.Lock()
+				s := sink(d)
+				mu.Unlock()
+				if _, err := io.Copy(s, resp.Body); err != nil && !s.long {
+					return h.fail("GET "+path, err.Error(), s.err == nil, s.err)
+				}
+				return nil
+			})
+		})
+		if errors.Is(err, ErrNotFound) {
+			return fmt.Errorf("%w: blob %s is missing in %s", ErrIncomplete, d.Hash, h.where)
+		}
+		return err
+	})
+}
+
+func (h *httpCache) missing(ctx context.Context, digests []*repb.Digest) ([]*repb.Digest, error) {
+	var mu sync.Mutex
+	var missing []*repb.Digest
+	err := parallel(ctx, transfers, digests, func(ctx context.Context, d *repb.Digest) error {
+		path := "/cas/" + d.Hash
+		err := h.call(ctx, "HEAD "+path, 0, func(ctx context.Context, headers []Header) error {
+			return h.request(ctx, headers, http.MethodHead, path, nil, func(resp *http.Response) error {
+				if resp.ContentLength >= 0 && resp.ContentLength != d.SizeBytes {
+					return ErrNotFound
+				}
+				return nil
+			})
+		})
+		if errors.Is(err, ErrNotFound) {
+			mu.Lock()
+			missing = append(missing, d)
+			mu.Unlock()
+			return nil
+		}
+		return err
+	})
+	return missing, err
+}
+
+func (h *httpCache) upload(ctx context.Context, blobs []blob) error {
+	return parallel(ctx, transfers, blobs, func(ctx context.Context, b blob) error {
+		return h.put(ctx, "/cas/"+b.digest.Hash, io.NewSectionReader(b.content, 0, b.digest.SizeBytes))
+	})
+}
+
+// parallel calls f for each of list, at most n at once. After an error it
+// starts no more, and returns the first one.
+func parallel[T any](ctx context.Context, n int, list []T, f func(context.Context, T) error) error {
+	if len(list) == 1 {
+		return f(ctx, list[0])
+	}
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	var once sync.Once
+	var first error
+	next := make(chan T)
+	for range min(n, len(list)) {
+		wg.Go(func() {
+			for x := range next {
+				if err := f(inner, x); err != nil {
+					once.Do(func() { first = err; cancel() })
+				}
+			}
+		})
+	}
+feed:
+	for _, x := range list {
+		select {
+		case next <- x:
+		case <-inner.Done():
+			break feed
+		}
+	}
+	close(next)
+	wg.Wait()
+	if first == nil {
+		first = ctx.Err()
+	}
+	return first
+}

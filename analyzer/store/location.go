@@ -1,0 +1,174 @@
+package store
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"os/user"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// place is one part of a location.
+type place struct {
+	dir string // of a directory; otherwise:
+
+	scheme string // http, https, grpc or grpcs
+	host   string // with port
+	prefix string // of the path, of http and https; without a slash at its end
+	user   *url.Userinfo
+}
+
+func (p place) remote() bool { return p.dir == "" }
+
+func (p place) grpc() bool { return p.scheme == "grpc" || p.scheme == "grpcs" }
+
+func (p place) tls() bool { return p.scheme == "https" || p.scheme == "grpcs" }
+
+// String returns the location without the user part.
+func (p place) String() string {
+	if !p.remote() {
+		return p.dir
+	}
+	return p.scheme + "://" + p.host + p.prefix
+}
+
+// hostname is the host without the port.
+func (p place) hostname() string {
+	return (&url.URL{Host: p.host}).Hostname()
+}
+
+// helperURI is what a credential helper is asked for: as Bazel does it, the
+// scheme is https for gRPC, and the port is left out if it is that of https.
+func (p place) helperURI() string {
+	if p.grpc() {
+		return "https://" + strings.TrimSuffix(p.host, ":443") + "/"
+	}
+	return p.scheme + "://" + p.host + p.prefix
+}
+
+const wantLocation = "want the absolute path of a directory, http://HOST/PATH, https://HOST/PATH, grpc://HOST:PORT, grpcs://HOST:PORT, or several of these separated by commas"
+
+// parseLocation parses what Open describes. Errors don't show what may be
+// secret.
+func parseLocation(location string) ([]place, error) {
+	var places []place
+	seen := map[string]bool{}
+	for i, s := range strings.Split(location, ",") {
+		p, err := parsePlace(s)
+		if err != nil {
+			if strings.Contains(location, "@") {
+				return nil, fmt.Errorf("store, location %d: %w", i+1, err)
+			}
+			return nil, fmt.Errorf("store %q: %w", s, err)
+		}
+		if seen[p.String()] {
+			return nil, fmt.Errorf("store %q: named twice", p)
+		}
+		seen[p.String()] = true
+		places = append(places, p)
+	}
+	return places, nil
+}
+
+func parsePlace(s string) (place, error) {
+	if filepath.IsAbs(s) {
+		if strings.ContainsRune(s, 0) {
+			return place{}, fmt.Errorf("%s", wantLocation)
+		}
+		return place{dir: filepath.Clean(s)}, nil
+	}
+	scheme, _, ok := strings.Cut(s, "://")
+	if !ok {
+		return place{}, fmt.Errorf("%s", wantLocation)
+	}
+	// url.Parse's error holds the whole text, with the user part.
+	u, err := url.Parse(s)
+	if err != nil {
+		return place{}, fmt.Errorf("not a URL; special characters in a user name or password have to be percent-encoded, commas as %%2C")
+	}
+	p := place{scheme: strings.ToLower(scheme), host: u.Host, user: u.User}
+	if u.Hostname() == "" {
+		return place{}, fmt.Errorf("no host: %s", wantLocation)
+	}
+	if strings.ContainsAny(u.Host, "\\%") {
+		return place{}, fmt.Errorf("not a host")
+	}
+	if u.RawQuery != "" || u.Fragment != "" || u.ForceQuery {
+		return place{}, fmt.Errorf("? and # have no meaning here")
+	}
+	switch p.scheme {
+	case "http", "https":
+		p.prefix = strings.TrimRight(u.EscapedPath(), "/")
+		if p.prefix != "" && path.Clean(p.prefix) != p.prefix {
+			return place{}, fmt.Errorf("not a clean path")
+		}
+	case "grpc", "grpcs":
+		if strings.Trim(u.Path, "/") != "" {
+			return place{}, fmt.Errorf("a path has no meaning here; --store_instance_name sets the name of an instance")
+		}
+		if p.user != nil {
+			return place{}, fmt.Errorf("a user part has no meaning here; use --store_header or --store_credential_helper")
+		}
+		if u.Port() == "" {
+			p.host += map[string]string{"grpc": ":80", "grpcs": ":443"}[p.scheme]
+		}
+	default:
+		return place{}, fmt.Errorf("unknown scheme: %s", wantLocation)
+	}
+	return p, nil
+}
+
+// Redact returns a location without the user parts of its URLs. All that is
+// shown of a location goes through it. Of one that isn't well-formed it can't be
+// told where a user part begins and ends: if there may be one, nothing is shown.
+func Redact(location string) string {
+	places, err := parseLocation(location)
+	if err != nil {
+		if strings.Contains(location, "@") {
+			return hidden
+		}
+		return location
+	}
+	var names []string
+	for _, p := range places {
+		names = append(names, p.String())
+	}
+	return strings.Join(names, ",")
+}
+
+// IsRemote tells whether any part of a location is on a server.
+func IsRemote(location string) bool { return strings.Contains(location, "://") }
+
+// Local returns the directories of a location, as a location; "" if it has
+// none. It is where results may go that must not leave the machine.
+func Local(location string) string {
+	var dirs []string
+	for _, s := range strings.Split(location, ",") {
+		if filepath.IsAbs(s) {
+			dirs = append(dirs, s)
+		}
+	}
+	return strings.Join(dirs, ",")
+}
+
+// DefaultDir returns the directory of the store if none is named: tasting in
+// the user's cache directory.
+//
+// Bazel gives tests no HOME, or one that is only for this test (TEST_TMPDIR),
+// hence the home directory of the passwd database as a last resort.
+func DefaultDir(getenv func(string) string) (string, error) {
+	if dir := getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "tasting"), nil
+	}
+	home := getenv("HOME")
+	if !filepath.IsAbs(home) || home == getenv("TEST_TMPDIR") {
+		u, err := user.LookupId(fmt.Sprint(os.Getuid()))
+		if err != nil {
+			return "", fmt.Errorf("no HOME and no home directory of user %d (%v): set TASTING_STORE to a directory", os.Getuid(), err)
+		}
+		home = u.HomeDir
+	}
+	return filepath.Join(home, ".cache", "tasting"), nil
+}

@@ -1,0 +1,357 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// The environment variables that name a store. A file of flags is for what
+// must not be in the environment, nor in a key of Bazel's that the environment
+// is part of.
+const (
+	LocationVariable = "TASTING_STORE"
+	ModeVariable     = "TASTING_STORE_MODE"
+	FlagsVariable    = "TASTING_STORE_FLAGS"
+)
+
+// Mode says what may be done with a store.
+type Mode string
+
+// The modes. The empty Mode is ReadWrite.
+const (
+	ReadWrite Mode = "rw"
+	ReadOnly  Mode = "ro"
+	WriteOnly Mode = "wo"
+	Off       Mode = "off"
+)
+
+// CanRead tells whether results may be read.
+func (m Mode) CanRead() bool { return m == ReadWrite || m == ReadOnly || m == "" }
+
+// CanWrite tells whether results may be recorded.
+func (m Mode) CanWrite() bool { return m == ReadWrite || m == WriteOnly || m == "" }
+
+// ParseMode parses rw, ro, wo or off.
+func ParseMode(s string) (Mode, error) {
+	switch m := Mode(s); m {
+	case ReadWrite, ReadOnly, WriteOnly, Off:
+		return m, nil
+	}
+	return "", fmt.Errorf("%q: want rw, ro, wo or off", s)
+}
+
+// String implements pflag.Value.
+func (m *Mode) String() string { return string(*m) }
+
+// Set implements pflag.Value.
+func (m *Mode) Set(s string) (err error) { *m, err = ParseMode(s); return err }
+
+// Type implements pflag.Value.
+func (m *Mode) Type() string { return "MODE" }
+
+// Secret is a string that isn't shown by any verb of package fmt, nor written
+// by package encoding/json.
+type Secret string
+
+const hidden = "(hidden)"
+
+// Format implements fmt.Formatter.
+func (Secret) Format(f fmt.State, _ rune) { f.Write([]byte(hidden)) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+
+// Header is a header that is sent with each request.
+type Header struct {
+	Name  string
+	Value Secret
+}
+
+// headers is the value of --store_header.
+type headers struct{ list *[]Header }
+
+func (h headers) String() string {
+	var names []string
+	if h.list != nil {
+		for _, x := range *h.list {
+			names = append(names, x.Name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+func (h headers) Type() string { return "stringArray" }
+
+func (h headers) Set(s string) error {
+	// pflag puts what was given into its message, so it must not fail here;
+	// Options.check names what is wrong without it.
+	name, value, ok := strings.Cut(s, "=")
+	if !ok {
+		name = ""
+	}
+	*h.list = append(*h.list, Header{name, Secret(value)})
+	return nil
+}
+
+// locationValue is the value of --store.
+type locationValue struct{ s *string }
+
+func (l locationValue) String() string {
+	if l.s == nil {
+		return ""
+	}
+	return Redact(*l.s)
+}
+func (l locationValue) Type() string       { return "LOCATION" }
+func (l locationValue) Set(s string) error { *l.s = s; return nil }
+
+// Options says where a store is and how it is spoken to. The zero value is that
+// of the flags' defaults.
+type Options struct {
+	// Location is what Open describes. It may contain a secret: Redact it
+	// before it is shown.
+	Location string
+	Mode     Mode
+	Headers  []Header
+	// CredentialHelpers are programs that know headers, [PATTERN=]PROGRAM: for
+	// all servers, or those whose host is PATTERN or, if it starts with "*.",
+	// ends with the rest of it.
+	CredentialHelpers []string
+	// Files in PEM form.
+	TLSCertificate       string // of the authorities that sign servers' certificates
+	TLSClientCertificate string
+	TLSClientKey         string
+
+	InstanceName string        // in requests of gRPC
+	Timeout      time.Duration // of one call; 0: DefaultTimeout
+	Retries      *int          // of one call; nil: DefaultRetries
+	Compression  bool          // zstd, if a server offers it
+}
+
+// Defaults of Options.
+const (
+	DefaultTimeout = 10 * time.Second
+	DefaultRetries = 3
+)
+
+// String shows o without secrets.
+func (o Options) String() string {
+	return fmt.Sprintf("store %q, mode %s, headers [%s]", Redact(o.Location), o.mode(), headers{&o.Headers})
+}
+
+// GoString implements fmt.GoStringer.
+func (o Options) GoString() string { return o.String() }
+
+func (o *Options) mode() Mode {
+	if o.Mode == "" {
+		return ReadWrite
+	}
+	return o.Mode
+}
+
+func (o *Options) timeout() time.Duration {
+	if o.Timeout == 0 {
+		return DefaultTimeout
+	}
+	return o.Timeout
+}
+
+func (o *Options) retries() int {
+	if o.Retries == nil {
+		return DefaultRetries
+	}
+	return *o.Retries
+}
+
+// flagFields are the flags and how the field of one is copied.
+var flagFields = map[string]func(to, from *Options){
+	"store":                        func(to, from *Options) { to.Location = from.Location },
+	"store_mode":                   func(to, from *Options) { to.Mode = from.Mode },
+	"store_header":                 func(to, from *Options) { to.Headers = from.Headers },
+	"store_credential_helper":      func(to, from *Options) { to.CredentialHelpers = from.CredentialHelpers },
+	"store_tls_certificate":        func(to, from *Options) { to.TLSCertificate = from.TLSCertificate },
+	"store_tls_client_certificate": func(to, from *Options) { to.TLSClientCertificate = from.TLSClientCertificate },
+	"store_tls_client_key":         func(to, from *Options) { to.TLSClientKey = from.TLSClientKey },
+	"store_instance_name":          func(to, from *Options) { to.InstanceName = from.InstanceName },
+	"store_timeout":                func(to, from *Options) { to.Timeout = from.Timeout },
+	"store_retries":                func(to, from *Options) { to.Retries = from.Retries },
+	"store_compression":            func(to, from *Options) { to.Compression = from.Compression },
+}
+
+// AddFlags adds the flags of a store to fs and sets o to their defaults. They
+// are named after Bazel's --remote_... flags of the same meaning.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	o.Mode, o.Retries = ReadWrite, new(int)
+	fs.Var(locationValue{&o.Location}, "store", "`LOCATION` of recorded results: a directory, http(s)://..., grpc(s)://..., or several separated by commas, nearest first (default: $TASTING_STORE, or tasting in the user's cache directory)")
+	fs.Var(&o.Mode, "store_mode", "`MODE`: rw, ro (look up, don't record), wo (record, don't look up) or off")
+	fs.Var(headers{&o.Headers}, "store_header", "`NAME=VALUE`: a header to send with each request to a server; better in a file that $TASTING_STORE_FLAGS names (repeatable)")
+	fs.StringArrayVar(&o.CredentialHelpers, "store_credential_helper", nil, "`[HOST=]PROGRAM`: a credential helper, as Bazel's --credential_helper (repeatable)")
+	fs.StringVar(&o.TLSCertificate, "store_tls_certificate", "", "`FILE` with the certificates (PEM) of those who sign servers' certificates (default: the system's)")
+	fs.StringVar(&o.TLSClientCertificate, "store_tls_client_certificate", "", "`FILE` with the client's certificate (PEM)")
+	fs.StringVar(&o.TLSClientKey, "store_tls_client_key", "", "`FILE` with the key (PEM) of the client's certificate")
+	fs.StringVar(&o.InstanceName, "store_instance_name", "", "`NAME` of the instance, for gRPC")
+	fs.DurationVar(&o.Timeout, "store_timeout", DefaultTimeout, "the longest that one call to a server may take, plus a second for each MiB that it moves")
+	fs.IntVar(o.Retries, "store_retries", DefaultRetries, "how often a call is repeated after a failure that may pass")
+	fs.BoolVar(&o.Compression, "store_compression", false, "compress contents with zstd on their way, if a gRPC server offers it")
+}
+
+// Complete fills in what the command line of fs, to which AddFlags was applied,
+// has left open: from the file of flags that the environment names, and from
+// the other variables of a store, which go before the file. Without any
+// location the store is in DefaultDir.
+func (o *Options) Complete(fs *pflag.FlagSet, getenv func(string) string) error {
+	env, err := environment(getenv)
+	if err != nil {
+		return err
+	}
+	for name, copyField := range flagFields {
+		if !fs.Changed(name) {
+			copyField(o, env)
+		}
+	}
+	if o.Location == "" {
+		o.Location, err = DefaultDir(getenv)
+	}
+	return err
+}
+
+// FromEnvironment returns the options of the environment alone. Location is
+// empty if it names none.
+func FromEnvironment(getenv func(string) string) (Options, error) {
+	o, err := environment(getenv)
+	if err != nil {
+		return Options{}, err
+	}
+	return *o, nil
+}
+
+func environment(getenv func(string) string) (*Options, error) {
+	o := new(Options)
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.AddFlags(fs)
+	if file := getenv(FlagsVariable); file != "" {
+		if !filepath.IsAbs(file) {
+			return nil, fmt.Errorf("%s=%s: want an absolute path", FlagsVariable, file)
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", FlagsVariable, err)
+		}
+		if err := parseFlags(fs, b); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	if l := getenv(LocationVariable); l != "" {
+		if _, err := parseLocation(l); err != nil {
+			return nil, fmt.Errorf("%s: %w", LocationVariable, err)
+		}
+		o.Location = l
+	}
+	if m := getenv(ModeVariable); m != "" {
+		var err error
+		if o.Mode, err = ParseMode(m); err != nil {
+			return nil, fmt.Errorf("%s=%w", ModeVariable, err)
+		}
+	}
+	return o, nil
+}
+
+var flagLine = regexp.MustCompile(`^--([a-z_]+)(=.*)?$`)
+
+// parseFlags parses a file with one flag on each line; empty lines and those
+// that start with # are ignored. Errors don't show what a line holds.
+func parseFlags(fs *pflag.FlagSet, file []byte) error {
+	lines := bufio.NewScanner(bytes.NewReader(file))
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		m := flagLine.FindStringSubmatch(line)
+		if m == nil {
+			return fmt.Errorf("line %d: want --flag=value", n)
+		}
+		f := fs.Lookup(m[1])
+		if f == nil {
+			return fmt.Errorf("line %d: --%s is not a flag of the store", n, m[1])
+		}
+		value := strings.TrimPrefix(m[2], "=")
+		if m[2] == "" {
+			if f.NoOptDefVal == "" {
+				return fmt.Errorf("line %d: want --%s=value", n, m[1])
+			}
+			value = f.NoOptDefVal
+		}
+		if err := fs.Set(m[1], value); err != nil {
+			return fmt.Errorf("line %d: bad value of --%s", n, m[1])
+		}
+	}
+	return lines.Err()
+}
+
+// check reports the first thing that is wrong with o for the given places.
+func (o *Options) check(places []place) error {
+	if o.Mode != "" {
+		if _, err := ParseMode(string(o.Mode)); err != nil {
+			return fmt.Errorf("--store_mode: %w", err)
+		}
+	}
+	if o.Timeout < 0 {
+		return fmt.Errorf("--store_timeout=%v: want a positive duration", o.Timeout)
+	}
+	if r := o.retries(); r < 0 || r > 20 {
+		return fmt.Errorf("--store_retries=%d: want a number from 0 to 20", r)
+	}
+	for i, h := range o.Headers {
+		if h.Name == "" {
+			return fmt.Errorf("--store_header: number %d: want NAME=VALUE", i+1)
+		}
+		if err := checkHeader(h.Name, string(h.Value)); err != nil {
+			return fmt.Errorf("--store_header: number %d: %w", i+1, err)
+		}
+	}
+	if (o.TLSClientCertificate == "") != (o.TLSClientKey == "") {
+		return errors.New("--store_tls_client_certificate and --store_tls_client_key go together")
+	}
+	hosts := map[string]bool{}
+	for _, p := range places {
+		if p.remote() {
+			hosts[p.hostname()] = true
+		}
+	}
+	if len(hosts) > 1 && len(o.Headers) > 0 {
+		return errors.New("--store_header would go to several servers; use --store_credential_helper=HOST=PROGRAM to tell them apart")
+	}
+	return nil
+}
+
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_|~-]+$")
+
+// checkHeader checks what may be sent; the error doesn't show the value.
+func checkHeader(name, value string) error {
+	if !headerName.MatchString(name) || strings.HasPrefix(strings.ToLower(name), "grpc-") {
+		return errors.New("not the name of a header")
+	}
+	switch http.CanonicalHeaderKey(name) {
+	case "Content-Length", "Transfer-Encoding", "Connection", "Host", "Te", "Content-Type":
+		return fmt.Errorf("header %s can't be set", name)
+	}
+	for _, c := range []byte(value) {
+		// What gRPC allows; HTTP allows more, which nobody needs.
+		if c < 0x20 || c > 0x7e {
+			return fmt.Errorf("header %s: want printable ASCII characters", name)
+		}
+	}
+	return nil
+}
