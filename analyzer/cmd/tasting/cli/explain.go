@@ -66,6 +66,12 @@ can't be read or nothing is recorded.`,
 				if err := o.Complete(cmd.Flags(), os.Getenv); err != nil {
 					return err
 				}
+				// A misspelt name must not look like an empty store.
+				if cmd.Flags().Changed("store") && store.Local(o.Location) == o.Location && !strings.Contains(o.Location, ",") {
+					if _, err := os.Stat(o.Location); err != nil {
+						return err
+					}
+				}
 				s, err := store.Open(o.Location, o)
 				if err != nil {
 					return err

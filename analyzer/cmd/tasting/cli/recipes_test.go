@@ -548,21 +548,12 @@ var bazelFlags = []string{
 	"runs_per_test", "sandbox_writable_path", "test_env", "test_output", "ui_event_filters",
 }
 
-// Flags of the driver and the store, as far as the commands that have them
-// aren't there yet.
-var agreedFlags = []string{
-	"audit", "explain", "junit_xml", "runs_dir", "store", "store_credential_helper", "store_flags", "store_header", "store_mode",
-	"store_tls_client_certificate", "store_tls_client_key",
-}
-
 // Each flag that a page or a recipe names exists, and each call of tasting in
 // the script has flags of that command.
 func TestRecipeFlags(t *testing.T) {
 	known := map[string]bool{}
-	for _, list := range [][]string{bazelFlags, agreedFlags} {
-		for _, name := range list {
-			known[name] = true
-		}
+	for _, name := range bazelFlags {
+		known[name] = true
 	}
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
@@ -616,7 +607,7 @@ func TestRecipeFlags(t *testing.T) {
 				continue
 			}
 			long, _, _ = strings.Cut(long, "=")
-			if exists := c != nil && c.Flags().Lookup(long) != nil; !exists && !(name == "test" && slices.Contains(agreedFlags, long)) {
+			if exists := c != nil && c.Flags().Lookup(long) != nil; !exists {
 				t.Errorf("tasting %s has no flag --%s", name, long)
 			}
 		}
