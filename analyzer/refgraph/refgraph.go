@@ -137,12 +137,20 @@ func definedSymbols(c *manifest.Component) []string {
 		return nil
 	}
 	syms := slices.Clone(c.Aliases)
-	switch c.Kind {
-	case manifest.Kind_KIND_FUNCTION, manifest.Kind_KIND_VARIABLE, manifest.Kind_KIND_VTABLE:
+	if symbolKind(c.Kind) {
 		syms = append(syms, c.Name)
 	}
 	slices.Sort(syms)
 	return slices.Compact(syms)
+}
+
+// symbolKind says whether the name of a component of that kind is a symbol.
+func symbolKind(k manifest.Kind) bool {
+	switch k {
+	case manifest.Kind_KIND_FUNCTION, manifest.Kind_KIND_VARIABLE, manifest.Kind_KIND_VTABLE:
+		return true
+	}
+	return false
 }
 
 // Len returns the number of components of all sources.
