@@ -137,7 +137,7 @@ type hotDef struct{ hot, comp int32 }
 
 // NewUniverse resolves and hashes units. Each of programs lists the numbers of
 // the units that are linked, in the order of the link; they decide only what is
-// computed once for all.
+// computed once for all. It empties the slice of units.
 func NewUniverse(units []*Unit, programs [][]int32) *Universe {
 	u := &Universe{symbolID: map[string]int32{}}
 	u.load(units)
