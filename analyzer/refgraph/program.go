@@ -21,6 +21,8 @@ type Program struct {
 	// canon maps members of sets, which only in this program are copies of
 	// another one, to what stands for them.
 	canon map[int32]int32
+	// given are members of sets that turned out to be no copies here.
+	given map[int32]bool
 	// unsure says that the program has to be composed alone.
 	unsure bool
 
@@ -42,7 +44,7 @@ type Program struct {
 func (u *Universe) NewProgram() *Program {
 	n := len(u.info)
 	p := &Program{
-		u: u, pos: make([]int32, len(u.place)), views: newViews(u), canon: map[int32]int32{},
+		u: u, pos: make([]int32, len(u.place)), views: newViews(u), canon: map[int32]int32{}, given: map[int32]bool{},
 		isAff: make([]uint32, n), repMark: make([]uint32, n), rep: make([]int32, n), seen: make([]uint32, n),
 		keyMark: make([]uint32, len(u.groupHash)), keyOf: make([]int32, len(u.groupHash)),
 		active: make([][]int32, u.setCount),
@@ -83,6 +85,7 @@ func (p *Program) reset() {
 	}
 	p.views.reset()
 	clear(p.canon)
+	clear(p.given)
 	p.unsure = false
 	if p.epoch == math.MaxUint32 {
 		clear(p.isAff)
@@ -107,19 +110,23 @@ func (e *evaluation) clear() {
 
 // stands returns the component that stands for id in this program.
 func (p *Program) stands(id int32) int32 {
-	id = p.u.canon[id]
 	if len(p.canon) > 0 {
 		if c, ok := p.canon[id]; ok {
 			return c
 		}
 	}
-	return id
+	return p.u.canon[id]
+}
+
+// alone says whether id stands for no other component.
+func (p *Program) alone(id int32) bool {
+	return p.u.info[id].flags&flagClass == 0 || p.canon[id] == id && p.given[id]
 }
 
 // own returns a component of this program for which id stands, or -1.
 func (p *Program) own(id int32) int32 {
 	u := p.u
-	if u.info[id].flags&flagClass == 0 {
+	if p.alone(id) {
 		if p.pos[u.source[id]] < 0 {
 			return -1
 		}
@@ -142,7 +149,7 @@ func (p *Program) own(id int32) int32 {
 // stands.
 func (p *Program) firstUnit(id int32) int32 {
 	u := p.u
-	if u.info[id].flags&flagClass == 0 {
+	if p.alone(id) {
 		return p.pos[u.source[id]]
 	}
 	first := int32(-1)
@@ -178,27 +185,42 @@ func (p *Program) mergeCopies() {
 	if u.setCount == 0 {
 		return
 	}
+	// Where each symbol has one definition, probable copies are copies.
+	all := false
+	for _, h := range p.views.seen {
+		all = all || len(p.views.of(h)) > 1 && u.hotMixed[h]
+	}
 	var sets []int32
 	for _, s := range p.units {
 		for _, id := range u.unitContested[s] {
 			k := u.contested[id]
+			if u.probable[k] && !all {
+				continue
+			}
 			if len(p.active[k]) == 0 {
 				sets = append(sets, k)
 			}
 			p.active[k] = append(p.active[k], id)
 		}
 	}
+	// One that stands for its set in the base does so here, linked or not.
 	for _, k := range sets {
-		for _, id := range p.active[k][1:] {
-			p.canon[id] = p.active[k][0]
+		for _, id := range p.active[k] {
+			if !u.probable[k] {
+				p.canon[id] = p.active[k][0]
+			}
 		}
+	}
+	if all {
+		p.viewAgain()
 	}
 	for changed := true; changed; {
 		changed = false
 		for _, k := range sets {
 			if set := p.active[k]; len(set) > 1 && !p.areCopies(set) {
 				for _, id := range set {
-					delete(p.canon, id)
+					p.canon[id] = id
+					p.given[id] = true
 				}
 				p.active[k] = set[:1]
 				changed = true
@@ -208,12 +230,30 @@ func (p *Program) mergeCopies() {
 	for _, k := range sets {
 		p.active[k] = p.active[k][:0]
 	}
-	if len(p.canon) == 0 {
+	for id, c := range p.canon {
+		if c == u.canon[id] && !p.given[id] {
+			delete(p.canon, id)
+		}
+	}
+	if len(p.canon) == 0 && !all {
 		return
 	}
 	for _, h := range p.views.seen {
 		v := p.views.list[h]
 		p.views.list[h] = p.merged(v[:0], v)
+	}
+}
+
+// viewAgain lists definitions without regard to what stands for them.
+func (p *Program) viewAgain() {
+	p.views.reset()
+	for _, s := range p.units {
+		for _, d := range p.u.unitHot[s] {
+			if len(p.views.list[d.hot]) == 0 {
+				p.views.seen = append(p.views.seen, d.hot)
+			}
+			p.views.list[d.hot] = append(p.views.list[d.hot], d.comp)
+		}
 	}
 }
 
@@ -296,8 +336,11 @@ func (p *Program) findAffected() {
 			}
 		}
 	}
-	for id := range p.canon {
-		p.referrers(id)
+	for id, c := range p.canon {
+		p.referrers(u.canon[id])
+		if u.canon[id] != id && c == id {
+			p.affect(id) // the base has only the one that stands for it
+		}
 	}
 	for _, s := range p.units {
 		for _, id := range u.unitTied[s] {

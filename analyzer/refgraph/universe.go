@@ -102,9 +102,15 @@ type Universe struct {
 	class     map[int32][]int32 // of each component that stands for others too: all of them
 	contested map[int32]int32   // components that are copies in some programs at most; to their set
 	setCount  int
+	probable  []bool // of each set: in the base, its members are copies
+	// mixedLinks are links of probable sets that are within the unit in some
+	// members only: what stands for the set, and what the link leads to there.
+	mixedLinks [][2]int32
+	mixed      map[int32]bool // symbols whose number of definitions decides about probable sets
 
 	hot      []int32 // of each symbol: number of the contested symbol, or -1
 	hotCount int
+	hotMixed []bool    // in mixed
 	hotView  [][]int32 // what the base takes
 	hotRefs  [][]int32 // who refers to it
 
@@ -113,7 +119,7 @@ type Universe struct {
 	unitNeeds     [][]int32  // units with the only definition of a symbol that it refers to
 	unitNeedsAny  [][]int32  // further symbols that it refers to
 	unitRoots     [][]int32
-	unitTied      [][]int32
+	unitTied      [][]int32 // components that each program has to hash itself
 
 	slotStart []int32
 	slots     []int32
@@ -340,36 +346,79 @@ func (u *Universe) mergeCopies() {
 		defs := u.definitions(sym)
 		return len(defs) == 1 || oneSet[sym] && !given[setOf[defs[0]]]
 	}
-	for len(work) > 0 {
-		s := work[len(work)-1]
-		work, queued[s] = work[:len(work)-1], false
-		if given[s] || u.surelyCopies(sets[s], unique) {
-			continue
+	merge := func(unique func(sym int32) bool) {
+		work = work[:0]
+		for s, set := range sets {
+			given[s] = false
+			if queued[s] = len(set) > 1; queued[s] {
+				work = append(work, int32(s))
+			}
+			for _, id := range set {
+				u.canon[id] = set[0]
+			}
 		}
-		for _, id := range sets[s] {
-			u.canon[id] = id
-		}
-		given[s] = true
-		for _, t := range users[s] {
-			if !queued[t] {
-				work, queued[t] = append(work, t), true
+		for len(work) > 0 {
+			s := work[len(work)-1]
+			work, queued[s] = work[:len(work)-1], false
+			if given[s] || u.surelyCopies(sets[s], unique) {
+				continue
+			}
+			for _, id := range sets[s] {
+				u.canon[id] = id
+			}
+			given[s] = true
+			for _, t := range users[s] {
+				if !queued[t] {
+					work, queued[t] = append(work, t), true
+				}
 			}
 		}
 	}
+	merge(unique)
+	sure := make([]bool, len(sets))
+	for s := range sets {
+		sure[s] = !given[s]
+	}
+	// Most programs have one definition of most symbols.
+	merge(func(int32) bool { return true })
 	u.contested, u.class = map[int32]int32{}, map[int32][]int32{}
 	u.unitContested = make([][]int32, len(u.place))
+	u.mixed = map[int32]bool{}
 	for s, set := range sets {
-		switch {
-		case len(set) < 2:
-		case given[s]:
-			for _, id := range set {
-				u.contested[id] = int32(u.setCount)
-				u.unitContested[u.source[id]] = append(u.unitContested[u.source[id]], id)
-			}
-			u.setCount++
-		default:
+		if len(set) < 2 {
+			continue
+		}
+		if !given[s] {
 			u.class[set[0]] = set
 			u.info[set[0]].flags |= flagClass
+		}
+		if sure[s] {
+			continue
+		}
+		for _, id := range set {
+			u.contested[id] = int32(u.setCount)
+			u.unitContested[u.source[id]] = append(u.unitContested[u.source[id]], id)
+		}
+		u.setCount++
+		u.probable = append(u.probable, !given[s])
+		if given[s] {
+			continue
+		}
+		for k := range u.rawLinks(set[0]) {
+			own, foreign := int32(-1), false
+			for _, id := range set {
+				if l := u.rawLinks(id)[k]; l >= 0 {
+					own = l
+				} else {
+					foreign = true
+				}
+			}
+			if own >= 0 && foreign {
+				u.mixedLinks = append(u.mixedLinks, [2]int32{set[0], own})
+				for _, sym := range u.symbols(own) {
+					u.mixed[sym] = true
+				}
+			}
 		}
 	}
 }
@@ -420,9 +469,11 @@ func (u *Universe) findContested() {
 		u.hot[s] = -1
 		defs := u.definitions(int32(s))
 		for _, d := range defs {
-			if u.canon[d] != u.canon[defs[0]] {
+			// Also if it is only probable that they are copies.
+			if _, ok := u.contested[d]; u.canon[d] != u.canon[defs[0]] || ok && len(defs) > 1 {
 				u.hot[s] = int32(u.hotCount)
 				u.hotCount++
+				u.hotMixed = append(u.hotMixed, u.mixed[int32(s)])
 				break
 			}
 		}
@@ -603,6 +654,15 @@ func (u *Universe) hash() {
 		u.group[id], u.member[id] = u.group[c], u.member[c]
 	}
 	u.unitTied = make([][]int32, len(u.place))
+	// The base resolves a mixed link as one member does, the others may differ.
+	for _, m := range u.mixedLinks {
+		for _, sym := range u.symbols(m[1]) {
+			if h := u.hot[sym]; h >= 0 && (len(u.hotView[h]) != 1 || u.hotView[h][0] != u.canon[m[1]]) {
+				e.tied = append(e.tied, m[0])
+				break
+			}
+		}
+	}
 	for _, id := range e.tied {
 		members := u.class[id]
 		if members == nil {
