@@ -191,24 +191,50 @@ func (p *Program) mergeCopies() {
 		all = all || len(p.views.of(h)) > 1 && u.hotMixed[h]
 	}
 	var sets []int32
-	for _, s := range p.units {
-		for _, id := range u.unitContested[s] {
-			k := u.contested[id]
-			if u.probable[k] && !all {
-				continue
+	collect := func() {
+		for _, k := range sets {
+			p.active[k] = p.active[k][:0]
+		}
+		sets = sets[:0]
+		for _, s := range p.units {
+			for _, id := range u.unitContested[s] {
+				k := u.contested[id]
+				if u.probable[k] && !all {
+					// Do all members here have the same component for them?
+					switch {
+					case len(p.active[k]) == 0:
+						sets = append(sets, k)
+						p.active[k] = append(p.active[k], id)
+					case u.canon[p.active[k][0]] != u.canon[id]:
+						all = true
+						return
+					}
+					continue
+				}
+				if len(p.active[k]) == 0 {
+					sets = append(sets, k)
+				}
+				p.active[k] = append(p.active[k], id)
 			}
-			if len(p.active[k]) == 0 {
-				sets = append(sets, k)
-			}
-			p.active[k] = append(p.active[k], id)
 		}
 	}
-	// One that stands for its set in the base does so here, linked or not.
+	before := all
+	if collect(); all != before {
+		collect()
+	}
 	for _, k := range sets {
+		if u.probable[k] && !all {
+			continue
+		}
+		to := p.active[k][0]
 		for _, id := range p.active[k] {
-			if !u.probable[k] {
-				p.canon[id] = p.active[k][0]
+			if u.canon[id] == u.setRep[k] && u.probable[k] {
+				to = u.setRep[k]
+				break
 			}
+		}
+		for _, id := range p.active[k] {
+			p.canon[id] = to
 		}
 	}
 	if all {
@@ -231,8 +257,14 @@ func (p *Program) mergeCopies() {
 		p.active[k] = p.active[k][:0]
 	}
 	for id, c := range p.canon {
-		if c == u.canon[id] && !p.given[id] {
+		if p.given[id] {
+			continue
+		}
+		if c == u.canon[id] {
 			delete(p.canon, id)
+		} else if u.info[c].flags&flagClass != 0 {
+			// One more than the base has: its place in the link isn't known.
+			p.unsure = true
 		}
 	}
 	if len(p.canon) == 0 && !all {

@@ -102,7 +102,8 @@ type Universe struct {
 	class     map[int32][]int32 // of each component that stands for others too: all of them
 	contested map[int32]int32   // components that are copies in some programs at most; to their set
 	setCount  int
-	probable  []bool // of each set: in the base, its members are copies
+	setRep    []int32 // of each set: what stands for it in the base
+	probable  []bool  // of each set: in the base, its members are copies
 	// mixedLinks are links of probable sets that are within the unit in some
 	// members only: what stands for the set, and what the link leads to there.
 	mixedLinks [][2]int32
@@ -346,7 +347,7 @@ func (u *Universe) mergeCopies() {
 		defs := u.definitions(sym)
 		return len(defs) == 1 || oneSet[sym] && !given[setOf[defs[0]]]
 	}
-	merge := func(unique func(sym int32) bool) {
+	merge := func(unique func(sym int32) bool, split bool) {
 		work = work[:0]
 		for s, set := range sets {
 			given[s] = false
@@ -366,7 +367,15 @@ func (u *Universe) mergeCopies() {
 			for _, id := range sets[s] {
 				u.canon[id] = id
 			}
-			given[s] = true
+			if split {
+				sets[s] = u.majority(sets[s])
+			}
+			if given[s] = !split || len(sets[s]) < 2; !given[s] {
+				for _, id := range sets[s] {
+					u.canon[id] = sets[s][0]
+				}
+				work, queued[s] = append(work, s), true
+			}
 			for _, t := range users[s] {
 				if !queued[t] {
 					work, queued[t] = append(work, t), true
@@ -374,18 +383,20 @@ func (u *Universe) mergeCopies() {
 			}
 		}
 	}
-	merge(unique)
+	merge(unique, false)
 	sure := make([]bool, len(sets))
 	for s := range sets {
 		sure[s] = !given[s]
 	}
-	// Most programs have one definition of most symbols.
-	merge(func(int32) bool { return true })
+	// Most programs have one definition of most symbols, and not the few
+	// members that differ from most of their set.
+	whole := slices.Clone(sets)
+	merge(func(int32) bool { return true }, true)
 	u.contested, u.class = map[int32]int32{}, map[int32][]int32{}
 	u.unitContested = make([][]int32, len(u.place))
 	u.mixed = map[int32]bool{}
 	for s, set := range sets {
-		if len(set) < 2 {
+		if len(whole[s]) < 2 {
 			continue
 		}
 		if !given[s] {
@@ -395,12 +406,16 @@ func (u *Universe) mergeCopies() {
 		if sure[s] {
 			continue
 		}
-		for _, id := range set {
+		for _, id := range whole[s] {
 			u.contested[id] = int32(u.setCount)
 			u.unitContested[u.source[id]] = append(u.unitContested[u.source[id]], id)
 		}
 		u.setCount++
 		u.probable = append(u.probable, !given[s])
+		u.setRep = append(u.setRep, whole[s][0])
+		if !given[s] {
+			u.setRep[len(u.setRep)-1] = set[0]
+		}
 		if given[s] {
 			continue
 		}
@@ -459,6 +474,52 @@ func (u *Universe) surelyCopies(set []int32, unique func(sym int32) bool) bool {
 		}
 	}
 	return true
+}
+
+// majority returns those members of a set whose links are like those of most.
+func (u *Universe) majority(set []int32) []int32 {
+	type vote struct {
+		value int32
+		n     int
+	}
+	cast := func(v *vote, value int32) {
+		switch {
+		case v.n == 0:
+			*v = vote{value, 1}
+		case v.value == value:
+			v.n++
+		default:
+			v.n--
+		}
+	}
+	links := len(u.rawLinks(set[0]))
+	own, foreign := make([]vote, links), make([]vote, links)
+	for _, id := range set {
+		for k, l := range u.rawLinks(id) {
+			if l >= 0 {
+				cast(&own[k], u.canon[l])
+			} else {
+				cast(&foreign[k], l)
+			}
+		}
+	}
+	var out []int32
+members:
+	for _, id := range set {
+		if u.names[id] != u.names[set[0]] {
+			continue
+		}
+		for k, l := range u.rawLinks(id) {
+			if l >= 0 && u.canon[l] != own[k].value || l < 0 && l != foreign[k].value {
+				continue members
+			}
+		}
+		out = append(out, id)
+	}
+	if len(out) == len(set) {
+		return nil // a link has two names
+	}
+	return out
 }
 
 // findContested finds the symbols with several definitions that aren't surely
