@@ -10,8 +10,6 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
-const debug = true
-
 // invocation is a set of units and the programs that are linked from them.
 type invocation struct {
 	sources  []Source
@@ -122,22 +120,6 @@ func (inv invocation) check(t testing.TB) (shared, affected, ambiguous, twins in
 		}
 		if got.Hash() != want.Hash() || got.Ambiguous() != want.Ambiguous() || got.RootIn(onDemand) != want.RootIn(onDemand) ||
 			got.Defines("main") != want.Defines("main") || got.Defines("v") != want.Defines("v") {
-			if debug {
-				for k, s := range units {
-					for c, comp := range inv.sources[s].Manifest.Components {
-						id := u.base[s] + int32(c)
-						st := p.stands(id)
-						g := New(alone)
-						gid := g.base[k] + int32(c)
-						h := g.groupHash[g.group[gid]]
-						fmt.Printf("unit %d %s canon %d stands %d (alone %s@%d) affected %v views %v base %v\n   alone %x links %v\n", s, comp.Name, u.canon[id], st, g.comps[g.canon[gid]].Name, units[g.source[g.canon[gid]]], p.affected(st), p.canon, u.contested, h[:4], g.links(g.canon[gid]))
-						if !p.affected(st) || p.eval.index[st] > 0 {
-							h, _, _ := p.eval.ref(st)
-							fmt.Printf("   here  %x links %v\n", h[:4], p.links(st))
-						}
-					}
-				}
-			}
 			t.Errorf("program %d, units %v: hash %x, ambiguous %v, root on demand %v; alone %x, %v, %v\n%v", i, units,
 				got.Hash(), got.Ambiguous(), got.RootIn(onDemand), want.Hash(), want.Ambiguous(), want.RootIn(onDemand), inv)
 		}

@@ -29,11 +29,10 @@ func (p *plan) test(dir string, i int) string {
 }
 
 const (
-	perTest    = 20  // components of a test's own file
-	perLibrary = 300 // components of a library, on average
-	perFile    = 75
-	inlines    = 12 // inline functions in the header of a library
-	popular    = 0  // the library that nearly everything links
+	perTest    = 45  // components of a test, on average
+	perLibrary = 650 // components of a library with its copies of inline functions, on average
+	inlines    = 12  // inline functions in the header of a library
+	popular    = 0   // the library that nearly everything links
 )
 
 // library is what others can refer to.
@@ -200,12 +199,12 @@ func libraryFile(r *rand.Rand, libs []library, lib, k int) *manifest.Manifest {
 	var mine []string
 	for i := k; i < l.functions; i += l.files {
 		mine = append(mine, function(lib, i))
-		todo = append(todo, pending{f.add(function(lib, i), manifest.Linkage_LINKAGE_EXTERNAL, manifest.Kind_KIND_FUNCTION, hashOf(1, lib, i)), 12})
+		todo = append(todo, pending{f.add(function(lib, i), manifest.Linkage_LINKAGE_EXTERNAL, manifest.Kind_KIND_FUNCTION, hashOf(1, lib, i)), 19})
 	}
 	for i := range 18 {
 		name := fmt.Sprintf("local_function_%d", i)
 		mine = append(mine, name)
-		todo = append(todo, pending{f.add(name, manifest.Linkage_LINKAGE_LOCAL, manifest.Kind_KIND_FUNCTION, hashOf(3, lib, k, i)), 12})
+		todo = append(todo, pending{f.add(name, manifest.Linkage_LINKAGE_LOCAL, manifest.Kind_KIND_FUNCTION, hashOf(3, lib, k, i)), 19})
 	}
 	for i := range 6 {
 		name := fmt.Sprintf("variable_%d", i)
@@ -262,7 +261,7 @@ func testFile(r *rand.Rand, libs []library, i int, direct []int, override bool) 
 	f := newFile(fmt.Sprintf("project/tests/test%05d.cc", i))
 	main := f.add("main", manifest.Linkage_LINKAGE_EXTERNAL, manifest.Kind_KIND_FUNCTION, hashOf(6))
 	var all []*manifest.Component
-	for k := range perTest - 5 {
+	for k := range 15 {
 		name := fmt.Sprintf("test_case_%02d", k)
 		all = append(all, f.add(name, manifest.Linkage_LINKAGE_LOCAL, manifest.Kind_KIND_FUNCTION, hashOf(7, i, k)))
 		f.link(main, name)
