@@ -36,8 +36,13 @@ type Program struct {
 	order   []int32
 	keyMark []uint32 // groups, in the search for twins
 	keyOf   []int32
-	active  [][]int32 // sets, by number
-	buf     []int32
+	// Indices of groups among twins; those of the program's own groups plus one.
+	twinMark  []uint32
+	twinOf    []int32
+	localTwin []int32
+	active    [][]int32 // sets, by number
+	buf       []int32
+	linkBuf   []int32
 }
 
 // NewProgram returns an empty program.
@@ -47,6 +52,7 @@ func (u *Universe) NewProgram() *Program {
 		u: u, pos: make([]int32, len(u.place)), views: newViews(u), canon: map[int32]int32{}, given: map[int32]bool{},
 		isAff: make([]uint32, n), repMark: make([]uint32, n), rep: make([]int32, n), seen: make([]uint32, n),
 		keyMark: make([]uint32, len(u.groupHash)), keyOf: make([]int32, len(u.groupHash)),
+		twinMark: make([]uint32, len(u.groupHash)), twinOf: make([]int32, len(u.groupHash)),
 		active: make([][]int32, u.setCount),
 	}
 	for i := range p.pos {
@@ -92,6 +98,7 @@ func (p *Program) reset() {
 		clear(p.repMark)
 		clear(p.seen)
 		clear(p.keyMark)
+		clear(p.twinMark)
 		p.epoch = 0
 	}
 	p.epoch++
@@ -407,11 +414,12 @@ func (p *Program) resolve(id int32) {
 	e := &p.eval
 	e.visited = append(e.visited, id)
 	e.start[id] = int32(len(e.slots))
-	var buf []int32
+	buf := p.linkBuf
 	for _, l := range p.u.rawLinks(p.own(id)) {
 		buf = p.link(buf[:0], l)
 		e.slots = appendLink(e.slots, buf)
 	}
+	p.linkBuf = buf
 	e.end[id] = int32(len(e.slots))
 }
 
@@ -576,6 +584,25 @@ func (p *Program) groupOf(id int32) int32 {
 	return p.u.group[id]
 }
 
+// twin returns the index of a group among twins, or -1.
+func (p *Program) twin(grp int32) int32 {
+	if n := int32(len(p.u.groupHash)); grp >= n {
+		return p.localTwin[grp-n] - 1
+	}
+	if p.twinMark[grp] != p.epoch {
+		return -1
+	}
+	return p.twinOf[grp]
+}
+
+func (p *Program) setTwin(grp, index int32) {
+	if n := int32(len(p.u.groupHash)); grp >= n {
+		p.localTwin[grp-n] = index + 1
+		return
+	}
+	p.twinMark[grp], p.twinOf[grp] = p.epoch, index
+}
+
 // sharing is Closure.sharing.
 func (c *ProgramClosure) sharing() (Hash, bool) {
 	p, u := c.p, c.p.u
@@ -593,7 +620,14 @@ func (c *ProgramClosure) sharing() (Hash, bool) {
 			local[h] = keys[i]
 		}
 	}
-	isTwin := map[int32]int32{}
+	var groups []int32
+	p.localTwin = append(p.localTwin[:0], make([]int32, len(keys))...)
+	mark := func(grp int32) {
+		if p.twin(grp) < 0 {
+			groups = append(groups, grp)
+			p.setTwin(grp, 0)
+		}
+	}
 	localFirst := map[int32]int32{}
 	meet := func(id int32) {
 		grp := p.groupOf(id)
@@ -614,7 +648,8 @@ func (c *ProgramClosure) sharing() (Hash, bool) {
 			p.keyMark[key], p.keyOf[key] = p.epoch, grp
 		}
 		if known && other != grp {
-			isTwin[grp], isTwin[other] = 0, 0
+			mark(grp)
+			mark(other)
 		}
 	}
 	starts := c.starts()
@@ -633,17 +668,13 @@ func (c *ProgramClosure) sharing() (Hash, bool) {
 		visit(p.links(order[i]))
 	}
 	p.order = order
-	if len(isTwin) == 0 {
+	if len(groups) == 0 {
 		return Hash{}, false
-	}
-	groups := make([]int32, 0, len(isTwin))
-	for g := range isTwin {
-		groups = append(groups, g)
 	}
 	slices.SortFunc(groups, func(x, y int32) int { return cmp.Compare(y, x) })
 	twins := make([]twin, len(groups))
 	for i, grp := range groups {
-		isTwin[grp] = int32(i)
+		p.setTwin(grp, int32(i))
 		if grp >= n {
 			twins[i].hash = p.eval.groupHash[grp-n]
 		} else {
@@ -651,7 +682,7 @@ func (c *ProgramClosure) sharing() (Hash, bool) {
 		}
 	}
 	for i, id := range starts {
-		if t, ok := isTwin[p.groupOf(id)]; ok {
+		if t := p.twin(p.groupOf(id)); t >= 0 {
 			_, member, _ := p.eval.ref(id)
 			twins[t].edges = append(twins[t].edges, edge{to: member, from: fromStart, slot: int32(i)})
 		}
@@ -663,14 +694,14 @@ func (c *ProgramClosure) sharing() (Hash, bool) {
 				continue
 			}
 			grp := p.groupOf(to)
-			t, ok := isTwin[grp]
-			if !ok || grp == from {
+			t := p.twin(grp)
+			if t < 0 || grp == from {
 				continue
 			}
 			h, member, _ := p.eval.ref(id)
 			_, toMember, _ := p.eval.ref(to)
 			e := edge{to: toMember, from: fromPlain, hash: *h, member: member, slot: int32(slot)}
-			if k, ok := isTwin[from]; ok {
+			if k := p.twin(from); k >= 0 {
 				e.from = k
 			}
 			twins[t].edges = append(twins[t].edges, e)
