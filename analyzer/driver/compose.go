@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,17 +31,35 @@ func (s *session) compose(ctx context.Context) {
 	common := invocation(s.options)
 	remote := s.option("remote_executor") != ""
 	p := &prober{dir: s.execRoot, tmp: s.tmp, env: func(name string) string { return client[name] }, known: map[string]*probe{}}
-	parallel(runtime.NumCPU(), s.tests, func(t *test) {
-		d := t.description
-		if d == nil {
-			return
+	var known []*test
+	var composed []*fingerprint.Test
+	for _, t := range s.tests {
+		if t.description == nil {
+			continue
 		}
-		c, _, err := composeOne(s.execRoot, d)
+		x, err := s.arguments(t.description)
 		if err != nil {
 			t.why = err.Error()
+			continue
+		}
+		known, composed = append(known, t), append(composed, x)
+	}
+	results, stats := fingerprint.ComposeAll(composed)
+	for _, f := range stats.Fallbacks {
+		s.fallbacks = append(s.fallbacks, report.Fallback{Source: f.Source, Rung: f.Rung, Reason: f.Reason, Tests: f.Tests})
+	}
+	index := make([]int, len(known))
+	for i := range index {
+		index[i] = i
+	}
+	parallel(runtime.NumCPU(), index, func(i int) {
+		t, d := known[i], known[i].description
+		if results[i].Err != nil {
+			t.why = results[i].Err.Error()
 			return
 		}
-		t.composed = c
+		c := results[i].Config
+		t.composed, t.closure = c, results[i].Report
 		if len(c.AlwaysRun) > 0 {
 			t.verdict, t.why = report.AlwaysRun, c.AlwaysRun[0]
 			return
@@ -57,48 +75,34 @@ func (s *session) compose(ctx context.Context) {
 			}
 			parts, t.systemChanged = append(parts, libraries...), changed
 		}
-		t.parts = parts
 		if len(c.LocalOnly) > 0 && s.LocalStore == nil {
 			t.verdict, t.why = report.AlwaysRun, c.LocalOnly[0]+", and the store is on another machine"
 			return
 		}
-		if t.key, err = keyOf(c, parts); err != nil {
+		key, err := keyOf(c, parts)
+		if err != nil {
 			t.why = err.Error()
 			return
 		}
-		t.why = "nothing is recorded"
+		t.parts, t.key, t.why = parts, key, "nothing is recorded"
 	})
 }
 
-// composeOne reads the arguments that the aspect has written for one test.
-func composeOne(execRoot string, d *description) (*fingerprint.Config, *fingerprint.Report, error) {
-	f, err := os.Open(filepath.Join(execRoot, d.Compose))
+// arguments reads what the aspect has written for one test.
+func (s *session) arguments(d *description) (*fingerprint.Test, error) {
+	b, err := os.ReadFile(filepath.Join(s.execRoot, d.Compose))
 	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	var args []string
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<24)
-	for lines.Scan() {
-		args = append(args, lines.Text())
-	}
-	if err := lines.Err(); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", d.Compose, err)
+		return nil, err
 	}
 	t := &fingerprint.Test{}
 	flags := pflag.NewFlagSet("compose", pflag.ContinueOnError)
 	flags.StringP("output", "o", "", "")
 	flags.String("closure", "", "")
 	finish := t.AddFlags(flags)
-	if err := errors.Join(flags.Parse(args)); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w: the rules are of another version than this program", d.Compose, err)
+	if err := flags.Parse(strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")); err != nil {
+		return nil, fmt.Errorf("%s: %w: the rules are of another version than this program", d.Compose, err)
 	}
-	if err := finish(execRoot); err != nil {
-		return nil, nil, err
-	}
-	c, r, _, err := fingerprint.Compose(t)
-	return c, r, err
+	return t, finish(s.execRoot)
 }
 
 // lookup asks the stores for all fingerprints, replays what is recorded, and

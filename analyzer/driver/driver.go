@@ -90,11 +90,14 @@ type test struct {
 	// systemChanged is when the libraries of the system changed last, or the
 	// zero time if nothing is known of them.
 	systemChanged time.Time
-	recorded      *store.Info // of a hit
-	xml           [][]byte    // its test.xml files, if they are wanted
-	outcome       *outcome    // of an execution
-	audit         bool
-	changed       []string // since the nearest recorded fingerprint
+	// closure computes the report when it is needed: those of all tests don't
+	// fit into memory.
+	closure  func() (*fingerprint.Report, error)
+	recorded *store.Info // of a hit
+	xml      [][]byte    // its test.xml files, if they are wanted
+	outcome  *outcome    // of an execution
+	audit    bool
+	changed  []string // since the nearest recorded fingerprint
 }
 
 // session is one call of Test.

@@ -35,10 +35,9 @@ func namedParts(l []fingerprint.Contribution) []fingerprint.Part {
 	return parts
 }
 
-// closure returns all that a test's fingerprint is made of. It is computed when
-// it is needed: those of all tests don't fit into memory.
-func (s *session) closure(t *test) (*fingerprint.Report, error) {
-	_, r, err := composeOne(s.execRoot, t.description)
+// explainable returns all that a test's fingerprint is made of.
+func (t *test) explainable() (*fingerprint.Report, error) {
+	r, err := t.closure()
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +65,7 @@ func (s *session) explain(ctx context.Context) {
 		if f, err := history.Read(ctx, s.storeOf(t), t.label); err != nil || len(f.Entries) == 0 {
 			return // it was never recorded, and so costs nothing more
 		}
-		current, err := s.closure(t)
+		current, err := t.explainable()
 		if err != nil {
 			return
 		}
@@ -105,7 +104,7 @@ func (s *session) explain(ctx context.Context) {
 func (s *session) remember(ctx context.Context, t *test, end time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, maxRemember)
 	defer cancel()
-	r, err := s.closure(t)
+	r, err := t.explainable()
 	if err != nil {
 		return err
 	}

@@ -69,47 +69,135 @@ type DataFile struct {
 // A manifest that can't be understood doesn't fail the build of the test: it
 // makes the test run always, and the reason names it.
 func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
-	c = &Config{
+	x, sources, closure, err := composeAlone(t)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	r = newReport(x.contributions, sources, closure)
+	r.LinkFlags, r.AlwaysRun = slices.Clone(x.config.LinkFlags), slices.Clone(x.config.AlwaysRun)
+	return x.config, r, x.warnings, nil
+}
+
+func composeAlone(t *Test) (x *composition, sources []refgraph.Source, closure *refgraph.Closure, err error) {
+	inputs := make([]*input, len(t.Manifests))
+	for i, f := range t.Manifests {
+		m, in := readInput(f)
+		inputs[i] = in
+		if m != nil {
+			sources = append(sources, refgraph.Source{Name: sourceName(m, f), Manifest: m})
+		}
+	}
+	x, err = compose(t, inputs, digest, func(roots Roots) code {
+		var linking bool
+		closure, linking = roots.closure(sources)
+		return code{closure: closure, linking: linking}
+	})
+	return x, sources, closure, err
+}
+
+// An input is what counts of a manifest beside its components.
+type input struct {
+	err      error  // the test can't be composed
+	corrupt  bool   // it can't be understood
+	warning  string // why the test always runs
+	format   uint32
+	flags    []string // of a linker script
+	lookup   bool     // it may refer to any symbol
+	weak     bool     // it has references that may stay undefined
+	fallback *Fallback
+}
+
+// readInput reads the manifest in file; it is nil if it can't be used.
+func readInput(file string) (*manifest.Manifest, *input) {
+	m, err := manifest.Read(file)
+	if errors.Is(err, manifest.ErrCorrupt) || errors.Is(err, manifest.ErrFormat) {
+		return nil, &input{corrupt: true, warning: "manifest " + err.Error()}
+	}
+	if err != nil {
+		return nil, &input{err: err}
+	}
+	in := &input{format: m.Format, lookup: looksUp(m), weak: slices.Contains(m.Symbols, manifest.WeakReference)}
+	if why := m.Unknown(); why != "" {
+		in.warning = fmt.Sprintf("%s: %s", sourceName(m, file), why)
+	}
+	for _, f := range m.Fallbacks {
+		if f.Component == "" {
+			in.fallback = &Fallback{Source: sourceName(m, file), Rung: enumName(m.Rung), Reason: f.Reason}
+			if f.Rung == manifest.Rung_RUNG_UNSPECIFIED {
+				in.fallback.Rung = "always run"
+			}
+			break
+		}
+	}
+	if m.Rung == manifest.Rung_RUNG_CONTENT {
+		in.flags = m.Flags
+	}
+	return m, in
+}
+
+// code is what is found out about a test's code.
+type code struct {
+	closure interface {
+		Hash() refgraph.Hash
+		Defines(symbol string) bool
+		RootIn(sources map[int]bool) bool
+	}
+	linking bool // see Roots.closure
+	failed  bool // the closure can't be had in this way
+}
+
+type composition struct {
+	config        *Config
+	contributions []Contribution
+	warnings      []string
+}
+
+// compose does what Compose does with any way to find the closure of roots. It
+// returns nil if that failed.
+func compose(t *Test, inputs []*input, digest digester, find func(Roots) code) (*composition, error) {
+	c := &Config{
 		Format: ConfigFormat, Binary: t.Binary, LinkFlags: slices.Clone(t.LinkFlags), Store: t.Store,
 		AlwaysRun: slices.Clone(t.AlwaysRun), LocalOnly: slices.Clone(t.LocalOnly), EnvKeys: slices.Clone(t.EnvKeys),
 	}
-	var sources []refgraph.Source
+	var warnings []string
+	var versions []uint32
+	n := 0
 	onDemand, misplaced := map[int]bool{}, map[int]bool{}
 	isOnDemand, isMisplaced := set(t.OnDemand), set(t.Misplaced)
-	for _, f := range t.Manifests {
-		m, err := manifest.Read(f)
-		if errors.Is(err, manifest.ErrCorrupt) || errors.Is(err, manifest.ErrFormat) {
-			warnings = append(warnings, "manifest "+err.Error())
+	for i, f := range t.Manifests {
+		in := inputs[i]
+		if in.err != nil {
+			return nil, in.err
+		}
+		if in.warning != "" {
+			warnings = append(warnings, in.warning)
+		}
+		if in.corrupt {
 			continue
 		}
-		if err != nil {
-			return nil, nil, nil, err
+		if len(isOnDemand) > 0 && isOnDemand[f] {
+			onDemand[n] = true
 		}
-		if why := m.Unknown(); why != "" {
-			warnings = append(warnings, fmt.Sprintf("%s: %s", sourceName(m, f), why))
+		if len(isMisplaced) > 0 && isMisplaced[f] {
+			misplaced[n] = true
 		}
-		if isOnDemand[f] {
-			onDemand[len(sources)] = true
+		n++
+		if !slices.Contains(versions, in.format) {
+			versions = append(versions, in.format)
 		}
-		if isMisplaced[f] {
-			misplaced[len(sources)] = true
-		}
-		sources = append(sources, refgraph.Source{Name: sourceName(m, f), Manifest: m})
-		if m.Rung == manifest.Rung_RUNG_CONTENT {
-			c.LinkFlags = append(c.LinkFlags, m.Flags...) // of a linker script
-		}
+		c.LinkFlags = append(c.LinkFlags, in.flags...)
 	}
 	for i, f := range t.LinkInputs {
 		sum, _, err := digest(f)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, err
 		}
 		c.Contributions = append(c.Contributions, Contribution{fmt.Sprintf("link input %d %s", i+1, path.Base(f)), sum})
 	}
 	var executable []string
 	for _, d := range t.Data {
-		if err := addData(c, &executable, d.Path, d.File); err != nil {
-			return nil, nil, nil, fmt.Errorf("data %s: %w", d.Path, err)
+		if err := addData(c, &executable, digest, d.Path, d.File); err != nil {
+			return nil, fmt.Errorf("data %s: %w", d.Path, err)
 		}
 	}
 	for _, name := range t.Empty {
@@ -125,20 +213,24 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	}
 	slices.Sort(c.EnvKeys)
 	c.EnvKeys = slices.Compact(c.EnvKeys)
-	c.Contributions = append(c.Contributions, formats(sources))
+	formats := formats(versions)
+	c.Contributions = append(c.Contributions, formats)
 	roots := t.Roots
 	roots.OnDemand = onDemand
 	roots.LinkFlags = append(slices.Clone(roots.LinkFlags), c.LinkFlags...)
 	// A linker script can refer to any symbol.
 	roots.Exported = roots.Exported || len(t.LinkInputs) > 0
-	closure, linking := roots.closure(sources)
-	if len(t.LinkLine) > 0 && (linking || closure.RootIn(misplaced) || len(t.LinkInputs) > 1) {
+	found := find(roots)
+	if found.failed {
+		return nil, nil
+	}
+	if len(t.LinkLine) > 0 && (found.linking || found.closure.RootIn(misplaced) || len(t.LinkInputs) > 1) {
 		c.Contributions = append(c.Contributions, NewContribution("link line", t.LinkLine))
 	}
 	slices.SortFunc(c.Contributions, func(a, b Contribution) int { return strings.Compare(a.Name, b.Name) })
 
 	// The report has all of it, one contribution for each file.
-	more := slices.DeleteFunc(slices.Clone(c.Contributions), func(x Contribution) bool { return x == formats(sources) })
+	more := slices.DeleteFunc(slices.Clone(c.Contributions), func(x Contribution) bool { return x == formats })
 	for _, d := range c.Data {
 		more = append(more, Contribution{"data " + d.Path, d.SHA256})
 	}
@@ -148,18 +240,13 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	if len(c.EnvKeys) > 0 {
 		more = append(more, NewContribution("names of environment variables", c.EnvKeys))
 	}
-	r, missing := report(sources, closure, roots, more)
-	for _, s := range missing {
+	hash := found.closure.Hash()
+	c.Code = hex.EncodeToString(hash[:])
+	for _, s := range roots.missing(found.closure) {
 		warnings = append(warnings, "no manifest defines "+s)
 	}
 	c.AlwaysRun = append(c.AlwaysRun, warnings...)
-	r.LinkFlags, r.AlwaysRun = slices.Clone(c.LinkFlags), slices.Clone(c.AlwaysRun)
-	for _, x := range r.Contributions {
-		if x.Name == "code" {
-			c.Code = x.SHA256
-		}
-	}
-	return c, r, warnings, nil
+	return &composition{c, contributions(hash, formats, more), warnings}, nil
 }
 
 func set(l []string) map[string]bool {
@@ -173,7 +260,7 @@ func set(l []string) map[string]bool {
 // addData adds the file at file, or everything in it, as runfile name. Symbolic
 // links count with what they lead to; the operating system ends the walk if one
 // leads back.
-func addData(c *Config, executable *[]string, name, file string) error {
+func addData(c *Config, executable *[]string, digest digester, name, file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
 		// A link to nowhere is an input too: its target's name is all there is.
@@ -205,7 +292,7 @@ func addData(c *Config, executable *[]string, name, file string) error {
 		c.Data = append(c.Data, emptyFile(name+"/"))
 	}
 	for _, e := range entries {
-		if err := addData(c, executable, name+"/"+e.Name(), filepath.Join(file, e.Name())); err != nil {
+		if err := addData(c, executable, digest, name+"/"+e.Name(), filepath.Join(file, e.Name())); err != nil {
 			return err
 		}
 	}
@@ -216,6 +303,8 @@ func emptyFile(name string) File {
 	sum := sha256.Sum256(nil)
 	return File{name, hex.EncodeToString(sum[:])}
 }
+
+type digester func(file string) (sum string, executable bool, err error)
 
 // digest returns the SHA-256 of the content of a file, in hex, and whether its
 // owner may execute it.

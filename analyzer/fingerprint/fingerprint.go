@@ -38,6 +38,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
@@ -71,7 +72,7 @@ type Roots struct {
 var overridesText string
 
 // overrides returns the symbols that libraries of the system refer to.
-func overrides() []string {
+var overrides = sync.OnceValue(func() []string {
 	var l []string
 	for line := range strings.Lines(overridesText) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
@@ -79,11 +80,12 @@ func overrides() []string {
 		}
 	}
 	return l
-}
+})
 
-// resolve returns the roots for the graph of sources.
-func (r Roots) resolve(sources []refgraph.Source) refgraph.Roots {
-	out := refgraph.Roots{Symbols: r.symbols(), Exported: r.Exported, Overrides: overrides()}
+// resolve returns the roots for the graph of a test. Lookup says whether
+// something in it looks up symbols at run time.
+func (r Roots) resolve(lookup bool) refgraph.Roots {
+	out := refgraph.Roots{Symbols: r.symbols(), Exported: r.Exported || lookup, Overrides: overrides()}
 	for _, f := range r.LinkFlags {
 		switch {
 		case f == "-rdynamic", f == "-E", strings.Contains(f, "-export-dynamic"), strings.HasPrefix(f, "-Wl,") && slices.Contains(strings.Split(f, ","), "-E"):
@@ -104,20 +106,21 @@ func (r Roots) resolve(sources []refgraph.Source) refgraph.Roots {
 			}
 		}
 	}
-	for _, s := range sources {
-		for _, sym := range s.Manifest.Symbols {
-			switch sym {
-			case "dlsym", "dlvsym", "dlopen", "dlmopen":
-				// A library that only implements these isn't a caller.
-				out.Exported = out.Exported || !isSharedLibrary(s.Manifest) || !slices.Contains(s.Manifest.Components[0].Aliases, sym)
-			case manifest.AnySymbol:
-				out.Exported = true
-			}
-		}
-	}
 	slices.Sort(out.Symbols)
 	out.Symbols = slices.Compact(out.Symbols)
 	return out
+}
+
+// looksUp says whether something in a manifest may refer to any symbol.
+func looksUp(m *manifest.Manifest) bool {
+	return slices.ContainsFunc(m.Symbols, func(sym string) bool {
+		switch sym {
+		case "dlsym", "dlvsym", "dlopen", "dlmopen":
+			// A library that only implements these isn't a caller.
+			return !isSharedLibrary(m) || !slices.Contains(m.Components[0].Aliases, sym)
+		}
+		return sym == manifest.AnySymbol
+	})
 }
 
 // knownLibraries are those whose names overrides.txt has, or that are made for
@@ -248,7 +251,7 @@ func compute(sources []refgraph.Source, roots Roots, more []Contribution) (*Repo
 // beside their order.
 func (r Roots) closure(sources []refgraph.Source) (c *refgraph.Closure, linking bool) {
 	g := refgraph.New(sources)
-	resolved := r.resolve(sources)
+	resolved := r.resolve(slices.ContainsFunc(sources, func(s refgraph.Source) bool { return looksUp(s.Manifest) }))
 	c = g.Closure(resolved)
 	if len(r.OnDemand) > 0 && (resolved.Exported || weakReferences(sources) || c.Ambiguous() || c.RootIn(r.OnDemand)) {
 		// References of code that is never executed count as well, and
@@ -268,20 +271,25 @@ func weakReferences(sources []refgraph.Source) bool {
 }
 
 func report(sources []refgraph.Source, closure *refgraph.Closure, roots Roots, more []Contribution) (*Report, []string) {
-	var missing []string
-	for _, s := range roots.symbols() {
-		if !closure.Defines(s) {
-			missing = append(missing, s)
-		}
-	}
-	code := closure.Hash()
-	contributions := append([]Contribution{
-		{Name: "code", SHA256: hex.EncodeToString(code[:])},
-		formats(sources),
-	}, more...)
-	slices.SortFunc(contributions, func(a, b Contribution) int {
+	contributions := contributions(closure.Hash(), formats(formatsOf(sources)), more)
+	return newReport(contributions, sources, closure), roots.missing(closure)
+}
+
+// missing returns the roots that nothing defines.
+func (r Roots) missing(closure interface{ Defines(symbol string) bool }) []string {
+	return slices.DeleteFunc(r.symbols(), closure.Defines)
+}
+
+// contributions returns everything that a fingerprint is made of, sorted.
+func contributions(code refgraph.Hash, formats Contribution, more []Contribution) []Contribution {
+	l := append([]Contribution{{Name: "code", SHA256: hex.EncodeToString(code[:])}, formats}, more...)
+	slices.SortFunc(l, func(a, b Contribution) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.SHA256, b.SHA256))
 	})
+	return l
+}
+
+func newReport(contributions []Contribution, sources []refgraph.Source, closure *refgraph.Closure) *Report {
 	r := &Report{
 		Format: ReportFormat, Fingerprint: combine(contributions), Contributions: contributions,
 		Roots: []Root{}, Components: []Component{},
@@ -307,7 +315,7 @@ func report(sources []refgraph.Source, closure *refgraph.Closure, roots Roots, m
 		}
 		r.Components = append(r.Components, c)
 	}
-	return r, missing
+	return r
 }
 
 // units describes the manifests of sources that members are in.
@@ -361,17 +369,22 @@ func NewContribution(name string, values []string) Contribution {
 
 // formats contributes the versions of the manifests' format: they say what a
 // local hash means.
-func formats(sources []refgraph.Source) Contribution {
-	seen := map[string]bool{}
+func formats(versions []uint32) Contribution {
 	var l []string
-	for _, s := range sources {
-		if f := fmt.Sprint(s.Manifest.Format); !seen[f] {
-			seen[f] = true
-			l = append(l, f)
-		}
+	for _, v := range slices.Compact(slices.Sorted(slices.Values(versions))) {
+		l = append(l, fmt.Sprint(v))
 	}
 	slices.Sort(l)
 	return NewContribution("manifest format", l)
+}
+
+func formatsOf(sources []refgraph.Source) (l []uint32) {
+	for _, s := range sources {
+		if !slices.Contains(l, s.Manifest.Format) {
+			l = append(l, s.Manifest.Format)
+		}
+	}
+	return l
 }
 
 // memberIDs gives every member a name of its own.

@@ -3,6 +3,7 @@ package refgraph
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -177,7 +178,7 @@ func (c *Closure) Hash() Hash {
 	var additions []string
 	var hashes []Hash
 	if c.Ambiguous() {
-		additions, hashes = append(additions, "placement"), append(hashes, g.placement)
+		additions, hashes = append(additions, "placement"), append(hashes, g.placement())
 	}
 	if twins {
 		if h, ok := c.sharing(); ok {
@@ -226,36 +227,53 @@ func (c *Closure) walk() (order, place []int32) {
 	return order, place
 }
 
-// sharing returns the exact description of the closure if it contains twins:
-// all components in the order of a walk, links being their numbers.
+// sharing says who shares what, if the closure contains twins.
 func (c *Closure) sharing() (Hash, bool) {
 	g := c.g
-	order, place := c.walk()
-	groupOf := make(map[Hash]int32, len(order))
-	twins := false
+	order, _ := c.walk()
+	first := make(map[Hash]int32, len(order))
+	isTwin := map[int32]int32{} // to the index in twins
 	for _, id := range order {
 		grp := g.group[id]
-		if other, ok := groupOf[g.groupHash[grp]]; ok && other != grp {
-			twins = true
-			break
+		if other, ok := first[g.groupHash[grp]]; !ok {
+			first[g.groupHash[grp]] = grp
+		} else if other != grp {
+			isTwin[grp], isTwin[other] = 0, 0
 		}
-		groupOf[g.groupHash[grp]] = grp
 	}
-	if !twins {
+	if len(isTwin) == 0 {
 		return Hash{}, false
 	}
-	b := frame.New("tasting sharing 1")
-	starts := c.starts()
-	b.Int(len(starts))
-	for _, id := range starts {
-		b.Int(int(place[id]))
+	// What refers to a group has a greater number.
+	groups := slices.Sorted(maps.Keys(isTwin))
+	slices.Reverse(groups)
+	twins := make([]twin, len(groups))
+	for i, grp := range groups {
+		isTwin[grp] = int32(i)
+		twins[i].hash = g.groupHash[grp]
 	}
-	b.Int(len(order))
+	for i, id := range c.starts() {
+		if t, ok := isTwin[g.group[id]]; ok {
+			twins[t].edges = append(twins[t].edges, edge{to: g.member[id], from: fromStart, slot: int32(i)})
+		}
+	}
 	for _, id := range order {
-		g.describe(&b, id)
-		g.describeLinks(&b, id, func(b *frame.Buffer, to int32) { b.Int(int(place[to])) })
+		for slot, to := range g.links(id) {
+			if to < 0 || !g.groupTwins[g.group[to]] || g.group[to] == g.group[id] {
+				continue
+			}
+			t, ok := isTwin[g.group[to]]
+			if !ok {
+				continue
+			}
+			e := edge{to: g.member[to], from: fromPlain, hash: g.groupHash[g.group[id]], member: g.member[id], slot: int32(slot)}
+			if from, ok := isTwin[g.group[id]]; ok {
+				e.from = from
+			}
+			twins[t].edges = append(twins[t].edges, e)
+		}
 	}
-	return b.Sum(), true
+	return sharingHash(twins), true
 }
 
 // Member is a component in a closure.

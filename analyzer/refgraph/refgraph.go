@@ -42,8 +42,8 @@
 // functions that count in one static variable and two functions that count in
 // two equal ones look alike. That is the difference that moving a function
 // to another file makes to the static variables that it uses. So components
-// with equal global hashes in one closure, twins, add the exact description of
-// the whole closure to its hash (see Closure.Hash). Copies that nobody can tell
+// with equal global hashes in one closure, twins, add to its hash who refers to
+// which of them (see sharingHash). Copies that nobody can tell
 // apart aren't twins but one component: equal definitions of the same weak
 // symbol, of which the linker keeps one, and local components that their
 // analyzer calls interchangeable (static functions of headers that are only
@@ -55,8 +55,10 @@
 package refgraph
 
 import (
+	"cmp"
 	"slices"
-	"sort"
+	"strings"
+	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
@@ -96,7 +98,7 @@ type Graph struct {
 	// What a closure that contains the group needs: see Closure.Hash.
 	groupTwins     []bool
 	groupAmbiguous []bool
-	placement      Hash
+	placement      func() Hash // computed if it is needed
 }
 
 // New resolves and hashes the components of sources, whose order is that of
@@ -124,7 +126,7 @@ func New(sources []Source) *Graph {
 	g.hashGroups()
 	g.flagGroups()
 	g.collectRoots()
-	g.placement = g.hashPlacement()
+	g.placement = sync.OnceValue(g.hashPlacement)
 	return g
 }
 
@@ -135,12 +137,20 @@ func definedSymbols(c *manifest.Component) []string {
 		return nil
 	}
 	syms := slices.Clone(c.Aliases)
-	switch c.Kind {
-	case manifest.Kind_KIND_FUNCTION, manifest.Kind_KIND_VARIABLE, manifest.Kind_KIND_VTABLE:
+	if symbolKind(c.Kind) {
 		syms = append(syms, c.Name)
 	}
 	slices.Sort(syms)
 	return slices.Compact(syms)
+}
+
+// symbolKind says whether the name of a component of that kind is a symbol.
+func symbolKind(k manifest.Kind) bool {
+	switch k {
+	case manifest.Kind_KIND_FUNCTION, manifest.Kind_KIND_VARIABLE, manifest.Kind_KIND_VTABLE:
+		return true
+	}
+	return false
 }
 
 // Len returns the number of components of all sources.
@@ -237,42 +247,53 @@ func (g *Graph) writeRef(b *frame.Buffer, id int32) {
 }
 
 // hashPlacement describes what decides which of several definitions is linked:
-// the order of the manifests and what each defines and needs. Components of
-// kind file, such as the index of an archive, say more about it.
+// the order of the manifests and what each defines and needs.
 func (g *Graph) hashPlacement() Hash {
-	b := frame.New("tasting placement 1")
-	b.Int(len(g.sources))
-	for i, s := range g.sources {
-		type def struct {
-			symbol  string
-			linkage manifest.Linkage
-		}
-		var defs []def
-		var files [][]byte
-		for k, c := range s.Manifest.Components {
-			for _, sym := range g.symbols[g.base[i]+int32(k)] {
-				defs = append(defs, def{sym, c.Linkage})
-			}
-			if c.Kind == manifest.Kind_KIND_FILE {
-				files = append(files, c.LocalHash)
-			}
-		}
-		sort.Slice(defs, func(i, j int) bool {
-			if defs[i].symbol != defs[j].symbol {
-				return defs[i].symbol < defs[j].symbol
-			}
-			return defs[i].linkage < defs[j].linkage
-		})
-		b.Int(len(defs))
-		for _, d := range defs {
-			b.String(d.symbol)
-			b.Int(int(d.linkage))
-		}
-		b.Int(len(files))
-		for _, f := range files {
-			b.Bytes(f)
-		}
-		b.Strings(s.Manifest.Symbols)
+	b := placementFrame(len(g.sources))
+	for _, s := range g.sources {
+		h := placementOf(s.Manifest)
+		b.Bytes(h[:])
 	}
+	return b.Sum()
+}
+
+// placementFrame starts the message that lists the placements of n manifests.
+func placementFrame(n int) frame.Buffer {
+	b := frame.New("tasting placement 2")
+	b.Int(n)
+	return b
+}
+
+// placementOf describes what a manifest defines and needs. Components of kind
+// file, such as the index of an archive, say more about it.
+func placementOf(m *manifest.Manifest) Hash {
+	type def struct {
+		symbol  string
+		linkage manifest.Linkage
+	}
+	var defs []def
+	var files [][]byte
+	for _, c := range m.Components {
+		for _, sym := range definedSymbols(c) {
+			defs = append(defs, def{sym, c.Linkage})
+		}
+		if c.Kind == manifest.Kind_KIND_FILE {
+			files = append(files, c.LocalHash)
+		}
+	}
+	slices.SortFunc(defs, func(x, y def) int {
+		return cmp.Or(strings.Compare(x.symbol, y.symbol), cmp.Compare(x.linkage, y.linkage))
+	})
+	b := frame.New("tasting placement of a manifest 1")
+	b.Int(len(defs))
+	for _, d := range defs {
+		b.String(d.symbol)
+		b.Int(int(d.linkage))
+	}
+	b.Int(len(files))
+	for _, f := range files {
+		b.Bytes(f)
+	}
+	b.Strings(m.Symbols)
 	return b.Sum()
 }

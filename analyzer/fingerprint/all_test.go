@@ -1,0 +1,226 @@
+package fingerprint
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+)
+
+// newTests writes manifests and returns tests that link them, made from choices.
+func newTests(t testing.TB, dir string, choose func(n int) int) []*Test {
+	t.Helper()
+	symbols := []string{"main", "f", "g", "h", "malloc"}
+	locals := []string{"x", "y", "z"}
+	names := append(slices.Clone(symbols), locals...)
+	var files []string
+	for i := range 2 + choose(6) {
+		file := filepath.Join(dir, fmt.Sprintf("%d.manifest", i))
+		files = append(files, file)
+		switch choose(40) {
+		case 0: // missing
+			continue
+		case 1:
+			if err := os.WriteFile(file, []byte("damaged"), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: fmt.Sprintf("%d.c", i)}
+		own := map[string]int{}
+		for k, name := range names {
+			if choose(3) > 0 {
+				continue
+			}
+			c := &manifest.Component{
+				Name: name, Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL,
+				LocalHash: fmt.Appendf(nil, "%16d", choose(2)),
+			}
+			if choose(2) == 0 {
+				c.Linkage = manifest.Linkage_LINKAGE_WEAK
+			}
+			if k >= len(symbols) {
+				c.Linkage, c.Interchangeable = manifest.Linkage_LINKAGE_LOCAL, choose(2) == 0
+			}
+			if choose(12) == 0 {
+				c.Root = "constructor"
+			}
+			if choose(12) == 0 {
+				c.Kind, c.Aliases = manifest.Kind_KIND_SECTION, []string{symbols[choose(len(symbols))]}
+			}
+			own[name] = len(m.Components)
+			m.Components = append(m.Components, c)
+		}
+		refer := append(slices.Clone(names), "printf")
+		if choose(15) == 0 {
+			refer = append(refer, "dlsym")
+		}
+		if choose(15) == 0 {
+			refer = append(refer, manifest.WeakReference)
+		}
+		m.Symbols = refer
+		for _, c := range m.Components {
+			for range choose(4) {
+				k := choose(len(refer))
+				l := 2*uint32(k) + 1
+				if o, ok := own[refer[k]]; ok {
+					l = 2 * uint32(o)
+				}
+				c.Links = append(c.Links, l)
+			}
+		}
+		if choose(30) == 0 {
+			m.Fallbacks = []*manifest.Fallback{{Reason: "unknown"}}
+		}
+		if choose(30) == 0 {
+			m.Rung, m.Flags = manifest.Rung_RUNG_CONTENT, []string{"-u", "g"}
+		}
+		if err := manifest.Write(file, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := filepath.Join(dir, "data")
+	if err := os.WriteFile(data, []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var tests []*Test
+	for i := range 1 + choose(5) {
+		test := &Test{Binary: fmt.Sprint("_main/t", i), LinkLine: []string{"ld", fmt.Sprint(i)}}
+		for _, f := range files {
+			if choose(4) == 0 {
+				continue
+			}
+			test.Manifests = append(test.Manifests, f)
+		}
+		for a := range test.Manifests {
+			b := a + choose(len(test.Manifests)-a)
+			test.Manifests[a], test.Manifests[b] = test.Manifests[b], test.Manifests[a]
+		}
+		for _, f := range test.Manifests {
+			switch choose(12) {
+			case 0:
+				test.OnDemand = append(test.OnDemand, f)
+			case 1:
+				test.Misplaced = append(test.Misplaced, f)
+			}
+		}
+		switch choose(12) {
+		case 0:
+			test.LinkFlags = []string{"-Wl,-u,f"}
+		case 1:
+			test.Roots.Exported = true
+		case 2:
+			test.LinkInputs = []string{data}
+		case 3:
+			test.Roots.Symbols = []string{"main", "h"}
+		case 4:
+			test.Data = []DataFile{{"_main/data", data}}
+		case 5:
+			if len(test.Manifests) > 0 {
+				test.Manifests = append(test.Manifests, test.Manifests[0])
+			}
+		}
+		tests = append(tests, test)
+	}
+	return tests
+}
+
+// checkAll compares ComposeAll with Compose of each test. It returns how many
+// tests were composed, and how many of them alone.
+func checkAll(t testing.TB, tests []*Test) (composed, alone int) {
+	t.Helper()
+	all, stats := ComposeAll(tests)
+	if len(all) != len(tests) {
+		t.Fatalf("%d results for %d tests", len(all), len(tests))
+	}
+	for i, test := range tests {
+		c, r, warnings, err := Compose(test)
+		got := &all[i]
+		if err != nil || got.Err != nil {
+			if fmt.Sprint(err) != fmt.Sprint(got.Err) {
+				t.Errorf("test %d: error %v, alone %v", i, got.Err, err)
+			}
+			continue
+		}
+		composed++
+		if d := cmp.Diff(c, got.Config); d != "" {
+			t.Errorf("test %d: configuration (-alone +together):\n%s", i, d)
+		}
+		if d := cmp.Diff(warnings, got.Warnings); d != "" {
+			t.Errorf("test %d: warnings (-alone +together):\n%s", i, d)
+		}
+		if got.Fingerprint != r.Fingerprint {
+			t.Errorf("test %d: fingerprint %s, alone %s", i, got.Fingerprint, r.Fingerprint)
+		}
+		report, err := got.Report()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(r, report); d != "" {
+			t.Errorf("test %d: report (-alone +together):\n%s", i, d)
+		}
+	}
+	return composed, stats.Alone
+}
+
+// A fingerprint doesn't depend on which other tests are composed.
+func TestComposeAll(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	composed, alone := 0, 0
+	dir := t.TempDir()
+	for i := range 400 {
+		sub := filepath.Join(dir, fmt.Sprint(i))
+		if err := os.Mkdir(sub, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		c, a := checkAll(t, newTests(t, sub, r.IntN))
+		composed, alone = composed+c, alone+a
+		if t.Failed() {
+			t.Fatal("invocation ", i)
+		}
+	}
+	t.Logf("%d tests, %d of them alone", composed, alone)
+	if composed < 400 || alone > composed*2/3 || alone < composed/20 {
+		t.Errorf("%d tests, %d of them alone: the tests don't cover what they are to cover", composed, alone)
+	}
+}
+
+func FuzzComposeAll(f *testing.F) {
+	f.Add([]byte("012345678901234567890123456789012345678901234567890123456789"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		checkAll(t, newTests(t, t.TempDir(), func(n int) int {
+			if len(b) == 0 {
+				return n - 1
+			}
+			c := int(b[0]) % n
+			b = b[1:]
+			return c
+		}))
+	})
+}
+
+// A report that no longer belongs to the fingerprint is an error.
+func TestComposedReportOfChangedFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.manifest")
+	if err := manifest.Write(file, source(t, "a.c", []string{"main", "1"}).Manifest); err != nil {
+		t.Fatal(err)
+	}
+	all, stats := ComposeAll([]*Test{{Manifests: []string{file}, Binary: "b"}})
+	if stats.Manifests != 1 || stats.Components != 1 || stats.Alone != 0 {
+		t.Errorf("%+v", stats)
+	}
+	if _, err := all[0].Report(); err != nil {
+		t.Error(err)
+	}
+	if err := manifest.Write(file, source(t, "a.c", []string{"main", "2"}).Manifest); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := all[0].Report(); err == nil {
+		t.Error("the manifest has been changed: no error")
+	}
+}

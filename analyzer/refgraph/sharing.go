@@ -1,0 +1,93 @@
+package refgraph
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+)
+
+// A twin is one of several groups in a closure that have the same global hash.
+type twin struct {
+	hash  Hash
+	edges []edge
+}
+
+// An edge leads from outside of a twin's group to one of its members.
+type edge struct {
+	to int32 // number of the member
+	// from is the index of the twin that the edge comes from, which is less
+	// than that of the twin it leads to; -1 for another component, and -2 for
+	// the list of starts.
+	from   int32
+	hash   Hash  // global hash of a component that is in no twin
+	member int32 // number of the component in its group
+	slot   int32 // position in the list of links, or in that of starts
+}
+
+const (
+	fromPlain = -1
+	fromStart = -2
+)
+
+// sharingHash identifies who shares which twin. Twins are in an order in which
+// each one comes after those that refer to it.
+//
+// A twin's label is the hash of its global hash and of everything that leads to
+// it. A link leads to one place, so no two twins have the same label, and the
+// labels with the global hashes determine the closure: its other components are
+// determined by their hashes, and which of several twins a link leads to, by the
+// one label that contains this link.
+//
+//	"tasting sharing 2"
+//	list of labels, sorted
+//
+//	"tasting twin 1"
+//	global hash
+//	list of edges, sorted: number of the member, then
+//	    0, position in the list of starts
+//	    1, global hash and number of the component, position of the link
+//	    2, label of the twin and number of the component, position of the link
+func sharingHash(twins []twin) Hash {
+	labels := make([]Hash, len(twins))
+	var buf frame.Buffer
+	var list []frame.Buffer
+	for i, t := range twins {
+		buf, list = buf[:0], list[:0]
+		// Room for all, so that the pieces stay where they are.
+		buf = slices.Grow(buf, len(t.edges)*(len(Hash{})+26))
+		for _, e := range t.edges {
+			start := len(buf)
+			buf.Int(int(e.to))
+			switch e.from {
+			case fromStart:
+				buf.Int(0)
+			case fromPlain:
+				buf.Int(1)
+				buf.Bytes(e.hash[:])
+				buf.Int(int(e.member))
+			default:
+				buf.Int(2)
+				buf.Bytes(labels[e.from][:])
+				buf.Int(int(e.member))
+			}
+			buf.Int(int(e.slot))
+			list = append(list, buf[start:])
+		}
+		slices.SortFunc(list, func(x, y frame.Buffer) int { return bytes.Compare(x, y) })
+		b := frame.New("tasting twin 1")
+		b.Bytes(t.hash[:])
+		b.Int(len(list))
+		for _, e := range list {
+			b.Bytes(e)
+		}
+		labels[i] = b.Sum()
+	}
+	slices.SortFunc(labels, func(x, y Hash) int { return bytes.Compare(x[:], y[:]) })
+	b := frame.New("tasting sharing 2")
+	b.Int(len(labels))
+	for _, l := range labels {
+		b.Bytes(l[:])
+	}
+	return b.Sum()
+}
