@@ -358,7 +358,7 @@ func (o *outcome) dir() (string, error) {
 			return d, nil
 		}
 	}
-	return "", errors.New("Bazel names no log")
+	return "", errors.New("no log was named by Bazel")
 }
 
 // testlogs is the directory where Bazel would put the logs of a test.
