@@ -208,7 +208,11 @@ func (s *session) unchanged() map[*test]bool {
 	var composed []*fingerprint.Test
 	for _, t := range s.tests {
 		x := s.afterwards.found[t.label]
-		if t.outcome == nil || !t.hasFingerprint() || x == nil || x.err != nil || x.config != t.config {
+		if t.outcome == nil || !t.hasFingerprint() || x == nil || x.err != nil {
+			continue
+		}
+		// An audit's flag makes another configuration.
+		if x.config != t.config && !t.audit {
 			continue
 		}
 		d, err := readDescription(x.file)
