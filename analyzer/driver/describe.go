@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
 )
 
 // descriptionSuffix ends the names of the files that describe tests.
@@ -34,6 +35,9 @@ type description struct {
 	Linker  string            `json:"linker"`
 	LinkEnv map[string]string `json:"link_env"`
 }
+
+// equal tells whether two descriptions are of the same test.
+func (d *description) equal(e *description) bool { return reflect.DeepEqual(d, e) }
 
 func readDescription(file string) (*description, error) {
 	b, err := os.ReadFile(file)

@@ -12,7 +12,10 @@
 //  4. Look up: the store is asked for all of them at once.
 //  5. Run: `bazel test` gets the tests without a recorded result, and every test
 //     that isn't a cc_test. It builds and runs them as ever.
-//  6. Record: build events say how each of them ended.
+//     The aspect takes part, so that there are manifests of what is built then.
+//  6. Record: build events say how each of them ended. A test whose fingerprint
+//     isn't what it was before, because a file has been edited in between, isn't
+//     recorded.
 //
 // A test of which a step knows too little is run. Whatever fails before step 5
 // makes tests run, or ends with Bazel's own message and exit code; it never
@@ -116,9 +119,14 @@ type session struct {
 	broken    []string // labels that Bazel couldn't analyse
 	lookedUp  report.Store
 	fallbacks []report.Fallback
-	failed    bool // Bazel reported an error before step 5
-	start     time.Time
-	printing  sync.Mutex // for Out
+	// analysed says that step 2 went well for all tests.
+	analysed bool
+	// afterwards is what the aspect says in step 5 of the tests that are run: made
+	// of the same sources as they are.
+	afterwards *aspectOutputs
+	failed     bool // Bazel reported an error before step 5
+	start      time.Time
+	printing   sync.Mutex // for Out
 }
 
 // Test runs tests as bazel test would and returns bazel test's exit code. An
@@ -130,7 +138,7 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(tmp)
-	s := &session{Options: o, tmp: tmp, mnemonics: map[string]string{}, start: time.Now()}
+	s := &session{Options: o, tmp: tmp, mnemonics: map[string]string{}, start: time.Now(), afterwards: newAspectOutputs()}
 	if s.flags, err = o.Bazel.Flags(ctx); err != nil {
 		return 0, err
 	}
@@ -399,43 +407,66 @@ func (s *session) analyse(ctx context.Context) (code int, err error) {
 	if err != nil || code == bazel.ExitInterrupted {
 		return code, err
 	}
-	sets := bazel.FileSets{}
-	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
-		sets.Add(e)
-		c := e.ID.TargetCompleted
-		t := byLabel[c.Label]
-		if t == nil || c.Aspect == "" || e.Completed == nil || !e.Completed.Success {
-			return nil
-		}
-		if c.Configuration.ID != t.config {
+	seen := newAspectOutputs()
+	err = bazel.ReadEvents(events, func(e *bazel.Event) error { seen.add(e); return nil })
+	s.analysed = code == bazel.ExitOK
+	for label, t := range byLabel {
+		x := seen.found[label]
+		switch {
+		case x == nil:
+			s.analysed = false
+		case x.config != t.config:
 			t.why = "the analysis has another configuration than the test"
-			return nil
-		}
-		for _, g := range e.Completed.OutputGroup {
-			if g.Name != "tasting_test" {
-				continue
-			}
-			for _, x := range g.FileSets {
-				for _, f := range sets.Files(x.ID) {
-					if !strings.HasSuffix(f.Name, descriptionSuffix) {
-						continue
-					}
-					p, err := f.Path()
-					if err == nil {
-						t.description, err = readDescription(p)
-					}
-					if err != nil {
-						t.why = err.Error()
-					}
-				}
+		case x.err != nil:
+			t.why = x.err.Error()
+		default:
+			if t.description, err = readDescription(x.file); err != nil {
+				t.why = err.Error()
 			}
 		}
-		return nil
-	})
+	}
 	if err != nil && code == bazel.ExitOK {
 		return 0, err
 	}
 	return 0, nil
+}
+
+// aspectOutputs collects from build events where the descriptions of tests are.
+type aspectOutputs struct {
+	sets  bazel.FileSets
+	found map[string]*aspectOutput // by label
+}
+
+type aspectOutput struct {
+	config string // ID of the configuration
+	file   string
+	err    error
+}
+
+func newAspectOutputs() *aspectOutputs {
+	return &aspectOutputs{bazel.FileSets{}, map[string]*aspectOutput{}}
+}
+
+func (l *aspectOutputs) add(e *bazel.Event) {
+	l.sets.Add(e)
+	c := e.ID.TargetCompleted
+	if c.Label == "" || c.Aspect == "" || e.Completed == nil || !e.Completed.Success {
+		return
+	}
+	for _, g := range e.Completed.OutputGroup {
+		if g.Name != "tasting_test" {
+			continue
+		}
+		for _, set := range g.FileSets {
+			for _, f := range l.sets.Files(set.ID) {
+				if strings.HasSuffix(f.Name, descriptionSuffix) {
+					x := &aspectOutput{config: c.Configuration.ID}
+					x.file, x.err = f.Path()
+					l.found[c.Label] = x
+				}
+			}
+		}
+	}
 }
 
 func writeLines(file string, l []string) error {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
@@ -116,6 +117,10 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	} else {
 		args = append(args, "--build_event_json_file="+events)
 	}
+	if s.analysed {
+		// Else a test that can't be analysed might keep others from being run.
+		args = append(args, "--aspects="+s.Aspect, "--output_groups=+tasting_test")
+	}
 	if s.option("test_summary") == "" {
 		args = append(args, "--test_summary=none") // ours is of all tests
 	}
@@ -143,6 +148,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 		of(l)
 	}
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
+		s.afterwards.add(e)
 		switch {
 		case e.TestResult != nil:
 			o := of(e.ID.TestResult.Label)
@@ -195,11 +201,58 @@ func (o *outcome) unclean(systemChanged time.Time) string {
 	return ""
 }
 
+// unchanged returns the tests that were run and have the fingerprint with which
+// they were looked up, by what Bazel itself has built for the run.
+func (s *session) unchanged() map[*test]bool {
+	var tests []*test
+	var composed []*fingerprint.Test
+	for _, t := range s.tests {
+		x := s.afterwards.found[t.label]
+		if t.outcome == nil || !t.hasFingerprint() || x == nil || x.err != nil {
+			continue
+		}
+		// An audit's flag makes another configuration.
+		if x.config != t.config && !t.audit {
+			continue
+		}
+		d, err := readDescription(x.file)
+		if err != nil {
+			continue
+		}
+		c, err := s.arguments(d)
+		if err != nil || !d.equal(t.description) {
+			continue
+		}
+		tests, composed = append(tests, t), append(composed, c)
+	}
+	same := map[*test]bool{}
+	results, _ := fingerprint.ComposeAll(composed)
+	for i, t := range tests {
+		if results[i].Err != nil {
+			continue
+		}
+		key, err := keyOf(results[i].Config, t.parts)
+		same[t] = err == nil && key == t.key
+	}
+	return same
+}
+
 // record keeps the results of what was run.
 func (s *session) record(ctx context.Context) {
+	unchanged := s.unchanged()
 	for _, t := range s.tests {
 		o := t.outcome
-		if o == nil || !t.hasFingerprint() {
+		if o == nil || !t.hasFingerprint() || o.status == "" {
+			continue
+		}
+		if !unchanged[t] {
+			if s.Write || t.verdict == report.Hit {
+				why := "its sources or data were edited while it was tested"
+				if !s.analysed {
+					why = "not all tests could be analysed"
+				}
+				s.say("%s isn't recorded: %s", t.label, why)
+			}
 			continue
 		}
 		switch {
