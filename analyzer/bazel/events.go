@@ -65,9 +65,17 @@ type Event struct {
 			FileSets []struct{ ID string }
 		}
 	}
-	TestResult  *TestResult
-	TestSummary *struct{ OverallStatus string }
-	Finished    struct {
+	TestResult   *TestResult
+	TestSummary  *struct{ OverallStatus string }
+	BuildMetrics struct {
+		ActionSummary struct {
+			ActionData []struct {
+				Mnemonic        string
+				ActionsExecuted json.Number
+			}
+		}
+	}
+	Finished struct {
 		ExitCode struct {
 			Name string
 			Code int

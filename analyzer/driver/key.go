@@ -1,8 +1,8 @@
 package driver
 
 import (
+	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -175,32 +175,16 @@ func pairs(m map[string]string) []string {
 // keyOf is the SHA-256 of everything that can decide the outcome of a test.
 func keyOf(c *fingerprint.Config, parts []fingerprint.Contribution) (store.Key, error) {
 	b := frame.New("tasting driver 1")
-	var bad error
-	hash := func(s string) {
-		sum, err := hex.DecodeString(s)
-		if err != nil {
-			bad = err
-		}
-		b.Bytes(sum)
+	err := c.Frame(&b)
+	parts = slices.SortedFunc(slices.Values(parts), func(x, y fingerprint.Contribution) int {
+		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.SHA256, y.SHA256))
+	})
+	b.Int(len(parts))
+	for _, p := range parts {
+		b.String(p.Name)
+		b.String(p.SHA256)
 	}
-	hash(c.Code)
-	b.Int(len(c.Data))
-	for _, f := range c.Data {
-		b.String(f.Path)
-		hash(f.SHA256)
-	}
-	b.Strings(c.LinkFlags)
-	for _, l := range [][]fingerprint.Contribution{c.Contributions, parts} {
-		l = slices.SortedFunc(slices.Values(l), func(x, y fingerprint.Contribution) int {
-			return strings.Compare(x.Name+"\x00"+x.SHA256, y.Name+"\x00"+y.SHA256)
-		})
-		b.Int(len(l))
-		for _, p := range l {
-			b.String(p.Name)
-			hash(p.SHA256)
-		}
-	}
-	return b.Sum(), bad
+	return b.Sum(), err
 }
 
 // A prober finds out with which libraries of the system tests run that aren't

@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 )
 
 // ConfigFormat is the version of Config's file format.
@@ -97,6 +99,32 @@ func (c *Config) Validate() error {
 		}
 	}
 	return nil
+}
+
+// Frame appends what counts of c to the message that a key is made of. It is an
+// error if c isn't valid.
+func (c *Config) Frame(b *frame.Buffer) error {
+	var bad error
+	hash := func(s string) {
+		sum, err := hex.DecodeString(s)
+		if err != nil {
+			bad = err
+		}
+		b.Bytes(sum)
+	}
+	hash(c.Code)
+	b.Int(len(c.Data))
+	for _, f := range c.Data {
+		b.String(f.Path)
+		hash(f.SHA256)
+	}
+	b.Strings(c.LinkFlags)
+	b.Int(len(c.Contributions))
+	for _, f := range c.Contributions {
+		b.String(f.Name)
+		hash(f.SHA256)
+	}
+	return bad
 }
 
 func checkSHA256(what, s string) error {

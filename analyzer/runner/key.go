@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"encoding/hex"
 	"os"
 	"os/user"
 	"slices"
@@ -96,30 +95,10 @@ func (r *runner) key() (store.Key, *fingerprint.Run, error) {
 	if err != nil {
 		return store.Key{}, nil, err
 	}
-	c := r.config
 	b := frame.New("tasting test 1")
-	var bad error
-	hash := func(s string) {
-		sum, err := hex.DecodeString(s)
-		if err != nil {
-			bad = err
-		}
-		b.Bytes(sum)
-	}
-	hash(c.Code)
-	b.Int(len(c.Data))
-	for _, f := range c.Data {
-		b.String(f.Path)
-		hash(f.SHA256)
-	}
-	b.Strings(c.LinkFlags)
-	b.Int(len(c.Contributions))
-	for _, f := range c.Contributions {
-		b.String(f.Name)
-		hash(f.SHA256)
-	}
+	err = r.config.Frame(&b)
 	run.Frame(&b)
-	return b.Sum(), run, bad
+	return b.Sum(), run, err
 }
 
 // runOf describes what this run adds to the configuration.
