@@ -1,19 +1,19 @@
 package workspace
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	buildevents "github.com/rules-tasting/rules_tasting/analyzer/bazel"
 )
 
 // A bazel runs Bazel in a workspace, with a server and outputs of its own.
@@ -214,14 +214,9 @@ func (b *bazel) build(ctx context.Context, command string, targets []string, fla
 	if err != nil && !exited {
 		return nil, err
 	}
-	f, openErr := os.Open(events)
-	if openErr != nil {
-		return nil, errors.Join(err, openErr)
-	}
-	defer f.Close()
-	results, readErr := readEvents(f)
+	results, readErr := readEvents(events)
 	if readErr != nil {
-		return nil, fmt.Errorf("build events of bazel %s: %w", command, readErr)
+		return nil, errors.Join(fmt.Errorf("bazel %s: %w", command, readErr), err)
 	}
 	if len(results) == 0 && err != nil {
 		return nil, err
@@ -229,109 +224,56 @@ func (b *bazel) build(ctx context.Context, command string, targets []string, fla
 	return results, nil
 }
 
-// event is what is needed of Bazel's build event protocol, in JSON
-// (build_event_stream.proto).
-type event struct {
-	ID struct {
-		NamedSet        struct{ ID string }
-		TargetCompleted struct{ Label, Aspect string }
-		TestResult      struct{ Label string }
-	}
-	NamedSetOfFiles struct {
-		Files    []eventFile
-		FileSets []struct{ ID string }
-	}
-	Completed *struct {
-		Success     bool
-		OutputGroup []struct {
-			FileSets []struct{ ID string }
-		}
-	}
-	Aborted    *struct{ Reason, Description string }
-	TestResult struct {
-		Status           string
-		TestActionOutput []eventFile
-	}
-}
-
-type eventFile struct{ Name, URI string }
-
-// path returns where a file is on this machine.
-func (f eventFile) path() (string, error) {
-	u, err := url.Parse(f.URI)
-	if err != nil || u.Scheme != "file" {
-		return "", fmt.Errorf("%s is at %q, not on this machine: build with --remote_download_outputs=all", f.Name, f.URI)
-	}
-	return filepath.FromSlash(u.Path), nil
-}
-
 // readEvents returns what a file of build events tells about targets.
-func readEvents(r io.Reader) (map[string]*built, error) {
-	results := map[string]*built{}
+func readEvents(file string) (map[string]*built, error) {
+	results, sets := map[string]*built{}, buildevents.FileSets{}
+	err := buildevents.ReadEvents(file, func(e *buildevents.Event) error { return addEvent(results, sets, e) })
+	return results, err
+}
+
+func addEvent(results map[string]*built, sets buildevents.FileSets, e *buildevents.Event) error {
 	target := func(label string) *built {
 		if results[label] == nil {
 			results[label] = &built{}
 		}
 		return results[label]
 	}
-	sets := map[string]event{} // they come before what refers to them
-	var files func(b *built, id string) error
-	files = func(b *built, id string) error {
-		for _, f := range sets[id].NamedSetOfFiles.Files {
-			p, err := f.path()
+	sets.Add(e)
+	switch {
+	case e.ID.TargetCompleted.Label != "":
+		b := target(e.ID.TargetCompleted.Label)
+		if e.Aborted != nil {
+			b.aborted = strings.TrimSpace(e.Aborted.Reason + " " + e.Aborted.Description)
+		} else if e.Completed == nil || !e.Completed.Success {
+			b.aborted = "it can't be built"
+		}
+		if e.Completed == nil {
+			return nil
+		}
+		for _, g := range e.Completed.OutputGroup {
+			for _, set := range g.FileSets {
+				for _, f := range sets.Files(set.ID) {
+					p, err := f.Path()
+					if err != nil {
+						return err
+					}
+					b.files = append(b.files, p)
+				}
+			}
+		}
+	case e.TestResult != nil:
+		b := target(e.ID.TestResult.Label)
+		b.failed = b.failed || e.TestResult.Status != "PASSED"
+		for _, f := range e.TestResult.TestActionOutput {
+			if f.Name != "test.log" {
+				continue
+			}
+			p, err := f.Path()
 			if err != nil {
 				return err
 			}
-			b.files = append(b.files, p)
-		}
-		for _, s := range sets[id].NamedSetOfFiles.FileSets {
-			if err := files(b, s.ID); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	d := json.NewDecoder(bufio.NewReader(r))
-	for {
-		var e event
-		if err := d.Decode(&e); err == io.EOF {
-			return results, nil
-		} else if err != nil {
-			return nil, err
-		}
-		switch {
-		case e.ID.NamedSet.ID != "":
-			sets[e.ID.NamedSet.ID] = e
-		case e.ID.TargetCompleted.Label != "":
-			b := target(e.ID.TargetCompleted.Label)
-			if e.Aborted != nil {
-				b.aborted = strings.TrimSpace(e.Aborted.Reason + " " + e.Aborted.Description)
-			} else if e.Completed == nil || !e.Completed.Success {
-				b.aborted = "it can't be built"
-			}
-			if e.Completed == nil {
-				continue
-			}
-			for _, g := range e.Completed.OutputGroup {
-				for _, s := range g.FileSets {
-					if err := files(b, s.ID); err != nil {
-						return nil, err
-					}
-				}
-			}
-		case e.ID.TestResult.Label != "":
-			b := target(e.ID.TestResult.Label)
-			b.failed = b.failed || e.TestResult.Status != "PASSED"
-			for _, f := range e.TestResult.TestActionOutput {
-				if f.Name != "test.log" {
-					continue
-				}
-				p, err := f.path()
-				if err != nil {
-					return nil, err
-				}
-				b.logs = append(b.logs, p)
-			}
+			b.logs = append(b.logs, p)
 		}
 	}
+	return nil
 }

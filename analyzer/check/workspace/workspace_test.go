@@ -72,7 +72,14 @@ func TestReadEvents(t *testing.T) {
 {"id":{"testResult":{"label":"//:a","run":1,"shard":1}},"testResult":{"status":"PASSED","testActionOutput":[{"name":"test.log","uri":"file:///logs/1/test.log"},{"name":"test.xml","uri":"bytestream://x"}]}}
 {"id":{"testResult":{"label":"//:a","run":1,"shard":2}},"testResult":{"status":"FAILED","testActionOutput":[{"name":"test.log","uri":"file:///logs/2/test.log"}]}}
 `
-	results, err := readEvents(strings.NewReader(text))
+	file := filepath.Join(t.TempDir(), "events")
+	read := func(text string) (map[string]*built, error) {
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return readEvents(file)
+	}
+	results, err := read(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +97,7 @@ func TestReadEvents(t *testing.T) {
 		"elsewhere": `{"id":{"testResult":{"label":"//:a"}},"testResult":{"testActionOutput":[{"name":"test.log","uri":"bytestream://x"}]}}`,
 		"cut off":   `{"id":`,
 	} {
-		if _, err := readEvents(strings.NewReader(text)); err == nil {
+		if _, err := read(text); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
