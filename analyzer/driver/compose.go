@@ -29,7 +29,6 @@ const (
 func (s *session) compose(ctx context.Context) {
 	client := clientEnv(s.options)
 	common := invocation(s.options)
-	remote := s.option("remote_executor") != ""
 	p := &prober{dir: s.execRoot, tmp: s.tmp, env: func(name string) string { return client[name] }, known: map[string]*probe{}}
 	var known []*test
 	var composed []*fingerprint.Test
@@ -65,16 +64,12 @@ func (s *session) compose(ctx context.Context) {
 			return
 		}
 		parts := append(append([]fingerprint.Contribution{}, common...), d.declaration(client)...)
-		if !remote {
-			// Elsewhere, the execution properties and the options say on which
-			// machine, as they do for Bazel.
-			libraries, changed, err := p.libraries(ctx, d, c.LinkFlags)
-			if err != nil {
-				t.verdict, t.why = report.AlwaysRun, err.Error()
-				return
-			}
-			parts, t.systemChanged = append(parts, libraries...), changed
+		libraries, changed, err := p.libraries(ctx, d, c.LinkFlags)
+		if err != nil {
+			t.verdict, t.why = report.AlwaysRun, err.Error()
+			return
 		}
+		parts, t.systemChanged = append(parts, libraries...), changed
 		if len(c.LocalOnly) > 0 && s.LocalStore == nil {
 			t.verdict, t.why = report.AlwaysRun, c.LocalOnly[0]+", and the store is on another machine"
 			return

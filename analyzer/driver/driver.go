@@ -312,7 +312,12 @@ func (s *session) runAll() string {
 			if o.OptionValue == "1" {
 				return "--collect_code_coverage"
 			}
-		case "runs_per_test_detects_flakes", "experimental_cancel_concurrent_tests", "zip_undeclared_test_outputs":
+		case "remote_executor":
+			// The properties of the platform on which a test runs say which image
+			// that is, and neither an aspect nor the options have them.
+			if o.OptionValue != "" {
+				return "--remote_executor: with which libraries of the system it runs isn't known here, but to tasting_cc_test"
+			}
 		}
 	}
 	return ""
