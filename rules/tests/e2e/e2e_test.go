@@ -401,10 +401,10 @@ func (b *bazel) run(ts *testscript.TestScript, neg bool, args []string) {
 	command := b.startup(args[0])
 	switch args[0] {
 	case "build", "test", "coverage", "run":
+		command = append(command, b.flags()...)
 		if b.engine != "" {
 			command = append(command, b.remoteFlags()...)
 		}
-		command = append(command, b.flags()...)
 		command = append(command, "--test_output=all", "--@rules_tasting//rules:store="+filepath.Join(b.dir, "store"))
 	}
 	command = append(command, args[1:]...)
