@@ -29,7 +29,7 @@ const (
 func (s *session) compose(ctx context.Context) {
 	client := clientEnv(s.options)
 	common := invocation(s.options)
-	p := &prober{dir: s.execRoot, tmp: s.tmp, env: func(name string) string { return client[name] }, known: map[string]*probe{}}
+	p := &prober{dir: s.execRoot, tmp: s.tmp, known: map[string]*probe{}}
 	var known []*test
 	var composed []*fingerprint.Test
 	for _, t := range s.tests {
@@ -61,6 +61,10 @@ func (s *session) compose(ctx context.Context) {
 		t.composed, t.closure = c, results[i].Report
 		if len(c.AlwaysRun) > 0 {
 			t.verdict, t.why = report.AlwaysRun, c.AlwaysRun[0]
+			return
+		}
+		if why := d.loading(s.options); why != "" {
+			t.verdict, t.why = report.AlwaysRun, why
 			return
 		}
 		parts := append(append([]fingerprint.Contribution{}, common...), d.declaration(client)...)

@@ -59,7 +59,7 @@ type Options struct {
 	// tags of Bazel may forbid to share a result.
 	LocalStore  store.Store
 	Read, Write bool // what may be done with Store
-	// StoreName is how messages call the store.
+	// StoreName is how reports call the store: without secrets.
 	StoreName string
 	// Audit is the share of recorded results, 0 to 1, whose tests are run all
 	// the same, to compare.
@@ -80,7 +80,6 @@ type Options struct {
 type test struct {
 	label   string
 	kind    string
-	tags    []string
 	config  string // ID of its configuration
 	skipped bool   // not compatible with the platform
 
@@ -126,7 +125,7 @@ type session struct {
 	afterwards *aspectOutputs
 	failed     bool // Bazel reported an error before step 5
 	start      time.Time
-	printing   sync.Mutex // for Out
+	printing   sync.Mutex // for Out and Err
 }
 
 // Test runs tests as bazel test would and returns bazel test's exit code. An
@@ -168,6 +167,8 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 
 // say tells the user something, as Bazel does.
 func (s *session) say(format string, args ...any) {
+	s.printing.Lock()
+	defer s.printing.Unlock()
 	fmt.Fprintf(s.Err, "tasting: "+format+"\n", args...)
 }
 
@@ -221,7 +222,7 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 			if e.Configured == nil {
 				break
 			}
-			t := &test{label: e.ID.TargetConfigured.Label, kind: e.Configured.TargetKind, tags: e.Configured.Tag, verdict: report.Other}
+			t := &test{label: e.ID.TargetConfigured.Label, kind: e.Configured.TargetKind, verdict: report.Other}
 			for _, c := range e.Children {
 				key := t.label + " " + c.TargetCompleted.Configuration.ID
 				if t.config != "" && !configured[key] {
@@ -414,6 +415,9 @@ func (s *session) analyse(ctx context.Context) (code int, err error) {
 	}
 	seen := newAspectOutputs()
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error { seen.add(e); return nil })
+	if err != nil && code == bazel.ExitOK {
+		return 0, err
+	}
 	s.analysed = code == bazel.ExitOK
 	for label, t := range byLabel {
 		x := seen.found[label]
@@ -425,13 +429,11 @@ func (s *session) analyse(ctx context.Context) (code int, err error) {
 		case x.err != nil:
 			t.why = x.err.Error()
 		default:
+			var err error
 			if t.description, err = readDescription(x.file); err != nil {
 				t.why = err.Error()
 			}
 		}
-	}
-	if err != nil && code == bazel.ExitOK {
-		return 0, err
 	}
 	return 0, nil
 }

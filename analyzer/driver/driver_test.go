@@ -113,6 +113,35 @@ func TestDeclaration(t *testing.T) {
 	}
 }
 
+// What decides about the libraries that a test loads must not go unnoticed.
+func TestLoading(t *testing.T) {
+	d := func(env map[string]string, inherited ...string) *description {
+		return &description{Env: env, EnvInherited: inherited}
+	}
+	for _, c := range []struct {
+		name    string
+		d       *description
+		options []string
+		known   bool
+	}{
+		{"nothing", d(map[string]string{"E": "1"}, "I"), []string{"test_env=FOO", "client_env=LD_PRELOAD=x", "client_env=PATH=/bin"}, true},
+		{"rule", d(map[string]string{"LD_LIBRARY_PATH": "x"}), nil, false},
+		{"inherited", d(nil, "LD_PRELOAD"), nil, false},
+		{"option", d(nil), []string{"test_env=LD_LIBRARY_PATH=/x"}, false},
+		{"option, inherited", d(nil), []string{"action_env=LD_AUDIT"}, false},
+		{"user", d(nil), []string{"client_env=LD_LIBRARY_PATH=/x"}, false},
+		{"user, strict", d(nil), []string{"client_env=LD_LIBRARY_PATH=/x", "incompatible_strict_action_env=1"}, true},
+	} {
+		var o []bazel.Option
+		for _, x := range c.options {
+			o = append(o, option(x))
+		}
+		if why := c.d.loading(o); (why == "") != c.known {
+			t.Errorf("%s: %q", c.name, why)
+		}
+	}
+}
+
 func TestKey(t *testing.T) {
 	sum := func(s string) string { return hex.EncodeToString([]byte((s + strings.Repeat("-", 32))[:32])) }
 	c := func(f func(*fingerprint.Config)) *fingerprint.Config {
@@ -205,6 +234,7 @@ func TestUnclean(t *testing.T) {
 		{"cached here, same system", []attempt{{1, 1, 1, cached}}, before, true},
 		{"cached here, system changed since", []attempt{{1, 1, 1, cached}}, after, false},
 		{"cached elsewhere", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.CachedRemotely = true })}}, before, false},
+		{"cached here, with warnings", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.CachedLocally, r.Warning = true, []string{"x"} })}}, before, false},
 		{"warnings", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.Warning = []string{"x"} })}}, before, false},
 	} {
 		why := (&outcome{attempts: c.attempts}).unclean(c.changed)

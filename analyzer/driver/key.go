@@ -77,11 +77,7 @@ func words(s string) map[string]bool {
 func invocation(options []bazel.Option) []fingerprint.Contribution {
 	values := map[string][]string{}
 	client := clientEnv(options)
-	strict := false
 	for _, o := range options {
-		if o.OptionName == "incompatible_strict_action_env" {
-			strict = o.OptionValue == "1"
-		}
 		hidden := slices.Contains(o.MetadataTags, "HIDDEN")
 		if hidden || noEffect[o.OptionName] || strings.HasPrefix(o.OptionName, "experimental_remote_") || strings.HasPrefix(o.OptionName, "@") || strings.HasPrefix(o.OptionName, "/") {
 			continue
@@ -95,12 +91,11 @@ func invocation(options []bazel.Option) []fingerprint.Contribution {
 		}
 		values["option "+o.OptionName] = append(values["option "+o.OptionName], v)
 	}
-	// Bazel passes these on to all actions unless told otherwise.
-	if !strict {
-		for _, name := range []string{"PATH", "LD_LIBRARY_PATH"} {
-			v, set := client[name]
-			values["environment variable "+name] = []string{inherited(name, v, set)}
-		}
+	// Bazel passes it on to all actions unless told otherwise, and LD_LIBRARY_PATH,
+	// with which tests always run.
+	if !strict(options) {
+		v, set := client["PATH"]
+		values["environment variable PATH"] = []string{inherited("PATH", v, set)}
 	}
 	root := "user"
 	if os.Geteuid() == 0 {
@@ -114,11 +109,47 @@ func invocation(options []bazel.Option) []fingerprint.Contribution {
 	return l
 }
 
+// strict tells whether Bazel keeps PATH and LD_LIBRARY_PATH of the user from
+// tests.
+func strict(options []bazel.Option) bool {
+	on := false
+	for _, o := range options {
+		if o.OptionName == "incompatible_strict_action_env" {
+			on = o.OptionValue == "1"
+		}
+	}
+	return on
+}
+
 func inherited(name, value string, set bool) string {
 	if !set {
 		return name
 	}
 	return name + "=" + value
+}
+
+// loaderVariables decide which libraries the dynamic loader takes.
+var loaderVariables = []string{"LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD"}
+
+// loading says why it can't be told which libraries a test loads, or "": its own
+// environment, or that of all tests, has a variable of the loader. Of the user's
+// environment LD_LIBRARY_PATH alone reaches tests, unless Bazel is strict.
+func (d *description) loading(options []bazel.Option) string {
+	names := append(slices.Collect(maps.Keys(d.Env)), d.EnvInherited...)
+	for _, o := range options {
+		switch name, _, _ := strings.Cut(o.OptionValue, "="); {
+		case o.OptionName == "test_env" || o.OptionName == "action_env":
+			names = append(names, name)
+		case o.OptionName == "client_env" && name == "LD_LIBRARY_PATH" && !strict(options):
+			names = append(names, name)
+		}
+	}
+	for _, name := range loaderVariables {
+		if slices.Contains(names, name) {
+			return name + " is set: which libraries it loads isn't known before it runs"
+		}
+	}
+	return ""
 }
 
 // clientEnv is the environment that Bazel's client has passed on.
@@ -193,7 +224,6 @@ func keyOf(c *fingerprint.Config, parts []fingerprint.Contribution) (store.Key, 
 type prober struct {
 	dir string // the execution root, which flags refer to
 	tmp string
-	env func(string) string // the tests' environment
 
 	mu    sync.Mutex
 	known map[string]*probe
@@ -201,6 +231,7 @@ type prober struct {
 
 type probe struct {
 	once    sync.Once
+	number  int
 	parts   []fingerprint.Contribution
 	changed time.Time
 	err     error
@@ -213,13 +244,12 @@ func (p *prober) libraries(ctx context.Context, d *description, flags []string) 
 	p.mu.Lock()
 	x := p.known[key]
 	if x == nil {
-		x = &probe{}
+		x = &probe{number: len(p.known)}
 		p.known[key] = x
 	}
-	n := len(p.known)
 	p.mu.Unlock()
 	x.once.Do(func() {
-		x.parts, x.changed, x.err = p.link(ctx, d, flags, filepath.Join(p.tmp, fmt.Sprintf("probe%d", n)))
+		x.parts, x.changed, x.err = p.link(ctx, d, flags, filepath.Join(p.tmp, fmt.Sprintf("probe%d", x.number)))
 	})
 	return x.parts, x.changed, x.err
 }
@@ -253,7 +283,7 @@ func (p *prober) link(ctx context.Context, d *description, flags []string, out s
 	if err := run(args...); err != nil {
 		return nil, changed, err
 	}
-	libs, err := syslib.Libraries(out, flags, p.env)
+	libs, err := syslib.Libraries(out, flags, func(string) string { return "" })
 	if err != nil {
 		return nil, changed, err
 	}

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,14 +180,14 @@ func (o *outcome) unclean(systemChanged time.Time) string {
 			return "it took several attempts"
 		case a.run > 1:
 			return "it is one of several runs"
+		case len(a.result.Warning) > 0:
+			return "the test wrote warnings, which aren't recorded"
 		case a.result.ExecutionInfo.CachedRemotely:
 			return "Bazel has it from a remote cache, and from a run with which libraries of the system isn't known"
 		case a.result.CachedLocally:
 			if start, _ := a.result.When(); !start.After(systemChanged) {
 				return "Bazel has it from a run before the libraries of the system changed"
 			}
-		case len(a.result.Warning) > 0:
-			return "the test wrote warnings, which aren't recorded"
 		}
 		shards[a.shard] = true
 	}
@@ -304,7 +305,7 @@ func (s *session) audited(ctx context.Context, t *test) {
 	}
 	s.say("AUDIT FAILED: %s ended as %s, and a pass was recorded on %s by %s for the same fingerprint %s.\n"+
 		"  The test is flaky, depends on something that isn't declared, or its fingerprint lacks something: please report the last.\n"+
-		"  Log of this run: %s", t.label, cmpOr(t.outcome.status, "not run"), t.recorded.End.UTC().Format(time.RFC3339), t.recorded.Host, t.key, cmpOr(log, "none"))
+		"  Log of this run: %s", t.label, cmp.Or(t.outcome.status, "not run"), t.recorded.End.UTC().Format(time.RFC3339), t.recorded.Host, t.key, cmp.Or(log, "none"))
 	fmt.Fprintf(s.Err, "  The fingerprint is made of\n    code %s\n", t.composed.Code)
 	for _, d := range t.composed.Data {
 		fmt.Fprintf(s.Err, "    data %s %s\n", d.Path, d.SHA256)
@@ -325,13 +326,6 @@ func (s *session) audited(ctx context.Context, t *test) {
 	} else {
 		s.say("the recorded result is withdrawn")
 	}
-}
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func section(b []byte) *io.SectionReader {
@@ -372,16 +366,20 @@ func (o *outcome) result() (r *store.Result, done func(), err error) {
 			if err != nil || !filepath.IsLocal(name) {
 				continue // a file of an earlier attempt
 			}
-			info, err := os.Lstat(p)
-			if err == nil && !info.Mode().IsRegular() {
-				continue
-			}
 			x, err := os.Open(p)
 			if err != nil {
 				done()
 				return nil, nil, err
 			}
 			open = append(open, x)
+			info, err := x.Stat()
+			if err == nil && !info.Mode().IsRegular() {
+				err = fmt.Errorf("%s is no regular file", name)
+			}
+			if err != nil {
+				done()
+				return nil, nil, err
+			}
 			content := io.NewSectionReader(x, 0, info.Size())
 			r.Files = append(r.Files, store.File{Path: filepath.ToSlash(name), Content: content})
 			if f.Name == "test.log" && a.shard <= 1 {
