@@ -111,7 +111,7 @@ type session struct {
 	patterns []string
 
 	options   []bazel.Option // effective ones
-	overrides []string       // lines of bazelrc files
+	overrides []string       // the command line, after the lines of bazelrc files
 	execRoot  string
 	mnemonics map[string]string // output directory of a configuration
 	tests     []*test
@@ -336,6 +336,43 @@ func (t *tail) Write(b []byte) (int, error) {
 		t.buf = slices.Clone(t.buf[len(t.buf)-t.limit:])
 	}
 	return len(b), nil
+}
+
+// given returns the value of an option that this command line replaces in one of
+// its invocations: of the command line itself, else of a bazelrc, or "".
+func (s *session) given(name string) (value string) {
+	configs := map[string][]string{}
+	var all []string
+	for _, a := range s.overrides {
+		x, ok := strings.CutPrefix(a, "--default_override=")
+		if !ok {
+			all = append(all, a)
+			continue
+		}
+		_, x, _ = strings.Cut(x, ":") // number of the file
+		c, f, _ := strings.Cut(x, "=")
+		command, config, _ := strings.Cut(c, ":")
+		switch command {
+		case "always", "common", "build", "test":
+			configs[config] = append(configs[config], f)
+		}
+	}
+	used := map[string]bool{}
+	var apply func(args []string)
+	apply = func(args []string) {
+		words, _ := s.flags.Split(args)
+		for _, w := range words {
+			if v, ok := strings.CutPrefix(w, "--"+name+"="); ok {
+				value = v
+			} else if c, ok := strings.CutPrefix(w, "--config="); ok && !used[c] {
+				used[c] = true
+				apply(configs[c])
+			}
+		}
+	}
+	apply(configs[""])
+	apply(all)
+	return value
 }
 
 // rc returns a bazelrc with what the user's files say for "test" alone, said for

@@ -205,6 +205,29 @@ func TestRC(t *testing.T) {
 	}
 }
 
+// The analysis has a file of events of its own: the run has to write the user's.
+func TestGiven(t *testing.T) {
+	flags := bazel.Flags{"--f": {Name: "f", Value: true}, "--config": {Name: "config", Value: true}}
+	rc := []string{"test", "--default_override=1:test=--f=rc", "--default_override=1:build:x=--f=x", "--default_override=1:test:y=--config=x", "--default_override=1:run=--f=run"}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{rc, "rc"},
+		{rc[:1], ""},
+		{append(rc, "--f=1", "--g"), "1"},
+		{append(rc, "--f=1", "--f", "2"), "2"},
+		{append(rc, "--config=y"), "x"},
+		{append(rc, "--config=y", "--f="), ""},
+		{append(rc, "--", "--f=3"), "rc"},
+	} {
+		s := &session{flags: flags, overrides: c.args}
+		if got := s.given("f"); got != c.want {
+			t.Errorf("%q: %q, want %q", c.args, got, c.want)
+		}
+	}
+}
+
 func result(status string, change func(*bazel.TestResult)) *bazel.TestResult {
 	r := &bazel.TestResult{Status: status, TestAttemptStart: "2026-01-02T03:04:05Z", TestAttemptDuration: "2s"}
 	if change != nil {

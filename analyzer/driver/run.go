@@ -110,7 +110,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 		return 0, err
 	}
 	args := append(slices.Clone(s.args), "--target_pattern_file="+targets)
-	if own := s.option("build_event_json_file"); own != "" {
+	if own := s.given("build_event_json_file"); own != "" {
 		events = own // the user wants this file
 		if !filepath.IsAbs(events) {
 			events = filepath.Join(s.option("client_cwd"), events)

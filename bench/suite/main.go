@@ -1,6 +1,6 @@
 // Command suite runs tests of an upstream project with plain `bazel test` and
 // with `tasting test`, side by side in one run: cold, unchanged, after a comment
-// in a header of all, and after a change of one function.
+// in a header of all, and, with this comment, after a change of one function.
 //
 //	go run ./bench/suite -tasting PATH -workspace DIR TARGETS
 //
@@ -59,7 +59,7 @@ func main() {
 	}
 }
 
-func run(tasting, workspace, scratch string, targets []string) error {
+func run(tasting, workspace, scratch string, targets []string) (err error) {
 	if workspace == "" || len(targets) == 0 {
 		return errors.New("want -workspace=DIR and targets")
 	}
@@ -87,21 +87,25 @@ func run(tasting, workspace, scratch string, targets []string) error {
 	}()
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "\ttests\texecuted\treplayed\tcompiled\twall")
+	var undos []func() error
+	defer func() {
+		for _, undo := range undos {
+			err = errors.Join(err, undo())
+		}
+	}()
 	for _, e := range edits {
 		undo, err := e.apply(workspace)
 		if err != nil {
 			return err
 		}
+		undos = append(undos, undo)
 		for _, s := range sides {
 			c, err := s.run(workspace, dir, targets)
 			if err != nil {
-				return errors.Join(fmt.Errorf("%s, %s: %w", e.name, s.name, err), undo())
+				return fmt.Errorf("%s, %s: %w", e.name, s.name, err)
 			}
 			fmt.Fprintf(w, "%s: %s\t%d\t%d\t%d\t%d\t%.1f s\n", e.name, s.name, c.tests, c.executed, c.replayed, c.compiled, c.wall.Seconds())
 			w.Flush()
-		}
-		if err := undo(); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -145,9 +149,10 @@ func (s side) run(workspace, dir string, targets []string) (c counts, err error)
 	}
 	fmt.Sscan(string(m[1]), &c.tests)
 	fmt.Sscan(string(m[2]), &c.replayed)
+	executed := map[string]bool{} // of several shards, too
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
 		if e.TestResult != nil && !e.TestResult.CachedLocally {
-			c.executed++
+			executed[e.ID.TestResult.Label] = true
 		}
 		for _, a := range e.BuildMetrics.ActionSummary.ActionData {
 			if a.Mnemonic == "CppCompile" {
@@ -160,5 +165,6 @@ func (s side) run(workspace, dir string, targets []string) (c counts, err error)
 	if errors.Is(err, fs.ErrNotExist) && s.name == "tasting test" {
 		err = nil // nothing was left for Bazel
 	}
+	c.executed = len(executed)
 	return c, err
 }
