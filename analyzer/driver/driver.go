@@ -204,7 +204,7 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
 		switch {
 		case e.ID.UnstructuredCommandLine != nil:
-			s.overrides = e.UnstructuredCommandLine.Args
+			s.overrides = slices.DeleteFunc(e.UnstructuredCommandLine.Args, func(a string) bool { return a == "--build_event_json_file="+events })
 		case e.ID.StructuredCommandLine.CommandLineLabel == "canonical":
 			for _, x := range e.StructuredCommandLine.Sections {
 				if x.SectionLabel == "command options" {

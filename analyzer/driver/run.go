@@ -113,7 +113,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	if own := s.given("build_event_json_file"); own != "" {
 		events = own // the user wants this file
 		if !filepath.IsAbs(events) {
-			events = filepath.Join(s.option("client_cwd"), events)
+			events = filepath.Join(s.workspaceDir(), events) // where Bazel runs
 		}
 	} else {
 		args = append(args, "--build_event_json_file="+events)
