@@ -23,7 +23,8 @@ type Composed struct {
 	// Err is why this test can't be composed: then there is nothing else.
 	Err error
 
-	test *Test
+	test        *Test
+	composition *composition // until it is finished
 }
 
 // Report composes the test once more, alone, for the report of its closure.
@@ -127,25 +128,39 @@ func ComposeAll(tests []*Test) ([]Composed, Stats) {
 	data := new(digests)
 	out := make([]Composed, len(tests))
 	var alone, affected atomic.Int64
-	parallel(len(tests), func() func(int) {
-		p := u.NewProgram()
+	batch := min(refgraph.ShareMax, (len(tests)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	parallel((len(tests)+batch-1)/max(batch, 1), func() func(int) {
+		p, sharer := u.NewProgram(), u.NewSharer()
 		var in []*input
-		return func(i int) {
-			t := tests[i]
-			out[i].test = t
-			in = in[:0]
-			for _, n := range links[i] {
-				in = append(in, inputs[n])
+		return func(b int) {
+			var together []*composition
+			var closures []*refgraph.ProgramClosure
+			for i := b * batch; i < min((b+1)*batch, len(tests)); i++ {
+				t := tests[i]
+				in = in[:0]
+				for _, n := range links[i] {
+					in = append(in, inputs[n])
+				}
+				out[i].test = t
+				x, err := compose(t, in, data.digest, func(roots Roots) code { return roots.together(p, programs[i], in, overrides) })
+				if x != nil {
+					affected.Add(int64(p.Affected()))
+					together, closures = append(together, x), append(closures, x.closure.(*refgraph.ProgramClosure))
+				} else if err == nil {
+					alone.Add(1)
+					x, _, _, err = composeAlone(t)
+				}
+				out[i].Err, out[i].composition = err, x
 			}
-			x, err := compose(t, in, data.digest, func(roots Roots) code { return roots.together(p, programs[i], in, overrides) })
-			if x != nil {
-				affected.Add(int64(p.Affected()))
-			} else if err == nil {
-				alone.Add(1)
-				x, _, _, err = composeAlone(t)
+			sharer.Share(closures)
+			for _, x := range together {
+				x.finish()
 			}
-			if out[i].Err = err; err == nil {
-				out[i].Config, out[i].Warnings, out[i].Fingerprint = x.config, x.warnings, combine(x.contributions)
+			for i := b * batch; i < min((b+1)*batch, len(tests)); i++ {
+				if x := out[i].composition; x != nil {
+					out[i].Config, out[i].Warnings, out[i].Fingerprint = x.config, x.warnings, combine(x.contributions)
+					out[i].composition = nil
+				}
 			}
 		}
 	})

@@ -92,6 +92,9 @@ func composeAlone(t *Test) (x *composition, sources []refgraph.Source, closure *
 		closure, linking = roots.closure(sources)
 		return code{closure: closure, linking: linking}
 	})
+	if x != nil {
+		x.finish()
+	}
 	return x, sources, closure, err
 }
 
@@ -146,14 +149,26 @@ type code struct {
 	failed  bool // the closure can't be had in this way
 }
 
+// A composition is what became of a test. Until it is finished, the hash of its
+// code isn't known.
 type composition struct {
 	config        *Config
 	contributions []Contribution
 	warnings      []string
+
+	closure interface{ Hash() refgraph.Hash }
+	formats Contribution
+	more    []Contribution // that only the report lists
 }
 
-// compose does what Compose does with any way to find the closure of roots. It
-// returns nil if that failed.
+func (x *composition) finish() {
+	hash := x.closure.Hash()
+	x.config.Code = hex.EncodeToString(hash[:])
+	x.contributions = contributions(hash, x.formats, x.more)
+}
+
+// compose does what Compose does with any way to find the closure of roots, but
+// for what finish does. It returns nil if that failed.
 func compose(t *Test, inputs []*input, digest digester, find func(Roots) code) (*composition, error) {
 	c := &Config{
 		Format: ConfigFormat, Binary: t.Binary, LinkFlags: slices.Clone(t.LinkFlags), Store: t.Store,
@@ -240,13 +255,11 @@ func compose(t *Test, inputs []*input, digest digester, find func(Roots) code) (
 	if len(c.EnvKeys) > 0 {
 		more = append(more, NewContribution("names of environment variables", c.EnvKeys))
 	}
-	hash := found.closure.Hash()
-	c.Code = hex.EncodeToString(hash[:])
 	for _, s := range roots.missing(found.closure) {
 		warnings = append(warnings, "no manifest defines "+s)
 	}
 	c.AlwaysRun = append(c.AlwaysRun, warnings...)
-	return &composition{c, contributions(hash, formats, more), warnings}, nil
+	return &composition{config: c, warnings: warnings, closure: found.closure, formats: formats, more: more}, nil
 }
 
 func set(l []string) map[string]bool {

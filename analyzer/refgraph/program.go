@@ -32,17 +32,10 @@ type Program struct {
 	repMark []uint32 // epoch in which rep is known
 	rep     []int32  // component of this program for which one of the universe stands, or -1
 	eval    evaluation
-	seen    []uint32 // walk
-	order   []int32
-	keyMark []uint32 // groups, in the search for twins
-	keyOf   []int32
-	// Indices of groups among twins; those of the program's own groups plus one.
-	twinMark  []uint32
-	twinOf    []int32
-	localTwin []int32
-	active    [][]int32 // sets, by number
-	buf       []int32
-	linkBuf   []int32
+	seeded  []uint32  // epoch in which a group of the base is among the seeds
+	active  [][]int32 // sets, by number
+	buf     []int32
+	linkBuf []int32
 }
 
 // NewProgram returns an empty program.
@@ -50,9 +43,7 @@ func (u *Universe) NewProgram() *Program {
 	n := len(u.info)
 	p := &Program{
 		u: u, pos: make([]int32, len(u.place)), views: newViews(u), canon: map[int32]int32{}, given: map[int32]bool{},
-		isAff: make([]uint32, n), repMark: make([]uint32, n), rep: make([]int32, n), seen: make([]uint32, n),
-		keyMark: make([]uint32, len(u.groupHash)), keyOf: make([]int32, len(u.groupHash)),
-		twinMark: make([]uint32, len(u.groupHash)), twinOf: make([]int32, len(u.groupHash)),
+		isAff: make([]uint32, n), repMark: make([]uint32, n), rep: make([]int32, n), seeded: make([]uint32, len(u.groupHash)),
 		active: make([][]int32, u.setCount),
 	}
 	for i := range p.pos {
@@ -96,9 +87,7 @@ func (p *Program) reset() {
 	if p.epoch == math.MaxUint32 {
 		clear(p.isAff)
 		clear(p.repMark)
-		clear(p.seen)
-		clear(p.keyMark)
-		clear(p.twinMark)
+		clear(p.seeded)
 		p.epoch = 0
 	}
 	p.epoch++
@@ -432,10 +421,15 @@ func (p *Program) links(id int32) []int32 {
 
 // A ProgramClosure is what a set of roots of a program reaches.
 type ProgramClosure struct {
-	p         *Program
+	p         *Program // until the next Link
 	named     []named
 	roots     []int32
-	placement bool
+	code      frame.Buffer // what Hash consists of, without additions
+	ambiguous bool
+	placement Hash // if ambiguous
+	reach     reach
+	sharing   *Hash // set by Share
+	shared    bool
 }
 
 // Defined returns the numbers of those of symbols that any unit defines.
@@ -450,15 +444,14 @@ func (u *Universe) Defined(symbols []string) []int32 {
 }
 
 // Closure is Graph.Closure; overrides are from Defined and replace those of
-// roots. It is valid until the next Link. If ok is false, the program has to be
-// composed alone: all definitions are roots, or the result isn't certain to be
-// the same.
+// roots. If ok is false, the program has to be composed alone: all definitions
+// are roots, or the result isn't certain to be the same.
 func (p *Program) Closure(roots Roots, overrides []int32) (c *ProgramClosure, ok bool) {
 	if roots.Exported || p.unsure {
 		return nil, false
 	}
 	u := p.u
-	c = &ProgramClosure{p: p, placement: roots.Placement}
+	c = &ProgramClosure{p: p}
 	for _, sym := range roots.Symbols {
 		if id, ok := u.symbolID[sym]; ok {
 			c.name(named{sym, "", slices.Clone(p.definitions(id)), false})
@@ -494,7 +487,25 @@ func (p *Program) Closure(roots Roots, overrides []int32) (c *ProgramClosure, ok
 			return cmp.Or(bytes.Compare(hx[:], hy[:]), cmp.Compare(mx, my), strings.Compare(u.names[x], u.names[y]), cmp.Compare(x, y))
 		})
 	}
-	return c, !p.eval.unsure
+	if p.eval.unsure {
+		return nil, false
+	}
+	starts := c.starts()
+	c.encode()
+	c.ambiguous = roots.Placement || slices.ContainsFunc(c.named, func(n named) bool { return len(n.defs) > 1 }) ||
+		slices.ContainsFunc(starts, func(id int32) bool {
+			_, _, ambiguous := p.eval.ref(id)
+			return ambiguous
+		})
+	if c.ambiguous {
+		f := placementFrame(len(p.units))
+		for _, s := range p.units {
+			f.Bytes(u.place[s][:])
+		}
+		c.placement = f.Sum()
+	}
+	c.reach.collect(p, starts)
+	return c, true
 }
 
 func (c *ProgramClosure) name(n named) {
@@ -508,7 +519,8 @@ func (c *ProgramClosure) Defines(symbol string) bool {
 	return slices.ContainsFunc(c.named, func(n named) bool { return n.symbol == symbol })
 }
 
-// RootIn is Closure.RootIn; sources are places in the link.
+// RootIn is Closure.RootIn; sources are places in the link. It is valid until the
+// next Link.
 func (c *ProgramClosure) RootIn(sources map[int]bool) bool {
 	in := func(id int32) bool { return sources[int(c.p.firstUnit(id))] }
 	return len(sources) > 0 && (slices.ContainsFunc(c.roots, in) ||
@@ -524,24 +536,15 @@ func (c *ProgramClosure) starts() []int32 {
 }
 
 // Ambiguous is Closure.Ambiguous.
-func (c *ProgramClosure) Ambiguous() bool {
-	if c.placement || slices.ContainsFunc(c.named, func(n named) bool { return len(n.defs) > 1 }) {
-		return true
-	}
-	return slices.ContainsFunc(c.starts(), func(id int32) bool {
-		_, _, ambiguous := c.p.eval.ref(id)
-		return ambiguous
-	})
-}
+func (c *ProgramClosure) Ambiguous() bool { return c.ambiguous }
 
-// Hash is Closure.Hash.
-func (c *ProgramClosure) Hash() Hash {
-	p := c.p
+// encode writes the part of Hash that the starts decide.
+func (c *ProgramClosure) encode() {
 	b := frame.New("tasting code 1")
 	refs := func(ids []int32) {
 		b.Int(len(ids))
 		for _, id := range ids {
-			h, member, _ := p.eval.ref(id)
+			h, member, _ := c.p.eval.ref(id)
 			b.Bytes(h[:])
 			b.Int(int(member))
 		}
@@ -553,17 +556,22 @@ func (c *ProgramClosure) Hash() Hash {
 	}
 	refs(c.roots)
 	refs(nil)
+	c.code = b
+}
+
+// Hash is Closure.Hash. Universe.Share has to be called before.
+func (c *ProgramClosure) Hash() Hash {
+	if !c.shared {
+		panic("refgraph: ProgramClosure.Hash before Universe.Share")
+	}
+	b := slices.Clip(c.code)
 	var additions []string
 	var hashes []Hash
-	if c.Ambiguous() {
-		f := placementFrame(len(p.units))
-		for _, s := range p.units {
-			f.Bytes(p.u.place[s][:])
-		}
-		additions, hashes = append(additions, "placement"), append(hashes, f.Sum())
+	if c.ambiguous {
+		additions, hashes = append(additions, "placement"), append(hashes, c.placement)
 	}
-	if h, ok := c.sharing(); ok {
-		additions, hashes = append(additions, "sharing"), append(hashes, h)
+	if c.sharing != nil {
+		additions, hashes = append(additions, "sharing"), append(hashes, *c.sharing)
 	}
 	b.Int(len(additions))
 	for i, name := range additions {
@@ -582,130 +590,4 @@ func (p *Program) groupOf(id int32) int32 {
 		return int32(len(p.u.groupHash)) + p.eval.group[id]
 	}
 	return p.u.group[id]
-}
-
-// twin returns the index of a group among twins, or -1.
-func (p *Program) twin(grp int32) int32 {
-	if n := int32(len(p.u.groupHash)); grp >= n {
-		return p.localTwin[grp-n] - 1
-	}
-	if p.twinMark[grp] != p.epoch {
-		return -1
-	}
-	return p.twinOf[grp]
-}
-
-func (p *Program) setTwin(grp, index int32) {
-	if n := int32(len(p.u.groupHash)); grp >= n {
-		p.localTwin[grp-n] = index + 1
-		return
-	}
-	p.twinMark[grp], p.twinOf[grp] = p.epoch, index
-}
-
-// sharing is Closure.sharing.
-func (c *ProgramClosure) sharing() (Hash, bool) {
-	p, u := c.p, c.p.u
-	// Groups of the program that have the hash of one in the base get its key.
-	n := int32(len(u.groupHash))
-	local := map[Hash]int32{}
-	keys := make([]int32, len(p.eval.groupHash))
-	for i, h := range p.eval.groupHash {
-		if g, ok := u.byHash[h]; ok {
-			keys[i] = g
-		} else if g, ok := local[h]; ok {
-			keys[i] = g
-		} else {
-			keys[i] = n + int32(i)
-			local[h] = keys[i]
-		}
-	}
-	var groups []int32
-	p.localTwin = append(p.localTwin[:0], make([]int32, len(keys))...)
-	mark := func(grp int32) {
-		if p.twin(grp) < 0 {
-			groups = append(groups, grp)
-			p.setTwin(grp, 0)
-		}
-	}
-	localFirst := map[int32]int32{}
-	meet := func(id int32) {
-		grp := p.groupOf(id)
-		key := int32(0)
-		if grp >= n {
-			key = keys[grp-n]
-		} else {
-			key = u.first[grp]
-		}
-		other, known := grp, false
-		if key >= n {
-			if other, known = localFirst[key]; !known {
-				localFirst[key] = grp
-			}
-		} else if p.keyMark[key] == p.epoch {
-			other, known = p.keyOf[key], true
-		} else {
-			p.keyMark[key], p.keyOf[key] = p.epoch, grp
-		}
-		if known && other != grp {
-			mark(grp)
-			mark(other)
-		}
-	}
-	starts := c.starts()
-	order := p.order[:0]
-	visit := func(ids []int32) {
-		for _, id := range ids {
-			if id >= 0 && p.seen[id] != p.epoch {
-				p.seen[id] = p.epoch
-				order = append(order, id)
-				meet(id)
-			}
-		}
-	}
-	visit(starts)
-	for i := 0; i < len(order); i++ {
-		visit(p.links(order[i]))
-	}
-	p.order = order
-	if len(groups) == 0 {
-		return Hash{}, false
-	}
-	slices.SortFunc(groups, func(x, y int32) int { return cmp.Compare(y, x) })
-	twins := make([]twin, len(groups))
-	for i, grp := range groups {
-		p.setTwin(grp, int32(i))
-		if grp >= n {
-			twins[i].hash = p.eval.groupHash[grp-n]
-		} else {
-			twins[i].hash = u.groupHash[grp]
-		}
-	}
-	for i, id := range starts {
-		if t := p.twin(p.groupOf(id)); t >= 0 {
-			_, member, _ := p.eval.ref(id)
-			twins[t].edges = append(twins[t].edges, edge{to: member, from: fromStart, slot: int32(i)})
-		}
-	}
-	for _, id := range order {
-		from := p.groupOf(id)
-		for slot, to := range p.links(id) {
-			if to < 0 {
-				continue
-			}
-			grp := p.groupOf(to)
-			t := p.twin(grp)
-			if t < 0 || grp == from {
-				continue
-			}
-			h, member, _ := p.eval.ref(id)
-			_, toMember, _ := p.eval.ref(to)
-			e := edge{to: toMember, from: fromPlain, hash: *h, member: member, slot: int32(slot)}
-			if k := p.twin(from); k >= 0 {
-				e.from = k
-			}
-			twins[t].edges = append(twins[t].edges, e)
-		}
-	}
-	return sharingHash(twins), true
 }

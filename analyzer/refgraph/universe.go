@@ -133,6 +133,15 @@ type Universe struct {
 	ambiguous []bool
 	first     []int32 // the first group with the same hash as each one
 	byHash    map[Hash]int32
+
+	// Groups with the same hash: at twinStart of the first, or -1, their number
+	// and they themselves in twinList.
+	twinStart   []int32
+	twinList    []int32
+	memberStart []int32 // of each group
+	members     []int32
+	groupStart  []int32 // groups that each one refers to
+	groupLinks  []int32
 }
 
 type nodeInfo struct {
@@ -153,6 +162,7 @@ func NewUniverse(units []*Unit, programs [][]int32) *Universe {
 	u.chooseViews(programs)
 	u.resolve()
 	u.hash()
+	u.findTwins()
 	return u
 }
 
