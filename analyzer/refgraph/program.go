@@ -18,9 +18,11 @@ type Program struct {
 	units []int32
 	pos   []int32 // place of each unit in the link, -1 if it isn't linked
 	views *views
-	// canon maps members of sets, which only in this program are copies of
-	// another one, to what stands for them.
-	canon map[int32]int32
+	// canon holds, for members of sets that only in this program are copies of
+	// another one, or only here are not, what stands for them; others has them.
+	canon     []int32
+	canonMark []uint32 // epoch in which canon holds something
+	others    []int32
 	// given are members of sets that turned out to be no copies here.
 	given map[int32]bool
 	// unsure says that the program has to be composed alone.
@@ -36,13 +38,16 @@ type Program struct {
 	active  [][]int32 // sets, by number
 	buf     []int32
 	linkBuf []int32
+	keys    []int32        // in reach.collect
+	local   map[Hash]int32 // likewise
 }
 
 // NewProgram returns an empty program.
 func (u *Universe) NewProgram() *Program {
 	n := len(u.info)
 	p := &Program{
-		u: u, pos: make([]int32, len(u.place)), views: newViews(u), canon: map[int32]int32{}, given: map[int32]bool{},
+		u: u, pos: make([]int32, len(u.place)), views: newViews(u), given: map[int32]bool{},
+		local: map[Hash]int32{}, canon: make([]int32, n), canonMark: make([]uint32, n),
 		isAff: make([]uint32, n), repMark: make([]uint32, n), rep: make([]int32, n), seeded: make([]uint32, len(u.groupHash)),
 		active: make([][]int32, u.setCount),
 	}
@@ -81,10 +86,11 @@ func (p *Program) reset() {
 		p.pos[s] = -1
 	}
 	p.views.reset()
-	clear(p.canon)
+	p.others = p.others[:0]
 	clear(p.given)
 	p.unsure = false
 	if p.epoch == math.MaxUint32 {
+		clear(p.canonMark)
 		clear(p.isAff)
 		clear(p.repMark)
 		clear(p.seeded)
@@ -106,24 +112,34 @@ func (e *evaluation) clear() {
 
 // stands returns the component that stands for id in this program.
 func (p *Program) stands(id int32) int32 {
-	if len(p.canon) > 0 {
-		if c, ok := p.canon[id]; ok {
-			return c
-		}
+	if len(p.others) > 0 && p.canonMark[id] == p.epoch {
+		return p.canon[id]
 	}
 	return p.u.canon[id]
 }
 
+func (p *Program) setStands(id, to int32) {
+	if p.canonMark[id] != p.epoch {
+		p.canonMark[id] = p.epoch
+		p.others = append(p.others, id)
+	}
+	p.canon[id] = to
+}
+
 // alone says whether id stands for no other component.
 func (p *Program) alone(id int32) bool {
-	return p.u.info[id].flags&flagClass == 0 || p.canon[id] == id && p.given[id]
+	return p.u.home[id] >= 0 || p.given[id]
 }
 
 // own returns a component of this program for which id stands, or -1.
 func (p *Program) own(id int32) int32 {
 	u := p.u
-	if p.alone(id) {
-		if p.pos[u.source[id]] < 0 {
+	home := u.home[id]
+	if home < 0 && p.given[id] {
+		home = u.source[id]
+	}
+	if home >= 0 {
+		if p.pos[home] < 0 {
 			return -1
 		}
 		return id
@@ -230,7 +246,7 @@ func (p *Program) mergeCopies() {
 			}
 		}
 		for _, id := range p.active[k] {
-			p.canon[id] = to
+			p.setStands(id, to)
 		}
 	}
 	if all {
@@ -241,7 +257,7 @@ func (p *Program) mergeCopies() {
 		for _, k := range sets {
 			if set := p.active[k]; len(set) > 1 && !p.areCopies(set) {
 				for _, id := range set {
-					p.canon[id] = id
+					p.setStands(id, id)
 					p.given[id] = true
 				}
 				p.active[k] = set[:1]
@@ -252,18 +268,18 @@ func (p *Program) mergeCopies() {
 	for _, k := range sets {
 		p.active[k] = p.active[k][:0]
 	}
-	for id, c := range p.canon {
+	p.others = slices.DeleteFunc(p.others, func(id int32) bool {
+		c := p.canon[id]
 		if p.given[id] {
-			continue
+			return false
 		}
-		if c == u.canon[id] {
-			delete(p.canon, id)
-		} else if u.info[c].flags&flagClass != 0 {
+		if c != u.canon[id] && u.home[c] < 0 {
 			// One more than the base has: its place in the link isn't known.
 			p.unsure = true
 		}
-	}
-	if len(p.canon) == 0 && !all {
+		return c == u.canon[id]
+	})
+	if len(p.others) == 0 && !all {
 		return
 	}
 	for _, h := range p.views.seen {
@@ -364,7 +380,8 @@ func (p *Program) findAffected() {
 			}
 		}
 	}
-	for id, c := range p.canon {
+	for _, id := range p.others {
+		c := p.canon[id]
 		p.referrers(u.canon[id])
 		if u.canon[id] != id && c == id {
 			p.affect(id) // the base has only the one that stands for it
@@ -404,8 +421,13 @@ func (p *Program) resolve(id int32) {
 	e.visited = append(e.visited, id)
 	e.start[id] = int32(len(e.slots))
 	buf := p.linkBuf
-	for _, l := range p.u.rawLinks(p.own(id)) {
-		buf = p.link(buf[:0], l)
+	u, own := p.u, p.own(id)
+	for k := u.rawStart[own]; k < u.rawStart[own+1]; k++ {
+		if t := u.target[k]; t >= 0 && (t&1 != 0 || p.own(t/2) >= 0) {
+			e.slots = append(e.slots, t/2)
+			continue
+		}
+		buf = p.link(buf[:0], u.raw[k])
 		e.slots = appendLink(e.slots, buf)
 	}
 	p.linkBuf = buf

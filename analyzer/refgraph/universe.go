@@ -33,7 +33,6 @@ type unitComp struct {
 const (
 	flagRoot            = 1 << iota // a root by itself
 	flagInterchangeable             // see manifest.Component
-	flagClass                       // stands for copies as well
 )
 
 // NewUnit returns what composition needs of m, which is valid.
@@ -99,6 +98,7 @@ type Universe struct {
 	defs       []int32
 
 	canon     []int32
+	home      []int32           // the unit of each component, or -1 if it stands for copies as well
 	class     map[int32][]int32 // of each component that stands for others too: all of them
 	contested map[int32]int32   // components that are copies in some programs at most; to their set
 	setCount  int
@@ -122,6 +122,10 @@ type Universe struct {
 	unitRoots     [][]int32
 	unitTied      [][]int32 // components that each program has to hash itself
 
+	// target is, for each link that is the same in all programs with a definition,
+	// twice what it leads to, and one more if all programs with the link have it;
+	// -1 for others.
+	target    []int32
 	slotStart []int32
 	slots     []int32
 	backStart []int32 // who refers to each component
@@ -291,7 +295,7 @@ func (u *Universe) describe(b *frame.Buffer, id int32) {
 // definitions, is left to each program.
 func (u *Universe) mergeCopies() {
 	n := len(u.info)
-	u.canon = make([]int32, n)
+	u.canon, u.home = make([]int32, n), slices.Clone(u.source)
 	setOf := make([]int32, n)
 	byKey := map[Hash]int32{}
 	var sets [][]int32
@@ -411,7 +415,7 @@ func (u *Universe) mergeCopies() {
 		}
 		if !given[s] {
 			u.class[set[0]] = set
-			u.info[set[0]].flags |= flagClass
+			u.home[set[0]] = -1
 		}
 		if sure[s] {
 			continue
@@ -672,6 +676,20 @@ func (u *Universe) resolve() {
 	n := len(u.info)
 	u.slotStart = make([]int32, n+1)
 	u.slots = make([]int32, 0, len(u.raw))
+	u.target = make([]int32, len(u.raw))
+	for k, l := range u.raw {
+		u.target[k] = -1
+		if l < 0 {
+			if defs := u.definitions(-1 - l); u.hot[-1-l] < 0 && len(defs) > 0 {
+				u.target[k] = 2 * u.canon[defs[0]]
+			}
+			continue
+		}
+		_, contested := u.contested[l]
+		if !contested && !slices.ContainsFunc(u.symbols(l), func(sym int32) bool { return u.hot[sym] >= 0 }) {
+			u.target[k] = 2*u.canon[l] + 1
+		}
+	}
 	var buf []int32
 	for id := range int32(n) {
 		u.slotStart[id] = int32(len(u.slots))
@@ -776,6 +794,7 @@ type evaluation struct {
 	calls   []visit
 	visited []int32 // components of the program that have been begun
 	stack   []int32
+	sorted  []int32
 	buf     frame.Buffer
 }
 
@@ -903,6 +922,9 @@ var groupFrame = frame.New("tasting group 1")
 // firstMember is Graph.firstMember.
 func (e *evaluation) firstMember(members []int32) int32 {
 	u := e.u
+	if id := e.distinct(members); id >= 0 {
+		return id
+	}
 	keys := make([]frame.Buffer, len(members))
 	count := make(map[string]int, len(members))
 	for i, id := range members {
@@ -933,6 +955,23 @@ func (e *evaluation) firstMember(members []int32) int32 {
 		e.tied = append(e.tied, members...)
 	}
 	return members[best]
+}
+
+// distinct returns the first member if no two of members have the same kind,
+// linkage and local hash, which is nearly always so; else -1.
+func (e *evaluation) distinct(members []int32) int32 {
+	e.sorted = append(e.sorted[:0], members...)
+	compare := func(x, y int32) int { // as their descriptions
+		a, b := &e.u.info[x], &e.u.info[y]
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.linkage, b.linkage), bytes.Compare(a.local[:], b.local[:]))
+	}
+	slices.SortFunc(e.sorted, compare)
+	for i := 1; i < len(e.sorted); i++ {
+		if compare(e.sorted[i-1], e.sorted[i]) == 0 {
+			return -1
+		}
+	}
+	return e.sorted[0]
 }
 
 // position compares the places of two components in the link.
