@@ -29,7 +29,6 @@ type Program struct {
 	unsure bool
 
 	epoch   uint32
-	isAff   []uint32 // epoch in which a component is affected
 	aff     []int32
 	repMark []uint32 // epoch in which rep is known
 	rep     []int32  // component of this program for which one of the universe stands, or -1
@@ -48,18 +47,15 @@ func (u *Universe) NewProgram() *Program {
 	p := &Program{
 		u: u, pos: make([]int32, len(u.place)), views: newViews(u), given: map[int32]bool{},
 		local: map[Hash]int32{}, canon: make([]int32, n), canonMark: make([]uint32, n),
-		isAff: make([]uint32, n), repMark: make([]uint32, n), rep: make([]int32, n), seeded: make([]uint32, len(u.groupHash)),
+		repMark: make([]uint32, n), rep: make([]int32, n), seeded: make([]uint32, len(u.groupHash)),
 		active: make([][]int32, u.setCount),
 	}
 	for i := range p.pos {
 		p.pos[i] = -1
 	}
-	p.eval = evaluation{
-		u: u, p: p, group: make([]int32, n), member: make([]int32, n), index: make([]int32, n), low: make([]int32, n),
-		start: make([]int32, n), end: make([]int32, n),
-	}
-	for i := range p.eval.group {
-		p.eval.group[i] = -1
+	p.eval = evaluation{u: u, p: p, nodes: make([]node, n)}
+	for i := range p.eval.nodes {
+		p.eval.nodes[i] = node{group: -1, base: u.group[i]}
 	}
 	return p
 }
@@ -91,7 +87,9 @@ func (p *Program) reset() {
 	p.unsure = false
 	if p.epoch == math.MaxUint32 {
 		clear(p.canonMark)
-		clear(p.isAff)
+		for i := range p.eval.nodes {
+			p.eval.nodes[i].affected = 0
+		}
 		clear(p.repMark)
 		clear(p.seeded)
 		p.epoch = 0
@@ -104,7 +102,7 @@ func (p *Program) reset() {
 
 func (e *evaluation) clear() {
 	for _, id := range e.visited {
-		e.group[id], e.index[id] = -1, 0
+		e.nodes[id].group, e.nodes[id].index = -1, 0
 	}
 	e.visited, e.slots, e.groupHash, e.ambiguous, e.unsure, e.found = e.visited[:0], e.slots[:0], e.groupHash[:0], e.ambiguous[:0], false, 0
 	e.calls, e.stack = e.calls[:0], e.stack[:0]
@@ -349,11 +347,11 @@ func (p *Program) link(out []int32, l int32) []int32 {
 }
 
 // affected says whether the hash of a component may differ from the base's.
-func (p *Program) affected(id int32) bool { return p.isAff[id] == p.epoch }
+func (p *Program) affected(id int32) bool { return p.eval.nodes[id].affected == p.epoch }
 
 func (p *Program) affect(id int32) {
-	if p.isAff[id] != p.epoch {
-		p.isAff[id] = p.epoch
+	if p.eval.nodes[id].affected != p.epoch {
+		p.eval.nodes[id].affected = p.epoch
 		p.aff = append(p.aff, id)
 	}
 }
@@ -362,7 +360,7 @@ func (p *Program) affect(id int32) {
 func (p *Program) referrers(id int32) {
 	u := p.u
 	for _, from := range u.back[u.backStart[id]:u.backStart[id+1]] {
-		if p.isAff[from] != p.epoch && p.own(from) >= 0 {
+		if p.own(from) >= 0 { // most are not
 			p.affect(from)
 		}
 	}
@@ -419,7 +417,7 @@ func (p *Program) findAffected() {
 func (p *Program) resolve(id int32) {
 	e := &p.eval
 	e.visited = append(e.visited, id)
-	e.start[id] = int32(len(e.slots))
+	e.nodes[id].start = int32(len(e.slots))
 	buf := p.linkBuf
 	u, own := p.u, p.own(id)
 	for k := u.rawStart[own]; k < u.rawStart[own+1]; k++ {
@@ -431,14 +429,7 @@ func (p *Program) resolve(id int32) {
 		e.slots = appendLink(e.slots, buf)
 	}
 	p.linkBuf = buf
-	e.end[id] = int32(len(e.slots))
-}
-
-func (p *Program) links(id int32) []int32 {
-	if p.affected(id) {
-		return p.eval.slots[p.eval.start[id]:p.eval.end[id]]
-	}
-	return p.u.links(id)
+	e.nodes[id].end = int32(len(e.slots))
 }
 
 // A ProgramClosure is what a set of roots of a program reaches.
@@ -491,7 +482,7 @@ func (p *Program) Closure(roots Roots, overrides []int32) (c *ProgramClosure, ok
 	slices.SortFunc(c.named, func(x, y named) int { return strings.Compare(x.symbol, y.symbol) })
 	evaluate := func(ids []int32) {
 		for _, id := range ids {
-			if p.affected(id) && p.eval.index[id] == 0 {
+			if p.affected(id) && p.eval.nodes[id].index == 0 {
 				p.eval.run(id)
 			}
 		}
@@ -608,8 +599,9 @@ func (p *Program) Affected() int { return len(p.eval.visited) }
 
 // groupOf numbers the groups of the base and, after them, those of the program.
 func (p *Program) groupOf(id int32) int32 {
-	if p.affected(id) {
-		return int32(len(p.u.groupHash)) + p.eval.group[id]
+	if x := &p.eval.nodes[id]; x.affected != p.epoch {
+		return x.base
+	} else {
+		return int32(len(p.u.groupHash)) + x.group
 	}
-	return p.u.group[id]
 }

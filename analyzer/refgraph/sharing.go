@@ -48,11 +48,19 @@ const (
 //	    0, position in the list of starts
 //	    1, global hash and number of the component, position of the link
 //	    2, label of the twin and number of the component, position of the link
-func sharingHash(twins []twin) Hash {
-	labels := make([]Hash, len(twins))
-	var buf frame.Buffer
-	var list []frame.Buffer
-	for i, t := range twins {
+func sharingHash(twins []twin) Hash { return new(labeler).hash(twins) }
+
+// A labeler computes sharing hashes, one after the other.
+type labeler struct {
+	labels []Hash
+	buf, b frame.Buffer
+	list   []frame.Buffer
+}
+
+func (x *labeler) hash(twins []twin) Hash {
+	labels := x.labels[:0]
+	buf, list, b := x.buf, x.list, x.b
+	for _, t := range twins {
 		buf, list = buf[:0], list[:0]
 		// Room for all, so that the pieces stay where they are.
 		buf = slices.Grow(buf, len(t.edges)*(len(Hash{})+26))
@@ -75,19 +83,22 @@ func sharingHash(twins []twin) Hash {
 			list = append(list, buf[start:])
 		}
 		slices.SortFunc(list, func(x, y frame.Buffer) int { return bytes.Compare(x, y) })
-		b := frame.New("tasting twin 1")
+		b = append(b[:0], twinFrame...)
 		b.Bytes(t.hash[:])
 		b.Int(len(list))
 		for _, e := range list {
 			b.Bytes(e)
 		}
-		labels[i] = b.Sum()
+		labels = append(labels, b.Sum())
 	}
 	slices.SortFunc(labels, func(x, y Hash) int { return bytes.Compare(x[:], y[:]) })
-	b := frame.New("tasting sharing 2")
+	b = append(b[:0], sharingFrame...)
 	b.Int(len(labels))
 	for _, l := range labels {
 		b.Bytes(l[:])
 	}
+	x.labels, x.buf, x.list, x.b = labels, buf, list, b
 	return b.Sum()
 }
+
+var twinFrame, sharingFrame = frame.New("tasting twin 1"), frame.New("tasting sharing 2")

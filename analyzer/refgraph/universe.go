@@ -134,6 +134,7 @@ type Universe struct {
 	group     []int32
 	member    []int32
 	groupHash []Hash
+	several   []bool // of each group: it has more than one member
 	ambiguous []bool
 	first     []int32 // the first group with the same hash as each one
 	byHash    map[Hash]int32
@@ -727,20 +728,22 @@ func appendLink(slots, defs []int32) []int32 {
 func (u *Universe) hash() {
 	n := len(u.info)
 	e := &evaluation{
-		u: u, group: make([]int32, n), member: make([]int32, n), index: make([]int32, n), low: make([]int32, n),
-		start: u.slotStart[:n], end: u.slotStart[1:], slots: u.slots,
+		u: u, nodes: make([]node, n), slots: u.slots,
 	}
-	for i := range e.group {
-		e.group[i] = -1
+	for i := range e.nodes {
+		e.nodes[i] = node{group: -1, start: u.slotStart[i], end: u.slotStart[i+1]}
 	}
 	for id := range int32(n) {
-		if e.index[id] == 0 && u.canon[id] == id {
+		if e.nodes[id].index == 0 && u.canon[id] == id {
 			e.run(id)
 		}
 	}
-	u.group, u.member, u.groupHash, u.ambiguous = e.group, e.member, e.groupHash, e.ambiguous
+	u.group, u.member, u.groupHash, u.ambiguous = make([]int32, n), make([]int32, n), e.groupHash, e.ambiguous
+	u.several = make([]bool, len(e.groupHash))
 	for id, c := range u.canon {
-		u.group[id], u.member[id] = u.group[c], u.member[c]
+		x := &e.nodes[c]
+		u.group[id], u.member[id] = x.group, x.member
+		u.several[x.group] = u.several[x.group] || x.member > 0
 	}
 	u.unitTied = make([][]int32, len(u.place))
 	// The base resolves a mixed link as one member does, the others may differ.
@@ -779,11 +782,10 @@ type evaluation struct {
 	u *Universe
 	p *Program // nil for the base
 
-	group, member, index, low []int32 // by component
-	start, end                []int32
-	slots                     []int32
-	groupHash                 []Hash
-	ambiguous                 []bool
+	nodes     []node // by component
+	slots     []int32
+	groupHash []Hash
+	ambiguous []bool
 	// tied are the members of groups whose numbering depends on the order of
 	// units.
 	tied []int32
@@ -798,6 +800,16 @@ type evaluation struct {
 	buf     frame.Buffer
 }
 
+// A node is what an evaluation knows of a component, together because it is
+// looked at together.
+type node struct {
+	affected      uint32 // epoch in which it is
+	base          int32  // its group in the base
+	index, low    int32
+	group, member int32
+	start, end    int32 // of its links in slots
+}
+
 type visit struct{ id, next int32 }
 
 // leaf says whether id has the base's hash.
@@ -808,9 +820,9 @@ func (e *evaluation) begin(id int32) {
 		e.p.resolve(id)
 	}
 	e.found++
-	e.index[id], e.low[id] = e.found, e.found
+	e.nodes[id].index, e.nodes[id].low = e.found, e.found
 	e.stack = append(e.stack, id)
-	e.calls = append(e.calls, visit{id, e.start[id]})
+	e.calls = append(e.calls, visit{id, e.nodes[id].start})
 }
 
 // run is Graph.hashGroups for what root reaches.
@@ -818,15 +830,15 @@ func (e *evaluation) run(root int32) {
 	e.begin(root)
 	for len(e.calls) > 0 {
 		v := &e.calls[len(e.calls)-1]
-		if v.next < e.end[v.id] {
+		if v.next < e.nodes[v.id].end {
 			to := e.slots[v.next]
 			v.next++
 			switch {
 			case to < 0 || e.leaf(to):
-			case e.index[to] == 0:
+			case e.nodes[to].index == 0:
 				e.begin(to)
-			case e.group[to] < 0:
-				e.low[v.id] = min(e.low[v.id], e.index[to])
+			case e.nodes[to].group < 0:
+				e.nodes[v.id].low = min(e.nodes[v.id].low, e.nodes[to].index)
 			}
 			continue
 		}
@@ -834,9 +846,9 @@ func (e *evaluation) run(root int32) {
 		e.calls = e.calls[:len(e.calls)-1]
 		if len(e.calls) > 0 {
 			up := e.calls[len(e.calls)-1].id
-			e.low[up] = min(e.low[up], e.low[id])
+			e.nodes[up].low = min(e.nodes[up].low, e.nodes[id].low)
 		}
-		if e.low[id] == e.index[id] {
+		if e.nodes[id].low == e.nodes[id].index {
 			k := len(e.stack) - 1
 			for e.stack[k] != id {
 				k--
@@ -850,42 +862,45 @@ func (e *evaluation) run(root int32) {
 // ref returns the global identity of a component and whether a link with
 // several definitions is below it.
 func (e *evaluation) ref(id int32) (h *Hash, member int32, ambiguous bool) {
+	x := &e.nodes[id]
 	if e.leaf(id) {
-		g := e.u.group[id]
-		return &e.u.groupHash[g], e.u.member[id], e.u.ambiguous[g]
+		g := x.base
+		if e.u.several[g] {
+			member = e.u.member[id]
+		}
+		return &e.u.groupHash[g], member, e.u.ambiguous[g]
 	}
-	g := e.group[id]
-	return &e.groupHash[g], e.member[id], e.ambiguous[g]
+	return &e.groupHash[x.group], x.member, e.ambiguous[x.group]
 }
 
 // finish is Graph.hashGroup.
 func (e *evaluation) finish(members []int32) {
 	group := int32(len(e.groupHash))
 	for _, id := range members {
-		e.group[id] = group
-		e.member[id] = -1
+		e.nodes[id].group = group
+		e.nodes[id].member = -1
 	}
 	order := members
 	if len(members) > 1 {
 		order = append(make([]int32, 0, len(members)), e.firstMember(members))
-		e.member[order[0]] = 0
+		e.nodes[order[0]].member = 0
 		for i := 0; i < len(order); i++ {
-			for _, to := range e.slots[e.start[order[i]]:e.end[order[i]]] {
-				if to >= 0 && !e.leaf(to) && e.group[to] == group && e.member[to] < 0 {
-					e.member[to] = int32(len(order))
+			for _, to := range e.slots[e.nodes[order[i]].start:e.nodes[order[i]].end] {
+				if to >= 0 && !e.leaf(to) && e.nodes[to].group == group && e.nodes[to].member < 0 {
+					e.nodes[to].member = int32(len(order))
 					order = append(order, to)
 				}
 			}
 		}
 	} else {
-		e.member[order[0]] = 0
+		e.nodes[order[0]].member = 0
 	}
 	ambiguous := false
 	b := append(e.buf[:0], groupFrame...)
 	b.Int(len(order))
 	for _, id := range order {
 		e.u.describe(&b, id)
-		slots := e.slots[e.start[id]:e.end[id]]
+		slots := e.slots[e.nodes[id].start:e.nodes[id].end]
 		b.Int(len(e.u.rawLinks(id)))
 		rest := 0
 		for _, v := range slots {
@@ -900,9 +915,9 @@ func (e *evaluation) finish(members []int32) {
 			} else {
 				b.Int(1)
 			}
-			if !e.leaf(v) && e.group[v] == group {
+			if !e.leaf(v) && e.nodes[v].group == group {
 				b.Int(0)
-				b.Int(int(e.member[v]))
+				b.Int(int(e.nodes[v].member))
 				continue
 			}
 			h, member, a := e.ref(v)
