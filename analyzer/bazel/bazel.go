@@ -99,8 +99,12 @@ func (b *Bazel) RunRC(ctx context.Context, s Streams, rc, command string, args .
 // Output runs a command and returns its standard output. An exit code other than
 // 0 is an error that holds the end of Bazel's messages.
 func (b *Bazel) Output(ctx context.Context, command string, args ...string) ([]byte, error) {
+	return b.output(ctx, b.Startup, command, args)
+}
+
+func (b *Bazel) output(ctx context.Context, startup []string, command string, args []string) ([]byte, error) {
 	var out, messages bytes.Buffer
-	code, err := b.Run(ctx, Streams{Out: &out, Err: &messages}, command, args...)
+	code, err := b.run(ctx, Streams{Out: &out, Err: &messages}, startup, command, args)
 	if err == nil && code != ExitOK {
 		err = fmt.Errorf("bazel %s: exit code %d", command, code)
 	}

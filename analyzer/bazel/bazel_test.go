@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +135,41 @@ func TestReadEvents(t *testing.T) {
 	if start, took := result.When(); !start.Equal(time.Date(2026, 11, 21, 13, 54, 45, 917e6, time.UTC)) || took != 150*time.Millisecond {
 		t.Errorf("%v %v", start, took)
 	}
+}
+
+func TestReadExecutionPlatforms(t *testing.T) {
+	got, err := readExecutionPlatforms([]byte(`{"actions":[
+		{"targetId":1,"mnemonic":"TestRunner","executionPlatform":"@@//:b"}, {"targetId":1,"mnemonic":"CppLink","executionPlatform":"@@//:a"},
+		{"targetId":1,"mnemonic":"TestRunner","executionPlatform":"@@//:b"}, {"targetId":2,"mnemonic":"TestRunner"}, {"targetId":3,"executionPlatform":"x"}],
+		"targets":[{"id":1,"label":"//:t","ruleClassId":1},{"id":2,"label":"//:u"}]}`))
+	if err != nil || len(got) != 1 || !slices.Equal(got["//:t"], []string{"@@//:a", "@@//:b"}) {
+		t.Errorf("%v %v", got, err)
+	}
+	if got, err := readExecutionPlatforms(nil); err == nil {
+		t.Errorf("nothing: %v", got)
+	}
+}
+
+func TestReadPlatformRules(t *testing.T) {
+	const rules = `{"type":"RULE","rule":{"name":"//:b","ruleClass":"platform","location":"/x/BUILD:1:2","attribute":[{"name":"parents","type":"LABEL_LIST","stringListValue":["//:a"]},{"name":"tags","stringListValue":["x"]},{"name":"exec_properties","type":"STRING_DICT","explicitlySpecified":true}]}}
+{"type":"RULE","rule":{"name":"//:a","ruleClass":"platform","attribute":[{"name":"exec_properties","type":"STRING_DICT","stringDictValue":[{"key":"image","value":"1"}]}]}}
+`
+	got, err := readPlatformRules([]byte(rules))
+	if err != nil || len(got) != 2 || got[0].Label != "//:a" || !got[0].Properties || got[1].Properties || len(got[1].Attributes) != 2 ||
+		!strings.Contains(got[0].Attributes[0], `"value":"1"`) || !strings.Contains(got[1].Attributes[1], "//:a") {
+		t.Errorf("%+v %v", got, err)
+	}
+	if got, err := readPlatformRules([]byte(rules[:len(rules)-10])); err == nil {
+		t.Errorf("truncated: %v", got)
+	}
+}
+
+func FuzzReadPlatforms(f *testing.F) {
+	f.Add([]byte(`{"rule":{"attribute":[{"name":"exec_properties"}]},"actions":[{}],"targets":[{}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		readPlatformRules(b)
+		readExecutionPlatforms(b)
+	})
 }
 
 // What an interrupted Bazel leaves.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -63,17 +64,18 @@ func (s *session) compose(ctx context.Context) {
 			t.verdict, t.why = report.AlwaysRun, c.AlwaysRun[0]
 			return
 		}
-		if why := d.loading(s.options); why != "" {
-			t.verdict, t.why = report.AlwaysRun, why
+		if t.verdict == report.AlwaysRun {
 			return
 		}
 		parts := append(append([]fingerprint.Contribution{}, common...), d.declaration(client)...)
-		libraries, changed, err := p.libraries(ctx, d, c.LinkFlags)
-		if err != nil {
+		if t.remote {
+			parts = append(parts, t.parts...)
+		} else if machine, err := s.machine(ctx, p, t); err != nil {
 			t.verdict, t.why = report.AlwaysRun, err.Error()
 			return
+		} else {
+			parts = append(parts, machine...)
 		}
-		parts, t.systemChanged = append(parts, libraries...), changed
 		if len(c.LocalOnly) > 0 && s.LocalStore == nil {
 			t.verdict, t.why = report.AlwaysRun, c.LocalOnly[0]+", and the store is on another machine"
 			return
@@ -202,4 +204,16 @@ func parallel[T any](n int, l []T, f func(T)) {
 	}
 	close(next)
 	wg.Wait()
+}
+
+// machine contributes what counts of this machine for a test that runs on it.
+func (s *session) machine(ctx context.Context, p *prober, t *test) ([]fingerprint.Contribution, error) {
+	if why := t.description.loading(s.options); why != "" {
+		return nil, errors.New(why)
+	}
+	parts, err := p.libraries(ctx, t.description, t.composed.LinkFlags)
+	if err != nil {
+		return nil, err
+	}
+	return append(slices.Clone(parts), user()), nil
 }

@@ -89,12 +89,12 @@ type test struct {
 	composed    *fingerprint.Config
 	parts       []fingerprint.Contribution
 	key         store.Key
-	// systemChanged is when the libraries of the system changed last, or the
-	// zero time if nothing is known of them.
-	systemChanged time.Time
 	// closure computes the report when it is needed: those of all tests don't
 	// fit into memory.
-	closure  func() (*fingerprint.Report, error)
+	closure func() (*fingerprint.Report, error)
+	// remote says that it is run by remote execution: only then is the result
+	// that of the key.
+	remote   bool
 	recorded *store.Info // of a hit
 	xml      [][]byte    // its test.xml files, if they are wanted
 	outcome  *outcome    // of an execution
@@ -313,12 +313,6 @@ func (s *session) runAll() string {
 			if o.OptionValue == "1" {
 				return "--collect_code_coverage"
 			}
-		case "remote_executor":
-			// The properties of the platform on which a test runs say which image
-			// that is, and neither an aspect nor the options have them.
-			if o.OptionValue != "" {
-				return "--remote_executor: with which libraries of the system it runs isn't known here, but to tasting_cc_test"
-			}
 		}
 	}
 	return ""
@@ -337,6 +331,10 @@ func (t *tail) Write(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
+
+// filesHere makes Bazel tell in build events where files are on this machine, even
+// if a remote cache has them too.
+const filesHere = "--nobuild_event_json_file_path_conversion"
 
 // given returns the value of an option that this command line replaces in one of
 // its invocations: of the command line itself, else of a bazelrc, or "".
@@ -442,7 +440,7 @@ func (s *session) analyse(ctx context.Context) (code int, err error) {
 		return 0, err
 	}
 	args := append(s.flags.Known("build", s.args),
-		"--target_pattern_file="+targets, "--build_event_json_file="+events, "--bes_backend=",
+		"--target_pattern_file="+targets, "--build_event_json_file="+events, filesHere, "--bes_backend=",
 		"--aspects="+s.Aspect, "--output_groups=tasting_test", "--keep_going", "--nobuild_tests_only", "--norun_validations",
 		"--remote_download_outputs=toplevel", "--show_result=0")
 	s.say("analysing %d tests", len(labels))
@@ -471,6 +469,9 @@ func (s *session) analyse(ctx context.Context) (code int, err error) {
 				t.why = err.Error()
 			}
 		}
+	}
+	if s.option("remote_executor") != "" {
+		return 0, s.findWorkers(ctx, rc)
 	}
 	return 0, nil
 }

@@ -239,30 +239,50 @@ func result(status string, change func(*bazel.TestResult)) *bazel.TestResult {
 func TestUnclean(t *testing.T) {
 	pass := result("PASSED", nil)
 	cached := result("PASSED", func(r *bazel.TestResult) { r.CachedLocally = true })
-	before, after := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
+	remotely := result("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.Strategy = "remote" })
 	for _, c := range []struct {
 		name     string
 		attempts []attempt
-		changed  time.Time
+		remote   bool
 		clean    bool
 	}{
-		{"one pass", []attempt{{1, 1, 1, pass}}, after, true},
-		{"shards", []attempt{{1, 1, 1, pass}, {1, 2, 1, pass}}, after, true},
-		{"a shard is missing", []attempt{{1, 2, 1, pass}}, after, false},
-		{"none", nil, before, false},
-		{"flaky", []attempt{{1, 1, 1, result("FAILED", nil)}, {1, 1, 2, pass}}, before, false},
-		{"second attempt alone", []attempt{{1, 1, 2, pass}}, before, false},
-		{"timed out", []attempt{{1, 1, 1, result("TIMEOUT", nil)}}, before, false},
-		{"runs", []attempt{{1, 1, 1, pass}, {2, 1, 1, pass}}, before, false},
-		{"cached here, same system", []attempt{{1, 1, 1, cached}}, before, true},
-		{"cached here, system changed since", []attempt{{1, 1, 1, cached}}, after, false},
-		{"cached elsewhere", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.CachedRemotely = true })}}, before, false},
-		{"cached here, with warnings", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.CachedLocally, r.Warning = true, []string{"x"} })}}, before, false},
-		{"warnings", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.Warning = []string{"x"} })}}, before, false},
+		{"one pass", []attempt{{1, 1, 1, pass}}, false, true},
+		{"shards", []attempt{{1, 1, 1, pass}, {1, 2, 1, pass}}, false, true},
+		{"a shard is missing", []attempt{{1, 2, 1, pass}}, false, false},
+		{"none", nil, false, false},
+		{"flaky", []attempt{{1, 1, 1, result("FAILED", nil)}, {1, 1, 2, pass}}, false, false},
+		{"second attempt alone", []attempt{{1, 1, 2, pass}}, false, false},
+		{"timed out", []attempt{{1, 1, 1, result("TIMEOUT", nil)}}, false, false},
+		{"runs", []attempt{{1, 1, 1, pass}, {2, 1, 1, pass}}, false, false},
+		{"cached here", []attempt{{1, 1, 1, cached}}, false, false},
+		{"remote", []attempt{{1, 1, 1, remotely}}, true, true},
+		{"remote, and ran here", []attempt{{1, 1, 1, pass}}, true, false},
+		{"not remote, and ran there", []attempt{{1, 1, 1, remotely}}, false, false},
+		{"remote, one shard ran here", []attempt{{1, 1, 1, remotely}, {1, 2, 1, pass}}, true, false},
+		{"cached elsewhere", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.CachedRemotely = true })}}, false, false},
+		{"cached here, with warnings", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.CachedLocally, r.Warning = true, []string{"x"} })}}, false, false},
+		{"warnings", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.Warning = []string{"x"} })}}, false, false},
 	} {
-		why := (&outcome{attempts: c.attempts}).unclean(c.changed)
+		why := (&outcome{attempts: c.attempts}).unclean(c.remote)
 		if (why == "") != c.clean {
 			t.Errorf("%s: %q", c.name, why)
+		}
+	}
+}
+
+func TestIsRemote(t *testing.T) {
+	for _, c := range []struct {
+		d    description
+		want bool
+	}{
+		{description{}, true},
+		{description{Tags: []string{"small", "no-remote-cache"}}, true},
+		{description{Tags: []string{"no-remote"}}, false},
+		{description{Tags: []string{"local"}}, false},
+		{description{Requirements: map[string]string{"no-remote-exec": "1"}}, false},
+	} {
+		if got := c.d.isRemote(); got != c.want {
+			t.Errorf("%+v: %v", c.d, got)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
@@ -97,16 +96,20 @@ func invocation(options []bazel.Option) []fingerprint.Contribution {
 		v, set := client["PATH"]
 		values["environment variable PATH"] = []string{inherited("PATH", v, set)}
 	}
-	root := "user"
-	if os.Geteuid() == 0 {
-		root = "root" // reads and writes what others can't
-	}
-	values["user"] = []string{root}
 	var l []fingerprint.Contribution
 	for name, v := range values {
 		l = append(l, fingerprint.NewContribution(name, v))
 	}
 	return l
+}
+
+// user contributes who runs tests on this machine.
+func user() fingerprint.Contribution {
+	root := "user"
+	if os.Geteuid() == 0 {
+		root = "root" // reads and writes what others can't
+	}
+	return fingerprint.NewContribution("user", []string{root})
 }
 
 // strict tells whether Bazel keeps PATH and LD_LIBRARY_PATH of the user from
@@ -230,16 +233,15 @@ type prober struct {
 }
 
 type probe struct {
-	once    sync.Once
-	number  int
-	parts   []fingerprint.Contribution
-	changed time.Time
-	err     error
+	once   sync.Once
+	number int
+	parts  []fingerprint.Contribution
+	err    error
 }
 
 // libraries contributes the machine, and the libraries of the system that a
-// link with flags uses; these changed last at that time.
-func (p *prober) libraries(ctx context.Context, d *description, flags []string) (parts []fingerprint.Contribution, changed time.Time, err error) {
+// link with flags uses.
+func (p *prober) libraries(ctx context.Context, d *description, flags []string) ([]fingerprint.Contribution, error) {
 	key := strings.Join(append(append([]string{d.Linker}, pairs(d.LinkEnv)...), flags...), "\x00")
 	p.mu.Lock()
 	x := p.known[key]
@@ -249,15 +251,15 @@ func (p *prober) libraries(ctx context.Context, d *description, flags []string) 
 	}
 	p.mu.Unlock()
 	x.once.Do(func() {
-		x.parts, x.changed, x.err = p.link(ctx, d, flags, filepath.Join(p.tmp, fmt.Sprintf("probe%d", x.number)))
+		x.parts, x.err = p.link(ctx, d, flags, filepath.Join(p.tmp, fmt.Sprintf("probe%d", x.number)))
 	})
-	return x.parts, x.changed, x.err
+	return x.parts, x.err
 }
 
-func (p *prober) link(ctx context.Context, d *description, flags []string, out string) (l []fingerprint.Contribution, changed time.Time, err error) {
+func (p *prober) link(ctx context.Context, d *description, flags []string, out string) ([]fingerprint.Contribution, error) {
 	source := out + ".c"
 	if err := os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o666); err != nil {
-		return nil, changed, err
+		return nil, err
 	}
 	run := func(args ...string) error {
 		cmd := exec.CommandContext(ctx, d.Linker, args...)
@@ -270,7 +272,7 @@ func (p *prober) link(ctx context.Context, d *description, flags []string, out s
 		return nil
 	}
 	if err := run("-fPIC", "-c", source, "-o", out+".o"); err != nil {
-		return nil, changed, err
+		return nil, err
 	}
 	args := []string{out + ".o", "-o", out}
 	for _, f := range flags {
@@ -281,25 +283,22 @@ func (p *prober) link(ctx context.Context, d *description, flags []string, out s
 		}
 	}
 	if err := run(args...); err != nil {
-		return nil, changed, err
+		return nil, err
 	}
 	libs, err := syslib.Libraries(out, flags, func(string) string { return "" })
 	if err != nil {
-		return nil, changed, err
+		return nil, err
 	}
 	machine, err := syslib.Machine()
 	if err != nil {
-		return nil, changed, err
+		return nil, err
 	}
-	l = []fingerprint.Contribution{fingerprint.NewContribution("machine", []string{machine})}
+	l := []fingerprint.Contribution{fingerprint.NewContribution("machine", []string{machine})}
 	for _, x := range libs {
-		if x.Changed.After(changed) {
-			changed = x.Changed
-		}
 		if x.Name == syslib.Static || x.Name == syslib.PartlyStatic {
-			return nil, changed, errors.New("it links libraries of the system statically: what they hold isn't known before it is linked")
+			return nil, errors.New("it links libraries of the system statically: what they hold isn't known before it is linked")
 		}
 		l = append(l, libraryPart(x.Name, x.SHA256))
 	}
-	return l, changed, nil
+	return l, nil
 }

@@ -109,7 +109,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	if err := writeLines(targets, labels); err != nil {
 		return 0, err
 	}
-	args := append(slices.Clone(s.args), "--target_pattern_file="+targets)
+	args := append(slices.Clone(s.args), "--target_pattern_file="+targets, filesHere)
 	if own := s.given("build_event_json_file"); own != "" {
 		events = own // the user wants this file
 		if !filepath.IsAbs(events) {
@@ -168,11 +168,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 }
 
 // unclean says why a pass isn't recorded, or "".
-//
-// A result that Bazel has kept on this machine is as good as a run if the
-// libraries of the system have been the same since: Bazel itself doesn't know
-// them.
-func (o *outcome) unclean(systemChanged time.Time) string {
+func (o *outcome) unclean(remote bool) string {
 	shards := map[int]bool{}
 	for _, a := range o.attempts {
 		switch {
@@ -182,12 +178,10 @@ func (o *outcome) unclean(systemChanged time.Time) string {
 			return "it is one of several runs"
 		case len(a.result.Warning) > 0:
 			return "the test wrote warnings, which aren't recorded"
-		case a.result.ExecutionInfo.CachedRemotely:
-			return "Bazel has it from a remote cache, and from a run with which libraries of the system isn't known"
-		case a.result.CachedLocally:
-			if start, _ := a.result.When(); !start.After(systemChanged) {
-				return "Bazel has it from a run before the libraries of the system changed"
-			}
+		case a.result.CachedLocally || a.result.ExecutionInfo.CachedRemotely:
+			return "Bazel has it from an earlier run, and doesn't say where, and with which libraries of the system, that was"
+		case remote != (a.result.ExecutionInfo.Strategy == "remote"):
+			return "by its tags it was to run remotely, or here, and it didn't"
 		}
 		shards[a.shard] = true
 	}
@@ -268,7 +262,7 @@ func (s *session) record(ctx context.Context) {
 			}
 		case o.status != "PASSED":
 		default:
-			why := o.unclean(t.systemChanged)
+			why := o.unclean(t.remote)
 			if why == "" {
 				r, done, err := o.result()
 				if err == nil {

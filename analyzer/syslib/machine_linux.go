@@ -1,9 +1,6 @@
 package syslib
 
-import (
-	"syscall"
-	"time"
-)
+import "syscall"
 
 // Machine returns the architecture as in uname -m.
 func Machine() (string, error) {
@@ -19,13 +16,4 @@ func Machine() (string, error) {
 		s = append(s, byte(c))
 	}
 	return string(s), nil
-}
-
-// changed returns the ctime of a file, or now if that can't be told.
-func changed(name string) time.Time {
-	var st syscall.Stat_t
-	if err := syscall.Stat(name, &st); err != nil {
-		return time.Now()
-	}
-	return time.Unix(st.Ctim.Unix())
 }

@@ -2,12 +2,7 @@
 
 package syslib
 
-import (
-	"runtime"
-	"time"
-)
+import "runtime"
 
 // Machine returns the architecture.
 func Machine() (string, error) { return runtime.GOARCH, nil }
-
-func changed(string) time.Time { return time.Now() }

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 )
@@ -26,9 +25,6 @@ import (
 type Library struct {
 	Name   string
 	SHA256 [32]byte
-	// Changed is when the file was put there or changed last: its ctime, which
-	// no program can set back.
-	Changed time.Time
 }
 
 // Names of a Library that is the program itself, because libraries are inside
@@ -65,7 +61,6 @@ func Libraries(binary string, linkFlags []string, getenv func(string) string) ([
 		libs[i].Name = f.name
 		wg.Go(func() {
 			libs[i].SHA256, errs[i] = hashFile(f.path)
-			libs[i].Changed = changed(f.path)
 		})
 	}
 	wg.Wait()

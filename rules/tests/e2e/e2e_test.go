@@ -383,7 +383,11 @@ func (b *bazel) tasting(ts *testscript.TestScript, neg bool, args []string) {
 	for _, o := range b.startup() {
 		command = append(command, "--bazel_startup="+o)
 	}
-	err := ts.Exec("env", append(append(command, b.flags()...), args[1:]...)...)
+	command = append(command, b.flags()...)
+	if b.engine != "" {
+		command = append(command, b.remoteFlags()...)
+	}
+	err := ts.Exec("env", append(command, args[1:]...)...)
 	if err != nil && !neg {
 		ts.Fatalf("tasting %s: %v", strings.Join(args, " "), err)
 	}

@@ -39,6 +39,7 @@ func (b *bazel) remote(ts *testscript.TestScript, neg bool, args []string) {
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.Env = environ()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = 5 * time.Second // what it has started may hold its output
 	ts.Check(cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -73,6 +74,7 @@ func (b *bazel) remote(ts *testscript.TestScript, neg bool, args []string) {
 		conn.Close()
 	})
 	b.engine = l.Addr().String()
+	ts.Setenv("ENGINE", "grpc://"+b.engine)
 }
 
 func freeAddr(ts *testscript.TestScript) string {
