@@ -525,3 +525,25 @@ func TestImportsModules(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkNormalize measures the text of a unit of C++ without the
+// preprocessor: B/s of its output.
+func BenchmarkNormalize(b *testing.B) {
+	const part = `# 12 "/usr/include/c++/16/bits/x.h" 3
+namespace std __attribute__ ((__visibility__ ("default"))) {
+template<typename _Tp, typename = _Require<__is_swappable<_Tp>>> inline constexpr bool __f(const _Tp& __a, unsigned long __n) noexcept
+{
+  if (__n == 0 || !(__a < __n)) { return static_cast<bool>(__a[__n - 1] >> 3) && "text"[0] != 'c'; }
+  auto __g = [&](int __x) -> decltype(__x) { struct { int y; } s = {__x}; return s.y += 0x1fu; };
+  return __g(1) ? true : __builtin_LINE() != 7;
+}
+}
+# 40 "a.h"
+`
+	text := []byte(strings.Repeat(part, 4000))
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		u := &Unit{Source: "a.cc", Lang: "c++", Clang: true}
+		u.normalize(text)
+	}
+}
