@@ -796,7 +796,6 @@ type evaluation struct {
 	calls   []visit
 	visited []int32 // components of the program that have been begun
 	stack   []int32
-	sorted  []int32
 	buf     frame.Buffer
 }
 
@@ -937,7 +936,7 @@ var groupFrame = frame.New("tasting group 1")
 // firstMember is Graph.firstMember.
 func (e *evaluation) firstMember(members []int32) int32 {
 	u := e.u
-	if id := e.distinct(members); id >= 0 {
+	if id := e.smallest(members); id >= 0 {
 		return id
 	}
 	keys := make([]frame.Buffer, len(members))
@@ -972,21 +971,26 @@ func (e *evaluation) firstMember(members []int32) int32 {
 	return members[best]
 }
 
-// distinct returns the first member if no two of members have the same kind,
-// linkage and local hash, which is nearly always so; else -1.
-func (e *evaluation) distinct(members []int32) int32 {
-	e.sorted = append(e.sorted[:0], members...)
+// smallest returns the member with the smallest description if no other one has
+// its kind, linkage and local hash, which is nearly always so; else -1.
+func (e *evaluation) smallest(members []int32) int32 {
 	compare := func(x, y int32) int { // as their descriptions
 		a, b := &e.u.info[x], &e.u.info[y]
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.linkage, b.linkage), bytes.Compare(a.local[:], b.local[:]))
 	}
-	slices.SortFunc(e.sorted, compare)
-	for i := 1; i < len(e.sorted); i++ {
-		if compare(e.sorted[i-1], e.sorted[i]) == 0 {
-			return -1
+	best, alone := members[0], true
+	for _, id := range members[1:] {
+		switch c := compare(id, best); {
+		case c < 0:
+			best, alone = id, true
+		case c == 0:
+			alone = false
 		}
 	}
-	return e.sorted[0]
+	if !alone {
+		return -1
+	}
+	return best
 }
 
 // position compares the places of two components in the link.
