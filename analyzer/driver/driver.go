@@ -99,6 +99,7 @@ type test struct {
 	xml      [][]byte    // its test.xml files, if they are wanted
 	outcome  *outcome    // of an execution
 	audit    bool
+	uncached bool     // run again, without Bazel's caches
 	changed  []string // since the nearest recorded fingerprint
 }
 

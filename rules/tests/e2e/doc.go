@@ -13,6 +13,7 @@
 //	fetch OUTPUT NAME       copy a file below bazel-bin (or testlogs/...) to .tmp/NAME
 //	check ARGS...           run tasting check workspace there
 //	tasting test ARGS...    run tasting test there
+//	recipe KIND ARGS...     run docs/ci/tasting.sh there; results are in .tmp/ci
 //	checkout DIR            copy the workspace to DIR; bazel works there from now on
 //	remote                  start a server for remote execution; Bazel uses nothing else from now on
 //	runners RUNNER|MNEMONIC=RUNNER...

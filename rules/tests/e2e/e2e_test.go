@@ -107,6 +107,7 @@ func TestScripts(t *testing.T) {
 					"fetch":    b.fetch,
 					"check":    b.check,
 					"tasting":  b.tasting,
+					"recipe":   b.recipe,
 					"remote":   b.remote,
 					"runners":  b.runners,
 				},
@@ -379,14 +380,7 @@ func (b *bazel) tasting(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: tasting test [ARGS...]")
 	}
 	b.prepare(ts)
-	command := []string{"-C", b.workspace, b.analyzer, "test", "--bazel=" + b.program, "--audit=0", "--store=" + filepath.Join(b.dir, "store")}
-	for _, o := range b.startup() {
-		command = append(command, "--bazel_startup="+o)
-	}
-	command = append(command, b.flags()...)
-	if b.engine != "" {
-		command = append(command, b.remoteFlags()...)
-	}
+	command := append([]string{"-C", b.workspace, b.analyzer, "test", "--audit=0", "--store=" + filepath.Join(b.dir, "store")}, b.driverFlags()...)
 	err := ts.Exec("env", append(command, args[1:]...)...)
 	if err != nil && !neg {
 		ts.Fatalf("tasting %s: %v", strings.Join(args, " "), err)
@@ -394,6 +388,32 @@ func (b *bazel) tasting(ts *testscript.TestScript, neg bool, args []string) {
 	if err == nil && neg {
 		ts.Fatalf("tasting %s: succeeded unexpectedly", strings.Join(args, " "))
 	}
+}
+
+// driverFlags are those of tasting test.
+func (b *bazel) driverFlags() []string {
+	flags := []string{"--bazel=" + b.program}
+	for _, o := range b.startup() {
+		flags = append(flags, "--bazel_startup="+o)
+	}
+	flags = append(flags, b.flags()...)
+	if b.engine != "" {
+		flags = append(flags, b.remoteFlags()...)
+	}
+	return flags
+}
+
+// recipe is the command recipe.
+func (b *bazel) recipe(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: recipe KIND [TARGET...]")
+	}
+	b.prepare(ts)
+	ts.Check(ts.Exec("env", append([]string{
+		"-C", b.workspace, "TASTING=" + b.analyzer, "TASTING_STORE=" + filepath.Join(b.dir, "store"),
+		"TASTING_FLAGS=" + strings.Join(b.driverFlags(), " "), "TASTING_OUT=" + ts.MkAbs(".tmp/ci"),
+		"sh", filepath.Join(b.rules, "docs/ci/tasting.sh"),
+	}, args...)...))
 }
 
 // run is the command bazel.
