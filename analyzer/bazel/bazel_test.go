@@ -137,23 +137,23 @@ func TestReadEvents(t *testing.T) {
 	}
 }
 
-func TestReadExecutionPlatforms(t *testing.T) {
-	got, err := readExecutionPlatforms([]byte(`{"actions":[
+func TestReadExecutions(t *testing.T) {
+	got, err := readExecutions([]byte(`{"actions":[
 		{"targetId":1,"mnemonic":"TestRunner","executionPlatform":"@@//:b"}, {"targetId":1,"mnemonic":"CppLink","executionPlatform":"@@//:a"},
 		{"targetId":1,"mnemonic":"TestRunner","executionPlatform":"@@//:b"}, {"targetId":2,"mnemonic":"TestRunner"}, {"targetId":3,"executionPlatform":"x"}],
 		"targets":[{"id":1,"label":"//:t","ruleClassId":1},{"id":2,"label":"//:u"}]}`))
-	if err != nil || len(got) != 1 || !slices.Equal(got["//:t"], []string{"@@//:a", "@@//:b"}) {
+	if err != nil || len(got) != 1 || !slices.Equal(got["//:t"], []Execution{{"CppLink", "@@//:a"}, {"TestRunner", "@@//:b"}}) {
 		t.Errorf("%v %v", got, err)
 	}
-	if got, err := readExecutionPlatforms(nil); err == nil {
+	if got, err := readExecutions(nil); err == nil {
 		t.Errorf("nothing: %v", got)
 	}
 }
 
 func TestReadPlatformRules(t *testing.T) {
-	const rules = `{"type":"RULE","rule":{"name":"//:b","ruleClass":"platform","location":"/x/BUILD:1:2","attribute":[{"name":"parents","type":"LABEL_LIST","stringListValue":["//:a"]},{"name":"tags","stringListValue":["x"]},{"name":"exec_properties","type":"STRING_DICT","explicitlySpecified":true}]}}
-{"type":"RULE","rule":{"name":"//:a","ruleClass":"platform","attribute":[{"name":"exec_properties","type":"STRING_DICT","stringDictValue":[{"key":"image","value":"1"}]}]}}
-`
+	const rules = `{"results":[
+{"target":{"type":"RULE","rule":{"name":"//:b","ruleClass":"platform","location":"/x/BUILD:1:2","attribute":[{"name":"parents","type":"LABEL_LIST","stringListValue":["//:a"]},{"name":"tags","stringListValue":["x"]},{"name":"exec_properties","type":"STRING_DICT","explicitlySpecified":true}]}}},
+{"target":{"type":"RULE","rule":{"name":"//:a","ruleClass":"platform","attribute":[{"name":"exec_properties","type":"STRING_DICT","stringDictValue":[{"key":"image","value":"1"}]}]}}}]}`
 	got, err := readPlatformRules([]byte(rules))
 	if err != nil || len(got) != 2 || got[0].Label != "//:a" || !got[0].Properties || got[1].Properties || len(got[1].Attributes) != 2 ||
 		!strings.Contains(got[0].Attributes[0], `"value":"1"`) || !strings.Contains(got[1].Attributes[1], "//:a") {
@@ -165,10 +165,10 @@ func TestReadPlatformRules(t *testing.T) {
 }
 
 func FuzzReadPlatforms(f *testing.F) {
-	f.Add([]byte(`{"rule":{"attribute":[{"name":"exec_properties"}]},"actions":[{}],"targets":[{}]}`))
+	f.Add([]byte(`{"results":[{"target":{"rule":{"attribute":[{"name":"exec_properties"}]}}}],"actions":[{}],"targets":[{}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		readPlatformRules(b)
-		readExecutionPlatforms(b)
+		readExecutions(b)
 	})
 }
 

@@ -1,22 +1,26 @@
 package bazel
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
 )
 
-// ExecutionPlatforms asks on which platforms Bazel executes the actions of
-// targets that have one of mnemonics. The result maps the targets' labels to
-// those of platforms, sorted. Flags and rc are those of the build (see RunRC);
-// queryFile is the name of a file that may be written.
-func (b *Bazel) ExecutionPlatforms(ctx context.Context, rc, queryFile string, flags, labels, mnemonics []string) (map[string][]string, error) {
+// An Execution says that an action is executed on a platform.
+type Execution struct {
+	Mnemonic string
+	Platform string // label
+}
+
+// Executions asks for those actions of targets that have one of mnemonics. The
+// result maps the targets' labels to what there is, sorted and without
+// repetition. Flags and rc are those of the build (see RunRC); queryFile is the
+// name of a file that may be written.
+func (b *Bazel) Executions(ctx context.Context, rc, queryFile string, flags, labels, mnemonics []string) (map[string][]Execution, error) {
 	query := fmt.Sprintf("mnemonic(\"^(%s)$\", set(%s))\n", strings.Join(mnemonics, "|"), quote(labels))
 	if err := os.WriteFile(queryFile, []byte(query), 0o666); err != nil {
 		return nil, err
@@ -26,7 +30,7 @@ func (b *Bazel) ExecutionPlatforms(ctx context.Context, rc, queryFile string, fl
 	if err != nil {
 		return nil, err
 	}
-	return readExecutionPlatforms(out)
+	return readExecutions(out)
 }
 
 func quote(labels []string) string {
@@ -37,12 +41,12 @@ func quote(labels []string) string {
 	return b.String()
 }
 
-// readExecutionPlatforms reads an ActionGraphContainer (analysis_v2.proto).
-func readExecutionPlatforms(b []byte) (map[string][]string, error) {
+// readExecutions reads an ActionGraphContainer (analysis_v2.proto).
+func readExecutions(b []byte) (map[string][]Execution, error) {
 	var graph struct {
 		Actions []struct {
-			TargetID          int
-			ExecutionPlatform string
+			TargetID                    int
+			Mnemonic, ExecutionPlatform string
 		}
 		Targets []struct {
 			ID    int
@@ -56,16 +60,19 @@ func readExecutionPlatforms(b []byte) (map[string][]string, error) {
 	for _, t := range graph.Targets {
 		label[t.ID] = t.Label
 	}
-	platforms := map[string][]string{}
+	all := map[string][]Execution{}
 	for _, a := range graph.Actions {
-		if l := label[a.TargetID]; l != "" && a.ExecutionPlatform != "" && !slices.Contains(platforms[l], a.ExecutionPlatform) {
-			platforms[l] = append(platforms[l], a.ExecutionPlatform)
+		if l := label[a.TargetID]; l != "" && a.ExecutionPlatform != "" {
+			all[l] = append(all[l], Execution{a.Mnemonic, a.ExecutionPlatform})
 		}
 	}
-	for _, p := range platforms {
-		slices.Sort(p)
+	for l, x := range all {
+		slices.SortFunc(x, func(x, y Execution) int {
+			return cmp.Or(strings.Compare(x.Mnemonic, y.Mnemonic), strings.Compare(x.Platform, y.Platform))
+		})
+		all[l] = slices.Compact(x)
 	}
-	return platforms, nil
+	return all, nil
 }
 
 // A PlatformRule is what decides where a platform's actions are executed.
@@ -75,32 +82,42 @@ type PlatformRule struct {
 	Properties bool     // it has properties for remote execution
 }
 
-// PlatformRules returns the rules of a platform and its parents, sorted. Flags are those of `bazel query`.
-func (b *Bazel) PlatformRules(ctx context.Context, flags []string, label string) ([]PlatformRule, error) {
-	out, err := b.Output(ctx, "query", append(slices.Clone(flags), "--output=streamed_jsonproto", "--", fmt.Sprintf("kind(\"^platform rule$\", deps(\"%s\"))", label))...)
+// PlatformRules returns the rules of a platform and its parents, sorted. Flags and
+// rc are those of the build. It is an error if the platform itself isn't declared
+// by platform(): then it can't be told what it holds.
+func (b *Bazel) PlatformRules(ctx context.Context, rc string, flags []string, label string) ([]PlatformRule, error) {
+	out, err := b.output(ctx, append(slices.Clone(b.Startup), "--bazelrc="+rc), "cquery", append(slices.Clone(flags),
+		"--output=jsonproto", "--", fmt.Sprintf("kind(\"^platform rule$\", deps(\"%s\"))", label)))
 	if err != nil {
 		return nil, err
 	}
-	return readPlatformRules(out)
+	rules, err := readPlatformRules(out)
+	if err == nil && !slices.ContainsFunc(rules, func(r PlatformRule) bool {
+		return strings.TrimLeft(r.Label, "@") == strings.TrimLeft(label, "@")
+	}) {
+		err = fmt.Errorf("%s isn't declared by platform(): what it holds isn't known", label)
+	}
+	return rules, err
 }
 
-// readPlatformRules reads Targets (build.proto), one on each line.
+// readPlatformRules reads a CqueryResult (analysis_v2.proto).
 func readPlatformRules(b []byte) ([]PlatformRule, error) {
-	var rules []PlatformRule
-	for dec := json.NewDecoder(bytes.NewReader(b)); ; {
-		var target struct {
-			Rule struct {
-				Name, RuleClass string
-				Attribute       []json.RawMessage
+	var result struct {
+		Results []struct {
+			Target struct {
+				Rule struct {
+					Name, RuleClass string
+					Attribute       []json.RawMessage
+				}
 			}
 		}
-		err := dec.Decode(&target)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("bazel query: %w", err)
-		}
+	}
+	if err := json.Unmarshal(b, &result); err != nil {
+		return nil, fmt.Errorf("bazel cquery: %w", err)
+	}
+	var rules []PlatformRule
+	for _, x := range result.Results {
+		target := x.Target
 		r := PlatformRule{Label: target.Rule.Name}
 		for _, raw := range target.Rule.Attribute {
 			var a struct {
@@ -109,7 +126,7 @@ func readPlatformRules(b []byte) ([]PlatformRule, error) {
 				StringValue     string
 			}
 			if err := json.Unmarshal(raw, &a); err != nil {
-				return nil, fmt.Errorf("bazel query: %s: %w", r.Label, err)
+				return nil, fmt.Errorf("bazel cquery: %s: %w", r.Label, err)
 			}
 			switch a.Name {
 			case "exec_properties", "remote_execution_properties":

@@ -64,18 +64,17 @@ func (s *session) compose(ctx context.Context) {
 			t.verdict, t.why = report.AlwaysRun, c.AlwaysRun[0]
 			return
 		}
-		if t.verdict == report.AlwaysRun {
-			return
-		}
 		parts := append(append([]fingerprint.Contribution{}, common...), d.declaration(client)...)
-		if t.remote {
-			parts = append(parts, t.parts...)
-		} else if machine, err := s.machine(ctx, p, t); err != nil {
+		parts = append(parts, t.worker.parts...)
+		machine, err := s.machine(ctx, p, t)
+		if t.remote && t.worker.why != "" {
+			err = errors.New(t.worker.why)
+		}
+		if err != nil {
 			t.verdict, t.why = report.AlwaysRun, err.Error()
 			return
-		} else {
-			parts = append(parts, machine...)
 		}
+		parts = append(parts, machine...)
 		if len(c.LocalOnly) > 0 && s.LocalStore == nil {
 			t.verdict, t.why = report.AlwaysRun, c.LocalOnly[0]+", and the store is on another machine"
 			return
@@ -206,8 +205,16 @@ func parallel[T any](n int, l []T, f func(T)) {
 	wg.Wait()
 }
 
-// machine contributes what counts of this machine for a test that runs on it.
+// machine contributes what counts of this machine for a test that runs on it: of
+// one that runs remotely nothing, but that it may have been linked here.
 func (s *session) machine(ctx context.Context, p *prober, t *test) ([]fingerprint.Contribution, error) {
+	if t.remote {
+		_, err := p.libraries(ctx, t.description, t.composed.LinkFlags)
+		if errors.Is(err, errStatic) || linksStatically(t.composed.LinkFlags) {
+			return nil, errStatic
+		}
+		return nil, nil
+	}
 	if why := t.description.loading(s.options); why != "" {
 		return nil, errors.New(why)
 	}

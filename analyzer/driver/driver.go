@@ -95,6 +95,7 @@ type test struct {
 	// remote says that it is run by remote execution: only then is the result
 	// that of the key.
 	remote   bool
+	worker   worker      // with remote execution
 	recorded *store.Info // of a hit
 	xml      [][]byte    // its test.xml files, if they are wanted
 	outcome  *outcome    // of an execution
@@ -125,6 +126,7 @@ type session struct {
 	// of the same sources as they are.
 	afterwards *aspectOutputs
 	failed     bool // Bazel reported an error before step 5
+	edited     bool // flags changed before step 5
 	start      time.Time
 	printing   sync.Mutex // for Out and Err
 }
@@ -340,7 +342,12 @@ const filesHere = "--nobuild_event_json_file_path_conversion"
 // given returns the value of an option that this command line replaces in one of
 // its invocations: of the command line itself, else of a bazelrc, or "".
 func (s *session) given(name string) (value string) {
-	configs := map[string][]string{}
+	// What is said for a more specific command counts more.
+	commands := []string{"always", "common", "build", "test"}
+	lines := make([]map[string][]string, len(commands)) // by configuration
+	for k := range lines {
+		lines[k] = map[string][]string{}
+	}
 	var all []string
 	for _, a := range s.overrides {
 		x, ok := strings.CutPrefix(a, "--default_override=")
@@ -351,9 +358,8 @@ func (s *session) given(name string) (value string) {
 		_, x, _ = strings.Cut(x, ":") // number of the file
 		c, f, _ := strings.Cut(x, "=")
 		command, config, _ := strings.Cut(c, ":")
-		switch command {
-		case "always", "common", "build", "test":
-			configs[config] = append(configs[config], f)
+		if k := slices.Index(commands, command); k >= 0 {
+			lines[k][config] = append(lines[k][config], f)
 		}
 	}
 	used := map[string]bool{}
@@ -365,11 +371,16 @@ func (s *session) given(name string) (value string) {
 				value = v
 			} else if c, ok := strings.CutPrefix(w, "--config="); ok && !used[c] {
 				used[c] = true
-				apply(configs[c])
+				for _, l := range lines {
+					apply(l[c])
+				}
+				used[c] = false
 			}
 		}
 	}
-	apply(configs[""])
+	for _, l := range lines {
+		apply(l[""])
+	}
 	apply(all)
 	return value
 }
@@ -472,7 +483,7 @@ func (s *session) analyse(ctx context.Context) (code int, err error) {
 		}
 	}
 	if s.option("remote_executor") != "" {
-		return 0, s.findWorkers(ctx, rc)
+		s.findWorkers(ctx)
 	}
 	return 0, nil
 }

@@ -216,6 +216,9 @@ func TestGiven(t *testing.T) {
 		{rc, "rc"},
 		{rc[:1], ""},
 		{append(rc, "--f=1", "--g"), "1"},
+		{append(rc, "--default_override=3:build=--f=build"), "rc"},
+		{append(rc, "--default_override=3:test:z=--f=z", "--config=x", "--config=z", "--config=x"), "x"},
+		{append(rc, "--default_override=3:test:z=--config=z"), "rc"},
 		{append(rc, "--f=1", "--f", "2"), "2"},
 		{append(rc, "--config=y"), "x"},
 		{append(rc, "--config=y", "--f="), ""},
@@ -279,10 +282,21 @@ func TestIsRemote(t *testing.T) {
 		{description{Tags: []string{"small", "no-remote-cache"}}, true},
 		{description{Tags: []string{"no-remote"}}, false},
 		{description{Tags: []string{"local"}}, false},
+		{description{Tags: []string{"exclusive"}}, false},
 		{description{Requirements: map[string]string{"no-remote-exec": "1"}}, false},
 	} {
 		if got := c.d.isRemote(); got != c.want {
 			t.Errorf("%+v: %v", c.d, got)
+		}
+	}
+}
+
+func TestLinksStatically(t *testing.T) {
+	for flags, want := range map[string]bool{
+		"-lstdc++ -lm -Wl,-z,relro": false, "-static": true, "-static-libstdc++": true, "-Wl,-Bstatic -lx -Wl,-Bdynamic": true, "-l:libx.a": true, "-l:libx.so.1": false,
+	} {
+		if got := linksStatically(strings.Fields(flags)); got != want {
+			t.Errorf("%s: %v", flags, got)
 		}
 	}
 }

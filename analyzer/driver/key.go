@@ -31,7 +31,7 @@ const systemLibrary = "system library "
 var noEffect = words(`
 	announce_rc apple_platform_type aspects attempt_to_print_relative_paths auto_cpu_environment_group auto_output_filter
 	bes_backend bes_header bes_instance_name bes_keywords bes_results_url bes_timeout bes_upload_mode build
-	build_event_binary_file build_event_json_file build_event_publish_all_actions build_event_text_file build_metadata
+	build_event_binary_file build_event_json_file build_event_json_file_path_conversion build_event_publish_all_actions build_event_text_file build_metadata
 	build_tag_filters build_tests_only cache_test_results check_up_to_date check_visibility
 	collect_code_coverage color combined_report compilation_mode compiler config conlyopt copt cpu credential_helper
 	credential_helper_cache_duration credential_helper_timeout curses cxxopt define deleted_packages discard_analysis_cache
@@ -90,15 +90,21 @@ func invocation(options []bazel.Option) []fingerprint.Contribution {
 		}
 		values["option "+o.OptionName] = append(values["option "+o.OptionName], v)
 	}
-	// Bazel passes it on to all actions unless told otherwise, and LD_LIBRARY_PATH,
-	// with which tests always run.
+	// Bazel passes these on to all actions unless told otherwise.
 	if !strict(options) {
-		v, set := client["PATH"]
-		values["environment variable PATH"] = []string{inherited("PATH", v, set)}
+		for _, name := range []string{"PATH", "LD_LIBRARY_PATH"} {
+			v, set := client[name]
+			values["environment variable "+name] = []string{inherited(name, v, set)}
+		}
+	}
+	for _, o := range options {
+		if o.OptionName == "remote_instance_name" { // without effect on tests that run here
+			values["option remote_instance_name"] = []string{o.OptionValue}
+		}
 	}
 	var l []fingerprint.Contribution
-	for name, v := range values {
-		l = append(l, fingerprint.NewContribution(name, v))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		l = append(l, fingerprint.NewContribution(name, values[name]))
 	}
 	return l
 }
@@ -221,6 +227,8 @@ func keyOf(c *fingerprint.Config, parts []fingerprint.Contribution) (store.Key, 
 	return b.Sum(), err
 }
 
+var errStatic = errors.New("it links libraries of the system statically: what they hold isn't known before it is linked")
+
 // A prober finds out with which libraries of the system tests run that aren't
 // linked yet: it links a program that does nothing with the flags of the test.
 // It may be used concurrently.
@@ -296,7 +304,7 @@ func (p *prober) link(ctx context.Context, d *description, flags []string, out s
 	l := []fingerprint.Contribution{fingerprint.NewContribution("machine", []string{machine})}
 	for _, x := range libs {
 		if x.Name == syslib.Static || x.Name == syslib.PartlyStatic {
-			return nil, errors.New("it links libraries of the system statically: what they hold isn't known before it is linked")
+			return nil, errStatic
 		}
 		l = append(l, libraryPart(x.Name, x.SHA256))
 	}

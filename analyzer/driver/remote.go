@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/report"
 )
 
 // Under remote execution a test's outcome depends on the worker, of which this
@@ -16,9 +15,15 @@ import (
 // cached, has of it (Platform in remote_execution.proto): equal properties have
 // to mean equal images, or the remote cache itself would be wrong.
 
+// A worker is what is known of where a test is linked and run.
+type worker struct {
+	parts []fingerprint.Contribution
+	why   string // the test has to run always, if it does so remotely
+}
+
 // isRemote says whether Bazel may run the test by remote execution.
 func (d *description) isRemote() bool {
-	for _, tag := range []string{"local", "no-remote", "no-remote-exec"} {
+	for _, tag := range []string{"exclusive", "local", "no-remote", "no-remote-exec"} {
 		if _, ok := d.Requirements[tag]; ok || slices.Contains(d.Tags, tag) {
 			return false
 		}
@@ -26,66 +31,91 @@ func (d *description) isRemote() bool {
 	return true
 }
 
-// findWorkers finds out about the workers of all tests that are run remotely.
-func (s *session) findWorkers(ctx context.Context, rc string) error {
+// linksStatically says whether flags ask for libraries of the system that are
+// linked into the program.
+func linksStatically(flags []string) bool {
+	return slices.ContainsFunc(flags, func(f string) bool {
+		return strings.HasPrefix(f, "-static") || strings.Contains(f, "-Bstatic") || strings.HasPrefix(f, "-l:") && !strings.Contains(f, ".so")
+	})
+}
+
+// workers asks Bazel for the platforms of tests. Those of the link count for
+// tests that run on this machine as well.
+func (s *session) workers(ctx context.Context, tests []*test) map[*test]worker {
+	all := map[*test]worker{}
+	if len(tests) == 0 {
+		return all
+	}
 	var labels []string
-	for _, t := range s.tests {
-		if t.description != nil && t.description.isRemote() {
-			t.remote = true
-			labels = append(labels, t.label)
-		}
+	for _, t := range tests {
+		labels = append(labels, t.label)
 	}
-	if len(labels) == 0 {
-		return nil
-	}
-	s.say("asking Bazel for the platforms of %s", count(len(labels), "test"))
-	// A library of the system that is linked statically is one of the worker that
-	// links.
-	platforms, err := s.Bazel.ExecutionPlatforms(ctx, rc, filepath.Join(s.tmp, "aquery"), s.flags.Known("aquery", s.args), labels, []string{"TestRunner", "CppLink"})
-	if err != nil {
-		return err
-	}
-	instance := fingerprint.NewContribution("option remote_instance_name", []string{s.option("remote_instance_name")})
+	rc := filepath.Join(s.tmp, "rc")
+	executions, err := s.Bazel.Executions(ctx, rc, filepath.Join(s.tmp, "aquery"), s.flags.Known("aquery", s.args), labels, []string{"TestRunner", "CppLink"})
 	defaults := s.option("remote_default_exec_properties") != "" || s.option("remote_default_platform_properties") != ""
 	type platform struct {
 		part       fingerprint.Contribution
 		properties bool
+		why        string
 	}
 	known := map[string]*platform{}
-	for _, t := range s.tests {
-		if !t.remote {
-			continue
-		}
-		of := platforms[t.label]
-		if len(of) == 0 {
-			t.why = "Bazel doesn't say on which platform it runs"
-			t.description = nil
-			continue
-		}
-		properties := defaults || len(t.description.ExecProperties) > 0
-		t.parts = append(t.parts, instance)
-		for _, label := range of {
-			p := known[label]
+	for _, t := range tests {
+		var w worker
+		runs := false
+		for _, x := range executions[t.label] {
+			p := known[x.Platform]
 			if p == nil {
-				rules, err := s.Bazel.PlatformRules(ctx, s.flags.Known("query", s.args), label)
+				p = &platform{}
+				known[x.Platform] = p
+				rules, err := s.Bazel.PlatformRules(ctx, rc, s.flags.Known("cquery", s.args), x.Platform)
 				if err != nil {
-					return err
+					p.why = err.Error()
 				}
 				var lines []string
-				p = &platform{}
 				for _, r := range rules {
 					lines = append(append(lines, r.Label), r.Attributes...)
 					p.properties = p.properties || r.Properties
 				}
-				p.part = fingerprint.NewContribution("execution platform "+strings.TrimLeft(label, "@"), lines)
-				known[label] = p
+				p.part = fingerprint.NewContribution("execution platform "+strings.TrimLeft(x.Platform, "@"), lines)
 			}
-			t.parts = append(t.parts, p.part)
-			properties = properties || p.properties
+			if !slices.Contains(w.parts, p.part) {
+				w.parts = append(w.parts, p.part)
+			}
+			if p.why != "" {
+				w.why = p.why
+			}
+			if x.Mnemonic == "TestRunner" {
+				runs = true
+				if !p.properties && !defaults && len(t.description.ExecProperties) == 0 {
+					w.why = "its platform has no properties that say which image the workers have: set exec_properties of the platform, or --remote_default_exec_properties"
+				}
+			}
 		}
-		if !properties {
-			t.verdict, t.why = report.AlwaysRun, "its platform has no properties that say which image the workers have: set exec_properties of the platform, or --remote_default_exec_properties"
+		switch {
+		case err != nil:
+			w.why = err.Error()
+		case !runs:
+			w.why = "Bazel doesn't say on which platform it runs"
+		}
+		all[t] = w
+	}
+	return all
+}
+
+// findWorkers finds out about the workers of all tests that can be composed.
+func (s *session) findWorkers(ctx context.Context) {
+	var tests []*test
+	for _, t := range s.tests {
+		if t.description != nil {
+			t.remote = t.description.isRemote()
+			tests = append(tests, t)
 		}
 	}
-	return nil
+	if len(tests) == 0 {
+		return
+	}
+	s.say("asking Bazel for the platforms of %s", count(len(tests), "test"))
+	for t, w := range s.workers(ctx, tests) {
+		t.worker = w
+	}
 }

@@ -64,7 +64,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if code == bazel.ExitOK {
+		if code == bazel.ExitOK || c == bazel.ExitInterrupted {
 			code = c
 		}
 	}
@@ -108,11 +108,18 @@ func (s *session) cached() (labels []string) {
 		return nil
 	}
 	for _, t := range s.tests {
-		if t.verdict == report.Miss && t.hasFingerprint() && t.outcome != nil && t.outcome.status == "PASSED" &&
-			slices.ContainsFunc(t.outcome.attempts, func(a attempt) bool { return a.result.CachedLocally || a.result.ExecutionInfo.CachedRemotely }) {
-			t.outcome, t.uncached = nil, true
-			labels = append(labels, t.label)
+		o := t.outcome
+		if t.verdict != report.Miss || !t.hasFingerprint() || o == nil || o.status != "PASSED" || o.unclean(t.remote) != cachedByBazel {
+			continue
 		}
+		_, done, err := o.result()
+		if err != nil {
+			continue // it couldn't be recorded
+		}
+		done()
+		t.outcome, t.uncached = nil, true
+		delete(s.afterwards.found, t.label)
+		labels = append(labels, t.label)
 	}
 	return labels
 }
@@ -137,15 +144,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	if err := writeLines(targets, labels); err != nil {
 		return 0, err
 	}
-	args := append(slices.Clone(s.args), "--target_pattern_file="+targets, filesHere)
-	if own := s.given("build_event_json_file"); own != "" {
-		events = own // the user wants this file
-		if !filepath.IsAbs(events) {
-			events = filepath.Join(s.workspaceDir(), events) // where Bazel runs
-		}
-	} else {
-		args = append(args, "--build_event_json_file="+events)
-	}
+	args := append(slices.Clone(s.args), "--target_pattern_file="+targets, "--build_event_json_file="+events, filesHere)
 	if s.analysed {
 		// Else a test that can't be analysed might keep others from being run.
 		args = append(args, "--aspects="+s.Aspect, "--output_groups=+tasting_test")
@@ -158,6 +157,14 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	out.flush()
 	if err != nil {
 		return 0, err
+	}
+	if own := s.given("build_event_json_file"); own != "" && name == "run" {
+		if !filepath.IsAbs(own) {
+			own = filepath.Join(s.workspaceDir(), own) // where Bazel runs
+		}
+		if err := copyFile(own, events); err != nil && !errors.Is(err, os.ErrNotExist) {
+			s.say("warning: build events can't be written: %v", err)
+		}
 	}
 	byLabel := map[string]*test{}
 	for _, t := range s.tests {
@@ -179,6 +186,12 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
 		s.afterwards.add(e)
 		switch {
+		case e.ID.StructuredCommandLine.CommandLineLabel == "canonical":
+			for _, x := range e.StructuredCommandLine.Sections {
+				if x.SectionLabel == "command options" && !slices.Equal(invocation(x.OptionList.Option), invocation(s.options)) {
+					s.edited = true
+				}
+			}
 		case e.TestResult != nil:
 			o := of(e.ID.TestResult.Label)
 			o.attempts = append(o.attempts, attempt{e.ID.TestResult.Run, e.ID.TestResult.Shard, e.ID.TestResult.Attempt, e.TestResult})
@@ -197,7 +210,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 
 // unclean says why a pass isn't recorded, or "".
 func (o *outcome) unclean(remote bool) string {
-	shards := map[int]bool{}
+	shards, cached := map[int]bool{}, ""
 	for _, a := range o.attempts {
 		switch {
 		case a.result.Status != "PASSED" || a.attempt > 1:
@@ -207,7 +220,7 @@ func (o *outcome) unclean(remote bool) string {
 		case len(a.result.Warning) > 0:
 			return "the test wrote warnings, which aren't recorded"
 		case a.result.CachedLocally || a.result.ExecutionInfo.CachedRemotely:
-			return "Bazel has it from an earlier run, and doesn't say where, and with which libraries of the system, that was"
+			cached = cachedByBazel
 		case remote != (a.result.ExecutionInfo.Strategy == "remote"):
 			return "by its tags it was to run remotely, or here, and it didn't"
 		}
@@ -221,12 +234,31 @@ func (o *outcome) unclean(remote bool) string {
 			return "Bazel doesn't say how all shards went"
 		}
 	}
-	return ""
+	return cached
+}
+
+const cachedByBazel = "Bazel has it from an earlier run, and doesn't say where, and with which libraries of the system, that was"
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 // unchanged returns the tests that were run and have the fingerprint with which
 // they were looked up, by what Bazel itself has built for the run.
-func (s *session) unchanged() map[*test]bool {
+func (s *session) unchanged(ctx context.Context) map[*test]bool {
+	if s.edited {
+		return nil
+	}
 	var tests []*test
 	var composed []*fingerprint.Test
 	for _, t := range s.tests {
@@ -257,12 +289,17 @@ func (s *session) unchanged() map[*test]bool {
 		key, err := keyOf(results[i].Config, t.parts)
 		same[t] = err == nil && key == t.key
 	}
+	if s.option("remote_executor") != "" {
+		for t, w := range s.workers(ctx, tests) {
+			same[t] = same[t] && w.why == t.worker.why && slices.Equal(w.parts, t.worker.parts)
+		}
+	}
 	return same
 }
 
 // record keeps the results of what was run.
 func (s *session) record(ctx context.Context) {
-	unchanged := s.unchanged()
+	unchanged := s.unchanged(ctx)
 	for _, t := range s.tests {
 		o := t.outcome
 		if o == nil || !t.hasFingerprint() || o.status == "" {
@@ -270,7 +307,7 @@ func (s *session) record(ctx context.Context) {
 		}
 		if !unchanged[t] {
 			if s.Write || t.verdict == report.Hit {
-				why := "its sources or data were edited while it was tested"
+				why := "its sources, data or flags were edited while it was tested"
 				if !s.analysed {
 					why = "not all tests could be analysed"
 				}
