@@ -39,6 +39,24 @@ func linksStatically(flags []string) bool {
 	})
 }
 
+// outputs are options of Bazel that name files which each command writes.
+var outputs = []string{
+	"execution_log_binary_file", "execution_log_compact_file", "execution_log_json_file", "explain", "memory_profile", "profile", "remote_grpc_log",
+	"build_event_binary_file", "build_event_json_file", "build_event_text_file",
+}
+
+// queryFlags returns the flags of the build for a query, which leaves the files of
+// the build alone.
+func (s *session) queryFlags(command string) []string {
+	flags := s.flags.Known(command, s.args)
+	for _, name := range outputs {
+		if s.option(name) != "" || s.given(name) != "" {
+			flags = append(flags, "--"+name+"="+filepath.Join(s.tmp, "unused-"+name))
+		}
+	}
+	return append(s.flags.Known(command, flags), "--bes_backend=")
+}
+
 // workers asks Bazel for the platforms of tests. Those of the link count for
 // tests that run on this machine as well.
 func (s *session) workers(ctx context.Context, tests []*test) map[*test]worker {
@@ -51,7 +69,7 @@ func (s *session) workers(ctx context.Context, tests []*test) map[*test]worker {
 		labels = append(labels, t.label)
 	}
 	rc := filepath.Join(s.tmp, "rc")
-	executions, err := s.Bazel.Executions(ctx, rc, filepath.Join(s.tmp, "aquery"), s.flags.Known("aquery", s.args), labels, []string{"TestRunner", "CppLink"})
+	executions, err := s.Bazel.Executions(ctx, rc, filepath.Join(s.tmp, "aquery"), s.queryFlags("aquery"), labels, []string{"TestRunner", "CppLink"})
 	defaults := s.option("remote_default_exec_properties") != "" || s.option("remote_default_platform_properties") != ""
 	type platform struct {
 		part       fingerprint.Contribution
@@ -67,7 +85,7 @@ func (s *session) workers(ctx context.Context, tests []*test) map[*test]worker {
 			if p == nil {
 				p = &platform{}
 				known[x.Platform] = p
-				rules, err := s.Bazel.PlatformRules(ctx, rc, s.flags.Known("cquery", s.args), x.Platform)
+				rules, err := s.Bazel.PlatformRules(ctx, rc, s.queryFlags("cquery"), x.Platform)
 				if err != nil {
 					p.why = err.Error()
 				}
