@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -93,8 +94,10 @@ func (b *Bazel) run(ctx context.Context, s Streams, startup []string, command st
 
 // RunRC is Run with the lines of a bazelrc file that counts after all others.
 func (b *Bazel) RunRC(ctx context.Context, s Streams, rc, command string, args ...string) (code int, err error) {
-	return b.run(ctx, s, append(append([]string{}, b.Startup...), "--bazelrc="+rc), command, args)
+	return b.run(ctx, s, b.startup(rc), command, args)
 }
+
+func (b *Bazel) startup(rc string) []string { return append(slices.Clone(b.Startup), "--bazelrc="+rc) }
 
 // Output runs a command and returns its standard output. An exit code other than
 // 0 is an error that holds the end of Bazel's messages.

@@ -83,6 +83,19 @@ type Event struct {
 	}
 }
 
+// Options returns the effective options of the command, those of bazelrc files
+// included, if e has them; else nil.
+func (e *Event) Options() []Option {
+	if e.ID.StructuredCommandLine.CommandLineLabel == "canonical" {
+		for _, x := range e.StructuredCommandLine.Sections {
+			if x.SectionLabel == "command options" {
+				return x.OptionList.Option
+			}
+		}
+	}
+	return nil
+}
+
 // Option is an effective option of a command.
 type Option struct {
 	CombinedForm, OptionName, OptionValue string

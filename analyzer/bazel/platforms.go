@@ -25,7 +25,7 @@ func (b *Bazel) Executions(ctx context.Context, rc, queryFile string, flags, lab
 	if err := os.WriteFile(queryFile, []byte(query), 0o666); err != nil {
 		return nil, err
 	}
-	out, err := b.output(ctx, append(slices.Clone(b.Startup), "--bazelrc="+rc), "aquery", append(slices.Clone(flags),
+	out, err := b.output(ctx, b.startup(rc), "aquery", append(slices.Clone(flags),
 		"--query_file="+queryFile, "--output=jsonproto", "--noinclude_artifacts", "--noinclude_commandline", "--noinclude_aspects"))
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ type PlatformRule struct {
 // rc are those of the build. It is an error if the platform itself isn't declared
 // by platform(): then it can't be told what it holds.
 func (b *Bazel) PlatformRules(ctx context.Context, rc string, flags []string, label string) ([]PlatformRule, error) {
-	out, err := b.output(ctx, append(slices.Clone(b.Startup), "--bazelrc="+rc), "cquery", append(slices.Clone(flags),
+	out, err := b.output(ctx, b.startup(rc), "cquery", append(slices.Clone(flags),
 		"--output=jsonproto", "--", fmt.Sprintf("kind(\"^platform rule$\", deps(\"%s\"))", label)))
 	if err != nil {
 		return nil, err
@@ -106,8 +106,8 @@ func readPlatformRules(b []byte) ([]PlatformRule, error) {
 		Results []struct {
 			Target struct {
 				Rule struct {
-					Name, RuleClass string
-					Attribute       []json.RawMessage
+					Name      string
+					Attribute []json.RawMessage
 				}
 			}
 		}
@@ -117,9 +117,8 @@ func readPlatformRules(b []byte) ([]PlatformRule, error) {
 	}
 	var rules []PlatformRule
 	for _, x := range result.Results {
-		target := x.Target
-		r := PlatformRule{Label: target.Rule.Name}
-		for _, raw := range target.Rule.Attribute {
+		r := PlatformRule{Label: x.Target.Rule.Name}
+		for _, raw := range x.Target.Rule.Attribute {
 			var a struct {
 				Name            string
 				StringDictValue []json.RawMessage

@@ -100,7 +100,7 @@ type test struct {
 	xml      [][]byte    // its test.xml files, if they are wanted
 	outcome  *outcome    // of an execution
 	audit    bool
-	uncached bool     // run again, without Bazel's caches
+	uncached bool     // run without Bazel's own caches
 	changed  []string // since the nearest recorded fingerprint
 }
 
@@ -208,12 +208,8 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 		switch {
 		case e.ID.UnstructuredCommandLine != nil:
 			s.overrides = slices.DeleteFunc(e.UnstructuredCommandLine.Args, func(a string) bool { return a == "--build_event_json_file="+events })
-		case e.ID.StructuredCommandLine.CommandLineLabel == "canonical":
-			for _, x := range e.StructuredCommandLine.Sections {
-				if x.SectionLabel == "command options" {
-					s.options = x.OptionList.Option
-				}
-			}
+		case e.Options() != nil:
+			s.options = e.Options()
 		case e.ID.Workspace != nil:
 			s.execRoot = e.WorkspaceInfo.LocalExecRoot
 		case e.ID.Configuration.ID != "":
@@ -260,8 +256,6 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 		}
 		return 0, true, err
 	}
-	// Not what was added above.
-	s.options = slices.DeleteFunc(s.options, func(o bazel.Option) bool { return o.OptionName == "build_event_json_file" && o.OptionValue == events })
 	for l, t := range tests {
 		t.skipped = incompatible[l]
 		if children[l] == "" {

@@ -52,7 +52,7 @@ var noEffect = words(`
 	remote_accept_cached remote_bytestream_uri_prefix remote_cache remote_cache_async remote_cache_compression
 	remote_cache_header remote_download_minimal remote_download_outputs remote_download_regex
 	remote_download_symlink_template remote_exec_header remote_execution_priority remote_grpc_log remote_header
-	remote_instance_name remote_local_fallback remote_local_fallback_strategy remote_max_connections
+	remote_local_fallback remote_local_fallback_strategy remote_max_connections
 	remote_print_execution_messages remote_proxy remote_result_cache_priority remote_retries remote_retry_max_delay
 	remote_timeout remote_upload_local_results remote_verify_downloads repo_contents_cache repo_env repository_cache
 	repository_disable_download run_validations runs_per_test sandbox_base sandbox_debug save_temps show_loading_progress
@@ -95,11 +95,6 @@ func invocation(options []bazel.Option) []fingerprint.Contribution {
 		for _, name := range []string{"PATH", "LD_LIBRARY_PATH"} {
 			v, set := client[name]
 			values["environment variable "+name] = []string{inherited(name, v, set)}
-		}
-	}
-	for _, o := range options {
-		if o.OptionName == "remote_instance_name" { // without effect on tests that run here
-			values["option remote_instance_name"] = []string{o.OptionValue}
 		}
 	}
 	var l []fingerprint.Contribution

@@ -48,13 +48,13 @@ var outputs = []string{
 // queryFlags returns the flags of the build for a query, which leaves the files of
 // the build alone.
 func (s *session) queryFlags(command string) []string {
-	flags := s.flags.Known(command, s.args)
+	flags := append(slices.Clone(s.args), "--bes_backend=")
 	for _, name := range outputs {
-		if s.option(name) != "" || s.given(name) != "" {
+		if s.option(name) != "" {
 			flags = append(flags, "--"+name+"="+filepath.Join(s.tmp, "unused-"+name))
 		}
 	}
-	return append(s.flags.Known(command, flags), "--bes_backend=")
+	return s.flags.Known(command, flags)
 }
 
 // workers asks Bazel for the platforms of tests. Those of the link count for

@@ -39,6 +39,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		switch {
 		case t.skipped:
 		case t.audit:
+			t.uncached = true
 			audits = append(audits, t.label)
 		case t.verdict != report.Hit:
 			labels = append(labels, t.label)
@@ -60,13 +61,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	}
 	if again := s.cached(); len(again) > 0 && code != bazel.ExitInterrupted {
 		s.say("%s that Bazel has from an earlier run, it doesn't say where: executed once, to be recorded", count(len(again), "test"))
-		c, err := s.bazelTest(ctx, again, "again", "--nocache_test_results")
-		if err != nil {
-			return 0, err
-		}
-		if code == bazel.ExitOK || c == bazel.ExitInterrupted {
-			code = c
-		}
+		audits = append(audits, again...)
 	}
 	if len(audits) > 0 && code != bazel.ExitInterrupted {
 		// Without the results that Bazel itself has kept: these would be no audit.
@@ -74,7 +69,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if code == bazel.ExitOK {
+		if code == bazel.ExitOK || c == bazel.ExitInterrupted {
 			code = c
 		}
 	}
@@ -186,12 +181,8 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
 		s.afterwards.add(e)
 		switch {
-		case e.ID.StructuredCommandLine.CommandLineLabel == "canonical":
-			for _, x := range e.StructuredCommandLine.Sections {
-				if x.SectionLabel == "command options" && !slices.Equal(invocation(x.OptionList.Option), invocation(s.options)) {
-					s.edited = true
-				}
-			}
+		case e.Options() != nil:
+			s.edited = s.edited || !slices.Equal(invocation(e.Options()), invocation(s.options))
 		case e.TestResult != nil:
 			o := of(e.ID.TestResult.Label)
 			o.attempts = append(o.attempts, attempt{e.ID.TestResult.Run, e.ID.TestResult.Shard, e.ID.TestResult.Attempt, e.TestResult})
@@ -267,7 +258,7 @@ func (s *session) unchanged(ctx context.Context) map[*test]bool {
 			continue
 		}
 		// --nocache_test_results makes another configuration.
-		if x.config != t.config && !t.audit && !t.uncached {
+		if x.config != t.config && !t.uncached {
 			continue
 		}
 		d, err := readDescription(x.file)

@@ -23,8 +23,11 @@ type Composed struct {
 	// Err is why this test can't be composed: then there is nothing else.
 	Err error
 
-	test        *Test
-	composition *composition // until it is finished
+	test *Test
+}
+
+func (c *Composed) set(x *composition) {
+	c.Config, c.Warnings, c.Fingerprint = x.config, x.warnings, combine(x.contributions)
 }
 
 // Report composes the test once more, alone, for the report of its closure.
@@ -133,34 +136,35 @@ func ComposeAll(tests []*Test) ([]Composed, Stats) {
 		p, sharer := u.NewProgram(), u.NewSharer()
 		var in []*input
 		return func(b int) {
-			var together []*composition
+			type pending struct {
+				to *Composed
+				x  *composition
+			}
+			var together []pending
 			var closures []*refgraph.ProgramClosure
 			for i := b * batch; i < min((b+1)*batch, len(tests)); i++ {
-				t := tests[i]
+				t, c := tests[i], &out[i]
 				in = in[:0]
 				for _, n := range links[i] {
 					in = append(in, inputs[n])
 				}
-				out[i].test = t
-				x, err := compose(t, in, data.digest, func(roots Roots) code { return roots.together(p, programs[i], in, overrides) })
+				c.test = t
+				var x *composition
+				x, c.Err = compose(t, in, data.digest, func(roots Roots) code { return roots.together(p, programs[i], in, overrides) })
 				if x != nil {
 					affected.Add(int64(p.Affected()))
-					together, closures = append(together, x), append(closures, x.closure.(*refgraph.ProgramClosure))
-				} else if err == nil {
+					together, closures = append(together, pending{c, x}), append(closures, x.closure.(*refgraph.ProgramClosure))
+				} else if c.Err == nil {
 					alone.Add(1)
-					x, _, _, err = composeAlone(t)
+					if x, _, _, c.Err = composeAlone(t); c.Err == nil {
+						c.set(x)
+					}
 				}
-				out[i].Err, out[i].composition = err, x
 			}
 			sharer.Share(closures)
-			for _, x := range together {
-				x.finish()
-			}
-			for i := b * batch; i < min((b+1)*batch, len(tests)); i++ {
-				if x := out[i].composition; x != nil {
-					out[i].Config, out[i].Warnings, out[i].Fingerprint = x.config, x.warnings, combine(x.contributions)
-					out[i].composition = nil
-				}
+			for _, y := range together {
+				y.x.finish()
+				y.to.set(y.x)
 			}
 		}
 	})

@@ -697,9 +697,13 @@ func (u *Universe) resolve() {
 		if u.canon[id] != id {
 			continue
 		}
-		for _, l := range u.rawLinks(id) {
+		for k := u.rawStart[id]; k < u.rawStart[id+1]; k++ {
+			if t := u.target[k]; t >= 0 {
+				u.slots = append(u.slots, t/2)
+				continue
+			}
 			buf = buf[:0]
-			if l >= 0 {
+			if l := u.raw[k]; l >= 0 {
 				buf = append(buf, u.canon[l])
 				for _, sym := range u.symbols(l) {
 					if h := u.hot[sym]; h >= 0 {
@@ -708,8 +712,6 @@ func (u *Universe) resolve() {
 				}
 			} else if h := u.hot[-1-l]; h >= 0 {
 				buf = append(buf, u.hotView[h]...)
-			} else if defs := u.definitions(-1 - l); len(defs) > 0 {
-				buf = append(buf, u.canon[defs[0]])
 			}
 			u.slots = appendLink(u.slots, buf)
 		}
