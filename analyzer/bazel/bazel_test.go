@@ -164,11 +164,28 @@ func TestReadPlatformRules(t *testing.T) {
 	}
 }
 
+func TestReadSources(t *testing.T) {
+	const sources = `{"results":[
+{"target":{"type":"SOURCE_FILE","sourceFile":{"name":"//a:b.c","location":"/w/a/b.c:1:1"}},"configuration":{}},
+{"target":{"type":"SOURCE_FILE","sourceFile":{"name":"@@x//:d:1","location":"/o/external/x/d:1:1:1"}}}]}`
+	got, err := readSources([]byte(sources))
+	if err != nil || !slices.Equal(got, []Source{{"//a:b.c", "/w/a/b.c"}, {"@@x//:d:1", "/o/external/x/d:1"}}) {
+		t.Errorf("%v %v", got, err)
+	}
+	// What isn't understood must not look like a test without sources.
+	for _, bad := range []string{"", sources[:len(sources)-3], `{"results":[{"target":{"type":"RULE"}}]}`, strings.ReplaceAll(sources, ":1:1", "")} {
+		if got, err := readSources([]byte(bad)); err == nil {
+			t.Errorf("%s: %v", bad, got)
+		}
+	}
+}
+
 func FuzzReadPlatforms(f *testing.F) {
 	f.Add([]byte(`{"results":[{"target":{"rule":{"attribute":[{"name":"exec_properties"}]}}}],"actions":[{}],"targets":[{}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		readPlatformRules(b)
 		readExecutions(b)
+		readSources(b)
 	})
 }
 

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,52 +14,54 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
-// version is a compiled and analysed text.
-type version struct {
-	argv    []string
-	a       *Analysis
-	objects []*Object
-	levels  []Level
-}
-
-func compile(t *testing.T, text string) version {
+func compile(t *testing.T, text string) *Version {
 	t.Helper()
 	return compileAs(t, clangtest.Clang(t), "t.c", text)
 }
 
-func compileAs(t *testing.T, clang, name, text string) version {
+func compileAs(t *testing.T, compiler, name, text string, flags ...string) *Version {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	v := version{argv: []string{clang, "-O1", file}}
-	v.levels = Levels(true, v.argv, true)
-	var err error
-	if v.a, err = Analyze(context.Background(), v.argv, clang); err != nil {
-		t.Fatal(err)
-	}
-	if v.objects, err = Compile(context.Background(), v.argv, true, v.levels); err != nil {
+	v, err := Compile(t.Context(), slices.Concat([]string{compiler, "-O1"}, flags, []string{file}), clangtest.Clang(t))
+	if err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
-func pair(v, w version) *Pair { return ComparePair(v.a, w.a, v.objects, w.objects, v.levels) }
-
-// with returns v as an analyzer with a bug would see it.
-func (v version) with(bug func(m *manifest.Manifest)) version {
-	m := proto.Clone(v.a.Manifest).(*manifest.Manifest)
-	bug(m)
-	v.a = NewAnalysis(m)
-	return v
+func violations(pairs []*Pair) (list []Explanation) {
+	for _, p := range pairs {
+		list = append(list, p.Violations()...)
+	}
+	return list
 }
 
-// TestBlindAnalyzerIsCaught: the checks must be able to fail.
+// with returns v with the evidence that an analyzer with a bug would make.
+func with(t *testing.T, v *Version, bug func(m *manifest.Manifest)) *Version {
+	t.Helper()
+	bad := *v
+	bad.Evidence = nil
+	for _, e := range v.Evidence {
+		m := proto.Clone(e.Manifest).(*manifest.Manifest)
+		bug(m)
+		e, err := newEvidence(e.Name, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad.Evidence = append(bad.Evidence, e)
+	}
+	return &bad
+}
+
+// TestBlindAnalyzerIsCaught: the checks must be able to fail, for each sort of
+// evidence.
 func TestBlindAnalyzerIsCaught(t *testing.T) {
 	const before = `
 static int hidden = 1;
-static int callee(int x) { return x + 1; }
+__attribute__((noinline)) static int callee(int x) { return x + 1; }
 int f(int x) { return callee(x) + hidden++; }
 int other(void) { return 1; }
 `
@@ -69,13 +70,18 @@ int other(void) { return 1; }
 			c.LocalHash = make([]byte, 16)
 		}
 	}
-	noOther := func(m *manifest.Manifest) {
-		m.Components = slices.DeleteFunc(m.Components, func(c *manifest.Component) bool { return c.Name == "other" })
+	noDefinition := func(m *manifest.Manifest) {
 		for _, c := range m.Components {
-			c.Links = nil // they count components
+			c.Definitions = slices.DeleteFunc(c.Definitions, func(d *manifest.Definition) bool { return d.Name == "other" })
+			if len(c.Definitions) == 0 {
+				c.Linkage = manifest.Linkage_LINKAGE_LOCAL
+			}
 		}
 	}
 	v := compile(t, before)
+	if len(v.Evidence) != 3 || v.Sharing != 3 {
+		t.Fatalf("%d sorts of evidence (%s), %+v", len(v.Evidence), v.NotPlain, v.Counts)
+	}
 	for _, test := range []struct {
 		name, old, new string
 		bug            func(m *manifest.Manifest)
@@ -83,52 +89,65 @@ int other(void) { return 1; }
 		{"a function's hash", "return 1", "return 2", noHashes},
 		{"a callee's hash", "x + 1", "x + 2", noHashes},
 		{"a variable's hash", "hidden = 1", "hidden = 2", noHashes},
-		{"a component", "return 1", "return 2", noOther},
+		{"a definition", "return 1", "return 2", noDefinition},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := compile(t, strings.Replace(before, test.old, test.new, 1))
-			if l := pair(v, w).Violations(); len(l) > 0 {
+			if l := violations(ComparePair(v, w)); len(l) > 0 {
 				t.Fatalf("violation without a bug: %+v", l)
 			}
-			if len(pair(v.with(test.bug), w.with(test.bug)).Violations()) == 0 {
-				t.Error("the bug isn't found")
+			for _, p := range ComparePair(with(t, v, test.bug), with(t, w, test.bug)) {
+				if len(p.Violations()) == 0 {
+					t.Errorf("%s: the bug isn't found", p.Evidence)
+				}
 			}
 		})
 	}
 	t.Run("a link", func(t *testing.T) {
-		bad := v.with(func(m *manifest.Manifest) {
+		v := compile(t, strings.Replace(before, "return 1", "extern int far(void); return far()", 1))
+		bad := with(t, v, func(m *manifest.Manifest) {
 			for _, c := range m.Components {
-				c.Links = c.Links[:len(c.Links)/2]
+				c.Links = slices.DeleteFunc(c.Links, func(l uint32) bool { return l%2 == 1 && m.Symbols[l/2] == "far" })
 			}
 		})
-		r := compareLinks(bad.a, v.objects[:1], v.levels[:1])
-		if len(r.Violations) != 1 || r.Violations[0].Target != "hidden" {
-			t.Errorf("the missing link isn't found: %+v", r.Violations)
+		for i, e := range bad.Evidence {
+			var good, r LinkResult
+			good.check(v.Code, v.Evidence[i], true)
+			if r.check(v.Code, e, true); len(r.Violations) != 1 || r.Violations[0].Target != "far" || len(good.Violations) > 0 {
+				t.Errorf("%s: the missing link isn't found: %+v, without a bug %+v", e.Name, r.Violations, good.Violations)
+			}
 		}
 	})
 }
 
-// TestLinksFindWrongLinkage: a static function made visible, and the reverse.
-func TestLinksFindWrongLinkage(t *testing.T) {
+// TestLinksFindWrongBinding: a weak function made global, and the reverse.
+func TestLinksFindWrongBinding(t *testing.T) {
 	v := compile(t, `
 extern __attribute__((weak)) int elsewhere(void);
-static int s(void) { return 1; }
+static int v = 1;
+__attribute__((noinline)) static int s(void) { return v++; }
 int f(void) { return elsewhere ? elsewhere() : s(); }
 __attribute__((weak)) int w(void) { return 2; }
 `)
-	if r := compareLinks(v.a, v.objects[:1], v.levels[:1]); len(r.Violations) > 0 || r.Symbols != 3 || r.References != 2 {
-		t.Fatalf("%+v", r)
-	}
-	for name, linkage := range map[string]manifest.Linkage{"f": manifest.Linkage_LINKAGE_LOCAL, "w": manifest.Linkage_LINKAGE_EXTERNAL} {
-		bad := v.with(func(m *manifest.Manifest) {
-			for _, c := range m.Components {
-				if c.Name == name {
-					c.Linkage = linkage
+	for i, e := range v.Evidence {
+		var r LinkResult
+		if r.check(v.Code, e, true); len(r.Violations) > 0 || r.Symbols != 2 || r.References != 3 {
+			t.Fatalf("%s: %+v", e.Name, r)
+		}
+		for name, binding := range map[string]manifest.Binding{"f": manifest.Binding_BINDING_WEAK, "w": manifest.Binding_BINDING_GLOBAL} {
+			bad := with(t, v, func(m *manifest.Manifest) {
+				for _, c := range m.Components {
+					for _, d := range c.Definitions {
+						if d.Name == name {
+							d.Binding = binding
+						}
+					}
 				}
+			})
+			var r LinkResult
+			if r.check(v.Code, bad.Evidence[i], false); len(r.Violations) != 1 {
+				t.Errorf("%s: %s as %v: %+v", e.Name, name, binding, r.Violations)
 			}
-		})
-		if r := compareLinks(bad.a, v.objects[:1], v.levels[:1]); len(r.Violations) != 1 {
-			t.Errorf("%s as %v: %+v", name, linkage, r.Violations)
 		}
 	}
 }
@@ -168,13 +187,13 @@ int e(void) { return counter++; }
 				changed = strings.Join(lines, "\n")
 			}
 			w := compile(t, changed)
-			for k, level := range v.levels {
+			for _, differences := range [][]Difference{Compare(v.Code, w.Code), Compare(v.IR, w.IR)} {
 				var got []string
-				for _, d := range Compare(v.objects[k], w.objects[k]) {
+				for _, d := range differences {
 					got = append(got, d.Unit)
 				}
-				if !slices.Equal(got, test.want) {
-					t.Errorf("%s: %q differ, want %q", level.Name, got, test.want)
+				if !slices.Equal(got, test.want) && (test.name != "a case" || !slices.Equal(got, []string{"d", "switch.table.d"})) {
+					t.Errorf("%q differ, want %q", got, test.want)
 				}
 			}
 		})
@@ -186,18 +205,19 @@ func TestNearCalls(t *testing.T) {
 	const text = `
 __attribute__((section(".tasting"))) static int callee(int x) { return x; }
 __attribute__((section(".tasting"))) int between(int x) { return x + 1; }
-__attribute__((section(".tasting"))) int caller(int x) { return callee(x); }
+__attribute__((section(".tasting"))) int caller(int x) { return callee(x) + 1; }
 `
-	v := compile(t, text)
-	if refs := v.objects[0].Units["caller"].Refs; !slices.Contains(refs, "callee") {
+	at := func(text string) *Version { return compileAs(t, clangtest.Clang(t), "t.c", text, "-O0") }
+	v := at(text)
+	if refs := v.Code.Units["caller"].Refs; !slices.Contains(refs, "callee") {
 		t.Errorf("caller refers to %q", refs)
 	}
 	for _, test := range []struct{ old, new, want string }{
 		{"x + 1", "x * x * x + 1", "between"},
-		{"callee(x)", "between(x)", "caller"},
+		{"callee(x) +", "between(x) +", "caller"},
 	} {
-		w := compile(t, strings.Replace(text, test.old, test.new, 1))
-		d := slices.DeleteFunc(Compare(v.objects[0], w.objects[0]), func(d Difference) bool { return d.Unit == "callee" })
+		w := at(strings.Replace(text, test.old, test.new, 1))
+		d := slices.DeleteFunc(Compare(v.Code, w.Code), func(d Difference) bool { return d.Unit == "callee" || d.Unit == "section .tasting" })
 		if len(d) != 1 || d[0].Unit != test.want {
 			t.Errorf("%s: %+v, want %s", test.new, d, test.want)
 		}
@@ -209,21 +229,21 @@ __attribute__((section(".tasting"))) int caller(int x) { return callee(x); }
 func TestNumberedSymbols(t *testing.T) {
 	const text = "int seed(); struct A { A(); };\nint first = seed(), second = seed();\nint f() { return first; }\n"
 	clang := clangtest.Tool(t, "clang++")
-	v := compileAs(t, clang, "t.cc", text)
+	v := compileAs(t, clang, "t.cc", text, "-O0")
 	// Nothing runs the initialiser of a thread's variable at the start.
-	w := compileAs(t, clang, "t.cc", strings.Replace(text, "int first", "static thread_local A added; int first", 1))
-	p := pair(v, w)
-	if len(p.Emitted) == 0 {
+	w := compileAs(t, clang, "t.cc", strings.Replace(text, "int first", "static thread_local A added; int first", 1), "-O0")
+	d := Compare(v.Code, w.Code)
+	if len(d) == 0 {
 		t.Error("nothing differs: nothing was tested")
 	}
-	for _, e := range p.Emitted {
-		if e.Violation() || e.Unit == "__cxx_global_var_init" && e.What != "only in B" || strings.HasPrefix(e.Unit, "_GLOBAL__sub_I") {
-			t.Errorf("%s: %s of %s %s", e.Level, e.What, e.Unit, e.Reason)
+	for _, d := range d {
+		if d.Unit == "__cxx_global_var_init" && d.What != "only in B" || strings.HasPrefix(d.Unit, "_GLOBAL__sub_I") {
+			t.Errorf("%s of %s", d.What, d.Unit)
 		}
 	}
-	w = compileAs(t, clang, "t.cc", strings.Replace(text, "second = seed()", "second = seed() + 1", 1))
-	if p := pair(v, w); len(p.Emitted) == 0 || len(p.Violations()) > 0 {
-		t.Errorf("%+v", p.Emitted)
+	w = compileAs(t, clang, "t.cc", strings.Replace(text, "second = seed()", "second = seed() + 1", 1), "-O0")
+	if p := ComparePair(v, w); len(p) != 2 || len(p[0].Emitted) == 0 || len(violations(p)) > 0 {
+		t.Errorf("%+v", p)
 	}
 }
 
@@ -239,7 +259,7 @@ func TestHandlers(t *testing.T) {
 	} {
 		w := compileAs(t, clang, "t.cc", strings.Replace(text, test.old, test.new, 1))
 		var got []string
-		for _, d := range Compare(v.objects[0], w.objects[0]) {
+		for _, d := range Compare(v.Code, w.Code) {
 			if !strings.HasPrefix(d.Unit, "_ZT") && !strings.HasPrefix(d.Unit, "DW.ref") {
 				got = append(got, d.Unit)
 			}
@@ -259,22 +279,27 @@ func TestInlineOrder(t *testing.T) {
 		user   = "int f(int x) { return two(x) + one(x); }\n"
 		other  = "int g(int x) { return one(x); }\n"
 	)
-	v := compile(t, first+second+user+other)
-	w := compile(t, first+second+other+user)
-	if d := Compare(v.objects[0], w.objects[0]); len(d) != 1 || d[0].Unit != "f" {
+	at := func(text string) *Version { return compileAs(t, clangtest.Clang(t), "t.c", text, "-O0") }
+	v := at(first + second + user + other)
+	w := at(first + second + other + user)
+	if d := Compare(v.Code, w.Code); len(d) != 1 || d[0].Unit != "f" {
 		t.Fatalf("the order makes no difference at -O0, so nothing is tested: %+v", d)
 	}
-	if p := pair(v, w); len(p.Emitted) != 0 {
-		t.Errorf("the order of always_inline functions counts: %+v", p.Emitted)
+	if v.IR == nil || w.IR == nil {
+		t.Fatal(v.NotPlain)
 	}
-	w = compile(t, first+strings.Replace(second, "x & 7", "x & 6", 1)+other+user)
-	if p := pair(v, w); len(p.Emitted) == 0 {
+	if !inlineOrder(v.IR, w.IR)("f") {
+		t.Error("the order of always_inline functions counts")
+	}
+	w = at(first + strings.Replace(second, "x & 7", "x & 6", 1) + other + user)
+	if inlineOrder(v.IR, w.IR)("f") {
 		t.Error("a changed always_inline function makes no difference")
 	}
 }
 
 // TestEveryKindOfEdit: each kind must be able to make a mutant that compiles,
-// neutral ones must be neutral, and the same seed must take the same edits.
+// by both compilers, neutral ones must be neutral, and the same seed must take the
+// same edits.
 func TestEveryKindOfEdit(t *testing.T) {
 	clang := clangtest.Clang(t)
 	names := Kinds()
@@ -284,33 +309,48 @@ func TestEveryKindOfEdit(t *testing.T) {
 		kinds  []string
 		sample int
 	}{
-		{[]string{clang, "-O2", "testdata/sample.c"}, ofC, 6 * len(ofC)},
-		{[]string{clang, "-O2", "-std=c++20", "testdata/sample.cc"}, ofCxx, 6 * len(ofCxx)},
+		{[]string{"clang", "-O2", "testdata/sample.c testdata/asm.c"}, ofC, 6 * len(ofC)},
+		{[]string{"clang++", "-O1", "-std=c++20", "testdata/sample.cc"}, ofCxx, 6 * len(ofCxx)},
+		{[]string{"gcc", "-O0", "testdata/sample.c testdata/asm.c"}, nil, 2 * len(ofC)},
+		{[]string{"g++", "-O0", "-std=c++20", "testdata/sample.cc"}, nil, 2 * len(ofCxx)},
 	} {
-		t.Run(test.argv[len(test.argv)-1], func(t *testing.T) {
-			c := Campaign{Commands: [][]string{test.argv}, Clang: clang, Seed: 1, Sample: test.sample, Kinds: test.kinds}
-			r, err := c.Run(context.Background())
+		t.Run(test.argv[0], func(t *testing.T) {
+			clangtest.Tool(t, test.argv[0])
+			var commands [][]string
+			for _, file := range strings.Fields(test.argv[len(test.argv)-1]) {
+				commands = append(commands, append(slices.Clone(test.argv[:len(test.argv)-1]), file))
+			}
+			c := Campaign{Commands: commands, Clang: clang, Seed: 1, Sample: test.sample, Kinds: test.kinds}
+			r, err := c.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			compiled := map[string]KindReport{}
+			compared := map[string]KindReport{}
 			for _, k := range r.Kinds {
-				compiled[k.Kind] = k
+				if k.Evidence == Shared {
+					compared[k.Kind] = k
+				}
 			}
 			for _, k := range test.kinds {
-				if compiled[k].Compiled == 0 {
+				if compared[k].Compared == 0 {
 					t.Errorf("%s: no mutant compiles", k)
 				}
 			}
-			if r.Total.Emitted == 0 || r.Total.Changed == 0 {
-				t.Errorf("nothing changed: %+v", r.Total)
+			for _, total := range r.Totals {
+				isC := strings.HasSuffix(test.argv[len(test.argv)-1], ".c")
+				if (total.Emitted == 0 || total.Changed == 0) != (total.Evidence == Source && !isC) {
+					t.Errorf("%s: %+v", total.Evidence, total)
+				}
+				t.Logf("%+v", total)
 			}
-			t.Logf("%+v", r.Total)
+			if r.Sharing < 5 {
+				t.Errorf("%+v", r.Counts)
+			}
 			for _, f := range r.Violations {
-				t.Errorf("violation: %s in %s:\n- %s\n+ %s\n%+v", f.Kind, f.Where, f.Before, f.After, f.Differences)
+				t.Errorf("violation: %s in %s, %s:\n- %s\n+ %s\n%+v", f.Kind, f.Where, f.Evidence, f.Before, f.After, f.Differences)
 			}
 			plan := func() (list []string) {
-				m, err := c.prepare(context.Background(), c.Commands[0], t.TempDir())
+				m, err := c.prepare(t.Context(), c.Commands[0], t.TempDir())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -368,21 +408,32 @@ template <> int n::A<int>::m(int) try { return 1; } catch (...) { return 2; }
 	}
 }
 
-// C is compared at -O0 as well, C++ only as it is analysed.
-func TestLevels(t *testing.T) {
-	for _, test := range []struct{ argv, want string }{
-		{"clang a.c", "-O0,-O2 without passes,IR,-O2"},
-		{"clang -O1 a.c", "-O0,-O1 without passes,IR,-O1"},
-		{"clang++ a.cc", "-O0 without passes,IR,-O0"},
-		{"clang++ -O3 a.cc", "-O3 without passes,IR,-O3"},
-		{"clang++ -O3 -O0 a.cc", "-O0 without passes,IR,-O0"},
+// TestCampaignStopsAtAnError: a campaign whose compiler breaks has no result.
+func TestCampaignStopsAtAnError(t *testing.T) {
+	clang := clangtest.Clang(t)
+	for _, test := range []struct{ name, breaks, want string }{
+		{"the compiler is killed", "kill -9 $$", "the compiler failed"},
+		{"the disk is full", "echo No space left on device >&2; exit 1", "No space left"},
+		{"nothing compiles any more", "case $* in *'-c -'*) exit 1; esac", "the original compiled before the campaign"},
+		{"what it emits depends on the time", "set -- \"$@\" -Dgreeting=now", "differs from what it was"},
 	} {
-		var got []string
-		for _, level := range Levels(true, strings.Fields(test.argv), true) {
-			got = append(got, level.Name)
-		}
-		if strings.Join(got, ",") != test.want {
-			t.Errorf("%s: %s, want %s", test.argv, strings.Join(got, ","), test.want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			// It works for the first 20 calls.
+			script := "#!/bin/sh\ncase \"$*\" in *--version*) exec " + clang + " \"$@\";; esac\necho >>" + dir + "/calls\n" +
+				"if [ $(wc -l <" + dir + "/calls) -gt 20 ]; then " + test.breaks + "; fi\nexec " + clang + " \"$@\"\n"
+			compiler := filepath.Join(dir, "clang")
+			if err := os.WriteFile(compiler, []byte(script), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			source := filepath.Join(dir, "t.c")
+			if err := os.WriteFile(source, []byte("int f(int x) { return x + 1; }\nint greeting(void) { return f(2) - 7; }\n"), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			c := Campaign{Commands: [][]string{{compiler, source}}, Clang: clang, Seed: 1, Sample: 10}
+			if r, err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%+v, error %v, want %q", r, err, test.want)
+			}
+		})
 	}
 }

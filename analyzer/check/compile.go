@@ -3,153 +3,193 @@ package check
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/component"
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
 )
 
-// Level is a way of compiling for comparison.
-type Level struct {
-	Name string
-	// Flags are appended to the command line.
-	Flags []string
-	// Interprocedural is true if code may depend on the other users of local
-	// symbols (see the package's comment).
-	Interprocedural bool
-	// IR compares LLVM IR instead of objects.
-	IR bool
-	// Direct compiles the source itself rather than its preprocessed text,
-	// which lacks a little: clang's preprocessor collapses spaces, and
-	// __builtin_COLUMN tells. The level's -O must be that of the command line.
-	Direct bool
+// The names of the evidence, as in the package's comment.
+const (
+	Shared   = "object"
+	Sections = "object with sections"
+	Source   = "source"
+)
+
+// Version is a translation unit as it was compiled, and its evidence.
+type Version struct {
+	File string
+	// Code is what the compiler emits, and IR, of clang and plain C only, what
+	// its front end does.
+	Code, IR *Object
+	Evidence []*Evidence
+	// NotPlain is why there is no evidence by source, "" if there is.
+	NotPlain string
+	Counts
 }
 
-// Levels returns the levels that make sense for a compiler and its flags:
-// -O0; the requested -O (or -O2) as the front end emits it, which only clang
-// can show, as code and as IR; and with full or another compiler, all passes.
-func Levels(clang bool, flags []string, full bool) []Level {
-	// C++ is analysed as it is compiled. At another -O, constructors and
-	// destructors have other variants, and an object other symbols.
-	inv, err := ctext.ParseArgs(flags)
-	cxx := err == nil && inv.Lang == "c++"
-	opt := "-O2"
-	if cxx {
-		opt = "-O0"
-	}
-	for _, f := range flags {
-		if strings.HasPrefix(f, "-O") && (cxx || f != "-O0") {
-			opt = f
-		}
-	}
-	var levels []Level
-	if !cxx {
-		levels = append(levels, Level{Name: "-O0", Flags: []string{"-O0"}})
-	}
-	if clang {
-		noPasses := []string{opt, "-Xclang", "-disable-llvm-passes"}
-		levels = append(levels, Level{Name: opt + " without passes", Flags: noPasses},
-			Level{Name: "IR", Flags: append(noPasses[:3:3], "-S", "-emit-llvm"), IR: true})
-	}
-	if full || !clang {
-		levels = append(levels, Level{Name: opt, Flags: []string{opt}, Interprocedural: true, Direct: true})
-	}
-	return levels
+// Counts say how much there was to tell apart.
+type Counts struct {
+	// Functions is the number of functions in the object that is built without
+	// a section for each, and Sharing that of those that aren't alone in theirs.
+	Functions int `json:"functions"`
+	Sharing   int `json:"sharing"`
+	// Apart are those of Sharing that are a component of their own.
+	Apart int `json:"apart"`
+}
+
+func (c *Counts) add(d Counts) {
+	c.Functions += d.Functions
+	c.Sharing += d.Sharing
+	c.Apart += d.Apart
 }
 
 // ErrCompile says that a source doesn't compile.
 var ErrCompile = errors.New("doesn't compile")
 
-// sections are the flags that give every symbol its own section.
-var sections = []string{"-ffunction-sections", "-fdata-sections", "-w"}
-
-// Compile compiles argv (program, flags, one source file) at each level and
-// reads what is emitted. The source is preprocessed once, with the flags of
-// argv, so that the levels compile the same text (-O0 itself changes what
-// headers define). Nothing is written but temporary files.
-func Compile(ctx context.Context, argv []string, clang bool, levels []Level) ([]*Object, error) {
+// Compile compiles the source in argv, a compiler's command line, with its own
+// flags: as it is, for the evidence, and with a section for everything, for
+// comparison. clang dumps the syntax tree of plain C. Nothing is written but
+// temporary files.
+func Compile(ctx context.Context, argv []string, clang string) (*Version, error) {
 	tmp, err := os.MkdirTemp("", "tasting-check-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(tmp)
-	flags, textFlags, source, err := split(argv)
+	flags, text, source, err := split(argv)
 	if err != nil {
 		return nil, err
 	}
-	text := filepath.Join(tmp, "text.i")
-	// The names of preprocessed text and outputs may get into the object, so they
-	// are the same each time: relative to the temporary directory.
-	run := func(dir string, args ...string) error {
-		cmd := exec.CommandContext(ctx, argv[0], args...)
-		cmd.Dir = dir
+	output := func(more ...string) (file string, b []byte, err error) {
+		file = filepath.Join(tmp, fmt.Sprint(len(more), ".o"))
+		cmd := exec.CommandContext(ctx, argv[0], slices.Concat(flags, text, more, []string{"-w", "-o", file, source})...)
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		if err := cmd.Run(); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return fmt.Errorf("%s: %w (%v): %s", source, ErrCompile, err, firstLines(out.String(), 5))
+			return "", nil, compileError(ctx, source, err, out.String())
 		}
-		return nil
+		b, err = os.ReadFile(file)
+		return file, b, err
 	}
-	if err := run("", join(flags, textFlags, "-w", "-E", "-o", text, source)...); err != nil {
-		return nil, err
-	}
-	preprocessed, err := os.ReadFile(text)
+	v := &Version{File: source}
+	file, b, err := output("-c", "-ffunction-sections", "-fdata-sections")
 	if err != nil {
 		return nil, err
 	}
-	pragmas := bytes.Contains(preprocessed, []byte("#pragma"))
-	lang := "cpp-output"
-	if inv, err := ctext.ParseArgs(argv); err != nil {
+	if v.Code, err = ReadObject(b); err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	apart, err := objectEvidence(Sections, source, file)
+	if err != nil {
 		return nil, err
-	} else if inv.Lang == "c++" {
-		lang = "c++-cpp-output"
 	}
-	in := []string{"-x", lang, filepath.Base(text)}
-	if clang {
-		// clang preprocesses preprocessed text again; at least not with macros.
-		in = append([]string{"-undef", "-Wno-unused-command-line-argument"}, in...)
+	if file, b, err = output("-c"); err != nil {
+		return nil, err
 	}
-	objects := make([]*Object, len(levels))
-	for i, level := range levels {
-		out := filepath.Join(tmp, fmt.Sprint("out", i))
-		args := join(flags, sections, "-c", "-o", out)
-		from, dir := in, tmp
-		if level.Direct {
-			from, dir = join(textFlags, nil, source), ""
+	shared, err := objectEvidence(Shared, source, file)
+	if err != nil {
+		return nil, err
+	}
+	v.Evidence = append(v.Evidence, shared, apart)
+	if v.Counts, err = count(b, shared); err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	e, isClang, err := sourceEvidence(ctx, argv, clang)
+	if err != nil {
+		var why *component.NotPlain
+		if errors.As(err, &why) {
+			v.NotPlain = why.Reason
+			return v, nil
 		}
-		err := run(dir, join(join(args, level.Flags), from)...)
-		if errors.Is(err, ErrCompile) && !level.Direct && pragmas {
-			// clang leaves macros in pragmas as they are: its own preprocessed
-			// text may not compile.
-			err = run("", join(join(args, level.Flags), join(textFlags, nil, source))...)
-		}
-		if err != nil {
+		return nil, err
+	}
+	v.Evidence = append(v.Evidence, e)
+	if isClang {
+		if _, b, err = output("-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes"); err != nil {
 			return nil, err
 		}
-		b, err := os.ReadFile(out)
-		if err != nil {
-			return nil, err
-		}
-		if level.IR {
-			objects[i] = ReadIR(b)
-		} else if objects[i], err = ReadObject(b); err != nil {
-			return nil, fmt.Errorf("%s: %w", source, err)
-		}
+		v.IR = ReadIR(b)
 	}
-	return objects, nil
+	return v, nil
 }
 
-// join concatenates lists of arguments and single arguments.
-func join(a []string, b []string, rest ...string) []string {
-	out := make([]string, 0, len(a)+len(b)+len(rest))
-	return append(append(append(out, a...), b...), rest...)
+// compileError tells a source that doesn't compile from a compiler that can't.
+func compileError(ctx context.Context, source string, err error, out string) error {
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !errors.As(err, &exit) || !exit.Exited(), strings.Contains(out, "No space left on device"), strings.Contains(out, "(program cc1"):
+		return fmt.Errorf("%s: the compiler failed: %w: %s", source, err, firstLines(out, 5))
+	}
+	return fmt.Errorf("%s: %w (%v): %s", source, ErrCompile, err, firstLines(out, 5))
+}
+
+func objectEvidence(name, source, file string) (*Evidence, error) {
+	m, err := objfile.Manifest(file, objfile.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	m.Source = filepath.ToSlash(source)
+	return newEvidence(name, m)
+}
+
+// sourceEvidence also tells whether the compiler is a clang.
+func sourceEvidence(ctx context.Context, argv []string, clang string) (e *Evidence, isClang bool, err error) {
+	u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{})
+	if err != nil {
+		return nil, false, err
+	}
+	m, err := component.Analyze(ctx, u, clang)
+	if err != nil {
+		return nil, false, err
+	}
+	e, err = newEvidence(Source, m)
+	return e, u.Clang, err
+}
+
+// count counts the functions in an object.
+func count(b []byte, e *Evidence) (c Counts, err error) {
+	f, err := elf.NewFile(bytes.NewReader(b))
+	if err != nil {
+		return c, err
+	}
+	defer f.Close()
+	symbols, err := f.Symbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return c, err
+	}
+	places := map[elf.SectionIndex]map[uint64][]string{}
+	for _, s := range symbols {
+		if typeOf(s) == elf.STT_FUNC && s.Section != elf.SHN_UNDEF {
+			if places[s.Section] == nil {
+				places[s.Section] = map[uint64][]string{}
+			}
+			places[s.Section][s.Value] = append(places[s.Section][s.Value], s.Name)
+		}
+	}
+	for _, functions := range places {
+		c.Functions += len(functions)
+		if len(functions) < 2 {
+			continue
+		}
+		c.Sharing += len(functions)
+		for _, names := range functions {
+			if slices.ContainsFunc(names, func(n string) bool { return len(e.labels[n]) > 0 }) {
+				c.Apart++
+			}
+		}
+	}
+	return c, nil
 }
 
 func firstLines(s string, n int) string {
@@ -157,8 +197,12 @@ func firstLines(s string, n int) string {
 	return strings.Join(lines[:min(n, len(lines))], "\n")
 }
 
+// join concatenates lists of arguments and single arguments.
+func join(a []string, b []string, rest ...string) []string { return slices.Concat(a, b, rest) }
+
 // split sorts the arguments of a compiler: those that matter for code, those
-// that matter for text only, and the source. What chooses outputs is left out.
+// that matter for text only, and the source. What chooses outputs or sections is
+// left out.
 func split(argv []string) (flags, text []string, source string, err error) {
 	if len(argv) < 2 {
 		return nil, nil, "", errors.New("want a compiler and a source file: COMPILER [flags] FILE.c")
@@ -175,7 +219,8 @@ func split(argv []string) (flags, text []string, source string, err error) {
 		switch {
 		case a == "-o" || a == "-MF" || a == "-MT" || a == "-MQ" || a == "-x":
 			value()
-		case a == "-c" || a == "-S" || a == "-E" || strings.HasPrefix(a, "-M") || strings.HasPrefix(a, "-save-temps") || strings.HasPrefix(a, "-flto") || strings.HasPrefix(a, "-g"):
+		case a == "-c" || a == "-S" || a == "-E" || strings.HasPrefix(a, "-M") || strings.HasPrefix(a, "-save-temps") || strings.HasPrefix(a, "-flto") || strings.HasPrefix(a, "-g"),
+			a == "-ffunction-sections" || a == "-fdata-sections":
 		case a == "-I" || a == "-isystem" || a == "-iquote" || a == "-idirafter" || a == "-D" || a == "-U" || a == "-include" || a == "-imacros":
 			text = append(text, value()...)
 		case strings.HasPrefix(a, "-I") || strings.HasPrefix(a, "-D") || strings.HasPrefix(a, "-U") || strings.HasPrefix(a, "-isystem") || strings.HasPrefix(a, "-iquote") || strings.HasPrefix(a, "-Wp,"):

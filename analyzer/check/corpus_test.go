@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,25 +53,26 @@ func fetched(t *testing.T, name, version, dir string) string {
 
 // TestVersionPairs compares two releases of real libraries.
 func TestVersionPairs(t *testing.T) {
-	clangtest.Clang(t)
+	clang := clangtest.Clang(t)
 	for _, c := range corpora {
 		t.Run(c.name, func(t *testing.T) {
-			clang := cmp.Or(c.compiler, "clang")
-			results, err := Objects(context.Background(), ObjectsOptions{
+			results, err := Objects(t.Context(), ObjectsOptions{
 				A: fetched(t, c.name, c.old, c.dir), B: fetched(t, c.name, c.new, c.dir),
-				Compiler: join([]string{clang, "-O2"}, c.flags), Clang: clang, Full: true,
+				Compiler: join([]string{cmp.Or(c.compiler, "clang"), "-O2"}, c.flags), Clang: clang,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			emitted := 0
 			for _, r := range results {
-				emitted += len(r.Emitted)
-				for _, v := range r.Violations() {
-					t.Errorf("%s at %s: %s of %s: %s", r.Name, v.Level, v.What, v.Unit, v.Reason)
+				for _, p := range r.Pairs {
+					emitted += len(p.Emitted)
+					for _, v := range p.Violations() {
+						t.Errorf("%s by %s: %s of %s: %s", r.Name, p.Evidence, v.What, v.Unit, v.Reason)
+					}
 				}
-				if r.Fallback != "" {
-					t.Errorf("%s is analysed as a whole file: %s", r.Name, r.Fallback)
+				if r.NotPlain != "" && c.compiler == "" {
+					t.Logf("%s isn't plain C: %s", r.Name, r.NotPlain)
 				}
 			}
 			if emitted == 0 {
@@ -82,35 +82,47 @@ func TestVersionPairs(t *testing.T) {
 	}
 }
 
-// TestLinksOfCorpora checks that what code refers to is in its links.
+// TestLinksOfCorpora checks that what code refers to is in its links, by clang and
+// by gcc.
 func TestLinksOfCorpora(t *testing.T) {
-	clangtest.Clang(t)
+	clang := clangtest.Clang(t)
+	var all Counts
 	for _, c := range corpora {
-		t.Run(c.name, func(t *testing.T) {
-			clang := cmp.Or(c.compiler, "clang")
-			dir := fetched(t, c.name, c.new, c.dir)
-			files, err := filepath.Glob(filepath.Join(dir, "*.c*"))
-			if err != nil || len(files) == 0 {
-				t.Fatalf("no sources: %v", err)
-			}
-			references := 0
-			for _, f := range files {
-				if !ctext.IsSource(f) {
-					continue
+		dir := fetched(t, c.name, c.new, c.dir)
+		files, err := filepath.Glob(filepath.Join(dir, "*.c*"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no sources: %v", err)
+		}
+		compilers := []string{"clang", "gcc"}
+		if c.compiler != "" {
+			compilers = []string{"clang++", "g++"}
+		}
+		for _, compiler := range compilers {
+			t.Run(c.name+" by "+compiler, func(t *testing.T) {
+				references := 0
+				for _, f := range files {
+					if !ctext.IsSource(f) {
+						continue
+					}
+					r, err := Links(t.Context(), append(inDir(join([]string{compiler, "-O2"}, c.flags), dir), f), clang)
+					if err != nil {
+						t.Fatal(err)
+					}
+					references += r.References
+					all.add(r.Counts)
+					for _, v := range r.Violations {
+						t.Errorf("%s by %s: %s", r.File, v.Evidence, v.Reason)
+					}
 				}
-				r, err := Links(context.Background(), append(inDir(join([]string{clang, "-O2"}, c.flags), dir), f), clang)
-				if err != nil {
-					t.Fatal(err)
+				if references == 0 {
+					t.Error("no references: nothing was checked")
 				}
-				references += r.References
-				for _, v := range r.Violations {
-					t.Errorf("%s at %s: %s", r.File, v.Level, v.Reason)
-				}
-			}
-			if references == 0 {
-				t.Error("no references: nothing was checked")
-			}
-		})
+			})
+		}
+	}
+	t.Logf("%d functions, %d share a section, %d of them are components", all.Functions, all.Sharing, all.Apart)
+	if all.Sharing < 1000 {
+		t.Error("fewer than 1,000 functions share a section")
 	}
 }
 
@@ -123,20 +135,20 @@ var cxxSample = []string{
 // TestMutationSample is a small campaign with a fixed seed. docs/checks.md has
 // the command of the full one.
 func TestMutationSample(t *testing.T) {
-	clangtest.Clang(t)
+	clang := clangtest.Clang(t)
 	for _, test := range []struct {
 		name, compiler    string
 		files             map[string]string
 		main              bool
 		kinds             []string // all
 		sample            int
-		compiled, emitted int // at least
+		compared, emitted int // at least
 	}{
 		{"C", "clang", map[string]string{"cjson": "cJSON.c cJSON_Utils.c", "lua": "lobject.c ltable.c lstring.c", "zlib": "inflate.c deflate.c trees.c"}, false, nil, 400, 200, 100},
 		{"C++", "clang++", map[string]string{"fmtlib": "os.cc"}, true, cxxSample, 30, 12, 5},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := Campaign{Clang: test.compiler, Seed: 1, Sample: test.sample, Main: test.main, Kinds: test.kinds}
+			c := Campaign{Clang: clang, Seed: 1, Sample: test.sample, Main: test.main, Kinds: test.kinds}
 			for _, x := range corpora {
 				if test.files[x.name] == "" {
 					continue
@@ -146,16 +158,16 @@ func TestMutationSample(t *testing.T) {
 					c.Commands = append(c.Commands, append(inDir(join([]string{test.compiler, "-O2"}, x.flags), dir), filepath.Join(dir, f)))
 				}
 			}
-			r, err := c.Run(context.Background())
+			r, err := c.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, f := range r.Violations {
-				t.Errorf("%s in %s of %s:\n- %s\n+ %s\n%+v", f.Kind, f.Where, f.File, f.Before, f.After, f.Differences)
+				t.Errorf("%s in %s of %s by %s:\n- %s\n+ %s\n%+v", f.Kind, f.Where, f.File, f.Evidence, f.Before, f.After, f.Differences)
 			}
-			t.Logf("%+v", r.Total)
-			if r.Tried != test.sample || r.Total.Compiled < test.compiled || r.Total.Emitted < test.emitted {
-				t.Errorf("too little was checked: %+v", r.Total)
+			t.Logf("%+v", r.Totals)
+			if x := r.Totals[0]; r.Tried != test.sample || x.Compared < test.compared || x.Emitted < test.emitted {
+				t.Errorf("too little was checked: %+v", x)
 			}
 		})
 	}

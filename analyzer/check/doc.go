@@ -1,42 +1,46 @@
-// Package check measures whether local hashes and links are sound, on any
-// code, by looking at what the compiler really emits.
+// Package check measures whether evidence is sound, on any code, by looking at
+// what the compiler really emits.
 //
 // # The question
 //
-// If two versions of a translation unit have equal hashes, their code must be
-// equal. An object file is the best witness of that which doesn't share a line
-// with the analyzer: it is compiled by the build's own compiler, from the
-// original text, with all its flags. So for a pair of versions: whatever
-// differs in the object files must be explained by a hash that differs.
+// If a test has the same identity in two versions of a translation unit, the code
+// that it can reach must be the same. The witness shares no line with the
+// analyzer: the unit is compiled once more, with its own flags and with
+// -ffunction-sections -fdata-sections, so that every function and variable stands
+// for itself. Whatever differs there must be visible in the identity of each test
+// that reaches it.
 //
 // # What is compared
 //
-// An Object is a relocatable file (compiled with -ffunction-sections
-// -fdata-sections) cut into units, one for every symbol that defines
-// something: its bytes, its references (relocations, resolved to names or to
-// the content of what has no name: string literals, constant pools, jump
-// tables), unwind information, binding, visibility, alignment, section. Names
-// of local symbols may change consistently; positions may change except where
-// the order in a section is observable (.init_array, linker sets).
+// An Object is that relocatable file cut into units, one for every symbol that
+// defines something: its bytes, its references (relocations, resolved to names or
+// to the content of what has no name: string literals, constant pools, jump
+// tables), unwind information, binding, visibility, alignment, section. Names of
+// local symbols may change consistently; positions may change except where the
+// order in a section is observable (.init_array, linker sets).
 //
-// A difference in a unit is explained if the identity of every root that
-// reaches its component differs (see Explain). Roots are all definitions with
-// external or weak linkage, because any of them may be where a test enters, and
-// what the manifest itself calls a root.
+// The object says itself who reaches a unit. Entries are all symbols that other
+// objects can refer to, because any of them may be where a test begins, and what
+// runs without being called. A difference is explained if the identity of every
+// entry that reaches it, in either version, differs by the evidence. So nothing
+// is believed of the evidence but which symbols it defines.
 //
-// # Levels
+// # Evidence
 //
-// At -O0, and at the requested -O without LLVM's passes, a function's code is
-// a matter of that function and of the declarations, types and constants that
-// it uses. With all passes on, code also depends on bodies of callees
-// (which are in the closure) and, inside one translation unit, on the callers
-// of a static function: constant arguments are propagated into it, unused
-// parameters and results are removed, a static variable that nobody writes
-// becomes a constant. These change code without changing what it does, seen
-// from any single root. So at that level a difference may also be explained by
-// any component that is connected to the unit through local symbols.
+// Three sorts are compared, all of the same command line:
 //
-// The fourth witness is unoptimised LLVM IR (see IR): it shows attributes that
-// leave no trace in the code of the function itself but allow its callers'
-// code to change.
+//   - the object as a build without -ffunction-sections makes it, in which
+//     functions share sections and references among them have no relocations;
+//   - the object with a section for each;
+//   - the source, of plain C.
+//
+// An object is evidence for its own code, optimised or not. A source is not: with
+// optimisation, the code of a static function depends on its callers: constant
+// arguments are propagated into it, unused parameters and results are removed, a
+// static variable that nobody writes becomes a constant. That changes code
+// without changing what it does, seen from any single entry. So for a source a
+// difference may also be explained by any component that is connected to the
+// entry through local ones. On the other hand clang's unoptimised LLVM IR (see
+// ReadIR) is compared as well: it shows attributes that leave no trace in the code
+// of the function itself but allow its callers' code to change.
 package check

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -56,13 +57,14 @@ type Execution struct {
 	// instrumented ones that were not.
 	Executed int `json:"executed"`
 	Idle     int `json:"idle"`
-	// Closure is the number of functions in the closure, and Unseen that of
-	// those which no profile mentions: their code isn't instrumented, or the
-	// compiler removed it.
+	// Closure is the number of components in the closure.
 	Closure int `json:"closure"`
-	Unseen  int `json:"unseen"`
+	// Inlined is the number of executed functions that the test itself doesn't
+	// have: their code is a part of others'.
+	Inlined int `json:"inlined"`
 	// Whole are executed functions without a component of their own that may
-	// belong to what counts as a whole (Wholes, IDs of components).
+	// belong to what counts as a whole (Wholes, IDs of components), or to the
+	// same function of another unit.
 	Whole      []Function           `json:"whole"`
 	Wholes     []string             `json:"wholes"`
 	Violations []ExecutionViolation `json:"violations"`
@@ -78,12 +80,13 @@ type ExecutionViolation struct {
 // Executions checks that every function that a test executed is in its closure.
 // The profiles, files or directories of files, are raw ones of clang's entry
 // coverage (EntryCoverage), all of one test. clang is the one that compiled it:
-// profiles are read by the llvm-profdata beside it.
+// profiles are read by the llvm-profdata beside it. What has doesn't have was inlined,
+// unless has is nil.
 //
 // Errors: a profile that is empty, damaged, of another sort or version; a
 // closure of an older format. What has no profile is invisible: libraries that
 // aren't instrumented, and processes that didn't write one.
-func Executions(ctx context.Context, closure *fingerprint.Report, profiles []string, clang string) (*Execution, error) {
+func Executions(ctx context.Context, closure *fingerprint.Report, profiles []string, has Functions, clang string) (*Execution, error) {
 	if closure.Format < 2 {
 		return nil, fmt.Errorf("the closure has format %d, which doesn't name all symbols: write it again with this tasting", closure.Format)
 	}
@@ -91,30 +94,80 @@ func Executions(ctx context.Context, closure *fingerprint.Report, profiles []str
 	if err != nil {
 		return nil, err
 	}
-	e := compareExecution(closure, entered)
+	e := compareExecution(closure, entered, has)
 	demangle(ctx, clang, e.Violations)
 	return e, nil
 }
 
-func compareExecution(closure *fingerprint.Report, entered map[Function]bool) *Execution {
+// Functions are those that programs have, as the closure knows them: without
+// instrumentation. Of a local one, the source is a base name. Each has the visible
+// names of its code.
+type Functions map[Function][]string
+
+// Add adds what is in the symbol table of a program or library.
+func (has Functions) Add(file string) error {
+	f, err := elf.Open(file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	defer f.Close()
+	symbols, err := f.Symbols()
+	if err != nil {
+		return fmt.Errorf("%s: %w: name the program as it was linked, not stripped", file, err)
+	}
+	symbols = slices.DeleteFunc(symbols, func(s elf.Symbol) bool {
+		t := typeOf(s)
+		return t != elf.STT_FILE && (s.Section == elf.SHN_UNDEF || t != elf.STT_FUNC && t != elf.STT_GNU_IFUNC)
+	})
+	visible := map[uint64][]string{}
+	for _, s := range symbols {
+		if bindOf(s) != elf.STB_LOCAL {
+			visible[s.Value] = append(visible[s.Value], s.Name)
+		}
+	}
+	source := ""
+	for _, s := range symbols {
+		name := Function{Symbol: ofFile.ReplaceAllString(s.Name, "$1")}
+		if typeOf(s) == elf.STT_FILE {
+			source = filepath.Base(s.Name)
+			continue
+		}
+		has[name] = append(has[name], visible[s.Value]...) // also of local ones: they may have been hidden
+		if bindOf(s) == elf.STB_LOCAL {
+			name.Source = source
+			has[name] = append(has[name], visible[s.Value]...)
+		}
+	}
+	return nil
+}
+
+func compareExecution(closure *fingerprint.Report, entered map[Function]bool, has Functions) *Execution {
 	x := newClosureIndex(closure)
-	e := &Execution{Whole: []Function{}, Wholes: []string{}, Violations: []ExecutionViolation{}}
-	seen := map[int]bool{}
+	e := &Execution{Whole: []Function{}, Wholes: []string{}, Violations: []ExecutionViolation{}, Closure: len(closure.Components)}
 	wholes := map[int]bool{}
 	for f, executed := range entered {
-		comps := x.find(f)
-		for _, i := range comps {
-			seen[i] = true
-		}
 		if !executed {
 			e.Idle++
 			continue
 		}
 		e.Executed++
-		if len(comps) > 0 {
+		if len(x.find(f)) > 0 {
 			continue
 		}
-		if comps = x.wholes(f); len(comps) == 0 {
+		own := Function{Symbol: ofFile.ReplaceAllString(f.Symbol, "$1")}
+		if f.Source != "" {
+			own.Source = filepath.Base(f.Source)
+		}
+		names, there := has[own]
+		if has != nil && !there {
+			e.Inlined++
+			continue
+		}
+		if slices.ContainsFunc(names, func(n string) bool { return len(x.find(Function{Symbol: n})) > 0 }) {
+			continue
+		}
+		comps := x.wholes(f)
+		if len(comps) == 0 {
 			e.Violations = append(e.Violations, ExecutionViolation{Function: f})
 			continue
 		}
@@ -124,12 +177,6 @@ func compareExecution(closure *fingerprint.Report, entered map[Function]bool) *E
 		}
 	}
 	for i, c := range closure.Components {
-		if c.Kind == "function" {
-			e.Closure++
-			if !seen[i] {
-				e.Unseen++
-			}
-		}
 		if wholes[i] {
 			e.Wholes = append(e.Wholes, c.ID)
 		}
@@ -145,51 +192,47 @@ func compareExecution(closure *fingerprint.Report, entered map[Function]bool) *E
 // closureIndex finds the components of a closure, by their numbers.
 type closureIndex struct {
 	names map[string][]owner
-	files []owner // units that count as a whole
-	units []owner // the others of which something is in the closure
 	// Nothing tells which hidden functions shared libraries have, and which
 	// local ones a section of several functions has.
-	libraries, sections []int
+	libraries []int
+	sections  []owner
 }
 
 // owner is a component that has a symbol.
 type owner struct {
-	comp   int
-	local  bool
-	source string // of a local symbol, if known
+	comp     int
+	local    bool
+	source   string
+	bySource bool // what the evidence is
 }
 
 func newClosureIndex(closure *fingerprint.Report) *closureIndex {
 	x := &closureIndex{names: map[string][]owner{}}
-	add := func(symbol string, o owner) {
-		symbol = ofFile.ReplaceAllString(symbol, "$1")
-		x.names[symbol] = append(x.names[symbol], o)
-	}
 	for i, c := range closure.Components {
-		name, _, _ := strings.Cut(c.Name, "#") // the second definition of a name
-		for _, s := range append([]string{name}, c.Symbols...) {
-			add(s, owner{i, c.Linkage == "local", c.Source})
+		o := owner{i, c.Linkage == "local", c.Source, c.Kind == "function"}
+		if strings.HasSuffix(c.File, ".o") {
+			o.source = c.File // a member of an archive
 		}
-		for _, d := range c.Copies {
-			add(d.Name, owner{i, true, d.Source})
+		name, _, _ := strings.Cut(c.Name, "#") // the second one of a name
+		if inner, ok := strings.CutPrefix(name, c.File+"("); ok {
+			name = strings.TrimSuffix(inner, ")")
+		}
+		for _, s := range append([]string{name}, c.Symbols...) {
+			s = ofFile.ReplaceAllString(s, "$1")
+			x.names[s] = append(x.names[s], o)
 		}
 		switch {
-		case c.Kind == "file" && c.Name == "file "+c.Source:
-			x.files = append(x.files, owner{i, false, c.Source})
 		case c.Kind == "file" && c.Linkage != "local":
 			x.libraries = append(x.libraries, i)
-		case c.Kind == "section" && strings.HasPrefix(c.Name, ".text"):
-			if s := symbolOfSection(c.Name); s != "" {
-				add(s, owner{i, true, ""})
-			} else {
-				x.sections = append(x.sections, i)
-			}
-		case c.Kind != "file" && c.Kind != "section":
-			x.units = append(x.units, owner{i, false, c.Source})
+		case c.Kind == "section" && textSection.MatchString(name):
+			x.sections = append(x.sections, o)
 		}
 	}
 	return x
 }
+
+// textSection matches the sections where compilers put functions together.
+var textSection = regexp.MustCompile(`^\.text(\.(unlikely|hot|startup|exit))?$`)
 
 // ofFile matches names with that of the file, which the analyzer doesn't tell
 // clang: a unit's dynamic initialisers, and -funique-internal-linkage-names.
@@ -199,77 +242,63 @@ var ofFile = regexp.MustCompile(`^(_GLOBAL__sub_I_).*$|\.__uniq\.\d+`)
 var passes = regexp.MustCompile(`\.(specialized|llvm)\.\d+$`)
 
 // find returns the components that f is or belongs to.
-func (x *closureIndex) find(f Function) []int {
+func (x *closureIndex) find(f Function) (found []int) {
 	f.Symbol = ofFile.ReplaceAllString(f.Symbol, "$1")
-	for {
-		if l := x.exact(f); len(l) > 0 {
-			return l
+	for part := false; ; {
+		for _, o := range x.names[f.Symbol] {
+			same := !o.local
+			if f.Source != "" {
+				same = o.local && sameSource(f.Source, o.source)
+			}
+			if same && (!part || o.bySource) {
+				found = append(found, o.comp)
+			}
 		}
 		cut := -1
 		if m := passes.FindStringIndex(f.Symbol); m != nil {
 			cut = m[0]
-		} else if f.isC() {
-			// The manifest of C is made of the source: versions for other CPUs
+		} else {
+			// A source doesn't tell what compilers make: versions for other CPUs
 			// and bodies of OpenMP's regions belong to their function.
+			part = true
 			cut = strings.LastIndexByte(f.Symbol, '.')
 		}
-		if cut <= 0 {
-			return nil
+		if cut <= 0 || len(found) > 0 {
+			return found
 		}
 		f.Symbol = f.Symbol[:cut]
 	}
 }
 
-// isC says whether f may be a function of C.
-func (f Function) isC() bool {
-	if f.Source != "" {
-		return isC(f.Source)
+// wholes returns the components that f may be a part of although none says so:
+// libraries, sections of its unit, and if it is local and known by its source,
+// functions of other units that may stand for it because they are equal.
+func (x *closureIndex) wholes(f Function) []int {
+	found := slices.Clone(x.libraries)
+	if f.Source == "" {
+		return found
 	}
-	return !strings.HasPrefix(f.Symbol, "_Z")
-}
-
-func isC(source string) bool { return filepath.Ext(source) == ".c" || filepath.Ext(source) == ".i" }
-
-func (x *closureIndex) exact(f Function) (found []int) {
-	for _, o := range x.names[f.Symbol] {
-		var same bool
-		switch {
-		case f.Source != "":
-			same = o.local && (o.source == "" || sameSource(f.Source, o.source))
-		case o.local:
-			// The body of an inline function of C++ whose symbol another unit
-			// has is local to the manifest and not to the profile.
-			same = !isC(o.source)
-		default:
-			same = true
+	for _, o := range x.sections {
+		if sameSource(f.Source, o.source) {
+			found = append(found, o.comp)
 		}
-		if same {
+	}
+	for _, o := range x.names[f.Symbol] {
+		if o.local && o.bySource {
 			found = append(found, o.comp)
 		}
 	}
 	return found
 }
 
-// wholes returns the components that f may be a part of although none says so.
-func (x *closureIndex) wholes(f Function) (found []int) {
-	in := func(o owner) bool { return f.Source == "" || sameSource(f.Source, o.source) }
-	for _, o := range x.files {
-		if in(o) {
-			found = append(found, o.comp)
-		}
-	}
-	if f.Source == "" {
-		return append(found, x.libraries...)
-	}
-	if slices.ContainsFunc(x.units, in) {
-		return found // if it were in the closure, it would have its component
-	}
-	return slices.Concat(found, x.libraries, x.sections)
-}
-
 // sameSource compares a source in a profile, as on the compiler's command line,
-// with one in a manifest: relative to where it was written, or a base name.
+// with one in a manifest: relative to where it was written, or a base name; or
+// with its object file.
 func sameSource(profile, manifest string) bool {
+	if object, ok := strings.CutSuffix(filepath.Base(manifest), ".o"); ok {
+		name := filepath.Base(profile)
+		return strings.TrimSuffix(object, ".pic") == strings.TrimSuffix(name, filepath.Ext(name))
+	}
 	profile = filepath.ToSlash(filepath.Clean(profile))
 	return profile == manifest || filepath.IsAbs(profile) && strings.HasSuffix(profile, "/"+manifest)
 }

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"bytes"
 	"fmt"
 	"sort"
 	"strings"
@@ -44,7 +43,7 @@ func ReadIR(b []byte) *Object {
 			r.asm = append(r.asm, line)
 		}
 	}
-	o := &Object{Units: map[string]*Unit{}}
+	units := map[string]*Unit{}
 	for name, val := range r.def {
 		if name == "" || name[0] != '@' || strings.HasPrefix(val, "declare ") || irPrivate(val) || r.external(val) {
 			continue
@@ -54,6 +53,7 @@ func ReadIR(b []byte) *Object {
 		u.Symbol = u.Name
 		if strings.HasPrefix(name, "@llvm.") {
 			u.Name, u.Symbol = "section "+name[1:], ""
+			u.Root = name == "@llvm.global_ctors" || name == "@llvm.global_dtors" || name == "@llvm.used"
 		}
 		r.line(&t, val, name)
 		for _, l := range r.body[name] {
@@ -61,13 +61,13 @@ func ReadIR(b []byte) *Object {
 			r.line(&t, l, name)
 		}
 		u.Text, u.Locals, u.Refs = t.Bytes(), t.locals, t.refs
-		o.Units[u.Name] = u
+		units[u.Name] = u
 	}
 	if len(r.asm) > 0 {
-		u := &Unit{Name: "section module asm", Text: []byte(strings.Join(r.asm, "\n"))}
-		o.Units[u.Name] = u
+		u := &Unit{Name: "section module asm", Root: true, Text: []byte(strings.Join(r.asm, "\n"))}
+		units[u.Name] = u
 	}
-	return o
+	return newObject(units)
 }
 
 type irReader struct {
@@ -207,16 +207,6 @@ func (r *irReader) global(t *text, name, self string) {
 			t.WriteByte('}')
 		}
 	}
-}
-
-// Describe returns the units of o as text, for people.
-func (o *Object) Describe() string {
-	var b bytes.Buffer
-	for _, n := range sortedUnits(o) {
-		u := o.Units[n]
-		fmt.Fprintf(&b, "== %s\n%s\nlocals %q\n", n, u.Text, u.Locals)
-	}
-	return b.String()
 }
 
 func sorted(set map[string]bool) []string {

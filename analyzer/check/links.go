@@ -2,184 +2,147 @@ package check
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
-// LinkResult is the outcome of checking a unit's links.
+// LinkResult is the outcome of checking the links of a unit's evidence.
 type LinkResult struct {
 	File string `json:"file"`
-	// Symbols is the number of symbols that the object defines at -O0,
-	// References that of symbols referred to by each, and Runtime that of
-	// references which only the compiler makes.
-	Symbols    int             `json:"symbols"`
-	References int             `json:"references"`
-	Runtime    int             `json:"runtime"`
+	// Symbols is the number of visible symbols that the object defines, References
+	// that of what each of its symbols refers to, and Runtime that of references
+	// which only the compiler makes.
+	Symbols    int `json:"symbols"`
+	References int `json:"references"`
+	Runtime    int `json:"runtime"`
+	Counts
+	// NotPlain is why there is no evidence by source, "" if there is.
+	NotPlain   string          `json:"not_plain,omitempty"`
 	Violations []LinkViolation `json:"violations"`
 }
 
-// LinkViolation is a symbol or a reference that the manifest lacks.
+// LinkViolation is a symbol or a reference that the evidence lacks.
 type LinkViolation struct {
-	Level  string `json:"level"`
-	Symbol string `json:"symbol"`
-	Target string `json:"target,omitempty"`
-	Reason string `json:"reason"`
+	Evidence string `json:"evidence"`
+	Symbol   string `json:"symbol"`
+	Target   string `json:"target,omitempty"`
+	Reason   string `json:"reason"`
 }
-
-// ErrNoWitness says that there is nothing to compare a unit with.
-var ErrNoWitness = errors.New("nothing to compare the links with")
 
 // Links compiles argv and checks, for every symbol that the object defines:
-// the manifest has a component for it, with the right linkage; and everything
-// that its bytes refer to is in the links of that component, in their closure,
-// or in that of the roots. What a compiler calls on its own (see Runtime) is excepted, unless
-// the unit itself defines it.
+// the evidence has a component that defines it, with the right binding; and
+// everything that its bytes refer to, directly or through local symbols, is in the
+// links of that component, in their closure, or in that of the roots. Evidence by
+// source is checked without optimisation, which removes references and makes
+// new ones that mean the same (printf becomes putchar); and what a compiler calls
+// on its own (see Runtime) is excepted there, unless the unit itself defines it.
 func Links(ctx context.Context, argv []string, clang string) (*LinkResult, error) {
-	a, err := Analyze(ctx, argv, clang)
+	v, err := Compile(ctx, argv, clang)
 	if err != nil {
 		return nil, err
 	}
-	if a.Manifest.Rung == manifest.Rung_RUNG_OBJECT {
-		return nil, fmt.Errorf("%s: %w: its manifest is made of its object code; check it with clang", a.Manifest.Source, ErrNoWitness)
+	r := &LinkResult{File: v.File, Counts: v.Counts, NotPlain: v.NotPlain, Violations: []LinkViolation{}}
+	for i, e := range v.Evidence {
+		if e.Name != Source {
+			r.check(v.Code, e, i == 0)
+		}
 	}
-	// Optimisation removes references and makes new ones that mean the same
-	// (printf becomes putchar, equal constants become one): only what the front
-	// end emits is compared.
-	levels := Levels(a.Clang, argv, false)
-	if inv, err := ctext.ParseArgs(argv); err != nil {
-		return nil, err
-	} else if inv.Lang == "c++" {
-		levels = levels[:1]
-	} else {
-		levels = slices.DeleteFunc(levels, func(l Level) bool { return l.IR || l.Interprocedural })
+	if v.NotPlain == "" {
+		if v, err = Compile(ctx, append(slices.Clone(argv), "-O0"), clang); err != nil {
+			return nil, err
+		}
+		for _, e := range v.Evidence {
+			if e.Name == Source {
+				r.check(v.Code, e, false)
+			}
+		}
 	}
-	objects, err := Compile(ctx, argv, a.Clang, levels)
-	if err != nil {
-		return nil, err
-	}
-	return compareLinks(a, objects, levels), nil
+	return r, nil
 }
 
-func compareLinks(a *Analysis, objects []*Object, levels []Level) *LinkResult {
-	r := &LinkResult{File: a.Manifest.Source, Violations: []LinkViolation{}}
-	for k, level := range levels {
-		r.check(a, objects[k], level, k == 0)
-	}
-	return r
-}
-
-func (r *LinkResult) check(a *Analysis, o *Object, level Level, count bool) {
+// check compares what o refers to with e.
+func (r *LinkResult) check(o *Object, e *Evidence, count bool) {
 	report := func(u *Unit, target, format string, args ...any) {
-		r.Violations = append(r.Violations, LinkViolation{level.Name, u.Name, target, fmt.Sprintf(format, args...)})
+		r.Violations = append(r.Violations, LinkViolation{e.Name, u.Name, target, fmt.Sprintf(format, args...)})
 	}
+	var roots []int
+	for i, c := range e.Manifest.Components {
+		if c.Root != "" {
+			roots = append(roots, i)
+		}
+	}
+units:
 	for _, name := range sortedUnits(o) {
 		u := o.Units[name]
-		if count && u.Symbol != "" {
-			r.Symbols++
-		}
-		comps := a.unit(o, u, nil)
-		if len(comps) == 0 && u.Symbol != "" {
-			report(u, "", "%s is defined and no component has this symbol", u.Symbol)
-			continue
-		}
-		if u.Symbol != "" && len(a.byName[u.Symbol]) > 0 {
-			r.linkage(a, u, report)
-		}
-		// Every test contains the roots.
-		closure := a.closure(slices.Concat(comps, a.roots()))
-		names := a.names(closure)
-		for _, ref := range u.Refs {
+		start := roots
+		for _, s := range u.visible() {
 			if count {
-				r.References++
+				r.Symbols++
 			}
-			if names[ref] || a.local(o, ref, closure) {
-				continue
+			if len(e.defines[s]) == 0 {
+				report(u, "", "%s is defined and no component defines it", s)
+				continue units
 			}
-			if len(a.byName[ref]) == 0 && Runtime(ref) {
-				if count {
-					r.Runtime++
+			r.binding(u, s, e, report)
+			start = slices.Concat(start, e.defines[s])
+		}
+		if count {
+			r.References += len(u.Refs)
+		}
+		if len(u.visible()) == 0 && !u.Root {
+			continue // whoever refers to it is checked
+		}
+		closure := reach(start, func(i int) []int { return e.links[i] })
+		for v := range reach([]*Unit{u}, func(v *Unit) (next []*Unit) {
+			for _, ref := range v.Refs {
+				for _, w := range o.owners[ref] {
+					if len(w.visible()) == 0 {
+						next = append(next, w)
+					}
 				}
-				continue
 			}
-			report(u, ref, "%s refers to %s, which is neither in the links of %s nor in their closure", u.Name, ref, strings.Join(a.componentNames(comps), ", "))
+			return next
+		}) {
+			for _, ref := range v.Refs {
+				if e.reaches(o, closure, ref) {
+					continue
+				}
+				if e.Name == Source && len(e.defines[ref]) == 0 && Runtime(ref) {
+					r.Runtime++
+					continue
+				}
+				report(u, ref, "%s refers to %s, which is neither in the links of its component nor in their closure", v.Name, ref)
+			}
 		}
 	}
 }
 
-// linkage compares the binding of a symbol with what the manifest says.
-func (r *LinkResult) linkage(a *Analysis, u *Unit, report func(*Unit, string, string, ...any)) {
-	for _, i := range a.byName[u.Symbol] {
-		c := a.Manifest.Components[i]
-		if c.Kind == manifest.Kind_KIND_FILE {
-			return
-		}
-		local := c.Linkage == manifest.Linkage_LINKAGE_LOCAL && !slices.Contains(c.Aliases, u.Symbol)
-		switch {
-		case local && !u.Local:
-			report(u, "", "%s is visible outside, and the manifest says that it is local", u.Symbol)
-		case u.Weak && c.Linkage == manifest.Linkage_LINKAGE_EXTERNAL:
-			report(u, "", "%s is weak, and the manifest says that it isn't", u.Symbol)
-		}
+// reaches reports whether ref, a symbol that o refers to, is in a closure: one of
+// its components defines it, links to it, or, if it is local, has its name. A
+// local symbol without a component of its own is in another's.
+func (e *Evidence) reaches(o *Object, closure map[int]bool, ref string) bool {
+	in := func(l []int) bool { return slices.ContainsFunc(l, func(i int) bool { return closure[i] }) }
+	if l := o.owners[ref]; len(l) > 0 && !slices.ContainsFunc(l, func(u *Unit) bool { return len(u.visible()) > 0 }) {
+		return len(e.labels[ref]) == 0 || in(e.labels[ref])
 	}
+	if in(e.defines[ref]) {
+		return true
+	}
+	return in(e.linkers[ref])
 }
 
-func (a *Analysis) roots() (out []int) {
-	for i, c := range a.Manifest.Components {
-		if c.Root != "" {
-			out = append(out, i)
+// binding compares that of a symbol with what the evidence says.
+func (r *LinkResult) binding(u *Unit, symbol string, e *Evidence, report func(*Unit, string, string, ...any)) {
+	for _, i := range e.defines[symbol] {
+		for _, d := range e.Manifest.Components[i].Definitions {
+			if d.Name == symbol && u.Symbol == symbol && (d.Binding == manifest.Binding_BINDING_WEAK) != u.Weak {
+				report(u, "", "%s has another binding than the manifest says, %s", symbol, d.Binding)
+			}
 		}
 	}
-	return out
-}
-
-// closure returns what comps reach.
-func (a *Analysis) closure(comps []int) map[int]bool {
-	return reach(comps, func(i int) []int { return a.links[i] })
-}
-
-// names returns all symbols that the closure's components define or refer to.
-func (a *Analysis) names(closure map[int]bool) map[string]bool {
-	out := map[string]bool{}
-	for i := range closure {
-		c := a.Manifest.Components[i]
-		out[c.Name] = true
-		for _, n := range c.Aliases {
-			out[n] = true
-		}
-		links, _ := a.Manifest.LinkNames(c)
-		for _, n := range links {
-			out[n] = true
-		}
-	}
-	return out
-}
-
-// local reports whether ref belongs to a component in the closure under
-// another name: static locals, parts of functions, tables of the compiler.
-func (a *Analysis) local(o *Object, ref string, closure map[int]bool) bool {
-	u := o.Units[ref]
-	if u == nil {
-		return false
-	}
-	for _, i := range a.unit(o, u, nil) {
-		if closure[i] {
-			return true
-		}
-	}
-	return false
-}
-
-func (a *Analysis) componentNames(comps []int) []string {
-	var out []string
-	for _, i := range comps {
-		out = append(out, a.Manifest.Components[i].Name)
-	}
-	return out
 }
 
 // compilerCalls lists what compilers call without being told to: block operations,

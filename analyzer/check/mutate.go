@@ -24,7 +24,7 @@ import (
 type Campaign struct {
 	// Commands are the compiler's command lines, one source file each.
 	Commands [][]string
-	// Clang dumps syntax trees and expands #include lines.
+	// Clang dumps syntax trees.
 	Clang string
 	// Seed decides which edits are taken; the same seed takes the same ones.
 	Seed uint64
@@ -38,8 +38,6 @@ type Campaign struct {
 	// Main limits edits to the source files: headers stay as they are. Of C++
 	// headers, most is never emitted.
 	Main bool
-	// Full also compares the code after all optimisations.
-	Full bool
 	// Progress, if not nil, is called after each edit.
 	Progress func(done, total int)
 }
@@ -52,9 +50,12 @@ type Report struct {
 	Available int `json:"available"`
 	Planned   int `json:"planned"`
 	Tried     int `json:"tried"`
-	// Kinds has a row for each kind of edit, and Total is their sum.
+	// Counts are those of the originals.
+	Counts
+	// Kinds has a row for each sort of evidence and kind of edit, and Totals one
+	// for each sort of evidence.
 	Kinds      []KindReport `json:"kinds"`
-	Total      KindReport   `json:"total"`
+	Totals     []KindReport `json:"totals"`
 	Violations []Finding    `json:"violations"`
 	// Imprecise are neutral edits that changed a hash though nothing that is
 	// emitted differs.
@@ -63,12 +64,14 @@ type Report struct {
 
 // KindReport counts the edits of one kind.
 type KindReport struct {
-	Kind string `json:"kind"`
+	Evidence string `json:"evidence"`
+	Kind     string `json:"kind"`
 	// Neutral kinds are meant not to change anything.
-	Neutral  bool `json:"neutral,omitempty"`
-	Tried    int  `json:"tried"`
-	Compiled int  `json:"compiled"`
-	// Emitted differ in code or data, or at least in IR.
+	Neutral bool `json:"neutral,omitempty"`
+	Tried   int  `json:"tried"`
+	// Compared compile, and both versions have this sort of evidence.
+	Compared int `json:"compared"`
+	// Emitted differ in code or data, or of sources at least in IR.
 	Emitted int `json:"emitted"`
 	// Changed differ in the identity of at least one entry.
 	Changed int `json:"changed"`
@@ -78,15 +81,14 @@ type KindReport struct {
 	// don't reach it.
 	Wide       int `json:"wide"`
 	Violations int `json:"violations"`
-	// Fallback were analysed as a whole file.
-	Fallback int `json:"fallback"`
 }
 
 // Finding is an edit to look at.
 type Finding struct {
-	File  string `json:"file"`
-	Kind  string `json:"kind"`
-	Where string `json:"where"`
+	Evidence string `json:"evidence"`
+	File     string `json:"file"`
+	Kind     string `json:"kind"`
+	Where    string `json:"where"`
 	// Before and After show the first edited place.
 	Before string `json:"before"`
 	After  string `json:"after"`
@@ -100,34 +102,30 @@ type Finding struct {
 
 // mutant is a translation unit under mutation.
 type mutant struct {
-	dir    string
-	name   string
-	argv   []string // without the source
-	src    *source
-	base   *Analysis
-	objs   []*Object
-	levels []Level
+	dir  string
+	name string
+	argv []string // without the source
+	src  *source
+	base *Version
 }
 
 // job is one edit to try.
 type job struct {
-	m    *mutant
-	e    edit
-	n    int
-	kind int
+	m *mutant
+	e edit
+	n int
 }
 
-// Run runs the campaign. Temporary files are removed.
+// Run runs the campaign, up to the first error that isn't that of an edit:
+// what a campaign found that ran on in a broken environment would mean nothing.
+// Temporary files are removed.
 func (c *Campaign) Run(ctx context.Context) (*Report, error) {
 	tmp, err := os.MkdirTemp("", "tasting-mutate-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(tmp)
-	var deadline time.Time
-	if c.Time > 0 {
-		deadline = time.Now().Add(c.Time)
-	}
+	r := &Report{Seed: c.Seed, Violations: []Finding{}}
 	var mutants []*mutant
 	for i, argv := range c.Commands {
 		m, err := c.prepare(ctx, argv, filepath.Join(tmp, fmt.Sprint(i)))
@@ -135,86 +133,115 @@ func (c *Campaign) Run(ctx context.Context) (*Report, error) {
 			return nil, err
 		}
 		mutants = append(mutants, m)
+		r.Counts.add(m.base.Counts)
 	}
 	jobs, available, err := c.plan(mutants)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Seed: c.Seed, Available: available, Planned: len(jobs), Violations: []Finding{}}
-	rows := make([]KindReport, len(kinds))
+	r.Available, r.Planned = available, len(jobs)
+	if err := c.tryAll(ctx, r, jobs); err != nil {
+		return nil, err
+	}
+	for _, m := range mutants {
+		if err := c.again(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	for _, l := range [][]Finding{r.Violations, r.Imprecise} {
+		slices.SortFunc(l, func(a, b Finding) int {
+			return strings.Compare(a.Evidence+a.Kind+"\x00"+a.File+fmt.Sprintf("%08d", a.Number), b.Evidence+b.Kind+"\x00"+b.File+fmt.Sprintf("%08d", b.Number))
+		})
+	}
+	return r, nil
+}
+
+// tryAll tries jobs and adds to r what comes of them.
+func (c *Campaign) tryAll(ctx context.Context, r *Report, jobs []job) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var timeout <-chan time.Time
+	if c.Time > 0 {
+		timeout = time.After(c.Time)
+	}
+	type row struct{ evidence, kind string }
+	rows := map[row]*KindReport{}
+	tried := map[string]int{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	var firstErr error
 	queue := make(chan job)
 	for w := range runtime.GOMAXPROCS(0) {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for j := range queue {
-				p, err := c.try(ctx, j, w)
+				pairs, err := c.try(ctx, j, w)
+				if err != nil && !errors.Is(err, ErrCompile) {
+					stop(fmt.Errorf("edit %d of kind %s: %w", j.n, j.e.kind, err))
+					continue
+				}
 				mu.Lock()
-				switch {
-				case err != nil && !errors.Is(err, ErrCompile):
-					if firstErr == nil {
-						firstErr = err
+				r.Tried++
+				tried[j.e.kind]++
+				for _, p := range pairs {
+					at := row{p.Evidence, j.e.kind}
+					if rows[at] == nil {
+						rows[at] = &KindReport{Evidence: at.evidence, Kind: at.kind, Neutral: neutral[at.kind]}
 					}
-				default:
-					r.count(&rows[j.kind], j, p)
+					r.count(rows[at], j, p)
 				}
 				if c.Progress != nil {
 					c.Progress(r.Tried, r.Planned)
 				}
 				mu.Unlock()
 			}
-		}()
+		})
 	}
+feed:
 	for _, j := range jobs {
-		if ctx.Err() != nil || !deadline.IsZero() && time.Now().After(deadline) {
-			break
+		select {
+		case queue <- j:
+		case <-timeout:
+			break feed
+		case <-ctx.Done():
+			break feed
 		}
-		queue <- j
 	}
 	close(queue)
 	wg.Wait()
-	if firstErr == nil {
-		firstErr = ctx.Err()
+	if err := context.Cause(ctx); err != nil {
+		return err
 	}
-	if firstErr != nil {
-		return nil, firstErr
-	}
-	r.Total.Kind = "total"
-	for i, row := range rows {
-		if row.Tried == 0 {
-			continue
+	for _, evidence := range []string{Shared, Sections, Source} {
+		total := KindReport{Evidence: evidence, Kind: "total"}
+		for _, k := range kinds {
+			if tried[k.name] == 0 {
+				continue
+			}
+			x := rows[row{evidence, k.name}]
+			if x == nil {
+				x = &KindReport{Evidence: evidence, Kind: k.name, Neutral: neutral[k.name]}
+			}
+			x.Tried = tried[k.name]
+			r.Kinds = append(r.Kinds, *x)
+			total.Tried += x.Tried
+			total.Compared += x.Compared
+			total.Emitted += x.Emitted
+			total.Changed += x.Changed
+			total.Unneeded += x.Unneeded
+			total.Wide += x.Wide
+			total.Violations += x.Violations
 		}
-		row.Kind, row.Neutral = kinds[i].name, neutral[kinds[i].name]
-		r.Kinds = append(r.Kinds, row)
-		r.Total.Tried += row.Tried
-		r.Total.Compiled += row.Compiled
-		r.Total.Emitted += row.Emitted
-		r.Total.Changed += row.Changed
-		r.Total.Unneeded += row.Unneeded
-		r.Total.Wide += row.Wide
-		r.Total.Violations += row.Violations
-		r.Total.Fallback += row.Fallback
+		r.Totals = append(r.Totals, total)
 	}
-	for _, l := range [][]Finding{r.Violations, r.Imprecise} {
-		slices.SortFunc(l, func(a, b Finding) int {
-			return strings.Compare(a.Kind+"\x00"+a.File+fmt.Sprintf("%08d", a.Number), b.Kind+"\x00"+b.File+fmt.Sprintf("%08d", b.Number))
-		})
-	}
-	return r, nil
+	return nil
 }
 
-func withoutPasses(l Level) bool { return strings.HasSuffix(l.Name, "without passes") }
-
-// prepare puts a unit into one file, and compiles and analyses it.
+// prepare puts a unit into one file, and compiles it.
 func (c *Campaign) prepare(ctx context.Context, argv []string, dir string) (*mutant, error) {
 	flags, text, file, err := split(argv)
 	if err != nil {
 		return nil, err
 	}
-	all, err := rewriteIncludes(ctx, c.Clang, argv)
+	all, err := rewriteIncludes(ctx, argv)
 	if err != nil {
 		return nil, err
 	}
@@ -222,40 +249,37 @@ func (c *Campaign) prepare(ctx context.Context, argv []string, dir string) (*mut
 	if err != nil {
 		return nil, err
 	}
-	cxx := inv.Lang == "c++"
-	m := &mutant{dir: dir, name: filepath.Base(file), argv: join([]string{argv[0]}, join(flags, text)), src: readSource(file, all, cxx, c.Main)}
-	m.levels = Levels(true, argv, c.Full)
-	if !cxx {
-		// IR shows what the front end's code shows, and more. Of C++ the analyzer
-		// itself reads IR: there code is the witness.
-		m.levels = slices.DeleteFunc(m.levels, withoutPasses)
-	}
+	m := &mutant{dir: dir, name: filepath.Base(file), argv: join([]string{argv[0]}, join(flags, text)), src: readSource(file, all, inv.Lang == "c++", c.Main)}
 	// The one file must be as good as the original.
-	direct, err := Compile(ctx, argv, true, m.levels)
-	if cxx && errors.Is(err, ErrCompile) { // Coroutines need passes.
-		m.levels = slices.DeleteFunc(Levels(true, argv, true), withoutPasses)
-		direct, err = Compile(ctx, argv, true, m.levels)
-	}
+	direct, err := Compile(ctx, argv, c.Clang)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.compare(ctx, m, all, 0); err != nil {
+	if m.base, err = c.compile(ctx, m, all, 0); err != nil {
 		return nil, err
 	}
-	if !m.base.Clang {
-		return nil, fmt.Errorf("%s: mutation needs clang as the compiler, %s is another one", file, argv[0])
-	}
-	for k := range m.levels {
-		if d := Compare(direct[k], m.objs[k]); len(d) > 0 {
-			return nil, fmt.Errorf("%s: with its headers in one file, %s of %s differs at %s: can't mutate this unit", file, d[0].What, d[0].Unit, m.levels[k].Name)
-		}
+	if d := Compare(direct.Code, m.base.Code); len(d) > 0 {
+		return nil, fmt.Errorf("%s: with its headers in one file, %s of %s differs: can't mutate this unit", file, d[0].What, d[0].Unit)
 	}
 	return m, nil
 }
 
-// compare compiles and analyses text and compares it with the original, which
-// is what the first call for a mutant gets.
-func (c *Campaign) compare(ctx context.Context, m *mutant, text []byte, worker int) (*Pair, error) {
+// again reports an error unless the original still compiles to what it did:
+// otherwise "doesn't compile" says nothing about the edits.
+func (c *Campaign) again(ctx context.Context, m *mutant) error {
+	v, err := c.compile(ctx, m, m.src.text, 0)
+	if err != nil {
+		return fmt.Errorf("the original compiled before the campaign: %w", err)
+	}
+	for _, p := range ComparePair(m.base, v) {
+		if len(p.Emitted) > 0 || len(p.Changed) > 0 {
+			return fmt.Errorf("%s: the unchanged original differs from what it was before the campaign", m.name)
+		}
+	}
+	return nil
+}
+
+func (c *Campaign) compile(ctx context.Context, m *mutant, text []byte, worker int) (*Version, error) {
 	dir := filepath.Join(m.dir, fmt.Sprint(worker))
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -264,20 +288,7 @@ func (c *Campaign) compare(ctx context.Context, m *mutant, text []byte, worker i
 	if err := os.WriteFile(file, text, 0o666); err != nil {
 		return nil, err
 	}
-	argv := join(m.argv, nil, file)
-	objs, err := Compile(ctx, argv, true, m.levels)
-	if err != nil {
-		return nil, err
-	}
-	a, err := Analyze(ctx, argv, c.Clang)
-	if err != nil {
-		return nil, err
-	}
-	if m.objs == nil {
-		m.base, m.objs = a, objs
-		return nil, nil
-	}
-	return ComparePair(m.base.fresh(), a, m.objs, objs, m.levels), nil
+	return Compile(ctx, join(m.argv, nil, file), c.Clang)
 }
 
 // plan chooses the edits: of each kind about the same number, in an order that
@@ -300,7 +311,7 @@ func (c *Campaign) plan(mutants []*mutant) (jobs []job, available int, err error
 				e := edit{k.name, where, parts}
 				n++
 				if len(parts) > 0 {
-					perKind[ki] = append(perKind[ki], job{m, e, n, ki})
+					perKind[ki] = append(perKind[ki], job{m, e, n})
 				}
 			})
 		}
@@ -341,33 +352,29 @@ func Kinds() []string {
 	return out
 }
 
-// try applies an edit. A nil pair without an error means that the edit changes
-// nothing in the text.
-func (c *Campaign) try(ctx context.Context, j job, worker int) (*Pair, error) {
+// try applies an edit.
+func (c *Campaign) try(ctx context.Context, j job, worker int) ([]*Pair, error) {
 	text := j.e.apply(j.m.src.text)
 	if text == nil || bytes.Equal(text, j.m.src.text) {
 		return nil, fmt.Errorf("no edit: %w", ErrCompile)
 	}
-	return c.compare(ctx, j.m, text, worker)
+	v, err := c.compile(ctx, j.m, text, worker)
+	if err != nil {
+		return nil, err
+	}
+	return ComparePair(j.m.base, v), nil
 }
 
 func (r *Report) count(row *KindReport, j job, p *Pair) {
-	r.Tried++
-	row.Tried++
-	if p == nil {
-		return
-	}
-	row.Compiled++
+	row.Compared++
 	if len(p.Emitted) > 0 {
 		row.Emitted++
 	}
 	if len(p.Changed) > 0 {
 		row.Changed++
 	}
-	if p.Fallback != "" {
-		row.Fallback++
-	}
 	f := j.finding()
+	f.Evidence = p.Evidence
 	if v := p.Violations(); len(v) > 0 {
 		row.Violations++
 		f.Differences = v

@@ -15,6 +15,75 @@ import (
 // Object is a relocatable ELF file cut into units.
 type Object struct {
 	Units map[string]*Unit
+
+	owners map[string][]*Unit // by symbol and label
+	users  map[*Unit][]*Unit
+}
+
+func newObject(units map[string]*Unit) *Object {
+	o := &Object{Units: units, owners: map[string][]*Unit{}, users: map[*Unit][]*Unit{}}
+	for _, u := range units {
+		for _, s := range append(u.Labels, u.Symbol, u.Name) {
+			if !slices.Contains(o.owners[s], u) {
+				o.owners[s] = append(o.owners[s], u)
+			}
+		}
+	}
+	for _, u := range units {
+		for _, r := range u.Refs {
+			for _, v := range o.owners[r] {
+				o.users[v] = append(o.users[v], u)
+			}
+		}
+	}
+	return o
+}
+
+// entries returns where a program can begin that gets to u: the visible symbols,
+// and "" for what runs without being called.
+func (o *Object) entries(u *Unit) map[string]bool {
+	out := map[string]bool{}
+	if u == nil {
+		return out
+	}
+	from := reach([]*Unit{u}, func(u *Unit) []*Unit { return o.users[u] })
+	if u.Everywhere {
+		for _, v := range o.Units {
+			from[v] = true
+		}
+	}
+	for v := range from {
+		if v.Root {
+			out[""] = true
+		}
+		for _, s := range v.visible() {
+			out[s] = true
+		}
+	}
+	return out
+}
+
+// visible returns the symbols by which other objects can refer to u.
+func (u *Unit) visible() []string {
+	if u.Symbol == "" || u.Local {
+		return u.Labels
+	}
+	return append(u.Labels[:len(u.Labels):len(u.Labels)], u.Symbol)
+}
+
+// reach returns what is connected to start by next, start included.
+func reach[T comparable](start []T, next func(T) []T) map[T]bool {
+	seen := map[T]bool{}
+	work := slices.Clone(start)
+	for len(work) > 0 {
+		i := work[len(work)-1]
+		work = work[:len(work)-1]
+		if !seen[i] {
+			seen[i] = true
+			work = append(work, next(i)...)
+		}
+	}
+	return seen
 }
 
 // Unit is what one symbol, or a section without symbols, contributes to the
@@ -28,8 +97,13 @@ type Unit struct {
 	Local bool
 	// Weak is true if the symbol is.
 	Weak bool
-	// Section is the name of its section.
-	Section string
+	// Root is true if it runs or is found without a reference: initialisers, and
+	// everything in sections with names that compilers don't choose.
+	Root bool
+	// Everywhere is true of a message to the linker about the whole object.
+	Everywhere bool
+	// Labels are the visible symbols in a section that have no extent.
+	Labels []string
 	// Text is the canonical description of everything emitted for the unit.
 	// Names of local symbols are left out of it: they are in Locals.
 	Text []byte
@@ -81,7 +155,7 @@ func ReadObject(b []byte) (*Object, error) {
 		return nil, fmt.Errorf("%w (%v)", ErrObject, err)
 	}
 	r.cut()
-	return &Object{Units: r.units}, nil
+	return newObject(r.units), nil
 }
 
 func (r *objReader) load() error {
@@ -198,6 +272,9 @@ func (r *objReader) cut() {
 		if s.Name == ".eh_frame" {
 			r.folded[sec] = true
 		}
+		if s.Flags&elf.SHF_ALLOC == 0 {
+			continue
+		}
 		for _, i := range r.bySec[sec] {
 			r.unit(sec, i)
 		}
@@ -251,7 +328,7 @@ func (r *objReader) add(u *Unit) {
 
 func (r *objReader) simple(s elf.Symbol, desc string) {
 	t := text{seen: map[string]bool{}}
-	u := &Unit{Name: s.Name, Symbol: s.Name, Local: bindOf(s) == elf.STB_LOCAL, Weak: bindOf(s) == elf.STB_WEAK, Section: "*" + desc}
+	u := &Unit{Name: s.Name, Symbol: s.Name, Local: bindOf(s) == elf.STB_LOCAL, Weak: bindOf(s) == elf.STB_WEAK}
 	r.describeSymbol(&t, s)
 	t.WriteString(desc)
 	u.Text, u.Locals = t.Bytes(), t.locals
@@ -274,10 +351,16 @@ func (r *objReader) describeSymbol(t *text, s elf.Symbol) {
 func (r *objReader) unit(sec, symbol int) {
 	s, x := r.f.Sections[sec], r.syms[symbol]
 	t := text{seen: map[string]bool{}}
-	u := &Unit{Name: x.Name, Symbol: x.Name, Section: s.Name, Local: bindOf(x) == elf.STB_LOCAL, Weak: bindOf(x) == elf.STB_WEAK}
+	u := &Unit{Name: x.Name, Symbol: x.Name, Local: bindOf(x) == elf.STB_LOCAL, Weak: bindOf(x) == elf.STB_WEAK, Root: runs(s.SectionHeader)}
 	r.describeSymbol(&t, x)
-	// -ffunction-sections names a section after one of the symbols in it.
+	// -ffunction-sections names a section after one of the symbols in it. Where
+	// the linker puts code that is rarely run doesn't count.
 	name := s.Name
+	for _, p := range []string{".text.unlikely.", ".text.hot.", ".text.startup.", ".text.exit."} {
+		if rest, ok := strings.CutPrefix(name, p); ok {
+			name = ".text." + rest
+		}
+	}
 	for _, i := range r.bySec[sec] {
 		if prefix, ok := strings.CutSuffix(name, "."+r.syms[i].Name); ok && r.syms[i].Value == x.Value {
 			name = prefix + ".*"
@@ -397,6 +480,9 @@ func (r *objReader) anonymous(t *text, x reloc, s elf.Symbol) {
 	case len(r.bySec[sec]) > 0:
 		name, value, local := r.unitAt(sec, off)
 		t.ref(name)
+		if !local {
+			t.WriteString("own ") // whoever else defines it
+		}
 		t.symbol(name, local)
 		fmt.Fprintf(t, "%+d", x.addend+int64(s.Value)-int64(value))
 	default:
@@ -600,7 +686,22 @@ func (r *objReader) addFrame(u *Unit, sec int, off, end, cie uint64) {
 
 // linkerReads lists the sections without memory that change what is linked.
 func linkerReads(name string) bool {
-	return name == ".deplibs" || name == ".linker-options" || name == ".note.GNU-stack"
+	return name == ".deplibs" || name == ".linker-options" || name == ".note.GNU-stack" || name == ".note.gnu.property"
+}
+
+// runs reports a section that runs or can be found without a reference: all but
+// those with names that compilers choose by themselves.
+func runs(s elf.SectionHeader) bool {
+	const retain = 1 << 21 // SHF_GNU_RETAIN
+	if s.Flags&retain != 0 || s.Type == elf.SHT_INIT_ARRAY || s.Type == elf.SHT_FINI_ARRAY || s.Type == elf.SHT_PREINIT_ARRAY {
+		return true
+	}
+	for _, p := range []string{".text", ".data", ".rodata", ".bss", ".tdata", ".tbss", ".ltext", ".ldata", ".lrodata", ".lbss", ".gcc_except_table", ".note", ".comment"} {
+		if s.Name == p || strings.HasPrefix(s.Name, p+".") {
+			return false
+		}
+	}
+	return !linkerReads(s.Name)
 }
 
 // ordered reports a section in which the order of its parts can be observed:
@@ -629,11 +730,15 @@ func (r *objReader) rest(sec int) {
 	}
 	t := text{seen: map[string]bool{}}
 	empty := true
+	var labels []string
 	label := func(begin, end uint64) {
 		for i, x := range r.syms {
 			if i > 0 && int(x.Section) == sec && typeOf(x) != elf.STT_SECTION && !private(x.Name) && !r.sized(x) && x.Value >= begin && x.Value <= end {
 				fmt.Fprintf(&t, "label %d ", x.Value-begin)
 				r.describeSymbol(&t, x)
+				if bindOf(x) != elf.STB_LOCAL {
+					labels = append(labels, x.Name)
+				}
 				empty = false
 			}
 		}
@@ -684,7 +789,10 @@ func (r *objReader) rest(sec int) {
 		return
 	}
 	head := fmt.Sprintf("section %s %s align=%d\n", s.Type, s.Flags&^elf.SHF_GROUP, s.Addralign)
-	r.add(&Unit{Name: "section " + s.Name, Section: s.Name, Text: append([]byte(head), t.Bytes()...), Locals: t.locals, Refs: t.refs})
+	r.add(&Unit{
+		Name: "section " + s.Name, Root: runs(s.SectionHeader), Everywhere: linkerReads(s.Name), Labels: labels,
+		Text: append([]byte(head), t.Bytes()...), Locals: t.locals, Refs: t.refs,
+	})
 }
 
 // Same reports whether u and v emit the same under the renaming of v's local

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -21,14 +22,16 @@ type ObjectsOptions struct {
 	Compiler []string
 	// Clang dumps syntax trees.
 	Clang string
-	// Full also compares the code after all optimisations.
-	Full bool
 }
 
 // ObjectsResult is the outcome for one pair.
 type ObjectsResult struct {
 	Name string `json:"name"`
-	*Pair
+	// Counts are those of the second version.
+	Counts
+	// NotPlain is why there is no evidence by source, "" if there is.
+	NotPlain string  `json:"not_plain,omitempty"`
+	Pairs    []*Pair `json:"pairs"`
 }
 
 // Objects compares two versions of a unit, or of all units that two
@@ -41,9 +44,7 @@ func Objects(ctx context.Context, o ObjectsOptions) ([]ObjectsResult, error) {
 	}
 	var out []ObjectsResult
 	for _, name := range names {
-		var side [2]*Analysis
-		var objs [2][]*Object
-		var levels []Level
+		var side [2]*Version
 		for k, root := range []string{o.A, o.B} {
 			dir, file := filepath.Dir(root), root
 			if dirs {
@@ -53,16 +54,11 @@ func Objects(ctx context.Context, o ObjectsOptions) ([]ObjectsResult, error) {
 			if dirs {
 				argv = append(argv, "-I", root)
 			}
-			argv = append(argv, file)
-			if side[k], err = Analyze(ctx, argv, o.Clang); err != nil {
-				return nil, err
-			}
-			levels = Levels(side[k].Clang, argv, o.Full)
-			if objs[k], err = Compile(ctx, argv, side[k].Clang, levels); err != nil {
+			if side[k], err = Compile(ctx, append(argv, file), o.Clang); err != nil {
 				return nil, err
 			}
 		}
-		out = append(out, ObjectsResult{name, ComparePair(side[0], side[1], objs[0], objs[1], levels)})
+		out = append(out, ObjectsResult{name, side[1].Counts, cmp.Or(side[0].NotPlain, side[1].NotPlain), ComparePair(side[0], side[1])})
 	}
 	return out, nil
 }

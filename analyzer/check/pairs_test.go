@@ -1,12 +1,11 @@
 package check
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -27,11 +26,9 @@ func variant(s string, k int) string {
 //
 //	// flags: FLAGS      the compiler's, default -O1; may have variants
 //	// compiler: gcc     default clang
-//	// level: full       only the full -O shows the difference
-//	// level: ir         only LLVM IR shows the difference
-//	// level: ir-only    only IR is compared: the target isn't 64-bit ELF
 //	// same              both versions emit the same and have equal hashes
-//	// same-code: WHY    both emit the same, but hashes may differ
+//	// same-code: WHY    both emit the same, but the hashes of their sources may
+//	//                   differ
 type pairCase struct {
 	name, text string
 	directives map[string]string
@@ -81,89 +78,50 @@ func TestPairs(t *testing.T) {
 }
 
 func runPair(t *testing.T, c pairCase, clang string) {
-	ctx := context.Background()
-	name := c.directives["compiler"]
-	if name == "" {
-		name = "clang"
-	}
 	flags, ok := c.directives["flags"]
 	if !ok {
 		flags = "-O1"
 	}
-	dir := t.TempDir()
-	var analyses [2]*Analysis
-	var objects [2][]*Object
-	var levels []Level
-	for k := range 2 {
-		// The file's own name may be in the object.
-		src := filepath.Join(dir, "t"+filepath.Ext(c.name))
-		if err := os.WriteFile(src, []byte(variant(c.text, k)), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		argv := append(append([]string{name}, strings.Fields(variant(flags, k))...), src)
-		levels = Levels(name == "clang", argv, true)
-		if name == "clang" {
-			// IR shows what the front end's code shows, and more.
-			levels = slices.DeleteFunc(levels, func(l Level) bool { return strings.HasSuffix(l.Name, "without passes") })
-		}
-		if c.directives["level"] == "ir-only" {
-			levels = levels[1:2]
-		}
-		if variants.MatchString(flags) {
-			// Which levels there are depends on the flags: compare as given.
-			levels = []Level{{Name: "as given", Interprocedural: true, Direct: true}}
-		}
-		var err error
-		if objects[k], err = Compile(ctx, argv, name == "clang", levels); err != nil {
-			t.Fatalf("version %d: %v", k, err)
-		}
-		if analyses[k], err = Analyze(ctx, argv, clang); err != nil {
-			t.Fatalf("version %d: %v", k, err)
-		}
-	}
-	p := ComparePair(analyses[0], analyses[1], objects[0], objects[1], levels)
-	emitted, code, early := 0, 0, 0
-	for _, e := range p.Emitted {
-		emitted++
-		if e.Level != "IR" {
-			code++
-			if !levels[len(levels)-1].Interprocedural || e.Level != levels[len(levels)-1].Name {
-				early++
-			}
-		}
-		if e.Violation() {
-			t.Errorf("violation: at %s, %s of %s differs, %s", e.Level, e.What, e.Unit, e.Reason)
-		}
-	}
 	_, same := c.directives["same"]
 	_, sameCode := c.directives["same-code"]
-	switch {
-	case same || sameCode:
-		if emitted > 0 {
-			t.Errorf("the pair is to be the same, but %s of %s differs at %s", p.Emitted[0].What, p.Emitted[0].Unit, p.Emitted[0].Level)
+	dir := t.TempDir()
+	emitted := 0
+	var versions [2]*Version
+	for _, level := range []string{"", "-O0"} {
+		for k := range 2 {
+			// The file's own name may be in the object.
+			src := filepath.Join(dir, "t"+filepath.Ext(c.name))
+			if err := os.WriteFile(src, []byte(variant(c.text, k)), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			argv := append(strings.Fields(cmp.Or(c.directives["compiler"], "clang")+" "+variant(flags, k)+" "+level), src)
+			var err error
+			if versions[k], err = Compile(t.Context(), argv, clang); err != nil {
+				t.Fatalf("version %d: %v", k, err)
+			}
 		}
-		if same && len(p.Changed) > 0 {
-			t.Errorf("imprecise: nothing that is emitted differs, but the identity of %q does", p.Changed)
+		for _, p := range ComparePair(versions[0], versions[1]) {
+			emitted += len(p.Emitted)
+			for _, e := range p.Violations() {
+				t.Errorf("violation: by %s, with %q, %s of %s differs, %s", p.Evidence, level, e.What, e.Unit, e.Reason)
+			}
+			switch {
+			case (same || sameCode) && len(p.Emitted) > 0:
+				t.Errorf("the pair is to be the same, but %s of %s differs with %q", p.Emitted[0].What, p.Emitted[0].Unit, level)
+			case same && len(p.Changed) > 0, len(p.Emitted) == 0 && !sameCode && p.Evidence != Source && len(p.Changed) > 0:
+				t.Errorf("imprecise: with %q nothing that is emitted differs, but by %s the identity of %q does", level, p.Evidence, p.Changed)
+			}
 		}
-		if sameCode && len(p.Changed) == 0 {
-			t.Errorf("more precise than the pair says: mark it '// same'")
-		}
-	case emitted == 0:
-		t.Errorf("nothing that is emitted differs: the pair is no test")
-	case code == 0 && !strings.HasPrefix(c.directives["level"], "ir"):
-		t.Errorf("only IR differs: mark it '// level: ir'")
-	case code > 0 && c.directives["level"] == "ir":
-		t.Errorf("code differs as well: don't mark it '// level: ir'")
-	case code == early && early > 0 && c.directives["level"] == "full" && levels[0].Name != "as given":
-		t.Errorf("differs at other levels as well: don't mark it '// level: full'")
 	}
-	if p.Fallback != "" && c.directives["rung"] != "file" {
-		t.Errorf("analysed as a whole file: %s", p.Fallback)
+	if emitted == 0 && !same && !sameCode {
+		t.Errorf("nothing that is emitted differs: the pair is no test (%s)", versions[0].NotPlain)
 	}
 	if t.Failed() {
 		t.Logf("source:\n%s", c.text)
 		for k := range 2 {
-			t.Logf("manifest %d:\n%s", k, dump(analyses[k].Manifest))
+			for _, e := range versions[k].Evidence {
+				t.Logf("version %d, %s:\n%s", k, e.Name, dump(e.Manifest))
+			}
 		}
 	}
 }
@@ -172,7 +130,7 @@ func dump(m *manifest.Manifest) string {
 	var b strings.Builder
 	for _, c := range m.Components {
 		links, _ := m.LinkNames(c)
-		fmt.Fprintf(&b, "%x %s %s %s root=%q aliases=%q -> %q\n", c.LocalHash, c.Kind, c.Linkage, c.Name, c.Root, c.Aliases, links)
+		fmt.Fprintf(&b, "%x %s %s %s root=%q definitions=%q -> %q\n", c.LocalHash, c.Kind, c.Linkage, c.Name, c.Root, c.DefinedNames(), links)
 	}
 	for _, f := range m.Fallbacks {
 		fmt.Fprintf(&b, "fallback %s: %s\n", f.Component, f.Reason)

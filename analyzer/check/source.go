@@ -88,17 +88,23 @@ type record struct {
 
 // rewriteIncludes returns the unit's text with all headers in place of their
 // #include lines, macros unexpanded.
-func rewriteIncludes(ctx context.Context, clang string, argv []string) ([]byte, error) {
+func rewriteIncludes(ctx context.Context, argv []string) ([]byte, error) {
 	flags, text, src, err := split(argv)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, clang, join(flags, text, "-w", "-E", "-frewrite-includes", src)...)
+	how := "-fdirectives-only" // of gcc
+	if version, err := exec.CommandContext(ctx, argv[0], "--version").Output(); err != nil {
+		return nil, fmt.Errorf("%s can't be started: %w", argv[0], err)
+	} else if bytes.Contains(version, []byte("clang version")) {
+		how = "-frewrite-includes"
+	}
+	cmd := exec.CommandContext(ctx, argv[0], join(flags, text, "-w", "-E", how, src)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w (%v): %s", src, ErrCompile, err, firstLines(stderr.String(), 5))
+		return nil, compileError(ctx, src, err, stderr.String())
 	}
 	return out, nil
 }

@@ -1,19 +1,13 @@
 package component
 
 import (
+	"bytes"
 	"math/big"
-	"slices"
-	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/clangast"
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
-
-// enumerator is a named constant: only its value matters to a user.
-type enumerator struct {
-	value string
-	ent   *entity // its enum, if that counts as a whole
-}
 
 // target is what an id of the dump stands for.
 type target struct {
@@ -25,8 +19,7 @@ type target struct {
 
 // frame is the state of one node on the way from the root of the tree.
 type frame struct {
-	kind  string
-	begin int
+	kind string
 	// children counts those entered so far.
 	children int
 	deep     bool // types of children count at depth pointee
@@ -42,15 +35,16 @@ type function struct {
 	ids    []clangast.ID // to be forgotten at its end
 	locals int
 	labels map[clangast.ID]int
-	names  map[string][]*entity // types declared inside
-	tags   map[string][]*entity
+	names  map[string]*entity // types declared inside
+	tags   map[string]*entity
 	bodyAt int
 }
 
 // builder is the visitor that turns a dump into components.
 type builder struct {
-	unit *ctext.Unit
-	x    *ctext.Index
+	unit    *ctext.Unit
+	x       *ctext.Index
+	visible manifest.Visibility // what definitions without an attribute have
 	resolver
 	ids   map[clangast.ID]target
 	anon  map[string]*entity // LINE:COLUMN of unnamed tags
@@ -60,18 +54,7 @@ type builder struct {
 	skip  int
 	scope
 
-	// protectParens is true if parentheses restrict the optimiser.
-	protectParens bool
-
-	lead, prevEnd int // extent of the external declaration being read
-
 	comps []*comp
-	asm   int
-	// extra collects declarations of kinds that act on the whole unit, or
-	// that aren't known.
-	extra     *stream
-	fallbacks []fallback
-	unknown   string // why the unit can't be known, or ""
 }
 
 // scope is what changes with the declaration being read, and is restored
@@ -93,25 +76,30 @@ type enumState struct {
 	members      int
 	hasInit      bool     // of the enumerator being read
 	explicit     *big.Int // its value
-	unknown      bool     // some value isn't in the dump
-	sites        string   // positions that its values may come from
+	doubt        string   // why its values may be others than the dump's
 }
 
-type fallback struct{ component, reason string }
-
-func newBuilder(u *ctext.Unit) *builder {
-	b := &builder{unit: u, x: ctext.Scan(u.Text), ids: map[clangast.ID]target{}, anon: map[string]*entity{}, extra: newStream()}
-	for _, flags := range append([][]string{u.Flags}, u.Variants...) {
-		b.protectParens = b.protectParens || slices.Contains(flags, "-fprotect-parens")
+func newBuilder(u *ctext.Unit) (*builder, error) {
+	x, err := ctext.Scan(u.Text)
+	if err != nil {
+		return nil, err
 	}
-	b.resolver = resolver{map[string]*entity{}, map[string]*entity{}, map[string]enumerator{}}
+	visible, err := visibility(u)
+	if err != nil {
+		return nil, err
+	}
+	if x.Visible && visible != manifest.Visibility_VISIBILITY_DEFAULT {
+		return nil, notPlain("directive #pragma GCC visibility beside -fvisibility")
+	}
+	b := &builder{unit: u, x: x, visible: visible, ids: map[clangast.ID]target{}, anon: map[string]*entity{}}
+	b.resolver = resolver{ordinary: map[string]*entity{}, tags: map[string]*entity{}}
 	b.lines = []int{0}
 	for i, c := range u.Text {
 		if c == '\n' {
 			b.lines = append(b.lines, i+1)
 		}
 	}
-	return b
+	return b, nil
 }
 
 // ordinaryEntity returns the file-scope function, variable or typedef NAME.
@@ -157,180 +145,105 @@ func (b *builder) position(off int) string {
 
 func itoa(i int) string { return big.NewInt(int64(i)).String() }
 
-// candidates returns everything that a name in a type string may mean: the
-// dump doesn't say which scope the name was found in.
-func (b *builder) candidates(n typeName) (ents []*entity, ok bool) {
+// named returns what a name in a type string stands for, or nil. No type hides
+// another of its name: see localType.
+func (b *builder) named(n typeName) *entity {
 	switch {
 	case n.anon:
-		return []*entity{b.anonEntity(n.name)}, true
+		return b.anonEntity(n.name)
 	case n.tag:
-		if b.fn != nil {
-			ents = append(ents, b.fn.tags[n.name]...)
+		if b.fn != nil && b.fn.tags[n.name] != nil {
+			return b.fn.tags[n.name]
 		}
-		if e := b.tags[n.name]; e != nil || len(ents) == 0 {
-			ents = append(ents, b.tagEntity(n.name))
-		}
-		return ents, true
+		return b.tagEntity(n.name)
 	}
-	if b.fn != nil {
-		ents = append(ents, b.fn.names[n.name]...)
+	if b.fn != nil && b.fn.names[n.name] != nil {
+		return b.fn.names[n.name]
 	}
 	if e := b.ordinary[n.name]; e != nil && e.kind == entTypedef {
-		ents = append(ents, e)
+		return e
 	}
-	if len(ents) == 0 { // C++ style use of a tag, as clang prints some types
-		if e := b.tags[n.name]; e != nil {
-			ents = append(ents, e)
-		}
-	}
-	return ents, len(ents) > 0
+	// A tag that has its name from a typedef, as clang prints some types.
+	return b.tags[n.name]
 }
 
-// writeType writes a type string to s at depth d.
-func (b *builder) writeType(s *stream, qual string, d depth) {
-	t := parseType(qual)
-	if t.opaque {
-		s.markOpaque("type " + strings.ReplaceAll(t.literal, "\x00", "?"))
-	}
-	s.h.str(t.literal)
-	for _, n := range t.names {
-		ents, ok := b.candidates(n)
-		if !ok {
-			s.markOpaque("unknown type name " + n.name)
-			s.h.str(n.name)
-		}
-		for _, e := range ents {
-			s.use(e, t.depthOf(e, d))
-		}
-	}
-}
-
+// resolveType parses a type string and finds what its names stand for.
 func (b *builder) resolveType(s *stream, qual string) *typeUse {
-	t := parseType(qual)
-	u := &typeUse{text: t}
-	if t.opaque {
-		s.markOpaque("type")
+	u := &typeUse{text: parseType(qual)}
+	if u.text.doubt != "" {
+		s.doubts(u.text.doubt)
 	}
-	for _, n := range t.names {
-		ents, ok := b.candidates(n)
-		if !ok {
-			s.markOpaque("unknown type name " + n.name)
+	for _, n := range u.text.names {
+		e := b.named(n)
+		if e == nil {
+			if n.name != "nullptr_t" { // of C23's nullptr
+				s.doubts("type " + n.name)
+			}
+			s.h.str(n.name)
+			continue
 		}
-		u.ents = append(u.ents, ents...)
+		u.ents = append(u.ents, e)
 	}
 	return u
 }
 
-// writeText writes the tokens of a range and collects its identifiers.
-func (b *builder) writeText(s *stream, begin, end int) {
-	lex := ctext.NewLexer(b.unit.Text, begin)
-	s.h.tag('t')
-	for {
-		t := lex.Next()
-		if t.Kind == ctext.EOF || t.Off >= end {
-			break
-		}
-		text := string(b.unit.Text[t.Off:t.End])
-		s.h.str(text)
-		switch t.Kind {
-		case ctext.Ident:
-			s.word(text)
-		case ctext.Pragma:
-			for _, w := range ctext.Words([]byte(text)) {
-				s.word(w)
+// writeType writes a type string to s at depth d.
+func (b *builder) writeType(s *stream, qual string, d depth) {
+	u := b.resolveType(s, qual)
+	s.h.str(u.text.literal)
+	for _, e := range u.ents {
+		s.use(e, u.text.depthOf(e, d))
+	}
+}
+
+// writeAttributes writes the text of all attributes of the external declaration
+// that n is, or is in; of a function with a body only those in front of it.
+func (b *builder) writeAttributes(s *stream, n *clangast.Node, body int) {
+	if n.Begin < 0 {
+		return
+	}
+	from, to, doubt := b.x.Extent(n.Begin, nodeEnd(n))
+	if doubt != "" {
+		s.doubts(doubt)
+	}
+	if body >= 0 {
+		to = body
+	}
+	s.h.str(b.x.Attributes(b.unit.Text, from, to))
+}
+
+// writeBounds writes the bounds of arrays among the parameters in [begin, end):
+// their types are those of pointers in the dump. A definition evaluates them.
+func (b *builder) writeBounds(s *stream, begin, end int, definition bool) {
+	text := b.unit.Text
+	if bytes.IndexByte(text[begin:end], '[') < 0 {
+		return
+	}
+	lex := ctext.NewLexer(text, begin)
+	depth, attribute := 0, 0 // of brackets
+	for t := lex.Next(); t.Kind != ctext.EOF && t.Off < end; t = lex.Next() {
+		w := string(text[t.Off:t.End])
+		if w == "[" {
+			if depth++; attribute == 0 && t.End < len(text) && text[t.End] == '[' {
+				attribute = depth
 			}
 		}
-	}
-	s.h.tag('T')
-}
-
-// writeSpans writes the text of attribute specifiers in [begin, end). Strings
-// in them (alias, ifunc) name symbols.
-func (b *builder) writeSpans(s *stream, spans []ctext.Span) {
-	for _, sp := range spans {
-		b.writeText(s, sp.Begin, sp.End)
-		for _, w := range ctext.Words(b.unit.Text[sp.Begin:sp.End]) {
-			s.word(w)
-		}
-	}
-}
-
-// asmSymbols collects the words of all string literals in a range: asm text
-// refers to symbols by name.
-func (b *builder) asmSymbols(s *stream, begin, end int) {
-	s.symbols = append(s.symbols, ctext.Words(ctext.StringContents(b.unit.Text[begin:end]))...)
-}
-
-// finishBody completes the stream of a definition in [begin, end): pragmas in
-// force, attributes inside, and the whole token text where the nodes don't
-// say everything.
-func (b *builder) finishBody(s *stream, begin, end int, what string) sealed {
-	if begin >= 0 {
-		if st := b.x.PragmaState(begin); st != "" {
-			s.h.str("pragma " + st)
-			for _, w := range ctext.Words([]byte(st)) {
-				s.word(w)
+		if depth > 0 && attribute == 0 {
+			s.h.str(w)
+			if definition && t.Kind == ctext.Ident && !boundWords[w] {
+				s.doubts("parameter with a variable bound")
 			}
 		}
-		b.writeSpans(s, ctext.Within(b.x.Attributes, begin, end))
-		if asm := ctext.Within(b.x.Asm, begin, end); len(asm) > 0 {
-			s.markOpaque("asm")
-			for _, a := range asm {
-				b.asmSymbols(s, a.Begin, a.End)
+		if w == "]" {
+			if depth == attribute {
+				attribute = 0
 			}
+			depth--
 		}
-		if len(ctext.Within(b.x.Pragmas, begin, end)) > 0 {
-			s.markOpaque("pragma inside a definition")
-		}
-		b.writeSites(s, begin, end)
 	}
-	if s.opaque != "" {
-		if begin >= 0 {
-			b.writeText(s, begin, end)
-		}
-		b.fallbacks = append(b.fallbacks, fallback{what, "token text besides the syntax tree: " + s.opaque})
-	}
-	return s.seal()
 }
 
-// writeSites writes the positions that tokens in [begin, end) read. Values that
-// the dump computes from them are those of the normalised text: wrong ones.
-func (b *builder) writeSites(s *stream, begin, end int) {
-	for _, site := range b.unit.Sites {
-		if site.Off >= begin && site.Off < end {
-			s.h.str("at " + site.Position)
-			s.markOpaque("source position")
-		}
-	}
-}
+var boundWords = wordSet(`static const volatile restrict __restrict __restrict__ __const`)
 
 // nodeEnd is the offset behind the node's last token.
 func nodeEnd(n *clangast.Node) int { return n.End + n.EndLen }
-
-// declEnd returns the end of the external declaration whose last known token
-// ends at off: the next semicolon outside brackets.
-func (b *builder) declEnd(off int) int {
-	lex := ctext.NewLexer(b.unit.Text, off)
-	depth := 0
-	for {
-		t := lex.Next()
-		if t.Kind == ctext.EOF {
-			return len(b.unit.Text)
-		}
-		if t.Kind != ctext.Punct || t.End-t.Off != 1 {
-			continue
-		}
-		switch b.unit.Text[t.Off] {
-		case '(', '[', '{':
-			depth++
-		case ')', ']', '}':
-			if depth--; depth < 0 {
-				return t.Off
-			}
-		case ';':
-			if depth == 0 {
-				return t.End
-			}
-		}
-	}
-}

@@ -3,11 +3,15 @@ package component
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"encoding/hex"
 	"errors"
 	"math/rand"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,22 +21,12 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
-// analyze returns the manifest of C text.
+// analyze returns the manifest of plain C text.
 func analyze(t testing.TB, cc, text string, flags ...string) *manifest.Manifest {
 	t.Helper()
-	dir := t.TempDir()
-	name := filepath.Join(dir, "a.c")
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	argv := append(append([]string{clangtest.Tool(t, cc)}, flags...), "-c", name)
-	u, _, err := ctext.Preprocess(context.Background(), argv, ctext.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := Analyze(context.Background(), u, clangtest.Clang(t))
-	if err != nil {
-		t.Fatal(err)
+	m, reason := evidence(t, cc, text, flags...)
+	if m == nil {
+		t.Fatalf("not plain: %s\n%s", reason, text)
 	}
 	return m
 }
@@ -50,11 +44,6 @@ func find(t testing.TB, m *manifest.Manifest, name string) *manifest.Component {
 
 func localHash(t testing.TB, m *manifest.Manifest, name string) string {
 	return hex.EncodeToString(find(t, m, name).LocalHash)
-}
-
-func links(t testing.TB, m *manifest.Manifest, name string) string {
-	l, _ := m.LinkNames(find(t, m, name))
-	return strings.Join(l, " ")
 }
 
 // Edits that can't influence the code of f.
@@ -123,15 +112,11 @@ two: return s->next->b;
 		"callee's attribute":  {"int g(int);", "__attribute__((pure)) int g(int);"},
 		"its attribute":       {"int f(", "__attribute__((noinline)) int f("},
 		"attribute elsewhere": {"extern int v;", "extern int v; int f(struct S *, int) __attribute__((cold));"},
-		"packing pragma":      {"struct S {", "#pragma pack(1)\nstruct S {"},
 		"type of a variable":  {"extern int v", "extern short v"},
 		"volatile":            {"extern int v", "extern volatile int v"},
-		"unknown pragma":      {"extern int v", "#pragma frobnicate\nextern int v"},
 		"type of a parameter": {"int n)", "long n)"},
 		"statement":           {"one: n++", "one: ++n; n++"},
-		"statement attribute": {"one: n++", "one:; __attribute__((nomerge)) g(1); n++"},
 		"alignment of a type": {"*next; };", "*next; } __attribute__((aligned(64)));"},
-		"pragma in force":     {"int f(", "#pragma STDC FP_CONTRACT ON\nint f("},
 		"asm label of callee": {"int g(int);", "int g(int) __asm__(\"gg\");"},
 	} {
 		changed := strings.ReplaceAll(base, edit[0], edit[1])
@@ -149,7 +134,7 @@ two: return s->next->b;
 func TestFlagsCount(t *testing.T) {
 	src := "int f(int x) { return x; }\n"
 	base := localHash(t, analyze(t, "clang", src, "-O1"), "f")
-	for _, flag := range []string{"-O2", "-fwrapv", "-fPIC", "-march=x86-64-v3", "-funsigned-char", "-fsanitize=undefined"} {
+	for _, flag := range []string{"-O2", "-fwrapv", "-fPIC", "-march=x86-64-v3", "-funsigned-char", "-fvisibility=hidden"} {
 		if localHash(t, analyze(t, "clang", src, "-O1", flag), "f") == base {
 			t.Errorf("%s doesn't count", flag)
 		}
@@ -167,53 +152,123 @@ func TestGCCOnly(t *testing.T) {
 	if localHash(t, analyze(t, "gcc", branch), "f") == localHash(t, analyze(t, "gcc", strings.Replace(branch, "+= 1", "+= 2", 1)), "f") {
 		t.Error("code that only gcc compiles doesn't count")
 	}
-	attr := "__attribute__((optimize(\"O1\"))) int f(int x) { return x; }\n"
-	if localHash(t, analyze(t, "gcc", attr), "f") == localHash(t, analyze(t, "gcc", strings.Replace(attr, "O1", "O3", 1)), "f") {
-		t.Error("an attribute that only gcc knows doesn't count")
-	}
-	nested := "int f(int x) { int g(int y) { return x + y; } return g(1); }\n"
-	if m := analyze(t, "gcc", nested); m.Rung != manifest.Rung_RUNG_FILE || len(m.Fallbacks) != 1 || !strings.Contains(m.Fallbacks[0].Reason, "clang reported an error in") {
-		t.Errorf("a nested function: rung %v, fallbacks %v", m.Rung, m.Fallbacks)
-	}
 }
 
 func TestLinks(t *testing.T) {
-	m := analyze(t, "clang", `#define offsetof __builtin_offsetof
-int ext(void); extern int ev; int bound(void); void drop(int *); int resolver(void); int in_asm(void);
+	m := analyze(t, "clang", `int ext(void); extern int ev;
 static int s1(void) { return 1; }
 static int table[] = { 1, 2 };
 int (*fp)(void) = s1;
 int calls(void) { return ext() + s1() + ev; }
-int vla(void) { int a[bound()]; return sizeof a; }
-int cleaned(void) { __attribute__((cleanup(drop))) int x = 1; return x; }
-int target(void) { return 2; }
-int alias_of(void) __attribute__((alias("target")));
 static int counter(void) { static int n; return ++n; }
 int uses_counter(void) { return counter(); }
-int assembler(void) { __asm__("call in_asm"); return 0; }
 int *address(void) { return &table[1]; }
 int recursive(int n) { return n ? recursive(n - 1) : 0; }
-__attribute__((constructor)) static void init(void) { ext(); }
+int target(void) { return 2; }
+int calls_target(void) { return target(); }
+inline int in(void) { return ext(); }
+int calls_in(void) { return in(); }
 int implicit_builtin(char *p) { return __builtin_strlen(p); }
-`)
+int inlined(int x) { return __builtin_expect(x, 1); }
+int labels(int x) { static void *t[] = { &&a, &&b }; goto *t[x]; a: return 1; b: return 2; }
+`, "-std=c99")
+	// A definition of the unit itself is there twice: by its component, and by its symbol.
 	for name, want := range map[string]string{
-		"calls": "ext s1 ev", "fp": "s1", "uses_counter": "counter", "counter": "counter.n",
-		"address": "table", "recursive": "recursive", "init": "ext",
+		"calls": "ext s1! ev", "fp": "s1!", "uses_counter": "counter!", "counter": "counter.n!", "address": "table!", "recursive": "recursive! recursive",
+		"calls_target": "target! target", "calls_in": "in! in", "in": "ext", "implicit_builtin": "strlen", "inlined": "__builtin_expect", "labels.t": "labels! labels",
 	} {
-		if got := links(t, m, name); got != want {
+		c := find(t, m, name)
+		names, own := m.LinkNames(c)
+		for i := range names {
+			if own[i] {
+				names[i] += "!"
+			}
+		}
+		if got := strings.Join(names, " "); got != want {
 			t.Errorf("%s links to %q, want %q", name, got, want)
 		}
 	}
-	for name, want := range map[string]string{"vla": "bound", "cleaned": "drop", "alias_of": "target", "assembler": "in_asm", "implicit_builtin": "__builtin_strlen"} {
-		if got := links(t, m, name); !strings.Contains(" "+got+" ", " "+want+" ") {
-			t.Errorf("%s links to %q, want %q among them", name, got, want)
-		}
-	}
-	if r := find(t, m, "init").Root; r != "constructor" {
-		t.Errorf("init: root %q", r)
-	}
 	if !find(t, m, "counter").Interchangeable || find(t, m, "s1").Interchangeable {
 		t.Error("only functions whose address isn't taken are interchangeable")
+	}
+	var refs []string
+	for _, r := range m.Units[0].References {
+		refs = append(refs, r.Name)
+	}
+	slices.Sort(refs)
+	if got := strings.Join(refs, " "); got != "__builtin_expect ev ext in strlen" || m.Units[0].Exact {
+		t.Errorf("the unit refers to %q, exact: %v", got, m.Units[0].Exact)
+	}
+}
+
+// Which symbols a unit defines, by C's rules for inline functions.
+func TestDefinitions(t *testing.T) {
+	for _, c := range []struct{ source, flags, want string }{
+		{"int f(void) { return 1; } static int s; int v; int w = 1; extern int e; const int k = 2; int use(void) { return s + e; }", "", "f k use v w"},
+		{"int f(void) { return 1; }", "-fvisibility=hidden", "f(hidden)"},
+		{"int f(void) { return 1; }", "-fvisibility=hidden -fvisibility=protected", "f(protected)"},
+		{"__attribute__((visibility(\"hidden\"))) int f(void) { return 1; }", "", "f(hidden)"},
+		{"__attribute__((visibility(\"default\"))) int f(void); int f(void) { return 1; } int g(void) { return 2; }", "-fvisibility=hidden", "f g(hidden)"},
+		{"__attribute__((visibility(\"internal\"))) extern int v; int v;", "", "v(hidden)"}, // as clang says; for a linker the same
+		{"#pragma GCC visibility push(default)\nint f(void) { return 1; }\n#pragma GCC visibility pop\nint g(void) { return 1; }", "", "f g"},
+		{"inline int f(void) { return 1; }", "-std=c99", ""},
+		{"inline int f(void) { return 1; } int f(void);", "-std=c99", "f"},
+		{"int f(void); inline int f(void) { return 1; }", "-std=c99", "f"},
+		{"extern inline int f(void) { return 1; }", "-std=c99", "f"},
+		{"inline int f(void) { return 1; }", "-std=gnu89", "f"},
+		{"extern inline int f(void) { return 1; }", "-std=gnu89", ""},
+		{"extern inline int f(void) { return 1; }", "-std=gnu17 -fgnu89-inline", ""},
+		{"int f(void); extern inline int f(void) { return 1; }", "-std=gnu89", ""},
+		{"extern inline __attribute__((gnu_inline)) int f(void) { return 1; }", "-std=gnu17", ""},
+		{"static inline int f(void) { return 1; } int g(void) { return f(); }", "", "g"},
+		{"int a[]; int b[3]; _Thread_local int c;", "", "a b c"},
+	} {
+		for _, cc := range []string{"clang", "gcc"} {
+			m := analyze(t, cc, c.source, append(strings.Fields(c.flags), "-O1")...)
+			var got []string
+			for _, comp := range m.Components {
+				for _, d := range comp.Definitions {
+					name := d.Name
+					if d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT {
+						name += "(" + strings.ToLower(strings.TrimPrefix(d.Visibility.String(), "VISIBILITY_")) + ")"
+					}
+					got = append(got, name)
+				}
+			}
+			slices.Sort(got)
+			if s := strings.Join(got, " "); s != c.want {
+				t.Errorf("%s %s: %s: defines %q, want %q", cc, c.flags, c.source, s, c.want)
+			}
+			// The compiler agrees.
+			object := filepath.Join(t.TempDir(), "a.o")
+			cmd := exec.Command(clangtest.Tool(t, cc), append(strings.Fields(c.flags), "-O0", "-w", "-x", "c", "-c", "-o", object, "-")...)
+			cmd.Stdin = strings.NewReader(c.source)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", cc, err, out)
+			}
+			f, err := elf.Open(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			syms, _ := f.Symbols()
+			var real []string
+			for _, s := range syms {
+				if elf.ST_BIND(s.Info) != elf.STB_LOCAL && s.Section != elf.SHN_UNDEF {
+					real = append(real, s.Name)
+				}
+			}
+			slices.Sort(real)
+			for _, s := range syms {
+				hidden := elf.ST_VISIBILITY(s.Other) != elf.STV_DEFAULT
+				if elf.ST_BIND(s.Info) != elf.STB_LOCAL && s.Section != elf.SHN_UNDEF && hidden != strings.Contains(c.want, s.Name+"(") {
+					t.Errorf("%s %s: %s: %s is hidden in the object: %v", cc, c.flags, c.source, s.Name, hidden)
+				}
+			}
+			if bare := regexp.MustCompile(`\([a-z]+\)`).ReplaceAllString(c.want, ""); strings.Join(real, " ") != bare {
+				t.Errorf("%s %s: %s: the object defines %q", cc, c.flags, c.source, real)
+			}
+		}
 	}
 }
 
@@ -261,7 +316,7 @@ func TestNoPathInManifest(t *testing.T) {
 
 // dumpOf returns a unit and its real dump.
 func dumpOf(t testing.TB, text string) (*ctext.Unit, []byte) {
-	u := &ctext.Unit{Source: "a.c", Lang: "c", Clang: true, Text: []byte(text), Files: []string{"a.c"}, Segments: [][2]int{{0, 0}}}
+	u := &ctext.Unit{Source: "a.c", Text: []byte(text), Files: []string{"a.c"}, Segments: [][2]int{{0, 0}}}
 	return u, clangtest.Dump(t, u.Text)
 }
 
@@ -269,11 +324,8 @@ const variety = `typedef struct P { int x; union { int u; float f; }; } P;
 enum { A = 5, B };
 static int h(int n) { static int c = 1; switch (n) { case 1 ... 3: return c; default: break; } return B; }
 int table[4] = { [2] = A };
-__asm__("nop");
-#pragma pack(push, 1)
-struct Q { char c; int i; };
-#pragma pack(pop)
-int f(P *p, struct Q q) { int a[h(1)]; l: if (p->u) goto l; return sizeof a + q.i + __builtin_offsetof(P, f); }
+struct Q { char c; int i; } __attribute__((packed));
+int f(P *p, struct Q q, int b[static 2]) { enum { L = 3 }; l: if (p->u) goto l; return sizeof(P) + q.i + h(L) + b[1]; }
 `
 
 // Whatever a dump is cut to, the result is an error, never a manifest.
@@ -331,8 +383,8 @@ func script(t *testing.T, body string) string {
 	return name
 }
 
-// Every way in which the dump can't be had leads to the whole-file rung, and
-// says why.
+// Every way in which the dump can't be had makes the unit not plain, and says
+// why.
 func TestFallbacks(t *testing.T) {
 	u, dump := dumpOf(t, variety)
 	good := filepath.Join(t.TempDir(), "dump")
@@ -354,15 +406,9 @@ func TestFallbacks(t *testing.T) {
 		"garbage":     {script(t, version+"echo '{\"kind\": 5'"), "not a complete clang AST dump"},
 	} {
 		m, err := Analyze(context.Background(), u, c.clang)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if m.Rung != manifest.Rung_RUNG_FILE || len(m.Fallbacks) != 1 || !strings.Contains(m.Fallbacks[0].Reason, c.reason) {
-			t.Errorf("%s: rung %v, fallbacks %v, want %q", name, m.Rung, m.Fallbacks, c.reason)
-		}
-		if len(m.Components) != 1 || m.Components[0].Root == "" || !strings.Contains(" "+links(t, m, m.Components[0].Name)+" ", " h ") {
-			t.Errorf("%s: the file is no root that links to all it names: %v", name, m.Components)
+		var not *NotPlain
+		if m != nil || !errors.As(err, &not) || !strings.Contains(not.Reason, c.reason) {
+			t.Errorf("%s: manifest: %v, error %v, want %q", name, m != nil, err, c.reason)
 		}
 	}
 	m, err := Analyze(context.Background(), u, script(t, version+"cat "+good))
@@ -371,59 +417,38 @@ func TestFallbacks(t *testing.T) {
 	}
 }
 
-// The hash of a whole file changes with every token, and only with tokens.
-func TestOpaqueHash(t *testing.T) {
-	hash := func(text string) string {
-		u := &ctext.Unit{Source: "a.c", Lang: "c", Text: []byte(text)}
-		return hex.EncodeToString(opaque(u, "", "reason").Components[0].LocalHash)
-	}
-	if hash("int f ( void ) ;") != hash("int f(void);") {
-		t.Error("layout counts")
-	}
-	if hash("int f(void);") == hash("int g(void);") || hash("ab c") == hash("a bc") {
-		t.Error("tokens don't count")
-	}
-}
-
-// What the first runs over minimal pairs found.
-func TestFoundByPairs(t *testing.T) {
-	for name, c := range map[string]struct{ text, from, to string }{
-		"unnamed enum":        {"typedef enum { A = 1 } T; int f(T *p) { return p[1]; }", "1 }", "1000 }"},
-		"unnamed struct":      {"typedef struct { int a; int b; } S; unsigned long f(void) { return __builtin_offsetof(S, b); }", "int a", "long a"},
-		"visibility pragma":   {"#pragma GCC visibility push(hidden)\nextern int v;\n#pragma GCC visibility pop\nint f(void) { return v; }", "hidden", "default"},
-		"macro in a pragma":   {"#define M 1\n#define N M\n#pragma pack(N)\nstruct T { char c; int i; };\n#pragma pack()\nint f(struct T *s) { return s->i; }", "M 1", "M 2"},
-		"order of macros":     {"#define N 1\n#pragma pack(N)\n#undef N\n#define N 2\nstruct T { char c; int i; };\nint f(struct T *s) { return s->i; }", "#pragma pack(N)\n#undef N\n#define N 2\n", "#undef N\n#define N 2\n#pragma pack(N)\n"},
-		"line of enumerator":  {"enum { A = __builtin_LINE(), B }; int f(void) { return B; }", "enum", "\nenum"},
-		"line in a type":      {"typedef char T[__builtin_LINE()]; unsigned long f(void) { return sizeof(T); }", "typedef", "\ntypedef"},
-		"line of a bound":     {"extern char v[__builtin_LINE()]; unsigned long f(void) { return sizeof v; }", "extern", "\nextern"},
-		"order of asm labels": {"__asm__(\"nop\\ng: nop\"); int f(void) { return 1; }", "g:", "h:"},
-	} {
-		if localHash(t, analyze(t, "clang", c.text, "-fshort-enums", "-fPIC"), "f") == localHash(t, analyze(t, "clang", strings.Replace(c.text, c.from, c.to, 1), "-fshort-enums", "-fPIC"), "f") {
-			t.Errorf("%s: the hash of f stays", name)
+// The first clang of a supported version is found, whatever "clang" is.
+func TestFindClang(t *testing.T) {
+	dir := t.TempDir()
+	clang := func(name, version string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho 'Debian clang version "+version+" (1)'\n"), 0o755); err != nil {
+			t.Fatal(err)
 		}
 	}
-	l := analyze(t, "clang", "int f(int x) { static void *t[] = { &&a, &&b }; goto *t[x]; a: return 1; b: return 2; }")
-	if got := links(t, l, "f.t"); got != "f" {
-		t.Errorf("a table of labels links to %q, want its function", got)
+	t.Setenv("PATH", dir)
+	ctx := context.Background()
+	var not *NotPlain
+	if _, err := FindClang(ctx, ""); !errors.As(err, &not) || !strings.Contains(not.Reason, "no clang that starts") {
+		t.Errorf("none: %v", err)
 	}
-	m := analyze(t, "clang", "int one(void) { return 1; }\n#pragma weak g = one\n__asm__(\"nop\\nlab: nop\\n\\tcall\\ttwo\");\nint f(void) { __asm__(\"nop\\n\\tca\" \"ll\\tthree\"); return 0; }")
-	if l := links(t, m, "g"); l != "one" || find(t, m, "g").Linkage != manifest.Linkage_LINKAGE_WEAK {
-		t.Errorf("g links to %q", l)
+	clang("clang", "22.1.0")
+	if _, err := FindClang(ctx, ""); !errors.As(err, &not) || !strings.Contains(not.Reason, "clang 22 is not supported") {
+		t.Errorf("only clang 22: %v", err)
 	}
-	if a := find(t, m, "asm#0"); strings.Join(a.Aliases, " ") != "lab" || !strings.Contains(links(t, m, "asm#0"), "two") {
-		t.Errorf("asm#0 defines %q and links to %q", a.Aliases, links(t, m, "asm#0"))
+	clang("clang-19", "19.1.0")
+	clang("clang-20", "20.1.0")
+	if got, err := FindClang(ctx, ""); got != "clang-20" {
+		t.Errorf("found %q, %v", got, err)
 	}
-	if l := links(t, m, "f"); !strings.Contains(l, "three") {
-		t.Errorf("f links to %q", l)
+	clang("clang", "21.1.0")
+	if got, err := FindClang(ctx, ""); got != "clang" {
+		t.Errorf("found %q, %v", got, err)
 	}
-}
-
-// Sanitizers put positions into what they emit.
-func TestPositionsCountWhereTheyAreEmitted(t *testing.T) {
-	a := "int f(int x) { return x + 1; }"
-	for flag, want := range map[string]bool{"-fsanitize=undefined": true, "-O1": false} {
-		if got := localHash(t, analyze(t, "clang", a, flag), "f") != localHash(t, analyze(t, "clang", strings.Replace(a, "x + 1", "x  +  1", 1), flag), "f"); got != want {
-			t.Errorf("%s: a column counts: %v, want %v", flag, got, want)
-		}
+	if got, err := FindClang(ctx, "clang-19"); got != "clang-19" {
+		t.Errorf("named: found %q, %v", got, err)
+	}
+	clang("clang-19", "18.1.0")
+	if _, err := FindClang(ctx, "clang-19"); !errors.As(err, &not) {
+		t.Errorf("named and too old: %v", err)
 	}
 }

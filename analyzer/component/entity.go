@@ -1,9 +1,6 @@
 package component
 
-import (
-	"sort"
-	"strings"
-)
+import "strings"
 
 type entityKind uint8
 
@@ -24,35 +21,53 @@ type entity struct {
 	sym string
 	// local: internal linkage, or none.
 	local bool
-	// decls are the distinct declarations of a function or variable: the
-	// whole redeclaration chain counts, wherever it stands.
+	// decls are the distinct declarations of a function or variable, in their
+	// order: the whole redeclaration chain counts, wherever it stands.
 	decls []declaration
-	// attrs are the attribute specifiers of all declarations.
-	attrs []sealed
-	// inline is true if any declaration of a function is.
-	inline bool
-	// roots holds the reasons why a definition is a root.
-	roots map[string]bool
-	weak  bool
+	// chain are all declarations of a function: how they are written decides
+	// whether C emits an inline one.
+	chain []specifiers
+	// labelled: its symbol is given by an asm label.
+	labelled bool
+	// visibility is that of its attribute, or empty.
+	visibility string
+	// library: the compiler knows it as a function of the C library.
+	library bool
+	// gnuInline: an attribute asks for the rules of inline before C99.
+	gnuInline bool
 	// addressTaken is true if anything but a call refers to the function.
 	addressTaken bool
+	// declared: a tag at file scope that isn't only mentioned.
+	declared bool
 	// content is the definition of a type.
 	content *sealed
 	// typ is the target of a typedef.
 	typ *typeUse
-	// comps are the components that define the entity here.
-	comps []*comp
+	// comp is the component that defines the entity here.
+	comp *comp
 
 	declHash  *Hash
 	typeHash  [3]*Hash
 	computing bool
 }
 
-type declaration struct {
-	typ     sealed
-	storage string
-	inline  bool
-	tls     string
+type declaration struct{ typ sealed }
+
+// specifiers is what one declaration of a function says of how it is emitted.
+type specifiers struct {
+	inline, extern, body, block bool
+}
+
+// declare adds a declaration, unless there is an equal one. How it is specified
+// counts only where it is inline: see emitted.
+func (e *entity) declare(ds *stream) {
+	d := declaration{ds.seal()}
+	for i := range e.decls {
+		if e.decls[i].typ.sum == d.typ.sum {
+			return
+		}
+	}
+	e.decls = append(e.decls, d)
 }
 
 // use is a reference from a stream to an entity: to the declaration of a
@@ -71,13 +86,8 @@ type stream struct {
 	pos  map[use]int
 	// links are the functions and variables referred to, in order.
 	links []*entity
-	// symbols are linker symbols named in asm text.
-	symbols []string
-	// opaque is the first reason why the node stream isn't complete; the token
-	// text of the whole definition then counts as well.
-	opaque string
-	// words are identifiers of token text, to be resolved by name.
-	words map[string]bool
+	// doubt is the first reason why the stream isn't complete.
+	doubt string
 }
 
 func newStream() *stream { return &stream{h: newHasher()} }
@@ -103,87 +113,59 @@ func (s *stream) use(e *entity, d depth) {
 	s.h.num(uint64(i))
 }
 
-func (s *stream) markOpaque(reason string) {
-	if s.opaque == "" {
-		s.opaque = reason
+func (s *stream) doubts(reason string) {
+	if s.doubt == "" {
+		s.doubt = reason
 	}
-}
-
-func (s *stream) word(w string) {
-	if s.words == nil {
-		s.words = map[string]bool{}
-	}
-	s.words[w] = true
 }
 
 // sealed is a finished stream.
 type sealed struct {
-	sum     Hash
-	uses    []use
-	links   []*entity
-	symbols []string
-	opaque  string
-	words   []string
+	sum   Hash
+	uses  []use
+	links []*entity
+	doubt string
 }
 
 func (s *stream) seal() sealed {
-	out := sealed{sum: s.h.sum(), uses: s.uses, links: s.links, symbols: s.symbols, opaque: s.opaque}
-	for w := range s.words {
-		out.words = append(out.words, w)
-	}
-	sort.Strings(out.words)
-	return out
+	return sealed{sum: s.h.sum(), uses: s.uses, links: s.links, doubt: s.doubt}
 }
 
 // typeUse is a type string with its names resolved.
 type typeUse struct {
 	text *typeText
-	ents []*entity // flattened: all candidates of all names
+	ents []*entity
 }
 
 // comp is a component under construction.
 type comp struct {
-	ent  *entity // nil for asm
+	ent  *entity
 	name string
-	kind componentKind
 	body sealed
 	file string
-	// reason for a root beyond those of the entity
-	root    string
-	aliases []string
-	weak    bool
-	// alias: defined by an alias or ifunc attribute, without a body
-	h0, h Hash
-	links []*entity
-	syms  []string
-	local bool
+	// inline: C's inline definition, of which the compiler emits no symbol.
+	inline bool
+	h0, h  Hash
 }
-
-type componentKind uint8
-
-const (
-	compFunction componentKind = iota
-	compVariable
-	compAsm
-)
 
 // resolver turns entities into hashes at the end of the translation unit.
 type resolver struct {
 	ordinary map[string]*entity
 	tags     map[string]*entity
-	enums    map[string]enumerator
+	// doubt is why something that was hashed isn't plain.
+	doubt string
 }
 
 // sealedHash combines a finished stream with the hashes of what it refers to.
 // References to functions and variables contribute their declarations.
 func (r *resolver) sealedHash(s *sealed) Hash {
+	if r.doubt == "" {
+		r.doubt = s.doubt
+	}
 	h := newHasher()
 	h.hash(s.sum)
 	for _, u := range s.uses {
 		h.hash(r.useHash(u))
-	}
-	if len(s.words) > 0 {
-		r.wordHashes(h, s.words)
 	}
 	return h.sum()
 }
@@ -195,36 +177,11 @@ func (r *resolver) useHash(u use) Hash {
 	return r.typeHash(u.ent, u.d)
 }
 
-// isAlias reports whether an attribute defines the entity by another symbol.
-func (e *entity) isAlias() bool { return e.roots["alias"] || e.roots["ifunc"] || e.roots["weakref"] }
-
 // declarationHash covers the whole redeclaration chain of a function or
-// variable. Redundant declarations and their order don't matter.
+// variable. Redundant declarations don't matter.
 func (r *resolver) declarationHash(e *entity) Hash {
 	if e.declHash != nil {
 		return *e.declHash
-	}
-	if e.computing {
-		return hashOf("cycle", e.name)
-	}
-	e.computing = true
-	defer func() { e.computing = false }()
-	set := map[Hash]bool{}
-	for i := range e.decls {
-		d := &e.decls[i]
-		h := newHasher()
-		h.hash(r.sealedHash(&d.typ))
-		h.str(d.tls)
-		if e.inline { // C's rules for inline depend on each declaration
-			h.str(d.storage)
-			if d.inline {
-				h.str("inline")
-			}
-		}
-		set[h.sum()] = true
-	}
-	for i := range e.attrs {
-		set[r.sealedHash(&e.attrs[i])] = true
 	}
 	h := newHasher()
 	h.str("declaration")
@@ -233,22 +190,16 @@ func (r *resolver) declarationHash(e *entity) Hash {
 	} else {
 		h.str(e.sym)
 	}
-	hashSet(h, set)
+	h.str(e.visibility)
+	for i := range e.decls {
+		h.hash(r.sealedHash(&e.decls[i].typ))
+	}
+	if e.comp != nil && e.comp.inline {
+		h.str("inline definition")
+	}
 	x := h.sum()
 	e.declHash = &x
 	return x
-}
-
-func hashSet(h *hasher, set map[Hash]bool) {
-	list := make([]string, 0, len(set))
-	for x := range set {
-		list = append(list, string(x[:]))
-	}
-	sort.Strings(list)
-	h.num(uint64(len(list)))
-	for _, x := range list {
-		h.str(x)
-	}
 }
 
 // typeHash covers a type at depth d.
@@ -307,69 +258,6 @@ func (t *typeText) depthOf(e *entity, d depth) depth {
 	return d
 }
 
-// wordHashes mixes in what the identifiers of token text may refer to, by
-// name. Text doesn't say how a type is used, so everything that a named type
-// mentions counts, through pointers as well. The result is the set of what is
-// reachable, each member hashed flat: no recursion, so cycles need no cut.
-func (r *resolver) wordHashes(h *hasher, words []string) {
-	seen := map[*entity]bool{}
-	set := map[Hash]bool{}
-	var visit func(e *entity)
-	visit = func(e *entity) {
-		if e == nil || seen[e] {
-			return
-		}
-		seen[e] = true
-		flat := newHasher()
-		flat.num(uint64(e.kind))
-		flat.str(e.name)
-		add := func(t *entity) {
-			if t.kind > entVariable && t.name == "" {
-				flat.hash(r.typeHash(t, value))
-			} else {
-				flat.str(t.name)
-			}
-			visit(t)
-		}
-		stream := func(s *sealed) {
-			flat.hash(s.sum)
-			for _, u := range s.uses {
-				add(u.ent)
-			}
-			for _, w := range s.words {
-				visit(r.ordinary[w])
-				visit(r.tags[w])
-			}
-		}
-		for i := range e.decls {
-			stream(&e.decls[i].typ)
-		}
-		for i := range e.attrs {
-			stream(&e.attrs[i])
-		}
-		if e.content != nil {
-			stream(e.content)
-		}
-		if e.typ != nil {
-			flat.str(e.typ.text.literal)
-			for _, t := range e.typ.ents {
-				add(t)
-			}
-		}
-		set[flat.sum()] = true
-	}
-	for _, w := range words {
-		if c, ok := r.enums[w]; ok {
-			h.str(w)
-			h.str(c.value)
-			visit(c.ent)
-		}
-		visit(r.ordinary[w])
-		visit(r.tags[w])
-	}
-	hashSet(h, set)
-}
-
 // reserved recognises symbols that a compiler may call on its own.
 func reserved(sym string) bool {
 	if runtimeSymbols[sym] {
@@ -384,6 +272,9 @@ func reserved(sym string) bool {
 		return false
 	}
 	// libgcc's and compiler-rt's arithmetic: __udivti3, __floatunditf, ...
+	if strings.ContainsFunc(sym[2:], func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') }) {
+		return false
+	}
 	for _, m := range []string{"qi", "hi", "si", "di", "ti", "hf", "bf", "sf", "df", "xf", "tf", "sc", "dc", "xc", "tc"} {
 		if strings.Contains(sym, m) {
 			return true
@@ -391,6 +282,25 @@ func reserved(sym string) bool {
 	}
 	return false
 }
+
+// builtinSymbol returns the symbol that a call of the builtin function name may
+// become: __builtin_memcpy is memcpy, unless it is inlined. Some are always.
+func builtinSymbol(name string) string {
+	s, ok := strings.CutPrefix(name, "__builtin_")
+	if !ok || inlined[s] || strings.HasSuffix(s, "_overflow") {
+		return name
+	}
+	for _, p := range []string{"clz", "ctz", "popcount", "parity", "bswap", "bitreverse", "rotate", "stdc_", "isgreater", "isless", "elementwise", "reduce", "ia32_"} {
+		if strings.HasPrefix(s, p) {
+			return name
+		}
+	}
+	return s
+}
+
+var inlined = wordSet(`expect expect_with_probability constant_p object_size dynamic_object_size unreachable trap debugtrap assume assume_aligned prefetch
+	va_start c23_va_start va_end va_copy va_arg_pack va_arg_pack_len frame_address return_address extract_return_addr classify_type isunordered fpclassify
+	isinf_sign alloca alloca_with_align launder speculation_safe_value unpredictable addressof huge_val huge_valf huge_vall inf inff infl`)
 
 var runtimeSymbols = wordSet(`memcpy memmove memset memcmp bcmp bzero strlen strcpy strncpy stpcpy strcat strncat strchr strrchr strcmp strncmp strstr
 	strnlen memchr memrchr mempcpy memccpy stpncpy strpbrk strspn strcspn puts putchar putc fputc fputs fwrite fputc_unlocked fwrite_unlocked printf fprintf sprintf snprintf iprintf siprintf fiprintf

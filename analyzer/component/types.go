@@ -31,8 +31,8 @@ type typeText struct {
 	// pointer is true if the type has a pointer or function in it, so that its
 	// names aren't part of its own layout.
 	pointer bool
-	// opaque is true if the string hides something: a variable bound, typeof.
-	opaque bool
+	// doubt says what the string hides: a variable bound, typeof.
+	doubt string
 }
 
 type typeName struct {
@@ -41,12 +41,18 @@ type typeName struct {
 	anon bool
 }
 
-var typeWords = wordSet(`void char short int long float double signed unsigned _Bool bool _Complex _Imaginary const volatile restrict
-	__restrict __restrict__ __const __volatile__ _Atomic __int128 __int128_t __uint128_t _Float16 __fp16 __bf16 _BitInt __float128 __ibm128 _Decimal32 _Decimal64
-	_Decimal128 __signed__ __unaligned __ptr32 __ptr64 _Nonnull _Nullable _Null_unspecified __attribute__ auto static
-	__builtin_va_list __va_list_tag nullptr_t __vector noreturn cdecl stdcall fastcall vectorcall ms_abi sysv_abi regparm pcs preserve_most preserve_all preserve_none
-	__strong __weak __autoreleasing __block _Accum _Fract _Sat __ext_vector_type__ __vector_size__ ext_vector_type vector_size
-	address_space _Float32 _Float64 _Float32x _Float64x _Float128 char8_t char16_t char32_t wchar_t`)
+// typeWords are the words of a type string that name no declared type. A word
+// that is neither isn't plain.
+var typeWords = wordSet(`void char short int long float double signed unsigned _Bool bool _Complex const volatile restrict
+	__restrict _Atomic __int128 _BitInt __float128 __attribute__ noreturn static`)
+
+// languageWords are words that clang prints in types, in some dialect of C or
+// C++. A type that is declared by such a name could be taken for something else.
+var languageWords = wordSet(`bool true false nullptr nullptr_t noreturn auto typeof typeof_unqual decltype char8_t char16_t char32_t half cdecl stdcall fastcall
+	thiscall vectorcall pascal regparm regcall ms_abi sysv_abi pcs vector pixel unnamed anonymous lambda address_space constexpr static_assert
+	thread_local alignas alignof class template typename namespace operator this virtual explicit mutable friend export concept requires
+	co_await co_return co_yield asm inline restrict vector_size ext_vector_type preserve_most preserve_all preserve_none aarch64_vector_pcs
+	sampler_t event_t queue_t reserve_id_t image1d_t image2d_t image3d_t`)
 
 func wordSet(s string) map[string]bool {
 	m := map[string]bool{}
@@ -111,7 +117,7 @@ func parseTypeText(s string) *typeText {
 			lit.WriteString(w + " ")
 			continue
 		case kinds[i] == ctext.Ident && (w == "typeof" || w == "__typeof__" || w == "__typeof" || w == "typeof_unqual" || w == "__typeof_unqual__"):
-			t.opaque = true
+			t.doubt = "typeof"
 			lit.WriteString(w + " ")
 		case w == "(" && (at(i+1) == "unnamed" || at(i+1) == "anonymous"):
 			// (unnamed struct at FILE:LINE:COLUMN)
@@ -123,11 +129,9 @@ func parseTypeText(s string) *typeText {
 				t.names = append(t.names, typeName{tag: true, anon: true, name: toks[j-3] + ":" + toks[j-1]})
 				lit.WriteString("\x00")
 			} else {
-				t.opaque = true
+				t.doubt = "type " + s
 			}
 			i = j
-		case kinds[i] == ctext.Ident && at(i+1) == "::":
-			i++ // a qualifier of an unnamed member
 		case kinds[i] == ctext.Ident && (tag || !typeWords[w]):
 			t.names = append(t.names, typeName{tag: tag, name: w})
 			lit.WriteString("\x00")
@@ -137,7 +141,7 @@ func parseTypeText(s string) *typeText {
 				j++
 			}
 			if at(j) != "]" {
-				t.opaque = true
+				t.doubt = "array with a variable bound"
 			}
 			for ; i < j && i < len(toks); i++ {
 				lit.WriteString(toks[i] + " ")

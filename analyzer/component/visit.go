@@ -1,7 +1,6 @@
 package component
 
 import (
-	"bytes"
 	"fmt"
 	"math/big"
 	"slices"
@@ -9,11 +8,11 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/clangast"
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
 // complete lists the node kinds whose JSON, children included, is known to
-// say everything that can influence code (traps A and G). Every other kind
-// makes the token text of the whole definition count as well.
+// say everything that can influence code. No other kind is plain.
 var complete = wordSet(`
 	CompoundStmt DeclStmt NullStmt IfStmt WhileStmt DoStmt ForStmt SwitchStmt CaseStmt DefaultStmt BreakStmt
 	ContinueStmt ReturnStmt GotoStmt IndirectGotoStmt LabelStmt AttributedStmt
@@ -21,9 +20,15 @@ var complete = wordSet(`
 	UnaryOperator BinaryOperator CompoundAssignOperator ConditionalOperator BinaryConditionalOperator
 	OpaqueValueExpr ImplicitCastExpr CStyleCastExpr CallExpr MemberExpr ArraySubscriptExpr InitListExpr
 	ImplicitValueInitExpr CompoundLiteralExpr ConstantExpr UnaryExprOrTypeTraitExpr StmtExpr PredefinedExpr
-	VAArgExpr GenericSelectionExpr AddrLabelExpr DesignatedInitExpr NoInitExpr ArrayInitLoopExpr ArrayInitIndexExpr
-	VarDecl ParmVarDecl FieldDecl IndirectFieldDecl EnumConstantDecl
-	BuiltinType PointerType`)
+	VAArgExpr GenericSelectionExpr AddrLabelExpr CXXBoolLiteralExpr CXXNullPtrLiteralExpr
+	OffsetOfExpr VarDecl ParmVarDecl FieldDecl IndirectFieldDecl`)
+
+// completeAttrs lists the attributes whose node adds nothing to their text.
+var completeAttrs = wordSet(`NoThrowAttr LeafAttr PureAttr ConstAttr RestrictAttr ReturnsNonNullAttr NonNullAttr NoReturnAttr C11NoReturnAttr CXX11NoReturnAttr
+	AlwaysInlineAttr NoInlineAttr GNUInlineAttr ArtificialAttr ColdAttr HotAttr FlattenAttr PackedAttr AlignedAttr UnusedAttr FallThroughAttr
+	WarnUnusedResultAttr ReturnsTwiceAttr OverloadableAttr AllocSizeAttr AllocAlignAttr AssumeAlignedAttr SentinelAttr PassObjectSizeAttr
+	DeprecatedAttr UnavailableAttr ErrorAttr FormatAttr FormatArgAttr ModeAttr DiagnoseIfAttr EnableIfAttr BuiltinAttr AsmLabelAttr VisibilityAttr MayAliasAttr
+	AvailableOnlyInDefaultEvalMethodAttr`)
 
 // shallow lists the kinds whose own type, where it is a pointer, doesn't bring
 // in what it points to: the pointer is only copied, tested or passed on.
@@ -61,7 +66,7 @@ func (b *builder) top() *frame { return &b.stack[len(b.stack)-1] }
 
 // Enter implements clangast.Visitor.
 func (b *builder) Enter(n *clangast.Node) error {
-	f := frame{kind: n.Kind, begin: n.Begin}
+	f := frame{kind: n.Kind}
 	if len(b.stack) > 0 {
 		f.deep = b.top().deep
 		b.top().children++
@@ -75,8 +80,9 @@ func (b *builder) Enter(n *clangast.Node) error {
 		return nil
 	}
 	atFile := len(b.stack) == 2
-	if atFile {
-		b.enterExternal(n)
+	// Offsets that contradict the text are no reason to fail later.
+	if size := len(b.unit.Text); n.Begin > size || nodeEnd(n) > size || n.Loc > size || n.Begin >= 0 && nodeEnd(n) < n.Begin {
+		return fmt.Errorf("%w: a %s outside of the text", clangast.ErrDump, n.Kind)
 	}
 	switch n.Kind {
 	case "FunctionDecl":
@@ -105,21 +111,12 @@ func (b *builder) Enter(n *clangast.Node) error {
 	case "FullComment":
 		b.skipNode()
 		return nil
-	case "FileScopeAsmDecl":
-		return b.fileAsm(n)
 	}
 	if strings.HasSuffix(n.Kind, "Attr") {
 		return b.attr(n)
 	}
 	if strings.HasSuffix(n.Kind, "Decl") && b.cur == nil {
-		// Of a kind that isn't known: it may act on the whole unit.
-		b.extra.h.str(n.Kind)
-		if n.Begin >= 0 {
-			b.writeText(b.extra, n.Begin, max(nodeEnd(n), n.Begin))
-		}
-		attrs(b.extra, n)
-		b.skipNode()
-		return nil
+		return notPlain(n.Kind) // it may act on the whole unit
 	}
 	switch {
 	case b.cur != nil:
@@ -176,25 +173,10 @@ func (b *builder) Leave(n *clangast.Node) error {
 	return nil
 }
 
-// enterExternal finds the extent of the text that belongs to a declaration at
-// file scope, with leading and trailing attributes.
-func (b *builder) enterExternal(n *clangast.Node) {
-	if n.Begin < 0 || n.Begin < b.prevEnd {
-		return // implicit, or shares its specifiers with the previous one
-	}
-	b.lead = b.prevEnd
-}
-
-func (b *builder) leaveExternal(end int) {
-	if end > b.prevEnd {
-		b.prevEnd = end
-	}
-}
-
 // node writes an expression, a statement or a part of one.
 func (b *builder) node(n *clangast.Node) error {
 	s := b.cur
-	if n.Kind == "ParenExpr" && !b.protectParens || n.Kind == "NullStmt" && b.stack[len(b.stack)-2].kind == "CompoundStmt" {
+	if n.Kind == "ParenExpr" || n.Kind == "NullStmt" && b.stack[len(b.stack)-2].kind == "CompoundStmt" {
 		return nil // no code stems from these
 	}
 	switch n.Kind {
@@ -205,13 +187,23 @@ func (b *builder) node(n *clangast.Node) error {
 	case "DeclStmt", "CompoundLiteralExpr":
 		b.openScope()
 	}
+	if strings.HasSuffix(n.Kind, "Type") {
+		// Of _Generic: its string says it.
+		s.h.str(n.Kind)
+		b.writeType(s, n.Type(), value)
+		b.skipNode()
+		return nil
+	}
 	if !complete[n.Kind] && n.Kind != "" {
-		s.markOpaque(n.Kind)
+		s.doubts(n.Kind)
 	}
 	f := b.top()
 	f.open = true
 	s.h.tag('(')
 	s.h.str(n.Kind)
+	if n.Kind == "OffsetOfExpr" {
+		b.offsetOf(s, n)
+	}
 	if n.Label != "inner" {
 		s.h.str("label " + n.Label)
 	}
@@ -224,6 +216,35 @@ func (b *builder) node(n *clangast.Node) error {
 	}
 	b.keys(s, n, d)
 	return nil
+}
+
+// offsetOf writes what an offsetof names, which the dump lacks: a type and a
+// member, of which only the simplest forms are plain.
+func (b *builder) offsetOf(s *stream, n *clangast.Node) {
+	text := b.unit.Text
+	lex := ctext.NewLexer(text, max(n.Begin, 0))
+	next := func() (ctext.Kind, string) {
+		t := lex.Next()
+		return t.Kind, string(text[t.Off:t.End])
+	}
+	var typ, member []string
+	_, word := next()
+	_, open := next()
+	kind, w := next()
+	for ; kind == ctext.Ident; kind, w = next() {
+		typ = append(typ, w)
+	}
+	ok := word == "__builtin_offsetof" && open == "(" && w == "," && typ != nil
+	for kind, w = next(); kind == ctext.Ident || kind == ctext.Number || w == "." || w == "[" || w == "]"; kind, w = next() {
+		ok = ok && (kind != ctext.Ident || member == nil || member[len(member)-1] == ".")
+		member = append(member, w)
+	}
+	if !ok || w != ")" || member == nil {
+		s.doubts("offsetof of more than a type and a member")
+		return
+	}
+	b.writeType(s, strings.Join(typ, " "), value)
+	s.h.str(strings.Join(member, " "))
 }
 
 // openScope writes that the innermost block ends the life of something: of a
@@ -244,6 +265,13 @@ func (b *builder) openScope() {
 func (b *builder) keys(s *stream, n *clangast.Node, d depth) {
 	for _, t := range n.Types {
 		s.h.str(t.Key)
+		if t.Key == "type" && strings.Contains(t.Qual, "typeof") && t.Desugared != "" {
+			// The value of an expression has no more than a basic type says.
+			if basic := parseType(t.Desugared); basic.doubt == "" && !basic.pointer && basic.names == nil {
+				s.h.str(basic.literal)
+				continue
+			}
+		}
 		b.writeType(s, t.Qual, d)
 	}
 	if n.Name != "" && n.LabelID == 0 {
@@ -252,9 +280,6 @@ func (b *builder) keys(s *stream, n *clangast.Node, d depth) {
 	attrs(s, n)
 	if n.Member != 0 {
 		b.reference(s, clangast.Ref{Key: "member", ID: n.Member, Kind: "FieldDecl", Name: n.Name})
-	}
-	if n.Kind == "StringLiteral" && slices.ContainsFunc(n.Attrs, func(a clangast.Attr) bool { return strings.Contains(a.Value, " at <stdin>:") }) {
-		b.unknown = "__PRETTY_FUNCTION__ holds the position of a type without a name"
 	}
 	if n.LabelID != 0 {
 		s.h.str("label")
@@ -305,15 +330,16 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 			if len(e.decls) == 0 {
 				ds := newStream()
 				ds.h.str("implicit " + r.Type)
-				e.decls = append(e.decls, declaration{typ: ds.seal()})
+				e.declare(ds)
+				e.sym = builtinSymbol(r.Name)
 			}
 			s.use(e, name)
 			return
 		}
-		s.markOpaque("reference to an undeclared " + r.Kind)
+		s.doubts("reference to an undeclared " + r.Kind)
 	case !ok:
 		s.h.str(r.Kind + " " + r.Name)
-		s.markOpaque("reference to an undeclared " + r.Kind)
+		s.doubts("reference to an undeclared " + r.Kind)
 	case t.enum != "":
 		s.h.str("enumerator " + t.enum)
 		if t.ent != nil {
@@ -332,6 +358,8 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 		if !b.isCallee() {
 			t.ent.addressTaken = true
 		}
+		// What a compiler knows here is what was declared before.
+		s.h.num(uint64(len(t.ent.decls)))
 		s.use(t.ent, value)
 	}
 }
@@ -355,127 +383,76 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 	if n.Name == "" {
 		return fmt.Errorf("%w: a function without a name", clangast.ErrDump)
 	}
-	e := b.ordinaryEntity(n.Name, entFunction)
+	key := n.Name
+	if strings.HasPrefix(n.Mangled, "_Z") {
+		key += " " + n.Mangled // overloadable
+	}
+	e := b.ordinaryEntity(key, entFunction)
 	if e.kind != entFunction {
 		// Shadowed names in block scope can't collide in C; be safe.
-		e = &entity{kind: entFunction, name: n.Name}
+		e = &entity{kind: entFunction, name: n.Name, sym: n.Name}
 	}
 	if n.Mangled != "" {
-		e.sym = n.Mangled
-	}
-	if e.sym == n.Name && strings.HasSuffix(n.Type(), "__attribute__((regcall))") {
-		e.sym = "__regcall3__" + n.Name // the dump's mangledName lacks it
+		e.sym = builtinSymbol(n.Mangled)
 	}
 	b.ids[n.ID] = target{ent: e}
 	storage := n.Attr("storageClass")
 	e.local = e.local || storage == "static"
-	e.inline = e.inline || n.Has("inline")
 	ds := newStream()
 	b.writeType(ds, n.Type(), name)
 	attrs(ds, n, "storageClass", "inline", "isImplicit")
+	if n.Has("inline") {
+		ds.h.str("inline " + storage)
+	}
 	outer := b.scope
 	b.decl, b.owner = ds, e
 	b.cur = newStream()
 	nested := b.fn != nil // a declaration inside a function
 	if !nested {
-		b.fn = &function{ent: e, labels: map[clangast.ID]int{}, names: map[string][]*entity{}, tags: map[string][]*entity{}, bodyAt: -1}
+		b.fn = &function{ent: e, labels: map[clangast.ID]int{}, names: map[string]*entity{}, tags: map[string]*entity{}, bodyAt: -1}
 	}
 	f := b.top()
 	f.deep = false
-	body := false
 	f.leave = func(n *clangast.Node) error {
-		b.finishDecl(ds, n)
-		e.decls = append(e.decls, declaration{typ: ds.seal(), storage: storage, inline: n.Has("inline")})
 		cur, fn := b.cur, b.fn
 		b.scope = outer
+		body := !nested && fn.bodyAt >= 0
+		if n.Begin >= 0 {
+			end, bodyAt := nodeEnd(n), -1
+			if body {
+				bodyAt = max(fn.bodyAt, n.Begin)
+				end = bodyAt
+			}
+			b.writeBounds(ds, n.Begin, end, body)
+			b.writeAttributes(ds, n, bodyAt)
+		}
+		e.declare(ds)
+		if !n.Has("isImplicit") {
+			e.chain = append(e.chain, specifiers{inline: n.Has("inline"), extern: storage == "extern", body: body, block: nested})
+		}
 		if nested {
 			return nil
 		}
 		for _, id := range fn.ids {
 			delete(b.ids, id)
 		}
-		body = fn.bodyAt >= 0
-		end := nodeEnd(n)
-		declEnd := fn.bodyAt
-		if !body {
-			if n.Begin >= 0 {
-				declEnd = b.declEnd(end)
-				end = declEnd
-			}
-		}
-		if n.Begin >= 0 {
-			b.declAttributes(e, ctext.Within(b.x.Attributes, b.lead, declEnd), b.lead, declEnd)
-		}
 		if body {
-			c := &comp{ent: e, name: e.sym, kind: compFunction, file: b.unit.FileAt(n.Begin)}
-			c.body = b.finishBody(cur, n.Begin, end, e.sym)
-			b.define(e, c)
-		} else if e.isAlias() {
-			b.aliasComp(e, n)
+			return b.define(e, n, cur)
 		}
-		b.leaveExternal(end)
 		return nil
 	}
 	return nil
 }
 
-// declAttributes adds the attribute specifiers of one declaration to e.
-func (b *builder) declAttributes(e *entity, spans []ctext.Span, begin, end int) {
-	for _, sp := range spans {
-		s := newStream()
-		b.writeText(s, sp.Begin, sp.End)
-		words := ctext.Words(b.unit.Text[sp.Begin:sp.End])
-		for _, w := range words {
-			s.word(w)
-			switch w := strings.Trim(w, "_"); w {
-			case "constructor", "destructor", "used", "retain", "section", "init_priority":
-				b.root(e, w)
-			case "alias", "ifunc", "weakref":
-				b.root(e, w)
-				s.symbols = append(s.symbols, words...)
-			case "weak", "selectany":
-				e.weak = true
-			}
-		}
-		e.attrs = append(e.attrs, s.seal())
+// define makes the component that defines e, whose stream is s.
+func (b *builder) define(e *entity, n *clangast.Node, s *stream) error {
+	if e.comp != nil {
+		return notPlain(e.name + " is defined twice")
 	}
-	if st := b.x.PragmaState(end); st != "" {
-		s := newStream()
-		s.h.str("pragma " + st)
-		e.attrs = append(e.attrs, s.seal())
-		if strings.Contains(st, "clang section") {
-			b.root(e, "section")
-		}
-	}
-}
-
-func (b *builder) root(e *entity, reason string) {
-	if e.roots == nil {
-		e.roots = map[string]bool{}
-	}
-	e.roots[reason] = true
-}
-
-// aliasComp makes a component of a declaration that is a definition through
-// its attribute: alias or ifunc.
-func (b *builder) aliasComp(e *entity, n *clangast.Node) {
-	if len(e.comps) > 0 {
-		return
-	}
-	s := newStream()
-	s.h.str("alias")
-	c := &comp{ent: e, name: e.sym, kind: compFunction, file: b.unit.FileAt(n.Begin), body: s.seal()}
-	if e.kind == entVariable {
-		c.kind = compVariable
-	}
-	b.define(e, c)
-}
-
-// define adds a component that defines e. There may be several: versions of a
-// function for several targets.
-func (b *builder) define(e *entity, c *comp) {
-	b.comps = append(b.comps, c)
-	e.comps = append(e.comps, c)
+	b.writeAttributes(s, n, -1)
+	e.comp = &comp{ent: e, name: e.sym, body: s.seal(), file: b.unit.FileAt(max(n.Begin, 0))}
+	b.comps = append(b.comps, e.comp)
+	return nil
 }
 
 func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
@@ -488,52 +465,37 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	}
 	e := b.ordinaryEntity(n.Name, entVariable)
 	if e.kind != entVariable {
-		e = &entity{kind: entVariable, name: n.Name}
-	}
-	if n.Mangled != "" {
-		e.sym = n.Mangled
+		e = &entity{kind: entVariable, name: n.Name, sym: n.Name}
 	}
 	e.local = e.local || storage == "static"
 	b.ids[n.ID] = target{ent: e}
 	ds := newStream()
 	b.writeType(ds, n.Type(), value)
-	attrs(ds, n, "storageClass", "init", "tls")
+	attrs(ds, n, "storageClass", "init")
+	if n.Mangled != "" && n.Mangled != n.Name {
+		ds.doubts("asm label of a variable")
+	}
 	cs := newStream()
 	b.writeType(cs, n.Type(), value)
 	outer := b.scope
 	b.decl, b.owner, b.cur = ds, e, cs
 	init := n.Attr("init") != ""
-	tls := n.Attr("tls")
 	b.top().deep = false
 	b.top().leave = func(n *clangast.Node) error {
-		b.finishDecl(ds, n)
-		e.decls = append(e.decls, declaration{typ: ds.seal(), storage: storage, tls: tls})
+		b.writeAttributes(ds, n, -1)
+		e.declare(ds)
 		b.scope = outer
-		if !atFile {
-			return nil // extern inside a function: its text is the function's
-		}
-		end := nodeEnd(n)
-		if n.Begin >= 0 {
-			end = b.declEnd(end)
-			b.declAttributes(e, ctext.Within(b.x.Attributes, b.lead, end), b.lead, end)
-		}
-		b.leaveExternal(end)
-		if e.isAlias() {
-			b.aliasComp(e, n)
+		if !atFile || !init && storage == "extern" {
 			return nil
 		}
-		if init || storage != "extern" {
-			c := &comp{ent: e, name: e.sym, kind: compVariable, file: b.unit.FileAt(n.Begin)}
-			c.body = b.finishBody(cs, n.Begin, end, e.sym)
-			if len(e.comps) > 0 { // a tentative definition before the real one
-				if init {
-					*e.comps[0] = *c
-				}
-				return nil
+		if e.comp != nil { // a tentative definition, before the real one or behind it
+			if init {
+				b.writeAttributes(cs, n, -1)
+				e.comp.body = cs.seal()
 			}
-			b.define(e, c)
+			return nil
 		}
-		return nil
+		return b.define(e, n, cs)
 	}
 	return nil
 }
@@ -541,6 +503,9 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 // localVar handles variables of a function. A static one is a component of
 // its own.
 func (b *builder) localVar(n *clangast.Node, storage string) error {
+	if b.cur == nil {
+		return fmt.Errorf("%w: variable %q outside of a function", clangast.ErrDump, n.Name)
+	}
 	num := b.newLocal(n.ID)
 	s := b.cur
 	if storage == "static" {
@@ -551,25 +516,15 @@ func (b *builder) localVar(n *clangast.Node, storage string) error {
 		s.use(e, name)
 		ds := newStream()
 		b.writeType(ds, n.Type(), value)
-		e.decls = append(e.decls, declaration{typ: ds.seal(), storage: storage, tls: n.Attr("tls")})
+		attrs(ds, n, "storageClass", "init")
+		e.declare(ds)
 		cs := newStream()
 		b.writeType(cs, n.Type(), value)
 		b.cur = cs
-		begin, end := n.Begin, nodeEnd(n)
-		if p := &b.stack[len(b.stack)-2]; p.kind == "DeclStmt" && p.begin >= 0 && begin > p.begin {
-			begin = p.begin // with leading attributes
-		}
 		b.top().deep = false
 		b.top().leave = func(n *clangast.Node) error {
 			b.cur = s
-			c := &comp{ent: e, name: e.sym, kind: compVariable, file: b.unit.FileAt(begin)}
-			if begin >= 0 {
-				end = b.declEnd(end)
-				b.declAttributes(e, ctext.Within(b.x.Attributes, begin, end), begin, end)
-			}
-			c.body = b.finishBody(cs, begin, end, e.sym)
-			b.define(e, c)
-			return nil
+			return b.define(e, n, cs)
 		}
 		return nil
 	}
@@ -598,32 +553,13 @@ func (b *builder) parmDecl(n *clangast.Node) error {
 	if sc := n.Attr("storageClass"); sc != "" {
 		s.h.str(sc)
 	}
-	// The original type of an array parameter isn't in the dump.
-	if n.Begin >= 0 && strings.IndexByte(string(b.unit.Text[n.Begin:nodeEnd(n)]), '[') >= 0 {
-		b.writeText(s, n.Begin, nodeEnd(n))
-	} else if n.Begin >= 0 {
-		// ... and its bounds may stand behind the name.
-		lex := ctext.NewLexer(b.unit.Text, nodeEnd(n))
-		if t := lex.Next(); t.Kind == ctext.Punct && b.unit.Text[t.Off] == '[' {
-			b.writeText(s, n.Begin, b.declEnd(nodeEnd(n)))
-		}
-	}
 	return nil
 }
 
 func (b *builder) recordDecl(n *clangast.Node) error {
-	var e *entity
-	switch {
-	case n.Name == "":
-		e = b.anonEntity(b.position(n.Loc))
-	case b.fn != nil:
-		e = b.localType(n, b.fn.tags)
-	default:
-		e = b.tagEntity(n.Name)
-	}
-	b.ids[n.ID] = target{ent: e}
-	if b.fn != nil {
-		b.fn.ids = append(b.fn.ids, n.ID)
+	e, err := b.tag(n)
+	if err != nil {
+		return err
 	}
 	s := newStream()
 	attrs(s, n)
@@ -637,55 +573,57 @@ func (b *builder) recordDecl(n *clangast.Node) error {
 			return nil
 		}
 		e.kind = entRecord
-		b.finishType(e, s, n)
+		b.writeAttributes(s, n, -1)
+		c := s.seal()
+		e.content = &c
 		return nil
 	}
 	return nil
 }
 
-// localType returns the entity of a type declared inside a function.
-func (b *builder) localType(n *clangast.Node, scope map[string][]*entity) *entity {
-	if n.Prev != 0 {
-		if t, ok := b.ids[n.Prev]; ok && t.ent != nil {
-			return t.ent
-		}
+// tag returns the entity of a declared struct, union or enum.
+func (b *builder) tag(n *clangast.Node) (e *entity, err error) {
+	switch {
+	case n.Name == "":
+		e = b.anonEntity(b.position(max(n.Loc, 0)))
+	case b.fn != nil:
+		e, err = b.localType(n, b.fn.tags, b.tags[n.Name])
+	default:
+		e = b.tagEntity(n.Name)
+		e.declared = true
 	}
-	e := &entity{kind: entRecord, name: n.Name}
-	scope[n.Name] = append(scope[n.Name], e)
-	return e
+	if err != nil {
+		return nil, err
+	}
+	if languageWords[n.Name] || typeWords[n.Name] {
+		return nil, notPlain("type named " + n.Name)
+	}
+	b.ids[n.ID] = target{ent: e}
+	if b.fn != nil {
+		b.fn.ids = append(b.fn.ids, n.ID)
+	}
+	return e, nil
 }
 
-// finishType completes the content of a type: attributes, the pragmas in
-// force (packing isn't in the dump), and text where nodes don't say all.
-func (b *builder) finishType(e *entity, s *stream, n *clangast.Node) {
-	if n.Begin >= 0 {
-		begin, end := n.Begin, b.declEnd(nodeEnd(n))
-		if b.fn == nil && len(b.stack) == 1 {
-			begin = min(begin, b.lead)
-			b.leaveExternal(end)
-		}
-		if st := b.x.PragmaState(nodeEnd(n)); st != "" {
-			s.h.str("pragma " + st)
-		}
-		if st := b.x.PragmaState(n.Begin); st != "" {
-			s.h.str("pragma " + st)
-		}
-		b.writeSpans(s, ctext.Within(b.x.Attributes, begin, end))
-		if len(ctext.Within(b.x.Pragmas, n.Begin, nodeEnd(n))) > 0 {
-			s.markOpaque("pragma inside a definition")
-		}
-		b.writeSites(s, begin, end)
-		if s.opaque != "" {
-			b.writeText(s, n.Begin, end)
+// localType returns the entity of a type declared inside a function. It may hide
+// no other: type strings don't say which one of a name they mean.
+func (b *builder) localType(n *clangast.Node, scope map[string]*entity, outer *entity) (*entity, error) {
+	if n.Prev != 0 {
+		if t, ok := b.ids[n.Prev]; ok && t.ent != nil {
+			return t.ent, nil
 		}
 	}
-	c := s.seal()
-	e.content = &c
+	if scope[n.Name] != nil || outer != nil && (outer.declared || outer.kind == entTypedef) {
+		return nil, notPlain("type " + n.Name + " hides another")
+	}
+	e := &entity{kind: entRecord, name: n.Name}
+	scope[n.Name] = e
+	return e, nil
 }
 
 func (b *builder) fieldDecl(n *clangast.Node) error {
 	if b.owner == nil || b.cur == nil {
-		return fmt.Errorf("field %q outside of a record", n.Name)
+		return fmt.Errorf("%w: field %q outside of a record", clangast.ErrDump, n.Name)
 	}
 	field := n.Name
 	if field == "" {
@@ -706,20 +644,11 @@ func (b *builder) fieldDecl(n *clangast.Node) error {
 }
 
 func (b *builder) enumDecl(n *clangast.Node) error {
-	var e *entity
-	switch {
-	case n.Name == "":
-		e = b.anonEntity(b.position(n.Loc))
-	case b.fn != nil:
-		e = b.localType(n, b.fn.tags)
-	default:
-		e = b.tagEntity(n.Name)
+	e, err := b.tag(n)
+	if err != nil {
+		return err
 	}
 	e.kind = entEnum
-	b.ids[n.ID] = target{ent: e}
-	if b.fn != nil {
-		b.fn.ids = append(b.fn.ids, n.ID)
-	}
 	outer := b.scope
 	s := newStream()
 	for _, t := range n.Types {
@@ -727,12 +656,7 @@ func (b *builder) enumDecl(n *clangast.Node) error {
 		b.writeType(s, t.Qual, value)
 	}
 	st := &enumState{next: new(big.Int), lo: new(big.Int), hi: new(big.Int)}
-	for _, site := range b.unit.Sites {
-		if site.Off >= n.Begin && site.Off < nodeEnd(n) {
-			st.sites += " at " + site.Position
-		}
-	}
-	b.cur, b.decl, b.owner, b.enum = nil, nil, e, st
+	b.cur, b.decl, b.owner, b.enum = nil, s, e, st
 	b.top().leave = func(n *clangast.Node) error {
 		b.scope = outer
 		if st.members == 0 {
@@ -741,10 +665,12 @@ func (b *builder) enumDecl(n *clangast.Node) error {
 		// Its size and sign follow from the extreme values.
 		s.h.str(st.lo.String())
 		s.h.str(st.hi.String())
-		if st.unknown {
-			s.markOpaque("value of an enumerator")
+		if st.doubt != "" {
+			s.doubts(st.doubt)
 		}
-		b.finishType(e, s, n)
+		b.writeAttributes(s, n, -1)
+		c := s.seal()
+		e.content = &c
 		return nil
 	}
 	return nil
@@ -755,7 +681,7 @@ func (b *builder) enumDecl(n *clangast.Node) error {
 func (b *builder) enumConstant(n *clangast.Node) error {
 	st := b.enum
 	if st == nil {
-		return fmt.Errorf("enumerator %q outside of an enum", n.Name)
+		return fmt.Errorf("%w: enumerator %q outside of an enum", clangast.ErrDump, n.Name)
 	}
 	st.explicit, st.hasInit = nil, false
 	b.top().leave = func(n *clangast.Node) error {
@@ -771,18 +697,15 @@ func (b *builder) enumConstant(n *clangast.Node) error {
 			st.hi = v
 		}
 		st.members++
-		if st.hasInit && st.explicit == nil {
-			st.unknown = true
+		if st.hasInit && st.explicit == nil && st.doubt == "" {
+			st.doubt = "enumerator without a value"
 		}
-		t := target{enum: v.String() + " " + n.Type() + st.sites}
-		if st.unknown {
-			// Then the whole enum counts, by its text.
-			t = target{enum: "unknown " + n.Name + st.sites, ent: b.owner}
+		t := target{enum: v.String() + " " + n.Type()}
+		if st.doubt != "" {
+			t.ent = b.owner // has the doubt
 		}
 		b.ids[n.ID] = t
-		if b.fn == nil {
-			b.enums[n.Name] = enumerator{t.enum, t.ent}
-		} else {
+		if b.fn != nil {
 			b.fn.ids = append(b.fn.ids, n.ID)
 		}
 		return nil
@@ -790,148 +713,99 @@ func (b *builder) enumConstant(n *clangast.Node) error {
 	return nil
 }
 
+// constantKinds are the nodes of constants that every compiler of a target
+// evaluates alike.
+var constantKinds = wordSet(`ConstantExpr ImplicitCastExpr CStyleCastExpr ParenExpr IntegerLiteral CharacterLiteral UnaryOperator BinaryOperator ConditionalOperator
+	DeclRefExpr UnaryExprOrTypeTraitExpr CXXBoolLiteralExpr`)
+
 // enumInit reads the initialiser of an enumerator, or what is below it.
 func (b *builder) enumInit(n *clangast.Node) {
-	b.enum.hasInit = true
-	switch n.Kind {
-	case "ConstantExpr":
-		if v, ok := new(big.Int).SetString(n.Attr("value"), 10); ok && b.enum.explicit == nil {
-			b.enum.explicit = v
+	st := b.enum
+	st.hasInit = true
+	if n.Kind == "ConstantExpr" && st.explicit == nil {
+		if v, ok := new(big.Int).SetString(n.Attr("value"), 10); ok {
+			st.explicit = v
 		}
-	case "ImplicitCastExpr", "ParenExpr":
-		return // the value is below
 	}
-	b.skipNode()
-}
-
-// finishDecl completes the stream of a declaration whose type the dump doesn't
-// show completely.
-func (b *builder) finishDecl(ds *stream, n *clangast.Node) {
-	if n.Kind == "VarDecl" && n.Begin >= 0 {
-		b.writeSites(ds, n.Begin, nodeEnd(n))
-	}
-	if ds.opaque != "" && n.Begin >= 0 {
-		b.writeText(ds, n.Begin, nodeEnd(n))
+	if !constantKinds[n.Kind] && st.doubt == "" {
+		st.doubt = n.Kind + " in an enumerator"
 	}
 }
 
-func (b *builder) typedefDecl(n *clangast.Node) error {
+func (b *builder) typedefDecl(n *clangast.Node) (err error) {
+	if !n.Has("isImplicit") && typeWords[n.Name] {
+		return notPlain("type named " + n.Name)
+	}
 	var e *entity
 	if b.fn != nil {
-		e = b.localType(n, b.fn.names)
-	} else {
-		e = b.ordinaryEntity(n.Name, entTypedef)
+		if e, err = b.localType(n, b.fn.names, b.ordinary[n.Name]); err != nil {
+			return err
+		}
+	} else if e = b.ordinaryEntity(n.Name, entTypedef); e.kind != entTypedef {
+		return notPlain("type " + n.Name + " hides another name")
 	}
 	e.kind = entTypedef
 	s := newStream()
 	outer := b.scope
-	b.cur, b.decl, b.owner, b.typedefOf = nil, nil, e, e
-	fn := b.fn
+	b.cur, b.decl, b.owner, b.typedefOf = nil, s, e, e
 	b.top().leave = func(n *clangast.Node) error {
 		unnamed := b.unnamed
 		b.scope = outer
 		// Only now is the unnamed tag known that the type string calls by the
 		// typedef's name.
-		e.typ = b.resolveType(s, n.Type())
-		e.typ.ents = append(e.typ.ents, unnamed...)
-		if n.Begin < 0 {
-			return nil
-		}
-		end := b.declEnd(nodeEnd(n))
-		begin := n.Begin
-		if fn == nil && len(b.stack) == 1 {
-			begin = min(begin, b.lead)
-			b.leaveExternal(end)
-		}
-		b.writeSpans(s, ctext.Within(b.x.Attributes, begin, end))
-		b.writeSites(s, begin, end)
-		if s.opaque != "" {
-			b.writeText(s, begin, end)
+		typ := b.resolveType(s, n.Type())
+		typ.ents = append(typ.ents, unnamed...)
+		b.writeAttributes(s, n, -1)
+		if languageWords[e.name] {
+			s.doubts("type named " + e.name)
 		}
 		c := s.seal()
-		e.content = &c
+		if e.content != nil && c.sum != e.content.sum {
+			c.doubt = "type " + e.name + " is declared in two ways"
+		}
+		e.typ, e.content = typ, &c
 		return nil
 	}
 	return nil
 }
 
-func (b *builder) fileAsm(n *clangast.Node) error {
-	s := newStream()
-	begin, end := n.Begin, nodeEnd(n)
-	if begin < 0 {
-		return fmt.Errorf("file-scope asm without a source range")
-	}
-	end = b.declEnd(end)
-	b.writeText(s, begin, end)
-	b.asmSymbols(s, begin, end)
-	if st := b.x.PragmaState(begin); st != "" {
-		s.h.str("pragma " + st)
-	}
-	b.leaveExternal(end)
-	// Directives in it (sections, macros) act on all code that follows.
-	b.writeText(b.extra, begin, end)
-	c := &comp{name: fmt.Sprintf("asm#%d", b.asm), kind: compAsm, root: "file-scope asm", file: b.unit.FileAt(begin)}
-	c.body = s.seal()
-	c.aliases = labels(ctext.StringContents(b.unit.Text[begin:end]))
-	b.asm++
-	b.comps = append(b.comps, c)
-	b.fallbacks = append(b.fallbacks, fallback{c.name, "token text: file-scope asm"})
-	b.skipNode()
-	return nil
-}
-
-// labels returns the symbols that asm text defines.
-func labels(text []byte) []string {
-	seen := map[string]bool{}
-	var out []string
-	for i := 0; i < len(text); {
-		w := ctext.Words(text[i:])
-		if len(w) == 0 {
-			break
-		}
-		j := bytes.Index(text[i:], []byte(w[0])) + i + len(w[0])
-		k := j
-		for k < len(text) && text[k] == ' ' {
-			k++
-		}
-		if k < len(text) && (text[k] == ':' || text[k] == '=') && !seen[w[0]] {
-			seen[w[0]] = true
-			out = append(out, w[0])
-		}
-		i = j
-	}
-	return out
-}
-
-// attr handles an attribute node. The specifier's text counts wherever it is
-// written; the node tells of implicit ones.
+// attr handles an attribute node: its text is hashed with its declaration.
 func (b *builder) attr(n *clangast.Node) error {
-	if b.owner != nil && b.decl != nil && len(b.stack) > 1 && b.stack[len(b.stack)-2].kind == declKind(b.owner) {
+	s := b.cur
+	if s == nil {
+		s = b.decl
+	}
+	owned := b.owner != nil && b.decl != nil && b.stack[len(b.stack)-2].kind == declKind(b.owner)
+	if owned {
+		s = b.decl
 		switch n.Kind {
 		case "BuiltinAttr":
-			b.root(b.owner, "library function")
-		case "WeakAttr", "WeakRefAttr", "SelectAnyAttr":
-			b.owner.weak = true
-		case "ConstructorAttr", "DestructorAttr", "UsedAttr", "RetainAttr", "SectionAttr":
-			b.root(b.owner, strings.ToLower(strings.TrimSuffix(n.Kind, "Attr")))
-		}
-		if !n.Has("inherited") {
-			// A keyword such as _Noreturn has no specifier.
-			s := newStream()
-			s.h.str(n.Kind)
-			for _, r := range n.Refs {
-				b.reference(s, r)
+			b.owner.library = true
+		case "GNUInlineAttr":
+			b.owner.gnuInline = true
+		case "AsmLabelAttr":
+			b.owner.labelled = true
+		case "VisibilityAttr":
+			switch v := n.Attr("visibility"); {
+			case b.owner.visibility == v, b.owner.visibility == "" && v == "default" && b.visible == manifest.Visibility_VISIBILITY_DEFAULT:
+			case b.owner.decls != nil || b.owner.visibility != "" || visibilities[v] == 0 && v != "default":
+				// Compilers differ in what they do with a late one.
+				s.doubts("attribute visibility " + v + " that isn't on the first declaration")
+			default:
+				b.owner.visibility = v
 			}
-			b.owner.attrs = append(b.owner.attrs, s.seal())
 		}
-		b.skipNode()
-		return nil
 	}
-	if b.cur != nil {
-		b.cur.h.str(n.Kind)
-		for _, r := range n.Refs {
-			b.reference(b.cur, r)
+	if s != nil {
+		if !completeAttrs[n.Kind] {
+			s.doubts(n.Kind)
 		}
+		// A keyword such as _Noreturn has no other text.
+		if !n.Has("inherited") && !n.Has("implicit") {
+			s.h.str(n.Kind)
+		}
+	} else if !completeAttrs[n.Kind] {
+		return notPlain(n.Kind)
 	}
 	b.skipNode()
 	return nil

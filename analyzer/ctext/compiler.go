@@ -1,41 +1,50 @@
 package ctext
 
 import (
-	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// compiler is what is known about a compiler besides its path.
+// compiler is what a compiler says of itself under -v.
 type compiler struct {
 	// identity is its version, target and configuration, without any path
 	// that depends on where it is installed.
 	identity string
-	// clang is true for clang, false for gcc and what behaves like it.
-	clang bool
+	// clang is true for clang, false for gcc.
+	clang  bool
+	major  int
+	target string
 	// flags are those of the compiler proper that its driver, or a script in
 	// its place, derives from the command line and the environment.
 	flags []string
+	// doubt is a flag of those that may mean what the syntax tree doesn't show.
+	doubt string
 }
 
 // ErrNoCompiler says that a compiler can't be started.
 var ErrNoCompiler = errors.New("can't be started; install it, or name another one")
 
+// versionLine matches "gcc version 16.2.0 (Debian 16.2.0-3)" and "Debian clang
+// version 21.1.8 (13)", but no line of cc1's own banner, which names paths.
+var versionLine = regexp.MustCompile(`^(?:[A-Za-z]+ )?(gcc|clang) version ([0-9]+)`)
+
 // identify reads what a compiler says of itself under -v.
-func identify(path, output string) (*compiler, error) {
+func identify(path, printed string) (*compiler, error) {
 	c := &compiler{}
 	var id []string
-	for _, line := range strings.Split(output, "\n") {
+	for _, line := range strings.Split(printed, "\n") {
 		line = strings.TrimSpace(line)
+		if m := versionLine.FindStringSubmatch(line); m != nil {
+			c.clang = m[1] == "clang"
+			c.major, _ = strconv.Atoi(m[2])
+		}
 		switch {
 		case strings.HasPrefix(line, "Configuration file: "):
 			// A configuration file adds flags: its content counts.
@@ -47,127 +56,132 @@ func identify(path, output string) (*compiler, error) {
 			// Decides about defaults, such as position independence.
 			sum := sha256.Sum256([]byte(line))
 			id = append(id, "configured "+hex.EncodeToString(sum[:8]))
-		case versionLine.MatchString(line), strings.HasPrefix(line, "Target:"), strings.HasPrefix(line, "Thread model:"):
+		case strings.HasPrefix(line, "Target: "):
+			c.target = strings.TrimPrefix(line, "Target: ")
 			id = append(id, line)
-			c.clang = c.clang || strings.Contains(line, "clang version ")
-		case strings.Contains(line, "/cc1 -E ") || strings.Contains(line, "/cc1plus -E ") || strings.Contains(line, " -cc1 "):
-			c.flags = append(c.flags, properFlags(SplitResponse(line))...)
+		case versionLine.MatchString(line), strings.HasPrefix(line, "Thread model:"):
+			id = append(id, line)
+		case strings.HasPrefix(line, "Reading specs from "):
+			c.doubt = "-specs"
+		case strings.HasPrefix(line, "COLLECT_GCC_OPTIONS="):
+			// Those of a wrapper, too, that the preprocessor isn't told.
+			for _, a := range SplitResponse(strings.TrimPrefix(line, "COLLECT_GCC_OPTIONS=")) {
+				if c.doubt == "" && strings.HasPrefix(a, "-") && lookup(a).class == unknown {
+					c.doubt = a
+				}
+			}
+		case strings.Contains(line, "/cc1 -E ") || strings.Contains(line, " -cc1 "):
+			c.proper(SplitResponse(line))
 		}
 	}
 	c.identity = strings.Join(id, "; ")
-	if c.identity == "" {
+	if c.major == 0 || c.target == "" {
 		return nil, fmt.Errorf("compiler %s: it prints no version under -v; only gcc and clang are supported", path)
 	}
 	return c, nil
 }
 
-// properFlags returns those of the flags of a compiler proper (cc1) that can
-// influence code and say nothing of places, messages and macros.
-func properFlags(args []string) []string {
-	var out []string
-	modules := slices.ContainsFunc(args, importsModules)
+// properExact and properPrefixes are the table of flags that the drivers give to the compiler
+// proper, beside those of their own, if all that they are told is plain.
+var properExact, properPrefixes = table(map[class]string{
+	text: `-internal-isystem_ -internal-externc-isystem_ -resource-dir_ -fgnuc-version=* -fskip-odr-check-in-gmf`,
+	code: `-triple_ -target-cpu_ -tune-cpu_ -target-feature_ -target-abi_ -mrelocation-model_ -pic-level_ -pic-is-pie -mframe-pointer=* -mcmodel=* -mlarge-data-threshold=*
+		-disable-red-zone -stack-protector_ -funwind-tables=* -relaxed-aliasing -menable-no-infs -menable-no-nans -fapprox-func -mreassociate -complex-range=*
+		-menable-unsafe-fp-math -vectorize-loops -vectorize-slp -fhalf-no-semantic-interposition -mconstructor-aliases -function-alignment_
+		-fdirect-access-external-data -fno-direct-access-external-data -fallow-half-arguments-and-returns -fno-signed-char`,
+	quiet: `-quiet -disable-free -clear-ast-before-backend -disable-llvm-verifier -discard-value-names -main-file-name_ -debugger-tuning=* -debug-info-kind=*
+		-dwarf-version=* -fcoverage-compilation-dir=* -ferror-limit_ -fmessage-length_ -mthread-model_ -munwind-tables -split-dwarf-file_
+		-split-dwarf-output_ -ggnu-pubnames`,
+})
+
+// proper takes the command line of the compiler proper.
+func (c *compiler) proper(args []string) {
+	native := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--param") || a == "l1-cache-size" })
 	for i := 1; i < len(args); i++ {
 		a := args[i]
-		var value string
-		if separateValue[a] || a == "-target-cpu" || a == "-target-feature" || a == "-tune-cpu" || a == "-mrelocation-model" || a == "-main-file-name" || a == "-pic-level" ||
-			a == "-resource-dir" || a == "-triple" || strings.HasPrefix(a, "-internal-") || a == "-imultiarch" || a == "-stack-protector" || a == "-mframe-pointer" {
-			if i+1 < len(args) {
-				i++
-				value = args[i]
-			}
+		if a == "-cc1" || !strings.HasPrefix(a, "-") {
+			continue
+		}
+		f := find(properExact, properPrefixes, a)
+		if f.class == unknown {
+			f = lookup(a)
+		}
+		words := args[i : i+1]
+		if f.value && i+1 < len(args) {
+			i++
+			words = args[i-1 : i+1]
 		}
 		switch {
-		case !strings.HasPrefix(a, "-f") && !strings.HasPrefix(a, "-m") && !strings.HasPrefix(a, "-O") && !strings.HasPrefix(a, "-t") && a != "--param" && a != "-pic-level" && a != "-stack-protector":
-		case !modules && hasPrefix(a, moduleMaps):
-		case a == "-main-file-name", outputs[a], hasPrefix(a, outputPrefixes), !influencesCode(a), strings.Contains(a, "/"), strings.Contains(value, "/"):
-		case strings.HasPrefix(a, "-fcoverage-compilation-dir"), strings.HasPrefix(a, "-fno-color"), strings.HasPrefix(a, "-fcolor"), a == "-fworking-directory":
-		case value != "":
-			out = append(out, "cc1:"+a+" "+value)
+		case f.class == code:
+		case f.class == unknown && !c.clang && native && (strings.HasPrefix(a, "-m") || strings.HasPrefix(a, "--param")):
+			// gcc spells out what "native" stands for.
+		case f.class == unknown:
+			if c.doubt == "" {
+				c.doubt = strings.Join(words, " ")
+			}
 		default:
-			out = append(out, "cc1:"+a)
+			continue
 		}
+		c.flags = append(c.flags, "cc1:"+strings.Join(words, " "))
+	}
+}
+
+// plain returns an error unless the compiler compiles plain C as the syntax tree
+// says it.
+func (c *compiler) plain(inv *Invocation) error {
+	common := c.clang && c.major < 11 || !c.clang && c.major < 10
+	for _, a := range c.effective(inv) {
+		if a == "-fcommon" || a == "-fno-common" {
+			common = a == "-fcommon"
+		}
+	}
+	switch {
+	case c.doubt != "":
+		return notPlain("flag %s of the compiler proper", c.doubt)
+	case common:
+		return notPlain("tentative definitions are common (-fcommon)")
+	case !targets.MatchString(c.target):
+		// Others compute with more precision than a type has, or aren't ELF.
+		return notPlain("target %s", c.target)
+	}
+	return nil
+}
+
+var targets = regexp.MustCompile(`^(x86_64|aarch64)-([a-z0-9_]+-)?linux(-gnu|-musl)?$`)
+
+// effective are the flags of the command line, and those of the compiler proper.
+func (c *compiler) effective(inv *Invocation) []string {
+	all := slices.Clone(inv.code)
+	for _, f := range c.flags {
+		all = append(all, strings.TrimPrefix(f, "cc1:"))
+	}
+	return all
+}
+
+// dumpFlags returns what clang must be told to parse the unit's text as the
+// build's compiler does.
+func (c *compiler) dumpFlags(inv *Invocation) []string {
+	out := []string{"--target=" + c.target}
+	standard := false
+	for _, a := range c.effective(inv) {
+		if parses(a) {
+			out = append(out, a)
+			standard = standard || strings.Contains(a, "std=") || a == "-ansi"
+		}
+	}
+	if !standard {
+		out = append(out, c.standard())
 	}
 	return out
 }
 
-// versionLine matches "gcc version 16.2.0 (Debian 16.2.0-3)" and "Debian clang
-// version 21.1.8 (13)", but no line of cc1's own banner, which names paths.
-var versionLine = regexp.MustCompile(`^([A-Za-z]+ )?(gcc|clang) version [0-9]`)
-
-// defaultStd asks a compiler for the language standard that it uses when the
-// command line names none. gcc's differs from clang's and between versions.
-func (c *compiler) defaultStd(ctx context.Context, inv *Invocation) (string, error) {
-	cmd := exec.CommandContext(ctx, inv.Compiler, "-E", "-dM", "-x", inv.Lang, os.DevNull)
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("compiler %s: can't tell its default language standard: %w", inv.Compiler, err)
+// standard is the language of a compiler that isn't told which.
+func (c *compiler) standard() string {
+	switch {
+	case c.clang && c.major < 11, !c.clang && c.major < 8:
+		return "-std=gnu11"
+	case c.clang || c.major < 15:
+		return "-std=gnu17"
 	}
-	macro, table := "__STDC_VERSION__", cStandards
-	if inv.Lang == "c++" {
-		macro, table = "__cplusplus", cxxStandards
-	}
-	gnu := !bytes.Contains(out, []byte("#define __STRICT_ANSI__"))
-	for _, line := range strings.Split(string(out), "\n") {
-		f := strings.Fields(line)
-		if len(f) == 3 && f[1] == macro {
-			v, _ := strconv.Atoi(strings.TrimRight(f[2], "L"))
-			for _, s := range table {
-				if v <= s.version {
-					if gnu {
-						return "-std=" + s.gnu, nil
-					}
-					return "-std=" + s.iso, nil
-				}
-			}
-			return "-std=" + table[len(table)-1].gnu, nil
-		}
-	}
-	return "-std=gnu89", nil
-}
-
-type standard struct {
-	version  int
-	gnu, iso string
-}
-
-var cStandards = []standard{
-	{199409, "gnu89", "c89"}, {199901, "gnu99", "c99"}, {201112, "gnu11", "c11"}, {201710, "gnu17", "c17"}, {202311, "gnu23", "c23"},
-}
-
-var cxxStandards = []standard{
-	{199711, "gnu++98", "c++98"}, {201103, "gnu++11", "c++11"}, {201402, "gnu++14", "c++14"}, {201703, "gnu++17", "c++17"}, {202002, "gnu++20", "c++20"}, {202302, "gnu++23", "c++23"},
-}
-
-func native(flags []string) bool {
-	for _, f := range flags {
-		if strings.HasPrefix(f, "-m") && strings.HasSuffix(f, "=native") {
-			return true
-		}
-	}
-	return false
-}
-
-// resolvedCPU returns what "native" means on this machine, as flags: the code
-// depends on it.
-func resolvedCPU(ctx context.Context, inv *Invocation) ([]string, error) {
-	args := append(append([]string{}, inv.codegen...), "-E", "-###", "-x", inv.Lang, os.DevNull)
-	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, inv.Compiler, args...)
-	cmd.Stderr = &out
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("compiler %s: can't tell the CPU that 'native' stands for: %w", inv.Compiler, err)
-	}
-	var cpu []string
-	fields := SplitResponse(out.String())
-	for i, f := range fields {
-		switch {
-		case f == "-target-cpu" || f == "-target-feature" || f == "-tune-cpu" || f == "--param":
-			if i+1 < len(fields) {
-				cpu = append(cpu, "cpu:"+fields[i+1])
-			}
-		case strings.HasPrefix(f, "-m") && !strings.HasSuffix(f, "=native"):
-			cpu = append(cpu, "cpu:"+f)
-		}
-	}
-	return cpu, nil
+	return "-std=gnu23"
 }

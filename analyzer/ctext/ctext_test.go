@@ -63,13 +63,13 @@ func FuzzLexer(f *testing.F) {
 			}
 			end = tok.End
 		}
-		Scan(b)
+		scanned(t, b)
 	})
 }
 
 func normalized(raw string) *Unit {
-	u := &Unit{Source: "a.c", Lang: "c", Clang: true, Flags: []string{}, DumpFlags: []string{}, Files: []string{}, Segments: [][2]int{}}
-	u.normalize([]byte(raw))
+	u := &Unit{Source: "a.c", Clang: true, Flags: []string{}, DumpFlags: []string{}, Files: []string{}, Segments: [][2]int{}}
+	u.normalize([]byte(raw), false)
 	return u
 }
 
@@ -113,7 +113,7 @@ func FuzzNormalize(f *testing.F) {
 				break
 			}
 			text := []byte(s[tok.Off:tok.End])
-			if tok.Kind == Marker || tok.Kind == Pragma && classify(text) == pragmaDiagnostic {
+			if tok.Kind == Marker || tok.Kind == Pragma && diagnoses(text) {
 				continue
 			}
 			if tok.Kind == Pragma {
@@ -136,16 +136,6 @@ func FuzzNormalize(f *testing.F) {
 			t.Error("text changed on the way")
 		}
 	})
-}
-
-func TestSitesCarryPositions(t *testing.T) {
-	u := normalized("# 10 \"dir/a.c\"\nint x =\n  __builtin_LINE();\n")
-	if len(u.Sites) != 1 || u.Sites[0].Position != "dir/a.c:11:3" {
-		t.Fatalf("sites: %+v", u.Sites)
-	}
-	if got := string(u.Text[u.Sites[0].Off:][:len("__builtin_LINE")]); got != "__builtin_LINE" {
-		t.Errorf("the site's offset is at %q", got)
-	}
 }
 
 func TestDecodeUnitRefuses(t *testing.T) {
@@ -172,113 +162,145 @@ func FuzzDecodeUnit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if u, err := DecodeUnit(b); err == nil {
 			u.FileAt(len(u.Text))
-			Scan(u.Text)
+			scanned(t, u.Text)
 		}
 	})
 }
 
-func TestPragmaState(t *testing.T) {
-	text := `int a;
-#pragma pack(push, 1)
-int b;
-#pragma pack(pop)
-int c;
-#pragma STDC FP_CONTRACT OFF
-int d;
-#pragma STDC FP_CONTRACT ON
-int e;
-#pragma something odd
-int f;
-`
-	x := Scan([]byte(text))
-	at := func(s string) string { return x.PragmaState(strings.Index(text, s)) }
-	if at("a;") != "" || at("c;") != "" {
-		t.Errorf("a popped pragma stays in force: %q %q", at("a;"), at("c;"))
+// scanned scans a text and asks for all that the index knows.
+func scanned(t *testing.T, text []byte) {
+	x, err := Scan(text)
+	if err != nil {
+		return
 	}
-	if at("b;") != "pack=1;" {
-		t.Errorf("b: %q", at("b;"))
-	}
-	if at("d;") == at("e;") || at("d;") == "" {
-		t.Errorf("d: %q, e: %q", at("d;"), at("e;"))
-	}
-	if x.UnitState != "something odd" || !strings.Contains(at("f;"), "something odd") {
-		t.Errorf("an unknown pragma doesn't count: %q, %q", x.UnitState, at("f;"))
+	for i := range text {
+		from, to, _ := x.Extent(i, i+1)
+		if from > i || to <= i || to > len(text) {
+			t.Fatalf("the declaration at %d is [%d,%d) of %d", i, from, to, len(text))
+		}
+		x.Attributes(text, from, to)
 	}
 }
 
-func TestAttributeSpans(t *testing.T) {
-	text := `__attribute__((aligned(8))) int a [[gnu::unused]]; int b[c[0]]; int d __attribute__((x("]]")));`
-	x := Scan([]byte(text))
-	var got []string
-	for _, s := range x.Attributes {
-		got = append(got, text[s.Begin:s.End])
+func TestScan(t *testing.T) {
+	text := "__attribute__((aligned(8)))int a[[gnu::unused]];\nint f(int b[2])__attribute__((pure));\n" +
+		"struct __attribute__((packed))S{\nint c;\n}__attribute__((aligned(2)))d;\n" +
+		"int g(void){\nint e __attribute__((unused));\nreturn 1;\n}\nint h __attribute__((weak)), *i = (int[]){\n1};\n"
+	x, err := Scan([]byte(text))
+	if err != nil {
+		t.Fatal(err)
 	}
-	want := []string{"__attribute__((aligned(8)))", "[[gnu::unused]]", `__attribute__((x("]]")))`}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+	for at, want := range map[string]struct{ declaration, attributes, doubt string }{
+		"a[":      {"int a", "0  __attribute__((aligned(8))) 0 word [[gnu::unused]]", ""},
+		"f(":      {"int f(", "0 ) __attribute__((pure))", ""},
+		"c;":      {"struct", "0 word __attribute__((packed)) 3 } __attribute__((aligned(2)))", ""},
+		"d;":      {"struct", "0 word __attribute__((packed)) 3 } __attribute__((aligned(2)))", ""},
+		"return":  {"int g", "1 word __attribute__((unused))", ""},
+		"*i":      {"int h", "0 word __attribute__((weak))", "attribute weak"},
+		"int g(v": {"int g", "1 word __attribute__((unused))", ""},
+	} {
+		i := strings.Index(text, at)
+		from, to, doubt := x.Extent(i, i+1)
+		got := strings.ReplaceAll(strings.TrimSpace(x.Attributes([]byte(text), from, to)), "\n", " ")
+		if !strings.Contains(text[from:to], want.declaration) || strings.Count(text[from:to], "int g") > 1 || got != want.attributes || doubt != want.doubt {
+			t.Errorf("%s: declaration %q, attributes %q, doubt %q", at, text[from:to], got, doubt)
+		}
 	}
 }
 
 func TestParseArgs(t *testing.T) {
 	for _, c := range []struct {
-		args, codegen, source, lang string
+		args, code, source, lang, doubt string
 	}{
-		{"gcc -O2 -Wall -c a.c -o a.o", "-O2", "a.c", "c"},
-		{"gcc -MD -MF a.d -frandom-seed=x -fPIC -iquote . -isystem y -DX=1 -g -c a.c -o a.o", "-fPIC", "a.c", "c"},
-		{"clang -std=c17 -march=native -mllvm -x -c a.c", "-std=c17 -march=native -mllvm -x", "a.c", "c"},
-		{"g++ -fno-exceptions a.cc", "-fno-exceptions", "a.cc", "c++"},
-		{"gcc -x c -fwrapv -funknown-to-us a.weird", "-fwrapv -funknown-to-us", "a.weird", "c"},
-		{"clang -pthread -fmodules-strict-decluse -fmodule-name=//a -fmodule-map-file=a.map -Xclang -fmodule-map-file-home-is-cwd -Xclang -fno-cxx-modules -O1 a.cc", "-O1", "a.cc", "c++"},
-		{"clang -fmodules -fmodule-name=//a a.cc", "-fmodules -fmodule-name=//a", "a.cc", "c++"},
-		{"gcc -Wa,--noexecstack -Wl,-z,now a.c", "-Wa,--noexecstack", "a.c", "c"},
+		{"gcc -O2 -Wall -c a.c -o a.o", "-O2", "a.c", "c", ""},
+		{"gcc -MD -MF a.d -frandom-seed=x -fPIC -iquote . -isystem y -DX=1 -g -c a.c -o a.o", "-fPIC", "a.c", "c", ""},
+		{"gcc -I inc -Iinc -D X=b.c -Ub.c -include b.c -idirafter b.c -isysroot b.c --sysroot b.c a.c", "", "a.c", "c", ""},
+		{"gcc -MT b.c -MQ b.c -MJ b.c -L b.c -l b.c -u b.c -z b.c -T b.c -Xlinker b.c -dumpbase b.c --serialize-diagnostics b.c a.c", "", "a.c", "c", ""},
+		{"gcc -Xassembler b.c a.c", "", "a.c", "c", "flag -Xassembler"},
+		{"gcc -aux-info b.c a.c", "", "a.c", "c", "flag -aux-info"},
+		{"gcc --param x=y a.c", "", "a.c", "c", "flag --param"},
+		{"clang -arch b.c -Xclang b.c -Xpreprocessor b.c -mllvm b.c a.c", "", "a.c", "c", "flag -arch"},
+		{"clang -target x86_64-linux-gnu a.c", "-target x86_64-linux-gnu", "a.c", "c", ""},
+		{"clang -std=c17 -march=native -mllvm -x -c a.c", "-std=c17 -march=native", "a.c", "c", "flag -mllvm"},
+		{"g++ -fno-exceptions a.cc", "-fno-exceptions", "a.cc", "c++", ""},
+		{"g++ a.c", "", "a.c", "c++", ""},
+		{"gcc -c a.S", "", "a.S", "asm", ""},
+		{"gcc -c a.m", "", "a.m", "other", ""},
+		{"gcc -c a.i", "", "a.i", "other", ""},
+		{"gcc -x c -fwrapv -funknown-to-us a.weird", "-fwrapv", "a.weird", "c", "flag -funknown-to-us"},
+		{"gcc -xc++ a.c -x c", "", "a.c", "c++", ""},
+		{"clang -pthread -fmodules-strict-decluse -fmodule-name=//a -fmodule-map-file=a.map -Xclang -fmodule-map-file-home-is-cwd -Xclang -fno-cxx-modules -O1 a.c", "-O1", "a.c", "c", ""},
+		{"clang -fmodules -fmodule-name=//a a.c", "", "a.c", "c", "flag -fmodules"},
+		{"gcc -Wa,--noexecstack -Wl,-z,now a.c", "", "a.c", "c", "flag -Wa,--noexecstack"},
+		{"gcc -std=c++17 a.c", "", "a.c", "c", "flag -std=c++17"},
+		{"gcc -c -", "", "-", "other", "standard input"},
+		{"gcc -funknown b.d a.c", "", "a.c", "c", "flag -funknown"},
+		{"gcc a.c b.o c.a", "", "a.c", "c", ""},
 	} {
 		inv, err := ParseArgs(strings.Fields(c.args))
 		if err != nil {
 			t.Errorf("%s: %v", c.args, err)
 			continue
 		}
-		if got := strings.Join(inv.codegen, " "); got != c.codegen || inv.Source != c.source || inv.Lang != c.lang {
-			t.Errorf("%s: codegen %q, source %q, language %q", c.args, got, inv.Source, inv.Lang)
+		if got := strings.Join(inv.code, " "); got != c.code || inv.Source != c.source || inv.Lang != c.lang || inv.doubt != c.doubt {
+			t.Errorf("%s: code %q, source %q, language %q, doubt %q", c.args, got, inv.Source, inv.Lang, inv.doubt)
 		}
 	}
-	for _, bad := range []string{"", "gcc -c", "gcc a.c b.c", "gcc a.S", "gcc @nowhere"} {
+	for _, bad := range []string{"", "gcc -c", "gcc a.c b.c", "gcc @nowhere"} {
 		if _, err := ParseArgs(strings.Fields(bad)); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
 	}
 }
 
+// The command that makes an object is the build's, but for what it writes.
+func TestCompileTo(t *testing.T) {
+	inv, err := ParseArgs(strings.Fields("g++ -O2 -MD -MF a.d -MTx -save-temps -E -S -o a.o -oa.o --output=b -DX=1 -std=c++20 -funknown -x c++ a.cc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(inv.CompileTo("out"), " "), "g++ -O2 -DX=1 -std=c++20 -funknown -x c++ a.cc -c -o out"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestResponseFiles(t *testing.T) {
 	dir := t.TempDir()
 	rsp := filepath.Join(dir, "args")
-	if err := os.WriteFile(rsp, []byte("-O1 '-DX=a b' \"-fy\"\n-c a\\ b.c"), 0o644); err != nil {
+	if err := os.WriteFile(rsp, []byte("-O1 '-DX=a b' \"-fwrapv\"\n-c a\\ b.c"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	inv, err := ParseArgs([]string{"gcc", "@" + rsp})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if inv.Source != "a b.c" || strings.Join(inv.codegen, " ") != "-O1 -fy" {
-		t.Errorf("source %q, codegen %q", inv.Source, inv.codegen)
+	if inv.Source != "a b.c" || strings.Join(inv.code, " ") != "-O1 -fwrapv" {
+		t.Errorf("source %q, code %q", inv.Source, inv.code)
 	}
 }
 
-// A flag that names a file counts by the file's content.
-func TestFlagFilesCountByContent(t *testing.T) {
-	dir := t.TempDir()
-	f := filepath.Join(dir, "list")
-	flags := func(content string) string {
-		if err := os.WriteFile(f, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
+// What changes compilers from outside makes a unit not plain.
+func TestEnvironment(t *testing.T) {
+	for _, v := range environment {
+		t.Setenv(v, "x")
+		if inv, err := ParseArgs([]string{"gcc", "a.c"}); err != nil || inv.doubt != "environment variable "+v {
+			t.Errorf("%s: doubt %q, %v", v, inv.doubt, err)
 		}
-		inv, err := ParseArgs([]string{"clang", "-fsanitize-ignorelist=" + f, "-c", "a.c"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.Join(inv.codegen, " ")
+		os.Unsetenv(v)
 	}
-	if flags("a") == flags("b") {
-		t.Error("the content of an ignore list doesn't count")
+}
+
+// However #embed is written, it is found; words that only contain it aren't.
+func TestEmbeds(t *testing.T) {
+	for s, want := range map[string]bool{
+		"#embed <x>": true, "  #  embed \"x\"": true, "%:embed <x>": true, "??=embed <x>": true, "#em\\\nbed <x>": true, "#em??/\nbed <x>": true,
+		"#/* a\n b */embed <x>": true, "/* a */ # /* b */ embed <x>": true, "#if __has_embed(<x>)": true, "#\\\n\\\nembed <x>": true,
+		"#e\\ \n\\\nmbe??/\nd <x>": true, "#e\\\r\nmbed <x>": true, "#if CAT(__has_,embed)(<x>)": true, "#define E embed": true,
+		"// embedded": false, "int embed;": false, "// to embed": false, "#define embedded 1": false, "/* #1 embeds */": false,
+	} {
+		if embeds([]byte(s)) != want {
+			t.Errorf("%q: %v", s, !want)
+		}
 	}
 }
 
@@ -335,19 +357,6 @@ func TestPreprocess(t *testing.T) {
 	}
 }
 
-func TestStringContents(t *testing.T) {
-	for in, want := range map[string]string{
-		`"call o" "ne\n\tcall two"; x "\x41\101\\"`: "call one\n\tcall two\nAA\\\n",
-		`f(L"a", u8"b")`: "a\nb\n",
-		`'"' x`:          "",
-		`"\e[\q"`:        "\033[q\n",
-	} {
-		if got := string(StringContents([]byte(in))); got != want {
-			t.Errorf("%s: got %q, want %q", in, got, want)
-		}
-	}
-}
-
 // unitFlags preprocesses a source and returns the flags that count.
 func unitFlags(t *testing.T, dir, compiler, source string, flags ...string) []string {
 	t.Helper()
@@ -388,162 +397,99 @@ func TestWrapperCounts(t *testing.T) {
 	}
 }
 
-// TestAssembledFilesCount: asm can include files in many ways.
-func TestAssembledFilesCount(t *testing.T) {
-	clang, gcc := clangtest.Clang(t), clangtest.GCC(t)
-	for _, test := range []struct {
-		name, source, changed string
-		flags                 []string
-	}{
-		{"plain", `__asm__(".incbin \"DIR/data\"");`, "data", nil},
-		{"two strings", `__asm__(".incbin \"" "DIR/data" "\"");`, "data", nil},
-		{"nested", `__asm__(".include \"DIR/inner.s\"");`, "data", nil},
-		{"directive of two strings", `__asm__(".inc" "bin \"DIR/data\"");`, "data", nil},
-		{"include path", `__asm__(".incbin \"data\"");`, "data", []string{"-Wa,-IDIR"}},
-	} {
-		for _, compiler := range []string{clang, gcc} {
-			dir := t.TempDir()
-			in := func(s string) string { return strings.ReplaceAll(s, "DIR", dir) }
-			write := func(name, content string) {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
-					t.Fatal(err)
-				}
+// What a wrapper adds is judged as well.
+func TestWrapperIsJudged(t *testing.T) {
+	for _, real := range []string{clangtest.Clang(t), clangtest.GCC(t)} {
+		dir := t.TempDir()
+		wrapper, source := filepath.Join(dir, "cc"), filepath.Join(dir, "a.c")
+		for _, flag := range []string{"-fsanitize=address", "-finstrument-functions", "-ftrapv", "-pg"} {
+			if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nexec "+real+" "+flag+" \"$@\"\n"), 0o777); err != nil {
+				t.Fatal(err)
 			}
-			var flags []string
-			for _, f := range test.flags {
-				flags = append(flags, in(f))
+			if err := os.WriteFile(source, []byte("int x;\n"), 0o666); err != nil {
+				t.Fatal(err)
 			}
-			write("inner.s", in(".incbin \"DIR/data\"\n"))
-			write("data", "one")
-			before := unitFlags(t, dir, compiler, in(test.source), flags...)
-			if again := unitFlags(t, dir, compiler, in(test.source), flags...); !slices.Equal(before, again) {
-				t.Errorf("%s, %s: not the same twice: %q, %q", compiler, test.name, before, again)
-			}
-			write(test.changed, "two")
-			if slices.Equal(before, unitFlags(t, dir, compiler, in(test.source), flags...)) {
-				t.Errorf("%s, %s: the file's content doesn't count: %q", compiler, test.name, before)
+			u, _, err := Preprocess(context.Background(), []string{wrapper, "-c", source}, Options{})
+			if err != nil || !strings.Contains(u.NotPlain, "of the compiler proper") || len(u.Text) > 0 {
+				t.Errorf("%s %s: not plain for %q, %v", filepath.Base(real), flag, u.NotPlain, err)
 			}
 		}
 	}
 }
 
-// The name of a file to include in C isn't a directive of the assembler.
-func TestNotAssembled(t *testing.T) {
-	flags := unitFlags(t, t.TempDir(), clangtest.Clang(t), "const char *f[] = {\"a.inc\", \"b\"};\n")
-	if slices.Contains(flags, "assembled") {
-		t.Errorf("flags %q", flags)
+// Two compilations of a source are one unit if they read the same text.
+func TestVariants(t *testing.T) {
+	cc := clangtest.GCC(t)
+	dir := t.TempDir()
+	source := filepath.Join(dir, "a.c")
+	unit := func(text string, flags ...string) *Unit {
+		if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		u, _, err := Preprocess(context.Background(), []string{cc, "-fno-pic", "-c", source}, Options{Variants: [][]string{append([]string{cc, "-c", source}, flags...)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	if u := unit("int x;\n", "-fPIC"); len(u.Variants) != 1 || u.NotPlain != "" {
+		t.Errorf("variants %q, not plain for %q", u.Variants, u.NotPlain)
+	}
+	if u := unit("int x;\n", "-fno-pic"); len(u.Variants) != 0 {
+		t.Errorf("the same flags are another variant: %q", u.Variants)
+	}
+	if u := unit("#ifdef __PIC__\nint x;\n#endif\n", "-fPIC"); !strings.Contains(u.NotPlain, "different text") {
+		t.Errorf("different text: not plain for %q", u.NotPlain)
+	}
+	if u := unit("int x;\n", "-fsanitize=undefined"); !strings.Contains(u.NotPlain, "-fsanitize") {
+		t.Errorf("a variant that isn't plain: %q", u.NotPlain)
 	}
 }
 
-// A site is pinned if nothing but its own place decides about its value.
-func TestPinnedSites(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want bool
-	}{
-		{"void f() { g(__builtin_LINE()); }", true},
-		{"void f(int a = 1) { if (a) { g(__builtin_LINE()); } }", true},
-		{"struct S { S() : a(1), b{2} { g(__builtin_LINE()); } };", true},
-		{"void f() const noexcept { do { g(__builtin_FILE()); } while (0); }", true},
-		{"int f(int x) { auto l = [x](int a) { return a + __builtin_LINE(); }; return l(x); }", true},
-		{"int f() { int n = 1; return n + __builtin_LINE(); }", true},
-		{"template <class T> void f(T) { __assert_fail(\"x\", __builtin_FILE(), 3, __extension__ __PRETTY_FUNCTION__); }", true},
-		{"void f() { g(__PRETTY_FUNCTION__); }", false},
-		{"void f() { g(__builtin_COLUMN()); }", false},
-		{"void f(int a = __builtin_LINE());", false},
-		{"void f() { void g(int a = __builtin_LINE()); }", false},
-		{"struct S { int a = __builtin_LINE(); };", false},
-		{"struct S { int a{__builtin_LINE()}; };", false},
-		{"void f() { struct S { int a{__builtin_LINE()}; }; }", false},
-		{"void f(T t = (T){__builtin_LINE()});", false},
-		{"void f(T t = decltype(t){__builtin_LINE()});", false},
-		{"void f(int a = [](int b) { ; return b; }(1) + __builtin_LINE());", false},
-		{"struct S { int a; S() : a(__builtin_LINE()) {} };", false},
-		{"int n[] = {__builtin_LINE()};", false},
-		{"template <int N = __builtin_LINE()> void f();", false},
-	} {
-		u := &Unit{Source: "a.cc", Lang: "c++", Clang: true}
-		u.normalize([]byte("# 1 \"a.cc\"\n" + c.text + "\n"))
-		if len(u.Sites) == 0 {
-			t.Errorf("%s: no site", c.text)
+// A precompiled header would be read in the place of the header.
+func TestPrecompiledHeader(t *testing.T) {
+	cc := clangtest.GCC(t)
+	t.Chdir(t.TempDir())
+	for name, s := range map[string]string{"a.c": "#include \"a.h\"\n", "a.h": "int x;\n", "a.h.gch": ""} {
+		if err := os.WriteFile(name, []byte(s), 0o666); err != nil {
+			t.Fatal(err)
 		}
-		for _, s := range u.Sites {
-			if s.Pinned != c.want {
-				t.Errorf("%s: pinned %t at %s", c.text, s.Pinned, s.Position)
-			}
-		}
+	}
+	u, _, err := Preprocess(context.Background(), []string{cc, "-c", "a.c"}, Options{})
+	if err != nil || !strings.Contains(u.NotPlain, "precompiled header beside a.h") {
+		t.Errorf("not plain for %q, %v", u.NotPlain, err)
 	}
 }
 
-// Lines of lambdas and of types without a name, whose positions clang has in names.
-func TestUnnamedLines(t *testing.T) {
-	u := &Unit{Source: "a.cc", Lang: "c++", Clang: true}
-	u.normalize([]byte(`# 1 "a.cc"
-[[nodiscard]] int a[3];
-auto l = [] {};
-struct S { int a; };
-struct
-{ int b; } v;
-enum class E : int { x };
-enum : int { y };
-int f(int *p) { return p[0] + a[1] + [&] { return 1; }(); }
-`))
-	var got []int
-	for _, l := range u.unnamed {
-		if len(got) == 0 || got[len(got)-1] != l.line {
-			got = append(got, l.line)
-		}
-	}
-	if want := []int{2, 4, 5, 7, 8}; !slices.Equal(got, want) {
-		t.Errorf("lines %d, want %d", got, want)
-	}
-}
-
-func TestImportsModules(t *testing.T) {
-	for _, c := range []struct {
-		text, flag string
-		want       bool
-	}{
-		{"import std;", "-std=c++20", true},
-		{"export module a.b;", "-std=c++23", true},
-		{"module; int a;", "", true},
-		{"export import :part;", "", true},
-		{"import <vector>;", "", true},
-		{"int a; import \"a.h\";", "", true},
-		{"__import a;", "-std=c++17", true},
-		{"#pragma clang module import std\n", "-fmodules", true},
-		{"import a;", "-std=c++17", false},
-		{"import a;", "-std=c++17 -fmodules", true},
-		{"void f() { import(1); module = 2; x.import; }", "", false},
-		{"struct module *m; module *n;", "", false},
-		{"#pragma clang diagnostic push\nint a;", "", false},
-	} {
-		u := &Unit{Source: "a.cc", Lang: "c++", Flags: strings.Fields(c.flag)}
-		u.normalize([]byte("# 1 \"a.cc\"\n" + c.text + "\n"))
-		if got := u.ImportsModules(); got != c.want {
-			t.Errorf("%s with %s: %t", c.text, c.flag, got)
-		}
-	}
-}
-
-// BenchmarkNormalize measures the text of a unit of C++ without the
-// preprocessor: B/s of its output.
+// BenchmarkNormalize measures the text of a unit without the preprocessor: B/s of
+// its output.
 func BenchmarkNormalize(b *testing.B) {
-	const part = `# 12 "/usr/include/c++/16/bits/x.h" 3
-namespace std __attribute__ ((__visibility__ ("default"))) {
-template<typename _Tp, typename = _Require<__is_swappable<_Tp>>> inline constexpr bool __f(const _Tp& __a, unsigned long __n) noexcept
+	const part = `# 12 "/usr/include/x.h" 3
+extern int snprintf (char *__restrict __s, size_t __maxlen, const char *__restrict __format, ...) __attribute__ ((__nothrow__)) __attribute__ ((__format__ (__printf__, 3, 4)));
+static inline int f(const struct s *a, unsigned long n)
 {
-  if (__n == 0 || !(__a < __n)) { return static_cast<bool>(__a[__n - 1] >> 3) && "text"[0] != 'c'; }
-  auto __g = [&](int __x) -> decltype(__x) { struct { int y; } s = {__x}; return s.y += 0x1fu; };
-  return __g(1) ? true : __builtin_LINE() != 7;
-}
+  if (n == 0 || !(a->b < n)) { return (int)(a->c[n - 1] >> 3) && "text"[0] != 'c'; }
+  for (int i = 0; i < 0x1fu; i++) { a->d[i] += i ? -1 : 1; }
+  return g(1) ? 1 : h(a) != 7;
 }
 # 40 "a.h"
 `
 	text := []byte(strings.Repeat(part, 4000))
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		u := &Unit{Source: "a.cc", Lang: "c++", Clang: true}
-		u.normalize(text)
+	for name, f := range map[string]func(){
+		"normalize": func() { (&Unit{Source: "a.c"}).normalize(text, true) },
+		"scan": func() {
+			u := &Unit{Source: "a.c"}
+			u.normalize(text, false)
+			if _, err := Scan(u.Text); err != nil {
+				b.Fatal(err)
+			}
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				f()
+			}
+		})
 	}
 }

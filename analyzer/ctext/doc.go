@@ -1,6 +1,6 @@
-// Package ctext handles C and C++ source as text: it runs the preprocessor of
-// the build's own compiler, and turns its output into a normalised
-// translation unit.
+// Package ctext handles C as text: it runs the preprocessor of the build's own
+// compiler, turns its output into a normalised translation unit, and tells
+// whether the unit is plain.
 //
 // # Why normalise
 //
@@ -12,17 +12,12 @@
 // and analysis are two actions, and a unit that did not change is an early
 // cutoff: nothing behind it re-runs.
 //
-// # What normalising must not lose
+// # What is plain
 //
-//   - Pragmas are state: they stay, each on a line of its own, unless they only
-//     control diagnostics. PragmaState tells which are in force at an offset.
-//   - __builtin_LINE and its family read the position of their call: such
-//     tokens are listed with the position that the compiler will see (Sites).
-//     In C++ the common case, assert in a statement, gets a line marker. Any
-//     other may stand in a default argument, for the position of any call:
-//     there, what the compiler makes of the source itself comes along (Emitted).
-//   - Attributes are often incomplete in clang's dump, and those that only gcc
-//     knows aren't in it at all: Attributes lists their token ranges.
-//   - The flags that decide about generated code, the compiler's identity and
-//     the language go into the unit's header.
+// The syntax tree that clang dumps is evidence only for what it says
+// completely. So every part of a unit has to be on a list: its flags (package
+// variables exact and prefixes), the compiler's own (properExact), its
+// attributes, its words and characters (Scan), and, in package component, the
+// nodes of its tree. What is on no list makes the unit not plain. Nothing is
+// lost by that but time: its object file is the evidence then.
 package ctext

@@ -2,7 +2,6 @@ package ctext
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
 )
 
@@ -41,13 +40,24 @@ func NewLexer(text []byte, from int) *Lexer {
 	return &Lexer{text: text, pos: from, lineStart: from == 0 || from <= len(text) && text[from-1] == '\n'}
 }
 
-func isIdentStart(c byte) bool {
-	return c == '_' || c == '$' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
-}
+// identBytes holds 1 for what begins an identifier, and 2 for digits.
+var identBytes = func() (t [256]uint8) {
+	for c := range t {
+		switch c := byte(c); {
+		case c == '_' || c == '$' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80:
+			t[c] = 1
+		case c >= '0' && c <= '9':
+			t[c] = 2
+		}
+	}
+	return t
+}()
+
+func isIdentStart(c byte) bool { return identBytes[c] == 1 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-func isIdent(c byte) bool { return isIdentStart(c) || isDigit(c) }
+func isIdent(c byte) bool { return identBytes[c] != 0 }
 
 // puncts are the operators longer than one byte, longest first.
 var puncts = []string{
@@ -55,6 +65,13 @@ var puncts = []string{
 	"->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||",
 	"*=", "/=", "%=", "+=", "-=", "&=", "^=", "|=", "##", "::", ".*", "<:", ":>", "<%", "%>", "%:",
 }
+
+var punctsBy = func() (t [256][]string) {
+	for _, s := range puncts {
+		t[s[0]] = append(t[s[0]], s)
+	}
+	return t
+}()
 
 // Next returns the next token; at the end of the text its kind is EOF.
 func (l *Lexer) Next() Token {
@@ -91,8 +108,9 @@ func (l *Lexer) Next() Token {
 			return Token{directive(t[start:l.pos]), start, l.pos}
 		}
 		l.lineStart = false
-		l.pos = l.token(start)
-		return Token{l.kind(start), start, l.pos}
+		end, kind := l.token(start)
+		l.pos = end
+		return Token{kind, start, end}
 	}
 	return Token{EOF, len(t), len(t)}
 }
@@ -115,34 +133,8 @@ func directive(line []byte) Kind {
 	return Pragma
 }
 
-func (l *Lexer) kind(start int) Kind {
-	t := l.text
-	switch c := t[start]; {
-	case c == '"' || c == '\'':
-		// below
-	case isIdentStart(c):
-		last := t[l.pos-1]
-		if last != '"' && last != '\'' {
-			return Ident
-		}
-	case isDigit(c) || c == '.' && start+1 < l.pos && isDigit(t[start+1]):
-		return Number
-	default:
-		return Punct
-	}
-	for i := start; i < l.pos; i++ {
-		if t[i] == '"' {
-			return String
-		}
-		if t[i] == '\'' {
-			return Char
-		}
-	}
-	return Ident
-}
-
-// token returns the end of the token that starts at p.
-func (l *Lexer) token(p int) int {
+// token returns the end and the kind of the token that starts at p.
+func (l *Lexer) token(p int) (int, Kind) {
 	t := l.text
 	c := t[p]
 	switch {
@@ -154,14 +146,14 @@ func (l *Lexer) token(p int) int {
 		if e < len(t) && (t[e] == '"' || t[e] == '\'') && e-p <= 3 {
 			switch string(t[p:e]) {
 			case "L", "u", "U", "u8":
-				return l.quoted(e)
+				return l.quoted(e), quotedKind(t[e])
 			case "R", "LR", "uR", "UR", "u8R":
 				if t[e] == '"' {
-					return l.raw(e)
+					return l.raw(e), String
 				}
 			}
 		}
-		return e
+		return e, Ident
 	case isDigit(c) || c == '.' && p+1 < len(t) && isDigit(t[p+1]):
 		e := p + 1
 		for e < len(t) {
@@ -170,14 +162,28 @@ func (l *Lexer) token(p int) int {
 			case c == '\'' && e+1 < len(t) && isIdent(t[e+1]):
 			case isIdent(c) || c == '.':
 			default:
-				return e
+				return e, Number
 			}
 			e++
 		}
-		return e
+		return e, Number
 	case c == '"' || c == '\'':
-		return l.quoted(p)
+		return l.quoted(p), quotedKind(c)
 	}
+	return l.punct(p), Punct
+}
+
+func quotedKind(quote byte) Kind {
+	if quote == '"' {
+		return String
+	}
+	return Char
+}
+
+// punct returns the end of the operator that starts at p.
+func (l *Lexer) punct(p int) int {
+	t := l.text
+	c := t[p]
 	switch c {
 	case '(', ')', '{', '}', '[', ']', ',', ';', '?', '~':
 		return p + 1 // they begin no longer operator
@@ -187,8 +193,8 @@ func (l *Lexer) token(p int) int {
 			return p + 1
 		}
 	}
-	for _, s := range puncts {
-		if c == s[0] && p+len(s) <= len(t) && string(t[p:p+len(s)]) == s {
+	for _, s := range punctsBy[c] {
+		if p+len(s) <= len(t) && string(t[p:p+len(s)]) == s {
 			return p + len(s)
 		}
 	}
@@ -224,94 +230,4 @@ func (l *Lexer) raw(p int) int {
 		return o + i + len(end)
 	}
 	return len(t)
-}
-
-// Words returns the identifier-like words in s, in order, with repetitions:
-// what an asm string or an attribute's argument may name.
-func Words(s []byte) []string {
-	var out []string
-	for i := 0; i < len(s); {
-		if !isIdentStart(s[i]) {
-			if isDigit(s[i]) {
-				for i < len(s) && isIdent(s[i]) {
-					i++
-				}
-				continue
-			}
-			i++
-			continue
-		}
-		j := i
-		for j < len(s) && isIdent(s[j]) {
-			j++
-		}
-		out = append(out, string(s[i:j]))
-		i = j
-	}
-	return out
-}
-
-// StringContents returns the contents of all string literals in text, escapes
-// decoded and neighbours joined, each group on a line of its own: the text that
-// an assembler sees.
-func StringContents(text []byte) []byte {
-	var out []byte
-	lex := NewLexer(text, 0)
-	inString := false
-	for {
-		t := lex.Next()
-		if t.Kind != String {
-			if inString {
-				out = append(out, '\n')
-			}
-			inString = false
-			if t.Kind == EOF {
-				return out
-			}
-			continue
-		}
-		inString = true
-		s := text[t.Off:t.End]
-		if i := bytes.IndexByte(s, '"'); i > 0 && s[i-1] == 'R' {
-			out = append(out, s[i:]...) // raw: its delimiters do no harm
-			continue
-		} else {
-			s = bytes.TrimSuffix(s[i+1:], []byte{'"'})
-		}
-		for i := 0; i < len(s); i++ {
-			if s[i] != '\\' || i+1 == len(s) {
-				out = append(out, s[i])
-				continue
-			}
-			i++
-			digits, base := 3, 8
-			switch c := s[i]; c {
-			case 'n', 't', 'r', 'v', 'f', 'a', 'b', 'e':
-				out = append(out, "\n\t\r\v\f\a\b\033"[strings.IndexByte("ntrvfabe", c)])
-				continue
-			case 'x':
-				digits, base = 16, 16
-				i++
-			default:
-				if c < '0' || c > '7' {
-					out = append(out, c)
-					continue
-				}
-			}
-			j := i
-			for j < len(s) && j < i+digits && isDigitOf(s[j], base) {
-				j++
-			}
-			v, _ := strconv.ParseUint(string(s[i:j]), base, 64)
-			out = append(out, byte(v))
-			i = j - 1
-		}
-	}
-}
-
-func isDigitOf(c byte, base int) bool {
-	if base == 8 {
-		return c >= '0' && c <= '7'
-	}
-	return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }

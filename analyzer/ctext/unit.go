@@ -2,11 +2,9 @@ package ctext
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +14,7 @@ import (
 
 // unitMagic starts every .tu file; its number is raised with every change of
 // the format.
-const unitMagic = "tasting-tu 3\n"
+const unitMagic = "tasting-tu 4\n"
 
 // ErrUnit says that a file is not a complete normalised translation unit.
 var ErrUnit = errors.New("not a complete normalised translation unit; delete it and preprocess again")
@@ -26,8 +24,8 @@ var ErrUnit = errors.New("not a complete normalised translation unit; delete it 
 type Unit struct {
 	// Source is the main file as named on the command line.
 	Source string `json:"source"`
-	// Lang is "c" or "c++".
-	Lang string `json:"lang"`
+	// NotPlain is why the unit isn't plain. Then all that follows is empty.
+	NotPlain string `json:"not_plain,omitempty"`
 	// Compiler identifies the compiler of the build: version and target.
 	Compiler string `json:"compiler"`
 	// Clang is true if the compiler of the build is a clang.
@@ -44,27 +42,14 @@ type Unit struct {
 	Files []string `json:"files"`
 	// Segments map Text to Files: {offset, index into Files}, ascending.
 	Segments [][2]int `json:"segments"`
-	// Sites are the tokens that read their own source position, or that of what
-	// they name.
-	Sites []Site `json:"sites,omitempty"`
-	// Unnamed is a digest of where lambdas and types without a name are, if their
-	// positions get into names that a pinned site sees.
-	Unnamed string `json:"unnamed,omitempty"`
 	// Text holds the tokens and pragmas.
 	Text []byte `json:"-"`
-	// Emitted is, compressed by gzip, what the compiler of the build makes of the
-	// source itself if source positions may get into it, because those of Text
-	// are others: of C++, a clang's IR before any pass, or another compiler's
-	// object file with a section for each function.
-	Emitted []byte `json:"emitted,omitempty"`
-	// Compile is the command, without input and output, that makes the build's
-	// object file of Text, if that is what is analysed: for C++ that another
-	// compiler than clang compiles.
-	Compile []string `json:"compile,omitempty"`
-
-	unnamed    []sourceLine // lines of lambdas and types without a name
-	renumbered bool         // a #line names another file
 }
+
+// packPrelude declares what only gcc has built in, for clang.
+const packPrelude = `int __builtin_va_arg_pack(void);
+int __builtin_va_arg_pack_len(void);
+`
 
 const floatPrelude = `typedef float _Float32;
 typedef double _Float64;
@@ -128,19 +113,6 @@ func ReadUnit(name string) (*Unit, error) {
 	return u, nil
 }
 
-// ReadEmitted returns Emitted, decompressed.
-func (u *Unit) ReadEmitted() ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(u.Emitted))
-	if err != nil {
-		return nil, fmt.Errorf("%w (%v)", ErrUnit, err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		return nil, fmt.Errorf("%w (%v)", ErrUnit, err)
-	}
-	return b, nil
-}
-
 // FileAt returns the presumed name of the file that Text[off] stems from.
 func (u *Unit) FileAt(off int) string {
 	lo, hi := 0, len(u.Segments)
@@ -158,66 +130,52 @@ func (u *Unit) FileAt(off int) string {
 }
 
 // normalize lexes the output of a preprocessor (with line markers) into u's
-// Text, Files, Segments and Sites. It returns the names of all files that the
-// markers mention, in order of appearance, as spelled there.
-func (u *Unit) normalize(raw []byte) (read []string) {
-	var out bytes.Buffer
-	out.Grow(len(raw) / 2)
+// Text, Files and Segments. It returns the names of all files that the markers
+// mention, in order of appearance, as spelled there.
+func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
+	out := make([]byte, 0, len(raw))
 	lex := NewLexer(raw, 0)
 	seen := map[string]bool{}
 	fileIdx := map[string]int{}
-	file, line, lineOff, system := u.Source, 1, 0, false
-	floatTypes := map[bool]bool{} // by system: does such code use gcc's _FloatN types?
+	file, system := u.Source, false
+	var floats [2]bool // in the user's files and in the system's: are gcc's _FloatN types used?
+	pack := false
 	idx, lastSeg, atStart := -1, -1, true
 	var prev Token
-	var where place
-	var lastLine sourceLine
-	marked := false // as the system's
-	scanned := 0
 	for {
 		t := lex.Next()
 		if t.Kind == EOF {
 			break
 		}
-		for i := scanned; i < t.Off; i++ {
-			if raw[i] == '\n' {
-				line++
-				lineOff = i + 1
-			}
-		}
-		scanned = t.Off
-		if t.Kind == Marker {
-			if n, name, flags, ok := parseMarker(raw[t.Off:t.End]); ok {
-				// An #include and the way back have a flag, a #line hasn't.
-				u.renumbered = u.renumbered || len(read) > 0 && name != file && !strings.HasPrefix(name, "<") && !strings.HasPrefix(file, "<") &&
-					!slices.Contains(flags, "1") && !slices.Contains(flags, "2")
-				line, file, system, idx = n-1, name, slices.Contains(flags, "3"), -1
+		text := raw[t.Off:t.End]
+		switch t.Kind {
+		case Marker:
+			if name, flags, ok := parseMarker(text); ok {
+				file, system, idx = name, slices.Contains(flags, "3"), -1
 				if !seen[name] {
 					seen[name] = true
 					read = append(read, name)
 				}
 			}
 			continue
-		}
-		text := raw[t.Off:t.End]
-		if t.Kind == Pragma && classify(text) == pragmaDiagnostic {
-			continue
-		}
-		if t.Kind == Pragma && !atStart {
-			out.WriteByte('\n')
-			atStart = true
-		}
-		if !atStart && needsSpace(raw, prev, t) {
-			out.WriteByte(' ')
-		}
-		if u.Clang && u.Lang == "c++" && system != marked {
-			// clang forgives the system's headers what is an error elsewhere.
+		case Pragma:
+			if diagnoses(text) {
+				continue
+			}
 			if !atStart {
-				out.WriteByte('\n')
+				out = append(out, '\n')
 				atStart = true
 			}
-			marked = system
-			out.WriteString(marker("text", 1, system))
+		case Ident:
+			if text[0] == '_' && gcc {
+				if gccFloats[string(text)] {
+					floats[index(system)] = true
+				}
+				pack = pack || bytes.HasPrefix(text, []byte("__builtin_va_arg_pack"))
+			}
+		}
+		if !atStart && needsSpace(raw, prev, t) {
+			out = append(out, ' ')
 		}
 		if idx < 0 {
 			var ok bool
@@ -228,60 +186,51 @@ func (u *Unit) normalize(raw []byte) (read []string) {
 			}
 		}
 		if idx != lastSeg {
-			u.Segments = append(u.Segments, [2]int{out.Len(), idx})
+			u.Segments = append(u.Segments, [2]int{len(out), idx})
 			lastSeg = idx
-		}
-		if t.Kind == Ident && text[0] == '_' && gccFloats[string(text)] {
-			floatTypes[system] = true
-		}
-		if t.Kind == Ident && u.isSite(string(text)) {
-			site := Site{Position: fmt.Sprintf("%s:%d:%d", file, line, t.Off-lineOff+1), at: sourceLine{file, line}}
-			if site.Pinned = u.Lang == "c++" && where.pins(string(text)); site.Pinned {
-				where.now.site = true
-				if where.marks(string(text)) {
-					if !atStart {
-						out.WriteByte('\n')
-					}
-					out.WriteString(marker(file, line, system))
-				}
-			}
-			site.Off = out.Len()
-			u.Sites = append(u.Sites, site)
-		}
-		if u.Lang == "c++" {
-			if where.token(t, raw) && u.Clang {
-				u.unnamed = append(u.unnamed, lastLine, sourceLine{file, line})
-			}
-			lastLine = sourceLine{file, line}
 		}
 		if t.Kind == Pragma {
 			text = bytes.Join(bytes.Fields(text), []byte(" "))
 		}
-		out.Write(text)
+		out = append(out, text...)
 		atStart = false
 		if t.Kind == Pragma || t.Kind == Punct && len(text) == 1 && (text[0] == ';' || text[0] == '{' || text[0] == '}') {
-			out.WriteByte('\n')
+			out = append(out, '\n')
 			atStart = true
 		}
 		prev = t
 	}
-	if where.doubt {
-		u.unpin()
-	}
-	u.Text = out.Bytes()
 	// gcc's C has the _FloatN types built in, clang's hasn't. Where only
 	// declarations of system headers use them, names for the same
 	// representation do; elsewhere clang refuses the unit.
-	if !u.Clang && u.Lang == "c" && floatTypes[true] && !floatTypes[false] {
-		u.Text = append([]byte(floatPrelude), u.Text...)
-		for i := range u.Segments {
-			u.Segments[i][0] += len(floatPrelude)
-		}
-		for i := range u.Sites {
-			u.Sites[i].Off += len(floatPrelude)
-		}
+	prelude := ""
+	if floats[index(true)] && !floats[index(false)] {
+		prelude = floatPrelude
+	}
+	if pack {
+		prelude += packPrelude
+	}
+	u.Text = append([]byte(prelude), out...)
+	for i := range u.Segments {
+		u.Segments[i][0] += len(prelude)
 	}
 	return read
+}
+
+func index(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// diagnostic lists the pragmas that only control messages.
+var diagnostic = []string{"GCC diagnostic", "clang diagnostic", "GCC system_header", "clang system_header", "once", "message", "region", "endregion", "mark"}
+
+// diagnoses reports whether a directive only controls messages.
+func diagnoses(line []byte) bool {
+	body, ok := strings.CutPrefix(strings.Join(strings.Fields(string(line[1:])), " ")+" ", "pragma ")
+	return ok && slices.ContainsFunc(diagnostic, func(d string) bool { return strings.HasPrefix(body, d) && !isIdent(body[len(d)]) })
 }
 
 // relative returns name as it may enter a manifest: relative to the current
@@ -311,30 +260,26 @@ func needsSpace(raw []byte, a, b Token) bool {
 		}
 		return false
 	}
-	if (a.Kind == String || a.Kind == Char) && b.Kind == Ident && a.End == b.Off {
-		return false // a suffix that C++ users define
-	}
 	return !free(a) && !free(b)
 }
 
 // parseMarker reads # LINE "FILE" FLAGS.
-func parseMarker(b []byte) (line int, file string, flags []string, ok bool) {
+func parseMarker(b []byte) (file string, flags []string, ok bool) {
 	s := strings.TrimLeft(string(b[1:]), " \t")
 	s = strings.TrimLeft(strings.TrimPrefix(s, "line"), " \t")
 	i := 0
 	for i < len(s) && isDigit(s[i]) {
 		i++
 	}
-	line, err := strconv.Atoi(s[:i])
 	s = strings.TrimLeft(s[i:], " \t")
-	if err != nil || s == "" || s[0] != '"' {
-		return 0, "", nil, false
+	if i == 0 || s == "" || s[0] != '"' {
+		return "", nil, false
 	}
 	var name strings.Builder
 	for j := 1; j < len(s); j++ {
 		switch s[j] {
 		case '"':
-			return line, name.String(), strings.Fields(s[j+1:]), true
+			return name.String(), strings.Fields(s[j+1:]), true
 		case '\\':
 			j++
 			if j < len(s) {
@@ -353,5 +298,5 @@ func parseMarker(b []byte) (line int, file string, flags []string, ok bool) {
 			name.WriteByte(s[j])
 		}
 	}
-	return 0, "", nil, false
+	return "", nil, false
 }

@@ -13,7 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/spf13/pflag"
@@ -27,25 +29,31 @@ const (
 
 // compose computes the fingerprints of all tests that were analysed. A test
 // whose fingerprint can't be computed stays a miss, or always runs.
-func (s *session) compose(ctx context.Context) {
+func (s *session) compose(ctx context.Context) (code int, err error) {
 	client := clientEnv(s.options)
 	common := invocation(s.options)
-	p := &prober{dir: s.execRoot, tmp: s.tmp, known: map[string]*probe{}}
-	var known []*test
-	var composed []*fingerprint.Test
-	for _, t := range s.tests {
-		if t.description == nil {
-			continue
+	s.prober = &prober{dir: s.execRoot, tmp: s.tmp, known: map[string]*probe{}}
+	known, results, fallbacks := s.composeBy(s.tests)
+	var again []*test
+	for i, t := range known {
+		if results[i].NotPlain != "" {
+			again = append(again, t)
 		}
-		x, err := s.arguments(t.description)
-		if err != nil {
-			t.why = err.Error()
-			continue
-		}
-		known, composed = append(known, t), append(composed, x)
 	}
-	results, stats := fingerprint.ComposeAll(composed)
-	for _, f := range stats.Fallbacks {
+	if len(again) > 0 {
+		s.say("analysing %s by the objects: not all of their C is plain", count(len(again), "test"))
+		if code, err = s.analyseBy(ctx, byObject, again); err != nil || code == bazel.ExitInterrupted {
+			return code, err
+		}
+		some, more, besides := s.composeBy(again)
+		for i, t := range known {
+			if results[i].NotPlain == "" {
+				some, more = append(some, t), append(more, results[i])
+			}
+		}
+		known, results, fallbacks = some, more, append(fallbacks, besides...)
+	}
+	for _, f := range fallbacks {
 		s.fallbacks = append(s.fallbacks, report.Fallback{Source: f.Source, Rung: f.Rung, Reason: f.Reason, Tests: f.Tests})
 	}
 	index := make([]int, len(known))
@@ -59,14 +67,14 @@ func (s *session) compose(ctx context.Context) {
 			return
 		}
 		c := results[i].Config
-		t.composed, t.closure = c, results[i].Report
+		t.composed, t.lines, t.data, t.closure = c, results[i].Lines, results[i].DataFiles, results[i].Report
 		if len(c.AlwaysRun) > 0 {
 			t.verdict, t.why = report.AlwaysRun, c.AlwaysRun[0]
 			return
 		}
-		parts := append(append([]fingerprint.Contribution{}, common...), d.declaration(client)...)
+		parts := append(append([]fingerprint.Contribution{s.name(t)}, common...), d.declaration(client)...)
 		parts = append(parts, t.worker.parts...)
-		machine, err := s.machine(ctx, p, t)
+		machine, err := s.machine(ctx, s.prober, t)
 		if t.remote && t.worker.why != "" {
 			err = errors.New(t.worker.why)
 		}
@@ -86,6 +94,26 @@ func (s *session) compose(ctx context.Context) {
 		}
 		t.parts, t.key, t.why = parts, key, "nothing is recorded"
 	})
+	return 0, nil
+}
+
+// composeBy composes those of tests that are described.
+func (s *session) composeBy(tests []*test) (known []*test, results []fingerprint.Composed, fallbacks []fingerprint.Fallback) {
+	var composed []*fingerprint.Test
+	for _, t := range tests {
+		if t.description == nil {
+			continue
+		}
+		x, err := s.arguments(t.description)
+		if err != nil {
+			t.why = err.Error()
+			continue
+		}
+		x.Source = t.bySource
+		known, composed = append(known, t), append(composed, x)
+	}
+	results, stats := fingerprint.ComposeAll(composed)
+	return known, results, stats.Fallbacks
 }
 
 // arguments reads what the aspect has written for one test.
@@ -205,22 +233,24 @@ func parallel[T any](n int, l []T, f func(T)) {
 	wg.Wait()
 }
 
-// machine contributes what counts of this machine for a test that runs on it: of
-// one that runs remotely nothing, but that it may have been linked here.
+var errStatic = errors.New("it links libraries of the system statically, which may be those of another machine")
+
+// machine contributes what counts of this machine for a test that runs on it, and
+// for one that runs remotely: that may have been linked here.
 func (s *session) machine(ctx context.Context, p *prober, t *test) ([]fingerprint.Contribution, error) {
-	if t.remote {
-		_, err := p.libraries(ctx, t.description, t.composed.LinkFlags)
-		if errors.Is(err, errStatic) || linksStatically(t.composed.LinkFlags) {
-			return nil, errStatic
-		}
-		return nil, nil
-	}
 	if why := t.description.loading(s.options); why != "" {
 		return nil, errors.New(why)
 	}
-	parts, err := p.libraries(ctx, t.description, t.composed.LinkFlags)
-	if err != nil {
+	linked, loaded, err := p.libraries(ctx, t.description, t.lines)
+	switch {
+	case err != nil && !t.remote:
 		return nil, err
+	case !t.remote:
+		data, err := p.loads(t.data)
+		return append(slices.Concat(linked, loaded, data), user()), err
+	case slices.ContainsFunc(t.lines, (*linkflags.Line).Inside):
+		// It may be another machine that links.
+		return nil, errStatic
 	}
-	return append(slices.Clone(parts), user()), nil
+	return linked, nil
 }

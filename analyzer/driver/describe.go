@@ -17,6 +17,8 @@ type description struct {
 	// Compose is the file with the arguments of tasting compose, relative to
 	// the execution root.
 	Compose string `json:"compose"`
+	// Source says that some of the code has manifests of its sources.
+	Source bool `json:"source"`
 	// Args as in the BUILD file. Package and Variables are what is needed to
 	// know what they expand to, if they have variables.
 	Args      []string          `json:"args"`
@@ -27,6 +29,8 @@ type description struct {
 	Env          map[string]string `json:"env"`
 	EnvInherited []string          `json:"env_inherited"`
 	ShardCount   int               `json:"shard_count"`
+	Size         string            `json:"size"`
+	Timeout      string            `json:"timeout"`
 	Tags         []string          `json:"tags"`
 	// ExecProperties and Requirements say where and how the test is run.
 	ExecProperties map[string]string `json:"exec_properties"`

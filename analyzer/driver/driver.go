@@ -6,16 +6,18 @@
 //  1. Expand: `bazel test --nobuild` loads and analyses the patterns and tells
 //     which tests there are and with which options they would be run.
 //  2. Analyse: `bazel build` with tasting_aspect makes the manifests of all
-//     cc_tests. Nothing is compiled or linked. The configuration has to be that
-//     of step 1, which Bazel's checksums of it tell.
-//  3. Compose: all fingerprints are computed in this process.
+//     cc_tests. Plain C isn't compiled for that, all else is; nothing is linked.
+//     The configuration has to be that of step 1, which Bazel's checksums of it
+//     tell.
+//  3. Compose: all fingerprints are computed in this process. Tests with C that
+//     isn't plain go through step 2 once more, for manifests of the objects.
 //  4. Look up: the store is asked for all of them at once.
 //  5. Run: `bazel test` gets the tests without a recorded result, and every test
 //     that isn't a cc_test. It builds and runs them as ever.
 //     The aspect takes part, so that there are manifests of what is built then.
 //  6. Record: build events say how each of them ended. A test whose fingerprint
 //     isn't what it was before, because a file has been edited in between, isn't
-//     recorded.
+//     recorded (ran.go).
 //
 // A test of which a step knows too little is run. Whatever fails before step 5
 // makes tests run, or ends with Bazel's own message and exit code; it never
@@ -26,6 +28,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +42,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
@@ -86,7 +90,10 @@ type test struct {
 	verdict     report.Verdict
 	why         string // for a miss, and for report.AlwaysRun the reason
 	description *description
+	bySource    bool // manifests of sources decide
 	composed    *fingerprint.Config
+	lines       []*linkflags.Line // of its links
+	data        []string          // files
 	parts       []fingerprint.Contribution
 	key         store.Key
 	// closure computes the report when it is needed: those of all tests don't
@@ -101,6 +108,7 @@ type test struct {
 	outcome  *outcome    // of an execution
 	audit    bool
 	uncached bool     // run without Bazel's own caches
+	doubt    string   // why an execution may not be that of the fingerprint
 	changed  []string // since the nearest recorded fingerprint
 }
 
@@ -128,6 +136,13 @@ type session struct {
 	failed     bool // Bazel reported an error before step 5
 	edited     bool // flags changed before step 5
 	start      time.Time
+	from       time.Time // when step 2 began
+	prober     *prober
+	// Sources of those tests to be run whose fingerprint is made of sources.
+	sources    []bazel.Source
+	sourcesOf  []string
+	sourcesErr error
+	ran        bool       // Bazel has run tests
 	printing   sync.Mutex // for Out and Err
 }
 
@@ -149,14 +164,21 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 		s.Aspect = Aspect
 	}
 	if code, done, err := s.expand(ctx); done || err != nil {
+		if done && err == nil {
+			s.writeEvents(s.expandEvents()) // all that there will be
+		}
 		return code, err
 	}
 	reason := s.runAll()
 	if reason == "" {
+		s.from = time.Now()
 		if code, err := s.analyse(ctx); err != nil || code == bazel.ExitInterrupted {
 			return code, err
 		}
-		s.compose(ctx)
+		if code, err := s.compose(ctx); err != nil || code == bazel.ExitInterrupted {
+			return code, err
+		}
+		s.warn()
 		s.lookup(ctx)
 		s.explain(ctx)
 	}
@@ -191,9 +213,9 @@ func (s *session) option(name string) string {
 // expand asks Bazel which tests there are. It is done if there is nothing more
 // to do.
 func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
-	events := filepath.Join(s.tmp, "expand.json")
-	args := append(slices.Clone(s.args), "--nobuild", "--build_tests_only", "--build_event_json_file="+events, "--bes_backend=")
-	args = append(append(args, "--"), s.patterns...)
+	events := s.expandEvents()
+	own := []string{"--nobuild", "--build_tests_only", "--build_event_json_file=" + events, "--bes_backend="}
+	args := append(append(append(slices.Clone(s.args), own...), "--"), s.patterns...)
 	messages := &tail{limit: 64 << 10}
 	s.say("asking Bazel for the tests")
 	code, err = s.Bazel.Run(ctx, bazel.Streams{Out: s.Out, Err: messages}, "test", args...)
@@ -207,7 +229,7 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
 		switch {
 		case e.ID.UnstructuredCommandLine != nil:
-			s.overrides = slices.DeleteFunc(e.UnstructuredCommandLine.Args, func(a string) bool { return a == "--build_event_json_file="+events })
+			s.overrides = without(e.UnstructuredCommandLine.Args, own)
 		case e.Options() != nil:
 			s.options = e.Options()
 		case e.ID.Workspace != nil:
@@ -286,6 +308,23 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 		return bazel.ExitNoTests, true, nil
 	}
 	return 0, false, nil
+}
+
+func (s *session) expandEvents() string { return filepath.Join(s.tmp, "expand.json") }
+
+// without returns args without those of own, the last of each: the user may have
+// said the same.
+func without(args, own []string) []string {
+	args = slices.Clone(args)
+	for _, o := range own {
+		for i, a := range slices.Backward(args) {
+			if a == o {
+				args = slices.Delete(args, i, i+1)
+				break
+			}
+		}
+	}
+	return args
 }
 
 // runAll returns why every test has to be run, or "".
@@ -423,21 +462,66 @@ func (s *session) rc() (string, error) {
 	return b.String(), err
 }
 
-// analyse has Bazel make the manifests of all cc_tests.
+// Output groups of the aspect: with manifests of objects, and with those of
+// sources where C has some.
+const (
+	byObject = "tasting_test"
+	bySource = "tasting_source"
+)
+
+// analyse has Bazel make the manifests of all cc_tests: of C by its sources,
+// before anything is compiled, of all else by the objects.
 func (s *session) analyse(ctx context.Context) (code int, err error) {
-	byLabel := map[string]*test{}
-	var labels []string
+	var tests []*test
 	for _, t := range s.tests {
 		if t.isCC() {
 			t.verdict, t.why = report.Miss, "it couldn't be analysed"
-			byLabel[t.label] = t
-			labels = append(labels, t.label)
+			tests = append(tests, t)
 		}
 	}
-	if len(labels) == 0 {
+	if len(tests) == 0 {
 		return 0, nil
 	}
-	targets, events, rc := filepath.Join(s.tmp, "analyse"), filepath.Join(s.tmp, "analyse.json"), filepath.Join(s.tmp, "rc")
+	s.say("analysing %s", count(len(tests), "test"))
+	s.analysed = true
+	if code, err = s.analyseBy(ctx, bySource, tests); err != nil || code == bazel.ExitInterrupted {
+		return code, err
+	}
+	if s.option("remote_executor") != "" {
+		s.findWorkers(ctx)
+	}
+	return 0, nil
+}
+
+// rcFile is the file with rc's lines.
+func (s *session) rcFile() string { return filepath.Join(s.tmp, "rc") }
+
+// warn says so if there are tests whose results can't be recorded or replayed for
+// a reason that isn't the test's own.
+func (s *session) warn() {
+	n, all, why := 0, 0, ""
+	for _, t := range s.tests {
+		if t.isCC() {
+			all++
+			if t.verdict == report.Miss && !t.hasFingerprint() {
+				n++
+				why = cmp.Or(why, t.label+": "+t.why)
+			}
+		}
+	}
+	if n > 0 {
+		s.say("warning: %d of %d tests have no fingerprint, they are run and not recorded. %s", n, all, why)
+	}
+}
+
+// analyseBy has Bazel build an output group of the aspect for tests, and reads
+// their descriptions.
+func (s *session) analyseBy(ctx context.Context, group string, tests []*test) (code int, err error) {
+	var labels []string
+	for _, t := range tests {
+		labels = append(labels, t.label)
+	}
+	targets, events, rc := filepath.Join(s.tmp, group), filepath.Join(s.tmp, group+".json"), s.rcFile()
 	lines, err := s.rc()
 	if err != nil {
 		return 0, err
@@ -445,11 +529,10 @@ func (s *session) analyse(ctx context.Context) (code int, err error) {
 	if err := errors.Join(writeLines(targets, labels), os.WriteFile(rc, []byte(lines), 0o666)); err != nil {
 		return 0, err
 	}
-	args := append(s.flags.Known("build", s.args),
-		"--target_pattern_file="+targets, "--build_event_json_file="+events, filesHere, "--bes_backend=",
-		"--aspects="+s.Aspect, "--output_groups=tasting_test", "--keep_going", "--nobuild_tests_only", "--norun_validations",
+	args := append(s.flags.Known("build", append(slices.Clone(s.args), s.aside()...)),
+		"--target_pattern_file="+targets, "--build_event_json_file="+events, filesHere,
+		"--aspects="+s.Aspect, "--output_groups="+group, "--keep_going", "--nobuild_tests_only", "--norun_validations",
 		"--remote_download_outputs=toplevel", "--show_result=0")
-	s.say("analysing %d tests", len(labels))
 	code, err = s.Bazel.RunRC(ctx, bazel.Streams{In: s.Stdin, Out: s.Out, Err: s.Err}, rc, "build", args...)
 	if err != nil || code == bazel.ExitInterrupted {
 		return code, err
@@ -459,9 +542,16 @@ func (s *session) analyse(ctx context.Context) (code int, err error) {
 	if err != nil && code == bazel.ExitOK {
 		return 0, err
 	}
-	s.analysed = code == bazel.ExitOK
-	for label, t := range byLabel {
-		x := seen.found[label]
+	if code != bazel.ExitOK && !seen.applied {
+		return 0, fmt.Errorf(`bazel can't apply %s to any of the tests, so that no result would ever be recorded or replayed.
+Bazel has said above what is wrong with it. If it sees no repository of that name, put
+    bazel_dep(name = "rules_tasting")
+into MODULE.bazel, or say --aspect=LABEL. To only run the tests, use "bazel test"`, s.Aspect)
+	}
+	s.analysed = s.analysed && code == bazel.ExitOK
+	for _, t := range tests {
+		x := seen.found[t.label]
+		t.description, t.bySource = nil, group == bySource
 		switch {
 		case x == nil:
 			s.analysed = false
@@ -476,16 +566,14 @@ func (s *session) analyse(ctx context.Context) (code int, err error) {
 			}
 		}
 	}
-	if s.option("remote_executor") != "" {
-		s.findWorkers(ctx)
-	}
-	return 0, nil
+	return code, nil
 }
 
 // aspectOutputs collects from build events where the descriptions of tests are.
 type aspectOutputs struct {
-	sets  bazel.FileSets
-	found map[string]*aspectOutput // by label
+	sets    bazel.FileSets
+	found   map[string]*aspectOutput // by label
+	applied bool                     // to some target, even if its actions failed
 }
 
 type aspectOutput struct {
@@ -495,17 +583,21 @@ type aspectOutput struct {
 }
 
 func newAspectOutputs() *aspectOutputs {
-	return &aspectOutputs{bazel.FileSets{}, map[string]*aspectOutput{}}
+	return &aspectOutputs{sets: bazel.FileSets{}, found: map[string]*aspectOutput{}}
 }
 
 func (l *aspectOutputs) add(e *bazel.Event) {
 	l.sets.Add(e)
 	c := e.ID.TargetCompleted
-	if c.Label == "" || c.Aspect == "" || e.Completed == nil || !e.Completed.Success {
+	if c.Label == "" || c.Aspect == "" || e.Completed == nil {
+		return
+	}
+	l.applied = true
+	if !e.Completed.Success {
 		return
 	}
 	for _, g := range e.Completed.OutputGroup {
-		if g.Name != "tasting_test" {
+		if g.Name != byObject && g.Name != bySource {
 			continue
 		}
 		for _, set := range g.FileSets {

@@ -56,7 +56,8 @@ func TestInvocation(t *testing.T) {
 		{"nothing", nil, nil, true},
 		{"jobs", nil, []string{"jobs=3"}, true},
 		{"a compiler's flag, which is in manifests", nil, []string{"copt=-O2"}, true},
-		{"time-out", nil, []string{"test_timeout=3"}, true},
+		{"time-out, of which tests are told", nil, []string{"test_timeout=3"}, false},
+		{"files for events and logs", nil, []string{"build_event_json_file=x", "build_event_text_file=x", "build_event_binary_file=x", "bes_backend=x", "profile=x"}, true},
 		{"an option that isn't known", nil, []string{"some_new_option=1"}, false},
 		{"filter", []string{"test_filter=a"}, []string{"test_filter=b"}, false},
 		{"order of arguments", []string{"test_arg=a", "test_arg=b"}, []string{"test_arg=b", "test_arg=a"}, false},
@@ -93,6 +94,8 @@ func TestDeclaration(t *testing.T) {
 		"more env":   func(d *description) { d.Env = map[string]string{"E": "1", "F": ""} },
 		"inherited":  func(d *description) { d.EnvInherited = []string{"J"} },
 		"shards":     func(d *description) { d.ShardCount = 3 },
+		"size":       func(d *description) { d.Size = "large" },
+		"timeout":    func(d *description) { d.Timeout = "long" },
 		"tags":       func(d *description) { d.Tags = nil },
 		"properties": func(d *description) { d.ExecProperties = nil },
 		"requires":   func(d *description) { d.Requirements = map[string]string{"R": "2"} },
@@ -126,9 +129,18 @@ func TestLoading(t *testing.T) {
 	}{
 		{"nothing", d(map[string]string{"E": "1"}, "I"), []string{"test_env=FOO", "client_env=LD_PRELOAD=x", "client_env=PATH=/bin"}, true},
 		{"rule", d(map[string]string{"LD_LIBRARY_PATH": "x"}), nil, false},
-		{"inherited", d(nil, "LD_PRELOAD"), nil, false},
+		{"rule, another", d(map[string]string{"LD_ORIGIN_PATH": "x"}), nil, false},
+		{"rule, harmless", d(map[string]string{"LD_BIND_NOW": "1", "GLIBC_TUNABLES": "glibc.malloc.check=1"}), nil, true},
+		{"rule, order of initialisers", d(map[string]string{"GLIBC_TUNABLES": "glibc.rtld.dynamic_sort=1"}), nil, false},
+		{"inherited", d(nil, "LD_PRELOAD"), []string{"client_env=LD_PRELOAD=/x.so"}, false},
+		{"inherited, not set", d(nil, "LD_PRELOAD"), nil, true},
+		{"inherited, strict", d(nil, "LD_LIBRARY_PATH"), []string{"client_env=LD_LIBRARY_PATH=/x", "incompatible_strict_action_env=1"}, false},
 		{"option", d(nil), []string{"test_env=LD_LIBRARY_PATH=/x"}, false},
-		{"option, inherited", d(nil), []string{"action_env=LD_AUDIT"}, false},
+		{"option, empty", d(nil), []string{"test_env=LD_LIBRARY_PATH="}, true},
+		{"option of all actions", d(nil), []string{"action_env=LD_DYNAMIC_WEAK="}, false},
+		{"option, inherited", d(nil), []string{"action_env=LD_AUDIT", "client_env=LD_AUDIT=/x.so"}, false},
+		{"option, inherited, not set", d(nil), []string{"test_env=LD_AUDIT"}, true},
+		{"rule clears what the user has", d(map[string]string{"LD_LIBRARY_PATH": ""}), []string{"client_env=LD_LIBRARY_PATH=/x"}, false},
 		{"user", d(nil), []string{"client_env=LD_LIBRARY_PATH=/x"}, false},
 		{"user, strict", d(nil), []string{"client_env=LD_LIBRARY_PATH=/x", "incompatible_strict_action_env=1"}, true},
 	} {
@@ -273,6 +285,46 @@ func TestUnclean(t *testing.T) {
 	}
 }
 
+// What speaks against a pass, now or later: nothing but a failure.
+func TestFailed(t *testing.T) {
+	remotely := func(r *bazel.TestResult) { r.ExecutionInfo.Strategy = "remote" }
+	for _, c := range []struct {
+		name     string
+		attempts []*bazel.TestResult
+		remote   bool
+		want     bool
+	}{
+		{"failed", []*bazel.TestResult{result("FAILED", nil)}, false, true},
+		{"passed", []*bazel.TestResult{result("PASSED", nil)}, false, false},
+		{"at the second attempt", []*bazel.TestResult{result("FAILED", nil), result("PASSED", nil)}, false, true},
+		{"after a time-out", []*bazel.TestResult{result("TIMEOUT", nil), result("PASSED", nil)}, false, false},
+		{"time-out", []*bazel.TestResult{result("TIMEOUT", nil)}, false, false},
+		{"incomplete", []*bazel.TestResult{result("INCOMPLETE", nil)}, false, false},
+		{"remote failure", []*bazel.TestResult{result("REMOTE_FAILURE", nil)}, false, false},
+		{"failed to build", []*bazel.TestResult{result("FAILED_TO_BUILD", nil)}, false, false},
+		{"tool stopped", []*bazel.TestResult{result("TOOL_HALTED_BEFORE_TESTING", nil)}, false, false},
+		{"not run", nil, false, false},
+		{"failed there", []*bazel.TestResult{result("FAILED", remotely)}, true, true},
+		{"failed there, and was to run here", []*bazel.TestResult{result("FAILED", remotely)}, false, false},
+		{"failed here, and was to run there", []*bazel.TestResult{result("FAILED", nil)}, true, false},
+	} {
+		o := &outcome{}
+		for i, r := range c.attempts {
+			o.attempts = append(o.attempts, attempt{1, 1, i + 1, r})
+		}
+		if got := o.failed(c.remote); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+func TestWithout(t *testing.T) {
+	got := without([]string{"test", "--a", "--b=", "--a", "--b=", "--c", "--", "--d"}, []string{"--a", "--b=", "--e"})
+	if d := cmp.Diff([]string{"test", "--a", "--b=", "--c", "--", "--d"}, got); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestIsRemote(t *testing.T) {
 	for _, c := range []struct {
 		d    description
@@ -287,16 +339,6 @@ func TestIsRemote(t *testing.T) {
 	} {
 		if got := c.d.isRemote(); got != c.want {
 			t.Errorf("%+v: %v", c.d, got)
-		}
-	}
-}
-
-func TestLinksStatically(t *testing.T) {
-	for flags, want := range map[string]bool{
-		"-lstdc++ -lm -Wl,-z,relro": false, "-static": true, "-static-libstdc++": true, "-Wl,-Bstatic -lx -Wl,-Bdynamic": true, "-l:libx.a": true, "-l:libx.so.1": false,
-	} {
-		if got := linksStatically(strings.Fields(flags)); got != want {
-			t.Errorf("%s: %v", flags, got)
 		}
 	}
 }

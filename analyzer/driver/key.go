@@ -3,11 +3,9 @@ package driver
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,6 +15,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
@@ -58,7 +57,7 @@ var noEffect = words(`
 	repository_disable_download run_validations runs_per_test sandbox_base sandbox_debug save_temps show_loading_progress
 	show_progress show_progress_rate_limit show_result show_task_finish show_timestamps slim_profile stamp strip stripopt
 	subcommands symlink_prefix target_pattern_file terminal_columns test_keep_going test_lang_filters test_output
-	test_size_filters test_summary test_tag_filters test_timeout test_timeout_filters test_verbose_timeout_warnings
+	test_size_filters test_summary test_tag_filters test_timeout_filters test_verbose_timeout_warnings
 	tls_certificate tls_client_certificate tls_client_key toolchain_resolution_debug ui_actions_shown ui_event_filters
 	use_ijars verbose_explanations verbose_failures watchfs worker_max_instances worker_quit_after_build worker_sandboxing
 	worker_verbose workspace_status_command`)
@@ -104,6 +103,12 @@ func invocation(options []bazel.Option) []fingerprint.Contribution {
 	return l
 }
 
+// name contributes what the test is called: TEST_TARGET, TEST_BINARY and
+// TEST_WORKSPACE say so.
+func (s *session) name(t *test) fingerprint.Contribution {
+	return fingerprint.NewContribution("name", []string{t.label, filepath.Base(s.execRoot)})
+}
+
 // user contributes who runs tests on this machine.
 func user() fingerprint.Contribution {
 	root := "user"
@@ -132,28 +137,46 @@ func inherited(name, value string, set bool) string {
 	return name + "=" + value
 }
 
-// loaderVariables decide which libraries the dynamic loader takes.
-var loaderVariables = []string{"LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD"}
-
 // loading says why it can't be told which libraries a test loads, or "": its own
 // environment, or that of all tests, has a variable of the loader. Of the user's
 // environment LD_LIBRARY_PATH alone reaches tests, unless Bazel is strict.
 func (d *description) loading(options []bazel.Option) string {
-	names := append(slices.Collect(maps.Keys(d.Env)), d.EnvInherited...)
+	client := clientEnv(options)
+	env := map[string]string{}
+	inherit := func(name string) {
+		if v, set := client[name]; set {
+			env[name] = v
+		}
+	}
+	if !strict(options) {
+		inherit("LD_LIBRARY_PATH")
+	}
 	for _, o := range options {
-		switch name, _, _ := strings.Cut(o.OptionValue, "="); {
-		case o.OptionName == "test_env" || o.OptionName == "action_env":
-			names = append(names, name)
-		case o.OptionName == "client_env" && name == "LD_LIBRARY_PATH" && !strict(options):
-			names = append(names, name)
+		if o.OptionName != "test_env" && o.OptionName != "action_env" {
+			continue
+		}
+		if name, value, assigned := strings.Cut(o.OptionValue, "="); assigned {
+			env[name] = value
+		} else {
+			inherit(name)
 		}
 	}
-	for _, name := range loaderVariables {
-		if slices.Contains(names, name) {
-			return name + " is set: which libraries it loads isn't known before it runs"
+	for _, name := range d.EnvInherited {
+		inherit(name)
+	}
+	// Which of two says the last word doesn't matter: one is enough.
+	var set []string
+	for _, m := range []map[string]string{env, d.Env} {
+		for name, value := range m {
+			if syslib.ChangesLoading(name, value) {
+				set = append(set, name)
+			}
 		}
 	}
-	return ""
+	if len(set) == 0 {
+		return ""
+	}
+	return slices.Min(set) + " is set: what it has the test load isn't known"
 }
 
 // clientEnv is the environment that Bazel's client has passed on.
@@ -192,6 +215,8 @@ func (d *description) declaration(client map[string]string) []fingerprint.Contri
 	if d.ShardCount > 0 {
 		add("number of shards", strconv.Itoa(d.ShardCount))
 	}
+	// Bazel tells tests of these, in TEST_SIZE and TEST_TIMEOUT.
+	add("size and timeout", d.Size, d.Timeout)
 	// Tags choose the sandbox, the network, and the like.
 	add("tags", d.Tags...)
 	add("execution properties", pairs(d.ExecProperties)...)
@@ -222,86 +247,133 @@ func keyOf(c *fingerprint.Config, parts []fingerprint.Contribution) (store.Key, 
 	return b.Sum(), err
 }
 
-var errStatic = errors.New("it links libraries of the system statically: what they hold isn't known before it is linked")
-
-// A prober finds out with which libraries of the system tests run that aren't
-// linked yet: it links a program that does nothing with the flags of the test.
-// It may be used concurrently.
+// A prober finds out what tests that aren't linked yet take from the system, by a
+// syslib.Probe. It may be used concurrently.
 type prober struct {
 	dir string // the execution root, which flags refer to
 	tmp string
 
-	mu    sync.Mutex
-	known map[string]*probe
+	mu     sync.Mutex
+	known  map[string]*probe
+	data   sync.Map // path of a data file to *loads
+	checks int
 }
 
 type probe struct {
 	once   sync.Once
 	number int
-	parts  []fingerprint.Contribution
+	link   func(tmp string) (linked, loaded []fingerprint.Contribution, err error)
+	linked []fingerprint.Contribution
+	loaded []fingerprint.Contribution
 	err    error
 }
 
-// libraries contributes the machine, and the libraries of the system that a
-// link with flags uses.
-func (p *prober) libraries(ctx context.Context, d *description, flags []string) ([]fingerprint.Contribution, error) {
-	key := strings.Join(append(append([]string{d.Linker}, pairs(d.LinkEnv)...), flags...), "\x00")
+// libraries contributes what links by some lines take from the system, and the
+// machine and the libraries of the system that such a program is run with.
+func (p *prober) libraries(ctx context.Context, d *description, lines []*linkflags.Line) (linked, loaded []fingerprint.Contribution, err error) {
+	words := append([]string{d.Linker}, pairs(d.LinkEnv)...)
+	for _, l := range lines {
+		compile, link := l.Probe()
+		words = append(slices.Concat(words, compile, link), "")
+	}
+	key := strings.Join(words, "\x00")
 	p.mu.Lock()
 	x := p.known[key]
 	if x == nil {
-		x = &probe{number: len(p.known)}
+		x = &probe{number: len(p.known), link: func(tmp string) (linked, loaded []fingerprint.Contribution, err error) {
+			return p.link(ctx, d, lines, tmp)
+		}}
 		p.known[key] = x
 	}
 	p.mu.Unlock()
 	x.once.Do(func() {
-		x.parts, x.err = p.link(ctx, d, flags, filepath.Join(p.tmp, fmt.Sprintf("probe%d", x.number)))
+		x.linked, x.loaded, x.err = x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d", x.number)))
 	})
-	return x.parts, x.err
+	return x.linked, x.loaded, x.err
 }
 
-func (p *prober) link(ctx context.Context, d *description, flags []string, out string) ([]fingerprint.Contribution, error) {
-	source := out + ".c"
-	if err := os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o666); err != nil {
-		return nil, err
-	}
-	run := func(args ...string) error {
-		cmd := exec.CommandContext(ctx, d.Linker, args...)
-		cmd.Dir = p.dir
-		cmd.Env = append(os.Environ(), pairs(d.LinkEnv)...)
-		b, err := cmd.CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("it can't be told with which libraries of the system it is linked: %s %s: %w\n%s", d.Linker, strings.Join(args, " "), err, b)
+// unchanged tells whether all that has been found out is still true.
+func (p *prober) unchanged() bool {
+	p.checks++
+	for _, x := range p.known {
+		if x.err != nil {
+			continue // such a test has no fingerprint
 		}
-		return nil
-	}
-	if err := run("-fPIC", "-c", source, "-o", out+".o"); err != nil {
-		return nil, err
-	}
-	args := []string{out + ".o", "-o", out}
-	for _, f := range flags {
-		if f != d.Linker {
-			// The test may need a library that this program doesn't.
-			f = strings.ReplaceAll(strings.ReplaceAll(f, "--as-needed", "--no-as-needed"), ",-as-needed", ",-no-as-needed")
-			args = append(args, f)
+		linked, loaded, err := x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d-%d", x.number, p.checks)))
+		if err != nil || !slices.Equal(linked, x.linked) || !slices.Equal(loaded, x.loaded) {
+			return false
 		}
 	}
-	if err := run(args...); err != nil {
-		return nil, err
+	same := true
+	p.data.Range(func(file, known any) bool {
+		x := known.(*loads)
+		if x.err == nil {
+			now := new(loads)
+			now.find(file.(string))
+			same = now.err == nil && slices.Equal(now.libs, x.libs)
+		}
+		return same
+	})
+	return same
+}
+
+// loads is what a data file is run with, if it is a program or a library.
+type loads struct {
+	once sync.Once
+	libs []syslib.Library
+	err  error
+}
+
+func (x *loads) find(file string) {
+	x.once.Do(func() {
+		x.libs, x.err = syslib.Loads(file, func(string) string { return "" })
+	})
+}
+
+// loads contributes what programs and libraries among the data are run with.
+func (p *prober) loads(files []string) ([]fingerprint.Contribution, error) {
+	var l []fingerprint.Contribution
+	for _, file := range files {
+		known, _ := p.data.LoadOrStore(file, new(loads))
+		x := known.(*loads)
+		x.find(file)
+		if x.err != nil {
+			return nil, fmt.Errorf("%s, in its data: %w", file, x.err)
+		}
+		for _, lib := range x.libs {
+			l = append(l, libraryPart(lib.Name+" (data)", lib.SHA256))
+		}
 	}
-	libs, err := syslib.Libraries(out, flags, func(string) string { return "" })
+	slices.SortFunc(l, func(a, b fingerprint.Contribution) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.SHA256, b.SHA256))
+	})
+	return slices.Compact(l), nil
+}
+
+func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Line, tmp string) (linked, loaded []fingerprint.Contribution, err error) {
+	if err := os.Mkdir(tmp, 0o777); err != nil {
+		return nil, nil, err
+	}
+	linker := syslib.Linker{Path: d.Linker, Dir: p.dir, Env: append(os.Environ(), pairs(d.LinkEnv)...)}
+	probe, err := linker.Probe(ctx, tmp, lines...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	linked = append(linked, fingerprint.NewContribution("linker", probe.Linker))
+	for _, x := range probe.Files {
+		linked = append(linked, libraryPart(x.Name+" (linked)", x.SHA256))
+	}
+	libs, err := probe.Loaded(func(string) string { return "" })
+	if err != nil {
+		return nil, nil, err
 	}
 	machine, err := syslib.Machine()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	l := []fingerprint.Contribution{fingerprint.NewContribution("machine", []string{machine})}
+	loaded = append(loaded, fingerprint.NewContribution("machine", []string{machine}))
 	for _, x := range libs {
-		if x.Name == syslib.Static || x.Name == syslib.PartlyStatic {
-			return nil, errStatic
-		}
-		l = append(l, libraryPart(x.Name, x.SHA256))
+		loaded = append(loaded, libraryPart(x.Name, x.SHA256))
 	}
-	return l, nil
+	return linked, loaded, nil
 }

@@ -31,32 +31,6 @@ func (d *description) isRemote() bool {
 	return true
 }
 
-// linksStatically says whether flags ask for libraries of the system that are
-// linked into the program.
-func linksStatically(flags []string) bool {
-	return slices.ContainsFunc(flags, func(f string) bool {
-		return strings.HasPrefix(f, "-static") || strings.Contains(f, "-Bstatic") || strings.HasPrefix(f, "-l:") && !strings.Contains(f, ".so")
-	})
-}
-
-// outputs are options of Bazel that name files which each command writes.
-var outputs = []string{
-	"execution_log_binary_file", "execution_log_compact_file", "execution_log_json_file", "explain", "memory_profile", "profile", "remote_grpc_log",
-	"build_event_binary_file", "build_event_json_file", "build_event_text_file",
-}
-
-// queryFlags returns the flags of the build for a query, which leaves the files of
-// the build alone.
-func (s *session) queryFlags(command string) []string {
-	flags := append(slices.Clone(s.args), "--bes_backend=")
-	for _, name := range outputs {
-		if s.option(name) != "" {
-			flags = append(flags, "--"+name+"="+filepath.Join(s.tmp, "unused-"+name))
-		}
-	}
-	return s.flags.Known(command, flags)
-}
-
 // workers asks Bazel for the platforms of tests. Those of the link count for
 // tests that run on this machine as well.
 func (s *session) workers(ctx context.Context, tests []*test) map[*test]worker {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
-	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
@@ -54,6 +53,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		}
 	}
 	s.say("%s: %d recorded, %d to be run%s", count(len(s.tests)+len(s.broken), "test"), hits, len(labels), auditing(len(audits)))
+	s.listSources(ctx, slices.Concat(labels, audits))
 	if len(labels) > 0 {
 		if code, err = s.bazelTest(ctx, labels, "run"); err != nil {
 			return 0, err
@@ -75,6 +75,11 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	}
 	if code == bazel.ExitInterrupted {
 		return code, nil
+	}
+	if !s.ran {
+		if code, err = s.reportNothing(ctx); err != nil || code != bazel.ExitOK {
+			return code, err
+		}
 	}
 	s.record(ctx)
 	if s.failed && code == bazel.ExitOK {
@@ -139,10 +144,14 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	if err := writeLines(targets, labels); err != nil {
 		return 0, err
 	}
-	args := append(slices.Clone(s.args), "--target_pattern_file="+targets, "--build_event_json_file="+events, filesHere)
+	args := slices.Clone(s.args)
+	if s.ran {
+		args = append(args, s.aside()...)
+	}
+	args = append(args, "--target_pattern_file="+targets, "--build_event_json_file="+events, filesHere)
 	if s.analysed {
 		// Else a test that can't be analysed might keep others from being run.
-		args = append(args, "--aspects="+s.Aspect, "--output_groups=+tasting_test")
+		args = append(args, "--aspects="+s.Aspect, "--output_groups=+"+byObject+",+"+bySource)
 	}
 	if s.option("test_summary") == "" {
 		args = append(args, "--test_summary=none") // ours is of all tests
@@ -153,14 +162,10 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	if err != nil {
 		return 0, err
 	}
-	if own := s.given("build_event_json_file"); own != "" && name == "run" {
-		if !filepath.IsAbs(own) {
-			own = filepath.Join(s.workspaceDir(), own) // where Bazel runs
-		}
-		if err := copyFile(own, events); err != nil && !errors.Is(err, os.ErrNotExist) {
-			s.say("warning: build events can't be written: %v", err)
-		}
+	if !s.ran {
+		s.writeEvents(events)
 	}
+	s.ran = true
 	byLabel := map[string]*test{}
 	for _, t := range s.tests {
 		byLabel[t.label] = t
@@ -196,6 +201,9 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	if err != nil && code != bazel.ExitOK && (errors.Is(err, os.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF)) {
 		err = nil // it hadn't come so far, or was stopped
 	}
+	if err == nil && code != bazel.ExitInterrupted {
+		s.confirm(ctx, labels)
+	}
 	return code, err
 }
 
@@ -230,119 +238,81 @@ func (o *outcome) unclean(remote bool) string {
 
 const cachedByBazel = "Bazel has it from an earlier run, and doesn't say where, and with which libraries of the system, that was"
 
-func copyFile(to, from string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
-}
-
-// unchanged returns the tests that were run and have the fingerprint with which
-// they were looked up, by what Bazel itself has built for the run.
-func (s *session) unchanged(ctx context.Context) map[*test]bool {
-	if s.edited {
-		return nil
-	}
-	var tests []*test
-	var composed []*fingerprint.Test
-	for _, t := range s.tests {
-		x := s.afterwards.found[t.label]
-		if t.outcome == nil || !t.hasFingerprint() || x == nil || x.err != nil {
-			continue
-		}
-		// --nocache_test_results makes another configuration.
-		if x.config != t.config && !t.uncached {
-			continue
-		}
-		d, err := readDescription(x.file)
-		if err != nil {
-			continue
-		}
-		c, err := s.arguments(d)
-		if err != nil || !d.equal(t.description) {
-			continue
-		}
-		tests, composed = append(tests, t), append(composed, c)
-	}
-	same := map[*test]bool{}
-	results, _ := fingerprint.ComposeAll(composed)
-	for i, t := range tests {
-		if results[i].Err != nil {
-			continue
-		}
-		key, err := keyOf(results[i].Config, t.parts)
-		same[t] = err == nil && key == t.key
-	}
-	if s.option("remote_executor") != "" {
-		for t, w := range s.workers(ctx, tests) {
-			same[t] = same[t] && w.why == t.worker.why && slices.Equal(w.parts, t.worker.parts)
-		}
-	}
-	return same
+// failed tells whether a test has come to its end and failed, at least once:
+// nothing else speaks against a pass. Time may be short, and machines fail.
+func (o *outcome) failed(remote bool) bool {
+	return slices.ContainsFunc(o.attempts, func(a attempt) bool {
+		return a.result.Status == "FAILED" && !a.result.CachedLocally && !a.result.ExecutionInfo.CachedRemotely &&
+			remote == (a.result.ExecutionInfo.Strategy == "remote")
+	})
 }
 
 // record keeps the results of what was run.
 func (s *session) record(ctx context.Context) {
-	unchanged := s.unchanged(ctx)
 	for _, t := range s.tests {
 		o := t.outcome
-		if o == nil || !t.hasFingerprint() || o.status == "" {
+		switch {
+		case o == nil || !t.hasFingerprint() || o.status == "" && !t.audit:
 			continue
-		}
-		if !unchanged[t] {
+		case t.doubt != "":
 			if s.Write || t.verdict == report.Hit {
-				why := "its sources, data or flags were edited while it was tested"
-				if !s.analysed {
-					why = "not all tests could be analysed"
-				}
-				s.say("%s isn't recorded: %s", t.label, why)
+				s.say("%s isn't recorded: %s", t.label, t.doubt)
 			}
 			continue
-		}
-		switch {
 		case t.verdict == report.Hit:
 			s.audited(ctx, t)
+			continue
 		case !s.Write || t.verdict != report.Miss:
-		case o.status == "FAILED":
-			if r, done, err := o.result(); err == nil {
-				// Nothing is lost if that doesn't work.
-				_ = store.RecordFailure(ctx, s.storeOf(t), t.key, r)
+			continue
+		}
+		if o.failed(t.remote) {
+			s.noteFailure(ctx, t)
+		}
+		if o.status != "PASSED" && o.status != "FLAKY" {
+			continue
+		}
+		why := o.unclean(t.remote)
+		if why == "" {
+			r, done, err := o.result()
+			if err == nil {
+				err = store.RecordPass(ctx, s.storeOf(t), t.key, r)
 				done()
 			}
-		case o.status != "PASSED":
-		default:
-			why := o.unclean(t.remote)
-			if why == "" {
-				r, done, err := o.result()
-				if err == nil {
-					err = store.RecordPass(ctx, s.storeOf(t), t.key, r)
-					done()
+			if err == nil {
+				if err := s.remember(ctx, t, r.End); err != nil {
+					s.say("%s: later runs can't be compared with this one: %v", t.label, err)
 				}
-				if err == nil {
-					if err := s.remember(ctx, t, r.End); err != nil {
-						s.say("%s: later runs can't be compared with this one: %v", t.label, err)
-					}
-				} else if !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrPartly) {
-					why = err.Error()
-				}
+			} else if !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrPartly) {
+				why = err.Error()
 			}
-			if why != "" {
-				s.say("%s isn't recorded: %s", t.label, why)
-			}
+		}
+		if why != "" {
+			s.say("%s isn't recorded: %s", t.label, why)
 		}
 	}
 }
 
+// noteFailure keeps a pass with the same fingerprint from being recorded, now or
+// later.
+func (s *session) noteFailure(ctx context.Context, t *test) {
+	r := &store.Result{ExitCode: 1, Start: s.start, End: time.Now(), Log: section(nil)}
+	r.Host, _ = os.Hostname()
+	// Nothing is lost if that doesn't work.
+	_ = store.RecordFailure(ctx, s.storeOf(t), t.key, r)
+}
+
 // audited compares a recorded result with a run.
 func (s *session) audited(ctx context.Context, t *test) {
-	if t.outcome.status == "PASSED" {
+	status := strings.ReplaceAll(cmp.Or(t.outcome.status, "not run"), "_", " ")
+	failed := t.outcome.failed(t.remote)
+	if failed && s.Write {
+		s.noteFailure(ctx, t)
+	}
+	switch {
+	case status == "PASSED":
+		return
+	case !failed || status != "FAILED":
+		s.say("the audit of %s says nothing, it ended as %s: the recorded result stays", t.label, status)
 		return
 	}
 	log := ""
@@ -355,7 +325,7 @@ func (s *session) audited(ctx context.Context, t *test) {
 	}
 	s.say("AUDIT FAILED: %s ended as %s, and a pass was recorded on %s by %s for the same fingerprint %s.\n"+
 		"  The test is flaky, depends on something that isn't declared, or its fingerprint lacks something: please report the last.\n"+
-		"  Log of this run: %s", t.label, cmp.Or(t.outcome.status, "not run"), t.recorded.End.UTC().Format(time.RFC3339), t.recorded.Host, t.key, cmp.Or(log, "none"))
+		"  Log of this run: %s", t.label, status, t.recorded.End.UTC().Format(time.RFC3339), t.recorded.Host, t.key, cmp.Or(log, "none"))
 	fmt.Fprintf(s.Err, "  The fingerprint is made of\n    code %s\n", t.composed.Code)
 	for _, d := range t.composed.Data {
 		fmt.Fprintf(s.Err, "    data %s %s\n", d.Path, d.SHA256)
@@ -369,9 +339,7 @@ func (s *session) audited(ctx context.Context, t *test) {
 	}
 	r := &store.Result{ExitCode: 1, Start: s.start, End: time.Now(), Log: section([]byte("withdrawn by an audit\n"))}
 	r.Host, _ = os.Hostname()
-	err := s.storeOf(t).Set(ctx, t.key, r)
-	_ = store.RecordFailure(ctx, s.storeOf(t), t.key, r)
-	if err != nil {
+	if err := s.storeOf(t).Set(ctx, t.key, r); err != nil {
 		s.say("warning: the recorded result can't be withdrawn: %v", err)
 	} else {
 		s.say("the recorded result is withdrawn")
@@ -498,8 +466,35 @@ func (s *session) replay(ctx context.Context, st store.Store, t *test) error {
 	return nil
 }
 
+// write writes the files of a result, through no link: there may be some that the
+// test made when it ran here, or that lead to what Bazel keeps.
 func (s *session) write(t *test, r *store.Result) error {
 	dir := s.testlogs(t)
+	top, rest, ok := strings.Cut(dir, "/testlogs/")
+	if !ok {
+		return fmt.Errorf("%s is no directory for logs", dir)
+	}
+	top += "/testlogs"
+	if err := os.MkdirAll(top, 0o777); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(top)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	// As Bazel does before it runs a test. What Bazel has put there can't be
+	// written, anyway.
+	old := []string{"test.outputs", "test.outputs_manifest"}
+	for _, f := range r.Files {
+		first, _, _ := strings.Cut(f.Path, "/")
+		old = append(old, first)
+	}
+	for _, name := range old {
+		if err := root.RemoveAll(path.Join(filepath.ToSlash(rest), name)); err != nil {
+			return err
+		}
+	}
 	head := fmt.Sprintf("tasting: replayed: this is the log of a run that ended on %s on %s, fingerprint %s\n",
 		r.End.UTC().Format(time.RFC3339), r.Host, t.key)
 	for _, f := range r.Files {
@@ -516,15 +511,11 @@ func (s *session) write(t *test, r *store.Result) error {
 				s.printing.Unlock()
 			}
 		}
-		name := filepath.Join(dir, filepath.FromSlash(f.Path))
-		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		name := path.Join(filepath.ToSlash(rest), f.Path)
+		if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
 			return err
 		}
-		// What Bazel has put there can't be written.
-		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		out, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		out, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
 )
@@ -20,14 +22,19 @@ type Composed struct {
 	Warnings []string
 	// Fingerprint is that of Compose's report, in hex.
 	Fingerprint string
+	// Lines are those of the test's links: of its executable, of its libraries,
+	// and one of what is said beside them.
+	Lines []*linkflags.Line
+	// DataFiles are the files that the test can read.
+	DataFiles []string
+	// NotPlain is why evidence by source can't decide about the test, if that was
+	// asked for: then there is nothing else.
+	NotPlain string
 	// Err is why this test can't be composed: then there is nothing else.
 	Err error
 
-	test *Test
-}
-
-func (c *Composed) set(x *composition) {
-	c.Config, c.Warnings, c.Fingerprint = x.config, x.warnings, combine(x.contributions)
+	test   *Test
+	report *Report
 }
 
 // Report composes the test once more, alone, for the report of its closure.
@@ -51,13 +58,6 @@ type Stats struct {
 	Manifests  int // files read
 	Components int
 	Links      int
-	// Alone is the number of tests that were composed by Compose: all that they
-	// link can be reached, or there is doubt whether the result would be that
-	// of Compose.
-	Alone int
-	// Affected is the number of components that were hashed for one of the
-	// other tests alone, beside what all have in common.
-	Affected int
 	// Fallbacks are the sources that aren't analysed at the level of functions.
 	Fallbacks []Fallback
 }
@@ -73,117 +73,216 @@ type Fallback struct {
 // ComposeAll composes all tests of an invocation, and reads each of their files
 // once. The result for each test is that of Compose for this test, whatever
 // else is in the invocation.
-func ComposeAll(tests []*Test) ([]Composed, Stats) {
+func ComposeAll(tests []*Test) ([]Composed, Stats) { return composeAll(tests, false) }
+
+// A pool is what tests are linked from.
+type pool struct {
+	*refgraph.Pool
+	numbers map[string][]int32 // units of each manifest, by its file
+	inputs  map[string]*input
+	sources []unitSource // of each unit
+}
+
+// unitSource is what explanations say of a unit.
+type unitSource struct {
+	name     string
+	member   bool               // of an archive
+	manifest *manifest.Manifest // nil unless a report is wanted
+	list     []int32            // components of the unit
+}
+
+// newPool reads manifests, some at a time: what is kept of them is smaller.
+func newPool(files []string, keep bool) *pool {
+	p := &pool{Pool: refgraph.NewPool(), numbers: map[string][]int32{}, inputs: map[string]*input{}}
+	const chunk = 256
+	manifests, inputs := make([]*manifest.Manifest, chunk), make([]*input, chunk)
+	for ; len(files) > 0; files = files[min(chunk, len(files)):] {
+		some := files[:min(chunk, len(files))]
+		parallel(len(some), func() func(int) {
+			return func(i int) { manifests[i], inputs[i] = readInput(some[i]) }
+		})
+		for i, f := range some {
+			p.inputs[f] = inputs[i]
+			if manifests[i] != nil {
+				p.add(f, manifests[i], keep)
+			}
+		}
+	}
+	return p
+}
+
+func (p *pool) add(file string, m *manifest.Manifest, keep bool) {
+	p.numbers[file] = p.Add(m)
+	for k := range m.Units {
+		s := unitSource{name: sourceName(m, file), member: m.Units[k].Name != ""}
+		if keep {
+			s.manifest = m
+			for i, c := range m.Components {
+				if int(c.Unit) == k {
+					s.list = append(s.list, int32(i))
+				}
+			}
+		}
+		p.sources = append(p.sources, s)
+	}
+}
+
+// linkedFiles returns what a test is linked from.
+func (t *Test) linkedFiles(read func(file string) (*link, error)) ([]*linkedFile, error) {
+	var files []*linkedFile
+	switch {
+	case len(t.Links) > 0:
+		x := links{}
+		var executable *link
+		for i, name := range t.Links {
+			l, err := read(name)
+			if err != nil {
+				return nil, err
+			}
+			if i == 0 {
+				executable = l
+			}
+			x.add(l)
+		}
+		files = x.program(executable, t.Source)
+	case len(t.Files) > 0:
+		for _, f := range t.Files {
+			x := &linkedFile{name: f.Name, uncertain: f.Uncertain}
+			for _, m := range f.Manifests {
+				x.items = append(x.items, lineItem{manifests: []string{m}, part: true})
+			}
+			files = append(files, x)
+		}
+	default:
+		x := &linkedFile{name: t.Binary}
+		for i, m := range t.Manifests {
+			x.items = append(x.items, lineItem{manifests: []string{m}, lazy: true, members: true, archive: i + 1})
+		}
+		files = append(files, x)
+	}
+	if len(t.LinkInputs) > 0 {
+		// Which link reads them isn't known.
+		for _, f := range files {
+			f.uncertain = "a link reads " + strings.Join(t.LinkInputs, ", ")
+		}
+	}
+	return files, nil
+}
+
+func composeAll(tests []*Test, keep bool) ([]Composed, Stats) {
 	var stats Stats
-	number := map[string]int32{}
-	var files []string
-	links := make([][]int32, len(tests))
-	for i, t := range tests {
-		links[i] = make([]int32, len(t.Manifests))
-		for k, f := range t.Manifests {
-			n, ok := number[f]
-			if !ok {
-				n = int32(len(files))
-				number[f] = n
-				files = append(files, f)
-			}
-			links[i][k] = n
-		}
-	}
-	number = nil
-	inputs := make([]*input, len(files))
-	units := make([]*refgraph.Unit, len(files))
-	parallel(len(files), func() func(int) {
-		return func(i int) {
-			var m *manifest.Manifest
-			if m, inputs[i] = readInput(files[i]); m != nil {
-				units[i] = refgraph.NewUnit(m)
-			}
-		}
-	})
-	stats.Manifests = len(files)
-	// Units are what can be used of the manifests.
-	unit := make([]int32, len(files))
-	var usable []*refgraph.Unit
-	for i, u := range units {
-		unit[i] = -1
-		if u != nil {
-			unit[i] = int32(len(usable))
-			usable = append(usable, u)
-		}
-	}
-	units = nil
-	stats.Fallbacks = fallbacks(inputs, links)
-	programs := make([][]int32, len(tests))
-	parallel(len(tests), func() func(int) {
-		return func(i int) {
-			programs[i] = make([]int32, 0, len(links[i]))
-			for _, n := range links[i] {
-				if unit[n] >= 0 {
-					programs[i] = append(programs[i], unit[n])
-				}
-			}
-		}
-	})
-	u := refgraph.NewUniverse(usable, programs)
-	stats.Components, stats.Links = u.Len(), u.Links()
-	overrides := u.Defined(overrides())
-	data := new(digests)
 	out := make([]Composed, len(tests))
-	var alone, affected atomic.Int64
-	batch := min(refgraph.ShareMax, (len(tests)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
-	parallel((len(tests)+batch-1)/max(batch, 1), func() func(int) {
-		p, sharer := u.NewProgram(), u.NewSharer()
-		var in []*input
-		return func(b int) {
-			type pending struct {
-				to *Composed
-				x  *composition
+	known := map[string]*link{}
+	linked := make([][]*linkedFile, len(tests))
+	var files []string
+	manifests := make([][]string, len(tests)) // of each test
+	seen := map[string]bool{}
+	for i, t := range tests {
+		var err error
+		linked[i], err = t.linkedFiles(func(name string) (*link, error) {
+			if l := known[name]; l != nil {
+				return l, nil
 			}
-			var together []pending
-			var closures []*refgraph.ProgramClosure
-			for i := b * batch; i < min((b+1)*batch, len(tests)); i++ {
-				t, c := tests[i], &out[i]
-				in = in[:0]
-				for _, n := range links[i] {
-					in = append(in, inputs[n])
-				}
-				c.test = t
-				var x *composition
-				x, c.Err = compose(t, in, data.digest, func(roots Roots) code { return roots.together(p, programs[i], in, overrides) })
-				if x != nil {
-					affected.Add(int64(p.Affected()))
-					together, closures = append(together, pending{c, x}), append(closures, x.closure.(*refgraph.ProgramClosure))
-				} else if c.Err == nil {
-					alone.Add(1)
-					if x, _, _, c.Err = composeAlone(t); c.Err == nil {
-						c.set(x)
+			l, err := readLink(name, t.Dir)
+			if err == nil {
+				known[name] = l
+			}
+			return l, err
+		})
+		if err != nil {
+			out[i].Err = err
+			continue
+		}
+		own := map[string]bool{}
+		for _, f := range linked[i] {
+			for _, it := range f.items {
+				for _, m := range it.manifests {
+					if !own[m] {
+						own[m] = true
+						manifests[i] = append(manifests[i], m)
+					}
+					if !seen[m] {
+						seen[m] = true
+						files = append(files, m)
 					}
 				}
 			}
-			sharer.Share(closures)
-			for _, y := range together {
-				y.x.finish()
-				y.to.set(y.x)
+		}
+	}
+	p := newPool(files, keep)
+	stats.Manifests = len(files)
+	stats.Components, stats.Links = p.Len()
+	stats.Fallbacks = fallbacks(files, p.inputs, manifests)
+	overrides := p.Defined(overrides())
+	data := new(digests)
+	parallel(len(tests), func() func(int) {
+		composer := p.NewComposer()
+		return func(i int) {
+			if out[i].Err == nil {
+				out[i] = composeOne(tests[i], p, composer, linked[i], manifests[i], overrides, data, keep)
 			}
 		}
 	})
-	stats.Alone, stats.Affected = int(alone.Load()), int(affected.Load())
 	return out, stats
 }
 
-func fallbacks(inputs []*input, links [][]int32) []Fallback {
-	tests := make([]int, len(inputs))
-	for _, l := range links {
-		for _, n := range l {
-			tests[n]++
+func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, manifests []string, overrides []linkmodel.Symbol, data *digests, keep bool) Composed {
+	var inputs []*input
+	var asked []string
+	for _, m := range manifests {
+		in := p.inputs[m]
+		switch {
+		case in.err != nil:
+			return Composed{Err: in.err}
+		case in.notPlain != "":
+			return Composed{NotPlain: in.notPlain}
+		}
+		inputs = append(inputs, in)
+		asked = append(asked, in.libraries...)
+	}
+	flags := append(append(slices.Clone(t.LinkFlags), lineFlags(files)...), asked...)
+	roots := t.Roots
+	roots.LinkFlags = append(slices.Clone(roots.LinkFlags), flags...)
+	for _, f := range files {
+		roots.Exported = roots.Exported || f.line != nil && (f.line.Exported || f.line.Foreign())
+	}
+	// A linker script can refer to any symbol.
+	roots.Exported = roots.Exported || len(t.LinkInputs) > 0
+	resolved := roots.resolve()
+	resolved.Everything = len(t.LinkInputs) > 0
+	resolved.GarbageCollected = slices.ContainsFunc(flags, func(f string) bool {
+		return strings.Contains(f, "gc-sections") && !strings.Contains(f, "no-gc-sections")
+	})
+	program := model(files, t.Roots.symbols(), overrides, p)
+	resolved.Overrides = overrides
+	code := composer.Compose(program, resolved)
+	lines := lines(files)
+	if more := slices.Concat(t.LinkFlags, asked); len(more) > 0 || len(lines) == 0 {
+		lines = append(lines, linkflags.Parse(more, linkflags.Options{}))
+	}
+	c, all, err := compose(t, code, flags, lines, inputs, data.digest)
+	if err != nil {
+		return Composed{Err: err}
+	}
+	if keep {
+		c.report = newReport(all, p, code)
+		c.report.LinkFlags, c.report.AlwaysRun = slices.Clone(c.Config.LinkFlags), slices.Clone(c.Config.AlwaysRun)
+	}
+	return *c
+}
+
+func fallbacks(files []string, inputs map[string]*input, manifests [][]string) []Fallback {
+	tests := map[string]int{}
+	for _, l := range manifests {
+		for _, m := range l {
+			tests[m]++
 		}
 	}
 	var l []Fallback
-	for i, in := range inputs {
-		if in.fallback != nil {
+	for _, file := range files {
+		if in := inputs[file]; in.fallback != nil {
 			f := *in.fallback
-			f.Tests = tests[i]
+			f.Tests = tests[file]
 			l = append(l, f)
 		}
 	}
@@ -191,28 +290,6 @@ func fallbacks(inputs []*input, links [][]int32) []Fallback {
 		return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.Rung, b.Rung), strings.Compare(a.Reason, b.Reason), b.Tests-a.Tests)
 	})
 	return l
-}
-
-// together is closure for a program of a universe.
-func (r Roots) together(p *refgraph.Program, units []int32, inputs []*input, overrides []int32) code {
-	lookup, weak := false, false
-	for _, in := range inputs {
-		lookup, weak = lookup || in.lookup, weak || in.weak
-	}
-	resolved := r.resolve(lookup)
-	if resolved.Exported || len(r.OnDemand) > 0 && weak {
-		return code{failed: true}
-	}
-	p.Link(units)
-	c, ok := p.Closure(resolved, overrides)
-	if !ok {
-		return code{failed: true}
-	}
-	ambiguous := c.Ambiguous()
-	if len(r.OnDemand) > 0 && (ambiguous || c.RootIn(r.OnDemand)) {
-		return code{failed: true}
-	}
-	return code{closure: c, linking: ambiguous}
 }
 
 // parallel calls a function with 0 to n-1, in any order, on all processors. New

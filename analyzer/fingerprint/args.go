@@ -17,11 +17,11 @@ func (t *Test) AddFlags(f *pflag.FlagSet) (finish func(dir string) error) {
 	f.StringVar(&t.Binary, "binary", "", "runfiles `PATH` of the real test executable (required)")
 	f.StringArrayVar(&data, "data", nil, "`RUNFILES_PATH=FILE`: a file or directory that the test can read (repeatable)")
 	f.StringArrayVar(&t.Empty, "data-empty", nil, "`RUNFILES_PATH` of an empty file that the test can read, or of a directory if it ends with a slash (repeatable)")
-	f.StringArrayVar(&t.LinkFlags, "link-flag", nil, "a `FLAG` of the link, without output paths; symbols that it names are roots (repeatable)")
-	f.StringArrayVar(&t.LinkInputs, "link-input", nil, "a `FILE` that the link reads beside code, such as a linker script: implies --all-roots (repeatable)")
-	f.StringArrayVar(&t.LinkLine, "link-line", nil, "an `ARGUMENT` of the link, with names: counts where it matters how something is linked (repeatable)")
-	f.StringArrayVar(&t.OnDemand, "on-demand", nil, "a `MANIFEST` of those given whose code the linker takes only if needed, as that of an archive (repeatable)")
-	f.StringArrayVar(&t.Misplaced, "misplaced", nil, "a `MANIFEST` of those given whose place isn't that in the link (repeatable)")
+	f.StringArrayVar(&t.Links, "link", nil, "a `FILE` that describes how a file is linked, as the rules write it: first that of the executable (repeatable)")
+	f.BoolVar(&t.Source, "source", false, "have manifests of sources speak for units that have one")
+	f.StringArrayVar(&t.LinkFlags, "link-flag", nil, "a `FLAG` of the link that no --link has, without output paths; symbols that it names are roots (repeatable)")
+	f.StringArrayVar(&t.LinkInputs, "link-input", nil, "a `FILE` that a link reads beside code, such as a linker script: implies --all-roots (repeatable)")
+	f.StringVar(&t.Toolchain, "toolchain-files", "", "`FILE` that says what the toolchain adds to the link, as \"tasting probe\" writes it")
 	f.StringArrayVar(&t.EnvKeys, "env-key", nil, "`NAME` of an environment variable that the test's declaration mentions (repeatable)")
 	f.StringArrayVar(&t.AlwaysRun, "always-run", nil, "`REASON` to execute the test in any case (repeatable)")
 	f.StringArrayVar(&t.LocalOnly, "local-only", nil, "`REASON` not to keep results on another machine (repeatable)")
@@ -40,11 +40,15 @@ func (t *Test) AddFlags(f *pflag.FlagSet) (finish func(dir string) error) {
 			t.Data = append(t.Data, file)
 		}
 		t.Manifests = f.Args()
-		for _, l := range [][]string{t.Manifests, t.LinkInputs, t.OnDemand, t.Misplaced} {
+		for _, l := range [][]string{t.Manifests, t.Links, t.LinkInputs} {
 			for i, name := range l {
 				l[i] = inDir(dir, name)
 			}
 		}
+		if t.Toolchain != "" {
+			t.Toolchain = inDir(dir, t.Toolchain)
+		}
+		t.Dir = dir
 		return nil
 	}
 }

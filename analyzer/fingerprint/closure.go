@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -19,7 +20,7 @@ import (
 // A closure file is a Report in a twentieth of the space of its JSON. Numbers
 // are unsigned LEB128.
 //
-//	"tasting closure 1\n"
+//	"tasting closure 2\n"
 //	sections, each:
 //	    tag      one byte
 //	    length   number
@@ -42,7 +43,7 @@ import (
 //
 // Equal reports give equal bytes. A version that needs other sections or other
 // content of one changes the first line.
-const closureMagic = "tasting closure 1\n"
+const closureMagic = "tasting closure 2\n"
 
 // ClosureSuffix is appended to the path of a test's executable to find its
 // closure file.
@@ -239,6 +240,17 @@ func (e *encoder) report(r *Report) {
 		e.strs(u.Flags)
 		e.strs(u.Fallbacks)
 	}
+	e.int(len(r.Additions))
+	for _, a := range r.Additions {
+		e.str(a.Name)
+		e.hash(a.Name, a.SHA256)
+	}
+	e.int(len(r.Contested))
+	for _, x := range r.Contested {
+		e.str(x.Symbol)
+		e.strs(x.Copies)
+		e.int(x.Winners)
+	}
 	index := make(map[string]uint64, len(r.Components))
 	e.int(len(r.Components))
 	idBytes := 0
@@ -266,11 +278,6 @@ func (e *encoder) report(r *Report) {
 		}
 		e.hash(c.ID, c.Local)
 		e.strs(c.Symbols)
-		e.int(len(c.Copies))
-		for _, x := range c.Copies {
-			e.str(x.Name)
-			e.str(x.Source)
-		}
 	}
 	next := uint64(0)
 	link := func(from, to string) {
@@ -518,9 +525,15 @@ func (d *decoder) report() *Report {
 	for range d.each(6) {
 		r.Units = append(r.Units, Unit{d.str(), d.str(), d.str(), d.str(), d.strs(), d.strs()})
 	}
+	for range d.each(2) {
+		r.Additions = append(r.Additions, Contribution{d.str(), d.hash()})
+	}
+	for range d.each(3) {
+		r.Contested = append(r.Contested, Contested{d.str(), d.strs(), int(d.uint() & math.MaxInt32)})
+	}
 	ids := map[string]bool{}
 	idBytes := 0
-	for range d.each(10) {
+	for range d.each(8) {
 		var c Component
 		c.Name, c.Source, c.File, c.Kind, c.Linkage = d.str(), d.str(), d.str(), d.str(), d.str()
 		switch d.uint() {
@@ -542,9 +555,6 @@ func (d *decoder) report() *Report {
 		ids[c.ID] = true
 		c.Local = d.hash()
 		c.Symbols = d.strs()
-		for range d.each(2) {
-			c.Copies = append(c.Copies, Copy{d.str(), d.str()})
-		}
 		r.Components = append(r.Components, c)
 	}
 	next := int64(0)

@@ -28,12 +28,13 @@ func small() *Report {
 			{Source: "a.c", Rung: "function", Clang: "21", Compiler: "gcc 16", Flags: []string{"-O1", "-O1"}},
 			{Source: "b.c", Rung: "file", Compiler: "gcc 16", Fallbacks: []string{"clang reported an error"}},
 		},
-		Roots: []Root{{"main", []string{"main"}}, {"init (b.c)#2", []string{"constructor", "used"}}},
+		Roots:     []Root{{"main", []string{"main"}}, {"init (b.c)#2", []string{"constructor", "used"}}},
+		Additions: []Contribution{{"sharing", "0c"}},
+		Contested: []Contested{{"w", []string{"a.c", "b.c"}, 1}},
 		Components: []Component{
 			{ID: "main", Name: "main", Source: "a.c", File: "a.c", Kind: "function", Linkage: "external", Local: "01", Global: "02", Links: []string{"main", "init (b.c)#2", "x (a.c)"}},
 			{ID: "init (b.c)#2", Name: "init", Source: "b.c", Kind: "function", Linkage: "local", Local: "", Global: "", Links: []string{}},
-			{ID: "x (a.c)", Name: "x", Source: "a.c", File: "h.h", Kind: "variable", Linkage: "weak", Local: "ff", Global: "02", Symbols: []string{"y", "\xff\x00"},
-				Copies: []Copy{{"x", "b.c"}}, Links: []string{"main"}},
+			{ID: "x (a.c)", Name: "x", Source: "a.c", File: "h.h", Kind: "variable", Linkage: "weak", Local: "ff", Global: "02", Symbols: []string{"y", "\xff\x00"}, Links: []string{"main"}},
 		},
 	}
 }

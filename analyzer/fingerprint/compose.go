@@ -12,20 +12,32 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
 // Test is what the build knows of a test.
 type Test struct {
-	// Manifests of everything that is linked, in the order of the link.
+	// Links are the link files of what is linked: that of the test's
+	// executable, then those of its libraries and archives, in any order.
+	Links []string
+	// Source has manifests of sources speak for the units that have one.
+	Source bool
+	// Files are the linked files of a test whose links aren't known, in the
+	// order of the loader.
+	Files []LinkedFile
+	// Manifests of everything that is linked into one executable, in the order of
+	// the link, if there are neither Links nor Files. Members of archives are
+	// linked if they are needed.
 	Manifests []string
-	// OnDemand are those of Manifests whose code the linker may leave out.
-	OnDemand []string
 	// Roots holds where the test starts. LinkFlags needn't be repeated there.
 	Roots Roots
 	// Binary is the runfiles path of the real test executable.
@@ -35,17 +47,14 @@ type Test struct {
 	// Empty are runfiles paths of empty files, and with a slash at the end, of
 	// directories.
 	Empty []string
-	// LinkFlags are the flags of the link, without output paths.
+	// LinkFlags are flags of the link that Links don't have.
 	LinkFlags []string
-	// LinkInputs are files that the link reads beside code: linker scripts,
+	// LinkInputs are files that a link reads beside code: linker scripts,
 	// version scripts.
 	LinkInputs []string
-	// LinkLine is the command line of the link with the names of what is
-	// linked. It counts where it matters how and in which order that is done.
-	LinkLine []string
-	// Misplaced are those of Manifests whose place isn't that in the link: if
-	// there is a root in one, LinkLine counts.
-	Misplaced []string
+	// Toolchain is a file that says what the toolchain adds to the link, as
+	// tasting probe writes it, or empty.
+	Toolchain string
 	// EnvKeys are names of variables that the test's declaration mentions.
 	EnvKeys []string
 	// AlwaysRun are reasons to execute the test in any case.
@@ -54,6 +63,20 @@ type Test struct {
 	LocalOnly []string
 	// Store is where results are recorded, empty for the runner's default.
 	Store string
+
+	// Dir is what the names of manifests in link files are relative to, or empty for
+	// the current directory.
+	Dir string
+}
+
+// LinkedFile is an executable or shared library and the manifests that speak for
+// what is in it.
+type LinkedFile struct {
+	Name      string
+	Manifests []string
+	// Uncertain is why it can't be told which of its definitions it uses and
+	// exports, or empty.
+	Uncertain string
 }
 
 // DataFile is a file or directory that the test can read.
@@ -69,150 +92,63 @@ type DataFile struct {
 // A manifest that can't be understood doesn't fail the build of the test: it
 // makes the test run always, and the reason names it.
 func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
-	x, sources, closure, err := composeAlone(t)
-	if err != nil {
-		return nil, nil, nil, err
+	all, _ := composeAll([]*Test{t}, true)
+	x := all[0]
+	if x.Err != nil {
+		return nil, nil, nil, x.Err
 	}
-	r = newReport(x.contributions, sources, closure)
-	r.LinkFlags, r.AlwaysRun = slices.Clone(x.config.LinkFlags), slices.Clone(x.config.AlwaysRun)
-	return x.config, r, x.warnings, nil
+	return x.Config, x.report, x.Warnings, nil
 }
 
-func composeAlone(t *Test) (x *composition, sources []refgraph.Source, closure *refgraph.Closure, err error) {
-	inputs := make([]*input, len(t.Manifests))
-	for i, f := range t.Manifests {
-		m, in := readInput(f)
-		inputs[i] = in
-		if m != nil {
-			sources = append(sources, refgraph.Source{Name: sourceName(m, f), Manifest: m})
-		}
-	}
-	x, err = compose(t, inputs, digest, func(roots Roots) code {
-		var linking bool
-		closure, linking = roots.closure(sources)
-		return code{closure: closure, linking: linking}
-	})
-	if x != nil {
-		x.finish()
-	}
-	return x, sources, closure, err
-}
-
-// An input is what counts of a manifest beside its components.
-type input struct {
-	err      error  // the test can't be composed
-	corrupt  bool   // it can't be understood
-	warning  string // why the test always runs
-	format   uint32
-	flags    []string // of a linker script
-	lookup   bool     // it may refer to any symbol
-	weak     bool     // it has references that may stay undefined
-	fallback *Fallback
-}
-
-// readInput reads the manifest in file; it is nil if it can't be used.
-func readInput(file string) (*manifest.Manifest, *input) {
-	m, err := manifest.Read(file)
-	if errors.Is(err, manifest.ErrCorrupt) || errors.Is(err, manifest.ErrFormat) {
-		return nil, &input{corrupt: true, warning: "manifest " + err.Error()}
-	}
-	if err != nil {
-		return nil, &input{err: err}
-	}
-	in := &input{format: m.Format, lookup: looksUp(m), weak: slices.Contains(m.Symbols, manifest.WeakReference)}
-	if why := m.Unknown(); why != "" {
-		in.warning = fmt.Sprintf("%s: %s", sourceName(m, file), why)
-	}
-	for _, f := range m.Fallbacks {
-		if f.Component == "" {
-			in.fallback = &Fallback{Source: sourceName(m, file), Rung: enumName(m.Rung), Reason: f.Reason}
-			if f.Rung == manifest.Rung_RUNG_UNSPECIFIED {
-				in.fallback.Rung = "always run"
-			}
-			break
-		}
-	}
-	if m.Rung == manifest.Rung_RUNG_CONTENT {
-		in.flags = m.Flags
-	}
-	return m, in
-}
-
-// code is what is found out about a test's code.
-type code struct {
-	closure interface {
-		Hash() refgraph.Hash
-		Defines(symbol string) bool
-		RootIn(sources map[int]bool) bool
-	}
-	linking bool // see Roots.closure
-	failed  bool // the closure can't be had in this way
-}
-
-// A composition is what became of a test. Until it is finished, the hash of its
-// code isn't known.
-type composition struct {
-	config        *Config
-	contributions []Contribution
-	warnings      []string
-
-	closure interface{ Hash() refgraph.Hash }
-	formats Contribution
-	more    []Contribution // that only the report lists
-}
-
-func (x *composition) finish() {
-	hash := x.closure.Hash()
-	x.config.Code = hex.EncodeToString(hash[:])
-	x.contributions = contributions(hash, x.formats, x.more)
-}
-
-// compose does what Compose does with any way to find the closure of roots, but
-// for what finish does. It returns nil if that failed.
-func compose(t *Test, inputs []*input, digest digester, find func(Roots) code) (*composition, error) {
+// compose completes what is known of a test once its code is hashed.
+func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags.Line, inputs []*input, digest digester) (*Composed, []Contribution, error) {
 	c := &Config{
-		Format: ConfigFormat, Binary: t.Binary, LinkFlags: slices.Clone(t.LinkFlags), Store: t.Store,
+		Format: ConfigFormat, Binary: t.Binary, LinkFlags: flags, Store: t.Store, Code: hex.EncodeToString(code.Hash[:]),
 		AlwaysRun: slices.Clone(t.AlwaysRun), LocalOnly: slices.Clone(t.LocalOnly), EnvKeys: slices.Clone(t.EnvKeys),
 	}
 	var warnings []string
 	var versions []uint32
-	n := 0
-	onDemand, misplaced := map[int]bool{}, map[int]bool{}
-	isOnDemand, isMisplaced := set(t.OnDemand), set(t.Misplaced)
-	for i, f := range t.Manifests {
-		in := inputs[i]
-		if in.err != nil {
-			return nil, in.err
-		}
+	for _, in := range inputs {
 		if in.warning != "" {
 			warnings = append(warnings, in.warning)
 		}
-		if in.corrupt {
-			continue
-		}
-		if len(isOnDemand) > 0 && isOnDemand[f] {
-			onDemand[n] = true
-		}
-		if len(isMisplaced) > 0 && isMisplaced[f] {
-			misplaced[n] = true
-		}
-		n++
-		if !slices.Contains(versions, in.format) {
+		if !in.corrupt && !slices.Contains(versions, in.format) {
 			versions = append(versions, in.format)
 		}
-		c.LinkFlags = append(c.LinkFlags, in.flags...)
 	}
 	for i, f := range t.LinkInputs {
 		sum, _, err := digest(f)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		c.Contributions = append(c.Contributions, Contribution{fmt.Sprintf("link input %d %s", i+1, path.Base(f)), sum})
 	}
-	var executable []string
+	if t.Toolchain != "" {
+		probe, err := syslib.ReadProbe(t.Toolchain)
+		if err != nil {
+			return nil, nil, err
+		}
+		sum, _, err := digest(t.Toolchain)
+		if err != nil {
+			return nil, nil, err
+		}
+		// It knows what is on the lines, and perhaps not what objects and scripts
+		// ask for.
+		if probe != nil && probe.Covers(lines...) {
+			c.Contributions = append(c.Contributions, Contribution{LinkedFromSystem, sum})
+		}
+	}
+	// A hit must not hide that the test no longer links.
+	if l := foreignSymbols(code.Unresolved); len(l) > 0 {
+		c.Contributions = append(c.Contributions, NewContribution("undefined symbols", l))
+	}
+	if len(code.Duplicates) > 0 {
+		c.Contributions = append(c.Contributions, NewContribution("symbols with several definitions", code.Duplicates))
+	}
+	var executable, files []string
 	for _, d := range t.Data {
-		if err := addData(c, &executable, digest, d.Path, d.File); err != nil {
-			return nil, fmt.Errorf("data %s: %w", d.Path, err)
+		if err := addData(c, &executable, &files, digest, d.Path, d.File); err != nil {
+			return nil, nil, fmt.Errorf("data %s: %w", d.Path, err)
 		}
 	}
 	for _, name := range t.Empty {
@@ -230,18 +166,6 @@ func compose(t *Test, inputs []*input, digest digester, find func(Roots) code) (
 	c.EnvKeys = slices.Compact(c.EnvKeys)
 	formats := formats(versions)
 	c.Contributions = append(c.Contributions, formats)
-	roots := t.Roots
-	roots.OnDemand = onDemand
-	roots.LinkFlags = append(slices.Clone(roots.LinkFlags), c.LinkFlags...)
-	// A linker script can refer to any symbol.
-	roots.Exported = roots.Exported || len(t.LinkInputs) > 0
-	found := find(roots)
-	if found.failed {
-		return nil, nil
-	}
-	if len(t.LinkLine) > 0 && (found.linking || found.closure.RootIn(misplaced) || len(t.LinkInputs) > 1) {
-		c.Contributions = append(c.Contributions, NewContribution("link line", t.LinkLine))
-	}
 	slices.SortFunc(c.Contributions, func(a, b Contribution) int { return strings.Compare(a.Name, b.Name) })
 
 	// The report has all of it, one contribution for each file.
@@ -255,25 +179,72 @@ func compose(t *Test, inputs []*input, digest digester, find func(Roots) code) (
 	if len(c.EnvKeys) > 0 {
 		more = append(more, NewContribution("names of environment variables", c.EnvKeys))
 	}
-	for _, s := range roots.missing(found.closure) {
+	for _, s := range t.Roots.missing(code) {
 		warnings = append(warnings, "no manifest defines "+s)
 	}
 	c.AlwaysRun = append(c.AlwaysRun, warnings...)
-	return &composition{config: c, warnings: warnings, closure: found.closure, formats: formats, more: more}, nil
+	all := contributions(code.Hash, formats, more)
+	return &Composed{Config: c, Warnings: warnings, Fingerprint: combine(all), Lines: lines, DataFiles: files, test: t}, all, nil
 }
 
-func set(l []string) map[string]bool {
-	m := make(map[string]bool, len(l))
-	for _, s := range l {
-		m[s] = true
+// foreignSymbols returns those of undefined symbols that no library of the system
+// that overrides.txt knows defines.
+func foreignSymbols(undefined []string) []string {
+	return slices.DeleteFunc(slices.Clone(undefined), func(s string) bool {
+		_, known := slices.BinarySearch(sortedOverrides(), s)
+		return known || fundamental.MatchString(s)
+	})
+}
+
+// fundamental matches what the C++ library defines for fundamental types.
+var fundamental = regexp.MustCompile(`^_ZT[IS](PK?)?[a-z]$`)
+
+var sortedOverrides = sync.OnceValue(func() []string { return slices.Sorted(slices.Values(overrides())) })
+
+// An input is what counts of a manifest beside its components.
+type input struct {
+	err       error  // the test can't be composed
+	corrupt   bool   // it can't be understood
+	warning   string // why the test always runs
+	format    uint32
+	libraries []string // that a linker script or an object asks for
+	notPlain  string   // why there is no evidence by source
+	fallback  *Fallback
+}
+
+// readInput reads the manifest in file; it is nil if it can't be used.
+func readInput(file string) (*manifest.Manifest, *input) {
+	m, err := manifest.Read(file)
+	if errors.Is(err, manifest.ErrCorrupt) || errors.Is(err, manifest.ErrFormat) {
+		return nil, &input{corrupt: true, warning: "manifest " + err.Error()}
 	}
-	return m
+	if err != nil {
+		return nil, &input{err: err}
+	}
+	in := &input{format: m.Format}
+	if why := m.Unknown(); why != "" {
+		in.warning = fmt.Sprintf("%s: %s", sourceName(m, file), why)
+	}
+	for _, f := range m.Fallbacks {
+		if f.Component == "" {
+			in.fallback = &Fallback{Source: sourceName(m, file), Rung: enumName(m.Rung), Reason: f.Reason}
+			if f.Rung == manifest.Rung_RUNG_UNSPECIFIED {
+				in.fallback.Rung = "always run"
+			}
+			break
+		}
+	}
+	if m.Rung == manifest.Rung_RUNG_CONTENT || m.Rung == manifest.Rung_RUNG_OBJECT {
+		in.libraries = m.Flags
+	}
+	in.notPlain = m.NotPlain()
+	return m, in
 }
 
 // addData adds the file at file, or everything in it, as runfile name. Symbolic
 // links count with what they lead to; the operating system ends the walk if one
 // leads back.
-func addData(c *Config, executable *[]string, digest digester, name, file string) error {
+func addData(c *Config, executable, files *[]string, digest digester, name, file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
 		// A link to nowhere is an input too: its target's name is all there is.
@@ -295,6 +266,7 @@ func addData(c *Config, executable *[]string, digest digester, name, file string
 			*executable = append(*executable, name)
 		}
 		c.Data = append(c.Data, File{name, sum})
+		*files = append(*files, file)
 		return nil
 	}
 	entries, err := os.ReadDir(file)
@@ -305,7 +277,7 @@ func addData(c *Config, executable *[]string, digest digester, name, file string
 		c.Data = append(c.Data, emptyFile(name+"/"))
 	}
 	for _, e := range entries {
-		if err := addData(c, executable, digest, name+"/"+e.Name(), filepath.Join(file, e.Name())); err != nil {
+		if err := addData(c, executable, files, digest, name+"/"+e.Name(), filepath.Join(file, e.Name())); err != nil {
 			return err
 		}
 	}

@@ -23,6 +23,11 @@ const ConfigFormat = 1
 // test's Config.
 const ConfigSuffix = ".tasting"
 
+// LinkedFromSystem is the name of a Contribution: what the link took from the
+// system, as a probe of it tells. Without it, the test's program counts as a
+// whole.
+const LinkedFromSystem = "linked from the system"
+
 // Config is everything about a test that is known when it is built: the
 // composition action writes it beside the test's executable, the runner reads
 // it when the test is run, adds what only then is known, and so has the key of

@@ -14,7 +14,7 @@ type Category string
 var categories = []Category{
 	AlwaysRun, DataChanged, ArgumentsChanged, EnvironmentChanged, LibraryChanged, RunChanged, LinkFlagsChanged, ContributionChanged,
 	CompilerChanged, FlagsChanged, FallbackChanged,
-	ComponentChanged, ComponentAdded, ComponentRemoved, LinksChanged, RootsChanged, CompositionChanged,
+	ComponentChanged, ComponentAdded, ComponentRemoved, LinksChanged, BindingChanged, RootsChanged, CompositionChanged,
 }
 
 const (
@@ -56,8 +56,15 @@ const (
 	// RootsChanged: execution starts at a component where it didn't, or no
 	// longer. Before and After say why; Key is "order" if only that changed.
 	RootsChanged Category = "roots"
-	// CompositionChanged: the components are the same, but not which manifest
-	// each is in, where that matters.
+	// BindingChanged: another definition of a symbol is taken, or it can't be told
+	// any more. Key is the symbol; Before and After say which, and where the other
+	// definitions are.
+	BindingChanged Category = "binding"
+	// CompositionChanged: the components are the same, but not how they are put
+	// together. Key is the addition that differs: "sharing" (who shares which static
+	// variable), "contested" (which definitions there are of symbols of which it
+	// can't be told which one is taken), "placement" (how all is linked, where it
+	// can't be told what is), "debug" (debug information that is read).
 	CompositionChanged Category = "composition"
 )
 
@@ -135,11 +142,11 @@ func Explain(before, after *Report) *Comparison {
 	}
 	if before.Fingerprint != after.Fingerprint {
 		code := diffCode(before, after)
-		if len(code) == 0 && codeOf(before) != codeOf(after) {
-			// The code differs and no component does.
-			add(Difference{Category: CompositionChanged, Key: "code", Before: codeOf(before), After: codeOf(after)})
-		}
 		add(code...)
+		if codeOf(before) != codeOf(after) {
+			add(diffBindings(before, after)...)
+			add(diffAdditions(before, after, len(code) == 0)...)
+		}
 	}
 	if !c.Equal && !slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.Category != AlwaysRun }) {
 		add(Difference{Category: RunChanged, Key: "the shard, or a value of the arguments or the environment"})
@@ -153,6 +160,51 @@ func Explain(before, after *Report) *Comparison {
 			len(a.Path)-len(b.Path), strings.Compare(a.Key, b.Key))
 	})
 	return c
+}
+
+// diffBindings compares which definitions are taken of symbols that have several.
+func diffBindings(before, after *Report) []Difference {
+	old := map[string]*Contested{}
+	for i := range before.Contested {
+		old[before.Contested[i].Symbol] = &before.Contested[i]
+	}
+	var l []Difference
+	for i := range after.Contested {
+		y := &after.Contested[i]
+		x := old[y.Symbol]
+		if x != nil && x.Winners == y.Winners && slices.Equal(x.Copies[:x.Winners], y.Copies[:y.Winners]) {
+			continue
+		}
+		d := Difference{Category: BindingChanged, Key: y.Symbol, After: y.Text()}
+		if x != nil {
+			d.Before = x.Text()
+		}
+		l = append(l, d)
+	}
+	return l
+}
+
+// diffAdditions compares additions. Those that follow from components are left
+// out, unless only additions differ.
+func diffAdditions(before, after *Report, only bool) []Difference {
+	sums := func(r *Report) map[string]string {
+		m := map[string]string{}
+		for _, a := range r.Additions {
+			m[a.Name] = a.SHA256
+		}
+		return m
+	}
+	old, new := sums(before), sums(after)
+	var l []Difference
+	for _, name := range []string{"attributes", "contested", "debug", "dependencies", "files", "placement", "sharing"} {
+		if old[name] != new[name] && (only || name != "contested" && name != "sharing") {
+			l = append(l, Difference{Category: CompositionChanged, Key: name, Before: old[name], After: new[name]})
+		}
+	}
+	if only && len(l) == 0 {
+		l = append(l, Difference{Category: CompositionChanged, Key: "roots", Before: codeOf(before), After: codeOf(after)})
+	}
+	return l
 }
 
 // diffSet compares lists as sets.

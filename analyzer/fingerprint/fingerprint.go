@@ -35,12 +35,14 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
 )
@@ -60,12 +62,6 @@ type Roots struct {
 	// LinkFlags are searched for symbols: -u, --wrap, --defsym, --init and
 	// others name one.
 	LinkFlags []string
-	// OnDemand says which sources, by their number, the linker may leave out:
-	// members of archives. Whether it takes one depends on what all others
-	// define and need, executed or not. That counts if it can make a
-	// difference: if there is a root in such a source, several definitions of
-	// a symbol, or a look-up at run time.
-	OnDemand map[int]bool
 }
 
 //go:embed overrides.txt
@@ -82,67 +78,26 @@ var overrides = sync.OnceValue(func() []string {
 	return l
 })
 
-// resolve returns the roots for the graph of a test. Lookup says whether
-// something in it looks up symbols at run time.
-func (r Roots) resolve(lookup bool) refgraph.Roots {
-	out := refgraph.Roots{Symbols: r.symbols(), Exported: r.Exported || lookup, Overrides: overrides()}
+// resolve returns the roots for the graph of a test, without overrides.
+func (r Roots) resolve() refgraph.Roots {
+	line := linkflags.Parse(r.LinkFlags, linkflags.Options{})
+	// A library of the system may call the program by any name, as flex's does.
+	out := refgraph.Roots{Symbols: r.symbols(), Exported: r.Exported || line.Exported || line.Foreign()}
 	for _, f := range r.LinkFlags {
-		switch {
-		case f == "-rdynamic", f == "-E", strings.Contains(f, "-export-dynamic"), strings.HasPrefix(f, "-Wl,") && slices.Contains(strings.Split(f, ","), "-E"):
-			out.Exported = true
-		}
-		if _, ok := ForeignLibrary(f); ok {
-			// It may call the program by any name, as flex's library does.
-			out.Exported = true
-		}
 		// Not every word in a flag is a symbol; one that nothing defines is
 		// no root.
 		for _, word := range strings.FieldsFunc(f, func(c rune) bool {
 			return c != '_' && c != '$' && c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
 		}) {
-			out.Symbols = append(out.Symbols, word, "__wrap_"+word)
+			out.Named = append(out.Named, word, "__wrap_"+word)
 			if strings.HasPrefix(f, "-u") {
-				out.Symbols = append(out.Symbols, strings.TrimPrefix(word, "u"))
+				out.Named = append(out.Named, strings.TrimPrefix(word, "u"))
 			}
 		}
 	}
-	slices.Sort(out.Symbols)
-	out.Symbols = slices.Compact(out.Symbols)
+	slices.Sort(out.Named)
+	out.Named = slices.Compact(out.Named)
 	return out
-}
-
-// looksUp says whether something in a manifest may refer to any symbol.
-func looksUp(m *manifest.Manifest) bool {
-	return slices.ContainsFunc(m.Symbols, func(sym string) bool {
-		switch sym {
-		case "dlsym", "dlvsym", "dlopen", "dlmopen":
-			// A library that only implements these isn't a caller.
-			return !isSharedLibrary(m) || !slices.Contains(m.Components[0].Aliases, sym)
-		}
-		return sym == manifest.AnySymbol
-	})
-}
-
-// knownLibraries are those whose names overrides.txt has, or that are made for
-// a version of the compiler.
-var knownLibraries = strings.Fields(`asan atomic BrokenLocale anl c c++ c++abi c++experimental c_nonshared crypt dl gcc gcc_eh gcc_s gomp
-	hwasan lsan m mvec nsl nss_files pthread quadmath resolv rt ssp ssp_nonshared stdc++ stdc++exp stdc++fs supc++ thread_db tsan ubsan unwind util`)
-
-// ForeignLibrary says whether a flag of a link names a library that the build
-// doesn't know: one of the system, but not of its C or C++ runtime. The name is
-// what follows "-l", or a path.
-func ForeignLibrary(flag string) (name string, ok bool) {
-	name, ok = strings.CutPrefix(flag, "-l")
-	if !ok {
-		base := path.Base(flag)
-		return flag, !strings.HasPrefix(flag, "-") &&
-			(strings.HasSuffix(base, ".a") || strings.HasSuffix(base, ".o") || strings.HasSuffix(base, ".so") || strings.Contains(base, ".so."))
-	}
-	known, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(name, ":"), "lib"), ".")
-	if !strings.HasPrefix(name, ":") {
-		known = name
-	}
-	return name, name != "" && !slices.Contains(knownLibraries, known)
 }
 
 func (r Roots) symbols() []string {
@@ -152,10 +107,6 @@ func (r Roots) symbols() []string {
 	return slices.Clone(r.Symbols)
 }
 
-func isSharedLibrary(m *manifest.Manifest) bool {
-	return m.Rung == manifest.Rung_RUNG_CONTENT && len(m.Components) == 1 && m.Components[0].Kind == manifest.Kind_KIND_FILE
-}
-
 // ReportFormat is the version of Report.
 //
 // History:
@@ -163,7 +114,8 @@ func isSharedLibrary(m *manifest.Manifest) bool {
 //	1  first version
 //	2  symbols and copies
 //	3  units, link flags, reasons to always run, and what a run adds
-const ReportFormat = 3
+//	4  contested symbols and additions instead of copies
+const ReportFormat = 4
 
 // Report is a fingerprint and all that it is made of: the input of Explain.
 type Report struct {
@@ -183,6 +135,12 @@ type Report struct {
 	Units []Unit `json:"units,omitempty"`
 	// Roots lists the components where execution starts, in order.
 	Roots []Root `json:"roots"`
+	// Additions are what the code's hash has beside components, by name: "contested",
+	// "debug", "placement" and "sharing", see docs/fingerprint.md.
+	Additions []Contribution `json:"additions,omitempty"`
+	// Contested are the symbols that something in the closure refers to and that
+	// are defined more than once, differently, sorted.
+	Contested []Contested `json:"contested,omitempty"`
 	// Components is the closure: all that the roots reach, each one before what
 	// only it refers to.
 	Components []Component `json:"components"`
@@ -198,6 +156,23 @@ type Unit struct {
 	Flags []string `json:"flags,omitempty"`
 	// Fallbacks are the reasons why the unit as a whole stands on its rung.
 	Fallbacks []string `json:"fallbacks,omitempty"`
+}
+
+// Contested is a symbol with different definitions.
+type Contested struct {
+	Symbol string `json:"symbol"`
+	// Copies are the sources of the definitions: first those that are taken, one
+	// unless it can't be told which, and that many are Winners.
+	Copies  []string `json:"copies"`
+	Winners int      `json:"winners"`
+}
+
+// Text says which definition of the symbol is taken.
+func (c *Contested) Text() string {
+	if c.Winners == 1 {
+		return fmt.Sprintf("%s: that of %s is taken, not that of %s", c.Symbol, c.Copies[0], strings.Join(c.Copies[1:], ", "))
+	}
+	return fmt.Sprintf("%s: it can't be told which is taken of those of %s", c.Symbol, strings.Join(c.Copies[:c.Winners], ", "))
 }
 
 // Root is a component where execution starts.
@@ -221,58 +196,42 @@ type Component struct {
 	Global string `json:"global_hash,omitempty"`
 	// Symbols are further symbols that it defines.
 	Symbols []string `json:"symbols,omitempty"`
-	// Copies are local components of other sources that it stands for: static
-	// functions of headers.
-	Copies []Copy `json:"copies,omitempty"`
 	// Links holds the IDs of what it refers to, in order.
 	Links []string `json:"links"`
 }
 
-// Copy is a local component that another one stands for.
-type Copy struct {
-	Name   string `json:"name"`
-	Source string `json:"source"`
+// A Source is a manifest with a name for explanations.
+type Source struct {
+	Name     string
+	Manifest *manifest.Manifest
 }
 
 // Compute returns the fingerprint of the test that is linked from sources, in
-// this order, together with further contributions.
-func Compute(sources []refgraph.Source, roots Roots, more ...Contribution) *Report {
+// this order, into one executable, together with further contributions. Members
+// of archives are linked if they are needed.
+func Compute(sources []Source, roots Roots, more ...Contribution) *Report {
 	r, _ := compute(sources, roots, more)
 	return r
 }
 
 // compute also returns the roots that nothing defines.
-func compute(sources []refgraph.Source, roots Roots, more []Contribution) (*Report, []string) {
-	closure, _ := roots.closure(sources)
-	return report(sources, closure, roots, more)
-}
-
-// closure also says whether the way in which the sources are linked counts,
-// beside their order.
-func (r Roots) closure(sources []refgraph.Source) (c *refgraph.Closure, linking bool) {
-	g := refgraph.New(sources)
-	resolved := r.resolve(slices.ContainsFunc(sources, func(s refgraph.Source) bool { return looksUp(s.Manifest) }))
-	c = g.Closure(resolved)
-	if len(r.OnDemand) > 0 && (resolved.Exported || weakReferences(sources) || c.Ambiguous() || c.RootIn(r.OnDemand)) {
-		// References of code that is never executed count as well, and
-		// compilers drop some: so all code.
-		resolved.Exported, resolved.Placement = true, true
-		c = g.Closure(resolved)
+func compute(sources []Source, roots Roots, more []Contribution) (*Report, []string) {
+	p := newPool(nil, true)
+	x := &linkedFile{}
+	var versions []uint32
+	for i, s := range sources {
+		name := fmt.Sprint(i)
+		p.add(name, s.Manifest, true)
+		for k := range s.Manifest.Units {
+			p.sources[len(p.sources)-1-k].name = s.Name
+		}
+		x.items = append(x.items, lineItem{manifests: []string{name}, lazy: true, members: true, archive: i + 1})
+		versions = append(versions, s.Manifest.Format)
 	}
-	return c, c.Ambiguous()
-}
-
-// weakReferences says whether a reference may stay undefined: then it matters
-// whether what defines it is linked for another reason.
-func weakReferences(sources []refgraph.Source) bool {
-	return slices.ContainsFunc(sources, func(s refgraph.Source) bool {
-		return slices.Contains(s.Manifest.Symbols, manifest.WeakReference)
-	})
-}
-
-func report(sources []refgraph.Source, closure *refgraph.Closure, roots Roots, more []Contribution) (*Report, []string) {
-	contributions := contributions(closure.Hash(), formats(formatsOf(sources)), more)
-	return newReport(contributions, sources, closure), roots.missing(closure)
+	resolved := roots.resolve()
+	resolved.Overrides = p.Defined(overrides())
+	code := p.NewComposer().Compose(model([]*linkedFile{x}, roots.symbols(), resolved.Overrides, p), resolved)
+	return newReport(contributions(code.Hash, formats(versions), more), p, code), roots.missing(code)
 }
 
 // missing returns the roots that nothing defines.
@@ -289,51 +248,70 @@ func contributions(code refgraph.Hash, formats Contribution, more []Contribution
 	return l
 }
 
-func newReport(contributions []Contribution, sources []refgraph.Source, closure *refgraph.Closure) *Report {
+func newReport(contributions []Contribution, p *pool, closure *refgraph.Closure) *Report {
 	r := &Report{
 		Format: ReportFormat, Fingerprint: combine(contributions), Contributions: contributions,
 		Roots: []Root{}, Components: []Component{},
 	}
 	members := closure.Members()
-	r.Units = units(sources, members)
-	ids := memberIDs(members)
-	for i, m := range members {
+	r.Units = units(p, members)
+	component := func(m *refgraph.Member) *manifest.Component {
+		s := p.sources[m.Unit]
+		return s.manifest.Components[s.list[m.Component]]
+	}
+	ids := memberIDs(p, members, component)
+	for i := range members {
+		m := &members[i]
+		x := component(m)
 		if len(m.Roots) > 0 {
-			r.Roots = append(r.Roots, Root{ids[i], m.Roots})
+			why := slices.Clone(m.Roots)
+			for k := range why {
+				if why[k] == "" {
+					why[k] = x.Root
+				}
+			}
+			r.Roots = append(r.Roots, Root{ids[i], why})
 		}
 		c := Component{
-			ID: ids[i], Name: m.Component.Name, Source: m.Source, File: m.Component.File,
-			Kind: enumName(m.Component.Kind), Linkage: enumName(m.Component.Linkage),
-			Local: hex.EncodeToString(m.Component.LocalHash), Global: hex.EncodeToString(m.Global[:]),
-			Symbols: m.Component.Aliases, Links: []string{},
-		}
-		for _, x := range m.Copies {
-			c.Copies = append(c.Copies, Copy{Name: x.Name, Source: x.Source})
+			ID: ids[i], Name: x.Name, Source: p.sources[m.Unit].name, File: x.File,
+			Kind: enumName(x.Kind), Linkage: enumName(x.Linkage),
+			Local: hex.EncodeToString(x.LocalHash), Global: hex.EncodeToString(m.Global[:]),
+			Symbols: x.Aliases(), Links: []string{},
 		}
 		for _, l := range m.Links {
 			c.Links = append(c.Links, ids[l])
 		}
 		r.Components = append(r.Components, c)
 	}
+	for _, a := range closure.Additions {
+		r.Additions = append(r.Additions, Contribution{a.Name, hex.EncodeToString(a.Hash[:])})
+	}
+	for _, x := range closure.Contests() {
+		y := Contested{Symbol: x.Symbol, Winners: x.Winners}
+		for _, copy := range x.Copies {
+			y.Copies = append(y.Copies, p.sources[copy.Unit].name)
+		}
+		r.Contested = append(r.Contested, y)
+	}
 	return r
 }
 
-// units describes the manifests of sources that members are in.
-func units(sources []refgraph.Source, members []refgraph.Member) []Unit {
-	used := map[string]bool{}
+// units describes the manifests that members are in.
+func units(p *pool, members []refgraph.Member) []Unit {
+	used := map[int32]bool{}
 	for _, m := range members {
-		used[m.Source] = true
-		for _, x := range m.Copies {
-			used[x.Source] = true
-		}
+		used[m.Unit] = true
 	}
 	var l []Unit
-	for _, s := range sources {
-		if !used[s.Name] {
+	seen := map[*manifest.Manifest]bool{}
+	for _, i := range slices.Sorted(maps.Keys(used)) {
+		s := p.sources[i]
+		if seen[s.manifest] {
 			continue
 		}
-		u := Unit{Source: s.Name, Rung: enumName(s.Manifest.Rung), Clang: s.Manifest.Clang, Compiler: s.Manifest.Compiler, Flags: s.Manifest.Flags}
-		for _, f := range s.Manifest.Fallbacks {
+		seen[s.manifest] = true
+		u := Unit{Source: s.name, Rung: enumName(s.manifest.Rung), Clang: s.manifest.Clang, Compiler: s.manifest.Compiler, Flags: s.manifest.Flags}
+		for _, f := range s.manifest.Fallbacks {
 			if f.Component == "" {
 				u.Fallbacks = append(u.Fallbacks, f.Reason)
 			}
@@ -378,27 +356,18 @@ func formats(versions []uint32) Contribution {
 	return NewContribution("manifest format", l)
 }
 
-func formatsOf(sources []refgraph.Source) (l []uint32) {
-	for _, s := range sources {
-		if !slices.Contains(l, s.Manifest.Format) {
-			l = append(l, s.Manifest.Format)
-		}
-	}
-	return l
-}
-
 // memberIDs gives every member a name of its own.
-func memberIDs(members []refgraph.Member) []string {
+func memberIDs(p *pool, members []refgraph.Member, component func(*refgraph.Member) *manifest.Component) []string {
 	count := map[string]int{}
-	for _, m := range members {
-		count[m.Component.Name]++
+	for i := range members {
+		count[component(&members[i]).Name]++
 	}
 	ids := make([]string, len(members))
 	taken := map[string]bool{}
-	for i, m := range members {
-		id := m.Component.Name
+	for i := range members {
+		id := component(&members[i]).Name
 		if count[id] > 1 {
-			id += " (" + m.Source + ")"
+			id += " (" + p.sources[members[i].Unit].name + ")"
 		}
 		base := id
 		for n := 2; taken[id]; n++ {
@@ -438,7 +407,7 @@ func (e *MissingRootError) Error() string {
 // FromFiles computes the fingerprint of the test that is linked from the
 // manifests in files, in this order.
 func FromFiles(files []string, roots Roots) (*Report, error) {
-	var sources []refgraph.Source
+	var sources []Source
 	for _, f := range files {
 		m, err := manifest.Read(f)
 		if err != nil {
@@ -447,7 +416,7 @@ func FromFiles(files []string, roots Roots) (*Report, error) {
 		if why := m.Unknown(); why != "" {
 			return nil, fmt.Errorf("%s: what a test does that links it isn't known (see docs/fallbacks.md): %s", sourceName(m, f), why)
 		}
-		sources = append(sources, refgraph.Source{Name: sourceName(m, f), Manifest: m})
+		sources = append(sources, Source{Name: sourceName(m, f), Manifest: m})
 	}
 	r, missing := compute(sources, roots, nil)
 	if len(missing) > 0 {

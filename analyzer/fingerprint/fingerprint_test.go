@@ -2,35 +2,42 @@ package fingerprint
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
-	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
 // source makes a manifest of external functions: name and, as its local hash,
 // version; links are symbols.
-func source(t testing.TB, name string, functions ...[]string) refgraph.Source {
+func source(t testing.TB, name string, functions ...[]string) Source {
 	t.Helper()
-	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: name}
+	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: name, Units: []*manifest.Unit{{Exact: true}}}
 	for _, f := range functions {
-		c := &manifest.Component{Name: f[0], Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: fmt.Appendf(nil, "%16s", f[1])}
+		c := &manifest.Component{
+			Name: f[0], Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: fmt.Appendf(nil, "%16s", f[1]),
+			Definitions: manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, f[0]),
+		}
 		for _, l := range f[2:] {
 			c.Links = append(c.Links, 2*uint32(len(m.Symbols))+1)
 			m.Symbols = append(m.Symbols, l)
+			m.Units[0].References = append(m.Units[0].References, &manifest.Reference{Name: l})
 		}
 		m.Components = append(m.Components, c)
 	}
 	if _, err := manifest.Marshal(m); err != nil {
 		t.Fatal(err)
 	}
-	return refgraph.Source{Name: name, Manifest: m}
+	return Source{Name: name, Manifest: m}
 }
 
 func TestRoots(t *testing.T) {
@@ -65,7 +72,7 @@ func TestRoots(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := source(t, "t.c", append([]string{"main", "1"}, tc.extra...), []string{tc.symbol, "2"})
-			r := Compute([]refgraph.Source{s}, tc.roots)
+			r := Compute([]Source{s}, tc.roots)
 			reached := slices.ContainsFunc(r.Components, func(c Component) bool { return c.Name == tc.symbol })
 			if reached != (tc.reached == "yes") {
 				t.Errorf("%s reached: %v, want %s", tc.symbol, reached, tc.reached)
@@ -74,43 +81,62 @@ func TestRoots(t *testing.T) {
 	}
 }
 
+// archive makes one manifest of several, each of them a member.
+func archive(members ...Source) Source {
+	out := &manifest.Manifest{Rung: manifest.Rung_RUNG_OBJECT, Source: "lib.a"}
+	for i, s := range members {
+		n, k := uint32(len(out.Components)), uint32(len(out.Symbols))
+		for _, c := range s.Manifest.Components {
+			for x := range c.Links {
+				if c.Links[x]%2 == 0 {
+					c.Links[x] += 2 * n
+				} else {
+					c.Links[x] += 2 * k
+				}
+			}
+			c.Unit = uint32(i)
+			out.Components = append(out.Components, c)
+		}
+		out.Symbols = append(out.Symbols, s.Manifest.Symbols...)
+		s.Manifest.Units[0].Name = s.Name
+		out.Units = append(out.Units, s.Manifest.Units[0])
+	}
+	return Source{"lib.a", out}
+}
+
 // A linker takes a member of an archive if anything that it has taken needs it,
 // executed or not.
-func TestOnDemand(t *testing.T) {
-	root := func(s refgraph.Source) refgraph.Source {
+func TestArchives(t *testing.T) {
+	root := func(s Source) Source {
 		s.Manifest.Components[0].Root = "constructor"
 		return s
 	}
-	type parts struct {
-		unreached []string // in the file of f, which main calls
-		late      refgraph.Source
+	inexact := func(s Source) Source {
+		s.Manifest.Units[0].Exact = false
+		return s
 	}
-	plain := func() refgraph.Source { return source(t, "h.c", []string{"h", "3"}) }
+	f := func(unreached ...string) Source { return source(t, "f.o", []string{"f", "1"}, unreached) }
+	h := func() Source { return source(t, "h.o", []string{"h", "3"}) }
 	for _, tc := range []struct {
 		name          string
-		roots         Roots
-		before, after parts
+		before, after []Source // behind main, which calls f
 		same          bool
 	}{
-		{"no root", Roots{OnDemand: map[int]bool{1: true, 2: true}}, parts{[]string{"g", "2", "h"}, plain()}, parts{[]string{"g", "4"}, plain()}, true},
-		{"all is linked", Roots{}, parts{[]string{"g", "2", "h"}, root(plain())}, parts{[]string{"g", "4"}, root(plain())}, true},
-		{"reference", Roots{OnDemand: map[int]bool{1: true, 2: true}}, parts{[]string{"g", "2", "h"}, root(plain())}, parts{[]string{"g", "2"}, root(plain())}, false},
-		{"one that a compiler may drop", Roots{OnDemand: map[int]bool{1: true, 2: true}}, parts{[]string{"g", "2", "h"}, root(plain())}, parts{[]string{"g", "4", "h"}, root(plain())}, false},
-		{"a reference that may stay undefined", Roots{OnDemand: map[int]bool{1: true, 2: true}}, parts{[]string{"g", "2", "h", manifest.WeakReference}, plain()}, parts{[]string{"g", "4", manifest.WeakReference}, plain()}, false},
-		{"linked in any case", Roots{OnDemand: map[int]bool{1: true}}, parts{[]string{"g", "2", "h"}, root(plain())}, parts{[]string{"g", "4"}, root(plain())}, true},
+		{"a function that nobody calls no longer calls", []Source{archive(f("g", "2", "h"), h())}, []Source{archive(f("g", "4"), h())}, true},
+		{"what it called has a constructor", []Source{archive(f("g", "2", "h"), root(h()))}, []Source{archive(f("g", "4"), root(h()))}, false},
+		{"all is linked", []Source{f("g", "2", "h"), root(h())}, []Source{f("g", "4"), root(h())}, true},
+		{"an edit elsewhere in a member", []Source{archive(f("g", "2", "h"), root(h()))}, []Source{archive(f("g", "4", "h"), root(h()))}, true},
+		{"one that a compiler may drop", []Source{archive(inexact(f("g", "2", "h")), root(h()))}, []Source{archive(inexact(f("g", "4", "h")), root(h()))}, false},
 		{
-			"malloc", Roots{OnDemand: map[int]bool{1: true, 2: true}},
-			parts{[]string{"g", "2", "h"}, source(t, "h.c", []string{"h", "3"}, []string{"malloc", "5"})},
-			parts{[]string{"g", "4"}, source(t, "h.c", []string{"h", "3"}, []string{"malloc", "5"})}, false,
+			"malloc",
+			[]Source{archive(f("g", "2", "h"), source(t, "h.o", []string{"h", "3"}, []string{"malloc", "5"}))},
+			[]Source{archive(f("g", "4"), source(t, "h.o", []string{"h", "3"}, []string{"malloc", "5"}))}, false,
 		},
+		{"a member that isn't taken", []Source{archive(f("g", "2"), root(h()))}, []Source{archive(f("g", "2"), root(source(t, "h.o", []string{"h", "9"})))}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			hash := func(p parts) string {
-				return Compute([]refgraph.Source{
-					source(t, "main.c", []string{"main", "1", "f"}),
-					source(t, "f.c", []string{"f", "1"}, p.unreached),
-					p.late,
-				}, tc.roots).Fingerprint
+			hash := func(l []Source) string {
+				return Compute(append([]Source{source(t, "main.o", []string{"main", "1", "f"})}, l...), Roots{}).Fingerprint
 			}
 			if same := hash(tc.before) == hash(tc.after); same != tc.same {
 				t.Errorf("same fingerprint: %v, want %v", same, tc.same)
@@ -123,48 +149,8 @@ func TestOnDemand(t *testing.T) {
 func TestOrderOfExported(t *testing.T) {
 	m := source(t, "main.c", []string{"main", "1", "dlsym"})
 	a, b := source(t, "a.c", []string{"plug", "1"}), source(t, "b.c", []string{"plug", "2"})
-	if Compute([]refgraph.Source{m, a, b}, Roots{}).Fingerprint == Compute([]refgraph.Source{m, b, a}, Roots{}).Fingerprint {
+	if Compute([]Source{m, a, b}, Roots{}).Fingerprint == Compute([]Source{m, b, a}, Roots{}).Fingerprint {
 		t.Error("the order of definitions doesn't count")
-	}
-}
-
-// How things are linked counts where it matters.
-func TestLinkLine(t *testing.T) {
-	dir := t.TempDir()
-	write := func(s refgraph.Source) string {
-		name := filepath.Join(dir, s.Name+".manifest")
-		if err := manifest.Write(name, s.Manifest); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
-	constructor := source(t, "c.c", []string{"c", "3"})
-	constructor.Manifest.Components[0].Root = "constructor"
-	main, a, b, c := write(source(t, "main.c", []string{"main", "1", "f"})), write(source(t, "a.c", []string{"f", "1"})), write(source(t, "b.c", []string{"f", "2"})), write(constructor)
-	for _, tc := range []struct {
-		name string
-		test Test
-		same bool
-	}{
-		{"plain", Test{Manifests: []string{main, a, c}}, true},
-		{"several definitions", Test{Manifests: []string{main, a, b}}, false},
-		{"on demand", Test{Manifests: []string{main, a, c}, OnDemand: []string{a}}, true},
-		{"root on demand", Test{Manifests: []string{main, a, c}, OnDemand: []string{c}}, false},
-		{"misplaced", Test{Manifests: []string{main, a, c}, Misplaced: []string{a}}, true},
-		{"misplaced root", Test{Manifests: []string{main, a, c}, Misplaced: []string{c}}, false},
-	} {
-		var prints []string
-		for _, line := range [][]string{{"a.a", "b.so"}, {"b.so", "a.a"}} {
-			tc.test.Binary, tc.test.LinkLine = "_main/t", line
-			_, r, _, err := Compose(&tc.test)
-			if err != nil {
-				t.Fatal(err)
-			}
-			prints = append(prints, r.Fingerprint)
-		}
-		if same := prints[0] == prints[1]; same != tc.same {
-			t.Errorf("%s: same fingerprint: %v", tc.name, same)
-		}
 	}
 }
 
@@ -172,9 +158,9 @@ func TestLinkLine(t *testing.T) {
 func TestSharedLibraryIsNoCallerOfDlsym(t *testing.T) {
 	lib := &manifest.Manifest{Rung: manifest.Rung_RUNG_CONTENT, Source: "libc.so.6", Symbols: []string{"dlsym", "malloc"}, Components: []*manifest.Component{{
 		Name: "libc.so.6", Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: make([]byte, 16),
-		Aliases: []string{"dlsym", "malloc"}, Links: []uint32{1, 3}, Root: "shared library",
-	}}}
-	r := Compute([]refgraph.Source{source(t, "t.c", []string{"main", "1"}, []string{"f", "2"}), {Name: "libc", Manifest: lib}}, Roots{})
+		Definitions: manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, "dlsym", "malloc"), Links: []uint32{1, 3}, Root: "shared library",
+	}}, Units: []*manifest.Unit{{}}}
+	r := Compute([]Source{source(t, "t.c", []string{"main", "1"}, []string{"f", "2"}), {Name: "libc", Manifest: lib}}, Roots{})
 	if slices.ContainsFunc(r.Components, func(c Component) bool { return c.Name == "f" }) {
 		t.Error("f is reached")
 	}
@@ -208,7 +194,7 @@ func TestContributionFraming(t *testing.T) {
 
 // Every contribution changes the fingerprint.
 func TestContributionsCount(t *testing.T) {
-	s := []refgraph.Source{source(t, "t.c", []string{"main", "1"})}
+	s := []Source{source(t, "t.c", []string{"main", "1"})}
 	a := Compute(s, Roots{})
 	b := Compute(s, Roots{}, NewContribution("x", []string{"1"}))
 	c := Compute(s, Roots{}, NewContribution("x", []string{"2"}))
@@ -220,13 +206,17 @@ func TestContributionsCount(t *testing.T) {
 // Two fingerprints that differ have at least one difference, even if no
 // component does.
 func TestExplainComposition(t *testing.T) {
-	weak := func(name, hash string) refgraph.Source {
+	weak := func(name, hash string) Source {
 		s := source(t, name, []string{"w", hash})
 		s.Manifest.Components[0].Linkage = manifest.Linkage_LINKAGE_WEAK
+		s.Manifest.Components[0].Definitions[0].Binding = manifest.Binding_BINDING_COMMON
 		return s
 	}
-	a := Compute([]refgraph.Source{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), weak("c.c", "2"), source(t, "d.c")}, Roots{})
-	b := Compute([]refgraph.Source{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), source(t, "d.c", []string{"x", "1"}), weak("c.c", "2")}, Roots{})
+	// Common definitions are merged: both count, and how they are defined.
+	a := Compute([]Source{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), weak("c.c", "2")}, Roots{})
+	x := weak("c.c", "2")
+	x.Manifest.Components[0].Definitions[0].Visibility = manifest.Visibility_VISIBILITY_PROTECTED
+	b := Compute([]Source{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), x}, Roots{})
 	c := Explain(a, b)
 	if c.Equal || len(c.Differences) != 1 || c.Differences[0].Category != CompositionChanged {
 		t.Errorf("%+v", c)
@@ -234,7 +224,7 @@ func TestExplainComposition(t *testing.T) {
 }
 
 func TestReportRoundTrip(t *testing.T) {
-	r := Compute([]refgraph.Source{source(t, "a.c", []string{"main", "1", "f"}, []string{"f", "<&>"})}, Roots{})
+	r := Compute([]Source{source(t, "a.c", []string{"main", "1", "f"}, []string{"f", "<&>"})}, Roots{})
 	var b bytes.Buffer
 	if err := WriteReport(&b, r); err != nil {
 		t.Fatal(err)
@@ -302,6 +292,76 @@ func TestComposeLinkerScript(t *testing.T) {
 	}
 	if want := []string{"-lm", "-lfl"}; !slices.Equal(c.LinkFlags, want) {
 		t.Errorf("link flags %q, want %q", c.LinkFlags, want)
+	}
+}
+
+// Without a probe that knows what was linked the runner counts the program as a
+// whole, so it has to see the difference.
+func TestComposeProbe(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no linker")
+	}
+	p, err := syslib.Linker{Path: cc}.Probe(t.Context(), t.TempDir(), linkflags.Parse(nil, linkflags.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "probe.json")
+	linked := func(flags ...string) string {
+		t.Helper()
+		c, _, _, err := Compose(&Test{Binary: "b", Toolchain: file, LinkFlags: flags})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range c.Contributions {
+			if x.Name == LinkedFromSystem {
+				return x.SHA256
+			}
+		}
+		return ""
+	}
+	write := func(p *syslib.Probe) {
+		if err := p.Write(file, errors.New("why")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(nil)
+	if got := linked(); got != "" {
+		t.Errorf("nothing is known, but contributes %s", got)
+	}
+	write(p)
+	one := linked()
+	if one == "" || linked("-u", "f") != one {
+		t.Errorf("contributions %q and %q", one, linked("-u", "f"))
+	}
+	if got := linked("-lfl"); got != "" {
+		t.Errorf("another line is known: %s", got)
+	}
+	p.Files[0].SHA256[0]++
+	write(p)
+	if two := linked(); two == "" || two == one {
+		t.Errorf("another start file makes no difference: %q and %q", one, two)
+	}
+	os.WriteFile(file, []byte("{}"), 0o666)
+	if _, _, _, err := Compose(&Test{Binary: "b", Toolchain: file}); err == nil {
+		t.Error("no error for a file that isn't a probe's")
+	}
+
+	// A linker script or an object asks for a library that isn't on the line.
+	write(p)
+	name := filepath.Join(dir, "a.o.manifest")
+	m := source(t, "a.o", []string{"main", "1"}).Manifest
+	m.Rung, m.Flags = manifest.Rung_RUNG_OBJECT, []string{"-lfl"}
+	if err := manifest.Write(name, m); err != nil {
+		t.Fatal(err)
+	}
+	c, _, _, err := Compose(&Test{Binary: "b", Toolchain: file, Manifests: []string{name}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(c.Contributions, func(x Contribution) bool { return x.Name == LinkedFromSystem }) || !slices.Contains(c.LinkFlags, "-lfl") {
+		t.Errorf("what an object asks for is known: %+v", c)
 	}
 }
 

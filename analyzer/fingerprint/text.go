@@ -183,7 +183,14 @@ func (d *Difference) line(all bool) string {
 		}
 		return fmt.Sprintf("execution starts at: %s (%s, before %s)", readable(d.Key, all), d.After, d.Before)
 	case CompositionChanged:
-		return "composition: the same components are linked in another order, or share their static variables differently"
+		return "composition: " + compositions[d.Key]
+	case BindingChanged:
+		symbol := readable(d.Key, all)
+		of := func(s string) string { return symbol + strings.TrimPrefix(s, d.Key) }
+		if d.Before == "" {
+			return "several definitions of " + of(d.After)
+		}
+		return "several definitions of " + of(d.After) + "; before, " + of(d.Before)
 	}
 	because := ""
 	if d.Because == ComponentChanged {
@@ -284,4 +291,16 @@ func readable(id string, all bool, options ...demangle.Option) string {
 		name = string(r[:textName*2/3]) + "…" + string(r[len(r)-textName/3:])
 	}
 	return name + rest
+}
+
+// compositions says what the additions to a closure mean.
+var compositions = map[string]string{
+	"attributes":   "the objects differ in what holds for a whole program: ABI, control-flow protection, an executable stack",
+	"contested":    "the definitions of a symbol, of which it can't be told which one is taken, are linked in another way",
+	"debug":        "debug information differs, and the test reads it",
+	"dependencies": "which libraries need which others differs, and so may the order in which they are initialised",
+	"files":        "the linked files, or what they define, differ, and the test asks for that",
+	"roots":        "the same components that run by themselves are in other linked files, so that they may run in another order",
+	"placement":    "what is linked isn't known for certain, and the lines of the links differ",
+	"sharing":      "the same functions share their static variables differently",
 }

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -31,7 +32,9 @@ import (
 // what enters a hash. It is raised whenever a hash could change meaning.
 //
 //	1: first version.
-const Format = 1
+//	2: definitions with binding and visibility instead of aliases, units, COMDAT
+//	   groups; a link to an own component leads to that one only.
+const Format = 2
 
 // Magic starts every manifest file, so that a foreign or truncated file is
 // recognised before it is parsed.
@@ -40,11 +43,6 @@ const Magic = "tasting-manifest\n"
 // AnySymbol in Manifest.Symbols says that the unit may refer to any symbol of
 // the test: what it names are not symbols.
 const AnySymbol = "*"
-
-// WeakReference in Manifest.Symbols says that the unit has a reference that may
-// stay undefined: whether an archive's member that defines it is linked
-// decides about what the program does.
-const WeakReference = "?"
 
 var (
 	// ErrFormat says that a manifest was written by a newer analyzer.
@@ -104,6 +102,34 @@ func (m *Manifest) Unknown() string {
 	return ""
 }
 
+// notPlain starts the reason of a unit without source evidence.
+const notPlain = "not plain C: "
+
+// NewNotPlain returns the manifest that only says that source isn't plain C, and
+// why: its evidence is its object file.
+func NewNotPlain(source, reason string) *Manifest {
+	return &Manifest{Rung: Rung_RUNG_OBJECT, Source: source, Units: []*Unit{{}}, Fallbacks: []*Fallback{NotPlainFallback(reason)}}
+}
+
+// NotPlainFallback is the step down of a unit whose object file is read because
+// its source isn't plain C.
+func NotPlainFallback(reason string) *Fallback {
+	return &Fallback{Reason: notPlain + strings.TrimPrefix(reason, notPlain), Rung: Rung_RUNG_OBJECT}
+}
+
+// NotPlain returns why m stands for no more than that its unit isn't plain C, or
+// "". The manifest of an object is exact about its units, even of an empty one.
+func (m *Manifest) NotPlain() string {
+	if m.Rung != Rung_RUNG_OBJECT || len(m.Components) > 0 || len(m.Units) != 1 || m.Units[0].Exact || len(m.Fallbacks) != 1 {
+		return ""
+	}
+	reason, ok := strings.CutPrefix(m.Fallbacks[0].Reason, notPlain)
+	if !ok {
+		return ""
+	}
+	return reason
+}
+
 // Validate checks the invariants that readers rely on.
 func Validate(m *Manifest) error {
 	if m.Format == 0 {
@@ -112,12 +138,26 @@ func Validate(m *Manifest) error {
 	if m.Rung == Rung_RUNG_UNSPECIFIED {
 		return errors.New("no rung")
 	}
+	if len(m.Units) == 0 {
+		return errors.New("no unit")
+	}
 	for i, c := range m.Components {
 		if i > 0 && m.Components[i-1].Name >= c.Name {
 			return fmt.Errorf("components are not sorted or %q is repeated", c.Name)
 		}
 		if c.Name == "" || len(c.LocalHash) != 16 || c.Kind == Kind_KIND_UNSPECIFIED || c.Linkage == Linkage_LINKAGE_UNSPECIFIED {
 			return fmt.Errorf("component %q is incomplete", c.Name)
+		}
+		if int(c.Unit) >= len(m.Units) {
+			return fmt.Errorf("component %q is in unit %d of %d", c.Name, c.Unit, len(m.Units))
+		}
+		if c.Linkage == Linkage_LINKAGE_LOCAL && len(c.Definitions) > 0 {
+			return fmt.Errorf("component %q is local and defines %s", c.Name, c.Definitions[0].Name)
+		}
+		for k, d := range c.Definitions {
+			if d.Name == "" || d.Binding == Binding_BINDING_UNSPECIFIED || k > 0 && c.Definitions[k-1].Name >= d.Name {
+				return fmt.Errorf("component %q has an incomplete or repeated definition %q", c.Name, d.Name)
+			}
 		}
 		for _, l := range c.Links {
 			if l%2 == 0 && int(l/2) >= len(m.Components) || l%2 == 1 && int(l/2) >= len(m.Symbols) {
@@ -139,7 +179,16 @@ func canonicalize(m *Manifest) {
 	}
 	for _, c := range m.Components {
 		c.Name, c.Root, c.File = text(c.Name), text(c.Root), text(c.File)
-		texts(c.Aliases)
+		c.Group = text(c.Group)
+		for _, d := range c.Definitions {
+			d.Name = text(d.Name)
+		}
+	}
+	for _, u := range m.Units {
+		u.Name = text(u.Name)
+		for _, r := range u.References {
+			r.Name = text(r.Name)
+		}
 	}
 	old := append([]*Component(nil), m.Components...)
 	pos := make(map[*Component]uint32, len(old))
@@ -180,7 +229,7 @@ func canonicalize(m *Manifest) {
 			}
 		}
 		c.Links = links
-		sort.Strings(c.Aliases)
+		slices.SortStableFunc(c.Definitions, func(a, b *Definition) int { return strings.Compare(a.Name, b.Name) })
 	}
 	m.Symbols = syms
 	if len(syms) == 0 {
@@ -218,6 +267,42 @@ func texts(list []string) {
 	for i, s := range list {
 		list[i] = text(s)
 	}
+}
+
+// DefinedNames returns the symbols by which other units can refer to c, sorted.
+func (c *Component) DefinedNames() []string {
+	var names []string
+	for _, d := range c.Definitions {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// Aliases returns the symbols that c defines beside that of its name, sorted.
+func (c *Component) Aliases() []string {
+	var names []string
+	for _, d := range c.Definitions {
+		if d.Name != c.Name {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}
+
+// Defines says whether c defines the symbol name.
+func (c *Component) Defines(name string) bool {
+	return slices.ContainsFunc(c.Definitions, func(d *Definition) bool { return d.Name == name })
+}
+
+// NewDefinitions returns definitions of names with one binding and default
+// visibility, sorted, without repetition.
+func NewDefinitions(b Binding, names ...string) []*Definition {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	var l []*Definition
+	for _, n := range names {
+		l = append(l, &Definition{Name: n, Binding: b})
+	}
+	return l
 }
 
 // LinkNames returns the names that c links to, in order, and for each whether

@@ -28,6 +28,117 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ELF's symbol visibilities, and their numbers there.
+type Visibility int32
+
+const (
+	Visibility_VISIBILITY_DEFAULT   Visibility = 0
+	Visibility_VISIBILITY_INTERNAL  Visibility = 1
+	Visibility_VISIBILITY_HIDDEN    Visibility = 2
+	Visibility_VISIBILITY_PROTECTED Visibility = 3
+)
+
+// Enum value maps for Visibility.
+var (
+	Visibility_name = map[int32]string{
+		0: "VISIBILITY_DEFAULT",
+		1: "VISIBILITY_INTERNAL",
+		2: "VISIBILITY_HIDDEN",
+		3: "VISIBILITY_PROTECTED",
+	}
+	Visibility_value = map[string]int32{
+		"VISIBILITY_DEFAULT":   0,
+		"VISIBILITY_INTERNAL":  1,
+		"VISIBILITY_HIDDEN":    2,
+		"VISIBILITY_PROTECTED": 3,
+	}
+)
+
+func (x Visibility) Enum() *Visibility {
+	p := new(Visibility)
+	*p = x
+	return p
+}
+
+func (x Visibility) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Visibility) Descriptor() protoreflect.EnumDescriptor {
+	return file_analyzer_manifest_manifest_proto_enumTypes[0].Descriptor()
+}
+
+func (Visibility) Type() protoreflect.EnumType {
+	return &file_analyzer_manifest_manifest_proto_enumTypes[0]
+}
+
+func (x Visibility) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Visibility.Descriptor instead.
+func (Visibility) EnumDescriptor() ([]byte, []int) {
+	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{0}
+}
+
+// How a linker chooses among several definitions of a symbol.
+type Binding int32
+
+const (
+	Binding_BINDING_UNSPECIFIED Binding = 0
+	Binding_BINDING_GLOBAL      Binding = 1
+	Binding_BINDING_WEAK        Binding = 2
+	// STB_GNU_UNIQUE: one in a process, whatever the scope of its file.
+	Binding_BINDING_UNIQUE Binding = 3
+	// A tentative definition of C (-fcommon).
+	Binding_BINDING_COMMON Binding = 4
+)
+
+// Enum value maps for Binding.
+var (
+	Binding_name = map[int32]string{
+		0: "BINDING_UNSPECIFIED",
+		1: "BINDING_GLOBAL",
+		2: "BINDING_WEAK",
+		3: "BINDING_UNIQUE",
+		4: "BINDING_COMMON",
+	}
+	Binding_value = map[string]int32{
+		"BINDING_UNSPECIFIED": 0,
+		"BINDING_GLOBAL":      1,
+		"BINDING_WEAK":        2,
+		"BINDING_UNIQUE":      3,
+		"BINDING_COMMON":      4,
+	}
+)
+
+func (x Binding) Enum() *Binding {
+	p := new(Binding)
+	*p = x
+	return p
+}
+
+func (x Binding) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Binding) Descriptor() protoreflect.EnumDescriptor {
+	return file_analyzer_manifest_manifest_proto_enumTypes[1].Descriptor()
+}
+
+func (Binding) Type() protoreflect.EnumType {
+	return &file_analyzer_manifest_manifest_proto_enumTypes[1]
+}
+
+func (x Binding) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Binding.Descriptor instead.
+func (Binding) EnumDescriptor() ([]byte, []int) {
+	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{1}
+}
+
 type Rung int32
 
 const (
@@ -72,11 +183,11 @@ func (x Rung) String() string {
 }
 
 func (Rung) Descriptor() protoreflect.EnumDescriptor {
-	return file_analyzer_manifest_manifest_proto_enumTypes[0].Descriptor()
+	return file_analyzer_manifest_manifest_proto_enumTypes[2].Descriptor()
 }
 
 func (Rung) Type() protoreflect.EnumType {
-	return &file_analyzer_manifest_manifest_proto_enumTypes[0]
+	return &file_analyzer_manifest_manifest_proto_enumTypes[2]
 }
 
 func (x Rung) Number() protoreflect.EnumNumber {
@@ -85,7 +196,7 @@ func (x Rung) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Rung.Descriptor instead.
 func (Rung) EnumDescriptor() ([]byte, []int) {
-	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{0}
+	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{2}
 }
 
 type Kind int32
@@ -140,11 +251,11 @@ func (x Kind) String() string {
 }
 
 func (Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_analyzer_manifest_manifest_proto_enumTypes[1].Descriptor()
+	return file_analyzer_manifest_manifest_proto_enumTypes[3].Descriptor()
 }
 
 func (Kind) Type() protoreflect.EnumType {
-	return &file_analyzer_manifest_manifest_proto_enumTypes[1]
+	return &file_analyzer_manifest_manifest_proto_enumTypes[3]
 }
 
 func (x Kind) Number() protoreflect.EnumNumber {
@@ -153,7 +264,7 @@ func (x Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Kind.Descriptor instead.
 func (Kind) EnumDescriptor() ([]byte, []int) {
-	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{1}
+	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{3}
 }
 
 type Linkage int32
@@ -194,11 +305,11 @@ func (x Linkage) String() string {
 }
 
 func (Linkage) Descriptor() protoreflect.EnumDescriptor {
-	return file_analyzer_manifest_manifest_proto_enumTypes[2].Descriptor()
+	return file_analyzer_manifest_manifest_proto_enumTypes[4].Descriptor()
 }
 
 func (Linkage) Type() protoreflect.EnumType {
-	return &file_analyzer_manifest_manifest_proto_enumTypes[2]
+	return &file_analyzer_manifest_manifest_proto_enumTypes[4]
 }
 
 func (x Linkage) Number() protoreflect.EnumNumber {
@@ -207,7 +318,7 @@ func (x Linkage) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Linkage.Descriptor instead.
 func (Linkage) EnumDescriptor() ([]byte, []int) {
-	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{2}
+	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{4}
 }
 
 type Manifest struct {
@@ -230,10 +341,14 @@ type Manifest struct {
 	Flags []string `protobuf:"bytes,6,rep,name=flags,proto3" json:"flags,omitempty"`
 	// Each step down the ladder, with its reason.
 	Fallbacks []*Fallback `protobuf:"bytes,7,rep,name=fallbacks,proto3" json:"fallbacks,omitempty"`
-	// Names of symbols that links refer to and no component here defines.
+	// Names of symbols that links refer to. "*" stands for all symbols.
 	Symbols []string `protobuf:"bytes,8,rep,name=symbols,proto3" json:"symbols,omitempty"`
 	// Sorted by name. Names are unique within a manifest.
-	Components    []*Component `protobuf:"bytes,9,rep,name=components,proto3" json:"components,omitempty"`
+	Components []*Component `protobuf:"bytes,9,rep,name=components,proto3" json:"components,omitempty"`
+	// What a linker takes or leaves as a whole: one for a translation unit, an
+	// object or a shared library, one for each member of an archive, in its
+	// order. Never empty.
+	Units         []*Unit `protobuf:"bytes,10,rep,name=units,proto3" json:"units,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -331,11 +446,227 @@ func (x *Manifest) GetComponents() []*Component {
 	return nil
 }
 
+func (x *Manifest) GetUnits() []*Unit {
+	if x != nil {
+		return x.Units
+	}
+	return nil
+}
+
+type Unit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the archive's member, empty for all others.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Whether references are those that the object really has. A source only
+	// tells which there may be: what a compiler drops or adds isn't known.
+	Exact bool `protobuf:"varint,2,opt,name=exact,proto3" json:"exact,omitempty"`
+	// Undefined symbols, in the order of the object: what makes a linker take
+	// members of archives. lld takes them in this order.
+	References []*Reference `protobuf:"bytes,3,rep,name=references,proto3" json:"references,omitempty"`
+	// Hash of what holds for an object as a whole and decides about the file that
+	// it is linked into: machine, ABI, control-flow protection, whether the stack
+	// is executable. Empty if the unit is no object.
+	Attributes    []byte `protobuf:"bytes,4,opt,name=attributes,proto3" json:"attributes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unit) Reset() {
+	*x = Unit{}
+	mi := &file_analyzer_manifest_manifest_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unit) ProtoMessage() {}
+
+func (x *Unit) ProtoReflect() protoreflect.Message {
+	mi := &file_analyzer_manifest_manifest_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unit.ProtoReflect.Descriptor instead.
+func (*Unit) Descriptor() ([]byte, []int) {
+	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Unit) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Unit) GetExact() bool {
+	if x != nil {
+		return x.Exact
+	}
+	return false
+}
+
+func (x *Unit) GetReferences() []*Reference {
+	if x != nil {
+		return x.References
+	}
+	return nil
+}
+
+func (x *Unit) GetAttributes() []byte {
+	if x != nil {
+		return x.Attributes
+	}
+	return nil
+}
+
+type Reference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// It may stay undefined.
+	Weak          bool       `protobuf:"varint,2,opt,name=weak,proto3" json:"weak,omitempty"`
+	Visibility    Visibility `protobuf:"varint,3,opt,name=visibility,proto3,enum=rules_tasting.manifest.Visibility" json:"visibility,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reference) Reset() {
+	*x = Reference{}
+	mi := &file_analyzer_manifest_manifest_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reference) ProtoMessage() {}
+
+func (x *Reference) ProtoReflect() protoreflect.Message {
+	mi := &file_analyzer_manifest_manifest_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reference.ProtoReflect.Descriptor instead.
+func (*Reference) Descriptor() ([]byte, []int) {
+	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Reference) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Reference) GetWeak() bool {
+	if x != nil {
+		return x.Weak
+	}
+	return false
+}
+
+func (x *Reference) GetVisibility() Visibility {
+	if x != nil {
+		return x.Visibility
+	}
+	return Visibility_VISIBILITY_DEFAULT
+}
+
+// A symbol by which other units, or the loader, can refer to a component.
+type Definition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The linker's name; with "@VERSION" or "@@VERSION" as in the object's
+	// symbol table (.symver).
+	Name       string     `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Binding    Binding    `protobuf:"varint,2,opt,name=binding,proto3,enum=rules_tasting.manifest.Binding" json:"binding,omitempty"`
+	Visibility Visibility `protobuf:"varint,3,opt,name=visibility,proto3,enum=rules_tasting.manifest.Visibility" json:"visibility,omitempty"`
+	// Of a common symbol only.
+	Size          uint64 `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Definition) Reset() {
+	*x = Definition{}
+	mi := &file_analyzer_manifest_manifest_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Definition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Definition) ProtoMessage() {}
+
+func (x *Definition) ProtoReflect() protoreflect.Message {
+	mi := &file_analyzer_manifest_manifest_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Definition.ProtoReflect.Descriptor instead.
+func (*Definition) Descriptor() ([]byte, []int) {
+	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Definition) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Definition) GetBinding() Binding {
+	if x != nil {
+		return x.Binding
+	}
+	return Binding_BINDING_UNSPECIFIED
+}
+
+func (x *Definition) GetVisibility() Visibility {
+	if x != nil {
+		return x.Visibility
+	}
+	return Visibility_VISIBILITY_DEFAULT
+}
+
+func (x *Definition) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
 type Component struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The linker's symbol, or a unique description for what has no symbol
-	// ("asm#0", ".rodata"). For LINKAGE_LOCAL it does not enter hashes, unless
-	// needed to tell two components of equal content apart.
+	// A label: the linker's symbol, or a unique description for what has none
+	// (".rodata"). Which symbols it defines is in definitions. It does not enter
+	// hashes, unless needed to tell two components of equal content apart.
 	Name    string  `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Kind    Kind    `protobuf:"varint,2,opt,name=kind,proto3,enum=rules_tasting.manifest.Kind" json:"kind,omitempty"`
 	Linkage Linkage `protobuf:"varint,3,opt,name=linkage,proto3,enum=rules_tasting.manifest.Linkage" json:"linkage,omitempty"`
@@ -343,11 +674,11 @@ type Component struct {
 	// the code or data emitted for it.
 	LocalHash []byte `protobuf:"bytes,4,opt,name=local_hash,json=localHash,proto3" json:"local_hash,omitempty"`
 	// In the order of first reference, without repetition. An even value 2*i is
-	// components[i] of this manifest, an odd value 2*i+1 is symbols[i].
+	// components[i] of this manifest itself: no linker or loader has a say in it.
+	// An odd value 2*i+1 is whatever definition a linker or loader binds
+	// symbols[i] to, which may be one of this manifest. A source, of which the
+	// compiler may have inlined or bound its own definition, has both.
 	Links []uint32 `protobuf:"varint,5,rep,packed,name=links,proto3" json:"links,omitempty"`
-	// Further symbols that this component defines (a section with several
-	// functions, a shared library).
-	Aliases []string `protobuf:"bytes,6,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	// Why this component runs or matters without a reference from main
 	// ("constructor", "used", "section .init_array", "opaque file"); empty if
 	// it does not.
@@ -360,13 +691,21 @@ type Component struct {
 	// for one whose address is taken, nor for a variable that can be written or
 	// whose address can be compared. False is always sound.
 	Interchangeable bool `protobuf:"varint,9,opt,name=interchangeable,proto3" json:"interchangeable,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// All symbols that this component defines, sorted by name; none if it is
+	// LINKAGE_LOCAL.
+	Definitions []*Definition `protobuf:"bytes,10,rep,name=definitions,proto3" json:"definitions,omitempty"`
+	// Index in units.
+	Unit uint32 `protobuf:"varint,11,opt,name=unit,proto3" json:"unit,omitempty"`
+	// Signature of its COMDAT group, or empty: a linker keeps the first group of
+	// each signature, as a whole.
+	Group         string `protobuf:"bytes,12,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Component) Reset() {
 	*x = Component{}
-	mi := &file_analyzer_manifest_manifest_proto_msgTypes[1]
+	mi := &file_analyzer_manifest_manifest_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -378,7 +717,7 @@ func (x *Component) String() string {
 func (*Component) ProtoMessage() {}
 
 func (x *Component) ProtoReflect() protoreflect.Message {
-	mi := &file_analyzer_manifest_manifest_proto_msgTypes[1]
+	mi := &file_analyzer_manifest_manifest_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -391,7 +730,7 @@ func (x *Component) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Component.ProtoReflect.Descriptor instead.
 func (*Component) Descriptor() ([]byte, []int) {
-	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{1}
+	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Component) GetName() string {
@@ -429,13 +768,6 @@ func (x *Component) GetLinks() []uint32 {
 	return nil
 }
 
-func (x *Component) GetAliases() []string {
-	if x != nil {
-		return x.Aliases
-	}
-	return nil
-}
-
 func (x *Component) GetRoot() string {
 	if x != nil {
 		return x.Root
@@ -457,6 +789,27 @@ func (x *Component) GetInterchangeable() bool {
 	return false
 }
 
+func (x *Component) GetDefinitions() []*Definition {
+	if x != nil {
+		return x.Definitions
+	}
+	return nil
+}
+
+func (x *Component) GetUnit() uint32 {
+	if x != nil {
+		return x.Unit
+	}
+	return 0
+}
+
+func (x *Component) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
 type Fallback struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty for the whole file.
@@ -469,7 +822,7 @@ type Fallback struct {
 
 func (x *Fallback) Reset() {
 	*x = Fallback{}
-	mi := &file_analyzer_manifest_manifest_proto_msgTypes[2]
+	mi := &file_analyzer_manifest_manifest_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -481,7 +834,7 @@ func (x *Fallback) String() string {
 func (*Fallback) ProtoMessage() {}
 
 func (x *Fallback) ProtoReflect() protoreflect.Message {
-	mi := &file_analyzer_manifest_manifest_proto_msgTypes[2]
+	mi := &file_analyzer_manifest_manifest_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -494,7 +847,7 @@ func (x *Fallback) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fallback.ProtoReflect.Descriptor instead.
 func (*Fallback) Descriptor() ([]byte, []int) {
-	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{2}
+	return file_analyzer_manifest_manifest_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Fallback) GetComponent() string {
@@ -522,7 +875,7 @@ var File_analyzer_manifest_manifest_proto protoreflect.FileDescriptor
 
 const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"\n" +
-	" analyzer/manifest/manifest.proto\x12\x16rules_tasting.manifest\"\xd1\x02\n" +
+	" analyzer/manifest/manifest.proto\x12\x16rules_tasting.manifest\"\x85\x03\n" +
 	"\bManifest\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x120\n" +
 	"\x04rung\x18\x02 \x01(\x0e2\x1c.rules_tasting.manifest.RungR\x04rung\x12\x16\n" +
@@ -534,22 +887,62 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"\asymbols\x18\b \x03(\tR\asymbols\x12A\n" +
 	"\n" +
 	"components\x18\t \x03(\v2!.rules_tasting.manifest.ComponentR\n" +
-	"components\"\xad\x02\n" +
+	"components\x122\n" +
+	"\x05units\x18\n" +
+	" \x03(\v2\x1c.rules_tasting.manifest.UnitR\x05units\"\x93\x01\n" +
+	"\x04Unit\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05exact\x18\x02 \x01(\bR\x05exact\x12A\n" +
+	"\n" +
+	"references\x18\x03 \x03(\v2!.rules_tasting.manifest.ReferenceR\n" +
+	"references\x12\x1e\n" +
+	"\n" +
+	"attributes\x18\x04 \x01(\fR\n" +
+	"attributes\"w\n" +
+	"\tReference\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04weak\x18\x02 \x01(\bR\x04weak\x12B\n" +
+	"\n" +
+	"visibility\x18\x03 \x01(\x0e2\".rules_tasting.manifest.VisibilityR\n" +
+	"visibility\"\xb3\x01\n" +
+	"\n" +
+	"Definition\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
+	"\abinding\x18\x02 \x01(\x0e2\x1f.rules_tasting.manifest.BindingR\abinding\x12B\n" +
+	"\n" +
+	"visibility\x18\x03 \x01(\x0e2\".rules_tasting.manifest.VisibilityR\n" +
+	"visibility\x12\x12\n" +
+	"\x04size\x18\x04 \x01(\x04R\x04size\"\x89\x03\n" +
 	"\tComponent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1c.rules_tasting.manifest.KindR\x04kind\x129\n" +
 	"\alinkage\x18\x03 \x01(\x0e2\x1f.rules_tasting.manifest.LinkageR\alinkage\x12\x1d\n" +
 	"\n" +
 	"local_hash\x18\x04 \x01(\fR\tlocalHash\x12\x14\n" +
-	"\x05links\x18\x05 \x03(\rR\x05links\x12\x18\n" +
-	"\aaliases\x18\x06 \x03(\tR\aaliases\x12\x12\n" +
+	"\x05links\x18\x05 \x03(\rR\x05links\x12\x12\n" +
 	"\x04root\x18\a \x01(\tR\x04root\x12\x12\n" +
 	"\x04file\x18\b \x01(\tR\x04file\x12(\n" +
-	"\x0finterchangeable\x18\t \x01(\bR\x0finterchangeable\"r\n" +
+	"\x0finterchangeable\x18\t \x01(\bR\x0finterchangeable\x12D\n" +
+	"\vdefinitions\x18\n" +
+	" \x03(\v2\".rules_tasting.manifest.DefinitionR\vdefinitions\x12\x12\n" +
+	"\x04unit\x18\v \x01(\rR\x04unit\x12\x14\n" +
+	"\x05group\x18\f \x01(\tR\x05groupJ\x04\b\x06\x10\a\"r\n" +
 	"\bFallback\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x120\n" +
-	"\x04rung\x18\x03 \x01(\x0e2\x1c.rules_tasting.manifest.RungR\x04rung*a\n" +
+	"\x04rung\x18\x03 \x01(\x0e2\x1c.rules_tasting.manifest.RungR\x04rung*n\n" +
+	"\n" +
+	"Visibility\x12\x16\n" +
+	"\x12VISIBILITY_DEFAULT\x10\x00\x12\x17\n" +
+	"\x13VISIBILITY_INTERNAL\x10\x01\x12\x15\n" +
+	"\x11VISIBILITY_HIDDEN\x10\x02\x12\x18\n" +
+	"\x14VISIBILITY_PROTECTED\x10\x03*p\n" +
+	"\aBinding\x12\x17\n" +
+	"\x13BINDING_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eBINDING_GLOBAL\x10\x01\x12\x10\n" +
+	"\fBINDING_WEAK\x10\x02\x12\x12\n" +
+	"\x0eBINDING_UNIQUE\x10\x03\x12\x12\n" +
+	"\x0eBINDING_COMMON\x10\x04*a\n" +
 	"\x04Rung\x12\x14\n" +
 	"\x10RUNG_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rRUNG_FUNCTION\x10\x01\x12\r\n" +
@@ -583,28 +976,39 @@ func file_analyzer_manifest_manifest_proto_rawDescGZIP() []byte {
 	return file_analyzer_manifest_manifest_proto_rawDescData
 }
 
-var file_analyzer_manifest_manifest_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_analyzer_manifest_manifest_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_analyzer_manifest_manifest_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_analyzer_manifest_manifest_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_analyzer_manifest_manifest_proto_goTypes = []any{
-	(Rung)(0),         // 0: rules_tasting.manifest.Rung
-	(Kind)(0),         // 1: rules_tasting.manifest.Kind
-	(Linkage)(0),      // 2: rules_tasting.manifest.Linkage
-	(*Manifest)(nil),  // 3: rules_tasting.manifest.Manifest
-	(*Component)(nil), // 4: rules_tasting.manifest.Component
-	(*Fallback)(nil),  // 5: rules_tasting.manifest.Fallback
+	(Visibility)(0),    // 0: rules_tasting.manifest.Visibility
+	(Binding)(0),       // 1: rules_tasting.manifest.Binding
+	(Rung)(0),          // 2: rules_tasting.manifest.Rung
+	(Kind)(0),          // 3: rules_tasting.manifest.Kind
+	(Linkage)(0),       // 4: rules_tasting.manifest.Linkage
+	(*Manifest)(nil),   // 5: rules_tasting.manifest.Manifest
+	(*Unit)(nil),       // 6: rules_tasting.manifest.Unit
+	(*Reference)(nil),  // 7: rules_tasting.manifest.Reference
+	(*Definition)(nil), // 8: rules_tasting.manifest.Definition
+	(*Component)(nil),  // 9: rules_tasting.manifest.Component
+	(*Fallback)(nil),   // 10: rules_tasting.manifest.Fallback
 }
 var file_analyzer_manifest_manifest_proto_depIdxs = []int32{
-	0, // 0: rules_tasting.manifest.Manifest.rung:type_name -> rules_tasting.manifest.Rung
-	5, // 1: rules_tasting.manifest.Manifest.fallbacks:type_name -> rules_tasting.manifest.Fallback
-	4, // 2: rules_tasting.manifest.Manifest.components:type_name -> rules_tasting.manifest.Component
-	1, // 3: rules_tasting.manifest.Component.kind:type_name -> rules_tasting.manifest.Kind
-	2, // 4: rules_tasting.manifest.Component.linkage:type_name -> rules_tasting.manifest.Linkage
-	0, // 5: rules_tasting.manifest.Fallback.rung:type_name -> rules_tasting.manifest.Rung
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	2,  // 0: rules_tasting.manifest.Manifest.rung:type_name -> rules_tasting.manifest.Rung
+	10, // 1: rules_tasting.manifest.Manifest.fallbacks:type_name -> rules_tasting.manifest.Fallback
+	9,  // 2: rules_tasting.manifest.Manifest.components:type_name -> rules_tasting.manifest.Component
+	6,  // 3: rules_tasting.manifest.Manifest.units:type_name -> rules_tasting.manifest.Unit
+	7,  // 4: rules_tasting.manifest.Unit.references:type_name -> rules_tasting.manifest.Reference
+	0,  // 5: rules_tasting.manifest.Reference.visibility:type_name -> rules_tasting.manifest.Visibility
+	1,  // 6: rules_tasting.manifest.Definition.binding:type_name -> rules_tasting.manifest.Binding
+	0,  // 7: rules_tasting.manifest.Definition.visibility:type_name -> rules_tasting.manifest.Visibility
+	3,  // 8: rules_tasting.manifest.Component.kind:type_name -> rules_tasting.manifest.Kind
+	4,  // 9: rules_tasting.manifest.Component.linkage:type_name -> rules_tasting.manifest.Linkage
+	8,  // 10: rules_tasting.manifest.Component.definitions:type_name -> rules_tasting.manifest.Definition
+	2,  // 11: rules_tasting.manifest.Fallback.rung:type_name -> rules_tasting.manifest.Rung
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_analyzer_manifest_manifest_proto_init() }
@@ -617,8 +1021,8 @@ func file_analyzer_manifest_manifest_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_analyzer_manifest_manifest_proto_rawDesc), len(file_analyzer_manifest_manifest_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   3,
+			NumEnums:      5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -24,11 +24,12 @@ func testComponent(name string, links ...uint32) *Component {
 func testManifest() *Manifest {
 	main := testComponent("main", 1, 2*2, 2*1+1) // puts, helper, printf
 	table := testComponent("table", 2*0)         // main
-	table.Kind, table.Aliases = Kind_KIND_VARIABLE, []string{"z", "a"}
+	table.Kind, table.Definitions = Kind_KIND_VARIABLE, []*Definition{{Name: "z", Binding: Binding_BINDING_WEAK}, {Name: "a", Binding: Binding_BINDING_GLOBAL, Visibility: Visibility_VISIBILITY_HIDDEN}}
 	helper := testComponent("helper", 2*2, 2*0, 2*2) // itself, main, itself again
 	helper.Linkage, helper.Interchangeable = Linkage_LINKAGE_LOCAL, true
 	return &Manifest{
-		Rung: Rung_RUNG_FUNCTION, Source: "a.c", Clang: "clang version 21", Compiler: "gcc version 16", Flags: []string{"-O2"},
+		Units: []*Unit{{References: []*Reference{{Name: "puts"}, {Name: "printf", Weak: true}}}},
+		Rung:  Rung_RUNG_FUNCTION, Source: "a.c", Clang: "clang version 21", Compiler: "gcc version 16", Flags: []string{"-O2"},
 		Symbols:    []string{"puts", "printf", "nobody links to this"},
 		Components: []*Component{main, table, helper},
 		Fallbacks: []*Fallback{
@@ -110,7 +111,7 @@ func TestCanonicalForm(t *testing.T) {
 			t.Errorf("links of %s (-want +got):\n%s", name, diff)
 		}
 	}
-	if diff := cmp.Diff([]string{"a", "z"}, m.Components[2].Aliases); diff != "" {
+	if diff := cmp.Diff([]string{"a", "z"}, m.Components[2].Aliases()); diff != "" {
 		t.Errorf("aliases (-want +got):\n%s", diff)
 	}
 	var reasons []string
@@ -155,7 +156,7 @@ func shuffle(m *Manifest, r *rand.Rand) {
 				c.Links[i] = 2*uint32(syms[l/2]) + 1
 			}
 		}
-		r.Shuffle(len(c.Aliases), func(i, j int) { c.Aliases[i], c.Aliases[j] = c.Aliases[j], c.Aliases[i] })
+		r.Shuffle(len(c.Definitions), func(i, j int) { c.Definitions[i], c.Definitions[j] = c.Definitions[j], c.Definitions[i] })
 	}
 	r.Shuffle(len(m.Fallbacks), func(i, j int) { m.Fallbacks[i], m.Fallbacks[j] = m.Fallbacks[j], m.Fallbacks[i] })
 }
@@ -165,13 +166,13 @@ func TestNotUTF8(t *testing.T) {
 	m := testManifest()
 	m.Source, m.Flags[0] = "caf\xe9.c", "-fplugin=\xe9"
 	m.Symbols[0] = "caf\xe9"
-	m.Components[1].Name, m.Components[1].Aliases[0] = "caf\xe9", "d\xe9j\xe0"
+	m.Components[1].Name, m.Components[1].Definitions[0].Name = "caf\xe9", "d\xe9j\xe0"
 	m.Fallbacks[0].Reason = "\xff"
 	m = unmarshal(t, marshal(t, m))
 	if diff := cmp.Diff([]string{"component helper", `symbol caf\xe9`, "symbol printf"}, slices.Sorted(slices.Values(links(t, m, "main")))); diff != "" {
 		t.Errorf("links (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"a", `d\xe9j\xe0`}, m.Components[0].Aliases); diff != "" || m.Components[0].Name != `caf\xe9` {
+	if diff := cmp.Diff([]string{"a", `d\xe9j\xe0`}, m.Components[0].Aliases()); diff != "" || m.Components[0].Name != `caf\xe9` {
 		t.Errorf("component %q, aliases (-want +got):\n%s", m.Components[0].Name, diff)
 	}
 }
@@ -198,6 +199,10 @@ func TestCorrupt(t *testing.T) {
 		"short hash":          func(m *Manifest) { m.Components[0].LocalHash = make([]byte, 15) },
 		"repeated name":       func(m *Manifest) { m.Components[1].Name = m.Components[0].Name },
 		"unsorted":            func(m *Manifest) { slices.Reverse(m.Components) },
+		"no unit":             func(m *Manifest) { m.Units = nil },
+		"unit past end":       func(m *Manifest) { m.Components[0].Unit = 1 },
+		"local definition":    func(m *Manifest) { m.Components[0].Definitions = NewDefinitions(Binding_BINDING_WEAK, "x") },
+		"repeated definition": func(m *Manifest) { m.Components[2].Definitions[1].Name = "a" },
 		"link past end":       func(m *Manifest) { m.Components[0].Links[0] = 2 * uint32(len(m.Components)) },
 		"symbol past end":     func(m *Manifest) { m.Components[0].Links[0] = 2*uint32(len(m.Symbols)) + 1 },
 		"link far beyond end": func(m *Manifest) { m.Components[0].Links[0] = 1<<32 - 1 },
@@ -263,7 +268,7 @@ func TestReadWrite(t *testing.T) {
 func FuzzUnmarshal(f *testing.F) {
 	valid := marshal(f, testManifest())
 	f.Add(valid[len(Magic):])
-	f.Add(marshal(f, &Manifest{Rung: Rung_RUNG_FILE})[len(Magic):])
+	f.Add(marshal(f, &Manifest{Rung: Rung_RUNG_FILE, Units: []*Unit{{}}})[len(Magic):])
 	f.Add(encode(f, &Manifest{Format: Format + 1})[len(Magic):])
 	f.Add(valid[len(Magic) : len(valid)/2])
 	f.Add([]byte{})
@@ -301,4 +306,27 @@ func unrepeated(list []string) []string {
 		}
 	}
 	return out
+}
+
+// The manifest of a unit that isn't plain C is told from all others, that of an
+// empty object among them.
+func TestNotPlain(t *testing.T) {
+	b, err := Marshal(NewNotPlain("a.c", "asm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Unmarshal(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.NotPlain(); got != "asm" || m.Source != "a.c" {
+		t.Errorf("not plain for %q, source %q", got, m.Source)
+	}
+	object := &Manifest{Rung: Rung_RUNG_OBJECT, Units: []*Unit{{Exact: true}}, Fallbacks: []*Fallback{NotPlainFallback("asm")}}
+	if got := object.NotPlain(); got != "" {
+		t.Errorf("an empty object isn't plain for %q", got)
+	}
+	if got := (&Manifest{Rung: Rung_RUNG_FUNCTION, Units: []*Unit{{}}}).NotPlain(); got != "" {
+		t.Errorf("a source isn't plain for %q", got)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -34,10 +33,7 @@ func Linked(path string, parts []string) (manifests []*manifest.Manifest, why st
 	if err != nil {
 		return nil, "", err
 	}
-	source := filepath.ToSlash(path)
-	if filepath.IsAbs(path) {
-		source = filepath.Base(path)
-	}
+	source := sourceName(path)
 	if isScript(path, b) {
 		m := script(b)
 		m.Source = source
@@ -56,26 +52,15 @@ func Linked(path string, parts []string) (manifests []*manifest.Manifest, why st
 		m, err = l.content(b)
 	}
 	if err != nil {
-		m, why = opaque(b), err.Error()
+		why = err.Error()
+		m = opaque(b, why)
+	} else {
+		c := m.Components[0]
+		c.Root += " as a whole: " + why // for the explanation
+		m.Fallbacks = append(m.Fallbacks, &manifest.Fallback{Component: c.Name, Reason: why, Rung: manifest.Rung_RUNG_CONTENT})
 	}
 	m.Source = source
-	m.Components[0].Root += " as a whole: " + why // for the explanation
-	m.Fallbacks = append(m.Fallbacks, &manifest.Fallback{Component: m.Components[0].Name, Reason: why, Rung: manifest.Rung_RUNG_CONTENT})
 	return []*manifest.Manifest{m}, why, nil
-}
-
-// opaque is the manifest of a file in the place of a library that is none that
-// can be read, such as one of another system: it may refer to any symbol.
-func opaque(b []byte) *manifest.Manifest {
-	h := frame.New("tasting opaque file 1")
-	h.Bytes(b)
-	return &manifest.Manifest{
-		Rung: manifest.Rung_RUNG_CONTENT, Symbols: []string{manifest.AnySymbol},
-		Components: []*manifest.Component{{
-			Name: "(file)", Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: h.Sum128(),
-			Root: "file", Links: []uint32{1},
-		}},
-	}
 }
 
 // linked is a linked ELF file.
@@ -85,6 +70,8 @@ type linked struct {
 	name       string   // DT_SONAME or "(executable)"
 	dynamic    []string // names of dynamic symbols, sorted
 	defined    []string // those of them that the file defines
+	defs       []*manifest.Definition
+	refs       []*manifest.Reference
 	copied     map[string]bool
 	// Set by explain, sorted, and nearly always empty: global symbols of its
 	// parts that it doesn't export, and functions that it exports and refers
@@ -134,6 +121,7 @@ func readLinked(b []byte) (l *linked, err error) {
 			l.copied[name] = true
 		}
 	}
+	l.defs, l.refs = dynamicSymbols(syms)
 	slices.Sort(l.dynamic)
 	l.dynamic = slices.Compact(l.dynamic)
 	slices.Sort(l.defined)
@@ -146,19 +134,14 @@ func readLinked(b []byte) (l *linked, err error) {
 // executable's copy of a variable gets its value from a library).
 func (l *linked) content(b []byte) (m *manifest.Manifest, err error) {
 	defer recoverMalformed(&err)
-	c := &manifest.Component{
-		Name: l.name, Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_EXTERNAL,
-		Aliases: l.defined, Root: "shared library",
-	}
+	c := &manifest.Component{Name: l.name, Kind: manifest.Kind_KIND_FILE, Root: "shared library", Definitions: slices.Clone(l.defs)}
 	if l.executable {
 		c.Root = "executable"
-		if !slices.Contains(c.Aliases, "main") {
-			c.Aliases = append(slices.Clone(c.Aliases), "main")
-		}
+		c.Definitions = uniqueDefinitions(append(c.Definitions, manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, "main")...))
 	}
-	h := frame.New("tasting linked file 1")
-	h.Strings(c.Aliases)
-	h.Strings(l.dynamic)
+	c.Linkage = linkage(c.Definitions, false)
+	h := frame.New("tasting linked file 2")
+	hashDynamic(&h, c.Definitions, l.refs)
 	h.Int(int(l.Class))
 	h.Int(int(l.Data))
 	h.Int(int(l.OSABI))
@@ -192,7 +175,8 @@ func (l *linked) content(b []byte) (m *manifest.Manifest, err error) {
 		h.Bytes(b)
 	}
 	c.LocalHash = h.Sum128()
-	m = &manifest.Manifest{Rung: manifest.Rung_RUNG_CONTENT, Symbols: l.dynamic, Components: []*manifest.Component{c}}
+	unit := &manifest.Unit{Exact: true, References: l.refs}
+	m = &manifest.Manifest{Rung: manifest.Rung_RUNG_CONTENT, Units: []*manifest.Unit{unit}, Symbols: l.dynamic, Components: []*manifest.Component{c}}
 	for i := range l.dynamic {
 		c.Links = append(c.Links, 2*uint32(i)+1)
 	}
@@ -239,7 +223,11 @@ func (l *linked) frame() *manifest.Manifest {
 		Name: l.name + " (link)", Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL,
 		LocalHash: h.Sum128(), Root: "how a file is linked",
 	}
-	return &manifest.Manifest{Rung: manifest.Rung_RUNG_OBJECT, Components: []*manifest.Component{c}}
+	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_OBJECT, Units: []*manifest.Unit{{Exact: true}}, Components: []*manifest.Component{c}}
+	if len(l.hidden)+len(l.bound) > 0 {
+		m.Fallbacks = []*manifest.Fallback{{Component: c.Name, Reason: "it doesn't export or use its definitions as its objects say", Rung: manifest.Rung_RUNG_OBJECT}}
+	}
+	return m
 }
 
 // compilerSymbols are in every linked file: of the compiler's start files and
@@ -369,24 +357,25 @@ func (l *linked) boundFunctions(parts []*manifest.Manifest) ([]string, error) {
 			own[printable(s.Name)] = false
 		}
 	}
-	r := &reader{File: l.File, syms: append(make([]elf.Symbol, 1), syms...), relocs: make([][]reloc, len(l.Sections))}
 	for _, s := range l.Sections {
 		if s.Flags&elf.SHF_ALLOC == 0 || s.Type != elf.SHT_REL && s.Type != elf.SHT_RELA {
 			continue
 		}
-		if int(s.Info) >= len(r.relocs) {
-			return nil, fmt.Errorf("%s: relocations for section %d", s.Name, s.Info)
-		}
-		if err := r.readRelocs(s); err != nil {
+		b, err := s.Data()
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
-	}
-	for _, l := range r.relocs {
-		for _, rel := range l {
-			if name := printable(r.syms[rel.sym].Name); rel.sym != 0 {
-				if _, ok := own[name]; ok {
-					own[name] = true
-				}
+		relocs, err := readRelocs(b, nil, len(syms)+1, l.Class, l.ByteOrder, s.Type == elf.SHT_RELA)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		for _, rel := range relocs {
+			if rel.sym == 0 {
+				continue
+			}
+			name := printable(syms[rel.sym-1].Name)
+			if _, ok := own[name]; ok {
+				own[name] = true
 			}
 		}
 	}

@@ -176,7 +176,7 @@ func TestLinkedExecutable(t *testing.T) {
 	}
 	m := program(source)
 	c := find(t, m, "(executable)")
-	if c.Root != "executable as a whole: its objects aren't known" || !slices.Contains(c.Aliases, "main") {
+	if c.Root != "executable as a whole: its objects aren't known" || !slices.Contains(c.DefinedNames(), "main") {
 		t.Errorf("component %v", c)
 	}
 	if names, _ := m.LinkNames(c); !slices.Contains(names, "need") {

@@ -4,379 +4,195 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
-// Section is a loaded section of an object, and one component of its manifest.
-// A common symbol (a tentative definition of C) counts as a section of its own.
-type Section struct {
-	// Name is that of the component: the global symbol if the section defines
-	// exactly one, else the section's name; in an archive with the member's
-	// name around it.
-	Name string
-	// Section is the name in the object, "COMMON" for a common symbol.
-	Section string
-	// Member is the archive member, empty for an object of its own.
-	Member string
-	// Symbols are all symbols with a name that are defined in the section,
-	// local ones as well, sorted.
-	Symbols []string
-	// Linkage is the strongest of those of the symbols.
-	Linkage manifest.Linkage
-	// Root says why the section counts without a reference to it.
-	Root string
-	// Size in bytes.
-	Size uint64
-	// Hash is the component's local hash.
-	Hash [16]byte
-	// Refs are the references to symbols and other sections, in the order of
-	// their places, without repetition. References to string literals are
-	// left out: they are content.
-	Refs []Ref
-
-	globals []string
-	links   []link
-}
-
-// Ref is a reference from a section.
-type Ref struct {
-	// Symbol is the symbol that is referred to. For a reference to a place in
-	// a section it is the symbol that covers the place, global or local, and
-	// empty if there is none.
-	Symbol string
-	// Section is the index of the section that defines it, among those
-	// returned together, or -1 if the object doesn't define it.
-	Section int
-}
-
-// link is a link of the manifest: to a section of the object, or, with section
-// -1, to a symbol.
-type link struct {
-	section int
-	symbol  string
-}
-
-// object is a relocatable ELF file.
+// object is what a manifest says about a relocatable file.
 type object struct {
-	member   string
-	sections []*Section
+	member     string
+	components []*component
+	references []*manifest.Reference
+	attributes []byte
+	fallbacks  []*manifest.Fallback
+	libraries  []string // that it asks the linker for, as words of a line
 }
 
-// ELF constants that debug/elf lacks.
+// component is what a linker takes from some ranges of one section, nearly
+// always a single one. A common symbol (a tentative definition of C) has none.
+type component struct {
+	name, root, group string
+	sec               int
+	spans             []span
+	syms              []int // defined in it, with a name
+	definitions       []*manifest.Definition
+	linkage           manifest.Linkage
+	links             []link
+	unwind            []unwindEntry
+	next              int // the component that it runs into, or -1
+	hash              []byte
+}
+
+type span struct{ start, end uint64 }
+
+// base is where offsets in the component count from.
+func (c *component) base() uint64 { return c.spans[0].start }
+
+// link is a link of the manifest: to a component of the object, or, with
+// component -1, to a symbol.
+type link struct {
+	component int
+	symbol    string
+}
+
+// anything is the link to whatever may be there.
+var anything = link{-1, manifest.AnySymbol}
+
+// sectionKind says what becomes of the bytes of a section.
+type sectionKind uint8
+
 const (
-	shfGNURetain         = 0x200000
-	shfExclude           = 0x80000000
-	shtX86Unwind         = 0x70000001
-	shtLLVMLinkerOptions = 0x6fff4c01
-	shtLLVMDependentLibs = 0x6fff4c04
-	shtCREL              = 0x40000014
-	grpComdat            = 1
-	stbGNUUnique         = elf.SymBind(10)
-	sttGNUIFunc          = elf.SymType(10)
+	kindIgnored   sectionKind = iota // not loaded
+	kindComponent                    // one or several
+	kindLiterals                     // parts of whatever refers to them
+	kindUnwind                       // parts of what they describe
+	kindHandlers                     // as kindUnwind, if all goes well
 )
-
-// reloc is a relocation of a section.
-type reloc struct {
-	offset uint64
-	typ    uint32
-	sym    uint32
-	addend int64
-	rel    bool // the addend is in the content
-}
 
 // reader holds what readObject knows while it reads.
 type reader struct {
-	*elf.File
+	*file
 	member string
-	data   [][]byte       // content of sections that need it
-	syms   []elf.Symbol   // syms[0] is the null symbol
-	local  [][]elf.Symbol // by section: local symbols with a name
-	global [][]elf.Symbol // by section: the others, sorted by name
-	relocs [][]reloc      // by section, sorted by offset
-	group  []string       // by section: what its COMDAT group says, or ""
-	comdat []bool
-	attrs  frame.Buffer // what holds for the whole object
-	place  []int        // by ELF section: index in out, or -1
-	out    []*Section
-	outELF []int // by index in out: ELF section, or -1
-	unwind map[int][]unwindEntry
-	kept   map[int][]int // by ELF section: those that say that they belong to it (SHF_LINK_ORDER)
-	// How many root sections of each name were met.
-	rootCount map[string]int
-	links     map[link]int // of the section at work: place among its links
-	refs      map[Ref]bool
+	kinds  []sectionKind
+	cuts   []cutting
+	pieces [][]piece // by section
+	out    []*component
+	attrs  frame.Buffer
+	// SHF_LINK_ORDER: by section, those that say that they belong to it.
+	kept       map[int][]int
+	rootCount  map[string]int // how many root sections of each name were met
+	inlineData map[*section][][2]uint64
+	fallbacks  []*manifest.Fallback
+	returns    map[[2]int]bool // by section and function: whether it may
+	merges     int             // sections of constants that linkers merge
+	zeroing    bool            // an instruction that optimisation makes
+	frameless  bool            // a function without a frame
+	// Of the component at work: what is hashed, and the places of its links.
+	message frame.Buffer
+	places  map[link]int
 }
 
-func readObject(b []byte, member string) (o *object, err error) {
-	defer recoverMalformed(&err)
-	f, err := openELF(b)
+func readObject(b []byte, member string) (*object, error) {
+	f, err := readFile(b)
 	if err != nil {
-		return nil, err
+		return nil, damaged(err)
 	}
-	if f.Type != elf.ET_REL {
-		return nil, fmt.Errorf("this is an ELF file of type %v: want a relocatable object", f.Type)
-	}
-	if f.Machine == elf.EM_MIPS && f.Class == elf.ELFCLASS64 {
-		return nil, errors.New("relocations of 64-bit MIPS objects aren't supported: analyze the source instead")
-	}
-	r := &reader{File: f, member: member, unwind: map[int][]unwindEntry{}, kept: map[int][]int{}, rootCount: map[string]int{}}
-	if err := r.load(b); err != nil {
-		return nil, fmt.Errorf("malformed ELF file: %w", err)
+	r := &reader{
+		file: f, member: member, attrs: f.attributes(), kinds: make([]sectionKind, len(f.sections)), pieces: make([][]piece, len(f.sections)),
+		kept: map[int][]int{}, rootCount: map[string]int{}, inlineData: map[*section][][2]uint64{}, places: map[link]int{}, returns: map[[2]int]bool{},
 	}
 	if err := r.checkLTO(); err != nil {
 		return nil, err
 	}
-	r.choose()
-	if err := r.readUnwind(); err != nil {
-		return nil, err
-	}
-	for i, s := range r.out {
-		if r.outELF[i] >= 0 {
-			r.fill(i, s)
-		}
+	r.classify()
+	r.split()
+	r.readUnwind()
+	for i, c := range r.out {
+		r.fill(i, c)
 	}
 	r.commons()
-	return &object{member, r.out}, nil
+	r.everything()
+	return &object{member, r.out, r.references(), r.attrs.Sum128(), r.fallbacks, r.libraries()}, nil
 }
 
-// load reads symbols, relocations, groups, contents and the object's
-// attributes.
-func (r *reader) load(b []byte) error {
-	n := len(r.Sections)
-	r.data = make([][]byte, n)
-	r.relocs = make([][]reloc, n)
-	r.group = make([]string, n)
-	r.comdat = make([]bool, n)
-	r.place = make([]int, n)
-	syms, err := r.Symbols()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return fmt.Errorf("symbols: %w", err)
-	}
-	r.syms = append(make([]elf.Symbol, 1, len(syms)+1), syms...)
-	for _, s := range r.Sections {
-		s.Name = printable(s.Name)
-	}
-	for i := range r.syms {
-		s := &r.syms[i]
-		s.Name = printable(s.Name)
-		if s.Section == elf.SHN_XINDEX {
-			return errors.New("the object has more than 65,000 sections, which isn't supported: split it")
-		}
-		if s.Section < elf.SHN_LORESERVE && int(s.Section) >= n {
-			return fmt.Errorf("symbol %q is in section %d of %d", s.Name, s.Section, n)
+// libraries returns the libraries that the object asks the linker for.
+func (r *reader) libraries() (words []string) {
+	for i := range r.sections {
+		switch s := &r.sections[i]; s.typ {
+		case shtLLVMDependentLibs:
+			words = append(words, linkflags.Directives(linkflags.DependentLibraries, s.data)...)
+		case shtLLVMLinkerOptions:
+			words = append(words, linkflags.Directives(linkflags.LinkerOptions, s.data)...)
 		}
 	}
-	r.local = make([][]elf.Symbol, n)
-	r.global = make([][]elf.Symbol, n)
-	for _, s := range r.syms[1:] {
-		switch {
-		case s.Section >= elf.SHN_LORESERVE || s.Name == "" || elf.ST_TYPE(s.Info) == elf.STT_SECTION:
-		case elf.ST_BIND(s.Info) == elf.STB_LOCAL:
-			r.local[s.Section] = append(r.local[s.Section], s)
-		default:
-			r.global[s.Section] = append(r.global[s.Section], s)
-		}
-	}
-	for _, l := range r.global {
-		slices.SortStableFunc(l, func(a, b elf.Symbol) int { return strings.Compare(a.Name, b.Name) })
-	}
-	execStack := "absent"
-	var properties []byte
-	for i, s := range r.Sections {
-		switch {
-		case s.Type == elf.SHT_NULL:
-			continue
-		case s.Type == elf.SHT_REL || s.Type == elf.SHT_RELA || s.Type == shtCREL:
-			if int(s.Info) >= n {
-				return fmt.Errorf("relocations %s are for section %d of %d", s.Name, s.Info, n)
-			}
-			if s.Type == shtCREL {
-				return fmt.Errorf("compact relocations (%s) aren't supported: compile without --crel", s.Name)
-			}
-			if err := r.readRelocs(s); err != nil {
-				return fmt.Errorf("%s: %w", s.Name, err)
-			}
-		case s.Type == elf.SHT_GROUP:
-			if err := r.readGroup(s); err != nil {
-				return fmt.Errorf("%s: %w", s.Name, err)
-			}
-		case s.Name == ".note.GNU-stack":
-			execStack = fmt.Sprint(s.Flags&elf.SHF_EXECINSTR != 0)
-		}
-		if s.Flags&elf.SHF_LINK_ORDER != 0 {
-			r.kept[int(s.Link)] = append(r.kept[int(s.Link)], i)
-		}
-		if s.Type != elf.SHT_NOBITS && (s.Flags&elf.SHF_ALLOC != 0 || affectsLink(s)) {
-			if r.data[i], err = s.Data(); err != nil {
-				return fmt.Errorf("%s: %w", s.Name, err)
-			}
-			if s.Name == ".note.gnu.property" {
-				properties = append(properties, r.data[i]...)
-			}
-		}
-	}
-	for _, l := range r.relocs {
-		slices.SortStableFunc(l, func(a, b reloc) int { return cmp.Compare(a.offset, b.offset) })
-	}
-	flagsAt := 48 // e_flags
-	if r.Class == elf.ELFCLASS32 {
-		flagsAt = 36
-	}
-	r.attrs.Int(int(r.Class))
-	r.attrs.Int(int(r.Data))
-	r.attrs.Int(int(r.Machine))
-	abi := r.OSABI
-	if abi == elf.ELFOSABI_LINUX { // says only that a GNU extension is in use
-		abi = elf.ELFOSABI_NONE
-	}
-	r.attrs.Int(int(abi))
-	r.attrs.Int(int(r.ABIVersion))
-	r.attrs.Int(int(r.ByteOrder.Uint32(b[flagsAt:])))
-	r.attrs.String(execStack)
-	r.attrs.Bytes(properties)
-	return nil
-}
-
-func (r *reader) readRelocs(s *elf.Section) error {
-	b, err := s.Data()
-	if err != nil {
-		return err
-	}
-	word := 8
-	if r.Class == elf.ELFCLASS32 {
-		word = 4
-	}
-	size := 2 * word
-	if s.Type == elf.SHT_RELA {
-		size += word
-	}
-	if len(b)%size != 0 {
-		return fmt.Errorf("%d bytes are no list of relocations", len(b))
-	}
-	get := func(b []byte) uint64 {
-		if word == 4 {
-			return uint64(r.ByteOrder.Uint32(b))
-		}
-		return r.ByteOrder.Uint64(b)
-	}
-	for ; len(b) > 0; b = b[size:] {
-		info := get(b[word:])
-		rel := reloc{offset: get(b), rel: s.Type == elf.SHT_REL}
-		if word == 4 {
-			rel.sym, rel.typ = uint32(info>>8), uint32(info&0xff)
-		} else {
-			rel.sym, rel.typ = uint32(info>>32), uint32(info)
-		}
-		if !rel.rel {
-			rel.addend = int64(get(b[2*word:]))
-			if word == 4 {
-				rel.addend = int64(int32(rel.addend))
-			}
-		}
-		if int(rel.sym) >= len(r.syms) {
-			return fmt.Errorf("symbol %d of %d", rel.sym, len(r.syms))
-		}
-		r.relocs[s.Info] = append(r.relocs[s.Info], rel)
-	}
-	return nil
-}
-
-// readGroup notes for each member of a section group its signature: the linker
-// keeps one group of each signature.
-func (r *reader) readGroup(s *elf.Section) error {
-	b, err := s.Data()
-	if err != nil {
-		return err
-	}
-	if len(b) < 4 || len(b)%4 != 0 || int(s.Info) >= len(r.syms) {
-		return errors.New("bad section group")
-	}
-	sig := r.syms[s.Info]
-	text := "group"
-	if r.ByteOrder.Uint32(b)&grpComdat != 0 {
-		text = "comdat"
-	}
-	comdat := text == "comdat"
-	if elf.ST_BIND(sig.Info) != elf.STB_LOCAL {
-		text += " " + sig.Name
-	}
-	for b = b[4:]; len(b) > 0; b = b[4:] {
-		i := r.ByteOrder.Uint32(b)
-		if int(i) >= len(r.Sections) {
-			return fmt.Errorf("section %d of %d", i, len(r.Sections))
-		}
-		r.group[i] = text
-		r.comdat[i] = comdat
-	}
-	return nil
+	return words
 }
 
 // affectsLink says whether a section that isn't loaded tells the linker
 // something that changes the program.
-func affectsLink(s *elf.Section) bool {
-	return s.Type == shtLLVMLinkerOptions || s.Type == shtLLVMDependentLibs || isLTO(s)
+func affectsLink(s *section) bool {
+	return s.typ == shtLLVMLinkerOptions || s.typ == shtLLVMDependentLibs || isLTO(s)
 }
 
-func isLTO(s *elf.Section) bool {
-	return strings.HasPrefix(s.Name, ".gnu.lto_") || s.Name == ".llvm.lto"
+func isLTO(s *section) bool {
+	return strings.HasPrefix(s.name, ".gnu.lto_") || s.name == ".llvm.lto"
 }
 
 // checkLTO refuses objects that hold no machine code beside the intermediate
 // form. If there is both, each says what the code does.
 func (r *reader) checkLTO() error {
-	if !slices.ContainsFunc(r.Sections, isLTO) {
-		return nil
-	}
-	for _, s := range r.Sections {
-		if s.Flags&elf.SHF_ALLOC != 0 && s.Size > 0 && !strings.HasPrefix(s.Name, ".note") {
+	lto := false
+	for i := range r.sections {
+		s := &r.sections[i]
+		if s.flags&elf.SHF_ALLOC != 0 && s.size > 0 && !strings.HasPrefix(s.name, ".note") {
 			return nil
 		}
+		lto = lto || isLTO(s)
 	}
-	return errLTO
+	if lto {
+		return errLTO
+	}
+	return nil
 }
 
-// choose decides which sections are components.
-func (r *reader) choose() {
-	referred := make([]bool, len(r.Sections))
-	for _, l := range r.relocs {
-		for _, rel := range l {
-			if s := r.syms[rel.sym].Section; s < elf.SHN_LORESERVE {
-				referred[s] = true
+// classify decides what becomes of each section.
+func (r *reader) classify() {
+	referred := make([]bool, len(r.sections))
+	for i := range r.sections {
+		s := &r.sections[i]
+		for _, rel := range s.relocs {
+			if k := r.syms[rel.sym].sec; k > 0 {
+				referred[k] = true
+			}
+		}
+		if s.flags&elf.SHF_LINK_ORDER != 0 {
+			r.kept[int(s.link)] = append(r.kept[int(s.link)], i)
+		}
+	}
+	for i := range r.sections {
+		s := &r.sections[i]
+		switch {
+		case affectsLink(s):
+			r.kinds[i] = kindComponent
+		case !s.loaded(), s.name == ".note.gnu.property":
+		case r.isUnwind(i):
+			if s.size > 0 {
+				r.kinds[i] = kindUnwind
+			}
+		case isLiterals(s):
+			r.kinds[i] = kindLiterals
+			r.merges++
+		case s.size == 0 && !referred[i] && len(s.locals)+len(s.globals) == 0:
+		case s.name == ".gcc_except_table" || strings.HasPrefix(s.name, ".gcc_except_table."):
+			r.kinds[i] = kindHandlers
+		default:
+			r.kinds[i] = kindComponent
+			if s.flags&elf.SHF_MERGE != 0 {
+				r.merges++
 			}
 		}
 	}
-	for i, s := range r.Sections {
-		r.place[i] = -1
-		loaded := s.Flags&elf.SHF_ALLOC != 0 && uint64(s.Flags)&shfExclude == 0
-		switch {
-		case affectsLink(s):
-		case !loaded, s.Name == ".note.gnu.property", isUnwind(s), r.isLiterals(i):
-			continue
-		case s.Size == 0 && !referred[i] && len(r.local[i])+len(r.global[i]) == 0:
-			continue
-		}
-		r.place[i] = len(r.out)
-		r.outELF = append(r.outELF, i)
-		r.out = append(r.out, &Section{Section: s.Name, Member: r.member, Size: s.Size, Root: rootReason(s)})
-	}
 }
 
-func isUnwind(s *elf.Section) bool {
-	return s.Name == ".eh_frame" || s.Type == shtX86Unwind
-}
-
-// isLiterals says whether section i holds constants that the linker merges with
+// isLiterals says whether a section holds constants that the linker merges with
 // equal ones: its entries are part of whoever refers to them.
-func (r *reader) isLiterals(i int) bool {
-	s := r.Sections[i]
-	return s.Flags&elf.SHF_MERGE != 0 && s.Flags&elf.SHF_WRITE == 0 && s.Type == elf.SHT_PROGBITS && s.Entsize > 0 &&
-		standardName(s.Name) != "" && len(r.relocs[i]) == 0 && len(r.global[i]) == 0
+func isLiterals(s *section) bool {
+	return s.flags&elf.SHF_MERGE != 0 && s.flags&elf.SHF_WRITE == 0 && s.typ == elf.SHT_PROGBITS && s.entsize > 0 &&
+		standardName(s.name) != "" && len(s.relocs) == 0 && len(s.globals) == 0
 }
 
 // standardNames are the names, or their beginnings up to a dot, that compilers
@@ -397,20 +213,24 @@ func standardName(name string) string {
 	return ""
 }
 
-func rootReason(s *elf.Section) string {
+// rootReason says why section k counts without a reference to it, or "".
+func (r *reader) rootReason(k int) string {
+	s := &r.sections[k]
 	switch {
 	case affectsLink(s):
-		return "section " + s.Name
-	case uint64(s.Flags)&shfGNURetain != 0:
-		return "retained section " + s.Name
-	case s.Type == elf.SHT_INIT_ARRAY || s.Type == elf.SHT_FINI_ARRAY || s.Type == elf.SHT_PREINIT_ARRAY:
-		return "section " + s.Name
-	case standardName(s.Name) != "":
+		return "section " + s.name
+	case uint64(s.flags)&shfGNURetain != 0 && !isIdentifier(s.name):
+		return "retained section " + s.name
+	case s.typ == elf.SHT_INIT_ARRAY || s.typ == elf.SHT_FINI_ARRAY || s.typ == elf.SHT_PREINIT_ARRAY:
+		return "section " + s.name
+	case r.kinds[k] == kindUnwind:
+		return "section " + s.name // what the reader of unwind tables doesn't understand
+	case standardName(s.name) != "":
 		return ""
-	case isIdentifier(s.Name):
-		return "linker set " + s.Name
+	case isIdentifier(s.name):
+		return "linker set " + s.name
 	}
-	return "section " + s.Name
+	return "section " + s.name
 }
 
 func isIdentifier(s string) bool {
@@ -422,202 +242,559 @@ func isIdentifier(s string) bool {
 	return s != ""
 }
 
+// makeComponents turns pieces into components and gives them their symbols.
+func (r *reader) makeComponents() {
+	for k := range r.sections {
+		hub := -1
+		for i := range r.pieces[k] {
+			p := &r.pieces[k][i]
+			switch {
+			case p.kind != inComponent:
+				continue
+			case p.comp != hubComponent:
+				p.comp = r.newComponent(k)
+			default:
+				if hub < 0 {
+					hub = r.newComponent(k)
+					r.cuts[k].hubPiece = i
+				}
+				p.comp = hub
+			}
+			c := r.out[p.comp]
+			c.spans = append(c.spans, span{p.start, p.end})
+		}
+		if r.kinds[k] != kindComponent || len(r.pieces[k]) == 0 {
+			continue
+		}
+		for _, i := range slices.Concat(r.sections[k].locals, r.sections[k].globals) {
+			at := 0
+			if r.cuts[k].cut {
+				if at = r.find(k, int64(r.syms[i].value)); at < 0 {
+					continue // a mark between code and data
+				}
+			}
+			if p := r.pieces[k][at]; p.kind == inComponent {
+				c := r.out[p.comp]
+				c.syms = append(c.syms, i)
+			}
+		}
+		c := &r.cuts[k]
+		if c.code == nil {
+			continue
+		}
+		for i, e := range c.extents {
+			r.runsInto(k, i, e)
+		}
+	}
+}
+
+func (r *reader) newComponent(k int) int {
+	r.out = append(r.out, &component{sec: k, root: r.rootReason(k), group: r.sections[k].comdat, next: -1})
+	return len(r.out) - 1
+}
+
+// runsInto notes where control goes at the end of function i of section k.
+func (r *reader) runsInto(k, i int, e extent) {
+	if e.padTraps {
+		return
+	}
+	l := r.pieces[k]
+	for _, x := range e.exits {
+		switch last := i+1 == len(r.cuts[k].extents); {
+		case !last && r.cuts[k].cut:
+			if !x.withCall || r.comesBack(k, x.call) {
+				r.out[l[i].comp].next = l[i+1].comp
+			}
+		case last && !x.withCall && r.rootReason(k) == "":
+			// Out of the section, into whatever a linker puts behind it. (A call
+			// is taken not to come back there: the compiler knew.)
+			r.out[l[len(l)-1].comp].next = beyond
+		}
+	}
+}
+
+// beyond is the next component of code that runs out of its section.
+const beyond = -2
+
+// comesBack says whether what the call at a place calls may return.
+func (r *reader) comesBack(k int, at uint64) bool {
+	c := &r.cuts[k]
+	target := func(k int, to uint64) bool {
+		e := covering(r.cuts[k].extents, to)
+		if r.cuts[k].code == nil || e < 0 || r.cuts[k].extents[e].start != to {
+			return true
+		}
+		id := [2]int{k, e}
+		known, ok := r.returns[id]
+		if !ok {
+			x := r.cuts[k].extents[e]
+			r.returns[id] = true // as long as it isn't known
+			known = x.returns || slices.ContainsFunc(x.exits, func(x exit) bool { return !x.withCall || r.comesBack(k, x.call) })
+			r.returns[id] = known
+		}
+		return known
+	}
+	if i, ok := slices.BinarySearchFunc(c.code.sites, at, func(s site, at uint64) int { return cmpUint(s.at, at) }); ok {
+		return target(k, c.code.sites[i].target)
+	}
+	i, hit := firstReloc(r.sections[k].relocs, at, at+4)
+	if !hit {
+		return true
+	}
+	rel, sym := &r.sections[k].relocs[i], &r.syms[r.sections[k].relocs[i].sym]
+	switch {
+	case neverReturns(sym.name):
+		return false
+	case sym.sec > 0 && sym.typ() == elf.STT_SECTION:
+		to := int64(sym.value) + rel.addend + int64(c.uses[i].bias)
+		return to < 0 || target(sym.sec, uint64(to))
+	case sym.sec > 0 && sym.bind() != elf.STB_WEAK:
+		return target(sym.sec, sym.value)
+	}
+	return true
+}
+
 // fill completes component i of the output.
-func (r *reader) fill(i int, s *Section) {
-	k := r.outELF[i]
-	es := r.Sections[k]
-	r.links, r.refs = map[link]int{}, map[Ref]bool{}
-	h := frame.New("tasting section 1")
+func (r *reader) fill(i int, c *component) {
+	k := c.sec
+	s := &r.sections[k]
+	clear(r.places)
+	h := r.message[:0]
+	defer func() { r.message = h }()
+	h.String("tasting section 2")
 	h.Bytes(r.attrs)
 	// A standard name tells the function or variable, whose name enters by its
 	// symbol if it is global, and can't matter if it is local.
-	name := standardName(es.Name)
+	name := standardName(s.name)
 	if name == "" {
-		name = es.Name
+		name = s.name
 	}
-	if isLTO(es) {
+	if isLTO(s) {
 		name = name[:strings.LastIndexByte(name, '.')] // a random suffix
 	}
 	h.String(name)
-	h.Uint(uint64(es.Type))
-	h.Uint(uint64(es.Flags &^ (elf.SHF_GROUP | elf.SHF_INFO_LINK | elf.SHF_LINK_ORDER)))
-	h.Uint(es.Addralign)
-	h.Uint(es.Entsize)
-	h.Uint(es.Size)
-	h.Bytes(r.data[k])
-	h.String(r.group[k])
-	if s.Root != "" {
+	h.Uint(uint64(s.typ))
+	h.Uint(uint64(s.flags &^ (elf.SHF_GROUP | elf.SHF_INFO_LINK | elf.SHF_LINK_ORDER)))
+	h.Uint(s.entsize)
+	h.String(s.group)
+	if c.root != "" {
 		// Initialisers of one name run in the order of their sections.
-		h.Int(r.rootCount[s.Section])
-		r.rootCount[s.Section]++
+		h.Int(r.rootCount[s.name])
+		r.rootCount[s.name]++
 	}
-
-	globals := r.global[k]
-	for _, sym := range append(slices.Clone(r.local[k]), globals...) {
-		s.Symbols = append(s.Symbols, sym.Name)
-	}
-	slices.Sort(s.Symbols)
-	s.Linkage = manifest.Linkage_LINKAGE_LOCAL
-	h.Int(len(globals))
-	for _, sym := range globals {
-		s.globals = append(s.globals, sym.Name)
-		h.String(sym.Name)
-		h.Uint(sym.Value)
-		h.Uint(sym.Size)
-		h.Int(int(sym.Info))
-		h.Int(int(sym.Other))
-		weak := r.comdat[k] || elf.ST_BIND(sym.Info) == elf.STB_WEAK || elf.ST_BIND(sym.Info) == stbGNUUnique
-		if !weak {
-			s.Linkage = manifest.Linkage_LINKAGE_EXTERNAL
-		} else if s.Linkage == manifest.Linkage_LINKAGE_LOCAL {
-			s.Linkage = manifest.Linkage_LINKAGE_WEAK
+	base := c.base()
+	if s.typ == elf.SHT_NOBITS && len(c.syms) > 1 {
+		// There is no content that shows where one variable ends: the next begins
+		// behind its padding.
+		extents := make([]span, len(c.syms))
+		for i, n := range c.syms {
+			extents[i] = span{r.syms[n].value - base, r.syms[n].size}
+		}
+		slices.SortFunc(extents, func(a, b span) int { return cmp.Or(cmpUint(a.start, b.start), cmpUint(a.end, b.end)) })
+		h.Int(len(extents))
+		for _, x := range extents {
+			h.Uint(x.start)
+			h.Uint(x.end)
 		}
 	}
-	s.Name = s.Section
-	if len(s.globals) == 1 {
-		s.Name = s.globals[0]
-	} else if r.member != "" {
-		s.Name = r.member + "(" + s.Section + ")"
-	} else if s.Name == "" {
-		s.Name = "(section without a name)"
+	// The place of a function in its section tells nothing: what is in front of
+	// it, and the linker, move it. But it is aligned as it was asked for, by more
+	// than the 2 bytes that all methods of C++ are.
+	align, rest := s.align, uint64(0)
+	if align > 1 {
+		rest = base % align
 	}
-
-	r.hashRelocs(&h, i, r.relocs[k])
-	entries := r.unwind[i]
-	h.Int(len(entries))
-	for _, e := range entries {
+	if r.cuts[k].cut && s.code() && align <= 16 {
+		if rest != 0 {
+			align = rest & -rest
+		}
+		if rest = 0; align <= 2 {
+			align = 0
+		}
+	}
+	h.Uint(align)
+	h.Uint(rest)
+	r.define(&h, c)
+	h.Int(len(c.spans))
+	for _, p := range c.spans {
+		h.Uint(p.start - base)
+		r.hashContent(&h, c, p)
+	}
+	switch {
+	case c.next >= 0:
+		h.String("runs into")
+		h.Int(r.addLink(c, link{component: c.next}))
+	case c.next == beyond:
+		h.String("runs out")
+		r.addLink(c, anything)
+		r.fallbacks = append(r.fallbacks, &manifest.Fallback{Component: c.name, Reason: "control runs out of its section at the end of the function", Rung: manifest.Rung_RUNG_OBJECT})
+	default:
+		h.String("")
+	}
+	h.Int(len(c.unwind))
+	for _, e := range c.unwind {
 		h.Bytes(e.bytes)
-		r.hashRelocs(&h, i, e.relocs)
+		h.Uint(uint64(e.place))
+		r.hashRelocs(&h, c, e.section, e.relocs, nil, e.start)
 	}
 	// Sections that are kept because of this one.
 	for _, j := range r.kept[k] {
-		if r.place[j] >= 0 {
-			h.Int(r.addLink(s, link{section: r.place[j]}))
+		for _, p := range r.pieces[j] {
+			if p.kind == inComponent {
+				h.Int(r.addLink(c, link{component: p.comp}))
+			}
 		}
 	}
-	s.Hash = [16]byte(h.Sum128())
+	c.hash = h.Sum128()
 }
 
-// addLink returns the place of l among the links of s.
-func (r *reader) addLink(s *Section, l link) int {
-	k, ok := r.links[l]
+// define names the component and appends the symbols that it defines.
+func (r *reader) define(h *frame.Buffer, c *component) {
+	s := &r.sections[c.sec]
+	var locals, globals []int
+	for _, i := range c.syms {
+		if !r.syms[i].local() {
+			globals = append(globals, i)
+		} else if !isMapping(r.machine, &r.syms[i]) {
+			locals = append(locals, i)
+		}
+	}
+	h.Int(len(globals))
+	for _, i := range globals {
+		sym := &r.syms[i]
+		c.definitions = append(c.definitions, definition(sym.info, sym.other, sym.name))
+		h.String(sym.name)
+		h.Uint(sym.value - c.base())
+		h.Uint(sym.size)
+		h.Int(int(sym.info))
+		h.Int(int(sym.other))
+	}
+	c.definitions = uniqueDefinitions(c.definitions)
+	c.linkage = linkage(c.definitions, c.group != "")
+	// A component is named after what it is, if that is one function or
+	// variable, which may have several names.
+	one := func(l []int) (name string) {
+		for _, i := range l {
+			if r.syms[i].value != r.syms[l[0]].value {
+				return ""
+			}
+			if name == "" || r.syms[i].name < name {
+				name = r.syms[i].name
+			}
+		}
+		return name
+	}
+	c.name = one(globals)
+	if c.name == "" && len(globals) == 0 && (c.root == "" || standardName(s.name) != "") {
+		if c.name = one(locals); c.name != "" {
+			c.name = r.label(c.name)
+		}
+	}
+	if c.name == "" {
+		c.name = r.label(s.name)
+	}
+}
+
+// hashContent appends the bytes of a range and what they refer to.
+func (r *reader) hashContent(h *frame.Buffer, c *component, p span) {
+	s, cut := &r.sections[c.sec], &r.cuts[c.sec]
+	size := p.end - p.start
+	h.Uint(size)
+	relocs, uses := s.relocs, cut.uses
+	if cut.cut {
+		first, _ := firstReloc(relocs, p.start, p.end)
+		end, _ := firstReloc(relocs, p.end, p.end)
+		relocs = relocs[first:end]
+		if uses != nil {
+			uses = uses[first:end]
+		}
+	}
+	if s.data == nil {
+		h.String("")
+		r.hashRelocs(h, c, c.sec, relocs, uses, c.base())
+		return
+	}
+	h.Bytes(s.data[p.start:p.end])
+	if cut.cut && cut.code != nil {
+		// A distance that stands for a link doesn't count.
+		data := (*h)[uint64(len(*h))-size:]
+		sites := sitesIn(cut.code.sites, p)
+		for _, x := range sites {
+			if at := data[x.at-p.start:]; x.width == 1 {
+				at[0] = 0
+			} else {
+				r.order.PutUint32(at, r.order.Uint32(at)&^x.mask)
+			}
+		}
+		h.Int(len(sites))
+		for _, x := range sites {
+			to := r.pieces[c.sec][r.find(c.sec, int64(x.target))].comp
+			h.Uint(x.at - p.start)
+			h.Int(r.addLink(c, link{component: to}))
+			h.Uint(x.target - r.out[to].base())
+		}
+	}
+	r.hashRelocs(h, c, c.sec, relocs, uses, c.base())
+}
+
+func sitesIn(l []site, p span) []site {
+	at := func(s site, at uint64) int { return cmpUint(s.at, at) }
+	first, _ := slices.BinarySearchFunc(l, p.start, at)
+	end, _ := slices.BinarySearchFunc(l, p.end, at)
+	return l[first:end]
+}
+
+// addLink returns the place of l among the links of c, counted from 1. 0 is c
+// itself.
+func (r *reader) addLink(c *component, l link) int {
+	if l.component >= 0 && r.out[l.component] == c {
+		return 0
+	}
+	k, ok := r.places[l]
 	if !ok {
-		k = len(s.links)
-		r.links[l] = k
-		s.links = append(s.links, l)
+		c.links = append(c.links, l)
+		k = len(c.links)
+		r.places[l] = k
 	}
 	return k
 }
 
-func (r *reader) addRef(s *Section, ref Ref) {
-	if !r.refs[ref] {
-		r.refs[ref] = true
-		s.Refs = append(s.Refs, ref)
+// hashRelocs appends relocations of section k with the identity of what they
+// refer to, and adds the links.
+func (r *reader) hashRelocs(h *frame.Buffer, c *component, k int, relocs []reloc, uses []use, base uint64) {
+	h.Int(len(relocs))
+	for i := range relocs {
+		rel := &relocs[i]
+		h.Uint(rel.offset - base)
+		h.Uint(uint64(rel.typ))
+		u := use{class: useExact}
+		if uses != nil {
+			u = uses[i]
+		}
+		r.hashTarget(h, c, rel, u)
 	}
 }
 
-// hashRelocs appends relocations with the identity of what they refer to, and
-// adds the links.
-func (r *reader) hashRelocs(h *frame.Buffer, i int, relocs []reloc) {
-	s := r.out[i]
-	h.Int(len(relocs))
-	for _, rel := range relocs {
-		h.Uint(rel.offset)
+// hashTarget appends what a relocation refers to.
+func (r *reader) hashTarget(h *frame.Buffer, c *component, rel *reloc, u use) {
+	sym := &r.syms[rel.sym]
+	target := sym.value + uint64(rel.addend)
+	switch {
+	case rel.sym == 0:
+		h.String("none")
+		h.Uint(target)
+	case !sym.local():
+		h.String("global")
+		h.String(sym.name)
+		h.Uint(uint64(rel.addend))
+		h.Int(int(elf.ST_VISIBILITY(sym.other)))
+		h.Uint(flag(sym.sec == secUndefined && sym.bind() == elf.STB_WEAK)) // may stay undefined
+		h.Int(r.addLink(c, link{-1, sym.name}))
+		r.hashBeyond(h, c, rel, u)
+	case sym.sec < 0: // absolute
+		h.String("absolute")
+		h.Uint(target)
+	case r.kinds[sym.sec] == kindComponent:
+		switch sym.typ() {
+		case elf.STT_TLS, sttGNUIFunc:
+			h.Int(int(sym.typ()))
+		default:
+			h.Int(0)
+		}
+		r.hashPlace(h, c, rel, u)
+	case r.kinds[sym.sec] == kindLiterals:
+		r.hashLiteral(h, sym, rel, u)
+	case r.kinds[sym.sec] == kindHandlers:
+		p := r.pieces[sym.sec][r.find(sym.sec, int64(target))]
+		b := bytes.TrimRight(r.sections[sym.sec].data[p.start:p.end], "\x00") // padding
+		h.String("handlers")
+		h.Bytes(b)
+		r.hashInlined(h, c, sym.sec, p)
+	default: // debug information and the like
+		h.String("other")
+		h.String(r.sections[sym.sec].name)
+		h.Uint(target)
+	}
+}
+
+// hashInlined appends the relocations of a piece that counts as part of c.
+func (r *reader) hashInlined(h *frame.Buffer, c *component, k int, p piece) {
+	s := &r.sections[k]
+	first, _ := firstReloc(s.relocs, p.start, p.end)
+	end, _ := firstReloc(s.relocs, p.end, p.end)
+	h.Int(end - first)
+	for i := first; i < end; i++ {
+		rel, u := s.relocs[i], use{class: useExact}
+		h.Uint(rel.offset - p.start)
 		h.Uint(uint64(rel.typ))
-		sym := r.syms[rel.sym]
-		bind, typ := elf.ST_BIND(sym.Info), elf.ST_TYPE(sym.Info)
-		target := sym.Value + uint64(rel.addend)
-		switch {
-		case rel.sym == 0:
-			h.String("none")
-			h.Uint(target)
-		case bind != elf.STB_LOCAL:
-			h.String("global")
-			h.String(sym.Name)
-			h.Uint(uint64(rel.addend))
-			h.Int(int(elf.ST_VISIBILITY(sym.Other)))
-			l := link{-1, sym.Name}
-			at := -1
-			if sym.Section == elf.SHN_UNDEF && bind == elf.STB_WEAK {
-				h.Int(1) // may stay undefined
-			} else {
-				h.Int(0)
-			}
-			if sym.Section > elf.SHN_UNDEF && sym.Section < elf.SHN_LORESERVE {
-				at = r.place[sym.Section]
-				// A link to the only symbol of a section is a link to the
-				// section.
-				if at >= 0 && len(r.global[sym.Section]) == 1 {
-					l = link{section: at}
-				}
-			}
-			h.Int(r.addLink(s, l))
-			r.addRef(s, Ref{sym.Name, at})
-			if sym.Section == elf.SHN_UNDEF && bind == elf.STB_WEAK {
-				r.addLink(s, link{-1, manifest.WeakReference})
-			}
-		case sym.Section >= elf.SHN_LORESERVE: // absolute
-			h.String("absolute")
-			h.Uint(target)
-		case r.place[sym.Section] >= 0:
+		if p.kind == jumpTable && r.cuts[k].uses[i].class == useTable {
+			rel.addend -= int64(rel.offset - p.start) // relative to the table
+		}
+		r.hashTarget(h, c, &rel, u)
+	}
+}
+
+// hashPlace appends the place that a relocation against a local symbol leads to.
+func (r *reader) hashPlace(h *frame.Buffer, c *component, rel *reloc, u use) {
+	sym := &r.syms[rel.sym]
+	k := sym.sec
+	l := r.pieces[k]
+	in := func(p piece, at int64) {
+		h.Int(r.addLink(c, link{component: p.comp}))
+		h.Uint(uint64(at - int64(r.out[p.comp].base())))
+	}
+	if !r.cuts[k].cut {
+		if u.class == useUnknown || u.class == useTable || sym.typ() != elf.STT_SECTION {
 			h.String("section")
-			h.Uint(target)
-			switch typ {
-			case elf.STT_TLS, sttGNUIFunc:
-				h.Int(int(typ))
-			default:
-				h.Int(0)
-			}
-			at := r.place[sym.Section]
-			h.Int(r.addLink(s, link{section: at}))
-			r.addRef(s, Ref{r.symbolAt(sym, rel), at})
-		case r.isLiterals(int(sym.Section)):
-			r.hashLiteral(h, sym, rel)
-		default: // debug information and the like
-			h.String("other")
-			h.String(r.Sections[sym.Section].Name)
-			h.Uint(target)
+			in(l[0], int64(sym.value)+rel.addend)
+		} else {
+			h.String("place")
+			in(l[0], int64(sym.value)+rel.addend+int64(u.bias))
+		}
+		return
+	}
+	at := int64(sym.value) + rel.addend + int64(u.bias)
+	switch {
+	case sym.typ() != elf.STT_SECTION:
+		h.String("symbol")
+		in(l[r.find(k, int64(sym.value))], int64(sym.value))
+		h.Uint(uint64(rel.addend))
+		r.hashBeyond(h, c, rel, u)
+	case u.class == useTable:
+		// The field holds the distance from a place between the beginning of
+		// the component and the field, so the addend is too great by as much.
+		h.String("distance")
+		low := at - int64(rel.offset-min(rel.offset, c.base()))
+		first, _ := slices.BinarySearchFunc(l, low, func(p piece, low int64) int { return cmp.Compare(int64(p.end), low+1) })
+		end := first
+		for end < len(l) && int64(l[end].start) <= at {
+			end++
+		}
+		if first == end { // damaged
+			first, end = 0, len(l)
+		}
+		for _, p := range l[first:end] {
+			in(p, at)
+		}
+	default:
+		i := r.find(k, at)
+		if i >= 0 && l[i].kind == jumpTable {
+			h.String("table")
+			h.Uint(l[i].end - l[i].start)
+			r.hashInlined(h, c, k, l[i])
+			return
+		}
+		if i >= 0 && l[i].kind == literal {
+			b := r.sections[k].data[l[i].start:l[i].end]
+			h.String("text")
+			h.Bytes(b)
+			h.Uint(uint64(at) - l[i].start)
+			return
+		}
+		h.String("place")
+		if i < 0 && r.cuts[k].hub { // out of everything
+			i = r.cuts[k].hubPiece
+		}
+		if i >= 0 {
+			in(l[i], at)
+		}
+		for _, j := range r.beside(k, i, at, u) {
+			in(l[j], at)
 		}
 	}
+}
+
+// hashBeyond appends what a relocation against a symbol leads to if that is out
+// of what the symbol covers: compilers don't do that, people do in assembly.
+func (r *reader) hashBeyond(h *frame.Buffer, c *component, rel *reloc, u use) {
+	sym := &r.syms[rel.sym]
+	if sym.sec <= 0 || !r.cuts[sym.sec].cut {
+		return
+	}
+	e := covering(r.cuts[sym.sec].extents, sym.value)
+	if e < 0 {
+		return
+	}
+	x := r.cuts[sym.sec].extents[e]
+	biases := []int8{u.bias}
+	if typ := elf.R_X86_64(rel.typ); u.class == useUnknown && r.machine == elf.EM_X86_64 {
+		if typ != elf.R_X86_64_PC32 && typ != elf.R_X86_64_PLT32 {
+			return // of thread-local variables and the like
+		}
+		biases = []int8{4, 5, 6, 8} // whatever follows in the instruction
+	}
+	for _, b := range biases {
+		at := int64(sym.value) + rel.addend + int64(b)
+		if at >= int64(x.start) && at < int64(x.end) {
+			continue
+		}
+		if i := r.find(sym.sec, at); i >= 0 && r.pieces[sym.sec][i].kind == inComponent {
+			p := r.pieces[sym.sec][i].comp
+			h.String("beyond")
+			h.Int(r.addLink(c, link{component: p}))
+			h.Uint(uint64(at - int64(r.out[p].base())))
+		}
+	}
+}
+
+// beside returns which other variables than the one in piece i of section k, if
+// there is one, a place may mean. The address of the end of an array is where the
+// next variable begins; and what begins to count at 1 takes the address in front
+// of an array.
+func (r *reader) beside(k, i int, at int64, u use) []int {
+	l := r.pieces[k]
+	if r.sections[k].code() || u.class == useDirect || i >= 0 && r.cuts[k].hub {
+		return nil
+	}
+	var out []int
+	if j := r.before(k, at); j >= 0 {
+		out = append(out, j)
+	}
+	if i >= 0 && i+1 < len(l) && l[i+1].kind == inComponent && (uint64(at) > l[i].start || l[i].end-l[i].start <= 16) {
+		out = append(out, i+1)
+	}
+	return out
+}
+
+// before returns the index of the piece of data that ends where another may
+// begin, or -1.
+func (r *reader) before(k int, at int64) int {
+	l := r.pieces[k]
+	if at <= 0 {
+		return -1
+	}
+	i, _ := slices.BinarySearchFunc(l, uint64(at), func(p piece, at uint64) int { return cmpUint(p.start, at) })
+	if i == 0 || l[i-1].end != uint64(at) || l[i-1].kind != inComponent {
+		return -1
+	}
+	return i - 1
 }
 
 // hashLiteral appends the content of the literal that rel refers to: the whole
 // entry, and the place in it. If the place can't be told for sure, the whole
 // section stands for it.
-func (r *reader) hashLiteral(h *frame.Buffer, sym elf.Symbol, rel reloc) {
-	k := int(sym.Section)
-	s, data := r.Sections[k], r.data[k]
-	at, addend := sym.Value, uint64(rel.addend)
+func (r *reader) hashLiteral(h *frame.Buffer, sym *symbol, rel *reloc, u use) {
+	s := &r.sections[sym.sec]
+	at, addend := sym.value, uint64(rel.addend)
 	exact := !rel.rel
-	if elf.ST_TYPE(sym.Info) == elf.STT_SECTION {
-		// The addend of a relative relocation also holds the distance from
-		// the place to the end of the instruction.
-		exact = exact && r.Machine == elf.EM_X86_64 && isAbsolute(rel.typ)
-		at, addend = sym.Value+addend, 0
+	if sym.typ() == elf.STT_SECTION {
+		// Not if the addend also holds the distance to the end of the instruction.
+		exact = exact && u.bias == 0 && (u.class == useExact || u.class == useFolded || u.class == useDirect)
+		at, addend = sym.value+addend, 0
 	}
-	if begin, end, ok := entry(data, at, s.Entsize, s.Flags&elf.SHF_STRINGS != 0); ok && exact {
+	if begin, end, ok := entry(s.data, at, s.entsize, s.flags&elf.SHF_STRINGS != 0); ok && exact {
 		h.String("literal")
-		h.Bytes(data[begin:end])
+		h.Bytes(s.data[begin:end])
 		h.Uint(at - begin)
 	} else {
 		h.String("literals")
-		h.Bytes(data)
+		h.Bytes(s.data)
 		h.Uint(at)
 	}
 	h.Uint(addend)
-	h.Uint(uint64(s.Flags &^ elf.SHF_GROUP))
-	h.Uint(s.Entsize)
-	h.Uint(s.Addralign)
-}
-
-// isAbsolute says whether an x86-64 relocation stores an address, so that its
-// addend is an offset and nothing else.
-func isAbsolute(typ uint32) bool {
-	switch elf.R_X86_64(typ) {
-	case elf.R_X86_64_64, elf.R_X86_64_32, elf.R_X86_64_32S:
-		return true
-	}
-	return false
+	h.Uint(uint64(s.flags &^ elf.SHF_GROUP))
+	h.Uint(s.entsize)
+	h.Uint(s.align)
 }
 
 // entry finds the entry of a section of mergeable constants that contains at.
@@ -626,77 +803,88 @@ func entry(data []byte, at, size uint64, isString bool) (begin, end uint64, ok b
 	if at >= n || size == 0 || size > n {
 		return 0, 0, false
 	}
+	begin = at - at%size
 	if !isString {
-		begin = at - at%size
 		return begin, begin + size, begin+size <= n
 	}
-	zero := make([]byte, size)
-	for end = 0; end+size <= n; {
-		begin = end
-		for end+size <= n && !bytes.Equal(data[end:end+size], zero) {
-			end += size
+	zero := func(at uint64) bool {
+		for _, c := range data[at : at+size] {
+			if c != 0 {
+				return false
+			}
 		}
-		if end+size > n {
-			return 0, 0, false // not terminated
-		}
-		end += size
-		if at < end {
-			return begin, end, true
-		}
+		return true
 	}
-	return 0, 0, false
-}
-
-// symbolAt returns the name of the symbol that covers what a relocation
-// against a local symbol refers to. For a section symbol the place is a guess
-// on machines with relative addends: good enough for checks and explanations.
-func (r *reader) symbolAt(sym elf.Symbol, rel reloc) string {
-	if sym.Name != "" && elf.ST_TYPE(sym.Info) != elf.STT_SECTION {
-		return sym.Name
+	end = begin
+	for begin >= size && !zero(begin-size) {
+		begin -= size
 	}
-	at := int64(sym.Value) + rel.addend
-	if r.Machine == elf.EM_X86_64 && !isAbsolute(rel.typ) {
-		at += 4
-	}
-	name, start := "", int64(-1)
-	for _, c := range append(slices.Clone(r.local[sym.Section]), r.global[sym.Section]...) {
-		if v := int64(c.Value); v <= max(at, 0) && v > start {
-			name, start = c.Name, v
+	for ; end+size <= n; end += size {
+		if zero(end) {
+			return begin, end + size, true
 		}
 	}
-	return name
+	return 0, 0, false // not terminated
 }
 
 // commons adds a component for each common or absolute global symbol.
 func (r *reader) commons() {
-	for _, sym := range r.syms[1:] {
-		if elf.ST_BIND(sym.Info) == elf.STB_LOCAL || sym.Name == "" || sym.Name == "__gnu_lto_slim" {
+	for i := range r.syms {
+		sym := &r.syms[i]
+		if sym.local() || sym.name == "" || sym.name == "__gnu_lto_slim" {
 			continue
 		}
-		name, linkage := "COMMON", manifest.Linkage_LINKAGE_WEAK
+		name, d := "COMMON", definition(sym.info, sym.other, sym.name)
 		switch {
-		case sym.Section == elf.SHN_UNDEF || sym.Section < elf.SHN_LORESERVE && r.place[sym.Section] >= 0:
+		case sym.sec == secUndefined || sym.sec > 0 && r.kinds[sym.sec] == kindComponent:
 			continue
-		case sym.Section == elf.SHN_ABS:
-			name, linkage = "ABSOLUTE", manifest.Linkage_LINKAGE_EXTERNAL
-			if elf.ST_BIND(sym.Info) == elf.STB_WEAK {
-				linkage = manifest.Linkage_LINKAGE_WEAK
-			}
-		case sym.Section < elf.SHN_LORESERVE:
-			name, linkage = r.Sections[sym.Section].Name, manifest.Linkage_LINKAGE_EXTERNAL
+		case sym.sec == secAbsolute:
+			name = "ABSOLUTE"
+		case sym.sec > 0: // of what isn't loaded
+			name = r.sections[sym.sec].name
+		default:
+			d.Binding, d.Size = manifest.Binding_BINDING_COMMON, sym.size
 		}
 		h := frame.New("tasting symbol 1")
 		h.Bytes(r.attrs)
 		h.String(name)
-		h.String(sym.Name)
-		h.Uint(sym.Value) // of a common symbol: the alignment
-		h.Uint(sym.Size)
-		h.Int(int(sym.Info))
-		h.Int(int(sym.Other))
-		r.outELF = append(r.outELF, -1)
-		r.out = append(r.out, &Section{
-			Name: sym.Name, Section: name, Member: r.member, Symbols: []string{sym.Name}, Linkage: linkage, Size: sym.Size,
-			Hash: [16]byte(h.Sum128()), globals: []string{sym.Name},
-		})
+		h.String(sym.name)
+		h.Uint(sym.value) // of a common symbol: the alignment
+		h.Uint(sym.size)
+		h.Int(int(sym.info))
+		h.Int(int(sym.other))
+		defs := []*manifest.Definition{d}
+		r.out = append(r.out, &component{name: sym.name, linkage: linkage(defs, false), definitions: defs, hash: h.Sum128()})
 	}
+}
+
+// debugLines is the name of the component of what only readers of debug information
+// see, with a number if an archive has several.
+const debugLines = "(debug lines)"
+
+// everything adds a component for what only readers of debug information or of
+// symbol tables see, such as std::stacktrace: lines, names of local symbols,
+// places. It is no root: whoever composes a fingerprint knows whether there is
+// such a reader.
+func (r *reader) everything() {
+	if !slices.ContainsFunc(r.sections, func(s section) bool {
+		return s.name == ".debug_line" || s.name == ".zdebug_line"
+	}) {
+		return
+	}
+	h := frame.New("tasting debug information 1")
+	h.Bytes(r.raw)
+	r.out = append(r.out, &component{name: debugLines, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
+}
+
+// references are the undefined symbols, referred to or not: they make a linker
+// take members of archives.
+func (r *reader) references() []*manifest.Reference {
+	var refs []*manifest.Reference
+	for i := range r.syms {
+		if s := &r.syms[i]; s.sec == secUndefined && s.name != "" && !s.local() {
+			refs = append(refs, reference(s.info, s.other, s.name))
+		}
+	}
+	return uniqueReferences(refs)
 }

@@ -1,42 +1,61 @@
-// Package objfile makes manifests of object files, archives and shared
-// libraries: the rung of the ladder for code without a parseable source, such
-// as assembly and prebuilt libraries.
+// Package objfile makes manifests of what a build links: objects, archives and
+// shared libraries. What isn't in the object doesn't run, so this evidence has to
+// believe no parser and no compiler.
 //
 // # Relocatable objects
 //
-// Every section that is loaded is a component. With -ffunction-sections and
-// -fdata-sections that is a function or a variable each; without, it is all
-// code or all data of the object, which is coarse but sound. The local hash
-// covers what the linker takes from the section: type, flags, alignment, size,
-// content, the global symbols defined in it with their attributes, and every
-// relocation with what it refers to. A global symbol is referred to by name,
-// another section by the place of the link to it and the offset, a string
-// literal by its content: so neither the names of local symbols nor the place
-// of a literal in its section matter.
+// An object is cut into components: functions, variables, and sections that can't
+// be cut. Every loaded byte is in one of them, and so is every relocation. A local
+// hash covers what a linker takes from the component: its content without what
+// links stand for, the section's type, flags and alignment, the global symbols
+// that it defines, and what each relocation refers to. A global symbol is referred
+// to by name (and the linker decides what that is), a place in the object by the
+// place of the link to its component and the offset there, a string by its
+// content. So neither names of local symbols nor places count. What holds for the
+// object as a whole (machine, ABI flags, properties such as control-flow
+// protection, whether it asks for an executable stack) is in every local hash.
 //
-// What holds for the object as a whole (machine, ABI flags, properties such as
-// control-flow protection, whether it asks for an executable stack) is in every
-// local hash.
+// Compilers put all functions into one section unless they are told otherwise,
+// and assemblers then resolve references between them without leaving a trace but
+// a distance. To cut such a section, all of its instructions are decoded (code.go,
+// x86.go, arm64.go). Only what adds up is cut (split.go): every byte of code is
+// covered by a symbol or does nothing, each jump leads to an instruction, each
+// relocation is that of an operand. A function that may run over its end links to
+// the next one. In data a reference says where it leads, not what it means: where
+// optimised code may count from another place, all variables that it could mean
+// are one component. Objects that no known compiler signed (.comment) are not cut:
+// in what people write in assembly, a distance can be in any number.
 //
-// Unwind tables (.eh_frame) refer to functions, not the reverse, but decide
-// what happens when an exception passes through a function: each entry counts
-// as a part of the section that it describes, including its references to the
-// personality routine and the table of handlers.
+// What belongs to one function without being in it, is part of it: jump tables,
+// strings and numbers without a name, entries of the unwind table with the handlers
+// of exceptions that they refer to (unwind.go).
 //
-// Sections that run or are found without a reference are roots: initialisers
-// and finalisers, retained sections, and all sections with names that compilers
-// don't choose by themselves, because the linker or a linker script may provide
-// symbols for their bounds (__start_NAME).
+// Sections that run or are found without a reference are roots, and are never cut,
+// because their order can be seen: initialisers and finalisers, retained sections,
+// and all sections with names that compilers don't choose by themselves, because
+// the linker or a linker script may provide symbols for their bounds
+// (__start_NAME).
 //
-// Left out, because they aren't loaded: debug information, comments, symbol and
-// string tables, address-significance tables and profiles.
+// Left out, because they aren't loaded: comments, symbol and string tables,
+// address-significance tables, profiles, and debug information. Of an object with
+// line tables there is one more component, "(debug lines)", to which nothing links,
+// for whoever finds a reader of debug information in the program.
+//
+// What has to be believed:
+//   - Compilers let code run into what follows only where that is no error of the
+//     program: a function whose last instruction is a call, at the end of its
+//     section, doesn't come back from that call; neither do calls of functions such
+//     as abort.
+//   - Compilers give no distances between functions in numbers, but in tables of
+//     jumps.
+//   - Variables are reached from references to them, to their end, or to a place at
+//     most one element in front of them, unless code is optimised (see class).
 //
 // # Archives
 //
-// The components of all members. Which members the linker takes depends on
-// what each one defines, so a component "(members)" describes that; it counts
-// only if some symbol has several definitions, or if several members have
-// roots, whose order is theirs.
+// The components of all members, each of which is a unit: which ones a linker
+// takes depends on the references of the others, so the model of the link
+// decides.
 //
 // # Shared libraries
 //
@@ -54,13 +73,16 @@ package objfile
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
@@ -80,54 +102,70 @@ func Manifest(path string, opt Options) (*manifest.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	var m *manifest.Manifest
-	if isScript(path, b) {
-		m = script(b)
-	} else if m, err = fromBytes(b, opt); err != nil {
+	m, err := fromFile(path, b, opt)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	m.Source = filepath.ToSlash(path)
-	if filepath.IsAbs(path) { // a manifest holds no absolute path
-		m.Source = filepath.Base(path)
-	}
+	m.Source = sourceName(path)
 	return m, nil
 }
 
-// Sections returns the loaded sections of the relocatable object, or of all
-// members of the archive, at path, in file order.
-func Sections(path string) ([]Section, error) {
+// ManifestOrContent is Manifest for a build, which has to go on: a file that
+// isn't understood, such as the intermediate form of link-time optimisation,
+// counts with its content and may refer to any symbol. Why, is in its fallback.
+func ManifestOrContent(path string, opt Options) (*manifest.Manifest, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	objs, _, err := readObjects(b)
-	if err != nil {
+	m, err := fromFile(path, b, opt)
+	if err != nil && (opt.InterfaceOnly || errors.Is(err, errThin)) {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	} else if err != nil {
+		m = opaque(b, err.Error())
 	}
-	var all []Section
-	for _, o := range objs {
-		base := len(all)
-		for _, s := range o.sections {
-			for i := range s.Refs {
-				if s.Refs[i].Section >= 0 {
-					s.Refs[i].Section += base
-				}
-			}
-			all = append(all, *s)
-		}
+	m.Source = sourceName(path)
+	return m, nil
+}
+
+func fromFile(path string, b []byte, opt Options) (*manifest.Manifest, error) {
+	if isScript(path, b) {
+		return script(b), nil
 	}
-	return all, nil
+	return fromBytes(b, opt)
+}
+
+// sourceName returns path as a manifest says it: never absolute.
+func sourceName(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Base(path)
+	}
+	return filepath.ToSlash(path)
+}
+
+// opaque is the manifest of a file that can't be taken apart: a root that may
+// refer to any symbol. What it defines isn't known.
+func opaque(b []byte, why string) *manifest.Manifest {
+	h := frame.New("tasting opaque file 1")
+	h.Bytes(b)
+	const name = "(file)"
+	return &manifest.Manifest{
+		Rung: manifest.Rung_RUNG_CONTENT, Units: []*manifest.Unit{{}}, Symbols: []string{manifest.AnySymbol},
+		Components: []*manifest.Component{{
+			Name: name, Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: h.Sum128(),
+			Root: "file as a whole: " + why, Links: []uint32{1},
+		}},
+		Fallbacks: []*manifest.Fallback{{Component: name, Reason: why, Rung: manifest.Rung_RUNG_CONTENT}},
+	}
 }
 
 func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
-	if isELF(b) {
+	if isDynamic(b) {
 		f, err := openELF(b)
 		if err != nil {
 			return nil, err
 		}
-		if f.Type == elf.ET_DYN {
-			return sharedLibrary(f, b, opt)
-		}
+		return sharedLibrary(f, b, opt)
 	}
 	if opt.InterfaceOnly {
 		return nil, errors.New("only a shared library has an interface apart from its content")
@@ -139,15 +177,19 @@ func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
 	m = &manifest.Manifest{Rung: manifest.Rung_RUNG_OBJECT}
 	symbol := map[string]uint32{}
 	for _, o := range objs {
+		unit := uint32(len(m.Units))
+		m.Units = append(m.Units, &manifest.Unit{Name: o.member, Exact: true, References: o.references, Attributes: o.attributes})
 		first := uint32(len(m.Components))
-		for _, s := range o.sections {
+		m.Fallbacks = append(m.Fallbacks, o.fallbacks...)
+		m.Flags = append(m.Flags, o.libraries...)
+		for _, x := range o.components {
 			c := &manifest.Component{
-				Name: s.Name, Kind: manifest.Kind_KIND_SECTION, Linkage: s.Linkage, LocalHash: s.Hash[:],
-				Aliases: s.globals, Root: s.Root, File: o.member,
+				Name: x.name, Kind: manifest.Kind_KIND_SECTION, Linkage: x.linkage, LocalHash: x.hash,
+				Root: x.root, File: o.member, Definitions: x.definitions, Unit: unit, Group: x.group,
 			}
-			for _, l := range s.links {
-				if l.section >= 0 {
-					c.Links = append(c.Links, 2*(first+uint32(l.section)))
+			for _, l := range x.links {
+				if l.component >= 0 {
+					c.Links = append(c.Links, 2*(first+uint32(l.component)))
 					continue
 				}
 				k, ok := symbol[l.symbol]
@@ -166,53 +208,16 @@ func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
 		h.Bytes(f.data)
 		m.Components = append(m.Components, &manifest.Component{
 			Name: f.name, Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: h.Sum128(),
-			Root: "not an object", File: f.name,
+			Root: "not an object", File: f.name, Unit: uint32(len(m.Units)),
 		})
+		m.Units = append(m.Units, &manifest.Unit{Name: f.name})
 		m.Fallbacks = append(m.Fallbacks, &manifest.Fallback{Component: f.name, Reason: "archive member is not an ELF object", Rung: manifest.Rung_RUNG_CONTENT})
 	}
-	if bytes.HasPrefix(b, []byte(arMagic)) {
-		m.Components = append(m.Components, archiveIndex(objs))
+	if len(m.Units) == 0 { // an empty archive
+		m.Units = []*manifest.Unit{{Exact: true}}
 	}
 	uniqueNames(m.Components)
 	return m, nil
-}
-
-// archiveIndex describes the members of an archive in their order: what each
-// one defines and needs, and what in it is a root. It is a root itself if
-// several members have some, because their order is that of the members.
-func archiveIndex(objs []*object) *manifest.Component {
-	c := &manifest.Component{Name: "(members)", Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL}
-	h := frame.New("tasting archive 1")
-	h.Int(len(objs))
-	withRoots := 0
-	for _, o := range objs {
-		var defs, needs, roots []string
-		for _, s := range o.sections {
-			for _, g := range s.globals {
-				defs = append(defs, fmt.Sprintf("%s %d", g, s.Linkage))
-			}
-			for _, l := range s.links {
-				if l.section < 0 {
-					needs = append(needs, l.symbol)
-				}
-			}
-			if s.Root != "" {
-				roots = append(roots, string(s.Hash[:]))
-			}
-		}
-		if len(roots) > 0 {
-			withRoots++
-		}
-		for _, l := range [][]string{defs, needs, roots} {
-			slices.Sort(l)
-			h.Strings(slices.Compact(l))
-		}
-	}
-	if withRoots > 1 {
-		c.Root = "order of the archive's members"
-	}
-	c.LocalHash = h.Sum128()
-	return c
 }
 
 // uniqueNames numbers components of equal names in their order.
@@ -237,7 +242,7 @@ func readObjects(b []byte) (objs []*object, foreign []arMember, err error) {
 		o, err := readObject(b, "")
 		return []*object{o}, nil, err
 	case bytes.HasPrefix(b, []byte(thinMagic)):
-		return nil, nil, errors.New("a thin archive holds no code, only the paths of objects: give the objects, or create the archive without the T modifier")
+		return nil, nil, errThin
 	case !bytes.HasPrefix(b, []byte(arMagic)):
 		return nil, nil, notAnObject(b)
 	}
@@ -276,6 +281,8 @@ func printable(name string) string {
 	return strconv.QuoteToASCII(name)
 }
 
+var errThin = errors.New("a thin archive holds no code, only the paths of objects: give the objects, or create the archive without the T modifier")
+
 var errLTO = errors.New("the object holds an intermediate form for link-time optimisation instead of code: analyze its source, or compile it without -flto")
 
 func isELF(b []byte) bool     { return bytes.HasPrefix(b, []byte(elf.ELFMAG)) }
@@ -292,12 +299,26 @@ func notAnObject(b []byte) error {
 	return errors.New(want)
 }
 
+// isDynamic says whether b is a shared library, by its header.
+func isDynamic(b []byte) bool {
+	if !isELF(b) || len(b) < 18 {
+		return false
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if elf.Data(b[elf.EI_DATA]) == elf.ELFDATA2MSB {
+		order = binary.BigEndian
+	}
+	return elf.Type(order.Uint16(b[16:])) == elf.ET_DYN
+}
+
+func damaged(err error) error { return fmt.Errorf("malformed ELF file: %w", err) }
+
 // openELF parses the headers.
 func openELF(b []byte) (f *elf.File, err error) {
 	defer recoverMalformed(&err)
 	f, err = elf.NewFile(bytes.NewReader(b))
 	if err != nil {
-		return nil, fmt.Errorf("malformed ELF file: %w", err)
+		return nil, damaged(err)
 	}
 	return f, nil
 }
@@ -316,34 +337,32 @@ func sharedLibrary(f *elf.File, content []byte, opt Options) (m *manifest.Manife
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
 		return nil, fmt.Errorf("malformed ELF file: dynamic symbols: %w", err)
 	}
-	m = &manifest.Manifest{Rung: manifest.Rung_RUNG_CONTENT}
+	m = &manifest.Manifest{Rung: manifest.Rung_RUNG_CONTENT, Units: []*manifest.Unit{{}}}
 	c := &manifest.Component{Name: "(shared library)", Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, Root: "shared library"}
 	if names, err := f.DynString(elf.DT_SONAME); err == nil && len(names) == 1 && names[0] != "" {
 		c.Name = names[0]
 	}
 	c.Name = printable(c.Name)
+	var refs []*manifest.Reference
 	var all []string
+	h := frame.New("tasting shared library 2")
+	c.Definitions, refs = dynamicSymbols(syms)
+	hashDynamic(&h, c.Definitions, refs)
 	for _, s := range syms {
-		s.Name = printable(s.Name)
-		if s.Name == "" || elf.ST_BIND(s.Info) == elf.STB_LOCAL || linkerSymbols[s.Name] {
-			continue
-		}
-		all = append(all, s.Name)
-		if s.Section != elf.SHN_UNDEF {
-			c.Aliases = append(c.Aliases, s.Name)
+		if name := printable(s.Name); name != "" && elf.ST_BIND(s.Info) != elf.STB_LOCAL && !linkerSymbols[name] {
+			all = append(all, name)
 		}
 	}
+	m.Units[0].Exact, m.Units[0].References = true, refs
 	slices.Sort(all)
 	all = slices.Compact(all)
-	slices.Sort(c.Aliases)
-	c.Aliases = slices.Compact(c.Aliases)
+	if len(c.Definitions) == 0 {
+		c.Linkage = manifest.Linkage_LINKAGE_LOCAL
+	}
 	m.Symbols = all
 	for i := range all {
 		c.Links = append(c.Links, 2*uint32(i)+1)
 	}
-	h := frame.New("tasting shared library 1")
-	h.Strings(c.Aliases)
-	h.Strings(all)
 	if !opt.InterfaceOnly {
 		h.Bytes(content)
 	}
@@ -355,3 +374,102 @@ func sharedLibrary(f *elf.File, content []byte, opt Options) (m *manifest.Manife
 // linkerSymbols are defined by the linker in every library and program;
 // nothing is bound through them across libraries.
 var linkerSymbols = map[string]bool{"_init": true, "_fini": true, "_end": true, "_edata": true, "__bss_start": true}
+
+// dynamicSymbols returns what a linked file defines for others and needs from
+// them, each sorted by name, without repetition. The name of a hidden version of
+// a symbol, which no new link is bound to, is foo@V; that of all others is the
+// plain one.
+func dynamicSymbols(syms []elf.Symbol) ([]*manifest.Definition, []*manifest.Reference) {
+	var defs []*manifest.Definition
+	var refs []*manifest.Reference
+	for _, s := range syms {
+		name := printable(s.Name)
+		if s.Name == "" || elf.ST_BIND(s.Info) == elf.STB_LOCAL || linkerSymbols[s.Name] {
+			continue
+		}
+		if s.Section == elf.SHN_UNDEF {
+			refs = append(refs, reference(s.Info, s.Other, name))
+			continue
+		}
+		if s.HasVersion && s.VersionIndex.IsHidden() && s.Version != "" {
+			name += "@" + printable(s.Version)
+		}
+		defs = append(defs, definition(s.Info, s.Other, name))
+	}
+	return uniqueDefinitions(defs), uniqueReferences(refs)
+}
+
+func hashDynamic(h *frame.Buffer, defs []*manifest.Definition, refs []*manifest.Reference) {
+	h.Int(len(defs))
+	for _, d := range defs {
+		h.String(d.Name)
+		h.Int(int(d.Binding))
+		h.Int(int(d.Visibility))
+	}
+	h.Int(len(refs))
+	for _, r := range refs {
+		h.String(r.Name)
+		h.Uint(flag(r.Weak))
+	}
+}
+
+func definition(info, other byte, name string) *manifest.Definition {
+	d := &manifest.Definition{Name: name, Binding: manifest.Binding_BINDING_GLOBAL, Visibility: visibility(other)}
+	switch elf.ST_BIND(info) {
+	case elf.STB_WEAK:
+		d.Binding = manifest.Binding_BINDING_WEAK
+	case stbGNUUnique:
+		d.Binding = manifest.Binding_BINDING_UNIQUE
+	}
+	return d
+}
+
+func reference(info, other byte, name string) *manifest.Reference {
+	return &manifest.Reference{Name: name, Weak: elf.ST_BIND(info) == elf.STB_WEAK, Visibility: visibility(other)}
+}
+
+func visibility(other byte) manifest.Visibility { return manifest.Visibility(elf.ST_VISIBILITY(other)) }
+
+// uniqueDefinitions sorts. Of several with one name, which only a damaged file
+// has, the strongest stays.
+func uniqueDefinitions(l []*manifest.Definition) []*manifest.Definition {
+	slices.SortStableFunc(l, func(a, b *manifest.Definition) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Binding, b.Binding))
+	})
+	return slices.CompactFunc(l, func(a, b *manifest.Definition) bool { return a.Name == b.Name })
+}
+
+// uniqueReferences keeps the order, which is that in which lld takes members of
+// archives. Several with one name, which only a damaged file has, are one, which
+// needs a definition if any of them does.
+func uniqueReferences(l []*manifest.Reference) []*manifest.Reference {
+	at := make(map[string]int, len(l))
+	out := l[:0]
+	for _, r := range l {
+		if i, ok := at[r.Name]; ok {
+			out[i].Weak = out[i].Weak && r.Weak
+			continue
+		}
+		at[r.Name] = len(out)
+		out = append(out, r)
+	}
+	return out
+}
+
+// linkage is what the definitions of a component say together.
+func linkage(defs []*manifest.Definition, comdat bool) manifest.Linkage {
+	switch {
+	case len(defs) == 0:
+		return manifest.Linkage_LINKAGE_LOCAL
+	case !comdat && slices.ContainsFunc(defs, func(d *manifest.Definition) bool { return d.Binding == manifest.Binding_BINDING_GLOBAL }):
+		return manifest.Linkage_LINKAGE_EXTERNAL
+	}
+	return manifest.Linkage_LINKAGE_WEAK
+}
+
+func flag(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -31,7 +31,7 @@ func script(b []byte) *manifest.Manifest {
 		Root: "linker script", Links: []uint32{1},
 	}
 	m := &manifest.Manifest{
-		Rung: manifest.Rung_RUNG_CONTENT, Symbols: []string{manifest.AnySymbol}, Components: []*manifest.Component{c},
+		Rung: manifest.Rung_RUNG_CONTENT, Units: []*manifest.Unit{{}}, Symbols: []string{manifest.AnySymbol}, Components: []*manifest.Component{c},
 		Fallbacks: []*manifest.Fallback{{Component: c.Name, Reason: "a linker script can refer to any symbol", Rung: manifest.Rung_RUNG_CONTENT}},
 	}
 	for _, w := range strings.FieldsFunc(string(b), func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("(),;\"'", r) }) {

@@ -4,270 +4,560 @@ import (
 	"bytes"
 	"cmp"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 )
 
 // Roots says where the execution of a test starts, beside the components that
 // their manifests call roots.
 type Roots struct {
-	// Symbols are roots if anything defines them.
+	// Symbols are roots if anything defines them: that which the executable
+	// refers to.
 	Symbols []string
+	// Named are roots with all of their definitions.
+	Named []string
 	// Overrides are symbols that libraries without a manifest refer to: what
 	// defines one is a root, unless it already is by itself.
-	Overrides []string
-	// Exported makes every definition with external or weak linkage a root: a
-	// program that looks up symbols at run time can reach all of them.
+	Overrides []linkmodel.Symbol
+	// Exported makes every definition that other units can refer to a root: a
+	// program that looks up symbols at run time can reach all of them. It is
+	// implied if such a look-up is reached.
 	Exported bool
-	// Placement adds the order of the manifests and what each defines and
-	// needs, as for a link with several definitions.
-	Placement bool
+	// Everything has all components count, with the file and the order in which they
+	// are linked: a linker script may collect what nothing refers to.
+	Everything bool
+	// GarbageCollected says that a linker drops what nothing refers to. Then
+	// whether a linker set is kept depends on all of a file.
+	GarbageCollected bool
 }
 
-// Closure is what a set of roots reaches.
+// Defined returns the numbers of those of symbols that any unit defines.
+func (p *Pool) Defined(symbols []string) []linkmodel.Symbol {
+	var out []linkmodel.Symbol
+	for _, s := range symbols {
+		if id := p.Symbols.Lookup(s); p.Symbols.Defined(id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// Closure is what a set of roots reaches in a program. All but Hash is valid
+// until the composer's next program.
 type Closure struct {
-	g        *Graph
+	// Hash identifies the code of the program.
+	//
+	//	"tasting code 2"
+	//	list of named roots: symbol, list of its definitions' global hashes
+	//	list of the files with components that are roots by themselves, in the
+	//	    order of the loader: list of their global hashes
+	//	list of the global hashes of exported definitions, sorted
+	//	list of additions, each with its name:
+	//	    "attributes": those of units, if they aren't the same for all
+	//	    "contested": if it can't be told which of several definitions wins
+	//	    "debug": debug information, if something that reads it is reached
+	//	    "files": the linked files, if something that is reached asks the loader
+	//	        for them, or refers to their bounds
+	//	    "dependencies": which libraries need which others, if that may change
+	//	        the order in which they are initialised
+	//	    "placement": if it can't be told which units are linked
+	//	    "sharing": if twins are in the closure
+	//
+	// Equal hashes mean equal closures, up to the names of local components and
+	// to the objects that definitions are in.
+	Hash Hash
+	// Additions are what Hash has beside the global hashes.
+	Additions []Addition
+	// Unknown is why it can't be told which units are linked, or empty: then
+	// everything that may be is in the closure.
+	Unknown string
+	// Exported says that all definitions are roots.
+	Exported bool
+	// Unresolved are the symbols that some linked unit needs and none defines,
+	// and Duplicates those that two units of a file define: what a linker might
+	// complain about.
+	Unresolved, Duplicates []string
+
+	c        *Composer
 	named    []named
-	roots    []int32 // components that are roots by themselves, in order of the link
+	roots    []int32 // in order
 	exported []int32 // sorted by global hash
-	// placement says that the order of the manifests counts in any case.
-	placement bool
+}
+
+// An Addition is a named part of a closure's hash.
+type Addition struct {
+	Name string
+	Hash Hash
 }
 
 type named struct {
 	symbol, why string
 	defs        []int32
-	override    bool
 }
 
-// Closure returns what roots and the components that are roots by themselves
-// reach.
-func (g *Graph) Closure(roots Roots) *Closure {
-	c := &Closure{g: g, roots: g.roots, placement: roots.Placement}
-	for _, sym := range roots.Symbols {
-		c.name(named{sym, sym, g.defs[sym], false})
+// Compose links p and returns what roots and the components that are roots by
+// themselves reach.
+func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
+	c.link(p)
+	x := c.closure(p, roots)
+	if c.lookups && !x.Exported {
+		// Once more, with all that a look-up can find.
+		c.link(p)
+		roots.Exported = true
+		x = c.closure(p, roots)
 	}
-	for _, sym := range roots.Overrides {
-		var defs []int32
-		for _, d := range g.defs[sym] {
-			if g.comps[d].Root == "" {
-				defs = append(defs, d)
+	return x
+}
+
+func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
+	t, l := c.pool.Symbols, c.linked
+	x := &Closure{c: c, Unknown: l.Unknown, Exported: roots.Exported || l.Unknown != ""}
+	nodesOf := func(places []linkmodel.Place) (ids []int32) {
+		for _, p := range places {
+			if id := c.at(p.Instance, p.Component); !slices.Contains(ids, id) {
+				ids = append(ids, id)
 			}
 		}
-		c.name(named{sym, "replaces " + sym + " of a system library", defs, true})
+		return ids
 	}
-	if roots.Exported {
+	name := func(symbol, why string, defs []int32) {
+		if len(defs) > 0 && !x.Defines(symbol) {
+			x.named = append(x.named, named{symbol, why, defs})
+		}
+	}
+	for _, s := range roots.Symbols {
+		if id := t.Lookup(s); id != linkmodel.None {
+			if c.places = l.Resolve(c.places[:0], 0, id); len(c.places) == 0 {
+				c.places = l.All(c.places, id) // hidden
+			}
+			name(s, s, nodesOf(c.places))
+		}
+	}
+	for _, s := range roots.Named {
+		if id := t.Lookup(s); id != linkmodel.None {
+			c.places = l.All(c.places[:0], id)
+			name(s, s, nodesOf(c.places))
+		}
+	}
+	for _, id := range roots.Overrides {
+		c.places = l.All(c.places[:0], id)
+		defs := slices.DeleteFunc(nodesOf(c.places), func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
+		name(t.Name(id), "replaces "+t.Name(id)+" of a system library", defs)
+	}
+	if x.Exported {
 		// Which one a look-up finds depends on the order.
-		for sym, defs := range g.defs {
-			if len(defs) > 1 {
-				c.name(named{sym, "exported", defs, false})
+		for id, in := range l.Instances {
+			for _, d := range t.Unit(in.Unit).Defs {
+				c.places = l.All(c.places[:0], d.Symbol)
+				if len(c.places) > 1 {
+					name(t.Name(d.Symbol), "exported", nodesOf(c.places))
+				}
+			}
+			for k, comp := range c.pool.units[in.Unit].comps {
+				if comp.flags&flagExternal != 0 {
+					x.exported = append(x.exported, c.at(int32(id), int32(k)))
+				}
 			}
 		}
 	}
-	slices.SortFunc(c.named, func(x, y named) int { return strings.Compare(x.symbol, y.symbol) })
-	if roots.Exported {
-		for i, comp := range g.comps {
-			if comp.Linkage != manifest.Linkage_LINKAGE_LOCAL && g.canon[i] == int32(i) {
-				c.exported = append(c.exported, int32(i))
-			}
+	slices.SortFunc(x.named, func(x, y named) int { return strings.Compare(x.symbol, y.symbol) })
+	for _, n := range x.named {
+		for _, id := range n.defs {
+			c.reach(id)
 		}
 	}
-	g.sortByHash(c.exported)
-	return c
-}
-
-// RootIn says whether something in the given sources runs or is found without a
-// reference that leads to it: a component that is a root by itself, or one that
-// replaces a symbol of a library.
-func (c *Closure) RootIn(sources map[int]bool) bool {
-	in := func(id int32) bool { return sources[int(c.g.source[id])] }
-	return slices.ContainsFunc(c.roots, in) ||
-		slices.ContainsFunc(c.named, func(x named) bool { return x.override && slices.ContainsFunc(x.defs, in) })
-}
-
-// name makes the definitions of a symbol roots.
-func (c *Closure) name(n named) {
-	if len(n.defs) > 0 && !c.Defines(n.symbol) {
-		c.named = append(c.named, n)
+	for _, id := range x.exported {
+		c.reach(id)
 	}
-}
+	c.sortByHash(x.exported)
 
-// collectRoots lists the components that are roots by themselves. Constructors
-// run in the order of the link, so that the order of manifests counts. Within a
-// manifest, what depends on order is one component.
-func (g *Graph) collectRoots() {
-	last := 0
-	for i, comp := range g.comps {
-		if comp.Root == "" {
+	b := frame.New("tasting code 2")
+	refs := func(ids []int32) {
+		b.Int(len(ids))
+		for _, id := range ids {
+			c.writeRef(&b, id)
+		}
+	}
+	b.Int(len(x.named))
+	for _, n := range x.named {
+		b.String(n.symbol)
+		refs(n.defs)
+	}
+	// Initialisers run by file, and within a file in the order of the link.
+	var files [][]int32
+	var which []int32 // of the program
+	last := int32(-1)
+	for i, in := range l.Instances {
+		start := len(x.roots)
+		for k := range c.pool.units[in.Unit].comps {
+			comp := &c.pool.units[in.Unit].comps[k]
+			if comp.flags&flagRoot != 0 && (comp.group == linkmodel.None || !l.Discarded(int32(i), comp.group)) {
+				id := c.base[i] + int32(k)
+				c.reach(id)
+				x.roots = append(x.roots, id)
+			}
+		}
+		// What depends on an order within a unit is one component.
+		c.sortByHash(x.roots[start:])
+		if start == len(x.roots) {
 			continue
 		}
-		if len(g.roots) > last && g.source[g.roots[last]] != g.source[i] {
-			g.sortByHash(g.roots[last:])
-			last = len(g.roots)
+		if in.File != last {
+			files, which, last = append(files, nil), append(which, in.File), in.File
 		}
-		g.roots = append(g.roots, int32(i))
+		files[len(files)-1] = append(files[len(files)-1], x.roots[start:]...)
 	}
-	g.sortByHash(g.roots[last:])
+	b.Int(len(files))
+	for _, f := range files {
+		refs(f)
+	}
+	refs(x.exported)
+
+	add := func(name string, h Hash) { x.Additions = append(x.Additions, Addition{name, h}) }
+	if h, ok := c.attributesHash(p); ok {
+		add("attributes", h)
+	}
+	if len(c.contested) > 0 || slices.ContainsFunc(x.named, func(n named) bool { return len(n.defs) > 1 }) {
+		add("contested", x.contestedHash(p))
+	}
+	if c.debug {
+		add("debug", c.debugHash())
+	}
+	if order := dependencies(p, which); order != nil {
+		add("dependencies", frameInts("tasting dependencies 1", order))
+	}
+	if len(c.sets) == 0 && roots.GarbageCollected {
+		c.setOf(0, linkmodel.None)
+	}
+	c.layout = c.layout || roots.Everything || roots.GarbageCollected && len(c.sets) > 1
+	if c.files || c.layout {
+		add("files", c.filesHash(p, c.layout))
+	}
+	if x.Unknown != "" {
+		add("placement", c.placement(p))
+	}
+	if h, ok := x.sharing(); ok {
+		add("sharing", h)
+	}
+	b.Int(len(x.Additions))
+	for _, a := range x.Additions {
+		b.String(a.Name)
+		b.Bytes(a.Hash[:])
+	}
+	x.Hash = b.Sum()
+	x.unresolved()
+	return x
+}
+
+// dependencies lists, if several libraries have something to initialise, what
+// loaders put in order: files with components that run, and libraries that need
+// others. Of each there is whether it has such components, and which of the
+// others it needs.
+func dependencies(p *linkmodel.Program, running []int32) []int {
+	libraries := 0
+	for _, f := range running {
+		if f > 0 {
+			libraries++
+		}
+	}
+	needs := func(f int32, what func(e linkmodel.Entry)) {
+		for _, e := range p.Files[f].Entries {
+			if f > 0 && e.Library != 0 {
+				what(e)
+			}
+		}
+	}
+	var list []int32 // that count
+	edges := false
+	for f := range int32(len(p.Files)) {
+		counts := slices.Contains(running, f)
+		needs(f, func(linkmodel.Entry) { counts, edges = true, true })
+		if counts {
+			list = append(list, f)
+		}
+	}
+	if libraries < 2 || !edges {
+		return nil
+	}
+	var out []int
+	for _, f := range list {
+		runs := 0
+		if slices.Contains(running, f) {
+			runs = 1
+		}
+		out = append(out, runs)
+		n := len(out)
+		out = append(out, 0)
+		needs(f, func(e linkmodel.Entry) {
+			if i := slices.Index(list, e.Library); i >= 0 {
+				out = append(out, i)
+				out[n]++
+			}
+		})
+	}
+	return out
+}
+
+func frameInts(name string, list []int) Hash {
+	b := frame.New(name)
+	b.Int(len(list))
+	for _, n := range list {
+		b.Int(n)
+	}
+	return b.Sum()
+}
+
+// contestedHash describes what a choice that isn't decided depends on: of each
+// symbol with several possible definitions in the closure, how each of these is
+// defined and in which files, in the loader's order.
+func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
+	c := x.c
+	t, l := c.pool.Symbols, c.linked
+	symbols := map[linkmodel.Symbol]bool{}
+	maps.Copy(symbols, c.contested)
+	for _, n := range x.named {
+		if len(n.defs) > 1 {
+			symbols[t.Lookup(n.symbol)] = true
+		}
+	}
+	b := frame.New("tasting contested 1")
+	b.Int(len(symbols))
+	for _, s := range slices.SortedFunc(maps.Keys(symbols), func(a, b linkmodel.Symbol) int { return strings.Compare(t.Name(a), t.Name(b)) }) {
+		b.String(t.Name(s))
+		for scope := range l.Scopes(s) {
+			switch {
+			case scope.File == 0:
+				b.Int(1)
+			case p.Files[scope.File].Uncertain != "":
+				b.Int(3) // which one counts as well
+				b.Int(int(scope.File))
+			default:
+				b.Int(2)
+			}
+			b.Flag(scope.Own)
+			b.Flag(scope.Exported)
+			b.Int(len(scope.Definitions))
+			for _, place := range scope.Definitions {
+				u := l.Instances[place.Instance].Unit
+				for _, d := range t.Unit(u).Defs {
+					if d.Symbol == s && d.Component == place.Component {
+						b.Int(int(d.Binding))
+						b.Int(int(d.Visibility))
+					}
+				}
+				b.String(c.pool.descriptions[c.pool.units[u].comps[place.Component].description])
+			}
+		}
+		b.Int(0)
+	}
+	return b.Sum()
+}
+
+// debugHash describes the debug information of everything that is linked.
+func (c *Composer) debugHash() Hash {
+	var list []string
+	for _, in := range c.linked.Instances {
+		for _, comp := range c.pool.units[in.Unit].comps {
+			if comp.flags&flagDebug != 0 {
+				list = append(list, c.pool.descriptions[comp.description])
+			}
+		}
+	}
+	slices.Sort(list)
+	b := frame.New("tasting debug information 1")
+	b.Strings(list)
+	return b.Sum()
+}
+
+// attributesHash lists the attributes of the units of each file, if not all units
+// have the same: these are in their local hashes.
+func (c *Composer) attributesHash(p *linkmodel.Program) (Hash, bool) {
+	files := make([][]string, len(p.Files))
+	var all []string
+	for _, in := range c.linked.Instances {
+		if a := c.pool.units[in.Unit].attributes; !slices.Contains(files[in.File], a) {
+			files[in.File] = append(files[in.File], a)
+			if !slices.Contains(all, a) {
+				all = append(all, a)
+			}
+		}
+	}
+	if len(all) < 2 {
+		return Hash{}, false
+	}
+	b := frame.New("tasting attributes 1")
+	for _, l := range files {
+		if len(l) > 0 {
+			slices.Sort(l)
+			b.Strings(l)
+		}
+	}
+	return b.Sum(), true
+}
+
+// filesHash describes the linked files by their names and what each unit in them
+// defines, and if asked for with all of its components.
+func (c *Composer) filesHash(p *linkmodel.Program, all bool) Hash {
+	b := frame.New("tasting files 1")
+	b.Int(len(p.Files))
+	for _, f := range p.Files {
+		b.String(path.Base(f.Name))
+	}
+	b.Int(len(c.linked.Instances))
+	for _, in := range c.linked.Instances {
+		u := c.pool.units[in.Unit]
+		b.Int(int(in.File))
+		b.Bytes(u.placement[:])
+		if all {
+			b.Int(len(u.comps))
+			for _, x := range u.comps {
+				b.String(c.pool.descriptions[x.description])
+			}
+		}
+	}
+	return b.Sum()
+}
+
+// placement describes the lines of all links: what may be linked, in which order,
+// and what each unit defines and needs.
+func (c *Composer) placement(p *linkmodel.Program) Hash {
+	b := frame.New("tasting placement 4")
+	b.Int(len(p.Files))
+	for _, f := range p.Files {
+		b.Flag(f.Bsymbolic)
+		b.Flag(f.Unsure != "")
+		b.Int(len(f.Entries))
+		for _, e := range f.Entries {
+			b.Int(int(e.Library))
+			if e.Library == 0 {
+				b.Bytes(c.pool.units[e.Unit].placement[:])
+			}
+			b.Flag(e.Lazy)
+			b.Int(e.Archive)
+			b.Int(e.Group)
+		}
+	}
+	return b.Sum()
+}
+
+// unresolved collects what a linker might complain about.
+func (x *Closure) unresolved() {
+	t, l := x.c.pool.Symbols, x.c.linked
+	seen := x.c.seen
+	if n := t.Len(); len(seen) < n {
+		seen = append(seen, make([]uint32, n-len(seen))...)
+		x.c.seen = seen
+	}
+	x.c.programs++
+	for _, in := range l.Instances {
+		for _, r := range t.Unit(in.Unit).Refs {
+			if !r.Weak && seen[r.Symbol] != x.c.programs {
+				seen[r.Symbol] = x.c.programs
+				if x.c.places = l.Resolve(x.c.places[:0], in.File, r.Symbol); len(x.c.places) == 0 {
+					x.Unresolved = append(x.Unresolved, t.Name(r.Symbol))
+				}
+			}
+		}
+	}
+	slices.Sort(x.Unresolved)
+	for _, s := range l.Duplicates {
+		x.Duplicates = append(x.Duplicates, t.Name(s))
+	}
+	slices.Sort(x.Duplicates)
+	x.Duplicates = slices.Compact(x.Duplicates)
 }
 
 // sortByHash sorts by global identity; names break ties.
-func (g *Graph) sortByHash(ids []int32) {
+func (c *Composer) sortByHash(ids []int32) {
 	slices.SortFunc(ids, func(x, y int32) int {
-		hx, hy := g.groupHash[g.group[x]], g.groupHash[g.group[y]]
+		a, b := &c.nodes[x], &c.nodes[y]
 		return cmp.Or(
-			bytes.Compare(hx[:], hy[:]),
-			cmp.Compare(g.member[x], g.member[y]),
-			strings.Compare(g.comps[x].Name, g.comps[y].Name),
+			bytes.Compare(c.hashes[a.hash][:], c.hashes[b.hash][:]),
+			cmp.Compare(a.member, b.member),
+			strings.Compare(c.comp(x).name, c.comp(y).name),
 			cmp.Compare(x, y))
 	})
 }
 
 // Defines says whether symbol is among the roots, that is: defined.
-func (c *Closure) Defines(symbol string) bool {
-	return slices.ContainsFunc(c.named, func(n named) bool { return n.symbol == symbol })
+func (x *Closure) Defines(symbol string) bool {
+	return slices.ContainsFunc(x.named, func(n named) bool { return n.symbol == symbol })
 }
 
-// starts appends all roots in their order.
-func (c *Closure) starts() []int32 {
+// starts returns all roots in their order.
+func (x *Closure) starts() []int32 {
 	var ids []int32
-	for _, n := range c.named {
+	for _, n := range x.named {
 		ids = append(ids, n.defs...)
 	}
-	ids = append(ids, c.roots...)
-	return append(ids, c.exported...)
-}
-
-// Hash identifies the code of a test: the global hashes of its roots, and what
-// they can't tell where that matters. Equal hashes mean equal closures, up to
-// the names of local components and to the files that definitions are in.
-//
-//	"tasting code 1"
-//	list of named roots: symbol, list of its definitions' global hashes
-//	list of the global hashes of components that are roots by themselves
-//	list of the global hashes of exported definitions, sorted
-//	list of additions, each with its name:
-//	    "placement": if a link in the closure has several definitions, or if
-//	        asked for
-//	    "sharing": if twins are in the closure
-//
-// It needs no walk over the closure unless there are twins in the graph and
-// the roots reach one of them.
-func (c *Closure) Hash() Hash {
-	g := c.g
-	b := frame.New("tasting code 1")
-	refs := func(ids []int32) {
-		b.Int(len(ids))
-		for _, id := range ids {
-			g.writeRef(&b, id)
-		}
-	}
-	twins := false
-	b.Int(len(c.named))
-	for _, n := range c.named {
-		b.String(n.symbol)
-		refs(n.defs)
-	}
-	refs(c.roots)
-	refs(c.exported)
-	for _, id := range c.starts() {
-		twins = twins || g.groupTwins[g.group[id]]
-	}
-	var additions []string
-	var hashes []Hash
-	if c.Ambiguous() {
-		additions, hashes = append(additions, "placement"), append(hashes, g.placement())
-	}
-	if twins {
-		if h, ok := c.sharing(); ok {
-			additions, hashes = append(additions, "sharing"), append(hashes, h)
-		}
-	}
-	b.Int(len(additions))
-	for i, name := range additions {
-		b.String(name)
-		b.Bytes(hashes[i][:])
-	}
-	return b.Sum()
-}
-
-// Ambiguous says whether a link in the closure has several different
-// definitions, so that the order of the manifests counts.
-func (c *Closure) Ambiguous() bool {
-	if c.placement {
-		return true
-	}
-	for _, n := range c.named {
-		if len(n.defs) > 1 {
-			return true
-		}
-	}
-	return slices.ContainsFunc(c.starts(), func(id int32) bool { return c.g.groupAmbiguous[c.g.group[id]] })
-}
-
-// walk visits the closure breadth-first in the order of roots and links, and
-// returns the components in that order and each one's place in it plus one.
-func (c *Closure) walk() (order, place []int32) {
-	g := c.g
-	place = make([]int32, len(g.comps))
-	visit := func(ids []int32) {
-		for _, id := range ids {
-			if id >= 0 && place[id] == 0 {
-				order = append(order, id)
-				place[id] = int32(len(order))
-			}
-		}
-	}
-	visit(c.starts())
-	for i := 0; i < len(order); i++ {
-		visit(g.links(order[i]))
-	}
-	return order, place
+	ids = append(ids, x.roots...)
+	return append(ids, x.exported...)
 }
 
 // sharing says who shares what, if the closure contains twins.
-func (c *Closure) sharing() (Hash, bool) {
-	g := c.g
-	order, _ := c.walk()
-	first := make(map[Hash]int32, len(order))
-	isTwin := map[int32]int32{} // to the index in twins
-	for _, id := range order {
-		grp := g.group[id]
-		if other, ok := first[g.groupHash[grp]]; !ok {
-			first[g.groupHash[grp]] = grp
-		} else if other != grp {
-			isTwin[grp], isTwin[other] = 0, 0
+func (x *Closure) sharing() (Hash, bool) {
+	c := x.c
+	const none = -1
+	if n := len(c.hashes) - len(c.first); n > 0 {
+		c.first = append(c.first, make([]int32, n)...)
+	}
+	c.twins = slices.Grow(c.twins[:0], int(c.groups))[:c.groups]
+	for i := range c.twins {
+		c.twins[i] = none
+	}
+	var groups, hashes []int32 // that are twins
+	for _, id := range c.order {
+		n := &c.nodes[id]
+		switch other := c.first[n.hash] - 1; {
+		case other < 0:
+			c.first[n.hash] = n.group + 1
+		case other != n.group:
+			for _, g := range []int32{other, n.group} {
+				if c.twins[g] == none {
+					c.twins[g] = int32(len(groups))
+					groups, hashes = append(groups, g), append(hashes, n.hash)
+				}
+			}
 		}
 	}
-	if len(isTwin) == 0 {
+	for _, id := range c.order {
+		c.first[c.nodes[id].hash] = 0
+	}
+	if len(groups) == 0 {
 		return Hash{}, false
 	}
 	// What refers to a group has a greater number.
-	groups := slices.Sorted(maps.Keys(isTwin))
-	slices.Reverse(groups)
-	twins := make([]twin, len(groups))
-	for i, grp := range groups {
-		isTwin[grp] = int32(i)
-		twins[i].hash = g.groupHash[grp]
+	order := make([]int, len(groups))
+	for i := range order {
+		order[i] = i
 	}
-	for i, id := range c.starts() {
-		if t, ok := isTwin[g.group[id]]; ok {
-			twins[t].edges = append(twins[t].edges, edge{to: g.member[id], from: fromStart, slot: int32(i)})
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(groups[b], groups[a]) })
+	twins := make([]twin, len(groups))
+	for i, k := range order {
+		c.twins[groups[k]] = int32(i)
+		twins[i].hash = c.hashes[hashes[k]]
+	}
+	for i, id := range x.starts() {
+		if t := c.twins[c.nodes[id].group]; t != none {
+			twins[t].edges = append(twins[t].edges, edge{to: c.nodes[id].member, from: fromStart, slot: int32(i)})
 		}
 	}
-	for _, id := range order {
-		for slot, to := range g.links(id) {
-			if to < 0 || !g.groupTwins[g.group[to]] || g.group[to] == g.group[id] {
+	for _, id := range c.order {
+		n := &c.nodes[id]
+		for slot, to := range c.linksOf(id) {
+			if to < 0 || c.nodes[to].group == n.group {
 				continue
 			}
-			t, ok := isTwin[g.group[to]]
-			if !ok {
+			t := c.twins[c.nodes[to].group]
+			if t == none {
 				continue
 			}
-			e := edge{to: g.member[to], from: fromPlain, hash: g.groupHash[g.group[id]], member: g.member[id], slot: int32(slot)}
-			if from, ok := isTwin[g.group[id]]; ok {
+			e := edge{to: c.nodes[to].member, from: fromPlain, hash: c.hashes[n.hash], member: n.member, slot: int32(slot)}
+			if from := c.twins[n.group]; from != none {
 				e.from = from
 			}
 			twins[t].edges = append(twins[t].edges, e)
@@ -278,28 +568,39 @@ func (c *Closure) sharing() (Hash, bool) {
 
 // Member is a component in a closure.
 type Member struct {
-	Component *manifest.Component
-	Source    string   // name of its manifest
-	Symbols   []string // what it defines for other manifests
+	Unit      int32 // its unit in the pool
+	Component int32 // and number in the unit
+	File      int   // in which it is linked
 	Global    Hash
 	Links     []int    // indices of members, without repetition
-	Roots     []string // why it is a root; empty if it isn't one
-	Copies    []Copy   // local components that it stands for beside itself
+	Roots     []string // why it is a root; empty if it isn't one, "" for a component that is one by itself
 }
-
-// Copy is a local component that nobody can tell from a member of a closure.
-type Copy struct{ Source, Name string }
 
 // Members lists the components of the closure, roots first and each component
 // before what only it refers to.
-func (c *Closure) Members() []Member {
-	g := c.g
-	order, place := c.walk()
+func (x *Closure) Members() []Member {
+	c := x.c
+	var order []int32
+	place := make([]int32, len(c.nodes))
+	visit := func(ids []int32) {
+		for _, id := range ids {
+			if id >= 0 && place[id] == 0 {
+				order = append(order, id)
+				place[id] = int32(len(order))
+			}
+		}
+	}
+	visit(x.starts())
+	for i := 0; i < len(order); i++ {
+		visit(c.linksOf(order[i]))
+	}
 	members := make([]Member, len(order))
 	for i, id := range order {
-		m := Member{Component: g.comps[id], Source: g.sources[g.source[id]].Name, Symbols: g.symbols[id], Global: g.groupHash[g.group[id]]}
+		n := &c.nodes[id]
+		in := c.linked.Instances[n.instance]
+		m := Member{Unit: in.Unit, Component: n.own, File: int(in.File), Global: c.hashes[n.hash]}
 		seen := map[int32]bool{}
-		for _, to := range g.links(id) {
+		for _, to := range c.linksOf(id) {
 			if to >= 0 && !seen[to] {
 				seen[to] = true
 				m.Links = append(m.Links, int(place[to]-1))
@@ -307,26 +608,93 @@ func (c *Closure) Members() []Member {
 		}
 		members[i] = m
 	}
-	for i, to := range g.canon {
-		if to != int32(i) && place[to] > 0 && g.comps[i].Linkage == manifest.Linkage_LINKAGE_LOCAL {
-			m := &members[place[to]-1]
-			m.Copies = append(m.Copies, Copy{g.sources[g.source[i]].Name, g.comps[i].Name})
-		}
-	}
 	why := func(id int32, reason string) {
 		m := &members[place[id]-1]
 		m.Roots = append(m.Roots, reason)
 	}
-	for _, n := range c.named {
+	for _, n := range x.named {
 		for _, id := range n.defs {
 			why(id, n.why)
 		}
 	}
-	for _, id := range c.roots {
-		why(id, g.comps[id].Root)
+	for _, id := range x.roots {
+		why(id, "")
 	}
-	for _, id := range c.exported {
+	for _, id := range x.exported {
 		why(id, "exported")
 	}
 	return members
+}
+
+// Contest is a symbol of which several definitions are linked.
+type Contest struct {
+	Symbol string
+	// Copies are the definitions, in the order of the link; of the first Winners
+	// it can't be told which one is taken.
+	Copies  []Copy
+	Winners int
+}
+
+// Copy is a definition of a contested symbol.
+type Copy struct {
+	Unit, Component int32
+	File            int
+}
+
+// Contests lists the symbols to which something in the closure refers and of
+// which different definitions are linked, with the one that wins first.
+func (x *Closure) Contests() []Contest {
+	c := x.c
+	t, l := c.pool.Symbols, c.linked
+	type key struct {
+		file   int32
+		symbol linkmodel.Symbol
+	}
+	seen := map[key]bool{}
+	var list []Contest
+	for _, id := range c.order {
+		n := &c.nodes[id]
+		in := l.Instances[n.instance]
+		for _, raw := range c.pool.units[in.Unit].linksOf(n.own) {
+			if raw >= 0 {
+				continue
+			}
+			s := linkmodel.Symbol(-1 - raw)
+			k := key{-1, s}
+			if l.Scoped(in.File) {
+				k.file = in.File
+			}
+			if seen[k] {
+				continue
+			}
+			seen[k] = true
+			winners := l.Resolve(nil, in.File, s)
+			if len(winners) == 0 {
+				continue
+			}
+			all := slices.Clone(winners)
+			for i, other := range l.Instances {
+				for _, d := range t.Unit(other.Unit).Defs {
+					p := linkmodel.Place{Instance: int32(i), Component: d.Component}
+					if d.Symbol == s && !slices.Contains(all, p) {
+						all = append(all, p)
+					}
+				}
+			}
+			describe := func(p linkmodel.Place) int32 {
+				return c.pool.units[l.Instances[p.Instance].Unit].comps[p.Component].description
+			}
+			if !slices.ContainsFunc(all, func(p linkmodel.Place) bool { return describe(p) != describe(all[0]) }) {
+				continue
+			}
+			x := Contest{Symbol: t.Name(s), Winners: len(winners)}
+			for _, p := range all {
+				o := l.Instances[p.Instance]
+				x.Copies = append(x.Copies, Copy{o.Unit, p.Component, int(o.File)})
+			}
+			list = append(list, x)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Contest) int { return strings.Compare(a.Symbol, b.Symbol) })
+	return list
 }

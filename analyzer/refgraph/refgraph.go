@@ -1,299 +1,288 @@
-// Package refgraph composes: it resolves the links of all manifests of an
-// invocation into one graph of references, gives every component its global
-// hash, and answers for any set of roots what they reach and what identifies
-// that (TASTING, section 2.3).
+// Package refgraph composes: it resolves the links of all that a program is
+// linked from into a graph of references, gives every component its global hash,
+// and answers what a set of roots reaches and what identifies that (TASTING,
+// section 2.3).
 //
 // # Resolution
 //
-// A link to a local component of the same manifest is an edge to it. A link to
-// a symbol, or to a component that defines symbols, is an edge to every
-// definition of that symbol with external or weak linkage in any manifest:
-// which of them the linker takes isn't decided here. Definitions of one link
-// keep the order of the manifests, which is to be the order of the link, and
-// the manifest's own definition comes first because the compiler may have
-// inlined it. A symbol that nothing defines is no edge; its name is in the
-// local hash of whoever refers to it.
+// A component of a unit that is linked is a node; of a unit that is linked into
+// two files there are two. A link to a component of the same manifest is an edge
+// to its node. A link to a symbol is an edge to the definition that the linker
+// or the loader binds it to (package linkmodel), which depends on the file that
+// refers to it. Where that can't be told, it is a link to all definitions that
+// come into question, in their order. A symbol that nothing defines is no edge;
+// its name is in the local hash of whoever refers to it.
 //
 // # Global hashes
 //
-// The global hash of a component is the hash of its own description (local
-// hash, kind, linkage, symbols) and of the global hashes of what its links
-// resolve to, in the order of the links. Components that reach each other, a
-// strongly connected group, share one global hash: that of the exact
-// description of the group, its members numbered, each with its own
-// description and its links, a link being a member's number or the global hash
-// of a component outside. So everything outside that any member refers to is
-// in the hash of all of them, and so is who refers to whom; a list of the
-// members' local hashes and their children, sorted, would be the same when two
-// members exchange their children. What refers to a group says to which member.
+// The global hash of a node is the hash of its description (kind, linkage, local
+// hash, symbols) and of the global hashes of what its links resolve to, in the
+// order of the links. Nodes that reach each other, a strongly connected group,
+// share one global hash: that of the exact description of the group, its members
+// numbered, each with its own description and its links, a link being a member's
+// number or the global hash of a node outside. So everything outside that any
+// member refers to is in the hash of all of them, and so is who refers to whom; a
+// list of the members' local hashes and their children, sorted, would be the same
+// when two members exchange their children. What refers to a group says to which
+// member.
 //
 // A group of n > 1 is numbered by a breadth-first walk in the order of the
-// links, starting at the member with the rarest description, so that the
-// numbers depend on no name. Only if every description occurs more than once
-// in the group do names break the tie. That may cost an unnecessary run after
-// a renaming; it can't make two different groups equal.
-//
-// All of this is computed once, in time linear in components and links, for any
-// number of root sets.
+// links, starting at the member with the rarest description, so that the numbers
+// depend on no name. Only if every description occurs more than once in the
+// group do names break the tie. That may cost an unnecessary run after a
+// renaming; it can't make two different groups equal.
 //
 // # What global hashes can't tell
 //
-// A hash over hashes identifies what a component refers to up to sharing: two
-// functions that count in one static variable and two functions that count in
-// two equal ones look alike. That is the difference that moving a function
-// to another file makes to the static variables that it uses. So components
-// with equal global hashes in one closure, twins, add to its hash who refers to
-// which of them (see sharingHash). Copies that nobody can tell
-// apart aren't twins but one component: equal definitions of the same weak
-// symbol, of which the linker keeps one, and local components that their
-// analyzer calls interchangeable (static functions of headers that are only
-// called).
+// A hash over hashes identifies what a node refers to up to sharing: two
+// functions that count in one static variable and two functions that count in two
+// equal ones look alike. That is the difference that moving a function to another
+// file makes to the static variables that it uses. So different nodes with equal
+// global hashes in one closure, twins, add to its hash who refers to which of
+// them (see sharingHash). Local components that their analyzer calls
+// interchangeable (static functions of headers that are only called) are one
+// node, if all of them lead to the same.
 //
-// Likewise, if a link has several different definitions, the order of the
-// manifests and what each defines and needs decide which is taken, and are
-// added.
+// # Many programs
+//
+// A Pool holds the components of all units, a Composer hashes one program after
+// the other. What was hashed for one is found again by its exact description,
+// with numbers in the place of hashes. So a further program costs a walk over
+// what it reaches, and no hashing of what others have in common with it.
 package refgraph
 
 import (
-	"cmp"
+	"encoding/binary"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
 // A Hash is a SHA-256.
 type Hash = [32]byte
 
-// Source is a manifest in the order of the link. Name is for explanations.
-type Source struct {
-	Name     string
-	Manifest *manifest.Manifest
+// A Pool holds units, without what only explanations need. It may be used
+// concurrently once all units are added.
+type Pool struct {
+	Symbols *linkmodel.Table
+	units   []*unit
+
+	descriptions []string // of components, by number
+	described    map[string]int32
+	classes      map[string]int32 // of interchangeable components, by description and links
+	classCount   int32
+	sets         map[linkmodel.Symbol]linkmodel.Symbol // bounds of linker sets, to their beginnings
+	components   int
+	links        int
 }
 
-// Graph is the resolved graph of all components of an invocation. It is
-// immutable and may be used concurrently.
-type Graph struct {
-	sources []Source
-	comps   []*manifest.Component // all components, in the order of sources
-	source  []int32               // of each component
-	base    []int32               // first component of each source
-	symbols [][]string            // the symbols that each component defines
-	defs    map[string][]int32    // canonical definitions, in order, no repetition
-	canon   []int32               // the component that stands for each one and its copies
-
-	// The resolved links of component i are slots[start[i]:start[i+1]]: a
-	// value v >= 0 is a link to component v only, v < 0 says that the next
-	// -v-1 values together are one link's definitions (none, or several).
-	start []int32
-	slots []int32
-
-	roots []int32 // components that are roots by themselves, in order
-
-	group     []int32 // strongly connected group of each component
-	member    []int32 // its number in the group
-	groupHash []Hash
-	// What a closure that contains the group needs: see Closure.Hash.
-	groupTwins     []bool
-	groupAmbiguous []bool
-	placement      func() Hash // computed if it is needed
+type unit struct {
+	comps      []comp
+	links      []int32 // of all components: one of the unit, or -1-symbol
+	placement  Hash
+	attributes string
+	sets       bool // it has components of linker sets
 }
 
-// New resolves and hashes the components of sources, whose order is that of
-// the link.
-func New(sources []Source) *Graph {
-	g := &Graph{sources: sources, defs: map[string][]int32{}}
-	for i, s := range sources {
-		g.base = append(g.base, int32(len(g.comps)))
-		for _, c := range s.Manifest.Components {
-			id := int32(len(g.comps))
-			g.comps = append(g.comps, c)
-			g.source = append(g.source, int32(i))
-			syms := definedSymbols(c)
-			g.symbols = append(g.symbols, syms)
-			for _, sym := range syms {
-				g.defs[sym] = append(g.defs[sym], id)
+type comp struct {
+	description int32
+	end         int32 // of its links
+	group       linkmodel.Symbol
+	class       int32            // interchangeable with others of the same number, or -1
+	set         linkmodel.Symbol // that which begins its linker set, or None
+	flags       uint8
+	name        string
+}
+
+const (
+	flagRoot     = 1 << iota // a root by itself
+	flagDebug                // counts if something reads debug information
+	flagExternal             // other units can refer to it
+)
+
+// DebugLines is the name of components that hold debug information. They count
+// only if something that is reached reads it.
+const DebugLines = "(debug lines)"
+
+// LinkerSet, followed by its name, is the root of a component in a section with a
+// name of C: the linker defines symbols for the bounds of all of these in a file.
+const LinkerSet = "linker set "
+
+// NewPool returns an empty pool.
+func NewPool() *Pool {
+	return &Pool{Symbols: linkmodel.NewTable(), described: map[string]int32{}, classes: map[string]int32{}, sets: map[linkmodel.Symbol]linkmodel.Symbol{}}
+}
+
+// Len returns the number of components and of links of all units.
+func (p *Pool) Len() (components, links int) { return p.components, p.links }
+
+// Add adds the units of m, which is valid, and returns their numbers: those of
+// Symbols, in the order of m's units.
+func (p *Pool) Add(m *manifest.Manifest) []int32 {
+	lists := make([][]int32, len(m.Units))
+	place := make([]int32, len(m.Components)) // in its unit
+	for i, c := range m.Components {
+		place[i] = int32(len(lists[c.Unit]))
+		lists[c.Unit] = append(lists[c.Unit], int32(i))
+	}
+	symbols := make([]linkmodel.Symbol, len(m.Symbols))
+	for i, s := range m.Symbols {
+		symbols[i] = p.Symbols.Symbol(s)
+	}
+	var numbers []int32
+	for k, list := range lists {
+		u := &unit{comps: make([]comp, len(list))}
+		for i, id := range list {
+			c := m.Components[id]
+			for _, l := range c.Links {
+				switch {
+				case l%2 == 1:
+					u.links = append(u.links, -1-int32(symbols[l/2]))
+				case int(m.Components[l/2].Unit) == k:
+					u.links = append(u.links, place[l/2])
+				default:
+					// No manifest has this. All of its symbols are a safe reading.
+					for _, d := range m.Components[l/2].Definitions {
+						u.links = append(u.links, -1-int32(p.Symbols.Symbol(d.Name)))
+					}
+				}
+			}
+			x := &u.comps[i]
+			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, class: -1, set: linkmodel.None, name: c.Name}
+			if c.Group != "" {
+				x.group = p.Symbols.Symbol(c.Group)
+			}
+			if set, ok := strings.CutPrefix(c.Root, LinkerSet); ok {
+				x.set = p.Symbols.Symbol("__start_" + set)
+				p.sets[x.set], u.sets = x.set, true
+				p.sets[p.Symbols.Symbol("__stop_"+set)] = x.set
+			}
+			switch {
+			case c.Root != "":
+				x.flags |= flagRoot
+			case c.Linkage == manifest.Linkage_LINKAGE_LOCAL && strings.HasPrefix(c.Name, DebugLines):
+				x.flags |= flagDebug
+			}
+			if len(c.Definitions) > 0 {
+				x.flags |= flagExternal
 			}
 		}
+		p.classify(u, func(i int32) bool {
+			c := m.Components[list[i]]
+			return c.Interchangeable && c.Root == "" && c.Linkage == manifest.Linkage_LINKAGE_LOCAL
+		})
+		u.placement = placementOf(m, k, list)
+		u.attributes = string(m.Units[k].Attributes)
+		p.components += len(u.comps)
+		p.links += len(u.links)
+		p.units = append(p.units, u)
+		numbers = append(numbers, p.Symbols.Add(m, k, list))
 	}
-	g.mergeCopies()
-	for sym, defs := range g.defs {
-		g.defs[sym] = g.distinct(nil, defs)
-	}
-	g.resolve()
-	g.hashGroups()
-	g.flagGroups()
-	g.collectRoots()
-	g.placement = sync.OnceValue(g.hashPlacement)
-	return g
+	return numbers
 }
 
-// definedSymbols returns the symbols by which other manifests can refer to c,
-// sorted.
-func definedSymbols(c *manifest.Component) []string {
-	if c.Linkage == manifest.Linkage_LINKAGE_LOCAL {
-		return nil
-	}
-	syms := slices.Clone(c.Aliases)
-	if symbolKind(c.Kind) {
-		syms = append(syms, c.Name)
-	}
-	slices.Sort(syms)
-	return slices.Compact(syms)
-}
-
-// symbolKind says whether the name of a component of that kind is a symbol.
-func symbolKind(k manifest.Kind) bool {
-	switch k {
-	case manifest.Kind_KIND_FUNCTION, manifest.Kind_KIND_VARIABLE, manifest.Kind_KIND_VTABLE:
-		return true
-	}
-	return false
-}
-
-// Len returns the number of components of all sources.
-func (g *Graph) Len() int { return len(g.comps) }
-
-// distinct appends to out what stands for each of the components in, without
-// repetition.
-func (g *Graph) distinct(out, in []int32) []int32 {
-	if len(in) == 1 {
-		return append(out, g.canon[in[0]])
-	}
-	seen := make(map[int32]bool, len(in))
-	for _, d := range out {
-		seen[d] = true
-	}
-	for _, d := range in {
-		if d = g.canon[d]; !seen[d] {
-			seen[d] = true
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
-// link appends to out the components that link l of component id resolves to.
-func (g *Graph) link(out []int32, id int32, l uint32) []int32 {
-	if isOwn(l) {
-		out = append(out, g.canon[g.ownTarget(id, l)])
-	}
-	for _, sym := range g.linkSymbols(id, l) {
-		// The only definition of an own component is itself.
-		if defs := g.defs[sym]; len(defs) > 1 || !isOwn(l) && len(defs) == 1 {
-			out = g.distinct(out, defs)
-		}
-	}
-	return out
-}
-
-func (g *Graph) resolve() {
-	g.start = make([]int32, len(g.comps)+1)
-	var buf []int32
-	for i, c := range g.comps {
-		g.start[i] = int32(len(g.slots))
-		if g.canon[i] != int32(i) {
-			continue
-		}
-		for _, l := range c.Links {
-			buf = g.link(buf[:0], int32(i), l)
-			if len(buf) != 1 {
-				g.slots = append(g.slots, -int32(len(buf))-1)
-			}
-			g.slots = append(g.slots, buf...)
-		}
-	}
-	g.start[len(g.comps)] = int32(len(g.slots))
-}
-
-func (g *Graph) links(id int32) []int32 { return g.slots[g.start[id]:g.start[id+1]] }
-
-// describe appends what identifies component id without its links.
-func (g *Graph) describe(b *frame.Buffer, id int32) {
-	c := g.comps[id]
+// describe returns the number of what identifies a component without its links.
+func (p *Pool) describe(c *manifest.Component) int32 {
+	var b frame.Buffer
 	b.Int(int(c.Kind))
 	b.Int(int(c.Linkage))
 	b.Bytes(c.LocalHash)
-	b.Strings(g.symbols[id])
+	b.Strings(c.DefinedNames())
+	id, ok := p.described[string(b)]
+	if !ok {
+		id = int32(len(p.descriptions))
+		p.descriptions = append(p.descriptions, string(b))
+		p.described[p.descriptions[id]] = id
+	}
+	return id
 }
 
-// describeLinks appends the links of id, each as a list of what ref writes.
-func (g *Graph) describeLinks(b *frame.Buffer, id int32, ref func(*frame.Buffer, int32)) {
-	b.Int(len(g.comps[id].Links))
-	rest := 0
-	for _, v := range g.links(id) {
-		if v < 0 {
-			rest = int(-v - 1)
-			b.Int(rest)
-			continue
+// classify numbers the interchangeable components of a unit: those whose links
+// lead to symbols, or to others that are interchangeable, with the same number
+// as equal ones of other units. Recursive ones aren't compared.
+func (p *Pool) classify(u *unit, candidate func(int32) bool) {
+	const (
+		unknown = iota
+		busy
+		done
+	)
+	state := make([]uint8, len(u.comps))
+	var visit func(i int32)
+	visit = func(i int32) {
+		if state[i] != unknown {
+			return
 		}
-		if rest > 0 {
-			rest--
-		} else {
+		if state[i] = busy; !candidate(i) {
+			state[i] = done
+			return
+		}
+		key := binary.AppendUvarint(nil, uint64(u.comps[i].description))
+		for _, l := range u.linksOf(i) {
+			if l >= 0 {
+				visit(l)
+				if state[l] == busy || u.comps[l].class < 0 {
+					state[i] = done
+					return
+				}
+				l = 2*u.comps[l].class + 1
+			} else {
+				l = 2 * (-1 - l)
+			}
+			key = binary.AppendUvarint(key, uint64(l))
+		}
+		class, ok := p.classes[string(key)]
+		if !ok {
+			class = p.classCount
+			p.classCount++
+			p.classes[string(key)] = class
+		}
+		u.comps[i].class, state[i] = class, done
+	}
+	for i := range u.comps {
+		visit(int32(i))
+	}
+}
+
+func (u *unit) linksOf(i int32) []int32 {
+	start := int32(0)
+	if i > 0 {
+		start = u.comps[i-1].end
+	}
+	return u.links[start:u.comps[i].end]
+}
+
+// placementOf describes what unit k of m defines and needs, and what runs in it.
+func placementOf(m *manifest.Manifest, k int, list []int32) Hash {
+	b := frame.New("tasting placement of a unit 1")
+	b.Int(len(list))
+	for _, id := range list {
+		c := m.Components[id]
+		b.String(c.Group)
+		b.Int(len(c.Definitions))
+		for _, d := range c.Definitions {
+			b.String(d.Name)
+			b.Int(int(d.Binding))
+			b.Int(int(d.Visibility))
+			b.Uint(d.Size)
+		}
+		if c.Root != "" {
+			b.Bytes(c.LocalHash)
+		}
+	}
+	refs := m.Units[k].References
+	b.Int(len(refs))
+	for _, r := range refs {
+		b.String(r.Name)
+		b.Int(int(r.Visibility))
+		if r.Weak {
 			b.Int(1)
-		}
-		ref(b, v)
-	}
-}
-
-// writeRef appends the global identity of component id: the hash of its group
-// and which member it is.
-func (g *Graph) writeRef(b *frame.Buffer, id int32) {
-	h := g.groupHash[g.group[id]]
-	b.Bytes(h[:])
-	b.Int(int(g.member[id]))
-}
-
-// hashPlacement describes what decides which of several definitions is linked:
-// the order of the manifests and what each defines and needs.
-func (g *Graph) hashPlacement() Hash {
-	b := placementFrame(len(g.sources))
-	for _, s := range g.sources {
-		h := placementOf(s.Manifest)
-		b.Bytes(h[:])
-	}
-	return b.Sum()
-}
-
-// placementFrame starts the message that lists the placements of n manifests.
-func placementFrame(n int) frame.Buffer {
-	b := frame.New("tasting placement 2")
-	b.Int(n)
-	return b
-}
-
-// placementOf describes what a manifest defines and needs. Components of kind
-// file, such as the index of an archive, say more about it.
-func placementOf(m *manifest.Manifest) Hash {
-	type def struct {
-		symbol  string
-		linkage manifest.Linkage
-	}
-	var defs []def
-	var files [][]byte
-	for _, c := range m.Components {
-		for _, sym := range definedSymbols(c) {
-			defs = append(defs, def{sym, c.Linkage})
-		}
-		if c.Kind == manifest.Kind_KIND_FILE {
-			files = append(files, c.LocalHash)
+		} else {
+			b.Int(0)
 		}
 	}
-	slices.SortFunc(defs, func(x, y def) int {
-		return cmp.Or(strings.Compare(x.symbol, y.symbol), cmp.Compare(x.linkage, y.linkage))
-	})
-	b := frame.New("tasting placement of a manifest 1")
-	b.Int(len(defs))
-	for _, d := range defs {
-		b.String(d.symbol)
-		b.Int(int(d.linkage))
-	}
-	b.Int(len(files))
-	for _, f := range files {
-		b.Bytes(f)
-	}
-	b.Strings(m.Symbols)
+	b.Strings(slices.Sorted(slices.Values(m.Symbols)))
 	return b.Sum()
 }

@@ -8,19 +8,32 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
-// tu builds a manifest from one line per component:
+// prog is a program: units in the order of the link, and between them words that
+// say where they are linked:
 //
-//	[static|weak|shared|root]... NAME HASH [-> LINK...]
+//	lib [bsymbolic] [uncertain] [indirect] [needs=N]...	begins a shared library, which isn't on the
+//		line of the executable if it is indirect; those that it needs, from 1
+//	archive	begins an archive, end ends it
 //
-// "shared" is an interchangeable local. A link is to the component of that name
-// if the manifest has one, to the symbol otherwise.
-func tu(t testing.TB, name, text string) Source {
+// A unit has one line per component:
+//
+//	[WORD]... NAME HASH [-> LINK...]
+//
+// with the words static, shared (an interchangeable local), weak, unique, common,
+// hidden, protected, root, group=SIGNATURE and set=SECTION. A link is to the component of that
+// name if it is a local one of the unit, otherwise to the symbol: ?f is a weak
+// reference, !f a hidden one, =f is the component of this unit itself, whatever
+// the linker does.
+type prog []string
+
+func newUnit(t testing.TB, name, text string) *manifest.Manifest {
 	t.Helper()
-	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: name}
-	own := map[string]uint32{}
+	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_OBJECT, Source: name, Units: []*manifest.Unit{{Exact: true}}}
+	own, local := map[string]uint32{}, map[string]bool{}
 	var links [][]string
 	for line := range strings.Lines(text) {
 		def, to, _ := strings.Cut(line, "->")
@@ -29,47 +42,75 @@ func tu(t testing.TB, name, text string) Source {
 			continue
 		}
 		c := &manifest.Component{Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL}
-		for len(f) > 2 {
-			switch f[0] {
-			case "static":
+		d := &manifest.Definition{Binding: manifest.Binding_BINDING_GLOBAL}
+		for ; len(f) > 2; f = f[1:] {
+			group, grouped := strings.CutPrefix(f[0], "group=")
+			switch {
+			case f[0] == "static":
 				c.Linkage = manifest.Linkage_LINKAGE_LOCAL
-			case "shared":
+			case f[0] == "shared":
 				c.Linkage, c.Interchangeable = manifest.Linkage_LINKAGE_LOCAL, true
-			case "weak":
-				c.Linkage = manifest.Linkage_LINKAGE_WEAK
-			case "root":
+			case f[0] == "weak":
+				c.Linkage, d.Binding = manifest.Linkage_LINKAGE_WEAK, manifest.Binding_BINDING_WEAK
+			case f[0] == "unique":
+				c.Linkage, d.Binding = manifest.Linkage_LINKAGE_WEAK, manifest.Binding_BINDING_UNIQUE
+			case f[0] == "common":
+				c.Linkage, d.Binding, d.Size = manifest.Linkage_LINKAGE_WEAK, manifest.Binding_BINDING_COMMON, 4
+			case f[0] == "hidden":
+				d.Visibility = manifest.Visibility_VISIBILITY_HIDDEN
+			case f[0] == "protected":
+				d.Visibility = manifest.Visibility_VISIBILITY_PROTECTED
+			case f[0] == "root":
 				c.Root = "constructor"
+			case grouped:
+				c.Group = group
+			case strings.HasPrefix(f[0], "set="):
+				c.Linkage, c.Root = manifest.Linkage_LINKAGE_LOCAL, LinkerSet+f[0][4:]
 			default:
 				t.Fatalf("line %q", line)
 			}
-			f = f[1:]
 		}
-		c.Name = f[0]
-		c.LocalHash = hash16(f[1])
-		own[c.Name] = uint32(len(m.Components))
+		c.Name, c.LocalHash = f[0], hash16(f[1])
+		if c.Linkage != manifest.Linkage_LINKAGE_LOCAL {
+			d.Name = c.Name
+			c.Definitions = append(c.Definitions, d)
+		}
+		own[c.Name], local[c.Name] = uint32(len(m.Components)), c.Linkage == manifest.Linkage_LINKAGE_LOCAL
 		m.Components = append(m.Components, c)
 		links = append(links, strings.Fields(to))
 	}
+	symbols := map[string]uint32{}
 	for i, l := range links {
 		for _, to := range l {
-			k, ok := own[to]
-			if !ok {
-				k = uint32(len(m.Symbols))*2 + 1
-				m.Symbols = append(m.Symbols, to)
-			} else {
-				k *= 2
+			name := strings.TrimLeft(to, "?!=")
+			if own, ok := own[name]; ok && (local[name] || to[0] == '=') {
+				m.Components[i].Links = append(m.Components[i].Links, 2*own)
+				continue
 			}
-			m.Components[i].Links = append(m.Components[i].Links, k)
+			k, ok := symbols[name]
+			if !ok {
+				k = uint32(len(m.Symbols))
+				symbols[name] = k
+				m.Symbols = append(m.Symbols, name)
+				if _, ok := own[name]; !ok {
+					r := &manifest.Reference{Name: name, Weak: to[0] == '?'}
+					if to[0] == '!' {
+						r.Visibility = manifest.Visibility_VISIBILITY_HIDDEN
+					}
+					m.Units[0].References = append(m.Units[0].References, r)
+				}
+			}
+			m.Components[i].Links = append(m.Components[i].Links, 2*k+1)
 		}
 	}
 	b, err := manifest.Marshal(m)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, text)
 	}
 	if m, err = manifest.Unmarshal(b); err != nil {
 		t.Fatal(err)
 	}
-	return Source{name, m}
+	return m
 }
 
 func hash16(s string) []byte { return binary.BigEndian.AppendUint64([]byte("12345678"), fnv(s)) }
@@ -82,13 +123,70 @@ func fnv(s string) uint64 {
 	return h
 }
 
-func codeHash(sources ...Source) Hash {
-	return New(sources).Closure(Roots{Symbols: []string{"main"}}).Hash()
+// add adds the units of p to a pool, those that it hasn't yet, and returns the
+// program.
+func (p prog) add(t testing.TB, pool *Pool, known map[string]int32, linker linkmodel.Linker) *linkmodel.Program {
+	t.Helper()
+	x := &linkmodel.Program{Files: []linkmodel.File{{Name: "executable", Linker: linker}}}
+	file := &x.Files[0]
+	archive, lazy := 0, false
+	for i, text := range p {
+		f := strings.Fields(text)
+		switch {
+		case text == "archive":
+			archive++
+			lazy = true
+		case text == "end":
+			lazy = false
+		case len(f) > 0 && f[0] == "lib":
+			number := int32(len(x.Files))
+			x.Files[0].Entries = append(x.Files[0].Entries, linkmodel.Entry{Library: number})
+			x.Files = append(x.Files, linkmodel.File{Name: fmt.Sprint("library ", number), Linker: linker})
+			file, lazy = &x.Files[number], false
+			for _, w := range f[1:] {
+				switch need, ok := strings.CutPrefix(w, "needs="); {
+				case w == "bsymbolic":
+					file.Bsymbolic = true
+				case w == "indirect":
+					x.Files[0].Entries = slices.DeleteFunc(x.Files[0].Entries, func(e linkmodel.Entry) bool { return e.Library == number })
+				case w == "uncertain":
+					file.Uncertain = "a version script"
+				case ok:
+					file.Entries = append(file.Entries, linkmodel.Entry{Library: int32(need[0] - '0')})
+				default:
+					t.Fatalf("word %q", w)
+				}
+			}
+		default:
+			u, ok := known[text]
+			if !ok {
+				u = pool.Add(newUnit(t, fmt.Sprint("unit", i), text))[0]
+				if known != nil {
+					known[text] = u
+				}
+			}
+			file.Entries = append(file.Entries, linkmodel.Entry{Unit: u, Lazy: lazy, Archive: archive})
+		}
+	}
+	if s := pool.Symbols.Lookup("main"); s != linkmodel.None {
+		x.Files[0].Needs = []linkmodel.Symbol{s}
+	}
+	return x
 }
 
-// Each case holds two programs and whether they are to be told apart.
+func (p prog) closure(t testing.TB) *Closure {
+	t.Helper()
+	pool := NewPool()
+	x := p.add(t, pool, nil, linkmodel.GNU)
+	return pool.NewComposer().Compose(x, Roots{Symbols: []string{"main"}})
+}
+
+// Each case holds two programs and whether they have the same hash.
 func TestPairs(t *testing.T) {
-	type prog []string // manifests
+	const (
+		hidden = " \n hidden weak h 3 -> n \n hidden weak n 4" // an inline function and its static variable
+		dlsym  = "main 1 -> dlsym"
+	)
 	for _, tc := range []struct {
 		name string
 		a, b prog
@@ -99,14 +197,15 @@ func TestPairs(t *testing.T) {
 		{"unreachable added", prog{"main 1 -> f", "f 1"}, prog{"main 1 -> f", "f 1 \n g 2 -> f"}, true},
 		{"definition appears", prog{"main 1 -> f", "g 1"}, prog{"main 1 -> f", "f 1"}, false},
 		{"moved function", prog{"main 1 -> f g", "f 1 -> g \n g 2"}, prog{"main 1 -> f g", "f 1 -> g", "g 2"}, true},
-		{"moved into main's file", prog{"main 1 -> f", "f 1"}, prog{"main 1 -> f \n f 1"}, true},
-		{"library split", prog{"main 1 -> f", "f 1 -> g \n g 2 -> h \n h 3"}, prog{"main 1 -> f", "h 3", "g 2 -> h", "f 1 -> g"}, true},
+		{"moved into main's unit", prog{"main 1 -> f", "f 1"}, prog{"main 1 -> f \n f 1"}, true},
+		{"moved to a library", prog{"main 1 -> f", "f 1"}, prog{"main 1 -> f", "lib", "f 1"}, true},
+		{"library split", prog{"main 1 -> f", "lib", "f 1 -> g \n g 2 -> h \n h 3"}, prog{"main 1 -> f", "lib", "h 3", "g 2 -> h", "lib", "f 1 -> g"}, true},
 		{"local renamed", prog{"main 1 -> x \n static x 2"}, prog{"main 1 -> y \n static y 2"}, true},
 		{"order of links", prog{"main 1 -> f g", "f 1 \n g 2"}, prog{"main 1 -> g f", "f 1 \n g 2"}, false},
 		{"exchanged definitions", prog{"main 1 -> f g", "f 1 \n g 2"}, prog{"main 1 -> f g", "f 2 \n g 1"}, false},
 
-		// Strongly connected groups.
-		// design: m <-> o, o -> k. A change in k must be seen through m.
+		// Strongly connected groups: m <-> o, o -> k. A change in k must be seen
+		// through m.
 		{"child of another member", prog{"main 1 -> m", "m 1 -> o \n o 2 -> m k \n k 3"}, prog{"main 1 -> m", "m 1 -> o \n o 2 -> m k \n k 4"}, false},
 		{"other member", prog{"main 1 -> m", "m 1 -> o \n o 2 -> m"}, prog{"main 1 -> m", "m 1 -> o \n o 3 -> m"}, false},
 		// Same members, same children, other edges: the sorted form can't tell.
@@ -114,7 +213,7 @@ func TestPairs(t *testing.T) {
 		{"entry into a group", prog{"main 1 -> x \n static x 1 -> y \n static y 2 -> x"}, prog{"main 1 -> y \n static x 1 -> y \n static y 2 -> x"}, false},
 		{"self reference", prog{"main 1 -> f", "f 1 -> f"}, prog{"main 1 -> f", "f 1"}, false},
 		{"group renamed", prog{"main 1 -> x \n static x 1 -> y \n static y 2 -> x"}, prog{"main 1 -> b \n static b 1 -> a \n static a 2 -> b"}, true},
-		{"group moved", prog{"main 1 -> m", "m 1 -> o \n o 2 -> m"}, prog{"main 1 -> m", "o 2 -> m", "m 1 -> o"}, true},
+		{"group moved", prog{"main 1 -> m", "m 1 -> o \n o 2 -> m"}, prog{"main 1 -> m", "lib", "o 2 -> m", "lib", "m 1 -> o"}, true},
 
 		// Sharing.
 		{"static variable is split", // moving g takes a copy of x along
@@ -129,9 +228,15 @@ func TestPairs(t *testing.T) {
 		{"header's static function is split",
 			prog{"main 1 -> f g", "f 1 -> s \n g 2 -> s \n shared s 3"},
 			prog{"main 1 -> f g", "f 1 -> s \n shared s 3", "g 2 -> s \n shared s 3"}, true},
+		{"header's static function is split between libraries",
+			prog{"main 1 -> f g", "lib", "f 1 -> s \n g 2 -> s \n shared s 3"},
+			prog{"main 1 -> f g", "lib", "f 1 -> s \n shared s 3", "lib", "g 2 -> s \n shared s 3"}, true},
+		{"header's static function is split between libraries that bind a symbol in their own way",
+			prog{"main 1 -> f g", "lib", "f 1 -> s \n g 2 -> s \n shared s 3 -> h \n hidden weak h 5"},
+			prog{"main 1 -> f g", "lib", "f 1 -> s \n shared s 3 -> h \n hidden weak h 5", "lib", "g 2 -> s \n shared s 3 -> h \n hidden weak h 5"}, false},
 		{"header's recursive static functions are split",
 			prog{"main 1 -> f g", "f 1 -> s \n g 2 -> s \n shared s 3 -> t \n shared t 4 -> s"},
-			prog{"main 1 -> f g", "f 1 -> s \n shared s 3 -> t \n shared t 4 -> s", "g 2 -> s \n shared s 3 -> t \n shared t 4 -> s"}, true},
+			prog{"main 1 -> f g", "f 1 -> s \n shared s 3 -> t \n shared t 4 -> s", "g 2 -> s \n shared s 3 -> t \n shared t 4 -> s"}, false},
 		{"header's static function with a static variable is split",
 			prog{"main 1 -> f g", "f 1 -> s \n g 2 -> s \n shared s 3 -> n \n static n 4"},
 			prog{"main 1 -> f g", "f 1 -> s \n shared s 3 -> n \n static n 4", "g 2 -> s \n shared s 3 -> n \n static n 4"}, false},
@@ -141,8 +246,26 @@ func TestPairs(t *testing.T) {
 		{"twins outside the closure",
 			prog{"main 1 -> f", "f 1 -> x \n static x 3"},
 			prog{"main 1 -> f", "f 1 -> x \n static x 3", "g 2 -> x \n static x 3"}, true},
+		{"function with a hidden inline function's static variable moves to another library",
+			prog{"main 1 -> f g", "lib", "f 1 -> h" + hidden, "g 2 -> h" + hidden, "lib", "k 1"},
+			prog{"main 1 -> f g", "lib", "f 1 -> h" + hidden, "lib", "k 1", "g 2 -> h" + hidden}, false},
+		{"function with a default inline function's static variable moves to another library",
+			prog{"main 1 -> f g", "lib", "f 1 -> h \n weak h 3 -> n \n weak n 4", "g 2 -> h \n weak h 3 -> n \n weak n 4", "lib", "k 1"},
+			prog{"main 1 -> f g", "lib", "f 1 -> h \n weak h 3 -> n \n weak n 4", "lib", "k 1", "g 2 -> h \n weak h 3 -> n \n weak n 4"}, true},
+		{"libraries with hidden copies are merged",
+			prog{"main 1 -> f g", "lib", "f 1 -> h" + hidden, "lib", "g 2 -> h" + hidden},
+			prog{"main 1 -> f g", "lib", "f 1 -> h" + hidden, "g 2 -> h" + hidden}, false},
+		{"a third library with hidden copies that nobody uses",
+			prog{"main 1 -> f g", "lib", "f 1 -> h" + hidden, "lib", "g 2 -> h" + hidden},
+			prog{"main 1 -> f g", "lib", "f 1 -> h" + hidden, "lib", "g 2 -> h" + hidden, "lib", "k 2 -> h" + hidden}, true},
+		{"the same unit in two libraries instead of one", // each has its own x
+			prog{"main 1 -> f g", "lib", "f 1 -> c", "c 1 -> x \n static x 3", "lib", "g 1 -> c"},
+			prog{"main 1 -> f g", "lib", "f 1 -> c", "c 1 -> x \n static x 3", "lib", "g 1 -> c", "c 1 -> x \n static x 3"}, true}, // the first one wins for both
+		{"the same unit in two libraries, hidden",
+			prog{"main 1 -> f g", "lib", "f 1 -> c", "g 1 -> c", "hidden c 1 -> x \n static x 3"},
+			prog{"main 1 -> f g", "lib", "f 1 -> c", "hidden c 1 -> x \n static x 3", "lib", "g 1 -> c", "hidden c 1 -> x \n static x 3"}, false},
 
-		// Several definitions.
+		// Several definitions in a file.
 		{"copy of an inline function",
 			prog{"main 1 -> f w \n weak w 5", "f 1"},
 			prog{"main 1 -> f w \n weak w 5", "f 1 -> w \n weak w 5"}, false}, // f links to it now
@@ -154,32 +277,93 @@ func TestPairs(t *testing.T) {
 			prog{"main 1 -> v \n weak v 5 -> w \n weak w 6 -> v", "weak v 5 -> w \n weak w 6 -> v \n f 1"}, true},
 		{"weak default is overridden", prog{"main 1 -> w", "weak w 5"}, prog{"main 1 -> w", "weak w 5", "w 6"}, false},
 		{"overriding definition changes", prog{"main 1 -> w", "weak w 5", "w 6"}, prog{"main 1 -> w", "weak w 5", "w 7"}, false},
-		{"weak default changes", prog{"main 1 -> w", "weak w 5", "w 6"}, prog{"main 1 -> w", "weak w 7", "w 6"}, false},
-		{"order of definitions", prog{"main 1 -> w", "weak w 5", "weak w 6"}, prog{"main 1 -> w", "weak w 6", "weak w 5"}, false},
-		{"overridden in its own file", prog{"main 1 -> w \n weak w 5", "w 6"}, prog{"main 1 -> w \n weak w 5", "w 7"}, false},
-		{"inlined definition", // main has seen one, then the other body of w
-			prog{"main 1 -> w \n weak w 5", "weak w 6"}, prog{"main 1 -> w", "weak w 5", "weak w 6"}, false},
+		{"loser changes", prog{"main 1 -> w", "weak w 5", "w 6"}, prog{"main 1 -> w", "weak w 7", "w 6"}, true},
+		{"loser changes whom it calls", prog{"main 1 -> w", "weak w 5 -> f", "w 6", "f 1"}, prog{"main 1 -> w", "weak w 5 -> f", "w 6", "f 2"}, true},
+		{"order of weak definitions", prog{"main 1 -> w", "weak w 5", "weak w 6"}, prog{"main 1 -> w", "weak w 6", "weak w 5"}, false},
+		{"order of definitions, same winner", prog{"main 1 -> w", "weak w 5", "w 6"}, prog{"main 1 -> w", "w 6", "weak w 5"}, true},
+		{"overridden in its own unit", prog{"main 1 -> w \n weak w 5", "w 6"}, prog{"main 1 -> w \n weak w 5", "w 7"}, false},
+		{"inlined definition", // the compiler may have used the first body of w
+			prog{"main 1 -> =w w \n weak w 5", "w 6"}, prog{"main 1 -> =w w \n weak w 7", "w 6"}, false},
+		{"definition of the unit itself", prog{"main 1 -> w \n weak w 5", "w 6"}, prog{"main 1 -> w \n weak w 7", "w 6"}, true},
 		{"members of one archive are grouped differently",
-			prog{"main 1 -> w v", "weak w 5", "weak w 6 \n v 1"}, prog{"main 1 -> w v", "weak w 5 \n v 1", "weak w 6"}, false},
+			prog{"main 1 -> w v", "weak w 5", "weak w 6 \n v 1"}, prog{"main 1 -> w v", "weak w 5 \n v 1", "weak w 6"}, true},
 		{"weak becomes strong", prog{"main 1 -> w", "weak w 5"}, prog{"main 1 -> w", "w 5"}, false},
 		{"local doesn't resolve", prog{"main 1 -> s", "static s 1"}, prog{"main 1 -> s", "static s 2"}, true},
+		{"a tentative definition gets a value", prog{"main 1 -> v", "common v 1"}, prog{"main 1 -> v", "common v 1", "v 2"}, false},
+		{"several tentative definitions", prog{"main 1 -> v", "common v 1", "common v 2"}, prog{"main 1 -> v", "common v 1", "common v 3"}, false},
+		{"discarded group", prog{"main 1 -> f g", "weak group=f f 1", "weak group=f f 2 \n weak group=f g 2", "weak g 3"},
+			prog{"main 1 -> f g", "weak group=f f 1", "weak group=f f 2 \n weak group=f g 4", "weak g 3"}, true},
+		{"kept group", prog{"main 1 -> f g", "weak group=f f 2 \n weak group=f g 2", "weak g 3"},
+			prog{"main 1 -> f g", "weak group=f f 2 \n weak group=f g 4", "weak g 3"}, false},
+
+		// Several files.
+		{"a library that wins nothing", prog{"main 1 -> f w", "lib", "f 1 -> w \n weak w 5"}, prog{"main 1 -> f w", "lib", "f 1 -> w \n weak w 5", "lib", "k 1 \n w 6"}, true},
+		{"a library that wins", prog{"main 1 -> f w", "lib", "f 1 -> w \n weak w 5"}, prog{"main 1 -> f w", "lib", "k 1 \n w 6", "lib", "f 1 -> w \n weak w 5"}, false},
+		{"order of libraries, the winner is the executable", prog{"main 1 -> f w \n weak w 4", "lib", "f 1 -> w", "lib", "weak w 5", "lib", "w 6"},
+			prog{"main 1 -> f w \n weak w 4", "lib", "w 6", "lib", "weak w 5", "lib", "f 1 -> w"}, true},
+		{"order of libraries, another winner", prog{"main 1 -> w", "lib", "weak w 5", "lib", "w 6"}, prog{"main 1 -> w", "lib", "w 6", "lib", "weak w 5"}, false},
+		{"loser in another library changes", prog{"main 1 -> w", "lib", "weak w 5", "lib", "w 6"}, prog{"main 1 -> w", "lib", "weak w 5", "lib", "w 7"}, true},
+		{"winner is weak, and in the first library", prog{"main 1 -> w", "lib", "weak w 5", "lib", "w 6"}, prog{"main 1 -> w", "lib", "weak w 7", "lib", "w 6"}, false},
+		{"-Bsymbolic moves to another library",
+			prog{"main 1 -> f g", "lib bsymbolic", "f 1 -> w \n weak w 5", "lib", "g 1 -> w \n weak w 6"},
+			prog{"main 1 -> f g", "lib", "f 1 -> w \n weak w 5", "lib bsymbolic", "g 1 -> w \n weak w 6"}, false},
+		{"-Bsymbolic moves, and only one library has definitions",
+			prog{"main 1 -> f", "lib", "f 1 -> w", "lib bsymbolic", "w 5 -> v \n v 1", "lib", "k 1"},
+			prog{"main 1 -> f", "lib", "f 1 -> w", "lib", "w 5 -> v \n v 1", "lib bsymbolic", "k 1"}, true},
+		{"hidden, and used by another library", prog{"main 1 -> g", "lib", "f 1", "lib", "g 1 -> ?f"}, prog{"main 1 -> g", "lib", "hidden f 1", "lib", "g 1 -> ?f"}, false},
+		{"hidden by a reference elsewhere in its library", prog{"main 1 -> g", "lib", "f 1", "k 1 -> f", "lib", "g 1 -> ?f"}, prog{"main 1 -> g", "lib", "f 1", "k 1 -> !f", "lib", "g 1 -> ?f"}, false},
+		{"hidden definition and another one", prog{"main 1 -> f g", "lib", "f 1 -> w \n hidden w 5", "lib", "g 1 -> w \n w 6"}, prog{"main 1 -> f g", "lib", "f 1 -> w \n hidden w 5", "lib", "g 1 -> w \n w 7"}, false},
+		{"hidden definition comes first", prog{"main 1 -> g", "lib", "hidden w 5", "lib", "g 1 -> w \n w 6"}, prog{"main 1 -> g", "lib", "hidden w 7", "lib", "g 1 -> w \n w 6"}, true},
+		{"protected definition is replaced for others only", prog{"main 1 -> f \n w 4", "lib", "f 1 -> w \n protected w 5"}, prog{"main 1 -> f \n w 4", "lib", "f 1 -> w \n protected w 6"}, false},
+		{"default definition is replaced", prog{"main 1 -> f \n w 4", "lib", "f 1 -> w \n w 5"}, prog{"main 1 -> f \n w 4", "lib", "f 1 -> w \n w 6"}, true},
+		{"protected variable that dead code of the executable refers to", // it may have a copy
+			prog{"main 1 -> f g", "lib", "f 1 -> v \n protected v 1", "lib", "g 1 -> v"},
+			prog{"main 1 -> f g \n dead 1 -> v", "lib", "f 1 -> v \n protected v 1", "lib", "g 1 -> v"}, false},
+		{"version script: a loser changes", prog{"main 1 -> w", "lib uncertain", "weak w 5", "w 6"}, prog{"main 1 -> w", "lib uncertain", "weak w 7", "w 6"}, false},
+		{"version script: one definition moves to the library that has it", prog{"main 1 -> g", "lib uncertain", "k 1", "lib", "f 1", "lib", "g 1 -> ?f"},
+			prog{"main 1 -> g", "lib uncertain", "k 1", "f 1", "lib", "k 2", "lib", "g 1 -> ?f"}, false},
+		{"versions: a loser changes", prog{"main 1 -> w", "lib", "w@V1 5", "lib", "w@V2 6"}, prog{"main 1 -> w", "lib", "w@V1 5", "lib", "w@V2 7"}, false},
+		{"executable may not export to what isn't on its line", prog{"main 1 -> f \n weak w 4", "lib needs=2", "f 1 -> w", "lib", "w 5"}, prog{"main 1 -> f \n weak w 4", "lib needs=2", "f 1 -> w", "lib", "w 6"}, true},
+
+		// Archives.
+		{"member that isn't needed", prog{"main 1 -> f", "archive", "f 1", "root static c 1 \n g 1", "end"}, prog{"main 1 -> f", "archive", "f 1", "root static c 2 \n g 1", "end"}, true},
+		{"member that is needed", prog{"main 1 -> f", "archive", "f 1 -> g", "root static c 1 \n g 1", "end"}, prog{"main 1 -> f", "archive", "f 1 -> g", "root static c 2 \n g 1", "end"}, false},
+		{"member needed by dead code", prog{"main 1 \n dead 1", "archive", "root static c 1 \n g 1", "end"}, prog{"main 1 \n dead 1 -> g", "archive", "root static c 1 \n g 1", "end"}, false},
+		{"member needed weakly", prog{"main 1 \n dead 1", "archive", "root static c 1 \n g 1", "end"}, prog{"main 1 \n dead 1 -> ?g", "archive", "root static c 1 \n g 1", "end"}, true},
+		{"member of whom a library has what is needed", prog{"main 1 -> f", "lib", "f 1"}, prog{"archive", "root static c 1 \n f 2", "end", "main 1 -> f", "lib", "f 1"}, true},
+
+		// Linker sets.
+		{"element of a set moves to another library", prog{"main 1 -> f g", "lib", "f 1 -> __start_s", "set=s e 1", "lib", "g 1 -> __stop_s", "set=s d 2"},
+			prog{"main 1 -> f g", "lib", "f 1 -> __start_s", "lib", "set=s e 1", "g 1 -> __stop_s", "set=s d 2"}, false},
+		{"function that walks a set is split between libraries", // each walks that of its library
+			prog{"main 1 -> f g", "lib", "f 1 -> w \n shared w 1 -> __start_s \n g 1 -> w", "set=s e 1", "lib", "k 1"},
+			prog{"main 1 -> f g", "lib", "f 1 -> w \n shared w 1 -> __start_s", "set=s e 1", "lib", "g 1 -> w \n shared w 1 -> __start_s"}, false},
 
 		// Roots.
 		{"constructor", prog{"main 1", "root static c 1"}, prog{"main 1", "root static c 2"}, false},
 		{"constructor's callee", prog{"main 1", "root static c 1 -> f \n f 1"}, prog{"main 1", "root static c 1 -> f \n f 2"}, false},
 		{"order of constructors", prog{"main 1", "root static c 1", "root static d 2"}, prog{"main 1", "root static d 2", "root static c 1"}, false},
-		{"order of files without roots", prog{"main 1 -> f", "root static c 1", "f 1"}, prog{"f 1", "root static c 1", "main 1 -> f"}, true},
+		{"order of units without roots", prog{"main 1 -> f", "root static c 1", "f 1"}, prog{"f 1", "root static c 1", "main 1 -> f"}, true},
+		{"order of libraries without roots", prog{"main 1 -> f", "lib", "root static c 1", "lib", "f 1"}, prog{"main 1 -> f", "lib", "f 1", "lib", "root static c 1"}, true},
+		{"order of libraries with roots", prog{"main 1", "lib", "root static c 1", "lib", "root static d 1"}, prog{"main 1", "lib", "root static d 2", "lib", "root static c 1"}, false},
+		{"libraries with constructors are merged", // they ran last library first
+			prog{"main 1", "lib", "root static c 1", "lib", "root static d 2"}, prog{"main 1", "lib", "root static c 1", "root static d 2"}, false},
+		{"a library with a constructor comes to need another one",
+			prog{"main 1", "lib", "root static c 1", "lib", "root static d 2"}, prog{"main 1", "lib", "root static c 1", "lib needs=1", "root static d 2"}, false},
+		{"a library without constructors comes to need another one", // c runs before d now
+			prog{"main 1", "lib", "root static c 1", "lib", "root static d 2", "lib", "k 1"}, prog{"main 1", "lib", "root static c 1", "lib", "root static d 2", "lib needs=1", "k 1"}, false},
+		{"a library comes to need another one, and one has a constructor",
+			prog{"main 1", "lib", "root static c 1", "lib", "k 2"}, prog{"main 1", "lib", "root static c 1", "lib needs=1", "k 2"}, true},
+		{"constructor moves from the executable to a library", prog{"main 1", "root static c 1", "root static d 2"}, prog{"main 1", "root static d 2", "lib", "root static c 1"}, false},
 		{"two equal constructors", prog{"main 1", "root static c 1"}, prog{"main 1", "root static c 1", "root static c 1"}, false},
+		{"two equal constructors in one group", prog{"main 1", "root static group=g c 1"}, prog{"main 1", "root static group=g c 1", "root static group=g c 1"}, true},
+		{"two equal constructors in one group in two libraries", prog{"main 1", "lib", "root static group=g c 1"}, prog{"main 1", "lib", "root static group=g c 1", "lib", "root static group=g c 1"}, false},
 		{"root is defined", prog{"f 1"}, prog{"main 1 \n f 1"}, false},
+		{"function that is only looked up", prog{dlsym, "f 1"}, prog{dlsym, "f 2"}, false},
+		{"functions that are only looked up, in another order", prog{dlsym, "lib", "f 1", "lib", "f 2"}, prog{dlsym, "lib", "f 2", "lib", "f 1"}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			load := func(p prog) (s []Source) {
-				for i, text := range p {
-					s = append(s, tu(t, fmt.Sprint("tu", i), text))
-				}
-				return s
-			}
-			if same := codeHash(load(tc.a)...) == codeHash(load(tc.b)...); same != tc.same {
+			if same := tc.a.closure(t).Hash == tc.b.closure(t).Hash; same != tc.same {
 				t.Errorf("same hash: %v, want %v", same, tc.same)
 			}
 		})
@@ -188,10 +372,11 @@ func TestPairs(t *testing.T) {
 
 // All members of a group share one global hash.
 func TestGroupSharesHash(t *testing.T) {
-	g := New([]Source{tu(t, "a", "main 1 -> m \n m 1 -> o \n o 2 -> m k \n k 3")})
+	pool := NewPool()
+	p := prog{"main 1 -> m \n m 1 -> o \n o 2 -> m k \n k 3"}.add(t, pool, nil, linkmodel.GNU)
 	global := map[string]Hash{}
-	for _, m := range g.Closure(Roots{Symbols: []string{"main"}}).Members() {
-		global[m.Component.Name] = m.Global
+	for _, m := range pool.NewComposer().Compose(p, Roots{Symbols: []string{"main"}}).Members() {
+		global[pool.units[m.Unit].comps[m.Component].name] = m.Global
 	}
 	if global["m"] != global["o"] {
 		t.Error("m and o reach each other but have different global hashes")
@@ -201,25 +386,12 @@ func TestGroupSharesHash(t *testing.T) {
 	}
 }
 
-func TestManyRootSetsOneGraph(t *testing.T) {
-	s := []Source{tu(t, "a", "t1 1 -> f \n t2 2 -> g"), tu(t, "b", "f 1 -> h \n g 2 -> h \n h 3")}
-	g := New(s)
-	for _, root := range []string{"t1", "t2", "h"} {
-		if got, want := g.Closure(Roots{Symbols: []string{root}}).Hash(), New(s).Closure(Roots{Symbols: []string{root}}).Hash(); got != want {
-			t.Errorf("root %s: %x in a shared graph, %x alone", root, got, want)
-		}
-	}
-	if g.Closure(Roots{Symbols: []string{"t1"}}).Hash() == g.Closure(Roots{Symbols: []string{"t2"}}).Hash() {
-		t.Error("t1 and t2 have the same hash")
-	}
-}
-
 func TestExported(t *testing.T) {
-	a := New([]Source{tu(t, "a", "main 1"), tu(t, "b", "plugin 1")})
-	b := New([]Source{tu(t, "a", "main 1"), tu(t, "b", "plugin 2")})
-	hash := func(g *Graph, exported bool) Hash {
-		return g.Closure(Roots{Symbols: []string{"main"}, Exported: exported}).Hash()
+	hash := func(p prog, exported bool) Hash {
+		pool := NewPool()
+		return pool.NewComposer().Compose(p.add(t, pool, nil, linkmodel.GNU), Roots{Symbols: []string{"main"}, Exported: exported}).Hash
 	}
+	a, b := prog{"main 1", "plugin 1"}, prog{"main 1", "plugin 2"}
 	if hash(a, false) != hash(b, false) {
 		t.Error("an unreachable function counts")
 	}
@@ -228,356 +400,175 @@ func TestExported(t *testing.T) {
 	}
 }
 
+// One manifest of an archive is as good as one for each member.
+func TestManyUnits(t *testing.T) {
+	members := []string{"f 1 -> g", "root static c 1 \n g 1", "root static d 1 \n h 1"}
+	alone := append(append(prog{"main 1 -> f", "archive"}, members...), "end").closure(t).Hash
+	archive := &manifest.Manifest{Rung: manifest.Rung_RUNG_OBJECT}
+	for i, text := range members {
+		m := newUnit(t, "", text)
+		m.Units[0].Name = fmt.Sprint("member", i)
+		comps, symbols := uint32(len(archive.Components)), uint32(len(archive.Symbols))
+		for _, c := range m.Components {
+			for k, l := range c.Links {
+				if l%2 == 0 {
+					c.Links[k] += 2 * comps
+				} else {
+					c.Links[k] += 2 * symbols
+				}
+			}
+			c.Unit = uint32(i)
+		}
+		archive.Units = append(archive.Units, m.Units...)
+		archive.Components, archive.Symbols = append(archive.Components, m.Components...), append(archive.Symbols, m.Symbols...)
+	}
+	pool := NewPool()
+	p := prog{"main 1 -> f"}.add(t, pool, nil, linkmodel.GNU)
+	for _, u := range pool.Add(archive) {
+		p.Files[0].Entries = append(p.Files[0].Entries, linkmodel.Entry{Unit: u, Lazy: true, Archive: 1})
+	}
+	if got := pool.NewComposer().Compose(p, Roots{Symbols: []string{"main"}}).Hash; got != alone {
+		t.Error("members in one manifest have another hash than members in manifests of their own")
+	}
+}
+
 func TestMembers(t *testing.T) {
-	g := New([]Source{
-		tu(t, "a", "main 1 -> f x \n static x 2"),
-		tu(t, "b", "f 1 -> x gone \n static x 2 \n root static c 3 \n dead 4"),
-	})
+	pool := NewPool()
+	p := prog{"main 1 -> f x \n static x 2", "lib", "f 1 -> x gone \n static x 2 \n root static c 3 \n dead 4"}.add(t, pool, nil, linkmodel.GNU)
+	closure := pool.NewComposer().Compose(p, Roots{Symbols: []string{"main", "nowhere"}})
 	var got []string
-	members := g.Closure(Roots{Symbols: []string{"main", "nowhere"}}).Members()
+	members := closure.Members()
+	name := func(m Member) string {
+		return fmt.Sprint(m.File, "/", pool.units[m.Unit].comps[m.Component].name)
+	}
 	for _, m := range members {
 		var links []string
 		for _, l := range m.Links {
-			links = append(links, members[l].Source+"/"+members[l].Component.Name)
+			links = append(links, name(members[l]))
 		}
-		got = append(got, fmt.Sprint(m.Source, "/", m.Component.Name, m.Roots, links))
+		got = append(got, fmt.Sprint(name(m), m.Roots, links))
 	}
-	want := []string{"a/main[main] [b/f a/x]", "b/c[constructor] []", "b/f[] [b/x]", "a/x[] []", "b/x[] []"}
+	want := []string{"0/main[main] [1/f 0/x]", "1/c[] []", "1/f[] [1/x]", "0/x[] []", "1/x[] []"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-}
-
-// program is a random program for the comparison with a plain reference.
-type program struct {
-	files [][]comp
-}
-
-type comp struct {
-	name, hash   string
-	static, root bool
-	weak         bool
-	links        []string
-}
-
-// newProgram makes a small program from choices: few components with few
-// different hashes, so that equal ones are frequent. Definitions of one symbol
-// never have equal hashes: copies are the one thing that the reference doesn't
-// know about.
-func newProgram(choose func(n int) int) program {
-	p := program{files: make([][]comp, 1+choose(3))}
-	externals := []string{"main", "f", "g"}
-	statics := []string{"x", "y"}
-	for i := range p.files {
-		for _, e := range externals {
-			if choose(3) == 0 || i == 0 && e == "main" {
-				hash := fmt.Sprint(i*2 + choose(2))
-				if len(p.files) == 1 {
-					hash = fmt.Sprint(choose(2))
-				}
-				p.files[i] = append(p.files[i], comp{name: e, hash: hash, weak: choose(4) == 0})
-			}
-		}
-		for _, s := range statics {
-			if choose(2) == 0 {
-				root := !slices.ContainsFunc(p.files[i], func(c comp) bool { return c.root }) && choose(4) == 0
-				p.files[i] = append(p.files[i], comp{name: s, hash: fmt.Sprint(choose(2)), static: true, root: root})
-			}
-		}
-		for k := range p.files[i] {
-			for range choose(3) {
-				to := append(slices.Clone(externals), statics...)[choose(5)]
-				if !slices.Contains(p.files[i][k].links, to) {
-					p.files[i][k].links = append(p.files[i][k].links, to)
-				}
-			}
-		}
-	}
-	return p
-}
-
-func (p program) sources(t testing.TB) (s []Source) {
-	for i, f := range p.files {
-		var b strings.Builder
-		for _, c := range f {
-			if c.static {
-				b.WriteString("static ")
-			}
-			if c.weak {
-				b.WriteString("weak ")
-			}
-			if c.root {
-				b.WriteString("root ")
-			}
-			fmt.Fprintln(&b, c.name, c.hash, "->", strings.Join(c.links, " "))
-		}
-		s = append(s, tu(t, fmt.Sprint(i), b.String()))
-	}
-	return s
-}
-
-// resolve is the reference for resolution: definitions of name as seen from a
-// file, own first.
-func (p program) resolve(file int, name string) (defs [][2]int) {
-	static := false
-	for k, c := range p.files[file] {
-		if c.name == name {
-			defs = append(defs, [2]int{file, k})
-			static = c.static
-		}
-	}
-	for i, f := range p.files {
-		for k, c := range f {
-			if c.name == name && !c.static && !static && !slices.Contains(defs, [2]int{i, k}) {
-				defs = append(defs, [2]int{i, k})
-			}
-		}
-	}
-	return defs
-}
-
-// exact is the reference for identity: the closure written down in full, and
-// the placement of all definitions if some link has several.
-func (p program) exact() string {
-	var b strings.Builder
-	number := map[[2]int]int{}
-	var order [][2]int
-	ambiguous := false
-	refer := func(defs [][2]int) {
-		ambiguous = ambiguous || len(defs) > 1
-		b.WriteString("(")
-		for _, d := range defs {
-			n, ok := number[d]
-			if !ok {
-				n = len(order)
-				number[d] = n
-				order = append(order, d)
-			}
-			fmt.Fprint(&b, n, " ")
-		}
-		b.WriteString(")")
-	}
-	var mains, roots [][2]int
-	for i, f := range p.files {
-		for k, c := range f {
-			if c.name == "main" {
-				mains = append(mains, [2]int{i, k})
-			}
-			if c.root {
-				roots = append(roots, [2]int{i, k})
-			}
-		}
-	}
-	refer(mains)
-	for _, r := range roots {
-		refer([][2]int{r})
-	}
-	for i := 0; i < len(order); i++ {
-		c := p.files[order[i][0]][order[i][1]]
-		name := c.name
-		if c.static {
-			name = ""
-		}
-		fmt.Fprintf(&b, "\n%d %s %s %v:", i, name, c.hash, c.weak)
-		for _, l := range c.links {
-			refer(p.resolve(order[i][0], l))
-		}
-	}
-	if ambiguous {
-		for _, f := range p.files {
-			var defs, needs []string
-			for _, c := range f {
-				if !c.static {
-					defs = append(defs, fmt.Sprint(c.name, c.weak))
-				}
-				for _, l := range c.links {
-					if !slices.ContainsFunc(f, func(c comp) bool { return c.name == l }) {
-						needs = append(needs, l)
-					}
-				}
-			}
-			slices.Sort(defs)
-			slices.Sort(needs)
-			fmt.Fprint(&b, "\nfile ", defs, slices.Compact(needs))
-		}
-	}
-	return b.String()
-}
-
-// The hash and the exact description agree about which programs are equal.
-// Ties in a group are broken by names: there the hash may distinguish more, so
-// that the test demands one direction always and counts the exceptions of the
-// other. A file has one root at most: the reference knows nothing of their order.
-func TestHashIsExact(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	byHash := map[Hash]string{}
-	byExact := map[string]Hash{}
-	n, repeated, finer := 60000, 0, 0
-	for range n {
-		p := newProgram(r.IntN)
-		e, h := p.exact(), codeHash(p.sources(t)...)
-		if other, ok := byHash[h]; ok {
-			repeated++
-			if other != e {
-				t.Fatalf("two programs have one hash:\n%s\n--\n%s", e, other)
-			}
-		}
-		byHash[h] = e
-		if other, ok := byExact[e]; ok && other != h {
-			finer++
-		}
-		byExact[e] = h
-	}
-	if repeated < n/10 {
-		t.Errorf("only %d of %d programs were met twice: the test proves little", repeated, n)
-	}
-	if finer > n/200 {
-		t.Errorf("%d of %d equal programs have different hashes", finer, n)
-	}
-	t.Logf("%d programs, %d met again, %d told apart needlessly", n, repeated, finer)
-}
-
-// Renaming locals, reordering components and changing what is unreachable
-// keep the hash; changing any reachable local hash changes it.
-func TestInvariance(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	for range 3000 {
-		p := newProgram(r.IntN)
-		s := p.sources(t)
-		want := codeHash(s...)
-
-		shuffled := program{files: make([][]comp, len(p.files))}
-		for i, f := range p.files {
-			shuffled.files[i] = slices.Clone(f)
-			r.Shuffle(len(f), func(a, b int) {
-				shuffled.files[i][a], shuffled.files[i][b] = shuffled.files[i][b], shuffled.files[i][a]
-			})
-		}
-		if got := codeHash(shuffled.sources(t)...); got != want {
-			t.Fatalf("order of components counts:\n%s", p.exact())
-		}
-
-		closure := New(s).Closure(Roots{Symbols: []string{"main"}})
-		reachable := map[string]bool{}
-		for _, m := range closure.Members() {
-			reachable[m.Source+"/"+m.Component.Name] = true
-		}
-		for i := range p.files {
-			for k := range p.files[i] {
-				c := &p.files[i][k]
-				old := c.hash
-				c.hash = "changed"
-				got := codeHash(p.sources(t)...)
-				c.hash = old
-				if changed := got != want; changed != reachable[fmt.Sprint(i)+"/"+c.name] {
-					t.Fatalf("changed %s in file %d: hash changed %v, reachable %v\n%s", c.name, i, changed, !changed, p.exact())
-				}
-			}
-		}
+	if want := []string{"gone"}; !slices.Equal(closure.Unresolved, want) {
+		t.Errorf("unresolved %q, want %q", closure.Unresolved, want)
 	}
 }
 
-func FuzzHash(f *testing.F) {
-	f.Add([]byte("0123456789"), []byte("0123456780"))
-	f.Fuzz(func(t *testing.T, a, b []byte) {
-		choices := func(b []byte) func(int) int {
-			return func(n int) int {
-				if len(b) == 0 {
-					return 0
-				}
-				c := int(b[0]) % n
-				b = b[1:]
-				return c
-			}
-		}
-		p, q := newProgram(choices(a)), newProgram(choices(b))
-		if codeHash(p.sources(t)...) == codeHash(q.sources(t)...) && p.exact() != q.exact() {
-			t.Errorf("two programs have one hash:\n%s\n--\n%s", p.exact(), q.exact())
-		}
-	})
+// The winner comes first; equal copies are no contest.
+func TestContests(t *testing.T) {
+	closure := prog{"main 1 -> w v", "lib", "weak w 5 \n weak v 1", "lib", "w 6 \n weak v 1"}.closure(t)
+	got := closure.Contests()
+	if len(got) != 1 || got[0].Symbol != "w" || got[0].Winners != 1 || len(got[0].Copies) != 2 || got[0].Copies[0].File != 1 || got[0].Copies[1].File != 2 {
+		t.Errorf("contests %+v", got)
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	closure := prog{"main 1 -> f", "f 1", "f 2", "weak f 3"}.closure(t)
+	if want := []string{"f"}; !slices.Equal(closure.Duplicates, want) {
+		t.Errorf("duplicates %q, want %q", closure.Duplicates, want)
+	}
 }
 
 // A chain of 300,000 calls must not exhaust the stack.
 func TestDeepChain(t *testing.T) {
-	g := New([]Source{chain(300_000)})
-	if n := len(g.Closure(Roots{Symbols: []string{"main"}}).Members()); n != 300_000 {
-		t.Errorf("%d members", n)
-	}
-}
-
-func chain(n int) Source {
-	m := &manifest.Manifest{}
+	pool := NewPool()
+	m := &manifest.Manifest{Units: []*manifest.Unit{{Exact: true}}}
+	n := 300_000
 	for i := range n {
 		c := &manifest.Component{Name: fmt.Sprintf("f%08d", i), Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: hash16(fmt.Sprint(i))}
 		if i == 0 {
 			c.Name = "main"
 		}
+		c.Definitions = manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, c.Name)
 		if i+1 < n {
 			c.Links = []uint32{2 * uint32(i+1)}
 		}
 		m.Components = append(m.Components, c)
 	}
-	return Source{"chain", m}
-}
-
-// Components per second should not depend on their number.
-func BenchmarkNew(b *testing.B) {
-	for _, n := range []int{10_000, 100_000, 1_000_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s := randomSources(n)
-			b.ResetTimer()
-			for b.Loop() {
-				New(s)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/component")
-		})
+	u := pool.Add(m)[0]
+	p := &linkmodel.Program{Files: []linkmodel.File{{Entries: []linkmodel.Entry{{Unit: u}}}}}
+	if got := len(pool.NewComposer().Compose(p, Roots{Symbols: []string{"main"}}).Members()); got != n {
+		t.Errorf("%d members", got)
 	}
 }
 
-// Further root sets cost next to nothing.
-func BenchmarkClosureHash(b *testing.B) {
-	for _, n := range []int{10_000, 100_000, 1_000_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			g := New(randomSources(n))
-			b.ResetTimer()
-			for i := 0; b.Loop(); i++ {
-				g.Closure(Roots{Symbols: []string{fmt.Sprintf("f%08d", i%n)}}).Hash()
-			}
-		})
-	}
-}
-
-// randomSources makes files of 100 components with 6 links each, a third of
-// them to other files; every hundredth link closes a cycle.
-func randomSources(n int) []Source {
+// 200 units with 500 components each, and 100 programs that link a part of them.
+func BenchmarkCompose(b *testing.B) {
 	r := rand.New(rand.NewPCG(5, 6))
-	var out []Source
-	for base := 0; base < n; base += 100 {
-		m := &manifest.Manifest{}
+	const units, components, inline = 200, 500, 60
+	pool := NewPool()
+	name := func(u, i int) string { return fmt.Sprintf("_ZN7project%03d8function%03dEv", u, i) }
+	for u := range units {
+		m := &manifest.Manifest{Units: []*manifest.Unit{{Exact: true}}}
 		symbols := map[string]uint32{}
-		for i := range 100 {
-			c := &manifest.Component{Name: fmt.Sprintf("f%08d", base+i), Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: hash16(fmt.Sprint(base + i))}
-			for range 6 {
-				switch to := base + i + 1 + r.IntN(40); {
-				case r.IntN(100) == 0:
-					c.Links = append(c.Links, 2*uint32(r.IntN(i+1)))
-				case r.IntN(3) == 0 && n > base+200:
-					to = base + 100 + r.IntN(n-base-100)
-					name := fmt.Sprintf("f%08d", to)
-					k, ok := symbols[name]
-					if !ok {
-						k = uint32(len(m.Symbols))
-						symbols[name] = k
-						m.Symbols = append(m.Symbols, name)
-					}
-					c.Links = append(c.Links, 2*k+1)
-				case to < base+100:
-					c.Links = append(c.Links, 2*uint32(to-base))
-				}
-			}
+		add := func(name string, hash int, linkage manifest.Linkage, binding manifest.Binding) *manifest.Component {
+			c := &manifest.Component{Name: name, Kind: manifest.Kind_KIND_FUNCTION, Linkage: linkage, LocalHash: hash16(fmt.Sprint(hash)), Definitions: manifest.NewDefinitions(binding, name)}
 			m.Components = append(m.Components, c)
+			return c
 		}
-		out = append(out, Source{fmt.Sprint(base), m})
+		defined := map[string]bool{}
+		for i := range components - inline {
+			add(name(u, i), u*components+i, manifest.Linkage_LINKAGE_EXTERNAL, manifest.Binding_BINDING_GLOBAL)
+			defined[name(u, i)] = true
+		}
+		for i := range inline { // of which each is in a tenth of all units
+			k := r.IntN(inline * 10)
+			if n := fmt.Sprintf("_ZN6inline%dEv", k); !defined[n] {
+				defined[n] = true
+				add(n, -i, manifest.Linkage_LINKAGE_WEAK, manifest.Binding_BINDING_WEAK).Group = n
+			}
+		}
+		for i, c := range m.Components {
+			for range 6 {
+				to := m.Components[min(len(m.Components)-1, i+1+r.IntN(40))].Name
+				switch {
+				case r.IntN(100) == 0:
+					to = m.Components[r.IntN(i+1)].Name
+				case r.IntN(3) == 0 && u+1 < units:
+					to = name(u+1+r.IntN(units-u-1), r.IntN(components-inline))
+				}
+				k, ok := symbols[to]
+				if !ok {
+					k = uint32(len(m.Symbols))
+					symbols[to] = k
+					m.Symbols = append(m.Symbols, to)
+					if !defined[to] {
+						m.Units[0].References = append(m.Units[0].References, &manifest.Reference{Name: to})
+					}
+				}
+				c.Links = append(c.Links, 2*k+1)
+			}
+		}
+		pool.Add(m)
 	}
-	return out
+	var programs []*linkmodel.Program
+	for i := range 100 {
+		p := &linkmodel.Program{Files: make([]linkmodel.File, 1)}
+		for u := i; u < units; u++ {
+			if u == i || u > 100 && r.IntN(3) > 0 {
+				if r.IntN(4) == 0 {
+					p.Files = append(p.Files, linkmodel.File{})
+					p.Files[0].Entries = append(p.Files[0].Entries, linkmodel.Entry{Library: int32(len(p.Files) - 1)})
+				}
+				f := &p.Files[len(p.Files)-1]
+				f.Entries = append(f.Entries, linkmodel.Entry{Unit: int32(u)})
+			}
+		}
+		programs = append(programs, p)
+	}
+	nodes := 0
+	for b.Loop() {
+		c := pool.NewComposer()
+		nodes = 0
+		for i, p := range programs {
+			c.Compose(p, Roots{Symbols: []string{name(i, 0)}})
+			nodes += len(c.order)
+		}
+	}
+	b.ReportMetric(float64(nodes)/100, "components/program")
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/100, "µs/program")
 }

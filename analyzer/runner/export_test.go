@@ -2,7 +2,7 @@ package runner
 
 // Names of variables, for the test of their documentation.
 var (
-	PathVariables    = pathVariables
-	IgnoredVariables = ignoredVariables
-	OwnVariables     = ownVariables
+	PathVariables   = pathVariables
+	HiddenVariables = hiddenVariables
+	OwnVariables    = ownVariables
 )

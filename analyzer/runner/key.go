@@ -41,24 +41,19 @@ var pathVariables = []string{
 	"XML_OUTPUT_FILE",
 }
 
-// Variables that are not in the key at all: they name the test, or
-// speak to Bazel's scripts. docs/runner.md gives the reason for each.
-var ignoredVariables = []string{
-	"EXPERIMENTAL_SPLIT_XML_GENERATION",
+// Variables that are not in the key, so the test must not see them: those that
+// speak to the runner.
+var ownVariables = []string{"TASTING", store.LocationVariable, store.ModeVariable, store.FlagsVariable}
+
+// Variables that are not in the key, so the test must not see them unless its
+// declaration mentions them. docs/runner.md gives the reason for each.
+var hiddenVariables = []string{
 	"OLDPWD",
-	"RUN_UNDER_RUNFILES",
 	"SHLVL",
-	"TEST_BINARY",
-	"TEST_NAME",
 	"TEST_SIZE",
-	"TEST_TARGET",
 	"TEST_TIMEOUT",
 	"_",
 }
-
-// Variables that speak to the runner. They are not in the key, so the test must
-// not see them.
-var ownVariables = []string{"TASTING", store.LocationVariable, store.ModeVariable, store.FlagsVariable}
 
 // environ is the environment of a process.
 type environ struct {
@@ -84,7 +79,7 @@ func (e *environ) get(name string) string { return e.values[name] }
 func (r *runner) childEnv() []string {
 	return slices.DeleteFunc(slices.Clone(r.env.list), func(kv string) bool {
 		k, _, _ := strings.Cut(kv, "=")
-		return slices.Contains(ownVariables, k) && !slices.Contains(r.config.EnvKeys, k)
+		return (slices.Contains(ownVariables, k) || slices.Contains(hiddenVariables, k)) && !slices.Contains(r.config.EnvKeys, k)
 	})
 }
 
@@ -104,7 +99,11 @@ func (r *runner) key() (store.Key, *fingerprint.Run, error) {
 // runOf describes what this run adds to the configuration.
 func (r *runner) runOf() (*fingerprint.Run, error) {
 	run := new(fingerprint.Run)
-	libs, err := syslib.Libraries(r.binary, r.config.LinkFlags, r.env.get)
+	var data []string
+	for _, d := range r.config.Data {
+		data = append(data, r.runfile(d.Path))
+	}
+	libs, err := syslib.Program{Binary: r.binary, Probed: r.probed(), Data: data, Getenv: r.env.get}.Libraries()
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +137,6 @@ func (r *runner) keyEnv(places places) []string {
 		switch {
 		case slices.Contains(r.config.EnvKeys, k):
 			l = append(l, k+"="+places.strip(v))
-		case slices.Contains(ignoredVariables, k):
 		case k == "USER" && v == userName():
 			// Bazel's script sets it to that if nobody else does.
 		case slices.Contains(pathVariables, k):
@@ -210,4 +208,10 @@ func (p places) strip(s string) string {
 func isPathByte(c byte) bool {
 	return c == '/' || c == '.' || c == '_' || c == '-' || c == 0 || c >= 0x80 ||
 		'0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// probed tells whether it is known what was linked into the program from the
+// system.
+func (r *runner) probed() bool {
+	return slices.ContainsFunc(r.config.Contributions, func(c fingerprint.Contribution) bool { return c.Name == fingerprint.LinkedFromSystem })
 }

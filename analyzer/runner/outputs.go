@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
@@ -158,7 +159,7 @@ func (r *runner) replay(key store.Key, res *store.Result) (int, error) {
 		}
 	}
 	if f := r.env.get("TEST_SHARD_STATUS_FILE"); f != "" {
-		s, err := os.OpenFile(f, os.O_WRONLY|os.O_CREATE, 0o666)
+		s, err := os.OpenFile(f, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o666)
 		if err != nil {
 			return 0, err
 		}
@@ -175,8 +176,8 @@ func (r *runner) replay(key store.Key, res *store.Result) (int, error) {
 	return res.ExitCode, nil
 }
 
-// writeFile writes a recorded file below dir. Whatever the name is, and
-// whatever links there are, it stays below dir.
+// writeFile writes a recorded file below dir. Whatever the name is, it stays
+// below dir, and it doesn't go through a link.
 func writeFile(dir, name string, f store.File) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -186,6 +187,11 @@ func writeFile(dir, name string, f store.File) error {
 		return err
 	}
 	defer root.Close()
+	for d := path.Dir(name); d != "."; d = path.Dir(d) {
+		if info, err := root.Lstat(d); err == nil && !info.IsDir() {
+			return fmt.Errorf("%s is in the way of the recorded file %s: it is no directory", filepath.Join(dir, d), name)
+		}
+	}
 	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -36,6 +37,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/history"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
 // The longest that a store may keep a test waiting.
@@ -113,6 +115,8 @@ type runner struct {
 	env    *environ
 	config *fingerprint.Config
 	binary string // path of the real test
+
+	manifest map[string]string // see runfilesManifest
 }
 
 // say writes a line to the log. It goes to standard error, which under Bazel is
@@ -343,9 +347,13 @@ func (r *runner) alwaysRun() []string {
 	if r.env.get("TEST_RUN_NUMBER") != "" || r.env.get("TEST_RANDOM_SEED") != "" {
 		reasons = append(reasons, "one of several runs (--runs_per_test)")
 	}
-	if r.env.get("LD_AUDIT") != "" {
-		reasons = append(reasons, "LD_AUDIT is set")
+	known := len(reasons)
+	for name, value := range r.env.values {
+		if syslib.ChangesLoading(name, value) {
+			reasons = append(reasons, name+" is set: what it has the test load isn't known")
+		}
 	}
+	slices.Sort(reasons[known:])
 	if !r.Asked {
 		if r.env.get("BAZEL_TEST") == "" {
 			reasons = append(reasons, "not started by bazel test")
@@ -377,47 +385,16 @@ func (r *runner) runUnder() (string, bool) {
 
 // findBinary returns the path of the real test, in the runfiles of this test.
 func (r *runner) findBinary() (string, error) {
-	var tried []string
-	try := func(dir string) string {
-		p := filepath.Join(dir, r.config.Binary)
-		tried = append(tried, p)
-		if isFile(p) {
-			return p
-		}
-		return ""
-	}
-	abs, err := filepath.Abs(r.Path)
-	if err != nil {
-		return "", err
-	}
-	dirs := []string{abs + ".runfiles"}
-	if i := strings.LastIndex(abs, ".runfiles/"); i >= 0 {
-		dirs = append(dirs, abs[:i]+".runfiles")
-	}
-	for _, v := range []string{"RUNFILES_DIR", "TEST_SRCDIR"} {
-		if d := r.env.get(v); d != "" {
-			dirs = append(dirs, d)
-		}
-	}
-	for _, d := range dirs {
-		if p := try(d); p != "" {
+	for _, d := range r.runfilesDirs() {
+		if p := filepath.Join(d, r.config.Binary); isFile(p) {
 			return filepath.Abs(p)
 		}
 	}
-	for _, m := range []string{r.env.get("RUNFILES_MANIFEST_FILE"), abs + ".runfiles_manifest", abs + ".runfiles/MANIFEST"} {
-		b, err := os.ReadFile(m)
-		if err != nil {
-			continue
-		}
-		tried = append(tried, m)
-		for line := range strings.Lines(string(b)) {
-			name, p, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-			if name == r.config.Binary && isFile(p) {
-				return p, nil
-			}
-		}
+	if p := r.runfilesManifest()[r.config.Binary]; isFile(p) {
+		return p, nil
 	}
-	return "", fmt.Errorf("the real test %s is not in the runfiles (looked for %s): build it again", r.config.Binary, strings.Join(tried, ", "))
+	return "", fmt.Errorf("the real test %s is not in the runfiles (looked for %s): build it again",
+		r.config.Binary, strings.Join(slices.Concat(r.runfilesDirs(), r.runfilesManifests()), ", "))
 }
 
 func isFile(p string) bool {
@@ -425,36 +402,47 @@ func isFile(p string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
+// crashes are the signals by which a program dies from what it does. All others
+// may have been sent by somebody: when the time is over, or memory is short.
+var crashes = []syscall.Signal{
+	syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGSEGV, syscall.SIGSYS, syscall.SIGTRAP,
+}
+
 // run executes the test and has rec, if there is one, keep a clean result.
 func (r *runner) run(rec *recorder) (int, error) {
-	var spool *spool
-	obstacle := ""
-	if rec != nil {
-		spool = newSpool()
-		defer spool.Close()
-		obstacle = r.outputsInTheWay()
+	if rec == nil {
+		o, err := r.execute(nil)
+		if err != nil {
+			return 0, fmt.Errorf("the test could not be started: %v", err)
+		}
+		if o.signal != 0 {
+			die(o.signal)
+		}
+		return o.code, nil
 	}
+	spool := newSpool()
+	defer spool.Close()
+	obstacle := r.outputsInTheWay()
+	before := r.look()
 	start := time.Now()
 	o, err := r.execute(spool)
 	if err != nil {
 		return 0, fmt.Errorf("the test could not be started: %v", err)
 	}
-	if o.signal != 0 {
-		die(o.signal)
-	}
-	if rec == nil {
-		return o.code, nil
-	}
-	result := func(files []store.File) *store.Result {
-		res := &store.Result{ExitCode: o.code, Start: start, End: time.Now(), Files: files}
-		res.Host, _ = os.Hostname()
-		res.Log = spool.Content()
-		return res
-	}
-	if o.code != 0 {
-		if o.obstacle == "" && !isFile(r.env.get("TEST_INFRASTRUCTURE_FAILURE_FILE")) {
+	res := &store.Result{ExitCode: o.code, Start: start, End: time.Now(), Log: spool.Content()}
+	res.Host, _ = os.Hostname()
+	if o.code != 0 || o.signal != 0 {
+		infrastructure := isFile(r.env.get("TEST_INFRASTRUCTURE_FAILURE_FILE"))
+		clean := o.obstacle == "" && !infrastructure && (o.signal == 0 || slices.Contains(crashes, o.signal))
+		if clean && r.changed(before, rec.key) == "" {
+			if o.signal != 0 {
+				res.ExitCode = 128 + int(o.signal)
+			}
 			// Nothing is lost if that doesn't work.
-			_ = rec.failed(result(nil))
+			_ = rec.failed(res)
+		}
+		if o.signal != 0 {
+			die(o.signal)
 		}
 		return o.code, nil
 	}
@@ -467,13 +455,16 @@ func (r *runner) run(rec *recorder) (int, error) {
 	if obstacle == "" {
 		obstacle = r.unclean()
 	}
+	if obstacle == "" {
+		obstacle = r.changed(before, rec.key)
+	}
 	if obstacle != "" {
 		r.say("not recorded: %s", obstacle)
 		return o.code, nil
 	}
 	files, closeFiles, err := r.collect()
 	defer closeFiles()
-	res := result(files)
+	res.Files = files
 	if err == nil {
 		err = rec.passed(res)
 	}

@@ -358,7 +358,19 @@ func TestKey(t *testing.T) {
 		{"GLIBC_TUNABLES", env("GLIBC_TUNABLES=glibc.malloc.check=1"), "miss"},
 		{"TEST_SIZE", env("TEST_SIZE=large"), "hit"},
 		{"TEST_TIMEOUT", env("TEST_TIMEOUT=1"), "hit"},
-		{"TEST_TARGET", env("TEST_TARGET=//other"), "hit"},
+		{"declared TEST_SIZE", func(c *exec.Cmd) {
+			config(func(c *fingerprint.Config) { c.EnvKeys = []string{"TEST_SIZE"} })(c)
+			env("TEST_SIZE=large")(c)
+		}, "miss"},
+		{"TEST_TARGET", env("TEST_TARGET=//other"), "miss"},
+		{"another TEST_TARGET", env("TEST_TARGET=//one:more"), "miss"},
+		{"TEST_BINARY", env("TEST_BINARY=other"), "miss"},
+		{"TEST_NAME", env("TEST_NAME=other"), "miss"},
+		{"TEST_WORKSPACE", env("TEST_WORKSPACE=other"), "miss"},
+		{"GTEST_OUTPUT", env("GTEST_OUTPUT=xml"), "miss"},
+		{"EXPERIMENTAL_SPLIT_XML_GENERATION", env("EXPERIMENTAL_SPLIT_XML_GENERATION=1"), "miss"},
+		{"RUN_UNDER_RUNFILES", env("RUN_UNDER_RUNFILES=1"), "miss"},
+		{"left behind by a shell", env("OLDPWD=/x", "SHLVL=3"), "hit"},
 		{"USER", env("USER=somebody"), "miss"},
 		{"USER as Bazel sets it", env("USER=" + me.Username), "hit"},
 		{"declared USER", func(c *exec.Cmd) {
@@ -383,11 +395,19 @@ func TestKey(t *testing.T) {
 		{"on", env("TASTING=on"), "hit"},
 		{"misspelt", env("TASTING=no"), "always"},
 		{"LD_AUDIT", env("LD_AUDIT=/nonexistent.so"), "always"},
+		{"LD_PRELOAD", env("LD_PRELOAD=./data/libx.so"), "always"},
+		{"LD_LIBRARY_PATH", env("LD_LIBRARY_PATH=data"), "always"},
+		{"empty LD_LIBRARY_PATH", env("LD_LIBRARY_PATH="), "miss"},
+		{"LD_DYNAMIC_WEAK", env("LD_DYNAMIC_WEAK="), "always"},
+		{"LD_ORIGIN_PATH", env("LD_ORIGIN_PATH=/x"), "always"},
+		{"LD_BIND_NOW", env("LD_BIND_NOW=1"), "miss"},
+		{"order of initialisers", env("GLIBC_TUNABLES=glibc.rtld.dynamic_sort=1"), "always"},
 		{"by hand", func(c *exec.Cmd) { c.Env = c.Env[1:] }, "always"},
 		{"by hand, asked", func(c *exec.Cmd) { c.Env = append(slices.Clone(c.Env[1:]), "ASKED=1") }, "miss"},
 		{"run_under", env("_=/usr/bin/env"), "always"},
 		{"run_under a script", started("tool"), "always"},
-		{"started by Bazel", started("./pkg/t"), "hit"},
+		{"started by Bazel", started("./pkg/t"), "miss"},
+		{"started by Bazel again", started("./pkg/t"), "hit"},
 		{"not run_under", env("_=" + filepath.Join(h.dir, "t")), "hit"},
 		{"other store", env("TASTING_STORE=" + filepath.Join(h.dir, "other")), "miss"},
 	} {
@@ -415,7 +435,7 @@ func TestVariablesAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range slices.Concat(runner.PathVariables, runner.IgnoredVariables, runner.OwnVariables) {
+	for _, v := range slices.Concat(runner.PathVariables, runner.HiddenVariables, runner.OwnVariables) {
 		if !strings.Contains(string(doc), "`"+v+"`") {
 			t.Errorf("docs/runner.md doesn't mention `%s`: say there why it isn't in the key", v)
 		}
@@ -425,9 +445,14 @@ func TestVariablesAreDocumented(t *testing.T) {
 // The test doesn't see what isn't in the key.
 func TestOwnVariablesAreHidden(t *testing.T) {
 	h := newHarness(t)
-	h.env = append(h.env, "TASTING=on", "TASTING_STORE_MODE=rw")
-	o := h.want("miss", h.run("env=TASTING", "env=TASTING_STORE", "env=TASTING_STORE_MODE", "env=BAZEL_TEST"))
-	want := "TASTING=\"\"\nTASTING_STORE=\"\"\nTASTING_STORE_MODE=\"\"\nBAZEL_TEST=\"1\"\n"
+	h.env = append(h.env, "TASTING=on", "TASTING_STORE_MODE=rw", "TEST_SIZE=small", "TEST_TIMEOUT=60", "OLDPWD=/x", "SHLVL=1", "TEST_TARGET=//:t")
+	steps := []string{"env=TASTING", "env=TASTING_STORE", "env=TASTING_STORE_MODE", "env=TEST_SIZE", "env=TEST_TIMEOUT", "env=OLDPWD", "env=SHLVL", "env=_"}
+	want := ""
+	for _, s := range steps {
+		want += strings.TrimPrefix(s, "env=") + "=\"\"\n"
+	}
+	want += "BAZEL_TEST=\"1\"\nTEST_TARGET=\"//:t\"\n"
+	o := h.want("miss", h.run(append(steps, "env=BAZEL_TEST", "env=TEST_TARGET")...))
 	if o.log != want {
 		t.Errorf("log %q, want %q", o.log, want)
 	}
@@ -457,7 +482,7 @@ func TestFlaky(t *testing.T) {
 	}
 	// What isn't declared: a file.
 	flag := filepath.Join(h.dir, "flag")
-	args := []string{"-c", "printf x >>../../count; test -e ../../flag || exit 1; grep -q kill ../../flag && kill -9 $$; true"}
+	args := []string{"-c", "printf x >>../../count; test -e ../../flag || exit 1; grep -q kill ../../flag && kill -9 $$; grep -q abort ../../flag && { ulimit -c 0; kill -ABRT $$; }; true"}
 	state := func(s string) {
 		if err := os.WriteFile(flag, []byte(s), 0o666); err != nil {
 			t.Fatal(err)
@@ -480,6 +505,17 @@ func TestFlaky(t *testing.T) {
 		if o := h.want("miss", h.run(args...)); o.code != 0 || !strings.Contains(o.said, "not recorded: the test failed with the same fingerprint on 20") {
 			t.Errorf("%+v", o)
 		}
+	}
+	// A crash is a failure, as the end of a test by assert.
+	h.config.Code = strings.Repeat("23", 32)
+	h.configure()
+	state("abort")
+	if o := h.want("miss", h.run(args...)); o.signal != syscall.SIGABRT {
+		t.Errorf("%+v", o)
+	}
+	state("")
+	if o := h.want("miss", h.run(args...)); o.code != 0 || !strings.Contains(o.said, "not recorded: the test failed with the same fingerprint on 20") {
+		t.Errorf("%+v", o)
 	}
 	// Unless it was the machine that failed.
 	h.config.Code = strings.Repeat("01", 32)
@@ -524,8 +560,10 @@ func TestDeathBySignal(t *testing.T) {
 			}
 		}
 	}
-	if h.entries() != 0 {
-		t.Errorf("%d entries", h.entries())
+	// None is a result. A crash is noted as a failure, a signal that somebody may
+	// have sent isn't: see TestFlaky.
+	if want := 7; h.entries() != want {
+		t.Errorf("%d entries, want %d", h.entries(), want)
 	}
 }
 
@@ -701,15 +739,40 @@ func TestOutputs(t *testing.T) {
 	if d := cmp.Diff(want, tree(t, second)); d != "" {
 		t.Errorf("replayed files (-want +got):\n%s", d)
 	}
-	// Old files where the new ones go don't matter to a replay, links to other
-	// places do.
-	h.env = slices.Clone(env)
-	third := h.outputs()
-	outside := t.TempDir()
-	os.Symlink(outside, filepath.Join(third, "outputs", "a"))
-	o := h.run(args...)
-	if o.verdict() == "hit" || len(tree(t, outside)) > 0 && o.runs == 0 {
-		t.Errorf("the replay left its directory: %v %q", tree(t, outside), o.said)
+	// Old files where the new ones go don't matter to a replay, links do: it never
+	// writes through one, to wherever it leads. Then the test is executed.
+	h.env = append(slices.Clone(env), "TEST_SHARD_STATUS_FILE="+filepath.Join(t.TempDir(), "status"))
+	h.outputs()
+	h.want("miss", h.run(args...))
+	for _, c := range []struct{ link, to, want string }{
+		{"outputs/a", "outside", "miss"},
+		{"outputs/a", "inside", "miss"},
+		{"outputs/a/b", "outside", "miss"},
+		{"outputs/a/b/c", "outside/file", "hit"}, // replaced
+		{"annotations/n.part", "outside/file", "hit"},
+		{"x/test.xml", "outside/file", "hit"},
+		{"status", "outside/file", "miss"},
+	} {
+		h.env = slices.Clone(env)
+		dir := h.outputs()
+		h.env = append(h.env, "TEST_SHARD_STATUS_FILE="+filepath.Join(dir, "status"))
+		outside := t.TempDir()
+		os.WriteFile(filepath.Join(outside, "file"), []byte("theirs"), 0o666)
+		os.Mkdir(filepath.Join(dir, "outputs", "inside"), 0o777)
+		os.MkdirAll(filepath.Dir(filepath.Join(dir, c.link)), 0o777)
+		to := strings.Replace(c.to, "outside", outside, 1)
+		if err := os.Symlink(to, filepath.Join(dir, c.link)); err != nil {
+			t.Fatal(err)
+		}
+		o := h.run(args...)
+		replayed := o.runs == 0
+		if replayed != (c.want == "hit") {
+			t.Errorf("%s to %s: %+v", c.link, c.to, o)
+		}
+		got := tree(t, outside)
+		if replayed && !cmp.Equal(got, map[string]string{"file": "false theirs"}) || len(tree(t, filepath.Join(dir, "outputs", "inside"))) > 0 && replayed {
+			t.Errorf("%s to %s: the replay left its directory: %v %q", c.link, c.to, got, o.said)
+		}
 	}
 }
 

@@ -548,6 +548,78 @@ func TestGC(t *testing.T) {
 			t.Errorf("kept %q, want acd", got)
 		}
 	})
+	// What others do between the moment at which GC has listed everything and
+	// that at which it removes something.
+	others := func(t *testing.T, f func(dir string, d *store.Disk)) string {
+		dir, d := fill(t)
+		store.SetStep(d, func(step string) {
+			if step == "remove entries" {
+				f(dir, store.OpenDisk(dir))
+			}
+		})
+		if _, err := d.GC(ctx, store.GCOptions{MaxAge: 150 * time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := d.Verify(ctx, false); err != nil || len(p) > 0 {
+			t.Errorf("Verify: %v %v", p, err)
+		}
+		return have(t, d, "abcde")
+	}
+	for name, c := range map[string]struct {
+		f    func(t *testing.T, dir string, d *store.Disk)
+		want string
+	}{
+		"used meanwhile": {func(t *testing.T, _ string, d *store.Disk) {
+			r, err := d.Get(ctx, storetest.Key("a"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Close()
+		}, "acd"},
+		"looked up meanwhile": {func(t *testing.T, _ string, d *store.Disk) {
+			if o := store.Lookup(ctx, d, []store.Key{storetest.Key("a")}, store.LookupOptions{}); o[0].Err != nil {
+				t.Fatal(o[0].Err)
+			}
+		}, "acd"},
+		"replaced meanwhile": {func(t *testing.T, _ string, d *store.Disk) {
+			// By a result whose contents were there before.
+			if err := d.Set(ctx, storetest.Key("a"), storetest.Result(strings.Repeat("b", 10000), "shared", strings.Repeat("s", 10000))); err != nil {
+				t.Fatal(err)
+			}
+		}, "acd"},
+		"another entry with the same contents": {func(t *testing.T, _ string, d *store.Disk) {
+			mustPut(t, d, storetest.Key("e"), storetest.Result(strings.Repeat("a", 10000), "shared", strings.Repeat("s", 10000)))
+		}, "cde"},
+		"removed meanwhile": {func(t *testing.T, dir string, _ *store.Disk) { os.Remove(acPath(dir, storetest.Key("a"))) }, "cd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := others(t, func(dir string, d *store.Disk) { c.f(t, dir, d) }); got != c.want {
+				t.Errorf("kept %q, want %q", got, c.want)
+			}
+		})
+	}
+	// Two at once: an entry that the one has taken out of its place for a moment
+	// isn't missed by the other.
+	t.Run("another GC meanwhile", func(t *testing.T) {
+		var second chan error
+		got := others(t, func(dir string, d *store.Disk) {
+			have(t, d, "a")
+			second = make(chan error, 1)
+			go func() {
+				_, err := d.GC(ctx, store.GCOptions{})
+				second <- err
+				close(second)
+			}()
+			select {
+			case <-second:
+				t.Error("it didn't wait")
+			case <-time.After(50 * time.Millisecond):
+			}
+		})
+		if err := <-second; err != nil || got != "acd" {
+			t.Errorf("kept %q, %v", got, err)
+		}
+	})
 	t.Run("young blobs stay", func(t *testing.T) {
 		dir, d := fill(t)
 		b := casPath(dir, storetest.Hash(strings.Repeat("a", 10000)))

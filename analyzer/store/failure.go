@@ -2,7 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
@@ -25,17 +28,25 @@ func failureKey(key Key) Key {
 	return b.Sum()
 }
 
-// RecordFailure notes that a test with fingerprint key failed.
+// RecordFailure notes that a test with fingerprint key failed, with when and
+// where of r. A note has no contents, so that there is nothing that a cache
+// could evict without the note.
 func RecordFailure(ctx context.Context, s Store, key Key, r *Result) error {
-	return s.Put(ctx, failureKey(key), r)
+	note := &Result{ExitCode: r.ExitCode, Host: r.Host, Start: r.Start, End: r.End, Log: io.NewSectionReader(strings.NewReader(""), 0, 0)}
+	return s.Put(ctx, failureKey(key), note)
 }
 
 // RecordPass records a pass. After a failure with the same key the error is a
-// *FlakyError.
+// *FlakyError. If it can't be told whether there was one, nothing is recorded;
+// only a store that may not be read isn't asked.
 func RecordPass(ctx context.Context, s Store, key Key, r *Result) error {
-	if f, err := s.Get(ctx, failureKey(key)); err == nil {
+	f, err := s.Get(ctx, failureKey(key))
+	switch {
+	case err == nil:
 		f.Close()
 		return &FlakyError{f}
+	case !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrNotAllowed):
+		return fmt.Errorf("it can't be told whether the test has failed with the same fingerprint: %w", err)
 	}
 	return s.Put(ctx, key, r)
 }

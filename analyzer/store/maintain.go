@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
@@ -65,6 +66,7 @@ func (d *Disk) Stat(ctx context.Context) (*Stat, error) {
 		if err != nil {
 			return nil, err
 		}
+		files = slices.DeleteFunc(files, func(f file) bool { return filepath.Base(f.path) == lockName })
 		*n = len(files)
 		for _, f := range files {
 			s.Bytes += f.info.Size()
@@ -101,11 +103,14 @@ type GCReport struct {
 // GC removes the least recently used entries beyond the limits, damaged
 // entries, and blobs and temporary files that are older than the grace period
 // and belong to no entry. Readers and writers may be at work; a blob of an
-// entry that is kept is never removed.
+// entry that is kept is never removed, also if the entry was to be removed and
+// is used or replaced meanwhile. Of two at once, the second one waits.
 func (d *Disk) GC(ctx context.Context, o GCOptions) (*GCReport, error) {
-	if err := d.mayRemove(); err != nil {
+	unlock, err := d.mayRemove()
+	if err != nil {
 		return nil, err
 	}
+	defer unlock()
 	now := time.Now()
 	// Entries are listed before blobs: a blob that an entry names after this
 	// moment was written after it too, hence is young.
@@ -172,24 +177,38 @@ func (d *Disk) GC(ctx context.Context, o GCOptions) (*GCReport, error) {
 		}
 	}
 
-	remove := func(f file, n *int) error {
-		ok, err := d.remove(f)
-		if ok {
+	remove := func(f file, n *int) (removed bool, err error) {
+		removed, err = d.remove(f)
+		if removed {
 			*n++
 			r.RemovedBytes += f.info.Size()
 		}
-		return errors.Join(err, ctx.Err())
+		return removed, errors.Join(err, ctx.Err())
 	}
+	d.step("remove entries")
 	for _, f := range drop {
-		if err := remove(f, &r.RemovedEntries); err != nil {
+		removed, err := remove(f, &r.RemovedEntries)
+		if err != nil {
 			return r, err
 		}
-	}
-	for _, f := range slices.Concat(cas, tmp) {
-		if refs[filepath.Base(f.path)] > 0 || now.Sub(f.info.ModTime()) < o.Grace {
+		if removed {
 			continue
 		}
-		if err := remove(f, &r.RemovedBlobs); err != nil {
+		// It has been used or replaced since it was listed, and needs its blobs.
+		digests, err := d.digests(f.path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !IsMiss(err) {
+			return r, err
+		}
+		for _, h := range digests {
+			refs[h]++
+		}
+	}
+	d.step("remove blobs")
+	for _, f := range slices.Concat(cas, tmp) {
+		if refs[filepath.Base(f.path)] > 0 || now.Sub(f.info.ModTime()) < o.Grace || filepath.Base(f.path) == lockName {
+			continue
+		}
+		if _, err := remove(f, &r.RemovedBlobs); err != nil {
 			return r, err
 		}
 	}
@@ -201,19 +220,34 @@ func (d *Disk) GC(ctx context.Context, o GCOptions) (*GCReport, error) {
 	return r, nil
 }
 
-// mayRemove tells whether everything in the directory is tasting's.
-func (d *Disk) mayRemove() error {
+// lockName is a file in tmp. Whoever removes things locks it: remove takes a file
+// out of its place for a moment, and another GC that lists entries at that moment
+// would take its blobs for garbage.
+const lockName = "lock"
+
+// mayRemove tells whether everything in the directory is tasting's, and waits
+// until nobody else removes anything.
+func (d *Disk) mayRemove() (unlock func(), err error) {
 	names, err := os.ReadDir(d.dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
-		return nil
+		return func() {}, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if slices.ContainsFunc(names, func(e fs.DirEntry) bool { return e.Name() == marker }) {
-		return os.MkdirAll(filepath.Join(d.dir, "tmp"), 0o777) // for remove
+		if err := os.MkdirAll(filepath.Join(d.dir, "tmp"), 0o777); err != nil { // for remove
+			return nil, err
+		}
+		f, err := os.OpenFile(filepath.Join(d.dir, "tmp", lockName), os.O_RDWR|os.O_CREATE, 0o666)
+		if err != nil {
+			return nil, err
+		}
+		// A file system without locks: then it's for the user to run only one.
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+		return func() { f.Close() }, nil
 	}
-	return fmt.Errorf("%s: not removing anything: the directory was not created by tasting and may hold other things, like Bazel's --disk_cache. If all of it is tasting's, create the file %s in it", d.dir, marker)
+	return nil, fmt.Errorf("%s: not removing anything: the directory was not created by tasting and may hold other things, like Bazel's --disk_cache. If all of it is tasting's, create the file %s in it", d.dir, marker)
 }
 
 // remove removes f unless it was replaced or used since it was listed. The
@@ -282,9 +316,11 @@ type Problem struct {
 // incomplete are removed.
 func (d *Disk) Verify(ctx context.Context, remove bool) ([]Problem, error) {
 	if remove {
-		if err := d.mayRemove(); err != nil {
+		unlock, err := d.mayRemove()
+		if err != nil {
 			return nil, err
 		}
+		defer unlock()
 	}
 	var problems []Problem
 	found := func(f file, err error) error {

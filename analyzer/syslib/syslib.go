@@ -1,7 +1,15 @@
-// Package syslib finds out which shared libraries of the system a program runs
-// with, without running it: the dynamic loader's rules (ld.so(8)) applied to
-// the ELF file. They are no input of a build, and decide about its tests all
-// the same.
+// Package syslib finds out what a program takes from the system: the files that
+// are linked into it, and the libraries that it is run with. They are no input
+// of a build, and decide about its tests all the same.
+//
+// What is linked, a probe tells: a link of a program that does nothing, by the
+// same driver and with the same flags (probe.go). So crt1.o, libgcc.a, a linker
+// script in the place of a library, or a static library behind a dynamic one
+// count with their content, however they got onto the line.
+//
+// What is loaded, the dynamic loader's rules tell (ld.so(8)), applied to ELF
+// files, without running them: to the test's program, and to programs and
+// libraries among its data.
 package syslib
 
 import (
@@ -16,8 +24,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 )
 
 // Library is a shared library or loader of the system and the SHA-256 of its
@@ -27,64 +33,62 @@ type Library struct {
 	SHA256 [32]byte
 }
 
-// Names of a Library that is the program itself, because libraries are inside
-// of it: all of them, or some.
-const (
-	Static       = "static"
-	PartlyStatic = "linked in part statically"
-)
+// Static is the name of a Library that is the program itself, because libraries
+// of the system are, or may be, inside of it.
+const Static = "static"
 
-// Libraries returns what the dynamic loader will load for binary apart
-// from what Bazel has built: the loader and the shared libraries of the system,
-// by content. What Bazel has built is known by its manifests already, and its
-// content would change with every edit. Of a binary without a loader the whole
-// content counts, as the libraries are inside.
+// Program is an executable and what is known about it.
+type Program struct {
+	// Binary is its path.
+	Binary string
+	// Probed is set if it is known what was linked into it: from a Probe of its
+	// link, and of each of the shared libraries that were built.
+	Probed bool
+	// Data are the files that it may start or load.
+	Data []string
+	// Getenv asks for one variable of its environment.
+	Getenv func(string) string
+}
+
+// Libraries returns what the dynamic loader will load apart from what Bazel has
+// built: the loader and the shared libraries of the system, by content. What
+// Bazel has built is known by its manifests already, and its content would change
+// with every edit. So it does for programs and libraries among the data.
 //
-// So it does if a link flag names a library of the system that isn't loaded: it
-// was static, or not needed.
-//
-// The environment is that of the program, which getenv asks for one variable.
+// Without a probe the program itself counts: the toolchain's start files and
+// libraries of the system may be inside.
 //
 // An error means that it can't be told what will be loaded.
-func Libraries(binary string, linkFlags []string, getenv func(string) string) ([]Library, error) {
-	r := &resolver{getenv: getenv, systemDirs: systemDirs}
-	if err := r.resolve(binary); err != nil {
+func (p Program) Libraries() ([]Library, error) {
+	r := &resolver{getenv: p.Getenv, systemDirs: systemDirs}
+	if err := r.resolve(p.Binary); err != nil {
 		return nil, fmt.Errorf("unknown shared libraries: %w", err)
 	}
-	if len(r.hash) > 0 && r.hash[0].name != Static && slices.ContainsFunc(linkFlags, r.notLoaded) {
-		r.hash = append(r.hash, named{PartlyStatic, binary})
+	if r.hash = slices.DeleteFunc(r.hash, func(n named) bool { return n.name == Static }); !p.Probed {
+		r.hash = append(r.hash, named{Static, p.Binary})
 	}
+	if err := r.resolveData(p.Data); err != nil {
+		return nil, fmt.Errorf("unknown shared libraries of a program in the data: %w", err)
+	}
+	return r.libraries()
+}
+
+// libraries returns what was found, with its content.
+func (r *resolver) libraries() ([]Library, error) {
 	libs := make([]Library, len(r.hash))
 	errs := make([]error, len(r.hash))
 	var wg sync.WaitGroup
 	for i, f := range r.hash {
 		libs[i].Name = f.name
+		if f.path == "" {
+			continue
+		}
 		wg.Go(func() {
 			libs[i].SHA256, errs[i] = hashFile(f.path)
 		})
 	}
 	wg.Wait()
 	return libs, errors.Join(errs...)
-}
-
-// notLoaded says whether a link flag names a library that is not among those
-// that are loaded.
-func (r *resolver) notLoaded(flag string) bool {
-	name, ok := fingerprint.ForeignLibrary(flag)
-	if !ok {
-		return false
-	}
-	name = filepath.Base(strings.TrimPrefix(name, ":"))
-	if !strings.Contains(name, ".") {
-		name = "lib" + name
-	}
-	name, _, _ = strings.Cut(name, ".so")
-	for _, l := range r.hash {
-		if loaded, _, _ := strings.Cut(filepath.Base(l.name), ".so"); loaded == name {
-			return false
-		}
-	}
-	return true
 }
 
 func hashFile(name string) (sum [32]byte, err error) {
@@ -119,11 +123,16 @@ type named struct{ name, path string }
 type resolver struct {
 	getenv     func(string) string
 	systemDirs func(interp string) ([]string, error)
+	// extra are libraries that the program may need as well.
+	extra []string
+	// optional makes a library that isn't found one that counts as such.
+	optional bool
 
 	class   elf.Class
 	machine elf.Machine
 	built   string // prefix of the real paths of everything Bazel has built
 	dirs    []string
+	main    *object
 	hash    []named
 	seen    map[string]bool // names and DT_SONAMEs
 	queue   []*object
@@ -149,9 +158,7 @@ func (r *resolver) resolve(binary string) error {
 		r.hash = []named{{Static, real}}
 		return nil
 	}
-	if i := strings.LastIndex(real, "/bazel-out/"); i >= 0 {
-		r.built = real[:i] + "/bazel-out/"
-	}
+	r.built = outputs(real)
 	r.hash = append(r.hash, named{"loader", interp})
 	r.seen[filepath.Base(interp)] = true
 	if r.dirs, err = r.systemDirs(interp); err != nil {
@@ -162,6 +169,7 @@ func (r *resolver) resolve(binary string) error {
 	if err != nil {
 		return err
 	}
+	r.main = main
 
 	preload := strings.FieldsFunc(r.getenv("LD_PRELOAD"), func(c rune) bool { return c == ' ' || c == ':' })
 	if b, err := os.ReadFile("/etc/ld.so.preload"); err == nil {
@@ -176,6 +184,29 @@ func (r *resolver) resolve(binary string) error {
 		}
 	}
 	r.queue = append([]*object{main}, r.queue...)
+	if err := r.follow(); err != nil {
+		return err
+	}
+	r.optional = true
+	for _, name := range r.extra {
+		if err := r.load(name, main, false); err != nil {
+			return err
+		}
+	}
+	return r.follow()
+}
+
+// outputs returns the prefix of the paths of what Bazel has built beside a file, or
+// "".
+func outputs(file string) string {
+	if i := strings.LastIndex(file, "/bazel-out/"); i >= 0 {
+		return file[:i] + "/bazel-out/"
+	}
+	return ""
+}
+
+// follow loads what is needed by what is loaded.
+func (r *resolver) follow() error {
 	for len(r.queue) > 0 {
 		o := r.queue[0]
 		r.queue = r.queue[1:]
@@ -186,6 +217,106 @@ func (r *resolver) resolve(binary string) error {
 		}
 	}
 	return nil
+}
+
+// Loads returns what a program or shared library among a test's data is run with,
+// as Program.Libraries does. It is nil if the file is neither.
+func Loads(file string, getenv func(string) string) ([]Library, error) {
+	r := &resolver{getenv: getenv, systemDirs: systemDirs}
+	if err := r.resolveData([]string{file}); err != nil {
+		return nil, err
+	}
+	return r.libraries()
+}
+
+// resolveData follows the programs and shared libraries among files, which may
+// be started or loaded. What can't be on this machine doesn't count; a library
+// that is missing counts as such.
+func (r *resolver) resolveData(files []string) error {
+	done := map[string]bool{}
+	for _, file := range files {
+		real, err := filepath.EvalSymlinks(file)
+		if err != nil || done[real] || !isELF(real) {
+			continue
+		}
+		done[real] = true
+		f, err := elf.Open(real)
+		if err != nil {
+			continue
+		}
+		err = r.resolveDatum(f, real)
+		f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *resolver) resolveDatum(f *elf.File, real string) error {
+	if f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
+		return nil
+	}
+	interp, err := interpreter(f)
+	if err != nil {
+		return err
+	}
+	d := &resolver{getenv: r.getenv, systemDirs: r.systemDirs, optional: true, built: r.built, main: r.main, class: r.class, machine: r.machine, dirs: r.dirs, seen: map[string]bool{}}
+	if interp != "" {
+		// A program of its own.
+		if _, err := os.Stat(interp); err != nil {
+			r.add(named{"no loader " + interp, ""})
+			return nil
+		}
+		d.main, d.class, d.machine = nil, f.Class, f.Machine
+		if d.dirs, err = d.systemDirs(interp); err != nil {
+			return err
+		}
+		d.seen[filepath.Base(interp)] = true
+		r.add(named{"loader", interp})
+	} else if d.main != nil && (d.class != f.Class || d.machine != f.Machine) {
+		return nil
+	} else if d.main == nil {
+		// Who loads it isn't known.
+		d.class, d.machine = f.Class, f.Machine
+		if d.dirs, err = d.systemDirs("ld-linux"); err != nil {
+			return err
+		}
+	}
+	if d.built == "" {
+		d.built = outputs(real)
+	}
+	o, err := d.read(f, real, d.main)
+	if err != nil {
+		return err
+	}
+	d.queue = []*object{o}
+	if err := d.follow(); err != nil {
+		return err
+	}
+	for _, n := range d.hash {
+		r.add(n)
+	}
+	return nil
+}
+
+// add adds a file once.
+func (r *resolver) add(n named) {
+	if !slices.Contains(r.hash, n) {
+		r.hash = append(r.hash, n)
+	}
+}
+
+// isELF tells whether the file begins as ELF files do.
+func isELF(file string) bool {
+	f, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var magic [4]byte
+	_, err = io.ReadFull(f, magic[:])
+	return err == nil && string(magic[:]) == elf.ELFMAG
 }
 
 func interpreter(f *elf.File) (string, error) {
@@ -294,6 +425,10 @@ func (r *resolver) load(name string, by *object, always bool) error {
 	found, err := r.find(name, by)
 	if err != nil {
 		return err
+	}
+	if len(found) == 0 && r.optional {
+		r.add(named{"no " + name, ""})
+		return nil
 	}
 	if len(found) == 0 {
 		return fmt.Errorf("shared library %s, needed by %s, was not found", name, filepath.Base(by.path))

@@ -198,7 +198,7 @@ func TestResolveSearchPaths(t *testing.T) {
 
 	t.Run("content", func(t *testing.T) {
 		sum := func() string {
-			libs, err := Libraries(prog("prebuilt"), nil, environ(nil).get)
+			libs, err := Program{Binary: prog("prebuilt"), Probed: true, Getenv: environ(nil).get}.Libraries()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -241,25 +241,17 @@ func TestResolveSearchPaths(t *testing.T) {
 		}
 	})
 
-	// A static library of the system is known by nothing but the binary.
-	t.Run("linked in part statically", func(t *testing.T) {
-		for _, c := range []struct {
-			flags  []string
-			binary bool
-		}{
-			{nil, false},
-			{[]string{"-lm", "-lb", "-l:libb.so", "/x/libb.so.1", "-la.b"}, true},
-			{[]string{"-lm", "-lb", "-l:libb.so", "/x/libb.so.1", "-l:libstdc++.a"}, false},
-			{[]string{"-lz"}, true},
-			{[]string{"/usr/lib/libb.a"}, true},
-			{[]string{"-l:libb.a"}, true},
-		} {
-			libs, err := Libraries(prog("prebuilt"), c.flags, environ(nil).get)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := libs[len(libs)-1].Name == "linked in part statically"; got != c.binary {
-				t.Errorf("%q: binary is hashed: %v", c.flags, got)
+	// What was linked into the program isn't known without a probe.
+	t.Run("no probe", func(t *testing.T) {
+		for _, probed := range []bool{false, true} {
+			for _, binary := range []string{prog("built"), lib("static")} {
+				libs, err := Program{Binary: binary, Probed: probed, Getenv: environ(nil).get}.Libraries()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := slices.ContainsFunc(libs, func(l Library) bool { return l.Name == Static }); got == probed {
+					t.Errorf("%s, probed %v: it counts itself: %v", filepath.Base(binary), probed, got)
+				}
 			}
 		}
 	})

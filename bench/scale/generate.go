@@ -125,19 +125,29 @@ type file struct {
 }
 
 func newFile(source string) *file {
-	return &file{m: &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: source}, own: map[string]uint32{}, other: map[string]uint32{}}
+	return &file{
+		m:   &manifest.Manifest{Rung: manifest.Rung_RUNG_OBJECT, Source: source, Units: []*manifest.Unit{{Exact: true}}},
+		own: map[string]uint32{}, other: map[string]uint32{},
+	}
 }
 
 func (f *file) add(name string, linkage manifest.Linkage, kind manifest.Kind, hash uint64) *manifest.Component {
 	c := &manifest.Component{Name: name, Kind: kind, Linkage: linkage, LocalHash: localHash(hash)}
+	switch linkage {
+	case manifest.Linkage_LINKAGE_EXTERNAL:
+		c.Definitions = manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, name)
+	case manifest.Linkage_LINKAGE_WEAK:
+		c.Definitions, c.Group = manifest.NewDefinitions(manifest.Binding_BINDING_WEAK, name), name
+	}
 	f.own[name] = uint32(len(f.m.Components))
 	f.m.Components = append(f.m.Components, c)
 	return c
 }
 
 func (f *file) link(c *manifest.Component, name string) {
-	if k, ok := f.own[name]; ok {
-		c.Links = append(c.Links, 2*k)
+	own, defined := f.own[name]
+	if defined && len(f.m.Components[own].Definitions) == 0 {
+		c.Links = append(c.Links, 2*own)
 		return
 	}
 	k, ok := f.other[name]
@@ -147,6 +157,16 @@ func (f *file) link(c *manifest.Component, name string) {
 		f.m.Symbols = append(f.m.Symbols, name)
 	}
 	c.Links = append(c.Links, 2*k+1)
+}
+
+// finish lists the references. Whether a name is defined is known at the end.
+func (f *file) finish() *manifest.Manifest {
+	for _, s := range f.m.Symbols {
+		if _, ok := f.own[s]; !ok {
+			f.m.Units[0].References = append(f.m.Units[0].References, &manifest.Reference{Name: s})
+		}
+	}
+	return f.m
 }
 
 func localHash(x uint64) []byte {
@@ -254,7 +274,7 @@ func libraryFile(r *rand.Rand, libs []library, lib, k int) *manifest.Manifest {
 			}
 		}
 	}
-	return f.m
+	return f.finish()
 }
 
 func testFile(r *rand.Rand, libs []library, i int, direct []int, override bool) *manifest.Manifest {
@@ -295,7 +315,7 @@ func testFile(r *rand.Rand, libs []library, i int, direct []int, override bool) 
 		d := direct[0]
 		f.add(function(d, r.IntN(libs[d].functions)), manifest.Linkage_LINKAGE_EXTERNAL, manifest.Kind_KIND_FUNCTION, hashOf(9, i))
 	}
-	return f.m
+	return f.finish()
 }
 
 func write(name string, m *manifest.Manifest) error {

@@ -43,8 +43,6 @@ type Report struct {
 	Manifests  int     `json:"manifests"`
 	Tests      int     `json:"tests"`
 	Linked     [3]int  `json:"linked"` // libraries of a test: least, median, most
-	Alone      int     `json:"alone"`
-	Affected   int     `json:"affected"`
 	Compose    float64 `json:"compose"`
 	CPU        float64 `json:"compose_cpu"`
 	Lookup     float64 `json:"lookup"`
@@ -147,9 +145,10 @@ func child(dir string, compare int, profile string) error {
 	tests := make([]*fingerprint.Test, len(p.Tests))
 	var linked []int
 	for i, libs := range p.Tests {
-		t := &fingerprint.Test{Binary: fmt.Sprintf("_main/project/tests/test%05d", i), Manifests: []string{p.test(dir, i)}}
+		t := &fingerprint.Test{Binary: fmt.Sprintf("_main/project/tests/test%05d", i)}
+		t.Files = append(t.Files, fingerprint.LinkedFile{Name: t.Binary, Manifests: []string{p.test(dir, i)}})
 		for _, l := range libs {
-			t.Manifests = append(t.Manifests, files[l]...)
+			t.Files = append(t.Files, fingerprint.LinkedFile{Name: fmt.Sprintf("lib%05d.so", l), Manifests: files[l]})
 		}
 		tests[i] = t
 		linked = append(linked, len(libs))
@@ -172,7 +171,7 @@ func child(dir string, compare int, profile string) error {
 	composed, stats := fingerprint.ComposeAll(tests)
 	r := Report{
 		Components: stats.Components, Links: stats.Links, Manifests: stats.Manifests, Tests: len(tests),
-		Linked: [3]int{linked[0], linked[len(linked)/2], linked[len(linked)-1]}, Alone: stats.Alone, Affected: stats.Affected,
+		Linked:  [3]int{linked[0], linked[len(linked)/2], linked[len(linked)-1]},
 		Compose: time.Since(start).Seconds(), CPU: cpu() - before,
 	}
 	pprof.StopCPUProfile()
@@ -289,13 +288,13 @@ func peak() (float64, error) {
 
 func print(out io.Writer, reports []Report) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "components\tlinks\tmanifests\ttests\tlibraries of a test\tcompose\t(CPU)\tlook-up\tmemory\taffected\talone\tone test alone\t")
+	fmt.Fprintln(w, "components\tlinks\tmanifests\ttests\tlibraries of a test\tcompose\t(CPU)\tlook-up\tmemory\tone test alone\t")
 	for _, r := range reports {
 		if r.Override {
 			fmt.Fprint(w, "override ")
 		}
-		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d to %d, median %d\t%.2f s\t%.2f s\t%.2f s\t%.0f MB\t%d\t%d\t%.3f s\t\n", r.Components, r.Links, r.Manifests, r.Tests,
-			r.Linked[0], r.Linked[2], r.Linked[1], r.Compose, r.CPU, r.Lookup, r.MemoryMB, r.Affected, r.Alone, r.Single)
+		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d to %d, median %d\t%.2f s\t%.2f s\t%.2f s\t%.0f MB\t%.3f s\t\n", r.Components, r.Links, r.Manifests, r.Tests,
+			r.Linked[0], r.Linked[2], r.Linked[1], r.Compose, r.CPU, r.Lookup, r.MemoryMB, r.Single)
 	}
 	return w.Flush()
 }

@@ -1,28 +1,33 @@
 """The aspect that makes manifests of everything that a test links.
 
-1. For every C or C++ source, the aspect reads the command line of Bazel's own
-   compile action. Nothing is reconstructed: what is analysed is what is
-   compiled, with `--per_file_copt`, features and make variables applied.
-2. `TastingPreprocess` turns the source into a normalised translation unit
-   (.tu), in which comments and layout are gone, and tells Bazel which headers
-   were not read. An edit of those runs nothing, and an edit that leaves the
-   .tu alone ends here.
-3. `TastingAnalyze` turns the .tu into a manifest: components, their hashes and
-   their links.
-4. What has no readable source (assembly, precompiled objects, libraries of
-   unknown rules) gets its manifest from the object file by `TastingObject`.
-5. For a test, `TastingCompose` puts the manifests, the link flags and the data
-   together into NAME.tasting. It needs neither the objects nor the binary.
+1. `TastingObject` reads the objects that Bazel's own compile actions make, and
+   what is linked as it is, into manifests: components, their hashes and their
+   links.
+2. C that clang can read has a second manifest, made before anything is compiled.
+   `TastingPreprocess` turns the source into a normalised translation unit (.tu),
+   in which comments and layout are gone, and tells Bazel which headers were not
+   read. An edit of those runs nothing, and an edit that leaves the .tu alone ends
+   here. `TastingAnalyze` reads the .tu. Nothing is reconstructed: what is analysed
+   is what is compiled, with `--per_file_copt`, features and make variables applied.
+3. A description of every link that a target makes, from the command line of
+   Bazel's own action, says which objects are where (link.bzl).
+4. For a test, `TastingCompose` puts the descriptions, the manifests and the data
+   together into NAME.tasting, and with what `TastingProbe` found out about the
+   libraries that the toolchain adds to the link. It doesn't need the binary.
+
+Only what is asked for is built: for `tasting_cc_test` the manifests of objects,
+which it has; for `tasting test` those of sources where there are any, and of
+the objects for the rest.
 
 The link action of the test is the judge of completeness: every object, archive
-and shared library among its inputs that no manifest speaks for is read as an
-object. So a dependency that the aspect can't see into costs precision, never
-soundness.
+and shared library among its inputs that nothing is known of is read as it is.
+So a dependency that the aspect can't see into costs precision, never soundness.
 """
 
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":compose.bzl", "compose_arguments", "data_files", "is_linkable", "is_rooting", "is_shared_library")
+load(":compose.bzl", "compose_arguments", "data_files", "is_linkable", "is_shared_library")
+load(":link.bzl", "aliases", "describe_libraries", "describe_link", "unit_file")
+load(":manifests.bzl", "compiled_units", "declare", "precompiled_manifest", "source_of", "toolchain_files")
 load(":providers.bzl", "TastingInfo", "TastingRunnerInfo")
 load(":settings.bzl", "StringFlagInfo")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
@@ -47,159 +52,6 @@ _LINK_ATTRIBUTES = [
 # Rules whose way of linking and of collecting runfiles is known.
 _CC_RULES = ["cc_binary", "cc_import", "cc_library", "cc_test"]
 
-_ASSEMBLY = ["S", "s", "asm"]
-
-# Bazel's own actions that turn objects into libraries, or give them a second name.
-_LIBRARY_MNEMONICS = ["CppArchive", "CppLink", "SolibSymlink"]
-
-def _output_prefix(ctx):
-    """Where the outputs of a target's actions begin, with a trailing slash."""
-    parts = [ctx.bin_dir.path, ctx.label.workspace_root, ctx.label.package]
-    return "/".join([part for part in parts if part]) + "/"
-
-def _declare(ctx, file, suffix):
-    """An output for what is derived from `file`, unlike that of any other file."""
-    prefix = _output_prefix(ctx)
-    path = file.path.removeprefix(prefix) if file.path.startswith(prefix) else "linked/" + file.path.removeprefix(ctx.bin_dir.path + "/")
-    return ctx.actions.declare_file("_tasting/%s/%s%s" % (ctx.label.name, path, suffix))
-
-def _object_manifest(ctx, file):
-    """Registers the action that reads an object, archive or shared library."""
-    tasting = ctx.toolchains[TOOLCHAIN_TYPE]
-    manifest = _declare(ctx, file, ".manifest")
-    args = ctx.actions.args()
-    args.add("object")
-    args.add("-o", manifest)
-    args.add(file)
-    ctx.actions.run(
-        executable = tasting.analyzer,
-        arguments = [args],
-        inputs = [file],
-        outputs = [manifest],
-        mnemonic = "TastingObject",
-        progress_message = "Reading object %{input} of %{label}",
-        toolchain = TOOLCHAIN_TYPE,
-    )
-    return manifest
-
-def _source_of(argv):
-    """The source file of a compiler's command line, or None."""
-    for i in range(len(argv) - 1):
-        if argv[i] == "-c":
-            return argv[i + 1]
-    return None
-
-def _compilations(target):
-    """The compile actions of a target.
-
-    Returns:
-      list of struct(source, object, action, others): the path of the source,
-      the object file, the action to analyse, and further actions that compile
-      the same source to stand in for the same object (without -fPIC).
-    """
-    by_object = {}
-    for action in target.actions:
-        if action.mnemonic != "CppCompile":
-            continue
-        objects = [f for f in action.outputs.to_list() if f.extension == "o" and not f.is_directory]
-        if not objects:
-            continue  # A header's syntax check, a module.
-
-        # The source tells x.pic.o of x.pic.c from that of x.c.
-        key = (_source_of(action.argv), objects[0].path.removesuffix(".o").removesuffix(".pic"))
-        by_object.setdefault(key, []).append((objects[0], action))
-
-    compilations = []
-    for variants in by_object.values():
-        # "x.pic.o" sorts behind "x.o".
-        variants = sorted(variants, key = lambda v: v[0].path, reverse = True)
-        compilations.append(struct(
-            objects = [object for object, _ in variants],
-            action = variants[0][1],
-            others = [action for _, action in variants[1:]],
-        ))
-    return compilations
-
-def _compiler_files(ctx):
-    """list of depsets of the files that the build's compiler consists of."""
-    toolchain = getattr(ctx.rule.attr, "_cc_toolchain", None)
-    if toolchain and cc_common.CcToolchainInfo in toolchain:
-        return [toolchain[cc_common.CcToolchainInfo].all_files]
-    return []
-
-def _source_manifest(ctx, compilation, headers, others):
-    """Registers the two actions that analyse a translation unit.
-
-    Args:
-      ctx: the aspect's context.
-      compilation: what _compilations returns.
-      headers: depset of files that a compilation may include. Edits of those
-        that it doesn't read run nothing.
-      others: list of files that a compilation may read in any way: every edit
-        runs it again.
-
-    Returns:
-      File: the manifest.
-    """
-    tasting = ctx.toolchains[TOOLCHAIN_TYPE]
-    object = compilation.objects[0]
-    tu = _declare(ctx, object, ".tu")
-    unused = _declare(ctx, object, ".unused")
-    manifest = _declare(ctx, object, ".manifest")
-
-    args = ctx.actions.args()
-    args.add("preprocess")
-    args.add("-o", tu)
-    args.add(tasting.clang, format = "--clang=%s")
-    args.add(unused, format = "--unused-inputs=%s")
-    variants = []
-    for i, other in enumerate(compilation.others):
-        variant = _declare(ctx, object, ".variant%d" % i)
-        ctx.actions.write(variant, other.args[0])
-        args.add(variant, format = "--variant=%s")
-        variants.append(variant)
-
-    # In the command line, so that a header that appears or disappears runs the
-    # action again: it may stand in front of another of the same name.
-    candidates = ctx.actions.args()
-    candidates.add_all(headers)
-    candidates.set_param_file_format("multiline")
-    candidates.use_param_file("--inputs=%s", use_always = True)
-
-    # The compiler sees the environment of Bazel's compile actions.
-    ctx.actions.run(
-        executable = tasting.analyzer,
-        arguments = [args, candidates, "--"] + compilation.action.args,
-        inputs = depset(variants + others, transitive = [compilation.action.inputs, headers, tasting.clang_files]),
-        outputs = [tu, unused],
-        unused_inputs_list = unused,
-        env = compilation.action.env,
-        use_default_shell_env = True,
-        mnemonic = "TastingPreprocess",
-        progress_message = "Preprocessing for %{output}",
-        toolchain = TOOLCHAIN_TYPE,
-    )
-
-    args = ctx.actions.args()
-    args.add("analyze")
-    args.add("-o", manifest)
-    args.add(tasting.clang, format = "--clang=%s")
-    args.add(tu)
-
-    # C++ that clang doesn't compile is analysed by its compiler's object code.
-    ctx.actions.run(
-        executable = tasting.analyzer,
-        arguments = [args],
-        inputs = depset([tu], transitive = [tasting.clang_files] + _compiler_files(ctx)),
-        outputs = [manifest],
-        env = compilation.action.env,
-        use_default_shell_env = True,
-        mnemonic = "TastingAnalyze",
-        progress_message = "Analysing for %{output}",
-        toolchain = TOOLCHAIN_TYPE,
-    )
-    return manifest
-
 def _attribute_targets(ctx):
     """(name, Target) of every dependency through a public or a linking attribute."""
     result = []
@@ -214,57 +66,41 @@ def _attribute_targets(ctx):
         result.extend([(name, t) for t in value if type(t) == "Target"])
     return result
 
-def _headers(ctx, target, dependencies):
-    """depset of every file that a compile action of the target may include."""
-    contexts = [t[CcInfo].compilation_context for _, t in dependencies if CcInfo in t]
-    if CcInfo in target:
-        contexts.append(target[CcInfo].compilation_context)
-    direct = []
-    for name in ["srcs", "hdrs", "textual_hdrs"]:
-        direct.extend(getattr(ctx.rule.files, name, []))
-    return depset(direct, transitive = [c.headers for c in contexts])
+def _precompiled(ctx, names):
+    """Objects and libraries that a target links as they are.
 
-def _precompiled(ctx):
-    """Objects and libraries that a target links as they are."""
+    Args:
+      ctx: the aspect's context.
+      names: dict from File to list of File, their second names.
+
+    Returns:
+      list of what is known of them, see TastingInfo.linked.
+    """
     files = []
     for name in ["srcs", "objects", "pic_objects", "static_library", "pic_static_library", "shared_library"]:
         files.extend([f for f in getattr(ctx.rule.files, name, []) if is_linkable(f)])
-    return files
 
-def _own_libraries(ctx, target, own, infos):
-    """Archives and shared libraries made of nothing but what manifests speak for."""
-    actions = [a for a in target.actions if a.mnemonic in _LIBRARY_MNEMONICS]
-    if ctx.rule.kind not in _CC_RULES and actions:
-        known = {f: None for f in depset(own, transitive = [i.covered for i in infos]).to_list()}
-    else:
-        known = None  # These rules put nothing else into a library, but for directories.
+    # The test is linked with the interface library and loads the shared one.
+    interfaces = [f for f in getattr(ctx.rule.files, "interface_library", []) if is_linkable(f)]
+    shared = getattr(ctx.rule.files, "shared_library", [])
 
-    # Objects of sources that are known only when the build runs have no
-    # manifest.
-    opaque = {}
-    for action in actions:
-        if [f for f in action.inputs.to_list() if f.is_directory and f.owner == target.label]:
-            opaque.update({f: None for f in action.outputs.to_list()})
+    result = []
+    for file in files + ([] if shared else interfaces):
+        others = interfaces if file in shared else []
+        result.append(unit_file(
+            struct(object = file, manifest = precompiled_manifest(ctx, file), source = None),
+            others + [n for f in [file] + others for n in names.get(f, [])],
+        ))
+    return result
 
-    libraries = []
-    for action in actions:
-        if [f for f in action.inputs.to_list() + action.outputs.to_list() if f in opaque]:
-            continue
-        if known != None:
-            if [f for f in action.inputs.to_list() if is_linkable(f) and f not in known]:
-                continue
-            known.update({f: None for f in action.outputs.to_list()})
-        libraries.extend([f for f in action.outputs.to_list() if is_linkable(f)])
-    return libraries
-
-def _data(ctx, target, dependencies, covered):
-    """Runfiles without the shared libraries that manifests speak for."""
+def _data(ctx, target, dependencies, linked):
+    """Runfiles without the shared libraries that are linked."""
     if ctx.rule.kind not in _CC_RULES:
         # No knowledge of how the rule collects: all that it has.
-        covered = {f: None for f in covered.to_list()}
+        known = {f: None for entry in linked.to_list() for f in entry.files}
         runfiles = target[DefaultInfo].default_runfiles
         return ctx.runfiles(
-            files = [f for f in runfiles.files.to_list() if f not in covered],
+            files = [f for f in runfiles.files.to_list() if f not in known],
             symlinks = {e.path: e.target_file for e in runfiles.symlinks.to_list()},
             root_symlinks = {e.path: e.target_file for e in runfiles.root_symlinks.to_list()},
         )
@@ -280,62 +116,23 @@ def _data(ctx, target, dependencies, covered):
             parts.append(ctx.runfiles(transitive_files = dependency[DefaultInfo].files))
     return ctx.runfiles().merge_all([part for part in parts if part])
 
-def _library_flag(file):
-    """The flag by which a shared library is linked, if it isn't by its path."""
-    return "-l" + file.basename.removeprefix("lib").partition(".so")[0]
-
-def _link_flags(ctx, link):
-    """The flags of a link action, without what the manifests and their order say.
-
-    Returns:
-      (flags, line): lists of strings without output directories. `flags` are
-      also free of the names of objects and of the libraries that Bazel links.
-    """
-    files = {}
-    libraries = {}
-    for file in link.inputs.to_list() + link.outputs.to_list():
-        files[file.path] = True
-        if is_shared_library(file):
-            libraries[_library_flag(file)] = True
-
-    flags = []
-    line = []
-    skip = 0
-    argv = link.argv
-    for i, arg in enumerate(argv):
-        if skip:
-            skip -= 1
-        elif arg == "-o":
-            skip = 1
-        elif argv[i:i + 3] == ["-Xlinker", "-rpath", "-Xlinker"] and "_solib_" in " ".join(argv[i + 3:i + 4]):
-            skip = 3
-        elif arg.startswith("-Wl,-rpath") and "_solib_" in arg:
-            pass
-        else:
-            name = arg.replace(ctx.bin_dir.path, "bin")
-            line.append(name)
-            if not (arg in files or arg in libraries or arg.startswith("@") or (arg.startswith("-L" + ctx.bin_dir.path) and "_solib_" in arg)):
-                flags.append(name)
-    return flags, line
-
-def _on_demand(link, units):
-    """List of the manifests of what the linker of a test may leave out.
+def _unlinked_libraries(target, link, known):
+    """Shared libraries that a test can load, but isn't linked with.
 
     Args:
-      link: the link action.
-      units: depset of what TastingInfo calls units, without the test's own
-        sources.
+      target: the test.
+      link: its link action.
+      known: dict from File to what is known of it, of all that is linked.
 
     Returns:
       list of File
     """
-    as_needed = [arg for arg in link.argv if arg in ["-Wl,--as-needed", "-Wl,-as-needed"]]
-    inputs = {f: None for f in link.inputs.to_list()}
-    manifests = []
-    for unit in units.to_list():
-        if as_needed or not [f for f in unit.shared if f in inputs]:
-            manifests.extend(unit.manifests)
-    return manifests
+    linked = {}
+    for file in link.inputs.to_list():
+        if file in known:
+            linked.update({f: None for f in known[file].files})
+    runfiles = target[DefaultInfo].default_runfiles
+    return [f for f in runfiles.files.to_list() if is_shared_library(f) and f not in linked]
 
 def _additional_linker_inputs(ctx, dependencies):
     """Dict of the files that a target or what it links declares for its link."""
@@ -345,27 +142,54 @@ def _additional_linker_inputs(ctx, dependencies):
         files.update({f: None for f in linker_input.additional_inputs})
     return files
 
-def _compose(ctx, target, link, manifests, on_demand, misplaced, data, additional):
+def _probe(ctx, link, links):
+    """Registers the action that finds out what the toolchain adds to the links of a test.
+
+    Args:
+      ctx: the aspect's context.
+      link: the link action of the test.
+      links: list of File, the descriptions of all its links, its own first.
+
+    Returns:
+      File
+    """
+    probe = declare(ctx, link.outputs.to_list()[0], ".toolchain")
+    args = ctx.actions.args()
+    args.add("probe")
+    args.add("-o", probe)
+    args.add_all(links, format_each = "--link=%s")
+    args.add("--")
+    args.add(link.argv[0])
+    ctx.actions.run(
+        executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
+        arguments = [args],
+        # Not the code: a link of nothing needs none.
+        inputs = depset(links, transitive = [toolchain_files(ctx)]),
+        outputs = [probe],
+        env = link.env,
+        use_default_shell_env = True,
+        mnemonic = "TastingProbe",
+        progress_message = "Asking the linker of %{label} for its own libraries",
+        toolchain = TOOLCHAIN_TYPE,
+    )
+    return probe
+
+def _compose(ctx, target, link, linked, data, additional):
     """Registers the action that makes NAME.tasting.
 
     Args:
       ctx: the aspect's context.
       target: the test.
       link: its link action.
-      manifests: depset of File, in link order.
-      on_demand: list of those of them whose code the linker may leave out.
-      misplaced: list of those of them that are elsewhere in the link.
+      linked: what is known of the executable, see TastingInfo.linked.
       data: runfiles.
       additional: dict whose keys are files that the link reads beside code.
 
     Returns:
-      (config, closure, depset of what `tasting test` needs)
+      (config, closure, what `tasting test` needs, the same with C by source)
     """
-    tasting = ctx.toolchains[TOOLCHAIN_TYPE]
-    store = ctx.attr._store[StringFlagInfo].value
     config = ctx.actions.declare_file(ctx.label.name + ".tasting")
     closure = ctx.actions.declare_file(ctx.label.name + ".closure")
-    flags, line = _link_flags(ctx, link)
 
     # Linker scripts and their like: inputs that a flag mentions, and what they
     # include in turn.
@@ -375,28 +199,26 @@ def _compose(ctx, target, link, manifests, on_demand, misplaced, data, additiona
         for f in link.inputs.to_list()
         if not is_linkable(f) and (f in additional or f.extension != "params" and f.path in text)
     ]
+    scripts = depset(scripts, transitive = [depset(linked.scripts)]).to_list()
 
     args = compose_arguments(
         ctx,
         config = config,
         closure = closure,
         binary = _test_binary(target),
-        flags = flags,
         scripts = scripts,
         data = data,
         tags = ctx.rule.attr.tags,
         env_keys = ctx.rule.attr.env.keys() + getattr(ctx.rule.attr, "env_inherit", []),
-        store = store,
+        store = ctx.attr._store[StringFlagInfo].value,
     )
-    args.add_all(line, format_each = "--link-line=%s")
-    args.add_all(misplaced, format_each = "--misplaced=%s")
-    args.add_all(on_demand, format_each = "--on-demand=%s")
-    args.add_all(manifests)
-    inputs = depset(scripts, transitive = [manifests, data_files(data)])
+    args.add_all(linked.links, format_each = "--link=%s")
+    probe = _probe(ctx, link, list(linked.links))
+    inputs = depset(scripts + list(linked.links), transitive = [data_files(data)])
     ctx.actions.run(
-        executable = tasting.analyzer,
-        arguments = ["compose", args],
-        inputs = inputs,
+        executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
+        arguments = ["compose", args, "--toolchain-files=" + probe.path],
+        inputs = depset([probe], transitive = [linked.manifests, inputs]),
         outputs = [config, closure],
         mnemonic = "TastingCompose",
         progress_message = "Composing fingerprint of %{label}",
@@ -407,10 +229,11 @@ def _compose(ctx, target, link, manifests, on_demand, misplaced, data, additiona
     arguments = ctx.actions.declare_file(ctx.label.name + ".tasting-compose")
     ctx.actions.write(arguments, args)
     description = ctx.actions.declare_file(ctx.label.name + ".tasting-test.json")
-    ctx.actions.write(description, json.encode(_describe(ctx, target, link, arguments)))
-    return config, closure, depset([arguments, description], transitive = [inputs])
+    ctx.actions.write(description, json.encode(_describe(ctx, target, link, linked, arguments)))
+    driver = depset([arguments, description], transitive = [inputs])
+    return config, closure, depset(transitive = [linked.manifests, driver]), depset(transitive = [linked.sources, driver])
 
-def _describe(ctx, target, link, arguments):
+def _describe(ctx, target, link, linked, arguments):
     """What decides how Bazel starts a test, for `tasting test`.
 
     Returns:
@@ -422,6 +245,8 @@ def _describe(ctx, target, link, arguments):
     expanded = any(["$" in arg for arg in args])
     return struct(
         compose = arguments.path,
+        # Whether some of the code has manifests of its sources.
+        source = any([f.path.endswith(".source.manifest") for f in linked.sources.to_list()]),
         args = args,
         # What the variables in args stand for. That of labels is in the data.
         package = str(ctx.label).rpartition(":")[0] if expanded else "",
@@ -429,6 +254,8 @@ def _describe(ctx, target, link, arguments):
         env = environment.environment if environment else {},
         env_inherited = environment.inherited_environment if environment else [],
         shard_count = ctx.rule.attr.shard_count,
+        size = ctx.rule.attr.size,
+        timeout = ctx.rule.attr.timeout,
         tags = sorted(ctx.rule.attr.tags),
         exec_properties = getattr(ctx.rule.attr, "exec_properties", {}),
         requirements = execution.requirements if execution else {},
@@ -459,65 +286,29 @@ def _tasting_aspect_impl(target, ctx):
         return []
 
     infos = [t[TastingInfo] for name, t in dependencies if name != "data" and TastingInfo in t]
-    headers = _headers(ctx, target, dependencies)
-
-    # Files of flags, profiles, binaries that asm includes.
-    others = getattr(ctx.rule.files, "additional_compiler_inputs", [])
-    manifests = []
-    covered = []
-    for compilation in _compilations(target):
-        source = _source_of(compilation.action.argv)
-        if not source or source.rpartition(".")[2] in _ASSEMBLY:
-            manifests.extend([_object_manifest(ctx, o) for o in compilation.objects])
-        else:
-            manifests.append(_source_manifest(ctx, compilation, headers, others))
-        covered.extend(compilation.objects)
-    compiled = list(manifests)
-    objects = {}
-    for file in _precompiled(ctx):
-        objects[file] = _object_manifest(ctx, file)
-    manifests.extend(objects.values())
-    covered.extend(objects.keys())
-
-    libraries = _own_libraries(ctx, target, covered, infos)
-    covered.extend(libraries)
-    covered = depset(covered, transitive = [i.covered for i in infos])
-    data = _data(ctx, target, dependencies, covered)
+    names = aliases(target)
+    own = [unit_file(unit) for unit in compiled_units(ctx, target, dependencies)] + _precompiled(ctx, names)
+    known = {file: entry for entry in own for file in entry.files}
+    own = describe_libraries(ctx, target, link, names, known, infos) + own
+    linked = depset(own, transitive = [info.linked for info in infos])
+    manifests = depset(
+        transitive = [entry.manifests for entry in own] + [info.manifests for info in infos],
+    )
+    data = _data(ctx, target, dependencies, linked)
     config = None
     closure = None
     driver = depset()
-    misplaced = []
+    source = depset()
     if link:
-        known = {f: None for f in covered.to_list()}
-        argv = {arg: None for arg in link.argv}
-        for f in link.inputs.to_list():
-            if is_linkable(f) and f not in known:
-                objects[f] = _object_manifest(ctx, f)
-                manifests.append(objects[f])
-
-                # The manifests don't tell where it is among the others.
-                if f.path in argv or _library_flag(f) in argv:
-                    misplaced.append(objects[f])
-    manifests = depset(manifests, order = "topological", transitive = [i.manifests for i in infos])
-
-    # Linked under these names, or those of links to them.
-    shared = [f for f in libraries if is_shared_library(f)]
-    units = [
-        struct(manifests = (m,), shared = tuple([f] + shared) if is_shared_library(f) else ())
-        for f, m in objects.items()
-    ]
-    if compiled and not link:
-        units.append(struct(manifests = tuple(compiled), shared = tuple(shared)))
-    units = depset(units, transitive = [i.units for i in infos])
-    if link:
-        on_demand = _on_demand(link, units)
-        config, closure, driver = _compose(ctx, target, link, manifests, on_demand, misplaced, data, _additional_linker_inputs(ctx, dependencies))
+        executable = describe_link(ctx, target, link, _test_binary(target), [], "executable", known, infos)
+        manifests = executable.manifests
+        data = data.merge(ctx.runfiles(_unlinked_libraries(target, link, known)))
+        config, closure, driver, source = _compose(ctx, target, link, executable, data, _additional_linker_inputs(ctx, dependencies))
 
     return [
         TastingInfo(
+            linked = linked,
             manifests = manifests,
-            covered = covered,
-            units = units,
             data = data,
             config = config,
             closure = closure,
@@ -527,6 +318,7 @@ def _tasting_aspect_impl(target, ctx):
             tasting_config = depset([config] if config else []),
             tasting_closure = depset([closure] if closure else []),
             tasting_test = driver,
+            tasting_source = source,
         ),
     ]
 
@@ -543,12 +335,14 @@ bazel build --aspects=@rules_tasting//rules:defs.bzl%tasting_aspect \\
 ```
 
 Output groups: `tasting_manifests`, the manifests of all that is linked; for a
-test also `tasting_closure`, NAME.closure, `tasting_config`, NAME.tasting, and
-`tasting_test`, what `tasting test` reads.
+test also `tasting_closure`, NAME.closure, `tasting_config`, NAME.tasting, and what
+`tasting test` reads: `tasting_test` with the manifests of objects, `tasting_source`
+with those of sources for C that has them. The same descriptions of links name both.
 Provides TastingInfo.
 """,
     attr_aspects = _LINK_ATTRIBUTES,
     attrs = {
+        "_evidence": attr.label(default = Label("//rules:evidence"), providers = [StringFlagInfo]),
         "_store": attr.label(default = Label("//rules:store"), providers = [StringFlagInfo]),
     },
     toolchains = [TOOLCHAIN_TYPE],
@@ -556,6 +350,5 @@ Provides TastingInfo.
 
 # For the tests of this file only.
 testonly_functions = struct(
-    is_rooting = is_rooting,
-    source_of = _source_of,
+    source_of = source_of,
 )

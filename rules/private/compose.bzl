@@ -2,25 +2,6 @@
 
 visibility(["//rules", "//rules/..."])
 
-# Flags by which code runs or resolves in ways that the links of the
-# components don't tell: then everything linked is a root.
-_ROOTING_FLAGS = [
-    "-rdynamic",
-    "export-dynamic",
-    "dynamic-list",
-    "version-script",
-    "-wrap",
-    "defsym",
-    "-entry",
-    "-init",
-    "-fini",
-    "-e,",
-    "-E,",
-    "-T,",
-    "-script",
-]
-_ROOTING_WORDS = ["-E", "-Wl,-E", "-T", "-e", "-shared"]
-
 def is_linkable(file):
     """Whether a linker takes the file for code, rather than for a script or a flag.
 
@@ -30,7 +11,7 @@ def is_linkable(file):
     Returns:
       bool
     """
-    return file.extension in ["a", "lo", "o", "so"] or ".so." in file.basename
+    return (file.extension in ["a", "ifso", "lo", "o"] or is_shared_library(file)) and not file.is_directory
 
 def is_shared_library(file):
     """Whether the file has the name of a shared library.
@@ -42,22 +23,6 @@ def is_shared_library(file):
       bool
     """
     return file.extension == "so" or ".so." in file.basename
-
-def is_rooting(flag):
-    """Whether a flag of a link makes everything linked a root.
-
-    Args:
-      flag: string.
-
-    Returns:
-      bool
-    """
-    if flag in _ROOTING_WORDS:
-        return True
-    for part in _ROOTING_FLAGS:
-        if part in flag and flag.startswith("-"):
-            return True
-    return False
 
 def _runfiles_paths(workspace_name):
     def path(file):
@@ -74,7 +39,7 @@ def _runfiles_paths(workspace_name):
 def _tag_reasons(tags, which):
     return ["tag " + t for t in tags if t in which]
 
-def compose_arguments(ctx, config, closure, binary, flags, scripts, data, tags, env_keys, store):
+def compose_arguments(ctx, config, closure, binary, scripts, data, tags, env_keys, store):
     """Arguments of `tasting compose` for all but the code.
 
     Args:
@@ -82,7 +47,6 @@ def compose_arguments(ctx, config, closure, binary, flags, scripts, data, tags, 
       config: File to write, NAME.tasting.
       closure: File to write, NAME.closure.
       binary: File, the real test executable.
-      flags: list of strings, the flags of the link.
       scripts: list of File that the link reads beside code.
       data: runfiles: what the test can read.
       tags: list of strings, the test's.
@@ -99,9 +63,6 @@ def compose_arguments(ctx, config, closure, binary, flags, scripts, data, tags, 
     args.add(config, format = "-o=%s")
     args.add(closure, format = "--closure=%s")
     args.add(paths.of(binary), format = "--binary=%s")
-    args.add_all(flags, format_each = "--link-flag=%s")
-    if scripts or any([is_rooting(flag) for flag in flags]):
-        args.add("--all-roots")
     args.add_all(scripts, format_each = "--link-input=%s")
     args.add_all(data.files, map_each = paths.file, allow_closure = True)
     args.add_all(data.files, map_each = paths.directory, allow_closure = True, expand_directories = False)

@@ -2,11 +2,9 @@
 
 visibility(["//rules", "//rules/..."])
 
-# Oldest clang whose syntax trees the analyzer reads.
+# The versions of clang whose syntax trees the analyzer reads.
 _MIN_CLANG = 19
-
-# Newest that is looked for by a name of its own.
-_MAX_CLANG = 30
+_MAX_CLANG = 21
 
 def _version(rctx, clang):
     """Returns (first line of --version, major version); ("", 0) if it isn't clang."""
@@ -38,24 +36,19 @@ def _find_clang(rctx):
         if not path:
             continue
         line, major = _version(rctx, path)
-        if major >= _MIN_CLANG:
+        if major >= _MIN_CLANG and major <= _MAX_CLANG:
             return path, line
         rejected.append("%s is %s" % (path, line or "not clang"))
 
     reason = "; ".join(rejected) or "none of %s found" % ", ".join(names)
     if asked:
-        fail("TASTING_CLANG=%s: %s. Set it to a clang of version %d or newer, or unset it." % (asked, reason, _MIN_CLANG))
+        fail("TASTING_CLANG=%s: %s. Set it to a clang of version %d to %d, or unset it." % (asked, reason, _MIN_CLANG, _MAX_CLANG))
     return None, reason
 
 def _local_tasting_toolchain_impl(rctx):
     clang, about = _find_clang(rctx)
     if clang and hasattr(rctx, "watch"):
         rctx.watch(clang.realpath)
-    if not clang:
-        # buildifier: disable=print
-        print(("\nNo clang of version %d or newer (%s).\n" +
-               "Tests are still replayed soundly, but every source file counts as a whole.\n" +
-               "Install clang, or set TASTING_CLANG to its path.") % (_MIN_CLANG, about))
 
     # An input of the actions: an upgrade of clang runs them again.
     rctx.file("clang.txt", about + "\n")
@@ -83,8 +76,9 @@ local_tasting_toolchain = repository_rule(
     implementation = _local_tasting_toolchain_impl,
     doc = """A toolchain of the analyzer built from source and of this machine's clang.
 
-Looks for TASTING_CLANG (a path or name; an error if it is unusable), then for CC
-if that is a clang, then for clang, clang-30, ..., clang-19 in PATH.""",
+Looks for TASTING_CLANG (a path or name; an error if it is unusable), else for CC
+if that is a clang, clang, clang-21, clang-20 and clang-19 in PATH: the first of a
+version that the analyzer reads. Without any, all evidence is by objects.""",
     environ = ["CC", "PATH", "TASTING_CLANG"],
     local = True,
     configure = True,

@@ -5,15 +5,18 @@ visibility(["//rules", "//rules/..."])
 TastingInfo = provider(
     doc = "What a target contributes to the fingerprints of the tests that link it.",
     fields = {
-        "manifests": """depset of File, in link order: the manifests of every translation
-unit, object, archive and shared library that the target links, its own first.""",
-        "covered": """depset of File: the objects, archives and shared libraries that
-`manifests` speaks for. What a test links beyond them is read as an object.""",
-        "units": """depset of struct(manifests, shared): tuples of manifests, and of the
-shared libraries that are made of their code. What is linked in another way is
-linked only if needed, unless it belongs to the test itself.""",
+        "linked": """depset of struct: what is known of the objects, archives and shared
+libraries of the target and of those that it links.
+
+`files`: tuple of File: it and other names for it. `unit`: for what speaks for
+itself, struct(object, manifest, source), the last None if it is known by nothing
+but its object; else None. `links`: tuple of File: descriptions of how it is
+linked, its own first. `manifests`: depset of File: what is in it. `sources`: the
+same, by the sources where that is possible. `scripts`: tuple of File: what else
+its link reads.""",
+        "manifests": "depset of File: the manifests of all that the target links.",
         "data": """runfiles: what the target and its dependencies can read at run time,
-without the shared libraries in `covered`.""",
+without the shared libraries in `linked`.""",
         "config": """File or None: for a test, the `NAME.tasting` that its runner reads.""",
         "closure": """File or None: for a test, what its fingerprint is made of, for
 `tasting explain`.""",

@@ -123,13 +123,13 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
         config = config,
         closure = closure,
         binary = binary_info.executable,
-        flags = _link_flags(ctx, linker_inputs),
         scripts = scripts,
         data = data,
         tags = ctx.attr.tags,
         env_keys = ctx.attr.env.keys() + ctx.attr.env_inherit,
         store = store,
     )
+    args.add_all(_link_flags(ctx, linker_inputs), format_each = "--link-flag=%s")
     args.add_all(binary_info.runfiles.empty_filenames, format_each = "--data-empty=%s")  # ctx.runfiles can't have them
     objects = []
     for file in [binary_info.executable] + libraries:

@@ -1,4 +1,4 @@
-"""The toolchain: the `tasting` program, and the clang that it asks for syntax trees."""
+"""The toolchain: the `tasting` program, and the clang, if any, that it asks for syntax trees."""
 
 visibility(["//rules", "//rules/..."])
 
@@ -52,8 +52,8 @@ Needed only where tests run on another platform than the build's actions.""",
         ),
         "clang": attr.string(
             doc = """Path of clang on the machine that runs the actions: absolute, or relative
-to the execution root if clang is among `clang_files`. If empty, no syntax tree
-is read: every source file counts as a whole (a coarser, still sound answer).""",
+to the execution root if clang is among `clang_files`. If empty, no source is read:
+all code is known by its objects.""",
         ),
         "clang_files": attr.label_list(
             doc = """Files that clang consists of, or for a clang outside the build a file that

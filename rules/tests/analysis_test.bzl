@@ -178,24 +178,134 @@ def _providers(name):
         target_under_test = name + "_subject",
     )
 
-# Manifests
+# Evidence
+
+_EvidenceInfo = provider(
+    doc = "What the aspect registers.",
+    fields = {
+        "actions": "list of the target's own actions.",
+        "bin_dir": "path of the output directory.",
+        "links": "dict from the names of descriptions of links to their texts, of dependencies, too.",
+    },
+)
+
+def _evidence_aspect_impl(target, ctx):
+    links = {}
+    for dep in getattr(ctx.rule.attr, "deps", []):
+        if _EvidenceInfo in dep:
+            links.update(dep[_EvidenceInfo].links)
+    for action in target.actions:
+        for f in action.outputs.to_list():
+            if f.extension == "link":
+                links[f.basename] = action.content
+    return [_EvidenceInfo(actions = target.actions, bin_dir = ctx.bin_dir.path, links = links)]
+
+_evidence_aspect = aspect(
+    implementation = _evidence_aspect_impl,
+    attr_aspects = ["deps"],
+    requires = [tasting_aspect],
+)
 
 def _manifests_test_impl(ctx):
     env = analysistest.begin(ctx)
-    info = analysistest.target_under_test(env)[TastingInfo]
-    manifests = [f.basename.removesuffix(".manifest") for f in info.manifests.to_list()]
-    asserts.equals(env, ctx.attr.want, manifests)
+    target = analysistest.target_under_test(env)
+    info = target[TastingInfo]
+    groups = target[OutputGroupInfo]
+    manifests = info.manifests.to_list()
+    asserts.equals(env, ctx.attr.want, sorted([f.basename.removesuffix(".manifest") for f in manifests]))
     data = [f.basename for f in info.data.files.to_list()]
     asserts.equals(env, ctx.attr.want_data, sorted(data))
+
+    # Either group has a manifest for all that is linked, and the same of the rest.
+    asserts.equals(env, sorted(manifests), sorted([f for f in groups.tasting_test.to_list() if f.extension == "manifest"]))
+    sources = [f.basename.removesuffix(".manifest") for f in groups.tasting_source.to_list() if f.extension == "manifest"]
+    asserts.equals(
+        env,
+        sorted([name + (".source" if name in ctx.attr.want_sources else "") for name in ctx.attr.want]),
+        sorted(sources),
+    )
+    rest = [sorted([f for f in group.to_list() if f.extension != "manifest"]) for group in [groups.tasting_test, groups.tasting_source]]
+    asserts.equals(env, rest[0], rest[1])
+    asserts.equals(
+        env,
+        ctx.attr.want_links,
+        [f.basename for f in groups.tasting_test.to_list() if f.extension == "link"],
+    )
+
+    actions = {}
+    for action in target[_EvidenceInfo].actions:
+        actions.setdefault(action.mnemonic, []).append(action)
+    for mnemonic in ["TastingPreprocess", "TastingAnalyze"]:
+        made = [a.outputs.to_list()[0].basename.rpartition(".o.")[0] + ".o" for a in actions.get(mnemonic, [])]
+        asserts.equals(env, ctx.attr.want_own_sources, sorted(made))
+
+    objects = [sorted([f.basename for f in a.inputs.to_list() if f.extension in ["a", "o", "so"]]) for a in actions["TastingObject"]]
+    asserts.equals(env, ctx.attr.want_read, sorted([", ".join(names) for names in objects]))
+
+    composed = actions["TastingCompose"][0].inputs.to_list()
+    for f in manifests + [f for f in groups.tasting_test.to_list() if f.extension == "link"]:
+        asserts.true(env, f in composed, "%s isn't read by TastingCompose" % f.path)
+    probe = actions["TastingProbe"][0]
+    asserts.true(env, probe.outputs.to_list()[0] in composed, "%s isn't read by TastingCompose" % probe.outputs)
+    asserts.equals(env, [], [f for f in probe.inputs.to_list() if f.extension in ["a", "o", "so"]], "TastingProbe needs code")
+    described = [w.rpartition("/")[2] for w in probe.argv if w.startswith("--link=")]
+    asserts.equals(env, ctx.attr.want_links, described)
+    for f in composed:
+        asserts.false(env, f.basename.endswith(".source.manifest"), "%s is read by TastingCompose" % f.path)
+    description = [a.content for a in target[_EvidenceInfo].actions if a.outputs.to_list()[0].basename.endswith(".tasting-test.json")]
+    asserts.equals(env, [bool(ctx.attr.want_sources)], [json.decode(d)["source"] for d in description])
     return analysistest.end(env)
+
+_MANIFESTS_ATTRIBUTES = {
+    "want": attr.string_list(),
+    "want_data": attr.string_list(),
+    "want_links": attr.string_list(),
+    "want_own_sources": attr.string_list(),
+    "want_read": attr.string_list(doc = "What each action of the test itself reads."),
+    "want_sources": attr.string_list(),
+}
 
 _manifests_test = analysistest.make(
     _manifests_test_impl,
-    attrs = {
-        "want": attr.string_list(),
-        "want_data": attr.string_list(),
-    },
-    extra_target_under_test_aspects = [tasting_aspect],
+    attrs = _MANIFESTS_ATTRIBUTES,
+    extra_target_under_test_aspects = [_evidence_aspect],
+)
+
+_manifests_by_object_test = analysistest.make(
+    _manifests_test_impl,
+    attrs = _MANIFESTS_ATTRIBUTES,
+    config_settings = {str(Label("//rules:evidence")): "object"},
+    extra_target_under_test_aspects = [_evidence_aspect],
+)
+
+_NO_CLANG = {"//command_line_option:extra_toolchains": [str(Label("//rules/tests:no_clang_toolchain"))]}
+
+_manifests_without_clang_test = analysistest.make(
+    _manifests_test_impl,
+    attrs = _MANIFESTS_ATTRIBUTES,
+    config_settings = _NO_CLANG,
+    extra_target_under_test_aspects = [_evidence_aspect],
+)
+
+def _failure_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    asserts.expect_failure(env, ctx.attr.want)
+    return analysistest.end(env)
+
+_source_without_clang_test = analysistest.make(
+    _failure_test_impl,
+    attrs = {"want": attr.string()},
+    config_settings = _NO_CLANG | {str(Label("//rules:evidence")): "source"},
+    expect_failure = True,
+    extra_target_under_test_aspects = [_evidence_aspect],
+)
+
+_unknown_evidence_test = analysistest.make(
+    _failure_test_impl,
+    attrs = {"want": attr.string()},
+    config_settings = {str(Label("//rules:evidence")): "sources"},
+    expect_failure = True,
+    extra_target_under_test_aspects = [_evidence_aspect],
 )
 
 def _manifests(name):
@@ -249,44 +359,313 @@ def _manifests(name):
     cc_library(
         name = name + "_library",
         tags = ["manual"],
-        srcs = ["library.c", "second.c"],
+        srcs = ["library.c", "second.cc"],
         implementation_deps = [name + "_hidden"],
         deps = [name + "_headers"],
     )
+    deps = [
+        name + "_library",
+        name + "_alias",
+        name + "_precompiled",
+        name + "_import",
+        name + "_opaque",
+        name + "_forwarding",
+    ]
+    want_data = ["data.txt", "header_data.txt", "hidden_data.txt"]
     cc_test(
-        name = name + "_cc_test",
-        srcs = ["test.c"],
+        name = name + "_static_subject",
+        srcs = ["test.c", "more.c"],
         data = ["data.txt"],
         linkstatic = True,
         tags = ["manual"],
-        deps = [
-            name + "_library",
-            name + "_alias",
-            name + "_precompiled",
-            name + "_import",
-            name + "_opaque",
-            name + "_forwarding",
-        ],
+        deps = deps,
     )
-    _manifests_test(
-        name = name,
-        target_under_test = name + "_cc_test",
-        # In link order; what the aspect can't see into comes with the test.
+    static = dict(
+        target_under_test = name + "_static_subject",
         want = [
-            "test.pic.o",
-            "opaque.a",
-            "behind.pic.o",
-            "library.pic.o",
-            "second.pic.o",
-            "hidden.pic.o",
-            "asm.pic.o",
             "archive.a",
-            "object.o",
-            "libshared.so",
+            "asm.pic.o",
+            "behind.pic.o",
+            "hidden.pic.o",
             "libimported.so",
+            "library.pic.o",
+            "libshared.so",
+            "more.pic.o",
+            "object.o",
+            "opaque.a",
+            "second.pic.o",
+            "test.pic.o",
         ],
-        want_data = ["data.txt", "header_data.txt", "hidden_data.txt"],
+        # Its objects in one action; what the aspect can't see into.
+        want_read = ["behind.pic.o", "more.pic.o, test.pic.o", "opaque.a"],
+        want_data = want_data,
+        want_links = [name + "_static_subject.link"],
     )
+
+    # Not C++, and not what the aspect can't see into.
+    sources = ["hidden.pic.o", "library.pic.o", "more.pic.o", "test.pic.o"]
+    _manifests_test(
+        name = name + "_static",
+        want_own_sources = ["more.pic.o", "test.pic.o"],
+        want_sources = sources,
+        **static
+    )
+    _manifests_by_object_test(name = name + "_by_object", **static)
+    _manifests_without_clang_test(name = name + "_without_clang", **static)
+    _source_without_clang_test(
+        name = name + "_source_without_clang",
+        target_under_test = name + "_static_subject",
+        want = "evidence=source needs clang",
+    )
+    _unknown_evidence_test(
+        name = name + "_unknown_evidence",
+        target_under_test = name + "_static_subject",
+        want = "evidence=sources: want one of auto, object, source",
+    )
+
+    cc_test(
+        name = name + "_dynamic_subject",
+        srcs = ["test.c", "more.c"],
+        data = ["data.txt"],
+        tags = ["manual"],
+        deps = deps,
+    )
+    behind = "librules_Stests_Slib%s_Ubehind.so" % name
+    _manifests_test(
+        name = name + "_dynamic",
+        target_under_test = name + "_dynamic_subject",
+        # A library that the aspect can't see into counts as it is.
+        want = sorted([n for n in static["want"] if n != "behind.pic.o"] + [behind]),
+        want_read = sorted([behind, "more.pic.o, test.pic.o", "opaque.a"]),
+        want_data = want_data,
+        want_links = [
+            name + "_dynamic_subject.link",
+            "lib%s_library.so.link" % name,
+            "lib%s_hidden.so.link" % name,
+            "lib%s_asm.so.link" % name,
+            "lib%s_precompiled.so.link" % name,
+        ],
+        want_own_sources = ["more.pic.o", "test.pic.o"],
+        want_sources = sources,
+    )
+
+    return [
+        name + suffix
+        for suffix in ["_static", "_dynamic", "_by_object", "_without_clang", "_source_without_clang", "_unknown_evidence"]
+    ]
+
+# Descriptions of links
+
+# Words that depend on the toolchain.
+_OTHER_WORDS = ["-B", "-L", "-W", "-Xlinker", "-f", "$ORIGIN", "-l", "-p", "-m", "-rpath"]
+_KEPT_WORDS = ["-Wl,--start-lib", "-Wl,--end-lib", "-Wl,-z,now", "-Wl,-Bsymbolic"]
+
+def _link_lines(content, bin_dir, package):
+    """Lines of a description, without what depends on the toolchain, and with short paths."""
+    lines = []
+    for line in content.rstrip("\n").split("\n"):
+        word = line.removeprefix("arg ")
+        if word != line and word not in _KEPT_WORDS and not word.startswith("-lrules_S") and [w for w in _OTHER_WORDS if word.startswith(w)]:
+            continue
+        lines.append(line.replace("%s/%s/" % (bin_dir, package), "B/").replace(bin_dir, "BIN").replace(package + "/", "S/").replace("\t", " "))
+    return lines
+
+def _links_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    evidence = analysistest.target_under_test(env)[_EvidenceInfo]
+    content = evidence.links
+    for name, want in ctx.attr.want.items():
+        asserts.true(env, name in content, "no %s among %s" % (name, content.keys()))
+        asserts.equals(env, want, _link_lines(content.get(name, ""), evidence.bin_dir, ctx.label.package))
+    asserts.equals(env, ctx.attr.want_names, sorted(content.keys()))
+    return analysistest.end(env)
+
+_LINKS_ATTRIBUTES = {
+    "want": attr.string_list_dict(),
+    "want_names": attr.string_list(),
+}
+
+_links_test = analysistest.make(
+    _links_test_impl,
+    attrs = _LINKS_ATTRIBUTES,
+    extra_target_under_test_aspects = [_evidence_aspect],
+)
+
+_links_opt_test = analysistest.make(
+    _links_test_impl,
+    attrs = _LINKS_ATTRIBUTES,
+    config_settings = {"//command_line_option:compilation_mode": "opt"},
+    extra_target_under_test_aspects = [_evidence_aspect],
+)
+
+def _unit(target, object):
+    """Lines for an object."""
+    path = "B/_objs/%s/%s" % (target, object)
+    manifest = "B/_tasting/%s/_objs/%s/%s" % (target, target, object)
+    return struct(
+        unit = "unit %s %s.manifest" % (path, manifest),
+        source = "source %s %s.source.manifest" % (path, manifest),
+        arg = "arg " + path,
+        member = "member " + path,
+    )
+
+def _links(name):
+    library = name + "_library"
+    always = name + "_always"
+    static = name + "_static_library"
+    precompiled = name + "_precompiled"
+    cc_library(
+        name = library,
+        tags = ["manual"],
+        srcs = ["library.c", "second.cc", "asm.S"],
+        linkopts = ["-Wl,-Bsymbolic"],
+    )
+    cc_library(
+        name = always,
+        tags = ["manual"],
+        srcs = ["always.c"],
+        alwayslink = True,
+    )
+    cc_library(
+        name = static,
+        tags = ["manual"],
+        srcs = ["static.c"],
+        linkstatic = True,
+    )
+    cc_library(
+        name = precompiled,
+        tags = ["manual"],
+        srcs = ["archive.a", "libshared.so"],
+    )
+    deps = [library, always, static, precompiled]
+    dynamic_test = name + "_dynamic_subject"
+    static_test = name + "_static_subject"
+    cc_test(
+        name = dynamic_test,
+        srcs = ["test.c"],
+        tags = ["manual"],
+        deps = deps,
+    )
+    cc_test(
+        name = static_test,
+        srcs = ["test.c"],
+        features = ["-supports_start_end_lib"],
+        linkstatic = True,
+        tags = ["manual"],
+        deps = deps,
+    )
+    of_library = [_unit(library, "library.pic.o"), _unit(library, "second.pic.o"), _unit(library, "asm.pic.o")]
+    of_always = _unit(always, "always.pic.o")
+    of_static = _unit(static, "static.pic.o")
+    solib = "BIN/_solib_k8/"
+    mangled = {n: n.replace("_", "_U") for n in [library, always, precompiled]}
+    archive = "unit S/archive.a B/_tasting/%s/linked/S/archive.a.manifest" % precompiled
+    shared = "unit %s_U_S_Srules_Stests_C%s___Urules_Stests/libshared.so B/_tasting/%s/linked/S/libshared.so.manifest" % (solib, mangled[precompiled], precompiled)
+
+    # No more is made than Bazel links.
+    libraries = [
+        "lib%s.a.link" % library,
+        "lib%s.so.link" % library,
+        "lib%s.lo.link" % always,
+        "lib%s.so.link" % always,
+        "lib%s.a.link" % static,
+    ]
+    of_dynamic = _unit(dynamic_test, "test.pic.o")
+    _links_test(
+        name = name + "_dynamic",
+        target_under_test = dynamic_test,
+        want = {
+            dynamic_test + ".link": [
+                "tasting link 1",
+                "output B/" + dynamic_test,
+                "kind executable",
+                of_dynamic.unit,
+                of_static.unit,
+                archive,
+                shared,
+                of_dynamic.source,
+                of_static.source,
+                "arg -o",
+                "arg B/" + dynamic_test,
+                of_dynamic.arg,
+                "arg -lrules_Stests_Slib" + mangled[library],
+                "arg -lrules_Stests_Slib" + mangled[always],
+                "arg -Wl,--start-lib",
+                of_static.arg,
+                "arg -Wl,--end-lib",
+                "arg S/archive.a",
+                "arg -Wl,-Bsymbolic",
+            ],
+            "lib%s.so.link" % library: [
+                "tasting link 1",
+                "output B/lib%s.so" % library,
+                "alias %slibrules_Stests_Slib%s.so" % (solib, mangled[library]),
+                "kind shared",
+            ] + [u.unit for u in of_library] + [
+                of_library[0].source,
+                "arg -shared",
+                "arg -o",
+                "arg B/lib%s.so" % library,
+            ] + [u.arg for u in of_library] + ["arg -Wl,-Bsymbolic"],
+        },
+        want_names = sorted(libraries + [dynamic_test + ".link"]),
+    )
+    _links_test(
+        name = name + "_static",
+        target_under_test = static_test,
+        want = {
+            "lib%s.a.link" % library: [
+                "tasting link 1",
+                "output B/lib%s.a" % library,
+                "kind archive",
+            ] + [u.unit for u in of_library] + [of_library[0].source] + [u.member for u in of_library],
+            "lib%s.lo.link" % always: [
+                "tasting link 1",
+                "output B/lib%s.lo" % always,
+                "kind archive",
+                of_always.unit,
+                of_always.source,
+                of_always.member,
+            ],
+        },
+        want_names = sorted(libraries + [static_test + ".link"]),
+    )
+
+    # Each object has manifests of its own.
+    of_static = _unit(static, "static.o")
+    of_always = _unit(always, "always.o"), _unit(always, "always.pic.o")
+    _links_opt_test(
+        name = name + "_opt",
+        target_under_test = static_test,
+        want = {
+            "lib%s.a.link" % static: [
+                "tasting link 1",
+                "output B/lib%s.a" % static,
+                "kind archive",
+                of_static.unit,
+                of_static.source,
+                of_static.member,
+            ],
+            "lib%s.lo.link" % always: [
+                "tasting link 1",
+                "output B/lib%s.lo" % always,
+                "kind archive",
+                of_always[0].unit,
+                of_always[0].source,
+                of_always[0].member,
+            ],
+            "lib%s.pic.lo.link" % always: [
+                "tasting link 1",
+                "output B/lib%s.pic.lo" % always,
+                "kind archive",
+                of_always[1].unit,
+                of_always[1].source,
+                of_always[1].member,
+            ],
+        },
+        want_names = sorted(libraries + ["lib%s.pic.a.link" % t for t in [library, static]] + ["lib%s.pic.lo.link" % always, static_test + ".link"]),
+    )
+    return [name + "_dynamic", name + "_static", name + "_opt"]
 
 # The toolchain for test runners
 
@@ -373,22 +752,6 @@ def _functions_test_impl(ctx):
     env = unittest.begin(ctx)
     f = testonly_functions
 
-    for flag in [
-        "-rdynamic",
-        "-Wl,-E",
-        "-Wl,--export-dynamic",
-        "-Wl,--wrap=malloc",
-        "-Wl,--defsym,a=b",
-        "-Wl,-T,script.lds",
-        "-T",
-        "-Wl,--version-script=x.map",
-        "-Wl,-e,start",
-        "-Wl,-init,start",
-    ]:
-        asserts.true(env, f.is_rooting(flag), flag)
-    for flag in ["-lm", "-Wl,-z,relro,-z,now", "-Wl,--no-undefined", "-Wl,--as-needed", "-fuse-ld=lld", "-O2", "bin/-T"]:
-        asserts.false(env, f.is_rooting(flag), flag)
-
     asserts.equals(env, "a.c", f.source_of(["gcc", "-O2", "-c", "a.c", "-o", "a.o"]))
     asserts.equals(env, None, f.source_of(["gcc", "-c"]))
 
@@ -414,12 +777,12 @@ def analysis_test_suite(name):
     )
     _attributes("attributes")
     _providers("providers")
-    _manifests("manifests")
+    tests = _manifests("manifests") + _links("links")
     _runner("runner")
     _functions_test(name = "functions")
     native.test_suite(
         name = name,
-        tests = ["attributes", "providers", "manifests", "runner", "runner_static", "runner_exempt", "functions"],
+        tests = tests + ["attributes", "providers", "runner", "runner_static", "runner_exempt", "functions"],
     )
 
 _make_variables = rule(

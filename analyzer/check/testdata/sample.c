@@ -54,11 +54,6 @@ int helper(int a, int b) {
 	return (char)r;
 }
 
-int barrier(int v) {
-	__asm__ volatile("nop" : "+r"(v));
-	return v;
-}
-
 int walk(struct point *p, volatile int *flag, const int *q) {
 	int sum = 0;
 	int steps = 1;
@@ -94,3 +89,7 @@ again:
 done:
 	return fail() + retry() + sum + (int)sizeof(struct point) + 'c' + TWICE(counter) + (int)table[1] + (int)square(3) + q[0];
 }
+
+__attribute__((noinline)) int twice(int x) { return 2 * x; }
+__attribute__((noinline)) int thrice(int x) { return 3 * x; }
+int twice_and_thrice(int x) { return twice(x) + thrice(x + 1); }

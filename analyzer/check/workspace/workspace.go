@@ -35,6 +35,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -79,6 +80,7 @@ type Links struct {
 	Symbols    int         `json:"symbols"`
 	References int         `json:"references"`
 	Runtime    int         `json:"runtime"`
+	check.Counts
 	Violations []Violation `json:"violations"`
 }
 
@@ -174,9 +176,18 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 		return nil, fmt.Errorf("nothing is compiled for the tests in %s", strings.Join(opt.Targets, " "))
 	}
 	// Makes generated sources, too.
-	closures, err := b.build(ctx, "build", labels, "--aspects=@rules_tasting//rules:defs.bzl%tasting_aspect", "--output_groups=tasting_closure")
+	closures, err := b.build(ctx, "build", labels, "--aspects=@rules_tasting//rules:defs.bzl%tasting_aspect", "--output_groups=+tasting_closure")
 	if err != nil {
 		return nil, err
+	}
+	// The build with instrumentation takes the place of these programs.
+	functions := map[string]check.Functions{}
+	if !opt.SkipExecutions {
+		for label, c := range closures {
+			if functions[label], err = functionsOf(c.files); err != nil {
+				return nil, err
+			}
+		}
 	}
 	root, err := b.executionRoot(ctx)
 	if err != nil {
@@ -215,7 +226,7 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 		}
 	}
 	if !opt.SkipExecutions {
-		if r.Tests, err = executions(ctx, b, labels, closures, clang); err != nil {
+		if r.Tests, err = executions(ctx, b, labels, closures, functions, clang); err != nil {
 			return nil, err
 		}
 	}
@@ -245,6 +256,8 @@ func compilersOf(ctx context.Context, units []compilation) (list []compiler, err
 	return list, nil
 }
 
+var errOther = errors.New("not C or C++")
+
 // links checks units, or a sample of them that is spread evenly.
 func links(ctx context.Context, units []compilation, clang string, sample int, log io.Writer) (*Links, error) {
 	l := &Links{Units: len(units), Skipped: []UnitError{}, Errors: []UnitError{}, Violations: []Violation{}}
@@ -263,7 +276,7 @@ func links(ctx context.Context, units []compilation, clang string, sample int, l
 		wg.Go(func() {
 			for i := range next {
 				if !ctext.IsSource(units[i].source) {
-					errs[i] = fmt.Errorf("%w: not C or C++", check.ErrNoWitness)
+					errs[i] = errOther
 					continue
 				}
 				results[i], errs[i] = check.Links(ctx, units[i].argv, clang)
@@ -281,7 +294,7 @@ func links(ctx context.Context, units []compilation, clang string, sample int, l
 	}
 	for i, r := range results {
 		switch err := errs[i]; {
-		case errors.Is(err, check.ErrNoWitness):
+		case errors.Is(err, errOther):
 			l.Skipped = append(l.Skipped, UnitError{units[i].source, err.Error()})
 			continue
 		case err != nil:
@@ -292,6 +305,9 @@ func links(ctx context.Context, units []compilation, clang string, sample int, l
 		l.Symbols += r.Symbols
 		l.References += r.References
 		l.Runtime += r.Runtime
+		l.Functions += r.Functions
+		l.Sharing += r.Sharing
+		l.Apart += r.Apart
 		for _, v := range r.Violations {
 			l.Violations = append(l.Violations, Violation{r.File, v})
 		}
@@ -314,7 +330,7 @@ func instrumented() []string {
 const profiles = "tasting-profiles"
 
 // executions runs the tests and compares what each executes with its closure.
-func executions(ctx context.Context, b *bazel, labels []string, closures map[string]*built, clang string) ([]Test, error) {
+func executions(ctx context.Context, b *bazel, labels []string, closures map[string]*built, functions map[string]check.Functions, clang string) ([]Test, error) {
 	runs, err := b.build(ctx, "test", labels, instrumented()...)
 	if err != nil {
 		return nil, err
@@ -322,7 +338,7 @@ func executions(ctx context.Context, b *bazel, labels []string, closures map[str
 	tests := make([]Test, len(labels))
 	for i, label := range labels {
 		tests[i].Label = label
-		if err := tests[i].check(ctx, closures[label], runs[label], clang); err != nil {
+		if err := tests[i].check(ctx, closures[label], runs[label], functions[label], clang); err != nil {
 			tests[i].Error = err.Error()
 		}
 		if err := ctx.Err(); err != nil {
@@ -332,15 +348,20 @@ func executions(ctx context.Context, b *bazel, labels []string, closures map[str
 	return tests, nil
 }
 
-func (t *Test) check(ctx context.Context, composed, run *built, clang string) error {
-	if composed == nil || len(composed.files) != 1 {
+func (t *Test) check(ctx context.Context, composed, run *built, has check.Functions, clang string) error {
+	isClosure := func(f string) bool { return strings.HasSuffix(f, fingerprint.ClosureSuffix) }
+	var i int
+	if composed != nil {
+		i = slices.IndexFunc(composed.files, isClosure)
+	}
+	if composed == nil || i < 0 {
 		return fmt.Errorf("no closure: %s", reason(composed))
 	}
 	if run == nil || len(run.logs) == 0 || len(run.files) == 0 {
 		return fmt.Errorf("not run with instrumentation: %s", reason(run))
 	}
 	t.Failed = run.failed
-	closure, err := fingerprint.ReadReport(composed.files[0])
+	closure, err := fingerprint.ReadReport(composed.files[i])
 	if err != nil {
 		return err
 	}
@@ -369,8 +390,34 @@ func (t *Test) check(ctx context.Context, composed, run *built, clang string) er
 			own = append(own, file)
 		}
 	}
-	t.Execution, err = check.Executions(ctx, closure, own, clang)
+	t.Execution, err = check.Executions(ctx, closure, own, has, clang)
 	return err
+}
+
+// functionsOf returns the functions of the programs among files, and of the
+// libraries in their runfiles.
+func functionsOf(files []string) (check.Functions, error) {
+	has := check.Functions{}
+	for _, f := range files {
+		if strings.HasSuffix(f, fingerprint.ClosureSuffix) {
+			continue
+		}
+		if err := has.Add(f); err != nil {
+			return nil, err
+		}
+		err := filepath.WalkDir(f+".runfiles", func(lib string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && strings.Contains(d.Name(), ".so") {
+				_ = has.Add(lib) // data may be anything
+			} else if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return has, nil
 }
 
 func reason(b *built) string {

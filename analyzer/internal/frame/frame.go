@@ -36,6 +36,15 @@ func (b *Buffer) Uint(n uint64) { *b = binary.AppendUvarint(*b, n) }
 // Int appends the length of a list, or a number that can't be negative.
 func (b *Buffer) Int(n int) { b.Uint(uint64(n)) }
 
+// Flag appends a 0 or a 1.
+func (b *Buffer) Flag(x bool) {
+	if x {
+		b.Uint(1)
+	} else {
+		b.Uint(0)
+	}
+}
+
 // String appends a string.
 func (b *Buffer) String(s string) {
 	b.Int(len(s))

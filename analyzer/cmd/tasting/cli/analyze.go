@@ -4,19 +4,19 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/component"
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
 	"github.com/spf13/cobra"
 )
 
@@ -31,58 +31,141 @@ func clangFlag(cmd *cobra.Command, clang *string) {
 	if def == "" {
 		def = "clang"
 	}
-	cmd.Flags().StringVar(clang, "clang", def, "clang that dumps syntax trees (default also: $TASTING_CLANG, or the build's compiler if that is a clang); if empty, every unit is analysed as a whole file")
+	cmd.Flags().StringVar(clang, "clang", def, "clang that dumps syntax trees (default also: $TASTING_CLANG, or the build's compiler if that is a clang)")
+}
+
+// findClangFlag adds --clang for a command that looks for a clang if none is named.
+func findClangFlag(cmd *cobra.Command, clang *string) {
+	cmd.Flags().StringVar(clang, "clang", os.Getenv("TASTING_CLANG"), fmt.Sprintf("clang %d to %d, which dumps syntax trees (default: $TASTING_CLANG, or the first of clang, clang-%d, ... on PATH that is one)",
+		component.MinClang, component.MaxClang, component.MaxClang))
 }
 
 func analyzeCommand() *cobra.Command {
-	var out, clang string
+	var out, clang, evidence string
 	cmd := &cobra.Command{
-		Use:   "analyze -o OUT.manifest {FILE.tu | -- COMPILER [flags] FILE.c}",
+		Use:   "analyze -o OUT.manifest {FILE.tu | -- COMPILER [flags] FILE}",
 		Short: "Write the manifest of one translation unit",
 		Long: `Write the manifest of one translation unit: its components with local hashes and links.
 
-Give the command line of the build's compiler behind "--", or a normalised unit
-that 'tasting preprocess' wrote. A unit that clang can't parse gets the manifest
-of its whole text, and a message.`,
+Give the command line of the build's compiler behind "--". Plain C is analysed
+by its syntax tree if there is a clang that can dump it; anything else is
+compiled by that very command, and its object file is read. --evidence=source
+refuses what isn't plain C, --evidence=object compiles everything.
+
+Of a normalised unit that 'tasting preprocess' wrote, and that isn't plain C,
+the manifest only says so.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return errors.New("analyze: no output named; use -o OUT.manifest")
 			}
 			ctx := cmd.Context()
-			var u *ctext.Unit
+			var m *manifest.Manifest
 			var err error
-			if cmd.ArgsLenAtDash() == 0 {
-				u, _, err = ctext.Preprocess(ctx, args, ctext.Options{})
-				if err == nil && u.Clang && !cmd.Flags().Changed("clang") && clang == "clang" {
-					clang = args[0]
-				}
-			} else if len(args) == 1 {
-				u, err = ctext.ReadUnit(args[0])
-			} else {
+			switch {
+			case evidence != "auto" && evidence != "source" && evidence != "object":
+				err = fmt.Errorf("analyze: --evidence=%s: want auto, source or object", evidence)
+			case cmd.ArgsLenAtDash() == 0:
+				m, err = analyzeCommandLine(ctx, args, clang, evidence)
+			case len(args) != 1:
 				err = errors.New("analyze: want one FILE.tu, or a command line behind --")
+			case evidence == "object":
+				err = fmt.Errorf("analyze: %s is text; --evidence=object needs a command line behind --", args[0])
+			default:
+				m, err = analyzeUnit(ctx, args[0], clang, evidence)
 			}
 			if err != nil {
 				return err
-			}
-			m, err := component.Analyze(ctx, u, clang)
-			if err != nil {
-				return err
-			}
-			for _, f := range m.Fallbacks {
-				switch f.Rung {
-				case manifest.Rung_RUNG_UNSPECIFIED:
-					fmt.Fprintf(cmd.ErrOrStderr(), "tasting: %s: %s; tests that link it always run (see docs/fallbacks.md)\n", u.Source, f.Reason)
-				case manifest.Rung_RUNG_FILE:
-					fmt.Fprintf(cmd.ErrOrStderr(), "tasting: %s: %s; falls back to a whole-file hash (see docs/fallbacks.md)\n", u.Source, f.Reason)
-				}
 			}
 			return manifest.Write(out, m)
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "manifest to write")
-	clangFlag(cmd, &clang)
+	cmd.Flags().StringVar(&evidence, "evidence", "auto", "what the manifest is made from: source (plain C only), object, or auto")
+	findClangFlag(cmd, &clang)
 	return cmd
+}
+
+// analyzeSource returns the manifest of u by its syntax tree, or a NotPlain.
+func analyzeSource(ctx context.Context, u *ctext.Unit, clang string) (*manifest.Manifest, error) {
+	if u.NotPlain == "" {
+		var err error
+		if clang, err = component.FindClang(ctx, clang); err != nil {
+			return nil, err
+		}
+	}
+	return component.Analyze(ctx, u, clang)
+}
+
+// analyzeUnit returns the manifest of a normalised unit.
+func analyzeUnit(ctx context.Context, name, clang, evidence string) (*manifest.Manifest, error) {
+	u, err := ctext.ReadUnit(name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := analyzeSource(ctx, u, clang)
+	var not *component.NotPlain
+	if errors.As(err, &not) && evidence == "auto" {
+		return manifest.NewNotPlain(u.Source, not.Reason), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", u.Source, err)
+	}
+	return m, nil
+}
+
+// analyzeCommandLine returns the manifest of what a compiler's command line
+// compiles.
+func analyzeCommandLine(ctx context.Context, argv []string, clang, evidence string) (*manifest.Manifest, error) {
+	inv, err := ctext.ParseArgs(argv)
+	if err != nil {
+		return nil, err
+	}
+	var not *component.NotPlain
+	if evidence == "source" || evidence == "auto" && inv.Lang == "c" {
+		u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{})
+		if err != nil {
+			return nil, err
+		}
+		m, err := analyzeSource(ctx, u, clang)
+		if !errors.As(err, &not) || evidence == "source" {
+			if err != nil {
+				err = fmt.Errorf("%s: %w", inv.Source, err)
+			}
+			return m, err
+		}
+	}
+	m, err := compiled(ctx, inv)
+	if err == nil && not != nil {
+		m.Fallbacks = append(m.Fallbacks, manifest.NotPlainFallback(not.Reason))
+	}
+	return m, err
+}
+
+// compiled returns the manifest of the object file that a command line makes.
+func compiled(ctx context.Context, inv *ctext.Invocation) (*manifest.Manifest, error) {
+	tmp, err := os.MkdirTemp("", "tasting-object-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp)
+	object := filepath.Join(tmp, "object.o")
+	argv := inv.CompileTo(object)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%s: %s failed (%w): %s", inv.Source, inv.Compiler, err, strings.TrimSpace(stderr.String()))
+	}
+	m, err := objfile.Manifest(object, objfile.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", inv.Source, err)
+	}
+	m.Source = inv.Source
+	if filepath.IsAbs(m.Source) { // a manifest holds no absolute path
+		m.Source = filepath.Base(m.Source)
+	}
+	return m, nil
 }
 
 func preprocessCommand() *cobra.Command {
@@ -94,7 +177,8 @@ func preprocessCommand() *cobra.Command {
 		Long: `Run the preprocessor of the build's own compiler and write a normalised
 translation unit: tokens without comments and layout, and the flags that decide
 about generated code. It stays the same, byte for byte, under edits that can't
-matter, so that a build system need not analyse again.`,
+matter, so that a build system need not analyse again. Of a unit that isn't
+plain C it only says why.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
@@ -115,15 +199,8 @@ matter, so that a build system need not analyse again.`,
 			if err != nil {
 				return err
 			}
-			for _, v := range opt.Variants {
-				more, err := addVariantText(cmd.Context(), u, v)
-				if err != nil {
-					return err
-				}
-				read = append(read, more...)
-			}
 			if unused != "" {
-				if err := writeUnused(unused, inputs, read, u.Source); err != nil {
+				if err := writeUnused(unused, inputs, append(read, u.Source)); err != nil {
 					return err
 				}
 			}
@@ -139,50 +216,27 @@ matter, so that a build system need not analyse again.`,
 	cmd.Flags().StringVar(&inputs, "inputs", "", "file that lists headers which the compilation may read, one per line")
 	// Accepted here as well, so that build systems can pass the same flags to
 	// both steps.
-	clangFlag(cmd, &clang)
+	findClangFlag(cmd, &clang)
 	cmd.Flags().StringArrayVar(&variants, "variant", nil, "response file with another command line that compiles the same source; may be repeated")
 	return cmd
 }
 
-// addVariantText has the text of another compilation of u's source count for all
-// of u if it isn't the same: macros such as __PIC__ and __PIE__ depend on flags.
-// It returns the names of the files that were read.
-func addVariantText(ctx context.Context, u *ctext.Unit, argv []string) (read []string, err error) {
-	v, read, err := ctext.Preprocess(ctx, argv, ctext.Options{})
-	if err != nil {
-		return nil, err
-	}
-	if bytes.Equal(v.Text, u.Text) && slices.Equal(v.Sites, u.Sites) {
-		return read, nil
-	}
-	b, err := v.Encode()
-	if err != nil {
-		return nil, exit(exitInternal, err)
-	}
-	u.Flags = append(u.Flags, fmt.Sprintf("variant text:%x", sha256.Sum256(b)))
-	return read, nil
-}
-
-// embeds says whether a file may include others of which the preprocessor's
-// output doesn't tell that they were read.
-func embeds(files []string) bool {
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			continue // "<built-in>" and the like
-		}
-		if includes.Match(b) {
+// looksUp reports whether one of the files may depend on others that the
+// preprocessor's output doesn't name.
+func looksUp(files map[string]bool) bool {
+	for f := range files {
+		if b, err := os.ReadFile(f); err == nil && lookups.Match(b) {
 			return true
 		}
 	}
 	return false
 }
 
-var includes = regexp.MustCompile(`#\s*embed|\.incbin|\.include`)
+var lookups = regexp.MustCompile(`__has_include|embed\b|\.inc`)
 
 // writeUnused writes those of the listed inputs that weren't read.
-func writeUnused(name, inputs string, read []string, source string) error {
-	used := map[string]bool{source: true}
+func writeUnused(name, inputs string, read []string) error {
+	used := map[string]bool{}
 	for _, r := range read {
 		used[filepath.Clean(r)] = true
 		if real, err := filepath.EvalSymlinks(r); err == nil {
@@ -194,7 +248,7 @@ func writeUnused(name, inputs string, read []string, source string) error {
 		return err
 	}
 	defer out.Close()
-	if inputs == "" || embeds(append([]string{source}, read...)) {
+	if inputs == "" {
 		return nil
 	}
 	f, err := os.Open(inputs)
@@ -202,13 +256,18 @@ func writeUnused(name, inputs string, read []string, source string) error {
 		return err
 	}
 	defer f.Close()
-	w := bufio.NewWriter(out)
+	var unread []string
+	own := map[string]bool{filepath.Clean(read[len(read)-1]): true} // of those read, the build's
 	r := bufio.NewReader(f)
 	for {
 		line, err := r.ReadString('\n')
 		line = strings.TrimRight(line, "\r\n")
-		if line != "" && !used[filepath.Clean(line)] {
-			fmt.Fprintln(w, line)
+		switch {
+		case line == "":
+		case used[filepath.Clean(line)]:
+			own[line] = true
+		default:
+			unread = append(unread, line)
 		}
 		if err == io.EOF {
 			break
@@ -217,5 +276,9 @@ func writeUnused(name, inputs string, read []string, source string) error {
 			return err
 		}
 	}
-	return w.Flush()
+	if len(unread) == 0 || looksUp(own) {
+		return nil
+	}
+	_, err = io.WriteString(out, strings.Join(unread, "\n")+"\n")
+	return err
 }

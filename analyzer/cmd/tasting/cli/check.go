@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -66,12 +67,14 @@ func printJSON(w io.Writer, v any) error {
 
 func checkObjectsCommand() *cobra.Command {
 	var clang string
-	var asJSON, full bool
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "objects A B [-- COMPILER flags]",
 		Short: "Compare what is emitted for two versions with their hashes",
 		Long: `Compile two versions of a translation unit, and check that wherever the object
-files differ, the identity of every entry that reaches the difference differs.
+files differ, the identity of every entry that reaches the difference differs, by
+every sort of evidence: the object without and with -ffunction-sections, and plain
+C's source.
 
 A and B are source files, or directories: then every source that both have is a
 pair, and -I A or -I B is added to the flags. In a flag, {} stands for the
@@ -86,26 +89,27 @@ directory of the version.`,
 				return errors.New("check objects: want two versions, A B [-- COMPILER flags]")
 			}
 			clang = clangFor(cmd, clang, compiler[0])
-			results, err := check.Objects(cmd.Context(), check.ObjectsOptions{A: pair[0], B: pair[1], Compiler: compiler, Clang: clang, Full: full})
+			results, err := check.Objects(cmd.Context(), check.ObjectsOptions{A: pair[0], B: pair[1], Compiler: compiler, Clang: clang})
 			if err != nil {
 				return err
 			}
 			violations := 0
-			for _, r := range results {
-				violations += len(r.Pair.Violations())
-			}
 			out := cmd.OutOrStdout()
 			if asJSON {
 				if err := printJSON(out, results); err != nil {
 					return err
 				}
-			} else {
-				for _, r := range results {
-					fmt.Fprintf(out, "%s: %d differences in what is emitted, %d entries changed, %d of them without need\n", r.Name, len(r.Pair.Emitted), len(r.Pair.Changed), len(r.Pair.Unneeded))
-					if r.Pair.Fallback != "" {
-						fmt.Fprintf(out, "  analysed as a whole file: %s\n", r.Pair.Fallback)
+			}
+			for _, r := range results {
+				for _, p := range r.Pairs {
+					violations += len(p.Violations())
+					if !asJSON {
+						fmt.Fprintf(out, "%s by %s: %d differences in what is emitted, %d entries changed, %d of them without need\n", r.Name, p.Evidence, len(p.Emitted), len(p.Changed), len(p.Unneeded))
+						printExplanations(out, p.Violations())
 					}
-					printExplanations(out, r.Pair.Violations())
+				}
+				if !asJSON {
+					fmt.Fprintf(out, "%s: %s\n", r.Name, counts(r.Counts, r.NotPlain))
 				}
 			}
 			if violations > 0 {
@@ -115,15 +119,22 @@ directory of the version.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print all differences as JSON")
-	cmd.Flags().BoolVar(&full, "full", true, "also compare the code after all optimisations")
 	clangFlag(cmd, &clang)
 	return cmd
 }
 
 func printExplanations(w io.Writer, list []check.Explanation) {
 	for _, e := range list {
-		fmt.Fprintf(w, "  VIOLATION at %s: %s of %s (component %s): %s\n", e.Level, e.What, e.Unit, strings.Join(e.Components, ", "), e.Reason)
+		fmt.Fprintf(w, "  VIOLATION by %s: %s of %s: %s\n", e.Evidence, e.What, e.Unit, e.Reason)
 	}
+}
+
+func counts(c check.Counts, notPlain string) string {
+	s := fmt.Sprintf("%d functions, %d share a section, %d of them are components", c.Functions, c.Sharing, c.Apart)
+	if notPlain != "" {
+		s += "; not plain C: " + notPlain
+	}
+	return s
 }
 
 func checkLinksCommand() *cobra.Command {
@@ -156,9 +167,9 @@ func checkLinksCommand() *cobra.Command {
 				}
 			} else {
 				for _, r := range all {
-					fmt.Fprintf(out, "%s: %d symbols, %d references, %d made by the compiler\n", r.File, r.Symbols, r.References, r.Runtime)
+					fmt.Fprintf(out, "%s: %d symbols, %d references; %s\n", r.File, r.Symbols, r.References, counts(r.Counts, r.NotPlain))
 					for _, v := range r.Violations {
-						fmt.Fprintf(out, "  VIOLATION at %s: %s\n", v.Level, v.Reason)
+						fmt.Fprintf(out, "  VIOLATION by %s: %s\n", v.Evidence, v.Reason)
 					}
 				}
 			}
@@ -223,7 +234,6 @@ Kinds of edits: ` + strings.Join(check.Kinds(), ", ") + `.`,
 	cmd.Flags().DurationVar(&c.Time, "time", 0, "stop after this time, such as 5m (default no limit)")
 	cmd.Flags().StringSliceVar(&c.Kinds, "kinds", nil, "only these kinds of edits")
 	cmd.Flags().BoolVar(&c.Main, "main", false, "edit the source files only, not their headers")
-	cmd.Flags().BoolVar(&c.Full, "full", false, "also compare the code after all optimisations")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print progress to standard error")
 	clangFlag(cmd, &c.Clang)
@@ -232,16 +242,16 @@ Kinds of edits: ` + strings.Join(check.Kinds(), ", ") + `.`,
 
 func printReport(out io.Writer, r *check.Report) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "kind\ttried\tcompiled\temitted\tchanged\tunneeded\twide\tfile rung\tviolations\t")
-	for _, k := range append(append([]check.KindReport{}, r.Kinds...), r.Total) {
+	fmt.Fprintln(w, "evidence\tkind\ttried\tcompared\temitted\tchanged\tunneeded\twide\tviolations\t")
+	for _, k := range slices.Concat(r.Kinds, r.Totals) {
 		name := k.Kind
 		if k.Neutral {
 			name += " (neutral)"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, k.Tried, k.Compiled, k.Emitted, k.Changed, k.Unneeded, k.Wide, k.Fallback, k.Violations)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", k.Evidence, name, k.Tried, k.Compared, k.Emitted, k.Changed, k.Unneeded, k.Wide, k.Violations)
 	}
 	w.Flush()
-	fmt.Fprintf(out, "seed %d: tried %d of %d planned, %d available\n", r.Seed, r.Tried, r.Planned, r.Available)
+	fmt.Fprintf(out, "seed %d: tried %d of %d planned, %d available; %s\n", r.Seed, r.Tried, r.Planned, r.Available, counts(r.Counts, ""))
 	show := func(title string, f check.Finding) {
 		fmt.Fprintf(out, "%s %s %s in %s\n  - %s\n  + %s\n", title, f.Kind, f.File, f.Where, f.Before, f.After)
 		printExplanations(out, f.Differences)
@@ -259,6 +269,7 @@ func printReport(out io.Writer, r *check.Report) {
 
 func checkExecutionsCommand() *cobra.Command {
 	var clang string
+	var programs []string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "executions CLOSURE PROFILE...",
@@ -276,14 +287,27 @@ beside its own flags, linked with
     ` + check.EntryCoverageLink + `
 
 and run with LLVM_PROFILE_FILE=DIR/%p-%m%c.profraw. Code that is compiled
-otherwise is invisible.`,
+otherwise is invisible.
+
+Optimised objects lack functions that were inlined everywhere. --program names the
+test and its libraries without instrumentation: what has no symbol there is a part
+of its callers.`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			closure, err := fingerprint.ReadReport(args[0])
 			if err != nil {
 				return err
 			}
-			r, err := check.Executions(cmd.Context(), closure, args[1:], clang)
+			var has check.Functions
+			for _, p := range programs {
+				if has == nil {
+					has = check.Functions{}
+				}
+				if err := has.Add(p); err != nil {
+					return fmt.Errorf("check executions: %w", err)
+				}
+			}
+			r, err := check.Executions(cmd.Context(), closure, args[1:], has, clang)
 			if err != nil {
 				return fmt.Errorf("check executions: %w", err)
 			}
@@ -302,13 +326,14 @@ otherwise is invisible.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	cmd.Flags().StringArrayVar(&programs, "program", nil, "the test, or a library of it, as `FILE` without instrumentation (repeatable; default: nothing was inlined)")
 	clangFlag(cmd, &clang)
 	cmd.Flags().Lookup("clang").Usage = "clang that compiled the test (default also: $TASTING_CLANG); the llvm-profdata beside it reads the profiles"
 	return cmd
 }
 
 func printExecution(out io.Writer, name string, r *check.Execution) {
-	fmt.Fprintf(out, "%s: %d functions executed, %d instrumented and not executed; %d in the closure, %d of them not instrumented\n", name, r.Executed, r.Idle, r.Closure, r.Unseen)
+	fmt.Fprintf(out, "%s: %d functions executed, %d instrumented and not executed, %d inlined; %d components in the closure\n", name, r.Executed, r.Idle, r.Inlined, r.Closure)
 	if len(r.Whole) > 0 {
 		fmt.Fprintf(out, "  %d executed functions may belong to what counts as a whole (%s): %s\n", len(r.Whole), strings.Join(r.Wholes, ", "), r.Whole[0])
 	}
@@ -338,8 +363,8 @@ TARGETS are patterns of Bazel, by default //...; behind "--", one that starts
 with "-" takes away. Bazel works in an output base of its own, which stays, so
 that the next time only changes are built: the user's builds aren't touched.
 
-The build's compiler has to be clang. With another one, only links of C can be
-checked (--skip-executions).`,
+The build's compiler has to be clang. With another one, only links can be checked
+(--skip-executions).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opt.Targets = args; len(args) == 0 {
 				opt.Targets = []string{"//..."}
@@ -383,8 +408,8 @@ checked (--skip-executions).`,
 
 func printWorkspace(out io.Writer, r *workspace.Report) {
 	if l := r.Links; l != nil {
-		fmt.Fprintf(out, "links: %d of %d units checked, %d skipped, %d failed; %d symbols, %d references, %d made by the compiler; %d violations\n",
-			l.Checked, l.Units, len(l.Skipped), len(l.Errors), l.Symbols, l.References, l.Runtime, len(l.Violations))
+		fmt.Fprintf(out, "links: %d of %d units checked, %d skipped, %d failed; %d symbols, %d references; %s; %d violations\n",
+			l.Checked, l.Units, len(l.Skipped), len(l.Errors), l.Symbols, l.References, counts(l.Counts, ""), len(l.Violations))
 		for _, u := range l.Skipped {
 			fmt.Fprintf(out, "  skipped: %s: %s\n", u.File, u.Reason)
 		}
@@ -392,24 +417,25 @@ func printWorkspace(out io.Writer, r *workspace.Report) {
 			fmt.Fprintf(out, "  FAILED: %s: %s\n", u.File, u.Reason)
 		}
 		for _, v := range l.Violations {
-			fmt.Fprintf(out, "  VIOLATION in %s at %s: %s\n", v.File, v.Level, v.Reason)
+			fmt.Fprintf(out, "  VIOLATION in %s by %s: %s\n", v.File, v.Evidence, v.Reason)
 		}
 	}
 	if r.Tests == nil {
 		return
 	}
-	var checked, executed, idle, whole, violations int
+	var checked, executed, idle, inlined, whole, violations int
 	for _, t := range r.Tests {
 		if e := t.Execution; e != nil {
 			checked++
 			executed += e.Executed
 			idle += e.Idle
+			inlined += e.Inlined
 			whole += len(e.Whole)
 			violations += len(e.Violations)
 		}
 	}
-	fmt.Fprintf(out, "executions: %d of %d tests checked; %d functions executed, %d instrumented and not executed, %d in what counts as a whole; %d violations\n",
-		checked, len(r.Tests), executed, idle, whole, violations)
+	fmt.Fprintf(out, "executions: %d of %d tests checked; %d functions executed, %d instrumented and not executed, %d inlined, %d in what counts as a whole; %d violations\n",
+		checked, len(r.Tests), executed, idle, inlined, whole, violations)
 	for _, t := range r.Tests {
 		if t.Failed {
 			fmt.Fprintf(out, "  %s failed with instrumentation\n", t.Label)

@@ -192,6 +192,9 @@ func dumpClosure(w io.Writer, r *fingerprint.Report) {
 	for _, x := range r.Roots {
 		fmt.Fprintf(w, "root %s: %s\n", x.Component, strings.Join(x.Why, ", "))
 	}
+	for _, x := range r.Contested {
+		fmt.Fprintf(w, "contested %s\n", x.Text())
+	}
 	for _, c := range r.Components {
 		fmt.Fprintf(w, "%s %s %s %s", c.Local, c.Kind, c.Linkage, c.ID)
 		if c.File != "" {
@@ -200,9 +203,6 @@ func dumpClosure(w io.Writer, r *fingerprint.Report) {
 		fmt.Fprintln(w)
 		for _, s := range c.Symbols {
 			fmt.Fprintf(w, "  = %s\n", s)
-		}
-		for _, x := range c.Copies {
-			fmt.Fprintf(w, "  copy %s (%s)\n", x.Name, x.Source)
 		}
 		for _, to := range c.Links {
 			fmt.Fprintf(w, "  -> %s\n", to)

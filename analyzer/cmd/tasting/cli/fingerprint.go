@@ -24,8 +24,8 @@ func fingerprintCommand() *cobra.Command {
 		Short: "Print the fingerprint of the test that is linked from manifests",
 		Long: `Print the fingerprint of the test that is linked from manifests, a SHA-256 in hex.
 
-The manifests are those of everything that is linked, in the order of the link.
-The fingerprint identifies all code that is reachable from the roots: main or the
+The manifests are those of everything that is linked into one executable, in the
+order of the link; members of archives are linked if they are needed. The fingerprint identifies all code that is reachable from the roots: main or the
 symbols given, what manifests call a root (constructors, shared libraries and the
 like), and definitions that replace a symbol of a system library.
 
@@ -67,14 +67,16 @@ func composeCommand() *cobra.Command {
 		Long: `Write what the runner needs to know of a test: the identity of all its code, of its
 data and of its link. Bazel runs this command when it builds a test.
 
-The manifests are those of everything that is linked, in the order of the link. A
-manifest that is damaged or was written by a newer version of tasting makes the
-test run always; a warning on standard error and the configuration name it.
+What is linked is said in one of three ways. --link=FILE, for the executable and
+each library, names descriptions of links as the rules write them. --linked=FILE,
+followed by --part=FILE for each object, names a linked file and what it is made
+of: if the objects account for all that is in it, they count, component by
+component; otherwise its content does, and the closure says why. Otherwise the
+manifests given are those of everything that is linked into the executable, in the
+order of the link.
 
-Instead of manifests, or before them, linked files can be given with the objects
-that they are made of: --linked=FILE, followed by --part=FILE for each object. If
-the objects account for all that is in the linked file, they count, section by
-section; otherwise its content does, and the closure says why.
+A manifest that is damaged or was written by a newer version of tasting makes the
+test run always; a warning on standard error and the configuration name it.
 
 An argument @FILE stands for the arguments in FILE, one on each line.`,
 		// Files of arguments hold flags as well.
@@ -105,12 +107,12 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 		if err := finish(""); err != nil {
 			return err
 		}
-		dir, files, err := linked.manifests()
+		dir, files, err := linked.describe()
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		t.Manifests = append(files, t.Manifests...)
+		t.Files = files
 		c, r, warnings, err := fingerprint.Compose(&t)
 		if err != nil {
 			return err

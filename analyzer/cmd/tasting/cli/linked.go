@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"cmp"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
 )
@@ -42,9 +46,9 @@ func (f partFlag) Set(file string) error {
 func (partFlag) String() string { return "" }
 func (partFlag) Type() string   { return "FILE" }
 
-// manifests writes the manifests of the files into a new directory, which the
-// caller removes.
-func (l linkedFiles) manifests() (dir string, files []string, err error) {
+// describe returns the files in the order of the loader, with manifests that it
+// writes into a new directory, which the caller removes.
+func (l linkedFiles) describe() (dir string, files []fingerprint.LinkedFile, err error) {
 	if len(l) == 0 {
 		return "", nil, nil
 	}
@@ -52,18 +56,55 @@ func (l linkedFiles) manifests() (dir string, files []string, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	for _, x := range l {
+	n := 0
+	for _, x := range l.inOrder() {
 		ms, _, err := objfile.Linked(x.file, x.parts)
 		if err != nil {
 			return dir, nil, errors.Join(err, os.RemoveAll(dir))
 		}
+		f := fingerprint.LinkedFile{Name: filepath.Base(x.file)}
 		for _, m := range ms {
-			file := filepath.Join(dir, fmt.Sprintf("%d.manifest", len(files)))
-			if err := manifest.Write(file, m); err != nil {
+			name := filepath.Join(dir, fmt.Sprintf("%d.manifest", n))
+			n++
+			if err := manifest.Write(name, m); err != nil {
 				return dir, nil, errors.Join(err, os.RemoveAll(dir))
 			}
-			files = append(files, file)
+			f.Manifests = append(f.Manifests, name)
 		}
+		// The last one is of the link.
+		for _, x := range ms[len(ms)-1].Fallbacks {
+			if len(ms) > 1 {
+				f.Uncertain = x.Reason
+			}
+		}
+		files = append(files, f)
 	}
 	return dir, files, nil
+}
+
+// inOrder returns the files in the order in which the first one, the executable,
+// needs them. What it doesn't need follows.
+func (l linkedFiles) inOrder() linkedFiles {
+	place := map[string]int{}
+	if f, err := elf.Open(l[0].file); err == nil {
+		needed, _ := f.ImportedLibraries() // none: the order is that of the command line
+		f.Close()
+		for i, name := range needed {
+			place[filepath.Base(name)] = i - len(needed)
+		}
+	}
+	out := slices.Clone(l)
+	slices.SortStableFunc(out[1:], func(a, b linkedFile) int { return cmp.Compare(place[soname(a.file)], place[soname(b.file)]) })
+	return out
+}
+
+// soname is the name by which a library is needed.
+func soname(file string) string {
+	if f, err := elf.Open(file); err == nil {
+		defer f.Close()
+		if names, err := f.DynString(elf.DT_SONAME); err == nil && len(names) == 1 {
+			return filepath.Base(names[0])
+		}
+	}
+	return filepath.Base(file)
 }

@@ -85,7 +85,7 @@ func toJSON(m *manifest.Manifest) *jsonManifest {
 		if links == nil {
 			links = []string{}
 		}
-		j.Components = append(j.Components, jsonComponent{c.Name, enumName(c.Kind), enumName(c.Linkage), hex.EncodeToString(c.LocalHash), links, c.Aliases, c.Root, c.File})
+		j.Components = append(j.Components, jsonComponent{c.Name, enumName(c.Kind), enumName(c.Linkage), hex.EncodeToString(c.LocalHash), links, c.Aliases(), c.Root, c.File})
 	}
 	return j
 }

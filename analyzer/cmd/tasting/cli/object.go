@@ -1,7 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
@@ -12,29 +18,109 @@ func init() { register(objectCommand) }
 
 func objectCommand() *cobra.Command {
 	var output string
+	var each bool
 	var opt objfile.Options
 	cmd := &cobra.Command{
-		Use:   "object -o OUT.manifest [--interface-only] FILE.o|FILE.a|FILE.so",
-		Short: "Write the manifest of an object file, archive or shared library",
-		Long: `Write the manifest of an ELF object, archive or shared library, for code without a
-source that can be analyzed. The kind of file is told by its content.
+		Use:   "object -o OUT.manifest FILE | --each FILE=OUT.manifest... | --each @PARAMFILE",
+		Short: "Write the manifests of object files, archives or shared libraries",
+		Long: `Write the manifest of an ELF object, archive or shared library. The kind of file is
+told by its content.
 
-Every loaded section of an object is a component: compile with -ffunction-sections
-and -fdata-sections to have one for each function and variable. A shared library
-is one component, and so is a linker script in its place.`,
-		Args: cobra.ExactArgs(1),
+Every function and variable of an object is a component, as far as that can be told
+for sure; a manifest says where it couldn't. A shared library is one component, and
+so is a linker script in its place, and any file that isn't understood, such as one
+for link-time optimisation: it counts with its content.
+
+With --each it reads many files at once. @PARAMFILE stands for the words in a file,
+one in each line.`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if output == "" {
+			write := func(file, output string) error {
+				m, err := objfile.ManifestOrContent(file, opt)
+				if err != nil {
+					return err
+				}
+				return manifest.Write(output, m)
+			}
+			switch {
+			case each && output != "":
+				return errors.New("object: -o names one manifest: with --each, write FILE=OUT.manifest")
+			case each:
+				pairs, err := objectPairs(args)
+				if err != nil {
+					return err
+				}
+				return writeEach(pairs, write)
+			case len(args) != 1:
+				return fmt.Errorf("object: %d files: for more than one, use --each FILE=OUT.manifest", len(args))
+			case output == "":
 				return errors.New("object: no -o: name the manifest to write, -o OUT.manifest")
 			}
-			m, err := objfile.Manifest(args[0], opt)
-			if err != nil {
-				return err
-			}
-			return manifest.Write(output, m)
+			return write(args[0], output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write the manifest to `OUT.manifest` (required)")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write the manifest to `OUT.manifest`")
+	cmd.Flags().BoolVar(&each, "each", false, "the arguments are pairs FILE=OUT.manifest, or @PARAMFILE with such pairs")
 	cmd.Flags().BoolVar(&opt.InterfaceOnly, "interface-only", false, "of a shared library, hash only the names of its symbols: its content is identified when the test is run")
 	return cmd
+}
+
+// objectPairs returns the files and manifests that args name, with files of
+// parameters in their place.
+func objectPairs(args []string) (pairs [][2]string, err error) {
+	var words []string
+	for _, a := range args {
+		file, ok := strings.CutPrefix(a, "@")
+		if !ok {
+			words = append(words, a)
+			continue
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for line := range bytes.Lines(b) {
+			if w := strings.TrimRight(string(line), "\r\n"); w != "" {
+				words = append(words, w)
+			}
+		}
+	}
+	for _, w := range words {
+		// Names may have equals signs of their own; the file is there.
+		file, output := "", ""
+		for i := range w {
+			if w[i] != '=' || i+1 == len(w) {
+				continue
+			}
+			if _, err := os.Stat(w[:i]); err == nil || file == "" {
+				file, output = w[:i], w[i+1:]
+			}
+		}
+		if file == "" {
+			return nil, fmt.Errorf("object: %q: want FILE=OUT.manifest", w)
+		}
+		pairs = append(pairs, [2]string{file, output})
+	}
+	return pairs, nil
+}
+
+// writeEach calls write for all pairs, on all CPUs, and returns the errors in
+// their order.
+func writeEach(pairs [][2]string, write func(file, output string) error) error {
+	errs := make([]error, len(pairs))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(pairs)) {
+		wg.Go(func() {
+			for i := range next {
+				errs[i] = write(pairs[i][0], pairs[i][1])
+			}
+		})
+	}
+	for i := range pairs {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return errors.Join(errs...)
 }

@@ -1,0 +1,124 @@
+package programs
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
+)
+
+// A keyer says what identifies the outcome of a program, by the evidence of
+// objects or, where there is one, of sources.
+type keyer func(p *program, source bool) (string, error)
+
+// errAlwaysRun says that a program has no key: it is always run.
+var errAlwaysRun = errors.New("it is always run")
+
+// composed is the key that the rules would come to.
+func composed(p *program, source bool) (string, error) {
+	t := &fingerprint.Test{Binary: p.links[0].output, Source: source}
+	for _, kv := range p.v.env {
+		if name, value, _ := strings.Cut(kv, "="); syslib.ChangesLoading(name, value) {
+			return "", errAlwaysRun // by the runner
+		}
+	}
+	if err := os.MkdirAll(p.dir+".links", 0o777); err != nil {
+		return "", err
+	}
+	write := func(name, text string) (string, error) {
+		name = filepath.Join(p.dir+".links", name)
+		return name, os.WriteFile(name, []byte(text), 0o666)
+	}
+	units := ""
+	for _, name := range p.inputs() {
+		file, err := write(name, string(p.file(name)))
+		if err != nil {
+			return "", err
+		}
+		if ext := path.Ext(name); ext != ".a" && ext != ".so" {
+			t.LinkInputs = append(t.LinkInputs, file)
+			continue
+		}
+		m, err := writeObjectManifest(file)
+		if err != nil {
+			return "", err
+		}
+		units += fmt.Sprintf("unit %s\t%s\n", name, m)
+	}
+	for _, l := range p.links {
+		file, err := write(l.output+".link", p.describe(l)+units)
+		if err != nil {
+			return "", err
+		}
+		t.Links = append(t.Links, file)
+	}
+	c, _ := fingerprint.ComposeAll([]*fingerprint.Test{t})
+	switch {
+	case c[0].Err != nil:
+		return "", c[0].Err
+	case c[0].NotPlain != "":
+		return "", fmt.Errorf("not plain: %s", c[0].NotPlain)
+	case len(c[0].Config.AlwaysRun) > 0:
+		return "", fmt.Errorf("%w: %q", errAlwaysRun, c[0].Config.AlwaysRun)
+	}
+	return fmt.Sprintf("%s %x", c[0].Fingerprint, p.run()), nil
+}
+
+// describe returns the link file of a file: see package fingerprint.
+func (p *program) describe(l *linked) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "tasting link 1\noutput %s\nkind %s\n", l.output, l.kind)
+	for _, u := range l.units {
+		fmt.Fprintf(&b, "unit %s\t%s\n", u, p.objects[u].manifest)
+		if s := p.objects[u].source; s != "" {
+			fmt.Fprintf(&b, "source %s\t%s\n", u, s)
+		}
+	}
+	word := "arg"
+	if l.kind == "archive" {
+		word = "member"
+	}
+	for _, w := range l.words {
+		if name, ok := strings.CutPrefix(w, "@"); ok {
+			w = "@" + filepath.Join(p.dir+".links", name)
+		}
+		fmt.Fprintf(&b, "%s %s\n", word, w)
+	}
+	return b.String()
+}
+
+// run identifies what only a run knows: arguments, environment, data files. A
+// plugin counts by content, and so by all that it is linked from.
+func (p *program) run() []byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q", p.v.run, p.v.env)
+	for _, name := range p.v.data {
+		fmt.Fprintf(h, "%q %q", name, p.file(name))
+	}
+	for _, l := range p.plugins {
+		fmt.Fprintf(h, "%q %q", l.output, l.words)
+		for _, u := range l.units {
+			fmt.Fprintf(h, "%x", p.objects[u].sum)
+		}
+		for _, name := range p.inputs() {
+			if strings.Contains(strings.Join(l.words, " "), name) {
+				fmt.Fprintf(h, "%q", p.file(name))
+			}
+		}
+	}
+	return h.Sum(nil)
+}
+
+// bySource says whether sources speak for units.
+func (p *program) bySource() bool {
+	return slices.ContainsFunc(p.links, func(l *linked) bool {
+		return slices.ContainsFunc(l.units, func(u string) bool { return p.objects[u].source != "" })
+	})
+}

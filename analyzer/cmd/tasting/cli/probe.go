@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
+	"github.com/spf13/cobra"
+)
+
+func init() { register(probeCommand) }
+
+func probeCommand() *cobra.Command {
+	var output string
+	var known, links []string
+	cmd := &cobra.Command{
+		Use:   "probe -o OUT.json [--link=FILE]... [--known=FILE]... -- LINKER [FLAG]...",
+		Short: "Find out what a link takes from the system",
+		Long: `Link a program that does nothing, by the driver LINKER and with the flags of a link
+as far as they choose files of the system, and write which files the linker opens:
+start files, runtime libraries, libraries that flags name and linker scripts behind
+them, by content and without directories, and how the driver calls its linker. What
+the build makes or knows is left out: files below bazel-out that have their path on
+the line, and those given with --known, which may be found by -l.
+
+With --link the lines are those of links that the rules describe, first that of the
+executable, and FLAG is not needed.
+
+If the link fails, or the linker is too old to tell what it opens (--dependency-file,
+from 2020), OUT.json says why nothing is known.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if output == "" {
+				return errors.New("probe: no -o: name the file to write, -o OUT.json")
+			}
+			lines := []*linkflags.Line{linkflags.Parse(args[1:], linkflags.Options{
+				Open: os.ReadFile, Built: func(path string) bool { return slices.Contains(known, path) },
+			})}
+			if len(links) > 0 {
+				var err error
+				if lines, err = (&fingerprint.Test{Links: links}).Lines(); err != nil {
+					return err
+				}
+			}
+			tmp, err := os.MkdirTemp("", "tasting-probe-")
+			if err != nil {
+				return err
+			}
+			tmp, err = filepath.Abs(tmp)
+			if err != nil {
+				return err
+			}
+			probe, unknown := syslib.Linker{Path: args[0]}.Probe(cmd.Context(), tmp, lines...)
+			if unknown != nil {
+				unknown = errors.New(strings.ReplaceAll(unknown.Error(), tmp, "TMP"))
+			}
+			return errors.Join(probe.Write(output, unknown), os.RemoveAll(tmp))
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write what was found to `OUT.json` (required)")
+	cmd.Flags().StringArrayVar(&links, "link", nil, "a `FILE` that describes how a file is linked, as for compose (repeatable)")
+	cmd.Flags().StringArrayVar(&known, "known", nil, "a `FILE` of the link whose content counts elsewhere (repeatable)")
+	return cmd
+}

@@ -1,0 +1,198 @@
+package ctext
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Options control Preprocess.
+type Options struct {
+	// Variants are further command lines that compile the same source.
+	Variants [][]string
+}
+
+// NotPlain says why a unit isn't plain: its evidence is its object file.
+type NotPlain struct{ Reason string }
+
+func (e *NotPlain) Error() string { return "not plain C: " + e.Reason }
+
+func notPlain(format string, args ...any) error { return &NotPlain{fmt.Sprintf(format, args...)} }
+
+// PreprocessError is the failure of the build's own preprocessor: the source
+// doesn't compile, so there is nothing to analyse.
+type PreprocessError struct {
+	Source string
+	Err    error
+	Stderr string
+}
+
+func (e *PreprocessError) Error() string {
+	return fmt.Sprintf("%s: preprocessing failed (%v): %s", e.Source, e.Err, strings.TrimSpace(e.Stderr))
+}
+
+func (e *PreprocessError) Unwrap() error { return e.Err }
+
+// times are the macros whose value is another at each run. Defined as themselves
+// they stay in the text, unless the command line or the source defines them.
+var times = []string{"-D__TIME__=__TIME__", "-D__DATE__=__DATE__", "-D__TIMESTAMP__=__TIMESTAMP__"}
+
+// Preprocess runs the preprocessor of argv's compiler, with all of argv's
+// flags, and returns the normalised unit and the names of all files that were
+// read, as the preprocessor spells them. A unit that isn't plain has no text, but
+// the reason.
+func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []string, error) {
+	u, read, err := preprocess(ctx, argv)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, other := range opt.Variants {
+		v, more, err := preprocess(ctx, other)
+		if err != nil {
+			return nil, nil, err
+		}
+		read = append(read, more...)
+		switch {
+		case u.NotPlain != "":
+		case v.NotPlain != "":
+			u.reject(v.NotPlain)
+		case !bytes.Equal(u.Text, v.Text) || !slices.Equal(u.DumpFlags, v.DumpFlags):
+			u.reject("it is compiled in several ways, which read different text") // __PIC__, say
+		case !slices.Equal(u.Flags, v.Flags):
+			u.Variants = append(u.Variants, v.Flags)
+		}
+	}
+	slices.SortFunc(u.Variants, slices.Compare)
+	return u, read, nil
+}
+
+func preprocess(ctx context.Context, argv []string) (*Unit, []string, error) {
+	inv, err := ParseArgs(argv)
+	if err != nil {
+		return nil, nil, err
+	}
+	u := &Unit{Source: relative(inv.Source), Flags: slices.Clone(inv.code), Files: []string{}, Segments: [][2]int{}}
+	if inv.Lang != "c" {
+		inv.doubts("it is another language")
+	}
+	if inv.doubt != "" {
+		u.reject(inv.doubt)
+		return u, nil, nil
+	}
+	// -v makes the same run tell which compiler it is.
+	args := append(append(slices.Clone(times), inv.args...), "-E", "-w", "-v")
+	cmd := exec.CommandContext(ctx, inv.Compiler, args...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	raw, err := cmd.Output()
+	var exited *exec.ExitError
+	switch {
+	case errors.As(err, &exited):
+		return nil, nil, &PreprocessError{inv.Source, err, messages(stderr.String())}
+	case err != nil:
+		return nil, nil, fmt.Errorf("compiler %s: %w (%v)", inv.Compiler, ErrNoCompiler, err)
+	}
+	comp, err := identify(inv.Compiler, stderr.String())
+	if err != nil {
+		return nil, nil, err
+	}
+	u.Compiler, u.Clang = comp.identity, comp.clang
+	u.Flags = append(u.Flags, comp.flags...)
+	u.DumpFlags = comp.dumpFlags(inv)
+	read := u.normalize(raw, !comp.clang)
+	if err := comp.plain(inv); err != nil {
+		u.reject(err.Error())
+	} else if err := plainFiles(append([]string{inv.Source}, read...)); err != nil {
+		u.reject(err.Error())
+	} else if _, err := Scan(u.Text); err != nil {
+		u.reject(err.Error())
+	}
+	return u, read, nil
+}
+
+// reject makes u a unit that isn't plain: only that, and why, is left of it.
+func (u *Unit) reject(reason string) {
+	*u = Unit{Source: u.Source, NotPlain: strings.TrimPrefix(reason, "not plain C: ")}
+}
+
+// plainFiles looks for what the preprocessor's output doesn't tell of the files
+// that it read: that others were read as well, or in their place.
+func plainFiles(names []string) error {
+	seen := map[string]bool{}
+	for _, name := range names {
+		if strings.HasPrefix(name, "<") || strings.HasSuffix(name, "//") || seen[name] {
+			continue // built-in, command line; the working directory
+		}
+		seen[name] = true
+		for _, ext := range []string{".gch", ".pch"} {
+			if _, err := os.Lstat(name + ext); err == nil {
+				return notPlain("precompiled header beside %s", relative(name))
+			}
+		}
+		b, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a name of a #line
+		}
+		if err != nil {
+			return err
+		}
+		if embeds(b) {
+			return notPlain("#embed in %s", relative(name))
+		}
+	}
+	return nil
+}
+
+var (
+	splice = regexp.MustCompile(`(\\|\?\?/)[ \t\f\v]*\r?\n`)
+	// A directive may stand behind a comment.
+	embedding = regexp.MustCompile(`(?m)(^[ \t\f\v]*(#|%:|\?\?=)|\*/).*embed\b`)
+)
+
+// embeds reports whether a source may have an #embed, or ask for one, however it
+// is written.
+func embeds(b []byte) bool {
+	if !bytes.Contains(b, []byte("embed")) && !splits(b) {
+		return false
+	}
+	return embedding.Match(splice.ReplaceAll(b, nil))
+}
+
+// splits reports whether a line may end inside of the word embed.
+func splits(b []byte) bool {
+	for i := 0; ; i++ {
+		n := bytes.IndexByte(b[i:], '\n')
+		if n < 0 || i+n+1 == len(b) {
+			return false
+		}
+		i += n
+		if strings.IndexByte("mbed\\?", b[i+1]) < 0 {
+			continue
+		}
+		if line := bytes.TrimRight(b[:i], " \t\f\v\r"); bytes.HasSuffix(line, []byte(`\`)) || bytes.HasSuffix(line, []byte("??/")) {
+			return true
+		}
+	}
+}
+
+// messages keeps the lines of a compiler's output that report an error.
+func messages(stderr string) string {
+	var out []string
+	for _, line := range strings.Split(stderr, "\n") {
+		if strings.Contains(line, "error:") {
+			out = append(out, line)
+		}
+	}
+	if out == nil {
+		return stderr
+	}
+	return strings.Join(out, "\n")
+}

@@ -1,0 +1,416 @@
+package ctext
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"unicode/utf8"
+)
+
+// Index is what Scan finds in the text of a unit.
+type Index struct {
+	decls []decl
+	// Labels are the symbols that asm labels give to declarations, Released the
+	// functions that attributes malloc name.
+	Labels, Released map[string]bool
+	// Visible is set if pragmas ask for default visibility.
+	Visible bool
+}
+
+// decl is an external declaration: Text[begin:end].
+type decl struct {
+	begin, end int
+	attributes []attribute
+	doubt      string
+}
+
+// attribute is an attribute specifier, Text[begin:end]. What it is written at
+// follows from the token in front of it, and from how many separators of
+// declarators, parameters and fields there are before it.
+type attribute struct {
+	begin, end int
+	behind     string
+	separators int
+}
+
+// argument says what an attribute may have as arguments.
+type argument uint8
+
+const (
+	none     argument = 1 + iota // nothing
+	constant                     // literals, and sizes of built-in types
+	naming                       // words of its own as well
+	free                         // anything: it only makes messages
+	function                     // the function that releases what the declared one returns
+	doubtful                     // anything, but the meaning isn't known
+)
+
+// attributes are those that are plain. Their text belongs to the hash of what
+// they are written at, so that nothing of it gets lost. Those that are doubtful
+// matter only where the declaration is used.
+var attributes = func() map[string]argument {
+	m := map[string]argument{}
+	for a, names := range map[argument]string{
+		none: `nothrow leaf pure const malloc returns_nonnull noreturn always_inline noinline noclone gnu_inline artificial cold hot flatten
+			packed unused maybe_unused fallthrough nodiscard warn_unused_result returns_twice overloadable may_alias`,
+		constant: `nonnull aligned alloc_size alloc_align assume_aligned sentinel pass_object_size deprecated unavailable warning error format_arg
+			null_terminated_string_arg nonstring visibility`,
+		naming:   `format mode access fd_arg fd_arg_read fd_arg_write`,
+		free:     `diagnose_if enable_if`,
+		doubtful: `weak transparent_union vector_size unsequenced reproducible`,
+	} {
+		for n := range words(names) {
+			m[n] = a
+		}
+	}
+	return m
+}()
+
+// sizes are the words that constant arguments may have.
+var sizes = words(`sizeof alignof _Alignof __alignof__ __alignof char short int long float double signed unsigned void __int128 _Bool bool`)
+
+// foreign are words whose meaning the syntax tree doesn't show, or shows wrongly:
+// for the text without its positions, for clang's idea of a type.
+var foreign = words(`__builtin_LINE __builtin_FILE __builtin_FILE_NAME __builtin_COLUMN __builtin_FUNCTION __builtin_source_location __builtin_choose_expr
+	__builtin_types_compatible_p __TIME__ __DATE__ __TIMESTAMP__ _Pragma __pragma __declspec _Float16 __fp16 __bf16 __float80 __ibm128 _Decimal32
+	_Decimal64 _Decimal128 _Decimal64x __auto_type __embed __builtin_dump_struct __block __builtin_apply __builtin_apply_args __builtin_return
+	__builtin_has_attribute __builtin_counted_by_ref _Countof __label__`)
+
+// operators are the characters that C's operators and brackets begin with.
+const operators = `[](){}.,;:?~!%^&*-+=|/<>`
+
+// charLiteral matches a literal of one character.
+var charLiteral = regexp.MustCompile(`^(?:L|u8|u|U)?'(?:[^\\']|\\[abefnrtv'"?\\]|\\[0-7]{1,3}|\\x[0-9a-fA-F]+)'$`)
+
+type scanner struct {
+	text       []byte
+	lex        *Lexer
+	x          *Index
+	decl       decl
+	prev       string // the last token: what it is, or which operator
+	separators int    // in the declaration
+	// depth counts open braces, nested other open brackets.
+	depth, nested int
+	started       bool // the declaration has a token
+	assign        bool // the declaration has an initialiser
+	body          bool // the open brace at depth 0 began a function's body
+	// tag follows struct, union and enum: 1 behind the keyword, 2 behind an
+	// attribute, 3 behind the name then.
+	tag int
+}
+
+// Scan looks through the text of a unit for everything that isn't plain before
+// the syntax tree is there to say it, and indexes the attributes.
+func Scan(text []byte) (*Index, error) {
+	if !utf8.Valid(text) {
+		return nil, notPlain("text that isn't UTF-8")
+	}
+	if bytes.Contains(text, []byte("??")) {
+		return nil, notPlain("text that may have a trigraph")
+	}
+	s := &scanner{text: text, lex: NewLexer(text, 0), x: &Index{Labels: map[string]bool{}, Released: map[string]bool{}}}
+	for {
+		t := s.lex.Next()
+		if t.Kind == EOF {
+			break
+		}
+		if err := s.token(t); err != nil {
+			return nil, err
+		}
+	}
+	s.next(len(text))
+	return s.x, nil
+}
+
+// next ends an external declaration.
+func (s *scanner) next(end int) {
+	s.decl.end = end
+	s.x.decls = append(s.x.decls, s.decl)
+	s.decl = decl{begin: end}
+	s.started, s.assign, s.separators = false, false, 0
+}
+
+// visible matches the pragmas that make declarations visible, which is what they
+// are anyway, unless flags say else. Compilers differ in what others act on.
+var visible = regexp.MustCompile(`^#pragma GCC visibility (push ?\(default\)|pop)$`)
+
+func (s *scanner) token(t Token) error {
+	b := s.text[t.Off:t.End]
+	if s.tag == 3 && b[0] != '{' && b[0] != ':' {
+		return notPlain("attribute of a type that isn't defined there")
+	}
+	if t.Kind == Pragma && !s.started && s.depth+s.nested == 0 && visible.Match(b) {
+		s.x.Visible = true
+		return nil
+	}
+	s.started = true
+	switch t.Kind {
+	case Pragma:
+		return notPlain("directive %s", b)
+	case Marker:
+		return notPlain("line marker")
+	case String:
+		if i := bytes.IndexByte(b, '"'); i > 0 && b[i-1] == 'R' {
+			return notPlain("raw string")
+		}
+		s.prev, s.tag = "string", 0
+	case Char:
+		if !charLiteral.Match(b) {
+			return notPlain("character literal %s", b)
+		}
+		s.prev, s.tag = "character", 0
+	case Number:
+		s.prev, s.tag = "number", 0
+	case Ident:
+		return s.word(t, b)
+	case Punct:
+		return s.punct(t, string(b))
+	}
+	return nil
+}
+
+func (s *scanner) punct(t Token, p string) error {
+	s.tag = 0
+	switch p {
+	case ",", ";", "{", "}":
+		s.separators++
+	}
+	if strings.IndexByte(operators, p[0]) < 0 {
+		return notPlain("character %q", p)
+	}
+	switch p {
+	case "<:", ":>", "<%", "%>", "%:", "%:%:", "::", ".*", "->*", "<=>":
+		return notPlain("operator %s", p)
+	case "[":
+		if t.End < len(s.text) && s.text[t.End] == '[' {
+			s.lex.Next()
+			return s.attribute(t.Off, "]")
+		}
+		s.nested++
+	case "(":
+		s.nested++
+	case ")", "]":
+		s.nested--
+	case "{":
+		if s.depth == 0 {
+			s.body = !s.assign && s.prev == ")" || s.prev == ";" || s.prev == ""
+		}
+		s.depth++
+	case "}":
+		s.depth--
+		if s.depth == 0 && s.body {
+			s.next(t.End)
+			p = ""
+		}
+	case "=":
+		s.assign = s.assign || s.depth == 0
+	case ";":
+		if s.depth == 0 {
+			s.next(t.End)
+		}
+	}
+	if s.depth < 0 || s.nested < 0 {
+		return notPlain("brackets that don't match")
+	}
+	s.prev = p
+	return nil
+}
+
+func (s *scanner) word(t Token, w []byte) error {
+	for _, c := range w {
+		if c == '$' || c >= 0x80 {
+			return notPlain("name %s", w)
+		}
+	}
+	switch string(w) {
+	case "__attribute__", "__attribute":
+		return s.attribute(t.Off, ")")
+	case "_Alignas", "alignas":
+		args, end, err := s.group()
+		if err != nil || !constants(args) {
+			return notPlain("alignment by other than numbers and built-in types")
+		}
+		s.add(t.Off, end)
+		return nil
+	case "asm", "__asm__", "__asm":
+		return s.label()
+	case "struct", "union", "enum":
+		s.prev, s.tag = "word", 1
+		return nil
+	}
+	if foreign[string(w)] {
+		return notPlain("%s", w)
+	}
+	if s.tag == 2 {
+		s.tag = 3
+	} else {
+		s.tag = 0
+	}
+	s.prev = "word"
+	return nil
+}
+
+// add notes the attribute s.text[begin:end].
+func (s *scanner) add(begin, end int) {
+	s.decl.attributes = append(s.decl.attributes, attribute{begin, end, s.prev, s.separators})
+	if s.tag == 1 || s.tag == 2 {
+		s.tag = 2
+	} else {
+		s.tag = 0
+	}
+	s.prev = "attribute"
+}
+
+// group reads a group in parentheses, and returns what is in them and its end.
+func (s *scanner) group() (inner []string, end int, err error) {
+	depth := 0
+	for {
+		t := s.lex.Next()
+		w := string(s.text[t.Off:t.End])
+		switch {
+		case t.Kind == EOF || t.Kind == Pragma, depth == 0 && w != "(":
+			return nil, 0, notPlain("no parentheses behind a word that has them")
+		case t.Kind == Punct && (w == "(" || w == "[" || w == "{"):
+			depth++
+		case t.Kind == Punct && (w == ")" || w == "]" || w == "}"):
+			depth--
+		}
+		if depth == 0 {
+			return inner[1:], t.End, nil
+		}
+		inner = append(inner, w)
+	}
+}
+
+// constants reports whether words are literals, operators and sizes of built-in
+// types.
+func constants(args []string) bool {
+	return !slices.ContainsFunc(args, func(a string) bool { return isIdentStart(a[0]) && !strings.HasSuffix(a, `"`) && !sizes[a] })
+}
+
+// attribute reads an attribute specifier that begins at off: behind its keyword,
+// or behind "[[", where it ends with "]]".
+func (s *scanner) attribute(off int, closing string) error {
+	if closing == ")" {
+		for range 2 {
+			if t := s.lex.Next(); string(s.text[t.Off:t.End]) != "(" {
+				return notPlain("attribute without parentheses")
+			}
+		}
+	}
+	var name string
+	check := func(args []string, written bool) error {
+		if name == "" {
+			return nil
+		}
+		n := name
+		if len(n) > 4 && strings.HasPrefix(n, "__") && strings.HasSuffix(n, "__") {
+			n = n[2 : len(n)-2]
+		}
+		name = ""
+		if n == "malloc" && written {
+			if i := slices.Index(args, ","); i >= 0 {
+				args = append(args[:i:i], args[i+1:]...)
+			}
+			if len(args) == 0 || !constants(args[1:]) {
+				return notPlain("attribute malloc with other arguments than a function")
+			}
+			s.x.Released[args[0]] = true
+			return nil
+		}
+		switch a := attributes[n]; {
+		case a == none && !written, a == constant && constants(args), a == naming, a == free:
+		case a == doubtful:
+			s.decl.doubt = "attribute " + n
+		default:
+			return notPlain("attribute %s", n)
+		}
+		return nil
+	}
+	for {
+		t := s.lex.Next()
+		w := string(s.text[t.Off:t.End])
+		switch {
+		case t.Kind == Ident && name == "":
+			name = w
+		case w == "::" && (name == "gnu" || name == "__gnu__" || name == "clang" || name == "_Clang"):
+			name = ""
+		case w == "(" && name != "":
+			s.lex.pos = t.Off
+			args, _, err := s.group()
+			if err != nil {
+				return err
+			}
+			if err := check(args, true); err != nil {
+				return err
+			}
+		case w == ",":
+			if err := check(nil, false); err != nil {
+				return err
+			}
+		case w == closing:
+			if err := check(nil, false); err != nil {
+				return err
+			}
+			last := s.lex.Next()
+			if string(s.text[last.Off:last.End]) != closing {
+				return notPlain("attribute in an unknown form")
+			}
+			s.add(off, last.End)
+			return nil
+		default:
+			return notPlain("attribute in an unknown form")
+		}
+	}
+}
+
+var symbol = regexp.MustCompile(`^("[A-Za-z0-9_]*")+$`)
+
+// label reads what follows the word asm. Only a declaration's symbol is plain.
+func (s *scanner) label() error {
+	if s.depth > 0 || s.nested > 0 || s.assign || s.prev != ")" && s.prev != "attribute" {
+		return notPlain("asm")
+	}
+	args, _, err := s.group()
+	joined := strings.Join(args, "")
+	name := strings.ReplaceAll(joined, `"`, "")
+	if err != nil || !symbol.MatchString(joined) || name == "" || isDigit(name[0]) {
+		return notPlain("asm")
+	}
+	s.x.Labels[name] = true
+	s.prev, s.tag = "attribute", 0
+	return nil
+}
+
+// Extent returns the offsets of all external declarations that have a part of
+// [begin, end), and why their meaning isn't known, or "".
+func (x *Index) Extent(begin, end int) (from, to int, doubt string) {
+	from, to = begin, end
+	i := sort.Search(len(x.decls), func(i int) bool { return x.decls[i].end > begin })
+	for ; i < len(x.decls) && x.decls[i].begin < max(end, begin+1); i++ {
+		d := &x.decls[i]
+		from, to = min(from, d.begin), max(to, d.end)
+		if doubt == "" {
+			doubt = d.doubt
+		}
+	}
+	return from, to, doubt
+}
+
+// Attributes returns the text of all attributes that begin in [begin, end), and
+// what they are written at.
+func (x *Index) Attributes(text []byte, begin, end int) string {
+	var out []byte
+	i := sort.Search(len(x.decls), func(i int) bool { return x.decls[i].end > begin })
+	for ; i < len(x.decls) && x.decls[i].begin < end; i++ {
+		for _, a := range x.decls[i].attributes {
+			if a.begin >= begin && a.begin < end {
+				out = fmt.Appendf(out, "%d %s %s\n", a.separators, a.behind, text[a.begin:a.end])
+			}
+		}
+	}
+	return string(out)
+}

@@ -1,0 +1,301 @@
+package driver
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// The test binary plays Bazel, too: for a workspace with one test //:t, which is
+// compiled from t.c and reads data.txt. The program prints what it was compiled
+// from and what it reads, and passes.
+//
+// Like Bazel it looks at files when an invocation begins, and runs an action again
+// if they aren't what they were; the action reads them when it runs. Between any
+// two steps a scenario can do something: the hooks.
+
+const fakeVariable = "TASTING_FAKE_BAZEL"
+
+func init() {
+	if dir := os.Getenv(fakeVariable); dir != "" && len(os.Args) > 1 {
+		os.Exit(fakeBazel(dir, os.Args[1:]))
+	}
+}
+
+// A scenario is what a fake does.
+type scenario struct {
+	// Hooks are commands of a shell, run in the workspace before a step of an
+	// invocation: "expand", "analyse", "run", "audit", or "INVOCATION STEP" with
+	// the steps preprocess, compile, test, and end.
+	Hooks map[string]string
+	// Source has manifests made of sources.
+	Source bool
+	// Attempts are the statuses of a test's attempts; none: it passes.
+	Attempts []string
+	// Status is the overall one, if it isn't that of the last attempt.
+	Status string
+	// NoAspect says that the aspect can't be loaded, NotBuilt that a compilation
+	// fails.
+	NoAspect, NotBuilt bool
+	Env                map[string]string // of the rule
+}
+
+type fake struct {
+	dir string
+	scenario
+	name   string            // of the invocation
+	flags  map[string]string // the last of each
+	args   []string
+	events []string
+}
+
+func fakeBazel(dir string, args []string) int {
+	f := &fake{dir: dir, flags: map[string]string{}}
+	b, err := os.ReadFile(filepath.Join(dir, "scenario.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &f.scenario)
+	}
+	must(err)
+	for strings.HasPrefix(args[0], "--") {
+		args = args[1:] // startup options
+	}
+	command := args[0]
+	f.args = args
+	for _, a := range args[1:] {
+		if a == "--" {
+			break
+		}
+		name, value, _ := strings.Cut(a, "=")
+		f.flags[strings.TrimPrefix(name, "--")] = value
+	}
+	code := 0
+	switch _, nobuild := f.flags["nobuild"]; {
+	case command == "help":
+		f.help()
+		return 0
+	case command == "cquery":
+		f.query()
+		return 0
+	case nobuild:
+		f.name = "expand"
+		f.expand()
+	case command == "build" && f.flags["aspects"] != "":
+		f.name = "analyse"
+		code = f.build()
+	case command == "build":
+		f.name = "nothing"
+	default:
+		f.name = strings.TrimSuffix(filepath.Base(f.flags["target_pattern_file"]), ".json")
+		code = f.build()
+	}
+	f.event(`{"id":{"buildFinished":{}},"finished":{"exitCode":{"name":"SUCCESS"}}}`)
+	if name := f.flags["build_event_json_file"]; name != "" {
+		must(os.WriteFile(name, []byte(strings.Join(f.events, "\n")+"\n"), 0o666))
+	}
+	for _, flag := range []string{"build_event_text_file", "build_event_binary_file", "profile", "bes_backend"} {
+		if name := f.flags[flag]; name != "" {
+			must(os.WriteFile(name, []byte(f.name), 0o666))
+		}
+	}
+	return code
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (f *fake) hook(step string) {
+	name := strings.TrimSpace(f.name + " " + step)
+	if h := f.Hooks[name]; h != "" {
+		c := exec.Command("sh", "-ec", h)
+		c.Dir = filepath.Join(f.dir, "ws")
+		out, err := c.CombinedOutput()
+		if err != nil {
+			panic(fmt.Sprintf("hook %s: %v\n%s", name, err, out))
+		}
+	}
+}
+
+func (f *fake) event(format string, args ...any) {
+	f.events = append(f.events, fmt.Sprintf(format, args...))
+}
+
+func quoted(x any) string {
+	b, err := json.Marshal(x)
+	must(err)
+	return string(b)
+}
+
+func (f *fake) help() {
+	var raw []byte
+	for _, name := range []string{"build_event_json_file", "build_event_text_file", "build_event_binary_file", "profile", "bes_backend", "test_env", "target_pattern_file"} {
+		var b []byte
+		b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), name)
+		for _, c := range []string{"build", "test", "cquery"} {
+			b = protowire.AppendString(protowire.AppendTag(b, 4, protowire.BytesType), c)
+		}
+		b = protowire.AppendVarint(protowire.AppendTag(b, 10, protowire.VarintType), 1)
+		raw = protowire.AppendBytes(protowire.AppendTag(raw, 1, protowire.BytesType), b)
+	}
+	fmt.Println(base64.StdEncoding.EncodeToString(raw))
+}
+
+func (f *fake) execRoot() string        { return filepath.Join(f.dir, "out", "execroot", "_main") }
+func (f *fake) path(name string) string { return filepath.Join(f.dir, "ws", name) }
+func (f *fake) output(name string) string {
+	return filepath.Join(f.execRoot(), "bazel-out/k8/bin", name)
+}
+
+// options are the effective ones.
+func (f *fake) options() {
+	var l []map[string]string
+	for _, a := range f.args[1:] {
+		if name, value, ok := strings.Cut(strings.TrimPrefix(a, "--"), "="); ok && strings.HasPrefix(a, "--") {
+			l = append(l, map[string]string{"combinedForm": a, "optionName": name, "optionValue": value})
+		}
+	}
+	f.event(`{"id":{"structuredCommandLine":{"commandLineLabel":"canonical"}},"structuredCommandLine":{"sections":[{"sectionLabel":"command options","optionList":{"option":%s}}]}}`, quoted(l))
+}
+
+func (f *fake) expand() {
+	f.hook("")
+	f.event(`{"id":{"unstructuredCommandLine":{}},"unstructuredCommandLine":{"args":%s}}`, quoted(f.args))
+	f.options()
+	f.event(`{"id":{"workspace":{}},"workspaceInfo":{"localExecRoot":%s}}`, quoted(f.execRoot()))
+	f.event(`{"id":{"configuration":{"id":"c"}},"configuration":{"mnemonic":"k8"}}`)
+	f.event(`{"id":{"targetConfigured":{"label":"//:t"}},"children":[{"targetCompleted":{"label":"//:t","configuration":{"id":"c"}}}],"configured":{"targetKind":"cc_test rule","testSize":"MEDIUM"}}`)
+}
+
+// action returns what an action makes of an input: what it made before, if the
+// input has the digest that it had, else its content now.
+func (f *fake) action(name, digest string, read func() string) string {
+	cache := filepath.Join(f.dir, "cache", name+"-"+digest)
+	if b, err := os.ReadFile(cache); err == nil {
+		return string(b)
+	}
+	f.hook(name)
+	out := read()
+	must(os.MkdirAll(filepath.Dir(cache), 0o777))
+	must(os.WriteFile(cache, []byte(out), 0o666))
+	return out
+}
+
+func (f *fake) read(name string) string {
+	b, err := os.ReadFile(f.path(name))
+	must(err)
+	return strings.TrimSpace(string(b))
+}
+
+// build is an invocation with the aspect; one of "test" then runs the test.
+func (f *fake) build() int {
+	f.hook("")
+	f.options()
+	if f.NoAspect && f.flags["aspects"] != "" {
+		fmt.Fprintln(os.Stderr, "ERROR: No repository visible as '@rules_tasting' from main repository")
+		return 1
+	}
+	if f.NotBuilt {
+		fmt.Fprintln(os.Stderr, "ERROR: t.c:1: it doesn't compile")
+		if f.flags["aspects"] != "" {
+			f.event(`{"id":{"targetCompleted":{"label":"//:t","aspect":"a","configuration":{"id":"c"}}},"completed":{}}`)
+		}
+		f.event(`{"id":{"targetCompleted":{"label":"//:t","configuration":{"id":"c"}}},"completed":{}}`)
+		return 1
+	}
+	digest := fmt.Sprintf("%x", sha256.Sum256([]byte(f.read("t.c"))))
+	source := func() string { return f.read("t.c") }
+	text, object := "", ""
+	if f.Source {
+		text = f.action("preprocess", digest, source)
+	}
+	if !f.Source || f.name != "analyse" {
+		object = f.action("compile", digest, source)
+	}
+	if !f.Source {
+		text = object
+	}
+	f.aspect(text)
+	code := 0
+	if f.name != "analyse" {
+		code = f.test(object)
+	}
+	f.hook("end")
+	return code
+}
+
+// aspect makes the files of the aspect, with a manifest that has text as the hash of
+// main.
+func (f *fake) aspect(text string) {
+	hash := sha256.Sum256([]byte(text))
+	must(os.MkdirAll(f.output(""), 0o777))
+	must(manifest.Write(f.output("t.manifest"), &manifest.Manifest{
+		Format: manifest.Format, Rung: manifest.Rung_RUNG_FUNCTION, Source: "t.c", Units: []*manifest.Unit{{Name: "t.c", Exact: true}},
+		Components: []*manifest.Component{{Name: "main", Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: hash[:16],
+			Definitions: manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, "main")}},
+	}))
+	must(os.WriteFile(f.output("t.compose"), []byte("--binary=_main/t\n--data=_main/data.txt=data.txt\n--data=_main/made.txt=bazel-out/k8/bin/made.txt\nbazel-out/k8/bin/t.manifest\n"), 0o666))
+	must(os.WriteFile(f.output("made.txt"), []byte("made"), 0o666))
+	must(os.WriteFile(f.output("t"+descriptionSuffix), []byte(quoted(description{
+		Compose: "bazel-out/k8/bin/t.compose", Source: f.Source, Linker: filepath.Join(f.dir, "cc"), Env: f.Env,
+	})), 0o666))
+	f.event(`{"id":{"namedSet":{"id":"0"}},"namedSetOfFiles":{"files":[{"name":"t%s","uri":%s}]}}`, descriptionSuffix, quoted("file://"+f.output("t"+descriptionSuffix)))
+	f.event(`{"id":{"targetCompleted":{"label":"//:t","aspect":"a","configuration":{"id":"c"}}},"completed":{"success":true,"outputGroup":[{"name":"tasting_source","fileSets":[{"id":"0"}]}]}}`)
+}
+
+func (f *fake) test(object string) int {
+	f.hook("test")
+	attempts := f.Attempts
+	if len(attempts) == 0 {
+		attempts = []string{"PASSED"}
+	}
+	logs := filepath.Join(f.execRoot(), "bazel-out/k8/testlogs/t")
+	must(os.MkdirAll(logs, 0o777))
+	log := filepath.Join(logs, "test.log")
+	must(os.RemoveAll(log))
+	must(os.WriteFile(log, fmt.Appendf(nil, "ran %s with %s\n", object, f.read("data.txt")), 0o666))
+	files := fmt.Sprintf(`[{"name":"test.log","uri":%s}]`, quoted("file://"+log))
+	outputs := filepath.Join(logs, "test.outputs")
+	if b, err := os.ReadFile(filepath.Join(outputs, "d", "out.txt")); err == nil && string(b) != "theirs" {
+		files = fmt.Sprintf(`[{"name":"test.log","uri":%s},{"name":"test.outputs__d","uri":%s}]`, quoted("file://"+log), quoted("file://"+filepath.Join(outputs, "d", "out.txt")))
+	}
+	for i, status := range attempts {
+		f.event(`{"id":{"testResult":{"label":"//:t","run":1,"shard":1,"attempt":%d}},"testResult":{"status":%q,"testAttemptStart":"2026-01-02T03:04:05Z","testAttemptDuration":"1s","testActionOutput":%s,"executionInfo":{"strategy":"local"}}}`, i+1, status, files)
+	}
+	last := attempts[len(attempts)-1]
+	status := last
+	if f.Status != "" {
+		status = f.Status
+	}
+	f.event(`{"id":{"testSummary":{"label":"//:t"}},"testSummary":{"overallStatus":%q}}`, status)
+	if last != "PASSED" {
+		return 3
+	}
+	return 0
+}
+
+// query answers which sources there are, or which tests depend on some.
+func (f *fake) query() {
+	b, err := os.ReadFile(f.flags["query_file"])
+	must(err)
+	if strings.Contains(string(b), "rdeps(") {
+		if strings.Contains(string(b), `"//:t.c"`) {
+			fmt.Println("//:t (c)")
+		}
+		return
+	}
+	var l []string
+	for _, name := range []string{"t.c", "unused.h"} {
+		l = append(l, fmt.Sprintf(`{"target":{"type":"SOURCE_FILE","sourceFile":{"name":"//:%s","location":%s}}}`, name, quoted(f.path(name)+":1:1")))
+	}
+	fmt.Printf(`{"results":[%s]}`, strings.Join(l, ","))
+}

@@ -1,0 +1,171 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
+)
+
+// A result is recorded, or noted as a failure, or withdraws another, only if what
+// has run is what the fingerprint was made of. Between the two there are several
+// invocations of Bazel, and people save files meanwhile. So after each invocation
+// that has run tests, before anything else is built:
+//
+//   - The fingerprint is computed once more, from what Bazel built in that same
+//     invocation. A manifest of an object is made from the very file that was
+//     linked, so an edit at any moment shows.
+//   - A manifest of a source isn't: the compiler has read the file at another
+//     moment. And a file of data is read at a third one. If it was edited and
+//     edited back in between, its content is what it was. But a file system gives
+//     every write a new change time, and so no file that a test's build or the
+//     test itself reads may have been touched since the analysis began.
+//   - The linker, the libraries of the system, and the options of Bazel are asked
+//     for again.
+//
+// What is left is Bazel's own: an action that reads a file while it is edited, in
+// a session before this one, keeps what it made under the file's other content.
+
+// confirm finds out of tests that were just run whether their fingerprint is that
+// of what has run: else it sets why it isn't.
+func (s *session) confirm(ctx context.Context, labels []string) {
+	var tests []*test
+	var composed []*fingerprint.Test
+	for _, t := range s.tests {
+		if t.outcome == nil || !t.hasFingerprint() || !slices.Contains(labels, t.label) {
+			continue
+		}
+		t.doubt = "its sources, data or flags were edited while it was tested"
+		if !s.analysed {
+			t.doubt = "not all tests could be analysed"
+		}
+		x := s.afterwards.found[t.label]
+		if s.edited || x == nil || x.err != nil {
+			continue
+		}
+		// --nocache_test_results makes another configuration.
+		if x.config != t.config && !t.uncached {
+			continue
+		}
+		d, err := readDescription(x.file)
+		if err != nil {
+			continue
+		}
+		c, err := s.arguments(d)
+		if err != nil || !d.equal(t.description) {
+			continue
+		}
+		c.Source = t.bySource
+		tests, composed = append(tests, t), append(composed, c)
+	}
+	if len(tests) == 0 {
+		return
+	}
+	results, _ := fingerprint.ComposeAll(composed)
+	system := s.prober.unchanged()
+	touched, err := s.touchedSources(ctx)
+	for i, t := range tests {
+		if results[i].Err != nil || results[i].Config == nil {
+			continue
+		}
+		key, kerr := keyOf(results[i].Config, t.parts)
+		switch {
+		case kerr != nil || key != t.key:
+		case !system:
+			t.doubt = "the linker or libraries of the system were changed while it was tested"
+		case t.readsSources() && err != nil:
+			t.doubt = fmt.Sprintf("it can't be told whether its sources were edited: %v", err)
+		case t.readsSources() && touched[t.label]:
+			t.doubt = "its sources were saved while it was tested"
+		default:
+			t.doubt = ""
+			for _, d := range composed[i].Data {
+				if s.touched(d.File) {
+					t.doubt = fmt.Sprintf("its data %s was saved while it was tested", d.Path)
+					break
+				}
+			}
+		}
+	}
+	if s.option("remote_executor") != "" {
+		for t, w := range s.workers(ctx, tests) {
+			if t.doubt == "" && (w.why != t.worker.why || !slices.Equal(w.parts, t.worker.parts)) {
+				t.doubt = "its platform was changed while it was tested"
+			}
+		}
+	}
+}
+
+// readsSources tells whether a fingerprint is made of sources that Bazel's compiler
+// reads for itself.
+func (t *test) readsSources() bool { return t.bySource && t.description.Source }
+
+// touched tells whether a file, or one in a directory, was touched since the
+// analysis began. What Bazel makes is: that has the content which the test found
+// as long as nothing else is built.
+func (s *session) touched(file string) bool {
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return false // a link to nowhere; that it is one is in the fingerprint
+	}
+	if made, err := filepath.EvalSymlinks(filepath.Join(s.execRoot, "bazel-out")); err == nil && strings.HasPrefix(real, made+"/") {
+		return false
+	}
+	found := false
+	_ = filepath.WalkDir(real, func(p string, e fs.DirEntry, err error) error {
+		if x, serr := stamp.Of(p); serr == nil && x.Since(s.from) {
+			found = true
+			return filepath.SkipAll
+		}
+		if err == nil && e.Type()&fs.ModeSymlink != 0 && s.touched(p) {
+			found = true
+			return filepath.SkipAll
+		}
+		return nil
+	})
+	return found
+}
+
+// listSources finds out which files are read to build tests whose fingerprints
+// were made of sources, as far as they are to be recorded or audited.
+func (s *session) listSources(ctx context.Context, labels []string) {
+	var tests []string
+	for _, t := range s.tests {
+		if t.hasFingerprint() && t.readsSources() && (s.Write || t.audit) && slices.Contains(labels, t.label) {
+			tests = append(tests, t.label)
+		}
+	}
+	if len(tests) == 0 {
+		return
+	}
+	s.sources, s.sourcesErr = s.Bazel.Sources(ctx, s.rcFile(), filepath.Join(s.tmp, "sources"), s.queryFlags("cquery"), tests)
+	s.sourcesOf = tests
+}
+
+// touchedSources tells of which tests with manifests of sources one was touched
+// since the analysis began.
+func (s *session) touchedSources(ctx context.Context) (map[string]bool, error) {
+	if s.sourcesErr != nil || len(s.sourcesOf) == 0 {
+		return nil, s.sourcesErr
+	}
+	var labels []string
+	for _, x := range s.sources {
+		if st, err := stamp.Of(x.Path); err != nil || st.Since(s.from) {
+			labels = append(labels, x.Label)
+		}
+	}
+	if len(labels) == 0 {
+		return nil, nil
+	}
+	tests, err := s.Bazel.Dependents(ctx, s.rcFile(), filepath.Join(s.tmp, "dependents"), s.queryFlags("cquery"), s.sourcesOf, labels)
+	touched := map[string]bool{}
+	for _, l := range tests {
+		touched[l] = true
+	}
+	return touched, err
+}

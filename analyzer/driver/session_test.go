@@ -1,0 +1,441 @@
+package driver
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+)
+
+// A workspace with a fake Bazel, and a store.
+type workspace struct {
+	t   testing.TB
+	dir string
+	scenario
+	options Options
+}
+
+// What the files of a workspace hold. Their times are old: they were there long
+// before the session.
+var original = map[string]string{"t.c": "good", "data.txt": "data", "unused.h": "unused", "MODULE.bazel": ""}
+
+func newWorkspace(t testing.TB) *workspace {
+	t.Helper()
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip(err)
+	}
+	w := &workspace{t: t, dir: t.TempDir()}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bazelScript := "#!/bin/sh\n" + fakeVariable + "='" + w.dir + "' exec '" + exe + "' \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(w.dir, "bazel"), []byte(bazelScript), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	execRoot := filepath.Join(w.dir, "out", "execroot", "_main")
+	for _, d := range []string{filepath.Join(w.dir, "ws"), filepath.Join(execRoot, "bazel-out")} {
+		if err := os.MkdirAll(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name := range original {
+		if err := os.Symlink(filepath.Join(w.dir, "ws", name), filepath.Join(execRoot, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, "cc"), []byte("#!/bin/sh\nexec gcc \"$@\"\n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	s := store.OpenDisk(filepath.Join(w.dir, "store"))
+	w.options = Options{Bazel: &bazel.Bazel{Program: filepath.Join(w.dir, "bazel"), Dir: filepath.Join(w.dir, "ws")}, Store: s, LocalStore: s, Read: true, Write: true}
+	w.restore()
+	return w
+}
+
+// restore has the workspace be what it was, as a new checkout of it.
+func (w *workspace) restore() {
+	w.t.Helper()
+	old := time.Now().Add(-time.Hour)
+	for name, content := range original {
+		file := filepath.Join(w.dir, "ws", name)
+		if b, err := os.ReadFile(file); err == nil && string(b) == content {
+			continue
+		}
+		if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := os.Chtimes(file, old, old); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"cache", "out/execroot/_main/bazel-out"} {
+		if err := os.RemoveAll(filepath.Join(w.dir, dir)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(w.dir, "out/execroot/_main/bazel-out"), 0o777); err != nil {
+		w.t.Fatal(err)
+	}
+	// Longer than the slack in the comparison of times.
+	time.Sleep(150 * time.Millisecond)
+}
+
+// session is what a session has said, and how it ended.
+type ended struct {
+	code     int
+	err      error
+	out, say string
+	log      string // of the test
+}
+
+func (w *workspace) test(args ...string) ended {
+	w.t.Helper()
+	b, err := json.Marshal(w.scenario)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(w.dir, "scenario.json"), b, 0o666)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var out, say bytes.Buffer
+	o := w.options
+	o.Out, o.Err, o.Args = &out, &say, append(append(args, "--client_cwd="+filepath.Join(w.dir, "ws")), "//:t")
+	var e ended
+	e.code, e.err = Test(w.t.Context(), &o)
+	e.out, e.say = out.String(), say.String()
+	logged, _ := os.ReadFile(filepath.Join(w.dir, "out/execroot/_main/bazel-out/k8/testlogs/t/test.log"))
+	e.log = string(logged)
+	return e
+}
+
+func (e ended) replayed() bool {
+	return strings.Contains(e.out, "//:t") && strings.Contains(e.out, "(replayed) ")
+}
+
+func TestSession(t *testing.T) {
+	for _, source := range []bool{false, true} {
+		w := newWorkspace(t)
+		w.Source = source
+		first := w.test()
+		if first.err != nil || first.code != 0 || first.replayed() || strings.Contains(first.say, "isn't recorded") {
+			t.Fatalf("source %v: %+v", source, first)
+		}
+		second := w.test()
+		if second.err != nil || second.code != 0 || !second.replayed() || !strings.Contains(second.log, "ran good with data\n") {
+			t.Errorf("source %v: %+v", source, second)
+		}
+		if err := os.WriteFile(filepath.Join(w.dir, "ws", "t.c"), []byte("other"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if third := w.test(); third.code != 0 || third.replayed() {
+			t.Errorf("source %v, edited: %+v", source, third)
+		}
+	}
+}
+
+// Files are saved at every boundary of a session: as they will stay, or edited and
+// edited back later, with their old times. Whatever has run, a later session must
+// not replay it for what hasn't.
+func TestEdits(t *testing.T) {
+	keep := func(file, commands string) string {
+		return "touch -r " + file + " .ref; " + commands + "; touch -r .ref " + file + "; rm .ref"
+	}
+	// The moments of a session, in order.
+	moments := []string{
+		"expand", "analyse", "analyse preprocess", "analyse compile", "analyse end", "run", "run preprocess", "run compile", "run test", "run end",
+	}
+	for _, source := range []bool{true, false} {
+		for _, file := range []string{"t.c", "data.txt"} {
+			for i, m := range moments {
+				// i == k: it stays as it was edited.
+				for _, k := range slices.Compact([]int{i, min(i+1, len(moments)-1), len(moments) - 1}) {
+					name := strings.Join([]string{map[bool]string{true: "source", false: "object"}[source], file, m, "to", moments[k]}, " ")
+					if strings.HasSuffix(m, "preprocess") && !source {
+						continue
+					}
+					t.Run(name, func(t *testing.T) {
+						t.Parallel() // it mostly waits
+						w := newWorkspace(t)
+						w.Source = source
+						edit := keep(file, "printf edit >"+file)
+						back := keep(file, "printf "+original[file]+" >"+file)
+						w.Hooks = map[string]string{m: edit}
+						if k > i {
+							w.Hooks[moments[k]] = back
+						}
+						first := w.test()
+						if first.err != nil {
+							t.Fatalf("%+v", first)
+						}
+						ran := first.log
+						if x, err := w.options.Store.(*store.Disk).Stat(t.Context()); err != nil {
+							t.Fatal(err)
+						} else if x.Entries == 0 {
+							return // nothing can be replayed
+						}
+						w.Hooks = nil
+						w.restore()
+						second := w.test()
+						if second.err != nil {
+							t.Fatalf("%+v", second)
+						}
+						if second.replayed() && !strings.Contains(second.log, "ran good with data\n") {
+							t.Errorf("replayed %q for the original files; the first session said\n%s", second.log, first.say)
+						}
+						// Nor for the edited ones.
+						if err := os.WriteFile(filepath.Join(w.dir, "ws", file), []byte("edit"), 0o666); err != nil {
+							t.Fatal(err)
+						}
+						os.RemoveAll(filepath.Join(w.dir, "cache"))
+						want := strings.Replace("ran good with data\n", map[string]string{"t.c": "good", "data.txt": "data"}[file], "edit", 1)
+						if third := w.test(); third.err != nil || third.replayed() && !strings.Contains(third.log, want) {
+							t.Errorf("replayed %q for the edited files, ran %q (%v); the first session said\n%s", third.log, ran, third.err, first.say)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// What changes beside the test's files, or doesn't.
+func TestRecordedOnlyIf(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		source bool
+		hooks  map[string]string
+		want   string // why it isn't recorded, or ""
+	}{
+		{"nothing", true, nil, ""},
+		{"another file", true, map[string]string{"run test": "echo x >new.c"}, ""},
+		{"saved as it was", true, map[string]string{"run test": "printf good >t.c"}, "its sources were saved while it was tested"},
+		{"the object decides", false, map[string]string{"run test": "printf good >t.c"}, ""},
+		{"data saved as they were", false, map[string]string{"run test": "printf data >data.txt"}, "its data _main/data.txt was saved while it was tested"},
+		{"edited", false, map[string]string{"run": "printf other >t.c"}, "its sources, data or flags were edited while it was tested"},
+		{"another linker", false, map[string]string{"run test": `sed -i 's/gcc/gcc -Wl,-z,now/' ../cc`}, "the linker or libraries of the system were changed while it was tested"},
+		{"the test makes its data", false, map[string]string{"run test": "echo x >../out/execroot/_main/bazel-out/k8/bin/new"}, ""},
+	} {
+		for _, attempts := range [][]string{{"PASSED"}, {"FAILED"}} {
+			t.Run(c.name+" "+attempts[0], func(t *testing.T) {
+				w := newWorkspace(t)
+				w.Source, w.Hooks, w.Attempts = c.source, c.hooks, attempts
+				e := w.test()
+				s, err := w.options.Store.(*store.Disk).Stat(t.Context())
+				if e.err != nil || err != nil {
+					t.Fatal(e.err, err)
+				}
+				if (s.Entries == 0) != (c.want != "") || !strings.Contains(e.say, c.want) {
+					t.Errorf("%d entries, said %s", s.Entries, e.say)
+				}
+			})
+		}
+	}
+}
+
+// A failure at one attempt is noted, so that no later pass is replayed. A time-out
+// isn't a failure.
+func TestFlaky(t *testing.T) {
+	for _, c := range []struct {
+		attempts []string
+		status   string
+		noted    bool
+	}{
+		{[]string{"FAILED", "PASSED"}, "FLAKY", true},
+		{[]string{"FAILED"}, "FAILED", true},
+		{[]string{"TIMEOUT", "PASSED"}, "FLAKY", false},
+		{[]string{"TIMEOUT"}, "TIMEOUT", false},
+		{[]string{"REMOTE_FAILURE"}, "REMOTE_FAILURE", false},
+		{[]string{"INCOMPLETE"}, "INCOMPLETE", false},
+	} {
+		w := newWorkspace(t)
+		w.Attempts, w.Status = c.attempts, c.status
+		if e := w.test(); e.err != nil || strings.Contains(e.say, "isn't recorded") != (c.status == "FLAKY") {
+			t.Errorf("%v: %+v", c.attempts, e)
+		}
+		w.Attempts, w.Status = nil, ""
+		if e := w.test(); e.replayed() || strings.Contains(e.say, "isn't recorded: the test failed with the same fingerprint") != c.noted {
+			t.Errorf("%v, then a pass: %+v", c.attempts, e)
+		}
+		if e := w.test(); e.replayed() == c.noted {
+			t.Errorf("%v, later: replayed is %v", c.attempts, e.replayed())
+		}
+	}
+}
+
+// An audit withdraws a result if the test comes to its end and fails, and for
+// nothing else.
+func TestAudit(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		change    func(w *workspace)
+		withdrawn bool
+		want      string
+	}{
+		{"passed", func(*workspace) {}, false, ""},
+		{"failed", func(w *workspace) { w.Attempts = []string{"FAILED"} }, true, "AUDIT FAILED"},
+		{"time-out", func(w *workspace) { w.Attempts = []string{"TIMEOUT"} }, false, "the audit of //:t says nothing, it ended as TIMEOUT"},
+		{"remote failure", func(w *workspace) { w.Attempts = []string{"REMOTE_FAILURE"} }, false, "it ended as REMOTE FAILURE"},
+		{"incomplete", func(w *workspace) { w.Attempts = []string{"INCOMPLETE"} }, false, "it ended as INCOMPLETE"},
+		{"flaky", func(w *workspace) { w.Attempts, w.Status = []string{"FAILED", "PASSED"}, "FLAKY" }, false, "it ended as FLAKY"},
+		{"flaky after a time-out", func(w *workspace) { w.Attempts, w.Status = []string{"TIMEOUT", "PASSED"}, "FLAKY" }, false, "it ended as FLAKY"},
+		{"failed build", func(w *workspace) {
+			w.Hooks = map[string]string{"audit": `sed -i 's/"NotBuilt":false/"NotBuilt":true/' ../scenario.json`}
+		}, false, ""},
+		{"edited", func(w *workspace) {
+			w.Hooks, w.Attempts = map[string]string{"audit": "printf other >t.c"}, []string{"FAILED"}
+		}, false, "isn't recorded: its sources, data or flags were edited"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorkspace(t)
+			w.test()
+			w.options.Audit = 1
+			c.change(w)
+			if e := w.test(); e.err != nil || !strings.Contains(e.say, "1 of the recorded to be run as an audit") || !strings.Contains(e.say, c.want) {
+				t.Errorf("%+v", e)
+			}
+			w.options.Audit, w.Attempts, w.Status, w.Hooks = 0, nil, "", nil
+			w.restore()
+			if e := w.test(); e.replayed() == c.withdrawn {
+				t.Errorf("later: %+v", e)
+			}
+		})
+	}
+}
+
+// A link that is where a replay writes, of an earlier run of the test or whatever
+// made it, leads nowhere.
+func TestReplayThroughLinks(t *testing.T) {
+	w := newWorkspace(t)
+	logs := filepath.Join(w.dir, "out/execroot/_main/bazel-out/k8/testlogs")
+	w.Hooks = map[string]string{"run test": "mkdir -p " + logs + "/t/test.outputs/d; printf mine >" + logs + "/t/test.outputs/d/out.txt"}
+	w.test()
+	w.Hooks = nil
+	replay := func(name string, want bool) {
+		t.Helper()
+		outside := t.TempDir()
+		for _, f := range []string{"out.txt", "test.log"} {
+			if err := os.WriteFile(filepath.Join(outside, f), []byte("theirs"), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		link := filepath.Join(logs, name)
+		if err := os.RemoveAll(link); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Dir(link), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		to := outside
+		if strings.Contains(filepath.Base(name), ".txt") || filepath.Base(name) == "test.log" {
+			to = filepath.Join(outside, filepath.Base(name))
+		}
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+		e := w.test()
+		if !e.replayed() || strings.Contains(e.say, "can't be written") == want {
+			t.Errorf("%s: %+v", name, e)
+		}
+		for _, f := range []string{"out.txt", "test.log"} {
+			if b, err := os.ReadFile(filepath.Join(outside, f)); err != nil || string(b) != "theirs" {
+				t.Errorf("%s: %s is %q now (%v)", name, f, b, err)
+			}
+		}
+		if b, err := os.ReadFile(filepath.Join(logs, "t/test.outputs/d/out.txt")); want && (err != nil || string(b) != "mine") {
+			t.Errorf("%s: replayed %q, %v", name, b, err)
+		}
+	}
+	replay("t/test.outputs", true)
+	replay("t/test.outputs/d", true)
+	replay("t/test.outputs/d/out.txt", true)
+	replay("t/test.log", true)
+	replay("t", false)
+}
+
+// The files in which the user wants to read about the invocation: they are about
+// the one that runs the tests, and new.
+func TestOutputs(t *testing.T) {
+	w := newWorkspace(t)
+	read := func(name string) string {
+		b, _ := os.ReadFile(filepath.Join(w.dir, name))
+		return string(b)
+	}
+	var flags []string
+	for _, name := range []string{"build_event_text_file", "build_event_binary_file", "profile", "bes_backend"} {
+		flags = append(flags, "--"+name+"="+filepath.Join(w.dir, name))
+	}
+	flags = append(flags, "--build_event_json_file="+filepath.Join(w.dir, "json"))
+	check := func(what, invocation, json string) {
+		t.Helper()
+		for _, name := range []string{"build_event_text_file", "build_event_binary_file", "profile", "bes_backend"} {
+			if got := read(name); got != invocation {
+				t.Errorf("%s: %s is of %q, want that of %q", what, name, got, invocation)
+			}
+			os.Remove(filepath.Join(w.dir, name))
+		}
+		if got := read("json"); !strings.Contains(got, json) || !strings.Contains(got, "buildFinished") {
+			t.Errorf("%s: events %q, want %q", what, got, json)
+		}
+		if err := os.WriteFile(filepath.Join(w.dir, "json"), []byte("stale"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.test(flags...)
+	check("run", "run", `"overallStatus":"PASSED"`)
+	if e := w.test(flags...); !e.replayed() {
+		t.Errorf("%+v", e)
+	}
+	check("nothing to run", "nothing", "SUCCESS")
+	w.options.Audit = 1
+	w.test(flags...)
+	check("only an audit", "audit", `"overallStatus":"PASSED"`)
+	w.options.Audit = 0
+	// Without such flags there is no further invocation.
+	w.test()
+	if read("profile") != "" {
+		t.Error("a profile that nobody wanted")
+	}
+	// The user's Bazel says it in another way.
+	w.Hooks = map[string]string{"nothing": "exit 1"}
+	if e := w.test(); e.err != nil || !e.replayed() {
+		t.Errorf("%+v", e)
+	}
+}
+
+// If the aspect can't be applied, all is green and nothing is ever replayed: that is
+// an error. If a test isn't built, Bazel says so, and it is one that failed.
+func TestAnalysisFails(t *testing.T) {
+	w := newWorkspace(t)
+	w.NoAspect = true
+	e := w.test()
+	if e.err == nil || !strings.Contains(e.err.Error(), `bazel_dep(name = "rules_tasting")`) || !strings.Contains(e.say, "No repository visible") || e.log != "" {
+		t.Errorf("%+v", e)
+	}
+	w.NoAspect = false
+	w.test()
+	w.NotBuilt = true
+	e = w.test()
+	if e.err != nil || e.code != bazel.ExitBuildFailed || e.replayed() || !strings.Contains(e.out, "FAILED TO BUILD") || !strings.Contains(e.say, "warning: 1 of 1 tests have no fingerprint") {
+		t.Errorf("not built: %+v", e)
+	}
+}
+
+// Variables of the loader: what it loads isn't known.
+func TestPreload(t *testing.T) {
+	w := newWorkspace(t)
+	w.Env = map[string]string{"LD_PRELOAD": "data/libx.so"}
+	for range 2 {
+		if e := w.test(); e.err != nil || e.replayed() {
+			t.Errorf("%+v", e)
+		}
+	}
+}

@@ -1,0 +1,371 @@
+package fingerprint
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
+)
+
+// # The link file
+//
+// For each file that Bazel links or archives, the rules write how:
+//
+//	tasting link 1
+//	output PATH
+//	alias PATH              another path of the same file
+//	kind executable|shared|archive
+//	unit PATH<TAB>MANIFEST  what may be on the line, and its manifest
+//	source PATH<TAB>MANIFEST    the manifest of the source that PATH is compiled from
+//	arg WORD                of the command line, without the program, in order
+//	member PATH             of an archive, in order
+const linkMagic = "tasting link 1"
+
+// link is the content of a link file.
+type link struct {
+	dir     string // names are relative to it
+	output  string
+	aliases []string
+	kind    string
+	units   map[string]string
+	sources map[string]string
+	args    []string
+	members []string
+}
+
+func readLink(file, dir string) (*link, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{dir: dir, units: map[string]string{}, sources: map[string]string{}}
+	s := bufio.NewScanner(bytes.NewReader(b))
+	s.Buffer(nil, 1<<24)
+	for n := 1; s.Scan(); n++ {
+		word, rest, _ := strings.Cut(s.Text(), " ")
+		bad := false
+		pair := func(to map[string]string) {
+			path, manifest, ok := strings.Cut(rest, "\t")
+			bad = !ok
+			to[path] = inDir(dir, manifest)
+		}
+		switch {
+		case n == 1:
+			bad = s.Text() != linkMagic
+		case word == "output":
+			l.output = rest
+		case word == "alias":
+			l.aliases = append(l.aliases, rest)
+		case word == "kind":
+			l.kind = rest
+		case word == "unit":
+			pair(l.units)
+		case word == "source":
+			pair(l.sources)
+		case word == "arg":
+			l.args = append(l.args, rest)
+		case word == "member":
+			l.members = append(l.members, rest)
+		default:
+			bad = true
+		}
+		if bad {
+			return nil, fmt.Errorf("%s:%d: %q: not the description of a link that this tasting reads: build it again with one version of the rules", file, n, s.Text())
+		}
+	}
+	if err := s.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if l.output == "" || l.kind == "" {
+		return nil, fmt.Errorf("%s: it is cut off: build it again", file)
+	}
+	return l, nil
+}
+
+// manifest returns the file of the manifest that speaks for a path on the line,
+// or "".
+func (l *link) manifest(path string, source bool) string {
+	if m, ok := l.sources[path]; ok && source {
+		return m
+	}
+	return l.units[path]
+}
+
+// A lineItem is what is linked at one place of a line: manifests, or a library
+// that Bazel links.
+type lineItem struct {
+	manifests []string
+	library   *link // shared
+	lazy      bool
+	members   bool // only members of archives are lazy
+	archive   int
+	group     int
+	asNeeded  bool
+	// part says that a library that is known by its content is this file itself.
+	part bool
+}
+
+// A linkedFile is a file of a test, with its line read.
+type linkedFile struct {
+	name  string
+	of    *link // nil if there is no link file
+	items []lineItem
+	line  *linkflags.Line
+	// uncertain is as in linkmodel.File, of files without a line.
+	uncertain string
+}
+
+// links are the link files of a test, by the paths of what they describe.
+type links map[string]*link
+
+func (x links) add(l *link) {
+	for _, p := range append([]string{l.output}, l.aliases...) {
+		if x[p] == nil {
+			x[p] = l
+		}
+	}
+}
+
+// read reads the line of a link. Source says whether manifests of sources are
+// preferred.
+func (x links) read(l *link, source bool) *linkedFile {
+	f := &linkedFile{name: l.output, of: l}
+	f.line = linkflags.Parse(l.args, linkflags.Options{
+		Open: func(name string) ([]byte, error) { return os.ReadFile(inDir(l.dir, name)) },
+		Built: func(path string) bool {
+			return x[path] != nil || l.units[path] != "" || path == l.output
+		},
+	})
+	archives := 0
+	for _, it := range f.line.Items {
+		path := it.Built
+		if path == "" {
+			continue // of the system
+		}
+		item := lineItem{asNeeded: it.AsNeeded != linkflags.No, lazy: it.Lazy, group: it.Group}
+		number := func() {
+			archives++
+			item.archive = archives
+		}
+		switch known := x[path]; {
+		case known != nil && known != l && known.kind == "shared":
+			item.library = known
+		case known != nil && known != l && known.kind == "archive":
+			for _, m := range known.members {
+				if name := known.manifest(m, source); name != "" {
+					item.manifests = append(item.manifests, name)
+				} else {
+					f.uncertain = fmt.Sprintf("%s is in %s and has no manifest", m, path)
+				}
+			}
+			if item.lazy = !it.WholeArchive; item.lazy {
+				number()
+			}
+		default:
+			name := l.manifest(path, source)
+			if name == "" {
+				f.uncertain = fmt.Sprintf("%s is linked and has no manifest", path)
+				continue
+			}
+			item.manifests = []string{name}
+			if item.lazy || !it.WholeArchive && strings.HasSuffix(path, ".a") {
+				item.lazy = true
+				number()
+			}
+		}
+		f.items = append(f.items, item)
+	}
+	return f
+}
+
+// program returns the files of a test in the order of the loader: the
+// executable, then what it needs, breadth first.
+func (x links) program(executable *link, source bool) []*linkedFile {
+	files := []*linkedFile{x.read(executable, source)}
+	seen := map[*link]bool{executable: true}
+	for i := 0; i < len(files); i++ {
+		for _, it := range files[i].items {
+			if l := it.library; l != nil && !seen[l] {
+				seen[l] = true
+				files = append(files, x.read(l, source))
+			}
+		}
+	}
+	return files
+}
+
+// Lines returns the lines of the test's links: of its executable, then of its
+// libraries.
+func (t *Test) Lines() ([]*linkflags.Line, error) {
+	files, err := t.linkedFiles(func(name string) (*link, error) { return readLink(name, t.Dir) })
+	return lines(files), err
+}
+
+func lines(files []*linkedFile) []*linkflags.Line {
+	var l []*linkflags.Line
+	for _, f := range files {
+		if f.line != nil {
+			l = append(l, f.line)
+		}
+	}
+	return l
+}
+
+// flags returns what the lines of all links say beside what the model knows, in
+// a canonical form: those of the executable, then those of its libraries, each
+// different list once.
+func lineFlags(files []*linkedFile) []string {
+	var l []string
+	var libraries []string
+	for i, f := range files {
+		switch {
+		case f.line == nil:
+		case i == 0:
+			l = append(l, f.line.System()...)
+		default:
+			text := strings.Join(f.line.System(), "\n")
+			if len(f.line.Opaque) > 0 || len(f.line.Roots) > 0 || f.line.Bsymbolic > linkflags.BsymbolicAll {
+				// Then it counts which library it is: by its place.
+				text = fmt.Sprintf("library %d\n%s", i, text)
+			}
+			if text != "" {
+				libraries = append(libraries, text)
+			}
+		}
+	}
+	slices.Sort(libraries)
+	for _, text := range slices.Compact(libraries) {
+		l = append(append(l, "-shared"), strings.Split(text, "\n")...)
+	}
+	return slices.DeleteFunc(l, func(s string) bool { return s == "" })
+}
+
+// linker is what the model knows of a linker.
+func linker(name string) linkmodel.Linker {
+	switch name {
+	case "bfd", "gold":
+		return linkmodel.GNU
+	case "lld":
+		return linkmodel.LLD
+	}
+	return linkmodel.AnyLinker
+}
+
+// doubts returns why it can't be told from the line which definition wins.
+func (f *linkedFile) doubts() string {
+	var l []string
+	if f.uncertain != "" {
+		l = append(l, f.uncertain)
+	}
+	if f.line != nil {
+		l = append(l, f.line.Opaque...)
+		if f.line.Bsymbolic > linkflags.BsymbolicAll {
+			l = append(l, "-Bsymbolic for some symbols")
+		}
+	}
+	return strings.Join(l, "; ")
+}
+
+// model returns the program that the files are, for the units of pool: in the
+// order of the loader, which searches breadth first. Manifests that can't be used
+// have no units.
+func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, pool *pool) *linkmodel.Program {
+	byLink := map[*link]*linkedFile{}
+	for _, f := range files {
+		if f.of != nil {
+			byLink[f.of] = f
+		}
+	}
+	p := &linkmodel.Program{Foreign: overrides}
+	type loaded struct {
+		file   *linkedFile
+		unit   int32 // of a library that is known by its content, if there is no file
+		unsure string
+	}
+	var queue []loaded
+	fileOf, fileOfUnit := map[*linkedFile]int32{}, map[int32]int32{}
+	// What only a file needs that may not be loaded may not be loaded, either.
+	load := func(f *linkedFile, unsure string) int32 {
+		n, ok := fileOf[f]
+		if !ok {
+			n = int32(len(queue))
+			fileOf[f] = n
+			queue = append(queue, loaded{f, -1, unsure})
+		}
+		return n
+	}
+	load(files[0], "")
+	for _, f := range files[1:] {
+		if f.of == nil { // the order is given
+			load(f, "")
+		}
+	}
+	for i := 0; i < len(queue); i++ {
+		f := queue[i].file
+		if f == nil {
+			p.Files = append(p.Files, linkmodel.File{
+				Name: pool.sources[queue[i].unit].name, Entries: []linkmodel.Entry{{Unit: queue[i].unit}}, Unsure: queue[i].unsure,
+			})
+			continue
+		}
+		x := linkmodel.File{Name: f.name, Uncertain: f.doubts(), Unsure: queue[i].unsure}
+		if i == 0 {
+			x.Needs = pool.Defined(needs)
+		}
+		if f.line != nil {
+			x.Bsymbolic = f.line.Bsymbolic == linkflags.BsymbolicAll
+			x.Linker = linker(f.line.Linker)
+			x.Needs = append(x.Needs, pool.Defined(f.line.Roots)...)
+			if f.line.Foreign() {
+				x.Foreign = "a library of the system may need members of archives"
+			}
+		}
+		seen := map[int32]bool{}
+		for _, it := range f.items {
+			why := queue[i].unsure
+			if it.library != nil {
+				if f := byLink[it.library]; why == "" && it.asNeeded {
+					why = unsure(f.name)
+				}
+				x.Entries = append(x.Entries, linkmodel.Entry{Library: load(byLink[it.library], why), Group: it.group})
+				continue
+			}
+			for _, name := range it.manifests {
+				for _, unit := range pool.numbers[name] {
+					switch {
+					case pool.Symbols.Unit(unit).Library && !it.part:
+						// A file of its own.
+						n, ok := fileOfUnit[unit]
+						if !ok {
+							if why == "" && it.asNeeded {
+								why = unsure(pool.sources[unit].name)
+							}
+							n = int32(len(queue))
+							fileOfUnit[unit] = n
+							queue = append(queue, loaded{nil, unit, why})
+						}
+						x.Entries = append(x.Entries, linkmodel.Entry{Library: n, Group: it.group})
+					default:
+						// An archive that is on the line twice is searched twice.
+						lazy := it.lazy && (!it.members || pool.sources[unit].member)
+						if lazy || !seen[unit] {
+							x.Entries = append(x.Entries, linkmodel.Entry{Unit: unit, Lazy: lazy, Archive: it.archive, Group: it.group})
+						}
+						seen[unit] = true
+					}
+				}
+			}
+		}
+		p.Files = append(p.Files, x)
+	}
+	return p
+}
+
+func unsure(name string) string {
+	return "--as-needed decides whether " + name + " is loaded"
+}

@@ -1,0 +1,67 @@
+// Package stamp tells whether a file has been touched.
+//
+// A digest says what a file holds at the moment at which it is read. Whether it
+// held the same all the time between two moments, only the file system knows: it
+// gives every write, rename, replacement and change of times a new change time,
+// which no program can set. So two equal stamps around a run, and the right
+// digest once, say that the run has read that content.
+package stamp
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Stamp is a state of a file.
+type Stamp struct {
+	mode     fs.FileMode
+	size     int64
+	dev, ino uint64
+	links    uint64
+	modified time.Time
+	changed  time.Time
+}
+
+// Of returns the state of the file that path leads to.
+func Of(path string) (Stamp, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Stamp{}, err
+	}
+	return of(info), nil
+}
+
+func of(info fs.FileInfo) Stamp {
+	s := Stamp{mode: info.Mode(), size: info.Size(), modified: info.ModTime(), changed: info.ModTime()}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.dev, s.ino, s.links = uint64(st.Dev), uint64(st.Ino), uint64(st.Nlink)
+		s.changed = changeTime(st)
+	}
+	return s
+}
+
+// Same tells whether a file with stamp s now, and t before or later, was left
+// alone in between. The change time of a file with several names says nothing:
+// whoever makes or removes a link to it, as sandboxes and caches do, changes it.
+func (s Stamp) Same(t Stamp) bool {
+	if s.links > 1 || t.links > 1 {
+		s.changed, t.changed, s.links, t.links = s.modified, t.modified, 0, 0
+	}
+	return s.mode == t.mode && s.size == t.size && s.dev == t.dev && s.ino == t.ino && s.links == t.links &&
+		s.modified.Equal(t.modified) && s.changed.Equal(t.changed)
+}
+
+// slack is how much the clock of a file system may be behind that of the program:
+// times of files advance in ticks.
+const slack = 100 * time.Millisecond
+
+// Since tells whether the file may have been touched at t or later.
+func (s Stamp) Since(t time.Time) bool {
+	last := s.modified
+	if s.links <= 1 && s.changed.After(last) {
+		last = s.changed
+	}
+	return !last.Before(t.Add(-slack))
+}

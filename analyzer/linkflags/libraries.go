@@ -1,0 +1,134 @@
+package linkflags
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// known libraries are those of the C and C++ runtimes: what they call in a
+// program is known, or they are made for a version of the compiler.
+var runtimes = words(`asan atomic BrokenLocale anl c c++ c++abi c++experimental c_nonshared clang_rt crypt dl gcc gcc_eh gcc_s gcov gomp hwasan
+	iomp5 itm lsan m mvec nsl nss_files omp pthread pthread_nonshared quadmath resolv rt ssp ssp_nonshared stdc++ stdc++exp stdc++fs supc++ thread_db
+	tsan ubsan unwind util`)
+
+// SystemLibrary is a library of the system that a line names.
+type SystemLibrary struct {
+	// Name is that of an Item.
+	Name string
+	// Static and Shared say what it is, if that is known.
+	Static, Shared bool
+	// Runtime is set for the runtimes of C and C++. Any other library may call
+	// the program by any name, as flex's calls yywrap.
+	Runtime bool
+}
+
+// Libraries returns the libraries of the system that l names: all items that
+// the build doesn't know, in their order.
+func (l *Line) Libraries() []SystemLibrary {
+	var libs []SystemLibrary
+	for _, x := range l.Items {
+		if x.Built != "" {
+			continue
+		}
+		base := path.Base(strings.TrimPrefix(x.Name, ":"))
+		s := SystemLibrary{Name: x.Name, Static: x.Kind == Library && x.Static}
+		stem := base
+		if x.Kind == File || strings.HasPrefix(x.Name, ":") {
+			s.Shared = strings.Contains(base+".", ".so.")
+			s.Static = !s.Shared
+			base, _, _ = strings.Cut(strings.TrimPrefix(base, "lib"), ".so")
+			stem = strings.TrimSuffix(base, ".a")
+		}
+		if strings.HasPrefix(stem, "clang_rt.") {
+			stem = "clang_rt"
+		}
+		s.Runtime = runtimes[stem]
+		libs = append(libs, s)
+	}
+	return libs
+}
+
+// Inside tells whether l asks for libraries of the system that are linked into
+// the file.
+func (l *Line) Inside() bool {
+	return l.Static || l.end.Static || slices.ContainsFunc(l.Flags, func(f string) bool { return strings.HasPrefix(f, "-static-") }) ||
+		slices.ContainsFunc(l.Libraries(), func(s SystemLibrary) bool { return s.Static })
+}
+
+// Foreign tells whether the line names a library of the system that may call
+// the program by any name.
+func (l *Line) Foreign() bool {
+	return slices.ContainsFunc(l.Libraries(), func(s SystemLibrary) bool { return !s.Runtime })
+}
+
+// System is what l takes from the system, as words that Parse reads: Flags, and
+// the items that the build doesn't know.
+func (l *Line) System() []string {
+	return append(slices.Clone(l.Flags), l.items(func(s State) State { s.Group, s.Lazy = 0, false; return s })...)
+}
+
+// Probe returns flags that link a program of nothing in the same way, as far as
+// they decide which files of the system the linker opens, and flags to compile it
+// with. Libraries that such a program doesn't need are linked, too.
+func (l *Line) Probe() (compile, link []string) {
+	link = append(slices.Clone(l.system), "-Wl,--no-as-needed")
+	return slices.Clone(l.driver), append(link, l.items(func(s State) State { return State{Static: s.Static} })...)
+}
+
+// items are the words for what l takes from the system, with the states that f
+// makes.
+func (l *Line) items(f func(State) State) []string {
+	base := State{Static: l.Static}
+	var words []string
+	now := base
+	for _, x := range l.Items {
+		if x.Built != "" {
+			continue
+		}
+		if s := f(x.State); s != now {
+			if now != base {
+				words = append(words, "-Wl,--pop-state")
+			}
+			if s != base {
+				words = append(words, "-Wl,--push-state"+s.from(base))
+			}
+			now = s
+		}
+		switch {
+		case x.Kind == File:
+			words = append(words, x.Name)
+		case x.Name == "":
+			words = append(words, "-l", "")
+		default:
+			words = append(words, "-l"+x.Name)
+		}
+	}
+	if now != base {
+		words = append(words, "-Wl,--pop-state")
+	}
+	if end := f(l.end); end != base {
+		words = append(words, "-Wl"+end.from(base))
+	}
+	return words
+}
+
+// from returns the flags, each after a comma, that make s of base.
+func (s State) from(base State) string {
+	flags := ""
+	if s.Static && !base.Static {
+		flags += ",-Bstatic"
+	} else if !s.Static && base.Static {
+		flags += ",-Bdynamic"
+	}
+	switch s.AsNeeded {
+	case Yes:
+		flags += ",--as-needed"
+	case No:
+		flags += ",--no-as-needed"
+	}
+	if s.WholeArchive {
+		flags += ",--whole-archive"
+	}
+	return flags
+}

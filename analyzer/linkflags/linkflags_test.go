@@ -1,0 +1,427 @@
+package linkflags
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// files are response files.
+var files = map[string]string{
+	"a.rsp":    "-lx '-Wl,--as-needed'\n\"-ly z\" b\\ c.o @n.rsp",
+	"n.rsp":    "-Wl,-z,now",
+	"ld.rsp":   "--whole-archive /p/libx.a\n--no-whole-archive",
+	"self.rsp": "-lx @self.rsp",
+}
+
+func open(name string) ([]byte, error) {
+	if s, ok := files[name]; ok {
+		return []byte(s), nil
+	}
+	return nil, errors.New("no such file")
+}
+
+func parse(line string) *Line { return Parse(strings.Fields(line), Options{Open: open}) }
+
+// dump renders what isn't zero, in one line.
+func dump(l *Line) string {
+	var parts []string
+	add := func(name string, words ...string) {
+		if len(words) > 0 {
+			parts = append(parts, name+": "+strings.Join(words, " "))
+		}
+	}
+	var items []string
+	for _, x := range l.Items {
+		s := x.Name
+		if x.Kind == Library {
+			s = "-l" + s
+		}
+		if st := x.State.String(); st != "" {
+			s += "[" + strings.ReplaceAll(st, " ", ",") + "]"
+		}
+		if x.Group > 1 {
+			s += fmt.Sprint("#", x.Group)
+		}
+		if x.AsNeeded == No {
+			s += "[needed]"
+		}
+		if x.Built != "" && x.Built != x.Name {
+			s += "=" + x.Built
+		}
+		items = append(items, s)
+	}
+	add("items", items...)
+	add("flags", l.Flags...)
+	add("roots", l.Roots...)
+	if l.Bsymbolic != BsymbolicNone {
+		add("bsymbolic", fmt.Sprint(l.Bsymbolic))
+	}
+	for _, b := range []struct {
+		on   bool
+		name string
+	}{{l.Exported, "exported"}, {l.Static, "static"}, {l.Shared, "shared"}, {l.PIE == Yes, "pie"}, {l.PIE == No, "no-pie"}} {
+		if b.on {
+			parts = append(parts, b.name)
+		}
+	}
+	if l.Linker != "" {
+		add("linker", l.Linker)
+	}
+	if len(l.Opaque) > 0 {
+		add("opaque", strings.Join(l.Opaque, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		// Libraries, in all spellings.
+		{"-lx", "items: -lx"},
+		{"-l x", "items: -lx"},
+		{"-Wl,-lx", "items: -lx"},
+		{"-Wl,-l,x", "items: -lx"},
+		{"-Wl,-l -Wl,x", "items: -lx"},
+		{"-Wl,--library=x", "items: -lx"},
+		{"-Wl,--library,x", "items: -lx"},
+		{"-Wl,-library=x", "items: -lx"},
+		{"-Xlinker -lx", "items: -lx"},
+		{"-Xlinker --library -Xlinker x", "items: -lx"},
+		{"--for-linker=-lx --for-linker -ly", "items: -lx -ly"},
+		{"-l:libx.so.1 -Wl,-l:libx.a", "items: -l:libx.so.1 -l:libx.a"},
+		{"/p/libx.a -Wl,/p/liby.a -Xlinker /p/z.o", "items: /p/libx.a /p/liby.a /p/z.o"},
+		{"a.o -lx b.pic.o -Wl,liby.so c.lo", "items: a.o -lx b.pic.o liby.so c.lo"},
+		// Their state.
+		{"-Wl,--whole-archive,/p/libx.a,--no-whole-archive -ly", "items: /p/libx.a[whole] -ly"},
+		{"-Wl,-whole-archive -lx -Wl,-no-whole-archive -ly", "items: -lx[whole] -ly"},
+		{"-Wl,-Bstatic,-lx,-Bdynamic -ly", "items: -lx[static] -ly"},
+		{"-Wl,-dn -lx -Wl,-dy -ly -Wl,-non_shared -lz -Wl,-call_shared -Wl,-static -la", "items: -lx[static] -ly -lz[static] -la[static]"},
+		{"-Wl,--Bstatic -lx", "items: -lx[static]"},
+		{"-Wl,--as-needed -lx -Wl,--no-as-needed -ly", "items: -lx[as-needed] -ly[needed]"},
+		{"-Wl,-as-needed -lx -Xlinker -no-as-needed -ly", "items: -lx[as-needed] -ly[needed]"},
+		{"-Wl,--as-needed,-lx,-z,now", "items: -lx[as-needed]; flags: -Wl,-z,now"},
+		{"-Wl,--start-group -lx -ly -Wl,--end-group -lz", "items: -lx[group] -ly[group] -lz"},
+		{"-Wl,-( -lx -Wl,-) -Xlinker -( -ly -Xlinker -)", "items: -lx[group] -ly[group]#2"},
+		{"-Wl,--start-lib a.o b.o -Wl,--end-lib c.o", "items: a.o[lazy] b.o[lazy] c.o"},
+		{"-Wl,--push-state,-as-needed -lx -Wl,--pop-state -ly", "items: -lx[as-needed] -ly"},
+		{"-Wl,--push-state,--whole-archive,-Bstatic -lx -Wl,--push-state,--no-whole-archive -ly -Wl,--pop-state -lz -Wl,--pop-state -la", "items: -lx[static,whole] -ly[static] -lz[static,whole] -la"},
+		{"-Wl,--pop-state", "flags: -Wl,--pop-state; opaque: --pop-state"},
+		// What the driver hands over comes first.
+		{"-lx -static", "items: -lx[static]; flags: -static; static"},
+		{"-lx -static-pie", "items: -lx[static]; flags: -static-pie; static; pie"},
+		{"-static -Wl,-Bdynamic -lx", "items: -lx; flags: -static; static"},
+		// Response files.
+		{"a.o @a.rsp -lw", "items: a.o -lx -ly z[as-needed] b c.o[as-needed] -lw[as-needed]; flags: -Wl,-z,now"},
+		{"-Wl,@ld.rsp -ly", "items: /p/libx.a[whole] -ly"},
+		{"@gone.rsp", "items: @gone.rsp; opaque: response file @gone.rsp can't be read, @gone.rsp may be a linker script"},
+		// Roots.
+		{"-u a -ub -Wl,-u,c -Wl,-ud -Wl,--undefined=e -Wl,--undefined,f -Wl,-undefined=g --force-link=h", "flags: -Wl,--undefined=a -Wl,--undefined=b -Wl,--undefined=h -Wl,--undefined=c -Wl,--undefined=d -Wl,--undefined=e -Wl,--undefined=f -Wl,--undefined=g; roots: a b c d e f g h"},
+		{"-Wl,--require-defined=a", "flags: -Wl,--require-defined=a; roots: a"},
+		{"-e a -Wl,-e,b -Wl,-ec -Wl,--entry=d -Wl,-entry,e --entry=f", "flags: -Wl,--entry=a -Wl,--entry=f -Wl,--entry=b -Wl,--entry=c -Wl,--entry=d -Wl,--entry=e; roots: a b c d e f"},
+		{"-Wl,-init=a -Wl,-fini,b", "flags: -Wl,--init=a -Wl,--fini=b; roots: a b"},
+		{"-Wl,--defsym=g=f+4", "flags: -Wl,--defsym=g=f+4; roots: f g; opaque: --defsym=g=f+4"},
+		{"-Wl,--wrap=g", "flags: -Wl,--wrap=g; roots: __real_g __wrap_g g; opaque: --wrap=g"},
+		{"-Wl,-wrap,g", "flags: -Wl,--wrap=g; roots: __real_g __wrap_g g; opaque: --wrap=g"},
+		// What is found by name.
+		{"-rdynamic", "flags: -Wl,--export-dynamic; exported"},
+		{"-Wl,-E", "flags: -Wl,--export-dynamic; exported"},
+		{"-Wl,-export-dynamic", "flags: -Wl,--export-dynamic; exported"},
+		{"-export-dynamic", "flags: -Wl,--export-dynamic; exported"},
+		{"-Xlinker --export-dynamic", "flags: -Wl,--export-dynamic; exported"},
+		{"-Wl,--export-dynamic-symbol=f*", "flags: -Wl,--export-dynamic-symbol=f*; exported; opaque: --export-dynamic-symbol=f*"},
+		{"-Wl,--dynamic-list,x.txt", "flags: -Wl,--dynamic-list=x.txt; exported; opaque: --dynamic-list=x.txt"},
+		{"-E", "flags: -E; opaque: unknown flag -E"},
+		// -Bsymbolic: the last one wins.
+		{"-shared -Wl,-Bsymbolic", "flags: -shared -Wl,--Bsymbolic; bsymbolic: 1; shared"},
+		{"-Wl,-Bsymbolic -Wl,-Bsymbolic-functions", "flags: -Wl,--Bsymbolic -Wl,--Bsymbolic-functions; bsymbolic: 2"},
+		{"-Wl,-Bsymbolic-non-weak", "flags: -Wl,--Bsymbolic-non-weak; bsymbolic: 3"},
+		{"-Wl,-Bsymbolic-non-weak-functions", "flags: -Wl,--Bsymbolic-non-weak-functions; bsymbolic: 4"},
+		{"-Wl,-Bsymbolic -Wl,-Bno-symbolic", "flags: -Wl,--Bsymbolic -Wl,--Bno-symbolic"},
+		{"-Bsymbolic", "flags: -Bsymbolic; opaque: -Bsymbolic: not for the linker without -Wl"},
+		// Out of our hands.
+		{"-Wl,--version-script=x.lds", "flags: -Wl,--version-script=x.lds; opaque: --version-script=x.lds"},
+		{"-Wl,--version-script -Wl,x.lds", "flags: -Wl,--version-script=x.lds; opaque: --version-script=x.lds"},
+		{"-T x.ld -Ty.ld -Wl,-T,z.ld -Wl,--script=w.ld", "flags: -Wl,--script=x.ld -Wl,--script=y.ld -Wl,--script=z.ld -Wl,--script=w.ld; opaque: --script=x.ld, --script=y.ld, --script=z.ld, --script=w.ld"},
+		{"x.lds", "items: x.lds; opaque: x.lds may be a linker script"},
+		{"-Wl,-z,muldefs -Wl,-zinterpose -z initfirst", "flags: -Wl,-z,initfirst -Wl,-z,muldefs -Wl,-z,interpose; opaque: -z initfirst, -z muldefs, -z interpose"},
+		{"-Wl,-z,unheard -zunheard=1", "flags: -Wl,-z,unheard=1 -Wl,-z,unheard; opaque: -z unheard=1, -z unheard"},
+		{"-flto=thin", "flags: -flto=thin; opaque: -flto=thin"},
+		{"-r", "flags: -Wl,--relocatable; opaque: --relocatable"},
+		{"-Wl,-R,a.o", "flags: -Wl,--just-symbols=a.o; opaque: --just-symbols=a.o"},
+		{"-specs=x -specs y", "flags: -specs=x -specs y; opaque: -specs=x, -specs y"},
+		{"-fuse-ld=foo", "flags: -fuse-ld=foo; opaque: -fuse-ld=foo"},
+		{"-Wl,--dynamic-linker=/x/mine.so", "flags: -Wl,--dynamic-linker=/x/mine.so; opaque: --dynamic-linker=/x/mine.so"},
+		{"-Wl,-dynamic-linker,/lib64/ld-linux-x86-64.so.2", "flags: -Wl,--dynamic-linker=/lib64/ld-linux-x86-64.so.2"},
+		{"-x c++", "flags: -xc++; opaque: -x c++"},
+		// Unknown, abbreviated, without a value, or with one too many.
+		{"-unheard-of --unheard -Wl,--of -Wl,-Qof", "flags: --unheard -Wl,--undefined=nheard-of -Wl,--of -Wl,-Qof; roots: nheard-of; opaque: unknown flag --unheard, unknown flag --of, unknown flag -Qof"},
+		{"-Wl,--whole-arch -Wl,-export-dyn", "flags: -Wl,--whole-arch -Wl,-export-dyn; opaque: unknown flag --whole-arch, unknown flag -export-dyn"},
+		{"-Wl,--rpath", "flags: -Wl,--rpath; opaque: flag --rpath without a value"},
+		{"-lx -Xlinker", "items: -lx; flags: -Xlinker; opaque: flag -Xlinker without a value"},
+		{"-Wl,--gc-sections=x", "flags: -Wl,--gc-sections=x; opaque: unknown flag --gc-sections=x"},
+		{"-Wl,--fancy,-lx", "items: -lx; flags: -Wl,--fancy; opaque: unknown flag --fancy"},
+		{"-fnew-thing", "flags: -fnew-thing; opaque: unknown flag -fnew-thing"},
+		{"-omagic -Wl,-omagic", ""},
+		{"-Wl,--omagic", "flags: -Wl,-N"},
+		// Without effect.
+		{"-o out -oout --output=out -g -g1 -Wall -Werror=x -v -pipe -save-temps=obj -I x -Ix -DX -D X -isystem x -MF x -MD -pass-exit-codes -fdiagnostics-color=always", ""},
+		{"-Wl,-o,out,--build-id=none,-Map=x,-Map,y,--color-diagnostics=always,-t,--threads=4,--no-undefined,--fatal-warnings,--gdb-index,--verbose,-y,sym", ""},
+		{"-Lbazel-out/k8/bin/_solib_k8 -Xlinker -rpath -Xlinker $ORIGIN/../_solib_k8/ -Wl,-rpath,$ORIGIN/_solib_k8 -Wl,-rpath=$ORIGIN/_solib_k8", ""},
+		// What counts.
+		{"-pie -pthread -Wl,-S -s -Wl,--gc-sections -Wl,-O1 -Wl,--hash-style=gnu -Wl,-z,relro,-z,now -znoexecstack -B/usr/bin -fuse-ld=/usr/bin/ld.lld -O2 -m64",
+			"flags: -pie -pthread -B/usr/bin -fuse-ld=/usr/bin/ld.lld -O2 -m64 -Wl,--strip-all -Wl,-z,noexecstack -Wl,--strip-debug -Wl,--gc-sections -Wl,-O1 -Wl,--hash-style=gnu -Wl,-z,relro -Wl,-z,now; pie; linker: lld"},
+		{"-fuse-ld=gold -fuse-ld=mold -fuse-ld=bfd", "flags: -fuse-ld=gold -fuse-ld=mold -fuse-ld=bfd; linker: bfd"},
+		{"-L/opt/lib -L /opt/b -Wl,-L,/opt/c -Wl,--library-path=/opt/d", "flags: -L/opt/lib -L/opt/b -L/opt/c -L/opt/d"},
+		{"-Wl,-rpath,/opt/lib -Xlinker -rpath -Xlinker /opt/b", "flags: -Wl,--rpath=/opt/lib -Wl,--rpath=/opt/b"},
+		{"-Wl,-rpath,/opt/lib:$ORIGIN/_solib_k8", "flags: -Wl,--rpath=/opt/lib:$ORIGIN/_solib_k8"},
+		{"-Wl,-soname,libx.so -Wl,-h,y -Wl,-hz", "flags: -Wl,--soname=libx.so -Wl,--soname=y -Wl,--soname=z"},
+		{"-Wl,-Ttext=0 -Ttext=1 -Wl,-Ttext,2", "flags: -Wl,--Ttext=1 -Wl,--Ttext=0 -Wl,--Ttext=2"},
+		{"-nostdlib --sysroot=/s -target x -target=y", "flags: -nostdlib --sysroot=/s --target=x -target=y; opaque: unknown flag -target=y"},
+		{"-Wl,--version-script=bazel-out/k8-opt/bin/x.lds", "flags: -Wl,--version-script=bazel-out/_/bin/x.lds; opaque: --version-script=bazel-out/_/bin/x.lds"},
+		{"-Xlinker --undefined=a,b", "flags: -Xlinker --undefined=a,b; roots: a,b"},
+		{"-no-pie -unwindlib=libgcc -rtlib=compiler-rt", "flags: -no-pie -unwindlib=libgcc -rtlib=compiler-rt; no-pie"},
+	} {
+		l := parse(c.line)
+		if got := dump(l); got != c.want {
+			t.Errorf("%s\n got %s\nwant %s", c.line, got, c.want)
+		}
+		stable(t, strings.Fields(c.line), l)
+	}
+}
+
+// stable checks that what a line says can be said again with its own words.
+func stable(t *testing.T, args []string, l *Line) {
+	t.Helper()
+	again := Parse(l.Flags, Options{Open: open})
+	if !slices.Equal(again.Flags, l.Flags) || !slices.Equal(again.Roots, l.Roots) || again.Exported != l.Exported || again.Bsymbolic != l.Bsymbolic ||
+		again.Linker != l.Linker || again.Static != l.Static || again.Shared != l.Shared || again.PIE != l.PIE {
+		t.Errorf("%q\n got %s\nthen %s", args, dump(l), dump(again))
+	}
+	for _, why := range again.Opaque {
+		if !slices.Contains(l.Opaque, why) {
+			t.Errorf("%q: the flags alone are opaque: %s", args, why)
+		}
+	}
+	if strings.ContainsRune(strings.Join(args, ""), '@') {
+		return
+	}
+	system := Parse(l.System(), Options{})
+	if got, want := foreign(system), foreign(l); !slices.Equal(got, want) && !strings.Contains(dump(l), "without a value") {
+		t.Errorf("%q: from the system %v, and by its own words %q %v", args, want, l.System(), got)
+	}
+}
+
+// foreign renders the items that the build doesn't know, without groups.
+func foreign(l *Line) []string {
+	var words []string
+	for _, x := range l.Items {
+		if x.Built == "" {
+			s := x.State
+			s.Group, s.Lazy = 0, false
+			words = append(words, fmt.Sprint(x.Kind, x.Name, s, s.AsNeeded))
+		}
+	}
+	return words
+}
+
+func TestDefaultOfTheDriver(t *testing.T) {
+	l := Parse(strings.Fields("-lx -Wl,--push-state,--no-as-needed -ly -Wl,--pop-state -lz"), Options{AsNeeded: Yes})
+	if got, want := dump(l), "items: -lx[as-needed] -ly[needed] -lz[as-needed]"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if got, want := dump(Parse(l.System(), Options{})), dump(l); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// A build's own libraries are no flags, wherever they are found.
+func TestBuilt(t *testing.T) {
+	known := map[string]bool{
+		"bazel-out/k8/bin/liba.a": true, "bazel-out/k8/bin/_solib_k8/libb.so": true, "third_party/libc.a": true, "bazel-out/k8/bin/libd.a": true,
+	}
+	o := Options{Built: func(p string) bool { return known[p] }}
+	for _, c := range []struct{ line, want string }{
+		{"bazel-out/k8/bin/liba.a third_party/libc.a /usr/lib/libc.a", "items: bazel-out/k8/bin/liba.a third_party/libc.a /usr/lib/libc.a"},
+		{"-Lbazel-out/k8/bin/_solib_k8 -lb -lm", "items: -lb=bazel-out/k8/bin/_solib_k8/libb.so -lm"},
+		{"-Lbazel-out/k8/bin -la", "items: -la=bazel-out/k8/bin/liba.a"},
+		{"-la -L bazel-out/k8/bin/", "items: -la=bazel-out/k8/bin/liba.a"},
+		{"-Lbazel-out/k8/bin -l:liba.a -l:libb.so", "items: -l:liba.a=bazel-out/k8/bin/liba.a -l:libb.so"},
+		{"-Lbazel-out/k8/bin/_solib_k8 -Wl,-Bstatic -lb", "items: -lb[static]"},
+		{"-L/opt -Lthird_party -lc", "items: -lc=third_party/libc.a; flags: -L/opt -Lthird_party; opaque: -lc may be in /opt, too"},
+	} {
+		if got := dump(Parse(strings.Fields(c.line), o)); got != c.want {
+			t.Errorf("%s\n got %s\nwant %s", c.line, got, c.want)
+		}
+	}
+}
+
+// Lines that link other programs are different descriptions.
+func TestDifferent(t *testing.T) {
+	for _, c := range [][2]string{
+		{"-lx", "-ly"},
+		{"-lx", "-l:libx.a"},
+		{"-lx -ly", "-ly -lx"},
+		{"-lx", "-Wl,-Bstatic -lx"},
+		{"-lx", "-static -lx"},
+		{"-lx", "-Wl,--whole-archive -lx"},
+		{"-lx", "-Wl,--as-needed -lx"},
+		{"-lx", "-Wl,--no-as-needed -lx"},
+		{"-Wl,--as-needed -lx", "-lx -Wl,--as-needed"},
+		{"-lx -ly", "-Wl,--start-group -lx -ly -Wl,--end-group"},
+		{"a.o b.o", "-Wl,--start-lib a.o b.o -Wl,--end-lib"},
+		{"-L/a -L/b", "-L/b -L/a"},
+		{"-Wl,-rpath,/a", "-Wl,-rpath,/b"},
+		{"-u a", "-u b"},
+		{"-Wl,-init,a", "-Wl,-fini,a"},
+		{"-Wl,--defsym=a=b", "-Wl,--defsym=b=a"},
+		{"-Wl,-Bsymbolic", "-Wl,-Bsymbolic-functions"},
+		{"", "-rdynamic"},
+		{"", "-Wl,-z,now"},
+		{"", "-Wl,--gc-sections"},
+		{"", "-Wl,--icf=all"},
+		{"", "-pthread"},
+		{"", "-fopenmp"},
+		{"", "-fsanitize=address"},
+		{"-stdlib=libc++", "-stdlib=libstdc++"},
+		{"", "-nostartfiles"},
+		{"", "-static-libstdc++"},
+		{"", "-static-libgcc"},
+		{"", "-ffast-math"},
+		{"", "-pg"},
+		{"--sysroot=/a", "--sysroot=/b"},
+		{"-B/a", "-B/b"},
+		{"-fuse-ld=lld", "-fuse-ld=bfd"},
+		{"-Wl,--sort-section=name", "-Wl,--sort-section=alignment"},
+		{"", "-Wl,--something"},
+		{"-shared", "-pie"},
+		{"-pie", "-no-pie"},
+		{"@a.rsp", "@n.rsp"},
+		{"@gone1", "@gone2"},
+		{"-Wl,-pie", "-pie"},
+		{"-Wl,-s", "-Wl,-S"},
+	} {
+		if a, b := dump(parse(c[0])), dump(parse(c[1])); a == b && reflect.DeepEqual(parse(c[0]).System(), parse(c[1]).System()) {
+			t.Errorf("%q and %q: %s", c[0], c[1], a)
+		}
+	}
+}
+
+func TestLibraries(t *testing.T) {
+	l := parse("bazel-out/k8/bin/x.a -lm -l z -Wl,-Bstatic,-lfl,-Bdynamic -l:libstdc++.a -l:libz.so.1 /usr/lib/libpthread.so.0 /p/liby.a /p/libclang_rt.asan-x86_64.a " +
+		"-Wl,--whole-archive,/p/libc.a")
+	want := []SystemLibrary{
+		{Name: "m", Runtime: true}, {Name: "z"}, {Name: "fl", Static: true}, {Name: ":libstdc++.a", Static: true, Runtime: true}, {Name: ":libz.so.1", Shared: true},
+		{Name: "/usr/lib/libpthread.so.0", Shared: true, Runtime: true}, {Name: "/p/liby.a", Static: true},
+		{Name: "/p/libclang_rt.asan-x86_64.a", Static: true, Runtime: true}, {Name: "/p/libc.a", Static: true, Runtime: true},
+	}
+	if got := l.Libraries(); !slices.Equal(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	for line, want := range map[string][2]bool{ // foreign, inside
+		"":                                 {false, false},
+		"-lm -lstdc++ -pie -Wl,-z,now":     {false, false},
+		"-lfl":                             {true, false},
+		"-Wl,--library=fl":                 {true, false},
+		"-l:libfl.so.2":                    {true, false},
+		"/opt/lib/libfl.so.2":              {true, false},
+		"-lstdc++ -l:libstdc++.a":          {false, true},
+		"-Wl,-Bstatic -lm -Wl,-Bdynamic":   {false, true},
+		"-Wl,-Bstatic":                     {false, true},
+		"-static":                          {false, true},
+		"-static-libstdc++":                {false, true},
+		"-static-pie":                      {false, true},
+		"-l:libx.so.1":                     {true, false},
+		"bazel-out/k8/bin/libx.a a.so -lm": {true, false},
+	} {
+		l := parse(line)
+		if got := [2]bool{l.Foreign(), l.Inside()}; got != want {
+			t.Errorf("%s: foreign, inside: %v", line, got)
+		}
+	}
+}
+
+func TestProbe(t *testing.T) {
+	for _, c := range []struct{ line, compile, link string }{
+		{"-o x bazel-out/a.o -lm -Wl,--version-script=x -u a -Wl,--gc-sections", "", "-Wl,--no-as-needed -lm"},
+		{"-m32 -L/opt -Lbazel-out/k8/bin -Wl,--start-group,--whole-archive,--as-needed,-Bstatic,-lx,-Bdynamic -ly",
+			"-m32", "-m32 -L/opt -Wl,--no-as-needed -Wl,--push-state,-Bstatic -lx -Wl,--pop-state -ly"},
+		{"-static -lx -Wl,-Bdynamic -ly", "-static", "-static -Wl,--no-as-needed -lx -Wl,--push-state,-Bdynamic -ly -Wl,--pop-state -Wl,-Bdynamic"},
+		{"-r -Wl,-r -mllvm -x", "-mllvm -x", "-mllvm -x -Wl,--no-as-needed"},
+	} {
+		compile, link := parse(c.line).Probe()
+		if got := strings.Join(compile, " "); got != c.compile {
+			t.Errorf("%s: compile %s, want %s", c.line, got, c.compile)
+		}
+		if got := strings.Join(link, " "); got != c.link {
+			t.Errorf("%s: link %s, want %s", c.line, got, c.link)
+		}
+	}
+}
+
+func TestDirectives(t *testing.T) {
+	for _, c := range []struct{ section, content, want string }{
+		{DependentLibraries, "", ""},
+		{DependentLibraries, "m\x00libz.so\x00/opt/libx.a\x00", "items: -lm -l:libz.so /opt/libx.a"},
+		{LinkerOptions, "lib\x00m\x00", "items: -lm"},
+		{LinkerOptions, "lib\x00m\x00foo\x00bar\x00", "items: -lm; flags: --directive=foo,bar; opaque: unknown flag --directive=foo,bar"},
+		{LinkerOptions, "lib", "flags: --directive=lib; opaque: unknown flag --directive=lib"},
+		{".drectve", "x", "flags: --directive=.drectve; opaque: unknown flag --directive=.drectve"},
+	} {
+		if got := dump(Parse(Directives(c.section, []byte(c.content)), Options{})); got != c.want {
+			t.Errorf("%s %q\n got %s\nwant %s", c.section, c.content, got, c.want)
+		}
+	}
+}
+
+// Every flag that the linkers here know, and that libraries can be named with,
+// is in the table: what isn't makes its users' tests run.
+func TestKnownToTheLinker(t *testing.T) {
+	ld, err := exec.LookPath("ld")
+	if err != nil {
+		t.Skip("no linker")
+	}
+	help, err := exec.Command(ld, "--help").Output()
+	if err != nil {
+		t.Skip(err)
+	}
+	var missing []string
+	for line := range strings.Lines(string(help)) {
+		if strings.HasPrefix(line, "i386pe") {
+			break // for Windows
+		}
+		if !strings.HasPrefix(line, "  -") {
+			continue
+		}
+		for w := range strings.FieldsFuncSeq(strings.SplitN(strings.TrimSpace(line), "  ", 2)[0], func(c rune) bool { return c == ',' || c == ' ' }) {
+			name, _, _ := strings.Cut(strings.TrimLeft(w, "-"), "=")
+			name, _, _ = strings.Cut(name, "[")
+			if _, ok := linkerFlags[name]; strings.HasPrefix(w, "--") && !ok {
+				missing = append(missing, w)
+			}
+		}
+	}
+	if len(missing) > 15 {
+		t.Errorf("%d flags of %s aren't in the table: %q", len(missing), filepath.Base(ld), missing)
+	}
+	t.Logf("not in the table: %q", missing)
+}
+
+func FuzzLine(f *testing.F) {
+	for _, s := range []string{
+		"-o x a.o -lm -Wl,-z,now", "-Wl,--push-state,--as-needed\n-lx\n-Wl,--pop-state", "@a.rsp", "-Xlinker", "-Wl,-rpath", "-static\n-Wl,-Bdynamic,-lx", "-e\n-T\n-uX\n-znow", "-Wl,-(\n-Wl,,",
+		"-Bstatic\n--entry", "-Wl,-O\n-Wl,-O=1\n-Wl,-z=now", "-Xlinker\n-rpath\n-Xlinker\na,b\n-L\n", "-l\n", "-specs\nx", "-Wl,@ld.rsp", "@self.rsp",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		args := strings.Split(s, "\n")
+		stable(t, args, Parse(args, Options{Open: open}))
+		Directives(LinkerOptions, []byte(s))
+		Split(s)
+	})
+}

@@ -1,0 +1,162 @@
+package linkflags
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Parse reads the words of a link's command line after the name of the driver.
+func Parse(args []string, o Options) *Line {
+	p := newParser(o)
+	p.drive(p.expand(args, 0))
+	return p.finish()
+}
+
+// ParseLinker reads the words of a line after the name of the linker itself.
+func ParseLinker(args []string, o Options) *Line {
+	p := newParser(o)
+	p.late = args
+	return p.finish()
+}
+
+func newParser(o Options) *parser {
+	if o.Built == nil {
+		o.Built = func(string) bool { return false }
+	}
+	return &parser{Line: new(Line), options: o, state: State{AsNeeded: o.AsNeeded}}
+}
+
+func (p *parser) finish() *Line {
+	driver, system := p.Flags, p.system
+	p.Flags, p.system = nil, nil
+	p.run(slices.Concat(p.early, p.expand(p.late, 0)))
+	// Drivers put -L in front of what they pass on.
+	var dirs []string
+	for _, d := range p.dirs {
+		if !IsOutput(d + "/") {
+			dirs = append(dirs, joined("-L", d)...)
+		}
+	}
+	p.system = slices.Concat(system, dirs, p.system)
+	for i, d := range dirs {
+		dirs[i] = neutral(d)
+	}
+	p.Flags = slices.Concat(driver, dirs, p.Flags, p.dangling)
+	p.end = p.state
+	p.end.Group, p.end.Lazy = 0, false
+	p.resolve()
+	slices.Sort(p.Roots)
+	p.Roots = slices.Compact(p.Roots)
+	return p.Line
+}
+
+// IsOutput tells whether a path is that of an output of the build.
+func IsOutput(p string) bool {
+	return strings.HasPrefix(p, "bazel-out/") || strings.Contains(p, "/bazel-out/")
+}
+
+// parser reads a line.
+type parser struct {
+	*Line
+	options Options
+	// early and late are the words that the linker gets: those that the driver
+	// puts in front, and those whose place on the line it keeps.
+	early, late []string
+	// dangling are flags without the value that they need: nothing may follow.
+	dangling []string
+	dirs     []string // of -L
+
+	state  State
+	states []State
+	groups int
+}
+
+// flag adds a flag that counts.
+func (p *parser) flag(words ...string) {
+	for _, w := range words {
+		p.Flags = append(p.Flags, neutral(w))
+	}
+}
+
+// systemFlag adds one that also decides which files of the system are opened.
+func (p *parser) systemFlag(words ...string) {
+	p.flag(words...)
+	p.system = append(p.system, words...)
+}
+
+// driverFlag adds one that is for the driver.
+func (p *parser) driverFlag(words ...string) {
+	p.systemFlag(words...)
+	p.driver = append(p.driver, words...)
+}
+
+// joined returns the words of a driver's flag that has its value in the same word
+// unless that is empty.
+func joined(name, value string) []string {
+	if value == "" {
+		return []string{name, ""}
+	}
+	return []string{name + value}
+}
+
+func (p *parser) opaque(reason string) {
+	if reason = neutral(reason); !slices.Contains(p.Opaque, reason) {
+		p.Opaque = append(p.Opaque, reason)
+	}
+}
+
+func (p *parser) item(k Kind, name string) {
+	p.Items = append(p.Items, Item{Kind: k, Name: name, State: p.state})
+}
+
+// resolve finds the items that the build knows.
+func (p *parser) resolve() {
+	for i := range p.Items {
+		x := &p.Items[i]
+		if x.Kind == File {
+			if IsOutput(x.Name) || p.options.Built(x.Name) {
+				x.Built = x.Name
+			}
+			continue
+		}
+		foreign := ""
+		for _, d := range p.dirs {
+			if x.Built = p.find(d, x); x.Built != "" {
+				break
+			}
+			if foreign == "" && !IsOutput(d+"/") {
+				foreign = d
+			}
+		}
+		if x.Built != "" && foreign != "" {
+			p.opaque("-l" + x.Name + " may be in " + foreign + ", too")
+		}
+	}
+}
+
+// find returns the path of a library in a directory, if the build knows it.
+func (p *parser) find(dir string, x *Item) string {
+	names := []string{"lib" + x.Name + ".so", "lib" + x.Name + ".a"}
+	if file, ok := strings.CutPrefix(x.Name, ":"); ok {
+		names = []string{file}
+	} else if x.Static {
+		names = names[1:]
+	}
+	for _, n := range names {
+		for _, file := range []string{dir + "/" + n, path.Join(dir, n)} {
+			if p.options.Built(file) {
+				return file
+			}
+		}
+	}
+	return ""
+}
+
+var configuration = regexp.MustCompile(`\bbazel-out/[^/]+/`)
+
+// neutral returns s without the name of a configuration in paths of outputs.
+func neutral(s string) string {
+	return configuration.ReplaceAllString(s, "bazel-out/_/")
+}

@@ -1,0 +1,599 @@
+package objfile
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+)
+
+// piece is a range of a section that belongs to one component, or, with a kind,
+// to the content of whatever refers to it.
+type piece struct {
+	start, end uint64
+	kind       pieceKind
+	comp       int
+}
+
+type pieceKind uint8
+
+const (
+	inComponent pieceKind = iota
+	jumpTable             // of the one function that refers to it
+	literal               // a string or number
+	handlers              // of exceptions: what the unwind tables of a function refer to
+)
+
+// cutting is what is known about a section before it is cut.
+type cutting struct {
+	extents []extent
+	code    *code
+	uses    []use // by relocation
+	refs    []ref // to it by place instead of by symbol
+	cut     bool  // in pieces, instead of as a whole
+	tables  []piece
+	// Of data: all that references by place can lead to is one component, of
+	// which this is the first piece.
+	hub      bool
+	hubPiece int
+}
+
+// ref is a reference to a place in a section.
+type ref struct {
+	at   int64
+	use  use
+	from int // section
+	site uint64
+}
+
+// split decides which bytes of the object are one component.
+//
+// Code is cut where functions begin, if every byte is in one and decoding made
+// sense of all. Data is cut where variables begin, and, outside of them, where
+// references lead to. That is right only if a reference leads into what it
+// refers to, which optimised code doesn't promise (see class): then all that it
+// might refer to becomes one component. gcc without optimisation is known by
+// what it leaves undone, see unoptimised.
+func (r *reader) split() {
+	r.cuts = make([]cutting, len(r.sections))
+	compiled, gcc := r.producer()
+	known := compiled && r.class == elf.ELFCLASS64 && r.order == binary.LittleEndian &&
+		(r.machine == elf.EM_X86_64 || r.machine == elf.EM_AARCH64)
+	if known {
+		for k := range r.sections {
+			r.prepare(k)
+		}
+		r.gather()
+		for k := range r.sections {
+			if c := &r.cuts[k]; c.cut && r.sections[k].code() {
+				r.cutCode(k)
+			}
+		}
+		gcc = gcc && r.machine == elf.EM_X86_64
+		plain := gcc && r.unoptimised()
+		for k := range r.sections {
+			if c := &r.cuts[k]; c.cut && !r.sections[k].code() {
+				r.findTables(k, plain)
+			}
+		}
+		for k := range r.sections {
+			if c := &r.cuts[k]; c.cut && !r.sections[k].code() {
+				r.cutData(k, plain, gcc)
+			}
+		}
+		r.cutHandlers()
+	}
+	for k := range r.sections {
+		if r.kinds[k] == kindHandlers && !known {
+			r.kinds[k] = kindComponent
+		}
+	}
+	for k := range r.sections {
+		if r.kinds[k] == kindComponent && !r.cuts[k].cut {
+			r.pieces[k] = []piece{{end: r.sections[k].size, comp: -1}}
+		}
+	}
+	r.makeComponents()
+}
+
+// producer says whether a compiler made the object, and whether only gcc did.
+// In what people write in assembly anything may lead anywhere.
+func (r *reader) producer() (compiled, gcc bool) {
+	for i := range r.sections {
+		if s := &r.sections[i]; s.name == ".comment" {
+			for _, by := range bytes.Split(s.data, []byte{0}) {
+				switch {
+				case len(by) == 0:
+				case bytes.HasPrefix(by, []byte("GCC: ")):
+					compiled, gcc = true, !compiled || gcc
+				case bytes.Contains(by, []byte("clang version ")), bytes.Contains(by, []byte("rustc version ")):
+					compiled, gcc = true, false
+				default: // an assembler says its name, too
+					return false, false
+				}
+			}
+		}
+	}
+	return compiled, gcc
+}
+
+// prepare reads what symbols and instructions say about section k.
+func (r *reader) prepare(k int) {
+	s, c := &r.sections[k], &r.cuts[k]
+	if r.kinds[k] == kindIgnored {
+		return
+	}
+	c.uses = make([]use, len(s.relocs))
+	if !s.loaded() {
+		return
+	}
+	if !s.code() {
+		for i := range s.relocs {
+			c.uses[i] = useData(r.machine, &s.relocs[i])
+		}
+	}
+	if r.kinds[k] != kindComponent {
+		return
+	}
+	var why string
+	c.extents, why = r.extents(k)
+	if why == "" && s.code() {
+		c.code, why = r.decode(k, c.extents, c.uses)
+	}
+	if s.code() && why != "" {
+		clear(c.uses)
+		for i := range s.relocs {
+			if u := useData(r.machine, &s.relocs[i]); u.class == useExact {
+				c.uses[i].class = useFolded // whatever it is in
+			}
+		}
+	}
+	whole := "" // what must stay together however it was made
+	if n := len(s.relocs); why == "" && n > 0 && s.relocs[n-1].offset >= s.size {
+		why = "a relocation is for bytes behind its end"
+	}
+	switch {
+	case r.rootReason(k) != "" || !cuttable[standardName(s.name)], s.flags&(elf.SHF_LINK_ORDER|elf.SHF_MERGE) != 0,
+		s.typ != elf.SHT_PROGBITS && s.typ != elf.SHT_NOBITS:
+		whole = "its order can be seen"
+	case !ownNames[s.name] && len(c.extents) > 1:
+		// Compilers put one function or variable into a section with a name of
+		// its own, people several.
+		whole = "its name was given to several"
+	}
+	if why != "" && whole == "" && len(s.locals)+len(s.globals) > 1 {
+		r.coarse(k, why)
+	}
+	c.cut = why == "" && whole == ""
+}
+
+// cuttable are the standard names of sections of which compilers know nothing but
+// the symbols in them.
+var cuttable = set(".text .rodata .rodata1 .data.rel.ro .data.rel .data .data1 .bss .tdata .tbss .ltext .lrodata .ldata .lbss")
+
+// ownNames are the names that compilers give to sections of many functions or
+// variables.
+var ownNames = set(`.text .text.startup .text.exit .text.unlikely .text.hot .rodata .rodata1 .data .data1 .bss .tdata .tbss .ltext .lrodata .ldata .lbss
+	.data.rel .data.rel.local .data.rel.ro .data.rel.ro.local`)
+
+// coarse keeps section k whole, for a reason.
+func (r *reader) coarse(k int, why string) {
+	r.cuts[k].cut = false
+	r.fallbacks = append(r.fallbacks, &manifest.Fallback{
+		Component: r.label(r.sections[k].name), Reason: "the section counts as a whole: " + why, Rung: manifest.Rung_RUNG_OBJECT,
+	})
+}
+
+// gather collects the references by place to sections that may be cut.
+func (r *reader) gather() {
+	for k := range r.sections {
+		s, c := &r.sections[k], &r.cuts[k]
+		if c.uses == nil {
+			continue
+		}
+		for i := range s.relocs {
+			rel := &s.relocs[i]
+			sym := &r.syms[rel.sym]
+			if rel.sym == 0 || !sym.local() || sym.sec <= 0 || !r.cuts[sym.sec].cut && r.kinds[sym.sec] != kindHandlers {
+				continue
+			}
+			if sym.typ() != elf.STT_SECTION {
+				to := &r.cuts[sym.sec]
+				if to.cut && covering(to.extents, sym.value) < 0 {
+					r.coarse(sym.sec, sym.name+" has no size")
+				}
+				if !to.cut {
+					to.refs = append(to.refs, ref{at: -1}) // handlers that go by a name
+				}
+				continue
+			}
+			u := c.uses[i]
+			if r.isUnwind(k) || r.kinds[k] == kindHandlers {
+				u.class = useExact
+			}
+			to := &r.cuts[sym.sec]
+			to.refs = append(to.refs, ref{int64(sym.value) + rel.addend + int64(u.bias), u, k, rel.offset})
+			if rel.rel || u.class == useUnknown || u.class == useTable && (!r.sections[sym.sec].code() || !c.cut) {
+				if to.cut {
+					r.coarse(sym.sec, fmt.Sprintf("what %s+%#x refers to isn't known", s.name, rel.offset))
+				}
+			}
+		}
+	}
+	for k := range r.cuts {
+		slices.SortFunc(r.cuts[k].refs, func(a, b ref) int {
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.from, b.from), cmpUint(a.site, b.site))
+		})
+	}
+}
+
+// cutCode cuts section k where its functions begin.
+func (r *reader) cutCode(k int) {
+	c := &r.cuts[k]
+	for _, x := range c.refs {
+		if x.use.class != useTable && (x.at < 0 || covering(c.extents, uint64(x.at)) < 0) {
+			r.coarse(k, fmt.Sprintf("%s+%#x refers to bytes that no symbol covers", r.sections[x.from].name, x.site))
+			return
+		}
+	}
+	for _, e := range c.extents {
+		r.pieces[k] = append(r.pieces[k], piece{start: e.start, end: e.end, comp: -1})
+	}
+}
+
+// find returns the index of the piece of section k that covers a place, or -1.
+func (r *reader) find(k int, at int64) int {
+	l := r.pieces[k]
+	if at < 0 {
+		return -1
+	}
+	i, ok := slices.BinarySearchFunc(l, uint64(at), func(p piece, at uint64) int { return cmpUint(p.start, at) })
+	if ok {
+		// What is empty begins where the next one does.
+		return i
+	}
+	if i == 0 || uint64(at) >= l[i-1].end {
+		return -1
+	}
+	return i - 1
+}
+
+// origin returns what identifies the function at a place of a section, before
+// there are components.
+func (r *reader) origin(k int, at uint64) (id [2]int, ok bool) {
+	if r.cuts[k].code == nil {
+		return id, false
+	}
+	e := covering(r.cuts[k].extents, at)
+	return [2]int{k, e}, e >= 0
+}
+
+// findTables finds the jump tables in section k: what a function refers to once
+// (or more often, in code that isn't optimised), no symbol covers, and that
+// consists of references to instructions of that function, which the rest of it
+// may be in another section. Each table is part of the function.
+func (r *reader) findTables(k int, plain bool) {
+	s, c := &r.sections[k], &r.cuts[k]
+	if s.flags&elf.SHF_WRITE != 0 || len(s.relocs) == 0 || s.data == nil {
+		return
+	}
+	refs := c.refs
+	for i := 0; i < len(refs); {
+		j := i + 1
+		for j < len(refs) && refs[j].at == refs[i].at {
+			j++
+		}
+		at, end := refs[i].at, int64(s.size)
+		if j < len(refs) {
+			end = min(end, refs[j].at)
+		}
+		if at >= 0 && at < end && (j-i == 1 || plain) && covering(c.extents, uint64(at)) < 0 {
+			if e, ok := slices.BinarySearchFunc(c.extents, uint64(at), func(e extent, at uint64) int { return cmpUint(e.start, at) }); !ok && e < len(c.extents) {
+				end = min(end, int64(c.extents[e].start))
+			}
+			if n := r.tableAt(k, uint64(at), uint64(end), refs[i:j]); n > 0 {
+				c.tables = append(c.tables, piece{start: uint64(at), end: uint64(at) + n, kind: jumpTable})
+			}
+		}
+		i = j
+	}
+}
+
+// tableAt returns the size of the jump table at a place, or 0.
+func (r *reader) tableAt(k int, at, end uint64, refs []ref) uint64 {
+	s, c := &r.sections[k], &r.cuts[k]
+	of, ok := r.origin(refs[0].from, refs[0].site)
+	for _, x := range refs {
+		if o, k := r.origin(x.from, x.site); !k || !ok || o != of || x.use.class != useFolded {
+			return 0
+		}
+	}
+	first, _ := firstReloc(s.relocs, at, end)
+	n, cell := uint64(0), uint64(0)
+	for i := first; i < len(s.relocs) && s.relocs[i].offset == at+n && at+n < end; i++ {
+		rel, sym := &s.relocs[i], &r.syms[s.relocs[i].sym]
+		if !sym.local() || sym.typ() != elf.STT_SECTION || sym.sec <= 0 || r.cuts[sym.sec].code == nil {
+			return 0
+		}
+		to, size := int64(sym.value)+rel.addend, uint64(8)
+		switch c.uses[i].class {
+		case useTable:
+			to -= int64(n)
+			size = 4
+		case useExact:
+		default:
+			return 0
+		}
+		if cell != 0 && size != cell || to < 0 || !r.cuts[sym.sec].code.starts.has(uint64(to)) {
+			return 0
+		}
+		if o, ok := r.origin(sym.sec, uint64(to)); !ok || o != of && sym.sec == of[0] {
+			return 0
+		}
+		cell, n = size, n+size
+	}
+	if n == 0 || at+n > end || !isZero(s.data[at+n:end]) {
+		return 0
+	}
+	if _, hit := firstReloc(s.relocs, at+n, end); hit {
+		return 0
+	}
+	return n
+}
+
+func isZero(b []byte) bool {
+	return len(b) < 64 && len(bytes.Trim(b, "\x00")) == 0
+}
+
+// unoptimised says whether gcc made the object without optimisation, for certain:
+// it merges no constants but has strings, every function has a frame, and a
+// register is never set to zero the short way.
+func (r *reader) unoptimised() bool {
+	if r.frameless || r.zeroing || r.merges > 0 {
+		return false
+	}
+	for k := range r.cuts {
+		c, s := &r.cuts[k], &r.sections[k]
+		if !c.cut || s.code() || s.flags&elf.SHF_WRITE != 0 || standardName(s.name) != ".rodata" {
+			continue
+		}
+		for _, x := range c.refs {
+			if x.use.class == useFolded && x.at >= 0 && x.at < int64(len(s.data)) && covering(c.extents, uint64(x.at)) < 0 {
+				if n := bytes.IndexByte(s.data[x.at:], 0); n > 0 && isText(s.data[x.at:x.at+int64(n)]) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// isText says whether b looks like what people write into strings.
+func isText(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' && c != '\n' && c != '\t' && c != '\r' && c != 0x1b || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// cutData cuts section k where its variables begin. plain says that the object
+// isn't optimised, named that references to global variables never go by place.
+func (r *reader) cutData(k int, plain, named bool) {
+	s, c := &r.sections[k], &r.cuts[k]
+	tables := map[uint64]bool{}
+	for _, t := range c.tables {
+		tables[t.start] = true
+	}
+	var refs []ref
+	for _, x := range c.refs {
+		if x.at >= 0 && tables[uint64(x.at)] {
+			continue
+		}
+		refs = append(refs, x)
+		if x.use.class == useFolded && !plain || x.at < 0 || x.at > int64(s.size) {
+			c.hub = true
+		}
+	}
+	if c.hub {
+		for _, x := range refs {
+			if e := -1; x.at >= 0 {
+				if e = covering(c.extents, uint64(x.at)); e >= 0 && !c.extents[e].local {
+					named = false // by another name of it
+				}
+			}
+		}
+	}
+	// What is known for sure, in order.
+	fixed := slices.Clone(c.tables)
+	for _, e := range c.extents {
+		if !c.hub || named && !e.local {
+			fixed = append(fixed, piece{start: e.start, end: e.end, comp: -1})
+		}
+	}
+	slices.SortFunc(fixed, func(a, b piece) int { return cmpUint(a.start, b.start) })
+	var out []piece
+	at := uint64(0)
+	for i := 0; i <= len(fixed); i++ {
+		end := s.size
+		if i < len(fixed) {
+			end = fixed[i].start
+		}
+		if at < end {
+			var why string
+			if c.hub {
+				first, _ := slices.BinarySearchFunc(c.extents, at, func(e extent, at uint64) int { return cmpUint(e.start, at) })
+				if _, hit := firstReloc(s.relocs, at, end); hit || s.data != nil && !isZero(s.data[at:end]) || r.refersInto(refs, at, end) ||
+					first < len(c.extents) && c.extents[first].start < end {
+					out = append(out, piece{start: at, end: end, comp: hubComponent})
+				}
+			} else if out, why = r.cutGap(s, refs, at, end, out); why != "" {
+				r.coarse(k, why)
+				return
+			}
+		}
+		if i < len(fixed) {
+			out = append(out, fixed[i])
+			at = fixed[i].end
+		}
+	}
+	if c.hub && !slices.ContainsFunc(out, func(p piece) bool { return p.comp == hubComponent && p.kind == inComponent }) {
+		r.coarse(k, "references lead to places out of it")
+		return
+	}
+	if c.hub && len(c.extents) > 1 {
+		r.fallbacks = append(r.fallbacks, &manifest.Fallback{
+			Component: r.label(s.name), Reason: "local variables of the section count together: optimised code refers to places beside them", Rung: manifest.Rung_RUNG_OBJECT,
+		})
+	}
+	r.pieces[k] = out
+	for _, x := range refs {
+		if !c.hub && r.find(k, x.at) < 0 && (x.use.class == useDirect || r.before(k, x.at) < 0) {
+			r.pieces[k] = nil
+			r.coarse(k, fmt.Sprintf("%s+%#x refers to bytes that no symbol covers", r.sections[x.from].name, x.site))
+			return
+		}
+	}
+}
+
+// hubComponent stands for the one component of a hub until it has a number.
+const hubComponent = -2
+
+func (r *reader) refersInto(refs []ref, at, end uint64) bool {
+	i, _ := slices.BinarySearchFunc(refs, int64(at), func(x ref, at int64) int { return cmp.Compare(x.at, at) })
+	return i < len(refs) && refs[i].at < int64(end)
+}
+
+// cutGap cuts what is between variables where references lead to. A piece ends
+// at the next one only if it is known to be complete: a string, or a number that
+// is only used as one.
+func (r *reader) cutGap(s *section, refs []ref, at, end uint64, out []piece) ([]piece, string) {
+	i, _ := slices.BinarySearchFunc(refs, int64(at), func(x ref, at int64) int { return cmp.Compare(x.at, at) })
+	next := func() (uint64, []ref) { // where the next reference leads to, and all that lead there
+		if i >= len(refs) || uint64(refs[i].at) >= end {
+			return end, nil
+		}
+		first := i
+		for i < len(refs) && refs[i].at == refs[first].at {
+			i++
+		}
+		return uint64(refs[first].at), refs[first:i]
+	}
+	first, here := next()
+	if s.data == nil {
+		if here != nil {
+			out = append(out, piece{start: first, end: end, comp: -1})
+		}
+		return out, ""
+	}
+	if _, hit := firstReloc(s.relocs, at, first); hit || !isZero(s.data[at:first]) {
+		return nil, fmt.Sprintf("nothing refers to the bytes at %#x", at)
+	}
+	for here != nil {
+		cut, then := next()
+		p := piece{start: first, end: cut, comp: -1}
+		for {
+			if _, hit := firstReloc(s.relocs, p.start, p.end); !hit {
+				if n := numberSize(here); n > 0 && p.end-p.start >= n && isZero(s.data[p.start+n:p.end]) {
+					p.kind, p.end = literal, p.start+n
+					break
+				}
+				if n := stringSize(s.data[p.start:p.end], then); n > 0 {
+					if p.kind = literal; p.end%4 == 0 {
+						p.end = p.start + n // the rest only aligns what follows
+					}
+					break
+				}
+			}
+			if then == nil {
+				break
+			}
+			here = append(slices.Clone(here), then...)
+			cut, then = next()
+			p.end = cut
+		}
+		out = append(out, p)
+		first, here = cut, then
+	}
+	return out, ""
+}
+
+// numberSize returns the size of the floating-point number that all references
+// to a place access, or 0.
+func numberSize(refs []ref) uint64 {
+	n := refs[0].use.scalar
+	for _, x := range refs {
+		if x.use.class != useDirect || x.use.scalar != n {
+			return 0
+		}
+	}
+	return uint64(n)
+}
+
+// stringSize returns the size of the string that b is, but for padding, or 0.
+// Where the next piece begins that instructions only access, and not as a number,
+// b could be the first field of a structure.
+func stringSize(b []byte, next []ref) uint64 {
+	n := bytes.IndexByte(b, 0)
+	if n < 0 || !isText(b[:n]) || n == 0 && len(b) > 1 || !isZero(b[n:]) ||
+		next != nil && numberSize(next) == 0 && !slices.ContainsFunc(next, func(x ref) bool { return x.use.class != useDirect }) {
+		return 0
+	}
+	return uint64(n) + 1
+}
+
+// cutHandlers cuts tables of exception handlers where unwind tables refer to
+// them, if nothing else does.
+func (r *reader) cutHandlers() {
+	for k := range r.sections {
+		s, c := &r.sections[k], &r.cuts[k]
+		if r.kinds[k] != kindHandlers {
+			continue
+		}
+		var out []piece
+		ok := len(s.globals) == 0 && len(c.refs) > 0 && s.data != nil
+		for _, x := range c.refs {
+			switch {
+			case !r.isUnwind(x.from) || x.at < 0 || x.at >= int64(s.size):
+				ok = false
+			case len(out) == 0 || out[len(out)-1].start != uint64(x.at):
+				if len(out) > 0 {
+					out[len(out)-1].end = uint64(x.at)
+				}
+				out = append(out, piece{start: uint64(x.at), end: s.size, kind: handlers})
+			}
+		}
+		for _, i := range s.locals { // a reference may go by symbol
+			ok = ok && isMapping(r.machine, &r.syms[i])
+		}
+		if ok && isZero(s.data[:out[0].start]) {
+			if _, hit := firstReloc(s.relocs, 0, out[0].start); !hit {
+				r.pieces[k] = out
+				continue
+			}
+		}
+		r.kinds[k] = kindComponent
+	}
+}
+
+func (r *reader) isUnwind(k int) bool {
+	s := &r.sections[k]
+	return s.name == ".eh_frame" || s.typ == shtX86Unwind
+}
+
+// label returns the name of a section or a local symbol as that of a component.
+func (r *reader) label(name string) string {
+	if name = strings.TrimSpace(name); name == "" {
+		name = "(section without a name)"
+	}
+	if r.member != "" {
+		return r.member + "(" + name + ")"
+	}
+	return name
+}

@@ -1,0 +1,413 @@
+package refgraph
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
+)
+
+// A Composer hashes one program after the other: one for each goroutine.
+type Composer struct {
+	pool   *Pool
+	linked *linkmodel.Linked
+
+	// Groups that were hashed for any program, by their exact description.
+	known  map[string]int32
+	hashes []Hash
+
+	programs uint32   // that were composed
+	seen     []uint32 // of each symbol: the last program of which it was looked at
+	first    []int32  // of each hash, while twins are looked for: its first group, and 1
+	twins    []int32  // of each group: its index among the twins
+
+	// Of the current program.
+	base    []int32 // first node of each instance, and the number of nodes
+	nodes   []node
+	classes map[[2]int32]int32 // class, and file if that matters: its node
+	order   []int32            // nodes in the order of discovery
+	slots   []int32
+	stack   []int32
+	calls   []call
+	groups  int32
+	places  []linkmodel.Place
+	key     []byte
+	lookups bool               // something that looks symbols up is reached
+	debug   bool               // so is something that reads debug information
+	files   bool               // which files there are and what they define
+	layout  bool               // or where sections begin and end
+	sets    map[setKey][]int32 // components of linker sets
+
+	withSets bool // there are any
+	// contested are the symbols with several possible definitions in links.
+	contested map[linkmodel.Symbol]bool
+	special   map[linkmodel.Symbol]uint8
+}
+
+// node is what is known of a component in the current program.
+type node struct {
+	index, low    int32 // order of discovery, 0 is not yet
+	group         int32 // number in the program, -1 while it isn't complete
+	hash          int32 // of the group, in hashes
+	member        int32
+	start, end    int32 // of its links in slots
+	instance, own int32 // and number in its unit
+}
+
+type call struct{ id, next int32 }
+
+// What reading a symbol that no unit defines means.
+const (
+	looksUp = 1 + iota
+	readsDebug
+	readsFiles
+	readsLayout
+)
+
+// lookups are functions that find symbols by name, and what stands for any
+// symbol.
+var lookups = []string{"*", "dlsym", "dlvsym", "dlopen", "dlmopen"}
+
+// debugReaders are beginnings of the names of functions that read debug
+// information: of libbacktrace, the C++ library's <stacktrace>, elfutils, BFD,
+// libdw and the symbolizers of sanitizers.
+var debugReaders = []string{
+	"backtrace_create_state", "backtrace_full", "backtrace_pcinfo", "__glibcxx_backtrace", "_ZNSt12__stacktrace", "_ZNKSt16stacktrace_entry", "_ZNSt16stacktrace_entry",
+	"_ZNSt17basic_stacktrace", "_ZNSt18__stacktrace_impl", "dwfl_", "dwarf_", "bfd_", "__sanitizer_symbolize_pc", "__asan_describe", "_ZN5boost10stacktrace",
+}
+
+// fileReaders are what tells which files are loaded, and of which symbol an
+// address is.
+var fileReaders = []string{"dl_iterate_phdr", "dladdr", "dladdr1", "dlinfo", "_r_debug", "_dl_find_object", "backtrace_symbols", "backtrace_symbols_fd"}
+
+// layoutSymbols are those that linkers define for places in a file.
+var layoutSymbols = []string{
+	"_DYNAMIC", "_GLOBAL_OFFSET_TABLE_", "__GNU_EH_FRAME_HDR", "__bss_end__", "__bss_start", "__bss_start__", "__data_start", "__ehdr_start",
+	"__end__", "__etext", "__executable_start", "__fini_array_end", "__fini_array_start", "__init_array_end", "__init_array_start",
+	"__preinit_array_end", "__preinit_array_start", "__rela_iplt_end", "__rela_iplt_start", "_bss_end__", "_edata", "_end", "_etext", "data_start", "edata", "end", "etext",
+}
+
+type setKey struct {
+	file int32
+	set  linkmodel.Symbol
+}
+
+// setOf returns the components of a linker set in a file, in the order of the
+// link.
+func (c *Composer) setOf(file int32, set linkmodel.Symbol) []int32 {
+	if len(c.sets) == 0 {
+		for i, in := range c.linked.Instances {
+			for k := range c.pool.units[in.Unit].comps {
+				if x := &c.pool.units[in.Unit].comps[k]; x.set != linkmodel.None {
+					key := setKey{in.File, x.set}
+					c.sets[key] = append(c.sets[key], c.base[i]+int32(k))
+				}
+			}
+		}
+		c.sets[setKey{-1, linkmodel.None}] = nil // so that it isn't done again
+	}
+	return c.sets[setKey{file, set}]
+}
+
+// NewComposer returns a composer of programs from the units of p, to which none
+// is added any more.
+func (p *Pool) NewComposer() *Composer {
+	c := &Composer{
+		pool: p, linked: linkmodel.NewLinked(p.Symbols), known: map[string]int32{}, classes: map[[2]int32]int32{},
+		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{},
+	}
+	for _, s := range lookups {
+		if id := p.Symbols.Lookup(s); id != linkmodel.None {
+			c.special[id] = looksUp
+		}
+	}
+	for _, s := range fileReaders {
+		if id := p.Symbols.Lookup(s); id != linkmodel.None {
+			c.special[id] = readsFiles
+		}
+	}
+	for _, s := range layoutSymbols {
+		if id := p.Symbols.Lookup(s); id != linkmodel.None {
+			c.special[id] = readsLayout
+		}
+	}
+	for id := range linkmodel.Symbol(p.Symbols.Len()) {
+		name := p.Symbols.Name(id)
+		if slices.ContainsFunc(debugReaders, func(r string) bool { return strings.HasPrefix(name, r) }) {
+			c.special[id] = readsDebug
+		}
+	}
+	return c
+}
+
+// link makes p the current program.
+func (c *Composer) link(p *linkmodel.Program) {
+	c.linked.Link(p)
+	// What programs have in common is worth its memory.
+	if len(c.hashes) > c.pool.components+1<<18 {
+		clear(c.known)
+		c.hashes = c.hashes[:0]
+	}
+	n := int32(0)
+	c.base = c.base[:0]
+	for _, in := range c.linked.Instances {
+		c.base = append(c.base, n)
+		n += int32(len(c.pool.units[in.Unit].comps))
+	}
+	c.base = append(c.base, n)
+	c.withSets = slices.ContainsFunc(c.linked.Instances, func(in linkmodel.Instance) bool { return c.pool.units[in.Unit].sets })
+	c.nodes = slices.Grow(c.nodes[:0], int(n))[:n]
+	clear(c.nodes)
+	for i, in := range c.linked.Instances {
+		for k := range c.pool.units[in.Unit].comps {
+			x := &c.nodes[c.base[i]+int32(k)]
+			x.instance, x.own, x.group = int32(i), int32(k), -1
+		}
+	}
+	clear(c.classes)
+	clear(c.contested)
+	clear(c.sets)
+	c.order, c.slots, c.stack, c.calls = c.order[:0], c.slots[:0], c.stack[:0], c.calls[:0]
+	c.groups, c.lookups, c.debug, c.files, c.layout = 0, false, false, false, false
+}
+
+func (c *Composer) comp(id int32) *comp {
+	x := &c.nodes[id]
+	return &c.pool.units[c.linked.Instances[x.instance].Unit].comps[x.own]
+}
+
+// at returns the node of a component of an instance, or that which stands for it.
+func (c *Composer) at(instance, own int32) int32 {
+	id := c.base[instance] + own
+	in := c.linked.Instances[instance]
+	class := c.pool.units[in.Unit].comps[own].class
+	if class < 0 {
+		return id
+	}
+	// Files may bind the same names differently, and have linker sets of their
+	// own.
+	key := [2]int32{class, -1}
+	if c.linked.Scoped(in.File) || c.withSets {
+		key[1] = in.File
+	}
+	if first, ok := c.classes[key]; ok {
+		return first
+	}
+	c.classes[key] = id
+	return id
+}
+
+// resolve writes the links of a node to slots: a value v >= 0 is a link to node v
+// only, v < 0 says that the next -v-1 values together are one link's definitions
+// (none, or several).
+func (c *Composer) resolve(id int32) {
+	x := &c.nodes[id]
+	in := c.linked.Instances[x.instance]
+	x.start = int32(len(c.slots))
+	for _, l := range c.pool.units[in.Unit].linksOf(x.own) {
+		if l >= 0 {
+			c.slots = append(c.slots, c.at(x.instance, l))
+			continue
+		}
+		s := linkmodel.Symbol(-1 - l)
+		c.places = c.linked.Resolve(c.places[:0], in.File, s)
+		if len(c.places) > 1 || c.linked.Doubtful(s) {
+			c.contested[s] = true
+		}
+		if set, ok := c.pool.sets[s]; ok && len(c.places) == 0 {
+			ids := c.setOf(in.File, set)
+			c.slots = append(append(c.slots, -int32(len(ids))-1), ids...)
+			continue
+		}
+		if len(c.places) != 1 {
+			c.slots = append(c.slots, -int32(len(c.places))-1)
+			if len(c.places) == 0 && len(c.special) > 0 {
+				switch c.special[s] {
+				case looksUp:
+					c.lookups = true
+				case readsDebug:
+					c.debug = true
+				case readsFiles:
+					c.files = true
+				case readsLayout:
+					c.layout = true
+				}
+			}
+		}
+		for _, p := range c.places {
+			c.slots = append(c.slots, c.at(p.Instance, p.Component))
+		}
+	}
+	x.end = int32(len(c.slots))
+}
+
+func (c *Composer) linksOf(id int32) []int32 { return c.slots[c.nodes[id].start:c.nodes[id].end] }
+
+// reach finds and hashes the strongly connected groups that start reaches, with
+// Tarjan's algorithm, which completes a group after everything that it refers
+// to. It keeps its own stack: reference chains can be longer than a call stack.
+func (c *Composer) reach(start int32) {
+	if c.nodes[start].index != 0 {
+		return
+	}
+	c.begin(start)
+	for len(c.calls) > 0 {
+		v := &c.calls[len(c.calls)-1]
+		x := &c.nodes[v.id]
+		if v.next < x.end {
+			to := c.slots[v.next]
+			v.next++
+			switch {
+			case to < 0: // not a node: length of a list
+			case c.nodes[to].index == 0:
+				c.begin(to)
+			case c.nodes[to].group < 0: // on the stack
+				x.low = min(x.low, c.nodes[to].index)
+			}
+			continue
+		}
+		id := v.id
+		c.calls = c.calls[:len(c.calls)-1]
+		if len(c.calls) > 0 {
+			up := &c.nodes[c.calls[len(c.calls)-1].id]
+			up.low = min(up.low, c.nodes[id].low)
+		}
+		if c.nodes[id].low == c.nodes[id].index {
+			k := len(c.stack) - 1
+			for c.stack[k] != id {
+				k--
+			}
+			c.finish(c.stack[k:])
+			c.stack = c.stack[:k]
+		}
+	}
+}
+
+func (c *Composer) begin(id int32) {
+	c.order = append(c.order, id)
+	c.resolve(id)
+	x := &c.nodes[id]
+	x.index = int32(len(c.order))
+	x.low = x.index
+	c.stack = append(c.stack, id)
+	c.calls = append(c.calls, call{id, x.start})
+}
+
+// finish numbers the members of a group whose references to the outside are all
+// hashed, and hashes the group's exact description unless it is known.
+func (c *Composer) finish(members []int32) {
+	group := c.groups
+	c.groups++
+	for _, id := range members {
+		c.nodes[id].group, c.nodes[id].member = group, -1
+	}
+	order := members[:1]
+	if len(members) > 1 {
+		order = append(make([]int32, 0, len(members)), c.firstMember(members))
+		c.nodes[order[0]].member = 0
+		for i := 0; i < len(order); i++ {
+			for _, to := range c.linksOf(order[i]) {
+				if to >= 0 && c.nodes[to].group == group && c.nodes[to].member < 0 {
+					c.nodes[to].member = int32(len(order))
+					order = append(order, to)
+				}
+			}
+		}
+	} else {
+		c.nodes[order[0]].member = 0
+	}
+	key := binary.AppendUvarint(c.key[:0], uint64(len(order)))
+	for _, id := range order {
+		key = binary.AppendUvarint(key, uint64(c.comp(id).description))
+		links := c.linksOf(id)
+		key = binary.AppendUvarint(key, uint64(len(links)))
+		for _, v := range links {
+			switch {
+			case v < 0:
+				key = binary.AppendUvarint(key, 0)
+				key = binary.AppendUvarint(key, uint64(-v))
+			case c.nodes[v].group == group:
+				key = binary.AppendUvarint(key, 1)
+				key = binary.AppendUvarint(key, uint64(c.nodes[v].member))
+			default:
+				key = binary.AppendUvarint(key, uint64(c.nodes[v].hash)+2)
+				key = binary.AppendUvarint(key, uint64(c.nodes[v].member))
+			}
+		}
+	}
+	c.key = key
+	hash, ok := c.known[string(key)]
+	if !ok {
+		hash = int32(len(c.hashes))
+		c.known[string(key)] = hash
+		c.hashes = append(c.hashes, c.hashGroup(order, group))
+	}
+	for _, id := range order {
+		c.nodes[id].hash = hash
+	}
+}
+
+// hashGroup returns the hash of the exact description of a group.
+func (c *Composer) hashGroup(order []int32, group int32) Hash {
+	b := frame.New("tasting group 2")
+	b.Int(len(order))
+	for _, id := range order {
+		b = append(b, c.pool.descriptions[c.comp(id).description]...)
+		links := 0
+		for i, v := 0, c.linksOf(id); i < len(v); i++ {
+			if links++; v[i] < 0 {
+				i += int(-v[i] - 1)
+			}
+		}
+		b.Int(links)
+		rest := 0
+		for _, v := range c.linksOf(id) {
+			if v < 0 {
+				rest = int(-v - 1)
+				b.Int(rest)
+				continue
+			}
+			if rest > 0 {
+				rest--
+			} else {
+				b.Int(1)
+			}
+			if c.nodes[v].group == group {
+				b.Int(0)
+				b.Int(int(c.nodes[v].member))
+			} else {
+				b.Int(1)
+				c.writeRef(&b, v)
+			}
+		}
+	}
+	return b.Sum()
+}
+
+// writeRef appends the global identity of a node: the hash of its group and
+// which member it is.
+func (c *Composer) writeRef(b *frame.Buffer, id int32) {
+	b.Bytes(c.hashes[c.nodes[id].hash][:])
+	b.Int(int(c.nodes[id].member))
+}
+
+// firstMember chooses where the numbering of a group starts: at the member with
+// the rarest description, then the smallest; names break ties, then the order of
+// the link.
+func (c *Composer) firstMember(members []int32) int32 {
+	count := make(map[int32]int, len(members))
+	for _, id := range members {
+		count[c.comp(id).description]++
+	}
+	return slices.MinFunc(members, func(x, y int32) int {
+		a, b := c.comp(x), c.comp(y)
+		return cmp.Or(
+			cmp.Compare(count[a.description], count[b.description]),
+			strings.Compare(c.pool.descriptions[a.description], c.pool.descriptions[b.description]),
+			strings.Compare(a.name, b.name),
+			cmp.Compare(x, y))
+	})
+}

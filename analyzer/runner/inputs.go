@@ -1,0 +1,179 @@
+package runner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+)
+
+// A key says what the test was when it was built, and which libraries the system
+// had when it was started. The result of a run belongs to that key only if the
+// run has read just that: a file of data that was saved after the build, or while
+// the test ran, has another result.
+//
+// So files are looked at before the test starts and when it has ended. If none was
+// touched, and the data are still what the configuration says, and the key is the
+// same when it is computed again, that is what has run.
+
+// inputs are the files that a test can read, as they were at some moment.
+type inputs map[string]stamp.Stamp
+
+// look returns the state of the test's binary and of all its runfiles.
+func (r *runner) look() inputs {
+	in := inputs{}
+	add := func(file string) {
+		if s, err := stamp.Of(file); err == nil {
+			in[file] = s
+		}
+	}
+	add(r.binary)
+	if root, ok := strings.CutSuffix(r.binary, "/"+r.config.Binary); ok {
+		walk(root, map[string]bool{}, add)
+	}
+	for _, d := range r.config.Data {
+		if file := r.runfile(d.Path); file != "" {
+			add(file)
+		}
+	}
+	return in
+}
+
+// walk calls f for every file below dir, also through links to directories.
+func walk(dir string, seen map[string]bool, f func(file string)) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil || seen[real] {
+		return
+	}
+	seen[real] = true
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		p := filepath.Join(dir, e.Name())
+		isDir := e.IsDir()
+		if e.Type()&fs.ModeSymlink != 0 {
+			info, err := os.Stat(p)
+			isDir = err == nil && info.IsDir()
+		}
+		if isDir {
+			walk(p, seen, f)
+		} else {
+			f(p)
+		}
+	}
+}
+
+// changed says why a run that has just ended may not be that of key, or "".
+func (r *runner) changed(before inputs, key store.Key) string {
+	config, err := fingerprint.ReadConfig(r.Path + fingerprint.ConfigSuffix)
+	if err != nil || !reflect.DeepEqual(config, r.config) {
+		return "the test was built again while it ran"
+	}
+	if again, _, err := r.key(); err != nil || again != key {
+		return "libraries of the system were changed while it ran"
+	}
+	for file, s := range before {
+		if now, err := stamp.Of(file); err != nil || !now.Same(s) {
+			return file + " was changed while it ran"
+		}
+	}
+	for _, d := range r.config.Data {
+		file := r.runfile(d.Path)
+		if file == "" {
+			return fmt.Sprintf("the data file %s isn't in its runfiles", d.Path)
+		}
+		sum, err := digest(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a link to nowhere
+		}
+		if err != nil {
+			return err.Error()
+		}
+		if sum != d.SHA256 {
+			return file + " was changed after the test was built"
+		}
+	}
+	return ""
+}
+
+func digest(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// runfile returns where the file with a runfiles path is, or "".
+func (r *runner) runfile(name string) string {
+	for _, dir := range r.runfilesDirs() {
+		p := filepath.Join(dir, name)
+		if _, err := os.Lstat(p); err == nil {
+			return p
+		}
+	}
+	return r.runfilesManifest()[name]
+}
+
+// runfilesDirs are the directories where the runfiles of this test may be.
+func (r *runner) runfilesDirs() []string {
+	var dirs []string
+	if abs, err := filepath.Abs(r.Path); err == nil {
+		dirs = append(dirs, abs+".runfiles")
+		if i := strings.LastIndex(abs, ".runfiles/"); i >= 0 {
+			dirs = append(dirs, abs[:i]+".runfiles")
+		}
+	}
+	for _, v := range []string{"RUNFILES_DIR", "TEST_SRCDIR"} {
+		if d := r.env.get(v); d != "" {
+			dirs = append(dirs, d)
+		}
+	}
+	return dirs
+}
+
+// runfilesManifests are the files that may list the runfiles instead.
+func (r *runner) runfilesManifests() []string {
+	files := []string{r.env.get("RUNFILES_MANIFEST_FILE")}
+	if abs, err := filepath.Abs(r.Path); err == nil {
+		files = append(files, abs+".runfiles_manifest", abs+".runfiles/MANIFEST")
+	}
+	return files
+}
+
+// runfilesManifest maps runfiles paths to files.
+func (r *runner) runfilesManifest() map[string]string {
+	if r.manifest == nil {
+		r.manifest = map[string]string{}
+		for _, m := range r.runfilesManifests() {
+			b, err := os.ReadFile(m)
+			if err != nil {
+				continue
+			}
+			for line := range strings.Lines(string(b)) {
+				name, p, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+				if r.manifest[name] == "" {
+					r.manifest[name] = p
+				}
+			}
+		}
+	}
+	return r.manifest
+}

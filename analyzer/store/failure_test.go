@@ -1,0 +1,95 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/store/storetest"
+)
+
+// unreadable is a store that can be written, and read for a moment.
+type unreadable struct {
+	store.Store
+	err error
+}
+
+func (u unreadable) Get(context.Context, store.Key) (*store.Result, error) { return nil, u.err }
+
+// A pass is recorded if it is known that nothing speaks against it.
+func TestRecordPass(t *testing.T) {
+	key := storetest.Key("k")
+	failed := storetest.Result("the log of a failure", "file", "that it wrote")
+	failed.ExitCode = 1
+	noted := func(t *testing.T, d *store.Disk, _ string) store.Store {
+		if err := store.RecordFailure(ctx, d, key, failed); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for _, c := range []struct {
+		name     string
+		with     func(t *testing.T, d *store.Disk, dir string) store.Store
+		recorded bool
+		flaky    bool
+	}{
+		{"nothing known", func(_ *testing.T, d *store.Disk, _ string) store.Store { return d }, true, false},
+		{"a failure of another test", func(t *testing.T, d *store.Disk, _ string) store.Store {
+			if err := store.RecordFailure(ctx, d, storetest.Key("other"), failed); err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}, true, false},
+		{"a failure", noted, false, true},
+		{"a failure, and a cache that evicts blobs", func(t *testing.T, d *store.Disk, dir string) store.Store {
+			noted(t, d, dir)
+			err := filepath.WalkDir(filepath.Join(dir, "cas"), func(p string, e os.DirEntry, err error) error {
+				if info, ierr := e.Info(); ierr == nil && !e.IsDir() && info.Size() > 0 {
+					return os.Remove(p)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}, false, true},
+		{"a damaged note", func(t *testing.T, d *store.Disk, dir string) store.Store {
+			noted(t, d, dir)
+			err := filepath.WalkDir(filepath.Join(dir, "ac"), func(p string, e os.DirEntry, err error) error {
+				if err == nil && !e.IsDir() {
+					err = os.Truncate(p, 3)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}, false, false},
+		{"notes can't be read", func(_ *testing.T, d *store.Disk, _ string) store.Store {
+			return unreadable{d, errors.New("out of order")}
+		}, false, false},
+		{"the store may only be written", func(_ *testing.T, d *store.Disk, _ string) store.Store {
+			return unreadable{d, store.ErrNotAllowed}
+		}, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := newDir(t)
+			d := store.OpenDisk(dir)
+			err := store.RecordPass(ctx, c.with(t, d, dir), key, storetest.Result("passed"))
+			var flaky *store.FlakyError
+			if (err == nil) != c.recorded || errors.As(err, &flaky) != c.flaky {
+				t.Errorf("%v", err)
+			}
+			if r, err := d.Get(ctx, key); (err == nil) != c.recorded {
+				t.Errorf("in the store: %v", err)
+			} else if err == nil {
+				r.Close()
+			}
+		})
+	}
+}

@@ -1,0 +1,19 @@
+package syslib
+
+import "strings"
+
+// ChangesLoading tells whether a variable of a program's environment may have the
+// dynamic loader take other files, or bind or initialise them in another way, than
+// the files themselves say: then it isn't known what they refer to. Variables of
+// the loader that aren't known are among these.
+func ChangesLoading(name, value string) bool {
+	switch name {
+	case "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD":
+		return value != ""
+	case "LD_BIND_NOW", "LD_RUN_PATH":
+		return false // when it binds; the static linker's
+	case "GLIBC_TUNABLES":
+		return strings.Contains(value, "glibc.rtld.") // the order of initialisers
+	}
+	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_")
+}

@@ -1,0 +1,371 @@
+package syslib
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
+)
+
+// linker returns a driver for tests.
+func linker(t *testing.T, name, dir string) Linker {
+	t.Helper()
+	cc, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("no %s here", name)
+	}
+	return Linker{Path: cc, Dir: dir}
+}
+
+func probe(t *testing.T, x Linker, l *linkflags.Line) *Probe {
+	t.Helper()
+	p, err := x.Probe(context.Background(), t.TempDir(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *Probe) names() []string {
+	var l []string
+	for _, f := range p.Files {
+		l = append(l, f.Name)
+	}
+	return l
+}
+
+// write writes p and returns the text.
+func write(t *testing.T, p *Probe) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "probe.json")
+	if err := p.Write(file, nil); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := ReadProbe(file)
+	if err != nil || !slices.Equal(q.Files, p.Files) || !slices.Equal(q.Linker, p.Linker) || q.AsNeeded != p.AsNeeded {
+		t.Errorf("read %+v, %v, written %+v", q, err, p)
+	}
+	return string(b)
+}
+
+// drivers are those whose links are probed, with their linkers.
+var drivers = []string{"cc", "clang", "clang -fuse-ld=lld", "gcc -fuse-ld=lld", "clang++"}
+
+func eachDriver(t *testing.T, f func(t *testing.T, x Linker, flags []string)) {
+	for _, d := range drivers {
+		t.Run(d, func(t *testing.T) {
+			words := strings.Fields(d)
+			x := linker(t, words[0], t.TempDir())
+			if len(words) > 1 {
+				if out, err := exec.Command(x.Path, words[1], "-Wl,--version").CombinedOutput(); err != nil {
+					t.Skipf("%s: %v\n%s", d, err, out)
+				}
+			}
+			f(t, x, words[1:])
+		})
+	}
+}
+
+// A static library of the system counts with its content, however it got onto
+// the line.
+func TestProbeSpellings(t *testing.T) {
+	eachDriver(t, func(t *testing.T, x Linker, flags []string) {
+		dir := x.Dir
+		lib := func(value string) {
+			os.WriteFile(filepath.Join(dir, "x.c"), []byte("int x(void) { return "+value+"; }\n"), 0o666)
+			compile(t, dir, "-c -fPIC x.c")
+			os.Remove(filepath.Join(dir, "libx.a"))
+			if out, err := exec.Command("ar", "rcs", filepath.Join(dir, "libx.a"), filepath.Join(dir, "x.o")).CombinedOutput(); err != nil {
+				t.Skipf("ar: %v\n%s", err, out)
+			}
+		}
+		os.WriteFile(filepath.Join(dir, "y.c"), []byte("int y(void) { return 1; }\n"), 0o666)
+		compile(t, dir, "-shared -fPIC -o liby.so.1 -Wl,-soname,liby.so.1 y.c")
+		os.WriteFile(filepath.Join(dir, "liby.so"), []byte("INPUT(liby.so.1 libx.a)\n"), 0o666)
+		os.WriteFile(filepath.Join(dir, "x.rsp"), []byte("-l x"), 0o666)
+		lines := []string{
+			"-lx", "-l x", "-l:libx.a", "-Wl,-lx", "-Wl,-l,x", "-Wl,--library=x", "-Wl,--library,x", "-Xlinker --library -Xlinker x", "libx.a", dir + "/libx.a",
+			"-Wl,--whole-archive,libx.a,--no-whole-archive", "-Wl,--whole-archive -lx -Wl,--no-whole-archive", "-Wl,--start-group -lx -lm -Wl,--end-group",
+			"-Wl,-( -lx -Wl,-)", "-Wl,-Bstatic,-lx,-Bdynamic", "-Wl,-dn -lx -Wl,-dy", "-Wl,--as-needed -lx", "-Wl,-as-needed,-lx", "-Wl,--push-state,--as-needed,-lx,--pop-state",
+			"@x.rsp", "-Wl,@x.rsp", "-ly", "-l:liby.so", "-Wl,--as-needed -ly", "-static -lx", "-shared -lx", "-pie -lx",
+		}
+		sums := map[string]string{}
+		for _, value := range []string{"1", "2"} {
+			lib(value)
+			for _, line := range lines {
+				p := probe(t, x, linkflags.Parse(append(strings.Fields("-L. "+line), flags...), linkflags.Options{
+					Open: func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, name)) },
+				}))
+				if !slices.Contains(p.names(), "libx.a") {
+					t.Errorf("%s: libx.a isn't among %q", line, p.names())
+				}
+				sum := write(t, p)
+				if sums[line] == sum {
+					t.Errorf("%s: another content makes no difference", line)
+				}
+				sums[line] = sum
+			}
+		}
+		// An object asks for it.
+		words := linkflags.Directives(linkflags.DependentLibraries, []byte("x\x00"))
+		l := linkflags.Parse(slices.Concat([]string{"-L."}, flags, words), linkflags.Options{})
+		if p := probe(t, x, l); !slices.Contains(p.names(), "libx.a") {
+			t.Errorf("#pragma comment(lib): libx.a isn't among %q", p.names())
+		}
+	})
+}
+
+// What the driver adds is known: start files, libgcc, what is behind libc.so.
+func TestProbeToolchain(t *testing.T) {
+	eachDriver(t, func(t *testing.T, x Linker, flags []string) {
+		for _, c := range []struct {
+			line string
+			want []string // beginnings of names
+			not  []string
+		}{
+			{"", []string{"Scrt1.o|crt1.o", "crti.o", "crtbegin", "crtend", "crtn.o", "libc.so"}, nil},
+			{"-no-pie", []string{"crt1.o", "crti.o"}, []string{"Scrt1.o"}},
+			{"-shared", []string{"crti.o", "crtbeginS.o"}, nil},
+			{"-static", []string{"crt1.o", "libc.a"}, []string{"libc.so"}},
+			{"-nostartfiles", []string{"libc.so"}, []string{"crti.o"}},
+			{"-nostdlib", nil, []string{"crti.o", "libc.so"}},
+			{"-lm", []string{"libm."}, nil},
+			{"-Wl,--as-needed -lm", []string{"libm."}, nil},
+			{"-pg", []string{"gcrt1.o"}, nil},
+			{"-ffast-math", []string{"crtfastmath.o"}, nil},
+		} {
+			p := probe(t, x, linkflags.Parse(append(strings.Fields(c.line), flags...), linkflags.Options{}))
+			has := func(prefixes string) bool {
+				return slices.ContainsFunc(p.names(), func(n string) bool {
+					return slices.ContainsFunc(strings.Split(prefixes, "|"), func(w string) bool { return strings.HasPrefix(n, w) })
+				})
+			}
+			for _, w := range c.want {
+				if !has(w) {
+					t.Errorf("%s: no %s among %q", c.line, w, p.names())
+				}
+			}
+			for _, w := range c.not {
+				if has(w) {
+					t.Errorf("%s: %s among %q", c.line, w, p.names())
+				}
+			}
+			// The same in another directory, and without names of directories.
+			text := write(t, p)
+			if again := write(t, probe(t, x, linkflags.Parse(append(strings.Fields(c.line), flags...), linkflags.Options{}))); again != text {
+				t.Errorf("%s: not deterministic:\n%s\n%s", c.line, text, again)
+			}
+			for _, f := range p.Linker[1:] {
+				if strings.Contains(f, "/") && !strings.HasPrefix(f, "-Wl,--dynamic-linker=") {
+					t.Errorf("%s: a path: %s", c.line, f)
+				}
+			}
+		}
+	})
+}
+
+// A program and its libraries are linked with flags of their own.
+func TestProbeLines(t *testing.T) {
+	x := linker(t, "cc", t.TempDir())
+	parse := func(line string) *linkflags.Line { return linkflags.Parse(strings.Fields(line), linkflags.Options{}) }
+	p, err := x.Probe(context.Background(), t.TempDir(), parse("-no-pie -lm"), parse("-shared"), parse("-shared -Wl,-z,now"), parse("-shared -ldl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"crt1.o", "crtbeginS.o", "libm.so.6"} {
+		if !slices.Contains(p.names(), want) {
+			t.Errorf("no %s among %q", want, p.names())
+		}
+	}
+	if !slices.ContainsFunc(p.names(), func(n string) bool { return strings.HasPrefix(n, "libdl.") }) {
+		t.Errorf("no libdl among %q", p.names())
+	}
+	for line, want := range map[string]bool{
+		"-no-pie -lm": true, "-shared": true, "-shared -Wl,-z,relro a.o bazel-out/b.a -u c": false, "-shared bazel-out/b.a -u c": true, "-shared -ldl": true, "": false, "-shared -lz": false,
+		"-shared -Wl,-Bstatic -ldl": false, "-no-pie -shared": false,
+	} {
+		if got := p.Covers(parse(line)); got != want {
+			t.Errorf("%s is covered: %v", line, got)
+		}
+	}
+	links := 0
+	for _, w := range p.Linker {
+		if w == "probe.o as-needed" || w == "probe.o" {
+			links++
+		}
+	}
+	if links != 3 {
+		t.Errorf("%d links, want 3", links)
+	}
+	if libs, err := p.Loaded(environ(nil).get); err != nil || !slices.ContainsFunc(libs, func(l Library) bool { return l.Name == "loader" }) {
+		t.Errorf("%v, %v", libs, err)
+	}
+}
+
+// A probe knows nothing of what the build makes, and needs none of it.
+func TestProbeWithoutOutputs(t *testing.T) {
+	x := linker(t, "cc", t.TempDir())
+	line := "-o bazel-out/k8/bin/t bazel-out/k8/bin/t.o -Lbazel-out/k8/bin/_solib -lfoo bazel-out/k8/bin/libbar.a -Wl,--version-script=gone.lds -Wl,--wrap=f -u gone -Wl,--require-defined=gone -Wl,-T,gone.ld -Wl,-z,now"
+	known := func(p string) bool { return p == "bazel-out/k8/bin/_solib/libfoo.so" }
+	p := probe(t, x, linkflags.Parse(strings.Fields(line), linkflags.Options{Built: known}))
+	q := probe(t, x, linkflags.Parse(nil, linkflags.Options{}))
+	if p.Lines = q.Lines; write(t, p) != write(t, q) {
+		t.Errorf("got %+v\nwant %+v", p, q)
+	}
+}
+
+func TestProbeUnknown(t *testing.T) {
+	x := linker(t, "cc", t.TempDir())
+	ctx, l := context.Background(), func(line string) *linkflags.Line { return linkflags.Parse(strings.Fields(line), linkflags.Options{}) }
+	for _, c := range []struct {
+		x    Linker
+		line string
+		want string
+	}{
+		{Linker{Path: "/nonexistent/cc"}, "", "/nonexistent/cc"},
+		{x, "-lnosuchlibrary", "nosuchlibrary"},
+		{x, "-fuse-ld=nosuchlinker", "nosuchlinker"},
+		{Linker{Path: "true"}, "", "doesn't show its linker"},
+	} {
+		p, err := c.x.Probe(ctx, t.TempDir(), l(c.line))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s: %v, %v, want an error with %q", c.x.Path, c.line, p, err, c.want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "probe.json")
+	var none *Probe
+	if err := none.Write(file, errors.New("why")); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := ReadProbe(file); p != nil || err != nil {
+		t.Errorf("%v, %v", p, err)
+	}
+	for _, bad := range []string{"", "{}", `{"format":2}`, `{"format":1}`, `{"format":1,"linker":["x"],"files":[{"name":"a","sha256":"12"}]}`, `{"format":1,"more":1}`} {
+		os.WriteFile(file, []byte(bad), 0o666)
+		if p, err := ReadProbe(file); err == nil {
+			t.Errorf("%s: %+v", bad, p)
+		}
+	}
+}
+
+// What a program would be run with that needs all libraries of the line.
+func TestProbeLoaded(t *testing.T) {
+	eachDriver(t, func(t *testing.T, x Linker, flags []string) {
+		for _, line := range []string{"-lm", "-Wl,--as-needed -lm", "-shared -lm", "-lm -pthread"} {
+			p := probe(t, x, linkflags.Parse(append(strings.Fields(line), flags...), linkflags.Options{}))
+			libs, err := p.Loaded(environ(nil).get)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{"loader", "libm.so.6", "libc.so.6"} {
+				if !slices.ContainsFunc(libs, func(l Library) bool { return l.Name == want }) {
+					t.Errorf("%s: no %s among %v", line, want, libs)
+				}
+			}
+		}
+		p := probe(t, x, linkflags.Parse(append(flags, "-static"), linkflags.Options{}))
+		if libs, err := p.Loaded(environ(nil).get); err != nil || len(libs) > 0 {
+			t.Errorf("-static: %v, %v", libs, err)
+		}
+	})
+}
+
+// Programs and libraries among the data are run or loaded with what they need.
+func TestData(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for _, d := range []string{"sys", "bazel-out/bin"} {
+		os.MkdirAll(path(d), 0o777)
+	}
+	for name, text := range map[string]string{
+		"a.c": "int a(void) { return 1; }\n", "b.c": "int a(void); int b(void) { return a(); }\n", "main.c": "int main(void) { return 0; }\n", "script": "#!/bin/sh\n", "broken": "\x7fELF",
+	} {
+		os.WriteFile(path(name), []byte(text), 0o666)
+	}
+	compile(t, dir,
+		"-shared -fPIC -o sys/liba.so a.c",
+		"-shared -fPIC -o bazel-out/bin/plugin.so b.c -Lsys -la -Wl,-rpath,"+path("sys"),
+		"-o bazel-out/bin/test main.c",
+		"-o bazel-out/bin/tool main.c -Wl,--no-as-needed -Lsys -la -Wl,-rpath,"+path("sys"),
+		"-o bazel-out/bin/lost main.c -Wl,--no-as-needed -Lsys -la",
+		"-static -o bazel-out/bin/static main.c",
+		"-c -o object.o main.c",
+	)
+	libraries := func(binary string, data ...string) []Library {
+		t.Helper()
+		p := Program{Binary: path("bazel-out/bin/" + binary), Probed: true, Getenv: environ(nil).get}
+		for _, d := range data {
+			p.Data = append(p.Data, path(d))
+		}
+		libs, err := p.Libraries()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return libs
+	}
+	has := func(libs []Library, name string) bool {
+		return slices.ContainsFunc(libs, func(l Library) bool { return l.Name == name })
+	}
+	alone := libraries("test")
+	for _, d := range []string{"script", "broken", "object.o", "main.c", "sys", "gone", "bazel-out/bin/static", "bazel-out/bin/test"} {
+		if got := libraries("test", d); !slices.Equal(got, alone) {
+			t.Errorf("%s: %v", d, got)
+		}
+	}
+	for _, binary := range []string{"test", "static"} {
+		for _, d := range []string{"bazel-out/bin/tool", "bazel-out/bin/plugin.so"} {
+			if got := libraries(binary, d); !has(got, "liba.so") || has(got, "plugin.so") {
+				t.Errorf("%s with %s: %v", binary, d, got)
+			}
+		}
+	}
+	if got := libraries("static", "bazel-out/bin/tool"); !has(got, "loader") {
+		t.Errorf("a tool's loader doesn't count: %v", got)
+	}
+	if got := libraries("test", "bazel-out/bin/lost"); !has(got, "no liba.so") {
+		t.Errorf("a missing library doesn't count: %v", got)
+	}
+	for file, want := range map[string]string{"bazel-out/bin/tool": "loader liba.so", "bazel-out/bin/plugin.so": "liba.so", "script": "", "gone": "", "bazel-out/bin/static": ""} {
+		libs, err := Loads(path(file), environ(nil).get)
+		var names []string
+		for _, l := range libs {
+			if l.Name != "libc.so.6" && !strings.HasPrefix(l.Name, "ld-") {
+				names = append(names, l.Name)
+			}
+		}
+		if got := strings.Join(names, " "); err != nil || got != want {
+			t.Errorf("%s loads %s, want %s (%v)", file, got, want, err)
+		}
+	}
+	before := libraries("test", "bazel-out/bin/tool")
+	os.WriteFile(path("a.c"), []byte("int a(void) { return 2; }\n"), 0o666)
+	compile(t, dir, "-shared -fPIC -o sys/liba.so a.c")
+	if after := libraries("test", "bazel-out/bin/tool"); slices.Equal(before, after) {
+		t.Error("another library makes no difference")
+	}
+}
+
+func TestDependencies(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                                       nil,
+		"x: \\\n  a \\\n  b\n\na:\n\nb:\n":       {"a", "b"},
+		"x: \\\n a\\ b \\\n c\\#d $$e\n\na\\ b:": {"a b", "c#d", "$e"},
+	} {
+		if got := dependencies(text); !slices.Equal(got, want) {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}

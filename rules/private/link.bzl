@@ -1,0 +1,197 @@
+"""Descriptions of links: what the link actions of Bazel say, for the model of the linker.
+
+A description is a text file beside the manifests, one for each executable,
+shared library and archive:
+
+    tasting link 1
+    output PATH                   what is linked or archived
+    alias PATH                    another name of it: a symbolic link, its interface library
+    kind executable|shared|archive
+    unit PATH<TAB>MANIFEST        a file that the link may take code from, and its manifest
+    source PATH<TAB>MANIFEST      the same, known by its source before it is compiled
+    arg WORD                      executable, shared: the command line after the tool, word by word
+    member PATH                   archive: its members, in order
+
+Nothing of it is judged here. What a flag means, which archive a name stands
+for, which definition wins: all of that is in the analyzer.
+"""
+
+load(":compose.bzl", "is_linkable", "is_shared_library")
+load(":manifests.bzl", "declare", "precompiled_manifest", "toolchain_files")
+
+visibility(["//rules", "//rules/..."])
+
+# Bazel's own actions that give a library a second name.
+_ALIAS_MNEMONICS = ["SolibSymlink", "Symlink"]
+
+def unit_file(unit, names = []):
+    """What is known of a file that speaks for itself.
+
+    Args:
+      unit: struct(object, manifest, source).
+      names: list of File, other names for it.
+
+    Returns:
+      struct, see TastingInfo.linked.
+    """
+    return struct(
+        files = tuple([unit.object] + names),
+        unit = unit,
+        links = (),
+        manifests = depset([unit.manifest]),
+        sources = depset([unit.source or unit.manifest]),
+        scripts = (),
+    )
+
+def aliases(target):
+    """The second names that a target gives to files.
+
+    Args:
+      target: Target.
+
+    Returns:
+      dict from File to list of File
+    """
+    names = {}
+    for action in target.actions:
+        if action.mnemonic in _ALIAS_MNEMONICS:
+            inputs = action.inputs.to_list()
+            if len(inputs) == 1:
+                names.setdefault(inputs[0], []).extend(action.outputs.to_list())
+    return names
+
+def _unit_line(unit):
+    return "unit %s\t%s" % (unit.path, unit.manifest.path)
+
+def _source_line(unit):
+    return "source %s\t%s" % (unit.path, unit.source.path)
+
+def describe_link(ctx, target, action, output, names, kind, known, infos):
+    """Registers the action that writes the description of a link.
+
+    Args:
+      ctx: the aspect's context.
+      target: Target.
+      action: the action that links or archives.
+      output: File that it makes.
+      names: list of File, other names for it.
+      kind: string.
+      known: dict from File to what is known of it within the target; what
+        turns out to be needed is added.
+      infos: list of the TastingInfo of the dependencies.
+
+    Returns:
+      what is known of the output, see TastingInfo.linked; None if its content is
+      all that can be known.
+    """
+    inputs = action.inputs.to_list()
+    argv = action.argv[1:]
+    words = {arg: None for arg in argv}
+
+    # What is compiled of sources that are known only when the build runs. A
+    # test has such a directory as a file that its link reads.
+    if kind != "executable" and [f for f in inputs if f.is_directory and (f.owner == target.label or f.path in words)]:
+        return None
+
+    code = [f for f in inputs if is_linkable(f)]
+    excluded = {}
+    if kind != "executable" and (ctx.rule.kind != "cc_library" or [f for f in code if f not in known]):
+        # What the toolchain adds comes with the test, which is linked by the same.
+        text = "\n".join(argv)
+        excluded = {f: None for f in toolchain_files(ctx).to_list()}
+        code = [f for f in code if f not in excluded or f.path in text]
+    if [f for f in code if f not in known]:
+        for info in infos:
+            for entry in info.linked.to_list():
+                for file in entry.files:
+                    known.setdefault(file, entry)
+
+    units = []
+    libraries = []
+    for file in code:
+        if file not in known:
+            known[file] = unit_file(struct(object = file, manifest = precompiled_manifest(ctx, file), source = None))
+        entry = known[file]
+        if entry.unit:
+            # By the name that this link has for it.
+            units.append(struct(path = file.path, manifest = entry.unit.manifest, source = entry.unit.source))
+        else:
+            libraries.append(entry)
+
+    paths = {unit.path: None for unit in units}
+    members = [arg for arg in argv if arg in paths]
+    if kind == "archive" and (libraries or len(members) != len(units)):
+        return None
+
+    link = declare(ctx, output, ".link")
+    args = ctx.actions.args()
+    args.set_param_file_format("multiline")
+    args.add("tasting link 1")
+    args.add(output, format = "output %s")
+    args.add_all(names, format_each = "alias %s")
+    args.add(kind, format = "kind %s")
+    args.add_all(units, map_each = _unit_line)
+    args.add_all([unit for unit in units if unit.source], map_each = _source_line)
+    if kind == "archive":
+        args.add_all(members, format_each = "member %s")
+    else:
+        args.add_all([arg.replace("\n", "\\n") for arg in argv], format_each = "arg %s")
+    ctx.actions.write(link, args)
+
+    # A cc_library hands on to the test what its own link reads beside code.
+    scripts = []
+    if kind == "shared" and ctx.rule.kind != "cc_library":
+        scripts = [f for f in inputs if not is_linkable(f) and f.extension != "params" and f not in excluded]
+
+    return struct(
+        files = tuple([output] + names),
+        unit = None,
+        links = tuple({f: None for f in [link] + [f for entry in libraries for f in entry.links]}),
+        manifests = depset(
+            [unit.manifest for unit in units],
+            transitive = [entry.manifests for entry in libraries],
+        ),
+        sources = depset(
+            [unit.source or unit.manifest for unit in units],
+            transitive = [entry.sources for entry in libraries],
+        ),
+        scripts = tuple(scripts + [s for entry in libraries for s in entry.scripts]),
+    )
+
+def describe_libraries(ctx, target, program, names, known, infos):
+    """Describes the archives and shared libraries that a target makes.
+
+    Args:
+      ctx: the aspect's context.
+      target: Target.
+      program: the action that links the target's executable, or None.
+      names: dict from File to list of File, their second names.
+      known: as for describe_link; the libraries are added.
+      infos: as for describe_link.
+
+    Returns:
+      list of what is known of each, see TastingInfo.linked.
+    """
+    libraries = []
+    for action in target.actions:
+        if action.mnemonic not in ["CppArchive", "CppLink"] or program and action.outputs == program.outputs:
+            continue
+
+        # The interface library, if there is one, stands behind the library.
+        outputs = sorted([f for f in action.outputs.to_list() if is_linkable(f)], key = lambda f: f.extension == "ifso")
+        if not outputs:
+            continue
+        library = describe_link(
+            ctx,
+            target,
+            action,
+            output = outputs[0],
+            names = outputs[1:] + [n for f in outputs for n in names.get(f, [])],
+            kind = "shared" if is_shared_library(outputs[0]) else "archive",
+            known = known,
+            infos = infos,
+        )
+        if library:
+            libraries.append(library)
+            known.update({f: library for f in library.files})
+    return libraries

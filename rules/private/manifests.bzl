@@ -1,0 +1,215 @@
+"""Manifests: the evidence for what a target compiles, and for what it links as it is."""
+
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":settings.bzl", "StringFlagInfo")
+load(":toolchain.bzl", "TOOLCHAIN_TYPE")
+
+visibility(["//rules", "//rules/..."])
+
+def declare(ctx, file, suffix):
+    """An output for what is derived from `file`, unlike that of any other file.
+
+    Args:
+      ctx: the aspect's context.
+      file: File.
+      suffix: string.
+
+    Returns:
+      File
+    """
+    parts = [ctx.bin_dir.path, ctx.label.workspace_root, ctx.label.package]
+    prefix = "/".join([part for part in parts if part]) + "/"
+    path = file.path.removeprefix(prefix) if file.path.startswith(prefix) else "linked/" + file.path.removeprefix(ctx.bin_dir.path + "/")
+    return ctx.actions.declare_file("_tasting/%s/%s%s" % (ctx.label.name, path, suffix))
+
+def toolchain_files(ctx):
+    """The files that the build's compiler and linker consist of.
+
+    Args:
+      ctx: the aspect's context.
+
+    Returns:
+      depset of File
+    """
+    toolchain = getattr(ctx.rule.attr, "_cc_toolchain", None)
+    if toolchain and cc_common.CcToolchainInfo in toolchain:
+        return toolchain[cc_common.CcToolchainInfo].all_files
+    return depset()
+
+def precompiled_manifest(ctx, file):
+    """Registers the action that reads an object, archive or shared library.
+
+    Args:
+      ctx: the aspect's context.
+      file: File.
+
+    Returns:
+      File: the manifest.
+    """
+    manifest = declare(ctx, file, ".manifest")
+    args = ctx.actions.args()
+    args.add("object")
+    args.add("-o", manifest)
+    args.add(file)
+    ctx.actions.run(
+        executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
+        arguments = [args],
+        inputs = [file],
+        outputs = [manifest],
+        mnemonic = "TastingObject",
+        progress_message = "Reading %{input} for %{label}",
+        toolchain = TOOLCHAIN_TYPE,
+    )
+    return manifest
+
+def _each_line(unit):
+    return "%s=%s" % (unit.object.path, unit.manifest.path)
+
+def _object_manifests(ctx, units):
+    """Registers the action that reads the objects of a target."""
+    args = ctx.actions.args()
+    args.set_param_file_format("multiline")
+    args.use_param_file("@%s", use_always = True)
+    args.add_all(units, map_each = _each_line)
+    ctx.actions.run(
+        executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
+        arguments = ["object", "--each", args],
+        inputs = [unit.object for unit in units],
+        outputs = [unit.manifest for unit in units],
+        mnemonic = "TastingObject",
+        progress_message = "Reading objects of %{label}",
+        toolchain = TOOLCHAIN_TYPE,
+    )
+
+def source_of(argv):
+    """The source file of a compiler's command line, or None.
+
+    Args:
+      argv: list of strings.
+
+    Returns:
+      string or None
+    """
+    for i in range(len(argv) - 1):
+        if argv[i] == "-c":
+            return argv[i + 1]
+    return None
+
+def _uses_sources(ctx):
+    """Whether C may be known by its source, before it is compiled."""
+    clang = ctx.toolchains[TOOLCHAIN_TYPE].clang
+    evidence = ctx.attr._evidence[StringFlagInfo].value
+    if evidence == "source" and not clang:
+        fail(("%s: --@rules_tasting//rules:evidence=source needs clang, and the toolchain of rules_tasting has none. " +
+              "Put a clang of version 19 to 21 on PATH, set TASTING_CLANG to its path, or use evidence=auto.") % ctx.label)
+    return clang and evidence != "object"
+
+def _headers(ctx, target, dependencies):
+    """depset of every file that a compile action of the target may include."""
+    contexts = [t[CcInfo].compilation_context for _, t in dependencies if CcInfo in t]
+    if CcInfo in target:
+        contexts.append(target[CcInfo].compilation_context)
+    direct = []
+    for name in ["srcs", "hdrs", "textual_hdrs"]:
+        direct.extend(getattr(ctx.rule.files, name, []))
+    return depset(direct, transitive = [c.headers for c in contexts])
+
+def _source_manifest(ctx, object, action, headers, others):
+    """Registers the two actions that analyse a C source.
+
+    Args:
+      ctx: the aspect's context.
+      object: what is compiled.
+      action: the action that compiles it.
+      headers: depset of files that a compilation may include. Edits of those
+        that it doesn't read run nothing.
+      others: list of files that a compilation may read in any way: every edit
+        runs it again.
+
+    Returns:
+      File: the manifest.
+    """
+    tasting = ctx.toolchains[TOOLCHAIN_TYPE]
+    tu = declare(ctx, object, ".tu")
+    unused = declare(ctx, object, ".unused")
+    manifest = declare(ctx, object, ".source.manifest")
+
+    args = ctx.actions.args()
+    args.add("preprocess")
+    args.add("-o", tu)
+    args.add(tasting.clang, format = "--clang=%s")
+    args.add(unused, format = "--unused-inputs=%s")
+
+    # In the command line, so that a header that appears or disappears runs the
+    # action again: it may stand in front of another of the same name.
+    candidates = ctx.actions.args()
+    candidates.add_all(headers)
+    candidates.set_param_file_format("multiline")
+    candidates.use_param_file("--inputs=%s", use_always = True)
+
+    # The compiler sees the environment of Bazel's compile actions.
+    ctx.actions.run(
+        executable = tasting.analyzer,
+        arguments = [args, candidates, "--"] + action.args,
+        inputs = depset(others, transitive = [action.inputs, headers, tasting.clang_files]),
+        outputs = [tu, unused],
+        unused_inputs_list = unused,
+        env = action.env,
+        use_default_shell_env = True,
+        mnemonic = "TastingPreprocess",
+        progress_message = "Preprocessing for %{output}",
+        toolchain = TOOLCHAIN_TYPE,
+    )
+
+    args = ctx.actions.args()
+    args.add("analyze")
+    args.add("-o", manifest)
+    args.add(tasting.clang, format = "--clang=%s")
+    args.add(tu)
+    ctx.actions.run(
+        executable = tasting.analyzer,
+        arguments = [args],
+        inputs = depset([tu], transitive = [tasting.clang_files]),
+        outputs = [manifest],
+        env = action.env,
+        use_default_shell_env = True,
+        mnemonic = "TastingAnalyze",
+        progress_message = "Analysing for %{output}",
+        toolchain = TOOLCHAIN_TYPE,
+    )
+    return manifest
+
+def compiled_units(ctx, target, dependencies):
+    """Registers the actions that make the manifests of all that a target compiles.
+
+    Bazel compiles a source up to twice, with and without -fPIC. Each object has
+    manifests of its own, so that only what is linked is compiled and read.
+
+    Args:
+      ctx: the aspect's context.
+      target: Target.
+      dependencies: list of (attribute, Target).
+
+    Returns:
+      list of struct(object, manifest, source): File, its manifest, and that of
+      its source or None.
+    """
+    headers = None
+
+    # Files of flags, profiles, binaries that asm includes.
+    others = getattr(ctx.rule.files, "additional_compiler_inputs", [])
+    variants = {}
+    for action in target.actions:
+        if action.mnemonic != "CppCompile":
+            continue
+        for object in [f for f in action.outputs.to_list() if f.extension == "o" and not f.is_directory]:
+            source = None
+            if (source_of(action.argv) or "").endswith(".c") and _uses_sources(ctx):
+                headers = headers or _headers(ctx, target, dependencies)
+                source = _source_manifest(ctx, object, action, headers, others)
+            unit = struct(object = object, manifest = declare(ctx, object, ".manifest"), source = source)
+            variants.setdefault(object.path.endswith(".pic.o"), []).append(unit)
+    for units in variants.values():
+        _object_manifests(ctx, units)
+    return [unit for units in variants.values() for unit in units]
