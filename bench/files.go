@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
 // FileReport is the cost of one file with one compiler of the build.
@@ -18,9 +20,14 @@ type FileReport struct {
 	CXX       bool   `json:"cxx,omitempty"`
 
 	Compile    Times `json:"compile"`    // COMPILER -O2 -c
+	Object     Times `json:"object"`     // tasting object
 	Preprocess Times `json:"preprocess"` // tasting preprocess
 	Analyze    Times `json:"analyze"`    // tasting analyze
 
+	// ObjectCPU is reading the object, over compile.
+	ObjectCPU float64 `json:"object_cpu"`
+	// Plain says that the source is plain C. Only then there is the rest.
+	Plain bool `json:"plain"`
 	// Analysis is preprocess and analyze, over compile.
 	AnalysisCPU  float64 `json:"analysis_cpu"`
 	AnalysisWall float64 `json:"analysis_wall"`
@@ -28,10 +35,10 @@ type FileReport struct {
 	// text hasn't changed.
 	UnchangedCPU  float64 `json:"unchanged_cpu"`
 	UnchangedWall float64 `json:"unchanged_wall"`
-	// GoOverClang is analyze's own processor time over that of the compiler, which
-	// it starts to dump the syntax tree or IR, or for gcc's C++, code.
+	// GoOverClang is analyze's own processor time over that of the clang that it
+	// starts to dump the syntax tree.
 	GoOverClang float64 `json:"go_over_clang"`
-	// MemoryMB is the peak of tasting's own memory in either step.
+	// MemoryMB is the peak of tasting's own memory in any step.
 	MemoryMB float64 `json:"memory_mb"`
 }
 
@@ -47,7 +54,7 @@ const slow = 5
 
 func measureFile(dir string, in input, compiler string, runs int) (*FileReport, error) {
 	f := &FileReport{File: in.name, Compiler: compiler, Generated: in.generated, CXX: filepath.Ext(in.path) == ".cc"}
-	object, unit, manifest, report := filepath.Join(dir, "x.o"), filepath.Join(dir, "x.tu"), filepath.Join(dir, "x.manifest"), filepath.Join(dir, "usage")
+	object, unit, out, report := filepath.Join(dir, "x.o"), filepath.Join(dir, "x.tu"), filepath.Join(dir, "x.manifest"), filepath.Join(dir, "usage")
 	compile := append(append([]string{compiler, "-O2"}, in.flags...), "-c", in.path, "-o", object)
 	var goCPU, clangCPU float64
 	for i := range runs {
@@ -57,13 +64,27 @@ func measureFile(dir string, in input, compiler string, runs int) (*FileReport, 
 		if _, err := execute(&f.Compile, nil, compile...); err != nil {
 			return nil, err
 		}
-		u, err := tasting(&f.Preprocess, report, append([]string{"preprocess", "-o", unit, "--"}, compile...)...)
+		u, err := tasting(&f.Object, report, "object", "-o", out, object)
 		if err != nil {
 			return nil, err
 		}
 		f.MemoryMB = max(f.MemoryMB, u.MemoryMB)
-		if u, err = tasting(&f.Analyze, report, "analyze", "-o", manifest, unit); err != nil {
+		if f.CXX || i > 0 && !f.Plain {
+			continue
+		}
+		if u, err = tasting(&f.Preprocess, report, append([]string{"preprocess", "-o", unit, "--"}, compile...)...); err != nil {
 			return nil, err
+		}
+		f.MemoryMB = max(f.MemoryMB, u.MemoryMB)
+		if u, err = tasting(&f.Analyze, report, "analyze", "-o", out, unit); err != nil {
+			return nil, err
+		}
+		m, err := manifest.Read(out)
+		if err != nil {
+			return nil, err
+		}
+		if f.Plain = m.Rung == manifest.Rung_RUNG_FUNCTION; !f.Plain {
+			continue
 		}
 		f.MemoryMB = max(f.MemoryMB, u.MemoryMB)
 		if i == 0 || u.CPU < goCPU {
@@ -72,6 +93,10 @@ func measureFile(dir string, in input, compiler string, runs int) (*FileReport, 
 		if i == 0 || u.Children < clangCPU {
 			clangCPU = u.Children
 		}
+	}
+	f.ObjectCPU = f.Object.CPU / f.Compile.CPU
+	if !f.Plain {
+		return f, nil
 	}
 	f.UnchangedCPU = f.Preprocess.CPU / f.Compile.CPU
 	f.UnchangedWall = f.Preprocess.Wall / f.Compile.Wall

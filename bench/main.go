@@ -1,4 +1,5 @@
-// Command bench measures what an analysis and a replay cost, on real C files.
+// Command bench measures what an analysis and a replay cost, on real files of C and
+// C++.
 //
 //	./bazelw --exec go run ./bench            a table
 //	./bazelw --exec go run ./bench --json     the same for programs
@@ -93,17 +94,22 @@ func run(runs int, only string, asJSON bool, out io.Writer) error {
 func (r *Report) print(out io.Writer) error {
 	fmt.Fprintf(out, "%s; %s; %s\n\n", r.Machine, r.Clang, r.GCC)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "file\tcompiler\t-O2 -c\tanalysis\t(wall)\tunchanged\t(wall)\tGo/clang\tmemory\t")
+	fmt.Fprintln(w, "file\tcompiler\t-O2 -c\tobject\tanalysis\t(wall)\tunchanged\t(wall)\tGo/clang\tmemory\t")
 	row := func(f *FileReport) {
-		fmt.Fprintf(w, "%s\t%s\t%.2f s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f MB\t\n", f.File, f.Compiler, f.Compile.CPU,
-			f.AnalysisCPU, f.AnalysisWall, f.UnchangedCPU, f.UnchangedWall, f.GoOverClang, f.MemoryMB)
+		fmt.Fprintf(w, "%s\t%s\t%.2f s\t%.3f\t", f.File, f.Compiler, f.Compile.CPU, f.ObjectCPU)
+		if f.Plain {
+			fmt.Fprintf(w, "%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t", f.AnalysisCPU, f.AnalysisWall, f.UnchangedCPU, f.UnchangedWall, f.GoOverClang)
+		} else {
+			fmt.Fprint(w, "\t\t\t\t\t")
+		}
+		fmt.Fprintf(w, "%.0f MB\t\n", f.MemoryMB)
 	}
 	for i := range r.Files {
 		row(&r.Files[i])
 	}
 	for _, compiler := range []string{"clang", "gcc"} {
-		for _, cxx := range []bool{false, true} {
-			if m := median(r.Files, compiler, cxx); m != nil {
+		for _, plain := range []bool{true, false} {
+			if m := median(r.Files, compiler, plain); m != nil {
 				row(m)
 			}
 		}
@@ -124,11 +130,12 @@ func (r *Report) print(out io.Writer) error {
 	return w.Flush()
 }
 
-// median returns the medians of the ratios of the real files of C or C++.
-func median(files []FileReport, compiler string, cxx bool) *FileReport {
+// median returns the medians of the ratios of the real files of plain C, or of all
+// others.
+func median(files []FileReport, compiler string, plain bool) *FileReport {
 	var real []FileReport
 	for _, f := range files {
-		if f.Compiler == compiler && !f.Generated && f.CXX == cxx {
+		if f.Compiler == compiler && !f.Generated && f.Plain == plain {
 			real = append(real, f)
 		}
 	}
@@ -142,13 +149,14 @@ func median(files []FileReport, compiler string, cxx bool) *FileReport {
 		}
 		return medianOf(l)
 	}
-	name := "median of C"
-	if cxx {
-		name = "median of C++"
+	name := "median of plain C"
+	if !plain {
+		name = "median of others"
 	}
 	return &FileReport{
-		File: name, Compiler: compiler, CXX: cxx,
+		File: name, Compiler: compiler, Plain: plain,
 		Compile:       Times{CPU: of(func(f FileReport) float64 { return f.Compile.CPU })},
+		ObjectCPU:     of(func(f FileReport) float64 { return f.ObjectCPU }),
 		AnalysisCPU:   of(func(f FileReport) float64 { return f.AnalysisCPU }),
 		AnalysisWall:  of(func(f FileReport) float64 { return f.AnalysisWall }),
 		UnchangedCPU:  of(func(f FileReport) float64 { return f.UnchangedCPU }),

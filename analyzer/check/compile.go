@@ -34,6 +34,8 @@ type Version struct {
 	// NotPlain is why there is no evidence by source, "" if there is.
 	NotPlain string
 	Counts
+
+	aligned map[string]uint64 // symbols of the shared object, as it aligns them
 }
 
 // Counts say how much there was to tell apart.
@@ -100,7 +102,7 @@ func Compile(ctx context.Context, argv []string, clang string) (*Version, error)
 		return nil, err
 	}
 	v.Evidence = append(v.Evidence, shared, apart)
-	if v.Counts, err = count(b, shared); err != nil {
+	if err := v.read(b, shared); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	e, isClang, err := sourceEvidence(ctx, argv, clang)
@@ -157,20 +159,30 @@ func sourceEvidence(ctx context.Context, argv []string, clang string) (e *Eviden
 	return e, u.Clang, err
 }
 
-// count counts the functions in an object.
-func count(b []byte, e *Evidence) (c Counts, err error) {
+// read counts the functions in the object without sections, and looks where it
+// places its symbols.
+func (v *Version) read(b []byte, e *Evidence) error {
 	f, err := elf.NewFile(bytes.NewReader(b))
 	if err != nil {
-		return c, err
+		return err
 	}
 	defer f.Close()
 	symbols, err := f.Symbols()
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return c, err
+		return err
 	}
+	v.aligned = map[string]uint64{}
 	places := map[elf.SectionIndex]map[uint64][]string{}
 	for _, s := range symbols {
-		if typeOf(s) == elf.STT_FUNC && s.Section != elf.SHN_UNDEF {
+		if s.Section == elf.SHN_UNDEF || int(s.Section) >= len(f.Sections) {
+			continue
+		}
+		align := f.Sections[s.Section].Addralign
+		if s.Value != 0 {
+			align = min(align, s.Value&-s.Value)
+		}
+		v.aligned[s.Name] = align
+		if typeOf(s) == elf.STT_FUNC {
 			if places[s.Section] == nil {
 				places[s.Section] = map[uint64][]string{}
 			}
@@ -178,18 +190,18 @@ func count(b []byte, e *Evidence) (c Counts, err error) {
 		}
 	}
 	for _, functions := range places {
-		c.Functions += len(functions)
+		v.Functions += len(functions)
 		if len(functions) < 2 {
 			continue
 		}
-		c.Sharing += len(functions)
+		v.Sharing += len(functions)
 		for _, names := range functions {
 			if slices.ContainsFunc(names, func(n string) bool { return len(e.labels[n]) > 0 }) {
-				c.Apart++
+				v.Apart++
 			}
 		}
 	}
-	return c, nil
+	return nil
 }
 
 func firstLines(s string, n int) string {

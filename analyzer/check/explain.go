@@ -119,6 +119,9 @@ func (e *Explanation) Violation() bool { return e.Reason != "" }
 // another identity.
 func explain(a, b *Version, oa, ob *Object, ea, eb *Evidence, d Difference) Explanation {
 	x := Explanation{Difference: d, Evidence: ea.Name}
+	if d.What == "alignment" && ea.Name == Shared && a.aligned[d.a.Symbol] == b.aligned[d.b.Symbol] {
+		return x // the object that runs has it at a place that is as good
+	}
 	entries := oa.entries(d.a)
 	for n := range ob.entries(d.b) {
 		entries[n] = true

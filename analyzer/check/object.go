@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -666,13 +667,13 @@ func (r *objReader) addFrame(u *Unit, sec int, off, end, cie uint64) {
 	t.WriteString("frame\n")
 	// Entries are padded with DW_CFA_nop, which is 0, depending on where they
 	// are.
-	b := r.data[sec]
+	b, limit := r.data[sec], end
 	for end > off+16 && b[end-1] == 0 {
 		end--
 	}
 	for _, x := range r.relocs[sec] {
-		if x.off > off+16 && x.off < end+8 && x.off+8 > end {
-			end = x.off + 8
+		if x.off > off+16 && x.off < limit {
+			end = max(end, min(x.off+8, limit))
 		}
 	}
 	r.content(&t, sec, off+16, min(end, uint64(len(b))))
@@ -817,7 +818,8 @@ func (u *Unit) same(v *Unit, rename map[string]string) bool {
 type Difference struct {
 	// Unit is its name in A, or in B if it is only there.
 	Unit string `json:"unit"`
-	// What differs: "bytes", "references", "properties", "only in A", "only in B".
+	// What differs: "bytes", "references", "properties", "alignment" and nothing
+	// else, "only in A", "only in B".
 	What string `json:"what"`
 	a, b *Unit
 }
@@ -861,7 +863,10 @@ func kindOfDifference(u, v *Unit) string {
 		}
 		return strings.Join(out, "\n")
 	}
+	aligned := regexp.MustCompile(`(?m)^(section .*) align=\d+ `)
 	switch {
+	case bytes.Equal(aligned.ReplaceAll(u.Text, []byte("$1 ")), aligned.ReplaceAll(v.Text, []byte("$1 "))) && !bytes.Equal(u.Text, v.Text):
+		return "alignment"
 	case line(u.Text, "bytes ") != line(v.Text, "bytes "):
 		return "bytes"
 	case line(u.Text, "symbol ") != line(v.Text, "symbol ") || line(u.Text, "section ") != line(v.Text, "section "):

@@ -1,12 +1,12 @@
 // Package clangast streams clang's JSON dump of a syntax tree
 // (-ast-dump=json) without ever holding the tree.
 //
-// A dump is large (a C file of 500 lines can give 25 MB, a C++ test 740 MB)
-// and says each thing once, in the order of the source. Read walks it in one
-// pass and calls a Visitor for each node, parents before children: clang
-// writes a node's own keys before its children, so everything that the node
-// says is known when the visitor enters it. Memory is bounded by the depth of
-// the tree and its largest node.
+// A dump is large (a C file of 500 lines can give 25 MB) and says each thing
+// once, in the order of the source. Read walks it in one pass and calls a
+// Visitor for each node, parents before children: clang writes a node's own keys
+// before its children, so everything that the node says is known when the
+// visitor enters it. Memory is bounded by the depth of the tree and its largest
+// node.
 //
 // The format has no specification and no promise of completeness
 // (clang/AST/JSONNodeDumper.h). So the reader keeps every key that it doesn't

@@ -76,7 +76,8 @@ type enumState struct {
 	members      int
 	hasInit      bool     // of the enumerator being read
 	explicit     *big.Int // its value
-	doubt        string   // why its values may be others than the dump's
+	ids          []clangast.ID
+	doubt        string // why its values may be others than the dump's
 }
 
 func newBuilder(u *ctext.Unit) (*builder, error) {

@@ -159,7 +159,7 @@ func TestPairs(t *testing.T) {
 		{"struct S { int a; struct { int b; <<int c;||>> }; int d; }; int f(struct S *p) { return p->d; }", ""},
 		{"struct S { int n; int a[<<||1>>]; }; unsigned long f(void) { return sizeof(struct S); }", ""},
 		{"int f(void) { struct L { int a<<||, b>>; }; return sizeof(struct L); }", ""},
-		{"<<struct||union>> U { int a; int b; }; int f(union V { int c; } *x, <<struct||union>> U *p) { return p->b; }", ""},
+		{"<<struct||union>> U { int a; int b; }; int f(union V *x, <<struct||union>> U *p) { return p->b; }", ""},
 		{"int f(int a[<<||static 3>>], int n) { int s = 0; for (int i = 0; i < n; i++) s += a[0]; return s; }", "clang"},
 		{"int (*f(void))[<<3||4>>] { return 0; } unsigned long g(void) { return sizeof *f(); } ", "g"},
 

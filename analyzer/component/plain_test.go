@@ -83,7 +83,7 @@ func TestPlain(t *testing.T) {
 		{"int f(int n, int a[n]);  int g(void) { return 1; }", "", ""},
 		{"int module, import; int f(void) { return module + import; }", "", ""},
 		{"constexpr int v = 3; int f(void) { return v; } int *g(void) { return nullptr; }", "-std=gnu23", ""},
-		{"int f(void) { return 1; }", "-O2 -g -Wall -Werror -fPIC -fwrapv -fvisibility=hidden -ffunction-sections -fno-strict-aliasing -march=haswell -fstack-protector -MD -MF /dev/null -DX=1 -I. -pthread -std=c17", ""},
+		{"int f(void) { return 1; }", "-O2 -g -Wall -fPIC -fwrapv -fvisibility=hidden -ffunction-sections -fno-strict-aliasing -march=haswell -fstack-protector -MD -MF /dev/null -DX=1 -I. -pthread -std=c17", ""},
 		{"int f(void) { return 1; }", "-U_FORTIFY_SOURCE -fstack-protector -Wunused-but-set-parameter -Wno-free-nonheap-object -fno-omit-frame-pointer -fno-canonical-system-headers -Wno-builtin-macro-redefined -D__DATE__=\"redacted\" -frandom-seed=x -iquote . -Wl,-z,now", ""},
 		{"const char *f(void) { return __DATE__; }", "-D__DATE__=\"redacted\"", ""},
 
@@ -95,6 +95,9 @@ func TestPlain(t *testing.T) {
 		{"#pragma GCC visibility push(default)\n#include <stdio.h>\n#pragma GCC visibility pop\nint f(void) { return puts(\"x\"); }", "", ""},
 
 		// Flags.
+		{"int f(void) { return 1; }", "-Wall -Werror", "flag -Werror"},
+		{"int f(void) { return 1; }", "-Werror=unused", "flag -Werror=unused"},
+		{"int f(void) { return 1; }", "-pedantic-errors", "flag -pedantic-errors"},
 		{"int f(void) { return 1; }", "-fexec-charset=UTF-8", "flag -fexec-charset=UTF-8"},
 		{"int f(void) { return 1; }", "-finput-charset=UTF-8", "flag -finput-charset=UTF-8"},
 		{"int f(void) { return 1; }", "-finstrument-functions", "flag -finstrument-functions"},
@@ -156,6 +159,13 @@ func TestPlain(t *testing.T) {
 		{"int f(int *a) { return a<:0:>; }", "", "operator <:"},
 		{"const char *f(void) { return \"what??!\"; }", "", "trigraph"},
 		{"const char *f(void) { return R\"(x)\"; }", "-std=gnu17", "raw string"},
+		{"const char *f(void) { return \"x\\\\\\N{LATIN SMALL LETTER E}\"; }", "", "escape in braces"},
+		{"const char *f(void) { return \"x\\\\N{LATIN SMALL LETTER E}\" \"{\\x41{\"; }", "", ""},
+		{"int f(void) { return sizeof(struct { int a; }); }", "", "defined in parentheses"},
+		{"int f(int *p) { return ((struct __attribute__((packed)) S { int a; } *)p + 1) != 0; }", "", "defined in parentheses"},
+		{"int f(struct S { int a; } *p) { return sizeof *p; }", "", "defined in parentheses"},
+		{"int f(void) { return sizeof(enum e : typeof(1L) { a }); }", "-std=gnu23", "defined in parentheses"},
+		{"struct S { int a; }; int f(struct S x) { return ({ struct T { int b; } t = { 1 }; f((struct S){ t.b }); }); }", "", ""},
 		{"int f(void) { return 'ab'; }", "", "character literal 'ab'"},
 		{"int $x; int f(void) { return $x; }", "", "name $x"},
 		{"int \u00e9; int f(void) { return \u00e9; }", "clang", "name"},

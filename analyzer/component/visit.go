@@ -2,6 +2,7 @@ package component
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"strings"
@@ -662,6 +663,14 @@ func (b *builder) enumDecl(n *clangast.Node) error {
 		if st.members == 0 {
 			return nil
 		}
+		if st.lo.Cmp(minInt) < 0 || st.hi.Cmp(maxInt) > 0 {
+			// Compilers differ in whether the others have its type as well.
+			for _, id := range st.ids {
+				t := b.ids[id]
+				t.ent = e
+				b.ids[id] = t
+			}
+		}
 		// Its size and sign follow from the extreme values.
 		s.h.str(st.lo.String())
 		s.h.str(st.hi.String())
@@ -705,6 +714,7 @@ func (b *builder) enumConstant(n *clangast.Node) error {
 			t.ent = b.owner // has the doubt
 		}
 		b.ids[n.ID] = t
+		st.ids = append(st.ids, n.ID)
 		if b.fn != nil {
 			b.fn.ids = append(b.fn.ids, n.ID)
 		}
@@ -712,6 +722,8 @@ func (b *builder) enumConstant(n *clangast.Node) error {
 	}
 	return nil
 }
+
+var minInt, maxInt = big.NewInt(math.MinInt32), big.NewInt(math.MaxInt32)
 
 // constantKinds are the nodes of constants that every compiler of a target
 // evaluates alike.
@@ -758,6 +770,9 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 		b.writeAttributes(s, n, -1)
 		if languageWords[e.name] {
 			s.doubts("type named " + e.name)
+		}
+		if strings.HasPrefix(e.name, "_Float") {
+			s.h.str(e.name) // gcc has types of these names, which are no others
 		}
 		c := s.seal()
 		if e.content != nil && c.sum != e.content.sum {

@@ -198,6 +198,8 @@ func ParseArgs(argv []string) (*Invocation, error) {
 			lang = a[2:]
 		case a == "-Xclang" && len(words) == 2 && (words[1] == "-fno-cxx-modules" || words[1] == "-fmodule-map-file-home-is-cwd"):
 			f.class = quiet // Bazel's layering_check
+		case a == "-pedantic-errors", a == "-Werror", strings.HasPrefix(a, "-Werror="):
+			f.class = unknown // only the compiler knows whether it makes an object
 		case strings.Contains(a, "std=") && f.class == code && !standards.MatchString(a):
 			f.class = unknown
 		}

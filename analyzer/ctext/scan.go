@@ -85,6 +85,9 @@ const operators = `[](){}.,;:?~!%^&*-+=|/<>`
 // charLiteral matches a literal of one character.
 var charLiteral = regexp.MustCompile(`^(?:L|u8|u|U)?'(?:[^\\']|\\[abefnrtv'"?\\]|\\[0-7]{1,3}|\\x[0-9a-fA-F]+)'$`)
 
+// braced matches what only newer compilers know as one character.
+var braced = regexp.MustCompile(`^[^"]*"(?:[^\\]|\\[^uxoN]|\\[uxoN][^{])*\\[uxoN]\{`)
+
 type scanner struct {
 	text       []byte
 	lex        *Lexer
@@ -94,9 +97,11 @@ type scanner struct {
 	separators int    // in the declaration
 	// depth counts open braces, nested other open brackets.
 	depth, nested int
-	started       bool // the declaration has a token
-	assign        bool // the declaration has an initialiser
-	body          bool // the open brace at depth 0 began a function's body
+	open          []byte // the open brackets
+	enum          bool   // behind the keyword, or the name of one
+	started       bool   // the declaration has a token
+	assign        bool   // the declaration has an initialiser
+	body          bool   // the open brace at depth 0 began a function's body
 	// tag follows struct, union and enum: 1 behind the keyword, 2 behind an
 	// attribute, 3 behind the name then.
 	tag int
@@ -156,6 +161,9 @@ func (s *scanner) token(t Token) error {
 		if i := bytes.IndexByte(b, '"'); i > 0 && b[i-1] == 'R' {
 			return notPlain("raw string")
 		}
+		if bytes.IndexByte(b, '{') > 0 && braced.Match(b) {
+			return notPlain("escape in braces")
+		}
 		s.prev, s.tag = "string", 0
 	case Char:
 		if !charLiteral.Match(b) {
@@ -174,6 +182,7 @@ func (s *scanner) token(t Token) error {
 
 func (s *scanner) punct(t Token, p string) error {
 	s.tag = 0
+	s.inner(p)
 	switch p {
 	case ",", ";", "{", "}":
 		s.separators++
@@ -187,6 +196,7 @@ func (s *scanner) punct(t Token, p string) error {
 	case "[":
 		if t.End < len(s.text) && s.text[t.End] == '[' {
 			s.lex.Next()
+			s.open = s.open[:len(s.open)-1]
 			return s.attribute(t.Off, "]")
 		}
 		s.nested++
@@ -219,6 +229,22 @@ func (s *scanner) punct(t Token, p string) error {
 	return nil
 }
 
+// inner doubts a declaration that defines a type inside of parentheses, as a
+// parameter's or an operand's: the syntax tree doesn't have its members.
+func (s *scanner) inner(p string) {
+	n := len(s.open)
+	if n > 0 && s.open[n-1] != '{' && (p == "{" && s.prev != "(" && s.prev != ")" || p == ":" && s.enum) {
+		s.decl.doubt = "type that is defined in parentheses"
+	}
+	s.enum = false
+	switch p {
+	case "(", "[", "{":
+		s.open = append(s.open, p[0])
+	case ")", "]", "}":
+		s.open = s.open[:max(n-1, 0)]
+	}
+}
+
 func (s *scanner) word(t Token, w []byte) error {
 	for _, c := range w {
 		if c == '$' || c >= 0x80 {
@@ -238,7 +264,7 @@ func (s *scanner) word(t Token, w []byte) error {
 	case "asm", "__asm__", "__asm":
 		return s.label()
 	case "struct", "union", "enum":
-		s.prev, s.tag = "word", 1
+		s.prev, s.tag, s.enum = "word", 1, w[0] == 'e'
 		return nil
 	}
 	if foreign[string(w)] {

@@ -33,7 +33,7 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 	client := clientEnv(s.options)
 	common := invocation(s.options)
 	s.prober = &prober{dir: s.execRoot, tmp: s.tmp, known: map[string]*probe{}}
-	known, results, fallbacks := s.composeBy(s.tests)
+	known, results, fallbacks := s.composeBy(ctx, s.tests)
 	var again []*test
 	for i, t := range known {
 		if results[i].NotPlain != "" {
@@ -45,7 +45,7 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 		if code, err = s.analyseBy(ctx, byObject, again); err != nil || code == bazel.ExitInterrupted {
 			return code, err
 		}
-		some, more, besides := s.composeBy(again)
+		some, more, besides := s.composeBy(ctx, again)
 		for i, t := range known {
 			if results[i].NotPlain == "" {
 				some, more = append(some, t), append(more, results[i])
@@ -98,13 +98,13 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 }
 
 // composeBy composes those of tests that are described.
-func (s *session) composeBy(tests []*test) (known []*test, results []fingerprint.Composed, fallbacks []fingerprint.Fallback) {
+func (s *session) composeBy(ctx context.Context, tests []*test) (known []*test, results []fingerprint.Composed, fallbacks []fingerprint.Fallback) {
 	var composed []*fingerprint.Test
 	for _, t := range tests {
 		if t.description == nil {
 			continue
 		}
-		x, err := s.arguments(t.description)
+		x, err := s.arguments(ctx, t.description)
 		if err != nil {
 			t.why = err.Error()
 			continue
@@ -117,7 +117,7 @@ func (s *session) composeBy(tests []*test) (known []*test, results []fingerprint
 }
 
 // arguments reads what the aspect has written for one test.
-func (s *session) arguments(d *description) (*fingerprint.Test, error) {
+func (s *session) arguments(ctx context.Context, d *description) (*fingerprint.Test, error) {
 	b, err := os.ReadFile(filepath.Join(s.execRoot, d.Compose))
 	if err != nil {
 		return nil, err
@@ -129,6 +129,12 @@ func (s *session) arguments(d *description) (*fingerprint.Test, error) {
 	finish := t.AddFlags(flags)
 	if err := flags.Parse(strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")); err != nil {
 		return nil, fmt.Errorf("%s: %w: the rules are of another version than this program", d.Compose, err)
+	}
+	t.Provides = func(lines []*linkflags.Line) func(string) bool {
+		if system, err := s.prober.libraries(ctx, d, lines); err == nil {
+			return system.provides
+		}
+		return nil // it will be run
 	}
 	return t, finish(s.execRoot)
 }
@@ -241,16 +247,16 @@ func (s *session) machine(ctx context.Context, p *prober, t *test) ([]fingerprin
 	if why := t.description.loading(s.options); why != "" {
 		return nil, errors.New(why)
 	}
-	linked, loaded, err := p.libraries(ctx, t.description, t.lines)
+	system, err := p.libraries(ctx, t.description, t.lines)
 	switch {
 	case err != nil && !t.remote:
 		return nil, err
 	case !t.remote:
 		data, err := p.loads(t.data)
-		return append(slices.Concat(linked, loaded, data), user()), err
+		return append(slices.Concat(system.linked, system.loaded, data), user()), err
 	case slices.ContainsFunc(t.lines, (*linkflags.Line).Inside):
 		// It may be another machine that links.
 		return nil, errStatic
 	}
-	return linked, nil
+	return system.linked, nil
 }

@@ -262,15 +262,20 @@ type prober struct {
 type probe struct {
 	once   sync.Once
 	number int
-	link   func(tmp string) (linked, loaded []fingerprint.Contribution, err error)
-	linked []fingerprint.Contribution
-	loaded []fingerprint.Contribution
-	err    error
+	link   func(tmp string) (*system, error)
+	*system
+	err error
+}
+
+// system is what tests that are linked in one way take from the system.
+type system struct {
+	linked, loaded []fingerprint.Contribution
+	provides       func(symbol string) bool
 }
 
 // libraries contributes what links by some lines take from the system, and the
 // machine and the libraries of the system that such a program is run with.
-func (p *prober) libraries(ctx context.Context, d *description, lines []*linkflags.Line) (linked, loaded []fingerprint.Contribution, err error) {
+func (p *prober) libraries(ctx context.Context, d *description, lines []*linkflags.Line) (*system, error) {
 	words := append([]string{d.Linker}, pairs(d.LinkEnv)...)
 	for _, l := range lines {
 		compile, link := l.Probe()
@@ -280,16 +285,16 @@ func (p *prober) libraries(ctx context.Context, d *description, lines []*linkfla
 	p.mu.Lock()
 	x := p.known[key]
 	if x == nil {
-		x = &probe{number: len(p.known), link: func(tmp string) (linked, loaded []fingerprint.Contribution, err error) {
+		x = &probe{number: len(p.known), link: func(tmp string) (*system, error) {
 			return p.link(ctx, d, lines, tmp)
 		}}
 		p.known[key] = x
 	}
 	p.mu.Unlock()
 	x.once.Do(func() {
-		x.linked, x.loaded, x.err = x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d", x.number)))
+		x.system, x.err = x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d", x.number)))
 	})
-	return x.linked, x.loaded, x.err
+	return x.system, x.err
 }
 
 // unchanged tells whether all that has been found out is still true.
@@ -299,8 +304,8 @@ func (p *prober) unchanged() bool {
 		if x.err != nil {
 			continue // such a test has no fingerprint
 		}
-		linked, loaded, err := x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d-%d", x.number, p.checks)))
-		if err != nil || !slices.Equal(linked, x.linked) || !slices.Equal(loaded, x.loaded) {
+		now, err := x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d-%d", x.number, p.checks)))
+		if err != nil || !slices.Equal(now.linked, x.linked) || !slices.Equal(now.loaded, x.loaded) {
 			return false
 		}
 	}
@@ -350,30 +355,31 @@ func (p *prober) loads(files []string) ([]fingerprint.Contribution, error) {
 	return slices.Compact(l), nil
 }
 
-func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Line, tmp string) (linked, loaded []fingerprint.Contribution, err error) {
+func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Line, tmp string) (*system, error) {
 	if err := os.Mkdir(tmp, 0o777); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	linker := syslib.Linker{Path: d.Linker, Dir: p.dir, Env: append(os.Environ(), pairs(d.LinkEnv)...)}
 	probe, err := linker.Probe(ctx, tmp, lines...)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	linked = append(linked, fingerprint.NewContribution("linker", probe.Linker))
+	s := &system{provides: probe.Provides}
+	s.linked = append(s.linked, fingerprint.NewContribution("linker", probe.Linker))
 	for _, x := range probe.Files {
-		linked = append(linked, libraryPart(x.Name+" (linked)", x.SHA256))
+		s.linked = append(s.linked, libraryPart(x.Name+" (linked)", x.SHA256))
 	}
 	libs, err := probe.Loaded(func(string) string { return "" })
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	machine, err := syslib.Machine()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	loaded = append(loaded, fingerprint.NewContribution("machine", []string{machine}))
+	s.loaded = append(s.loaded, fingerprint.NewContribution("machine", []string{machine}))
 	for _, x := range libs {
-		loaded = append(loaded, libraryPart(x.Name, x.SHA256))
+		s.loaded = append(s.loaded, libraryPart(x.Name, x.SHA256))
 	}
-	return linked, loaded, nil
+	return s, nil
 }

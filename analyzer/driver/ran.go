@@ -56,7 +56,7 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 		if err != nil {
 			continue
 		}
-		c, err := s.arguments(d)
+		c, err := s.arguments(ctx, d)
 		if err != nil || !d.equal(t.description) {
 			continue
 		}

@@ -240,9 +240,16 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 		inputs = append(inputs, in)
 		asked = append(asked, in.libraries...)
 	}
-	flags := append(append(slices.Clone(t.LinkFlags), lineFlags(files)...), asked...)
+	var provides func(symbol string) bool
+	flagsOf := func(code *refgraph.Closure) []string {
+		return slices.Concat(t.LinkFlags, lineFlags(files, code, provides), asked)
+	}
+	if t.Source && len(t.LinkInputs) > 0 {
+		return Composed{NotPlain: "a linker script sees the sections that a compiler makes"}
+	}
+	flags := flagsOf(nil)
 	roots := t.Roots
-	roots.LinkFlags = append(slices.Clone(roots.LinkFlags), flags...)
+	roots.LinkFlags = slices.Concat(roots.LinkFlags, flags)
 	for _, f := range files {
 		roots.Exported = roots.Exported || f.line != nil && (f.line.Exported || f.line.Foreign())
 	}
@@ -260,7 +267,12 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	if more := slices.Concat(t.LinkFlags, asked); len(more) > 0 || len(lines) == 0 {
 		lines = append(lines, linkflags.Parse(more, linkflags.Options{}))
 	}
-	c, all, err := compose(t, code, flags, lines, inputs, data.digest)
+	var err error
+	if provides, err = t.provides(lines); err != nil {
+		return Composed{Err: err}
+	}
+	flags = flagsOf(code)
+	c, all, err := compose(t, code, flags, lines, inputs, provides, data.digest)
 	if err != nil {
 		return Composed{Err: err}
 	}

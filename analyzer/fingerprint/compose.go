@@ -57,6 +57,9 @@ type Test struct {
 	Toolchain string
 	// EnvKeys are names of variables that the test's declaration mentions.
 	EnvKeys []string
+	// Provides returns which symbols the libraries of the system define that such
+	// lines link, or nil if that isn't known. Toolchain has that, too.
+	Provides func(lines []*linkflags.Line) func(symbol string) bool
 	// AlwaysRun are reasons to execute the test in any case.
 	AlwaysRun []string
 	// LocalOnly are reasons not to keep results on another machine.
@@ -101,7 +104,7 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 }
 
 // compose completes what is known of a test once its code is hashed.
-func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags.Line, inputs []*input, digest digester) (*Composed, []Contribution, error) {
+func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags.Line, inputs []*input, provides func(symbol string) bool, digest digester) (*Composed, []Contribution, error) {
 	c := &Config{
 		Format: ConfigFormat, Binary: t.Binary, LinkFlags: flags, Store: t.Store, Code: hex.EncodeToString(code.Hash[:]),
 		AlwaysRun: slices.Clone(t.AlwaysRun), LocalOnly: slices.Clone(t.LocalOnly), EnvKeys: slices.Clone(t.EnvKeys),
@@ -139,7 +142,7 @@ func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags
 		}
 	}
 	// A hit must not hide that the test no longer links.
-	if l := foreignSymbols(code.Unresolved); len(l) > 0 {
+	if l := foreignSymbols(code.Unresolved, provides); len(l) > 0 {
 		c.Contributions = append(c.Contributions, NewContribution("undefined symbols", l))
 	}
 	if len(code.Duplicates) > 0 {
@@ -187,17 +190,48 @@ func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags
 	return &Composed{Config: c, Warnings: warnings, Fingerprint: combine(all), Lines: lines, DataFiles: files, test: t}, all, nil
 }
 
-// foreignSymbols returns those of undefined symbols that no library of the system
-// that overrides.txt knows defines.
-func foreignSymbols(undefined []string) []string {
-	return slices.DeleteFunc(slices.Clone(undefined), func(s string) bool {
+// provides returns which symbols the libraries of the system define that lines
+// link. If these aren't known, it goes by name: what overrides.txt has, and of libm
+// only if it is on the line. (Drivers for C++ add it themselves.)
+func (t *Test) provides(lines []*linkflags.Line) (func(symbol string) bool, error) {
+	var provides func(symbol string) bool
+	switch {
+	case t.Provides != nil:
+		provides = t.Provides(lines)
+	case t.Toolchain != "":
+		probe, err := syslib.ReadProbe(t.Toolchain)
+		if err != nil {
+			return nil, err
+		}
+		if probe != nil && probe.Covers(lines...) {
+			provides = probe.Provides
+		}
+	}
+	if provides != nil {
+		return func(s string) bool { return provides(s) || slices.Contains(byLinkers, s) }, nil
+	}
+	math := len(lines) == 0 || slices.ContainsFunc(lines[0].Items, func(it linkflags.Item) bool { return it.Kind == linkflags.Library && it.Name == "m" })
+	return func(s string) bool {
 		_, known := slices.BinarySearch(sortedOverrides(), s)
+		if known && !math {
+			_, missing := slices.BinarySearch(libm(), s)
+			return !missing
+		}
 		return known || fundamental.MatchString(s)
-	})
+	}, nil
 }
+
+// byLinkers are symbols that any link defines.
+var byLinkers = []string{"_GLOBAL_OFFSET_TABLE_", "_DYNAMIC", "_end", "end", "_edata", "edata", "_etext", "etext", "__bss_start", "__ehdr_start", "__executable_start"}
 
 // fundamental matches what the C++ library defines for fundamental types.
 var fundamental = regexp.MustCompile(`^_ZT[IS](PK?)?[a-z]$`)
+
+// foreignSymbols returns those of undefined symbols that no library of the system
+// defines.
+func foreignSymbols(undefined []string, provides func(symbol string) bool) []string {
+	return slices.DeleteFunc(slices.Clone(undefined), provides)
+}
 
 var sortedOverrides = sync.OnceValue(func() []string { return slices.Sorted(slices.Values(overrides())) })
 

@@ -41,7 +41,7 @@ const (
 	CompilerChanged Category = "compiler"
 	// FlagsChanged: the flags of Units, as for the link.
 	FlagsChanged Category = "flags"
-	// FallbackChanged: Units are now analyzed as Key, "file" or another rung.
+	// FallbackChanged: Units are now analyzed as Key, a rung.
 	// Before and After are the rungs with their reasons.
 	FallbackChanged Category = "fallback"
 	// ComponentChanged: the definition of a component.
@@ -61,10 +61,8 @@ const (
 	// definitions are.
 	BindingChanged Category = "binding"
 	// CompositionChanged: the components are the same, but not how they are put
-	// together. Key is the addition that differs: "sharing" (who shares which static
-	// variable), "contested" (which definitions there are of symbols of which it
-	// can't be told which one is taken), "placement" (how all is linked, where it
-	// can't be told what is), "debug" (debug information that is read).
+	// together. Key is the addition that differs, see docs/fingerprint.md, or
+	// "roots".
 	CompositionChanged Category = "composition"
 )
 

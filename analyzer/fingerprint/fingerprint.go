@@ -56,8 +56,8 @@ type Roots struct {
 	// Symbols where the test starts; none means Main.
 	Symbols []string
 	// Exported makes every definition a root: symbols are looked up at run
-	// time, or a linker script refers to them. It is implied by a manifest
-	// that refers to dlsym or dlopen, or a link flag that exports symbols.
+	// time, or a linker script refers to them. It is implied if dlsym or dlopen
+	// is reached, and by a link flag that exports symbols.
 	Exported bool
 	// LinkFlags are searched for symbols: -u, --wrap, --defsym, --init and
 	// others name one.
@@ -68,15 +68,24 @@ type Roots struct {
 var overridesText string
 
 // overrides returns the symbols that libraries of the system refer to.
-var overrides = sync.OnceValue(func() []string {
+var overrides = sync.OnceValue(func() []string { return names(overridesText) })
+
+//go:embed libm.txt
+var libmText string
+
+// libm returns those that only libm defines.
+var libm = sync.OnceValue(func() []string { return names(libmText) })
+
+// names returns the lines of text but for comments.
+func names(text string) []string {
 	var l []string
-	for line := range strings.Lines(overridesText) {
+	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			l = append(l, line)
 		}
 	}
 	return l
-})
+}
 
 // resolve returns the roots for the graph of a test, without overrides.
 func (r Roots) resolve() refgraph.Roots {
@@ -135,8 +144,8 @@ type Report struct {
 	Units []Unit `json:"units,omitempty"`
 	// Roots lists the components where execution starts, in order.
 	Roots []Root `json:"roots"`
-	// Additions are what the code's hash has beside components, by name: "contested",
-	// "debug", "placement" and "sharing", see docs/fingerprint.md.
+	// Additions are what the code's hash has beside components, by name: see
+	// docs/fingerprint.md.
 	Additions []Contribution `json:"additions,omitempty"`
 	// Contested are the symbols that something in the closure refers to and that
 	// are defined more than once, differently, sorted.

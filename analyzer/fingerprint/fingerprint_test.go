@@ -171,6 +171,9 @@ func TestOverridesAreSorted(t *testing.T) {
 	if !slices.IsSorted(l) || len(slices.Compact(slices.Clone(l))) != len(l) {
 		t.Error("overrides.txt isn't sorted")
 	}
+	if m := libm(); !slices.IsSorted(m) || !slices.Contains(m, "sin") || slices.Contains(m, "malloc") {
+		t.Error("libm.txt isn't sorted, or of another library")
+	}
 	for _, s := range []string{"malloc", "free", "write", "environ", "__cxa_pure_virtual", "_Znwm", "__assert_fail"} {
 		if !slices.Contains(l, s) {
 			t.Errorf("%s is missing", s)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
+	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
 )
 
 // # The link file
@@ -216,33 +217,108 @@ func lines(files []*linkedFile) []*linkflags.Line {
 	return l
 }
 
-// flags returns what the lines of all links say beside what the model knows, in
+// lineFlags returns what the lines of all links say beside what the model knows, in
 // a canonical form: those of the executable, then those of its libraries, each
-// different list once.
-func lineFlags(files []*linkedFile) []string {
+// different list once. code is nil as long as it isn't known.
+//
+// A flag acts on what is in a file. So where files differ in flags that may change
+// what code does, each list comes with the components of the closure that such
+// flags are for. A library of which
+// nothing is used, linked with flags that the executable has as well, adds nothing,
+// unless it counts whether it can be loaded, or what is.
+func lineFlags(files []*linkedFile, code *refgraph.Closure, provides func(symbol string) bool) []string {
 	var l []string
-	var libraries []string
+	type library struct {
+		place int
+		flags []string
+		used  bool
+	}
+	var libraries []library
+	var used map[int32]bool
+	whole := false
+	if code != nil {
+		used = code.Used()
+		whole = len(foreignSymbols(code.Unresolved, provides)) > 0 || slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == "files" })
+	}
 	for i, f := range files {
 		switch {
 		case f.line == nil:
 		case i == 0:
 			l = append(l, f.line.System()...)
 		default:
-			text := strings.Join(f.line.System(), "\n")
-			if len(f.line.Opaque) > 0 || len(f.line.Roots) > 0 || f.line.Bsymbolic > linkflags.BsymbolicAll {
-				// Then it counts which library it is: by its place.
-				text = fmt.Sprintf("library %d\n%s", i, text)
-			}
-			if text != "" {
-				libraries = append(libraries, text)
-			}
+			flags := slices.DeleteFunc(f.line.System(), func(s string) bool { return s == "-shared" })
+			libraries = append(libraries, library{i, flags, code == nil || used[int32(i)]})
+			whole = whole || slices.ContainsFunc(f.line.Flags, aboutLoading)
 		}
 	}
-	slices.Sort(libraries)
-	for _, text := range slices.Compact(libraries) {
-		l = append(append(l, "-shared"), strings.Split(text, "\n")...)
+	if code != nil && !whole {
+		libraries = slices.DeleteFunc(libraries, func(x library) bool {
+			return !x.used && !slices.ContainsFunc(x.flags, func(s string) bool { return !slices.Contains(l, s) }) &&
+				!(files[0].line != nil && takesAsNeeded(files[0].line) && takesAny(files[x.place].line))
+		})
 	}
-	return slices.DeleteFunc(l, func(s string) bool { return s == "" })
+	together := !slices.ContainsFunc(libraries, func(x library) bool { return !slices.Equal(x.flags, libraries[0].flags) })
+	// Files by what their flags do to code.
+	kinds := make([]string, len(files))
+	differ := false
+	for i, f := range files {
+		if f.line != nil {
+			kinds[i] = strings.Join(aboutCode(f.line.Flags), "\n")
+			differ = differ || kinds[i] != kinds[0]
+		}
+	}
+	var parts map[string]refgraph.Hash
+	if code != nil && differ {
+		parts = code.Parts(func(file int32) string { return kinds[file] })
+	}
+	var texts []string
+	for _, x := range libraries {
+		text := strings.Join(append([]string{"-shared"}, x.flags...), "\n")
+		f := files[x.place]
+		switch {
+		case len(f.line.Opaque) > 0 || len(f.line.Roots) > 0 || f.line.Bsymbolic > linkflags.BsymbolicAll || whole && !together:
+			// Then it counts which library it is: by its place.
+			text = fmt.Sprintf("library %d\n%s", x.place, text)
+		case x.used && parts != nil:
+			text = fmt.Sprintf("library of %x\n%s", parts[kinds[x.place]], text)
+		case !x.used && slices.ContainsFunc(libraries, func(y library) bool { return y.used && slices.Equal(x.flags, y.flags) }):
+			continue
+		}
+		texts = append(texts, text)
+	}
+	slices.Sort(texts)
+	for _, text := range slices.Compact(texts) {
+		l = append(l, strings.Split(text, "\n")...)
+	}
+	return l
+}
+
+// takesAsNeeded says whether a library of the system may be left out though it is on
+// the line, takesAny whether one is on it.
+func takesAsNeeded(line *linkflags.Line) bool {
+	return slices.ContainsFunc(line.Items, func(it linkflags.Item) bool { return it.Built == "" && it.AsNeeded == linkflags.Yes })
+}
+
+func takesAny(line *linkflags.Line) bool {
+	return slices.ContainsFunc(line.Items, func(it linkflags.Item) bool { return it.Built == "" })
+}
+
+// aboutLoading says whether a flag of a library decides whether and where the
+// loader finds other libraries.
+func aboutLoading(flag string) bool {
+	return strings.Contains(flag, "rpath") || strings.Contains(flag, "nodefaultlib") || strings.Contains(flag, "origin") || strings.Contains(flag, "new-dtags")
+}
+
+// aboutCode returns those of flags that may change what the code in a file does:
+// not those that executables and libraries have for what they are, in any order.
+func aboutCode(flags []string) []string {
+	l := slices.DeleteFunc(slices.Clone(flags), func(s string) bool {
+		s = strings.TrimPrefix(s, "-Wl,")
+		return slices.Contains([]string{"-shared", "--shared", "-pie", "--pie", "-no-pie", "--no-pie", "-rdynamic", "--export-dynamic", "-pthread", "--strip-debug", "--strip-all", "-s"}, s) ||
+			strings.HasPrefix(s, "--rpath") || strings.HasPrefix(s, "-L") || strings.HasPrefix(s, "--dynamic-linker") || strings.HasPrefix(s, "--soname")
+	})
+	slices.Sort(l)
+	return slices.Compact(l)
 }
 
 // linker is what the model knows of a linker.

@@ -1,6 +1,7 @@
 package linkflags
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -70,10 +71,30 @@ func (l *Line) System() []string {
 
 // Probe returns flags that link a program of nothing in the same way, as far as
 // they decide which files of the system the linker opens, and flags to compile it
-// with. Libraries that such a program doesn't need are linked, too.
+// with. Libraries that such a program doesn't need are linked, too: each once, in
+// an order of its own.
 func (l *Line) Probe() (compile, link []string) {
 	link = append(slices.Clone(l.system), "-Wl,--no-as-needed")
-	return slices.Clone(l.driver), append(link, l.items(func(s State) State { return State{Static: s.Static} })...)
+	sorted := *l
+	sorted.Items = slices.Clone(l.Items)
+	for i := range sorted.Items {
+		sorted.Items[i].State = State{Static: sorted.Items[i].Static}
+	}
+	slices.SortFunc(sorted.Items, func(a, b Item) int {
+		return cmp.Or(compareBool(a.Static, b.Static), cmp.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name), strings.Compare(a.Built, b.Built))
+	})
+	sorted.Items = slices.Compact(sorted.Items)
+	return slices.Clone(l.driver), append(link, sorted.items(func(s State) State { return State{Static: s.Static} })...)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // items are the words for what l takes from the system, with the states that f

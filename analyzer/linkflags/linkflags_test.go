@@ -349,8 +349,8 @@ func TestProbe(t *testing.T) {
 	for _, c := range []struct{ line, compile, link string }{
 		{"-o x bazel-out/a.o -lm -Wl,--version-script=x -u a -Wl,--gc-sections", "", "-Wl,--no-as-needed -lm"},
 		{"-m32 -L/opt -Lbazel-out/k8/bin -Wl,--start-group,--whole-archive,--as-needed,-Bstatic,-lx,-Bdynamic -ly",
-			"-m32", "-m32 -L/opt -Wl,--no-as-needed -Wl,--push-state,-Bstatic -lx -Wl,--pop-state -ly"},
-		{"-static -lx -Wl,-Bdynamic -ly", "-static", "-static -Wl,--no-as-needed -lx -Wl,--push-state,-Bdynamic -ly -Wl,--pop-state -Wl,-Bdynamic"},
+			"-m32", "-m32 -L/opt -Wl,--no-as-needed -ly -Wl,--push-state,-Bstatic -lx -Wl,--pop-state"},
+		{"-static -lx -Wl,-Bdynamic -ly", "-static", "-static -Wl,--no-as-needed -Wl,--push-state,-Bdynamic -ly -Wl,--pop-state -lx -Wl,-Bdynamic"},
 		{"-r -Wl,-r -mllvm -x", "-mllvm -x", "-mllvm -x -Wl,--no-as-needed"},
 	} {
 		compile, link := parse(c.line).Probe()

@@ -466,7 +466,12 @@ type Unit struct {
 	// Hash of what holds for an object as a whole and decides about the file that
 	// it is linked into: machine, ABI, control-flow protection, whether the stack
 	// is executable. Empty if the unit is no object.
-	Attributes    []byte `protobuf:"bytes,4,opt,name=attributes,proto3" json:"attributes,omitempty"`
+	Attributes []byte `protobuf:"bytes,4,opt,name=attributes,proto3" json:"attributes,omitempty"`
+	// Hash of the names and properties of the object's sections, in order, and the
+	// content of those that only a linker script has loaded: what a
+	// linker script sees, and a linker that drops unused sections. Empty if the
+	// unit is no object.
+	Sections      []byte `protobuf:"bytes,5,opt,name=sections,proto3" json:"sections,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -525,6 +530,13 @@ func (x *Unit) GetReferences() []*Reference {
 func (x *Unit) GetAttributes() []byte {
 	if x != nil {
 		return x.Attributes
+	}
+	return nil
+}
+
+func (x *Unit) GetSections() []byte {
+	if x != nil {
+		return x.Sections
 	}
 	return nil
 }
@@ -889,7 +901,7 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"components\x18\t \x03(\v2!.rules_tasting.manifest.ComponentR\n" +
 	"components\x122\n" +
 	"\x05units\x18\n" +
-	" \x03(\v2\x1c.rules_tasting.manifest.UnitR\x05units\"\x93\x01\n" +
+	" \x03(\v2\x1c.rules_tasting.manifest.UnitR\x05units\"\xaf\x01\n" +
 	"\x04Unit\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05exact\x18\x02 \x01(\bR\x05exact\x12A\n" +
@@ -898,7 +910,8 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"references\x12\x1e\n" +
 	"\n" +
 	"attributes\x18\x04 \x01(\fR\n" +
-	"attributes\"w\n" +
+	"attributes\x12\x1a\n" +
+	"\bsections\x18\x05 \x01(\fR\bsections\"w\n" +
 	"\tReference\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04weak\x18\x02 \x01(\bR\x04weak\x12B\n" +

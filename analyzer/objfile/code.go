@@ -80,6 +80,9 @@ func (r *reader) extents(k int) ([]extent, string) {
 		if isMapping(r.machine, sym) {
 			continue
 		}
+		if sym.typ() == elf.STT_OBJECT && s.code() {
+			return nil, sym.name + " is data among code" // whose bytes may look like anything
+		}
 		if sym.value > s.size || sym.size > s.size-sym.value {
 			return nil, sym.name + " reaches over the end of the section"
 		}

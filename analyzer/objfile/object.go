@@ -18,6 +18,7 @@ type object struct {
 	components []*component
 	references []*manifest.Reference
 	attributes []byte
+	sections   []byte
 	fallbacks  []*manifest.Fallback
 	libraries  []string // that it asks the linker for, as words of a line
 }
@@ -78,9 +79,10 @@ type reader struct {
 	inlineData map[*section][][2]uint64
 	fallbacks  []*manifest.Fallback
 	returns    map[[2]int]bool // by section and function: whether it may
-	merges     int             // sections of constants that linkers merge
-	zeroing    bool            // an instruction that optimisation makes
-	frameless  bool            // a function without a frame
+	rests      map[[2][2]int]bool
+	merges     int  // sections of constants that linkers merge
+	zeroing    bool // an instruction that optimisation makes
+	frameless  bool // a function without a frame
 	// Of the component at work: what is hashed, and the places of its links.
 	message frame.Buffer
 	places  map[link]int
@@ -93,7 +95,7 @@ func readObject(b []byte, member string) (*object, error) {
 	}
 	r := &reader{
 		file: f, member: member, attrs: f.attributes(), kinds: make([]sectionKind, len(f.sections)), pieces: make([][]piece, len(f.sections)),
-		kept: map[int][]int{}, rootCount: map[string]int{}, inlineData: map[*section][][2]uint64{}, places: map[link]int{}, returns: map[[2]int]bool{},
+		kept: map[int][]int{}, rootCount: map[string]int{}, inlineData: map[*section][][2]uint64{}, places: map[link]int{}, returns: map[[2]int]bool{}, rests: map[[2][2]int]bool{},
 	}
 	if err := r.checkLTO(); err != nil {
 		return nil, err
@@ -106,7 +108,46 @@ func readObject(b []byte, member string) (*object, error) {
 	}
 	r.commons()
 	r.everything()
-	return &object{member, r.out, r.references(), r.attrs.Sum128(), r.fallbacks, r.libraries()}, nil
+	return &object{member, r.out, r.references(), r.attrs.Sum128(), r.layout(), r.fallbacks, r.libraries()}, nil
+}
+
+// layout hashes what a linker script may tell sections by, and the content of those
+// that aren't loaded unless a script says so.
+func (r *reader) layout() []byte {
+	h := frame.New("tasting sections 2")
+	for i := range r.sections {
+		s := &r.sections[i]
+		loaded := s.flags&elf.SHF_ALLOC != 0
+		if !loaded && (s.typ != elf.SHT_PROGBITS || ownSection(s.name)) {
+			continue
+		}
+		h.String(s.name)
+		h.Uint(uint64(s.typ))
+		h.Uint(uint64(s.flags))
+		h.String(s.group)
+		if loaded {
+			continue
+		}
+		h.Uint(s.align)
+		h.Bytes(s.data)
+		for _, rel := range s.relocs {
+			sym := &r.syms[rel.sym]
+			h.Uint(rel.offset)
+			h.Uint(uint64(rel.typ))
+			h.Uint(uint64(rel.addend))
+			h.String(sym.name)
+			h.Int(sym.sec)
+			h.Uint(sym.value)
+		}
+	}
+	return h.Sum128()
+}
+
+// ownSection says whether a section that isn't loaded is one that compilers and
+// assemblers make for debuggers, linkers and themselves.
+func ownSection(name string) bool {
+	return name == ".comment" || name == ".note.GNU-stack" || name == ".gnu_debuglink" || slices.ContainsFunc([]string{".debug_", ".zdebug_", ".gnu.lto_", ".gnu.debuglto_", ".llvm", ".stab"},
+		func(s string) bool { return strings.HasPrefix(name, s) })
 }
 
 // libraries returns the libraries that the object asks the linker for.
@@ -276,6 +317,10 @@ func (r *reader) makeComponents() {
 			if p := r.pieces[k][at]; p.kind == inComponent {
 				c := r.out[p.comp]
 				c.syms = append(c.syms, i)
+				if r.syms[i].typ() == sttGNUIFunc && c.root == "" {
+					// The loader calls it for any reference, reached or not.
+					c.root = "resolver of a function"
+				}
 			}
 		}
 		c := &r.cuts[k]
@@ -343,7 +388,7 @@ func (r *reader) comesBack(k int, at uint64) bool {
 	}
 	rel, sym := &r.sections[k].relocs[i], &r.syms[r.sections[k].relocs[i].sym]
 	switch {
-	case neverReturns(sym.name):
+	case neverReturns(sym.name) && sym.sec <= 0: // not one of its own of that name
 		return false
 	case sym.sec > 0 && sym.typ() == elf.STT_SECTION:
 		to := int64(sym.value) + rel.addend + int64(c.uses[i].bias)
@@ -623,8 +668,12 @@ func (r *reader) hashInlined(h *frame.Buffer, c *component, k int, p piece) {
 	first, _ := firstReloc(s.relocs, p.start, p.end)
 	end, _ := firstReloc(s.relocs, p.end, p.end)
 	h.Int(end - first)
+	class := useExact
+	if p.kind == handlers {
+		class = useDirect // what it refers to is read, or called
+	}
 	for i := first; i < end; i++ {
-		rel, u := s.relocs[i], use{class: useExact}
+		rel, u := s.relocs[i], use{class: class}
 		h.Uint(rel.offset - p.start)
 		h.Uint(uint64(rel.typ))
 		if p.kind == jumpTable && r.cuts[k].uses[i].class == useTable {

@@ -34,7 +34,8 @@
 // because their order can be seen: initialisers and finalisers, retained sections,
 // and all sections with names that compilers don't choose by themselves, because
 // the linker or a linker script may provide symbols for their bounds
-// (__start_NAME).
+// (__start_NAME). Resolvers of functions (STT_GNU_IFUNC) are roots, too: the loader
+// calls them for any reference, reached or not.
 //
 // Left out, because they aren't loaded: comments, symbol and string tables,
 // address-significance tables, profiles, and debug information. Of an object with
@@ -178,7 +179,7 @@ func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
 	symbol := map[string]uint32{}
 	for _, o := range objs {
 		unit := uint32(len(m.Units))
-		m.Units = append(m.Units, &manifest.Unit{Name: o.member, Exact: true, References: o.references, Attributes: o.attributes})
+		m.Units = append(m.Units, &manifest.Unit{Name: o.member, Exact: true, References: o.references, Attributes: o.attributes, Sections: o.sections})
 		first := uint32(len(m.Components))
 		m.Fallbacks = append(m.Fallbacks, o.fallbacks...)
 		m.Flags = append(m.Flags, o.libraries...)

@@ -275,8 +275,11 @@ func (r *reader) origin(k int, at uint64) (id [2]int, ok bool) {
 
 // findTables finds the jump tables in section k: what a function refers to once
 // (or more often, in code that isn't optimised), no symbol covers, and that
-// consists of references to instructions of that function, which the rest of it
-// may be in another section. Each table is part of the function.
+// consists of references to instructions of that function, of which the rest may be
+// in another section. Each table is part of the function.
+//
+// A table ends where another reference leads to, unless it may go on: that one may
+// be the beginning of a calculation that ends elsewhere.
 func (r *reader) findTables(k int, plain bool) {
 	s, c := &r.sections[k], &r.cuts[k]
 	if s.flags&elf.SHF_WRITE != 0 || len(s.relocs) == 0 || s.data == nil {
@@ -293,15 +296,83 @@ func (r *reader) findTables(k int, plain bool) {
 			end = min(end, refs[j].at)
 		}
 		if at >= 0 && at < end && (j-i == 1 || plain) && covering(c.extents, uint64(at)) < 0 {
-			if e, ok := slices.BinarySearchFunc(c.extents, uint64(at), func(e extent, at uint64) int { return cmpUint(e.start, at) }); !ok && e < len(c.extents) {
-				end = min(end, int64(c.extents[e].start))
-			}
-			if n := r.tableAt(k, uint64(at), uint64(end), refs[i:j]); n > 0 {
+			end = c.upTo(at, end)
+			if n := r.tableAt(k, uint64(at), uint64(end), refs[i:j]); n > 0 && (uint64(at)+n < uint64(end) || !r.goesOn(k, refs[i], refs[j:], end)) {
 				c.tables = append(c.tables, piece{start: uint64(at), end: uint64(at) + n, kind: jumpTable})
 			}
 		}
 		i = j
 	}
+}
+
+// upTo returns where the first variable behind a place begins, if that is before end.
+func (c *cutting) upTo(at, end int64) int64 {
+	if e, ok := slices.BinarySearchFunc(c.extents, uint64(at), func(e extent, at uint64) int { return cmpUint(e.start, at) }); !ok && e < len(c.extents) {
+		end = min(end, int64(c.extents[e].start))
+	}
+	return end
+}
+
+// goesOn says whether the table that ref leads to may go on at end, where the first
+// of others leads to: unless what is there is the table of that one.
+func (r *reader) goesOn(k int, table ref, others []ref, end int64) bool {
+	n := 0
+	for n < len(others) && others[n].at == end {
+		n++
+	}
+	s := &r.sections[k]
+	i, hit := firstReloc(s.relocs, uint64(end), uint64(end)+1)
+	if n == 0 || !hit {
+		return false
+	}
+	of, _ := r.origin(table.from, table.site)
+	if !slices.ContainsFunc(others[:n], func(x ref) bool { by, ok := r.origin(x.from, x.site); return !ok || by != of }) {
+		return false // both are parts of one function
+	}
+	sym := &r.syms[s.relocs[i].sym]
+	if !sym.local() || sym.typ() != elf.STT_SECTION || sym.sec <= 0 || r.cuts[sym.sec].code == nil {
+		return false
+	}
+	to := int64(sym.value) + s.relocs[i].addend
+	if r.cuts[k].uses[i].class == useTable {
+		to -= end - table.at
+	}
+	if to < 0 || !r.cuts[sym.sec].code.starts.has(uint64(to)) {
+		return false
+	}
+	if in, ok := r.origin(sym.sec, uint64(to)); !ok || in != of && !r.restOf(in, of) {
+		return false
+	}
+	next := int64(s.size)
+	if n < len(others) {
+		next = min(next, others[n].at)
+	}
+	next = r.cuts[k].upTo(end, next)
+	return r.tableAt(k, uint64(end), uint64(next), others[:n]) == 0
+}
+
+// restOf says whether a function is the part of another one that compilers put
+// elsewhere, as it is hardly run.
+func (r *reader) restOf(part, whole [2]int) bool {
+	names := func(id [2]int) (l []string) {
+		s := &r.sections[id[0]]
+		for _, i := range slices.Concat(s.locals, s.globals) {
+			if sym := &r.syms[i]; sym.value == r.cuts[id[0]].extents[id[1]].start && sym.name != "" {
+				l = append(l, sym.name)
+			}
+		}
+		return l
+	}
+	key := [2][2]int{part, whole}
+	is, known := r.rests[key]
+	if !known {
+		parts := names(part)
+		is = slices.ContainsFunc(names(whole), func(name string) bool {
+			return slices.ContainsFunc(parts, func(s string) bool { return strings.HasPrefix(s, name+".") || strings.HasPrefix(name, s+".") })
+		})
+		r.rests[key] = is
+	}
+	return is
 }
 
 // tableAt returns the size of the jump table at a place, or 0.
@@ -332,7 +403,7 @@ func (r *reader) tableAt(k int, at, end uint64, refs []ref) uint64 {
 		if cell != 0 && size != cell || to < 0 || !r.cuts[sym.sec].code.starts.has(uint64(to)) {
 			return 0
 		}
-		if o, ok := r.origin(sym.sec, uint64(to)); !ok || o != of && sym.sec == of[0] {
+		if o, ok := r.origin(sym.sec, uint64(to)); !ok || o != of && (sym.sec == of[0] || !r.restOf(o, of)) {
 			return 0
 		}
 		cell, n = size, n+size
@@ -351,26 +422,43 @@ func isZero(b []byte) bool {
 }
 
 // unoptimised says whether gcc made the object without optimisation, for certain:
-// it merges no constants but has strings, every function has a frame, and a
-// register is never set to zero the short way.
+// it merges no constants but has strings (not only some with a zero in them, which
+// it never merges), every function has a frame, and a register is never set to zero
+// the short way, and functions aren't aligned.
 func (r *reader) unoptimised() bool {
 	if r.frameless || r.zeroing || r.merges > 0 {
 		return false
 	}
+	found := false
 	for k := range r.cuts {
 		c, s := &r.cuts[k], &r.sections[k]
+		if s.code() && s.size > 0 && s.align > 2 {
+			return false
+		}
 		if !c.cut || s.code() || s.flags&elf.SHF_WRITE != 0 || standardName(s.name) != ".rodata" {
 			continue
 		}
-		for _, x := range c.refs {
+		for i, x := range c.refs {
 			if x.use.class == useFolded && x.at >= 0 && x.at < int64(len(s.data)) && covering(c.extents, uint64(x.at)) < 0 {
-				if n := bytes.IndexByte(s.data[x.at:], 0); n > 0 && isText(s.data[x.at:x.at+int64(n)]) {
-					return true
+				n := bytes.IndexByte(s.data[x.at:], 0)
+				if n <= 0 || !isText(s.data[x.at:x.at+int64(n)]) {
+					continue
 				}
+				end, next := x.at+int64(n)+1, len(s.data)
+				for _, y := range c.refs[i:] {
+					if y.at > x.at {
+						next = min(next, int(y.at))
+						break
+					}
+				}
+				if e, _ := slices.BinarySearchFunc(c.extents, uint64(x.at), func(e extent, at uint64) int { return cmpUint(e.start, at) }); e < len(c.extents) {
+					next = min(next, int(c.extents[e].start))
+				}
+				found = found || end == int64(next)
 			}
 		}
 	}
-	return false
+	return found
 }
 
 // isText says whether b looks like what people write into strings.
@@ -499,6 +587,10 @@ func (r *reader) cutGap(s *section, refs []ref, at, end uint64, out []piece) ([]
 		cut, then := next()
 		p := piece{start: first, end: cut, comp: -1}
 		for {
+			if r.isStub(s, here, p.start, p.end) {
+				p.end = p.start + 8
+				break
+			}
 			if _, hit := firstReloc(s.relocs, p.start, p.end); !hit {
 				if n := numberSize(here); n > 0 && p.end-p.start >= n && isZero(s.data[p.start+n:p.end]) {
 					p.kind, p.end = literal, p.start+n
@@ -522,6 +614,21 @@ func (r *reader) cutGap(s *section, refs []ref, at, end uint64, out []piece) ([]
 		first, here = cut, then
 	}
 	return out, ""
+}
+
+// isStub says whether the bytes that only the tables of handlers refer to are the
+// address of a class's description, and padding.
+func (r *reader) isStub(s *section, refs []ref, start, end uint64) bool {
+	if end-start < 8 || !isZero(s.data[start:end]) {
+		return false
+	}
+	for _, x := range refs {
+		if r.kinds[x.from] != kindHandlers && !r.isUnwind(x.from) {
+			return false
+		}
+	}
+	i, hit := firstReloc(s.relocs, start, end)
+	return hit && s.relocs[i].offset == start && (i+1 == len(s.relocs) || s.relocs[i+1].offset >= end)
 }
 
 // numberSize returns the size of the floating-point number that all references
@@ -569,8 +676,8 @@ func (r *reader) cutHandlers() {
 				out = append(out, piece{start: uint64(x.at), end: s.size, kind: handlers})
 			}
 		}
-		for _, i := range s.locals { // a reference may go by symbol
-			ok = ok && isMapping(r.machine, &r.syms[i])
+		for _, i := range s.locals { // a reference may go by symbol; clang's are names of what unwind tables refer to
+			ok = ok && (isMapping(r.machine, &r.syms[i]) || slices.ContainsFunc(out, func(p piece) bool { return p.start == r.syms[i].value }))
 		}
 		if ok && isZero(s.data[:out[0].start]) {
 			if _, hit := firstReloc(s.relocs, 0, out[0].start); !hit {

@@ -373,8 +373,9 @@ func (c *Composer) debugHash() Hash {
 	return b.Sum()
 }
 
-// attributesHash lists the attributes of the units of each file, if not all units
-// have the same: these are in their local hashes.
+// attributesHash lists the different sets of attributes that the units of a file
+// have, if not all units have the same: these are in their local hashes. The
+// loader decides by the attributes of all files, wherever they are.
 func (c *Composer) attributesHash(p *linkmodel.Program) (Hash, bool) {
 	files := make([][]string, len(p.Files))
 	var all []string
@@ -389,10 +390,13 @@ func (c *Composer) attributesHash(p *linkmodel.Program) (Hash, bool) {
 	if len(all) < 2 {
 		return Hash{}, false
 	}
-	b := frame.New("tasting attributes 1")
 	for _, l := range files {
+		slices.Sort(l)
+	}
+	slices.SortFunc(files, slices.Compare[[]string])
+	b := frame.New("tasting attributes 2")
+	for _, l := range slices.CompactFunc(files, slices.Equal[[]string]) {
 		if len(l) > 0 {
-			slices.Sort(l)
 			b.Strings(l)
 		}
 	}
@@ -400,9 +404,9 @@ func (c *Composer) attributesHash(p *linkmodel.Program) (Hash, bool) {
 }
 
 // filesHash describes the linked files by their names and what each unit in them
-// defines, and if asked for with all of its components.
+// defines, and if asked for with all of its components and sections.
 func (c *Composer) filesHash(p *linkmodel.Program, all bool) Hash {
-	b := frame.New("tasting files 1")
+	b := frame.New("tasting files 2")
 	b.Int(len(p.Files))
 	for _, f := range p.Files {
 		b.String(path.Base(f.Name))
@@ -413,6 +417,7 @@ func (c *Composer) filesHash(p *linkmodel.Program, all bool) Hash {
 		b.Int(int(in.File))
 		b.Bytes(u.placement[:])
 		if all {
+			b.Bytes(u.sections)
 			b.Int(len(u.comps))
 			for _, x := range u.comps {
 				b.String(c.pool.descriptions[x.description])
@@ -420,6 +425,37 @@ func (c *Composer) filesHash(p *linkmodel.Program, all bool) Hash {
 		}
 	}
 	return b.Sum()
+}
+
+// Used tells of each file of the program whether it has a component of x.
+func (x *Closure) Used() map[int32]bool {
+	used := map[int32]bool{}
+	for _, id := range x.c.order {
+		used[x.c.linked.Instances[x.c.nodes[id].instance].File] = true
+	}
+	return used
+}
+
+// Parts returns, for each kind of files of the program with components of x, a
+// hash that identifies these components.
+func (x *Closure) Parts(kind func(file int32) string) map[string]Hash {
+	c := x.c
+	files := map[string][]int32{}
+	for _, id := range c.order {
+		k := kind(c.linked.Instances[c.nodes[id].instance].File)
+		files[k] = append(files[k], id)
+	}
+	parts := map[string]Hash{}
+	for k, ids := range files {
+		c.sortByHash(ids)
+		b := frame.New("tasting part 1")
+		b.Int(len(ids))
+		for _, id := range ids {
+			c.writeRef(&b, id)
+		}
+		parts[k] = b.Sum()
+	}
+	return parts
 }
 
 // placement describes the lines of all links: what may be linked, in which order,

@@ -84,6 +84,7 @@ type unit struct {
 	links      []int32 // of all components: one of the unit, or -1-symbol
 	placement  Hash
 	attributes string
+	sections   []byte
 	sets       bool // it has components of linker sets
 }
 
@@ -175,7 +176,7 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 			return c.Interchangeable && c.Root == "" && c.Linkage == manifest.Linkage_LINKAGE_LOCAL
 		})
 		u.placement = placementOf(m, k, list)
-		u.attributes = string(m.Units[k].Attributes)
+		u.attributes, u.sections = string(m.Units[k].Attributes), m.Units[k].Sections
 		p.components += len(u.comps)
 		p.links += len(u.links)
 		p.units = append(p.units, u)

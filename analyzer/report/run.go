@@ -110,8 +110,7 @@ type Test struct {
 type Fallback struct {
 	// Source is the file that was stepped down for.
 	Source string `json:"source"`
-	// Rung that it is on now: "function, with its token text", "file",
-	// "object", "content" or "always run".
+	// Rung that it is on now: "object", "content" or "always run".
 	Rung   string `json:"rung"`
 	Reason string `json:"reason,omitzero"`
 	// Tests is the number of tests in the run that link the source.

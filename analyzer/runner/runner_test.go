@@ -364,7 +364,10 @@ func TestKey(t *testing.T) {
 		}, "miss"},
 		{"TEST_TARGET", env("TEST_TARGET=//other"), "miss"},
 		{"another TEST_TARGET", env("TEST_TARGET=//one:more"), "miss"},
-		{"TEST_BINARY", env("TEST_BINARY=other"), "miss"},
+		{"TEST_BINARY", func(c *exec.Cmd) {
+			started("./other")(c)
+			env("TEST_BINARY=other")(c)
+		}, "miss"},
 		{"TEST_NAME", env("TEST_NAME=other"), "miss"},
 		{"TEST_WORKSPACE", env("TEST_WORKSPACE=other"), "miss"},
 		{"GTEST_OUTPUT", env("GTEST_OUTPUT=xml"), "miss"},

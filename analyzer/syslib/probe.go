@@ -39,6 +39,8 @@ type Probe struct {
 	AsNeeded bool
 	// Lines are the lines that were probed, see Covers.
 	Lines []string
+	// Symbols are what the files define for others, sorted.
+	Symbols []string
 
 	program string
 	files   []string
@@ -55,14 +57,18 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 	if err := os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o666); err != nil {
 		return nil, err
 	}
+	var compiled []string
 	for i, l := range lines {
 		if p.Covers(l) {
 			continue
 		}
 		p.Lines = append(p.Lines, digest(l))
 		compile, flags := l.Probe()
-		if out, err := x.run(ctx, slices.Concat([]string{"-fPIC"}, compile, []string{"-c", source, "-o", object})); err != nil {
-			return nil, fmt.Errorf("%w\n%s", err, out)
+		if compile = append([]string{"-fPIC"}, compile...); !slices.Equal(compile, compiled) {
+			if out, err := x.run(ctx, slices.Concat(compile, []string{"-c", source, "-o", object})); err != nil {
+				return nil, fmt.Errorf("%w\n%s", err, out)
+			}
+			compiled = compile
 		}
 		program := p.program
 		if i > 0 {
@@ -87,8 +93,11 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 		file := Library{filepath.Base(f), sum}
 		if !slices.Contains(p.Files, file) {
 			p.Files = append(p.Files, file)
+			p.Symbols = append(p.Symbols, definitions(f)...)
 		}
 	}
+	slices.Sort(p.Symbols)
+	p.Symbols = slices.Compact(p.Symbols)
 	return p, nil
 }
 
@@ -239,7 +248,7 @@ func soname(file string) string {
 }
 
 // probeFormat is the version of the file format of a Probe.
-const probeFormat = 1
+const probeFormat = 2
 
 // probeFile is the file of a Probe, or says why there is none.
 type probeFile struct {
@@ -249,6 +258,7 @@ type probeFile struct {
 	AsNeeded bool         `json:"as_needed,omitempty"`
 	Lines    []string     `json:"lines,omitempty"`
 	Files    []linkedFile `json:"files,omitempty"`
+	Symbols  []byte       `json:"symbols,omitempty"` // zstd, one on each line
 }
 
 type linkedFile struct {
@@ -264,6 +274,11 @@ func (p *Probe) Write(file string, unknown error) error {
 		f.Unknown = unknown.Error()
 	} else {
 		f.Linker, f.AsNeeded, f.Lines = p.Linker, p.AsNeeded, p.Lines
+		symbols, err := pack(p.Symbols)
+		if err != nil {
+			return err
+		}
+		f.Symbols = symbols
 		for _, x := range p.Files {
 			f.Files = append(f.Files, linkedFile{x.Name, hex.EncodeToString(x.SHA256[:])})
 		}
@@ -301,6 +316,9 @@ func ReadProbe(file string) (*Probe, error) {
 			return nil, fmt.Errorf("%s: %s: %q is not a SHA-256 in hex", file, x.Name, x.SHA256)
 		}
 		p.Files = append(p.Files, Library{x.Name, [32]byte(sum)})
+	}
+	if p.Symbols, err = unpack(f.Symbols); err != nil {
+		return nil, fmt.Errorf("%s: symbols: %w", file, err)
 	}
 	if len(p.Linker) == 0 {
 		return nil, fmt.Errorf("%s: no linker", file)

@@ -52,7 +52,7 @@ func write(t *testing.T, p *Probe) string {
 		t.Fatal(err)
 	}
 	q, err := ReadProbe(file)
-	if err != nil || !slices.Equal(q.Files, p.Files) || !slices.Equal(q.Linker, p.Linker) || q.AsNeeded != p.AsNeeded {
+	if err != nil || !slices.Equal(q.Files, p.Files) || !slices.Equal(q.Linker, p.Linker) || !slices.Equal(q.Symbols, p.Symbols) || q.AsNeeded != p.AsNeeded {
 		t.Errorf("read %+v, %v, written %+v", q, err, p)
 	}
 	return string(b)
@@ -74,6 +74,36 @@ func eachDriver(t *testing.T, f func(t *testing.T, x Linker, flags []string)) {
 			f(t, x, words[1:])
 		})
 	}
+}
+
+// What the libraries define that are linked, shared or not, and no other does.
+func TestProbeSymbols(t *testing.T) {
+	eachDriver(t, func(t *testing.T, x Linker, flags []string) {
+		for _, c := range []struct {
+			flags   string
+			yes, no string
+		}{
+			{"", "malloc __dso_handle _start", "nobody_defines_this _ZNSt13runtime_errorC1EPKc"},
+			{"-static -lm", "malloc cbrtl", "nobody_defines_this _ZNSt13runtime_errorC1EPKc"},
+			{"-lstdc++", "_ZNSt13runtime_errorC1EPKc _ZTIi", "_ZNKSt4hashI5ThingEclERKS0_"},
+		} {
+			if filepath.Base(x.Path) == "clang++" {
+				c.no = "nobody_defines_this"
+			}
+			p := probe(t, x, linkflags.Parse(append(slices.Clone(flags), strings.Fields(c.flags)...), linkflags.Options{}))
+			write(t, p)
+			for _, s := range strings.Fields(c.yes) {
+				if !p.Provides(s) {
+					t.Errorf("%q: nothing defines %s: %d symbols", c.flags, s, len(p.Symbols))
+				}
+			}
+			for _, s := range strings.Fields(c.no) {
+				if p.Provides(s) {
+					t.Errorf("%q: something defines %s", c.flags, s)
+				}
+			}
+		}
+	})
 }
 
 // A static library of the system counts with its content, however it got onto
@@ -250,7 +280,7 @@ func TestProbeUnknown(t *testing.T) {
 	if p, err := ReadProbe(file); p != nil || err != nil {
 		t.Errorf("%v, %v", p, err)
 	}
-	for _, bad := range []string{"", "{}", `{"format":2}`, `{"format":1}`, `{"format":1,"linker":["x"],"files":[{"name":"a","sha256":"12"}]}`, `{"format":1,"more":1}`} {
+	for _, bad := range []string{"", "{}", `{"format":1}`, `{"format":2}`, `{"format":2,"linker":["x"],"symbols":"AAAA"}`, `{"format":2,"linker":["x"],"files":[{"name":"a","sha256":"12"}]}`, `{"format":2,"more":1}`} {
 		os.WriteFile(file, []byte(bad), 0o666)
 		if p, err := ReadProbe(file); err == nil {
 			t.Errorf("%s: %+v", bad, p)

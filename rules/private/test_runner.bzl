@@ -6,7 +6,7 @@ function that says so sees neither sources nor actions, only the linked binary
 and what the dependencies provide:
 
 - Of each shared library that the test links and its dependencies provide, it
-  sees the objects. If these explain the library, they count, section by section.
+  sees the objects. If these explain the library, they count, function by function.
 - The test's executable, and every other library, counts with its content.
 
 `tasting compose` decides that by reading the files, so nothing has to be known

@@ -64,7 +64,7 @@ func composed(p *program, source bool) (string, error) {
 	case c[0].Err != nil:
 		return "", c[0].Err
 	case c[0].NotPlain != "":
-		return "", fmt.Errorf("not plain: %s", c[0].NotPlain)
+		return composed(p, false) // as tasting test does
 	case len(c[0].Config.AlwaysRun) > 0:
 		return "", fmt.Errorf("%w: %q", errAlwaysRun, c[0].Config.AlwaysRun)
 	}

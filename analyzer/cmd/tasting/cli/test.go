@@ -28,10 +28,11 @@ func testCommand() *cobra.Command {
 Takes what "bazel test" takes, prints what it prints and ends as it does. BUILD files
 stay as they are; MODULE.bazel needs "bazel_dep(name = "rules_tasting")".
 
-The fingerprints of all cc_tests among TARGETS are computed without compiling
-anything. A test whose result is recorded is neither compiled, linked nor run: its log
-and test.xml are put where Bazel puts them. All others, and tests of other rules, are
-handed to "bazel test". Their clean passes are recorded.
+The fingerprints of all cc_tests among TARGETS are computed before anything is
+linked, and of plain C before it is compiled. A test whose result is recorded is
+neither linked nor run: its log and test.xml are put where Bazel puts them. All
+others, and tests of other rules, are handed to "bazel test". Their clean passes are
+recorded.
 
 Startup options of Bazel follow --bazel_startup. A flag of Bazel that has the name of
 one of the flags below has to be written with "=": --explain=FILE is Bazel's.

@@ -1,0 +1,114 @@
+package syslib
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Provides tells whether one of the files that the linker opens defines a symbol.
+func (p *Probe) Provides(symbol string) bool {
+	_, ok := slices.BinarySearch(p.Symbols, symbol)
+	return ok
+}
+
+// definitions returns what other files can refer to in an object, an archive or a
+// shared library; there is nothing of that in a linker script, or in what isn't
+// understood.
+func definitions(file string) []string {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	magic := make([]byte, 8)
+	if _, err := io.ReadFull(f, magic); err != nil {
+		return nil
+	}
+	if string(magic) == "!<arch>\n" {
+		return archiveIndex(f)
+	}
+	e, err := elf.NewFile(f)
+	if err != nil {
+		return nil
+	}
+	symbols, err := e.Symbols()
+	if e.Type == elf.ET_DYN {
+		symbols, err = e.DynamicSymbols()
+	}
+	if err != nil {
+		return nil
+	}
+	var l []string
+	for _, s := range symbols {
+		if s.Section != elf.SHN_UNDEF && elf.ST_BIND(s.Info) != elf.STB_LOCAL {
+			l = append(l, s.Name)
+		}
+	}
+	return l
+}
+
+// archiveIndex returns the names in the index of an archive, which follows its
+// magic string: ar(5), "/" and "/SYM64/".
+func archiveIndex(r io.Reader) []string {
+	header := make([]byte, 60)
+	if _, err := io.ReadFull(r, header); err != nil {
+		return nil
+	}
+	name := strings.TrimSpace(string(header[:16]))
+	size, err := strconv.ParseUint(strings.TrimSpace(string(header[48:58])), 10, 31)
+	if err != nil || name != "/" && name != "/SYM64/" {
+		return nil
+	}
+	b, err := io.ReadAll(io.LimitReader(r, int64(size)))
+	if err != nil {
+		return nil
+	}
+	width := 4
+	if name == "/SYM64/" {
+		width = 8
+	}
+	if len(b) < width {
+		return nil
+	}
+	n := uint64(binary.BigEndian.Uint32(b[width-4:]))
+	if n > uint64(len(b)-width)/uint64(width) {
+		return nil
+	}
+	names := bytes.Split(b[width+int(n)*width:], []byte{0})
+	var l []string
+	for _, s := range names[:min(n, uint64(len(names)))] {
+		l = append(l, string(s))
+	}
+	return l
+}
+
+// pack makes a list of names small.
+func pack(names []string) ([]byte, error) {
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	return w.EncodeAll([]byte(strings.Join(names, "\n")), nil), nil
+}
+
+func unpack(b []byte) ([]string, error) {
+	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<28))
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	text, err := r.DecodeAll(b, nil)
+	if err != nil || len(text) == 0 {
+		return nil, err
+	}
+	return strings.Split(string(text), "\n"), nil
+}
