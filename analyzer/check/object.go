@@ -853,6 +853,9 @@ func Compare(a, b *Object) []Difference {
 	return out
 }
 
+// aligned matches the alignment of a unit's section.
+var aligned = regexp.MustCompile(`(?m)^(section .*) align=\d+ `)
+
 func kindOfDifference(u, v *Unit) string {
 	line := func(t []byte, prefix string) string {
 		var out []string
@@ -863,7 +866,6 @@ func kindOfDifference(u, v *Unit) string {
 		}
 		return strings.Join(out, "\n")
 	}
-	aligned := regexp.MustCompile(`(?m)^(section .*) align=\d+ `)
 	switch {
 	case bytes.Equal(aligned.ReplaceAll(u.Text, []byte("$1 ")), aligned.ReplaceAll(v.Text, []byte("$1 "))) && !bytes.Equal(u.Text, v.Text):
 		return "alignment"

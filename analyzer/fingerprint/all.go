@@ -240,14 +240,15 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 		inputs = append(inputs, in)
 		asked = append(asked, in.libraries...)
 	}
-	var provides func(symbol string) bool
-	flagsOf := func(code *refgraph.Closure) []string {
-		return slices.Concat(t.LinkFlags, lineFlags(files, code, provides), asked)
-	}
 	if t.Source && len(t.LinkInputs) > 0 {
 		return Composed{NotPlain: "a linker script sees the sections that a compiler makes"}
 	}
-	flags := flagsOf(nil)
+	lines := lines(files)
+	flags := slices.Clone(t.LinkFlags)
+	for _, l := range lines {
+		flags = append(flags, l.System()...)
+	}
+	flags = append(flags, asked...)
 	roots := t.Roots
 	roots.LinkFlags = slices.Concat(roots.LinkFlags, flags)
 	for _, f := range files {
@@ -263,16 +264,15 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	program := model(files, t.Roots.symbols(), overrides, p)
 	resolved.Overrides = overrides
 	code := composer.Compose(program, resolved)
-	lines := lines(files)
 	if more := slices.Concat(t.LinkFlags, asked); len(more) > 0 || len(lines) == 0 {
 		lines = append(lines, linkflags.Parse(more, linkflags.Options{}))
 	}
-	var err error
-	if provides, err = t.provides(lines); err != nil {
+	undefined, probed, err := t.undefined(code.Unresolved, lines)
+	if err != nil {
 		return Composed{Err: err}
 	}
-	flags = flagsOf(code)
-	c, all, err := compose(t, code, flags, lines, inputs, provides, data.digest)
+	flags = slices.Concat(t.LinkFlags, lineFlags(files, code, len(undefined) > 0), asked)
+	c, all, err := compose(t, code, flags, lines, inputs, undefined, probed, data.digest)
 	if err != nil {
 		return Composed{Err: err}
 	}

@@ -103,8 +103,10 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	return x.Config, x.report, x.Warnings, nil
 }
 
-// compose completes what is known of a test once its code is hashed.
-func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags.Line, inputs []*input, provides func(symbol string) bool, digest digester) (*Composed, []Contribution, error) {
+// compose completes what is known of a test once its code is hashed. undefined are
+// the symbols that nothing defines; probed says that t.Toolchain knows what the
+// lines take from the system.
+func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, probed bool, digest digester) (*Composed, []Contribution, error) {
 	c := &Config{
 		Format: ConfigFormat, Binary: t.Binary, LinkFlags: flags, Store: t.Store, Code: hex.EncodeToString(code.Hash[:]),
 		AlwaysRun: slices.Clone(t.AlwaysRun), LocalOnly: slices.Clone(t.LocalOnly), EnvKeys: slices.Clone(t.EnvKeys),
@@ -126,24 +128,16 @@ func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags
 		}
 		c.Contributions = append(c.Contributions, Contribution{fmt.Sprintf("link input %d %s", i+1, path.Base(f)), sum})
 	}
-	if t.Toolchain != "" {
-		probe, err := syslib.ReadProbe(t.Toolchain)
-		if err != nil {
-			return nil, nil, err
-		}
+	if probed {
 		sum, _, err := digest(t.Toolchain)
 		if err != nil {
 			return nil, nil, err
 		}
-		// It knows what is on the lines, and perhaps not what objects and scripts
-		// ask for.
-		if probe != nil && probe.Covers(lines...) {
-			c.Contributions = append(c.Contributions, Contribution{LinkedFromSystem, sum})
-		}
+		c.Contributions = append(c.Contributions, Contribution{LinkedFromSystem, sum})
 	}
 	// A hit must not hide that the test no longer links.
-	if l := foreignSymbols(code.Unresolved, provides); len(l) > 0 {
-		c.Contributions = append(c.Contributions, NewContribution("undefined symbols", l))
+	if len(undefined) > 0 {
+		c.Contributions = append(c.Contributions, NewContribution("undefined symbols", undefined))
 	}
 	if len(code.Duplicates) > 0 {
 		c.Contributions = append(c.Contributions, NewContribution("symbols with several definitions", code.Duplicates))
@@ -190,10 +184,11 @@ func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags
 	return &Composed{Config: c, Warnings: warnings, Fingerprint: combine(all), Lines: lines, DataFiles: files, test: t}, all, nil
 }
 
-// provides returns which symbols the libraries of the system define that lines
-// link. If these aren't known, it goes by name: what overrides.txt has, and of libm
-// only if it is on the line. (Drivers for C++ add it themselves.)
-func (t *Test) provides(lines []*linkflags.Line) (func(symbol string) bool, error) {
+// undefined returns those of symbols that no library of the system defines that
+// lines link, and whether t.Toolchain knows these libraries. If nothing does, it
+// goes by name: what overrides.txt has, and of libm only if it is on the line.
+// (Drivers for C++ add it themselves.)
+func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined []string, probed bool, err error) {
 	var provides func(symbol string) bool
 	switch {
 	case t.Provides != nil:
@@ -201,24 +196,26 @@ func (t *Test) provides(lines []*linkflags.Line) (func(symbol string) bool, erro
 	case t.Toolchain != "":
 		probe, err := syslib.ReadProbe(t.Toolchain)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		if probe != nil && probe.Covers(lines...) {
+		// It knows what is on the lines, and perhaps not what objects and scripts
+		// ask for.
+		if probed = probe != nil && probe.Covers(lines...); probed {
 			provides = probe.Provides
 		}
 	}
-	if provides != nil {
-		return func(s string) bool { return provides(s) || slices.Contains(byLinkers, s) }, nil
-	}
 	math := len(lines) == 0 || slices.ContainsFunc(lines[0].Items, func(it linkflags.Item) bool { return it.Kind == linkflags.Library && it.Name == "m" })
-	return func(s string) bool {
+	return slices.DeleteFunc(slices.Clone(symbols), func(s string) bool {
+		if provides != nil {
+			return provides(s) || slices.Contains(byLinkers, s)
+		}
 		_, known := slices.BinarySearch(sortedOverrides(), s)
 		if known && !math {
 			_, missing := slices.BinarySearch(libm(), s)
 			return !missing
 		}
 		return known || fundamental.MatchString(s)
-	}, nil
+	}), probed, nil
 }
 
 // byLinkers are symbols that any link defines.
@@ -226,12 +223,6 @@ var byLinkers = []string{"_GLOBAL_OFFSET_TABLE_", "_DYNAMIC", "_end", "end", "_e
 
 // fundamental matches what the C++ library defines for fundamental types.
 var fundamental = regexp.MustCompile(`^_ZT[IS](PK?)?[a-z]$`)
-
-// foreignSymbols returns those of undefined symbols that no library of the system
-// defines.
-func foreignSymbols(undefined []string, provides func(symbol string) bool) []string {
-	return slices.DeleteFunc(slices.Clone(undefined), provides)
-}
 
 var sortedOverrides = sync.OnceValue(func() []string { return slices.Sorted(slices.Values(overrides())) })
 

@@ -219,14 +219,14 @@ func lines(files []*linkedFile) []*linkflags.Line {
 
 // lineFlags returns what the lines of all links say beside what the model knows, in
 // a canonical form: those of the executable, then those of its libraries, each
-// different list once. code is nil as long as it isn't known.
+// different list once.
 //
 // A flag acts on what is in a file. So where files differ in flags that may change
 // what code does, each list comes with the components of the closure that such
-// flags are for. A library of which
-// nothing is used, linked with flags that the executable has as well, adds nothing,
-// unless it counts whether it can be loaded, or what is.
-func lineFlags(files []*linkedFile, code *refgraph.Closure, provides func(symbol string) bool) []string {
+// flags are for. A library of which nothing is used, linked with flags that the
+// executable has as well, adds nothing, unless it counts whether it can be loaded,
+// or what is: if symbols are undefined, or something asks for the loaded files.
+func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []string {
 	var l []string
 	type library struct {
 		place int
@@ -234,12 +234,8 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, provides func(symbol
 		used  bool
 	}
 	var libraries []library
-	var used map[int32]bool
-	whole := false
-	if code != nil {
-		used = code.Used()
-		whole = len(foreignSymbols(code.Unresolved, provides)) > 0 || slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == "files" })
-	}
+	used := code.Used()
+	whole := undefined || slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == "files" })
 	for i, f := range files {
 		switch {
 		case f.line == nil:
@@ -247,11 +243,11 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, provides func(symbol
 			l = append(l, f.line.System()...)
 		default:
 			flags := slices.DeleteFunc(f.line.System(), func(s string) bool { return s == "-shared" })
-			libraries = append(libraries, library{i, flags, code == nil || used[int32(i)]})
+			libraries = append(libraries, library{i, flags, used[int32(i)]})
 			whole = whole || slices.ContainsFunc(f.line.Flags, aboutLoading)
 		}
 	}
-	if code != nil && !whole {
+	if !whole {
 		libraries = slices.DeleteFunc(libraries, func(x library) bool {
 			return !x.used && !slices.ContainsFunc(x.flags, func(s string) bool { return !slices.Contains(l, s) }) &&
 				!(files[0].line != nil && takesAsNeeded(files[0].line) && takesAny(files[x.place].line))
@@ -268,7 +264,7 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, provides func(symbol
 		}
 	}
 	var parts map[string]refgraph.Hash
-	if code != nil && differ {
+	if differ {
 		parts = code.Parts(func(file int32) string { return kinds[file] })
 	}
 	var texts []string
