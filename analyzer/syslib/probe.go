@@ -39,7 +39,8 @@ type Probe struct {
 	AsNeeded bool
 	// Lines are the lines that were probed, see Covers.
 	Lines []string
-	// Symbols are what the files define for others, sorted.
+	// Symbols are what the files of the first line define for others, sorted: a
+	// program can't use what only its libraries are linked with.
 	Symbols []string
 
 	program string
@@ -58,6 +59,7 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 		return nil, err
 	}
 	var compiled []string
+	first := 0 // files of the first line
 	for i, l := range lines {
 		if p.Covers(l) {
 			continue
@@ -84,8 +86,11 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 				return nil, err
 			}
 		}
+		if i == 0 {
+			first = len(p.files)
+		}
 	}
-	for _, f := range p.files {
+	for i, f := range p.files {
 		sum, err := hashFile(f)
 		if err != nil {
 			return nil, err
@@ -93,7 +98,9 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 		file := Library{filepath.Base(f), sum}
 		if !slices.Contains(p.Files, file) {
 			p.Files = append(p.Files, file)
-			p.Symbols = append(p.Symbols, definitions(f)...)
+			if i < first {
+				p.Symbols = append(p.Symbols, definitions(f)...)
+			}
 		}
 	}
 	slices.Sort(p.Symbols)

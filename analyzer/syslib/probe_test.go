@@ -106,6 +106,19 @@ func TestProbeSymbols(t *testing.T) {
 	})
 }
 
+// What only a shared library is linked with, its program can't use.
+func TestProbeSymbolsOfLibraries(t *testing.T) {
+	x := linker(t, "cc", t.TempDir())
+	library := linkflags.Parse([]string{"-shared", "-lstdc++"}, linkflags.Options{})
+	p, err := x.Probe(context.Background(), t.TempDir(), linkflags.Parse(nil, linkflags.Options{}), library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.Covers(library) || !p.Provides("malloc") || p.Provides("_ZNSt13runtime_errorC1EPKc") {
+		t.Errorf("symbols of the library's line, or none: %d", len(p.Symbols))
+	}
+}
+
 // A static library of the system counts with its content, however it got onto
 // the line.
 func TestProbeSpellings(t *testing.T) {
