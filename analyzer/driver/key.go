@@ -364,9 +364,10 @@ func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Li
 	if err != nil {
 		return nil, err
 	}
-	s := &system{provides: probe.Provides}
-	s.linked = append(s.linked, fingerprint.NewContribution("linker", probe.Linker))
-	for _, x := range probe.Files {
+	taken := probe.Of(lines...)
+	s := &system{provides: taken.Provides}
+	s.linked = append(s.linked, fingerprint.NewContribution("linker", taken.Linker))
+	for _, x := range taken.Files {
 		s.linked = append(s.linked, libraryPart(x.Name+" (linked)", x.SHA256))
 	}
 	libs, err := probe.Loaded(func(string) string { return "" })

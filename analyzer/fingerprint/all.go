@@ -267,12 +267,12 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	if more := slices.Concat(t.LinkFlags, asked); len(more) > 0 || len(lines) == 0 {
 		lines = append(lines, linkflags.Parse(more, linkflags.Options{}))
 	}
-	undefined, probed, err := t.undefined(code.Unresolved, lines)
+	undefined, taken, err := t.undefined(code.Unresolved, lines)
 	if err != nil {
 		return Composed{Err: err}
 	}
 	flags = slices.Concat(t.LinkFlags, lineFlags(files, code, len(undefined) > 0), asked)
-	c, all, err := compose(t, code, flags, lines, inputs, undefined, probed, data.digest)
+	c, all, err := compose(t, code, flags, lines, inputs, undefined, taken, data.digest)
 	if err != nil {
 		return Composed{Err: err}
 	}

@@ -104,9 +104,9 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 }
 
 // compose completes what is known of a test once its code is hashed. undefined are
-// the symbols that nothing defines; probed says that t.Toolchain knows what the
-// lines take from the system.
-func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, probed bool, digest digester) (*Composed, []Contribution, error) {
+// the symbols that nothing defines; taken is what the lines take from the system, or
+// nil if t.Toolchain doesn't know that.
+func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, taken *syslib.Taken, digest digester) (*Composed, []Contribution, error) {
 	c := &Config{
 		Format: ConfigFormat, Binary: t.Binary, LinkFlags: flags, Store: t.Store, Code: hex.EncodeToString(code.Hash[:]),
 		AlwaysRun: slices.Clone(t.AlwaysRun), LocalOnly: slices.Clone(t.LocalOnly), EnvKeys: slices.Clone(t.EnvKeys),
@@ -128,12 +128,12 @@ func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags
 		}
 		c.Contributions = append(c.Contributions, Contribution{fmt.Sprintf("link input %d %s", i+1, path.Base(f)), sum})
 	}
-	if probed {
-		sum, _, err := digest(t.Toolchain)
-		if err != nil {
-			return nil, nil, err
+	if taken != nil {
+		words := append(slices.Clone(taken.Linker), "")
+		for _, f := range taken.Files {
+			words = append(words, f.Name, hex.EncodeToString(f.SHA256[:]))
 		}
-		c.Contributions = append(c.Contributions, Contribution{LinkedFromSystem, sum})
+		c.Contributions = append(c.Contributions, NewContribution(LinkedFromSystem, words))
 	}
 	// A hit must not hide that the test no longer links.
 	if len(undefined) > 0 {
@@ -185,10 +185,10 @@ func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags
 }
 
 // undefined returns those of symbols that no library of the system defines that
-// lines link, and whether t.Toolchain knows these libraries. If nothing does, it
+// lines link, and what t.Toolchain knows of these libraries, if it does. If nothing does, it
 // goes by name: what overrides.txt has, and of libm only if it is on the line.
 // (Drivers for C++ add it themselves.)
-func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined []string, probed bool, err error) {
+func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined []string, taken *syslib.Taken, err error) {
 	var provides func(symbol string) bool
 	switch {
 	case t.Provides != nil:
@@ -196,12 +196,15 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 	case t.Toolchain != "":
 		probe, err := syslib.ReadProbe(t.Toolchain)
 		if err != nil {
-			return nil, false, err
+			return nil, nil, err
 		}
 		// It knows what is on the lines, and perhaps not what objects and scripts
 		// ask for.
-		if probed = probe != nil && probe.Covers(lines...); probed {
-			provides = probe.Provides
+		if probe != nil {
+			taken = probe.Of(lines...)
+		}
+		if taken != nil {
+			provides = taken.Provides
 		}
 	}
 	math := len(lines) == 0 || slices.ContainsFunc(lines[0].Items, func(it linkflags.Item) bool { return it.Kind == linkflags.Library && it.Name == "m" })
@@ -215,7 +218,7 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 			return !missing
 		}
 		return known || fundamental.MatchString(s)
-	}), probed, nil
+	}), taken, nil
 }
 
 // byLinkers are symbols that any link defines.

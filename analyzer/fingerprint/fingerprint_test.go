@@ -341,7 +341,7 @@ func TestComposeProbe(t *testing.T) {
 	if got := linked("-lfl"); got != "" {
 		t.Errorf("another line is known: %s", got)
 	}
-	p.Files[0].SHA256[0]++
+	p.Links[0].Files[0].SHA256[0]++
 	write(p)
 	if two := linked(); two == "" || two == one {
 		t.Errorf("another start file makes no difference: %q and %q", one, two)

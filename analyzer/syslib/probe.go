@@ -26,32 +26,89 @@ type Linker struct {
 	Env  []string // nil means that of this process
 }
 
-// Probe is what a driver and its linker take from the system for a link.
+// Probe is what a driver and its linker take from the system for links by some
+// lines.
 type Probe struct {
-	// Files are the files that the linker opens: start files, runtime libraries
-	// of the compiler, libraries that flags name, linker scripts behind them. In
-	// the order of the link, each one once.
-	Files []Library
+	// Links are those that were probed, each once.
+	Links []Link
+
+	program string // by the first line
+}
+
+// Link is what is taken for one line.
+type Link struct {
+	// Line identifies the line: see Probe.Of.
+	Line string
 	// Linker is the linker's own name and version, and the flags that it gets,
 	// without directories.
 	Linker []string
-	// AsNeeded says that the driver asks for --as-needed by itself.
-	AsNeeded bool
-	// Lines are the lines that were probed, see Covers.
-	Lines []string
-	// Symbols are what the files of the first line define for others, sorted: a
-	// program can't use what only its libraries are linked with.
-	Symbols []string
-
-	program string
-	files   []string
+	// Files are the files that the linker opens: start files, runtime libraries
+	// of the compiler, libraries that flags name, linker scripts behind them. In
+	// the order of the link, each one once.
+	Files []*File
 }
 
-// Probe finds out what links by some lines take from the system: of a program,
-// then of the shared libraries that it is linked with. It links, in the directory
-// tmp, a program that does nothing by each of them. What the driver adds to a line
-// is known to nobody else: it differs with its version, its configuration and
-// nearly every flag.
+// File is a file that a linker opens.
+type File struct {
+	Library
+	// Symbols are what it defines for others, sorted.
+	Symbols []string
+
+	path string
+}
+
+// Taken is what a program and the shared libraries that it is linked with take
+// from the system.
+type Taken struct {
+	// Linker has the linkers of all lines.
+	Linker []string
+	// Files are those of all lines, each once.
+	Files []Library
+
+	program []*File
+}
+
+// Of returns what links by some lines take from the system: first that of a
+// program, then those of its libraries. It is nil unless p knows all of them.
+func (p *Probe) Of(lines ...*linkflags.Line) *Taken {
+	t := new(Taken)
+	seen := map[string]bool{}
+	for i, l := range lines {
+		line := digest(l)
+		if seen[line] {
+			continue
+		}
+		seen[line] = true
+		k := slices.IndexFunc(p.Links, func(x Link) bool { return x.Line == line })
+		if k < 0 {
+			return nil
+		}
+		t.Linker = append(t.Linker, p.Links[k].Linker...)
+		for _, f := range p.Links[k].Files {
+			if !slices.Contains(t.Files, f.Library) {
+				t.Files = append(t.Files, f.Library)
+			}
+		}
+		if i == 0 {
+			t.program = p.Links[k].Files
+		}
+	}
+	return t
+}
+
+// Provides tells whether one of the files that the linker opens for the program
+// defines a symbol. What only its libraries are linked with, a program can't use.
+func (t *Taken) Provides(symbol string) bool {
+	return slices.ContainsFunc(t.program, func(f *File) bool {
+		_, ok := slices.BinarySearch(f.Symbols, symbol)
+		return ok
+	})
+}
+
+// Probe finds out what links by some lines take from the system. It links, in the
+// directory tmp, a program that does nothing by each of them. What the driver adds
+// to a line is known to nobody else: it differs with its version, its
+// configuration and nearly every flag.
 func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line) (*Probe, error) {
 	p := &Probe{program: filepath.Join(tmp, "probe")}
 	source, object := filepath.Join(tmp, "probe.c"), filepath.Join(tmp, "probe.o")
@@ -59,12 +116,11 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 		return nil, err
 	}
 	var compiled []string
-	first := 0 // files of the first line
+	files := map[string]*File{}
 	for i, l := range lines {
-		if p.Covers(l) {
+		if p.Of(l) != nil {
 			continue
 		}
-		p.Lines = append(p.Lines, digest(l))
 		compile, flags := l.Probe()
 		if compile = append([]string{"-fPIC"}, compile...); !slices.Equal(compile, compiled) {
 			if out, err := x.run(ctx, slices.Concat(compile, []string{"-c", source, "-o", object})); err != nil {
@@ -76,46 +132,20 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 		if i > 0 {
 			program += "2"
 		}
-		if err := p.link(ctx, x, object, program, flags); err != nil {
+		link := Link{Line: digest(l)}
+		if err := link.by(ctx, x, object, program, flags, files); err != nil {
 			return nil, err
 		}
 		if i == 0 && l.Shared {
 			// A program, to see what the loader makes of the libraries.
 			flags = slices.DeleteFunc(flags, func(w string) bool { return w == "-shared" || w == "-Wl,--shared" })
-			if err := p.link(ctx, x, object, program, flags); err != nil {
+			if err := link.by(ctx, x, object, program, flags, files); err != nil {
 				return nil, err
 			}
 		}
-		if i == 0 {
-			first = len(p.files)
-		}
+		p.Links = append(p.Links, link)
 	}
-	for i, f := range p.files {
-		sum, err := hashFile(f)
-		if err != nil {
-			return nil, err
-		}
-		file := Library{filepath.Base(f), sum}
-		if !slices.Contains(p.Files, file) {
-			p.Files = append(p.Files, file)
-			if i < first {
-				p.Symbols = append(p.Symbols, definitions(f)...)
-			}
-		}
-	}
-	slices.Sort(p.Symbols)
-	p.Symbols = slices.Compact(p.Symbols)
 	return p, nil
-}
-
-// Covers tells whether p knows what links by some lines take from the system.
-func (p *Probe) Covers(lines ...*linkflags.Line) bool {
-	for _, l := range lines {
-		if !slices.Contains(p.Lines, digest(l)) {
-			return false
-		}
-	}
-	return true
 }
 
 // digest is what identifies a line for a probe.
@@ -140,8 +170,9 @@ func (x Linker) run(ctx context.Context, args []string) ([]byte, error) {
 	return out, err
 }
 
-// link links an object to a program and adds what there is to see to p.
-func (p *Probe) link(ctx context.Context, x Linker, object, program string, flags []string) error {
+// by links an object to a program and adds what there is to see to l. files are
+// known by their path.
+func (l *Link) by(ctx context.Context, x Linker, object, program string, flags []string, files map[string]*File) error {
 	list := program + ".d"
 	args := slices.Concat([]string{object}, flags, []string{
 		"-o", program, "-Xlinker", "--dependency-file=" + list, "-Wl,--unresolved-symbols=ignore-all,--allow-multiple-definition",
@@ -153,19 +184,31 @@ func (p *Probe) link(ctx context.Context, x Linker, object, program string, flag
 		}
 		return fmt.Errorf("%w\n%s", err, out)
 	}
-	if err := p.command(out, object); err != nil {
+	if err := l.command(out, object); err != nil {
 		return fmt.Errorf("it can't be told how %s links: %w\n%s", x.Path, err, out)
 	}
 	b, err := os.ReadFile(list)
 	if err != nil {
 		return err
 	}
-	for _, f := range dependencies(string(b)) {
-		if !filepath.IsAbs(f) {
-			f = filepath.Join(x.Dir, f)
+	for _, path := range dependencies(string(b)) {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(x.Dir, path)
 		}
-		if f = filepath.Clean(f); f != filepath.Clean(object) && !slices.Contains(p.files, f) {
-			p.files = append(p.files, f)
+		if path = filepath.Clean(path); path == filepath.Clean(object) {
+			continue
+		}
+		f := files[path]
+		if f == nil {
+			sum, err := hashFile(path)
+			if err != nil {
+				return err
+			}
+			f = &File{Library{filepath.Base(path), sum}, definitions(path), path}
+			files[path] = f
+		}
+		if !slices.ContainsFunc(l.Files, func(known *File) bool { return known.Library == f.Library }) {
+			l.Files = append(l.Files, f)
 		}
 	}
 	return nil
@@ -188,7 +231,7 @@ var directory = regexp.MustCompile(`([=,]|^)[^=,]*/`)
 var version = regexp.MustCompile(`^(GNU (ld|gold)|.*LLD|mold)\b.*\d`)
 
 // command reads how the driver called the linker for object from what it said.
-func (p *Probe) command(out []byte, object string) error {
+func (l *Link) command(out []byte, object string) error {
 	var call []string
 	name := ""
 	for line := range strings.Lines(string(out)) {
@@ -203,35 +246,34 @@ func (p *Probe) command(out []byte, object string) error {
 	if len(call) == 0 || name == "" {
 		return errors.New("it doesn't show its linker")
 	}
-	p.Linker = append(p.Linker, name)
-	l := linkflags.ParseLinker(slices.DeleteFunc(call[1:], func(w string) bool {
+	l.Linker = append(l.Linker, name)
+	line := linkflags.ParseLinker(slices.DeleteFunc(call[1:], func(w string) bool {
 		// Names of temporary files.
 		return strings.HasPrefix(w, "-plugin-opt=")
 	}), linkflags.Options{})
-	for _, f := range l.Flags {
+	for _, f := range line.Flags {
 		if strings.HasPrefix(f, "-Wl,--dynamic-linker=") { // a place on the machine that runs it
-			p.Linker = append(p.Linker, f)
+			l.Linker = append(l.Linker, f)
 		} else if !strings.HasPrefix(f, "-L") {
-			p.Linker = append(p.Linker, directory.ReplaceAllString(f, "$1"))
+			l.Linker = append(l.Linker, directory.ReplaceAllString(f, "$1"))
 		}
 	}
-	for _, item := range l.Items {
-		if item.Name == object {
-			p.AsNeeded = p.AsNeeded || item.AsNeeded == linkflags.Yes
-		}
+	for _, item := range line.Items {
 		// Libraries that the driver itself asks for, and how.
-		p.Linker = append(p.Linker, strings.TrimSpace(filepath.Base(item.Name)+" "+item.State.String()))
+		l.Linker = append(l.Linker, strings.TrimSpace(filepath.Base(item.Name)+" "+item.State.String()))
 	}
 	return nil
 }
 
 // Loaded returns what the loader takes, on this machine, for a program that needs
-// all shared libraries of the link.
+// all shared libraries of all links.
 func (p *Probe) Loaded(getenv func(string) string) ([]Library, error) {
 	r := &resolver{getenv: getenv, systemDirs: systemDirs}
-	for _, f := range p.files {
-		if name := soname(f); name != "" {
-			r.extra = append(r.extra, name)
+	for _, l := range p.Links {
+		for _, f := range l.Files {
+			if name := soname(f.path); name != "" && !slices.Contains(r.extra, name) {
+				r.extra = append(r.extra, name)
+			}
 		}
 	}
 	if err := r.resolve(p.program); err != nil {
@@ -255,42 +297,57 @@ func soname(file string) string {
 }
 
 // probeFormat is the version of the file format of a Probe.
-const probeFormat = 2
+const probeFormat = 3
 
 // probeFile is the file of a Probe, or says why there is none.
 type probeFile struct {
-	Format   int          `json:"format"`
-	Unknown  string       `json:"unknown,omitempty"`
-	Linker   []string     `json:"linker,omitempty"`
-	AsNeeded bool         `json:"as_needed,omitempty"`
-	Lines    []string     `json:"lines,omitempty"`
-	Files    []linkedFile `json:"files,omitempty"`
-	Symbols  []byte       `json:"symbols,omitempty"` // zstd, one on each line
+	Format  int          `json:"format"`
+	Unknown string       `json:"unknown,omitempty"`
+	Files   []probedFile `json:"files,omitempty"`
+	Links   []probedLink `json:"links,omitempty"`
+	Symbols []byte       `json:"symbols,omitempty"` // see pack
 }
 
-type linkedFile struct {
+type probedFile struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"`
 }
 
-// Write writes what counts of p to a file. If p is nil, the file says why it is
-// unknown: then the program that is linked has to count with its content.
+type probedLink struct {
+	Line   string   `json:"line"`
+	Linker []string `json:"linker"`
+	Files  []int    `json:"files"` // indices
+}
+
+// Write writes p to a file. If p is nil, the file says why nothing is known: then
+// the program that is linked has to count with its content.
 func (p *Probe) Write(file string, unknown error) error {
-	f := probeFile{Format: probeFormat}
+	out := probeFile{Format: probeFormat}
 	if p == nil {
-		f.Unknown = unknown.Error()
+		out.Unknown = unknown.Error()
 	} else {
-		f.Linker, f.AsNeeded, f.Lines = p.Linker, p.AsNeeded, p.Lines
-		symbols, err := pack(p.Symbols)
-		if err != nil {
+		number := map[*File]int{}
+		var symbols [][]string
+		for _, l := range p.Links {
+			link := probedLink{Line: l.Line, Linker: l.Linker}
+			for _, f := range l.Files {
+				n, ok := number[f]
+				if !ok {
+					n = len(out.Files)
+					number[f] = n
+					out.Files = append(out.Files, probedFile{f.Name, hex.EncodeToString(f.SHA256[:])})
+					symbols = append(symbols, f.Symbols)
+				}
+				link.Files = append(link.Files, n)
+			}
+			out.Links = append(out.Links, link)
+		}
+		var err error
+		if out.Symbols, err = pack(symbols); err != nil {
 			return err
 		}
-		f.Symbols = symbols
-		for _, x := range p.Files {
-			f.Files = append(f.Files, linkedFile{x.Name, hex.EncodeToString(x.SHA256[:])})
-		}
 	}
-	b, err := json.MarshalIndent(f, "", "  ")
+	b, err := json.MarshalIndent(out, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -304,31 +361,57 @@ func ReadProbe(file string) (*Probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	var f probeFile
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&f); err != nil {
+	p, err := parseProbe(b)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	if f.Format != probeFormat {
-		return nil, fmt.Errorf("%s: format %d, this tasting reads format %d: build it again with one version of tasting", file, f.Format, probeFormat)
+	return p, nil
+}
+
+func parseProbe(b []byte) (*Probe, error) {
+	var in probeFile
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return nil, err
 	}
-	if f.Unknown != "" {
+	if in.Format != probeFormat {
+		return nil, fmt.Errorf("format %d, this tasting reads format %d: build it again with one version of tasting", in.Format, probeFormat)
+	}
+	if in.Unknown != "" {
 		return nil, nil
 	}
-	p := &Probe{Linker: f.Linker, AsNeeded: f.AsNeeded, Lines: f.Lines}
-	for _, x := range f.Files {
+	symbols, err := unpack(in.Symbols)
+	if err != nil {
+		return nil, fmt.Errorf("symbols: %w", err)
+	}
+	if len(symbols) != len(in.Files) {
+		return nil, fmt.Errorf("symbols of %d files, and there are %d", len(symbols), len(in.Files))
+	}
+	var files []*File
+	for i, x := range in.Files {
 		sum, err := hex.DecodeString(x.SHA256)
 		if err != nil || len(sum) != sha256.Size {
-			return nil, fmt.Errorf("%s: %s: %q is not a SHA-256 in hex", file, x.Name, x.SHA256)
+			return nil, fmt.Errorf("%s: %q is not a SHA-256 in hex", x.Name, x.SHA256)
 		}
-		p.Files = append(p.Files, Library{x.Name, [32]byte(sum)})
+		files = append(files, &File{Library: Library{x.Name, [32]byte(sum)}, Symbols: symbols[i]})
 	}
-	if p.Symbols, err = unpack(f.Symbols); err != nil {
-		return nil, fmt.Errorf("%s: symbols: %w", file, err)
+	p := new(Probe)
+	for _, x := range in.Links {
+		l := Link{Line: x.Line, Linker: x.Linker}
+		if len(l.Linker) == 0 {
+			return nil, errors.New("no linker")
+		}
+		for _, n := range x.Files {
+			if n < 0 || n >= len(files) {
+				return nil, fmt.Errorf("there is no file %d", n)
+			}
+			l.Files = append(l.Files, files[n])
+		}
+		p.Links = append(p.Links, l)
 	}
-	if len(p.Linker) == 0 {
-		return nil, fmt.Errorf("%s: no linker", file)
+	if len(p.Links) == 0 {
+		return nil, errors.New("no links")
 	}
 	return p, nil
 }

@@ -1,8 +1,10 @@
 package syslib
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 )
 
@@ -34,8 +38,18 @@ func probe(t *testing.T, x Linker, l *linkflags.Line) *Probe {
 
 func (p *Probe) names() []string {
 	var l []string
-	for _, f := range p.Files {
-		l = append(l, f.Name)
+	for _, x := range p.Links {
+		for _, f := range x.Files {
+			l = append(l, f.Name)
+		}
+	}
+	return l
+}
+
+func (p *Probe) linkers() []string {
+	var l []string
+	for _, x := range p.Links {
+		l = append(l, x.Linker...)
 	}
 	return l
 }
@@ -52,8 +66,11 @@ func write(t *testing.T, p *Probe) string {
 		t.Fatal(err)
 	}
 	q, err := ReadProbe(file)
-	if err != nil || !slices.Equal(q.Files, p.Files) || !slices.Equal(q.Linker, p.Linker) || !slices.Equal(q.Symbols, p.Symbols) || q.AsNeeded != p.AsNeeded {
-		t.Errorf("read %+v, %v, written %+v", q, err, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(p.Links, q.Links, cmpopts.IgnoreUnexported(File{}), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("read is not what was written: %s", diff)
 	}
 	return string(b)
 }
@@ -90,15 +107,17 @@ func TestProbeSymbols(t *testing.T) {
 			if filepath.Base(x.Path) == "clang++" {
 				c.no = "nobody_defines_this"
 			}
-			p := probe(t, x, linkflags.Parse(append(slices.Clone(flags), strings.Fields(c.flags)...), linkflags.Options{}))
+			l := linkflags.Parse(append(slices.Clone(flags), strings.Fields(c.flags)...), linkflags.Options{})
+			p := probe(t, x, l)
 			write(t, p)
+			taken := p.Of(l)
 			for _, s := range strings.Fields(c.yes) {
-				if !p.Provides(s) {
-					t.Errorf("%q: nothing defines %s: %d symbols", c.flags, s, len(p.Symbols))
+				if !taken.Provides(s) {
+					t.Errorf("%q: nothing defines %s: %q", c.flags, s, taken.Files)
 				}
 			}
 			for _, s := range strings.Fields(c.no) {
-				if p.Provides(s) {
+				if taken.Provides(s) {
 					t.Errorf("%q: something defines %s", c.flags, s)
 				}
 			}
@@ -109,13 +128,18 @@ func TestProbeSymbols(t *testing.T) {
 // What only a shared library is linked with, its program can't use.
 func TestProbeSymbolsOfLibraries(t *testing.T) {
 	x := linker(t, "cc", t.TempDir())
-	library := linkflags.Parse([]string{"-shared", "-lstdc++"}, linkflags.Options{})
-	p, err := x.Probe(context.Background(), t.TempDir(), linkflags.Parse(nil, linkflags.Options{}), library)
+	program, library := linkflags.Parse(nil, linkflags.Options{}), linkflags.Parse([]string{"-shared", "-lstdc++"}, linkflags.Options{})
+	p, err := x.Probe(context.Background(), t.TempDir(), program, library)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !p.Covers(library) || !p.Provides("malloc") || p.Provides("_ZNSt13runtime_errorC1EPKc") {
-		t.Errorf("symbols of the library's line, or none: %d", len(p.Symbols))
+	const thrower = "_ZNSt13runtime_errorC1EPKc"
+	alone, both := p.Of(program), p.Of(program, library)
+	if !both.Provides("malloc") || both.Provides(thrower) || !p.Of(library).Provides(thrower) {
+		t.Errorf("symbols of the library's line, or none: %q", both.Files)
+	}
+	if len(alone.Files) >= len(both.Files) || len(alone.Linker) >= len(both.Linker) {
+		t.Errorf("alone %+v, both %+v", alone, both)
 	}
 }
 
@@ -208,7 +232,7 @@ func TestProbeToolchain(t *testing.T) {
 			if again := write(t, probe(t, x, linkflags.Parse(append(strings.Fields(c.line), flags...), linkflags.Options{}))); again != text {
 				t.Errorf("%s: not deterministic:\n%s\n%s", c.line, text, again)
 			}
-			for _, f := range p.Linker[1:] {
+			for _, f := range p.linkers()[1:] {
 				if strings.Contains(f, "/") && !strings.HasPrefix(f, "-Wl,--dynamic-linker=") {
 					t.Errorf("%s: a path: %s", c.line, f)
 				}
@@ -221,7 +245,7 @@ func TestProbeToolchain(t *testing.T) {
 func TestProbeLines(t *testing.T) {
 	x := linker(t, "cc", t.TempDir())
 	parse := func(line string) *linkflags.Line { return linkflags.Parse(strings.Fields(line), linkflags.Options{}) }
-	p, err := x.Probe(context.Background(), t.TempDir(), parse("-no-pie -lm"), parse("-shared"), parse("-shared -Wl,-z,now"), parse("-shared -ldl"))
+	p, err := x.Probe(context.Background(), t.TempDir(), parse("-no-pie -lm"), parse("-no-pie"), parse("-shared"), parse("-shared -Wl,-z,now"), parse("-shared -ldl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,18 +261,18 @@ func TestProbeLines(t *testing.T) {
 		"-no-pie -lm": true, "-shared": true, "-shared -Wl,-z,relro a.o bazel-out/b.a -u c": false, "-shared bazel-out/b.a -u c": true, "-shared -ldl": true, "": false, "-shared -lz": false,
 		"-shared -Wl,-Bstatic -ldl": false, "-no-pie -shared": false,
 	} {
-		if got := p.Covers(parse(line)); got != want {
+		if got := p.Of(parse("-no-pie"), parse(line)) != nil; got != want {
 			t.Errorf("%s is covered: %v", line, got)
 		}
 	}
 	links := 0
-	for _, w := range p.Linker {
+	for _, w := range p.linkers() {
 		if w == "probe.o as-needed" || w == "probe.o" {
 			links++
 		}
 	}
-	if links != 3 {
-		t.Errorf("%d links, want 3", links)
+	if links != 4 {
+		t.Errorf("%d links, want 4", links)
 	}
 	if libs, err := p.Loaded(environ(nil).get); err != nil || !slices.ContainsFunc(libs, func(l Library) bool { return l.Name == "loader" }) {
 		t.Errorf("%v, %v", libs, err)
@@ -262,7 +286,7 @@ func TestProbeWithoutOutputs(t *testing.T) {
 	known := func(p string) bool { return p == "bazel-out/k8/bin/_solib/libfoo.so" }
 	p := probe(t, x, linkflags.Parse(strings.Fields(line), linkflags.Options{Built: known}))
 	q := probe(t, x, linkflags.Parse(nil, linkflags.Options{}))
-	if p.Lines = q.Lines; write(t, p) != write(t, q) {
+	if p.Links[0].Line = q.Links[0].Line; write(t, p) != write(t, q) {
 		t.Errorf("got %+v\nwant %+v", p, q)
 	}
 }
@@ -293,12 +317,68 @@ func TestProbeUnknown(t *testing.T) {
 	if p, err := ReadProbe(file); p != nil || err != nil {
 		t.Errorf("%v, %v", p, err)
 	}
-	for _, bad := range []string{"", "{}", `{"format":1}`, `{"format":2}`, `{"format":2,"linker":["x"],"symbols":"AAAA"}`, `{"format":2,"linker":["x"],"files":[{"name":"a","sha256":"12"}]}`, `{"format":2,"more":1}`} {
+	for _, bad := range []string{"", "{}", `{"format":2}`, `{"format":3}`, `{"format":3,"more":1}`} {
 		os.WriteFile(file, []byte(bad), 0o666)
 		if p, err := ReadProbe(file); err == nil {
 			t.Errorf("%s: %+v", bad, p)
 		}
 	}
+}
+
+// FuzzReadProbe: whatever the file, it is an error or a probe that can be asked
+// and that is written as it was read.
+func FuzzReadProbe(f *testing.F) {
+	file := func(t testing.TB, p *Probe) []byte {
+		name := filepath.Join(t.TempDir(), "probe.json")
+		if err := p.Write(name, errors.New("why")); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	line := linkflags.Parse(nil, linkflags.Options{})
+	crt, libc := &File{Library: Library{Name: "crt1.o"}, Symbols: []string{"_start"}}, &File{Library: Library{Name: "libc.so.6"}, Symbols: []string{"free", "malloc"}}
+	whole := file(f, &Probe{Links: []Link{{digest(line), []string{"GNU ld 2"}, []*File{crt, libc}}, {"0", []string{"LLD 21"}, []*File{libc}}}})
+	f.Add(whole)
+	f.Add(file(f, nil))
+	f.Add(bytes.Replace(whole, []byte("1\n"), []byte("2\n"), 1))
+	f.Add(bytes.Replace(whole, []byte(`"symbols": "`), []byte(`"symbols": "AAAA`), 1))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := parseProbe(b)
+		if err != nil || p == nil {
+			return
+		}
+		if taken := p.Of(line); taken != nil {
+			taken.Provides("malloc")
+		}
+		q, err := parseProbe(file(t, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(p.Links, q.Links, cmpopts.IgnoreUnexported(File{}), cmpopts.EquateEmpty()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// FuzzArchiveIndex: whatever follows the magic string, it is names or none.
+func FuzzArchiveIndex(f *testing.F) {
+	index := func(name string, size int, body string) []byte {
+		return fmt.Appendf(nil, "%-16s%-12d%-6d%-6d%-8o%-10d`\n%s", name, 0, 0, 0, 0o644, size, body)
+	}
+	f.Add(index("/", 12, "\x00\x00\x00\x02\x00\x00\x00\x08\x00\x00\x00\x08a\x00b\x00"))
+	f.Add(index("/SYM64/", 18, "\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x08a\x00"))
+	f.Add(index("/", 4, "\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, s := range archiveIndex(bytes.NewReader(b)) {
+			if strings.Contains(s, "\x00") {
+				t.Errorf("%q", s)
+			}
+		}
+	})
 }
 
 // What a program would be run with that needs all libraries of the line.

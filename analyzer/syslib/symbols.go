@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"io"
 	"os"
 	"slices"
@@ -13,16 +14,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Provides tells whether one of the files that the linker opens defines a symbol.
-func (p *Probe) Provides(symbol string) bool {
-	_, ok := slices.BinarySearch(p.Symbols, symbol)
-	return ok
+// definitions returns what other files can refer to in an object, an archive or a
+// shared library, sorted; there is nothing of that in a linker script, or in what
+// isn't understood.
+func definitions(file string) []string {
+	l := slices.DeleteFunc(symbols(file), func(s string) bool { return s == "" || strings.Contains(s, "\n") })
+	slices.Sort(l)
+	return slices.Compact(l)
 }
 
-// definitions returns what other files can refer to in an object, an archive or a
-// shared library; there is nothing of that in a linker script, or in what isn't
-// understood.
-func definitions(file string) []string {
+func symbols(file string) []string {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil
@@ -39,15 +40,15 @@ func definitions(file string) []string {
 	if err != nil {
 		return nil
 	}
-	symbols, err := e.Symbols()
+	table, err := e.Symbols()
 	if e.Type == elf.ET_DYN {
-		symbols, err = e.DynamicSymbols()
+		table, err = e.DynamicSymbols()
 	}
 	if err != nil {
 		return nil
 	}
 	var l []string
-	for _, s := range symbols {
+	for _, s := range table {
 		if s.Section != elf.SHN_UNDEF && elf.ST_BIND(s.Info) != elf.STB_LOCAL {
 			l = append(l, s.Name)
 		}
@@ -90,25 +91,49 @@ func archiveIndex(r io.Reader) []string {
 	return l
 }
 
-// pack makes a list of names small.
-func pack(names []string) ([]byte, error) {
-	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+// pack makes lists of names small: one name on each line, an empty line after each
+// list, zstd.
+func pack(lists [][]string) ([]byte, error) {
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
 	if err != nil {
 		return nil, err
 	}
 	defer w.Close()
-	return w.EncodeAll([]byte(strings.Join(names, "\n")), nil), nil
+	var text []byte
+	for _, names := range lists {
+		for _, name := range names {
+			text = append(append(text, name...), '\n')
+		}
+		text = append(text, '\n')
+	}
+	return w.EncodeAll(text, nil), nil
 }
 
-func unpack(b []byte) ([]string, error) {
+func unpack(b []byte) ([][]string, error) {
 	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<28))
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
 	text, err := r.DecodeAll(b, nil)
-	if err != nil || len(text) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	return strings.Split(string(text), "\n"), nil
+	var lists [][]string
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		if name := strings.TrimSuffix(line, "\n"); name != "" {
+			names = append(names, name)
+			continue
+		}
+		if !slices.IsSorted(names) {
+			return nil, errors.New("names out of order")
+		}
+		lists = append(lists, names)
+		names = nil
+	}
+	if len(names) > 0 {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return lists, nil
 }
