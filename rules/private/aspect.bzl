@@ -28,6 +28,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":compose.bzl", "compose_arguments", "data_files", "is_linkable", "is_shared_library")
 load(":link.bzl", "aliases", "describe_libraries", "describe_link", "unit_file")
 load(":manifests.bzl", "compiled_units", "declare", "precompiled_manifest", "source_of", "toolchain_files")
+load(":probe.bzl", "ProbeInfo", "run_probe")
 load(":providers.bzl", "TastingInfo", "TastingRunnerInfo")
 load(":settings.bzl", "StringFlagInfo")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
@@ -143,35 +144,21 @@ def _additional_linker_inputs(ctx, dependencies):
     return files
 
 def _probe(ctx, link, links):
-    """Registers the action that finds out what the toolchain adds to the links of a test.
+    """The file that says what the toolchain adds to the links of a test.
 
     Args:
       ctx: the aspect's context.
       link: the link action of the test.
-      links: list of File, the descriptions of all its links, its own first.
+      links: the descriptions of all its links, its own first, see TastingInfo.linked.
 
     Returns:
       File
     """
+    shared = ctx.attr._probe[ProbeInfo]
+    if link.argv[0] == shared.linker and link.env == shared.env and not [x for x in links if x.line and x.line not in shared.lines]:
+        return shared.file
     probe = declare(ctx, link.outputs.to_list()[0], ".toolchain")
-    args = ctx.actions.args()
-    args.add("probe")
-    args.add("-o", probe)
-    args.add_all(links, format_each = "--link=%s")
-    args.add("--")
-    args.add(link.argv[0])
-    ctx.actions.run(
-        executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
-        arguments = [args],
-        # Not the code: a link of nothing needs none.
-        inputs = depset(links, transitive = [toolchain_files(ctx)]),
-        outputs = [probe],
-        env = link.env,
-        use_default_shell_env = True,
-        mnemonic = "TastingProbe",
-        progress_message = "Asking the linker of %{label} for its own libraries",
-        toolchain = TOOLCHAIN_TYPE,
-    )
+    run_probe(ctx, probe, "--link=%s", [x.file for x in links], link.argv[0], link.env, toolchain_files(ctx), str(ctx.label))
     return probe
 
 def _compose(ctx, target, link, linked, data, additional):
@@ -212,9 +199,10 @@ def _compose(ctx, target, link, linked, data, additional):
         env_keys = ctx.rule.attr.env.keys() + getattr(ctx.rule.attr, "env_inherit", []),
         store = ctx.attr._store[StringFlagInfo].value,
     )
-    args.add_all(linked.links, format_each = "--link=%s")
-    probe = _probe(ctx, link, list(linked.links))
-    inputs = depset(scripts + list(linked.links), transitive = [data_files(data)])
+    links = [x.file for x in linked.links]
+    args.add_all(links, format_each = "--link=%s")
+    probe = _probe(ctx, link, linked.links)
+    inputs = depset(scripts + links, transitive = [data_files(data)])
     ctx.actions.run(
         executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
         arguments = ["compose", args, "--toolchain-files=" + probe.path],
@@ -343,6 +331,7 @@ Provides TastingInfo.
     attr_aspects = _LINK_ATTRIBUTES,
     attrs = {
         "_evidence": attr.label(default = Label("//rules:evidence"), providers = [StringFlagInfo]),
+        "_probe": attr.label(default = Label("//rules/private:probe"), providers = [ProbeInfo]),
         "_store": attr.label(default = Label("//rules:store"), providers = [StringFlagInfo]),
     },
     toolchains = [TOOLCHAIN_TYPE],

@@ -18,6 +18,7 @@ for, which definition wins: all of that is in the analyzer.
 
 load(":compose.bzl", "is_linkable", "is_shared_library")
 load(":manifests.bzl", "declare", "precompiled_manifest", "toolchain_files")
+load(":probe.bzl", "line_key", "line_words")
 
 visibility(["//rules", "//rules/..."])
 
@@ -138,6 +139,8 @@ def describe_link(ctx, target, action, output, names, kind, known, infos):
         args.add_all([arg.replace("\n", "\\n") for arg in argv], format_each = "arg %s")
     ctx.actions.write(link, args)
 
+    described = struct(file = link, line = line_key(line_words(argv, code)) if kind != "archive" else None)
+
     # A cc_library hands on to the test what its own link reads beside code.
     scripts = []
     if kind == "shared" and ctx.rule.kind != "cc_library":
@@ -146,7 +149,7 @@ def describe_link(ctx, target, action, output, names, kind, known, infos):
     return struct(
         files = tuple([output] + names),
         unit = None,
-        links = tuple({f: None for f in [link] + [f for entry in libraries for f in entry.links]}),
+        links = tuple({x: None for x in [described] + [x for entry in libraries for x in entry.links]}),
         manifests = depset(
             [unit.manifest for unit in units],
             transitive = [entry.manifests for entry in libraries],

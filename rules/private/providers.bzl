@@ -10,8 +10,8 @@ libraries of the target and of those that it links.
 
 `files`: tuple of File: it and other names for it. `unit`: for what speaks for
 itself, struct(object, manifest, source), the last None if it is known by nothing
-but its object; else None. `links`: tuple of File: descriptions of how it is
-linked, its own first. `manifests`: depset of File: what is in it. `sources`: the
+but its object; else None. `links`: tuple of struct(file, line): descriptions of how it
+is linked, its own first, and the `line_key`, None for an archive. `manifests`: depset of File: what is in it. `sources`: the
 same, by the sources where that is possible. `scripts`: tuple of File: what else
 its link reads.""",
         "manifests": "depset of File: the manifests of all that the target links.",

@@ -245,11 +245,16 @@ def _manifests_test_impl(ctx):
     composed = actions["TastingCompose"][0].inputs.to_list()
     for f in manifests + [f for f in groups.tasting_test.to_list() if f.extension == "link"]:
         asserts.true(env, f in composed, "%s isn't read by TastingCompose" % f.path)
-    probe = actions["TastingProbe"][0]
-    asserts.true(env, probe.outputs.to_list()[0] in composed, "%s isn't read by TastingCompose" % probe.outputs)
-    asserts.equals(env, [], [f for f in probe.inputs.to_list() if f.extension in ["a", "o", "so"]], "TastingProbe needs code")
-    described = [w.rpartition("/")[2] for w in probe.argv if w.startswith("--link=")]
-    asserts.equals(env, ctx.attr.want_links, described)
+    probes = [f.basename for f in composed if f.extension == "toolchain"]
+    if ctx.attr.own_probe:
+        probe = actions["TastingProbe"][0]
+        asserts.equals(env, [f.basename for f in probe.outputs.to_list()], probes)
+        asserts.equals(env, [], [f for f in probe.inputs.to_list() if f.extension in ["a", "o", "so"]], "TastingProbe needs code")
+        described = [w.rpartition("/")[2] for w in probe.argv if w.startswith("--link=")]
+        asserts.equals(env, ctx.attr.want_links, described)
+    else:
+        asserts.false(env, "TastingProbe" in actions, "a probe for one test only")
+        asserts.equals(env, ["probe.toolchain"], probes)
     for f in composed:
         asserts.false(env, f.basename.endswith(".source.manifest"), "%s is read by TastingCompose" % f.path)
     description = [a.content for a in target[_EvidenceInfo].actions if a.outputs.to_list()[0].basename.endswith(".tasting-test.json")]
@@ -257,6 +262,7 @@ def _manifests_test_impl(ctx):
     return analysistest.end(env)
 
 _MANIFESTS_ATTRIBUTES = {
+    "own_probe": attr.bool(doc = "Whether the test is linked by flags of its own."),
     "want": attr.string_list(),
     "want_data": attr.string_list(),
     "want_links": attr.string_list(),
@@ -449,9 +455,33 @@ def _manifests(name):
         want_sources = sources,
     )
 
+    # Linked by flags that no other test has.
+    cc_library(
+        name = name + "_flags",
+        srcs = ["library.c"],
+        linkopts = ["-lm", "-Wl,-z,defs"],
+        tags = ["manual"],
+    )
+    cc_test(
+        name = name + "_flags_subject",
+        srcs = ["test.c"],
+        tags = ["manual"],
+        deps = [name + "_flags"],
+    )
+    _manifests_test(
+        name = name + "_own_probe",
+        own_probe = True,
+        target_under_test = name + "_flags_subject",
+        want = ["library.pic.o", "test.pic.o"],
+        want_links = [name + "_flags_subject.link", "lib%s_flags.so.link" % name],
+        want_own_sources = ["test.pic.o"],
+        want_read = ["test.pic.o"],
+        want_sources = ["library.pic.o", "test.pic.o"],
+    )
+
     return [
         name + suffix
-        for suffix in ["_static", "_dynamic", "_by_object", "_without_clang", "_source_without_clang", "_unknown_evidence"]
+        for suffix in ["_static", "_dynamic", "_own_probe", "_by_object", "_without_clang", "_source_without_clang", "_unknown_evidence"]
     ]
 
 # Descriptions of links

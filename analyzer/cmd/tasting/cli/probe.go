@@ -17,9 +17,9 @@ func init() { register(probeCommand) }
 
 func probeCommand() *cobra.Command {
 	var output string
-	var known, links []string
+	var known, links, files []string
 	cmd := &cobra.Command{
-		Use:   "probe -o OUT.json [--link=FILE]... [--known=FILE]... -- LINKER [FLAG]...",
+		Use:   "probe -o OUT.json [--link=FILE]... [--line=FILE]... [--known=FILE]... -- LINKER [FLAG]...",
 		Short: "Find out what a link takes from the system",
 		Long: `Link a program that does nothing, by the driver LINKER and with the flags of a link
 as far as they choose files of the system, and write which files the linker opens:
@@ -28,8 +28,9 @@ them, by content and without directories, and how the driver calls its linker. W
 the build makes or knows is left out: files below bazel-out that have their path on
 the line, and those given with --known, which may be found by -l.
 
-With --link the lines are those of links that the rules describe, first that of the
-executable, and FLAG is not needed.
+With --link the lines are those of a program and its libraries, as the rules describe
+them, first that of the program; with --line they are lines of programs and libraries
+that have nothing to do with each other. Then FLAG is not needed.
 
 If the link fails, or the linker is too old to tell what it opens (--dependency-file,
 from 2020), OUT.json says why nothing is known.`,
@@ -38,14 +39,23 @@ from 2020), OUT.json says why nothing is known.`,
 			if output == "" {
 				return errors.New("probe: no -o: name the file to write, -o OUT.json")
 			}
-			lines := []*linkflags.Line{linkflags.Parse(args[1:], linkflags.Options{
-				Open: os.ReadFile, Built: func(path string) bool { return slices.Contains(known, path) },
-			})}
+			options := linkflags.Options{Open: os.ReadFile, Built: func(path string) bool { return slices.Contains(known, path) }}
+			var lines []*linkflags.Line
 			if len(links) > 0 {
 				var err error
 				if lines, err = (&fingerprint.Test{Links: links}).Lines(); err != nil {
 					return err
 				}
+			}
+			for _, file := range files {
+				b, err := os.ReadFile(file)
+				if err != nil {
+					return err
+				}
+				lines = append(lines, linkflags.Parse(strings.Split(strings.TrimSuffix(string(b), "\n"), "\n"), options))
+			}
+			if len(lines) == 0 {
+				lines = append(lines, linkflags.Parse(args[1:], options))
 			}
 			tmp, err := os.MkdirTemp("", "tasting-probe-")
 			if err != nil {
@@ -64,6 +74,7 @@ from 2020), OUT.json says why nothing is known.`,
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write what was found to `OUT.json` (required)")
 	cmd.Flags().StringArrayVar(&links, "link", nil, "a `FILE` that describes how a file is linked, as for compose (repeatable)")
+	cmd.Flags().StringArrayVar(&files, "line", nil, "a `FILE` with the words of a line after LINKER, each on a line of its own (repeatable)")
 	cmd.Flags().StringArrayVar(&known, "known", nil, "a `FILE` of the link whose content counts elsewhere (repeatable)")
 	return cmd
 }
