@@ -100,8 +100,8 @@ func TestLinksOfCorpora(t *testing.T) {
 		for _, compiler := range compilers {
 			t.Run(c.name+" by "+compiler, func(t *testing.T) {
 				references := 0
-				for _, f := range files {
-					if !ctext.IsSource(f) {
+				for i, f := range files {
+					if !ctext.IsSource(f) || len(files) > 20 && i%2 != len(compiler)%2 { // of many, half by each
 						continue
 					}
 					r, err := Links(t.Context(), append(inDir(join([]string{compiler, "-O2"}, c.flags), dir), f), clang)
@@ -144,8 +144,8 @@ func TestMutationSample(t *testing.T) {
 		sample            int
 		compared, emitted int // at least
 	}{
-		{"C", "clang", map[string]string{"cjson": "cJSON.c cJSON_Utils.c", "lua": "lobject.c ltable.c lstring.c", "zlib": "inflate.c deflate.c trees.c"}, false, nil, 400, 200, 100},
-		{"C++", "clang++", map[string]string{"fmtlib": "os.cc"}, true, cxxSample, 30, 12, 5},
+		{"C", "clang", map[string]string{"cjson": "cJSON.c cJSON_Utils.c", "lua": "lobject.c ltable.c lstring.c", "zlib": "inflate.c deflate.c trees.c"}, false, nil, 120, 60, 30},
+		{"C++", "clang++", map[string]string{"fmtlib": "os.cc"}, true, cxxSample, 20, 8, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := Campaign{Clang: clang, Seed: 1, Sample: test.sample, Main: test.main, Kinds: test.kinds}
