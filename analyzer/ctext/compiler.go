@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 )
 
 // compiler is what a compiler says of itself under -v.
@@ -65,13 +67,13 @@ func identify(path, printed string) (*compiler, error) {
 			c.doubt = "-specs"
 		case strings.HasPrefix(line, "COLLECT_GCC_OPTIONS="):
 			// Those of a wrapper, too, that the preprocessor isn't told.
-			for _, a := range SplitResponse(strings.TrimPrefix(line, "COLLECT_GCC_OPTIONS=")) {
+			for _, a := range linkflags.Split(strings.TrimPrefix(line, "COLLECT_GCC_OPTIONS=")) {
 				if c.doubt == "" && strings.HasPrefix(a, "-") && lookup(a).class == unknown {
 					c.doubt = a
 				}
 			}
 		case strings.Contains(line, "/cc1 -E ") || strings.Contains(line, " -cc1 "):
-			c.proper(SplitResponse(line))
+			c.proper(linkflags.Split(line))
 		}
 	}
 	c.identity = strings.Join(id, "; ")

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 )
 
 // Invocation is a parsed command line of a compiler.
@@ -288,45 +290,11 @@ func expand(args []string, depth int) ([]string, error) {
 		if depth > 8 {
 			return nil, fmt.Errorf("response file %s: nested too deeply", name)
 		}
-		inner, err := expand(SplitResponse(string(b)), depth+1)
+		inner, err := expand(linkflags.Split(string(b)), depth+1)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, inner...)
 	}
 	return out, nil
-}
-
-// SplitResponse splits the text of a response file as gcc and clang do: at white space, with quotes and
-// backslashes.
-func SplitResponse(s string) []string {
-	var out []string
-	var cur strings.Builder
-	in, quote := false, byte(0)
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case c == '\\' && i+1 < len(s):
-			i++
-			cur.WriteByte(s[i])
-			in = true
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote == 0 && (c == '"' || c == '\''):
-			quote, in = c, true
-		case quote == 0 && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
-			if in {
-				out = append(out, cur.String())
-				cur.Reset()
-				in = false
-			}
-		default:
-			cur.WriteByte(c)
-			in = true
-		}
-	}
-	if in {
-		out = append(out, cur.String())
-	}
-	return out
 }

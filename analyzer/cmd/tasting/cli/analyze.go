@@ -15,6 +15,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/component"
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
 	"github.com/spf13/cobra"
@@ -193,7 +194,7 @@ plain C it only says why.`,
 				if err != nil {
 					return err
 				}
-				opt.Variants = append(opt.Variants, ctext.SplitResponse(string(b)))
+				opt.Variants = append(opt.Variants, linkflags.Split(string(b)))
 			}
 			u, read, err := ctext.Preprocess(cmd.Context(), args, opt)
 			if err != nil {
