@@ -62,6 +62,19 @@ var ErrCompile = errors.New("doesn't compile")
 // comparison. clang dumps the syntax tree of plain C. Nothing is written but
 // temporary files.
 func Compile(ctx context.Context, argv []string, clang string) (*Version, error) {
+	return compileParts(ctx, argv, clang, byObject|bySource|withIR)
+}
+
+// parts are what is made of a source beside its code.
+type parts int
+
+const (
+	byObject parts = 1 << iota // evidence by both objects
+	bySource                   // evidence by source
+	withIR                     // the IR, if there is evidence by source
+)
+
+func compileParts(ctx context.Context, argv []string, clang string, want parts) (*Version, error) {
 	tmp, err := os.MkdirTemp("", "tasting-check-")
 	if err != nil {
 		return nil, err
@@ -90,20 +103,25 @@ func Compile(ctx context.Context, argv []string, clang string) (*Version, error)
 	if v.Code, err = ReadObject(b); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	apart, err := objectEvidence(Sections, source, file)
-	if err != nil {
-		return nil, err
+	if want&byObject != 0 {
+		apart, err := objectEvidence(Sections, source, file)
+		if err != nil {
+			return nil, err
+		}
+		if file, b, err = output("-c"); err != nil {
+			return nil, err
+		}
+		shared, err := objectEvidence(Shared, source, file)
+		if err != nil {
+			return nil, err
+		}
+		v.Evidence = append(v.Evidence, shared, apart)
+		if err := v.read(b, shared); err != nil {
+			return nil, fmt.Errorf("%s: %w", source, err)
+		}
 	}
-	if file, b, err = output("-c"); err != nil {
-		return nil, err
-	}
-	shared, err := objectEvidence(Shared, source, file)
-	if err != nil {
-		return nil, err
-	}
-	v.Evidence = append(v.Evidence, shared, apart)
-	if err := v.read(b, shared); err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
+	if want&bySource == 0 {
+		return v, nil
 	}
 	e, isClang, err := sourceEvidence(ctx, argv, clang)
 	if err != nil {
@@ -115,7 +133,7 @@ func Compile(ctx context.Context, argv []string, clang string) (*Version, error)
 		return nil, err
 	}
 	v.Evidence = append(v.Evidence, e)
-	if isClang {
+	if isClang && want&withIR != 0 {
 		if _, b, err = output("-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes"); err != nil {
 			return nil, err
 		}

@@ -40,7 +40,7 @@ type LinkViolation struct {
 // new ones that mean the same (printf becomes putchar); and what a compiler calls
 // on its own (see Runtime) is excepted there, unless the unit itself defines it.
 func Links(ctx context.Context, argv []string, clang string) (*LinkResult, error) {
-	v, err := Compile(ctx, argv, clang)
+	v, err := compileParts(ctx, argv, clang, byObject|bySource)
 	if err != nil {
 		return nil, err
 	}
@@ -51,13 +51,11 @@ func Links(ctx context.Context, argv []string, clang string) (*LinkResult, error
 		}
 	}
 	if v.NotPlain == "" {
-		if v, err = Compile(ctx, append(slices.Clone(argv), "-O0"), clang); err != nil {
+		if v, err = compileParts(ctx, append(slices.Clone(argv), "-O0"), clang, bySource); err != nil {
 			return nil, err
 		}
 		for _, e := range v.Evidence {
-			if e.Name == Source {
-				r.check(v.Code, e, false)
-			}
+			r.check(v.Code, e, false)
 		}
 	}
 	return r, nil

@@ -87,7 +87,12 @@ func runPair(t *testing.T, c pairCase, clang string) {
 	dir := t.TempDir()
 	emitted := 0
 	var versions [2]*Version
-	for _, level := range []string{"", "-O0"} {
+	// A source means the same without optimisation, and IR is compared before it.
+	for _, pass := range []struct {
+		level string
+		want  parts
+	}{{"-O0", byObject}, {"", byObject | bySource | withIR}} {
+		level := pass.level
 		for k := range 2 {
 			// The file's own name may be in the object.
 			src := filepath.Join(dir, "t"+filepath.Ext(c.name))
@@ -96,7 +101,7 @@ func runPair(t *testing.T, c pairCase, clang string) {
 			}
 			argv := append(strings.Fields(cmp.Or(c.directives["compiler"], "clang")+" "+variant(flags, k)+" "+level), src)
 			var err error
-			if versions[k], err = Compile(t.Context(), argv, clang); err != nil {
+			if versions[k], err = compileParts(t.Context(), argv, clang, pass.want); err != nil {
 				t.Fatalf("version %d: %v", k, err)
 			}
 		}

@@ -166,21 +166,30 @@ func TestProbeSpellings(t *testing.T) {
 			"-Wl,-( -lx -Wl,-)", "-Wl,-Bstatic,-lx,-Bdynamic", "-Wl,-dn -lx -Wl,-dy", "-Wl,--as-needed -lx", "-Wl,-as-needed,-lx", "-Wl,--push-state,--as-needed,-lx,--pop-state",
 			"@x.rsp", "-Wl,@x.rsp", "-ly", "-l:liby.so", "-Wl,--as-needed -ly", "-static -lx", "-shared -lx", "-pie -lx",
 		}
-		sums := map[string]string{}
+		var parsed []*linkflags.Line
+		for _, line := range lines {
+			parsed = append(parsed, linkflags.Parse(append(strings.Fields("-L. "+line), flags...), linkflags.Options{
+				Open: func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, name)) },
+			}))
+		}
+		sums := map[string][32]byte{}
 		for _, value := range []string{"1", "2"} {
 			lib(value)
-			for _, line := range lines {
-				p := probe(t, x, linkflags.Parse(append(strings.Fields("-L. "+line), flags...), linkflags.Options{
-					Open: func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, name)) },
-				}))
-				if !slices.Contains(p.names(), "libx.a") {
-					t.Errorf("%s: libx.a isn't among %q", line, p.names())
-				}
-				sum := write(t, p)
-				if sums[line] == sum {
+			p, err := x.Probe(t.Context(), t.TempDir(), parsed...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, p)
+			for i, line := range lines {
+				files := p.Of(parsed[i]).Files
+				k := slices.IndexFunc(files, func(f Library) bool { return f.Name == "libx.a" })
+				if k < 0 {
+					t.Errorf("%s: libx.a isn't among %q", line, files)
+				} else if sums[line] == files[k].SHA256 {
 					t.Errorf("%s: another content makes no difference", line)
+				} else {
+					sums[line] = files[k].SHA256
 				}
-				sums[line] = sum
 			}
 		}
 		// An object asks for it.

@@ -147,12 +147,15 @@ _template_aspect = aspect(
 
 def _shared_probe_impl(ctx):
     templates = [t[_TemplateInfo] for t in ctx.attr.programs]
-    first = templates[0].links[0]
+    links = [link for template in templates for link in template.links]
+    if not links:
+        # A toolchain that links in a way of its own: each test has its own probe.
+        return [ProbeInfo(file = None, linker = None, env = None, lines = {})]
+    first = links[0]
     lines = {}
-    for template in templates:
-        for link in template.links:
-            if link.linker == first.linker and link.env == first.env:
-                lines.setdefault(line_key(link.words), link)
+    for link in links:
+        if link.linker == first.linker and link.env == first.env:
+            lines.setdefault(line_key(link.words), link)
 
     files = []
     for link in lines.values():

@@ -125,7 +125,7 @@ func TestScripts(t *testing.T) {
 // once names the scripts in which the compiler makes no difference, with the one
 // that they run with.
 var once = map[string]string{
-	"checkouts": "gcc", "contract": "gcc", "recipe": "gcc", "test_runner": "gcc",
+	"checkouts": "gcc", "contract": "gcc", "recipe": "gcc", "runtime": "gcc", "test_runner": "gcc",
 	"driver": "clang", "explain": "clang", "remote": "clang",
 }
 
