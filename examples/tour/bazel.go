@@ -67,13 +67,12 @@ func (b *bazel) version(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// test runs all tests of the workspace and returns the results by test, the
-// number of translation units that were analysed, and the wall time that the
-// command took. A test that fails is no error.
-func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (results map[string]result, analysed int, took time.Duration, err error) {
+// test runs all tests of the workspace and returns the results by test, and the
+// wall time that the command took. A test that fails is no error.
+func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (results map[string]result, took time.Duration, err error) {
 	events, err := os.CreateTemp(b.scratch, "events-*.json")
 	if err != nil {
-		return nil, 0, 0, err
+		return nil, 0, err
 	}
 	defer os.Remove(events.Name())
 	defer events.Close()
@@ -101,13 +100,13 @@ func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (
 		err = nil
 	}
 	if err != nil {
-		return nil, 0, 0, fmt.Errorf("bazel test in %s: %w\n%s", workspace, err, output.Bytes())
+		return nil, 0, fmt.Errorf("bazel test in %s: %w\n%s", workspace, err, output.Bytes())
 	}
-	results, analysed, err = readResults(events)
+	results, err = readResults(events)
 	if err != nil {
-		return nil, 0, 0, fmt.Errorf("build events of bazel test in %s: %w", workspace, err)
+		return nil, 0, fmt.Errorf("build events of bazel test in %s: %w", workspace, err)
 	}
-	return results, analysed, took, nil
+	return results, took, nil
 }
 
 // shutdown ends the Bazel server of the workspace.
@@ -137,39 +136,26 @@ type event struct {
 			URI  string
 		}
 	}
-	BuildMetrics struct {
-		ActionSummary struct {
-			ActionData []struct {
-				Mnemonic        string
-				ActionsExecuted int64 `json:",string"`
-			}
-		}
-	}
 }
 
-// readResults reads the results of tests, by their names without "//:", and the
-// number of units analysed from a file of build events.
-func readResults(events io.Reader) (results map[string]result, analysed int, err error) {
+// readResults reads the results of tests, by their names without "//:",
+// from a file of build events.
+func readResults(events io.Reader) (results map[string]result, err error) {
 	results = make(map[string]result)
 	d := json.NewDecoder(bufio.NewReader(events))
 	for {
 		var e event
 		if err := d.Decode(&e); err == io.EOF {
-			return results, analysed, nil
+			return results, nil
 		} else if err != nil {
-			return nil, 0, err
-		}
-		for _, actions := range e.BuildMetrics.ActionSummary.ActionData {
-			if actions.Mnemonic == "TastingAnalyze" {
-				analysed += int(actions.ActionsExecuted)
-			}
+			return nil, err
 		}
 		if e.ID.TestResult == nil {
 			continue
 		}
 		name := strings.TrimPrefix(e.ID.TestResult.Label, "//:")
 		if _, again := results[name]; again {
-			return nil, 0, fmt.Errorf("test %s: reported twice; the tour counts neither shards nor repeated runs", name)
+			return nil, fmt.Errorf("test %s: reported twice; the tour counts neither shards nor repeated runs", name)
 		}
 		r := result{verdict: executed, passed: e.TestResult.Status == "PASSED"}
 		if e.TestResult.CachedLocally || e.TestResult.ExecutionInfo.CachedRemotely {
@@ -181,7 +167,7 @@ func readResults(events io.Reader) (results map[string]result, analysed int, err
 				}
 				is, err := isReplay(output.URI)
 				if err != nil {
-					return nil, 0, fmt.Errorf("test %s: %w", name, err)
+					return nil, fmt.Errorf("test %s: %w", name, err)
 				}
 				if is {
 					r.verdict = replayed

@@ -284,7 +284,7 @@ func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
 	told.printTitle(t.progress)
 	for i, c := range s.chapters {
 		ch := &toldChapter{Title: c.title, Tells: c.tells, Expected: toldExpectation{
-			Executed: names(c.expect.executed), Failed: names(c.expect.failed), Others: c.expect.others, NotAnalysed: c.expect.notAnalysed,
+			Executed: names(c.expect.executed), Failed: names(c.expect.failed), Others: c.expect.others,
 		}}
 		ch.printBefore(t.progress, i+1, len(s.tests))
 		if t.plain {
@@ -365,11 +365,11 @@ func (t *tour) play(ctx context.Context, s *story, c chapter, side *side) (toldS
 	if err := c.edit(workspace); err != nil {
 		return toldSide{}, err
 	}
-	results, analysed, took, err := t.bazel.test(ctx, workspace, side.flags...)
+	results, took, err := t.bazel.test(ctx, workspace, side.flags...)
 	if err != nil {
 		return toldSide{}, err
 	}
-	told := toldSide{Seconds: took.Seconds(), Analysed: analysed, Executed: names(nil), Replayed: names(nil), Cached: names(nil), Failed: names(nil)}
+	told := toldSide{Seconds: took.Seconds(), Executed: names(nil), Replayed: names(nil), Cached: names(nil), Failed: names(nil)}
 	for _, test := range s.tests {
 		r, ok := results[test]
 		if !ok {

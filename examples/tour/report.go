@@ -31,8 +31,6 @@ type toldExpectation struct {
 	Executed []string `json:"executed"`
 	Failed   []string `json:"failed"`
 	Others   verdict  `json:"others,omitempty"` // of every other test; empty: replayed or cached
-	// NotAnalysed: no unit is analysed anew.
-	NotAnalysed bool `json:"not_analysed,omitempty"`
 }
 
 // A toldSide says what happened to the tests of one side: each is in one of
@@ -42,8 +40,7 @@ type toldSide struct {
 	Replayed []string `json:"replayed"`
 	Cached   []string `json:"cached"`
 	Failed   []string `json:"failed"`
-	Analysed int      `json:"analysed"` // number of translation units that were analysed anew
-	Seconds  float64  `json:"seconds"`  // wall time of bazel test, compilation and analysis included
+	Seconds  float64  `json:"seconds"` // wall time of bazel test, compilation and analysis included
 }
 
 func (s *toldStory) printTitle(w io.Writer) {
@@ -68,9 +65,6 @@ func (c *toldChapter) printBefore(w io.Writer, number, tests int) {
 			others = "replayed or cached"
 		}
 		line += fmt.Sprintf("; %d %s", rest, others)
-	}
-	if c.Expected.NotAnalysed {
-		line += "; 0 units analysed"
 	}
 	if len(c.Expected.Failed) > 0 {
 		line += "; fails: " + strings.Join(c.Expected.Failed, " ")
@@ -98,9 +92,6 @@ func (s *toldSide) line(replays bool) string {
 		middle = fmt.Sprintf(" %2d replayed,", len(s.Replayed))
 	}
 	line := fmt.Sprintf("%2d executed,%s %2d cached %7.1f s", len(s.Executed), middle, len(s.Cached), s.Seconds)
-	if replays {
-		line += fmt.Sprintf(", %d units analysed", s.Analysed)
-	}
 	if len(s.Failed) > 0 {
 		line += "; fails: " + strings.Join(s.Failed, " ")
 	}
@@ -121,15 +112,14 @@ func (s *toldStory) printTable(w io.Writer) {
 		}
 		fmt.Fprintln(tw)
 	}
-	row("", "plain", "", "", "tasting", "", "", "", "", "expected", "")
-	row("chapter", "executed", "cached", "s", "executed", "replayed", "cached", "analysed", "s", "executed", "")
+	row("", "plain", "", "", "tasting", "", "", "", "expected", "")
+	row("chapter", "executed", "cached", "s", "executed", "replayed", "cached", "s", "executed", "")
 	var tasting toldSide
 	var plain *toldSide
 	add := func(sum, s *toldSide) {
 		sum.Executed = append(sum.Executed, s.Executed...)
 		sum.Replayed = append(sum.Replayed, s.Replayed...)
 		sum.Cached = append(sum.Cached, s.Cached...)
-		sum.Analysed += s.Analysed
 		sum.Seconds += s.Seconds
 	}
 	line := func(title string, p, t *toldSide, expected int, verdict string) {
@@ -138,7 +128,7 @@ func (s *toldStory) printTable(w io.Writer) {
 			plainly = [3]any{len(p.Executed), len(p.Cached), fmt.Sprintf("%.1f", p.Seconds)}
 		}
 		row(title, plainly[0], plainly[1], plainly[2],
-			len(t.Executed), len(t.Replayed), len(t.Cached), t.Analysed, fmt.Sprintf("%.1f", t.Seconds), expected, verdict)
+			len(t.Executed), len(t.Replayed), len(t.Cached), fmt.Sprintf("%.1f", t.Seconds), expected, verdict)
 	}
 	expected, verdict := 0, "ok"
 	for _, c := range s.Chapters {

@@ -51,8 +51,6 @@ type expectation struct {
 	// others is what must happen to every test that isn't executed. Empty:
 	// both replayed and cached will do.
 	others verdict
-	// notAnalysed: no unit may be analysed anew.
-	notAnalysed bool
 }
 
 // differences compares what happened with what must happen, in sentences.
@@ -77,9 +75,6 @@ func (e *expectation) differences(got *toldSide) []string {
 		differ("cached", got.Cached, nil)
 	case cached:
 		differ("replayed", got.Replayed, nil)
-	}
-	if e.notAnalysed && got.Analysed > 0 {
-		all = append(all, fmt.Sprintf("%d translation units were analysed, unexpectedly", got.Analysed))
 	}
 	return all
 }

@@ -115,8 +115,8 @@ func TestReadResults(t *testing.T) {
 		fmt.Sprintf(form, "remote", ran, "PASSED", false, true) +
 		`{"id":{"testSummary":{"label":"//:ran"}},"testSummary":{"overallStatus":"PASSED"}}` + "\n" +
 		`{"id":{"buildMetrics":{}},"buildMetrics":{"actionSummary":{"actionsExecuted":"9","actionData":[` +
-		`{"mnemonic":"CppCompile","actionsExecuted":"5"},{"mnemonic":"TastingAnalyze","actionsExecuted":"3","userTime":"1.2s"}]}}}` + "\n"
-	got, analysed, err := readResults(strings.NewReader(events))
+		`{"mnemonic":"CppCompile","actionsExecuted":"5"}]}}}` + "\n"
+	got, err := readResults(strings.NewReader(events))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,17 +127,14 @@ func TestReadResults(t *testing.T) {
 		"local":  {cached, true},
 		"remote": {cached, true},
 	}
-	if analysed != 3 {
-		t.Errorf("%d units analysed, want 3", analysed)
-	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
 
-	if _, _, err := readResults(strings.NewReader(events + fmt.Sprintf(form, "ran", ran, "PASSED", false, false))); err == nil {
+	if _, err := readResults(strings.NewReader(events + fmt.Sprintf(form, "ran", ran, "PASSED", false, false))); err == nil {
 		t.Error("a test reported twice: no error")
 	}
-	if _, _, err := readResults(strings.NewReader(fmt.Sprintf(form, "ran", "bytestream://host/x", "PASSED", false, false))); err == nil {
+	if _, err := readResults(strings.NewReader(fmt.Sprintf(form, "ran", "bytestream://host/x", "PASSED", false, false))); err == nil {
 		t.Error("a test log that can't be read: no error")
 	}
 }
@@ -157,8 +154,6 @@ func TestDifferences(t *testing.T) {
 		{"failure", expectation{executed: []string{"a"}}, toldSide{Executed: []string{"a"}, Failed: []string{"a"}}, 1},
 		{"cached, not replayed", expectation{others: replayed}, toldSide{Cached: []string{"a"}}, 1},
 		{"replayed, not cached", expectation{others: cached}, toldSide{Replayed: []string{"a"}}, 1},
-		{"analysed", expectation{notAnalysed: true}, toldSide{Analysed: 1}, 1},
-		{"not analysed", expectation{notAnalysed: true}, toldSide{}, 0},
 		{"either", expectation{}, toldSide{Replayed: []string{"a"}, Cached: []string{"b"}}, 0},
 	} {
 		if got := test.expect.differences(&test.got); len(got) != test.want {
