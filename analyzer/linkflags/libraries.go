@@ -7,10 +7,12 @@ import (
 	"strings"
 )
 
-// known libraries are those of the C and C++ runtimes: what they call in a
-// program is known, or they are made for a version of the compiler.
-var runtimes = words(`asan atomic BrokenLocale anl c c++ c++abi c++experimental c_nonshared clang_rt crypt dl gcc gcc_eh gcc_s gcov gomp hwasan
-	iomp5 itm lsan m mvec nsl nss_files omp pthread pthread_nonshared quadmath resolv rt ssp ssp_nonshared stdc++ stdc++exp stdc++fs supc++ thread_db
+// runtimes are the libraries of the C and C++ runtimes: what they call in a
+// program is known (overrides.txt of package fingerprint), or they are made for a
+// version of the compiler. Of libc++, and of the small libraries beside libstdc++,
+// it isn't known.
+var runtimes = words(`asan atomic BrokenLocale anl c c_nonshared clang_rt crypt dl gcc gcc_eh gcc_s gcov gomp hwasan
+	iomp5 itm lsan m mvec nsl nss_files omp pthread pthread_nonshared quadmath resolv rt ssp ssp_nonshared stdc++ supc++ thread_db
 	tsan ubsan unwind util`)
 
 // SystemLibrary is a library of the system that a line names.
@@ -60,7 +62,8 @@ func (l *Line) Inside() bool {
 // Foreign tells whether the line names a library of the system that may call
 // the program by any name.
 func (l *Line) Foreign() bool {
-	return slices.ContainsFunc(l.Libraries(), func(s SystemLibrary) bool { return !s.Runtime })
+	libcxx := func(f string) bool { return strings.TrimLeft(f, "-") == "stdlib=libc++" }
+	return slices.ContainsFunc(l.Flags, libcxx) || slices.ContainsFunc(l.Libraries(), func(s SystemLibrary) bool { return !s.Runtime })
 }
 
 // System is what l takes from the system, as words that Parse reads: Flags, and
