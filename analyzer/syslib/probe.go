@@ -108,15 +108,17 @@ func (t *Taken) Provides(symbol string) bool {
 // Probe finds out what links by some lines take from the system. It links, in the
 // directory tmp, a program that does nothing by each of them. What the driver adds
 // to a line is known to nobody else: it differs with its version, its
-// configuration and nearly every flag.
+// configuration and nearly every flag. If there is an error, the probe has the
+// lines that could be linked all the same.
 func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line) (*Probe, error) {
 	p := &Probe{program: filepath.Join(tmp, "probe")}
 	source, object := filepath.Join(tmp, "probe.c"), filepath.Join(tmp, "probe.o")
 	if err := os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o666); err != nil {
 		return nil, err
 	}
-	var compiled []string
 	files := map[string]*File{}
+	var compiled []string
+	var failed []error
 	for i, l := range lines {
 		if p.Of(l) != nil {
 			continue
@@ -124,7 +126,8 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 		compile, flags := l.Probe()
 		if compile = append([]string{"-fPIC"}, compile...); !slices.Equal(compile, compiled) {
 			if out, err := x.run(ctx, slices.Concat(compile, []string{"-c", source, "-o", object})); err != nil {
-				return nil, fmt.Errorf("%w\n%s", err, out)
+				failed = append(failed, fmt.Errorf("%w\n%s", err, out))
+				continue
 			}
 			compiled = compile
 		}
@@ -133,19 +136,19 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 			program += "2"
 		}
 		link := Link{Line: digest(l)}
-		if err := link.by(ctx, x, object, program, flags, files); err != nil {
-			return nil, err
-		}
-		if i == 0 && l.Shared {
+		err := link.by(ctx, x, object, program, flags, files)
+		if err == nil && i == 0 && l.Shared {
 			// A program, to see what the loader makes of the libraries.
 			flags = slices.DeleteFunc(flags, func(w string) bool { return w == "-shared" || w == "-Wl,--shared" })
-			if err := link.by(ctx, x, object, program, flags, files); err != nil {
-				return nil, err
-			}
+			err = link.by(ctx, x, object, program, flags, files)
+		}
+		if err != nil {
+			failed = append(failed, err)
+			continue
 		}
 		p.Links = append(p.Links, link)
 	}
-	return p, nil
+	return p, errors.Join(failed...)
 }
 
 // digest is what identifies a line for a probe.

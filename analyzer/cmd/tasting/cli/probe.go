@@ -33,7 +33,8 @@ them, first that of the program; with --line they are lines of programs and libr
 that have nothing to do with each other. Then FLAG is not needed.
 
 If the link fails, or the linker is too old to tell what it opens (--dependency-file,
-from 2020), OUT.json says why nothing is known.`,
+from 2020), OUT.json says why nothing is known; with --line it has the lines that can
+be linked.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output == "" {
@@ -68,6 +69,9 @@ from 2020), OUT.json says why nothing is known.`,
 			probe, unknown := syslib.Linker{Path: args[0]}.Probe(cmd.Context(), tmp, lines...)
 			if unknown != nil {
 				unknown = errors.New(strings.ReplaceAll(unknown.Error(), tmp, "TMP"))
+				if len(files) == 0 || len(probe.Links) == 0 {
+					probe = nil
+				}
 			}
 			return errors.Join(probe.Write(output, unknown), os.RemoveAll(tmp))
 		},
