@@ -727,30 +727,51 @@ func (r *reader) hashPlace(h *frame.Buffer, c *component, rel *reloc, u use) {
 		}
 	default:
 		i := r.find(k, at)
-		if i >= 0 && l[i].kind == jumpTable {
+		switch {
+		case i >= 0 && l[i].kind == jumpTable:
 			h.String("table")
 			h.Uint(l[i].end - l[i].start)
 			r.hashInlined(h, c, k, l[i])
-			return
-		}
-		if i >= 0 && l[i].kind == literal {
-			b := r.sections[k].data[l[i].start:l[i].end]
+		case i >= 0 && l[i].kind == literal:
 			h.String("text")
-			h.Bytes(b)
-			h.Uint(uint64(at) - l[i].start)
-			return
+			r.hashText(h, k, l[i], at)
+		default:
+			h.String("place")
+			if i < 0 && r.cuts[k].hub { // out of everything
+				i = r.cuts[k].hubPiece
+			}
+			if i >= 0 {
+				in(l[i], at)
+			}
 		}
-		h.String("place")
-		if i < 0 && r.cuts[k].hub { // out of everything
-			i = r.cuts[k].hubPiece
-		}
-		if i >= 0 {
-			in(l[i], at)
+		if i >= 0 && l[i].kind != inComponent && l[i].start == uint64(at) && r.refsTo(k, at) == 1 {
+			return // without this reference there were no such table or text
 		}
 		for _, j := range r.beside(k, i, at, u) {
 			in(l[j], at)
 		}
+		if j := r.before(k, at); j >= 0 && l[j].kind == literal && u.class != useDirect {
+			h.String("end of text")
+			r.hashText(h, k, l[j], at)
+		}
 	}
+}
+
+// hashText appends a literal of section k, and a place in it or at its end.
+func (r *reader) hashText(h *frame.Buffer, k int, p piece, at int64) {
+	h.Bytes(r.sections[k].data[p.start:p.end])
+	h.Uint(uint64(at) - p.start)
+}
+
+// refsTo returns how many references lead to a place of section k.
+func (r *reader) refsTo(k int, at int64) int {
+	refs := r.cuts[k].refs
+	first, _ := slices.BinarySearchFunc(refs, at, func(x ref, at int64) int { return cmp.Compare(x.at, at) })
+	n := 0
+	for first+n < len(refs) && refs[first+n].at == at {
+		n++
+	}
+	return n
 }
 
 // hashBeyond appends what a relocation against a symbol leads to if that is out
@@ -796,16 +817,28 @@ func (r *reader) beside(k, i int, at int64, u use) []int {
 		return nil
 	}
 	var out []int
-	if j := r.before(k, at); j >= 0 {
+	if j := r.before(k, at); j >= 0 && l[j].kind == inComponent {
 		out = append(out, j)
 	}
-	if i >= 0 && i+1 < len(l) && l[i+1].kind == inComponent && (uint64(at) > l[i].start || l[i].end-l[i].start <= 16) {
-		out = append(out, i+1)
+	// What is in front of an array may be several variables.
+	for j := i + 1; i >= 0 && j < len(l) && l[j].start-uint64(at) <= 256; j++ {
+		near := j == i+1 && (uint64(at) > l[i].start || l[i].end-l[i].start <= 16)
+		if l[j].kind == inComponent && (near || elements(l[j], l[j].start-uint64(at)) > 1) {
+			out = append(out, j)
+		}
 	}
 	return out
 }
 
-// before returns the index of the piece of data that ends where another may
+// elements returns how many elements of a size p may have, if it is an array.
+func elements(p piece, size uint64) uint64 {
+	if size == 0 || (p.end-p.start)%size != 0 {
+		return 0
+	}
+	return (p.end - p.start) / size
+}
+
+// before returns the index of the variable or literal that ends where another may
 // begin, or -1.
 func (r *reader) before(k int, at int64) int {
 	l := r.pieces[k]
@@ -813,8 +846,8 @@ func (r *reader) before(k int, at int64) int {
 		return -1
 	}
 	i, _ := slices.BinarySearchFunc(l, uint64(at), func(p piece, at uint64) int { return cmpUint(p.start, at) })
-	if i == 0 || l[i-1].end != uint64(at) || l[i-1].kind != inComponent {
-		return -1
+	if i == 0 || l[i-1].end > uint64(at) || l[i-1].end < uint64(at) && l[i-1].kind != literal || l[i-1].kind != inComponent && l[i-1].kind != literal {
+		return -1 // of a literal zeros at the end are left out
 	}
 	return i - 1
 }

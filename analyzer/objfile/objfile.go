@@ -50,7 +50,8 @@
 //   - Compilers give no distances between functions in numbers, but in tables of
 //     jumps.
 //   - Variables are reached from references to them, to their end, or to a place at
-//     most one element in front of them, unless code is optimised (see class).
+//     most one element (of 256 bytes) in front of an array, unless code is optimised
+//     (see class). Literals are reached from references to them or to their end.
 //
 // # Archives
 //

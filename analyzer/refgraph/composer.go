@@ -136,6 +136,9 @@ func (p *Pool) NewComposer() *Composer {
 	}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
 		name := p.Symbols.Name(id)
+		if strings.HasPrefix(name, ".sizeof.") || strings.HasPrefix(name, ".startof.") {
+			c.special[id] = readsLayout // of GNU ld
+		}
 		if slices.ContainsFunc(debugReaders, func(r string) bool { return strings.HasPrefix(name, r) }) {
 			c.special[id] = readsDebug
 		}
