@@ -305,6 +305,11 @@ func aboutLoading(flag string) bool {
 	return strings.Contains(flag, "rpath") || strings.Contains(flag, "nodefaultlib") || strings.Contains(flag, "origin") || strings.Contains(flag, "new-dtags")
 }
 
+// definesAll says whether a flag makes it an error if a library has undefined symbols.
+func definesAll(flag string) bool {
+	return strings.HasSuffix(flag, "-no-undefined") || strings.HasSuffix(flag, "defs") && !strings.HasSuffix(flag, "undefs")
+}
+
 // aboutCode returns those of flags that may change what the code in a file does:
 // not those that executables and libraries have for what they are, in any order.
 func aboutCode(flags []string) []string {
@@ -392,6 +397,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 		if f.line != nil {
 			x.Bsymbolic = f.line.Bsymbolic == linkflags.BsymbolicAll
 			x.Linker = linker(f.line.Linker)
+			x.Complete = !f.line.Shared || slices.ContainsFunc(f.line.Flags, definesAll)
 			x.Needs = append(x.Needs, pool.Defined(f.line.Roots)...)
 			if f.line.Foreign() {
 				x.Foreign = "a library of the system may need members of archives"

@@ -59,6 +59,12 @@ func (l *Line) Inside() bool {
 		slices.ContainsFunc(l.Libraries(), func(s SystemLibrary) bool { return s.Static })
 }
 
+// TakesWhatIsNeeded tells whether references decide what l takes from the system: its
+// libraries, or members of those that are linked into the file.
+func (l *Line) TakesWhatIsNeeded() bool {
+	return l.Inside() || l.end.AsNeeded != No || slices.ContainsFunc(l.Items, func(x Item) bool { return x.Built == "" && x.AsNeeded != No })
+}
+
 // Foreign tells whether the line names a library of the system that may call
 // the program by any name.
 func (l *Line) Foreign() bool {

@@ -96,9 +96,9 @@ var linkerFlags = func() map[string]known {
 	t := map[string]known{}
 	// What a linker tells about its work, how it does it, and what is in no
 	// part of a file that is loaded.
-	define(t, ignored, `o|output= M|print-map Map= map-whole-files trace|t trace-symbol|y= v V version verbose? stats print-memory-usage print-gc-sections
+	define(t, ignored, `o|output= M|print-map Map= map-whole-files trace|t trace-symbol|y= v V verbose? stats print-memory-usage print-gc-sections
 		no-print-gc-sections print-icf-sections no-print-icf-sections print-archive-stats= cref no-cref demangle? no-demangle color-diagnostics? no-color-diagnostics
-		fatal-warnings no-fatal-warnings no-warnings|w warn-common no-warn-common warn-once warn-section-align warn-textrel warn-constructors warn-multiple-gp
+		no-warnings|w warn-common no-warn-common warn-once warn-section-align warn-textrel warn-constructors warn-multiple-gp
 		warn-alternate-em warn-backrefs no-warn-backrefs warn-backrefs-exclude= warn-symbol-ordering no-warn-symbol-ordering warn-ifunc-textrel
 		no-warn-ifunc-textrel warn-execstack no-warn-execstack warn-rwx-segments no-warn-rwx-segments warn-execstack-objects warn-mismatch no-warn-mismatch
 		warn-search-mismatch no-warn-search-mismatch warn-drop-version no-warn-drop-version threads? no-threads thread-count= thread-count-initial=
@@ -106,11 +106,13 @@ var linkerFlags = func() map[string]known {
 		build-id? build-id-chunk-size-for-treehash= build-id-min-file-size-for-treehash= keep-memory no-keep-memory max-cache-size= reduce-memory-overheads
 		no-keep-files-mapped keep-files-mapped mmap-output-file no-mmap-output-file fork no-fork quick-exit no-quick-exit no-map-whole-files
 		error-limit= error-handling-script= gdb-index no-gdb-index debug-names no-debug-names compress-debug-sections= save-temps?
-		check-sections no-check-sections no-undefined defs why-extract= qmagic
-		add-gnu-debuglink= separate-debug-file? no-separate-debug-file start-stop-gc-report help target-help no-stats print-output-format print-sysroot
+		why-extract= qmagic
+		add-gnu-debuglink= separate-debug-file? no-separate-debug-file start-stop-gc-report no-stats print-output-format print-sysroot
 		link-mapless no-link-mapless print-map-discarded no-print-map-discarded print-map-locals no-print-map-locals
-		error-execstack no-error-execstack error-rwx-segments no-error-rwx-segments no-ctf-variables`)
-	define(t, counts, `ignore-unresolved-symbol= discard-sframe gnu-tls-tag no-gnu-tls-tag gnu2-tls-tag no-gnu2-tls-tag version-exports-section= strip-all|s strip-debug|S discard-all|x discard-locals|X discard-none strip-debug-gdb strip-debug-non-line strip-lto-sections strip-discarded
+		no-ctf-variables`)
+	// What may make the link an error is in the next list, too.
+	define(t, counts, `fatal-warnings no-fatal-warnings check-sections no-check-sections no-undefined defs error-execstack no-error-execstack error-rwx-segments
+		no-error-rwx-segments help target-help version ignore-unresolved-symbol= discard-sframe gnu-tls-tag no-gnu-tls-tag gnu2-tls-tag no-gnu2-tls-tag version-exports-section= strip-all|s strip-debug|S discard-all|x discard-locals|X discard-none strip-debug-gdb strip-debug-non-line strip-lto-sections strip-discarded
 		no-strip-discarded gc-sections no-gc-sections gc-keep-exported no-gc-keep-exported keep-unique= icf= ignore-data-address-equality
 		ignore-function-address-equality safe-icf O= relax no-relax relax-gp no-relax-gp optimize-bb-jumps no-optimize-bb-jumps
 		hash-style= hash-size= hash-bucket-empty-fraction= eh-frame-hdr no-eh-frame-hdr ld-generated-unwind-info no-ld-generated-unwind-info

@@ -170,11 +170,12 @@ func TestParse(t *testing.T) {
 		{"-Wl,--omagic", "flags: -Wl,-N"},
 		// Without effect.
 		{"-o out -oout --output=out -g -g1 -Wall -Werror=x -v -pipe -save-temps=obj -I x -Ix -DX -D X -isystem x -MF x -MD -pass-exit-codes -fdiagnostics-color=always", ""},
-		{"-Wl,-o,out,--build-id=none,-Map=x,-Map,y,--color-diagnostics=always,-t,--threads=4,--no-undefined,--fatal-warnings,--gdb-index,--verbose,-y,sym", ""},
+		{"-Wl,-o,out,--build-id=none,-Map=x,-Map,y,--color-diagnostics=always,-t,--threads=4,--gdb-index,--verbose,-y,sym", ""},
 		{"-Lbazel-out/k8/bin/_solib_k8 -Xlinker -rpath -Xlinker $ORIGIN/../_solib_k8/ -Wl,-rpath,$ORIGIN/_solib_k8 -Wl,-rpath=$ORIGIN/_solib_k8", ""},
 		// What counts.
 		{"-pie -pthread -Wl,-S -s -Wl,--gc-sections -Wl,-O1 -Wl,--hash-style=gnu -Wl,-z,relro,-z,now -znoexecstack -B/usr/bin -fuse-ld=/usr/bin/ld.lld -O2 -m64",
 			"flags: -pie -pthread -B/usr/bin -fuse-ld=/usr/bin/ld.lld -O2 -m64 -Wl,--strip-all -Wl,-z,noexecstack -Wl,--strip-debug -Wl,--gc-sections -Wl,-O1 -Wl,--hash-style=gnu -Wl,-z,relro -Wl,-z,now; pie; linker: lld"},
+		{"-Wl,--no-undefined,--fatal-warnings -Wl,-z,defs -Wl,--error-execstack", "flags: -Wl,--no-undefined -Wl,--fatal-warnings -Wl,-z,defs -Wl,--error-execstack"},
 		{"-fuse-ld=gold -fuse-ld=mold -fuse-ld=bfd", "flags: -fuse-ld=gold -fuse-ld=mold -fuse-ld=bfd; linker: bfd"},
 		{"-L/opt/lib -L /opt/b -Wl,-L,/opt/c -Wl,--library-path=/opt/d", "flags: -L/opt/lib -L/opt/b -L/opt/c -L/opt/d"},
 		{"-Wl,-rpath,/opt/lib -Xlinker -rpath -Xlinker /opt/b", "flags: -Wl,--rpath=/opt/lib -Wl,--rpath=/opt/b"},

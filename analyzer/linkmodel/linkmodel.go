@@ -72,6 +72,9 @@ type File struct {
 	// Foreign is why files without units on the line may need any symbol, or
 	// empty.
 	Foreign string
+	// Complete says that its references have to be defined in it, or in the
+	// libraries on its line: of executables, and with -z defs.
+	Complete bool
 	// Unsure is why it can't be told whether the file is loaded at all, or
 	// empty: --as-needed. It counts unless the executable surely needs the file.
 	Unsure string

@@ -33,6 +33,10 @@ type Roots struct {
 	// GarbageCollected says that a linker drops what nothing refers to. Then
 	// whether a linker set is kept depends on all of a file.
 	GarbageCollected bool
+	// TakesWhatIsNeeded says that references decide what is taken from the system:
+	// which libraries (--as-needed), or which members of static ones. Their own
+	// initialisers may call what the program overrides.
+	TakesWhatIsNeeded bool
 }
 
 // Defined returns the numbers of those of symbols that any unit defines.
@@ -64,6 +68,8 @@ type Closure struct {
 	//	        for them, or refers to their bounds
 	//	    "dependencies": which libraries need which others, if that may change
 	//	        the order in which they are initialised
+	//	    "needs": what no unit defines, if that decides what is taken from the
+	//	        system, and the program can see it
 	//	    "placement": if it can't be told which units are linked
 	//	    "sharing": if twins are in the closure
 	//
@@ -81,6 +87,8 @@ type Closure struct {
 	// and Duplicates those that two units of a file define: what a linker might
 	// complain about.
 	Unresolved, Duplicates []string
+	// Overridden are those of Roots.Overrides that the program defines.
+	Overridden []string
 
 	c        *Composer
 	named    []named
@@ -144,7 +152,9 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 		}
 	}
 	for _, id := range roots.Overrides {
-		c.places = l.All(c.places[:0], id)
+		if c.places = l.All(c.places[:0], id); len(c.places) > 0 {
+			x.Overridden = append(x.Overridden, t.Name(id))
+		}
 		defs := slices.DeleteFunc(nodesOf(c.places), func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
 		name(t.Name(id), "replaces "+t.Name(id)+" of a system library", defs)
 	}
@@ -217,6 +227,7 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	}
 	refs(x.exported)
 
+	x.unresolved(p)
 	add := func(name string, h Hash) { x.Additions = append(x.Additions, Addition{name, h}) }
 	if h, ok := c.attributesHash(p); ok {
 		add("attributes", h)
@@ -237,6 +248,14 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	if c.files || c.layout {
 		add("files", c.filesHash(p, c.layout))
 	}
+	if roots.TakesWhatIsNeeded && (c.files || len(x.Overridden) > 0) {
+		b := frame.New("tasting needs 1")
+		b.Int(len(x.Unresolved))
+		for _, s := range x.Unresolved {
+			b.String(s)
+		}
+		add("needs", b.Sum())
+	}
 	if x.Unknown != "" {
 		add("placement", c.placement(p))
 	}
@@ -249,7 +268,6 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 		b.Bytes(a.Hash[:])
 	}
 	x.Hash = b.Sum()
-	x.unresolved()
 	return x
 }
 
@@ -481,7 +499,7 @@ func (c *Composer) placement(p *linkmodel.Program) Hash {
 }
 
 // unresolved collects what a linker might complain about.
-func (x *Closure) unresolved() {
+func (x *Closure) unresolved(p *linkmodel.Program) {
 	t, l := x.c.pool.Symbols, x.c.linked
 	seen := x.c.seen
 	if n := t.Len(); len(seen) < n {
@@ -490,7 +508,17 @@ func (x *Closure) unresolved() {
 	}
 	x.c.programs++
 	for _, in := range l.Instances {
+		f := &p.Files[in.File]
 		for _, r := range t.Unit(in.Unit).Refs {
+			if !r.Weak && f.Complete {
+				x.c.places = l.All(x.c.places[:0], r.Symbol)
+				if len(x.c.places) > 0 && !slices.ContainsFunc(x.c.places, func(p linkmodel.Place) bool {
+					file := l.Instances[p.Instance].File
+					return file == in.File || slices.ContainsFunc(f.Entries, func(e linkmodel.Entry) bool { return e.Library != 0 && e.Library == file })
+				}) {
+					x.Unresolved = append(x.Unresolved, t.Name(r.Symbol))
+				}
+			}
 			if !r.Weak && seen[r.Symbol] != x.c.programs {
 				seen[r.Symbol] = x.c.programs
 				if x.c.places = l.Resolve(x.c.places[:0], in.File, r.Symbol); len(x.c.places) == 0 {
@@ -500,6 +528,7 @@ func (x *Closure) unresolved() {
 		}
 	}
 	slices.Sort(x.Unresolved)
+	x.Unresolved = slices.Compact(x.Unresolved)
 	for _, s := range l.Duplicates {
 		x.Duplicates = append(x.Duplicates, t.Name(s))
 	}
