@@ -265,6 +265,9 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	program := model(files, t.Roots.symbols(), overrides, p)
 	resolved.Overrides = overrides
 	code := composer.Compose(program, resolved)
+	if why := optimised(code, lines); why != "" && t.Source {
+		return Composed{NotPlain: why}
+	}
 	if more := slices.Concat(t.LinkFlags, asked); len(more) > 0 || len(lines) == 0 {
 		lines = append(lines, linkflags.Parse(more, linkflags.Options{}))
 	}
@@ -283,6 +286,40 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	}
 	return *c
 }
+
+// optimised says why a program shows how compilers have optimised it, which sources
+// don't say, or returns "": what is inlined where decides whether a call of printf
+// becomes one of puts, whether a pair of malloc and free is left out, and whether the
+// compiler calculates 1.0/3, as it is rounded by default.
+func optimised(code *refgraph.Closure, lines []*linkflags.Line) string {
+	if len(code.Overridden) > 0 {
+		return "the program defines " + code.Overridden[0] + ", as a library of the system does: compilers may know what it does"
+	}
+	for _, l := range lines {
+		for _, s := range l.Roots {
+			if _, known := slices.BinarySearch(sortedOverrides(), s); known && s != "_start" {
+				return "a flag of the link names " + s + ", of which compilers may know what it does"
+			}
+		}
+	}
+	for _, s := range code.Unresolved {
+		if environment[s] {
+			return "the program uses " + s + ": compilers calculate constants in the default environment"
+		}
+	}
+	return ""
+}
+
+// environment are the functions that change or tell how floating-point numbers are
+// calculated.
+var environment = func() map[string]bool {
+	m := map[string]bool{}
+	for s := range strings.FieldsSeq(`feclearexcept fedisableexcept feenableexcept fegetenv fegetexcept fegetexceptflag fegetmode feholdexcept feraiseexcept fesetenv
+		fesetexcept fesetexceptflag fesetmode fesetround fetestexcept fetestexceptflag feupdateenv`) {
+		m[s] = true
+	}
+	return m
+}()
 
 func fallbacks(files []string, inputs map[string]*input, manifests [][]string) []Fallback {
 	tests := map[string]int{}
