@@ -35,7 +35,8 @@ type Roots struct {
 	GarbageCollected bool
 	// TakesWhatIsNeeded says that references decide what is taken from the system:
 	// which libraries (--as-needed), or which members of static ones. Their own
-	// initialisers may call what the program overrides.
+	// initialisers may call what the program overrides, and what may stay undefined
+	// is in them.
 	TakesWhatIsNeeded bool
 }
 
@@ -227,7 +228,7 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	}
 	refs(x.exported)
 
-	x.unresolved(p)
+	weakly := x.unresolved(p)
 	add := func(name string, h Hash) { x.Additions = append(x.Additions, Addition{name, h}) }
 	if h, ok := c.attributesHash(p); ok {
 		add("attributes", h)
@@ -248,7 +249,7 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	if c.files || c.layout {
 		add("files", c.filesHash(p, c.layout))
 	}
-	if roots.TakesWhatIsNeeded && (c.files || len(x.Overridden) > 0) {
+	if roots.TakesWhatIsNeeded && (c.files || weakly || len(x.Overridden) > 0) {
 		b := frame.New("tasting needs 1")
 		b.Int(len(x.Unresolved))
 		for _, s := range x.Unresolved {
@@ -498,8 +499,10 @@ func (c *Composer) placement(p *linkmodel.Program) Hash {
 	return b.Sum()
 }
 
-// unresolved collects what a linker might complain about.
-func (x *Closure) unresolved(p *linkmodel.Program) {
+// unresolved collects what a linker might complain about, and says whether there are
+// symbols that nothing has to define. (Those that begin with _ZTH initialise variables
+// of the program's own.)
+func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 	t, l := x.c.pool.Symbols, x.c.linked
 	seen := x.c.seen
 	if n := t.Len(); len(seen) < n {
@@ -510,6 +513,10 @@ func (x *Closure) unresolved(p *linkmodel.Program) {
 	for _, in := range l.Instances {
 		f := &p.Files[in.File]
 		for _, r := range t.Unit(in.Unit).Refs {
+			if r.Weak && !weakly && !strings.HasPrefix(t.Name(r.Symbol), "_ZTH") {
+				x.c.places = l.Resolve(x.c.places[:0], in.File, r.Symbol)
+				weakly = len(x.c.places) == 0
+			}
 			if !r.Weak && f.Complete {
 				x.c.places = l.All(x.c.places[:0], r.Symbol)
 				if len(x.c.places) > 0 && !slices.ContainsFunc(x.c.places, func(p linkmodel.Place) bool {
@@ -534,6 +541,7 @@ func (x *Closure) unresolved(p *linkmodel.Program) {
 	}
 	slices.Sort(x.Duplicates)
 	x.Duplicates = slices.Compact(x.Duplicates)
+	return weakly
 }
 
 // sortByHash sorts by global identity; names break ties.
