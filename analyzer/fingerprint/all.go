@@ -289,11 +289,15 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 
 // optimised says why a program shows how compilers have optimised it, which sources
 // don't say, or returns "": what is inlined where decides whether a call of printf
-// becomes one of puts, whether a pair of malloc and free is left out, and whether the
-// compiler calculates 1.0/3, as it is rounded by default.
+// becomes one of puts, whether a pair of malloc and free is left out, whether the
+// compiler calculates 1.0/3, as it is rounded by default, and how many functions are
+// on the stack.
 func optimised(code *refgraph.Closure, lines []*linkflags.Line) string {
 	if len(code.Overridden) > 0 {
 		return "the program defines " + code.Overridden[0] + ", as a library of the system does: compilers may know what it does"
+	}
+	if slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == "debug" }) {
+		return "the program may read debug information"
 	}
 	for _, l := range lines {
 		for _, s := range l.Roots {
@@ -303,8 +307,11 @@ func optimised(code *refgraph.Closure, lines []*linkflags.Line) string {
 		}
 	}
 	for _, s := range code.Unresolved {
-		if environment[s] {
+		switch {
+		case environment[s]:
 			return "the program uses " + s + ": compilers calculate constants in the default environment"
+		case s == "backtrace" || s == "_Unwind_Backtrace" || s == "_Unwind_ForcedUnwind" || strings.HasPrefix(s, "unw_") || strings.HasPrefix(s, "_U") && strings.Contains(s, "_step"):
+			return "the program uses " + s + ", which sees what compilers inline"
 		}
 	}
 	return ""
