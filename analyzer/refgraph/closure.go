@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -88,7 +89,8 @@ type Closure struct {
 	// and Duplicates those that two units of a file define: what a linker might
 	// complain about.
 	Unresolved, Duplicates []string
-	// Overridden are those of Roots.Overrides that the program defines.
+	// Overridden are those of Roots.Overrides that the program defines, without
+	// members of C++'s library: those are copies, which do the same.
 	Overridden []string
 
 	c        *Composer
@@ -122,6 +124,9 @@ func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
 	return x
 }
 
+// allocation matches operator new and delete.
+var allocation = regexp.MustCompile(`^_Z(n[wa]|d[la])[jmP]`)
+
 func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	t, l := c.pool.Symbols, c.linked
 	x := &Closure{c: c, Unknown: l.Unknown, Exported: roots.Exported || l.Unknown != ""}
@@ -153,8 +158,9 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 		}
 	}
 	for _, id := range roots.Overrides {
-		if c.places = l.All(c.places[:0], id); len(c.places) > 0 {
-			x.Overridden = append(x.Overridden, t.Name(id))
+		c.places = l.All(c.places[:0], id)
+		if s := t.Name(id); len(c.places) > 0 && (!strings.HasPrefix(s, "_Z") || allocation.MatchString(s)) {
+			x.Overridden = append(x.Overridden, s)
 		}
 		defs := slices.DeleteFunc(nodesOf(c.places), func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
 		name(t.Name(id), "replaces "+t.Name(id)+" of a system library", defs)
