@@ -265,8 +265,10 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	program := model(files, t.Roots.symbols(), overrides, p)
 	resolved.Overrides = overrides
 	code := composer.Compose(program, resolved)
-	if why := optimised(code, lines); why != "" && t.Source {
-		return Composed{NotPlain: why}
+	if t.Source {
+		if why := optimised(code, lines); why != "" {
+			return Composed{NotPlain: why}
+		}
 	}
 	if more := slices.Concat(t.LinkFlags, asked); len(more) > 0 || len(lines) == 0 {
 		lines = append(lines, linkflags.Parse(more, linkflags.Options{}))

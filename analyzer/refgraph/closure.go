@@ -515,15 +515,27 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 		seen = append(seen, make([]uint32, n-len(seen))...)
 		x.c.seen = seen
 	}
-	x.c.programs++
+	first, file := x.c.passes+1, int32(-1)
 	for _, in := range l.Instances {
 		f := &p.Files[in.File]
+		if in.File != file { // they are in the order of the files
+			x.c.passes++
+			file = in.File
+		}
 		for _, r := range t.Unit(in.Unit).Refs {
-			if r.Weak && !weakly && !strings.HasPrefix(t.Name(r.Symbol), "_ZTH") {
-				x.c.places = l.Resolve(x.c.places[:0], in.File, r.Symbol)
-				weakly = len(x.c.places) == 0
+			if r.Weak {
+				if !weakly && !strings.HasPrefix(t.Name(r.Symbol), "_ZTH") {
+					x.c.places = l.Resolve(x.c.places[:0], in.File, r.Symbol)
+					weakly = len(x.c.places) == 0
+				}
+				continue
 			}
-			if !r.Weak && f.Complete {
+			last := seen[r.Symbol]
+			if last == x.c.passes {
+				continue
+			}
+			seen[r.Symbol] = x.c.passes
+			if f.Complete {
 				x.c.places = l.All(x.c.places[:0], r.Symbol)
 				if len(x.c.places) > 0 && !slices.ContainsFunc(x.c.places, func(p linkmodel.Place) bool {
 					file := l.Instances[p.Instance].File
@@ -532,8 +544,7 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 					x.Unresolved = append(x.Unresolved, t.Name(r.Symbol))
 				}
 			}
-			if !r.Weak && seen[r.Symbol] != x.c.programs {
-				seen[r.Symbol] = x.c.programs
+			if last < first {
 				if x.c.places = l.Resolve(x.c.places[:0], in.File, r.Symbol); len(x.c.places) == 0 {
 					x.Unresolved = append(x.Unresolved, t.Name(r.Symbol))
 				}

@@ -19,10 +19,10 @@ type Composer struct {
 	known  map[string]int32
 	hashes []Hash
 
-	programs uint32   // that were composed
-	seen     []uint32 // of each symbol: the last program of which it was looked at
-	first    []int32  // of each hash, while twins are looked for: its first group, and 1
-	twins    []int32  // of each group: its index among the twins
+	passes uint32   // of unresolved, one for each file of each program
+	seen   []uint32 // of each symbol: the last pass that looked at it
+	first  []int32  // of each hash, while twins are looked for: its first group, and 1
+	twins  []int32  // of each group: its index among the twins
 
 	// Of the current program.
 	base    []int32 // first node of each instance, and the number of nodes

@@ -79,21 +79,30 @@ func (p *Probe) Of(lines ...*linkflags.Line) *Taken {
 			continue
 		}
 		seen[line] = true
-		k := slices.IndexFunc(p.Links, func(x Link) bool { return x.Line == line })
-		if k < 0 {
+		link := p.link(line)
+		if link == nil {
 			return nil
 		}
-		t.Linker = append(t.Linker, p.Links[k].Linker...)
-		for _, f := range p.Links[k].Files {
+		t.Linker = append(t.Linker, link.Linker...)
+		for _, f := range link.Files {
 			if !slices.Contains(t.Files, f.Library) {
 				t.Files = append(t.Files, f.Library)
 			}
 		}
 		if i == 0 {
-			t.program = p.Links[k].Files
+			t.program = link.Files
 		}
 	}
 	return t
+}
+
+// link returns the link by the line with a digest, or nil.
+func (p *Probe) link(line string) *Link {
+	k := slices.IndexFunc(p.Links, func(x Link) bool { return x.Line == line })
+	if k < 0 {
+		return nil
+	}
+	return &p.Links[k]
 }
 
 // Provides tells whether one of the files that the linker opens for the program
@@ -120,7 +129,8 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 	var compiled []string
 	var failed []error
 	for i, l := range lines {
-		if p.Of(l) != nil {
+		link := Link{Line: digest(l)}
+		if p.link(link.Line) != nil {
 			continue
 		}
 		compile, flags := l.Probe()
@@ -135,7 +145,6 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 		if i > 0 {
 			program += "2"
 		}
-		link := Link{Line: digest(l)}
 		err := link.by(ctx, x, object, program, flags, files)
 		if err == nil && i == 0 && l.Shared {
 			// A program, to see what the loader makes of the libraries.
@@ -272,11 +281,17 @@ func (l *Link) command(out []byte, object string) error {
 // all shared libraries of all links.
 func (p *Probe) Loaded(getenv func(string) string) ([]Library, error) {
 	r := &resolver{getenv: getenv, systemDirs: systemDirs}
+	var files []*File
 	for _, l := range p.Links {
 		for _, f := range l.Files {
-			if name := soname(f.path); name != "" && !slices.Contains(r.extra, name) {
-				r.extra = append(r.extra, name)
+			if !slices.Contains(files, f) { // to read it once
+				files = append(files, f)
 			}
+		}
+	}
+	for _, f := range files {
+		if name := soname(f.path); name != "" {
+			r.extra = append(r.extra, name)
 		}
 	}
 	if err := r.resolve(p.program); err != nil {
