@@ -19,7 +19,7 @@ type FileReport struct {
 	Generated bool   `json:"generated,omitempty"` // not a real program
 	CXX       bool   `json:"cxx,omitempty"`
 
-	Compile    Times `json:"compile"`    // COMPILER -O2 -c
+	Compile    Times `json:"compile"`    // COMPILER -O0 -c, as fastbuild does
 	Object     Times `json:"object"`     // tasting object
 	Preprocess Times `json:"preprocess"` // tasting preprocess
 	Analyze    Times `json:"analyze"`    // tasting analyze
@@ -55,7 +55,7 @@ const slow = 5
 func measureFile(dir string, in input, compiler string, runs int) (*FileReport, error) {
 	f := &FileReport{File: in.name, Compiler: compiler, Generated: in.generated, CXX: filepath.Ext(in.path) == ".cc"}
 	object, unit, out, report := filepath.Join(dir, "x.o"), filepath.Join(dir, "x.tu"), filepath.Join(dir, "x.manifest"), filepath.Join(dir, "usage")
-	compile := append(append([]string{compiler, "-O2"}, in.flags...), "-c", in.path, "-o", object)
+	compile := append(append([]string{compiler, "-O0"}, in.flags...), "-c", in.path, "-o", object)
 	var goCPU, clangCPU float64
 	for i := range runs {
 		if i >= 2 && f.Compile.CPU > slow {

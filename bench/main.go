@@ -94,7 +94,7 @@ func run(runs int, only string, asJSON bool, out io.Writer) error {
 func (r *Report) print(out io.Writer) error {
 	fmt.Fprintf(out, "%s; %s; %s\n\n", r.Machine, r.Clang, r.GCC)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "file\tcompiler\t-O2 -c\tobject\tanalysis\t(wall)\tunchanged\t(wall)\tGo/clang\tmemory\t")
+	fmt.Fprintln(w, "file\tcompiler\t-O0 -c\tobject\tanalysis\t(wall)\tunchanged\t(wall)\tGo/clang\tmemory\t")
 	row := func(f *FileReport) {
 		fmt.Fprintf(w, "%s\t%s\t%.2f s\t%.3f\t", f.File, f.Compiler, f.Compile.CPU, f.ObjectCPU)
 		if f.Plain {

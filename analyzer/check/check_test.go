@@ -25,7 +25,7 @@ func compileAs(t *testing.T, compiler, name, text string, flags ...string) *Vers
 	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	v, err := Compile(t.Context(), slices.Concat([]string{compiler, "-O1"}, flags, []string{file}), clangtest.Clang(t))
+	v, err := Compile(t.Context(), slices.Concat([]string{compiler}, flags, []string{file}), clangtest.Clang(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,8 +207,7 @@ __attribute__((section(".tasting"))) static int callee(int x) { return x; }
 __attribute__((section(".tasting"))) int between(int x) { return x + 1; }
 __attribute__((section(".tasting"))) int caller(int x) { return callee(x) + 1; }
 `
-	at := func(text string) *Version { return compileAs(t, clangtest.Clang(t), "t.c", text, "-O0") }
-	v := at(text)
+	v := compile(t, text)
 	if refs := v.Code.Units["caller"].Refs; !slices.Contains(refs, "callee") {
 		t.Errorf("caller refers to %q", refs)
 	}
@@ -216,7 +215,7 @@ __attribute__((section(".tasting"))) int caller(int x) { return callee(x) + 1; }
 		{"x + 1", "x * x * x + 1", "between"},
 		{"callee(x) +", "between(x) +", "caller"},
 	} {
-		w := at(strings.Replace(text, test.old, test.new, 1))
+		w := compile(t, strings.Replace(text, test.old, test.new, 1))
 		d := slices.DeleteFunc(Compare(v.Code, w.Code), func(d Difference) bool { return d.Unit == "callee" || d.Unit == "section .tasting" })
 		if len(d) != 1 || d[0].Unit != test.want {
 			t.Errorf("%s: %+v, want %s", test.new, d, test.want)
@@ -252,12 +251,12 @@ func TestNumberedSymbols(t *testing.T) {
 func TestHandlers(t *testing.T) {
 	const text = "int g(); struct A { int x; };\nint f() { try { return g(); } catch (A &a) { return a.x; } }\nint h() { return g(); }\n"
 	clang := clangtest.Tool(t, "clang++")
-	v := compileAs(t, clang, "t.cc", text)
+	v := compileAs(t, clang, "t.cc", text, "-O1")
 	for _, test := range []struct{ old, new, want string }{
 		{"return g(); }\n", "try { return g(); } catch (int) { throw; } }\n", "_Z1hv"},
 		{"(A &a) { return a.x; }", "(int &a) { return a; }", "_Z1fv"},
 	} {
-		w := compileAs(t, clang, "t.cc", strings.Replace(text, test.old, test.new, 1))
+		w := compileAs(t, clang, "t.cc", strings.Replace(text, test.old, test.new, 1), "-O1")
 		var got []string
 		for _, d := range Compare(v.Code, w.Code) {
 			if !strings.HasPrefix(d.Unit, "_ZT") && !strings.HasPrefix(d.Unit, "DW.ref") {
@@ -279,9 +278,8 @@ func TestInlineOrder(t *testing.T) {
 		user   = "int f(int x) { return two(x) + one(x); }\n"
 		other  = "int g(int x) { return one(x); }\n"
 	)
-	at := func(text string) *Version { return compileAs(t, clangtest.Clang(t), "t.c", text, "-O0") }
-	v := at(first + second + user + other)
-	w := at(first + second + other + user)
+	v := compile(t, first+second+user+other)
+	w := compile(t, first+second+other+user)
 	if d := Compare(v.Code, w.Code); len(d) != 1 || d[0].Unit != "f" {
 		t.Fatalf("the order makes no difference at -O0, so nothing is tested: %+v", d)
 	}
@@ -291,7 +289,7 @@ func TestInlineOrder(t *testing.T) {
 	if !inlineOrder(v.IR, w.IR)("f") {
 		t.Error("the order of always_inline functions counts")
 	}
-	w = at(first + strings.Replace(second, "x & 7", "x & 6", 1) + other + user)
+	w = compile(t, first+strings.Replace(second, "x & 7", "x & 6", 1)+other+user)
 	if inlineOrder(v.IR, w.IR)("f") {
 		t.Error("a changed always_inline function makes no difference")
 	}
@@ -309,7 +307,7 @@ func TestEveryKindOfEdit(t *testing.T) {
 		kinds  []string
 		sample int
 	}{
-		{[]string{"clang", "-O2", "testdata/sample.c testdata/asm.c"}, ofC, 3 * len(ofC)},
+		{[]string{"clang", "-O0", "testdata/sample.c testdata/asm.c"}, ofC, 3 * len(ofC)},
 		{[]string{"clang++", "-O1", "-std=c++20", "testdata/sample.cc"}, ofCxx, 6 * len(ofCxx)},
 		{[]string{"gcc", "-O0", "testdata/sample.c testdata/asm.c"}, nil, len(ofC)},
 		{[]string{"g++", "-O0", "-std=c++20", "testdata/sample.cc"}, nil, len(ofCxx)},

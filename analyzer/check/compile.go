@@ -70,7 +70,8 @@ type parts int
 
 const (
 	byObject parts = 1 << iota // evidence by both objects
-	bySource                   // evidence by source
+	bySource                   // evidence by source, if code isn't optimised
+	byTree                     // evidence by source, even if it is
 	withIR                     // the IR, if there is evidence by source
 )
 
@@ -120,8 +121,11 @@ func compileParts(ctx context.Context, argv []string, clang string, want parts) 
 			return nil, fmt.Errorf("%s: %w", source, err)
 		}
 	}
-	if want&bySource == 0 {
+	if want&(bySource|byTree) == 0 {
 		return v, nil
+	}
+	if want&byTree != 0 {
+		argv = slices.DeleteFunc(slices.Clone(argv), func(a string) bool { return strings.HasPrefix(a, "-O") })
 	}
 	e, isClang, err := sourceEvidence(ctx, argv, clang)
 	if err != nil {

@@ -56,9 +56,13 @@ func TestVersionPairs(t *testing.T) {
 	clang := clangtest.Clang(t)
 	for _, c := range corpora {
 		t.Run(c.name, func(t *testing.T) {
+			level := "-O2"
+			if c.compiler == "" {
+				level = "-O0" // what is optimised isn't plain
+			}
 			results, err := Objects(t.Context(), ObjectsOptions{
 				A: fetched(t, c.name, c.old, c.dir), B: fetched(t, c.name, c.new, c.dir),
-				Compiler: join([]string{cmp.Or(c.compiler, "clang"), "-O2"}, c.flags), Clang: clang,
+				Compiler: join([]string{cmp.Or(c.compiler, "clang"), level}, c.flags), Clang: clang,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -137,15 +141,16 @@ var cxxSample = []string{
 func TestMutationSample(t *testing.T) {
 	clang := clangtest.Clang(t)
 	for _, test := range []struct {
-		name, compiler    string
+		name              string
+		compiler          []string
 		files             map[string]string
 		main              bool
 		kinds             []string // all
 		sample            int
 		compared, emitted int // at least
 	}{
-		{"C", "clang", map[string]string{"cjson": "cJSON.c cJSON_Utils.c", "lua": "lobject.c ltable.c lstring.c", "zlib": "inflate.c deflate.c trees.c"}, false, nil, 120, 60, 30},
-		{"C++", "clang++", map[string]string{"fmtlib": "os.cc"}, true, cxxSample, 20, 8, 3},
+		{"C", []string{"clang", "-O0"}, map[string]string{"cjson": "cJSON.c cJSON_Utils.c", "lua": "lobject.c ltable.c lstring.c", "zlib": "inflate.c deflate.c trees.c"}, false, nil, 120, 60, 30},
+		{"C++", []string{"clang++", "-O2"}, map[string]string{"fmtlib": "os.cc"}, true, cxxSample, 20, 8, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := Campaign{Clang: clang, Seed: 1, Sample: test.sample, Main: test.main, Kinds: test.kinds}
@@ -155,7 +160,7 @@ func TestMutationSample(t *testing.T) {
 				}
 				dir := fetched(t, x.name, x.new, x.dir)
 				for _, f := range strings.Fields(test.files[x.name]) {
-					c.Commands = append(c.Commands, append(inDir(join([]string{test.compiler, "-O2"}, x.flags), dir), filepath.Join(dir, f)))
+					c.Commands = append(c.Commands, append(inDir(join(test.compiler, x.flags), dir), filepath.Join(dir, f)))
 				}
 			}
 			r, err := c.Run(t.Context())

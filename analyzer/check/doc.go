@@ -34,8 +34,9 @@
 //   - the object with a section for each;
 //   - the source, of plain C.
 //
-// An object is evidence for its own code, optimised or not. A source is not: with
-// optimisation, the code of a static function depends on its callers: constant
+// An object is evidence for its own code, optimised or not. A source is evidence
+// without optimisation. The minimal pairs compare it with optimised code as well:
+// there the code of a static function depends on its callers: constant
 // arguments are propagated into it, unused parameters and results are removed, a
 // static variable that nobody writes becomes a constant. That changes code
 // without changing what it does, seen from any single entry. So for a source a

@@ -45,7 +45,6 @@ type builder struct {
 	unit    *ctext.Unit
 	x       *ctext.Index
 	visible manifest.Visibility // what definitions without an attribute have
-	inliner inliner
 	resolver
 	ids   map[clangast.ID]target
 	anon  map[string]*entity // LINE:COLUMN of unnamed tags
@@ -93,7 +92,7 @@ func newBuilder(u *ctext.Unit) (*builder, error) {
 	if x.Visible && visible != manifest.Visibility_VISIBILITY_DEFAULT {
 		return nil, notPlain("directive #pragma GCC visibility beside -fvisibility")
 	}
-	b := &builder{unit: u, x: x, visible: visible, inliner: newInliner(u), ids: map[clangast.ID]target{}, anon: map[string]*entity{}}
+	b := &builder{unit: u, x: x, visible: visible, ids: map[clangast.ID]target{}, anon: map[string]*entity{}}
 	b.resolver = resolver{ordinary: map[string]*entity{}, tags: map[string]*entity{}}
 	b.lines = []int{0}
 	for i, c := range u.Text {

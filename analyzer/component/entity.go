@@ -35,9 +35,6 @@ type entity struct {
 	library bool
 	// gnuInline: an attribute asks for the rules of inline before C99.
 	gnuInline bool
-	// artificial: its attributes are those that the C library gives to functions
-	// which check bounds.
-	artificial bool
 	// addressTaken is true if anything but a call refers to the function.
 	addressTaken bool
 	// declared: a tag at file scope that isn't only mentioned.
@@ -91,8 +88,6 @@ type stream struct {
 	links []*entity
 	// doubt is the first reason why the stream isn't complete.
 	doubt string
-	// whole and told: see inlining.go.
-	whole, told bool
 }
 
 func newStream() *stream { return &stream{h: newHasher()} }
@@ -130,12 +125,10 @@ type sealed struct {
 	uses  []use
 	links []*entity
 	doubt string
-	// Of a component: see inlining.go.
-	whole, told bool
 }
 
 func (s *stream) seal() sealed {
-	return sealed{sum: s.h.sum(), uses: s.uses, links: s.links, doubt: s.doubt, whole: s.whole, told: s.told}
+	return sealed{sum: s.h.sum(), uses: s.uses, links: s.links, doubt: s.doubt}
 }
 
 // typeUse is a type string with its names resolved.

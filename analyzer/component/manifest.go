@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
@@ -144,13 +143,9 @@ func (b *builder) reachable() map[*comp]bool {
 // out if they aren't plain.
 func (b *builder) contents(clang string) error {
 	unit := salt(b.unit, clang)
-	text := sync.OnceValue(func() Hash { return hashOf(string(b.unit.Text)) })
 	hash := func(c *comp) {
 		h := newHasher()
 		h.hash(unit)
-		if c.wholeUnit() {
-			h.hash(text())
-		}
 		h.num(uint64(c.ent.kind))
 		h.hash(b.sealedHash(&c.body))
 		h.hash(b.declarationHash(c.ent))

@@ -46,10 +46,10 @@ func TestPlain(t *testing.T) {
 		// Plain.
 		{"int f(int x) { return x + 1; }", "", ""},
 		{headers + "int f(char *b) { assert(b); bool x = true; snprintf(b, 3, \"%\" PRId64, (int64_t)1); return x + toupper(*b) + errno + isnan(sqrt(2)) + atoi(b); }", "-O0", ""},
-		{headers + "int f(char *b) { assert(b); bool x = true; snprintf(b, 3, \"%\" PRId64, (int64_t)1); return x + toupper(*b) + errno + isnan(sqrt(2)) + atoi(b); }", "-O2", ""},
-		{headers + "int f(char *b) { sscanf(b, \"x\"); printf(\"%s\", b); memcpy(b, b + 9, 3); return fgets(b, 4, stdin) != 0; }", "-O2 -D_FORTIFY_SOURCE=1", ""},
-		{headers + "int f(char *b) { strcpy(b, \"x\"); fread(b, 1, 2, stdin); return (int)time(0); }", "-O2 -D_FORTIFY_SOURCE=2 -std=c11", ""},
-		{"#include <pthread.h>\n#include <unistd.h>\nint f(void) { return getpid(); }", "-O2", ""},
+		{headers + "int f(char *b) { assert(b); bool x = true; snprintf(b, 3, \"%\" PRId64, (int64_t)1); return x + toupper(*b) + errno + isnan(sqrt(2)) + atoi(b); }", "", ""},
+		{headers + "int f(char *b) { sscanf(b, \"x\"); printf(\"%s\", b); memcpy(b, b + 9, 3); return fgets(b, 4, stdin) != 0; }", "-D_FORTIFY_SOURCE=1", ""},
+		{headers + "int f(char *b) { strcpy(b, \"x\"); fread(b, 1, 2, stdin); return (int)time(0); }", "-D_FORTIFY_SOURCE=2 -std=c11", ""},
+		{"#include <pthread.h>\n#include <unistd.h>\nint f(void) { return getpid(); }", "-O0", ""},
 		{"#pragma once\n#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored \"-Wall\"\n#pragma message(\"x\")\nint f(void) { return 1; }", "", ""},
 		{"_Pragma(\"GCC diagnostic push\") int f(void) { return 1; }", "", ""},
 		{"int g(int) __attribute__((nonnull, nothrow, leaf, pure, warn_unused_result)); int f(int x) { return g(x); }", "", ""},
@@ -83,7 +83,7 @@ func TestPlain(t *testing.T) {
 		{"int f(int n, int a[n]);  int g(void) { return 1; }", "", ""},
 		{"int module, import; int f(void) { return module + import; }", "", ""},
 		{"constexpr int v = 3; int f(void) { return v; } int *g(void) { return nullptr; }", "-std=gnu23", ""},
-		{"int f(void) { return 1; }", "-O2 -g -Wall -fPIC -fwrapv -fvisibility=hidden -ffunction-sections -fno-strict-aliasing -march=haswell -fstack-protector -MD -MF /dev/null -DX=1 -I. -pthread -std=c17", ""},
+		{"int f(void) { return 1; }", "-g -Wall -fPIC -fwrapv -fvisibility=hidden -ffunction-sections -fno-strict-aliasing -march=haswell -fstack-protector -MD -MF /dev/null -DX=1 -I. -pthread -std=c17", ""},
 		{"int f(void) { return 1; }", "-U_FORTIFY_SOURCE -fstack-protector -Wunused-but-set-parameter -Wno-free-nonheap-object -fno-omit-frame-pointer -fno-canonical-system-headers -Wno-builtin-macro-redefined -D__DATE__=\"redacted\" -frandom-seed=x -iquote . -Wl,-z,now", ""},
 		{"const char *f(void) { return __DATE__; }", "-D__DATE__=\"redacted\"", ""},
 
@@ -96,6 +96,7 @@ func TestPlain(t *testing.T) {
 
 		// Flags.
 		{"int f(void) { return 1; }", "-Wall -Werror", "flag -Werror"},
+		{"int f(void) { return 1; }", "-O1", "flag -O1"},
 		{"int f(void) { return 1; }", "-Werror=unused", "flag -Werror=unused"},
 		{"int f(void) { return 1; }", "-pedantic-errors", "flag -pedantic-errors"},
 		{"int f(void) { return 1; }", "-fexec-charset=UTF-8", "flag -fexec-charset=UTF-8"},

@@ -216,7 +216,6 @@ func (b *builder) node(n *clangast.Node) error {
 		d = pointee
 	}
 	b.keys(s, n, d)
-	b.seesInlining(s, n)
 	return nil
 }
 
@@ -799,8 +798,6 @@ func (b *builder) attr(n *clangast.Node) error {
 			b.owner.library = true
 		case "GNUInlineAttr":
 			b.owner.gnuInline = true
-		case "ArtificialAttr":
-			b.owner.artificial = true
 		case "AsmLabelAttr":
 			b.owner.labelled = true
 		case "VisibilityAttr":

@@ -88,8 +88,7 @@ func identify(path, printed string) (*compiler, error) {
 var properExact, properPrefixes = table(map[class]string{
 	text: `-internal-isystem_ -internal-externc-isystem_ -resource-dir_ -fgnuc-version=* -fskip-odr-check-in-gmf`,
 	code: `-triple_ -target-cpu_ -tune-cpu_ -target-feature_ -target-abi_ -mrelocation-model_ -pic-level_ -pic-is-pie -mframe-pointer=* -mcmodel=* -mlarge-data-threshold=*
-		-disable-red-zone -stack-protector_ -funwind-tables=* -relaxed-aliasing -menable-no-infs -menable-no-nans -fapprox-func -mreassociate -complex-range=*
-		-menable-unsafe-fp-math -vectorize-loops -vectorize-slp -fhalf-no-semantic-interposition -mconstructor-aliases -function-alignment_
+		-disable-red-zone -stack-protector_ -funwind-tables=* -fno-rounding-math -relaxed-aliasing -complex-range=* -fhalf-no-semantic-interposition -mconstructor-aliases -function-alignment_
 		-fdirect-access-external-data -fno-direct-access-external-data -fallow-half-arguments-and-returns -fno-signed-char`,
 	quiet: `-quiet -disable-free -clear-ast-before-backend -disable-llvm-verifier -discard-value-names -main-file-name_ -debugger-tuning=* -debug-info-kind=*
 		-dwarf-version=* -fcoverage-compilation-dir=* -ferror-limit_ -fmessage-length_ -mthread-model_ -munwind-tables -split-dwarf-file_

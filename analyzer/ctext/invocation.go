@@ -51,24 +51,19 @@ var exact, prefixes = table(map[class]string{
 		-iwithprefixbefore_ -imultilib_ -imultiarch_ -nostdinc -nostdinc++ -undef -trigraphs -x+ -stdlib=* --gcc-toolchain=* -gcc-toolchain_
 		-ffile-prefix-map=* -fmacro-prefix-map=* -fcanonical-system-headers -fno-canonical-system-headers -fworking-directory
 		-fno-working-directory -no-canonical-prefixes -canonical-prefixes -pthread`,
-	code: `-O -O0 -O1 -O2 -O3 -Os -Oz -Og -Ofast -ansi -std=* --std=* --target=* -target_
+	code: `-ansi -std=* --std=* --target=* -target_
 		-fvisibility=* -fcf-protection=* -ffp-contract=* -ftls-model=* -falign-functions=* -falign-loops=* -falign-jumps=* -falign-labels=*
-		-fno-builtin-* -ftrivial-auto-var-init=* -finline-limit=* -fstack-reuse=*
+		-fno-builtin-* -ftrivial-auto-var-init=* -fstack-reuse=*
 		-march=* -mtune=* -mcpu=* -mcmodel=* -m64 -mred-zone -mno-red-zone -momit-leaf-frame-pointer -mno-omit-leaf-frame-pointer
 		-msse2 -msse3 -mssse3 -msse4* -mavx* -mno-avx* -mfma -mno-fma -mbmi -mbmi2 -mno-bmi -mno-bmi2 -mpopcnt -mlzcnt -maes -mpclmul -msha
 		-mf16c -mrdrnd -mrdseed -mcx16 -mmovbe -madx -mprefer-vector-width=* -mbranch-protection=*` +
 		both(`PIC pic PIE pie plt semantic-interposition strict-aliasing strict-overflow wrapv wrapv-pointer delete-null-pointer-checks omit-frame-pointer
 		optimize-sibling-calls function-sections data-sections common stack-protector stack-protector-strong stack-protector-all stack-protector-explicit
 		stack-clash-protection cf-protection builtin exceptions unwind-tables asynchronous-unwind-tables short-enums signed-char unsigned-char
-		math-errno fast-math finite-math-only trapping-math signed-zeros rounding-math associative-math reciprocal-math unsafe-math-optimizations
-		honor-nans honor-infinities unroll-loops unroll-all-loops peel-loops vectorize slp-vectorize tree-vectorize tree-slp-vectorize
-		tree-loop-vectorize tree-loop-distribute-patterns tree-pre tree-dce tree-dse tree-sra tree-ter tree-vrp tree-switch-conversion inline
-		inline-functions inline-small-functions inline-functions-called-once early-inlining ipa-cp ipa-cp-clone ipa-icf ipa-pure-const ipa-ra
-		ipa-sra ipa-modref gcse ivopts if-conversion if-conversion2 jump-tables merge-constants merge-all-constants lifetime-dse
-		isolate-erroneous-paths-dereference aggressive-loop-optimizations split-loops unswitch-loops version-loops-for-strides
-		schedule-insns schedule-insns2 reorder-blocks reorder-functions strict-volatile-bitfields allow-store-data-races
-		zero-initialized-in-bss align-functions align-loops align-jumps align-labels hosted freestanding gnu89-inline asm addrsig ident`),
-	quiet: `-w -g* -W* -pedantic -pedantic-errors -v -pipe -Qunused-arguments -L+ -l+ -Xlinker_ -Xanalyzer_ -Wl,* -u+ -z+ -e_ -T+ -s -shared -static -static-pie
+		math-errno jump-tables merge-constants merge-all-constants strict-volatile-bitfields
+		zero-initialized-in-bss align-functions align-loops align-jumps align-labels inline hosted
+		freestanding gnu89-inline asm addrsig ident`),
+	quiet: `-O0 -w -g* -W* -pedantic -pedantic-errors -v -pipe -Qunused-arguments -L+ -l+ -Xlinker_ -Xanalyzer_ -Wl,* -u+ -z+ -e_ -T+ -s -shared -static -static-pie
 		-static-libgcc -shared-libgcc -rdynamic -pie -no-pie -nostdlib -nodefaultlibs -nostartfiles -nolibc -fuse-ld=* -fdiagnostics-* -fno-diagnostics-*
 		-fcolor-diagnostics -fno-color-diagnostics -fansi-escape-codes -fcaret-diagnostics -fno-caret-diagnostics -fshow-* -fno-show-* -fmessage-length=*
 		-fmax-errors=* -ferror-limit=* -ftemplate-backtrace-limit=* -fdebug-* -fno-debug-* -frandom-seed=* -frecord-gcc-switches -fno-record-gcc-switches
@@ -78,7 +73,7 @@ var exact, prefixes = table(map[class]string{
 	output: `-c -S -E -fsyntax-only -save-temps -save-temps=* -M -MM -MD -MMD -MG -MP -MV -MF+ -MT+ -MQ+ -MJ+ -o+ --output_ --output=* -dumpbase_ -dumpdir_
 		-dumpbase-ext_ --serialize-diagnostics_ -### -P -C -CC -H -fdump-* -ftime-trace -ftime-trace=* -ftime-report* -fstack-usage -fcallgraph-info*
 		-gsplit-dwarf* -foptimization-record-file=*`,
-	unknown: `-Xclang_ -Xpreprocessor_ -Xassembler_ -Wa,* -Wp,* -mllvm_ --param+ -aux-info_ -arch_ -B+ -specs+ --specs+ -wrapper_ -imacros+
+	unknown: `-O* -Xclang_ -Xpreprocessor_ -Xassembler_ -Wa,* -Wp,* -mllvm_ --param+ -aux-info_ -arch_ -B+ -specs+ --specs+ -wrapper_ -imacros+
 		-include-pch_ -include-pth_ -G+ -A+ -working-directory+ -Xarch_host_ -Xarch_device_ -Xopenmp-target_ -gmodules -gcc-toolchain=* -gen-*
 		-fdebug-pass-* -fdebug-types-section -fdebug-info-for-profiling -fpass-plugin=* -fplugin=* -fplugin-arg-*`,
 })

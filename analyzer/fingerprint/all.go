@@ -266,7 +266,7 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	resolved.Overrides = overrides
 	code := composer.Compose(program, resolved)
 	if t.Source {
-		if why := optimised(code, lines); why != "" {
+		if why := notPlain(code, lines); why != "" {
 			return Composed{NotPlain: why}
 		}
 	}
@@ -289,12 +289,9 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	return *c
 }
 
-// optimised says why a program shows how compilers have optimised it, which sources
-// don't say, or returns "": what is inlined where decides whether a call of printf
-// becomes one of puts, whether a pair of malloc and free is left out, whether the
-// compiler calculates 1.0/3, as it is rounded by default, and how many functions are
-// on the stack.
-func optimised(code *refgraph.Closure, lines []*linkflags.Line) string {
+// notPlain says why sources don't say all that counts of a program, or returns "":
+// a compiler turns calls of printf into those of puts.
+func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 	if len(code.Overridden) > 0 {
 		return "the program defines " + code.Overridden[0] + ", as a library of the system does: compilers may know what it does"
 	}
@@ -308,27 +305,8 @@ func optimised(code *refgraph.Closure, lines []*linkflags.Line) string {
 			}
 		}
 	}
-	for _, s := range code.Unresolved {
-		switch {
-		case environment[s]:
-			return "the program uses " + s + ": compilers calculate constants in the default environment"
-		case s == "backtrace" || s == "_Unwind_Backtrace" || s == "_Unwind_ForcedUnwind" || strings.HasPrefix(s, "unw_") || strings.HasPrefix(s, "_U") && strings.Contains(s, "_step"):
-			return "the program uses " + s + ", which sees what compilers inline"
-		}
-	}
 	return ""
 }
-
-// environment are the functions that change or tell how floating-point numbers are
-// calculated.
-var environment = func() map[string]bool {
-	m := map[string]bool{}
-	for s := range strings.FieldsSeq(`feclearexcept fedisableexcept feenableexcept fegetenv fegetexcept fegetexceptflag fegetmode feholdexcept feraiseexcept fesetenv
-		fesetexcept fesetexceptflag fesetmode fesetround fetestexcept fetestexceptflag feupdateenv`) {
-		m[s] = true
-	}
-	return m
-}()
 
 func fallbacks(files []string, inputs map[string]*input, manifests [][]string) []Fallback {
 	tests := map[string]int{}
