@@ -39,6 +39,8 @@ type Bazel struct {
 	Dir string
 	// Startup holds startup options.
 	Startup []string
+	// Cache is a directory where Flags are kept, or empty.
+	Cache string
 }
 
 // Streams are where a command reads and writes. A nil writer discards.

@@ -1,6 +1,7 @@
 package bazel
 
 import (
+	"encoding/base64"
 	"errors"
 	"io"
 	"os"
@@ -89,6 +90,55 @@ func TestReadFlagsErrors(t *testing.T) {
 	for _, b := range [][]byte{nil, []byte("text"), good[:len(good)-1], {10, 0}} {
 		if f, err := readFlags(b); err == nil {
 			t.Errorf("%q: %v", b, f)
+		}
+	}
+}
+
+// TestFlagsAreKept: a release is asked once, what is damaged and other builds each
+// time.
+func TestFlagsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(content), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	file("flags", base64.StdEncoding.EncodeToString(flag("config", false, "", 1, "build")))
+	b := &Bazel{Dir: dir, Cache: filepath.Join(dir, "cache"), Program: file("bazel", `#!/bin/sh
+case "$1" in
+--version) cat version ;;
+help) echo asked >> asked; cat flags ;;
+esac
+`)}
+	kept := filepath.Join(b.Cache, "flags-7.7.1")
+	for _, step := range []struct {
+		version, damage string
+		asked           int
+	}{
+		{"bazel 7.7.1\n", "", 1},
+		{"bazel 7.7.1\n", "", 1},
+		{"bazel 7.7.1\n", "x", 2},
+		{"bazel 7.7.1\n", "", 2},
+		{"bazel 8.0.0\n", "", 3},
+		{"bazel no_version\n", "", 4},
+		{"bazel no_version\n", "", 5},
+		{"", "", 6},
+		{"bazel 7.7.1\n", "", 6},
+	} {
+		file("version", step.version)
+		if step.damage != "" {
+			if err := os.WriteFile(kept, []byte(step.damage), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := b.Flags(t.Context())
+		if err != nil || f["--config"] == nil {
+			t.Fatalf("%+v: %v, %v", step, f, err)
+		}
+		if asked, _ := os.ReadFile(filepath.Join(dir, "asked")); strings.Count(string(asked), "asked") != step.asked {
+			t.Errorf("%+v: asked %q", step, asked)
 		}
 	}
 }

@@ -1,10 +1,16 @@
 package bazel
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -21,8 +27,15 @@ type Flag struct {
 // abbreviation.
 type Flags map[string]*Flag
 
-// Flags asks Bazel for its flags.
+// Flags asks Bazel for its flags, once for each release: that takes a second of
+// CPU time when the server has just been started.
 func (b *Bazel) Flags(ctx context.Context) (Flags, error) {
+	file := b.flagsFile(ctx)
+	if kept, err := os.ReadFile(file); err == nil {
+		if sum, raw, ok := bytes.Cut(kept, []byte("\n")); ok && string(sum) == checksum(raw) {
+			return readFlags(raw)
+		}
+	}
 	out, err := b.Output(ctx, "help", "flags-as-proto")
 	if err != nil {
 		return nil, err
@@ -31,8 +44,33 @@ func (b *Bazel) Flags(ctx context.Context) (Flags, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bazel help flags-as-proto: %w", err)
 	}
-	return readFlags(raw)
+	flags, err := readFlags(raw)
+	if err == nil && file != "" {
+		// What is damaged or can't be written is asked for again.
+		_ = os.MkdirAll(b.Cache, 0o777)
+		_ = os.WriteFile(file, append([]byte(checksum(raw)+"\n"), raw...), 0o666)
+	}
+	return flags, err
 }
+
+// flagsFile returns the file where the flags of this release of Bazel are kept, or
+// "" if nothing may be kept: other builds of Bazel share one name.
+func (b *Bazel) flagsFile(ctx context.Context) string {
+	if b.Cache == "" {
+		return ""
+	}
+	cmd := exec.CommandContext(ctx, b.Program, "--version") // starts no server
+	cmd.Dir = b.Dir
+	out, err := cmd.Output()
+	if version := release.FindSubmatch(out); err == nil && version != nil {
+		return filepath.Join(b.Cache, "flags-"+string(version[1]))
+	}
+	return ""
+}
+
+var release = regexp.MustCompile(`^bazel ([0-9]+\.[0-9]+\.[0-9]+)\n?$`)
+
+func checksum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 
 var errFlags = errors.New("bazel help flags-as-proto: not a FlagCollection")
 

@@ -136,7 +136,9 @@ func (s *session) arguments(ctx context.Context, d *description) (*fingerprint.T
 		}
 		return nil // it will be run
 	}
-	return t, finish(s.execRoot)
+	err = finish(s.execRoot)
+	t.Toolchain = "" // which the prober asks
+	return t, err
 }
 
 // lookup asks the stores for all fingerprints, replays what is recorded, and

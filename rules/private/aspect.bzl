@@ -32,8 +32,14 @@ load(":probe.bzl", "ProbeInfo", "run_probe")
 load(":providers.bzl", "TastingInfo", "TastingRunnerInfo")
 load(":settings.bzl", "StringFlagInfo")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
+load(":worker.bzl", "WORKER")
 
 visibility(["//rules", "//rules/..."])
+
+# What ends the name of the real test of a tasting_cc_test, and its tag: what is
+# made for it has the name of the tasting_cc_test.
+REAL = ".real"
+REAL_TAG = "tasting-real"
 
 # Attributes through which code gets linked.
 _LINK_ATTRIBUTES = [
@@ -175,8 +181,9 @@ def _compose(ctx, target, link, linked, data, additional):
     Returns:
       (config, closure, what `tasting test` needs, the same with C by source)
     """
-    config = ctx.actions.declare_file(ctx.label.name + ".tasting")
-    closure = ctx.actions.declare_file(ctx.label.name + ".closure")
+    name = ctx.label.name.removesuffix(REAL) if REAL_TAG in ctx.rule.attr.tags else ctx.label.name
+    config = ctx.actions.declare_file(name + ".tasting")
+    closure = ctx.actions.declare_file(name + ".closure")
 
     # Linker scripts and their like: inputs that a flag mentions, and what they
     # include in turn.
@@ -202,12 +209,14 @@ def _compose(ctx, target, link, linked, data, additional):
     links = [x.file for x in linked.links]
     args.add_all(links, format_each = "--link=%s")
     probe = _probe(ctx, link, linked.links)
+    args.add(probe, format = "--toolchain-files=%s")
     inputs = depset(scripts + links, transitive = [data_files(data)])
     ctx.actions.run(
         executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
-        arguments = ["compose", args, "--toolchain-files=" + probe.path],
+        arguments = ["compose", args],
         inputs = depset([probe], transitive = [linked.manifests, inputs]),
         outputs = [config, closure],
+        execution_requirements = WORKER,
         mnemonic = "TastingCompose",
         progress_message = "Composing fingerprint of %{label}",
         toolchain = TOOLCHAIN_TYPE,

@@ -9,7 +9,7 @@ test, NAME.real, an ordinary cc_test.
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("@rules_cc//cc/common:debug_package_info.bzl", "DebugPackageInfo")
-load(":aspect.bzl", "tasting_aspect")
+load(":aspect.bzl", "REAL", "REAL_TAG", "tasting_aspect")
 load(":providers.bzl", "TastingInfo")
 load(":test_runner.bzl", "NO_RUNNER_TAG")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
@@ -34,14 +34,13 @@ def _replaying_test_impl(ctx):
 
     executable = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.symlink(output = executable, target_file = toolchain.runner_executable, is_executable = True)
-    config = ctx.actions.declare_file(ctx.label.name + ".tasting")
-    ctx.actions.symlink(output = config, target_file = info.config)
-    closure = ctx.actions.declare_file(ctx.label.name + ".closure")
-    ctx.actions.symlink(output = closure, target_file = info.closure)
     groups = {name: ctx.attr.real[OutputGroupInfo][name] for name in ctx.attr.real[OutputGroupInfo]}
-    groups.update(tasting_config = depset([config]), tasting_closure = depset([closure]))
 
-    runfiles = ctx.runfiles(files = [executable, config, closure]).merge_all([
+    # Nobody starts the real test from runfiles of its own: they needn't be made.
+    top = "_hidden_top_level_INTERNAL_"
+    groups[top] = depset([f for f in groups.get(top, depset()).to_list() if not f.basename.endswith("runfiles")])
+
+    runfiles = ctx.runfiles(files = [executable, info.config, info.closure]).merge_all([
         ctx.attr.real[DefaultInfo].default_runfiles,
         toolchain.runner.default_runfiles,
     ])
@@ -127,10 +126,10 @@ def tasting_cc_test(name, tags = [], visibility = None, deprecation = None, **kw
       deprecation: as for cc_test.
       **kwargs: every other attribute of cc_test, with the same meaning.
     """
-    real = name + ".real"
+    real = name + REAL
     cc_test(
         name = real,
-        tags = tags + ["manual", NO_RUNNER_TAG],
+        tags = tags + ["manual", NO_RUNNER_TAG, REAL_TAG],
         visibility = ["//visibility:private"],
         **kwargs
     )

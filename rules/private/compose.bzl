@@ -1,5 +1,7 @@
 """What the aspect and the test runner have in common: the command line that makes NAME.tasting."""
 
+load(":worker.bzl", "parameters")
+
 visibility(["//rules", "//rules/..."])
 
 def is_linkable(file):
@@ -57,9 +59,7 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, env_key
       Args, to which the code can be added.
     """
     paths = _runfiles_paths(ctx.workspace_name)
-    args = ctx.actions.args()
-    args.set_param_file_format("multiline")
-    args.use_param_file("@%s", use_always = True)
+    args = parameters(ctx)
     args.add(config, format = "-o=%s")
     args.add(closure, format = "--closure=%s")
     args.add(paths.of(binary), format = "--binary=%s")

@@ -4,6 +4,7 @@ load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":settings.bzl", "StringFlagInfo")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
+load(":worker.bzl", "WORKER", "parameters")
 
 visibility(["//rules", "//rules/..."])
 
@@ -37,6 +38,9 @@ def toolchain_files(ctx):
         return toolchain[cc_common.CcToolchainInfo].all_files
     return depset()
 
+def _each_line(unit):
+    return "%s=%s" % (unit.object.path, unit.manifest.path)
+
 def precompiled_manifest(ctx, file):
     """Registers the action that reads an object, archive or shared library.
 
@@ -48,35 +52,30 @@ def precompiled_manifest(ctx, file):
       File: the manifest.
     """
     manifest = declare(ctx, file, ".manifest")
-    args = ctx.actions.args()
-    args.add("object")
-    args.add("-o", manifest)
-    args.add(file)
+    args = parameters(ctx)
+    args.add_all([struct(object = file, manifest = manifest)], map_each = _each_line)
     ctx.actions.run(
         executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
-        arguments = [args],
+        arguments = ["object", "--each", args],
         inputs = [file],
         outputs = [manifest],
+        execution_requirements = WORKER,
         mnemonic = "TastingObject",
         progress_message = "Reading %{input} for %{label}",
         toolchain = TOOLCHAIN_TYPE,
     )
     return manifest
 
-def _each_line(unit):
-    return "%s=%s" % (unit.object.path, unit.manifest.path)
-
 def _object_manifests(ctx, units):
     """Registers the action that reads the objects of a target."""
-    args = ctx.actions.args()
-    args.set_param_file_format("multiline")
-    args.use_param_file("@%s", use_always = True)
+    args = parameters(ctx)
     args.add_all(units, map_each = _each_line)
     ctx.actions.run(
         executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
         arguments = ["object", "--each", args],
         inputs = [unit.object for unit in units],
         outputs = [unit.manifest for unit in units],
+        execution_requirements = WORKER,
         mnemonic = "TastingObject",
         progress_message = "Reading objects of %{label}",
         toolchain = TOOLCHAIN_TYPE,

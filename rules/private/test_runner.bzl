@@ -18,6 +18,7 @@ load(":compose.bzl", "compose_arguments", "data_files", "is_linkable", "is_share
 load(":providers.bzl", "TastingRunnerInfo")
 load(":settings.bzl", "StringFlagInfo")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
+load(":worker.bzl", "WORKER")
 
 visibility(["//rules", "//rules/..."])
 
@@ -141,6 +142,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
         arguments = ["compose", args],
         inputs = depset([binary_info.executable] + libraries + objects + scripts, transitive = [data_files(data)]),
         outputs = [config, closure],
+        execution_requirements = WORKER,
         mnemonic = "TastingCompose",
         progress_message = "Composing fingerprint of %{label}",
         toolchain = None,

@@ -72,7 +72,7 @@ def _attributes_test_impl(ctx):
             asserts.true(env, name in got, "replaying test has no attribute " + name)
             asserts.equals(env, _comparable(value), _comparable(got.get(name)), "attribute " + name)
     asserts.equals(env, want["tags"], got["tags"])
-    asserts.equals(env, sorted(want["tags"] + ["manual", "no-tasting"]), sorted(real["tags"]))
+    asserts.equals(env, sorted(want["tags"] + ["manual", "no-tasting", "tasting-real"]), sorted(real["tags"]))
     return analysistest.end(env)
 
 _attributes_test = analysistest.make(

@@ -74,8 +74,16 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			}
 		}
 	}
+	if n := len(args) - 1; n > 0 && args[n] == workerFlag {
+		return serve(args[1:n], stdin, stdout, stderr)
+	}
+	return execute(args[1:], stdin, stdout, stderr)
+}
+
+// execute runs a command.
+func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := Root()
-	root.SetArgs(args[1:])
+	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -96,6 +96,9 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 			// Without a home there is nothing to report.
 			o.RunsDir, _ = report.DefaultDir(os.Getenv)
 		}
+		if dir, err := os.UserCacheDir(); err == nil {
+			o.Bazel.Cache = filepath.Join(dir, "tasting-bazel")
+		}
 		o.Args = rest
 		o.Stdin, o.Out, o.Err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 		code, err := driver.Test(cmd.Context(), &o)
