@@ -95,6 +95,10 @@ def source_of(argv):
             return argv[i + 1]
     return None
 
+def _optimises(argv):
+    """Whether what is compiled isn't plain C for a flag such as -O2."""
+    return any([arg.startswith("-O") and arg != "-O0" for arg in argv])
+
 def _uses_sources(ctx):
     """Whether C may be known by its source, before it is compiled."""
     clang = ctx.toolchains[TOOLCHAIN_TYPE].clang
@@ -204,7 +208,8 @@ def compiled_units(ctx, target, dependencies):
             continue
         for object in [f for f in action.outputs.to_list() if f.extension == "o" and not f.is_directory]:
             source = None
-            if (source_of(action.argv) or "").endswith(".c") and _uses_sources(ctx):
+            argv = action.argv
+            if (source_of(argv) or "").endswith(".c") and not _optimises(argv) and _uses_sources(ctx):
                 headers = headers or _headers(ctx, target, dependencies)
                 source = _source_manifest(ctx, object, action, headers, others)
             unit = struct(object = object, manifest = declare(ctx, object, ".manifest"), source = source)
