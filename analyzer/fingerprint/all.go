@@ -298,6 +298,9 @@ func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 	if slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == "debug" }) {
 		return "the program may read debug information"
 	}
+	if slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == refgraph.ThreadLocal }) {
+		return "the program sees how much thread-local storage there is"
+	}
 	for _, l := range lines {
 		for _, s := range l.Roots {
 			if _, known := slices.BinarySearch(sortedOverrides(), s); known && s != "_start" {

@@ -108,6 +108,7 @@ func readObject(b []byte, member string) (*object, error) {
 	}
 	r.commons()
 	r.everything()
+	r.storage()
 	return &object{member, r.out, r.references(), r.attrs.Sum128(), r.layout(), r.fallbacks, r.libraries()}, nil
 }
 
@@ -944,19 +945,67 @@ func (r *reader) commons() {
 // see, with a number if an archive has several.
 const debugLines = "(debug lines)"
 
+// localNames is the name of the component of what readers of debug information see
+// if there is none: the names of local functions, in the symbol table.
+const localNames = "(local names)"
+
 // everything adds a component for what only readers of debug information or of
 // symbol tables see, such as std::stacktrace: lines, names of local symbols,
 // places. It is no root: whoever composes a fingerprint knows whether there is
 // such a reader.
 func (r *reader) everything() {
-	if !slices.ContainsFunc(r.sections, func(s section) bool {
+	name, h := debugLines, frame.New("tasting debug information 1")
+	if slices.ContainsFunc(r.sections, func(s section) bool {
 		return s.name == ".debug_line" || s.name == ".zdebug_line"
 	}) {
-		return
+		h.Bytes(r.raw)
+	} else {
+		var names []string
+		for _, c := range r.out {
+			for _, i := range c.syms {
+				if sym := &r.syms[i]; sym.local() && sym.size > 0 && r.sections[c.sec].code() {
+					var b frame.Buffer
+					b.String(sym.name)
+					b.Uint(sym.value - c.base())
+					b.Bytes(c.hash)
+					names = append(names, string(b))
+				}
+			}
+		}
+		if len(names) == 0 {
+			return // others are in the hashes of what they name
+		}
+		slices.Sort(names)
+		h.Strings(names)
+		name = localNames
 	}
-	h := frame.New("tasting debug information 1")
-	h.Bytes(r.raw)
-	r.out = append(r.out, &component{name: debugLines, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
+	r.out = append(r.out, &component{name: name, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
+}
+
+// threadStorage is the name of the component of an object that says how much
+// thread-local storage it has: the stacks of threads are smaller by that.
+const threadStorage = "(thread-local storage)"
+
+func (r *reader) storage() {
+	h := frame.New("tasting thread-local storage 1")
+	found := false
+	for i := range r.sections {
+		if s := &r.sections[i]; s.loaded() && s.flags&elf.SHF_TLS != 0 && s.size > 0 {
+			found = true
+			h.Uint(s.size)
+			h.Uint(s.align)
+		}
+	}
+	for i := range r.syms {
+		if sym := &r.syms[i]; sym.sec == secCommon && sym.typ() == elf.STT_TLS {
+			found = true
+			h.Uint(sym.size)
+			h.Uint(sym.value)
+		}
+	}
+	if found {
+		r.out = append(r.out, &component{name: threadStorage, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
+	}
 }
 
 // references are the undefined symbols, referred to or not: they make a linker

@@ -74,6 +74,8 @@ type Closure struct {
 	//	        system, and the program can see it
 	//	    "placement": if it can't be told which units are linked
 	//	    "sharing": if twins are in the closure
+	//	    "thread-local storage": how much there is, if something that is reached
+	//	        can see it
 	//
 	// Equal hashes mean equal closures, up to the names of local components and
 	// to the objects that definitions are in.
@@ -164,6 +166,12 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 		}
 		defs := slices.DeleteFunc(nodesOf(c.places), func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
 		name(t.Name(id), "replaces "+t.Name(id)+" of a system library", defs)
+	}
+	for _, s := range namesLocals {
+		if id := t.Lookup(s); id != linkmodel.None {
+			c.places = l.All(c.places[:0], id)
+			c.debug = c.debug || len(c.places) > 0
+		}
 	}
 	if x.Exported {
 		// Which one a look-up finds depends on the order.
@@ -262,6 +270,9 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 			b.String(s)
 		}
 		add("needs", b.Sum())
+	}
+	if c.tls {
+		add(ThreadLocal, c.tlsHash())
 	}
 	if x.Unknown != "" {
 		add("placement", c.placement(p))
@@ -395,6 +406,23 @@ func (c *Composer) debugHash() Hash {
 	slices.Sort(list)
 	b := frame.New("tasting debug information 1")
 	b.Strings(list)
+	return b.Sum()
+}
+
+// ThreadLocal is the name of an addition.
+const ThreadLocal = "thread-local storage"
+
+// tlsHash describes the thread-local storage of everything that is linked.
+func (c *Composer) tlsHash() Hash {
+	b := frame.New("tasting thread-local storage 1")
+	for _, in := range c.linked.Instances {
+		for _, comp := range c.pool.units[in.Unit].comps {
+			if comp.flags&flagTLS != 0 {
+				b.Int(int(in.File))
+				b.String(c.pool.descriptions[comp.description])
+			}
+		}
+	}
 	return b.Sum()
 }
 

@@ -38,6 +38,7 @@ type Composer struct {
 	lookups bool               // something that looks symbols up is reached
 	debug   bool               // so is something that reads debug information
 	files   bool               // which files there are and what they define
+	tls     bool               // how much thread-local storage there is
 	layout  bool               // or where sections begin and end
 	sets    map[setKey][]int32 // components of linker sets
 
@@ -61,10 +62,11 @@ type call struct{ id, next int32 }
 
 // What reading a symbol that no unit defines means.
 const (
-	looksUp = 1 + iota
+	looksUp = 1 << iota
 	readsDebug
 	readsFiles
 	readsLayout
+	readsTLS
 )
 
 // lookups are functions that find symbols by name, and what stands for any
@@ -79,9 +81,20 @@ var debugReaders = []string{
 	"_ZNSt17basic_stacktrace", "_ZNSt18__stacktrace_impl", "dwfl_", "dwarf_", "bfd_", "__sanitizer_symbolize_pc", "__asan_describe", "_ZN5boost10stacktrace",
 }
 
+// namesLocals are functions by which a program tells sanitizers which functions and
+// files, by their names in debug information, may do wrong.
+var namesLocals = []string{
+	"__asan_default_suppressions", "__hwasan_default_suppressions", "__lsan_default_suppressions", "__tsan_default_suppressions", "__ubsan_default_suppressions",
+}
+
 // fileReaders are what tells which files are loaded, and of which symbol an
-// address is.
-var fileReaders = []string{"dl_iterate_phdr", "dladdr", "dladdr1", "dlinfo", "_r_debug", "_dl_find_object", "backtrace_symbols", "backtrace_symbols_fd"}
+// address is. dlopen finds loaded files by their names, and what it returns is the
+// beginning of a list of them.
+var fileReaders = []string{"dl_iterate_phdr", "dladdr", "dladdr1", "dlinfo", "dlopen", "dlmopen", "_r_debug", "_dl_find_object", "backtrace_symbols", "backtrace_symbols_fd"}
+
+// tlsReaders are functions for which it counts how much thread-local storage there
+// is: that of a thread is on its stack.
+var tlsReaders = []string{"pthread_attr_setstack", "pthread_attr_setstacksize", "dl_iterate_phdr", "getauxval"}
 
 // layoutSymbols are those that linkers define for places in a file.
 var layoutSymbols = []string{
@@ -119,28 +132,23 @@ func (p *Pool) NewComposer() *Composer {
 		pool: p, linked: linkmodel.NewLinked(p.Symbols), known: map[string]int32{}, classes: map[[2]int32]int32{},
 		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{},
 	}
-	for _, s := range lookups {
-		if id := p.Symbols.Lookup(s); id != linkmodel.None {
-			c.special[id] = looksUp
-		}
-	}
-	for _, s := range fileReaders {
-		if id := p.Symbols.Lookup(s); id != linkmodel.None {
-			c.special[id] = readsFiles
-		}
-	}
-	for _, s := range layoutSymbols {
-		if id := p.Symbols.Lookup(s); id != linkmodel.None {
-			c.special[id] = readsLayout
+	for _, x := range []struct {
+		names []string
+		is    uint8
+	}{{lookups, looksUp}, {fileReaders, readsFiles}, {layoutSymbols, readsLayout}, {tlsReaders, readsTLS}, {[]string{"*"}, readsDebug | readsFiles | readsLayout | readsTLS}} {
+		for _, s := range x.names {
+			if id := p.Symbols.Lookup(s); id != linkmodel.None {
+				c.special[id] |= x.is
+			}
 		}
 	}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
 		name := p.Symbols.Name(id)
 		if strings.HasPrefix(name, ".sizeof.") || strings.HasPrefix(name, ".startof.") {
-			c.special[id] = readsLayout // of GNU ld
+			c.special[id] |= readsLayout // of GNU ld
 		}
 		if slices.ContainsFunc(debugReaders, func(r string) bool { return strings.HasPrefix(name, r) }) {
-			c.special[id] = readsDebug
+			c.special[id] |= readsDebug
 		}
 	}
 	return c
@@ -174,7 +182,7 @@ func (c *Composer) link(p *linkmodel.Program) {
 	clear(c.contested)
 	clear(c.sets)
 	c.order, c.slots, c.stack, c.calls = c.order[:0], c.slots[:0], c.stack[:0], c.calls[:0]
-	c.groups, c.lookups, c.debug, c.files, c.layout = 0, false, false, false, false
+	c.groups, c.lookups, c.debug, c.files, c.layout, c.tls = 0, false, false, false, false, false
 }
 
 func (c *Composer) comp(id int32) *comp {
@@ -228,16 +236,12 @@ func (c *Composer) resolve(id int32) {
 		if len(c.places) != 1 {
 			c.slots = append(c.slots, -int32(len(c.places))-1)
 			if len(c.places) == 0 && len(c.special) > 0 {
-				switch c.special[s] {
-				case looksUp:
-					c.lookups = true
-				case readsDebug:
-					c.debug = true
-				case readsFiles:
-					c.files = true
-				case readsLayout:
-					c.layout = true
-				}
+				is := c.special[s]
+				c.lookups = c.lookups || is&looksUp != 0
+				c.debug = c.debug || is&readsDebug != 0
+				c.files = c.files || is&readsFiles != 0
+				c.layout = c.layout || is&readsLayout != 0
+				c.tls = c.tls || is&readsTLS != 0
 			}
 		}
 		for _, p := range c.places {

@@ -102,11 +102,20 @@ const (
 	flagRoot     = 1 << iota // a root by itself
 	flagDebug                // counts if something reads debug information
 	flagExternal             // other units can refer to it
+	flagTLS                  // says how much thread-local storage its unit has
 )
 
-// DebugLines is the name of components that hold debug information. They count
-// only if something that is reached reads it.
-const DebugLines = "(debug lines)"
+// DebugLines is the name of components that hold debug information, LocalNames of
+// those that name local functions where there is none. They count only if something
+// that is reached reads it.
+const (
+	DebugLines = "(debug lines)"
+	LocalNames = "(local names)"
+)
+
+// ThreadStorage is the name of components that say how much thread-local storage an
+// object has. They count only if something that is reached can see it.
+const ThreadStorage = "(thread-local storage)"
 
 // LinkerSet, followed by its name, is the root of a component in a section with a
 // name of C: the linker defines symbols for the bounds of all of these in a file.
@@ -164,8 +173,10 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 			switch {
 			case c.Root != "":
 				x.flags |= flagRoot
-			case c.Linkage == manifest.Linkage_LINKAGE_LOCAL && strings.HasPrefix(c.Name, DebugLines):
+			case c.Linkage == manifest.Linkage_LINKAGE_LOCAL && (strings.HasPrefix(c.Name, DebugLines) || strings.HasPrefix(c.Name, LocalNames)):
 				x.flags |= flagDebug
+			case c.Linkage == manifest.Linkage_LINKAGE_LOCAL && strings.HasPrefix(c.Name, ThreadStorage):
+				x.flags |= flagTLS
 			}
 			if len(c.Definitions) > 0 {
 				x.flags |= flagExternal
