@@ -262,6 +262,7 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 		return strings.Contains(f, "gc-sections") && !strings.Contains(f, "no-gc-sections")
 	})
 	resolved.TakesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).TakesWhatIsNeeded)
+	resolved.SeesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).SeesWhatIsNeeded)
 	program := model(files, t.Roots.symbols(), overrides, p)
 	resolved.Overrides = overrides
 	code := composer.Compose(program, resolved)

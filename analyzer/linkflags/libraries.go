@@ -65,6 +65,17 @@ func (l *Line) TakesWhatIsNeeded() bool {
 	return l.Inside() || l.end.AsNeeded != No || slices.ContainsFunc(l.Items, func(x Item) bool { return x.Built == "" && x.AsNeeded != No })
 }
 
+// SeesWhatIsNeeded tells whether a program can see which libraries of the system, or
+// members of these, are linked: glibc's setlocale knows the categories of which a
+// static program has some function, by weak references. Of libraries other than
+// those of C and C++ that isn't known.
+func (l *Line) SeesWhatIsNeeded() bool {
+	return l.Static || l.end.Static || l.TakesWhatIsNeeded() && l.Foreign() ||
+		slices.ContainsFunc(l.Libraries(), func(s SystemLibrary) bool {
+			return s.Static && strings.TrimPrefix(s.Name, ":lib") == "c.a" || s.Static && s.Name == "c"
+		})
+}
+
 // Foreign tells whether the line names a library of the system that may call
 // the program by any name.
 func (l *Line) Foreign() bool {

@@ -39,6 +39,9 @@ type Roots struct {
 	// initialisers may call what the program overrides, and what may stay undefined
 	// is in them.
 	TakesWhatIsNeeded bool
+	// SeesWhatIsNeeded says that what is taken can be seen in any case: the members
+	// of a static C library ask which others are there.
+	SeesWhatIsNeeded bool
 }
 
 // Defined returns the numbers of those of symbols that any unit defines.
@@ -263,7 +266,7 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	if c.files || c.layout {
 		add("files", c.filesHash(p, c.layout))
 	}
-	if roots.TakesWhatIsNeeded && (c.files || weakly || len(x.Overridden) > 0) {
+	if roots.SeesWhatIsNeeded || roots.TakesWhatIsNeeded && (c.files || weakly || len(x.Overridden) > 0) {
 		b := frame.New("tasting needs 1")
 		b.Int(len(x.Unresolved))
 		for _, s := range x.Unresolved {
