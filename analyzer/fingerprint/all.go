@@ -145,6 +145,7 @@ func (t *Test) linkedFiles(read func(file string) (*link, error)) ([]*linkedFile
 			x.add(l)
 		}
 		files = x.program(executable, t.Source)
+		confused(files)
 	case len(t.Files) > 0:
 		for _, f := range t.Files {
 			x := &linkedFile{name: f.Name, uncertain: f.Uncertain}

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -272,7 +274,7 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []st
 		text := strings.Join(append([]string{"-shared"}, x.flags...), "\n")
 		f := files[x.place]
 		switch {
-		case len(f.line.Opaque) > 0 || len(f.line.Roots) > 0 || f.line.Bsymbolic > linkflags.BsymbolicAll || whole && !together:
+		case f.uncertain != "" || len(f.line.Opaque) > 0 || len(f.line.Roots) > 0 || f.line.Bsymbolic > linkflags.BsymbolicAll || whole && !together:
 			// Then it counts which library it is: by its place.
 			text = fmt.Sprintf("library %d\n%s", x.place, text)
 		case x.used && parts != nil:
@@ -287,6 +289,40 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []st
 		l = append(l, strings.Split(text, "\n")...)
 	}
 	return l
+}
+
+// confused notes which libraries a loader takes for others, by the names that flags
+// give to them: it loads one of each name.
+func confused(files []*linkedFile) {
+	type library struct {
+		*linkedFile
+		given bool // by a flag
+	}
+	by := map[string][]library{}
+	for _, f := range files {
+		if f.line == nil || f.of == nil {
+			continue
+		}
+		for _, s := range f.line.Flags {
+			if _, name, ok := strings.Cut(s, "soname"); ok {
+				name = path.Base(strings.TrimLeft(name, "=, "))
+				by[name] = append(by[name], library{f, true})
+			}
+		}
+		for _, s := range append([]string{f.name}, f.of.aliases...) {
+			by[path.Base(s)] = append(by[path.Base(s)], library{f, false})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		l := by[name]
+		if !slices.ContainsFunc(l, func(x library) bool { return x.given }) ||
+			!slices.ContainsFunc(l, func(x library) bool { return x.linkedFile != l[0].linkedFile }) {
+			continue
+		}
+		for _, x := range l {
+			x.uncertain = "several libraries may be loaded as " + name
+		}
+	}
 }
 
 // takesAsNeeded says whether a library of the system may be left out though it is on
