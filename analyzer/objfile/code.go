@@ -287,7 +287,7 @@ func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent 
 			e.returns = true // whatever the other function does
 		}
 		e.returns = e.returns || in.ret || in.flow == flowAway
-		r.zeroing = r.zeroing || in.zeroes
+		r.clever = r.clever || in.clever
 		if !in.nop {
 			last, called, call, done = in.flow, in.flow == flowCall, field, next
 		}

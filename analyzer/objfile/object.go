@@ -81,7 +81,7 @@ type reader struct {
 	returns    map[[2]int]bool // by section and function: whether it may
 	rests      map[[2][2]int]bool
 	merges     int  // sections of constants that linkers merge
-	zeroing    bool // an instruction that optimisation makes
+	clever     bool // an instruction that optimisation makes
 	frameless  bool // a function without a frame
 	// Of the component at work: what is hashed, and the places of its links.
 	message frame.Buffer

@@ -426,7 +426,7 @@ func isZero(b []byte) bool {
 // it never merges), every function has a frame, and a register is never set to zero
 // the short way, and functions aren't aligned.
 func (r *reader) unoptimised() bool {
-	if r.frameless || r.zeroing || r.merges > 0 {
+	if r.frameless || r.clever || r.merges > 0 {
 		return false
 	}
 	found := false

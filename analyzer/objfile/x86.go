@@ -26,7 +26,7 @@ type inst struct {
 	relSize int   // 1 or 4
 	lea     bool  // computes an address instead of accessing it
 	scalar  uint8 // size of a floating-point number that it accesses in memory, or 0
-	zeroes  bool  // xor of a register with itself
+	clever  bool  // only optimisation makes it
 	nop     bool
 }
 
@@ -72,7 +72,7 @@ func decodeX86(b []byte) (in inst, ok bool) {
 	if len(b) > 15 {
 		b = b[:15]
 	}
-	var osize, rep, repne, rex, rexW bool
+	var osize, rep, repne, rex, rexW, rexX, rexB bool
 	vexAllowed := true // these encodings take no prefix but for segment and address size
 	i := 0
 prefixes:
@@ -91,7 +91,7 @@ prefixes:
 			vexAllowed = false
 		case isSegmentX86(c) || c == 0x67:
 		case c&0xf0 == 0x40:
-			rex, rexW, vexAllowed = true, c&8 != 0, false
+			rex, rexW, rexX, rexB, vexAllowed = true, c&8 != 0, c&2 != 0, c&1 != 0, false
 			i++
 			break prefixes
 		default:
@@ -286,7 +286,7 @@ prefixes:
 				}
 				in.branch, in.rel, in.relSize = true, i, 4
 			case (op == 0x31 || op == 0x33) && mod == 3 && reg == rm:
-				in.zeroes = true
+				in.clever = true // zero, the short way
 			case op == 0x8d && mod == 3:
 				return in, false
 			}
@@ -310,7 +310,11 @@ prefixes:
 				if mod == 0 && b[i]&7 == 5 {
 					disp = 4
 				}
+				// An index in another register than rax, rcx and rdx, or none.
+				in.clever = in.clever || rexX || b[i]>>3&7 > 2 && b[i]>>3&7 != 4
 				i++
+			} else if mod == 2 {
+				in.clever = in.clever || rexB || rm > 2 && rm != 5 // or rbp
 			}
 			i += disp
 		}
