@@ -34,7 +34,9 @@ import (
 //	1: first version.
 //	2: definitions with binding and visibility instead of aliases, units, COMDAT
 //	   groups; a link to an own component leads to that one only.
-const Format = 2
+//	3: components that name local functions, and tell how much thread-local storage
+//	   there is.
+const Format = 3
 
 // Magic starts every manifest file, so that a foreign or truncated file is
 // recognised before it is parsed.

@@ -124,8 +124,9 @@ func (o *objects) get(ctx context.Context, v *version, src, unit string, c confi
 		var m *manifest.Manifest
 		var not *component.NotPlain
 		switch m, obj.err = analyze(ctx, src, argv, o.clang); {
-		case errors.As(obj.err, &not):
-			obj.err = nil
+		case errors.As(obj.err, &not): // then all of the test is decided by object
+			m = manifest.NewNotPlain(unit, not.Reason)
+			fallthrough
 		case obj.err == nil:
 			obj.source = obj.file + ".source"
 			obj.err = manifest.Write(obj.source, m)
