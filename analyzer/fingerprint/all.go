@@ -264,6 +264,8 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	})
 	resolved.TakesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).TakesWhatIsNeeded)
 	resolved.SeesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).SeesWhatIsNeeded)
+	// Suppressions name functions and files.
+	resolved.Debug = slices.ContainsFunc(t.EnvKeys, func(k string) bool { return strings.HasSuffix(k, "SAN_OPTIONS") })
 	program := model(files, t.Roots.symbols(), overrides, p)
 	resolved.Overrides = overrides
 	code := composer.Compose(program, resolved)

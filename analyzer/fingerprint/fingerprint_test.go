@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
@@ -365,6 +366,32 @@ func TestComposeProbe(t *testing.T) {
 	}
 	if slices.ContainsFunc(c.Contributions, func(x Contribution) bool { return x.Name == LinkedFromSystem }) || !slices.Contains(c.LinkFlags, "-lfl") {
 		t.Errorf("what an object asks for is known: %+v", c)
+	}
+}
+
+// TestSuppressions: a variable of the test may tell a sanitizer which functions do
+// wrong, by names that nothing else reads.
+func TestSuppressions(t *testing.T) {
+	code := func(local string, keys ...string) string {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "a.o.manifest")
+		m := source(t, "a.o", []string{"main", "1"}).Manifest
+		m.Rung = manifest.Rung_RUNG_OBJECT
+		m.Components = append(m.Components, &manifest.Component{Name: refgraph.LocalNames, Kind: manifest.Kind_KIND_SECTION, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: fmt.Appendf(nil, "%16s", local)})
+		if err := manifest.Write(file, m); err != nil {
+			t.Fatal(err)
+		}
+		c, _, _, err := Compose(&Test{Binary: "b", Manifests: []string{file}, EnvKeys: keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Code
+	}
+	if code("f", "HOME") != code("g", "HOME") {
+		t.Error("names of local functions count")
+	}
+	if code("f", "HOME", "TSAN_OPTIONS") == code("g", "HOME", "TSAN_OPTIONS") {
+		t.Error("names of local functions don't count for a sanitizer with options")
 	}
 }
 

@@ -42,6 +42,8 @@ type Roots struct {
 	// SeesWhatIsNeeded says that what is taken can be seen in any case: the members
 	// of a static C library ask which others are there.
 	SeesWhatIsNeeded bool
+	// Debug says that debug information is read in any case.
+	Debug bool
 }
 
 // Defined returns the numbers of those of symbols that any unit defines.
@@ -170,6 +172,7 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 		defs := slices.DeleteFunc(nodesOf(c.places), func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
 		name(t.Name(id), "replaces "+t.Name(id)+" of a system library", defs)
 	}
+	c.debug = c.debug || roots.Debug
 	for _, s := range namesLocals {
 		if id := t.Lookup(s); id != linkmodel.None {
 			c.places = l.All(c.places[:0], id)
