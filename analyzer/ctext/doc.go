@@ -18,6 +18,7 @@
 // completely. So every part of a unit has to be on a list: its flags (package
 // variables exact and prefixes), the compiler's own (properExact), its
 // attributes, its words and characters (Scan), and, in package component, the
-// nodes of its tree. What is on no list makes the unit not plain. Nothing is
-// lost by that but time: its object file is the evidence then.
+// nodes of its tree. What is on no list makes the unit not plain, and so does -O:
+// what a compiler inlines depends on all of a unit, and sometimes shows. Nothing
+// is lost by that but time: its object file is the evidence then.
 package ctext
