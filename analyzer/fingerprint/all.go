@@ -281,6 +281,9 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	if err != nil {
 		return Composed{Err: err}
 	}
+	if t.Source && len(undefined) > 0 {
+		return Composed{NotPlain: "nothing defines " + undefined[0] + ", and compilers leave references out"}
+	}
 	flags = slices.Concat(t.LinkFlags, lineFlags(files, code, len(undefined) > 0), asked)
 	c, all, err := compose(t, code, flags, lines, inputs, undefined, taken, data.digest)
 	if err != nil {
@@ -304,6 +307,9 @@ func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 	}
 	if slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == refgraph.ThreadLocal }) {
 		return "the program sees how much thread-local storage there is"
+	}
+	if slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == "needs" }) {
+		return "the program may see what is linked of the system, and compilers leave references out"
 	}
 	for _, l := range lines {
 		for _, s := range l.Roots {
