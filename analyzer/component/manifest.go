@@ -140,7 +140,7 @@ func (b *builder) reachable() map[*comp]bool {
 
 // contents computes h0 of every component: all of its hash but which local
 // components it refers to. Functions without a symbol that nothing uses are left
-// out if they aren't plain.
+// out if they aren't plain, and not emitted.
 func (b *builder) contents(clang string) error {
 	unit := salt(b.unit, clang)
 	hash := func(c *comp) {
@@ -159,15 +159,29 @@ func (b *builder) contents(clang string) error {
 			}
 		}
 	}
+	why := ""
 	b.comps = slices.DeleteFunc(b.comps, func(c *comp) bool {
 		if reached[c] {
 			return false
 		}
 		b.doubt = ""
 		hash(c)
+		if b.doubt != "" && b.keeps(c.ent) && why == "" {
+			why = b.doubt + ", for " + c.name
+		}
 		return b.doubt != ""
 	})
+	if why != "" {
+		return notPlain(why)
+	}
 	return nil
+}
+
+// keeps says whether a compiler emits a local definition that nothing uses: gcc
+// does without optimisation, but for inline functions. So what it refers to is
+// linked.
+func (b *builder) keeps(e *entity) bool {
+	return e.local && !b.unit.Clang && !slices.ContainsFunc(e.chain, func(s specifiers) bool { return s.inline })
 }
 
 // check returns an error if a definition isn't plain for what it is.

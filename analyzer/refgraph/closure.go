@@ -529,7 +529,14 @@ func (c *Composer) placement(p *linkmodel.Program) Hash {
 		for _, e := range f.Entries {
 			b.Int(int(e.Library))
 			if e.Library == 0 {
-				b.Bytes(c.pool.units[e.Unit].placement[:])
+				u := c.pool.units[e.Unit]
+				b.Bytes(u.placement[:])
+				if !c.pool.Symbols.Unit(e.Unit).Exact {
+					// A compiler decides what it needs: all code counts.
+					for _, x := range u.comps {
+						b.String(c.pool.descriptions[x.description])
+					}
+				}
 			}
 			b.Flag(e.Lazy)
 			b.Int(e.Archive)
