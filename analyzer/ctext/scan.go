@@ -263,6 +263,8 @@ func (s *scanner) word(t Token, w []byte) error {
 		return nil
 	case "asm", "__asm__", "__asm":
 		return s.label()
+	case "_Atomic":
+		s.decl.doubt = "_Atomic" // what is large needs functions that no tree names
 	case "struct", "union", "enum":
 		s.prev, s.tag, s.enum = "word", 1, w[0] == 'e'
 		return nil

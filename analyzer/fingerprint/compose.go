@@ -213,6 +213,9 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 			return provides(s) || slices.Contains(byLinkers, s)
 		}
 		_, known := slices.BinarySearch(sortedOverrides(), s)
+		if optional.MatchString(s) {
+			return false
+		}
 		if known && !math {
 			_, missing := slices.BinarySearch(libm(), s)
 			return !missing
@@ -223,6 +226,10 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 
 // byLinkers are symbols that any link defines.
 var byLinkers = []string{"_GLOBAL_OFFSET_TABLE_", "_DYNAMIC", "_end", "end", "_edata", "edata", "_etext", "etext", "__bss_start", "__ehdr_start", "__executable_start"}
+
+// optional matches what drivers don't link by themselves: libatomic's and
+// compiler-rt's.
+var optional = regexp.MustCompile(`^(__atomic_([a-eg-z]|f[a-km-z]).*|__mulo[dst]i4)$`)
 
 // fundamental matches what the C++ library defines for fundamental types.
 var fundamental = regexp.MustCompile(`^_ZT[IS](PK?)?[a-z]$`)
