@@ -42,7 +42,7 @@ type Roots struct {
 	// SeesWhatIsNeeded says that what is taken can be seen in any case: the members
 	// of a static C library ask which others are there.
 	SeesWhatIsNeeded bool
-	// Debug says that debug information is read in any case.
+	// Debug says that debug information is read in any case, and names of files.
 	Debug bool
 }
 
@@ -172,13 +172,15 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 		defs := slices.DeleteFunc(nodesOf(c.places), func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
 		name(t.Name(id), "replaces "+t.Name(id)+" of a system library", defs)
 	}
-	c.debug = c.debug || roots.Debug
+	suppresses := roots.Debug
 	for _, s := range namesLocals {
 		if id := t.Lookup(s); id != linkmodel.None {
 			c.places = l.All(c.places[:0], id)
-			c.debug = c.debug || len(c.places) > 0
+			suppresses = suppresses || len(c.places) > 0
 		}
 	}
+	// Libraries are named as well.
+	c.debug, c.files = c.debug || suppresses, c.files || suppresses
 	if x.Exported {
 		// Which one a look-up finds depends on the order.
 		for id, in := range l.Instances {

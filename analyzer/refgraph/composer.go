@@ -82,7 +82,7 @@ var debugReaders = []string{
 }
 
 // namesLocals are functions by which a program tells sanitizers which functions and
-// files, by their names in debug information, may do wrong.
+// files, by their names in debug information, and which libraries may do wrong.
 var namesLocals = []string{
 	"__asan_default_suppressions", "__hwasan_default_suppressions", "__lsan_default_suppressions", "__tsan_default_suppressions", "__ubsan_default_suppressions",
 }
