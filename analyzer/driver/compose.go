@@ -136,6 +136,12 @@ func (s *session) arguments(ctx context.Context, d *description) (*fingerprint.T
 		}
 		return nil // it will be run
 	}
+	for _, o := range s.options {
+		// What sanitizers are told is as if the test's rule had it.
+		if name, _, _ := strings.Cut(o.OptionValue, "="); (o.OptionName == "test_env" || o.OptionName == "action_env") && strings.HasSuffix(name, "SAN_OPTIONS") {
+			t.EnvKeys = append(t.EnvKeys, name)
+		}
+	}
 	err = finish(s.execRoot)
 	t.Toolchain = "" // which the prober asks
 	return t, err

@@ -352,6 +352,9 @@ func (r *runner) alwaysRun() []string {
 		if syslib.ChangesLoading(name, value) {
 			reasons = append(reasons, name+" is set: what it has the test load isn't known")
 		}
+		if syslib.Suppresses(name, value) && !slices.Contains(r.config.EnvKeys, name) {
+			reasons = append(reasons, name+" has suppressions: put it into the test's env, or give it a value with --test_env")
+		}
 	}
 	slices.Sort(reasons[known:])
 	if !r.Asked {

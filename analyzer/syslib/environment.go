@@ -17,3 +17,9 @@ func ChangesLoading(name, value string) bool {
 	}
 	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_")
 }
+
+// Suppresses says whether a variable with such a value tells a sanitizer names of
+// functions, files and libraries that may do wrong.
+func Suppresses(name, value string) bool {
+	return strings.HasSuffix(name, "SAN_OPTIONS") && strings.Contains(value, "suppressions")
+}

@@ -83,6 +83,9 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, env_key
             if "@" in location.partition("://")[2].partition("/")[0]:
                 fail("--@rules_tasting//rules:store: a user name or password must not be in it; see TASTING_STORE_FLAGS in docs/store.md")
         args.add(store, format = "--store=%s")
+
+    # What sanitizers are told by --test_env is as if the test's rule had it.
+    env_keys = env_keys + [key for key in ctx.configuration.test_env if key.endswith("SAN_OPTIONS")]
     args.add_all(sorted(env_keys), format_each = "--env-key=%s", uniquify = True)
     return args
 
