@@ -109,7 +109,7 @@ func (s *session) composeBy(ctx context.Context, tests []*test) (known []*test, 
 			t.why = err.Error()
 			continue
 		}
-		x.Source = t.bySource
+		x.Source = t.readsSources()
 		known, composed = append(known, t), append(composed, x)
 	}
 	results, stats := fingerprint.ComposeAll(composed)

@@ -60,7 +60,7 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 		if err != nil || !d.equal(t.description) {
 			continue
 		}
-		c.Source = t.bySource
+		c.Source = t.readsSources()
 		tests, composed = append(tests, t), append(composed, c)
 	}
 	if len(tests) == 0 {
