@@ -112,7 +112,6 @@ case "$1" in
 help) echo asked >> asked; cat flags ;;
 esac
 `)}
-	kept := filepath.Join(b.Cache, "flags-7.7.1")
 	for _, step := range []struct {
 		version, damage string
 		asked           int
@@ -121,7 +120,8 @@ esac
 		{"bazel 7.7.1\n", "", 1},
 		{"bazel 7.7.1\n", "x", 2},
 		{"bazel 7.7.1\n", "", 2},
-		{"bazel 8.0.0\n", "", 3},
+		{"bazel 8.0.0\n\n", "", 3},
+		{"bazel 8.0.0\n\n", "", 3},
 		{"bazel no_version\n", "", 4},
 		{"bazel no_version\n", "", 5},
 		{"", "", 6},
@@ -129,7 +129,11 @@ esac
 	} {
 		file("version", step.version)
 		if step.damage != "" {
-			if err := os.WriteFile(kept, []byte(step.damage), 0o666); err != nil {
+			kept, _ := filepath.Glob(filepath.Join(b.Cache, "flags-7.7.1-*"))
+			if len(kept) != 1 {
+				t.Fatalf("kept in %q", kept)
+			}
+			if err := os.WriteFile(kept[0], []byte(step.damage), 0o666); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -53,22 +53,30 @@ func (b *Bazel) Flags(ctx context.Context) (Flags, error) {
 	return flags, err
 }
 
-// flagsFile returns the file where the flags of this release of Bazel are kept, or
-// "" if nothing may be kept: other builds of Bazel share one name.
+// flagsFile returns the file where the flags of this Bazel are kept, or "" if nothing
+// may be kept. The program may be one that starts the release which a workspace
+// asks for; and releases that a distribution builds have the names of the others.
 func (b *Bazel) flagsFile(ctx context.Context) string {
-	if b.Cache == "" {
+	program, err := exec.LookPath(b.Program)
+	if b.Cache == "" || err != nil {
+		return ""
+	}
+	info, err := os.Stat(program)
+	if err != nil {
 		return ""
 	}
 	cmd := exec.CommandContext(ctx, b.Program, "--version") // starts no server
 	cmd.Dir = b.Dir
 	out, err := cmd.Output()
-	if version := release.FindSubmatch(out); err == nil && version != nil {
-		return filepath.Join(b.Cache, "flags-"+string(version[1]))
+	version := release.FindSubmatch(out)
+	if err != nil || version == nil {
+		return ""
 	}
-	return ""
+	id := checksum(fmt.Append(nil, program, info.Size(), info.ModTime().UnixNano()))
+	return filepath.Join(b.Cache, fmt.Sprintf("flags-%s-%s", version[1], id[:16]))
 }
 
-var release = regexp.MustCompile(`^bazel ([0-9]+\.[0-9]+\.[0-9]+)\n?$`)
+var release = regexp.MustCompile(`^bazel ([0-9]+\.[0-9]+\.[0-9]+)\s*$`)
 
 func checksum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 

@@ -74,7 +74,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			}
 		}
 	}
-	if n := len(args) - 1; n > 0 && args[n] == workerFlag {
+	if n := len(args) - 1; n > 1 && args[n] == workerFlag && (args[1] == "object" || args[1] == "compose") {
 		return serve(args[1:n], stdin, stdout, stderr)
 	}
 	return execute(args[1:], stdin, stdout, stderr)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"sync"
 )
@@ -44,13 +45,26 @@ func serve(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			return exitUsage
 		}
 		running.Go(func() {
-			var out bytes.Buffer
-			code := execute(slices.Concat(args, r.Arguments), nil, &out, &out)
+			w := work(args, r)
 			mu.Lock()
 			defer mu.Unlock()
-			if err := responses.Encode(workResponse{code, out.String(), r.RequestID}); err != nil {
+			if err := responses.Encode(w); err != nil {
 				fmt.Fprintf(stderr, "tasting: %s: %v\n", workerFlag, err)
 			}
 		})
 	}
+}
+
+// work runs a command. One that panics fails alone.
+func work(args []string, r workRequest) (w workResponse) {
+	var out bytes.Buffer
+	w = workResponse{ExitCode: exitInternal, RequestID: r.RequestID}
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(&out, "tasting: panic: %v\n%s", p, debug.Stack())
+		}
+		w.Output = out.String()
+	}()
+	w.ExitCode = execute(slices.Concat(args, r.Arguments), nil, &out, &out)
+	return w
 }
