@@ -448,3 +448,20 @@ Executed 2 out of 5 tests, 1 replayed: 2 tests pass, 2 fail, 1 was skipped.
 		t.Error(messages.String())
 	}
 }
+
+// What is asked for beside the tests that are run: the evidence that decided, and
+// none for those without a fingerprint.
+func TestGroups(t *testing.T) {
+	by := func(label string, bySource, source bool) *test {
+		return &test{label: label, bySource: bySource, key: store.Key{1}, description: &description{Source: source}}
+	}
+	s := &session{tests: []*test{by("c", true, true), by("objects", false, true), by("c++", true, false), {label: "sh"}}}
+	for labels, want := range map[string]string{
+		"c": "+tasting_source", "objects": "+tasting_test", "c++": "+tasting_test", "sh": "", "other": "",
+		"c c++ sh": "+tasting_source,+tasting_test",
+	} {
+		if got := s.groups(strings.Fields(labels)); got != want {
+			t.Errorf("%s: %q, want %q", labels, got, want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -149,9 +150,9 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 		args = append(args, s.aside()...)
 	}
 	args = append(args, "--target_pattern_file="+targets, "--build_event_json_file="+events, filesHere)
-	if s.analysed {
+	if groups := s.groups(labels); s.analysed && groups != "" {
 		// Else a test that can't be analysed might keep others from being run.
-		args = append(args, "--aspects="+s.Aspect, "--output_groups=+"+byObject+",+"+bySource)
+		args = append(args, "--aspects="+s.Aspect, "--output_groups="+groups)
 	}
 	if s.option("test_summary") == "" {
 		args = append(args, "--test_summary=none") // ours is of all tests
@@ -205,6 +206,23 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 		s.confirm(ctx, labels)
 	}
 	return code, err
+}
+
+// groups adds the output groups of the aspect that say afterwards what was run of
+// tests.
+func (s *session) groups(labels []string) string {
+	add := map[string]bool{}
+	for _, t := range s.tests {
+		if !t.hasFingerprint() || !slices.Contains(labels, t.label) {
+			continue
+		}
+		if t.readsSources() {
+			add["+"+bySource] = true
+		} else {
+			add["+"+byObject] = true
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(add)), ",")
 }
 
 // unclean says why a pass isn't recorded, or "".
