@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,13 +36,14 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 	s.prober = &prober{dir: s.execRoot, tmp: s.tmp, known: map[string]*probe{}}
 	known, results, fallbacks := s.composeBy(ctx, s.tests)
 	var again []*test
+	why := ""
 	for i, t := range known {
 		if results[i].NotPlain != "" {
-			again = append(again, t)
+			again, why = append(again, t), cmp.Or(why, t.label+": "+results[i].NotPlain)
 		}
 	}
 	if len(again) > 0 {
-		s.say("analysing %s by the objects: not all of their C is plain", count(len(again), "test"))
+		s.say("analysing %s by the objects: not all of their C is plain (%s)", count(len(again), "test"), why)
 		if code, err = s.analyseBy(ctx, byObject, again); err != nil || code == bazel.ExitInterrupted {
 			return code, err
 		}
