@@ -52,22 +52,11 @@ def precompiled_manifest(ctx, file):
       File: the manifest.
     """
     manifest = declare(ctx, file, ".manifest")
-    args = parameters(ctx)
-    args.add_all([struct(object = file, manifest = manifest)], map_each = _each_line)
-    ctx.actions.run(
-        executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
-        arguments = ["object", "--each", args],
-        inputs = [file],
-        outputs = [manifest],
-        execution_requirements = WORKER,
-        mnemonic = "TastingObject",
-        progress_message = "Reading %{input} for %{label}",
-        toolchain = TOOLCHAIN_TYPE,
-    )
+    _object_manifests(ctx, [struct(object = file, manifest = manifest)], "Reading %{input} for %{label}")
     return manifest
 
-def _object_manifests(ctx, units):
-    """Registers the action that reads the objects of a target."""
+def _object_manifests(ctx, units, message):
+    """Registers the action that reads objects, or other files that are linked."""
     args = parameters(ctx)
     args.add_all(units, map_each = _each_line)
     ctx.actions.run(
@@ -77,7 +66,7 @@ def _object_manifests(ctx, units):
         outputs = [unit.manifest for unit in units],
         execution_requirements = WORKER,
         mnemonic = "TastingObject",
-        progress_message = "Reading objects of %{label}",
+        progress_message = message,
         toolchain = TOOLCHAIN_TYPE,
     )
 
@@ -215,5 +204,5 @@ def compiled_units(ctx, target, dependencies):
             unit = struct(object = object, manifest = declare(ctx, object, ".manifest"), source = source)
             variants.setdefault(object.path.endswith(".pic.o"), []).append(unit)
     for units in variants.values():
-        _object_manifests(ctx, units)
+        _object_manifests(ctx, units, "Reading objects of %{label}")
     return [unit for units in variants.values() for unit in units]
