@@ -19,6 +19,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 	"github.com/spf13/pflag"
 )
 
@@ -140,7 +141,7 @@ func (s *session) arguments(ctx context.Context, d *description) (*fingerprint.T
 	}
 	for _, o := range s.options {
 		// What sanitizers are told is as if the test's rule had it.
-		if name, _, _ := strings.Cut(o.OptionValue, "="); (o.OptionName == "test_env" || o.OptionName == "action_env") && strings.HasSuffix(name, "SAN_OPTIONS") {
+		if name, _, _ := strings.Cut(o.OptionValue, "="); (o.OptionName == "test_env" || o.OptionName == "action_env") && syslib.ForSanitizer(name) {
 			t.EnvKeys = append(t.EnvKeys, name)
 		}
 	}
@@ -222,6 +223,20 @@ func (s *session) lookupIn(ctx context.Context, st store.Store, tests []*test) {
 func (t *test) hasKey() bool { return t.verdict == report.Miss && t.hasFingerprint() }
 
 func (t *test) hasFingerprint() bool { return t.key != store.Key{} }
+
+// fingerprinted returns the tests among those with labels that have a fingerprint.
+func (s *session) fingerprinted(labels []string) (tests []*test) {
+	among := map[string]bool{}
+	for _, l := range labels {
+		among[l] = true
+	}
+	for _, t := range s.tests {
+		if among[t.label] && t.hasFingerprint() {
+			tests = append(tests, t)
+		}
+	}
+	return tests
+}
 
 // storeOf returns where the test's result may be.
 func (s *session) storeOf(t *test) store.Store {

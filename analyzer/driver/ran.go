@@ -36,8 +36,8 @@ import (
 func (s *session) confirm(ctx context.Context, labels []string) {
 	var tests []*test
 	var composed []*fingerprint.Test
-	for _, t := range s.tests {
-		if t.outcome == nil || !t.hasFingerprint() || !slices.Contains(labels, t.label) {
+	for _, t := range s.fingerprinted(labels) {
+		if t.outcome == nil {
 			continue
 		}
 		t.doubt = "its sources, data or flags were edited while it was tested"
@@ -135,8 +135,8 @@ func (s *session) touched(file string) bool {
 // were made of sources, as far as they are to be recorded or audited.
 func (s *session) listSources(ctx context.Context, labels []string) {
 	var tests []string
-	for _, t := range s.tests {
-		if t.hasFingerprint() && t.readsSources() && (s.Write || t.audit) && slices.Contains(labels, t.label) {
+	for _, t := range s.fingerprinted(labels) {
+		if t.readsSources() && (s.Write || t.audit) {
 			tests = append(tests, t.label)
 		}
 	}

@@ -212,10 +212,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 // tests.
 func (s *session) groups(labels []string) string {
 	add := map[string]bool{}
-	for _, t := range s.tests {
-		if !t.hasFingerprint() || !slices.Contains(labels, t.label) {
-			continue
-		}
+	for _, t := range s.fingerprinted(labels) {
 		if t.readsSources() {
 			add["+"+bySource] = true
 		} else {

@@ -13,6 +13,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
 // Composed is the result of ComposeAll for one test.
@@ -265,7 +266,7 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	resolved.TakesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).TakesWhatIsNeeded)
 	resolved.SeesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).SeesWhatIsNeeded)
 	// Suppressions name functions and files.
-	resolved.Debug = slices.ContainsFunc(t.EnvKeys, func(k string) bool { return strings.HasSuffix(k, "SAN_OPTIONS") })
+	resolved.Debug = slices.ContainsFunc(t.EnvKeys, syslib.ForSanitizer)
 	program := model(files, t.Roots.symbols(), overrides, p)
 	resolved.Overrides = overrides
 	code := composer.Compose(program, resolved)
@@ -305,14 +306,10 @@ func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 	if len(code.Overridden) > 0 {
 		return "the program defines " + code.Overridden[0] + ", as a library of the system does: compilers may know what it does"
 	}
-	if slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == "debug" }) {
-		return "the program may read debug information"
-	}
-	if slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == refgraph.ThreadLocal }) {
-		return "the program sees how much thread-local storage there is"
-	}
-	if slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == "needs" }) {
-		return "the program may see what is linked of the system, and compilers leave references out"
+	for _, a := range code.Additions {
+		if why := unseen[a.Name]; why != "" {
+			return why
+		}
 	}
 	for _, l := range lines {
 		for _, s := range l.Roots {
@@ -322,6 +319,13 @@ func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 		}
 	}
 	return ""
+}
+
+// unseen says of additions to a closure why sources don't say what they need.
+var unseen = map[string]string{
+	"debug":              "the program may read debug information",
+	"needs":              "the program may see what is linked of the system, and compilers leave references out",
+	refgraph.ThreadLocal: "the program sees how much thread-local storage there is",
 }
 
 func fallbacks(files []string, inputs map[string]*input, manifests [][]string) []Fallback {

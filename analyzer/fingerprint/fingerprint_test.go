@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
-	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
@@ -377,7 +376,7 @@ func TestSuppressions(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "a.o.manifest")
 		m := source(t, "a.o", []string{"main", "1"}).Manifest
 		m.Rung = manifest.Rung_RUNG_OBJECT
-		m.Components = append(m.Components, &manifest.Component{Name: refgraph.LocalNames, Kind: manifest.Kind_KIND_SECTION, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: fmt.Appendf(nil, "%16s", local)})
+		m.Components = append(m.Components, &manifest.Component{Name: manifest.LocalNames, Kind: manifest.Kind_KIND_SECTION, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: fmt.Appendf(nil, "%16s", local)})
 		if err := manifest.Write(file, m); err != nil {
 			t.Fatal(err)
 		}

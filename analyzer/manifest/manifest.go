@@ -38,6 +38,19 @@ import (
 //	   there is.
 const Format = 3
 
+// Names of local components that count only if something that is reached can see
+// what they hold; in an archive a number follows.
+const (
+	// DebugLines: what only readers of debug information see.
+	DebugLines = "(debug lines)"
+	// LocalNames: the same if there is none, the names of local functions in the
+	// symbol table.
+	LocalNames = "(local names)"
+	// ThreadStorage: how much thread-local storage an object has. The stacks of
+	// threads are smaller by that.
+	ThreadStorage = "(thread-local storage)"
+)
+
 // Magic starts every manifest file, so that a foreign or truncated file is
 // recognised before it is parsed.
 const Magic = "tasting-manifest\n"

@@ -941,20 +941,12 @@ func (r *reader) commons() {
 	}
 }
 
-// debugLines is the name of the component of what only readers of debug information
-// see, with a number if an archive has several.
-const debugLines = "(debug lines)"
-
-// localNames is the name of the component of what readers of debug information see
-// if there is none: the names of local functions, in the symbol table.
-const localNames = "(local names)"
-
 // everything adds a component for what only readers of debug information or of
 // symbol tables see, such as std::stacktrace: lines, names of local symbols,
 // places. It is no root: whoever composes a fingerprint knows whether there is
 // such a reader.
 func (r *reader) everything() {
-	name, h := debugLines, frame.New("tasting debug information 1")
+	name, h := manifest.DebugLines, frame.New("tasting debug information 1")
 	if slices.ContainsFunc(r.sections, func(s section) bool {
 		return s.name == ".debug_line" || s.name == ".zdebug_line"
 	}) {
@@ -977,14 +969,10 @@ func (r *reader) everything() {
 		}
 		slices.Sort(names)
 		h.Strings(names)
-		name = localNames
+		name = manifest.LocalNames
 	}
 	r.out = append(r.out, &component{name: name, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
 }
-
-// threadStorage is the name of the component of an object that says how much
-// thread-local storage it has: the stacks of threads are smaller by that.
-const threadStorage = "(thread-local storage)"
 
 func (r *reader) storage() {
 	h := frame.New("tasting thread-local storage 1")
@@ -1004,7 +992,7 @@ func (r *reader) storage() {
 		}
 	}
 	if found {
-		r.out = append(r.out, &component{name: threadStorage, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
+		r.out = append(r.out, &component{name: manifest.ThreadStorage, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
 	}
 }
 

@@ -61,7 +61,7 @@ func changed(a, b *manifest.Manifest) []string {
 	index := func(m *manifest.Manifest) map[string]string {
 		all := map[string]string{}
 		for _, c := range m.Components {
-			if c.Name == localNames {
+			if c.Name == manifest.LocalNames {
 				continue
 			}
 			names, own := m.LinkNames(c)
@@ -106,7 +106,7 @@ func TestEdits(t *testing.T) {
 		want     []string
 	}{
 		{name: "nothing", want: []string{}},
-		{name: "debug information", flags: []string{"-g"}, want: []string{debugLines}},
+		{name: "debug information", flags: []string{"-g"}, want: []string{manifest.DebugLines}},
 		{name: "body", old: "helper(x) + 1", new: "helper(x) + 2", want: []string{"g"}},
 		{name: "literal", old: "hello", new: "hullo", want: []string{"f"}},
 		{name: "literal's length", old: "hello", new: "good morning to you all", want: []string{"f"}},
@@ -154,7 +154,7 @@ func TestReorderAndRename(t *testing.T) {
 	hashes := func(m *manifest.Manifest) []string {
 		var l []string
 		for _, c := range m.Components {
-			if c.Name != localNames {
+			if c.Name != manifest.LocalNames {
 				l = append(l, fmt.Sprintf("%x", c.LocalHash))
 			}
 		}
@@ -185,7 +185,7 @@ func TestLinks(t *testing.T) {
 	}
 	want := map[string][]string{
 		"main": {"f", "g"}, "f": {"puts", "helper"}, "g": {"puts", "helper"},
-		"helper": {"counter", "table"}, "pointer": {"counter"}, "counter": nil, "table": nil, localNames: nil,
+		"helper": {"counter", "table"}, "pointer": {"counter"}, "counter": nil, "table": nil, manifest.LocalNames: nil,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("links (-want +got):\n%s", d)

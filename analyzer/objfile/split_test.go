@@ -100,7 +100,7 @@ func TestTogether(t *testing.T) {
 				got = slices.DeleteFunc(got, func(n string) bool {
 					// An assembler makes a jump to a near function shorter.
 					short := optimised && (n == "choose" || n == "other") && !slices.Contains(tc.want, n)
-					return n == debugLines || short
+					return n == manifest.DebugLines || short
 				})
 				if !slices.Equal(got, tc.want) {
 					t.Errorf("changed %q, want %q", got, tc.want)
@@ -113,7 +113,7 @@ func TestTogether(t *testing.T) {
 func hashes(m *manifest.Manifest) []string {
 	var l []string
 	for _, c := range m.Components {
-		if c.Name != debugLines && c.Name != localNames {
+		if c.Name != manifest.DebugLines && c.Name != manifest.LocalNames {
 			l = append(l, fmt.Sprintf("%x", c.LocalHash))
 		}
 	}
@@ -261,7 +261,7 @@ int h(void) { return puts("another"); }
 			{`"hello world"`, `"hello World"`, []string{"f", "g"}},
 			{`"another"`, `"any other"`, []string{"h"}},
 		} {
-			if d := changed(m, together(t, "t.c", strings.ReplaceAll(source, tc.old, tc.new), flags...)); !slices.Equal(slices.DeleteFunc(d, func(n string) bool { return n == debugLines }), tc.want) {
+			if d := changed(m, together(t, "t.c", strings.ReplaceAll(source, tc.old, tc.new), flags...)); !slices.Equal(slices.DeleteFunc(d, func(n string) bool { return n == manifest.DebugLines }), tc.want) {
 				t.Errorf("%v: %s changed %q, want %q", flags, tc.old, d, tc.want)
 			}
 		}

@@ -105,18 +105,6 @@ const (
 	flagTLS                  // says how much thread-local storage its unit has
 )
 
-// DebugLines is the name of components that hold debug information, LocalNames of
-// those that name local functions where there is none. They count only if something
-// that is reached reads it.
-const (
-	DebugLines = "(debug lines)"
-	LocalNames = "(local names)"
-)
-
-// ThreadStorage is the name of components that say how much thread-local storage an
-// object has. They count only if something that is reached can see it.
-const ThreadStorage = "(thread-local storage)"
-
 // LinkerSet, followed by its name, is the root of a component in a section with a
 // name of C: the linker defines symbols for the bounds of all of these in a file.
 const LinkerSet = "linker set "
@@ -173,9 +161,10 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 			switch {
 			case c.Root != "":
 				x.flags |= flagRoot
-			case c.Linkage == manifest.Linkage_LINKAGE_LOCAL && (strings.HasPrefix(c.Name, DebugLines) || strings.HasPrefix(c.Name, LocalNames)):
+			case c.Linkage != manifest.Linkage_LINKAGE_LOCAL:
+			case strings.HasPrefix(c.Name, manifest.DebugLines), strings.HasPrefix(c.Name, manifest.LocalNames):
 				x.flags |= flagDebug
-			case c.Linkage == manifest.Linkage_LINKAGE_LOCAL && strings.HasPrefix(c.Name, ThreadStorage):
+			case strings.HasPrefix(c.Name, manifest.ThreadStorage):
 				x.flags |= flagTLS
 			}
 			if len(c.Definitions) > 0 {

@@ -18,8 +18,11 @@ func ChangesLoading(name, value string) bool {
 	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_")
 }
 
-// Suppresses says whether a variable with such a value tells a sanitizer names of
+// ForSanitizer says whether a variable holds options of a sanitizer, which may name
 // functions, files and libraries that may do wrong.
+func ForSanitizer(name string) bool { return strings.HasSuffix(name, "SAN_OPTIONS") }
+
+// Suppresses says whether a variable with such a value has such names.
 func Suppresses(name, value string) bool {
-	return strings.HasSuffix(name, "SAN_OPTIONS") && strings.Contains(value, "suppressions")
+	return ForSanitizer(name) && strings.Contains(value, "suppressions")
 }
