@@ -70,8 +70,9 @@ type Event struct {
 	BuildMetrics struct {
 		ActionSummary struct {
 			ActionData []struct {
-				Mnemonic        string
-				ActionsExecuted json.Number
+				Mnemonic             string
+				ActionsExecuted      json.Number
+				UserTime, SystemTime string // "1.5s"; of spawns
 			}
 		}
 	}
@@ -80,6 +81,21 @@ type Event struct {
 			Name string
 			Code int
 		}
+	}
+}
+
+// AllMnemonics has Bazel count the actions of all mnemonics, not only of the most
+// frequent ones.
+const AllMnemonics = "--experimental_record_metrics_for_all_mnemonics"
+
+// Actions calls f for each mnemonic of which e says how many actions were executed
+// and how much CPU time their processes took; that isn't known of what workers do.
+func (e *Event) Actions(f func(mnemonic string, executed int, cpu time.Duration)) {
+	for _, a := range e.BuildMetrics.ActionSummary.ActionData {
+		n, _ := a.ActionsExecuted.Int64()
+		user, _ := time.ParseDuration(a.UserTime)
+		system, _ := time.ParseDuration(a.SystemTime)
+		f(a.Mnemonic, int(n), user+system)
 	}
 }
 

@@ -144,6 +144,7 @@ type session struct {
 	sourcesErr error
 	ran        bool       // Bazel has run tests
 	printing   sync.Mutex // for Out and Err
+	cost       cost
 }
 
 // Test runs tests as bazel test would and returns bazel test's exit code. An
@@ -160,6 +161,9 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 		return 0, err
 	}
 	s.args, s.patterns = s.flags.Split(o.Args)
+	if s.flags[bazel.AllMnemonics] != nil {
+		s.args = append([]string{bazel.AllMnemonics}, s.args...)
+	}
 	if s.Aspect == "" {
 		s.Aspect = Aspect
 	}
@@ -172,6 +176,7 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 	reason := s.runAll()
 	if reason == "" {
 		s.from = time.Now()
+		s.cost.workers = s.workersCPU()
 		if code, err := s.analyse(ctx); err != nil || code == bazel.ExitInterrupted {
 			return code, err
 		}
@@ -538,7 +543,11 @@ func (s *session) analyseBy(ctx context.Context, group string, tests []*test) (c
 		return code, err
 	}
 	seen := newAspectOutputs()
-	err = bazel.ReadEvents(events, func(e *bazel.Event) error { seen.add(e); return nil })
+	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
+		seen.add(e)
+		s.cost.add(e)
+		return nil
+	})
 	if err != nil && code == bazel.ExitOK {
 		return 0, err
 	}

@@ -33,6 +33,7 @@ func (s *session) writeRun(ctx context.Context) error {
 		r.Tests = append(r.Tests, report.Test{Label: l, Verdict: report.Other, Status: "FAILED_TO_BUILD"})
 	}
 	r.Fallbacks = s.fallbacks
+	r.Cost = &report.Cost{WallSeconds: r.End.Sub(r.Start).Seconds(), DecidingSeconds: s.cost.deciding.Seconds(), AnalysisCPUSeconds: s.cost.analysis.Seconds(), Actions: s.cost.actions}
 	_, err := report.WriteRun(s.RunsDir, r)
 	return err
 }

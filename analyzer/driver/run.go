@@ -55,6 +55,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	}
 	s.say("%s: %d recorded, %d to be run%s", count(len(s.tests)+len(s.broken), "test"), hits, len(labels), auditing(len(audits)))
 	s.listSources(ctx, slices.Concat(labels, audits))
+	s.decided()
 	if len(labels) > 0 {
 		if code, err = s.bazelTest(ctx, labels, "run"); err != nil {
 			return 0, err
@@ -186,6 +187,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	}
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
 		s.afterwards.add(e)
+		s.cost.add(e)
 		switch {
 		case e.Options() != nil:
 			s.edited = s.edited || !slices.Equal(invocation(e.Options()), invocation(s.options))

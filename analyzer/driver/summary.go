@@ -16,6 +16,7 @@ import (
 // TestSummaryPrinter and AggregatingTestListener), with replays marked.
 func (s *session) summary() {
 	passed, failed, skipped, executed, replayed := 0, 0, 0, 0, 0
+	var saved time.Duration
 	for _, t := range s.tests {
 		status, took := t.status()
 		mark, times := "", ""
@@ -24,6 +25,7 @@ func (s *session) summary() {
 		case t.verdict == report.Hit && o == nil:
 			mark = "(replayed) "
 			replayed++
+			saved += took
 		case o.cached():
 			mark = "(cached) "
 		case o != nil && len(o.attempts) > 0:
@@ -74,6 +76,14 @@ func (s *session) summary() {
 		fmt.Fprintf(s.Out, ", %d replayed", replayed)
 	}
 	fmt.Fprintf(s.Out, ": %s.\n", strings.Join(parts, ", "))
+	if s.cost.deciding > 0 {
+		// What deciding has compiled, tests that are run would have needed anyway.
+		fmt.Fprintf(s.Out, "Deciding took %.1fs, %.1fs of it CPU time of the analysis", s.cost.deciding.Seconds(), s.cost.analysis.Seconds())
+		if replayed > 0 {
+			fmt.Fprintf(s.Out, "; what was replayed had taken %.1fs", saved.Seconds())
+		}
+		fmt.Fprintln(s.Out, ".")
+	}
 }
 
 // cached tells whether Bazel had all results of a test already.

@@ -310,10 +310,10 @@ func TestBrowser(t *testing.T) {
 		runs   []*Run
 		charts []string
 	}{
-		{"small", sample(30, 36, 1), []string{"verdicts", "times", "ratios", "strip", "matrix", "latency"}},
-		{"one", sample(1, 5, 2), []string{"verdicts", "times", "ratios", "strip", "matrix", "latency"}},
-		{"three", sample(3, 8, 4), []string{"verdicts", "times", "ratios", "strip", "matrix", "latency"}},
-		{"large", sample(510, 300, 3), []string{"verdicts", "times", "ratios", "strip", "matrix", "latency"}},
+		{"small", sample(30, 36, 1), []string{"verdicts", "times", "ratios", "costs", "strip", "matrix", "latency"}},
+		{"one", sample(1, 5, 2), []string{"verdicts", "times", "ratios", "costs", "strip", "matrix", "latency"}},
+		{"three", sample(3, 8, 4), []string{"verdicts", "times", "ratios", "costs", "strip", "matrix", "latency"}},
+		{"large", sample(510, 300, 3), []string{"verdicts", "times", "ratios", "costs", "strip", "matrix", "latency"}},
 		{"none", nil, nil},
 		{"hostile", hostile(), []string{"verdicts", "times", "ratios", "strip", "matrix", "latency"}},
 	}

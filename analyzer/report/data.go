@@ -206,6 +206,10 @@ type Totals struct {
 	Avoided *float64 `json:"replayed_share"`
 	// SavedShare is SavedTime over what executing everything would have taken.
 	SavedShare *float64 `json:"saved_share"`
+	// DecidingTime and AnalysisTime are the sums of Cost.DecidingSeconds and
+	// Cost.AnalysisCPUSeconds.
+	DecidingTime float64 `json:"deciding_seconds"`
+	AnalysisTime float64 `json:"analysis_cpu_seconds"`
 }
 
 // RunData is a run without its tests.
@@ -221,6 +225,10 @@ type RunData struct {
 	Times
 	HitRatio *float64 `json:"hit_ratio"`
 	Store    Store    `json:"store"`
+	// Cost of the run, and of plain "bazel test" in its place, as far as they are
+	// known.
+	Cost  *Cost `json:"cost,omitempty"`
+	Plain *Cost `json:"plain,omitempty"`
 	// LookupMilliseconds is the mean time of a look-up.
 	LookupMilliseconds *float64 `json:"lookup_milliseconds"`
 }
@@ -388,6 +396,7 @@ func (b *Builder) Add(r *Run) {
 	b.ids[r.ID] = true
 	rec := &runRecord{RunData: RunData{
 		ID: r.ID, Start: r.Start, End: r.End, Workspace: r.Workspace, Commit: r.Commit, Branch: r.Branch, Host: r.Host, Store: r.Store,
+		Cost: r.Cost, Plain: r.Plain,
 	}}
 	rec.LookupMilliseconds = meanMilliseconds(r.Store.LookupSeconds, r.Store.Lookups)
 	b.runs = append(b.runs, rec)
@@ -511,17 +520,21 @@ func (b *Builder) Data() *Data {
 	d := &Data{Format: DataFormat, Runs: []RunData{}}
 	runs := slices.SortedFunc(slices.Values(b.runs), byTime)
 	newest := map[string]*runRecord{} // by workspace
-	var executed, saved, cached micros
+	var executed, saved, cached, deciding, analysis micros
 	for _, r := range runs {
 		newest[r.Workspace] = r
 		d.Runs = append(d.Runs, r.RunData)
 		d.Totals.Counts.add(&r.Counts)
 		executed, saved, cached = executed+r.executed, saved+r.saved, cached+r.cached
 		d.Totals.Unknown += r.Unknown
+		if c := r.Cost; c != nil {
+			deciding, analysis = deciding+toMicros(c.DecidingSeconds), analysis+toMicros(c.AnalysisCPUSeconds)
+		}
 	}
 	t := &d.Totals
 	t.Runs, t.Duplicates, t.Targets = len(runs), b.duplicates, len(b.tests)
 	t.ExecutedTime, t.SavedTime, t.CachedTime = executed.seconds(), saved.seconds(), cached.seconds()
+	t.DecidingTime, t.AnalysisTime = deciding.seconds(), analysis.seconds()
 	t.HitRatio = t.Counts.HitRatio()
 	t.Avoided = ratio(float64(t.Replayed), float64(t.Tests))
 	t.SavedShare = ratio(t.SavedTime, t.All())

@@ -150,6 +150,9 @@ func (p *page) build() {
 	}
 	p.cards()
 	p.Charts = []*chart{p.verdicts(), p.times(), p.ratios()}
+	if c := p.costs(); c != nil {
+		p.Charts = append(p.Charts, c)
+	}
 	p.Latency = p.latency()
 	p.Matrix = p.matrix()
 	if len(p.Components) > 0 {
@@ -182,6 +185,9 @@ func (p *page) cards() {
 	saved.Value, saved.Unit = splitUnit(durationText(t.SavedTime))
 	if t.SavedShare != nil {
 		saved.Note = fmt.Sprintf("%s of the %s that executing everything takes", percentText(t.SavedShare), durationText(t.All()))
+	}
+	if t.DecidingTime > 0 {
+		saved.Note += fmt.Sprintf("; deciding took %s, %s of CPU time", durationText(t.DecidingTime), durationText(t.AnalysisTime))
 	}
 	hit := card{Title: "Hit ratio", Value: "–", Note: "no test had a fingerprint"}
 	if t.HitRatio != nil {
@@ -312,6 +318,47 @@ func (p *page) ratios() *chart {
 	} else {
 		c.Empty = "No test had a fingerprint or a result."
 	}
+	return c
+}
+
+// costs shows what runs cost beside plain "bazel test", or, if nobody has tried
+// that, what deciding cost beside what it saved. It is nil if nothing is known.
+func (p *page) costs() *chart {
+	ours, plain := make([]*float64, len(p.Columns)), make([]*float64, len(p.Columns))
+	deciding, saved := make([]*float64, len(p.Columns)), make([]*float64, len(p.Columns))
+	var texts []string
+	most, mostDeciding, known := 0.0, 0.0, false
+	for i := range p.Columns {
+		r := &p.Columns[i]
+		var text []string
+		if c := r.Cost; c != nil {
+			deciding[i], saved[i], known = &c.DecidingSeconds, &r.SavedTime, true
+			mostDeciding = max(mostDeciding, c.DecidingSeconds, r.SavedTime)
+			text = append(text, "deciding: "+durationText(c.DecidingSeconds)+", "+durationText(c.AnalysisCPUSeconds)+" of CPU time", "saved by replaying: "+durationText(r.SavedTime))
+			if r.Plain != nil {
+				ours[i], plain[i] = &c.CPUSeconds, &r.Plain.CPUSeconds
+				most = max(most, c.CPUSeconds, r.Plain.CPUSeconds)
+				text = append([]string{"CPU time: " + durationText(c.CPUSeconds), "plain bazel test: " + durationText(r.Plain.CPUSeconds)}, text...)
+			}
+		}
+		texts = append(texts, strings.Join(text, "\n"))
+	}
+	if !known {
+		return nil
+	}
+	c := p.newChart("costs", "Deciding, and what it saved", "Wall time until Bazel was told which tests to run, compilations for that included, and the durations of the replayed tests.")
+	first, second, names := deciding, saved, [2]string{"deciding", "saved by replaying"}
+	if most > 0 {
+		c = p.newChart("costs", "CPU time, beside plain bazel test", "Of Bazel's server and all that it starts, one after the other on the same machine.")
+		first, second, names = ours, plain, [2]string{"tasting test", "bazel test"}
+		mostDeciding = most
+	}
+	p.Tips.Charts[c.ID] = texts
+	step, top := axis(mostDeciding)
+	c.line("l-2", second, top)
+	c.line("l-1", first, top)
+	c.yTicks(step, top, func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) + " s" })
+	c.Legend = []key{{"l-1", names[0]}, {"l-2", names[1]}}
 	return c
 }
 

@@ -181,7 +181,7 @@ func TestReadRunsDamaged(t *testing.T) {
 	}
 	write("a-empty"+fileSuffix, "")
 	write("b-cut"+fileSuffix, string(good[:len(good)/2]))
-	write("c-newer"+fileSuffix, `{"format":2,"something":"new"}`)
+	write("c-newer"+fileSuffix, `{"format":3,"something":"new"}`)
 	write("d-field"+fileSuffix, strings.Replace(string(good), `"host"`, `"guest"`, 1))
 	write("e-two"+fileSuffix, string(good)+string(good))
 	write("f-type"+fileSuffix, strings.Replace(string(good), `"verdict":"`, `"verdict":1,"x":"`, 1))
@@ -196,7 +196,7 @@ func TestReadRunsDamaged(t *testing.T) {
 		t.Errorf("%d runs, want 1", len(runs))
 	}
 	want := []struct{ file, reason string }{
-		{"a-empty", "cut off"}, {"b-cut", "cut off"}, {"c-newer", "format 2, this tasting reads format 1"}, {"d-field", "guest doesn't fit the schema of format 1"},
+		{"a-empty", "cut off"}, {"b-cut", "cut off"}, {"c-newer", "format 3, this tasting reads formats 1 to 2"}, {"d-field", "guest doesn't fit the schema of format 2"},
 		{"e-two", "byte"}, {"f-type", "/tests/0/verdict doesn't fit"}, {"g-list", "doesn't fit"}, {"h-dir", "not a regular file"},
 	}
 	if len(damaged) != len(want) {
@@ -378,6 +378,14 @@ func TestCutListsAreCounted(t *testing.T) {
 
 // The pages and JSON of testdata/runs, as they were looked at.
 // go test ./analyzer/report -run TestGolden -update writes them anew.
+// TestReadsFormat1: files of the first format have no cost.
+func TestReadsFormat1(t *testing.T) {
+	r, err := ReadRun([]byte(`{"format":1,"id":"0","start":"2026-01-01T00:00:00Z","end":"2026-01-01T00:00:01Z","store":{"lookups":0,"hits":0,"misses":0,"lookup_seconds":0},"tests":[{"label":"//:a","verdict":"hit","status":"PASSED"}]}`))
+	if err != nil || r.Cost != nil || len(r.Tests) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestGolden(t *testing.T) {
 	dir := filepath.Join("testdata", "runs")
 	if *update {

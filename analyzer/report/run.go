@@ -24,7 +24,8 @@ import (
 // History:
 //
 //	1: first version
-const Format = 1
+//	2: cost, plain; files of format 1 are read as well
+const Format = 2
 
 // Verdict is what was decided about a test before anything ran.
 type Verdict string
@@ -63,6 +64,28 @@ type Run struct {
 	Store     Store      `json:"store"`
 	Tests     []Test     `json:"tests"`
 	Fallbacks []Fallback `json:"fallbacks,omitempty"`
+	// Cost is what the run cost, nil if that isn't known.
+	Cost *Cost `json:"cost,omitempty"`
+	// Plain is what plain "bazel test" cost in the place of the run, if
+	// "tasting evaluate" has tried it.
+	Plain *Cost `json:"plain,omitempty"`
+}
+
+// Cost is what an invocation cost.
+type Cost struct {
+	// WallSeconds from its start to its end.
+	WallSeconds float64 `json:"wall_seconds"`
+	// CPUSeconds of Bazel's server, all that it starts, and tasting itself. 0 if
+	// nobody measured it.
+	CPUSeconds float64 `json:"cpu_seconds,omitzero"`
+	// DecidingSeconds is the wall time until Bazel was told which tests to run: in
+	// it is what had to be compiled for that.
+	DecidingSeconds float64 `json:"deciding_seconds,omitzero"`
+	// AnalysisCPUSeconds is the CPU time of tasting's own actions and process: what
+	// plain "bazel test" hasn't.
+	AnalysisCPUSeconds float64 `json:"analysis_cpu_seconds,omitzero"`
+	// Actions that Bazel executed in all invocations, by mnemonic.
+	Actions map[string]int `json:"actions,omitempty"`
 }
 
 // Store is what a run asked of the store of results.
@@ -126,8 +149,8 @@ var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // validate returns what is wrong with r.
 func (r *Run) validate() error {
 	switch {
-	case r.Format != Format:
-		return fmt.Errorf("format %d, this tasting reads format %d", r.Format, Format)
+	case r.Format < 1 || r.Format > Format:
+		return fmt.Errorf("format %d, this tasting reads formats 1 to %d", r.Format, Format)
 	case !idPattern.MatchString(r.ID):
 		return fmt.Errorf("id %q: want up to 64 letters, digits, - and _", r.ID)
 	// Years of four digits, as RFC 3339 has them; 1 is that of the zero time.
@@ -142,6 +165,21 @@ func (r *Run) validate() error {
 	}
 	if !validSeconds(s.LookupSeconds) {
 		return fmt.Errorf("store: lookup_seconds %v: want a duration", s.LookupSeconds)
+	}
+	for _, c := range []*Cost{r.Cost, r.Plain} {
+		if c == nil {
+			continue
+		}
+		for _, x := range []float64{c.WallSeconds, c.CPUSeconds, c.DecidingSeconds, c.AnalysisCPUSeconds} {
+			if !validSeconds(x) {
+				return fmt.Errorf("cost: %v: want a duration", x)
+			}
+		}
+		for name, n := range c.Actions {
+			if n < 0 || n > maxCount {
+				return fmt.Errorf("cost: %d actions of %s", n, name)
+			}
+		}
 	}
 	for i, t := range r.Tests {
 		switch {
@@ -287,8 +325,8 @@ func ReadRun(text []byte) (*Run, error) {
 		var head struct {
 			Format int `json:"format"`
 		}
-		if json.Unmarshal(text, &head) == nil && head.Format != Format {
-			return nil, fmt.Errorf("format %d, this tasting reads format %d", head.Format, Format)
+		if json.Unmarshal(text, &head) == nil && head.Format > Format {
+			return nil, fmt.Errorf("format %d, this tasting reads formats 1 to %d", head.Format, Format)
 		}
 		return nil, shorten(err)
 	}

@@ -109,6 +109,8 @@ func TestScripts(t *testing.T) {
 					"tasting":  b.tasting,
 					"recipe":   b.recipe,
 					"remote":   b.remote,
+					"commit":   b.commit,
+					"evaluate": b.evaluate,
 					"runners":  b.runners,
 				},
 				Condition: func(cond string) (bool, error) {
@@ -126,7 +128,7 @@ func TestScripts(t *testing.T) {
 // that they run with.
 var once = map[string]string{
 	"checkouts": "gcc", "contract": "gcc", "recipe": "gcc", "runtime": "gcc", "test_runner": "gcc",
-	"driver": "clang", "explain": "clang", "remote": "clang",
+	"driver": "clang", "evaluate": "clang", "explain": "clang", "remote": "clang",
 }
 
 // scripts returns the files of the scripts that run with a setup.
@@ -179,6 +181,9 @@ func newBazel(t *testing.T) *bazel {
 		}
 		for dir := range b.servers {
 			b.expunge(t, dir)
+		}
+		if err := b.removeEvaluation(); err != nil {
+			t.Error(err)
 		}
 		if b.checked != "" {
 			b.expunge(t, b.checked, "--output_base="+b.checkBase())
@@ -250,6 +255,9 @@ func (b *bazel) reset(env *testscript.Env, s setup) error {
 	b.workspace = filepath.Join(b.dir, "workspace")
 	b.fresh = map[string]bool{}
 	b.engine = ""
+	if err := b.removeEvaluation(); err != nil {
+		return err
+	}
 	for _, dir := range []string{"store", "state"} {
 		if err := os.RemoveAll(filepath.Join(b.dir, dir)); err != nil {
 			return err
@@ -321,6 +329,9 @@ func (b *bazel) sync() error {
 		return err
 	}
 	err = filepath.WalkDir(b.workspace, func(name string, d fs.DirEntry, err error) error {
+		if d != nil && d.Name() == ".git" {
+			return fs.SkipDir
+		}
 		if err != nil || d.IsDir() {
 			return err
 		}

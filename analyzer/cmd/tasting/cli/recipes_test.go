@@ -625,7 +625,7 @@ func TestRunSchemaIsDocumented(t *testing.T) {
 		t.Fatal("docs/report.md has no such section")
 	}
 	fields := 0
-	for prefix, v := range map[string]any{"": report.Run{}, "store.": report.Store{}, "tests[].": report.Test{}, "fallbacks[].": report.Fallback{}} {
+	for prefix, v := range map[string]any{"": report.Run{}, "store.": report.Store{}, "tests[].": report.Test{}, "fallbacks[].": report.Fallback{}, "cost.": report.Cost{}} {
 		for f := range reflect.TypeOf(v).Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			fields++

@@ -1,0 +1,104 @@
+package evaluate
+
+import (
+	"encoding/json"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// objects knows the object files of an output base.
+type objects struct {
+	file  string // where it is kept for an evaluation that goes on
+	Known map[string]object
+}
+
+// object is a file, by its path below the output base.
+type object struct {
+	Size     int64
+	Modified time.Time
+	Hash     uint64
+}
+
+// readObjects reads what save has written; of what can't be read nothing is known,
+// and all objects count as different once.
+func readObjects(file string) *objects {
+	o := &objects{file: file}
+	if b, err := os.ReadFile(file); err == nil {
+		_ = json.Unmarshal(b, o)
+	}
+	if o.Known == nil {
+		o.Known = map[string]object{}
+	}
+	return o
+}
+
+func (o *objects) save() error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.file, b, 0o666)
+}
+
+// census returns how many object files for the target platform an output base has,
+// and how many are new or have other content than at the call before.
+func (o *objects) census(base string) (all, different int, err error) {
+	now := map[string]object{}
+	root := filepath.Join(base, "execroot")
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(root, path)
+		parts := strings.Split(rel, string(filepath.Separator))
+		switch {
+		case err != nil && path == root:
+			return fs.SkipAll // nothing was built
+		case err != nil:
+			return err
+		case d.IsDir() && len(parts) == 2 && parts[1] != "bazel-out", d.IsDir() && len(parts) == 3 && strings.Contains(parts[2], "-exec"):
+			return fs.SkipDir
+		case !d.Type().IsRegular() || !strings.HasSuffix(path, ".o"):
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		x := object{Size: info.Size(), Modified: info.ModTime().UTC()}
+		old, known := o.Known[rel]
+		if known && old.Size == x.Size && old.Modified.Equal(x.Modified) {
+			x.Hash = old.Hash
+		} else if x.Hash, err = hashFile(path); err != nil {
+			return err
+		}
+		all++
+		if !known || old.Hash != x.Hash {
+			different++
+		}
+		now[rel] = x
+		return nil
+	})
+	// What is gone from here may come back.
+	for rel, x := range o.Known {
+		if _, ok := now[rel]; !ok {
+			now[rel] = x
+		}
+	}
+	o.Known = now
+	return all, different, err
+}
+
+func hashFile(path string) (uint64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	h := xxhash.New()
+	_, err = io.Copy(h, f)
+	return h.Sum64(), err
+}

@@ -1,0 +1,90 @@
+package evaluate
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// table prints a row for each commit as soon as it is known.
+type table struct{ out io.Writer }
+
+const tableHead = `                bazel test                       tasting test                                     objects
+commit       executed compiled   CPU s  wall s  executed replayed compiled analysed   CPU s  wall s   CPU  different  note
+`
+
+func newTable(out io.Writer) *table {
+	fmt.Fprint(out, tableHead)
+	return &table{out}
+}
+
+func (t *table) row(c *Commit) {
+	var notes []string
+	add := func(on bool, note string) {
+		if on {
+			notes = append(notes, note)
+		}
+	}
+	add(c.Cold, "cold")
+	add(c.Resumed, "resumed: in no sum")
+	add(c.Unbuilt, "doesn't build")
+	add(c.Plain.Exit != c.Tasting.Exit, fmt.Sprintf("exit codes %d and %d", c.Plain.Exit, c.Tasting.Exit))
+	add(len(c.Missed) > 0, fmt.Sprintf("%d MISSED", len(c.Missed)))
+	t.line(short(c.Commit), &c.Plain, &c.Tasting, c.Different, strings.Join(append(notes, c.Subject), ", "))
+}
+
+func (t *table) line(name string, p, x *Side, different int, note string) {
+	ratio := "    -"
+	if p.CPU > 0 {
+		ratio = fmt.Sprintf("%5.2f", x.CPU/p.CPU)
+	}
+	fmt.Fprintf(t.out, "%-12s %8d %8d %7.1f %7.1f  %8d %8d %8d %8d %7.1f %7.1f %s  %9d  %s\n",
+		name, p.Executed, p.Compiled, p.CPU, p.Wall, x.Executed, x.Replayed, x.Compiled, x.Analysed, x.CPU, x.Wall, ratio, different, note)
+}
+
+// sums ends the table with the sums of what came after the first commit.
+func (t *table) sums(all []Commit) {
+	var p, x Side
+	different, commits, above, unbuilt, verified, tests := 0, 0, 0, 0, 0, 0
+	for i := range all {
+		c := &all[i]
+		if c.Unbuilt {
+			unbuilt++
+		}
+		verified += c.Verified
+		if c.Cold || c.Resumed {
+			continue
+		}
+		commits++
+		p.add(&c.Plain)
+		x.add(&c.Tasting)
+		different += c.Different
+		tests += c.Plain.Tests
+		if c.Tasting.CPU > 1.1*c.Plain.CPU+1 {
+			above++
+		}
+	}
+	t.line("sum", &p, &x, different, fmt.Sprintf("%d commits after the first one", commits))
+	share := func(n int) float64 { return 100 * float64(n) / float64(max(tests, 1)) }
+	fmt.Fprintf(t.out, "\nOf %d tests bazel test executed %d (%.1f %%), tasting test %d (%.1f %%).\n", tests, p.Executed, share(p.Executed), x.Executed, share(x.Executed))
+	fmt.Fprintf(t.out, "Of %d compilations by bazel test, %d made an object that was new or different.\n", p.Compiled, different)
+	fmt.Fprintf(t.out, "%d commits cost tasting test more than 1.1 times the CPU time of bazel test and a second.\n", above)
+	fmt.Fprintf(t.out, "%d replayed results were compared with an execution at the same commit.\n", verified)
+	if unbuilt > 0 {
+		fmt.Fprintf(t.out, "%d commits don't build, or have no tests.\n", unbuilt)
+	}
+}
+
+func (s *Side) add(x *Side) {
+	s.Tests += x.Tests
+	s.Executed += x.Executed
+	s.Replayed += x.Replayed
+	s.Cached += x.Cached
+	s.Failed += x.Failed
+	s.Compiled += x.Compiled
+	s.Linked += x.Linked
+	s.Analysed += x.Analysed
+	s.Wall += x.Wall
+	s.CPU += x.CPU
+	s.Deciding += x.Deciding
+}

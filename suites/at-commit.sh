@@ -1,0 +1,48 @@
+#!/bin/sh
+# Makes a checkout of any recent commit of Abseil or RE2 a workspace that builds
+# with what prepare.sh has made: for tasting evaluate.
+#
+#   tasting evaluate --prepare='/path/to/suites/at-commit.sh /tmp/suites [ANALYZER]' ...
+#
+# /tmp/suites is the directory of prepare.sh, whose copies of the other modules are
+# used. ANALYZER is a built `tasting` program.
+set -eu
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
+suites=$1
+analyzer=${2:-}
+name=$(git show HEAD:MODULE.bazel | tr -d '\n' | sed 's/.*module([^)]*name = "\([^"]*\)".*/\1/')
+
+# put FILE writes a file, if it is another one.
+put() {
+    cat >"$1.new"
+    if cmp -s "$1.new" "$1"; then rm "$1.new"; else mv "$1.new" "$1"; fi
+}
+
+{
+    echo "module(name = \"$name\")"
+    # What the targets of Abseil and RE2 load.
+    for dep in bazel_skylib platforms rules_cc; do
+        echo "bazel_dep(name = \"$dep\")"
+    done
+    for dep in googletest abseil-cpp re2; do
+        [ "$dep" != "$name" ] || continue
+        echo "bazel_dep(name = \"$dep\")"
+        echo "local_path_override(module_name = \"$dep\", path = \"$suites/${dep%-cpp}\")"
+    done
+    echo 'bazel_dep(name = "rules_tasting")'
+    echo "local_path_override(module_name = \"rules_tasting\", path = \"${here%/*}\")"
+    if [ -n "$analyzer" ]; then
+        echo 'register_toolchains("//tasting_suite:prebuilt_toolchain")'
+    fi
+} | put MODULE.bazel
+sed '/^try-import/d' "$suites/.bazelrc" | put .bazelrc
+if [ -n "$analyzer" ]; then
+    mkdir -p tasting_suite
+    [ "$(readlink tasting_suite/tasting || :)" = "$analyzer" ] || ln -sfn "$analyzer" tasting_suite/tasting
+    sed '/^cc_/,$d' "$suites/BUILD.bazel" | put tasting_suite/BUILD.bazel
+    [ ! -e "$suites/clang.txt" ] || put tasting_suite/clang.txt <"$suites/clang.txt"
+fi
+# rules_cc before 0.1 doesn't know this compiler.
+find . -name BUILD.bazel -exec grep -l 'rules_cc//cc/compiler:emscripten": ' {} + |
+    xargs -r sed -i '/rules_cc\/\/cc\/compiler:emscripten": /d'
