@@ -240,7 +240,7 @@ func isLiterals(s *section) bool {
 // standardNames are the names, or their beginnings up to a dot, that compilers
 // give to sections which count only if something refers to them.
 var standardNames = []string{
-	".text", ".rodata", ".rodata1", ".data.rel.ro", ".data.rel", ".data", ".data1", ".bss", ".tdata", ".tbss", ".tm_clone_table",
+	".text", ".rodata", ".rodata1", ".data.rel.ro", ".data.rel", ".data", ".data1", ".bss", ".tdata", ".tbss",
 	".ltext", ".lrodata", ".ldata", ".lbss", ".sdata", ".sbss", ".sdata2", ".sbss2", ".srodata",
 	".gcc_except_table", ".ARM.exidx", ".ARM.extab", ".gnu.linkonce", ".opd", ".toc", ".got2", ".stapsdt.base",
 }
