@@ -93,8 +93,9 @@ var namesLocals = []string{
 var fileReaders = []string{"dl_iterate_phdr", "dladdr", "dladdr1", "dlinfo", "dlopen", "dlmopen", "_r_debug", "_dl_find_object", "backtrace_symbols", "backtrace_symbols_fd"}
 
 // tlsReaders are functions for which it counts how much thread-local storage there
-// is: that of a thread is on its stack.
-var tlsReaders = []string{"pthread_attr_setstack", "pthread_attr_setstacksize", "dl_iterate_phdr", "getauxval"}
+// is, beside those that tell where a file is loaded, and so its headers: that of a
+// thread is on its stack.
+var tlsReaders = []string{"pthread_attr_setstack", "pthread_attr_setstacksize", "getauxval"}
 
 // layoutSymbols are those that linkers define for places in a file.
 var layoutSymbols = []string{
@@ -135,7 +136,7 @@ func (p *Pool) NewComposer() *Composer {
 	for _, x := range []struct {
 		names []string
 		is    uint8
-	}{{lookups, looksUp}, {fileReaders, readsFiles}, {layoutSymbols, readsLayout}, {tlsReaders, readsTLS}, {[]string{"*"}, readsDebug | readsFiles | readsLayout | readsTLS}} {
+	}{{lookups, looksUp}, {fileReaders, readsFiles | readsTLS}, {layoutSymbols, readsLayout}, {tlsReaders, readsTLS}, {[]string{"*"}, readsDebug | readsFiles | readsLayout | readsTLS}} {
 		for _, s := range x.names {
 			if id := p.Symbols.Lookup(s); id != linkmodel.None {
 				c.special[id] |= x.is
