@@ -146,6 +146,8 @@ func TestPlain(t *testing.T) {
 		{"#pragma omp parallel\nint f(void) { return 1; }", "", "directive #pragma omp"},
 		{"#define M weak g\n#pragma M\nint f(void) { return 1; }", "", "directive #pragma"},
 		{"int f(void) { _Pragma(\"STDC FENV_ACCESS ON\") return 1; }", "", "directive #pragma STDC"},
+		{"#pragma GCC diagnostic error \"-Wreturn-type\"\nint f(void) { return 1; }", "", "directive #pragma GCC diagnostic error"},
+		{"_Pragma(\"clang diagnostic fatal \\\"-Wreturn-type\\\"\") int f(void) { return 1; }", "", "directive #pragma clang diagnostic fatal"},
 		{"#ident \"x\"\nint f(void) { return 1; }", "", "directive #ident"},
 		{"const char *f(void) { return __TIME__; }", "", "__TIME__"},
 		{"#define P(a, b) a##b\nconst char *f(void) { return P(__DA, TE__); }", "", "__DATE__"},
@@ -211,6 +213,12 @@ func TestPlain(t *testing.T) {
 		{"extern inline int g(void) { return 1; } int g(void); int f(void) { return g(); }", "-std=gnu89", "declared behind its definition"},
 		{"static void *memcpy(void *a, const void *b, unsigned long n) { return a; } int f(int *p) { memcpy(p, p, 4); return 1; }", "", "has the name of a library's"},
 		{"enum { A = __builtin_constant_p(1) }; int f(void) { return A; }", "", "CallExpr in an enumerator"},
+		{"int f(const char *p) { char *q = (char *)p; return *q; } int g(unsigned *p) { int *q = p; return *q; }", "", ""},
+		{"int f(float *p) { return p != 0; } enum { N = 2 }; int v[N]; int g(int *p) { return f(p); }", "clang", "incompatible pointer types"},
+		{"int *p; float *q; int f(int x) { return (x ? p : q) != 0; }", "clang", "pointer type mismatch"},
+		{"static const int n = 3; int f(int x) { switch (x) { case n: return 1; } return 2; }", "clang", "not an integer constant expression"},
+		{"static const int n = 3; int v[n]; int f(void) { return 1; }", "clang", "folded to constant array"},
+		{"static int g(void); int f(void) { return g(); }", "", "has internal linkage but is not defined"},
 		{"int f(int x) { int g(int y) { return x + y; } return g(1); }", "gcc", "clang reported an error in"},
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {

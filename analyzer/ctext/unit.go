@@ -227,10 +227,12 @@ func index(b bool) int {
 // diagnostic lists the pragmas that only control messages.
 var diagnostic = []string{"GCC diagnostic", "clang diagnostic", "GCC system_header", "clang system_header", "once", "message", "region", "endregion", "mark"}
 
-// diagnoses reports whether a directive only controls messages.
+// diagnoses reports whether a directive only controls messages. One that makes an
+// error of a warning decides whether there is an object.
 func diagnoses(line []byte) bool {
 	body, ok := strings.CutPrefix(strings.Join(strings.Fields(string(line[1:])), " ")+" ", "pragma ")
-	return ok && slices.ContainsFunc(diagnostic, func(d string) bool { return strings.HasPrefix(body, d) && !isIdent(body[len(d)]) })
+	_, kind, _ := strings.Cut(body, " diagnostic ")
+	return ok && !strings.HasPrefix(kind, "error ") && !strings.HasPrefix(kind, "fatal ") && slices.ContainsFunc(diagnostic, func(d string) bool { return strings.HasPrefix(body, d) && !isIdent(body[len(d)]) })
 }
 
 // relative returns name as it may enter a manifest: relative to the current

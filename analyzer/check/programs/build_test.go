@@ -88,6 +88,18 @@ type object struct {
 	// manifest is the file of the manifest by object, source of that by source,
 	// if there is one.
 	manifest, source string
+	// refused: it doesn't compile.
+	refused bool
+}
+
+func (o *object) read() error {
+	b, err := os.ReadFile(o.file)
+	if err != nil {
+		return err
+	}
+	o.sum = sha256.Sum256(b)
+	o.manifest, err = writeObjectManifest(o.file)
+	return err
 }
 
 func (o *objects) get(ctx context.Context, v *version, src, unit string, c config, shared bool) (*object, error) {
@@ -110,15 +122,13 @@ func (o *objects) get(ctx context.Context, v *version, src, unit string, c confi
 	obj.once.Do(func() {
 		obj.file = filepath.Join(o.dir, key[:32]+".o")
 		argv := append([]string{c.driver(path.Ext(unit) == ".cc")}, args...)
-		if obj.err = run(ctx, src, append(argv, "-o", obj.file)); obj.err != nil {
-			return
+		obj.err = run(ctx, src, append(argv, "-o", obj.file))
+		if obj.refused = obj.err != nil && ctx.Err() == nil && v.broken; obj.refused {
+			obj.err = nil
+		} else if obj.err == nil {
+			obj.err = obj.read()
 		}
-		var b []byte
-		if b, obj.err = os.ReadFile(obj.file); obj.err != nil {
-			return
-		}
-		obj.sum = sha256.Sum256(b)
-		if obj.manifest, obj.err = writeObjectManifest(obj.file); obj.err != nil || !bySource {
+		if obj.err != nil || !bySource {
 			return
 		}
 		var m *manifest.Manifest
@@ -130,6 +140,9 @@ func (o *objects) get(ctx context.Context, v *version, src, unit string, c confi
 		case obj.err == nil:
 			obj.source = obj.file + ".source"
 			obj.err = manifest.Write(obj.source, m)
+			if obj.refused {
+				obj.manifest = obj.source // so that it isn't a file of the system
+			}
 		}
 	})
 	return obj, obj.err
@@ -313,12 +326,15 @@ func (p *program) content() string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// build links the program; a false ok says that the linker refuses.
+// build links the program; a false ok says that the compiler or the linker refuses.
 func (p *program) build(ctx context.Context) (ok bool, err error) {
 	if err := os.Mkdir(p.dir, 0o777); err != nil {
 		return false, err
 	}
 	for name, obj := range p.objects {
+		if obj.refused {
+			return false, nil
+		}
 		if err := os.Link(obj.file, filepath.Join(p.dir, name)); err != nil {
 			return false, err
 		}
@@ -385,7 +401,7 @@ func (p *program) library(word string) *linked {
 // outcome builds and runs the program.
 func (p *program) outcome(ctx context.Context) (string, error) {
 	if ok, err := p.build(ctx); !ok {
-		return "doesn't link", err
+		return "isn't built", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

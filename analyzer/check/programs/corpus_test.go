@@ -29,7 +29,7 @@ type pair struct {
 //	same: WHY              the outcome is the same, and so must be the key
 //	coarse: WHY            the outcome is the same, the key needn't be
 //	coarse-source: WHY     beside same: by the evidence of sources it needn't be
-//	broken: WHY            one version may not link
+//	broken: WHY            one version may not compile or link
 //	compilers: gcc         only these; default gcc clang
 //	mode: dynamic          only this; default static dynamic if there are libraries
 //	flags: FLAG...         of all compilations

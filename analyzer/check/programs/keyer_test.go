@@ -29,6 +29,11 @@ func composed(p *program, source bool) (string, error) {
 			return "", errAlwaysRun // by the runner
 		}
 	}
+	for _, obj := range p.objects {
+		if obj.refused && (!source || obj.source == "") {
+			return "", errAlwaysRun // Bazel says what is wrong
+		}
+	}
 	if err := os.MkdirAll(p.dir+".links", 0o777); err != nil {
 		return "", err
 	}
