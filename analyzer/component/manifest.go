@@ -40,6 +40,41 @@ func allFlags(u *ctext.Unit) []string {
 	return flags
 }
 
+// kindsOfFile returns the components that say for which kinds of files the code is,
+// by flags: of the flags that make it position independent the last counts.
+func kindsOfFile(u *ctext.Unit) (l []*manifest.Component) {
+	var fixed, executable []string
+	for _, flags := range append([][]string{u.Flags}, u.Variants...) {
+		pic := "default"
+		for _, f := range flags {
+			switch {
+			case f == "-fPIC", f == "-fpic", f == "-fPIE", f == "-fpie", strings.HasPrefix(f, "-fno-pi"), strings.HasPrefix(f, "-fno-PI"):
+				pic = f
+			case strings.HasPrefix(f, "-mcmodel="):
+				fixed = append(fixed, f)
+			case strings.HasPrefix(f, "-ftls-model="):
+				executable = append(executable, f)
+			}
+		}
+		switch strings.ToLower(pic) {
+		case "-fpic":
+		case "-fpie":
+			executable = append(executable, pic)
+		default:
+			fixed = append(fixed, pic)
+		}
+	}
+	add := func(name string, flags []string) {
+		if flags != nil {
+			h := hashOf(flags...)
+			l = append(l, &manifest.Component{Name: name, Kind: manifest.Kind_KIND_SECTION, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: h[:]})
+		}
+	}
+	add(manifest.FixedPlace, fixed)
+	add(manifest.Executable, executable)
+	return l
+}
+
 var visibilities = map[string]manifest.Visibility{
 	"default": manifest.Visibility_VISIBILITY_DEFAULT, "internal": manifest.Visibility_VISIBILITY_INTERNAL,
 	"hidden": manifest.Visibility_VISIBILITY_HIDDEN, "protected": manifest.Visibility_VISIBILITY_PROTECTED,
@@ -309,6 +344,7 @@ func (b *builder) manifest(clang string) (*manifest.Manifest, error) {
 		}
 		m.Components = append(m.Components, mc)
 	}
+	m.Components = append(m.Components, kindsOfFile(u)...)
 	return m, nil
 }
 

@@ -38,8 +38,9 @@ import (
 //	   there is.
 const Format = 3
 
-// Names of local components that count only if something that is reached can see
-// what they hold; in an archive a number follows.
+// Names of local components that no reference reaches: all but the last two count
+// only if something that is reached can see what they hold. In an archive a number
+// follows.
 const (
 	// DebugLines: what only readers of debug information see.
 	DebugLines = "(debug lines)"
@@ -49,6 +50,11 @@ const (
 	// ThreadStorage: how much thread-local storage an object has. The stacks of
 	// threads are smaller by that.
 	ThreadStorage = "(thread-local storage)"
+	// FixedPlace: code or data that only an executable can have that is loaded where
+	// its linker put it.
+	FixedPlace = "(for a fixed place)"
+	// Executable: code that no shared library can have.
+	Executable = "(for executables)"
 )
 
 // Magic starts every manifest file, so that a foreign or truncated file is

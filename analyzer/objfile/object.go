@@ -109,6 +109,7 @@ func readObject(b []byte, member string) (*object, error) {
 	r.commons()
 	r.everything()
 	r.storage()
+	r.kindsOfFile()
 	return &object{member, r.out, r.references(), r.attrs.Sum128(), r.layout(), r.fallbacks, r.libraries()}, nil
 }
 
@@ -994,6 +995,38 @@ func (r *reader) storage() {
 	if found {
 		r.out = append(r.out, &component{name: manifest.ThreadStorage, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
 	}
+}
+
+// kindsOfFile adds a component if the object isn't for all kinds of files: linkers
+// refuse addresses of fewer bytes than there may be in what isn't loaded at a fixed
+// place, and in libraries distances to what others may define, and places in the
+// thread-local storage of the executable.
+func (r *reader) kindsOfFile() {
+	fixed, executable := false, false
+	for i := range r.sections {
+		s := &r.sections[i]
+		for j := 0; s.loaded() && j < len(s.relocs); j++ {
+			sym := &r.syms[s.relocs[j].sym]
+			exported := !sym.local() && elf.ST_VISIBILITY(sym.other) == elf.STV_DEFAULT
+			x86, arm64 := elf.R_X86_64(s.relocs[j].typ), elf.R_AARCH64(s.relocs[j].typ)
+			switch {
+			case r.machine == elf.EM_X86_64:
+				fixed = fixed || x86 == elf.R_X86_64_32 || x86 == elf.R_X86_64_32S || x86 == elf.R_X86_64_16 || x86 == elf.R_X86_64_8
+				executable = executable || x86 == elf.R_X86_64_TPOFF32 || x86 == elf.R_X86_64_TPOFF64 || exported && (x86 == elf.R_X86_64_PC32 || x86 == elf.R_X86_64_PC64)
+			case r.machine == elf.EM_AARCH64:
+				fixed = fixed || arm64 == elf.R_AARCH64_ABS32 || arm64 == elf.R_AARCH64_ABS16 || arm64 >= elf.R_AARCH64_MOVW_UABS_G0 && arm64 <= elf.R_AARCH64_MOVW_UABS_G3
+				executable = executable || arm64 >= elf.R_AARCH64_TLSLE_MOVW_TPREL_G2 && arm64 <= elf.R_AARCH64_TLSLE_ADD_TPREL_LO12_NC || exported && arm64 == elf.R_AARCH64_ADR_PREL_PG_HI21
+			}
+		}
+	}
+	add := func(name string, is bool) {
+		if is {
+			h := frame.New("tasting kind of file 1")
+			r.out = append(r.out, &component{name: name, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
+		}
+	}
+	add(manifest.FixedPlace, fixed)
+	add(manifest.Executable, executable)
 }
 
 // references are the undefined symbols, referred to or not: they make a linker

@@ -238,7 +238,7 @@ int user(void) { return maybe ? maybe() : tls; }
 __asm__(".globl absolute\n.set absolute, 42\n"
 	".section .text.once,\"axG\",@progbits,once,comdat\n.weak once\nonce: ret\n.text");
 `
-	m := load(t, build(t, "t.c", source, "-fcommon"))
+	m := load(t, build(t, "t.c", source, "-fcommon", "-fPIC"))
 	for name, want := range map[string]manifest.Linkage{
 		"common": manifest.Linkage_LINKAGE_WEAK, "weak": manifest.Linkage_LINKAGE_WEAK, "once": manifest.Linkage_LINKAGE_WEAK,
 		"tls": manifest.Linkage_LINKAGE_EXTERNAL, "absolute": manifest.Linkage_LINKAGE_EXTERNAL, "impl": manifest.Linkage_LINKAGE_LOCAL,
@@ -258,7 +258,7 @@ __asm__(".globl absolute\n.set absolute, 42\n"
 		{"absolute, 42", "absolute, 43", "absolute"},
 		{"maybe(void) __attribute__((weak))", "maybe(void)", "user"},
 	} {
-		d := changed(m, load(t, build(t, "t.c", strings.Replace(source, tc.old, tc.new, 1), "-fcommon")))
+		d := changed(m, load(t, build(t, "t.c", strings.Replace(source, tc.old, tc.new, 1), "-fcommon", "-fPIC")))
 		if !slices.Equal(d, []string{tc.name}) {
 			t.Errorf("%s to %s changed %q, want %q", tc.old, tc.new, d, tc.name)
 		}

@@ -77,6 +77,8 @@ type Closure struct {
 	//	        the order in which they are initialised
 	//	    "needs": what no unit defines, if that decides what is taken from the
 	//	        system, and the program can see it
+	//	    "kinds": of which kind of file a linked file has to be, if it has code that
+	//	        isn't for all kinds
 	//	    "placement": if it can't be told which units are linked
 	//	    "sharing": if twins are in the closure
 	//	    "thread-local storage": how much there is, if something that is reached
@@ -271,6 +273,9 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	if c.files || c.layout {
 		add("files", c.filesHash(p, c.layout))
 	}
+	if h, ok := c.kindsHash(p); ok {
+		add("kinds", h)
+	}
 	if roots.SeesWhatIsNeeded || roots.TakesWhatIsNeeded && (c.files || weakly || len(x.Overridden) > 0) {
 		b := frame.New("tasting needs 1")
 		b.Int(len(x.Unresolved))
@@ -457,6 +462,40 @@ func (c *Composer) attributesHash(p *linkmodel.Program) (Hash, bool) {
 	slices.SortFunc(files, slices.Compare[[]string])
 	b := frame.New("tasting attributes 2")
 	for _, l := range slices.CompactFunc(files, slices.Equal[[]string]) {
+		if len(l) > 0 {
+			b.Strings(l)
+		}
+	}
+	return b.Sum(), true
+}
+
+// kindsHash says of which kind of file the executable and its libraries have to be,
+// if some unit isn't for all kinds: no linker makes another one of it, reached or
+// not.
+func (c *Composer) kindsHash(p *linkmodel.Program) (Hash, bool) {
+	files := make([][]string, len(p.Files))
+	some := false
+	for _, in := range c.linked.Instances {
+		for _, comp := range c.pool.units[in.Unit].comps {
+			// What isn't for a library at a fixed place is for none.
+			if comp.flags&flagFixed != 0 || comp.flags&flagExecutable != 0 && in.File > 0 {
+				some = true
+				if d := c.pool.descriptions[comp.description]; !slices.Contains(files[in.File], d) {
+					files[in.File] = append(files[in.File], d)
+				}
+			}
+		}
+	}
+	if !some {
+		return Hash{}, false
+	}
+	for _, l := range files {
+		slices.Sort(l)
+	}
+	slices.SortFunc(files[1:], slices.Compare[[]string])
+	b := frame.New("tasting kinds of files 1")
+	b.Strings(files[0])
+	for _, l := range slices.CompactFunc(files[1:], slices.Equal[[]string]) {
 		if len(l) > 0 {
 			b.Strings(l)
 		}

@@ -99,10 +99,12 @@ type comp struct {
 }
 
 const (
-	flagRoot     = 1 << iota // a root by itself
-	flagDebug                // counts if something reads debug information
-	flagExternal             // other units can refer to it
-	flagTLS                  // says how much thread-local storage its unit has
+	flagRoot       = 1 << iota // a root by itself
+	flagDebug                  // counts if something reads debug information
+	flagExternal               // other units can refer to it
+	flagTLS                    // says how much thread-local storage its unit has
+	flagFixed                  // says that its unit needs a fixed place
+	flagExecutable             // says that its unit is for executables
 )
 
 // LinkerSet, followed by its name, is the root of a component in a section with a
@@ -166,6 +168,10 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				x.flags |= flagDebug
 			case strings.HasPrefix(c.Name, manifest.ThreadStorage):
 				x.flags |= flagTLS
+			case strings.HasPrefix(c.Name, manifest.FixedPlace):
+				x.flags |= flagFixed
+			case strings.HasPrefix(c.Name, manifest.Executable):
+				x.flags |= flagExecutable
 			}
 			if len(c.Definitions) > 0 {
 				x.flags |= flagExternal
