@@ -265,6 +265,12 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	})
 	resolved.TakesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).TakesWhatIsNeeded)
 	resolved.SeesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).SeesWhatIsNeeded)
+	// It warns of some functions of the C library.
+	for _, f := range flags {
+		if strings.HasSuffix(f, "-fatal-warnings") && !strings.HasSuffix(f, "-no-fatal-warnings") {
+			resolved.SeesWhatIsNeeded = true
+		}
+	}
 	// Suppressions name functions and files.
 	resolved.Debug = slices.ContainsFunc(t.EnvKeys, syslib.ForSanitizer)
 	program := model(files, t.Roots.symbols(), overrides, p)

@@ -39,8 +39,9 @@ type Roots struct {
 	// initialisers may call what the program overrides, and what may stay undefined
 	// is in them.
 	TakesWhatIsNeeded bool
-	// SeesWhatIsNeeded says that what is taken can be seen in any case: the members
-	// of a static C library ask which others are there.
+	// SeesWhatIsNeeded says that what is needed counts in any case: the members
+	// of a static C library ask which others are there, and a linker that takes
+	// warnings for errors (--fatal-warnings) refuses some functions.
 	SeesWhatIsNeeded bool
 	// Debug says that debug information is read in any case, and names of files.
 	Debug bool
