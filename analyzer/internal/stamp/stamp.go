@@ -8,6 +8,7 @@
 package stamp
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
@@ -51,6 +52,14 @@ func (s Stamp) Same(t Stamp) bool {
 	}
 	return s.mode == t.mode && s.size == t.size && s.dev == t.dev && s.ino == t.ino && s.links == t.links &&
 		s.modified.Equal(t.modified) && s.changed.Equal(t.changed)
+}
+
+// String is the same for stamps of which Same is true, and for no others.
+func (s Stamp) String() string {
+	if s.links > 1 {
+		s.changed, s.links = s.modified, 0
+	}
+	return fmt.Sprintf("%o %d %d %d %d %d %d", uint32(s.mode), s.size, s.dev, s.ino, s.links, s.modified.UnixNano(), s.changed.UnixNano())
 }
 
 // slack is how much the clock of a file system may be behind that of the program:

@@ -128,7 +128,7 @@ func TestScripts(t *testing.T) {
 // that they run with.
 var once = map[string]string{
 	"checkouts": "gcc", "contract": "gcc", "recipe": "gcc", "runtime": "gcc", "test_runner": "gcc",
-	"driver": "clang", "evaluate": "clang", "explain": "clang", "remote": "clang",
+	"driver": "clang", "evaluate": "clang", "explain": "clang", "launcher": "clang", "remote": "clang",
 }
 
 // scripts returns the files of the scripts that run with a setup.

@@ -1,0 +1,428 @@
+// Package launcher is `tasting cc`: it stands in front of a compiler and hands out
+// the object file of an earlier compilation, if the compiler would make the same.
+//
+// # Why
+//
+// An edit of a header has Bazel compile whatever reads it, and most of the objects
+// come out as they were (docs/bench.md): comments, layout, an inline function that
+// few use. Compilers' caches know the bytes of what was read, or run the
+// preprocessor. This one knows the tokens.
+//
+// # What is compared
+//
+// A record of a unit has all files that its compilation read, as the compiler
+// listed them (-MD), and of each file three hashes: of its bytes, of its tokens
+// with their lines, and of its tokens alone (scan.go). The object is the one of the
+// record if
+//
+//   - command line, compiler, and what the environment says are the same;
+//   - each file has the same bytes; or the same tokens on the same lines; or the
+//     same tokens, and nothing in the file asks for a line, as the preprocessor
+//     says (lines.go);
+//   - each name that any of these files may include, or asks for with
+//     __has_include, exists in the same of the directories where the compiler
+//     may look for it: a header that is new doesn't hide behind one that was read.
+//
+// With debug information bytes have to be the same. Whatever isn't understood is
+// compiled: see bypass in unit.go and in scan.go. So is what can't be read or
+// written; and nothing is kept of a compilation that fails, or says anything.
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
+)
+
+// Options of Run.
+type Options struct {
+	// Dir is where records and objects are kept.
+	Dir string
+	// Args are the compiler and its arguments.
+	Args []string
+	// Audit is the share of objects that are handed out, 0 to 1, that are compiled
+	// all the same, to compare.
+	Audit          float64
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// records is how many compilations of a unit are remembered: branches, and what is
+// built in turns.
+const records = 4
+
+// record is one compilation of a unit.
+type record struct {
+	Files []dependency
+	// Exists is the hash of which names exist where.
+	Exists uint64
+	// Object is the name of the object's file, Sum the hash of its content.
+	Object string
+	Sum    uint64
+	// Depend is the compiler's list of dependencies, as it wrote it.
+	Depend []byte
+}
+
+type dependency struct {
+	Path               string
+	Raw, Lines, Tokens uint64
+}
+
+// Run compiles, or hands out what was compiled. It returns the exit code of the
+// compiler; an error says that the compiler can't be started.
+func Run(ctx context.Context, o *Options) (code int, err error) {
+	start := time.Now()
+	u, why := parse(o.Args)
+	if u == nil {
+		return pass(ctx, o, why)
+	}
+	c := &cache{dir: o.Dir, scans: map[string]*scan{}}
+	if why = c.open(); why == "" {
+		why = c.identify(ctx, u)
+	}
+	if why != "" {
+		return pass(ctx, o, why)
+	}
+	known := c.records(u)
+	for i, r := range known {
+		how := c.matches(ctx, u, r)
+		if how == "" {
+			continue
+		}
+		if rand.Float64() < o.Audit {
+			return c.audit(ctx, o, u, r)
+		}
+		if err := c.hand(u, r); err != nil {
+			c.count("damaged")
+			known = slices.Delete(known, i, i+1)
+			c.remember(u, known)
+			break
+		}
+		if i > 0 {
+			c.remember(u, append([]*record{r}, slices.Delete(known, i, i+1)...))
+		} else {
+			touch(c.recordFile(u))
+		}
+		c.count(how)
+		return 0, nil
+	}
+	return c.compile(ctx, o, u, known, start)
+}
+
+// compile has the compiler run, and remembers what it makes.
+func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*record, start time.Time) (int, error) {
+	code, said, err := execute(ctx, o)
+	if err != nil || code != 0 || said {
+		c.count("compiled: it fails or warns")
+		return code, err
+	}
+	r, err := c.record(u, start)
+	if err != nil {
+		c.count("compiled: " + err.Error())
+		return 0, nil
+	}
+	c.remember(u, append([]*record{r}, known[:min(len(known), records-1)]...))
+	if len(known) == 0 {
+		c.count("compiled: new")
+	} else {
+		c.count("compiled: changed")
+	}
+	return 0, nil
+}
+
+// pass has the compiler run and remembers nothing.
+func pass(ctx context.Context, o *Options, why string) (int, error) {
+	c := &cache{dir: o.Dir}
+	c.count("passed on: " + why)
+	code, _, err := execute(ctx, o)
+	return code, err
+}
+
+// execute runs the compiler. It tells whether that has said anything.
+func execute(ctx context.Context, o *Options) (code int, said bool, err error) {
+	cmd := exec.CommandContext(ctx, o.Args[0], o.Args[1:]...)
+	heard := &counter{w: o.Stderr}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, &counter{w: o.Stdout, n: &heard.own}, heard
+	heard.n = &heard.own
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+			return 128 + int(s.Signal()), true, nil
+		}
+		return exit.ExitCode(), true, nil
+	}
+	return 0, heard.own > 0, err
+}
+
+// counter counts what is written.
+type counter struct {
+	w   io.Writer
+	n   *int
+	own int
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c.n += len(b)
+	return c.w.Write(b)
+}
+
+// audit compiles although an object is known, and compares.
+func (c *cache) audit(ctx context.Context, o *Options, u *unit, r *record) (int, error) {
+	code, _, err := execute(ctx, o)
+	if err != nil {
+		return code, err
+	}
+	b, rerr := os.ReadFile(u.object)
+	if code != 0 || rerr != nil || xxhash.Sum64(b) != r.Sum {
+		fmt.Fprintf(o.Stderr, "tasting cc: %s: compiled to another object than the one that is known for the same input. Nothing of it is kept; please report this with the command line and the files in %s\n", u.source, c.recordFile(u))
+		c.count("audited: DIFFERENT")
+		_ = os.Rename(c.recordFile(u), c.recordFile(u)+".different")
+		return code, nil
+	}
+	c.count("audited")
+	return 0, nil
+}
+
+// matches tells how a record fits what is there now, or returns "".
+func (c *cache) matches(ctx context.Context, u *unit, r *record) string {
+	how := "same bytes"
+	var scans []*scan
+	var moved []*scan // with other lines
+	paths := map[string]bool{}
+	for _, d := range r.Files {
+		x, err := c.readScan(d.Path, u.cxx)
+		if err != nil || x.Bypass != "" || x.Dates && !u.dates {
+			return ""
+		}
+		scans = append(scans, x)
+		switch {
+		case x.Raw == d.Raw:
+		case u.debug:
+			return ""
+		case x.Lines == d.Lines:
+			how = max(how, "same tokens")
+		case x.Tokens == d.Tokens:
+			how = max(how, "same tokens")
+			moved = append(moved, x)
+			paths[filepath.Clean(d.Path)] = true
+		default:
+			return ""
+		}
+	}
+	switch {
+	case how != "same bytes" && slices.ContainsFunc(scans, func(x *scan) bool { return x.Columns }):
+		return ""
+	case c.exists(u, r.Files, scans) != r.Exists:
+		return ""
+	case len(moved) == 0:
+		return how
+	case conditional(append(scans, u.defines), moved) || !linesDontCount(ctx, u, paths):
+		return ""
+	}
+	return "same tokens on other lines"
+}
+
+// record describes the compilation that has just been done.
+func (c *cache) record(u *unit, start time.Time) (*record, error) {
+	r := &record{}
+	var err error
+	if r.Depend, err = os.ReadFile(u.depend); err != nil {
+		return nil, errors.New("no list of dependencies")
+	}
+	files, err := dependencies(r.Depend)
+	if err != nil {
+		return nil, err
+	}
+	var scans []*scan
+	for _, f := range files {
+		x, err := c.readScan(f, u.cxx)
+		switch {
+		case err != nil:
+			return nil, errors.New("a file that it reads can't be read")
+		case x.Bypass != "":
+			return nil, errors.New(x.Bypass)
+		case x.Dates && !u.dates:
+			return nil, errors.New("date or time")
+		}
+		// What is saved while the compiler runs may have been read before or after.
+		if s, err := stamp.Of(f); err != nil || s.Since(start) {
+			return nil, errChanging
+		}
+		scans = append(scans, x)
+		r.Files = append(r.Files, dependency{f, x.Raw, x.Lines, x.Tokens})
+	}
+	r.Exists = c.exists(u, r.Files, scans)
+	object, err := os.ReadFile(u.object)
+	if err != nil {
+		return nil, errors.New("no object")
+	}
+	r.Sum = xxhash.Sum64(object)
+	r.Object = fmt.Sprintf("%016x-%x", r.Sum, len(object))
+	return r, c.keep(r.Object, object)
+}
+
+// exists hashes which of the names that files may include exist in which of the
+// directories where a compiler may look for them.
+func (c *cache) exists(u *unit, files []dependency, scans []*scan) uint64 {
+	type name struct{ dir, name string }
+	seen := map[name]bool{}
+	var all []name
+	add := func(dir, n string) {
+		if x := (name{dir, n}); !seen[x] {
+			seen[x] = true
+			all = append(all, x)
+		}
+	}
+	collect := func(path string, names []string) {
+		for _, n := range names {
+			if n[0] == '"' {
+				add(filepath.Dir(path), n[1:])
+				for _, d := range u.quoteDirs {
+					add(d, n[1:])
+				}
+			}
+			for _, d := range u.dirs {
+				add(d, n[1:])
+			}
+		}
+	}
+	collect("./-", u.includes)
+	for i, x := range scans {
+		collect(files[i].Path, x.Names)
+	}
+	h := xxhash.New()
+	for _, x := range all {
+		path := x.name
+		if !filepath.IsAbs(path) {
+			path = x.dir + "/" + path
+		}
+		b := byte(0)
+		if syscall.Access(path, 0) == nil {
+			b = 1
+		}
+		// gcc takes a precompiled header where it finds one.
+		if u.gch && syscall.Access(path+".gch", 0) == nil {
+			b |= 2
+		}
+		h.WriteString(x.dir + "\x00" + x.name + "\x00")
+		h.Write([]byte{b})
+	}
+	return h.Sum64()
+}
+
+// dependencies reads the rule that a compiler has written (-MD), without the
+// target, in order and each once.
+func dependencies(b []byte) ([]string, error) {
+	_, list, ok := bytes.Cut(b, []byte(": "))
+	if !ok || bytes.ContainsAny(list, "$#") || bytes.Contains(list, []byte(`\ `)) {
+		return nil, errors.New("a list of dependencies with odd names")
+	}
+	list, _, _ = bytes.Cut(bytes.ReplaceAll(list, []byte("\\\n"), []byte(" ")), []byte("\n")) // -MP adds rules
+	var files []string
+	seen := map[string]bool{}
+	for _, f := range strings.Fields(string(list)) {
+		if !seen[f] {
+			seen[f] = true
+			files = append(files, f)
+		}
+	}
+	if len(files) == 0 {
+		return nil, errors.New("an empty list of dependencies")
+	}
+	return files, nil
+}
+
+var (
+	encoder, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+)
+
+// keep stores an object.
+func (c *cache) keep(name string, b []byte) error {
+	file := c.path("objects", name)
+	if _, err := os.Stat(file); err == nil {
+		touch(file)
+		return nil
+	}
+	if !c.write(file, encoder.EncodeAll(b, nil)) {
+		return errors.New("the directory can't be written")
+	}
+	return nil
+}
+
+// hand writes the object and the list of dependencies of a record.
+func (c *cache) hand(u *unit, r *record) error {
+	file := c.path("objects", r.Object)
+	packed, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	b, err := decoder.DecodeAll(packed, nil)
+	if err == nil && xxhash.Sum64(b) != r.Sum {
+		err = errors.New("damaged")
+	}
+	if err != nil {
+		_ = os.Remove(file)
+		return err
+	}
+	touch(file)
+	// A compiler makes new files: who has the old one open keeps it.
+	for _, x := range []struct {
+		name    string
+		content []byte
+	}{{u.object, b}, {u.depend, r.Depend}} {
+		if err := os.Remove(x.name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err := os.WriteFile(x.name, x.content, 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// touch tells who removes old files that this one is in use.
+func touch(file string) {
+	now := time.Now()
+	_ = os.Chtimes(file, now, now)
+}
+
+func (c *cache) recordFile(u *unit) string { return c.path("units", u.key) }
+
+// records returns what is remembered of a unit, the last used first.
+func (c *cache) records(u *unit) (known []*record) {
+	b, err := os.ReadFile(c.recordFile(u))
+	if err != nil {
+		return nil
+	}
+	sum, text, ok := bytes.Cut(b, []byte("\n"))
+	if !ok || string(sum) != checksum(text) || json.Unmarshal(text, &known) != nil {
+		return nil
+	}
+	return known
+}
+
+func (c *cache) remember(u *unit, known []*record) {
+	text, err := json.Marshal(known)
+	if err == nil {
+		c.write(c.recordFile(u), append([]byte(checksum(text)+"\n"), text...))
+	}
+}
+
+func checksum(b []byte) string { return fmt.Sprintf("%016x", xxhash.Sum64(b)) }

@@ -1,0 +1,499 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A bench is a directory with sources, and one where objects are kept.
+type bench struct {
+	t   *testing.T
+	dir string // of the sources: the current directory of the compiler
+	opt *Options
+	out bytes.Buffer
+}
+
+func newBench(t *testing.T, compiler string) *bench {
+	if _, err := exec.LookPath(compiler); err != nil {
+		t.Fatalf("%v: the tests of the launcher need gcc and clang", err)
+	}
+	b := &bench{t: t, dir: t.TempDir()}
+	b.opt = &Options{Dir: t.TempDir(), Args: []string{compiler}, Stdout: &b.out, Stderr: &b.out}
+	return b
+}
+
+// write makes files; an empty content removes one. Files are settled afterwards:
+// what was written a moment ago isn't trusted.
+func (b *bench) write(files map[string]string) {
+	b.t.Helper()
+	for name, content := range files {
+		name = filepath.Join(b.dir, name)
+		if content == "" {
+			os.Remove(name)
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			b.t.Fatal(err)
+		}
+		if old, err := os.ReadFile(name); err == nil && string(old) == content {
+			continue
+		}
+		if err := os.WriteFile(name, []byte(content), 0o666); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	time.Sleep(250 * time.Millisecond)
+}
+
+// run runs a compiler through the launcher, in a process of its own since both
+// depend on the current directory, and returns its exit code and what it did.
+func (b *bench) run(args ...string) (code int, did string) {
+	b.t.Helper()
+	before := b.counts()
+	cmd := exec.Command(os.Args[0], append([]string{"-launcher", b.opt.Dir, b.opt.Args[0]}, args...)...)
+	cmd.Dir = b.dir
+	cmd.Stdout, cmd.Stderr = &b.out, &b.out
+	cmd.Env = append(os.Environ(), fmt.Sprintf("LAUNCHER_AUDIT=%v", b.opt.Audit))
+	cmd.Run()
+	return cmd.ProcessState.ExitCode(), strings.TrimSpace(strings.TrimPrefix(b.counts(), before))
+}
+
+func (b *bench) counts() string {
+	c, _ := os.ReadFile(filepath.Join(b.opt.Dir, "counts"))
+	return string(c)
+}
+
+// compile compiles a.c or a.cc to a.o, and for real to b.o: the objects have to be
+// the same.
+func (b *bench) compile(flags ...string) (did string) {
+	b.t.Helper()
+	source := "a.cc"
+	if _, err := os.Stat(filepath.Join(b.dir, source)); err != nil {
+		source = "a.c"
+	}
+	args := append(flags, "-MD", "-MF", "a.d", "-c", source, "-o", "a.o")
+	code, did := b.run(args...)
+	real := exec.Command(b.opt.Args[0], args...)
+	real.Args[len(real.Args)-1] = "b.o"
+	real.Args[len(real.Args)-5] = "b.d"
+	real.Dir = b.dir
+	out, _ := real.CombinedOutput()
+	if want := real.ProcessState.ExitCode(); code != want {
+		b.t.Fatalf("%s: exit code %d, and %d for real\n%s%s", did, code, want, out, &b.out)
+	}
+	if code != 0 {
+		return did
+	}
+	for _, pair := range [][2]string{{"a.o", "b.o"}, {"a.d", "b.d"}} {
+		x, err1 := os.ReadFile(filepath.Join(b.dir, pair[0]))
+		y, err2 := os.ReadFile(filepath.Join(b.dir, pair[1]))
+		y = bytes.Replace(y, []byte("b.o:"), []byte("a.o:"), 1)
+		if err1 != nil || err2 != nil || !bytes.Equal(x, y) {
+			b.t.Errorf("%s: %s isn't what the compiler makes: %v, %v", did, pair[0], err1, err2)
+		}
+	}
+	return did
+}
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == "-launcher" {
+		o := &Options{Dir: os.Args[2], Args: os.Args[3:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+		fmt.Sscan(os.Getenv("LAUNCHER_AUDIT"), &o.Audit)
+		code, err := Run(context.Background(), o)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 99
+		}
+		os.Exit(code)
+	}
+	// They wait more than they compute.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// What becomes of a second compilation.
+const (
+	bytesSame = "same bytes"
+	tokens    = "same tokens"
+	shifted   = "same tokens on other lines"
+	changed   = "compiled: changed"
+)
+
+const (
+	lib  = "inline int f(int x) {\n  return x + 1;\n}\n"
+	uses = "#include \"h.h\"\nint use() { return f(2); }\n"
+)
+
+// edits are pairs of versions: what differs from the first version, and what the
+// launcher is to do. Whatever it does, the object has to be that of the compiler.
+var edits = []struct {
+	name          string
+	before, after map[string]string
+	flags         string
+	want          string
+	only          string // compiler
+}{
+	{name: "nothing", before: m("a.cc", uses, "h.h", lib), after: m(), want: bytesSame},
+	{name: "comment", before: m("a.cc", uses, "h.h", "// one\n"+lib), after: m("h.h", "// two, three\n"+lib), want: tokens},
+	{name: "comment on more lines", before: m("a.cc", uses, "h.h", "// one\n"+lib), after: m("h.h", "// one\n// two\n/* three\n */\n"+lib), want: shifted},
+	{name: "layout", before: m("a.cc", uses, "h.h", lib), after: m("h.h", "inline int f( int x )\n{\n\n    return x+1;\n}\n"), want: changed}, // blanks show in macros
+	{name: "indentation", before: m("a.cc", uses, "h.h", lib), after: m("h.h", "inline int f(int x) {\n      return x   + 1;\n\n}\n"), want: shifted},
+	{name: "code", before: m("a.cc", uses, "h.h", lib), after: m("h.h", strings.Replace(lib, "1", "2", 1)), want: changed},
+	{name: "blank that is spelled", before: m("a.cc", "#define S(x) #x\n#include \"h.h\"\n", "h.h", "const char *s = S(a+b);\n"), after: m("h.h", "const char *s = S(a +b);\n"), want: changed},
+	{name: "blank that is none", before: m("a.cc", "#define S(x) #x\n#include \"h.h\"\n", "h.h", "const char *s = S(a  + b);\n"), after: m("h.h", "const char *s = S(a /* and */ + b);\n"), want: tokens},
+	{name: "macro with parameters", before: m("a.cc", "#include \"h.h\"\nint x = F(1);\n", "h.h", "#define F(x) + 3\n"), after: m("h.h", "#define F (x) + 3\nconst int x1 = 1;\n#undef F\n#define F(x) 4\n"), want: changed},
+
+	{name: "line of its own", before: m("a.cc", uses, "h.h", "inline int f(int x) { return x + __LINE__; }\n"), after: m("h.h", "//\ninline int f(int x) { return x + __LINE__; }\n"), want: changed},
+	{name: "line of a user", before: m("a.cc", "#include \"h.h\"\nint use() { return L; }\n", "h.h", "#define L __LINE__\n"), after: m("h.h", "//\n#define L __LINE__\n"), want: shifted},
+	{name: "line by two macros", before: m("a.cc", "#define L __LINE__\n#define CAT(a, b) a##b\n#define C(a, b) CAT(a, b)\n#include \"h.h\"\nint y = x3 + x4;\n", "h.h", "\n\nint C(x, L) = 5;\nextern int x4;\n"),
+		after: m("h.h", "\n\n\nint C(x, L) = 5;\nextern int x3;\n"), want: changed},
+	{name: "line that is spelled", before: m("a.cc", "#define T(x) #x\n#define S(x) T(x)\n#include \"h.h\"\n", "h.h", "const char *s = \"at \" S(__LINE__);\n"), after: m("h.h", "//\nconst char *s = \"at \" S(__LINE__);\n"), want: changed},
+	{name: "line in a condition", before: m("a.cc", uses, "h.h", lib+"#if __LINE__ > 4\nint g;\n#endif\n"), after: m("h.h", "//\n"+lib+"#if __LINE__ > 4\nint g;\n#endif\n"), want: changed},
+	{name: "line in a condition by a macro", before: m("a.cc", "#define WHERE __LINE__\n"+uses, "h.h", lib+"#if WHERE > 4\nint g;\n#endif\n"), after: m("h.h", "//\n"+lib+"#if WHERE > 4\nint g;\n#endif\n"), want: changed},
+	{name: "line by the command line", flags: "-DWHERE=__LINE__", before: m("a.cc", uses, "h.h", lib+"#if WHERE > 4\nint g;\n#endif\n"), after: m("h.h", "//\n"+lib+"#if WHERE > 4\nint g;\n#endif\n"), want: changed},
+	{name: "assert", before: m("a.cc", uses, "h.h", "#include <assert.h>\ninline int f(int x) { assert(x); return x; }\n"), after: m("h.h", "//\n#include <assert.h>\ninline int f(int x) { assert(x); return x; }\n"), want: changed},
+	{name: "assert elsewhere", before: m("a.cc", "#include \"g.h\"\n"+uses, "g.h", "#include <assert.h>\ninline int g(int x) { assert(x); return x; }\n", "h.h", lib), after: m("h.h", "//\n"+lib), want: shifted},
+	{name: "line of the caller", before: m("a.cc", "inline int line(int n = __builtin_LINE()) { return n; }\n"+uses, "h.h", "inline int f(int x) { return x + line(); }\n"),
+		after: m("h.h", "//\ninline int f(int x) { return x + line(); }\n"), want: changed},
+	{name: "line of the caller by a macro", before: m("a.cc", "#define HERE __builtin_LINE()\n#define ARG(a, b) a = b\ninline int line(ARG(int n, HERE)) { return n; }\n"+uses, "h.h", "inline int f(int x) { return x + line(); }\n"),
+		after: m("h.h", "//\ninline int f(int x) { return x + line(); }\n"), want: changed},
+	{name: "line of who initialises", before: m("a.cc", "struct S { int a; int n = __builtin_LINE(); };\n"+uses, "h.h", "inline int f(int x) { S s{x}; return s.n; }\n"),
+		after: m("h.h", "//\ninline int f(int x) { S s{x}; return s.n; }\n"), want: changed},
+	{name: "line of who initialises, braces", before: m("a.cc", "struct alignas(8) S { int a; int n{__builtin_LINE()}; };\n"+uses, "h.h", "inline int f(int x) { S s{x}; return s.n; }\n"),
+		after: m("h.h", "//\ninline int f(int x) { S s{x}; return s.n; }\n"), want: changed},
+	{name: "line of who calls a lambda", before: m("a.cc", "inline auto make() { return [](int n = __builtin_LINE()) { return n; }; }\n"+uses, "h.h", "inline int f(int x) { return x + make()(); }\n"),
+		after: m("h.h", "//\ninline int f(int x) { return x + make()(); }\n"), want: changed},
+	{name: "column", flags: "-std=c++20", before: m("a.cc", "#include <source_location>\n"+uses, "h.h", "inline int f(int x) { return std::source_location::current().column(); }\n"),
+		after: m("h.h", "inline int f(int x) {    return std::source_location::current().column(); }\n"), want: changed},
+	{name: "debug information", flags: "-g", before: m("a.cc", uses, "h.h", lib), after: m("h.h", "//\n"+lib), want: changed},
+	{name: "debug information, columns", flags: "-g", before: m("a.cc", uses, "h.h", lib), after: m("h.h", strings.Replace(lib, "  return", "   return", 1)), want: changed},
+
+	{name: "hidden by a new header", flags: "-Ione -Itwo", before: m("a.cc", "#include <h.h>\nint use() { return f(2); }\n", "two/h.h", lib), after: m("one/h.h", strings.Replace(lib, "1", "7", 1)), want: changed},
+	{name: "hidden beside the file", flags: "-iquote two", before: m("a.cc", uses, "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: changed},
+	{name: "hidden beside a header", flags: "-Itwo", before: m("a.cc", "#include \"sub/g.h\"\nint use() { return f(2); }\n", "sub/g.h", "#include \"h.h\"\n", "two/h.h", lib), after: m("sub/h.h", strings.Replace(lib, "1", "7", 1)), want: changed},
+	{name: "asked for and new", flags: "-Ione", before: m("a.cc", "#if __has_include(<h.h>)\nint x = 1;\n#else\nint x = 2;\n#endif\n"), after: m("one/h.h", "//\n"), want: changed},
+	{name: "next header", flags: "-Ione -Itwo -Ithree", before: m("a.cc", "#include <h.h>\nint use() { return f(2); }\n", "one/h.h", "#include_next <h.h>\n", "three/h.h", lib), after: m("two/h.h", strings.Replace(lib, "1", "7", 1)), want: changed},
+	{name: "nothing new that matters", flags: "-Ione", before: m("a.cc", uses, "h.h", lib), after: m("one/other.h", "x\n"), want: bytesSame},
+	{name: "included by the command line", flags: "-include i.h", before: m("a.cc", uses, "h.h", lib, "i.h", "#define int long\n"), after: m("i.h", "#define int short\n"), want: changed},
+	{name: "computed", before: m("a.cc", "#define N \"h.h\"\n#include N\nint use() { return f(2); }\n", "h.h", lib), after: m(), want: "compiled: computed include"},
+	{name: "date", before: m("a.cc", "const char *s = __DATE__;\n"), after: m(), want: "compiled: date or time"},
+	{name: "date of the command line", flags: `-Wno-builtin-macro-redefined -D__DATE__="r" -D__TIME__="r" -D__TIMESTAMP__="r"`, before: m("a.cc", "const char *s = __DATE__;\n"), after: m(), want: bytesSame},
+	{name: "incbin", before: m("a.c", "__asm__(\".data\\n.incbin \\\"d\\\"\\n\");\n", "d", "one"), after: m("d", "two"), want: "compiled: incbin"},
+	{name: "include of an assembler", before: m("a.c", "__asm__(\".include \\\"d\\\"\\n\");\n", "d", ".data\n.byte 1\n"), after: m("d", ".data\n.byte 2\n"), want: "compiled: .include"},
+	{name: "embed", flags: "-std=c23", before: m("a.c", "const unsigned char d[] = {\n# /**/ embed \"d\"\n};\n", "d", "one"), after: m("d", "two"), want: "compiled: embed"},
+
+	{name: "comment in a string", before: m("a.cc", uses+"const char *s = \"http://a\";\n", "h.h", lib), after: m("a.cc", uses+"const char *s = \"http://b\";\n"), want: changed},
+	{name: "comment in a raw string", before: m("a.cc", uses+"const char *s = R\"(\" // a)\";\n", "h.h", lib), after: m("a.cc", uses+"const char *s = R\"(\" // b)\";\n"), want: changed},
+	{name: "code behind a raw string", before: m("a.cc", uses+"const char *s = R\"(\" /*)\"; int q = 1; const char *t = R\"(*/)\";\n", "h.h", lib), after: m("a.cc", uses+"const char *s = R\"(\" /*)\"; int q = 2; const char *t = R\"(*/)\";\n"), want: changed},
+	{name: "comment that goes on", before: m("a.cc", uses+"// \\\nint q;\n", "h.h", lib), after: m("a.cc", uses+"// \nint q;\n"), want: changed},
+	{name: "comment that a splice ends", flags: "-Wno-comment", before: m("a.cc", uses+"/* *\\\n/ int q; // */\n", "h.h", lib), after: m("a.cc", uses+"/* *\\\n/ int r; // */\n"), want: changed},
+	{name: "comment that a splice begins", before: m("a.cc", uses+"/\\\n* // */ int q;\n", "h.h", lib), after: m("a.cc", uses+"/\\\n* // */ int r;\n"), want: changed},
+	{name: "comment in a name", before: m("a.cc", "#include <x//h.h>\n"+uses, "h.h", lib, "x/h.h", "int q;\n"), flags: "-I.", after: m("a.cc", "#include <x//g.h>\n"+uses, "x/g.h", "int r;\n"), want: changed},
+	{name: "directive with a comment over lines", before: m("a.cc", uses+"#define A /* x\n// */ int q;\nA\n", "h.h", lib), after: m("a.cc", uses+"#define A /* x\n// */ int r;\nA\n"), want: changed},
+	{name: "trigraph", flags: "-trigraphs -Wno-trigraphs", before: m("a.cc", uses+"// ??/\nint q;\n", "h.h", lib), after: m("a.cc", uses+"// ??\nint q;\n"), want: changed},
+	{name: "quote in a block that is left out", before: m("a.cc", uses, "h.h", lib+"#if 0\ndon't // a\n#endif\n"), after: m("h.h", lib+"#if 0\ndon't // b\n#endif\n"), want: changed, only: "clang++"},
+	{name: "error that isn't reached", before: m("a.cc", uses, "h.h", lib+"#if 0\n#error you don't /x \\\n  want that\n#endif\n"), after: m("h.h", "//\n"+lib+"#if 0\n#error you don't /x \\\n  want that\n#endif\n"), want: shifted, only: "clang++"},
+	{name: "digits", flags: "-std=c++17", before: m("a.cc", uses, "h.h", lib+"int q = 1'000; // it's\n"), after: m("h.h", lib+"int q = 1'000; // is\n"), want: tokens},
+	{name: "comment that a compiler reads", flags: "-Wimplicit-fallthrough", before: m("a.cc", uses, "h.h", "inline int f(int x) { switch (x) { case 1: x++; /* fall through */ case 2: x++; } return x; }\n"),
+		after: m("h.h", "inline int f(int x) { switch (x) { case 1: x++; /* and on */ case 2: x++; } return x; }\n"), want: "compiled: it fails or warns", only: "g++"},
+	{name: "warning", flags: "-Wall", before: m("a.cc", uses+"static int q;\n", "h.h", lib), after: m(), want: "compiled: it fails or warns"},
+	{name: "error", before: m("a.cc", uses+"int q(\n", "h.h", lib), after: m(), want: "compiled: it fails or warns"},
+	{name: "pragma that reads a file", before: m("a.cc", "#pragma GCC dependency \"d\"\n"+uses, "h.h", lib, "d", "x\n"), after: m(), want: "compiled: #pragma GCC dependency", only: "clang++"},
+}
+
+func m(l ...string) map[string]string {
+	files := map[string]string{}
+	for i := 0; i < len(l); i += 2 {
+		files[l[i]] = l[i+1]
+	}
+	return files
+}
+
+func TestEdits(t *testing.T) {
+	for _, compiler := range []string{"g++", "clang++"} {
+		for _, e := range edits {
+			if e.only != "" && e.only != compiler {
+				continue
+			}
+			t.Run(compiler+"/"+e.name, func(t *testing.T) {
+				t.Parallel()
+				compiler := compiler
+				if e.before["a.c"] != "" {
+					compiler = map[string]string{"g++": "gcc", "clang++": "clang"}[compiler]
+				}
+				b := newBench(t, compiler)
+				b.write(e.before)
+				first := b.compile(strings.Fields(e.flags)...)
+				b.write(e.after)
+				if did := b.compile(strings.Fields(e.flags)...); did != e.want {
+					t.Errorf("%q, then %q; want %q\n%s", first, did, e.want, &b.out)
+				}
+				// Back again: the first compilation isn't forgotten.
+				back := maps.Clone(e.before)
+				for name := range e.after {
+					if _, ok := back[name]; !ok {
+						back[name] = ""
+					}
+				}
+				b.write(back)
+				did := b.compile(strings.Fields(e.flags)...)
+				if first == "compiled: new" && did != bytesSame {
+					t.Errorf("back again: %q", did)
+				}
+			})
+		}
+	}
+}
+
+// TestPrecompiled: gcc takes a header that is precompiled from where it looks for
+// the header.
+func TestPrecompiled(t *testing.T) {
+	b := newBench(t, "g++")
+	b.write(m("a.cc", uses, "h.h", lib))
+	if did := b.compile(); did != "compiled: new" {
+		t.Fatal(did)
+	}
+	b.write(m("h.h", strings.Replace(lib, "1", "7", 1)))
+	cmd := exec.Command("g++", "-x", "c++-header", "h.h", "-o", "h.h.gch")
+	cmd.Dir = b.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	b.write(m("h.h", lib))
+	if did := b.compile(); did != changed && !strings.HasPrefix(did, "compiled: ") {
+		t.Errorf("%q", did)
+	}
+}
+
+func TestPassedOn(t *testing.T) {
+	b := newBench(t, "g++")
+	b.write(m("a.cc", uses, "h.h", lib, "b.cc", "int b;\n", "s.s", ".data\n", "args", "-O1\n"))
+	for args, want := range map[string]string{
+		"-MD -MF a.d -E a.cc -o a.i":              "passed on: flag -E",
+		"-c a.cc -o a.o":                          "passed on: no source, object or list of dependencies (-MD -MF)",
+		"-MD -MF a.d -c a.cc":                     "passed on: no source, object or list of dependencies (-MD -MF)",
+		"-MD -MF a.d -c a.cc b.cc":                "passed on: another command line than that of one source",
+		"-MD -MF a.d -c a.cc -o a.o @args":        "passed on: another command line than that of one source",
+		"-MD -MF a.d -c s.s -o a.o":               "passed on: another language than C and C++",
+		"-MD -MF a.d -c a.cc -o a.o --coverage":   "passed on: flag --coverage",
+		"-MD -MF a.d -c a.cc -o a.o -Wa,-L":       "passed on: flag -Wa,-L",
+		"-MD -MF a.d -c a.cc -o a.o -save-temps":  "passed on: flag -save-temps",
+		"-MD -MF a.d -c a.cc -o a.o -imacros h.h": "passed on: flag -imacros",
+		"-MD -MF a.d -c a.cc -o a.o -fmodules-ts": "passed on: flag -fmodules-ts",
+		"--version": "passed on: flag --version",
+	} {
+		if code, did := b.run(strings.Fields(args)...); did != want {
+			t.Errorf("%s: %d %q, want %q", args, code, did, want)
+		}
+	}
+	t.Setenv("CPATH", b.dir)
+	if did := b.compile(); did != "passed on: environment variable CPATH" {
+		t.Errorf("%q", did)
+	}
+}
+
+// TestBadInput: what is damaged is as if it weren't there.
+func TestBadInput(t *testing.T) {
+	damage := func(f func(string) error) func(b *bench, dir string) {
+		return func(b *bench, dir string) {
+			n := 0
+			filepath.WalkDir(filepath.Join(b.opt.Dir, dir), func(path string, d fs.DirEntry, err error) error {
+				if err == nil && !d.IsDir() {
+					n++
+					if err := f(path); err != nil {
+						b.t.Fatal(err)
+					}
+				}
+				return nil
+			})
+			if n == 0 {
+				b.t.Fatalf("no files in %s", dir)
+			}
+		}
+	}
+	flip := damage(func(path string) error {
+		c, err := os.ReadFile(path)
+		if err == nil && len(c) > 0 {
+			c[len(c)-1] ^= 1
+			c[len(c)/2] ^= 1
+		}
+		return os.WriteFile(path, c, 0o666)
+	})
+	cut := damage(func(path string) error { return os.Truncate(path, 20) })
+	empty := damage(func(path string) error { return os.Truncate(path, 0) })
+	for _, dir := range []string{"objects", "units", "compilers", "files"} {
+		for name, f := range map[string]func(*bench, string){"flip": flip, "cut": cut, "empty": empty, "removed": damage(os.Remove)} {
+			t.Run(dir+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t, "clang++")
+				b.write(m("a.cc", uses, "h.h", lib))
+				time.Sleep(2 * time.Second) // so that scans are kept
+				b.compile()
+				f(b, dir)
+				did := b.compile() // which compares with the real object
+				if again := dir == "objects" || dir == "units"; again != strings.Contains(did, "compiled:") || !again && did != bytesSame {
+					t.Errorf("%q\n%s", did, &b.out)
+				}
+				if did := b.compile(); did != bytesSame {
+					t.Errorf("afterwards %q", did)
+				}
+			})
+		}
+	}
+	t.Run("no directory", func(t *testing.T) {
+		b := newBench(t, "clang++")
+		b.write(m("a.cc", uses, "h.h", lib))
+		b.opt.Dir = "/proc/nothing"
+		if did := b.compile(); did != "" {
+			t.Errorf("%q", did)
+		}
+	})
+}
+
+// TestAudit: an object that isn't what the compiler makes is found, and the
+// compiler's is used.
+func TestAudit(t *testing.T) {
+	b := newBench(t, "clang++")
+	b.write(m("a.cc", uses, "h.h", lib))
+	b.compile()
+	b.opt.Audit = 1
+	if did := b.compile(); did != "audited" {
+		t.Fatalf("%q", did)
+	}
+	u, c := b.unit()
+	r := c.records(u)
+	r[0].Sum++
+	c.remember(u, r)
+	if did := b.compile(); did != "audited: DIFFERENT" || !strings.Contains(b.out.String(), "compiled to another object") {
+		t.Errorf("%q\n%s", did, &b.out)
+	}
+	b.opt.Audit = 0
+	if did := b.compile(); did != "compiled: new" {
+		t.Errorf("%q", did)
+	}
+}
+
+// unit is what the launcher knows of the only unit.
+func (b *bench) unit() (*unit, *cache) {
+	b.t.Helper()
+	files, err := filepath.Glob(filepath.Join(b.opt.Dir, "units", "*"))
+	if err != nil || len(files) != 1 {
+		b.t.Fatalf("%q, %v", files, err)
+	}
+	return &unit{key: filepath.Base(files[0])}, &cache{dir: b.opt.Dir}
+}
+
+// TestConcurrent: many at once, on the same directory.
+func TestConcurrent(t *testing.T) {
+	b := newBench(t, "clang++")
+	files := m("h.h", lib)
+	for i := range 6 {
+		files[fmt.Sprintf("s%d.cc", i)] = uses + fmt.Sprintf("int s = %d;\n", i)
+	}
+	b.write(files)
+	want := map[string][]byte{}
+	for round := range 3 {
+		var wg sync.WaitGroup
+		for i := range 6 {
+			wg.Go(func() {
+				name := fmt.Sprintf("s%d", i)
+				cmd := exec.Command(os.Args[0], "-launcher", b.opt.Dir, "clang++", "-MD", "-MF", name+".d", "-c", name+".cc", "-o", name+".o")
+				cmd.Dir = b.dir
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+			})
+		}
+		wg.Wait()
+		for i := range 6 {
+			o, err := os.ReadFile(filepath.Join(b.dir, fmt.Sprintf("s%d.o", i)))
+			name := fmt.Sprint(i)
+			if err != nil || round > 0 && !bytes.Equal(o, want[name]) {
+				t.Errorf("round %d: s%d.o: %v", round, i, err)
+			}
+			want[name] = o
+		}
+	}
+	counts, err := Counts(b.opt.Dir)
+	if err != nil || counts[bytesSame] != 12 || counts["compiled: new"] != 6 {
+		t.Errorf("%v %v", counts, err)
+	}
+}
+
+// TestTwoCompilers: the same name, another compiler.
+func TestTwoCompilers(t *testing.T) {
+	b := newBench(t, "g++")
+	b.write(m("a.cc", uses, "h.h", lib))
+	wrapper := filepath.Join(t.TempDir(), "cxx")
+	install := func(flag string) {
+		if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nexec g++ "+flag+" \"$@\"\n"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	install("-O0")
+	b.opt.Args[0] = wrapper
+	b.compile()
+	if did := b.compile(); did != bytesSame {
+		t.Errorf("%q", did)
+	}
+	time.Sleep(20 * time.Millisecond)
+	install("-O2 -DX")
+	if did := b.compile(); did != "compiled: new" {
+		t.Errorf("%q", did)
+	}
+}
+
+func TestDependencies(t *testing.T) {
+	got, err := dependencies([]byte("a.o: a.cc b.h \\\n  c.h b.h\n\nb.h:\n"))
+	if err != nil || !slices.Equal(got, []string{"a.cc", "b.h", "c.h"}) {
+		t.Errorf("%q %v", got, err)
+	}
+	for _, bad := range []string{"", "a.o:", "a.o: a\\ b.h\n", "a.o: $$x\n"} {
+		if got, err := dependencies([]byte(bad)); err == nil {
+			t.Errorf("%q: %q", bad, got)
+		}
+	}
+}
+
+// FuzzScan: what the scanner takes for a comment is none where it says what a text
+// without comments is: a text and the same with a comment between two tokens have
+// the same tokens, or it isn't certain.
+func FuzzScan(f *testing.F) {
+	for _, e := range edits {
+		for _, files := range []map[string]string{e.before, e.after} {
+			for _, c := range files {
+				f.Add([]byte(c), true)
+				f.Add([]byte(c), false)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte, cxx bool) {
+		x := scanText(b, cxx)
+		if y := scanText(b, cxx); x.Tokens != y.Tokens || x.Lines != y.Lines {
+			t.Error("not deterministic")
+		}
+		quiet(b, cxx, map[string]bool{"a": true})
+		if x.Tokens == x.Raw || bytes.Contains(b, []byte("fall")) {
+			return
+		}
+		y := scanText(append([]byte("/* c */\n"), b...), cxx)
+		if z := scanText(append([]byte("/* d \n*/ \n"), b...), cxx); y.Tokens != z.Tokens || y.Lines == z.Lines && y.Tokens != scanText(nil, cxx).Tokens {
+			t.Errorf("a comment counts, or its lines don't: %q", b)
+		}
+	})
+}

@@ -1,0 +1,249 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+)
+
+// mark stands for __LINE__ in the text that the preprocessor makes for
+// linesDontCount.
+const mark = "__TASTING_LINE__"
+
+// builtins say where they stand, or where the caller does of the function whose
+// default argument they are.
+var builtins = []string{"__builtin_LINE", "__builtin_FUNCSIG", "__builtin_source_location", "__builtin_COLUMN"}
+
+// linesDontCount has the preprocessor run, and tells whether nothing in its text
+// asks for a line in one of the files in moved.
+func linesDontCount(ctx context.Context, u *unit, moved map[string]bool) bool {
+	args := append(slices.Clone(u.rest), "-E", "-w", "-U__LINE__", "-D__LINE__="+mark)
+	text, err := exec.CommandContext(ctx, u.compiler, args...).Output()
+	return err == nil && quiet(text, u.cxx, moved)
+}
+
+// quiet tells whether no line of a preprocessed text that comes from one of the
+// files in moved has mark in it, or a builtin; and whether no builtin stands where
+// it could be that of a caller: it has to be in the body of a function, and not in
+// parentheses behind "=". C has no such places.
+func quiet(text []byte, cxx bool, moved map[string]bool) bool {
+	here := false // in a file of moved
+	asks := false
+	for line := range bytes.Lines(text) {
+		if file, ok := marker(line); ok {
+			here = moved[filepath.Clean(file)]
+			continue
+		}
+		builtin := slices.ContainsFunc(builtins, func(b string) bool { return bytes.Contains(line, []byte(b)) })
+		if here && (builtin || bytes.Contains(line, []byte(mark))) {
+			return false
+		}
+		asks = asks || builtin
+	}
+	return !asks || !cxx || inBodies(text)
+}
+
+// marker reads a line marker: # LINE "FILE" FLAGS.
+func marker(line []byte) (file string, ok bool) {
+	rest, ok := bytes.CutPrefix(line, []byte("# "))
+	if !ok || len(rest) == 0 || rest[0] < '0' || rest[0] > '9' {
+		return "", false
+	}
+	i, j := bytes.IndexByte(rest, '"'), bytes.LastIndexByte(rest, '"')
+	if i < 0 || j <= i {
+		return "", false
+	}
+	file, err := strconv.Unquote(string(rest[i : j+1]))
+	return file, err == nil
+}
+
+// scope is an open brace.
+type scope struct {
+	body bool // it is in the body of a function
+	// Of the declaration or statement around it:
+	parens  []bool // open parentheses; true behind "="
+	called  bool   // it has parentheses
+	tagged  bool   // it has class, struct, union, enum or namespace
+	initial bool   // it has "="
+	result  bool   // behind its parentheses there is a type, or a constraint
+	members bool   // behind its parentheses there are initialisers of members
+}
+
+// inBodies tells whether all builtins of a text are in bodies of functions, and
+// none of them in parentheses that have a "=" in front of it.
+func inBodies(text []byte) bool {
+	lex := ctext.NewLexer(text, 0)
+	var open []scope
+	s, prev := scope{}, ""
+	template, inner := 0, 0 // open angles behind "template", parentheses in them
+	for {
+		t := lex.Next()
+		if t.Kind == ctext.EOF {
+			return true
+		}
+		if t.Kind == ctext.Marker || t.Kind == ctext.Pragma {
+			continue
+		}
+		word := string(text[t.Off:t.End])
+		if t.Kind != ctext.Ident && t.Kind != ctext.Punct {
+			word = "literal"
+		}
+		if template > 0 || prev == "template" && word == "<" {
+			switch {
+			case word == "(" || word == "{":
+				inner++
+			case word == ")" || word == "}":
+				inner--
+			case inner > 0:
+			case word == "<":
+				template++
+			case word == ">":
+				template--
+			case word == ">>":
+				template = max(0, template-2)
+			}
+			if inner < 0 || word == ";" && inner == 0 {
+				return false // it isn't understood
+			}
+			if slices.Contains(builtins, word) {
+				return false
+			}
+			prev = word
+			continue
+		}
+		switch word {
+		case "(":
+			s.parens = append(s.parens, false)
+		case ")":
+			if len(s.parens) == 0 {
+				return false
+			}
+			s.parens = s.parens[:len(s.parens)-1]
+			s.called = true
+		case "=":
+			if n := len(s.parens); n > 0 {
+				s.parens[n-1] = true
+			} else {
+				s.initial = true
+			}
+		case ":":
+			access := prev == "public" || prev == "private" || prev == "protected"
+			s.initial = s.initial || !s.called && !access // a bit-field may have an initialiser
+			s.members = s.members || s.called && len(s.parens) == 0
+		case "->", "requires":
+			s.result = s.result || s.called && len(s.parens) == 0
+		case "[":
+			if t.End < len(text) && text[t.End] == '[' { // an attribute
+				if !skipAttribute(lex, text) {
+					return false
+				}
+				continue
+			}
+		case "class", "struct", "union", "enum", "namespace":
+			s.tagged = true
+		case "{":
+			behind := s.result
+			switch prev {
+			case ")", "const", "noexcept", "override", "final", "mutable", "try", "&", "&&":
+				behind = true
+			case "}":
+				behind = s.members
+			}
+			body := s.body || s.called && !s.tagged && !s.initial && len(s.parens) == 0 && behind
+			s.members = s.members && !behind // the brace of a member's initialiser
+			open = append(open, s)
+			s = scope{body: body}
+		case "}":
+			if len(open) == 0 || len(s.parens) > 0 {
+				return false
+			}
+			s = open[len(open)-1]
+			open = open[:len(open)-1]
+			if len(s.parens) == 0 && !s.members {
+				s = scope{body: s.body} // most likely it ends a declaration
+			}
+		case ";":
+			if len(s.parens) == 0 {
+				s = scope{body: s.body}
+			}
+		default:
+			if t.Kind == ctext.Ident && slices.Contains(builtins, word) {
+				behind := slices.Contains(s.parens, true)
+				for _, o := range open {
+					behind = behind || o.body && slices.Contains(o.parens, true)
+				}
+				if !s.body || behind {
+					return false
+				}
+			}
+		}
+		prev = word
+	}
+}
+
+// skipAttribute goes on behind "]]" from the first "[" of an attribute.
+func skipAttribute(lex *ctext.Lexer, text []byte) bool {
+	for depth := 1; depth > 0; {
+		t := lex.Next()
+		switch {
+		case t.Kind == ctext.EOF:
+			return false
+		case text[t.Off] == '[':
+			depth++
+		case text[t.Off] == ']':
+			depth--
+		case slices.Contains(builtins, string(text[t.Off:t.End])):
+			return false
+		}
+	}
+	return true
+}
+
+// conditional tells whether a directive of one of the files in moved may ask for
+// the line that it is on. All are the files of the unit, which define the macros.
+func conditional(all, moved []*scan) bool {
+	asks := expanding(all, map[string]bool{"__LINE__": true})
+	return slices.ContainsFunc(moved, func(x *scan) bool {
+		return slices.ContainsFunc(x.Conditions, func(w string) bool { return asks[w] })
+	})
+}
+
+// expanding returns words and the macros whose expansion may have one of them.
+func expanding(all []*scan, words map[string]bool) map[string]bool {
+	words = maps.Clone(words)
+	for n := -1; n != len(words); {
+		n = len(words)
+		for _, x := range all {
+			for i := range x.Macros {
+				if m := &x.Macros[i]; !words[m.Name] && m.has(words) {
+					words[m.Name] = true
+				}
+			}
+		}
+	}
+	return words
+}
+
+// has tells whether the expansion of m may have one of words.
+func (m *macro) has(words map[string]bool) bool {
+	if m.Any || slices.ContainsFunc(m.Words, func(w string) bool { return words[w] }) {
+		return true
+	}
+	if len(m.Starts)+len(m.Ends) == 0 {
+		return false
+	}
+	for w := range words {
+		if slices.ContainsFunc(m.Starts, func(s string) bool { return strings.HasPrefix(w, s) }) ||
+			slices.ContainsFunc(m.Ends, func(s string) bool { return strings.HasSuffix(w, s) }) {
+			return true
+		}
+	}
+	return false
+}

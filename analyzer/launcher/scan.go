@@ -1,0 +1,609 @@
+package launcher
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
+)
+
+// scanFormat is in the name of what is remembered of a file: another scanner finds
+// other things.
+const scanFormat = "1"
+
+// A scan is what the launcher knows of a source file or header.
+type scan struct {
+	// Raw is the hash of all bytes. Lines is that of the tokens with their lines,
+	// Tokens that of the tokens alone: comments don't count in them, nor does which
+	// blanks are between two tokens, but whether there are any. They are Raw where
+	// it isn't certain what is a comment.
+	Raw, Lines, Tokens uint64
+	// Names are what the file may include or ask for (__has_include), each behind
+	// the bracket or quote that it is written with.
+	Names []string
+	// Bypass says why no unit that reads the file is remembered, or is empty.
+	Bypass string `json:",omitempty"`
+	// Dates says that a token is __DATE__, __TIME__ or __TIMESTAMP__.
+	Dates bool `json:",omitempty"`
+	// Columns says that the text may ask for a column.
+	Columns bool `json:",omitempty"`
+	// Macros are the definitions, Conditions the identifiers in other directives.
+	Macros     []macro  `json:",omitempty"`
+	Conditions []string `json:",omitempty"`
+}
+
+// macro is one #define.
+type macro struct {
+	Name  string
+	Words []string
+	// Starts and Ends are what is pasted in front of, and behind, what isn't
+	// written there: names that begin or end so may come out. Any name may, if
+	// nothing is written at either place.
+	Starts, Ends []string `json:",omitempty"`
+	Any          bool     `json:",omitempty"`
+}
+
+// scanner goes through the text of a file as the first three phases of translation
+// do ([lex.phases]), and stops where it would have to guess.
+type scanner struct {
+	b             []byte
+	cxx           bool
+	p             int
+	line          int
+	lines, tokens *xxhash.Digest
+	blank         bool // in front of the next token
+	fresh         bool // no token on this line yet
+	doubt         bool
+	x             *scan
+	define        *macro   // of the directive
+	body          []string // its tokens
+	directive     string   // name of the directive, "#" before it is known
+}
+
+// scanText scans the text of a file.
+func scanText(b []byte, cxx bool) *scan {
+	s := &scanner{b: b, cxx: cxx, line: 1, lines: xxhash.New(), tokens: xxhash.New(), blank: true, fresh: true, x: &scan{Raw: xxhash.Sum64(b)}}
+	// Assemblers read files that no list of dependencies has.
+	lower := bytes.ToLower(b)
+	for _, word := range []string{"incbin", ".include", "embed"} {
+		if bytes.Contains(lower, []byte(word)) && (word != "embed" || hasEmbed(lower)) {
+			s.x.Bypass = word
+		}
+	}
+	// Trigraphs that are a backslash or "#".
+	s.doubt = bytes.Contains(b, []byte("??/")) || bytes.Contains(b, []byte("??=")) || bytes.IndexByte(b, 0) >= 0
+	for s.p < len(b) && !s.doubt {
+		s.next()
+	}
+	s.endLine()
+	s.x.Lines, s.x.Tokens = s.lines.Sum64(), s.tokens.Sum64()
+	if s.doubt {
+		// Names and words may be missing as well.
+		s.x.Lines, s.x.Tokens = s.x.Raw, s.x.Raw
+		s.roughly()
+	}
+	slices.Sort(s.x.Conditions)
+	s.x.Conditions = slices.Compact(s.x.Conditions)
+	slices.Sort(s.x.Names)
+	s.x.Names = slices.Compact(s.x.Names)
+	return s.x
+}
+
+// hasEmbed tells whether a file may embed another: as a directive, or as a name
+// that a compiler knows.
+func hasEmbed(lower []byte) bool {
+	for rest := lower; ; {
+		i := bytes.Index(rest, []byte("embed"))
+		if i < 0 {
+			return false
+		}
+		before := bytes.TrimRight(rest[:i], " \t\\\r\n/*")
+		if bytes.HasSuffix(before, []byte("#")) || bytes.HasSuffix(before, []byte("%:")) || bytes.HasSuffix(before, []byte("__has_")) || bytes.HasSuffix(before, []byte("__")) {
+			return true
+		}
+		rest = rest[i+5:]
+	}
+}
+
+var (
+	anyDefine = regexp.MustCompile(`(?:#|%:)[ \t]*define[ \t]+([A-Za-z_$][A-Za-z0-9_$]*)((?:[^\n]*\\[ \t\r]*\n)*[^\n]*)`)
+	anyWord   = regexp.MustCompile(`[A-Za-z_$\x80-\xff][A-Za-z0-9_$\x80-\xff]*`)
+)
+
+// roughly takes all that looks like a name of a file, a macro or a word, from a
+// text that isn't understood.
+func (s *scanner) roughly() {
+	s.x.Names, s.x.Macros = nil, nil
+	for _, m := range anyDefine.FindAllSubmatch(s.b, -1) {
+		x := macro{Name: string(m[1]), Any: bytes.Contains(m[2], []byte("##"))}
+		for _, w := range anyWord.FindAll(m[2], -1) {
+			x.Words = append(x.Words, string(w))
+		}
+		s.x.Macros = append(s.x.Macros, x)
+	}
+	for _, w := range anyWord.FindAll(s.b, -1) {
+		s.special(string(w))
+	}
+	for line := range bytes.Lines(s.b) {
+		for _, pair := range []string{"<>", `""`} {
+			rest := line
+			for {
+				_, after, ok := bytes.Cut(rest, []byte(pair[:1]))
+				name, more, closed := bytes.Cut(after, []byte(pair[1:]))
+				if !ok || !closed {
+					break
+				}
+				if plausible(name) {
+					s.x.Names = append(s.x.Names, pair[:1]+string(name))
+				}
+				rest = more
+			}
+		}
+		if bytes.Contains(line, []byte("include")) && bytes.IndexByte(line, '"') < 0 && bytes.IndexByte(line, '<') < 0 && bytes.IndexByte(line, '#') >= 0 {
+			s.x.Bypass = "computed include"
+		}
+		if _, after, ok := bytes.Cut(line, []byte("__has_include")); ok && bytes.IndexByte(after, '(') >= 0 && !bytes.ContainsAny(after, `"<`) {
+			s.x.Bypass = "computed __has_include"
+		}
+	}
+}
+
+func plausible(name []byte) bool {
+	return len(name) > 0 && len(name) < 256 && !bytes.ContainsAny(name, " \t()=;,*\\\x00")
+}
+
+// special notes words that mean more than others.
+func (s *scanner) special(word string) {
+	switch word {
+	case "__DATE__", "__TIME__", "__TIMESTAMP__":
+		s.x.Dates = true
+	case "__builtin_COLUMN", "__builtin_source_location":
+		s.x.Columns = true
+	}
+}
+
+// emit counts a token that begins at s.p and ends at end.
+func (s *scanner) emit(end int) {
+	t := s.b[s.p:end]
+	var head [13]byte
+	if s.blank {
+		head[0] = 1
+	}
+	if s.fresh && (t[0] == '#' || bytes.HasPrefix(t, []byte("%:"))) {
+		head[0] |= 2
+		s.directive = "#"
+	}
+	for i := range 4 {
+		head[1+i] = byte(len(t) >> (8 * i))
+	}
+	s.tokens.Write(head[:5])
+	s.tokens.Write(t)
+	for i := range 8 {
+		head[5+i] = byte(s.line >> (8 * i))
+	}
+	s.lines.Write(head[:])
+	s.lines.Write(t)
+	s.blank, s.fresh = false, false
+	s.line += bytes.Count(t, []byte("\n"))
+	s.p = end
+	s.see(t)
+}
+
+// see notes what a token means for includes and lines.
+func (s *scanner) see(t []byte) {
+	word := isStart(t[0])
+	switch {
+	case s.directive == "#" && (t[0] == '#' || t[0] == '%'):
+		return
+	case s.directive == "#" && word:
+		s.directive = string(t)
+		switch s.directive {
+		case "include", "include_next", "import":
+			s.include()
+		case "error", "warning", "ident", "sccs", "assert", "unassert":
+			s.verbatim()
+		}
+		return
+	case s.directive == "#":
+		s.directive = "other"
+	case s.directive == "define" && s.define == nil && word:
+		s.define = &macro{Name: string(t)}
+		return
+	}
+	switch {
+	case s.define != nil:
+		s.body = append(s.body, string(t))
+	case word && s.directive != "":
+		s.x.Conditions = append(s.x.Conditions, string(t))
+	}
+	if !word {
+		return
+	}
+	if s.directive == "" || s.directive == "define" {
+		s.special(string(t))
+	}
+	switch string(t) {
+	case "__has_include", "__has_include_next", "__has_embed":
+		s.hasInclude()
+	case "dependency":
+		if s.directive == "pragma" {
+			s.x.Bypass = "#pragma GCC dependency"
+		}
+	}
+}
+
+// include takes the name behind #include.
+func (s *scanner) include() {
+	s.blanks()
+	if s.p == len(s.b) {
+		return
+	}
+	c := s.b[s.p]
+	end := byte('>')
+	if c == '"' {
+		end = '"'
+	} else if c != '<' {
+		s.x.Bypass = "computed include"
+		return
+	}
+	n := bytes.IndexByte(s.b[s.p+1:], end)
+	if n < 0 || bytes.ContainsAny(s.b[s.p:s.p+1+n], "\n\\") {
+		s.doubt = true
+		return
+	}
+	s.x.Names = append(s.x.Names, string(c)+string(s.b[s.p+1:s.p+1+n]))
+	s.directive = "included"
+	s.emit(s.p + n + 2)
+}
+
+// hasInclude takes the name in __has_include(...), if there is one: it may also be
+// a macro's name that is defined or asked for.
+func (s *scanner) hasInclude() {
+	s.blanks()
+	if s.p == len(s.b) || s.b[s.p] != '(' {
+		return
+	}
+	s.emit(s.p + 1)
+	s.blanks()
+	if s.p == len(s.b) {
+		return
+	}
+	switch c := s.b[s.p]; c {
+	case '<', '"':
+		end := byte('>')
+		if c == '"' {
+			end = '"'
+		}
+		n := bytes.IndexByte(s.b[s.p+1:], end)
+		if n < 0 || bytes.ContainsAny(s.b[s.p:s.p+1+n], "\n\\") {
+			s.doubt = true
+			return
+		}
+		s.x.Names = append(s.x.Names, string(c)+string(s.b[s.p+1:s.p+1+n]))
+		s.emit(s.p + n + 2)
+	default:
+		// A parameter of a macro that is never used with a name is usual.
+		if s.define == nil {
+			s.x.Bypass = "computed __has_include"
+		} else {
+			s.x.Bypass = "__has_include in a macro"
+		}
+	}
+}
+
+// blanks skips blanks on the line.
+func (s *scanner) blanks() {
+	for s.p < len(s.b) && (s.b[s.p] == ' ' || s.b[s.p] == '\t') {
+		s.p++
+		s.blank = true
+	}
+	if s.p < len(s.b) && (s.b[s.p] == '/' || s.b[s.p] == '\\') {
+		s.doubt = true // a comment in front of a name, or a splice
+	}
+}
+
+// verbatim takes the rest of a line that isn't made of tokens.
+func (s *scanner) verbatim() {
+	end := s.p
+	for end < len(s.b) && (s.b[end] != '\n' || spliced(s.b[s.p:end])) {
+		end++
+	}
+	if bytes.Contains(s.b[s.p:end], []byte("/*")) {
+		s.doubt = true
+		return
+	}
+	if end > s.p {
+		s.emit(end)
+	}
+}
+
+// spliced tells whether a line goes on on the next.
+func spliced(line []byte) bool {
+	return bytes.HasSuffix(bytes.TrimRight(line, " \t\v\f\r"), []byte(`\`))
+}
+
+// endLine ends a directive.
+func (s *scanner) endLine() {
+	if m := s.define; m != nil {
+		m.take(s.body)
+		s.x.Macros = append(s.x.Macros, *m)
+	}
+	if s.directive != "" {
+		// Where a directive ends counts.
+		for _, h := range []*xxhash.Digest{s.lines, s.tokens} {
+			h.Write([]byte{4})
+		}
+	}
+	s.define, s.body, s.directive = nil, nil, ""
+}
+
+// take finds the words of a body, and what it pastes.
+func (m *macro) take(body []string) {
+	params := map[string]bool{"__VA_ARGS__": true, "__VA_OPT__": true}
+	if len(body) > 0 && body[0] == "(" {
+		// Parameters, or the body itself: then there is more that may be pasted.
+		for _, t := range body[1:] {
+			if t == ")" {
+				break
+			}
+			params[t] = true
+		}
+	}
+	for i, t := range body {
+		if isStart(t[0]) {
+			m.Words = append(m.Words, t)
+		}
+		// "##" and "%:%:" are two tokens here.
+		if i == 0 || i+2 >= len(body) || !(t == "#" && body[i+1] == "#" || t == "%:" && body[i+1] == "%:") {
+			continue
+		}
+		left, right := body[i-1], body[i+2]
+		switch l, r := isStart(left[0]) && !params[left], isPart(right[0]) && !params[right]; {
+		case l && !r:
+			m.Starts = append(m.Starts, left)
+		case r && !l:
+			m.Ends = append(m.Ends, right)
+		case l && r:
+			// It may go on at both ends.
+			m.Starts = append(m.Starts, left+right)
+			m.Any = m.Any || i+4 < len(body) && (body[i+3] == "#" || body[i+3] == "%:") || i > 1 && (body[i-2] == "#" || body[i-2] == "%:")
+		default:
+			m.Any = true
+		}
+	}
+	slices.Sort(m.Words)
+	m.Words = slices.Compact(m.Words)
+}
+
+func isStart(c byte) bool {
+	return c == '_' || c == '$' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+
+func isPart(c byte) bool { return isStart(c) || c >= '0' && c <= '9' }
+
+// next goes over one token, comment, blank or line end.
+func (s *scanner) next() {
+	b, p := s.b, s.p
+	c := b[p]
+	var d byte // behind c
+	if p+1 < len(b) {
+		d = b[p+1]
+	}
+	switch {
+	case c == '\n':
+		s.endLine()
+		s.p++
+		s.line++
+		s.fresh, s.blank = true, true
+	case c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f':
+		s.p++
+		s.blank = true
+	case c == '\\':
+		s.splice()
+	case c == '/' && d == '/':
+		s.comment()
+	case c == '/' && d == '*':
+		s.blockComment()
+	case c == '/' && d == '\\':
+		s.doubt = true
+	case c == '"' || c == '\'':
+		s.quoted(p)
+	case isStart(c):
+		end := p + 1
+		for end < len(b) && isPart(b[end]) {
+			end++
+		}
+		if end < len(b) && (b[end] == '"' || b[end] == '\'') {
+			if b[end-1] == 'R' && b[end] == '"' {
+				s.raw(end)
+			} else {
+				s.quoted(end)
+			}
+			return
+		}
+		if end < len(b) && b[end] == '\\' {
+			s.doubt = true // an identifier may go on behind a splice
+			return
+		}
+		s.emit(end)
+	case c >= '0' && c <= '9' || c == '.' && d >= '0' && d <= '9':
+		end := p + 1
+		for end < len(b) && (isPart(b[end]) || b[end] == '.' || s.cxx && b[end] == '\'' && end+1 < len(b) && isPart(b[end+1]) || (b[end] == '+' || b[end] == '-') && strings.IndexByte("eEpP", b[end-1]) >= 0) {
+			end++
+		}
+		if end < len(b) && (b[end] == '\'' || b[end] == '\\') {
+			s.doubt = true // digits or a character, by the language
+			return
+		}
+		s.emit(end)
+	case c == '%' && d == ':':
+		s.emit(p + 2)
+	default:
+		s.emit(p + 1)
+	}
+}
+
+// splice goes over a backslash at the end of a line. It counts as a token, so that
+// it needn't be known what is spliced.
+func (s *scanner) splice() {
+	rest := s.b[s.p+1:]
+	switch {
+	case bytes.HasPrefix(rest, []byte("\n")), bytes.HasPrefix(rest, []byte("\r\n")):
+		fresh := s.fresh
+		s.emit(s.p + 1)
+		s.p += bytes.IndexByte(s.b[s.p:], '\n') + 1
+		s.line++
+		s.fresh = fresh
+		if s.define != nil && len(s.body) > 0 {
+			s.body = s.body[:len(s.body)-1]
+		}
+	default:
+		s.doubt = len(bytes.TrimLeft(rest, " \t\v\f\r")) == 0 || bytes.TrimLeft(rest, " \t\v\f\r")[0] == '\n'
+		if !s.doubt {
+			s.emit(s.p + 1)
+		}
+	}
+}
+
+// comment goes over one to the end of the line.
+func (s *scanner) comment() {
+	start := s.p
+	for s.p < len(s.b) && s.b[s.p] != '\n' {
+		s.p++
+	}
+	text := s.b[start:s.p]
+	s.doubt = spliced(text)
+	s.said(text)
+	s.blank = true
+}
+
+var splicedEnd = regexp.MustCompile(`\*(\\[ \t\v\f\r]*\n)+/`)
+
+func (s *scanner) blockComment() {
+	n := bytes.Index(s.b[s.p+2:], []byte("*/"))
+	if n < 0 {
+		s.doubt = true
+		return
+	}
+	text := s.b[s.p : s.p+n+4]
+	if splicedEnd.Match(text) {
+		s.doubt = true // it ends earlier
+		return
+	}
+	s.said(text)
+	s.line += bytes.Count(text, []byte("\n"))
+	s.p += len(text)
+	s.blank = true
+}
+
+// said counts comments that compilers read: gcc's -Wimplicit-fallthrough.
+func (s *scanner) said(comment []byte) {
+	if bytes.Contains(bytes.ToLower(comment), []byte("fall")) {
+		for _, h := range []*xxhash.Digest{s.lines, s.tokens} {
+			h.Write([]byte{8})
+			h.Write(comment)
+		}
+	}
+}
+
+// quoted takes a string or character literal whose quote is at q.
+func (s *scanner) quoted(q int) {
+	for end := q + 1; end < len(s.b) && s.b[end] != '\n'; end++ {
+		switch s.b[end] {
+		case s.b[q]:
+			end++
+			if end < len(s.b) && s.b[end] == '\\' {
+				s.doubt = true
+				return
+			}
+			if bytes.HasSuffix(s.b[q:end], []byte(`.inc"`)) {
+				s.x.Bypass = ".inc" // of .incbin
+			}
+			s.emit(end) // a suffix is a token of its own
+			return
+		case '\\':
+			end++
+			if end < len(s.b) && (s.b[end] == '\r' || s.b[end] == ' ' || s.b[end] == '\t') {
+				s.doubt = true
+				return
+			}
+		}
+	}
+	s.doubt = true // it has no end on its line: text, as in #if 0
+}
+
+// raw takes a raw string literal whose quote is at q ([lex.string]).
+func (s *scanner) raw(q int) {
+	open := bytes.IndexByte(s.b[q:], '(')
+	if !s.cxx || open < 0 || open > 17 || bytes.ContainsAny(s.b[q+1:q+open], " \\)\t\v\f\n\"") {
+		s.doubt = true // newer C has them, older C two tokens
+		return
+	}
+	end := ")" + string(s.b[q+1:q+open]) + `"`
+	n := bytes.Index(s.b[q+open:], []byte(end))
+	if n < 0 || s.directive != "" && bytes.IndexByte(s.b[q:q+open+n], '\n') >= 0 {
+		s.doubt = true
+		return
+	}
+	s.emit(q + open + n + len(end))
+}
+
+// readScan scans a file, or takes what is remembered of it.
+func (c *cache) readScan(path string, cxx bool) (*scan, error) {
+	if x := c.scans[path]; x != nil {
+		return x, nil
+	}
+	language := "c"
+	if cxx {
+		language = "c++"
+	}
+	now := time.Now()
+	id, err := stamp.Of(path)
+	if err != nil {
+		return nil, err
+	}
+	real, err := filepath.EvalSymlinks(path) // out of a sandbox
+	if err != nil {
+		return nil, err
+	}
+	if real, err = filepath.Abs(real); err != nil {
+		return nil, err
+	}
+	file := c.path("files", fmt.Sprintf("%s-%016x", scanFormat+language, xxhash.Sum64String(real)))
+	if b, err := os.ReadFile(file); err == nil {
+		head, text, ok := bytes.Cut(b, []byte("\n"))
+		x := new(scan)
+		if ok && string(head) == id.String()+" "+checksum(text) && json.Unmarshal(text, x) == nil {
+			c.scans[path] = x
+			return x, nil
+		}
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	x := scanText(b, cxx)
+	if again, err := stamp.Of(path); err != nil || !again.Same(id) {
+		return nil, errChanging
+	}
+	// A file that has just been written may be written once more in the same tick
+	// of its clock.
+	if !id.Since(now.Add(-2 * time.Second)) {
+		if text, err := json.Marshal(x); err == nil {
+			c.write(file, append([]byte(id.String()+" "+checksum(text)+"\n"), text...))
+		}
+	}
+	c.scans[path] = x
+	return x, nil
+}
+
+var errChanging = errors.New("a file that it reads is being written")

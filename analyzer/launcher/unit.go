@@ -1,0 +1,184 @@
+package launcher
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+)
+
+// unit is a compilation, as its command line says it.
+type unit struct {
+	compiler       string
+	args           []string
+	rest           []string // of args, all but -c and what is written where
+	source         string
+	object, depend string
+	cxx            bool
+	debug          bool     // there is debug information
+	dates          bool     // dates and times are macros of the command line
+	includes       []string // -include, as names in quotes
+	defines        *scan    // of -D
+	quoteDirs      []string // -iquote
+	dirs           []string // all other directories, the compiler's own included
+	// search are the flags that decide about the compiler's own directories.
+	search []string
+	gch    bool   // the compiler may take a precompiled header
+	key    string // in hex
+}
+
+// more are flags that read and write nothing, beside those that ctext knows: what
+// they do to code is in the key.
+var more = regexp.MustCompile(`^(-O[0-3sgz]?|-Ofast|-f(no-)?(rtti|threadsafe-statics|char8_t|coroutines|concepts|aligned-allocation|sized-deallocation|implicit-templates|use-cxa-atexit|strict-enums|fast-math|finite-math-only|associative-math|reciprocal-math|trapping-math|signed-zeros|unroll-loops|vectorize|tree-vectorize|slp-vectorize|inline-functions|visibility-inlines-hidden|ipa-sra|gcse|tree-[a-z-]+|elide-constructors|operator-names|permissive|ms-extensions|relaxed-template-template-args|new-inheriting-ctors|new-ttp-matching|access-control|keep-inline-functions|strict-volatile-bitfields|reorder-functions)|-f(constexpr-(depth|steps|loop-limit|ops-limit)|template-depth|bracket-depth|inline-limit|abi-version|abi-compat-version|clang-abi-compat)=[0-9a-z.]+|-frandom-seed=.*)$`)
+
+// variables are those that change what compilers read or write.
+var variables = []string{
+	"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "LIBRARY_PATH", "CCC_OVERRIDE_OPTIONS",
+	"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG", "SDKROOT", "SYSROOT", "CCC_ADD_ARGS", "GCC_SPECS", "CLANG_CONFIG_FILE_SYSTEM_DIR",
+	"CLANG_CONFIG_FILE_USER_DIR", "CLANG_NO_DEFAULT_CONFIG", "SOURCE_DATE_EPOCH", "LD_PRELOAD", "LD_LIBRARY_PATH",
+}
+
+// bypassed are beginnings of flags that ctext knows, and that read or write files.
+var bypassed = []string{"-i", "-fmodule", "-fprofile", "--config", "-fdiagnostics-format", "-fdiagnostics-add", "-fdiagnostics-set", "-x"}
+
+// searching are beginnings of flags that decide about the compiler's own
+// directories.
+var searching = []string{"-stdlib=", "--sysroot", "-nostdinc", "--target", "-target", "--gcc-toolchain", "-gcc-toolchain", "-m"}
+
+func beginsWithOne(a string, of []string) bool {
+	return slices.ContainsFunc(of, func(p string) bool { return strings.HasPrefix(a, p) })
+}
+
+// parse reads the command line of a compiler. Without a unit it says why the
+// compilation is passed on.
+func parse(argv []string) (u *unit, bypass string) {
+	u = &unit{compiler: argv[0], args: argv[1:]}
+	compile := false
+	var defines strings.Builder
+	defined := map[string]bool{}
+	var late []string // -idirafter
+	for i := 0; i < len(u.args); {
+		a := u.args[i]
+		words := u.args[i : i+1]
+		// is tells whether a is a flag with a value, in the same argument or the next.
+		value := ""
+		is := func(flag string) bool {
+			v, ok := strings.CutPrefix(a, flag)
+			if ok && v == "" && i+1 < len(u.args) {
+				v, words = u.args[i+1], u.args[i:i+2]
+			}
+			value = v
+			return ok && v != ""
+		}
+		written := false // it says what is written where
+		switch {
+		case a == "" || a == "-" || a[0] == '@' || a[0] != '-' && u.source != "":
+			return nil, "another command line than that of one source"
+		case a[0] != '-':
+			u.source = a
+		case a == "-c":
+			compile, written = true, true
+		case a == "-MD":
+			written = true
+		case is("-MF"):
+			u.depend, written = value, true
+		case is("-o"):
+			u.object, written = value, true
+		case is("-iquote"):
+			u.quoteDirs = append(u.quoteDirs, value)
+		case is("-isystem"):
+			u.dirs = append(u.dirs, value)
+		case is("-idirafter"):
+			late = append(late, value)
+		case is("-I"):
+			if value == "-" {
+				return nil, "flag -I-"
+			}
+			u.dirs = append(u.dirs, value)
+		case is("-D"):
+			name, body, set := strings.Cut(value, "=")
+			if !set {
+				body = "1"
+			}
+			defines.WriteString("#define " + name + " " + body + "\n")
+			defined[name] = true
+		case a == "-include" && is("-include"):
+			u.includes = append(u.includes, `"`+value)
+		case a == "-x" && is("-x") && (value == "c" || value == "c++"):
+			u.cxx = value == "c++"
+		case more.MatchString(a):
+		default:
+			separate, known := ctext.Known(a)
+			if !known || beginsWithOne(a, bypassed) {
+				return nil, "flag " + a
+			}
+			if separate && i+1 < len(u.args) {
+				words = u.args[i : i+2]
+			}
+			u.debug = u.debug || strings.HasPrefix(a, "-g") && a != "-g0"
+			if beginsWithOne(a, searching) {
+				u.search = append(u.search, words...)
+			}
+		}
+		if !written {
+			u.rest = append(u.rest, words...)
+		}
+		i += len(words)
+	}
+	u.dirs = append(u.dirs, late...)
+	switch {
+	case !compile:
+		return nil, "no compilation"
+	case u.source == "" || u.object == "" || u.depend == "":
+		return nil, "no source, object or list of dependencies (-MD -MF)"
+	}
+	switch filepath.Ext(u.source) {
+	case ".cc", ".cpp", ".cxx", ".c++", ".C":
+		u.cxx = true
+	case ".c":
+		u.cxx = u.cxx || strings.Contains(filepath.Base(u.compiler), "++")
+	default:
+		return nil, "another language than C and C++"
+	}
+	for _, v := range variables {
+		if os.Getenv(v) != "" {
+			return nil, "environment variable " + v
+		}
+	}
+	u.dates = defined["__DATE__"] && defined["__TIME__"] && defined["__TIMESTAMP__"]
+	u.defines = scanText([]byte(defines.String()), u.cxx)
+	if u.defines.Bypass != "" || u.defines.Lines == u.defines.Raw && defines.Len() > 0 {
+		return nil, "a macro of the command line"
+	}
+	return u, ""
+}
+
+// setKey computes the key of the unit: all but what the files say.
+func (u *unit) setKey(compiler string) {
+	b := frame.New("tasting cc 1")
+	b.String(compiler)
+	b.Strings(u.args)
+	b.Strings(u.dirs)
+	if u.debug {
+		// Debug information has the directory, as PWD calls it.
+		b.String(directory())
+	}
+	u.key = fmt.Sprintf("%x", b.Sum128())
+}
+
+// directory is the current one by the name that compilers give it.
+func directory() string {
+	pwd := os.Getenv("PWD")
+	a, err1 := os.Stat(pwd)
+	b, err2 := os.Stat(".")
+	if err1 == nil && err2 == nil && os.SameFile(a, b) {
+		return pwd
+	}
+	dir, _ := os.Getwd()
+	return dir
+}
