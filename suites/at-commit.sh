@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes a checkout of any recent commit of Abseil or RE2 a workspace that builds
-# with what prepare.sh has made: for tasting evaluate.
+# Makes a checkout of any recent commit of Abseil, RE2 or LevelDB a workspace that
+# builds with what prepare.sh has made: for tasting evaluate.
 #
 #   tasting evaluate --prepare='/path/to/suites/at-commit.sh /tmp/suites [ANALYZER]' ...
 #
@@ -11,7 +11,11 @@ set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
 suites=$1
 analyzer=${2:-}
-name=$(git show HEAD:MODULE.bazel | tr -d '\n' | sed 's/.*module([^)]*name = "\([^"]*\)".*/\1/')
+if [ -e include/leveldb/db.h ]; then
+    name=leveldb
+else
+    name=$(git show HEAD:MODULE.bazel | tr -d '\n' | sed 's/.*module([^)]*name = "\([^"]*\)".*/\1/')
+fi
 
 # put FILE writes a file, if it is another one.
 put() {
@@ -43,6 +47,7 @@ if [ -n "$analyzer" ]; then
     sed '/^cc_/,$d' "$suites/BUILD.bazel" | put tasting_suite/BUILD.bazel
     [ ! -e "$suites/clang.txt" ] || put tasting_suite/clang.txt <"$suites/clang.txt"
 fi
+[ "$name" != leveldb ] || put BUILD.bazel <"$here/leveldb.BUILD.bazel"
 # rules_cc before 0.1 doesn't know this compiler.
 find . -name BUILD.bazel -exec grep -l 'rules_cc//cc/compiler:emscripten": ' {} + |
     xargs -r sed -i '/rules_cc\/\/cc\/compiler:emscripten": /d'

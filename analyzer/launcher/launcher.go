@@ -69,9 +69,12 @@ const records = 4
 // record is one compilation of a unit.
 type record struct {
 	Files []dependency
+	// Maps are module maps. Only their bytes count.
+	Maps []dependency `json:",omitempty"`
 	// Exists is the hash of which names exist where.
 	Exists uint64
-	// Object is the name of the object's file, Sum the hash of its content.
+	// Object is the name of the object's file, Sum the hash of its content; there is
+	// none if the unit is only checked.
 	Object string
 	Sum    uint64
 	// Depend is the compiler's list of dependencies, as it wrote it.
@@ -188,8 +191,12 @@ func (c *cache) audit(ctx context.Context, o *Options, u *unit, r *record) (int,
 	if err != nil {
 		return code, err
 	}
-	b, rerr := os.ReadFile(u.object)
-	if code != 0 || rerr != nil || xxhash.Sum64(b) != r.Sum {
+	var b []byte
+	var rerr error
+	if !u.syntax {
+		b, rerr = os.ReadFile(u.object)
+	}
+	if code != 0 || rerr != nil || !u.syntax && xxhash.Sum64(b) != r.Sum {
 		fmt.Fprintf(o.Stderr, "tasting cc: %s: compiled to another object than the one that is known for the same input. Nothing of it is kept; please report this with the command line and the files in %s\n", u.source, c.recordFile(u))
 		c.count("audited: DIFFERENT")
 		_ = os.Rename(c.recordFile(u), c.recordFile(u)+".different")
@@ -202,6 +209,11 @@ func (c *cache) audit(ctx context.Context, o *Options, u *unit, r *record) (int,
 // matches tells how a record fits what is there now, or returns "".
 func (c *cache) matches(ctx context.Context, u *unit, r *record) string {
 	how := "same bytes"
+	for _, d := range r.Maps {
+		if b, err := os.ReadFile(d.Path); err != nil || xxhash.Sum64(b) != d.Raw {
+			return ""
+		}
+	}
 	var scans []*scan
 	var moved []*scan // with other lines
 	paths := map[string]bool{}
@@ -232,7 +244,13 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record) string {
 		return ""
 	case len(moved) == 0:
 		return how
-	case conditional(append(scans, u.defines), moved) || !linesDontCount(ctx, u, paths):
+	}
+	for i, x := range scans {
+		if c.directives(r.Files[i].Path, x) != nil {
+			return ""
+		}
+	}
+	if conditional(append(scans, u.defines), moved) || !linesDontCount(ctx, u, paths) {
 		return ""
 	}
 	return "same tokens on other lines"
@@ -268,6 +286,16 @@ func (c *cache) record(u *unit, start time.Time) (*record, error) {
 		r.Files = append(r.Files, dependency{f, x.Raw, x.Lines, x.Tokens})
 	}
 	r.Exists = c.exists(u, r.Files, scans)
+	for _, f := range u.allMaps() {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			return nil, errors.New("a module map that it reads can't be read")
+		}
+		r.Maps = append(r.Maps, dependency{Path: f, Raw: xxhash.Sum64(b)})
+	}
+	if u.syntax {
+		return r, nil
+	}
 	object, err := os.ReadFile(u.object)
 	if err != nil {
 		return nil, errors.New("no object")
@@ -368,6 +396,9 @@ func (c *cache) keep(name string, b []byte) error {
 
 // hand writes the object and the list of dependencies of a record.
 func (c *cache) hand(u *unit, r *record) error {
+	if u.syntax {
+		return replace(u.depend, r.Depend)
+	}
 	file := c.path("objects", r.Object)
 	packed, err := os.ReadFile(file)
 	if err != nil {
@@ -382,19 +413,16 @@ func (c *cache) hand(u *unit, r *record) error {
 		return err
 	}
 	touch(file)
-	// A compiler makes new files: who has the old one open keeps it.
-	for _, x := range []struct {
-		name    string
-		content []byte
-	}{{u.object, b}, {u.depend, r.Depend}} {
-		if err := os.Remove(x.name); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		if err := os.WriteFile(x.name, x.content, 0o666); err != nil {
-			return err
-		}
+	return errors.Join(replace(u.object, b), replace(u.depend, r.Depend))
+}
+
+// replace writes a file as a compiler does, which makes new ones: who has the old
+// one open keeps it.
+func replace(name string, content []byte) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
-	return nil
+	return os.WriteFile(name, content, 0o666)
 }
 
 // touch tells who removes old files that this one is in use.

@@ -83,11 +83,19 @@ func (b *bench) compile(flags ...string) (did string) {
 	if _, err := os.Stat(filepath.Join(b.dir, source)); err != nil {
 		source = "a.c"
 	}
+	checked := slices.Contains(flags, "-fsyntax-only")
+	if checked {
+		source = "h.hpp"
+	}
 	args := append(flags, "-MD", "-MF", "a.d", "-c", source, "-o", "a.o")
+	if checked {
+		args = slices.DeleteFunc(args, func(a string) bool { return a == "-c" })
+	}
 	code, did := b.run(args...)
 	real := exec.Command(b.opt.Args[0], args...)
-	real.Args[len(real.Args)-1] = "b.o"
-	real.Args[len(real.Args)-5] = "b.d"
+	for i, a := range real.Args {
+		real.Args[i] = map[string]string{"a.o": "b.o", "a.d": "b.d"}[a] + strings.TrimPrefix(strings.TrimPrefix(a, "a.o"), "a.d")
+	}
 	real.Dir = b.dir
 	out, _ := real.CombinedOutput()
 	if want := real.ProcessState.ExitCode(); code != want {
@@ -97,6 +105,9 @@ func (b *bench) compile(flags ...string) (did string) {
 		return did
 	}
 	for _, pair := range [][2]string{{"a.o", "b.o"}, {"a.d", "b.d"}} {
+		if checked && pair[0] == "a.o" {
+			continue
+		}
 		x, err1 := os.ReadFile(filepath.Join(b.dir, pair[0]))
 		y, err2 := os.ReadFile(filepath.Join(b.dir, pair[1]))
 		y = bytes.Replace(y, []byte("b.o:"), []byte("a.o:"), 1)
@@ -213,6 +224,14 @@ var edits = []struct {
 		after: m("h.h", "inline int f(int x) { switch (x) { case 1: x++; /* and on */ case 2: x++; } return x; }\n"), want: "compiled: it fails or warns", only: "g++"},
 	{name: "warning", flags: "-Wall", before: m("a.cc", uses+"static int q;\n", "h.h", lib), after: m(), want: "compiled: it fails or warns"},
 	{name: "error", before: m("a.cc", uses+"int q(\n", "h.h", lib), after: m(), want: "compiled: it fails or warns"},
+	{name: "header that is checked", flags: "-xc++-header -fsyntax-only", before: m("h.hpp", "#include \"h.h\"\n", "h.h", lib), after: m("h.h", "//\n"+lib), want: shifted},
+	{name: "header that is checked and wrong", flags: "-xc++-header -fsyntax-only", before: m("h.hpp", "#include \"h.h\"\n", "h.h", lib), after: m("h.h", "//\n"+lib+"}\n"), want: "compiled: it fails or warns"},
+	{name: "module maps", flags: "-fmodule-name=a -Xclang -fno-cxx-modules -Xclang -fmodule-map-file-home-is-cwd -fmodule-map-file=a.map -fmodules-strict-decluse", only: "clang++",
+		before: m("a.cc", uses, "h.h", lib, "a.map", "module \"a\" {\n  export *\n  use \"b\"\n}\nextern module \"b\" \"b.map\"\n", "b.map", "module \"b\" {\n  textual header \"h.h\"\n}\n"),
+		after:  m("h.h", "//\n"+lib), want: shifted},
+	{name: "module map that forbids an include", flags: "-fmodule-name=a -Xclang -fno-cxx-modules -Xclang -fmodule-map-file-home-is-cwd -fmodule-map-file=a.map -fmodules-strict-decluse", only: "clang++",
+		before: m("a.cc", uses, "h.h", lib, "a.map", "module \"a\" {\n  use \"b\"\n}\nextern module \"b\" \"b.map\"\n", "b.map", "module \"b\" {\n  textual header \"h.h\"\n}\n"),
+		after:  m("b.map", "module \"b\" {\n}\n"), want: "compiled: it fails or warns"},
 	{name: "pragma that reads a file", before: m("a.cc", "#pragma GCC dependency \"d\"\n"+uses, "h.h", lib, "d", "x\n"), after: m(), want: "compiled: #pragma GCC dependency", only: "clang++"},
 }
 

@@ -36,9 +36,17 @@ type scan struct {
 	Dates bool `json:",omitempty"`
 	// Columns says that the text may ask for a column.
 	Columns bool `json:",omitempty"`
+
+	directives `json:"-"`
+	kept       string // the file that it was read from, without the directives
+}
+
+// directives are what a scan has besides. It is kept apart, since it is seldom asked
+// for: see cache.directives.
+type directives struct {
 	// Macros are the definitions, Conditions the identifiers in other directives.
-	Macros     []macro  `json:",omitempty"`
-	Conditions []string `json:",omitempty"`
+	Macros     []macro
+	Conditions []string
 }
 
 // macro is one #define.
@@ -579,31 +587,68 @@ func (c *cache) readScan(path string, cxx bool) (*scan, error) {
 		return nil, err
 	}
 	file := c.path("files", fmt.Sprintf("%s-%016x", scanFormat+language, xxhash.Sum64String(real)))
-	if b, err := os.ReadFile(file); err == nil {
-		head, text, ok := bytes.Cut(b, []byte("\n"))
-		x := new(scan)
-		if ok && string(head) == id.String()+" "+checksum(text) && json.Unmarshal(text, x) == nil {
-			c.scans[path] = x
-			return x, nil
-		}
+	x := &scan{}
+	if c.kept(file, id, x) {
+		x.kept = file
+		c.scans[path] = x
+		return x, nil
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	x := scanText(b, cxx)
+	x = scanText(b, cxx)
 	if again, err := stamp.Of(path); err != nil || !again.Same(id) {
 		return nil, errChanging
 	}
 	// A file that has just been written may be written once more in the same tick
 	// of its clock.
 	if !id.Since(now.Add(-2 * time.Second)) {
-		if text, err := json.Marshal(x); err == nil {
-			c.write(file, append([]byte(id.String()+" "+checksum(text)+"\n"), text...))
-		}
+		c.keepScan(file+".d", id, x.directives)
+		c.keepScan(file, id, x)
 	}
 	c.scans[path] = x
 	return x, nil
+}
+
+// directives fills in the directives of a scan that readScan has returned.
+func (c *cache) directives(path string, x *scan) error {
+	if x.kept == "" {
+		return nil
+	}
+	id, err := stamp.Of(path)
+	if err != nil {
+		return err
+	}
+	if !c.kept(x.kept+".d", id, &x.directives) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		y := scanText(b, strings.HasPrefix(filepath.Base(x.kept), scanFormat+"c++"))
+		if y.Raw != x.Raw {
+			return errChanging
+		}
+		x.directives = y.directives
+	}
+	x.kept = ""
+	return nil
+}
+
+// kept reads what keepScan has written of a file in that state.
+func (c *cache) kept(file string, id stamp.Stamp, x any) bool {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	head, text, ok := bytes.Cut(b, []byte("\n"))
+	return ok && string(head) == id.String()+" "+checksum(text) && json.Unmarshal(text, x) == nil
+}
+
+func (c *cache) keepScan(file string, id stamp.Stamp, x any) {
+	if text, err := json.Marshal(x); err == nil {
+		c.write(file, append([]byte(id.String()+" "+checksum(text)+"\n"), text...))
+	}
 }
 
 var errChanging = errors.New("a file that it reads is being written")

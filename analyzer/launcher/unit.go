@@ -20,6 +20,8 @@ type unit struct {
 	source         string
 	object, depend string
 	cxx            bool
+	header         bool     // the source is a header
+	syntax         bool     // it is only checked: there is no object
 	debug          bool     // there is debug information
 	dates          bool     // dates and times are macros of the command line
 	includes       []string // -include, as names in quotes
@@ -28,8 +30,13 @@ type unit struct {
 	dirs           []string // all other directories, the compiler's own included
 	// search are the flags that decide about the compiler's own directories.
 	search []string
-	gch    bool   // the compiler may take a precompiled header
-	key    string // in hex
+	// maps are the module maps that -fmodule-map-file names, home says that what
+	// they name is relative to the current directory. Without -fmodules they only
+	// forbid includes.
+	maps []string
+	home bool
+	gch  bool   // the compiler may take a precompiled header
+	key  string // in hex
 }
 
 // more are flags that read and write nothing, beside those that ctext knows: what
@@ -44,7 +51,7 @@ var variables = []string{
 }
 
 // bypassed are beginnings of flags that ctext knows, and that read or write files.
-var bypassed = []string{"-i", "-fmodule", "-fprofile", "--config", "-fdiagnostics-format", "-fdiagnostics-add", "-fdiagnostics-set", "-x"}
+var bypassed = []string{"-i", "-fmodule-map-file", "-fprofile", "--config", "-fdiagnostics-format", "-fdiagnostics-add", "-fdiagnostics-set", "-x"}
 
 // searching are beginnings of flags that decide about the compiler's own
 // directories.
@@ -109,8 +116,16 @@ func parse(argv []string) (u *unit, bypass string) {
 			defined[name] = true
 		case a == "-include" && is("-include"):
 			u.includes = append(u.includes, `"`+value)
-		case a == "-x" && is("-x") && (value == "c" || value == "c++"):
-			u.cxx = value == "c++"
+		case is("-x") && (value == "c" || value == "c++" || value == "c++-header"):
+			u.cxx, u.header = value != "c", value == "c++-header"
+		case a == "-fsyntax-only":
+			u.syntax = true
+		case is("-fmodule-map-file="):
+			u.maps = append(u.maps, value)
+			words = u.args[i : i+1]
+		case a == "-Xclang" && i+1 < len(u.args) && (u.args[i+1] == "-fno-cxx-modules" || u.args[i+1] == "-fmodule-map-file-home-is-cwd"):
+			words = u.args[i : i+2]
+			u.home = u.home || u.args[i+1] == "-fmodule-map-file-home-is-cwd"
 		case more.MatchString(a):
 		default:
 			separate, known := ctext.Known(a)
@@ -132,10 +147,16 @@ func parse(argv []string) (u *unit, bypass string) {
 	}
 	u.dirs = append(u.dirs, late...)
 	switch {
-	case !compile:
+	case !compile && !u.syntax:
 		return nil, "no compilation"
 	case u.source == "" || u.object == "" || u.depend == "":
 		return nil, "no source, object or list of dependencies (-MD -MF)"
+	}
+	switch ext := filepath.Ext(u.source); {
+	case u.header != u.syntax || u.header && ext != ".h" && ext != ".hh" && ext != ".hpp" && ext != ".inc":
+		return nil, "a header"
+	case u.header:
+		return u.finish(defines.String(), defined)
 	}
 	switch filepath.Ext(u.source) {
 	case ".cc", ".cpp", ".cxx", ".c++", ".C":
@@ -145,14 +166,19 @@ func parse(argv []string) (u *unit, bypass string) {
 	default:
 		return nil, "another language than C and C++"
 	}
+	return u.finish(defines.String(), defined)
+}
+
+// finish looks at the environment and at the macros of the command line.
+func (u *unit) finish(defines string, defined map[string]bool) (*unit, string) {
 	for _, v := range variables {
 		if os.Getenv(v) != "" {
 			return nil, "environment variable " + v
 		}
 	}
 	u.dates = defined["__DATE__"] && defined["__TIME__"] && defined["__TIMESTAMP__"]
-	u.defines = scanText([]byte(defines.String()), u.cxx)
-	if u.defines.Bypass != "" || u.defines.Lines == u.defines.Raw && defines.Len() > 0 {
+	u.defines = scanText([]byte(defines), u.cxx)
+	if u.defines.Bypass != "" || u.defines.Lines == u.defines.Raw && defines != "" {
 		return nil, "a macro of the command line"
 	}
 	return u, ""
