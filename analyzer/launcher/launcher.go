@@ -210,7 +210,7 @@ func (c *cache) audit(ctx context.Context, o *Options, u *unit, r *record) (int,
 func (c *cache) matches(ctx context.Context, u *unit, r *record) string {
 	how := "same bytes"
 	for _, d := range r.Maps {
-		if b, err := os.ReadFile(d.Path); err != nil || xxhash.Sum64(b) != d.Raw {
+		if hashMap(d.Path) != d.Raw {
 			return ""
 		}
 	}
@@ -287,11 +287,7 @@ func (c *cache) record(u *unit, start time.Time) (*record, error) {
 	}
 	r.Exists = c.exists(u, r.Files, scans)
 	for _, f := range u.allMaps() {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			return nil, errors.New("a module map that it reads can't be read")
-		}
-		r.Maps = append(r.Maps, dependency{Path: f, Raw: xxhash.Sum64(b)})
+		r.Maps = append(r.Maps, dependency{Path: f, Raw: hashMap(f)})
 	}
 	if u.syntax {
 		return r, nil

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // external matches a declaration of a module that another map has.
@@ -35,4 +37,14 @@ func (u *unit) allMaps() (files []string) {
 		add(f)
 	}
 	return files
+}
+
+// hashMap hashes a module map. One that isn't there has a hash as well: a sandbox
+// has no maps but those of direct dependencies, and clang does without.
+func hashMap(file string) uint64 {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	return xxhash.Sum64(b)
 }

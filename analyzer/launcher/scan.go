@@ -533,8 +533,8 @@ func (s *scanner) quoted(q int) {
 				s.doubt = true
 				return
 			}
-			if bytes.HasSuffix(s.b[q:end], []byte(`.inc"`)) {
-				s.x.Bypass = ".inc" // of .incbin
+			if n := end - 5; n > q && string(s.b[n:end]) == `.inc"` && !isPart(s.b[n-1]) {
+				s.x.Bypass = ".inc" // of .incbin, and not of a name
 			}
 			s.emit(end) // a suffix is a token of its own
 			return
