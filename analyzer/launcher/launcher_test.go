@@ -214,6 +214,12 @@ var edits = []struct {
 	{name: "warning", flags: "-Wall", before: m("a.cc", uses+"static int q;\n", "h.h", lib), after: m(), want: "compiled: it fails or warns"},
 	{name: "error", before: m("a.cc", uses+"int q(\n", "h.h", lib), after: m(), want: "compiled: it fails or warns"},
 	{name: "pragma that reads a file", before: m("a.cc", "#pragma GCC dependency \"d\"\n"+uses, "h.h", lib, "d", "x\n"), after: m(), want: "compiled: #pragma GCC dependency", only: "clang++"},
+	{name: "include without a blank", flags: "-Itwo", before: m("a.cc", "#include\"h.h\"\nint use() { return f(2); }\n", "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: changed},
+	{name: "date without a blank", before: m("a.cc", "const char *s = __DATE__\" x\";\n"), after: m(), want: "compiled: date or time"},
+	{name: "no raw string", flags: "-std=c++17", before: m("a.cc", "#define XR\n#define b\n#define F(x) x\nconst char *s = F(XR\"(a\" b)\" // \"; int q = 1;\n"), after: m("a.cc", "#define XR\n#define b\n#define F(x) x\nconst char *s = F(XR\"(a\" b)\" // \"; int q = 2;\n"), want: changed},
+	{name: "include behind a splice", flags: "-Itwo", before: m("a.cc", "#\\\ninclude \"h.h\"\nint use() { return f(2); }\n", "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: changed},
+	{name: "include behind a spliced digraph", flags: "-Itwo", before: m("a.cc", "%\\\n:include \"h.h\"\nint use() { return f(2); }\n", "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: changed},
+	{name: "carriage return", before: m("a.cc", uses+"// a\rint q = 1;\n", "h.h", lib), after: m("a.cc", uses+"// a\rint q = 2;\n"), want: changed},
 }
 
 func m(l ...string) map[string]string {

@@ -80,7 +80,8 @@ func scanText(b []byte, cxx bool) *scan {
 		}
 	}
 	// Trigraphs that are a backslash or "#".
-	s.doubt = bytes.Contains(b, []byte("??/")) || bytes.Contains(b, []byte("??=")) || bytes.IndexByte(b, 0) >= 0
+	s.doubt = bytes.Contains(b, []byte("??/")) || bytes.Contains(b, []byte("??=")) || bytes.IndexByte(b, 0) >= 0 ||
+		bytes.Count(b, []byte("\r")) != bytes.Count(b, []byte("\r\n")) // clang ends a line there
 	for s.p < len(b) && !s.doubt {
 		s.next()
 	}
@@ -202,7 +203,7 @@ func (s *scanner) emit(end int) {
 func (s *scanner) see(t []byte) {
 	word := isStart(t[0])
 	switch {
-	case s.directive == "#" && (t[0] == '#' || t[0] == '%'):
+	case s.directive == "#" && (t[0] == '#' || t[0] == '%'), t[0] == '\\':
 		return
 	case s.directive == "#" && word:
 		s.directive = string(t)
@@ -423,12 +424,17 @@ func (s *scanner) next() {
 			end++
 		}
 		if end < len(b) && (b[end] == '"' || b[end] == '\'') {
-			if b[end-1] == 'R' && b[end] == '"' {
-				s.raw(end)
-			} else {
+			switch string(b[p:end]) {
+			case "R", "LR", "uR", "UR", "u8R":
+				if b[end] == '"' {
+					s.raw(end)
+					return
+				}
+			case "L", "u", "U", "u8":
 				s.quoted(end)
+				return
 			}
-			return
+			// A name, of a directive or a macro, and a literal behind it.
 		}
 		if end < len(b) && b[end] == '\\' {
 			s.doubt = true // an identifier may go on behind a splice
@@ -447,6 +453,8 @@ func (s *scanner) next() {
 		s.emit(end)
 	case c == '%' && d == ':':
 		s.emit(p + 2)
+	case c == '%' && d == '\\' || c == '?' && d == '\\':
+		s.doubt = true // "%:" or a trigraph behind a splice
 	default:
 		s.emit(p + 1)
 	}
@@ -463,9 +471,6 @@ func (s *scanner) splice() {
 		s.p += bytes.IndexByte(s.b[s.p:], '\n') + 1
 		s.line++
 		s.fresh = fresh
-		if s.define != nil && len(s.body) > 0 {
-			s.body = s.body[:len(s.body)-1]
-		}
 	default:
 		s.doubt = len(bytes.TrimLeft(rest, " \t\v\f\r")) == 0 || bytes.TrimLeft(rest, " \t\v\f\r")[0] == '\n'
 		if !s.doubt {
