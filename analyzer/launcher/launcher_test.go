@@ -220,6 +220,16 @@ var edits = []struct {
 	{name: "include behind a splice", flags: "-Itwo", before: m("a.cc", "#\\\ninclude \"h.h\"\nint use() { return f(2); }\n", "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: changed},
 	{name: "include behind a spliced digraph", flags: "-Itwo", before: m("a.cc", "%\\\n:include \"h.h\"\nint use() { return f(2); }\n", "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: changed},
 	{name: "carriage return", before: m("a.cc", uses+"// a\rint q = 1;\n", "h.h", lib), after: m("a.cc", uses+"// a\rint q = 2;\n"), want: changed},
+	{name: "computed include with a splice", flags: "-Itwo -DN=\"h.h\"", before: m("a.cc", "#inc\\\nlude N\nint use() { return f(2); }\n", "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: "compiled: computed include"},
+	{name: "include behind a quote in a comment", flags: "-Itwo", before: m("a.cc", "#if 0\ndon't\n#endif\n/* \" */ #include \"h.h\"\nint use() { return f(2); }\n", "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: changed, only: "clang++"},
+	{name: "has_include by a macro", flags: "-Ione", before: m("a.cc", "#define H __has_include\n#if H(<h.h>)\nint x = 1;\n#else\nint x = 2;\n#endif\n"), after: m("one/h.h", "//\n"), want: "compiled: __has_include in a macro"},
+	{name: "dependency by _Pragma", before: m("a.cc", "_Pragma(\"GCC dependency \\\"d\\\"\")\n"+uses, "h.h", lib, "d", "x\n"), after: m("d", ""), want: "compiled: it fails or warns"},
+	{name: "incbin in two strings", before: m("a.c", "__asm__(\".data\\n.in\" \"cbin \\\"d\\\"\\n\");\n", "d", "one"), after: m("d", "two"), want: "compiled: incbin"},
+	{name: "incbin with a splice", before: m("a.c", "__asm__(\".data\\n.in\\\ncbin \\\"d\\\"\\n\");\n", "d", "one"), after: m("d", "two"), want: "compiled: incbin"},
+	{name: "embed with a splice", flags: "-std=c23", before: m("a.c", "const unsigned char d[] = {\n#em\\\nbed \"d\"\n};\n", "d", "// one"), after: m("d", "// two"), want: "compiled: embed"},
+	{name: "alias of a header", flags: "-fms-extensions -Itwo", before: m("a.cc", "#pragma include_alias(\"q.h\", \"h.h\")\n#include \"q.h\"\nint use() { return f(2); }\n", "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: "compiled: #pragma include_alias", only: "clang++"},
+	{name: "line pasted of three", before: m("a.cc", "#define P(a, b) a##_LI##b\n"+uses, "h.h", lib+"#if P(_, NE__) > 4\nint g;\n#endif\n"), after: m("h.h", "//\n"+lib+"#if P(_, NE__) > 4\nint g;\n#endif\n"), want: changed},
+	{name: "date with a splice", before: m("a.cc", "const char *s = __DA\\\nTE__;\n"), after: m(), want: "compiled: date or time"},
 }
 
 func m(l ...string) map[string]string {

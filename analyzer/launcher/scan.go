@@ -73,11 +73,26 @@ type scanner struct {
 func scanText(b []byte, cxx bool) *scan {
 	s := &scanner{b: b, cxx: cxx, line: 1, lines: xxhash.New(), tokens: xxhash.New(), blank: true, fresh: true, x: &scan{Raw: xxhash.Sum64(b)}}
 	// Assemblers read files that no list of dependencies has.
-	lower := bytes.ToLower(b)
+	lower := bytes.ToLower(joined(b))
 	for _, word := range []string{"incbin", ".include", "embed"} {
 		if bytes.Contains(lower, []byte(word)) && (word != "embed" || hasEmbed(lower)) {
 			s.x.Bypass = word
 		}
+	}
+	if bytes.Contains(lower, []byte("asm")) {
+		// A string may be written in parts.
+		parts := betweenParts.ReplaceAll(lower, nil)
+		for _, word := range []string{"incbin", ".include"} {
+			if bytes.Contains(parts, []byte(word)) {
+				s.x.Bypass = word
+			}
+		}
+	}
+	switch {
+	case readsDependency.Match(lower):
+		s.x.Bypass = "#pragma GCC dependency"
+	case bytes.Contains(lower, []byte("include_alias")):
+		s.x.Bypass = "#pragma include_alias"
 	}
 	// Trigraphs that are a backslash or "#".
 	s.doubt = bytes.Contains(b, []byte("??/")) || bytes.Contains(b, []byte("??=")) || bytes.IndexByte(b, 0) >= 0 ||
@@ -99,6 +114,20 @@ func scanText(b []byte, cxx bool) *scan {
 	return s.x
 }
 
+var (
+	splices         = regexp.MustCompile(`(?:\\|\?\?/)[ \t\v\f\r]*\n`)
+	betweenParts    = regexp.MustCompile(`"\s*(?:u8|[ul])?"`)
+	readsDependency = regexp.MustCompile(`\bdependency\s*\\?["<]`)
+)
+
+// joined is a text without splices.
+func joined(b []byte) []byte {
+	if !bytes.ContainsAny(b, "\\?") {
+		return b
+	}
+	return splices.ReplaceAll(b, nil)
+}
+
 // hasEmbed tells whether a file may embed another: as a directive, or as a name
 // that a compiler knows.
 func hasEmbed(lower []byte) bool {
@@ -117,24 +146,37 @@ func hasEmbed(lower []byte) bool {
 
 var (
 	anyDefine = regexp.MustCompile(`(?:#|%:)[ \t]*define[ \t]+([A-Za-z_$][A-Za-z0-9_$]*)((?:[^\n]*\\[ \t\r]*\n)*[^\n]*)`)
-	anyWord   = regexp.MustCompile(`[A-Za-z_$\x80-\xff][A-Za-z0-9_$\x80-\xff]*`)
+	// Blanks and comments may be anywhere in a directive.
+	anyInclude = regexp.MustCompile(`(?:#|%:|\?\?=)(?:\s|/\*(?s:.*?)\*/)*(?:include_next|include|import)\b(?:\s|/\*(?s:.*?)\*/)*(?:"([^"\n]+)"|<([^>\n]+)>)?`)
+	anyWord    = regexp.MustCompile(`[A-Za-z_$\x80-\xff][A-Za-z0-9_$\x80-\xff]*`)
 )
 
 // roughly takes all that looks like a name of a file, a macro or a word, from a
 // text that isn't understood.
 func (s *scanner) roughly() {
 	s.x.Names, s.x.Macros = nil, nil
-	for _, m := range anyDefine.FindAllSubmatch(s.b, -1) {
+	text := joined(s.b)
+	for _, m := range anyInclude.FindAllSubmatch(text, -1) {
+		if len(m[1])+len(m[2]) == 0 {
+			s.x.Bypass = "computed include"
+		}
+		for i, bracket := range []string{`"`, "<"} {
+			if len(m[1+i]) > 0 {
+				s.x.Names = append(s.x.Names, bracket+string(m[1+i]))
+			}
+		}
+	}
+	for _, m := range anyDefine.FindAllSubmatch(text, -1) {
 		x := macro{Name: string(m[1]), Any: bytes.Contains(m[2], []byte("##"))}
 		for _, w := range anyWord.FindAll(m[2], -1) {
 			x.Words = append(x.Words, string(w))
 		}
 		s.x.Macros = append(s.x.Macros, x)
 	}
-	for _, w := range anyWord.FindAll(s.b, -1) {
+	for _, w := range anyWord.FindAll(text, -1) {
 		s.special(string(w))
 	}
-	for line := range bytes.Lines(s.b) {
+	for line := range bytes.Lines(text) {
 		for _, pair := range []string{"<>", `""`} {
 			rest := line
 			for {
@@ -229,16 +271,13 @@ func (s *scanner) see(t []byte) {
 	if !word {
 		return
 	}
-	if s.directive == "" || s.directive == "define" {
+	switch s.directive {
+	case "", "define", "pragma":
 		s.special(string(t))
 	}
 	switch string(t) {
 	case "__has_include", "__has_include_next", "__has_embed":
 		s.hasInclude()
-	case "dependency":
-		if s.directive == "pragma" {
-			s.x.Bypass = "#pragma GCC dependency"
-		}
 	}
 }
 
@@ -271,6 +310,9 @@ func (s *scanner) include() {
 func (s *scanner) hasInclude() {
 	s.blanks()
 	if s.p == len(s.b) || s.b[s.p] != '(' {
+		if s.define != nil {
+			s.x.Bypass = "__has_include in a macro"
+		}
 		return
 	}
 	s.emit(s.p + 1)
@@ -364,25 +406,30 @@ func (m *macro) take(body []string) {
 			m.Words = append(m.Words, t)
 		}
 		// "##" and "%:%:" are two tokens here.
-		if i == 0 || i+2 >= len(body) || !(t == "#" && body[i+1] == "#" || t == "%:" && body[i+1] == "%:") {
+		if i == 0 || i+2 >= len(body) || !pasted(body, i) {
 			continue
 		}
 		left, right := body[i-1], body[i+2]
 		switch l, r := isStart(left[0]) && !params[left], isPart(right[0]) && !params[right]; {
+		case l && pasted(body, i-3), r && pasted(body, i+3):
+			m.Any = true // a part with something on either side
 		case l && !r:
 			m.Starts = append(m.Starts, left)
 		case r && !l:
 			m.Ends = append(m.Ends, right)
 		case l && r:
-			// It may go on at both ends.
 			m.Starts = append(m.Starts, left+right)
-			m.Any = m.Any || i+4 < len(body) && (body[i+3] == "#" || body[i+3] == "%:") || i > 1 && (body[i-2] == "#" || body[i-2] == "%:")
 		default:
 			m.Any = true
 		}
 	}
 	slices.Sort(m.Words)
 	m.Words = slices.Compact(m.Words)
+}
+
+// pasted tells whether there is a "##" in a body at i and i+1.
+func pasted(body []string, i int) bool {
+	return i >= 0 && i+1 < len(body) && (body[i] == "#" && body[i+1] == "#" || body[i] == "%:" && body[i+1] == "%:")
 }
 
 func isStart(c byte) bool {
