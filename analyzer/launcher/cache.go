@@ -123,7 +123,7 @@ func (c *cache) identify(ctx context.Context, u *unit) string {
 		}
 	}
 	u.dirs = append(u.dirs, x.Dirs...)
-	u.gch = x.GCH
+	u.gch, u.clang, u.own = x.GCH, !x.GCH, x.Dirs
 	u.setKey(filepath.Base(path) + " " + x.Identity)
 	return ""
 }

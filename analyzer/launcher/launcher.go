@@ -39,6 +39,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -74,6 +75,9 @@ type record struct {
 	// Object is the name of the object's file, Sum the hash of its content.
 	Object string
 	Sum    uint64
+	// Places says that the object has the name of a function that says where
+	// something without a name is.
+	Places bool `json:",omitempty"`
 	// Depend is the compiler's list of dependencies, as it wrote it.
 	Depend []byte
 }
@@ -213,12 +217,15 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record) string {
 		scans = append(scans, x)
 		switch {
 		case x.Raw == d.Raw:
-		case u.debug:
+		case u.debug || u.contracts:
 			return ""
 		case x.Lines == d.Lines:
 			how = max(how, "same tokens")
 		case x.Tokens == d.Tokens:
 			how = max(how, "same tokens")
+			if x.Relines {
+				return ""
+			}
 			moved = append(moved, x)
 			paths[filepath.Clean(d.Path)] = true
 		default:
@@ -227,6 +234,8 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record) string {
 	}
 	switch {
 	case how != "same bytes" && slices.ContainsFunc(scans, func(x *scan) bool { return x.Columns }):
+		return ""
+	case how != "same bytes" && u.clang && (r.Places || u.named(r.Files, scans)):
 		return ""
 	case c.exists(u, r.Files, scans) != r.Exists:
 		return ""
@@ -272,9 +281,26 @@ func (c *cache) record(u *unit, start time.Time) (*record, error) {
 	if err != nil {
 		return nil, errors.New("no object")
 	}
+	r.Places = places.Match(object)
 	r.Sum = xxhash.Sum64(object)
 	r.Object = fmt.Sprintf("%016x-%x", r.Sum, len(object))
 	return r, c.keep(r.Object, object)
+}
+
+// places are in names of functions by clang (__PRETTY_FUNCTION__).
+var places = regexp.MustCompile(`\((?:lambda|(?:unnamed|anonymous) (?:struct|class|union|enum)) at `)
+
+// named tells whether a unit may compute with names of functions that have the
+// place in them of something in a file with other bytes. The compiler's own headers
+// only print them, and then they are in the object.
+func (u *unit) named(files []dependency, scans []*scan) bool {
+	asks, unnamed := false, false
+	for i, x := range scans {
+		own := slices.ContainsFunc(u.own, func(d string) bool { return strings.HasPrefix(files[i].Path, d+"/") })
+		asks = asks || x.Places && !own
+		unnamed = unnamed || x.Raw != files[i].Raw && x.Unnamed || x.UnnamedMacros && !own
+	}
+	return asks && unnamed
 }
 
 // exists hashes which of the names that files may include exist in which of the

@@ -230,6 +230,13 @@ var edits = []struct {
 	{name: "alias of a header", flags: "-fms-extensions -Itwo", before: m("a.cc", "#pragma include_alias(\"q.h\", \"h.h\")\n#include \"q.h\"\nint use() { return f(2); }\n", "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: "compiled: #pragma include_alias", only: "clang++"},
 	{name: "line pasted of three", before: m("a.cc", "#define P(a, b) a##_LI##b\n"+uses, "h.h", lib+"#if P(_, NE__) > 4\nint g;\n#endif\n"), after: m("h.h", "//\n"+lib+"#if P(_, NE__) > 4\nint g;\n#endif\n"), want: changed},
 	{name: "date with a splice", before: m("a.cc", "const char *s = __DA\\\nTE__;\n"), after: m(), want: "compiled: date or time"},
+	{name: "line directive", before: m("a.cc", uses, "h.h", "#line 100 \"gen.y\"\ninline int f(int x) { return x + __LINE__; }\n"), after: m("h.h", "#line 100 \"gen.y\"\n\ninline int f(int x) { return x + __LINE__; }\n"), want: changed},
+	{name: "line directive in C", before: m("a.c", "# 100 \"gen.y\"\nint f(int x) { return x + __LINE__; }\n"), after: m("a.c", "# 100 \"gen.y\"\n\nint f(int x) { return x + __LINE__; }\n"), want: changed},
+	{name: "prefix map", flags: "-ffile-prefix-map=h.h=x.h", before: m("a.cc", uses, "h.h", "inline int f(int x) { return x + __LINE__; }\n"), after: m("h.h", "\ninline int f(int x) { return x + __LINE__; }\n"), want: changed},
+	{name: "name of a lambda", flags: "-std=c++20", before: m("a.cc", "template<class T> const char *name(T) { return __PRETTY_FUNCTION__; }\n#include \"h.h\"\nconst char *use() { return f(); }\n", "h.h", "inline const char *f() { return name([] {}); }\n"), after: m("h.h", "//\ninline const char *f() { return name([] {}); }\n"), want: changed, only: "clang++"},
+	{name: "name of a lambda, column", flags: "-std=c++20", before: m("a.cc", "template<class T> const char *name(T) { return __PRETTY_FUNCTION__; }\n#include \"h.h\"\nconst char *use() { return f(); }\n", "h.h", "inline const char *f() { return name([] {}); }\n"), after: m("h.h", "inline const char *f() { return   name([] {}); }\n"), want: changed, only: "clang++"},
+	{name: "contract", flags: "-std=c++26", before: m("a.cc", uses, "h.h", "inline int f(int x) { contract_assert(x > 0); return x; }\n"), after: m("h.h", "//\ninline int f(int x) { contract_assert(x > 0); return x; }\n"), want: changed, only: "g++"},
+	{name: "date by pasting", before: m("a.cc", "#define T(a) __DA##a\nconst char *s = T(TE__);\n"), after: m(), want: "compiled: date or time"},
 }
 
 func m(l ...string) map[string]string {

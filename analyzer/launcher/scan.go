@@ -18,7 +18,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "1"
+const scanFormat = "2"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -36,6 +36,15 @@ type scan struct {
 	Dates bool `json:",omitempty"`
 	// Columns says that the text may ask for a column.
 	Columns bool `json:",omitempty"`
+	// Places says that the text may ask for the name of a function, in which clang
+	// says where its lambdas and classes without a name are.
+	Places bool `json:",omitempty"`
+	// Unnamed says that it may have lambdas or classes without a name, UnnamedMacros
+	// that its macros do.
+	Unnamed       bool `json:",omitempty"`
+	UnnamedMacros bool `json:",omitempty"`
+	// Relines says that the file says itself which line of which file it is.
+	Relines bool `json:",omitempty"`
 	// Macros are the definitions, Conditions the identifiers in other directives.
 	Macros     []macro  `json:",omitempty"`
 	Conditions []string `json:",omitempty"`
@@ -67,6 +76,7 @@ type scanner struct {
 	define        *macro   // of the directive
 	body          []string // its tokens
 	directive     string   // name of the directive, "#" before it is known
+	last          []byte   // the token before
 }
 
 // scanText scans the text of a file.
@@ -211,6 +221,18 @@ func (s *scanner) special(word string) {
 		s.x.Dates = true
 	case "__builtin_COLUMN", "__builtin_source_location":
 		s.x.Columns = true
+	case "__PRETTY_FUNCTION__", "__builtin_dump_struct":
+		s.x.Places = true
+	default:
+		// A part of a name may be pasted.
+		for _, w := range []string{"__DATE__", "__TIME__", "__TIMESTAMP__"} {
+			if len(word) > 3 && (strings.HasPrefix(w, word) || strings.HasSuffix(w, word)) {
+				s.x.Dates = true
+			}
+		}
+		if strings.HasPrefix(word, "__builtin_C") && strings.HasPrefix("__builtin_COLUMN", word) || strings.HasPrefix(word, "__builtin_so") && strings.HasPrefix("__builtin_source_location", word) {
+			s.x.Columns = true
+		}
 	}
 }
 
@@ -236,9 +258,27 @@ func (s *scanner) emit(end int) {
 	s.lines.Write(head[:])
 	s.lines.Write(t)
 	s.blank, s.fresh = false, false
+	s.unnamed(t)
 	s.line += bytes.Count(t, []byte("\n"))
 	s.p = end
 	s.see(t)
+}
+
+// unnamed notes what may begin a lambda, or a class without a name.
+func (s *scanner) unnamed(t []byte) {
+	found := false
+	switch last := string(s.last); last {
+	case "class", "struct", "union", "enum":
+		found = t[0] != ';' && !isStart(t[0])
+	case "return", "co_return", "co_yield", "co_await", "else", "do", "throw", "case":
+		found = t[0] == '['
+	default:
+		// Behind a name, a literal or a closing bracket there is an index.
+		found = t[0] == '[' && (last == "" || !isPart(last[len(last)-1]) && !strings.Contains(`)]}"'`, last[len(last)-1:]) || s.define != nil)
+	}
+	s.x.Unnamed = s.x.Unnamed || found
+	s.x.UnnamedMacros = s.x.UnnamedMacros || found && s.directive != ""
+	s.last = t
 }
 
 // see notes what a token means for includes and lines.
@@ -252,12 +292,15 @@ func (s *scanner) see(t []byte) {
 		switch s.directive {
 		case "include", "include_next", "import":
 			s.include()
+		case "line":
+			s.x.Relines = true
 		case "error", "warning", "ident", "sccs", "assert", "unassert":
 			s.verbatim()
 		}
 		return
 	case s.directive == "#":
 		s.directive = "other"
+		s.x.Relines = s.x.Relines || t[0] >= '0' && t[0] <= '9'
 	case s.directive == "define" && s.define == nil && word:
 		s.define = &macro{Name: string(t)}
 		return

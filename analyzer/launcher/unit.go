@@ -21,6 +21,7 @@ type unit struct {
 	object, depend string
 	cxx            bool
 	debug          bool     // there is debug information
+	contracts      bool     // assertions of the language say where they are
 	dates          bool     // dates and times are macros of the command line
 	includes       []string // -include, as names in quotes
 	defines        *scan    // of -D
@@ -28,8 +29,10 @@ type unit struct {
 	dirs           []string // all other directories, the compiler's own included
 	// search are the flags that decide about the compiler's own directories.
 	search []string
-	gch    bool   // the compiler may take a precompiled header
-	key    string // in hex
+	gch    bool // the compiler may take a precompiled header
+	clang  bool
+	own    []string // the compiler's directories
+	key    string   // in hex
 }
 
 // more are flags that read and write nothing, beside those that ctext knows: what
@@ -45,6 +48,8 @@ var variables = []string{
 
 // bypassed are beginnings of flags that ctext knows, and that read or write files.
 var bypassed = []string{"-i", "-fmodule", "-fprofile", "--config", "-fdiagnostics-format", "-fdiagnostics-add", "-fdiagnostics-set", "-x"}
+
+var withContracts = regexp.MustCompile(`^--?std=(c|gnu)\+\+2([6-9]|[c-z])$`)
 
 // searching are beginnings of flags that decide about the compiler's own
 // directories.
@@ -121,6 +126,7 @@ func parse(argv []string) (u *unit, bypass string) {
 				words = u.args[i : i+2]
 			}
 			u.debug = u.debug || strings.HasPrefix(a, "-g") && a != "-g0"
+			u.contracts = u.contracts || withContracts.MatchString(a)
 			if beginsWithOne(a, searching) {
 				u.search = append(u.search, words...)
 			}
@@ -160,7 +166,7 @@ func parse(argv []string) (u *unit, bypass string) {
 
 // setKey computes the key of the unit: all but what the files say.
 func (u *unit) setKey(compiler string) {
-	b := frame.New("tasting cc 1")
+	b := frame.New("tasting cc 2")
 	b.String(compiler)
 	b.Strings(u.args)
 	b.Strings(u.dirs)
