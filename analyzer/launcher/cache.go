@@ -123,6 +123,7 @@ func (c *cache) identify(ctx context.Context, u *unit) string {
 		}
 	}
 	u.dirs = append(u.dirs, x.Dirs...)
+	u.warns = u.warns || !x.GCH // clang warns of empty bodies unasked
 	u.gch, u.clang, u.own = x.GCH, !x.GCH, x.Dirs
 	u.setKey(filepath.Base(path) + " " + x.Identity)
 	return ""

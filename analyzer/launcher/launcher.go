@@ -217,7 +217,7 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record) string {
 		scans = append(scans, x)
 		switch {
 		case x.Raw == d.Raw:
-		case u.debug || u.contracts:
+		case u.debug || u.contracts || u.warns && x.Misleads:
 			return ""
 		case x.Lines == d.Lines:
 			how = max(how, "same tokens")

@@ -18,7 +18,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "2"
+const scanFormat = "3"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -43,6 +43,8 @@ type scan struct {
 	// that its macros do.
 	Unnamed       bool `json:",omitempty"`
 	UnnamedMacros bool `json:",omitempty"`
+	// Misleads says that compilers may warn of how it is laid out.
+	Misleads bool `json:",omitempty"`
 	// Relines says that the file says itself which line of which file it is.
 	Relines bool `json:",omitempty"`
 	// Macros are the definitions, Conditions the identifiers in other directives.
@@ -77,6 +79,7 @@ type scanner struct {
 	body          []string // its tokens
 	directive     string   // name of the directive, "#" before it is known
 	last          []byte   // the token before
+	placed        []placed // all tokens outside of directives
 }
 
 // scanText scans the text of a file.
@@ -111,6 +114,7 @@ func scanText(b []byte, cxx bool) *scan {
 		s.next()
 	}
 	s.endLine()
+	s.x.Misleads = s.doubt || misleads(b, s.placed)
 	s.x.Lines, s.x.Tokens = s.lines.Sum64(), s.tokens.Sum64()
 	if s.doubt {
 		// Names and words may be missing as well.
@@ -258,6 +262,9 @@ func (s *scanner) emit(end int) {
 	s.lines.Write(head[:])
 	s.lines.Write(t)
 	s.blank, s.fresh = false, false
+	if s.directive == "" {
+		s.placed = append(s.placed, placed{s.p, end})
+	}
 	s.unnamed(t)
 	s.line += bytes.Count(t, []byte("\n"))
 	s.p = end
@@ -600,11 +607,12 @@ func (s *scanner) blockComment() {
 	s.blank = true
 }
 
-// said counts comments that compilers read: gcc's -Wimplicit-fallthrough.
+// said counts comments that compilers read (gcc's -Wimplicit-fallthrough) or may warn
+// of.
 func (s *scanner) said(comment []byte) {
-	if bytes.Contains(bytes.ToLower(comment), []byte("fall")) {
+	if bytes.Contains(bytes.ToLower(comment), []byte("fall")) || odd(comment) {
 		for _, h := range []*xxhash.Digest{s.lines, s.tokens} {
-			h.Write([]byte{8})
+			h.Write([]byte{8, byte(len(comment)), byte(len(comment) >> 8), byte(len(comment) >> 16), byte(len(comment) >> 24)})
 			h.Write(comment)
 		}
 	}

@@ -22,6 +22,7 @@ type unit struct {
 	cxx            bool
 	debug          bool     // there is debug information
 	contracts      bool     // assertions of the language say where they are
+	warns          bool     // it may warn of layout
 	dates          bool     // dates and times are macros of the command line
 	includes       []string // -include, as names in quotes
 	defines        *scan    // of -D
@@ -46,8 +47,10 @@ var variables = []string{
 	"CLANG_CONFIG_FILE_USER_DIR", "CLANG_NO_DEFAULT_CONFIG", "SOURCE_DATE_EPOCH", "LD_PRELOAD", "LD_LIBRARY_PATH",
 }
 
-// bypassed are beginnings of flags that ctext knows, and that read or write files.
-var bypassed = []string{"-i", "-fmodule", "-fprofile", "--config", "-fdiagnostics-format", "-fdiagnostics-add", "-fdiagnostics-set", "-x"}
+// bypassed are beginnings of flags that ctext knows, and that read or write files, or
+// warn of comments, blanks and directories.
+var bypassed = []string{"-i", "-fmodule", "-fprofile", "--config", "-fdiagnostics-format", "-fdiagnostics-add", "-fdiagnostics-set", "-x",
+	"-Wdocumentation", "-Weverything", "-Wimplicit-fallthrough=1", "-Wtrailing-whitespace", "-Wleading-whitespace", "-Wmissing-include-dirs", "-Wnewline-eof"}
 
 var withContracts = regexp.MustCompile(`^--?std=(c|gnu)\+\+2([6-9]|[c-z])$`)
 
@@ -126,6 +129,7 @@ func parse(argv []string) (u *unit, bypass string) {
 				words = u.args[i : i+2]
 			}
 			u.debug = u.debug || strings.HasPrefix(a, "-g") && a != "-g0"
+			u.warns = u.warns || strings.HasPrefix(a, "-W") && !strings.HasPrefix(a, "-Wno-")
 			u.contracts = u.contracts || withContracts.MatchString(a)
 			if beginsWithOne(a, searching) {
 				u.search = append(u.search, words...)
