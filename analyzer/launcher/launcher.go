@@ -210,7 +210,7 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record) string {
 	var moved []*scan // with other lines
 	paths := map[string]bool{}
 	for _, d := range r.Files {
-		x, err := c.readScan(d.Path, u.cxx)
+		x, err := c.readScan(d.Path, u.cxx && !u.old)
 		if err != nil || x.Bypass != "" || x.Dates && !u.dates {
 			return ""
 		}
@@ -232,12 +232,13 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record) string {
 			return ""
 		}
 	}
+	exists, _ := c.exists(u, r.Files, scans)
 	switch {
 	case how != "same bytes" && slices.ContainsFunc(scans, func(x *scan) bool { return x.Columns }):
 		return ""
 	case how != "same bytes" && u.clang && (r.Places || u.named(r.Files, scans)):
 		return ""
-	case c.exists(u, r.Files, scans) != r.Exists:
+	case exists != r.Exists:
 		return ""
 	case len(moved) == 0:
 		return how
@@ -260,7 +261,7 @@ func (c *cache) record(u *unit, start time.Time) (*record, error) {
 	}
 	var scans []*scan
 	for _, f := range files {
-		x, err := c.readScan(f, u.cxx)
+		x, err := c.readScan(f, u.cxx && !u.old)
 		switch {
 		case err != nil:
 			return nil, errors.New("a file that it reads can't be read")
@@ -276,7 +277,10 @@ func (c *cache) record(u *unit, start time.Time) (*record, error) {
 		scans = append(scans, x)
 		r.Files = append(r.Files, dependency{f, x.Raw, x.Lines, x.Tokens})
 	}
-	r.Exists = c.exists(u, r.Files, scans)
+	precompiled := false
+	if r.Exists, precompiled = c.exists(u, r.Files, scans); precompiled {
+		return nil, errors.New("a precompiled header")
+	}
 	object, err := os.ReadFile(u.object)
 	if err != nil {
 		return nil, errors.New("no object")
@@ -305,7 +309,7 @@ func (u *unit) named(files []dependency, scans []*scan) bool {
 
 // exists hashes which of the names that files may include exist in which of the
 // directories where a compiler may look for them.
-func (c *cache) exists(u *unit, files []dependency, scans []*scan) uint64 {
+func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, precompiled bool) {
 	type name struct{ dir, name string }
 	seen := map[name]bool{}
 	var all []name
@@ -329,27 +333,40 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) uint64 {
 		}
 	}
 	collect("./-", u.includes)
+	included := len(all)
 	for i, x := range scans {
 		collect(files[i].Path, x.Names)
 	}
 	h := xxhash.New()
-	for _, x := range all {
+	inodes := map[[2]uint64]int{}
+	for i, x := range all {
 		path := x.name
 		if !filepath.IsAbs(path) {
 			path = x.dir + "/" + path
 		}
 		b := byte(0)
-		if syscall.Access(path, 0) == nil {
+		same := 0
+		var st syscall.Stat_t
+		if syscall.Stat(path, &st) == nil {
 			b = 1
+			if st.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+				b = 4 // compilers go on
+			}
+			// "#pragma once" knows a file by whatever name.
+			id := [2]uint64{uint64(st.Dev), st.Ino}
+			if _, ok := inodes[id]; !ok {
+				inodes[id] = len(inodes) + 1
+			}
+			same = inodes[id]
 		}
-		// gcc takes a precompiled header where it finds one.
-		if u.gch && syscall.Access(path+".gch", 0) == nil {
+		// gcc takes a precompiled header where it finds one, clang one of -include.
+		if (u.gch || i < included) && (syscall.Access(path+".gch", 0) == nil || syscall.Access(path+".pch", 0) == nil) {
 			b |= 2
+			precompiled = true
 		}
-		h.WriteString(x.dir + "\x00" + x.name + "\x00")
-		h.Write([]byte{b})
+		fmt.Fprintf(h, "%d %d %s\x00%s\x00", b, same, x.dir, x.name)
 	}
-	return h.Sum64()
+	return h.Sum64(), precompiled
 }
 
 // dependencies reads the rule that a compiler has written (-MD), without the

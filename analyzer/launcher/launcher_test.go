@@ -252,6 +252,9 @@ var edits = []struct {
 	{name: "any comment", flags: "-Wimplicit-fallthrough=1 -Werror", before: m("a.cc", uses, "h.h", "inline int f(int x) { switch (x) { case 1: x++; /* go on */\n case 2: x++; } return x; }\n"), after: m("h.h", "inline int f(int x) { switch (x) { case 1: x++; \n case 2: x++; } return x; }\n"), want: "passed on: flag -Wimplicit-fallthrough=1", only: "g++"},
 	{name: "trailing blanks", flags: "-Wtrailing-whitespace=any -Werror", before: m("a.cc", uses, "h.h", lib), after: m("h.h", strings.Replace(lib, ";", "; ", 1)), want: "passed on: flag -Wtrailing-whitespace=any", only: "g++"},
 	{name: "indentation with statements without braces", flags: "-Wall -Wextra", before: m("a.cc", uses, "h.h", "inline int f(int x) {\n  if (x)\n    return 2;\n  for (;;) if (x++) break;\n  do x++; while (x < 4);\n  while (x < 9)\n    if (x++ > 3)\n      x++;\n    else\n      x += 2;\n  return x;\n}\n"), after: m("h.h", "// a\ninline int f(int x) {\n   if (x)\n     return 2; // b\n   for (;;) if (x++) break;\n   do x++; while (x < 4);\n   while (x < 9)\n     if (x++ > 3)\n       x++;\n     else // c\n      x += 2;\n   return x;\n}\n"), want: shifted},
+	{name: "no raw string in C++98", flags: "-std=c++98", before: m("a.cc", "#define R\n#define b\n#define F(x) x\nconst char *s = F(R\"(a\" b)\" // \"; int q = 1;\n"), after: m("a.cc", "#define R\n#define b\n#define F(x) x\nconst char *s = F(R\"(a\" b)\" // \"; int q = 2;\n"), want: changed},
+	{name: "no digits in C++11", flags: "-std=c++11", before: m("a.cc", "#define F(x)\nF(1'a//') int q = 1;\n"), after: m("a.cc", "#define F(x)\nF(1'a//') int q = 2;\n"), want: changed},
+	{name: "no raw string in C", flags: "-std=c11 -x c", before: m("a.cc", "#define R\n#define b\n#define F(x) x\nconst char *s = F(R\"(a\" b)\" // \"; int q = 1;\n"), after: m("a.cc", "#define R\n#define b\n#define F(x) x\nconst char *s = F(R\"(a\" b)\" // \"; int q = 2;\n"), want: changed},
 }
 
 func m(l ...string) map[string]string {
@@ -318,22 +321,91 @@ func TestPrecompiled(t *testing.T) {
 	}
 }
 
+// TestAliases: what "#pragma once" takes for the same file depends on links.
+func TestAliases(t *testing.T) {
+	for _, compiler := range []string{"g++", "clang++"} {
+		b := newBench(t, compiler)
+		header := "#pragma once\ninline int C(f, __COUNTER__)() { return 1; }\n"
+		b.write(m("a.cc", "#define CAT(a, b) a##b\n#define C(a, b) CAT(a, b)\n#include \"one/h.h\"\n#include \"two/h.h\"\nint use = __COUNTER__;\n", "one/h.h", header, "two/h.h", header+"\n"))
+		two := filepath.Join(b.dir, "two/h.h")
+		os.Remove(two)
+		if err := os.Symlink("../one/h.h", two); err != nil {
+			t.Fatal(err)
+		}
+		b.compile()
+		os.Remove(two)
+		b.write(m("two/h.h", header))
+		if did := b.compile(); did != changed {
+			t.Errorf("%s: %q", compiler, did)
+		}
+		os.Remove(two)
+		if err := os.Link(filepath.Join(b.dir, "one/h.h"), two); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(250 * time.Millisecond)
+		b.compile()
+	}
+}
+
+// TestDirectory: compilers go on where a directory has the name of a header.
+func TestDirectory(t *testing.T) {
+	for _, compiler := range []string{"g++", "clang++"} {
+		b := newBench(t, compiler)
+		b.write(m("a.cc", "#include <h.h>\nint use() { return f(2); }\n", "two/h.h", lib, "one/h.h/x", "x\n"))
+		b.compile("-Ione", "-Itwo")
+		if err := os.RemoveAll(filepath.Join(b.dir, "one/h.h")); err != nil {
+			t.Fatal(err)
+		}
+		b.write(m("one/h.h", strings.Replace(lib, "1", "7", 1)))
+		if did := b.compile("-Ione", "-Itwo"); did != changed {
+			t.Errorf("%s: %q", compiler, did)
+		}
+	}
+}
+
+// TestPrecompiledIncluded: clang takes a precompiled header for -include.
+func TestPrecompiledIncluded(t *testing.T) {
+	b := newBench(t, "clang++")
+	b.write(m("a.cc", "int use() { return f(2); }\n", "h.h", strings.Replace(lib, "1", "7", 1)))
+	cmd := exec.Command("clang++", "-x", "c++-header", "h.h", "-o", "h.h.pch")
+	cmd.Dir = b.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	pch, err := os.ReadFile(filepath.Join(b.dir, "h.h.pch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write(m("h.h.pch", ""))
+	b.compile("-include", "h.h")
+	if did := b.compile("-include", "h.h"); did != bytesSame {
+		t.Errorf("%q", did)
+	}
+	b.write(m("h.h.pch", string(pch)))
+	if did := b.compile("-include", "h.h"); did != "compiled: a precompiled header" {
+		t.Errorf("%q\n%s", did, &b.out)
+	}
+}
+
 func TestPassedOn(t *testing.T) {
 	b := newBench(t, "g++")
 	b.write(m("a.cc", uses, "h.h", lib, "b.cc", "int b;\n", "s.s", ".data\n", "args", "-O1\n"))
 	for args, want := range map[string]string{
-		"-MD -MF a.d -E a.cc -o a.i":              "passed on: flag -E",
-		"-c a.cc -o a.o":                          "passed on: no source, object or list of dependencies (-MD -MF)",
-		"-MD -MF a.d -c a.cc":                     "passed on: no source, object or list of dependencies (-MD -MF)",
-		"-MD -MF a.d -c a.cc b.cc":                "passed on: another command line than that of one source",
-		"-MD -MF a.d -c a.cc -o a.o @args":        "passed on: another command line than that of one source",
-		"-MD -MF a.d -c s.s -o a.o":               "passed on: another language than C and C++",
-		"-MD -MF a.d -c a.cc -o a.o --coverage":   "passed on: flag --coverage",
-		"-MD -MF a.d -c a.cc -o a.o -Wa,-L":       "passed on: flag -Wa,-L",
-		"-MD -MF a.d -c a.cc -o a.o -save-temps":  "passed on: flag -save-temps",
-		"-MD -MF a.d -c a.cc -o a.o -imacros h.h": "passed on: flag -imacros",
-		"-MD -MF a.d -c a.cc -o a.o -fmodules-ts": "passed on: flag -fmodules-ts",
-		"--version": "passed on: flag --version",
+		"-MD -MF a.d -E a.cc -o a.i":               "passed on: flag -E",
+		"-c a.cc -o a.o":                           "passed on: no source, object or list of dependencies (-MD -MF)",
+		"-MD -MF a.d -c a.cc":                      "passed on: no source, object or list of dependencies (-MD -MF)",
+		"-MD -MF a.d -c a.cc b.cc":                 "passed on: another command line than that of one source",
+		"-MD -MF a.d -c a.cc -o a.o @args":         "passed on: another command line than that of one source",
+		"-MD -MF a.d -c s.s -o a.o":                "passed on: another language than C and C++",
+		"-MD -MF a.d -c a.cc -o a.o --coverage":    "passed on: flag --coverage",
+		"-MD -MF a.d -c a.cc -o a.o -Wa,-L":        "passed on: flag -Wa,-L",
+		"-MD -MF a.d -c a.cc -o a.o -save-temps":   "passed on: flag -save-temps",
+		"-MD -MF a.d -c a.cc -o a.o -imacros h.h":  "passed on: flag -imacros",
+		"-MD -MF a.d -c a.cc -o a.o -fmodules-ts":  "passed on: flag -fmodules-ts",
+		"-MD -MF a.d -c a.cc -o a.o -march=native": "passed on: flag -march=native",
+		"-MD -MF a.d -c a.cc -o /dev/null":         "passed on: output to something else than a file",
+		"-MD -MF a.d -c a.cc -o a.o -I h.h":        "passed on: a map of headers",
+		"--version":                                "passed on: flag --version",
 	} {
 		if code, did := b.run(strings.Fields(args)...); did != want {
 			t.Errorf("%s: %d %q, want %q", args, code, did, want)

@@ -20,6 +20,7 @@ type unit struct {
 	source         string
 	object, depend string
 	cxx            bool
+	old            bool     // C++ without raw strings, or quotes in numbers
 	debug          bool     // there is debug information
 	contracts      bool     // assertions of the language say where they are
 	warns          bool     // it may warn of layout
@@ -52,6 +53,11 @@ var variables = []string{
 var bypassed = []string{"-i", "-fmodule", "-fprofile", "--config", "-fdiagnostics-format", "-fdiagnostics-add", "-fdiagnostics-set", "-x",
 	"-Wdocumentation", "-Weverything", "-Wimplicit-fallthrough=1", "-Wtrailing-whitespace", "-Wleading-whitespace", "-Wmissing-include-dirs", "-Wnewline-eof"}
 
+var (
+	standard    = regexp.MustCompile(`^(--?std=|-ansi$)`)
+	oldStandard = regexp.MustCompile(`^(--?std=(c|gnu)\+\+(98|03|0x|11)|-ansi)$`)
+)
+
 var withContracts = regexp.MustCompile(`^--?std=(c|gnu)\+\+2([6-9]|[c-z])$`)
 
 // searching are beginnings of flags that decide about the compiler's own
@@ -66,7 +72,7 @@ func beginsWithOne(a string, of []string) bool {
 // compilation is passed on.
 func parse(argv []string) (u *unit, bypass string) {
 	u = &unit{compiler: argv[0], args: argv[1:]}
-	compile := false
+	compile, language := false, ""
 	var defines strings.Builder
 	defined := map[string]bool{}
 	var late []string // -idirafter
@@ -107,6 +113,9 @@ func parse(argv []string) (u *unit, bypass string) {
 			if value == "-" {
 				return nil, "flag -I-"
 			}
+			if isFile(value) {
+				return nil, "a map of headers"
+			}
 			u.dirs = append(u.dirs, value)
 		case is("-D"):
 			name, body, set := strings.Cut(value, "=")
@@ -117,12 +126,12 @@ func parse(argv []string) (u *unit, bypass string) {
 			defined[name] = true
 		case a == "-include" && is("-include"):
 			u.includes = append(u.includes, `"`+value)
-		case a == "-x" && is("-x") && (value == "c" || value == "c++"):
-			u.cxx = value == "c++"
+		case a == "-x" && u.source == "" && is("-x") && (value == "c" || value == "c++"):
+			language = value
 		case more.MatchString(a):
 		default:
 			separate, known := ctext.Known(a)
-			if !known || beginsWithOne(a, bypassed) {
+			if !known || beginsWithOne(a, bypassed) || strings.HasSuffix(a, "=native") {
 				return nil, "flag " + a
 			}
 			if separate && i+1 < len(u.args) {
@@ -130,6 +139,9 @@ func parse(argv []string) (u *unit, bypass string) {
 			}
 			u.debug = u.debug || strings.HasPrefix(a, "-g") && a != "-g0"
 			u.warns = u.warns || strings.HasPrefix(a, "-W") && !strings.HasPrefix(a, "-Wno-")
+			if standard.MatchString(a) {
+				u.old = oldStandard.MatchString(a)
+			}
 			u.contracts = u.contracts || withContracts.MatchString(a)
 			if beginsWithOne(a, searching) {
 				u.search = append(u.search, words...)
@@ -147,11 +159,18 @@ func parse(argv []string) (u *unit, bypass string) {
 	case u.source == "" || u.object == "" || u.depend == "":
 		return nil, "no source, object or list of dependencies (-MD -MF)"
 	}
-	switch filepath.Ext(u.source) {
-	case ".cc", ".cpp", ".cxx", ".c++", ".C":
+	for _, f := range []string{u.object, u.depend} {
+		if info, err := os.Lstat(f); err == nil && !info.Mode().IsRegular() {
+			return nil, "output to something else than a file" // such as /dev/null
+		}
+	}
+	switch ext := filepath.Ext(u.source); {
+	case language != "":
+		u.cxx = language == "c++"
+	case slices.Contains([]string{".cc", ".cpp", ".cxx", ".c++", ".C"}, ext):
 		u.cxx = true
-	case ".c":
-		u.cxx = u.cxx || strings.Contains(filepath.Base(u.compiler), "++")
+	case ext == ".c":
+		u.cxx = strings.Contains(filepath.Base(u.compiler), "++")
 	default:
 		return nil, "another language than C and C++"
 	}
