@@ -568,6 +568,86 @@ func TestTwoCompilers(t *testing.T) {
 	}
 }
 
+// TestCompilerChanges: what a script in place of a compiler runs, flags that it adds,
+// and what a compiler finds on its own.
+func TestCompilerChanges(t *testing.T) {
+	script := func(b *bench, text string) {
+		b.opt.Args[0] = filepath.Join(t.TempDir(), "cxx++")
+		if err := os.WriteFile(b.opt.Args[0], []byte("#!/bin/sh\n"+text+"\n"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("behind a script", func(t *testing.T) {
+		b := newBench(t, "clang++")
+		b.write(m("a.cc", uses, "h.h", lib))
+		found, err := exec.LookPath("clang++")
+		if err == nil {
+			found, err = filepath.EvalSymlinks(found)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, err := os.ReadFile(found)
+		if err != nil {
+			t.Fatal(err)
+		}
+		real := filepath.Join(t.TempDir(), "clang++")
+		if err := os.WriteFile(real, program, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		script(b, "LD_LIBRARY_PATH="+filepath.Join(filepath.Dir(found), "../lib")+" exec "+real+" \"$@\"")
+		b.compile()
+		if did := b.compile(); did != bytesSame {
+			t.Errorf("%q\n%s", did, &b.out)
+		}
+		time.Sleep(20 * time.Millisecond)
+		if err := os.WriteFile(real, append(program, "another"...), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if did := b.compile(); did != "compiled: new" {
+			t.Errorf("%q\n%s", did, &b.out)
+		}
+	})
+	for _, compiler := range []string{"g++", "clang++"} {
+		t.Run("debug information by a script, "+compiler, func(t *testing.T) {
+			b := newBench(t, compiler)
+			b.write(m("a.cc", uses, "h.h", lib))
+			script(b, "exec "+compiler+" -g \"$@\"")
+			b.compile()
+			b.write(m("h.h", "//\n"+lib))
+			if did := b.compile(); did != changed {
+				t.Errorf("%q\n%s", did, &b.out)
+			}
+		})
+		t.Run("sanitizer by a script, "+compiler, func(t *testing.T) {
+			b := newBench(t, compiler)
+			b.write(m("a.cc", uses, "h.h", lib))
+			script(b, "exec "+compiler+" -fsanitize=undefined \"$@\"")
+			if did := b.compile(); did != "passed on: the compiler isn't understood" {
+				t.Errorf("%q\n%s", did, &b.out)
+			}
+		})
+	}
+	t.Run("newer headers of gcc", func(t *testing.T) {
+		b := newBench(t, "clang++")
+		add := func(version string) {
+			gcc := "gcc/lib/gcc/x86_64-linux-gnu/" + version
+			b.write(m(gcc+"/crtbegin.o", "x", gcc+"/crtbeginS.o", "x", "gcc/include/c++/"+version+"/h.h", "inline int f(int x) { return x + "+version+"; }\n"))
+		}
+		b.write(m("a.cc", "#include <h.h>\nint use() { return f(2); }\n"))
+		add("9")
+		flags := []string{"--target=x86_64-linux-gnu", "--gcc-toolchain=gcc"}
+		b.compile(flags...)
+		if did := b.compile(flags...); did != bytesSame {
+			t.Errorf("%q\n%s", did, &b.out)
+		}
+		add("10")
+		if did := b.compile(flags...); did != "compiled: new" {
+			t.Errorf("%q\n%s", did, &b.out)
+		}
+	})
+}
+
 func TestDependencies(t *testing.T) {
 	got, err := dependencies([]byte("a.o: a.cc b.h \\\n  c.h b.h\n\nb.h:\n"))
 	if err != nil || !slices.Equal(got, []string{"a.cc", "b.h", "c.h"}) {
