@@ -678,8 +678,8 @@ func FuzzScan(f *testing.F) {
 			t.Error("not deterministic")
 		}
 		quiet(b, map[string]bool{"a": true})
-		if x.Tokens == x.Raw || bytes.Contains(b, []byte("fall")) {
-			return
+		if x.Tokens == x.Raw || bytes.Contains(bytes.ToLower(b), []byte("fall")) || bytes.Count(b, []byte("/*")) > 1 || odd(append([]byte("    "), bytes.ReplaceAll(b, []byte("/*"), nil)...)) {
+			return // comments that count
 		}
 		y := scanText(append([]byte("/* c */\n"), b...), cxx)
 		if z := scanText(append([]byte("/* d \n*/ \n"), b...), cxx); y.Tokens != z.Tokens || y.Lines == z.Lines && y.Tokens != scanText(nil, cxx).Tokens {
