@@ -255,6 +255,11 @@ var edits = []struct {
 	{name: "no raw string in C++98", flags: "-std=c++98", before: m("a.cc", "#define R\n#define b\n#define F(x) x\nconst char *s = F(R\"(a\" b)\" // \"; int q = 1;\n"), after: m("a.cc", "#define R\n#define b\n#define F(x) x\nconst char *s = F(R\"(a\" b)\" // \"; int q = 2;\n"), want: changed},
 	{name: "no digits in C++11", flags: "-std=c++11", before: m("a.cc", "#define F(x)\nF(1'a//') int q = 1;\n"), after: m("a.cc", "#define F(x)\nF(1'a//') int q = 2;\n"), want: changed},
 	{name: "no raw string in C", flags: "-std=c11 -x c", before: m("a.cc", "#define R\n#define b\n#define F(x) x\nconst char *s = F(R\"(a\" b)\" // \"; int q = 1;\n"), after: m("a.cc", "#define R\n#define b\n#define F(x) x\nconst char *s = F(R\"(a\" b)\" // \"; int q = 2;\n"), want: changed},
+	{name: "include by a digraph", flags: "-Itwo", before: m("a.cc", "%:include \"h.h\"\nint use() { return f(2); }\n", "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: changed},
+	{name: "include behind a comment", flags: "-Itwo", before: m("a.cc", "/* a\n*/ # /* b */ include /* c */ \"h.h\"\nint use() { return f(2); }\n", "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: "compiled: computed include"},
+	{name: "line spliced", before: m("a.cc", uses, "h.h", "inline int f(int x) { return x + __LI\\\nNE__; }\n"), after: m("h.h", "\ninline int f(int x) { return x + __LI\\\nNE__; }\n"), want: changed},
+	{name: "line in arguments over lines", before: m("a.cc", "#define F(x, y) x\n"+uses, "h.h", "inline int f(int x) { return x + F(__LINE__,\n  1); }\n"), after: m("h.h", "inline int f(int x) { return x + F(__LINE__,\n\n  1); }\n"), want: changed},
+	{name: "parent directory", flags: "-Ione/../two -Ithree", before: m("a.cc", "#include <h.h>\nint use() { return f(2); }\n", "three/h.h", lib, "one/x", "x"), after: m("two/h.h", strings.Replace(lib, "1", "7", 1)), want: changed},
 }
 
 func m(l ...string) map[string]string {
