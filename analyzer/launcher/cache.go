@@ -16,6 +16,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 )
 
 // cache is the directory where everything is kept. Any number of processes may use
@@ -92,7 +93,11 @@ type compiler struct {
 	Identity string
 	Dirs     []string // where it looks for headers by itself
 	GCH      bool
-	// Files that it is made of, with their states.
+	// Debug says that it makes debug information unasked, as a script in its place
+	// may want it.
+	Debug bool
+	// Files that it is made of, and directories where it would find others, with
+	// their states.
 	Files []compilerFile
 }
 
@@ -107,7 +112,7 @@ func (c *cache) identify(ctx context.Context, u *unit) string {
 	if err != nil {
 		return "the compiler isn't found"
 	}
-	b := frame.New("compiler 1")
+	b := frame.New("compiler 2")
 	b.String(path)
 	b.String(os.Getenv("PATH"))
 	b.Flag(u.cxx)
@@ -123,7 +128,9 @@ func (c *cache) identify(ctx context.Context, u *unit) string {
 		}
 	}
 	u.dirs = append(u.dirs, x.Dirs...)
-	u.gch = x.GCH
+	u.debug = u.debug || x.Debug
+	u.warns = u.warns || !x.GCH // clang warns of empty bodies unasked
+	u.gch, u.clang, u.own = x.GCH, !x.GCH, x.Dirs
 	u.setKey(filepath.Base(path) + " " + x.Identity)
 	return ""
 }
@@ -134,6 +141,10 @@ func (x *compiler) current() bool {
 		return err != nil || s.String() != f.State
 	})
 }
+
+// never are beginnings of flags of a compiler proper that a unit isn't remembered
+// with, wherever they come from.
+var never = []string{"-fsanitize=", "-fprofile-", "-ftest-coverage", "-coverage-", "--coverage", "-fplugin", "-load", "-save-temps", "-fmodules", "-fopenmp", "-include-pch", "-ivfsoverlay"}
 
 // inspect asks a compiler where it looks for headers, and hashes the programs and
 // libraries that it consists of.
@@ -170,6 +181,23 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 			version = text
 		case strings.Contains(text, "clang version "):
 			version = text
+		case strings.HasPrefix(text, "InstalledDir: "):
+			files = append(files, strings.TrimPrefix(text, "InstalledDir: ")) // where configuration files are
+		case strings.HasPrefix(text, "Found candidate GCC installation: "):
+			// The newest is taken, and is asked for headers.
+			dir := filepath.Dir(strings.TrimPrefix(text, "Found candidate GCC installation: "))
+			files = append(files, dir, filepath.Dir(dir))
+		case strings.HasPrefix(text, "COLLECT_GCC_OPTIONS="), strings.Contains(text, " -cc1 "), strings.Contains(text, "/cc1 -E "), strings.Contains(text, "/cc1plus -E "):
+			words := linkflags.Split(text)
+			if filepath.IsAbs(words[0]) {
+				files = append(files, words[0]) // behind a script
+			}
+			for _, w := range words {
+				if beginsWithOne(w, never) {
+					return nil, fmt.Errorf("%s has %s of its own", path, w)
+				}
+				x.Debug = x.Debug || strings.HasPrefix(w, "-debug-info-kind=") || strings.HasPrefix(w, "-g") && w != "-g0"
+			}
 		case strings.HasPrefix(text, "Reading specs from ") && !strings.Contains(text, "built-in"):
 			files = append(files, strings.TrimPrefix(text, "Reading specs from "))
 		}
@@ -186,7 +214,13 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 			files = append(files, p)
 		}
 	}
+	if out, err := exec.CommandContext(ctx, path, append(slices.Clone(u.search), "-print-libgcc-file-name")...).Output(); err == nil && x.GCH {
+		if dir := filepath.Dir(strings.TrimSpace(string(out))); filepath.IsAbs(dir) {
+			files = append(files, dir) // where specs are
+		}
+	}
 	id := frame.New("compiler")
+	id.Flag(x.Debug)
 	id.String(version)
 	seen := map[string]bool{}
 	for i := 0; i < len(files); i++ {
@@ -201,6 +235,10 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 		before, err := stamp.Of(real)
 		if err != nil {
 			return nil, err
+		}
+		if info, err := os.Stat(real); err == nil && info.IsDir() {
+			x.Files = append(x.Files, compilerFile{real, before.String()})
+			continue
 		}
 		sum, err := hashFile(real)
 		if err != nil {

@@ -39,6 +39,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -77,6 +78,9 @@ type record struct {
 	// none if the unit is only checked.
 	Object string
 	Sum    uint64
+	// Places says that the object has the name of a function that says where
+	// something without a name is.
+	Places bool `json:",omitempty"`
 	// Depend is the compiler's list of dependencies, as it wrote it.
 	Depend []byte
 }
@@ -218,29 +222,35 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record) string {
 	var moved []*scan // with other lines
 	paths := map[string]bool{}
 	for _, d := range r.Files {
-		x, err := c.readScan(d.Path, u.cxx)
+		x, err := c.readScan(d.Path, u.cxx && !u.old)
 		if err != nil || x.Bypass != "" || x.Dates && !u.dates {
 			return ""
 		}
 		scans = append(scans, x)
 		switch {
 		case x.Raw == d.Raw:
-		case u.debug:
+		case u.debug || u.contracts || u.warns && x.Misleads:
 			return ""
 		case x.Lines == d.Lines:
 			how = max(how, "same tokens")
 		case x.Tokens == d.Tokens:
 			how = max(how, "same tokens")
+			if x.Relines {
+				return ""
+			}
 			moved = append(moved, x)
 			paths[filepath.Clean(d.Path)] = true
 		default:
 			return ""
 		}
 	}
+	exists, _ := c.exists(u, r.Files, scans)
 	switch {
 	case how != "same bytes" && slices.ContainsFunc(scans, func(x *scan) bool { return x.Columns }):
 		return ""
-	case c.exists(u, r.Files, scans) != r.Exists:
+	case how != "same bytes" && u.clang && (r.Places || u.named(r.Files, scans)):
+		return ""
+	case exists != r.Exists:
 		return ""
 	case len(moved) == 0:
 		return how
@@ -269,7 +279,7 @@ func (c *cache) record(u *unit, start time.Time) (*record, error) {
 	}
 	var scans []*scan
 	for _, f := range files {
-		x, err := c.readScan(f, u.cxx)
+		x, err := c.readScan(f, u.cxx && !u.old)
 		switch {
 		case err != nil:
 			return nil, errors.New("a file that it reads can't be read")
@@ -285,7 +295,10 @@ func (c *cache) record(u *unit, start time.Time) (*record, error) {
 		scans = append(scans, x)
 		r.Files = append(r.Files, dependency{f, x.Raw, x.Lines, x.Tokens})
 	}
-	r.Exists = c.exists(u, r.Files, scans)
+	precompiled := false
+	if r.Exists, precompiled = c.exists(u, r.Files, scans); precompiled {
+		return nil, errors.New("a precompiled header")
+	}
 	for _, f := range u.allMaps() {
 		r.Maps = append(r.Maps, dependency{Path: f, Raw: hashMap(f)})
 	}
@@ -296,14 +309,31 @@ func (c *cache) record(u *unit, start time.Time) (*record, error) {
 	if err != nil {
 		return nil, errors.New("no object")
 	}
+	r.Places = places.Match(object)
 	r.Sum = xxhash.Sum64(object)
 	r.Object = fmt.Sprintf("%016x-%x", r.Sum, len(object))
 	return r, c.keep(r.Object, object)
 }
 
+// places are in names of functions by clang (__PRETTY_FUNCTION__).
+var places = regexp.MustCompile(`\((?:lambda|(?:unnamed|anonymous) (?:struct|class|union|enum)) at `)
+
+// named tells whether a unit may compute with names of functions that have the
+// place in them of something in a file with other bytes. The compiler's own headers
+// only print them, and then they are in the object.
+func (u *unit) named(files []dependency, scans []*scan) bool {
+	asks, unnamed := false, false
+	for i, x := range scans {
+		own := slices.ContainsFunc(u.own, func(d string) bool { return strings.HasPrefix(files[i].Path, d+"/") })
+		asks = asks || x.Places && !own
+		unnamed = unnamed || x.Raw != files[i].Raw && x.Unnamed || x.UnnamedMacros && !own
+	}
+	return asks && unnamed
+}
+
 // exists hashes which of the names that files may include exist in which of the
 // directories where a compiler may look for them.
-func (c *cache) exists(u *unit, files []dependency, scans []*scan) uint64 {
+func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, precompiled bool) {
 	type name struct{ dir, name string }
 	seen := map[name]bool{}
 	var all []name
@@ -327,27 +357,40 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) uint64 {
 		}
 	}
 	collect("./-", u.includes)
+	included := len(all)
 	for i, x := range scans {
 		collect(files[i].Path, x.Names)
 	}
 	h := xxhash.New()
-	for _, x := range all {
+	inodes := map[[2]uint64]int{}
+	for i, x := range all {
 		path := x.name
 		if !filepath.IsAbs(path) {
 			path = x.dir + "/" + path
 		}
 		b := byte(0)
-		if syscall.Access(path, 0) == nil {
+		same := 0
+		var st syscall.Stat_t
+		if syscall.Stat(path, &st) == nil {
 			b = 1
+			if st.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+				b = 4 // compilers go on
+			}
+			// "#pragma once" knows a file by whatever name.
+			id := [2]uint64{uint64(st.Dev), st.Ino}
+			if _, ok := inodes[id]; !ok {
+				inodes[id] = len(inodes) + 1
+			}
+			same = inodes[id]
 		}
-		// gcc takes a precompiled header where it finds one.
-		if u.gch && syscall.Access(path+".gch", 0) == nil {
+		// gcc takes a precompiled header where it finds one, clang one of -include.
+		if (u.gch || i < included) && (syscall.Access(path+".gch", 0) == nil || syscall.Access(path+".pch", 0) == nil) {
 			b |= 2
+			precompiled = true
 		}
-		h.WriteString(x.dir + "\x00" + x.name + "\x00")
-		h.Write([]byte{b})
+		fmt.Fprintf(h, "%d %d %s\x00%s\x00", b, same, x.dir, x.name)
 	}
-	return h.Sum64()
+	return h.Sum64(), precompiled
 }
 
 // dependencies reads the rule that a compiler has written (-MD), without the

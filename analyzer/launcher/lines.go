@@ -26,14 +26,14 @@ var builtins = []string{"__builtin_LINE", "__builtin_FUNCSIG", "__builtin_source
 func linesDontCount(ctx context.Context, u *unit, moved map[string]bool) bool {
 	args := append(slices.Clone(u.rest), "-E", "-w", "-U__LINE__", "-D__LINE__="+mark)
 	text, err := exec.CommandContext(ctx, u.compiler, args...).Output()
-	return err == nil && quiet(text, u.cxx, moved)
+	return err == nil && quiet(text, moved)
 }
 
 // quiet tells whether no line of a preprocessed text that comes from one of the
 // files in moved has mark in it, or a builtin; and whether no builtin stands where
 // it could be that of a caller: it has to be in the body of a function, and not in
-// parentheses behind "=". C has no such places.
-func quiet(text []byte, cxx bool, moved map[string]bool) bool {
+// parentheses behind "=".
+func quiet(text []byte, moved map[string]bool) bool {
 	here := false // in a file of moved
 	asks := false
 	for line := range bytes.Lines(text) {
@@ -42,12 +42,13 @@ func quiet(text []byte, cxx bool, moved map[string]bool) bool {
 			continue
 		}
 		builtin := slices.ContainsFunc(builtins, func(b string) bool { return bytes.Contains(line, []byte(b)) })
-		if here && (builtin || bytes.Contains(line, []byte(mark))) {
+		// A pragma may expand macros that the preprocessor's text still has.
+		if here && (builtin || bytes.Contains(line, []byte(mark)) || bytes.HasPrefix(line, []byte("#pragma clang attribute"))) {
 			return false
 		}
 		asks = asks || builtin
 	}
-	return !asks || !cxx || inBodies(text)
+	return !asks || inBodies(text)
 }
 
 // marker reads a line marker: # LINE "FILE" FLAGS.
@@ -74,6 +75,14 @@ type scope struct {
 	initial bool   // it has "="
 	result  bool   // behind its parentheses there is a type, or a constraint
 	members bool   // behind its parentheses there are initialisers of members
+	// Of the braces themselves: they are the outermost of a body, a builtin is in
+	// them, a statement ends in them.
+	outer, asks, ends bool
+}
+
+// next is the scope at its next declaration or statement.
+func (s scope) next() scope {
+	return scope{body: s.body, outer: s.outer, asks: s.asks, ends: s.ends}
 }
 
 // inBodies tells whether all builtins of a text are in bodies of functions, and
@@ -156,22 +165,29 @@ func inBodies(text []byte) bool {
 			case "}":
 				behind = s.members
 			}
-			body := s.body || s.called && !s.tagged && !s.initial && len(s.parens) == 0 && behind
+			// The members of a class in a body aren't in one.
+			body := s.body && !s.tagged || s.called && !s.tagged && !s.initial && len(s.parens) == 0 && behind
 			s.members = s.members && !behind // the brace of a member's initialiser
 			open = append(open, s)
-			s = scope{body: body}
+			s = scope{body: body, outer: body && !s.body}
 		case "}":
 			if len(open) == 0 || len(s.parens) > 0 {
 				return false
 			}
+			asks := s.asks
+			if s.outer && asks && !s.ends {
+				return false // the initialiser of a member with parentheses
+			}
 			s = open[len(open)-1]
 			open = open[:len(open)-1]
+			s.asks = s.asks || asks
 			if len(s.parens) == 0 && !s.members {
-				s = scope{body: s.body} // most likely it ends a declaration
+				s = s.next() // most likely it ends a declaration
 			}
 		case ";":
 			if len(s.parens) == 0 {
-				s = scope{body: s.body}
+				s.ends = true
+				s = s.next()
 			}
 		default:
 			if t.Kind == ctext.Ident && slices.Contains(builtins, word) {
@@ -182,6 +198,7 @@ func inBodies(text []byte) bool {
 				if !s.body || behind {
 					return false
 				}
+				s.asks = true
 			}
 		}
 		prev = word

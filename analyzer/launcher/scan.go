@@ -18,7 +18,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "1"
+const scanFormat = "3"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -36,6 +36,17 @@ type scan struct {
 	Dates bool `json:",omitempty"`
 	// Columns says that the text may ask for a column.
 	Columns bool `json:",omitempty"`
+	// Places says that the text may ask for the name of a function, in which clang
+	// says where its lambdas and classes without a name are.
+	Places bool `json:",omitempty"`
+	// Unnamed says that it may have lambdas or classes without a name, UnnamedMacros
+	// that its macros do.
+	Unnamed       bool `json:",omitempty"`
+	UnnamedMacros bool `json:",omitempty"`
+	// Misleads says that compilers may warn of how it is laid out.
+	Misleads bool `json:",omitempty"`
+	// Relines says that the file says itself which line of which file it is.
+	Relines bool `json:",omitempty"`
 
 	directives `json:"-"`
 	kept       string // the file that it was read from, without the directives
@@ -75,24 +86,43 @@ type scanner struct {
 	define        *macro   // of the directive
 	body          []string // its tokens
 	directive     string   // name of the directive, "#" before it is known
+	last          []byte   // the token before
+	placed        []placed // all tokens outside of directives
 }
 
 // scanText scans the text of a file.
 func scanText(b []byte, cxx bool) *scan {
 	s := &scanner{b: b, cxx: cxx, line: 1, lines: xxhash.New(), tokens: xxhash.New(), blank: true, fresh: true, x: &scan{Raw: xxhash.Sum64(b)}}
 	// Assemblers read files that no list of dependencies has.
-	lower := bytes.ToLower(b)
+	lower := bytes.ToLower(joined(b))
 	for _, word := range []string{"incbin", ".include", "embed"} {
 		if bytes.Contains(lower, []byte(word)) && (word != "embed" || hasEmbed(lower)) {
 			s.x.Bypass = word
 		}
 	}
+	if bytes.Contains(lower, []byte("asm")) {
+		// A string may be written in parts.
+		parts := betweenParts.ReplaceAll(lower, nil)
+		for _, word := range []string{"incbin", ".include"} {
+			if bytes.Contains(parts, []byte(word)) {
+				s.x.Bypass = word
+			}
+		}
+	}
+	switch {
+	case readsDependency.Match(lower):
+		s.x.Bypass = "#pragma GCC dependency"
+	case bytes.Contains(lower, []byte("include_alias")):
+		s.x.Bypass = "#pragma include_alias"
+	}
 	// Trigraphs that are a backslash or "#".
-	s.doubt = bytes.Contains(b, []byte("??/")) || bytes.Contains(b, []byte("??=")) || bytes.IndexByte(b, 0) >= 0
+	s.doubt = bytes.Contains(b, []byte("??/")) || bytes.Contains(b, []byte("??=")) || bytes.IndexByte(b, 0) >= 0 ||
+		bytes.Count(b, []byte("\r")) != bytes.Count(b, []byte("\r\n")) // clang ends a line there
 	for s.p < len(b) && !s.doubt {
 		s.next()
 	}
 	s.endLine()
+	s.x.Misleads = s.doubt || misleads(b, s.placed)
 	s.x.Lines, s.x.Tokens = s.lines.Sum64(), s.tokens.Sum64()
 	if s.doubt {
 		// Names and words may be missing as well.
@@ -104,6 +134,20 @@ func scanText(b []byte, cxx bool) *scan {
 	slices.Sort(s.x.Names)
 	s.x.Names = slices.Compact(s.x.Names)
 	return s.x
+}
+
+var (
+	splices         = regexp.MustCompile(`(?:\\|\?\?/)[ \t\v\f\r]*\n`)
+	betweenParts    = regexp.MustCompile(`"\s*(?:u8|[ul])?"`)
+	readsDependency = regexp.MustCompile(`\bdependency\s*\\?["<]`)
+)
+
+// joined is a text without splices.
+func joined(b []byte) []byte {
+	if !bytes.ContainsAny(b, "\\?") {
+		return b
+	}
+	return splices.ReplaceAll(b, nil)
 }
 
 // hasEmbed tells whether a file may embed another: as a directive, or as a name
@@ -124,24 +168,37 @@ func hasEmbed(lower []byte) bool {
 
 var (
 	anyDefine = regexp.MustCompile(`(?:#|%:)[ \t]*define[ \t]+([A-Za-z_$][A-Za-z0-9_$]*)((?:[^\n]*\\[ \t\r]*\n)*[^\n]*)`)
-	anyWord   = regexp.MustCompile(`[A-Za-z_$\x80-\xff][A-Za-z0-9_$\x80-\xff]*`)
+	// Blanks and comments may be anywhere in a directive.
+	anyInclude = regexp.MustCompile(`(?:#|%:|\?\?=)(?:\s|/\*(?s:.*?)\*/)*(?:include_next|include|import)\b(?:\s|/\*(?s:.*?)\*/)*(?:"([^"\n]+)"|<([^>\n]+)>)?`)
+	anyWord    = regexp.MustCompile(`[A-Za-z_$\x80-\xff][A-Za-z0-9_$\x80-\xff]*`)
 )
 
 // roughly takes all that looks like a name of a file, a macro or a word, from a
 // text that isn't understood.
 func (s *scanner) roughly() {
 	s.x.Names, s.x.Macros = nil, nil
-	for _, m := range anyDefine.FindAllSubmatch(s.b, -1) {
+	text := joined(s.b)
+	for _, m := range anyInclude.FindAllSubmatch(text, -1) {
+		if len(m[1])+len(m[2]) == 0 {
+			s.x.Bypass = "computed include"
+		}
+		for i, bracket := range []string{`"`, "<"} {
+			if len(m[1+i]) > 0 {
+				s.x.Names = append(s.x.Names, bracket+string(m[1+i]))
+			}
+		}
+	}
+	for _, m := range anyDefine.FindAllSubmatch(text, -1) {
 		x := macro{Name: string(m[1]), Any: bytes.Contains(m[2], []byte("##"))}
 		for _, w := range anyWord.FindAll(m[2], -1) {
 			x.Words = append(x.Words, string(w))
 		}
 		s.x.Macros = append(s.x.Macros, x)
 	}
-	for _, w := range anyWord.FindAll(s.b, -1) {
+	for _, w := range anyWord.FindAll(text, -1) {
 		s.special(string(w))
 	}
-	for line := range bytes.Lines(s.b) {
+	for line := range bytes.Lines(text) {
 		for _, pair := range []string{"<>", `""`} {
 			rest := line
 			for {
@@ -176,6 +233,18 @@ func (s *scanner) special(word string) {
 		s.x.Dates = true
 	case "__builtin_COLUMN", "__builtin_source_location":
 		s.x.Columns = true
+	case "__PRETTY_FUNCTION__", "__builtin_dump_struct":
+		s.x.Places = true
+	default:
+		// A part of a name may be pasted.
+		for _, w := range []string{"__DATE__", "__TIME__", "__TIMESTAMP__"} {
+			if len(word) > 3 && (strings.HasPrefix(w, word) || strings.HasSuffix(w, word)) {
+				s.x.Dates = true
+			}
+		}
+		if strings.HasPrefix(word, "__builtin_C") && strings.HasPrefix("__builtin_COLUMN", word) || strings.HasPrefix(word, "__builtin_so") && strings.HasPrefix("__builtin_source_location", word) {
+			s.x.Columns = true
+		}
 	}
 }
 
@@ -201,28 +270,52 @@ func (s *scanner) emit(end int) {
 	s.lines.Write(head[:])
 	s.lines.Write(t)
 	s.blank, s.fresh = false, false
+	if s.directive == "" {
+		s.placed = append(s.placed, placed{s.p, end})
+	}
+	s.unnamed(t)
 	s.line += bytes.Count(t, []byte("\n"))
 	s.p = end
 	s.see(t)
+}
+
+// unnamed notes what may begin a lambda, or a class without a name.
+func (s *scanner) unnamed(t []byte) {
+	found := false
+	switch last := string(s.last); last {
+	case "class", "struct", "union", "enum":
+		found = t[0] != ';' && !isStart(t[0])
+	case "return", "co_return", "co_yield", "co_await", "else", "do", "throw", "case":
+		found = t[0] == '['
+	default:
+		// Behind a name, a literal or a closing bracket there is an index.
+		found = t[0] == '[' && (last == "" || !isPart(last[len(last)-1]) && !strings.Contains(`)]}"'`, last[len(last)-1:]) || s.define != nil)
+	}
+	s.x.Unnamed = s.x.Unnamed || found
+	s.x.UnnamedMacros = s.x.UnnamedMacros || found && s.directive != ""
+	s.last = t
 }
 
 // see notes what a token means for includes and lines.
 func (s *scanner) see(t []byte) {
 	word := isStart(t[0])
 	switch {
-	case s.directive == "#" && (t[0] == '#' || t[0] == '%'):
+	case s.directive == "#" && (t[0] == '#' || t[0] == '%'), t[0] == '\\':
 		return
 	case s.directive == "#" && word:
 		s.directive = string(t)
 		switch s.directive {
 		case "include", "include_next", "import":
 			s.include()
+		case "line":
+			s.x.Relines = true
 		case "error", "warning", "ident", "sccs", "assert", "unassert":
 			s.verbatim()
 		}
 		return
 	case s.directive == "#":
 		s.directive = "other"
+		s.x.Relines = s.x.Relines || t[0] >= '0' && t[0] <= '9'
 	case s.directive == "define" && s.define == nil && word:
 		s.define = &macro{Name: string(t)}
 		return
@@ -236,16 +329,13 @@ func (s *scanner) see(t []byte) {
 	if !word {
 		return
 	}
-	if s.directive == "" || s.directive == "define" {
+	switch s.directive {
+	case "", "define", "pragma":
 		s.special(string(t))
 	}
 	switch string(t) {
 	case "__has_include", "__has_include_next", "__has_embed":
 		s.hasInclude()
-	case "dependency":
-		if s.directive == "pragma" {
-			s.x.Bypass = "#pragma GCC dependency"
-		}
 	}
 }
 
@@ -278,6 +368,9 @@ func (s *scanner) include() {
 func (s *scanner) hasInclude() {
 	s.blanks()
 	if s.p == len(s.b) || s.b[s.p] != '(' {
+		if s.define != nil {
+			s.x.Bypass = "__has_include in a macro"
+		}
 		return
 	}
 	s.emit(s.p + 1)
@@ -371,25 +464,30 @@ func (m *macro) take(body []string) {
 			m.Words = append(m.Words, t)
 		}
 		// "##" and "%:%:" are two tokens here.
-		if i == 0 || i+2 >= len(body) || !(t == "#" && body[i+1] == "#" || t == "%:" && body[i+1] == "%:") {
+		if i == 0 || i+2 >= len(body) || !pasted(body, i) {
 			continue
 		}
 		left, right := body[i-1], body[i+2]
 		switch l, r := isStart(left[0]) && !params[left], isPart(right[0]) && !params[right]; {
+		case l && pasted(body, i-3), r && pasted(body, i+3):
+			m.Any = true // a part with something on either side
 		case l && !r:
 			m.Starts = append(m.Starts, left)
 		case r && !l:
 			m.Ends = append(m.Ends, right)
 		case l && r:
-			// It may go on at both ends.
 			m.Starts = append(m.Starts, left+right)
-			m.Any = m.Any || i+4 < len(body) && (body[i+3] == "#" || body[i+3] == "%:") || i > 1 && (body[i-2] == "#" || body[i-2] == "%:")
 		default:
 			m.Any = true
 		}
 	}
 	slices.Sort(m.Words)
 	m.Words = slices.Compact(m.Words)
+}
+
+// pasted tells whether there is a "##" in a body at i and i+1.
+func pasted(body []string, i int) bool {
+	return i >= 0 && i+1 < len(body) && (body[i] == "#" && body[i+1] == "#" || body[i] == "%:" && body[i+1] == "%:")
 }
 
 func isStart(c byte) bool {
@@ -431,12 +529,17 @@ func (s *scanner) next() {
 			end++
 		}
 		if end < len(b) && (b[end] == '"' || b[end] == '\'') {
-			if b[end-1] == 'R' && b[end] == '"' {
-				s.raw(end)
-			} else {
+			switch string(b[p:end]) {
+			case "R", "LR", "uR", "UR", "u8R":
+				if b[end] == '"' {
+					s.raw(end)
+					return
+				}
+			case "L", "u", "U", "u8":
 				s.quoted(end)
+				return
 			}
-			return
+			// A name, of a directive or a macro, and a literal behind it.
 		}
 		if end < len(b) && b[end] == '\\' {
 			s.doubt = true // an identifier may go on behind a splice
@@ -455,6 +558,8 @@ func (s *scanner) next() {
 		s.emit(end)
 	case c == '%' && d == ':':
 		s.emit(p + 2)
+	case c == '%' && d == '\\' || c == '?' && d == '\\':
+		s.doubt = true // "%:" or a trigraph behind a splice
 	default:
 		s.emit(p + 1)
 	}
@@ -471,9 +576,6 @@ func (s *scanner) splice() {
 		s.p += bytes.IndexByte(s.b[s.p:], '\n') + 1
 		s.line++
 		s.fresh = fresh
-		if s.define != nil && len(s.body) > 0 {
-			s.body = s.body[:len(s.body)-1]
-		}
 	default:
 		s.doubt = len(bytes.TrimLeft(rest, " \t\v\f\r")) == 0 || bytes.TrimLeft(rest, " \t\v\f\r")[0] == '\n'
 		if !s.doubt {
@@ -513,11 +615,12 @@ func (s *scanner) blockComment() {
 	s.blank = true
 }
 
-// said counts comments that compilers read: gcc's -Wimplicit-fallthrough.
+// said counts comments that compilers read (gcc's -Wimplicit-fallthrough) or may warn
+// of.
 func (s *scanner) said(comment []byte) {
-	if bytes.Contains(bytes.ToLower(comment), []byte("fall")) {
+	if bytes.Contains(bytes.ToLower(comment), []byte("fall")) || odd(comment) {
 		for _, h := range []*xxhash.Digest{s.lines, s.tokens} {
-			h.Write([]byte{8})
+			h.Write([]byte{8, byte(len(comment)), byte(len(comment) >> 8), byte(len(comment) >> 16), byte(len(comment) >> 24)})
 			h.Write(comment)
 		}
 	}

@@ -20,9 +20,11 @@ type unit struct {
 	source         string
 	object, depend string
 	cxx            bool
-	header         bool     // the source is a header
 	syntax         bool     // it is only checked: there is no object
+	old            bool     // C++ without raw strings, or quotes in numbers
 	debug          bool     // there is debug information
+	contracts      bool     // assertions of the language say where they are
+	warns          bool     // it may warn of layout
 	dates          bool     // dates and times are macros of the command line
 	includes       []string // -include, as names in quotes
 	defines        *scan    // of -D
@@ -33,10 +35,12 @@ type unit struct {
 	// maps are the module maps that -fmodule-map-file names, home says that what
 	// they name is relative to the current directory. Without -fmodules they only
 	// forbid includes.
-	maps []string
-	home bool
-	gch  bool   // the compiler may take a precompiled header
-	key  string // in hex
+	maps  []string
+	home  bool
+	gch   bool // the compiler may take a precompiled header
+	clang bool
+	own   []string // the compiler's directories
+	key   string   // in hex
 }
 
 // more are flags that read and write nothing, beside those that ctext knows: what
@@ -50,8 +54,17 @@ var variables = []string{
 	"CLANG_CONFIG_FILE_USER_DIR", "CLANG_NO_DEFAULT_CONFIG", "SOURCE_DATE_EPOCH", "LD_PRELOAD", "LD_LIBRARY_PATH",
 }
 
-// bypassed are beginnings of flags that ctext knows, and that read or write files.
-var bypassed = []string{"-i", "-fmodule-map-file", "-fprofile", "--config", "-fdiagnostics-format", "-fdiagnostics-add", "-fdiagnostics-set", "-x"}
+// bypassed are beginnings of flags that ctext knows, and that read or write files, or
+// warn of comments, blanks and directories.
+var bypassed = []string{"-i", "-fmodule-map-file", "-fprofile", "--config", "-fdiagnostics-format", "-fdiagnostics-add", "-fdiagnostics-set", "-x",
+	"-Wdocumentation", "-Weverything", "-Wimplicit-fallthrough=1", "-Wtrailing-whitespace", "-Wleading-whitespace", "-Wmissing-include-dirs", "-Wnewline-eof"}
+
+var (
+	standard    = regexp.MustCompile(`^(--?std=|-ansi$)`)
+	oldStandard = regexp.MustCompile(`^(--?std=(c|gnu)\+\+(98|03|0x|11)|-ansi)$`)
+)
+
+var withContracts = regexp.MustCompile(`^--?std=(c|gnu)\+\+2([6-9]|[c-z])$`)
 
 // searching are beginnings of flags that decide about the compiler's own
 // directories.
@@ -65,7 +78,7 @@ func beginsWithOne(a string, of []string) bool {
 // compilation is passed on.
 func parse(argv []string) (u *unit, bypass string) {
 	u = &unit{compiler: argv[0], args: argv[1:]}
-	compile := false
+	compile, language := false, ""
 	var defines strings.Builder
 	defined := map[string]bool{}
 	var late []string // -idirafter
@@ -106,6 +119,9 @@ func parse(argv []string) (u *unit, bypass string) {
 			if value == "-" {
 				return nil, "flag -I-"
 			}
+			if isFile(value) {
+				return nil, "a map of headers"
+			}
 			u.dirs = append(u.dirs, value)
 		case is("-D"):
 			name, body, set := strings.Cut(value, "=")
@@ -116,8 +132,8 @@ func parse(argv []string) (u *unit, bypass string) {
 			defined[name] = true
 		case a == "-include" && is("-include"):
 			u.includes = append(u.includes, `"`+value)
-		case is("-x") && (value == "c" || value == "c++" || value == "c++-header"):
-			u.cxx, u.header = value != "c", value == "c++-header"
+		case u.source == "" && is("-x") && (value == "c" || value == "c++" || value == "c++-header"):
+			language = value
 		case a == "-fsyntax-only":
 			u.syntax = true
 		case is("-fmodule-map-file="):
@@ -129,13 +145,18 @@ func parse(argv []string) (u *unit, bypass string) {
 		case more.MatchString(a):
 		default:
 			separate, known := ctext.Known(a)
-			if !known || beginsWithOne(a, bypassed) {
+			if !known || beginsWithOne(a, bypassed) || strings.HasSuffix(a, "=native") {
 				return nil, "flag " + a
 			}
 			if separate && i+1 < len(u.args) {
 				words = u.args[i : i+2]
 			}
 			u.debug = u.debug || strings.HasPrefix(a, "-g") && a != "-g0"
+			u.warns = u.warns || strings.HasPrefix(a, "-W") && !strings.HasPrefix(a, "-Wno-")
+			if standard.MatchString(a) {
+				u.old = oldStandard.MatchString(a)
+			}
+			u.contracts = u.contracts || withContracts.MatchString(a)
 			if beginsWithOne(a, searching) {
 				u.search = append(u.search, words...)
 			}
@@ -152,33 +173,32 @@ func parse(argv []string) (u *unit, bypass string) {
 	case u.source == "" || u.object == "" || u.depend == "":
 		return nil, "no source, object or list of dependencies (-MD -MF)"
 	}
-	switch ext := filepath.Ext(u.source); {
-	case u.header != u.syntax || u.header && ext != ".h" && ext != ".hh" && ext != ".hpp" && ext != ".inc":
-		return nil, "a header"
-	case u.header:
-		return u.finish(defines.String(), defined)
+	for _, f := range []string{u.object, u.depend} {
+		if info, err := os.Lstat(f); err == nil && !info.Mode().IsRegular() {
+			return nil, "output to something else than a file" // such as /dev/null
+		}
 	}
-	switch filepath.Ext(u.source) {
-	case ".cc", ".cpp", ".cxx", ".c++", ".C":
+	if (language == "c++-header") != u.syntax {
+		return nil, "a header"
+	}
+	switch ext := filepath.Ext(u.source); {
+	case language != "":
+		u.cxx = language != "c"
+	case slices.Contains([]string{".cc", ".cpp", ".cxx", ".c++", ".C"}, ext):
 		u.cxx = true
-	case ".c":
-		u.cxx = u.cxx || strings.Contains(filepath.Base(u.compiler), "++")
+	case ext == ".c":
+		u.cxx = strings.Contains(filepath.Base(u.compiler), "++")
 	default:
 		return nil, "another language than C and C++"
 	}
-	return u.finish(defines.String(), defined)
-}
-
-// finish looks at the environment and at the macros of the command line.
-func (u *unit) finish(defines string, defined map[string]bool) (*unit, string) {
 	for _, v := range variables {
 		if os.Getenv(v) != "" {
 			return nil, "environment variable " + v
 		}
 	}
 	u.dates = defined["__DATE__"] && defined["__TIME__"] && defined["__TIMESTAMP__"]
-	u.defines = scanText([]byte(defines), u.cxx)
-	if u.defines.Bypass != "" || u.defines.Lines == u.defines.Raw && defines != "" {
+	u.defines = scanText([]byte(defines.String()), u.cxx)
+	if u.defines.Bypass != "" || u.defines.Lines == u.defines.Raw && defines.Len() > 0 {
 		return nil, "a macro of the command line"
 	}
 	return u, ""
@@ -186,7 +206,7 @@ func (u *unit) finish(defines string, defined map[string]bool) (*unit, string) {
 
 // setKey computes the key of the unit: all but what the files say.
 func (u *unit) setKey(compiler string) {
-	b := frame.New("tasting cc 1")
+	b := frame.New("tasting cc 2")
 	b.String(compiler)
 	b.Strings(u.args)
 	b.Strings(u.dirs)
