@@ -106,8 +106,10 @@ func Run(ctx context.Context, o *Options) (code int, err error) {
 		return pass(ctx, o, why)
 	}
 	known := c.records(u)
-	for i, r := range known {
-		how := c.matches(ctx, u, r)
+	for k := range 2 * len(known) {
+		i := k % len(known)
+		r := known[i]
+		how := c.matches(ctx, u, r, k < len(known)) // bytes first
 		if how == "" {
 			continue
 		}
@@ -120,15 +122,32 @@ func Run(ctx context.Context, o *Options) (code int, err error) {
 			c.remember(u, known)
 			break
 		}
-		if i > 0 {
+		switch {
+		case how != "same bytes":
+			// The next time it costs no preprocessor.
+			c.remember(u, append([]*record{c.now(r)}, known[:min(len(known), records-1)]...))
+		case i > 0:
 			c.remember(u, append([]*record{r}, slices.Delete(known, i, i+1)...))
-		} else {
+		default:
 			touch(c.recordFile(u))
 		}
 		c.count(how)
 		return 0, nil
 	}
 	return c.compile(ctx, o, u, known, start)
+}
+
+// now returns r for the files as they have just been read.
+func (c *cache) now(r *record) *record {
+	x := *r
+	x.Files = slices.Clone(r.Files)
+	for i := range x.Files {
+		d := &x.Files[i]
+		if s := c.scans[d.Path]; s != nil {
+			d.Raw, d.Lines, d.Tokens = s.Raw, s.Lines, s.Tokens
+		}
+	}
+	return &x
 }
 
 // compile has the compiler run, and remembers what it makes.
@@ -210,8 +229,9 @@ func (c *cache) audit(ctx context.Context, o *Options, u *unit, r *record) (int,
 	return 0, nil
 }
 
-// matches tells how a record fits what is there now, or returns "".
-func (c *cache) matches(ctx context.Context, u *unit, r *record) string {
+// matches tells how a record fits what is there now, or returns "". It may be told
+// that all bytes have to be the same.
+func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) string {
 	how := "same bytes"
 	for _, d := range r.Maps {
 		if hashMap(d.Path) != d.Raw {
@@ -229,7 +249,7 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record) string {
 		scans = append(scans, x)
 		switch {
 		case x.Raw == d.Raw:
-		case u.debug || u.contracts || u.warns && x.Misleads:
+		case bytes || u.debug || u.contracts || u.warns && x.Misleads:
 			return ""
 		case x.Lines == d.Lines:
 			how = max(how, "same tokens")

@@ -206,6 +206,8 @@ var edits = []struct {
 	{name: "date of the command line", flags: `-Wno-builtin-macro-redefined -D__DATE__="r" -D__TIME__="r" -D__TIMESTAMP__="r"`, before: m("a.cc", "const char *s = __DATE__;\n"), after: m(), want: bytesSame},
 	{name: "incbin", before: m("a.c", "__asm__(\".data\\n.incbin \\\"d\\\"\\n\");\n", "d", "one"), after: m("d", "two"), want: "compiled: incbin"},
 	{name: "incbin in pieces", before: m("a.c", "__asm__(\".data\\n\" \".inc\" \"bin \\\"d\\\"\\n\");\n", "d", "one"), after: m("d", "two"), want: "compiled: .inc"},
+	{name: "as Bazel says it", flags: "-U_FORTIFY_SOURCE -fstack-protector -Wall -fno-omit-frame-pointer -std=c++14 -fPIC -iquote . -iquote bin -no-canonical-prefixes -Wno-builtin-macro-redefined -D__DATE__=\"r\" -D__TIMESTAMP__=\"r\" -D__TIME__=\"r\"",
+		before: m("a.cc", "#include <stdio.h>\n#include <string>\n"+uses, "h.h", lib), after: m("h.h", "//\n"+lib), want: shifted},
 	{name: "name that ends so", before: m("a.cc", "#define NAME \"a/b.inc\"\n"+uses, "h.h", lib), after: m("h.h", "//\n"+lib), want: shifted},
 	{name: "include of an assembler", before: m("a.c", "__asm__(\".include \\\"d\\\"\\n\");\n", "d", ".data\n.byte 1\n"), after: m("d", ".data\n.byte 2\n"), want: "compiled: .include"},
 	{name: "embed", flags: "-std=c23", before: m("a.c", "const unsigned char d[] = {\n# /**/ embed \"d\"\n};\n", "d", "one"), after: m("d", "two"), want: "compiled: embed"},

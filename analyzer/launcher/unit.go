@@ -68,7 +68,7 @@ var withContracts = regexp.MustCompile(`^--?std=(c|gnu)\+\+2([6-9]|[c-z])$`)
 
 // searching are beginnings of flags that decide about the compiler's own
 // directories.
-var searching = []string{"-stdlib=", "--sysroot", "-nostdinc", "--target", "-target", "--gcc-toolchain", "-gcc-toolchain", "-m"}
+var searching = []string{"-stdlib=", "--sysroot", "-nostdinc", "--target", "-target", "--gcc-toolchain", "-gcc-toolchain", "-m", "-no-canonical-prefixes", "-canonical-prefixes"}
 
 func beginsWithOne(a string, of []string) bool {
 	return slices.ContainsFunc(of, func(p string) bool { return strings.HasPrefix(a, p) })
