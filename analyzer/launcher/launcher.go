@@ -152,8 +152,9 @@ func (c *cache) now(r *record) *record {
 
 // compile has the compiler run, and remembers what it makes.
 func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*record, start time.Time) (int, error) {
-	code, said, err := execute(ctx, o)
-	if err != nil || code != 0 || said {
+	out, messages := &counter{w: o.Stdout}, &counter{w: o.Stderr}
+	code, err := execute(ctx, o, out, messages)
+	if err != nil || code != 0 || out.n+messages.n > 0 {
 		c.count("compiled: it fails or warns")
 		return code, err
 	}
@@ -175,42 +176,39 @@ func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*recor
 func pass(ctx context.Context, o *Options, why string) (int, error) {
 	c := &cache{dir: o.Dir}
 	c.count("passed on: " + why)
-	code, _, err := execute(ctx, o)
-	return code, err
+	return execute(ctx, o, o.Stdout, o.Stderr)
 }
 
-// execute runs the compiler. It tells whether that has said anything.
-func execute(ctx context.Context, o *Options) (code int, said bool, err error) {
+// execute runs the compiler. Streams of this process become its own, so that what it
+// says on both, and what those say that it starts, stays in order.
+func execute(ctx context.Context, o *Options, stdout, stderr io.Writer) (code int, err error) {
 	cmd := exec.CommandContext(ctx, o.Args[0], o.Args[1:]...)
-	heard := &counter{w: o.Stderr}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, &counter{w: o.Stdout, n: &heard.own}, heard
-	heard.n = &heard.own
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, stdout, stderr
 	err = cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-			return 128 + int(s.Signal()), true, nil
+			return 128 + int(s.Signal()), nil
 		}
-		return exit.ExitCode(), true, nil
+		return exit.ExitCode(), nil
 	}
-	return 0, heard.own > 0, err
+	return 0, err
 }
 
 // counter counts what is written.
 type counter struct {
-	w   io.Writer
-	n   *int
-	own int
+	w io.Writer
+	n int
 }
 
 func (c *counter) Write(b []byte) (int, error) {
-	*c.n += len(b)
+	c.n += len(b)
 	return c.w.Write(b)
 }
 
 // audit compiles although an object is known, and compares.
 func (c *cache) audit(ctx context.Context, o *Options, u *unit, r *record) (int, error) {
-	code, _, err := execute(ctx, o)
+	code, err := execute(ctx, o, o.Stdout, o.Stderr)
 	if err != nil {
 		return code, err
 	}

@@ -445,6 +445,25 @@ func TestPassedOn(t *testing.T) {
 	}
 }
 
+// TestOutput: who reads what a compiler says on both streams reads it in order, as
+// "-v" and what the linker says to it.
+func TestOutput(t *testing.T) {
+	var want strings.Builder
+	script := "#!/bin/sh\n"
+	for i := range 300 {
+		fmt.Fprintf(&want, "o%d,e%d,", i, i)
+		script += fmt.Sprintf("printf o%d,; printf e%d, >&2\n", i, i)
+	}
+	compiler := filepath.Join(t.TempDir(), "cc")
+	if err := os.WriteFile(compiler, []byte(script), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, compiler)
+	if _, did := b.run("-v"); did == "" || b.out.String() != want.String() {
+		t.Errorf("%q: the streams are mixed up:\n%s", did, &b.out)
+	}
+}
+
 // TestBadInput: what is damaged is as if it weren't there.
 func TestBadInput(t *testing.T) {
 	damage := func(f func(string) error) func(b *bench, dir string) {
