@@ -132,9 +132,6 @@ type outcome struct {
 // run runs the tests once.
 func (s *side) run(ctx context.Context) (*result, error) {
 	flags, patterns := s.flags.Split(s.Args)
-	if s.flags[bazel.AllMnemonics] != nil {
-		flags = append(flags, bazel.AllMnemonics)
-	}
 	if s.DiskCache {
 		flags = append(flags, "--disk_cache="+filepath.Join(s.dir, "disk_cache"))
 	}
@@ -209,8 +206,12 @@ func (s *side) runPlain(ctx context.Context, args []string) (*result, error) {
 	if err := os.Remove(events); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	own := append(s.startup("test"), "--build_event_json_file="+events)
+	if s.flags[bazel.AllMnemonics] != nil {
+		own = append(own, bazel.AllMnemonics)
+	}
 	r := &result{tests: map[string]outcome{}}
-	if err := s.measure(ctx, r, s.Bazel, append(append(s.startup("test"), "--build_event_json_file="+events), args...)); err != nil {
+	if err := s.measure(ctx, r, s.Bazel, append(own, args...)); err != nil {
 		return nil, err
 	}
 	err := bazel.ReadEvents(events, func(e *bazel.Event) error {

@@ -345,21 +345,26 @@ func (s *scanner) include() {
 	if s.p == len(s.b) {
 		return
 	}
-	c := s.b[s.p]
-	end := byte('>')
-	if c == '"' {
-		end = '"'
-	} else if c != '<' {
+	if c := s.b[s.p]; c != '<' && c != '"' {
 		s.x.Bypass = "computed include"
 		return
+	}
+	s.directive = "included"
+	s.name()
+}
+
+// name takes the name of a file, in brackets or quotes.
+func (s *scanner) name() {
+	open, end := s.b[s.p], byte('>')
+	if open == '"' {
+		end = '"'
 	}
 	n := bytes.IndexByte(s.b[s.p+1:], end)
 	if n < 0 || bytes.ContainsAny(s.b[s.p:s.p+1+n], "\n\\") {
 		s.doubt = true
 		return
 	}
-	s.x.Names = append(s.x.Names, string(c)+string(s.b[s.p+1:s.p+1+n]))
-	s.directive = "included"
+	s.x.Names = append(s.x.Names, string(open)+string(s.b[s.p+1:s.p+1+n]))
 	s.emit(s.p + n + 2)
 }
 
@@ -378,26 +383,13 @@ func (s *scanner) hasInclude() {
 	if s.p == len(s.b) {
 		return
 	}
-	switch c := s.b[s.p]; c {
-	case '<', '"':
-		end := byte('>')
-		if c == '"' {
-			end = '"'
-		}
-		n := bytes.IndexByte(s.b[s.p+1:], end)
-		if n < 0 || bytes.ContainsAny(s.b[s.p:s.p+1+n], "\n\\") {
-			s.doubt = true
-			return
-		}
-		s.x.Names = append(s.x.Names, string(c)+string(s.b[s.p+1:s.p+1+n]))
-		s.emit(s.p + n + 2)
+	switch c := s.b[s.p]; {
+	case c == '<' || c == '"':
+		s.name()
+	case s.define == nil:
+		s.x.Bypass = "computed __has_include"
 	default:
-		// A parameter of a macro that is never used with a name is usual.
-		if s.define == nil {
-			s.x.Bypass = "computed __has_include"
-		} else {
-			s.x.Bypass = "__has_include in a macro"
-		}
+		s.x.Bypass = "__has_include in a macro"
 	}
 }
 
