@@ -22,14 +22,16 @@ import (
 // cache is the directory where everything is kept. Any number of processes may use
 // it: a file is there as a whole or not at all, and what is damaged isn't there.
 //
-//	files/     scans, by the path of the file; of its last state only
+//	files/     scans, by the number of the file; of its last state only
 //	compilers/ what compilers are, and where they look for headers
 //	units/     records, by the key of the unit
 //	objects/   object files, zstd
 //	counts     a line for each call
 type cache struct {
-	dir   string
-	scans map[string]*scan // of this process, by path
+	dir string
+	// What this process has seen:
+	scans map[string]*scan           // by path
+	dirs  map[string]map[string]bool // names in directories; nil if one can't be listed
 }
 
 func (c *cache) path(elem ...string) string {

@@ -21,7 +21,10 @@
 //     says (lines.go);
 //   - each name that any of these files may include, or asks for with
 //     __has_include, exists in the same of the directories where the compiler
-//     may look for it: a header that is new doesn't hide behind one that was read.
+//     may look for it: a header that is new doesn't hide behind one that was read;
+//
+// or if the preprocessor makes the same text of the files that are there now
+// (text.go), which it is asked for where a unit was compiled more than once.
 //
 // With debug information bytes have to be the same. Whatever isn't understood is
 // compiled: see bypass in unit.go and in scan.go. So is what can't be read or
@@ -31,6 +34,7 @@ package launcher
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,6 +85,8 @@ type record struct {
 	// Places says that the object has the name of a function that says where
 	// something without a name is.
 	Places bool `json:",omitempty"`
+	// Text is the hash of what the preprocessor makes of the files, 0 if it hasn't run.
+	Text uint64 `json:",omitempty"`
 	// Depend is the compiler's list of dependencies, as it wrote it.
 	Depend []byte
 }
@@ -98,7 +104,7 @@ func Run(ctx context.Context, o *Options) (code int, err error) {
 	if u == nil {
 		return pass(ctx, o, why)
 	}
-	c := &cache{dir: o.Dir, scans: map[string]*scan{}}
+	c := &cache{dir: o.Dir, scans: map[string]*scan{}, dirs: map[string]map[string]bool{}}
 	if why = c.open(); why == "" {
 		why = c.identify(ctx, u)
 	}
@@ -134,7 +140,32 @@ func Run(ctx context.Context, o *Options) (code int, err error) {
 		c.count(how)
 		return 0, nil
 	}
-	return c.compile(ctx, o, u, known, start)
+	// The text is compared only where there was a change before: a unit that is
+	// compiled for the first time pays nothing for it.
+	var text *preprocessed
+	if len(known) > 0 && !u.debug && !u.contracts && !u.werror && !c.edited(u, known[0]) {
+		text = c.preprocess(ctx, u)
+	}
+	if text != nil {
+		for _, r := range known {
+			if !text.fits(u, r) {
+				continue
+			}
+			if rand.Float64() < o.Audit {
+				return c.audit(ctx, o, u, r)
+			}
+			x := *text.files
+			x.Object, x.Sum, x.Places, x.Text = r.Object, r.Sum, r.Places, r.Text
+			if c.hand(u, &x) != nil {
+				c.count("damaged")
+				break
+			}
+			c.remember(u, append([]*record{&x}, known[:min(len(known), records-1)]...))
+			c.count("same text")
+			return 0, nil
+		}
+	}
+	return c.compile(ctx, o, u, known, text, start)
 }
 
 // now returns r for the files as they have just been read.
@@ -150,8 +181,9 @@ func (c *cache) now(r *record) *record {
 	return &x
 }
 
-// compile has the compiler run, and remembers what it makes.
-func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*record, start time.Time) (int, error) {
+// compile has the compiler run, and remembers what it makes, and of which text if
+// that is known.
+func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*record, text *preprocessed, start time.Time) (int, error) {
 	out, messages := &counter{w: o.Stdout}, &counter{w: o.Stderr}
 	code, err := execute(ctx, o, out, messages)
 	if err != nil || code != 0 || out.n+messages.n > 0 {
@@ -162,6 +194,9 @@ func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*recor
 	if err != nil {
 		c.count("compiled: " + err.Error())
 		return 0, nil
+	}
+	if text != nil && r.sameFiles(text.files) {
+		r.Text = text.sum
 	}
 	c.remember(u, append([]*record{r}, known[:min(len(known), records-1)]...))
 	if len(known) == 0 {
@@ -237,8 +272,7 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 		}
 	}
 	var scans []*scan
-	var moved []*scan // with other lines
-	paths := map[string]bool{}
+	moved := map[string]*scan{} // with other lines
 	for _, d := range r.Files {
 		x, err := c.readScan(d.Path, u.cxx && !u.old)
 		if err != nil || x.Bypass != "" || x.Dates && !u.dates {
@@ -256,8 +290,7 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 			if x.Relines {
 				return ""
 			}
-			moved = append(moved, x)
-			paths[filepath.Clean(d.Path)] = true
+			moved[filepath.Clean(d.Path)] = x
 		default:
 			return ""
 		}
@@ -278,7 +311,9 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 			return ""
 		}
 	}
-	if conditional(append(scans, u.defines), moved) || !linesDontCount(ctx, u, paths) {
+	all := append(scans, u.defines)
+	asks := askers(all)
+	if conditional(moved, asks) || !silent(u, all, moved, asks) && !linesDontCount(ctx, u, moved) {
 		return ""
 	}
 	return "same tokens on other lines"
@@ -286,42 +321,13 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 
 // record describes the compilation that has just been done.
 func (c *cache) record(u *unit, start time.Time) (*record, error) {
-	r := &record{}
-	var err error
-	if r.Depend, err = os.ReadFile(u.depend); err != nil {
+	depend, err := os.ReadFile(u.depend)
+	if err != nil {
 		return nil, errors.New("no list of dependencies")
 	}
-	files, err := dependencies(r.Depend)
-	if err != nil {
-		return nil, err
-	}
-	var scans []*scan
-	for _, f := range files {
-		x, err := c.readScan(f, u.cxx && !u.old)
-		switch {
-		case err != nil:
-			return nil, errors.New("a file that it reads can't be read")
-		case x.Bypass != "":
-			return nil, errors.New(x.Bypass)
-		case x.Dates && !u.dates:
-			return nil, errors.New("date or time")
-		}
-		// What is saved while the compiler runs may have been read before or after.
-		if s, err := stamp.Of(f); err != nil || s.Since(start) {
-			return nil, errChanging
-		}
-		scans = append(scans, x)
-		r.Files = append(r.Files, dependency{f, x.Raw, x.Lines, x.Tokens})
-	}
-	precompiled := false
-	if r.Exists, precompiled = c.exists(u, r.Files, scans); precompiled {
-		return nil, errors.New("a precompiled header")
-	}
-	for _, f := range u.allMaps() {
-		r.Maps = append(r.Maps, dependency{Path: f, Raw: hashMap(f)})
-	}
-	if u.syntax {
-		return r, nil
+	r, _, err := c.describe(u, depend, start)
+	if err != nil || u.syntax {
+		return r, err
 	}
 	object, err := os.ReadFile(u.object)
 	if err != nil {
@@ -331,6 +337,42 @@ func (c *cache) record(u *unit, start time.Time) (*record, error) {
 	r.Sum = xxhash.Sum64(object)
 	r.Object = fmt.Sprintf("%016x-%x", r.Sum, len(object))
 	return r, c.keep(r.Object, object)
+}
+
+// describe describes the files that a compiler has read since start, by its list of
+// dependencies.
+func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*scan, error) {
+	r := &record{Depend: depend}
+	files, err := dependencies(depend)
+	if err != nil {
+		return nil, nil, err
+	}
+	var scans []*scan
+	for _, f := range files {
+		x, err := c.readScan(f, u.cxx && !u.old)
+		switch {
+		case err != nil:
+			return nil, nil, errors.New("a file that it reads can't be read")
+		case x.Bypass != "":
+			return nil, nil, errors.New(x.Bypass)
+		case x.Dates && !u.dates:
+			return nil, nil, errors.New("date or time")
+		}
+		// What is saved while the compiler runs may have been read before or after.
+		if s, err := stamp.Of(f); err != nil || s.Since(start) {
+			return nil, nil, errChanging
+		}
+		scans = append(scans, x)
+		r.Files = append(r.Files, dependency{f, x.Raw, x.Lines, x.Tokens})
+	}
+	precompiled := false
+	if r.Exists, precompiled = c.exists(u, r.Files, scans); precompiled {
+		return nil, nil, errors.New("a precompiled header")
+	}
+	for _, f := range u.allMaps() {
+		r.Maps = append(r.Maps, dependency{Path: f, Raw: hashMap(f)})
+	}
+	return r, scans, nil
 }
 
 // places are in names of functions by clang (__PRETTY_FUNCTION__).
@@ -382,31 +424,21 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 	h := xxhash.New()
 	inodes := map[[2]uint64]int{}
 	for i, x := range all {
-		path := x.name
-		if !filepath.IsAbs(path) {
-			path = x.dir + "/" + path
-		}
-		b := byte(0)
+		state, id := c.look(x.dir, x.name, u.gch || i < included)
+		precompiled = precompiled || state&hasPCH != 0
 		same := 0
-		var st syscall.Stat_t
-		if syscall.Stat(path, &st) == nil {
-			b = 1
-			if st.Mode&syscall.S_IFMT == syscall.S_IFDIR {
-				b = 4 // compilers go on
-			}
+		if state&isThere != 0 {
 			// "#pragma once" knows a file by whatever name.
-			id := [2]uint64{uint64(st.Dev), st.Ino}
 			if _, ok := inodes[id]; !ok {
 				inodes[id] = len(inodes) + 1
 			}
 			same = inodes[id]
 		}
-		// gcc takes a precompiled header where it finds one, clang one of -include.
-		if (u.gch || i < included) && (syscall.Access(path+".gch", 0) == nil || syscall.Access(path+".pch", 0) == nil) {
-			b |= 2
-			precompiled = true
-		}
-		fmt.Fprintf(h, "%d %d %s\x00%s\x00", b, same, x.dir, x.name)
+		var head [16]byte
+		binary.LittleEndian.PutUint64(head[:], uint64(state))
+		binary.LittleEndian.PutUint64(head[8:], uint64(same))
+		h.Write(head[:])
+		h.WriteString(x.dir + "\x00" + x.name + "\x00")
 	}
 	return h.Sum64(), precompiled
 }

@@ -147,6 +147,7 @@ const (
 
 const (
 	lib  = "inline int f(int x) {\n  return x + 1;\n}\n"
+	lib2 = "inline int f(int x) {\n  return x + 2;\n}\n"
 	uses = "#include \"h.h\"\nint use() { return f(2); }\n"
 )
 
@@ -246,6 +247,10 @@ var edits = []struct {
 	{name: "computed include with a splice", flags: "-Itwo -DN=\"h.h\"", before: m("a.cc", "#inc\\\nlude N\nint use() { return f(2); }\n", "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: "compiled: computed include"},
 	{name: "include behind a quote in a comment", flags: "-Itwo", before: m("a.cc", "#if 0\ndon't\n#endif\n/* \" */ #include \"h.h\"\nint use() { return f(2); }\n", "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: changed, only: "clang++"},
 	{name: "has_include by a macro", flags: "-Ione", before: m("a.cc", "#define H __has_include\n#if H(<h.h>)\nint x = 1;\n#else\nint x = 2;\n#endif\n"), after: m("one/h.h", "//\n"), want: "compiled: __has_include in a macro"},
+	{name: "has_include by a macro that is called alike", flags: "-Ione", before: m("a.cc", "#define T_HAS_INCLUDE __has_include\n#if T_HAS_INCLUDE(<h.h>)\nint x = 1;\n#else\nint x = 2;\n#endif\n"), after: m("one/h.h", "//\n"), want: changed},
+	{name: "has_include by a macro with a parameter", flags: "-Ione", before: m("a.cc", "#define T_HAS_INCLUDE(x) __has_include(x)\n#if T_HAS_INCLUDE(<h.h>)\nint x = 1;\n#else\nint x = 2;\n#endif\n"), after: m("one/h.h", "//\n"), want: changed},
+	{name: "has_include by a macro that makes the name", flags: "-Ione", before: m("a.cc", "#define T_HAS_INCLUDE(x) __has_include(<x>)\n#if T_HAS_INCLUDE(h.h)\nint x = 1;\n#else\nint x = 2;\n#endif\n"), after: m("one/h.h", "//\n"), want: "compiled: computed __has_include"},
+	{name: "has_include by a macro with a macro", flags: "-Ione", before: m("a.cc", "#define T_HAS_INCLUDE __has_include\n#define F <h.h>\n#if T_HAS_INCLUDE(F)\nint x = 1;\n#else\nint x = 2;\n#endif\n"), after: m("one/h.h", "//\n"), want: "compiled: computed __has_include"},
 	{name: "dependency by _Pragma", before: m("a.cc", "_Pragma(\"GCC dependency \\\"d\\\"\")\n"+uses, "h.h", lib, "d", "x\n"), after: m("d", ""), want: "compiled: it fails or warns"},
 	{name: "incbin in two strings", before: m("a.c", "__asm__(\".data\\n.in\" \"cbin \\\"d\\\"\\n\");\n", "d", "one"), after: m("d", "two"), want: "compiled: incbin"},
 	{name: "incbin with a splice", before: m("a.c", "__asm__(\".data\\n.in\\\ncbin \\\"d\\\"\\n\");\n", "d", "one"), after: m("d", "two"), want: "compiled: incbin"},
@@ -707,6 +712,73 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
+// TestText: what makes the same text gives the same object, as soon as the unit was
+// compiled twice.
+func TestText(t *testing.T) {
+	const sameText = "same text"
+	for _, x := range []struct {
+		name  string
+		flags string
+		files map[string]string // of the first version
+		// The second version makes another text, the third is what is tried.
+		third map[string]string
+		want  string
+		only  string
+	}{
+		{name: "macro that goes", files: m("a.cc", uses, "h.h", "#define GONE 1\n"+lib), third: m("h.h", strings.Replace(lib, "1", "2", 1)), want: sameText},
+		{name: "macro that is written out", files: m("a.cc", uses, "h.h", "#define N 1\n"+strings.Replace(lib, "1", "N", 1)), third: m("h.h", lib+"extern int other;\n"), want: sameText},
+		{name: "include that goes", files: m("a.cc", uses, "h.h", "#include \"g.h\"\n"+lib, "g.h", "#define G\n"), third: m("h.h", lib2), want: sameText},
+		{name: "include that comes", files: m("a.cc", uses, "h.h", lib, "g.h", "#define G\n"), third: m("h.h", "#include \"g.h\"\n"+lib2), want: sameText},
+		{name: "code", files: m("a.cc", uses, "h.h", lib), third: m("h.h", strings.Replace(lib, "1", "3", 1)), want: changed},
+		{name: "indentation", files: m("a.cc", uses, "h.h", lib), third: m("h.h", "#define X\n"+strings.Replace(lib2, "  ", "\t", 1)), want: sameText},
+		{name: "blanks in a raw string", files: m("a.cc", uses+"const char *raw = RAW;\n", "h.h", lib+"#define X\n#define RAW R\"(a\\n b)\"\nconst char *s = R\"x(\n  a\n\n)x\";\n"), third: m("h.h", lib2+"#define RAW R\"(a\\n b)\"\nconst char *s = R\"x(\n a\n\n)x\";\n"), want: changed},
+		{name: "lines in a raw string", files: m("a.cc", uses, "h.h", lib+"#define X\nconst char *s = R\"x(\n  a\n\n)x\";\n"), third: m("h.h", lib2+"const char *s = R\"x(\n  a\n)x\";\n"), want: changed},
+		{name: "line", files: m("a.cc", uses, "h.h", "#define X\ninline int f(int x) { return x + __LINE__; }\n"), third: m("h.h", "inline int f(int x) { return x + __LINE__; }\n"), want: changed},
+		{name: "line that stays", files: m("a.cc", "#include \"h.h\"\nint use() { return f(2) + __LINE__; }\n", "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: sameText},
+		{name: "line of the caller", files: m("a.cc", "#include \"h.h\"\ninline int line(int n = __builtin_LINE()) { return n; }\nint use() { return f(2) + line(); }\n", "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: changed},
+		{name: "file that code is in", files: m("a.cc", "#include \"h.h\"\n#include \"g.h\"\nint use() { return f(2); }\n", "h.h", "#pragma GCC system_header\n"+lib, "g.h", "#define X\n"), third: m("h.h", "#define X\n", "g.h", lib2), want: changed},
+		{name: "warning of the preprocessor", flags: "-Wundef", files: m("a.cc", uses, "h.h", "#define X\n"+lib), third: m("h.h", "#if X\n#endif\n"+lib2), want: "compiled: it fails or warns"},
+		{name: "warnings are errors", flags: "-Werror", files: m("a.cc", uses, "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: changed},
+		{name: "debug information", flags: "-g", files: m("a.cc", uses, "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: changed},
+		{name: "source", files: m("a.cc", "#define X\n"+uses, "h.h", lib), third: m("a.cc", uses, "h.h", lib2), want: changed},
+		{name: "lambda's place in a name", flags: "-std=c++17", files: m("a.cc", "template<class T> constexpr int n(T) { return sizeof(__PRETTY_FUNCTION__); }\n"+uses, "h.h", "#define X\n"+lib+"inline int q = n([] {});\n"), third: m("h.h", lib2+"        inline int q = n([] {});\n"), want: changed, only: "clang++"},
+		{name: "header that is checked", flags: "-xc++-header -fsyntax-only", files: m("h.hpp", "#include \"h.h\"\n", "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: sameText},
+		{name: "hidden by a new header", flags: "-Ione -Itwo", files: m("a.cc", "#include <h.h>\nint use() { return f(2); }\n", "two/h.h", "#define X\n"+lib, "h.h", "#define X\n"), third: m("one/h.h", "inline int f(int x) {\n  return x + 3;\n}\n"), want: changed},
+	} {
+		for _, compiler := range []string{"g++", "clang++"} {
+			if x.only != "" && x.only != compiler {
+				continue
+			}
+			t.Run(compiler+"/"+x.name, func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t, compiler)
+				flags := strings.Fields(x.flags)
+				b.write(x.files)
+				b.compile(flags...)
+				second := maps.Clone(x.files)
+				for name, text := range second {
+					second[name] = strings.ReplaceAll(text, lib, lib2)
+				}
+				if maps.Equal(second, x.files) { // f isn't lib
+					second["h.h"] += "extern int other;\n"
+				}
+				b.write(second)
+				if did := b.compile(flags...); did != changed {
+					t.Fatalf("the second time %q\n%s", did, &b.out)
+				}
+				b.write(x.third)
+				if did := b.compile(flags...); did != x.want {
+					t.Errorf("%q, want %q\n%s", did, x.want, &b.out)
+				}
+				b.write(x.third)
+				if did := b.compile(flags...); x.want == sameText && did != bytesSame {
+					t.Errorf("again %q", did)
+				}
+			})
+		}
+	}
+}
+
 // FuzzScan: what the scanner takes for a comment is none where it says what a text
 // without comments is: a text and the same with a comment between two tokens have
 // the same tokens, or it isn't certain.
@@ -724,7 +796,7 @@ func FuzzScan(f *testing.F) {
 		if y := scanText(b, cxx); x.Tokens != y.Tokens || x.Lines != y.Lines {
 			t.Error("not deterministic")
 		}
-		quiet(b, map[string]bool{"a": true})
+		quiet(b, map[string]*scan{"a": {}})
 		if x.Tokens == x.Raw || bytes.Contains(bytes.ToLower(b), []byte("fall")) || bytes.Count(b, []byte("/*")) > 1 || odd(append([]byte("    "), bytes.ReplaceAll(b, []byte("/*"), nil)...)) {
 			return // comments that count
 		}

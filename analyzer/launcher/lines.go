@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 )
 
@@ -23,7 +25,7 @@ var builtins = []string{"__builtin_LINE", "__builtin_FUNCSIG", "__builtin_source
 
 // linesDontCount has the preprocessor run, and tells whether nothing in its text
 // asks for a line in one of the files in moved.
-func linesDontCount(ctx context.Context, u *unit, moved map[string]bool) bool {
+func linesDontCount(ctx context.Context, u *unit, moved map[string]*scan) bool {
 	args := append(slices.Clone(u.rest), "-E", "-w", "-U__LINE__", "-D__LINE__="+mark)
 	text, err := exec.CommandContext(ctx, u.compiler, args...).Output()
 	return err == nil && quiet(text, moved)
@@ -33,12 +35,12 @@ func linesDontCount(ctx context.Context, u *unit, moved map[string]bool) bool {
 // files in moved has mark in it, or a builtin; and whether no builtin stands where
 // it could be that of a caller: it has to be in the body of a function, and not in
 // parentheses behind "=".
-func quiet(text []byte, moved map[string]bool) bool {
+func quiet(text []byte, moved map[string]*scan) bool {
 	here := false // in a file of moved
 	asks := false
 	for line := range bytes.Lines(text) {
 		if file, ok := marker(line); ok {
-			here = moved[filepath.Clean(file)]
+			here = moved[filepath.Clean(file)] != nil
 			continue
 		}
 		builtin := slices.ContainsFunc(builtins, func(b string) bool { return bytes.Contains(line, []byte(b)) })
@@ -223,13 +225,45 @@ func skipAttribute(lex *ctext.Lexer, text []byte) bool {
 	return true
 }
 
+// askers returns the words that may ask for the line that they are on: __LINE__, and
+// the macros of a unit that may expand to it. All are its files, which define them.
+func askers(all []*scan) map[string]bool {
+	// A pragma may expand macros later.
+	words := map[string]bool{"__LINE__": true, "_Pragma": true}
+	for _, b := range builtins {
+		words[b] = true
+	}
+	return expanding(all, words)
+}
+
 // conditional tells whether a directive of one of the files in moved may ask for
-// the line that it is on. All are the files of the unit, which define the macros.
-func conditional(all, moved []*scan) bool {
-	asks := expanding(all, map[string]bool{"__LINE__": true})
-	return slices.ContainsFunc(moved, func(x *scan) bool {
-		return slices.ContainsFunc(x.Conditions, func(w string) bool { return asks[w] })
-	})
+// the line that it is on.
+func conditional(moved map[string]*scan, askers map[string]bool) bool {
+	for _, x := range moved {
+		if slices.ContainsFunc(x.Conditions, func(w string) bool { return askers[w] }) {
+			return true
+		}
+	}
+	return false
+}
+
+// silent tells whether nothing in the files in moved asks for a line, as their words
+// say: no word that may ask for one, and nothing in all files of the unit that may
+// ask for the line of a caller.
+func silent(u *unit, all []*scan, moved map[string]*scan, askers map[string]bool) bool {
+	if slices.ContainsFunc(all, func(x *scan) bool { return x.Callers }) {
+		return false
+	}
+	for path, x := range moved {
+		b, err := os.ReadFile(path)
+		if err != nil || xxhash.Sum64(b) != x.Raw || slices.Contains(x.Conditions, "attribute") { // #pragma clang attribute
+			return false
+		}
+		if slices.ContainsFunc(words(b, u.cxx && !u.old), func(w string) bool { return askers[w] }) {
+			return false
+		}
+	}
+	return true
 }
 
 // expanding returns words and the macros whose expansion may have one of them.

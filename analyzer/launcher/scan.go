@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,7 +17,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "3"
+const scanFormat = "4"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -36,6 +35,8 @@ type scan struct {
 	Dates bool `json:",omitempty"`
 	// Columns says that the text may ask for a column.
 	Columns bool `json:",omitempty"`
+	// Callers says that it may ask for the line of a caller.
+	Callers bool `json:",omitempty"`
 	// Places says that the text may ask for the name of a function, in which clang
 	// says where its lambdas and classes without a name are.
 	Places bool `json:",omitempty"`
@@ -91,7 +92,26 @@ type scanner struct {
 }
 
 // scanText scans the text of a file.
-func scanText(b []byte, cxx bool) *scan {
+func scanText(b []byte, cxx bool) *scan { return scanAll(b, cxx).x }
+
+// words returns the identifiers outside of directives, or all that it has where it
+// isn't certain which those are.
+func words(b []byte, cxx bool) (found []string) {
+	s := scanAll(b, cxx)
+	if s.doubt {
+		for _, w := range anyWord.FindAll(joined(b), -1) {
+			found = append(found, string(w))
+		}
+	}
+	for _, t := range s.placed {
+		if isStart(b[t.start]) {
+			found = append(found, string(b[t.start:t.end]))
+		}
+	}
+	return found
+}
+
+func scanAll(b []byte, cxx bool) *scanner {
 	s := &scanner{b: b, cxx: cxx, line: 1, lines: xxhash.New(), tokens: xxhash.New(), blank: true, fresh: true, x: &scan{Raw: xxhash.Sum64(b)}}
 	// Assemblers read files that no list of dependencies has.
 	lower := bytes.ToLower(joined(b))
@@ -110,7 +130,7 @@ func scanText(b []byte, cxx bool) *scan {
 		}
 	}
 	switch {
-	case readsDependency.Match(lower):
+	case bytes.Contains(lower, []byte("dependency")) && readsDependency.Match(lower):
 		s.x.Bypass = "#pragma GCC dependency"
 	case bytes.Contains(lower, []byte("include_alias")):
 		s.x.Bypass = "#pragma include_alias"
@@ -133,21 +153,44 @@ func scanText(b []byte, cxx bool) *scan {
 	s.x.Conditions = slices.Compact(s.x.Conditions)
 	slices.Sort(s.x.Names)
 	s.x.Names = slices.Compact(s.x.Names)
-	return s.x
+	return s
 }
 
 var (
-	splices         = regexp.MustCompile(`(?:\\|\?\?/)[ \t\v\f\r]*\n`)
 	betweenParts    = regexp.MustCompile(`"\s*(?:u8|[ul])?"`)
 	readsDependency = regexp.MustCompile(`\bdependency\s*\\?["<]`)
 )
 
 // joined is a text without splices.
 func joined(b []byte) []byte {
-	if !bytes.ContainsAny(b, "\\?") {
+	var out []byte
+	done := 0
+	for p := 0; ; {
+		n := bytes.IndexAny(b[p:], `\?`)
+		if n < 0 {
+			break
+		}
+		p += n
+		end := p + 1
+		if b[p] == '?' {
+			if !bytes.HasPrefix(b[p:], []byte("??/")) {
+				p = end
+				continue
+			}
+			end = p + 3
+		}
+		rest := bytes.TrimLeft(b[end:], " \t\v\f\r")
+		if len(rest) > 0 && rest[0] == '\n' {
+			out = append(out, b[done:p]...)
+			done = end + bytes.IndexByte(b[end:], '\n') + 1
+			end = done
+		}
+		p = end
+	}
+	if done == 0 {
 		return b
 	}
-	return splices.ReplaceAll(b, nil)
+	return append(out, b[done:]...)
 }
 
 // hasEmbed tells whether a file may embed another: as a directive, or as a name
@@ -170,6 +213,7 @@ var (
 	anyDefine = regexp.MustCompile(`(?:#|%:)[ \t]*define[ \t]+([A-Za-z_$][A-Za-z0-9_$]*)((?:[^\n]*\\[ \t\r]*\n)*[^\n]*)`)
 	// Blanks and comments may be anywhere in a directive.
 	anyInclude = regexp.MustCompile(`(?:#|%:|\?\?=)(?:\s|/\*(?s:.*?)\*/)*(?:include_next|include|import)\b(?:\s|/\*(?s:.*?)\*/)*(?:"([^"\n]+)"|<([^>\n]+)>)?`)
+	anyAsk     = regexp.MustCompile(`(?i)has_(?:include|embed)`)
 	anyWord    = regexp.MustCompile(`[A-Za-z_$\x80-\xff][A-Za-z0-9_$\x80-\xff]*`)
 )
 
@@ -216,7 +260,7 @@ func (s *scanner) roughly() {
 		if bytes.Contains(line, []byte("include")) && bytes.IndexByte(line, '"') < 0 && bytes.IndexByte(line, '<') < 0 && bytes.IndexByte(line, '#') >= 0 {
 			s.x.Bypass = "computed include"
 		}
-		if _, after, ok := bytes.Cut(line, []byte("__has_include")); ok && bytes.IndexByte(after, '(') >= 0 && !bytes.ContainsAny(after, `"<`) {
+		if i := anyAsk.FindIndex(line); i != nil && bytes.IndexByte(line[i[1]:], '(') >= 0 && !bytes.ContainsAny(line[i[1]:], `"<`) {
 			s.x.Bypass = "computed __has_include"
 		}
 	}
@@ -231,8 +275,6 @@ func (s *scanner) special(word string) {
 	switch word {
 	case "__DATE__", "__TIME__", "__TIMESTAMP__":
 		s.x.Dates = true
-	case "__builtin_COLUMN", "__builtin_source_location":
-		s.x.Columns = true
 	case "__PRETTY_FUNCTION__", "__builtin_dump_struct":
 		s.x.Places = true
 	default:
@@ -242,8 +284,11 @@ func (s *scanner) special(word string) {
 				s.x.Dates = true
 			}
 		}
-		if strings.HasPrefix(word, "__builtin_C") && strings.HasPrefix("__builtin_COLUMN", word) || strings.HasPrefix(word, "__builtin_so") && strings.HasPrefix("__builtin_source_location", word) {
-			s.x.Columns = true
+		if len(word) >= len("__builtin") && word[0] == '_' {
+			for _, b := range builtins {
+				s.x.Callers = s.x.Callers || strings.HasPrefix(b, word)
+			}
+			s.x.Columns = s.x.Columns || strings.HasPrefix("__builtin_COLUMN", word) || strings.HasPrefix("__builtin_source_location", word)
 		}
 	}
 }
@@ -333,10 +378,19 @@ func (s *scanner) see(t []byte) {
 	case "", "define", "pragma":
 		s.special(string(t))
 	}
-	switch string(t) {
-	case "__has_include", "__has_include_next", "__has_embed":
-		s.hasInclude()
+	switch s.directive {
+	case "if", "elif", "define":
+		if asks(string(t)) {
+			s.hasInclude()
+		}
 	}
+}
+
+// asks tells whether a word in a directive may ask for a file: as __has_include, or
+// as a macro that stands for it, which has to be called alike.
+func asks(word string) bool {
+	word = strings.ToLower(word)
+	return strings.Contains(word, "has_include") || strings.Contains(word, "has_embed")
 }
 
 // include takes the name behind #include.
@@ -372,8 +426,9 @@ func (s *scanner) name() {
 // a macro's name that is defined or asked for.
 func (s *scanner) hasInclude() {
 	s.blanks()
+	alias := s.define != nil && asks(s.define.Name) // who uses it has the name
 	if s.p == len(s.b) || s.b[s.p] != '(' {
-		if s.define != nil {
+		if s.define != nil && !alias {
 			s.x.Bypass = "__has_include in a macro"
 		}
 		return
@@ -384,11 +439,11 @@ func (s *scanner) hasInclude() {
 		return
 	}
 	switch c := s.b[s.p]; {
-	case c == '<' || c == '"':
+	case c == '"', c == '<' && (s.define == nil || len(s.body) == 0 || s.body[0] != "("): // of a macro with parameters it may be one
 		s.name()
 	case s.define == nil:
 		s.x.Bypass = "computed __has_include"
-	default:
+	case !alias || c == '<':
 		s.x.Bypass = "__has_include in a macro"
 	}
 }
@@ -674,14 +729,8 @@ func (c *cache) readScan(path string, cxx bool) (*scan, error) {
 	if err != nil {
 		return nil, err
 	}
-	real, err := filepath.EvalSymlinks(path) // out of a sandbox
-	if err != nil {
-		return nil, err
-	}
-	if real, err = filepath.Abs(real); err != nil {
-		return nil, err
-	}
-	file := c.path("files", fmt.Sprintf("%s-%016x", scanFormat+language, xxhash.Sum64String(real)))
+	// In a sandbox a file has another name.
+	file := c.path("files", scanFormat+language+"-"+id.File())
 	x := &scan{}
 	if c.kept(file, id, x) {
 		x.kept = file

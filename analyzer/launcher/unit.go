@@ -16,7 +16,7 @@ import (
 type unit struct {
 	compiler       string
 	args           []string
-	rest           []string // of args, all but -c and what is written where
+	rest           []string // of args, all but what is done and what is written where
 	source         string
 	object, depend string
 	cxx            bool
@@ -25,6 +25,7 @@ type unit struct {
 	debug          bool     // there is debug information
 	contracts      bool     // assertions of the language say where they are
 	warns          bool     // it may warn of layout
+	werror         bool     // a warning may be an error
 	dates          bool     // dates and times are macros of the command line
 	includes       []string // -include, as names in quotes
 	defines        *scan    // of -D
@@ -95,7 +96,7 @@ func parse(argv []string) (u *unit, bypass string) {
 			value = v
 			return ok && v != ""
 		}
-		written := false // it says what is written where
+		written := false // it says what is done, or written where
 		switch {
 		case a == "" || a == "-" || a[0] == '@' || a[0] != '-' && u.source != "":
 			return nil, "another command line than that of one source"
@@ -135,7 +136,7 @@ func parse(argv []string) (u *unit, bypass string) {
 		case u.source == "" && is("-x") && (value == "c" || value == "c++" || value == "c++-header"):
 			language = value
 		case a == "-fsyntax-only":
-			u.syntax = true
+			u.syntax, written = true, true
 		case is("-fmodule-map-file="):
 			u.maps = append(u.maps, value)
 			words = u.args[i : i+1]
@@ -152,6 +153,7 @@ func parse(argv []string) (u *unit, bypass string) {
 				words = u.args[i : i+2]
 			}
 			u.debug = u.debug || strings.HasPrefix(a, "-g") && a != "-g0"
+			u.werror = u.werror || strings.HasPrefix(a, "-Werror") || strings.HasPrefix(a, "-pedantic-errors")
 			u.warns = u.warns || strings.HasPrefix(a, "-W") && !strings.HasPrefix(a, "-Wno-")
 			if standard.MatchString(a) {
 				u.old = oldStandard.MatchString(a)
@@ -206,7 +208,7 @@ func parse(argv []string) (u *unit, bypass string) {
 
 // setKey computes the key of the unit: all but what the files say.
 func (u *unit) setKey(compiler string) {
-	b := frame.New("tasting cc 2")
+	b := frame.New("tasting cc 3")
 	b.String(compiler)
 	b.Strings(u.args)
 	b.Strings(u.dirs)

@@ -62,6 +62,9 @@ func (s Stamp) String() string {
 	return fmt.Sprintf("%o %d %d %d %d %d %d", uint32(s.mode), s.size, s.dev, s.ino, s.links, s.modified.UnixNano(), s.changed.UnixNano())
 }
 
+// File is the same for all names of a file.
+func (s Stamp) File() string { return fmt.Sprintf("%x-%x", s.dev, s.ino) }
+
 // slack is how much the clock of a file system may be behind that of the program:
 // times of files advance in ticks.
 const slack = 100 * time.Millisecond
