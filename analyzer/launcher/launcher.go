@@ -85,6 +85,8 @@ type record struct {
 	// Places says that the object has the name of a function that says where
 	// something without a name is.
 	Places bool `json:",omitempty"`
+	// Asked is what asks for lines, nil if that isn't known.
+	Asked *asked `json:",omitempty"`
 	// Text is the hash of what the preprocessor makes of the files, 0 if it hasn't run.
 	Text uint64 `json:",omitempty"`
 	// Depend is the compiler's list of dependencies, as it wrote it.
@@ -198,6 +200,11 @@ func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*recor
 	if text != nil && r.sameFiles(text.files) {
 		r.Text = text.sum
 	}
+	for _, k := range known {
+		if k.Asked != nil && slices.EqualFunc(k.Files, r.Files, func(a, b dependency) bool { return a.Path == b.Path && a.Tokens == b.Tokens }) {
+			r.Asked = k.Asked
+		}
+	}
 	c.remember(u, append([]*record{r}, known[:min(len(known), records-1)]...))
 	if len(known) == 0 {
 		c.count("compiled: new")
@@ -296,6 +303,7 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 		}
 	}
 	exists, _ := c.exists(u, r.Files, scans)
+	var err error
 	switch {
 	case how != "same bytes" && slices.ContainsFunc(scans, func(x *scan) bool { return x.Columns }):
 		return ""
@@ -311,9 +319,15 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 			return ""
 		}
 	}
-	all := append(scans, u.defines)
-	asks := askers(all)
-	if conditional(moved, asks) || !silent(u, all, moved, asks) && !linesDontCount(ctx, u, moved) {
+	if conditional(append(scans, u.defines), moved) {
+		return ""
+	}
+	if r.Asked == nil {
+		if r.Asked, err = askLines(ctx, u); err != nil {
+			return ""
+		}
+	}
+	if r.Asked.in(moved) {
 		return ""
 	}
 	return "same tokens on other lines"

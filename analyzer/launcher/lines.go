@@ -4,53 +4,66 @@ import (
 	"bytes"
 	"context"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 )
 
-// mark stands for __LINE__ in the text that the preprocessor makes for
-// linesDontCount.
+// mark stands for __LINE__ in the text that the preprocessor makes for askLines.
 const mark = "__TASTING_LINE__"
+
+const builtinLine = "__builtin_LINE"
 
 // builtins say where they stand, or where the caller does of the function whose
 // default argument they are.
-var builtins = []string{"__builtin_LINE", "__builtin_FUNCSIG", "__builtin_source_location", "__builtin_COLUMN"}
+var builtins = []string{builtinLine, "__builtin_FUNCSIG", "__builtin_source_location", "__builtin_COLUMN"}
 
-// linesDontCount has the preprocessor run, and tells whether nothing in its text
-// asks for a line in one of the files in moved.
-func linesDontCount(ctx context.Context, u *unit, moved map[string]*scan) bool {
-	args := append(slices.Clone(u.rest), "-E", "-w", "-U__LINE__", "-D__LINE__="+mark)
-	text, err := exec.CommandContext(ctx, u.compiler, args...).Output()
-	return err == nil && quiet(text, moved)
+// asked is what of a unit's text asks for the line that it is on.
+type asked struct {
+	Files []string // that have something that does
+	// Callers says that callers of a function may be asked, wherever they are.
+	Callers bool
 }
 
-// quiet tells whether no line of a preprocessed text that comes from one of the
-// files in moved has mark in it, or a builtin; and whether no builtin stands where
-// it could be that of a caller: it has to be in the body of a function, and not in
-// parentheses behind "=".
-func quiet(text []byte, moved map[string]*scan) bool {
-	here := false // in a file of moved
-	asks := false
+// askLines has the preprocessor run, and returns what asks for lines in its text. It
+// stays the same as long as all tokens do.
+func askLines(ctx context.Context, u *unit) (*asked, error) {
+	args := append(slices.Clone(u.rest), "-E", "-w", "-U__LINE__", "-D__LINE__="+mark)
+	text, err := exec.CommandContext(ctx, u.compiler, args...).Output()
+	if err != nil {
+		return nil, err
+	}
+	return asking(text), nil
+}
+
+// asking finds the files whose lines of a preprocessed text have mark in them, or a
+// builtin; and whether a builtin stands where it could be that of a caller: it has
+// to be in the body of a function, and not in parentheses behind "=".
+func asking(text []byte) *asked {
+	files := map[string]bool{}
+	file, builtin := "", false
 	for line := range bytes.Lines(text) {
-		if file, ok := marker(line); ok {
-			here = moved[filepath.Clean(file)] != nil
+		if f, ok := marker(line); ok {
+			file = filepath.Clean(f)
 			continue
 		}
-		builtin := slices.ContainsFunc(builtins, func(b string) bool { return bytes.Contains(line, []byte(b)) })
+		by := slices.ContainsFunc(builtins, func(b string) bool { return bytes.Contains(line, []byte(b)) })
+		builtin = builtin || by
 		// A pragma may expand macros that the preprocessor's text still has.
-		if here && (builtin || bytes.Contains(line, []byte(mark)) || bytes.HasPrefix(line, []byte("#pragma clang attribute"))) {
-			return false
+		if by || bytes.Contains(line, []byte(mark)) || bytes.HasPrefix(line, []byte("#pragma clang attribute")) {
+			files[file] = true
 		}
-		asks = asks || builtin
 	}
-	return !asks || inBodies(text)
+	return &asked{Files: slices.Sorted(maps.Keys(files)), Callers: builtin && !inBodies(text)}
+}
+
+// in tells whether one of the files in moved is asked for a line.
+func (a *asked) in(moved map[string]*scan) bool {
+	return a.Callers || slices.ContainsFunc(a.Files, func(f string) bool { return moved[f] != nil })
 }
 
 // marker reads a line marker: # LINE "FILE" FLAGS.
@@ -225,45 +238,16 @@ func skipAttribute(lex *ctext.Lexer, text []byte) bool {
 	return true
 }
 
-// askers returns the words that may ask for the line that they are on: __LINE__, and
-// the macros of a unit that may expand to it. All are its files, which define them.
-func askers(all []*scan) map[string]bool {
-	// A pragma may expand macros later.
-	words := map[string]bool{"__LINE__": true, "_Pragma": true}
-	for _, b := range builtins {
-		words[b] = true
-	}
-	return expanding(all, words)
-}
-
 // conditional tells whether a directive of one of the files in moved may ask for
-// the line that it is on.
-func conditional(moved map[string]*scan, askers map[string]bool) bool {
+// the line that it is on. All are the files of the unit, which define the macros.
+func conditional(all []*scan, moved map[string]*scan) bool {
+	asks := expanding(all, map[string]bool{"__LINE__": true})
 	for _, x := range moved {
-		if slices.ContainsFunc(x.Conditions, func(w string) bool { return askers[w] }) {
+		if slices.ContainsFunc(x.Conditions, func(w string) bool { return asks[w] }) {
 			return true
 		}
 	}
 	return false
-}
-
-// silent tells whether nothing in the files in moved asks for a line, as their words
-// say: no word that may ask for one, and nothing in all files of the unit that may
-// ask for the line of a caller.
-func silent(u *unit, all []*scan, moved map[string]*scan, askers map[string]bool) bool {
-	if slices.ContainsFunc(all, func(x *scan) bool { return x.Callers }) {
-		return false
-	}
-	for path, x := range moved {
-		b, err := os.ReadFile(path)
-		if err != nil || xxhash.Sum64(b) != x.Raw || slices.Contains(x.Conditions, "attribute") { // #pragma clang attribute
-			return false
-		}
-		if slices.ContainsFunc(words(b, u.cxx && !u.old), func(w string) bool { return askers[w] }) {
-			return false
-		}
-	}
-	return true
 }
 
 // expanding returns words and the macros whose expansion may have one of them.

@@ -17,7 +17,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "4"
+const scanFormat = "5"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -35,8 +35,6 @@ type scan struct {
 	Dates bool `json:",omitempty"`
 	// Columns says that the text may ask for a column.
 	Columns bool `json:",omitempty"`
-	// Callers says that it may ask for the line of a caller.
-	Callers bool `json:",omitempty"`
 	// Places says that the text may ask for the name of a function, in which clang
 	// says where its lambdas and classes without a name are.
 	Places bool `json:",omitempty"`
@@ -92,26 +90,7 @@ type scanner struct {
 }
 
 // scanText scans the text of a file.
-func scanText(b []byte, cxx bool) *scan { return scanAll(b, cxx).x }
-
-// words returns the identifiers outside of directives, or all that it has where it
-// isn't certain which those are.
-func words(b []byte, cxx bool) (found []string) {
-	s := scanAll(b, cxx)
-	if s.doubt {
-		for _, w := range anyWord.FindAll(joined(b), -1) {
-			found = append(found, string(w))
-		}
-	}
-	for _, t := range s.placed {
-		if isStart(b[t.start]) {
-			found = append(found, string(b[t.start:t.end]))
-		}
-	}
-	return found
-}
-
-func scanAll(b []byte, cxx bool) *scanner {
+func scanText(b []byte, cxx bool) *scan {
 	s := &scanner{b: b, cxx: cxx, line: 1, lines: xxhash.New(), tokens: xxhash.New(), blank: true, fresh: true, x: &scan{Raw: xxhash.Sum64(b)}}
 	// Assemblers read files that no list of dependencies has.
 	lower := bytes.ToLower(joined(b))
@@ -153,7 +132,7 @@ func scanAll(b []byte, cxx bool) *scanner {
 	s.x.Conditions = slices.Compact(s.x.Conditions)
 	slices.Sort(s.x.Names)
 	s.x.Names = slices.Compact(s.x.Names)
-	return s
+	return s.x
 }
 
 var (
@@ -285,9 +264,6 @@ func (s *scanner) special(word string) {
 			}
 		}
 		if len(word) >= len("__builtin") && word[0] == '_' {
-			for _, b := range builtins {
-				s.x.Callers = s.x.Callers || strings.HasPrefix(b, word)
-			}
 			s.x.Columns = s.x.Columns || strings.HasPrefix("__builtin_COLUMN", word) || strings.HasPrefix("__builtin_source_location", word)
 		}
 	}
@@ -318,14 +294,14 @@ func (s *scanner) emit(end int) {
 	if s.directive == "" {
 		s.placed = append(s.placed, placed{s.p, end})
 	}
-	s.unnamed(t)
+	s.unnamed(t, s.p)
 	s.line += bytes.Count(t, []byte("\n"))
 	s.p = end
 	s.see(t)
 }
 
 // unnamed notes what may begin a lambda, or a class without a name.
-func (s *scanner) unnamed(t []byte) {
+func (s *scanner) unnamed(t []byte, start int) {
 	found := false
 	switch last := string(s.last); last {
 	case "class", "struct", "union", "enum":
@@ -333,8 +309,10 @@ func (s *scanner) unnamed(t []byte) {
 	case "return", "co_return", "co_yield", "co_await", "else", "do", "throw", "case":
 		found = t[0] == '['
 	default:
-		// Behind a name, a literal or a closing bracket there is an index.
-		found = t[0] == '[' && (last == "" || !isPart(last[len(last)-1]) && !strings.Contains(`)]}"'`, last[len(last)-1:]) || s.define != nil)
+		// Behind a name, a literal or a closing bracket there is an index; two are those
+		// of an attribute.
+		attribute := last == "[" && s.b[start-1] == '[' || start+1 < len(s.b) && s.b[start+1] == '['
+		found = t[0] == '[' && !attribute && (last == "" || !isPart(last[len(last)-1]) && !strings.Contains(`)]}"'`, last[len(last)-1:]) || s.define != nil)
 	}
 	s.x.Unnamed = s.x.Unnamed || found
 	s.x.UnnamedMacros = s.x.UnnamedMacros || found && s.directive != ""

@@ -3,10 +3,12 @@ package launcher
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -20,7 +22,7 @@ type preprocessed struct {
 }
 
 // preprocess has the preprocessor run as the compiler would have it, and returns nil
-// if the text doesn't say all that counts: what it asks for with a builtin isn't in
+// if the text doesn't say all that counts: columns, and lines of callers, aren't in
 // it. Nor if it warns, as the compiler would.
 func (c *cache) preprocess(ctx context.Context, u *unit) *preprocessed {
 	start := time.Now()
@@ -36,10 +38,17 @@ func (c *cache) preprocess(ctx context.Context, u *unit) *preprocessed {
 	if cmd.Run() != nil || messages.Len() > 0 {
 		return nil
 	}
+	// The lines of a builtin are known where it stands, and nowhere else.
+	lines := false
 	for _, b := range builtins {
 		if bytes.Contains(text.Bytes(), []byte(b)) {
-			return nil
+			if lines = b == builtinLine; !lines {
+				return nil
+			}
 		}
+	}
+	if lines && !inBodies(text.Bytes()) {
+		return nil
 	}
 	list, err := os.ReadFile(depend.Name())
 	if err != nil {
@@ -79,24 +88,28 @@ func (r *record) sameFiles(s *record) bool {
 }
 
 // textSum hashes a preprocessed text: its lines without blanks at their ends and
-// without those that are empty, and of the line markers which file they are from,
-// and whether it is a system header.
+// without those that are empty; of the line markers which file they are from, and
+// whether it is a system header; and of what has a builtin that asks for a line, which
+// one it is on, and which the next text is on: macros may go over several.
 func textSum(text []byte) uint64 {
 	h := xxhash.New()
 	var in, said []byte // files
 	var raw []byte      // the end of the raw string that a line is in
+	number := 0
+	asked := false // by the text before
 	for line := range bytes.Lines(text) {
+		number++
 		if raw != nil {
 			h.Write(line)
-			i := bytes.Index(line, raw)
-			if i < 0 {
-				continue
+			if i := bytes.Index(line, raw); i >= 0 {
+				raw = openRaw(line[i+len(raw):])
+				fmt.Fprintf(h, "\n# %d", number) // code may follow that asks
 			}
-			raw = openRaw(line[i+len(raw):])
+			asked = true
 			continue
 		}
-		if file := markerOf(line); file != nil {
-			in = file
+		if file, n := markerOf(line); file != nil {
+			in, number = file, n-1
 			continue
 		}
 		trimmed := bytes.TrimSpace(line)
@@ -113,28 +126,35 @@ func textSum(text []byte) uint64 {
 			trimmed = line
 		}
 		h.Write(trimmed)
+		asks := bytes.Contains(line, []byte(builtinLine))
+		if asks || asked {
+			fmt.Fprintf(h, "\n# %d", number)
+		}
+		asked = asks
 	}
 	return h.Sum64()
 }
 
-// markerOf returns what counts of a line marker, or nil: # LINE "FILE" FLAGS.
-func markerOf(line []byte) []byte {
+// markerOf returns what counts of a line marker, or nil, and the number of the next
+// line: # LINE "FILE" FLAGS.
+func markerOf(line []byte) (file []byte, number int) {
 	if len(line) < 3 || line[0] != '#' || line[1] != ' ' || line[2] < '0' || line[2] > '9' {
-		return nil
+		return nil, 0
 	}
-	_, rest, ok := bytes.Cut(line, []byte(`"`))
+	n, rest, ok := bytes.Cut(line[2:], []byte(` "`))
 	end := bytes.LastIndexByte(rest, '"')
-	if !ok || end < 0 {
-		return nil
+	number, err := strconv.Atoi(string(n))
+	if !ok || end < 0 || err != nil {
+		return nil, 0
 	}
 	// Flags 1 and 2 say that the file begins, or that it goes on.
-	file := rest[: end+1 : end+1]
+	file = rest[: end+1 : end+1]
 	for _, f := range bytes.Fields(rest[end+1:]) {
 		if f[0] > '2' {
 			file = append(file, f[0])
 		}
 	}
-	return file
+	return file, number
 }
 
 // openRaw returns the end of a raw string literal that goes on behind the line. One
