@@ -133,14 +133,16 @@ func inBodies(text []byte) bool {
 			case word == ">>":
 				template = max(0, template-2)
 			}
-			if inner < 0 || word == ";" && inner == 0 {
-				return false // it isn't understood
-			}
 			if slices.Contains(builtins, word) {
 				return false
 			}
-			prev = word
-			continue
+			if inner >= 0 && (word != ";" || inner > 0) {
+				prev = word
+				continue
+			}
+			// The angles weren't all brackets. All others were closed, and none had a
+			// builtin in it.
+			template, inner = 0, 0
 		}
 		switch word {
 		case "(":
@@ -172,6 +174,8 @@ func inBodies(text []byte) bool {
 			}
 		case "class", "struct", "union", "enum", "namespace":
 			s.tagged = true
+		case "if", "for", "while", "switch", "do", "try", "return":
+			s.ends = s.ends || len(s.parens) == 0 // it can't be in an initialiser
 		case "{":
 			behind := s.result
 			switch prev {
