@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
@@ -34,6 +35,9 @@ const (
 func (s *session) compose(ctx context.Context) (code int, err error) {
 	client := clientEnv(s.options)
 	common := invocation(s.options)
+	if dir := s.Bazel.Cache; dir != "" {
+		s.memory = fingerprint.OpenMemory(filepath.Join(dir, fmt.Sprintf("compositions-%016x", xxhash.Sum64String(s.execRoot))))
+	}
 	s.prober = &prober{dir: s.execRoot, tmp: s.tmp, known: map[string]*probe{}}
 	known, results, fallbacks := s.composeBy(ctx, s.tests)
 	var again []*test
@@ -55,6 +59,9 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 			}
 		}
 		known, results, fallbacks = some, more, append(fallbacks, besides...)
+	}
+	if err := s.memory.Save(); err != nil {
+		s.say("warning: what the tests are composed of isn't remembered: %v", err)
 	}
 	for _, f := range fallbacks {
 		s.fallbacks = append(s.fallbacks, report.Fallback{Source: f.Source, Rung: f.Rung, Reason: f.Reason, Tests: f.Tests})
@@ -115,7 +122,7 @@ func (s *session) composeBy(ctx context.Context, tests []*test) (known []*test, 
 		x.Source = t.readsSources()
 		known, composed = append(known, t), append(composed, x)
 	}
-	results, stats := fingerprint.ComposeAll(composed)
+	results, stats := fingerprint.ComposeAll(composed, s.memory)
 	return known, results, stats.Fallbacks
 }
 

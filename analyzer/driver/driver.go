@@ -145,6 +145,7 @@ type session struct {
 	ran        bool       // Bazel has run tests
 	printing   sync.Mutex // for Out and Err
 	cost       cost
+	memory     *fingerprint.Memory // of compositions; nil without a directory for it
 }
 
 // Test runs tests as bazel test would and returns bazel test's exit code. An

@@ -66,7 +66,7 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 	if len(tests) == 0 {
 		return
 	}
-	results, _ := fingerprint.ComposeAll(composed)
+	results, _ := fingerprint.ComposeAll(composed, s.memory)
 	system := s.prober.unchanged()
 	touched, err := s.touchedSources(ctx)
 	for i, t := range tests {

@@ -2,6 +2,7 @@ package fingerprint
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 	"runtime"
 	"slices"
@@ -74,7 +75,12 @@ type Fallback struct {
 // ComposeAll composes all tests of an invocation, and reads each of their files
 // once. The result for each test is that of Compose for this test, whatever
 // else is in the invocation.
-func ComposeAll(tests []*Test) ([]Composed, Stats) { return composeAll(tests, false) }
+//
+// Memory is what earlier invocations have found out, or nil. It spares the manifests
+// of tests whose code is known to be read, and isn't counted in Stats.
+func ComposeAll(tests []*Test, memory *Memory) ([]Composed, Stats) {
+	return composeAll(tests, memory, false)
+}
 
 // A pool is what tests are linked from.
 type pool struct {
@@ -171,7 +177,7 @@ func (t *Test) linkedFiles(read func(file string) (*link, error)) ([]*linkedFile
 	return files, nil
 }
 
-func composeAll(tests []*Test, keep bool) ([]Composed, Stats) {
+func composeAll(tests []*Test, memory *Memory, keep bool) ([]Composed, Stats) {
 	var stats Stats
 	out := make([]Composed, len(tests))
 	known := map[string]*link{}
@@ -211,8 +217,26 @@ func composeAll(tests []*Test, keep bool) ([]Composed, Stats) {
 			}
 		}
 	}
-	p := newPool(files, keep)
-	stats.Manifests = len(files)
+	recalled := memory.recall(tests, linked, known, manifests, files)
+	var unread []string
+	seen = map[string]bool{}
+	for i := range tests {
+		if recalled.summaries[i] == nil {
+			for _, m := range manifests[i] {
+				if !seen[m] {
+					seen[m] = true
+					unread = append(unread, m)
+				}
+			}
+		}
+	}
+	p := newPool(unread, keep)
+	for file, in := range recalled.inputs {
+		if p.inputs[file] == nil {
+			p.inputs[file] = in
+		}
+	}
+	stats.Manifests = len(unread)
 	stats.Components, stats.Links = p.Len()
 	stats.Fallbacks = fallbacks(files, p.inputs, manifests)
 	overrides := p.Defined(overrides())
@@ -221,14 +245,15 @@ func composeAll(tests []*Test, keep bool) ([]Composed, Stats) {
 		composer := p.NewComposer()
 		return func(i int) {
 			if out[i].Err == nil {
-				out[i] = composeOne(tests[i], p, composer, linked[i], manifests[i], overrides, data, keep)
+				out[i] = composeOne(tests[i], p, composer, linked[i], manifests[i], overrides, data, &recalled.summaries[i], keep)
 			}
 		}
 	})
+	memory.remember(recalled, p.inputs)
 	return out, stats
 }
 
-func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, manifests []string, overrides []linkmodel.Symbol, data *digests, keep bool) Composed {
+func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, manifests []string, overrides []linkmodel.Symbol, data *digests, known **summary, keep bool) Composed {
 	var inputs []*input
 	var asked []string
 	for _, m := range manifests {
@@ -236,16 +261,55 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 		switch {
 		case in.err != nil:
 			return Composed{Err: in.err}
-		case in.notPlain != "":
-			return Composed{NotPlain: in.notPlain}
+		case in.NotPlain != "":
+			return Composed{NotPlain: in.NotPlain}
 		}
 		inputs = append(inputs, in)
-		asked = append(asked, in.libraries...)
+		asked = append(asked, in.Libraries...)
 	}
 	if t.Source && len(t.LinkInputs) > 0 {
 		return Composed{NotPlain: "a linker script sees the sections that a compiler makes"}
 	}
 	lines := lines(files)
+	var code *refgraph.Closure
+	if *known == nil {
+		code = closure(t, p, composer, files, lines, overrides, asked)
+		*known = summarise(t, code, files, lines)
+	}
+	sum := *known
+	if sum.NotPlain != "" {
+		return Composed{NotPlain: sum.NotPlain}
+	}
+	if more := slices.Concat(t.LinkFlags, asked); len(more) > 0 || len(lines) == 0 {
+		lines = append(lines, linkflags.Parse(more, linkflags.Options{}))
+	}
+	undefined, taken, err := t.undefined(sum.Unresolved, lines)
+	if err != nil {
+		return Composed{Err: err}
+	}
+	if t.Source {
+		// Builtins for functions of a library have the name of these.
+		if i := slices.IndexFunc(undefined, func(s string) bool { return !strings.HasPrefix(s, "__builtin_") }); i >= 0 {
+			return Composed{NotPlain: "nothing defines " + undefined[i] + ", and compilers leave references out"}
+		}
+	}
+	lineFlags := sum.Flags
+	if len(undefined) > 0 {
+		lineFlags = sum.FlagsUndefined
+	}
+	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, lineFlags, asked), lines, inputs, undefined, taken, data.digest)
+	if err != nil {
+		return Composed{Err: err}
+	}
+	if keep {
+		c.report = newReport(all, p, code)
+		c.report.LinkFlags, c.report.AlwaysRun = slices.Clone(c.Config.LinkFlags), slices.Clone(c.Config.AlwaysRun)
+	}
+	return *c
+}
+
+// closure composes the code of a test.
+func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, lines []*linkflags.Line, overrides []linkmodel.Symbol, asked []string) *refgraph.Closure {
 	flags := slices.Clone(t.LinkFlags)
 	for _, l := range lines {
 		flags = append(flags, l.System()...)
@@ -275,35 +339,29 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	resolved.Debug = slices.ContainsFunc(t.EnvKeys, syslib.ForSanitizer)
 	program := model(files, t.Roots.symbols(), overrides, p)
 	resolved.Overrides = overrides
-	code := composer.Compose(program, resolved)
+	return composer.Compose(program, resolved)
+}
+
+// A summary is what counts of a closure.
+type summary struct {
+	Hash           string   // in hex
+	NotPlain       string   `json:",omitempty"` // why sources don't say all
+	Unresolved     []string `json:",omitempty"`
+	Duplicates     []string `json:",omitempty"`
+	Missing        []string `json:",omitempty"` // roots that nothing defines
+	Flags          []string `json:",omitempty"` // of the lines
+	FlagsUndefined []string `json:",omitempty"` // the same if there are undefined symbols
+}
+
+func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, lines []*linkflags.Line) *summary {
+	s := &summary{
+		Hash: hex.EncodeToString(code.Hash[:]), Unresolved: code.Unresolved, Duplicates: code.Duplicates,
+		Missing: t.Roots.missing(code), Flags: lineFlags(files, code, false), FlagsUndefined: lineFlags(files, code, true),
+	}
 	if t.Source {
-		if why := notPlain(code, lines); why != "" {
-			return Composed{NotPlain: why}
-		}
+		s.NotPlain = notPlain(code, lines)
 	}
-	if more := slices.Concat(t.LinkFlags, asked); len(more) > 0 || len(lines) == 0 {
-		lines = append(lines, linkflags.Parse(more, linkflags.Options{}))
-	}
-	undefined, taken, err := t.undefined(code.Unresolved, lines)
-	if err != nil {
-		return Composed{Err: err}
-	}
-	if t.Source {
-		// Builtins for functions of a library have the name of these.
-		if i := slices.IndexFunc(undefined, func(s string) bool { return !strings.HasPrefix(s, "__builtin_") }); i >= 0 {
-			return Composed{NotPlain: "nothing defines " + undefined[i] + ", and compilers leave references out"}
-		}
-	}
-	flags = slices.Concat(t.LinkFlags, lineFlags(files, code, len(undefined) > 0), asked)
-	c, all, err := compose(t, code, flags, lines, inputs, undefined, taken, data.digest)
-	if err != nil {
-		return Composed{Err: err}
-	}
-	if keep {
-		c.report = newReport(all, p, code)
-		c.report.LinkFlags, c.report.AlwaysRun = slices.Clone(c.Config.LinkFlags), slices.Clone(c.Config.AlwaysRun)
-	}
-	return *c
+	return s
 }
 
 // notPlain says why sources don't say all that counts of a program, or returns "":
@@ -343,8 +401,8 @@ func fallbacks(files []string, inputs map[string]*input, manifests [][]string) [
 	}
 	var l []Fallback
 	for _, file := range files {
-		if in := inputs[file]; in.fallback != nil {
-			f := *in.fallback
+		if in := inputs[file]; in.Fallback != nil {
+			f := *in.Fallback
 			f.Tests = tests[file]
 			l = append(l, f)
 		}

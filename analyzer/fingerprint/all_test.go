@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
@@ -153,7 +155,7 @@ func newTests(t testing.TB, dir string, choose func(n int) int) []*Test {
 // tests were composed.
 func checkAll(t testing.TB, tests []*Test) (composed int) {
 	t.Helper()
-	all, _ := ComposeAll(tests)
+	all, _ := ComposeAll(tests, nil)
 	if len(all) != len(tests) {
 		t.Fatalf("%d results for %d tests", len(all), len(tests))
 	}
@@ -221,13 +223,106 @@ func FuzzComposeAll(f *testing.F) {
 	})
 }
 
+// What is remembered is what would be composed, whatever changes.
+func TestMemory(t *testing.T) {
+	dir := t.TempDir()
+	r := rand.New(rand.NewPCG(11, 12))
+	file := filepath.Join(dir, "memory")
+	for i := range 60 {
+		sub := filepath.Join(dir, fmt.Sprint(i))
+		if err := os.Mkdir(sub, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		tests := newTests(t, sub, r.IntN)
+		check := func(wantRead bool) {
+			t.Helper()
+			want, _ := ComposeAll(tests, nil)
+			m := OpenMemory(file)
+			got, stats := ComposeAll(tests, m)
+			for k := range want {
+				a, b := want[k], got[k]
+				if fmt.Sprint(a.Err) != fmt.Sprint(b.Err) || a.Fingerprint != b.Fingerprint || a.NotPlain != b.NotPlain || !cmp.Equal(a.Config, b.Config) || !cmp.Equal(a.Warnings, b.Warnings) {
+					t.Fatalf("invocation %d, test %d: %+v, remembered %+v", i, k, a, b)
+				}
+			}
+			failed := slices.ContainsFunc(want, func(c Composed) bool { return c.Err != nil })
+			if !failed && (stats.Manifests > 0) != wantRead {
+				t.Errorf("%d manifests were read", stats.Manifests)
+			}
+			if err := m.Save(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		used := false
+		for _, x := range tests {
+			used = used || len(x.Manifests)+len(x.Links)+len(x.Files) > 0
+		}
+		check(used)
+		check(false)
+		// Any manifest becomes another one.
+		var all []string
+		for _, x := range tests {
+			all = append(all, x.Manifests...)
+		}
+		if len(all) == 0 {
+			continue
+		}
+		b, err := os.ReadFile(all[r.IntN(len(all))])
+		if err != nil {
+			continue
+		}
+		if err := os.WriteFile(all[r.IntN(len(all))], b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		want, _ := ComposeAll(tests, nil)
+		got, _ := ComposeAll(tests, OpenMemory(file))
+		for k := range want {
+			if want[k].Fingerprint != got[k].Fingerprint || fmt.Sprint(want[k].Err) != fmt.Sprint(got[k].Err) {
+				t.Fatalf("invocation %d, test %d: an edit isn't seen", i, k)
+			}
+		}
+	}
+	// Whatever is wrong with the file, there is less to remember.
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range [][]byte{nil, b[:len(b)/2], append([]byte("x"), b[1:]...), append(slices.Clone(b), 0)} {
+		if err := os.WriteFile(file, bad, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if m := OpenMemory(file); m == nil || len(m.kept.Tests) > 0 {
+			t.Errorf("%d bytes: %+v", len(bad), m)
+		}
+	}
+}
+
+func FuzzMemory(f *testing.F) {
+	f.Add([]byte("{}"))
+	f.Add([]byte(`{"Program":"p","Tests":{"k":{"Code":{"Hash":"00"},"Used":1,"Inputs":["a"]},"l":null,"m":{}},"Inputs":{"a":{"Format":3}}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		e, err := zstd.NewWriter(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := e.EncodeAll(text, nil)
+		sum := sha256.Sum256(b)
+		r, err := decodeMemory(append(sum[:], b...))
+		for _, x := range r.Tests {
+			if err == nil && x.Code == nil {
+				t.Error("a test without a summary")
+			}
+		}
+	})
+}
+
 // A report that no longer belongs to the fingerprint is an error.
 func TestComposedReportOfChangedFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.manifest")
 	if err := manifest.Write(file, source(t, "a.c", []string{"main", "1"}).Manifest); err != nil {
 		t.Fatal(err)
 	}
-	all, stats := ComposeAll([]*Test{{Manifests: []string{file}, Binary: "b"}})
+	all, stats := ComposeAll([]*Test{{Manifests: []string{file}, Binary: "b"}}, nil)
 	if stats.Manifests != 1 || stats.Components != 1 {
 		t.Errorf("%+v", stats)
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
-	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
@@ -59,7 +58,7 @@ type Test struct {
 	EnvKeys []string
 	// Provides returns which symbols the libraries of the system define that such
 	// lines link, or nil if that isn't known. Toolchain has that, too.
-	Provides func(lines []*linkflags.Line) func(symbol string) bool
+	Provides func(lines []*linkflags.Line) func(symbol string) bool `json:"-"`
 	// AlwaysRun are reasons to execute the test in any case.
 	AlwaysRun []string
 	// LocalOnly are reasons not to keep results on another machine.
@@ -95,7 +94,7 @@ type DataFile struct {
 // A manifest that can't be understood doesn't fail the build of the test: it
 // makes the test run always, and the reason names it.
 func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
-	all, _ := composeAll([]*Test{t}, true)
+	all, _ := composeAll([]*Test{t}, nil, true)
 	x := all[0]
 	if x.Err != nil {
 		return nil, nil, nil, x.Err
@@ -106,19 +105,19 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 // compose completes what is known of a test once its code is hashed. undefined are
 // the symbols that nothing defines; taken is what the lines take from the system, or
 // nil if t.Toolchain doesn't know that.
-func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, taken *syslib.Taken, digest digester) (*Composed, []Contribution, error) {
+func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, taken *syslib.Taken, digest digester) (*Composed, []Contribution, error) {
 	c := &Config{
-		Format: ConfigFormat, Binary: t.Binary, LinkFlags: flags, Store: t.Store, Code: hex.EncodeToString(code.Hash[:]),
+		Format: ConfigFormat, Binary: t.Binary, LinkFlags: flags, Store: t.Store, Code: code.Hash,
 		AlwaysRun: slices.Clone(t.AlwaysRun), LocalOnly: slices.Clone(t.LocalOnly), EnvKeys: slices.Clone(t.EnvKeys),
 	}
 	var warnings []string
 	var versions []uint32
 	for _, in := range inputs {
-		if in.warning != "" {
-			warnings = append(warnings, in.warning)
+		if in.Warning != "" {
+			warnings = append(warnings, in.Warning)
 		}
-		if !in.corrupt && !slices.Contains(versions, in.format) {
-			versions = append(versions, in.format)
+		if !in.Corrupt && !slices.Contains(versions, in.Format) {
+			versions = append(versions, in.Format)
 		}
 	}
 	for i, f := range t.LinkInputs {
@@ -176,7 +175,7 @@ func compose(t *Test, code *refgraph.Closure, flags []string, lines []*linkflags
 	if len(c.EnvKeys) > 0 {
 		more = append(more, NewContribution("names of environment variables", c.EnvKeys))
 	}
-	for _, s := range t.Roots.missing(code) {
+	for _, s := range code.Missing {
 		warnings = append(warnings, "no manifest defines "+s)
 	}
 	c.AlwaysRun = append(c.AlwaysRun, warnings...)
@@ -238,41 +237,41 @@ var sortedOverrides = sync.OnceValue(func() []string { return slices.Sorted(slic
 
 // An input is what counts of a manifest beside its components.
 type input struct {
-	err       error  // the test can't be composed
-	corrupt   bool   // it can't be understood
-	warning   string // why the test always runs
-	format    uint32
-	libraries []string // that a linker script or an object asks for
-	notPlain  string   // why there is no evidence by source
-	fallback  *Fallback
+	err       error     // the test can't be composed
+	Corrupt   bool      `json:",omitempty"` // it can't be understood
+	Warning   string    `json:",omitempty"` // why the test always runs
+	Format    uint32    // of the manifest
+	Libraries []string  `json:",omitempty"` // that a linker script or an object asks for
+	NotPlain  string    `json:",omitempty"` // why there is no evidence by source
+	Fallback  *Fallback `json:",omitempty"`
 }
 
 // readInput reads the manifest in file; it is nil if it can't be used.
 func readInput(file string) (*manifest.Manifest, *input) {
 	m, err := manifest.Read(file)
 	if errors.Is(err, manifest.ErrCorrupt) || errors.Is(err, manifest.ErrFormat) {
-		return nil, &input{corrupt: true, warning: "manifest " + err.Error()}
+		return nil, &input{Corrupt: true, Warning: "manifest " + err.Error()}
 	}
 	if err != nil {
 		return nil, &input{err: err}
 	}
-	in := &input{format: m.Format}
+	in := &input{Format: m.Format}
 	if why := m.Unknown(); why != "" {
-		in.warning = fmt.Sprintf("%s: %s", sourceName(m, file), why)
+		in.Warning = fmt.Sprintf("%s: %s", sourceName(m, file), why)
 	}
 	for _, f := range m.Fallbacks {
 		if f.Component == "" {
-			in.fallback = &Fallback{Source: sourceName(m, file), Rung: enumName(m.Rung), Reason: f.Reason}
+			in.Fallback = &Fallback{Source: sourceName(m, file), Rung: enumName(m.Rung), Reason: f.Reason}
 			if f.Rung == manifest.Rung_RUNG_UNSPECIFIED {
-				in.fallback.Rung = "always run"
+				in.Fallback.Rung = "always run"
 			}
 			break
 		}
 	}
 	if m.Rung == manifest.Rung_RUNG_CONTENT || m.Rung == manifest.Rung_RUNG_OBJECT {
-		in.libraries = m.Flags
+		in.Libraries = m.Flags
 	}
-	in.notPlain = m.NotPlain()
+	in.NotPlain = m.NotPlain()
 	return m, in
 }
 

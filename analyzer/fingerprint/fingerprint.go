@@ -240,7 +240,7 @@ func compute(sources []Source, roots Roots, more []Contribution) (*Report, []str
 	resolved := roots.resolve()
 	resolved.Overrides = p.Defined(overrides())
 	code := p.NewComposer().Compose(model([]*linkedFile{x}, roots.symbols(), resolved.Overrides, p), resolved)
-	return newReport(contributions(code.Hash, formats(versions), more), p, code), roots.missing(code)
+	return newReport(contributions(hex.EncodeToString(code.Hash[:]), formats(versions), more), p, code), roots.missing(code)
 }
 
 // missing returns the roots that nothing defines.
@@ -249,8 +249,8 @@ func (r Roots) missing(closure interface{ Defines(symbol string) bool }) []strin
 }
 
 // contributions returns everything that a fingerprint is made of, sorted.
-func contributions(code refgraph.Hash, formats Contribution, more []Contribution) []Contribution {
-	l := append([]Contribution{{Name: "code", SHA256: hex.EncodeToString(code[:])}, formats}, more...)
+func contributions(code string, formats Contribution, more []Contribution) []Contribution {
+	l := append([]Contribution{{Name: "code", SHA256: code}, formats}, more...)
 	slices.SortFunc(l, func(a, b Contribution) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.SHA256, b.SHA256))
 	})

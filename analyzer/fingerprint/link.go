@@ -3,6 +3,7 @@ package fingerprint
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"os"
@@ -39,6 +40,7 @@ type link struct {
 	sources map[string]string
 	args    []string
 	members []string
+	sum     [sha256.Size]byte // of the file
 }
 
 func readLink(file, dir string) (*link, error) {
@@ -46,7 +48,7 @@ func readLink(file, dir string) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{dir: dir, units: map[string]string{}, sources: map[string]string{}}
+	l := &link{dir: dir, units: map[string]string{}, sources: map[string]string{}, sum: sha256.Sum256(b)}
 	s := bufio.NewScanner(bytes.NewReader(b))
 	s.Buffer(nil, 1<<24)
 	for n := 1; s.Scan(); n++ {
@@ -121,6 +123,13 @@ type linkedFile struct {
 	line  *linkflags.Line
 	// uncertain is as in linkmodel.File, of files without a line.
 	uncertain string
+	// opened is what was read to understand the line.
+	opened []opened
+}
+
+type opened struct {
+	name string
+	sum  [sha256.Size]byte // zero if it can't be read
 }
 
 // links are the link files of a test, by the paths of what they describe.
@@ -139,7 +148,15 @@ func (x links) add(l *link) {
 func (x links) read(l *link, source bool) *linkedFile {
 	f := &linkedFile{name: l.output, of: l}
 	f.line = linkflags.Parse(l.args, linkflags.Options{
-		Open: func(name string) ([]byte, error) { return os.ReadFile(inDir(l.dir, name)) },
+		Open: func(name string) ([]byte, error) {
+			b, err := os.ReadFile(inDir(l.dir, name))
+			x := opened{name: name}
+			if err == nil {
+				x.sum = sha256.Sum256(b)
+			}
+			f.opened = append(f.opened, x)
+			return b, err
+		},
 		Built: func(path string) bool {
 			return x[path] != nil || l.units[path] != "" || path == l.output
 		},

@@ -168,7 +168,7 @@ func child(dir string, compare int, profile string) error {
 		}
 	}
 	start, before := time.Now(), cpu()
-	composed, stats := fingerprint.ComposeAll(tests)
+	composed, stats := fingerprint.ComposeAll(tests, nil)
 	r := Report{
 		Components: stats.Components, Links: stats.Links, Manifests: stats.Manifests, Tests: len(tests),
 		Linked:  [3]int{linked[0], linked[len(linked)/2], linked[len(linked)-1]},

@@ -64,7 +64,7 @@ func composed(p *program, source bool) (string, error) {
 		}
 		t.Links = append(t.Links, file)
 	}
-	c, _ := fingerprint.ComposeAll([]*fingerprint.Test{t})
+	c, _ := fingerprint.ComposeAll([]*fingerprint.Test{t}, nil)
 	switch {
 	case c[0].Err != nil:
 		return "", c[0].Err
