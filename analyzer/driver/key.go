@@ -277,9 +277,16 @@ type system struct {
 // machine and the libraries of the system that such a program is run with.
 func (p *prober) libraries(ctx context.Context, d *description, lines []*linkflags.Line) (*system, error) {
 	words := append([]string{d.Linker}, pairs(d.LinkEnv)...)
+	// A probe links by each different line once: tests with many libraries need no
+	// other one than tests with few.
+	seen := map[string]bool{}
 	for _, l := range lines {
 		compile, link := l.Probe()
-		words = append(slices.Concat(words, compile, link), "")
+		line := strings.Join(append(slices.Concat(compile, []string{""}, link), ""), "\x00")
+		if !seen[line] {
+			seen[line] = true
+			words = append(words, line)
+		}
 	}
 	key := strings.Join(words, "\x00")
 	p.mu.Lock()
