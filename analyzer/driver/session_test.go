@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
@@ -437,5 +438,41 @@ func TestPreload(t *testing.T) {
 		if e := w.test(); e.err != nil || e.replayed() {
 			t.Errorf("%+v", e)
 		}
+	}
+}
+
+// TestOneProbe: tests that are linked alike share a probe, however many libraries
+// they have.
+func TestOneProbe(t *testing.T) {
+	dir := t.TempDir()
+	calls := filepath.Join(dir, "calls")
+	linker := filepath.Join(dir, "cc")
+	if err := os.WriteFile(linker, []byte("#!/bin/sh\necho x >>"+calls+"\nexec gcc \"$@\"\n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	p := &prober{dir: dir, tmp: dir, known: map[string]*probe{}}
+	line := func(args ...string) *linkflags.Line { return linkflags.Parse(args, linkflags.Options{}) }
+	program, library, other := line("-pie", "-lm"), line("-shared", "-lm"), line("-shared", "-lm", "-ldl")
+	count := func() int {
+		b, _ := os.ReadFile(calls)
+		return bytes.Count(b, []byte("x"))
+	}
+	first := 0
+	for i, lines := range [][]*linkflags.Line{{program, library}, {program, library, line("-shared", "-lm")}, {program, library, library, library}} {
+		if _, err := p.libraries(t.Context(), &description{Linker: linker}, lines); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = count()
+		}
+		if n := count(); n == 0 || n != first {
+			t.Errorf("%d: %d calls of the linker, %d for the first test", i, n, first)
+		}
+	}
+	if _, err := p.libraries(t.Context(), &description{Linker: linker}, []*linkflags.Line{program, library, other}); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(); n <= first {
+		t.Errorf("%d calls with another line", n)
 	}
 }
