@@ -297,7 +297,7 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 			if x.Relines {
 				return ""
 			}
-			moved[filepath.Clean(d.Path)] = x
+			moved[d.Path] = x
 		default:
 			return ""
 		}
@@ -314,21 +314,20 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 	case len(moved) == 0:
 		return how
 	}
-	for i, x := range scans {
-		if c.directives(r.Files[i].Path, x) != nil {
-			return ""
-		}
-	}
-	if conditional(append(scans, u.defines), moved) {
-		return ""
-	}
 	if r.Asked == nil {
-		if r.Asked, err = askLines(ctx, u); err != nil {
+		for i, x := range scans {
+			if c.directives(r.Files[i].Path, x) != nil {
+				return ""
+			}
+		}
+		if r.Asked, err = askLines(ctx, u, append(scans, u.defines)); err != nil {
 			return ""
 		}
 	}
-	if r.Asked.in(moved) {
-		return ""
+	for path, x := range moved {
+		if c.directives(path, x) != nil || r.Asked.in(path, x) {
+			return ""
+		}
 	}
 	return "same tokens on other lines"
 }

@@ -22,22 +22,27 @@ const builtinLine = "__builtin_LINE"
 // default argument they are.
 var builtins = []string{builtinLine, "__builtin_FUNCSIG", "__builtin_source_location", "__builtin_COLUMN"}
 
-// asked is what of a unit's text asks for the line that it is on.
+// asked is what of a unit asks for the line that it is on. It stays the same as long
+// as all tokens do.
 type asked struct {
-	Files []string // that have something that does
+	Files []string // whose text has something that does
 	// Callers says that callers of a function may be asked, wherever they are.
 	Callers bool
+	// Words are __LINE__ and the macros that may expand to it, for directives.
+	Words []string
 }
 
-// askLines has the preprocessor run, and returns what asks for lines in its text. It
-// stays the same as long as all tokens do.
-func askLines(ctx context.Context, u *unit) (*asked, error) {
+// askLines has the preprocessor run, and returns what asks for lines in its text. All
+// are the files of the unit, with their directives, and what defines macros besides.
+func askLines(ctx context.Context, u *unit, all []*scan) (*asked, error) {
 	args := append(slices.Clone(u.rest), "-E", "-w", "-U__LINE__", "-D__LINE__="+mark)
 	text, err := exec.CommandContext(ctx, u.compiler, args...).Output()
 	if err != nil {
 		return nil, err
 	}
-	return asking(text), nil
+	a := asking(text)
+	a.Words = slices.Sorted(maps.Keys(expanding(all, map[string]bool{"__LINE__": true})))
+	return a, nil
 }
 
 // asking finds the files whose lines of a preprocessed text have mark in them, or a
@@ -61,9 +66,12 @@ func asking(text []byte) *asked {
 	return &asked{Files: slices.Sorted(maps.Keys(files)), Callers: builtin && !inBodies(text)}
 }
 
-// in tells whether one of the files in moved is asked for a line.
-func (a *asked) in(moved map[string]*scan) bool {
-	return a.Callers || slices.ContainsFunc(a.Files, func(f string) bool { return moved[f] != nil })
+// in tells whether something in a file asks for lines, in its text or in a directive.
+func (a *asked) in(path string, x *scan) bool {
+	return a.Callers || slices.Contains(a.Files, filepath.Clean(path)) || slices.ContainsFunc(x.Conditions, func(w string) bool {
+		_, asks := slices.BinarySearch(a.Words, w)
+		return asks
+	})
 }
 
 // marker reads a line marker: # LINE "FILE" FLAGS.
@@ -240,18 +248,6 @@ func skipAttribute(lex *ctext.Lexer, text []byte) bool {
 		}
 	}
 	return true
-}
-
-// conditional tells whether a directive of one of the files in moved may ask for
-// the line that it is on. All are the files of the unit, which define the macros.
-func conditional(all []*scan, moved map[string]*scan) bool {
-	asks := expanding(all, map[string]bool{"__LINE__": true})
-	for _, x := range moved {
-		if slices.ContainsFunc(x.Conditions, func(w string) bool { return asks[w] }) {
-			return true
-		}
-	}
-	return false
 }
 
 // expanding returns words and the macros whose expansion may have one of them.
