@@ -545,7 +545,7 @@ func (c *cache) records(u *unit) (known []*record) {
 	if !ok || string(sum) != checksum(text) || json.Unmarshal(text, &known) != nil {
 		return nil
 	}
-	return known
+	return slices.DeleteFunc(known, func(r *record) bool { return r == nil || len(r.Files) == 0 })
 }
 
 func (c *cache) remember(u *unit, known []*record) {

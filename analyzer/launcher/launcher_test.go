@@ -782,6 +782,43 @@ func TestText(t *testing.T) {
 	}
 }
 
+// FuzzRecords: whatever is in a file of records, a unit whose files aren't those of
+// a record isn't taken for it.
+func FuzzRecords(f *testing.F) {
+	dir := f.TempDir()
+	source := filepath.Join(dir, "a.cc")
+	if err := os.WriteFile(source, []byte(uses), 0o666); err != nil {
+		f.Fatal(err)
+	}
+	raw := scanText([]byte(uses), true).Raw
+	f.Add([]byte("[null]"))
+	f.Add([]byte("[{}]"))
+	f.Add([]byte(`[{"Files":[{"Path":"` + source + `","Raw":1,"Lines":2,"Tokens":3}],"Asked":{"Files":["x"]},"Text":4,"Depend":"YQ=="}]`))
+	f.Add([]byte(`[{"Files":[{"Path":"/nothing"}],"Maps":[{"Path":"/nothing"}],"Exists":5}]`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		u, why := parse([]string{"/nothing/cc", "-MD", "-MF", "a.d", "-c", source, "-o", "a.o"})
+		if why != "" {
+			t.Fatal(why)
+		}
+		u.key = "key"
+		c := &cache{dir: t.TempDir(), scans: map[string]*scan{}, dirs: map[string]map[string]bool{}}
+		if why := c.open(); why != "" {
+			t.Fatal(why)
+		}
+		if !c.write(c.recordFile(u), append([]byte(checksum(text)+"\n"), text...)) {
+			t.Fatal("not written")
+		}
+		for _, r := range c.records(u) {
+			c.edited(u, r)
+			for _, bytes := range []bool{true, false} {
+				if how := c.matches(t.Context(), u, r, bytes); how != "" && !slices.ContainsFunc(r.Files, func(d dependency) bool { return d.Raw == raw }) {
+					t.Errorf("%q: %s", how, text)
+				}
+			}
+		}
+	})
+}
+
 // FuzzScan: what the scanner takes for a comment is none where it says what a text
 // without comments is: a text and the same with a comment between two tokens have
 // the same tokens, or it isn't certain.
