@@ -39,6 +39,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -82,9 +83,9 @@ type record struct {
 	// none if the unit is only checked.
 	Object string
 	Sum    uint64
-	// Places says that the object has the name of a function that says where
-	// something without a name is.
-	Places bool `json:",omitempty"`
+	// Places are the files of which the object says, in the name of a function, where
+	// in them something without a name is.
+	Places []string `json:",omitempty"`
 	// Asked is what asks for lines, nil if that isn't known.
 	Asked *asked `json:",omitempty"`
 	// Text is the hash of what the preprocessor makes of the files, 0 if it hasn't run.
@@ -307,7 +308,7 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 	switch {
 	case how != "same bytes" && slices.ContainsFunc(scans, func(x *scan) bool { return x.Columns }):
 		return ""
-	case how != "same bytes" && u.clang && (r.Places || u.named(r.Files, scans)):
+	case how != "same bytes" && u.clang && u.named(r, r.Files, scans):
 		return ""
 	case exists != r.Exists:
 		return ""
@@ -346,7 +347,7 @@ func (c *cache) record(u *unit, start time.Time) (*record, error) {
 	if err != nil {
 		return nil, errors.New("no object")
 	}
-	r.Places = places.Match(object)
+	r.Places = placesIn(object)
 	r.Sum = xxhash.Sum64(object)
 	r.Object = fmt.Sprintf("%016x-%x", r.Sum, len(object))
 	return r, c.keep(r.Object, object)
@@ -389,17 +390,29 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*s
 }
 
 // places are in names of functions by clang (__PRETTY_FUNCTION__).
-var places = regexp.MustCompile(`\((?:lambda|(?:unnamed|anonymous) (?:struct|class|union|enum)) at `)
+var places = regexp.MustCompile(`\((?:lambda|(?:unnamed|anonymous) (?:struct|class|union|enum)) at ([^()\x00]*?):\d+:\d+\)`)
 
-// named tells whether a unit may compute with names of functions that have the
-// place in them of something in a file with other bytes. The compiler's own headers
+func placesIn(object []byte) []string {
+	files := map[string]bool{}
+	for _, m := range places.FindAllSubmatch(object, -1) {
+		files[filepath.Clean(string(m[1]))] = true
+	}
+	return slices.Sorted(maps.Keys(files))
+}
+
+// named tells whether names of functions, in which clang says where something without
+// a name is, may be others than in the object of r, since files have other bytes. The
+// object has such names; and a unit may compute with them. The compiler's own headers
 // only print them, and then they are in the object.
-func (u *unit) named(files []dependency, scans []*scan) bool {
+func (u *unit) named(r *record, files []dependency, scans []*scan) bool {
 	asks, unnamed := false, false
 	for i, x := range scans {
 		own := slices.ContainsFunc(u.own, func(d string) bool { return strings.HasPrefix(files[i].Path, d+"/") })
 		asks = asks || x.Places && !own
 		unnamed = unnamed || x.Raw != files[i].Raw && x.Unnamed || x.UnnamedMacros && !own
+		if x.Raw != files[i].Raw && len(r.Places) > 0 && (x.Relines || slices.Contains(r.Places, filepath.Clean(files[i].Path))) {
+			return true
+		}
 	}
 	return asks && unnamed
 }

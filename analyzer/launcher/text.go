@@ -79,7 +79,7 @@ func (p *preprocessed) fits(u *unit, r *record) bool {
 			return false
 		}
 	}
-	return !u.clang || !r.Places && !u.named(files, p.scans)
+	return !u.clang || !u.named(r, files, p.scans)
 }
 
 // sameFiles tells whether two records are of the same files.

@@ -208,7 +208,7 @@ func parse(argv []string) (u *unit, bypass string) {
 
 // setKey computes the key of the unit: all but what the files say.
 func (u *unit) setKey(compiler string) {
-	b := frame.New("tasting cc 3")
+	b := frame.New("tasting cc 4")
 	b.String(compiler)
 	b.Strings(u.args)
 	b.Strings(u.dirs)
