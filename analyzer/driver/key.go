@@ -255,14 +255,15 @@ type prober struct {
 
 	mu     sync.Mutex
 	known  map[string]*probe
-	data   sync.Map // path of a data file to *loads
+	shared map[string]*syslib.Shared // by linker and environment
+	data   sync.Map                  // path of a data file to *loads
 	checks int
 }
 
 type probe struct {
 	once   sync.Once
 	number int
-	link   func(tmp string) (*system, error)
+	link   func(tmp string, shared map[string]*syslib.Shared) (*system, error)
 	*system
 	err error
 }
@@ -276,30 +277,33 @@ type system struct {
 // libraries contributes what links by some lines take from the system, and the
 // machine and the libraries of the system that such a program is run with.
 func (p *prober) libraries(ctx context.Context, d *description, lines []*linkflags.Line) (*system, error) {
-	words := append([]string{d.Linker}, pairs(d.LinkEnv)...)
-	// A probe links by each different line once: tests with many libraries need no
-	// other one than tests with few.
-	seen := map[string]bool{}
+	linker := strings.Join(append([]string{d.Linker}, pairs(d.LinkEnv)...), "\x00")
+	words := []string{linker}
 	for _, l := range lines {
 		compile, link := l.Probe()
-		line := strings.Join(append(slices.Concat(compile, []string{""}, link), ""), "\x00")
-		if !seen[line] {
-			seen[line] = true
-			words = append(words, line)
-		}
+		words = append(slices.Concat(words, compile, link), "")
 	}
 	key := strings.Join(words, "\x00")
 	p.mu.Lock()
 	x := p.known[key]
 	if x == nil {
-		x = &probe{number: len(p.known), link: func(tmp string) (*system, error) {
-			return p.link(ctx, d, lines, tmp)
+		x = &probe{number: len(p.known), link: func(tmp string, shared map[string]*syslib.Shared) (*system, error) {
+			p.mu.Lock()
+			if shared[linker] == nil {
+				shared[linker] = new(syslib.Shared)
+			}
+			by := shared[linker]
+			p.mu.Unlock()
+			return p.link(ctx, d, lines, tmp, by)
 		}}
 		p.known[key] = x
 	}
+	if p.shared == nil {
+		p.shared = map[string]*syslib.Shared{}
+	}
 	p.mu.Unlock()
 	x.once.Do(func() {
-		x.system, x.err = x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d", x.number)))
+		x.system, x.err = x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d", x.number)), p.shared)
 	})
 	return x.system, x.err
 }
@@ -307,11 +311,12 @@ func (p *prober) libraries(ctx context.Context, d *description, lines []*linkfla
 // unchanged tells whether all that has been found out is still true.
 func (p *prober) unchanged() bool {
 	p.checks++
+	shared := map[string]*syslib.Shared{}
 	for _, x := range p.known {
 		if x.err != nil {
 			continue // such a test has no fingerprint
 		}
-		now, err := x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d-%d", x.number, p.checks)))
+		now, err := x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d-%d", x.number, p.checks)), shared)
 		if err != nil || !slices.Equal(now.linked, x.linked) || !slices.Equal(now.loaded, x.loaded) {
 			return false
 		}
@@ -362,11 +367,11 @@ func (p *prober) loads(files []string) ([]fingerprint.Contribution, error) {
 	return slices.Compact(l), nil
 }
 
-func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Line, tmp string) (*system, error) {
+func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Line, tmp string, shared *syslib.Shared) (*system, error) {
 	if err := os.Mkdir(tmp, 0o777); err != nil {
 		return nil, err
 	}
-	linker := syslib.Linker{Path: d.Linker, Dir: p.dir, Env: append(os.Environ(), pairs(d.LinkEnv)...)}
+	linker := syslib.Linker{Path: d.Linker, Dir: p.dir, Env: append(os.Environ(), pairs(d.LinkEnv)...), Shared: shared}
 	probe, err := linker.Probe(ctx, tmp, lines...)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 )
@@ -24,6 +25,24 @@ type Linker struct {
 	Path string
 	Dir  string   // what names of files are relative to
 	Env  []string // nil means that of this process
+	// Shared is what probes by the same linker have in common, or nil.
+	Shared *Shared
+}
+
+// Shared keeps links, and the files that they read, for further probes by the same
+// linker: each line is linked once, whatever lines it is together with. It may be used
+// concurrently, as long as nothing of the system is expected to change.
+type Shared struct {
+	mu      sync.Mutex
+	objects map[string]string // by the flags that they are compiled with
+	links   map[string]*sharedLink
+	files   map[string]*File // by path
+}
+
+type sharedLink struct {
+	Link
+	program string
+	err     error
 }
 
 // Probe is what a driver and its linker take from the system for links by some
@@ -120,44 +139,70 @@ func (t *Taken) Provides(symbol string) bool {
 // configuration and nearly every flag. If there is an error, the probe has the
 // lines that could be linked all the same.
 func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line) (*Probe, error) {
-	p := &Probe{program: filepath.Join(tmp, "probe")}
-	source, object := filepath.Join(tmp, "probe.c"), filepath.Join(tmp, "probe.o")
-	if err := os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o666); err != nil {
-		return nil, err
+	shared := x.Shared
+	if shared == nil {
+		shared = new(Shared)
 	}
-	files := map[string]*File{}
-	var compiled []string
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.links == nil {
+		shared.objects, shared.links, shared.files = map[string]string{}, map[string]*sharedLink{}, map[string]*File{}
+	}
+	p := &Probe{}
 	var failed []error
 	for i, l := range lines {
-		link := Link{Line: digest(l)}
-		if p.link(link.Line) != nil {
+		line := digest(l)
+		if p.link(line) != nil {
 			continue
 		}
-		compile, flags := l.Probe()
-		if compile = append([]string{"-fPIC"}, compile...); !slices.Equal(compile, compiled) {
-			if out, err := x.run(ctx, slices.Concat(compile, []string{"-c", source, "-o", object})); err != nil {
-				failed = append(failed, fmt.Errorf("%w\n%s", err, out))
-				continue
-			}
-			compiled = compile
+		key := fmt.Sprint(line, i == 0)
+		known := shared.links[key]
+		if known == nil {
+			known = shared.link(ctx, x, filepath.Join(tmp, fmt.Sprint("line", i)), l, i == 0)
+			shared.links[key] = known
 		}
-		program := p.program
-		if i > 0 {
-			program += "2"
+		if i == 0 {
+			p.program = known.program
 		}
-		err := link.by(ctx, x, object, program, flags, files)
-		if err == nil && i == 0 && l.Shared {
-			// A program, to see what the loader makes of the libraries.
-			flags = slices.DeleteFunc(flags, func(w string) bool { return w == "-shared" || w == "-Wl,--shared" })
-			err = link.by(ctx, x, object, program, flags, files)
-		}
-		if err != nil {
-			failed = append(failed, err)
+		if known.err != nil {
+			failed = append(failed, known.err)
 			continue
 		}
-		p.Links = append(p.Links, link)
+		p.Links = append(p.Links, known.Link)
 	}
 	return p, errors.Join(failed...)
+}
+
+// link links a program or library by a line, in a directory that isn't there yet. The
+// names of its files are the same for all lines: linkers are told them.
+func (s *Shared) link(ctx context.Context, x Linker, dir string, l *linkflags.Line, first bool) *sharedLink {
+	program := filepath.Join(dir, "probe")
+	link := &sharedLink{Link: Link{Line: digest(l)}, program: program}
+	if link.err = os.Mkdir(dir, 0o777); link.err != nil {
+		return link
+	}
+	compile, flags := l.Probe()
+	compile = append([]string{"-fPIC"}, compile...)
+	words := strings.Join(compile, "\x00")
+	object := s.objects[words]
+	if object == "" {
+		object = program + ".o"
+		if link.err = os.WriteFile(program+".c", []byte("int main(void) { return 0; }\n"), 0o666); link.err != nil {
+			return link
+		}
+		if out, err := x.run(ctx, slices.Concat(compile, []string{"-c", program + ".c", "-o", object})); err != nil {
+			link.err = fmt.Errorf("%w\n%s", err, out)
+			return link
+		}
+		s.objects[words] = object
+	}
+	link.err = link.by(ctx, x, object, program, flags, s.files)
+	if link.err == nil && first && l.Shared {
+		// A program, to see what the loader makes of the libraries.
+		flags = slices.DeleteFunc(flags, func(w string) bool { return w == "-shared" || w == "-Wl,--shared" })
+		link.err = link.by(ctx, x, object, program, flags, s.files)
+	}
+	return link
 }
 
 // digest is what identifies a line for a probe.
