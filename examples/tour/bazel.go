@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/report"
 )
 
 // A verdict is how the outcome of a test came about.
@@ -40,13 +42,21 @@ type bazel struct {
 	log     io.Writer
 }
 
-// command returns a Bazel command in a workspace, stripped of what the Bazel
-// that runs this program has put into the environment.
+// outputBase returns a startup option of Bazel. What Bazel has downloaded is
+// shared with the user's other workspaces, what it has built isn't.
+func (b *bazel) outputBase(workspace checkout) string {
+	return "--output_base=" + filepath.Join(b.scratch, "bazel-"+filepath.Base(string(workspace)))
+}
+
+// command returns a Bazel command in a workspace.
 func (b *bazel) command(ctx context.Context, workspace checkout, args ...string) *exec.Cmd {
-	// What Bazel has downloaded is shared with the user's other workspaces, what
-	// it has built isn't.
-	base := filepath.Join(b.scratch, "bazel-"+filepath.Base(string(workspace)))
-	cmd := exec.CommandContext(ctx, b.program, append([]string{"--output_base=" + base}, args...)...)
+	return command(ctx, workspace, b.program, append([]string{b.outputBase(workspace)}, args...)...)
+}
+
+// command returns a command in a workspace, stripped of what the Bazel that
+// runs this program has put into the environment.
+func command(ctx context.Context, workspace checkout, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = string(workspace)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
@@ -67,31 +77,91 @@ func (b *bazel) version(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// test runs all tests of the workspace and returns the results by test, and the
-// wall time that the command took. A test that fails is no error.
-func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (results map[string]result, took time.Duration, err error) {
+// An outcome is what one command did.
+type outcome struct {
+	results  map[string]result
+	compiled int           // actions that compile a unit, in Bazel's count
+	took     time.Duration // wall time
+}
+
+// build builds all of the workspace, with a disk cache.
+func (b *bazel) build(ctx context.Context, workspace checkout, cache string, flags ...string) (outcome, error) {
+	return b.run(ctx, workspace, slices.Concat(flags, []string{
+		// Later commands are without the cache: all outputs have to be here, lists
+		// of headers included.
+		"--disk_cache=" + cache, "--remote_download_outputs=all", "--noexperimental_inmemory_dotd_files",
+	}), func(flags []string) *exec.Cmd {
+		return b.command(ctx, workspace, slices.Concat([]string{"build", "//..."}, flags)...)
+	})
+}
+
+// test runs all tests of the workspace. A test that fails is no error.
+func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (outcome, error) {
+	return b.run(ctx, workspace, flags, func(flags []string) *exec.Cmd {
+		return b.command(ctx, workspace, slices.Concat([]string{"test", "//...", "--test_output=summary"}, flags)...)
+	})
+}
+
+// tastingTest returns test by tasting test: given is its command line but for
+// what there is to say about Bazel.
+func (b *bazel) tastingTest(given []string) func(ctx context.Context, workspace checkout, flags ...string) (outcome, error) {
+	return func(ctx context.Context, workspace checkout, flags ...string) (outcome, error) {
+		runs, err := os.MkdirTemp(b.scratch, "runs-")
+		if err != nil {
+			return outcome{}, err
+		}
+		defer os.RemoveAll(runs)
+		o, err := b.run(ctx, workspace, flags, func(flags []string) *exec.Cmd {
+			return command(ctx, workspace, given[0], slices.Concat(given[1:], []string{
+				"--bazel=" + b.program, "--bazel_startup=" + b.outputBase(workspace), "--runs_dir=" + runs, "--test_output=summary",
+			}, flags, []string{"--", "//..."})...)
+		})
+		if err != nil {
+			return outcome{}, err
+		}
+		damaged, err := report.ReadRuns(runs, o.add)
+		if err == nil && len(damaged) > 0 {
+			err = fmt.Errorf("%v", damaged)
+		}
+		return o, err
+	}
+}
+
+// add adds what only tasting test knows: what Bazel compiled in its other
+// invocations, and the tests that Bazel wasn't told to run.
+func (o *outcome) add(r *report.Run) {
+	o.compiled = r.Cost.Actions[compile]
+	for _, test := range r.Tests {
+		name := strings.TrimPrefix(test.Label, "//:")
+		if _, ran := o.results[name]; !ran && test.Verdict == report.Hit && test.Status == "PASSED" {
+			o.results[name] = result{replayed, true}
+		}
+	}
+}
+
+// run runs a command that starts Bazel, with flags that all have.
+func (b *bazel) run(ctx context.Context, workspace checkout, flags []string, start func(flags []string) *exec.Cmd) (outcome, error) {
 	events, err := os.CreateTemp(b.scratch, "events-*.json")
 	if err != nil {
-		return nil, 0, err
+		return outcome{}, err
 	}
 	defer os.Remove(events.Name())
 	defer events.Close()
 
-	args := slices.Concat([]string{
-		"test", "//...", "--keep_going", "--build_event_json_file=" + events.Name(),
+	cmd := start(slices.Concat([]string{
+		"--keep_going", "--build_event_json_file=" + events.Name(),
 		// The reader sees a table, and the log whatever goes wrong.
-		"--color=no", "--curses=no", "--noshow_progress", "--test_output=summary",
+		"--color=no", "--curses=no", "--noshow_progress",
 		// No links to where Bazel works: these are nobody's workspaces.
 		"--symlink_prefix=/",
 		// Nobody else's results: a cache in the user's settings would count as ours.
 		"--remote_cache=", "--disk_cache=",
-	}, flags, b.flags)
+	}, flags, b.flags))
 	var output bytes.Buffer
-	cmd := b.command(ctx, workspace, args...)
 	cmd.Stdout, cmd.Stderr = &output, &output
-	start := time.Now()
+	begin := time.Now()
 	err = cmd.Run()
-	took = time.Since(start)
+	took := time.Since(begin)
 	fmt.Fprintf(b.log, "%s$ %s\n%s\n", workspace, strings.Join(cmd.Args, " "), output.Bytes())
 
 	const testsFailed = 3 // Bazel's exit code if all was built and some test failed
@@ -100,13 +170,13 @@ func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (
 		err = nil
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("bazel test in %s: %w\n%s", workspace, err, output.Bytes())
+		return outcome{}, fmt.Errorf("%s in %s: %w\n%s", cmd, workspace, err, output.Bytes())
 	}
-	results, err = readResults(events)
+	results, compiled, err := readResults(events)
 	if err != nil {
-		return nil, 0, fmt.Errorf("build events of bazel test in %s: %w", workspace, err)
+		return outcome{}, fmt.Errorf("build events of %s in %s: %w", cmd, workspace, err)
 	}
-	return results, took, nil
+	return outcome{results, compiled, took}, nil
 }
 
 // shutdown ends the Bazel server of the workspace.
@@ -122,7 +192,8 @@ func (b *bazel) shutdown(workspace checkout) error {
 type event struct {
 	ID struct {
 		TestResult *struct {
-			Label string
+			Label        string
+			Run, Attempt int
 		}
 	}
 	TestResult struct {
@@ -136,26 +207,43 @@ type event struct {
 			URI  string
 		}
 	}
+	BuildMetrics struct {
+		ActionSummary struct {
+			ActionData []struct {
+				Mnemonic        string
+				ActionsExecuted int `json:",string"`
+			}
+		}
+	}
 }
 
-// readResults reads the results of tests, by their names without "//:",
-// from a file of build events.
-func readResults(events io.Reader) (results map[string]result, err error) {
+// compile is Bazel's name of actions that compile a unit.
+const compile = "CppCompile"
+
+// readResults reads the results of tests, by their names without "//:", and how
+// many units were compiled, from a file of build events. The shards of a test
+// are one: executed if one of them was, passed if all have.
+func readResults(events io.Reader) (results map[string]result, compiled int, err error) {
 	results = make(map[string]result)
 	d := json.NewDecoder(bufio.NewReader(events))
 	for {
 		var e event
 		if err := d.Decode(&e); err == io.EOF {
-			return results, nil
+			return results, compiled, nil
 		} else if err != nil {
-			return nil, err
+			return nil, 0, err
+		}
+		for _, actions := range e.BuildMetrics.ActionSummary.ActionData {
+			if actions.Mnemonic == compile {
+				compiled += actions.ActionsExecuted
+			}
 		}
 		if e.ID.TestResult == nil {
 			continue
 		}
 		name := strings.TrimPrefix(e.ID.TestResult.Label, "//:")
-		if _, again := results[name]; again {
-			return nil, fmt.Errorf("test %s: reported twice; the tour counts neither shards nor repeated runs", name)
+		if e.ID.TestResult.Run > 1 || e.ID.TestResult.Attempt > 1 {
+			return nil, 0, fmt.Errorf("test %s: run more than once, which the tour doesn't count", name)
 		}
 		r := result{verdict: executed, passed: e.TestResult.Status == "PASSED"}
 		if e.TestResult.CachedLocally || e.TestResult.ExecutionInfo.CachedRemotely {
@@ -167,12 +255,18 @@ func readResults(events io.Reader) (results map[string]result, err error) {
 				}
 				is, err := isReplay(output.URI)
 				if err != nil {
-					return nil, fmt.Errorf("test %s: %w", name, err)
+					return nil, 0, fmt.Errorf("test %s: %w", name, err)
 				}
 				if is {
 					r.verdict = replayed
 				}
 			}
+		}
+		if other, sharded := results[name]; sharded {
+			if other.verdict != r.verdict {
+				r.verdict = executed
+			}
+			r.passed = r.passed && other.passed
 		}
 		results[name] = r
 	}

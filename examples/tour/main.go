@@ -1,17 +1,18 @@
 // Command tour shows what rules_tasting does, and checks it.
 //
 // It takes an example of this repository (package story.go has the form, one
-// file each the content) into two scratch checkouts. In one the tests are plain
-// cc_test, in the other tasting_cc_test, and nothing else differs. Then it goes
-// through chapters: each makes an edit that a developer makes, says which tests
+// file each the content) into two scratch checkouts. In one the tests are run by
+// plain Bazel, in the other by tasting test or as tasting_cc_test, and nothing
+// else differs. Then it goes through chapters: each makes an edit that a developer makes, says which tests
 // have to be executed now, has both checkouts tested, and prints what happened
 // side by side.
 //
 // Plain Bazel's figures are shown as they are. The other side's have to be what
 // the chapter said, test by test: otherwise tour ends with exit code 1.
 //
-// What was executed is read from Bazel's build events and from the test logs:
-// see readResults.
+// What was executed is read from Bazel's build events and from the test logs
+// (readResults), and what tasting test didn't have Bazel run, from its file of
+// the run.
 package main
 
 import (
@@ -30,8 +31,8 @@ import (
 	"syscall"
 )
 
-// stories are told in this order.
-var stories = []*story{cjson, cppgtest, fmtlib}
+// stories are told in this order; the first one, if none is asked for.
+var stories = []*story{leveldb, cjson, cppgtest, fmtlib}
 
 // Exit codes.
 const (
@@ -62,7 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return nil
 	})
 	var only []string
-	flags.Func("story", "tell only the story with this `name` (may be repeated)", func(name string) error {
+	flags.Func("story", "tell the story with this `name` (may be repeated; default: "+stories[0].name+")", func(name string) error {
 		if !slices.ContainsFunc(stories, func(s *story) bool { return s.name == name }) {
 			return fmt.Errorf("no such story")
 		}
@@ -85,12 +86,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 
+	if only == nil {
+		only = []string{stories[0].name}
+	}
 	t.progress = stdout
 	if *asJSON {
 		t.progress = stderr
 	}
 	told, err := t.tell(ctx, slices.DeleteFunc(slices.Clone(stories), func(s *story) bool {
-		return len(only) > 0 && !slices.Contains(only, s.name)
+		return !slices.Contains(only, s.name)
 	}))
 	if err != nil {
 		fmt.Fprintf(stderr, "tour: %v\n", err)
@@ -247,6 +251,7 @@ toolchain(
 type side struct {
 	name  string
 	load  string   // loads the rule of its tests
+	run   []string // the command line of tasting test, if that runs its tests
 	flags []string // of its tests
 	here  checkout
 	there checkout // the second checkout
@@ -265,9 +270,13 @@ func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
 		return nil, err
 	}
 	plain := &side{name: "plain", load: s.plainLoad, flags: s.flags}
-	tasting := &side{name: "tasting", load: s.tastingLoad, flags: slices.Concat(s.flags, []string{
-		"--@rules_tasting//rules:store=" + store, "--sandbox_writable_path=" + store,
-	})}
+	tasting := &side{name: "tasting", load: s.tastingLoad, flags: s.flags}
+	if s.tastingLoad == "" {
+		// An audit would run a test now and then whose result is recorded.
+		tasting.run = []string{t.analyzer, "test", "--store=" + store, "--audit=0"}
+	} else {
+		tasting.flags = slices.Concat(s.flags, []string{"--@rules_tasting//rules:store=" + store, "--sandbox_writable_path=" + store})
+	}
 	sides := []*side{plain, tasting}
 	if !t.plain {
 		sides = sides[1:]
@@ -282,11 +291,38 @@ func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
 
 	told := &toldStory{Name: s.name, Sources: s.sources[0].corpus, Bazel: version, Tests: s.tests, AsExpected: true}
 	told.printTitle(t.progress)
+	build := func(side *side, workspace checkout) error {
+		if !s.sharedObjects {
+			return nil
+		}
+		built, err := t.bazel.build(ctx, workspace, filepath.Join(t.scratch, s.name+"-objects"), side.flags...)
+		if err != nil {
+			return err
+		}
+		told.Builds = append(told.Builds, toldBuild{filepath.Base(string(workspace)), built.took.Seconds()})
+		told.printBuild(t.progress)
+		return nil
+	}
+	for _, side := range sides {
+		if err := build(side, side.here); err != nil {
+			return nil, err
+		}
+	}
 	for i, c := range s.chapters {
 		ch := &toldChapter{Title: c.title, Tells: c.tells, Expected: toldExpectation{
 			Executed: names(c.expect.executed), Failed: names(c.expect.failed), Others: c.expect.others,
 		}}
 		ch.printBefore(t.progress, i+1, len(s.tests))
+		if c.elsewhere {
+			for _, side := range sides {
+				if err := t.cloneElsewhere(side); err != nil {
+					return nil, err
+				}
+				if err := build(side, side.there); err != nil {
+					return nil, err
+				}
+			}
+		}
 		if t.plain {
 			plainly, err := t.play(ctx, s, c, plain)
 			if err != nil {
@@ -350,28 +386,41 @@ register_toolchains("@prebuilt_tasting//:all")
 	)
 }
 
+// cloneElsewhere makes the second checkout of a side, if there is none yet.
+func (t *tour) cloneElsewhere(side *side) error {
+	if slices.Contains(t.servers, side.there) {
+		return nil
+	}
+	if err := side.here.git("clone", "--quiet", string(side.here), string(side.there)); err != nil {
+		return err
+	}
+	t.servers = append(t.servers, side.there)
+	return nil
+}
+
 // play brings a side into the state of a chapter and tests it.
 func (t *tour) play(ctx context.Context, s *story, c chapter, side *side) (toldSide, error) {
 	workspace := side.here
 	if c.elsewhere {
 		workspace = side.there
-		if !slices.Contains(t.servers, workspace) {
-			if err := side.here.git("clone", "--quiet", string(side.here), string(workspace)); err != nil {
-				return toldSide{}, err
-			}
-			t.servers = append(t.servers, workspace)
-		}
 	}
 	if err := c.edit(workspace); err != nil {
 		return toldSide{}, err
 	}
-	results, took, err := t.bazel.test(ctx, workspace, side.flags...)
+	test := t.bazel.test
+	if side.run != nil {
+		test = t.bazel.tastingTest(side.run)
+	}
+	o, err := test(ctx, workspace, side.flags...)
 	if err != nil {
 		return toldSide{}, err
 	}
-	told := toldSide{Seconds: took.Seconds(), Executed: names(nil), Replayed: names(nil), Cached: names(nil), Failed: names(nil)}
+	told := toldSide{
+		Executed: names(nil), Replayed: names(nil), Cached: names(nil), Failed: names(nil),
+		Compiled: o.compiled, Seconds: o.took.Seconds(),
+	}
 	for _, test := range s.tests {
-		r, ok := results[test]
+		r, ok := o.results[test]
 		if !ok {
 			return toldSide{}, fmt.Errorf("no report from Bazel of test %s", test)
 		}
@@ -387,8 +436,8 @@ func (t *tour) play(ctx context.Context, s *story, c chapter, side *side) (toldS
 			told.Failed = append(told.Failed, test)
 		}
 	}
-	if len(results) != len(s.tests) {
-		return toldSide{}, fmt.Errorf("reports from Bazel of %d tests, the story knows of %d", len(results), len(s.tests))
+	if len(o.results) != len(s.tests) {
+		return toldSide{}, fmt.Errorf("reports from Bazel of %d tests, the story knows of %d", len(o.results), len(s.tests))
 	}
 	return told, nil
 }

@@ -13,8 +13,15 @@ type toldStory struct {
 	Sources    string         `json:"sources"` // name@version
 	Bazel      string         `json:"bazel"`
 	Tests      []string       `json:"tests"`
+	Builds     []toldBuild    `json:"builds,omitempty"` // that no side's seconds have
 	Chapters   []*toldChapter `json:"chapters"`
 	AsExpected bool           `json:"as_expected"` // in all chapters
+}
+
+// A toldBuild is the build of a checkout before its first chapter.
+type toldBuild struct {
+	Checkout string  `json:"checkout"`
+	Seconds  float64 `json:"seconds"` // wall time
 }
 
 type toldChapter struct {
@@ -40,16 +47,26 @@ type toldSide struct {
 	Replayed []string `json:"replayed"`
 	Cached   []string `json:"cached"`
 	Failed   []string `json:"failed"`
-	Seconds  float64  `json:"seconds"` // wall time of bazel test, compilation and analysis included
+	Compiled int      `json:"compiled"` // units
+	Seconds  float64  `json:"seconds"`  // wall time of the command, compilation and analysis included
 }
 
 func (s *toldStory) printTitle(w io.Writer) {
 	fmt.Fprintf(w, `The tour of %s: %d tests, %s.
 
-Executed: the test's program was run. Replayed: Bazel started the test, and
-rules_tasting answered from a record. Cached: Bazel found nothing to do.
-Seconds are those of the whole command, builds included.
+Executed: the test's program was run. Replayed: rules_tasting answered from a
+record. Cached: Bazel found nothing to do. Compiled: units. Seconds are those of
+the whole command, builds included.
 `, s.Sources, len(s.Tests), s.Bazel)
+}
+
+// printBuild prints the last build.
+func (s *toldStory) printBuild(w io.Writer) {
+	if len(s.Builds) == 1 {
+		fmt.Fprint(w, "\nBuilt beforehand, in neither side's seconds; all but the first build take its objects:\n")
+	}
+	b := s.Builds[len(s.Builds)-1]
+	fmt.Fprintf(w, "   %-36s %5.1f s\n", b.Checkout, b.Seconds)
 }
 
 // printBefore prints what is known before any test is run.
@@ -91,7 +108,7 @@ func (s *toldSide) line(replays bool) string {
 	if replays {
 		middle = fmt.Sprintf(" %2d replayed,", len(s.Replayed))
 	}
-	line := fmt.Sprintf("%2d executed,%s %2d cached %7.1f s", len(s.Executed), middle, len(s.Cached), s.Seconds)
+	line := fmt.Sprintf("%2d executed,%s %2d cached, %2d compiled %7.1f s", len(s.Executed), middle, len(s.Cached), s.Compiled, s.Seconds)
 	if len(s.Failed) > 0 {
 		line += "; fails: " + strings.Join(s.Failed, " ")
 	}
@@ -112,23 +129,24 @@ func (s *toldStory) printTable(w io.Writer) {
 		}
 		fmt.Fprintln(tw)
 	}
-	row("", "plain", "", "", "tasting", "", "", "", "expected", "")
-	row("chapter", "executed", "cached", "s", "executed", "replayed", "cached", "s", "executed", "")
+	row("", "plain", "", "", "", "tasting", "", "", "", "", "expected", "")
+	row("chapter", "executed", "cached", "compiled", "s", "executed", "replayed", "cached", "compiled", "s", "executed", "")
 	var tasting toldSide
 	var plain *toldSide
 	add := func(sum, s *toldSide) {
 		sum.Executed = append(sum.Executed, s.Executed...)
 		sum.Replayed = append(sum.Replayed, s.Replayed...)
 		sum.Cached = append(sum.Cached, s.Cached...)
+		sum.Compiled += s.Compiled
 		sum.Seconds += s.Seconds
 	}
 	line := func(title string, p, t *toldSide, expected int, verdict string) {
-		plainly := [3]any{"-", "-", "-"}
+		plainly := [4]any{"-", "-", "-", "-"}
 		if p != nil {
-			plainly = [3]any{len(p.Executed), len(p.Cached), fmt.Sprintf("%.1f", p.Seconds)}
+			plainly = [4]any{len(p.Executed), len(p.Cached), p.Compiled, fmt.Sprintf("%.1f", p.Seconds)}
 		}
-		row(title, plainly[0], plainly[1], plainly[2],
-			len(t.Executed), len(t.Replayed), len(t.Cached), fmt.Sprintf("%.1f", t.Seconds), expected, verdict)
+		row(title, plainly[0], plainly[1], plainly[2], plainly[3],
+			len(t.Executed), len(t.Replayed), len(t.Cached), t.Compiled, fmt.Sprintf("%.1f", t.Seconds), expected, verdict)
 	}
 	expected, verdict := 0, "ok"
 	for _, c := range s.Chapters {

@@ -17,9 +17,13 @@ type story struct {
 	flags   []string // of Bazel, on both sides
 	tests   []string // every test of the example, without "//:"; sorted
 	// tastingLoad is the line of the example's BUILD.bazel that loads the rule
-	// of its tests; plain Bazel's checkouts get plainLoad instead.
+	// of its tests; plain Bazel's checkouts get plainLoad instead. Without them
+	// the checkouts are the same, and one side's tests are run by tasting test.
 	tastingLoad, plainLoad string
-	chapters               []chapter
+	// sharedObjects: each checkout is built before its first chapter, with a
+	// cache of what the first of them has built. That counts for no side.
+	sharedObjects bool
+	chapters      []chapter
 }
 
 // A source is what tools/corpus/fetch.sh fetches into a directory of the example.

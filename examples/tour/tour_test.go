@@ -113,28 +113,35 @@ func TestReadResults(t *testing.T) {
 		// The log is that of an earlier run: it says nothing of this one.
 		fmt.Sprintf(form, "local", again, "PASSED", true, false) +
 		fmt.Sprintf(form, "remote", ran, "PASSED", false, true) +
+		// Two shards: one was executed, and failed.
+		fmt.Sprintf(form, "sharded", ran, "FAILED", false, false) +
+		fmt.Sprintf(form, "sharded", ran, "PASSED", true, false) +
 		`{"id":{"testSummary":{"label":"//:ran"}},"testSummary":{"overallStatus":"PASSED"}}` + "\n" +
 		`{"id":{"buildMetrics":{}},"buildMetrics":{"actionSummary":{"actionsExecuted":"9","actionData":[` +
 		`{"mnemonic":"CppCompile","actionsExecuted":"5"}]}}}` + "\n"
-	got, err := readResults(strings.NewReader(events))
+	got, compiled, err := readResults(strings.NewReader(events))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]result{
-		"ran":    {executed, true},
-		"failed": {executed, false},
-		"again":  {replayed, true},
-		"local":  {cached, true},
-		"remote": {cached, true},
+		"ran":     {executed, true},
+		"failed":  {executed, false},
+		"again":   {replayed, true},
+		"local":   {cached, true},
+		"remote":  {cached, true},
+		"sharded": {executed, false},
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
-
-	if _, err := readResults(strings.NewReader(events + fmt.Sprintf(form, "ran", ran, "PASSED", false, false))); err == nil {
-		t.Error("a test reported twice: no error")
+	if compiled != 5 {
+		t.Errorf("%d units compiled, want 5", compiled)
 	}
-	if _, err := readResults(strings.NewReader(fmt.Sprintf(form, "ran", "bytestream://host/x", "PASSED", false, false))); err == nil {
+
+	if _, _, err := readResults(strings.NewReader(strings.Replace(events, `"attempt":1`, `"attempt":2`, 1))); err == nil {
+		t.Error("a test that was attempted twice: no error")
+	}
+	if _, _, err := readResults(strings.NewReader(fmt.Sprintf(form, "ran", "bytestream://host/x", "PASSED", false, false))); err == nil {
 		t.Error("a test log that can't be read: no error")
 	}
 }
