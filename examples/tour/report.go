@@ -66,7 +66,7 @@ func (s *toldStory) printBuild(w io.Writer) {
 		fmt.Fprint(w, "\nBuilt beforehand, in neither side's seconds; all but the first build take its objects:\n")
 	}
 	b := s.Builds[len(s.Builds)-1]
-	fmt.Fprintf(w, "   %-36s %5.1f s\n", b.Checkout, b.Seconds)
+	fmt.Fprintf(w, "   built     %-49s %7.1f s\n", b.Checkout, b.Seconds)
 }
 
 // printBefore prints what is known before any test is run.
