@@ -47,7 +47,7 @@ if [ -n "$analyzer" ]; then
     sed '/^cc_/,$d' "$suites/BUILD.bazel" | put tasting_suite/BUILD.bazel
     [ ! -e "$suites/clang.txt" ] || put tasting_suite/clang.txt <"$suites/clang.txt"
 fi
-[ "$name" != leveldb ] || sed 's,"upstream/,",' "${here%/*}/examples/leveldb/BUILD.bazel" | put BUILD.bazel
+[ "$name" != leveldb ] || sed '/"upstream\/\.",/d; s,"upstream/,",' "${here%/*}/examples/leveldb/BUILD.bazel" | put BUILD.bazel
 # rules_cc before 0.1 doesn't know this compiler.
 find . -name BUILD.bazel -exec grep -l 'rules_cc//cc/compiler:emscripten": ' {} + |
     xargs -r sed -i '/rules_cc\/\/cc\/compiler:emscripten": /d'
