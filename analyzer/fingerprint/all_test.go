@@ -297,6 +297,27 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestMemoryOddNames: names that are no text stay as they are.
+func TestMemoryOddNames(t *testing.T) {
+	dir := t.TempDir()
+	name, memory := filepath.Join(dir, "a.manifest"), filepath.Join(dir, "memory")
+	if err := manifest.Write(name, source(t, "a.c", []string{"main", "1"}).Manifest); err != nil {
+		t.Fatal(err)
+	}
+	for _, root := range []string{"\xff", "\xfe", "\xfe", "\ufffd"} {
+		tests := []*Test{{Manifests: []string{name}, Binary: "b", Roots: Roots{Symbols: []string{"main", root}}}}
+		m := OpenMemory(memory)
+		want, _ := ComposeAll(tests, nil)
+		got, _ := ComposeAll(tests, m)
+		if !cmp.Equal(want[0].Config, got[0].Config) || want[0].Fingerprint != got[0].Fingerprint || !cmp.Equal(want[0].Warnings, got[0].Warnings) {
+			t.Errorf("%q: %q, remembered %q", root, want[0].Warnings, got[0].Warnings)
+		}
+		if err := m.Save(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func FuzzMemory(f *testing.F) {
 	f.Add([]byte("{}"))
 	f.Add([]byte(`{"Program":"p","Tests":{"k":{"Code":{"Hash":"00"},"Used":1,"Inputs":["a"]},"l":null,"m":{}},"Inputs":{"a":{"Format":3}}}`))

@@ -205,11 +205,26 @@ func (m *Memory) recall(tests []*Test, linked [][]*linkedFile, known map[string]
 	return r
 }
 
+var errNoText = errors.New("a name that is no text")
+
+// isText tells whether what was made JSON of had text in it only: JSON has the same
+// letter for all bytes that are none.
+func isText(b []byte) bool { return !bytes.Contains(b, []byte(`\ufffd`)) }
+
+// intact tells whether x can be kept as it is.
+func intact(x any) bool {
+	b, err := json.Marshal(x)
+	return err == nil && isText(b)
+}
+
 // codeKey begins the key of a test with all that decides about its closure, but for
 // its manifests.
 func codeKey(t *Test, files []*linkedFile, known map[string]*link) (frame.Buffer, error) {
 	b := frame.New("tasting remembered composition 1")
 	text, err := json.Marshal(t)
+	if !isText(text) {
+		err = errNoText
+	}
 	b.Bytes(text)
 	for _, name := range t.Links {
 		b.Bytes(known[name].sum[:])
@@ -244,12 +259,12 @@ func (m *Memory) remember(r *recalled, inputs map[string]*input) {
 			x.Used = now
 			continue
 		}
-		good := true
+		good := intact(r.summaries[i])
 		for _, k := range r.inputKeys[i] {
 			if _, done := same[k]; !done {
 				file := k[:len(k)-2*sha256.Size-1]
 				sum, _, err := digest(file)
-				same[k] = err == nil && k == fmt.Sprintf("%s %s", file, sum) && inputs[file] != nil && inputs[file].err == nil
+				same[k] = err == nil && k == fmt.Sprintf("%s %s", file, sum) && inputs[file] != nil && inputs[file].err == nil && intact(inputs[file])
 			}
 			good = good && same[k]
 		}

@@ -90,13 +90,16 @@ type record struct {
 	Asked *asked `json:",omitempty"`
 	// Text is the hash of what the preprocessor makes of the files, 0 if it hasn't run.
 	Text uint64 `json:",omitempty"`
+	// Dear says that the preprocessor takes too much of the compiler's time, or that
+	// its text doesn't say all.
+	Dear bool `json:",omitempty"`
 	// Depend is the compiler's list of dependencies, as it wrote it.
 	Depend []byte
 }
 
 type dependency struct {
-	Path               string
-	Raw, Lines, Tokens uint64
+	Path                     string
+	Raw, Lines, Tokens, Code uint64
 }
 
 // Run compiles, or hands out what was compiled. It returns the exit code of the
@@ -143,10 +146,8 @@ func Run(ctx context.Context, o *Options) (code int, err error) {
 		c.count(how)
 		return 0, nil
 	}
-	// The text is compared only where there was a change before: a unit that is
-	// compiled for the first time pays nothing for it.
 	var text *preprocessed
-	if len(known) > 0 && !u.debug && !u.contracts && !u.werror && !c.edited(u, known[0]) {
+	if c.textPays(u, known) {
 		text = c.preprocess(ctx, u)
 	}
 	if text != nil {
@@ -158,7 +159,7 @@ func Run(ctx context.Context, o *Options) (code int, err error) {
 				return c.audit(ctx, o, u, r)
 			}
 			x := *text.files
-			x.Object, x.Sum, x.Places, x.Text = r.Object, r.Sum, r.Places, r.Text
+			x.Object, x.Sum, x.Places, x.Text, x.Dear = r.Object, r.Sum, r.Places, r.Text, r.Dear
 			if c.hand(u, &x) != nil {
 				c.count("damaged")
 				break
@@ -178,7 +179,7 @@ func (c *cache) now(r *record) *record {
 	for i := range x.Files {
 		d := &x.Files[i]
 		if s := c.scans[d.Path]; s != nil {
-			d.Raw, d.Lines, d.Tokens = s.Raw, s.Lines, s.Tokens
+			d.Raw, d.Lines, d.Tokens, d.Code = s.Raw, s.Lines, s.Tokens, s.Code
 		}
 	}
 	return &x
@@ -188,7 +189,7 @@ func (c *cache) now(r *record) *record {
 // that is known.
 func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*record, text *preprocessed, start time.Time) (int, error) {
 	out, messages := &counter{w: o.Stdout}, &counter{w: o.Stderr}
-	code, err := execute(ctx, o, out, messages)
+	code, cpu, err := execute(ctx, o, out, messages)
 	if err != nil || code != 0 || out.n+messages.n > 0 {
 		c.count("compiled: it fails or warns")
 		return code, err
@@ -198,11 +199,23 @@ func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*recor
 		c.count("compiled: " + err.Error())
 		return 0, nil
 	}
-	if text != nil && r.sameFiles(text.files) {
+	if len(known) > 0 {
+		r.Dear = known[0].Dear
+		// It was compiled in vain: the next time the text may tell.
+		if text == nil && r.Sum == known[0].Sum && c.canCompare(u, known) {
+			text = c.preprocess(ctx, u)
+		}
+	}
+	switch {
+	case text == nil:
+	case text.files == nil:
+		r.Dear = true
+	case r.sameFiles(text.files):
 		r.Text = text.sum
+		r.Dear = text.cpu > cpu/6
 	}
 	for _, k := range known {
-		if k.Asked != nil && slices.EqualFunc(k.Files, r.Files, func(a, b dependency) bool { return a.Path == b.Path && a.Tokens == b.Tokens }) {
+		if k.Asked != nil && k.Exists == r.Exists && slices.EqualFunc(k.Files, r.Files, func(a, b dependency) bool { return a.Path == b.Path && a.Tokens == b.Tokens }) {
 			r.Asked = k.Asked
 		}
 	}
@@ -219,23 +232,27 @@ func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*recor
 func pass(ctx context.Context, o *Options, why string) (int, error) {
 	c := &cache{dir: o.Dir}
 	c.count("passed on: " + why)
-	return execute(ctx, o, o.Stdout, o.Stderr)
+	code, _, err := execute(ctx, o, o.Stdout, o.Stderr)
+	return code, err
 }
 
-// execute runs the compiler. Streams of this process become its own, so that what it
+// execute runs the compiler, and returns its exit code and CPU time. Streams of this process become its own, so that what it
 // says on both, and what those say that it starts, stays in order.
-func execute(ctx context.Context, o *Options, stdout, stderr io.Writer) (code int, err error) {
+func execute(ctx context.Context, o *Options, stdout, stderr io.Writer) (code int, cpu time.Duration, err error) {
 	cmd := exec.CommandContext(ctx, o.Args[0], o.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, stdout, stderr
 	err = cmd.Run()
+	if s := cmd.ProcessState; s != nil {
+		cpu = s.UserTime() + s.SystemTime()
+	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-			return 128 + int(s.Signal()), nil
+			return 128 + int(s.Signal()), cpu, nil
 		}
-		return exit.ExitCode(), nil
+		return exit.ExitCode(), cpu, nil
 	}
-	return 0, err
+	return 0, cpu, err
 }
 
 // counter counts what is written.
@@ -251,7 +268,7 @@ func (c *counter) Write(b []byte) (int, error) {
 
 // audit compiles although an object is known, and compares.
 func (c *cache) audit(ctx context.Context, o *Options, u *unit, r *record) (int, error) {
-	code, err := execute(ctx, o, o.Stdout, o.Stderr)
+	code, _, err := execute(ctx, o, o.Stdout, o.Stderr)
 	if err != nil {
 		return code, err
 	}
@@ -298,7 +315,7 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 			if x.Relines {
 				return ""
 			}
-			moved[d.Path] = x
+			moved[filepath.Clean(d.Path)] = x
 		default:
 			return ""
 		}
@@ -306,7 +323,7 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 	exists, _ := c.exists(u, r.Files, scans)
 	var err error
 	switch {
-	case how != "same bytes" && slices.ContainsFunc(scans, func(x *scan) bool { return x.Columns }):
+	case how != "same bytes" && slices.ContainsFunc(scans, func(x *scan) bool { return x.Columns || x.Strict }):
 		return ""
 	case how != "same bytes" && u.clang && u.named(r, r.Files, scans):
 		return ""
@@ -321,14 +338,12 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 				return ""
 			}
 		}
-		if r.Asked, err = askLines(ctx, u, append(scans, u.defines)); err != nil {
+		if r.Asked, err = askLines(ctx, u, scans); err != nil {
 			return ""
 		}
 	}
-	for path, x := range moved {
-		if c.directives(path, x) != nil || r.Asked.in(path, x) {
-			return ""
-		}
+	if r.Asked.in(moved) {
+		return ""
 	}
 	return "same tokens on other lines"
 }
@@ -377,7 +392,7 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*s
 			return nil, nil, errChanging
 		}
 		scans = append(scans, x)
-		r.Files = append(r.Files, dependency{f, x.Raw, x.Lines, x.Tokens})
+		r.Files = append(r.Files, dependency{f, x.Raw, x.Lines, x.Tokens, x.Code})
 	}
 	precompiled := false
 	if r.Exists, precompiled = c.exists(u, r.Files, scans); precompiled {
@@ -449,14 +464,23 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 	}
 	h := xxhash.New()
 	inodes := map[[2]uint64]int{}
+	copies := map[[2]int64][]numbered{} // by size and time
 	for i, x := range all {
-		state, id := c.look(x.dir, x.name, u.gch || i < included)
+		state, id, like := c.look(x.dir, x.name, u.gch || i < included)
 		precompiled = precompiled || state&hasPCH != 0
 		same := 0
 		if state&isThere != 0 {
 			// "#pragma once" knows a file by whatever name.
 			if _, ok := inodes[id]; !ok {
 				inodes[id] = len(inodes) + 1
+				if u.gch && state&isDirectory == 0 {
+					// gcc takes a copy that was saved in the same second for it.
+					path := filepath.Join(x.dir, x.name)
+					if filepath.IsAbs(x.name) {
+						path = x.name
+					}
+					inodes[id] = c.copyOf(u, path, like, copies, inodes[id])
+				}
 			}
 			same = inodes[id]
 		}
@@ -467,6 +491,26 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 		h.WriteString(x.dir + "\x00" + x.name + "\x00")
 	}
 	return h.Sum64(), precompiled
+}
+
+// numbered is a file that was looked up.
+type numbered struct {
+	path   string
+	number int
+}
+
+// copyOf returns the number of a file of the same size, time and content among copies,
+// or number.
+func (c *cache) copyOf(u *unit, path string, like [2]int64, copies map[[2]int64][]numbered, number int) int {
+	for _, k := range copies[like] {
+		a, err1 := c.readScan(k.path, u.cxx && !u.old)
+		b, err2 := c.readScan(path, u.cxx && !u.old)
+		if err1 == nil && err2 == nil && a.Raw == b.Raw {
+			return k.number
+		}
+	}
+	copies[like] = append(copies[like], numbered{path, number})
+	return number
 }
 
 // dependencies reads the rule that a compiler has written (-MD), without the

@@ -23,6 +23,8 @@ type bench struct {
 	dir string // of the sources: the current directory of the compiler
 	opt *Options
 	out bytes.Buffer
+	// eager has the preprocessor run even where it doesn't pay.
+	eager bool
 }
 
 func newBench(t *testing.T, compiler string) *bench {
@@ -65,7 +67,7 @@ func (b *bench) run(args ...string) (code int, did string) {
 	cmd := exec.Command(os.Args[0], append([]string{"-launcher", b.opt.Dir, b.opt.Args[0]}, args...)...)
 	cmd.Dir = b.dir
 	cmd.Stdout, cmd.Stderr = &b.out, &b.out
-	cmd.Env = append(os.Environ(), fmt.Sprintf("LAUNCHER_AUDIT=%v", b.opt.Audit))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("LAUNCHER_AUDIT=%v", b.opt.Audit), fmt.Sprintf("LAUNCHER_EAGER=%v", b.eager))
 	cmd.Run()
 	return cmd.ProcessState.ExitCode(), strings.TrimSpace(strings.TrimPrefix(b.counts(), before))
 }
@@ -122,6 +124,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "-launcher" {
 		o := &Options{Dir: os.Args[2], Args: os.Args[3:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 		fmt.Sscan(os.Getenv("LAUNCHER_AUDIT"), &o.Audit)
+		fmt.Sscan(os.Getenv("LAUNCHER_EAGER"), &eager)
 		code, err := Run(context.Background(), o)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -290,7 +293,23 @@ var edits = []struct {
 	{name: "line spliced", before: m("a.cc", uses, "h.h", "inline int f(int x) { return x + __LI\\\nNE__; }\n"), after: m("h.h", "\ninline int f(int x) { return x + __LI\\\nNE__; }\n"), want: changed},
 	{name: "line in arguments over lines", before: m("a.cc", "#define F(x, y) x\n"+uses, "h.h", "inline int f(int x) { return x + F(__LINE__,\n  1); }\n"), after: m("h.h", "inline int f(int x) { return x + F(__LINE__,\n\n  1); }\n"), want: changed},
 	{name: "parent directory", flags: "-Ione/../two -Ithree", before: m("a.cc", "#include <h.h>\nint use() { return f(2); }\n", "three/h.h", lib, "one/x", "x"), after: m("two/h.h", strings.Replace(lib, "1", "7", 1)), want: changed},
+	{name: "C without // comments", flags: "-std=c89", before: m("a.c", "int x = 8 //* c */ 2\n;\n"), after: m("a.c", "int x = 8 //* c */ 4\n;\n"), want: "passed on: C of 1990"},
+	{name: "trigraph in a literal", only: "g++", flags: "-std=c11 -Wno-multichar", before: m("a.c", "int x = '??'//b';\n"), after: m("a.c", "int x = '??'//c';\n"), want: changed},
+	{name: "has_include with a quote in a macro", flags: "-Isub", before: m("a.cc", "#include <m.h>\n#if T_HAS_INCLUDE_G\nint x = 1;\n#else\nint x = 2;\n#endif\n", "sub/m.h", "#define T_HAS_INCLUDE_G __has_include(\"g.h\")\n"), after: m("g.h", "//\n"), want: "compiled: __has_include in a macro"},
+	{name: "has_include by a macro with two parameters", flags: "-Isub", before: m("a.cc", "#define T_HAS_INCLUDE(a, b) __has_include(b)\n#if T_HAS_INCLUDE(<q.h>, <h.h>)\nint x = 1;\n#else\nint x = 2;\n#endif\n", "sub/m.h", "//\n"), after: m("sub/h.h", "//\n"), want: "compiled: __has_include in a macro"},
+	{name: "has_include by a macro that another one brings", flags: "-Isub", before: m("a.cc", "#define T_HAS_INCLUDE(b) __has_include(b)\n#define ID(x) x\n#if ID(T_HAS_INCLUDE)(<h.h>)\nint x = 1;\n#else\nint x = 2;\n#endif\n", "sub/m.h", "//\n"), after: m("sub/h.h", "//\n"), want: "compiled: computed __has_include"},
+	{name: "has_include that is pasted", flags: "-Isub", before: m("a.cc", "#define P(a, b) a##b\n#if P(__has_, include)(<h.h>)\nint x = 1;\n#else\nint x = 2;\n#endif\n", "sub/m.h", "//\n"), after: m("sub/h.h", "//\n"), want: "compiled: __has_include that may be pasted"},
+	{name: "has_include by a macro that is pasted", flags: "-Isub", before: m("a.cc", "#define T_HAS_INCLUDE(b) __has_include(b)\n#define P(a, b) a##b\n#if P(T_HAS_, INCLUDE)(<h.h>)\nint x = 1;\n#else\nint x = 2;\n#endif\n", "sub/m.h", "//\n"), after: m("sub/h.h", "//\n"), want: "compiled: __has_include that may be pasted"},
+	{name: "place of a lambda behind a cast", only: "clang++", flags: "-std=c++17", before: m("a.cc", named+"#include \"h.h\"\n", "h.h", "int q = ((Name)[] {}).v;\n"), after: m("h.h", "\n\n\n\n\n\n\n\n\nint q = ((Name)[] {}).v;\n"), want: changed},
+	{name: "place of a lambda behind a macro", only: "clang++", flags: "-std=c++17", before: m("a.cc", named+"#define SET (Name)\n#include \"h.h\"\n", "h.h", "int q = (SET [] {}).v;\n"), after: m("h.h", "\n\n\n\n\n\n\n\n\nint q = (SET [] {}).v;\n"), want: changed},
+	{name: "place of a class with an attribute", only: "clang++", flags: "-std=c++17", before: m("a.cc", named+"#include \"h.h\"\n", "h.h", "struct __attribute__((packed)) { int a; } x; int q = Name(x).v;\n"), after: m("h.h", "\n\n\n\n\n\n\n\n\nstruct __attribute__((packed)) { int a; } x; int q = Name(x).v;\n"), want: changed},
+	{name: "line in a condition of another file", before: m("a.cc", "#include \"h.h\"\n#include \"g.h\"\n", "h.h", "#if __LINE__ > 0\n#define L __LINE__\n#else\n#define L 0\n#endif\n", "g.h", "int g = L;\n"), after: m("g.h", "//\nint g = L;\n"), want: changed},
+	{name: "layout that a pragma makes an error", only: "g++", before: m("a.cc", uses, "h.h", "#pragma GCC diagnostic error \"-Wmisleading-indentation\"\nint a(); int b();\ninline int f(int x) {\n  if (x)\n    a();\n  b();\n  return x;\n}\n"), after: m("h.h", "#pragma GCC diagnostic error \"-Wmisleading-indentation\"\nint a(); int b();\ninline int f(int x) {\n  if (x)\n    a();\n    b();\n  return x;\n}\n"), want: "compiled: it fails or warns"},
+	{name: "comment that a pragma makes an error", only: "clang++", before: m("a.cc", "#include \"h.h\"\n", "h.h", "#pragma clang diagnostic error \"-Wdocumentation\"\n/// \\param x one\nint f(int x);\n"), after: m("h.h", "#pragma clang diagnostic error \"-Wdocumentation\"\n/// \\param y one\nint f(int x);\n"), want: "compiled: it fails or warns"},
 }
+
+// named has the length of the name of a function that says where a lambda is.
+const named = "struct Name { int v; template<class T> constexpr Name(T) : v(sizeof(__PRETTY_FUNCTION__)) {} };\n"
 
 func m(l ...string) map[string]string {
 	files := map[string]string{}
@@ -370,6 +389,11 @@ func TestAliases(t *testing.T) {
 		b.compile()
 		os.Remove(two)
 		b.write(m("two/h.h", header))
+		old := time.Now().Add(-time.Hour) // gcc takes a copy of the same second for the same file
+		if err := os.Chtimes(two, old, old); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(250 * time.Millisecond)
 		if did := b.compile(); did != changed {
 			t.Errorf("%s: %q", compiler, did)
 		}
@@ -379,6 +403,51 @@ func TestAliases(t *testing.T) {
 		}
 		time.Sleep(250 * time.Millisecond)
 		b.compile()
+	}
+}
+
+// TestCopies: gcc takes a copy that was saved in the same second for the same file.
+func TestCopies(t *testing.T) {
+	b := newBench(t, "g++")
+	header := "#pragma once\nC(int f, __COUNTER__);\n"
+	b.write(m("a.cc", "#define CAT(a, b) a##b\n#define C(a, b) CAT(a, b)\n#include \"one/h.h\"\n#include \"two/h.h\"\nint use = __COUNTER__;\n", "one/h.h", header, "two/h.h", header))
+	for i, seconds := range []time.Duration{0, 10} {
+		for _, name := range []string{"one/h.h", "two/h.h"} {
+			old := time.Now().Truncate(time.Minute).Add(-time.Hour)
+			if name == "two/h.h" {
+				old = old.Add(seconds * time.Second)
+			}
+			if err := os.Chtimes(filepath.Join(b.dir, name), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(250 * time.Millisecond)
+		if did := b.compile(); did != []string{"compiled: new", changed}[i] {
+			t.Errorf("%d: %q", i, did)
+		}
+	}
+}
+
+// TestHardLinked: an edit that keeps size and time of a file with two names is seen.
+func TestHardLinked(t *testing.T) {
+	b := newBench(t, "g++")
+	b.write(m("a.cc", uses, "h.h", lib))
+	h := filepath.Join(b.dir, "h.h")
+	if err := os.Link(h, h+".link"); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	for i, text := range []string{lib, lib2} {
+		if err := os.WriteFile(h, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(h, old, old); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2300 * time.Millisecond) // so that scans are kept
+		if did := b.compile(); did != []string{"compiled: new", changed}[i] {
+			t.Errorf("%d: %q", i, did)
+		}
 	}
 }
 
@@ -738,7 +807,7 @@ func TestText(t *testing.T) {
 		{name: "line", files: m("a.cc", uses, "h.h", "#define X\ninline int f(int x) { return x + __LINE__; }\n"), third: m("h.h", "inline int f(int x) { return x + __LINE__; }\n"), want: changed},
 		{name: "line that stays", files: m("a.cc", "#include \"h.h\"\nint use() { return f(2) + __LINE__; }\n", "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: sameText},
 		{name: "line of the caller", files: m("a.cc", "#include \"h.h\"\ninline int line(int n = __builtin_LINE()) { return n; }\nint use() { return f(2) + line(); }\n", "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: changed},
-		{name: "assert", files: m("a.cc", uses, "h.h", "#define X\n"+lib+"#include <assert.h>\ninline int q(int x) { assert(x); return x; }\n"), third: m("h.h", "//\n"+lib2+"#include <assert.h>\ninline int q(int x) { assert(x); return x; }\n"), want: sameText},
+		{name: "assert", files: m("a.cc", uses, "h.h", "#define X\n"+lib+"#include <assert.h>\ninline int q(int x) { assert(x); return x; }\nint z;\n"), third: m("h.h", "//\n"+lib2+"#include <assert.h>\ninline int q(int x) { assert(x); return x; }\nint z;\n"), want: sameText},
 		{name: "assert on another line", files: m("a.cc", uses, "h.h", "#define X\n"+lib+"#include <assert.h>\ninline int q(int x) { assert(x); return x; }\n"), third: m("h.h", lib2+"#include <assert.h>\ninline int q(int x) { assert(x); return x; }\n"), want: changed},
 		{name: "assert over lines", files: m("a.cc", uses, "h.h", "#define X\n"+lib+"#include <assert.h>\ninline int q(int x) {\n  assert(x &&\n\n    x > 1); return x;\n}\n"), third: m("h.h", "//\n"+lib2+"#include <assert.h>\ninline int q(int x) {\n  assert(x &&\n    x > 1); return x;\n}\n"), want: changed},
 		{name: "file that code is in", files: m("a.cc", "#include \"h.h\"\n#include \"g.h\"\nint use() { return f(2); }\n", "h.h", "#pragma GCC system_header\n"+lib, "g.h", "#define X\n"), third: m("h.h", "#define X\n", "g.h", lib2), want: changed},
@@ -749,6 +818,12 @@ func TestText(t *testing.T) {
 		{name: "lambda's place in a name", flags: "-std=c++17", files: m("a.cc", "template<class T> constexpr int n(T) { return sizeof(__PRETTY_FUNCTION__); }\n"+uses, "h.h", "#define X\n"+lib+"inline int q = n([] {});\n"), third: m("h.h", lib2+"        inline int q = n([] {});\n"), want: changed, only: "clang++"},
 		{name: "header that is checked", flags: "-xc++-header -fsyntax-only", files: m("h.hpp", "#include \"h.h\"\n", "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: sameText},
 		{name: "hidden by a new header", flags: "-Ione -Itwo", files: m("a.cc", "#include <h.h>\nint use() { return f(2); }\n", "two/h.h", "#define X\n"+lib, "h.h", "#define X\n"), third: m("one/h.h", "inline int f(int x) {\n  return x + 3;\n}\n"), want: changed},
+		{name: "macro of a pragma", flags: "-std=c++17", files: m("a.cc", "#include \"h.h\"\n#pragma pack(N)\nstruct S { char c; int i; };\nint x = sizeof(S);\n", "h.h", "#define N 2\n"), third: m("h.h", "#define N 1\nextern int other;\n"), want: changed, only: "clang++"},
+		{name: "macro of a loop's pragma", flags: "-O2", files: m("a.cc", "#include \"h.h\"\nint f(int *a, int n) {\n  int s = 0;\n#pragma unroll N\n  for (int i = 0; i < n; i++) s += a[i] * a[i];\n  return s;\n}\n", "h.h", "#define N 2\n"), third: m("h.h", "#define N 8\nextern int other;\n"), want: changed, only: "clang++"},
+		{name: "macro of a weak name", files: m("a.cc", "#include \"h.h\"\n#pragma weak N\nextern \"C\" int aaa, bbb;\nint x() { return aaa + bbb; }\n", "h.h", "#define N aaa\n"), third: m("h.h", "#define N bbb\nextern int other;\n"), want: changed},
+		{name: "raw string with a quote in its delimiter", files: m("a.cc", uses, "h.h", lib+"const char *r = R\"a\"b(\n  x\n)a\"b\";\n"), third: m("h.h", lib2+"const char *r = R\"a\"b(\n x\n)a\"b\";\n"), want: changed},
+		{name: "what looks like a raw string", files: m("a.cc", uses, "h.h", lib+"inline void g(int x) { asm volatile(\"\" :: \"R\"(x)); }\nconst char *r = R\"x(\n)\"\n  y\n)x\";\n"), third: m("h.h", lib2+"inline void g(int x) { asm volatile(\"\" :: \"R\"(x)); }\nconst char *r = R\"x(\n)\"\n y\n)x\";\n"), want: changed},
+		{name: "line of a macro that ends elsewhere", files: m("a.cc", uses, "h.h", lib+"#define ID(x) x\ninline int g() { return ID(__builtin_LINE()\n\n);\n\n\n}\nint q = g();\n"), third: m("h.h", lib2+"#define ID(x) x\ninline int g() { return ID(__builtin_LINE()\n);\n\n\n\n}\nint q = g();\n"), want: changed},
 	} {
 		for _, compiler := range []string{"g++", "clang++"} {
 			if x.only != "" && x.only != compiler {
@@ -757,6 +832,7 @@ func TestText(t *testing.T) {
 			t.Run(compiler+"/"+x.name, func(t *testing.T) {
 				t.Parallel()
 				b := newBench(t, compiler)
+				b.eager = true
 				flags := strings.Fields(x.flags)
 				b.write(x.files)
 				b.compile(flags...)
@@ -781,6 +857,39 @@ func TestText(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestTextPays: the preprocessor runs for a unit that was compiled in vain, and where
+// a change may leave the text as it was.
+func TestTextPays(t *testing.T) {
+	const long = "#include <regex>\n#include \"h.h\"\nint use(const char *s) { return std::regex_match(s, std::regex(\"a*b|c\")) + f(2); }\n"
+	for _, compiler := range []string{"g++", "clang++"} {
+		t.Run(compiler, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, compiler)
+			for i, step := range []struct {
+				files map[string]string
+				want  string
+				text  bool // is known afterwards
+			}{
+				{m("a.cc", long, "h.h", lib), "compiled: new", false},
+				{m("h.h", strings.Replace(lib, "1", "2", 1)), changed, false}, // another object
+				{m("h.h", "#define X\n"+strings.Replace(lib, "1", "2", 1)), changed, true},
+				{m("h.h", "#define Y\n"+strings.Replace(lib, "1", "2", 1)), "same text", true},
+				{m("h.h", "#define Y\n"+strings.Replace(lib, "1", "3", 1)), changed, false},
+				{m("a.cc", long+"extern int q;\n"), changed, false},
+			} {
+				b.write(step.files)
+				if did := b.compile("-O1"); did != step.want {
+					t.Errorf("%d: %q, want %q", i, did, step.want)
+				}
+				u, c := b.unit()
+				if r := c.records(u); len(r) == 0 || (r[0].Text != 0) != step.text {
+					t.Errorf("%d: %+v", i, r)
+				}
+			}
+		})
 	}
 }
 
@@ -811,7 +920,7 @@ func FuzzRecords(f *testing.F) {
 			t.Fatal("not written")
 		}
 		for _, r := range c.records(u) {
-			c.edited(u, r)
+			c.textPays(u, []*record{r})
 			for _, bytes := range []bool{true, false} {
 				if how := c.matches(t.Context(), u, r, bytes); how != "" && !slices.ContainsFunc(r.Files, func(d dependency) bool { return d.Raw == raw }) {
 					t.Errorf("%q: %s", how, text)
@@ -819,6 +928,26 @@ func FuzzRecords(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAsked: what asks for lines isn't taken over from a compilation that had other
+// text of the same files.
+func TestAsked(t *testing.T) {
+	const header = "#if __has_include(\"x.h\")\ninline int f() { return __LINE__; }\n#else\ninline int f() { return 0; }\n#endif\nint q = f();\n"
+	for _, compiler := range []string{"g++", "clang++"} {
+		b := newBench(t, compiler)
+		for i, files := range []map[string]string{
+			m("a.cc", "#include \"h.h\"\n#include \"g.h\"\n", "h.h", header, "g.h", "int g;\n"),
+			m("g.h", "//\nint g;\n"), // the preprocessor has run
+			m("x.h", "//\n"),
+			m("h.h", "//\n"+header),
+		} {
+			b.write(files)
+			if did := b.compile(); did != []string{"compiled: new", shifted, changed, changed}[i] {
+				t.Errorf("%s, %d: %q", compiler, i, did)
+			}
+		}
+	}
 }
 
 // FuzzScan: what the scanner takes for a comment is none where it says what a text

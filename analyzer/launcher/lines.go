@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,23 +27,23 @@ var builtins = []string{builtinLine, "__builtin_FUNCSIG", "__builtin_source_loca
 // as all tokens do.
 type asked struct {
 	Files []string // whose text has something that does
-	// Callers says that callers of a function may be asked, wherever they are.
-	Callers bool
-	// Words are __LINE__ and the macros that may expand to it, for directives.
-	Words []string
+	// Elsewhere says that it may be a line of any file: that of a caller of a function;
+	// or that a directive asks, for which the preprocessor has a mark instead of a line.
+	Elsewhere bool
 }
 
-// askLines has the preprocessor run, and returns what asks for lines in its text. All
-// are the files of the unit, with their directives, and what defines macros besides.
-func askLines(ctx context.Context, u *unit, all []*scan) (*asked, error) {
+// askLines has the preprocessor run, and returns what asks for lines in its text.
+// Files are those of the unit, with their directives.
+func askLines(ctx context.Context, u *unit, files []*scan) (*asked, error) {
+	if conditional(append(slices.Clone(files), u.defines), files) {
+		return &asked{Elsewhere: true}, nil
+	}
 	args := append(slices.Clone(u.rest), "-E", "-w", "-U__LINE__", "-D__LINE__="+mark)
 	text, err := exec.CommandContext(ctx, u.compiler, args...).Output()
 	if err != nil {
 		return nil, err
 	}
-	a := asking(text)
-	a.Words = slices.Sorted(maps.Keys(expanding(all, map[string]bool{"__LINE__": true})))
-	return a, nil
+	return asking(text), nil
 }
 
 // asking finds the files whose lines of a preprocessed text have mark in them, or a
@@ -59,19 +60,39 @@ func asking(text []byte) *asked {
 		by := slices.ContainsFunc(builtins, func(b string) bool { return bytes.Contains(line, []byte(b)) })
 		builtin = builtin || by
 		// A pragma may expand macros that the preprocessor's text still has.
-		if by || bytes.Contains(line, []byte(mark)) || bytes.HasPrefix(line, []byte("#pragma clang attribute")) {
+		if by || bytes.Contains(line, []byte(mark)) || slices.ContainsFunc(pragmaWords(line), func(w string) bool { return !harmless[w] }) {
 			files[file] = true
 		}
 	}
-	return &asked{Files: slices.Sorted(maps.Keys(files)), Callers: builtin && !inBodies(text)}
+	return &asked{Files: slices.Sorted(maps.Keys(files)), Elsewhere: builtin && !inBodies(text)}
 }
 
-// in tells whether something in a file asks for lines, in its text or in a directive.
-func (a *asked) in(path string, x *scan) bool {
-	return a.Callers || slices.Contains(a.Files, filepath.Clean(path)) || slices.ContainsFunc(x.Conditions, func(w string) bool {
-		_, asks := slices.BinarySearch(a.Words, w)
-		return asks
-	})
+// verbatimPragma matches pragmas in which compilers expand no macros.
+var verbatimPragma = regexp.MustCompile(`^#\s*pragma\s+(?:once|push_macro|pop_macro|(?:GCC|clang)\s+(?:diagnostic|system_header|visibility|poison|push_options|pop_options|optimize|target))\b`)
+
+// harmless are words of pragmas that nobody defines as macros that ask for lines.
+var harmless = map[string]bool{"GCC": true, "clang": true, "pack": true, "push": true, "pop": true, "unroll": true, "ivdep": true, "novector": true, "loop": true, "STDC": true, "FP_CONTRACT": true, "ON": true, "OFF": true, "DEFAULT": true}
+
+// pragmaWords returns the words in a line of a preprocessed text that compilers may
+// still expand: those of most pragmas.
+func pragmaWords(line []byte) (words []string) {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 || line[0] != '#' || verbatimPragma.Match(line) {
+		return nil
+	}
+	rest, ok := bytes.CutPrefix(bytes.TrimLeft(line[1:], " \t"), []byte("pragma"))
+	if !ok {
+		return nil
+	}
+	for _, w := range anyWord.FindAll(rest, -1) {
+		words = append(words, string(w))
+	}
+	return words
+}
+
+// in tells whether one of the files in moved is asked for a line.
+func (a *asked) in(moved map[string]*scan) bool {
+	return a.Elsewhere || slices.ContainsFunc(a.Files, func(f string) bool { return moved[f] != nil })
 }
 
 // marker reads a line marker: # LINE "FILE" FLAGS.
@@ -248,6 +269,19 @@ func skipAttribute(lex *ctext.Lexer, text []byte) bool {
 		}
 	}
 	return true
+}
+
+// conditional tells whether a directive of one of the files may ask for the line that
+// it is on: those that don't move are read with a mark there. All are the files and
+// what else defines macros.
+func conditional(all, files []*scan) bool {
+	asks := expanding(all, map[string]bool{"__LINE__": true})
+	for _, x := range files {
+		if slices.ContainsFunc(x.Conditions, func(w string) bool { return asks[w] }) {
+			return true
+		}
+	}
+	return false
 }
 
 // expanding returns words and the macros whose expansion may have one of them.

@@ -14,10 +14,11 @@ const (
 	hasPCH      // a precompiled header stands beside it
 )
 
-// look tells what there is under a name in a directory, and which file it is. Units
+// look tells what there is under a name in a directory, which file it is, and its size
+// and time. Units
 // ask for thousands of names in a dozen directories, and hardly any is there: it
 // lists the directories.
-func (c *cache) look(dir, name string, pch bool) (state int, id [2]uint64) {
+func (c *cache) look(dir, name string, pch bool) (state int, id [2]uint64, like [2]int64) {
 	if filepath.IsAbs(name) {
 		dir, name = "", name[1:]
 	}
@@ -27,7 +28,7 @@ func (c *cache) look(dir, name string, pch bool) (state int, id [2]uint64) {
 			break
 		}
 		if !c.listed(dir, first) {
-			return 0, id
+			return 0, id, like
 		}
 		dir, name = dir+"/"+first, rest
 	}
@@ -39,12 +40,13 @@ func (c *cache) look(dir, name string, pch bool) (state int, id [2]uint64) {
 			state |= isDirectory
 		}
 		id = [2]uint64{uint64(st.Dev), st.Ino}
+		like = [2]int64{st.Size, st.Mtim.Sec}
 	}
 	// gcc takes a precompiled header where it finds one, clang one of -include.
 	if pch && (c.listed(dir, name+".gch") || c.listed(dir, name+".pch")) {
 		state |= hasPCH
 	}
-	return state, id
+	return state, id, like
 }
 
 // listed tells whether there may be a name in a directory.

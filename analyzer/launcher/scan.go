@@ -17,7 +17,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "5"
+const scanFormat = "7"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -25,7 +25,8 @@ type scan struct {
 	// Tokens that of the tokens alone: comments don't count in them, nor does which
 	// blanks are between two tokens, but whether there are any. They are Raw where
 	// it isn't certain what is a comment.
-	Raw, Lines, Tokens uint64
+	// Code is that of the tokens outside of directives.
+	Raw, Lines, Tokens, Code uint64
 	// Names are what the file may include or ask for (__has_include), each behind
 	// the bracket or quote that it is written with.
 	Names []string
@@ -44,6 +45,8 @@ type scan struct {
 	UnnamedMacros bool `json:",omitempty"`
 	// Misleads says that compilers may warn of how it is laid out.
 	Misleads bool `json:",omitempty"`
+	// Strict says that a pragma may make errors of warnings.
+	Strict bool `json:",omitempty"`
 	// Relines says that the file says itself which line of which file it is.
 	Relines bool `json:",omitempty"`
 
@@ -54,7 +57,8 @@ type scan struct {
 // directives are what a scan has besides. It is kept apart, since it is seldom asked
 // for: see cache.directives.
 type directives struct {
-	// Macros are the definitions, Conditions the identifiers in other directives.
+	// Macros are the definitions, Conditions the identifiers in other directives that
+	// expand macros.
 	Macros     []macro
 	Conditions []string
 }
@@ -73,25 +77,25 @@ type macro struct {
 // scanner goes through the text of a file as the first three phases of translation
 // do ([lex.phases]), and stops where it would have to guess.
 type scanner struct {
-	b             []byte
-	cxx           bool
-	p             int
-	line          int
-	lines, tokens *xxhash.Digest
-	blank         bool // in front of the next token
-	fresh         bool // no token on this line yet
-	doubt         bool
-	x             *scan
-	define        *macro   // of the directive
-	body          []string // its tokens
-	directive     string   // name of the directive, "#" before it is known
-	last          []byte   // the token before
-	placed        []placed // all tokens outside of directives
+	b                   []byte
+	cxx                 bool
+	p                   int
+	line                int
+	lines, tokens, code *xxhash.Digest
+	blank               bool // in front of the next token
+	fresh               bool // no token on this line yet
+	doubt               bool
+	x                   *scan
+	define              *macro   // of the directive
+	body                []string // its tokens
+	directive           string   // name of the directive, "#" before it is known
+	last                []byte   // the token before
+	placed              []placed // all tokens outside of directives
 }
 
 // scanText scans the text of a file.
 func scanText(b []byte, cxx bool) *scan {
-	s := &scanner{b: b, cxx: cxx, line: 1, lines: xxhash.New(), tokens: xxhash.New(), blank: true, fresh: true, x: &scan{Raw: xxhash.Sum64(b)}}
+	s := &scanner{b: b, cxx: cxx, line: 1, lines: xxhash.New(), tokens: xxhash.New(), code: xxhash.New(), blank: true, fresh: true, x: &scan{Raw: xxhash.Sum64(b)}}
 	// Assemblers read files that no list of dependencies has.
 	lower := bytes.ToLower(joined(b))
 	for _, word := range []string{"incbin", ".include", "embed"} {
@@ -114,18 +118,19 @@ func scanText(b []byte, cxx bool) *scan {
 	case bytes.Contains(lower, []byte("include_alias")):
 		s.x.Bypass = "#pragma include_alias"
 	}
-	// Trigraphs that are a backslash or "#".
-	s.doubt = bytes.Contains(b, []byte("??/")) || bytes.Contains(b, []byte("??=")) || bytes.IndexByte(b, 0) >= 0 ||
+	s.x.Strict = bytes.Contains(lower, []byte("diagnostic")) && makesErrors.Match(lower)
+	// Trigraphs that are a backslash or "#", or look like a quote.
+	s.doubt = bytes.Contains(b, []byte("??/")) || bytes.Contains(b, []byte("??=")) || bytes.Contains(b, []byte("??'")) || bytes.IndexByte(b, 0) >= 0 ||
 		bytes.Count(b, []byte("\r")) != bytes.Count(b, []byte("\r\n")) // clang ends a line there
 	for s.p < len(b) && !s.doubt {
 		s.next()
 	}
 	s.endLine()
 	s.x.Misleads = s.doubt || misleads(b, s.placed)
-	s.x.Lines, s.x.Tokens = s.lines.Sum64(), s.tokens.Sum64()
+	s.x.Lines, s.x.Tokens, s.x.Code = s.lines.Sum64(), s.tokens.Sum64(), s.code.Sum64()
 	if s.doubt {
 		// Names and words may be missing as well.
-		s.x.Lines, s.x.Tokens = s.x.Raw, s.x.Raw
+		s.x.Lines, s.x.Tokens, s.x.Code = s.x.Raw, s.x.Raw, s.x.Raw
 		s.roughly()
 	}
 	slices.Sort(s.x.Conditions)
@@ -137,6 +142,7 @@ func scanText(b []byte, cxx bool) *scan {
 
 var (
 	betweenParts    = regexp.MustCompile(`"\s*(?:u8|[ul])?"`)
+	makesErrors     = regexp.MustCompile(`\bdiagnostic\b[^\n]*\b(?:error|fatal)\b`)
 	readsDependency = regexp.MustCompile(`\bdependency\s*\\?["<]`)
 )
 
@@ -285,6 +291,10 @@ func (s *scanner) emit(end int) {
 	}
 	s.tokens.Write(head[:5])
 	s.tokens.Write(t)
+	if s.directive == "" {
+		s.code.Write(head[:5])
+		s.code.Write(t)
+	}
 	for i := range 8 {
 		head[5+i] = byte(s.line >> (8 * i))
 	}
@@ -296,8 +306,9 @@ func (s *scanner) emit(end int) {
 	}
 	s.unnamed(t, s.p)
 	s.line += bytes.Count(t, []byte("\n"))
+	start := s.p
 	s.p = end
-	s.see(t)
+	s.see(t, start)
 }
 
 // unnamed notes what may begin a lambda, or a class without a name.
@@ -306,21 +317,48 @@ func (s *scanner) unnamed(t []byte, start int) {
 	switch last := string(s.last); last {
 	case "class", "struct", "union", "enum":
 		found = t[0] != ';' && !isStart(t[0])
+		switch string(t) {
+		case "alignas", "_Alignas", "__attribute__", "__attribute", "__declspec":
+			found = true
+		}
 	case "return", "co_return", "co_yield", "co_await", "else", "do", "throw", "case":
 		found = t[0] == '['
 	default:
 		// Behind a name, a literal or a closing bracket there is an index; two are those
 		// of an attribute.
 		attribute := last == "[" && s.b[start-1] == '[' || start+1 < len(s.b) && s.b[start+1] == '['
-		found = t[0] == '[' && !attribute && (last == "" || !isPart(last[len(last)-1]) && !strings.Contains(`)]}"'`, last[len(last)-1:]) || s.define != nil)
+		found = t[0] == '[' && !attribute && (last == "" || !isPart(last[len(last)-1]) && !strings.Contains(`)]}"'`, last[len(last)-1:]) || s.define != nil || last != "delete" && last != "operator" && captures(s.b[start:]))
 	}
 	s.x.Unnamed = s.x.Unnamed || found
 	s.x.UnnamedMacros = s.x.UnnamedMacros || found && s.directive != ""
 	s.last = t
 }
 
+// captures tells whether brackets may be those of a lambda, by what stands behind
+// them: they may follow a cast, a condition, another statement, or a macro.
+func captures(b []byte) bool {
+	depth := 0
+	for i, c := range b[:min(500, len(b))] {
+		switch c {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		}
+		if depth > 0 {
+			continue
+		}
+		rest := bytes.TrimLeft(b[i+1:], " \t\v\f\r\n")
+		return len(rest) > 0 && (isStart(rest[0]) || strings.IndexByte(`({</\#`, rest[0]) >= 0 || bytes.HasPrefix(rest, []byte("->")) || bytes.HasPrefix(rest, []byte("[[")))
+	}
+	return true
+}
+
+// naming are directives in which no macro is expanded.
+var naming = []string{"undef", "ifdef", "ifndef", "elifdef", "elifndef"}
+
 // see notes what a token means for includes and lines.
-func (s *scanner) see(t []byte) {
+func (s *scanner) see(t []byte, start int) {
 	word := isStart(t[0])
 	switch {
 	case s.directive == "#" && (t[0] == '#' || t[0] == '%'), t[0] == '\\':
@@ -346,7 +384,7 @@ func (s *scanner) see(t []byte) {
 	switch {
 	case s.define != nil:
 		s.body = append(s.body, string(t))
-	case word && s.directive != "":
+	case word && s.directive != "" && !slices.Contains(naming, s.directive):
 		s.x.Conditions = append(s.x.Conditions, string(t))
 	}
 	if !word {
@@ -358,8 +396,11 @@ func (s *scanner) see(t []byte) {
 	}
 	switch s.directive {
 	case "if", "elif", "define":
-		if asks(string(t)) {
-			s.hasInclude()
+		switch {
+		case asks(string(t)):
+			s.hasInclude(start)
+		case asksInPart(string(t), s.define != nil):
+			s.x.Bypass = "__has_include that may be pasted"
 		}
 	}
 }
@@ -369,6 +410,13 @@ func (s *scanner) see(t []byte) {
 func asks(word string) bool {
 	word = strings.ToLower(word)
 	return strings.Contains(word, "has_include") || strings.Contains(word, "has_embed")
+}
+
+// asksInPart tells whether a word may be a part of one that asks for a file. Macros
+// may paste its beginning to others as well; then the rest is elsewhere.
+func asksInPart(word string, defined bool) bool {
+	word = strings.ToLower(word)
+	return len(word) > 3 && !(defined && strings.HasSuffix("__has_", strings.TrimRight(word, "_")+"_")) && (strings.Contains("__has_include__", word) || word == "include_next")
 }
 
 // include takes the name behind #include.
@@ -402,12 +450,15 @@ func (s *scanner) name() {
 
 // hasInclude takes the name in __has_include(...), if there is one: it may also be
 // a macro's name that is defined or asked for.
-func (s *scanner) hasInclude() {
+func (s *scanner) hasInclude(start int) {
 	s.blanks()
 	alias := s.define != nil && asks(s.define.Name) // who uses it has the name
 	if s.p == len(s.b) || s.b[s.p] != '(' {
-		if s.define != nil && !alias {
+		switch {
+		case s.define != nil && !alias:
 			s.x.Bypass = "__has_include in a macro"
+		case s.define == nil && s.p < len(s.b) && (s.b[s.p] == ')' || s.b[s.p] == ',' || isStart(s.b[s.p])) && !isDefined.Match(s.b[max(0, start-40):start]):
+			s.x.Bypass = "computed __has_include" // its parentheses may come from elsewhere
 		}
 		return
 	}
@@ -417,14 +468,18 @@ func (s *scanner) hasInclude() {
 		return
 	}
 	switch c := s.b[s.p]; {
+	case c == '"' && s.define != nil:
+		s.x.Bypass = "__has_include in a macro" // it looks beside the file that uses it
 	case c == '"', c == '<' && (s.define == nil || len(s.body) == 0 || s.body[0] != "("): // of a macro with parameters it may be one
 		s.name()
 	case s.define == nil:
 		s.x.Bypass = "computed __has_include"
-	case !alias || c == '<':
+	case !alias || c == '<' || len(s.body) < 3 || s.body[0] != "(" || s.body[2] != ")": // one parameter
 		s.x.Bypass = "__has_include in a macro"
 	}
 }
+
+var isDefined = regexp.MustCompile(`\bdefined[ \t]*\(?[ \t]*$`)
 
 // blanks skips blanks on the line.
 func (s *scanner) blanks() {
@@ -764,12 +819,12 @@ func (c *cache) kept(file string, id stamp.Stamp, x any) bool {
 		return false
 	}
 	head, text, ok := bytes.Cut(b, []byte("\n"))
-	return ok && string(head) == id.String()+" "+checksum(text) && json.Unmarshal(text, x) == nil
+	return ok && string(head) == id.Exact()+" "+checksum(text) && json.Unmarshal(text, x) == nil
 }
 
 func (c *cache) keepScan(file string, id stamp.Stamp, x any) {
 	if text, err := json.Marshal(x); err == nil {
-		c.write(file, append([]byte(id.String()+" "+checksum(text)+"\n"), text...))
+		c.write(file, append([]byte(id.Exact()+" "+checksum(text)+"\n"), text...))
 	}
 }
 

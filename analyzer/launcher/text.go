@@ -19,11 +19,13 @@ type preprocessed struct {
 	files *record // without an object
 	scans []*scan // of its files
 	sum   uint64
+	loose []string // see textSum
+	cpu   time.Duration
 }
 
-// preprocess has the preprocessor run as the compiler would have it, and returns nil
-// if the text doesn't say all that counts: columns, and lines of callers, aren't in
-// it. Nor if it warns, as the compiler would.
+// preprocess has the preprocessor run as the compiler would have it. There are no
+// files if the text doesn't say all that counts: columns, and lines of callers, aren't
+// in it; or if it warns, as the compiler would. It is nil where another time it may.
 func (c *cache) preprocess(ctx context.Context, u *unit) *preprocessed {
 	start := time.Now()
 	depend, err := os.CreateTemp(c.dir, ".tmp-")
@@ -36,35 +38,65 @@ func (c *cache) preprocess(ctx context.Context, u *unit) *preprocessed {
 	cmd := exec.CommandContext(ctx, u.compiler, append(slices.Clone(u.rest), "-E", "-MD", "-MF", depend.Name(), "-MQ", u.object)...)
 	cmd.Stdout, cmd.Stderr = &text, &messages
 	if cmd.Run() != nil || messages.Len() > 0 {
-		return nil
+		return &preprocessed{}
 	}
 	// The lines of a builtin are known where it stands, and nowhere else.
 	lines := false
 	for _, b := range builtins {
 		if bytes.Contains(text.Bytes(), []byte(b)) {
 			if lines = b == builtinLine; !lines {
-				return nil
+				return &preprocessed{}
 			}
 		}
 	}
 	if lines && !inBodies(text.Bytes()) {
-		return nil
+		return &preprocessed{}
 	}
 	list, err := os.ReadFile(depend.Name())
 	if err != nil {
 		return nil
 	}
-	p := &preprocessed{sum: textSum(text.Bytes())}
-	if p.files, p.scans, err = c.describe(u, list, start); err != nil {
+	p := &preprocessed{cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	p.sum, p.loose = textSum(text.Bytes())
+	files, scans, err := c.describe(u, list, start)
+	if err != nil {
 		return nil
 	}
+	if !c.expands(u, files, scans, text.Bytes()) {
+		p.files, p.scans = files, scans
+	}
 	return p
+}
+
+// expands tells whether a pragma of a preprocessed text has the name of a macro, which
+// compilers may expand: the text doesn't say to what.
+func (c *cache) expands(u *unit, files *record, scans []*scan, text []byte) bool {
+	words := map[string]bool{}
+	for line := range bytes.Lines(text) {
+		for _, w := range pragmaWords(line) {
+			words[w] = true
+		}
+	}
+	if len(words) == 0 {
+		return false
+	}
+	for i, x := range scans {
+		if c.directives(files.Files[i].Path, x) != nil {
+			return true
+		}
+	}
+	for _, x := range append(slices.Clone(scans), u.defines) {
+		if slices.ContainsFunc(x.Macros, func(m macro) bool { return words[m.Name] }) {
+			return true
+		}
+	}
+	return false
 }
 
 // fits tells whether the compiler makes the object of r of a text, if its sum is the
 // one of r: not what depends on lines and columns as well.
 func (p *preprocessed) fits(u *unit, r *record) bool {
-	if p.sum != r.Text || !slices.Equal(p.files.Maps, r.Maps) {
+	if p.files == nil || p.sum != r.Text || !slices.Equal(p.files.Maps, r.Maps) {
 		return false
 	}
 	old := map[string]dependency{}
@@ -75,8 +107,16 @@ func (p *preprocessed) fits(u *unit, r *record) bool {
 	for i, x := range p.scans {
 		path := p.files.Files[i].Path
 		files[i] = dependency{Path: path, Raw: old[path].Raw}
-		if x.Columns || x.Raw != files[i].Raw && u.warns && x.Misleads {
+		if x.Columns || x.Strict || x.Raw != files[i].Raw && u.warns && x.Misleads {
 			return false
+		}
+	}
+	if u.clang {
+		for _, f := range p.loose {
+			i := slices.IndexFunc(files, func(d dependency) bool { return filepath.Clean(d.Path) == f })
+			if i < 0 || p.scans[i].Lines != old[files[i].Path].Lines {
+				return false
+			}
 		}
 	}
 	return !u.clang || !u.named(r, files, p.scans)
@@ -91,12 +131,23 @@ func (r *record) sameFiles(s *record) bool {
 // without those that are empty; of the line markers which file they are from, and
 // whether it is a system header; and of what has a builtin that asks for a line, which
 // one it is on, and which the next text is on: macros may go over several.
-func textSum(text []byte) uint64 {
+//
+// For clang a builtin is on the line of the parenthesis that ends the outermost macro
+// around it, which the text doesn't have. Loose are the files where the next line has
+// no text, so that the macro may end there.
+func textSum(text []byte) (sum uint64, loose []string) {
 	h := xxhash.New()
 	var in, said []byte // files
 	var raw []byte      // the end of the raw string that a line is in
 	number := 0
 	asked := false // by the text before
+	at := 0        // its line
+	ended := func() {
+		name := in[:max(0, bytes.LastIndexByte(in, '"'))]
+		if f := filepath.Clean(string(name)); !slices.Contains(loose, f) {
+			loose = append(loose, f)
+		}
+	}
 	for line := range bytes.Lines(text) {
 		number++
 		if raw != nil {
@@ -105,10 +156,14 @@ func textSum(text []byte) uint64 {
 				raw = openRaw(line[i+len(raw):])
 				fmt.Fprintf(h, "\n# %d", number) // code may follow that asks
 			}
-			asked = true
+			asked, at = true, 0
 			continue
 		}
 		if file, n := markerOf(line); file != nil {
+			if asked && !bytes.Equal(in, file) {
+				ended()
+				at = -1
+			}
 			in, number = file, n-1
 			continue
 		}
@@ -126,13 +181,20 @@ func textSum(text []byte) uint64 {
 			trimmed = line
 		}
 		h.Write(trimmed)
+		if asked && at >= 0 && number != at+1 {
+			ended()
+		}
+		at = number
 		asks := bytes.Contains(line, []byte(builtinLine))
 		if asks || asked {
 			fmt.Fprintf(h, "\n# %d", number)
 		}
 		asked = asks
 	}
-	return h.Sum64()
+	if asked {
+		ended()
+	}
+	return h.Sum64(), loose
 }
 
 // markerOf returns what counts of a line marker, or nil, and the number of the next
@@ -157,36 +219,73 @@ func markerOf(line []byte) (file []byte, number int) {
 	return file, number
 }
 
-// openRaw returns the end of a raw string literal that goes on behind the line. One
-// that isn't a raw string in truth does no harm: its lines count as they are.
+// openRaw returns the end of a raw string literal that goes on behind the line.
 func openRaw(line []byte) []byte {
-	for {
-		i := bytes.Index(line, []byte(`R"`))
-		if i < 0 {
-			return nil
+	for p := 0; p < len(line); {
+		c := line[p]
+		start := p
+		switch {
+		case c == '"' || c == '\'':
+			for p++; p < len(line) && line[p] != c; p++ {
+				if line[p] == '\\' {
+					p++
+				}
+			}
+			for p++; p < len(line) && isPart(line[p]); p++ { // a suffix
+			}
+		case isPart(c):
+			for p < len(line) && (isPart(line[p]) || c <= '9' && line[p] == '\'' && p+1 < len(line) && isPart(line[p+1])) {
+				p++
+			}
+			switch string(line[start:p]) {
+			case "R", "LR", "uR", "UR", "u8R":
+			default:
+				continue
+			}
+			if p == len(line) || line[p] != '"' {
+				continue
+			}
+			rest := line[p+1:]
+			open := bytes.IndexByte(rest[:min(17, len(rest))], '(')
+			if open < 0 || bytes.ContainsAny(rest[:open], " )\\\t\v\f\n") {
+				continue
+			}
+			end := slices.Concat([]byte(")"), rest[:open], []byte(`"`))
+			i := bytes.Index(rest[open:], end)
+			if i < 0 {
+				return end
+			}
+			p += 1 + open + i + len(end)
+		default:
+			p++
 		}
-		line = line[i+2:]
-		open := bytes.IndexByte(line[:min(17, len(line))], '(')
-		if open < 0 || bytes.ContainsAny(line[:open], " )\\\t\v\f\n\"") {
-			continue
-		}
-		end := slices.Concat([]byte(")"), line[:open], []byte(`"`))
-		i = bytes.Index(line, end)
-		if i < 0 {
-			return end
-		}
-		line = line[i+len(end):]
 	}
+	return nil
 }
 
-// edited tells whether the source itself isn't that of a record: then its text is
-// another one, most likely.
-func (c *cache) edited(u *unit, r *record) bool {
-	for _, d := range r.Files {
-		if filepath.Clean(d.Path) == filepath.Clean(u.source) {
-			x, err := c.readScan(d.Path, u.cxx && !u.old)
-			return err != nil || x.Tokens != d.Tokens
-		}
-	}
-	return true
+// eager has the text compared whenever that is possible, for tests.
+var eager = false
+
+// canCompare tells whether the text of a unit may tell that its object is the same: it
+// doesn't know lines for a debugger, and not all that is warned of; a source that was
+// edited has another text, most likely.
+func (c *cache) canCompare(u *unit, known []*record) bool {
+	return len(known) > 0 && !u.debug && !u.contracts && !u.werror && (eager || !known[0].Dear) && c.same(u, known[0], func(d dependency, x *scan) bool {
+		return filepath.Clean(d.Path) != filepath.Clean(u.source) || x.Tokens == d.Tokens
+	})
+}
+
+// textPays tells whether the preprocessor is to run before the compiler does: there is
+// a text to compare with, and no file has other code outside of directives.
+func (c *cache) textPays(u *unit, known []*record) bool {
+	return c.canCompare(u, known) && (eager || slices.ContainsFunc(known, func(r *record) bool { return r.Text != 0 }) &&
+		c.same(u, known[0], func(d dependency, x *scan) bool { return x.Raw == d.Raw || x.Code == d.Code }))
+}
+
+// same tells whether all files of a record are there and like they were.
+func (c *cache) same(u *unit, r *record, like func(dependency, *scan) bool) bool {
+	return !slices.ContainsFunc(r.Files, func(d dependency) bool {
+		x, err := c.readScan(d.Path, u.cxx && !u.old)
+		return err != nil && !eager || err == nil && !like(d, x)
+	})
 }

@@ -65,6 +65,9 @@ var (
 	oldStandard = regexp.MustCompile(`^(--?std=(c|gnu)\+\+(98|03|0x|11)|-ansi)$`)
 )
 
+// oldC are standards of C that have no "//" comments.
+var oldC = regexp.MustCompile(`^(--?std=(c8[9x]|c9[04x]|iso9899:(1990|199409|199x))|-ansi)$`)
+
 var withContracts = regexp.MustCompile(`^--?std=(c|gnu)\+\+2([6-9]|[c-z])$`)
 
 // searching are beginnings of flags that decide about the compiler's own
@@ -80,6 +83,7 @@ func beginsWithOne(a string, of []string) bool {
 func parse(argv []string) (u *unit, bypass string) {
 	u = &unit{compiler: argv[0], args: argv[1:]}
 	compile, language := false, ""
+	slashes := true // begin comments
 	var defines strings.Builder
 	defined := map[string]bool{}
 	var late []string // -idirafter
@@ -157,6 +161,7 @@ func parse(argv []string) (u *unit, bypass string) {
 			u.warns = u.warns || strings.HasPrefix(a, "-W") && !strings.HasPrefix(a, "-Wno-")
 			if standard.MatchString(a) {
 				u.old = oldStandard.MatchString(a)
+				slashes = !oldC.MatchString(a)
 			}
 			u.contracts = u.contracts || withContracts.MatchString(a)
 			if beginsWithOne(a, searching) {
@@ -193,6 +198,9 @@ func parse(argv []string) (u *unit, bypass string) {
 	default:
 		return nil, "another language than C and C++"
 	}
+	if !u.cxx && !slashes {
+		return nil, "C of 1990"
+	}
 	for _, v := range variables {
 		if os.Getenv(v) != "" {
 			return nil, "environment variable " + v
@@ -208,7 +216,7 @@ func parse(argv []string) (u *unit, bypass string) {
 
 // setKey computes the key of the unit: all but what the files say.
 func (u *unit) setKey(compiler string) {
-	b := frame.New("tasting cc 4")
+	b := frame.New("tasting cc 5")
 	b.String(compiler)
 	b.Strings(u.args)
 	b.Strings(u.dirs)

@@ -62,6 +62,9 @@ func (s Stamp) String() string {
 	return fmt.Sprintf("%o %d %d %d %d %d %d", uint32(s.mode), s.size, s.dev, s.ino, s.links, s.modified.UnixNano(), s.changed.UnixNano())
 }
 
+// Exact is String with the time of change, links or not.
+func (s Stamp) Exact() string { return fmt.Sprintf("%s %d", s, s.changed.UnixNano()) }
+
 // File is the same for all names of a file.
 func (s Stamp) File() string { return fmt.Sprintf("%x-%x", s.dev, s.ino) }
 
