@@ -89,39 +89,40 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestScripts(t *testing.T) {
+// A test of its own for each set-up, for Bazel to run in shards.
+
+func TestGCC(t *testing.T)   { runScripts(t, setups[0]) }
+func TestClang(t *testing.T) { runScripts(t, setups[1]) }
+
+func runScripts(t *testing.T, s setup) {
 	b := newBazel(t)
-	for _, s := range setups {
-		t.Run(s.name, func(t *testing.T) {
-			testscript.Run(t, testscript.Params{
-				Files:               scripts(t, s),
-				RequireExplicitExec: true,
-				RequireUniqueNames:  true,
-				Setup:               func(env *testscript.Env) error { return b.reset(env, s) },
-				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-					"bazel":    b.run,
-					"ran":      b.ran,
-					"spawns":   b.spawns,
-					"replace":  replace,
-					"checkout": b.checkout,
-					"fetch":    b.fetch,
-					"check":    b.check,
-					"tasting":  b.tasting,
-					"recipe":   b.recipe,
-					"remote":   b.remote,
-					"commit":   b.commit,
-					"evaluate": b.evaluate,
-					"runners":  b.runners,
-				},
-				Condition: func(cond string) (bool, error) {
-					if cond == "gcc" || cond == "clang" {
-						return strings.HasPrefix(s.name, cond), nil
-					}
-					return false, fmt.Errorf("unknown condition %s", cond)
-				},
-			})
-		})
-	}
+	testscript.Run(t, testscript.Params{
+		Files:               scripts(t, s),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup:               func(env *testscript.Env) error { return b.reset(env, s) },
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"bazel":    b.run,
+			"ran":      b.ran,
+			"spawns":   b.spawns,
+			"replace":  replace,
+			"checkout": b.checkout,
+			"fetch":    b.fetch,
+			"check":    b.check,
+			"tasting":  b.tasting,
+			"recipe":   b.recipe,
+			"remote":   b.remote,
+			"commit":   b.commit,
+			"evaluate": b.evaluate,
+			"runners":  b.runners,
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "gcc" || cond == "clang" {
+				return strings.HasPrefix(s.name, cond), nil
+			}
+			return false, fmt.Errorf("unknown condition %s", cond)
+		},
+	})
 }
 
 // once names the scripts in which the compiler makes no difference, with the one
