@@ -51,15 +51,18 @@ const maxRemembered = 20000
 // OpenMemory reads what is remembered in a file. There is no memory, nil, if it isn't
 // known what this program is.
 func OpenMemory(file string) *Memory {
-	program, err := os.Executable()
-	if err != nil {
-		return nil
-	}
+	// The file that runs, even if another one is in its place by now.
+	program := "/proc/self/exe"
 	s, err := stamp.Of(program)
 	if err != nil {
+		if program, err = os.Executable(); err == nil {
+			s, err = stamp.Of(program)
+		}
+	}
+	if err != nil {
 		return nil
 	}
-	m := &Memory{file: file, program: s.String()}
+	m := &Memory{file: file, program: s.Exact()}
 	if b, err := os.ReadFile(file); err == nil {
 		m.kept, _ = decodeMemory(b)
 	}

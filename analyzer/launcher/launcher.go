@@ -24,7 +24,7 @@
 //     may look for it: a header that is new doesn't hide behind one that was read;
 //
 // or if the preprocessor makes the same text of the files that are there now
-// (text.go), which it is asked for where a unit was compiled more than once.
+// (text.go), which it is asked for where a unit was compiled in vain before.
 //
 // With debug information bytes have to be the same. Whatever isn't understood is
 // compiled: see bypass in unit.go and in scan.go. So is what can't be read or
@@ -236,8 +236,9 @@ func pass(ctx context.Context, o *Options, why string) (int, error) {
 	return code, err
 }
 
-// execute runs the compiler, and returns its exit code and CPU time. Streams of this process become its own, so that what it
-// says on both, and what those say that it starts, stays in order.
+// execute runs the compiler, and returns its exit code and CPU time. Streams of this
+// process become its own, so that what it says on both, and what those say that it
+// starts, stays in order.
 func execute(ctx context.Context, o *Options, stdout, stderr io.Writer) (code int, cpu time.Duration, err error) {
 	cmd := exec.CommandContext(ctx, o.Args[0], o.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, stdout, stderr

@@ -5,10 +5,8 @@ import (
 	"context"
 	"maps"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
@@ -53,8 +51,8 @@ func asking(text []byte) *asked {
 	files := map[string]bool{}
 	file, builtin := "", false
 	for line := range bytes.Lines(text) {
-		if f, ok := marker(line); ok {
-			file = filepath.Clean(f)
+		if f, _ := marker(line); f != nil {
+			file = fileOf(f)
 			continue
 		}
 		by := slices.ContainsFunc(builtins, func(b string) bool { return bytes.Contains(line, []byte(b)) })
@@ -93,20 +91,6 @@ func pragmaWords(line []byte) (words []string) {
 // in tells whether one of the files in moved is asked for a line.
 func (a *asked) in(moved map[string]*scan) bool {
 	return a.Elsewhere || slices.ContainsFunc(a.Files, func(f string) bool { return moved[f] != nil })
-}
-
-// marker reads a line marker: # LINE "FILE" FLAGS.
-func marker(line []byte) (file string, ok bool) {
-	rest, ok := bytes.CutPrefix(line, []byte("# "))
-	if !ok || len(rest) == 0 || rest[0] < '0' || rest[0] > '9' {
-		return "", false
-	}
-	i, j := bytes.IndexByte(rest, '"'), bytes.LastIndexByte(rest, '"')
-	if i < 0 || j <= i {
-		return "", false
-	}
-	file, err := strconv.Unquote(string(rest[i : j+1]))
-	return file, err == nil
 }
 
 // scope is an open brace.

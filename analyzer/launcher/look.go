@@ -15,9 +15,8 @@ const (
 )
 
 // look tells what there is under a name in a directory, which file it is, and its size
-// and time. Units
-// ask for thousands of names in a dozen directories, and hardly any is there: it
-// lists the directories.
+// and time. Units ask for thousands of names in a dozen directories, and hardly any is
+// there: it lists the directories.
 func (c *cache) look(dir, name string, pch bool) (state int, id [2]uint64, like [2]int64) {
 	if filepath.IsAbs(name) {
 		dir, name = "", name[1:]

@@ -143,8 +143,7 @@ func textSum(text []byte) (sum uint64, loose []string) {
 	asked := false // by the text before
 	at := 0        // its line
 	ended := func() {
-		name := in[:max(0, bytes.LastIndexByte(in, '"'))]
-		if f := filepath.Clean(string(name)); !slices.Contains(loose, f) {
+		if f := fileOf(in); !slices.Contains(loose, f) {
 			loose = append(loose, f)
 		}
 	}
@@ -159,7 +158,7 @@ func textSum(text []byte) (sum uint64, loose []string) {
 			asked, at = true, 0
 			continue
 		}
-		if file, n := markerOf(line); file != nil {
+		if file, n := marker(line); file != nil {
 			if asked && !bytes.Equal(in, file) {
 				ended()
 				at = -1
@@ -197,9 +196,18 @@ func textSum(text []byte) (sum uint64, loose []string) {
 	return h.Sum64(), loose
 }
 
-// markerOf returns what counts of a line marker, or nil, and the number of the next
+// fileOf returns the file that a line marker names, as marker returns it.
+func fileOf(marked []byte) string {
+	quoted := string(marked[:bytes.LastIndexByte(marked, '"')+1])
+	if name, err := strconv.Unquote(`"` + quoted); err == nil {
+		quoted = name
+	}
+	return filepath.Clean(quoted)
+}
+
+// marker returns what counts of a line marker, or nil, and the number of the next
 // line: # LINE "FILE" FLAGS.
-func markerOf(line []byte) (file []byte, number int) {
+func marker(line []byte) (file []byte, number int) {
 	if len(line) < 3 || line[0] != '#' || line[1] != ' ' || line[2] < '0' || line[2] > '9' {
 		return nil, 0
 	}
