@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 )
 
 // JUnit's XML, as far as it has to be known to put several files into one:
@@ -44,9 +46,7 @@ func (s *session) writeJUnit() error {
 	if err != nil {
 		return err
 	}
-	tmp := s.JUnit + ".tmp"
-	if err := errors.Join(os.WriteFile(tmp, append([]byte(xml.Header), append(b, '\n')...), 0o666), os.Rename(tmp, s.JUnit)); err != nil {
-		os.Remove(tmp)
+	if err := wholefile.Write(s.JUnit, append([]byte(xml.Header), append(b, '\n')...), 0o644); err != nil {
 		return fmt.Errorf("--junit_xml: %w", err)
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 )
 
 // A Memory keeps what the code of tests came to, in a file, so that ComposeAll only
@@ -139,16 +140,8 @@ func (m *Memory) Save() error {
 	if err := os.MkdirAll(filepath.Dir(m.file), 0o777); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(m.file), ".tmp-")
-	if err != nil {
+	if err := wholefile.Write(m.file, append(sum[:], b...), 0o600); err != nil {
 		return err
-	}
-	_, err = f.Write(append(sum[:], b...))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), m.file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
 	}
 	m.changed = false
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 )
 
@@ -50,21 +51,7 @@ func (c *cache) open() string {
 
 // write puts a file into place and tells whether that went well.
 func (c *cache) write(file string, b []byte) bool {
-	f, err := os.CreateTemp(filepath.Dir(file), ".tmp-")
-	if err != nil {
-		return false
-	}
-	_, err = f.Write(b)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err == nil
+	return wholefile.Write(file, b, 0o600) == nil
 }
 
 // count notes what was done, for Counts.

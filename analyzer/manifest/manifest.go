@@ -18,12 +18,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
@@ -358,19 +358,8 @@ func Write(path string, m *Manifest) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".manifest-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if _, err = f.Write(b); err == nil {
-		err = f.Chmod(0o644)
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	if err := wholefile.Write(path, b, 0o644); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return os.Rename(f.Name(), path)
+	return nil
 }

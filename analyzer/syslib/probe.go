@@ -182,7 +182,9 @@ func (s *Shared) link(ctx context.Context, x Linker, dir string, l *linkflags.Li
 		return link
 	}
 	compile, flags := l.Probe()
-	compile = append([]string{"-fPIC"}, compile...)
+	compile = append([]string{"-fPIC"}, slices.DeleteFunc(compile, func(w string) bool {
+		return w == "-shared" || w == "-pthread" // about nothing that is in an object
+	})...)
 	words := strings.Join(compile, "\x00")
 	object := s.objects[words]
 	if object == "" {

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/spf13/cobra"
 )
@@ -76,20 +78,13 @@ func writeFile(name string, write func(io.Writer) error, stdout io.Writer) error
 	case "-":
 		return write(stdout)
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".tmp-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	err = write(f)
+	var b bytes.Buffer
+	err := write(&b)
 	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
+		err = wholefile.Write(name, b.Bytes(), 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return os.Rename(f.Name(), name)
+	return nil
 }

@@ -1,0 +1,30 @@
+// Package wholefile writes files that others may be reading, or that a killed
+// process mustn't leave half done: whoever looks sees the old content or the new
+// one, whole.
+package wholefile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Write puts a file with content b and permissions perm, regardless of the umask,
+// into the place of path, whose directory exists. After an error the old file is
+// still there. A process that is killed may leave a file .tmp-N beside it.
+func Write(path string, b []byte, perm fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	// Some file systems report a full disk only when the file is closed.
+	if err = errors.Join(err, f.Chmod(perm), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
