@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
 )
 
@@ -31,7 +32,7 @@ func execute(t *testing.T, archive string, flags ...string) execution {
 	t.Helper()
 	x := execution{clang: clangtest.Clang(t), dir: filepath.Join(t.TempDir(), "profiles")}
 	t.Chdir(t.TempDir())
-	var sources []fingerprint.Source
+	var manifests []string
 	var objects, plain []string
 	for _, f := range txtar.Parse([]byte(archive)).Files {
 		if err := os.WriteFile(f.Name, f.Data, 0o666); err != nil {
@@ -62,7 +63,11 @@ func execute(t *testing.T, archive string, flags ...string) execution {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sources = append(sources, fingerprint.Source{Name: f.Name, Manifest: m})
+		m.Source = f.Name
+		if err := manifest.Write(f.Name+".manifest", m); err != nil {
+			t.Fatal(err)
+		}
+		manifests = append(manifests, f.Name+".manifest")
 		plain = append(plain, f.Name+".plain.o")
 		command(argv[0], append(append(argv[1:], EntryCoverage...), "-c", "-o", f.Name+".o")...)
 		objects = append(objects, f.Name+".o")
@@ -70,10 +75,12 @@ func execute(t *testing.T, archive string, flags ...string) execution {
 	command(x.clang, append(plain, "-lstdc++", "-o", "plain")...)
 	command(x.clang, append(objects, EntryCoverageLink, "-lstdc++", "-o", "program")...)
 	command("./program")
-	x.closure = fingerprint.Compute(sources, fingerprint.Roots{})
+	var err error
+	if x.closure, err = fingerprint.FromFiles(manifests, fingerprint.Roots{}); err != nil {
+		t.Fatal(err)
+	}
 	x.has = Functions{}
-	err := x.has.Add("plain")
-	if err != nil {
+	if err := x.has.Add("plain"); err != nil {
 		t.Fatal(err)
 	}
 	if x.entered, err = readProfiles(context.Background(), []string{x.dir}, x.clang); err != nil {

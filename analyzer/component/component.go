@@ -52,16 +52,7 @@ type NotPlain = ctext.NotPlain
 
 func notPlain(reason string) error { return &NotPlain{Reason: reason} }
 
-// FromDump reads a dump of u's text and returns the manifest. A dump that
-// isn't complete is an error, never a manifest.
-func FromDump(u *ctext.Unit, dump io.Reader, clang string) (*manifest.Manifest, error) {
-	b, err := readDump(u, dump)
-	if err != nil {
-		return nil, err
-	}
-	return b.manifest(clang)
-}
-
+// readDump reads a dump of u's text. One that isn't complete is an error.
 func readDump(u *ctext.Unit, dump io.Reader) (*builder, error) {
 	b, err := newBuilder(u)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"encoding/hex"
 	"errors"
+	"io"
 	"math/rand"
 	"os"
 	"os/exec"
@@ -331,14 +332,14 @@ int f(P *p, struct Q q, int b[static 2]) { enum { L = 3 }; l: if (p->u) goto l; 
 // Whatever a dump is cut to, the result is an error, never a manifest.
 func TestTruncatedDump(t *testing.T) {
 	u, dump := dumpOf(t, variety)
-	if _, err := FromDump(u, bytes.NewReader(dump), "clang"); err != nil {
+	if _, err := fromDump(u, bytes.NewReader(dump), "clang"); err != nil {
 		t.Fatal(err)
 	}
 	end := len(bytes.TrimRight(dump, "\n"))
 	r := rand.New(rand.NewSource(1))
 	for range 1000 {
 		n := r.Intn(end)
-		if m, err := FromDump(u, bytes.NewReader(dump[:n]), "clang"); m != nil || !errors.Is(err, clangast.ErrDump) {
+		if m, err := fromDump(u, bytes.NewReader(dump[:n]), "clang"); m != nil || !errors.Is(err, clangast.ErrDump) {
 			t.Fatalf("cut after %d of %d bytes: manifest %v, error %v", n, end, m != nil, err)
 		}
 	}
@@ -353,8 +354,16 @@ func TestDamagedDump(t *testing.T) {
 		for range 1 + r.Intn(4) {
 			b[r.Intn(len(b))] = `0123456789"{}[],:x-`[r.Intn(19)]
 		}
-		_, _ = FromDump(u, bytes.NewReader(b), "clang")
+		_, _ = fromDump(u, bytes.NewReader(b), "clang")
 	}
+}
+
+func fromDump(u *ctext.Unit, dump io.Reader, clang string) (*manifest.Manifest, error) {
+	b, err := readDump(u, dump)
+	if err != nil {
+		return nil, err
+	}
+	return b.manifest(clang)
 }
 
 func FuzzFromDump(f *testing.F) {
@@ -364,7 +373,7 @@ func FuzzFromDump(f *testing.F) {
 	f.Add([]byte(`{"kind":"TranslationUnitDecl","inner":[{"kind":"FunctionDecl","name":"f","type":{"qualType":"int (int)"},"inner":[{"kind":"CompoundStmt","inner":[]}]}]}`))
 	f.Add([]byte(`{"kind":"TranslationUnitDecl","inner":[{"kind":"FunctionDecl","inner":[{"kind":"CompoundStmt"}]},{"kind":"VarDecl"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := FromDump(u, bytes.NewReader(b), "clang")
+		m, err := fromDump(u, bytes.NewReader(b), "clang")
 		if err != nil {
 			return
 		}

@@ -20,40 +20,40 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // An explanation of components alone: who changed, and how it is reached.
 func TestExplainComponents(t *testing.T) {
-	base := []Source{source(t, "a.c", []string{"main", "1", "f", "g"}), source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}, []string{"h", "1"})}
+	base := []part{source(t, "a.c", []string{"main", "1", "f", "g"}), source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}, []string{"h", "1"})}
 	for _, tc := range []struct {
 		name string
-		new  []Source
+		new  []part
 		want []Difference
 	}{
 		{"nothing", base, []Difference{}},
-		{"body", []Source{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}, []string{"h", "2"})},
+		{"body", []part{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}, []string{"h", "2"})},
 			[]Difference{{Category: ComponentChanged, Key: "h", BeforeFile: "b.c", AfterFile: "b.c", Path: []string{"main", "f", "h"}}}},
-		{"moved", []Source{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}), source(t, "c.c", []string{"h", "1"})}, []Difference{}},
-		{"moved and edited", []Source{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}), source(t, "c.c", []string{"h", "2"})},
+		{"moved", []part{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}), source(t, "c.c", []string{"h", "1"})}, []Difference{}},
+		{"moved and edited", []part{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}), source(t, "c.c", []string{"h", "2"})},
 			[]Difference{{Category: ComponentChanged, Key: "h", BeforeFile: "b.c", AfterFile: "c.c", Path: []string{"main", "f", "h"}}}},
-		{"call removed", []Source{base[0], source(t, "b.c", []string{"f", "2"}, []string{"g", "2"}, []string{"h", "1"})},
+		{"call removed", []part{base[0], source(t, "b.c", []string{"f", "2"}, []string{"g", "2"}, []string{"h", "1"})},
 			[]Difference{
 				{Category: ComponentChanged, Key: "f", BeforeFile: "b.c", AfterFile: "b.c", Path: []string{"main", "f"}},
 				{Category: ComponentChanged, Key: "g", BeforeFile: "b.c", AfterFile: "b.c", Path: []string{"main", "g"}},
 				{Category: ComponentRemoved, Key: "h", BeforeFile: "b.c", Path: []string{"main", "f", "h"}},
 			}},
-		{"call added", []Source{base[0], source(t, "b.c", []string{"f", "2", "h", "k"}, []string{"g", "1", "h"}, []string{"h", "1"}, []string{"k", "1"})},
+		{"call added", []part{base[0], source(t, "b.c", []string{"f", "2", "h", "k"}, []string{"g", "1", "h"}, []string{"h", "1"}, []string{"k", "1"})},
 			[]Difference{
 				{Category: ComponentChanged, Key: "f", BeforeFile: "b.c", AfterFile: "b.c", Path: []string{"main", "f"}},
 				{Category: ComponentAdded, Key: "k", AfterFile: "b.c", Path: []string{"main", "f", "k"}},
 			}},
-		{"definition disappears", []Source{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"h", "1"})},
+		{"definition disappears", []part{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"h", "1"})},
 			[]Difference{
 				{Category: ComponentRemoved, Key: "g", BeforeFile: "b.c", Path: []string{"main", "g"}},
 				{Category: LinksChanged, Key: "main", Gone: []string{"g"}, BeforeFile: "a.c", AfterFile: "a.c", Path: []string{"main"}},
 			}},
-		{"a root appears", []Source{base[0], base[1], source(t, "c.c", []string{"malloc", "1"})},
+		{"a root appears", []part{base[0], base[1], source(t, "c.c", []string{"malloc", "1"})},
 			[]Difference{
 				{Category: ComponentAdded, Key: "malloc", AfterFile: "c.c", Path: []string{"malloc"}},
 				{Category: RootsChanged, Key: "malloc", After: "replaces malloc of a system library"},
 			}},
-		{"a root disappears", []Source{source(t, "a.c", []string{"start", "1", "f", "g"}), base[1]},
+		{"a root disappears", []part{source(t, "a.c", []string{"start", "1", "f", "g"}), base[1]},
 			[]Difference{
 				{Category: ComponentRemoved, Key: "main", BeforeFile: "a.c", Path: []string{"main"}},
 				{Category: ComponentRemoved, Key: "f", BeforeFile: "b.c", Path: []string{"main", "f"}},
@@ -63,7 +63,7 @@ func TestExplainComponents(t *testing.T) {
 			}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := Explain(Compute(base, Roots{}), Compute(tc.new, Roots{}))
+			c := Explain(computed(base, Roots{}), computed(tc.new, Roots{}))
 			for i := range c.Differences {
 				d := &c.Differences[i]
 				if d.Category != RootsChanged { // hashes
@@ -88,13 +88,13 @@ func TestExplainComponents(t *testing.T) {
 
 // Constructors run in the order of the link.
 func TestExplainOrderOfRoots(t *testing.T) {
-	init := func(name string) Source {
+	init := func(name string) part {
 		s := source(t, name+".c", []string{name, name})
 		s.Manifest.Components[0].Root = "constructor"
 		return s
 	}
 	m, x, y := source(t, "a.c", []string{"main", "1"}), init("x"), init("y")
-	c := Explain(Compute([]Source{m, x, y}, Roots{}), Compute([]Source{m, y, x}, Roots{}))
+	c := Explain(computed([]part{m, x, y}, Roots{}), computed([]part{m, y, x}, Roots{}))
 	want := []Difference{{Category: RootsChanged, Key: "order", Before: "main x y", After: "main y x"}}
 	if d := cmp.Diff(want, c.Differences); d != "" || c.Equal {
 		t.Errorf("(-want +got):\n%s", d)
@@ -105,7 +105,7 @@ func TestExplainOrderOfRoots(t *testing.T) {
 // the numbers of all others, which is no change. A second static function of a
 // name changes the ID of the first.
 func TestExplainMatchesWhatIsRenumbered(t *testing.T) {
-	unit := func(n int, extra ...string) Source {
+	unit := func(n int, extra ...string) part {
 		m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: "a.cc", Units: []*manifest.Unit{{}}}
 		add := func(name, hash string, linkage manifest.Linkage, links ...uint32) {
 			m.Components = append(m.Components, &manifest.Component{Name: name, Kind: manifest.Kind_KIND_FUNCTION, Linkage: linkage, LocalHash: []byte((hash + strings.Repeat(" ", 16))[:16]), Links: links})
@@ -122,9 +122,9 @@ func TestExplainMatchesWhatIsRenumbered(t *testing.T) {
 			links = append(links, uint32(2*i))
 		}
 		add("main", "main "+string(rune('0'+n)), manifest.Linkage_LINKAGE_EXTERNAL, links...)
-		return Source{Name: "a.cc", Manifest: m}
+		return part{Name: "a.cc", Manifest: m}
 	}
-	c := Explain(Compute([]Source{unit(1)}, Roots{}), Compute([]Source{unit(2, "zero")}, Roots{}))
+	c := Explain(computed([]part{unit(1)}, Roots{}), computed([]part{unit(2, "zero")}, Roots{}))
 	var got []string
 	for _, d := range c.Differences {
 		got = append(got, string(d.Category)+" "+d.Key)
@@ -133,15 +133,15 @@ func TestExplainMatchesWhatIsRenumbered(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 
-	static := func(name, f string) Source {
+	static := func(name, f string) part {
 		s := source(t, name, []string{"s", "static " + name}, []string{f, "1"})
 		// They are sorted: f, s.
 		s.Manifest.Components[1].Linkage, s.Manifest.Components[1].Definitions = manifest.Linkage_LINKAGE_LOCAL, nil
 		s.Manifest.Components[0].Links = []uint32{2}
 		return s
 	}
-	one := Compute([]Source{static("a.c", "main")}, Roots{})
-	two := Compute([]Source{static("a.c", "main"), static("b.c", "malloc")}, Roots{})
+	one := computed([]part{static("a.c", "main")}, Roots{})
+	two := computed([]part{static("a.c", "main"), static("b.c", "malloc")}, Roots{})
 	got = nil
 	for _, d := range Explain(one, two).Differences {
 		got = append(got, string(d.Category)+" "+d.Key)

@@ -209,22 +209,16 @@ type Component struct {
 	Links []string `json:"links"`
 }
 
-// A Source is a manifest with a name for explanations.
-type Source struct {
+// part is a manifest with a name for explanations.
+type part struct {
 	Name     string
 	Manifest *manifest.Manifest
 }
 
-// Compute returns the fingerprint of the test that is linked from sources, in
-// this order, into one executable, together with further contributions. Members
-// of archives are linked if they are needed.
-func Compute(sources []Source, roots Roots, more ...Contribution) *Report {
-	r, _ := compute(sources, roots, more)
-	return r
-}
-
-// compute also returns the roots that nothing defines.
-func compute(sources []Source, roots Roots, more []Contribution) (*Report, []string) {
+// compute returns the fingerprint of the test that is linked from sources, in this
+// order, into one executable, and the roots that nothing defines. Members of
+// archives are linked if they are needed.
+func compute(sources []part, roots Roots) (*Report, []string) {
 	p := newPool(nil, true)
 	x := &linkedFile{}
 	var versions []uint32
@@ -240,7 +234,7 @@ func compute(sources []Source, roots Roots, more []Contribution) (*Report, []str
 	resolved := roots.resolve()
 	resolved.Overrides = p.Defined(overrides())
 	code := p.NewComposer().Compose(model([]*linkedFile{x}, roots.symbols(), resolved.Overrides, p), resolved)
-	return newReport(contributions(hex.EncodeToString(code.Hash[:]), formats(versions), more), p, code), roots.missing(code)
+	return newReport(contributions(hex.EncodeToString(code.Hash[:]), formats(versions), nil), p, code), roots.missing(code)
 }
 
 // missing returns the roots that nothing defines.
@@ -416,7 +410,7 @@ func (e *MissingRootError) Error() string {
 // FromFiles computes the fingerprint of the test that is linked from the
 // manifests in files, in this order.
 func FromFiles(files []string, roots Roots) (*Report, error) {
-	var sources []Source
+	var sources []part
 	for _, f := range files {
 		m, err := manifest.Read(f)
 		if err != nil {
@@ -425,9 +419,9 @@ func FromFiles(files []string, roots Roots) (*Report, error) {
 		if why := m.Unknown(); why != "" {
 			return nil, fmt.Errorf("%s: what a test does that links it isn't known (see docs/fallbacks.md): %s", sourceName(m, f), why)
 		}
-		sources = append(sources, Source{Name: sourceName(m, f), Manifest: m})
+		sources = append(sources, part{Name: sourceName(m, f), Manifest: m})
 	}
-	r, missing := compute(sources, roots, nil)
+	r, missing := compute(sources, roots)
 	if len(missing) > 0 {
 		return nil, &MissingRootError{missing}
 	}

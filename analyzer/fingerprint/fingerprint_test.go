@@ -19,7 +19,7 @@ import (
 
 // source makes a manifest of external functions: name and, as its local hash,
 // version; links are symbols.
-func source(t testing.TB, name string, functions ...[]string) Source {
+func source(t testing.TB, name string, functions ...[]string) part {
 	t.Helper()
 	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: name, Units: []*manifest.Unit{{Exact: true}}}
 	for _, f := range functions {
@@ -37,7 +37,12 @@ func source(t testing.TB, name string, functions ...[]string) Source {
 	if _, err := manifest.Marshal(m); err != nil {
 		t.Fatal(err)
 	}
-	return Source{Name: name, Manifest: m}
+	return part{Name: name, Manifest: m}
+}
+
+func computed(sources []part, roots Roots) *Report {
+	r, _ := compute(sources, roots)
+	return r
 }
 
 func TestRoots(t *testing.T) {
@@ -72,7 +77,7 @@ func TestRoots(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := source(t, "t.c", append([]string{"main", "1"}, tc.extra...), []string{tc.symbol, "2"})
-			r := Compute([]Source{s}, tc.roots)
+			r := computed([]part{s}, tc.roots)
 			reached := slices.ContainsFunc(r.Components, func(c Component) bool { return c.Name == tc.symbol })
 			if reached != (tc.reached == "yes") {
 				t.Errorf("%s reached: %v, want %s", tc.symbol, reached, tc.reached)
@@ -82,7 +87,7 @@ func TestRoots(t *testing.T) {
 }
 
 // archive makes one manifest of several, each of them a member.
-func archive(members ...Source) Source {
+func archive(members ...part) part {
 	out := &manifest.Manifest{Rung: manifest.Rung_RUNG_OBJECT, Source: "lib.a"}
 	for i, s := range members {
 		n, k := uint32(len(out.Components)), uint32(len(out.Symbols))
@@ -101,42 +106,42 @@ func archive(members ...Source) Source {
 		s.Manifest.Units[0].Name = s.Name
 		out.Units = append(out.Units, s.Manifest.Units[0])
 	}
-	return Source{"lib.a", out}
+	return part{"lib.a", out}
 }
 
 // A linker takes a member of an archive if anything that it has taken needs it,
 // executed or not.
 func TestArchives(t *testing.T) {
-	root := func(s Source) Source {
+	root := func(s part) part {
 		s.Manifest.Components[0].Root = "constructor"
 		return s
 	}
-	inexact := func(s Source) Source {
+	inexact := func(s part) part {
 		s.Manifest.Units[0].Exact = false
 		return s
 	}
-	f := func(unreached ...string) Source { return source(t, "f.o", []string{"f", "1"}, unreached) }
-	h := func() Source { return source(t, "h.o", []string{"h", "3"}) }
+	f := func(unreached ...string) part { return source(t, "f.o", []string{"f", "1"}, unreached) }
+	h := func() part { return source(t, "h.o", []string{"h", "3"}) }
 	for _, tc := range []struct {
 		name          string
-		before, after []Source // behind main, which calls f
+		before, after []part // behind main, which calls f
 		same          bool
 	}{
-		{"a function that nobody calls no longer calls", []Source{archive(f("g", "2", "h"), h())}, []Source{archive(f("g", "4"), h())}, true},
-		{"what it called has a constructor", []Source{archive(f("g", "2", "h"), root(h()))}, []Source{archive(f("g", "4"), root(h()))}, false},
-		{"all is linked", []Source{f("g", "2", "h"), root(h())}, []Source{f("g", "4"), root(h())}, true},
-		{"an edit elsewhere in a member", []Source{archive(f("g", "2", "h"), root(h()))}, []Source{archive(f("g", "4", "h"), root(h()))}, true},
-		{"one that a compiler may drop", []Source{archive(inexact(f("g", "2", "h")), root(h()))}, []Source{archive(inexact(f("g", "4", "h")), root(h()))}, false},
+		{"a function that nobody calls no longer calls", []part{archive(f("g", "2", "h"), h())}, []part{archive(f("g", "4"), h())}, true},
+		{"what it called has a constructor", []part{archive(f("g", "2", "h"), root(h()))}, []part{archive(f("g", "4"), root(h()))}, false},
+		{"all is linked", []part{f("g", "2", "h"), root(h())}, []part{f("g", "4"), root(h())}, true},
+		{"an edit elsewhere in a member", []part{archive(f("g", "2", "h"), root(h()))}, []part{archive(f("g", "4", "h"), root(h()))}, true},
+		{"one that a compiler may drop", []part{archive(inexact(f("g", "2", "h")), root(h()))}, []part{archive(inexact(f("g", "4", "h")), root(h()))}, false},
 		{
 			"malloc",
-			[]Source{archive(f("g", "2", "h"), source(t, "h.o", []string{"h", "3"}, []string{"malloc", "5"}))},
-			[]Source{archive(f("g", "4"), source(t, "h.o", []string{"h", "3"}, []string{"malloc", "5"}))}, false,
+			[]part{archive(f("g", "2", "h"), source(t, "h.o", []string{"h", "3"}, []string{"malloc", "5"}))},
+			[]part{archive(f("g", "4"), source(t, "h.o", []string{"h", "3"}, []string{"malloc", "5"}))}, false,
 		},
-		{"a member that isn't taken", []Source{archive(f("g", "2"), root(h()))}, []Source{archive(f("g", "2"), root(source(t, "h.o", []string{"h", "9"})))}, true},
+		{"a member that isn't taken", []part{archive(f("g", "2"), root(h()))}, []part{archive(f("g", "2"), root(source(t, "h.o", []string{"h", "9"})))}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			hash := func(l []Source) string {
-				return Compute(append([]Source{source(t, "main.o", []string{"main", "1", "f"})}, l...), Roots{}).Fingerprint
+			hash := func(l []part) string {
+				return computed(append([]part{source(t, "main.o", []string{"main", "1", "f"})}, l...), Roots{}).Fingerprint
 			}
 			if same := hash(tc.before) == hash(tc.after); same != tc.same {
 				t.Errorf("same fingerprint: %v, want %v", same, tc.same)
@@ -149,7 +154,7 @@ func TestArchives(t *testing.T) {
 func TestOrderOfExported(t *testing.T) {
 	m := source(t, "main.c", []string{"main", "1", "dlsym"})
 	a, b := source(t, "a.c", []string{"plug", "1"}), source(t, "b.c", []string{"plug", "2"})
-	if Compute([]Source{m, a, b}, Roots{}).Fingerprint == Compute([]Source{m, b, a}, Roots{}).Fingerprint {
+	if computed([]part{m, a, b}, Roots{}).Fingerprint == computed([]part{m, b, a}, Roots{}).Fingerprint {
 		t.Error("the order of definitions doesn't count")
 	}
 }
@@ -160,7 +165,7 @@ func TestSharedLibraryIsNoCallerOfDlsym(t *testing.T) {
 		Name: "libc.so.6", Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: make([]byte, 16),
 		Definitions: manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, "dlsym", "malloc"), Links: []uint32{1, 3}, Root: "shared library",
 	}}, Units: []*manifest.Unit{{}}}
-	r := Compute([]Source{source(t, "t.c", []string{"main", "1"}, []string{"f", "2"}), {Name: "libc", Manifest: lib}}, Roots{})
+	r := computed([]part{source(t, "t.c", []string{"main", "1"}, []string{"f", "2"}), {Name: "libc", Manifest: lib}}, Roots{})
 	if slices.ContainsFunc(r.Components, func(c Component) bool { return c.Name == "f" }) {
 		t.Error("f is reached")
 	}
@@ -197,11 +202,10 @@ func TestContributionFraming(t *testing.T) {
 
 // Every contribution changes the fingerprint.
 func TestContributionsCount(t *testing.T) {
-	s := []Source{source(t, "t.c", []string{"main", "1"})}
-	a := Compute(s, Roots{})
-	b := Compute(s, Roots{}, NewContribution("x", []string{"1"}))
-	c := Compute(s, Roots{}, NewContribution("x", []string{"2"}))
-	if a.Fingerprint == b.Fingerprint || b.Fingerprint == c.Fingerprint {
+	code := strings.Repeat("00", 32)
+	with := func(more ...Contribution) string { return combine(contributions(code, formats(nil), more)) }
+	a, b, c := with(), with(NewContribution("x", []string{"1"})), with(NewContribution("x", []string{"2"}))
+	if a == b || b == c {
 		t.Error("a contribution doesn't change the fingerprint")
 	}
 }
@@ -209,17 +213,17 @@ func TestContributionsCount(t *testing.T) {
 // Two fingerprints that differ have at least one difference, even if no
 // component does.
 func TestExplainComposition(t *testing.T) {
-	weak := func(name, hash string) Source {
+	weak := func(name, hash string) part {
 		s := source(t, name, []string{"w", hash})
 		s.Manifest.Components[0].Linkage = manifest.Linkage_LINKAGE_WEAK
 		s.Manifest.Components[0].Definitions[0].Binding = manifest.Binding_BINDING_COMMON
 		return s
 	}
 	// Common definitions are merged: both count, and how they are defined.
-	a := Compute([]Source{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), weak("c.c", "2")}, Roots{})
+	a := computed([]part{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), weak("c.c", "2")}, Roots{})
 	x := weak("c.c", "2")
 	x.Manifest.Components[0].Definitions[0].Visibility = manifest.Visibility_VISIBILITY_PROTECTED
-	b := Compute([]Source{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), x}, Roots{})
+	b := computed([]part{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), x}, Roots{})
 	c := Explain(a, b)
 	if c.Equal || len(c.Differences) != 1 || c.Differences[0].Category != CompositionChanged {
 		t.Errorf("%+v", c)
@@ -227,7 +231,7 @@ func TestExplainComposition(t *testing.T) {
 }
 
 func TestReportRoundTrip(t *testing.T) {
-	r := Compute([]Source{source(t, "a.c", []string{"main", "1", "f"}, []string{"f", "<&>"})}, Roots{})
+	r := computed([]part{source(t, "a.c", []string{"main", "1", "f"}, []string{"f", "<&>"})}, Roots{})
 	var b bytes.Buffer
 	if err := WriteReport(&b, r); err != nil {
 		t.Fatal(err)
