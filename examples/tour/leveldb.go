@@ -12,6 +12,7 @@ var leveldb = &story{
 	flags:         []string{"--jobs=HOST_CPUS*2", "--local_test_jobs=HOST_CPUS*2"},
 	tests:         leveldbTests,
 	sharedObjects: true,
+	faster:        true,
 	chapters: []chapter{
 		{
 			title:  "cold",

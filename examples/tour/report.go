@@ -15,7 +15,43 @@ type toldStory struct {
 	Tests      []string       `json:"tests"`
 	Builds     []toldBuild    `json:"builds,omitempty"` // that no side's seconds have
 	Chapters   []*toldChapter `json:"chapters"`
-	AsExpected bool           `json:"as_expected"` // in all chapters
+	Total      toldTotal      `json:"total"`
+	AsExpected bool           `json:"as_expected"` // in all chapters, and in total
+}
+
+// A toldTotal is the sum of all chapters.
+type toldTotal struct {
+	Plain   *toldSide `json:"plain,omitempty"` // nil without that side
+	Tasting toldSide  `json:"tasting"`
+	// Slower: the other side took more seconds than plain Bazel, and was to take
+	// fewer.
+	Slower bool `json:"slower,omitempty"`
+}
+
+func (s *toldSide) add(x *toldSide) {
+	s.Executed = names(append(s.Executed, x.Executed...))
+	s.Replayed = names(append(s.Replayed, x.Replayed...))
+	s.Cached = names(append(s.Cached, x.Cached...))
+	s.Failed = names(append(s.Failed, x.Failed...))
+	s.Compiled += x.Compiled
+	s.Seconds += x.Seconds
+}
+
+// sum adds up the chapters of a story that is to be faster than by plain Bazel, or
+// not.
+func (s *toldStory) sum(faster bool) {
+	for _, c := range s.Chapters {
+		if c.Plain != nil {
+			if s.Total.Plain == nil {
+				s.Total.Plain = new(toldSide)
+			}
+			s.Total.Plain.add(c.Plain)
+		}
+		s.Total.Tasting.add(&c.Tasting)
+	}
+	t := &s.Total
+	t.Slower = faster && t.Plain != nil && t.Tasting.Seconds >= t.Plain.Seconds
+	s.AsExpected = s.AsExpected && !t.Slower
 }
 
 // A toldBuild is the build of a checkout before its first chapter.
@@ -131,15 +167,6 @@ func (s *toldStory) printTable(w io.Writer) {
 	}
 	row("", "plain", "", "", "", "tasting", "", "", "", "", "expected", "")
 	row("chapter", "executed", "cached", "compiled", "s", "executed", "replayed", "cached", "compiled", "s", "executed", "")
-	var tasting toldSide
-	var plain *toldSide
-	add := func(sum, s *toldSide) {
-		sum.Executed = append(sum.Executed, s.Executed...)
-		sum.Replayed = append(sum.Replayed, s.Replayed...)
-		sum.Cached = append(sum.Cached, s.Cached...)
-		sum.Compiled += s.Compiled
-		sum.Seconds += s.Seconds
-	}
 	line := func(title string, p, t *toldSide, expected int, verdict string) {
 		plainly := [4]any{"-", "-", "-", "-"}
 		if p != nil {
@@ -155,16 +182,12 @@ func (s *toldStory) printTable(w io.Writer) {
 			v, verdict = "NOT OK", "NOT OK"
 		}
 		line(c.Title, c.Plain, &c.Tasting, len(c.Expected.Executed), v)
-		if c.Plain != nil {
-			if plain == nil {
-				plain = new(toldSide)
-			}
-			add(plain, c.Plain)
-		}
-		add(&tasting, &c.Tasting)
 		expected += len(c.Expected.Executed)
 	}
-	line("total", plain, &tasting, expected, verdict)
+	if s.Total.Slower {
+		verdict = "SLOWER"
+	}
+	line("total", s.Total.Plain, &s.Total.Tasting, expected, verdict)
 	tw.Flush()
 }
 

@@ -23,7 +23,9 @@ type story struct {
 	// sharedObjects: each checkout is built before its first chapter, with a
 	// cache of what the first of them has built. That counts for no side.
 	sharedObjects bool
-	chapters      []chapter
+	// faster: all chapters together take fewer seconds than by plain Bazel.
+	faster   bool
+	chapters []chapter
 }
 
 // A source is what tools/corpus/fetch.sh fetches into a directory of the example.

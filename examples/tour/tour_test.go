@@ -90,6 +90,40 @@ func TestReplaceWantsOneOccurrence(t *testing.T) {
 	}
 }
 
+// A story that is to be faster isn't as expected if it is slower in all, whatever
+// its chapters say.
+func TestTotal(t *testing.T) {
+	for _, test := range []struct {
+		name           string
+		plain, tasting []float64 // seconds of the chapters
+		faster         bool
+		want           bool
+	}{
+		{"faster in all", []float64{10, 20}, []float64{12, 2}, true, true},
+		{"slower in all", []float64{10, 2}, []float64{12, 1}, true, false},
+		{"slower, as may be", []float64{10, 2}, []float64{12, 1}, false, true},
+		{"nothing to compare with", nil, []float64{12, 1}, true, true},
+	} {
+		s := &toldStory{AsExpected: true}
+		for i, seconds := range test.tasting {
+			c := &toldChapter{AsExpected: true, Tasting: toldSide{Executed: []string{"a"}, Compiled: 2, Seconds: seconds}}
+			if test.plain != nil {
+				c.Plain = &toldSide{Seconds: test.plain[i]}
+			}
+			s.Chapters = append(s.Chapters, c)
+		}
+		s.sum(test.faster)
+		var b strings.Builder
+		s.printTable(&b)
+		if s.AsExpected != test.want || strings.Contains(b.String(), "SLOWER") == test.want {
+			t.Errorf("%s: as expected: %t\n%s", test.name, s.AsExpected, b.String())
+		}
+		if x := s.Total.Tasting; len(x.Executed) != 2 || x.Compiled != 4 || x.Seconds != test.tasting[0]+test.tasting[1] {
+			t.Errorf("%s: %+v", test.name, x)
+		}
+	}
+}
+
 func TestReadResults(t *testing.T) {
 	dir := t.TempDir()
 	log := func(name, text string) string {
