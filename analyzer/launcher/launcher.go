@@ -321,7 +321,7 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 			return ""
 		}
 	}
-	exists, _ := c.exists(u, r.Files, scans)
+	exists, _, _ := c.exists(u, r.Files, scans)
 	var err error
 	switch {
 	case how != "same bytes" && slices.ContainsFunc(scans, func(x *scan) bool { return x.Columns || x.Strict }):
@@ -395,9 +395,23 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*s
 		scans = append(scans, x)
 		r.Files = append(r.Files, dependency{f, x.Raw, x.Lines, x.Tokens, x.Code})
 	}
+	var found []string
 	precompiled := false
-	if r.Exists, precompiled = c.exists(u, r.Files, scans); precompiled {
+	if r.Exists, found, precompiled = c.exists(u, r.Files, scans); precompiled {
 		return nil, nil, errors.New("a precompiled header")
+	}
+	// A file that was away for a while: the compiler may have found another one.
+	known := map[string]bool{} // directories
+	for _, f := range found {
+		if s, err := stamp.Of(f); err != nil || s.Since(start) {
+			return nil, nil, errChanging
+		}
+		for d := filepath.Dir(f); !known[d]; d = filepath.Dir(d) {
+			known[d] = true
+			if s, err := stamp.Of(d); err == nil && s.MovedAfter(start) {
+				return nil, nil, errChanging
+			}
+		}
 	}
 	for _, f := range u.allMaps() {
 		r.Maps = append(r.Maps, dependency{Path: f, Raw: hashMap(f)})
@@ -434,8 +448,8 @@ func (u *unit) named(r *record, files []dependency, scans []*scan) bool {
 }
 
 // exists hashes which of the names that files may include exist in which of the
-// directories where a compiler may look for them.
-func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, precompiled bool) {
+// directories where a compiler may look for them, and returns the files among them.
+func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, found []string, precompiled bool) {
 	type name struct{ dir, name string }
 	seen := map[name]bool{}
 	var all []name
@@ -471,15 +485,18 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 		precompiled = precompiled || state&hasPCH != 0
 		same := 0
 		if state&isThere != 0 {
+			path := x.dir + "/" + x.name
+			if filepath.IsAbs(x.name) {
+				path = x.name
+			}
+			if state&isDirectory == 0 {
+				found = append(found, path)
+			}
 			// "#pragma once" knows a file by whatever name.
 			if _, ok := inodes[id]; !ok {
 				inodes[id] = len(inodes) + 1
 				if u.gch && state&isDirectory == 0 {
 					// gcc takes a copy that was saved in the same second for it.
-					path := filepath.Join(x.dir, x.name)
-					if filepath.IsAbs(x.name) {
-						path = x.name
-					}
 					inodes[id] = c.copyOf(u, path, like, copies, inodes[id])
 				}
 			}
@@ -491,7 +508,7 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 		h.Write(head[:])
 		h.WriteString(x.dir + "\x00" + x.name + "\x00")
 	}
-	return h.Sum64(), precompiled
+	return h.Sum64(), found, precompiled
 }
 
 // numbered is a file that was looked up.

@@ -771,6 +771,54 @@ func TestCompilerChanges(t *testing.T) {
 	})
 }
 
+// TestMeanwhile: files are changed while the compiler runs, and some are what they
+// were when it ends. Its object isn't that of the files that are there then.
+func TestMeanwhile(t *testing.T) {
+	for _, compiler := range []string{"g++", "clang++"} {
+		for _, test := range []struct{ name, before, after string }{
+			{"source", "sed -i s/use/used/ a.cc", "sed -i s/used/use/ a.cc"},
+			{"header", "sed -i s/2/3/ x/h.h", "sed -i s/3/2/ x/h.h"},
+			{"header moved away", "mv x/h.h h", "mv h x/h.h"},
+			{"header removed", "cp x/h.h h; rm x/h.h", "cp h x/h.h; rm h"},
+			{"directory moved away", "mv x z", "mv z x"},
+			{"header added", "mkdir w; cp y/h.h w", "rm -r w"},
+			{"only afterwards", "", "sed -i s/2/3/ x/h.h"},
+		} {
+			t.Run(compiler+", "+test.name, func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t, compiler)
+				b.opt.Args[0] = filepath.Join(t.TempDir(), "cxx++")
+				// Once only, and not when it is asked what it is.
+				script := `#!/bin/sh
+case " $*" in *" a.cc"*) mv now then 2>/dev/null && {
+	` + test.before + `
+	` + compiler + ` "$@"
+	code=$?
+	` + test.after + `
+	exit $code
+}; esac
+exec ` + compiler + ` "$@"
+`
+				if err := os.WriteFile(b.opt.Args[0], []byte(script), 0o777); err != nil {
+					t.Fatal(err)
+				}
+				b.write(m("a.cc", "#include <h.h>\nint use(int x) { return f(x); }\n",
+					"x/h.h", "inline int f(int x) { return x + 2; }\n", "y/h.h", "inline int f(int x) { return x * 7; }\n", "now", "x"))
+				flags := []string{"-Iw", "-Ix", "-Iy"}
+				code, did := b.run(append(flags, "-MD", "-MF", "a.d", "-c", "a.cc", "-o", "a.o")...)
+				if _, err := os.Stat(filepath.Join(b.dir, "then")); code != 0 || err != nil {
+					t.Fatalf("%d, %q, %v\n%s", code, did, err, &b.out)
+				}
+				time.Sleep(250 * time.Millisecond)
+				b.compile(flags...)
+				if did := b.compile(flags...); did != bytesSame {
+					t.Errorf("%q", did)
+				}
+			})
+		}
+	}
+}
+
 func TestDependencies(t *testing.T) {
 	got, err := dependencies([]byte("a.o: a.cc b.h \\\n  c.h b.h\n\nb.h:\n"))
 	if err != nil || !slices.Equal(got, []string{"a.cc", "b.h", "c.h"}) {

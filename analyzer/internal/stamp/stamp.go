@@ -80,3 +80,7 @@ func (s Stamp) Since(t time.Time) bool {
 	}
 	return !last.Before(t.Add(-slack))
 }
+
+// MovedAfter tells whether a directory was moved after t: what is made or removed in
+// it changes both of its times, a move the second one only.
+func (s Stamp) MovedAfter(t time.Time) bool { return s.changed.After(t) && s.changed.After(s.modified) }

@@ -118,3 +118,42 @@ func TestSince(t *testing.T) {
 		t.Errorf("%+v, now %v", s, now)
 	}
 }
+
+func TestMovedAfter(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(dir string) error
+		moved  bool
+	}{
+		{"nothing", func(string) error { return nil }, false},
+		{"a file made in it", func(d string) error { return os.WriteFile(filepath.Join(d, "f"), nil, 0o666) }, false},
+		{"a file removed from it", func(d string) error { return os.Remove(filepath.Join(d, "old")) }, false},
+		{"moved away and back", func(d string) error {
+			if err := os.Rename(d, d+"~"); err != nil {
+				return err
+			}
+			return os.Rename(d+"~", d)
+		}, true},
+	} {
+		dir := filepath.Join(t.TempDir(), "dir")
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "old"), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+		start := time.Now()
+		time.Sleep(20 * time.Millisecond)
+		if err := c.change(dir); err != nil {
+			t.Fatal(err)
+		}
+		s, err := stamp.Of(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.MovedAfter(start); got != c.moved {
+			t.Errorf("%s: moved: %t", c.name, got)
+		}
+	}
+}
