@@ -31,6 +31,8 @@ type entity struct {
 	labelled bool
 	// visibility is that of its attribute, or empty.
 	visibility string
+	// threadLocal: a variable of which each thread has one.
+	threadLocal bool
 	// library: the compiler knows it as a function of the C library.
 	library bool
 	// gnuInline: an attribute asks for the rules of inline before C99.

@@ -315,7 +315,7 @@ func (b *builder) manifest(clang string) (*manifest.Manifest, error) {
 			mc.Linkage, mc.Root = manifest.Linkage_LINKAGE_WEAK, ""
 		default:
 			mc.Linkage = manifest.Linkage_LINKAGE_EXTERNAL
-			d := &manifest.Definition{Name: e.sym, Binding: manifest.Binding_BINDING_GLOBAL, Visibility: b.visible}
+			d := &manifest.Definition{Name: e.sym, Binding: manifest.Binding_BINDING_GLOBAL, Visibility: b.visible, ThreadLocal: e.threadLocal}
 			if e.visibility != "" {
 				d.Visibility = visibilities[e.visibility]
 			}

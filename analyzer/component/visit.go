@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/clangast"
@@ -456,17 +458,44 @@ func (b *builder) define(e *entity, n *clangast.Node, s *stream) error {
 	return nil
 }
 
+// huge tells whether a type is an array of very many elements.
+func huge(typ string) bool {
+	n := 1
+	for _, m := range arrayBound.FindAllStringSubmatch(typ, -1) {
+		bound, err := strconv.Atoi(m[1])
+		if err != nil || bound > 1<<24 {
+			return true
+		}
+		if n *= max(bound, 1); n > 1<<24 {
+			return true
+		}
+	}
+	return false
+}
+
+var arrayBound = regexp.MustCompile(`\[(\d+)\]`)
+
 func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	if n.Name == "" {
 		return fmt.Errorf("%w: a variable without a name", clangast.ErrDump)
 	}
 	storage := n.Attr("storageClass")
+	// Linkers refuse what isn't reached, too.
+	switch {
+	case n.Attr("tls") != "" && storage == "extern":
+		return notPlain("thread-local variable " + n.Name + " of another unit")
+	case huge(n.Type()):
+		return notPlain("variable " + n.Name + " of many megabytes: code may not reach over it")
+	}
 	if !atFile && b.fn != nil && storage != "extern" {
 		return b.localVar(n, storage)
 	}
 	e := b.ordinaryEntity(n.Name, entVariable)
 	if e.kind != entVariable {
 		e = &entity{kind: entVariable, name: n.Name, sym: n.Name}
+	}
+	if n.Attr("tls") != "" {
+		e.threadLocal = true
 	}
 	e.local = e.local || storage == "static"
 	b.ids[n.ID] = target{ent: e}

@@ -323,7 +323,9 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	// A linker script can refer to any symbol.
 	roots.Exported = roots.Exported || len(t.LinkInputs) > 0
 	resolved := roots.resolve()
-	resolved.Everything = len(t.LinkInputs) > 0
+	// Sections with the same content become one, with all that is in them.
+	folds := func(f string) bool { return strings.HasSuffix(f, "icf=all") }
+	resolved.Everything = len(t.LinkInputs) > 0 || slices.ContainsFunc(flags, folds)
 	resolved.GarbageCollected = slices.ContainsFunc(flags, func(f string) bool {
 		return strings.Contains(f, "gc-sections") && !strings.Contains(f, "no-gc-sections")
 	})
@@ -347,6 +349,7 @@ type summary struct {
 	Hash           string   // in hex
 	NotPlain       string   `json:",omitempty"` // why sources don't say all
 	Unresolved     []string `json:",omitempty"`
+	Bound          []string `json:",omitempty"` // those of them that a loader needs
 	Duplicates     []string `json:",omitempty"`
 	Missing        []string `json:",omitempty"` // roots that nothing defines
 	Flags          []string `json:",omitempty"` // of the lines
@@ -355,7 +358,7 @@ type summary struct {
 
 func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, lines []*linkflags.Line) *summary {
 	s := &summary{
-		Hash: hex.EncodeToString(code.Hash[:]), Unresolved: code.Unresolved, Duplicates: code.Duplicates,
+		Hash: hex.EncodeToString(code.Hash[:]), Unresolved: code.Unresolved, Bound: code.Bound, Duplicates: code.Duplicates,
 		Missing: t.Roots.missing(code), Flags: lineFlags(files, code, false), FlagsUndefined: lineFlags(files, code, true),
 	}
 	if t.Source {
@@ -369,6 +372,9 @@ func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, lines []*li
 func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 	if len(code.Overridden) > 0 {
 		return "the program defines " + code.Overridden[0] + ", as a library of the system does: compilers may know what it does"
+	}
+	if code.LooksUp {
+		return "the program looks symbols up by name, and linkers decide which there are"
 	}
 	for _, a := range code.Additions {
 		if why := unseen[a.Name]; why != "" {

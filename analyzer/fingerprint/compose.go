@@ -136,7 +136,13 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	}
 	// A hit must not hide that the test no longer links.
 	if len(undefined) > 0 {
-		c.Contributions = append(c.Contributions, NewContribution("undefined symbols", undefined))
+		list := slices.Clone(undefined)
+		for i, s := range list {
+			if _, bound := slices.BinarySearch(code.Bound, s); bound {
+				list[i] = s + " to be bound when it is loaded"
+			}
+		}
+		c.Contributions = append(c.Contributions, NewContribution("undefined symbols", list))
 	}
 	if len(code.Duplicates) > 0 {
 		c.Contributions = append(c.Contributions, NewContribution("symbols with several definitions", code.Duplicates))

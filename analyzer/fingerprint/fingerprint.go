@@ -91,7 +91,7 @@ func names(text string) []string {
 func (r Roots) resolve() refgraph.Roots {
 	line := linkflags.Parse(r.LinkFlags, linkflags.Options{})
 	// A library of the system may call the program by any name, as flex's does.
-	out := refgraph.Roots{Symbols: r.symbols(), Exported: r.Exported || line.Exported || line.Foreign()}
+	out := refgraph.Roots{Symbols: r.symbols(), Read: line.Roots, Exported: r.Exported || line.Exported || line.Foreign()}
 	for _, f := range r.LinkFlags {
 		// Not every word in a flag is a symbol; one that nothing defines is
 		// no root.

@@ -259,9 +259,9 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []st
 		switch {
 		case f.line == nil:
 		case i == 0:
-			l = append(l, f.line.System()...)
+			l = append(append(l, f.line.System()...), mixed(f.line)...)
 		default:
-			flags := slices.DeleteFunc(f.line.System(), func(s string) bool { return s == "-shared" })
+			flags := append(slices.DeleteFunc(f.line.System(), func(s string) bool { return s == "-shared" }), mixed(f.line)...)
 			libraries = append(libraries, library{i, flags, used[int32(i)]})
 			whole = whole || slices.ContainsFunc(f.line.Flags, aboutLoading)
 		}
@@ -306,6 +306,25 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []st
 		l = append(l, strings.Split(text, "\n")...)
 	}
 	return l
+}
+
+// mixed returns in which order libraries of the system and what Bazel has built are on
+// a line, unless all that is built comes first: both may define a symbol.
+func mixed(line *linkflags.Line) []string {
+	order, last := []string{"order:"}, 0 // the last that is built
+	for _, it := range line.Items {
+		switch {
+		case it.Built == "":
+			order = append(order, it.Name)
+		case order[len(order)-1] != "(built)":
+			order = append(order, "(built)")
+			last = len(order) - 1
+		}
+	}
+	if last <= 1 {
+		return nil
+	}
+	return []string{strings.Join(order[:last+1], " ")}
 }
 
 // confused notes which libraries a loader takes for others, by the names that flags

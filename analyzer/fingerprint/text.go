@@ -295,15 +295,17 @@ func readable(id string, all bool, options ...demangle.Option) string {
 
 // compositions says what the additions to a closure mean.
 var compositions = map[string]string{
-	"attributes":           "the objects differ in what holds for a whole program: ABI, control-flow protection, an executable stack",
-	"contested":            "the definitions of a symbol, of which it can't be told which one is taken, are linked in another way",
-	"debug":                "debug information differs, and the test reads it",
-	"dependencies":         "which libraries need which others differs, and so may the order in which they are initialised",
-	"files":                "the linked files, or what they define, differ, and the test asks for that",
-	"kinds":                "what is linked has code for another kind of executable or library, which a linker may refuse",
-	"roots":                "the same components that run by themselves are in other linked files, so that they may run in another order",
-	"needs":                "other symbols of libraries of the system are needed, and that decides which of them is loaded, or what of them is linked",
-	"placement":            "what is linked isn't known for certain, and the lines of the links differ",
-	"sharing":              "the same functions share their static variables differently",
-	"thread-local storage": "there is more or less thread-local storage, and the test can see that",
+	"attributes":              "the objects differ in what holds for a whole program: ABI, control-flow protection, an executable stack",
+	"contested":               "the definitions of a symbol, of which it can't be told which one is taken, are linked in another way",
+	"copies":                  "code that isn't position-independent refers to other symbols of libraries, and so the executable has other copies of variables, or addresses of functions",
+	"debug":                   "debug information differs, and the test reads it",
+	"dependencies":            "which libraries need which others differs, and so may the order in which they are initialised",
+	"files":                   "the linked files, or what they define, differ, and the test asks for that",
+	"kinds":                   "what is linked has code for another kind of executable or library, which a linker may refuse",
+	"roots":                   "the same components that run by themselves are in other linked files, so that they may run in another order",
+	"needs":                   "other symbols of libraries of the system are needed, and that decides which of them is loaded, or what of them is linked",
+	"placement":               "what is linked isn't known for certain, and the lines of the links differ",
+	"sharing":                 "the same functions share their static variables differently",
+	"thread-local references": "a symbol is taken to be thread-local, and isn't, which a linker may refuse",
+	"thread-local storage":    "there is more or less thread-local storage, and the test can see that",
 }

@@ -33,7 +33,7 @@ type asked struct {
 // askLines has the preprocessor run, and returns what asks for lines in its text.
 // Files are those of the unit, with their directives.
 func askLines(ctx context.Context, u *unit, files []*scan) (*asked, error) {
-	if conditional(append(slices.Clone(files), u.defines), files) {
+	if conditional(append(slices.Clone(files), u.defines)) {
 		return &asked{Elsewhere: true}, nil
 	}
 	args := append(slices.Clone(u.rest), "-E", "-w", "-U__LINE__", "-D__LINE__="+mark)
@@ -255,48 +255,68 @@ func skipAttribute(lex *ctext.Lexer, text []byte) bool {
 	return true
 }
 
-// conditional tells whether a directive of one of the files may ask for the line that
-// it is on: those that don't move are read with a mark there. All are the files and
+// conditional tells whether a directive may ask for the line that it is on: those of
+// files that don't move are read with a mark there. Files are those of the unit, and
 // what else defines macros.
-func conditional(all, files []*scan) bool {
-	asks := expanding(all, map[string]bool{"__LINE__": true})
-	for _, x := range files {
-		if slices.ContainsFunc(x.Conditions, func(w string) bool { return asks[w] }) {
-			return true
-		}
-	}
-	return false
-}
-
-// expanding returns words and the macros whose expansion may have one of them.
-func expanding(all []*scan, words map[string]bool) map[string]bool {
-	words = maps.Clone(words)
-	for n := -1; n != len(words); {
-		n = len(words)
-		for _, x := range all {
-			for i := range x.Macros {
-				if m := &x.Macros[i]; !words[m.Name] && m.has(words) {
-					words[m.Name] = true
+func conditional(files []*scan) bool {
+	reached := map[string]bool{} // words that the expansion of a directive may have
+	reach := func(words []string) {
+		for _, w := range words {
+			reached[w] = true
+			if fromCompiler.MatchString(w) {
+				for _, x := range strings.Fields("_ L LL U UL ULL F long int short char signed unsigned float double") {
+					reached[x] = true
 				}
 			}
 		}
 	}
-	return words
-}
-
-// has tells whether the expansion of m may have one of words.
-func (m *macro) has(words map[string]bool) bool {
-	if m.Any || slices.ContainsFunc(m.Words, func(w string) bool { return words[w] }) {
-		return true
+	defined := map[string][]*macro{}
+	for _, x := range files {
+		reach(x.Conditions)
+		for i := range x.Macros {
+			m := &x.Macros[i]
+			defined[m.Name] = append(defined[m.Name], m)
+		}
 	}
-	if len(m.Starts)+len(m.Ends) == 0 {
-		return false
-	}
-	for w := range words {
-		if slices.ContainsFunc(m.Starts, func(s string) bool { return strings.HasPrefix(w, s) }) ||
-			slices.ContainsFunc(m.Ends, func(s string) bool { return strings.HasSuffix(w, s) }) {
+	const line = "__LINE__"
+	expanded, pastes := map[string]bool{}, false
+	for n := -1; n != len(reached); {
+		n = len(reached)
+		for name, all := range defined {
+			if !reached[name] && pastes && composes(name, reached) {
+				reached[name] = true
+			}
+			if !reached[name] || expanded[name] {
+				continue
+			}
+			expanded[name] = true
+			for _, m := range all {
+				pastes = pastes || m.Pastes
+				reach(m.Words)
+			}
+			n = -1 // to look once more
+		}
+		if reached[line] || pastes && composes(line, reached) {
 			return true
 		}
 	}
 	return false
+}
+
+// fromCompiler matches macros of the compiler that stand for words.
+var fromCompiler = regexp.MustCompile(`^__.*_(SUFFIX|TYPE|PREFIX)__$`)
+
+// composes tells whether a word is two or more parts, one behind the other. Numbers,
+// which may have letters, can be parts, too.
+func composes(word string, parts map[string]bool) bool {
+	ends := make([]bool, len(word)+1) // of parts
+	ends[0] = true
+	for i := range len(word) {
+		for j := i + 1; ends[i] && j <= len(word); j++ {
+			if j-i < len(word) && (word[i] >= '0' && word[i] <= '9' || parts[word[i:j]]) {
+				ends[j] = true
+			}
+		}
+	}
+	return ends[len(word)]
 }

@@ -17,7 +17,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "7"
+const scanFormat = "8"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -65,13 +65,9 @@ type directives struct {
 
 // macro is one #define.
 type macro struct {
-	Name  string
-	Words []string
-	// Starts and Ends are what is pasted in front of, and behind, what isn't
-	// written there: names that begin or end so may come out. Any name may, if
-	// nothing is written at either place.
-	Starts, Ends []string `json:",omitempty"`
-	Any          bool     `json:",omitempty"`
+	Name   string
+	Words  []string
+	Pastes bool `json:",omitempty"` // it makes names of parts
 }
 
 // scanner goes through the text of a file as the first three phases of translation
@@ -218,7 +214,7 @@ func (s *scanner) roughly() {
 		}
 	}
 	for _, m := range anyDefine.FindAllSubmatch(text, -1) {
-		x := macro{Name: string(m[1]), Any: bytes.Contains(m[2], []byte("##"))}
+		x := macro{Name: string(m[1]), Pastes: bytes.Contains(m[2], []byte("##")) || bytes.Contains(m[2], []byte("%:"))}
 		for _, w := range anyWord.FindAll(m[2], -1) {
 			x.Words = append(x.Words, string(w))
 		}
@@ -226,6 +222,7 @@ func (s *scanner) roughly() {
 	}
 	for _, w := range anyWord.FindAll(text, -1) {
 		s.special(string(w))
+		s.x.Conditions = append(s.x.Conditions, string(w))
 	}
 	for line := range bytes.Lines(text) {
 		for _, pair := range []string{"<>", `""`} {
@@ -527,47 +524,18 @@ func (s *scanner) endLine() {
 	s.define, s.body, s.directive = nil, nil, ""
 }
 
-// take finds the words of a body, and what it pastes.
+// take finds the words of a body, with parameters, and whether it pastes.
 func (m *macro) take(body []string) {
-	params := map[string]bool{"__VA_ARGS__": true, "__VA_OPT__": true}
-	if len(body) > 0 && body[0] == "(" {
-		// Parameters, or the body itself: then there is more that may be pasted.
-		for _, t := range body[1:] {
-			if t == ")" {
-				break
-			}
-			params[t] = true
-		}
-	}
 	for i, t := range body {
 		if isStart(t[0]) {
 			m.Words = append(m.Words, t)
 		}
 		// "##" and "%:%:" are two tokens here.
-		if i == 0 || i+2 >= len(body) || !pasted(body, i) {
-			continue
-		}
-		left, right := body[i-1], body[i+2]
-		switch l, r := isStart(left[0]) && !params[left], isPart(right[0]) && !params[right]; {
-		case l && pasted(body, i-3), r && pasted(body, i+3):
-			m.Any = true // a part with something on either side
-		case l && !r:
-			m.Starts = append(m.Starts, left)
-		case r && !l:
-			m.Ends = append(m.Ends, right)
-		case l && r:
-			m.Starts = append(m.Starts, left+right)
-		default:
-			m.Any = true
-		}
+		pair := t + body[min(i+1, len(body)-1)]
+		m.Pastes = m.Pastes || pair == "##" || pair == "%:%:" && t == "%:"
 	}
 	slices.Sort(m.Words)
 	m.Words = slices.Compact(m.Words)
-}
-
-// pasted tells whether there is a "##" in a body at i and i+1.
-func pasted(body []string, i int) bool {
-	return i >= 0 && i+1 < len(body) && (body[i] == "#" && body[i+1] == "#" || body[i] == "%:" && body[i+1] == "%:")
 }
 
 func isStart(c byte) bool {

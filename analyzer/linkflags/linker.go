@@ -2,6 +2,7 @@ package linkflags
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -91,6 +92,9 @@ func symbols(expression string) []string {
 	return l
 }
 
+// solib matches a directory in which Bazel puts links to shared libraries.
+var solib = regexp.MustCompile(`^(\$ORIGIN|[^$])[^$]*/_solib_[^/]+(/[^./][^/]*)*/?$`)
+
 // linkerFlags are the flags of the linkers bfd, gold, lld and mold.
 var linkerFlags = func() map[string]known {
 	t := map[string]known{}
@@ -98,10 +102,7 @@ var linkerFlags = func() map[string]known {
 	// part of a file that is loaded.
 	define(t, ignored, `o|output= M|print-map Map= map-whole-files trace|t trace-symbol|y= v V verbose? stats print-memory-usage print-gc-sections
 		no-print-gc-sections print-icf-sections no-print-icf-sections print-archive-stats= cref no-cref demangle? no-demangle color-diagnostics? no-color-diagnostics
-		no-warnings|w warn-common no-warn-common warn-once warn-section-align warn-textrel warn-constructors warn-multiple-gp
-		warn-alternate-em warn-backrefs no-warn-backrefs warn-backrefs-exclude= warn-symbol-ordering no-warn-symbol-ordering warn-ifunc-textrel
-		no-warn-ifunc-textrel warn-execstack no-warn-execstack warn-rwx-segments no-warn-rwx-segments warn-execstack-objects warn-mismatch no-warn-mismatch
-		warn-search-mismatch no-warn-search-mismatch warn-drop-version no-warn-drop-version threads? no-threads thread-count= thread-count-initial=
+		threads? no-threads thread-count= thread-count-initial=
 		thread-count-middle= thread-count-final= time-trace? time-trace-file= time-trace-granularity= dependency-file= reproduce= repro perf
 		build-id? build-id-chunk-size-for-treehash= build-id-min-file-size-for-treehash= keep-memory no-keep-memory max-cache-size= reduce-memory-overheads
 		no-keep-files-mapped keep-files-mapped mmap-output-file no-mmap-output-file fork no-fork quick-exit no-quick-exit no-map-whole-files
@@ -111,7 +112,10 @@ var linkerFlags = func() map[string]known {
 		link-mapless no-link-mapless print-map-discarded no-print-map-discarded print-map-locals no-print-map-locals
 		no-ctf-variables`)
 	// What may make the link an error is in the next list, too.
-	define(t, counts, `fatal-warnings no-fatal-warnings check-sections no-check-sections no-undefined defs error-execstack no-error-execstack error-rwx-segments
+	define(t, counts, `no-warnings|w warn-common no-warn-common warn-once warn-section-align warn-textrel warn-constructors warn-multiple-gp
+		warn-alternate-em warn-backrefs no-warn-backrefs warn-backrefs-exclude= warn-symbol-ordering no-warn-symbol-ordering warn-ifunc-textrel
+		no-warn-ifunc-textrel warn-execstack no-warn-execstack warn-rwx-segments no-warn-rwx-segments warn-execstack-objects warn-mismatch no-warn-mismatch
+		warn-search-mismatch no-warn-search-mismatch warn-drop-version no-warn-drop-version fatal-warnings no-fatal-warnings check-sections no-check-sections no-undefined defs error-execstack no-error-execstack error-rwx-segments
 		no-error-rwx-segments help target-help version ignore-unresolved-symbol= discard-sframe gnu-tls-tag no-gnu-tls-tag gnu2-tls-tag no-gnu2-tls-tag version-exports-section= strip-all|s strip-debug|S discard-all|x discard-locals|X discard-none strip-debug-gdb strip-debug-non-line strip-lto-sections strip-discarded
 		no-strip-discarded gc-sections no-gc-sections gc-keep-exported no-gc-keep-exported keep-unique= icf= ignore-data-address-equality
 		ignore-function-address-equality safe-icf O= relax no-relax relax-gp no-relax-gp optimize-bb-jumps no-optimize-bb-jumps
@@ -180,7 +184,7 @@ var linkerFlags = func() map[string]known {
 	define(t, func(p *parser, o option) { p.dirs = append(p.dirs, o.value) }, `library-path|L=`)
 	define(t, func(p *parser, o option) {
 		// Where Bazel has put what it has linked is no news.
-		if slices.ContainsFunc(strings.Split(o.value, ":"), func(dir string) bool { return !strings.Contains(dir, "_solib_") }) {
+		if slices.ContainsFunc(strings.Split(o.value, ":"), func(dir string) bool { return !solib.MatchString(dir) }) {
 			system(p, o)
 		}
 	}, `rpath= rpath-link=`)

@@ -66,6 +66,8 @@ type Def struct {
 	Binding    manifest.Binding
 	Visibility manifest.Visibility
 	Group      Symbol // signature of its COMDAT group, or None
+	// ThreadLocal says that each thread has one.
+	ThreadLocal bool
 }
 
 // A Ref is an undefined symbol.
@@ -73,6 +75,7 @@ type Ref struct {
 	Symbol     Symbol
 	Weak       bool
 	Visibility manifest.Visibility
+	Uses       uint32 // as in the manifest
 }
 
 // NewTable returns an empty table.
@@ -146,14 +149,14 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 			}
 			t.special[s] = t.special[s] || d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 			x.version(d.Name, s)
-			x.Defs = append(x.Defs, Def{s, int32(i), d.Binding, d.Visibility, group})
+			x.Defs = append(x.Defs, Def{s, int32(i), d.Binding, d.Visibility, group, d.ThreadLocal})
 		}
 	}
 	for _, r := range m.Units[k].References {
 		s := t.Symbol(r.Name)
 		t.special[s] = t.special[s] || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 		x.version(r.Name, s)
-		x.Refs = append(x.Refs, Ref{s, r.Weak, r.Visibility})
+		x.Refs = append(x.Refs, Ref{s, r.Weak, r.Visibility, r.Uses})
 	}
 	x.Defs = slices.Clip(x.Defs)
 	t.units = append(t.units, x)

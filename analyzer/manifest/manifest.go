@@ -36,7 +36,21 @@ import (
 //	   groups; a link to an own component leads to that one only.
 //	3: components that name local functions, and tell how much thread-local storage
 //	   there is.
-const Format = 3
+//	4: how objects use undefined symbols, and which symbols are thread-local; empty
+//	   sections of linker sets and initialisers; jump tables that an array may be
+//	   referred to through.
+const Format = 4
+
+// Uses of a symbol that an object doesn't define, in Reference.Uses.
+const (
+	// UseDirect: its address, or the distance to it, is in the code or data. Of what
+	// a library defines, the executable then has a copy, or a stub in its place.
+	UseDirect = 1 << iota
+	// UseBound: it has to be bound when the file is loaded, unlike a mere call.
+	UseBound
+	// UseThreadLocal: as a thread-local variable.
+	UseThreadLocal
+)
 
 // Names of local components that no reference reaches: all but the last two count
 // only if something that is reached can see what they hold. In an archive a number

@@ -545,8 +545,11 @@ type Reference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// It may stay undefined.
-	Weak          bool       `protobuf:"varint,2,opt,name=weak,proto3" json:"weak,omitempty"`
-	Visibility    Visibility `protobuf:"varint,3,opt,name=visibility,proto3,enum=rules_tasting.manifest.Visibility" json:"visibility,omitempty"`
+	Weak       bool       `protobuf:"varint,2,opt,name=weak,proto3" json:"weak,omitempty"`
+	Visibility Visibility `protobuf:"varint,3,opt,name=visibility,proto3,enum=rules_tasting.manifest.Visibility" json:"visibility,omitempty"`
+	// How an object uses the symbol: bits, see UseDirect in this package. A source
+	// doesn't tell, and has none that are thread-local.
+	Uses          uint32 `protobuf:"varint,4,opt,name=uses,proto3" json:"uses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -602,6 +605,13 @@ func (x *Reference) GetVisibility() Visibility {
 	return Visibility_VISIBILITY_DEFAULT
 }
 
+func (x *Reference) GetUses() uint32 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
 // A symbol by which other units, or the loader, can refer to a component.
 type Definition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -611,7 +621,9 @@ type Definition struct {
 	Binding    Binding    `protobuf:"varint,2,opt,name=binding,proto3,enum=rules_tasting.manifest.Binding" json:"binding,omitempty"`
 	Visibility Visibility `protobuf:"varint,3,opt,name=visibility,proto3,enum=rules_tasting.manifest.Visibility" json:"visibility,omitempty"`
 	// Of a common symbol only.
-	Size          uint64 `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`
+	Size uint64 `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`
+	// Whether each thread has one.
+	ThreadLocal   bool `protobuf:"varint,5,opt,name=thread_local,json=threadLocal,proto3" json:"thread_local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -672,6 +684,13 @@ func (x *Definition) GetSize() uint64 {
 		return x.Size
 	}
 	return 0
+}
+
+func (x *Definition) GetThreadLocal() bool {
+	if x != nil {
+		return x.ThreadLocal
+	}
+	return false
 }
 
 type Component struct {
@@ -911,13 +930,14 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"\n" +
 	"attributes\x18\x04 \x01(\fR\n" +
 	"attributes\x12\x1a\n" +
-	"\bsections\x18\x05 \x01(\fR\bsections\"w\n" +
+	"\bsections\x18\x05 \x01(\fR\bsections\"\x8b\x01\n" +
 	"\tReference\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04weak\x18\x02 \x01(\bR\x04weak\x12B\n" +
 	"\n" +
 	"visibility\x18\x03 \x01(\x0e2\".rules_tasting.manifest.VisibilityR\n" +
-	"visibility\"\xb3\x01\n" +
+	"visibility\x12\x12\n" +
+	"\x04uses\x18\x04 \x01(\rR\x04uses\"\xd6\x01\n" +
 	"\n" +
 	"Definition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
@@ -925,7 +945,8 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"\n" +
 	"visibility\x18\x03 \x01(\x0e2\".rules_tasting.manifest.VisibilityR\n" +
 	"visibility\x12\x12\n" +
-	"\x04size\x18\x04 \x01(\x04R\x04size\"\x89\x03\n" +
+	"\x04size\x18\x04 \x01(\x04R\x04size\x12!\n" +
+	"\fthread_local\x18\x05 \x01(\bR\vthreadLocal\"\x89\x03\n" +
 	"\tComponent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1c.rules_tasting.manifest.KindR\x04kind\x129\n" +

@@ -116,7 +116,7 @@ func readObject(b []byte, member string) (*object, error) {
 // layout hashes what a linker script may tell sections by, and the content of those
 // that aren't loaded unless a script says so.
 func (r *reader) layout() []byte {
-	h := frame.New("tasting sections 2")
+	h := frame.New("tasting sections 3")
 	for i := range r.sections {
 		s := &r.sections[i]
 		loaded := s.flags&elf.SHF_ALLOC != 0
@@ -127,10 +127,11 @@ func (r *reader) layout() []byte {
 		h.Uint(uint64(s.typ))
 		h.Uint(uint64(s.flags))
 		h.String(s.group)
+		h.Uint(s.align)
 		if loaded {
+			h.Uint(s.size)
 			continue
 		}
-		h.Uint(s.align)
 		h.Bytes(s.data)
 		for _, rel := range s.relocs {
 			sym := &r.syms[rel.sym]
@@ -209,7 +210,7 @@ func (r *reader) classify() {
 	for i := range r.sections {
 		s := &r.sections[i]
 		switch {
-		case affectsLink(s):
+		case affectsLink(s), s.typ == elf.SHT_PROGBITS && !s.loaded() && (isIdentifier(s.name) || strings.HasPrefix(s.name, ".gnu.warning")):
 			r.kinds[i] = kindComponent
 		case !s.loaded(), s.name == ".note.gnu.property":
 		case r.isUnwind(i):
@@ -219,7 +220,7 @@ func (r *reader) classify() {
 		case isLiterals(s):
 			r.kinds[i] = kindLiterals
 			r.merges++
-		case s.size == 0 && !referred[i] && len(s.locals)+len(s.globals) == 0:
+		case s.size == 0 && !referred[i] && len(s.locals)+len(s.globals) == 0 && (standardName(s.name) != "" || s.flags&elf.SHF_ALLOC == 0):
 		case s.name == ".gcc_except_table" || strings.HasPrefix(s.name, ".gcc_except_table."):
 			r.kinds[i] = kindHandlers
 		default:
@@ -241,9 +242,9 @@ func isLiterals(s *section) bool {
 // standardNames are the names, or their beginnings up to a dot, that compilers
 // give to sections which count only if something refers to them.
 var standardNames = []string{
-	".text", ".rodata", ".rodata1", ".data.rel.ro", ".data.rel", ".data", ".data1", ".bss", ".tdata", ".tbss",
+	".text", ".rodata", ".rodata1", ".data.rel.ro", ".data.rel", ".data", ".data1", ".bss.rel.ro", ".bss", ".tdata", ".tbss",
 	".ltext", ".lrodata", ".ldata", ".lbss", ".sdata", ".sbss", ".sdata2", ".sbss2", ".srodata",
-	".gcc_except_table", ".ARM.exidx", ".ARM.extab", ".gnu.linkonce", ".opd", ".toc", ".got2", ".stapsdt.base",
+	".gcc_except_table", ".ARM.exidx", ".ARM.extab", ".opd", ".toc", ".got2", ".stapsdt.base",
 }
 
 // standardName returns the standard name that name belongs to, or "".
@@ -401,6 +402,11 @@ func (r *reader) comesBack(k int, at uint64) bool {
 	return true
 }
 
+// isMethod says whether a component may be a method of C++.
+func (r *reader) isMethod(c *component) bool {
+	return slices.ContainsFunc(c.syms, func(i int) bool { return strings.HasPrefix(r.syms[i].name, "_Z") })
+}
+
 // fill completes component i of the output.
 func (r *reader) fill(i int, c *component) {
 	k := c.sec
@@ -413,8 +419,8 @@ func (r *reader) fill(i int, c *component) {
 	// A standard name tells the function or variable, whose name enters by its
 	// symbol if it is global, and can't matter if it is local.
 	name := standardName(s.name)
-	if name == "" {
-		name = s.name
+	if name == "" || len(r.kept[k]) > 0 {
+		name = s.name // what belongs to it is in the order of such names
 	}
 	if isLTO(s) {
 		name = name[:strings.LastIndexByte(name, '.')] // a random suffix
@@ -425,9 +431,16 @@ func (r *reader) fill(i int, c *component) {
 	h.Uint(s.entsize)
 	h.String(s.group)
 	if c.root != "" {
-		// Initialisers of one name run in the order of their sections.
-		h.Int(r.rootCount[s.name])
-		r.rootCount[s.name]++
+		// Initialisers of one priority run in the order of their sections, and a
+		// priority can be written in several ways.
+		kind := s.name
+		if runs := s.typ == elf.SHT_INIT_ARRAY || s.typ == elf.SHT_FINI_ARRAY || s.typ == elf.SHT_PREINIT_ARRAY; runs {
+			kind = s.typ.String()
+		} else if prefix, _, ok := strings.Cut(strings.TrimPrefix(s.name, "."), "."); ok {
+			kind = prefix
+		}
+		h.Int(r.rootCount[kind])
+		r.rootCount[kind]++
 	}
 	base := c.base()
 	if s.typ == elf.SHT_NOBITS && len(c.syms) > 1 {
@@ -455,7 +468,7 @@ func (r *reader) fill(i int, c *component) {
 		if rest != 0 {
 			align = rest & -rest
 		}
-		if rest = 0; align <= 2 {
+		if rest = 0; align < 2 || align == 2 && (s.align > 2 || r.isMethod(c)) {
 			align = 0
 		}
 	}
@@ -734,6 +747,9 @@ func (r *reader) hashPlace(h *frame.Buffer, c *component, rel *reloc, u use) {
 			h.String("table")
 			h.Uint(l[i].end - l[i].start)
 			r.hashInlined(h, c, k, l[i])
+			if r.cuts[k].hub && r.cuts[k].beyond[uint64(at)] {
+				in(l[r.cuts[k].hubPiece], at)
+			}
 		case i >= 0 && l[i].kind == literal:
 			h.String("text")
 			r.hashText(h, k, l[i], at)
@@ -746,7 +762,7 @@ func (r *reader) hashPlace(h *frame.Buffer, c *component, rel *reloc, u use) {
 				in(l[i], at)
 			}
 		}
-		if i >= 0 && l[i].kind != inComponent && l[i].start == uint64(at) && r.refsTo(k, at) == 1 {
+		if i >= 0 && l[i].kind != inComponent && l[i].start == uint64(at) && len(refsTo(r.cuts[k].refs, at)) == 1 {
 			return // without this reference there were no such table or text
 		}
 		for _, j := range r.beside(k, i, at, u) {
@@ -765,15 +781,14 @@ func (r *reader) hashText(h *frame.Buffer, k int, p piece, at int64) {
 	h.Uint(uint64(at) - p.start)
 }
 
-// refsTo returns how many references lead to a place of section k.
-func (r *reader) refsTo(k int, at int64) int {
-	refs := r.cuts[k].refs
+// refsTo returns those of refs that lead to a place.
+func refsTo(refs []ref, at int64) []ref {
 	first, _ := slices.BinarySearchFunc(refs, at, func(x ref, at int64) int { return cmp.Compare(x.at, at) })
-	n := 0
-	for first+n < len(refs) && refs[first+n].at == at {
+	n := first
+	for n < len(refs) && refs[n].at == at {
 		n++
 	}
-	return n
+	return refs[first:n]
 }
 
 // hashBeyond appends what a relocation against a symbol leads to if that is out
@@ -1000,43 +1015,83 @@ func (r *reader) storage() {
 // kindsOfFile adds a component if the object isn't for all kinds of files: linkers
 // refuse addresses of fewer bytes than there may be in what isn't loaded at a fixed
 // place, and in libraries distances to what others may define, and places in the
-// thread-local storage of the executable.
+// thread-local storage of the executable; and absolute addresses in what isn't
+// written; and much more than fits.
 func (r *reader) kindsOfFile() {
 	fixed, executable := false, false
+	size := uint64(0) // in quarters of a GB: code can't refer farther than 2 GB
 	for i := range r.sections {
 		s := &r.sections[i]
+		if s.loaded() {
+			size += s.size >> 20
+		}
 		for j := 0; s.loaded() && j < len(s.relocs); j++ {
 			sym := &r.syms[s.relocs[j].sym]
 			exported := !sym.local() && elf.ST_VISIBILITY(sym.other) == elf.STV_DEFAULT
 			x86, arm64 := elf.R_X86_64(s.relocs[j].typ), elf.R_AARCH64(s.relocs[j].typ)
 			switch {
 			case r.machine == elf.EM_X86_64:
-				fixed = fixed || x86 == elf.R_X86_64_32 || x86 == elf.R_X86_64_32S || x86 == elf.R_X86_64_16 || x86 == elf.R_X86_64_8
+				fixed = fixed || x86 == elf.R_X86_64_64 && s.flags&elf.SHF_WRITE == 0 || x86 == elf.R_X86_64_32 || x86 == elf.R_X86_64_32S || x86 == elf.R_X86_64_16 || x86 == elf.R_X86_64_8
 				executable = executable || x86 == elf.R_X86_64_TPOFF32 || x86 == elf.R_X86_64_TPOFF64 || exported && (x86 == elf.R_X86_64_PC32 || x86 == elf.R_X86_64_PC64)
 			case r.machine == elf.EM_AARCH64:
-				fixed = fixed || arm64 == elf.R_AARCH64_ABS32 || arm64 == elf.R_AARCH64_ABS16 || arm64 >= elf.R_AARCH64_MOVW_UABS_G0 && arm64 <= elf.R_AARCH64_MOVW_UABS_G3
+				fixed = fixed || arm64 == elf.R_AARCH64_ABS64 && s.flags&elf.SHF_WRITE == 0 || arm64 == elf.R_AARCH64_ABS32 || arm64 == elf.R_AARCH64_ABS16 || arm64 >= elf.R_AARCH64_MOVW_UABS_G0 && arm64 <= elf.R_AARCH64_MOVW_UABS_G3
 				executable = executable || arm64 >= elf.R_AARCH64_TLSLE_MOVW_TPREL_G2 && arm64 <= elf.R_AARCH64_TLSLE_ADD_TPREL_LO12_NC || exported && arm64 == elf.R_AARCH64_ADR_PREL_PG_HI21
 			}
 		}
 	}
+	size >>= 8
 	add := func(name string, is bool) {
 		if is {
-			h := frame.New("tasting kind of file 1")
+			h := frame.New("tasting kind of file 2")
+			h.Uint(size)
 			r.out = append(r.out, &component{name: name, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
 		}
 	}
-	add(manifest.FixedPlace, fixed)
+	add(manifest.FixedPlace, fixed || size > 0)
 	add(manifest.Executable, executable)
 }
 
 // references are the undefined symbols, referred to or not: they make a linker
 // take members of archives.
 func (r *reader) references() []*manifest.Reference {
+	uses := make([]uint32, len(r.syms))
+	for i := range r.sections {
+		s := &r.sections[i]
+		for j := 0; s.loaded() && j < len(s.relocs); j++ {
+			if rel := &s.relocs[j]; r.syms[rel.sym].sec == secUndefined {
+				uses[rel.sym] |= usesOf(r.machine, rel.typ)
+			}
+		}
+	}
 	var refs []*manifest.Reference
 	for i := range r.syms {
 		if s := &r.syms[i]; s.sec == secUndefined && s.name != "" && !s.local() {
-			refs = append(refs, reference(s.info, s.other, s.name))
+			x := reference(s.info, s.other, s.name)
+			x.Uses |= uses[i]
+			refs = append(refs, x)
 		}
 	}
 	return uniqueReferences(refs)
+}
+
+// usesOf says how a relocation uses the symbol that it is against. What isn't known
+// is all that may be.
+func usesOf(machine elf.Machine, typ uint32) uint32 {
+	switch machine {
+	case elf.EM_X86_64:
+		switch t := elf.R_X86_64(typ); {
+		case t == elf.R_X86_64_PLT32 || t == elf.R_X86_64_NONE:
+			return 0
+		case t == elf.R_X86_64_GOT32 || t == elf.R_X86_64_GOTPCREL || t == elf.R_X86_64_GOT64 || t == elf.R_X86_64_GOTPCREL64 || t == elf.R_X86_64_GOTPCRELX || t == elf.R_X86_64_REX_GOTPCRELX:
+			return manifest.UseBound
+		}
+	case elf.EM_AARCH64:
+		switch t := elf.R_AARCH64(typ); {
+		case t == elf.R_AARCH64_CALL26 || t == elf.R_AARCH64_JUMP26 || t == elf.R_AARCH64_NONE:
+			return 0
+		case t == elf.R_AARCH64_ADR_GOT_PAGE || t == elf.R_AARCH64_LD64_GOT_LO12_NC || t == elf.R_AARCH64_GOT_LD_PREL19:
+			return manifest.UseBound
+		}
+	}
+	return manifest.UseBound | manifest.UseDirect
 }

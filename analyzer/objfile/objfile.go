@@ -416,7 +416,7 @@ func hashDynamic(h *frame.Buffer, defs []*manifest.Definition, refs []*manifest.
 }
 
 func definition(info, other byte, name string) *manifest.Definition {
-	d := &manifest.Definition{Name: name, Binding: manifest.Binding_BINDING_GLOBAL, Visibility: visibility(other)}
+	d := &manifest.Definition{Name: name, Binding: manifest.Binding_BINDING_GLOBAL, Visibility: visibility(other), ThreadLocal: elf.ST_TYPE(info) == elf.STT_TLS}
 	switch elf.ST_BIND(info) {
 	case elf.STB_WEAK:
 		d.Binding = manifest.Binding_BINDING_WEAK
@@ -427,7 +427,11 @@ func definition(info, other byte, name string) *manifest.Definition {
 }
 
 func reference(info, other byte, name string) *manifest.Reference {
-	return &manifest.Reference{Name: name, Weak: elf.ST_BIND(info) == elf.STB_WEAK, Visibility: visibility(other)}
+	r := &manifest.Reference{Name: name, Weak: elf.ST_BIND(info) == elf.STB_WEAK, Visibility: visibility(other)}
+	if elf.ST_TYPE(info) == elf.STT_TLS {
+		r.Uses = manifest.UseThreadLocal
+	}
+	return r
 }
 
 func visibility(other byte) manifest.Visibility { return manifest.Visibility(elf.ST_VISIBILITY(other)) }
@@ -450,6 +454,7 @@ func uniqueReferences(l []*manifest.Reference) []*manifest.Reference {
 	for _, r := range l {
 		if i, ok := at[r.Name]; ok {
 			out[i].Weak = out[i].Weak && r.Weak
+			out[i].Uses |= r.Uses
 			continue
 		}
 		at[r.Name] = len(out)

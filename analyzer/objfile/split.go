@@ -37,6 +37,9 @@ type cutting struct {
 	refs    []ref // to it by place instead of by symbol
 	cut     bool  // in pieces, instead of as a whole
 	tables  []piece
+	// beyond are the places of tables that begin where another one of the same function
+	// ends: what leads there may be meant for an array elsewhere.
+	beyond map[uint64]bool
 	// Of data: all that references by place can lead to is one component, of
 	// which this is the first piece.
 	hub      bool
@@ -286,6 +289,7 @@ func (r *reader) findTables(k int, plain bool) {
 		return
 	}
 	refs := c.refs
+	var last [2]int // the function of the last table
 	for i := 0; i < len(refs); {
 		j := i + 1
 		for j < len(refs) && refs[j].at == refs[i].at {
@@ -298,7 +302,14 @@ func (r *reader) findTables(k int, plain bool) {
 		if at >= 0 && at < end && (j-i == 1 || plain) && covering(c.extents, uint64(at)) < 0 {
 			end = c.upTo(at, end)
 			if n := r.tableAt(k, uint64(at), uint64(end), refs[i:j]); n > 0 && (uint64(at)+n < uint64(end) || !r.goesOn(k, refs[i], refs[j:], end)) {
-				c.tables = append(c.tables, piece{start: uint64(at), end: uint64(at) + n, kind: jumpTable})
+				of, _ := r.origin(refs[i].from, refs[i].site)
+				if l := len(c.tables); l > 0 && c.tables[l-1].end == uint64(at) && last == of && !plain {
+					if c.beyond == nil {
+						c.beyond = map[uint64]bool{}
+					}
+					c.beyond[uint64(at)] = true
+				}
+				c.tables, last = append(c.tables, piece{start: uint64(at), end: uint64(at) + n, kind: jumpTable}), of
 			}
 		}
 		i = j
@@ -423,7 +434,7 @@ func isZero(b []byte) bool {
 
 // unoptimised says whether gcc made the object without optimisation, for certain:
 // it merges no constants but has strings (not only some with a zero in them, which
-// it never merges), every function has a frame, and a register is never set to zero
+// it never merges: of these a function may refer to several parts), every function has a frame, and a register is never set to zero
 // the short way, addresses are in the first registers only, and functions aren't
 // aligned.
 func (r *reader) unoptimised() bool {
@@ -446,16 +457,27 @@ func (r *reader) unoptimised() bool {
 					continue
 				}
 				end, next := x.at+int64(n)+1, len(s.data)
+				of, _ := r.origin(x.from, x.site)
+				// A function may refer to several parts of one string.
+				part := func(refs []ref) bool {
+					return slices.ContainsFunc(refs, func(y ref) bool { by, ok := r.origin(y.from, y.site); return !ok || by == of })
+				}
+				first := i
+				for first > 0 && c.refs[first-1].at == x.at {
+					first--
+				}
+				parts := x.at > 0 && s.data[x.at-1] == 0 && first > 0 && part(refsTo(c.refs, c.refs[first-1].at))
 				for _, y := range c.refs[i:] {
 					if y.at > x.at {
 						next = min(next, int(y.at))
+						parts = parts || y.at == end && part(refsTo(c.refs, y.at))
 						break
 					}
 				}
 				if e, _ := slices.BinarySearchFunc(c.extents, uint64(x.at), func(e extent, at uint64) int { return cmpUint(e.start, at) }); e < len(c.extents) {
 					next = min(next, int(c.extents[e].start))
 				}
-				found = found || end == int64(next)
+				found = found || end == int64(next) && !parts
 			}
 		}
 	}
@@ -490,6 +512,8 @@ func (r *reader) cutData(k int, plain, named bool) {
 			c.hub = true
 		}
 	}
+	asked := c.hub
+	c.hub = c.hub || len(c.beyond) > 0
 	if c.hub {
 		for _, x := range refs {
 			if e := -1; x.at >= 0 {
@@ -533,8 +557,11 @@ func (r *reader) cutData(k int, plain, named bool) {
 		}
 	}
 	if c.hub && !slices.ContainsFunc(out, func(p piece) bool { return p.comp == hubComponent && p.kind == inComponent }) {
-		r.coarse(k, "references lead to places out of it")
-		return
+		if asked {
+			r.coarse(k, "references lead to places out of it")
+			return
+		}
+		c.hub = false // there are tables only
 	}
 	if c.hub && len(c.extents) > 1 {
 		r.fallbacks = append(r.fallbacks, &manifest.Fallback{

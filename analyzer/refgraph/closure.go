@@ -11,6 +11,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
 // Roots says where the execution of a test starts, beside the components that
@@ -21,6 +22,8 @@ type Roots struct {
 	Symbols []string
 	// Named are roots with all of their definitions.
 	Named []string
+	// Read are symbols that flags of the linker read.
+	Read []string
 	// Overrides are symbols that libraries without a manifest refer to: what
 	// defines one is a root, unless it already is by itself.
 	Overrides []linkmodel.Symbol
@@ -71,9 +74,11 @@ type Closure struct {
 	//	list of additions, each with its name:
 	//	    "attributes": those of units, if they aren't the same for all
 	//	    "contested": if it can't be told which of several definitions wins
+	//	    "copies": the symbols of libraries in the closure that the executable refers
+	//	        to directly, reached or not
 	//	    "debug": debug information, if something that reads it is reached
 	//	    "files": the linked files, if something that is reached asks the loader
-	//	        for them, or refers to their bounds
+	//	        for them, looks symbols up, or refers to their bounds
 	//	    "dependencies": which libraries need which others, if that may change
 	//	        the order in which they are initialised
 	//	    "needs": what no unit defines, if that decides what is taken from the
@@ -82,6 +87,8 @@ type Closure struct {
 	//	        isn't for all kinds
 	//	    "placement": if it can't be told which units are linked
 	//	    "sharing": if twins are in the closure
+	//	    "thread-local references": the symbols that some units take to be
+	//	        thread-local and others don't
 	//	    "thread-local storage": how much there is, if something that is reached
 	//	        can see it
 	//
@@ -99,6 +106,10 @@ type Closure struct {
 	// and Duplicates those that two units of a file define: what a linker might
 	// complain about.
 	Unresolved, Duplicates []string
+	// Bound are those of Unresolved that have to be defined for a file to be loaded.
+	Bound []string
+	// LooksUp says that something that is reached looks symbols up by name.
+	LooksUp bool
 	// Overridden are those of Roots.Overrides that the program defines, without
 	// members of C++'s library: those are copies, which do the same.
 	Overridden []string
@@ -151,6 +162,11 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	name := func(symbol, why string, defs []int32) {
 		if len(defs) > 0 && !x.Defines(symbol) {
 			x.named = append(x.named, named{symbol, why, defs})
+		}
+	}
+	for _, s := range roots.Read {
+		if id := t.Lookup(s); id == linkmodel.None || len(l.All(nil, id)) == 0 {
+			c.mean(meaning(s))
 		}
 	}
 	for _, s := range roots.Symbols {
@@ -254,6 +270,7 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	refs(x.exported)
 
 	weakly := x.unresolved(p)
+	x.LooksUp = c.lookups
 	add := func(name string, h Hash) { x.Additions = append(x.Additions, Addition{name, h}) }
 	if h, ok := c.attributesHash(p); ok {
 		add("attributes", h)
@@ -277,13 +294,28 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	if h, ok := c.kindsHash(p); ok {
 		add("kinds", h)
 	}
-	if roots.SeesWhatIsNeeded || roots.TakesWhatIsNeeded && (c.files || weakly || len(x.Overridden) > 0) {
+	if roots.SeesWhatIsNeeded || roots.TakesWhatIsNeeded && (c.files || c.lookups || weakly || len(x.Overridden) > 0) {
 		b := frame.New("tasting needs 1")
 		b.Int(len(x.Unresolved))
 		for _, s := range x.Unresolved {
 			b.String(s)
 		}
+		// Whatever defines it, a system library that does may be needed for it.
+		for _, r := range x.referring() {
+			b.Int(int(r.file))
+			b.String(r.name)
+		}
 		add("needs", b.Sum())
+	}
+	if direct := x.copies(); len(direct) > 0 {
+		b := frame.New("tasting copies 1")
+		b.Strings(direct)
+		add("copies", b.Sum())
+	}
+	if l := c.mismatches(); len(l) > 0 {
+		b := frame.New("tasting thread-local references 1")
+		b.Strings(l)
+		add("thread-local references", b.Sum())
 	}
 	if c.tls {
 		add(ThreadLocal, c.tlsHash())
@@ -598,6 +630,7 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 		seen = append(seen, make([]uint32, n-len(seen))...)
 		x.c.seen = seen
 	}
+	bound := map[linkmodel.Symbol]bool{}
 	first, file := x.c.passes+1, int32(-1)
 	for _, in := range l.Instances {
 		f := &p.Files[in.File]
@@ -612,6 +645,9 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 					weakly = len(x.c.places) == 0
 				}
 				continue
+			}
+			if r.Uses&manifest.UseBound != 0 {
+				bound[r.Symbol] = true
 			}
 			last := seen[r.Symbol]
 			if last == x.c.passes {
@@ -636,12 +672,109 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 	}
 	slices.Sort(x.Unresolved)
 	x.Unresolved = slices.Compact(x.Unresolved)
+	for _, s := range x.Unresolved {
+		if bound[t.Lookup(s)] {
+			x.Bound = append(x.Bound, s)
+		}
+	}
 	for _, s := range l.Duplicates {
 		x.Duplicates = append(x.Duplicates, t.Name(s))
 	}
 	slices.Sort(x.Duplicates)
 	x.Duplicates = slices.Compact(x.Duplicates)
 	return weakly
+}
+
+// referring returns which of the overridden symbols are referred to, and in which
+// file.
+func (x *Closure) referring() (list []reference) {
+	c := x.c
+	is := map[linkmodel.Symbol]bool{}
+	for _, s := range x.Overridden {
+		is[c.pool.Symbols.Lookup(s)] = true
+	}
+	if len(is) == 0 {
+		return nil
+	}
+	for _, in := range c.linked.Instances {
+		for _, r := range c.pool.Symbols.Unit(in.Unit).Refs {
+			if is[r.Symbol] {
+				list = append(list, reference{in.File, c.pool.Symbols.Name(r.Symbol)})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b reference) int { return cmp.Or(cmp.Compare(a.file, b.file), strings.Compare(a.name, b.name)) })
+	return slices.Compact(list)
+}
+
+type reference struct {
+	file int32
+	name string
+}
+
+// copies returns the symbols of libraries in the closure that the executable refers to
+// directly, reached or not: it has a copy of the variable, or the address of the
+// function.
+func (x *Closure) copies() (names []string) {
+	c := x.c
+	t, l := c.pool.Symbols, c.linked
+	seen := map[linkmodel.Symbol]bool{}
+	for _, in := range l.Instances {
+		if in.File > 0 {
+			break // they are in the order of the files
+		}
+		for _, r := range t.Unit(in.Unit).Refs {
+			if r.Uses&manifest.UseDirect == 0 || seen[r.Symbol] {
+				continue
+			}
+			seen[r.Symbol] = true
+			c.places = l.Resolve(c.places[:0], 0, r.Symbol)
+			if slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
+				return l.Instances[p.Instance].File > 0 && c.nodes[c.at(p.Instance, p.Component)].index != 0
+			}) {
+				names = append(names, t.Name(r.Symbol))
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// mismatches returns the symbols that some unit takes to be thread-local and another
+// one doesn't: no linker links that.
+func (c *Composer) mismatches() (names []string) {
+	t := c.pool.Symbols
+	is := map[linkmodel.Symbol]uint8{} // 1: not thread-local, 2: thread-local
+	note := func(s linkmodel.Symbol, local bool) {
+		bit := uint8(1)
+		if local {
+			bit = 2
+		}
+		if old := is[s]; old|bit == 3 && old != 3 {
+			names = append(names, t.Name(s))
+		}
+		is[s] |= bit
+	}
+	some := false // thread-local ones
+	for _, in := range c.linked.Instances {
+		u := t.Unit(in.Unit)
+		some = some || slices.ContainsFunc(u.Refs, func(r linkmodel.Ref) bool { return r.Uses&manifest.UseThreadLocal != 0 }) ||
+			slices.ContainsFunc(u.Defs, func(d linkmodel.Def) bool { return d.ThreadLocal })
+	}
+	if !some {
+		return nil
+	}
+	for _, in := range c.linked.Instances {
+		u := t.Unit(in.Unit)
+		for _, d := range u.Defs {
+			note(d.Symbol, d.ThreadLocal)
+		}
+		for _, r := range u.Refs {
+			note(r.Symbol, r.Uses&manifest.UseThreadLocal != 0)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // sortByHash sorts by global identity; names break ties.

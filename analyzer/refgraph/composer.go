@@ -89,19 +89,20 @@ var namesLocals = []string{
 
 // fileReaders are what tells which files are loaded, and of which symbol an
 // address is. dlopen finds loaded files by their names, and what it returns is the
-// beginning of a list of them.
-var fileReaders = []string{"dl_iterate_phdr", "dladdr", "dladdr1", "dlinfo", "dlopen", "dlmopen", "_r_debug", "_dl_find_object", "backtrace_symbols", "backtrace_symbols_fd"}
+// beginning of a list of them. So does the table of sections of the program.
+// (Which file has what, and of which visibility, counts for look-ups, too.)
+var fileReaders = []string{"getauxval", "dl_iterate_phdr", "dladdr", "dladdr1", "dlinfo", "dlopen", "dlmopen", "_r_debug", "_dl_find_object", "backtrace_symbols", "backtrace_symbols_fd"}
 
 // tlsReaders are functions for which it counts how much thread-local storage there
 // is, beside those that tell where a file is loaded, and so its headers: that of a
 // thread is on its stack.
-var tlsReaders = []string{"pthread_attr_setstack", "pthread_attr_setstacksize", "getauxval"}
+var tlsReaders = []string{"pthread_attr_setstack", "pthread_attr_setstacksize", "_TLS_MODULE_BASE_"}
 
 // layoutSymbols are those that linkers define for places in a file.
 var layoutSymbols = []string{
 	"_DYNAMIC", "_GLOBAL_OFFSET_TABLE_", "__GNU_EH_FRAME_HDR", "__bss_end__", "__bss_start", "__bss_start__", "__data_start", "__ehdr_start",
 	"__end__", "__etext", "__executable_start", "__fini_array_end", "__fini_array_start", "__init_array_end", "__init_array_start",
-	"__preinit_array_end", "__preinit_array_start", "__rela_iplt_end", "__rela_iplt_start", "_bss_end__", "_edata", "_end", "_etext", "data_start", "edata", "end", "etext",
+	"__preinit_array_end", "__preinit_array_start", "__rela_iplt_end", "__rela_iplt_start", "_TLS_MODULE_BASE_", "_bss_end__", "_fini", "_init", "_start", "_edata", "_end", "_etext", "data_start", "edata", "end", "etext",
 }
 
 type setKey struct {
@@ -126,6 +127,42 @@ func (c *Composer) setOf(file int32, set linkmodel.Symbol) []int32 {
 	return c.sets[setKey{file, set}]
 }
 
+// meanings are those of names.
+var meanings = func() map[string]uint8 {
+	is := map[string]uint8{}
+	for _, x := range []struct {
+		names []string
+		is    uint8
+	}{{lookups, looksUp | readsFiles}, {fileReaders, readsFiles | readsTLS}, {layoutSymbols, readsLayout}, {tlsReaders, readsTLS}, {[]string{"*"}, readsDebug | readsFiles | readsLayout | readsTLS}} {
+		for _, s := range x.names {
+			is[s] |= x.is
+		}
+	}
+	return is
+}()
+
+// meaning returns what reading a symbol means that no unit defines.
+func meaning(name string) uint8 {
+	name = strings.TrimPrefix(name, "__real_") // the linker's name for what is wrapped
+	bits := meanings[name]
+	if strings.HasPrefix(name, ".sizeof.") || strings.HasPrefix(name, ".startof.") {
+		bits |= readsLayout // of GNU ld
+	}
+	if slices.ContainsFunc(debugReaders, func(r string) bool { return strings.HasPrefix(name, r) }) {
+		bits |= readsDebug
+	}
+	return bits
+}
+
+// mean notes what it means that something is read.
+func (c *Composer) mean(is uint8) {
+	c.lookups = c.lookups || is&looksUp != 0
+	c.debug = c.debug || is&readsDebug != 0
+	c.files = c.files || is&readsFiles != 0
+	c.layout = c.layout || is&readsLayout != 0
+	c.tls = c.tls || is&readsTLS != 0
+}
+
 // NewComposer returns a composer of programs from the units of p, to which none
 // is added any more.
 func (p *Pool) NewComposer() *Composer {
@@ -133,23 +170,9 @@ func (p *Pool) NewComposer() *Composer {
 		pool: p, linked: linkmodel.NewLinked(p.Symbols), known: map[string]int32{}, classes: map[[2]int32]int32{},
 		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{},
 	}
-	for _, x := range []struct {
-		names []string
-		is    uint8
-	}{{lookups, looksUp}, {fileReaders, readsFiles | readsTLS}, {layoutSymbols, readsLayout}, {tlsReaders, readsTLS}, {[]string{"*"}, readsDebug | readsFiles | readsLayout | readsTLS}} {
-		for _, s := range x.names {
-			if id := p.Symbols.Lookup(s); id != linkmodel.None {
-				c.special[id] |= x.is
-			}
-		}
-	}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
-		name := p.Symbols.Name(id)
-		if strings.HasPrefix(name, ".sizeof.") || strings.HasPrefix(name, ".startof.") {
-			c.special[id] |= readsLayout // of GNU ld
-		}
-		if slices.ContainsFunc(debugReaders, func(r string) bool { return strings.HasPrefix(name, r) }) {
-			c.special[id] |= readsDebug
+		if bits := meaning(p.Symbols.Name(id)); bits != 0 {
+			c.special[id] = bits
 		}
 	}
 	return c
@@ -237,12 +260,7 @@ func (c *Composer) resolve(id int32) {
 		if len(c.places) != 1 {
 			c.slots = append(c.slots, -int32(len(c.places))-1)
 			if len(c.places) == 0 && len(c.special) > 0 {
-				is := c.special[s]
-				c.lookups = c.lookups || is&looksUp != 0
-				c.debug = c.debug || is&readsDebug != 0
-				c.files = c.files || is&readsFiles != 0
-				c.layout = c.layout || is&readsLayout != 0
-				c.tls = c.tls || is&readsTLS != 0
+				c.mean(c.special[s])
 			}
 		}
 		for _, p := range c.places {

@@ -263,7 +263,7 @@ func (u *unit) linksOf(i int32) []int32 {
 
 // placementOf describes what unit k of m defines and needs, and what runs in it.
 func placementOf(m *manifest.Manifest, k int, list []int32) Hash {
-	b := frame.New("tasting placement of a unit 1")
+	b := frame.New("tasting placement of a unit 2")
 	b.Int(len(list))
 	for _, id := range list {
 		c := m.Components[id]
@@ -274,6 +274,7 @@ func placementOf(m *manifest.Manifest, k int, list []int32) Hash {
 			b.Int(int(d.Binding))
 			b.Int(int(d.Visibility))
 			b.Uint(d.Size)
+			b.Flag(d.ThreadLocal)
 		}
 		if c.Root != "" {
 			b.Bytes(c.LocalHash)
@@ -284,11 +285,8 @@ func placementOf(m *manifest.Manifest, k int, list []int32) Hash {
 	for _, r := range refs {
 		b.String(r.Name)
 		b.Int(int(r.Visibility))
-		if r.Weak {
-			b.Int(1)
-		} else {
-			b.Int(0)
-		}
+		b.Flag(r.Weak)
+		b.Uint(uint64(r.Uses))
 	}
 	b.Strings(slices.Sorted(slices.Values(m.Symbols)))
 	return b.Sum()

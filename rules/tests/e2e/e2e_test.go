@@ -244,6 +244,7 @@ func (b *bazel) startup(args ...string) []string {
 	return append([]string{
 		"--output_user_root=" + filepath.Join(b.dir, "out"),
 		"--max_idle_secs=60",
+		"--host_jvm_args=-XX:TieredStopAtLevel=1", // servers don't live long enough for more
 		"--nohome_rc",
 		"--noworkspace_rc",
 	}, args...)
