@@ -175,6 +175,7 @@ var edits = []struct {
 
 	{name: "line of its own", before: m("a.cc", uses, "h.h", "inline int f(int x) { return x + __LINE__; }\n"), after: m("h.h", "//\ninline int f(int x) { return x + __LINE__; }\n"), want: changed},
 	{name: "line of a user", before: m("a.cc", "#include \"h.h\"\nint use() { return L; }\n", "h.h", "#define L __LINE__\n"), after: m("h.h", "//\n#define L __LINE__\n"), want: shifted},
+	{name: "system headers that paste in conditions", before: m("a.cc", "#include <cstdint>\n#include <cmath>\n#include <cassert>\n"+uses, "h.h", lib), after: m("h.h", "//\n"+lib), want: shifted},
 	{name: "line by two macros", before: m("a.cc", "#define L __LINE__\n#define CAT(a, b) a##b\n#define C(a, b) CAT(a, b)\n#include \"h.h\"\nint y = x3 + x4;\n", "h.h", "\n\nint C(x, L) = 5;\nextern int x4;\n"),
 		after: m("h.h", "\n\n\nint C(x, L) = 5;\nextern int x3;\n"), want: changed},
 	{name: "line that is spelled", before: m("a.cc", "#define T(x) #x\n#define S(x) T(x)\n#include \"h.h\"\n", "h.h", "const char *s = \"at \" S(__LINE__);\n"), after: m("h.h", "//\nconst char *s = \"at \" S(__LINE__);\n"), want: changed},

@@ -216,7 +216,7 @@ func parse(argv []string) (u *unit, bypass string) {
 
 // setKey computes the key of the unit: all but what the files say.
 func (u *unit) setKey(compiler string) {
-	b := frame.New("tasting cc 5")
+	b := frame.New("tasting cc 6")
 	b.String(compiler)
 	b.Strings(u.args)
 	b.Strings(u.dirs)
