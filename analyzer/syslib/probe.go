@@ -37,6 +37,13 @@ type Shared struct {
 	objects map[string]string // by the flags that they are compiled with
 	links   map[string]*sharedLink
 	files   map[string]*File // by path
+	hashes  sync.Map         // by path: func() ([32]byte, error)
+}
+
+// hash returns the SHA-256 of a file, which is read once.
+func (s *Shared) hash(path string) ([32]byte, error) {
+	f, _ := s.hashes.LoadOrStore(path, sync.OnceValues(func() ([32]byte, error) { return hashFile(path) }))
+	return f.(func() ([32]byte, error))()
 }
 
 type sharedLink struct {
@@ -52,6 +59,7 @@ type Probe struct {
 	Links []Link
 
 	program string // by the first line
+	shared  *Shared
 }
 
 // Link is what is taken for one line.
@@ -148,7 +156,7 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 	if shared.links == nil {
 		shared.objects, shared.links, shared.files = map[string]string{}, map[string]*sharedLink{}, map[string]*File{}
 	}
-	p := &Probe{}
+	p := &Probe{shared: shared}
 	var failed []error
 	for i, l := range lines {
 		line := digest(l)
@@ -198,11 +206,11 @@ func (s *Shared) link(ctx context.Context, x Linker, dir string, l *linkflags.Li
 		}
 		s.objects[words] = object
 	}
-	link.err = link.by(ctx, x, object, program, flags, s.files)
+	link.err = link.by(ctx, x, object, program, flags, s)
 	if link.err == nil && first && l.Shared {
 		// A program, to see what the loader makes of the libraries.
 		flags = slices.DeleteFunc(flags, func(w string) bool { return w == "-shared" || w == "-Wl,--shared" })
-		link.err = link.by(ctx, x, object, program, flags, s.files)
+		link.err = link.by(ctx, x, object, program, flags, s)
 	}
 	return link
 }
@@ -229,9 +237,8 @@ func (x Linker) run(ctx context.Context, args []string) ([]byte, error) {
 	return out, err
 }
 
-// by links an object to a program and adds what there is to see to l. files are
-// known by their path.
-func (l *Link) by(ctx context.Context, x Linker, object, program string, flags []string, files map[string]*File) error {
+// by links an object to a program and adds what there is to see to l.
+func (l *Link) by(ctx context.Context, x Linker, object, program string, flags []string, shared *Shared) error {
 	list := program + ".d"
 	args := slices.Concat([]string{object}, flags, []string{
 		"-o", program, "-Xlinker", "--dependency-file=" + list, "-Wl,--unresolved-symbols=ignore-all,--allow-multiple-definition",
@@ -257,14 +264,14 @@ func (l *Link) by(ctx context.Context, x Linker, object, program string, flags [
 		if path = filepath.Clean(path); path == filepath.Clean(object) {
 			continue
 		}
-		f := files[path]
+		f := shared.files[path]
 		if f == nil {
-			sum, err := hashFile(path)
+			sum, err := shared.hash(path)
 			if err != nil {
 				return err
 			}
 			f = &File{Library{filepath.Base(path), sum}, definitions(path), path}
-			files[path] = f
+			shared.files[path] = f
 		}
 		if !slices.ContainsFunc(l.Files, func(known *File) bool { return known.Library == f.Library }) {
 			l.Files = append(l.Files, f)
@@ -327,7 +334,7 @@ func (l *Link) command(out []byte, object string) error {
 // Loaded returns what the loader takes, on this machine, for a program that needs
 // all shared libraries of all links.
 func (p *Probe) Loaded(getenv func(string) string) ([]Library, error) {
-	r := &resolver{getenv: getenv, systemDirs: systemDirs}
+	r := &resolver{getenv: getenv, systemDirs: systemDirs, sum: p.shared.hash}
 	var files []*File
 	for _, l := range p.Links {
 		for _, f := range l.Files {
