@@ -94,7 +94,7 @@ func (l *Line) System() []string {
 // with. Libraries that such a program doesn't need are linked, too: each once, in
 // an order of its own.
 func (l *Line) Probe() (compile, link []string) {
-	link = append(slices.Clone(l.system), "-Wl,--no-as-needed")
+	link = append(once(l.system), "-Wl,--no-as-needed")
 	sorted := *l
 	sorted.Items = slices.Clone(l.Items)
 	for i := range sorted.Items {
@@ -104,7 +104,18 @@ func (l *Line) Probe() (compile, link []string) {
 		return cmp.Or(compareBool(a.Static, b.Static), cmp.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name), strings.Compare(a.Built, b.Built))
 	})
 	sorted.Items = slices.Compact(sorted.Items)
-	return slices.Clone(l.driver), append(link, sorted.items(func(s State) State { return State{Static: s.Static} })...)
+	return once(l.driver), append(link, sorted.items(func(s State) State { return State{Static: s.Static} })...)
+}
+
+// once returns words without repetitions of those that say no more when they are said
+// again: each library on a line may say them.
+func once(words []string) (l []string) {
+	for _, w := range words {
+		if w != "-pthread" || !slices.Contains(l, w) {
+			l = append(l, w)
+		}
+	}
+	return l
 }
 
 func compareBool(a, b bool) int {

@@ -357,6 +357,7 @@ func TestProbe(t *testing.T) {
 		{"-m32 -L/opt -Lbazel-out/k8/bin -Wl,--start-group,--whole-archive,--as-needed,-Bstatic,-lx,-Bdynamic -ly",
 			"-m32", "-m32 -L/opt -Wl,--no-as-needed -ly -Wl,--push-state,-Bstatic -lx -Wl,--pop-state"},
 		{"-static -lx -Wl,-Bdynamic -ly", "-static", "-static -Wl,--no-as-needed -Wl,--push-state,-Bdynamic -ly -Wl,--pop-state -lx -Wl,-Bdynamic"},
+		{"-pthread -lx -pthread -pthread", "-pthread", "-pthread -Wl,--no-as-needed -lx"},
 		{"-r -Wl,-r -mllvm -x", "-mllvm -x", "-mllvm -x -Wl,--no-as-needed"},
 	} {
 		compile, link := parse(c.line).Probe()
