@@ -121,7 +121,6 @@ func TestPairs(t *testing.T) {
 		{"int v[] = { [<<1||2>>] = 7 }; int *f(void) { return v; }", ""},
 		{"struct S { int a, b; } v = { .<<a||b>> = 7 }; struct S *f(void) { return &v; }", ""},
 		{"union U { float a; int b; } v = { .<<a||b>> = 7 }; union U *f(void) { return &v; }", ""},
-		{"int v[] = { [0 ... <<3||4>>] = 7, 1 }; int *f(void) { return v; }", ""},
 		{"int f(void) { static int n = <<1||2>>; return ++n; }", ""},
 		{"int f(void) { <<static||auto>> int n = 1; return ++n; }", ""},
 		{"static int a, b; int *v = <<&a||&b>>; int **f(void) { return a++ + b++ ? &v : 0; }", ""},

@@ -175,6 +175,12 @@ func TestPlain(t *testing.T) {
 		{"_Float16 v; int f(void) { return v > 1; }", "", "_Float16"},
 		{"int f(int x) { __auto_type y = x; return y; }", "", "__auto_type"},
 
+		{"int v[] = { [0 ... 3] = 7, 1 }; int *f(void) { return v; }", "", "range designator"},
+		{"int f(int n) { switch (n) { case 0 ... 3: return 1; } return 2; }", "", ""},
+		{"int f(int n) { typedef int T[n++]; return n; }", "", "depends on values"},
+		{"int f(int n) { typedef int T[3]; T v; return v[n]; }", "", ""},
+		{"extern _Thread_local int v; int f(void) { return v; }", "", "thread-local variable v of another unit"},
+		{"char v[300000000]; int f(void) { return v[1]; }", "", "of many megabytes"},
 		// Attributes.
 		{"__attribute__((constructor)) static void f(void) { }", "", "attribute constructor"},
 		{"int t(void) { return 1; } int f(void) __attribute__((alias(\"t\")));", "", "attribute alias"},

@@ -773,6 +773,10 @@ func (b *builder) enumInit(n *clangast.Node) {
 	}
 }
 
+// variable matches a type that may have bounds, or an operand of typeof, which are
+// evaluated.
+var variable = regexp.MustCompile(`\[[^\]]*[^0-9\]][^\]]*\]|\btypeof`)
+
 func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 	if !n.Has("isImplicit") && typeWords[n.Name] {
 		return notPlain("type named " + n.Name)
@@ -789,9 +793,13 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 	s := newStream()
 	outer := b.scope
 	b.cur, b.decl, b.owner, b.typedefOf = nil, s, e, e
+	local := b.fn != nil
 	b.top().leave = func(n *clangast.Node) error {
 		unnamed := b.unnamed
 		b.scope = outer
+		if local && variable.MatchString(n.Type()) {
+			return notPlain("type " + e.name + " depends on values where it is declared")
+		}
 		// Only now is the unnamed tag known that the type string calls by the
 		// typedef's name.
 		typ := b.resolveType(s, n.Type())

@@ -193,6 +193,12 @@ func (s *scanner) punct(t Token, p string) error {
 	switch p {
 	case "<:", ":>", "<%", "%>", "%:", "%:%:", "::", ".*", "->*", "<=>":
 		return notPlain("operator %s", p)
+	case "...":
+		// The tree has the value once for each element, and compilers evaluate it
+		// once, or make one compound literal of it.
+		if n := len(s.open); n > 0 && s.open[n-1] == '[' {
+			return notPlain("range designator")
+		}
 	case "[":
 		if t.End < len(s.text) && s.text[t.End] == '[' {
 			s.lex.Next()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -309,23 +310,27 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []st
 }
 
 // mixed returns in which order libraries of the system and what Bazel has built are on
-// a line, unless all that is built comes first: both may define a symbol.
+// a line, unless all that is built comes first: both may define a symbol, and linkers
+// search archives in that order.
 func mixed(line *linkflags.Line) []string {
-	order, last := []string{"order:"}, 0 // the last that is built
+	order, system, matters := []string{"order:"}, false, false
 	for _, it := range line.Items {
-		switch {
-		case it.Built == "":
-			order = append(order, it.Name)
-		case order[len(order)-1] != "(built)":
-			order = append(order, "(built)")
-			last = len(order) - 1
+		name := it.Name
+		if it.Built == "" {
+			system = true
+		} else {
+			name, matters = "(built)"+output.ReplaceAllString(it.Built, ""), matters || system
 		}
+		order = append(order, name)
 	}
-	if last <= 1 {
+	if !matters {
 		return nil
 	}
-	return []string{strings.Join(order[:last+1], " ")}
+	return []string{strings.Join(order, " ")}
 }
+
+// output matches the directory of a configuration's outputs.
+var output = regexp.MustCompile(`^bazel-out/[^/]+/bin/`)
 
 // confused notes which libraries a loader takes for others, by the names that flags
 // give to them: it loads one of each name.

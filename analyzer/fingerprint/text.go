@@ -302,6 +302,7 @@ var compositions = map[string]string{
 	"dependencies":            "which libraries need which others differs, and so may the order in which they are initialised",
 	"files":                   "the linked files, or what they define, differ, and the test asks for that",
 	"kinds":                   "what is linked has code for another kind of executable or library, which a linker may refuse",
+	"levels":                  "a library that defines what one of the system does as well is needed by others, and so either may come first",
 	"roots":                   "the same components that run by themselves are in other linked files, so that they may run in another order",
 	"needs":                   "other symbols of libraries of the system are needed, and that decides which of them is loaded, or what of them is linked",
 	"placement":               "what is linked isn't known for certain, and the lines of the links differ",

@@ -210,7 +210,7 @@ func (r *reader) classify() {
 	for i := range r.sections {
 		s := &r.sections[i]
 		switch {
-		case affectsLink(s), s.typ == elf.SHT_PROGBITS && !s.loaded() && (isIdentifier(s.name) || strings.HasPrefix(s.name, ".gnu.warning")):
+		case affectsLink(s), s.typ == elf.SHT_PROGBITS && !s.loaded() && (isIdentifier(s.name) && !strings.HasPrefix(s.name, "__llvm_cov") || strings.HasPrefix(s.name, ".gnu.warning")):
 			r.kinds[i] = kindComponent
 		case !s.loaded(), s.name == ".note.gnu.property":
 		case r.isUnwind(i):

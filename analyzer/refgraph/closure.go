@@ -81,6 +81,8 @@ type Closure struct {
 	//	        for them, looks symbols up, or refers to their bounds
 	//	    "dependencies": which libraries need which others, if that may change
 	//	        the order in which they are initialised
+	//	    "levels": which libraries need one that defines what a library of the
+	//	        system does as well, or any if symbols are looked up
 	//	    "needs": what no unit defines, if that decides what is taken from the
 	//	        system, and the program can see it
 	//	    "kinds": of which kind of file a linked file has to be, if it has code that
@@ -88,7 +90,7 @@ type Closure struct {
 	//	    "placement": if it can't be told which units are linked
 	//	    "sharing": if twins are in the closure
 	//	    "thread-local references": the symbols that some units take to be
-	//	        thread-local and others don't
+	//	        thread-local, and others don't or none defines
 	//	    "thread-local storage": how much there is, if something that is reached
 	//	        can see it
 	//
@@ -306,6 +308,9 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 			b.String(r.name)
 		}
 		add("needs", b.Sum())
+	}
+	if l := x.levels(p); l != nil {
+		add("levels", frameInts("tasting levels 1", l))
 	}
 	if direct := x.copies(); len(direct) > 0 {
 		b := frame.New("tasting copies 1")
@@ -685,6 +690,51 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 	return weakly
 }
 
+// levels says for libraries that define what a library of the system does as well, or
+// for all if something looks symbols up, which files link them, and whether these
+// refer to them. A loader goes by levels, and has the system's libraries before what
+// only libraries need.
+func (x *Closure) levels(p *linkmodel.Program) (out []int) {
+	c := x.c
+	t := c.pool.Symbols
+	over := map[linkmodel.Symbol]bool{}
+	for _, s := range x.Overridden {
+		over[t.Lookup(s)] = true
+	}
+	if len(p.Files) < 2 || len(over) == 0 && !c.lookups {
+		return nil
+	}
+	defined := make([]map[linkmodel.Symbol]bool, len(p.Files)) // by a library that counts
+	counts := make([]bool, len(p.Files))
+	for _, in := range c.linked.Instances {
+		if in.File == 0 {
+			continue
+		}
+		for _, d := range t.Unit(in.Unit).Defs {
+			if defined[in.File] == nil {
+				defined[in.File] = map[linkmodel.Symbol]bool{}
+			}
+			defined[in.File][d.Symbol] = true
+			counts[in.File] = counts[in.File] || c.lookups || over[d.Symbol]
+		}
+	}
+	for f := range p.Files {
+		for _, e := range p.Files[f].Entries {
+			if e.Library == 0 || !counts[e.Library] {
+				continue
+			}
+			refers := 0
+			for _, in := range c.linked.Instances {
+				if int(in.File) == f && slices.ContainsFunc(t.Unit(in.Unit).Refs, func(r linkmodel.Ref) bool { return defined[e.Library][r.Symbol] }) {
+					refers = 1
+				}
+			}
+			out = append(out, int(e.Library), f, refers)
+		}
+	}
+	return out
+}
+
 // referring returns which of the overridden symbols are referred to, and in which
 // file.
 func (x *Closure) referring() (list []reference) {
@@ -741,7 +791,7 @@ func (x *Closure) copies() (names []string) {
 }
 
 // mismatches returns the symbols that some unit takes to be thread-local and another
-// one doesn't: no linker links that.
+// one doesn't, or that nothing defines: no linker links what doesn't fit.
 func (c *Composer) mismatches() (names []string) {
 	t := c.pool.Symbols
 	is := map[linkmodel.Symbol]uint8{} // 1: not thread-local, 2: thread-local
@@ -755,6 +805,7 @@ func (c *Composer) mismatches() (names []string) {
 		}
 		is[s] |= bit
 	}
+	undefined := map[linkmodel.Symbol]bool{}
 	some := false // thread-local ones
 	for _, in := range c.linked.Instances {
 		u := t.Unit(in.Unit)
@@ -770,11 +821,16 @@ func (c *Composer) mismatches() (names []string) {
 			note(d.Symbol, d.ThreadLocal)
 		}
 		for _, r := range u.Refs {
-			note(r.Symbol, r.Uses&manifest.UseThreadLocal != 0)
+			local := r.Uses&manifest.UseThreadLocal != 0
+			note(r.Symbol, local)
+			if c.places = c.linked.All(c.places[:0], r.Symbol); local && len(c.places) == 0 && !undefined[r.Symbol] {
+				undefined[r.Symbol] = true
+				names = append(names, t.Name(r.Symbol)) // the system has one, or another
+			}
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // sortByHash sorts by global identity; names break ties.
