@@ -794,43 +794,46 @@ func (x *Closure) copies() (names []string) {
 // one doesn't, or that nothing defines: no linker links what doesn't fit.
 func (c *Composer) mismatches() (names []string) {
 	t := c.pool.Symbols
-	is := map[linkmodel.Symbol]uint8{} // 1: not thread-local, 2: thread-local
-	note := func(s linkmodel.Symbol, local bool) {
-		bit := uint8(1)
-		if local {
-			bit = 2
-		}
-		if old := is[s]; old|bit == 3 && old != 3 {
-			names = append(names, t.Name(s))
-		}
-		is[s] |= bit
-	}
-	undefined := map[linkmodel.Symbol]bool{}
-	some := false // thread-local ones
-	for _, in := range c.linked.Instances {
-		u := t.Unit(in.Unit)
-		some = some || slices.ContainsFunc(u.Refs, func(r linkmodel.Ref) bool { return r.Uses&manifest.UseThreadLocal != 0 }) ||
-			slices.ContainsFunc(u.Defs, func(d linkmodel.Def) bool { return d.ThreadLocal })
-	}
-	if !some {
-		return nil
-	}
-	for _, in := range c.linked.Instances {
-		u := t.Unit(in.Unit)
-		for _, d := range u.Defs {
-			note(d.Symbol, d.ThreadLocal)
-		}
-		for _, r := range u.Refs {
-			local := r.Uses&manifest.UseThreadLocal != 0
-			note(r.Symbol, local)
-			if c.places = c.linked.All(c.places[:0], r.Symbol); local && len(c.places) == 0 && !undefined[r.Symbol] {
-				undefined[r.Symbol] = true
-				names = append(names, t.Name(r.Symbol)) // the system has one, or another
+	found := map[linkmodel.Symbol]bool{} // thread-local symbols: whether they are listed
+	each := func(do func(s linkmodel.Symbol, local, defined bool)) {
+		for _, in := range c.linked.Instances {
+			u := t.Unit(in.Unit)
+			for i := range u.Defs {
+				do(u.Defs[i].Symbol, u.Defs[i].ThreadLocal, true)
+			}
+			for i := range u.Refs {
+				do(u.Refs[i].Symbol, u.Refs[i].Uses&manifest.UseThreadLocal != 0, false)
 			}
 		}
 	}
+	each(func(s linkmodel.Symbol, local, _ bool) {
+		if local {
+			found[s] = false
+		}
+	})
+	if len(found) == 0 {
+		return nil
+	}
+	defined := map[linkmodel.Symbol]bool{}
+	each(func(s linkmodel.Symbol, local, defines bool) {
+		listed, is := found[s]
+		if !is {
+			return
+		}
+		if defines {
+			defined[s] = true
+		}
+		if !local && !listed {
+			found[s] = true
+		}
+	})
+	for s, listed := range found {
+		if listed || !defined[s] { // the system has one, or another
+			names = append(names, t.Name(s))
+		}
+	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
 // sortByHash sorts by global identity; names break ties.
