@@ -329,6 +329,8 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	resolved.GarbageCollected = slices.ContainsFunc(flags, func(f string) bool {
 		return strings.Contains(f, "gc-sections") && !strings.Contains(f, "no-gc-sections")
 	})
+	resolved.Foreign = slices.ContainsFunc(lines, (*linkflags.Line).Foreign)
+	resolved.Initialises = slices.ContainsFunc(flags, func(f string) bool { return strings.Contains(f, "-init=") || strings.Contains(f, "-fini=") })
 	resolved.TakesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).TakesWhatIsNeeded)
 	resolved.SeesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).SeesWhatIsNeeded)
 	// It warns of some functions of the C library.
@@ -381,7 +383,10 @@ func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 			return why
 		}
 	}
-	for _, l := range lines {
+	for i, l := range lines {
+		if i > 0 && l.Bsymbolic != linkflags.BsymbolicNone {
+			return "a library binds its own symbols, and compilers decide whether the program has copies of them"
+		}
 		for _, s := range l.Roots {
 			if _, known := slices.BinarySearch(sortedOverrides(), s); known && s != "_start" {
 				return "a flag of the link names " + s + ", of which compilers may know what it does"

@@ -273,6 +273,9 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []st
 				!(files[0].line != nil && takesAsNeeded(files[0].line) && takesAny(files[x.place].line))
 		})
 	}
+	// Other libraries of the system may be loaded before or behind one that defines the
+	// same.
+	contests := len(code.Overridden) > 0 || slices.ContainsFunc(files, func(f *linkedFile) bool { return f.line != nil && f.line.Foreign() })
 	together := !slices.ContainsFunc(libraries, func(x library) bool { return !slices.Equal(x.flags, libraries[0].flags) })
 	// Files by what their flags do to code.
 	kinds := make([]string, len(files))
@@ -292,7 +295,7 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []st
 		text := strings.Join(append([]string{"-shared"}, x.flags...), "\n")
 		f := files[x.place]
 		switch {
-		case f.uncertain != "" || len(f.line.Opaque) > 0 || len(f.line.Roots) > 0 || f.line.Bsymbolic > linkflags.BsymbolicAll || whole && !together:
+		case f.uncertain != "" || len(f.line.Opaque) > 0 || len(f.line.Roots) > 0 || f.line.Bsymbolic > linkflags.BsymbolicAll || (whole || contests) && !together:
 			// Then it counts which library it is: by its place.
 			text = fmt.Sprintf("library %d\n%s", x.place, text)
 		case x.used && parts != nil:
@@ -487,7 +490,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 				if f := byLink[it.library]; why == "" && it.asNeeded {
 					why = unsure(f.name)
 				}
-				x.Entries = append(x.Entries, linkmodel.Entry{Library: load(byLink[it.library], why), Group: it.group})
+				x.Entries = append(x.Entries, linkmodel.Entry{Library: load(byLink[it.library], why), AsNeeded: it.asNeeded, Group: it.group})
 				continue
 			}
 			for _, name := range it.manifests {
@@ -504,7 +507,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 							fileOfUnit[unit] = n
 							queue = append(queue, loaded{nil, unit, why})
 						}
-						x.Entries = append(x.Entries, linkmodel.Entry{Library: n, Group: it.group})
+						x.Entries = append(x.Entries, linkmodel.Entry{Library: n, AsNeeded: it.asNeeded, Group: it.group})
 					default:
 						// An archive that is on the line twice is searched twice.
 						lazy := it.lazy && (!it.members || pool.sources[unit].member)

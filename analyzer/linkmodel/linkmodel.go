@@ -86,6 +86,8 @@ type Entry struct {
 	// Library is the number of the file of the program that stands here in the
 	// place of a unit, or 0.
 	Library int32
+	// AsNeeded says that the library is left out if the file may do without it.
+	AsNeeded bool
 	// Lazy says that the linker takes the unit only if it is needed.
 	Lazy bool
 	// Archive numbers the archives of a line, from 1. The members of one are

@@ -116,7 +116,7 @@ func readObject(b []byte, member string) (*object, error) {
 // layout hashes what a linker script may tell sections by, and the content of those
 // that aren't loaded unless a script says so.
 func (r *reader) layout() []byte {
-	h := frame.New("tasting sections 3")
+	h := frame.New("tasting sections 4")
 	for i := range r.sections {
 		s := &r.sections[i]
 		loaded := s.flags&elf.SHF_ALLOC != 0
@@ -129,7 +129,15 @@ func (r *reader) layout() []byte {
 		h.String(s.group)
 		h.Uint(s.align)
 		if loaded {
+			// What a linker keeps with it, if it drops what nothing refers to.
 			h.Uint(s.size)
+			h.Int(len(s.relocs))
+			for _, rel := range s.relocs {
+				sym := &r.syms[rel.sym]
+				h.Int(sym.sec)
+				h.String(sym.name)
+				h.Uint(uint64(usesOf(r.machine, rel.typ)))
+			}
 			continue
 		}
 		h.Bytes(s.data)

@@ -46,6 +46,11 @@ type Roots struct {
 	// of a static C library ask which others are there, and a linker that takes
 	// warnings for errors (--fatal-warnings) refuses some functions.
 	SeesWhatIsNeeded bool
+	// Foreign says that libraries of the system are linked of which it isn't known what
+	// they define.
+	Foreign bool
+	// Initialises says that flags name functions that a loader calls (-init, -fini).
+	Initialises bool
 	// Debug says that debug information is read in any case, and names of files.
 	Debug bool
 }
@@ -81,8 +86,8 @@ type Closure struct {
 	//	        for them, looks symbols up, or refers to their bounds
 	//	    "dependencies": which libraries need which others, if that may change
 	//	        the order in which they are initialised
-	//	    "levels": which libraries need one that defines what a library of the
-	//	        system does as well, or any if symbols are looked up
+	//	    "levels": which files need which libraries, if one may define what a library
+	//	        of the system does as well, or the program can see the order
 	//	    "needs": what no unit defines, if that decides what is taken from the
 	//	        system, and the program can see it
 	//	    "kinds": of which kind of file a linked file has to be, if it has code that
@@ -283,18 +288,20 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	if c.debug {
 		add("debug", c.debugHash())
 	}
-	if order := dependencies(p, which); order != nil {
+	if order := c.dependencies(p, which, roots.Initialises); order != nil {
 		add("dependencies", frameInts("tasting dependencies 1", order))
 	}
 	if len(c.sets) == 0 && roots.GarbageCollected {
 		c.setOf(0, linkmodel.None)
 	}
-	c.layout = c.layout || roots.Everything || roots.GarbageCollected && len(c.sets) > 1
+	direct, kept := x.copies()
+	kinds, special, inLibrary := c.kindsHash(p)
+	c.layout = c.layout || roots.Everything || roots.GarbageCollected && (len(c.sets) > 1 || !kept || inLibrary)
 	if c.files || c.layout {
 		add("files", c.filesHash(p, c.layout))
 	}
-	if h, ok := c.kindsHash(p); ok {
-		add("kinds", h)
+	if special {
+		add("kinds", kinds)
 	}
 	if roots.SeesWhatIsNeeded || roots.TakesWhatIsNeeded && (c.files || c.lookups || weakly || len(x.Overridden) > 0) {
 		b := frame.New("tasting needs 1")
@@ -309,10 +316,10 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 		}
 		add("needs", b.Sum())
 	}
-	if l := x.levels(p); l != nil {
+	if l := x.levels(p, roots.Foreign); l != nil {
 		add("levels", frameInts("tasting levels 1", l))
 	}
-	if direct := x.copies(); len(direct) > 0 {
+	if len(direct) > 0 {
 		b := frame.New("tasting copies 1")
 		b.Strings(direct)
 		add("copies", b.Sum())
@@ -343,11 +350,12 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 // dependencies lists, if several libraries have something to initialise, what
 // loaders put in order: files with components that run, and libraries that need
 // others. Of each there is whether it has such components, and which of the
-// others it needs.
-func dependencies(p *linkmodel.Program, running []int32) []int {
+// others it needs, for certain or if it refers to them. Flags may have any library run
+// something.
+func (c *Composer) dependencies(p *linkmodel.Program, running []int32, flags bool) []int {
 	libraries := 0
-	for _, f := range running {
-		if f > 0 {
+	for f := range int32(len(p.Files)) {
+		if f > 0 && (flags || slices.Contains(running, f)) {
 			libraries++
 		}
 	}
@@ -361,7 +369,7 @@ func dependencies(p *linkmodel.Program, running []int32) []int {
 	var list []int32 // that count
 	edges := false
 	for f := range int32(len(p.Files)) {
-		counts := slices.Contains(running, f)
+		counts := slices.Contains(running, f) || flags && f > 0
 		needs(f, func(linkmodel.Entry) { counts, edges = true, true })
 		if counts {
 			list = append(list, f)
@@ -370,6 +378,7 @@ func dependencies(p *linkmodel.Program, running []int32) []int {
 	if libraries < 2 || !edges {
 		return nil
 	}
+	var defined []map[linkmodel.Symbol]bool
 	var out []int
 	for _, f := range list {
 		runs := 0
@@ -380,13 +389,48 @@ func dependencies(p *linkmodel.Program, running []int32) []int {
 		n := len(out)
 		out = append(out, 0)
 		needs(f, func(e linkmodel.Entry) {
-			if i := slices.Index(list, e.Library); i >= 0 {
-				out = append(out, i)
-				out[n]++
+			i := slices.Index(list, e.Library)
+			if i < 0 {
+				return
+			}
+			out = append(out, i, 0)
+			out[n]++
+			if e.AsNeeded {
+				if defined == nil {
+					defined = c.defined(p)
+				}
+				out[len(out)-1] = 1 + c.refers(f, defined[e.Library])
 			}
 		})
 	}
 	return out
+}
+
+// defined returns what each library defines.
+func (c *Composer) defined(p *linkmodel.Program) []map[linkmodel.Symbol]bool {
+	all := make([]map[linkmodel.Symbol]bool, len(p.Files))
+	for _, in := range c.linked.Instances {
+		if in.File == 0 {
+			continue
+		}
+		if all[in.File] == nil {
+			all[in.File] = map[linkmodel.Symbol]bool{}
+		}
+		for _, d := range c.pool.Symbols.Unit(in.Unit).Defs {
+			all[in.File][d.Symbol] = true
+		}
+	}
+	return all
+}
+
+// refers returns 1 if a file has to have one of symbols, else 0.
+func (c *Composer) refers(file int32, symbols map[linkmodel.Symbol]bool) int {
+	for _, in := range c.linked.Instances {
+		if in.File == file && slices.ContainsFunc(c.pool.Symbols.Unit(in.Unit).Refs, func(r linkmodel.Ref) bool { return !r.Weak && symbols[r.Symbol] }) {
+			return 1
+		}
+	}
+	return 0
 }
 
 func frameInts(name string, list []int) Hash {
@@ -509,15 +553,14 @@ func (c *Composer) attributesHash(p *linkmodel.Program) (Hash, bool) {
 
 // kindsHash says of which kind of file the executable and its libraries have to be,
 // if some unit isn't for all kinds: no linker makes another one of it, reached or
-// not.
-func (c *Composer) kindsHash(p *linkmodel.Program) (Hash, bool) {
+// not; and whether one is in a library.
+func (c *Composer) kindsHash(p *linkmodel.Program) (h Hash, some, inLibrary bool) {
 	files := make([][]string, len(p.Files))
-	some := false
 	for _, in := range c.linked.Instances {
 		for _, comp := range c.pool.units[in.Unit].comps {
 			// What isn't for a library at a fixed place is for none.
 			if comp.flags&flagFixed != 0 || comp.flags&flagExecutable != 0 && in.File > 0 {
-				some = true
+				some, inLibrary = true, inLibrary || in.File > 0
 				if d := c.pool.descriptions[comp.description]; !slices.Contains(files[in.File], d) {
 					files[in.File] = append(files[in.File], d)
 				}
@@ -525,7 +568,7 @@ func (c *Composer) kindsHash(p *linkmodel.Program) (Hash, bool) {
 		}
 	}
 	if !some {
-		return Hash{}, false
+		return Hash{}, false, false
 	}
 	for _, l := range files {
 		slices.Sort(l)
@@ -538,7 +581,7 @@ func (c *Composer) kindsHash(p *linkmodel.Program) (Hash, bool) {
 			b.Strings(l)
 		}
 	}
-	return b.Sum(), true
+	return b.Sum(), true, inLibrary
 }
 
 // filesHash describes the linked files by their names and what each unit in them
@@ -690,46 +733,21 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 	return weakly
 }
 
-// levels says for libraries that define what a library of the system does as well, or
-// for all if something looks symbols up, which files link them, and whether these
-// refer to them. A loader goes by levels, and has the system's libraries before what
+// levels says which files link which libraries, and whether they have to, if a library
+// of the program may define what one of the system does as well, or the loaded files
+// are asked for. A loader goes by levels, and has the system's libraries before what
 // only libraries need.
-func (x *Closure) levels(p *linkmodel.Program) (out []int) {
+func (x *Closure) levels(p *linkmodel.Program, foreign bool) (out []int) {
 	c := x.c
-	t := c.pool.Symbols
-	over := map[linkmodel.Symbol]bool{}
-	for _, s := range x.Overridden {
-		over[t.Lookup(s)] = true
-	}
-	if len(p.Files) < 2 || len(over) == 0 && !c.lookups {
+	if len(p.Files) < 2 || len(x.Overridden) == 0 && !c.lookups && !c.files && !foreign {
 		return nil
 	}
-	defined := make([]map[linkmodel.Symbol]bool, len(p.Files)) // by a library that counts
-	counts := make([]bool, len(p.Files))
-	for _, in := range c.linked.Instances {
-		if in.File == 0 {
-			continue
-		}
-		for _, d := range t.Unit(in.Unit).Defs {
-			if defined[in.File] == nil {
-				defined[in.File] = map[linkmodel.Symbol]bool{}
-			}
-			defined[in.File][d.Symbol] = true
-			counts[in.File] = counts[in.File] || c.lookups || over[d.Symbol]
-		}
-	}
+	defined := c.defined(p)
 	for f := range p.Files {
 		for _, e := range p.Files[f].Entries {
-			if e.Library == 0 || !counts[e.Library] {
-				continue
+			if e.Library != 0 {
+				out = append(out, int(e.Library), f, c.refers(int32(f), defined[e.Library]))
 			}
-			refers := 0
-			for _, in := range c.linked.Instances {
-				if int(in.File) == f && slices.ContainsFunc(t.Unit(in.Unit).Refs, func(r linkmodel.Ref) bool { return defined[e.Library][r.Symbol] }) {
-					refers = 1
-				}
-			}
-			out = append(out, int(e.Library), f, refers)
 		}
 	}
 	return out
@@ -764,30 +782,43 @@ type reference struct {
 
 // copies returns the symbols of libraries in the closure that the executable refers to
 // directly, reached or not: it has a copy of the variable, or the address of the
-// function.
-func (x *Closure) copies() (names []string) {
+// function. Kept says that something that is reached refers to each of them so, which
+// no linker drops.
+func (x *Closure) copies() (names []string, kept bool) {
 	c := x.c
 	t, l := c.pool.Symbols, c.linked
-	seen := map[linkmodel.Symbol]bool{}
-	for _, in := range l.Instances {
+	seen := map[linkmodel.Symbol]bool{} // whether something that is reached refers to it
+	for i, in := range l.Instances {
 		if in.File > 0 {
 			break // they are in the order of the files
 		}
 		for _, r := range t.Unit(in.Unit).Refs {
-			if r.Uses&manifest.UseDirect == 0 || seen[r.Symbol] {
+			if r.Uses&manifest.UseDirect == 0 {
 				continue
 			}
-			seen[r.Symbol] = true
-			c.places = l.Resolve(c.places[:0], 0, r.Symbol)
-			if slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
-				return l.Instances[p.Instance].File > 0 && c.nodes[c.at(p.Instance, p.Component)].index != 0
-			}) {
+			reached, known := seen[r.Symbol]
+			if !known {
+				c.places = l.Resolve(c.places[:0], 0, r.Symbol)
+				if !slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
+					return l.Instances[p.Instance].File > 0 && c.nodes[c.at(p.Instance, p.Component)].index != 0
+				}) {
+					seen[r.Symbol] = true
+					continue
+				}
 				names = append(names, t.Name(r.Symbol))
 			}
+			for k := int32(0); !reached && k < int32(len(c.pool.units[in.Unit].comps)); k++ {
+				reached = c.nodes[c.at(int32(i), k)].index != 0 && slices.Contains(c.pool.units[in.Unit].linksOf(k), -1-int32(r.Symbol))
+			}
+			seen[r.Symbol] = reached
 		}
 	}
 	slices.Sort(names)
-	return names
+	kept = true
+	for _, reached := range seen {
+		kept = kept && reached
+	}
+	return names, kept
 }
 
 // mismatches returns the symbols that some unit takes to be thread-local and another
