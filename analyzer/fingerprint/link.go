@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -322,7 +321,7 @@ func mixed(line *linkflags.Line) []string {
 		if it.Built == "" {
 			system = true
 		} else {
-			name, matters = "(built)"+output.ReplaceAllString(it.Built, ""), matters || system
+			name, matters = "(built)"+linkflags.Neutral(it.Built), matters || system
 		}
 		order = append(order, name)
 	}
@@ -331,9 +330,6 @@ func mixed(line *linkflags.Line) []string {
 	}
 	return []string{strings.Join(order, " ")}
 }
-
-// output matches the directory of a configuration's outputs.
-var output = regexp.MustCompile(`^bazel-out/[^/]+/bin/`)
 
 // confused notes which libraries a loader takes for others, by the names that flags
 // give to them: it loads one of each name.

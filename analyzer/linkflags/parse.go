@@ -41,7 +41,7 @@ func (p *parser) finish() *Line {
 	}
 	p.system = slices.Concat(system, dirs, p.system)
 	for i, d := range dirs {
-		dirs[i] = neutral(d)
+		dirs[i] = Neutral(d)
 	}
 	p.Flags = slices.Concat(driver, dirs, p.Flags, p.dangling)
 	p.end = p.state
@@ -76,7 +76,7 @@ type parser struct {
 // flag adds a flag that counts.
 func (p *parser) flag(words ...string) {
 	for _, w := range words {
-		p.Flags = append(p.Flags, neutral(w))
+		p.Flags = append(p.Flags, Neutral(w))
 	}
 }
 
@@ -102,7 +102,7 @@ func joined(name, value string) []string {
 }
 
 func (p *parser) opaque(reason string) {
-	if reason = neutral(reason); !slices.Contains(p.Opaque, reason) {
+	if reason = Neutral(reason); !slices.Contains(p.Opaque, reason) {
 		p.Opaque = append(p.Opaque, reason)
 	}
 }
@@ -156,7 +156,7 @@ func (p *parser) find(dir string, x *Item) string {
 
 var configuration = regexp.MustCompile(`\bbazel-out/[^/]+/`)
 
-// neutral returns s without the name of a configuration in paths of outputs.
-func neutral(s string) string {
+// Neutral returns s without the name of a configuration in paths of outputs.
+func Neutral(s string) string {
 	return configuration.ReplaceAllString(s, "bazel-out/_/")
 }

@@ -2,6 +2,7 @@ package refgraph
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
@@ -102,3 +103,71 @@ func (x *labeler) hash(twins []twin) Hash {
 }
 
 var twinFrame, sharingFrame = frame.New("tasting twin 1"), frame.New("tasting sharing 2")
+
+// sharing says who shares what, if the closure contains twins.
+func (x *Closure) sharing() (Hash, bool) {
+	c := x.c
+	const none = -1
+	if n := len(c.hashes) - len(c.first); n > 0 {
+		c.first = append(c.first, make([]int32, n)...)
+	}
+	c.twins = slices.Grow(c.twins[:0], int(c.groups))[:c.groups]
+	for i := range c.twins {
+		c.twins[i] = none
+	}
+	var groups, hashes []int32 // that are twins
+	for _, id := range c.order {
+		n := &c.nodes[id]
+		switch other := c.first[n.hash] - 1; {
+		case other < 0:
+			c.first[n.hash] = n.group + 1
+		case other != n.group:
+			for _, g := range []int32{other, n.group} {
+				if c.twins[g] == none {
+					c.twins[g] = int32(len(groups))
+					groups, hashes = append(groups, g), append(hashes, n.hash)
+				}
+			}
+		}
+	}
+	for _, id := range c.order {
+		c.first[c.nodes[id].hash] = 0
+	}
+	if len(groups) == 0 {
+		return Hash{}, false
+	}
+	// What refers to a group has a greater number.
+	order := make([]int, len(groups))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(groups[b], groups[a]) })
+	twins := make([]twin, len(groups))
+	for i, k := range order {
+		c.twins[groups[k]] = int32(i)
+		twins[i].hash = c.hashes[hashes[k]]
+	}
+	for i, id := range x.starts() {
+		if t := c.twins[c.nodes[id].group]; t != none {
+			twins[t].edges = append(twins[t].edges, edge{to: c.nodes[id].member, from: fromStart, slot: int32(i)})
+		}
+	}
+	for _, id := range c.order {
+		n := &c.nodes[id]
+		for slot, to := range c.linksOf(id) {
+			if to < 0 || c.nodes[to].group == n.group {
+				continue
+			}
+			t := c.twins[c.nodes[to].group]
+			if t == none {
+				continue
+			}
+			e := edge{to: c.nodes[to].member, from: fromPlain, hash: c.hashes[n.hash], member: n.member, slot: int32(slot)}
+			if from := c.twins[n.group]; from != none {
+				e.from = from
+			}
+			twins[t].edges = append(twins[t].edges, e)
+		}
+	}
+	return sharingHash(twins), true
+}

@@ -1,0 +1,502 @@
+package refgraph
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+)
+
+// add makes x.Additions: what isn't in the hash of any component and counts all the
+// same, because a linker, a loader or the program can see it. See Closure.Hash.
+// running are the files with components that are roots by themselves; weakly says that
+// there are symbols that nothing has to define.
+func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly bool) {
+	c := x.c
+	add := func(name string, h Hash) { x.Additions = append(x.Additions, Addition{name, h}) }
+	if h, ok := c.attributesHash(p); ok {
+		add("attributes", h)
+	}
+	if len(c.contested) > 0 || slices.ContainsFunc(x.named, func(n named) bool { return len(n.defs) > 1 }) {
+		add("contested", x.contestedHash(p))
+	}
+	if c.debug {
+		add("debug", c.debugHash())
+	}
+	if order := c.dependencies(p, running, roots.Initialises); order != nil {
+		add("dependencies", frameInts("tasting dependencies 1", order))
+	}
+	if len(c.sets) == 0 && roots.GarbageCollected {
+		c.setOf(0, linkmodel.None)
+	}
+	direct, kept := x.copies()
+	kinds, special, inLibrary := c.kindsHash(p)
+	c.layout = c.layout || roots.Everything || roots.GarbageCollected && (len(c.sets) > 1 || !kept || inLibrary)
+	if c.files || c.layout {
+		add("files", c.filesHash(p, c.layout))
+	}
+	if special {
+		add("kinds", kinds)
+	}
+	if roots.SeesWhatIsNeeded || roots.TakesWhatIsNeeded && (c.files || c.lookups || weakly || len(x.Overridden) > 0) {
+		b := frame.New("tasting needs 1")
+		b.Int(len(x.Unresolved))
+		for _, s := range x.Unresolved {
+			b.String(s)
+		}
+		// Whatever defines it, a system library that does may be needed for it.
+		for _, r := range x.referring() {
+			b.Int(int(r.file))
+			b.String(r.name)
+		}
+		add("needs", b.Sum())
+	}
+	if l := x.levels(p, roots.Foreign); l != nil {
+		add("levels", frameInts("tasting levels 1", l))
+	}
+	if len(direct) > 0 {
+		b := frame.New("tasting copies 1")
+		b.Strings(direct)
+		add("copies", b.Sum())
+	}
+	if l := c.mismatches(); len(l) > 0 {
+		b := frame.New("tasting thread-local references 1")
+		b.Strings(l)
+		add("thread-local references", b.Sum())
+	}
+	if c.tls {
+		add(ThreadLocal, c.tlsHash())
+	}
+	if x.Unknown != "" {
+		add("placement", c.placement(p))
+	}
+	if h, ok := x.sharing(); ok {
+		add("sharing", h)
+	}
+}
+
+// dependencies lists, if several libraries have something to initialise, what
+// loaders put in order: files with components that run, and libraries that need
+// others. Of each there is whether it has such components, and which of the
+// others it needs, for certain or if it refers to them. Flags may have any library run
+// something.
+func (c *Composer) dependencies(p *linkmodel.Program, running []int32, flags bool) []int {
+	libraries := 0
+	for f := range int32(len(p.Files)) {
+		if f > 0 && (flags || slices.Contains(running, f)) {
+			libraries++
+		}
+	}
+	needs := func(f int32, what func(e linkmodel.Entry)) {
+		for _, e := range p.Files[f].Entries {
+			if f > 0 && e.Library != 0 {
+				what(e)
+			}
+		}
+	}
+	var list []int32 // that count
+	edges := false
+	for f := range int32(len(p.Files)) {
+		counts := slices.Contains(running, f) || flags && f > 0
+		needs(f, func(linkmodel.Entry) { counts, edges = true, true })
+		if counts {
+			list = append(list, f)
+		}
+	}
+	if libraries < 2 || !edges {
+		return nil
+	}
+	wants := c.wants(p)
+	var out []int
+	for _, f := range list {
+		runs := 0
+		if slices.Contains(running, f) {
+			runs = 1
+		}
+		out = append(out, runs)
+		n := len(out)
+		out = append(out, 0)
+		needs(f, func(e linkmodel.Entry) {
+			i := slices.Index(list, e.Library)
+			if i < 0 {
+				return
+			}
+			need := 0
+			if e.AsNeeded {
+				need = 1 + wants(f, e.Library)
+			}
+			out = append(out, i, need)
+			out[n]++
+		})
+	}
+	return out
+}
+
+// wants returns a function that says with 1, not 0, that a file has to have what a
+// library defines.
+func (c *Composer) wants(p *linkmodel.Program) func(file, library int32) int {
+	units := make([][]*linkmodel.Unit, len(p.Files))
+	for _, in := range c.linked.Instances {
+		units[in.File] = append(units[in.File], c.pool.Symbols.Unit(in.Unit))
+	}
+	defined := make([]map[linkmodel.Symbol]bool, len(p.Files))
+	return func(file, library int32) int {
+		if defined[library] == nil {
+			defined[library] = map[linkmodel.Symbol]bool{}
+			for _, u := range units[library] {
+				for _, d := range u.Defs {
+					defined[library][d.Symbol] = true
+				}
+			}
+		}
+		for _, u := range units[file] {
+			if slices.ContainsFunc(u.Refs, func(r linkmodel.Ref) bool { return !r.Weak && defined[library][r.Symbol] }) {
+				return 1
+			}
+		}
+		return 0
+	}
+}
+
+func frameInts(name string, list []int) Hash {
+	b := frame.New(name)
+	b.Int(len(list))
+	for _, n := range list {
+		b.Int(n)
+	}
+	return b.Sum()
+}
+
+// contestedHash describes what a choice that isn't decided depends on: of each
+// symbol with several possible definitions in the closure, how each of these is
+// defined and in which files, in the loader's order.
+func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
+	c := x.c
+	t, l := c.pool.Symbols, c.linked
+	symbols := map[linkmodel.Symbol]bool{}
+	maps.Copy(symbols, c.contested)
+	for _, n := range x.named {
+		if len(n.defs) > 1 {
+			symbols[t.Lookup(n.symbol)] = true
+		}
+	}
+	b := frame.New("tasting contested 1")
+	b.Int(len(symbols))
+	for _, s := range slices.SortedFunc(maps.Keys(symbols), func(a, b linkmodel.Symbol) int { return strings.Compare(t.Name(a), t.Name(b)) }) {
+		b.String(t.Name(s))
+		for scope := range l.Scopes(s) {
+			switch {
+			case scope.File == 0:
+				b.Int(1)
+			case p.Files[scope.File].Uncertain != "":
+				b.Int(3) // which one counts as well
+				b.Int(int(scope.File))
+			default:
+				b.Int(2)
+			}
+			b.Flag(scope.Own)
+			b.Flag(scope.Exported)
+			b.Int(len(scope.Definitions))
+			for _, place := range scope.Definitions {
+				u := l.Instances[place.Instance].Unit
+				for _, d := range t.Unit(u).Defs {
+					if d.Symbol == s && d.Component == place.Component {
+						b.Int(int(d.Binding))
+						b.Int(int(d.Visibility))
+					}
+				}
+				b.String(c.pool.descriptions[c.pool.units[u].comps[place.Component].description])
+			}
+		}
+		b.Int(0)
+	}
+	return b.Sum()
+}
+
+// debugHash describes the debug information of everything that is linked.
+func (c *Composer) debugHash() Hash {
+	var list []string
+	for _, in := range c.linked.Instances {
+		for _, comp := range c.pool.units[in.Unit].comps {
+			if comp.flags&flagDebug != 0 {
+				list = append(list, c.pool.descriptions[comp.description])
+			}
+		}
+	}
+	slices.Sort(list)
+	b := frame.New("tasting debug information 1")
+	b.Strings(list)
+	return b.Sum()
+}
+
+// ThreadLocal is the name of an addition.
+const ThreadLocal = "thread-local storage"
+
+// tlsHash describes the thread-local storage of everything that is linked.
+func (c *Composer) tlsHash() Hash {
+	b := frame.New("tasting thread-local storage 1")
+	for _, in := range c.linked.Instances {
+		for _, comp := range c.pool.units[in.Unit].comps {
+			if comp.flags&flagTLS != 0 {
+				b.Int(int(in.File))
+				b.String(c.pool.descriptions[comp.description])
+			}
+		}
+	}
+	return b.Sum()
+}
+
+// attributesHash lists the different sets of attributes that the units of a file
+// have, if not all units have the same: these are in their local hashes. The
+// loader decides by the attributes of all files, wherever they are.
+func (c *Composer) attributesHash(p *linkmodel.Program) (Hash, bool) {
+	files := make([][]string, len(p.Files))
+	var all []string
+	for _, in := range c.linked.Instances {
+		if a := c.pool.units[in.Unit].attributes; !slices.Contains(files[in.File], a) {
+			files[in.File] = append(files[in.File], a)
+			if !slices.Contains(all, a) {
+				all = append(all, a)
+			}
+		}
+	}
+	if len(all) < 2 {
+		return Hash{}, false
+	}
+	for _, l := range files {
+		slices.Sort(l)
+	}
+	slices.SortFunc(files, slices.Compare[[]string])
+	b := frame.New("tasting attributes 2")
+	for _, l := range slices.CompactFunc(files, slices.Equal[[]string]) {
+		if len(l) > 0 {
+			b.Strings(l)
+		}
+	}
+	return b.Sum(), true
+}
+
+// kindsHash says of which kind of file the executable and its libraries have to be,
+// if some unit isn't for all kinds: no linker makes another one of it, reached or
+// not; and whether one is in a library.
+func (c *Composer) kindsHash(p *linkmodel.Program) (h Hash, some, inLibrary bool) {
+	files := make([][]string, len(p.Files))
+	for _, in := range c.linked.Instances {
+		for _, comp := range c.pool.units[in.Unit].comps {
+			// What isn't for a library at a fixed place is for none.
+			if comp.flags&flagFixed != 0 || comp.flags&flagExecutable != 0 && in.File > 0 {
+				some, inLibrary = true, inLibrary || in.File > 0
+				if d := c.pool.descriptions[comp.description]; !slices.Contains(files[in.File], d) {
+					files[in.File] = append(files[in.File], d)
+				}
+			}
+		}
+	}
+	if !some {
+		return Hash{}, false, false
+	}
+	for _, l := range files {
+		slices.Sort(l)
+	}
+	slices.SortFunc(files[1:], slices.Compare[[]string])
+	b := frame.New("tasting kinds of files 1")
+	b.Strings(files[0])
+	for _, l := range slices.CompactFunc(files[1:], slices.Equal[[]string]) {
+		if len(l) > 0 {
+			b.Strings(l)
+		}
+	}
+	return b.Sum(), true, inLibrary
+}
+
+// filesHash describes the linked files by their names and what each unit in them
+// defines, and if asked for with all of its components and sections.
+func (c *Composer) filesHash(p *linkmodel.Program, all bool) Hash {
+	b := frame.New("tasting files 2")
+	b.Int(len(p.Files))
+	for _, f := range p.Files {
+		b.String(path.Base(f.Name))
+	}
+	b.Int(len(c.linked.Instances))
+	for _, in := range c.linked.Instances {
+		u := c.pool.units[in.Unit]
+		b.Int(int(in.File))
+		b.Bytes(u.placement[:])
+		if all {
+			b.Bytes(u.sections)
+			b.Int(len(u.comps))
+			for _, x := range u.comps {
+				b.String(c.pool.descriptions[x.description])
+			}
+		}
+	}
+	return b.Sum()
+}
+
+// placement describes the lines of all links: what may be linked, in which order,
+// and what each unit defines and needs.
+func (c *Composer) placement(p *linkmodel.Program) Hash {
+	b := frame.New("tasting placement 4")
+	b.Int(len(p.Files))
+	for _, f := range p.Files {
+		b.Flag(f.Bsymbolic)
+		b.Flag(f.Unsure != "")
+		b.Int(len(f.Entries))
+		for _, e := range f.Entries {
+			b.Int(int(e.Library))
+			if e.Library == 0 {
+				u := c.pool.units[e.Unit]
+				b.Bytes(u.placement[:])
+				if !c.pool.Symbols.Unit(e.Unit).Exact {
+					// A compiler decides what it needs: all code counts.
+					for _, x := range u.comps {
+						b.String(c.pool.descriptions[x.description])
+					}
+				}
+			}
+			b.Flag(e.Lazy)
+			b.Int(e.Archive)
+			b.Int(e.Group)
+		}
+	}
+	return b.Sum()
+}
+
+// levels says which files link which libraries, and whether they have to, if a library
+// of the program may define what one of the system does as well, or the loaded files
+// are asked for. A loader goes by levels, and has the system's libraries before what
+// only libraries need.
+func (x *Closure) levels(p *linkmodel.Program, foreign bool) (out []int) {
+	c := x.c
+	if len(p.Files) < 2 || len(x.Overridden) == 0 && !c.lookups && !c.files && !foreign {
+		return nil
+	}
+	wants := c.wants(p)
+	for f := range p.Files {
+		for _, e := range p.Files[f].Entries {
+			if e.Library != 0 {
+				out = append(out, int(e.Library), f, wants(int32(f), e.Library))
+			}
+		}
+	}
+	return out
+}
+
+// referring returns which of the overridden symbols are referred to, and in which
+// file.
+func (x *Closure) referring() (list []reference) {
+	c := x.c
+	is := map[linkmodel.Symbol]bool{}
+	for _, s := range x.Overridden {
+		is[c.pool.Symbols.Lookup(s)] = true
+	}
+	if len(is) == 0 {
+		return nil
+	}
+	for _, in := range c.linked.Instances {
+		for _, r := range c.pool.Symbols.Unit(in.Unit).Refs {
+			if is[r.Symbol] {
+				list = append(list, reference{in.File, c.pool.Symbols.Name(r.Symbol)})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b reference) int { return cmp.Or(cmp.Compare(a.file, b.file), strings.Compare(a.name, b.name)) })
+	return slices.Compact(list)
+}
+
+type reference struct {
+	file int32
+	name string
+}
+
+// copies returns the symbols of libraries in the closure that the executable refers to
+// directly, reached or not: it has a copy of the variable, or the address of the
+// function. Kept says that something that is reached refers to each of them so, which
+// no linker drops.
+func (x *Closure) copies() (names []string, kept bool) {
+	c := x.c
+	t, l := c.pool.Symbols, c.linked
+	seen := map[linkmodel.Symbol]bool{} // whether something that is reached refers to it
+	for i, in := range l.Instances {
+		if in.File > 0 {
+			break // they are in the order of the files
+		}
+		for _, r := range t.Unit(in.Unit).Refs {
+			if r.Uses&manifest.UseDirect == 0 {
+				continue
+			}
+			reached, known := seen[r.Symbol]
+			if !known {
+				c.places = l.Resolve(c.places[:0], 0, r.Symbol)
+				if !slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
+					return l.Instances[p.Instance].File > 0 && c.nodes[c.at(p.Instance, p.Component)].index != 0
+				}) {
+					seen[r.Symbol] = true
+					continue
+				}
+				names = append(names, t.Name(r.Symbol))
+			}
+			for k := int32(0); !reached && k < int32(len(c.pool.units[in.Unit].comps)); k++ {
+				reached = c.nodes[c.at(int32(i), k)].index != 0 && slices.Contains(c.pool.units[in.Unit].linksOf(k), -1-int32(r.Symbol))
+			}
+			seen[r.Symbol] = reached
+		}
+	}
+	slices.Sort(names)
+	kept = true
+	for _, reached := range seen {
+		kept = kept && reached
+	}
+	return names, kept
+}
+
+// mismatches returns the symbols that some unit takes to be thread-local and another
+// one doesn't, or that nothing defines: no linker links what doesn't fit.
+func (c *Composer) mismatches() (names []string) {
+	t := c.pool.Symbols
+	found := map[linkmodel.Symbol]bool{} // thread-local symbols: whether they are listed
+	each := func(do func(s linkmodel.Symbol, local, defined bool)) {
+		for _, in := range c.linked.Instances {
+			u := t.Unit(in.Unit)
+			for i := range u.Defs {
+				do(u.Defs[i].Symbol, u.Defs[i].ThreadLocal, true)
+			}
+			for i := range u.Refs {
+				do(u.Refs[i].Symbol, u.Refs[i].Uses&manifest.UseThreadLocal != 0, false)
+			}
+		}
+	}
+	each(func(s linkmodel.Symbol, local, _ bool) {
+		if local {
+			found[s] = false
+		}
+	})
+	if len(found) == 0 {
+		return nil
+	}
+	defined := map[linkmodel.Symbol]bool{}
+	each(func(s linkmodel.Symbol, local, defines bool) {
+		listed, is := found[s]
+		if !is {
+			return
+		}
+		if defines {
+			defined[s] = true
+		}
+		if !local && !listed {
+			found[s] = true
+		}
+	})
+	for s, listed := range found {
+		if listed || !defined[s] { // the system has one, or another
+			names = append(names, t.Name(s))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
