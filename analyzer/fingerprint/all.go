@@ -326,12 +326,11 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	// Sections with the same content become one, with all that is in them.
 	folds := func(f string) bool { return strings.HasSuffix(f, "icf=all") }
 	resolved.Everything = len(t.LinkInputs) > 0 || slices.ContainsFunc(flags, folds)
-	resolved.GarbageCollected = slices.ContainsFunc(flags, func(f string) bool {
-		return strings.Contains(f, "gc-sections") && !strings.Contains(f, "no-gc-sections")
-	})
+	resolved.GarbageCollected = slices.ContainsFunc(flags, collects)
 	resolved.Foreign = slices.ContainsFunc(lines, (*linkflags.Line).Foreign)
 	resolved.Initialises = slices.ContainsFunc(flags, func(f string) bool { return strings.Contains(f, "-init=") || strings.Contains(f, "-fini=") })
 	resolved.TakesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).TakesWhatIsNeeded)
+	resolved.LoadsWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).LoadsWhatIsNeeded)
 	resolved.SeesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).SeesWhatIsNeeded)
 	// It warns of some functions of the C library.
 	for _, f := range flags {
@@ -356,12 +355,16 @@ type summary struct {
 	Missing        []string `json:",omitempty"` // roots that nothing defines
 	Flags          []string `json:",omitempty"` // of the lines
 	FlagsUndefined []string `json:",omitempty"` // the same if there are undefined symbols
+	Layout         string   `json:",omitempty"` // counts then
 }
 
 func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, lines []*linkflags.Line) *summary {
 	s := &summary{
 		Hash: hex.EncodeToString(code.Hash[:]), Unresolved: code.Unresolved, Bound: code.Bound, Duplicates: code.Duplicates,
 		Missing: t.Roots.missing(code), Flags: lineFlags(files, code, false), FlagsUndefined: lineFlags(files, code, true),
+	}
+	if code.Layout != (refgraph.Hash{}) {
+		s.Layout = hex.EncodeToString(code.Layout[:])
 	}
 	if t.Source {
 		s.NotPlain = notPlain(code, lines)

@@ -142,6 +142,9 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 				list[i] = s + " to be bound when it is loaded"
 			}
 		}
+		if code.Layout != "" {
+			list = append(list, "sections "+code.Layout)
+		}
 		c.Contributions = append(c.Contributions, NewContribution("undefined symbols", list))
 	}
 	if len(code.Duplicates) > 0 {
@@ -214,8 +217,11 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 	}
 	math := len(lines) == 0 || slices.ContainsFunc(lines[0].Items, func(it linkflags.Item) bool { return it.Kind == linkflags.Library && it.Name == "m" })
 	return slices.DeleteFunc(slices.Clone(symbols), func(s string) bool {
+		if slices.Contains(byLinkers, s) {
+			return true
+		}
 		if provides != nil {
-			return provides(s) || slices.Contains(byLinkers, s)
+			return provides(s)
 		}
 		_, known := slices.BinarySearch(sortedOverrides(), s)
 		if optional.MatchString(s) {

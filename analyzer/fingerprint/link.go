@@ -331,6 +331,11 @@ func mixed(line *linkflags.Line) []string {
 	return []string{strings.Join(order, " ")}
 }
 
+// collects tells whether a flag has the linker drop sections that nothing refers to.
+func collects(f string) bool {
+	return strings.Contains(f, "gc-sections") && !strings.Contains(f, "no-gc-sections")
+}
+
 // confused notes which libraries a loader takes for others, by the names that flags
 // give to them: it loads one of each name.
 func confused(files []*linkedFile) {
@@ -473,6 +478,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 		if f.line != nil {
 			x.Bsymbolic = f.line.Bsymbolic == linkflags.BsymbolicAll
 			x.Linker = linker(f.line.Linker)
+			x.Collects = x.Linker != linkmodel.GNU && slices.ContainsFunc(f.line.Flags, collects)
 			x.Complete = !f.line.Shared || slices.ContainsFunc(f.line.Flags, definesAll)
 			x.Needs = append(x.Needs, pool.Defined(f.line.Roots)...)
 			if f.line.Foreign() {

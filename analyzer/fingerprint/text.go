@@ -308,5 +308,6 @@ var compositions = map[string]string{
 	"placement":               "what is linked isn't known for certain, and the lines of the links differ",
 	"sharing":                 "the same functions share their static variables differently",
 	"thread-local references": "a symbol is taken to be thread-local, and isn't, which a linker may refuse",
+	"weak references":         "the executable refers weakly to other symbols that only libraries off its line define, for which a linker may take nothing",
 	"thread-local storage":    "there is more or less thread-local storage, and the test can see that",
 }

@@ -61,8 +61,12 @@ func (l *Line) Inside() bool {
 
 // TakesWhatIsNeeded tells whether references decide what l takes from the system: its
 // libraries, or members of those that are linked into the file.
-func (l *Line) TakesWhatIsNeeded() bool {
-	return l.Inside() || l.end.AsNeeded != No || slices.ContainsFunc(l.Items, func(x Item) bool { return x.Built == "" && x.AsNeeded != No })
+func (l *Line) TakesWhatIsNeeded() bool { return l.Inside() || l.LoadsWhatIsNeeded() }
+
+// LoadsWhatIsNeeded tells whether references decide which libraries of the system l has
+// loaded.
+func (l *Line) LoadsWhatIsNeeded() bool {
+	return !l.Static && (l.end.AsNeeded != No || slices.ContainsFunc(l.Items, func(x Item) bool { return x.Built == "" && x.AsNeeded != No }))
 }
 
 // SeesWhatIsNeeded tells whether a program can see which libraries of the system, or

@@ -402,6 +402,9 @@ func matters(t *Table, p *Program, entries []Entry) bool {
 // needed says whether the executable has a reference that is bound to a file: no
 // --as-needed can leave it out.
 func needed(t *Table, p *Program, file int32) bool {
+	if p.Files[0].Collects {
+		return false
+	}
 	exports := map[Symbol]bool{}
 	for _, e := range p.Files[file].Entries {
 		if e.Lazy || e.Library != 0 {

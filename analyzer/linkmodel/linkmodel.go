@@ -57,6 +57,9 @@ type Program struct {
 type File struct {
 	// Name is for explanations.
 	Name string
+	// Collects says that the linker drops sections that nothing refers to before it
+	// decides which libraries the file needs, and what it exports for them: lld.
+	Collects bool
 	// Entries are the units on the line of the link, in its order.
 	Entries []Entry
 	// Bsymbolic binds the file's references to its own definitions.
@@ -134,6 +137,9 @@ type Linked struct {
 	// Duplicates are symbols with several global definitions in one file: an
 	// error of most links.
 	Duplicates []Symbol
+	// Collected says that what an executable exports depends on which sections of a
+	// library are dropped (File.Collects).
+	Collected bool
 
 	epoch     uint32
 	program   uint32    // epoch of the current program
@@ -234,6 +240,7 @@ func (l *Linked) Link(p *Program) {
 	l.scoped, l.places, l.doubts = l.scoped[:0], l.places[:0], false
 	l.special = slices.Grow(l.special[:0], len(p.Files))[:len(p.Files)]
 	clear(l.special)
+	l.Collected = false
 	clear(l.discarded)
 	clear(l.versioned)
 	l.program = l.tick()
@@ -284,7 +291,8 @@ func (l *Linked) indirect(p *Program) {
 		return
 	}
 	t := l.Table
-	epoch := l.tick() // of slots of what direct libraries mention
+	epoch := l.tick()            // of slots of what direct libraries mention
+	perhaps := map[Symbol]bool{} // mentioned, if what does isn't dropped
 	for file := range p.Files {
 		if file == 0 || kind[file] == other {
 			continue
@@ -304,19 +312,28 @@ func (l *Linked) indirect(p *Program) {
 						mention(d.Symbol, d.Visibility)
 					}
 					for _, r := range t.units[in.Unit].Refs {
-						mention(r.Symbol, r.Visibility)
+						if mark && p.Files[file].Collects {
+							perhaps[r.Symbol] = true
+						} else {
+							mention(r.Symbol, r.Visibility)
+						}
 					}
 				}
 			}
 		}
 	}
+	doubt := func(s Symbol) {
+		yes := l.slots[s].epoch != epoch
+		l.doubt(s, yes)
+		l.Collected = l.Collected || yes && perhaps[s]
+	}
 	for _, in := range l.Instances {
 		if kind[in.File] == other {
 			for _, d := range t.units[in.Unit].Defs {
-				l.doubt(d.Symbol, l.slots[d.Symbol].epoch != epoch)
+				doubt(d.Symbol)
 			}
 			for _, r := range t.units[in.Unit].Refs {
-				l.doubt(r.Symbol, l.slots[r.Symbol].epoch != epoch)
+				doubt(r.Symbol)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -101,6 +102,7 @@ func readObject(b []byte, member string) (*object, error) {
 		return nil, err
 	}
 	r.classify()
+	r.groups()
 	r.split()
 	r.readUnwind()
 	for i, c := range r.out {
@@ -236,6 +238,27 @@ func (r *reader) classify() {
 			if s.flags&elf.SHF_MERGE != 0 {
 				r.merges++
 			}
+		}
+	}
+}
+
+// groups looks for what refers, by a local symbol, into a COMDAT group that it isn't
+// in: a linker refuses that if it keeps the group of another object.
+func (r *reader) groups() {
+	for i := range r.sections {
+		s := &r.sections[i]
+		if r.kinds[i] != kindComponent || s.flags&elf.SHF_LINK_ORDER != 0 {
+			continue
+		}
+		for _, rel := range s.relocs {
+			sym := &r.syms[rel.sym]
+			if sym.sec <= 0 || !sym.local() || r.sections[sym.sec].comdat == "" || r.sections[sym.sec].comdat == s.comdat {
+				continue
+			}
+			r.fallbacks = append(r.fallbacks, &manifest.Fallback{
+				Reason: fmt.Sprintf("section %s refers to a local symbol of the section group %s, which a linker may drop", s.name, r.sections[sym.sec].comdat),
+			})
+			return
 		}
 	}
 }

@@ -36,14 +36,20 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	}
 	direct, kept := x.copies()
 	kinds, special, inLibrary := c.kindsHash(p)
-	c.layout = c.layout || roots.Everything || roots.GarbageCollected && (len(c.sets) > 1 || !kept || inLibrary)
+	seesNeeds := c.files || c.lookups || weakly || len(x.Overridden) > 0
+	collects := slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return f.Collects })
+	c.layout = c.layout || roots.Everything || c.linked.Collected ||
+		roots.GarbageCollected && (len(c.sets) > 1 || !kept || inLibrary || collects && seesNeeds && roots.LoadsWhatIsNeeded)
 	if c.files || c.layout {
-		add("files", c.filesHash(p, c.layout))
+		add("files", c.filesHash(p, c.layout, c.layout))
+	}
+	if roots.GarbageCollected && len(x.Unresolved) > 0 {
+		x.Layout = c.filesHash(p, true, false)
 	}
 	if special {
 		add("kinds", kinds)
 	}
-	if roots.SeesWhatIsNeeded || roots.TakesWhatIsNeeded && (c.files || c.lookups || weakly || len(x.Overridden) > 0) {
+	if roots.SeesWhatIsNeeded || roots.TakesWhatIsNeeded && seesNeeds {
 		b := frame.New("tasting needs 1")
 		b.Int(len(x.Unresolved))
 		for _, s := range x.Unresolved {
@@ -58,6 +64,11 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	}
 	if l := x.levels(p, roots.Foreign); l != nil {
 		add("levels", frameInts("tasting levels 1", l))
+	}
+	if l := c.weakReferences(p); len(l) > 0 {
+		b := frame.New("tasting weak references 1")
+		b.Strings(l)
+		add("weak references", b.Sum())
 	}
 	if len(direct) > 0 {
 		b := frame.New("tasting copies 1")
@@ -315,9 +326,9 @@ func (c *Composer) kindsHash(p *linkmodel.Program) (h Hash, some, inLibrary bool
 }
 
 // filesHash describes the linked files by their names and what each unit in them
-// defines, and if asked for with all of its components and sections.
-func (c *Composer) filesHash(p *linkmodel.Program, all bool) Hash {
-	b := frame.New("tasting files 2")
+// defines, and if asked for with its sections, and all of its components.
+func (c *Composer) filesHash(p *linkmodel.Program, sections, comps bool) Hash {
+	b := frame.New("tasting files 3")
 	b.Int(len(p.Files))
 	for _, f := range p.Files {
 		b.String(path.Base(f.Name))
@@ -327,8 +338,10 @@ func (c *Composer) filesHash(p *linkmodel.Program, all bool) Hash {
 		u := c.pool.units[in.Unit]
 		b.Int(int(in.File))
 		b.Bytes(u.placement[:])
-		if all {
+		if sections {
 			b.Bytes(u.sections)
+		}
+		if comps {
 			b.Int(len(u.comps))
 			for _, x := range u.comps {
 				b.String(c.pool.descriptions[x.description])
@@ -453,6 +466,39 @@ func (x *Closure) copies() (names []string, kept bool) {
 		kept = kept && reached
 	}
 	return names, kept
+}
+
+// weakReferences returns the symbols that the executable only refers to weakly, and
+// that no library on its line defines, but one that those need: a linker may take
+// nothing for it.
+func (c *Composer) weakReferences(p *linkmodel.Program) (names []string) {
+	if !slices.ContainsFunc(p.Files, func(f linkmodel.File) bool {
+		return slices.ContainsFunc(f.Entries, func(e linkmodel.Entry) bool { return e.Library != 0 })
+	}) {
+		return nil
+	}
+	t, l := c.pool.Symbols, c.linked
+	seen := map[linkmodel.Symbol]bool{}
+	for _, in := range l.Instances {
+		if in.File > 0 {
+			break // they are in the order of the files
+		}
+		for _, r := range t.Unit(in.Unit).Refs {
+			if !r.Weak || seen[r.Symbol] {
+				continue
+			}
+			seen[r.Symbol] = true
+			c.places = l.Resolve(c.places[:0], 0, r.Symbol)
+			if len(c.places) > 0 && !slices.ContainsFunc(c.places, func(place linkmodel.Place) bool {
+				file := l.Instances[place.Instance].File
+				return file == 0 || slices.ContainsFunc(p.Files[0].Entries, func(e linkmodel.Entry) bool { return e.Library == file && !e.AsNeeded })
+			}) {
+				names = append(names, t.Name(r.Symbol))
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // mismatches returns the symbols that some unit takes to be thread-local and another

@@ -40,6 +40,9 @@ type Roots struct {
 	// initialisers may call what the program overrides, and what may stay undefined
 	// is in them.
 	TakesWhatIsNeeded bool
+	// LoadsWhatIsNeeded says that references decide which libraries of the system are
+	// loaded.
+	LoadsWhatIsNeeded bool
 	// SeesWhatIsNeeded says that what is needed counts in any case: the members
 	// of a static C library ask which others are there, and a linker that takes
 	// warnings for errors (--fatal-warnings) refuses some functions.
@@ -92,6 +95,8 @@ type Closure struct {
 	//	        isn't for all kinds
 	//	    "placement": if it can't be told which units are linked
 	//	    "sharing": if twins are in the closure
+	//	    "weak references": the symbols that the executable refers to weakly, and that
+	//	        only libraries define that aren't on its line, or only if needed
 	//	    "thread-local references": the symbols that some units take to be
 	//	        thread-local, and others don't or none defines
 	//	    "thread-local storage": how much there is, if something that is reached
@@ -113,6 +118,9 @@ type Closure struct {
 	Unresolved, Duplicates []string
 	// Bound are those of Unresolved that have to be defined for a file to be loaded.
 	Bound []string
+	// Layout describes the sections of all files, if a linker drops what nothing
+	// refers to and there are Unresolved symbols: it may drop what refers to them.
+	Layout Hash
 	// LooksUp says that something that is reached looks symbols up by name.
 	LooksUp bool
 	// Overridden are those of Roots.Overrides that the program defines, without

@@ -60,12 +60,15 @@ func (c config) firstLinkFlags() []string {
 }
 
 // linkFlags also choose the linker: LLVM's and GNU's differ in what they take
-// from archives.
+// from archives, and in what they drop first. Without optimisation it is up to the
+// driver.
 func (c config) linkFlags() []string {
 	var flags []string
 	if c.opt == "-O2" {
 		flags = append(flags, "-Wl,--gc-sections")
-		if c.compiler == "clang" {
+		if c.compiler == "gcc" {
+			flags = append(flags, "-fuse-ld=bfd")
+		} else {
 			// It drops what only __start_NAME refers to, unless told otherwise.
 			flags = append(flags, "-fuse-ld=lld", "-Wl,-z,nostart-stop-gc")
 		}
