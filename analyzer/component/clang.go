@@ -54,15 +54,25 @@ func FindClang(ctx context.Context, named string) (string, error) {
 	return "", notPlain(fmt.Sprintf("%v; install clang %d or name it with --clang", first, MaxClang))
 }
 
+// NotClang returns a NotPlain if another compiler than clang compiles u: that accepts
+// other C, and constants have other values. Whoever doesn't mind may analyse it.
+func NotClang(u *ctext.Unit) error {
+	if u.Clang || u.NotPlain != "" {
+		return nil
+	}
+	return notPlain("gcc compiles it, and what is C, and what constants are worth, isn't the same for clang")
+}
+
 // refused are the messages of clang about what gcc takes for an error, or its link
 // for an undefined symbol. A test that doesn't reach such code must not be found.
 var refused = strings.Fields(`-Werror=incompatible-pointer-types -Werror=pointer-type-mismatch -Werror=conditional-type-mismatch -Werror=gnu-folding-constant
 	-Werror=gnu-compound-literal-initializer -Werror=many-braces-around-scalar-init -Werror=undefined-internal`)
 
 // dumpArgs are the flags for a dump of preprocessed text on standard input.
-// -undef keeps the second preprocessing from expanding predefined macros.
+// -undef keeps the second preprocessing from expanding predefined macros. Warnings stay
+// on: some are errors by themselves.
 func dumpArgs(u *ctext.Unit) []string {
-	return append(append(slices.Clone(u.DumpFlags), append([]string{"-Wno-everything"}, refused...)...),
+	return append(append(slices.Clone(u.DumpFlags), refused...),
 		"-v", "-undef", "-fno-crash-diagnostics", "-ferror-limit=1", "-fno-color-diagnostics", "-fno-caret-diagnostics",
 		"-fsyntax-only", "-Xclang", "-ast-dump=json", "-x", "cpp-output", "-")
 }

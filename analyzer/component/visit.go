@@ -30,7 +30,7 @@ var complete = wordSet(`
 var completeAttrs = wordSet(`NoThrowAttr LeafAttr PureAttr ConstAttr RestrictAttr ReturnsNonNullAttr NonNullAttr NoReturnAttr C11NoReturnAttr CXX11NoReturnAttr
 	AlwaysInlineAttr NoInlineAttr GNUInlineAttr ArtificialAttr ColdAttr HotAttr FlattenAttr PackedAttr AlignedAttr UnusedAttr FallThroughAttr
 	WarnUnusedResultAttr ReturnsTwiceAttr OverloadableAttr AllocSizeAttr AllocAlignAttr AssumeAlignedAttr SentinelAttr PassObjectSizeAttr
-	DeprecatedAttr UnavailableAttr ErrorAttr FormatAttr FormatArgAttr ModeAttr DiagnoseIfAttr EnableIfAttr BuiltinAttr AsmLabelAttr VisibilityAttr MayAliasAttr
+	DeprecatedAttr UnavailableAttr FormatAttr FormatArgAttr ModeAttr DiagnoseIfAttr EnableIfAttr BuiltinAttr AsmLabelAttr VisibilityAttr MayAliasAttr
 	AvailableOnlyInDefaultEvalMethodAttr`)
 
 // shallow lists the kinds whose own type, where it is a pointer, doesn't bring
@@ -136,7 +136,7 @@ func (b *builder) Enter(n *clangast.Node) error {
 			if t, ok := b.ids[r.ID]; ok && r.Name == "" && t.ent != nil {
 				b.unnamed = append(b.unnamed, t.ent)
 				if t.ent.name == "" {
-					t.ent.name = "typedef " + b.typedefOf.name
+					t.ent.name = unnamedTypedef + b.typedefOf.name
 				}
 				if b.fn == nil && b.tags[b.typedefOf.name] == nil {
 					b.tags[b.typedefOf.name] = t.ent
@@ -611,6 +611,9 @@ func (b *builder) recordDecl(n *clangast.Node) error {
 	return nil
 }
 
+// unnamedTypedef starts the name of a type that only a typedef gives one to.
+const unnamedTypedef = "typedef "
+
 // tag returns the entity of a declared struct, union or enum.
 func (b *builder) tag(n *clangast.Node) (e *entity, err error) {
 	switch {
@@ -620,6 +623,9 @@ func (b *builder) tag(n *clangast.Node) (e *entity, err error) {
 		e, err = b.localType(n, b.fn.tags, b.tags[n.Name])
 	default:
 		e = b.tagEntity(n.Name)
+		if strings.HasPrefix(e.name, unnamedTypedef) {
+			return nil, notPlain("type " + n.Name + " beside a typedef of an unnamed one")
+		}
 		e.declared = true
 	}
 	if err != nil {

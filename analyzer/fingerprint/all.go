@@ -335,7 +335,7 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	// It warns of some functions of the C library.
 	for _, f := range flags {
 		if strings.HasSuffix(f, "-fatal-warnings") && !strings.HasSuffix(f, "-no-fatal-warnings") {
-			resolved.SeesWhatIsNeeded = true
+			resolved.SeesWhatIsNeeded, resolved.Warned = true, true
 		}
 	}
 	// Suppressions name functions and files.

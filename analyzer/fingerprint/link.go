@@ -388,7 +388,7 @@ func aboutLoading(flag string) bool {
 
 // definesAll says whether a flag makes it an error if a library has undefined symbols.
 func definesAll(flag string) bool {
-	return strings.HasSuffix(flag, "-no-undefined") || strings.HasSuffix(flag, "defs") && !strings.HasSuffix(flag, "undefs")
+	return strings.HasSuffix(flag, "-no-undefined") || strings.HasSuffix(flag, "-no-allow-shlib-undefined") || strings.HasSuffix(flag, "defs") && !strings.HasSuffix(flag, "undefs")
 }
 
 // aboutCode returns those of flags that may change what the code in a file does:

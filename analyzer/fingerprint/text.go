@@ -301,6 +301,8 @@ var compositions = map[string]string{
 	"debug":                   "debug information differs, and the test reads it",
 	"dependencies":            "which libraries need which others differs, and so may the order in which they are initialised",
 	"files":                   "the linked files, or what they define, differ, and the test asks for that",
+	"hidden":                  "what the program defines in the place of a library of the system is, or isn't, for this library",
+	"indirect":                "libraries refer to what isn't on the line of the executable, which linkers may refuse",
 	"kinds":                   "what is linked has code for another kind of executable or library, which a linker may refuse",
 	"levels":                  "a library that defines what one of the system does as well is needed by others, and so either may come first",
 	"roots":                   "the same components that run by themselves are in other linked files, so that they may run in another order",

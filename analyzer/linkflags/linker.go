@@ -121,7 +121,7 @@ var linkerFlags = func() map[string]known {
 		ignore-function-address-equality safe-icf O= relax no-relax relax-gp no-relax-gp optimize-bb-jumps no-optimize-bb-jumps
 		hash-style= hash-size= hash-bucket-empty-fraction= eh-frame-hdr no-eh-frame-hdr ld-generated-unwind-info no-ld-generated-unwind-info
 		allow-shlib-undefined no-allow-shlib-undefined unresolved-symbols= warn-unresolved-symbols error-unresolved-symbols
-		undefined-version no-undefined-version default-symver default-imported-symver soname|h= sort-common?
+		undefined-version no-undefined-version soname|h= sort-common?
 		spare-dynamic-tags= stub-group-size= text-segment|Ttext-segment= rodata-segment|Trodata-segment= ldata-segment|Tldata-segment=
 		Ttext= Tdata= Tbss= section-start= image-base= rosegment no-rosegment N|omagic n|nmagic no-omagic no-nmagic orphan-handling=
 		emit-relocs|q no-emit-relocs target1-rel target1-abs target2= fix-cortex-a53-843419 fix-cortex-a53-835769 no-fix-cortex-a53-843419
@@ -201,7 +201,7 @@ var linkerFlags = func() map[string]known {
 	define(t, func(p *parser, o option) { p.PIE = No; system(p, o) }, `no-pie`)
 
 	// What takes the choice of a definition, or the order, out of our hands.
-	define(t, opens, `version-script= script|T= mri-script|c= just-symbols|R= retain-symbols-file= exclude-libs= allow-multiple-definition relocatable|r|i Ur
+	define(t, opens, `default-symver default-imported-symver version-script= script|T= mri-script|c= just-symbols|R= retain-symbols-file= exclude-libs= allow-multiple-definition relocatable|r|i Ur
 		noinhibit-exec plugin= plugin-opt= plugin-save-temps lto-O= lto-partitions= lto-obj-path= lto-emit-asm lto-emit-llvm lto-sample-profile= lto-whole-program-visibility
 		lto-cs-profile-generate lto-cs-profile-file= lto-basic-block-sections= lto-unique-basic-block-section-names lto-newpm-passes= lto-aa-pipeline=
 		lto-pgo-warn-mismatch no-lto-pgo-warn-mismatch thinlto-index-only? thinlto-jobs= thinlto-cache-dir= thinlto-cache-policy= thinlto-emit-imports-files

@@ -62,7 +62,20 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		}
 		add("needs", b.Sum())
 	}
-	if l := x.levels(p, roots.Foreign); l != nil {
+	if l := x.hidden(); len(l) > 0 {
+		b := frame.New("tasting hidden 1")
+		b.Strings(l)
+		add("hidden", b.Sum())
+	}
+	indirect := c.indirect(p)
+	if len(indirect) > 0 {
+		b := frame.New("tasting indirect 1")
+		b.Strings(indirect)
+		add("indirect", b.Sum())
+	}
+	// What a symbol's version is a file has from the library that it needs.
+	versions := len(c.contested) > 0 && slices.ContainsFunc(p.Files[1:], func(f linkmodel.File) bool { return f.Uncertain != "" })
+	if l := x.levels(p, roots.Foreign || len(indirect) > 0 || versions); l != nil {
 		add("levels", frameInts("tasting levels 1", l))
 	}
 	if l := c.weakReferences(p); len(l) > 0 {
@@ -83,7 +96,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	if c.tls {
 		add(ThreadLocal, c.tlsHash())
 	}
-	if x.Unknown != "" {
+	if x.Unknown != "" || roots.Warned {
 		add("placement", c.placement(p))
 	}
 	if h, ok := x.sharing(); ok {
@@ -151,10 +164,7 @@ func (c *Composer) dependencies(p *linkmodel.Program, running []int32, flags boo
 // wants returns a function that says with 1, not 0, that a file has to have what a
 // library defines.
 func (c *Composer) wants(p *linkmodel.Program) func(file, library int32) int {
-	units := make([][]*linkmodel.Unit, len(p.Files))
-	for _, in := range c.linked.Instances {
-		units[in.File] = append(units[in.File], c.pool.Symbols.Unit(in.Unit))
-	}
+	units := c.unitsOf(p)
 	defined := make([]map[linkmodel.Symbol]bool, len(p.Files))
 	return func(file, library int32) int {
 		if defined[library] == nil {
@@ -354,7 +364,7 @@ func (c *Composer) filesHash(p *linkmodel.Program, sections, comps bool) Hash {
 // placement describes the lines of all links: what may be linked, in which order,
 // and what each unit defines and needs.
 func (c *Composer) placement(p *linkmodel.Program) Hash {
-	b := frame.New("tasting placement 4")
+	b := frame.New("tasting placement 5")
 	b.Int(len(p.Files))
 	for _, f := range p.Files {
 		b.Flag(f.Bsymbolic)
@@ -365,10 +375,16 @@ func (c *Composer) placement(p *linkmodel.Program) Hash {
 			if e.Library == 0 {
 				u := c.pool.units[e.Unit]
 				b.Bytes(u.placement[:])
-				if !c.pool.Symbols.Unit(e.Unit).Exact {
+				unit := c.pool.Symbols.Unit(e.Unit)
+				if !unit.Exact {
 					// A compiler decides what it needs: all code counts.
 					for _, x := range u.comps {
 						b.String(c.pool.descriptions[x.description])
+					}
+				}
+				for _, d := range unit.Defs {
+					if d.Binding == manifest.Binding_BINDING_COMMON { // with an alignment
+						b.String(c.pool.descriptions[u.comps[d.Component].description])
 					}
 				}
 			}
@@ -380,13 +396,83 @@ func (c *Composer) placement(p *linkmodel.Program) Hash {
 	return b.Sum()
 }
 
-// levels says which files link which libraries, and whether they have to, if a library
-// of the program may define what one of the system does as well, or the loaded files
-// are asked for. A loader goes by levels, and has the system's libraries before what
-// only libraries need.
-func (x *Closure) levels(p *linkmodel.Program, foreign bool) (out []int) {
+// hidden returns those of the symbols that the program defines as a library of the
+// system does that aren't for this library, or not only: each as often as a file says so.
+func (x *Closure) hidden() (names []string) {
+	for _, s := range x.Overridden {
+		for scope := range x.c.linked.Scopes(x.c.pool.Symbols.Lookup(s)) {
+			if scope.Own || !scope.Exported {
+				names = append(names, s)
+			}
+		}
+	}
+	return names
+}
+
+// indirect returns the symbols that a library on the line of a complete file has to have
+// and that only files define that aren't on this line: linkers check that, if all that
+// the library needs is there.
+func (c *Composer) indirect(p *linkmodel.Program) (names []string) {
+	const here, there = 1, 2
+	var units [][]*linkmodel.Unit
+	for i, f := range p.Files {
+		if !f.Complete {
+			continue
+		}
+		on := map[int32]bool{int32(i): true}
+		for _, e := range f.Entries {
+			on[e.Library] = on[e.Library] || e.Library != 0
+		}
+		if len(on) == 1 || !slices.ContainsFunc(p.Files, func(other linkmodel.File) bool {
+			return slices.ContainsFunc(other.Entries, func(e linkmodel.Entry) bool { return e.Library != 0 && !on[e.Library] })
+		}) {
+			continue
+		}
+		if units == nil {
+			units = c.unitsOf(p)
+		}
+		defined := map[linkmodel.Symbol]int{}
+		for k := range units {
+			for _, u := range units[k] {
+				for _, d := range u.Defs {
+					if on[int32(k)] {
+						defined[d.Symbol] = here
+					} else if defined[d.Symbol] == 0 {
+						defined[d.Symbol] = there
+					}
+				}
+			}
+		}
+		for k := range units {
+			for _, u := range units[k] {
+				for _, r := range u.Refs {
+					if k != i && on[int32(k)] && !r.Weak && defined[r.Symbol] == there {
+						names = append(names, c.pool.Symbols.Name(r.Symbol))
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// unitsOf returns the units of each file.
+func (c *Composer) unitsOf(p *linkmodel.Program) [][]*linkmodel.Unit {
+	units := make([][]*linkmodel.Unit, len(p.Files))
+	for _, in := range c.linked.Instances {
+		units[in.File] = append(units[in.File], c.pool.Symbols.Unit(in.Unit))
+	}
+	return units
+}
+
+// levels says which files link which libraries, and whether they have to, if that counts,
+// if a library of the program may define what one of the system does as well, or the
+// loaded files are asked for. A loader goes by levels, and has the system's libraries
+// before what only libraries need.
+func (x *Closure) levels(p *linkmodel.Program, counts bool) (out []int) {
 	c := x.c
-	if len(p.Files) < 2 || len(x.Overridden) == 0 && !c.lookups && !c.files && !foreign {
+	if len(p.Files) < 2 || len(x.Overridden) == 0 && !c.lookups && !c.files && !counts {
 		return nil
 	}
 	wants := c.wants(p)

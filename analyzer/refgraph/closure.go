@@ -47,6 +47,9 @@ type Roots struct {
 	// of a static C library ask which others are there, and a linker that takes
 	// warnings for errors (--fatal-warnings) refuses some functions.
 	SeesWhatIsNeeded bool
+	// Warned says that a linker takes warnings for errors: of references from one archive
+	// to another one before it, of differences between common symbols.
+	Warned bool
 	// Foreign says that libraries of the system are linked of which it isn't known what
 	// they define.
 	Foreign bool
@@ -85,6 +88,9 @@ type Closure struct {
 	//	    "debug": debug information, if something that reads it is reached
 	//	    "files": the linked files, if something that is reached asks the loader
 	//	        for them, looks symbols up, or refers to their bounds
+	//	    "hidden": which of Roots.Overrides that the program defines aren't for others
+	//	    "indirect": the symbols that libraries on a line refer to and only files
+	//	        define that aren't on it
 	//	    "dependencies": which libraries need which others, if that may change
 	//	        the order in which they are initialised
 	//	    "levels": which files need which libraries, if one may define what a library
@@ -93,7 +99,8 @@ type Closure struct {
 	//	        system, and the program can see it
 	//	    "kinds": of which kind of file a linked file has to be, if it has code that
 	//	        isn't for all kinds
-	//	    "placement": if it can't be told which units are linked
+	//	    "placement": if it can't be told which units are linked, or warnings of
+	//	        the linker are errors
 	//	    "sharing": if twins are in the closure
 	//	    "weak references": the symbols that the executable refers to weakly, and that
 	//	        only libraries define that aren't on its line, or only if needed

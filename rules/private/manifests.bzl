@@ -33,10 +33,14 @@ def toolchain_files(ctx):
     Returns:
       depset of File
     """
+    toolchain = _cc_toolchain(ctx)
+    return toolchain.all_files if toolchain else depset()
+
+def _cc_toolchain(ctx):
     toolchain = getattr(ctx.rule.attr, "_cc_toolchain", None)
     if toolchain and cc_common.CcToolchainInfo in toolchain:
-        return toolchain[cc_common.CcToolchainInfo].all_files
-    return depset()
+        return toolchain[cc_common.CcToolchainInfo]
+    return None
 
 def _each_line(unit):
     return "%s=%s" % (unit.object.path, unit.manifest.path)
@@ -95,7 +99,11 @@ def _uses_sources(ctx):
     if evidence == "source" and not clang:
         fail(("%s: --@rules_tasting//rules:evidence=source needs clang, and the toolchain of rules_tasting has none. " +
               "Put a clang of version 19 to 21 on PATH, set TASTING_CLANG to its path, or use evidence=auto.") % ctx.label)
-    return clang and evidence != "object"
+    if evidence == "auto":
+        # Another compiler accepts other C than clang does.
+        toolchain = _cc_toolchain(ctx)
+        return clang and toolchain and toolchain.compiler == "clang"
+    return clang and evidence == "source"
 
 def _headers(ctx, target, dependencies):
     """depset of every file that a compile action of the target may include."""

@@ -274,6 +274,8 @@ _MANIFESTS_ATTRIBUTES = {
 _manifests_test = analysistest.make(
     _manifests_test_impl,
     attrs = _MANIFESTS_ATTRIBUTES,
+    # Not auto, for which it counts who compiles.
+    config_settings = {str(Label("//rules:evidence")): "source"},
     extra_target_under_test_aspects = [_evidence_aspect],
 )
 

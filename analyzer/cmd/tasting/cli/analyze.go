@@ -48,10 +48,11 @@ func analyzeCommand() *cobra.Command {
 		Short: "Write the manifest of one translation unit",
 		Long: `Write the manifest of one translation unit: its components with local hashes and links.
 
-Give the command line of the build's compiler behind "--". Plain C is analysed
-by its syntax tree if there is a clang that can dump it; anything else is
-compiled by that very command, and its object file is read. --evidence=source
-refuses what isn't plain C, --evidence=object compiles everything.
+Give the command line of the build's compiler behind "--". Plain C that is compiled
+by clang is analysed by its syntax tree if there is a clang that can dump it;
+anything else is compiled by that very command, and its object file is read.
+--evidence=source refuses what isn't plain C, and takes that of other compilers,
+too; --evidence=object compiles everything.
 
 Of a normalised unit that 'tasting preprocess' wrote, and that isn't plain C,
 the manifest only says so.`,
@@ -128,7 +129,10 @@ func analyzeCommandLine(ctx context.Context, argv []string, clang, evidence stri
 		if err != nil {
 			return nil, err
 		}
-		m, err := analyzeSource(ctx, u, clang)
+		var m *manifest.Manifest
+		if err = component.NotClang(u); evidence == "source" || err == nil {
+			m, err = analyzeSource(ctx, u, clang)
+		}
 		if !errors.As(err, &not) || evidence == "source" {
 			if err != nil {
 				err = fmt.Errorf("%s: %w", inv.Source, err)
