@@ -36,7 +36,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	}
 	direct, kept := x.copies()
 	kinds, special, inLibrary := c.kindsHash(p)
-	seesNeeds := c.files || c.lookups || weakly || len(x.Overridden) > 0
+	seesNeeds := c.files || c.needs || c.lookups || weakly || len(x.Overridden) > 0
 	collects := slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return f.Collects })
 	c.layout = c.layout || roots.Everything || c.linked.Collected ||
 		roots.GarbageCollected && (len(c.sets) > 1 || !kept || inLibrary || collects && seesNeeds && roots.LoadsWhatIsNeeded)
@@ -472,7 +472,7 @@ func (c *Composer) unitsOf(p *linkmodel.Program) [][]*linkmodel.Unit {
 // before what only libraries need.
 func (x *Closure) levels(p *linkmodel.Program, counts bool) (out []int) {
 	c := x.c
-	if len(p.Files) < 2 || len(x.Overridden) == 0 && !c.lookups && !c.files && !counts {
+	if len(p.Files) < 2 || len(x.Overridden) == 0 && !c.lookups && !c.files && !c.needs && !counts {
 		return nil
 	}
 	wants := c.wants(p)

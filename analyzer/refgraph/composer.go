@@ -38,6 +38,7 @@ type Composer struct {
 	lookups bool               // something that looks symbols up is reached
 	debug   bool               // so is something that reads debug information
 	files   bool               // which files there are and what they define
+	needs   bool               // which files need which
 	tls     bool               // how much thread-local storage there is
 	layout  bool               // or where sections begin and end
 	sets    map[setKey][]int32 // components of linker sets
@@ -65,6 +66,7 @@ const (
 	looksUp = 1 << iota
 	readsDebug
 	readsFiles
+	readsNeeds
 	readsLayout
 	readsTLS
 )
@@ -89,9 +91,12 @@ var namesLocals = []string{
 
 // fileReaders are what tells which files are loaded, and of which symbol an
 // address is. dlopen finds loaded files by their names, and what it returns is the
-// beginning of a list of them. So does the table of sections of the program.
-// (Which file has what, and of which visibility, counts for look-ups, too.)
-var fileReaders = []string{"getauxval", "dl_iterate_phdr", "dladdr", "dladdr1", "dlinfo", "dlopen", "dlmopen", "_r_debug", "_dl_find_object", "backtrace_symbols", "backtrace_symbols_fd"}
+// beginning of a list of them. (Which file has what, and of which visibility, counts for
+// look-ups, too.)
+var fileReaders = []string{"dl_iterate_phdr", "dladdr", "dladdr1", "dlinfo", "dlopen", "dlmopen", "_r_debug", "_dl_find_object", "backtrace_symbols", "backtrace_symbols_fd"}
+
+// needsReaders lead to the program's own headers, and so to which libraries it needs.
+var needsReaders = []string{"getauxval"}
 
 // tlsReaders are functions for which it counts how much thread-local storage there
 // is, beside those that tell where a file is loaded, and so its headers: that of a
@@ -133,7 +138,7 @@ var meanings = func() map[string]uint8 {
 	for _, x := range []struct {
 		names []string
 		is    uint8
-	}{{lookups, looksUp | readsFiles}, {fileReaders, readsFiles | readsTLS}, {layoutSymbols, readsLayout}, {tlsReaders, readsTLS}, {[]string{"*"}, readsDebug | readsFiles | readsLayout | readsTLS}} {
+	}{{lookups, looksUp | readsFiles}, {fileReaders, readsFiles | readsTLS}, {needsReaders, readsNeeds | readsTLS}, {layoutSymbols, readsLayout}, {tlsReaders, readsTLS}, {[]string{"*"}, readsDebug | readsFiles | readsLayout | readsTLS}} {
 		for _, s := range x.names {
 			is[s] |= x.is
 		}
@@ -159,6 +164,7 @@ func (c *Composer) mean(is uint8) {
 	c.lookups = c.lookups || is&looksUp != 0
 	c.debug = c.debug || is&readsDebug != 0
 	c.files = c.files || is&readsFiles != 0
+	c.needs = c.needs || is&readsNeeds != 0
 	c.layout = c.layout || is&readsLayout != 0
 	c.tls = c.tls || is&readsTLS != 0
 }
@@ -206,7 +212,7 @@ func (c *Composer) link(p *linkmodel.Program) {
 	clear(c.contested)
 	clear(c.sets)
 	c.order, c.slots, c.stack, c.calls = c.order[:0], c.slots[:0], c.stack[:0], c.calls[:0]
-	c.groups, c.lookups, c.debug, c.files, c.layout, c.tls = 0, false, false, false, false, false
+	c.groups, c.lookups, c.debug, c.files, c.needs, c.layout, c.tls = 0, false, false, false, false, false, false
 }
 
 func (c *Composer) comp(id int32) *comp {
