@@ -22,4 +22,4 @@ expect() {
 "$variants" variants 3 >"$TEST_TMPDIR/out"
 expect '8 variants, 128 tests, 33 executed: '
 "$variants" forks >"$TEST_TMPDIR/out"
-expect '14 versions of main and three forks, 224 tests, 24 executed: '
+expect '14 versions of main and three forks, 224 tests, 22 executed: '

@@ -206,19 +206,24 @@ _evidence_aspect = aspect(
     requires = [tasting_aspect],
 )
 
+def _name(file):
+    """The basename of a file, of a library with another configuration without the name of that."""
+    name = file.basename
+    return "lib" + name.partition("_")[2] if name.startswith("libST-") else name
+
 def _manifests_test_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
     info = target[TastingInfo]
     groups = target[OutputGroupInfo]
     manifests = info.manifests.to_list()
-    asserts.equals(env, ctx.attr.want, sorted([f.basename.removesuffix(".manifest") for f in manifests]))
-    data = [f.basename for f in info.data.files.to_list()]
+    asserts.equals(env, ctx.attr.want, sorted([_name(f).removesuffix(".manifest") for f in manifests]))
+    data = [_name(f) for f in info.data.files.to_list()]
     asserts.equals(env, ctx.attr.want_data, sorted(data))
 
     # Either group has a manifest for all that is linked, and the same of the rest.
     asserts.equals(env, sorted(manifests), sorted([f for f in groups.tasting_test.to_list() if f.extension == "manifest"]))
-    sources = [f.basename.removesuffix(".manifest") for f in groups.tasting_source.to_list() if f.extension == "manifest"]
+    sources = [_name(f).removesuffix(".manifest") for f in groups.tasting_source.to_list() if f.extension == "manifest"]
     asserts.equals(
         env,
         sorted([name + (".source" if name in ctx.attr.want_sources else "") for name in ctx.attr.want]),
@@ -229,7 +234,7 @@ def _manifests_test_impl(ctx):
     asserts.equals(
         env,
         ctx.attr.want_links,
-        [f.basename for f in groups.tasting_test.to_list() if f.extension == "link"],
+        [_name(f) for f in groups.tasting_test.to_list() if f.extension == "link"],
     )
 
     actions = {}
@@ -239,16 +244,16 @@ def _manifests_test_impl(ctx):
         made = [a.outputs.to_list()[0].basename.rpartition(".o.")[0] + ".o" for a in actions.get(mnemonic, [])]
         asserts.equals(env, ctx.attr.want_own_sources, sorted(made))
 
-    objects = [sorted([f.basename for f in a.inputs.to_list() if f.extension in ["a", "o", "so"]]) for a in actions["TastingObject"]]
+    objects = [sorted([_name(f) for f in a.inputs.to_list() if f.extension in ["a", "o", "so"]]) for a in actions["TastingObject"]]
     asserts.equals(env, ctx.attr.want_read, sorted([", ".join(names) for names in objects]))
 
     composed = actions["TastingCompose"][0].inputs.to_list()
     for f in manifests + [f for f in groups.tasting_test.to_list() if f.extension == "link"]:
         asserts.true(env, f in composed, "%s isn't read by TastingCompose" % f.path)
-    probes = [f.basename for f in composed if f.extension == "toolchain"]
+    probes = [_name(f) for f in composed if f.extension == "toolchain"]
     if ctx.attr.own_probe:
         probe = actions["TastingProbe"][0]
-        asserts.equals(env, [f.basename for f in probe.outputs.to_list()], probes)
+        asserts.equals(env, [_name(f) for f in probe.outputs.to_list()], probes)
         asserts.equals(env, [], [f for f in probe.inputs.to_list() if f.extension in ["a", "o", "so"]], "TastingProbe needs code")
         described = [w.rpartition("/")[2] for w in probe.argv if w.startswith("--link=")]
         asserts.equals(env, ctx.attr.want_links, described)
