@@ -29,7 +29,7 @@ Takes what "bazel test" takes, prints what it prints and ends as it does. BUILD 
 stay as they are; MODULE.bazel needs "bazel_dep(name = "rules_tasting")".
 
 The fingerprints of all cc_tests among TARGETS are computed before anything is
-linked, and of plain C before it is compiled. A test whose result is recorded is
+linked, and of plain C that clang compiles before that. A test whose result is recorded is
 neither linked nor run: its log and test.xml are put where Bazel puts them. All
 others, and tests of other rules, are handed to "bazel test". Their clean passes are
 recorded.
