@@ -19,6 +19,13 @@ import (
 func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly bool) {
 	c := x.c
 	add := func(name string, h Hash) { x.Additions = append(x.Additions, Addition{name, h}) }
+	addNames := func(name string, symbols []string) {
+		if len(symbols) > 0 {
+			b := frame.New("tasting " + name + " 1")
+			b.Strings(symbols)
+			add(name, b.Sum())
+		}
+	}
 	if h, ok := c.attributesHash(p); ok {
 		add("attributes", h)
 	}
@@ -62,37 +69,17 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		}
 		add("needs", b.Sum())
 	}
-	if l := x.hidden(); len(l) > 0 {
-		b := frame.New("tasting hidden 1")
-		b.Strings(l)
-		add("hidden", b.Sum())
-	}
+	addNames("hidden", x.hidden())
 	indirect := c.indirect(p)
-	if len(indirect) > 0 {
-		b := frame.New("tasting indirect 1")
-		b.Strings(indirect)
-		add("indirect", b.Sum())
-	}
+	addNames("indirect", indirect)
 	// What a symbol's version is a file has from the library that it needs.
 	versions := len(c.contested) > 0 && slices.ContainsFunc(p.Files[1:], func(f linkmodel.File) bool { return f.Uncertain != "" })
 	if l := x.levels(p, roots.Foreign || len(indirect) > 0 || versions); l != nil {
 		add("levels", frameInts("tasting levels 1", l))
 	}
-	if l := c.weakReferences(p); len(l) > 0 {
-		b := frame.New("tasting weak references 1")
-		b.Strings(l)
-		add("weak references", b.Sum())
-	}
-	if len(direct) > 0 {
-		b := frame.New("tasting copies 1")
-		b.Strings(direct)
-		add("copies", b.Sum())
-	}
-	if l := c.mismatches(); len(l) > 0 {
-		b := frame.New("tasting thread-local references 1")
-		b.Strings(l)
-		add("thread-local references", b.Sum())
-	}
+	addNames("weak references", c.weakReferences(p))
+	addNames("copies", direct)
+	addNames("thread-local references", c.mismatches())
 	if c.tls {
 		add(ThreadLocal, c.tlsHash())
 	}
