@@ -287,7 +287,7 @@ func TestMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, bad := range [][]byte{nil, b[:len(b)/2], append([]byte("x"), b[1:]...), append(slices.Clone(b), 0)} {
+	for _, bad := range [][]byte{nil, b[:len(b)/2], append([]byte{b[0] ^ 1}, b[1:]...), append(slices.Clone(b), 0)} {
 		if err := os.WriteFile(file, bad, 0o666); err != nil {
 			t.Fatal(err)
 		}
