@@ -169,7 +169,7 @@ func objectEvidence(name, source, file string) (*Evidence, error) {
 
 // sourceEvidence also tells whether the compiler is a clang.
 func sourceEvidence(ctx context.Context, argv []string, clang string) (e *Evidence, isClang bool, err error) {
-	u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{})
+	u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{AnyCompiler: true})
 	if err != nil {
 		return nil, false, err
 	}

@@ -54,15 +54,6 @@ func FindClang(ctx context.Context, named string) (string, error) {
 	return "", notPlain(fmt.Sprintf("%v; install clang %d or name it with --clang", first, MaxClang))
 }
 
-// NotClang returns a NotPlain if another compiler than clang compiles u: that accepts
-// other C, and constants have other values. Whoever doesn't mind may analyse it.
-func NotClang(u *ctext.Unit) error {
-	if u.Clang || u.NotPlain != "" {
-		return nil
-	}
-	return notPlain("gcc compiles it, and what is C, and what constants are worth, isn't the same for clang")
-}
-
 // refused are the messages of clang about what gcc takes for an error, or its link
 // for an undefined symbol. A test that doesn't reach such code must not be found.
 var refused = strings.Fields(`-Werror=incompatible-pointer-types -Werror=pointer-type-mismatch -Werror=conditional-type-mismatch -Werror=gnu-folding-constant

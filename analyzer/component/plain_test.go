@@ -22,7 +22,7 @@ func evidence(t testing.TB, cc, text string, flags ...string) (*manifest.Manifes
 		t.Fatal(err)
 	}
 	argv := append(append([]string{clangtest.Tool(t, cc)}, flags...), "-c", name)
-	u, _, err := ctext.Preprocess(context.Background(), argv, ctext.Options{})
+	u, _, err := ctext.Preprocess(context.Background(), argv, ctext.Options{AnyCompiler: true})
 	if err != nil {
 		t.Fatal(err)
 	}

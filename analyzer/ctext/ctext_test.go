@@ -319,7 +319,7 @@ func TestPreprocess(t *testing.T) {
 			}
 			unit := func() []byte {
 				t.Helper()
-				u, read, err := Preprocess(context.Background(), []string{cc, "-c", "a.c", "-o", "a.o"}, Options{})
+				u, read, err := Preprocess(context.Background(), []string{cc, "-c", "a.c", "-o", "a.o"}, Options{AnyCompiler: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -366,7 +366,7 @@ func unitFlags(t *testing.T, dir, compiler, source string, flags ...string) []st
 	if err := os.WriteFile(file, []byte(source), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	u, _, err := Preprocess(context.Background(), append(append([]string{compiler}, flags...), file), Options{})
+	u, _, err := Preprocess(context.Background(), append(append([]string{compiler}, flags...), file), Options{AnyCompiler: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,7 +408,7 @@ func TestWrapperIsJudged(t *testing.T) {
 			if err := os.WriteFile(source, []byte("int x;\n"), 0o666); err != nil {
 				t.Fatal(err)
 			}
-			u, _, err := Preprocess(context.Background(), []string{wrapper, "-c", source}, Options{})
+			u, _, err := Preprocess(context.Background(), []string{wrapper, "-c", source}, Options{AnyCompiler: true})
 			if err != nil || !strings.Contains(u.NotPlain, "of the compiler proper") || len(u.Text) > 0 {
 				t.Errorf("%s %s: not plain for %q, %v", filepath.Base(real), flag, u.NotPlain, err)
 			}
@@ -425,7 +425,7 @@ func TestVariants(t *testing.T) {
 		if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		u, _, err := Preprocess(context.Background(), []string{cc, "-fno-pic", "-c", source}, Options{Variants: [][]string{append([]string{cc, "-c", source}, flags...)}})
+		u, _, err := Preprocess(context.Background(), []string{cc, "-fno-pic", "-c", source}, Options{AnyCompiler: true, Variants: [][]string{append([]string{cc, "-c", source}, flags...)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -454,7 +454,7 @@ func TestPrecompiledHeader(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	u, _, err := Preprocess(context.Background(), []string{cc, "-c", "a.c"}, Options{})
+	u, _, err := Preprocess(context.Background(), []string{cc, "-c", "a.c"}, Options{AnyCompiler: true})
 	if err != nil || !strings.Contains(u.NotPlain, "precompiled header beside a.h") {
 		t.Errorf("not plain for %q, %v", u.NotPlain, err)
 	}

@@ -17,6 +17,9 @@ import (
 type Options struct {
 	// Variants are further command lines that compile the same source.
 	Variants [][]string
+	// AnyCompiler takes what another compiler than clang compiles for plain C as
+	// well. It accepts other C, and constants have other values.
+	AnyCompiler bool
 }
 
 // NotPlain says why a unit isn't plain: its evidence is its object file.
@@ -49,12 +52,12 @@ var times = []string{"-D__TIME__=__TIME__", "-D__DATE__=__DATE__", "-D__TIMESTAM
 // read, as the preprocessor spells them. A unit that isn't plain has no text, but
 // the reason.
 func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []string, error) {
-	u, read, err := preprocess(ctx, argv)
+	u, read, err := preprocess(ctx, argv, opt.AnyCompiler)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, other := range opt.Variants {
-		v, more, err := preprocess(ctx, other)
+		v, more, err := preprocess(ctx, other, opt.AnyCompiler)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -73,7 +76,7 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 	return u, read, nil
 }
 
-func preprocess(ctx context.Context, argv []string) (*Unit, []string, error) {
+func preprocess(ctx context.Context, argv []string, anyCompiler bool) (*Unit, []string, error) {
 	inv, err := ParseArgs(argv)
 	if err != nil {
 		return nil, nil, err
@@ -114,6 +117,8 @@ func preprocess(ctx context.Context, argv []string) (*Unit, []string, error) {
 		u.reject(err.Error())
 	} else if _, err := Scan(u.Text); err != nil {
 		u.reject(err.Error())
+	} else if !comp.clang && !anyCompiler {
+		u.reject("gcc compiles it, and what is C, and what constants are worth, isn't the same for clang")
 	}
 	return u, read, nil
 }

@@ -137,6 +137,7 @@ def _source_manifest(ctx, object, action, headers, others):
 
     args = ctx.actions.args()
     args.add("preprocess")
+    args.add(ctx.attr._evidence[StringFlagInfo].value, format = "--evidence=%s")
     args.add("-o", tu)
     args.add(tasting.clang, format = "--clang=%s")
     args.add(unused, format = "--unused-inputs=%s")

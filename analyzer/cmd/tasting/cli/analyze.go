@@ -125,14 +125,11 @@ func analyzeCommandLine(ctx context.Context, argv []string, clang, evidence stri
 	}
 	var not *component.NotPlain
 	if evidence == "source" || evidence == "auto" && inv.Lang == "c" {
-		u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{})
+		u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{AnyCompiler: evidence == "source"})
 		if err != nil {
 			return nil, err
 		}
-		var m *manifest.Manifest
-		if err = component.NotClang(u); evidence == "source" || err == nil {
-			m, err = analyzeSource(ctx, u, clang)
-		}
+		m, err := analyzeSource(ctx, u, clang)
 		if !errors.As(err, &not) || evidence == "source" {
 			if err != nil {
 				err = fmt.Errorf("%s: %w", inv.Source, err)
@@ -174,7 +171,7 @@ func compiled(ctx context.Context, inv *ctext.Invocation) (*manifest.Manifest, e
 }
 
 func preprocessCommand() *cobra.Command {
-	var out, unused, inputs, clang string
+	var out, unused, inputs, clang, evidence string
 	var variants []string
 	cmd := &cobra.Command{
 		Use:   "preprocess -o OUT.tu -- COMPILER [flags] FILE.c",
@@ -183,7 +180,7 @@ func preprocessCommand() *cobra.Command {
 translation unit: tokens without comments and layout, and the flags that decide
 about generated code. It stays the same, byte for byte, under edits that can't
 matter, so that a build system need not analyse again. Of a unit that isn't
-plain C it only says why.`,
+plain C it only says why. C that gcc compiles is plain with --evidence=source only.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
@@ -192,7 +189,10 @@ plain C it only says why.`,
 			if cmd.ArgsLenAtDash() != 0 {
 				return errors.New("preprocess: put the compiler's command line behind --")
 			}
-			var opt ctext.Options
+			if evidence != "auto" && evidence != "source" {
+				return fmt.Errorf("preprocess: --evidence=%s: want auto or source", evidence)
+			}
+			opt := ctext.Options{AnyCompiler: evidence == "source"}
 			for _, v := range variants {
 				b, err := os.ReadFile(v)
 				if err != nil {
@@ -222,6 +222,7 @@ plain C it only says why.`,
 	// Accepted here as well, so that build systems can pass the same flags to
 	// both steps.
 	findClangFlag(cmd, &clang)
+	cmd.Flags().StringVar(&evidence, "evidence", "auto", "what is plain C: only what clang compiles (auto), or that of gcc, too (source)")
 	cmd.Flags().StringArrayVar(&variants, "variant", nil, "response file with another command line that compiles the same source; may be repeated")
 	return cmd
 }
