@@ -566,11 +566,11 @@ func (l *Linked) Resolve(out []Place, file int32, s Symbol) []Place {
 		return out
 	}
 	doubtful := l.Doubtful(s)
-	for _, x := range scopes {
-		if x.file == file && x.own {
-			if out = append(out, l.places[x.start:x.end]...); x.ownSure && (!doubtful || !x.exported) {
-				return out
-			}
+	// They are in the order of files.
+	if i, ok := slices.BinarySearchFunc(scopes, file, func(x scope, file int32) int { return int(x.file - file) }); ok && scopes[i].own {
+		x := &scopes[i]
+		if out = append(out, l.places[x.start:x.end]...); x.ownSure && (!doubtful || !x.exported) {
+			return out
 		}
 	}
 	for _, x := range scopes {

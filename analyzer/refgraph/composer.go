@@ -436,10 +436,11 @@ func (c *Composer) firstMember(members []int32) int32 {
 	}
 	return slices.MinFunc(members, func(x, y int32) int {
 		a, b := c.comp(x), c.comp(y)
-		return cmp.Or(
-			cmp.Compare(count[a.description], count[b.description]),
-			strings.Compare(c.pool.descriptions[a.description], c.pool.descriptions[b.description]),
-			strings.Compare(a.name, b.name),
-			cmp.Compare(x, y))
+		if a.description != b.description {
+			return cmp.Or(
+				cmp.Compare(count[a.description], count[b.description]),
+				strings.Compare(c.pool.descriptions[a.description], c.pool.descriptions[b.description]))
+		}
+		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(x, y))
 	})
 }
