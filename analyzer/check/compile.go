@@ -27,15 +27,23 @@ const (
 // Version is a translation unit as it was compiled, and its evidence.
 type Version struct {
 	File string
-	// Code is what the compiler emits, and IR, of clang and plain C only, what
-	// its front end does.
+	// Code is what the compiler emits, and IR, of plain C only, what clang's
+	// front end does.
 	Code, IR *Object
 	Evidence []*Evidence
 	// NotPlain is why there is no evidence by source, "" if there is.
 	NotPlain string
 	Counts
 
-	aligned map[string]uint64 // symbols of the shared object, as it aligns them
+	placed map[string]place // symbols of the shared object
+}
+
+// place is where an object has a symbol.
+type place struct {
+	align uint64
+	// bytes are those of a local variable without relocations up to the next symbol,
+	// padding included.
+	bytes string
 }
 
 // Counts say how much there was to tell apart.
@@ -127,7 +135,7 @@ func compileParts(ctx context.Context, argv []string, clang string, want parts) 
 	if want&byTree != 0 {
 		argv = slices.DeleteFunc(slices.Clone(argv), func(a string) bool { return strings.HasPrefix(a, "-O") })
 	}
-	e, isClang, err := sourceEvidence(ctx, argv, clang)
+	e, err := sourceEvidence(ctx, argv, clang)
 	if err != nil {
 		var why *component.NotPlain
 		if errors.As(err, &why) {
@@ -137,7 +145,7 @@ func compileParts(ctx context.Context, argv []string, clang string, want parts) 
 		return nil, err
 	}
 	v.Evidence = append(v.Evidence, e)
-	if isClang && want&withIR != 0 {
+	if want&withIR != 0 {
 		if _, b, err = output("-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes"); err != nil {
 			return nil, err
 		}
@@ -167,18 +175,16 @@ func objectEvidence(name, source, file string) (*Evidence, error) {
 	return newEvidence(name, m)
 }
 
-// sourceEvidence also tells whether the compiler is a clang.
-func sourceEvidence(ctx context.Context, argv []string, clang string) (e *Evidence, isClang bool, err error) {
-	u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{AnyCompiler: true})
+func sourceEvidence(ctx context.Context, argv []string, clang string) (*Evidence, error) {
+	u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{})
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	m, err := component.Analyze(ctx, u, clang)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	e, err = newEvidence(Source, m)
-	return e, u.Clang, err
+	return newEvidence(Source, m)
 }
 
 // read counts the functions in the object without sections, and looks where it
@@ -193,7 +199,21 @@ func (v *Version) read(b []byte, e *Evidence) error {
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
 		return err
 	}
-	v.aligned = map[string]uint64{}
+	v.placed = map[string]place{}
+	starts := map[elf.SectionIndex][]uint64{}
+	for _, s := range symbols {
+		starts[s.Section] = append(starts[s.Section], s.Value)
+	}
+	for _, l := range starts {
+		slices.Sort(l)
+	}
+	relocated := map[uint32]bool{}
+	for _, s := range f.Sections {
+		if s.Type == elf.SHT_RELA || s.Type == elf.SHT_REL {
+			relocated[s.Info] = true
+		}
+	}
+	contents := map[elf.SectionIndex][]byte{}
 	places := map[elf.SectionIndex]map[uint64][]string{}
 	for _, s := range symbols {
 		if s.Section == elf.SHN_UNDEF || int(s.Section) >= len(f.Sections) {
@@ -203,7 +223,25 @@ func (v *Version) read(b []byte, e *Evidence) error {
 		if s.Value != 0 {
 			align = min(align, s.Value&-s.Value)
 		}
-		v.aligned[s.Name] = align
+		at := place{align: align}
+		if elf.ST_BIND(s.Info) == elf.STB_LOCAL && typeOf(s) == elf.STT_OBJECT && f.Sections[s.Section].Type == elf.SHT_PROGBITS && !relocated[uint32(s.Section)] {
+			b, ok := contents[s.Section]
+			if !ok {
+				if b, err = f.Sections[s.Section].Data(); err != nil {
+					return err
+				}
+				contents[s.Section] = b
+			}
+			end := uint64(len(b))
+			l := starts[s.Section]
+			if i, _ := slices.BinarySearch(l, s.Value+1); i < len(l) {
+				end = min(end, l[i])
+			}
+			if s.Value <= end {
+				at.bytes = string(b[s.Value:end])
+			}
+		}
+		v.placed[s.Name] = at
 		if typeOf(s) == elf.STT_FUNC {
 			if places[s.Section] == nil {
 				places[s.Section] = map[uint64][]string{}

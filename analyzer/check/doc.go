@@ -32,7 +32,7 @@
 //   - the object as a build without -ffunction-sections makes it, in which
 //     functions share sections and references among them have no relocations;
 //   - the object with a section for each;
-//   - the source, of plain C.
+//   - the source, of plain C that clang compiles.
 //
 // An object is evidence for its own code, optimised or not. A source is evidence
 // without optimisation. The minimal pairs compare it with optimised code as well:

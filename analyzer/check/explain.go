@@ -119,8 +119,13 @@ func (e *Explanation) Violation() bool { return e.Reason != "" }
 // another identity.
 func explain(a, b *Version, oa, ob *Object, ea, eb *Evidence, d Difference) Explanation {
 	x := Explanation{Difference: d, Evidence: ea.Name}
-	if d.What == "alignment" && ea.Name == Shared && a.aligned[d.a.Symbol] == b.aligned[d.b.Symbol] {
-		return x // the object that runs has it at a place that is as good
+	if ea.Name == Shared && d.a != nil && d.b != nil {
+		switch p, q := a.placed[d.a.Symbol], b.placed[d.b.Symbol]; {
+		case d.What == "alignment" && p.align == q.align:
+			return x // the object that runs has it at a place that is as good
+		case d.What == "bytes" && p.bytes != "" && p.bytes == q.bytes:
+			return x // zeros at its end were padding before
+		}
 	}
 	entries := oa.entries(d.a)
 	for n := range ob.entries(d.b) {

@@ -181,7 +181,7 @@ func preprocess(ctx context.Context, dir string, argv []string) (*ctext.Unit, er
 	if err := os.Chdir(dir); err != nil {
 		return nil, err
 	}
-	u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{AnyCompiler: true})
+	u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{})
 	return u, errors.Join(err, os.Chdir(was))
 }
 

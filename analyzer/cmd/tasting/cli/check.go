@@ -73,8 +73,8 @@ func checkObjectsCommand() *cobra.Command {
 		Short: "Compare what is emitted for two versions with their hashes",
 		Long: `Compile two versions of a translation unit, and check that wherever the object
 files differ, the identity of every entry that reaches the difference differs, by
-every sort of evidence: the object without and with -ffunction-sections, and plain
-C's source.
+every sort of evidence: the object without and with -ffunction-sections, and the
+source of plain C that clang compiles.
 
 A and B are source files, or directories: then every source that both have is a
 pair, and -I A or -I B is added to the flags. In a flag, {} stands for the
