@@ -19,10 +19,9 @@ type description struct {
 	Compose string `json:"compose"`
 	// Source says that some of the code has manifests of its sources.
 	Source bool `json:"source"`
-	// Args as in the BUILD file. Package and Variables are what is needed to
-	// know what they expand to, if they have variables.
+	// Args as in the BUILD file, but for the labels in them, and Variables what
+	// others stand for, if they have any.
 	Args      []string          `json:"args"`
-	Package   string            `json:"package"`
 	Variables map[string]string `json:"variables"`
 	// Env is the environment that the rule sets, expanded; EnvInherited names
 	// the variables that it takes from the user.

@@ -310,6 +310,7 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 		return code, true, nil
 	}
 	if len(s.tests) == 0 && !s.failed {
+		s.Err.Write(messages.buf) // perhaps why: a file that isn't loaded, with --keep_going
 		fmt.Fprintln(s.Err, "ERROR: No test targets were found, yet testing was requested")
 		return bazel.ExitNoTests, true, nil
 	}

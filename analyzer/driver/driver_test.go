@@ -83,12 +83,11 @@ func TestInvocation(t *testing.T) {
 // Every field of a description counts, but for those that say where it is.
 func TestDeclaration(t *testing.T) {
 	client := map[string]string{"I": "1"}
-	base := description{Args: []string{"a", "b"}, Package: "//p", Variables: map[string]string{"V": "1"}, Env: map[string]string{"E": "1"},
+	base := description{Args: []string{"a", "b"}, Variables: map[string]string{"V": "1"}, Env: map[string]string{"E": "1"},
 		EnvInherited: []string{"I"}, ShardCount: 2, Tags: []string{"t"}, ExecProperties: map[string]string{"P": "1"}, Requirements: map[string]string{"R": "1"}}
 	want := names(base.declaration(client))
 	for name, change := range map[string]func(*description){
 		"args":       func(d *description) { d.Args = []string{"ab"} },
-		"package":    func(d *description) { d.Package = "//q" },
 		"variables":  func(d *description) { d.Variables = map[string]string{"V": "2"} },
 		"env":        func(d *description) { d.Env = map[string]string{"E": "2"} },
 		"more env":   func(d *description) { d.Env = map[string]string{"E": "1", "F": ""} },

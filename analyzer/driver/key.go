@@ -200,9 +200,6 @@ func (d *description) declaration(client map[string]string) []fingerprint.Contri
 		}
 	}
 	add("arguments", d.Args...)
-	if d.Package != "" {
-		add("package that arguments refer to", d.Package)
-	}
 	add("variables in arguments", pairs(d.Variables)...)
 	for _, kv := range pairs(d.Env) {
 		name, _, _ := strings.Cut(kv, "=")

@@ -20,6 +20,8 @@ func (t *Test) AddFlags(f *pflag.FlagSet) (finish func(dir string) error) {
 	f.StringArrayVar(&t.Links, "link", nil, "a `FILE` that describes how a file is linked, as the rules write it: first that of the executable (repeatable)")
 	f.BoolVar(&t.Source, "source", false, "have manifests of sources speak for units that have one")
 	f.StringArrayVar(&t.LinkFlags, "link-flag", nil, "a `FLAG` of the link that no --link has, without output paths; symbols that it names are roots (repeatable)")
+	f.StringVar(&t.RepoMapping, "repo-mapping", "", "Bazel's `FILE` _repo_mapping, by which the test finds runfiles of other repositories")
+	f.StringArrayVar(&t.Execution, "execution-tag", nil, "a `TAG` that says where or how Bazel executes the test (repeatable)")
 	f.StringArrayVar(&t.LinkInputs, "link-input", nil, "a `FILE` that a link reads beside code, such as a linker script: implies --all-roots (repeatable)")
 	f.StringVar(&t.Toolchain, "toolchain-files", "", "`FILE` that says what the toolchain adds to the link, as \"tasting probe\" writes it")
 	f.StringArrayVar(&t.EnvKeys, "env-key", nil, "`NAME` of an environment variable that the test's declaration mentions (repeatable)")
@@ -45,8 +47,10 @@ func (t *Test) AddFlags(f *pflag.FlagSet) (finish func(dir string) error) {
 				l[i] = inDir(dir, name)
 			}
 		}
-		if t.Toolchain != "" {
-			t.Toolchain = inDir(dir, t.Toolchain)
+		for _, name := range []*string{&t.Toolchain, &t.RepoMapping} {
+			if *name != "" {
+				*name = inDir(dir, *name)
+			}
 		}
 		t.Dir = dir
 		return nil

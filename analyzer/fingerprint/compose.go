@@ -1,7 +1,6 @@
 package fingerprint
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -46,6 +45,11 @@ type Test struct {
 	// Empty are runfiles paths of empty files, and with a slash at the end, of
 	// directories.
 	Empty []string
+	// RepoMapping is Bazel's file _repo_mapping, by which the test finds runfiles of
+	// other repositories, or empty.
+	RepoMapping string
+	// Execution are tags that say where or how Bazel executes the test.
+	Execution []string
 	// LinkFlags are flags of the link that Links don't have.
 	LinkFlags []string
 	// LinkInputs are files that a link reads beside code: linker scripts,
@@ -120,6 +124,16 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 			versions = append(versions, in.Format)
 		}
 	}
+	if t.RepoMapping != "" {
+		sum, _, err := digest(t.RepoMapping)
+		if err != nil {
+			return nil, nil, err
+		}
+		c.Contributions = append(c.Contributions, Contribution{repoMapping, sum})
+	}
+	if len(t.Execution) > 0 {
+		c.Contributions = append(c.Contributions, NewContribution("execution tags", t.Execution))
+	}
 	for i, f := range t.LinkInputs {
 		sum, _, err := digest(f)
 		if err != nil {
@@ -159,9 +173,8 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	for _, name := range t.Empty {
 		c.Data = append(c.Data, emptyFile(name))
 	}
-	slices.SortFunc(c.Data, func(a, b File) int {
-		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.SHA256, b.SHA256))
-	})
+	// Of several files with one path, the order decides which is there.
+	slices.SortStableFunc(c.Data, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	c.Data = slices.Compact(c.Data)
 	if len(executable) > 0 {
 		slices.Sort(executable)

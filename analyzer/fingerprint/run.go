@@ -22,6 +22,9 @@ type Run struct {
 	Machine string
 	// Root is whether the test runs as root, who may do what others may not.
 	Root bool
+	// RepoMapping is the SHA-256 of Bazel's file _repo_mapping in the runfiles, in
+	// hex, or empty.
+	RepoMapping string
 	// Libraries are the shared libraries of the system that are loaded.
 	Libraries []Library
 }
@@ -44,6 +47,7 @@ func (r *Run) Frame(b *frame.Buffer) {
 		root = 1
 	}
 	b.Uint(root)
+	b.String(r.RepoMapping)
 	b.Int(len(r.Libraries))
 	for _, l := range r.Libraries {
 		b.String(l.Name)
@@ -56,6 +60,10 @@ type Part struct {
 	Name string `json:"name"`
 	Sum  string `json:"sum"` // hex
 }
+
+// repoMapping is the name of the Contribution or Part that Bazel's file _repo_mapping
+// is, by which a test finds runfiles of other repositories.
+const repoMapping = "repository mapping"
 
 // The names of parts.
 const (
@@ -99,6 +107,9 @@ func (r *Run) Parts() []Part {
 		user = "root"
 	}
 	add(partUser, 2, user)
+	if r.RepoMapping != "" {
+		l = append(l, Part{repoMapping, r.RepoMapping})
+	}
 	for _, x := range r.Libraries {
 		l = append(l, Part{partLibrary + x.Name, hex.EncodeToString(x.Sum[:])})
 	}

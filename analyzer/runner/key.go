@@ -126,6 +126,11 @@ func (r *runner) runOf() (*fingerprint.Run, error) {
 	// Files without read permission, ports below 1024, chown: root is different
 	// from everybody else, who are alike.
 	run.Root = os.Geteuid() == 0
+	if file := r.runfile("_repo_mapping"); file != "" {
+		if run.RepoMapping, err = digest(file); err != nil {
+			return nil, err
+		}
+	}
 	return run, nil
 }
 

@@ -25,7 +25,7 @@ So a dependency that the aspect can't see into costs precision, never soundness.
 """
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":compose.bzl", "compose_arguments", "data_files", "is_linkable", "is_shared_library")
+load(":compose.bzl", "compose_arguments", "data_files", "is_linkable")
 load(":link.bzl", "aliases", "describe_libraries", "describe_link", "unit_file")
 load(":manifests.bzl", "compiled_units", "declare", "precompiled_manifest", "source_of", "toolchain_files")
 load(":probe.bzl", "ProbeInfo", "run_probe")
@@ -123,23 +123,31 @@ def _data(ctx, target, dependencies, linked):
             parts.append(ctx.runfiles(transitive_files = dependency[DefaultInfo].files))
     return ctx.runfiles().merge_all([part for part in parts if part])
 
-def _unlinked_libraries(target, link, known):
-    """Shared libraries that a test can load, but isn't linked with.
+def _other_runfiles(ctx, target, link, known):
+    """What a test finds in its runfiles and isn't linked with.
+
+    Most of that is data. The rest are shared libraries that it can load, and what
+    rules contribute that have the names of known ones.
 
     Args:
+      ctx: the aspect's context.
       target: the test.
       link: its link action.
       known: dict from File to what is known of it, of all that is linked.
 
     Returns:
-      list of File
+      runfiles
     """
-    linked = {}
+    own = {_test_binary(target): None}
     for file in link.inputs.to_list():
         if file in known:
-            linked.update({f: None for f in known[file].files})
-    runfiles = target[DefaultInfo].default_runfiles
-    return [f for f in runfiles.files.to_list() if is_shared_library(f) and f not in linked]
+            own.update({f: None for f in known[file].files})
+    runfiles = target[TastingRunnerInfo].runfiles if TastingRunnerInfo in target else target[DefaultInfo].default_runfiles
+    return ctx.runfiles(
+        files = [f for f in runfiles.files.to_list() if f not in own],
+        symlinks = {e.path: e.target_file for e in runfiles.symlinks.to_list()},
+        root_symlinks = {e.path: e.target_file for e in runfiles.root_symlinks.to_list()},
+    )
 
 def _additional_linker_inputs(ctx, dependencies):
     """Dict of the files that a target or what it links declares for its link."""
@@ -195,6 +203,8 @@ def _compose(ctx, target, link, linked, data, additional):
     ]
     scripts = depset(scripts, transitive = [depset(linked.scripts)]).to_list()
 
+    mapping = target[DefaultInfo].files_to_run.repo_mapping_manifest
+    mappings = [mapping] if mapping else []
     args = compose_arguments(
         ctx,
         config = config,
@@ -203,14 +213,16 @@ def _compose(ctx, target, link, linked, data, additional):
         scripts = scripts,
         data = data,
         tags = ctx.rule.attr.tags,
-        env_keys = ctx.rule.attr.env.keys() + getattr(ctx.rule.attr, "env_inherit", []),
+        local = getattr(ctx.rule.attr, "local", False),
+        env_keys = getattr(ctx.rule.attr, "env", {}).keys() + getattr(ctx.rule.attr, "env_inherit", []),
         store = ctx.attr._store[StringFlagInfo].value,
     )
     links = [x.file for x in linked.links]
     args.add_all(links, format_each = "--link=%s")
+    args.add_all(mappings, format_each = "--repo-mapping=%s")
     probe = _probe(ctx, link, linked.links)
     args.add(probe, format = "--toolchain-files=%s")
-    inputs = depset(scripts + links, transitive = [data_files(data)])
+    inputs = depset(scripts + links + mappings, transitive = [data_files(data)])
     ctx.actions.run(
         executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
         arguments = ["compose", args],
@@ -230,6 +242,26 @@ def _compose(ctx, target, link, linked, data, additional):
     driver = depset([arguments, description], transitive = [inputs])
     return config, closure, depset(transitive = [linked.manifests, driver]), depset(transitive = [linked.sources, driver])
 
+def _located(ctx, args):
+    """A test's arguments with the paths of labels, as in runfiles, in their place."""
+    if not any(["$(" in arg for arg in args]):
+        return args
+
+    # Those that the rule itself takes; expand_location wants each label once. (Several
+    # of data may be aliases of one target.)
+    targets = list(getattr(ctx.rule.attr, "data", []))
+    labels = {t.label: None for t in targets}
+    for name in ["deps", "srcs", "tools"]:
+        more = {t.label: t for t in getattr(ctx.rule.attr, name, []) if t.label not in labels}
+        targets.extend(more.values())
+        labels.update({label: None for label in more})
+    located = []
+    for arg in args:
+        for word in ["location", "locations"]:
+            arg = arg.replace("$(%s " % word, "$(%s " % word.replace("location", "rootpath"))
+        located.append(ctx.expand_location(arg, targets))
+    return located
+
 def _describe(ctx, target, link, linked, arguments):
     """What decides how Bazel starts a test, for `tasting test`.
 
@@ -238,16 +270,14 @@ def _describe(ctx, target, link, linked, arguments):
     """
     environment = target[RunEnvironmentInfo] if RunEnvironmentInfo in target else None
     execution = target[testing.ExecutionInfo] if testing.ExecutionInfo in target else None
-    args = ctx.rule.attr.args
-    expanded = any(["$" in arg for arg in args])
+    args = _located(ctx, ctx.rule.attr.args)
     return struct(
         compose = arguments.path,
         # Whether some of the code has manifests of its sources.
         source = any([f.path.endswith(".source.manifest") for f in linked.sources.to_list()]),
         args = args,
-        # What the variables in args stand for. That of labels is in the data.
-        package = str(ctx.label).rpartition(":")[0] if expanded else "",
-        variables = ctx.var if expanded else {},
+        # What the variables in args stand for.
+        variables = ctx.var if any(["$" in arg for arg in args]) else {},
         env = environment.environment if environment else {},
         env_inherited = environment.inherited_environment if environment else [],
         shard_count = ctx.rule.attr.shard_count,
@@ -299,7 +329,7 @@ def _tasting_aspect_impl(target, ctx):
     if link:
         executable = describe_link(ctx, target, link, _test_binary(target), [], "executable", known, infos)
         manifests = executable.manifests
-        data = data.merge(ctx.runfiles(_unlinked_libraries(target, link, known)))
+        data = data.merge(_other_runfiles(ctx, target, link, known))
         config, closure, driver, source = _compose(ctx, target, link, executable, data, _additional_linker_inputs(ctx, dependencies))
 
     return [

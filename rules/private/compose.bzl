@@ -38,10 +38,13 @@ def _runfiles_paths(workspace_name):
         root_symlink = lambda entry: "--data=%s=%s" % (entry.path, entry.target_file.path),
     )
 
+# What begins so among a test's tags says where and how Bazel executes it.
+_EXECUTION_TAGS = ("block-", "cpu:", "disable-", "exclusive", "local", "no-", "requires-", "resources:", "supports-")
+
 def _tag_reasons(tags, which):
     return ["tag " + t for t in tags if t in which]
 
-def compose_arguments(ctx, config, closure, binary, scripts, data, tags, env_keys, store):
+def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, env_keys, store):
     """Arguments of `tasting compose` for all but the code.
 
     Args:
@@ -52,6 +55,7 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, env_key
       scripts: list of File that the link reads beside code.
       data: runfiles: what the test can read.
       tags: list of strings, the test's.
+      local: bool, the attribute of the test.
       env_keys: list of strings, the variables that the test's declaration names.
       store: string: where results are recorded.
 
@@ -70,6 +74,8 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, env_key
     args.add_all(data.symlinks, map_each = paths.symlink, allow_closure = True)
     args.add_all(data.root_symlinks, map_each = paths.root_symlink, allow_closure = True)
     args.add_all(_tag_reasons(tags, ["external", "no-cache"]), format_each = "--always-run=%s")
+    execution = [t for t in tags if t.startswith(_EXECUTION_TAGS)] + (["local"] if local else [])
+    args.add_all(sorted(execution), format_each = "--execution-tag=%s", uniquify = True)
 
     # These forbid only what is shared with other machines. Where the store is,
     # the runner knows.

@@ -27,5 +27,6 @@ TastingRunnerInfo = provider(
     doc = "A cc_test whose executable is the runner, by the toolchain for C++ test runners.",
     fields = {
         "binary": "File: the linked test, which the runner replays or starts.",
+        "runfiles": "runfiles: those of the linked test.",
     },
 )

@@ -127,6 +127,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
         scripts = scripts,
         data = data,
         tags = ctx.attr.tags,
+        local = ctx.attr.local,
         env_keys = ctx.attr.env.keys() + ctx.attr.env_inherit,
         store = store,
     )
@@ -157,7 +158,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
             environment = processed_environment,
             inherited_environment = ctx.attr.env_inherit,
         ),
-        TastingRunnerInfo(binary = binary_info.executable),
+        TastingRunnerInfo(binary = binary_info.executable, runfiles = binary_info.runfiles),
     ]
 
 def _tasting_test_runner_toolchain_impl(ctx):
