@@ -164,9 +164,9 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	if len(code.Duplicates) > 0 {
 		c.Contributions = append(c.Contributions, NewContribution("symbols with several definitions", code.Duplicates))
 	}
-	var executable, files []string
+	var files []string
 	for _, d := range t.Data {
-		if err := addData(c, &executable, &files, digest, d.Path, d.File); err != nil {
+		if err := addData(c, &files, digest, d.Path, d.File); err != nil {
 			return nil, nil, fmt.Errorf("data %s: %w", d.Path, err)
 		}
 	}
@@ -176,9 +176,10 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	// Of several files with one path, the order decides which is there.
 	slices.SortStableFunc(c.Data, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	c.Data = slices.Compact(c.Data)
-	if len(executable) > 0 {
-		slices.Sort(executable)
-		c.Contributions = append(c.Contributions, NewContribution("executable data files", slices.Compact(executable)))
+	if len(c.Executable) > 0 {
+		slices.Sort(c.Executable)
+		c.Executable = slices.Compact(c.Executable)
+		c.Contributions = append(c.Contributions, NewContribution("executable data files", c.Executable))
 	}
 	slices.Sort(c.EnvKeys)
 	c.EnvKeys = slices.Compact(c.EnvKeys)
@@ -303,7 +304,7 @@ func readInput(file string) (*manifest.Manifest, *input) {
 // addData adds the file at file, or everything in it, as runfile name. Symbolic
 // links count with what they lead to; the operating system ends the walk if one
 // leads back.
-func addData(c *Config, executable, files *[]string, digest digester, name, file string) error {
+func addData(c *Config, files *[]string, digest digester, name, file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
 		// A link to nowhere is an input too: its target's name is all there is.
@@ -322,7 +323,7 @@ func addData(c *Config, executable, files *[]string, digest digester, name, file
 			return err
 		}
 		if exec {
-			*executable = append(*executable, name)
+			c.Executable = append(c.Executable, name)
 		}
 		c.Data = append(c.Data, File{name, sum})
 		*files = append(*files, file)
@@ -336,7 +337,7 @@ func addData(c *Config, executable, files *[]string, digest digester, name, file
 		c.Data = append(c.Data, emptyFile(name+"/"))
 	}
 	for _, e := range entries {
-		if err := addData(c, executable, files, digest, name+"/"+e.Name(), filepath.Join(file, e.Name())); err != nil {
+		if err := addData(c, files, digest, name+"/"+e.Name(), filepath.Join(file, e.Name())); err != nil {
 			return err
 		}
 	}

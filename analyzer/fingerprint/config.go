@@ -48,6 +48,9 @@ type Config struct {
 	// Data are the files in the test's runfiles that are not code, sorted by
 	// Path.
 	Data []File `json:"data,omitempty"`
+	// Executable are the paths of those of Data that their owner may execute,
+	// sorted. A contribution has them, too.
+	Executable []string `json:"executable,omitempty"`
 	// LinkFlags are the flags of the test's link that can change its
 	// behaviour, in order.
 	LinkFlags []string `json:"link_flags,omitempty"`

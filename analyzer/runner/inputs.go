@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
@@ -94,6 +95,9 @@ func (r *runner) changed(before inputs, key store.Key) string {
 		if file == "" {
 			return fmt.Sprintf("the data file %s isn't in its runfiles", d.Path)
 		}
+		if strings.HasSuffix(d.Path, "/") {
+			continue // a directory; the files in it are data, too
+		}
 		sum, err := digest(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a link to nowhere
@@ -105,7 +109,33 @@ func (r *runner) changed(before inputs, key store.Key) string {
 			return file + " was changed after the test was built"
 		}
 	}
+	return r.modes()
+}
+
+// modes says which data file may be executed and might not be when the test was
+// built, or the other way round, or "". Bazel reads a file again if its content
+// changes, and takes no notice of its mode.
+func (r *runner) modes() string {
+	for _, d := range r.config.Data {
+		file := r.runfile(d.Path)
+		info, err := os.Stat(file)
+		is := err == nil && !info.IsDir() && info.Mode()&0o100 != 0
+		_, was := slices.BinarySearch(r.config.Executable, d.Path)
+		switch {
+		case was && !is:
+			return fmt.Sprintf("the data file %s isn't executable, and was when the test was built", d.Path)
+		case is && !was && !(info.Size() == 0 && noLink(file, d.Path)):
+			return fmt.Sprintf("the data file %s is executable, and wasn't when the test was built", d.Path)
+		}
+	}
 	return ""
+}
+
+// noLink tells whether a file of the runfiles is there itself, as what Bazel makes
+// for __init__.py: empty, with whatever mode.
+func noLink(file, name string) bool {
+	real, err := filepath.EvalSymlinks(file)
+	return err == nil && strings.HasSuffix(real, ".runfiles/"+name)
 }
 
 func digest(file string) (string, error) {

@@ -111,3 +111,70 @@ func TestEdits(t *testing.T) {
 		}
 	}
 }
+
+// Bazel makes no new configuration if only the mode of a data file changes: the
+// runner looks.
+func TestModes(t *testing.T) {
+	h := newHarness(t)
+	run := filepath.Join(h.dir, "t.runfiles", "_main")
+	src := t.TempDir()
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(src, "dir"), 0o777),
+		os.WriteFile(filepath.Join(src, "tool.sh"), []byte("x"), 0o777),
+		os.WriteFile(filepath.Join(src, "dir", "tool.sh"), []byte("x"), 0o777),
+		os.WriteFile(filepath.Join(src, "data.txt"), []byte("x"), 0o666),
+		os.WriteFile(filepath.Join(src, "dir", "empty"), nil, 0o666),
+		os.Mkdir(filepath.Join(src, "dir", "none"), 0o777),
+		os.Symlink("nowhere", filepath.Join(src, "dangling")),
+		// Bazel makes it for __init__.py; with linux-sandbox it has another mode.
+		os.WriteFile(filepath.Join(run, "made"), nil, 0o555),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	test := &fingerprint.Test{Binary: "_main/real", Empty: []string{"_main/made"}}
+	for _, name := range []string{"tool.sh", "dir", "data.txt", "dangling"} {
+		if err := os.Symlink(filepath.Join(src, name), filepath.Join(run, name)); err != nil {
+			t.Fatal(err)
+		}
+		test.Data = append(test.Data, fingerprint.DataFile{Path: "_main/" + name, File: filepath.Join(src, name)})
+	}
+	built, _, _, err := fingerprint.Compose(test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.config.Data, h.config.Executable, h.config.Contributions = built.Data, built.Executable, built.Contributions
+	h.configure()
+	h.want("miss", h.run("out=x"))
+	for _, c := range []struct {
+		name       string
+		mode, back os.FileMode
+		want       string
+	}{
+		{"tool.sh", 0o666, 0o777, "the data file _main/tool.sh isn't executable, and was when the test was built"},
+		{"dir/tool.sh", 0o666, 0o777, "the data file _main/dir/tool.sh isn't executable, and was when the test was built"},
+		{"data.txt", 0o777, 0o666, "the data file _main/data.txt is executable, and wasn't when the test was built"},
+		{"dir/empty", 0o777, 0o666, "the data file _main/dir/empty is executable, and wasn't when the test was built"},
+		{"dir/none", 0o700, 0o777, ""},
+		{"data.txt", 0o600, 0o666, ""},
+	} {
+		file := filepath.Join(src, c.name)
+		if err := os.Chmod(file, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		entries, want := h.entries(), "always"
+		if c.want == "" {
+			want = "hit"
+		}
+		o := h.run("out=x")
+		h.want(want, o)
+		if !strings.Contains(o.said, c.want) || h.entries() != entries {
+			t.Errorf("%s: said %q, %d entries, there were %d", c.name, o.said, h.entries(), entries)
+		}
+		if err := os.Chmod(file, c.back); err != nil {
+			t.Fatal(err)
+		}
+		h.want("hit", h.run("out=x"))
+	}
+}
