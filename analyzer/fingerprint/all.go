@@ -170,8 +170,12 @@ func (t *Test) linkedFiles(read func(file string) (*link, error)) ([]*linkedFile
 	}
 	if len(t.LinkInputs) > 0 {
 		// Which link reads them isn't known.
+		names := map[string]bool{}
+		for _, name := range t.LinkInputs {
+			names[linkflags.Neutral(name)] = true
+		}
 		for _, f := range files {
-			f.uncertain = "a link reads " + strings.Join(t.LinkInputs, ", ")
+			f.uncertain, f.several = "a link reads "+strings.Join(t.LinkInputs, ", "), len(names) < len(t.LinkInputs)
 		}
 	}
 	return files, nil

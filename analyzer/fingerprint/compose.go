@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -139,7 +138,7 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 		if err != nil {
 			return nil, nil, err
 		}
-		c.Contributions = append(c.Contributions, Contribution{fmt.Sprintf("link input %d %s", i+1, path.Base(f)), sum})
+		c.Contributions = append(c.Contributions, Contribution{fmt.Sprintf("link input %d %s", i+1, linkflags.Neutral(strings.TrimPrefix(f, t.Dir+"/"))), sum})
 	}
 	if taken != nil {
 		words := append(slices.Clone(taken.Linker), "")

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
@@ -125,6 +126,8 @@ type linkedFile struct {
 	uncertain string
 	// opened is what was read to understand the line.
 	opened []opened
+	// several says that a link reads a file in several configurations.
+	several bool
 }
 
 type opened struct {
@@ -259,9 +262,9 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []st
 		switch {
 		case f.line == nil:
 		case i == 0:
-			l = append(append(l, f.line.System()...), mixed(f.line)...)
+			l = append(append(l, f.line.System()...), f.order()...)
 		default:
-			flags := append(slices.DeleteFunc(f.line.System(), func(s string) bool { return s == "-shared" }), mixed(f.line)...)
+			flags := append(slices.DeleteFunc(f.line.System(), func(s string) bool { return s == "-shared" }), f.order()...)
 			libraries = append(libraries, library{i, flags, used[int32(i)]})
 			whole = whole || slices.ContainsFunc(f.line.Flags, aboutLoading)
 		}
@@ -311,12 +314,26 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []st
 	return l
 }
 
-// mixed returns in which order libraries of the system and what Bazel has built are on
+// order returns in which order libraries of the system and what Bazel has built are on
 // a line, unless all that is built comes first: both may define a symbol, and linkers
 // search archives in that order.
-func mixed(line *linkflags.Line) []string {
+//
+// Of a line that isn't understood all words count as they stand: what is a script to a
+// linker, or changes what it makes of the words behind it, has no other trace.
+func (f *linkedFile) order() []string {
+	if f.doubts() != "" {
+		b := frame.New("tasting order of a link 1")
+		for _, w := range f.of.args {
+			b.String(f.neutral(w))
+		}
+		for _, o := range f.opened {
+			b.String(f.neutral(o.name))
+			b.Bytes(o.sum[:])
+		}
+		return []string{fmt.Sprintf("order: %x", b.Sum128())}
+	}
 	order, system, matters := []string{"order:"}, false, false
-	for _, it := range line.Items {
+	for _, it := range f.line.Items {
 		name := it.Name
 		if it.Built == "" {
 			system = true
@@ -329,6 +346,15 @@ func mixed(line *linkflags.Line) []string {
 		return nil
 	}
 	return []string{strings.Join(order, " ")}
+}
+
+// neutral is a word of the line without configurations, unless these tell files apart
+// that a link reads.
+func (f *linkedFile) neutral(word string) string {
+	if f.several {
+		return word
+	}
+	return linkflags.Neutral(word)
 }
 
 // collects tells whether a flag has the linker drop sections that nothing refers to.
