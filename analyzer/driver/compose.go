@@ -77,7 +77,7 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 			return
 		}
 		c := results[i].Config
-		t.composed, t.lines, t.data, t.closure = c, results[i].Lines, results[i].DataFiles, results[i].Report
+		t.composed, t.lines, t.data, t.prebuilt, t.closure = c, results[i].Lines, results[i].DataFiles, results[i].Prebuilt, results[i].Report
 		if len(c.AlwaysRun) > 0 {
 			t.verdict, t.why = report.AlwaysRun, c.AlwaysRun[0]
 			return
@@ -284,7 +284,7 @@ func (s *session) machine(ctx context.Context, p *prober, t *test) ([]fingerprin
 	case err != nil && !t.remote:
 		return nil, err
 	case !t.remote:
-		data, err := p.loads(t.data)
+		data, err := p.loads(t)
 		return append(slices.Concat(system.linked, system.loaded, data), user()), err
 	case slices.ContainsFunc(t.lines, (*linkflags.Line).Inside):
 		// It may be another machine that links.

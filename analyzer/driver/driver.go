@@ -94,6 +94,7 @@ type test struct {
 	composed    *fingerprint.Config
 	lines       []*linkflags.Line // of its links
 	data        []string          // files
+	prebuilt    []string          // libraries that it is linked with
 	parts       []fingerprint.Contribution
 	key         store.Key
 	// closure computes the report when it is needed: those of all tests don't

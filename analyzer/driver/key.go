@@ -253,7 +253,7 @@ type prober struct {
 	mu     sync.Mutex
 	known  map[string]*probe
 	shared map[string]*syslib.Shared // by linker and environment
-	data   sync.Map                  // path of a data file to *loads
+	data   sync.Map                  // loaded to *loads
 	checks int
 }
 
@@ -319,43 +319,76 @@ func (p *prober) unchanged() bool {
 		}
 	}
 	same := true
-	p.data.Range(func(file, known any) bool {
-		x := known.(*loads)
-		if x.err == nil {
+	p.data.Range(func(x, known any) bool {
+		before := known.(*loads)
+		if before.err == nil {
 			now := new(loads)
-			now.find(file.(string))
-			same = now.err == nil && slices.Equal(now.libs, x.libs)
+			now.find(x.(loaded))
+			same = now.err == nil && slices.Equal(now.libs, before.libs)
 		}
 		return same
 	})
 	return same
 }
 
-// loads is what a data file is run with, if it is a program or a library.
+// loaded is a file of a test: of its data, or a library that it is linked with, and
+// where the test has the loader look for more.
+type loaded struct {
+	file, dirs string
+	linked     bool
+}
+
+// loads is what a test is run with because of such a file, if that is a program or a
+// library.
 type loads struct {
 	once sync.Once
 	libs []syslib.Library
 	err  error
 }
 
-func (x *loads) find(file string) {
+func (x *loads) find(f loaded) {
 	x.once.Do(func() {
-		x.libs, x.err = syslib.Loads(file, func(string) string { return "" })
+		unset := func(string) string { return "" }
+		if f.linked {
+			x.libs, x.err = syslib.LoadsLinked(f.file, strings.Split(f.dirs, ":"), unset)
+		} else {
+			x.libs, x.err = syslib.Loads(f.file, unset)
+		}
 	})
 }
 
-// loads contributes what programs and libraries among the data are run with.
-func (p *prober) loads(files []string) ([]fingerprint.Contribution, error) {
+// loads contributes what programs and libraries among the data are run with, and
+// libraries that Bazel hasn't linked.
+func (p *prober) loads(t *test) ([]fingerprint.Contribution, error) {
+	var files []loaded
+	for _, file := range t.data {
+		files = append(files, loaded{file: file})
+	}
+	var dirs []string
+	for _, line := range t.lines {
+		for _, d := range line.RunPath {
+			if filepath.IsAbs(d) {
+				dirs = append(dirs, d)
+			}
+		}
+	}
+	for _, file := range t.prebuilt {
+		files = append(files, loaded{file, strings.Join(dirs, ":"), true})
+	}
 	var l []fingerprint.Contribution
-	for _, file := range files {
-		known, _ := p.data.LoadOrStore(file, new(loads))
+	for _, f := range files {
+		known, _ := p.data.LoadOrStore(f, new(loads))
 		x := known.(*loads)
-		x.find(file)
+		x.find(f)
+		of := "data"
+		if f.linked {
+			of = "prebuilt library"
+		}
 		if x.err != nil {
-			return nil, fmt.Errorf("%s, in its data: %w", file, x.err)
+			return nil, fmt.Errorf("%s, %s: %w", f.file, of, x.err)
 		}
 		for _, lib := range x.libs {
-			l = append(l, libraryPart(lib.Name+" (data)", lib.SHA256))
+			l = append(l, libraryPart(lib.Name+" ("+of+")", lib.SHA256))
 		}
 	}
 	slices.SortFunc(l, func(a, b fingerprint.Contribution) int {

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
@@ -474,5 +476,46 @@ func TestOneProbe(t *testing.T) {
 	}
 	if n := count(); n <= first {
 		t.Errorf("%d calls with another line", n)
+	}
+}
+
+// TestPrebuiltLibrary: what only a library needs that the test is linked with and Bazel
+// hasn't linked. The program that is probed doesn't need that one.
+func TestPrebuiltLibrary(t *testing.T) {
+	dir := t.TempDir()
+	compile := func(value, args string) {
+		t.Helper()
+		cmd := exec.Command("gcc", strings.Fields("-shared -fPIC -x c - "+args)...)
+		cmd.Dir, cmd.Stdin = dir, strings.NewReader("int f(void) { return "+value+"; }")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	compile("1", "-o libsystem.so")
+	compile("1", "-o libprebuilt.so -x none -Wl,--no-as-needed -L. -lsystem -Wl,-rpath,"+dir)
+	text := "tasting link 1\noutput t\nkind executable\nunit lib/libprebuilt.so\tmanifest\nlibrary lib/libprebuilt.so\tlibprebuilt.so\nlibrary lib/other.so\tother.so\narg -Llib\narg -lprebuilt\n"
+	if err := os.WriteFile(filepath.Join(dir, "link"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := manifest.Write(filepath.Join(dir, "manifest"), &manifest.Manifest{Rung: manifest.Rung_RUNG_CONTENT, Units: []*manifest.Unit{{}}}); err != nil {
+		t.Fatal(err)
+	}
+	composed, _ := fingerprint.ComposeAll([]*fingerprint.Test{{Binary: "t", Links: []string{filepath.Join(dir, "link")}, Dir: dir}}, nil)
+	if composed[0].Err != nil {
+		t.Fatal(composed[0].Err)
+	}
+	subject := &test{prebuilt: composed[0].Prebuilt}
+	p := &prober{}
+	before, err := p.loads(subject)
+	if err != nil || !p.unchanged() {
+		t.Fatal("it has changed", err)
+	}
+	compile("2", "-o libsystem.so")
+	after, err := new(prober).loads(subject)
+	if err != nil || slices.Equal(before, after) {
+		t.Errorf("another library makes no difference: %v, %v", after, err)
+	}
+	if p.unchanged() {
+		t.Error("it is said to be unchanged")
 	}
 }

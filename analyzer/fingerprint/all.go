@@ -29,6 +29,8 @@ type Composed struct {
 	Lines []*linkflags.Line
 	// DataFiles are the files that the test can read.
 	DataFiles []string
+	// Prebuilt are the shared libraries that it is linked with and Bazel doesn't link.
+	Prebuilt []string
 	// NotPlain is why evidence by source can't decide about the test, if that was
 	// asked for: then there is nothing else.
 	NotPlain string
@@ -304,6 +306,9 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, lineFlags, asked), lines, inputs, undefined, taken, data.digest)
 	if err != nil {
 		return Composed{Err: err}
+	}
+	for _, f := range files {
+		c.Prebuilt = append(c.Prebuilt, f.prebuilt...)
 	}
 	if keep {
 		c.report = newReport(all, p, code)

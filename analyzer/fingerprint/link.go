@@ -27,21 +27,23 @@ import (
 //	kind executable|shared|archive
 //	unit PATH<TAB>MANIFEST  what may be on the line, and its manifest
 //	source PATH<TAB>MANIFEST    the manifest of the source that PATH is compiled from
+//	library PATH<TAB>FILE   a shared library that Bazel doesn't link, and where it is
 //	arg WORD                of the command line, without the program, in order
 //	member PATH             of an archive, in order
 const linkMagic = "tasting link 1"
 
 // link is the content of a link file.
 type link struct {
-	dir     string // names are relative to it
-	output  string
-	aliases []string
-	kind    string
-	units   map[string]string
-	sources map[string]string
-	args    []string
-	members []string
-	sum     [sha256.Size]byte // of the file
+	dir      string // names are relative to it
+	output   string
+	aliases  []string
+	kind     string
+	units    map[string]string
+	sources  map[string]string
+	prebuilt map[string]string
+	args     []string
+	members  []string
+	sum      [sha256.Size]byte // of the file
 }
 
 func readLink(file, dir string) (*link, error) {
@@ -49,16 +51,16 @@ func readLink(file, dir string) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{dir: dir, units: map[string]string{}, sources: map[string]string{}, sum: sha256.Sum256(b)}
+	l := &link{dir: dir, units: map[string]string{}, sources: map[string]string{}, prebuilt: map[string]string{}, sum: sha256.Sum256(b)}
 	s := bufio.NewScanner(bytes.NewReader(b))
 	s.Buffer(nil, 1<<24)
 	for n := 1; s.Scan(); n++ {
 		word, rest, _ := strings.Cut(s.Text(), " ")
 		bad := false
 		pair := func(to map[string]string) {
-			path, manifest, ok := strings.Cut(rest, "\t")
+			path, file, ok := strings.Cut(rest, "\t")
 			bad = !ok
-			to[path] = inDir(dir, manifest)
+			to[path] = inDir(dir, file)
 		}
 		switch {
 		case n == 1:
@@ -73,6 +75,8 @@ func readLink(file, dir string) (*link, error) {
 			pair(l.units)
 		case word == "source":
 			pair(l.sources)
+		case word == "library":
+			pair(l.prebuilt)
 		case word == "arg":
 			l.args = append(l.args, rest)
 		case word == "member":
@@ -126,6 +130,8 @@ type linkedFile struct {
 	uncertain string
 	// opened is what was read to understand the line.
 	opened []opened
+	// prebuilt are the shared libraries on the line that Bazel doesn't link.
+	prebuilt []string
 	// several says that a link reads a file in several configurations.
 	several bool
 }
@@ -196,6 +202,9 @@ func (x links) read(l *link, source bool) *linkedFile {
 				continue
 			}
 			item.manifests = []string{name}
+			if file := l.prebuilt[path]; file != "" {
+				f.prebuilt = append(f.prebuilt, file)
+			}
 			if item.lazy || !it.WholeArchive && strings.HasSuffix(path, ".a") {
 				item.lazy = true
 				number()

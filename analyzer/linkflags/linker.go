@@ -183,6 +183,9 @@ var linkerFlags = func() map[string]known {
 	define(t, func(p *parser, o option) { p.item(Library, o.value) }, `library|l=`)
 	define(t, func(p *parser, o option) { p.dirs = append(p.dirs, o.value) }, `library-path|L=`)
 	define(t, func(p *parser, o option) {
+		if o.name == "rpath" {
+			p.RunPath = append(p.RunPath, strings.Split(o.value, ":")...)
+		}
 		// Where Bazel has put what it has linked is no news.
 		if slices.ContainsFunc(strings.Split(o.value, ":"), func(dir string) bool { return !solib.MatchString(dir) }) {
 			system(p, o)

@@ -43,6 +43,8 @@ type Line struct {
 	// Roots are symbols that flags name, sorted: where something defines them,
 	// code starts there, or may be replaced.
 	Roots []string
+	// RunPath are the directories in which the loader is told to look for libraries.
+	RunPath []string
 	// Exported says that every definition may be found by its name at run time.
 	Exported bool
 	// Bsymbolic says which references of a shared library to its own definitions

@@ -482,6 +482,27 @@ func TestData(t *testing.T) {
 			t.Errorf("%s loads %s, want %s (%v)", file, got, want, err)
 		}
 	}
+	// Linked, a library isn't where its neighbours are.
+	compile(t, dir, "-shared -fPIC -o near.so a.c -Wl,-soname,near.so")
+	compile(t, dir, "-shared -fPIC -o linked.so -Wl,--no-as-needed near.so -Lsys -la -Wl,-soname,liblinked.so.1 -Wl,-rpath,$ORIGIN -Wl,-rpath,"+path("sys"))
+	for dirs, want := range map[string]string{"": "liba.so no liblinked.so.1 no near.so", path("far"): "liba.so liblinked.so.1 no near.so"} {
+		os.Mkdir(path("far"), 0o777)
+		compile(t, dir, "-shared -fPIC -o far/liblinked.so.1 a.c")
+		libs, err := LoadsLinked(path("linked.so"), strings.Fields(dirs), environ(nil).get)
+		var names []string
+		for _, l := range libs {
+			if l.Name != "libc.so.6" && !strings.HasPrefix(l.Name, "ld-") {
+				names = append(names, l.Name)
+			}
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, " "); err != nil || got != want {
+			t.Errorf("linked, with %q: %s, want %s (%v)", dirs, got, want, err)
+		}
+	}
+	if _, err := LoadsLinked(path("gone"), nil, environ(nil).get); err == nil {
+		t.Error("no error for a library that isn't there")
+	}
 	before := libraries("test", "bazel-out/bin/tool")
 	os.WriteFile(path("a.c"), []byte("int a(void) { return 2; }\n"), 0o666)
 	compile(t, dir, "-shared -fPIC -o sys/liba.so a.c")

@@ -234,6 +234,39 @@ func Loads(file string, getenv func(string) string) ([]Library, error) {
 	return r.libraries()
 }
 
+// LoadsLinked returns what a program is run with because it is linked with a shared
+// library that Bazel hasn't linked. Bazel has it loaded through a link in a directory of
+// its own: nothing is beside it there. If it only says what another one has, that one
+// is found by its name. The program may have the loader look in dirs as well.
+func LoadsLinked(file string, dirs []string, getenv func(string) string) ([]Library, error) {
+	if _, err := os.Stat(file); err != nil || !isELF(file) {
+		return nil, err
+	}
+	f, err := elf.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := &resolver{getenv: getenv, optional: true, class: f.Class, machine: f.Machine, seen: map[string]bool{}}
+	if r.dirs, err = systemDirs("ld-linux"); err != nil {
+		return nil, err
+	}
+	r.dirs = append(r.dirs, dirs...)
+	o, err := r.read(f, filepath.Join(os.DevNull, filepath.Base(file)), nil)
+	if err != nil {
+		return nil, err
+	}
+	for name := range r.seen {
+		o.needed = append(o.needed, name)
+	}
+	clear(r.seen)
+	r.queue = []*object{o}
+	if err := r.follow(); err != nil {
+		return nil, err
+	}
+	return r.libraries()
+}
+
 // resolveData follows the programs and shared libraries among files, which may
 // be started or loaded. What can't be on this machine doesn't count; a library
 // that is missing counts as such.

@@ -9,6 +9,7 @@ shared library and archive:
     kind executable|shared|archive
     unit PATH<TAB>MANIFEST        a file that the link may take code from, and its manifest
     source PATH<TAB>MANIFEST      the same, known by its source before it is compiled
+    library PATH<TAB>FILE         a shared library that isn't linked here, and where it is before it has the name PATH
     arg WORD                      executable, shared: the command line after the tool, word by word
     member PATH                   archive: its members, in order
 
@@ -64,6 +65,9 @@ def aliases(target):
 def _unit_line(unit):
     return "unit %s\t%s" % (unit.path, unit.manifest.path)
 
+def _library_line(unit):
+    return "library %s\t%s" % (unit.path, unit.library.path)
+
 def _source_line(unit):
     return "source %s\t%s" % (unit.path, unit.source.path)
 
@@ -115,7 +119,9 @@ def describe_link(ctx, target, action, output, names, kind, known, infos):
         entry = known[file]
         if entry.unit:
             # By the name that this link has for it.
-            units.append(struct(path = file.path, manifest = entry.unit.manifest, source = entry.unit.source))
+            object = entry.unit.object
+            library = object if is_shared_library(object) or object.extension == "ifso" else None
+            units.append(struct(path = file.path, manifest = entry.unit.manifest, source = entry.unit.source, library = library))
         else:
             libraries.append(entry)
 
@@ -133,6 +139,7 @@ def describe_link(ctx, target, action, output, names, kind, known, infos):
     args.add(kind, format = "kind %s")
     args.add_all(units, map_each = _unit_line)
     args.add_all([unit for unit in units if unit.source], map_each = _source_line)
+    args.add_all([unit for unit in units if unit.library], map_each = _library_line)
     if kind == "archive":
         args.add_all(members, format_each = "member %s")
     else:

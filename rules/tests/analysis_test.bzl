@@ -597,7 +597,7 @@ def _links(name):
     solib = "BIN/_solib_k8/"
     mangled = {n: n.replace("_", "_U") for n in [library, always, precompiled]}
     archive = "unit S/archive.a B/_tasting/%s/linked/S/archive.a.manifest" % precompiled
-    shared = "unit %s_U_S_Srules_Stests_C%s___Urules_Stests/libshared.so B/_tasting/%s/linked/S/libshared.so.manifest" % (solib, mangled[precompiled], precompiled)
+    shared = "%s_U_S_Srules_Stests_C%s___Urules_Stests/libshared.so" % (solib, mangled[precompiled])
 
     # No more is made than Bazel links.
     libraries = [
@@ -619,9 +619,10 @@ def _links(name):
                 of_dynamic.unit,
                 of_static.unit,
                 archive,
-                shared,
+                "unit %s B/_tasting/%s/linked/S/libshared.so.manifest" % (shared, precompiled),
                 of_dynamic.source,
                 of_static.source,
+                "library %s S/libshared.so" % shared,
                 "arg -o",
                 "arg B/" + dynamic_test,
                 of_dynamic.arg,
