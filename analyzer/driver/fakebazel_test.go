@@ -243,7 +243,7 @@ func (f *fake) aspect(text string) {
 		Components: []*manifest.Component{{Name: "main", Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: hash[:16],
 			Definitions: manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, "main")}},
 	}))
-	must(os.WriteFile(f.output("t.compose"), []byte("--binary=_main/t\n--data=_main/data.txt=data.txt\n--data=_main/made.txt=bazel-out/k8/bin/made.txt\n--link=bazel-out/k8/bin/t.link\n"), 0o666))
+	must(os.WriteFile(f.output("t.compose"), []byte("--binary=_main/t\n--data=_main/data.txt=data.txt\n--data=_main/cur.txt=cur.txt\n--data=_main/dir/file=dir/file\n--data=_main/made.txt=bazel-out/k8/bin/made.txt\n--link=bazel-out/k8/bin/t.link\n"), 0o666))
 	must(os.WriteFile(f.output("t.link"), []byte("tasting link 1\noutput t\nkind executable\nunit t.o\tbazel-out/k8/bin/t.manifest\narg t.o\n"), 0o666))
 	must(os.WriteFile(f.output("made.txt"), []byte("made"), 0o666))
 	must(os.WriteFile(f.output("t"+descriptionSuffix), []byte(quoted(description{

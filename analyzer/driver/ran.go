@@ -3,10 +3,11 @@ package driver
 import (
 	"context"
 	"fmt"
-	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
@@ -24,7 +25,8 @@ import (
 //     moment. And a file of data is read at a third one. If it was edited and
 //     edited back in between, its content is what it was. But a file system gives
 //     every write a new change time, and so no file that a test's build or the
-//     test itself reads may have been touched since the analysis began.
+//     test itself reads may have been touched since the analysis began, nor a link
+//     or directory that leads to it.
 //   - The linker, the libraries of the system, and the options of Bazel are asked
 //     for again.
 //
@@ -68,7 +70,8 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 	}
 	results, _ := fingerprint.ComposeAll(composed, s.memory)
 	system := s.prober.unchanged()
-	touched, err := s.touchedSources(ctx)
+	traces := s.traces()
+	touched, err := s.touchedSources(ctx, traces)
 	for i, t := range tests {
 		if results[i].Err != nil || results[i].Config == nil {
 			continue
@@ -85,7 +88,7 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 		default:
 			t.doubt = ""
 			for _, d := range composed[i].Data {
-				if s.touched(d.File) {
+				if traces.touched(d.File) {
 					t.doubt = fmt.Sprintf("its data %s was saved while it was tested", d.Path)
 					break
 				}
@@ -105,28 +108,38 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 // reads for itself.
 func (t *test) readsSources() bool { return t.bySource && t.description.Source }
 
-// touched tells whether a file, or one in a directory, was touched since the
-// analysis began. What Bazel makes is: that has the content which the test found
-// as long as nothing else is built.
-func (s *session) touched(file string) bool {
-	real, err := filepath.EvalSymlinks(file)
-	if err != nil {
-		return false // a link to nowhere; that it is one is in the fingerprint
+// traces tells of files whether they were touched since the analysis began, or
+// whether what leads to them was: see package stamp. A directory that was moved away
+// and back isn't noticed if something was made or removed in it later.
+type traces struct {
+	trail           stamp.Trail
+	from            time.Time
+	outputBase, out string // directories of Bazel's
+}
+
+func (s *session) traces() *traces {
+	real := func(dir string) string {
+		if r, err := filepath.EvalSymlinks(dir); err == nil {
+			return r
+		}
+		return dir
 	}
-	if made, err := filepath.EvalSymlinks(filepath.Join(s.execRoot, "bazel-out")); err == nil && strings.HasPrefix(real, made+"/") {
-		return false
-	}
+	return &traces{stamp.Trail{}, s.from, real(filepath.Join(s.execRoot, "..", "..")) + "/", real(filepath.Join(s.execRoot, "bazel-out")) + "/"}
+}
+
+// touched tells whether a file, or one in a directory, was touched, or what leads to
+// it.
+func (t *traces) touched(file string) bool {
 	found := false
-	_ = filepath.WalkDir(real, func(p string, e fs.DirEntry, err error) error {
-		if x, serr := stamp.Of(p); serr == nil && x.Since(s.from) {
-			found = true
-			return filepath.SkipAll
+	t.trail.Walk(file, map[string]bool{}, func(place string, x stamp.Stamp) {
+		// Bazel makes links to repositories anew, and modes of its directories.
+		if !strings.HasPrefix(place, t.outputBase) && !strings.HasPrefix(place, t.out) {
+			found = found || x.IsLink() && x.Since(t.from) || x.IsDir() && x.MovedAfter(t.from)
 		}
-		if err == nil && e.Type()&fs.ModeSymlink != 0 && s.touched(p) {
-			found = true
-			return filepath.SkipAll
-		}
-		return nil
+	}, func(place string, x stamp.Stamp) {
+		// What Bazel makes has the content which the test found as long as nothing
+		// else is built.
+		found = found || !strings.HasPrefix(place, t.out) && x.Since(t.from)
 	})
 	return found
 }
@@ -149,13 +162,13 @@ func (s *session) listSources(ctx context.Context, labels []string) {
 
 // touchedSources tells of which tests with manifests of sources one was touched
 // since the analysis began.
-func (s *session) touchedSources(ctx context.Context) (map[string]bool, error) {
+func (s *session) touchedSources(ctx context.Context, traces *traces) (map[string]bool, error) {
 	if s.sourcesErr != nil || len(s.sourcesOf) == 0 {
 		return nil, s.sourcesErr
 	}
 	var labels []string
 	for _, x := range s.sources {
-		if st, err := stamp.Of(x.Path); err != nil || st.Since(s.from) {
+		if _, err := os.Stat(x.Path); err != nil || traces.touched(x.Path) {
 			labels = append(labels, x.Label)
 		}
 	}

@@ -3,6 +3,7 @@ package driver
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,7 +51,16 @@ func newWorkspace(t testing.TB) *workspace {
 			t.Fatal(err)
 		}
 	}
-	for name := range original {
+	for _, err := range []error{
+		os.Mkdir(filepath.Join(w.dir, "ws", "dir"), 0o777),
+		os.WriteFile(filepath.Join(w.dir, "ws", "dir", "file"), nil, 0o666),
+		os.Symlink("data.txt", filepath.Join(w.dir, "ws", "cur.txt")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range append(slices.Collect(maps.Keys(original)), "cur.txt", "dir") {
 		if err := os.Symlink(filepath.Join(w.dir, "ws", name), filepath.Join(execRoot, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -223,6 +233,11 @@ func TestRecordedOnlyIf(t *testing.T) {
 		{"saved as it was", true, map[string]string{"run test": "printf good >t.c"}, "its sources were saved while it was tested"},
 		{"the object decides", false, map[string]string{"run test": "printf good >t.c"}, ""},
 		{"data saved as they were", false, map[string]string{"run test": "printf data >data.txt"}, "its data _main/data.txt was saved while it was tested"},
+		{"a link to data retargeted and back", false, map[string]string{"run test": "ln -sfn t.c cur.txt; ln -sfn data.txt cur.txt"}, "its data _main/cur.txt was saved while it was tested"},
+		{"a directory moved and moved back", false, map[string]string{"run test": "mv dir bak; mv bak dir"}, "its data _main/dir/file was saved while it was tested"},
+		{"a directory of sources moved and moved back", true, map[string]string{"run test": "mv ../ws ../bak; mv ../bak ../ws"}, "its sources were saved while it was tested"},
+		{"files made beside data", true, map[string]string{"run test": "echo x >dir/new; mkdir -p dir/more; rm dir/new"}, ""},
+		{"Bazel's links", true, map[string]string{"run test": "cd ../out/execroot/_main; ln -sfn ../../../ws/data.txt data.txt; mkdir x; chmod 700 .; chmod 755 ."}, ""},
 		{"edited", false, map[string]string{"run": "printf other >t.c"}, "its sources, data or flags were edited while it was tested"},
 		{"another linker", false, map[string]string{"run test": `sed -i 's/gcc/gcc -Wl,-z,now/' ../cc`}, "the linker or libraries of the system were changed while it was tested"},
 		{"the test makes its data", false, map[string]string{"run test": "echo x >../out/execroot/_main/bazel-out/k8/bin/new"}, ""},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -27,53 +28,36 @@ import (
 // touched, and the data are still what the configuration says, and the key is the
 // same when it is computed again, that is what has run.
 
-// inputs are the files that a test can read, as they were at some moment.
+// With them, the links and directories that lead to them: versions of data are also
+// swapped by retargeting a link or renaming a directory. Tests make files beside
+// their data, which changes both times of a directory, a rename only one. So it isn't
+// noticed that a directory was moved away and back if something was made or removed
+// in it afterwards, nor that a directory of data had another file for a while.
+
+// inputs are the files that a test can read and the places on the way to them, as
+// they were at some moment.
 type inputs map[string]stamp.Stamp
 
 // look returns the state of the test's binary and of all its runfiles.
 func (r *runner) look() inputs {
 	in := inputs{}
-	add := func(file string) {
-		if s, err := stamp.Of(file); err == nil {
-			in[file] = s
+	add := func(place string, s stamp.Stamp) {
+		// Of its own directories Bazel changes modes at any time.
+		if !s.IsDir() || !strings.Contains(place+"/", "/execroot/") && !strings.Contains(place+"/", "/bazel-out/") {
+			in[place] = s
 		}
 	}
-	add(r.binary)
+	trail, seen := stamp.Trail{}, map[string]bool{}
+	trail.Walk(r.binary, seen, add, add)
 	if root, ok := strings.CutSuffix(r.binary, "/"+r.config.Binary); ok {
-		walk(root, map[string]bool{}, add)
+		trail.Walk(root, seen, add, add)
 	}
 	for _, d := range r.config.Data {
 		if file := r.runfile(d.Path); file != "" {
-			add(file)
+			trail.Walk(file, seen, add, add)
 		}
 	}
 	return in
-}
-
-// walk calls f for every file below dir, also through links to directories.
-func walk(dir string, seen map[string]bool, f func(file string)) {
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil || seen[real] {
-		return
-	}
-	seen[real] = true
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		p := filepath.Join(dir, e.Name())
-		isDir := e.IsDir()
-		if e.Type()&fs.ModeSymlink != 0 {
-			info, err := os.Stat(p)
-			isDir = err == nil && info.IsDir()
-		}
-		if isDir {
-			walk(p, seen, f)
-		} else {
-			f(p)
-		}
-	}
 }
 
 // changed says why a run that has just ended may not be that of key, or "".
@@ -85,9 +69,9 @@ func (r *runner) changed(before inputs, key store.Key) string {
 	if again, _, err := r.key(); err != nil || again != key {
 		return "libraries of the system were changed while it ran"
 	}
-	for file, s := range before {
-		if now, err := stamp.Of(file); err != nil || !now.Same(s) {
-			return file + " was changed while it ran"
+	for _, place := range slices.Sorted(maps.Keys(before)) {
+		if now, err := stamp.At(place); err != nil || !now.Kept(before[place]) {
+			return place + " was changed while it ran"
 		}
 	}
 	for _, d := range r.config.Data {
@@ -172,7 +156,7 @@ func (r *runner) runfilesDirs() []string {
 		}
 	}
 	for _, v := range []string{"RUNFILES_DIR", "TEST_SRCDIR"} {
-		if d := r.env.get(v); d != "" {
+		if d, err := filepath.Abs(r.env.get(v)); err == nil && r.env.get(v) != "" {
 			dirs = append(dirs, d)
 		}
 	}

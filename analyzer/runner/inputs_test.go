@@ -38,6 +38,13 @@ func TestEdits(t *testing.T) {
 		{"data removed before", "rm $R/_main/data.txt", "", "the data file _main/data.txt isn't in its runfiles"},
 		{"data removed", "", "rm data.txt", "data.txt was changed while it ran"},
 		{"in a directory", "", "echo edit >dir/sub/file", "dir/sub/file was changed while it ran"},
+		{"link retargeted and back", "", "ln -sfn lib.so cur.txt; ln -sfn data.txt cur.txt", "/cur.txt was changed while it ran"},
+		{"link to a directory retargeted and back", "", "ln -sfn alt now; ln -sfn dir now", "/now was changed while it ran"},
+		{"directory swapped and swapped back", "", "mv dir bak; mv alt dir; mv dir alt; mv bak dir", "/dir was changed while it ran"},
+		{"its parent swapped and swapped back", "", "mv $S $S.bak; mkdir $S; rmdir $S; mv $S.bak $S", "was changed while it ran"},
+		{"another directory moved", "", "mv alt other", ""},
+		{"files made beside data", "", "echo x >new; mkdir -p dir/sub/new; echo x >dir/sub/x; rm dir/sub/x; ln -s x $R/_main/link", ""},
+		{"Bazel's own directories", "", "mkdir -m 755 $G/new; chmod 700 $G; chmod 755 $G", ""},
 		{"library edited", "", "echo edit >lib.so", "lib.so was changed while it ran"},
 		{"library replaced", "", "echo library >new; mv new lib.so", "lib.so was changed while it ran"},
 		{"built again as it was", "", "cp $T/t.tasting new; mv new $T/t.tasting", ""},
@@ -54,6 +61,7 @@ func TestEdits(t *testing.T) {
 				h := newHarness(t)
 				run := filepath.Join(h.dir, "t.runfiles", "_main")
 				src := t.TempDir() // the workspace, to which runfiles are links
+				generated := filepath.Join(t.TempDir(), "execroot", "_main", "bazel-out", "bin")
 				for _, err := range []error{
 					os.Remove(filepath.Join(run, "real")),
 					os.Symlink("/bin/sh", filepath.Join(run, "real")),
@@ -64,6 +72,14 @@ func TestEdits(t *testing.T) {
 					os.Symlink(filepath.Join(src, "data.txt"), filepath.Join(run, "data.txt")),
 					os.Symlink(filepath.Join(src, "dir"), filepath.Join(run, "dir")),
 					os.Symlink(filepath.Join(src, "lib.so"), filepath.Join(run, "lib.so")),
+					os.Mkdir(filepath.Join(src, "alt"), 0o777),
+					os.Symlink("data.txt", filepath.Join(src, "cur.txt")),
+					os.Symlink(filepath.Join(src, "cur.txt"), filepath.Join(run, "cur.txt")),
+					os.Symlink("dir", filepath.Join(src, "now")),
+					os.Symlink(filepath.Join(src, "now", "sub"), filepath.Join(run, "now")),
+					os.MkdirAll(generated, 0o777),
+					os.WriteFile(filepath.Join(generated, "made"), []byte(content), 0o666),
+					os.Symlink(filepath.Join(generated, "made"), filepath.Join(run, "made")),
 				} {
 					if err != nil {
 						t.Fatal(err)
@@ -80,7 +96,7 @@ func TestEdits(t *testing.T) {
 					{Path: "_main/dir/sub/file", SHA256: hex.EncodeToString(sum[:])},
 				}
 				h.configure()
-				h.env = append(h.env, "R="+filepath.Join(h.dir, "t.runfiles"), "T="+h.dir, "S="+src)
+				h.env = append(h.env, "G="+generated, "R="+filepath.Join(h.dir, "t.runfiles"), "T="+h.dir, "S="+src)
 				shell := func(script string) {
 					t.Helper()
 					x := h.cmd("-c", "cd $S; "+script)

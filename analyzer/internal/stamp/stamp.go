@@ -34,6 +34,15 @@ func Of(path string) (Stamp, error) {
 	return of(info), nil
 }
 
+// At returns the state of what is at path: of a symbolic link, its own.
+func At(path string) (Stamp, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return Stamp{}, err
+	}
+	return of(info), nil
+}
+
 func of(info fs.FileInfo) Stamp {
 	s := Stamp{mode: info.Mode(), size: info.Size(), modified: info.ModTime(), changed: info.ModTime()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -82,5 +91,24 @@ func (s Stamp) Since(t time.Time) bool {
 }
 
 // MovedAfter tells whether a directory was moved after t: what is made or removed in
-// it changes both of its times, a move the second one only.
-func (s Stamp) MovedAfter(t time.Time) bool { return s.changed.After(t) && s.changed.After(s.modified) }
+// it changes both of its times, a move the second one only. So a move doesn't show
+// if something was made in the directory later.
+func (s Stamp) MovedAfter(t time.Time) bool {
+	return s.changed.After(t.Add(-slack)) && s.changed.After(s.modified)
+}
+
+// Kept tells whether what has state s now, and t before or later, was left alone in
+// between, or as a directory at least not moved. What is made in a directory means
+// nothing.
+func (s Stamp) Kept(t Stamp) bool {
+	if s.mode.IsDir() && t.mode.IsDir() {
+		return s.dev == t.dev && s.ino == t.ino && (s.changed.Equal(t.changed) || !s.changed.After(s.modified))
+	}
+	return s.Same(t)
+}
+
+// IsDir tells whether it is the state of a directory.
+func (s Stamp) IsDir() bool { return s.mode.IsDir() }
+
+// IsLink tells whether it is the state of a symbolic link.
+func (s Stamp) IsLink() bool { return s.mode&fs.ModeSymlink != 0 }

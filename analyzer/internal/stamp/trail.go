@@ -1,0 +1,107 @@
+package stamp
+
+import (
+	"os"
+	"strings"
+	"syscall"
+)
+
+// A Trail is what leads to files: directories and symbolic links. A path that is
+// made to lead elsewhere and back leaves no trace in the file at its end, but where
+// it was bent: a link that was replaced is another one, with another change time,
+// and a directory that was moved has a new change time, too (see MovedAfter).
+//
+// Each place is looked at once.
+type Trail map[string]*step
+
+type step struct {
+	stamp Stamp
+	to    string // of a link
+	err   error
+}
+
+// maxLinks is how many links may be on the way to a file, as in Linux.
+const maxLinks = 40
+
+// Follow calls way for each directory and link on the way to the file at path, which
+// is absolute, in order. It returns the path without links and the state of what is
+// there.
+func (t Trail) Follow(path string, way func(place string, s Stamp)) (real string, s Stamp, err error) {
+	return t.follow("", path, way)
+}
+
+func (t Trail) follow(dir, rest string, way func(place string, s Stamp)) (real string, s Stamp, err error) {
+	links := 0
+	for rest != "" {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			dir = dir[:max(strings.LastIndexByte(dir, '/'), 0)]
+			continue
+		}
+		place := dir + "/" + name
+		x := t.look(place)
+		switch {
+		case x.err != nil:
+			return "", Stamp{}, x.err
+		case !x.stamp.IsLink():
+			if dir, s = place, x.stamp; strings.Trim(rest, "/") != "" {
+				way(place, s)
+			}
+			continue
+		case links == maxLinks:
+			return "", Stamp{}, &os.PathError{Op: "follow", Path: place, Err: syscall.ELOOP}
+		}
+		way(place, x.stamp)
+		links++
+		if strings.HasPrefix(x.to, "/") {
+			dir = ""
+		}
+		rest = x.to + "/" + rest
+	}
+	if x := t[dir]; x != nil {
+		s = x.stamp // "..": it was seen before
+	}
+	return dir, s, nil
+}
+
+func (t Trail) look(place string) *step {
+	x := t[place]
+	if x == nil {
+		x = new(step)
+		if x.stamp, x.err = At(place); x.stamp.IsLink() {
+			x.to, x.err = os.Readlink(place)
+		}
+		t[place] = x
+	}
+	return x
+}
+
+// Walk follows path, and if it leads to a directory, everything below that, also
+// through links. It calls way for what is on the way and what for all that it leads
+// to. Directories that are in seen are left out; links to nowhere are, too.
+func (t Trail) Walk(path string, seen map[string]bool, way, what func(place string, s Stamp)) {
+	t.walk("", path, seen, way, what)
+}
+
+func (t Trail) walk(dir, path string, seen map[string]bool, way, what func(place string, s Stamp)) {
+	real, s, err := t.follow(dir, path, way)
+	if err != nil || seen[real] {
+		return
+	}
+	what(real, s)
+	if !s.IsDir() {
+		return
+	}
+	seen[real] = true
+	entries, err := os.ReadDir(real)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		t.walk(real, e.Name(), seen, way, what)
+	}
+}
