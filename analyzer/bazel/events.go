@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Event is a build event (build_event_stream.proto), with the parts that are
@@ -145,6 +147,32 @@ func (r *TestResult) When() (start time.Time, took time.Duration) {
 		took = time.Duration(ms) * time.Millisecond
 	}
 	return start.UTC(), took
+}
+
+// StatusFile is what Bazel keeps about an attempt, beside its log: it is removed with
+// the log and outputs of the last attempt before the next one starts, and written when
+// the new ones are there.
+const StatusFile = "test.cache_status"
+
+// Left checks that dir, the directory of the attempt's log, still has the files of
+// that attempt. Build events have no digests of these, and their times aren't those of
+// the attempt: test.xml is made later, and what ran remotely is downloaded.
+func (r *TestResult) Left(dir string) error {
+	b, err := os.ReadFile(filepath.Join(dir, StatusFile))
+	started := int64(-1)
+	if err == nil {
+		// TestResultData (test_status.proto): start_time_millis_epoch.
+		err = fields(b, func(n protowire.Number, _ []byte, x uint64) error {
+			if n == 15 {
+				started = int64(x)
+			}
+			return nil
+		})
+	}
+	if start, _ := r.When(); err != nil || started != start.UnixMilli() {
+		return errors.New("its log and outputs are not of this run: the test was run once more, or replayed, by another call of Bazel or tasting")
+	}
+	return nil
 }
 
 // File is a file that Bazel made or read.

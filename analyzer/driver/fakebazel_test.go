@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -263,6 +265,10 @@ func (f *fake) test(object string) int {
 	must(os.MkdirAll(logs, 0o777))
 	log := filepath.Join(logs, "test.log")
 	must(os.RemoveAll(log))
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	status := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1)
+	status = protowire.AppendVarint(protowire.AppendTag(status, 15, protowire.VarintType), uint64(start.UnixMilli()))
+	must(os.WriteFile(filepath.Join(logs, bazel.StatusFile), status, 0o666))
 	must(os.WriteFile(log, fmt.Appendf(nil, "ran %s with %s\n", object, f.read("data.txt")), 0o666))
 	files := fmt.Sprintf(`[{"name":"test.log","uri":%s}]`, quoted("file://"+log))
 	outputs := filepath.Join(logs, "test.outputs")
@@ -270,14 +276,14 @@ func (f *fake) test(object string) int {
 		files = fmt.Sprintf(`[{"name":"test.log","uri":%s},{"name":"test.outputs__d","uri":%s}]`, quoted("file://"+log), quoted("file://"+filepath.Join(outputs, "d", "out.txt")))
 	}
 	for i, status := range attempts {
-		f.event(`{"id":{"testResult":{"label":"//:t","run":1,"shard":1,"attempt":%d}},"testResult":{"status":%q,"testAttemptStart":"2026-01-02T03:04:05Z","testAttemptDuration":"1s","testActionOutput":%s,"executionInfo":{"strategy":"local"}}}`, i+1, status, files)
+		f.event(`{"id":{"testResult":{"label":"//:t","run":1,"shard":1,"attempt":%d}},"testResult":{"status":%q,"testAttemptStart":%q,"testAttemptDuration":"1s","testActionOutput":%s,"executionInfo":{"strategy":"local"}}}`, i+1, status, start.Format(time.RFC3339), files)
 	}
 	last := attempts[len(attempts)-1]
-	status := last
+	overall := last
 	if f.Status != "" {
-		status = f.Status
+		overall = f.Status
 	}
-	f.event(`{"id":{"testSummary":{"label":"//:t"}},"testSummary":{"overallStatus":%q}}`, status)
+	f.event(`{"id":{"testSummary":{"label":"//:t"}},"testSummary":{"overallStatus":%q}}`, overall)
 	if last != "PASSED" {
 		return 3
 	}

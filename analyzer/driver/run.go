@@ -381,6 +381,7 @@ func (o *outcome) result() (r *store.Result, done func(), err error) {
 		r.ExitCode = 1
 	}
 	var took time.Duration
+	logs := map[string]*bazel.TestResult{} // by directory
 	dir, err := o.dir()
 	if err != nil {
 		return nil, nil, err
@@ -417,9 +418,19 @@ func (o *outcome) result() (r *store.Result, done func(), err error) {
 			}
 			content := io.NewSectionReader(x, 0, info.Size())
 			r.Files = append(r.Files, store.File{Path: filepath.ToSlash(name), Content: content})
-			if f.Name == "test.log" && a.shard <= 1 {
-				r.Log = io.NewSectionReader(x, 0, info.Size())
+			if f.Name == "test.log" {
+				logs[filepath.Dir(p)] = a.result
+				if a.shard <= 1 {
+					r.Log = io.NewSectionReader(x, 0, info.Size())
+				}
 			}
+		}
+	}
+	// Now that they are open: who writes others removes these.
+	for dir, a := range logs {
+		if err := a.Left(dir); err != nil {
+			done()
+			return nil, nil, err
 		}
 	}
 	r.End = r.Start.Add(took)
@@ -502,7 +513,7 @@ func (s *session) write(t *test, r *store.Result) error {
 	defer root.Close()
 	// As Bazel does before it runs a test. What Bazel has put there can't be
 	// written, anyway.
-	old := []string{"test.outputs", "test.outputs_manifest"}
+	old := []string{bazel.StatusFile, "test.outputs", "test.outputs_manifest"}
 	for _, f := range r.Files {
 		first, _, _ := strings.Cut(f.Path, "/")
 		old = append(old, first)

@@ -259,6 +259,41 @@ func TestRecordedOnlyIf(t *testing.T) {
 	}
 }
 
+// Another call of Bazel that has had the lock since has left its own log.
+func TestOverwritten(t *testing.T) {
+	logs := "cd ../out/execroot/_main/bazel-out/k8/testlogs/t; "
+	for _, c := range []struct {
+		name, hook string
+		recorded   bool
+	}{
+		{"nothing", "", true},
+		{"running", logs + "rm *; printf other >test.log", false},
+		{"run", logs + `rm *; printf other >test.log; printf 'x\001' >test.cache_status`, false},
+		{"run by another version", logs + `rm *; printf other >test.log; printf '\010\001' >test.cache_status`, false},
+		{"damaged", logs + `printf '\377' >test.cache_status`, false},
+	} {
+		w := newWorkspace(t)
+		w.Hooks = map[string]string{"run end": c.hook}
+		const why = "//:t isn't recorded: its log and outputs are not of this run"
+		if e := w.test(); e.err != nil || strings.Contains(e.say, why) == c.recorded {
+			t.Errorf("%s: %+v", c.name, e)
+		}
+		w.Hooks = nil
+		if e := w.test(); e.replayed() != c.recorded {
+			t.Errorf("%s, later: %+v", c.name, e)
+		}
+	}
+	// A replay is no run: it leaves nothing that says so.
+	w := newWorkspace(t)
+	w.test()
+	if e := w.test(); !e.replayed() {
+		t.Errorf("%+v", e)
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, "out/execroot/_main/bazel-out/k8/testlogs/t", bazel.StatusFile)); err == nil {
+		t.Errorf("after a replay there is %s", bazel.StatusFile)
+	}
+}
+
 // A failure at one attempt is noted, so that no later pass is replayed. A time-out
 // isn't a failure.
 func TestFlaky(t *testing.T) {
