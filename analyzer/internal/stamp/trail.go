@@ -48,8 +48,8 @@ func (t Trail) follow(dir, rest string, way func(place string, s Stamp)) (real s
 		case x.err != nil:
 			return "", Stamp{}, x.err
 		case !x.stamp.IsLink():
-			if dir, s = place, x.stamp; strings.Trim(rest, "/") != "" {
-				way(place, s)
+			if dir = place; strings.Trim(rest, "/") != "" {
+				way(place, x.stamp)
 			}
 			continue
 		case links == maxLinks:
@@ -63,7 +63,7 @@ func (t Trail) follow(dir, rest string, way func(place string, s Stamp)) (real s
 		rest = x.to + "/" + rest
 	}
 	if x := t[dir]; x != nil {
-		s = x.stamp // "..": it was seen before
+		s = x.stamp
 	}
 	return dir, s, nil
 }
