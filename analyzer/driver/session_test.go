@@ -542,8 +542,8 @@ func TestPrebuiltLibrary(t *testing.T) {
 		}
 	}
 	compile("1", "-o libsystem.so")
-	compile("1", "-o libprebuilt.so -x none -Wl,--no-as-needed -L. -lsystem -Wl,-rpath,"+dir)
-	text := "tasting link 1\noutput t\nkind executable\nunit lib/libprebuilt.so\tmanifest\nlibrary lib/libprebuilt.so\tlibprebuilt.so\nlibrary lib/other.so\tother.so\narg -Llib\narg -lprebuilt\n"
+	compile("1", "-o libprebuilt.so -x none -Wl,--no-as-needed -L. -lsystem")
+	text := "tasting link 1\noutput t\nkind executable\nunit lib/libprebuilt.so\tmanifest\nlibrary lib/libprebuilt.so\tlibprebuilt.so\nlibrary lib/other.so\tother.so\narg -Llib\narg -lprebuilt\narg -Wl,-rpath," + dir + "\n"
 	if err := os.WriteFile(filepath.Join(dir, "link"), []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -554,7 +554,7 @@ func TestPrebuiltLibrary(t *testing.T) {
 	if composed[0].Err != nil {
 		t.Fatal(composed[0].Err)
 	}
-	subject := &test{prebuilt: composed[0].Prebuilt}
+	subject := &test{prebuilt: composed[0].Prebuilt, lines: composed[0].Lines}
 	p := &prober{}
 	before, err := p.loads(subject)
 	if err != nil || !p.unchanged() {
