@@ -256,7 +256,20 @@ var edits = []struct {
 	{name: "has_include by a macro that makes the name", flags: "-Ione", before: m("a.cc", "#define T_HAS_INCLUDE(x) __has_include(<x>)\n#if T_HAS_INCLUDE(h.h)\nint x = 1;\n#else\nint x = 2;\n#endif\n"), after: m("one/h.h", "//\n"), want: "compiled: computed __has_include"},
 	{name: "has_include by a macro with a macro", flags: "-Ione", before: m("a.cc", "#define T_HAS_INCLUDE __has_include\n#define F <h.h>\n#if T_HAS_INCLUDE(F)\nint x = 1;\n#else\nint x = 2;\n#endif\n"), after: m("one/h.h", "//\n"), want: "compiled: computed __has_include"},
 	{name: "dependency by _Pragma", before: m("a.cc", "_Pragma(\"GCC dependency \\\"d\\\"\")\n"+uses, "h.h", lib, "d", "x\n"), after: m("d", ""), want: "compiled: it fails or warns"},
-	{name: "incbin in two strings", before: m("a.c", "__asm__(\".data\\n.in\" \"cbin \\\"d\\\"\\n\");\n", "d", "one"), after: m("d", "two"), want: "compiled: incbin"},
+	{name: "incbin in two strings", before: m("a.c", "__asm__(\".data\\n.in\" \"cbin \\\"d\\\"\\n\");\n", "d", "one"), after: m("d", "two"), want: "compiled: directive .incbin"},
+	{name: "incbin of macros", before: m("a.c", "#define S(x) #x\nasm(\".data\\nx: .\" S(inc) S(bin) \" \\\"d\\\"\\n.text\");\n", "d", "one"), after: m("d", "two"), want: "compiled: directive .\" s"},
+	{name: "incbin of macros alone", before: m("a.c", "#define S(x) #x\nasm(\".data\\nx: \" S(.inc) S(bin) \" \\\"d\\\"\\n.text\");\n", "d", "one"), after: m("d", "two"), want: "compiled: directive .inc)"},
+	{name: "incbin of a macro that ends", before: m("a.c", "#define D \".in\"\nasm(\".data\\nx: \" D \"cbin \\\"d\\\"\\n.text\");\n", "d", "one"), after: m("d", "two"), want: "compiled: directive .in\""},
+	{name: "incbin of a macro's argument", before: m("a.c", "#define I(x) x\nasm(\".data\\nx: \" I(\".in\") \"cbin \\\"d\\\"\\n.text\");\n", "d", "one"), after: m("d", "two"), want: "compiled: directive .in\") \""},
+	{name: "incbin behind a comment", before: m("a.c", "asm(\".data\\nx: .in\" /* \\\" */ \"cbin \\\"d\\\"\\n.text\");\n", "d", "one"), after: m("d", "two"), want: "compiled: directive .incbin"},
+	{name: "incbin with an escape", before: m("a.c", "asm(\".data\\n.inc\\x62in \\\"d\\\"\\n.text\");\n", "d", "one"), after: m("d", "two"), want: "compiled: directive .incbin"},
+	{name: "incbin with an octal escape", before: m("a.c", "asm(\".data\\n\\56in\\143bin \\\"d\\\"\\n.text\");\n", "d", "one"), after: m("d", "two"), want: "compiled: directive .incbin"},
+	{name: "include with an escape", before: m("a.c", "asm(\".incl\\165de \\\"d\\\"\");\n", "d", ".data\n.byte 1\n"), after: m("d", ".data\n.byte 2\n"), want: "compiled: directive .include"},
+	{name: "incbin by a macro of the assembler", before: m("a.c", "asm(\".macro m a\\n.inc\\\\a \\\"d\\\"\\n.endm\\n.data\\nm bin\\n.text\");\n", "d", "one"), after: m("d", "two"), want: "compiled: directive .macro"},
+	{name: "incbin by a loop of the assembler", before: m("a.c", "asm(\".data\\n.irp a,bin\\n.inc\\\\a \\\"d\\\"\\n.endr\\n.text\");\n", "d", "one"), after: m("d", "two"), want: "compiled: directive .irp"},
+	{name: "incbin in one of two dialects", before: m("a.c", "void f(void) { asm(\".data\\n.inc{bin|x} \\\"d\\\"\\n.text\" : : \"r\"(1)); }\n", "d", "one"), after: m("d", "two"), want: "compiled: directive .inc{"},
+	{name: "incbin in parts of two kinds", before: m("a.cc", "asm(\".data\\nx: .in\" R\"(cbin \"d\")\" \"\\n.text\");\n", "d", "one"), after: m("d", "two"), want: "compiled: directive .in\" r"},
+	{name: "assembly that is none of that", before: m("a.c", "#define S(x) #x\n#define L(n) \".L\" #n\nint g asm(S(n) \"ame\");\nconst char *v = S(1) \".\" \"2\" \".in\", *n = \"\\n{\\033[0m\";\nint f(int x) { asm(\"\\t.p2align 4\\n\" L(f) \"%=:\\tjmp .+2\\n\\t.pushsection .note.\" S(n) \",\\\"a\\\"\\n.popsection\" : \"+r\"(x)); return x; }\n"), after: m(), want: bytesSame},
 	{name: "incbin with a splice", before: m("a.c", "__asm__(\".data\\n.in\\\ncbin \\\"d\\\"\\n\");\n", "d", "one"), after: m("d", "two"), want: "compiled: incbin"},
 	{name: "embed with a splice", flags: "-std=c23", before: m("a.c", "const unsigned char d[] = {\n#em\\\nbed \"d\"\n};\n", "d", "// one"), after: m("d", "// two"), want: "compiled: embed"},
 	{name: "alias of a header", flags: "-fms-extensions -Itwo", before: m("a.cc", "#pragma include_alias(\"q.h\", \"h.h\")\n#include \"q.h\"\nint use() { return f(2); }\n", "two/h.h", lib), after: m("h.h", strings.Replace(lib, "1", "7", 1)), want: "compiled: #pragma include_alias", only: "clang++"},
@@ -1026,4 +1039,16 @@ func FuzzScan(f *testing.F) {
 			t.Errorf("a comment counts, or its lines don't: %q", b)
 		}
 	})
+}
+
+// Compilers that compute the text of assembly are newer than those that tests have.
+func TestComputedAssembly(t *testing.T) {
+	for text, want := range map[string]string{
+		"asm((text()));": "computed assembly", "__asm__ volatile ((text()) : :);": "computed assembly", "int g((*asm_f)(1)); int h = asm_f((1));": "",
+		`asm(".inc\N{LATIN SMALL LETTER B}in");`: "escape in a file with assembly",
+	} {
+		if x := scanText([]byte(text), true); x.Bypass != want {
+			t.Errorf("%s: %q, want %q", text, x.Bypass, want)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "8"
+const scanFormat = "9"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -93,20 +94,15 @@ type scanner struct {
 func scanText(b []byte, cxx bool) *scan {
 	s := &scanner{b: b, cxx: cxx, line: 1, lines: xxhash.New(), tokens: xxhash.New(), code: xxhash.New(), blank: true, fresh: true, x: &scan{Raw: xxhash.Sum64(b)}}
 	// Assemblers read files that no list of dependencies has.
-	lower := bytes.ToLower(joined(b))
+	text := joined(b)
+	lower := bytes.ToLower(text)
 	for _, word := range []string{"incbin", ".include", "embed"} {
 		if bytes.Contains(lower, []byte(word)) && (word != "embed" || hasEmbed(lower)) {
 			s.x.Bypass = word
 		}
 	}
-	if bytes.Contains(lower, []byte("asm")) {
-		// A string may be written in parts.
-		parts := betweenParts.ReplaceAll(lower, nil)
-		for _, word := range []string{"incbin", ".include"} {
-			if bytes.Contains(parts, []byte(word)) {
-				s.x.Bypass = word
-			}
-		}
+	if s.x.Bypass == "" && bytes.Contains(lower, []byte("asm")) {
+		s.x.Bypass = hiddenDirective(text, lower)
 	}
 	switch {
 	case bytes.Contains(lower, []byte("dependency")) && readsDependency.Match(lower):
@@ -137,7 +133,69 @@ func scanText(b []byte, cxx bool) *scan {
 }
 
 var (
-	betweenParts    = regexp.MustCompile(`"\s*(?:u8|[ul])?"`)
+	escaped      = regexp.MustCompile(`\\(?:\\|[abefnrtv]|x\{?([0-9a-f]+)\}?|u(?:0000|\{)?([0-9a-f]{2,4})\}?|o?\{?([0-7]+)\}?)`)
+	betweenParts = regexp.MustCompile(`"(?:\s|/\*(?s:.*?)\*/|//[^\n]*\n)*(?:u8|[ul])?"`)
+	// hidden are directives that count, and beginnings of their names where a string ends
+	// and a macro may go on, or in front of what stands for something else.
+	hidden = func() *regexp.Regexp {
+		var all, parts []string
+		// What reads files, and what can make the name of that.
+		for _, name := range []string{"incbin", "include", "macro", "irp", "rept", "altmacro", "mri"} {
+			all = append(all, name)
+			for i := range name {
+				parts = append(parts, name[:i])
+			}
+		}
+		return regexp.MustCompile(`\.(?:(?:` + strings.Join(all, "|") + `)|(?:` + strings.Join(parts, "|") + `)(?:[%{\\]|\)?"(?:[ \t]|/\*.*?\*/)*(?:\n|//|[a-z_$#]|\)[\s)]*")|\s*\)))`)
+	}()
+	computedAsm = regexp.MustCompile(`(?:\b|__)asm(?:__)?(?:\s+[a-z_]+)*\s*\(\s*\(`)
+)
+
+// hiddenDirective looks for directives of assemblers that read a file in the text of one
+// that may have assembly in it, where they aren't written as such: in parts, with
+// escapes, of macros.
+func hiddenDirective(text, lower []byte) string {
+	named := bytes.Contains(text, []byte(`\N{`)) || bytes.Contains(text, []byte("??/"))
+	text = escaped.ReplaceAllFunc(lower, func(e []byte) []byte {
+		m, base := escaped.FindSubmatch(e), 16
+		digits := append(m[1], m[2]...)
+		if len(digits) == 0 {
+			digits, base = m[3], 8
+		}
+		switch c, err := strconv.ParseUint(string(digits), base, 32); {
+		case err == nil && c < 0x80 && (c == '.' || isStart(byte(c))):
+			return bytes.ToLower([]byte{byte(c)})
+		case e[1] == '\\':
+			return e
+		}
+		return []byte(" ")
+	})
+	text = betweenParts.ReplaceAll(text, nil)
+	for _, m := range hidden.FindAllIndex(text, -1) {
+		found := string(text[m[0]:m[1]])
+		line := bytes.TrimSpace(text[bytes.LastIndexByte(text[:m[0]], '\n')+1 : m[0]])
+		before := text[max(0, m[0]-1)]
+		switch {
+		case isPart(before), strings.IndexByte(".)]}", before) >= 0, bytes.HasSuffix(line, []byte(`\"`)): // of a name or an operand
+		case before == '"' && (line[0] == '*' || bytes.HasPrefix(line, []byte("/*")) && !bytes.Contains(line, []byte("*/"))): // of a comment
+		case found[len(found)-1] == '\n' && !bytes.Contains(line, []byte("define")): // the end of all parts
+		case found[len(found)-1] == ')' && before != '(' && before != ',': // not spelled by a macro
+		default:
+			return "directive " + strings.TrimSpace(found)
+		}
+	}
+	switch {
+	case bytes.Contains(text, []byte("incbin")):
+		return "incbin"
+	case named:
+		return "escape in a file with assembly"
+	case computedAsm.Match(text):
+		return "computed assembly"
+	}
+	return ""
+}
+
+var (
 	makesErrors     = regexp.MustCompile(`\bdiagnostic\b[^\n]*\b(?:error|fatal)\b`)
 	readsDependency = regexp.MustCompile(`\bdependency\s*\\?["<]`)
 )
