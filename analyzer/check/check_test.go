@@ -56,6 +56,36 @@ func with(t *testing.T, v *Version, bug func(m *manifest.Manifest)) *Version {
 	return &bad
 }
 
+// What is at the end of one thing in the object, and of another in the next version,
+// is no difference if the bytes are the same.
+func TestSameBytes(t *testing.T) {
+	for _, c := range []struct {
+		name, compiler, file, before, after string
+		differ                              []string // units
+	}{
+		// A literal that nothing refers to any more; behind it, none ends.
+		{"literals", "g++", "a.cc", `const char *f() { return "one"; } const char *g() { return "two"; } const char *h() { return "six"; }`,
+			`const char *f() { return "one"; } [[noreturn]] const char *g() { return "two"; } const char *h() { return "six"; }`, []string{"_Z1gv"}},
+		{"literals that differ", "g++", "a.cc", `const char *f() { return "one"; } const char *g() { return "two"; } const char *h() { return "six"; }`,
+			`const char *f() { return "one"; } [[noreturn]] const char *g() { return "2"; } const char *h() { return "six"; }`, []string{"_Z1fv", "_Z1gv"}},
+		// An element that was padding, and one that wasn't.
+		{"padding", "gcc", "a.c", "static const int t[30] = {1}; int f(int i) { return t[i]; } static const int u[9] = {2}; int g(int i) { return u[i]; }",
+			"static const int t[31] = {1}; int f(int i) { return t[i]; } static const int u[9] = {2}; int g(int i) { return u[i]; }", []string{"t"}},
+	} {
+		v, w := compileAs(t, clangtest.Tool(t, c.compiler), c.file, c.before, "-O0"), compileAs(t, clangtest.Tool(t, c.compiler), c.file, c.after, "-O0")
+		var units []string
+		for _, d := range Compare(v.Code, w.Code) {
+			units = append(units, d.Unit)
+		}
+		if !slices.Equal(units, c.differ) {
+			t.Errorf("%s: %q differ, want %q", c.name, units, c.differ)
+		}
+		if l := violations(ComparePair(v, w)); len(l) > 0 {
+			t.Errorf("%s: %+v", c.name, l)
+		}
+	}
+}
+
 // TestBlindAnalyzerIsCaught: the checks must be able to fail, for each sort of
 // evidence.
 func TestBlindAnalyzerIsCaught(t *testing.T) {

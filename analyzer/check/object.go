@@ -113,6 +113,27 @@ type Unit struct {
 	// Refs are the names of all symbols referred to, also through data without
 	// a name, without repetition.
 	Refs []string
+
+	literals []literal
+}
+
+// A literal is what gcc has put among others into a section, where it ends at the
+// next one that anything refers to: so that one which nothing refers to any more
+// makes the one before it longer.
+type literal struct {
+	from, to int    // in Text
+	place    string // the section with all its content, and where in it
+}
+
+// placed is Text with the places of literals instead of their contents.
+func (u *Unit) placed() []byte {
+	var b []byte
+	end := 0
+	for _, l := range u.literals {
+		b = append(append(b, u.Text[end:l.from]...), l.place...)
+		end = l.to
+	}
+	return append(b, u.Text[end:]...)
 }
 
 // ErrObject says that a file isn't an object that this package can read.
@@ -248,6 +269,8 @@ type text struct {
 	refs   []string
 	seen   map[string]bool
 	stack  []string // private content being described, against cycles
+
+	literals []literal
 }
 
 func (t *text) ref(name string) {
@@ -374,7 +397,7 @@ func (r *objReader) unit(sec, symbol int) {
 	}
 	t.WriteByte('\n')
 	r.content(&t, sec, x.Value, x.Value+x.Size)
-	u.Text, u.Locals, u.Refs = t.Bytes(), t.locals, t.refs
+	u.Text, u.Locals, u.Refs, u.literals = t.Bytes(), t.locals, t.refs, t.literals
 	r.add(u)
 }
 
@@ -495,10 +518,14 @@ func (r *objReader) anonymous(t *text, x reloc, s elf.Symbol) {
 		}
 		t.stack = append(t.stack, key)
 		begin, end := r.extent(sec, off)
+		from := t.Len()
 		fmt.Fprintf(t, "anonymous %s %s align=%d{\n", sh.Type, sh.Flags&^elf.SHF_GROUP, sh.Addralign)
 		r.content(t, sec, begin, end)
 		fmt.Fprintf(t, "}%+d", x.addend+int64(s.Value)-int64(begin))
 		t.stack = t.stack[:len(t.stack)-1]
+		if sh.Name == ".rodata" && len(r.relocs[sec]) == 0 {
+			t.literals = append(t.literals, literal{from, t.Len(), fmt.Sprintf("in %x at %d", sha256.Sum256(r.data[sec]), off)})
+		}
 	}
 }
 
@@ -659,7 +686,7 @@ func (r *objReader) frame(sec int, off, end, cie uint64) {
 }
 
 func (r *objReader) addFrame(u *Unit, sec int, off, end, cie uint64) {
-	t := text{seen: map[string]bool{}, locals: u.Locals, refs: u.Refs}
+	t := text{seen: map[string]bool{}, locals: u.Locals, refs: u.Refs, literals: u.literals}
 	for _, x := range u.Refs {
 		t.seen[x] = true
 	}
@@ -682,7 +709,7 @@ func (r *objReader) addFrame(u *Unit, sec int, off, end, cie uint64) {
 		t.WriteString("common\n")
 		r.content(&t, sec, cie, cieEnd)
 	}
-	u.Text, u.Locals, u.Refs = t.Bytes(), t.locals, t.refs
+	u.Text, u.Locals, u.Refs, u.literals = t.Bytes(), t.locals, t.refs, t.literals
 }
 
 // linkerReads lists the sections without memory that change what is linked.
@@ -799,7 +826,7 @@ func (r *objReader) rest(sec int) {
 // Same reports whether u and v emit the same under the renaming of v's local
 // symbols.
 func (u *Unit) same(v *Unit, rename map[string]string) bool {
-	if len(u.Text) != len(v.Text) || len(u.Locals) != len(v.Locals) || !bytes.Equal(u.Text, v.Text) {
+	if len(u.Locals) != len(v.Locals) || !bytes.Equal(u.Text, v.Text) && (len(u.literals) == 0 || !bytes.Equal(u.placed(), v.placed())) {
 		return false
 	}
 	for i, x := range u.Locals {
