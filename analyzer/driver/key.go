@@ -231,8 +231,9 @@ func pairs(m map[string]string) []string {
 
 // keyOf is the SHA-256 of everything that can decide the outcome of a test.
 func keyOf(c *fingerprint.Config, parts []fingerprint.Contribution) (store.Key, error) {
-	b := frame.New("tasting driver 1")
+	b := frame.New("tasting driver 2")
 	err := c.Frame(&b)
+	b.Strings(c.Executable)
 	parts = slices.SortedFunc(slices.Values(parts), func(x, y fingerprint.Contribution) int {
 		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.SHA256, y.SHA256))
 	})

@@ -175,11 +175,8 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	// Of several files with one path, the order decides which is there.
 	slices.SortStableFunc(c.Data, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	c.Data = slices.Compact(c.Data)
-	if len(c.Executable) > 0 {
-		slices.Sort(c.Executable)
-		c.Executable = slices.Compact(c.Executable)
-		c.Contributions = append(c.Contributions, NewContribution("executable data files", c.Executable))
-	}
+	slices.Sort(c.Executable)
+	c.Executable = slices.Compact(c.Executable)
 	slices.Sort(c.EnvKeys)
 	c.EnvKeys = slices.Compact(c.EnvKeys)
 	formats := formats(versions)
@@ -190,6 +187,9 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	more := slices.DeleteFunc(slices.Clone(c.Contributions), func(x Contribution) bool { return x == formats })
 	for _, d := range c.Data {
 		more = append(more, Contribution{"data " + d.Path, d.SHA256})
+	}
+	if len(c.Executable) > 0 {
+		more = append(more, NewContribution("executable data files", c.Executable))
 	}
 	if len(c.LinkFlags) > 0 {
 		more = append(more, NewContribution("link flags", c.LinkFlags))

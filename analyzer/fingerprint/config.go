@@ -48,9 +48,11 @@ type Config struct {
 	// Data are the files in the test's runfiles that are not code, sorted by
 	// Path.
 	Data []File `json:"data,omitempty"`
-	// Executable are the paths of those of Data that their owner may execute,
-	// sorted. A contribution has them, too.
-	Executable []string `json:"executable,omitempty"`
+	// Executable are the paths of those of Data that their owner may execute where
+	// this was composed, sorted. That is no part of the key: Bazel makes nothing again
+	// if only modes change, and calls all files executable in remote actions. Whoever
+	// runs the test looks again.
+	Executable []string `json:"-"`
 	// LinkFlags are the flags of the test's link that can change its
 	// behaviour, in order.
 	LinkFlags []string `json:"link_flags,omitempty"`

@@ -22,6 +22,8 @@ type Run struct {
 	Machine string
 	// Root is whether the test runs as root, who may do what others may not.
 	Root bool
+	// Executable are the paths of data files that their owner may execute, in order.
+	Executable []string
 	// RepoMapping is the SHA-256 of Bazel's file _repo_mapping in the runfiles, in
 	// hex, or empty.
 	RepoMapping string
@@ -47,6 +49,7 @@ func (r *Run) Frame(b *frame.Buffer) {
 		root = 1
 	}
 	b.Uint(root)
+	b.Strings(r.Executable)
 	b.String(r.RepoMapping)
 	b.Int(len(r.Libraries))
 	for _, l := range r.Libraries {
@@ -107,6 +110,7 @@ func (r *Run) Parts() []Part {
 		user = "root"
 	}
 	add(partUser, 2, user)
+	add("data files that can be executed", 2, r.Executable...)
 	if r.RepoMapping != "" {
 		l = append(l, Part{repoMapping, r.RepoMapping})
 	}

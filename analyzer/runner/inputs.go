@@ -93,26 +93,18 @@ func (r *runner) changed(before inputs, key store.Key) string {
 			return file + " was changed after the test was built"
 		}
 	}
-	return r.modes()
+	return ""
 }
 
-// modes says which data file may be executed and might not be when the test was
-// built, or the other way round, or "". Bazel reads a file again if its content
-// changes, and takes no notice of its mode.
-func (r *runner) modes() string {
+// executable returns the paths of the data files that their owner may execute.
+func (r *runner) executable() (l []string) {
 	for _, d := range r.config.Data {
 		file := r.runfile(d.Path)
-		info, err := os.Stat(file)
-		is := err == nil && !info.IsDir() && info.Mode()&0o100 != 0
-		_, was := slices.BinarySearch(r.config.Executable, d.Path)
-		switch {
-		case was && !is:
-			return fmt.Sprintf("the data file %s isn't executable, and was when the test was built", d.Path)
-		case is && !was && !(info.Size() == 0 && noLink(file, d.Path)):
-			return fmt.Sprintf("the data file %s is executable, and wasn't when the test was built", d.Path)
+		if info, err := os.Stat(file); err == nil && !info.IsDir() && info.Mode()&0o100 != 0 && !(info.Size() == 0 && noLink(file, d.Path)) {
+			l = append(l, d.Path)
 		}
 	}
-	return ""
+	return l
 }
 
 // noLink tells whether a file of the runfiles is there itself, as what Bazel makes

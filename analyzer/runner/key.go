@@ -90,7 +90,7 @@ func (r *runner) key() (store.Key, *fingerprint.Run, error) {
 	if err != nil {
 		return store.Key{}, nil, err
 	}
-	b := frame.New("tasting test 1")
+	b := frame.New("tasting test 2")
 	err = r.config.Frame(&b)
 	run.Frame(&b)
 	return b.Sum(), run, err
@@ -126,6 +126,7 @@ func (r *runner) runOf() (*fingerprint.Run, error) {
 	// Files without read permission, ports below 1024, chown: root is different
 	// from everybody else, who are alike.
 	run.Root = os.Geteuid() == 0
+	run.Executable = r.executable()
 	if file := r.runfile("_repo_mapping"); file != "" {
 		if run.RepoMapping, err = digest(file); err != nil {
 			return nil, err

@@ -347,9 +347,6 @@ func (r *runner) alwaysRun() []string {
 	if r.env.get("TEST_RUN_NUMBER") != "" || r.env.get("TEST_RANDOM_SEED") != "" {
 		reasons = append(reasons, "one of several runs (--runs_per_test)")
 	}
-	if why := r.modes(); why != "" {
-		reasons = append(reasons, why)
-	}
 	known := len(reasons)
 	for name, value := range r.env.values {
 		if syslib.ChangesLoading(name, value) {
