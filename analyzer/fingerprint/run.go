@@ -110,7 +110,9 @@ func (r *Run) Parts() []Part {
 		user = "root"
 	}
 	add(partUser, 2, user)
-	add("data files that can be executed", 2, r.Executable...)
+	if len(r.Executable) > 0 {
+		add("data files that can be executed", 2, r.Executable...)
+	}
 	if r.RepoMapping != "" {
 		l = append(l, Part{repoMapping, r.RepoMapping})
 	}
