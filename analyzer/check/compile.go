@@ -207,13 +207,19 @@ func (v *Version) read(b []byte, e *Evidence) error {
 	for _, l := range starts {
 		slices.Sort(l)
 	}
-	relocated := map[uint32]bool{}
-	for _, s := range f.Sections {
-		if s.Type == elf.SHT_RELA || s.Type == elf.SHT_REL {
-			relocated[s.Info] = true
+	contents := map[elf.SectionIndex][]byte{} // of sections without relocations
+	for i, s := range f.Sections {
+		if s.Type == elf.SHT_PROGBITS && s.Flags&elf.SHF_ALLOC != 0 {
+			if contents[elf.SectionIndex(i)], err = s.Data(); err != nil {
+				return err
+			}
 		}
 	}
-	contents := map[elf.SectionIndex][]byte{}
+	for _, s := range f.Sections {
+		if s.Type == elf.SHT_RELA || s.Type == elf.SHT_REL {
+			delete(contents, elf.SectionIndex(s.Info))
+		}
+	}
 	places := map[elf.SectionIndex]map[uint64][]string{}
 	for _, s := range symbols {
 		if s.Section == elf.SHN_UNDEF || int(s.Section) >= len(f.Sections) {
@@ -224,22 +230,13 @@ func (v *Version) read(b []byte, e *Evidence) error {
 			align = min(align, s.Value&-s.Value)
 		}
 		at := place{align: align}
-		if elf.ST_BIND(s.Info) == elf.STB_LOCAL && typeOf(s) == elf.STT_OBJECT && f.Sections[s.Section].Type == elf.SHT_PROGBITS && !relocated[uint32(s.Section)] {
-			b, ok := contents[s.Section]
-			if !ok {
-				if b, err = f.Sections[s.Section].Data(); err != nil {
-					return err
-				}
-				contents[s.Section] = b
-			}
+		if b := contents[s.Section]; bindOf(s) == elf.STB_LOCAL && typeOf(s) == elf.STT_OBJECT && s.Value < uint64(len(b)) {
 			end := uint64(len(b))
 			l := starts[s.Section]
 			if i, _ := slices.BinarySearch(l, s.Value+1); i < len(l) {
 				end = min(end, l[i])
 			}
-			if s.Value <= end {
-				at.bytes = string(b[s.Value:end])
-			}
+			at.bytes = string(b[s.Value:end])
 		}
 		v.placed[s.Name] = at
 		if typeOf(s) == elf.STT_FUNC {

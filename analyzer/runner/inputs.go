@@ -96,15 +96,10 @@ func (r *runner) changed(before inputs, key store.Key) string {
 	return ""
 }
 
-// executable returns the paths of the data files that their owner may execute.
-func (r *runner) executable() (l []string) {
-	for _, d := range r.config.Data {
-		file := r.runfile(d.Path)
-		if info, err := os.Stat(file); err == nil && !info.IsDir() && info.Mode()&0o100 != 0 && !(info.Size() == 0 && noLink(file, d.Path)) {
-			l = append(l, d.Path)
-		}
-	}
-	return l
+// executable tells whether the owner of a data file, which is at file, may execute it.
+func executable(file, name string) bool {
+	info, err := os.Stat(file)
+	return err == nil && !info.IsDir() && info.Mode()&0o100 != 0 && !(info.Size() == 0 && noLink(file, name))
 }
 
 // noLink tells whether a file of the runfiles is there itself, as what Bazel makes

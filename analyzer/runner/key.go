@@ -101,7 +101,11 @@ func (r *runner) runOf() (*fingerprint.Run, error) {
 	run := new(fingerprint.Run)
 	var data []string
 	for _, d := range r.config.Data {
-		data = append(data, r.runfile(d.Path))
+		file := r.runfile(d.Path)
+		data = append(data, file)
+		if executable(file, d.Path) {
+			run.Executable = append(run.Executable, d.Path)
+		}
 	}
 	libs, err := syslib.Program{Binary: r.binary, Probed: r.probed(), Data: data, Getenv: r.env.get}.Libraries()
 	if err != nil {
@@ -126,7 +130,6 @@ func (r *runner) runOf() (*fingerprint.Run, error) {
 	// Files without read permission, ports below 1024, chown: root is different
 	// from everybody else, who are alike.
 	run.Root = os.Geteuid() == 0
-	run.Executable = r.executable()
 	if file := r.runfile("_repo_mapping"); file != "" {
 		if run.RepoMapping, err = digest(file); err != nil {
 			return nil, err

@@ -25,7 +25,7 @@ So a dependency that the aspect can't see into costs precision, never soundness.
 """
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":compose.bzl", "compose_arguments", "data_files", "is_linkable")
+load(":compose.bzl", "compose_arguments", "data_files", "is_linkable", "runfiles_without")
 load(":link.bzl", "aliases", "describe_libraries", "describe_link", "unit_file")
 load(":manifests.bzl", "compiled_units", "declare", "precompiled_manifest", "source_of", "toolchain_files")
 load(":probe.bzl", "ProbeInfo", "run_probe")
@@ -105,12 +105,7 @@ def _data(ctx, target, dependencies, linked):
     if ctx.rule.kind not in _CC_RULES:
         # No knowledge of how the rule collects: all that it has.
         known = {f: None for entry in linked.to_list() for f in entry.files}
-        runfiles = target[DefaultInfo].default_runfiles
-        return ctx.runfiles(
-            files = [f for f in runfiles.files.to_list() if f not in known],
-            symlinks = {e.path: e.target_file for e in runfiles.symlinks.to_list()},
-            root_symlinks = {e.path: e.target_file for e in runfiles.root_symlinks.to_list()},
-        )
+        return runfiles_without(ctx, target[DefaultInfo].default_runfiles, known)
 
     parts = []
     for name, dependency in dependencies:
@@ -143,11 +138,7 @@ def _other_runfiles(ctx, target, link, known):
         if file in known:
             own.update({f: None for f in known[file].files})
     runfiles = target[TastingRunnerInfo].runfiles if TastingRunnerInfo in target else target[DefaultInfo].default_runfiles
-    return ctx.runfiles(
-        files = [f for f in runfiles.files.to_list() if f not in own],
-        symlinks = {e.path: e.target_file for e in runfiles.symlinks.to_list()},
-        root_symlinks = {e.path: e.target_file for e in runfiles.root_symlinks.to_list()},
-    )
+    return runfiles_without(ctx, runfiles, own)
 
 def _additional_linker_inputs(ctx, dependencies):
     """Dict of the files that a target or what it links declares for its link."""

@@ -26,6 +26,23 @@ def is_shared_library(file):
     """
     return file.extension == "so" or ".so." in file.basename
 
+def runfiles_without(ctx, runfiles, files):
+    """Runfiles without some files: what is linked, and so is no data.
+
+    Args:
+      ctx: context of the rule or aspect.
+      runfiles: runfiles.
+      files: dict whose keys are the files to leave out.
+
+    Returns:
+      runfiles, without the empty files that Bazel makes: nothing can have those.
+    """
+    return ctx.runfiles(
+        files = [f for f in runfiles.files.to_list() if f not in files],
+        symlinks = {e.path: e.target_file for e in runfiles.symlinks.to_list()},
+        root_symlinks = {e.path: e.target_file for e in runfiles.root_symlinks.to_list()},
+    )
+
 def _runfiles_paths(workspace_name):
     def path(file):
         return file.short_path[3:] if file.short_path.startswith("../") else workspace_name + "/" + file.short_path

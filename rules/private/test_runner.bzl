@@ -14,7 +14,7 @@ of how Bazel links.
 """
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":compose.bzl", "compose_arguments", "data_files", "is_linkable", "is_shared_library")
+load(":compose.bzl", "compose_arguments", "data_files", "is_linkable", "is_shared_library", "runfiles_without")
 load(":providers.bzl", "TastingRunnerInfo")
 load(":settings.bzl", "StringFlagInfo")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
@@ -113,11 +113,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
     # Others may be linked in another way, or opened by the test: they count as data, too.
     libraries = parts.keys() + [f for f in runfiles if f not in names and is_shared_library(f) and not f.is_directory]
 
-    data = ctx.runfiles(
-        files = [f for f in runfiles if f != binary_info.executable and f not in names],
-        symlinks = {e.path: e.target_file for e in binary_info.runfiles.symlinks.to_list()},
-        root_symlinks = {e.path: e.target_file for e in binary_info.runfiles.root_symlinks.to_list()},
-    )
+    data = runfiles_without(ctx, binary_info.runfiles, names | {binary_info.executable: None})
 
     args = compose_arguments(
         ctx,
