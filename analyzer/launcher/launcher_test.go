@@ -1034,6 +1034,8 @@ func FuzzScan(f *testing.F) {
 		if x.Tokens == x.Raw || bytes.Contains(bytes.ToLower(b), []byte("fall")) || bytes.Count(b, []byte("/*")) > 1 || odd(append([]byte("    "), bytes.ReplaceAll(b, []byte("/*"), nil)...)) {
 			return // comments that count
 		}
+		// Lines count as soon as there is a token that isn't a comment.
+		b = append(b, "\n\n;\n"...)
 		y := scanText(append([]byte("/* c */\n"), b...), cxx)
 		if z := scanText(append([]byte("/* d \n*/ \n"), b...), cxx); y.Tokens != z.Tokens || y.Lines == z.Lines && y.Tokens != scanText(nil, cxx).Tokens {
 			t.Errorf("a comment counts, or its lines don't: %q", b)
