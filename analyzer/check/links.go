@@ -66,16 +66,18 @@ func (r *LinkResult) check(o *Object, e *Evidence, count bool) {
 	report := func(u *Unit, target, format string, args ...any) {
 		r.Violations = append(r.Violations, LinkViolation{e.Name, u.Name, target, fmt.Sprintf(format, args...)})
 	}
-	var roots []int
+	var roots, work []int
 	for i, c := range e.Manifest.Components {
 		if c.Root != "" {
 			roots = append(roots, i)
 		}
 	}
+	// The closure of each unit is marked with its number: an object has thousands.
+	marks := make([]int, len(e.Manifest.Components))
 units:
-	for _, name := range sortedUnits(o) {
+	for n, name := range sortedUnits(o) {
 		u := o.Units[name]
-		start := roots
+		work = append(work[:0], roots...)
 		for _, s := range u.visible() {
 			if count {
 				r.Symbols++
@@ -85,7 +87,7 @@ units:
 				continue units
 			}
 			r.binding(u, s, e, report)
-			start = slices.Concat(start, e.defines[s])
+			work = append(work, e.defines[s]...)
 		}
 		if count {
 			r.References += len(u.Refs)
@@ -93,7 +95,14 @@ units:
 		if len(u.visible()) == 0 && !u.Root {
 			continue // whoever refers to it is checked
 		}
-		closure := reach(start, func(i int) []int { return e.links[i] })
+		for len(work) > 0 {
+			i := work[len(work)-1]
+			if work = work[:len(work)-1]; marks[i] != n+1 {
+				marks[i] = n + 1
+				work = append(work, e.links[i]...)
+			}
+		}
+		reached := func(i int) bool { return marks[i] == n+1 }
 		for v := range reach([]*Unit{u}, func(v *Unit) (next []*Unit) {
 			for _, ref := range v.Refs {
 				for _, w := range o.owners[ref] {
@@ -105,7 +114,7 @@ units:
 			return next
 		}) {
 			for _, ref := range v.Refs {
-				if e.reaches(o, closure, ref) {
+				if e.reaches(o, reached, ref) {
 					continue
 				}
 				if e.Name == Source && len(e.defines[ref]) == 0 && Runtime(ref) {
@@ -121,8 +130,8 @@ units:
 // reaches reports whether ref, a symbol that o refers to, is in a closure: one of
 // its components defines it, links to it, or, if it is local, has its name. A
 // local symbol without a component of its own is in another's.
-func (e *Evidence) reaches(o *Object, closure map[int]bool, ref string) bool {
-	in := func(l []int) bool { return slices.ContainsFunc(l, func(i int) bool { return closure[i] }) }
+func (e *Evidence) reaches(o *Object, closure func(component int) bool, ref string) bool {
+	in := func(l []int) bool { return slices.ContainsFunc(l, closure) }
 	if l := o.owners[ref]; len(l) > 0 && !slices.ContainsFunc(l, func(u *Unit) bool { return len(u.visible()) > 0 }) {
 		return len(e.labels[ref]) == 0 || in(e.labels[ref])
 	}

@@ -188,13 +188,14 @@ func (b *builder) resolveType(s *stream, qual string) *typeUse {
 	return u
 }
 
-// writeType writes a type string to s at depth d.
-func (b *builder) writeType(s *stream, qual string, d depth) {
+// writeType writes a type string to s at depth d, and returns what it stands for.
+func (b *builder) writeType(s *stream, qual string, d depth) *typeUse {
 	u := b.resolveType(s, qual)
 	s.h.str(u.text.literal)
 	for _, e := range u.ents {
 		s.use(e, u.text.depthOf(e, d))
 	}
+	return u
 }
 
 // writeAttributes writes the text of all attributes of the external declaration

@@ -45,6 +45,8 @@ type entity struct {
 	content *sealed
 	// typ is the target of a typedef.
 	typ *typeUse
+	// size is how many elements a structure or a typedef's type has at most.
+	size float64
 	// comp is the component that defines the entity here.
 	comp *comp
 

@@ -458,22 +458,35 @@ func (b *builder) define(e *entity, n *clangast.Node, s *stream) error {
 	return nil
 }
 
-// huge tells whether a type is an array of very many elements.
-func huge(typ string) bool {
-	n := 1
-	for _, m := range arrayBound.FindAllStringSubmatch(typ, -1) {
-		bound, err := strconv.Atoi(m[1])
-		if err != nil || bound > 1<<24 {
-			return true
-		}
-		if n *= max(bound, 1); n > 1<<24 {
-			return true
-		}
+// size returns how many elements a type has at most: of arrays, in structures in arrays.
+func (t *typeUse) size() float64 {
+	if t.text.pointer {
+		return elements(t.text.literal)
 	}
-	return false
+	n := 0.0
+	for _, e := range t.ents {
+		n += e.size
+	}
+	return max(n, 1) * elements(t.text.literal)
 }
 
-var arrayBound = regexp.MustCompile(`\[(\d+)\]`)
+// elements returns how many elements an array type of one level or more has.
+func elements(typ string) float64 {
+	n := 1.0
+	for _, m := range arrayBound.FindAllStringSubmatch(typ, -1) {
+		bound, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			return math.Inf(1)
+		}
+		n *= max(bound, 1)
+	}
+	return n
+}
+
+// huge are more elements than code can reach over.
+const huge = 1 << 24
+
+var arrayBound = regexp.MustCompile(`\[\s*(\d+)\s*\]`)
 
 func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	if n.Name == "" {
@@ -484,7 +497,7 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	switch {
 	case n.Attr("tls") != "" && storage == "extern":
 		return notPlain("thread-local variable " + n.Name + " of another unit")
-	case huge(n.Type()):
+	case b.resolveType(newStream(), n.Type()).size() > huge:
 		return notPlain("variable " + n.Name + " of many megabytes: code may not reach over it")
 	}
 	if !atFile && b.fn != nil && storage != "extern" {
@@ -674,7 +687,7 @@ func (b *builder) fieldDecl(n *clangast.Node) error {
 	s.h.tag('(')
 	s.h.str("FieldDecl")
 	s.h.str(n.Name)
-	b.writeType(s, n.Type(), value)
+	b.owner.size += b.writeType(s, n.Type(), value).size()
 	attrs(s, n)
 	return nil
 }
@@ -810,6 +823,7 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 		// typedef's name.
 		typ := b.resolveType(s, n.Type())
 		typ.ents = append(typ.ents, unnamed...)
+		e.size = typ.size()
 		b.writeAttributes(s, n, -1)
 		if languageWords[e.name] {
 			s.doubts("type named " + e.name)

@@ -334,7 +334,7 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	resolved := roots.resolve()
 	// Sections with the same content become one, with all that is in them.
 	folds := func(f string) bool { return strings.HasSuffix(f, "icf=all") }
-	resolved.Everything = len(t.LinkInputs) > 0 || slices.ContainsFunc(flags, folds)
+	resolved.Everything = len(t.LinkInputs) > 0 || slices.ContainsFunc(flags, folds) || slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.Everything })
 	resolved.GarbageCollected = slices.ContainsFunc(flags, collects)
 	resolved.Foreign = slices.ContainsFunc(lines, (*linkflags.Line).Foreign)
 	resolved.Initialises = slices.ContainsFunc(flags, func(f string) bool { return strings.Contains(f, "-init=") || strings.Contains(f, "-fini=") })
@@ -390,6 +390,9 @@ func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 	if code.LooksUp {
 		return "the program looks symbols up by name, and linkers decide which there are"
 	}
+	if i := slices.IndexFunc(lines, func(l *linkflags.Line) bool { return l.Everything }); i >= 0 {
+		return "a flag of the link makes all sections count, and compilers make these"
+	}
 	for _, a := range code.Additions {
 		if why := unseen[a.Name]; why != "" {
 			return why
@@ -400,7 +403,7 @@ func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 			return "a library binds its own symbols, and compilers decide whether the program has copies of them"
 		}
 		for _, s := range l.Roots {
-			if _, known := slices.BinarySearch(sortedOverrides(), s); known && s != "_start" {
+			if _, known := slices.BinarySearch(overrides(), s); known && s != "_start" {
 				return "a flag of the link names " + s + ", of which compilers may know what it does"
 			}
 		}
@@ -410,9 +413,10 @@ func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 
 // unseen says of additions to a closure why sources don't say what they need.
 var unseen = map[string]string{
-	"debug":              "the program may read debug information",
-	"needs":              "the program may see what is linked of the system, and compilers leave references out",
-	refgraph.ThreadLocal: "the program sees how much thread-local storage there is",
+	"debug":               "the program may read debug information",
+	"needs":               "the program may see what is linked of the system, and compilers leave references out",
+	refgraph.LibraryKinds: "a library has code that isn't made for libraries, and compilers decide what it refers to",
+	refgraph.ThreadLocal:  "the program sees how much thread-local storage there is",
 }
 
 func fallbacks(files []string, inputs map[string]*input, manifests [][]string) []Fallback {

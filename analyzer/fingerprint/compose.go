@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
@@ -236,7 +235,7 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 		if provides != nil {
 			return provides(s)
 		}
-		_, known := slices.BinarySearch(sortedOverrides(), s)
+		_, known := slices.BinarySearch(shared(), s)
 		if optional.MatchString(s) {
 			return false
 		}
@@ -257,8 +256,6 @@ var optional = regexp.MustCompile(`^(__atomic_([a-eg-z]|f[a-km-z]).*|__mulo[dst]
 
 // fundamental matches what the C++ library defines for fundamental types.
 var fundamental = regexp.MustCompile(`^_ZT[IS](PK?)?[a-z]$`)
-
-var sortedOverrides = sync.OnceValue(func() []string { return slices.Sorted(slices.Values(overrides())) })
 
 // An input is what counts of a manifest beside its components.
 type input struct {

@@ -67,8 +67,16 @@ type Roots struct {
 //go:embed overrides.txt
 var overridesText string
 
+//go:embed static.txt
+var staticText string
+
 // overrides returns the symbols that libraries of the system refer to.
-var overrides = sync.OnceValue(func() []string { return names(overridesText) })
+var overrides = sync.OnceValue(func() []string {
+	return slices.Sorted(slices.Values(append(names(overridesText), names(staticText)...)))
+})
+
+// shared returns those of them that shared libraries have, sorted.
+var shared = sync.OnceValue(func() []string { return names(overridesText) })
 
 //go:embed libm.txt
 var libmText string

@@ -90,7 +90,7 @@ var driverFlags = func() map[string]driverFlag {
 		p.driverFlag(name + value)
 		p.Linker = linkerName(value)
 		if p.Linker == "" {
-			p.opaque(name + value)
+			p.unknowable(name + value)
 		}
 	}, `-fuse-ld= --ld-path=`)
 
@@ -100,13 +100,18 @@ var driverFlags = func() map[string]driverFlag {
 		p.opaque(name + value)
 	}, `-flto* -ffat-lto-objects -fno-fat-lto-objects -fuse-linker-plugin -fno-use-linker-plugin -fwhole-program* -fno-whole-program-vtables
 		-fvirtual-function-elimination -fsplit-lto-unit -fno-split-lto-unit -fthin-link-bitcode= -fthinlto-index= -fembed-bitcode*
-		-fplugin= -fpass-plugin= -fsplit-stack -fno-split-stack -fvtable-verify= -fbasic-block-sections= -fprofile-sample-use= -fauto-profile=
+		-fplugin= -fpass-plugin= -fvtable-verify= -fbasic-block-sections= -fprofile-sample-use= -fauto-profile=
 		-femulated-tls -fno-emulated-tls -fgnu-tm -foffload* -specs= --specs= --config=`)
 	define(func(p *parser, _, _ string) { p.early = append(p.early, "-r") }, `-r`)
-	define(func(p *parser, _, value string) { p.flag(joined("-x", value)...); p.opaque("-x " + value) }, `-x*:`)
+	define(func(p *parser, name, value string) {
+		p.driverFlag(name + value)
+		p.opaque(name + value)
+		p.early = append(p.early, "--wrap=pthread_create")
+	}, `-fsplit-stack -fno-split-stack`)
+	define(func(p *parser, _, value string) { p.flag(joined("-x", value)...); p.unknowable("-x " + value) }, `-x*:`)
 	define(func(p *parser, name, value string) {
 		p.driverFlag(name, value)
-		p.opaque(name + " " + value)
+		p.unknowable(name + " " + value)
 	}, `-mllvm: -Xclang: -wrapper: -specs: --specs: --config:`)
 
 	// What is for the linker.
@@ -169,7 +174,7 @@ func (p *parser) drive(args []string) {
 				continue
 			}
 			p.flag(w)
-			p.opaque("unknown flag " + w)
+			p.unknowable("unknown flag " + w)
 			continue
 		}
 		if name == w && f.separate && !strings.HasSuffix(w, "=") {

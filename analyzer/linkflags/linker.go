@@ -67,10 +67,20 @@ func define(table map[string]known, effect func(*parser, option), spec string) {
 	}
 }
 
-func ignored(*parser, option)     {}
-func counts(p *parser, o option)  { p.flag(toLinker(o.words()...)...) }
-func system(p *parser, o option)  { p.systemFlag(toLinker(o.words()...)...) }
-func opens(p *parser, o option)   { counts(p, o); p.opaque(strings.Join(o.words(), " ")) }
+func ignored(*parser, option)    {}
+func counts(p *parser, o option) { p.flag(toLinker(o.words()...)...) }
+func system(p *parser, o option) { p.systemFlag(toLinker(o.words()...)...) }
+func opens(p *parser, o option)  { counts(p, o); p.opaque(strings.Join(o.words(), " ")) }
+func anything(p *parser, o option) {
+	counts(p, o)
+	p.unknowable(strings.Join(o.words(), " "))
+	// It may have files of the build taken.
+	for _, file := range strings.FieldsFunc(o.value, func(c rune) bool { return strings.ContainsRune("=,:", c) }) {
+		if IsOutput(file) || p.options.Built(file) {
+			p.item(File, file)
+		}
+	}
+}
 func exports(p *parser, o option) { counts(p, o); p.Exported = true }
 func rooting(p *parser, o option) { counts(p, o); p.Roots = append(p.Roots, o.value) }
 
@@ -91,6 +101,9 @@ func symbols(expression string) []string {
 	}
 	return l
 }
+
+// asks matches expressions of linker scripts that say where sections are, or how big.
+var asks = regexp.MustCompile(`[A-Z_]\s*\(|(^|[^\w.$])\.($|[^\w.$])|SIZEOF_HEADERS|CONSTANT`)
 
 // solib matches a directory in which Bazel puts links to shared libraries.
 var solib = regexp.MustCompile(`^(\$ORIGIN|[^$])[^$]*/_solib_[^/]+(/[^./][^/]*)*/?$`)
@@ -123,7 +136,7 @@ var linkerFlags = func() map[string]known {
 		allow-shlib-undefined no-allow-shlib-undefined unresolved-symbols= warn-unresolved-symbols error-unresolved-symbols
 		undefined-version no-undefined-version soname|h= sort-common?
 		spare-dynamic-tags= stub-group-size= text-segment|Ttext-segment= rodata-segment|Trodata-segment= ldata-segment|Tldata-segment=
-		Ttext= Tdata= Tbss= section-start= image-base= rosegment no-rosegment N|omagic n|nmagic no-omagic no-nmagic orphan-handling=
+		image-base= rosegment no-rosegment N|omagic n|nmagic no-omagic no-nmagic orphan-handling=
 		emit-relocs|q no-emit-relocs target1-rel target1-abs target2= fix-cortex-a53-843419 fix-cortex-a53-835769 no-fix-cortex-a53-843419
 		no-fix-cortex-a53-835769 fix-cortex-a8 no-fix-cortex-a8 fix-v4bx fix-v4bx-interworking use-blx no-use-blx be8 no-be8 pic-veneer
 		merge-exidx-entries no-merge-exidx-entries no-apply-dynamic-relocs apply-dynamic-relocs pack-dyn-relocs= use-android-relr-tags
@@ -140,6 +153,9 @@ var linkerFlags = func() map[string]known {
 	define(t, func(p *parser, o option) {
 		opens(p, o)
 		p.Roots = append(p.Roots, symbols(o.value)...)
+		if asks.MatchString(o.value) {
+			p.unknowable(strings.Join(o.words(), " "))
+		}
 	}, `defsym= undefined-glob=`)
 	define(t, func(p *parser, o option) {
 		opens(p, o)
@@ -204,15 +220,15 @@ var linkerFlags = func() map[string]known {
 	define(t, func(p *parser, o option) { p.PIE = No; system(p, o) }, `no-pie`)
 
 	// What takes the choice of a definition, or the order, out of our hands.
-	define(t, opens, `default-symver default-imported-symver version-script= script|T= mri-script|c= just-symbols|R= retain-symbols-file= exclude-libs= allow-multiple-definition relocatable|r|i Ur
-		noinhibit-exec plugin= plugin-opt= plugin-save-temps lto-O= lto-partitions= lto-obj-path= lto-emit-asm lto-emit-llvm lto-sample-profile= lto-whole-program-visibility
+	define(t, opens, `default-symver default-imported-symver version-script= retain-symbols-file= exclude-libs= allow-multiple-definition 		noinhibit-exec plugin-opt= plugin-save-temps lto-O= lto-partitions= lto-obj-path= lto-emit-asm lto-emit-llvm lto-sample-profile= lto-whole-program-visibility
 		lto-cs-profile-generate lto-cs-profile-file= lto-basic-block-sections= lto-unique-basic-block-section-names lto-newpm-passes= lto-aa-pipeline=
 		lto-pgo-warn-mismatch no-lto-pgo-warn-mismatch thinlto-index-only? thinlto-jobs= thinlto-cache-dir= thinlto-cache-policy= thinlto-emit-imports-files
 		fat-lto-objects no-fat-lto-objects opt-remarks-filename= opt-remarks-passes= opt-remarks-format= opt-remarks-with-hotness mllvm=
-		copy-dt-needed-entries no-copy-dt-needed-entries symbol-ordering-file= section-ordering-file= call-graph-ordering-file= call-graph-profile-sort?
-		no-call-graph-profile-sort shuffle-sections= shuffle-sections-seed= randomize-section-padding= sort-section= split-by-file? split-by-reloc? unique?
-		auxiliary|f= filter|F= audit= depaudit|P= format|b= oformat= Bgroup Y= remap-inputs= remap-inputs-file= force-group-allocation
-		no-gnu-unique gnu-unique accept-unknown-input-arch zdefs enable-non-contiguous-regions embedded-relocs ctf-variables ctf-share-types=`)
+		copy-dt-needed-entries no-copy-dt-needed-entries call-graph-ordering-file= call-graph-profile-sort?
+		no-call-graph-profile-sort 		auxiliary|f= filter|F= audit= depaudit|P= Bgroup Y= force-group-allocation
+		no-gnu-unique gnu-unique accept-unknown-input-arch zdefs ctf-variables ctf-share-types=`)
+	define(t, anything, `just-symbols|R= section-start= Ttext= Tdata= Tbss= script|T= mri-script|c= relocatable|r|i Ur plugin= format|b= oformat= remap-inputs= remap-inputs-file= symbol-ordering-file= section-ordering-file=
+		shuffle-sections= shuffle-sections-seed= randomize-section-padding= sort-section= split-by-file? split-by-reloc? unique? enable-non-contiguous-regions embedded-relocs`)
 	define(t, keyword, `z=`)
 	return t
 }()
@@ -246,7 +262,7 @@ func keyword(p *parser, o option) {
 	}
 	counts(p, o)
 	if !keywords[name] {
-		p.opaque("-z " + o.value)
+		p.unknowable("-z " + o.value)
 	}
 }
 
@@ -329,7 +345,7 @@ func abbreviates(name string) bool {
 
 func (p *parser) unknown(word string) {
 	p.flag(toLinker(word)...)
-	p.opaque("unknown flag " + word)
+	p.unknowable("unknown flag " + word)
 }
 
 func (p *parser) file(name string) {

@@ -53,6 +53,9 @@ type Line struct {
 	// Opaque holds the reasons why it can't be told from the line which
 	// definition wins, what is linked, or in which order it is initialised.
 	Opaque []string
+	// Everything says that even less is known: a flag isn't, or it has a linker take
+	// other files, or put sections in another order.
+	Everything bool
 	// Linker is "bfd", "gold", "lld" or "mold", or "" if it is the driver's
 	// default.
 	Linker string

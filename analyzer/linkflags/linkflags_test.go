@@ -181,7 +181,7 @@ func TestParse(t *testing.T) {
 		{"-Wl,-rpath,/opt/lib -Xlinker -rpath -Xlinker /opt/b", "flags: -Wl,--rpath=/opt/lib -Wl,--rpath=/opt/b"},
 		{"-Wl,-rpath,/opt/lib:$ORIGIN/_solib_k8", "flags: -Wl,--rpath=/opt/lib:$ORIGIN/_solib_k8"},
 		{"-Wl,-soname,libx.so -Wl,-h,y -Wl,-hz", "flags: -Wl,--soname=libx.so -Wl,--soname=y -Wl,--soname=z"},
-		{"-Wl,-Ttext=0 -Ttext=1 -Wl,-Ttext,2", "flags: -Wl,--Ttext=1 -Wl,--Ttext=0 -Wl,--Ttext=2"},
+		{"-Wl,-Ttext=0 -Ttext=1 -Wl,-Ttext,2", "flags: -Wl,--Ttext=1 -Wl,--Ttext=0 -Wl,--Ttext=2; opaque: --Ttext=1, --Ttext=0, --Ttext=2"},
 		{"-nostdlib --sysroot=/s -target x -target=y", "flags: -nostdlib --sysroot=/s --target=x -target=y; opaque: unknown flag -target=y"},
 		{"-Wl,--version-script=bazel-out/k8-opt/bin/x.lds", "flags: -Wl,--version-script=bazel-out/_/bin/x.lds; opaque: --version-script=bazel-out/_/bin/x.lds"},
 		{"-Xlinker --undefined=a,b", "flags: -Xlinker --undefined=a,b; roots: a,b"},
@@ -253,7 +253,8 @@ func TestBuilt(t *testing.T) {
 		{"-la -L bazel-out/k8/bin/", "items: -la=bazel-out/k8/bin/liba.a"},
 		{"-Lbazel-out/k8/bin -l:liba.a -l:libb.so", "items: -l:liba.a=bazel-out/k8/bin/liba.a -l:libb.so"},
 		{"-Lbazel-out/k8/bin/_solib_k8 -Wl,-Bstatic -lb", "items: -lb[static]"},
-		{"-L/opt -Lthird_party -lc", "items: -lc=third_party/libc.a; flags: -L/opt -Lthird_party; opaque: -lc may be in /opt, too"},
+		{"-L/opt -Lthird_party -lc", "items: -lc=third_party/libc.a; flags: -L/opt -Lthird_party; opaque: -lc, which drivers add, may be third_party/libc.a, -lc may be in /opt, too"},
+		{"-Wl,-R,bazel-out/k8/bin/libd.a", "items: bazel-out/k8/bin/libd.a; flags: -Wl,--just-symbols=bazel-out/_/bin/libd.a; opaque: --just-symbols=bazel-out/_/bin/libd.a"},
 	} {
 		if got := dump(Parse(strings.Fields(c.line), o)); got != c.want {
 			t.Errorf("%s\n got %s\nwant %s", c.line, got, c.want)

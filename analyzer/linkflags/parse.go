@@ -107,12 +107,28 @@ func (p *parser) opaque(reason string) {
 	}
 }
 
+// unknowable notes that anything may come of a link.
+func (p *parser) unknowable(reason string) {
+	p.opaque(reason)
+	p.Everything = true
+}
+
 func (p *parser) item(k Kind, name string) {
 	p.Items = append(p.Items, Item{Kind: k, Name: name, State: p.state})
 }
 
+// implicit are the libraries that drivers link by themselves.
+var implicit = strings.Fields("m c gcc gcc_s gcc_eh stdc++ pthread c++ c++abi unwind atomic ssp ssp_nonshared dl rt util")
+
 // resolve finds the items that the build knows.
 func (p *parser) resolve() {
+	for _, d := range p.dirs {
+		for _, name := range implicit {
+			if file := p.find(d, &Item{Name: name}); file != "" {
+				p.unknowable("-l" + name + ", which drivers add, may be " + file)
+			}
+		}
+	}
 	for i := range p.Items {
 		x := &p.Items[i]
 		if x.Kind == File {

@@ -45,6 +45,8 @@ func (t *Table) plain(s Symbol) bool {
 
 // A Unit is what a linker sees of a manifest.Unit.
 type Unit struct {
+	// Needs are the references that name a version, with it.
+	Needs []string
 	// Exact is that of manifest.Unit.
 	Exact bool
 	// Roots says whether something in it runs or is found without a reference.
@@ -156,6 +158,9 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 		s := t.Symbol(r.Name)
 		t.special[s] = t.special[s] || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 		x.version(r.Name, s)
+		if strings.Contains(r.Name, "@") {
+			x.Needs = append(x.Needs, r.Name)
+		}
 		x.Refs = append(x.Refs, Ref{s, r.Weak, r.Visibility, r.Uses})
 	}
 	x.Defs = slices.Clip(x.Defs)

@@ -39,7 +39,9 @@ import (
 //	4: how objects use undefined symbols, and which symbols are thread-local; empty
 //	   sections of linker sets and initialisers; jump tables that an array may be
 //	   referred to through.
-const Format = 4
+//	5: what linkers may choke on; references to thread-local variables aren't direct
+//	   unless they are at a fixed distance.
+const Format = 5
 
 // Uses of a symbol that an object doesn't define, in Reference.Uses.
 const (
@@ -52,7 +54,7 @@ const (
 	UseThreadLocal
 )
 
-// Names of local components that no reference reaches: all but the last two count
+// Names of local components that no reference reaches: all but the last three count
 // only if something that is reached can see what they hold. In an archive a number
 // follows.
 const (
@@ -69,6 +71,9 @@ const (
 	FixedPlace = "(for a fixed place)"
 	// Executable: code that no shared library can have.
 	Executable = "(for executables)"
+	// Unusual: sections and symbols with which a linker may make something else of the
+	// rest of a file, or nothing.
+	Unusual = "(unusual)"
 )
 
 // Magic starts every manifest file, so that a foreign or truncated file is

@@ -1,6 +1,7 @@
 package objfile
 
 import (
+	"bytes"
 	"cmp"
 	"debug/elf"
 	"encoding/binary"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
 // ELF constants that debug/elf lacks.
@@ -21,6 +23,11 @@ const (
 	shtLLVMLinkerOptions = 0x6fff4c01
 	shtLLVMDependentLibs = 0x6fff4c04
 	shtCREL              = 0x40000014
+	shfX86Large          = 0x10000000
+	shtLLVMAddrsig       = 0x6fff4c03
+	shtLLVMBBAddrMap0    = 0x6fff4c08
+	shtLLVMBBAddrMap     = 0x6fff4c0a
+	shtLLVMOffloading    = 0x6fff4c0b
 	grpComdat            = 1
 	stbGNUUnique         = elf.SymBind(10)
 	sttGNUIFunc          = elf.SymType(10)
@@ -515,3 +522,126 @@ func (f *file) attributes() frame.Buffer {
 	h.Bytes(properties)
 	return h
 }
+
+// ordinary are the standard names of sections (standardNames) with the flags that
+// compilers give to them, and whether they are without content.
+var ordinary = map[string]struct {
+	flags elf.SectionFlag
+	empty bool
+}{
+	".text": {flags: elf.SHF_EXECINSTR}, ".ltext": {flags: elf.SHF_EXECINSTR},
+	".rodata": {}, ".rodata1": {}, ".lrodata": {}, ".srodata": {}, ".gcc_except_table": {},
+	".data": {flags: elf.SHF_WRITE}, ".data1": {flags: elf.SHF_WRITE}, ".ldata": {flags: elf.SHF_WRITE}, ".sdata": {flags: elf.SHF_WRITE},
+	".data.rel": {flags: elf.SHF_WRITE}, ".data.rel.ro": {flags: elf.SHF_WRITE},
+	".bss": {elf.SHF_WRITE, true}, ".bss.rel.ro": {elf.SHF_WRITE, true}, ".lbss": {elf.SHF_WRITE, true}, ".sbss": {elf.SHF_WRITE, true},
+	".tdata": {flags: elf.SHF_WRITE | elf.SHF_TLS}, ".tbss": {elf.SHF_WRITE | elf.SHF_TLS, true},
+}
+
+// ordinaryTypes are the types of sections that mean nothing for the rest of a file.
+var ordinaryTypes = []elf.SectionType{
+	elf.SHT_NULL, elf.SHT_PROGBITS, elf.SHT_SYMTAB, elf.SHT_STRTAB, elf.SHT_RELA, elf.SHT_REL, shtCREL, elf.SHT_NOTE, elf.SHT_NOBITS, elf.SHT_GROUP,
+	elf.SHT_SYMTAB_SHNDX, elf.SHT_INIT_ARRAY, elf.SHT_FINI_ARRAY, elf.SHT_PREINIT_ARRAY, shtX86Unwind,
+	// LLVM's, whose content is for linkers that order or fold, or for tools.
+	shtLLVMLinkerOptions, shtLLVMDependentLibs, shtLLVMAddrsig, shtLLVMBBAddrMap, shtLLVMBBAddrMap0, shtLLVMOffloading,
+}
+
+// unusual adds a component for what may change what a linker makes of the others, or
+// whether it makes anything, reached or not: sections of types that aren't known, or with
+// flags or an alignment that those of this name don't have (one that is writable and can be
+// executed makes that of everything beside it); what can't be merged; relocations that
+// may not fit; data without a type, which can't be copied; and numbers.
+func (r *reader) unusual() {
+	if l := r.file.unusual(); len(l) > 0 {
+		h := frame.New("tasting unusual 1")
+		h.Strings(l)
+		r.out = append(r.out, &component{name: manifest.Unusual, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
+	}
+}
+
+func (f *file) unusual() (list []string) {
+	const known = elf.SHF_WRITE | elf.SHF_ALLOC | elf.SHF_EXECINSTR | elf.SHF_MERGE | elf.SHF_STRINGS | elf.SHF_INFO_LINK | elf.SHF_LINK_ORDER |
+		elf.SHF_GROUP | elf.SHF_TLS | elf.SHF_COMPRESSED | shfGNURetain | shfX86Large | shfExclude
+	for i := range f.sections {
+		s := &f.sections[i]
+		var relocs []string
+		is := !slices.Contains(ordinaryTypes, s.typ) || s.flags&^known != 0 || s.align > 1<<12
+		if s.loaded() && s.size > 0 {
+			const access = elf.SHF_WRITE | elf.SHF_EXECINSTR | elf.SHF_TLS
+			o, standard := ordinary[standardName(s.name)]
+			is = is || s.flags&elf.SHF_WRITE != 0 && s.flags&elf.SHF_EXECINSTR != 0 ||
+				standard && (s.flags&access != o.flags || o.empty && s.typ != elf.SHT_NOBITS) || s.badlyMerged()
+			for _, r := range s.relocs {
+				if f.machine == elf.EM_X86_64 && strange(s, r) {
+					relocs = append(relocs, fmt.Sprint(" ", r.typ))
+				}
+			}
+		}
+		if is || len(relocs) > 0 {
+			list = append(list, fmt.Sprintf("%s %#x %#x %d", s.name, uint32(s.typ), uint64(s.flags&^elf.SHF_GROUP), s.align)+strings.Join(relocs, ""))
+		}
+	}
+	for i := range f.syms {
+		switch s := &f.syms[i]; {
+		case s.local() || visibility(s.other) == manifest.Visibility_VISIBILITY_HIDDEN || visibility(s.other) == manifest.Visibility_VISIBILITY_INTERNAL:
+		case s.sec == secAbsolute:
+			list = append(list, fmt.Sprintf("%s = %#x", s.name, s.value))
+		case s.sec > 0 && s.typ() == elf.STT_NOTYPE && f.sections[s.sec].loaded() && f.sections[s.sec].flags&elf.SHF_EXECINSTR == 0:
+			list = append(list, "without a type: "+s.name)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// badlyMerged tells whether a section is to be merged and some linker refuses it.
+func (s *section) badlyMerged() bool {
+	switch n := s.entsize; {
+	case s.flags&elf.SHF_MERGE == 0 || n == 0:
+		return false
+	case s.flags&elf.SHF_WRITE != 0 || s.size%n != 0:
+		return true
+	default:
+		return s.flags&elf.SHF_STRINGS != 0 && uint64(len(s.data)) >= n && slices.ContainsFunc(s.data[uint64(len(s.data))-n:], func(b byte) bool { return b != 0 })
+	}
+}
+
+// strange tells whether linkers may refuse a relocation for x86-64 for what it is, or
+// for the instruction that it is in: few addresses fit into a byte, and thread-local
+// storage is found by the instructions of the psABI only.
+func strange(s *section, r reloc) bool {
+	// like tells whether the bytes in front of the place are those, and what is behind it
+	// begins with one of others.
+	like := func(before string, after ...string) bool {
+		n := uint64(len(before))
+		if r.offset < n || r.offset > uint64(len(s.data)) || uint64(len(s.data))-r.offset < 4 {
+			return false
+		}
+		for i, want := range []byte(before) {
+			switch got := s.data[r.offset-n+uint64(i)]; {
+			case want == anyRegister && got&0xc7 == 5, want == anyREX && got&^4 == 0x48, want == movOrAdd && (got == 0x8b || got == 0x03):
+			case want != got:
+				return false
+			}
+		}
+		rest := s.data[r.offset+4:]
+		return len(after) == 0 || slices.ContainsFunc(after, func(a string) bool { return bytes.HasPrefix(rest, []byte(a)) })
+	}
+	switch elf.R_X86_64(r.typ) {
+	case elf.R_X86_64_8, elf.R_X86_64_16, elf.R_X86_64_PC8, elf.R_X86_64_PC16:
+		return true
+	case elf.R_X86_64_TLSGD:
+		return !like("\x66\x48\x8d\x3d", "\x66\x66\x48\xe8", "\x66\x48\xff\x15")
+	case elf.R_X86_64_TLSLD:
+		return !like("\x48\x8d\x3d", "\xe8", "\x67\xe8", "\xff\x15")
+	case elf.R_X86_64_GOTTPOFF:
+		return !like(string([]byte{anyREX, movOrAdd, anyRegister}))
+	case elf.R_X86_64_GOTPC32_TLSDESC:
+		return !like(string([]byte{anyREX, 0x8d, anyRegister}))
+	case elf.R_X86_64_PC32, elf.R_X86_64_PLT32:
+		return r.addend > 1<<30 || r.addend < -1<<30
+	}
+	return false
+}
+
+// In patterns of instructions, where they can't stand for themselves.
+const anyREX, movOrAdd, anyRegister = 0, 1, 2

@@ -112,6 +112,7 @@ func readObject(b []byte, member string) (*object, error) {
 	r.everything()
 	r.storage()
 	r.kindsOfFile()
+	r.unusual()
 	return &object{member, r.out, r.references(), r.attrs.Sum128(), r.layout(), r.fallbacks, r.libraries()}, nil
 }
 
@@ -1049,37 +1050,50 @@ func (r *reader) storage() {
 // thread-local storage of the executable; and absolute addresses in what isn't
 // written; and much more than fits.
 func (r *reader) kindsOfFile() {
-	fixed, executable := false, false
-	size := uint64(0) // in quarters of a GB: code can't refer farther than 2 GB
+	var fixed, executable []uint32 // types of relocations that say so
+	size := uint64(0)              // in MB: code can't refer farther than 2 GB
 	for i := range r.sections {
 		s := &r.sections[i]
 		if s.loaded() {
 			size += s.size >> 20
 		}
 		for j := 0; s.loaded() && j < len(s.relocs); j++ {
-			sym := &r.syms[s.relocs[j].sym]
+			sym, typ := &r.syms[s.relocs[j].sym], s.relocs[j].typ
 			exported := !sym.local() && elf.ST_VISIBILITY(sym.other) == elf.STV_DEFAULT
-			x86, arm64 := elf.R_X86_64(s.relocs[j].typ), elf.R_AARCH64(s.relocs[j].typ)
-			switch {
+			isFixed, isExecutable := false, false
+			switch x86, arm64 := elf.R_X86_64(typ), elf.R_AARCH64(typ); {
 			case r.machine == elf.EM_X86_64:
-				fixed = fixed || x86 == elf.R_X86_64_64 && s.flags&elf.SHF_WRITE == 0 || x86 == elf.R_X86_64_32 || x86 == elf.R_X86_64_32S || x86 == elf.R_X86_64_16 || x86 == elf.R_X86_64_8
-				executable = executable || x86 == elf.R_X86_64_TPOFF32 || x86 == elf.R_X86_64_TPOFF64 || exported && (x86 == elf.R_X86_64_PC32 || x86 == elf.R_X86_64_PC64)
+				isFixed = x86 == elf.R_X86_64_64 && s.flags&elf.SHF_WRITE == 0 || x86 == elf.R_X86_64_32 || x86 == elf.R_X86_64_32S || x86 == elf.R_X86_64_16 || x86 == elf.R_X86_64_8
+				isExecutable = x86 == elf.R_X86_64_TPOFF32 || x86 == elf.R_X86_64_TPOFF64 || exported && (x86 == elf.R_X86_64_PC32 || x86 == elf.R_X86_64_PC64)
 			case r.machine == elf.EM_AARCH64:
-				fixed = fixed || arm64 == elf.R_AARCH64_ABS64 && s.flags&elf.SHF_WRITE == 0 || arm64 == elf.R_AARCH64_ABS32 || arm64 == elf.R_AARCH64_ABS16 || arm64 >= elf.R_AARCH64_MOVW_UABS_G0 && arm64 <= elf.R_AARCH64_MOVW_UABS_G3
-				executable = executable || arm64 >= elf.R_AARCH64_TLSLE_MOVW_TPREL_G2 && arm64 <= elf.R_AARCH64_TLSLE_ADD_TPREL_LO12_NC || exported && arm64 == elf.R_AARCH64_ADR_PREL_PG_HI21
+				isFixed = arm64 == elf.R_AARCH64_ABS64 && s.flags&elf.SHF_WRITE == 0 || arm64 == elf.R_AARCH64_ABS32 || arm64 == elf.R_AARCH64_ABS16 || arm64 >= elf.R_AARCH64_MOVW_UABS_G0 && arm64 <= elf.R_AARCH64_MOVW_UABS_G3
+				isExecutable = arm64 >= elf.R_AARCH64_TLSLE_MOVW_TPREL_G2 && arm64 <= elf.R_AARCH64_TLSLE_ADD_TPREL_LO12_NC || exported && arm64 == elf.R_AARCH64_ADR_PREL_PG_HI21
+			}
+			if isFixed && !slices.Contains(fixed, typ) {
+				fixed = append(fixed, typ)
+			}
+			if isExecutable && !slices.Contains(executable, typ) {
+				executable = append(executable, typ)
 			}
 		}
 	}
-	size >>= 8
-	add := func(name string, is bool) {
-		if is {
-			h := frame.New("tasting kind of file 2")
+	if size < 64 {
+		size = 0
+	}
+	add := func(name string, types []uint32, size uint64) {
+		if len(types) > 0 || size > 0 {
+			h := frame.New("tasting kind of file 3")
 			h.Uint(size)
+			slices.Sort(types)
+			h.Int(len(types))
+			for _, t := range types {
+				h.Uint(uint64(t))
+			}
 			r.out = append(r.out, &component{name: name, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
 		}
 	}
-	add(manifest.FixedPlace, fixed || size > 0)
-	add(manifest.Executable, executable)
+	add(manifest.FixedPlace, fixed, size)
+	add(manifest.Executable, executable, 0)
 }
 
 // references are the undefined symbols, referred to or not: they make a linker
@@ -1113,7 +1127,8 @@ func usesOf(machine elf.Machine, typ uint32) uint32 {
 		switch t := elf.R_X86_64(typ); {
 		case t == elf.R_X86_64_PLT32 || t == elf.R_X86_64_NONE:
 			return 0
-		case t == elf.R_X86_64_GOT32 || t == elf.R_X86_64_GOTPCREL || t == elf.R_X86_64_GOT64 || t == elf.R_X86_64_GOTPCREL64 || t == elf.R_X86_64_GOTPCRELX || t == elf.R_X86_64_REX_GOTPCRELX:
+		case t == elf.R_X86_64_GOT32 || t == elf.R_X86_64_GOTPCREL || t == elf.R_X86_64_GOT64 || t == elf.R_X86_64_GOTPCREL64 || t == elf.R_X86_64_GOTPCRELX || t == elf.R_X86_64_REX_GOTPCRELX,
+			t == elf.R_X86_64_TLSGD || t == elf.R_X86_64_GOTTPOFF || t == elf.R_X86_64_GOTPC32_TLSDESC || t == elf.R_X86_64_TLSDESC_CALL:
 			return manifest.UseBound
 		}
 	case elf.EM_AARCH64:

@@ -36,7 +36,7 @@ func (r *reader) readUnwind() {
 // common is what the entries of one kind of code have in common.
 type common struct {
 	unwindEntry
-	sizes int // of the fields for the place and the length of code, or 0
+	sizes int // of the fields for the place and the length of code: 4 or 8
 }
 
 // splitUnwind attaches the entries of section k to the components that they
@@ -74,7 +74,11 @@ func (r *reader) splitUnwind(k int) bool {
 		clear(e.bytes[:min(4, len(e.bytes))]) // size
 		id := r.order.Uint32(s.data[at+4:])
 		if id == 0 {
-			commons[at] = common{e, r.pointerSize(s.data[at+8 : end])}
+			sizes := r.pointerSize(s.data[at+8 : end])
+			if sizes == 0 {
+				return false // linkers may refuse it
+			}
+			commons[at] = common{e, sizes}
 			at = int(end)
 			continue
 		}
@@ -95,8 +99,8 @@ func (r *reader) splitUnwind(k int) bool {
 		pieces := r.pieces[sym.sec]
 		if r.cuts[sym.sec].cut {
 			i := r.find(sym.sec, place)
-			length, ok := uint64(0), cie.sizes == 4 || cie.sizes == 8
-			if ok && at+8+2*cie.sizes <= int(end) {
+			length := uint64(0)
+			if at+8+2*cie.sizes <= int(end) {
 				field := s.data[at+8+cie.sizes:]
 				if length = uint64(r.order.Uint32(field)); cie.sizes == 8 {
 					length = r.order.Uint64(field)

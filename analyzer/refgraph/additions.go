@@ -53,7 +53,10 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	if roots.GarbageCollected && len(x.Unresolved) > 0 {
 		x.Layout = c.filesHash(p, true, false)
 	}
-	if special {
+	switch {
+	case special && inLibrary:
+		add(LibraryKinds, kinds)
+	case special:
 		add("kinds", kinds)
 	}
 	if roots.SeesWhatIsNeeded || roots.TakesWhatIsNeeded && seesNeeds {
@@ -70,18 +73,23 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		add("needs", b.Sum())
 	}
 	addNames("hidden", x.hidden())
+	addNames("versions", c.versions())
 	indirect := c.indirect(p)
 	addNames("indirect", indirect)
 	// What a symbol's version is a file has from the library that it needs.
-	versions := len(c.contested) > 0 && slices.ContainsFunc(p.Files[1:], func(f linkmodel.File) bool { return f.Uncertain != "" })
-	if l := x.levels(p, roots.Foreign || len(indirect) > 0 || versions); l != nil {
+	versioned := len(c.contested) > 0 && slices.ContainsFunc(p.Files[1:], func(f linkmodel.File) bool { return f.Uncertain != "" })
+	if l := x.levels(p, roots.Foreign || len(indirect) > 0 || versioned); l != nil {
 		add("levels", frameInts("tasting levels 1", l))
 	}
 	addNames("weak references", c.weakReferences(p))
 	addNames("copies", direct)
+	addNames("protected", c.protected())
 	addNames("thread-local references", c.mismatches())
 	if c.tls {
 		add(ThreadLocal, c.tlsHash())
+	}
+	if h, ok := c.unusual(); ok {
+		add("unusual", h)
 	}
 	if x.Unknown != "" || roots.Warned {
 		add("placement", c.placement(p))
@@ -242,8 +250,11 @@ func (c *Composer) debugHash() Hash {
 	return b.Sum()
 }
 
-// ThreadLocal is the name of an addition.
-const ThreadLocal = "thread-local storage"
+// Names of additions.
+const (
+	ThreadLocal  = "thread-local storage"
+	LibraryKinds = "kinds of libraries"
+)
 
 // tlsHash describes the thread-local storage of everything that is linked.
 func (c *Composer) tlsHash() Hash {
@@ -257,6 +268,21 @@ func (c *Composer) tlsHash() Hash {
 		}
 	}
 	return b.Sum()
+}
+
+// unusual lists what units have that linkers may choke on, reached or not.
+func (c *Composer) unusual() (h Hash, some bool) {
+	b := frame.New("tasting unusual units 1")
+	for _, in := range c.linked.Instances {
+		for _, comp := range c.pool.units[in.Unit].comps {
+			if comp.flags&flagUnusual != 0 {
+				some = true
+				b.Int(int(in.File))
+				b.String(c.pool.descriptions[comp.description])
+			}
+		}
+	}
+	return b.Sum(), some
 }
 
 // attributesHash lists the different sets of attributes that the units of a file
@@ -396,6 +422,16 @@ func (x *Closure) hidden() (names []string) {
 	return names
 }
 
+// versions returns the symbols that have to be of some version, with it: reached or not,
+// few linkers and loaders let pass what isn't there.
+func (c *Composer) versions() (names []string) {
+	for _, in := range c.linked.Instances {
+		names = append(names, c.pool.Symbols.Unit(in.Unit).Needs...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // indirect returns the symbols that a library on the line of a complete file has to have
 // and that only files define that aren't on this line: linkers check that, if all that
 // the library needs is there.
@@ -512,8 +548,10 @@ func (x *Closure) copies() (names []string, kept bool) {
 		if in.File > 0 {
 			break // they are in the order of the files
 		}
-		for _, r := range t.Unit(in.Unit).Refs {
-			if r.Uses&manifest.UseDirect == 0 {
+		u := t.Unit(in.Unit)
+		for _, r := range u.Refs {
+			// Of sources it isn't known.
+			if u.Exact && r.Uses&manifest.UseDirect == 0 {
 				continue
 			}
 			reached, known := seen[r.Symbol]
@@ -539,6 +577,38 @@ func (x *Closure) copies() (names []string, kept bool) {
 		kept = kept && reached
 	}
 	return names, kept
+}
+
+// protected returns the symbols to which the executable refers directly, reached or not,
+// and which a library defines as protected or thread-local: linkers and loaders refuse a
+// copy of these.
+func (c *Composer) protected() (names []string) {
+	t, l := c.pool.Symbols, c.linked
+	seen := map[linkmodel.Symbol]bool{}
+	for _, in := range l.Instances {
+		if in.File > 0 {
+			break // they are in the order of the files
+		}
+		u := t.Unit(in.Unit)
+		for _, r := range u.Refs {
+			// Of sources it isn't known.
+			if u.Exact && r.Uses&manifest.UseDirect == 0 || seen[r.Symbol] {
+				continue
+			}
+			seen[r.Symbol] = true
+			c.places = l.Resolve(c.places[:0], 0, r.Symbol)
+			if slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
+				in := l.Instances[p.Instance]
+				return in.File > 0 && slices.ContainsFunc(t.Unit(in.Unit).Defs, func(d linkmodel.Def) bool {
+					return d.Symbol == r.Symbol && (d.ThreadLocal || d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED)
+				})
+			}) {
+				names = append(names, t.Name(r.Symbol))
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // weakReferences returns the symbols that the executable only refers to weakly, and

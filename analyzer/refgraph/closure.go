@@ -88,6 +88,7 @@ type Closure struct {
 	//	    "debug": debug information, if something that reads it is reached
 	//	    "files": the linked files, if something that is reached asks the loader
 	//	        for them, looks symbols up, or refers to their bounds
+	//	    "versions": the symbols that have to be of a version, reached or not
 	//	    "hidden": which of Roots.Overrides that the program defines aren't for others
 	//	    "indirect": the symbols that libraries on a line refer to and only files
 	//	        define that aren't on it
@@ -98,10 +99,13 @@ type Closure struct {
 	//	    "needs": what no unit defines, if that decides what is taken from the
 	//	        system, and the program can see it
 	//	    "kinds": of which kind of file a linked file has to be, if it has code that
-	//	        isn't for all kinds
+	//	        isn't for all kinds; "kinds of libraries" if that is in a library
+	//	    "protected": the symbols that libraries define so and the executable refers to
+	//	        directly, reached or not
 	//	    "placement": if it can't be told which units are linked, or warnings of
 	//	        the linker are errors
 	//	    "sharing": if twins are in the closure
+	//	    "unusual": what units have that linkers may choke on, if there is any
 	//	    "weak references": the symbols that the executable refers to weakly, and that
 	//	        only libraries define that aren't on its line, or only if needed
 	//	    "thread-local references": the symbols that some units take to be
@@ -332,6 +336,9 @@ func (x *Closure) Parts(kind func(file int32) string) map[string]Hash {
 	return parts
 }
 
+// hidden follows the name of a symbol that no library of the system may define.
+const hidden = " (hidden)"
+
 // unresolved collects what a linker might complain about, and says whether there are
 // symbols that nothing has to define. (Those that begin with _ZTH initialise variables
 // of the program's own.)
@@ -346,6 +353,13 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 	first, file := x.c.passes+1, int32(-1)
 	for _, in := range l.Instances {
 		f := &p.Files[in.File]
+		for _, r := range t.Unit(in.Unit).Refs {
+			if r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT && !r.Weak {
+				if x.c.places = l.All(x.c.places[:0], r.Symbol); len(x.c.places) == 0 {
+					x.Unresolved = append(x.Unresolved, t.Name(r.Symbol)+hidden)
+				}
+			}
+		}
 		if in.File != file { // they are in the order of the files
 			x.c.passes++
 			file = in.File

@@ -105,6 +105,7 @@ const (
 	flagTLS                    // says how much thread-local storage its unit has
 	flagFixed                  // says that its unit needs a fixed place
 	flagExecutable             // says that its unit is for executables
+	flagUnusual                // says what linkers may choke on
 )
 
 // LinkerSet, followed by its name, is the root of a component in a section with a
@@ -172,6 +173,8 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				x.flags |= flagFixed
 			case strings.HasPrefix(c.Name, manifest.Executable):
 				x.flags |= flagExecutable
+			case strings.HasPrefix(c.Name, manifest.Unusual):
+				x.flags |= flagUnusual
 			}
 			if len(c.Definitions) > 0 {
 				x.flags |= flagExternal
