@@ -256,11 +256,16 @@ func compilersOf(ctx context.Context, units []compilation) (list []compiler, err
 	return list, nil
 }
 
-var errOther = errors.New("not C or C++")
-
-// links checks units, or a sample of them that is spread evenly.
+// links checks units of C and C++, or a sample of them that is spread evenly.
 func links(ctx context.Context, units []compilation, clang string, sample int, log io.Writer) (*Links, error) {
 	l := &Links{Units: len(units), Skipped: []UnitError{}, Errors: []UnitError{}, Violations: []Violation{}}
+	units = slices.DeleteFunc(slices.Clone(units), func(u compilation) bool {
+		other := !ctext.IsSource(u.source)
+		if other {
+			l.Skipped = append(l.Skipped, UnitError{u.source, "not C or C++"})
+		}
+		return other
+	})
 	if sample > 0 && sample < len(units) {
 		var some []compilation
 		for i := range sample {
@@ -275,10 +280,6 @@ func links(ctx context.Context, units []compilation, clang string, sample int, l
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := range next {
-				if !ctext.IsSource(units[i].source) {
-					errs[i] = errOther
-					continue
-				}
 				results[i], errs[i] = check.Links(ctx, units[i].argv, clang)
 			}
 		})
@@ -293,11 +294,7 @@ func links(ctx context.Context, units []compilation, clang string, sample int, l
 		return nil, err
 	}
 	for i, r := range results {
-		switch err := errs[i]; {
-		case errors.Is(err, errOther):
-			l.Skipped = append(l.Skipped, UnitError{units[i].source, err.Error()})
-			continue
-		case err != nil:
+		if err := errs[i]; err != nil {
 			l.Errors = append(l.Errors, UnitError{units[i].source, err.Error()})
 			continue
 		}
