@@ -76,7 +76,7 @@ func anything(p *parser, o option) {
 	p.unknowable(strings.Join(o.words(), " "))
 	// It may have files of the build taken.
 	for _, file := range strings.FieldsFunc(o.value, func(c rune) bool { return strings.ContainsRune("=,:", c) }) {
-		if IsOutput(file) || p.options.Built(file) {
+		if linkable(file) && (IsOutput(file) || p.options.Built(file)) {
 			p.item(File, file)
 		}
 	}
