@@ -2,6 +2,7 @@ package fingerprint
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -194,7 +195,7 @@ func diffAdditions(before, after *Report, only bool) []Difference {
 	}
 	old, new := sums(before), sums(after)
 	var l []Difference
-	for _, name := range []string{"attributes", "contested", "copies", "debug", "dependencies", "files", "hidden", "indirect", "kinds", "levels", "needs", "placement", "sharing", "thread-local references", "thread-local storage", "weak references"} {
+	for _, name := range slices.Sorted(maps.Keys(compositions)) {
 		if old[name] != new[name] && (only || name != "contested" && name != "sharing") {
 			l = append(l, Difference{Category: CompositionChanged, Key: name, Before: old[name], After: new[name]})
 		}

@@ -70,6 +70,10 @@ var driverFlags = func() map[string]driverFlag {
 		-fno-omit-leaf-frame-pointer -fno-ident -fsigned-char -funsigned-char -fsemantic-interposition -fno-semantic-interposition
 		-fsized-deallocation -faligned-new -fcoroutines -fconcepts -fmodules -fno-modules -fuse-cxa-atexit -fno-use-cxa-atexit
 		-fthreadsafe-statics -fno-threadsafe-statics -fchar8_t -fno-char8_t -fblocks -fmerge-all-constants -fno-merge-all-constants
+		-fno-builtin-* -fprofile-correction -fprofile-continuous -fprofile-list= -fprofile-abs-path -fcoverage-prefix-map= -fcoverage-compilation-dir=
+		-fdebug-info-for-profiling -ffile-reproducible -ftrivial-auto-var-init= -ffp-contract= -ftrapping-math -fno-trapping-math -fno-signed-zeros
+		-funroll-loops -fno-strict-overflow -fno-delete-null-pointer-checks -fsanitize-address-use-after-return= -fno-sanitize-address-use-after-scope
+		-fhardened -fstrict-flex-arrays= -fno-gnu-unique -fms-extensions -nostdinc -nostdinc++ -stdlib++-isystem* --no-default-config
 		-fzero-call-used-regs= -ftemplate-depth= -ftemplate-backtrace-limit= -fconstexpr-depth= -fconstexpr-steps=`)
 	as := func(spelling string, spec string) {
 		define(func(p *parser, _, value string) { p.driverFlag(spelling + value) }, spec)
@@ -101,7 +105,7 @@ var driverFlags = func() map[string]driverFlag {
 	}, `-flto* -ffat-lto-objects -fno-fat-lto-objects -fuse-linker-plugin -fno-use-linker-plugin -fwhole-program* -fno-whole-program-vtables
 		-fvirtual-function-elimination -fsplit-lto-unit -fno-split-lto-unit -fthin-link-bitcode= -fthinlto-index= -fembed-bitcode*
 		-fplugin= -fpass-plugin= -fvtable-verify= -fbasic-block-sections= -fprofile-sample-use= -fauto-profile=
-		-femulated-tls -fno-emulated-tls -fgnu-tm -foffload* -specs= --specs= --config=`)
+		-femulated-tls -fno-emulated-tls -fgnu-tm -foffload*`)
 	define(func(p *parser, _, _ string) { p.early = append(p.early, "-r") }, `-r`)
 	define(func(p *parser, name, value string) {
 		p.driverFlag(name + value)
@@ -109,6 +113,10 @@ var driverFlags = func() map[string]driverFlag {
 		p.early = append(p.early, "--wrap=pthread_create")
 	}, `-fsplit-stack -fno-split-stack`)
 	define(func(p *parser, _, value string) { p.flag(joined("-x", value)...); p.unknowable("-x " + value) }, `-x*:`)
+	define(func(p *parser, name, value string) {
+		p.driverFlag(name + value)
+		p.unknowable(name + value)
+	}, `-specs= --specs= --config=`)
 	define(func(p *parser, name, value string) {
 		p.driverFlag(name, value)
 		p.unknowable(name + " " + value)
@@ -149,7 +157,11 @@ var driverFlags = func() map[string]driverFlag {
 
 // linkerName returns what -fuse-ld= calls a linker.
 func linkerName(value string) string {
-	name := strings.TrimPrefix(path.Base(value), "ld.")
+	name := path.Base(value)
+	if i := strings.LastIndex(name, "ld."); i >= 0 {
+		name = name[i+len("ld."):]
+	}
+	name = strings.TrimRight(name, "-0123456789") // ld.lld-21
 	if slices.Contains([]string{"bfd", "gold", "lld", "mold"}, name) {
 		return name
 	}

@@ -125,7 +125,7 @@ var linkerFlags = func() map[string]known {
 		link-mapless no-link-mapless print-map-discarded no-print-map-discarded print-map-locals no-print-map-locals
 		no-ctf-variables`)
 	// What may make the link an error is in the next list, too.
-	define(t, counts, `no-warnings|w warn-common no-warn-common warn-once warn-section-align warn-textrel warn-constructors warn-multiple-gp
+	define(t, counts, `no-warnings|w warn-common no-warn-common warn-once warn-section-align warn-textrel warn-shared-textrel detect-odr-violations no-detect-odr-violations why-live= warn-constructors warn-multiple-gp
 		warn-alternate-em warn-backrefs no-warn-backrefs warn-backrefs-exclude= warn-symbol-ordering no-warn-symbol-ordering warn-ifunc-textrel
 		no-warn-ifunc-textrel warn-execstack no-warn-execstack warn-rwx-segments no-warn-rwx-segments warn-execstack-objects warn-mismatch no-warn-mismatch
 		warn-search-mismatch no-warn-search-mismatch warn-drop-version no-warn-drop-version fatal-warnings no-fatal-warnings check-sections no-check-sections no-undefined defs error-execstack no-error-execstack error-rwx-segments
@@ -207,6 +207,13 @@ var linkerFlags = func() map[string]known {
 			system(p, o)
 		}
 	}, `rpath= rpath-link=`)
+	define(t, func(p *parser, o option) { // -rpath if it is a directory
+		o.name = "rpath"
+		if linkable(o.value) {
+			o.name = "just-symbols"
+		}
+		t[o.name].effect(p, o)
+	}, `R=`)
 	define(t, func(p *parser, o option) {
 		system(p, o)
 		if !loader(o.value) {
@@ -227,7 +234,7 @@ var linkerFlags = func() map[string]known {
 		copy-dt-needed-entries no-copy-dt-needed-entries call-graph-ordering-file= call-graph-profile-sort?
 		no-call-graph-profile-sort 		auxiliary|f= filter|F= audit= depaudit|P= Bgroup Y= force-group-allocation
 		no-gnu-unique gnu-unique accept-unknown-input-arch zdefs ctf-variables ctf-share-types=`)
-	define(t, anything, `just-symbols|R= section-start= Ttext= Tdata= Tbss= script|T= mri-script|c= relocatable|r|i Ur plugin= format|b= oformat= remap-inputs= remap-inputs-file= symbol-ordering-file= section-ordering-file=
+	define(t, anything, `just-symbols= section-start= Ttext= Tdata= Tbss= script|T= mri-script|c= relocatable|r|i Ur plugin= format|b= oformat= remap-inputs= remap-inputs-file= symbol-ordering-file= section-ordering-file=
 		shuffle-sections= shuffle-sections-seed= randomize-section-padding= sort-section= split-by-file? split-by-reloc? unique? enable-non-contiguous-regions embedded-relocs`)
 	define(t, keyword, `z=`)
 	return t
@@ -261,7 +268,10 @@ func keyword(p *parser, o option) {
 		return
 	}
 	counts(p, o)
-	if !keywords[name] {
+	switch {
+	case o.value == "muldefs" || o.value == "initfirst" || o.value == "interpose":
+		p.opaque("-z " + o.value)
+	case !keywords[name]:
 		p.unknowable("-z " + o.value)
 	}
 }

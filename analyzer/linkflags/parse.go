@@ -117,12 +117,15 @@ func (p *parser) item(k Kind, name string) {
 	p.Items = append(p.Items, Item{Kind: k, Name: name, State: p.state})
 }
 
-// implicit are the libraries that drivers link by themselves.
-var implicit = strings.Fields("m c gcc gcc_s gcc_eh stdc++ pthread c++ c++abi unwind atomic ssp ssp_nonshared dl rt util")
+// implicit are libraries that drivers link by themselves.
+var implicit = []string{"m", "c", "gcc", "gcc_s", "gcc_eh", "stdc++", "pthread"}
 
 // resolve finds the items that the build knows.
 func (p *parser) resolve() {
 	for _, d := range p.dirs {
+		if path.IsAbs(d) || strings.HasPrefix(d, "external/") {
+			continue // of the toolchain
+		}
 		for _, name := range implicit {
 			if file := p.find(d, &Item{Name: name}); file != "" {
 				p.unknowable("-l" + name + ", which drivers add, may be " + file)

@@ -26,6 +26,8 @@ type Table struct {
 	first    []definer
 	special  []bool
 	groups   []int32
+	// uncopied are those that some unit defines as thread-local or protected.
+	uncopied map[Symbol]bool
 }
 
 type definer struct {
@@ -81,7 +83,11 @@ type Ref struct {
 }
 
 // NewTable returns an empty table.
-func NewTable() *Table { return &Table{ids: map[string]Symbol{}} }
+func NewTable() *Table { return &Table{ids: map[string]Symbol{}, uncopied: map[Symbol]bool{}} }
+
+// Uncopied tells whether a definition of a symbol is thread-local or protected: no
+// executable has a copy of that.
+func (t *Table) Uncopied(s Symbol) bool { return t.uncopied[s] }
 
 // Symbol returns the number of a name. A version counts for nothing but that
 // there is one: "f@V" and "f@@V" are f.
@@ -150,6 +156,9 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 				t.first[s] = definer{n, int32(i), group}
 			}
 			t.special[s] = t.special[s] || d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
+			if d.ThreadLocal || d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED {
+				t.uncopied[s] = true
+			}
 			x.version(d.Name, s)
 			x.Defs = append(x.Defs, Def{s, int32(i), d.Binding, d.Visibility, group, d.ThreadLocal})
 		}

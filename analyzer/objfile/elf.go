@@ -28,6 +28,9 @@ const (
 	shtLLVMBBAddrMap0    = 0x6fff4c08
 	shtLLVMBBAddrMap     = 0x6fff4c0a
 	shtLLVMOffloading    = 0x6fff4c0b
+	shtLLVMCallGraph     = 0x6fff4c09
+	shtSFrame            = 0x6ffffff4
+	shtAttributes        = 0x70000003 // of ARM, AArch64 and RISC-V
 	grpComdat            = 1
 	stbGNUUnique         = elf.SymBind(10)
 	sttGNUIFunc          = elf.SymType(10)
@@ -542,7 +545,8 @@ var ordinaryTypes = []elf.SectionType{
 	elf.SHT_NULL, elf.SHT_PROGBITS, elf.SHT_SYMTAB, elf.SHT_STRTAB, elf.SHT_RELA, elf.SHT_REL, shtCREL, elf.SHT_NOTE, elf.SHT_NOBITS, elf.SHT_GROUP,
 	elf.SHT_SYMTAB_SHNDX, elf.SHT_INIT_ARRAY, elf.SHT_FINI_ARRAY, elf.SHT_PREINIT_ARRAY, shtX86Unwind,
 	// LLVM's, whose content is for linkers that order or fold, or for tools.
-	shtLLVMLinkerOptions, shtLLVMDependentLibs, shtLLVMAddrsig, shtLLVMBBAddrMap, shtLLVMBBAddrMap0, shtLLVMOffloading,
+	shtLLVMLinkerOptions, shtLLVMDependentLibs, shtLLVMAddrsig, shtLLVMBBAddrMap, shtLLVMBBAddrMap0, shtLLVMOffloading, shtLLVMCallGraph,
+	elf.SHT_GNU_ATTRIBUTES, shtSFrame, shtAttributes,
 }
 
 // unusual adds a component for what may change what a linker makes of the others, or
@@ -582,9 +586,10 @@ func (f *file) unusual() (list []string) {
 	}
 	for i := range f.syms {
 		switch s := &f.syms[i]; {
-		case s.local() || visibility(s.other) == manifest.Visibility_VISIBILITY_HIDDEN || visibility(s.other) == manifest.Visibility_VISIBILITY_INTERNAL:
+		case s.local():
 		case s.sec == secAbsolute:
 			list = append(list, fmt.Sprintf("%s = %#x", s.name, s.value))
+		case visibility(s.other) == manifest.Visibility_VISIBILITY_HIDDEN || visibility(s.other) == manifest.Visibility_VISIBILITY_INTERNAL:
 		case s.sec > 0 && s.typ() == elf.STT_NOTYPE && f.sections[s.sec].loaded() && f.sections[s.sec].flags&elf.SHF_EXECINSTR == 0:
 			list = append(list, "without a type: "+s.name)
 		}
@@ -617,9 +622,17 @@ func strange(s *section, r reloc) bool {
 			return false
 		}
 		for i, want := range []byte(before) {
-			switch got := s.data[r.offset-n+uint64(i)]; {
-			case want == anyRegister && got&0xc7 == 5, want == anyREX && got&^4 == 0x48, want == movOrAdd && (got == 0x8b || got == 0x03):
-			case want != got:
+			got := s.data[r.offset-n+uint64(i)]
+			ok := got == want
+			switch want {
+			case anyRegister:
+				ok = got&0xc7 == 5
+			case anyREX:
+				ok = got&^4 == 0x48
+			case movOrAdd:
+				ok = got == 0x8b || got == 0x03
+			}
+			if !ok {
 				return false
 			}
 		}

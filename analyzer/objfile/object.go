@@ -1080,20 +1080,24 @@ func (r *reader) kindsOfFile() {
 	if size < 64 {
 		size = 0
 	}
-	add := func(name string, types []uint32, size uint64) {
-		if len(types) > 0 || size > 0 {
-			h := frame.New("tasting kind of file 3")
-			h.Uint(size)
-			slices.Sort(types)
-			h.Int(len(types))
-			for _, t := range types {
-				h.Uint(uint64(t))
-			}
-			r.out = append(r.out, &component{name: name, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
+	slices.Sort(fixed)
+	slices.Sort(executable)
+	add := func(name string, what ...uint64) {
+		h := frame.New("tasting kind of file 3")
+		for _, n := range what {
+			h.Uint(n)
 		}
+		r.out = append(r.out, &component{name: name, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
 	}
-	add(manifest.FixedPlace, fixed, size)
-	add(manifest.Executable, executable, 0)
+	for _, t := range fixed {
+		add(manifest.FixedPlace, 0, uint64(t))
+	}
+	if size > 0 {
+		add(manifest.FixedPlace, size)
+	}
+	for _, t := range executable {
+		add(manifest.Executable, 0, uint64(t))
+	}
 }
 
 // references are the undefined symbols, referred to or not: they make a linker
@@ -1135,7 +1139,8 @@ func usesOf(machine elf.Machine, typ uint32) uint32 {
 		switch t := elf.R_AARCH64(typ); {
 		case t == elf.R_AARCH64_CALL26 || t == elf.R_AARCH64_JUMP26 || t == elf.R_AARCH64_NONE:
 			return 0
-		case t == elf.R_AARCH64_ADR_GOT_PAGE || t == elf.R_AARCH64_LD64_GOT_LO12_NC || t == elf.R_AARCH64_GOT_LD_PREL19:
+		case t == elf.R_AARCH64_ADR_GOT_PAGE || t == elf.R_AARCH64_LD64_GOT_LO12_NC || t == elf.R_AARCH64_GOT_LD_PREL19 || t == elf.R_AARCH64_LD64_GOTPAGE_LO15,
+			t >= elf.R_AARCH64_TLSGD_ADR_PREL21 && t < elf.R_AARCH64_TLSLE_MOVW_TPREL_G2, t >= elf.R_AARCH64_TLSDESC_LD_PREL19 && t <= elf.R_AARCH64_TLSDESC_CALL:
 			return manifest.UseBound
 		}
 	}

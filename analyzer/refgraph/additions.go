@@ -238,8 +238,8 @@ func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
 func (c *Composer) debugHash() Hash {
 	var list []string
 	for _, in := range c.linked.Instances {
-		for _, comp := range c.pool.units[in.Unit].comps {
-			if comp.flags&flagDebug != 0 {
+		for _, k := range c.pool.units[in.Unit].notes {
+			if comp := &c.pool.units[in.Unit].comps[k]; comp.flags&flagDebug != 0 {
 				list = append(list, c.pool.descriptions[comp.description])
 			}
 		}
@@ -260,8 +260,8 @@ const (
 func (c *Composer) tlsHash() Hash {
 	b := frame.New("tasting thread-local storage 1")
 	for _, in := range c.linked.Instances {
-		for _, comp := range c.pool.units[in.Unit].comps {
-			if comp.flags&flagTLS != 0 {
+		for _, k := range c.pool.units[in.Unit].notes {
+			if comp := &c.pool.units[in.Unit].comps[k]; comp.flags&flagTLS != 0 {
 				b.Int(int(in.File))
 				b.String(c.pool.descriptions[comp.description])
 			}
@@ -270,19 +270,28 @@ func (c *Composer) tlsHash() Hash {
 	return b.Sum()
 }
 
-// unusual lists what units have that linkers may choke on, reached or not.
+// unusual lists what the units of each file have that linkers may choke on, reached or
+// not.
 func (c *Composer) unusual() (h Hash, some bool) {
-	b := frame.New("tasting unusual units 1")
+	files := map[int32][]string{}
 	for _, in := range c.linked.Instances {
-		for _, comp := range c.pool.units[in.Unit].comps {
-			if comp.flags&flagUnusual != 0 {
-				some = true
-				b.Int(int(in.File))
-				b.String(c.pool.descriptions[comp.description])
+		for _, k := range c.pool.units[in.Unit].notes {
+			if comp := &c.pool.units[in.Unit].comps[k]; comp.flags&flagUnusual != 0 {
+				files[in.File] = append(files[in.File], c.pool.descriptions[comp.description])
 			}
 		}
 	}
-	return b.Sum(), some
+	var lists [][]string
+	for _, l := range files {
+		slices.Sort(l)
+		lists = append(lists, slices.Compact(l))
+	}
+	slices.SortFunc(lists, slices.Compare[[]string])
+	b := frame.New("tasting unusual units 1")
+	for _, l := range slices.CompactFunc(lists, slices.Equal[[]string]) {
+		b.Strings(l)
+	}
+	return b.Sum(), len(files) > 0
 }
 
 // attributesHash lists the different sets of attributes that the units of a file
@@ -321,9 +330,9 @@ func (c *Composer) attributesHash(p *linkmodel.Program) (Hash, bool) {
 func (c *Composer) kindsHash(p *linkmodel.Program) (h Hash, some, inLibrary bool) {
 	files := make([][]string, len(p.Files))
 	for _, in := range c.linked.Instances {
-		for _, comp := range c.pool.units[in.Unit].comps {
+		for _, k := range c.pool.units[in.Unit].notes {
 			// What isn't for a library at a fixed place is for none.
-			if comp.flags&flagFixed != 0 || comp.flags&flagExecutable != 0 && in.File > 0 {
+			if comp := &c.pool.units[in.Unit].comps[k]; comp.flags&flagFixed != 0 || comp.flags&flagExecutable != 0 && in.File > 0 {
 				some, inLibrary = true, inLibrary || in.File > 0
 				if d := c.pool.descriptions[comp.description]; !slices.Contains(files[in.File], d) {
 					files[in.File] = append(files[in.File], d)
@@ -592,7 +601,7 @@ func (c *Composer) protected() (names []string) {
 		u := t.Unit(in.Unit)
 		for _, r := range u.Refs {
 			// Of sources it isn't known.
-			if u.Exact && r.Uses&manifest.UseDirect == 0 || seen[r.Symbol] {
+			if u.Exact && r.Uses&manifest.UseDirect == 0 || seen[r.Symbol] || !t.Uncopied(r.Symbol) {
 				continue
 			}
 			seen[r.Symbol] = true

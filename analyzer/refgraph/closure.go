@@ -349,17 +349,10 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 		seen = append(seen, make([]uint32, n-len(seen))...)
 		x.c.seen = seen
 	}
-	bound := map[linkmodel.Symbol]bool{}
+	bound, refused := map[linkmodel.Symbol]bool{}, map[linkmodel.Symbol]bool{}
 	first, file := x.c.passes+1, int32(-1)
 	for _, in := range l.Instances {
 		f := &p.Files[in.File]
-		for _, r := range t.Unit(in.Unit).Refs {
-			if r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT && !r.Weak {
-				if x.c.places = l.All(x.c.places[:0], r.Symbol); len(x.c.places) == 0 {
-					x.Unresolved = append(x.Unresolved, t.Name(r.Symbol)+hidden)
-				}
-			}
-		}
 		if in.File != file { // they are in the order of the files
 			x.c.passes++
 			file = in.File
@@ -374,6 +367,12 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 			}
 			if r.Uses&manifest.UseBound != 0 {
 				bound[r.Symbol] = true
+			}
+			if r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT && !refused[r.Symbol] && !x.c.linkersOwn(r.Symbol) {
+				if x.c.places = l.All(x.c.places[:0], r.Symbol); len(x.c.places) == 0 {
+					refused[r.Symbol] = true
+					x.Unresolved = append(x.Unresolved, t.Name(r.Symbol)+hidden)
+				}
 			}
 			last := seen[r.Symbol]
 			if last == x.c.passes {
@@ -421,6 +420,12 @@ func (c *Composer) sortByHash(ids []int32) {
 			strings.Compare(c.comp(x).name, c.comp(y).name),
 			cmp.Compare(x, y))
 	})
+}
+
+// linkersOwn tells whether linkers or start-up files define a symbol.
+func (c *Composer) linkersOwn(s linkmodel.Symbol) bool {
+	_, set := c.pool.sets[s]
+	return set || c.special[s]&readsLayout != 0 || c.pool.Symbols.Name(s) == "__dso_handle"
 }
 
 // Defines says whether symbol is among the roots, that is: defined.

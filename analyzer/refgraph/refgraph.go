@@ -85,7 +85,8 @@ type unit struct {
 	placement  Hash
 	attributes string
 	sections   []byte
-	sets       bool // it has components of linker sets
+	sets       bool    // it has components of linker sets
+	notes      []int32 // components that say something of the unit, and which nothing refers to
 }
 
 type comp struct {
@@ -175,6 +176,9 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				x.flags |= flagExecutable
 			case strings.HasPrefix(c.Name, manifest.Unusual):
 				x.flags |= flagUnusual
+			}
+			if x.flags&(flagDebug|flagTLS|flagFixed|flagExecutable|flagUnusual) != 0 {
+				u.notes = append(u.notes, int32(i))
 			}
 			if len(c.Definitions) > 0 {
 				x.flags |= flagExternal
