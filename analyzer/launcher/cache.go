@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -79,14 +80,11 @@ func Counts(dir string) (map[string]int, error) {
 
 // compiler is what is known of a compiler.
 type compiler struct {
-	Identity string
+	Identity string   // "" if it isn't understood
 	Dirs     []string // where it looks for headers by itself
 	GCH      bool
-	// Debug says that it makes debug information unasked, as a script in its place
-	// may want it.
-	Debug bool
-	// Files that it is made of, and directories where it would find others, with
-	// their states.
+	// Files that it is made of, directories where it would find others, and links that
+	// lead to them, with their states.
 	Files []compilerFile
 }
 
@@ -101,7 +99,7 @@ func (c *cache) identify(ctx context.Context, u *unit) string {
 	if err != nil {
 		return "the compiler isn't found"
 	}
-	b := frame.New("compiler 2")
+	b := frame.New("compiler 3")
 	b.String(path)
 	b.String(os.Getenv("PATH"))
 	b.Flag(u.cxx)
@@ -110,30 +108,38 @@ func (c *cache) identify(ctx context.Context, u *unit) string {
 	x := &compiler{}
 	if b, err := os.ReadFile(file); err != nil || json.Unmarshal(b, x) != nil || !x.current() {
 		if x, err = inspect(ctx, path, u); err != nil {
-			return "the compiler isn't understood"
+			return "the compiler isn't there"
 		}
 		if b, err := json.Marshal(x); err == nil {
 			c.write(file, b)
 		}
 	}
+	if x.Identity == "" {
+		return "the compiler isn't understood"
+	}
 	u.dirs = append(u.dirs, x.Dirs...)
-	u.debug = u.debug || x.Debug
 	u.warns = u.warns || !x.GCH // clang warns of empty bodies unasked
-	u.gch, u.clang, u.own = x.GCH, !x.GCH, x.Dirs
+	u.gch, u.clang = x.GCH, !x.GCH
+	if !slices.ContainsFunc(u.search, func(a string) bool { return beginsWithOne(a, elsewhere) }) {
+		u.own = slices.DeleteFunc(slices.Clone(x.Dirs), func(d string) bool { return !ownDir.MatchString(d) })
+	}
 	u.setKey(filepath.Base(path) + " " + x.Identity)
 	return ""
 }
 
 func (x *compiler) current() bool {
 	return len(x.Files) > 0 && !slices.ContainsFunc(x.Files, func(f compilerFile) bool {
-		s, err := stamp.Of(f.Path)
+		s, err := stamp.At(f.Path)
 		return err != nil || s.String() != f.State
 	})
 }
 
-// never are beginnings of flags of a compiler proper that a unit isn't remembered
-// with, wherever they come from.
-var never = []string{"-fsanitize=", "-fprofile-", "-ftest-coverage", "-coverage-", "--coverage", "-fplugin", "-load", "-save-temps", "-fmodules", "-fopenmp", "-include-pch", "-ivfsoverlay"}
+// ownDir matches directories of headers that come with a compiler, unless one of
+// elsewhere has it look in others.
+var (
+	ownDir    = regexp.MustCompile(`/(c\+\+|lib/gcc|lib/clang)/`)
+	elsewhere = []string{"--sysroot", "-nostdinc", "--gcc-toolchain", "-gcc-toolchain"}
+)
 
 // inspect asks a compiler where it looks for headers, and hashes the programs and
 // libraries that it consists of.
@@ -151,7 +157,7 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 	}
 	x := &compiler{}
 	files := []string{path}
-	listed, version := false, ""
+	listed, version, odd := false, "", !isProgram(path)
 	for line := range strings.Lines(said.String()) {
 		text := strings.TrimSpace(line)
 		switch {
@@ -163,8 +169,10 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 			x.Dirs = append(x.Dirs, text)
 		case strings.HasPrefix(text, "ignoring nonexistent directory "):
 			x.Dirs = append(x.Dirs, strings.Trim(strings.TrimPrefix(text, "ignoring nonexistent directory "), `"`))
-		case strings.HasPrefix(text, "Configuration file: "):
-			files = append(files, strings.TrimPrefix(text, "Configuration file: "))
+		case strings.HasPrefix(text, "Configuration file: "), strings.HasPrefix(text, "Reading specs from "):
+			odd = true // flags that aren't known
+		case strings.HasPrefix(text, "COLLECT_GCC="):
+			odd = odd || text != "COLLECT_GCC="+path // it runs another one
 		case strings.HasPrefix(text, "gcc version "):
 			x.GCH = true
 			version = text
@@ -176,23 +184,15 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 			// The newest is taken, and is asked for headers.
 			dir := filepath.Dir(strings.TrimPrefix(text, "Found candidate GCC installation: "))
 			files = append(files, dir, filepath.Dir(dir))
-		case strings.HasPrefix(text, "COLLECT_GCC_OPTIONS="), strings.Contains(text, " -cc1 "), strings.Contains(text, "/cc1 -E "), strings.Contains(text, "/cc1plus -E "):
-			words := linkflags.Split(text)
-			if filepath.IsAbs(words[0]) {
-				files = append(files, words[0]) // behind a script
-			}
-			for _, w := range words {
-				if beginsWithOne(w, never) {
-					return nil, fmt.Errorf("%s has %s of its own", path, w)
-				}
-				x.Debug = x.Debug || strings.HasPrefix(w, "-debug-info-kind=") || strings.HasPrefix(w, "-g") && w != "-g0"
-			}
-		case strings.HasPrefix(text, "Reading specs from ") && !strings.Contains(text, "built-in"):
-			files = append(files, strings.TrimPrefix(text, "Reading specs from "))
+		case strings.Contains(text, " -cc1 ") && filepath.IsAbs(linkflags.Split(text)[0]):
+			a, err1 := filepath.EvalSymlinks(linkflags.Split(text)[0])
+			b, err2 := filepath.EvalSymlinks(path)
+			odd = odd || err1 != nil || err2 != nil || a != b
 		}
 	}
-	if len(x.Dirs) == 0 || version == "" {
-		return nil, fmt.Errorf("%s says neither a version nor where it looks for headers", path)
+	if odd || len(x.Dirs) == 0 || version == "" {
+		err := x.follow(path)
+		return x, err
 	}
 	for _, program := range []string{"cc1", "cc1plus", "as"} {
 		out, err := exec.CommandContext(ctx, path, append(slices.Clone(u.search), "-print-prog-name="+program)...).Output()
@@ -209,24 +209,25 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 		}
 	}
 	id := frame.New("compiler")
-	id.Flag(x.Debug)
 	id.String(version)
 	seen := map[string]bool{}
 	for i := 0; i < len(files); i++ {
-		real, err := filepath.EvalSymlinks(files[i])
-		if err != nil {
-			return nil, err
-		}
-		if seen[real] {
+		if seen[files[i]] {
 			continue
 		}
-		seen[real] = true
-		before, err := stamp.Of(real)
+		seen[files[i]] = true
+		real, err := filepath.EvalSymlinks(files[i])
+		if err == nil {
+			err = x.follow(files[i]) // before it is read
+		}
 		if err != nil {
 			return nil, err
 		}
+		if seen["real "+real] {
+			continue
+		}
+		seen["real "+real] = true
 		if info, err := os.Stat(real); err == nil && info.IsDir() {
-			x.Files = append(x.Files, compilerFile{real, before.String()})
 			continue
 		}
 		sum, err := hashFile(real)
@@ -234,11 +235,36 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 			return nil, err
 		}
 		id.Uint(sum)
-		x.Files = append(x.Files, compilerFile{real, before.String()})
 		files = append(files, libraries(real)...)
 	}
+	slices.SortFunc(x.Files, func(a, b compilerFile) int { return strings.Compare(a.Path+a.State, b.Path+b.State) })
+	x.Files = slices.Compact(x.Files)
 	x.Identity = fmt.Sprintf("%x", id.Sum128())
 	return x, nil
+}
+
+// follow notes what a path leads to, and the links on the way.
+func (x *compiler) follow(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	real, s, err := stamp.Trail{}.Follow(path, func(place string, s stamp.Stamp) {
+		if s.IsLink() {
+			x.Files = append(x.Files, compilerFile{place, s.String()})
+		}
+	})
+	x.Files = append(x.Files, compilerFile{real, s.String()})
+	return err
+}
+
+// isProgram tells whether a compiler is one itself, and no script, which may do anything.
+func isProgram(path string) bool {
+	f, err := elf.Open(path)
+	if err == nil {
+		f.Close()
+	}
+	return err == nil
 }
 
 // libraries returns all files that may be libraries of a program: those of the
@@ -246,7 +272,7 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 func libraries(program string) (files []string) {
 	f, err := elf.Open(program)
 	if err != nil {
-		return nil // a script, which stands for itself
+		return nil
 	}
 	defer f.Close()
 	names, _ := f.ImportedLibraries()

@@ -98,8 +98,12 @@ type record struct {
 }
 
 type dependency struct {
-	Path                     string
-	Raw, Lines, Tokens, Code uint64
+	Path                             string
+	Raw, Lines, Tokens, Code, Layout uint64
+}
+
+func (x *scan) dependency(path string) dependency {
+	return dependency{path, x.Raw, x.Lines, x.Tokens, x.Code, x.Layout}
 }
 
 // Run compiles, or hands out what was compiled. It returns the exit code of the
@@ -179,7 +183,7 @@ func (c *cache) now(r *record) *record {
 	for i := range x.Files {
 		d := &x.Files[i]
 		if s := c.scans[d.Path]; s != nil {
-			d.Raw, d.Lines, d.Tokens, d.Code = s.Raw, s.Lines, s.Tokens, s.Code
+			*d = s.dependency(d.Path)
 		}
 	}
 	return &x
@@ -236,11 +240,14 @@ func pass(ctx context.Context, o *Options, why string) (int, error) {
 	return code, err
 }
 
+// program is what runs in place of a compiler, for tests.
+var program = func(compiler string) string { return compiler }
+
 // execute runs the compiler, and returns its exit code and CPU time. Streams of this
 // process become its own, so that what it says on both, and what those say that it
 // starts, stays in order.
 func execute(ctx context.Context, o *Options, stdout, stderr io.Writer) (code int, cpu time.Duration, err error) {
-	cmd := exec.CommandContext(ctx, o.Args[0], o.Args[1:]...)
+	cmd := exec.CommandContext(ctx, program(o.Args[0]), o.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, stdout, stderr
 	err = cmd.Run()
 	if s := cmd.ProcessState; s != nil {
@@ -301,13 +308,13 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 	moved := map[string]*scan{} // with other lines
 	for _, d := range r.Files {
 		x, err := c.readScan(d.Path, u.cxx && !u.old)
-		if err != nil || x.Bypass != "" || x.Dates && !u.dates {
+		if err != nil || x.Bypass != "" {
 			return ""
 		}
 		scans = append(scans, x)
 		switch {
 		case x.Raw == d.Raw:
-		case bytes || u.debug || u.contracts || u.warns && x.Misleads:
+		case bytes || u.debug || u.contracts || u.warns && x.Layout != d.Layout:
 			return ""
 		case x.Lines == d.Lines:
 			how = max(how, "same tokens")
@@ -321,14 +328,16 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 			return ""
 		}
 	}
-	exists, _, _ := c.exists(u, r.Files, scans)
+	means := u.means(r.Files, scans)
+	if means&(dates|reads) != 0 || how != "same bytes" && means&(columns|strict) != 0 {
+		return ""
+	}
+	exists, _, why := c.exists(u, r.Files, scans)
 	var err error
 	switch {
-	case how != "same bytes" && slices.ContainsFunc(scans, func(x *scan) bool { return x.Columns || x.Strict }):
+	case how != "same bytes" && u.clang && u.named(r, r.Files, scans, means):
 		return ""
-	case how != "same bytes" && u.clang && u.named(r, r.Files, scans):
-		return ""
-	case exists != r.Exists:
+	case why != "" || exists != r.Exists:
 		return ""
 	case len(moved) == 0:
 		return how
@@ -385,20 +394,24 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*s
 			return nil, nil, errors.New("a file that it reads can't be read")
 		case x.Bypass != "":
 			return nil, nil, errors.New(x.Bypass)
-		case x.Dates && !u.dates:
-			return nil, nil, errors.New("date or time")
 		}
 		// What is saved while the compiler runs may have been read before or after.
 		if s, err := stamp.Of(f); err != nil || s.Since(start) {
 			return nil, nil, errChanging
 		}
 		scans = append(scans, x)
-		r.Files = append(r.Files, dependency{f, x.Raw, x.Lines, x.Tokens, x.Code})
+		r.Files = append(r.Files, x.dependency(f))
+	}
+	switch means := u.means(r.Files, scans); {
+	case means&dates != 0:
+		return nil, nil, errors.New("date or time")
+	case means&reads != 0:
+		return nil, nil, errors.New("a name that may be pasted")
 	}
 	var found []string
-	precompiled := false
-	if r.Exists, found, precompiled = c.exists(u, r.Files, scans); precompiled {
-		return nil, nil, errors.New("a precompiled header")
+	var why string
+	if r.Exists, found, why = c.exists(u, r.Files, scans); why != "" {
+		return nil, nil, errors.New(why)
 	}
 	// A file that was away for a while: the compiler may have found another one.
 	known := map[string]bool{} // directories
@@ -419,37 +432,59 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*s
 	return r, scans, nil
 }
 
-// places are in names of functions by clang (__PRETTY_FUNCTION__).
-var places = regexp.MustCompile(`\((?:lambda|(?:unnamed|anonymous) (?:struct|class|union|enum)) at ([^()\x00]*?):\d+:\d+\)`)
+// unnamedAt is in names of functions by clang (__PRETTY_FUNCTION__).
+var unnamedAt = regexp.MustCompile(`\((?:lambda|(?:unnamed|anonymous) (?:struct|class|union|enum)) at ([^()\x00]*?):\d+:\d+\)`)
 
 func placesIn(object []byte) []string {
 	files := map[string]bool{}
-	for _, m := range places.FindAllSubmatch(object, -1) {
+	for _, m := range unnamedAt.FindAllSubmatch(object, -1) {
 		files[filepath.Clean(string(m[1]))] = true
 	}
 	return slices.Sorted(maps.Keys(files))
 }
 
-// named tells whether names of functions, in which clang says where something without
-// a name is, may be others than in the object of r, since files have other bytes. The
-// object has such names; and a unit may compute with them. The compiler's own headers
-// only print them, and then they are in the object.
-func (u *unit) named(r *record, files []dependency, scans []*scan) bool {
-	asks, unnamed := false, false
+// means returns what the words of a unit mean together. The compiler's own headers only
+// print names of functions, and then they are in the object.
+func (u *unit) means(files []dependency, scans []*scan) meaning {
+	m := pasted(append(slices.Clone(scans), u.defines))
 	for i, x := range scans {
-		own := slices.ContainsFunc(u.own, func(d string) bool { return strings.HasPrefix(files[i].Path, d+"/") })
-		asks = asks || x.Places && !own
-		unnamed = unnamed || x.Raw != files[i].Raw && x.Unnamed || x.UnnamedMacros && !own
-		if x.Raw != files[i].Raw && len(r.Places) > 0 && (x.Relines || slices.Contains(r.Places, filepath.Clean(files[i].Path))) {
+		if u.isOwn(files[i].Path) {
+			m |= x.Means &^ places
+		} else {
+			m |= x.Means
+		}
+	}
+	if m&levels != 0 && m&options != 0 {
+		m |= strict
+	}
+	if u.dates {
+		m &^= dates
+	}
+	return m
+}
+
+// isOwn tells whether a file is one of the compiler's own headers, or that of assert.
+func (u *unit) isOwn(file string) bool {
+	return len(u.own) > 0 && file == "/usr/include/assert.h" || slices.ContainsFunc(u.own, func(d string) bool { return strings.HasPrefix(file, d+"/") })
+}
+
+// named tells whether names of functions, in which clang says where something without
+// a name is, may be others than in the object of r, since files have other bytes: the
+// object has such names, or the unit may compute with them.
+func (u *unit) named(r *record, files []dependency, scans []*scan, means meaning) bool {
+	mapped := slices.ContainsFunc(files, func(d dependency) bool { return beginsWithOne(d.Path, u.mapped) })
+	for i, x := range scans {
+		if x.Raw != files[i].Raw && (means&places != 0 || len(r.Places) > 0 && (x.Relines || mapped || slices.Contains(r.Places, filepath.Clean(files[i].Path)))) {
 			return true
 		}
 	}
-	return asks && unnamed
+	return false
 }
 
 // exists hashes which of the names that files may include exist in which of the
-// directories where a compiler may look for them, and returns the files among them.
-func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, found []string, precompiled bool) {
+// directories where a compiler may look for them, and returns the files among them. It
+// says why that isn't certain.
+func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, found []string, why string) {
 	type name struct{ dir, name string }
 	seen := map[name]bool{}
 	var all []name
@@ -472,17 +507,39 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 			}
 		}
 	}
+	add(filepath.Dir(u.source), filepath.Base(u.source)) // gcc compares others with it
 	collect("./-", u.includes)
 	included := len(all)
 	for i, x := range scans {
 		collect(files[i].Path, x.Names)
 	}
 	h := xxhash.New()
+	// Compilers leave out directories that they look in already.
+	known := map[[2]uint64]int{} // the first of them
+	for i, d := range slices.Concat(u.quoteDirs, u.dirs) {
+		var st syscall.Stat_t
+		err := syscall.Stat(d, &st)
+		if err != nil && !isMissing(err) {
+			return 0, nil, "a name that can't be looked up"
+		}
+		id, first := [2]uint64{uint64(st.Dev), st.Ino}, i
+		if k, ok := known[id]; ok && err == nil {
+			first = k
+		} else if err == nil {
+			known[id] = i
+		}
+		fmt.Fprintf(h, "%d ", first)
+	}
 	inodes := map[[2]uint64]int{}
 	copies := map[[2]int64][]numbered{} // by size and time
 	for i, x := range all {
 		state, id, like := c.look(x.dir, x.name, u.gch || i < included)
-		precompiled = precompiled || state&hasPCH != 0
+		switch {
+		case state&hasPCH != 0:
+			return 0, nil, "a precompiled header"
+		case state&isOdd != 0:
+			return 0, nil, "a name that can't be looked up"
+		}
 		same := 0
 		if state&isThere != 0 {
 			path := x.dir + "/" + x.name
@@ -491,6 +548,17 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 			}
 			if state&isDirectory == 0 {
 				found = append(found, path)
+				if u.canonical && u.gch {
+					// gcc may call it so.
+					real, err := filepath.EvalSymlinks(path)
+					if err == nil {
+						real, err = filepath.Abs(real)
+					}
+					if err != nil {
+						return 0, nil, "a name that can't be looked up"
+					}
+					h.WriteString(real + "\x00")
+				}
 			}
 			// "#pragma once" knows a file by whatever name.
 			if _, ok := inodes[id]; !ok {
@@ -508,7 +576,7 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 		h.Write(head[:])
 		h.WriteString(x.dir + "\x00" + x.name + "\x00")
 	}
-	return h.Sum64(), found, precompiled
+	return h.Sum64(), found, ""
 }
 
 // numbered is a file that was looked up.
@@ -531,14 +599,17 @@ func (c *cache) copyOf(u *unit, path string, like [2]int64, copies map[[2]int64]
 	return number
 }
 
+// plainNames are those that are the same in lists, line markers and names of functions.
+var plainNames = regexp.MustCompile(`^[A-Za-z0-9_./+=@,~ -]*$`)
+
 // dependencies reads the rule that a compiler has written (-MD), without the
 // target, in order and each once.
 func dependencies(b []byte) ([]string, error) {
 	_, list, ok := bytes.Cut(b, []byte(": "))
-	if !ok || bytes.ContainsAny(list, "$#") || bytes.Contains(list, []byte(`\ `)) {
+	list, _, _ = bytes.Cut(bytes.ReplaceAll(list, []byte("\\\n"), []byte(" ")), []byte("\n")) // -MP adds rules
+	if !ok || !plainNames.Match(list) {
 		return nil, errors.New("a list of dependencies with odd names")
 	}
-	list, _, _ = bytes.Cut(bytes.ReplaceAll(list, []byte("\\\n"), []byte(" ")), []byte("\n")) // -MP adds rules
 	var files []string
 	seen := map[string]bool{}
 	for _, f := range strings.Fields(string(list)) {

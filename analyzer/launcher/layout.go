@@ -2,129 +2,71 @@ package launcher
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
 )
 
-// placed is a token that isn't in a directive.
-type placed struct{ start, end int }
+// A layout is where the tokens outside of directives stand, as compilers see that which
+// warn of it (-Wmisleading-indentation, -Wempty-body): which of them begin lines, and in
+// which columns they all are. Comments and directives between two tokens count where a
+// line of them is less indented than the next of the tokens: gcc takes that for a hint.
+type layout struct {
+	b      []byte
+	at     int // how far it is read
+	column int
+	first  int // column of the first character of the line that is no blank, from 1
+	h      *xxhash.Digest
+}
 
-// misleads tells whether compilers may warn of the layout of a file
-// (-Wmisleading-indentation, -Wempty-body): behind the statement that an if, else,
-// for or while without braces has, there is something on the same line, or further
-// to the right than the line of the if.
-func misleads(b []byte, tokens []placed) bool {
-	word := func(i int) string {
-		if i >= len(tokens) {
-			return ""
-		}
-		return string(b[tokens[i].start:tokens[i].end])
+// add counts the token at p.
+func (l *layout) add(p int) {
+	const none = 1 << 30
+	fresh, least := l.h == nil, none
+	if fresh {
+		l.h = xxhash.New()
 	}
-	for i := range tokens {
-		j := i + 1
-		switch word(i) {
-		case "else":
-			if word(j) == "if" {
-				continue
+	for ; l.at < p; l.at++ {
+		switch c := l.b[l.at]; c {
+		case '\n':
+			if fresh && l.first > 0 {
+				least = min(least, l.first)
 			}
-		case "if", "for", "while":
-			for word(j) == "constexpr" || word(j) == "!" || word(j) == "consteval" {
-				j++
-			}
-			if word(j) == "(" {
-				depth := 0
-				for ; j < len(tokens); j++ {
-					switch word(j) {
-					case "(":
-						depth++
-					case ")":
-						depth--
-					}
-					if depth == 0 {
-						break
-					}
-				}
-				j++
-			} else if word(j) != "{" {
-				return true
-			}
+			fresh, l.column, l.first = true, 0, 0
+		case '\t':
+			l.column = l.column/8*8 + 8
+		case ' ', '\r':
+			l.column++
 		default:
-			continue
-		}
-		if j >= len(tokens) || directiveIn(b[tokens[i].start:tokens[j].start]) {
-			return true
-		}
-		if word(j) == "{" {
-			continue
-		}
-		if word(j) == ";" && (word(i) == "if" || word(i) == "else" || word(j+1) == "{") || !clear(b, tokens, i, j, word) {
-			return true
+			l.column++
+			if l.first == 0 {
+				l.first = l.column
+			}
 		}
 	}
-	return false
+	if l.first == 0 {
+		l.first = l.column + 1
+	}
+	if least >= l.first {
+		least = none
+	}
+	var b [16]byte
+	if fresh {
+		b[0] = 1
+		binary.LittleEndian.PutUint32(b[4:], uint32(l.first))
+		binary.LittleEndian.PutUint32(b[8:], uint32(least))
+	}
+	binary.LittleEndian.PutUint32(b[12:], uint32(l.column))
+	l.h.Write(b[:])
 }
 
-// clear tells whether it is clear where the statement ends that begins at token j
-// and belongs to the keyword at token i.
-func clear(b []byte, tokens []placed, i, j int, word func(int) string) bool {
-	depth := 0
-	for k := j; k < len(tokens); k++ {
-		w := word(k)
-		switch w {
-		case "(", "[", "{":
-			depth++
-		case ")", "]", "}":
-			depth--
-		}
-		if depth < 0 {
-			return true // it is an argument of a macro
-		}
-		if depth > 0 || w != ";" && w != "}" {
-			continue
-		}
-		if k+1 == len(tokens) {
-			return true
-		}
-		next := word(k + 1)
-		if w == "}" && (next == "while" || next == "catch" || !isPart(next[0]) && next != "}" && next != "{" && next != "*" && next != "+" && next != "-" && next != "(" && next != "~" && next != "!" && next != "[" && next != "&") {
-			continue // the statement goes on
-		}
-		if directiveIn(b[tokens[i].start:tokens[k+1].start]) {
-			return false
-		}
-		if next == "}" || next == "else" {
-			return true
-		}
-		mine, fresh := indentation(b, tokens[k+1].start)
-		its, _ := indentation(b, tokens[i].start)
-		return fresh && mine <= its
+// sum is 0 if there are no tokens.
+func (l *layout) sum() uint64 {
+	if l.h == nil {
+		return 0
 	}
-	return true
-}
-
-// directiveIn tells whether a line of a text begins with "#", after its first one.
-func directiveIn(text []byte) bool {
-	for {
-		_, rest, ok := bytes.Cut(text, []byte("\n"))
-		if !ok {
-			return false
-		}
-		if l := bytes.TrimLeft(rest, " \t"); bytes.HasPrefix(l, []byte("#")) || bytes.HasPrefix(l, []byte("%:")) {
-			return true
-		}
-		text = rest
-	}
-}
-
-// indentation returns how wide the blanks are that begin the line of a position, and
-// whether there is nothing else in front of it.
-func indentation(b []byte, p int) (width int, fresh bool) {
-	start := bytes.LastIndexByte(b[:p], '\n') + 1
-	for ; start < p && (b[start] == ' ' || b[start] == '\t'); start++ {
-		if width++; b[start] == '\t' {
-			width = (width + 7) / 8 * 8
-		}
-	}
-	return width, start == p
+	return l.h.Sum64()
 }
 
 // odd tells whether compilers may warn of a comment: of another that begins in it

@@ -15,6 +15,8 @@ import (
 // mark stands for __LINE__ in the text that the preprocessor makes for askLines.
 const mark = "__TASTING_LINE__"
 
+const line = "__LINE__"
+
 const builtinLine = "__builtin_LINE"
 
 // builtins say where they stand, or where the caller does of the function whose
@@ -36,7 +38,7 @@ func askLines(ctx context.Context, u *unit, files []*scan) (*asked, error) {
 	if conditional(append(slices.Clone(files), u.defines)) {
 		return &asked{Elsewhere: true}, nil
 	}
-	args := append(slices.Clone(u.rest), "-E", "-w", "-U__LINE__", "-D__LINE__="+mark)
+	args := append(slices.Clone(u.rest), "-E", "-w", "-U"+line, "-D"+line+"="+mark)
 	text, err := exec.CommandContext(ctx, u.compiler, args...).Output()
 	if err != nil {
 		return nil, err
@@ -278,7 +280,6 @@ func conditional(files []*scan) bool {
 			defined[m.Name] = append(defined[m.Name], m)
 		}
 	}
-	const line = "__LINE__"
 	expanded, pastes := map[string]bool{}, false
 	for n := -1; n != len(reached); {
 		n = len(reached)

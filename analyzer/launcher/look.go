@@ -12,6 +12,7 @@ const (
 	isThere     = 1 << iota
 	isDirectory // compilers go on
 	hasPCH      // a precompiled header stands beside it
+	isOdd       // compilers may stop at it, as at a link to itself
 )
 
 // look tells what there is under a name in a directory, which file it is, and its size
@@ -33,7 +34,12 @@ func (c *cache) look(dir, name string, pch bool) (state int, id [2]uint64, like 
 	}
 	path := dir + "/" + name
 	var st syscall.Stat_t
-	if c.listed(dir, name) && syscall.Stat(path, &st) == nil {
+	if !c.listed(dir, name) {
+	} else if err := syscall.Stat(path, &st); err != nil {
+		if !isMissing(err) {
+			state = isOdd
+		}
+	} else {
 		state = isThere
 		if st.Mode&syscall.S_IFMT == syscall.S_IFDIR {
 			state |= isDirectory
@@ -47,6 +53,8 @@ func (c *cache) look(dir, name string, pch bool) (state int, id [2]uint64, like 
 	}
 	return state, id, like
 }
+
+func isMissing(err error) bool { return err == syscall.ENOENT || err == syscall.ENOTDIR }
 
 // listed tells whether there may be a name in a directory.
 func (c *cache) listed(dir, name string) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,7 +19,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "9"
+const scanFormat = "10"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -26,28 +27,18 @@ type scan struct {
 	// Tokens that of the tokens alone: comments don't count in them, nor does which
 	// blanks are between two tokens, but whether there are any. They are Raw where
 	// it isn't certain what is a comment.
-	// Code is that of the tokens outside of directives.
-	Raw, Lines, Tokens, Code uint64
+	// Code is that of the tokens outside of directives, Layout that of their places.
+	Raw, Lines, Tokens, Code, Layout uint64
 	// Names are what the file may include or ask for (__has_include), each behind
 	// the bracket or quote that it is written with.
 	Names []string
 	// Bypass says why no unit that reads the file is remembered, or is empty.
 	Bypass string `json:",omitempty"`
-	// Dates says that a token is __DATE__, __TIME__ or __TIMESTAMP__.
-	Dates bool `json:",omitempty"`
-	// Columns says that the text may ask for a column.
-	Columns bool `json:",omitempty"`
-	// Places says that the text may ask for the name of a function, in which clang
-	// says where its lambdas and classes without a name are.
-	Places bool `json:",omitempty"`
-	// Unnamed says that it may have lambdas or classes without a name, UnnamedMacros
-	// that its macros do.
-	Unnamed       bool `json:",omitempty"`
-	UnnamedMacros bool `json:",omitempty"`
-	// Misleads says that compilers may warn of how it is laid out.
-	Misleads bool `json:",omitempty"`
-	// Strict says that a pragma may make errors of warnings.
-	Strict bool `json:",omitempty"`
+	// Means is what its words mean, Parts are those that may be parts of such words, and
+	// Pastes says that macros may put them together.
+	Means  meaning  `json:",omitempty"`
+	Parts  []string `json:",omitempty"`
+	Pastes bool     `json:",omitempty"`
 	// Relines says that the file says itself which line of which file it is.
 	Relines bool `json:",omitempty"`
 
@@ -71,6 +62,54 @@ type macro struct {
 	Pastes bool `json:",omitempty"` // it makes names of parts
 }
 
+// meaning is what words of a unit have the compiler do.
+type meaning uint8
+
+const (
+	dates   meaning = 1 << iota // the time, or that of the file
+	columns                     // the text may ask for a column
+	places                      // for the name of a function, in which clang says where its lambdas and classes without a name are
+	strict                      // a pragma may switch warnings on, or make errors of them
+	levels                      // one may, by a macro
+	options                     // names of such warnings
+	reads                       // a file that no list has, or whether there is one
+)
+
+// special are the words that mean something, wherever they stand.
+var special = map[string]meaning{
+	"__DATE__": dates, "__TIME__": dates, "__TIMESTAMP__": dates,
+	"__builtin_COLUMN": columns, "__builtin_source_location": columns,
+	"__PRETTY_FUNCTION__": places, "__builtin_dump_struct": places, "__ASSERT_FUNCTION": places, "__assert_fail": places,
+	"diagnostic": strict, "dependency": reads, "include_alias": reads,
+	"__has_include": reads, "__has_include_next": reads, "__has_embed": reads,
+}
+
+var specials = strings.Join(slices.Sorted(maps.Keys(special)), "\n")
+
+// pasted returns what words mean that the macros of a unit may put together.
+func pasted(scans []*scan) (m meaning) {
+	if !slices.ContainsFunc(scans, func(x *scan) bool { return x.Pastes }) {
+		return 0
+	}
+	all, long := map[string]bool{}, map[string]bool{}
+	for _, x := range scans {
+		for _, p := range x.Parts {
+			all[p] = true
+			long[p] = len(p) > 1
+		}
+	}
+	for word, what := range special {
+		parts := all
+		if what == strict || what == reads {
+			parts = long // there are variables for all letters
+		}
+		if m&what == 0 && composes(word, parts) {
+			m |= what
+		}
+	}
+	return m
+}
+
 // scanner goes through the text of a file as the first three phases of translation
 // do ([lex.phases]), and stops where it would have to guess.
 type scanner struct {
@@ -85,14 +124,17 @@ type scanner struct {
 	x                   *scan
 	define              *macro   // of the directive
 	body                []string // its tokens
+	params              bool     // they are those of its parameters
 	directive           string   // name of the directive, "#" before it is known
 	last                []byte   // the token before
-	placed              []placed // all tokens outside of directives
+	asm                 int      // tokens of an assembly in front of its text: see assembly
+	parts               map[string]bool
+	layout              layout
 }
 
 // scanText scans the text of a file.
 func scanText(b []byte, cxx bool) *scan {
-	s := &scanner{b: b, cxx: cxx, line: 1, lines: xxhash.New(), tokens: xxhash.New(), code: xxhash.New(), blank: true, fresh: true, x: &scan{Raw: xxhash.Sum64(b)}}
+	s := &scanner{b: b, cxx: cxx, line: 1, lines: xxhash.New(), tokens: xxhash.New(), code: xxhash.New(), blank: true, fresh: true, parts: map[string]bool{}, layout: layout{b: b}, x: &scan{Raw: xxhash.Sum64(b)}}
 	// Assemblers read files that no list of dependencies has.
 	text := joined(b)
 	lower := bytes.ToLower(text)
@@ -101,30 +143,32 @@ func scanText(b []byte, cxx bool) *scan {
 			s.x.Bypass = word
 		}
 	}
-	if s.x.Bypass == "" && bytes.Contains(lower, []byte("asm")) {
+	if s.x.Bypass == "" {
 		s.x.Bypass = hiddenDirective(text, lower)
 	}
-	switch {
-	case bytes.Contains(lower, []byte("dependency")) && readsDependency.Match(lower):
-		s.x.Bypass = "#pragma GCC dependency"
-	case bytes.Contains(lower, []byte("include_alias")):
-		s.x.Bypass = "#pragma include_alias"
-	}
-	s.x.Strict = bytes.Contains(lower, []byte("diagnostic")) && makesErrors.Match(lower)
-	// Trigraphs that are a backslash or "#", or look like a quote.
-	s.doubt = bytes.Contains(b, []byte("??/")) || bytes.Contains(b, []byte("??=")) || bytes.Contains(b, []byte("??'")) || bytes.IndexByte(b, 0) >= 0 ||
-		bytes.Count(b, []byte("\r")) != bytes.Count(b, []byte("\r\n")) // clang ends a line there
+	// A trigraph that is a backslash; a line that ends for clang alone.
+	s.doubt = bytes.Contains(b, []byte("??/")) || bytes.Count(b, []byte("\r")) != bytes.Count(b, []byte("\r\n"))
 	for s.p < len(b) && !s.doubt {
 		s.next()
 	}
 	s.endLine()
-	s.x.Misleads = s.doubt || misleads(b, s.placed)
-	s.x.Lines, s.x.Tokens, s.x.Code = s.lines.Sum64(), s.tokens.Sum64(), s.code.Sum64()
+	if len(b) > 0 && b[len(b)-1] != '\n' {
+		// Compilers may warn of that.
+		s.lines.Write([]byte{2})
+		s.tokens.Write([]byte{2})
+	}
+	s.x.Lines, s.x.Tokens, s.x.Code, s.x.Layout = s.lines.Sum64(), s.tokens.Sum64(), s.code.Sum64(), s.layout.sum()
 	if s.doubt {
 		// Names and words may be missing as well.
 		s.x.Lines, s.x.Tokens, s.x.Code = s.x.Raw, s.x.Raw, s.x.Raw
-		s.roughly()
+		s.x.Bypass = "text that isn't understood"
 	}
+	for p, is := range s.parts {
+		if is {
+			s.x.Parts = append(s.x.Parts, p)
+		}
+	}
+	slices.Sort(s.x.Parts)
 	slices.Sort(s.x.Conditions)
 	s.x.Conditions = slices.Compact(s.x.Conditions)
 	slices.Sort(s.x.Names)
@@ -135,12 +179,14 @@ func scanText(b []byte, cxx bool) *scan {
 var (
 	escaped      = regexp.MustCompile(`\\(?:\\|[abefnrtv]|x\{?([0-9a-f]+)\}?|u(?:0000|\{)?([0-9a-f]{2,4})\}?|o?\{?([0-7]+)\}?)`)
 	betweenParts = regexp.MustCompile(`"(?:\s|/\*(?s:.*?)\*/|//[^\n]*\n)*(?:u8|[ul])?"`)
+	mayAssemble  = regexp.MustCompile(`asm|(?:section|alias|symver|weakref|ifunc|patchable_function_entry)(?:__)?\s*\(|#\s*(?:pragma[^\n]*section|ident)`)
+	// directiveNames are what reads files, and what can make the name of that.
+	directiveNames = []string{"incbin", "include", "macro", "irp", "rept", "altmacro", "mri"}
 	// hidden are directives that count, and beginnings of their names where a string ends
 	// and a macro may go on, or in front of what stands for something else.
 	hidden = func() *regexp.Regexp {
 		var all, parts []string
-		// What reads files, and what can make the name of that.
-		for _, name := range []string{"incbin", "include", "macro", "irp", "rept", "altmacro", "mri"} {
+		for _, name := range directiveNames {
 			all = append(all, name)
 			for i := range name {
 				parts = append(parts, name[:i])
@@ -148,14 +194,13 @@ var (
 		}
 		return regexp.MustCompile(`\.(?:(?:` + strings.Join(all, "|") + `)|(?:` + strings.Join(parts, "|") + `)(?:[%{\\]|\)?"(?:[ \t]|/\*.*?\*/)*(?:\n|//|[a-z_$#]|\)[\s)]*")|\s*\)))`)
 	}()
-	computedAsm = regexp.MustCompile(`(?:\b|__)asm(?:__)?(?:\s+[a-z_]+)*\s*\(\s*\(`)
 )
 
-// hiddenDirective looks for directives of assemblers that read a file in the text of one
-// that may have assembly in it, where they aren't written as such: in parts, with
-// escapes, of macros.
+// hiddenDirective looks for directives of assemblers that read a file where they aren't
+// written as such: in parts, with escapes, of macros. Parts for macros count in files
+// that may have assembly in them; names of sections, too, are written as they are.
 func hiddenDirective(text, lower []byte) string {
-	named := bytes.Contains(text, []byte(`\N{`)) || bytes.Contains(text, []byte("??/"))
+	named := bytes.Contains(text, []byte(`\N{`))
 	text = escaped.ReplaceAllFunc(lower, func(e []byte) []byte {
 		m, base := escaped.FindSubmatch(e), 16
 		digits := append(m[1], m[2]...)
@@ -171,11 +216,13 @@ func hiddenDirective(text, lower []byte) string {
 		return []byte(" ")
 	})
 	text = betweenParts.ReplaceAll(text, nil)
+	may := mayAssemble.Match(lower)
 	for _, m := range hidden.FindAllIndex(text, -1) {
 		found := string(text[m[0]:m[1]])
 		line := bytes.TrimSpace(text[bytes.LastIndexByte(text[:m[0]], '\n')+1 : m[0]])
 		before := text[max(0, m[0]-1)]
 		switch {
+		case !may && !slices.Contains(directiveNames, found[1:]):
 		case isPart(before), strings.IndexByte(".)]}", before) >= 0, bytes.HasSuffix(line, []byte(`\"`)): // of a name or an operand
 		case before == '"' && (line[0] == '*' || bytes.HasPrefix(line, []byte("/*")) && !bytes.Contains(line, []byte("*/"))): // of a comment
 		case found[len(found)-1] == '\n' && !bytes.Contains(line, []byte("define")): // the end of all parts
@@ -188,17 +235,10 @@ func hiddenDirective(text, lower []byte) string {
 	case bytes.Contains(text, []byte("incbin")):
 		return "incbin"
 	case named:
-		return "escape in a file with assembly"
-	case computedAsm.Match(text):
-		return "computed assembly"
+		return "escape by a name"
 	}
 	return ""
 }
-
-var (
-	makesErrors     = regexp.MustCompile(`\bdiagnostic\b[^\n]*\b(?:error|fatal)\b`)
-	readsDependency = regexp.MustCompile(`\bdependency\s*\\?["<]`)
-)
 
 // joined is a text without splices.
 func joined(b []byte) []byte {
@@ -241,93 +281,111 @@ func hasEmbed(lower []byte) bool {
 			return false
 		}
 		before := bytes.TrimRight(rest[:i], " \t\\\r\n/*")
-		if bytes.HasSuffix(before, []byte("#")) || bytes.HasSuffix(before, []byte("%:")) || bytes.HasSuffix(before, []byte("__has_")) || bytes.HasSuffix(before, []byte("__")) {
+		if bytes.HasSuffix(before, []byte("#")) || bytes.HasSuffix(before, []byte("__has_")) || bytes.HasSuffix(before, []byte("__")) {
 			return true
 		}
 		rest = rest[i+5:]
 	}
 }
 
+var anyWord = regexp.MustCompile(`[A-Za-z_$][A-Za-z0-9_$]*`)
+
 var (
-	anyDefine = regexp.MustCompile(`(?:#|%:)[ \t]*define[ \t]+([A-Za-z_$][A-Za-z0-9_$]*)((?:[^\n]*\\[ \t\r]*\n)*[^\n]*)`)
-	// Blanks and comments may be anywhere in a directive.
-	anyInclude = regexp.MustCompile(`(?:#|%:|\?\?=)(?:\s|/\*(?s:.*?)\*/)*(?:include_next|include|import)\b(?:\s|/\*(?s:.*?)\*/)*(?:"([^"\n]+)"|<([^>\n]+)>)?`)
-	anyAsk     = regexp.MustCompile(`(?i)has_(?:include|embed)`)
-	anyWord    = regexp.MustCompile(`[A-Za-z_$\x80-\xff][A-Za-z0-9_$\x80-\xff]*`)
+	// aPragma matches what a string has that _Pragma may take for one of those, allowed
+	// those that make no errors.
+	aPragma = regexp.MustCompile(`\b(?:GCC|clang)\b(?s:.*)\bdiagnostic\b`)
+	allowed = regexp.MustCompile(`^[^"]*"\s*(?:GCC|clang)\s+diagnostic\s+(?:push|pop|ignored)\b`)
 )
 
-// roughly takes all that looks like a name of a file, a macro or a word, from a
-// text that isn't understood.
-func (s *scanner) roughly() {
-	s.x.Names, s.x.Macros = nil, nil
-	text := joined(s.b)
-	for _, m := range anyInclude.FindAllSubmatch(text, -1) {
-		if len(m[1])+len(m[2]) == 0 {
-			s.x.Bypass = "computed include"
-		}
-		for i, bracket := range []string{`"`, "<"} {
-			if len(m[1+i]) > 0 {
-				s.x.Names = append(s.x.Names, bracket+string(m[1+i]))
-			}
-		}
-	}
-	for _, m := range anyDefine.FindAllSubmatch(text, -1) {
-		x := macro{Name: string(m[1]), Pastes: bytes.Contains(m[2], []byte("##")) || bytes.Contains(m[2], []byte("%:"))}
-		for _, w := range anyWord.FindAll(m[2], -1) {
-			x.Words = append(x.Words, string(w))
-		}
-		s.x.Macros = append(s.x.Macros, x)
-	}
-	for _, w := range anyWord.FindAll(text, -1) {
-		s.special(string(w))
-		s.x.Conditions = append(s.x.Conditions, string(w))
-	}
-	for line := range bytes.Lines(text) {
-		for _, pair := range []string{"<>", `""`} {
-			rest := line
-			for {
-				_, after, ok := bytes.Cut(rest, []byte(pair[:1]))
-				name, more, closed := bytes.Cut(after, []byte(pair[1:]))
-				if !ok || !closed {
-					break
-				}
-				if plausible(name) {
-					s.x.Names = append(s.x.Names, pair[:1]+string(name))
-				}
-				rest = more
-			}
-		}
-		if bytes.Contains(line, []byte("include")) && bytes.IndexByte(line, '"') < 0 && bytes.IndexByte(line, '<') < 0 && bytes.IndexByte(line, '#') >= 0 {
-			s.x.Bypass = "computed include"
-		}
-		if i := anyAsk.FindIndex(line); i != nil && bytes.IndexByte(line[i[1]:], '(') >= 0 && !bytes.ContainsAny(line[i[1]:], `"<`) {
-			s.x.Bypass = "computed __has_include"
-		}
-	}
-}
-
-func plausible(name []byte) bool {
-	return len(name) > 0 && len(name) < 256 && !bytes.ContainsAny(name, " \t()=;,*\\\x00")
-}
-
-// special notes words that mean more than others.
-func (s *scanner) special(word string) {
-	switch word {
-	case "__DATE__", "__TIME__", "__TIMESTAMP__":
-		s.x.Dates = true
-	case "__PRETTY_FUNCTION__", "__builtin_dump_struct":
-		s.x.Places = true
+// notice notes what a word or a literal means.
+func (s *scanner) notice(t []byte) {
+	// Who suppresses warnings makes no errors.
+	last := string(s.last)
+	switch {
+	case last != "diagnostic" || string(t) == "push" || string(t) == "pop" || string(t) == "ignored":
+	case s.define != nil && t != nil && isStart(t[0]) && string(t) != "error" && string(t) != "warning" && string(t) != "fatal":
+		s.x.Means |= levels
 	default:
-		// A part of a name may be pasted.
-		for _, w := range []string{"__DATE__", "__TIME__", "__TIMESTAMP__"} {
-			if len(word) > 3 && (strings.HasPrefix(w, word) || strings.HasSuffix(w, word)) {
-				s.x.Dates = true
-			}
+		s.x.Means |= strict
+	}
+	switch {
+	case t == nil || s.params:
+		s.last = nil
+		return
+	case t[0] != ',' || last != "ignored":
+		s.last = t
+	}
+	if t[len(t)-1] == '"' || t[len(t)-1] == '\'' {
+		if bytes.HasPrefix(t, []byte(`"-W`)) && last != "ignored" {
+			s.x.Means |= options
 		}
-		if len(word) >= len("__builtin") && word[0] == '_' {
-			s.x.Columns = s.x.Columns || strings.HasPrefix("__builtin_COLUMN", word) || strings.HasPrefix("__builtin_source_location", word)
+		if aPragma.Match(t) && !(allowed.Match(t) && bytes.Count(t, []byte("diagnostic")) == 1) {
+			s.x.Means |= strict
+		}
+		if bytes.Contains(t, []byte("dependency")) && (bytes.Contains(t, []byte("GCC")) || bytes.Contains(t, []byte("clang"))) {
+			s.x.Bypass = "#pragma GCC dependency"
+		}
+		return
+	}
+	if !isStart(t[0]) {
+		return
+	}
+	word := string(t)
+	switch {
+	case t[0] == 'W' && last == "-":
+		s.x.Means |= options
+	case s.directive == "define" && s.define == nil && (word == "push" || word == "pop" || word == "ignored"):
+		s.x.Means |= strict
+	}
+	switch what := special[word]; what {
+	case strict: // see above
+	case reads:
+		switch word {
+		case "dependency":
+			s.x.Bypass = "#pragma GCC dependency"
+		case "include_alias":
+			s.x.Bypass = "#pragma include_alias"
+		}
+	default:
+		if s.directive == "" || s.define != nil || s.directive == "pragma" {
+			s.x.Means |= what
 		}
 	}
+	if _, ok := s.parts[word]; !ok && s.directive != "#" {
+		s.parts[word] = special[word] == 0 && strings.Contains(specials, word)
+	}
+}
+
+// assembly follows the tokens of an assembly: its text has to be that of a literal,
+// and no expression, which newer compilers compute.
+func (s *scanner) assembly(t string) {
+	switch s.asm {
+	case 1:
+		switch t {
+		case "volatile", "__volatile__", "__volatile", "goto", "inline", "__inline", "__inline__", `\`:
+			return
+		case "(":
+			s.asm = 2
+			return
+		}
+	case 2:
+		if t == `\` {
+			return
+		}
+		if s.asm = 0; t[len(t)-1] == '"' || isStart(t[0]) { // a macro that spells it
+			return
+		}
+	default:
+		switch t {
+		case "asm", "__asm", "__asm__":
+			if !slices.Contains(naming, s.directive) {
+				s.asm = 1
+			}
+		}
+		return
+	}
+	s.asm = 0
+	s.x.Bypass = "computed assembly"
 }
 
 // emit counts a token that begins at s.p and ends at end.
@@ -337,7 +395,7 @@ func (s *scanner) emit(end int) {
 	if s.blank {
 		head[0] = 1
 	}
-	if s.fresh && (t[0] == '#' || bytes.HasPrefix(t, []byte("%:"))) {
+	if s.fresh && t[0] == '#' {
 		head[0] |= 2
 		s.directive = "#"
 	}
@@ -357,56 +415,15 @@ func (s *scanner) emit(end int) {
 	s.lines.Write(t)
 	s.blank, s.fresh = false, false
 	if s.directive == "" {
-		s.placed = append(s.placed, placed{s.p, end})
+		s.layout.add(s.p)
 	}
-	s.unnamed(t, s.p)
 	s.line += bytes.Count(t, []byte("\n"))
 	start := s.p
 	s.p = end
+	s.notice(t)
+	s.assembly(string(t))
 	s.see(t, start)
-}
-
-// unnamed notes what may begin a lambda, or a class without a name.
-func (s *scanner) unnamed(t []byte, start int) {
-	found := false
-	switch last := string(s.last); last {
-	case "class", "struct", "union", "enum":
-		found = t[0] != ';' && !isStart(t[0])
-		switch string(t) {
-		case "alignas", "_Alignas", "__attribute__", "__attribute", "__declspec":
-			found = true
-		}
-	case "return", "co_return", "co_yield", "co_await", "else", "do", "throw", "case":
-		found = t[0] == '['
-	default:
-		// Behind a name, a literal or a closing bracket there is an index; two are those
-		// of an attribute.
-		attribute := last == "[" && s.b[start-1] == '[' || start+1 < len(s.b) && s.b[start+1] == '['
-		found = t[0] == '[' && !attribute && (last == "" || !isPart(last[len(last)-1]) && !strings.Contains(`)]}"'`, last[len(last)-1:]) || s.define != nil || last != "delete" && last != "operator" && captures(s.b[start:]))
-	}
-	s.x.Unnamed = s.x.Unnamed || found
-	s.x.UnnamedMacros = s.x.UnnamedMacros || found && s.directive != ""
-	s.last = t
-}
-
-// captures tells whether brackets may be those of a lambda, by what stands behind
-// them: they may follow a cast, a condition, another statement, or a macro.
-func captures(b []byte) bool {
-	depth := 0
-	for i, c := range b[:min(500, len(b))] {
-		switch c {
-		case '[':
-			depth++
-		case ']':
-			depth--
-		}
-		if depth > 0 {
-			continue
-		}
-		rest := bytes.TrimLeft(b[i+1:], " \t\v\f\r\n")
-		return len(rest) > 0 && (isStart(rest[0]) || strings.IndexByte(`({</\#`, rest[0]) >= 0 || bytes.HasPrefix(rest, []byte("->")) || bytes.HasPrefix(rest, []byte("[[")))
-	}
-	return true
+	s.x.Pastes = s.x.Pastes || s.directive == "define" && t[0] == '#' && end < len(s.b) && (s.b[end] == '#' || s.b[end] == '\\')
 }
 
 // naming are directives in which no macro is expanded.
@@ -416,12 +433,14 @@ var naming = []string{"undef", "ifdef", "ifndef", "elifdef", "elifndef"}
 func (s *scanner) see(t []byte, start int) {
 	word := isStart(t[0])
 	switch {
-	case s.directive == "#" && (t[0] == '#' || t[0] == '%'), t[0] == '\\':
+	case s.directive == "#" && t[0] == '#', t[0] == '\\':
 		return
 	case s.directive == "#" && word:
 		s.directive = string(t)
 		switch s.directive {
-		case "include", "include_next", "import":
+		case "import":
+			s.x.Bypass = "#import"
+		case "include", "include_next":
 			s.include()
 		case "line":
 			s.x.Relines = true
@@ -438,6 +457,7 @@ func (s *scanner) see(t []byte, start int) {
 	}
 	switch {
 	case s.define != nil:
+		s.params = len(s.body) == 0 && t[0] == '(' && isPart(s.b[start-1]) || s.params && t[0] != ')'
 		s.body = append(s.body, string(t))
 	case word && s.directive != "" && !slices.Contains(naming, s.directive):
 		s.x.Conditions = append(s.x.Conditions, string(t))
@@ -446,14 +466,10 @@ func (s *scanner) see(t []byte, start int) {
 		return
 	}
 	switch s.directive {
-	case "", "define", "pragma":
-		s.special(string(t))
-	}
-	switch s.directive {
 	case "if", "elif", "define":
 		switch {
 		case asks(string(t)):
-			s.hasInclude(start)
+			s.hasInclude(string(t), start)
 		case asksInPart(string(t), s.define != nil):
 			s.x.Bypass = "__has_include that may be pasted"
 		}
@@ -503,36 +519,54 @@ func (s *scanner) name() {
 	s.emit(s.p + n + 2)
 }
 
-// hasInclude takes the name in __has_include(...), if there is one: it may also be
-// a macro's name that is defined or asked for.
-func (s *scanner) hasInclude(start int) {
+// hasInclude takes the name in __has_include(...): in a condition, literally. A macro may
+// stand for __has_include itself, if it is called alike.
+func (s *scanner) hasInclude(word string, start int) {
 	s.blanks()
-	alias := s.define != nil && asks(s.define.Name) // who uses it has the name
-	if s.p == len(s.b) || s.b[s.p] != '(' {
-		switch {
-		case s.define != nil && !alias:
+	end := s.p == len(s.b) || s.b[s.p] == '\n' || s.b[s.p] == '\r'
+	switch {
+	case s.define != nil:
+		if s.define.Name == "_GLIBCXX_USE_TBB_PAR_BACKEND" {
+			break // a name that no macro changes
+		}
+		// (x) __has_include(x), too.
+		n := len(s.body)
+		if asks(s.define.Name) && n == 4 && s.body[0] == "(" && isStart(s.body[1][0]) && s.body[2] == ")" {
+			alias := regexp.MustCompile(`^\([ \t]*` + regexp.QuoteMeta(s.body[1]) + `[ \t]*\)[ \t\r]*\n`)
+			if alias.Match(s.b[s.p:]) {
+				return
+			}
+		}
+		if !end || !asks(s.define.Name) || n != 1 {
 			s.x.Bypass = "__has_include in a macro"
-		case s.define == nil && s.p < len(s.b) && (s.b[s.p] == ')' || s.b[s.p] == ',' || isStart(s.b[s.p])) && !isDefined.Match(s.b[max(0, start-40):start]):
+		}
+		return
+	case end:
+		return
+	case s.b[s.p] == '(':
+	case s.b[s.p] == ')' || s.b[s.p] == ',' || isStart(s.b[s.p]):
+		if !isDefined.Match(s.b[max(0, start-40):start]) {
 			s.x.Bypass = "computed __has_include" // its parentheses may come from elsewhere
 		}
+		return
+	default:
 		return
 	}
 	s.emit(s.p + 1)
 	s.blanks()
-	if s.p == len(s.b) {
+	if s.p == len(s.b) || s.b[s.p] != '"' && s.b[s.p] != '<' {
+		s.x.Bypass = "computed __has_include"
 		return
 	}
-	switch c := s.b[s.p]; {
-	case c == '"' && s.define != nil:
-		s.x.Bypass = "__has_include in a macro" // it looks beside the file that uses it
-	case c == '"', c == '<' && (s.define == nil || len(s.body) == 0 || s.body[0] != "("): // of a macro with parameters it may be one
-		s.name()
-	case s.define == nil:
+	s.name()
+	name := s.last
+	if s.blanks(); s.p == len(s.b) || s.b[s.p] != ')' || !strings.HasPrefix(word, "__has_") && predefined.Match(name) {
 		s.x.Bypass = "computed __has_include"
-	case !alias || c == '<' || len(s.body) < 3 || s.body[0] != "(" || s.body[2] != ")": // one parameter
-		s.x.Bypass = "__has_include in a macro"
 	}
 }
+
+// predefined matches names of files that a macro with a parameter may change.
+var predefined = regexp.MustCompile(`\b(?:linux|unix|i386)\b`)
 
 var isDefined = regexp.MustCompile(`\bdefined[ \t]*\(?[ \t]*$`)
 
@@ -570,7 +604,14 @@ func spliced(line []byte) bool {
 // endLine ends a directive.
 func (s *scanner) endLine() {
 	if m := s.define; m != nil {
-		m.take(s.body)
+		for i, t := range s.body {
+			if isStart(t[0]) {
+				m.Words = append(m.Words, t)
+			}
+			m.Pastes = m.Pastes || t == "#" && i+1 < len(s.body) && (s.body[i+1] == "#" || s.body[i+1] == `\`)
+		}
+		slices.Sort(m.Words)
+		m.Words = slices.Compact(m.Words)
 		s.x.Macros = append(s.x.Macros, *m)
 	}
 	if s.directive != "" {
@@ -579,25 +620,17 @@ func (s *scanner) endLine() {
 			h.Write([]byte{4})
 		}
 	}
-	s.define, s.body, s.directive = nil, nil, ""
-}
-
-// take finds the words of a body, with parameters, and whether it pastes.
-func (m *macro) take(body []string) {
-	for i, t := range body {
-		if isStart(t[0]) {
-			m.Words = append(m.Words, t)
+	if s.directive != "" {
+		// What is behind the macro isn't known.
+		if s.notice(nil); s.asm > 0 {
+			s.x.Bypass = "computed assembly"
 		}
-		// "##" and "%:%:" are two tokens here.
-		pair := t + body[min(i+1, len(body)-1)]
-		m.Pastes = m.Pastes || pair == "##" || pair == "%:%:" && t == "%:"
 	}
-	slices.Sort(m.Words)
-	m.Words = slices.Compact(m.Words)
+	s.define, s.body, s.directive, s.params = nil, nil, "", false
 }
 
 func isStart(c byte) bool {
-	return c == '_' || c == '$' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+	return c == '_' || c == '$' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
 func isPart(c byte) bool { return isStart(c) || c >= '0' && c <= '9' }
@@ -616,7 +649,7 @@ func (s *scanner) next() {
 		s.p++
 		s.line++
 		s.fresh, s.blank = true, true
-	case c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f':
+	case c == '\f' && s.fresh && (d == '\n' || d == '\r'), c == ' ' || c == '\t' || c == '\r':
 		s.p++
 		s.blank = true
 	case c == '\\':
@@ -647,8 +680,8 @@ func (s *scanner) next() {
 			}
 			// A name, of a directive or a macro, and a literal behind it.
 		}
-		if end < len(b) && b[end] == '\\' {
-			s.doubt = true // an identifier may go on behind a splice
+		if s.goesOn(end) {
+			s.doubt = true
 			return
 		}
 		s.emit(end)
@@ -657,18 +690,38 @@ func (s *scanner) next() {
 		for end < len(b) && (isPart(b[end]) || b[end] == '.' || s.cxx && b[end] == '\'' && end+1 < len(b) && isPart(b[end+1]) || (b[end] == '+' || b[end] == '-') && strings.IndexByte("eEpP", b[end-1]) >= 0) {
 			end++
 		}
-		if end < len(b) && (b[end] == '\'' || b[end] == '\\') {
+		if end < len(b) && b[end] == '\'' || s.goesOn(end) {
 			s.doubt = true // digits or a character, by the language
 			return
 		}
 		s.emit(end)
-	case c == '%' && d == ':':
-		s.emit(p + 2)
-	case c == '%' && d == '\\' || c == '?' && d == '\\':
-		s.doubt = true // "%:" or a trigraph behind a splice
+	case c < ' ' || c > '~', respelled(b[p:], s.cxx):
+		s.doubt = true
 	default:
 		s.emit(p + 1)
 	}
+}
+
+// goesOn tells whether a word may go on behind a splice.
+func (s *scanner) goesOn(end int) bool {
+	rest, spliced := bytes.CutPrefix(s.b[end:], []byte(`\`))
+	_, rest, _ = bytes.Cut(rest, []byte("\n"))
+	return spliced && (len(rest) == 0 || isPart(rest[0]) || rest[0] > '~' || strings.IndexByte(`"'\.+-`, rest[0]) >= 0)
+}
+
+// respelled tells whether a text begins with a digraph or trigraph, or may do so with a
+// splice in it. "<::" is "<" and "::" for newer C++.
+func respelled(b []byte, cxx bool) bool {
+	if len(b) < 2 {
+		return false
+	}
+	switch string(b[:2]) {
+	case "<:":
+		return !cxx || len(b) < 4 || b[2] != ':' || b[3] == ':' || b[3] == '>'
+	case "<%", "%:", "%>", ":>", "??", `<\`, `%\`, `:\`, `?\`:
+		return true
+	}
+	return false
 }
 
 // splice goes over a backslash at the end of a line. It counts as a token, so that
@@ -683,10 +736,7 @@ func (s *scanner) splice() {
 		s.line++
 		s.fresh = fresh
 	default:
-		s.doubt = len(bytes.TrimLeft(rest, " \t\v\f\r")) == 0 || bytes.TrimLeft(rest, " \t\v\f\r")[0] == '\n'
-		if !s.doubt {
-			s.emit(s.p + 1)
-		}
+		s.doubt = true
 	}
 }
 
@@ -721,10 +771,12 @@ func (s *scanner) blockComment() {
 	s.blank = true
 }
 
+var anySplice = regexp.MustCompile(`\\[ \t\v\f\r]*\n`)
+
 // said counts comments that compilers read (gcc's -Wimplicit-fallthrough) or may warn
 // of.
 func (s *scanner) said(comment []byte) {
-	if bytes.Contains(bytes.ToLower(comment), []byte("fall")) || odd(comment) {
+	if bytes.Contains(bytes.ToLower(comment), []byte("fall")) || anySplice.Match(comment) || odd(comment) {
 		for _, h := range []*xxhash.Digest{s.lines, s.tokens} {
 			h.Write([]byte{8, byte(len(comment)), byte(len(comment) >> 8), byte(len(comment) >> 16), byte(len(comment) >> 24)})
 			h.Write(comment)
@@ -736,6 +788,11 @@ func (s *scanner) said(comment []byte) {
 func (s *scanner) quoted(q int) {
 	for end := q + 1; end < len(s.b) && s.b[end] != '\n'; end++ {
 		switch s.b[end] {
+		case '?':
+			if s.b[q] == '\'' && s.b[end-1] == '?' {
+				s.doubt = true // a trigraph that is a quote
+				return
+			}
 		case s.b[q]:
 			end++
 			if end < len(s.b) && s.b[end] == '\\' {
@@ -761,7 +818,7 @@ func (s *scanner) quoted(q int) {
 // raw takes a raw string literal whose quote is at q ([lex.string]).
 func (s *scanner) raw(q int) {
 	open := bytes.IndexByte(s.b[q:], '(')
-	if !s.cxx || open < 0 || open > 17 || bytes.ContainsAny(s.b[q+1:q+open], " \\)\t\v\f\n\"") {
+	if !s.cxx || open < 0 || open > 17 || bytes.ContainsAny(s.b[q+1:q+open], " \\)\t\v\f\n") {
 		s.doubt = true // newer C has them, older C two tokens
 		return
 	}

@@ -107,9 +107,13 @@ func (p *preprocessed) fits(u *unit, r *record) bool {
 	for i, x := range p.scans {
 		path := p.files.Files[i].Path
 		files[i] = dependency{Path: path, Raw: old[path].Raw}
-		if x.Columns || x.Strict || x.Raw != files[i].Raw && u.warns && x.Misleads {
+		if x.Raw != files[i].Raw && u.warns && x.Layout != old[path].Layout {
 			return false
 		}
+	}
+	means := u.means(files, p.scans)
+	if means&(columns|strict) != 0 {
+		return false
 	}
 	if u.clang {
 		for _, f := range p.loose {
@@ -119,7 +123,7 @@ func (p *preprocessed) fits(u *unit, r *record) bool {
 			}
 		}
 	}
-	return !u.clang || !u.named(r, files, p.scans)
+	return !u.clang || !u.named(r, files, p.scans, means)
 }
 
 // sameFiles tells whether two records are of the same files.

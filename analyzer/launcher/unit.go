@@ -25,6 +25,8 @@ type unit struct {
 	debug          bool     // there is debug information
 	contracts      bool     // assertions of the language say where they are
 	warns          bool     // it may warn of layout
+	canonical      bool     // gcc may call headers by their real paths
+	mapped         []string // beginnings of names of files that are called otherwise
 	werror         bool     // a warning may be an error
 	dates          bool     // dates and times are macros of the command line
 	includes       []string // -include, as names in quotes
@@ -40,13 +42,13 @@ type unit struct {
 	home  bool
 	gch   bool // the compiler may take a precompiled header
 	clang bool
-	own   []string // the compiler's directories
+	own   []string // directories of the compiler's own headers
 	key   string   // in hex
 }
 
 // more are flags that read and write nothing, beside those that ctext knows: what
 // they do to code is in the key.
-var more = regexp.MustCompile(`^(-O[0-3sgz]?|-Ofast|-f(no-)?(rtti|threadsafe-statics|char8_t|coroutines|concepts|aligned-allocation|sized-deallocation|implicit-templates|use-cxa-atexit|strict-enums|fast-math|finite-math-only|associative-math|reciprocal-math|trapping-math|signed-zeros|unroll-loops|vectorize|tree-vectorize|slp-vectorize|inline-functions|visibility-inlines-hidden|ipa-sra|gcse|tree-[a-z-]+|elide-constructors|operator-names|permissive|ms-extensions|relaxed-template-template-args|new-inheriting-ctors|new-ttp-matching|access-control|keep-inline-functions|strict-volatile-bitfields|reorder-functions)|-f(constexpr-(depth|steps|loop-limit|ops-limit)|template-depth|bracket-depth|inline-limit|abi-version|abi-compat-version|clang-abi-compat)=[0-9a-z.]+|-frandom-seed=.*)$`)
+var more = regexp.MustCompile(`^(-O[0-3sgz]?|-Ofast|-f(no-)?(rtti|threadsafe-statics|char8_t|coroutines|concepts|aligned-allocation|sized-deallocation|implicit-templates|use-cxa-atexit|strict-enums|fast-math|finite-math-only|associative-math|reciprocal-math|trapping-math|signed-zeros|unroll-loops|vectorize|tree-vectorize|slp-vectorize|inline-functions|visibility-inlines-hidden|ipa-sra|gcse|tree-[a-z-]+|elide-constructors|operator-names|permissive|relaxed-template-template-args|new-inheriting-ctors|new-ttp-matching|access-control|keep-inline-functions|strict-volatile-bitfields|reorder-functions)|-f(constexpr-(depth|steps|loop-limit|ops-limit)|template-depth|bracket-depth|inline-limit|abi-version|abi-compat-version|clang-abi-compat)=[0-9a-z.]+|-frandom-seed=.*)$`)
 
 // variables are those that change what compilers read or write.
 var variables = []string{
@@ -58,7 +60,14 @@ var variables = []string{
 // bypassed are beginnings of flags that ctext knows, and that read or write files, or
 // warn of comments, blanks and directories.
 var bypassed = []string{"-i", "-fmodule-map-file", "-fprofile", "--config", "-fdiagnostics-format", "-fdiagnostics-add", "-fdiagnostics-set", "-x",
-	"-Wdocumentation", "-Weverything", "-Wimplicit-fallthrough=1", "-Wtrailing-whitespace", "-Wleading-whitespace", "-Wmissing-include-dirs", "-Wnewline-eof"}
+	"-frecord", "-grecord", "-Wdocumentation", "-Weverything", "-Wimplicit-fallthrough=1", "-Wtrailing-whitespace", "-Wleading-whitespace", "-Wmissing-include-dirs",
+	"-Wtraditional"}
+
+// compat are warnings of what older standards don't have, as "//" comments.
+var compat = regexp.MustCompile(`^-W[^n].*-compat(-pedantic)?$`)
+
+// foreign matches targets whose compilers take another language, that of Microsoft's.
+var foreign = regexp.MustCompile(`(?i)windows|win32|msvc|mingw|cyg|uefi|-ps[45]`)
 
 var (
 	standard    = regexp.MustCompile(`^(--?std=|-ansi$)`)
@@ -66,7 +75,7 @@ var (
 )
 
 // oldC are standards of C that have no "//" comments.
-var oldC = regexp.MustCompile(`^(--?std=(c8[9x]|c9[04x]|iso9899:(1990|199409|199x))|-ansi)$`)
+var oldC = regexp.MustCompile(`^(--?std=((c|gnu)(89|8x|90)|c94|iso9899:(1990|199409))|-ansi)$`)
 
 var withContracts = regexp.MustCompile(`^--?std=(c|gnu)\+\+2([6-9]|[c-z])$`)
 
@@ -82,7 +91,8 @@ func beginsWithOne(a string, of []string) bool {
 // compilation is passed on.
 func parse(argv []string) (u *unit, bypass string) {
 	u = &unit{compiler: argv[0], args: argv[1:]}
-	compile, language := false, ""
+	compile, lists, language := false, false, ""
+	u.canonical = true
 	slashes := true // begin comments
 	var defines strings.Builder
 	defined := map[string]bool{}
@@ -109,7 +119,7 @@ func parse(argv []string) (u *unit, bypass string) {
 		case a == "-c":
 			compile, written = true, true
 		case a == "-MD":
-			written = true
+			lists, written = true, true
 		case is("-MF"):
 			u.depend, written = value, true
 		case is("-o"):
@@ -133,6 +143,9 @@ func parse(argv []string) (u *unit, bypass string) {
 			if !set {
 				body = "1"
 			}
+			if strings.ContainsAny(value, "\r\n") {
+				return nil, "a macro of the command line"
+			}
 			defines.WriteString("#define " + name + " " + body + "\n")
 			defined[name] = true
 		case a == "-include" && is("-include"):
@@ -150,7 +163,8 @@ func parse(argv []string) (u *unit, bypass string) {
 		case more.MatchString(a):
 		default:
 			separate, known := ctext.Known(a)
-			if !known || beginsWithOne(a, bypassed) || strings.HasSuffix(a, "=native") {
+			warning := strings.Replace(a, "-Werror=", "-W", 1)
+			if !known || beginsWithOne(warning, bypassed) || compat.MatchString(warning) || strings.HasSuffix(a, "=native") {
 				return nil, "flag " + a
 			}
 			if separate && i+1 < len(u.args) {
@@ -164,7 +178,19 @@ func parse(argv []string) (u *unit, bypass string) {
 				slashes = !oldC.MatchString(a)
 			}
 			u.contracts = u.contracts || withContracts.MatchString(a)
+			if strings.HasSuffix(a, "canonical-system-headers") {
+				u.canonical = a == "-fcanonical-system-headers"
+			}
+			if _, what, ok := strings.Cut(a, "-prefix-map="); ok {
+				from, to, _ := strings.Cut(what, "=")
+				if from != to {
+					u.mapped = append(u.mapped, from)
+				}
+			}
 			if beginsWithOne(a, searching) {
+				if strings.Contains(a, "target") && foreign.MatchString(strings.Join(words, " ")) {
+					return nil, "flag " + a
+				}
 				u.search = append(u.search, words...)
 			}
 		}
@@ -177,7 +203,7 @@ func parse(argv []string) (u *unit, bypass string) {
 	switch {
 	case !compile && !u.syntax:
 		return nil, "no compilation"
-	case u.source == "" || u.object == "" || u.depend == "":
+	case u.source == "" || u.object == "" || u.depend == "" || !lists:
 		return nil, "no source, object or list of dependencies (-MD -MF)"
 	}
 	for _, f := range []string{u.object, u.depend} {
@@ -208,7 +234,9 @@ func parse(argv []string) (u *unit, bypass string) {
 	}
 	u.dates = defined["__DATE__"] && defined["__TIME__"] && defined["__TIMESTAMP__"]
 	u.defines = scanText([]byte(defines.String()), u.cxx)
-	if u.defines.Bypass != "" || u.defines.Lines == u.defines.Raw && defines.Len() > 0 {
+	if d := u.defines; d.Bypass != "" || d.Means != 0 || len(d.Names) > 0 || slices.ContainsFunc(d.Macros, func(m macro) bool {
+		return slices.Contains(m.Words, line) || slices.ContainsFunc(builtins, func(b string) bool { return slices.Contains(m.Words, b) })
+	}) {
 		return nil, "a macro of the command line"
 	}
 	return u, ""
@@ -216,7 +244,7 @@ func parse(argv []string) (u *unit, bypass string) {
 
 // setKey computes the key of the unit: all but what the files say.
 func (u *unit) setKey(compiler string) {
-	b := frame.New("tasting cc 6")
+	b := frame.New("tasting cc 7")
 	b.String(compiler)
 	b.Strings(u.args)
 	b.Strings(u.dirs)
@@ -232,7 +260,7 @@ func directory() string {
 	pwd := os.Getenv("PWD")
 	a, err1 := os.Stat(pwd)
 	b, err2 := os.Stat(".")
-	if err1 == nil && err2 == nil && os.SameFile(a, b) {
+	if err1 == nil && err2 == nil && filepath.IsAbs(pwd) && os.SameFile(a, b) {
 		return pwd
 	}
 	dir, _ := os.Getwd()
