@@ -472,7 +472,10 @@ func (u *unit) isOwn(file string) bool {
 // a name is, may be others than in the object of r, since files have other bytes: the
 // object has such names, or the unit may compute with them.
 func (u *unit) named(r *record, files []dependency, scans []*scan, means meaning) bool {
-	mapped := slices.ContainsFunc(files, func(d dependency) bool { return beginsWithOne(d.Path, u.mapped) })
+	// Compilers map "./" and the like as well, which isn't in lists of dependencies.
+	mapped := slices.ContainsFunc(u.mapped, func(from string) bool {
+		return !filepath.IsAbs(from) || slices.ContainsFunc(files, func(d dependency) bool { return strings.HasPrefix(d.Path, from) })
+	})
 	for i, x := range scans {
 		if x.Raw != files[i].Raw && (means&places != 0 || len(r.Places) > 0 && (x.Relines || mapped || slices.Contains(r.Places, filepath.Clean(files[i].Path)))) {
 			return true
@@ -548,7 +551,7 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 			}
 			if state&isDirectory == 0 {
 				found = append(found, path)
-				if u.canonical && u.gch {
+				if u.canonical && u.gch && slices.Contains(u.dirs, x.dir) {
 					// gcc may call it so.
 					real, err := filepath.EvalSymlinks(path)
 					if err == nil {

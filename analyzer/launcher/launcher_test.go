@@ -328,6 +328,62 @@ var edits = []struct {
 	{name: "line in a condition of another file", before: m("a.cc", "#include \"h.h\"\n#include \"g.h\"\n", "h.h", "#if __LINE__ > 0\n#define L __LINE__\n#else\n#define L 0\n#endif\n", "g.h", "int g = L;\n"), after: m("g.h", "//\nint g = L;\n"), want: changed},
 	{name: "layout that a pragma makes an error", only: "g++", before: m("a.cc", uses, "h.h", "#pragma GCC diagnostic error \"-Wmisleading-indentation\"\nint a(); int b();\ninline int f(int x) {\n  if (x)\n    a();\n  b();\n  return x;\n}\n"), after: m("h.h", "#pragma GCC diagnostic error \"-Wmisleading-indentation\"\nint a(); int b();\ninline int f(int x) {\n  if (x)\n    a();\n    b();\n  return x;\n}\n"), want: "compiled: it fails or warns"},
 	{name: "comment that a pragma makes an error", only: "clang++", before: m("a.cc", "#include \"h.h\"\n", "h.h", "#pragma clang diagnostic error \"-Wdocumentation\"\n/// \\param x one\nint f(int x);\n"), after: m("h.h", "#pragma clang diagnostic error \"-Wdocumentation\"\n/// \\param y one\nint f(int x);\n"), want: "compiled: it fails or warns"},
+	{name: "bom computed include", only: "g++", flags: "-Ione -Itwo -DN=<h.h>", before: m("a.cc", "\xef\xbb\xbf#include N\nint use() { return f(2); }\n", "two/h.h", lib), after: m("one/h.h", "inline int f(int x) {\n  return x + 7;\n}\n"), want: notText},
+	{name: "bom has include", only: "clang++", flags: "-Ione", before: m("a.cc", "\xef\xbb\xbf#if __has_include(<h.h>)\nint x=1;\n#else\nint x=2;\n#endif\n"), after: m("one/h.h", "inline int f(int x) {\n  return x + 7;\n}\n"), want: notText},
+	{name: "bom include", only: "g++", flags: "-Ione -Itwo", before: m("a.cc", "\xef\xbb\xbf#include <h.h>\nint use() { return f(2); }\n", "two/h.h", lib), after: m("one/h.h", "inline int f(int x) {\n  return x + 7;\n}\n"), want: notText},
+	{name: "bom line condition", only: "g++", before: m("a.cc", "\xef\xbb\xbf/**/#if __LINE__ > 1\nint x=1;\n#else\nint x=2;\n#endif\n"), after: m("a.cc", "\xef\xbb\xbf/*\n*/#if __LINE__ > 1\nint x=1;\n#else\nint x=2;\n#endif\n"), want: notText},
+	{name: "computed asm macro", only: "clang++", flags: "-std=c++26", before: m("a.cc", "#define A asm\nconstexpr char t[] = {'.','d','a','t','a',';','.','i','n','c','b','i','n','\"','d','\"',';','.','t','e','x','t',0};\nstruct V { const char *p; int n; constexpr int size() const { return n; } constexpr const char *data() const { return p; } };\nA((V{t, 22}));\n", "d", "one"), after: m("d", "two2"), want: "compiled: computed assembly"},
+	{name: "define column", only: "clang++", flags: "-DCOL=__builtin_COLUMN()", before: m("a.c", "int s = COL;\n"), after: m("a.c", "int  s  =   COL;\n"), want: "passed on: a macro of the command line"},
+	{name: "define date", only: "g++", flags: "-DSTAMP=__DATE__", before: m("a.c", "const char *s = STAMP;\n"), after: m(), want: "passed on: a macro of the command line"},
+	{name: "define has include", only: "g++", flags: "-DT_HAS_INCLUDE_X=__has_include(<x.h>) -Ione", before: m("a.c", "#if T_HAS_INCLUDE_X\nint x = 1;\n#else\nint x = 2;\n#endif\n"), after: m("one/x.h", "\n"), want: "passed on: a macro of the command line"},
+	{name: "define pretty", only: "clang++", flags: "-DWHERE=__PRETTY_FUNCTION__ -std=c++17", before: m("h.h", "\n", "a.cc", "#include \"h.h\"\ntemplate<class T> constexpr int n(T) { return sizeof(WHERE); }\nint q = n([] {});\n"), after: m("a.cc", "#include \"h.h\"\ntemplate<class T> constexpr int n(T) { return sizeof(WHERE); }\n\n\n\n\n\n\n\n\nint q = n([] {});\n"), want: "passed on: a macro of the command line"},
+	{name: "doubt has include NUL", only: "g++", flags: "-Ione -Wno-null-character", before: m("a.cc", "// \x00\n#if 1 < 2 && __has_include(<h.h>)\nint x=1;\n#else\nint x=2;\n#endif\n"), after: m("one/h.h", "\n"), want: changed},
+	{name: "doubt has include comment", only: "g++", flags: "-Ione -w", before: m("a.cc", "// what??/x\n#if __has_include /* < */ ( /* < */ <h.h>)\nint x=1;\n#else\nint x=2;\n#endif\n"), after: m("one/h.h", "\n"), want: notText},
+	{name: "doubt has include less", only: "clang++", flags: "-Ione", before: m("a.cc", "#if 0\ndon't\n#endif\n#if 1 < 2 && __has_include(<h.h>)\nint x=1;\n#else\nint x=2;\n#endif\n"), after: m("one/h.h", "\n"), want: notText},
+	{name: "doubt has include name space", only: "g++", flags: "-Ione -w", before: m("a.cc", "// what??/x\n#if __has_include(<h h.h>)\nint x=1;\n#else\nint x=2;\n#endif\n"), after: m("one/h h.h", "\n"), want: notText},
+	{name: "doubt has include quote", only: "g++", flags: "-Ione -w", before: m("a.cc", "// what??/x\n#if '\"' && __has_include(\"h.h\")\nint x=1;\n#else\nint x=2;\n#endif\n"), after: m("h.h", "\n"), want: notText},
+	{name: "empty switch", only: "clang++", flags: "-Werror", before: m("a.c", "void f(int x) { switch (x)\n ; }\n"), after: m("a.c", "void f(int x) { switch (x) ; }\n"), want: "compiled: it fails or warns"},
+	{name: "fallthrough spliced", only: "g++", flags: "-Wextra -Werror", before: m("a.c", "int g(int x) { switch (x) { case 1: x++; /* fa\\\nll through */\n case 2: x++; } return x; }\n"), after: m("a.c", "int g(int x) { switch (x) { case 1: x++; /* fo\\\nll through */\n case 2: x++; } return x; }\n"), want: "compiled: it fails or warns"},
+	{name: "formfeed directive", only: "g++", flags: "-pedantic -Werror", before: m("a.c", "#define A 1\nint x = A;\n"), after: m("a.c", "#define A\x0c1\nint x = A;\n"), want: "compiled: it fails or warns"},
+	{name: "funcsig", only: "clang++", flags: "-std=c++17 -fms-extensions", before: m("h.h", "int q = Name([] {}).v;\n", "a.cc", "struct Name { int v; template<class T> constexpr Name(T) : v(sizeof(__FUNCSIG__)) {} };\n#include \"h.h\"\n"), after: m("h.h", "\n\n\n\n\n\n\n\n\nint q = Name([] {}).v;\n"), want: "passed on: flag -fms-extensions"},
+	{name: "lambda behind delete macro", only: "clang++", flags: "-std=c++17", before: m("h.h", "int q = Name(delete [] {}).v;\n", "a.cc", named+"#define delete\n#include \"h.h\"\n"), after: m("h.h", "\n\n\n\n\n\n\n\n\nint q = Name(delete [] {}).v;\n"), want: changed},
+	{name: "lambda digraph", only: "clang++", flags: "-std=c++17", before: m("h.h", "int q = Name(<::> {}).v;\n", "a.cc", named+"#include \"h.h\"\n"), after: m("h.h", "\n\n\n\n\n\n\n\n\nint q = Name(<::> {}).v;\n"), want: notText},
+	{name: "lambda file in parentheses", only: "clang++", flags: "-std=c++20", before: m("a.cc", "#include <assert.h>\ntemplate<class T> int name(T t) { assert(t()); return 1; }\n#include \"d(1)/g.h\"\nint q = g();\n", "d(1)/g.h", "inline int g() { extern int z; return name([] { return z; }); }\n"), after: m("d(1)/g.h", "//\ninline int g() { extern int z; return name([] { return z; }); }\n"), want: "compiled: a list of dependencies with odd names"},
+	{name: "lambda trigraph", only: "clang++", flags: "-std=c++17 -trigraphs -Wno-trigraphs", before: m("h.h", "int q = Name(??(??) {}).v;\n", "a.cc", named+"#include \"h.h\"\n"), after: m("h.h", "\n\n\n\n\n\n\n\n\nint q = Name(??(??) {}).v;\n"), want: notText},
+	{name: "misleading IF macro", only: "g++", flags: "-Wall -Wextra -Werror", before: m("a.c", "void a(void); void b(void); void c(void); extern int n; extern int v[4];\n#define IF if\nvoid f(int x) {\n  IF (x)\n    a();\n  b();\n}\n"), after: m("a.c", "void a(void); void b(void); void c(void); extern int n; extern int v[4];\n#define IF if\nvoid f(int x) {\n  IF (x)\n    a();\n    b();\n}\n"), want: "compiled: it fails or warns"},
+	{name: "misleading brace continues", only: "clang++", flags: "-Wall -Werror", before: m("a.cc", "struct S { int a; operator int(); }; extern int s; void a(int); extern int n;\nvoid f(int x) {\n  while (n)\n    s = S{1}\n  and n;\n  a(1);\n}\n"), after: m("a.cc", "struct S { int a; operator int(); }; extern int s; void a(int); extern int n;\nvoid f(int x) {\n  while (n)\n    s = S{1}\n  and n;\n    a(1);\n}\n"), want: "compiled: it fails or warns"},
+	{name: "misleading brace in macro", only: "g++", flags: "-Wall -Werror", before: m("a.c", "void a(int); extern int n;\n#define END }\nvoid f(int x) {\n  while (n)\n    if (x) { a(1); END\n  a(2);\n}\n"), after: m("a.c", "void a(int); extern int n;\n#define END }\nvoid f(int x) {\n  while (n)\n    if (x) { a(1); END\n    a(2);\n}\n"), want: "compiled: it fails or warns"},
+	{name: "misleading foreach macro", only: "g++", flags: "-Wall -Wextra -Werror", before: m("a.c", "void a(void); void b(void); void c(void); extern int n; extern int v[4];\n#define FOREACH(i) for (int i = 0; i < 3; i++)\nvoid f(void) {\n  FOREACH(i)\n    a();\n  b();\n}\n"), after: m("a.c", "void a(void); void b(void); void c(void); extern int n; extern int v[4];\n#define FOREACH(i) for (int i = 0; i < 3; i++)\nvoid f(void) {\n  FOREACH(i)\n    a();\n    b();\n}\n"), want: "compiled: it fails or warns"},
+	{name: "misleading while if else", only: "g++", flags: "-Wall -Wextra -Werror", before: m("a.c", "void a(void); void b(void); void c(void); extern int n; extern int v[4];\nvoid f(int x) {\n  while (n)\n    if (x) a(); else c();\n  b();\n}\n"), after: m("a.c", "void a(void); void b(void); void c(void); extern int n; extern int v[4];\nvoid f(int x) {\n  while (n)\n    if (x) a(); else c();\n    b();\n}\n"), want: "compiled: it fails or warns"},
+	{name: "misleading while if else clang", only: "clang++", flags: "-Wall -Wextra -Werror", before: m("a.cc", "void a(void); void b(void); void c(void); extern int n; extern int v[4];\nvoid f(int x) {\n  while (n)\n    if (x) { a(); } else { c(); }\n  b();\n}\n"), after: m("a.cc", "void a(void); void b(void); void c(void); extern int n; extern int v[4];\nvoid f(int x) {\n  while (n)\n    if (x) { a(); } else { c(); }\n    b();\n}\n"), want: "compiled: it fails or warns"},
+	{name: "ms comment paste", only: "clang++", flags: "-fms-extensions", before: m("a.cc", "#define C /##/\nint a;\nC int x = 1;\nint y = 1;\n"), after: m("a.cc", "#define C /##/\nint a;\nC int x = 1; int y = 1;\n"), want: "passed on: flag -fms-extensions"},
+	{name: "pasted column", only: "clang++", before: m("a.cc", "#define PASTE(a,b) a##b\nint q = PASTE(__built, in_COLUMN)();\n"), after: m("a.cc", "#define PASTE(a,b) a##b\nint q    =    PASTE(__built, in_COLUMN)();\n"), want: changed},
+	{name: "pasted date", only: "g++", before: m("a.cc", "#define PASTE(a,b,c,d) a##b##c##d\nconst char*q = PASTE(__,DA,TE,__);\n"), after: m(), want: "compiled: date or time"},
+	{name: "pasted source location", only: "g++", flags: "-std=c++20", before: m("a.cc", "#define P(a,b) a##b\n#include <cstddef>\nnamespace std { struct source_location { struct __impl { const char* _M_file_name; const char* _M_function_name; unsigned _M_line, _M_column; }; }; }\nconst void *q = P(__built, in_source_location)();\n"), after: m("a.cc", "#define P(a,b) a##b\n#include <cstddef>\nnamespace std { struct source_location { struct __impl { const char* _M_file_name; const char* _M_function_name; unsigned _M_line, _M_column; }; }; }\nconst void *q   =    P(__built, in_source_location)();\n"), want: changed},
+	{name: "pragma error by macro", only: "g++", before: m("a.cc", "#define DO(x) _Pragma(#x)\n#define DIAG(k, w) DO(GCC diagnostic k w)\nDIAG(error, \"-Wmisleading-indentation\")\nint a(); int b();\nvoid f(int x) {\n  if (x)\n    a();\n  b();\n}\n"), after: m("a.cc", "#define DO(x) _Pragma(#x)\n#define DIAG(k, w) DO(GCC diagnostic k w)\nDIAG(error, \"-Wmisleading-indentation\")\nint a(); int b();\nvoid f(int x) {\n  if (x)\n    a();\n    b();\n}\n"), want: "compiled: it fails or warns"},
+	{name: "pragma error comment", only: "g++", before: m("a.cc", "#pragma GCC diagnostic /*\n*/ error \"-Wmisleading-indentation\"\nint a(); int b();\nvoid f(int x) {\n  if (x)\n    a();\n  b();\n}\n"), after: m("a.cc", "#pragma GCC diagnostic /*\n*/ error \"-Wmisleading-indentation\"\nint a(); int b();\nvoid f(int x) {\n  if (x)\n    a();\n    b();\n}\n"), want: "compiled: it fails or warns"},
+	{name: "pragma error doc by macro", only: "clang++", before: m("a.cc", "#define DO(x) _Pragma(#x)\n#define DIAG(k, w) DO(clang diagnostic k w)\nDIAG(error, \"-Wdocumentation\")\n/// \\param x one\nint f(int x);\n"), after: m("a.cc", "#define DO(x) _Pragma(#x)\n#define DIAG(k, w) DO(clang diagnostic k w)\nDIAG(error, \"-Wdocumentation\")\n/// \\param y one\nint f(int x);\n"), want: "compiled: it fails or warns"},
+	{name: "pragma warning documentation", only: "clang++", flags: "-Werror", before: m("a.cc", "#pragma clang diagnostic warning \"-Wdocumentation\"\n/// \\param x one\nint f(int x);\n"), after: m("a.cc", "#pragma clang diagnostic warning \"-Wdocumentation\"\n/// \\param y one\nint f(int x);\n"), want: "compiled: it fails or warns"},
+	{name: "pretty function pasted", only: "clang++", flags: "-std=c++17", before: m("h.h", "int q = Name([] {}).v;\n", "a.cc", "#define P(a,b) a##b\nstruct Name { int v; template<class T> constexpr Name(T) : v(sizeof(P(__PRETTY_,FUNCTION__))) {} };\n#include \"h.h\"\n"), after: m("h.h", "\n\n\n\n\n\n\n\n\nint q = Name([] {}).v;\n"), want: changed},
+	{name: "raw string behind bad utf8", only: "g++", flags: "-w", before: m("a.cc", "#define F(x)\nF(\xffR\"(\" // )\") int q = 1;\n"), after: m("a.cc", "#define F(x)\nF(\xffR\"(\" // )\") int q = 2;\n"), want: notText},
+	{name: "raw string behind nbsp", only: "clang++", flags: "-w", before: m("a.cc", "#define F(x)\nF(\xc2\xa0R\"(\" // )\") int q = 1;\n"), after: m("a.cc", "#define F(x)\nF(\xc2\xa0R\"(\" // )\") int q = 2;\n"), want: notText},
+	{name: "section incbin", only: "g++", before: m("a.c", "__attribute__((section(\".data;.in\" \"cbin \\\"d\\\"#\"))) int q = 5;\n", "d", "one"), after: m("d", "two2"), want: "compiled: directive .incbin"},
+	{name: "slashes c90 compat", only: "g++", flags: "-std=c99 -Wc90-c99-compat -Werror", before: m("a.c", "int x; /* a */\n"), after: m("a.c", "int x; // a\n"), want: "passed on: flag -Wc90-c99-compat"},
+	{name: "slashes gnu89 pedantic", only: "g++", flags: "-std=gnu89 -pedantic-errors", before: m("a.c", "int x; /* a */\n"), after: m("a.c", "int x; // a\n"), want: "passed on: C of 1990"},
+	{name: "traditional indent", only: "g++", flags: "-Wtraditional -Werror", before: m("a.c", "#define A 1\nint x = A;\n"), after: m("a.c", " #define A 1\nint x = A;\n"), want: "passed on: flag -Wtraditional"},
+	{name: "vtab directive pedantic errors", only: "g++", flags: "-pedantic-errors", before: m("a.c", "#define A 1\nint x = A;\n"), after: m("a.c", "#define A\x0b1\nint x = A;\n"), want: "compiled: it fails or warns"},
+	{name: "werror documentation", only: "clang++", flags: "-Werror=documentation", before: m("a.cc", "/// \\param x one\nint f(int x);\n"), after: m("a.cc", "/// \\param y one\nint f(int x);\n"), want: "passed on: flag -Werror=documentation"},
+	{name: "werror fallthrough1", only: "g++", flags: "-Werror=implicit-fallthrough=1", before: m("a.c", "int g(int x) { switch (x) { case 1: x++; /* go on */\n case 2: x++; } return x; }\n"), after: m("a.c", "int g(int x) { switch (x) { case 1: x++;\n case 2: x++; } return x; }\n"), want: "passed on: flag -Werror=implicit-fallthrough=1"},
+	{name: "werror missing include dirs", only: "g++", flags: "-Werror=missing-include-dirs -Ione", before: m("a.c", "int x;\n", "one/x", "x"), after: m("one/x", ""), want: "passed on: flag -Werror=missing-include-dirs"},
+	{name: "werror newline eof", only: "clang++", flags: "-Werror=newline-eof", before: m("a.c", "#include \"h.h\"\n", "h.h", "int y;\n"), after: m("h.h", "int y;"), want: "compiled: it fails or warns"},
+	{name: "werror trailing whitespace", only: "g++", flags: "-Werror=trailing-whitespace", before: m("a.c", "int x;\n"), after: m("a.c", "int x; \n"), want: "passed on: flag -Werror=trailing-whitespace"},
+	{name: "dependency behind a comment", before: m("a.c", "#pragma GCC dependency /**/ \"d\"\nint x;\n", "d", "x"), after: m(), want: "compiled: #pragma GCC dependency", only: "g++"},
+	{name: "import", flags: "-Wno-deprecated", before: m("a.c", "#import \"h.h\"\nint first;\n", "h.h", "\n"), after: m(), want: "compiled: #import", only: "g++"},
+	{name: "mapped name of a lambda", flags: "-std=c++20 -I. -fmacro-prefix-map=./=x/", before: m("a.cc", "#include <assert.h>\ntemplate<class T> int name(T t) { assert(t()); return 1; }\n#include <g.h>\nint q = g();\n", "g.h", "inline int g() { extern int z; return name([] { return z; }); }\n"), after: m("g.h", "//\ninline int g() { extern int z; return name([] { return z; }); }\n"), want: changed, only: "clang++"},
+	{name: "name by a header of a sysroot", flags: "-std=c++17 --sysroot=sr -nostdinc++", before: m("a.cc", "#include <name.h>\n#include \"h.h\"\n", "sr/usr/include/name.h", named, "h.h", "int q = Name([] {}).v;\n"), after: m("h.h", "\n\n\n\n\n\n\n\n\nint q = Name([] {}).v;\n"), want: changed, only: "clang++"},
+	{name: "comment that takes a warning back", flags: "-Wall -Werror", before: m("a.c", "void a(void);\nvoid f(int x) {\n  if (x)\n    a();\n// c\n    a();\n}\n"), after: m("a.c", "void a(void);\nvoid f(int x) {\n  if (x)\n    a();\n    // c\n    a();\n}\n"), want: "compiled: it fails or warns", only: "g++"},
+	{name: "warnings that a macro switches off", before: m("a.cc", "#define DO(x) _Pragma(#x)\n#define OFF(k, w) DO(GCC diagnostic k w)\nOFF(ignored, \"-Wunused\")\n"+uses, "h.h", lib), after: m("h.h", "//\n"+lib), want: shifted},
+	{name: "has_include of a name that is a macro", flags: "-Ione", before: m("a.cc", "#define T_HAS_INCLUDE(x) __has_include(x)\n#if T_HAS_INCLUDE(<linux/h.h>)\nint x = 1;\n#else\nint x = 2;\n#endif\n"), after: m("one/1/h.h", "//\n"), want: "compiled: computed __has_include"},
 }
 
 // named has the length of the name of a function that says where a lambda is.
@@ -450,6 +506,60 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// TestLooked: what compilers find where they look for headers, but for its content.
+func TestLooked(t *testing.T) {
+	const once = "#pragma once\n#ifndef A1\n#define A1\n#include \"x/a.h\"\n#else\nint second;\n#endif\nint y;\n"
+	includes := "#include <h.h>\nint use() { return f(2); }\n"
+	for _, x := range []struct {
+		name, flags   string
+		files         map[string]string
+		before, after string // commands
+		want          string
+	}{
+		{"link to itself", "-Ione -Itwo", m("a.cc", includes, "two/h.h", lib, "one/x", "x"), "", "ln -s h.h one/h.h", "compiled: it fails or warns"},
+		{"link to elsewhere", "-isystem $D/a_link_that_has_a_long_name", m("a.cc", includes, "v1/h.h", lib, "v2/h.h", lib2), "ln -s v1 a_link_that_has_a_long_name", "ln -sfn v2 a_link_that_has_a_long_name", changed},
+		{"directory that was another one", "-Ione -isystem two -Wall -Werror", m("a.cc", includes, "one/h.h", lib+"static int unused;\n"), "ln -s one two", "rm two; mkdir two; ln one/h.h two/h.h", "compiled: it fails or warns"},
+		{"copy of the source", "-w", m("a.c", once, "x/a.h", once), "touch -d @1000000000 a.c x/a.h", "touch -d @1000000009 x/a.h", changed},
+		{"directory that comes", "-Ione", m("a.cc", uses, "h.h", lib), "", "mkdir one", bytesSame},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "g++")
+			if x.files["a.c"] != "" {
+				b.opt.Args[0] = "gcc"
+			}
+			b.write(x.files)
+			flags := strings.Fields(strings.ReplaceAll(x.flags, "$D", b.dir))
+			for i, command := range []string{x.before, x.after} {
+				cmd := exec.Command("sh", "-c", command)
+				cmd.Dir = b.dir
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				time.Sleep(250 * time.Millisecond)
+				if did := b.compile(flags...); did != []string{"compiled: new", x.want}[i] {
+					t.Errorf("%d: %q, want %q\n%s", i, did, x.want, &b.out)
+				}
+			}
+		})
+	}
+}
+
+// TestTwoDirectories: the same command line and relative names, elsewhere.
+func TestTwoDirectories(t *testing.T) {
+	for flags, want := range map[string]string{"-O1": "same tokens", "-g": "compiled: new", "-isystem include/some/very/long/way/../../../../../i": changed} {
+		t.Setenv("PWD", ".") // compilers take only an absolute one
+		b := newBench(t, "gcc")
+		for i, number := range []string{"1", "2"} {
+			b.dir = t.TempDir()
+			b.write(m("a.c", "// "+number+"\n#if __has_include(<h.h>)\n#include <h.h>\n#endif\nint x;\n", "include/some/very/long/way/x", "x", "i/h.h", "int h = "+number+";\n"))
+			if did := b.compile(strings.Fields(flags)...); did != []string{"compiled: new", want}[i] {
+				t.Errorf("%s, %d: %q, want %q\n%s", flags, i, did, want, &b.out)
+			}
+		}
+	}
+}
+
 // TestHardLinked: an edit that keeps size and time of a file with two names is seen.
 func TestHardLinked(t *testing.T) {
 	b := newBench(t, "g++")
@@ -517,21 +627,24 @@ func TestPassedOn(t *testing.T) {
 	b := newBench(t, "g++")
 	b.write(m("a.cc", uses, "h.h", lib, "b.cc", "int b;\n", "s.s", ".data\n", "args", "-O1\n"))
 	for args, want := range map[string]string{
-		"-MD -MF a.d -E a.cc -o a.i":               "passed on: flag -E",
-		"-c a.cc -o a.o":                           "passed on: no source, object or list of dependencies (-MD -MF)",
-		"-MD -MF a.d -c a.cc":                      "passed on: no source, object or list of dependencies (-MD -MF)",
-		"-MD -MF a.d -c a.cc b.cc":                 "passed on: another command line than that of one source",
-		"-MD -MF a.d -c a.cc -o a.o @args":         "passed on: another command line than that of one source",
-		"-MD -MF a.d -c s.s -o a.o":                "passed on: another language than C and C++",
-		"-MD -MF a.d -c a.cc -o a.o --coverage":    "passed on: flag --coverage",
-		"-MD -MF a.d -c a.cc -o a.o -Wa,-L":        "passed on: flag -Wa,-L",
-		"-MD -MF a.d -c a.cc -o a.o -save-temps":   "passed on: flag -save-temps",
-		"-MD -MF a.d -c a.cc -o a.o -imacros h.h":  "passed on: flag -imacros",
-		"-MD -MF a.d -c a.cc -o a.o -fmodules-ts":  "passed on: flag -fmodules-ts",
-		"-MD -MF a.d -c a.cc -o a.o -march=native": "passed on: flag -march=native",
-		"-MD -MF a.d -c a.cc -o /dev/null":         "passed on: output to something else than a file",
-		"-MD -MF a.d -c a.cc -o a.o -I h.h":        "passed on: a map of headers",
-		"--version":                                "passed on: flag --version",
+		"-MD -MF a.d -E a.cc -o a.i":                              "passed on: flag -E",
+		"-c a.cc -o a.o":                                          "passed on: no source, object or list of dependencies (-MD -MF)",
+		"-MD -MF a.d -c a.cc":                                     "passed on: no source, object or list of dependencies (-MD -MF)",
+		"-MD -MF a.d -c a.cc b.cc":                                "passed on: another command line than that of one source",
+		"-MD -MF a.d -c a.cc -o a.o @args":                        "passed on: another command line than that of one source",
+		"-MD -MF a.d -c s.s -o a.o":                               "passed on: another language than C and C++",
+		"-MD -MF a.d -c a.cc -o a.o --coverage":                   "passed on: flag --coverage",
+		"-MD -MF a.d -c a.cc -o a.o -Wa,-L":                       "passed on: flag -Wa,-L",
+		"-MD -MF a.d -c a.cc -o a.o -save-temps":                  "passed on: flag -save-temps",
+		"-MD -MF a.d -c a.cc -o a.o -imacros h.h":                 "passed on: flag -imacros",
+		"-MD -MF a.d -c a.cc -o a.o -fmodules-ts":                 "passed on: flag -fmodules-ts",
+		"-MD -MF a.d -c a.cc -o a.o -march=native":                "passed on: flag -march=native",
+		"-MD -MF a.d -c a.cc -o /dev/null":                        "passed on: output to something else than a file",
+		"-MD -MF a.d -c a.cc -o a.o -I h.h":                       "passed on: a map of headers",
+		"-MF a.d -c a.cc -o a.o":                                  "passed on: no source, object or list of dependencies (-MD -MF)",
+		"-MD -MF a.d -c a.cc -o a.o -frecord-command-line":        "passed on: flag -frecord-command-line",
+		"-MD -MF a.d -c a.cc -o a.o --target=x86_64-windows-msvc": "passed on: flag --target=x86_64-windows-msvc",
+		"--version": "passed on: flag --version",
 	} {
 		if code, did := b.run(strings.Fields(args)...); did != want {
 			t.Errorf("%s: %d %q, want %q", args, code, did, want)

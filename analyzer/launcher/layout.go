@@ -72,7 +72,7 @@ func (l *layout) sum() uint64 {
 // odd tells whether compilers may warn of a comment: of another that begins in it
 // (-Wcomment), of bytes that are no text, and of text that runs from right to left.
 func odd(comment []byte) bool {
-	if bytes.Contains(comment[2:], []byte("/*")) || !utf8.Valid(comment) {
+	if bytes.Contains(comment[2:], []byte("/*")) || bytes.IndexByte(comment, 0) >= 0 || !utf8.Valid(comment) {
 		return true
 	}
 	return bytes.ContainsFunc(comment, func(r rune) bool {
