@@ -91,18 +91,14 @@ func pasted(scans []*scan) (m meaning) {
 	if !slices.ContainsFunc(scans, func(x *scan) bool { return x.Pastes }) {
 		return 0
 	}
-	all, long := map[string]bool{}, map[string]bool{}
+	// There are variables for all letters.
+	parts := map[string]bool{}
 	for _, x := range scans {
 		for _, p := range x.Parts {
-			all[p] = true
-			long[p] = len(p) > 1
+			parts[p] = len(p) > 1
 		}
 	}
 	for word, what := range special {
-		parts := all
-		if what == strict || what == reads {
-			parts = long // there are variables for all letters
-		}
 		if m&what == 0 && composes(word, parts) {
 			m |= what
 		}
