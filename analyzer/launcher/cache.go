@@ -245,10 +245,14 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 
 // follow notes what a path leads to, and the links on the way.
 func (x *compiler) follow(path string) error {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return err
+	if !filepath.IsAbs(path) {
+		dir, err := os.Getwd()
+		if err != nil {
+			return err
+		}
+		path = dir + "/" + path
 	}
+	// Not cleaned: "/bin/.." is "/usr", where "/bin" is a link.
 	real, s, err := stamp.Trail{}.Follow(path, func(place string, s stamp.Stamp) {
 		if s.IsLink() {
 			x.Files = append(x.Files, compilerFile{place, s.String()})
