@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -188,7 +189,7 @@ var (
 				parts = append(parts, name[:i])
 			}
 		}
-		return regexp.MustCompile(`\.(?:(?:` + strings.Join(all, "|") + `)|(?:` + strings.Join(parts, "|") + `)(?:[%{\\]|\)?"(?:[ \t]|/\*.*?\*/)*(?:\n|//|[a-z_$#]|\)[\s)]*")|\s*\)))`)
+		return regexp.MustCompile(`^\.(?:(?:` + strings.Join(all, "|") + `)|(?:` + strings.Join(parts, "|") + `)(?:[%{\\]|\)?"(?:[ \t]|/\*.*?\*/)*(?:\n|//|[a-z_$#]|\)[\s)]*")|\s*\)))`)
 	}()
 )
 
@@ -212,17 +213,28 @@ func hiddenDirective(text, lower []byte) string {
 		return []byte(" ")
 	})
 	text = betweenParts.ReplaceAll(text, nil)
-	may := mayAssemble.Match(lower)
-	for _, m := range hidden.FindAllIndex(text, -1) {
-		found := string(text[m[0]:m[1]])
-		line := bytes.TrimSpace(text[bytes.LastIndexByte(text[:m[0]], '\n')+1 : m[0]])
-		before := text[max(0, m[0]-1)]
+	may := sync.OnceValue(func() bool { return mayAssemble.Match(lower) })
+	for at := 0; ; {
+		dot := bytes.IndexByte(text[at:], '.')
+		if dot < 0 {
+			break
+		}
+		at += dot
+		m := hidden.Find(text[at:])
+		if m == nil {
+			at++
+			continue
+		}
+		found := string(m)
+		line := bytes.TrimSpace(text[bytes.LastIndexByte(text[:at], '\n')+1 : at])
+		before := text[max(0, at-1)]
+		at += len(m)
 		switch {
-		case !may && !slices.Contains(directiveNames, found[1:]):
 		case isPart(before), strings.IndexByte(".)]}", before) >= 0, bytes.HasSuffix(line, []byte(`\"`)): // of a name or an operand
 		case before == '"' && (line[0] == '*' || bytes.HasPrefix(line, []byte("/*")) && !bytes.Contains(line, []byte("*/"))): // of a comment
 		case found[len(found)-1] == '\n' && !bytes.Contains(line, []byte("define")): // the end of all parts
 		case found[len(found)-1] == ')' && before != '(' && before != ',': // not spelled by a macro
+		case !slices.Contains(directiveNames, found[1:]) && !may():
 		default:
 			return "directive " + strings.TrimSpace(found)
 		}
