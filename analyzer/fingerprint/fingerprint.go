@@ -72,7 +72,7 @@ var staticText string
 
 // overrides returns the symbols that libraries of the system refer to.
 var overrides = sync.OnceValue(func() []string {
-	return slices.Sorted(slices.Values(append(names(overridesText), names(staticText)...)))
+	return slices.Sorted(slices.Values(slices.Concat(shared(), names(staticText))))
 })
 
 // shared returns those of them that shared libraries have, sorted.

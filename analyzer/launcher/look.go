@@ -34,18 +34,20 @@ func (c *cache) look(dir, name string, pch bool) (state int, id [2]uint64, like 
 	}
 	path := dir + "/" + name
 	var st syscall.Stat_t
-	if !c.listed(dir, name) {
-	} else if err := syscall.Stat(path, &st); err != nil {
-		if !isMissing(err) {
-			state = isOdd
-		}
-	} else {
+	err := error(syscall.ENOENT)
+	if c.listed(dir, name) {
+		err = syscall.Stat(path, &st)
+	}
+	switch {
+	case err == nil:
 		state = isThere
 		if st.Mode&syscall.S_IFMT == syscall.S_IFDIR {
 			state |= isDirectory
 		}
 		id = [2]uint64{uint64(st.Dev), st.Ino}
 		like = [2]int64{st.Size, st.Mtim.Sec}
+	case !isMissing(err):
+		state = isOdd
 	}
 	// gcc takes a precompiled header where it finds one, clang one of -include.
 	if pch && (c.listed(dir, name+".gch") || c.listed(dir, name+".pch")) {

@@ -227,12 +227,12 @@ var linkerFlags = func() map[string]known {
 	define(t, func(p *parser, o option) { p.PIE = No; system(p, o) }, `no-pie`)
 
 	// What takes the choice of a definition, or the order, out of our hands.
-	define(t, opens, `default-symver default-imported-symver version-script= retain-symbols-file= exclude-libs= allow-multiple-definition 		noinhibit-exec plugin-opt= plugin-save-temps lto-O= lto-partitions= lto-obj-path= lto-emit-asm lto-emit-llvm lto-sample-profile= lto-whole-program-visibility
+	define(t, opens, `default-symver default-imported-symver version-script= retain-symbols-file= exclude-libs= allow-multiple-definition noinhibit-exec plugin-opt= plugin-save-temps lto-O= lto-partitions= lto-obj-path= lto-emit-asm lto-emit-llvm lto-sample-profile= lto-whole-program-visibility
 		lto-cs-profile-generate lto-cs-profile-file= lto-basic-block-sections= lto-unique-basic-block-section-names lto-newpm-passes= lto-aa-pipeline=
 		lto-pgo-warn-mismatch no-lto-pgo-warn-mismatch thinlto-index-only? thinlto-jobs= thinlto-cache-dir= thinlto-cache-policy= thinlto-emit-imports-files
 		fat-lto-objects no-fat-lto-objects opt-remarks-filename= opt-remarks-passes= opt-remarks-format= opt-remarks-with-hotness mllvm=
 		copy-dt-needed-entries no-copy-dt-needed-entries call-graph-ordering-file= call-graph-profile-sort?
-		no-call-graph-profile-sort 		auxiliary|f= filter|F= audit= depaudit|P= Bgroup Y= force-group-allocation
+		no-call-graph-profile-sort auxiliary|f= filter|F= audit= depaudit|P= Bgroup Y= force-group-allocation
 		no-gnu-unique gnu-unique accept-unknown-input-arch zdefs ctf-variables ctf-share-types=`)
 	define(t, anything, `just-symbols= section-start= Ttext= Tdata= Tbss= script|T= mri-script|c= relocatable|r|i Ur plugin= format|b= oformat= remap-inputs= remap-inputs-file= symbol-ordering-file= section-ordering-file=
 		shuffle-sections= shuffle-sections-seed= randomize-section-padding= sort-section= split-by-file? split-by-reloc? unique? enable-non-contiguous-regions embedded-relocs`)

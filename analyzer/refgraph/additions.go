@@ -2,6 +2,7 @@ package refgraph
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -88,7 +89,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	if c.tls {
 		add(ThreadLocal, c.tlsHash())
 	}
-	if h, ok := c.unusual(); ok {
+	if h, ok := c.unusual(p); ok {
 		add("unusual", h)
 	}
 	if x.Unknown != "" || roots.Warned {
@@ -272,26 +273,37 @@ func (c *Composer) tlsHash() Hash {
 
 // unusual lists what the units of each file have that linkers may choke on, reached or
 // not.
-func (c *Composer) unusual() (h Hash, some bool) {
-	files := map[int32][]string{}
+func (c *Composer) unusual(p *linkmodel.Program) (h Hash, some bool) {
+	files := make([][]string, len(p.Files))
 	for _, in := range c.linked.Instances {
 		for _, k := range c.pool.units[in.Unit].notes {
 			if comp := &c.pool.units[in.Unit].comps[k]; comp.flags&flagUnusual != 0 {
+				some = true
 				files[in.File] = append(files[in.File], c.pool.descriptions[comp.description])
 			}
 		}
 	}
-	var lists [][]string
-	for _, l := range files {
-		slices.Sort(l)
-		lists = append(lists, slices.Compact(l))
+	if !some {
+		return Hash{}, false
 	}
-	slices.SortFunc(lists, slices.Compare[[]string])
 	b := frame.New("tasting unusual units 1")
-	for _, l := range slices.CompactFunc(lists, slices.Equal[[]string]) {
-		b.Strings(l)
+	writeSets(&b, files)
+	return b.Sum(), true
+}
+
+// writeSets appends the different sets of strings that files have, wherever these files
+// are.
+func writeSets(b *frame.Buffer, files [][]string) {
+	for i, l := range files {
+		slices.Sort(l)
+		files[i] = slices.Compact(l)
 	}
-	return b.Sum(), len(files) > 0
+	slices.SortFunc(files, slices.Compare[[]string])
+	for _, l := range slices.CompactFunc(files, slices.Equal[[]string]) {
+		if len(l) > 0 {
+			b.Strings(l)
+		}
+	}
 }
 
 // attributesHash lists the different sets of attributes that the units of a file
@@ -311,16 +323,8 @@ func (c *Composer) attributesHash(p *linkmodel.Program) (Hash, bool) {
 	if len(all) < 2 {
 		return Hash{}, false
 	}
-	for _, l := range files {
-		slices.Sort(l)
-	}
-	slices.SortFunc(files, slices.Compare[[]string])
 	b := frame.New("tasting attributes 2")
-	for _, l := range slices.CompactFunc(files, slices.Equal[[]string]) {
-		if len(l) > 0 {
-			b.Strings(l)
-		}
-	}
+	writeSets(&b, files)
 	return b.Sum(), true
 }
 
@@ -334,26 +338,17 @@ func (c *Composer) kindsHash(p *linkmodel.Program) (h Hash, some, inLibrary bool
 			// What isn't for a library at a fixed place is for none.
 			if comp := &c.pool.units[in.Unit].comps[k]; comp.flags&flagFixed != 0 || comp.flags&flagExecutable != 0 && in.File > 0 {
 				some, inLibrary = true, inLibrary || in.File > 0
-				if d := c.pool.descriptions[comp.description]; !slices.Contains(files[in.File], d) {
-					files[in.File] = append(files[in.File], d)
-				}
+				files[in.File] = append(files[in.File], c.pool.descriptions[comp.description])
 			}
 		}
 	}
 	if !some {
 		return Hash{}, false, false
 	}
-	for _, l := range files {
-		slices.Sort(l)
-	}
-	slices.SortFunc(files[1:], slices.Compare[[]string])
+	slices.Sort(files[0])
 	b := frame.New("tasting kinds of files 1")
-	b.Strings(files[0])
-	for _, l := range slices.CompactFunc(files[1:], slices.Equal[[]string]) {
-		if len(l) > 0 {
-			b.Strings(l)
-		}
-	}
+	b.Strings(slices.Compact(files[0]))
+	writeSets(&b, files[1:])
 	return b.Sum(), true, inLibrary
 }
 
@@ -553,32 +548,23 @@ func (x *Closure) copies() (names []string, kept bool) {
 	c := x.c
 	t, l := c.pool.Symbols, c.linked
 	seen := map[linkmodel.Symbol]bool{} // whether something that is reached refers to it
-	for i, in := range l.Instances {
-		if in.File > 0 {
-			break // they are in the order of the files
-		}
-		u := t.Unit(in.Unit)
-		for _, r := range u.Refs {
-			// Of sources it isn't known.
-			if u.Exact && r.Uses&manifest.UseDirect == 0 {
+	for i, r := range c.directRefs() {
+		reached, known := seen[r.Symbol]
+		if !known {
+			c.places = l.Resolve(c.places[:0], 0, r.Symbol)
+			if !slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
+				return l.Instances[p.Instance].File > 0 && c.nodes[c.at(p.Instance, p.Component)].index != 0
+			}) {
+				seen[r.Symbol] = true
 				continue
 			}
-			reached, known := seen[r.Symbol]
-			if !known {
-				c.places = l.Resolve(c.places[:0], 0, r.Symbol)
-				if !slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
-					return l.Instances[p.Instance].File > 0 && c.nodes[c.at(p.Instance, p.Component)].index != 0
-				}) {
-					seen[r.Symbol] = true
-					continue
-				}
-				names = append(names, t.Name(r.Symbol))
-			}
-			for k := int32(0); !reached && k < int32(len(c.pool.units[in.Unit].comps)); k++ {
-				reached = c.nodes[c.at(int32(i), k)].index != 0 && slices.Contains(c.pool.units[in.Unit].linksOf(k), -1-int32(r.Symbol))
-			}
-			seen[r.Symbol] = reached
+			names = append(names, t.Name(r.Symbol))
 		}
+		unit := c.pool.units[l.Instances[i].Unit]
+		for k := int32(0); !reached && k < int32(len(unit.comps)); k++ {
+			reached = c.nodes[c.at(i, k)].index != 0 && slices.Contains(unit.linksOf(k), -1-int32(r.Symbol))
+		}
+		seen[r.Symbol] = reached
 	}
 	slices.Sort(names)
 	kept = true
@@ -588,32 +574,44 @@ func (x *Closure) copies() (names []string, kept bool) {
 	return names, kept
 }
 
+// directRefs are the direct references of the executable, reached or not, with the
+// instances that they are in.
+func (c *Composer) directRefs() iter.Seq2[int32, linkmodel.Ref] {
+	return func(yield func(int32, linkmodel.Ref) bool) {
+		for i, in := range c.linked.Instances {
+			if in.File > 0 {
+				return // they are in the order of the files
+			}
+			u := c.pool.Symbols.Unit(in.Unit)
+			for _, r := range u.Refs {
+				// Of sources it isn't known.
+				if (!u.Exact || r.Uses&manifest.UseDirect != 0) && !yield(int32(i), r) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // protected returns the symbols to which the executable refers directly, reached or not,
 // and which a library defines as protected or thread-local: linkers and loaders refuse a
 // copy of these.
 func (c *Composer) protected() (names []string) {
 	t, l := c.pool.Symbols, c.linked
 	seen := map[linkmodel.Symbol]bool{}
-	for _, in := range l.Instances {
-		if in.File > 0 {
-			break // they are in the order of the files
+	for _, r := range c.directRefs() {
+		if seen[r.Symbol] || !t.Uncopied(r.Symbol) {
+			continue
 		}
-		u := t.Unit(in.Unit)
-		for _, r := range u.Refs {
-			// Of sources it isn't known.
-			if u.Exact && r.Uses&manifest.UseDirect == 0 || seen[r.Symbol] || !t.Uncopied(r.Symbol) {
-				continue
-			}
-			seen[r.Symbol] = true
-			c.places = l.Resolve(c.places[:0], 0, r.Symbol)
-			if slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
-				in := l.Instances[p.Instance]
-				return in.File > 0 && slices.ContainsFunc(t.Unit(in.Unit).Defs, func(d linkmodel.Def) bool {
-					return d.Symbol == r.Symbol && (d.ThreadLocal || d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED)
-				})
-			}) {
-				names = append(names, t.Name(r.Symbol))
-			}
+		seen[r.Symbol] = true
+		c.places = l.Resolve(c.places[:0], 0, r.Symbol)
+		if slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
+			in := l.Instances[p.Instance]
+			return in.File > 0 && slices.ContainsFunc(t.Unit(in.Unit).Defs, func(d linkmodel.Def) bool {
+				return d.Symbol == r.Symbol && (d.ThreadLocal || d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED)
+			})
+		}) {
+			names = append(names, t.Name(r.Symbol))
 		}
 	}
 	slices.Sort(names)
