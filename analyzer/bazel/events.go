@@ -19,7 +19,8 @@ import (
 type Event struct {
 	ID struct {
 		NamedSet         struct{ ID string }
-		TargetConfigured struct{ Label string }
+		Started          *struct{}
+		TargetConfigured struct{ Label, Aspect string }
 		TargetCompleted  struct {
 			Label, Aspect string
 			Configuration struct{ ID string }
@@ -37,10 +38,11 @@ type Event struct {
 	}
 	Children []struct {
 		TargetCompleted struct {
-			Label         string
+			Label, Aspect string
 			Configuration struct{ ID string }
 		}
 	}
+	Started struct{ BuildToolVersion string }
 	Aborted *struct{ Reason, Description string }
 
 	UnstructuredCommandLine struct{ Args []string }

@@ -1,18 +1,18 @@
 package bazel
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -31,10 +31,8 @@ type Flags map[string]*Flag
 // CPU time when the server has just been started.
 func (b *Bazel) Flags(ctx context.Context) (Flags, error) {
 	file := b.flagsFile(ctx)
-	if kept, err := os.ReadFile(file); err == nil {
-		if sum, raw, ok := bytes.Cut(kept, []byte("\n")); ok && string(sum) == checksum(raw) {
-			return readFlags(raw)
-		}
+	if raw, err := wholefile.ReadSealed(file); err == nil {
+		return readFlags(raw)
 	}
 	out, err := b.Output(ctx, "help", "flags-as-proto")
 	if err != nil {
@@ -48,7 +46,7 @@ func (b *Bazel) Flags(ctx context.Context) (Flags, error) {
 	if err == nil && file != "" {
 		// What is damaged or can't be written is asked for again.
 		_ = os.MkdirAll(b.Cache, 0o777)
-		_ = os.WriteFile(file, append([]byte(checksum(raw)+"\n"), raw...), 0o666)
+		_ = wholefile.WriteSealed(file, raw, 0o644)
 	}
 	return flags, err
 }
@@ -57,12 +55,8 @@ func (b *Bazel) Flags(ctx context.Context) (Flags, error) {
 // may be kept. The program may be one that starts the release which a workspace
 // asks for; and releases that a distribution builds have the names of the others.
 func (b *Bazel) flagsFile(ctx context.Context) string {
-	program, err := exec.LookPath(b.Program)
-	if b.Cache == "" || err != nil {
-		return ""
-	}
-	info, err := os.Stat(program)
-	if err != nil {
+	id, _ := b.identity()
+	if b.Cache == "" || id == "" {
 		return ""
 	}
 	cmd := exec.CommandContext(ctx, b.Program, "--version") // starts no server
@@ -72,13 +66,40 @@ func (b *Bazel) flagsFile(ctx context.Context) string {
 	if err != nil || version == nil {
 		return ""
 	}
-	id := checksum(fmt.Append(nil, program, info.Size(), info.ModTime().UnixNano()))
-	return filepath.Join(b.Cache, fmt.Sprintf("flags-%s-%s", version[1], id[:16]))
+	return filepath.Join(b.Cache, fmt.Sprintf("flags-%s-%s", version[1], wholefile.Checksum([]byte(id))[:16]))
+}
+
+// identity tells the program from others and earlier ones, and whether it is a script. It
+// is empty if there is none.
+func (b *Bazel) identity() (id string, script bool) {
+	program, err := exec.LookPath(b.Program)
+	if err != nil {
+		return "", false
+	}
+	f, err := os.Open(program)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", false
+	}
+	start := make([]byte, 2)
+	_, err = io.ReadFull(f, start)
+	return fmt.Sprint(program, info.Size(), info.ModTime().UnixNano()), err != nil || string(start) == "#!"
+}
+
+// Binary tells the program from others and earlier ones, as long as it is there, or returns
+// "" if it is a script: it may start Bazel with whatever flags.
+func (b *Bazel) Binary() string {
+	if id, script := b.identity(); !script {
+		return id
+	}
+	return ""
 }
 
 var release = regexp.MustCompile(`^bazel ([0-9]+\.[0-9]+\.[0-9]+)\s*$`)
-
-func checksum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 
 var errFlags = errors.New("bazel help flags-as-proto: not a FlagCollection")
 

@@ -8,7 +8,8 @@
 //  2. Analyse: `bazel build` with tasting_aspect makes the manifests of all
 //     cc_tests. Plain C isn't compiled for that, all else is; nothing is linked.
 //     The configuration has to be that of step 1, which Bazel's checksums of it
-//     tell.
+//     tell. Step 1 is left out if it was done before with the same arguments and
+//     bazelrc files: step 2 tells the tests as well (atonce.go).
 //  3. Compose: all fingerprints are computed in this process. Tests with C that
 //     isn't plain go through step 2 once more, for manifests of the objects.
 //  4. Look up: the store is asked for all of them at once.
@@ -30,12 +31,13 @@ package driver
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -135,6 +137,8 @@ type session struct {
 	// of the same sources as they are.
 	afterwards *aspectOutputs
 	failed     bool // Bazel reported an error before step 5
+	failures   int  // commandLine.Failures
+	resting    bool // there are too many of them
 	edited     bool // flags changed before step 5
 	start      time.Time
 	from       time.Time // when step 2 began
@@ -158,6 +162,10 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(tmp)
+	// As Bazel calls it.
+	if tmp, err = filepath.EvalSymlinks(tmp); err != nil {
+		return 0, err
+	}
 	s := &session{Options: o, tmp: tmp, mnemonics: map[string]string{}, start: time.Now(), afterwards: newAspectOutputs()}
 	if s.flags, err = o.Bazel.Flags(ctx); err != nil {
 		return 0, err
@@ -169,18 +177,27 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 	if s.Aspect == "" {
 		s.Aspect = Aspect
 	}
-	if code, done, err := s.expand(ctx); done || err != nil {
-		if done && err == nil {
-			s.writeEvents(s.expandEvents()) // all that there will be
-		}
+	believed, code, err := s.atOnce(ctx)
+	if err != nil || code == bazel.ExitInterrupted {
 		return code, err
+	}
+	if !believed {
+		if code, done, err := s.expand(ctx); done || err != nil {
+			if done && err == nil {
+				s.writeEvents(s.expandEvents()) // all that there will be
+			}
+			return code, err
+		}
 	}
 	reason := s.runAll()
 	if reason == "" {
-		s.from = time.Now()
-		s.cost.workers = s.workersCPU()
-		if code, err := s.analyse(ctx); err != nil || code == bazel.ExitInterrupted {
-			return code, err
+		if !believed {
+			if code, err := s.analyse(ctx); err != nil || code == bazel.ExitInterrupted {
+				return code, err
+			}
+		}
+		if s.option("remote_executor") != "" {
+			s.findWorkers(ctx)
 		}
 		if code, err := s.compose(ctx); err != nil || code == bazel.ExitInterrupted {
 			return code, err
@@ -229,54 +246,10 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 	if err != nil {
 		return 0, true, err
 	}
-	tests := map[string]*test{}
-	children, incompatible := map[string]string{}, map[string]bool{}
-	finished := ""
-	configured := map[string]bool{} // with their configurations
-	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
-		switch {
-		case e.ID.UnstructuredCommandLine != nil:
-			s.overrides = without(e.UnstructuredCommandLine.Args, own)
-		case e.Options() != nil:
-			s.options = e.Options()
-		case e.ID.Workspace != nil:
-			s.execRoot = e.WorkspaceInfo.LocalExecRoot
-		case e.ID.Configuration.ID != "":
-			s.mnemonics[e.ID.Configuration.ID] = e.Configuration.Mnemonic
-		case e.ID.TargetConfigured.Label != "":
-			if e.Aborted != nil && e.Aborted.Reason != "SKIPPED" {
-				children[e.ID.TargetConfigured.Label] = e.Aborted.Reason
-			}
-			if e.Configured == nil {
-				break
-			}
-			t := &test{label: e.ID.TargetConfigured.Label, kind: e.Configured.TargetKind, verdict: report.Other}
-			for _, c := range e.Children {
-				key := t.label + " " + c.TargetCompleted.Configuration.ID
-				if t.config != "" && !configured[key] {
-					// The same test in several configurations.
-					t.kind = "several configurations"
-				}
-				configured[key] = true
-				t.config = c.TargetCompleted.Configuration.ID
-			}
-			if old := tests[t.label]; old != nil && old.config != t.config {
-				t.kind = "several configurations"
-			}
-			if e.Configured.TestSize != "" && e.Configured.TestSize != "UNKNOWN" {
-				tests[t.label] = t
-			}
-		case e.ID.TargetCompleted.Label != "" && e.Aborted != nil && e.Aborted.Reason != "NO_BUILD" && e.Aborted.Reason != "SKIPPED":
-			children[e.ID.TargetCompleted.Label] = e.Aborted.Reason
-		case e.ID.TargetCompleted.Label != "" && e.Aborted != nil && e.Aborted.Reason == "SKIPPED":
-			incompatible[e.ID.TargetCompleted.Label] = true
-		case e.ID.TargetCompleted.Label == "" && e.Aborted != nil:
-			s.failed = true
-		case e.ID.BuildFinished != nil:
-			finished = e.Finished.ExitCode.Name
-		}
-		return nil
-	})
+	found := newExpansion()
+	err = bazel.ReadEvents(events, found.add)
+	s.take(found)
+	s.overrides = without(found.args, own)
 	if err != nil {
 		if code != bazel.ExitOK {
 			// Bazel didn't come so far as to write events.
@@ -285,22 +258,10 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 		}
 		return 0, true, err
 	}
-	for l, t := range tests {
-		t.skipped = incompatible[l]
-		if children[l] == "" {
-			s.tests = append(s.tests, t)
-		}
-	}
-	for l := range children {
-		s.broken = append(s.broken, l)
-	}
-	slices.Sort(s.broken)
-	slices.SortFunc(s.tests, func(a, b *test) int { return strings.Compare(a.label, b.label) })
-	s.failed = s.failed || len(s.broken) > 0
 	switch {
-	case code == bazel.ExitOK || code == bazel.ExitBuildFailed && finished == "BUILD_FAILURE" && !s.failed:
+	case code == bazel.ExitOK || code == bazel.ExitBuildFailed && found.finished == "BUILD_FAILURE" && !s.failed:
 		// What --nobuild ends with.
-	case code == bazel.ExitBuildFailed || finished == "PARSING_FAILURE" || code == bazel.ExitNoTests:
+	case code == bazel.ExitBuildFailed || found.finished == "PARSING_FAILURE" || code == bazel.ExitNoTests:
 		s.failed = s.failed || code != bazel.ExitNoTests
 		s.Err.Write(messages.buf)
 		if s.option("keep_going") != "1" || len(s.tests) == 0 {
@@ -315,7 +276,108 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 		fmt.Fprintln(s.Err, "ERROR: No test targets were found, yet testing was requested")
 		return bazel.ExitNoTests, true, nil
 	}
+	if s.option("keep_going") == "1" && !s.failed {
+		// The exit code of --nobuild says nothing of errors in BUILD files.
+		messages = &tail{limit: 64 << 10}
+		more := append(s.aside(), "--nobuild", "--build_tests_only", "--build_event_json_file=", "--")
+		code, err := s.build(ctx, bazel.Streams{Err: messages}, append(more, s.patterns...)...)
+		if err != nil || code == bazel.ExitInterrupted {
+			return code, true, err
+		}
+		if s.failed = code != bazel.ExitOK; s.failed {
+			s.Err.Write(messages.buf)
+		}
+	}
+	s.rememberCommandLine(found, args, own)
 	return 0, false, nil
+}
+
+// expansion is what build events say of the tests that patterns stand for, and of the
+// invocation.
+type expansion struct {
+	tests        map[string]*test
+	children     map[string]string // labels that Bazel couldn't analyse: why
+	incompatible map[string]bool
+	configured   map[string]bool // with their configurations
+	failed       bool
+	finished     string
+
+	release   string
+	args      []string
+	options   []bazel.Option
+	execRoot  string
+	mnemonics map[string]string
+}
+
+func newExpansion() *expansion {
+	return &expansion{
+		tests: map[string]*test{}, children: map[string]string{}, incompatible: map[string]bool{},
+		configured: map[string]bool{}, mnemonics: map[string]string{},
+	}
+}
+
+func (x *expansion) add(e *bazel.Event) error {
+	switch {
+	case e.ID.Started != nil:
+		x.release = e.Started.BuildToolVersion
+	case e.ID.UnstructuredCommandLine != nil:
+		x.args = e.UnstructuredCommandLine.Args
+	case e.Options() != nil:
+		x.options = e.Options()
+	case e.ID.Workspace != nil:
+		x.execRoot = e.WorkspaceInfo.LocalExecRoot
+	case e.ID.Configuration.ID != "":
+		x.mnemonics[e.ID.Configuration.ID] = e.Configuration.Mnemonic
+	case e.ID.TargetConfigured.Label != "" && e.ID.TargetConfigured.Aspect == "":
+		if e.Aborted != nil && e.Aborted.Reason != "SKIPPED" {
+			x.children[e.ID.TargetConfigured.Label] = e.Aborted.Reason
+		}
+		if e.Configured == nil {
+			break
+		}
+		t := &test{label: e.ID.TargetConfigured.Label, kind: e.Configured.TargetKind, verdict: report.Other}
+		for _, c := range e.Children {
+			if c.TargetCompleted.Aspect != "" {
+				continue
+			}
+			key := t.label + " " + c.TargetCompleted.Configuration.ID
+			if t.config != "" && !x.configured[key] {
+				// The same test in several configurations.
+				t.kind = "several configurations"
+			}
+			x.configured[key] = true
+			t.config = c.TargetCompleted.Configuration.ID
+		}
+		if old := x.tests[t.label]; old != nil && old.config != t.config {
+			t.kind = "several configurations"
+		}
+		if e.Configured.TestSize != "" && e.Configured.TestSize != "UNKNOWN" {
+			x.tests[t.label] = t
+		}
+	case e.ID.TargetCompleted.Label != "" && e.Aborted != nil && e.Aborted.Reason != "NO_BUILD" && e.Aborted.Reason != "SKIPPED":
+		x.children[e.ID.TargetCompleted.Label] = e.Aborted.Reason
+	case e.ID.TargetCompleted.Label != "" && e.ID.TargetCompleted.Aspect == "" && e.Aborted != nil && e.Aborted.Reason == "SKIPPED":
+		x.incompatible[e.ID.TargetCompleted.Label] = true
+	case e.ID.TargetCompleted.Label == "" && e.Aborted != nil:
+		x.failed = true
+	case e.ID.BuildFinished != nil:
+		x.finished = e.Finished.ExitCode.Name
+	}
+	return nil
+}
+
+// take makes what was found that of the session.
+func (s *session) take(x *expansion) {
+	s.options, s.execRoot, s.mnemonics = x.options, x.execRoot, x.mnemonics
+	for l, t := range x.tests {
+		t.skipped = x.incompatible[l]
+		if x.children[l] == "" {
+			s.tests = append(s.tests, t)
+		}
+	}
+	s.broken = slices.Sorted(maps.Keys(x.children))
+	slices.SortFunc(s.tests, func(a, b *test) int { return strings.Compare(a.label, b.label) })
+	s.failed = x.failed || len(s.broken) > 0
 }
 
 func (s *session) expandEvents() string { return filepath.Join(s.tmp, "expand.json") }
@@ -380,6 +442,42 @@ func (t *tail) Write(b []byte) (int, error) {
 // if a remote cache has them too.
 const filesHere = "--nobuild_event_json_file_path_conversion"
 
+// rcLine is an argument that a bazelrc file has for a command.
+type rcLine struct{ file, command, config, arg string }
+
+const override = "--default_override="
+
+// rcLines returns those of a client's arguments, which tell the server of them, in their
+// order.
+func rcLines(args []string) (lines []rcLine) {
+	files := rcFiles(args)
+	for _, a := range args {
+		x, ok := strings.CutPrefix(a, override)
+		if !ok {
+			continue
+		}
+		file, x, _ := strings.Cut(x, ":")
+		if n, err := strconv.Atoi(file); err == nil && n >= 0 && n <= len(files) {
+			file = append([]string{"client"}, files...)[n]
+		}
+		section, arg, _ := strings.Cut(x, "=")
+		command, config, _ := strings.Cut(section, ":")
+		lines = append(lines, rcLine{file, command, config, arg})
+	}
+	return lines
+}
+
+// rcFiles returns the bazelrc files of a client's arguments, in the order of their numbers,
+// from 1. What has the number 0 is the client itself.
+func rcFiles(args []string) (files []string) {
+	for _, a := range args {
+		if f, ok := strings.CutPrefix(a, "--rc_source="); ok && f != "client" {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
 // given returns the value of an option that this command line replaces in one of
 // its invocations: of the command line itself, else of a bazelrc, or "".
 func (s *session) given(name string) (value string) {
@@ -389,18 +487,10 @@ func (s *session) given(name string) (value string) {
 	for k := range lines {
 		lines[k] = map[string][]string{}
 	}
-	var all []string
-	for _, a := range s.overrides {
-		x, ok := strings.CutPrefix(a, "--default_override=")
-		if !ok {
-			all = append(all, a)
-			continue
-		}
-		_, x, _ = strings.Cut(x, ":") // number of the file
-		c, f, _ := strings.Cut(x, "=")
-		command, config, _ := strings.Cut(c, ":")
-		if k := slices.Index(commands, command); k >= 0 {
-			lines[k][config] = append(lines[k][config], f)
+	all := slices.DeleteFunc(slices.Clone(s.overrides), func(a string) bool { return strings.HasPrefix(a, override) })
+	for _, l := range rcLines(s.overrides) {
+		if k := slices.Index(commands, l.command); k >= 0 {
+			lines[k][l.config] = append(lines[k][l.config], l.arg)
 		}
 	}
 	used := map[string]bool{}
@@ -444,26 +534,20 @@ func (s *session) rc() (string, error) {
 		return nil
 	}
 	var split []string
-	for _, a := range s.overrides {
-		x, ok := strings.CutPrefix(a, "--default_override=")
-		if !ok {
+	for _, l := range rcLines(s.overrides) {
+		if l.command != "test" {
 			continue
 		}
-		_, x, _ = strings.Cut(x, ":") // number of the file
-		c, f, _ := strings.Cut(x, "=")
-		config, isTest := strings.CutPrefix(c, "test")
-		if !isTest || config != "" && config[0] != ':' {
-			continue
-		}
-		if command != "build"+config {
+		section := strings.TrimSuffix("build:"+l.config, ":")
+		if command != section {
 			words, _ = s.flags.Split(split)
 			if err := flush(); err != nil {
 				return "", err
 			}
 			split = nil
 		}
-		command = "build" + config
-		split = append(split, f)
+		command = section
+		split = append(split, l.arg)
 	}
 	words, _ = s.flags.Split(split)
 	err := flush()
@@ -480,25 +564,45 @@ const (
 // analyse has Bazel make the manifests of all cc_tests: of C by its sources,
 // before anything is compiled, of all else by the objects.
 func (s *session) analyse(ctx context.Context) (code int, err error) {
-	var tests []*test
+	s.begin()
+	tests := s.candidates()
+	if len(tests) == 0 {
+		return 0, nil
+	}
+	s.say("analysing %s", count(len(tests), "test"))
+	s.analysed = true
+	return s.analyseBy(ctx, bySource, tests)
+}
+
+// begin notes that step 2 begins.
+func (s *session) begin() {
+	if s.from.IsZero() {
+		s.from = time.Now()
+		s.cost.workers = s.workersCPU()
+	}
+}
+
+// candidates returns the tests that the aspect knows.
+func (s *session) candidates() (tests []*test) {
 	for _, t := range s.tests {
 		if t.isCC() {
 			t.verdict, t.why = report.Miss, "it couldn't be analysed"
 			tests = append(tests, t)
 		}
 	}
-	if len(tests) == 0 {
-		return 0, nil
+	return tests
+}
+
+// build runs `bazel build` with the flags that the user has for tests, and with args.
+func (s *session) build(ctx context.Context, streams bazel.Streams, args ...string) (code int, err error) {
+	lines, err := s.rc()
+	if err == nil {
+		err = os.WriteFile(s.rcFile(), []byte(lines), 0o666)
 	}
-	s.say("analysing %s", count(len(tests), "test"))
-	s.analysed = true
-	if code, err = s.analyseBy(ctx, bySource, tests); err != nil || code == bazel.ExitInterrupted {
-		return code, err
+	if err != nil {
+		return 0, err
 	}
-	if s.option("remote_executor") != "" {
-		s.findWorkers(ctx)
-	}
-	return 0, nil
+	return s.Bazel.RunRC(ctx, streams, s.rcFile(), "build", s.flags.Known("build", append(slices.Clone(s.args), args...))...)
 }
 
 // rcFile is the file with rc's lines.
@@ -529,30 +633,13 @@ func (s *session) analyseBy(ctx context.Context, group string, tests []*test) (c
 	for _, t := range tests {
 		labels = append(labels, t.label)
 	}
-	targets, events, rc := filepath.Join(s.tmp, group), filepath.Join(s.tmp, group+".json"), s.rcFile()
-	lines, err := s.rc()
-	if err != nil {
+	targets := filepath.Join(s.tmp, group)
+	if err := writeLines(targets, labels); err != nil {
 		return 0, err
 	}
-	if err := errors.Join(writeLines(targets, labels), os.WriteFile(rc, []byte(lines), 0o666)); err != nil {
-		return 0, err
-	}
-	args := append(s.flags.Known("build", append(slices.Clone(s.args), s.aside()...)),
-		"--target_pattern_file="+targets, "--build_event_json_file="+events, filesHere,
-		"--aspects="+s.Aspect, "--output_groups="+group, "--keep_going", "--nobuild_tests_only", "--norun_validations",
-		"--remote_download_outputs=toplevel", "--show_result=0")
-	code, err = s.Bazel.RunRC(ctx, bazel.Streams{In: s.Stdin, Out: s.Out, Err: s.Err}, rc, "build", args...)
+	seen, code, err := s.applyAspect(ctx, group, nil, "--target_pattern_file="+targets, "--nobuild_tests_only", "--keep_going")
 	if err != nil || code == bazel.ExitInterrupted {
 		return code, err
-	}
-	seen := newAspectOutputs()
-	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
-		seen.add(e)
-		s.cost.add(e)
-		return nil
-	})
-	if err != nil && code == bazel.ExitOK {
-		return 0, err
 	}
 	if code != bazel.ExitOK && !seen.applied {
 		return 0, fmt.Errorf(`bazel can't apply %s to any of the tests, so that no result would ever be recorded or replayed.
@@ -560,13 +647,47 @@ Bazel has said above what is wrong with it. If it sees no repository of that nam
     bazel_dep(name = "rules_tasting")
 into MODULE.bazel, or say --aspect=LABEL. To only run the tests, use "bazel test"`, s.Aspect)
 	}
-	s.analysed = s.analysed && code == bazel.ExitOK
+	all := s.describe(tests, seen, group)
+	s.analysed = s.analysed && all && code == bazel.ExitOK
+	return code, nil
+}
+
+// applyAspect has Bazel build an output group of the aspect, with the user's flags and
+// some more arguments, and returns what it has made. If more isn't nil, it gets the
+// events as well.
+func (s *session) applyAspect(ctx context.Context, group string, more func(*bazel.Event) error, args ...string) (seen *aspectOutputs, code int, err error) {
+	events := filepath.Join(s.tmp, group+".json")
+	own := append(s.aside(), "--build_event_json_file="+events, filesHere,
+		"--aspects="+s.Aspect, "--output_groups="+group, "--norun_validations",
+		"--remote_download_outputs=toplevel", "--show_result=0")
+	code, err = s.build(ctx, bazel.Streams{In: s.Stdin, Out: s.Out, Err: s.Err}, append(own, args...)...)
+	if err != nil || code == bazel.ExitInterrupted {
+		return nil, code, err
+	}
+	seen = newAspectOutputs()
+	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
+		seen.add(e)
+		s.cost.add(e)
+		if more != nil {
+			return more(e)
+		}
+		return nil
+	})
+	if code != bazel.ExitOK {
+		err = nil // perhaps it hasn't come so far
+	}
+	return seen, code, err
+}
+
+// describe reads the descriptions of tests, and tells whether there are all.
+func (s *session) describe(tests []*test, seen *aspectOutputs, group string) (all bool) {
+	all = true
 	for _, t := range tests {
 		x := seen.found[t.label]
 		t.description, t.bySource = nil, group == bySource
 		switch {
 		case x == nil:
-			s.analysed = false
+			all = false
 		case x.config != t.config:
 			t.why = "the analysis has another configuration than the test"
 		case x.err != nil:
@@ -578,7 +699,7 @@ into MODULE.bazel, or say --aspect=LABEL. To only run the tests, use "bazel test
 			}
 		}
 	}
-	return code, nil
+	return all
 }
 
 // aspectOutputs collects from build events where the descriptions of tests are.

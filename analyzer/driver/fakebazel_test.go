@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The test binary plays Bazel, too: for a workspace with one test //:t, which is
+// The test binary plays Bazel, too, if it has that name: for a workspace with one test //:t, which is
 // compiled from t.c and reads data.txt. The program prints what it was compiled
 // from and what it reads, and passes.
 //
@@ -24,11 +26,9 @@ import (
 // if they aren't what they were; the action reads them when it runs. Between any
 // two steps a scenario can do something: the hooks.
 
-const fakeVariable = "TASTING_FAKE_BAZEL"
-
 func init() {
-	if dir := os.Getenv(fakeVariable); dir != "" && len(os.Args) > 1 {
-		os.Exit(fakeBazel(dir, os.Args[1:]))
+	if dir, name := filepath.Split(os.Args[0]); name == "bazel" && len(os.Args) > 1 {
+		os.Exit(fakeBazel(filepath.Clean(dir), os.Args[1:]))
 	}
 }
 
@@ -48,6 +48,14 @@ type scenario struct {
 	// fails.
 	NoAspect, NotBuilt bool
 	Env                map[string]string // of the rule
+	// Aborted says that another target can't be analysed, OtherBroken that the aspect
+	// can't be applied to it, Config is the ID of a
+	// configuration that isn't the usual one.
+	Aborted, OtherBroken bool
+	Config               string
+	Release              string // if it isn't the usual one
+	// Policy is a flag that Bazel has from elsewhere, Added one that a client has.
+	Policy, Added string
 }
 
 type fake struct {
@@ -57,6 +65,8 @@ type fake struct {
 	flags  map[string]string // the last of each
 	args   []string
 	events []string
+	// bazelrcs are those of the command line.
+	bazelrcs []string
 }
 
 func fakeBazel(dir string, args []string) int {
@@ -67,10 +77,16 @@ func fakeBazel(dir string, args []string) int {
 	}
 	must(err)
 	for strings.HasPrefix(args[0], "--") {
+		if file, ok := strings.CutPrefix(args[0], "--bazelrc="); ok {
+			f.bazelrcs = append(f.bazelrcs, file)
+		}
 		args = args[1:] // startup options
 	}
 	command := args[0]
 	f.args = args
+	if f.Added != "" {
+		f.args = append(args[:1:1], append([]string{f.Added}, args[1:]...)...)
+	}
 	for _, a := range args[1:] {
 		if a == "--" {
 			break
@@ -85,7 +101,13 @@ func fakeBazel(dir string, args []string) int {
 		return 0
 	case command == "cquery":
 		f.query()
+		if name := f.flags["build_event_json_file"]; name != "" {
+			must(os.WriteFile(name, []byte("of a query"), 0o666))
+		}
 		return 0
+	case nobuild && command == "build":
+		f.name = "load"
+		f.hook("")
 	case nobuild:
 		f.name = "expand"
 		f.expand()
@@ -140,7 +162,7 @@ func quoted(x any) string {
 
 func (f *fake) help() {
 	var raw []byte
-	for _, name := range []string{"build_event_json_file", "build_event_text_file", "build_event_binary_file", "profile", "bes_backend", "test_env", "target_pattern_file"} {
+	for _, name := range []string{"build_event_json_file", "build_event_text_file", "build_event_binary_file", "profile", "bes_backend", "test_env", "target_pattern_file", "cache_test_results"} {
 		var b []byte
 		b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), name)
 		for _, c := range []string{"build", "test", "cquery"} {
@@ -160,22 +182,56 @@ func (f *fake) output(name string) string {
 
 // options are the effective ones.
 func (f *fake) options() {
-	var l []map[string]string
-	for _, a := range f.args[1:] {
+	var l []map[string]any
+	for _, a := range append(f.args[1:], f.Policy) {
 		if name, value, ok := strings.Cut(strings.TrimPrefix(a, "--"), "="); ok && strings.HasPrefix(a, "--") {
-			l = append(l, map[string]string{"combinedForm": a, "optionName": name, "optionValue": value})
+			if last, ok := f.flags[name]; ok && name != "test_env" && last != value {
+				continue // it is said again
+			}
+			l = append(l, map[string]any{"combinedForm": a, "optionName": name, "optionValue": value})
 		}
 	}
+	l = append(l, map[string]any{"optionName": "client_env", "optionValue": "FAKE_VARIABLE=" + os.Getenv("FAKE_VARIABLE"), "metadataTags": []string{"HIDDEN"}})
 	f.event(`{"id":{"structuredCommandLine":{"commandLineLabel":"canonical"}},"structuredCommandLine":{"sections":[{"sectionLabel":"command options","optionList":{"option":%s}}]}}`, quoted(l))
 }
 
 func (f *fake) expand() {
 	f.hook("")
-	f.event(`{"id":{"unstructuredCommandLine":{}},"unstructuredCommandLine":{"args":%s}}`, quoted(f.args))
+	f.found()
+}
+
+// found says which tests there are, and by which files and flags.
+func (f *fake) found() {
+	f.event(`{"id":{"started":{}},"started":{"buildToolVersion":%q}}`, cmp.Or(f.Release, "7.7.1"))
+	f.event(`{"id":{"unstructuredCommandLine":{}},"unstructuredCommandLine":{"args":%s}}`, quoted(append(slices.Clone(f.args), f.rcs()...)))
 	f.options()
 	f.event(`{"id":{"workspace":{}},"workspaceInfo":{"localExecRoot":%s}}`, quoted(f.execRoot()))
-	f.event(`{"id":{"configuration":{"id":"c"}},"configuration":{"mnemonic":"k8"}}`)
-	f.event(`{"id":{"targetConfigured":{"label":"//:t"}},"children":[{"targetCompleted":{"label":"//:t","configuration":{"id":"c"}}}],"configured":{"targetKind":"cc_test rule","testSize":"MEDIUM"}}`)
+	config := cmp.Or(f.Config, "c")
+	f.event(`{"id":{"configuration":{"id":%q}},"configuration":{"mnemonic":"k8"}}`, config)
+	if f.Aborted || f.OtherBroken && f.name == "analyse" {
+		f.event(`{"id":{"targetCompleted":{"label":"//:other","configuration":{"id":%q}}},"aborted":{"reason":"ANALYSIS_FAILURE"}}`, config)
+	}
+	f.event(`{"id":{"targetConfigured":{"label":"//:t","aspect":"a"}},"configured":{"targetKind":"cc_test rule","testSize":"MEDIUM"}}`)
+	f.event(`{"id":{"targetConfigured":{"label":"//:t"}},"children":[{"targetCompleted":{"label":"//:t","aspect":"a","configuration":{"id":"d"}}},{"targetCompleted":{"label":"//:t","configuration":{"id":%q}}}],"configured":{"targetKind":"cc_test rule","testSize":"MEDIUM"}}`, config)
+}
+
+// rcs are the arguments by which a client tells the server about bazelrc files: that of
+// the workspace, which says things for "test" line by line, and those of --bazelrc.
+func (f *fake) rcs() []string {
+	args := []string{"--rc_source=client", "--default_override=0:common=--isatty=0"}
+	for i, file := range append([]string{f.path(".bazelrc")}, f.bazelrcs...) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		args = append(args, "--rc_source="+file)
+		for _, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+			if command, flag, ok := strings.Cut(line, " "); ok {
+				args = append(args, fmt.Sprintf("--default_override=%d:%s=%s", i+1, command, strings.Trim(flag, "'")))
+			}
+		}
+	}
+	return args
 }
 
 // action returns what an action makes of an input: what it made before, if the
@@ -201,7 +257,7 @@ func (f *fake) read(name string) string {
 // build is an invocation with the aspect; one of "test" then runs the test.
 func (f *fake) build() int {
 	f.hook("")
-	f.options()
+	f.found()
 	if f.NoAspect && f.flags["aspects"] != "" {
 		fmt.Fprintln(os.Stderr, "ERROR: No repository visible as '@rules_tasting' from main repository")
 		return 1
@@ -252,7 +308,7 @@ func (f *fake) aspect(text string) {
 		Compose: "bazel-out/k8/bin/t.compose", Source: f.Source, Linker: filepath.Join(f.dir, "cc"), Env: f.Env,
 	})), 0o666))
 	f.event(`{"id":{"namedSet":{"id":"0"}},"namedSetOfFiles":{"files":[{"name":"t%s","uri":%s}]}}`, descriptionSuffix, quoted("file://"+f.output("t"+descriptionSuffix)))
-	f.event(`{"id":{"targetCompleted":{"label":"//:t","aspect":"a","configuration":{"id":"c"}}},"completed":{"success":true,"outputGroup":[{"name":"tasting_source","fileSets":[{"id":"0"}]}]}}`)
+	f.event(`{"id":{"targetCompleted":{"label":"//:t","aspect":"a","configuration":{"id":%q}}},"completed":{"success":true,"outputGroup":[{"name":"tasting_source","fileSets":[{"id":"0"}]}]}}`, cmp.Or(f.Config, "c"))
 }
 
 func (f *fake) test(object string) int {

@@ -31,7 +31,7 @@ var reports = append([]string{"bes_backend"}, outputs...)
 func (s *session) aside() []string {
 	flags := []string{"--bes_backend="}
 	for _, name := range outputs {
-		if s.option(name) != "" {
+		if s.option(name) != "" || s.given(name) != "" {
 			flags = append(flags, "--"+name+"="+filepath.Join(s.tmp, "unused-"+name))
 		}
 	}
@@ -63,16 +63,11 @@ func (s *session) reportNothing(ctx context.Context) (code int, err error) {
 		return bazel.ExitOK, nil
 	}
 	targets := filepath.Join(s.tmp, "nothing")
-	lines, err := s.rc()
-	if err != nil {
-		return 0, err
-	}
-	if err := errors.Join(os.WriteFile(targets, nil, 0o666), os.WriteFile(s.rcFile(), []byte(lines), 0o666)); err != nil {
+	if err := os.WriteFile(targets, nil, 0o666); err != nil {
 		return 0, err
 	}
 	messages := &tail{limit: 64 << 10}
-	code, err = s.Bazel.RunRC(ctx, bazel.Streams{Out: s.Out, Err: messages}, s.rcFile(), "build",
-		append(s.flags.Known("build", s.args), "--target_pattern_file="+targets)...)
+	code, err = s.build(ctx, bazel.Streams{Out: s.Out, Err: messages}, "--target_pattern_file="+targets)
 	if err != nil || code != bazel.ExitOK {
 		s.Err.Write(messages.buf)
 	}

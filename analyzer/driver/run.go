@@ -190,7 +190,10 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 		s.cost.add(e)
 		switch {
 		case e.Options() != nil:
-			s.edited = s.edited || !slices.Equal(invocation(e.Options()), invocation(s.options))
+			if !slices.Equal(invocation(e.Options()), invocation(s.options)) {
+				s.edited = true
+				s.forget()
+			}
 		case e.TestResult != nil:
 			o := of(e.ID.TestResult.Label)
 			o.attempts = append(o.attempts, attempt{e.ID.TestResult.Run, e.ID.TestResult.Shard, e.ID.TestResult.Attempt, e.TestResult})

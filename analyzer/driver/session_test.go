@@ -41,8 +41,7 @@ func newWorkspace(t testing.TB) *workspace {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bazelScript := "#!/bin/sh\n" + fakeVariable + "='" + w.dir + "' exec '" + exe + "' \"$@\"\n"
-	if err := os.WriteFile(filepath.Join(w.dir, "bazel"), []byte(bazelScript), 0o777); err != nil {
+	if err := os.Symlink(exe, filepath.Join(w.dir, "bazel")); err != nil {
 		t.Fatal(err)
 	}
 	execRoot := filepath.Join(w.dir, "out", "execroot", "_main")
@@ -166,19 +165,30 @@ func TestEdits(t *testing.T) {
 	moments := []string{
 		"expand", "analyse", "analyse preprocess", "analyse compile", "analyse end", "run", "run preprocess", "run compile", "run test", "run end",
 	}
-	for _, source := range []bool{true, false} {
+	type kind struct{ source, known bool }
+	for _, x := range []kind{{true, false}, {false, false}, {true, true}, {false, true}} {
 		for _, file := range []string{"t.c", "data.txt"} {
 			for i, m := range moments {
 				// i == k: it stays as it was edited.
 				for _, k := range slices.Compact([]int{i, min(i+1, len(moments)-1), len(moments) - 1}) {
-					name := strings.Join([]string{map[bool]string{true: "source", false: "object"}[source], file, m, "to", moments[k]}, " ")
-					if strings.HasSuffix(m, "preprocess") && !source {
+					name := strings.Join([]string{map[bool]string{true: "source", false: "object"}[x.source], file, m, "to", moments[k]}, " ")
+					if strings.HasSuffix(m, "preprocess") && !x.source || m == "expand" && x.known {
 						continue
+					}
+					if x.known {
+						name += ", at once"
 					}
 					t.Run(name, func(t *testing.T) {
 						t.Parallel() // it mostly waits
 						w := newWorkspace(t)
-						w.Source = source
+						w.Source = x.source
+						if x.known {
+							w.options.Bazel.Cache = t.TempDir()
+							w.options.Write = false
+							w.test()
+							w.restore()
+							w.options.Write = true
+						}
 						edit := keep(file, "printf edit >"+file)
 						back := keep(file, "printf "+original[file]+" >"+file)
 						w.Hooks = map[string]string{m: edit}
@@ -417,7 +427,15 @@ func TestReplayThroughLinks(t *testing.T) {
 // The files in which the user wants to read about the invocation: they are about
 // the one that runs the tests, and new.
 func TestOutputs(t *testing.T) {
-	w := newWorkspace(t)
+	t.Run("in two steps", func(t *testing.T) { testOutputs(t, newWorkspace(t)) })
+	t.Run("at once", func(t *testing.T) {
+		w := newWorkspace(t)
+		w.options.Bazel.Cache = t.TempDir()
+		testOutputs(t, w)
+	})
+}
+
+func testOutputs(t *testing.T, w *workspace) {
 	read := func(name string) string {
 		b, _ := os.ReadFile(filepath.Join(w.dir, name))
 		return string(b)
@@ -462,6 +480,14 @@ func TestOutputs(t *testing.T) {
 	if e := w.test(); e.err != nil || !e.replayed() {
 		t.Errorf("%+v", e)
 	}
+	// Which tests a file is read for, a query tells.
+	w.Source = true
+	w.Hooks = map[string]string{"run end": "touch t.c"}
+	if err := os.WriteFile(filepath.Join(w.dir, "ws", "t.c"), []byte("edited"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	w.test(flags...)
+	check("touched", "run", `"overallStatus":"PASSED"`)
 }
 
 // If the aspect can't be applied, all is green and nothing is ever replayed: that is

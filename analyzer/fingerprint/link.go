@@ -265,7 +265,7 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []st
 		used  bool
 	}
 	var libraries []library
-	used := code.Used()
+	used := code.Used(len(files))
 	whole := undefined || slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == "files" })
 	for i, f := range files {
 		switch {
@@ -274,7 +274,7 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []st
 			l = append(append(l, f.line.System()...), f.order()...)
 		default:
 			flags := append(slices.DeleteFunc(f.line.System(), func(s string) bool { return s == "-shared" }), f.order()...)
-			libraries = append(libraries, library{i, flags, used[int32(i)]})
+			libraries = append(libraries, library{i, flags, used[i]})
 			whole = whole || slices.ContainsFunc(f.line.Flags, aboutLoading)
 		}
 	}

@@ -561,8 +561,9 @@ func (x *Closure) copies() (names []string, kept bool) {
 			names = append(names, t.Name(r.Symbol))
 		}
 		unit := c.pool.units[l.Instances[i].Unit]
-		for k := int32(0); !reached && k < int32(len(unit.comps)); k++ {
-			reached = c.nodes[c.at(i, k)].index != 0 && slices.Contains(unit.linksOf(k), -1-int32(r.Symbol))
+		link := int32(-1 - slices.Index(unit.symbols, r.Symbol)) // 0 if there is none: to itself, at most
+		for k := int32(0); !reached && link < 0 && k < int32(len(unit.comps)); k++ {
+			reached = c.nodes[c.at(i, k)].index != 0 && slices.Contains(unit.linksOf(k), link)
 		}
 		seen[r.Symbol] = reached
 	}

@@ -305,11 +305,13 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	return x
 }
 
-// Used tells of each file of the program whether it has a component of x.
-func (x *Closure) Used() map[int32]bool {
-	used := map[int32]bool{}
+// Used tells of each of the first n files of the program whether it has a component of x.
+func (x *Closure) Used(n int) []bool {
+	used := make([]bool, n)
 	for _, id := range x.c.order {
-		used[x.c.linked.Instances[x.c.nodes[id].instance].File] = true
+		if f := int(x.c.linked.Instances[x.c.nodes[id].instance].File); f < n {
+			used[f] = true
+		}
 	}
 	return used
 }
@@ -532,11 +534,12 @@ func (x *Closure) Contests() []Contest {
 	for _, id := range c.order {
 		n := &c.nodes[id]
 		in := l.Instances[n.instance]
-		for _, raw := range c.pool.units[in.Unit].linksOf(n.own) {
+		u := c.pool.units[in.Unit]
+		for _, raw := range u.linksOf(n.own) {
 			if raw >= 0 {
 				continue
 			}
-			s := linkmodel.Symbol(-1 - raw)
+			s := u.symbols[-1-raw]
 			k := key{-1, s}
 			if l.Scoped(in.File) {
 				k.file = in.File

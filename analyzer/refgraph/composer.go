@@ -18,6 +18,7 @@ type Composer struct {
 	// Groups that were hashed for any program, by their exact description.
 	known  map[string]int32
 	hashes []Hash
+	last   []membership // of each description: the last group with one that has it
 
 	passes uint32   // of unresolved, one for each file of each program
 	seen   []uint32 // of each symbol: the last pass that looked at it
@@ -27,7 +28,12 @@ type Composer struct {
 	// Of the current program.
 	base    []int32 // first node of each instance, and the number of nodes
 	nodes   []node
-	classes map[[2]int32]int32 // class, and file if that matters: its node
+	program uint32
+	classes []classNode        // of each class, unless files have nodes of their own
+	scoped  map[[2]int32]int32 // class and file: its node, if they have
+	symbols []int32            // first of an instance's in bound
+	bound   []int32            // of the unit's symbols: a node and 1, -1-index in lists, or 0
+	lists   [][]int32          // what links to a symbol are in slots, if it isn't one node
 	order   []int32            // nodes in the order of discovery
 	slots   []int32
 	stack   []int32
@@ -60,6 +66,23 @@ type node struct {
 }
 
 type call struct{ id, next int32 }
+
+type classNode struct {
+	program uint32
+	id      int32
+}
+
+type membership struct {
+	group  *recent
+	member int32
+}
+
+// recent is a group that was hashed.
+type recent struct {
+	hash  int32
+	ends  []int32 // of each member's links
+	links []uint64
+}
 
 // What reading a symbol that no unit defines means.
 const (
@@ -173,7 +196,8 @@ func (c *Composer) mean(is uint8) {
 // is added any more.
 func (p *Pool) NewComposer() *Composer {
 	c := &Composer{
-		pool: p, linked: linkmodel.NewLinked(p.Symbols), known: map[string]int32{}, classes: map[[2]int32]int32{},
+		pool: p, linked: linkmodel.NewLinked(p.Symbols), known: map[string]int32{},
+		last: make([]membership, len(p.descriptions)), classes: make([]classNode, p.classCount), scoped: map[[2]int32]int32{},
 		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{},
 	}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
@@ -190,14 +214,19 @@ func (c *Composer) link(p *linkmodel.Program) {
 	// What programs have in common is worth its memory.
 	if len(c.hashes) > c.pool.components+1<<18 {
 		clear(c.known)
+		clear(c.last)
 		c.hashes = c.hashes[:0]
 	}
-	n := int32(0)
-	c.base = c.base[:0]
+	n, symbols := int32(0), 0
+	c.base, c.symbols = c.base[:0], c.symbols[:0]
 	for _, in := range c.linked.Instances {
-		c.base = append(c.base, n)
+		c.base, c.symbols = append(c.base, n), append(c.symbols, int32(symbols))
 		n += int32(len(c.pool.units[in.Unit].comps))
+		symbols += len(c.pool.units[in.Unit].symbols)
 	}
+	c.bound = slices.Grow(c.bound[:0], symbols)[:symbols]
+	clear(c.bound)
+	c.lists = c.lists[:0]
 	c.base = append(c.base, n)
 	c.withSets = slices.ContainsFunc(c.linked.Instances, func(in linkmodel.Instance) bool { return c.pool.units[in.Unit].sets })
 	c.nodes = slices.Grow(c.nodes[:0], int(n))[:n]
@@ -208,7 +237,11 @@ func (c *Composer) link(p *linkmodel.Program) {
 			x.instance, x.own, x.group = int32(i), int32(k), -1
 		}
 	}
-	clear(c.classes)
+	if c.program++; c.program == 0 {
+		clear(c.classes)
+		c.program = 1
+	}
+	clear(c.scoped)
 	clear(c.contested)
 	clear(c.sets)
 	c.order, c.slots, c.stack, c.calls = c.order[:0], c.slots[:0], c.stack[:0], c.calls[:0]
@@ -230,15 +263,20 @@ func (c *Composer) at(instance, own int32) int32 {
 	}
 	// Files may bind the same names differently, and have linker sets of their
 	// own.
-	key := [2]int32{class, -1}
 	if c.linked.Scoped(in.File) || c.withSets {
-		key[1] = in.File
-	}
-	if first, ok := c.classes[key]; ok {
+		key := [2]int32{class, in.File}
+		first, ok := c.scoped[key]
+		if !ok {
+			first = id
+			c.scoped[key] = id
+		}
 		return first
 	}
-	c.classes[key] = id
-	return id
+	x := &c.classes[class]
+	if x.program != c.program {
+		*x = classNode{c.program, id}
+	}
+	return x.id
 }
 
 // resolve writes the links of a node to slots: a value v >= 0 is a link to node v
@@ -246,34 +284,55 @@ func (c *Composer) at(instance, own int32) int32 {
 // (none, or several).
 func (c *Composer) resolve(id int32) {
 	x := &c.nodes[id]
-	in := c.linked.Instances[x.instance]
+	u := c.pool.units[c.linked.Instances[x.instance].Unit]
+	bound := c.bound[c.symbols[x.instance]:]
 	x.start = int32(len(c.slots))
-	for _, l := range c.pool.units[in.Unit].linksOf(x.own) {
-		if l >= 0 {
-			c.slots = append(c.slots, c.at(x.instance, l))
-			continue
-		}
-		s := linkmodel.Symbol(-1 - l)
-		c.places = c.linked.Resolve(c.places[:0], in.File, s)
-		if len(c.places) > 1 || c.linked.Doubtful(s) {
-			c.contested[s] = true
-		}
-		if set, ok := c.pool.sets[s]; ok && len(c.places) == 0 {
-			ids := c.setOf(in.File, set)
-			c.slots = append(append(c.slots, -int32(len(ids))-1), ids...)
-			continue
-		}
-		if len(c.places) != 1 {
-			c.slots = append(c.slots, -int32(len(c.places))-1)
-			if len(c.places) == 0 && len(c.special) > 0 {
-				c.mean(c.special[s])
+	for _, l := range u.linksOf(x.own) {
+		switch {
+		case l < 0:
+			to := &bound[-1-l]
+			if *to == 0 {
+				*to = c.bind(x.instance, u.symbols[-1-l])
 			}
-		}
-		for _, p := range c.places {
-			c.slots = append(c.slots, c.at(p.Instance, p.Component))
+			if *to > 0 {
+				c.slots = append(c.slots, *to-1)
+			} else {
+				c.slots = append(c.slots, c.lists[-1-*to]...)
+			}
+		case u.comps[l].class < 0:
+			c.slots = append(c.slots, c.base[x.instance]+l)
+		default:
+			c.slots = append(c.slots, c.at(x.instance, l))
 		}
 	}
 	x.end = int32(len(c.slots))
+}
+
+// bind returns what a symbol stands for in a unit from which it is reached, as in bound.
+func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
+	file := c.linked.Instances[instance].File
+	c.places = c.linked.Resolve(c.places[:0], file, s)
+	if len(c.places) > 1 || c.linked.Doubtful(s) {
+		c.contested[s] = true
+	}
+	if len(c.places) == 1 {
+		return c.at(c.places[0].Instance, c.places[0].Component) + 1
+	}
+	var ids []int32
+	set, ok := c.pool.sets[s]
+	switch {
+	case ok && len(c.places) == 0:
+		ids = c.setOf(file, set)
+	case len(c.places) == 0 && len(c.special) > 0:
+		c.mean(c.special[s])
+	}
+	list := append(make([]int32, 0, 1+len(ids)+len(c.places)), -int32(len(ids)+len(c.places))-1)
+	list = append(list, ids...)
+	for _, p := range c.places {
+		list = append(list, c.at(p.Instance, p.Component))
+	}
+	c.lists = append(c.lists, list)
+	return -int32(len(c.lists))
 }
 
 func (c *Composer) linksOf(id int32) []int32 { return c.slots[c.nodes[id].start:c.nodes[id].end] }
@@ -334,7 +393,13 @@ func (c *Composer) finish(members []int32) {
 	group := c.groups
 	c.groups++
 	for _, id := range members {
-		c.nodes[id].group, c.nodes[id].member = group, -1
+		c.nodes[id].group = group
+	}
+	if c.recognise(members, group) {
+		return
+	}
+	for _, id := range members {
+		c.nodes[id].member = -1
 	}
 	order := members[:1]
 	if len(members) > 1 {
@@ -357,17 +422,7 @@ func (c *Composer) finish(members []int32) {
 		links := c.linksOf(id)
 		key = binary.AppendUvarint(key, uint64(len(links)))
 		for _, v := range links {
-			switch {
-			case v < 0:
-				key = binary.AppendUvarint(key, 0)
-				key = binary.AppendUvarint(key, uint64(-v))
-			case c.nodes[v].group == group:
-				key = binary.AppendUvarint(key, 1)
-				key = binary.AppendUvarint(key, uint64(c.nodes[v].member))
-			default:
-				key = binary.AppendUvarint(key, uint64(c.nodes[v].hash)+2)
-				key = binary.AppendUvarint(key, uint64(c.nodes[v].member))
-			}
+			key = binary.AppendUvarint(key, c.linkCode(v, group))
 		}
 	}
 	c.key = key
@@ -380,6 +435,70 @@ func (c *Composer) finish(members []int32) {
 	for _, id := range order {
 		c.nodes[id].hash = hash
 	}
+	c.note(order, group, hash)
+}
+
+// recognise completes a group that is as the last one with its members' descriptions, which
+// say how its members are numbered. No two have the same one: if all links are as in that
+// group, they lead to as many descriptions as it has members.
+func (c *Composer) recognise(members []int32, group int32) bool {
+	g := c.last[c.comp(members[0]).description].group
+	if g == nil || len(g.ends) != len(members) {
+		return false
+	}
+	for _, id := range members {
+		x := &c.last[c.comp(id).description]
+		if x.group != g {
+			return false
+		}
+		c.nodes[id].member, c.nodes[id].hash = x.member, g.hash
+	}
+	for _, id := range members {
+		start, end := int32(0), g.ends[c.nodes[id].member]
+		if m := c.nodes[id].member; m > 0 {
+			start = g.ends[m-1]
+		}
+		links := c.linksOf(id)
+		if len(links) != int(end-start) {
+			return false
+		}
+		for i, v := range links {
+			if c.linkCode(v, group) != g.links[int(start)+i] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// note has recognise know a group. (If two members have the same description, recognise
+// only knows the later one: then nothing is ever like the group.)
+func (c *Composer) note(order []int32, group, hash int32) {
+	n := 0
+	for _, id := range order {
+		n += len(c.linksOf(id))
+	}
+	g := &recent{hash: hash, ends: make([]int32, 0, len(order)), links: make([]uint64, 0, n)}
+	for member, id := range order {
+		for _, v := range c.linksOf(id) {
+			g.links = append(g.links, c.linkCode(v, group))
+		}
+		g.ends = append(g.ends, int32(len(g.links)))
+		c.last[c.comp(id).description] = membership{g, int32(member)}
+	}
+}
+
+// linkCode is what counts of a value of slots in a group: a length, the number of a
+// member, or the number of another group's hash and of its member.
+func (c *Composer) linkCode(v, group int32) uint64 {
+	if v < 0 {
+		return uint64(-v) << 2
+	}
+	x := &c.nodes[v]
+	if x.group == group {
+		return uint64(x.member)<<2 | 1
+	}
+	return uint64(x.hash)<<32 | uint64(x.member)<<2 | 2
 }
 
 // hashGroup returns the hash of the exact description of a group.

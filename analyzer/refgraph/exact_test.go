@@ -361,7 +361,8 @@ func TestInvariance(t *testing.T) {
 		}
 		pool := NewPool()
 		reachable := map[at]bool{}
-		closure := pool.NewComposer().Compose(p.prog().add(t, pool, nil, linkmodel.GNU), Roots{Symbols: []string{"main"}})
+		linked := p.prog().add(t, pool, nil, linkmodel.GNU)
+		closure := pool.NewComposer().Compose(linked, Roots{Symbols: []string{"main"}})
 		place := map[int32]at{}
 		u := int32(0)
 		for i, f := range p {

@@ -46,9 +46,10 @@
 // # Many programs
 //
 // A Pool holds the components of all units, a Composer hashes one program after
-// the other. What was hashed for one is found again by its exact description,
-// with numbers in the place of hashes. So a further program costs a walk over
-// what it reaches, and no hashing of what others have in common with it.
+// the other. What was hashed for one is found again: a group whose members and links are those
+// of the group that had these members before has its hash; any other is looked up by its
+// exact description, with numbers in the place of hashes. So a further program costs a
+// walk over what it reaches, and no hashing of what others have in common with it.
 package refgraph
 
 import (
@@ -81,7 +82,8 @@ type Pool struct {
 
 type unit struct {
 	comps      []comp
-	links      []int32 // of all components: one of the unit, or -1-symbol
+	links      []int32 // of all components: one of the unit, or -1 minus an index in symbols
+	symbols    []linkmodel.Symbol
 	placement  Hash
 	attributes string
 	sections   []byte
@@ -137,18 +139,28 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 	var numbers []int32
 	for k, list := range lists {
 		u := &unit{comps: make([]comp, len(list))}
+		number := make(map[linkmodel.Symbol]int32, len(symbols)) // in u.symbols
+		link := func(s linkmodel.Symbol) {
+			n, ok := number[s]
+			if !ok {
+				n = int32(len(u.symbols))
+				number[s] = n
+				u.symbols = append(u.symbols, s)
+			}
+			u.links = append(u.links, -1-n)
+		}
 		for i, id := range list {
 			c := m.Components[id]
 			for _, l := range c.Links {
 				switch {
 				case l%2 == 1:
-					u.links = append(u.links, -1-int32(symbols[l/2]))
+					link(symbols[l/2])
 				case int(m.Components[l/2].Unit) == k:
 					u.links = append(u.links, place[l/2])
 				default:
 					// No manifest has this. All of its symbols are a safe reading.
 					for _, d := range m.Components[l/2].Definitions {
-						u.links = append(u.links, -1-int32(p.Symbols.Symbol(d.Name)))
+						link(p.Symbols.Symbol(d.Name))
 					}
 				}
 			}
@@ -243,7 +255,7 @@ func (p *Pool) classify(u *unit, candidate func(int32) bool) {
 				}
 				l = 2*u.comps[l].class + 1
 			} else {
-				l = 2 * (-1 - l)
+				l = 2 * int32(u.symbols[-1-l])
 			}
 			key = binary.AppendUvarint(key, uint64(l))
 		}

@@ -389,7 +389,8 @@ func TestGroupSharesHash(t *testing.T) {
 func TestExported(t *testing.T) {
 	hash := func(p prog, exported bool) Hash {
 		pool := NewPool()
-		return pool.NewComposer().Compose(p.add(t, pool, nil, linkmodel.GNU), Roots{Symbols: []string{"main"}, Exported: exported}).Hash
+		linked := p.add(t, pool, nil, linkmodel.GNU)
+		return pool.NewComposer().Compose(linked, Roots{Symbols: []string{"main"}, Exported: exported}).Hash
 	}
 	a, b := prog{"main 1", "plugin 1"}, prog{"main 1", "plugin 2"}
 	if hash(a, false) != hash(b, false) {

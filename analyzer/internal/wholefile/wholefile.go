@@ -4,7 +4,10 @@
 package wholefile
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,3 +31,27 @@ func Write(path string, b []byte, perm fs.FileMode) error {
 	}
 	return nil
 }
+
+// ErrDamaged says that a sealed file isn't what was written.
+var ErrDamaged = errors.New("damaged")
+
+// WriteSealed writes a file as Write does, behind a line with the checksum of b.
+func WriteSealed(path string, b []byte, perm fs.FileMode) error {
+	return Write(path, append([]byte(Checksum(b)+"\n"), b...), perm)
+}
+
+// ReadSealed returns the content of a file that WriteSealed wrote, or ErrDamaged.
+func ReadSealed(path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	sum, b, _ := bytes.Cut(b, []byte("\n"))
+	if string(sum) != Checksum(b) {
+		return nil, fmt.Errorf("%s: %w", path, ErrDamaged)
+	}
+	return b, nil
+}
+
+// Checksum returns the SHA-256 of b, in hex.
+func Checksum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
