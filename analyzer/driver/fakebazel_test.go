@@ -49,11 +49,11 @@ type scenario struct {
 	NoAspect, NotBuilt bool
 	Env                map[string]string // of the rule
 	// Aborted says that another target can't be analysed, OtherBroken that the aspect
-	// can't be applied to it, Config is the ID of a
-	// configuration that isn't the usual one.
+	// can't be applied to it.
 	Aborted, OtherBroken bool
-	Config               string
-	Release              string // if it isn't the usual one
+	// Config is the ID of the test's configuration, and Release the version, if they
+	// aren't the usual ones.
+	Config, Release string
 	// Policy is a flag that Bazel has from elsewhere, Added one that a client has.
 	Policy, Added string
 }

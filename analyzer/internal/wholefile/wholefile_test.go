@@ -1,6 +1,7 @@
 package wholefile_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -42,5 +43,31 @@ func TestWriteFails(t *testing.T) {
 	l, err := os.ReadDir(dir)
 	if err != nil || len(l) != 1 || !l[0].IsDir() {
 		t.Errorf("%v, %v are left", l, err)
+	}
+}
+
+func TestSealed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	for _, content := range []string{"", "text", "two\nlines\n"} {
+		if err := wholefile.WriteSealed(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := wholefile.ReadSealed(file); err != nil || string(b) != content {
+			t.Errorf("%q, %v; want %q", b, err, content)
+		}
+	}
+	sealed, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range sealed {
+		for name, damaged := range map[string][]byte{"cut": sealed[:i], "another byte": append(append(append([]byte{}, sealed[:i]...), sealed[i]^1), sealed[i+1:]...)} {
+			if err := os.WriteFile(file, damaged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if b, err := wholefile.ReadSealed(file); !errors.Is(err, wholefile.ErrDamaged) {
+				t.Errorf("%s at %d: %q, %v", name, i, b, err)
+			}
+		}
 	}
 }
