@@ -279,8 +279,9 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	lines := lines(files)
 	var code *refgraph.Closure
 	if *known == nil {
-		code = closure(t, p, composer, files, lines, overrides, asked)
-		*known = summarise(t, code, files, lines)
+		var places []int
+		code, places = closure(t, p, composer, files, lines, overrides, asked)
+		*known = summarise(t, code, files, places, lines)
 	}
 	sum := *known
 	if sum.NotPlain != "" {
@@ -317,8 +318,9 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	return *c
 }
 
-// closure composes the code of a test.
-func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, lines []*linkflags.Line, overrides []linkmodel.Symbol, asked []string) *refgraph.Closure {
+// closure composes the code of a test. It returns also the index in files of each linked file,
+// as model does.
+func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, lines []*linkflags.Line, overrides []linkmodel.Symbol, asked []string) (*refgraph.Closure, []int) {
 	flags := slices.Clone(t.LinkFlags)
 	for _, l := range lines {
 		flags = append(flags, l.System()...)
@@ -349,9 +351,9 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	}
 	// Suppressions name functions and files.
 	resolved.Debug = slices.ContainsFunc(t.EnvKeys, syslib.ForSanitizer)
-	program := model(files, t.Roots.symbols(), overrides, p)
+	program, places := model(files, t.Roots.symbols(), overrides, p)
 	resolved.Overrides = overrides
-	return composer.Compose(program, resolved)
+	return composer.Compose(program, resolved), places
 }
 
 // A summary is what counts of a closure.
@@ -367,10 +369,10 @@ type summary struct {
 	Layout         string   `json:",omitempty"` // counts then
 }
 
-func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, lines []*linkflags.Line) *summary {
+func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, places []int, lines []*linkflags.Line) *summary {
 	s := &summary{
 		Hash: hex.EncodeToString(code.Hash[:]), Unresolved: code.Unresolved, Bound: code.Bound, Duplicates: code.Duplicates,
-		Missing: t.Roots.missing(code), Flags: lineFlags(files, code, false), FlagsUndefined: lineFlags(files, code, true),
+		Missing: t.Roots.missing(code), Flags: lineFlags(files, places, code, false), FlagsUndefined: lineFlags(files, places, code, true),
 	}
 	if code.Layout != (refgraph.Hash{}) {
 		s.Layout = hex.EncodeToString(code.Layout[:])
@@ -386,6 +388,9 @@ func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, lines []*li
 func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 	if len(code.Overridden) > 0 {
 		return "the program defines " + code.Overridden[0] + ", as a library of the system does: compilers may know what it does"
+	}
+	if code.SourceDoubt != "" {
+		return code.SourceDoubt
 	}
 	if code.LooksUp {
 		return "the program looks symbols up by name, and linkers decide which there are"
@@ -413,6 +418,7 @@ func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 
 // unseen says of additions to a closure why sources don't say what they need.
 var unseen = map[string]string{
+	refgraph.AsNeeded:     "a library is only linked if it is needed, and compilers decide what code needs",
 	"debug":               "the program may read debug information",
 	"needs":               "the program may see what is linked of the system, and compilers leave references out",
 	refgraph.LibraryKinds: "a library has code that isn't made for libraries, and compilers decide what it refers to",

@@ -241,7 +241,8 @@ func compute(sources []part, roots Roots) (*Report, []string) {
 	}
 	resolved := roots.resolve()
 	resolved.Overrides = p.Defined(overrides())
-	code := p.NewComposer().Compose(model([]*linkedFile{x}, roots.symbols(), resolved.Overrides, p), resolved)
+	program, _ := model([]*linkedFile{x}, roots.symbols(), resolved.Overrides, p)
+	code := p.NewComposer().Compose(program, resolved)
 	return newReport(contributions(hex.EncodeToString(code.Hash[:]), formats(versions), nil), p, code), roots.missing(code)
 }
 

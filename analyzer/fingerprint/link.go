@@ -256,8 +256,9 @@ func lines(files []*linkedFile) []*linkflags.Line {
 // what code does, each list comes with the components of the closure that such
 // flags are for. A library of which nothing is used, linked with flags that the
 // executable has as well, adds nothing, unless it counts whether it can be loaded,
-// or what is: if symbols are undefined, or something asks for the loaded files.
-func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []string {
+// or what is: if symbols are undefined, or something asks for the loaded files. Places are the
+// indices in files of the closure's.
+func lineFlags(files []*linkedFile, places []int, code *refgraph.Closure, undefined bool) []string {
 	var l []string
 	type library struct {
 		place int
@@ -265,7 +266,12 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []st
 		used  bool
 	}
 	var libraries []library
-	used := code.Used(len(files))
+	used := make([]bool, len(files))
+	for i, is := range code.Used(len(places)) {
+		if is && places[i] >= 0 {
+			used[places[i]] = true
+		}
+	}
 	whole := undefined || slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == "files" })
 	for i, f := range files {
 		switch {
@@ -299,7 +305,12 @@ func lineFlags(files []*linkedFile, code *refgraph.Closure, undefined bool) []st
 	}
 	var parts map[string]refgraph.Hash
 	if differ {
-		parts = code.Parts(func(file int32) string { return kinds[file] })
+		parts = code.Parts(func(file int32) string {
+			if i := places[file]; i >= 0 {
+				return kinds[i]
+			}
+			return "" // it isn't linked here
+		})
 	}
 	var texts []string
 	for _, x := range libraries {
@@ -372,11 +383,12 @@ func collects(f string) bool {
 }
 
 // confused notes which libraries a loader takes for others, by the names that flags
-// give to them: it loads one of each name.
+// give to them, or by those of the links through which they are loaded: it loads one of each
+// name.
 func confused(files []*linkedFile) {
 	type library struct {
 		*linkedFile
-		given bool // by a flag
+		given, loaded bool // by a flag; as this
 	}
 	by := map[string][]library{}
 	for _, f := range files {
@@ -386,17 +398,20 @@ func confused(files []*linkedFile) {
 		for _, s := range f.line.Flags {
 			if _, name, ok := strings.Cut(s, "soname"); ok {
 				name = path.Base(strings.TrimLeft(name, "=, "))
-				by[name] = append(by[name], library{f, true})
+				by[name] = append(by[name], library{f, true, true})
 			}
 		}
-		for _, s := range append([]string{f.name}, f.of.aliases...) {
-			by[path.Base(s)] = append(by[path.Base(s)], library{f, false})
+		by[path.Base(f.name)] = append(by[path.Base(f.name)], library{f, false, len(f.of.aliases) == 0})
+		for _, s := range f.of.aliases {
+			by[path.Base(s)] = append(by[path.Base(s)], library{f, false, true})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		l := by[name]
-		if !slices.ContainsFunc(l, func(x library) bool { return x.given }) ||
-			!slices.ContainsFunc(l, func(x library) bool { return x.linkedFile != l[0].linkedFile }) {
+		if !slices.ContainsFunc(l, func(x library) bool { return x.given }) {
+			l = slices.DeleteFunc(l, func(x library) bool { return !x.loaded })
+		}
+		if !slices.ContainsFunc(l, func(x library) bool { return x.linkedFile != l[0].linkedFile }) {
 			continue
 		}
 		for _, x := range l {
@@ -467,14 +482,14 @@ func (f *linkedFile) doubts() string {
 // model returns the program that the files are, for the units of pool: in the
 // order of the loader, which searches breadth first. Manifests that can't be used
 // have no units.
-func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, pool *pool) *linkmodel.Program {
+func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, pool *pool) (p *linkmodel.Program, places []int) {
 	byLink := map[*link]*linkedFile{}
 	for _, f := range files {
 		if f.of != nil {
 			byLink[f.of] = f
 		}
 	}
-	p := &linkmodel.Program{Foreign: overrides}
+	p = &linkmodel.Program{Foreign: overrides}
 	type loaded struct {
 		file   *linkedFile
 		unit   int32 // of a library that is known by its content, if there is no file
@@ -504,6 +519,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 			p.Files = append(p.Files, linkmodel.File{
 				Name: pool.sources[queue[i].unit].name, Entries: []linkmodel.Entry{{Unit: queue[i].unit}}, Unsure: queue[i].unsure,
 			})
+			places = append(places, -1)
 			continue
 		}
 		x := linkmodel.File{Name: f.name, Uncertain: f.doubts(), Unsure: queue[i].unsure}
@@ -556,9 +572,9 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 				}
 			}
 		}
-		p.Files = append(p.Files, x)
+		p.Files, places = append(p.Files, x), append(places, slices.Index(files, f))
 	}
-	return p
+	return p, places
 }
 
 func unsure(name string) string {

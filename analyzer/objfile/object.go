@@ -81,6 +81,7 @@ type reader struct {
 	fallbacks  []*manifest.Fallback
 	returns    map[[2]int]bool // by section and function: whether it may
 	rests      map[[2][2]int]bool
+	assembly   bool // Options.Assembly
 	merges     int  // sections of constants that linkers merge
 	clever     bool // an instruction that optimisation makes
 	frameless  bool // a function without a frame
@@ -89,13 +90,13 @@ type reader struct {
 	places  map[link]int
 }
 
-func readObject(b []byte, member string) (*object, error) {
+func readObject(b []byte, member string, assembly bool) (*object, error) {
 	f, err := readFile(b)
 	if err != nil {
 		return nil, damaged(err)
 	}
 	r := &reader{
-		file: f, member: member, attrs: f.attributes(), kinds: make([]sectionKind, len(f.sections)), pieces: make([][]piece, len(f.sections)),
+		file: f, member: member, assembly: assembly, attrs: f.attributes(), kinds: make([]sectionKind, len(f.sections)), pieces: make([][]piece, len(f.sections)),
 		kept: map[int][]int{}, rootCount: map[string]int{}, inlineData: map[*section][][2]uint64{}, places: map[link]int{}, returns: map[[2]int]bool{}, rests: map[[2][2]int]bool{},
 	}
 	if err := r.checkLTO(); err != nil {
@@ -1003,7 +1004,7 @@ func (r *reader) everything() {
 		var names []string
 		for _, c := range r.out {
 			for _, i := range c.syms {
-				if sym := &r.syms[i]; sym.local() && sym.size > 0 && r.sections[c.sec].code() {
+				if sym := &r.syms[i]; sym.local() && sym.size > 0 && r.sections[c.sec].loaded() {
 					var b frame.Buffer
 					b.String(sym.name)
 					b.Uint(sym.value - c.base())

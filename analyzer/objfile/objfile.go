@@ -95,6 +95,9 @@ import (
 type Options struct {
 	// InterfaceOnly hashes only the names of a shared library's symbols.
 	InterfaceOnly bool
+	// Assembly says that an object was made of assembly, which may be a compiler's that
+	// somebody has changed: nothing is believed that only compilers keep to.
+	Assembly bool
 }
 
 // Manifest returns the manifest of the object, archive or shared library at
@@ -172,7 +175,7 @@ func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
 	if opt.InterfaceOnly {
 		return nil, errors.New("only a shared library has an interface apart from its content")
 	}
-	objs, foreign, err := readObjects(b)
+	objs, foreign, err := readObjects(b, opt.Assembly)
 	if err != nil {
 		return nil, err
 	}
@@ -238,10 +241,10 @@ func uniqueNames(comps []*manifest.Component) {
 
 // readObjects reads a relocatable object or the members of an archive; foreign
 // are members that aren't objects.
-func readObjects(b []byte) (objs []*object, foreign []arMember, err error) {
+func readObjects(b []byte, assembly bool) (objs []*object, foreign []arMember, err error) {
 	switch {
 	case isELF(b):
-		o, err := readObject(b, "")
+		o, err := readObject(b, "", assembly)
 		return []*object{o}, nil, err
 	case bytes.HasPrefix(b, []byte(thinMagic)):
 		return nil, nil, errThin
@@ -265,7 +268,7 @@ func readObjects(b []byte) (objs []*object, foreign []arMember, err error) {
 			foreign = append(foreign, arMember{name, m.data})
 			continue
 		}
-		o, err := readObject(m.data, name)
+		o, err := readObject(m.data, name, assembly)
 		if err != nil {
 			return nil, nil, fmt.Errorf("member %s: %w", name, err)
 		}

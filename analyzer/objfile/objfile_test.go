@@ -332,7 +332,7 @@ func TestArchive(t *testing.T) {
 	for _, c := range m.Components {
 		got = append(got, c.Name)
 	}
-	want := []string{"a_member_with_a_long_name.o(x)", "b.o(x)", "f", "g"}
+	want := []string{"(local names)", "(local names)#2", "a_member_with_a_long_name.o(x)", "b.o(x)", "f", "g"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("components (-want +got):\n%s", d)
 	}

@@ -107,6 +107,9 @@ func (r *reader) split() {
 // producer says whether a compiler made the object, and whether only gcc did.
 // In what people write in assembly anything may lead anywhere.
 func (r *reader) producer() (compiled, gcc bool) {
+	if r.assembly {
+		return false, false
+	}
 	for i := range r.sections {
 		if s := &r.sections[i]; s.name == ".comment" {
 			for _, by := range bytes.Split(s.data, []byte{0}) {

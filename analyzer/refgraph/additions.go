@@ -36,6 +36,15 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	if c.debug {
 		add("debug", c.debugHash())
 	}
+	if c.mayNotNeed(p, roots.Foreign) {
+		// Linkers don't agree on what is needed, nor when.
+		add(AsNeeded, c.placement(p, true))
+	}
+	if names := c.fileNames(p); names != nil {
+		b := frame.New("tasting names of files 1")
+		b.Strings(names)
+		add("names of files", b.Sum())
+	}
 	if order := c.dependencies(p, running, roots.Initialises); order != nil {
 		add("dependencies", frameInts("tasting dependencies 1", order))
 	}
@@ -84,7 +93,12 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	}
 	addNames("weak references", c.weakReferences(p))
 	addNames("copies", direct)
-	addNames("protected", c.protected())
+	protected := c.protected()
+	addNames("protected", protected)
+	if roots.Foreign {
+		addNames("mentioned", c.mentioned())
+	}
+	x.SourceDoubt = c.sourceDoubt(p, roots.Foreign)
 	addNames("thread-local references", c.mismatches())
 	if c.tls {
 		add(ThreadLocal, c.tlsHash())
@@ -93,7 +107,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		add("unusual", h)
 	}
 	if x.Unknown != "" || roots.Warned {
-		add("placement", c.placement(p))
+		add("placement", c.placement(p, false))
 	}
 	if h, ok := x.sharing(); ok {
 		add("sharing", h)
@@ -253,6 +267,7 @@ func (c *Composer) debugHash() Hash {
 
 // Names of additions.
 const (
+	AsNeeded     = "as-needed libraries"
 	ThreadLocal  = "thread-local storage"
 	LibraryKinds = "kinds of libraries"
 )
@@ -378,10 +393,171 @@ func (c *Composer) filesHash(p *linkmodel.Program, sections, comps bool) Hash {
 	return b.Sum()
 }
 
+// mayNotNeed tells whether it is uncertain that a library of the program is linked, because
+// linkers leave it out if it isn't needed. It surely is needed if an object before it on the
+// line refers to what nothing else defines; and it doesn't matter if nothing in it runs, it
+// refers to no other file, and none to it.
+func (c *Composer) mayNotNeed(p *linkmodel.Program, foreign bool) bool {
+	t := c.pool.Symbols
+	uncertain := func(e linkmodel.Entry) bool { return e.Library != 0 && e.AsNeeded }
+	if !slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return slices.ContainsFunc(f.Entries, uncertain) }) {
+		return false
+	}
+	// Of each symbol the only file that defines it, or several; and those that refer to it.
+	const several = -1
+	definers, readers := map[linkmodel.Symbol]int32{}, map[linkmodel.Symbol]int32{}
+	note := func(files map[linkmodel.Symbol]int32, s linkmodel.Symbol, file int32) {
+		if other, ok := files[s]; ok && other != file {
+			file = several
+		}
+		files[s] = file
+	}
+	for _, s := range p.Foreign {
+		note(definers, s, several)
+	}
+	units := make([][]*linkmodel.Unit, len(p.Files))
+	for i, f := range p.Files {
+		for _, e := range f.Entries {
+			if e.Library != 0 {
+				continue
+			}
+			u := t.Unit(e.Unit)
+			units[i] = append(units[i], u)
+			for _, d := range u.Defs {
+				file := int32(i)
+				if e.Lazy || d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT {
+					file = several
+				}
+				note(definers, d.Symbol, file)
+			}
+			for _, r := range u.Refs {
+				note(readers, r.Symbol, int32(i))
+			}
+		}
+	}
+	needed := func(f *linkmodel.File, before []linkmodel.Entry, library int32) bool {
+		return !f.Collects && slices.ContainsFunc(before, func(e linkmodel.Entry) bool {
+			return e.Library == 0 && !e.Lazy && t.Unit(e.Unit).Exact && slices.ContainsFunc(t.Unit(e.Unit).Refs, func(r linkmodel.Ref) bool {
+				file, ok := definers[r.Symbol]
+				return ok && file == library && !r.Weak && r.Visibility == manifest.Visibility_VISIBILITY_DEFAULT
+			})
+		})
+	}
+	alone := func(library int32) bool {
+		return !slices.ContainsFunc(units[library], func(u *linkmodel.Unit) bool {
+			return u.Roots || !u.Exact || slices.ContainsFunc(u.Defs, func(d linkmodel.Def) bool {
+				reader, read := readers[d.Symbol]
+				return definers[d.Symbol] != library || read && reader != library
+			}) || slices.ContainsFunc(u.Refs, func(r linkmodel.Ref) bool {
+				file, ok := definers[r.Symbol]
+				return ok && file != library
+			})
+		})
+	}
+	for i := range p.Files {
+		f := &p.Files[i]
+		for k, e := range f.Entries {
+			if uncertain(e) && (foreign || p.Files[e.Library].Uncertain != "" || !needed(f, f.Entries[:k], e.Library) && !alone(e.Library)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fileNames are those of the libraries, if one counts by its content: it may say which
+// others it needs.
+func (c *Composer) fileNames(p *linkmodel.Program) (names []string) {
+	if !slices.ContainsFunc(c.linked.Instances, func(in linkmodel.Instance) bool {
+		return in.File > 0 && c.pool.Symbols.Unit(in.Unit).Library
+	}) {
+		return nil
+	}
+	for _, f := range p.Files[1:] {
+		names = append(names, path.Base(f.Name))
+	}
+	return names
+}
+
+// mentioned are the symbols of the executable that its libraries define or refer to,
+// reached or not: linkers export them.
+func (c *Composer) mentioned() (names []string) {
+	t := c.pool.Symbols
+	own := map[linkmodel.Symbol]bool{}
+	for _, in := range c.linked.Instances {
+		u := t.Unit(in.Unit)
+		if in.File == 0 {
+			for _, d := range u.Defs {
+				own[d.Symbol] = true
+			}
+			continue // they are in the order of the files
+		}
+		for _, d := range u.Defs {
+			if own[d.Symbol] {
+				names = append(names, t.Name(d.Symbol))
+			}
+		}
+		for _, r := range u.Refs {
+			if own[r.Symbol] {
+				names = append(names, t.Name(r.Symbol))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// sourceDoubt says why linkers and loaders may see of sources what isn't in the objects, or
+// not what is, or returns "". A source doesn't tell which references a compiler leaves out
+// of code that nothing reaches, and which are calls.
+func (c *Composer) sourceDoubt(p *linkmodel.Program, foreign bool) string {
+	t, l := c.pool.Symbols, c.linked
+	sources := slices.ContainsFunc(l.Instances, func(in linkmodel.Instance) bool { return !t.Unit(in.Unit).Exact })
+	if len(p.Files) < 2 || !sources {
+		return ""
+	}
+	line := map[int32]bool{}
+	for _, e := range p.Files[0].Entries {
+		line[e.Library] = true
+	}
+	for _, f := range p.Files[1:] {
+		for _, e := range f.Entries {
+			if !line[e.Library] && e.Library != 0 {
+				return "a library is linked that isn't on the line of the executable, and linkers look at what it refers to"
+			}
+		}
+	}
+	if foreign {
+		return "a library of the system may look symbols up, and what libraries refer to decides which there are"
+	}
+	for _, in := range l.Instances {
+		u := t.Unit(in.Unit)
+		if u.Exact {
+			continue
+		}
+		fixed := in.File == 0 && slices.ContainsFunc(c.pool.units[in.Unit].notes, func(k int32) bool {
+			return c.pool.units[in.Unit].comps[k].flags&(flagFixed|flagExecutable) != 0
+		})
+		for _, r := range u.Refs {
+			if r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT {
+				return "a reference to " + t.Name(r.Symbol) + " hides it from other files if it is compiled"
+			}
+			if !fixed {
+				continue
+			}
+			c.places = l.Resolve(c.places[:0], 0, r.Symbol)
+			if slices.ContainsFunc(c.places, func(p linkmodel.Place) bool { return l.Instances[p.Instance].File > 0 }) {
+				return "the executable may have a copy of " + t.Name(r.Symbol) + ", or its address, since it isn't compiled with -fPIC"
+			}
+		}
+	}
+	return ""
+}
+
 // placement describes the lines of all links: what may be linked, in which order,
-// and what each unit defines and needs.
-func (c *Composer) placement(p *linkmodel.Program) Hash {
-	b := frame.New("tasting placement 5")
+// and what each unit defines and needs; with code, all of that as well.
+func (c *Composer) placement(p *linkmodel.Program, code bool) Hash {
+	b := frame.New("tasting placement 6")
 	b.Int(len(p.Files))
 	for _, f := range p.Files {
 		b.Flag(f.Bsymbolic)
@@ -393,8 +569,9 @@ func (c *Composer) placement(p *linkmodel.Program) Hash {
 				u := c.pool.units[e.Unit]
 				b.Bytes(u.placement[:])
 				unit := c.pool.Symbols.Unit(e.Unit)
-				if !unit.Exact {
+				if !unit.Exact || code {
 					// A compiler decides what it needs: all code counts.
+					b.Bytes(u.sections)
 					for _, x := range u.comps {
 						b.String(c.pool.descriptions[x.description])
 					}
@@ -406,6 +583,7 @@ func (c *Composer) placement(p *linkmodel.Program) Hash {
 				}
 			}
 			b.Flag(e.Lazy)
+			b.Flag(e.AsNeeded)
 			b.Int(e.Archive)
 			b.Int(e.Group)
 		}

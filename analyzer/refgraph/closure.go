@@ -81,6 +81,8 @@ type Closure struct {
 	//	    order of the loader: list of their global hashes
 	//	list of the global hashes of exported definitions, sorted
 	//	list of additions, each with its name:
+	//	    "as-needed libraries": the lines of all links and all code on them, if linkers
+	//	        decide which libraries of the program are needed
 	//	    "attributes": those of units, if they aren't the same for all
 	//	    "contested": if it can't be told which of several definitions wins
 	//	    "copies": the symbols of libraries in the closure that the executable refers
@@ -96,6 +98,9 @@ type Closure struct {
 	//	        the order in which they are initialised
 	//	    "levels": which files need which libraries, if one may define what a library
 	//	        of the system does as well, or the program can see the order
+	//	    "mentioned": the symbols of the executable that its libraries define or refer
+	//	        to, if a library of the system may look symbols up
+	//	    "names of files": those of libraries, if one counts by its content
 	//	    "needs": what no unit defines, if that decides what is taken from the
 	//	        system, and the program can see it
 	//	    "kinds": of which kind of file a linked file has to be, if it has code that
@@ -132,6 +137,9 @@ type Closure struct {
 	// Layout describes the sections of all files, if a linker drops what nothing
 	// refers to and there are Unresolved symbols: it may drop what refers to them.
 	Layout Hash
+	// SourceDoubt is why evidence by source doesn't say what linkers and loaders make of
+	// the program, or empty.
+	SourceDoubt string
 	// LooksUp says that something that is reached looks symbols up by name.
 	LooksUp bool
 	// Overridden are those of Roots.Overrides that the program defines, without
@@ -305,13 +313,11 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	return x
 }
 
-// Used tells of each of the first n files of the program whether it has a component of x.
+// Used tells of each of the program's n files whether it has a component of x.
 func (x *Closure) Used(n int) []bool {
 	used := make([]bool, n)
 	for _, id := range x.c.order {
-		if f := int(x.c.linked.Instances[x.c.nodes[id].instance].File); f < n {
-			used[f] = true
-		}
+		used[x.c.linked.Instances[x.c.nodes[id].instance].File] = true
 	}
 	return used
 }

@@ -103,20 +103,26 @@ var lookups = []string{"*", "dlsym", "dlvsym", "dlopen", "dlmopen"}
 // libdw and the symbolizers of sanitizers.
 var debugReaders = []string{
 	"backtrace_create_state", "backtrace_full", "backtrace_pcinfo", "__glibcxx_backtrace", "_ZNSt12__stacktrace", "_ZNKSt16stacktrace_entry", "_ZNSt16stacktrace_entry",
-	"_ZNSt17basic_stacktrace", "_ZNSt18__stacktrace_impl", "dwfl_", "dwarf_", "bfd_", "__sanitizer_symbolize_pc", "__asan_describe", "_ZN5boost10stacktrace",
+	"_ZNSt17basic_stacktrace", "_ZNSt18__stacktrace_impl", "dwfl_", "dwarf_", "bfd_", "__sanitizer_symbolize_", "__asan_describe", "_ZN5boost10stacktrace",
+	// Who is given reports.
+	"__asan_set_error_report_callback", "__sanitizer_set_report_", "__sanitizer_on_print", "unw_get_proc_name", "_Ux86_64_get_proc_name", "_ULx86_64_get_proc_name",
 }
 
 // namesLocals are functions by which a program tells sanitizers which functions and
 // files, by their names in debug information, and which libraries may do wrong.
 var namesLocals = []string{
-	"__asan_default_suppressions", "__hwasan_default_suppressions", "__lsan_default_suppressions", "__tsan_default_suppressions", "__ubsan_default_suppressions",
+	"__asan_default_suppressions", "__hwasan_default_suppressions", "__lsan_default_suppressions", "__msan_default_suppressions",
+	"__nsan_default_suppressions", "__rtsan_default_suppressions", "__tsan_default_suppressions", "__ubsan_default_suppressions",
+	// These may name a file of them.
+	"__asan_default_options", "__hwasan_default_options", "__lsan_default_options", "__msan_default_options", "__nsan_default_options",
+	"__rtsan_default_options", "__tsan_default_options", "__tysan_default_options", "__ubsan_default_options",
 }
 
 // fileReaders are what tells which files are loaded, and of which symbol an
 // address is. dlopen finds loaded files by their names, and what it returns is the
 // beginning of a list of them. (Which file has what, and of which visibility, counts for
 // look-ups, too.)
-var fileReaders = []string{"dl_iterate_phdr", "dladdr", "dladdr1", "dlinfo", "dlopen", "dlmopen", "_r_debug", "_dl_find_object", "backtrace_symbols", "backtrace_symbols_fd"}
+var fileReaders = []string{"dl_iterate_phdr", "dladdr", "dladdr1", "dlinfo", "dlopen", "dlmopen", "_r_debug", "_dl_find_object", "backtrace_symbols", "backtrace_symbols_fd", "__sanitizer_get_module_and_offset_for_pc"}
 
 // needsReaders lead to the program's own headers, and so to which libraries it needs.
 var needsReaders = []string{"getauxval"}
@@ -124,7 +130,7 @@ var needsReaders = []string{"getauxval"}
 // tlsReaders are functions for which it counts how much thread-local storage there
 // is, beside those that tell where a file is loaded, and so its headers: that of a
 // thread is on its stack.
-var tlsReaders = []string{"pthread_attr_setstack", "pthread_attr_setstacksize", "_TLS_MODULE_BASE_"}
+var tlsReaders = []string{"pthread_getattr_np", "pthread_attr_setstack", "pthread_attr_setstacksize", "_TLS_MODULE_BASE_"}
 
 // layoutSymbols are those that linkers define for places in a file.
 var layoutSymbols = []string{
@@ -316,6 +322,7 @@ func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
 		c.contested[s] = true
 	}
 	if len(c.places) == 1 {
+		c.mean(c.special[s] & readsDebug) // whoever has compiled it
 		return c.at(c.places[0].Instance, c.places[0].Component) + 1
 	}
 	var ids []int32

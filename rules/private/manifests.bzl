@@ -59,13 +59,13 @@ def precompiled_manifest(ctx, file):
     _object_manifests(ctx, [struct(object = file, manifest = manifest)], "Reading %{input} for %{label}")
     return manifest
 
-def _object_manifests(ctx, units, message):
+def _object_manifests(ctx, units, message, flags = []):
     """Registers the action that reads objects, or other files that are linked."""
     args = parameters(ctx)
     args.add_all(units, map_each = _each_line)
     ctx.actions.run(
         executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
-        arguments = ["object", "--each", args],
+        arguments = ["object", "--each"] + flags + [args],
         inputs = [unit.object for unit in units],
         outputs = [unit.manifest for unit in units],
         execution_requirements = WORKER,
@@ -207,11 +207,13 @@ def compiled_units(ctx, target, dependencies):
         for object in [f for f in action.outputs.to_list() if f.extension == "o" and not f.is_directory]:
             source = None
             argv = action.argv
-            if (source_of(argv) or "").endswith(".c") and not _optimises(argv) and _uses_sources(ctx):
+            extension = (source_of(argv) or "").rpartition(".")[2]
+            if extension == "c" and not _optimises(argv) and _uses_sources(ctx):
                 headers = headers or _headers(ctx, target, dependencies)
                 source = _source_manifest(ctx, object, action, headers, others)
             unit = struct(object = object, manifest = declare(ctx, object, ".manifest"), source = source)
-            variants.setdefault(object.path.endswith(".pic.o"), []).append(unit)
-    for units in variants.values():
-        _object_manifests(ctx, units, "Reading objects of %{label}")
+            assembly = extension in ["S", "s", "asm"]
+            variants.setdefault((object.path.endswith(".pic.o"), assembly), []).append(unit)
+    for (_, assembly), units in variants.items():
+        _object_manifests(ctx, units, "Reading objects of %{label}", ["--assembly"] if assembly else [])
     return [unit for units in variants.values() for unit in units]

@@ -92,7 +92,8 @@ type object struct {
 	// if there is one.
 	manifest, source string
 	// refused: it doesn't compile.
-	refused bool
+	refused  bool
+	assembly bool
 }
 
 func (o *object) read() error {
@@ -101,7 +102,7 @@ func (o *object) read() error {
 		return err
 	}
 	o.sum = sha256.Sum256(b)
-	o.manifest, err = writeObjectManifest(o.file)
+	o.manifest, err = writeObjectManifest(o.file, o.assembly)
 	return err
 }
 
@@ -123,7 +124,7 @@ func (o *objects) get(ctx context.Context, v *version, src, unit string, c confi
 	x, _ := o.m.LoadOrStore(key, &object{})
 	obj := x.(*object)
 	obj.once.Do(func() {
-		obj.file = filepath.Join(o.dir, key[:32]+".o")
+		obj.file, obj.assembly = filepath.Join(o.dir, key[:32]+".o"), path.Ext(unit) == ".S"
 		argv := append([]string{c.driver(path.Ext(unit) == ".cc")}, args...)
 		obj.err = run(ctx, src, append(argv, "-o", obj.file))
 		if obj.refused = obj.err != nil && ctx.Err() == nil && v.broken; obj.refused {
@@ -151,8 +152,8 @@ func (o *objects) get(ctx context.Context, v *version, src, unit string, c confi
 	return obj, obj.err
 }
 
-func writeObjectManifest(file string) (string, error) {
-	m, err := objfile.Manifest(file, objfile.Options{})
+func writeObjectManifest(file string, assembly bool) (string, error) {
+	m, err := objfile.Manifest(file, objfile.Options{Assembly: assembly})
 	if err != nil {
 		return "", err
 	}

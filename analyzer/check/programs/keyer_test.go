@@ -39,6 +39,9 @@ func composed(p *program, source bool) (string, error) {
 	}
 	write := func(name, text string) (string, error) {
 		name = filepath.Join(p.dir+".links", name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			return "", err
+		}
 		return name, os.WriteFile(name, []byte(text), 0o666)
 	}
 	units := ""
@@ -51,7 +54,7 @@ func composed(p *program, source bool) (string, error) {
 			t.LinkInputs = append(t.LinkInputs, file)
 			continue
 		}
-		m, err := writeObjectManifest(file)
+		m, err := writeObjectManifest(file, false)
 		if err != nil {
 			return "", err
 		}

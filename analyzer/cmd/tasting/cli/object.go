@@ -62,6 +62,7 @@ one in each line.`,
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write the manifest to `OUT.manifest`")
 	cmd.Flags().BoolVar(&each, "each", false, "the arguments are pairs FILE=OUT.manifest, or @PARAMFILE with such pairs")
 	cmd.Flags().BoolVar(&opt.InterfaceOnly, "interface-only", false, "of a shared library, hash only the names of its symbols: its content is identified when the test is run")
+	cmd.Flags().BoolVar(&opt.Assembly, "assembly", false, "the objects were made of assembly: nothing is believed that only compilers keep to, whoever has signed them")
 	return cmd
 }
 
