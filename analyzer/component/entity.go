@@ -52,7 +52,7 @@ type entity struct {
 
 	declHash  *Hash
 	typeHash  [3]*Hash
-	computing bool
+	computing [3]bool // the hash at a depth
 }
 
 type declaration struct{ typ sealed }
@@ -214,11 +214,12 @@ func (r *resolver) typeHash(e *entity, d depth) Hash {
 	if p := e.typeHash[d]; p != nil {
 		return *p
 	}
-	if e.computing {
+	// At another depth it is no cycle, and what is cut short isn't the type's hash.
+	if e.computing[d] {
 		return hashOf("cycle", e.name)
 	}
-	e.computing = true
-	defer func() { e.computing = false }()
+	e.computing[d] = true
+	defer func() { e.computing[d] = false }()
 	h := newHasher()
 	h.num(uint64(e.kind))
 	switch {

@@ -264,13 +264,21 @@ func (b *builder) openScope() {
 	}
 }
 
+// aligned tells whether the alignment of a node's type may count: of an object without a name,
+// or of what is asked for its alignment.
+func (b *builder) aligned(n *clangast.Node) bool {
+	return n.Kind == "CompoundLiteralExpr" || n.Kind == "UnaryExprOrTypeTraitExpr" ||
+		slices.ContainsFunc(b.stack, func(f frame) bool { return f.kind == "CompoundLiteralExpr" || f.kind == "UnaryExprOrTypeTraitExpr" })
+}
+
 // keys writes what a node says of itself.
 func (b *builder) keys(s *stream, n *clangast.Node, d depth) {
 	for _, t := range n.Types {
 		s.h.str(t.Key)
 		if t.Key == "type" && strings.Contains(t.Qual, "typeof") && t.Desugared != "" {
-			// The value of an expression has no more than a basic type says.
-			if basic := parseType(t.Desugared); basic.doubt == "" && !basic.pointer && basic.names == nil {
+			// The value of an expression has no more than a basic type says: an object has an
+			// alignment as well.
+			if basic := parseType(t.Desugared); basic.doubt == "" && !basic.pointer && basic.names == nil && !b.aligned(n) {
 				s.h.str(basic.literal)
 				continue
 			}
@@ -440,6 +448,9 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 			delete(b.ids, id)
 		}
 		if body {
+			// Whether it is returned in memory is in no return that isn't reached.
+			result, _, _ := strings.Cut(n.Type(), " (")
+			b.writeType(cur, result, value)
 			return b.define(e, n, cur)
 		}
 		return nil

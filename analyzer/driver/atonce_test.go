@@ -76,7 +76,7 @@ func TestAtOnce(t *testing.T) {
 				}
 			}
 		}, known, nil},
-		{"another version", func() { w.Release = "8" }, known + " " + all, nil},
+		{"another version", func() { w.Release = "8" }, known + " " + all + " run", nil},
 		{"flags that a command gets", func() { w.Policy = "--test_env=P=1" }, known + " " + all + " run", nil},
 		{"again", func() {}, known, nil},
 		{"and doesn't get", func() { w.Policy = "" }, known + " " + all, nil},

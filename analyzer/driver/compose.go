@@ -34,7 +34,7 @@ const (
 // whose fingerprint can't be computed stays a miss, or always runs.
 func (s *session) compose(ctx context.Context) (code int, err error) {
 	client := clientEnv(s.options)
-	common := invocation(s.options)
+	common := append(invocation(s.options), s.bazel())
 	if dir := s.Bazel.Cache; dir != "" {
 		s.memory = fingerprint.OpenMemory(filepath.Join(dir, fmt.Sprintf("compositions-%016x", xxhash.Sum64String(s.execRoot))))
 	}

@@ -126,6 +126,7 @@ type session struct {
 	options   []bazel.Option // effective ones
 	overrides []string       // the command line, after the lines of bazelrc files
 	execRoot  string
+	release   string            // of Bazel
 	mnemonics map[string]string // output directory of a configuration
 	tests     []*test
 	broken    []string // labels that Bazel couldn't analyse
@@ -368,7 +369,7 @@ func (x *expansion) add(e *bazel.Event) error {
 
 // take makes what was found that of the session.
 func (s *session) take(x *expansion) {
-	s.options, s.execRoot, s.mnemonics = x.options, x.execRoot, x.mnemonics
+	s.options, s.execRoot, s.mnemonics, s.release = x.options, x.execRoot, x.mnemonics, x.release
 	for l, t := range x.tests {
 		t.skipped = x.incompatible[l]
 		if x.children[l] == "" {

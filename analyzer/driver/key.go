@@ -109,6 +109,13 @@ func (s *session) name(t *test) fingerprint.Contribution {
 	return fingerprint.NewContribution("name", []string{t.label, filepath.Base(s.execRoot)})
 }
 
+// bazel contributes which Bazel it is, without its patches: releases start tests in their own
+// ways, and lay out their runfiles differently.
+func (s *session) bazel() fingerprint.Contribution {
+	major, _, _ := strings.Cut(s.release, ".")
+	return fingerprint.NewContribution("release of Bazel", []string{major})
+}
+
 // user contributes who runs tests on this machine.
 func user() fingerprint.Contribution {
 	root := "user"

@@ -482,6 +482,9 @@ func (s *session) replay(ctx context.Context, st store.Store, t *test) error {
 		return err
 	}
 	defer r.Close()
+	if r.ExitCode != 0 {
+		return store.ErrNotFound // it has been withdrawn since
+	}
 	for _, f := range r.Files {
 		if s.JUnit != "" && path.Base(f.Path) == "test.xml" {
 			b, err := io.ReadAll(io.NewSectionReader(f.Content, 0, f.Content.Size()))

@@ -88,6 +88,7 @@ type reader struct {
 	// Of the component at work: what is hashed, and the places of its links.
 	message frame.Buffer
 	places  map[link]int
+	tails   map[[2]int]tail // by section and literal
 }
 
 func readObject(b []byte, member string, assembly bool) (*object, error) {
@@ -97,7 +98,7 @@ func readObject(b []byte, member string, assembly bool) (*object, error) {
 	}
 	r := &reader{
 		file: f, member: member, assembly: assembly, attrs: f.attributes(), kinds: make([]sectionKind, len(f.sections)), pieces: make([][]piece, len(f.sections)),
-		kept: map[int][]int{}, rootCount: map[string]int{}, inlineData: map[*section][][2]uint64{}, places: map[link]int{}, returns: map[[2]int]bool{}, rests: map[[2][2]int]bool{},
+		kept: map[int][]int{}, rootCount: map[string]int{}, inlineData: map[*section][][2]uint64{}, places: map[link]int{}, tails: map[[2]int]tail{}, returns: map[[2]int]bool{}, rests: map[[2][2]int]bool{},
 	}
 	if err := r.checkLTO(); err != nil {
 		return nil, err
@@ -785,7 +786,7 @@ func (r *reader) hashPlace(h *frame.Buffer, c *component, rel *reloc, u use) {
 			}
 		case i >= 0 && l[i].kind == literal:
 			h.String("text")
-			r.hashText(h, k, l[i], at)
+			r.hashText(h, c, k, i, at)
 		default:
 			h.String("place")
 			if i < 0 && r.cuts[k].hub { // out of everything
@@ -803,15 +804,64 @@ func (r *reader) hashPlace(h *frame.Buffer, c *component, rel *reloc, u use) {
 		}
 		if j := r.before(k, at); j >= 0 && l[j].kind == literal && u.class != useDirect {
 			h.String("end of text")
-			r.hashText(h, k, l[j], at)
+			r.hashText(h, c, k, j, at)
 		}
 	}
 }
 
-// hashText appends a literal of section k, and a place in it or at its end.
-func (r *reader) hashText(h *frame.Buffer, k int, p piece, at int64) {
+// hashText appends literal i of section k and what it may go on with, and a place in it or
+// at its end.
+func (r *reader) hashText(h *frame.Buffer, c *component, k, i int, at int64) {
+	p := r.pieces[k][i]
 	h.Bytes(r.sections[k].data[p.start:p.end])
 	h.Uint(uint64(at) - p.start)
+	if !p.more {
+		return
+	}
+	t := r.tail(k, i)
+	h.Bytes(t.hash)
+	if t.comp >= 0 {
+		h.Int(r.addLink(c, link{component: t.comp}))
+	}
+}
+
+// A tail is what follows a literal: the hash of other literals, and the component behind them,
+// or -1.
+type tail struct {
+	hash []byte
+	comp int
+}
+
+// tail returns that of literal i of section k, which has more.
+func (r *reader) tail(k, i int) tail {
+	if t, ok := r.tails[[2]int{k, i}]; ok {
+		return t
+	}
+	l := r.pieces[k]
+	last := i + 1
+	for last < len(l) && l[last].kind == literal && l[last].more {
+		last++
+	}
+	t := tail{comp: -1}
+	if last < len(l) && l[last].kind == inComponent {
+		t.comp = l[last].comp
+		last--
+	}
+	last = min(last, len(l)-1)
+	for j := last; j > i; j-- {
+		if l[j].kind == literal {
+			h := frame.New("tasting literals 1")
+			h.Uint(l[j].start - l[j-1].start)
+			h.Bytes(r.sections[k].data[l[j].start:l[j].end])
+			h.Bytes(t.hash)
+			t.hash = h.Sum128()
+		}
+		r.tails[[2]int{k, j - 1}] = t
+	}
+	if last == i {
+		r.tails[[2]int{k, i}] = t
+	}
+	return t
 }
 
 // refsTo returns those of refs that lead to a place.

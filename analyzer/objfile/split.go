@@ -18,6 +18,7 @@ type piece struct {
 	start, end uint64
 	kind       pieceKind
 	comp       int
+	more       bool // a literal that may go on with the next piece
 }
 
 type pieceKind uint8
@@ -549,7 +550,7 @@ func (r *reader) cutData(k int, plain, named bool) {
 					first < len(c.extents) && c.extents[first].start < end {
 					out = append(out, piece{start: at, end: end, comp: hubComponent})
 				}
-			} else if out, why = r.cutGap(s, refs, at, end, out); why != "" {
+			} else if out, why = r.cutGap(s, refs, at, end, out, plain); why != "" {
 				r.coarse(k, why)
 				return
 			}
@@ -591,8 +592,8 @@ func (r *reader) refersInto(refs []ref, at, end uint64) bool {
 
 // cutGap cuts what is between variables where references lead to. A piece ends
 // at the next one only if it is known to be complete: a string, or a number that
-// is only used as one.
-func (r *reader) cutGap(s *section, refs []ref, at, end uint64, out []piece) ([]piece, string) {
+// is only used as one. Plain says that gcc has made the object without optimisation.
+func (r *reader) cutGap(s *section, refs []ref, at, end uint64, out []piece, plain bool) ([]piece, string) {
 	i, _ := slices.BinarySearchFunc(refs, int64(at), func(x ref, at int64) int { return cmp.Compare(x.at, at) })
 	next := func() (uint64, []ref) { // where the next reference leads to, and all that lead there
 		if i >= len(refs) || uint64(refs[i].at) >= end {
@@ -627,7 +628,11 @@ func (r *reader) cutGap(s *section, refs []ref, at, end uint64, out []piece) ([]
 					p.kind, p.end = literal, p.start+n
 					break
 				}
-				if n := stringSize(s.data[p.start:p.end], then); n > 0 {
+				// A string that isn't where linkers merge strings has a zero in it, or is more
+				// than a string, and the next reference may lead to its other part. Only gcc
+				// without optimisation has all strings here.
+				if n := stringSize(s.data[p.start:p.end], then); n > 0 && (then == nil || plain && !isRead(here)) {
+					p.more = then != nil && numberSize(then) == 0
 					if p.kind = literal; p.end%4 == 0 {
 						p.end = p.start + n // the rest only aligns what follows
 					}
@@ -672,6 +677,12 @@ func numberSize(refs []ref) uint64 {
 		}
 	}
 	return uint64(n)
+}
+
+// isRead says whether instructions access what references lead to, and not as a number: as
+// one of another size, perhaps.
+func isRead(refs []ref) bool {
+	return numberSize(refs) == 0 && slices.ContainsFunc(refs, func(x ref) bool { return x.use.class == useDirect })
 }
 
 // stringSize returns the size of the string that b is, but for padding, or 0.

@@ -40,11 +40,6 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		// Linkers don't agree on what is needed, nor when.
 		add(AsNeeded, c.placement(p, true))
 	}
-	if names := c.fileNames(p); names != nil {
-		b := frame.New("tasting names of files 1")
-		b.Strings(names)
-		add("names of files", b.Sum())
-	}
 	if order := c.dependencies(p, running, roots.Initialises); order != nil {
 		add("dependencies", frameInts("tasting dependencies 1", order))
 	}
@@ -463,20 +458,6 @@ func (c *Composer) mayNotNeed(p *linkmodel.Program, foreign bool) bool {
 		}
 	}
 	return false
-}
-
-// fileNames are those of the libraries, if one counts by its content: it may say which
-// others it needs.
-func (c *Composer) fileNames(p *linkmodel.Program) (names []string) {
-	if !slices.ContainsFunc(c.linked.Instances, func(in linkmodel.Instance) bool {
-		return in.File > 0 && c.pool.Symbols.Unit(in.Unit).Library
-	}) {
-		return nil
-	}
-	for _, f := range p.Files[1:] {
-		names = append(names, path.Base(f.Name))
-	}
-	return names
 }
 
 // mentioned are the symbols of the executable that its libraries define or refer to,

@@ -100,7 +100,6 @@ type Closure struct {
 	//	        of the system does as well, or the program can see the order
 	//	    "mentioned": the symbols of the executable that its libraries define or refer
 	//	        to, if a library of the system may look symbols up
-	//	    "names of files": those of libraries, if one counts by its content
 	//	    "needs": what no unit defines, if that decides what is taken from the
 	//	        system, and the program can see it
 	//	    "kinds": of which kind of file a linked file has to be, if it has code that

@@ -103,10 +103,10 @@ def _precompiled(ctx, names):
 def _data(ctx, target, dependencies, linked):
     """Runfiles without the shared libraries that are linked."""
     if ctx.rule.kind not in _CC_RULES:
-        # No knowledge of how the rule collects: all that it has. A program among it loads
-        # what the test is linked with for itself.
-        programs = [d[DefaultInfo] for _, d in dependencies if d[DefaultInfo].files_to_run and d[DefaultInfo].files_to_run.executable]
-        loaded = {f: None for program in programs if program.default_runfiles for f in program.default_runfiles.files.to_list()}
+        # No knowledge of how the rule collects: all that it has. A program among it, or in a
+        # filegroup, loads what the test is linked with for itself.
+        others = [d[DefaultInfo] for _, d in dependencies if TastingInfo not in d or d[DefaultInfo].files_to_run and d[DefaultInfo].files_to_run.executable]
+        loaded = {f: None for other in others if other.default_runfiles for f in other.default_runfiles.files.to_list()}
         known = {f: None for entry in linked.to_list() for f in entry.files if f not in loaded}
         return runfiles_without(ctx, target[DefaultInfo].default_runfiles, known)
 

@@ -113,7 +113,10 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
     # Others may be linked in another way, or opened by the test: they count as data, too.
     libraries = parts.keys() + [f for f in runfiles if f not in names and is_shared_library(f) and not f.is_directory]
 
-    data = runfiles_without(ctx, binary_info.runfiles, names | {binary_info.executable: None})
+    # What a program in the data may load is data as well.
+    loaded = {f: None for d in getattr(ctx.attr, "data", []) for f in d[DefaultInfo].default_runfiles.files.to_list()}
+    linked = {f: None for f in names if f not in loaded}
+    data = runfiles_without(ctx, binary_info.runfiles, linked | {binary_info.executable: None})
 
     args = compose_arguments(
         ctx,
