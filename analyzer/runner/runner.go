@@ -161,7 +161,8 @@ func (r *runner) main() (int, error) {
 	why := "the store isn't read (mode " + string(mode) + ")"
 	if mode.CanRead() {
 		res, err := s.get(key, maxGet)
-		if err == nil {
+		withdrawn := err == nil && res.ExitCode != 0
+		if err == nil && !withdrawn {
 			code, err := r.replay(key, res)
 			res.Close()
 			if err == nil {
@@ -171,6 +172,9 @@ func (r *runner) main() (int, error) {
 			return r.run(nil)
 		}
 		switch {
+		case withdrawn:
+			res.Close()
+			why = "the recorded result was withdrawn"
 		case errors.Is(err, store.ErrNotFound):
 			why = "no recorded result"
 		case store.IsMiss(err):

@@ -539,6 +539,17 @@ func TestFlaky(t *testing.T) {
 	h.configure()
 	h.want("miss", h.run(args...))
 	h.want("hit", h.run(args...))
+	// Who doesn't read the store finds out that what is recorded isn't all.
+	os.Remove(flag)
+	h.env = append(h.env, "TASTING_STORE_MODE=wo")
+	if o := h.want("miss", h.run(args...)); o.code != 1 {
+		t.Errorf("%+v", o)
+	}
+	h.env = h.env[:len(h.env)-1]
+	state("")
+	if o := h.want("miss", h.run(args...)); o.code != 0 || !strings.Contains(o.said, "withdrawn") {
+		t.Errorf("%+v", o)
+	}
 }
 
 // If the test dies from a signal, so does the runner.

@@ -30,10 +30,23 @@ func failureKey(key Key) Key {
 
 // RecordFailure notes that a test with fingerprint key failed, with when and
 // where of r. A note has no contents, so that there is nothing that a cache
-// could evict without the note.
+// could evict without the note. A pass that is recorded, by whoever ran the test at the same
+// time or earlier, is withdrawn.
 func RecordFailure(ctx context.Context, s Store, key Key, r *Result) error {
-	note := &Result{ExitCode: r.ExitCode, Host: r.Host, Start: r.Start, End: r.End, Log: io.NewSectionReader(strings.NewReader(""), 0, 0)}
-	return s.Put(ctx, failureKey(key), note)
+	empty := io.NewSectionReader(strings.NewReader(""), 0, 0)
+	note := &Result{ExitCode: r.ExitCode, Host: r.Host, Start: r.Start, End: r.End, Log: empty}
+	noted := s.Put(ctx, failureKey(key), note)
+	pass, err := s.Get(ctx, key)
+	switch {
+	case err == nil:
+		pass.Close()
+		if pass.ExitCode != 0 {
+			return noted
+		}
+	case !errors.Is(err, ErrNotAllowed): // who may not read withdraws what may be there
+		return noted
+	}
+	return errors.Join(noted, s.Set(ctx, key, &Result{ExitCode: 1, Host: r.Host, Start: r.Start, End: r.End, Log: empty}))
 }
 
 // RecordPass records a pass. After a failure with the same key the error is a

@@ -93,3 +93,28 @@ func TestRecordPass(t *testing.T) {
 		})
 	}
 }
+
+// A failure withdraws a pass that was recorded before it.
+func TestFailureAfterPass(t *testing.T) {
+	d := store.OpenDisk(t.TempDir())
+	key := storetest.Key("k")
+	if err := store.RecordPass(ctx, d, key, storetest.Result("passed")); err != nil {
+		t.Fatal(err)
+	}
+	failed := storetest.Result("failed")
+	failed.ExitCode = 3
+	for range 2 {
+		if err := store.RecordFailure(ctx, d, key, failed); err != nil && !errors.Is(err, store.ErrExists) {
+			t.Fatal(err)
+		}
+		r, err := d.Get(ctx, key)
+		if err != nil || r.ExitCode == 0 {
+			t.Fatalf("%+v, %v; want that it is withdrawn", r, err)
+		}
+		r.Close()
+	}
+	var flaky *store.FlakyError
+	if err := store.RecordPass(ctx, d, key, storetest.Result("passed")); !errors.As(err, &flaky) {
+		t.Errorf("%v, want that the test is flaky", err)
+	}
+}
