@@ -82,11 +82,10 @@ func (s *session) commandLineFile() (file, key string) {
 // rememberCommandLine keeps what was found by a command with args, some of which are not
 // the user's.
 func (s *session) rememberCommandLine(x *expansion, args, own []string) {
-	file, key := s.commandLineFile()
-	if file == "" || s.failed || s.resting || added(x.args, args) || hasWrapper(s.workspaceDir()) {
+	if s.remembered == "" || s.failed || s.resting || added(x.args, args) || hasWrapper(s.workspaceDir()) {
 		return
 	}
-	m := &commandLine{Key: key, Release: x.release, Workspace: s.workspaceDir(), ExecRoot: x.execRoot, Sources: map[string]string{}, Failures: s.failures}
+	m := &commandLine{Key: s.rememberedAs, Release: x.release, Workspace: s.workspaceDir(), ExecRoot: x.execRoot, Sources: map[string]string{}, Failures: s.failures}
 	for _, name := range rcFiles(s.overrides) {
 		if m.Sources[name] = checksum(name); m.Sources[name] == "" {
 			return
@@ -107,14 +106,13 @@ func (s *session) rememberCommandLine(x *expansion, args, own []string) {
 
 // recallCommandLine returns what is remembered of the command line, or nil.
 func (s *session) recallCommandLine() *commandLine {
-	file, key := s.commandLineFile()
-	b, err := wholefile.ReadSealed(file)
+	b, err := wholefile.ReadSealed(s.remembered)
 	m := new(commandLine)
-	if err != nil || json.Unmarshal(b, m) != nil || m.Key != key || hasWrapper(m.Workspace) {
+	if err != nil || json.Unmarshal(b, m) != nil || m.Key != s.rememberedAs || hasWrapper(m.Workspace) {
 		return nil
 	}
 	s.failures = m.Failures
-	if info, err := os.Stat(file); m.Failures >= maxFailures && (err != nil || time.Since(info.ModTime()) < retryAfter) {
+	if info, err := os.Stat(s.remembered); m.Failures >= maxFailures && (err != nil || time.Since(info.ModTime()) < retryAfter) {
 		s.resting = true
 		return nil
 	}
@@ -128,21 +126,20 @@ func (s *session) recallCommandLine() *commandLine {
 
 // keep writes what is remembered. What can't be kept is asked for again.
 func (s *session) keep(m *commandLine) {
-	file, _ := s.commandLineFile()
 	b, err := json.Marshal(m)
 	if err != nil || os.MkdirAll(s.Bazel.Cache, 0o777) != nil {
 		return
 	}
-	if _, err := os.Stat(file); err != nil {
+	if _, err := os.Stat(s.remembered); err != nil {
 		s.forgetCommandLines(maxCommandLines - 1)
 	}
-	_ = wholefile.WriteSealed(file, b, 0o600) // flags may have secrets
+	_ = wholefile.WriteSealed(s.remembered, b, 0o600) // flags may have secrets
 }
 
 // forget has the next call make both steps.
 func (s *session) forget() {
-	if file, _ := s.commandLineFile(); file != "" {
-		_ = os.Remove(file)
+	if s.remembered != "" {
+		_ = os.Remove(s.remembered)
 	}
 }
 
@@ -202,8 +199,7 @@ func (s *session) atOnce(ctx context.Context) (believed bool, code int, err erro
 		m.Failures = 0
 		s.keep(m)
 	}
-	file, _ := s.commandLineFile()
-	_ = os.Chtimes(file, time.Time{}, time.Now()) // it is used
+	_ = os.Chtimes(s.remembered, time.Time{}, time.Now()) // it is used
 	for _, o := range found.options {
 		if isOfClients(o) {
 			m.Options = append(m.Options, o)

@@ -138,12 +138,14 @@ type session struct {
 	// of the same sources as they are.
 	afterwards *aspectOutputs
 	failed     bool // Bazel reported an error before step 5
-	failures   int  // commandLine.Failures
-	resting    bool // there are too many of them
-	edited     bool // flags changed before step 5
-	start      time.Time
-	from       time.Time // when step 2 began
-	prober     *prober
+	// Where the command line is remembered, and as what; or "".
+	remembered, rememberedAs string
+	failures                 int  // commandLine.Failures
+	resting                  bool // there are too many of them
+	edited                   bool // flags changed before step 5
+	start                    time.Time
+	from                     time.Time // when step 2 began
+	prober                   *prober
 	// Sources of those tests to be run whose fingerprint is made of sources.
 	sources    []bazel.Source
 	sourcesOf  []string
@@ -178,6 +180,7 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 	if s.Aspect == "" {
 		s.Aspect = Aspect
 	}
+	s.remembered, s.rememberedAs = s.commandLineFile()
 	believed, code, err := s.atOnce(ctx)
 	if err != nil || code == bazel.ExitInterrupted {
 		return code, err

@@ -838,16 +838,14 @@ func (r *reader) tail(k, i int) tail {
 		return t
 	}
 	l := r.pieces[k]
-	last := i + 1
-	for last < len(l) && l[last].kind == literal && l[last].more {
+	last := i + 1 // of the chain
+	for last < len(l)-1 && l[last].kind == literal && l[last].more {
 		last++
 	}
 	t := tail{comp: -1}
-	if last < len(l) && l[last].kind == inComponent {
+	if l[last].kind == inComponent {
 		t.comp = l[last].comp
-		last--
 	}
-	last = min(last, len(l)-1)
 	for j := last; j > i; j-- {
 		if l[j].kind == literal {
 			h := frame.New("tasting literals 1")
@@ -857,9 +855,6 @@ func (r *reader) tail(k, i int) tail {
 			t.hash = h.Sum128()
 		}
 		r.tails[[2]int{k, j - 1}] = t
-	}
-	if last == i {
-		r.tails[[2]int{k, i}] = t
 	}
 	return t
 }

@@ -25,7 +25,7 @@ So a dependency that the aspect can't see into costs precision, never soundness.
 """
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":compose.bzl", "compose_arguments", "data_files", "is_linkable", "runfiles_without")
+load(":compose.bzl", "compose_arguments", "data_files", "files_of_runfiles", "is_linkable", "runfiles_without")
 load(":link.bzl", "aliases", "describe_libraries", "describe_link", "unit_file")
 load(":manifests.bzl", "compiled_units", "declare", "precompiled_manifest", "source_of", "toolchain_files")
 load(":probe.bzl", "ProbeInfo", "run_probe")
@@ -105,8 +105,11 @@ def _data(ctx, target, dependencies, linked):
     if ctx.rule.kind not in _CC_RULES:
         # No knowledge of how the rule collects: all that it has. A program among it, or in a
         # filegroup, loads what the test is linked with for itself.
-        others = [d[DefaultInfo] for _, d in dependencies if TastingInfo not in d or d[DefaultInfo].files_to_run and d[DefaultInfo].files_to_run.executable]
-        loaded = {f: None for other in others if other.default_runfiles for f in other.default_runfiles.files.to_list()}
+        loaded = files_of_runfiles([
+            d
+            for _, d in dependencies
+            if TastingInfo not in d or d[DefaultInfo].files_to_run and d[DefaultInfo].files_to_run.executable
+        ])
         known = {f: None for entry in linked.to_list() for f in entry.files if f not in loaded}
         return runfiles_without(ctx, target[DefaultInfo].default_runfiles, known)
 

@@ -43,6 +43,18 @@ def runfiles_without(ctx, runfiles, files):
         root_symlinks = {e.path: e.target_file for e in runfiles.root_symlinks.to_list()},
     )
 
+def files_of_runfiles(targets):
+    """What targets bring along to be run with.
+
+    Args:
+      targets: list of Target.
+
+    Returns:
+      dict whose keys are Files.
+    """
+    runfiles = [target[DefaultInfo].default_runfiles for target in targets]
+    return {file: None for r in runfiles if r for file in r.files.to_list()}
+
 def _runfiles_paths(workspace_name):
     def path(file):
         return file.short_path[3:] if file.short_path.startswith("../") else workspace_name + "/" + file.short_path

@@ -14,7 +14,7 @@ of how Bazel links.
 """
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":compose.bzl", "compose_arguments", "data_files", "is_linkable", "is_shared_library", "runfiles_without")
+load(":compose.bzl", "compose_arguments", "data_files", "files_of_runfiles", "is_linkable", "is_shared_library", "runfiles_without")
 load(":providers.bzl", "TastingRunnerInfo")
 load(":settings.bzl", "StringFlagInfo")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
@@ -114,7 +114,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
     libraries = parts.keys() + [f for f in runfiles if f not in names and is_shared_library(f) and not f.is_directory]
 
     # What a program in the data may load is data as well.
-    loaded = {f: None for d in getattr(ctx.attr, "data", []) for f in d[DefaultInfo].default_runfiles.files.to_list()}
+    loaded = files_of_runfiles(getattr(ctx.attr, "data", []))
     linked = {f: None for f in names if f not in loaded}
     data = runfiles_without(ctx, binary_info.runfiles, linked | {binary_info.executable: None})
 
