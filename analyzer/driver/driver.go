@@ -109,6 +109,7 @@ type test struct {
 	recorded *store.Info // of a hit
 	xml      [][]byte    // its test.xml files, if they are wanted
 	outcome  *outcome    // of an execution
+	before   *outcome    // what Bazel had kept, if it was executed once more
 	audit    bool
 	uncached bool     // run without Bazel's own caches
 	doubt    string   // why an execution may not be that of the fingerprint
@@ -238,6 +239,19 @@ func (s *session) option(name string) string {
 	return ""
 }
 
+// enabled tells whether a boolean option is on.
+func (s *session) enabled(name string) bool { return isTrue(s.option(name)) }
+
+// isTrue and isFalse tell what a boolean value means, which Bazel passes on as the user has
+// spelt it. Source: com.google.devtools.common.options.Converters.BooleanConverter.
+func isTrue(value string) bool {
+	return slices.Contains([]string{"true", "1", "yes", "t", "y"}, strings.ToLower(value))
+}
+
+func isFalse(value string) bool {
+	return slices.Contains([]string{"false", "0", "no", "f", "n"}, strings.ToLower(value))
+}
+
 // expand asks Bazel which tests there are. It is done if there is nothing more
 // to do.
 func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
@@ -268,7 +282,7 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 	case code == bazel.ExitBuildFailed || found.finished == "PARSING_FAILURE" || code == bazel.ExitNoTests:
 		s.failed = s.failed || code != bazel.ExitNoTests
 		s.Err.Write(messages.buf)
-		if s.option("keep_going") != "1" || len(s.tests) == 0 {
+		if !s.enabled("keep_going") || len(s.tests) == 0 {
 			return code, true, nil
 		}
 	default:
@@ -280,7 +294,7 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 		fmt.Fprintln(s.Err, "ERROR: No test targets were found, yet testing was requested")
 		return bazel.ExitNoTests, true, nil
 	}
-	if s.option("keep_going") == "1" && !s.failed {
+	if s.enabled("keep_going") && !s.failed {
 		// The exit code of --nobuild says nothing of errors in BUILD files.
 		messages = &tail{limit: 64 << 10}
 		more := append(s.aside(), "--nobuild", "--build_tests_only", "--build_event_json_file=", "--")
@@ -406,7 +420,7 @@ func (s *session) runAll() string {
 	if s.Store == nil {
 		return "no store"
 	}
-	if v := s.option("cache_test_results"); v == "0" || v == "no" || v == "false" {
+	if isFalse(s.option("cache_test_results")) {
 		return "--nocache_test_results"
 	}
 	for _, o := range s.options {
@@ -420,7 +434,7 @@ func (s *session) runAll() string {
 				return "--run_under"
 			}
 		case "collect_code_coverage":
-			if o.OptionValue == "1" {
+			if isTrue(o.OptionValue) {
 				return "--collect_code_coverage"
 			}
 		}

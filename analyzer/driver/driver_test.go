@@ -66,6 +66,7 @@ func TestInvocation(t *testing.T) {
 		{"variable that isn't inherited", nil, []string{"client_env=BAR=2"}, true},
 		{"inherited or the same value", []string{"test_env=FOO"}, []string{"test_env=FOO=1"}, true},
 		{"PATH", nil, []string{"client_env=PATH=/usr/bin"}, false},
+		{"PATH, strict in words", []string{"incompatible_strict_action_env=true"}, []string{"incompatible_strict_action_env=true", "client_env=PATH=/usr/bin"}, true},
 		{"PATH, strict", []string{"incompatible_strict_action_env=1"}, []string{"incompatible_strict_action_env=1", "client_env=PATH=/usr/bin"}, true},
 		{"strategy", nil, []string{"test_strategy=standalone"}, false},
 	} {
@@ -149,6 +150,26 @@ func TestLoading(t *testing.T) {
 		}
 		if why := c.d.loading(o); (why == "") != c.known {
 			t.Errorf("%s: %q", c.name, why)
+		}
+	}
+}
+
+// What actions have of the user's environment.
+func TestActionEnv(t *testing.T) {
+	const client = "client_env=PATH=/p client_env=LD_LIBRARY_PATH=/l client_env=LIBRARY_PATH=/x client_env=HOME=/h"
+	for options, want := range map[string]string{
+		"":                                 "PATH=/p LD_LIBRARY_PATH=/l",
+		"incompatible_strict_action_env=1": "PATH=/bin:/usr/bin:/usr/local/bin",
+		"action_env=LIBRARY_PATH":          "PATH=/p LD_LIBRARY_PATH=/l LIBRARY_PATH=/x",
+		"incompatible_strict_action_env=1 action_env=PATH action_env=A=B=C": "PATH=/bin:/usr/bin:/usr/local/bin PATH=/p A=B=C",
+		"action_env=UNSET test_env=HOME host_action_env=HOME":               "PATH=/p LD_LIBRARY_PATH=/l",
+	} {
+		var o []bazel.Option
+		for _, x := range strings.Fields(client + " " + options) {
+			o = append(o, option(x))
+		}
+		if got := strings.Join(actionEnv(o), " "); got != want {
+			t.Errorf("%s: %s, want %s", options, got, want)
 		}
 	}
 }
@@ -399,6 +420,7 @@ func TestReports(t *testing.T) {
 		{label: "//a:hit", verdict: report.Hit, recorded: recorded, xml: [][]byte{suites}},
 		{label: "//a:pass", verdict: report.Other, outcome: &outcome{"PASSED", []attempt{{1, 1, 1, result("PASSED", nil)}}}},
 		{label: "//a:<&>", verdict: report.Miss, outcome: &outcome{}},
+		{label: "//a:skipped", verdict: report.Other, skipped: true},
 	}}
 	s.summary()
 	want := `//a:f                                                            FAILED in 2.0s
@@ -406,9 +428,10 @@ func TestReports(t *testing.T) {
 //a:hit                                               (replayed) PASSED in 1.5s
 //a:pass                                                         PASSED in 2.0s
 //a:<&>                                                               NO STATUS
+//a:skipped                                                             SKIPPED
 //b:broken                                                      FAILED TO BUILD
 
-Executed 2 out of 5 tests, 1 replayed: 2 tests pass, 2 fail, 1 was skipped.
+Executed 2 out of 6 tests, 1 replayed: 2 tests pass, 2 fail, 2 were skipped.
 `
 	got := strings.ReplaceAll(out.String(), dir, "DIR")
 	if d := cmp.Diff(want, got); d != "" {
@@ -440,7 +463,7 @@ Executed 2 out of 5 tests, 1 replayed: 2 tests pass, 2 fail, 1 was skipped.
 		c := x.Cases[0]
 		list = append(list, fmt.Sprintf("%s|%s|%s|%v", x.Name, x.Verdict, c.Name, c.Error != nil || c.Failure != nil))
 	}
-	if d := cmp.Diff([]string{"//a:f|miss|x|true", "//a:hit.Gtest.Suite|hit|a < b|false", "//a:pass||//a:pass|false", "//a:<&>||//a:<&>|true", "//b:broken||//b:broken|true"}, list); d != "" {
+	if d := cmp.Diff([]string{"//a:f|miss|x|true", "//a:hit.Gtest.Suite|hit|a < b|false", "//a:pass||//a:pass|false", "//a:<&>||//a:<&>|true", "//a:skipped||//a:skipped|false", "//b:broken||//b:broken|true"}, list); d != "" {
 		t.Errorf("JUnit (-want +got):\n%s\n%s", d, b)
 	}
 	if messages.Len() > 0 {

@@ -47,7 +47,12 @@ type scenario struct {
 	// NoAspect says that the aspect can't be loaded, NotBuilt that a compilation
 	// fails.
 	NoAspect, NotBuilt bool
-	Env                map[string]string // of the rule
+	// OtherNotBuilt says that a compilation of another target fails, Interrupted that the
+	// user stops the invocation when the test has run.
+	OtherNotBuilt, Interrupted bool
+	// Cached says that Bazel has kept a pass, until it is told not to take it.
+	Cached bool
+	Env    map[string]string // of the rule
 	// Aborted says that another target can't be analysed, OtherBroken that the aspect
 	// can't be applied to it.
 	Aborted, OtherBroken bool
@@ -191,7 +196,9 @@ func (f *fake) options() {
 			l = append(l, map[string]any{"combinedForm": a, "optionName": name, "optionValue": value})
 		}
 	}
-	l = append(l, map[string]any{"optionName": "client_env", "optionValue": "FAKE_VARIABLE=" + os.Getenv("FAKE_VARIABLE"), "metadataTags": []string{"HIDDEN"}})
+	for _, name := range []string{"FAKE_VARIABLE", "PATH"} {
+		l = append(l, map[string]any{"optionName": "client_env", "optionValue": name + "=" + os.Getenv(name), "metadataTags": []string{"HIDDEN"}})
+	}
 	f.event(`{"id":{"structuredCommandLine":{"commandLineLabel":"canonical"}},"structuredCommandLine":{"sections":[{"sectionLabel":"command options","optionList":{"option":%s}}]}}`, quoted(l))
 }
 
@@ -282,10 +289,17 @@ func (f *fake) build() int {
 	if !f.Source {
 		text = object
 	}
+	if _, going := f.flags["keep_going"]; f.OtherNotBuilt && !going && f.name != "analyse" && f.flags["aspects"] != "" {
+		fmt.Fprintln(os.Stderr, "ERROR: other.c:1: it doesn't compile")
+		return 1
+	}
 	f.aspect(text)
 	code := 0
 	if f.name != "analyse" {
 		code = f.test(object)
+	}
+	if f.OtherNotBuilt && code == 0 {
+		code = 1
 	}
 	f.hook("end")
 	return code
@@ -312,6 +326,13 @@ func (f *fake) aspect(text string) {
 }
 
 func (f *fake) test(object string) int {
+	_, fresh := f.flags["nocache_test_results"]
+	if f.Cached && !fresh {
+		log := filepath.Join(f.execRoot(), "bazel-out/k8/testlogs/t/test.log")
+		f.event(`{"id":{"testResult":{"label":"//:t","run":1,"shard":1,"attempt":1}},"testResult":{"status":"PASSED","cachedLocally":true,"testAttemptStart":"2026-01-02T03:04:05Z","testAttemptDuration":"1s","testActionOutput":[{"name":"test.log","uri":%s}]}}`, quoted("file://"+log))
+		f.event(`{"id":{"testSummary":{"label":"//:t"}},"testSummary":{"overallStatus":"PASSED"}}`)
+		return 0
+	}
 	f.hook("test")
 	attempts := f.Attempts
 	if len(attempts) == 0 {
@@ -340,7 +361,10 @@ func (f *fake) test(object string) int {
 		overall = f.Status
 	}
 	f.event(`{"id":{"testSummary":{"label":"//:t"}},"testSummary":{"overallStatus":%q}}`, overall)
-	if last != "PASSED" {
+	switch {
+	case f.Interrupted:
+		return 8
+	case last != "PASSED":
 		return 3
 	}
 	return 0

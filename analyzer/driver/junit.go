@@ -131,12 +131,17 @@ func plainSuite(label, status string, seconds float64) junitSuite {
 		return e.String()
 	}
 	fmt.Fprintf(&b, `<testcase name="%s" time="%.3f">`, esc(label), seconds)
-	failures := "0"
-	if status != "PASSED" && status != "FLAKY" {
+	failures, skipped := "0", "0"
+	switch status {
+	case "PASSED", "FLAKY":
+	case "SKIPPED":
+		skipped = "1"
+		b.WriteString(`<skipped message="not compatible with the platform"></skipped>`)
+	default:
 		failures = "1"
 		fmt.Fprintf(&b, `<failure message="%s"></failure>`, esc(status))
 	}
 	b.WriteString("</testcase>")
 	attr := func(k, v string) xml.Attr { return xml.Attr{Name: xml.Name{Local: k}, Value: v} }
-	return junitSuite{Attrs: []xml.Attr{attr("name", label), attr("tests", "1"), attr("failures", failures)}, Inner: b.String()}
+	return junitSuite{Attrs: []xml.Attr{attr("name", label), attr("tests", "1"), attr("failures", failures), attr("skipped", skipped)}, Inner: b.String()}
 }

@@ -131,7 +131,7 @@ func strict(options []bazel.Option) bool {
 	on := false
 	for _, o := range options {
 		if o.OptionName == "incompatible_strict_action_env" {
-			on = o.OptionValue == "1"
+			on = isTrue(o.OptionValue)
 		}
 	}
 	return on
@@ -184,6 +184,36 @@ func (d *description) loading(options []bazel.Option) string {
 		return ""
 	}
 	return slices.Min(set) + " is set: what it has the test load isn't known"
+}
+
+// actionEnv is the environment in which Bazel starts actions, but for what each has of its
+// own: nothing else of the user's is there, so no LIBRARY_PATH that leads to other libraries.
+// Source: Bazel's BazelRuleClassProvider.SHELL_ACTION_ENV.
+func actionEnv(options []bazel.Option) []string {
+	client := clientEnv(options)
+	var env []string
+	inherit := func(name string) {
+		if v, set := client[name]; set {
+			env = append(env, name+"="+v)
+		}
+	}
+	if strict(options) {
+		env = append(env, "PATH=/bin:/usr/bin:/usr/local/bin")
+	} else {
+		inherit("PATH")
+		inherit("LD_LIBRARY_PATH")
+	}
+	for _, o := range options {
+		if o.OptionName != "action_env" {
+			continue
+		}
+		if _, _, assigned := strings.Cut(o.OptionValue, "="); assigned {
+			env = append(env, o.OptionValue)
+		} else {
+			inherit(o.OptionValue)
+		}
+	}
+	return env
 }
 
 // clientEnv is the environment that Bazel's client has passed on.
@@ -255,7 +285,8 @@ func keyOf(c *fingerprint.Config, parts []fingerprint.Contribution) (store.Key, 
 // A prober finds out what tests that aren't linked yet take from the system, by a
 // syslib.Probe. It may be used concurrently.
 type prober struct {
-	dir string // the execution root, which flags refer to
+	dir string   // the execution root, which flags refer to
+	env []string // actionEnv
 	tmp string
 
 	mu     sync.Mutex
@@ -409,7 +440,7 @@ func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Li
 	if err := os.Mkdir(tmp, 0o777); err != nil {
 		return nil, err
 	}
-	linker := syslib.Linker{Path: d.Linker, Dir: p.dir, Env: append(os.Environ(), pairs(d.LinkEnv)...), Shared: shared}
+	linker := syslib.Linker{Path: d.Linker, Dir: p.dir, Env: slices.Concat([]string{"TMPDIR=" + tmp}, p.env, pairs(d.LinkEnv)), Shared: shared}
 	probe, err := linker.Probe(ctx, tmp, lines...)
 	if err != nil {
 		return nil, err

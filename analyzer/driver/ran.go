@@ -43,8 +43,9 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 			continue
 		}
 		t.doubt = "its sources, data or flags were edited while it was tested"
-		if !s.analysed {
+		if !s.observes() {
 			t.doubt = "not all tests could be analysed"
+			continue
 		}
 		x := s.afterwards.found[t.label]
 		if s.edited || x == nil || x.err != nil {

@@ -60,30 +60,33 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		if code, err = s.bazelTest(ctx, labels, "run"); err != nil {
 			return 0, err
 		}
+		if code == bazel.ExitInterrupted {
+			return code, nil
+		}
 	}
-	if again := s.cached(); len(again) > 0 && code != bazel.ExitInterrupted {
+	again := s.cached(ctx)
+	if len(again) > 0 {
 		s.say("%s that Bazel has from an earlier run, it doesn't say where: executed once, to be recorded", count(len(again), "test"))
-		audits = append(audits, again...)
 	}
-	if len(audits) > 0 && code != bazel.ExitInterrupted {
+	if l := slices.Concat(audits, again); len(l) > 0 {
 		// Without the results that Bazel itself has kept: these would be no audit.
-		c, err := s.bazelTest(ctx, audits, "audit", "--nocache_test_results")
+		c, err := s.bazelTest(ctx, l, "audit", "--nocache_test_results")
 		if err != nil {
 			return 0, err
 		}
-		if code == bazel.ExitOK || c == bazel.ExitInterrupted {
-			code = c
+		if c == bazel.ExitInterrupted {
+			return c, nil
 		}
-	}
-	if code == bazel.ExitInterrupted {
-		return code, nil
+		if c == bazel.ExitTestsFailed && !s.passedBefore() {
+			c = bazel.ExitOK
+		}
+		code = cmp.Or(code, c)
 	}
 	if !s.ran {
 		if code, err = s.reportNothing(ctx); err != nil || code != bazel.ExitOK {
 			return code, err
 		}
 	}
-	s.record(ctx)
 	if s.failed && code == bazel.ExitOK {
 		code = bazel.ExitBuildFailed
 	}
@@ -105,25 +108,49 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 // if Bazel had executed them: it knows neither where a cached result comes from
 // nor the libraries of the system. Else nobody might ever record what readers of
 // the store, who record nothing, always execute first.
-func (s *session) cached() (labels []string) {
-	if !s.Write {
+func (s *session) cached(ctx context.Context) (labels []string) {
+	if !s.Write || !s.observes() {
 		return nil
 	}
+	writable := map[store.Store]bool{}
 	for _, t := range s.tests {
 		o := t.outcome
-		if t.verdict != report.Miss || !t.hasFingerprint() || o == nil || o.status != "PASSED" || o.unclean(t.remote) != cachedByBazel {
+		if t.verdict != report.Miss || !t.hasFingerprint() || o == nil || o.status != "PASSED" || o.unclean(t.remote) != cachedByBazel || t.doubt != "" {
 			continue
+		}
+		st := s.storeOf(t)
+		if _, asked := writable[st]; !asked {
+			writable[st] = slices.ContainsFunc(store.Ping(ctx, st), func(h store.Health) bool { return h.CanWrite && h.OK() })
+		}
+		if !writable[st] || store.Noted(ctx, st, t.key) != nil {
+			continue // it would be executed in each call
 		}
 		_, done, err := o.result()
 		if err != nil {
 			continue // it couldn't be recorded
 		}
 		done()
-		t.outcome, t.uncached = nil, true
+		t.before, t.outcome, t.uncached = o, nil, true
 		delete(s.afterwards.found, t.label)
 		labels = append(labels, t.label)
 	}
 	return labels
+}
+
+// passedBefore has what Bazel has kept count, where a test that was executed only to be
+// recorded doesn't pass: so it does for "bazel test". It tells whether another test failed.
+func (s *session) passedBefore() (failed bool) {
+	for _, t := range s.tests {
+		switch {
+		case t.before != nil && t.outcome.status != "PASSED" && t.outcome.status != "FLAKY":
+			s.say("%s passed when Bazel ran it earlier, and ended as %s now that it was executed to be recorded: it is flaky, or depends on something that isn't declared",
+				t.label, cmp.Or(t.outcome.status, "not run"))
+			t.outcome = t.before
+		case t.before == nil && t.outcome != nil && t.outcome.status != "PASSED" && t.outcome.status != "FLAKY":
+			failed = true
+		}
+	}
+	return failed
 }
 
 func auditing(n int) string {
@@ -151,8 +178,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 		args = append(args, s.aside()...)
 	}
 	args = append(args, "--target_pattern_file="+targets, "--build_event_json_file="+events, filesHere)
-	if groups := s.groups(labels); s.analysed && groups != "" {
-		// Else a test that can't be analysed might keep others from being run.
+	if groups := s.groups(labels); s.observes() && groups != "" {
 		args = append(args, "--aspects="+s.Aspect, "--output_groups="+groups)
 	}
 	if s.option("test_summary") == "" {
@@ -207,11 +233,26 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	if err != nil && code != bazel.ExitOK && (errors.Is(err, os.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF)) {
 		err = nil // it hadn't come so far, or was stopped
 	}
-	if err == nil && code != bazel.ExitInterrupted {
-		s.confirm(ctx, labels)
+	if err != nil {
+		return code, err
 	}
-	return code, err
+	if code == bazel.ExitInterrupted {
+		// What had passed by then did. Who has interrupted isn't kept waiting.
+		limited, cancel := context.WithTimeout(ctx, maxLastWords)
+		defer cancel()
+		ctx = limited
+	}
+	s.confirm(ctx, labels)
+	s.record(ctx, labels, code == bazel.ExitInterrupted)
+	return code, nil
 }
+
+// maxLastWords is how long results are recorded for after an interruption.
+const maxLastWords = 10 * time.Second
+
+// observes tells whether the aspect says of tests afterwards what has run. A test that can't
+// be analysed would keep others from being run, unless Bazel is to keep going.
+func (s *session) observes() bool { return s.analysed || s.enabled("keep_going") }
 
 // groups adds the output groups of the aspect that say afterwards what was run of
 // tests.
@@ -267,13 +308,15 @@ func (o *outcome) failed(remote bool) bool {
 	})
 }
 
-// record keeps the results of what was run.
-func (s *session) record(ctx context.Context) {
-	for _, t := range s.tests {
+// record keeps the results of tests that were just run.
+func (s *session) record(ctx context.Context, labels []string, interrupted bool) {
+	for _, t := range s.fingerprinted(labels) {
 		o := t.outcome
 		switch {
-		case o == nil || !t.hasFingerprint() || o.status == "" && !t.audit:
+		case o == nil || o.status == "" && !t.audit:
 			continue
+		case interrupted && o.status != "PASSED":
+			continue // that may be why
 		case t.doubt != "":
 			if s.Write || t.verdict == report.Hit {
 				s.say("%s isn't recorded: %s", t.label, t.doubt)
@@ -292,6 +335,9 @@ func (s *session) record(ctx context.Context) {
 			continue
 		}
 		why := o.unclean(t.remote)
+		if why == cachedByBazel && s.Write {
+			continue // run tells of it
+		}
 		if why == "" {
 			r, done, err := o.result()
 			if err == nil {
@@ -500,6 +546,13 @@ func (s *session) replay(ctx context.Context, st store.Store, t *test) error {
 	return nil
 }
 
+// outputsOfTests are files and directories that Bazel removes before it runs a test. Source:
+// Bazel's TestRunnerAction.deleteOutputs.
+var outputsOfTests = []string{
+	"coverage.dat", "_coverage", "test.exited_prematurely", "test.infrastructure_failure", "test.log", "test.outputs", "test.outputs_manifest",
+	"test.raw_splitlogs", "test.shard", "test.unused_runfiles_log", "test.warnings", "test.xml", "test_attempts",
+}
+
 // write writes the files of a result, through no link: there may be some that the
 // test made when it ran here, or that lead to what Bazel keeps.
 func (s *session) write(t *test, r *store.Result) error {
@@ -519,7 +572,7 @@ func (s *session) write(t *test, r *store.Result) error {
 	defer root.Close()
 	// As Bazel does before it runs a test. What Bazel has put there can't be
 	// written, anyway.
-	old := []string{bazel.StatusFile, "test.outputs", "test.outputs_manifest"}
+	old := append([]string{bazel.StatusFile}, outputsOfTests...)
 	for _, f := range r.Files {
 		first, _, _ := strings.Cut(f.Path, "/")
 		old = append(old, first)

@@ -334,6 +334,90 @@ func TestFlaky(t *testing.T) {
 	}
 }
 
+// A pass that Bazel has kept is executed once more, if it can be recorded then.
+func TestCached(t *testing.T) {
+	const again = "executed once, to be recorded"
+	passed := func(w *workspace, what string, wantAgain bool) {
+		t.Helper()
+		if e := w.test(); e.err != nil || e.code != 0 || strings.Contains(e.say, again) != wantAgain || !strings.Contains(e.out, "PASSED") {
+			t.Errorf("%s: %+v", what, e)
+		}
+	}
+	kept := func() *workspace {
+		w := newWorkspace(t)
+		w.options.Write = false
+		w.test()
+		w.options.Write, w.Cached = true, true
+		return w
+	}
+
+	w := kept()
+	passed(w, "kept", true)
+	if e := w.test(); !e.replayed() {
+		t.Errorf("it isn't recorded: %+v", e)
+	}
+
+	w = kept()
+	w.Attempts = []string{"FAILED"}
+	passed(w, "kept, and fails", true) // as with "bazel test"
+	w.Attempts = nil
+	passed(w, "it has failed", false)
+
+	w = kept()
+	if err := os.WriteFile(filepath.Join(w.dir, "store"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	passed(w, "the store can't be written", false)
+
+	w = kept()
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(filepath.Join(w.dir, "ws/data.txt"), later, later); err != nil {
+		t.Fatal(err)
+	}
+	passed(w, "data of the future", false)
+
+	w = kept()
+	w.OtherNotBuilt = true
+	if e := w.test(); e.code != bazel.ExitBuildFailed || strings.Contains(e.say, again) {
+		t.Errorf("another target isn't built: %+v", e)
+	}
+}
+
+// Another target that can't be built doesn't keep a result from being recorded, where Bazel
+// goes on after it.
+func TestOtherNotBuilt(t *testing.T) {
+	for flag, recorded := range map[string]bool{"--keep_going=true": true, "--keep_going=Y": true, "--keep_going=1": true, "--test_env=A=B": false} {
+		w := newWorkspace(t)
+		w.OtherNotBuilt = true
+		if e := w.test(flag); e.err != nil || e.code != bazel.ExitBuildFailed || strings.Contains(e.say, "isn't recorded: not all tests could be analysed") == recorded {
+			t.Errorf("%s: %+v", flag, e)
+		}
+		if e := w.test(flag); e.replayed() != recorded || e.code == bazel.ExitOK && !recorded {
+			t.Errorf("%s, again: %+v", flag, e)
+		}
+	}
+}
+
+// What has passed before an interruption is recorded, what has failed isn't noted.
+func TestInterrupted(t *testing.T) {
+	w := newWorkspace(t)
+	w.Interrupted = true
+	if e := w.test(); e.err != nil || e.code != bazel.ExitInterrupted {
+		t.Errorf("%+v", e)
+	}
+	w.Interrupted = false
+	if e := w.test(); !e.replayed() {
+		t.Errorf("after an interruption: %+v", e)
+	}
+	w = newWorkspace(t)
+	w.Interrupted, w.Attempts = true, []string{"FAILED"}
+	w.test()
+	w.Interrupted, w.Attempts = false, nil
+	if e := w.test(); e.code != 0 || strings.Contains(e.say, "isn't recorded") {
+		t.Errorf("after a test that failed when it was interrupted: %+v", e)
+	}
+}
+
 // An audit withdraws a result if the test comes to its end and fails, and for
 // nothing else.
 func TestAudit(t *testing.T) {
@@ -528,7 +612,7 @@ func TestOneProbe(t *testing.T) {
 	if err := os.WriteFile(linker, []byte("#!/bin/sh\necho x >>"+calls+"\nexec gcc \"$@\"\n"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	p := &prober{dir: dir, tmp: dir, known: map[string]*probe{}}
+	p := &prober{dir: dir, env: os.Environ(), tmp: dir, known: map[string]*probe{}}
 	line := func(args ...string) *linkflags.Line { return linkflags.Parse(args, linkflags.Options{}) }
 	program, library, other := line("-pie", "-lm"), line("-shared", "-lm"), line("-shared", "-lm", "-ldl")
 	count := func() int {

@@ -27,6 +27,9 @@ type Run struct {
 	// RepoMapping is the SHA-256 of Bazel's file _repo_mapping in the runfiles, in
 	// hex, or empty.
 	RepoMapping string
+	// External is whether the runfiles have what other repositories bring a second time,
+	// in WORKSPACE/external (--legacy_external_runfiles).
+	External bool
 	// Libraries are the shared libraries of the system that are loaded.
 	Libraries []Library
 }
@@ -44,13 +47,17 @@ func (r *Run) Frame(b *frame.Buffer) {
 	b.Strings(r.Env)
 	b.String(r.Dir)
 	b.String(r.Machine)
-	root := uint64(0)
-	if r.Root {
-		root = 1
+	flag := func(set bool) {
+		n := uint64(0)
+		if set {
+			n = 1
+		}
+		b.Uint(n)
 	}
-	b.Uint(root)
+	flag(r.Root)
 	b.Strings(r.Executable)
 	b.String(r.RepoMapping)
+	flag(r.External)
 	b.Int(len(r.Libraries))
 	for _, l := range r.Libraries {
 		b.String(l.Name)
@@ -115,6 +122,9 @@ func (r *Run) Parts() []Part {
 	}
 	if r.RepoMapping != "" {
 		l = append(l, Part{repoMapping, r.RepoMapping})
+	}
+	if r.External {
+		add("layout of runfiles", 2, "legacy_external_runfiles")
 	}
 	for _, x := range r.Libraries {
 		l = append(l, Part{partLibrary + x.Name, hex.EncodeToString(x.Sum[:])})

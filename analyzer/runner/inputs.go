@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
@@ -58,6 +59,21 @@ func (r *runner) look() inputs {
 		}
 	}
 	return in
+}
+
+// changedInTime is changed, if there is time for it: it reads all data.
+func (r *runner) changedInTime(before inputs, key store.Key) string {
+	if r.deadline.IsZero() {
+		return r.changed(before, key)
+	}
+	c := make(chan string, 1)
+	go func() { c <- r.changed(before, key) }()
+	select {
+	case why := <-c:
+		return why
+	case <-time.After(time.Until(r.deadline)):
+		return errNoTime.Error()
+	}
 }
 
 // changed says why a run that has just ended may not be that of key, or "".

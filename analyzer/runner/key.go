@@ -3,6 +3,7 @@ package runner
 import (
 	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,7 +91,7 @@ func (r *runner) key() (store.Key, *fingerprint.Run, error) {
 	if err != nil {
 		return store.Key{}, nil, err
 	}
-	b := frame.New("tasting test 2")
+	b := frame.New("tasting test 3")
 	err = r.config.Frame(&b)
 	run.Frame(&b)
 	return b.Sum(), run, err
@@ -111,6 +112,7 @@ func (r *runner) runOf() (*fingerprint.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	run.External = r.runfile(filepath.Join(r.env.get("TEST_WORKSPACE"), "external")) != ""
 	for _, l := range libs {
 		run.Libraries = append(run.Libraries, fingerprint.Library{Name: l.Name, Sum: l.SHA256})
 	}

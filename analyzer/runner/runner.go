@@ -30,6 +30,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -51,6 +52,8 @@ const (
 	maxRest = 5 * time.Second
 	// For what explanations need.
 	maxRemember = 2 * time.Second
+	// maxSpare is for Bazel's script, which still has to write XML.
+	maxSpare = 5 * time.Second
 )
 
 // ExitInternal is the exit code if the test can't even be started.
@@ -102,6 +105,10 @@ func Main(t *Test) int {
 	// The child dies with the thread that started it (see start).
 	runtime.LockOSThread()
 	r := &runner{Test: t, env: newEnviron(t.Env)}
+	if seconds, err := strconv.Atoi(r.env.get("TEST_TIMEOUT")); err == nil {
+		limit := time.Duration(seconds) * time.Second
+		r.deadline = time.Now().Add(limit - min(limit/10, maxSpare))
+	}
 	code, err := r.main()
 	if err != nil {
 		r.say("%v", err)
@@ -115,6 +122,9 @@ type runner struct {
 	env    *environ
 	config *fingerprint.Config
 	binary string // path of the real test
+	// deadline is shortly before Bazel stops the test, or zero. A test that has passed
+	// by then isn't kept waiting any longer.
+	deadline time.Time
 
 	manifest map[string]string // see runfilesManifest
 }
@@ -243,11 +253,14 @@ func (r *runner) remember(rec *recorder, res *store.Result) error {
 	})
 }
 
+var errNoTime = errors.New("the test's time is nearly over (TEST_TIMEOUT)")
+
 // openStore is a store that may take so long and no longer.
 type openStore struct {
 	store    store.Store
 	location string
 	left     time.Duration
+	deadline time.Time // or zero
 }
 
 func (s *openStore) close() { store.Close(s.store) }
@@ -260,6 +273,11 @@ func (s *openStore) wait(limit time.Duration, f func(context.Context)) error {
 	defer func() { s.left -= time.Since(start) }()
 	if limit <= 0 {
 		return errors.New("it has taken too long already")
+	}
+	if !s.deadline.IsZero() {
+		if limit = min(limit, time.Until(s.deadline)); limit <= 0 {
+			return errNoTime
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -332,7 +350,7 @@ func (r *runner) openStore() (*openStore, store.Mode, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return &openStore{s, location, maxStore}, o.Mode, nil
+	return &openStore{s, location, maxStore, r.deadline}, o.Mode, nil
 }
 
 // alwaysRun returns the reasons why the test has to be executed.
@@ -441,7 +459,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 	if o.code != 0 || o.signal != 0 {
 		infrastructure := isFile(r.env.get("TEST_INFRASTRUCTURE_FAILURE_FILE"))
 		clean := o.obstacle == "" && !infrastructure && (o.signal == 0 || slices.Contains(crashes, o.signal))
-		if clean && r.changed(before, rec.key) == "" {
+		if clean && r.changedInTime(before, rec.key) == "" {
 			if o.signal != 0 {
 				res.ExitCode = 128 + int(o.signal)
 			}
@@ -463,7 +481,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 		obstacle = r.unclean()
 	}
 	if obstacle == "" {
-		obstacle = r.changed(before, rec.key)
+		obstacle = r.changedInTime(before, rec.key)
 	}
 	if obstacle != "" {
 		r.say("not recorded: %s", obstacle)

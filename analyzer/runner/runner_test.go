@@ -370,6 +370,13 @@ func TestKey(t *testing.T) {
 		}, "miss"},
 		{"TEST_NAME", env("TEST_NAME=other"), "miss"},
 		{"TEST_WORKSPACE", env("TEST_WORKSPACE=other"), "miss"},
+		{"TEST_WORKSPACE again", env("TEST_WORKSPACE=other"), "hit"},
+		{"--legacy_external_runfiles", func(c *exec.Cmd) {
+			if err := os.MkdirAll(filepath.Join(h.dir, "t.runfiles/other/external"), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			env("TEST_WORKSPACE=other")(c)
+		}, "miss"},
 		{"GTEST_OUTPUT", env("GTEST_OUTPUT=xml"), "miss"},
 		{"EXPERIMENTAL_SPLIT_XML_GENERATION", env("EXPERIMENTAL_SPLIT_XML_GENERATION=1"), "miss"},
 		{"RUN_UNDER_RUNFILES", env("RUN_UNDER_RUNFILES=1"), "miss"},

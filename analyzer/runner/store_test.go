@@ -198,6 +198,31 @@ func TestServerWithoutAnswer(t *testing.T) {
 	}
 }
 
+// A server that answers and takes nothing doesn't make a test that has passed one that
+// took too long.
+func TestServerThatTakesNothing(t *testing.T) {
+	addr := listen(t, func(c net.Conn) {
+		r, err := http.ReadRequest(bufio.NewReader(c))
+		if err != nil || r.Method != http.MethodGet {
+			select {}
+		}
+		fmt.Fprint(c, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		c.Close()
+	})
+	h := newHarness(t)
+	h.at("http://" + addr)
+	c := h.cmd("out=x")
+	c.Env = append(slices.Clone(c.Env), "TEST_TIMEOUT=4")
+	start := time.Now()
+	o := h.want("miss", h.finish(c))
+	if took := time.Since(start); took >= 4*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if o.code != 0 || o.log != "x\n" || !strings.Contains(o.said, "not recorded: ") {
+		t.Errorf("%+v", o)
+	}
+}
+
 // listen has handle talk to everybody who connects.
 func listen(t testing.TB, handle func(net.Conn)) string {
 	t.Helper()

@@ -33,6 +33,10 @@ func failureKey(key Key) Key {
 // could evict without the note. A pass that is recorded, by whoever ran the test at the same
 // time or earlier, is withdrawn.
 func RecordFailure(ctx context.Context, s Store, key Key, r *Result) error {
+	if l, ok := s.(*Layered); ok {
+		// A store that has withdrawn it says nothing of those behind it.
+		return l.write(func(s Store) error { return RecordFailure(ctx, s, key, r) })
+	}
 	empty := io.NewSectionReader(strings.NewReader(""), 0, 0)
 	note := &Result{ExitCode: r.ExitCode, Host: r.Host, Start: r.Start, End: r.End, Log: empty}
 	noted := s.Put(ctx, failureKey(key), note)
@@ -49,10 +53,10 @@ func RecordFailure(ctx context.Context, s Store, key Key, r *Result) error {
 	return errors.Join(noted, s.Set(ctx, key, &Result{ExitCode: 1, Host: r.Host, Start: r.Start, End: r.End, Log: empty}))
 }
 
-// RecordPass records a pass. After a failure with the same key the error is a
-// *FlakyError. If it can't be told whether there was one, nothing is recorded;
-// only a store that may not be read isn't asked.
-func RecordPass(ctx context.Context, s Store, key Key, r *Result) error {
+// Noted returns nil if nothing is known of a failure with fingerprint key, a *FlakyError
+// if there was one, and another error if that can't be told. A store that may not be read
+// isn't asked. A pass that was withdrawn is as good as a note, which caches may have removed.
+func Noted(ctx context.Context, s Store, key Key) error {
 	f, err := s.Get(ctx, failureKey(key))
 	switch {
 	case err == nil:
@@ -60,6 +64,18 @@ func RecordPass(ctx context.Context, s Store, key Key, r *Result) error {
 		return &FlakyError{f}
 	case !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrNotAllowed):
 		return fmt.Errorf("it can't be told whether the test has failed with the same fingerprint: %w", err)
+	}
+	// What is there can't be told only if it can't be recorded either.
+	if i, err := probe(ctx, s, key); err == nil && i.ExitCode != 0 {
+		return &FlakyError{&Result{ExitCode: i.ExitCode, Host: i.Host, Start: i.Start, End: i.End}}
+	}
+	return nil
+}
+
+// RecordPass records a pass, unless Noted returns an error.
+func RecordPass(ctx context.Context, s Store, key Key, r *Result) error {
+	if err := Noted(ctx, s, key); err != nil {
+		return err
 	}
 	return s.Put(ctx, key, r)
 }

@@ -70,6 +70,12 @@ func TestRecordPass(t *testing.T) {
 			}
 			return d
 		}, false, false},
+		{"a withdrawn pass, and no note any more", func(t *testing.T, d *store.Disk, dir string) store.Store {
+			if err := d.Set(ctx, key, failed); err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}, false, true},
 		{"notes can't be read", func(_ *testing.T, d *store.Disk, _ string) store.Store {
 			return unreadable{d, errors.New("out of order")}
 		}, false, false},
@@ -85,9 +91,11 @@ func TestRecordPass(t *testing.T) {
 			if (err == nil) != c.recorded || errors.As(err, &flaky) != c.flaky {
 				t.Errorf("%v", err)
 			}
-			if r, err := d.Get(ctx, key); (err == nil) != c.recorded {
+			r, err := d.Get(ctx, key)
+			if (err == nil && r.ExitCode == 0) != c.recorded {
 				t.Errorf("in the store: %v", err)
-			} else if err == nil {
+			}
+			if err == nil {
 				r.Close()
 			}
 		})
@@ -116,5 +124,27 @@ func TestFailureAfterPass(t *testing.T) {
 	var flaky *store.FlakyError
 	if err := store.RecordPass(ctx, d, key, storetest.Result("passed")); !errors.As(err, &flaky) {
 		t.Errorf("%v, want that the test is flaky", err)
+	}
+}
+
+// A store in which a pass is withdrawn already doesn't hide another that still has it.
+func TestFailureInLayers(t *testing.T) {
+	near, far := t.TempDir(), t.TempDir()
+	l, err := store.Open(near+","+far, store.Options{Mode: store.ReadWrite})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := storetest.Key("k")
+	failed := storetest.Result("failed")
+	failed.ExitCode = 1
+	if err := errors.Join(store.OpenDisk(near).Set(ctx, key, failed), store.OpenDisk(far).Put(ctx, key, storetest.Result("passed"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.RecordFailure(ctx, l, key, failed); err != nil {
+		t.Fatal(err)
+	}
+	r, err := store.OpenDisk(far).Get(ctx, key)
+	if err != nil || r.ExitCode == 0 {
+		t.Errorf("%+v, %v; want that it is withdrawn", r, err)
 	}
 }
