@@ -2,6 +2,7 @@ package component
 
 import (
 	"bytes"
+	"math"
 	"math/big"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/clangast"
@@ -55,6 +56,8 @@ type builder struct {
 	scope
 
 	comps []*comp
+	// weight is how many elements there are in all variables.
+	weight float64
 }
 
 // scope is what changes with the declaration being read, and is restored
@@ -93,7 +96,7 @@ func newBuilder(u *ctext.Unit) (*builder, error) {
 		return nil, notPlain("directive #pragma GCC visibility beside -fvisibility")
 	}
 	b := &builder{unit: u, x: x, visible: visible, ids: map[clangast.ID]target{}, anon: map[string]*entity{}}
-	b.resolver = resolver{ordinary: map[string]*entity{}, tags: map[string]*entity{}}
+	b.resolver = resolver{ordinary: map[string]*entity{}, tags: map[string]*entity{}, cut: math.MaxInt}
 	b.lines = []int{0}
 	for i, c := range u.Text {
 		if c == '\n' {

@@ -1,6 +1,9 @@
 package component
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 type entityKind uint8
 
@@ -39,6 +42,8 @@ type entity struct {
 	gnuInline bool
 	// addressTaken is true if anything but a call refers to the function.
 	addressTaken bool
+	// initialised is true if the initialiser of the variable has been read.
+	initialised bool
 	// declared: a tag at file scope that isn't only mentioned.
 	declared bool
 	// content is the definition of a type.
@@ -52,7 +57,7 @@ type entity struct {
 
 	declHash  *Hash
 	typeHash  [3]*Hash
-	computing [3]bool // the hash at a depth
+	computing [3]int // which of the types that are being hashed it is, at a depth, from 1
 }
 
 type declaration struct{ typ sealed }
@@ -158,6 +163,9 @@ type resolver struct {
 	tags     map[string]*entity
 	// doubt is why something that was hashed isn't plain.
 	doubt string
+	// Of typeHash: how many types are being hashed, and the first of them that was met
+	// again in the one at the top.
+	open, cut int
 }
 
 // sealedHash combines a finished stream with the hashes of what it refers to.
@@ -187,6 +195,8 @@ func (r *resolver) declarationHash(e *entity) Hash {
 	if e.declHash != nil {
 		return *e.declHash
 	}
+	outer := r.cut
+	r.cut = math.MaxInt
 	h := newHasher()
 	h.str("declaration")
 	if e.local {
@@ -202,7 +212,10 @@ func (r *resolver) declarationHash(e *entity) Hash {
 		h.str("inline definition")
 	}
 	x := h.sum()
-	e.declHash = &x
+	if r.cut == math.MaxInt {
+		e.declHash = &x
+	}
+	r.cut = min(r.cut, outer)
 	return x
 }
 
@@ -215,11 +228,14 @@ func (r *resolver) typeHash(e *entity, d depth) Hash {
 		return *p
 	}
 	// At another depth it is no cycle, and what is cut short isn't the type's hash.
-	if e.computing[d] {
+	if e.computing[d] > 0 {
+		r.cut = min(r.cut, e.computing[d])
 		return hashOf("cycle", e.name)
 	}
-	e.computing[d] = true
-	defer func() { e.computing[d] = false }()
+	r.open++
+	e.computing[d] = r.open
+	outer := r.cut
+	r.cut = r.open
 	h := newHasher()
 	h.num(uint64(e.kind))
 	switch {
@@ -245,7 +261,12 @@ func (r *resolver) typeHash(e *entity, d depth) Hash {
 		h.hash(r.sealedHash(e.content))
 	}
 	x := h.sum()
-	e.typeHash[d] = &x
+	if r.cut == e.computing[d] {
+		e.typeHash[d] = &x
+	} // Else another that is being hashed is cut short in it.
+	r.cut = min(r.cut, outer)
+	e.computing[d] = 0
+	r.open--
 	return x
 }
 

@@ -132,6 +132,10 @@ func parseTypeText(s string) *typeText {
 				t.doubt = "type " + s
 			}
 			i = j
+		case kinds[i] == ctext.Ident && at(i+1) == "::":
+			// Where an anonymous one is a member: that says no more than its place.
+			i++
+			continue
 		case kinds[i] == ctext.Ident && (tag || !typeWords[w]):
 			t.names = append(t.names, typeName{tag: tag, name: w})
 			lit.WriteString("\x00")

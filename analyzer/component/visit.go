@@ -187,7 +187,12 @@ func (b *builder) node(n *clangast.Node) error {
 		if len(n.Attrs) == 0 && b.stack[len(b.stack)-2].kind == "CompoundStmt" {
 			return nil // no code stems from its braces, unless openScope says so
 		}
-	case "DeclStmt", "CompoundLiteralExpr":
+	case "CompoundLiteralExpr":
+		b.openScope()
+		if err := b.weigh("compound literal", b.resolveType(newStream(), n.Type())); err != nil {
+			return err
+		}
+	case "DeclStmt":
 		b.openScope()
 	}
 	if strings.HasSuffix(n.Kind, "Type") {
@@ -369,8 +374,11 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 		if !b.isCallee() {
 			t.ent.addressTaken = true
 		}
-		// What a compiler knows here is what was declared before.
+		// What a compiler knows here is what was declared before, and which values.
 		s.h.num(uint64(len(t.ent.decls)))
+		if t.ent.initialised {
+			s.h.str("initialised")
+		}
 		s.use(t.ent, value)
 	}
 }
@@ -494,8 +502,16 @@ func elements(typ string) float64 {
 	return n
 }
 
-// huge are more elements than code can reach over.
-const huge = 1 << 24
+// huge are more elements than code may be able to reach over, as there are other units.
+const huge = 1 << 22
+
+// weigh counts what takes part of the room that code can reach over.
+func (b *builder) weigh(what string, t *typeUse) error {
+	if b.weight += t.size(); b.weight > huge {
+		return notPlain(what + ", of many megabytes with others: code may not reach over them")
+	}
+	return nil
+}
 
 var arrayBound = regexp.MustCompile(`\[\s*(\d+)\s*\]`)
 
@@ -505,11 +521,11 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	}
 	storage := n.Attr("storageClass")
 	// Linkers refuse what isn't reached, too.
-	switch {
-	case n.Attr("tls") != "" && storage == "extern":
+	if n.Attr("tls") != "" && storage == "extern" {
 		return notPlain("thread-local variable " + n.Name + " of another unit")
-	case b.resolveType(newStream(), n.Type()).size() > huge:
-		return notPlain("variable " + n.Name + " of many megabytes: code may not reach over it")
+	}
+	if err := b.weigh("variable "+n.Name, b.resolveType(newStream(), n.Type())); err != nil {
+		return err
 	}
 	if !atFile && b.fn != nil && storage != "extern" {
 		return b.localVar(n, storage)
@@ -538,6 +554,7 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	b.top().leave = func(n *clangast.Node) error {
 		b.writeAttributes(ds, n, -1)
 		e.declare(ds)
+		e.initialised = e.initialised || init
 		b.scope = outer
 		if !atFile || !init && storage == "extern" {
 			return nil
@@ -719,8 +736,8 @@ func (b *builder) enumDecl(n *clangast.Node) error {
 	b.cur, b.decl, b.owner, b.enum = nil, s, e, st
 	b.top().leave = func(n *clangast.Node) error {
 		b.scope = outer
-		if st.members == 0 {
-			return nil
+		if st.members == 0 && (len(n.Types) == 0 || e.content != nil) {
+			return nil // else its type is known, if not its enumerators
 		}
 		if st.lo.Cmp(minInt) < 0 || st.hi.Cmp(maxInt) > 0 {
 			// Compilers differ in whether the others have its type as well.

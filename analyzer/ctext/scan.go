@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -77,7 +78,13 @@ var sizes = words(`sizeof alignof _Alignof __alignof__ __alignof char short int 
 var foreign = words(`__builtin_LINE __builtin_FILE __builtin_FILE_NAME __builtin_COLUMN __builtin_FUNCTION __builtin_source_location __builtin_choose_expr
 	__builtin_types_compatible_p __TIME__ __DATE__ __TIMESTAMP__ _Pragma __pragma __declspec _Float16 __fp16 __bf16 __float80 __ibm128 _Decimal32
 	_Decimal64 _Decimal128 _Decimal64x __auto_type __embed __builtin_dump_struct __block __builtin_apply __builtin_apply_args __builtin_return
-	__builtin_has_attribute __builtin_counted_by_ref _Countof __label__`)
+	__builtin_has_attribute __builtin_counted_by_ref _Countof __label__ __tls_get_addr`)
+
+// targeted are beginnings of builtins that a target may not have: the tree doesn't say so.
+var targeted = []string{"__builtin_ia32_", "__builtin_arm_", "__builtin_aarch64_", "__builtin_neon_", "__builtin_sve_", "__builtin_sme_", "__builtin_amdgcn_", "__nvvm_"}
+
+// clock matches what a macro has made a literal of, which stands for a time.
+var clock = regexp.MustCompile(`__(TIME|DATE|TIMESTAMP)__`)
 
 // operators are the characters that C's operators and brackets begin with.
 const operators = `[](){}.,;:?~!%^&*-+=|/<>`
@@ -160,6 +167,9 @@ func (s *scanner) token(t Token) error {
 	case String:
 		if i := bytes.IndexByte(b, '"'); i > 0 && b[i-1] == 'R' {
 			return notPlain("raw string")
+		}
+		if clock.Match(b) {
+			return notPlain("time as text")
 		}
 		if bytes.IndexByte(b, '{') > 0 && braced.Match(b) {
 			return notPlain("escape in braces")
@@ -262,8 +272,8 @@ func (s *scanner) word(t Token, w []byte) error {
 		return s.attribute(t.Off, ")")
 	case "_Alignas", "alignas":
 		args, end, err := s.group()
-		if err != nil || !constants(args) {
-			return notPlain("alignment by other than numbers and built-in types")
+		if err != nil || !constants(args) || !small(args) {
+			return notPlain("alignment by other than small numbers and built-in types")
 		}
 		s.add(t.Off, end)
 		return nil
@@ -275,7 +285,7 @@ func (s *scanner) word(t Token, w []byte) error {
 		s.prev, s.tag, s.enum = "word", 1, w[0] == 'e'
 		return nil
 	}
-	if foreign[string(w)] {
+	if foreign[string(w)] || slices.ContainsFunc(targeted, func(p string) bool { return strings.HasPrefix(string(w), p) }) {
 		return notPlain("%s", w)
 	}
 	if s.tag == 2 {
@@ -325,6 +335,26 @@ func constants(args []string) bool {
 	return !slices.ContainsFunc(args, func(a string) bool { return isIdentStart(a[0]) && !strings.HasSuffix(a, `"`) && !sizes[a] })
 }
 
+// small tells whether an alignment can't be that of many bytes, which move what code
+// has to reach.
+func small(args []string) bool {
+	numbers := 0
+	for _, a := range args {
+		switch {
+		case a == "<<":
+			return false
+		case isDigit(a[0]):
+			n, err := strconv.ParseUint(strings.TrimRight(a, "uUlL"), 0, 64)
+			if numbers++; err != nil || n > 1<<12 || numbers > 2 {
+				return false
+			}
+		case a[0] == '\'':
+			return false
+		}
+	}
+	return true
+}
+
 // attribute reads an attribute specifier that begins at off: behind its keyword,
 // or behind "[[", where it ends with "]]".
 func (s *scanner) attribute(off int, closing string) error {
@@ -356,6 +386,8 @@ func (s *scanner) attribute(off int, closing string) error {
 			return nil
 		}
 		switch a := attributes[n]; {
+		case n == "aligned" && !small(args):
+			return notPlain("attribute aligned of many bytes")
 		case a == none && !written, a == constant && constants(args), a == naming, a == free:
 		case a == doubtful:
 			s.decl.doubt = "attribute " + n

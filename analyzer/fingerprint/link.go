@@ -170,7 +170,7 @@ func (x links) read(l *link, source bool) *linkedFile {
 			return x[path] != nil || l.units[path] != "" || path == l.output
 		},
 	})
-	archives := 0
+	archives, seen := 0, map[string]bool{}
 	for _, it := range f.line.Items {
 		path := it.Built
 		if path == "" {
@@ -210,9 +210,27 @@ func (x links) read(l *link, source bool) *linkedFile {
 				number()
 			}
 		}
+		if item.library == nil && !isShared(path) {
+			f.twice(item, seen)
+		}
 		f.items = append(f.items, item)
 	}
 	return f
+}
+
+func isShared(file string) bool {
+	return strings.HasSuffix(file, ".so") || strings.Contains(path.Base(file), ".so.")
+}
+
+// twice notes what is linked although it is on the line already: as often as it is there, its
+// initialisers run. What is searched for members may be searched again.
+func (f *linkedFile) twice(it lineItem, seen map[string]bool) {
+	for _, name := range it.manifests {
+		if !it.lazy && seen[name] {
+			f.uncertain = path.Base(name) + " is on the line twice"
+		}
+		seen[name] = true
+	}
 }
 
 // program returns the files of a test in the order of the loader: the
@@ -430,10 +448,12 @@ func takesAny(line *linkflags.Line) bool {
 	return slices.ContainsFunc(line.Items, func(it linkflags.Item) bool { return it.Built == "" })
 }
 
-// aboutLoading says whether a flag of a library decides whether and where the
-// loader finds other libraries.
+// aboutLoading says whether a flag of a library decides whether and where the loader finds
+// other libraries, or something for the whole process, whoever uses the library.
 func aboutLoading(flag string) bool {
-	return strings.Contains(flag, "rpath") || strings.Contains(flag, "nodefaultlib") || strings.Contains(flag, "origin") || strings.Contains(flag, "new-dtags")
+	return slices.ContainsFunc([]string{
+		"rpath", "nodefaultlib", "origin", "new-dtags", "execstack", "initfirst", "interpose", "ibt", "shstk", "x86-64", "bti", "gcs",
+	}, func(s string) bool { return strings.Contains(flag, s) })
 }
 
 // definesAll says whether a flag makes it an error if a library has undefined symbols.
@@ -536,7 +556,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 				x.Foreign = "a library of the system may need members of archives"
 			}
 		}
-		seen := map[int32]bool{}
+		linked := map[int32]bool{}
 		for _, it := range f.items {
 			why := queue[i].unsure
 			if it.library != nil {
@@ -564,10 +584,10 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 					default:
 						// An archive that is on the line twice is searched twice.
 						lazy := it.lazy && (!it.members || pool.sources[unit].member)
-						if lazy || !seen[unit] {
+						if lazy || !linked[unit] {
 							x.Entries = append(x.Entries, linkmodel.Entry{Unit: unit, Lazy: lazy, Archive: it.archive, Group: it.group})
 						}
-						seen[unit] = true
+						linked[unit] = linked[unit] || !lazy
 					}
 				}
 			}

@@ -5,14 +5,17 @@ import (
 	"context"
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
@@ -99,7 +102,7 @@ func (c *cache) identify(ctx context.Context, u *unit) string {
 	if err != nil {
 		return "the compiler isn't found"
 	}
-	b := frame.New("compiler 3")
+	b := frame.New("compiler 4")
 	b.String(path)
 	b.String(os.Getenv("PATH"))
 	b.Flag(u.cxx)
@@ -157,6 +160,7 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 	}
 	x := &compiler{}
 	files := []string{path}
+	watched := slices.Clone(placesOfHeaders)
 	listed, version, odd := false, "", !isProgram(path)
 	for line := range strings.Lines(said.String()) {
 		text := strings.TrimSpace(line)
@@ -179,7 +183,12 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 		case strings.Contains(text, "clang version "):
 			version = text
 		case strings.HasPrefix(text, "InstalledDir: "):
-			files = append(files, strings.TrimPrefix(text, "InstalledDir: ")) // where configuration files are
+			dir := strings.TrimPrefix(text, "InstalledDir: ")
+			files = append(files, dir) // where configuration files are
+			watched = append(watched, dir+"/../include/c++", dir+"/../lib/clang")
+		case strings.HasPrefix(text, "System configuration file directory: "), strings.HasPrefix(text, "User configuration file directory: "):
+			_, dir, _ := strings.Cut(text, ": ")
+			watched = append(watched, dir)
 		case strings.HasPrefix(text, "Found candidate GCC installation: "):
 			// The newest is taken, and is asked for headers.
 			dir := filepath.Dir(strings.TrimPrefix(text, "Found candidate GCC installation: "))
@@ -237,10 +246,30 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 		id.Uint(sum)
 		files = append(files, libraries(real)...)
 	}
+	for _, d := range watched {
+		if err := x.watch(d); err != nil {
+			return nil, err
+		}
+	}
 	slices.SortFunc(x.Files, func(a, b compilerFile) int { return strings.Compare(a.Path+a.State, b.Path+b.State) })
 	x.Files = slices.Compact(x.Files)
 	x.Identity = fmt.Sprintf("%x", id.Sum128())
 	return x, nil
+}
+
+// placesOfHeaders are directories in which compilers look for installations of others, whose
+// headers they take.
+var placesOfHeaders = []string{"/usr/include/c++", "/usr/lib/gcc", "/usr/lib/gcc-cross", "/usr/local/lib/gcc", "/opt/rh"}
+
+// watch notes what may come to be at path: the nearest directory that is there.
+func (x *compiler) watch(path string) error {
+	for {
+		err := x.follow(path)
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) || path == "/" {
+			return err
+		}
+		path = filepath.Dir(path)
+	}
 }
 
 // follow notes what a path leads to, and the links on the way.

@@ -364,6 +364,9 @@ func (c *cache) record(u *unit, start time.Time) (*record, error) {
 	if err != nil {
 		return nil, errors.New("no list of dependencies")
 	}
+	if s, err := stamp.Of(u.depend); err != nil || !s.Since(start) {
+		return nil, errors.New("the clock of the file system is behind")
+	}
 	r, _, err := c.describe(u, depend, start)
 	if err != nil || u.syntax {
 		return r, err
@@ -387,6 +390,7 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*s
 		return nil, nil, err
 	}
 	var scans []*scan
+	trail := newLinks(start)
 	for _, f := range files {
 		x, err := c.readScan(f, u.cxx && !u.old)
 		switch {
@@ -396,7 +400,7 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*s
 			return nil, nil, errors.New(x.Bypass)
 		}
 		// What is saved while the compiler runs may have been read before or after.
-		if s, err := stamp.Of(f); err != nil || s.Since(start) {
+		if s, err := stamp.Of(f); err != nil || s.Since(start) || trail.changed(f) {
 			return nil, nil, errChanging
 		}
 		scans = append(scans, x)
@@ -416,7 +420,7 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*s
 	// A file that was away for a while: the compiler may have found another one.
 	known := map[string]bool{} // directories
 	for _, f := range found {
-		if s, err := stamp.Of(f); err != nil || s.Since(start) {
+		if s, err := stamp.Of(f); err != nil || s.Since(start) || trail.changed(f) {
 			return nil, nil, errChanging
 		}
 		for d := filepath.Dir(f); !known[d]; d = filepath.Dir(d) {
@@ -430,6 +434,34 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*s
 		r.Maps = append(r.Maps, dependency{Path: f, Raw: hashMap(f)})
 	}
 	return r, scans, nil
+}
+
+// links tells whether links on the way to files were made anew since the compiler was started.
+type links struct {
+	stamp.Trail
+	start     time.Time
+	dir, real string // the current directory
+}
+
+func newLinks(start time.Time) *links {
+	l := &links{Trail: stamp.Trail{}, start: start}
+	l.dir, _ = os.Getwd()
+	l.real, _ = filepath.EvalSymlinks(l.dir)
+	return l
+}
+
+func (l *links) changed(file string) bool {
+	if !filepath.IsAbs(file) {
+		file = l.dir + "/" + file
+	}
+	found := false
+	_, _, err := l.Follow(file, func(place string, s stamp.Stamp) {
+		if s.IsLink() {
+			// Sandboxes make those of their own right before they start the compiler.
+			found = found || s.After(l.start) || s.Since(l.start) && !strings.HasPrefix(place, l.real+"/")
+		}
+	})
+	return found || err != nil
 }
 
 // unnamedAt is in names of functions by clang (__PRETTY_FUNCTION__).
@@ -512,6 +544,9 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 	}
 	add(filepath.Dir(u.source), filepath.Base(u.source)) // gcc compares others with it
 	collect("./-", u.includes)
+	if u.gch {
+		collect("./-", []string{"<stdc-predef.h"}) // gcc includes it by itself
+	}
 	included := len(all)
 	for i, x := range scans {
 		collect(files[i].Path, x.Names)

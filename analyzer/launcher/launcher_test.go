@@ -639,6 +639,8 @@ func TestPassedOn(t *testing.T) {
 		"-MD -MF a.d -c a.cc -o a.o -imacros h.h":                 "passed on: flag -imacros",
 		"-MD -MF a.d -c a.cc -o a.o -fmodules-ts":                 "passed on: flag -fmodules-ts",
 		"-MD -MF a.d -c a.cc -o a.o -march=native":                "passed on: flag -march=native",
+		"-MD -MF a.d -c a.cc -o a.o -mcpu=native+crypto":          "passed on: flag -mcpu=native+crypto",
+		"-MD -MF a.d -c a.cc -o a.o -isystem =/usr/x":             "passed on: a directory relative to the sysroot",
 		"-MD -MF a.d -c a.cc -o /dev/null":                        "passed on: output to something else than a file",
 		"-MD -MF a.d -c a.cc -o a.o -I h.h":                       "passed on: a map of headers",
 		"-MF a.d -c a.cc -o a.o":                                  "passed on: no source, object or list of dependencies (-MD -MF)",
@@ -902,6 +904,8 @@ func TestMeanwhile(t *testing.T) {
 			{"directory moved away", "mv x z", "mv z x"},
 			{"header added", "mkdir w; cp y/h.h w", "rm -r w"},
 			{"only afterwards", "", "sed -i s/2/3/ x/h.h"},
+			{"link", "ln -sfn y l", "ln -sfn x l"},
+			{"link, only afterwards", "", "ln -sfn y l"},
 		} {
 			t.Run(compiler+", "+test.name, func(t *testing.T) {
 				t.Parallel()
@@ -923,7 +927,10 @@ exec ` + compiler + ` "$@"
 				}
 				b.write(m("a.cc", "#include <h.h>\nint use(int x) { return f(x); }\n",
 					"x/h.h", "inline int f(int x) { return x + 2; }\n", "y/h.h", "inline int f(int x) { return x * 7; }\n", "now", "x"))
-				flags := []string{"-Iw", "-Ix", "-Iy"}
+				if err := os.Symlink("x", filepath.Join(b.dir, "l")); err != nil {
+					t.Fatal(err)
+				}
+				flags := []string{"-Iw", "-Il", "-Ix", "-Iy"}
 				code, did := b.run(append(flags, "-MD", "-MF", "a.d", "-c", "a.cc", "-o", "a.o")...)
 				if _, err := os.Stat(filepath.Join(b.dir, "then")); code != 0 || err != nil {
 					t.Fatalf("%d, %q, %v\n%s", code, did, err, &b.out)

@@ -164,7 +164,7 @@ func parse(argv []string) (u *unit, bypass string) {
 		default:
 			separate, known := ctext.Known(a)
 			warning := strings.Replace(a, "-Werror=", "-W", 1)
-			if !known || beginsWithOne(warning, bypassed) || compat.MatchString(warning) || strings.HasSuffix(a, "=native") {
+			if !known || beginsWithOne(warning, bypassed) || compat.MatchString(warning) || strings.Contains(a, "=native") {
 				return nil, "flag " + a
 			}
 			if separate && i+1 < len(u.args) {
@@ -200,6 +200,9 @@ func parse(argv []string) (u *unit, bypass string) {
 		i += len(words)
 	}
 	u.dirs = append(u.dirs, late...)
+	if slices.ContainsFunc(slices.Concat(u.quoteDirs, u.dirs), func(d string) bool { return d[0] == '=' || strings.HasPrefix(d, "$SYSROOT") }) {
+		return nil, "a directory relative to the sysroot"
+	}
 	switch {
 	case !compile && !u.syntax:
 		return nil, "no compilation"
@@ -244,7 +247,7 @@ func parse(argv []string) (u *unit, bypass string) {
 
 // setKey computes the key of the unit: all but what the files say.
 func (u *unit) setKey(compiler string) {
-	b := frame.New("tasting cc 7")
+	b := frame.New("tasting cc 8")
 	b.String(compiler)
 	b.Strings(u.args)
 	b.Strings(u.dirs)

@@ -85,10 +85,10 @@ func (s *search) file(file int32) []int32 {
 			return taken
 		}
 	}
-	// Everything. An archive may be on the line twice.
+	// Everything. An archive may be on the line twice, and so may what is in it.
 	s.epoch = s.tick()
 	for _, e := range f.Entries {
-		if e.Library == 0 && (!e.Lazy || s.first(e.Unit)) {
+		if e.Library == 0 && s.first(e.Unit) {
 			s.taken[file] = append(s.taken[file], e.Unit)
 		}
 	}

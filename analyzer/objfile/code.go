@@ -31,9 +31,10 @@ const (
 
 // use is what the bytes around a relocation say about it.
 type use struct {
-	class  class
-	scalar uint8 // size of the floating-point number that is accessed, or 0
-	bias   int8  // what the addend lacks because it counts from another place than the relocated one
+	class   class
+	scalar  uint8 // size of the floating-point number that is accessed, or 0
+	bias    int8  // what the addend lacks because it counts from another place than the relocated one
+	indexed bool  // a register is added to it
 }
 
 // site is a reference that the assembler resolved: a field of 1 or 4 bytes that
@@ -263,6 +264,9 @@ func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent 
 				return fmt.Sprintf("the relocation at %#x isn't that of an instruction", rel.offset)
 			}
 			uses[i] = u
+			if t := elf.R_X86_64(rel.typ); (t == elf.R_X86_64_32 || t == elf.R_X86_64_32S) && in.indexed > 0 && rel.offset == at+uint64(in.indexed) {
+				uses[i].indexed = true
+			}
 			relocated = relocated || in.rel > 0 && rel.offset == field && elf.R_X86_64(rel.typ) != elf.R_X86_64_NONE
 		}
 		if in.rel > 0 && !relocated {
@@ -364,7 +368,9 @@ func (r *reader) decodeARM64(s *section, e *extent, c *code, uses []use, adjacen
 		}
 		if d < len(data) && data[d][0] < at+4 { // a pool of constants
 			for ; i < len(s.relocs) && s.relocs[i].offset < at+4; i++ {
-				uses[i] = useData(r.machine, &s.relocs[i])
+				if uses[i] = useData(r.machine, &s.relocs[i]); uses[i].class == useExact {
+					uses[i].class = useFolded // what the code makes of it is its own affair
+				}
 			}
 			last, called = flowStop, false
 			continue

@@ -74,7 +74,7 @@ type linked struct {
 	refs       []*manifest.Reference
 	copied     map[string]bool
 	// Set by explain, sorted, and nearly always empty: global symbols of its
-	// parts that it doesn't export, and functions that it exports and refers
+	// parts that it doesn't export, and what it exports and refers
 	// to without leaving it to the loader which definition that is.
 	hidden, bound []string
 }
@@ -200,6 +200,8 @@ func (l *linked) frame() *manifest.Manifest {
 			h.Int(int(v))
 		}
 	}
+	h.Strings(l.startsAt(elf.DT_INIT, "_init"))
+	h.Strings(l.startsAt(elf.DT_FINI, "_fini"))
 	for _, p := range l.Progs {
 		if p.Type == elf.PT_GNU_STACK {
 			h.Int(int(p.Flags))
@@ -228,6 +230,23 @@ func (l *linked) frame() *manifest.Manifest {
 		m.Fallbacks = []*manifest.Fallback{{Component: c.Name, Reason: "it doesn't export or use its definitions as its objects say", Rung: manifest.Rung_RUNG_OBJECT}}
 	}
 	return m
+}
+
+// startsAt returns the names of what a flag (-init, -fini) has the loader call in the place of
+// the start-up files' own function.
+func (l *linked) startsAt(tag elf.DynTag, own string) (names []string) {
+	values, _ := l.DynValue(tag)
+	syms, _ := l.Symbols()
+	for _, s := range syms {
+		if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) != elf.STT_SECTION && s.Name != "" && slices.Contains(values, s.Value) {
+			if s.Name == own {
+				return nil
+			}
+			names = append(names, printable(s.Name))
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // compilerSymbols are in every linked file: of the compiler's start files and
@@ -316,6 +335,8 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 	for _, s := range syms {
 		name, _, versioned := strings.Cut(s.Name, "@")
 		switch typ := elf.ST_TYPE(s.Info); {
+		case strings.HasPrefix(s.Name, "__wrap_") && !compilerSymbols[s.Name]:
+			return nil, fmt.Sprintf("it may be linked with --wrap, for which %s is", printable(s.Name))
 		case s.Name == "" || typ == elf.STT_SECTION || s.Section == elf.SHN_UNDEF:
 		case typ == elf.STT_FILE:
 			if !files[s.Name] && !compilerFiles[s.Name] {
@@ -330,7 +351,7 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 	}
 	slices.Sort(l.hidden)
 	l.hidden = slices.Compact(l.hidden)
-	if l.bound, err = l.boundFunctions(manifests); err != nil {
+	if l.bound, err = l.boundSymbols(manifests); err != nil {
 		return nil, err.Error()
 	}
 	for _, s := range l.Sections {
@@ -342,9 +363,9 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 	return manifests, ""
 }
 
-// boundFunctions returns the functions that l exports and its parts refer to,
+// boundSymbols returns the functions and variables that l exports and its parts refer to,
 // but that none of its relocations leaves to the loader.
-func (l *linked) boundFunctions(parts []*manifest.Manifest) ([]string, error) {
+func (l *linked) boundSymbols(parts []*manifest.Manifest) ([]string, error) {
 	syms, err := l.DynamicSymbols()
 	if errors.Is(err, elf.ErrNoSymbols) {
 		return nil, nil
@@ -353,7 +374,7 @@ func (l *linked) boundFunctions(parts []*manifest.Manifest) ([]string, error) {
 	}
 	own := map[string]bool{} // by name: whether a relocation refers to it
 	for _, s := range syms {
-		if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC {
+		if typ := elf.ST_TYPE(s.Info); s.Section != elf.SHN_UNDEF && (typ == elf.STT_FUNC || typ == elf.STT_OBJECT) {
 			own[printable(s.Name)] = false
 		}
 	}

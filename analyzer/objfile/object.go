@@ -311,9 +311,11 @@ func (r *reader) rootReason(k int) string {
 	return "section " + s.name
 }
 
+// isIdentifier tells whether linkers may define bounds of sections named so. GNU ld takes
+// names that begin with a digit.
 func isIdentifier(s string) bool {
-	for i, c := range []byte(s) {
-		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+	for _, c := range []byte(s) {
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
 			return false
 		}
 	}
@@ -466,11 +468,17 @@ func (r *reader) fill(i int, c *component) {
 	h.String(s.group)
 	if c.root != "" {
 		// Initialisers of one priority run in the order of their sections, and a
-		// priority can be written in several ways.
+		// priority can be written in several ways; older ones are in sections of their own.
 		kind := s.name
-		if runs := s.typ == elf.SHT_INIT_ARRAY || s.typ == elf.SHT_FINI_ARRAY || s.typ == elf.SHT_PREINIT_ARRAY; runs {
+		prefix, _, dotted := strings.Cut(strings.TrimPrefix(s.name, "."), ".")
+		switch {
+		case s.typ == elf.SHT_INIT_ARRAY || prefix == "ctors":
+			kind = "initialisers"
+		case s.typ == elf.SHT_FINI_ARRAY || prefix == "dtors":
+			kind = "finalisers"
+		case s.typ == elf.SHT_PREINIT_ARRAY:
 			kind = s.typ.String()
-		} else if prefix, _, ok := strings.Cut(strings.TrimPrefix(s.name, "."), "."); ok {
+		case dotted:
 			kind = prefix
 		}
 		h.Int(r.rootCount[kind])
@@ -666,7 +674,22 @@ func (r *reader) hashRelocs(h *frame.Buffer, c *component, k int, relocs []reloc
 			u = uses[i]
 		}
 		r.hashTarget(h, c, rel, u)
+		if r.syms[rel.sym].name == tlsGetAddr && !(i > 0 && isTLSCall(r.machine, relocs[i-1].typ)) {
+			// Not what compilers make of an access: it may be any variable of any file.
+			r.addLink(c, link{-1, manifest.AnySymbol})
+		}
 	}
+}
+
+const tlsGetAddr = "__tls_get_addr"
+
+// isTLSCall tells whether a relocation is that of the argument of a compiler's call of
+// __tls_get_addr, which comes right behind it.
+func isTLSCall(machine elf.Machine, typ uint32) bool {
+	if machine == elf.EM_AARCH64 {
+		return elf.R_AARCH64(typ) >= elf.R_AARCH64_TLSGD_ADR_PREL21 && elf.R_AARCH64(typ) < elf.R_AARCH64_TLSLE_MOVW_TPREL_G2
+	}
+	return elf.R_X86_64(typ) == elf.R_X86_64_TLSGD || elf.R_X86_64(typ) == elf.R_X86_64_TLSLD
 }
 
 // hashTarget appends what a relocation refers to.

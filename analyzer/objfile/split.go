@@ -451,6 +451,10 @@ func (r *reader) unoptimised() bool {
 		if s.code() && s.size > 0 && s.align > 2 {
 			return false
 		}
+		// The beginning of a calculation may be part of it.
+		if slices.ContainsFunc(c.refs, func(x ref) bool { return x.use.indexed && !startsAt(c.extents, x.at) }) {
+			return false
+		}
 		if !c.cut || s.code() || s.flags&elf.SHF_WRITE != 0 || standardName(s.name) != ".rodata" {
 			continue
 		}
@@ -486,6 +490,15 @@ func (r *reader) unoptimised() bool {
 		}
 	}
 	return found
+}
+
+// startsAt says whether a variable begins at an offset.
+func startsAt(extents []extent, at int64) bool {
+	if at < 0 {
+		return false
+	}
+	_, ok := slices.BinarySearchFunc(extents, uint64(at), func(e extent, at uint64) int { return cmpUint(e.start, at) })
+	return ok
 }
 
 // isText says whether b looks like what people write into strings.

@@ -27,6 +27,7 @@ type inst struct {
 	lea     bool  // computes an address instead of accessing it
 	scalar  uint8 // size of a floating-point number that it accesses in memory, or 0
 	clever  bool  // only optimisation makes it
+	indexed int   // offset of a number of 4 bytes that a register is added to, or 0
 	nop     bool
 }
 
@@ -310,10 +311,14 @@ prefixes:
 				if mod == 0 && b[i]&7 == 5 {
 					disp = 4
 				}
+				if disp == 4 {
+					in.indexed = i + 1
+				}
 				// An index in another register than rax, rcx and rdx, or none.
 				in.clever = in.clever || rexX || b[i]>>3&7 > 2 && b[i]>>3&7 != 4
 				i++
 			} else if mod == 2 {
+				in.indexed = i
 				in.clever = in.clever || rexB || rm > 2 && rm != 5 // or rbp
 			}
 			i += disp

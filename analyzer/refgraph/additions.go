@@ -107,6 +107,59 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	if h, ok := x.sharing(); ok {
 		add("sharing", h)
 	}
+	if h, ok := x.startUpSymbols(); ok {
+		add("start-up symbols", h)
+	}
+}
+
+// ownSymbols are those that start-up files define, hidden, and functions of the C library
+// that are linked into each file, to say by one of them which file has called.
+var ownSymbols = []string{"__dso_handle", "__TMC_END__", "atexit", "at_quick_exit", "pthread_atfork"}
+
+// startUpSymbols says which of the components that refer to symbols which each file has for
+// itself are in the same file, if they aren't all.
+func (x *Closure) startUpSymbols() (h Hash, some bool) {
+	c := x.c
+	var symbols []linkmodel.Symbol
+	for _, s := range ownSymbols {
+		if id := c.pool.Symbols.Lookup(s); id != linkmodel.None {
+			symbols = append(symbols, id)
+		}
+	}
+	if len(symbols) == 0 {
+		return Hash{}, false
+	}
+	links := map[int32][]int32{} // of units, those that are such symbols
+	var users []int32
+	for _, id := range c.order {
+		n := &c.nodes[id]
+		number := c.linked.Instances[n.instance].Unit
+		u := c.pool.units[number]
+		of, known := links[number]
+		if !known {
+			for _, s := range symbols {
+				if i := slices.Index(u.symbols, s); i >= 0 {
+					of = append(of, int32(-1-i))
+				}
+			}
+			links[number] = of
+		}
+		if len(of) > 0 && slices.ContainsFunc(u.linksOf(n.own), func(l int32) bool { return slices.Contains(of, l) }) {
+			users = append(users, id)
+		}
+	}
+	c.sortByHash(users)
+	b := frame.New("tasting start-up symbols 1")
+	files := map[int32]int{}
+	for _, id := range users {
+		file := c.linked.Instances[c.nodes[id].instance].File
+		if _, known := files[file]; !known {
+			files[file] = len(files)
+		}
+		c.writeRef(&b, id)
+		b.Int(files[file])
+	}
+	return b.Sum(), len(files) > 1
 }
 
 // dependencies lists, if several libraries have something to initialise, what
@@ -575,10 +628,10 @@ func (c *Composer) placement(p *linkmodel.Program, code bool) Hash {
 // hidden returns those of the symbols that the program defines as a library of the
 // system does that aren't for this library, or not only: each as often as a file says so.
 func (x *Closure) hidden() (names []string) {
-	for _, s := range x.Overridden {
-		for scope := range x.c.linked.Scopes(x.c.pool.Symbols.Lookup(s)) {
+	for _, s := range x.replaced {
+		for scope := range x.c.linked.Scopes(s) {
 			if scope.Own || !scope.Exported {
-				names = append(names, s)
+				names = append(names, x.c.pool.Symbols.Name(s))
 			}
 		}
 	}

@@ -144,6 +144,7 @@ type Closure struct {
 	// Overridden are those of Roots.Overrides that the program defines, without
 	// members of C++'s library: those are copies, which do the same.
 	Overridden []string
+	replaced   []linkmodel.Symbol // all of them
 
 	c        *Composer
 	named    []named
@@ -216,8 +217,11 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	}
 	for _, id := range roots.Overrides {
 		c.places = l.All(c.places[:0], id)
-		if s := t.Name(id); len(c.places) > 0 && (!strings.HasPrefix(s, "_Z") || allocation.MatchString(s)) {
-			x.Overridden = append(x.Overridden, s)
+		if len(c.places) > 0 {
+			x.replaced = append(x.replaced, id)
+			if s := t.Name(id); !strings.HasPrefix(s, "_Z") || allocation.MatchString(s) {
+				x.Overridden = append(x.Overridden, s)
+			}
 		}
 		defs := slices.DeleteFunc(nodesOf(c.places), func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
 		name(t.Name(id), "replaces "+t.Name(id)+" of a system library", defs)

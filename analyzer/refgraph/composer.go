@@ -92,11 +92,19 @@ const (
 	readsNeeds
 	readsLayout
 	readsTLS
+	walks = looksUp | readsFiles | readsNeeds | readsLayout | readsTLS
 )
 
 // lookups are functions that find symbols by name, and what stands for any
 // symbol.
 var lookups = []string{"*", "dlsym", "dlvsym", "dlopen", "dlmopen"}
+
+// walkers lead to the tables of all files that are loaded, in which everything can be found.
+var walkers = []string{"dl_iterate_phdr", "dladdr1", "dlinfo", "_r_debug", "_dl_find_object"}
+
+// private are beginnings of the names of what loaders know of the files that they have
+// loaded, whether as a library or linked into a program.
+var private = []string{"_dl_", "_rtld_", "__rtld_"}
 
 // debugReaders are beginnings of the names of functions that read debug
 // information: of libbacktrace, the C++ library's <stacktrace>, elfutils, BFD,
@@ -122,7 +130,7 @@ var namesLocals = []string{
 // address is. dlopen finds loaded files by their names, and what it returns is the
 // beginning of a list of them. (Which file has what, and of which visibility, counts for
 // look-ups, too.)
-var fileReaders = []string{"dl_iterate_phdr", "dladdr", "dladdr1", "dlinfo", "dlopen", "dlmopen", "_r_debug", "_dl_find_object", "backtrace_symbols", "backtrace_symbols_fd", "__sanitizer_get_module_and_offset_for_pc"}
+var fileReaders = []string{"dladdr", "dlopen", "dlmopen", "backtrace_symbols", "backtrace_symbols_fd", "__sanitizer_get_module_and_offset_for_pc"}
 
 // needsReaders lead to the program's own headers, and so to which libraries it needs.
 var needsReaders = []string{"getauxval"}
@@ -130,7 +138,7 @@ var needsReaders = []string{"getauxval"}
 // tlsReaders are functions for which it counts how much thread-local storage there
 // is, beside those that tell where a file is loaded, and so its headers: that of a
 // thread is on its stack.
-var tlsReaders = []string{"pthread_getattr_np", "pthread_attr_setstack", "pthread_attr_setstacksize", "_TLS_MODULE_BASE_"}
+var tlsReaders = []string{"__pthread_get_minstack", "pthread_getattr_np", "pthread_attr_setstack", "pthread_attr_setstacksize", "_TLS_MODULE_BASE_"}
 
 // layoutSymbols are those that linkers define for places in a file.
 var layoutSymbols = []string{
@@ -161,13 +169,23 @@ func (c *Composer) setOf(file int32, set linkmodel.Symbol) []int32 {
 	return c.sets[setKey{file, set}]
 }
 
+// hasSet tells whether some file has a linker set. setOf was called.
+func (c *Composer) hasSet(set linkmodel.Symbol) bool {
+	for key, ids := range c.sets {
+		if key.set == set && len(ids) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // meanings are those of names.
 var meanings = func() map[string]uint8 {
 	is := map[string]uint8{}
 	for _, x := range []struct {
 		names []string
 		is    uint8
-	}{{lookups, looksUp | readsFiles}, {fileReaders, readsFiles | readsTLS}, {needsReaders, readsNeeds | readsTLS}, {layoutSymbols, readsLayout}, {tlsReaders, readsTLS}, {[]string{"*"}, readsDebug | readsFiles | readsLayout | readsTLS}} {
+	}{{lookups, looksUp | readsFiles}, {walkers, walks}, {fileReaders, readsFiles | readsTLS}, {needsReaders, readsNeeds | readsTLS}, {layoutSymbols, readsLayout}, {tlsReaders, readsTLS}, {[]string{"*"}, readsDebug | readsFiles | readsLayout | readsTLS}} {
 		for _, s := range x.names {
 			is[s] |= x.is
 		}
@@ -179,6 +197,9 @@ var meanings = func() map[string]uint8 {
 func meaning(name string) uint8 {
 	name = strings.TrimPrefix(name, "__real_") // the linker's name for what is wrapped
 	bits := meanings[name]
+	if slices.ContainsFunc(private, func(p string) bool { return strings.HasPrefix(name, p) }) {
+		bits |= walks
+	}
 	if strings.HasPrefix(name, ".sizeof.") || strings.HasPrefix(name, ".startof.") {
 		bits |= readsLayout // of GNU ld
 	}
@@ -329,7 +350,9 @@ func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
 	set, ok := c.pool.sets[s]
 	switch {
 	case ok && len(c.places) == 0:
-		ids = c.setOf(file, set)
+		if ids = c.setOf(file, set); len(ids) == 0 && c.hasSet(set) {
+			c.mean(readsFiles | readsLayout) // another file may have bounds of its own for all
+		}
 	case len(c.places) == 0 && len(c.special) > 0:
 		c.mean(c.special[s])
 	}

@@ -8,7 +8,7 @@ import "strings"
 // the loader that aren't known are among these.
 func ChangesLoading(name, value string) bool {
 	switch name {
-	case "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD":
+	case "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD", "GCONV_PATH": // the last by iconv_open and the like
 		return value != ""
 	case "LD_BIND_NOW", "LD_RUN_PATH":
 		return false // when it binds; the static linker's

@@ -81,20 +81,34 @@ func (s Stamp) File() string { return fmt.Sprintf("%x-%x", s.dev, s.ino) }
 // times of files advance in ticks.
 const slack = 100 * time.Millisecond
 
+// coarse is the slack where times seem to have no fractions, as on some file systems.
+const coarse = 2 * time.Second
+
+// before is the time since which a time of a file means that it may have been touched at t.
+func before(t, of time.Time) time.Time {
+	if of.Nanosecond() == 0 {
+		return t.Add(-coarse)
+	}
+	return t.Add(-slack)
+}
+
 // Since tells whether the file may have been touched at t or later.
 func (s Stamp) Since(t time.Time) bool {
 	last := s.modified
 	if s.links <= 1 && s.changed.After(last) {
 		last = s.changed
 	}
-	return !last.Before(t.Add(-slack))
+	return !last.Before(before(t, last))
 }
+
+// After tells whether the file was touched after t by a clock that advances in ticks.
+func (s Stamp) After(t time.Time) bool { return s.changed.After(t) }
 
 // MovedAfter tells whether a directory was moved after t: what is made or removed in
 // it changes both of its times, a move the second one only. So a move doesn't show
 // if something was made in the directory later.
 func (s Stamp) MovedAfter(t time.Time) bool {
-	return s.changed.After(t.Add(-slack)) && s.changed.After(s.modified)
+	return s.changed.After(before(t, s.changed)) && s.changed.After(s.modified)
 }
 
 // Kept tells whether what has state s now, and t before or later, was left alone in
