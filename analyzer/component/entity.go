@@ -44,6 +44,9 @@ type entity struct {
 	addressTaken bool
 	// initialised is true if the initialiser of the variable has been read.
 	initialised bool
+	// seen is how many declarations there were where something referred to it first, and
+	// where an external function did.
+	seen [2]int
 	// declared: a tag at file scope that isn't only mentioned.
 	declared bool
 	// content is the definition of a type.
@@ -210,6 +213,10 @@ func (r *resolver) declarationHash(e *entity) Hash {
 	}
 	if e.comp != nil && e.comp.inline {
 		h.str("inline definition")
+	}
+	if len(e.decls) > 1 {
+		h.num(uint64(e.seen[0]))
+		h.num(uint64(e.seen[1]))
 	}
 	x := h.sum()
 	if r.cut == math.MaxInt {

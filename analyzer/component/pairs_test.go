@@ -203,7 +203,6 @@ func TestPairs(t *testing.T) {
 		{"int a[]; int a[<<5||6>>]; int *f(void) { return a; }", ""},
 		{"unsigned long strlen(const char *s) { return <<3||4>>; } unsigned long f(char *s) { return __builtin_strlen(s); }", "-fno-builtin"},
 		{"void *g(int) __attribute__((alloc_size(1)<<||, malloc>>)); int f(int *p) { *p = 1; int *q = g(4); *q = 2; return *p; }", ""},
-		{"void *g(long, long) __attribute__((alloc_size(<<1||2>>))); unsigned long f(void) { return __builtin_object_size(g(3, 5), 0); }", ""},
 		{"void *g(void) __attribute__((assume_aligned(<<4||64>>))); int f(void) { return (unsigned long)g() % 64; }", ""},
 		{"void *g(void) <<||__attribute__((returns_nonnull))>>; int f(void) { return g() ? 1 : 2; }", "-O2"},
 		{"<<||extern>> inline int g(int x) { return x * 77; } int f(int x) { return g(x); }", "-std=gnu99 -O0"},

@@ -194,6 +194,11 @@ func (b *builder) node(n *clangast.Node) error {
 		}
 	case "DeclStmt":
 		b.openScope()
+	case "InitListExpr":
+		// Of a flexible array, its variable's type doesn't say it.
+		if err := b.weigh("initial value", b.resolveType(newStream(), n.Type())); err != nil {
+			return err
+		}
 	}
 	if strings.HasSuffix(n.Kind, "Type") {
 		// Of _Generic: its string says it.
@@ -374,8 +379,17 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 		if !b.isCallee() {
 			t.ent.addressTaken = true
 		}
-		// What a compiler knows here is what was declared before, and which values.
+		// What a compiler knows here is what was declared before, and which values. Static
+		// functions are compiled last, with what the first of the others has seen.
 		s.h.num(uint64(len(t.ent.decls)))
+		if external := b.fn != nil && !b.fn.ent.local; t.ent.seen[0] == 0 || external && t.ent.seen[1] == 0 {
+			if t.ent.seen[0] == 0 {
+				t.ent.seen[0] = len(t.ent.decls)
+			}
+			if external {
+				t.ent.seen[1] = len(t.ent.decls)
+			}
+		}
 		if t.ent.initialised {
 			s.h.str("initialised")
 		}
@@ -472,6 +486,7 @@ func (b *builder) define(e *entity, n *clangast.Node, s *stream) error {
 		return notPlain(e.name + " is defined twice")
 	}
 	b.writeAttributes(s, n, -1)
+	s.h.num(uint64(len(e.decls))) // what it inherits from those before it
 	e.comp = &comp{ent: e, name: e.sym, body: s.seal(), file: b.unit.FileAt(max(n.Begin, 0))}
 	b.comps = append(b.comps, e.comp)
 	return nil
@@ -492,6 +507,13 @@ func (t *typeUse) size() float64 {
 // elements returns how many elements an array type of one level or more has.
 func elements(typ string) float64 {
 	n := 1.0
+	for _, m := range bits.FindAllStringSubmatch(typ, -1) {
+		width, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			return math.Inf(1)
+		}
+		n *= 1 + width/64
+	}
 	for _, m := range arrayBound.FindAllStringSubmatch(typ, -1) {
 		bound, err := strconv.ParseFloat(m[1], 64)
 		if err != nil {
@@ -503,7 +525,7 @@ func elements(typ string) float64 {
 }
 
 // huge are more elements than code may be able to reach over, as there are other units.
-const huge = 1 << 22
+const huge = 1 << 19
 
 // weigh counts what takes part of the room that code can reach over.
 func (b *builder) weigh(what string, t *typeUse) error {
@@ -512,6 +534,8 @@ func (b *builder) weigh(what string, t *typeUse) error {
 	}
 	return nil
 }
+
+var bits = regexp.MustCompile(`_BitInt\s*\(\s*(\d+)\s*\)`)
 
 var arrayBound = regexp.MustCompile(`\[\s*(\d+)\s*\]`)
 
@@ -562,6 +586,7 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 		if e.comp != nil { // a tentative definition, before the real one or behind it
 			if init {
 				b.writeAttributes(cs, n, -1)
+				cs.h.num(uint64(len(e.decls)))
 				e.comp.body = cs.seal()
 			}
 			return nil

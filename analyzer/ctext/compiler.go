@@ -68,7 +68,7 @@ func identify(path, printed string) (*compiler, error) {
 		case strings.HasPrefix(line, "COLLECT_GCC_OPTIONS="):
 			// Those of a wrapper, too, that the preprocessor isn't told.
 			for _, a := range linkflags.Split(strings.TrimPrefix(line, "COLLECT_GCC_OPTIONS=")) {
-				if c.doubt == "" && strings.HasPrefix(a, "-") && lookup(a).class == unknown {
+				if c.doubt == "" && strings.HasPrefix(a, "-") && (lookup(a).class == unknown || refuses(a)) {
 					c.doubt = a
 				}
 			}
@@ -111,6 +111,9 @@ func (c *compiler) proper(args []string) {
 		if f.value && i+1 < len(args) {
 			i++
 			words = args[i-1 : i+1]
+		}
+		if refuses(a) {
+			f.class = unknown
 		}
 		switch {
 		case f.class == code:

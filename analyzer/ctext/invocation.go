@@ -130,6 +130,11 @@ func find(exact, prefixes map[string]flag, a string) flag {
 	return flag{}
 }
 
+// refuses tells whether a flag makes errors of warnings.
+func refuses(flag string) bool {
+	return flag == "-pedantic-errors" || strings.HasPrefix(flag, "-Werror") || strings.HasPrefix(flag, "-Wfatal-errors=") || strings.HasPrefix(flag, "-Wfatal-errors-")
+}
+
 // standards are those of C. An older or foreign one gives words another meaning.
 var standards = regexp.MustCompile(`^--?std=(c|gnu|iso9899:)(89|90|9x|99|11|1x|17|18|23|2x|2y|199409|1990|1999|2011|2017|2018|2024)$`)
 
@@ -202,7 +207,7 @@ func ParseArgs(argv []string) (*Invocation, error) {
 			lang = a[2:]
 		case a == "-Xclang" && len(words) == 2 && (words[1] == "-fno-cxx-modules" || words[1] == "-fmodule-map-file-home-is-cwd"):
 			f.class = quiet // Bazel's layering_check
-		case a == "-pedantic-errors", a == "-Werror", strings.HasPrefix(a, "-Werror="):
+		case refuses(a):
 			f.class = unknown // only the compiler knows whether it makes an object
 		case strings.Contains(a, "std=") && f.class == code && !standards.MatchString(a):
 			f.class = unknown

@@ -57,11 +57,11 @@ var attributes = func() map[string]argument {
 	for a, names := range map[argument]string{
 		none: `nothrow leaf pure const malloc returns_nonnull noreturn always_inline noinline noclone gnu_inline artificial cold hot flatten
 			packed unused maybe_unused fallthrough nodiscard warn_unused_result returns_twice overloadable may_alias`,
-		constant: `nonnull aligned alloc_size alloc_align assume_aligned sentinel pass_object_size deprecated unavailable warning error format_arg
+		constant: `nonnull aligned alloc_size alloc_align assume_aligned sentinel deprecated unavailable warning error format_arg
 			null_terminated_string_arg nonstring visibility`,
 		naming:   `format mode access fd_arg fd_arg_read fd_arg_write`,
 		free:     `diagnose_if enable_if`,
-		doubtful: `weak transparent_union vector_size unsequenced reproducible`,
+		doubtful: `pass_object_size weak transparent_union vector_size unsequenced reproducible`,
 	} {
 		for n := range words(names) {
 			m[n] = a
@@ -81,7 +81,9 @@ var foreign = words(`__builtin_LINE __builtin_FILE __builtin_FILE_NAME __builtin
 	__builtin_has_attribute __builtin_counted_by_ref _Countof __label__ __tls_get_addr`)
 
 // targeted are beginnings of builtins that a target may not have: the tree doesn't say so.
-var targeted = []string{"__builtin_ia32_", "__builtin_arm_", "__builtin_aarch64_", "__builtin_neon_", "__builtin_sve_", "__builtin_sme_", "__builtin_amdgcn_", "__nvvm_"}
+var targeted = []string{"__builtin_ia32_", "__builtin_arm_", "__builtin_aarch64_", "__builtin_neon_", "__builtin_sve_", "__builtin_sme_", "__builtin_amdgcn_", "__nvvm_",
+	// These may become calls of functions that have other names.
+	"__builtin_elementwise_", "__builtin_reduce_"}
 
 // clock matches what a macro has made a literal of, which stands for a time.
 var clock = regexp.MustCompile(`__(TIME|DATE|TIMESTAMP)__`)
@@ -281,6 +283,8 @@ func (s *scanner) word(t Token, w []byte) error {
 		return s.label()
 	case "_Atomic":
 		s.decl.doubt = "_Atomic" // what is large needs functions that no tree names
+	case "__builtin_constant_p", "__builtin_object_size", "__builtin_dynamic_object_size":
+		s.decl.doubt = string(w) // what a compiler knows depends on what it has read, and when it compiles what
 	case "struct", "union", "enum":
 		s.prev, s.tag, s.enum = "word", 1, w[0] == 'e'
 		return nil
@@ -336,23 +340,24 @@ func constants(args []string) bool {
 }
 
 // small tells whether an alignment can't be that of many bytes, which move what code
-// has to reach.
+// has to reach: a small number, or that of a built-in type.
 func small(args []string) bool {
-	numbers := 0
-	for _, a := range args {
+	operands := 0
+	for i, a := range args {
 		switch {
-		case a == "<<":
-			return false
 		case isDigit(a[0]):
 			n, err := strconv.ParseUint(strings.TrimRight(a, "uUlL"), 0, 64)
-			if numbers++; err != nil || n > 1<<12 || numbers > 2 {
+			if operands++; err != nil || n > 1<<8 {
 				return false
 			}
-		case a[0] == '\'':
+		case a == "(" || a == ")" || i > 0 && sizes[args[i-1]] && sizes[a]:
+		case sizes[a]:
+			operands++
+		default:
 			return false
 		}
 	}
-	return true
+	return operands < 3 // sizeof and its type
 }
 
 // attribute reads an attribute specifier that begins at off: behind its keyword,

@@ -232,7 +232,7 @@ var diagnostic = []string{"GCC diagnostic", "clang diagnostic", "GCC system_head
 func diagnoses(line []byte) bool {
 	body, ok := strings.CutPrefix(strings.Join(strings.Fields(string(line[1:])), " ")+" ", "pragma ")
 	_, kind, _ := strings.Cut(body, " diagnostic ")
-	return ok && !strings.HasPrefix(kind, "error ") && !strings.HasPrefix(kind, "fatal ") && slices.ContainsFunc(diagnostic, func(d string) bool { return strings.HasPrefix(body, d) && !isIdent(body[len(d)]) })
+	return ok && !strings.HasPrefix(kind, "error") && !strings.HasPrefix(kind, "fatal") && slices.ContainsFunc(diagnostic, func(d string) bool { return strings.HasPrefix(body, d) && !isIdent(body[len(d)]) })
 }
 
 // relative returns name as it may enter a manifest: relative to the current

@@ -361,6 +361,8 @@ type summary struct {
 	Hash           string   // in hex
 	NotPlain       string   `json:",omitempty"` // why sources don't say all
 	Unresolved     []string `json:",omitempty"`
+	UnresolvedAt   []string `json:",omitempty"`
+	Apart          bool     `json:",omitempty"` // see apart
 	Bound          []string `json:",omitempty"` // those of them that a loader needs
 	Duplicates     []string `json:",omitempty"`
 	Missing        []string `json:",omitempty"` // roots that nothing defines
@@ -371,7 +373,7 @@ type summary struct {
 
 func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, places []int, lines []*linkflags.Line) *summary {
 	s := &summary{
-		Hash: hex.EncodeToString(code.Hash[:]), Unresolved: code.Unresolved, Bound: code.Bound, Duplicates: code.Duplicates,
+		Hash: hex.EncodeToString(code.Hash[:]), Unresolved: code.Unresolved, UnresolvedAt: code.UnresolvedAt, Apart: apart(files), Bound: code.Bound, Duplicates: code.Duplicates,
 		Missing: t.Roots.missing(code), Flags: lineFlags(files, places, code, false), FlagsUndefined: lineFlags(files, places, code, true),
 	}
 	if code.Layout != (refgraph.Hash{}) {
@@ -397,6 +399,9 @@ func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 	}
 	if i := slices.IndexFunc(lines, func(l *linkflags.Line) bool { return l.Everything }); i >= 0 {
 		return "a flag of the link makes all sections count, and compilers make these"
+	}
+	if slices.ContainsFunc(lines, bare) {
+		return "libraries that compilers' own calls need may not be linked, and these calls are in no source"
 	}
 	for _, a := range code.Additions {
 		if why := unseen[a.Name]; why != "" {

@@ -53,6 +53,9 @@ type Test struct {
 	// LinkInputs are files that a link reads beside code: linker scripts,
 	// version scripts.
 	LinkInputs []string
+	// Drivers are programs that Bazel has and starts to link. Of one that is a script
+	// nobody knows what it does to the linked file.
+	Drivers []string
 	// Toolchain is a file that says what the toolchain adds to the link, as
 	// tasting probe writes it, or empty.
 	Toolchain string
@@ -139,6 +142,16 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 		}
 		c.Contributions = append(c.Contributions, Contribution{fmt.Sprintf("link input %d %s", i+1, linkflags.Neutral(strings.TrimPrefix(f, t.Dir+"/"))), sum})
 	}
+	for _, f := range t.Drivers {
+		if !isScript(f) {
+			continue // of a linker's the probe says what it does
+		}
+		sum, _, err := digest(f)
+		if err != nil {
+			return nil, nil, err
+		}
+		c.Contributions = append(c.Contributions, Contribution{"linker driver", sum})
+	}
 	if taken != nil {
 		words := append(slices.Clone(taken.Linker), "")
 		for _, f := range taken.Files {
@@ -147,11 +160,21 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 		c.Contributions = append(c.Contributions, NewContribution(LinkedFromSystem, words))
 	}
 	// A hit must not hide that the test no longer links.
+	if code.Apart {
+		list := slices.Clone(code.Unresolved)
+		for i := range list {
+			list[i] += " in " + code.UnresolvedAt[i]
+		}
+		c.Contributions = append(c.Contributions, NewContribution("symbols that files lack", list))
+	}
 	if len(undefined) > 0 {
 		list := slices.Clone(undefined)
 		for i, s := range list {
 			if _, bound := slices.BinarySearch(code.Bound, s); bound {
 				list[i] = s + " to be bound when it is loaded"
+			}
+			if k, ok := slices.BinarySearch(code.Unresolved, s); ok && code.UnresolvedAt[k] != "" {
+				list[i] += " in " + code.UnresolvedAt[k] // by their lines
 			}
 		}
 		if code.Layout != "" {
@@ -235,6 +258,9 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 		if provides != nil {
 			return provides(s)
 		}
+		if slices.ContainsFunc(lines, bare) {
+			return false
+		}
 		_, known := slices.BinarySearch(shared(), s)
 		if optional.MatchString(s) {
 			return false
@@ -247,8 +273,15 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 	}), taken, nil
 }
 
-// byLinkers are symbols that any link defines.
-var byLinkers = []string{"_GLOBAL_OFFSET_TABLE_", "_DYNAMIC", "_end", "end", "_edata", "edata", "_etext", "etext", "__bss_start", "__ehdr_start", "__executable_start"}
+// bare tells whether a link is without the libraries that drivers add.
+func bare(l *linkflags.Line) bool {
+	return slices.ContainsFunc(l.Flags, func(f string) bool {
+		return strings.HasPrefix(f, "-nostdlib") || f == "-nodefaultlibs" || f == "-nolibc"
+	})
+}
+
+// byLinkers are symbols that any link defines. (__executable_start is one of executables.)
+var byLinkers = []string{"_GLOBAL_OFFSET_TABLE_", "_DYNAMIC", "_end", "end", "_edata", "edata", "_etext", "etext", "__bss_start", "__ehdr_start"}
 
 // optional matches what drivers don't link by themselves: libatomic's and
 // compiler-rt's.
@@ -406,4 +439,16 @@ func ReadReport(file string) (*Report, error) {
 		return nil, fmt.Errorf("%s: format %d is newer than this tasting, which reads format %d: use the version that wrote it", file, r.Format, ReportFormat)
 	}
 	return r, nil
+}
+
+// isScript tells whether a file begins as scripts do. One that can't be read is one.
+func isScript(file string) bool {
+	f, err := os.Open(file)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	b := make([]byte, 2)
+	n, _ := io.ReadFull(f, b)
+	return string(b[:n]) == "#!"
 }

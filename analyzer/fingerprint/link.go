@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"os"
@@ -386,6 +387,45 @@ func (f *linkedFile) order() []string {
 	return []string{strings.Join(order, " ")}
 }
 
+// says tells lines apart: by what they are for, the flags that count, and what they have of
+// the system.
+func (f *linkedFile) says() string {
+	b := frame.New("tasting line 1")
+	b.Flag(f.line.Shared)
+	b.Strings(f.line.System())
+	sum := b.Sum128()
+	return hex.EncodeToString(sum[:6])
+}
+
+// apart tells whether a file may lack what the system has for another, as linkers see that:
+// the executable what only a library has on its line, a library that has to be complete what
+// is on other lines.
+func apart(files []*linkedFile) bool {
+	of := func(f *linkedFile) (names []string) {
+		if f.line != nil {
+			for _, it := range f.line.Items {
+				if it.Built == "" {
+					names = append(names, it.Name)
+				}
+			}
+		}
+		return names
+	}
+	lacks := func(a, b []string) bool {
+		return slices.ContainsFunc(b, func(n string) bool { return !slices.Contains(a, n) })
+	}
+	var all []string
+	for _, f := range files {
+		all = append(all, of(f)...)
+	}
+	for i, f := range files {
+		if f.line != nil && (i == 0 || slices.ContainsFunc(f.line.Flags, definesAll)) && lacks(of(f), all) {
+			return true
+		}
+	}
+	return false
+}
+
 // neutral is a word of the line without configurations, unless these tell files apart
 // that a link reads.
 func (f *linkedFile) neutral(word string) string {
@@ -452,13 +492,13 @@ func takesAny(line *linkflags.Line) bool {
 // other libraries, or something for the whole process, whoever uses the library.
 func aboutLoading(flag string) bool {
 	return slices.ContainsFunc([]string{
-		"rpath", "nodefaultlib", "origin", "new-dtags", "execstack", "initfirst", "interpose", "ibt", "shstk", "x86-64", "bti", "gcs",
+		"rpath", "nodefaultlib", "origin", "new-dtags", "execstack", "initfirst", "interpose", "ibt", "shstk", "x86-64", "bti", "gcs", "page-size",
 	}, func(s string) bool { return strings.Contains(flag, s) })
 }
 
 // definesAll says whether a flag makes it an error if a library has undefined symbols.
 func definesAll(flag string) bool {
-	return strings.HasSuffix(flag, "-no-undefined") || strings.HasSuffix(flag, "-no-allow-shlib-undefined") || strings.HasSuffix(flag, "defs") && !strings.HasSuffix(flag, "undefs")
+	return strings.HasSuffix(flag, "-no-undefined") || strings.HasSuffix(flag, "-no-allow-shlib-undefined") || strings.Contains(flag, "unresolved-symbols") || strings.HasSuffix(flag, "defs") && !strings.HasSuffix(flag, "undefs")
 }
 
 // aboutCode returns those of flags that may change what the code in a file does:
@@ -552,6 +592,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 			x.Collects = x.Linker != linkmodel.GNU && slices.ContainsFunc(f.line.Flags, collects)
 			x.Complete = !f.line.Shared || slices.ContainsFunc(f.line.Flags, definesAll)
 			x.Needs = append(x.Needs, pool.Defined(f.line.Roots)...)
+			x.Line = f.says()
 			if f.line.Foreign() {
 				x.Foreign = "a library of the system may need members of archives"
 			}

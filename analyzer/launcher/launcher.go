@@ -100,10 +100,15 @@ type record struct {
 type dependency struct {
 	Path                             string
 	Raw, Lines, Tokens, Code, Layout uint64
+	Heads                            heads `json:",omitzero"`
 }
 
 func (x *scan) dependency(path string) dependency {
-	return dependency{path, x.Raw, x.Lines, x.Tokens, x.Code, x.Layout}
+	d := dependency{Path: path, Raw: x.Raw, Lines: x.Lines, Tokens: x.Tokens, Code: x.Code, Layout: x.Layout}
+	if mayMove(path) {
+		d.Heads = x.Heads
+	}
+	return d
 }
 
 // Run compiles, or hands out what was compiled. It returns the exit code of the
@@ -342,20 +347,24 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 	case len(moved) == 0:
 		return how
 	}
-	if r.Asked == nil {
-		for i, x := range scans {
-			if c.directives(r.Files[i].Path, x) != nil {
-				return ""
-			}
-		}
-		if r.Asked, err = askLines(ctx, u, scans); err != nil {
+	const hit = "same tokens on other lines"
+	if r.Asked != nil && !r.Asked.in(moved) {
+		return hit
+	}
+	for i, x := range scans {
+		if c.directives(r.Files[i].Path, x) != nil {
 			return ""
 		}
 	}
-	if r.Asked.in(moved) {
-		return ""
+	if u.quiet(r.Files, scans) {
+		return hit
 	}
-	return "same tokens on other lines"
+	if r.Asked == nil {
+		if r.Asked, err = askLines(ctx, u, scans); err == nil && !r.Asked.in(moved) {
+			return hit
+		}
+	}
+	return ""
 }
 
 // record describes the compilation that has just been done.

@@ -158,6 +158,9 @@ const (
 	lib  = "inline int f(int x) {\n  return x + 1;\n}\n"
 	lib2 = "inline int f(int x) {\n  return x + 2;\n}\n"
 	uses = "#include \"h.h\"\nint use() { return f(2); }\n"
+
+	asserts = "#include <assert.h>\ninline int f(int x) {\n  assert(x);\n  return x;\n}\n"
+	many    = "inline int g1(int x) { return x; }\ninline int g2(int x) { return x; }\ninline int g3(int x) { return x; }\ninline int g4(int x) { return x; }\ninline int g5(int x) { return x; }\ninline int g6(int x) { return x; }\n"
 )
 
 // edits are pairs of versions: what differs from the first version, and what the
@@ -192,6 +195,12 @@ var edits = []struct {
 	{name: "line by the command line", flags: "-DWHERE=__LINE__", before: m("a.cc", uses, "h.h", lib+"#if WHERE > 4\nint g;\n#endif\n"), after: m("h.h", "//\n"+lib+"#if WHERE > 4\nint g;\n#endif\n"), want: "passed on: a macro of the command line"},
 	{name: "assert", before: m("a.cc", uses, "h.h", "#include <assert.h>\ninline int f(int x) { assert(x); return x; }\n"), after: m("h.h", "//\n#include <assert.h>\ninline int f(int x) { assert(x); return x; }\n"), want: changed},
 	{name: "assert elsewhere", before: m("a.cc", "#include \"g.h\"\n"+uses, "g.h", "#include <assert.h>\ninline int g(int x) { assert(x); return x; }\n", "h.h", lib), after: m("h.h", "//\n"+lib), want: shifted},
+	{name: "behind an assert", before: m("a.cc", uses, "h.h", asserts+many), after: m("h.h", asserts+"//\n"+many), want: shifted},
+	{name: "right behind an assert", before: m("a.cc", uses, "h.h", asserts+many), after: m("h.h", strings.TrimSuffix(asserts, "}\n")+"//\n}\n"+many), want: shifted},
+	{name: "in front of an assert", before: m("a.cc", uses, "h.h", asserts+many+"inline int g(int x) { assert(x > 1); return x; }\nint h = g(2);\n"), after: m("h.h", asserts+"//\n"+many+"inline int g(int x) { assert(x > 1); return x; }\nint h = g(2);\n"), want: changed},
+	{name: "in an assert that begins early", before: m("a.cc", uses, "h.h", "#define L(...) __LINE__\ninline int f(int x) { return L(\n"+strings.Repeat("x + ", 30)+"\n"+strings.Repeat("x + ", 30)+"x); }\n"), after: m("h.h", "#define L(...) __LINE__\ninline int f(int x) { return L(\n"+strings.Repeat("x + ", 30)+"\n//\n"+strings.Repeat("x + ", 30)+"x); }\n"), want: changed},
+	{name: "parentheses that don't match", before: m("a.cc", uses, "h.h", "#define L __LINE__\ninline int f(int x) { return L\n#if 1\n+ (x\n#else\n+ (x + 1\n#endif\n); }\n"+many), after: m("h.h", "#define L __LINE__\ninline int f(int x) { return L\n#if 1\n+ (x\n#else\n+ (x + 1\n#endif\n); }\n//\n"+many), want: changed},
+	{name: "behind a name that is pasted", before: m("a.cc", uses, "h.h", "#define AT __LINE__\n#define P(x) x ## T\ninline int f(int x) { return x; }\n"+many+"int h = P(A);\n"), after: m("h.h", "#define AT __LINE__\n#define P(x) x ## T\ninline int f(int x) { return x; }\n//\n"+many+"int h = P(A);\n"), want: changed},
 	{name: "line of the caller", before: m("a.cc", "inline int line(int n = __builtin_LINE()) { return n; }\n"+uses, "h.h", "inline int f(int x) { return x + line(); }\n"),
 		after: m("h.h", "//\ninline int f(int x) { return x + line(); }\n"), want: changed},
 	{name: "line of the caller by a macro", before: m("a.cc", "#define HERE __builtin_LINE()\n#define ARG(a, b) a = b\ninline int line(ARG(int n, HERE)) { return n; }\n"+uses, "h.h", "inline int f(int x) { return x + line(); }\n"),

@@ -20,7 +20,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "10"
+const scanFormat = "11"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -30,6 +30,9 @@ type scan struct {
 	// it isn't certain what is a comment.
 	// Code is that of the tokens outside of directives, Layout that of their places.
 	Raw, Lines, Tokens, Code, Layout uint64
+	// Count is how many tokens there are.
+	Count int
+	Heads heads `json:",omitzero"`
 	// Names are what the file may include or ask for (__has_include), each behind
 	// the bracket or quote that it is written with.
 	Names []string
@@ -42,6 +45,9 @@ type scan struct {
 	Pastes bool     `json:",omitempty"`
 	// Relines says that the file says itself which line of which file it is.
 	Relines bool `json:",omitempty"`
+	// Callers says that it may ask for the line of who calls a function: by a builtin, or by
+	// an assertion, which is one, that isn't a statement.
+	Callers bool `json:",omitempty"`
 
 	directives `json:"-"`
 	kept       string // the file that it was read from, without the directives
@@ -127,11 +133,28 @@ type scanner struct {
 	asm                 int      // tokens of an assembly in front of its text: see assembly
 	parts               map[string]bool
 	layout              layout
+	placed              uint64 // see heads
+	places              []uint32
+	seen                func(i int, token []byte) // is told of each, if there is one
+}
+
+func newScanner(b []byte, cxx bool) *scanner {
+	return &scanner{b: b, cxx: cxx, line: 1, lines: xxhash.New(), tokens: xxhash.New(), code: xxhash.New(), blank: true, fresh: true, parts: map[string]bool{}, layout: layout{b: b}, x: &scan{Raw: xxhash.Sum64(b)}}
+}
+
+// scan goes over all tokens, or as far as it is certain what they are.
+func (s *scanner) scan() {
+	// A trigraph that is a backslash; a line that ends for clang alone.
+	s.doubt = bytes.Contains(s.b, []byte("??/")) || bytes.Count(s.b, []byte("\r")) != bytes.Count(s.b, []byte("\r\n"))
+	for s.p < len(s.b) && !s.doubt {
+		s.next()
+	}
+	s.endLine()
 }
 
 // scanText scans the text of a file.
 func scanText(b []byte, cxx bool) *scan {
-	s := &scanner{b: b, cxx: cxx, line: 1, lines: xxhash.New(), tokens: xxhash.New(), code: xxhash.New(), blank: true, fresh: true, parts: map[string]bool{}, layout: layout{b: b}, x: &scan{Raw: xxhash.Sum64(b)}}
+	s := newScanner(b, cxx)
 	// Assemblers read files that no list of dependencies has.
 	text := joined(b)
 	lower := bytes.ToLower(text)
@@ -143,18 +166,14 @@ func scanText(b []byte, cxx bool) *scan {
 	if s.x.Bypass == "" {
 		s.x.Bypass = hiddenDirective(text, lower)
 	}
-	// A trigraph that is a backslash; a line that ends for clang alone.
-	s.doubt = bytes.Contains(b, []byte("??/")) || bytes.Count(b, []byte("\r")) != bytes.Count(b, []byte("\r\n"))
-	for s.p < len(b) && !s.doubt {
-		s.next()
-	}
-	s.endLine()
+	s.scan()
 	if len(b) > 0 && b[len(b)-1] != '\n' {
 		// Compilers may warn of that.
 		s.lines.Write([]byte{2})
 		s.tokens.Write([]byte{2})
 	}
 	s.x.Lines, s.x.Tokens, s.x.Code, s.x.Layout = s.lines.Sum64(), s.tokens.Sum64(), s.code.Sum64(), s.layout.sum()
+	s.x.Count, s.x.Heads = len(s.places), s.heads()
 	if s.doubt {
 		// Names and words may be missing as well.
 		s.x.Lines, s.x.Tokens, s.x.Code = s.x.Raw, s.x.Raw, s.x.Raw
@@ -339,6 +358,8 @@ func (s *scanner) notice(t []byte) {
 		return
 	}
 	word := string(t)
+	s.x.Callers = s.x.Callers || slices.Contains(builtins, word) || (word == "assert" || strings.HasPrefix(word, "__ASSERT_")) && s.directive != "undef" &&
+		(s.define != nil || !slices.Contains([]string{";", "{", "}", ")", ":", "else", "do"}, last))
 	switch {
 	case t[0] == 'W' && last == "-":
 		s.x.Means |= options
@@ -421,6 +442,7 @@ func (s *scanner) emit(end int) {
 	}
 	s.lines.Write(head[:])
 	s.lines.Write(t)
+	s.place()
 	s.blank, s.fresh = false, false
 	if s.directive == "" {
 		s.layout.add(s.p)
@@ -431,6 +453,9 @@ func (s *scanner) emit(end int) {
 	s.notice(t)
 	s.assembly(string(t))
 	s.see(t, start)
+	if s.seen != nil {
+		s.seen(len(s.places)-1, t)
+	}
 	s.x.Pastes = s.x.Pastes || s.directive == "define" && t[0] == '#' && end < len(s.b) && (s.b[end] == '#' || s.b[end] == '\\')
 }
 

@@ -247,7 +247,7 @@ func parse(argv []string) (u *unit, bypass string) {
 
 // setKey computes the key of the unit: all but what the files say.
 func (u *unit) setKey(compiler string) {
-	b := frame.New("tasting cc 8")
+	b := frame.New("tasting cc 9")
 	b.String(compiler)
 	b.Strings(u.args)
 	b.Strings(u.dirs)

@@ -49,7 +49,7 @@ var driverFlags = func() map[string]driverFlag {
 	// What chooses among the files that come with the compiler, and what
 	// generates code, as the link may do that.
 	counts := func(p *parser, name, value string) { p.driverFlag(name + value) }
-	define(counts, `-O* -std= -ansi -m* -p -pg -coverage --coverage -pthread -rtlib= --rtlib= -unwindlib= --unwindlib= -stdlib= --stdlib=
+	define(counts, `-Werror -Werror=* -gz -gz=* -O* -std= -ansi -m* -p -pg -coverage --coverage -pthread -rtlib= --rtlib= -unwindlib= --unwindlib= -stdlib= --stdlib=
 		-static-libgcc -shared-libgcc -static-libstdc++ -static-libgfortran -static-libasan -shared-libasan -static-libsan -shared-libsan
 		-static-libtsan -static-liblsan -static-libubsan -static-libhwasan -static-openmp -nostdlib -nostdlib++ -nodefaultlibs
 		-nostartfiles -nolibc --sysroot= --gcc-install-dir= --gcc-triple= --driver-mode= -fexperimental-library

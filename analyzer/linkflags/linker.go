@@ -113,19 +113,20 @@ var linkerFlags = func() map[string]known {
 	t := map[string]known{}
 	// What a linker tells about its work, how it does it, and what is in no
 	// part of a file that is loaded.
-	define(t, ignored, `o|output= M|print-map Map= map-whole-files trace|t trace-symbol|y= v V verbose? stats print-memory-usage print-gc-sections
-		no-print-gc-sections print-icf-sections no-print-icf-sections print-archive-stats= cref no-cref demangle? no-demangle color-diagnostics? no-color-diagnostics
-		threads? no-threads thread-count= thread-count-initial=
-		thread-count-middle= thread-count-final= time-trace? time-trace-file= time-trace-granularity= dependency-file= reproduce= repro perf
-		build-id? build-id-chunk-size-for-treehash= build-id-min-file-size-for-treehash= keep-memory no-keep-memory max-cache-size= reduce-memory-overheads
+	define(t, ignored, `o|output= M|print-map  map-whole-files trace|t trace-symbol|y= v V verbose? stats print-memory-usage print-gc-sections
+		no-print-gc-sections print-icf-sections no-print-icf-sections print-archive-stats= cref no-cref demangle? no-demangle  no-color-diagnostics
+		 no-threads  thread-count-initial=
+		thread-count-middle= thread-count-final= time-trace?  time-trace-granularity=   repro perf
+		 build-id-chunk-size-for-treehash= build-id-min-file-size-for-treehash= keep-memory no-keep-memory max-cache-size= reduce-memory-overheads
 		no-keep-files-mapped keep-files-mapped mmap-output-file no-mmap-output-file fork no-fork quick-exit no-quick-exit no-map-whole-files
-		error-limit= error-handling-script= gdb-index no-gdb-index debug-names no-debug-names compress-debug-sections= save-temps?
+		 error-handling-script= gdb-index no-gdb-index debug-names no-debug-names  save-temps?
 		why-extract= qmagic
-		add-gnu-debuglink= separate-debug-file? no-separate-debug-file start-stop-gc-report no-stats print-output-format print-sysroot
+		  no-separate-debug-file start-stop-gc-report no-stats print-output-format print-sysroot
 		link-mapless no-link-mapless print-map-discarded no-print-map-discarded print-map-locals no-print-map-locals
 		no-ctf-variables`)
 	// What may make the link an error is in the next list, too.
-	define(t, counts, `no-warnings|w warn-common no-warn-common warn-once warn-section-align warn-textrel warn-shared-textrel detect-odr-violations no-detect-odr-violations why-live= warn-constructors warn-multiple-gp
+	define(t, counts, `Map= threads? thread-count= build-id? error-limit= color-diagnostics? compress-debug-sections= dependency-file= reproduce= time-trace-file=
+		separate-debug-file? add-gnu-debuglink= no-warnings|w warn-common no-warn-common warn-once warn-section-align warn-textrel warn-shared-textrel detect-odr-violations no-detect-odr-violations why-live= warn-constructors warn-multiple-gp
 		warn-alternate-em warn-backrefs no-warn-backrefs warn-backrefs-exclude= warn-symbol-ordering no-warn-symbol-ordering warn-ifunc-textrel
 		no-warn-ifunc-textrel warn-execstack no-warn-execstack warn-rwx-segments no-warn-rwx-segments warn-execstack-objects warn-mismatch no-warn-mismatch
 		warn-search-mismatch no-warn-search-mismatch warn-drop-version no-warn-drop-version fatal-warnings no-fatal-warnings check-sections no-check-sections no-undefined defs error-execstack no-error-execstack error-rwx-segments

@@ -169,8 +169,8 @@ func TestParse(t *testing.T) {
 		{"-omagic -Wl,-omagic", ""},
 		{"-Wl,--omagic", "flags: -Wl,-N"},
 		// Without effect.
-		{"-o out -oout --output=out -g -g1 -Wall -Werror=x -v -pipe -save-temps=obj -I x -Ix -DX -D X -isystem x -MF x -MD -pass-exit-codes -fdiagnostics-color=always", ""},
-		{"-Wl,-o,out,--build-id=none,-Map=x,-Map,y,--color-diagnostics=always,-t,--threads=4,--gdb-index,--verbose,-y,sym", ""},
+		{"-o out -oout --output=out -g -g1 -Wall -Wno-error=x -v -pipe -save-temps=obj -I x -Ix -DX -D X -isystem x -MF x -MD -pass-exit-codes -fdiagnostics-color=always", ""},
+		{"-Wl,-o,out,-t,--gdb-index,--verbose,-y,sym", ""},
 		{"-Lbazel-out/k8/bin/_solib_k8 -Xlinker -rpath -Xlinker $ORIGIN/../_solib_k8/ -Wl,-rpath,$ORIGIN/_solib_k8 -Wl,-rpath=$ORIGIN/_solib_k8", ""},
 		// What counts.
 		{"-pie -pthread -Wl,-S -s -Wl,--gc-sections -Wl,-O1 -Wl,--hash-style=gnu -Wl,-z,relro,-z,now -znoexecstack -B/usr/bin -fuse-ld=/usr/bin/ld.lld -O2 -m64",
@@ -185,6 +185,7 @@ func TestParse(t *testing.T) {
 		{"-nostdlib --sysroot=/s -target x -target=y", "flags: -nostdlib --sysroot=/s --target=x -target=y; opaque: unknown flag -target=y"},
 		{"-Wl,--version-script=bazel-out/k8-opt/bin/x.lds", "flags: -Wl,--version-script=bazel-out/_/bin/x.lds; opaque: --version-script=bazel-out/_/bin/x.lds"},
 		{"-Xlinker --undefined=a,b", "flags: -Xlinker --undefined=a,b; roots: a,b"},
+		{"-Wl,-Map=x,--threads=4,--build-id=none -Werror -gz=zlib", "flags: -Werror -gz=zlib -Wl,--Map=x -Wl,--threads=4 -Wl,--build-id=none"},
 		{"-no-pie -unwindlib=libgcc -rtlib=compiler-rt", "flags: -no-pie -unwindlib=libgcc -rtlib=compiler-rt; no-pie"},
 	} {
 		l := parse(c.line)

@@ -81,6 +81,8 @@ type File struct {
 	// Unsure is why it can't be told whether the file is loaded at all, or
 	// empty: --as-needed. It counts unless the executable surely needs the file.
 	Unsure string
+	// Line tells files apart whose lines say different things.
+	Line string
 }
 
 // Entry is a unit or a shared library on the line of a link.
@@ -460,7 +462,7 @@ func (l *Linked) bind(f *File, file int32, instances []Instance, base int32) {
 		if len(x.list) == 0 && x.visibility == manifest.Visibility_VISIBILITY_DEFAULT {
 			continue
 		}
-		if x.rank == strong && len(x.list) > 1 && f.Uncertain == "" {
+		if x.rank == strong && len(x.list) > 1 {
 			l.Duplicates = append(l.Duplicates, s)
 		}
 		y := scope{file: file, start: int32(len(l.places)), ownSure: true, exported: true, sure: true, common: x.rank == common, unique: x.unique}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"debug/elf"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -1124,7 +1125,7 @@ func (r *reader) kindsOfFile() {
 	for i := range r.sections {
 		s := &r.sections[i]
 		if s.loaded() {
-			size += s.size >> 20
+			size += min(s.size, math.MaxInt64>>8)
 		}
 		for j := 0; s.loaded() && j < len(s.relocs); j++ {
 			sym, typ := &r.syms[s.relocs[j].sym], s.relocs[j].typ
@@ -1146,7 +1147,7 @@ func (r *reader) kindsOfFile() {
 			}
 		}
 	}
-	if size < 64 {
+	if size >>= 20; size < 64 {
 		size = 0
 	}
 	slices.Sort(fixed)

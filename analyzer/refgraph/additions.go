@@ -52,7 +52,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	collects := slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return f.Collects })
 	c.layout = c.layout || roots.Everything || c.linked.Collected ||
 		roots.GarbageCollected && (len(c.sets) > 1 || !kept || inLibrary || collects && seesNeeds && roots.LoadsWhatIsNeeded)
-	if c.files || c.layout {
+	if c.files || c.layout || roots.Foreign {
 		add("files", c.filesHash(p, c.layout, c.layout))
 	}
 	if roots.GarbageCollected && len(x.Unresolved) > 0 {
@@ -67,8 +67,9 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	if roots.SeesWhatIsNeeded || roots.TakesWhatIsNeeded && seesNeeds {
 		b := frame.New("tasting needs 1")
 		b.Int(len(x.Unresolved))
-		for _, s := range x.Unresolved {
+		for i, s := range x.Unresolved {
 			b.String(s)
+			b.String(x.UnresolvedAt[i])
 		}
 		// Whatever defines it, a system library that does may be needed for it.
 		for _, r := range x.referring() {
@@ -349,9 +350,19 @@ func (c *Composer) unusual(p *linkmodel.Program) (h Hash, some bool) {
 	if !some {
 		return Hash{}, false
 	}
-	b := frame.New("tasting unusual units 1")
-	writeSets(&b, files)
+	b := frame.New("tasting unusual units 2")
+	writeSets(&b, withLines(p.Files, files))
 	return b.Sum(), true
+}
+
+// withLines adds to the sets of strings that files have what their lines say.
+func withLines(files []linkmodel.File, sets [][]string) [][]string {
+	for i, l := range sets {
+		if len(l) > 0 {
+			sets[i] = append(l, "line "+files[i].Line)
+		}
+	}
+	return sets
 }
 
 // writeSets appends the different sets of strings that files have, wherever these files
@@ -386,8 +397,8 @@ func (c *Composer) attributesHash(p *linkmodel.Program) (Hash, bool) {
 	if len(all) < 2 {
 		return Hash{}, false
 	}
-	b := frame.New("tasting attributes 2")
-	writeSets(&b, files)
+	b := frame.New("tasting attributes 3")
+	writeSets(&b, withLines(p.Files, files))
 	return b.Sum(), true
 }
 
@@ -409,9 +420,9 @@ func (c *Composer) kindsHash(p *linkmodel.Program) (h Hash, some, inLibrary bool
 		return Hash{}, false, false
 	}
 	slices.Sort(files[0])
-	b := frame.New("tasting kinds of files 1")
+	b := frame.New("tasting kinds of files 2")
 	b.Strings(slices.Compact(files[0]))
-	writeSets(&b, files[1:])
+	writeSets(&b, withLines(p.Files[1:], files[1:]))
 	return b.Sum(), true, inLibrary
 }
 

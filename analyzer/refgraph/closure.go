@@ -136,6 +136,9 @@ type Closure struct {
 	// Layout describes the sections of all files, if a linker drops what nothing
 	// refers to and there are Unresolved symbols: it may drop what refers to them.
 	Layout Hash
+	// UnresolvedAt says of Unresolved which lines (linkmodel.File) the files have that refer to
+	// each, if there are several files.
+	UnresolvedAt []string
 	// SourceDoubt is why evidence by source doesn't say what linkers and loaders make of
 	// the program, or empty.
 	SourceDoubt string
@@ -350,6 +353,21 @@ func (x *Closure) Parts(kind func(file int32) string) map[string]Hash {
 // hidden follows the name of a symbol that no library of the system may define.
 const hidden = " (hidden)"
 
+// seen tells whether one of the definitions in c.places can be seen by a file. Where it isn't
+// certain what a file makes of its definitions, they may be hidden.
+func (x *Closure) seen(p *linkmodel.Program, file int32) bool {
+	c := x.c
+	return slices.ContainsFunc(c.places, func(place linkmodel.Place) bool {
+		in := c.linked.Instances[place.Instance]
+		if in.File == file || p.Files[in.File].Uncertain == "" {
+			return true
+		}
+		return slices.ContainsFunc(c.pool.Symbols.Unit(in.Unit).Defs, func(d linkmodel.Def) bool {
+			return d.Component == place.Component && (d.Visibility == manifest.Visibility_VISIBILITY_DEFAULT || d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED)
+		})
+	})
+}
+
 // unresolved collects what a linker might complain about, and says whether there are
 // symbols that nothing has to define. (Those that begin with _ZTH initialise variables
 // of the program's own.)
@@ -361,6 +379,16 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 		x.c.seen = seen
 	}
 	bound, refused := map[linkmodel.Symbol]bool{}, map[linkmodel.Symbol]bool{}
+	// Of symbols: that a file has one for itself, or that nothing has one for the last file.
+	const own, none = 1, 2
+	state := map[linkmodel.Symbol]int{}
+	at := map[string][]string{} // the lines of files that lack them
+	lacks := func(name string, f *linkmodel.File) {
+		x.Unresolved = append(x.Unresolved, name)
+		if line := f.Line; len(p.Files) > 1 && !slices.Contains(at[name], line) {
+			at[name] = append(at[name], line)
+		}
+	}
 	first, file := x.c.passes+1, int32(-1)
 	for _, in := range l.Instances {
 		f := &p.Files[in.File]
@@ -379,10 +407,10 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 			if r.Uses&manifest.UseBound != 0 {
 				bound[r.Symbol] = true
 			}
-			if r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT && !refused[r.Symbol] && !x.c.linkersOwn(r.Symbol) {
+			if r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT && !refused[r.Symbol] && !(x.c.linkersOwn(r.Symbol) && (in.File == 0 || x.c.special[r.Symbol]&readsLayout == 0)) {
 				if x.c.places = l.All(x.c.places[:0], r.Symbol); len(x.c.places) == 0 {
 					refused[r.Symbol] = true
-					x.Unresolved = append(x.Unresolved, t.Name(r.Symbol)+hidden)
+					lacks(t.Name(r.Symbol)+hidden, f)
 				}
 			}
 			last := seen[r.Symbol]
@@ -396,18 +424,36 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 					file := l.Instances[p.Instance].File
 					return file == in.File || slices.ContainsFunc(f.Entries, func(e linkmodel.Entry) bool { return e.Library != 0 && e.Library == file })
 				}) {
-					x.Unresolved = append(x.Unresolved, t.Name(r.Symbol))
+					lacks(t.Name(r.Symbol), f)
 				}
 			}
-			if last < first {
-				if x.c.places = l.Resolve(x.c.places[:0], in.File, r.Symbol); len(x.c.places) == 0 {
-					x.Unresolved = append(x.Unresolved, t.Name(r.Symbol))
+			if last < first || state[r.Symbol] == own {
+				set, bounds := x.c.pool.sets[r.Symbol]
+				x.c.places = l.Resolve(x.c.places[:0], in.File, r.Symbol)
+				switch {
+				case bounds && len(x.c.places) == 0:
+					state[r.Symbol] = own
+					if len(x.c.setOf(in.File, set)) > 0 {
+						break // the linker defines them
+					}
+					lacks(t.Name(r.Symbol), f)
+				case !x.seen(p, in.File):
+					state[r.Symbol] = none
+				case !slices.ContainsFunc(x.c.places, func(p linkmodel.Place) bool { return l.Instances[p.Instance].File != in.File }):
+					state[r.Symbol] = own
 				}
+			}
+			if state[r.Symbol] == none {
+				lacks(t.Name(r.Symbol), f)
 			}
 		}
 	}
 	slices.Sort(x.Unresolved)
 	x.Unresolved = slices.Compact(x.Unresolved)
+	for _, name := range x.Unresolved {
+		slices.Sort(at[name])
+		x.UnresolvedAt = append(x.UnresolvedAt, strings.Join(at[name], ","))
+	}
 	for _, s := range x.Unresolved {
 		if bound[t.Lookup(s)] {
 			x.Bound = append(x.Bound, s)

@@ -111,7 +111,8 @@ def _data(ctx, target, dependencies, linked):
             if TastingInfo not in d or d[DefaultInfo].files_to_run and d[DefaultInfo].files_to_run.executable
         ])
         known = {f: None for entry in linked.to_list() for f in entry.files if f not in loaded}
-        return runfiles_without(ctx, target[DefaultInfo].default_runfiles, known)
+        data = [d[TastingInfo].data for _, d in dependencies if TastingInfo in d]
+        return runfiles_without(ctx, target[DefaultInfo].default_runfiles, known).merge_all(data)
 
     parts = []
     for name, dependency in dependencies:
@@ -172,6 +173,28 @@ def _probe(ctx, link, links):
     run_probe(ctx, probe, "--link=%s", [x.file for x in links], link.argv[0], link.env, toolchain_files(ctx), str(ctx.label))
     return probe
 
+# Flags that name tools, or directories with them: what these make of a link, the probe says.
+_TOOL_FLAGS = ("--ld-path=", "--sysroot", "--gcc-toolchain", "--gcc-install-dir", "-B", "-fuse-ld=", "-resource-dir")
+
+def _named(words):
+    """The paths that a command line may name, and more.
+
+    Args:
+      words: list of strings, the command line; the first is the program.
+
+    Returns:
+      dict whose keys are strings
+    """
+    paths = {}
+    for word in words[1:]:
+        if word.startswith(_TOOL_FLAGS):
+            continue
+        for piece in word.split(","):
+            paths.update({piece: None, piece.removeprefix("-T"): None, piece.rpartition("=")[2]: None})
+            for separator in ["=", "@", ":"]:
+                paths[piece.partition(separator)[2]] = None
+    return paths
+
 def _compose(ctx, target, link, linked, data, additional):
     """Registers the action that makes NAME.tasting.
 
@@ -192,12 +215,14 @@ def _compose(ctx, target, link, linked, data, additional):
 
     # Linker scripts and their like: inputs that a flag mentions, and what they
     # include in turn.
-    text = "\n".join(link.argv)
+    named = _named(link.argv)
+    linked_files = link.inputs.to_list()
     scripts = [
         f
-        for f in link.inputs.to_list()
-        if not is_linkable(f) and (f in additional or f.extension != "params" and f.path in text)
+        for f in linked_files
+        if not is_linkable(f) and (f in additional or f.extension != "params" and f.path in named and not f.is_directory)
     ]
+    drivers = [f for f in linked_files if f.path == link.argv[0]]
     scripts = depset(scripts, transitive = [depset(linked.scripts)]).to_list()
 
     mapping = target[DefaultInfo].files_to_run.repo_mapping_manifest
@@ -208,6 +233,7 @@ def _compose(ctx, target, link, linked, data, additional):
         closure = closure,
         binary = _test_binary(target),
         scripts = scripts,
+        drivers = drivers,
         data = data,
         tags = ctx.rule.attr.tags,
         local = getattr(ctx.rule.attr, "local", False),
@@ -219,7 +245,7 @@ def _compose(ctx, target, link, linked, data, additional):
     args.add_all(mappings, format_each = "--repo-mapping=%s")
     probe = _probe(ctx, link, linked.links)
     args.add(probe, format = "--toolchain-files=%s")
-    inputs = depset(scripts + links + mappings, transitive = [data_files(data)])
+    inputs = depset(scripts + drivers + links + mappings, transitive = [data_files(data)])
     ctx.actions.run(
         executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
         arguments = ["compose", args],
@@ -274,7 +300,8 @@ def _describe(ctx, target, link, linked, arguments):
         source = any([f.path.endswith(".source.manifest") for f in linked.sources.to_list()]),
         args = args,
         # What the variables in args stand for.
-        variables = ctx.var if any(["$" in arg for arg in args]) else {},
+        # (Since Bazel 9, those of the rule aren't the aspect's.)
+        variables = getattr(ctx.rule, "var", ctx.var) if any(["$" in arg for arg in args]) else {},
         env = environment.environment if environment else {},
         env_inherited = environment.inherited_environment if environment else [],
         shard_count = ctx.rule.attr.shard_count,

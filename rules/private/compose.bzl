@@ -24,7 +24,8 @@ def is_shared_library(file):
     Returns:
       bool
     """
-    return file.extension == "so" or ".so." in file.basename
+    version = file.basename.partition(".so.")[2]
+    return file.extension == "so" or version[:1].isdigit() and version.replace(".", "").isalnum()
 
 def runfiles_without(ctx, runfiles, files):
     """Runfiles without some files: what is linked, and so is no data.
@@ -73,7 +74,7 @@ _EXECUTION_TAGS = ("block-", "cpu:", "disable-", "exclusive", "local", "no-", "r
 def _tag_reasons(tags, which):
     return ["tag " + t for t in tags if t in which]
 
-def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, env_keys, store):
+def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, env_keys, store, drivers = []):
     """Arguments of `tasting compose` for all but the code.
 
     Args:
@@ -87,6 +88,7 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, 
       local: bool, the attribute of the test.
       env_keys: list of strings, the variables that the test's declaration names.
       store: string: where results are recorded.
+      drivers: list of File, what is started to link, if Bazel has it.
 
     Returns:
       Args, to which the code can be added.
@@ -97,6 +99,7 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, 
     args.add(closure, format = "--closure=%s")
     args.add(paths.of(binary), format = "--binary=%s")
     args.add_all(scripts, format_each = "--link-input=%s")
+    args.add_all(drivers, format_each = "--linker-driver=%s")
     args.add_all(data.files, map_each = paths.file, allow_closure = True)
     args.add_all(data.files, map_each = paths.directory, allow_closure = True, expand_directories = False)
     args.add_all(data.empty_filenames, format_each = "--data-empty=%s")

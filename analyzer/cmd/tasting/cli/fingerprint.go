@@ -107,7 +107,7 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 		if err := finish(""); err != nil {
 			return err
 		}
-		dir, files, err := linked.describe()
+		dir, files, err := linked.describe(t.Data)
 		if err != nil {
 			return err
 		}

@@ -47,8 +47,9 @@ func (partFlag) String() string { return "" }
 func (partFlag) Type() string   { return "FILE" }
 
 // describe returns the files in the order of the loader, with manifests that it
-// writes into a new directory, which the caller removes.
-func (l linkedFiles) describe() (dir string, files []fingerprint.LinkedFile, err error) {
+// writes into a new directory, which the caller removes. A library that a program among the
+// test's data loads as well counts as a whole: what that reaches of it isn't known.
+func (l linkedFiles) describe(data []fingerprint.DataFile) (dir string, files []fingerprint.LinkedFile, err error) {
 	if len(l) == 0 {
 		return "", nil, nil
 	}
@@ -57,6 +58,7 @@ func (l linkedFiles) describe() (dir string, files []fingerprint.LinkedFile, err
 		return "", nil, err
 	}
 	n := 0
+	l.share(data)
 	for _, x := range l.inOrder() {
 		ms, _, err := objfile.Linked(x.file, x.parts)
 		if err != nil {
@@ -82,16 +84,51 @@ func (l linkedFiles) describe() (dir string, files []fingerprint.LinkedFile, err
 	return dir, files, nil
 }
 
+// share has libraries that data need count as a whole.
+func (l linkedFiles) share(data []fingerprint.DataFile) {
+	names := map[string]int{}
+	for i, x := range l[1:] {
+		names[soname(x.file)] = i + 1
+	}
+	if len(names) == 0 {
+		return
+	}
+	var from []string
+	for _, d := range data {
+		from = append(from, d.File)
+	}
+	for i := 0; i < len(from); i++ {
+		for _, name := range needed(from[i]) {
+			if k := names[name]; k > 0 {
+				delete(names, name)
+				l[k].parts = nil
+				from = append(from, l[k].file) // what that needs is loaded, too
+			}
+		}
+	}
+}
+
+// needed returns the names of the libraries that a file needs, if it is linked.
+func needed(file string) (names []string) {
+	f, err := elf.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ = f.ImportedLibraries()
+	for i, n := range names {
+		names[i] = filepath.Base(n)
+	}
+	return names
+}
+
 // inOrder returns the files in the order in which the first one, the executable,
 // needs them. What it doesn't need follows.
 func (l linkedFiles) inOrder() linkedFiles {
 	place := map[string]int{}
-	if f, err := elf.Open(l[0].file); err == nil {
-		needed, _ := f.ImportedLibraries() // none: the order is that of the command line
-		f.Close()
-		for i, name := range needed {
-			place[filepath.Base(name)] = i - len(needed)
-		}
+	first := needed(l[0].file) // none: the order is that of the command line
+	for i, name := range first {
+		place[name] = i - len(first)
 	}
 	out := slices.Clone(l)
 	slices.SortStableFunc(out[1:], func(a, b linkedFile) int { return cmp.Compare(place[soname(a.file)], place[soname(b.file)]) })
