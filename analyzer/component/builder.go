@@ -56,7 +56,7 @@ type builder struct {
 	scope
 
 	comps []*comp
-	// weight is how many elements there are in all variables.
+	// weight is how many bytes there are in all variables.
 	weight float64
 }
 

@@ -270,6 +270,7 @@ func (r *resolver) typeHash(e *entity, d depth) Hash {
 	x := h.sum()
 	if r.cut == e.computing[d] {
 		e.typeHash[d] = &x
+		r.cut = outer
 	} // Else another that is being hashed is cut short in it.
 	r.cut = min(r.cut, outer)
 	e.computing[d] = 0

@@ -492,16 +492,32 @@ func (b *builder) define(e *entity, n *clangast.Node, s *stream) error {
 	return nil
 }
 
-// size returns how many elements a type has at most: of arrays, in structures in arrays.
+// size returns how many bytes a type has, without padding: of arrays, in structures in arrays.
 func (t *typeUse) size() float64 {
 	if t.text.pointer {
-		return elements(t.text.literal)
+		return 8 * elements(t.text.literal)
 	}
 	n := 0.0
 	for _, e := range t.ents {
 		n += e.size
 	}
+	if len(t.ents) == 0 {
+		n = scalar(t.text.literal)
+	}
 	return max(n, 1) * elements(t.text.literal)
+}
+
+// scalar returns how many bytes a basic type has.
+func scalar(typ string) float64 {
+	for _, x := range []struct {
+		word string
+		size float64
+	}{{"_Complex", 32}, {"long double", 16}, {"__int128", 16}, {"char", 1}, {"ool", 1}, {"short", 2}, {"long", 8}, {"double", 8}, {"int", 4}, {"float", 4}} {
+		if strings.Contains(typ, x.word) {
+			return x.size
+		}
+	}
+	return 16
 }
 
 // elements returns how many elements an array type of one level or more has.
@@ -524,8 +540,8 @@ func elements(typ string) float64 {
 	return n
 }
 
-// huge are more elements than code may be able to reach over, as there are other units.
-const huge = 1 << 19
+// huge are more bytes than a unit may have: code can't reach over what a hundred such units have.
+const huge = 1 << 23
 
 // weigh counts what takes part of the room that code can reach over.
 func (b *builder) weigh(what string, t *typeUse) error {

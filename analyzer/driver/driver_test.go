@@ -162,6 +162,7 @@ func TestActionEnv(t *testing.T) {
 		"incompatible_strict_action_env=1": "PATH=/bin:/usr/bin:/usr/local/bin",
 		"action_env=LIBRARY_PATH":          "PATH=/p LD_LIBRARY_PATH=/l LIBRARY_PATH=/x",
 		"incompatible_strict_action_env=1 action_env=PATH action_env=A=B=C": "PATH=/bin:/usr/bin:/usr/local/bin PATH=/p A=B=C",
+		"action_env==PATH action_env=B=1":                                   "LD_LIBRARY_PATH=/l B=1",
 		"action_env=UNSET test_env=HOME host_action_env=HOME":               "PATH=/p LD_LIBRARY_PATH=/l",
 	} {
 		var o []bazel.Option

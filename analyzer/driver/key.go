@@ -219,6 +219,10 @@ func actionEnv(options []bazel.Option) []string {
 		if o.OptionName != "action_env" {
 			continue
 		}
+		if name, unset := strings.CutPrefix(o.OptionValue, "="); unset {
+			env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+			continue
+		}
 		if _, _, assigned := strings.Cut(o.OptionValue, "="); assigned {
 			env = append(env, o.OptionValue)
 		} else {

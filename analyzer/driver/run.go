@@ -77,7 +77,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		if c == bazel.ExitInterrupted {
 			return c, nil
 		}
-		if c == bazel.ExitTestsFailed && !s.passedBefore() {
+		if failed := s.passedBefore(); c == bazel.ExitTestsFailed && !failed {
 			c = bazel.ExitOK
 		}
 		code = cmp.Or(code, c)
@@ -118,18 +118,25 @@ func (s *session) cached(ctx context.Context) (labels []string) {
 		if t.verdict != report.Miss || !t.hasFingerprint() || o == nil || o.status != "PASSED" || o.unclean(t.remote) != cachedByBazel || t.doubt != "" {
 			continue
 		}
+		// What can't be recorded would be executed in each call.
 		st := s.storeOf(t)
 		if _, asked := writable[st]; !asked {
 			writable[st] = slices.ContainsFunc(store.Ping(ctx, st), func(h store.Health) bool { return h.CanWrite && h.OK() })
 		}
-		if !writable[st] || store.Noted(ctx, st, t.key) != nil {
-			continue // it would be executed in each call
+		err := store.Noted(ctx, st, t.key)
+		if !writable[st] {
+			err = errors.New("the store can't be written")
 		}
-		_, done, err := o.result()
+		if err == nil {
+			var done func()
+			if _, done, err = o.result(); err == nil {
+				done()
+			}
+		}
 		if err != nil {
-			continue // it couldn't be recorded
+			s.say("%s isn't recorded: %v", t.label, err)
+			continue
 		}
-		done()
 		t.before, t.outcome, t.uncached = o, nil, true
 		delete(s.afterwards.found, t.label)
 		labels = append(labels, t.label)
@@ -315,7 +322,7 @@ func (s *session) record(ctx context.Context, labels []string, interrupted bool)
 		switch {
 		case o == nil || o.status == "" && !t.audit:
 			continue
-		case interrupted && o.status != "PASSED":
+		case interrupted && (o.status != "PASSED" || t.doubt != ""):
 			continue // that may be why
 		case t.doubt != "":
 			if s.Write || t.verdict == report.Hit {
@@ -335,8 +342,8 @@ func (s *session) record(ctx context.Context, labels []string, interrupted bool)
 			continue
 		}
 		why := o.unclean(t.remote)
-		if why == cachedByBazel && s.Write {
-			continue // run tells of it
+		if why == cachedByBazel {
+			continue // cached tells of it
 		}
 		if why == "" {
 			r, done, err := o.result()

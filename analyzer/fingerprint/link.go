@@ -496,7 +496,7 @@ func aboutLoading(flag string) bool {
 	}, func(s string) bool { return strings.Contains(flag, s) })
 }
 
-// definesAll says whether a flag makes it an error if a library has undefined symbols.
+// definesAll says whether a flag decides that it is an error if a library has undefined symbols.
 func definesAll(flag string) bool {
 	return strings.HasSuffix(flag, "-no-undefined") || strings.HasSuffix(flag, "-no-allow-shlib-undefined") || strings.Contains(flag, "unresolved-symbols") || strings.HasSuffix(flag, "defs") && !strings.HasSuffix(flag, "undefs")
 }

@@ -287,7 +287,9 @@ func (x *compiler) follow(path string) error {
 			x.Files = append(x.Files, compilerFile{place, s.String()})
 		}
 	})
-	x.Files = append(x.Files, compilerFile{real, s.String()})
+	if err == nil {
+		x.Files = append(x.Files, compilerFile{real, s.String()})
+	}
 	return err
 }
 

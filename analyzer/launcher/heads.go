@@ -46,36 +46,51 @@ func (x *scan) unmoved(before heads) int {
 	return n
 }
 
-// behind tells whether a file may ask for lines behind its first n tokens, in an expansion
-// that begins or ends there, by one of the words in asking. Definitions of macros ask where
-// these are used.
+// behind tells whether a file may ask for lines behind its first n tokens, by one of the words
+// in asking: in an expansion that begins or ends there. Definitions of macros ask where these
+// are used.
 func behind(b []byte, cxx bool, n int, asking map[string]bool) bool {
 	s := newScanner(b, cxx)
 	var found []int
-	depth, open, from := 0, 0, n-1 // parentheses; the outermost; where to look
-	odd := false
+	depth, odd := 0, false // of parentheses outside of directives
+	// The last token there, the first of what is called now or was called last, and that of
+	// the directive. What a macro stands for may be called in turn: F(1)(2).
+	last, callee, directive := 0, 0, 0
+	closed := false // the last token ended a call
+	from := 0
 	s.seen = func(i int, t []byte) {
-		if i == n && depth > 0 {
-			from = min(from, open-1)
+		if s.directive == "#" && t[0] == '#' {
+			directive = i
+		}
+		if i == n {
+			from = last
+			if depth > 0 || closed {
+				from = callee
+			}
+			if s.directive != "" {
+				from = min(from, directive)
+			}
 		}
 		if s.directive == "" {
 			switch string(t) {
 			case "(":
-				if depth == 0 {
-					open = i
+				if depth == 0 && !closed {
+					callee = last
 				}
 				depth++
 			case ")":
 				depth--
 				odd = odd || depth < 0
 			}
+			closed = depth == 0 && t[0] == ')'
+			last = i
 		}
 		if s.define == nil && asking[string(t)] {
 			found = append(found, i)
 		}
 	}
 	s.scan()
-	if odd || depth != 0 || s.doubt {
+	if odd || depth != 0 || s.doubt || n == 0 {
 		from = 0
 	}
 	return slices.ContainsFunc(found, func(i int) bool { return i >= from })
@@ -84,7 +99,7 @@ func behind(b []byte, cxx bool, n int, asking map[string]bool) bool {
 // askingWords are those that may be expanded to something that asks for a line, in a unit of
 // such files with their directives: macros that paste may be anything.
 func askingWords(files []*scan) map[string]bool {
-	asking := map[string]bool{line: true}
+	asking := map[string]bool{line: true, "_Pragma": true} // which may expand what it has
 	for _, b := range builtins {
 		asking[b] = true
 	}

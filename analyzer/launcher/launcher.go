@@ -446,16 +446,16 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*s
 }
 
 // links tells whether links on the way to files were made anew since the compiler was started.
+// Bazel makes links right before that.
 type links struct {
 	stamp.Trail
-	start     time.Time
-	dir, real string // the current directory
+	start time.Time
+	dir   string // the current directory
 }
 
 func newLinks(start time.Time) *links {
 	l := &links{Trail: stamp.Trail{}, start: start}
 	l.dir, _ = os.Getwd()
-	l.real, _ = filepath.EvalSymlinks(l.dir)
 	return l
 }
 
@@ -464,12 +464,7 @@ func (l *links) changed(file string) bool {
 		file = l.dir + "/" + file
 	}
 	found := false
-	_, _, err := l.Follow(file, func(place string, s stamp.Stamp) {
-		if s.IsLink() {
-			// Sandboxes make those of their own right before they start the compiler.
-			found = found || s.After(l.start) || s.Since(l.start) && !strings.HasPrefix(place, l.real+"/")
-		}
-	})
+	_, _, err := l.Follow(file, func(_ string, s stamp.Stamp) { found = found || s.IsLink() && s.After(l.start) })
 	return found || err != nil
 }
 

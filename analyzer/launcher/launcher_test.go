@@ -200,6 +200,8 @@ var edits = []struct {
 	{name: "in front of an assert", before: m("a.cc", uses, "h.h", asserts+many+"inline int g(int x) { assert(x > 1); return x; }\nint h = g(2);\n"), after: m("h.h", asserts+"//\n"+many+"inline int g(int x) { assert(x > 1); return x; }\nint h = g(2);\n"), want: changed},
 	{name: "in an assert that begins early", before: m("a.cc", uses, "h.h", "#define L(...) __LINE__\ninline int f(int x) { return L(\n"+strings.Repeat("x + ", 30)+"\n"+strings.Repeat("x + ", 30)+"x); }\n"), after: m("h.h", "#define L(...) __LINE__\ninline int f(int x) { return L(\n"+strings.Repeat("x + ", 30)+"\n//\n"+strings.Repeat("x + ", 30)+"x); }\n"), want: changed},
 	{name: "parentheses that don't match", before: m("a.cc", uses, "h.h", "#define L __LINE__\ninline int f(int x) { return L\n#if 1\n+ (x\n#else\n+ (x + 1\n#endif\n); }\n"+many), after: m("h.h", "#define L __LINE__\ninline int f(int x) { return L\n#if 1\n+ (x\n#else\n+ (x + 1\n#endif\n); }\n//\n"+many), want: changed},
+	{name: "in a chain of calls", before: m("a.cc", uses, "h.h", "#define L2(x) __LINE__\n#define L(y) L2\ninline int f(int x) { return L(1)\n(2); }\n"), after: m("h.h", "#define L2(x) __LINE__\n#define L(y) L2\ninline int f(int x) { return L(1)\n//\n(2); }\n"), want: changed},
+	{name: "assertion in a default argument", before: m("a.cc", uses, "h.h", "#include <assert.h>\ninline int g(int n = ((void)assert(true), 1)) { return n; }\ninline int f(int x) {\n  return x + g();\n}\n"), after: m("h.h", "#include <assert.h>\ninline int g(int n = ((void)assert(true), 1)) { return n; }\ninline int f(int x) {\n//\n  return x + g();\n}\n"), want: changed, only: "g++"},
 	{name: "behind a name that is pasted", before: m("a.cc", uses, "h.h", "#define AT __LINE__\n#define P(x) x ## T\ninline int f(int x) { return x; }\n"+many+"int h = P(A);\n"), after: m("h.h", "#define AT __LINE__\n#define P(x) x ## T\ninline int f(int x) { return x; }\n//\n"+many+"int h = P(A);\n"), want: changed},
 	{name: "line of the caller", before: m("a.cc", "inline int line(int n = __builtin_LINE()) { return n; }\n"+uses, "h.h", "inline int f(int x) { return x + line(); }\n"),
 		after: m("h.h", "//\ninline int f(int x) { return x + line(); }\n"), want: changed},
@@ -816,6 +818,34 @@ func TestConcurrent(t *testing.T) {
 
 // TestCompilerChanges: links that lead to a compiler, and what it finds on its own.
 // A script may do anything, as a file of flags may.
+// A compiler is asked what it is once.
+func TestIdentityIsKept(t *testing.T) {
+	for _, compiler := range []string{"g++", "clang++"} {
+		b := newBench(t, compiler)
+		b.write(m("a.cc", uses, "h.h", lib))
+		b.compile()
+		known := func() (files []string) {
+			l, err := filepath.Glob(filepath.Join(b.opt.Dir, "compilers", "*"))
+			if err != nil || len(l) == 0 {
+				t.Fatalf("%s: %v, %v", compiler, l, err)
+			}
+			for _, f := range l {
+				s, err := os.Stat(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				files = append(files, f+" "+s.ModTime().String())
+			}
+			return files
+		}
+		before := known()
+		b.compile()
+		if after := known(); !slices.Equal(before, after) {
+			t.Errorf("%s: asked again: %v, then %v", compiler, before, after)
+		}
+	}
+}
+
 func TestCompilerChanges(t *testing.T) {
 	find := func(t *testing.T, name string) string {
 		path, err := exec.LookPath(name)

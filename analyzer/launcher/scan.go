@@ -45,8 +45,8 @@ type scan struct {
 	Pastes bool     `json:",omitempty"`
 	// Relines says that the file says itself which line of which file it is.
 	Relines bool `json:",omitempty"`
-	// Callers says that it may ask for the line of who calls a function: by a builtin, or by
-	// an assertion, which is one, that isn't a statement.
+	// Callers says that a function of it may be told which line it is called from: by a
+	// builtin in a default argument, which an assertion in parentheses may be as well.
 	Callers bool `json:",omitempty"`
 
 	directives `json:"-"`
@@ -133,6 +133,7 @@ type scanner struct {
 	asm                 int      // tokens of an assembly in front of its text: see assembly
 	parts               map[string]bool
 	layout              layout
+	depth               int    // of parentheses outside of directives
 	placed              uint64 // see heads
 	places              []uint32
 	seen                func(i int, token []byte) // is told of each, if there is one
@@ -358,8 +359,8 @@ func (s *scanner) notice(t []byte) {
 		return
 	}
 	word := string(t)
-	s.x.Callers = s.x.Callers || slices.Contains(builtins, word) || (word == "assert" || strings.HasPrefix(word, "__ASSERT_")) && s.directive != "undef" &&
-		(s.define != nil || !slices.Contains([]string{";", "{", "}", ")", ":", "else", "do"}, last))
+	s.x.Callers = s.x.Callers || slices.Contains(builtins, word) ||
+		(word == "assert" || strings.HasPrefix(word, "__ASSERT_")) && s.directive != "undef" && (s.define != nil || s.depth > 0)
 	switch {
 	case t[0] == 'W' && last == "-":
 		s.x.Means |= options
@@ -450,6 +451,14 @@ func (s *scanner) emit(end int) {
 	s.line += bytes.Count(t, []byte("\n"))
 	start := s.p
 	s.p = end
+	if s.directive == "" {
+		switch string(t) {
+		case "(":
+			s.depth++
+		case ")":
+			s.depth--
+		}
+	}
 	s.notice(t)
 	s.assembly(string(t))
 	s.see(t, start)

@@ -113,15 +113,15 @@ var linkerFlags = func() map[string]known {
 	t := map[string]known{}
 	// What a linker tells about its work, how it does it, and what is in no
 	// part of a file that is loaded.
-	define(t, ignored, `o|output= M|print-map  map-whole-files trace|t trace-symbol|y= v V verbose? stats print-memory-usage print-gc-sections
-		no-print-gc-sections print-icf-sections no-print-icf-sections print-archive-stats= cref no-cref demangle? no-demangle  no-color-diagnostics
-		 no-threads  thread-count-initial=
-		thread-count-middle= thread-count-final= time-trace?  time-trace-granularity=   repro perf
-		 build-id-chunk-size-for-treehash= build-id-min-file-size-for-treehash= keep-memory no-keep-memory max-cache-size= reduce-memory-overheads
+	define(t, ignored, `o|output= M|print-map map-whole-files trace|t trace-symbol|y= v V verbose? stats print-memory-usage print-gc-sections
+		no-print-gc-sections print-icf-sections no-print-icf-sections print-archive-stats= cref no-cref demangle? no-demangle no-color-diagnostics
+		no-threads thread-count-initial=
+		thread-count-middle= thread-count-final= time-trace? time-trace-granularity= repro perf
+		build-id-chunk-size-for-treehash= build-id-min-file-size-for-treehash= keep-memory no-keep-memory max-cache-size= reduce-memory-overheads
 		no-keep-files-mapped keep-files-mapped mmap-output-file no-mmap-output-file fork no-fork quick-exit no-quick-exit no-map-whole-files
-		 error-handling-script= gdb-index no-gdb-index debug-names no-debug-names  save-temps?
+		error-handling-script= gdb-index no-gdb-index debug-names no-debug-names save-temps?
 		why-extract= qmagic
-		  no-separate-debug-file start-stop-gc-report no-stats print-output-format print-sysroot
+		no-separate-debug-file start-stop-gc-report no-stats print-output-format print-sysroot
 		link-mapless no-link-mapless print-map-discarded no-print-map-discarded print-map-locals no-print-map-locals
 		no-ctf-variables`)
 	// What may make the link an error is in the next list, too.

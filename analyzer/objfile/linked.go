@@ -200,8 +200,8 @@ func (l *linked) frame() *manifest.Manifest {
 			h.Int(int(v))
 		}
 	}
-	h.Strings(l.startsAt(elf.DT_INIT, "_init"))
-	h.Strings(l.startsAt(elf.DT_FINI, "_fini"))
+	h.Strings(l.called(elf.DT_INIT, "_init"))
+	h.Strings(l.called(elf.DT_FINI, "_fini"))
 	for _, p := range l.Progs {
 		if p.Type == elf.PT_GNU_STACK {
 			h.Int(int(p.Flags))
@@ -232,9 +232,9 @@ func (l *linked) frame() *manifest.Manifest {
 	return m
 }
 
-// startsAt returns the names of what a flag (-init, -fini) has the loader call in the place of
+// called returns the names of what a flag (-init, -fini) has the loader call in the place of
 // the start-up files' own function.
-func (l *linked) startsAt(tag elf.DynTag, own string) (names []string) {
+func (l *linked) called(tag elf.DynTag, own string) (names []string) {
 	values, _ := l.DynValue(tag)
 	syms, _ := l.Symbols()
 	for _, s := range syms {

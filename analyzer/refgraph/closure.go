@@ -481,8 +481,12 @@ func (c *Composer) sortByHash(ids []int32) {
 
 // linkersOwn tells whether linkers or start-up files define a symbol.
 func (c *Composer) linkersOwn(s linkmodel.Symbol) bool {
-	_, set := c.pool.sets[s]
-	return set || c.special[s]&readsLayout != 0 || c.pool.Symbols.Name(s) == "__dso_handle"
+	set, ok := c.pool.sets[s]
+	if ok {
+		c.setOf(0, set) // of this program; others may have more
+		ok = c.hasSet(set)
+	}
+	return ok || c.special[s]&readsLayout != 0 || c.pool.Symbols.Name(s) == "__dso_handle"
 }
 
 // Defines says whether symbol is among the roots, that is: defined.

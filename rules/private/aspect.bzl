@@ -190,10 +190,17 @@ def _named(words):
         if word.startswith(_TOOL_FLAGS):
             continue
         for piece in word.split(","):
-            paths.update({piece: None, piece.removeprefix("-T"): None, piece.rpartition("=")[2]: None})
+            for path in [piece, piece.removeprefix("-T"), piece.rpartition("=")[2]]:
+                paths[path] = None
             for separator in ["=", "@", ":"]:
                 paths[piece.partition(separator)[2]] = None
     return paths
+
+def _mentions(named, file):
+    """Whether a command line may name a file, or something in a directory."""
+    if file.is_directory:
+        return any([path == file.path or path.startswith(file.path + "/") for path in named])
+    return file.extension != "params" and file.path in named
 
 def _compose(ctx, target, link, linked, data, additional):
     """Registers the action that makes NAME.tasting.
@@ -220,7 +227,7 @@ def _compose(ctx, target, link, linked, data, additional):
     scripts = [
         f
         for f in linked_files
-        if not is_linkable(f) and (f in additional or f.extension != "params" and f.path in named and not f.is_directory)
+        if not is_linkable(f) and (f in additional or _mentions(named, f))
     ]
     drivers = [f for f in linked_files if f.path == link.argv[0]]
     scripts = depset(scripts, transitive = [depset(linked.scripts)]).to_list()

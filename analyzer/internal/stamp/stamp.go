@@ -101,8 +101,11 @@ func (s Stamp) Since(t time.Time) bool {
 	return !last.Before(before(t, last))
 }
 
-// After tells whether the file was touched after t by a clock that advances in ticks.
-func (s Stamp) After(t time.Time) bool { return s.changed.After(t) }
+// After tells whether the file was touched after t, but for the tick of the file system's
+// clock, or where its times have no fractions.
+func (s Stamp) After(t time.Time) bool {
+	return s.changed.After(t) || s.changed.Nanosecond() == 0 && s.changed.After(t.Add(-coarse))
+}
 
 // MovedAfter tells whether a directory was moved after t: what is made or removed in
 // it changes both of its times, a move the second one only. So a move doesn't show
