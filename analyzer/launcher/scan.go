@@ -20,7 +20,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "11"
+const scanFormat = "12"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -359,7 +359,7 @@ func (s *scanner) notice(t []byte) {
 		return
 	}
 	word := string(t)
-	s.x.Callers = s.x.Callers || slices.Contains(builtins, word) ||
+	s.x.Callers = s.x.Callers || slices.Contains(builtins, word) && s.directive != "if" && s.directive != "elif" ||
 		(word == "assert" || strings.HasPrefix(word, "__ASSERT_")) && s.directive != "undef" && (s.define != nil || s.depth > 0)
 	switch {
 	case t[0] == 'W' && last == "-":
