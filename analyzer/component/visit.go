@@ -382,13 +382,11 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 		// What a compiler knows here is what was declared before, and which values. Static
 		// functions are compiled last, with what the first of the others has seen.
 		s.h.num(uint64(len(t.ent.decls)))
-		if external := b.fn != nil && !b.fn.ent.local; t.ent.seen[0] == 0 || external && t.ent.seen[1] == 0 {
-			if t.ent.seen[0] == 0 {
-				t.ent.seen[0] = len(t.ent.decls)
-			}
-			if external {
-				t.ent.seen[1] = len(t.ent.decls)
-			}
+		if seen := &t.ent.seen[0]; *seen == 0 {
+			*seen = len(t.ent.decls)
+		}
+		if seen := &t.ent.seen[1]; *seen == 0 && b.fn != nil && !b.fn.ent.local {
+			*seen = len(t.ent.decls)
 		}
 		if t.ent.initialised {
 			s.h.str("initialised")

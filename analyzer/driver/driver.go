@@ -230,8 +230,10 @@ func (s *session) say(format string, args ...any) {
 func (t *test) isCC() bool { return t.kind == "cc_test rule" && !t.skipped }
 
 // option returns the effective value of an option.
-func (s *session) option(name string) string {
-	for _, o := range slices.Backward(s.options) {
+func (s *session) option(name string) string { return effective(s.options, name) }
+
+func effective(options []bazel.Option, name string) string {
+	for _, o := range slices.Backward(options) {
 		if o.OptionName == name {
 			return o.OptionValue
 		}

@@ -140,13 +140,7 @@ func user() fingerprint.Contribution {
 // strict tells whether Bazel keeps PATH and LD_LIBRARY_PATH of the user from
 // tests.
 func strict(options []bazel.Option) bool {
-	on := false
-	for _, o := range options {
-		if o.OptionName == "incompatible_strict_action_env" {
-			on = isTrue(o.OptionValue)
-		}
-	}
-	return on
+	return isTrue(effective(options, "incompatible_strict_action_env"))
 }
 
 func inherited(name, value string, set bool) string {

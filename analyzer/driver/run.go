@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
@@ -112,24 +113,40 @@ func (s *session) cached(ctx context.Context) (labels []string) {
 	if !s.Write || !s.observes() {
 		return nil
 	}
-	writable := map[store.Store]bool{}
+	var found []*test
+	refused := map[store.Store]error{} // why stores take nothing
 	for _, t := range s.tests {
 		o := t.outcome
 		if t.verdict != report.Miss || !t.hasFingerprint() || o == nil || o.status != "PASSED" || o.unclean(t.remote) != cachedByBazel || t.doubt != "" {
 			continue
 		}
-		// What can't be recorded would be executed in each call.
+		found = append(found, t)
 		st := s.storeOf(t)
-		if _, asked := writable[st]; !asked {
-			writable[st] = slices.ContainsFunc(store.Ping(ctx, st), func(h store.Health) bool { return h.CanWrite && h.OK() })
+		if _, asked := refused[st]; !asked {
+			refused[st] = nil
+			if !slices.ContainsFunc(store.Ping(ctx, st), func(h store.Health) bool { return h.CanWrite && h.OK() }) {
+				refused[st] = errors.New("the store can't be written")
+			}
 		}
-		err := store.Noted(ctx, st, t.key)
-		if !writable[st] {
-			err = errors.New("the store can't be written")
+	}
+	// What can't be recorded would be executed in each call.
+	var mu sync.Mutex
+	why := map[*test]error{}
+	parallel(transfers, found, func(t *test) {
+		st := s.storeOf(t)
+		err := refused[st]
+		if err == nil {
+			err = store.Noted(ctx, st, t.key)
 		}
+		mu.Lock()
+		defer mu.Unlock()
+		why[t] = err
+	})
+	for _, t := range found {
+		err := why[t]
 		if err == nil {
 			var done func()
-			if _, done, err = o.result(); err == nil {
+			if _, done, err = t.outcome.result(); err == nil {
 				done()
 			}
 		}
@@ -137,7 +154,7 @@ func (s *session) cached(ctx context.Context) (labels []string) {
 			s.say("%s isn't recorded: %v", t.label, err)
 			continue
 		}
-		t.before, t.outcome, t.uncached = o, nil, true
+		t.before, t.outcome, t.uncached = t.outcome, nil, true
 		delete(s.afterwards.found, t.label)
 		labels = append(labels, t.label)
 	}

@@ -220,7 +220,7 @@ func (x links) read(l *link, source bool) *linkedFile {
 }
 
 func isShared(file string) bool {
-	return strings.HasSuffix(file, ".so") || strings.Contains(path.Base(file), ".so.")
+	return strings.Contains(path.Base(file)+".", ".so.")
 }
 
 // twice notes what is linked although it is on the line already: as often as it is there, its

@@ -47,17 +47,10 @@ func (r *Run) Frame(b *frame.Buffer) {
 	b.Strings(r.Env)
 	b.String(r.Dir)
 	b.String(r.Machine)
-	flag := func(set bool) {
-		n := uint64(0)
-		if set {
-			n = 1
-		}
-		b.Uint(n)
-	}
-	flag(r.Root)
+	b.Flag(r.Root)
 	b.Strings(r.Executable)
 	b.String(r.RepoMapping)
-	flag(r.External)
+	b.Flag(r.External)
 	b.Int(len(r.Libraries))
 	for _, l := range r.Libraries {
 		b.String(l.Name)

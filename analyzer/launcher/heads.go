@@ -108,9 +108,8 @@ func askingWords(files []*scan) map[string]bool {
 		for _, x := range files {
 			for i := range x.Macros {
 				m := &x.Macros[i]
-				asking[m.Name] = asking[m.Name] || m.Pastes || slices.ContainsFunc(m.Words, func(w string) bool { return asking[w] })
-				if !asking[m.Name] {
-					delete(asking, m.Name)
+				if !asking[m.Name] && (m.Pastes || slices.ContainsFunc(m.Words, func(w string) bool { return asking[w] })) {
+					asking[m.Name] = true
 				}
 			}
 		}
@@ -119,17 +118,13 @@ func askingWords(files []*scan) map[string]bool {
 }
 
 // quiet tells whether nothing in files that have moved asks for a line that has changed, as
-// far as that is certain without the preprocessor: Was are the files of the record, scans
-// what they are now, with their directives.
-func (u *unit) quiet(was []dependency, scans []*scan) bool {
+// far as that is certain without the preprocessor. Was are the files of the record, scans what
+// they are now, and all has the macros of the command line as well.
+func (u *unit) quiet(was []dependency, scans, all []*scan) bool {
 	for i, x := range scans {
 		if x.Callers && was[i].Path != "/usr/include/assert.h" {
 			return false
 		}
-	}
-	all := append(slices.Clone(scans), u.defines)
-	if conditional(all) {
-		return false
 	}
 	asking := askingWords(all)
 	for i, x := range scans {

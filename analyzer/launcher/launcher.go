@@ -356,15 +356,20 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 			return ""
 		}
 	}
-	if u.quiet(r.Files, scans) {
+	all := append(slices.Clone(scans), u.defines)
+	switch {
+	case conditional(all):
+		r.Asked = &asked{Elsewhere: true}
+		return ""
+	case u.quiet(r.Files, scans, all):
 		return hit
+	case r.Asked != nil:
+		return ""
 	}
-	if r.Asked == nil {
-		if r.Asked, err = askLines(ctx, u, scans); err == nil && !r.Asked.in(moved) {
-			return hit
-		}
+	if r.Asked, err = askLines(ctx, u); err != nil || r.Asked.in(moved) {
+		return ""
 	}
-	return ""
+	return hit
 }
 
 // record describes the compilation that has just been done.

@@ -32,12 +32,9 @@ type asked struct {
 	Elsewhere bool
 }
 
-// askLines has the preprocessor run, and returns what asks for lines in its text.
-// Files are those of the unit, with their directives.
-func askLines(ctx context.Context, u *unit, files []*scan) (*asked, error) {
-	if conditional(append(slices.Clone(files), u.defines)) {
-		return &asked{Elsewhere: true}, nil
-	}
+// askLines has the preprocessor run, and returns what asks for lines in its text. No
+// directive of the unit does.
+func askLines(ctx context.Context, u *unit) (*asked, error) {
 	args := append(slices.Clone(u.rest), "-E", "-w", "-U"+line, "-D"+line+"="+mark)
 	text, err := exec.CommandContext(ctx, u.compiler, args...).Output()
 	if err != nil {

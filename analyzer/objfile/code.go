@@ -264,9 +264,6 @@ func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent 
 				return fmt.Sprintf("the relocation at %#x isn't that of an instruction", rel.offset)
 			}
 			uses[i] = u
-			if t := elf.R_X86_64(rel.typ); (t == elf.R_X86_64_32 || t == elf.R_X86_64_32S) && in.indexed > 0 && rel.offset == at+uint64(in.indexed) {
-				uses[i].indexed = true
-			}
 			relocated = relocated || in.rel > 0 && rel.offset == field && elf.R_X86_64(rel.typ) != elf.R_X86_64_NONE
 		}
 		if in.rel > 0 && !relocated {
@@ -342,7 +339,7 @@ func useX86(rel *reloc, in *inst, at uint64) (use, bool) {
 	case elf.R_X86_64_64:
 		return use{class: useFolded}, o > 0 && o+8 <= in.size
 	case elf.R_X86_64_32, elf.R_X86_64_32S:
-		return use{class: useFolded}, o > 0 && o+4 <= in.size
+		return use{class: useFolded, indexed: o == in.indexed}, o > 0 && o+4 <= in.size
 	}
 	return use{}, o > 0 && o < in.size
 }

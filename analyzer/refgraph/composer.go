@@ -100,7 +100,7 @@ const (
 var lookups = []string{"*", "dlsym", "dlvsym", "dlopen", "dlmopen"}
 
 // walkers lead to the tables of all files that are loaded, in which everything can be found.
-var walkers = []string{"dl_iterate_phdr", "dladdr1", "dlinfo", "_r_debug", "_dl_find_object"}
+var walkers = []string{"dl_iterate_phdr", "dladdr1", "dlinfo", "_r_debug"}
 
 // private are beginnings of the names of what loaders know of the files that they have
 // loaded, whether as a library or linked into a program.
