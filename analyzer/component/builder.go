@@ -56,8 +56,11 @@ type builder struct {
 	scope
 
 	comps []*comp
-	// weight is how many bytes there are in all variables.
-	weight float64
+	// weights are the types of all variables, and of what else takes room.
+	weights []weight
+	// late is what is used before all is said of it: a compiler knew less of it there than at the
+	// end of the unit. What it knew, and of what it had compiled first, isn't in the tree.
+	late string
 }
 
 // scope is what changes with the declaration being read, and is restored
@@ -203,9 +206,9 @@ func (b *builder) writeType(s *stream, qual string, d depth) *typeUse {
 
 // writeAttributes writes the text of all attributes of the external declaration
 // that n is, or is in; of a function with a body only those in front of it.
-func (b *builder) writeAttributes(s *stream, n *clangast.Node, body int) {
+func (b *builder) writeAttributes(s *stream, n *clangast.Node, body int) (text string) {
 	if n.Begin < 0 {
-		return
+		return ""
 	}
 	from, to, doubt := b.x.Extent(n.Begin, nodeEnd(n))
 	if doubt != "" {
@@ -214,7 +217,9 @@ func (b *builder) writeAttributes(s *stream, n *clangast.Node, body int) {
 	if body >= 0 {
 		to = body
 	}
-	s.h.str(b.x.Attributes(b.unit.Text, from, to))
+	text = b.x.Attributes(b.unit.Text, from, to)
+	s.h.str(text)
+	return text
 }
 
 // writeBounds writes the bounds of arrays among the parameters in [begin, end):

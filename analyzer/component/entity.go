@@ -2,6 +2,7 @@ package component
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -42,19 +43,22 @@ type entity struct {
 	gnuInline bool
 	// addressTaken is true if anything but a call refers to the function.
 	addressTaken bool
-	// initialised is true if the initialiser of the variable has been read.
-	initialised bool
-	// seen is how many declarations there were where something referred to it first, and
-	// where an external function did.
-	seen [2]int
+	// attributes are all that declarations have.
+	attributes []string
+	// used: something has referred to it, or has defined it.
+	used bool
+	// early: there is a variable of this type from before it was complete.
+	early bool
 	// declared: a tag at file scope that isn't only mentioned.
 	declared bool
 	// content is the definition of a type.
 	content *sealed
-	// typ is the target of a typedef.
-	typ *typeUse
-	// size is how many elements a structure or a typedef's type has at most.
-	size float64
+	// typ is the target of a typedef, bare says that it is nothing but another name for it.
+	typ  *typeUse
+	bare bool
+	// members are the types of a structure's members, room how many bytes it has at most.
+	members []*typeUse
+	room    float64
 	// comp is the component that defines the entity here.
 	comp *comp
 
@@ -63,23 +67,35 @@ type entity struct {
 	computing [3]int // which of the types that are being hashed it is, at a depth, from 1
 }
 
-type declaration struct{ typ sealed }
+// A declaration has what is said of a function's or variable's type, and all that is said.
+type declaration struct{ typ, all sealed }
 
 // specifiers is what one declaration of a function says of how it is emitted.
 type specifiers struct {
 	inline, extern, body, block bool
 }
 
-// declare adds a declaration, unless there is an equal one. How it is specified
-// counts only where it is inline: see emitted.
-func (e *entity) declare(ds *stream) {
-	d := declaration{ds.seal()}
+// declare adds a declaration of a type with attributes, one on each line, unless there is an
+// equal one. How it is specified counts only where it is inline: see emitted. It returns
+// whether the type or an attribute is new, after the entity has been used.
+func (e *entity) declare(typ sealed, ds *stream, attributes string) (late bool) {
+	d := declaration{typ, ds.seal()}
+	known := false // the type
 	for i := range e.decls {
-		if e.decls[i].typ.sum == d.typ.sum {
-			return
+		if e.decls[i].all.equal(&d.all) {
+			return false
 		}
+		known = known || e.decls[i].typ.equal(&typ)
 	}
 	e.decls = append(e.decls, d)
+	late = !known
+	for a := range strings.Lines(attributes) {
+		if !slices.Contains(e.attributes, a) {
+			e.attributes = append(e.attributes, a)
+			late = true
+		}
+	}
+	return late && e.used
 }
 
 // use is a reference from a stream to an entity: to the declaration of a
@@ -138,6 +154,8 @@ type sealed struct {
 	links []*entity
 	doubt string
 }
+
+func (s *sealed) equal(t *sealed) bool { return s.sum == t.sum && slices.Equal(s.uses, t.uses) }
 
 func (s *stream) seal() sealed {
 	return sealed{sum: s.h.sum(), uses: s.uses, links: s.links, doubt: s.doubt}
@@ -209,14 +227,10 @@ func (r *resolver) declarationHash(e *entity) Hash {
 	}
 	h.str(e.visibility)
 	for i := range e.decls {
-		h.hash(r.sealedHash(&e.decls[i].typ))
+		h.hash(r.sealedHash(&e.decls[i].all))
 	}
 	if e.comp != nil && e.comp.inline {
 		h.str("inline definition")
-	}
-	if len(e.decls) > 1 {
-		h.num(uint64(e.seen[0]))
-		h.num(uint64(e.seen[1]))
 	}
 	x := h.sum()
 	if r.cut == math.MaxInt {
@@ -276,6 +290,14 @@ func (r *resolver) typeHash(e *entity, d depth) Hash {
 	e.computing[d] = 0
 	r.open--
 	return x
+}
+
+// target returns what a type is that is nothing but names of another one.
+func (t *typeUse) target() *typeUse {
+	for strings.TrimSpace(t.text.literal) == "\x00" && len(t.ents) == 1 && t.ents[0].kind == entTypedef && t.ents[0].bare {
+		t = t.ents[0].typ
+	}
+	return t
 }
 
 // depthOf says how deep a use at depth d of a type t goes into a type e that

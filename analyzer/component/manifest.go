@@ -221,6 +221,12 @@ func (b *builder) keeps(e *entity) bool {
 
 // check returns an error if a definition isn't plain for what it is.
 func (b *builder) check() error {
+	if b.late != "" {
+		return notPlain(b.late + " is used before all is said of it")
+	}
+	if err := b.weighs(); err != nil {
+		return err
+	}
 	gnu := gnuInline(b.unit)
 	for _, c := range b.comps {
 		e := c.ent

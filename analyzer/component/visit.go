@@ -189,16 +189,12 @@ func (b *builder) node(n *clangast.Node) error {
 		}
 	case "CompoundLiteralExpr":
 		b.openScope()
-		if err := b.weigh("compound literal", b.resolveType(newStream(), n.Type())); err != nil {
-			return err
-		}
+		b.weigh("compound literal", n)
 	case "DeclStmt":
 		b.openScope()
 	case "InitListExpr":
 		// Of a flexible array, its variable's type doesn't say it.
-		if err := b.weigh("initial value", b.resolveType(newStream(), n.Type())); err != nil {
-			return err
-		}
+		b.weigh("initial value", n)
 	}
 	if strings.HasSuffix(n.Kind, "Type") {
 		// Of _Generic: its string says it.
@@ -305,6 +301,9 @@ func (b *builder) keys(s *stream, n *clangast.Node, d depth) {
 	if n.LabelID != 0 {
 		s.h.str("label")
 		s.h.num(uint64(b.label(n.LabelID)))
+		if n.Kind == "AddrLabelExpr" && slices.ContainsFunc(b.stack, func(f frame) bool { return f.kind == "BinaryOperator" }) {
+			s.doubts("difference of labels") // whether it fits is known when there is code
+		}
 		if n.Kind == "AddrLabelExpr" && b.fn != nil {
 			// Its value is an address inside the function.
 			s.use(b.fn.ent, name)
@@ -351,7 +350,7 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 			if len(e.decls) == 0 {
 				ds := newStream()
 				ds.h.str("implicit " + r.Type)
-				e.declare(ds)
+				e.declare(ds.seal(), ds, "")
 				e.sym = builtinSymbol(r.Name)
 			}
 			s.use(e, name)
@@ -379,17 +378,9 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 		if !b.isCallee() {
 			t.ent.addressTaken = true
 		}
-		// What a compiler knows here is what was declared before, and which values. Static
-		// functions are compiled last, with what the first of the others has seen.
-		s.h.num(uint64(len(t.ent.decls)))
-		if seen := &t.ent.seen[0]; *seen == 0 {
-			*seen = len(t.ent.decls)
-		}
-		if seen := &t.ent.seen[1]; *seen == 0 && b.fn != nil && !b.fn.ent.local {
-			*seen = len(t.ent.decls)
-		}
-		if t.ent.initialised {
-			s.h.str("initialised")
+		// In itself, all is known.
+		if t.ent != b.owner && (b.fn == nil || t.ent != b.fn.ent) {
+			t.ent.used = true
 		}
 		s.use(t.ent, value)
 	}
@@ -432,6 +423,7 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 	ds := newStream()
 	b.writeType(ds, n.Type(), name)
 	attrs(ds, n, "storageClass", "inline", "isImplicit")
+	typ := ds.seal()
 	if n.Has("inline") {
 		ds.h.str("inline " + storage)
 	}
@@ -447,7 +439,7 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 	f.leave = func(n *clangast.Node) error {
 		cur, fn := b.cur, b.fn
 		b.scope = outer
-		body := !nested && fn.bodyAt >= 0
+		body, attributes := !nested && fn.bodyAt >= 0, ""
 		if n.Begin >= 0 {
 			end, bodyAt := nodeEnd(n), -1
 			if body {
@@ -455,9 +447,11 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 				end = bodyAt
 			}
 			b.writeBounds(ds, n.Begin, end, body)
-			b.writeAttributes(ds, n, bodyAt)
+			attributes = b.writeAttributes(ds, n, bodyAt)
 		}
-		e.declare(ds)
+		if e.declare(typ, ds, attributes) {
+			b.late = e.name
+		}
 		if !n.Has("isImplicit") {
 			e.chain = append(e.chain, specifiers{inline: n.Has("inline"), extern: storage == "extern", body: body, block: nested})
 		}
@@ -484,20 +478,29 @@ func (b *builder) define(e *entity, n *clangast.Node, s *stream) error {
 		return notPlain(e.name + " is defined twice")
 	}
 	b.writeAttributes(s, n, -1)
-	s.h.num(uint64(len(e.decls))) // what it inherits from those before it
+	e.used = true // with what it inherits from the declarations before it
 	e.comp = &comp{ent: e, name: e.sym, body: s.seal(), file: b.unit.FileAt(max(n.Begin, 0))}
 	b.comps = append(b.comps, e.comp)
 	return nil
 }
 
-// size returns how many bytes a type has, without padding: of arrays, in structures in arrays.
-func (t *typeUse) size() float64 {
+// size returns how many bytes a type has at most, structures with alignments of so many bytes.
+func (t *typeUse) size(align float64) float64 {
 	if t.text.pointer {
 		return 8 * elements(t.text.literal)
 	}
 	n := 0.0
 	for _, e := range t.ents {
-		n += e.size
+		if e.room == 0 {
+			e.room = 8 // of an enumeration; and for what is in itself, in a damaged dump
+			if e.kind == entTypedef && e.typ != nil {
+				e.room = e.typ.size(align)
+			}
+			for _, m := range e.members {
+				e.room += max(m.size(align), align)
+			}
+		}
+		n += e.room
 	}
 	if len(t.ents) == 0 {
 		n = scalar(t.text.literal)
@@ -510,7 +513,7 @@ func scalar(typ string) float64 {
 	for _, x := range []struct {
 		word string
 		size float64
-	}{{"_Complex", 32}, {"long double", 16}, {"__int128", 16}, {"char", 1}, {"ool", 1}, {"short", 2}, {"long", 8}, {"double", 8}, {"int", 4}, {"float", 4}} {
+	}{{"_Complex", 32}, {"__float128", 16}, {"long double", 16}, {"__int128", 16}, {"char", 1}, {"ool", 1}, {"short", 2}, {"long", 8}, {"double", 8}, {"int", 4}, {"float", 4}} {
 		if strings.Contains(typ, x.word) {
 			return x.size
 		}
@@ -541,10 +544,23 @@ func elements(typ string) float64 {
 // huge are more bytes than a unit may have: code can't reach over what a hundred such units have.
 const huge = 1 << 23
 
-// weigh counts what takes part of the room that code can reach over.
-func (b *builder) weigh(what string, t *typeUse) error {
-	if b.weight += t.size(); b.weight > huge {
-		return notPlain(what + ", of many megabytes with others: code may not reach over them")
+// weight is what takes part of the room that code can reach over.
+type weight struct {
+	what string
+	typ  *typeUse
+}
+
+func (b *builder) weigh(what string, n *clangast.Node) {
+	b.weights = append(b.weights, weight{what, b.resolveType(newStream(), n.Type())})
+}
+
+// weighs tells, at the end of the unit, where all types are known, whether there is too much.
+func (b *builder) weighs() error {
+	align, sum := float64(max(b.x.Aligned, 16)), 0.0
+	for _, w := range b.weights {
+		if sum += w.typ.size(align); sum > huge {
+			return notPlain(w.what + ", of many megabytes with others: code may not reach over them")
+		}
 	}
 	return nil
 }
@@ -562,9 +578,7 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	if n.Attr("tls") != "" && storage == "extern" {
 		return notPlain("thread-local variable " + n.Name + " of another unit")
 	}
-	if err := b.weigh("variable "+n.Name, b.resolveType(newStream(), n.Type())); err != nil {
-		return err
-	}
+	b.weigh("variable "+n.Name, n)
 	if !atFile && b.fn != nil && storage != "extern" {
 		return b.localVar(n, storage)
 	}
@@ -578,8 +592,9 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	e.local = e.local || storage == "static"
 	b.ids[n.ID] = target{ent: e}
 	ds := newStream()
-	b.writeType(ds, n.Type(), value)
+	early(b.writeType(ds, n.Type(), value))
 	attrs(ds, n, "storageClass", "init")
+	typ := ds.seal()
 	if n.Mangled != "" && n.Mangled != n.Name {
 		ds.doubts("asm label of a variable")
 	}
@@ -590,9 +605,9 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	init := n.Attr("init") != ""
 	b.top().deep = false
 	b.top().leave = func(n *clangast.Node) error {
-		b.writeAttributes(ds, n, -1)
-		e.declare(ds)
-		e.initialised = e.initialised || init
+		if attributes := b.writeAttributes(ds, n, -1); e.declare(typ, ds, attributes) || e.used && init && b.resolveType(newStream(), n.Type()).constant() {
+			b.late = e.name
+		}
 		b.scope = outer
 		if !atFile || !init && storage == "extern" {
 			return nil
@@ -600,7 +615,6 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 		if e.comp != nil { // a tentative definition, before the real one or behind it
 			if init {
 				b.writeAttributes(cs, n, -1)
-				cs.h.num(uint64(len(e.decls)))
 				e.comp.body = cs.seal()
 			}
 			return nil
@@ -608,6 +622,24 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 		return b.define(e, n, cs)
 	}
 	return nil
+}
+
+// early notes of which structures there are variables that aren't complete yet.
+func early(t *typeUse) {
+	for _, e := range t.ents {
+		switch {
+		case t.text.pointer:
+		case e.kind == entTypedef && e.typ != nil:
+			early(e.typ)
+		case e.kind != entTypedef && e.content == nil:
+			e.early = true
+		}
+	}
+}
+
+// constant tells whether a type may be that of a constant.
+func (t *typeUse) constant() bool {
+	return strings.Contains(t.text.literal, "const") || slices.ContainsFunc(t.ents, func(e *entity) bool { return e.kind == entTypedef && e.typ != nil && e.typ.constant() })
 }
 
 // localVar handles variables of a function. A static one is a component of
@@ -627,7 +659,7 @@ func (b *builder) localVar(n *clangast.Node, storage string) error {
 		ds := newStream()
 		b.writeType(ds, n.Type(), value)
 		attrs(ds, n, "storageClass", "init")
-		e.declare(ds)
+		e.declare(ds.seal(), ds, "")
 		cs := newStream()
 		b.writeType(cs, n.Type(), value)
 		b.cur = cs
@@ -681,6 +713,9 @@ func (b *builder) recordDecl(n *clangast.Node) error {
 		b.scope = outer
 		if !defined {
 			return nil
+		}
+		if e.early {
+			return notPlain("there are variables of type " + e.name + " before it is complete")
 		}
 		e.kind = entRecord
 		b.writeAttributes(s, n, -1)
@@ -754,7 +789,7 @@ func (b *builder) fieldDecl(n *clangast.Node) error {
 	s.h.tag('(')
 	s.h.str("FieldDecl")
 	s.h.str(n.Name)
-	b.owner.size += b.writeType(s, n.Type(), value).size()
+	b.owner.members = append(b.owner.members, b.writeType(s, n.Type(), value))
 	attrs(s, n)
 	return nil
 }
@@ -890,19 +925,24 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 		// typedef's name.
 		typ := b.resolveType(s, n.Type())
 		typ.ents = append(typ.ents, unnamed...)
-		e.size = typ.size()
-		b.writeAttributes(s, n, -1)
+		attributes := b.writeAttributes(s, n, -1)
 		if languageWords[e.name] {
 			s.doubts("type named " + e.name)
 		}
-		if strings.HasPrefix(e.name, "_Float") {
+		float := strings.HasPrefix(e.name, "_Float")
+		if float {
 			s.h.str(e.name) // gcc has types of these names, which are no others
 		}
 		c := s.seal()
-		if e.content != nil && c.sum != e.content.sum {
-			c.doubt = "type " + e.name + " is declared in two ways"
+		if e.content != nil {
+			if x, y := typ.target(), e.typ.target(); !c.equal(e.content) || x.text.literal != y.text.literal || !slices.Equal(x.ents, y.ents) {
+				c.doubt = "type " + e.name + " is declared in two ways"
+			}
 		}
-		e.typ, e.content = typ, &c
+		if e.typ == nil { // the second one may be in terms of the first
+			e.typ = typ
+		}
+		e.content, e.bare = &c, attributes == "" && !float
 		return nil
 	}
 	return nil

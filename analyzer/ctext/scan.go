@@ -19,6 +19,9 @@ type Index struct {
 	Labels, Released map[string]bool
 	// Visible is set if pragmas ask for default visibility.
 	Visible bool
+	// Aligned is the largest alignment that the text asks for in bytes, if that is more than any
+	// type has by itself.
+	Aligned uint64
 }
 
 // decl is an external declaration: Text[begin:end].
@@ -274,7 +277,7 @@ func (s *scanner) word(t Token, w []byte) error {
 		return s.attribute(t.Off, ")")
 	case "_Alignas", "alignas":
 		args, end, err := s.group()
-		if err != nil || !constants(args) || !small(args) {
+		if err != nil || !constants(args) || !s.small(args) {
 			return notPlain("alignment by other than small numbers and built-in types")
 		}
 		s.add(t.Off, end)
@@ -289,7 +292,7 @@ func (s *scanner) word(t Token, w []byte) error {
 		s.prev, s.tag, s.enum = "word", 1, w[0] == 'e'
 		return nil
 	}
-	if foreign[string(w)] || slices.ContainsFunc(targeted, func(p string) bool { return strings.HasPrefix(string(w), p) }) {
+	if foreignWord(string(w)) {
 		return notPlain("%s", w)
 	}
 	if s.tag == 2 {
@@ -299,6 +302,10 @@ func (s *scanner) word(t Token, w []byte) error {
 	}
 	s.prev = "word"
 	return nil
+}
+
+func foreignWord(w string) bool {
+	return foreign[w] || slices.ContainsFunc(targeted, func(p string) bool { return strings.HasPrefix(w, p) })
 }
 
 // add notes the attribute s.text[begin:end].
@@ -341,7 +348,7 @@ func constants(args []string) bool {
 
 // small tells whether an alignment can't be that of many bytes, which move what code
 // has to reach: a small number, or that of a built-in type.
-func small(args []string) bool {
+func (s *scanner) small(args []string) bool {
 	operands := 0
 	for i, a := range args {
 		switch {
@@ -350,6 +357,7 @@ func small(args []string) bool {
 			if operands++; err != nil || n > 1<<8 {
 				return false
 			}
+			s.x.Aligned = max(s.x.Aligned, n)
 		case a == "(" || a == ")" || i > 0 && sizes[args[i-1]] && sizes[a]:
 		case sizes[a]:
 			operands++
@@ -391,7 +399,7 @@ func (s *scanner) attribute(off int, closing string) error {
 			return nil
 		}
 		switch a := attributes[n]; {
-		case n == "aligned" && !small(args):
+		case n == "aligned" && !s.small(args):
 			return notPlain("attribute aligned of many bytes")
 		case a == none && !written, a == constant && constants(args), a == naming, a == free:
 		case a == doubtful:
@@ -414,6 +422,9 @@ func (s *scanner) attribute(off int, closing string) error {
 			args, _, err := s.group()
 			if err != nil {
 				return err
+			}
+			if i := slices.IndexFunc(args, foreignWord); i >= 0 {
+				return notPlain("%s", args[i])
 			}
 			if err := check(args, true); err != nil {
 				return err

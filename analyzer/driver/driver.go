@@ -417,6 +417,11 @@ func without(args, own []string) []string {
 	return args
 }
 
+// strategies are those that run a test on this machine, among its files, or on workers that
+// have been asked. (A persistent worker runs no test, but what is said for all actions is said
+// for those as well that one does.)
+var strategies = []string{"local", "standalone", "sandboxed", "linux-sandbox", "processwrapper-sandbox", "darwin-sandbox", "worker", "dynamic", "dynamic_worker", "remote", "exclusive"}
+
 // runAll returns why every test has to be run, or "".
 func (s *session) runAll() string {
 	if s.Store == nil {
@@ -438,6 +443,25 @@ func (s *session) runAll() string {
 		case "collect_code_coverage":
 			if isTrue(o.OptionValue) {
 				return "--collect_code_coverage"
+			}
+		case "spawn_strategy", "strategy", "strategy_regexp", "test_strategy":
+			// What else there is runs tests with libraries of which nothing is known here.
+			if o.OptionName == "strategy" && !strings.HasPrefix(o.OptionValue, "TestRunner=") {
+				continue // of other actions
+			}
+			value := o.OptionValue[strings.LastIndexByte(o.OptionValue, '=')+1:]
+			for name := range strings.SplitSeq(value, ",") {
+				if name != "" && !slices.Contains(strategies, name) {
+					return "--" + o.OptionName + "=" + o.OptionValue
+				}
+			}
+		case "sandbox_add_mount_pair":
+			if from, to, ok := strings.Cut(o.OptionValue, ":"); ok && from != to {
+				return "--sandbox_add_mount_pair=" + o.OptionValue
+			}
+		case "experimental_use_hermetic_linux_sandbox":
+			if isTrue(o.OptionValue) {
+				return "--experimental_use_hermetic_linux_sandbox"
 			}
 		}
 	}

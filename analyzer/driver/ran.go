@@ -140,7 +140,7 @@ func (t *traces) touched(file string) bool {
 	}, func(place string, x stamp.Stamp) {
 		// What Bazel makes has the content which the test found as long as nothing
 		// else is built.
-		found = found || !strings.HasPrefix(place, t.out) && x.Since(t.from)
+		found = found || !strings.HasPrefix(place, t.out) && (x.Since(t.from) || x.Several() && x.After(t.from))
 	})
 	return found
 }

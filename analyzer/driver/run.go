@@ -307,6 +307,8 @@ func (o *outcome) unclean(remote bool) string {
 			cached = cachedByBazel
 		case remote != (a.result.ExecutionInfo.Strategy == "remote"):
 			return "by its tags it was to run remotely, or here, and it didn't"
+		case !slices.Contains(ranBy, a.result.ExecutionInfo.Strategy):
+			return "Bazel ran it by " + a.result.ExecutionInfo.Strategy + ", of which it isn't known what tests see there"
 		}
 		shards[a.shard] = true
 	}
@@ -320,6 +322,9 @@ func (o *outcome) unclean(remote bool) string {
 	}
 	return cached
 }
+
+// ranBy are the strategies as events call them; an empty name is of events that don't say it.
+var ranBy = append([]string{""}, strategies...)
 
 const cachedByBazel = "Bazel has it from an earlier run, and doesn't say where, and with which libraries of the system, that was"
 

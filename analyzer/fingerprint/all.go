@@ -340,6 +340,7 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	resolved.GarbageCollected = slices.ContainsFunc(flags, collects)
 	resolved.Foreign = slices.ContainsFunc(lines, (*linkflags.Line).Foreign)
 	resolved.Initialises = slices.ContainsFunc(flags, func(f string) bool { return strings.Contains(f, "-init=") || strings.Contains(f, "-fini=") })
+	resolved.NoCopies = slices.ContainsFunc(flags, func(f string) bool { return strings.HasSuffix(f, "nocopyreloc") })
 	resolved.TakesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).TakesWhatIsNeeded)
 	resolved.LoadsWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).LoadsWhatIsNeeded)
 	resolved.SeesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).SeesWhatIsNeeded)

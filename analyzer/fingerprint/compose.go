@@ -276,7 +276,7 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 // bare tells whether a link is without the libraries that drivers add.
 func bare(l *linkflags.Line) bool {
 	return slices.ContainsFunc(l.Flags, func(f string) bool {
-		return f == "-nostdlib" || f == "-nodefaultlibs" || f == "-nolibc"
+		return f == "-nostdlib" || f == "-nostdlib++" || f == "-nodefaultlibs" || f == "-nolibc"
 	})
 }
 

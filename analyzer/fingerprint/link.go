@@ -117,6 +117,7 @@ type lineItem struct {
 	archive   int
 	group     int
 	asNeeded  bool
+	system    bool // something of the system is in front of it
 	// part says that a library that is known by its content is this file itself.
 	part bool
 }
@@ -171,13 +172,18 @@ func (x links) read(l *link, source bool) *linkedFile {
 			return x[path] != nil || l.units[path] != "" || path == l.output
 		},
 	})
-	archives, seen := 0, map[string]bool{}
+	archives, system, seen := 0, false, map[string]bool{}
+	again := map[int]bool{} // groups with something of the system: they are searched again behind it
+	for _, it := range f.line.Items {
+		again[it.Group] = again[it.Group] || it.Built == "" && it.Group > 0
+	}
 	for _, it := range f.line.Items {
 		path := it.Built
 		if path == "" {
-			continue // of the system
+			system = true
+			continue
 		}
-		item := lineItem{asNeeded: it.AsNeeded != linkflags.No, lazy: it.Lazy, group: it.Group}
+		item := lineItem{system: system || again[it.Group], asNeeded: it.AsNeeded != linkflags.No, lazy: it.Lazy, group: it.Group}
 		number := func() {
 			archives++
 			item.archive = archives
@@ -350,7 +356,20 @@ func lineFlags(files []*linkedFile, places []int, code *refgraph.Closure, undefi
 	for _, text := range slices.Compact(texts) {
 		l = append(l, strings.Split(text, "\n")...)
 	}
-	return l
+	return append(l, quiet(files)...)
+}
+
+// quiet returns what is said to the drivers and linkers that changes nothing if they accept
+// it, wherever it is said.
+func quiet(files []*linkedFile) []string {
+	var l []string
+	for _, f := range files {
+		if f.line != nil && len(f.line.Quiet) > 0 {
+			l = append(l, fmt.Sprintf("quiet for %s: %s", f.line.Linker, strings.Join(f.line.Quiet, " ")))
+		}
+	}
+	slices.Sort(l)
+	return slices.Compact(l)
 }
 
 // order returns in which order libraries of the system and what Bazel has built are on
@@ -399,7 +418,7 @@ func (f *linkedFile) says() string {
 
 // apart tells whether a file may lack what the system has for another, as linkers see that:
 // the executable what only a library has on its line, a library that has to be complete what
-// is on other lines.
+// is on other lines, or what drivers add to these unless they are told not to.
 func apart(files []*linkedFile) bool {
 	of := func(f *linkedFile) (names []string) {
 		if f.line != nil {
@@ -414,12 +433,20 @@ func apart(files []*linkedFile) bool {
 	lacks := func(a, b []string) bool {
 		return slices.ContainsFunc(b, func(n string) bool { return !slices.Contains(a, n) })
 	}
-	var all []string
+	var all, driven []string
 	for _, f := range files {
 		all = append(all, of(f)...)
+		if f.line != nil {
+			driven = append(driven, f.line.Driven()...)
+		}
 	}
+	alike := !slices.ContainsFunc(files, func(f *linkedFile) bool { return f.line != nil && lacks(f.line.Driven(), driven) })
 	for i, f := range files {
-		if f.line != nil && (i == 0 || slices.ContainsFunc(f.line.Flags, definesAll)) && lacks(of(f), all) {
+		if f.line == nil {
+			continue
+		}
+		complete := slices.ContainsFunc(f.line.Flags, definesAll)
+		if (i == 0 || complete) && (lacks(of(f), all) || lacks(f.line.Driven(), driven)) || (complete || bare(f.line)) && !alike {
 			return true
 		}
 	}
@@ -492,7 +519,7 @@ func takesAny(line *linkflags.Line) bool {
 // other libraries, or something for the whole process, whoever uses the library.
 func aboutLoading(flag string) bool {
 	return slices.ContainsFunc([]string{
-		"rpath", "nodefaultlib", "origin", "new-dtags", "execstack", "initfirst", "interpose", "ibt", "shstk", "x86-64", "bti", "gcs", "page-size",
+		"rpath", "nodefaultlib", "origin", "new-dtags", "execstack", "gnustack", "initfirst", "interpose", "ibt", "shstk", "x86-64", "bti", "gcs", "page-size",
 	}, func(s string) bool { return strings.Contains(flag, s) })
 }
 
@@ -502,15 +529,14 @@ func definesAll(flag string) bool {
 }
 
 // aboutCode returns those of flags that may change what the code in a file does:
-// not those that executables and libraries have for what they are, in any order.
+// not those that executables and libraries have for what they are. Of two that exclude each
+// other the last one counts.
 func aboutCode(flags []string) []string {
-	l := slices.DeleteFunc(slices.Clone(flags), func(s string) bool {
+	return slices.DeleteFunc(slices.Clone(flags), func(s string) bool {
 		s = strings.TrimPrefix(s, "-Wl,")
 		return slices.Contains([]string{"-shared", "--shared", "-pie", "--pie", "-no-pie", "--no-pie", "-rdynamic", "--export-dynamic", "-pthread", "--strip-debug", "--strip-all", "-s"}, s) ||
 			strings.HasPrefix(s, "--rpath") || strings.HasPrefix(s, "-L") || strings.HasPrefix(s, "--dynamic-linker") || strings.HasPrefix(s, "--soname")
 	})
-	slices.Sort(l)
-	return slices.Compact(l)
 }
 
 // linker is what the model knows of a linker.
@@ -592,6 +618,10 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 			x.Collects = x.Linker != linkmodel.GNU && slices.ContainsFunc(f.line.Flags, collects)
 			x.Complete = !f.line.Shared || slices.ContainsFunc(f.line.Flags, definesAll)
 			x.Needs = append(x.Needs, pool.Defined(f.line.Roots)...)
+			x.Unwanted = pool.Defined(f.line.Hooks)
+			if withoutStart(f.line) {
+				x.Unwanted = append(x.Unwanted, x.Needs...)
+			}
 			x.Line = f.says()
 			if f.line.Foreign() {
 				x.Foreign = "a library of the system may need members of archives"
@@ -626,7 +656,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 						// An archive that is on the line twice is searched twice.
 						lazy := it.lazy && (!it.members || pool.sources[unit].member)
 						if lazy || !linked[unit] {
-							x.Entries = append(x.Entries, linkmodel.Entry{Unit: unit, Lazy: lazy, Archive: it.archive, Group: it.group})
+							x.Entries = append(x.Entries, linkmodel.Entry{Unit: unit, Lazy: lazy, BehindSystem: it.system, Archive: it.archive, Group: it.group})
 						}
 						linked[unit] = linked[unit] || !lazy
 					}
@@ -636,6 +666,11 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 		p.Files, places = append(p.Files, x), append(places, slices.Index(files, f))
 	}
 	return p, places
+}
+
+// withoutStart tells whether a link is without the files that call main.
+func withoutStart(l *linkflags.Line) bool {
+	return slices.Contains(l.Flags, "-nostartfiles") || slices.Contains(l.Flags, "-nostdlib")
 }
 
 func unsure(name string) string {

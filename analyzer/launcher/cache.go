@@ -37,6 +37,8 @@ type cache struct {
 	// What this process has seen:
 	scans map[string]*scan           // by path
 	dirs  map[string]map[string]bool // names in directories; nil if one can't be listed
+	// before is dirs from before the compiler was started, or nil.
+	before map[string]map[string]bool
 }
 
 func (c *cache) path(elem ...string) string {
@@ -107,6 +109,18 @@ func (c *cache) identify(ctx context.Context, u *unit) string {
 	b.String(os.Getenv("PATH"))
 	b.Flag(u.cxx)
 	b.Strings(u.search)
+	for _, w := range u.search {
+		// Such as --sysroot: here it is another one than elsewhere.
+		if a := strings.TrimPrefix(w[strings.LastIndexByte(w, '=')+1:], "-B"); a != "" && !filepath.IsAbs(a) {
+			if _, err := os.Stat(a); err == nil {
+				dir, err := os.Getwd()
+				if err != nil {
+					return "the compiler may be another one in each directory"
+				}
+				b.String(dir)
+			}
+		}
+	}
 	file := c.path("compilers", fmt.Sprintf("%x", b.Sum128()))
 	x := &compiler{}
 	if b, err := os.ReadFile(file); err != nil || json.Unmarshal(b, x) != nil || !x.current() {
@@ -208,14 +222,28 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p, err := exec.LookPath(strings.TrimSpace(string(out))); err == nil {
+		name := strings.TrimSpace(string(out))
+		p, err := exec.LookPath(name)
+		if err == nil {
 			files = append(files, p)
+		}
+		if !strings.Contains(name, "/") {
+			// One that comes to be in front of it is taken.
+			for _, d := range filepath.SplitList(os.Getenv("PATH")) {
+				if filepath.Join(d, name) == p {
+					break
+				}
+				watched = append(watched, filepath.Join(d, name))
+			}
 		}
 	}
 	if out, err := exec.CommandContext(ctx, path, append(slices.Clone(u.search), "-print-libgcc-file-name")...).Output(); err == nil && x.GCH {
 		if dir := filepath.Dir(strings.TrimSpace(string(out))); filepath.IsAbs(dir) {
 			files = append(files, dir) // where specs are
 		}
+	}
+	for _, d := range x.Dirs {
+		watched = append(watched, d, d+"/..") // what isn't there isn't printed
 	}
 	id := frame.New("compiler")
 	id.String(version)
@@ -287,6 +315,10 @@ func (x *compiler) follow(path string) error {
 			x.Files = append(x.Files, compilerFile{place, s.String()})
 		}
 	})
+	if err == nil && real == "" {
+		real = "/"
+		s, err = stamp.At(real)
+	}
 	if err == nil {
 		x.Files = append(x.Files, compilerFile{real, s.String()})
 	}

@@ -43,6 +43,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -198,7 +199,11 @@ func (c *cache) now(r *record) *record {
 // that is known.
 func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*record, text *preprocessed, start time.Time) (int, error) {
 	out, messages := &counter{w: o.Stdout}, &counter{w: o.Stderr}
+	for _, d := range slices.Concat([]string{dirOf(u.source)}, u.quoteDirs, u.dirs) {
+		c.listed(d, "-")
+	}
 	code, cpu, err := execute(ctx, o, out, messages)
+	c.before, c.dirs = c.dirs, map[string]map[string]bool{}
 	if err != nil || code != 0 || out.n+messages.n > 0 {
 		c.count("compiled: it fails or warns")
 		return code, err
@@ -254,7 +259,29 @@ var program = func(compiler string) string { return compiler }
 func execute(ctx context.Context, o *Options, stdout, stderr io.Writer) (code int, cpu time.Duration, err error) {
 	cmd := exec.CommandContext(ctx, program(o.Args[0]), o.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, stdout, stderr
-	err = cmd.Run()
+	// Who ends this process means the compiler, which would write its object later.
+	signals := make(chan os.Signal, 4)
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
+	if err = cmd.Start(); err == nil {
+		done := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case s := <-signals:
+					_ = cmd.Process.Signal(s)
+				case <-done:
+					return
+				}
+			}
+		}()
+		err = cmd.Wait()
+		close(done)
+	}
+	signal.Stop(signals)
 	if s := cmd.ProcessState; s != nil {
 		cpu = s.UserTime() + s.SystemTime()
 	}
@@ -414,7 +441,7 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*s
 			return nil, nil, errors.New(x.Bypass)
 		}
 		// What is saved while the compiler runs may have been read before or after.
-		if s, err := stamp.Of(f); err != nil || s.Since(start) || trail.changed(f) {
+		if trail.touched(f) {
 			return nil, nil, errChanging
 		}
 		scans = append(scans, x)
@@ -434,10 +461,10 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*s
 	// A file that was away for a while: the compiler may have found another one.
 	known := map[string]bool{} // directories
 	for _, f := range found {
-		if s, err := stamp.Of(f); err != nil || s.Since(start) || trail.changed(f) {
+		if trail.touched(f) {
 			return nil, nil, errChanging
 		}
-		for d := filepath.Dir(f); !known[d]; d = filepath.Dir(d) {
+		for d := dirOf(f); !known[d]; d = dirOf(d) {
 			known[d] = true
 			if s, err := stamp.Of(d); err == nil && s.MovedAfter(start) {
 				return nil, nil, errChanging
@@ -446,6 +473,9 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*s
 	}
 	for _, f := range u.allMaps() {
 		r.Maps = append(r.Maps, dependency{Path: f, Raw: hashMap(f)})
+		if s, err := stamp.Of(f); err == nil && s.Since(start) || err != nil && !os.IsNotExist(err) {
+			return nil, nil, errChanging
+		}
 	}
 	return r, scans, nil
 }
@@ -462,6 +492,12 @@ func newLinks(start time.Time) *links {
 	l := &links{Trail: stamp.Trail{}, start: start}
 	l.dir, _ = os.Getwd()
 	return l
+}
+
+// touched tells whether a file was, or what leads to it, or was given another name.
+func (l *links) touched(file string) bool {
+	s, err := stamp.Of(file)
+	return err != nil || s.Since(l.start) || s.Several() && s.After(l.start) || l.changed(file)
 }
 
 func (l *links) changed(file string) bool {
@@ -541,7 +577,7 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 	collect := func(path string, names []string) {
 		for _, n := range names {
 			if n[0] == '"' {
-				add(filepath.Dir(path), n[1:])
+				add(dirOf(path), n[1:])
 				for _, d := range u.quoteDirs {
 					add(d, n[1:])
 				}
@@ -551,7 +587,7 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 			}
 		}
 	}
-	add(filepath.Dir(u.source), filepath.Base(u.source)) // gcc compares others with it
+	add(dirOf(u.source), filepath.Base(u.source)) // gcc compares others with it
 	collect("./-", u.includes)
 	if u.gch {
 		collect("./-", []string{"<stdc-predef.h"}) // gcc includes it by itself
@@ -559,6 +595,12 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 	included := len(all)
 	for i, x := range scans {
 		collect(files[i].Path, x.Names)
+	}
+	for _, x := range all {
+		first, _, _ := strings.Cut(x.name, "/")
+		if names := c.before[x.dir]; names != nil && strings.Trim(first, ".") != "" && names[first] != c.listed(x.dir, first) {
+			return 0, nil, "a name that has come or gone"
+		}
 	}
 	h := xxhash.New()
 	// Compilers leave out directories that they look in already.
@@ -595,16 +637,18 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 			}
 			if state&isDirectory == 0 {
 				found = append(found, path)
-				if u.canonical && u.gch && slices.Contains(u.dirs, x.dir) {
-					// gcc may call it so.
+				if u.canonical && u.gch {
+					// gcc may call it so, wherever it is found.
 					real, err := filepath.EvalSymlinks(path)
-					if err == nil {
+					if err == nil && slices.Contains(u.dirs, x.dir) {
 						real, err = filepath.Abs(real)
 					}
 					if err != nil {
 						return 0, nil, "a name that can't be looked up"
 					}
-					h.WriteString(real + "\x00")
+					if real != filepath.Clean(path) {
+						h.WriteString(real + "\x00")
+					}
 				}
 			}
 			// "#pragma once" knows a file by whatever name.
@@ -624,6 +668,19 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 		h.WriteString(x.dir + "\x00" + x.name + "\x00")
 	}
 	return h.Sum64(), found, ""
+}
+
+// dirOf is the directory of a name, as it is: what is behind a link isn't what is behind its
+// name.
+func dirOf(name string) string {
+	switch i := strings.LastIndexByte(name, '/'); i {
+	case -1:
+		return "."
+	case 0:
+		return "/"
+	default:
+		return name[:i]
+	}
 }
 
 // numbered is a file that was looked up.

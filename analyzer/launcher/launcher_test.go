@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -234,7 +235,7 @@ var edits = []struct {
 		before: m("a.cc", "#include <stdio.h>\n#include <string>\n"+uses, "h.h", lib), after: m("h.h", "//\n"+lib), want: shifted},
 	{name: "name that ends so", before: m("a.cc", "#define NAME \"a/b.inc\"\n"+uses, "h.h", lib), after: m("h.h", "//\n"+lib), want: shifted},
 	{name: "include of an assembler", before: m("a.c", "__asm__(\".include \\\"d\\\"\\n\");\n", "d", ".data\n.byte 1\n"), after: m("d", ".data\n.byte 2\n"), want: "compiled: .include"},
-	{name: "embed", flags: "-std=c23", before: m("a.c", "const unsigned char d[] = {\n# /**/ embed \"d\"\n};\n", "d", "one"), after: m("d", "two"), want: "compiled: embed"},
+	{name: "embed", flags: "-std=c23", before: m("a.c", "const unsigned char d[] = {\n# /**/ embed \"d\"\n};\n", "d", "one"), after: m("d", "two"), want: "compiled: #embed"},
 
 	{name: "comment in a string", before: m("a.cc", uses+"const char *s = \"http://a\";\n", "h.h", lib), after: m("a.cc", uses+"const char *s = \"http://b\";\n"), want: changed},
 	{name: "comment in a raw string", before: m("a.cc", uses+"const char *s = R\"(\" // a)\";\n", "h.h", lib), after: m("a.cc", uses+"const char *s = R\"(\" // b)\";\n"), want: changed},
@@ -394,6 +395,11 @@ var edits = []struct {
 	{name: "name by a header of a sysroot", flags: "-std=c++17 --sysroot=sr -nostdinc++", before: m("a.cc", "#include <name.h>\n#include \"h.h\"\n", "sr/usr/include/name.h", named, "h.h", "int q = Name([] {}).v;\n"), after: m("h.h", "\n\n\n\n\n\n\n\n\nint q = Name([] {}).v;\n"), want: changed, only: "clang++"},
 	{name: "comment that takes a warning back", flags: "-Wall -Werror", before: m("a.c", "void a(void);\nvoid f(int x) {\n  if (x)\n    a();\n// c\n    a();\n}\n"), after: m("a.c", "void a(void);\nvoid f(int x) {\n  if (x)\n    a();\n    // c\n    a();\n}\n"), want: "compiled: it fails or warns", only: "g++"},
 	{name: "warnings that a macro switches off", before: m("a.cc", "#define DO(x) _Pragma(#x)\n#define OFF(k, w) DO(GCC diagnostic k w)\nOFF(ignored, \"-Wunused\")\n"+uses, "h.h", lib), after: m("h.h", "//\n"+lib), want: shifted},
+	{name: "line that asks for a file", flags: "-Ione", before: m("a.c", "#line __has_include(<h.h>)\nint x = __LINE__;\n", "one/x", "x"), after: m("one/h.h", "\n"), want: "compiled: __has_include in #line", only: "g++"},
+	{name: "name that is the date", before: m("a.c", "#line 1 __DATE__\nconst char *s = __FILE__;\n"), after: m(), want: "compiled: date or time"},
+	{name: "ident that is the date", before: m("a.c", "#ident __DATE__\nint x;\n"), after: m(), want: "compiled: computed #ident", only: "g++"},
+	{name: "ident that is a string", before: m("a.c", "#include \"h.h\"\n", "h.h", "#ident \"x\"\nint x;\n"), after: m("h.h", "//\n#ident \"x\"\nint x;\n"), want: shifted, only: "g++"},
+	{name: "embed behind a comment", before: m("a.c", "char x[] = {\n# /* words */ embed \"d\"\n};\n", "d", "a b"), after: m("d", "a  b"), want: "compiled: #embed", only: "g++"},
 	{name: "has_include of a name that is a macro", flags: "-Ione", before: m("a.cc", "#define T_HAS_INCLUDE(x) __has_include(x)\n#if T_HAS_INCLUDE(<linux/h.h>)\nint x = 1;\n#else\nint x = 2;\n#endif\n"), after: m("one/1/h.h", "//\n"), want: "compiled: computed __has_include"},
 }
 
@@ -933,6 +939,66 @@ func TestCompilerChanges(t *testing.T) {
 
 // TestMeanwhile: files are changed while the compiler runs, and some are what they
 // were when it ends. Its object isn't that of the files that are there then.
+// TestPlaces: files are looked for where compilers look, whatever leads there.
+func TestPlaces(t *testing.T) {
+	const long = "a_directory_of_headers_with_a_name_that_is_longer_than_the_real_path_of_what_it_has/and_one_more_directory_in_it"
+	for _, test := range []struct{ name, compilers, flags, setup, change, want string }{
+		{"link beside a header of the system", "gcc", "-fcanonical-system-headers -isystem " + long,
+			"mkdir -p " + long + "/s v1 v2; echo '#include \"b.h\"' > " + long + "/s/a.h; echo 'int b = 1;' > v1/b.h; echo 'int b = 2;' > v2/b.h; ln -s ../../../v1/b.h " + long + "/s/b.h; echo '#include <s/a.h>' > a.c",
+			"ln -sfn ../../../v2/b.h " + long + "/s/b.h", changed},
+		{"directory behind a link", "gcc clang", "-Itwo",
+			"mkdir -p other/sub two; ln -s other/sub l; echo '#include \"x.h\"' > other/g.h; echo 'int x = 1;' > two/x.h; echo '#include \"l/../g.h\"' > a.c",
+			"echo 'int x = 2;' > other/x.h", changed},
+		{"directory that becomes a file", "gcc", "-Ione/sub", "mkdir one; echo 'int x;' > a.c", "rmdir one; echo > one", "compiled: it fails or warns"},
+		{"file in place of a directory", "gcc", "-isystem one", "mkdir one; echo 'int x;' > a.c", "rmdir one; echo > one", "passed on: a map of headers"},
+		{"directory in a sysroot", "clang", "--target=x86_64-linux-gnu --sysroot=$PWD/sr", "mkdir -p sr/usr/include; echo 'int x = 1;' > sr/usr/include/x.h; echo '#include <x.h>' > a.c",
+			"mkdir sr/usr/include/x86_64-linux-gnu; echo 'int x = 2;' > sr/usr/include/x86_64-linux-gnu/x.h", "compiled: new"},
+	} {
+		for compiler := range strings.FieldsSeq(test.compilers) {
+			t.Run(test.name+" "+compiler, func(t *testing.T) {
+				b := newBench(t, compiler)
+				flags := strings.Fields(strings.ReplaceAll(test.flags, "$PWD", b.dir))
+				for i, do := range []string{test.setup, test.change} {
+					cmd := exec.Command("sh", "-c", do)
+					cmd.Dir = b.dir
+					if out, err := cmd.CombinedOutput(); err != nil {
+						t.Fatalf("%v\n%s", err, out)
+					}
+					time.Sleep(250 * time.Millisecond)
+					if did := b.compile(flags...); did != []string{"compiled: new", test.want}[i] {
+						t.Errorf("%d: %q\n%s", i, did, &b.out)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestSignal: who ends the launcher ends the compiler.
+func TestSignal(t *testing.T) {
+	b := newBench(t, "gcc")
+	b.program = filepath.Join(t.TempDir(), "gcc")
+	if err := os.WriteFile(b.program, []byte("#!/bin/sh\ntrap 'echo ended > ended; exit 3' TERM\ntouch started\nwhile :; do sleep 0.1; done\n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	b.write(m("a.c", "int x;\n"))
+	cmd := exec.Command(os.Args[0], "-launcher", b.opt.Dir, "gcc", "-MD", "-MF", "a.d", "-c", "a.c", "-o", "a.o")
+	cmd.Dir, cmd.Env = b.dir, append(os.Environ(), "LAUNCHER_PROGRAM="+b.program)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for started := filepath.Join(b.dir, "started"); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(started); err == nil {
+			break
+		}
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Wait()
+	if _, err := os.Stat(filepath.Join(b.dir, "ended")); err != nil || cmd.ProcessState.ExitCode() != 3 {
+		t.Errorf("%v, %v", err, cmd.ProcessState)
+	}
+}
+
 func TestMeanwhile(t *testing.T) {
 	for _, compiler := range []string{"g++", "clang++"} {
 		for _, test := range []struct{ name, before, after string }{
@@ -944,6 +1010,10 @@ func TestMeanwhile(t *testing.T) {
 			{"header added", "mkdir w; cp y/h.h w", "rm -r w"},
 			{"only afterwards", "", "sed -i s/2/3/ x/h.h"},
 			{"link", "ln -sfn y l", "ln -sfn x l"},
+			{"another file's name", "", "ln -f y/h.h x/h.h"},
+			{"another file's name, added", "", "mkdir w; ln y/h.h w/h.h"},
+			{"asked for, and gone afterwards", "", "rm o.h"},
+			{"asked for, and there afterwards", "mv o.h w.h", "mv w.h o.h"},
 			{"link, only afterwards", "", "ln -sfn y l"},
 		} {
 			t.Run(compiler+", "+test.name, func(t *testing.T) {
@@ -964,7 +1034,7 @@ exec ` + compiler + ` "$@"
 				if err := os.WriteFile(b.program, []byte(script), 0o777); err != nil {
 					t.Fatal(err)
 				}
-				b.write(m("a.cc", "#include <h.h>\nint use(int x) { return f(x); }\n",
+				b.write(m("a.cc", "#include <h.h>\nint use(int x) { return f(x); }\n#if __has_include(\"o.h\")\nint o;\n#endif\n", "o.h", "\n",
 					"x/h.h", "inline int f(int x) { return x + 2; }\n", "y/h.h", "inline int f(int x) { return x * 7; }\n", "now", "x"))
 				if err := os.Symlink("x", filepath.Join(b.dir, "l")); err != nil {
 					t.Fatal(err)

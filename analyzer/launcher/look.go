@@ -56,7 +56,8 @@ func (c *cache) look(dir, name string, pch bool) (state int, id [2]uint64, like 
 	return state, id, like
 }
 
-func isMissing(err error) bool { return err == syscall.ENOENT || err == syscall.ENOTDIR }
+// isMissing doesn't tell of what is below a file: gcc stops there.
+func isMissing(err error) bool { return err == syscall.ENOENT }
 
 // listed tells whether there may be a name in a directory.
 func (c *cache) listed(dir, name string) bool {

@@ -377,7 +377,7 @@ func (s *scanner) notice(t []byte) {
 			s.x.Bypass = "#pragma include_alias"
 		}
 	default:
-		if s.directive == "" || s.define != nil || s.directive == "pragma" {
+		if !slices.Contains(naming, s.directive) && s.directive != "if" && s.directive != "elif" && (s.directive != "define" || s.define != nil) {
 			s.x.Means |= what
 		}
 	}
@@ -480,13 +480,18 @@ func (s *scanner) see(t []byte, start int) {
 	case s.directive == "#" && word:
 		s.directive = string(t)
 		switch s.directive {
-		case "import":
-			s.x.Bypass = "#import"
+		case "import", "embed":
+			s.x.Bypass = "#" + s.directive
+		case "ident", "sccs":
+			if s.blanks(); s.p < len(s.b) && s.b[s.p] != '"' {
+				s.x.Bypass = "computed #" + s.directive
+			}
+			s.verbatim()
 		case "include", "include_next":
 			s.include()
 		case "line":
 			s.x.Relines = true
-		case "error", "warning", "ident", "sccs", "assert", "unassert":
+		case "error", "warning", "assert", "unassert":
 			s.verbatim()
 		}
 		return
@@ -514,6 +519,10 @@ func (s *scanner) see(t []byte, start int) {
 			s.hasInclude(string(t), start)
 		case asksInPart(string(t), s.define != nil):
 			s.x.Bypass = "__has_include that may be pasted"
+		}
+	case "line", "pragma", "other":
+		if asks(string(t)) {
+			s.x.Bypass = "__has_include in #" + s.directive
 		}
 	}
 }

@@ -124,6 +124,8 @@ func parse(argv []string) (u *unit, bypass string) {
 			u.depend, written = value, true
 		case is("-o"):
 			u.object, written = value, true
+		case (is("-iquote") || is("-isystem") || is("-idirafter")) && isFile(value):
+			return nil, "a map of headers" // or what gcc warns of
 		case is("-iquote"):
 			u.quoteDirs = append(u.quoteDirs, value)
 		case is("-isystem"):

@@ -35,10 +35,13 @@ var driverFlags = func() map[string]driverFlag {
 		}
 	}
 
-	// What compiles, and what a driver tells about its work.
-	define(func(*parser, string, string) {}, `-o*: --output= --output: -g* -W* -w -v -pipe -time* -t -save-temps* --save-temps* -pedantic*
+	// What drivers know and take as it is. Files that are written have names of their own.
+	define(func(*parser, string, string) {}, `-o*: --output= --output: -MF*: -MT*: -MQ*: -save-temps* --save-temps* -dumpbase: -dumpbase-ext: -dumpdir: -aux-info:`)
+	// What compiles, and what a driver tells about its work: another driver may refuse it, or
+	// this one with -Werror.
+	define(func(p *parser, name, value string) { p.quiet(name + value) }, `-g* -W* -w -v -pipe -time* -t -pedantic*
 		-D*: -U*: -I*: -iquote*: -isystem*: -idirafter*: -include*: -imacros*: -iprefix*: -iwithprefix*: -isysroot*: -Xpreprocessor: -Xassembler:
-		-M -MM -MD -MMD -MP -MG -MF*: -MT*: -MQ*: -dumpbase: -dumpbase-ext: -dumpdir: -aux-info:
+		-M -MM -MD -MMD -MP -MG
 		-fdiagnostics* -fcolor-diagnostics -fno-color-diagnostics -fansi-escape-codes -ftime-report -ftime-trace* -fcrash-diagnostics*
 		-fno-crash-diagnostics -fmessage-length= -ferror-limit= -fmax-errors= -fcaret-diagnostics -fno-caret-diagnostics -fshow-column
 		-fno-show-column -fverbose-asm -fdebug-prefix-map= -ffile-prefix-map= -fmacro-prefix-map= -fdebug-compilation-dir= -ffile-compilation-dir=

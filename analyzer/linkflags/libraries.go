@@ -111,6 +111,14 @@ func (l *Line) Probe() (compile, link []string) {
 	return once(l.driver), append(link, sorted.items(func(s State) State { return State{Static: s.Static} })...)
 }
 
+// Driven returns what is said to the driver that may have it add libraries, or leave them
+// out.
+func (l *Line) Driven() []string {
+	return slices.DeleteFunc(slices.Clone(l.driver), func(w string) bool {
+		return slices.Contains([]string{"-shared", "-pie", "-no-pie", "-fPIC", "-fpic", "-fPIE", "-fpie"}, w)
+	})
+}
+
 // once returns words without repetitions of those that say no more when they are said
 // again: each library on a line may say them.
 func once(words []string) (l []string) {

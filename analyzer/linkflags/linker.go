@@ -68,6 +68,7 @@ func define(table map[string]known, effect func(*parser, option), spec string) {
 }
 
 func ignored(*parser, option)    {}
+func quiet(p *parser, o option)  { p.quiet(toLinker(o.words()...)...) }
 func counts(p *parser, o option) { p.flag(toLinker(o.words()...)...) }
 func system(p *parser, o option) { p.systemFlag(toLinker(o.words()...)...) }
 func opens(p *parser, o option)  { counts(p, o); p.opaque(strings.Join(o.words(), " ")) }
@@ -83,6 +84,8 @@ func anything(p *parser, o option) {
 }
 func exports(p *parser, o option) { counts(p, o); p.Exported = true }
 func rooting(p *parser, o option) { counts(p, o); p.Roots = append(p.Roots, o.value) }
+
+func hooks(p *parser, o option) { rooting(p, o); p.Hooks = append(p.Hooks, o.value) }
 
 func state(f func(*State)) func(*parser, option) {
 	return func(p *parser, _ option) { f(&p.state) }
@@ -111,10 +114,12 @@ var solib = regexp.MustCompile(`^(\$ORIGIN|[^$])[^$]*/_solib_[^/]+(/[^./][^/]*)*
 // linkerFlags are the flags of the linkers bfd, gold, lld and mold.
 var linkerFlags = func() map[string]known {
 	t := map[string]known{}
+	// What each of the linkers knows and takes as it is.
+	define(t, ignored, `o|output= M|print-map trace|t trace-symbol|y= v verbose print-gc-sections no-print-gc-sections no-demangle`)
 	// What a linker tells about its work, how it does it, and what is in no
-	// part of a file that is loaded.
-	define(t, ignored, `o|output= M|print-map map-whole-files trace|t trace-symbol|y= v V verbose? stats print-memory-usage print-gc-sections
-		no-print-gc-sections print-icf-sections no-print-icf-sections print-archive-stats= cref no-cref demangle? no-demangle no-color-diagnostics
+	// part of a file that is loaded: another linker may refuse it, or its value.
+	define(t, quiet, `map-whole-files V stats print-memory-usage
+		print-icf-sections no-print-icf-sections print-archive-stats= cref no-cref demangle? no-color-diagnostics
 		no-threads thread-count-initial=
 		thread-count-middle= thread-count-final= time-trace? time-trace-granularity= repro perf
 		build-id-chunk-size-for-treehash= build-id-min-file-size-for-treehash= keep-memory no-keep-memory max-cache-size= reduce-memory-overheads
@@ -150,7 +155,8 @@ var linkerFlags = func() map[string]known {
 	define(t, system, `m= sysroot= nostdlib enable-new-dtags disable-new-dtags no-dynamic-linker no-add-needed add-needed`)
 
 	// Symbols.
-	define(t, rooting, `undefined|u= require-defined= entry|e= init= fini=`)
+	define(t, rooting, `undefined|u= require-defined= entry|e=`)
+	define(t, hooks, `init= fini=`)
 	define(t, func(p *parser, o option) {
 		opens(p, o)
 		p.Roots = append(p.Roots, symbols(o.value)...)

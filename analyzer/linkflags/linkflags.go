@@ -13,7 +13,8 @@
 //
 // Each of the two has a table of the flags that it knows, with what they do. A
 // flag can
-//   - be ignored, as it changes nothing that a program can see,
+//   - be ignored, as it changes nothing that a program can see, and no linker refuses it,
+//   - be quiet: what it changes, if it isn't refused, no program can see,
 //   - count: the text is in Flags, and so in the key of a test,
 //   - say how the items after it are linked (the State of an Item),
 //   - name symbols where code starts (Roots), or make all of them reachable by
@@ -40,9 +41,13 @@ type Line struct {
 	// without outputs, and without what Items and Linker say. Parse reads them
 	// again.
 	Flags []string
+	// Quiet are flags that change nothing in the file, if a linker doesn't refuse them.
+	Quiet []string
 	// Roots are symbols that flags name, sorted: where something defines them,
 	// code starts there, or may be replaced.
 	Roots []string
+	// Hooks are those that linkers only look up: nothing is linked for them.
+	Hooks []string
 	// RunPath are the directories in which the loader is told to look for libraries.
 	RunPath []string
 	// Exported says that every definition may be found by its name at run time.

@@ -80,6 +80,13 @@ func (p *parser) flag(words ...string) {
 	}
 }
 
+// quiet adds words that only a linker or driver that doesn't know them makes something of.
+func (p *parser) quiet(words ...string) {
+	for _, w := range words {
+		p.Quiet = append(p.Quiet, Neutral(w))
+	}
+}
+
 // systemFlag adds one that also decides which files of the system are opened.
 func (p *parser) systemFlag(words ...string) {
 	p.flag(words...)
@@ -117,8 +124,9 @@ func (p *parser) item(k Kind, name string) {
 	p.Items = append(p.Items, Item{Kind: k, Name: name, State: p.state})
 }
 
-// implicit are libraries that drivers link by themselves.
-var implicit = []string{"m", "c", "gcc", "gcc_s", "gcc_eh", "stdc++", "pthread"}
+// implicit are libraries that drivers link by themselves, some for a flag.
+var implicit = strings.Fields(`asan atomic atomic_asneeded c c++ c++abi dl gcc gcc_eh gcc_s gcov gomp gomp-plugin-host hwasan iomp5 itm lsan m
+	omp pthread quadmath resolv rt ssp ssp_nonshared stdc++ stdc++exp supc++ tsan ubsan unwind`)
 
 // resolve finds the items that the build knows.
 func (p *parser) resolve() {
@@ -129,6 +137,7 @@ func (p *parser) resolve() {
 		for _, name := range implicit {
 			if file := p.find(d, &Item{Name: name}); file != "" {
 				p.unknowable("-l" + name + ", which drivers add, may be " + file)
+				p.item(File, file)
 			}
 		}
 	}

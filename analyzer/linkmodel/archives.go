@@ -150,6 +150,17 @@ func (s *search) archives(f *File) (taken []int32, ok bool) {
 			s.doubt("which linker it is isn't known, and they link members of archives in another order")
 		}
 	}
+	for i, e := range f.Entries {
+		if !e.Lazy || !s.in[i] {
+			continue
+		}
+		for _, d := range t.units[e.Unit].Defs {
+			switch {
+			case slices.Contains(f.Unwanted, d.Symbol), e.BehindSystem && (f.Foreign != "" || slices.Contains(s.p.Foreign, d.Symbol)), slices.Contains(startFiles, t.Name(d.Symbol)):
+				s.doubt("something else may define " + t.Name(d.Symbol) + ", which a member of an archive defines as well, or nothing needs it")
+			}
+		}
+	}
 	var left []Entry // that may be taken after all
 	why := f.Foreign
 	for i, e := range f.Entries {
@@ -175,6 +186,9 @@ func (s *search) archives(f *File) (taken []int32, ok bool) {
 	}
 	return taken, true
 }
+
+// startFiles are symbols that the files define which drivers put in front of all others.
+var startFiles = []string{"_start", "_init", "_fini", "_IO_stdin_used", "__data_start", "__dso_handle", "__TMC_END__", "_dl_relocate_static_pie", "data_start"}
 
 // start begins the search of one linker.
 func (s *search) start(f *File) {

@@ -72,6 +72,9 @@ type File struct {
 	// Needs are symbols that the link needs beside those of its units: main, and
 	// what -u names.
 	Needs []Symbol
+	// Unwanted are those of Needs, and others that flags name, of which it isn't certain that
+	// the link needs them.
+	Unwanted []Symbol
 	// Foreign is why files without units on the line may need any symbol, or
 	// empty.
 	Foreign string
@@ -95,6 +98,8 @@ type Entry struct {
 	AsNeeded bool
 	// Lazy says that the linker takes the unit only if it is needed.
 	Lazy bool
+	// BehindSystem says that a library of the system is in front of it on the line.
+	BehindSystem bool
 	// Archive numbers the archives of a line, from 1. The members of one are
 	// adjacent.
 	Archive int
@@ -189,6 +194,7 @@ type slot struct {
 	unique     bool   // one of list is
 	split      bool   // linkers disagree
 	kept       Symbol // signature of a group that one of list is in
+	globals    int    // definitions of which there has to be one only
 	discarded  bool   // there was one that isn't kept, and what is kept of its group doesn't define it, or more weakly
 	list       []Place
 }
@@ -462,7 +468,7 @@ func (l *Linked) bind(f *File, file int32, instances []Instance, base int32) {
 		if len(x.list) == 0 && x.visibility == manifest.Visibility_VISIBILITY_DEFAULT {
 			continue
 		}
-		if x.rank == strong && len(x.list) > 1 {
+		if x.globals > 1 {
 			l.Duplicates = append(l.Duplicates, s)
 		}
 		y := scope{file: file, start: int32(len(l.places)), ownSure: true, exported: true, sure: true, common: x.rank == common, unique: x.unique}
@@ -527,6 +533,9 @@ func (l *Linked) plain(s Symbol, unit int32) bool {
 func (x *slot) add(p Place, r uint8, f *File) {
 	if slices.Contains(x.list, p) {
 		return
+	}
+	if r >= unique {
+		x.globals++
 	}
 	switch {
 	case len(x.list) == 0 || f.Uncertain != "":

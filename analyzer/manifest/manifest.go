@@ -41,7 +41,9 @@ import (
 //	   referred to through.
 //	5: what linkers may choke on; references to thread-local variables aren't direct
 //	   unless they are at a fixed distance.
-const Format = 5
+//	6: how large units are; symbols that only the linker has a place for; entries of unwind
+//	   tables that linkers don't follow.
+const Format = 6
 
 // Uses of a symbol that an object doesn't define, in Reference.Uses.
 const (
@@ -71,6 +73,12 @@ const (
 	FixedPlace = "(for a fixed place)"
 	// Executable: code that no shared library can have.
 	Executable = "(for executables)"
+	// Large: so many bytes that a file with many such units may have none that code can
+	// refer to.
+	Large = "(large)"
+	// Resolver is the root of a function that a loader calls to find out what a symbol is
+	// (STT_GNU_IFUNC), for any reference.
+	Resolver = "resolver of a function"
 	// Unusual: sections and symbols with which a linker may make something else of the
 	// rest of a file, or nothing.
 	Unusual = "(unusual)"

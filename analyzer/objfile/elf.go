@@ -77,6 +77,7 @@ type symbol struct {
 	name        string
 	info, other byte
 	sec         int
+	reserved    elf.SectionIndex // of secCommon
 	value, size uint64
 }
 
@@ -310,7 +311,7 @@ func (f *file) readSymbols(l layout) error {
 		case k == elf.SHN_ABS:
 			s.sec = secAbsolute
 		default:
-			s.sec = secCommon
+			s.sec, s.reserved = secCommon, k
 		}
 		if s.sec > 0 && s.name != "" && s.typ() != elf.STT_SECTION {
 			sec := &f.sections[s.sec]
@@ -592,6 +593,8 @@ func (f *file) unusual() (list []string) {
 		case visibility(s.other) == manifest.Visibility_VISIBILITY_HIDDEN || visibility(s.other) == manifest.Visibility_VISIBILITY_INTERNAL:
 		case s.sec > 0 && s.typ() == elf.STT_NOTYPE && f.sections[s.sec].loaded() && f.sections[s.sec].flags&elf.SHF_EXECINSTR == 0:
 			list = append(list, "without a type: "+s.name)
+		case s.sec > 0 && s.typ() == elf.STT_OBJECT && s.size == 0:
+			list = append(list, "without bytes: "+s.name) // no executable has a copy of it
 		}
 	}
 	slices.Sort(list)

@@ -359,7 +359,7 @@ func (r *reader) makeComponents() {
 				c.syms = append(c.syms, i)
 				if r.syms[i].typ() == sttGNUIFunc && c.root == "" {
 					// The loader calls it for any reference, reached or not.
-					c.root = "resolver of a function"
+					c.root = manifest.Resolver
 				}
 			}
 		}
@@ -1045,6 +1045,9 @@ func (r *reader) commons() {
 			name = r.sections[sym.sec].name
 		default:
 			d.Binding, d.Size = manifest.Binding_BINDING_COMMON, sym.size
+			if sym.reserved != elf.SHN_COMMON {
+				name = sym.reserved.String() // large ones are elsewhere
+			}
 		}
 		h := frame.New("tasting symbol 1")
 		h.Bytes(r.attrs)
@@ -1114,6 +1117,10 @@ func (r *reader) storage() {
 	}
 }
 
+// large are as many bytes that it takes hundreds of objects with them until code can't
+// refer to all of their data.
+const large = 4 << 20
+
 // kindsOfFile adds a component if the object isn't for all kinds of files: linkers
 // refuse addresses of fewer bytes than there may be in what isn't loaded at a fixed
 // place, and in libraries distances to what others may define, and places in the
@@ -1121,7 +1128,7 @@ func (r *reader) storage() {
 // written; and much more than fits.
 func (r *reader) kindsOfFile() {
 	var fixed, executable []uint32 // types of relocations that say so
-	size := uint64(0)              // in MB: code can't refer farther than 2 GB
+	size := uint64(0)              // code can't refer farther than 2 GB
 	for i := range r.sections {
 		s := &r.sections[i]
 		if s.loaded() {
@@ -1147,8 +1154,10 @@ func (r *reader) kindsOfFile() {
 			}
 		}
 	}
-	if size >>= 20; size < 64 {
-		size = 0
+	for i := range r.syms {
+		if sym := &r.syms[i]; sym.sec == secCommon {
+			size += min(sym.size, math.MaxInt64>>8)
+		}
 	}
 	slices.Sort(fixed)
 	slices.Sort(executable)
@@ -1162,8 +1171,8 @@ func (r *reader) kindsOfFile() {
 	for _, t := range fixed {
 		add(manifest.FixedPlace, 0, uint64(t))
 	}
-	if size > 0 {
-		add(manifest.FixedPlace, size)
+	if size >= large {
+		add(manifest.Large, size)
 	}
 	for _, t := range executable {
 		add(manifest.Executable, 0, uint64(t))

@@ -2,6 +2,7 @@ package objfile
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"slices"
 )
@@ -36,7 +37,8 @@ func (r *reader) readUnwind() {
 // common is what the entries of one kind of code have in common.
 type common struct {
 	unwindEntry
-	sizes int // of the fields for the place and the length of code: 4 or 8
+	sizes     int  // of the fields for the place and the length of code: 4 or 8
+	augmented bool // its entries have more fields
 }
 
 // splitUnwind attaches the entries of section k to the components that they
@@ -52,16 +54,15 @@ func (r *reader) splitUnwind(k int) bool {
 	}
 	var out []entry
 	commons := map[int]common{} // by offset
+	type extent struct{ start, end uint64 }
+	described := map[int][]extent{} // of sections
 	for at := 0; at < len(s.data); {
 		if len(s.data)-at < 4 {
 			return false
 		}
 		size := r.order.Uint32(s.data[at:])
-		if size == 0 { // end of the table
-			if at+4 != len(s.data) {
-				return false
-			}
-			break
+		if size == 0 { // end of the table: for readers of what linkers don't rewrite, of all tables
+			return false
 		}
 		end := uint64(at) + 4 + uint64(size)
 		if size < 4 || size >= 0xfffffff0 || end > uint64(len(s.data)) {
@@ -74,11 +75,11 @@ func (r *reader) splitUnwind(k int) bool {
 		clear(e.bytes[:min(4, len(e.bytes))]) // size
 		id := r.order.Uint32(s.data[at+4:])
 		if id == 0 {
-			sizes := r.pointerSize(s.data[at+8 : end])
+			sizes, augmented := r.pointerSize(s.data[at+8 : end])
 			if sizes == 0 {
 				return false // linkers may refuse it
 			}
-			commons[at] = common{e, sizes}
+			commons[at] = common{e, sizes, augmented}
 			at = int(end)
 			continue
 		}
@@ -96,18 +97,22 @@ func (r *reader) splitUnwind(k int) bool {
 		// reference to that symbol.
 		e.relocs = e.relocs[1:]
 		place := int64(sym.value) + rel.addend
+		if at+8+2*cie.sizes > int(end) {
+			return false
+		}
+		field := s.data[at+8+cie.sizes : end]
+		length := uint64(r.order.Uint32(field))
+		if cie.sizes == 8 {
+			length = r.order.Uint64(field)
+		}
+		code := extent{uint64(place), uint64(place) + length}
+		if place < 0 || code.end < code.start || code.end > r.sections[sym.sec].size || !r.followsInstructions(field[cie.sizes:], cie) {
+			return false // linkers warn of it, or make something else of the tables of all units
+		}
+		described[sym.sec] = append(described[sym.sec], code)
 		pieces := r.pieces[sym.sec]
 		if r.cuts[sym.sec].cut {
 			i := r.find(sym.sec, place)
-			length := uint64(0)
-			if at+8+2*cie.sizes <= int(end) {
-				field := s.data[at+8+cie.sizes:]
-				if length = uint64(r.order.Uint32(field)); cie.sizes == 8 {
-					length = r.order.Uint64(field)
-				}
-			} else {
-				return false
-			}
 			if i < 0 {
 				return false
 			}
@@ -129,56 +134,155 @@ func (r *reader) splitUnwind(k int) bool {
 		}
 		at = int(end)
 	}
+	for _, l := range described {
+		slices.SortFunc(l, func(a, b extent) int { return cmp.Compare(a.start, b.start) })
+		for i := 1; i < len(l); i++ {
+			if l[i].start < l[i-1].end {
+				return false // linkers refuse it
+			}
+		}
+	}
 	for _, e := range out {
 		r.out[e.component].unwind = append(r.out[e.component].unwind, e.unwind...)
 	}
 	return true
 }
 
+// followsInstructions tells whether the instructions of an entry, from its fields behind those
+// for the place and the length of code on, are ones that linkers know.
+func (r *reader) followsInstructions(b []byte, c common) bool {
+	if c.augmented {
+		n, rest, ok := leb(b)
+		if !ok || n > uint64(len(rest)) {
+			return false
+		}
+		b = rest[n:]
+	}
+	return knownInstructions(b, c.sizes)
+}
+
+// knownInstructions tells whether b consists of call frame instructions (DWARF 5, 6.4.2 and
+// 7.24, and GNU's) to its end. Linkers that don't follow them leave all tables of a file as
+// they are.
+func knownInstructions(b []byte, address int) bool {
+	for len(b) > 0 {
+		op := b[0]
+		b = b[1:]
+		numbers, fixed, block := 0, 0, false
+		switch {
+		case op>>6 == 2: // offset
+			numbers = 1
+		case op>>6 != 0: // advance_loc, restore
+		case op == 0x00, op == 0x0a, op == 0x0b, op == 0x2d:
+		case op == 0x01: // set_loc
+			fixed = address
+		case op == 0x02:
+			fixed = 1
+		case op == 0x03:
+			fixed = 2
+		case op == 0x04:
+			fixed = 4
+		case op == 0x06, op == 0x07, op == 0x08, op == 0x0d, op == 0x0e, op == 0x13, op == 0x2e:
+			numbers = 1
+		case op == 0x05, op == 0x09, op == 0x0c, op == 0x11, op == 0x12, op == 0x14, op == 0x15, op == 0x2f:
+			numbers = 2
+		case op == 0x0f: // an expression
+			block = true
+		case op == 0x10, op == 0x16: // of a register
+			numbers, block = 1, true
+		default:
+			return false
+		}
+		for range numbers {
+			var ok bool
+			if _, b, ok = leb(b); !ok {
+				return false
+			}
+		}
+		if block {
+			n, rest, ok := leb(b)
+			if !ok || n > uint64(len(rest)) {
+				return false
+			}
+			b = rest[n:]
+		}
+		if fixed > len(b) {
+			return false
+		}
+		b = b[fixed:]
+	}
+	return true
+}
+
+// leb reads a number of variable length (DWARF 5, 7.6) without a sign.
+func leb(b []byte) (n uint64, rest []byte, ok bool) {
+	for i := 0; i < len(b) && i < 10; i++ {
+		n |= uint64(b[i]&0x7f) << (7 * i)
+		if b[i] < 0x80 {
+			return n, b[i+1:], true
+		}
+	}
+	return 0, nil, false
+}
+
 // pointerSize reads from common information, without its first 8 bytes, how many
-// bytes addresses of code have in the entries that refer to it, or 0.
-func (r *reader) pointerSize(b []byte) int {
+// bytes addresses of code have in the entries that refer to it, or 0, and whether they are
+// augmented.
+func (r *reader) pointerSize(b []byte) (size int, augmented bool) {
 	word := 8
 	if r.class == elf.ELFCLASS32 {
 		word = 4
 	}
 	if len(b) < 2 || b[0] != 1 {
-		return 0
+		return 0, false
 	}
 	augmentation, b, ok := bytes.Cut(b[1:], []byte{0})
+	for range 3 { // alignment of code and data, return address
+		if ok {
+			_, b, ok = leb(b)
+		}
+	}
 	if !ok {
-		return 0
+		return 0, false
 	}
-	if len(augmentation) == 0 {
-		return word
-	}
-	if augmentation[0] != 'z' {
-		return 0
-	}
-	for range 4 { // alignment of code and data, return address, length of what follows
-		for len(b) > 0 && b[0] >= 0x80 {
-			b = b[1:]
+	size = word
+	if len(augmentation) > 0 {
+		n, rest, ok := leb(b)
+		if !ok || augmentation[0] != 'z' || n > uint64(len(rest)) {
+			return 0, false
 		}
-		if len(b) == 0 {
-			return 0
+		if size = encodedSize(augmentation[1:], rest[:n], word); size == 0 {
+			return 0, false
 		}
-		b = b[1:]
+		b = rest[n:]
 	}
-	for _, c := range augmentation[1:] {
-		if len(b) == 0 {
+	if !knownInstructions(b, size) {
+		return 0, false
+	}
+	return size, len(augmentation) > 0
+}
+
+// encodedSize reads from the augmentation of common information how many bytes addresses of
+// code have, or 0.
+func encodedSize(augmentation, b []byte, word int) (size int) {
+	size = word
+	for _, c := range augmentation {
+		if len(b) == 0 && c != 'S' && c != 'B' {
 			return 0
 		}
 		switch c {
 		case 'R':
 			switch b[0] & 0x0f {
 			case 0:
-				return word
+				size = word
 			case 3, 11:
-				return 4
+				size = 4
 			case 4, 12:
-				return 8
+				size = 8
+			default:
+				return 0
 			}
-			return 0
+			b = b[1:]
 		case 'L':
 			b = b[1:]
 		case 'P':
@@ -204,5 +308,5 @@ func (r *reader) pointerSize(b []byte) int {
 			return 0
 		}
 	}
-	return word
+	return size
 }

@@ -52,7 +52,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	collects := slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return f.Collects })
 	c.layout = c.layout || roots.Everything || c.linked.Collected ||
 		roots.GarbageCollected && (len(c.sets) > 1 || !kept || inLibrary || collects && seesNeeds && roots.LoadsWhatIsNeeded)
-	if c.files || c.layout || roots.Foreign {
+	if c.files || c.layout || roots.Foreign || c.resolvers() > 1 {
 		add("files", c.filesHash(p, c.layout, c.layout))
 	}
 	if roots.GarbageCollected && len(x.Unresolved) > 0 {
@@ -89,8 +89,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	}
 	addNames("weak references", c.weakReferences(p))
 	addNames("copies", direct)
-	protected := c.protected()
-	addNames("protected", protected)
+	addNames("protected", c.protected(roots.NoCopies))
 	if roots.Foreign {
 		addNames("mentioned", c.mentioned())
 	}
@@ -99,8 +98,11 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	if c.tls {
 		add(ThreadLocal, c.tlsHash())
 	}
-	if h, ok := c.unusual(p); ok {
+	if h, ok := c.noted(p, "tasting unusual units 2", flagUnusual, true); ok {
 		add("unusual", h)
+	}
+	if h, ok := c.noted(p, "tasting large units 1", flagLarge, false); ok {
+		add("large", h)
 	}
 	if x.Unknown != "" || roots.Warned {
 		add("placement", c.placement(p, false))
@@ -335,13 +337,13 @@ func (c *Composer) tlsHash() Hash {
 	return b.Sum()
 }
 
-// unusual lists what the units of each file have that linkers may choke on, reached or
-// not.
-func (c *Composer) unusual(p *linkmodel.Program) (h Hash, some bool) {
+// noted lists what notes of one kind say of the units of each file, reached or not: what
+// linkers may choke on. As a set, what several units say counts once.
+func (c *Composer) noted(p *linkmodel.Program, name string, flag uint16, set bool) (h Hash, some bool) {
 	files := make([][]string, len(p.Files))
 	for _, in := range c.linked.Instances {
 		for _, k := range c.pool.units[in.Unit].notes {
-			if comp := &c.pool.units[in.Unit].comps[k]; comp.flags&flagUnusual != 0 {
+			if comp := &c.pool.units[in.Unit].comps[k]; comp.flags&flag != 0 {
 				some = true
 				files[in.File] = append(files[in.File], c.pool.descriptions[comp.description])
 			}
@@ -350,8 +352,15 @@ func (c *Composer) unusual(p *linkmodel.Program) (h Hash, some bool) {
 	if !some {
 		return Hash{}, false
 	}
-	b := frame.New("tasting unusual units 2")
-	writeSets(&b, withLines(p.Files, files))
+	b := frame.New(name)
+	if set {
+		writeSets(&b, withLines(p.Files, files))
+		return b.Sum(), true
+	}
+	for _, l := range files {
+		slices.Sort(l)
+		b.Strings(l)
+	}
 	return b.Sum(), true
 }
 
@@ -424,6 +433,20 @@ func (c *Composer) kindsHash(p *linkmodel.Program) (h Hash, some, inLibrary bool
 	b.Strings(slices.Compact(files[0]))
 	writeSets(&b, withLines(p.Files[1:], files[1:]))
 	return b.Sum(), true, inLibrary
+}
+
+// resolvers returns how many components of a file are called to find out what symbols are.
+// Linkers put them in the order in which units mention the symbols, reached or not.
+func (c *Composer) resolvers() (most int) {
+	of := map[int32]int{}
+	for _, id := range c.order {
+		if c.comp(id).flags&flagResolver != 0 {
+			file := c.linked.Instances[c.nodes[id].instance].File
+			of[file]++
+			most = max(most, of[file])
+		}
+	}
+	return most
 }
 
 // filesHash describes the linked files by their names and what each unit in them
@@ -818,13 +841,13 @@ func (c *Composer) directRefs() iter.Seq2[int32, linkmodel.Ref] {
 }
 
 // protected returns the symbols to which the executable refers directly, reached or not,
-// and which a library defines as protected or thread-local: linkers and loaders refuse a
-// copy of these.
-func (c *Composer) protected() (names []string) {
+// and which a library defines in a way of which linkers and loaders refuse a copy; all
+// means that they refuse any.
+func (c *Composer) protected(all bool) (names []string) {
 	t, l := c.pool.Symbols, c.linked
 	seen := map[linkmodel.Symbol]bool{}
 	for _, r := range c.directRefs() {
-		if seen[r.Symbol] || !t.Uncopied(r.Symbol) {
+		if seen[r.Symbol] || !all && !t.Uncopied(r.Symbol) {
 			continue
 		}
 		seen[r.Symbol] = true
@@ -832,7 +855,7 @@ func (c *Composer) protected() (names []string) {
 		if slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
 			in := l.Instances[p.Instance]
 			return in.File > 0 && slices.ContainsFunc(t.Unit(in.Unit).Defs, func(d linkmodel.Def) bool {
-				return d.Symbol == r.Symbol && (d.ThreadLocal || d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED)
+				return d.Symbol == r.Symbol && (all || d.Uncopied)
 			})
 		}) {
 			names = append(names, t.Name(r.Symbol))

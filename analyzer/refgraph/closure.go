@@ -55,6 +55,8 @@ type Roots struct {
 	Foreign bool
 	// Initialises says that flags name functions that a loader calls (-init, -fini).
 	Initialises bool
+	// NoCopies says that a flag forbids copies of variables of libraries.
+	NoCopies bool
 	// Debug says that debug information is read in any case, and names of files.
 	Debug bool
 }

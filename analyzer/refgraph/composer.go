@@ -137,14 +137,15 @@ var needsReaders = []string{"getauxval"}
 
 // tlsReaders are functions for which it counts how much thread-local storage there
 // is, beside those that tell where a file is loaded, and so its headers: that of a
-// thread is on its stack.
-var tlsReaders = []string{"__pthread_get_minstack", "pthread_getattr_np", "pthread_attr_setstack", "pthread_attr_setstacksize", "_TLS_MODULE_BASE_"}
+// thread is on its stack, its table of these is allocated.
+var tlsReaders = []string{"__pthread_get_minstack", "pthread_getattr_np", "pthread_attr_setstack", "pthread_attr_setstackaddr", "pthread_attr_setstacksize", "_TLS_MODULE_BASE_",
+	"__rseq_offset", "mallinfo", "mallinfo2", "malloc_info", "malloc_stats"}
 
 // layoutSymbols are those that linkers define for places in a file.
 var layoutSymbols = []string{
 	"_DYNAMIC", "_GLOBAL_OFFSET_TABLE_", "__GNU_EH_FRAME_HDR", "__bss_end__", "__bss_start", "__bss_start__", "__data_start", "__ehdr_start",
 	"__end__", "__etext", "__executable_start", "__fini_array_end", "__fini_array_start", "__init_array_end", "__init_array_start",
-	"__preinit_array_end", "__preinit_array_start", "__rela_iplt_end", "__rela_iplt_start", "_TLS_MODULE_BASE_", "_bss_end__", "_fini", "_init", "_start", "_edata", "_end", "_etext", "data_start", "edata", "end", "etext",
+	"__preinit_array_end", "__preinit_array_start", "__tdata_start", "__rela_iplt_end", "__rela_iplt_start", "_TLS_MODULE_BASE_", "_bss_end__", "_fini", "_init", "_start", "_edata", "_end", "_etext", "data_start", "edata", "end", "etext",
 }
 
 type setKey struct {

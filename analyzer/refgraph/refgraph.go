@@ -97,7 +97,7 @@ type comp struct {
 	group       linkmodel.Symbol
 	class       int32            // interchangeable with others of the same number, or -1
 	set         linkmodel.Symbol // that which begins its linker set, or None
-	flags       uint8
+	flags       uint16
 	name        string
 }
 
@@ -108,7 +108,9 @@ const (
 	flagTLS                    // says how much thread-local storage its unit has
 	flagFixed                  // says that its unit needs a fixed place
 	flagExecutable             // says that its unit is for executables
+	flagLarge                  // says how large its unit is
 	flagUnusual                // says what linkers may choke on
+	flagResolver               // a loader calls it to find out what a symbol is
 )
 
 // LinkerSet, followed by its name, is the root of a component in a section with a
@@ -175,6 +177,8 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				p.sets[p.Symbols.Symbol("__stop_"+set)] = x.set
 			}
 			switch {
+			case c.Root == manifest.Resolver:
+				x.flags |= flagRoot | flagResolver
 			case c.Root != "":
 				x.flags |= flagRoot
 			case c.Linkage != manifest.Linkage_LINKAGE_LOCAL:
@@ -186,10 +190,12 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				x.flags |= flagFixed
 			case strings.HasPrefix(c.Name, manifest.Executable):
 				x.flags |= flagExecutable
+			case strings.HasPrefix(c.Name, manifest.Large):
+				x.flags |= flagLarge
 			case strings.HasPrefix(c.Name, manifest.Unusual):
 				x.flags |= flagUnusual
 			}
-			if x.flags&(flagDebug|flagTLS|flagFixed|flagExecutable|flagUnusual) != 0 {
+			if x.flags&(flagDebug|flagTLS|flagFixed|flagExecutable|flagLarge|flagUnusual) != 0 {
 				u.notes = append(u.notes, int32(i))
 			}
 			if len(c.Definitions) > 0 {

@@ -101,6 +101,10 @@ func (s Stamp) Since(t time.Time) bool {
 	return !last.Before(before(t, last))
 }
 
+// Several tells whether a file has several names. Since doesn't tell whether one was made: After
+// does.
+func (s Stamp) Several() bool { return s.links > 1 && !s.mode.IsDir() }
+
 // After tells whether the file was touched after t, but for the tick of the file system's
 // clock, or where its times have no fractions.
 func (s Stamp) After(t time.Time) bool {
