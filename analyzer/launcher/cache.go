@@ -227,13 +227,15 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 		if err == nil {
 			files = append(files, p)
 		}
-		if !strings.Contains(name, "/") {
+		if err == nil && !strings.Contains(name, "/") {
 			// One that comes to be in front of it is taken.
 			for _, d := range filepath.SplitList(os.Getenv("PATH")) {
 				if filepath.Join(d, name) == p {
 					break
 				}
-				watched = append(watched, filepath.Join(d, name))
+				if filepath.IsAbs(d) {
+					watched = append(watched, filepath.Join(d, name))
+				}
 			}
 		}
 	}
