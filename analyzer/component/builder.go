@@ -206,9 +206,9 @@ func (b *builder) writeType(s *stream, qual string, d depth) *typeUse {
 
 // writeAttributes writes the text of all attributes of the external declaration
 // that n is, or is in; of a function with a body only those in front of it.
-func (b *builder) writeAttributes(s *stream, n *clangast.Node, body int) (text string) {
+func (b *builder) writeAttributes(s *stream, n *clangast.Node, body int) {
 	if n.Begin < 0 {
-		return ""
+		return
 	}
 	from, to, doubt := b.x.Extent(n.Begin, nodeEnd(n))
 	if doubt != "" {
@@ -217,9 +217,23 @@ func (b *builder) writeAttributes(s *stream, n *clangast.Node, body int) (text s
 	if body >= 0 {
 		to = body
 	}
-	text = b.x.Attributes(b.unit.Text, from, to)
-	s.h.str(text)
-	return text
+	s.h.str(b.x.Attributes(b.unit.Text, from, to))
+}
+
+// says returns the attributes of a declaration that say something to code; of a function with a
+// body only those in front of it.
+func (b *builder) says(n *clangast.Node, body int) []string {
+	if n.Begin < 0 {
+		return nil
+	}
+	from, to, _ := b.x.Extent(n.Begin, nodeEnd(n))
+	if body >= 0 {
+		to = body
+	}
+	if b.fn != nil {
+		from = n.Begin // of a declaration in a block; what is behind it may be its own
+	}
+	return b.x.Saying(b.unit.Text, from, to)
 }
 
 // writeBounds writes the bounds of arrays among the parameters in [begin, end):

@@ -75,10 +75,9 @@ type specifiers struct {
 	inline, extern, body, block bool
 }
 
-// declare adds a declaration of a type with attributes, one on each line, unless there is an
-// equal one. How it is specified counts only where it is inline: see emitted. It returns
+// declare adds a declaration of a type with attributes, unless there is an equal one. How it is specified counts only where it is inline: see emitted. It returns
 // whether the type or an attribute is new, after the entity has been used.
-func (e *entity) declare(typ sealed, ds *stream, attributes string) (late bool) {
+func (e *entity) declare(typ sealed, ds *stream, attributes []string) (late bool) {
 	d := declaration{typ, ds.seal()}
 	known := false // the type
 	for i := range e.decls {
@@ -89,7 +88,7 @@ func (e *entity) declare(typ sealed, ds *stream, attributes string) (late bool) 
 	}
 	e.decls = append(e.decls, d)
 	late = !known
-	for a := range strings.Lines(attributes) {
+	for _, a := range attributes {
 		if !slices.Contains(e.attributes, a) {
 			e.attributes = append(e.attributes, a)
 			late = true

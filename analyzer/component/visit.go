@@ -1,6 +1,7 @@
 package component
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
@@ -194,7 +195,9 @@ func (b *builder) node(n *clangast.Node) error {
 		b.openScope()
 	case "InitListExpr":
 		// Of a flexible array, its variable's type doesn't say it.
-		b.weigh("initial value", n)
+		if in := b.stack[len(b.stack)-2].kind; in != "InitListExpr" || strings.HasSuffix(n.Type(), "]") {
+			b.weigh("initial value", n)
+		}
 	}
 	if strings.HasSuffix(n.Kind, "Type") {
 		// Of _Generic: its string says it.
@@ -350,9 +353,10 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 			if len(e.decls) == 0 {
 				ds := newStream()
 				ds.h.str("implicit " + r.Type)
-				e.declare(ds.seal(), ds, "")
+				e.declare(ds.seal(), ds, nil)
 				e.sym = builtinSymbol(r.Name)
 			}
+			e.used = true
 			s.use(e, name)
 			return
 		}
@@ -439,7 +443,8 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 	f.leave = func(n *clangast.Node) error {
 		cur, fn := b.cur, b.fn
 		b.scope = outer
-		body, attributes := !nested && fn.bodyAt >= 0, ""
+		body := !nested && fn.bodyAt >= 0
+		var attributes []string
 		if n.Begin >= 0 {
 			end, bodyAt := nodeEnd(n), -1
 			if body {
@@ -447,9 +452,10 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 				end = bodyAt
 			}
 			b.writeBounds(ds, n.Begin, end, body)
-			attributes = b.writeAttributes(ds, n, bodyAt)
+			b.writeAttributes(ds, n, bodyAt)
+			attributes = b.says(n, bodyAt)
 		}
-		if e.declare(typ, ds, attributes) {
+		if e.declare(typ, ds, attributes) && !n.Has("isImplicit") || nested && fn.ent == e {
 			b.late = e.name
 		}
 		if !n.Has("isImplicit") {
@@ -497,7 +503,10 @@ func (t *typeUse) size(align float64) float64 {
 				e.room = e.typ.size(align)
 			}
 			for _, m := range e.members {
-				e.room += max(m.size(align), align)
+				e.room += 2 * m.size(align)
+				if align > 16 {
+					e.room += align
+				}
 			}
 		}
 		n += e.room
@@ -605,7 +614,8 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	init := n.Attr("init") != ""
 	b.top().deep = false
 	b.top().leave = func(n *clangast.Node) error {
-		if attributes := b.writeAttributes(ds, n, -1); e.declare(typ, ds, attributes) || e.used && init && b.resolveType(newStream(), n.Type()).constant() {
+		b.writeAttributes(ds, n, -1)
+		if e.declare(typ, ds, b.says(n, -1)) || e.used && init && b.resolveType(newStream(), n.Type()).constant() {
 			b.late = e.name
 		}
 		b.scope = outer
@@ -637,8 +647,12 @@ func early(t *typeUse) {
 	}
 }
 
-// constant tells whether a type may be that of a constant.
+// constant tells whether a type may be that of a constant: of a pointer, not of what it points
+// to.
 func (t *typeUse) constant() bool {
+	if i := strings.LastIndexByte(t.text.literal, '*'); i >= 0 && !strings.Contains(t.text.literal, "(") {
+		return strings.Contains(t.text.literal[i:], "const")
+	}
 	return strings.Contains(t.text.literal, "const") || slices.ContainsFunc(t.ents, func(e *entity) bool { return e.kind == entTypedef && e.typ != nil && e.typ.constant() })
 }
 
@@ -659,7 +673,7 @@ func (b *builder) localVar(n *clangast.Node, storage string) error {
 		ds := newStream()
 		b.writeType(ds, n.Type(), value)
 		attrs(ds, n, "storageClass", "init")
-		e.declare(ds.seal(), ds, "")
+		e.declare(ds.seal(), ds, nil)
 		cs := newStream()
 		b.writeType(cs, n.Type(), value)
 		b.cur = cs
@@ -925,7 +939,10 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 		// typedef's name.
 		typ := b.resolveType(s, n.Type())
 		typ.ents = append(typ.ents, unnamed...)
-		attributes := b.writeAttributes(s, n, -1)
+		if e.typ == nil && slices.Contains(typ.ents, e) {
+			return fmt.Errorf("%w: type %s is itself", clangast.ErrDump, e.name)
+		}
+		b.writeAttributes(s, n, -1)
 		if languageWords[e.name] {
 			s.doubts("type named " + e.name)
 		}
@@ -938,11 +955,12 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 			if x, y := typ.target(), e.typ.target(); !c.equal(e.content) || x.text.literal != y.text.literal || !slices.Equal(x.ents, y.ents) {
 				c.doubt = "type " + e.name + " is declared in two ways"
 			}
+			c.doubt = cmp.Or(e.content.doubt, c.doubt)
 		}
 		if e.typ == nil { // the second one may be in terms of the first
 			e.typ = typ
 		}
-		e.content, e.bare = &c, attributes == "" && !float
+		e.content, e.bare = &c, len(b.says(n, -1)) == 0 && !float
 		return nil
 	}
 	return nil

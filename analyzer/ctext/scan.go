@@ -496,3 +496,19 @@ func (x *Index) Attributes(text []byte, begin, end int) string {
 	}
 	return string(out)
 }
+
+// Saying returns the text of the attributes that begin in [begin, end), with what they may be
+// of, but not of those that only warn or keep from warnings.
+func (x *Index) Saying(text []byte, begin, end int) (l []string) {
+	i := sort.Search(len(x.decls), func(i int) bool { return x.decls[i].end > begin })
+	for ; i < len(x.decls) && x.decls[i].begin < end; i++ {
+		for _, a := range x.decls[i].attributes {
+			if s := text[a.begin:a.end]; a.begin >= begin && a.begin < end && !silent.Match(s) {
+				l = append(l, fmt.Sprintf("%d %s", a.separators, s))
+			}
+		}
+	}
+	return l
+}
+
+var silent = regexp.MustCompile(`^(?:__attribute__|__attribute)?\s*(?:\(\s*\(|\[\s*\[)\s*(?:gnu\s*::\s*)?_*(?:unused|maybe_unused|deprecated|nodiscard|warn_unused_result|fallthrough)_*\s*(?:\)\s*\)|\]\s*\])$`)

@@ -258,7 +258,7 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 		if provides != nil {
 			return provides(s)
 		}
-		if slices.ContainsFunc(lines, bare) {
+		if slices.ContainsFunc(lines, bare) || cxx(s) && slices.ContainsFunc(lines, bareCxx) {
 			return false
 		}
 		_, known := slices.BinarySearch(shared(), s)
@@ -276,8 +276,15 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 // bare tells whether a link is without the libraries that drivers add.
 func bare(l *linkflags.Line) bool {
 	return slices.ContainsFunc(l.Flags, func(f string) bool {
-		return f == "-nostdlib" || f == "-nostdlib++" || f == "-nodefaultlibs" || f == "-nolibc"
+		return f == "-nostdlib" || f == "-nodefaultlibs" || f == "-nolibc"
 	})
+}
+
+// bareCxx tells whether it is without the library of C++, cxx whether a symbol may be in that.
+func bareCxx(l *linkflags.Line) bool { return slices.Contains(l.Flags, "-nostdlib++") }
+
+func cxx(symbol string) bool {
+	return strings.HasPrefix(symbol, "_Z") || strings.HasPrefix(symbol, "__cxa_") || strings.HasPrefix(symbol, "__gxx_")
 }
 
 // byLinkers are symbols that any link defines. (__executable_start is one of executables.)

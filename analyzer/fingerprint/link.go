@@ -365,7 +365,8 @@ func quiet(files []*linkedFile) []string {
 	var l []string
 	for _, f := range files {
 		if f.line != nil && len(f.line.Quiet) > 0 {
-			l = append(l, fmt.Sprintf("quiet for %s: %s", f.line.Linker, strings.Join(f.line.Quiet, " ")))
+			words := slices.Sorted(slices.Values(f.line.Quiet))
+			l = append(l, fmt.Sprintf("quiet for %s: %s", f.line.Linker, strings.Join(slices.Compact(words), " ")))
 		}
 	}
 	slices.Sort(l)
@@ -440,14 +441,21 @@ func apart(files []*linkedFile) bool {
 			driven = append(driven, f.line.Driven()...)
 		}
 	}
+	for _, l := range []*[]string{&all, &driven} {
+		slices.Sort(*l)
+		*l = slices.Compact(*l)
+	}
 	alike := !slices.ContainsFunc(files, func(f *linkedFile) bool { return f.line != nil && lacks(f.line.Driven(), driven) })
 	for i, f := range files {
 		if f.line == nil {
 			continue
 		}
 		complete := slices.ContainsFunc(f.line.Flags, definesAll)
-		if (i == 0 || complete) && (lacks(of(f), all) || lacks(f.line.Driven(), driven)) || (complete || bare(f.line)) && !alike {
+		if (i == 0 || complete) && (lacks(of(f), all) || lacks(f.line.Driven(), driven)) {
 			return true
+		}
+		if (complete || bare(f.line) || bareCxx(f.line)) && !alike {
+			return true // it has said to be without what others have
 		}
 	}
 	return false
@@ -529,14 +537,17 @@ func definesAll(flag string) bool {
 }
 
 // aboutCode returns those of flags that may change what the code in a file does:
-// not those that executables and libraries have for what they are. Of two that exclude each
-// other the last one counts.
-func aboutCode(flags []string) []string {
-	return slices.DeleteFunc(slices.Clone(flags), func(s string) bool {
-		s = strings.TrimPrefix(s, "-Wl,")
-		return slices.Contains([]string{"-shared", "--shared", "-pie", "--pie", "-no-pie", "--no-pie", "-rdynamic", "--export-dynamic", "-pthread", "--strip-debug", "--strip-all", "-s"}, s) ||
-			strings.HasPrefix(s, "--rpath") || strings.HasPrefix(s, "-L") || strings.HasPrefix(s, "--dynamic-linker") || strings.HasPrefix(s, "--soname")
-	})
+// not those that executables and libraries have for what they are. They are in the reverse
+// order, each once: of two that exclude each other the last one counts.
+func aboutCode(flags []string) (l []string) {
+	for _, f := range slices.Backward(flags) {
+		s := strings.TrimPrefix(f, "-Wl,")
+		if !slices.Contains(l, f) && !slices.Contains([]string{"-shared", "--shared", "-pie", "--pie", "-no-pie", "--no-pie", "-rdynamic", "--export-dynamic", "-pthread", "--strip-debug", "--strip-all", "-s"}, s) &&
+			!strings.HasPrefix(s, "--rpath") && !strings.HasPrefix(s, "-L") && !strings.HasPrefix(s, "--dynamic-linker") && !strings.HasPrefix(s, "--soname") {
+			l = append(l, f)
+		}
+	}
+	return l
 }
 
 // linker is what the model knows of a linker.
@@ -620,7 +631,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 			x.Needs = append(x.Needs, pool.Defined(f.line.Roots)...)
 			x.Unwanted = pool.Defined(f.line.Hooks)
 			if withoutStart(f.line) {
-				x.Unwanted = append(x.Unwanted, x.Needs...)
+				x.Unwanted = append(x.Unwanted, pool.Defined([]string{"main"})...)
 			}
 			x.Line = f.says()
 			if f.line.Foreign() {
@@ -670,7 +681,8 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 
 // withoutStart tells whether a link is without the files that call main.
 func withoutStart(l *linkflags.Line) bool {
-	return slices.Contains(l.Flags, "-nostartfiles") || slices.Contains(l.Flags, "-nostdlib")
+	return (slices.Contains(l.Flags, "-nostartfiles") || slices.Contains(l.Flags, "-nostdlib")) &&
+		!slices.ContainsFunc(l.Items, func(it linkflags.Item) bool { return strings.HasSuffix(it.Name, "crt1.o") })
 }
 
 func unsure(name string) string {

@@ -111,7 +111,7 @@ func (c *cache) identify(ctx context.Context, u *unit) string {
 	b.Strings(u.search)
 	for _, w := range u.search {
 		// Such as --sysroot: here it is another one than elsewhere.
-		if a := strings.TrimPrefix(w[strings.LastIndexByte(w, '=')+1:], "-B"); a != "" && !filepath.IsAbs(a) {
+		if a := w[strings.LastIndexByte(w, '=')+1:]; a != "" && !filepath.IsAbs(a) {
 			if _, err := os.Stat(a); err == nil {
 				dir, err := os.Getwd()
 				if err != nil {

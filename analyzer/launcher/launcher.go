@@ -608,7 +608,7 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 	for i, d := range slices.Concat(u.quoteDirs, u.dirs) {
 		var st syscall.Stat_t
 		err := syscall.Stat(d, &st)
-		if err != nil && !isMissing(err) {
+		if err != nil && err != syscall.ENOENT { // gcc stops at one below a file
 			return 0, nil, "a name that can't be looked up"
 		}
 		id, first := [2]uint64{uint64(st.Dev), st.Ino}, i

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,7 +47,7 @@ func (c *cache) look(dir, name string, pch bool) (state int, id [2]uint64, like 
 		}
 		id = [2]uint64{uint64(st.Dev), st.Ino}
 		like = [2]int64{st.Size, st.Mtim.Sec}
-	case !isMissing(err):
+	case err != syscall.ENOENT && err != syscall.ENOTDIR:
 		state = isOdd
 	}
 	// gcc takes a precompiled header where it finds one, clang one of -include.
@@ -55,9 +56,6 @@ func (c *cache) look(dir, name string, pch bool) (state int, id [2]uint64, like 
 	}
 	return state, id, like
 }
-
-// isMissing doesn't tell of what is below a file: gcc stops there.
-func isMissing(err error) bool { return err == syscall.ENOENT }
 
 // listed tells whether there may be a name in a directory.
 func (c *cache) listed(dir, name string) bool {
@@ -76,7 +74,7 @@ func (c *cache) listed(dir, name string) bool {
 // listed.
 func list(dir string) map[string]bool {
 	f, err := os.Open(dir + "/")
-	if os.IsNotExist(err) {
+	if os.IsNotExist(err) || errors.Is(err, syscall.ENOTDIR) {
 		return map[string]bool{}
 	}
 	if err != nil {

@@ -39,12 +39,13 @@ var driverFlags = func() map[string]driverFlag {
 	define(func(*parser, string, string) {}, `-o*: --output= --output: -MF*: -MT*: -MQ*: -save-temps* --save-temps* -dumpbase: -dumpbase-ext: -dumpdir: -aux-info:`)
 	// What compiles, and what a driver tells about its work: another driver may refuse it, or
 	// this one with -Werror.
-	define(func(p *parser, name, value string) { p.quiet(name + value) }, `-g* -W* -w -v -pipe -time* -t -pedantic*
-		-D*: -U*: -I*: -iquote*: -isystem*: -idirafter*: -include*: -imacros*: -iprefix*: -iwithprefix*: -isysroot*: -Xpreprocessor: -Xassembler:
+	define(func(p *parser, name, _ string) { p.quiet(name) }, `-D*: -U*: -I*: -iquote*: -isystem*: -idirafter*: -include*: -imacros*: -iprefix*: -iwithprefix*: -isysroot*:
+		-fdebug-prefix-map= -ffile-prefix-map= -fmacro-prefix-map= -fdebug-compilation-dir= -ffile-compilation-dir=`)
+	define(func(p *parser, name, value string) { p.quiet(name + value) }, `-g* -W* -w -v -pipe -time* -t -pedantic* -Xpreprocessor: -Xassembler:
 		-M -MM -MD -MMD -MP -MG
 		-fdiagnostics* -fcolor-diagnostics -fno-color-diagnostics -fansi-escape-codes -ftime-report -ftime-trace* -fcrash-diagnostics*
 		-fno-crash-diagnostics -fmessage-length= -ferror-limit= -fmax-errors= -fcaret-diagnostics -fno-caret-diagnostics -fshow-column
-		-fno-show-column -fverbose-asm -fdebug-prefix-map= -ffile-prefix-map= -fmacro-prefix-map= -fdebug-compilation-dir= -ffile-compilation-dir=
+		-fno-show-column -fverbose-asm
 		-fdebug-types-section -fno-debug-types-section -fstandalone-debug -fno-standalone-debug -flimit-debug-info -fno-limit-debug-info -fsplit-dwarf-inlining -fno-split-dwarf-inlining
 		-fno-canonical-system-headers -fno-working-directory -pass-exit-codes -no-canonical-prefixes -canonical-prefixes -Qunused-arguments
 		-Qn -Qy --start-no-unused-arguments --end-no-unused-arguments`)

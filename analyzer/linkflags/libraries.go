@@ -3,6 +3,7 @@ package linkflags
 import (
 	"cmp"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -112,12 +113,12 @@ func (l *Line) Probe() (compile, link []string) {
 }
 
 // Driven returns what is said to the driver that may have it add libraries, or leave them
-// out.
+// out, or take others.
 func (l *Line) Driven() []string {
-	return slices.DeleteFunc(slices.Clone(l.driver), func(w string) bool {
-		return slices.Contains([]string{"-shared", "-pie", "-no-pie", "-fPIC", "-fpic", "-fPIE", "-fpie"}, w)
-	})
+	return slices.DeleteFunc(slices.Clone(l.driver), func(w string) bool { return !driven.MatchString(w) })
 }
+
+var driven = regexp.MustCompile(`^-(?:nostd|nodefaultlibs|nolibc|nostartfiles|static|shared-lib|stdlib|-?rtlib|-?unwindlib|-?stdlib|fsanitize|fno-sanitize|fopenmp|fopenacc|ftree-parallelize|fprofile|fcs-profile|fxray|-?coverage|pg?$|pthread|m|-sysroot|-target|-gcc|gcc|-driver-mode|B|fsplit-stack|fexperimental)`)
 
 // once returns words without repetitions of those that say no more when they are said
 // again: each library on a line may say them.

@@ -254,7 +254,7 @@ func TestBuilt(t *testing.T) {
 		{"-la -L bazel-out/k8/bin/", "items: -la=bazel-out/k8/bin/liba.a"},
 		{"-Lbazel-out/k8/bin -l:liba.a -l:libb.so", "items: -l:liba.a=bazel-out/k8/bin/liba.a -l:libb.so"},
 		{"-Lbazel-out/k8/bin/_solib_k8 -Wl,-Bstatic -lb", "items: -lb[static]"},
-		{"-L/opt -Lthird_party -lc", "items: -lc=third_party/libc.a third_party/libc.a; flags: -L/opt -Lthird_party; opaque: -lc, which drivers add, may be third_party/libc.a, -lc may be in /opt, too"},
+		{"-L/opt -Lthird_party -lc", "items: -lc=third_party/libc.a; flags: -L/opt -Lthird_party; opaque: -lc, which drivers add, may be third_party/libc.a, -lc may be in /opt, too"},
 		{"-Wl,-R,$ORIGIN/../lib", "flags: -Wl,--rpath=$ORIGIN/../lib"},
 		{"-Wl,-R,bazel-out/k8/bin/libd.a", "items: bazel-out/k8/bin/libd.a; flags: -Wl,--just-symbols=bazel-out/_/bin/libd.a; opaque: --just-symbols=bazel-out/_/bin/libd.a"},
 	} {

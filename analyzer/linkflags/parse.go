@@ -135,9 +135,14 @@ func (p *parser) resolve() {
 			continue // of the toolchain
 		}
 		for _, name := range implicit {
+			if slices.Contains(p.driver, "-nostdlib") || slices.Contains(p.driver, "-nodefaultlibs") {
+				break
+			}
 			if file := p.find(d, &Item{Name: name}); file != "" {
 				p.unknowable("-l" + name + ", which drivers add, may be " + file)
-				p.item(File, file)
+				if !slices.ContainsFunc(p.Items, func(x Item) bool { return x.Kind == Library && x.Name == name }) {
+					p.item(File, file)
+				}
 			}
 		}
 	}

@@ -1172,7 +1172,7 @@ func (r *reader) kindsOfFile() {
 		add(manifest.FixedPlace, 0, uint64(t))
 	}
 	if size >= large {
-		add(manifest.Large, size)
+		add(manifest.Large, (size+1<<20-1)>>20)
 	}
 	for _, t := range executable {
 		add(manifest.Executable, 0, uint64(t))

@@ -135,7 +135,7 @@ func (r *reader) splitUnwind(k int) bool {
 		at = int(end)
 	}
 	for _, l := range described {
-		slices.SortFunc(l, func(a, b extent) int { return cmp.Compare(a.start, b.start) })
+		slices.SortFunc(l, func(a, b extent) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
 		for i := 1; i < len(l); i++ {
 			if l[i].start < l[i-1].end {
 				return false // linkers refuse it
