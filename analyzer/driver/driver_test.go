@@ -295,6 +295,8 @@ func TestUnclean(t *testing.T) {
 		{"remote, and ran here", []attempt{{1, 1, 1, pass}}, true, false},
 		{"not remote, and ran there", []attempt{{1, 1, 1, remotely}}, false, false},
 		{"remote, one shard ran here", []attempt{{1, 1, 1, remotely}, {1, 2, 1, pass}}, true, false},
+		{"in the sandbox", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.Strategy = "linux-sandbox" })}}, false, true},
+		{"in a container", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.Strategy = "docker" })}}, false, false},
 		{"cached elsewhere", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.CachedRemotely = true })}}, false, false},
 		{"cached here, with warnings", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.CachedLocally, r.Warning = true, []string{"x"} })}}, false, false},
 		{"warnings", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.Warning = []string{"x"} })}}, false, false},
@@ -302,6 +304,25 @@ func TestUnclean(t *testing.T) {
 		why := (&outcome{attempts: c.attempts}).unclean(c.remote)
 		if (why == "") != c.clean {
 			t.Errorf("%s: %q", c.name, why)
+		}
+	}
+}
+
+// Options with which nothing is known of what a test sees.
+func TestRunAll(t *testing.T) {
+	for option, want := range map[string]bool{
+		"spawn_strategy=": false, "spawn_strategy=remote,worker,sandboxed,local": false, "spawn_strategy=docker,local": true,
+		"strategy=CppCompile=docker": false, "strategy=TestRunner=docker": true, "strategy=TestRunner=linux-sandbox": false,
+		"strategy_regexp=Testing.*=docker": true, "test_strategy=exclusive": false,
+		"sandbox_add_mount_pair=/a": false, "sandbox_add_mount_pair=/a:/a": false, "sandbox_add_mount_pair=/a:/b": true,
+		"experimental_use_hermetic_linux_sandbox=1": true, "experimental_use_hermetic_linux_sandbox=0": false,
+		"runs_per_test=1": false, "runs_per_test=2": true,
+	} {
+		name, value, _ := strings.Cut(option, "=")
+		s := &session{Options: &Options{Store: store.OpenDisk(t.TempDir())}}
+		s.options = []bazel.Option{{OptionName: name, OptionValue: value}}
+		if why := s.runAll(); (why != "") != want {
+			t.Errorf("%s: %q", option, why)
 		}
 	}
 }
