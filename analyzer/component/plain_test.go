@@ -244,6 +244,7 @@ func TestPlain(t *testing.T) {
 		{"extern int a[]; int a[5]; int *f(void) { return a; }", "", ""},
 		{"extern int a[]; int *f(void) { return a; } int a[5];", "", "used before all is said of it"},
 		{"struct s; extern struct s v; struct s { int i; }; int f(void) { return v.i; }", "", "before it is complete"},
+		{"enum e; extern enum e v; enum e { A }; int f(void) { return v; }", "", "before it is complete"},
 		{"struct s; extern struct s v; struct s *f(void) { return &v; }", "", ""},
 		{"typedef int T; typedef int T; int f(T x) { return x; }", "", ""},
 		{"typedef int T; typedef T U; typedef T T; typedef U T; typedef int U; int f(T x, U y) { return x + y; }", "", ""},

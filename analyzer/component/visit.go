@@ -827,6 +827,9 @@ func (b *builder) enumDecl(n *clangast.Node) error {
 		if st.members == 0 && (len(n.Types) == 0 || e.content != nil) {
 			return nil // else its type is known, if not its enumerators
 		}
+		if e.early {
+			return notPlain("there are variables of type " + e.name + " before it is complete")
+		}
 		if st.lo.Cmp(minInt) < 0 || st.hi.Cmp(maxInt) > 0 {
 			// Compilers differ in whether the others have its type as well.
 			for _, id := range st.ids {

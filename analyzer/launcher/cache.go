@@ -233,8 +233,8 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 				if filepath.Join(d, name) == p {
 					break
 				}
-				if filepath.IsAbs(d) {
-					watched = append(watched, filepath.Join(d, name))
+				if info, err := os.Stat(d); err == nil && info.IsDir() && filepath.IsAbs(d) {
+					watched = append(watched, d)
 				}
 			}
 		}
