@@ -75,8 +75,9 @@ type specifiers struct {
 	inline, extern, body, block bool
 }
 
-// declare adds a declaration of a type with attributes, unless there is an equal one. How it is specified counts only where it is inline: see emitted. It returns
-// whether the type or an attribute is new, after the entity has been used.
+// declare adds a declaration of a type with attributes, unless there is an equal one. How it
+// is specified counts only where it is inline: see emitted. It returns whether the type or an
+// attribute is new, after the entity has been used.
 func (e *entity) declare(typ sealed, ds *stream, attributes []string) (late bool) {
 	d := declaration{typ, ds.seal()}
 	known := false // the type

@@ -3,6 +3,7 @@ package ctext
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"sort"
@@ -486,13 +487,8 @@ func (x *Index) Extent(begin, end int) (from, to int, doubt string) {
 // what they are written at.
 func (x *Index) Attributes(text []byte, begin, end int) string {
 	var out []byte
-	i := sort.Search(len(x.decls), func(i int) bool { return x.decls[i].end > begin })
-	for ; i < len(x.decls) && x.decls[i].begin < end; i++ {
-		for _, a := range x.decls[i].attributes {
-			if a.begin >= begin && a.begin < end {
-				out = fmt.Appendf(out, "%d %s %s\n", a.separators, a.behind, text[a.begin:a.end])
-			}
-		}
+	for a := range x.within(begin, end) {
+		out = fmt.Appendf(out, "%d %s %s\n", a.separators, a.behind, text[a.begin:a.end])
 	}
 	return string(out)
 }
@@ -500,15 +496,26 @@ func (x *Index) Attributes(text []byte, begin, end int) string {
 // Saying returns the text of the attributes that begin in [begin, end), with what they may be
 // of, but not of those that only warn or keep from warnings.
 func (x *Index) Saying(text []byte, begin, end int) (l []string) {
-	i := sort.Search(len(x.decls), func(i int) bool { return x.decls[i].end > begin })
-	for ; i < len(x.decls) && x.decls[i].begin < end; i++ {
-		for _, a := range x.decls[i].attributes {
-			if s := text[a.begin:a.end]; a.begin >= begin && a.begin < end && !silent.Match(s) {
-				l = append(l, fmt.Sprintf("%d %s", a.separators, s))
-			}
+	for a := range x.within(begin, end) {
+		if s := text[a.begin:a.end]; !silent.Match(s) {
+			l = append(l, fmt.Sprintf("%d %s", a.separators, s))
 		}
 	}
 	return l
+}
+
+// within yields the attributes that begin in [begin, end).
+func (x *Index) within(begin, end int) iter.Seq[attribute] {
+	return func(yield func(attribute) bool) {
+		i := sort.Search(len(x.decls), func(i int) bool { return x.decls[i].end > begin })
+		for ; i < len(x.decls) && x.decls[i].begin < end; i++ {
+			for _, a := range x.decls[i].attributes {
+				if a.begin >= begin && a.begin < end && !yield(a) {
+					return
+				}
+			}
+		}
+	}
 }
 
 var silent = regexp.MustCompile(`^(?:__attribute__|__attribute)?\s*(?:\(\s*\(|\[\s*\[)\s*(?:gnu\s*::\s*)?_*(?:unused|maybe_unused|deprecated|nodiscard|warn_unused_result|fallthrough)_*\s*(?:\)\s*\)|\]\s*\])$`)

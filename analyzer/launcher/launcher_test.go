@@ -123,6 +123,20 @@ func (b *bench) compile(flags ...string) (did string) {
 	return did
 }
 
+// behind compiles behind a command of the shell.
+func (b *bench) behind(command, want string, flags ...string) {
+	b.t.Helper()
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Dir = b.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.t.Fatalf("%v\n%s", err, out)
+	}
+	time.Sleep(250 * time.Millisecond)
+	if did := b.compile(flags...); did != want {
+		b.t.Errorf("behind %q: %q, want %q\n%s", command, did, want, &b.out)
+	}
+}
+
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "-launcher" {
 		o := &Options{Dir: os.Args[2], Args: os.Args[3:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
@@ -547,17 +561,8 @@ func TestLooked(t *testing.T) {
 			}
 			b.write(x.files)
 			flags := strings.Fields(strings.ReplaceAll(x.flags, "$D", b.dir))
-			for i, command := range []string{x.before, x.after} {
-				cmd := exec.Command("sh", "-c", command)
-				cmd.Dir = b.dir
-				if out, err := cmd.CombinedOutput(); err != nil {
-					t.Fatalf("%v\n%s", err, out)
-				}
-				time.Sleep(250 * time.Millisecond)
-				if did := b.compile(flags...); did != []string{"compiled: new", x.want}[i] {
-					t.Errorf("%d: %q, want %q\n%s", i, did, x.want, &b.out)
-				}
-			}
+			b.behind(x.before, "compiled: new", flags...)
+			b.behind(x.after, x.want, flags...)
 		})
 	}
 }
@@ -958,17 +963,8 @@ func TestPlaces(t *testing.T) {
 			t.Run(test.name+" "+compiler, func(t *testing.T) {
 				b := newBench(t, compiler)
 				flags := strings.Fields(strings.ReplaceAll(test.flags, "$PWD", b.dir))
-				for i, do := range []string{test.setup, test.change} {
-					cmd := exec.Command("sh", "-c", do)
-					cmd.Dir = b.dir
-					if out, err := cmd.CombinedOutput(); err != nil {
-						t.Fatalf("%v\n%s", err, out)
-					}
-					time.Sleep(250 * time.Millisecond)
-					if did := b.compile(flags...); did != []string{"compiled: new", test.want}[i] {
-						t.Errorf("%d: %q\n%s", i, did, &b.out)
-					}
-				}
+				b.behind(test.setup, "compiled: new", flags...)
+				b.behind(test.change, test.want, flags...)
 			})
 		}
 	}

@@ -26,7 +26,7 @@ type Table struct {
 	first    []definer
 	special  []bool
 	groups   []int32
-	// uncopied are those of which some unit has such a definition.
+	// uncopied are those that some unit defines as thread-local or protected.
 	uncopied map[Symbol]bool
 }
 
@@ -72,8 +72,6 @@ type Def struct {
 	Group      Symbol // signature of its COMDAT group, or None
 	// ThreadLocal says that each thread has one.
 	ThreadLocal bool
-	// Uncopied says that no executable has a copy of it: it is thread-local or protected.
-	Uncopied bool
 }
 
 // A Ref is an undefined symbol.
@@ -87,8 +85,8 @@ type Ref struct {
 // NewTable returns an empty table.
 func NewTable() *Table { return &Table{ids: map[string]Symbol{}, uncopied: map[Symbol]bool{}} }
 
-// Uncopied tells whether a definition of a symbol is such that no executable has a copy of
-// it: see Def.
+// Uncopied tells whether a definition of a symbol is thread-local or protected: no
+// executable has a copy of that.
 func (t *Table) Uncopied(s Symbol) bool { return t.uncopied[s] }
 
 // Symbol returns the number of a name. A version counts for nothing but that
@@ -158,12 +156,11 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 				t.first[s] = definer{n, int32(i), group}
 			}
 			t.special[s] = t.special[s] || d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
-			uncopied := d.ThreadLocal || d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED
-			if uncopied {
+			if d.ThreadLocal || d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED {
 				t.uncopied[s] = true
 			}
 			x.version(d.Name, s)
-			x.Defs = append(x.Defs, Def{s, int32(i), d.Binding, d.Visibility, group, d.ThreadLocal, uncopied})
+			x.Defs = append(x.Defs, Def{s, int32(i), d.Binding, d.Visibility, group, d.ThreadLocal})
 		}
 	}
 	for _, r := range m.Units[k].References {

@@ -855,7 +855,7 @@ func (c *Composer) protected(all bool) (names []string) {
 		if slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
 			in := l.Instances[p.Instance]
 			return in.File > 0 && slices.ContainsFunc(t.Unit(in.Unit).Defs, func(d linkmodel.Def) bool {
-				return d.Symbol == r.Symbol && (all || d.Uncopied)
+				return d.Symbol == r.Symbol && (all || d.ThreadLocal || d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED)
 			})
 		}) {
 			names = append(names, t.Name(r.Symbol))
