@@ -14,6 +14,8 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
+func TestMain(m *testing.M) { os.Exit(clangtest.Main(m)) }
+
 func compile(t *testing.T, text string) *Version {
 	t.Helper()
 	return compileAs(t, clangtest.Clang(t), "t.c", text)

@@ -22,6 +22,8 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
+func TestMain(m *testing.M) { os.Exit(clangtest.Main(m)) }
+
 // analyze returns the manifest of plain C text.
 func analyze(t testing.TB, cc, text string, flags ...string) *manifest.Manifest {
 	t.Helper()

@@ -352,6 +352,9 @@ func (p *program) build(ctx context.Context) (ok bool, err error) {
 	}
 	for _, l := range p.order(slices.Concat(p.plugins, p.links[1:], p.links[:1])) {
 		argv := append([]string{p.c.driver(p.v.cxx())}, l.words...)
+		if lld, err := exec.LookPath("ld.lld"); err == nil && p.c.compiler == "clang" {
+			argv = append(argv, "-B"+filepath.Dir(lld)) // rather than the one beside clang
+		}
 		if l.kind == "archive" {
 			argv = append([]string{"ar", "rcsD", l.output}, l.words...)
 		}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
 )
+
+func TestMain(m *testing.M) { os.Exit(clangtest.Main(m)) }
 
 var exhaustive = flag.Bool("exhaustive", false, "run also what can no longer be a violation, and analyse sources in every configuration")
 
