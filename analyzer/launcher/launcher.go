@@ -28,7 +28,8 @@
 //
 // With debug information bytes have to be the same. Whatever isn't understood is
 // compiled: see bypass in unit.go and in scan.go. So is what can't be read or
-// written; and nothing is kept of a compilation that fails, or says anything.
+// written; and nothing is kept of a compilation that fails, nor of one that warns of what
+// another one might say in another way.
 package launcher
 
 import (
@@ -96,6 +97,8 @@ type record struct {
 	Dear bool `json:",omitempty"`
 	// Depend is the compiler's list of dependencies, as it wrote it.
 	Depend []byte
+	// Messages are what the compiler warned of.
+	Messages []byte `json:",omitempty"`
 }
 
 type dependency struct {
@@ -154,7 +157,8 @@ func Run(ctx context.Context, o *Options) (code int, err error) {
 			touch(c.recordFile(u))
 		}
 		c.count(how)
-		return 0, nil
+		_, err := o.Stderr.Write(r.Messages)
+		return 0, err
 	}
 	var text *preprocessed
 	if c.textPays(u, known) {
@@ -198,13 +202,13 @@ func (c *cache) now(r *record) *record {
 // compile has the compiler run, and remembers what it makes, and of which text if
 // that is known.
 func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*record, text *preprocessed, start time.Time) (int, error) {
-	out, messages := &counter{w: o.Stdout}, &counter{w: o.Stderr}
+	out, messages := &copied{w: o.Stdout}, &copied{w: o.Stderr}
 	for _, d := range slices.Concat([]string{dirOf(u.source)}, u.quoteDirs, u.dirs) {
 		c.listed(d, "-")
 	}
 	code, cpu, err := execute(ctx, o, out, messages)
 	c.before, c.dirs = c.dirs, map[string]map[string]bool{}
-	if err != nil || code != 0 || out.n+messages.n > 0 {
+	if err != nil || code != 0 || out.n > 0 || messages.n > 0 && !u.repeatable(messages) {
 		c.count("compiled: it fails or warns")
 		return code, err
 	}
@@ -213,6 +217,7 @@ func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*recor
 		c.count("compiled: " + err.Error())
 		return 0, nil
 	}
+	r.Messages = messages.b
 	if len(known) > 0 {
 		r.Dear = known[0].Dear
 		// It was compiled in vain: the next time the text may tell.
@@ -295,15 +300,51 @@ func execute(ctx context.Context, o *Options, stdout, stderr io.Writer) (code in
 	return 0, cpu, err
 }
 
-// counter counts what is written.
-type counter struct {
+// copied counts what is written, and has a copy of the first of it.
+type copied struct {
 	w io.Writer
 	n int
+	b []byte
 }
 
-func (c *counter) Write(b []byte) (int, error) {
+const maxMessages = 1 << 16
+
+func (c *copied) Write(b []byte) (int, error) {
 	c.n += len(b)
+	c.b = append(c.b, b[:min(len(b), maxMessages-len(c.b))]...)
 	return c.w.Write(b)
+}
+
+// repeatable tells whether the compiler would say the same another time: nothing in it is of
+// the directory, or of a line that no file has.
+func (u *unit) repeatable(messages *copied) bool {
+	dir, err := os.Getwd()
+	return err == nil && messages.n == len(messages.b) && plainMessages() && !u.syntax &&
+		!bytes.Contains(messages.b, []byte(dir)) && !bytes.Contains(messages.b, []byte("<scratch space>"))
+}
+
+// plainMessages tells whether no variable asks for messages in another language or form.
+func plainMessages() bool {
+	return !slices.ContainsFunc(os.Environ(), func(kv string) bool { return !plain(kv) })
+}
+
+// plain tells whether a variable doesn't matter for messages.
+func plain(variable string) bool {
+	return !beginsWithOne(variable, []string{"LANG=", "LANGUAGE=", "LC_", "COLUMNS=", "TERM", "GCC_", "CLICOLOR", "NO_COLOR"})
+}
+
+// repeats tells whether the messages of r are still what the compiler says: their form is, and
+// no file that they name has changed.
+func (r *record) repeats(scans []*scan) bool {
+	if len(r.Messages) == 0 {
+		return true
+	}
+	for i, x := range scans {
+		if d := r.Files[i]; x.Raw != d.Raw && (x.Relines || bytes.Contains(r.Messages, []byte(filepath.Base(d.Path)))) {
+			return false
+		}
+	}
+	return plainMessages()
 }
 
 // audit compiles although an object is known, and compares.
@@ -329,7 +370,7 @@ func (c *cache) audit(ctx context.Context, o *Options, u *unit, r *record) (int,
 
 // matches tells how a record fits what is there now, or returns "". It may be told
 // that all bytes have to be the same.
-func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) string {
+func (c *cache) matches(ctx context.Context, u *unit, r *record, asBytes bool) string {
 	how := "same bytes"
 	for _, d := range r.Maps {
 		if hashMap(d.Path) != d.Raw {
@@ -346,7 +387,7 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 		scans = append(scans, x)
 		switch {
 		case x.Raw == d.Raw:
-		case bytes || u.debug || u.contracts || u.warns && x.Layout != d.Layout:
+		case asBytes || u.debug || u.contracts || u.warns && x.Layout != d.Layout:
 			return ""
 		case x.Lines == d.Lines:
 			how = max(how, "same tokens")
@@ -359,6 +400,9 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, bytes bool) str
 		default:
 			return ""
 		}
+	}
+	if !r.repeats(scans) {
+		return ""
 	}
 	means := u.means(r.Files, scans)
 	if means&(dates|reads) != 0 || how != "same bytes" && means&(columns|strict) != 0 {

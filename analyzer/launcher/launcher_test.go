@@ -28,6 +28,7 @@ type bench struct {
 	eager bool
 	// program runs in place of the compiler, if there is one.
 	program string
+	env     []string
 }
 
 func newBench(t *testing.T, compiler string) *bench {
@@ -70,9 +71,15 @@ func (b *bench) run(args ...string) (code int, did string) {
 	cmd := exec.Command(os.Args[0], append([]string{"-launcher", b.opt.Dir, b.opt.Args[0]}, args...)...)
 	cmd.Dir = b.dir
 	cmd.Stdout, cmd.Stderr = &b.out, &b.out
-	cmd.Env = append(os.Environ(), fmt.Sprintf("LAUNCHER_AUDIT=%v", b.opt.Audit), fmt.Sprintf("LAUNCHER_EAGER=%v", b.eager), "LAUNCHER_PROGRAM="+b.program)
+	cmd.Env = append(b.environ(), fmt.Sprintf("LAUNCHER_AUDIT=%v", b.opt.Audit), fmt.Sprintf("LAUNCHER_EAGER=%v", b.eager), "LAUNCHER_PROGRAM="+b.program)
 	cmd.Run()
 	return cmd.ProcessState.ExitCode(), strings.TrimSpace(strings.TrimPrefix(b.counts(), before))
+}
+
+// environ is the environment of compilers: as Bazel's, without what messages depend on.
+func (b *bench) environ() []string {
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return !plain(kv) })
+	return append(env, b.env...)
 }
 
 func (b *bench) counts() string {
@@ -96,13 +103,19 @@ func (b *bench) compile(flags ...string) (did string) {
 	if checked {
 		args = slices.DeleteFunc(args, func(a string) bool { return a == "-c" })
 	}
+	before := b.out.Len()
 	code, did := b.run(args...)
+	said := b.out.String()[before:]
 	real := exec.Command(b.opt.Args[0], args...)
 	for i, a := range real.Args {
 		real.Args[i] = map[string]string{"a.o": "b.o", "a.d": "b.d"}[a] + strings.TrimPrefix(strings.TrimPrefix(a, "a.o"), "a.d")
 	}
 	real.Dir = b.dir
+	real.Env = b.environ()
 	out, _ := real.CombinedOutput()
+	if said != string(out) && b.program == "" && did != "audited: DIFFERENT" {
+		b.t.Errorf("%s: the launcher said %q, the compiler %q", did, said, out)
+	}
 	if want := real.ProcessState.ExitCode(); code != want {
 		b.t.Fatalf("%s: exit code %d, and %d for real\n%s%s", did, code, want, out, &b.out)
 	}
@@ -206,6 +219,9 @@ var edits = []struct {
 		after: m("h.h", "\n\n\nint C(x, L) = 5;\nextern int x3;\n"), want: changed},
 	{name: "line that is spelled", before: m("a.cc", "#define T(x) #x\n#define S(x) T(x)\n#include \"h.h\"\n", "h.h", "const char *s = \"at \" S(__LINE__);\n"), after: m("h.h", "//\nconst char *s = \"at \" S(__LINE__);\n"), want: changed},
 	{name: "line in a condition", before: m("a.cc", uses, "h.h", lib+"#if __LINE__ > 4\nint g;\n#endif\n"), after: m("h.h", "//\n"+lib+"#if __LINE__ > 4\nint g;\n#endif\n"), want: changed},
+	{name: "condition that asks for a macro of lines", before: m("a.cc", "#define WHERE __LINE__\n"+uses, "h.h", lib+"#if defined WHERE || defined(WHERE)\nint g;\n#endif\n"), after: m("h.h", "//\n"+lib+"#if defined WHERE || defined(WHERE)\nint g;\n#endif\n"), want: shifted},
+	{name: "condition that asks for it and expands it", before: m("a.cc", "#define WHERE __LINE__\n"+uses, "h.h", lib+"#if defined(WHERE) && WHERE > 4\nint g;\n#endif\n"), after: m("h.h", "//\n"+lib+"#if defined(WHERE) && WHERE > 4\nint g;\n#endif\n"), want: changed},
+	{name: "condition that ends in a question", before: m("a.cc", "#define WHERE __LINE__\n"+uses, "h.h", lib+"#if !defined WHERE\n#elif WHERE > 4\nint g;\n#endif\n"), after: m("h.h", "//\n"+lib+"#if !defined WHERE\n#elif WHERE > 4\nint g;\n#endif\n"), want: changed},
 	{name: "line in a condition by a macro", before: m("a.cc", "#define WHERE __LINE__\n"+uses, "h.h", lib+"#if WHERE > 4\nint g;\n#endif\n"), after: m("h.h", "//\n"+lib+"#if WHERE > 4\nint g;\n#endif\n"), want: changed},
 	{name: "line by the command line", flags: "-DWHERE=__LINE__", before: m("a.cc", uses, "h.h", lib+"#if WHERE > 4\nint g;\n#endif\n"), after: m("h.h", "//\n"+lib+"#if WHERE > 4\nint g;\n#endif\n"), want: "passed on: a macro of the command line"},
 	{name: "assert", before: m("a.cc", uses, "h.h", "#include <assert.h>\ninline int f(int x) { assert(x); return x; }\n"), after: m("h.h", "//\n#include <assert.h>\ninline int f(int x) { assert(x); return x; }\n"), want: changed},
@@ -264,8 +280,17 @@ var edits = []struct {
 	{name: "error that isn't reached", before: m("a.cc", uses, "h.h", lib+"#if 0\n#error you don't /x \\\n  want that\n#endif\n"), after: m("h.h", "//\n"+lib+"#if 0\n#error you don't /x \\\n  want that\n#endif\n"), want: shifted, only: "clang++"},
 	{name: "digits", flags: "-std=c++17", before: m("a.cc", uses, "h.h", lib+"int q = 1'000; // it's\n"), after: m("h.h", lib+"int q = 1'000; // is\n"), want: tokens},
 	{name: "comment that a compiler reads", flags: "-Wimplicit-fallthrough", before: m("a.cc", uses, "h.h", "inline int f(int x) { switch (x) { case 1: x++; /* fall through */ case 2: x++; } return x; }\n"),
-		after: m("h.h", "inline int f(int x) { switch (x) { case 1: x++; /* and on */ case 2: x++; } return x; }\n"), want: "compiled: it fails or warns", only: "g++"},
-	{name: "warning", flags: "-Wall", before: m("a.cc", uses+"static int q;\n", "h.h", lib), after: m(), want: "compiled: it fails or warns"},
+		after: m("h.h", "inline int f(int x) { switch (x) { case 1: x++; /* and on */ case 2: x++; } return x; }\n"), want: changed, only: "g++"},
+	{name: "warning", flags: "-Wall", before: m("a.cc", uses+"static int q;\n", "h.h", lib), after: m(), want: bytesSame},
+	{name: "warning, and another file moves", flags: "-Wall", before: m("a.cc", uses+"static int q;\n", "h.h", lib), after: m("h.h", "//\n"+lib), want: shifted},
+	{name: "warning that moves", flags: "-Wall", before: m("a.cc", uses+"static int q;\n", "h.h", lib), after: m("a.cc", "//\n"+uses+"static int q;\n"), want: changed},
+	{name: "warning with a comment in its line", flags: "-Wall", before: m("a.cc", uses+"static int q; // a\n", "h.h", lib), after: m("a.cc", uses+"static int q; // b\n"), want: changed},
+	{name: "warning of what another file has", flags: "-Wall", before: m("a.cc", uses+"static int q = f(1) + N(0);\n", "h.h", lib+"#define N(x) (x == 0 & x)\n"), after: m("h.h", "//\n"+lib+"#define N(x) (x == 0 & x)\n"), want: changed},
+	{name: "warning that a file brings", flags: "-Wall", before: m("a.cc", uses+"static int q;\n", "h.h", lib), after: m("h.h", lib+"static int r;\n"), want: changed},
+	{name: "warning by an absolute name", flags: "-Wall -fdiagnostics-absolute-paths", before: m("a.cc", uses+"static int q;\n", "h.h", lib), after: m("h.h", "//\n"+lib), want: "compiled: it fails or warns", only: "clang++"},
+	{name: "warning in a line that isn't there", flags: "-Wall", before: m("a.cc", uses+"#line 3 \"h.y\"\nstatic int q; // a\n", "h.h", lib), after: m("a.cc", uses+"#line 3 \"h.y\"\nstatic int q; // b\n"), want: changed},
+	{name: "warning in what is pasted", flags: "-Wall", before: m("a.cc", uses+"#define C(a, b) static int a##b\nC(q, r);\n", "h.h", lib), after: m("h.h", "//\n"+lib), want: "compiled: it fails or warns", only: "clang++"},
+	{name: "warning whose text is the same", flags: "-Wall", before: m("a.cc", uses+"static int q;\n", "h.h", "#define X\n"+lib), after: m("h.h", lib), want: changed},
 	{name: "error", before: m("a.cc", uses+"int q(\n", "h.h", lib), after: m(), want: "compiled: it fails or warns"},
 	{name: "header that is checked", flags: "-xc++-header -fsyntax-only", before: m("h.hpp", "#include \"h.h\"\n", "h.h", lib), after: m("h.h", "//\n"+lib), want: shifted},
 	{name: "header that is checked and wrong", flags: "-xc++-header -fsyntax-only", before: m("h.hpp", "#include \"h.h\"\n", "h.h", lib), after: m("h.h", "//\n"+lib+"}\n"), want: "compiled: it fails or warns"},
@@ -389,7 +414,7 @@ var edits = []struct {
 	{name: "pragma error by macro", only: "g++", before: m("a.cc", "#define DO(x) _Pragma(#x)\n#define DIAG(k, w) DO(GCC diagnostic k w)\nDIAG(error, \"-Wmisleading-indentation\")\nint a(); int b();\nvoid f(int x) {\n  if (x)\n    a();\n  b();\n}\n"), after: m("a.cc", "#define DO(x) _Pragma(#x)\n#define DIAG(k, w) DO(GCC diagnostic k w)\nDIAG(error, \"-Wmisleading-indentation\")\nint a(); int b();\nvoid f(int x) {\n  if (x)\n    a();\n    b();\n}\n"), want: "compiled: it fails or warns"},
 	{name: "pragma error comment", only: "g++", before: m("a.cc", "#pragma GCC diagnostic /*\n*/ error \"-Wmisleading-indentation\"\nint a(); int b();\nvoid f(int x) {\n  if (x)\n    a();\n  b();\n}\n"), after: m("a.cc", "#pragma GCC diagnostic /*\n*/ error \"-Wmisleading-indentation\"\nint a(); int b();\nvoid f(int x) {\n  if (x)\n    a();\n    b();\n}\n"), want: "compiled: it fails or warns"},
 	{name: "pragma error doc by macro", only: "clang++", before: m("a.cc", "#define DO(x) _Pragma(#x)\n#define DIAG(k, w) DO(clang diagnostic k w)\nDIAG(error, \"-Wdocumentation\")\n/// \\param x one\nint f(int x);\n"), after: m("a.cc", "#define DO(x) _Pragma(#x)\n#define DIAG(k, w) DO(clang diagnostic k w)\nDIAG(error, \"-Wdocumentation\")\n/// \\param y one\nint f(int x);\n"), want: "compiled: it fails or warns"},
-	{name: "pragma warning documentation", only: "clang++", flags: "-Werror", before: m("a.cc", "#pragma clang diagnostic warning \"-Wdocumentation\"\n/// \\param x one\nint f(int x);\n"), after: m("a.cc", "#pragma clang diagnostic warning \"-Wdocumentation\"\n/// \\param y one\nint f(int x);\n"), want: "compiled: it fails or warns"},
+	{name: "pragma warning documentation", only: "clang++", flags: "-Werror", before: m("a.cc", "#pragma clang diagnostic warning \"-Wdocumentation\"\n/// \\param x one\nint f(int x);\n"), after: m("a.cc", "#pragma clang diagnostic warning \"-Wdocumentation\"\n/// \\param y one\nint f(int x);\n"), want: changed},
 	{name: "pretty function pasted", only: "clang++", flags: "-std=c++17", before: m("h.h", "int q = Name([] {}).v;\n", "a.cc", "#define P(a,b) a##b\nstruct Name { int v; template<class T> constexpr Name(T) : v(sizeof(P(__PRETTY_,FUNCTION__))) {} };\n#include \"h.h\"\n"), after: m("h.h", "\n\n\n\n\n\n\n\n\nint q = Name([] {}).v;\n"), want: changed},
 	{name: "raw string behind bad utf8", only: "g++", flags: "-w", before: m("a.cc", "#define F(x)\nF(\xffR\"(\" // )\") int q = 1;\n"), after: m("a.cc", "#define F(x)\nF(\xffR\"(\" // )\") int q = 2;\n"), want: notText},
 	{name: "raw string behind nbsp", only: "clang++", flags: "-w", before: m("a.cc", "#define F(x)\nF(\xc2\xa0R\"(\" // )\") int q = 1;\n"), after: m("a.cc", "#define F(x)\nF(\xc2\xa0R\"(\" // )\") int q = 2;\n"), want: notText},
@@ -1090,7 +1115,7 @@ func TestText(t *testing.T) {
 		{name: "assert on another line", files: m("a.cc", uses, "h.h", "#define X\n"+lib+"#include <assert.h>\ninline int q(int x) { assert(x); return x; }\n"), third: m("h.h", lib2+"#include <assert.h>\ninline int q(int x) { assert(x); return x; }\n"), want: changed},
 		{name: "assert over lines", files: m("a.cc", uses, "h.h", "#define X\n"+lib+"#include <assert.h>\ninline int q(int x) {\n  assert(x &&\n\n    x > 1); return x;\n}\n"), third: m("h.h", "//\n"+lib2+"#include <assert.h>\ninline int q(int x) {\n  assert(x &&\n    x > 1); return x;\n}\n"), want: changed},
 		{name: "file that code is in", files: m("a.cc", "#include \"h.h\"\n#include \"g.h\"\nint use() { return f(2); }\n", "h.h", "#pragma GCC system_header\n"+lib, "g.h", "#define X\n"), third: m("h.h", "#define X\n", "g.h", lib2), want: changed},
-		{name: "warning of the preprocessor", flags: "-Wundef", files: m("a.cc", uses, "h.h", "#define X\n"+lib), third: m("h.h", "#if X\n#endif\n"+lib2), want: "compiled: it fails or warns"},
+		{name: "warning of the preprocessor", flags: "-Wundef", files: m("a.cc", uses, "h.h", "#define X\n"+lib), third: m("h.h", "#if X\n#endif\n"+lib2), want: changed},
 		{name: "warnings are errors", flags: "-Werror", files: m("a.cc", uses, "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: changed},
 		{name: "debug information", flags: "-g", files: m("a.cc", uses, "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: changed},
 		{name: "source", files: m("a.cc", "#define X\n"+uses, "h.h", lib), third: m("a.cc", uses, "h.h", lib2), want: changed},
@@ -1270,6 +1295,31 @@ func TestComputedAssembly(t *testing.T) {
 	} {
 		if x := scanText([]byte(text), true); x.Bypass != want {
 			t.Errorf("%s: %q, want %q", text, x.Bypass, want)
+		}
+	}
+}
+
+// TestMessages: what changes the form of messages has them made anew.
+func TestMessages(t *testing.T) {
+	for _, compiler := range []string{"g++", "clang++"} {
+		b := newBench(t, compiler)
+		b.write(m("a.cc", uses+"static int q;\n", "h.h", lib))
+		for i, want := range []string{"compiled: new", bytesSame, "compiled: it fails or warns", bytesSame} {
+			b.env = map[int][]string{2: {"LC_ALL=C.UTF-8"}}[i]
+			if did := b.compile("-Wall"); did != want {
+				t.Errorf("%s, call %d: %q, want %q", compiler, i, did, want)
+			}
+		}
+		// More of them than are kept.
+		many := uses
+		for i := range 2000 {
+			many += fmt.Sprintf("static int q%d;\n", i)
+		}
+		b.write(m("a.cc", many))
+		for range 2 {
+			if did := b.compile("-Wall"); did != "compiled: it fails or warns" {
+				t.Errorf("%s, many: %q", compiler, did)
+			}
 		}
 	}
 }

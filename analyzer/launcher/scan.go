@@ -20,7 +20,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "12"
+const scanFormat = "13"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -130,6 +130,7 @@ type scanner struct {
 	params              bool     // they are those of its parameters
 	directive           string   // name of the directive, "#" before it is known
 	last                []byte   // the token before
+	tested              bool     // "defined" was before, and a parenthesis at most
 	asm                 int      // tokens of an assembly in front of its text: see assembly
 	parts               map[string]bool
 	layout              layout
@@ -507,8 +508,11 @@ func (s *scanner) see(t []byte, start int) {
 		s.params = len(s.body) == 0 && t[0] == '(' && isPart(s.b[start-1]) || s.params && t[0] != ')'
 		s.body = append(s.body, string(t))
 	case word && s.directive != "" && !slices.Contains(naming, s.directive):
-		s.x.Conditions = append(s.x.Conditions, string(t))
+		if !s.tested { // what is isn't expanded
+			s.x.Conditions = append(s.x.Conditions, string(t))
+		}
 	}
+	s.tested = (s.directive == "if" || s.directive == "elif") && (string(t) == "defined" || s.tested && t[0] == '(')
 	if !word {
 		return
 	}

@@ -96,7 +96,7 @@ func (c *cache) expands(u *unit, files *record, scans []*scan, text []byte) bool
 // fits tells whether the compiler makes the object of r of a text, if its sum is the
 // one of r: not what depends on lines and columns as well.
 func (p *preprocessed) fits(u *unit, r *record) bool {
-	if p.files == nil || p.sum != r.Text || !slices.Equal(p.files.Maps, r.Maps) {
+	if p.files == nil || len(r.Messages) > 0 || p.sum != r.Text || !slices.Equal(p.files.Maps, r.Maps) {
 		return false
 	}
 	old := map[string]dependency{}
@@ -282,7 +282,7 @@ var eager = false
 // doesn't know lines for a debugger, and not all that is warned of; a source that was
 // edited has another text, most likely.
 func (c *cache) canCompare(u *unit, known []*record) bool {
-	return len(known) > 0 && !u.debug && !u.contracts && !u.werror && (eager || !known[0].Dear) && c.same(u, known[0], func(d dependency, x *scan) bool {
+	return len(known) > 0 && len(known[0].Messages) == 0 && !u.debug && !u.contracts && !u.werror && (eager || !known[0].Dear) && c.same(u, known[0], func(d dependency, x *scan) bool {
 		return filepath.Clean(d.Path) != filepath.Clean(u.source) || x.Tokens == d.Tokens
 	})
 }
