@@ -222,7 +222,7 @@ func (b *builder) writeAttributes(s *stream, n *clangast.Node, body int) {
 
 // says returns the attributes of a declaration that say something to code; of a function with a
 // body only those in front of it.
-func (b *builder) says(n *clangast.Node, body int) []string {
+func (b *builder) says(n *clangast.Node, body int, block bool) []string {
 	if n.Begin < 0 {
 		return nil
 	}
@@ -230,10 +230,10 @@ func (b *builder) says(n *clangast.Node, body int) []string {
 	if body >= 0 {
 		to = body
 	}
-	if b.fn != nil {
+	if block {
 		from = n.Begin // of a declaration in a block; what is behind it may be its own
 	}
-	return b.x.Saying(b.unit.Text, from, to)
+	return b.x.Saying(b.unit.Text, from, to, block)
 }
 
 // writeBounds writes the bounds of arrays among the parameters in [begin, end):

@@ -68,7 +68,10 @@ type entity struct {
 }
 
 // A declaration has what is said of a function's or variable's type, and all that is said.
-type declaration struct{ typ, all sealed }
+type declaration struct {
+	typ, all sealed
+	block    bool // only in blocks
+}
 
 // specifiers is what one declaration of a function says of how it is emitted.
 type specifiers struct {
@@ -77,18 +80,25 @@ type specifiers struct {
 
 // declare adds a declaration of a type with attributes, unless there is an equal one. How it
 // is specified counts only where it is inline: see emitted. It returns whether the type or an
-// attribute is new, after the entity has been used.
-func (e *entity) declare(typ sealed, ds *stream, attributes []string) (late bool) {
-	d := declaration{typ, ds.seal()}
-	known := false // the type
+// attribute is new, after the entity has been used. What a block says of a type that others
+// have said something else of is new behind the block as well.
+func (e *entity) declare(typ sealed, ds *stream, attributes []string, block bool) (late bool) {
+	d := declaration{typ, ds.seal(), block}
+	known, differs, again := false, false, -1 // of the type; an equal declaration
 	for i := range e.decls {
 		if e.decls[i].all.equal(&d.all) {
-			return false
+			again = i
 		}
-		known = known || e.decls[i].typ.equal(&typ)
+		same := e.decls[i].typ.equal(&typ)
+		known = known || same && !e.decls[i].block
+		differs = differs || !same
 	}
-	e.decls = append(e.decls, d)
-	late = !known
+	if again < 0 {
+		e.decls = append(e.decls, d)
+	} else {
+		e.decls[again].block = e.decls[again].block && block
+	}
+	late = !known && (differs || len(e.decls) == 1 && again < 0)
 	for _, a := range attributes {
 		if !slices.Contains(e.attributes, a) {
 			e.attributes = append(e.attributes, a)

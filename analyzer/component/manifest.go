@@ -219,6 +219,38 @@ func (b *builder) keeps(e *entity) bool {
 	return e.local && !b.unit.Clang && !slices.ContainsFunc(e.chain, func(s specifiers) bool { return s.inline })
 }
 
+// inlinesItself returns a function of several that are always inlined in each other, if there is
+// one: which of them disappears is up to what the unit refers to first.
+func (b *builder) inlinesItself() *entity {
+	const open, done = 1, 2
+	state := map[*entity]int{}
+	var visit func(e *entity) *entity
+	visit = func(e *entity) *entity {
+		if state[e] == open {
+			return e
+		}
+		if state[e] == done || e.comp == nil || !slices.ContainsFunc(e.attributes, func(a string) bool { return strings.Contains(a, "always_inline") }) {
+			return nil
+		}
+		state[e] = open
+		for _, to := range e.comp.body.links {
+			if to != e {
+				if found := visit(to); found != nil {
+					return found
+				}
+			}
+		}
+		state[e] = done
+		return nil
+	}
+	for _, c := range b.comps {
+		if found := visit(c.ent); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
 // check returns an error if a definition isn't plain for what it is.
 func (b *builder) check() error {
 	if b.late != "" {
@@ -226,6 +258,9 @@ func (b *builder) check() error {
 	}
 	if err := b.weighs(); err != nil {
 		return err
+	}
+	if e := b.inlinesItself(); e != nil {
+		return notPlain("function " + e.name + " is always inlined in one that is always inlined in it")
 	}
 	gnu := gnuInline(b.unit)
 	for _, c := range b.comps {

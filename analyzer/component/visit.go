@@ -353,7 +353,7 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 			if len(e.decls) == 0 {
 				ds := newStream()
 				ds.h.str("implicit " + r.Type)
-				e.declare(ds.seal(), ds, nil)
+				e.declare(ds.seal(), ds, nil, false)
 				e.sym = builtinSymbol(r.Name)
 			}
 			e.used = true
@@ -415,8 +415,7 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 	}
 	e := b.ordinaryEntity(key, entFunction)
 	if e.kind != entFunction {
-		// Shadowed names in block scope can't collide in C; be safe.
-		e = &entity{kind: entFunction, name: n.Name, sym: n.Name}
+		return notPlain("function " + n.Name + " in a block, where the name stands for something else in the file")
 	}
 	if n.Mangled != "" {
 		e.sym = builtinSymbol(n.Mangled)
@@ -453,9 +452,11 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 			}
 			b.writeBounds(ds, n.Begin, end, body)
 			b.writeAttributes(ds, n, bodyAt)
-			attributes = b.says(n, bodyAt)
+			attributes = b.says(n, bodyAt, nested)
 		}
-		if e.declare(typ, ds, attributes) && !n.Has("isImplicit") || nested && fn.ent == e {
+		// Of what compilers know themselves they take an inline definition only behind it.
+		behind := body && n.Has("inline") && e.used && e.library
+		if e.declare(typ, ds, attributes, nested) && !n.Has("isImplicit") || nested && fn.ent == e || behind {
 			b.late = e.name
 		}
 		if !n.Has("isImplicit") {
@@ -593,12 +594,12 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	}
 	e := b.ordinaryEntity(n.Name, entVariable)
 	if e.kind != entVariable {
-		e = &entity{kind: entVariable, name: n.Name, sym: n.Name}
+		return notPlain("variable " + n.Name + " in a block, where the name stands for something else in the file")
 	}
 	if n.Attr("tls") != "" {
 		e.threadLocal = true
 	}
-	e.local = e.local || storage == "static"
+	e.local = e.local || storage == "static" || n.Has("constexpr")
 	b.ids[n.ID] = target{ent: e}
 	ds := newStream()
 	early(b.writeType(ds, n.Type(), value))
@@ -615,7 +616,7 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	b.top().deep = false
 	b.top().leave = func(n *clangast.Node) error {
 		b.writeAttributes(ds, n, -1)
-		if e.declare(typ, ds, b.says(n, -1)) || e.used && init && b.resolveType(newStream(), n.Type()).constant() {
+		if e.declare(typ, ds, b.says(n, -1, !atFile), !atFile) || e.used && init && b.resolveType(newStream(), n.Type()).constant() {
 			b.late = e.name
 		}
 		b.scope = outer
@@ -673,7 +674,7 @@ func (b *builder) localVar(n *clangast.Node, storage string) error {
 		ds := newStream()
 		b.writeType(ds, n.Type(), value)
 		attrs(ds, n, "storageClass", "init")
-		e.declare(ds.seal(), ds, nil)
+		e.declare(ds.seal(), ds, nil, false)
 		cs := newStream()
 		b.writeType(cs, n.Type(), value)
 		b.cur = cs
@@ -963,7 +964,7 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 		if e.typ == nil { // the second one may be in terms of the first
 			e.typ = typ
 		}
-		e.content, e.bare = &c, len(b.says(n, -1)) == 0 && !float
+		e.content, e.bare = &c, len(b.says(n, -1, false)) == 0 && !float
 		return nil
 	}
 	return nil

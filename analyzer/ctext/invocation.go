@@ -1,6 +1,7 @@
 package ctext
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -52,14 +53,15 @@ var exact, prefixes = table(map[class]string{
 		-ffile-prefix-map=* -fmacro-prefix-map=* -fcanonical-system-headers -fno-canonical-system-headers -fworking-directory
 		-fno-working-directory -no-canonical-prefixes -canonical-prefixes -pthread`,
 	code: `-ansi -std=* --std=* --target=* -target_
-		-fvisibility=* -fcf-protection=* -ffp-contract=* -ftls-model=* -falign-functions=* -falign-loops=* -falign-jumps=* -falign-labels=*
+		-fvisibility=* -fcf-protection=none -ffp-contract=* -ftls-model=* -falign-functions=* -falign-loops=* -falign-jumps=* -falign-labels=*
 		-fno-builtin-* -ftrivial-auto-var-init=* -fstack-reuse=*
 		-march=* -mtune=* -mcpu=* -mcmodel=* -m64 -mred-zone -mno-red-zone -momit-leaf-frame-pointer -mno-omit-leaf-frame-pointer
 		-msse2 -msse3 -mssse3 -msse4* -mavx* -mno-avx* -mfma -mno-fma -mbmi -mbmi2 -mno-bmi -mno-bmi2 -mpopcnt -mlzcnt -maes -mpclmul -msha
-		-mf16c -mrdrnd -mrdseed -mcx16 -mmovbe -madx -mprefer-vector-width=* -mbranch-protection=*` +
+		-mf16c -mrdrnd -mrdseed -mcx16 -mmovbe -madx -mprefer-vector-width=* -mbranch-protection=none
+		-funwind-tables -fasynchronous-unwind-tables` +
 		both(`PIC pic PIE pie plt semantic-interposition strict-aliasing strict-overflow wrapv wrapv-pointer delete-null-pointer-checks omit-frame-pointer
 		optimize-sibling-calls function-sections data-sections common stack-protector stack-protector-strong stack-protector-all stack-protector-explicit
-		stack-clash-protection cf-protection builtin exceptions unwind-tables asynchronous-unwind-tables short-enums signed-char unsigned-char
+		stack-clash-protection builtin exceptions short-enums signed-char unsigned-char
 		math-errno jump-tables merge-constants merge-all-constants strict-volatile-bitfields
 		zero-initialized-in-bss align-functions align-loops align-jumps align-labels inline hosted
 		freestanding gnu89-inline asm addrsig ident`),
@@ -296,6 +298,9 @@ func expand(args []string, depth int) ([]string, error) {
 		}
 		if depth > 8 {
 			return nil, fmt.Errorf("response file %s: nested too deeply", name)
+		}
+		if bytes.ContainsAny(b, "\v\f") {
+			return nil, fmt.Errorf("response file %s: characters that not all compilers take for blanks", name)
 		}
 		inner, err := expand(linkflags.Split(string(b)), depth+1)
 		if err != nil {

@@ -29,7 +29,9 @@ type Index struct {
 type decl struct {
 	begin, end int
 	attributes []attribute
-	doubt      string
+	// several: it may have more than one declarator.
+	several bool
+	doubt   string
 }
 
 // attribute is an attribute specifier, Text[begin:end]. What it is written at
@@ -39,6 +41,7 @@ type attribute struct {
 	begin, end int
 	behind     string
 	separators int
+	depth      int // of open brackets around it
 }
 
 // argument says what an attribute may have as arguments.
@@ -202,6 +205,7 @@ func (s *scanner) punct(t Token, p string) error {
 	switch p {
 	case ",", ";", "{", "}":
 		s.separators++
+		s.decl.several = s.decl.several || p == "," && len(s.open) == 0
 	}
 	if strings.IndexByte(operators, p[0]) < 0 {
 		return notPlain("character %q", p)
@@ -283,6 +287,9 @@ func (s *scanner) word(t Token, w []byte) error {
 		}
 		s.add(t.Off, end)
 		return nil
+	case "_Noreturn":
+		s.add(t.Off, t.End)
+		return nil
 	case "asm", "__asm__", "__asm":
 		return s.label()
 	case "_Atomic":
@@ -311,7 +318,7 @@ func foreignWord(w string) bool {
 
 // add notes the attribute s.text[begin:end].
 func (s *scanner) add(begin, end int) {
-	s.decl.attributes = append(s.decl.attributes, attribute{begin, end, s.prev, s.separators})
+	s.decl.attributes = append(s.decl.attributes, attribute{begin, end, s.prev, s.separators, len(s.open)})
 	if s.tag == 1 || s.tag == 2 {
 		s.tag = 2
 	} else {
@@ -487,30 +494,35 @@ func (x *Index) Extent(begin, end int) (from, to int, doubt string) {
 // what they are written at.
 func (x *Index) Attributes(text []byte, begin, end int) string {
 	var out []byte
-	for a := range x.within(begin, end) {
+	for _, a := range x.within(begin, end) {
 		out = fmt.Appendf(out, "%d %s %s\n", a.separators, a.behind, text[a.begin:a.end])
 	}
 	return string(out)
 }
 
 // Saying returns the text of the attributes that begin in [begin, end), with what they may be
-// of, but not of those that only warn or keep from warnings.
-func (x *Index) Saying(text []byte, begin, end int) (l []string) {
-	for a := range x.within(begin, end) {
+// of, but not of those that only warn or keep from warnings. With several declarators it isn't
+// known of which they are: then they are like no others.
+func (x *Index) Saying(text []byte, begin, end int, several bool) (l []string) {
+	for d, a := range x.within(begin, end) {
 		if s := text[a.begin:a.end]; !silent.Match(s) {
-			l = append(l, fmt.Sprintf("%d %s", a.separators, s))
+			said := fmt.Sprintf("%d %d %s", a.separators, a.depth, s)
+			if several || d.several {
+				said += fmt.Sprintf(" at %d", a.begin)
+			}
+			l = append(l, said)
 		}
 	}
 	return l
 }
 
-// within yields the attributes that begin in [begin, end).
-func (x *Index) within(begin, end int) iter.Seq[attribute] {
-	return func(yield func(attribute) bool) {
+// within yields the attributes that begin in [begin, end), with their external declarations.
+func (x *Index) within(begin, end int) iter.Seq2[*decl, attribute] {
+	return func(yield func(*decl, attribute) bool) {
 		i := sort.Search(len(x.decls), func(i int) bool { return x.decls[i].end > begin })
 		for ; i < len(x.decls) && x.decls[i].begin < end; i++ {
 			for _, a := range x.decls[i].attributes {
-				if a.begin >= begin && a.begin < end && !yield(a) {
+				if a.begin >= begin && a.begin < end && !yield(&x.decls[i], a) {
 					return
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -208,6 +209,9 @@ func (x links) read(l *link, source bool) *linkedFile {
 				f.uncertain = fmt.Sprintf("%s is linked and has no manifest", path)
 				continue
 			}
+			if startFile.MatchString(path) {
+				f.uncertain = fmt.Sprintf("GNU ld takes %s for a file of compilers", path)
+			}
 			item.manifests = []string{name}
 			if file := l.prebuilt[path]; file != "" {
 				f.prebuilt = append(f.prebuilt, file)
@@ -228,6 +232,9 @@ func (x links) read(l *link, source bool) *linkedFile {
 func isShared(file string) bool {
 	return strings.Contains(path.Base(file)+".", ".so.")
 }
+
+// startFile matches objects of which GNU ld's script leaves the oldest lists of initialisers out.
+var startFile = regexp.MustCompile(`crt(begin|end).?\.o$`)
 
 // twice notes what is linked although it is on the line already: as often as it is there, its
 // initialisers run. What is searched for members may be searched again.
@@ -417,9 +424,10 @@ func (f *linkedFile) says() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// apart tells whether a file may lack what the system has for another, as linkers see that:
-// the executable what only a library has on its line, a library that has to be complete what
-// is on other lines, or what drivers add to these unless they are told not to.
+// apart tells whether a file may lack what the system has for another, as linkers see that: what
+// is on other lines, for then linkers refuse a reference or make it one to no version; of an
+// executable, and of a library that has to be complete, also what drivers add to these unless they
+// are told not to.
 func apart(files []*linkedFile) bool {
 	of := func(f *linkedFile) (names []string) {
 		if f.line != nil {
@@ -451,7 +459,7 @@ func apart(files []*linkedFile) bool {
 			continue
 		}
 		complete := slices.ContainsFunc(f.line.Flags, definesAll)
-		if (i == 0 || complete) && (lacks(of(f), all) || lacks(f.line.Driven(), driven)) {
+		if lacks(of(f), all) || (i == 0 || complete) && (lacks(f.line.Driven(), driven)) {
 			return true
 		}
 		if (complete || bare(f.line) || bareCxx(f.line)) && !alike {

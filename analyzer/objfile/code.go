@@ -91,7 +91,11 @@ func (r *reader) extents(k int) ([]extent, string) {
 			points = append(points, i)
 			continue
 		}
-		all = append(all, extent{start: sym.value, end: sym.value + sym.size, local: sym.local(), global: !sym.local()})
+		end := sym.value + sym.size
+		if strings.HasPrefix(sym.name, "__cfi_") && end < s.size {
+			end++ // what is in front of a function for its callers (-fsanitize=kcfi) is a part of it
+		}
+		all = append(all, extent{start: sym.value, end: end, local: sym.local(), global: !sym.local()})
 	}
 	slices.SortFunc(all, func(a, b extent) int {
 		if a.start != b.start {

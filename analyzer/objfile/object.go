@@ -77,7 +77,8 @@ type reader struct {
 	attrs  frame.Buffer
 	// SHF_LINK_ORDER: by section, those that say that they belong to it.
 	kept       map[int][]int
-	rootCount  map[string]int // how many root sections of each name were met
+	linkedTo   map[string][]uint32 // by name, the sections that they belong to, sorted
+	rootCount  map[string]int      // how many root sections of each name were met
 	inlineData map[*section][][2]uint64
 	fallbacks  []*manifest.Fallback
 	returns    map[[2]int]bool // by section and function: whether it may
@@ -467,6 +468,9 @@ func (r *reader) fill(i int, c *component) {
 	h.Uint(uint64(s.flags &^ (elf.SHF_GROUP | elf.SHF_INFO_LINK | elf.SHF_LINK_ORDER)))
 	h.Uint(s.entsize)
 	h.String(s.group)
+	if s.flags&elf.SHF_LINK_ORDER != 0 && isIdentifier(s.name) {
+		h.Int(r.linkRank(k))
+	}
 	if c.root != "" {
 		// Initialisers of one priority run in the order of their sections, and a
 		// priority can be written in several ways; older ones are in sections of their own.
@@ -549,6 +553,24 @@ func (r *reader) fill(i int, c *component) {
 		}
 	}
 	c.hash = h.Sum128()
+}
+
+// linkRank returns how many sections of the name of section k are linked to others that are in
+// front of the one that it is linked to: linkers put them in the order of those.
+func (r *reader) linkRank(k int) int {
+	if r.linkedTo == nil {
+		r.linkedTo = map[string][]uint32{}
+		for i := range r.sections {
+			if s := &r.sections[i]; s.flags&elf.SHF_LINK_ORDER != 0 {
+				r.linkedTo[s.name] = append(r.linkedTo[s.name], uint32(s.link))
+			}
+		}
+		for _, l := range r.linkedTo {
+			slices.Sort(l)
+		}
+	}
+	n, _ := slices.BinarySearch(r.linkedTo[r.sections[k].name], uint32(r.sections[k].link))
+	return n
 }
 
 // define names the component and appends the symbols that it defines.

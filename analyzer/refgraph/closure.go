@@ -77,10 +77,10 @@ func (p *Pool) Defined(symbols []string) []linkmodel.Symbol {
 type Closure struct {
 	// Hash identifies the code of the program.
 	//
-	//	"tasting code 2"
+	//	"tasting code 3"
 	//	list of named roots: symbol, list of its definitions' global hashes
 	//	list of the files with components that are roots by themselves, in the
-	//	    order of the loader: list of their global hashes
+	//	    order of the loader: whether it is the executable, list of their global hashes
 	//	list of the global hashes of exported definitions, sorted
 	//	list of additions, each with its name:
 	//	    "as-needed libraries": the lines of all links and all code on them, if linkers
@@ -267,7 +267,7 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	}
 	c.sortByHash(x.exported)
 
-	b := frame.New("tasting code 2")
+	b := frame.New("tasting code 3")
 	refs := func(ids []int32) {
 		b.Int(len(ids))
 		for _, id := range ids {
@@ -304,7 +304,10 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 		files[len(files)-1] = append(files[len(files)-1], x.roots[start:]...)
 	}
 	b.Int(len(files))
-	for _, f := range files {
+	for i, f := range files {
+		// A library's run before the C library has been told what ends the program, and before
+		// the executable's addresses are in place.
+		b.Flag(which[i] == 0)
 		refs(f)
 	}
 	refs(x.exported)

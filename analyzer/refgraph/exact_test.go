@@ -259,6 +259,9 @@ func (p plain) exact(identity bool) string {
 				if a := (at{i, k, j}); c.root && !p.discarded(a) {
 					if !separated {
 						b.WriteString("; ")
+						if identity && i == 0 {
+							b.WriteString("executable ")
+						}
 						separated = true
 						rooted++
 					}

@@ -72,10 +72,21 @@ func Noted(ctx context.Context, s Store, key Key) error {
 	return nil
 }
 
-// RecordPass records a pass, unless Noted returns an error.
+// RecordPass records a pass, unless Noted returns an error. A failure that is noted while it is
+// being recorded withdraws it.
 func RecordPass(ctx context.Context, s Store, key Key, r *Result) error {
 	if err := Noted(ctx, s, key); err != nil {
 		return err
 	}
-	return s.Put(ctx, key, r)
+	if err := s.Put(ctx, key, r); err != nil {
+		return err
+	}
+	// RecordFailure notes it before it looks for a pass, so one of both sees the other.
+	f, err := s.Get(ctx, failureKey(key))
+	if err != nil {
+		return nil
+	}
+	f.Close()
+	empty := io.NewSectionReader(strings.NewReader(""), 0, 0)
+	return errors.Join(&FlakyError{f}, s.Set(ctx, key, &Result{ExitCode: 1, Host: f.Host, Start: f.Start, End: f.End, Log: empty}))
 }

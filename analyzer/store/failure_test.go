@@ -127,6 +127,43 @@ func TestFailureAfterPass(t *testing.T) {
 	}
 }
 
+// late is a store to which somebody else writes right before a result is put, and then, as on a
+// server, the last one stays.
+type late struct {
+	store.Store
+	key  store.Key
+	then func()
+}
+
+func (l *late) Put(ctx context.Context, key store.Key, r *store.Result) error {
+	if key == l.key {
+		l.then()
+	}
+	return l.Store.Set(ctx, key, r)
+}
+
+// A failure that is recorded while a pass is on its way withdraws it.
+func TestFailureMeanwhile(t *testing.T) {
+	d := store.OpenDisk(t.TempDir())
+	key := storetest.Key("k")
+	failed := storetest.Result("failed")
+	failed.ExitCode = 3
+	l := &late{d, key, func() {
+		if err := store.RecordFailure(ctx, d, key, failed); err != nil {
+			t.Fatal(err)
+		}
+	}}
+	var flaky *store.FlakyError
+	if err := store.RecordPass(ctx, l, key, storetest.Result("passed")); !errors.As(err, &flaky) {
+		t.Errorf("%v, want that the test is flaky", err)
+	}
+	r, err := d.Get(ctx, key)
+	if err != nil || r.ExitCode == 0 {
+		t.Fatalf("%+v, %v; want that it is withdrawn", r, err)
+	}
+	r.Close()
+}
+
 // A store in which a pass is withdrawn already doesn't hide another that still has it.
 func TestFailureInLayers(t *testing.T) {
 	near, far := t.TempDir(), t.TempDir()
