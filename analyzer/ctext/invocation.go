@@ -178,11 +178,11 @@ func ParseArgs(argv []string) (*Invocation, error) {
 	if len(argv) == 0 {
 		return nil, errors.New("no compiler given: want -- COMPILER [flags] FILE.c")
 	}
-	args, err := expand(argv[1:], 0)
+	inv := &Invocation{Compiler: argv[0]}
+	args, err := inv.expand(argv[1:], 0)
 	if err != nil {
 		return nil, err
 	}
-	inv := &Invocation{Compiler: argv[0]}
 	var sources []string
 	lang, sourceLang := "none", ""
 	for i := 0; i < len(args); i++ {
@@ -284,7 +284,7 @@ func isObject(a string) bool {
 }
 
 // expand replaces response files by the arguments in them.
-func expand(args []string, depth int) ([]string, error) {
+func (inv *Invocation) expand(args []string, depth int) ([]string, error) {
 	var out []string
 	for _, a := range args {
 		name, ok := strings.CutPrefix(a, "@")
@@ -300,9 +300,9 @@ func expand(args []string, depth int) ([]string, error) {
 			return nil, fmt.Errorf("response file %s: nested too deeply", name)
 		}
 		if bytes.ContainsAny(b, "\v\f") {
-			return nil, fmt.Errorf("response file %s: characters that not all compilers take for blanks", name)
+			inv.doubts("response file with characters that not all compilers take for blanks")
 		}
-		inner, err := expand(linkflags.Split(string(b)), depth+1)
+		inner, err := inv.expand(linkflags.Split(string(b)), depth+1)
 		if err != nil {
 			return nil, err
 		}
