@@ -363,6 +363,7 @@ type summary struct {
 	NotPlain       string   `json:",omitempty"` // why sources don't say all
 	Unresolved     []string `json:",omitempty"`
 	UnresolvedAt   []string `json:",omitempty"`
+	WeaklyAt       []string `json:",omitempty"`
 	Apart          bool     `json:",omitempty"` // see apart
 	Bound          []string `json:",omitempty"` // those of them that a loader needs
 	Duplicates     []string `json:",omitempty"`
@@ -374,7 +375,7 @@ type summary struct {
 
 func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, places []int, lines []*linkflags.Line) *summary {
 	s := &summary{
-		Hash: hex.EncodeToString(code.Hash[:]), Unresolved: code.Unresolved, UnresolvedAt: code.UnresolvedAt, Apart: apart(files), Bound: code.Bound, Duplicates: code.Duplicates,
+		Hash: hex.EncodeToString(code.Hash[:]), Unresolved: code.Unresolved, UnresolvedAt: code.UnresolvedAt, WeaklyAt: code.WeaklyAt, Apart: apart(files), Bound: code.Bound, Duplicates: code.Duplicates,
 		Missing: t.Roots.missing(code), Flags: lineFlags(files, places, code, false), FlagsUndefined: lineFlags(files, places, code, true),
 	}
 	if code.Layout != (refgraph.Hash{}) {

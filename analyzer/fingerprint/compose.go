@@ -165,6 +165,7 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 		for i := range list {
 			list[i] += " in " + code.UnresolvedAt[i]
 		}
+		list = append(list, code.WeaklyAt...)
 		c.Contributions = append(c.Contributions, NewContribution("symbols that files lack", list))
 	}
 	if len(undefined) > 0 {

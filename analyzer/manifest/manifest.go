@@ -43,7 +43,9 @@ import (
 //	   unless they are at a fixed distance.
 //	6: how large units are; symbols that only the linker has a place for; entries of unwind
 //	   tables that linkers don't follow.
-const Format = 6
+//	7: the order of sections that belong to others; a function's type in front of it is a part
+//	   of it; more of C isn't plain.
+const Format = 7
 
 // Uses of a symbol that an object doesn't define, in Reference.Uses.
 const (

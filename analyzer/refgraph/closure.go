@@ -3,6 +3,7 @@ package refgraph
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -141,6 +142,8 @@ type Closure struct {
 	// UnresolvedAt says of Unresolved which lines (linkmodel.File) the files have that refer to
 	// each, if there are several files.
 	UnresolvedAt []string
+	// WeaklyAt says it of references that may stay undefined, each with its symbol.
+	WeaklyAt []string
 	// SourceDoubt is why evidence by source doesn't say what linkers and loaders make of
 	// the program, or empty.
 	SourceDoubt string
@@ -388,6 +391,7 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 	const own, none = 1, 2
 	state := map[linkmodel.Symbol]int{}
 	at := map[string][]string{} // the lines of files that lack them
+	weak := map[string]bool{}
 	lacks := func(name string, f *linkmodel.File) {
 		x.Unresolved = append(x.Unresolved, name)
 		if line := f.Line; len(p.Files) > 1 && !slices.Contains(at[name], line) {
@@ -403,9 +407,13 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 		}
 		for _, r := range t.Unit(in.Unit).Refs {
 			if r.Weak {
-				if !weakly && !strings.HasPrefix(t.Name(r.Symbol), "_ZTH") {
-					x.c.places = l.Resolve(x.c.places[:0], in.File, r.Symbol)
-					weakly = len(x.c.places) == 0
+				if name := t.Name(r.Symbol); (!weakly || len(p.Files) > 1) && !strings.HasPrefix(name, "_ZTH") {
+					if x.c.places = l.Resolve(x.c.places[:0], in.File, r.Symbol); len(x.c.places) == 0 {
+						weakly = true
+						if len(p.Files) > 1 {
+							weak[name+" weakly in "+f.Line] = true
+						}
+					}
 				}
 				continue
 			}
@@ -453,6 +461,7 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 			}
 		}
 	}
+	x.WeaklyAt = slices.Sorted(maps.Keys(weak))
 	slices.Sort(x.Unresolved)
 	x.Unresolved = slices.Compact(x.Unresolved)
 	for _, name := range x.Unresolved {
