@@ -241,6 +241,19 @@ func effective(options []bazel.Option, name string) string {
 	return ""
 }
 
+const strictActionEnv = "incompatible_strict_action_env"
+
+// optionsOf returns the options of a command, with one that users of a release of Bazel
+// have without saying so. Source: Bazel's BazelRuleClassProvider.StrictActionEnvOptions.
+func optionsOf(e *bazel.Event, release string) []bazel.Option {
+	options := e.Options()
+	major, _, _ := strings.Cut(release, ".")
+	if n, err := strconv.Atoi(major); err == nil && n >= 9 && effective(options, strictActionEnv) == "" {
+		options = append(slices.Clone(options), bazel.Option{CombinedForm: "--" + strictActionEnv, OptionName: strictActionEnv, OptionValue: "1"})
+	}
+	return options
+}
+
 // enabled tells whether a boolean option is on.
 func (s *session) enabled(name string) bool { return isTrue(s.option(name)) }
 
@@ -343,7 +356,7 @@ func (x *expansion) add(e *bazel.Event) error {
 	case e.ID.UnstructuredCommandLine != nil:
 		x.args = e.UnstructuredCommandLine.Args
 	case e.Options() != nil:
-		x.options = e.Options()
+		x.options = optionsOf(e, x.release)
 	case e.ID.Workspace != nil:
 		x.execRoot = e.WorkspaceInfo.LocalExecRoot
 	case e.ID.Configuration.ID != "":

@@ -175,6 +175,41 @@ func TestActionEnv(t *testing.T) {
 	}
 }
 
+// Since a release of Bazel actions have nothing of the user's environment, unless it is told.
+func TestDefaults(t *testing.T) {
+	for _, c := range []struct {
+		release, options string
+		want             bool
+	}{
+		{"7.7.1", "", false},
+		{"8.5.0", "", false},
+		{"9.0.0", "", true},
+		{"10.0.0-pre.20270101.1", "", true},
+		{"9.0.0", "incompatible_strict_action_env=false", false},
+		{"8.5.0", "incompatible_strict_action_env=yes", true},
+		{"development version", "", false},
+	} {
+		// As Bazel writes it, shortened.
+		name, value, _ := strings.Cut(c.options, "=")
+		event := fmt.Sprintf(`{"id":{"structuredCommandLine":{"commandLineLabel":"canonical"}},"structuredCommandLine":{"sections":[{"sectionLabel":"command options","optionList":{"option":[`+
+			`{"combinedForm":"--test_env=A","optionName":"test_env","optionValue":"A"},{"combinedForm":"--%s","optionName":%q,"optionValue":%q}]}}]}}`, c.options, name, value)
+		seen := false
+		file := filepath.Join(t.TempDir(), "events")
+		if err := os.WriteFile(file, []byte(event+"\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := bazel.ReadEvents(file, func(e *bazel.Event) error {
+			seen = true
+			if got := strict(optionsOf(e, c.release)); got != c.want {
+				t.Errorf("%s %s: %t", c.release, c.options, got)
+			}
+			return nil
+		}); err != nil || !seen {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestKey(t *testing.T) {
 	sum := func(s string) string { return hex.EncodeToString([]byte((s + strings.Repeat("-", 32))[:32])) }
 	c := func(f func(*fingerprint.Config)) *fingerprint.Config {

@@ -54,7 +54,7 @@ var noEffect = words(`
 	remote_local_fallback remote_local_fallback_strategy remote_max_connections
 	remote_print_execution_messages remote_proxy remote_result_cache_priority remote_retries remote_retry_max_delay
 	remote_timeout remote_upload_local_results remote_verify_downloads repo_contents_cache repo_env repository_cache
-	repository_disable_download run_validations runs_per_test sandbox_base sandbox_debug save_temps show_loading_progress
+	repository_disable_download run_validations runs_per_test sandbox_debug save_temps show_loading_progress
 	show_progress show_progress_rate_limit show_result show_task_finish show_timestamps slim_profile stamp strip stripopt
 	subcommands symlink_prefix target_pattern_file terminal_columns test_keep_going test_lang_filters test_output
 	test_size_filters test_summary test_tag_filters test_timeout_filters test_verbose_timeout_warnings
@@ -140,7 +140,7 @@ func user() fingerprint.Contribution {
 // strict tells whether Bazel keeps PATH and LD_LIBRARY_PATH of the user from
 // tests.
 func strict(options []bazel.Option) bool {
-	return isTrue(effective(options, "incompatible_strict_action_env"))
+	return isTrue(effective(options, strictActionEnv))
 }
 
 func inherited(name, value string, set bool) string {

@@ -240,7 +240,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 		s.cost.add(e)
 		switch {
 		case e.Options() != nil:
-			if !slices.Equal(invocation(e.Options()), invocation(s.options)) {
+			if !slices.Equal(invocation(optionsOf(e, s.release)), invocation(s.options)) {
 				s.edited = true
 				s.forget()
 			}

@@ -112,6 +112,23 @@ func (l *Line) Probe() (compile, link []string) {
 	return once(l.driver), append(link, sorted.items(func(s State) State { return State{Static: s.Static} })...)
 }
 
+// Named returns the absolute paths in flags that count: of scripts, lists of symbols,
+// plugins, which the build doesn't know, and of directories.
+func (l *Line) Named() []string {
+	var names []string
+	for _, w := range slices.Concat(l.Flags, l.system) {
+		// With and without what is in front of the path and behind it.
+		for i, c := range w {
+			if c == '/' && (i == 0 || strings.ContainsRune("=,:@TBR", rune(w[i-1]))) {
+				first, _, _ := strings.Cut(w[i:], ",")
+				names = append(names, w[i:], first)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Driven returns what is said to the driver that may have it add libraries, or leave them
 // out, or take others.
 func (l *Line) Driven() []string {

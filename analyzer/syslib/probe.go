@@ -207,6 +207,14 @@ func (s *Shared) link(ctx context.Context, x Linker, dir string, l *linkflags.Li
 		s.objects[words] = object
 	}
 	link.err = link.by(ctx, x, object, program, flags, s)
+	for _, name := range l.Named() {
+		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+			continue // the linker looks into it, or says that there is none
+		}
+		if link.err == nil {
+			link.err = link.opens(s, name)
+		}
+	}
 	if link.err == nil && first && l.Shared {
 		// A program, to see what the loader makes of the libraries.
 		flags = slices.DeleteFunc(flags, func(w string) bool { return w == "-shared" || w == "-Wl,--shared" })
@@ -218,7 +226,11 @@ func (s *Shared) link(ctx context.Context, x Linker, dir string, l *linkflags.Li
 // digest is what identifies a line for a probe.
 func digest(l *linkflags.Line) string {
 	compile, link := l.Probe()
-	sum := sha256.Sum256([]byte(strings.Join(compile, "\x00") + "\x00\x00" + strings.Join(link, "\x00")))
+	var words []string
+	for _, part := range [][]string{compile, link, l.Named()} {
+		words = append(append(words, part...), "")
+	}
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -264,18 +276,26 @@ func (l *Link) by(ctx context.Context, x Linker, object, program string, flags [
 		if path = filepath.Clean(path); path == filepath.Clean(object) {
 			continue
 		}
-		f := shared.files[path]
-		if f == nil {
-			sum, err := shared.hash(path)
-			if err != nil {
-				return err
-			}
-			f = &File{Library{filepath.Base(path), sum}, definitions(path), path}
-			shared.files[path] = f
+		if err := l.opens(shared, path); err != nil {
+			return err
 		}
-		if !slices.ContainsFunc(l.Files, func(known *File) bool { return known.Library == f.Library }) {
-			l.Files = append(l.Files, f)
+	}
+	return nil
+}
+
+// opens adds a file that the linker opens.
+func (l *Link) opens(shared *Shared, path string) error {
+	f := shared.files[path]
+	if f == nil {
+		sum, err := shared.hash(path)
+		if err != nil {
+			return err
 		}
+		f = &File{Library{filepath.Base(path), sum}, definitions(path), path}
+		shared.files[path] = f
+	}
+	if !slices.ContainsFunc(l.Files, func(known *File) bool { return known.Library == f.Library }) {
+		l.Files = append(l.Files, f)
 	}
 	return nil
 }

@@ -300,6 +300,41 @@ func TestProbeWithoutOutputs(t *testing.T) {
 	}
 }
 
+// A file that a flag names by a path which the build doesn't know counts with its content.
+func TestProbeNamed(t *testing.T) {
+	x := linker(t, "cc", t.TempDir())
+	dir := t.TempDir()
+	script, list := filepath.Join(dir, "a,b.map"), filepath.Join(dir, "list")
+	for _, line := range [][]string{
+		{"-Xlinker", "--version-script=" + script},
+		{"-Xlinker", "--version-script", "-Xlinker", script},
+		{"-Wl,-T," + list + ",-z,now"},
+		{"-T" + list},
+		{"-Wl,--dynamic-list=" + list},
+		{"-Wl,--just-symbols=" + list},
+		{"-Wl,-R," + list + ".o"},
+		{"-shared", "-Wl,--symbol-ordering-file," + list},
+		{"-Wl,--retain-symbols-file," + list},
+	} {
+		l := linkflags.Parse(line, linkflags.Options{})
+		var seen []string
+		for _, text := range []string{"{ global: one; };", "{ global: two; };"} {
+			for _, name := range []string{script, list, list + ".o"} {
+				if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			seen = append(seen, write(t, probe(t, x, l)))
+		}
+		if seen[0] == seen[1] {
+			t.Errorf("%q: what is in the file doesn't count", line)
+		}
+		if digest(l) == digest(linkflags.Parse(nil, linkflags.Options{})) {
+			t.Errorf("%q is taken for a line that names no file", line)
+		}
+	}
+}
+
 func TestProbeUnknown(t *testing.T) {
 	x := linker(t, "cc", t.TempDir())
 	ctx, l := context.Background(), func(line string) *linkflags.Line { return linkflags.Parse(strings.Fields(line), linkflags.Options{}) }

@@ -26,7 +26,7 @@ So a dependency that the aspect can't see into costs precision, never soundness.
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":compose.bzl", "compose_arguments", "data_files", "files_of_runfiles", "is_linkable", "runfiles_without")
-load(":link.bzl", "aliases", "describe_libraries", "describe_link", "unit_file")
+load(":link.bzl", "aliases", "describe_libraries", "describe_link", "scripts_of", "unit_file")
 load(":manifests.bzl", "compiled_units", "declare", "precompiled_manifest", "source_of", "toolchain_files")
 load(":probe.bzl", "ProbeInfo", "run_probe")
 load(":providers.bzl", "TastingInfo", "TastingRunnerInfo")
@@ -97,6 +97,8 @@ def _precompiled(ctx, names):
         result.append(unit_file(
             struct(object = file, manifest = precompiled_manifest(ctx, file), source = None),
             others + [n for f in [file] + others for n in names.get(f, [])],
+            # What the linker sees of the library.
+            scripts = others,
         ))
     return result
 
@@ -173,35 +175,6 @@ def _probe(ctx, link, links):
     run_probe(ctx, probe, "--link=%s", [x.file for x in links], link.argv[0], link.env, toolchain_files(ctx), str(ctx.label))
     return probe
 
-# Flags that name tools, or directories with them: what these make of a link, the probe says.
-_TOOL_FLAGS = ("--ld-path=", "--sysroot", "--gcc-toolchain", "--gcc-install-dir", "-B", "-fuse-ld=", "-resource-dir")
-
-def _named(words):
-    """The paths that a command line may name, and more.
-
-    Args:
-      words: list of strings, the command line; the first is the program.
-
-    Returns:
-      dict whose keys are strings
-    """
-    paths = {}
-    for word in words[1:]:
-        if word.startswith(_TOOL_FLAGS):
-            continue
-        for piece in word.split(","):
-            for path in [piece, piece.removeprefix("-T"), piece.rpartition("=")[2]]:
-                paths[path] = None
-            for separator in ["=", "@", ":"]:
-                paths[piece.partition(separator)[2]] = None
-    return paths
-
-def _mentions(named, file):
-    """Whether a command line may name a file, or something in a directory."""
-    if file.is_directory:
-        return any([path == file.path or path.startswith(file.path + "/") for path in named])
-    return file.extension != "params" and file.path in named
-
 def _compose(ctx, target, link, linked, data, additional):
     """Registers the action that makes NAME.tasting.
 
@@ -220,17 +193,8 @@ def _compose(ctx, target, link, linked, data, additional):
     config = ctx.actions.declare_file(name + ".tasting")
     closure = ctx.actions.declare_file(name + ".closure")
 
-    # Linker scripts and their like: inputs that a flag mentions, and what they
-    # include in turn.
-    named = _named(link.argv)
-    linked_files = link.inputs.to_list()
-    scripts = [
-        f
-        for f in linked_files
-        if not is_linkable(f) and (f in additional or _mentions(named, f))
-    ]
-    drivers = [f for f in linked_files if f.path == link.argv[0]]
-    scripts = depset(scripts, transitive = [depset(linked.scripts)]).to_list()
+    drivers = [f for f in link.inputs.to_list() if f.path == link.argv[0]]
+    scripts = depset(scripts_of(ctx, link, additional), transitive = [depset(linked.scripts)]).to_list()
 
     mapping = target[DefaultInfo].files_to_run.repo_mapping_manifest
     mappings = [mapping] if mapping else []
@@ -241,6 +205,7 @@ def _compose(ctx, target, link, linked, data, additional):
         binary = _test_binary(target),
         scripts = scripts,
         drivers = drivers,
+        requirements = _requirements(target) | getattr(ctx.rule.attr, "exec_properties", {}),
         data = data,
         tags = ctx.rule.attr.tags,
         local = getattr(ctx.rule.attr, "local", False),
@@ -292,6 +257,10 @@ def _located(ctx, args):
         located.append(ctx.expand_location(arg, targets))
     return located
 
+def _requirements(target):
+    """Dict of what the test's rule asks of its execution."""
+    return target[testing.ExecutionInfo].requirements if testing.ExecutionInfo in target else {}
+
 def _describe(ctx, target, link, linked, arguments):
     """What decides how Bazel starts a test, for `tasting test`.
 
@@ -299,7 +268,6 @@ def _describe(ctx, target, link, linked, arguments):
       struct for JSON: driver.description in analyzer/driver.
     """
     environment = target[RunEnvironmentInfo] if RunEnvironmentInfo in target else None
-    execution = target[testing.ExecutionInfo] if testing.ExecutionInfo in target else None
     args = _located(ctx, ctx.rule.attr.args)
     return struct(
         compose = arguments.path,
@@ -316,7 +284,7 @@ def _describe(ctx, target, link, linked, arguments):
         timeout = ctx.rule.attr.timeout,
         tags = sorted(ctx.rule.attr.tags),
         exec_properties = getattr(ctx.rule.attr, "exec_properties", {}),
-        requirements = execution.requirements if execution else {},
+        requirements = _requirements(target),
         linker = link.argv[0],
         link_env = link.env,
     )

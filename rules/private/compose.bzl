@@ -74,7 +74,7 @@ _EXECUTION_TAGS = ("block-", "cpu:", "disable-", "exclusive", "local", "no-", "r
 def _tag_reasons(tags, which):
     return ["tag " + t for t in tags if t in which]
 
-def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, env_keys, store, drivers = []):
+def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, env_keys, store, requirements = {}, drivers = []):
     """Arguments of `tasting compose` for all but the code.
 
     Args:
@@ -88,6 +88,8 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, 
       local: bool, the attribute of the test.
       env_keys: list of strings, the variables that the test's declaration names.
       store: string: where results are recorded.
+      requirements: dict of strings, what the rule and its attributes say beside tags of
+        where and how it is executed.
       drivers: list of File, what is started to link, if Bazel has it.
 
     Returns:
@@ -107,6 +109,7 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, 
     args.add_all(data.root_symlinks, map_each = paths.root_symlink, allow_closure = True)
     args.add_all(_tag_reasons(tags, ["external", "no-cache"]), format_each = "--always-run=%s")
     execution = [t for t in tags if t.startswith(_EXECUTION_TAGS)] + (["local"] if local else [])
+    execution.extend(["%s=%s" % item for item in requirements.items()])
     args.add_all(sorted(execution), format_each = "--execution-tag=%s", uniquify = True)
 
     # These forbid only what is shared with other machines. Where the store is,

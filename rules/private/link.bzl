@@ -26,12 +26,13 @@ visibility(["//rules", "//rules/..."])
 # Bazel's own actions that give a library a second name.
 _ALIAS_MNEMONICS = ["SolibSymlink", "Symlink"]
 
-def unit_file(unit, names = []):
+def unit_file(unit, names = [], scripts = []):
     """What is known of a file that speaks for itself.
 
     Args:
       unit: struct(object, manifest, source).
       names: list of File, other names for it.
+      scripts: list of File that a link with it reads as well.
 
     Returns:
       struct, see TastingInfo.linked.
@@ -42,7 +43,7 @@ def unit_file(unit, names = []):
         links = (),
         manifests = depset([unit.manifest]),
         sources = depset([unit.source or unit.manifest]),
-        scripts = (),
+        scripts = tuple(scripts),
     )
 
 def aliases(target):
@@ -61,6 +62,56 @@ def aliases(target):
             if len(inputs) == 1:
                 names.setdefault(inputs[0], []).extend(action.outputs.to_list())
     return names
+
+# Flags that name tools, or directories with them: what these make of a link, the probe says.
+_TOOL_FLAGS = ("--ld-path=", "--sysroot", "--gcc-toolchain", "--gcc-install-dir", "-B", "-fuse-ld=", "-resource-dir")
+
+def _named(words):
+    """The paths that a command line may name, and more.
+
+    Args:
+      words: list of strings, the command line; the first is the program.
+
+    Returns:
+      dict whose keys are strings
+    """
+    paths = {}
+    for word in words[1:]:
+        if word.startswith(_TOOL_FLAGS):
+            continue
+        for piece in word.split(","):
+            for path in [piece, piece.removeprefix("-T"), piece.rpartition("=")[2]]:
+                paths[path] = None
+            for separator in ["=", "@", ":"]:
+                paths[piece.partition(separator)[2]] = None
+    return paths
+
+def _mentions(named, file):
+    """Whether a command line may name a file, or something in a directory."""
+    if file.is_directory:
+        return any([path == file.path or path.startswith(file.path + "/") for path in named])
+    return file.extension != "params" and file.path in named
+
+def scripts_of(ctx, action, additional):
+    """Linker scripts and their like: what a link reads beside code.
+
+    That are inputs which a flag mentions. If it mentions one of the toolchain's, what that
+    includes in turn is among the toolchain's files as well; it isn't known which of them.
+
+    Args:
+      ctx: the aspect's context.
+      action: the action that links.
+      additional: dict whose keys are files that rules declare for it.
+
+    Returns:
+      list of File
+    """
+    named = _named(action.argv)
+    files = [f for f in action.inputs.to_list() if not is_linkable(f) and f.extension != "params"]
+    mentioned = {f: None for f in files if _mentions(named, f)}
+    if mentioned and [f for f in toolchain_files(ctx).to_list() if f in mentioned]:
+        return files
+    return [f for f in files if f in mentioned or f in additional]
 
 def _unit_line(unit):
     return "unit %s\t%s" % (unit.path, unit.manifest.path)
@@ -111,12 +162,14 @@ def describe_link(ctx, target, action, output, names, kind, known, infos):
                 for file in entry.files:
                     known.setdefault(file, entry)
 
+    used = []
     units = []
     libraries = []
     for file in code:
         if file not in known:
             known[file] = unit_file(struct(object = file, manifest = precompiled_manifest(ctx, file), source = None))
         entry = known[file]
+        used.append(entry)
         if entry.unit:
             # By the name that this link has for it.
             object = entry.unit.object
@@ -148,10 +201,11 @@ def describe_link(ctx, target, action, output, names, kind, known, infos):
 
     described = struct(file = link, line = line_key(line_words(argv, code)) if kind != "archive" else None)
 
-    # A cc_library hands on to the test what its own link reads beside code.
-    scripts = []
-    if kind == "shared" and ctx.rule.kind != "cc_library":
-        scripts = [f for f in inputs if not is_linkable(f) and f.extension != "params" and f not in excluded]
+    scripts = [s for entry in used for s in entry.scripts]
+    if kind == "shared":
+        # A cc_library hands on to the test what is declared for its own link.
+        declared = {} if ctx.rule.kind == "cc_library" else {f: None for f in inputs if f not in excluded}
+        scripts.extend(scripts_of(ctx, action, declared))
 
     return struct(
         files = tuple([output] + names),
@@ -165,7 +219,7 @@ def describe_link(ctx, target, action, output, names, kind, known, infos):
             [unit.source or unit.manifest for unit in units],
             transitive = [entry.sources for entry in libraries],
         ),
-        scripts = tuple(scripts + [s for entry in libraries for s in entry.scripts]),
+        scripts = tuple({s: None for s in scripts}),
     )
 
 def describe_libraries(ctx, target, program, names, known, infos):

@@ -127,6 +127,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
         data = data,
         tags = ctx.attr.tags,
         local = ctx.attr.local,
+        requirements = getattr(ctx.attr, "exec_properties", {}),
         env_keys = ctx.attr.env.keys() + ctx.attr.env_inherit,
         store = store,
     )

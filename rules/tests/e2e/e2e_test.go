@@ -128,7 +128,7 @@ func runScripts(t *testing.T, s setup) {
 // once names the scripts in which the compiler makes no difference, with the one
 // that they run with.
 var once = map[string]string{
-	"checkouts": "gcc", "contract": "gcc", "recipe": "gcc", "runtime": "gcc", "test_runner": "gcc",
+	"checkouts": "gcc", "contract": "gcc", "recipe": "gcc", "runtime": "gcc", "test_runner": "gcc", "toolchain": "gcc",
 	"driver": "clang", "evaluate": "clang", "explain": "clang", "launcher": "clang", "remote": "clang",
 }
 

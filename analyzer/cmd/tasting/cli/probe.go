@@ -24,7 +24,8 @@ func probeCommand() *cobra.Command {
 		Long: `Link a program that does nothing, by the driver LINKER and with the flags of a link
 as far as they choose files of the system, and write which files the linker opens:
 start files, runtime libraries, libraries that flags name and linker scripts behind
-them, by content and without directories, and how the driver calls its linker. What
+them, files that flags name by an absolute path, by content and without directories,
+and how the driver calls its linker. What
 the build makes or knows is left out: files below bazel-out that have their path on
 the line, and those given with --known, which may be found by -l.
 
