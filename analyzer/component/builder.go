@@ -220,8 +220,14 @@ func (b *builder) writeAttributes(s *stream, n *clangast.Node, body int) {
 	s.h.str(b.x.Attributes(b.unit.Text, from, to))
 }
 
-// says returns the attributes of a declaration that say something to code; of a function with a
-// body only those in front of it.
+// attributed tells whether a declaration may have an attribute that says something to code.
+func (b *builder) attributed(n *clangast.Node) bool {
+	from, to, _ := b.x.Extent(n.Begin, nodeEnd(n))
+	return b.x.Says(b.unit.Text, from, to)
+}
+
+// says returns the attributes of a declaration that say something to code which nodes may not;
+// of a function with a body only those in front of it.
 func (b *builder) says(n *clangast.Node, body int, block bool) []string {
 	if n.Begin < 0 {
 		return nil

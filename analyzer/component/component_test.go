@@ -220,7 +220,6 @@ func TestDefinitions(t *testing.T) {
 		{"extern inline int f(void) { return 1; }", "-std=c99", "f"},
 		{"inline int f(void) { return 1; }", "-std=gnu89", "f"},
 		{"extern inline int f(void) { return 1; }", "-std=gnu89", ""},
-		{"extern inline int f(void) { return 1; }", "-std=gnu17 -fgnu89-inline", ""},
 		{"int f(void); extern inline int f(void) { return 1; }", "-std=gnu89", ""},
 		{"extern inline __attribute__((gnu_inline)) int f(void) { return 1; }", "-std=gnu17", ""},
 		{"static inline int f(void) { return 1; } int g(void) { return f(); }", "", "g"},

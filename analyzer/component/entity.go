@@ -43,8 +43,9 @@ type entity struct {
 	gnuInline bool
 	// addressTaken is true if anything but a call refers to the function.
 	addressTaken bool
-	// attributes are all that declarations have.
-	attributes []string
+	// attributes are what declarations say in their text, kinds the kinds of their attributes
+	// as nodes, of declarations at file scope.
+	attributes, kinds []string
 	// used: something has referred to it, or has defined it.
 	used bool
 	// early: there is a variable of this type from before it was complete.
@@ -105,6 +106,14 @@ func (e *entity) declare(typ sealed, ds *stream, attributes []string, block bool
 			late = true
 		}
 	}
+	for _, kind := range ds.kinds {
+		if !slices.Contains(e.kinds, kind) {
+			late = true
+			if !block {
+				e.kinds = append(e.kinds, kind)
+			}
+		}
+	}
 	return late && e.used
 }
 
@@ -126,6 +135,8 @@ type stream struct {
 	links []*entity
 	// doubt is the first reason why the stream isn't complete.
 	doubt string
+	// kinds are those of the attributes of a function or variable.
+	kinds []string
 }
 
 func newStream() *stream { return &stream{h: newHasher()} }

@@ -108,11 +108,6 @@ func gnuInline(u *ctext.Unit) bool {
 		}
 		gnu = gnu || f == "-ansi"
 	}
-	for _, f := range u.DumpFlags {
-		if f == "-fgnu89-inline" || f == "-fno-gnu89-inline" {
-			gnu = f == "-fgnu89-inline"
-		}
-	}
 	return gnu
 }
 
@@ -229,7 +224,7 @@ func (b *builder) inlinesItself() *entity {
 		if state[e] == open {
 			return e
 		}
-		if state[e] == done || e.comp == nil || !slices.ContainsFunc(e.attributes, func(a string) bool { return strings.Contains(a, "always_inline") }) {
+		if state[e] == done || e.comp == nil || !slices.Contains(e.kinds, "AlwaysInlineAttr") {
 			return nil
 		}
 		state[e] = open
@@ -251,12 +246,32 @@ func (b *builder) inlinesItself() *entity {
 	return nil
 }
 
+// sameSymbol returns an error if several names of one function or variable are used: compilers
+// make it of what they use first.
+func (b *builder) sameSymbol() error {
+	bySymbol := map[string]*entity{}
+	for _, name := range slices.Sorted(maps.Keys(b.ordinary)) {
+		e := b.ordinary[name]
+		if e.kind > entVariable || !e.used || e.sym == "" {
+			continue
+		}
+		if other := bySymbol[e.sym]; other != nil {
+			return notPlain(other.name + " and " + e.name + " are one symbol, and both are used")
+		}
+		bySymbol[e.sym] = e
+	}
+	return nil
+}
+
 // check returns an error if a definition isn't plain for what it is.
 func (b *builder) check() error {
 	if b.late != "" {
 		return notPlain(b.late + " is used before all is said of it")
 	}
 	if err := b.weighs(); err != nil {
+		return err
+	}
+	if err := b.sameSymbol(); err != nil {
 		return err
 	}
 	if e := b.inlinesItself(); e != nil {

@@ -198,7 +198,6 @@ func TestPairs(t *testing.T) {
 		{"struct S { int a; } <<__attribute__((aligned(32))) v||v __attribute__((aligned(32)))>>; unsigned long f(void) { return sizeof v; }", ""},
 		{"char <<a __attribute__((aligned(64))), b||a, b __attribute__((aligned(64)))>>; char *f(void) { return &b; }", ""},
 		{"static const char *<<g||h>>(void) { return __func__; } const char *f(void) { return <<g||h>>(); }", ""},
-		{"unsigned long strlen(const char *s) { return <<3||4>>; } unsigned long f(char *s) { return __builtin_strlen(s); }", "-fno-builtin"},
 		{"void *g(int) __attribute__((alloc_size(1)<<||, malloc>>)); int f(int *p) { *p = 1; int *q = g(4); *q = 2; return *p; }", ""},
 		{"void *g(void) __attribute__((assume_aligned(<<4||64>>))); int f(void) { return (unsigned long)g() % 64; }", ""},
 		{"void *g(void) <<||__attribute__((returns_nonnull))>>; int f(void) { return g() ? 1 : 2; }", "-O2"},

@@ -29,9 +29,9 @@ var complete = wordSet(`
 
 // completeAttrs lists the attributes whose node adds nothing to their text.
 var completeAttrs = wordSet(`NoThrowAttr LeafAttr PureAttr ConstAttr RestrictAttr ReturnsNonNullAttr NonNullAttr NoReturnAttr C11NoReturnAttr CXX11NoReturnAttr
-	AlwaysInlineAttr NoInlineAttr GNUInlineAttr ArtificialAttr ColdAttr HotAttr FlattenAttr PackedAttr AlignedAttr UnusedAttr FallThroughAttr
-	WarnUnusedResultAttr ReturnsTwiceAttr OverloadableAttr AllocSizeAttr AllocAlignAttr AssumeAlignedAttr SentinelAttr PassObjectSizeAttr
-	DeprecatedAttr UnavailableAttr FormatAttr FormatArgAttr ModeAttr DiagnoseIfAttr EnableIfAttr BuiltinAttr AsmLabelAttr VisibilityAttr MayAliasAttr
+	AlwaysInlineAttr NoInlineAttr GNUInlineAttr ArtificialAttr ColdAttr HotAttr PackedAttr AlignedAttr UnusedAttr FallThroughAttr
+	WarnUnusedResultAttr ReturnsTwiceAttr AllocSizeAttr AllocAlignAttr AssumeAlignedAttr SentinelAttr PassObjectSizeAttr
+	DeprecatedAttr UnavailableAttr FormatAttr FormatArgAttr ModeAttr BuiltinAttr AsmLabelAttr VisibilityAttr MayAliasAttr
 	AvailableOnlyInDefaultEvalMethodAttr`)
 
 // shallow lists the kinds whose own type, where it is a pointer, doesn't bring
@@ -409,11 +409,7 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 	if n.Name == "" {
 		return fmt.Errorf("%w: a function without a name", clangast.ErrDump)
 	}
-	key := n.Name
-	if strings.HasPrefix(n.Mangled, "_Z") {
-		key += " " + n.Mangled // overloadable
-	}
-	e := b.ordinaryEntity(key, entFunction)
+	e := b.ordinaryEntity(n.Name, entFunction)
 	if e.kind != entFunction {
 		return notPlain("function " + n.Name + " in a block, where the name stands for something else in the file")
 	}
@@ -666,6 +662,9 @@ func (b *builder) localVar(n *clangast.Node, storage string) error {
 	num := b.newLocal(n.ID)
 	s := b.cur
 	if storage == "static" {
+		if b.fn.ent.sym == "rel" {
+			return notPlain("static variable in a function rel: linkers know sections .data.rel.NAME")
+		}
 		e := &entity{kind: entVariable, name: n.Name, sym: b.fn.ent.sym + "." + n.Name, local: true}
 		b.ids[n.ID] = target{ent: e, local: num}
 		s.h.str("static local")
@@ -964,7 +963,7 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 		if e.typ == nil { // the second one may be in terms of the first
 			e.typ = typ
 		}
-		e.content, e.bare = &c, len(b.says(n, -1, false)) == 0 && !float
+		e.content, e.bare = &c, !float && (n.Begin < 0 || !b.attributed(n))
 		return nil
 	}
 	return nil
@@ -1001,9 +1000,13 @@ func (b *builder) attr(n *clangast.Node) error {
 		if !completeAttrs[n.Kind] {
 			s.doubts(n.Kind)
 		}
-		// A keyword such as _Noreturn has no other text.
-		if !n.Has("inherited") && !n.Has("implicit") {
+		// A keyword such as _Noreturn has no other text, nor has what clang knows of a library's
+		// function by itself, where the types before it let it.
+		if !n.Has("inherited") {
 			s.h.str(n.Kind)
+			if owned {
+				s.kinds = append(s.kinds, n.Kind)
+			}
 		}
 	} else if !completeAttrs[n.Kind] {
 		return notPlain(n.Kind)

@@ -196,7 +196,7 @@ func TestScan(t *testing.T) {
 		"c;":      {"struct", "0 word __attribute__((packed)) 3 } __attribute__((aligned(2)))", ""},
 		"d;":      {"struct", "0 word __attribute__((packed)) 3 } __attribute__((aligned(2)))", ""},
 		"return":  {"int g", "1 word __attribute__((unused))", ""},
-		"*i":      {"int h", "0 word __attribute__((weak))", "attribute weak"},
+		"*i":      {"int h", "0 word __attribute__((weak)) int h __attribute__ ( ( weak ) ) , * i = ( int [ ] ) { 1 } ;", "attribute weak"},
 		"int g(v": {"int g", "1 word __attribute__((unused))", ""},
 	} {
 		i := strings.Index(text, at)
@@ -224,7 +224,9 @@ func TestParseArgs(t *testing.T) {
 		{"clang -arch b.c -Xclang b.c -Xpreprocessor b.c -mllvm b.c a.c", "", "a.c", "c", "flag -arch"},
 		{"clang -target x86_64-linux-gnu a.c", "-target x86_64-linux-gnu", "a.c", "c", ""},
 		{"clang -std=c17 -march=native -mllvm -x -c a.c", "-std=c17 -march=native", "a.c", "c", "flag -mllvm"},
-		{"g++ -fno-exceptions a.cc", "-fno-exceptions", "a.cc", "c++", ""},
+		{"g++ -fno-plt a.cc", "-fno-plt", "a.cc", "c++", ""},
+		{"clang -fexceptions a.c", "", "a.c", "c", "flag -fexceptions"},
+		{"clang -ffreestanding a.c", "", "a.c", "c", "flag -ffreestanding"},
 		{"g++ a.c", "", "a.c", "c++", ""},
 		{"gcc -c a.S", "", "a.S", "asm", ""},
 		{"gcc -c a.m", "", "a.m", "other", ""},

@@ -61,10 +61,9 @@ var exact, prefixes = table(map[class]string{
 		-funwind-tables -fasynchronous-unwind-tables` +
 		both(`PIC pic PIE pie plt semantic-interposition strict-aliasing strict-overflow wrapv wrapv-pointer delete-null-pointer-checks omit-frame-pointer
 		optimize-sibling-calls function-sections data-sections common stack-protector stack-protector-strong stack-protector-all stack-protector-explicit
-		stack-clash-protection builtin exceptions short-enums signed-char unsigned-char
+		stack-clash-protection builtin short-enums signed-char unsigned-char
 		math-errno jump-tables merge-constants merge-all-constants strict-volatile-bitfields
-		zero-initialized-in-bss align-functions align-loops align-jumps align-labels inline hosted
-		freestanding gnu89-inline asm addrsig ident`),
+		zero-initialized-in-bss align-functions align-loops align-jumps align-labels inline asm addrsig ident`),
 	quiet: `-O0 -w -g* -W* -pedantic -pedantic-errors -v -pipe -Qunused-arguments -L+ -l+ -Xlinker_ -Xanalyzer_ -Wl,* -u+ -z+ -e_ -T+ -s -shared -static -static-pie
 		-static-libgcc -shared-libgcc -rdynamic -pie -no-pie -nostdlib -nodefaultlibs -nostartfiles -nolibc -fuse-ld=* -fdiagnostics-* -fno-diagnostics-*
 		-fcolor-diagnostics -fno-color-diagnostics -fansi-escape-codes -fcaret-diagnostics -fno-caret-diagnostics -fshow-* -fno-show-* -fmessage-length=*
@@ -141,8 +140,7 @@ func refuses(flag string) bool {
 var standards = regexp.MustCompile(`^--?std=(c|gnu|iso9899:)(89|90|9x|99|11|1x|17|18|23|2x|2y|199409|1990|1999|2011|2017|2018|2024)$`)
 
 // astFlags are the flags that decide how C is parsed.
-var astFlags = words(`-ansi -funsigned-char -fsigned-char -fno-unsigned-char -fno-signed-char -fshort-enums -fno-short-enums -fgnu89-inline
-	-fno-gnu89-inline -fasm -fno-asm -ffreestanding -fno-freestanding -fhosted -fno-hosted -fbuiltin -fno-builtin -fwrapv -fno-wrapv -fno-strict-overflow`)
+var astFlags = words(`-ansi -funsigned-char -fsigned-char -fno-unsigned-char -fno-signed-char -fshort-enums -fno-short-enums -fasm -fno-asm -fbuiltin -fno-builtin -fwrapv -fno-wrapv -fno-strict-overflow`)
 
 // parses reports whether flag a decides how C is parsed.
 func parses(a string) bool {

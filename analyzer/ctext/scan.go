@@ -51,7 +51,6 @@ const (
 	none     argument = 1 + iota // nothing
 	constant                     // literals, and sizes of built-in types
 	naming                       // words of its own as well
-	free                         // anything: it only makes messages
 	function                     // the function that releases what the declared one returns
 	doubtful                     // anything, but the meaning isn't known
 )
@@ -62,12 +61,11 @@ const (
 var attributes = func() map[string]argument {
 	m := map[string]argument{}
 	for a, names := range map[argument]string{
-		none: `nothrow leaf pure const malloc returns_nonnull noreturn always_inline noinline noclone gnu_inline artificial cold hot flatten
-			packed unused maybe_unused fallthrough nodiscard warn_unused_result returns_twice overloadable may_alias`,
+		none: `nothrow leaf pure const malloc returns_nonnull noreturn always_inline noinline noclone gnu_inline artificial cold hot
+			packed unused maybe_unused fallthrough nodiscard warn_unused_result returns_twice may_alias`,
 		constant: `nonnull aligned alloc_size alloc_align assume_aligned sentinel deprecated unavailable warning error format_arg
 			null_terminated_string_arg nonstring visibility`,
 		naming:   `format mode access fd_arg fd_arg_read fd_arg_write`,
-		free:     `diagnose_if enable_if`,
 		doubtful: `pass_object_size weak transparent_union vector_size unsequenced reproducible`,
 	} {
 		for n := range words(names) {
@@ -110,6 +108,7 @@ type scanner struct {
 	x          *Index
 	decl       decl
 	prev       string // the last token: what it is, or which operator
+	before     string // the last one that is in no attribute
 	separators int    // in the declaration
 	// depth counts open braces, nested other open brackets.
 	depth, nested int
@@ -232,7 +231,11 @@ func (s *scanner) punct(t Token, p string) error {
 		s.nested--
 	case "{":
 		if s.depth == 0 {
-			s.body = !s.assign && s.prev == ")" || s.prev == ";" || s.prev == ""
+			head := s.prev
+			if head == "attribute" {
+				head = s.before
+			}
+			s.body = !s.assign && head == ")" || head == ";" || head == ""
 		}
 		s.depth++
 	case "}":
@@ -324,6 +327,14 @@ func (s *scanner) add(begin, end int) {
 	} else {
 		s.tag = 0
 	}
+	s.attributed()
+}
+
+// attributed notes that the last token is an attribute's.
+func (s *scanner) attributed() {
+	if s.prev != "attribute" {
+		s.before = s.prev
+	}
 	s.prev = "attribute"
 }
 
@@ -409,7 +420,7 @@ func (s *scanner) attribute(off int, closing string) error {
 		switch a := attributes[n]; {
 		case n == "aligned" && !s.small(args):
 			return notPlain("attribute aligned of many bytes")
-		case a == none && !written, a == constant && constants(args), a == naming, a == free:
+		case a == none && !written, a == constant && constants(args), a == naming:
 		case a == doubtful:
 			s.decl.doubt = "attribute " + n
 		default:
@@ -471,7 +482,8 @@ func (s *scanner) label() error {
 		return notPlain("asm")
 	}
 	s.x.Labels[name] = true
-	s.prev, s.tag = "attribute", 0
+	s.attributed()
+	s.tag = 0
 	return nil
 }
 
@@ -490,30 +502,58 @@ func (x *Index) Extent(begin, end int) (from, to int, doubt string) {
 	return from, to, doubt
 }
 
-// Attributes returns the text of all attributes that begin in [begin, end), and
-// what they are written at.
+// Attributes returns the text of all attributes that begin in [begin, end), and what they
+// are written at; of external declarations all tokens, where it isn't clear whose they are: with
+// several declarators, in brackets of any kind, or behind a body.
 func (x *Index) Attributes(text []byte, begin, end int) string {
 	var out []byte
-	for _, a := range x.within(begin, end) {
+	var whole *decl
+	for d, a := range x.within(begin, end) {
 		out = fmt.Appendf(out, "%d %s %s\n", a.separators, a.behind, text[a.begin:a.end])
+		if d != whole && (d.several || a.depth > 0) && !silent.Match(text[a.begin:a.end]) {
+			whole = d
+			out = append(out, d.tokens(text, end)...)
+		}
 	}
 	return string(out)
 }
 
-// Saying returns the text of the attributes that begin in [begin, end), with what they may be
-// of, but not of those that only warn or keep from warnings. With several declarators it isn't
-// known of which they are: then they are like no others.
-func (x *Index) Saying(text []byte, begin, end int, several bool) (l []string) {
-	for d, a := range x.within(begin, end) {
-		if s := text[a.begin:a.end]; !silent.Match(s) {
-			said := fmt.Sprintf("%d %d %s", a.separators, a.depth, s)
-			if several || d.several {
-				said += fmt.Sprintf(" at %d", a.begin)
-			}
-			l = append(l, said)
+// Says tells whether an attribute begins in [begin, end) that does more than warn or keep from
+// warnings.
+func (x *Index) Says(text []byte, begin, end int) bool {
+	for _, a := range x.within(begin, end) {
+		if !silent.Match(text[a.begin:a.end]) {
+			return true
 		}
 	}
-	return l
+	return false
+}
+
+// Saying returns, if attributes that begin in [begin, end) may say what no node or type of the
+// declared function or variable does, the text of their external declarations: in the same words it is
+// nothing new. In a block nothing is the same as elsewhere.
+func (x *Index) Saying(text []byte, begin, end int, block bool) (l []string) {
+	for d, a := range x.within(begin, end) {
+		switch s := text[a.begin:a.end]; {
+		case silent.Match(s):
+		case block:
+			l = append(l, fmt.Sprintf("at %d", a.begin))
+		case a.depth > 0 || !valueless.Match(s):
+			l = append(l, d.tokens(text, end))
+		}
+	}
+	return slices.Compact(l)
+}
+
+// tokens returns the tokens of a declaration that begin in front of end.
+func (d *decl) tokens(text []byte, end int) string {
+	var out []byte
+	end = min(end, d.end)
+	lex := NewLexer(text, d.begin)
+	for t := lex.Next(); t.Kind != EOF && t.Off < end; t = lex.Next() {
+		out = append(append(out, text[t.Off:t.End]...), '\n')
+	}
+	return string(out)
 }
 
 // within yields the attributes that begin in [begin, end), with their external declarations.
@@ -529,5 +569,9 @@ func (x *Index) within(begin, end int) iter.Seq2[*decl, attribute] {
 		}
 	}
 }
+
+// valueless matches attributes that are nodes of their own, or are in types, and have nothing to
+// say beside.
+var valueless = regexp.MustCompile(`^(?:_Noreturn|(?:__attribute__|__attribute)?\s*(?:\(\s*\(|\[\s*\[)\s*(?:gnu\s*::\s*)?_*(?:noreturn|pure|const|nothrow|leaf|noinline|always_inline|gnu_inline|artificial|cold|hot|malloc|returns_nonnull|returns_twice)_*\s*(?:\)\s*\)|\]\s*\]))$`)
 
 var silent = regexp.MustCompile(`^(?:__attribute__|__attribute)?\s*(?:\(\s*\(|\[\s*\[)\s*(?:gnu\s*::\s*)?_*(?:unused|maybe_unused|deprecated|nodiscard|warn_unused_result|fallthrough)_*\s*(?:\)\s*\)|\]\s*\])$`)
