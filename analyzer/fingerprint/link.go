@@ -352,6 +352,9 @@ func lineFlags(files []*linkedFile, places []int, code *refgraph.Closure, undefi
 		case f.uncertain != "" || len(f.line.Opaque) > 0 || len(f.line.Roots) > 0 || f.line.Bsymbolic > linkflags.BsymbolicAll || (whole || contests) && !together:
 			// Then it counts which library it is: by its place.
 			text = fmt.Sprintf("library %d\n%s", x.place, text)
+			if x.used && parts != nil {
+				text = fmt.Sprintf("of %x\n%s", parts[kinds[x.place]], text)
+			}
 		case x.used && parts != nil:
 			text = fmt.Sprintf("library of %x\n%s", parts[kinds[x.place]], text)
 		case !x.used && slices.ContainsFunc(libraries, func(y library) bool { return y.used && slices.Equal(x.flags, y.flags) }):
@@ -536,6 +539,7 @@ func takesAny(line *linkflags.Line) bool {
 func aboutLoading(flag string) bool {
 	return slices.ContainsFunc([]string{
 		"rpath", "nodefaultlib", "origin", "new-dtags", "execstack", "gnustack", "initfirst", "interpose", "ibt", "shstk", "x86-64", "bti", "gcs", "page-size",
+		"dyn-relocs", "relr", "rel", "rela", // the loader may not know them
 	}, func(s string) bool { return strings.Contains(flag, s) })
 }
 
@@ -634,7 +638,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 		if f.line != nil {
 			x.Bsymbolic = f.line.Bsymbolic == linkflags.BsymbolicAll
 			x.Linker = linker(f.line.Linker)
-			x.Collects = x.Linker != linkmodel.GNU && slices.ContainsFunc(f.line.Flags, collects)
+			x.Collects = slices.ContainsFunc(f.line.Flags, collects)
 			x.Complete = !f.line.Shared || slices.ContainsFunc(f.line.Flags, definesAll)
 			x.Needs = append(x.Needs, pool.Defined(f.line.Roots)...)
 			x.Unwanted = pool.Defined(f.line.Hooks)

@@ -46,6 +46,8 @@ type mark struct {
 	state  uint8
 	hidden bool  // no shared library can define it
 	entry  int32 // lld: the first member that defines it
+	// perhaps: a library wants it, of which a linker may have dropped what does.
+	perhaps bool
 }
 
 const (
@@ -151,11 +153,16 @@ func (s *search) archives(f *File) (taken []int32, ok bool) {
 		}
 	}
 	for i, e := range f.Entries {
-		if !e.Lazy || !s.in[i] {
+		if !e.Lazy {
 			continue
 		}
 		for _, d := range t.units[e.Unit].Defs {
 			switch {
+			case slices.Contains(t.units[e.Unit].Versioned, d.Symbol):
+				s.doubt("a member of an archive defines a version of " + t.Name(d.Symbol) + ", which is another symbol")
+			case !s.in[i]:
+			case s.at(d.Symbol).perhaps:
+				s.doubt("a library needs " + t.Name(d.Symbol) + " of a member of an archive, unless its linker has dropped what does")
 			case slices.Contains(f.Unwanted, d.Symbol), e.BehindSystem && (f.Foreign != "" || slices.Contains(s.p.Foreign, d.Symbol)), slices.Contains(startFiles, t.Name(d.Symbol)):
 				s.doubt("something else may define " + t.Name(d.Symbol) + ", which a member of an archive defines as well, or nothing needs it")
 			}
@@ -278,8 +285,12 @@ func (s *search) library(f *File, file int32) {
 	before, wants := len(s.out), 0
 	for _, id := range order {
 		if x := symbols[id]; !x.hidden && !x.defined {
-			if x.strong && s.at(id).state == archived {
+			m := s.at(id)
+			if x.strong && m.state == archived {
 				wants++
+			}
+			if x.strong && m.state != wanted && m.state != defined && s.p.Files[file].Collects {
+				m.perhaps = true
 			}
 			s.want(f, id, !x.strong, false)
 		}
@@ -416,7 +427,7 @@ func matters(t *Table, p *Program, entries []Entry) bool {
 // needed says whether the executable has a reference that is bound to a file: no
 // --as-needed can leave it out.
 func needed(t *Table, p *Program, file int32) bool {
-	if p.Files[0].Collects {
+	if p.Files[0].Collects && p.Files[0].Linker != GNU {
 		return false
 	}
 	exports := map[Symbol]bool{}

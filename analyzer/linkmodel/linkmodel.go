@@ -57,8 +57,9 @@ type Program struct {
 type File struct {
 	// Name is for explanations.
 	Name string
-	// Collects says that the linker drops sections that nothing refers to before it
-	// decides which libraries the file needs, and what it exports for them: lld.
+	// Collects says that the linker drops sections that nothing refers to, and with them what
+	// they refer to. LLD does so before it decides which libraries the file needs, and what it
+	// exports for them.
 	Collects bool
 	// Entries are the units on the line of the link, in its order.
 	Entries []Entry
@@ -426,7 +427,7 @@ func (l *Linked) bind(f *File, file int32, instances []Instance, base int32) {
 	for i, in := range instances {
 		id := base + int32(i)
 		u := t.units[in.Unit]
-		for _, g := range u.RootGroups {
+		for _, g := range u.Groups {
 			if !keep(g, id) {
 				l.discarded[discard{id, g}] = true
 			}

@@ -341,6 +341,15 @@ func (r *reference) take(file int32) {
 			}
 		}
 	}
+	for _, e := range f.entries {
+		if e.Library == 0 && e.Lazy {
+			for _, c := range r.units[e.Unit].Components {
+				for _, d := range c.Definitions {
+					certain = certain && !strings.Contains(d.Name, "@")
+				}
+			}
+		}
+	}
 	if f.vague = !certain; f.vague {
 		everything()
 	}

@@ -53,8 +53,9 @@ type Unit struct {
 	Exact bool
 	// Roots says whether something in it runs or is found without a reference.
 	Roots bool
-	// RootGroups are the signatures of COMDAT groups with such components.
-	RootGroups []Symbol
+	// Groups are the signatures of COMDAT groups with such components, or without
+	// definitions.
+	Groups []Symbol
 	// Versioned are the symbols that it mentions with a version.
 	Versioned []Symbol
 	// Library says that it is a shared library, which nobody links again.
@@ -136,18 +137,20 @@ func (t *Table) Defined(s Symbol) bool { return s != None && t.definers[s] > 0 }
 func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 	n := int32(len(t.units))
 	x := &Unit{Exact: m.Units[k].Exact, Library: m.Rung == manifest.Rung_RUNG_CONTENT}
-	grouped := map[Symbol]bool{}
+	grouped := map[Symbol]bool{} // whether something is defined in it
 	for i, id := range list {
 		c := m.Components[id]
 		x.Roots = x.Roots || c.Root != ""
 		group := None
 		if c.Group != "" {
-			if group = t.Symbol(c.Group); !grouped[group] {
-				grouped[group] = true
+			group = t.Symbol(c.Group)
+			defines, known := grouped[group]
+			if !known {
 				t.groups[group]++
 			}
-			if c.Root != "" && !slices.Contains(x.RootGroups, group) {
-				x.RootGroups = append(x.RootGroups, group)
+			grouped[group] = defines || len(c.Definitions) > 0
+			if c.Root != "" && !slices.Contains(x.Groups, group) {
+				x.Groups = append(x.Groups, group)
 			}
 		}
 		for _, d := range c.Definitions {
@@ -163,6 +166,12 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 			x.Defs = append(x.Defs, Def{s, int32(i), d.Binding, d.Visibility, group, d.ThreadLocal})
 		}
 	}
+	for group, defines := range grouped {
+		if !defines && !slices.Contains(x.Groups, group) {
+			x.Groups = append(x.Groups, group)
+		}
+	}
+	slices.Sort(x.Groups)
 	for _, r := range m.Units[k].References {
 		s := t.Symbol(r.Name)
 		t.special[s] = t.special[s] || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT

@@ -40,6 +40,12 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		// Linkers don't agree on what is needed, nor when.
 		add(AsNeeded, c.placement(p, true))
 	}
+	users := c.usersOf(c.ownSymbols())
+	for _, u := range users {
+		if !slices.Contains(running, u.file) {
+			running = append(slices.Clip(running), u.file)
+		}
+	}
 	if order := c.dependencies(p, running, roots.Initialises); order != nil {
 		add("dependencies", frameInts("tasting dependencies 1", order))
 	}
@@ -49,10 +55,14 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	direct, kept := x.copies()
 	kinds, special, inLibrary := c.kindsHash(p)
 	seesNeeds := c.files || c.needs || c.lookups || weakly || len(x.Overridden) > 0
-	collects := slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return f.Collects })
+	collects := slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return f.Collects && f.Linker != linkmodel.GNU })
 	c.layout = c.layout || roots.Everything || c.linked.Collected ||
 		roots.GarbageCollected && (len(c.sets) > 1 || !kept || inLibrary || collects && seesNeeds && roots.LoadsWhatIsNeeded)
-	if c.files || c.layout || roots.Foreign || c.resolvers() > 1 {
+	// A resolver runs while files are relocated, in an order of the files, and sees which
+	// are.
+	resolvers := c.resolvers()
+	resolves := resolvers > 1 || resolvers > 0 && len(p.Files) > 1
+	if c.files || c.layout || roots.Foreign || resolves {
 		add("files", c.filesHash(p, c.layout, c.layout))
 	}
 	if roots.GarbageCollected && len(x.Unresolved) > 0 {
@@ -84,7 +94,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	addNames("indirect", indirect)
 	// What a symbol's version is a file has from the library that it needs.
 	versioned := len(c.contested) > 0 && slices.ContainsFunc(p.Files[1:], func(f linkmodel.File) bool { return f.Uncertain != "" })
-	if l := x.levels(p, roots.Foreign || len(indirect) > 0 || versioned); l != nil {
+	if l := x.levels(p, roots.Foreign || len(indirect) > 0 || versioned || resolves); l != nil {
 		add("levels", frameInts("tasting levels 1", l))
 	}
 	addNames("weak references", c.weakReferences(p))
@@ -98,10 +108,10 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	if c.tls {
 		add(ThreadLocal, c.tlsHash())
 	}
-	if h, ok := c.noted(p, "tasting unusual units 2", flagUnusual, true); ok {
+	if h, ok := c.noted(p, "tasting unusual units 3", flagUnusual); ok {
 		add("unusual", h)
 	}
-	if h, ok := c.noted(p, "tasting large units 1", flagLarge, false); ok {
+	if h, ok := c.noted(p, "tasting large units 1", flagLarge); ok {
 		add("large", h)
 	}
 	if x.Unknown != "" || roots.Warned {
@@ -110,59 +120,72 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	if h, ok := x.sharing(); ok {
 		add("sharing", h)
 	}
-	if h, ok := x.startUpSymbols(); ok {
-		add("start-up symbols", h)
+	if slices.ContainsFunc(users, func(u user) bool { return u.file > 0 }) {
+		add("start-up symbols", c.usersHash(users))
 	}
 }
 
-// ownSymbols are those that start-up files define, hidden, and functions of the C library
-// that are linked into each file, to say by one of them which file has called.
-var ownSymbols = []string{"__dso_handle", "__TMC_END__", "atexit", "at_quick_exit", "pthread_atfork"}
+// ownSymbols are those that start-up files define, hidden, functions of the C library that
+// are linked into each file, to say by one of them which file has called, and what has its
+// state in each file: libgcc's processor, which is asked while a file is initialised, and its
+// rounding of decimals.
+var ownSymbols = []string{
+	"__dso_handle", "__TMC_END__", "atexit", "at_quick_exit", "pthread_atfork", "__cpu_model", "__cpu_features2", "__cpu_indicator_init",
+	"__dfp_set_round", "__dfp_get_round", "__dfp_test_except", "__dfp_clear_except", "__dfp_raise_except",
+}
 
-// startUpSymbols says which of the components that refer to symbols which each file has for
-// itself are in the same file, if they aren't all.
-func (x *Closure) startUpSymbols() (h Hash, some bool) {
-	c := x.c
-	var symbols []linkmodel.Symbol
+func (c *Composer) ownSymbols() map[linkmodel.Symbol]bool {
+	symbols := map[linkmodel.Symbol]bool{}
 	for _, s := range ownSymbols {
 		if id := c.pool.Symbols.Lookup(s); id != linkmodel.None {
-			symbols = append(symbols, id)
+			symbols[id] = true
 		}
 	}
+	return symbols
+}
+
+// user is a component that refers to a symbol, and the file that it is in.
+type user struct{ id, file int32 }
+
+// usersOf returns the components of the closure that refer to symbols, by hash.
+func (c *Composer) usersOf(symbols map[linkmodel.Symbol]bool) (users []user) {
 	if len(symbols) == 0 {
-		return Hash{}, false
+		return nil
 	}
 	links := map[int32][]int32{} // of units, those that are such symbols
-	var users []int32
+	var ids []int32
 	for _, id := range c.order {
 		n := &c.nodes[id]
 		number := c.linked.Instances[n.instance].Unit
 		u := c.pool.units[number]
 		of, known := links[number]
 		if !known {
-			for _, s := range symbols {
-				if i := slices.Index(u.symbols, s); i >= 0 {
+			for i, s := range u.symbols {
+				if symbols[s] {
 					of = append(of, int32(-1-i))
 				}
 			}
 			links[number] = of
 		}
 		if len(of) > 0 && slices.ContainsFunc(u.linksOf(n.own), func(l int32) bool { return slices.Contains(of, l) }) {
-			users = append(users, id)
+			ids = append(ids, id)
 		}
 	}
-	c.sortByHash(users)
-	b := frame.New("tasting start-up symbols 1")
-	files := map[int32]int{}
-	for _, id := range users {
-		file := c.linked.Instances[c.nodes[id].instance].File
-		if _, known := files[file]; !known {
-			files[file] = len(files)
-		}
-		c.writeRef(&b, id)
-		b.Int(files[file])
+	c.sortByHash(ids)
+	for _, id := range ids {
+		users = append(users, user{id, c.linked.Instances[c.nodes[id].instance].File})
 	}
-	return b.Sum(), len(files) > 1
+	return users
+}
+
+// usersHash says which components refer to symbols, in which files.
+func (c *Composer) usersHash(users []user) Hash {
+	b := frame.New("tasting users of symbols 1")
+	for _, u := range users {
+		c.writeRef(&b, u.id)
+		b.Int(int(u.file))
+	}
+	return b.Sum()
 }
 
 // dependencies lists, if several libraries have something to initialise, what
@@ -297,6 +320,8 @@ func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
 		}
 		b.Int(0)
 	}
+	h := c.usersHash(c.usersOf(symbols))
+	b.Bytes(h[:])
 	return b.Sum()
 }
 
@@ -338,8 +363,8 @@ func (c *Composer) tlsHash() Hash {
 }
 
 // noted lists what notes of one kind say of the units of each file, reached or not: what
-// linkers may choke on. As a set, what several units say counts once.
-func (c *Composer) noted(p *linkmodel.Program, name string, flag uint16, set bool) (h Hash, some bool) {
+// linkers may choke on.
+func (c *Composer) noted(p *linkmodel.Program, name string, flag uint16) (h Hash, some bool) {
 	files := make([][]string, len(p.Files))
 	for _, in := range c.linked.Instances {
 		for _, k := range c.pool.units[in.Unit].notes {
@@ -353,13 +378,10 @@ func (c *Composer) noted(p *linkmodel.Program, name string, flag uint16, set boo
 		return Hash{}, false
 	}
 	b := frame.New(name)
-	if set {
-		writeSets(&b, withLines(p.Files, files))
-		return b.Sum(), true
-	}
-	for _, l := range files {
+	for i, l := range files {
 		slices.Sort(l)
-		b.Strings(l)
+		b.Strings(slices.Compact(l))
+		b.String(p.Files[i].Line)
 	}
 	return b.Sum(), true
 }
@@ -518,7 +540,7 @@ func (c *Composer) mayNotNeed(p *linkmodel.Program, foreign bool) bool {
 		}
 	}
 	needed := func(f *linkmodel.File, before []linkmodel.Entry, library int32) bool {
-		return !f.Collects && slices.ContainsFunc(before, func(e linkmodel.Entry) bool {
+		return (!f.Collects || f.Linker == linkmodel.GNU) && slices.ContainsFunc(before, func(e linkmodel.Entry) bool {
 			return e.Library == 0 && !e.Lazy && t.Unit(e.Unit).Exact && slices.ContainsFunc(t.Unit(e.Unit).Refs, func(r linkmodel.Ref) bool {
 				file, ok := definers[r.Symbol]
 				return ok && file == library && !r.Weak && r.Visibility == manifest.Visibility_VISIBILITY_DEFAULT
