@@ -31,6 +31,24 @@ func (c config) String() string { return c.compiler + " " + c.opt + " " + c.mode
 // to compile. That is as dear as all the rest, so not everywhere.
 func (c config) bySource() bool { return c.compiler == "clang" && (*exhaustive || c.opt == "-O0") }
 
+// like tells whether for a pair about links c is like another one: the same linker and
+// flags, and objects of the same kind.
+func (c config) like(pair string) bool {
+	return c.compiler == "gcc" && c.opt == "-O0" && strings.HasPrefix(pair, "link-")
+}
+
+// configs are those of a pair, what may be like another one behind that.
+func (v *version) configs() (all []config) {
+	for _, c := range []config{{compiler: "clang", opt: "-O0"}, {compiler: "gcc", opt: "-O0"}, {compiler: "gcc", opt: "-O2"}, {compiler: "clang", opt: "-O2"}} {
+		for _, c.mode = range v.modes {
+			if slices.Contains(v.compilers, c.compiler) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
 func (c config) driver(cxx bool) string {
 	switch {
 	case !cxx:

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(clangtest.Main(m)) }
 
-var exhaustive = flag.Bool("exhaustive", false, "run also what can no longer be a violation, and analyse sources in every configuration")
+var exhaustive = flag.Bool("exhaustive", false, "run also what can no longer be a violation, build links of gcc's objects at -O0 as well, and analyse sources in every configuration")
 
 // A finding is what became of one configuration of a pair under one kind of
 // evidence. Outcomes are empty if the keys differ, and it is known already that
@@ -65,51 +65,49 @@ func (p *pair) check(ctx context.Context, objs *objects, key keyer, dir string) 
 	}
 	v = versions[0]
 	differs := false
-	for _, compiler := range v.compilers {
-		for _, opt := range []string{"-O0", "-O2"} {
-			for _, mode := range v.modes {
-				c := config{compiler, opt, mode}
-				var programs [2]*program
-				for i, v := range versions {
-					out := filepath.Join(dir, fmt.Sprintf("%s%s-%s-%d", compiler, opt, mode, i))
-					if programs[i], err = plan(ctx, objs, v, src[i], out, c); err != nil {
-						return nil, nil, err
-					}
-				}
-				two := []finding{{config: c}}
-				if programs[0].bySource() || programs[1].bySource() {
-					two = append(two, finding{config: c, source: true})
-				}
-				needed := *exhaustive || !differs || v.same || v.coarse
-				for k := range two {
-					f := &two[k]
-					for i, x := range programs {
-						f.keys[i], err = key(x, f.source)
-						if errors.Is(err, errAlwaysRun) {
-							f.keys[i] = fmt.Sprintf("version %d: %v", i, err)
-						} else if err != nil {
-							return nil, nil, fmt.Errorf("%s: version %d: %w", f, i, err)
-						}
-					}
-					needed = needed || f.keys[0] == f.keys[1]
-				}
-				if needed {
-					var outcomes [2]string
-					for i, x := range programs {
-						if i == 1 && x.content() == programs[0].content() {
-							outcomes[1] = outcomes[0]
-						} else if outcomes[i], err = x.outcome(ctx); err != nil {
-							return nil, nil, fmt.Errorf("%s: version %d: %w", c, i, err)
-						}
-					}
-					for k := range two {
-						two[k].outcomes = outcomes
-					}
-					differs = differs || outcomes[0] != outcomes[1]
-				}
-				findings = append(findings, two...)
+	for _, c := range v.configs() {
+		if differs && !*exhaustive && c.like(p.name) {
+			continue
+		}
+		var programs [2]*program
+		for i, v := range versions {
+			out := filepath.Join(dir, fmt.Sprintf("%s%s-%s-%d", c.compiler, c.opt, c.mode, i))
+			if programs[i], err = plan(ctx, objs, v, src[i], out, c); err != nil {
+				return nil, nil, err
 			}
 		}
+		two := []finding{{config: c}}
+		if programs[0].bySource() || programs[1].bySource() {
+			two = append(two, finding{config: c, source: true})
+		}
+		needed := *exhaustive || !differs || v.same || v.coarse
+		for k := range two {
+			f := &two[k]
+			for i, x := range programs {
+				f.keys[i], err = key(x, f.source)
+				if errors.Is(err, errAlwaysRun) {
+					f.keys[i] = fmt.Sprintf("version %d: %v", i, err)
+				} else if err != nil {
+					return nil, nil, fmt.Errorf("%s: version %d: %w", f, i, err)
+				}
+			}
+			needed = needed || f.keys[0] == f.keys[1]
+		}
+		if needed {
+			var outcomes [2]string
+			for i, x := range programs {
+				if i == 1 && x.content() == programs[0].content() {
+					outcomes[1] = outcomes[0]
+				} else if outcomes[i], err = x.outcome(ctx); err != nil {
+					return nil, nil, fmt.Errorf("%s: version %d: %w", c, i, err)
+				}
+			}
+			for k := range two {
+				two[k].outcomes = outcomes
+			}
+			differs = differs || outcomes[0] != outcomes[1]
+		}
+		findings = append(findings, two...)
 	}
 	return findings, v, nil
 }
