@@ -143,6 +143,7 @@ func TestPlain(t *testing.T) {
 		{"int h(int); int f(int x) { return h(x); } [[gnu::pure]] int g(int); [[gnu::pure]] int g(int);", "-std=c23", ""},
 		{"int *g(void *p) __attribute__((nonnull(1))); int *f(void) { return g((void *)1); } int *g(void *p) __attribute__((nonnull(1)));", "", ""},
 		{"int *g(void *p); int *f(void) { return g((void *)1); } int *g(void *p __attribute__((nonnull)));", "", "used before"},
+		{"int g(int); int f(int x) { return g(x); } __attribute__((unused)) int g(int x) { return x; }", "", ""},
 		{"int rel(void) { static int ro; return ro++; }", "", "linkers know sections"},
 		{"int (*p)(void) __asm__(\"q\"); int f(void) { return p(); }", "", "asm label of the defined p"},
 		{"#pragma pack(1)\nint f(void) { return 1; }", "", "directive #pragma pack(1)"},

@@ -34,6 +34,9 @@ var completeAttrs = wordSet(`NoThrowAttr LeafAttr PureAttr ConstAttr RestrictAtt
 	DeprecatedAttr UnavailableAttr FormatAttr FormatArgAttr ModeAttr BuiltinAttr AsmLabelAttr VisibilityAttr MayAliasAttr
 	AvailableOnlyInDefaultEvalMethodAttr`)
 
+// silentAttrs are those that only warn or keep from warnings.
+var silentAttrs = wordSet(`UnusedAttr DeprecatedAttr WarnUnusedResultAttr FallThroughAttr`)
+
 // shallow lists the kinds whose own type, where it is a pointer, doesn't bring
 // in what it points to: the pointer is only copied, tested or passed on.
 var shallow = wordSet(`
@@ -1004,7 +1007,7 @@ func (b *builder) attr(n *clangast.Node) error {
 		// function by itself, where the types before it let it.
 		if !n.Has("inherited") {
 			s.h.str(n.Kind)
-			if owned {
+			if owned && !silentAttrs[n.Kind] {
 				s.kinds = append(s.kinds, n.Kind)
 			}
 		}

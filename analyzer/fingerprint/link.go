@@ -539,8 +539,8 @@ func takesAny(line *linkflags.Line) bool {
 func aboutLoading(flag string) bool {
 	return slices.ContainsFunc([]string{
 		"rpath", "nodefaultlib", "origin", "new-dtags", "execstack", "gnustack", "initfirst", "interpose", "ibt", "shstk", "x86-64", "bti", "gcs", "page-size",
-		"dyn-relocs", "relr", "rel", "rela", // the loader may not know them
-	}, func(s string) bool { return strings.Contains(flag, s) })
+		"pack-dyn-relocs", "android-relr", // loaders may not know these
+	}, func(s string) bool { return strings.Contains(flag, s) }) || strings.HasSuffix(flag, "-z,rel") || strings.HasSuffix(flag, "-z,rela")
 }
 
 // definesAll says whether a flag decides that it is an error if a library has undefined symbols.

@@ -152,6 +152,10 @@ func (c *Composer) usersOf(symbols map[linkmodel.Symbol]bool) (users []user) {
 	if len(symbols) == 0 {
 		return nil
 	}
+	is := make([]bool, c.pool.Symbols.Len())
+	for s := range symbols {
+		is[s] = true
+	}
 	links := map[int32][]int32{} // of units, those that are such symbols
 	var ids []int32
 	for _, id := range c.order {
@@ -161,7 +165,7 @@ func (c *Composer) usersOf(symbols map[linkmodel.Symbol]bool) (users []user) {
 		of, known := links[number]
 		if !known {
 			for i, s := range u.symbols {
-				if symbols[s] {
+				if is[s] {
 					of = append(of, int32(-1-i))
 				}
 			}
