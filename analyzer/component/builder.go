@@ -7,7 +7,6 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/clangast"
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
 // target is what an id of the dump stands for.
@@ -43,9 +42,8 @@ type function struct {
 
 // builder is the visitor that turns a dump into components.
 type builder struct {
-	unit    *ctext.Unit
-	x       *ctext.Index
-	visible manifest.Visibility // what definitions without an attribute have
+	unit *ctext.Unit
+	x    *ctext.Index
 	resolver
 	ids   map[clangast.ID]target
 	anon  map[string]*entity // LINE:COLUMN of unnamed tags
@@ -91,14 +89,7 @@ func newBuilder(u *ctext.Unit) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	visible, err := visibility(u)
-	if err != nil {
-		return nil, err
-	}
-	if x.Visible && visible != manifest.Visibility_VISIBILITY_DEFAULT {
-		return nil, notPlain("directive #pragma GCC visibility beside -fvisibility")
-	}
-	b := &builder{unit: u, x: x, visible: visible, ids: map[clangast.ID]target{}, anon: map[string]*entity{}}
+	b := &builder{unit: u, x: x, ids: map[clangast.ID]target{}, anon: map[string]*entity{}}
 	b.resolver = resolver{ordinary: map[string]*entity{}, tags: map[string]*entity{}, cut: math.MaxInt}
 	b.lines = []int{0}
 	for i, c := range u.Text {
@@ -183,9 +174,7 @@ func (b *builder) resolveType(s *stream, qual string) *typeUse {
 	for _, n := range u.text.names {
 		e := b.named(n)
 		if e == nil {
-			if n.name != "nullptr_t" { // of C23's nullptr
-				s.doubts("type " + n.name)
-			}
+			s.doubts("type " + n.name)
 			s.h.str(n.name)
 			continue
 		}
@@ -204,42 +193,24 @@ func (b *builder) writeType(s *stream, qual string, d depth) *typeUse {
 	return u
 }
 
-// writeAttributes writes the text of all attributes of the external declaration
-// that n is, or is in; of a function with a body only those in front of it.
-func (b *builder) writeAttributes(s *stream, n *clangast.Node, body int) {
+// writeAttributes writes what has attributes in [from, to) of the external declaration that n is,
+// or is in; negative bounds are its own.
+func (b *builder) writeAttributes(s *stream, n *clangast.Node, from, to int) {
 	if n.Begin < 0 {
 		return
 	}
-	from, to, doubt := b.x.Extent(n.Begin, nodeEnd(n))
+	begin, end, doubt := b.x.Extent(n.Begin, nodeEnd(n))
 	if doubt != "" {
 		s.doubts(doubt)
 	}
-	if body >= 0 {
-		to = body
+	if from >= 0 {
+		begin = from
 	}
-	s.h.str(b.x.Attributes(b.unit.Text, from, to))
-}
-
-// attributed tells whether a declaration may have an attribute that says something to code.
-func (b *builder) attributed(n *clangast.Node) bool {
-	from, to, _ := b.x.Extent(n.Begin, nodeEnd(n))
-	return b.x.Says(b.unit.Text, from, to)
-}
-
-// says returns the attributes of a declaration that say something to code which nodes may not;
-// of a function with a body only those in front of it.
-func (b *builder) says(n *clangast.Node, body int, block bool) []string {
-	if n.Begin < 0 {
-		return nil
+	if to >= 0 {
+		end = to
 	}
-	from, to, _ := b.x.Extent(n.Begin, nodeEnd(n))
-	if body >= 0 {
-		to = body
-	}
-	if block {
-		from = n.Begin // of a declaration in a block; what is behind it may be its own
-	}
-	return b.x.Saying(b.unit.Text, from, to, block)
+	s.attributes = b.x.Attributes(b.unit.Text, begin, end)
+	s.h.str(s.attributes)
 }
 
 // writeBounds writes the bounds of arrays among the parameters in [begin, end):

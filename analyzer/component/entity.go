@@ -28,23 +28,15 @@ type entity struct {
 	// decls are the distinct declarations of a function or variable, in their
 	// order: the whole redeclaration chain counts, wherever it stands.
 	decls []declaration
-	// chain are all declarations of a function: how they are written decides
-	// whether C emits an inline one.
-	chain []specifiers
+	// inline: some declaration says so.
+	inline bool
 	// labelled: its symbol is given by an asm label.
 	labelled bool
-	// visibility is that of its attribute, or empty.
-	visibility string
-	// threadLocal: a variable of which each thread has one.
-	threadLocal bool
 	// library: the compiler knows it as a function of the C library.
 	library bool
-	// gnuInline: an attribute asks for the rules of inline before C99.
-	gnuInline bool
 	// addressTaken is true if anything but a call refers to the function.
 	addressTaken bool
-	// attributes are what declarations say in their text, kinds the kinds of their attributes
-	// as nodes, of declarations at file scope.
+	// attributes are the texts of declarations that have some, kinds the kinds of their nodes.
 	attributes, kinds []string
 	// used: something has referred to it, or has defined it.
 	used bool
@@ -71,47 +63,24 @@ type entity struct {
 // A declaration has what is said of a function's or variable's type, and all that is said.
 type declaration struct {
 	typ, all sealed
-	block    bool // only in blocks
 }
 
-// specifiers is what one declaration of a function says of how it is emitted.
-type specifiers struct {
-	inline, extern, body, block bool
-}
-
-// declare adds a declaration of a type with attributes, unless there is an equal one. How it
-// is specified counts only where it is inline: see emitted. It returns whether the type or an
-// attribute is new, after the entity has been used. What a block says of a type that others
-// have said something else of is new behind the block as well.
-func (e *entity) declare(typ sealed, ds *stream, attributes []string, block bool) (late bool) {
-	d := declaration{typ, ds.seal(), block}
-	known, differs, again := false, false, -1 // of the type; an equal declaration
-	for i := range e.decls {
-		if e.decls[i].all.equal(&d.all) {
-			again = i
-		}
-		same := e.decls[i].typ.equal(&typ)
-		known = known || same && !e.decls[i].block
-		differs = differs || !same
-	}
-	if again < 0 {
+// declare adds a declaration of a type, unless there is an equal one. It returns whether the type
+// or an attribute is new, after the entity has been used.
+func (e *entity) declare(typ sealed, ds *stream) (late bool) {
+	d := declaration{typ, ds.seal()}
+	late = !slices.ContainsFunc(e.decls, func(o declaration) bool { return o.typ.equal(&typ) })
+	if !slices.ContainsFunc(e.decls, func(o declaration) bool { return o.all.equal(&d.all) }) {
 		e.decls = append(e.decls, d)
-	} else {
-		e.decls[again].block = e.decls[again].block && block
 	}
-	late = !known && (differs || len(e.decls) == 1 && again < 0)
-	for _, a := range attributes {
-		if !slices.Contains(e.attributes, a) {
-			e.attributes = append(e.attributes, a)
-			late = true
-		}
+	if a := ds.attributes; a != "" && !slices.Contains(e.attributes, a) {
+		e.attributes = append(e.attributes, a)
+		late = true
 	}
 	for _, kind := range ds.kinds {
 		if !slices.Contains(e.kinds, kind) {
+			e.kinds = append(e.kinds, kind)
 			late = true
-			if !block {
-				e.kinds = append(e.kinds, kind)
-			}
 		}
 	}
 	return late && e.used
@@ -135,8 +104,10 @@ type stream struct {
 	links []*entity
 	// doubt is the first reason why the stream isn't complete.
 	doubt string
-	// kinds are those of the attributes of a function or variable.
-	kinds []string
+	// attributes is the text of the declaration of a function or variable, if it has some, kinds
+	// are those of their nodes.
+	attributes string
+	kinds      []string
 }
 
 func newStream() *stream { return &stream{h: newHasher()} }
@@ -190,13 +161,11 @@ type typeUse struct {
 
 // comp is a component under construction.
 type comp struct {
-	ent  *entity
-	name string
-	body sealed
-	file string
-	// inline: C's inline definition, of which the compiler emits no symbol.
-	inline bool
-	h0, h  Hash
+	ent   *entity
+	name  string
+	body  sealed
+	file  string
+	h0, h Hash
 }
 
 // resolver turns entities into hashes at the end of the translation unit.
@@ -246,12 +215,8 @@ func (r *resolver) declarationHash(e *entity) Hash {
 	} else {
 		h.str(e.sym)
 	}
-	h.str(e.visibility)
 	for i := range e.decls {
 		h.hash(r.sealedHash(&e.decls[i].all))
-	}
-	if e.comp != nil && e.comp.inline {
-		h.str("inline definition")
 	}
 	x := h.sum()
 	if r.cut == math.MaxInt {

@@ -50,10 +50,6 @@ func kindsOfFile(u *ctext.Unit) (l []*manifest.Component) {
 			switch {
 			case f == "-fPIC", f == "-fpic", f == "-fPIE", f == "-fpie", strings.HasPrefix(f, "-fno-pi"), strings.HasPrefix(f, "-fno-PI"):
 				pic = f
-			case strings.HasPrefix(f, "-mcmodel="):
-				fixed = append(fixed, f)
-			case strings.HasPrefix(f, "-ftls-model="):
-				executable = append(executable, f)
 			}
 		}
 		switch strings.ToLower(pic) {
@@ -75,75 +71,6 @@ func kindsOfFile(u *ctext.Unit) (l []*manifest.Component) {
 	return l
 }
 
-var visibilities = map[string]manifest.Visibility{
-	"default": manifest.Visibility_VISIBILITY_DEFAULT, "internal": manifest.Visibility_VISIBILITY_INTERNAL,
-	"hidden": manifest.Visibility_VISIBILITY_HIDDEN, "protected": manifest.Visibility_VISIBILITY_PROTECTED,
-}
-
-// visibility is that of all definitions.
-func visibility(u *ctext.Unit) (v manifest.Visibility, err error) {
-	for i, flags := range append([][]string{u.Flags}, u.Variants...) {
-		name := "default"
-		for _, f := range flags {
-			if s, ok := strings.CutPrefix(strings.TrimPrefix(f, "cc1:"), "-fvisibility="); ok {
-				name = s
-			}
-		}
-		w, ok := visibilities[name]
-		if !ok || i > 0 && w != v {
-			return v, notPlain("visibility " + name + " of all definitions, or of those of one variant")
-		}
-		v = w
-	}
-	return v, nil
-}
-
-// gnuInline reports whether inline has the meaning that it had in gcc before
-// C99: inline functions are emitted unless they are extern.
-func gnuInline(u *ctext.Unit) bool {
-	gnu := false
-	for _, f := range u.DumpFlags {
-		if _, std, ok := strings.Cut(f, "std="); ok {
-			gnu = strings.HasSuffix(std, "89") || strings.HasSuffix(std, "90") || strings.HasSuffix(std, "199409")
-		}
-		gnu = gnu || f == "-ansi"
-	}
-	return gnu
-}
-
-// emitted reports whether a compiler emits the definition of e, a function with
-// external linkage. Where gcc and clang may differ, it isn't plain.
-func (e *entity) emitted(gnu bool) (bool, error) {
-	inlined := slices.ContainsFunc(e.chain, func(s specifiers) bool { return s.inline })
-	if !inlined {
-		return true, nil
-	}
-	gnu = gnu || e.gnuInline
-	forced, defined := false, false // some declaration asks for code
-	var extern []bool
-	for _, s := range e.chain {
-		switch {
-		case s.block:
-			return false, notPlain("declaration of the inline function " + e.name + " inside a function")
-		case gnu && defined:
-			return false, notPlain("inline function " + e.name + " is declared behind its definition")
-		}
-		defined = defined || s.body
-		forced = forced || !s.inline || s.extern
-		if s.inline && !slices.Contains(extern, s.extern) {
-			extern = append(extern, s.extern)
-		}
-	}
-	if !gnu {
-		return forced, nil
-	}
-	i := slices.IndexFunc(e.chain, func(s specifiers) bool { return s.body })
-	if len(extern) > 1 || i < 0 || !e.chain[i].inline {
-		return false, notPlain("inline function " + e.name + " is declared in several ways")
-	}
-	return !extern[0], nil
-}
-
 // reachable returns the components that something emitted can depend on: those
 // with a symbol, and what they refer to.
 func (b *builder) reachable() map[*comp]bool {
@@ -161,7 +88,7 @@ func (b *builder) reachable() map[*comp]bool {
 		}
 	}
 	for _, c := range b.comps {
-		if !c.ent.local && !c.inline {
+		if !c.ent.local {
 			visit(c)
 		}
 	}
@@ -211,7 +138,7 @@ func (b *builder) contents(clang string) error {
 // does without optimisation, but for inline functions. So what it refers to is
 // linked.
 func (b *builder) keeps(e *entity) bool {
-	return e.local && !b.unit.Clang && !slices.ContainsFunc(e.chain, func(s specifiers) bool { return s.inline })
+	return e.local && !b.unit.Clang && !e.inline
 }
 
 // inlinesItself returns a function of several that are always inlined in each other, if there is
@@ -268,6 +195,12 @@ func (b *builder) check() error {
 	if b.late != "" {
 		return notPlain(b.late + " is used before all is said of it")
 	}
+	for _, name := range slices.Sorted(maps.Keys(b.ordinary)) {
+		// Whether there is code for it depends on all of its declarations, and on the compiler.
+		if e := b.ordinary[name]; e.inline && !e.local {
+			return notPlain("inline function " + name + " with external linkage")
+		}
+	}
 	if err := b.weighs(); err != nil {
 		return err
 	}
@@ -277,7 +210,6 @@ func (b *builder) check() error {
 	if e := b.inlinesItself(); e != nil {
 		return notPlain("function " + e.name + " is always inlined in one that is always inlined in it")
 	}
-	gnu := gnuInline(b.unit)
 	for _, c := range b.comps {
 		e := c.ent
 		switch {
@@ -285,19 +217,12 @@ func (b *builder) check() error {
 			return notPlain("asm label of the defined " + e.name)
 		case e.local && e.kind == entFunction && (e.library || reserved(e.name)):
 			return notPlain("static function " + e.name + " has the name of a library's")
-		case e.kind == entFunction && !e.local:
-			emitted, err := e.emitted(gnu)
-			if err != nil {
-				return err
-			}
-			c.inline = !emitted
 		}
 		for _, name := range []string{e.name, e.sym} {
 			if b.x.Released[name] {
 				return notPlain(name + " is defined, and an attribute malloc names it")
 			}
-			// glibc's inline functions call the real ones by such labels.
-			if b.x.Labels[name] && !c.inline {
+			if b.x.Labels[name] {
 				return notPlain(name + " is defined, and the asm label of another function")
 			}
 		}
@@ -367,15 +292,9 @@ func (b *builder) manifest(clang string) (*manifest.Manifest, error) {
 		case e.local:
 			mc.Linkage = manifest.Linkage_LINKAGE_LOCAL
 			mc.Interchangeable = e.kind == entFunction && !e.addressTaken && mc.Root == ""
-		case c.inline:
-			mc.Linkage, mc.Root = manifest.Linkage_LINKAGE_WEAK, ""
 		default:
 			mc.Linkage = manifest.Linkage_LINKAGE_EXTERNAL
-			d := &manifest.Definition{Name: e.sym, Binding: manifest.Binding_BINDING_GLOBAL, Visibility: b.visible, ThreadLocal: e.threadLocal}
-			if e.visibility != "" {
-				d.Visibility = visibilities[e.visibility]
-			}
-			mc.Definitions = []*manifest.Definition{d}
+			mc.Definitions = []*manifest.Definition{{Name: e.sym, Binding: manifest.Binding_BINDING_GLOBAL}}
 		}
 		for _, l := range c.body.links {
 			// The compiler may have inlined the unit's own definition, and the
@@ -406,22 +325,22 @@ func (b *builder) manifest(clang string) (*manifest.Manifest, error) {
 
 // references returns all symbols that the unit may leave undefined.
 func (b *builder) references() []*manifest.Reference {
-	names := map[string]manifest.Visibility{}
+	names := map[string]bool{}
 	for _, c := range b.comps {
 		for _, l := range c.body.links {
 			if !l.local {
-				names[l.sym] = max(names[l.sym], visibilities[l.visibility])
+				names[l.sym] = true
 			}
 		}
 	}
 	for _, c := range b.comps {
-		if !c.ent.local && !c.inline {
+		if !c.ent.local {
 			delete(names, c.ent.sym)
 		}
 	}
 	var out []*manifest.Reference
 	for _, n := range slices.Sorted(maps.Keys(names)) {
-		out = append(out, &manifest.Reference{Name: n, Visibility: names[n]})
+		out = append(out, &manifest.Reference{Name: n})
 	}
 	return out
 }

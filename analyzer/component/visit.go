@@ -12,26 +12,25 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/clangast"
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
 // complete lists the node kinds whose JSON, children included, is known to
 // say everything that can influence code. No other kind is plain.
 var complete = wordSet(`
 	CompoundStmt DeclStmt NullStmt IfStmt WhileStmt DoStmt ForStmt SwitchStmt CaseStmt DefaultStmt BreakStmt
-	ContinueStmt ReturnStmt GotoStmt IndirectGotoStmt LabelStmt AttributedStmt
-	DeclRefExpr IntegerLiteral FloatingLiteral CharacterLiteral StringLiteral ImaginaryLiteral ParenExpr
-	UnaryOperator BinaryOperator CompoundAssignOperator ConditionalOperator BinaryConditionalOperator
-	OpaqueValueExpr ImplicitCastExpr CStyleCastExpr CallExpr MemberExpr ArraySubscriptExpr InitListExpr
+	ContinueStmt ReturnStmt GotoStmt LabelStmt AttributedStmt
+	DeclRefExpr IntegerLiteral FloatingLiteral CharacterLiteral StringLiteral ParenExpr
+	UnaryOperator BinaryOperator CompoundAssignOperator ConditionalOperator
+	ImplicitCastExpr CStyleCastExpr CallExpr MemberExpr ArraySubscriptExpr InitListExpr
 	ImplicitValueInitExpr CompoundLiteralExpr ConstantExpr UnaryExprOrTypeTraitExpr StmtExpr PredefinedExpr
-	VAArgExpr GenericSelectionExpr AddrLabelExpr CXXBoolLiteralExpr CXXNullPtrLiteralExpr
+	VAArgExpr CXXBoolLiteralExpr
 	OffsetOfExpr VarDecl ParmVarDecl FieldDecl IndirectFieldDecl`)
 
 // completeAttrs lists the attributes whose node adds nothing to their text.
-var completeAttrs = wordSet(`NoThrowAttr LeafAttr PureAttr ConstAttr RestrictAttr ReturnsNonNullAttr NonNullAttr NoReturnAttr C11NoReturnAttr CXX11NoReturnAttr
-	AlwaysInlineAttr NoInlineAttr GNUInlineAttr ArtificialAttr ColdAttr HotAttr PackedAttr AlignedAttr UnusedAttr FallThroughAttr
-	WarnUnusedResultAttr ReturnsTwiceAttr AllocSizeAttr AllocAlignAttr AssumeAlignedAttr SentinelAttr PassObjectSizeAttr
-	DeprecatedAttr UnavailableAttr FormatAttr FormatArgAttr ModeAttr BuiltinAttr AsmLabelAttr VisibilityAttr MayAliasAttr
+var completeAttrs = wordSet(`NoThrowAttr LeafAttr PureAttr ConstAttr RestrictAttr ReturnsNonNullAttr NonNullAttr NoReturnAttr C11NoReturnAttr
+	AlwaysInlineAttr NoInlineAttr ColdAttr HotAttr PackedAttr AlignedAttr UnusedAttr FallThroughAttr
+	WarnUnusedResultAttr ReturnsTwiceAttr AllocSizeAttr SentinelAttr
+	DeprecatedAttr FormatAttr FormatArgAttr ModeAttr BuiltinAttr AsmLabelAttr MayAliasAttr
 	AvailableOnlyInDefaultEvalMethodAttr`)
 
 // silentAttrs are those that only warn or keep from warnings.
@@ -202,13 +201,6 @@ func (b *builder) node(n *clangast.Node) error {
 			b.weigh("initial value", n)
 		}
 	}
-	if strings.HasSuffix(n.Kind, "Type") {
-		// Of _Generic: its string says it.
-		s.h.str(n.Kind)
-		b.writeType(s, n.Type(), value)
-		b.skipNode()
-		return nil
-	}
 	if !complete[n.Kind] && n.Kind != "" {
 		s.doubts(n.Kind)
 	}
@@ -276,25 +268,10 @@ func (b *builder) openScope() {
 	}
 }
 
-// aligned tells whether the alignment of a node's type may count: of an object without a name,
-// or of what is asked for its alignment.
-func (b *builder) aligned(n *clangast.Node) bool {
-	return n.Kind == "CompoundLiteralExpr" || n.Kind == "UnaryExprOrTypeTraitExpr" ||
-		slices.ContainsFunc(b.stack, func(f frame) bool { return f.kind == "CompoundLiteralExpr" || f.kind == "UnaryExprOrTypeTraitExpr" })
-}
-
 // keys writes what a node says of itself.
 func (b *builder) keys(s *stream, n *clangast.Node, d depth) {
 	for _, t := range n.Types {
 		s.h.str(t.Key)
-		if t.Key == "type" && strings.Contains(t.Qual, "typeof") && t.Desugared != "" {
-			// The value of an expression has no more than a basic type says: an object has an
-			// alignment as well.
-			if basic := parseType(t.Desugared); basic.doubt == "" && !basic.pointer && basic.names == nil && !b.aligned(n) {
-				s.h.str(basic.literal)
-				continue
-			}
-		}
 		b.writeType(s, t.Qual, d)
 	}
 	if n.Name != "" && n.LabelID == 0 {
@@ -307,13 +284,6 @@ func (b *builder) keys(s *stream, n *clangast.Node, d depth) {
 	if n.LabelID != 0 {
 		s.h.str("label")
 		s.h.num(uint64(b.label(n.LabelID)))
-		if n.Kind == "AddrLabelExpr" && slices.ContainsFunc(b.stack, func(f frame) bool { return f.kind == "BinaryOperator" }) {
-			s.doubts("difference of labels") // whether it fits is known when there is code
-		}
-		if n.Kind == "AddrLabelExpr" && b.fn != nil {
-			// Its value is an address inside the function.
-			s.use(b.fn.ent, name)
-		}
 	}
 	for _, r := range n.Refs {
 		if r.Key != "foundReferencedDecl" {
@@ -356,7 +326,7 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 			if len(e.decls) == 0 {
 				ds := newStream()
 				ds.h.str("implicit " + r.Type)
-				e.declare(ds.seal(), ds, nil, false)
+				e.declare(ds.seal(), ds)
 				e.sym = builtinSymbol(r.Name)
 			}
 			e.used = true
@@ -412,9 +382,12 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 	if n.Name == "" {
 		return fmt.Errorf("%w: a function without a name", clangast.ErrDump)
 	}
+	if b.fn != nil {
+		return notPlain("declaration of function " + n.Name + " in a block")
+	}
 	e := b.ordinaryEntity(n.Name, entFunction)
 	if e.kind != entFunction {
-		return notPlain("function " + n.Name + " in a block, where the name stands for something else in the file")
+		return fmt.Errorf("%w: %s is a function and something else", clangast.ErrDump, n.Name)
 	}
 	if n.Mangled != "" {
 		e.sym = builtinSymbol(n.Mangled)
@@ -427,42 +400,30 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 	attrs(ds, n, "storageClass", "inline", "isImplicit")
 	typ := ds.seal()
 	if n.Has("inline") {
-		ds.h.str("inline " + storage)
+		ds.h.str("inline")
+		e.inline = true
 	}
 	outer := b.scope
 	b.decl, b.owner = ds, e
 	b.cur = newStream()
-	nested := b.fn != nil // a declaration inside a function
-	if !nested {
-		b.fn = &function{ent: e, labels: map[clangast.ID]int{}, names: map[string]*entity{}, tags: map[string]*entity{}, bodyAt: -1}
-	}
+	b.fn = &function{ent: e, labels: map[clangast.ID]int{}, names: map[string]*entity{}, tags: map[string]*entity{}, bodyAt: -1}
 	f := b.top()
 	f.deep = false
 	f.leave = func(n *clangast.Node) error {
 		cur, fn := b.cur, b.fn
 		b.scope = outer
-		body := !nested && fn.bodyAt >= 0
-		var attributes []string
+		body := fn.bodyAt >= 0
 		if n.Begin >= 0 {
-			end, bodyAt := nodeEnd(n), -1
+			end, to := nodeEnd(n), -1
 			if body {
-				bodyAt = max(fn.bodyAt, n.Begin)
-				end = bodyAt
+				end = max(fn.bodyAt, n.Begin)
+				to = end
 			}
 			b.writeBounds(ds, n.Begin, end, body)
-			b.writeAttributes(ds, n, bodyAt)
-			attributes = b.says(n, bodyAt, nested)
+			b.writeAttributes(ds, n, -1, to)
 		}
-		// Of what compilers know themselves they take an inline definition only behind it.
-		behind := body && n.Has("inline") && e.used && e.library
-		if e.declare(typ, ds, attributes, nested) && !n.Has("isImplicit") || nested && fn.ent == e || behind {
+		if e.declare(typ, ds) && !n.Has("isImplicit") {
 			b.late = e.name
-		}
-		if !n.Has("isImplicit") {
-			e.chain = append(e.chain, specifiers{inline: n.Has("inline"), extern: storage == "extern", body: body, block: nested})
-		}
-		if nested {
-			return nil
 		}
 		for _, id := range fn.ids {
 			delete(b.ids, id)
@@ -471,19 +432,20 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 			// Whether it is returned in memory is in no return that isn't reached.
 			result, _, _ := strings.Cut(n.Type(), " (")
 			b.writeType(cur, result, value)
-			return b.define(e, n, cur)
+			return b.define(e, n, cur, max(fn.bodyAt, n.Begin))
 		}
 		return nil
 	}
 	return nil
 }
 
-// define makes the component that defines e, whose stream is s.
-func (b *builder) define(e *entity, n *clangast.Node, s *stream) error {
+// define makes the component that defines e, whose stream is s, and the attributes behind the
+// offset from.
+func (b *builder) define(e *entity, n *clangast.Node, s *stream, from int) error {
 	if e.comp != nil {
 		return notPlain(e.name + " is defined twice")
 	}
-	b.writeAttributes(s, n, -1)
+	b.writeAttributes(s, n, from, -1)
 	e.used = true // with what it inherits from the declarations before it
 	e.comp = &comp{ent: e, name: e.sym, body: s.seal(), file: b.unit.FileAt(max(n.Begin, 0))}
 	b.comps = append(b.comps, e.comp)
@@ -583,22 +545,19 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 		return fmt.Errorf("%w: a variable without a name", clangast.ErrDump)
 	}
 	storage := n.Attr("storageClass")
-	// Linkers refuse what isn't reached, too.
-	if n.Attr("tls") != "" && storage == "extern" {
-		return notPlain("thread-local variable " + n.Name + " of another unit")
-	}
 	b.weigh("variable "+n.Name, n)
-	if !atFile && b.fn != nil && storage != "extern" {
+	switch {
+	case atFile:
+	case storage == "extern":
+		return notPlain("declaration of variable " + n.Name + " in a block")
+	default:
 		return b.localVar(n, storage)
 	}
 	e := b.ordinaryEntity(n.Name, entVariable)
 	if e.kind != entVariable {
-		return notPlain("variable " + n.Name + " in a block, where the name stands for something else in the file")
+		return fmt.Errorf("%w: %s is a variable and something else", clangast.ErrDump, n.Name)
 	}
-	if n.Attr("tls") != "" {
-		e.threadLocal = true
-	}
-	e.local = e.local || storage == "static" || n.Has("constexpr")
+	e.local = e.local || storage == "static"
 	b.ids[n.ID] = target{ent: e}
 	ds := newStream()
 	early(b.writeType(ds, n.Type(), value))
@@ -614,22 +573,22 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	init := n.Attr("init") != ""
 	b.top().deep = false
 	b.top().leave = func(n *clangast.Node) error {
-		b.writeAttributes(ds, n, -1)
-		if e.declare(typ, ds, b.says(n, -1, !atFile), !atFile) || e.used && init && b.resolveType(newStream(), n.Type()).constant() {
+		b.writeAttributes(ds, n, -1, -1)
+		if e.declare(typ, ds) || e.used && init && b.resolveType(newStream(), n.Type()).constant() {
 			b.late = e.name
 		}
 		b.scope = outer
-		if !atFile || !init && storage == "extern" {
+		if !init && storage == "extern" {
 			return nil
 		}
 		if e.comp != nil { // a tentative definition, before the real one or behind it
 			if init {
-				b.writeAttributes(cs, n, -1)
+				b.writeAttributes(cs, n, -1, -1)
 				e.comp.body = cs.seal()
 			}
 			return nil
 		}
-		return b.define(e, n, cs)
+		return b.define(e, n, cs, -1)
 	}
 	return nil
 }
@@ -676,14 +635,14 @@ func (b *builder) localVar(n *clangast.Node, storage string) error {
 		ds := newStream()
 		b.writeType(ds, n.Type(), value)
 		attrs(ds, n, "storageClass", "init")
-		e.declare(ds.seal(), ds, nil, false)
+		e.declare(ds.seal(), ds)
 		cs := newStream()
 		b.writeType(cs, n.Type(), value)
 		b.cur = cs
 		b.top().deep = false
 		b.top().leave = func(n *clangast.Node) error {
 			b.cur = s
-			return b.define(e, n, cs)
+			return b.define(e, n, cs, -1)
 		}
 		return nil
 	}
@@ -735,7 +694,7 @@ func (b *builder) recordDecl(n *clangast.Node) error {
 			return notPlain("there are variables of type " + e.name + " before it is complete")
 		}
 		e.kind = entRecord
-		b.writeAttributes(s, n, -1)
+		b.writeAttributes(s, n, -1, -1)
 		c := s.seal()
 		e.content = &c
 		return nil
@@ -847,7 +806,7 @@ func (b *builder) enumDecl(n *clangast.Node) error {
 		if st.doubt != "" {
 			s.doubts(st.doubt)
 		}
-		b.writeAttributes(s, n, -1)
+		b.writeAttributes(s, n, -1, -1)
 		c := s.seal()
 		e.content = &c
 		return nil
@@ -914,10 +873,6 @@ func (b *builder) enumInit(n *clangast.Node) {
 	}
 }
 
-// variable matches a type that may have bounds, or an operand of typeof, which are
-// evaluated.
-var variable = regexp.MustCompile(`\[[^\]]*[^0-9\]][^\]]*\]|\btypeof`)
-
 func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 	if !n.Has("isImplicit") && typeWords[n.Name] {
 		return notPlain("type named " + n.Name)
@@ -938,7 +893,7 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 	b.top().leave = func(n *clangast.Node) error {
 		unnamed := b.unnamed
 		b.scope = outer
-		if local && variable.MatchString(n.Type()) {
+		if local && parseType(n.Type()).doubt != "" {
 			return notPlain("type " + e.name + " depends on values where it is declared")
 		}
 		// Only now is the unnamed tag known that the type string calls by the
@@ -948,7 +903,7 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 		if e.typ == nil && slices.Contains(typ.ents, e) {
 			return fmt.Errorf("%w: type %s is itself", clangast.ErrDump, e.name)
 		}
-		b.writeAttributes(s, n, -1)
+		b.writeAttributes(s, n, -1, -1)
 		if languageWords[e.name] {
 			s.doubts("type named " + e.name)
 		}
@@ -966,7 +921,7 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 		if e.typ == nil { // the second one may be in terms of the first
 			e.typ = typ
 		}
-		e.content, e.bare = &c, !float && (n.Begin < 0 || !b.attributed(n))
+		e.content, e.bare = &c, !float && s.attributes == ""
 		return nil
 	}
 	return nil
@@ -984,19 +939,8 @@ func (b *builder) attr(n *clangast.Node) error {
 		switch n.Kind {
 		case "BuiltinAttr":
 			b.owner.library = true
-		case "GNUInlineAttr":
-			b.owner.gnuInline = true
 		case "AsmLabelAttr":
 			b.owner.labelled = true
-		case "VisibilityAttr":
-			switch v := n.Attr("visibility"); {
-			case b.owner.visibility == v, b.owner.visibility == "" && v == "default" && b.visible == manifest.Visibility_VISIBILITY_DEFAULT:
-			case b.owner.decls != nil || b.owner.visibility != "" || visibilities[v] == 0 && v != "default":
-				// Compilers differ in what they do with a late one.
-				s.doubts("attribute visibility " + v + " that isn't on the first declaration")
-			default:
-				b.owner.visibility = v
-			}
 		}
 	}
 	if s != nil {

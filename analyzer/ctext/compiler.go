@@ -89,7 +89,8 @@ var properExact, properPrefixes = table(map[class]string{
 	text: `-internal-isystem_ -internal-externc-isystem_ -resource-dir_ -fgnuc-version=* -fskip-odr-check-in-gmf`,
 	code: `-triple_ -target-cpu_ -tune-cpu_ -target-feature_ -target-abi_ -mrelocation-model_ -pic-level_ -pic-is-pie -mframe-pointer=* -mcmodel=* -mlarge-data-threshold=*
 		-disable-red-zone -stack-protector_ -funwind-tables=* -fno-rounding-math -relaxed-aliasing -complex-range=* -fhalf-no-semantic-interposition -mconstructor-aliases -function-alignment_
-		-fdirect-access-external-data -fno-direct-access-external-data -fallow-half-arguments-and-returns -fno-signed-char`,
+		-fdirect-access-external-data -fno-direct-access-external-data -fallow-half-arguments-and-returns -fno-signed-char
+		-march=* -mtune=* -fmath-errno -ffp-contract=*`,
 	quiet: `-quiet -disable-free -clear-ast-before-backend -disable-llvm-verifier -discard-value-names -main-file-name_ -debugger-tuning=* -debug-info-kind=*
 		-dwarf-version=* -fcoverage-compilation-dir=* -ferror-limit_ -fmessage-length_ -mthread-model_ -munwind-tables -split-dwarf-file_
 		-split-dwarf-output_ -ggnu-pubnames`,
@@ -117,9 +118,9 @@ func (c *compiler) proper(args []string) {
 		}
 		switch {
 		case f.class == code:
-		case f.class == unknown && !c.clang && native && (strings.HasPrefix(a, "-m") || strings.HasPrefix(a, "--param")):
+		case !c.clang && native && (strings.HasPrefix(a, "-m") || strings.HasPrefix(a, "--param")):
 			// gcc spells out what "native" stands for.
-		case f.class == unknown:
+		case f.class == unknown || f.class == emission:
 			if c.doubt == "" {
 				c.doubt = strings.Join(words, " ")
 			}
@@ -133,17 +134,11 @@ func (c *compiler) proper(args []string) {
 // plain returns an error unless the compiler compiles plain C as the syntax tree
 // says it.
 func (c *compiler) plain(inv *Invocation) error {
-	common := c.clang && c.major < 11 || !c.clang && c.major < 10
-	for _, a := range c.effective(inv) {
-		if a == "-fcommon" || a == "-fno-common" {
-			common = a == "-fcommon"
-		}
-	}
 	switch {
 	case c.doubt != "":
 		return notPlain("flag %s of the compiler proper", c.doubt)
-	case common:
-		return notPlain("tentative definitions are common (-fcommon)")
+	case c.major < 10, c.clang && c.major < 11:
+		return notPlain("tentative definitions are common")
 	case !targets.MatchString(c.target):
 		// Others compute with more precision than a type has, or aren't ELF.
 		return notPlain("target %s", c.target)

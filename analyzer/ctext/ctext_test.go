@@ -183,7 +183,7 @@ func scanned(t *testing.T, text []byte) {
 }
 
 func TestScan(t *testing.T) {
-	text := "__attribute__((aligned(8)))int a[[gnu::unused]];\nint f(int b[2])__attribute__((pure));\n" +
+	text := "__attribute__((aligned(8)))int a;\nint f(int b[2])__attribute__((pure));\n" +
 		"struct __attribute__((packed))S{\nint c;\n}__attribute__((aligned(2)))d;\n" +
 		"int g(void){\nint e __attribute__((unused));\nreturn 1;\n}\nint h __attribute__((weak)), *i = (int[]){\n1};\n"
 	x, err := Scan([]byte(text))
@@ -191,13 +191,13 @@ func TestScan(t *testing.T) {
 		t.Fatal(err)
 	}
 	for at, want := range map[string]struct{ declaration, attributes, doubt string }{
-		"a[":      {"int a", "0  __attribute__((aligned(8))) 0 word [[gnu::unused]]", ""},
-		"f(":      {"int f(", "0 ) __attribute__((pure))", ""},
-		"c;":      {"struct", "0 word __attribute__((packed)) 3 } __attribute__((aligned(2)))", ""},
-		"d;":      {"struct", "0 word __attribute__((packed)) 3 } __attribute__((aligned(2)))", ""},
-		"return":  {"int g", "1 word __attribute__((unused))", ""},
-		"*i":      {"int h", "0 word __attribute__((weak)) int h __attribute__ ( ( weak ) ) , * i = ( int [ ] ) { 1 } ;", "attribute weak"},
-		"int g(v": {"int g", "1 word __attribute__((unused))", ""},
+		"int a":   {"int a", "__attribute__ ( ( aligned ( 8 ) ) ) int a ;", ""},
+		"f(":      {"int f(", "int f ( int b [ 2 ] ) __attribute__ ( ( pure ) ) ;", ""},
+		"c;":      {"struct", "struct __attribute__ ( ( packed ) ) S { int c ; } __attribute__ ( ( aligned ( 2 ) ) ) d ;", ""},
+		"d;":      {"struct", "struct __attribute__ ( ( packed ) ) S { int c ; } __attribute__ ( ( aligned ( 2 ) ) ) d ;", ""},
+		"return":  {"int g", "", ""},
+		"*i":      {"int h", "int h __attribute__ ( ( weak ) ) , * i = ( int [ ] ) { 1 } ;", "attribute weak"},
+		"int g(v": {"int g", "", ""},
 	} {
 		i := strings.Index(text, at)
 		from, to, doubt := x.Extent(i, i+1)
@@ -222,8 +222,8 @@ func TestParseArgs(t *testing.T) {
 		{"gcc -aux-info b.c a.c", "", "a.c", "c", "flag -aux-info"},
 		{"gcc --param x=y a.c", "", "a.c", "c", "flag --param"},
 		{"clang -arch b.c -Xclang b.c -Xpreprocessor b.c -mllvm b.c a.c", "", "a.c", "c", "flag -arch"},
-		{"clang -target x86_64-linux-gnu a.c", "-target x86_64-linux-gnu", "a.c", "c", ""},
-		{"clang -std=c17 -march=native -mllvm -x -c a.c", "-std=c17 -march=native", "a.c", "c", "flag -mllvm"},
+		{"clang -target x86_64-linux-gnu a.c", "", "a.c", "c", "flag -target"},
+		{"clang -std=c17 -march=native -mllvm -x -c a.c", "-std=c17", "a.c", "c", "flag -march=native"},
 		{"g++ -fno-plt a.cc", "-fno-plt", "a.cc", "c++", ""},
 		{"clang -fexceptions a.c", "", "a.c", "c", "flag -fexceptions"},
 		{"clang -ffreestanding a.c", "", "a.c", "c", "flag -ffreestanding"},
@@ -231,7 +231,7 @@ func TestParseArgs(t *testing.T) {
 		{"gcc -c a.S", "", "a.S", "asm", ""},
 		{"gcc -c a.m", "", "a.m", "other", ""},
 		{"gcc -c a.i", "", "a.i", "other", ""},
-		{"gcc -x c -fwrapv -funknown-to-us a.weird", "-fwrapv", "a.weird", "c", "flag -funknown-to-us"},
+		{"gcc -x c -fno-pic -funknown-to-us a.weird", "-fno-pic", "a.weird", "c", "flag -funknown-to-us"},
 		{"gcc -xc++ a.c -x c", "", "a.c", "c++", ""},
 		{"clang -pthread -fmodules-strict-decluse -fmodule-name=//a -fmodule-map-file=a.map -Xclang -fmodule-map-file-home-is-cwd -Xclang -fno-cxx-modules -fPIC a.c", "-fPIC", "a.c", "c", ""},
 		{"clang -fmodules -fmodule-name=//a a.c", "", "a.c", "c", "flag -fmodules"},
@@ -271,14 +271,14 @@ func TestCompileTo(t *testing.T) {
 func TestResponseFiles(t *testing.T) {
 	dir := t.TempDir()
 	rsp := filepath.Join(dir, "args")
-	if err := os.WriteFile(rsp, []byte("-O1 '-DX=a b' \"-fwrapv\"\n-c a\\ b.c"), 0o644); err != nil {
+	if err := os.WriteFile(rsp, []byte("-O1 '-DX=a b' \"-fno-plt\"\n-c a\\ b.c"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	inv, err := ParseArgs([]string{"gcc", "@" + rsp})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if inv.Source != "a b.c" || strings.Join(inv.code, " ") != "-fwrapv" {
+	if inv.Source != "a b.c" || strings.Join(inv.code, " ") != "-fno-plt" {
 		t.Errorf("source %q, code %q", inv.Source, inv.code)
 	}
 }
@@ -390,7 +390,7 @@ func TestWrapperCounts(t *testing.T) {
 		if d := cmp.Diff(plain, flags("-Wall -g -I"+dir)); d != "" {
 			t.Errorf("%s: flags that can't influence code count (-without +with):\n%s", real, d)
 		}
-		for _, f := range []string{"-fwrapv", "-march=haswell", "-ftls-model=local-exec"} {
+		for _, f := range []string{"-fno-strict-aliasing", "-march=haswell", "-std=c11"} {
 			if slices.Equal(plain, flags(f)) {
 				t.Errorf("%s: %s of a wrapper is lost: %q", real, f, plain)
 			}

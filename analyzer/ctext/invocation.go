@@ -31,11 +31,12 @@ type Invocation struct {
 type class uint8
 
 const (
-	unknown class = iota // anything: what is compiled with it isn't plain
-	text                 // the preprocessed text, which is hashed itself
-	code                 // code, in a way that the flag and the syntax tree say completely
-	quiet                // neither: messages, debug information, links
-	output               // what is written, and where
+	unknown  class = iota // anything: what is compiled with it isn't plain
+	text                  // the preprocessed text, which is hashed itself
+	code                  // code, in a way that the flag and the syntax tree say completely
+	emission              // code, in a way that an object says better
+	quiet                 // neither: messages, debug information, links
+	output                // what is written, and where
 )
 
 // A flag of the table below: its class, and where its value is.
@@ -52,18 +53,19 @@ var exact, prefixes = table(map[class]string{
 		-iwithprefixbefore_ -imultilib_ -imultiarch_ -nostdinc -nostdinc++ -undef -trigraphs -x+ -stdlib=* --gcc-toolchain=* -gcc-toolchain_
 		-ffile-prefix-map=* -fmacro-prefix-map=* -fcanonical-system-headers -fno-canonical-system-headers -fworking-directory
 		-fno-working-directory -no-canonical-prefixes -canonical-prefixes -pthread`,
-	code: `-ansi -std=* --std=* --target=* -target_
+	code: `-ansi -std=* --std=* -m64 -funwind-tables -fasynchronous-unwind-tables` +
+		both(`PIC pic PIE pie plt strict-aliasing omit-frame-pointer function-sections data-sections stack-protector
+		stack-protector-strong stack-protector-all addrsig ident`),
+	emission: `--target=* -target_
 		-fvisibility=* -fcf-protection=none -ffp-contract=* -ftls-model=* -falign-functions=* -falign-loops=* -falign-jumps=* -falign-labels=*
 		-fno-builtin-* -ftrivial-auto-var-init=* -fstack-reuse=*
-		-march=* -mtune=* -mcpu=* -mcmodel=* -m64 -mred-zone -mno-red-zone -momit-leaf-frame-pointer -mno-omit-leaf-frame-pointer
+		-march=* -mtune=* -mcpu=* -mcmodel=* -mred-zone -mno-red-zone -momit-leaf-frame-pointer -mno-omit-leaf-frame-pointer
 		-msse2 -msse3 -mssse3 -msse4* -mavx* -mno-avx* -mfma -mno-fma -mbmi -mbmi2 -mno-bmi -mno-bmi2 -mpopcnt -mlzcnt -maes -mpclmul -msha
-		-mf16c -mrdrnd -mrdseed -mcx16 -mmovbe -madx -mprefer-vector-width=* -mbranch-protection=none
-		-funwind-tables -fasynchronous-unwind-tables` +
-		both(`PIC pic PIE pie plt semantic-interposition strict-aliasing strict-overflow wrapv wrapv-pointer delete-null-pointer-checks omit-frame-pointer
-		optimize-sibling-calls function-sections data-sections common stack-protector stack-protector-strong stack-protector-all stack-protector-explicit
-		stack-clash-protection builtin short-enums signed-char unsigned-char
+		-mf16c -mrdrnd -mrdseed -mcx16 -mmovbe -madx -mprefer-vector-width=* -mbranch-protection=none` +
+		both(`semantic-interposition strict-overflow wrapv wrapv-pointer delete-null-pointer-checks optimize-sibling-calls
+		common stack-protector-explicit stack-clash-protection builtin short-enums signed-char unsigned-char
 		math-errno jump-tables merge-constants merge-all-constants strict-volatile-bitfields
-		zero-initialized-in-bss align-functions align-loops align-jumps align-labels inline asm addrsig ident`),
+		zero-initialized-in-bss align-functions align-loops align-jumps align-labels inline asm`),
 	quiet: `-O0 -w -g* -W* -pedantic -pedantic-errors -v -pipe -Qunused-arguments -L+ -l+ -Xlinker_ -Xanalyzer_ -Wl,* -u+ -z+ -e_ -T+ -s -shared -static -static-pie
 		-static-libgcc -shared-libgcc -rdynamic -pie -no-pie -nostdlib -nodefaultlibs -nostartfiles -nolibc -fuse-ld=* -fdiagnostics-* -fno-diagnostics-*
 		-fcolor-diagnostics -fno-color-diagnostics -fansi-escape-codes -fcaret-diagnostics -fno-caret-diagnostics -fshow-* -fno-show-* -fmessage-length=*
@@ -116,7 +118,7 @@ func lookup(a string) flag { return find(exact, prefixes, a) }
 // text, code or messages alone, and whether its value is the next argument.
 func Known(a string) (value, known bool) {
 	f := lookup(a)
-	return f.value, f.class == text || f.class == code || f.class == quiet
+	return f.value, f.class != unknown && f.class != output
 }
 
 func find(exact, prefixes map[string]flag, a string) flag {
@@ -139,12 +141,9 @@ func refuses(flag string) bool {
 // standards are those of C. An older or foreign one gives words another meaning.
 var standards = regexp.MustCompile(`^--?std=(c|gnu|iso9899:)(89|90|9x|99|11|1x|17|18|23|2x|2y|199409|1990|1999|2011|2017|2018|2024)$`)
 
-// astFlags are the flags that decide how C is parsed.
-var astFlags = words(`-ansi -funsigned-char -fsigned-char -fno-unsigned-char -fno-signed-char -fshort-enums -fno-short-enums -fasm -fno-asm -fbuiltin -fno-builtin -fwrapv -fno-wrapv -fno-strict-overflow`)
-
-// parses reports whether flag a decides how C is parsed.
+// parses reports whether flag a, which is plain, decides how C is parsed.
 func parses(a string) bool {
-	return astFlags[a] || strings.HasPrefix(a, "-std=") || strings.HasPrefix(a, "--std=") || strings.HasPrefix(a, "-fno-builtin-")
+	return a == "-ansi" || a == "-fno-signed-char" || strings.HasPrefix(a, "-std=") || strings.HasPrefix(a, "--std=")
 }
 
 // environment are the variables that change what a compiler does.
@@ -215,7 +214,7 @@ func ParseArgs(argv []string) (*Invocation, error) {
 		switch f.class {
 		case output:
 			continue
-		case unknown:
+		case unknown, emission:
 			inv.doubts("flag " + a)
 		case code:
 			inv.code = append(inv.code, words...)

@@ -2,8 +2,6 @@ package ctext
 
 import (
 	"bytes"
-	"fmt"
-	"iter"
 	"regexp"
 	"slices"
 	"sort"
@@ -18,8 +16,6 @@ type Index struct {
 	// Labels are the symbols that asm labels give to declarations, Released the
 	// functions that attributes malloc name.
 	Labels, Released map[string]bool
-	// Visible is set if pragmas ask for default visibility.
-	Visible bool
 	// Aligned is the largest alignment that the text asks for in bytes, if that is more than any
 	// type has by itself.
 	Aligned uint64
@@ -28,20 +24,10 @@ type Index struct {
 // decl is an external declaration: Text[begin:end].
 type decl struct {
 	begin, end int
-	attributes []attribute
-	// several: it may have more than one declarator.
-	several bool
-	doubt   string
-}
-
-// attribute is an attribute specifier, Text[begin:end]. What it is written at
-// follows from the token in front of it, and from how many separators of
-// declarators, parameters and fields there are before it.
-type attribute struct {
-	begin, end int
-	behind     string
-	separators int
-	depth      int // of open brackets around it
+	// attributes are the offsets of its attribute specifiers, but for those that only
+	// warn or keep from warnings.
+	attributes []int
+	doubt      string
 }
 
 // argument says what an attribute may have as arguments.
@@ -55,18 +41,17 @@ const (
 	doubtful                     // anything, but the meaning isn't known
 )
 
-// attributes are those that are plain. Their text belongs to the hash of what
-// they are written at, so that nothing of it gets lost. Those that are doubtful
-// matter only where the declaration is used.
+// attributes are those that are plain. All of their declaration's text belongs to its hash, so
+// that it doesn't matter what they are written at. Those that are doubtful matter only where the
+// declaration is used.
 var attributes = func() map[string]argument {
 	m := map[string]argument{}
 	for a, names := range map[argument]string{
-		none: `nothrow leaf pure const malloc returns_nonnull noreturn always_inline noinline noclone gnu_inline artificial cold hot
-			packed unused maybe_unused fallthrough nodiscard warn_unused_result returns_twice may_alias`,
-		constant: `nonnull aligned alloc_size alloc_align assume_aligned sentinel deprecated unavailable warning error format_arg
-			null_terminated_string_arg nonstring visibility`,
+		none: `nothrow leaf pure const malloc returns_nonnull noreturn always_inline noinline cold hot
+			packed unused fallthrough warn_unused_result may_alias`,
+		constant: `nonnull aligned alloc_size sentinel deprecated format_arg nonstring`,
 		naming:   `format mode access fd_arg fd_arg_read fd_arg_write`,
-		doubtful: `pass_object_size weak transparent_union vector_size unsequenced reproducible`,
+		doubtful: `transparent_union warning error weak visibility alloc_align returns_twice`,
 	} {
 		for n := range words(names) {
 			m[n] = a
@@ -83,7 +68,13 @@ var sizes = words(`sizeof alignof _Alignof __alignof__ __alignof char short int 
 var foreign = words(`__builtin_LINE __builtin_FILE __builtin_FILE_NAME __builtin_COLUMN __builtin_FUNCTION __builtin_source_location __builtin_choose_expr
 	__builtin_types_compatible_p __TIME__ __DATE__ __TIMESTAMP__ _Pragma __pragma __declspec _Float16 __fp16 __bf16 __float80 __ibm128 _Decimal32
 	_Decimal64 _Decimal128 _Decimal64x __auto_type __embed __builtin_dump_struct __block __builtin_apply __builtin_apply_args __builtin_return
-	__builtin_has_attribute __builtin_counted_by_ref _Countof __label__ __tls_get_addr`)
+	__builtin_has_attribute __builtin_counted_by_ref _Countof __label__ __tls_get_addr _Thread_local __thread thread_local constexpr`)
+
+// doubted are words that say more than the syntax tree does, or something else for each compiler.
+// They matter only where their declaration is used. What a compiler knows of a value depends on
+// what it has read, and on when it compiles what.
+var doubted = words(`_Alignas alignas _Atomic _Complex __complex__ __complex _BitInt _Generic typeof __typeof__ __typeof typeof_unqual __typeof_unqual__ __typeof_unqual
+	__real__ __real __imag__ __imag __builtin_constant_p __builtin_object_size __builtin_dynamic_object_size`)
 
 // targeted are beginnings of builtins that a target may not have: the tree doesn't say so.
 var targeted = []string{"__builtin_ia32_", "__builtin_arm_", "__builtin_aarch64_", "__builtin_neon_", "__builtin_sve_", "__builtin_sme_", "__builtin_amdgcn_", "__nvvm_",
@@ -103,18 +94,16 @@ var charLiteral = regexp.MustCompile(`^(?:L|u8|u|U)?'(?:[^\\']|\\[abefnrtv'"?\\]
 var braced = regexp.MustCompile(`^[^"]*"(?:[^\\]|\\[^uxoN]|\\[uxoN][^{])*\\[uxoN]\{`)
 
 type scanner struct {
-	text       []byte
-	lex        *Lexer
-	x          *Index
-	decl       decl
-	prev       string // the last token: what it is, or which operator
-	before     string // the last one that is in no attribute
-	separators int    // in the declaration
+	text   []byte
+	lex    *Lexer
+	x      *Index
+	decl   decl
+	prev   string // the last token: what it is, or which operator
+	before string // the last one that is in no attribute
 	// depth counts open braces, nested other open brackets.
 	depth, nested int
 	open          []byte // the open brackets
 	enum          bool   // behind the keyword, or the name of one
-	started       bool   // the declaration has a token
 	assign        bool   // the declaration has an initialiser
 	body          bool   // the open brace at depth 0 began a function's body
 	// tag follows struct, union and enum: 1 behind the keyword, 2 behind an
@@ -150,23 +139,14 @@ func (s *scanner) next(end int) {
 	s.decl.end = end
 	s.x.decls = append(s.x.decls, s.decl)
 	s.decl = decl{begin: end}
-	s.started, s.assign, s.separators = false, false, 0
+	s.assign = false
 }
-
-// visible matches the pragmas that make declarations visible, which is what they
-// are anyway, unless flags say else. Compilers differ in what others act on.
-var visible = regexp.MustCompile(`^#pragma GCC visibility (push ?\(default\)|pop)$`)
 
 func (s *scanner) token(t Token) error {
 	b := s.text[t.Off:t.End]
 	if s.tag == 3 && b[0] != '{' && b[0] != ':' {
 		return notPlain("attribute of a type that isn't defined there")
 	}
-	if t.Kind == Pragma && !s.started && s.depth+s.nested == 0 && visible.Match(b) {
-		s.x.Visible = true
-		return nil
-	}
-	s.started = true
 	switch t.Kind {
 	case Pragma:
 		return notPlain("directive %s", b)
@@ -201,11 +181,6 @@ func (s *scanner) token(t Token) error {
 func (s *scanner) punct(t Token, p string) error {
 	s.tag = 0
 	s.inner(p)
-	switch p {
-	case ",", ";", "{", "}":
-		s.separators++
-		s.decl.several = s.decl.several || p == "," && len(s.open) == 0
-	}
 	if strings.IndexByte(operators, p[0]) < 0 {
 		return notPlain("character %q", p)
 	}
@@ -220,9 +195,7 @@ func (s *scanner) punct(t Token, p string) error {
 		}
 	case "[":
 		if t.End < len(s.text) && s.text[t.End] == '[' {
-			s.lex.Next()
-			s.open = s.open[:len(s.open)-1]
-			return s.attribute(t.Off, "]")
+			return notPlain("attribute in brackets")
 		}
 		s.nested++
 	case "(":
@@ -282,29 +255,21 @@ func (s *scanner) word(t Token, w []byte) error {
 	}
 	switch string(w) {
 	case "__attribute__", "__attribute":
-		return s.attribute(t.Off, ")")
-	case "_Alignas", "alignas":
-		args, end, err := s.group()
-		if err != nil || !constants(args) || !s.small(args) {
-			return notPlain("alignment by other than small numbers and built-in types")
-		}
-		s.add(t.Off, end)
-		return nil
+		return s.attribute(t.Off)
 	case "_Noreturn":
 		s.add(t.Off, t.End)
 		return nil
 	case "asm", "__asm__", "__asm":
 		return s.label()
-	case "_Atomic":
-		s.decl.doubt = "_Atomic" // what is large needs functions that no tree names
-	case "__builtin_constant_p", "__builtin_object_size", "__builtin_dynamic_object_size":
-		s.decl.doubt = string(w) // what a compiler knows depends on what it has read, and when it compiles what
 	case "struct", "union", "enum":
 		s.prev, s.tag, s.enum = "word", 1, w[0] == 'e'
 		return nil
 	}
 	if foreignWord(string(w)) {
 		return notPlain("%s", w)
+	}
+	if doubted[string(w)] {
+		s.decl.doubt = string(w)
 	}
 	if s.tag == 2 {
 		s.tag = 3
@@ -321,7 +286,9 @@ func foreignWord(w string) bool {
 
 // add notes the attribute s.text[begin:end].
 func (s *scanner) add(begin, end int) {
-	s.decl.attributes = append(s.decl.attributes, attribute{begin, end, s.prev, s.separators, len(s.open)})
+	if !silent.Match(s.text[begin:end]) {
+		s.decl.attributes = append(s.decl.attributes, begin)
+	}
 	if s.tag == 1 || s.tag == 2 {
 		s.tag = 2
 	} else {
@@ -387,14 +354,11 @@ func (s *scanner) small(args []string) bool {
 	return operands < 3 // sizeof and its type
 }
 
-// attribute reads an attribute specifier that begins at off: behind its keyword,
-// or behind "[[", where it ends with "]]".
-func (s *scanner) attribute(off int, closing string) error {
-	if closing == ")" {
-		for range 2 {
-			if t := s.lex.Next(); string(s.text[t.Off:t.End]) != "(" {
-				return notPlain("attribute without parentheses")
-			}
+// attribute reads an attribute specifier that begins at off, behind its keyword.
+func (s *scanner) attribute(off int) error {
+	for range 2 {
+		if t := s.lex.Next(); string(s.text[t.Off:t.End]) != "(" {
+			return notPlain("attribute without parentheses")
 		}
 	}
 	var name string
@@ -434,8 +398,6 @@ func (s *scanner) attribute(off int, closing string) error {
 		switch {
 		case t.Kind == Ident && name == "":
 			name = w
-		case w == "::" && (name == "gnu" || name == "__gnu__" || name == "clang" || name == "_Clang"):
-			name = ""
 		case w == "(" && name != "":
 			s.lex.pos = t.Off
 			args, _, err := s.group()
@@ -452,12 +414,12 @@ func (s *scanner) attribute(off int, closing string) error {
 			if err := check(nil, false); err != nil {
 				return err
 			}
-		case w == closing:
+		case w == ")":
 			if err := check(nil, false); err != nil {
 				return err
 			}
 			last := s.lex.Next()
-			if string(s.text[last.Off:last.End]) != closing {
+			if string(s.text[last.Off:last.End]) != ")" {
 				return notPlain("attribute in an unknown form")
 			}
 			s.add(off, last.End)
@@ -502,76 +464,22 @@ func (x *Index) Extent(begin, end int) (from, to int, doubt string) {
 	return from, to, doubt
 }
 
-// Attributes returns the text of all attributes that begin in [begin, end), and what they
-// are written at; of external declarations all tokens, where it isn't clear whose they are: with
-// several declarators, in brackets of any kind, or behind a body.
+// Attributes returns the text of the external declarations that have attributes in [begin, end), up
+// to end: whose those are, and what they say there, needs no knowledge then.
 func (x *Index) Attributes(text []byte, begin, end int) string {
 	var out []byte
-	var whole *decl
-	for d, a := range x.within(begin, end) {
-		out = fmt.Appendf(out, "%d %s %s\n", a.separators, a.behind, text[a.begin:a.end])
-		if d != whole && (d.several || a.depth > 0) && !silent.Match(text[a.begin:a.end]) {
-			whole = d
-			out = append(out, d.tokens(text, end)...)
-		}
-	}
-	return string(out)
-}
-
-// Says tells whether an attribute begins in [begin, end) that does more than warn or keep from
-// warnings.
-func (x *Index) Says(text []byte, begin, end int) bool {
-	for _, a := range x.within(begin, end) {
-		if !silent.Match(text[a.begin:a.end]) {
-			return true
-		}
-	}
-	return false
-}
-
-// Saying returns, if attributes that begin in [begin, end) may say what no node or type of the
-// declared function or variable does, the text of their external declarations: in the same words it is
-// nothing new. In a block nothing is the same as elsewhere.
-func (x *Index) Saying(text []byte, begin, end int, block bool) (l []string) {
-	for d, a := range x.within(begin, end) {
-		switch s := text[a.begin:a.end]; {
-		case silent.Match(s):
-		case block:
-			l = append(l, fmt.Sprintf("at %d", a.begin))
-		case a.depth > 0 || !valueless.Match(s):
-			l = append(l, d.tokens(text, end))
-		}
-	}
-	return slices.Compact(l)
-}
-
-// tokens returns the tokens of a declaration that begin in front of end.
-func (d *decl) tokens(text []byte, end int) string {
-	var out []byte
-	end = min(end, d.end)
-	lex := NewLexer(text, d.begin)
-	for t := lex.Next(); t.Kind != EOF && t.Off < end; t = lex.Next() {
-		out = append(append(out, text[t.Off:t.End]...), '\n')
-	}
-	return string(out)
-}
-
-// within yields the attributes that begin in [begin, end), with their external declarations.
-func (x *Index) within(begin, end int) iter.Seq2[*decl, attribute] {
-	return func(yield func(*decl, attribute) bool) {
-		i := sort.Search(len(x.decls), func(i int) bool { return x.decls[i].end > begin })
-		for ; i < len(x.decls) && x.decls[i].begin < end; i++ {
-			for _, a := range x.decls[i].attributes {
-				if a.begin >= begin && a.begin < end && !yield(&x.decls[i], a) {
-					return
-				}
+	i := sort.Search(len(x.decls), func(i int) bool { return x.decls[i].end > begin })
+	for ; i < len(x.decls) && x.decls[i].begin < end; i++ {
+		d := &x.decls[i]
+		if slices.ContainsFunc(d.attributes, func(at int) bool { return at >= begin && at < end }) {
+			lex := NewLexer(text, d.begin)
+			for t := lex.Next(); t.Kind != EOF && t.Off < min(end, d.end); t = lex.Next() {
+				out = append(append(out, text[t.Off:t.End]...), '\n')
 			}
 		}
 	}
+	return string(out)
 }
 
-// valueless matches attributes that are nodes of their own, or are in types, and have nothing to
-// say beside.
-var valueless = regexp.MustCompile(`^(?:_Noreturn|(?:__attribute__|__attribute)?\s*(?:\(\s*\(|\[\s*\[)\s*(?:gnu\s*::\s*)?_*(?:noreturn|pure|const|nothrow|leaf|noinline|always_inline|gnu_inline|artificial|cold|hot|malloc|returns_nonnull|returns_twice)_*\s*(?:\)\s*\)|\]\s*\]))$`)
-
-var silent = regexp.MustCompile(`^(?:__attribute__|__attribute)?\s*(?:\(\s*\(|\[\s*\[)\s*(?:gnu\s*::\s*)?_*(?:unused|maybe_unused|deprecated|nodiscard|warn_unused_result|fallthrough)_*\s*(?:\)\s*\)|\]\s*\])$`)
+// silent matches an attribute specifier that only warns or keeps from warnings.
+var silent = regexp.MustCompile(`^__attribute(__)?\s*\(\s*\(\s*_*(unused|deprecated|warn_unused_result|fallthrough)_*\s*\)\s*\)$`)

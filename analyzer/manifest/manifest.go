@@ -45,7 +45,7 @@ import (
 //	   tables that linkers don't follow.
 //	7: the order of sections that belong to others; a function's type in front of it is a part
 //	   of it; more of C isn't plain.
-const Format = 8
+const Format = 9
 
 // Uses of a symbol that an object doesn't define, in Reference.Uses.
 const (
