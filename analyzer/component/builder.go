@@ -209,8 +209,11 @@ func (b *builder) writeAttributes(s *stream, n *clangast.Node, from, to int) {
 	if to >= 0 {
 		end = to
 	}
-	s.attributes = b.x.Attributes(b.unit.Text, begin, end)
-	s.h.str(s.attributes)
+	text, said := b.x.Attributes(b.unit.Text, begin, end)
+	s.h.str(text)
+	if s.attributed = text != ""; !said {
+		s.attributes = text
+	}
 }
 
 // writeBounds writes the bounds of arrays among the parameters in [begin, end):

@@ -206,6 +206,10 @@ int inlined(int x) { return __builtin_expect(x, 1); }
 func TestDefinitions(t *testing.T) {
 	for _, c := range []struct{ source, flags, want string }{
 		{"int f(void) { return 1; } static int s; int v; int w = 1; extern int e; const int k = 2; int use(void) { return s + e; }", "", "f k use v w"},
+		{"__attribute__((visibility(\"hidden\"))) int f(void) { return 1; }", "", "f(hidden)"},
+		{"__attribute__((visibility(\"protected\"))) int f(void); int f(void) { return 1; }", "", "f(protected)"},
+		{"__attribute__((visibility(\"internal\"))) extern int v; int v;", "", "v(hidden)"}, // as clang says; for a linker the same
+		{"#pragma GCC visibility push(default)\nint f(void) { return 1; }\n#pragma GCC visibility pop\nint g(void) { return 1; }", "", "f g"},
 		{"static inline int f(void) { return 1; } int g(void) { return f(); }", "", "g"},
 		{"int a[]; int b[3]; static int c; extern int c; int *d(void) { return &c; }", "", "a b d"},
 	} {
@@ -214,7 +218,11 @@ func TestDefinitions(t *testing.T) {
 			var got []string
 			for _, comp := range m.Components {
 				for _, d := range comp.Definitions {
-					got = append(got, d.Name)
+					name := d.Name
+					if d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT {
+						name += "(" + strings.ToLower(strings.TrimPrefix(d.Visibility.String(), "VISIBILITY_")) + ")"
+					}
+					got = append(got, name)
 				}
 			}
 			slices.Sort(got)
@@ -237,6 +245,12 @@ func TestDefinitions(t *testing.T) {
 			var real []string
 			for _, s := range syms {
 				if elf.ST_BIND(s.Info) != elf.STB_LOCAL && s.Section != elf.SHN_UNDEF {
+					switch elf.ST_VISIBILITY(s.Other) {
+					case elf.STV_HIDDEN, elf.STV_INTERNAL:
+						s.Name += "(hidden)"
+					case elf.STV_PROTECTED:
+						s.Name += "(protected)"
+					}
 					real = append(real, s.Name)
 				}
 			}

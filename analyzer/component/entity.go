@@ -36,7 +36,10 @@ type entity struct {
 	library bool
 	// addressTaken is true if anything but a call refers to the function.
 	addressTaken bool
-	// attributes are the texts of declarations that have some, kinds the kinds of their nodes.
+	// visibility is that of its attribute, or empty.
+	visibility string
+	// attributes are the texts of declarations that have some which nodes don't say, kinds are the
+	// kinds of their nodes.
 	attributes, kinds []string
 	// used: something has referred to it, or has defined it.
 	used bool
@@ -104,8 +107,9 @@ type stream struct {
 	links []*entity
 	// doubt is the first reason why the stream isn't complete.
 	doubt string
-	// attributes is the text of the declaration of a function or variable, if it has some, kinds
-	// are those of their nodes.
+	// attributed: the text of the declaration has attributes. It is in attributes if nodes don't say
+	// all of them; kinds are those of the nodes of a function or variable.
+	attributed bool
 	attributes string
 	kinds      []string
 }
@@ -215,6 +219,7 @@ func (r *resolver) declarationHash(e *entity) Hash {
 	} else {
 		h.str(e.sym)
 	}
+	h.str(e.visibility)
 	for i := range e.decls {
 		h.hash(r.sealedHash(&e.decls[i].all))
 	}

@@ -71,6 +71,11 @@ func kindsOfFile(u *ctext.Unit) (l []*manifest.Component) {
 	return l
 }
 
+// visibilities are those of attributes.
+var visibilities = map[string]manifest.Visibility{
+	"internal": manifest.Visibility_VISIBILITY_INTERNAL, "hidden": manifest.Visibility_VISIBILITY_HIDDEN, "protected": manifest.Visibility_VISIBILITY_PROTECTED,
+}
+
 // reachable returns the components that something emitted can depend on: those
 // with a symbol, and what they refer to.
 func (b *builder) reachable() map[*comp]bool {
@@ -294,7 +299,7 @@ func (b *builder) manifest(clang string) (*manifest.Manifest, error) {
 			mc.Interchangeable = e.kind == entFunction && !e.addressTaken && mc.Root == ""
 		default:
 			mc.Linkage = manifest.Linkage_LINKAGE_EXTERNAL
-			mc.Definitions = []*manifest.Definition{{Name: e.sym, Binding: manifest.Binding_BINDING_GLOBAL}}
+			mc.Definitions = []*manifest.Definition{{Name: e.sym, Binding: manifest.Binding_BINDING_GLOBAL, Visibility: visibilities[e.visibility]}}
 		}
 		for _, l := range c.body.links {
 			// The compiler may have inlined the unit's own definition, and the
@@ -325,11 +330,11 @@ func (b *builder) manifest(clang string) (*manifest.Manifest, error) {
 
 // references returns all symbols that the unit may leave undefined.
 func (b *builder) references() []*manifest.Reference {
-	names := map[string]bool{}
+	names := map[string]manifest.Visibility{}
 	for _, c := range b.comps {
 		for _, l := range c.body.links {
 			if !l.local {
-				names[l.sym] = true
+				names[l.sym] = max(names[l.sym], visibilities[l.visibility])
 			}
 		}
 	}
@@ -340,7 +345,7 @@ func (b *builder) references() []*manifest.Reference {
 	}
 	var out []*manifest.Reference
 	for _, n := range slices.Sorted(maps.Keys(names)) {
-		out = append(out, &manifest.Reference{Name: n})
+		out = append(out, &manifest.Reference{Name: n, Visibility: names[n]})
 	}
 	return out
 }

@@ -162,6 +162,8 @@ func TestPairs(t *testing.T) {
 		{"struct S { int a; }<<|| __attribute__((may_alias))>>; int f(struct S *p, float *q) { p->a = 1; *q = 2; return p->a; }", "-O2"},
 
 		// Functions, their declarations and attributes.
+		{"extern int v<<|| __attribute__((visibility(\"hidden\")))>>; int f(void) { return v; }", "-fPIC"},
+		{"__attribute__((visibility(\"<<default||hidden>>\"))) int f(void) { return 1; }", "-fPIC"},
 		{"int f(<<int||char>> x) { return x; }", ""},
 		{"<<int||long>> f(int x) { return x; }", ""},
 		{"int g(<<int||long>>); int f(int x) { return g(x); }", ""},

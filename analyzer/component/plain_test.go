@@ -195,7 +195,7 @@ func TestPlain(t *testing.T) {
 		{"int t(void) { return 1; } int f(void) __attribute__((alias(\"t\")));", "", "attribute alias"},
 		{"__attribute__((section(\"s\"))) int v; int f(void) { return v; }", "", "attribute section"},
 		{"__attribute__((used)) static int v; int f(void) { return 1; }", "", "attribute used"},
-		{"int f(void); __attribute__((visibility(\"hidden\"))) int f(void) { return 1; }", "", "attribute visibility"},
+		{"int f(void); __attribute__((visibility(\"hidden\"))) int f(void) { return 1; }", "", "isn't on the first declaration"},
 		{"__attribute__((target(\"avx2\"))) int f(void) { return 1; }", "", "attribute target"},
 		{"void d(int *); int f(void) { __attribute__((cleanup(d))) int x = 1; return x; }", "", "attribute cleanup"},
 		{"__attribute__((frobnicate)) int f(void) { return 1; }", "", "attribute frobnicate"},
@@ -219,8 +219,8 @@ func TestPlain(t *testing.T) {
 		{"extern inline int g(void) { return 1; } int f(void) { return g(); }", "-std=gnu89", "inline function g with external linkage"},
 		{"constexpr int v = 3; int f(void) { return v; } int *g(void) { return nullptr; }", "-std=gnu23", "constexpr"},
 		{"int f(void) { return 1; }", "-g -Wall -fPIC -ffunction-sections -fno-strict-aliasing -fstack-protector -MD -MF /dev/null -DX=1 -I. -pthread -std=c17", ""},
-		{"__attribute__((visibility(\"hidden\"))) int f(void) { return 1; }", "", "attribute visibility"},
-		{"#pragma GCC visibility push(default)\n#include <stdio.h>\n#pragma GCC visibility pop\nint f(void) { return puts(\"x\"); }", "", "directive #pragma GCC visibility push(default)"},
+		{"__attribute__((visibility(\"hidden\"))) int f(void) { return 1; }", "", ""},
+		{"#pragma GCC visibility push(default)\n#include <stdio.h>\n#pragma GCC visibility pop\nint f(void) { return puts(\"x\"); }", "", ""},
 
 		// The tree.
 		{"int f(int n) { int a[n]; return sizeof a; }", "", "variable bound"},
@@ -256,7 +256,7 @@ func TestPlain(t *testing.T) {
 		{"typedef int T; int f(T x) { return x; } typedef int T __attribute__((aligned(64))); typedef int T __attribute__((aligned(64))); T v;", "", "declared in two ways"},
 		{"int f(int x) { return g(x); } int g(int) __attribute__((const));", "-std=gnu89", "used before"},
 		{"static int g(int x); int f(int x) { return g(x); } static int g(int x __attribute__((unused))) { return 1; }", "", ""},
-		{"void g(void) __attribute__((noreturn)); void f(void) { g(); } __attribute__((noreturn)) void g(void) { for (;;); }", "", "g is used before all is said of it"},
+		{"void g(void) __attribute__((noreturn)); void f(void) { g(); } __attribute__((noreturn)) void g(void) { for (;;); }", "", ""},
 		{"void g(void); void f(void) { g(); } __attribute__((noreturn)) void g(void) { for (;;); }", "", "used before"},
 		{"extern const char *p; const char *f(void) { return p; } const char *p = \"x\";", "", ""},
 		{"extern const char *const p; const char *f(void) { return p; } const char *const p = \"x\";", "", "used before"},

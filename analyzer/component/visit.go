@@ -30,7 +30,7 @@ var complete = wordSet(`
 var completeAttrs = wordSet(`NoThrowAttr LeafAttr PureAttr ConstAttr RestrictAttr ReturnsNonNullAttr NonNullAttr NoReturnAttr C11NoReturnAttr
 	AlwaysInlineAttr NoInlineAttr ColdAttr HotAttr PackedAttr AlignedAttr UnusedAttr FallThroughAttr
 	WarnUnusedResultAttr ReturnsTwiceAttr AllocSizeAttr SentinelAttr
-	DeprecatedAttr FormatAttr FormatArgAttr ModeAttr BuiltinAttr AsmLabelAttr MayAliasAttr
+	DeprecatedAttr FormatAttr FormatArgAttr ModeAttr BuiltinAttr AsmLabelAttr VisibilityAttr MayAliasAttr
 	AvailableOnlyInDefaultEvalMethodAttr`)
 
 // silentAttrs are those that only warn or keep from warnings.
@@ -921,7 +921,7 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 		if e.typ == nil { // the second one may be in terms of the first
 			e.typ = typ
 		}
-		e.content, e.bare = &c, !float && s.attributes == ""
+		e.content, e.bare = &c, !float && !s.attributed
 		return nil
 	}
 	return nil
@@ -941,6 +941,15 @@ func (b *builder) attr(n *clangast.Node) error {
 			b.owner.library = true
 		case "AsmLabelAttr":
 			b.owner.labelled = true
+		case "VisibilityAttr":
+			switch v := n.Attr("visibility"); {
+			case b.owner.visibility == v, b.owner.visibility == "" && v == "default":
+			case b.owner.decls != nil || b.owner.visibility != "":
+				// Compilers differ in what they do with a late one.
+				s.doubts("attribute visibility " + v + " that isn't on the first declaration")
+			default:
+				b.owner.visibility = v
+			}
 		}
 	}
 	if s != nil {

@@ -24,10 +24,16 @@ type Index struct {
 // decl is an external declaration: Text[begin:end].
 type decl struct {
 	begin, end int
-	// attributes are the offsets of its attribute specifiers, but for those that only
-	// warn or keep from warnings.
-	attributes []int
+	// attributes are its attribute specifiers, but for those that only warn or keep from warnings.
+	attributes []attribute
 	doubt      string
+}
+
+// attribute is an attribute specifier, Text[begin:end]. A node of the syntax tree may say all that
+// it says, and of what.
+type attribute struct {
+	begin, end int
+	node       bool
 }
 
 // argument says what an attribute may have as arguments.
@@ -49,9 +55,9 @@ var attributes = func() map[string]argument {
 	for a, names := range map[argument]string{
 		none: `nothrow leaf pure const malloc returns_nonnull noreturn always_inline noinline cold hot
 			packed unused fallthrough warn_unused_result may_alias`,
-		constant: `nonnull aligned alloc_size sentinel deprecated format_arg nonstring`,
+		constant: `nonnull aligned alloc_size visibility sentinel deprecated format_arg nonstring`,
 		naming:   `format mode access fd_arg fd_arg_read fd_arg_write`,
-		doubtful: `transparent_union warning error weak visibility alloc_align returns_twice`,
+		doubtful: `transparent_union warning error weak alloc_align returns_twice`,
 	} {
 		for n := range words(names) {
 			m[n] = a
@@ -104,6 +110,7 @@ type scanner struct {
 	depth, nested int
 	open          []byte // the open brackets
 	enum          bool   // behind the keyword, or the name of one
+	started       bool   // the declaration has a token
 	assign        bool   // the declaration has an initialiser
 	body          bool   // the open brace at depth 0 began a function's body
 	// tag follows struct, union and enum: 1 behind the keyword, 2 behind an
@@ -139,16 +146,25 @@ func (s *scanner) next(end int) {
 	s.decl.end = end
 	s.x.decls = append(s.x.decls, s.decl)
 	s.decl = decl{begin: end}
-	s.assign = false
+	s.assign, s.started = false, false
 }
+
+// visible matches the pragmas that make declarations visible, which is what they are anyway.
+// Compilers differ in what others act on.
+var visible = regexp.MustCompile(`^#pragma GCC visibility (push ?\(default\)|pop)$`)
 
 func (s *scanner) token(t Token) error {
 	b := s.text[t.Off:t.End]
 	if s.tag == 3 && b[0] != '{' && b[0] != ':' {
 		return notPlain("attribute of a type that isn't defined there")
 	}
+	first := !s.started
+	s.started = true
 	switch t.Kind {
 	case Pragma:
+		if s.started = !first; first && visible.Match(b) {
+			return nil
+		}
 		return notPlain("directive %s", b)
 	case Marker:
 		return notPlain("line marker")
@@ -287,7 +303,7 @@ func foreignWord(w string) bool {
 // add notes the attribute s.text[begin:end].
 func (s *scanner) add(begin, end int) {
 	if !silent.Match(s.text[begin:end]) {
-		s.decl.attributes = append(s.decl.attributes, begin)
+		s.decl.attributes = append(s.decl.attributes, attribute{begin, end, len(s.open) == 0 && nodes.Match(s.text[begin:end])})
 	}
 	if s.tag == 1 || s.tag == 2 {
 		s.tag = 2
@@ -464,22 +480,35 @@ func (x *Index) Extent(begin, end int) (from, to int, doubt string) {
 	return from, to, doubt
 }
 
-// Attributes returns the text of the external declarations that have attributes in [begin, end), up
-// to end: whose those are, and what they say there, needs no knowledge then.
-func (x *Index) Attributes(text []byte, begin, end int) string {
+// Attributes returns the attributes of external declarations that begin in [begin, end); unless nodes
+// say all of them with those declarations up to end, so that it doesn't matter whose they are.
+func (x *Index) Attributes(text []byte, begin, end int) (declarations string, said bool) {
 	var out []byte
+	said = true
 	i := sort.Search(len(x.decls), func(i int) bool { return x.decls[i].end > begin })
 	for ; i < len(x.decls) && x.decls[i].begin < end; i++ {
 		d := &x.decls[i]
-		if slices.ContainsFunc(d.attributes, func(at int) bool { return at >= begin && at < end }) {
-			lex := NewLexer(text, d.begin)
-			for t := lex.Next(); t.Kind != EOF && t.Off < min(end, d.end); t = lex.Next() {
-				out = append(append(out, text[t.Off:t.End]...), '\n')
+		whole := false
+		for _, a := range d.attributes {
+			if a.begin >= begin && a.begin < end {
+				out = append(append(out, text[a.begin:a.end]...), '\n')
+				whole = whole || !a.node
 			}
 		}
+		if !whole {
+			continue
+		}
+		said = false
+		lex := NewLexer(text, d.begin)
+		for t := lex.Next(); t.Kind != EOF && t.Off < min(end, d.end); t = lex.Next() {
+			out = append(append(out, text[t.Off:t.End]...), '\n')
+		}
 	}
-	return string(out)
+	return string(out), said
 }
 
 // silent matches an attribute specifier that only warns or keeps from warnings.
 var silent = regexp.MustCompile(`^__attribute(__)?\s*\(\s*\(\s*_*(unused|deprecated|warn_unused_result|fallthrough)_*\s*\)\s*\)$`)
+
+// nodes matches an attribute specifier of which a node of the syntax tree says all.
+var nodes = regexp.MustCompile(`^(_Noreturn|__attribute(__)?\s*\(\s*\(\s*_*(noreturn|pure|const|nothrow|leaf|noinline|always_inline|cold|hot|returns_nonnull)_*\s*\)\s*\))$`)
