@@ -26,9 +26,8 @@ type ID uint64
 
 // Type is a type as clang prints it.
 type Type struct {
-	Key       string // the key of the node that holds the type: "type", "argType", ...
-	Qual      string // as written
-	Desugared string // without the outermost sugar; empty if that is Qual
+	Key  string // the key of the node that holds the type: "type", "argType", ...
+	Qual string // as written
 }
 
 // Ref is a reference to a declaration.
@@ -359,9 +358,7 @@ func (d *reader) object(n *Node, key string, depth int) error {
 		switch k {
 		case "qualType":
 			typ.Qual = d.intern(v)
-		case "desugaredQualType":
-			typ.Desugared = d.intern(v)
-		case "typeAliasDeclId":
+		case "desugaredQualType", "typeAliasDeclId":
 		case "id":
 			ref.ID = parseID(v)
 		case "kind":

@@ -47,8 +47,7 @@ func kindsOfFile(u *ctext.Unit) (l []*manifest.Component) {
 	for _, flags := range append([][]string{u.Flags}, u.Variants...) {
 		pic := "default"
 		for _, f := range flags {
-			switch {
-			case f == "-fPIC", f == "-fpic", f == "-fPIE", f == "-fpie", strings.HasPrefix(f, "-fno-pi"), strings.HasPrefix(f, "-fno-PI"):
+			if l := strings.ToLower(f); l == "-fpic" || l == "-fpie" || l == "-fno-pic" || l == "-fno-pie" {
 				pic = f
 			}
 		}
