@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -91,13 +92,15 @@ func TestMain(m *testing.M) {
 
 // A test of its own for each set-up, for Bazel to run in shards.
 
-func TestGCC(t *testing.T)   { runScripts(t, setups[0]) }
-func TestClang(t *testing.T) { runScripts(t, setups[1]) }
+func TestGCC(t *testing.T)   { runScripts(t, setups[0], both, "gcc") }
+func TestClang(t *testing.T) { runScripts(t, setups[1], both) }
+func TestOnce(t *testing.T)  { runScripts(t, setups[1], "clang") }
 
-func runScripts(t *testing.T, s setup) {
+// runScripts runs the scripts that are of one of the groups: both, or a compiler's.
+func runScripts(t *testing.T, s setup, groups ...string) {
 	b := newBazel(t)
 	testscript.Run(t, testscript.Params{
-		Files:               scripts(t, s),
+		Files:               scripts(t, groups),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               func(env *testscript.Env) error { return b.reset(env, s) },
@@ -132,15 +135,18 @@ var once = map[string]string{
 	"driver": "clang", "evaluate": "clang", "explain": "clang", "launcher": "clang", "remote": "clang",
 }
 
-// scripts returns the files of the scripts that run with a setup.
-func scripts(t *testing.T, s setup) []string {
+// both is the group of all others.
+const both = "both"
+
+// scripts returns the files of the scripts of some groups.
+func scripts(t *testing.T, groups []string) []string {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) < len(once) {
 		t.Fatalf("%d scripts: %v", len(files), err)
 	}
 	return slices.DeleteFunc(files, func(f string) bool {
-		compiler, ok := once[strings.TrimSuffix(filepath.Base(f), ".txtar")]
-		return ok && !strings.HasPrefix(s.name, compiler)
+		group := cmp.Or(once[strings.TrimSuffix(filepath.Base(f), ".txtar")], both)
+		return !slices.Contains(groups, group)
 	})
 }
 
