@@ -121,7 +121,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		add("sharing", h)
 	}
 	if slices.ContainsFunc(users, func(u user) bool { return u.file > 0 }) {
-		add("start-up symbols", c.usersHash(users))
+		add("start-up symbols", c.usersHash(users, ranks(users, nil)))
 	}
 }
 
@@ -182,14 +182,27 @@ func (c *Composer) usersOf(symbols map[linkmodel.Symbol]bool) (users []user) {
 	return users
 }
 
-// usersHash says which components refer to symbols, in which files.
-func (c *Composer) usersHash(users []user) Hash {
-	b := frame.New("tasting users of symbols 1")
+// usersHash says which components refer to symbols, and which of them are in which of the files
+// that users and definitions are in.
+func (c *Composer) usersHash(users []user, rank func(file int32) int) Hash {
+	b := frame.New("tasting users of symbols 2")
 	for _, u := range users {
 		c.writeRef(&b, u.id)
-		b.Int(int(u.file))
+		b.Int(rank(u.file))
 	}
 	return b.Sum()
+}
+
+// ranks numbers the executable and the files of users and definitions of symbols in their order:
+// where others are among them decides nothing.
+func ranks(users []user, definitions []int32) func(file int32) int {
+	files := append([]int32{0}, definitions...)
+	for _, u := range users {
+		files = append(files, u.file)
+	}
+	slices.Sort(files)
+	files = slices.Compact(files)
+	return func(file int32) int { return slices.Index(files, file) }
 }
 
 // dependencies lists, if several libraries have something to initialise, what
@@ -294,7 +307,18 @@ func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
 			symbols[t.Lookup(n.symbol)] = true
 		}
 	}
-	b := frame.New("tasting contested 1")
+	users := c.usersOf(symbols)
+	var files []int32
+	for s := range symbols {
+		for scope := range l.Scopes(s) {
+			files = append(files, scope.File)
+			for _, place := range scope.Definitions {
+				files = append(files, l.Instances[place.Instance].File)
+			}
+		}
+	}
+	rank := ranks(users, files)
+	b := frame.New("tasting contested 2")
 	b.Int(len(symbols))
 	for _, s := range slices.SortedFunc(maps.Keys(symbols), func(a, b linkmodel.Symbol) int { return strings.Compare(t.Name(a), t.Name(b)) }) {
 		b.String(t.Name(s))
@@ -303,11 +327,11 @@ func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
 			case scope.File == 0:
 				b.Int(1)
 			case p.Files[scope.File].Uncertain != "":
-				b.Int(3) // which one counts as well
-				b.Int(int(scope.File))
+				b.Int(3)
 			default:
 				b.Int(2)
 			}
+			b.Int(rank(scope.File))
 			b.Flag(scope.Own)
 			b.Flag(scope.Exported)
 			b.Int(len(scope.Definitions))
@@ -324,7 +348,7 @@ func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
 		}
 		b.Int(0)
 	}
-	h := c.usersHash(c.usersOf(symbols))
+	h := c.usersHash(users, rank)
 	b.Bytes(h[:])
 	return b.Sum()
 }
