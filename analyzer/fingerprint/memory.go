@@ -204,8 +204,10 @@ func (m *Memory) recall(tests []*Test, linked [][]*linkedFile, known map[string]
 var errNoText = errors.New("a name that is no text")
 
 // isText tells whether what was made JSON of had text in it only: JSON has the same
-// letter for all bytes that are none.
-func isText(b []byte) bool { return !bytes.Contains(b, []byte(`\ufffd`)) }
+// letter for all bytes that are none, which Go's encoder writes as it is since version 1.27.
+func isText(b []byte) bool {
+	return !bytes.Contains(b, []byte(`\ufffd`)) && !bytes.ContainsRune(b, '\ufffd')
+}
 
 // intact tells whether x can be kept as it is.
 func intact(x any) bool {

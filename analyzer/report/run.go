@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -342,6 +343,9 @@ func shorten(err error) error {
 	var syntax *jsontext.SyntacticError
 	if errors.As(err, &syntax) {
 		return fmt.Errorf("not a JSON object, or cut off: byte %d: %w", syntax.ByteOffset, syntax.Err)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("not a JSON object, or cut off")
 	}
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {
