@@ -121,7 +121,8 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		add("sharing", h)
 	}
 	if slices.ContainsFunc(users, func(u user) bool { return u.file > 0 }) {
-		add("start-up symbols", c.usersHash(users, ranks(users, nil)))
+		// Each file has its own; what it does with them it does when its turn is.
+		add("start-up symbols", c.usersHash(users, func(file int32) int { return int(file) }))
 	}
 }
 
