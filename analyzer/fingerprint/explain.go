@@ -63,7 +63,8 @@ const (
 	BindingChanged Category = "binding"
 	// CompositionChanged: the components are the same, but not how they are put
 	// together. Key is the addition that differs, see docs/fingerprint.md, or
-	// "roots".
+	// "roots". If it is "contested", Gone and New are the symbols of the two sides
+	// whose definition it can't tell, and where their definitions are.
 	CompositionChanged Category = "composition"
 )
 
@@ -76,7 +77,7 @@ type Difference struct {
 	// for what was added or removed.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
-	// Gone and New are flags or IDs that only one side has.
+	// Gone and New are flags or IDs that only one side has, or what Category says.
 	Gone []string `json:"gone,omitempty"`
 	New  []string `json:"new,omitempty"`
 	// Kind of a component: function, variable, vtable, ...
@@ -197,11 +198,26 @@ func diffAdditions(before, after *Report, only bool) []Difference {
 	var l []Difference
 	for _, name := range slices.Sorted(maps.Keys(compositions)) {
 		if old[name] != new[name] && (only || name != "contested" && name != "sharing") {
-			l = append(l, Difference{Category: CompositionChanged, Key: name, Before: old[name], After: new[name]})
+			d := Difference{Category: CompositionChanged, Key: name, Before: old[name], After: new[name]}
+			if name == "contested" {
+				d.Gone, d.New = undecided(before), undecided(after)
+			}
+			l = append(l, d)
 		}
 	}
 	if only && len(l) == 0 {
 		l = append(l, Difference{Category: CompositionChanged, Key: "roots", Before: codeOf(before), After: codeOf(after)})
+	}
+	return l
+}
+
+// undecided are the symbols of which it can't be told which definition is taken, and where
+// their definitions are.
+func undecided(r *Report) (l []string) {
+	for i := range r.Contested {
+		if c := &r.Contested[i]; c.Winners != 1 {
+			l = append(l, c.Text())
+		}
 	}
 	return l
 }

@@ -280,6 +280,13 @@ func TestExplainGolden(t *testing.T) {
 			old.Additions = []Contribution{{"sharing", "00"}}
 			new.Additions = []Contribution{{"debug", "01"}, {"placement", "02"}, {"sharing", "03"}}
 		},
+		"contested": func(old, new *Report) {
+			code(new)
+			// Who uses them is in another place; what they are is as it was.
+			open := []Contested{{"_ZN4shop5priceEv", []string{"a.cc", "b.cc"}, 2}, {"same", []string{"a.cc", "b.cc"}, 1}}
+			old.Contested, new.Contested = open, open
+			old.Additions, new.Additions = []Contribution{{"contested", "00"}}, []Contribution{{"contested", "01"}}
+		},
 		"compiler": func(old, new *Report) {
 			code(new)
 			for i := range new.Units {

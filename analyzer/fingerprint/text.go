@@ -15,7 +15,7 @@ const (
 	textLinks       = 3   // components that refer to others, after other differences
 	textPath        = 8   // components of a chain
 	textName        = 160 // bytes of a name
-	textList        = 5   // sources or flags
+	textList        = 5   // sources, flags or symbols
 )
 
 // Text writes the comparison for people: with readable names of C++, and unless
@@ -120,6 +120,16 @@ func (d *Difference) text(w io.Writer, all bool) {
 		names("now to", d.New)
 		names("no longer to", d.Gone)
 	}
+	if d.Category == CompositionChanged {
+		for i, s := range d.symbols() {
+			if i == textList && !all {
+				fmt.Fprintf(w, "  (%d more)\n", len(d.symbols())-i)
+				break
+			}
+			name, copies, _ := strings.Cut(s, ": ")
+			fmt.Fprintf(w, "  %s: %s\n", readable(name, all), copies)
+		}
+	}
 	if len(d.Path) > 1 {
 		var l []string
 		for i, id := range d.Path {
@@ -135,6 +145,27 @@ func (d *Difference) text(w io.Writer, all bool) {
 		}
 		fmt.Fprintf(w, "  through: %s\n", strings.Join(l, " -> "))
 	}
+}
+
+// symbols are those of a difference of contested symbols, with their definitions.
+func (d *Difference) symbols() []string {
+	if len(d.New) > 0 {
+		return d.New
+	}
+	return d.Gone
+}
+
+// undecided names the first of them.
+func (d *Difference) undecided(all bool) string {
+	symbols := d.symbols()
+	if len(symbols) == 0 {
+		return ""
+	}
+	name, _, _ := strings.Cut(symbols[0], ": ")
+	if more := len(symbols) - 1; more > 0 {
+		return fmt.Sprintf(": %s and %d more", readable(name, all), more)
+	}
+	return ": " + readable(name, all)
 }
 
 // line says in one line what differs.
@@ -183,7 +214,7 @@ func (d *Difference) line(all bool) string {
 		}
 		return fmt.Sprintf("execution starts at: %s (%s, before %s)", readable(d.Key, all), d.After, d.Before)
 	case CompositionChanged:
-		return "composition: " + compositions[d.Key]
+		return "composition: " + compositions[d.Key] + d.undecided(all)
 	case BindingChanged:
 		symbol := readable(d.Key, all)
 		of := func(s string) string { return symbol + strings.TrimPrefix(s, d.Key) }
