@@ -442,9 +442,6 @@ func apart(files []*linkedFile) bool {
 		}
 		return names
 	}
-	lacks := func(a, b []string) bool {
-		return slices.ContainsFunc(b, func(n string) bool { return !slices.Contains(a, n) })
-	}
 	var all, driven []string
 	for _, f := range files {
 		all = append(all, of(f)...)
@@ -470,6 +467,11 @@ func apart(files []*linkedFile) bool {
 		}
 	}
 	return false
+}
+
+// lacks tells whether something of b isn't in a.
+func lacks(a, b []string) bool {
+	return slices.ContainsFunc(b, func(n string) bool { return !slices.Contains(a, n) })
 }
 
 // neutral is a word of the line without configurations, unless these tell files apart
@@ -540,6 +542,7 @@ func aboutLoading(flag string) bool {
 	return slices.ContainsFunc([]string{
 		"rpath", "nodefaultlib", "origin", "new-dtags", "execstack", "gnustack", "initfirst", "interpose", "ibt", "shstk", "x86-64", "bti", "gcs", "page-size",
 		"pack-dyn-relocs", "android-relr", // loaders may not know these
+		"daz-ftz", "fast-math", "unsafe-math", "sanitize", // what drivers link for them
 	}, func(s string) bool { return strings.Contains(flag, s) }) || strings.HasSuffix(flag, "-z,rel") || strings.HasSuffix(flag, "-z,rela")
 }
 
@@ -646,6 +649,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 				x.Unwanted = append(x.Unwanted, pool.Defined([]string{"main"})...)
 			}
 			x.Line = f.says()
+			x.Brings = files[0].line == nil || lacks(aboutCode(files[0].line.System()), aboutCode(f.line.System()))
 			if f.line.Foreign() {
 				x.Foreign = "a library of the system may need members of archives"
 			}

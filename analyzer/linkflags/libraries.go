@@ -12,7 +12,7 @@ import (
 // program is known (overrides.txt of package fingerprint), or they are made for a
 // version of the compiler. Of libc++, and of the small libraries beside libstdc++,
 // it isn't known.
-var runtimes = words(`asan atomic BrokenLocale anl c c_nonshared clang_rt crypt dl gcc gcc_eh gcc_s gcov gomp hwasan
+var runtimes = words(`asan atomic anl c c_nonshared clang_rt crypt dl gcc gcc_eh gcc_s gcov gomp hwasan
 	iomp5 itm lsan m mvec nsl nss_files omp pthread pthread_nonshared quadmath resolv rt ssp ssp_nonshared stdc++ supc++ thread_db
 	tsan ubsan unwind util`)
 

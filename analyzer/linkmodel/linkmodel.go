@@ -87,6 +87,9 @@ type File struct {
 	Unsure string
 	// Line tells files apart whose lines say different things.
 	Line string
+	// Brings says that loading the file may do more than load its units: its line has flags
+	// or libraries of the system that the executable's doesn't have.
+	Brings bool
 }
 
 // Entry is a unit or a shared library on the line of a link.

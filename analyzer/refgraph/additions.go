@@ -36,9 +36,14 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	if c.debug {
 		add("debug", c.debugHash())
 	}
-	if c.mayNotNeed(p, roots.Foreign) {
+	switch unsure, left := c.mayNotNeed(p, roots.Foreign); {
+	case unsure:
 		// Linkers don't agree on what is needed, nor when.
 		add(AsNeeded, c.placement(p, true))
+	case left != nil:
+		// What a library has loaded, its thread-local storage and its flags are for the whole
+		// process.
+		add(AsNeeded, frameInts("tasting not needed 1", left))
 	}
 	users := c.usersOf(c.ownSymbols())
 	for _, u := range users {
@@ -63,7 +68,8 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	resolvers := c.resolvers()
 	resolves := resolvers > 1 || resolvers > 0 && len(p.Files) > 1
 	if c.files || c.layout || roots.Foreign || resolves {
-		add("files", c.filesHash(p, c.layout, c.layout))
+		// How often and in which order they are asked, mentions decide, reached or not.
+		add("files", c.filesHash(p, c.layout, c.layout || resolves))
 	}
 	if roots.GarbageCollected && len(x.Unresolved) > 0 {
 		x.Layout = c.filesHash(p, true, false)
@@ -128,11 +134,15 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 
 // ownSymbols are those that start-up files define, hidden, functions of the C library that
 // are linked into each file, to say by one of them which file has called, and what has its
-// state in each file: libgcc's processor, which is asked while a file is initialised, and its
-// rounding of decimals.
+// state in each file: libgcc's processor, which is asked while a file is initialised, its
+// rounding of decimals, and counters of coverage.
 var ownSymbols = []string{
 	"__dso_handle", "__TMC_END__", "atexit", "at_quick_exit", "pthread_atfork", "__cpu_model", "__cpu_features2", "__cpu_indicator_init",
 	"__dfp_set_round", "__dfp_get_round", "__dfp_test_except", "__dfp_clear_except", "__dfp_raise_except",
+	"__llvm_profile_begin_counters", "__llvm_profile_end_counters", "__llvm_profile_begin_data", "__llvm_profile_end_data",
+	"__llvm_profile_begin_names", "__llvm_profile_end_names", "__llvm_profile_reset_counters", "__llvm_profile_dump",
+	"__llvm_profile_write_file", "__llvm_profile_write_buffer", "__llvm_profile_get_size_for_buffer", "__llvm_profile_set_filename",
+	"__llvm_profile_initialize_file", "__gcov_dump", "__gcov_reset",
 }
 
 func (c *Composer) ownSymbols() map[linkmodel.Symbol]bool {
@@ -319,10 +329,12 @@ func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
 		}
 	}
 	rank := ranks(users, files)
-	b := frame.New("tasting contested 2")
+	var unequal map[linkmodel.Symbol]bool // unique symbols with unequal definitions
+	b := frame.New("tasting contested 3")
 	b.Int(len(symbols))
 	for _, s := range slices.SortedFunc(maps.Keys(symbols), func(a, b linkmodel.Symbol) int { return strings.Compare(t.Name(a), t.Name(b)) }) {
 		b.String(t.Name(s))
+		first, unique, equal := "", false, true
 		for scope := range l.Scopes(s) {
 			switch {
 			case scope.File == 0:
@@ -342,15 +354,34 @@ func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
 					if d.Symbol == s && d.Component == place.Component {
 						b.Int(int(d.Binding))
 						b.Int(int(d.Visibility))
+						unique = unique || d.Binding == manifest.Binding_BINDING_UNIQUE
 					}
 				}
-				b.String(c.pool.descriptions[c.pool.units[u].comps[place.Component].description])
+				description := c.pool.descriptions[c.pool.units[u].comps[place.Component].description]
+				b.String(description)
+				equal = equal && (first == "" || first == description)
+				first = description
 			}
 		}
 		b.Int(0)
+		if unique && !equal {
+			if unequal == nil {
+				unequal = map[linkmodel.Symbol]bool{}
+			}
+			unequal[s] = true
+		}
 	}
 	h := c.usersHash(users, rank)
 	b.Bytes(h[:])
+	// Of unique symbols the first file that asks for one decides, whatever of it is reached.
+	for _, in := range l.Instances {
+		for _, r := range t.Unit(in.Unit).Refs {
+			if unequal[r.Symbol] {
+				b.Int(int(in.File))
+				b.String(t.Name(r.Symbol))
+			}
+		}
+	}
 	return b.Sum()
 }
 
@@ -528,13 +559,14 @@ func (c *Composer) filesHash(p *linkmodel.Program, sections, comps bool) Hash {
 
 // mayNotNeed tells whether it is uncertain that a library of the program is linked, because
 // linkers leave it out if it isn't needed. It surely is needed if an object before it on the
-// line refers to what nothing else defines; and it doesn't matter if nothing in it runs, it
-// refers to no other file, and none to it.
-func (c *Composer) mayNotNeed(p *linkmodel.Program, foreign bool) bool {
+// line refers to what nothing else defines. If nothing in it runs, it refers to no other file,
+// and none to it, all linkers leave it out: left are those, each behind the file that is
+// linked without it, that have thread-local storage or bring something else with them.
+func (c *Composer) mayNotNeed(p *linkmodel.Program, foreign bool) (unsure bool, left []int) {
 	t := c.pool.Symbols
 	uncertain := func(e linkmodel.Entry) bool { return e.Library != 0 && e.AsNeeded }
 	if !slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return slices.ContainsFunc(f.Entries, uncertain) }) {
-		return false
+		return false, nil
 	}
 	// Of each symbol the only file that defines it, or several; and those that refer to it.
 	const several = -1
@@ -549,6 +581,7 @@ func (c *Composer) mayNotNeed(p *linkmodel.Program, foreign bool) bool {
 		note(definers, s, several)
 	}
 	units := make([][]*linkmodel.Unit, len(p.Files))
+	local := make([]bool, len(p.Files))
 	for i, f := range p.Files {
 		for _, e := range f.Entries {
 			if e.Library != 0 {
@@ -556,6 +589,9 @@ func (c *Composer) mayNotNeed(p *linkmodel.Program, foreign bool) bool {
 			}
 			u := t.Unit(e.Unit)
 			units[i] = append(units[i], u)
+			local[i] = local[i] || slices.ContainsFunc(c.pool.units[e.Unit].notes, func(k int32) bool {
+				return c.pool.units[e.Unit].comps[k].flags&flagTLS != 0
+			})
 			for _, d := range u.Defs {
 				file := int32(i)
 				if e.Lazy || d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT {
@@ -590,12 +626,19 @@ func (c *Composer) mayNotNeed(p *linkmodel.Program, foreign bool) bool {
 	for i := range p.Files {
 		f := &p.Files[i]
 		for k, e := range f.Entries {
-			if uncertain(e) && (foreign || p.Files[e.Library].Uncertain != "" || !needed(f, f.Entries[:k], e.Library) && !alone(e.Library)) {
-				return true
+			switch {
+			case !uncertain(e):
+			case foreign || p.Files[e.Library].Uncertain != "":
+				return true, nil
+			case needed(f, f.Entries[:k], e.Library):
+			case !alone(e.Library):
+				return true, nil
+			case p.Files[e.Library].Brings || local[e.Library]:
+				left = append(left, i, int(e.Library))
 			}
 		}
 	}
-	return false
+	return false, left
 }
 
 // mentioned are the symbols of the executable that its libraries define or refer to,
