@@ -165,6 +165,9 @@ func (r *runner) replay(key store.Key, res *store.Result) (int, error) {
 		}
 		s.Close()
 	}
+	if res.ExitCode == 0 {
+		r.writeXML(res)
+	}
 	r.say("replayed result of fingerprint %s, recorded %s on %s; to execute the test, use --test_env=TASTING=off",
 		key, res.End.Format("2006-01-02T15:04:05Z07:00"), res.Host)
 	if _, err := io.Copy(r.Stdout, res.Log); err != nil {

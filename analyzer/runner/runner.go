@@ -489,6 +489,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 	}
 	files, closeFiles, err := r.collect()
 	defer closeFiles()
+	r.writeXML(res) // made anew for each replay
 	res.Files = files
 	if err == nil {
 		err = rec.passed(res)
