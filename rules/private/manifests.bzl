@@ -88,9 +88,13 @@ def source_of(argv):
             return argv[i + 1]
     return None
 
-def _optimises(argv):
-    """Whether what is compiled isn't plain C for a flag such as -O2."""
-    return any([arg.startswith("-O") and arg != "-O0" for arg in argv])
+# Flags that make C not plain most often. `tasting preprocess` knows all of them: this
+# spares asking it in vain.
+_NOT_PLAIN = ("-O", "-fvisibility=", "-fsanitize=", "-flto", "-fopenmp", "-march=", "-mcpu=", "-mtune=")
+
+def _is_not_plain(argv):
+    """Whether what is compiled isn't plain C for one of the most frequent flags."""
+    return any([arg.startswith(_NOT_PLAIN) and arg != "-O0" for arg in argv])
 
 def _uses_sources(ctx):
     """Whether C may be known by its source, before it is compiled."""
@@ -208,7 +212,7 @@ def compiled_units(ctx, target, dependencies):
             source = None
             argv = action.argv
             extension = (source_of(argv) or "").rpartition(".")[2]
-            if extension == "c" and not _optimises(argv) and _uses_sources(ctx):
+            if extension == "c" and not _is_not_plain(argv) and _uses_sources(ctx):
                 headers = headers or _headers(ctx, target, dependencies)
                 source = _source_manifest(ctx, object, action, headers, others)
             unit = struct(object = object, manifest = declare(ctx, object, ".manifest"), source = source)
