@@ -19,8 +19,8 @@ import (
 )
 
 // The test binary plays Bazel, too, if it has that name: for a workspace with one test //:t, which is
-// compiled from t.c and reads data.txt. The program prints what it was compiled
-// from and what it reads, and passes.
+// compiled from t.c, linked with lib.a and reads data.txt. The program prints what it was
+// made from and what it reads, and passes.
 //
 // Like Bazel it looks at files when an invocation begins, and runs an action again
 // if they aren't what they were; the action reads them when it runs. Between any
@@ -289,11 +289,17 @@ func (f *fake) build() int {
 	if !f.Source {
 		text = object
 	}
+	// One action reads the archive for its manifest, another one links it.
+	archive := fmt.Sprintf("%x", sha256.Sum256([]byte(f.read("lib.a"))))
+	library := f.action("read", archive, func() string { return f.read("lib.a") })
+	if f.name != "analyse" {
+		object += " " + f.action("link", digest+archive, func() string { return f.read("lib.a") })
+	}
 	if _, going := f.flags["keep_going"]; f.OtherNotBuilt && !going && f.name != "analyse" && f.flags["aspects"] != "" {
 		fmt.Fprintln(os.Stderr, "ERROR: other.c:1: it doesn't compile")
 		return 1
 	}
-	f.aspect(text)
+	f.aspect(text, library)
 	code := 0
 	if f.name != "analyse" {
 		code = f.test(object)
@@ -305,18 +311,22 @@ func (f *fake) build() int {
 	return code
 }
 
-// aspect makes the files of the aspect, with a manifest that has text as the hash of
-// main.
-func (f *fake) aspect(text string) {
-	hash := sha256.Sum256([]byte(text))
+// aspect makes the files of the aspect, with manifests that have text as the hash of
+// main, and library as that of what is in the archive.
+func (f *fake) aspect(text, library string) {
 	must(os.MkdirAll(f.output(""), 0o777))
-	must(manifest.Write(f.output("t.manifest"), &manifest.Manifest{
-		Format: manifest.Format, Rung: manifest.Rung_RUNG_FUNCTION, Source: "t.c", Units: []*manifest.Unit{{Name: "t.c", Exact: true}},
-		Components: []*manifest.Component{{Name: "main", Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: hash[:16],
-			Definitions: manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, "main")}},
-	}))
+	write := func(name, file, symbol, text, root string) {
+		hash := sha256.Sum256([]byte(text))
+		must(manifest.Write(f.output(name), &manifest.Manifest{
+			Format: manifest.Format, Rung: manifest.Rung_RUNG_FUNCTION, Source: file, Units: []*manifest.Unit{{Name: file, Exact: true}},
+			Components: []*manifest.Component{{Name: symbol, Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: hash[:16],
+				Definitions: manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, symbol), Root: root}},
+		}))
+	}
+	write("t.manifest", "t.c", "main", text, "")
+	write("lib.manifest", "lib.a", "lib", library, "used")
 	must(os.WriteFile(f.output("t.compose"), []byte("--binary=_main/t\n--data=_main/data.txt=data.txt\n--data=_main/cur.txt=cur.txt\n--data=_main/dir/file=dir/file\n--data=_main/made.txt=bazel-out/k8/bin/made.txt\n--link=bazel-out/k8/bin/t.link\n"), 0o666))
-	must(os.WriteFile(f.output("t.link"), []byte("tasting link 1\noutput t\nkind executable\nunit t.o\tbazel-out/k8/bin/t.manifest\narg t.o\n"), 0o666))
+	must(os.WriteFile(f.output("t.link"), []byte("tasting link 1\noutput t\nkind executable\nunit t.o\tbazel-out/k8/bin/t.manifest\nunit lib.a\tbazel-out/k8/bin/lib.manifest\narg t.o\narg -Wl,--whole-archive\narg lib.a\n"), 0o666))
 	must(os.WriteFile(f.output("made.txt"), []byte("made"), 0o666))
 	must(os.WriteFile(f.output("t"+descriptionSuffix), []byte(quoted(description{
 		Compose: "bazel-out/k8/bin/t.compose", Source: f.Source, Linker: filepath.Join(f.dir, "cc"), Env: f.Env,

@@ -22,11 +22,12 @@ import (
 //     invocation. A manifest of an object is made from the very file that was
 //     linked, so an edit at any moment shows.
 //   - A manifest of a source isn't: the compiler has read the file at another
-//     moment. And a file of data is read at a third one. If it was edited and
-//     edited back in between, its content is what it was. But a file system gives
-//     every write a new change time, and so no file that a test's build or the
-//     test itself reads may have been touched since the analysis began, nor a link
-//     or directory that leads to it.
+//     moment. Nor is one of an archive or library in the source tree, which an action
+//     reads and the link another one, or that of a linker script. And a file of data
+//     is read by the test. If it was edited and edited back in between, its content
+//     is what it was. But a file system gives every write a new change time, and so
+//     no file that a test's build or the test itself reads may have been touched
+//     since the analysis began, nor a link or directory that leads to it.
 //   - The linker, the libraries of the system, and the options of Bazel are asked
 //     for again.
 //
@@ -87,13 +88,7 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 		case t.readsSources() && touched[t.label]:
 			t.doubt = "its sources were saved while it was tested"
 		default:
-			t.doubt = ""
-			for _, d := range composed[i].Data {
-				if traces.touched(d.File) {
-					t.doubt = fmt.Sprintf("its data %s was saved while it was tested", d.Path)
-					break
-				}
-			}
+			t.doubt = traces.inputs(composed[i])
 		}
 	}
 	if s.option("remote_executor") != "" {
@@ -115,7 +110,8 @@ func (t *test) readsSources() bool { return t.bySource && t.description.Source }
 type traces struct {
 	trail           stamp.Trail
 	from            time.Time
-	outputBase, out string // directories of Bazel's
+	outputBase, out string          // directories of Bazel's
+	linked          map[string]bool // files that are linked: whether they were touched
 }
 
 func (s *session) traces() *traces {
@@ -125,7 +121,7 @@ func (s *session) traces() *traces {
 		}
 		return dir
 	}
-	return &traces{stamp.Trail{}, s.from, real(filepath.Join(s.execRoot, "..", "..")) + "/", real(filepath.Join(s.execRoot, "bazel-out")) + "/"}
+	return &traces{stamp.Trail{}, s.from, real(filepath.Join(s.execRoot, "..", "..")) + "/", real(filepath.Join(s.execRoot, "bazel-out")) + "/", map[string]bool{}}
 }
 
 // touched tells whether a file, or one in a directory, was touched, or what leads to
@@ -143,6 +139,30 @@ func (t *traces) touched(file string) bool {
 		found = found || !strings.HasPrefix(place, t.out) && (x.Since(t.from) || x.Several() && x.After(t.from))
 	})
 	return found
+}
+
+// inputs says which file that a test or its links read was touched, or returns "".
+func (t *traces) inputs(x *fingerprint.Test) string {
+	for _, d := range x.Data {
+		if t.touched(d.File) {
+			return fmt.Sprintf("its data %s was saved while it was tested", d.Path)
+		}
+	}
+	files, err := x.LinkFiles()
+	if err != nil {
+		return err.Error()
+	}
+	for _, f := range files {
+		touched, known := t.linked[f]
+		if !known {
+			touched = t.touched(f)
+			t.linked[f] = touched
+		}
+		if touched {
+			return fmt.Sprintf("%s, which is linked, was saved while it was tested", f)
+		}
+	}
+	return ""
 }
 
 // listSources finds out which files are read to build tests whose fingerprints

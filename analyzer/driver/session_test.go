@@ -29,7 +29,7 @@ type workspace struct {
 
 // What the files of a workspace hold. Their times are old: they were there long
 // before the session.
-var original = map[string]string{"t.c": "good", "data.txt": "data", "unused.h": "unused", "MODULE.bazel": ""}
+var original = map[string]string{"t.c": "good", "data.txt": "data", "unused.h": "unused", "lib.a": "lib", "MODULE.bazel": ""}
 
 func newWorkspace(t testing.TB) *workspace {
 	t.Helper()
@@ -142,7 +142,7 @@ func TestSession(t *testing.T) {
 			t.Fatalf("source %v: %+v", source, first)
 		}
 		second := w.test()
-		if second.err != nil || second.code != 0 || !second.replayed() || !strings.Contains(second.log, "ran good with data\n") {
+		if second.err != nil || second.code != 0 || !second.replayed() || !strings.Contains(second.log, "ran good lib with data\n") {
 			t.Errorf("source %v: %+v", source, second)
 		}
 		if err := os.WriteFile(filepath.Join(w.dir, "ws", "t.c"), []byte("other"), 0o666); err != nil {
@@ -163,18 +163,18 @@ func TestEdits(t *testing.T) {
 	}
 	// The moments of a session, in order.
 	moments := []string{
-		"expand", "analyse", "analyse preprocess", "analyse compile", "analyse end", "run", "run preprocess", "run compile", "run test", "run end",
+		"expand", "analyse", "analyse preprocess", "analyse compile", "analyse read", "analyse end", "run", "run preprocess", "run compile", "run read", "run link", "run test", "run end",
 	}
 	type kind struct{ source, known bool }
 	for _, x := range []kind{{true, false}, {false, false}, {true, true}, {false, true}} {
-		for _, file := range []string{"t.c", "data.txt"} {
+		for _, file := range []string{"t.c", "lib.a", "data.txt"} {
 			for i, m := range moments {
+				if strings.HasSuffix(m, "preprocess") && !x.source || m == "expand" && x.known || (strings.HasSuffix(m, "read") || m == "run link") != (file == "lib.a") && strings.Contains(m, " ") && !strings.HasSuffix(m, "end") {
+					continue
+				}
 				// i == k: it stays as it was edited.
 				for _, k := range slices.Compact([]int{i, min(i+1, len(moments)-1), len(moments) - 1}) {
 					name := strings.Join([]string{map[bool]string{true: "source", false: "object"}[x.source], file, m, "to", moments[k]}, " ")
-					if strings.HasSuffix(m, "preprocess") && !x.source || m == "expand" && x.known {
-						continue
-					}
 					if x.known {
 						name += ", at once"
 					}
@@ -211,7 +211,7 @@ func TestEdits(t *testing.T) {
 						if second.err != nil {
 							t.Fatalf("%+v", second)
 						}
-						if second.replayed() && !strings.Contains(second.log, "ran good with data\n") {
+						if second.replayed() && !strings.Contains(second.log, "ran good lib with data\n") {
 							t.Errorf("replayed %q for the original files; the first session said\n%s", second.log, first.say)
 						}
 						// Nor for the edited ones.
@@ -219,7 +219,7 @@ func TestEdits(t *testing.T) {
 							t.Fatal(err)
 						}
 						os.RemoveAll(filepath.Join(w.dir, "cache"))
-						want := strings.Replace("ran good with data\n", map[string]string{"t.c": "good", "data.txt": "data"}[file], "edit", 1)
+						want := strings.Replace("ran good lib with data\n", map[string]string{"t.c": "good", "lib.a": "lib", "data.txt": "data"}[file], "edit", 1)
 						if third := w.test(); third.err != nil || third.replayed() && !strings.Contains(third.log, want) {
 							t.Errorf("replayed %q for the edited files, ran %q (%v); the first session said\n%s", third.log, ran, third.err, first.say)
 						}
@@ -248,6 +248,7 @@ func TestRecordedOnlyIf(t *testing.T) {
 		{"a directory of sources moved and moved back", true, map[string]string{"run test": "mv ../ws ../bak; mv ../bak ../ws"}, "its sources were saved while it was tested"},
 		{"files made beside data", true, map[string]string{"run test": "echo x >dir/new; mkdir -p dir/more; rm dir/new"}, ""},
 		{"Bazel's links", true, map[string]string{"run test": "cd ../out/execroot/_main; ln -sfn ../../../ws/data.txt data.txt; mkdir x; chmod 700 .; chmod 755 ."}, ""},
+		{"an archive saved as it was", false, map[string]string{"run test": "printf lib >lib.a"}, "lib.a, which is linked, was saved while it was tested"},
 		{"edited", false, map[string]string{"run": "printf other >t.c"}, "its sources, data or flags were edited while it was tested"},
 		{"another linker", false, map[string]string{"run test": `sed -i 's/gcc/gcc -Wl,-z,now/' ../cc`}, "the linker or libraries of the system were changed while it was tested"},
 		{"the test makes its data", false, map[string]string{"run test": "echo x >../out/execroot/_main/bazel-out/k8/bin/new"}, ""},

@@ -270,6 +270,32 @@ func (t *Test) Lines() ([]*linkflags.Line, error) {
 	return lines(files), err
 }
 
+// LinkFiles returns the files, below Dir, that the links of the test read: objects,
+// archives, libraries, scripts and files of parameters, whoever has made them.
+func (t *Test) LinkFiles() ([]string, error) {
+	names := map[string]bool{}
+	files, err := t.linkedFiles(func(name string) (*link, error) {
+		l, err := readLink(name, t.Dir)
+		if err == nil {
+			for unit := range l.units {
+				names[unit] = true
+			}
+		}
+		return l, err
+	})
+	for _, f := range files {
+		for _, o := range f.opened {
+			names[o.name] = true
+		}
+	}
+	all := slices.Clone(t.LinkInputs)
+	for name := range names {
+		all = append(all, inDir(t.Dir, name))
+	}
+	slices.Sort(all)
+	return slices.Compact(all), err
+}
+
 func lines(files []*linkedFile) []*linkflags.Line {
 	var l []*linkflags.Line
 	for _, f := range files {
