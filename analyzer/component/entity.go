@@ -354,7 +354,7 @@ var runtimeSymbols = wordSet(`memcpy memmove memset memcmp bcmp bzero strlen str
 	vprintf vfprintf vsprintf vsnprintf strdup
 	abort exit malloc calloc realloc free aligned_alloc abs labs llabs ffs ffsl ffsll isdigit isascii toascii
 	__stack_chk_fail __stack_chk_guard __stack_chk_fail_local __tls_get_addr __chkstk __morestack __fentry__ mcount _mcount __mcount
-	__main __dso_handle __gcc_personality_v0 __memcpy_chk __memset_chk __memmove_chk __strcpy_chk
+	_GLOBAL_OFFSET_TABLE_ __main __dso_handle __gcc_personality_v0 __memcpy_chk __memset_chk __memmove_chk __strcpy_chk
 	sin cos tan asin acos atan atan2 sinh cosh tanh exp exp2 exp10 log log2 log10 log1p expm1 pow sqrt cbrt fmod floor ceil round roundeven trunc rint nearbyint fabs copysign fmin fmax ldexp frexp sincos hypot fdim remainder
 	sinf cosf tanf asinf acosf atanf atan2f sinhf coshf tanhf expf exp2f exp10f logf log2f log10f log1pf expm1f powf sqrtf cbrtf fmodf floorf ceilf roundf roundevenf truncf rintf nearbyintf fabsf copysignf fminf fmaxf ldexpf frexpf sincosf
 	sinl cosl expl exp2l logl powl sqrtl tanl sincosl ldexpl fmodl floorl ceill roundl truncl rintl fabsl copysignl lround llround lrint llrint lroundf llroundf lrintf llrintf`)

@@ -47,7 +47,7 @@ func kindsOfFile(u *ctext.Unit) (l []*manifest.Component) {
 	for _, flags := range append([][]string{u.Flags}, u.Variants...) {
 		pic := "default"
 		for _, f := range flags {
-			if l := strings.ToLower(f); l == "-fpic" || l == "-fpie" || l == "-fno-pic" || l == "-fno-pie" {
+			if l := strings.ToLower(f); l == "-fpic" || l == "-fpie" {
 				pic = f
 			}
 		}
@@ -219,8 +219,8 @@ func (b *builder) check() error {
 		switch {
 		case e.labelled:
 			return notPlain("asm label of the defined " + e.name)
-		case e.local && e.kind == entFunction && (e.library || reserved(e.name)):
-			return notPlain("static function " + e.name + " has the name of a library's")
+		case e.local && (e.library || reserved(e.name)):
+			return notPlain("static " + e.name + " has the name of a library's")
 		}
 		for _, name := range []string{e.name, e.sym} {
 			if b.x.Released[name] {

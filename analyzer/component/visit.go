@@ -393,7 +393,10 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 		e.sym = builtinSymbol(n.Mangled)
 	}
 	b.ids[n.ID] = target{ent: e}
-	storage := n.Attr("storageClass")
+	storage, err := storageOf(n)
+	if err != nil {
+		return err
+	}
 	e.local = e.local || storage == "static"
 	ds := newStream()
 	b.writeType(ds, n.Type(), name)
@@ -540,11 +543,24 @@ var bits = regexp.MustCompile(`_BitInt\s*\(\s*(\d+)\s*\)`)
 
 var arrayBound = regexp.MustCompile(`\[\s*(\d+)\s*\]`)
 
+// storageOf returns the storage class of a declaration.
+func storageOf(n *clangast.Node) (string, error) {
+	switch s := n.Attr("storageClass"); s {
+	case "", "extern", "static", "auto", "register":
+		return s, nil
+	default:
+		return "", notPlain("storage class " + s)
+	}
+}
+
 func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	if n.Name == "" {
 		return fmt.Errorf("%w: a variable without a name", clangast.ErrDump)
 	}
-	storage := n.Attr("storageClass")
+	storage, err := storageOf(n)
+	if err != nil {
+		return err
+	}
 	b.weigh("variable "+n.Name, n)
 	switch {
 	case atFile:

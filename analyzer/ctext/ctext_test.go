@@ -232,7 +232,7 @@ func TestParseArgs(t *testing.T) {
 		{"gcc -c a.S", "", "a.S", "asm", ""},
 		{"gcc -c a.m", "", "a.m", "other", ""},
 		{"gcc -c a.i", "", "a.i", "other", ""},
-		{"gcc -x c -fno-pic -funknown-to-us a.weird", "-fno-pic", "a.weird", "c", "flag -funknown-to-us"},
+		{"gcc -x c -fno-plt -funknown-to-us a.weird", "-fno-plt", "a.weird", "c", "flag -funknown-to-us"},
 		{"gcc -xc++ a.c -x c", "", "a.c", "c++", ""},
 		{"clang -pthread -fmodules-strict-decluse -fmodule-name=//a -fmodule-map-file=a.map -Xclang -fmodule-map-file-home-is-cwd -Xclang -fno-cxx-modules -fPIC a.c", "-fPIC", "a.c", "c", ""},
 		{"clang -fmodules -fmodule-name=//a a.c", "", "a.c", "c", "flag -fmodules"},
@@ -428,7 +428,7 @@ func TestVariants(t *testing.T) {
 		if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		u, _, err := Preprocess(context.Background(), []string{cc, "-fno-pic", "-c", source}, Options{AnyCompiler: true, Variants: [][]string{append([]string{cc, "-c", source}, flags...)}})
+		u, _, err := Preprocess(context.Background(), []string{cc, "-fno-plt", "-c", source}, Options{AnyCompiler: true, Variants: [][]string{append([]string{cc, "-c", source}, flags...)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -437,10 +437,10 @@ func TestVariants(t *testing.T) {
 	if u := unit("int x;\n", "-fPIC"); len(u.Variants) != 1 || u.NotPlain != "" {
 		t.Errorf("variants %q, not plain for %q", u.Variants, u.NotPlain)
 	}
-	if u := unit("int x;\n", "-fno-pic"); len(u.Variants) != 0 {
+	if u := unit("int x;\n", "-fno-plt"); len(u.Variants) != 0 {
 		t.Errorf("the same flags are another variant: %q", u.Variants)
 	}
-	if u := unit("#ifdef __PIC__\nint x;\n#endif\n", "-fPIC"); !strings.Contains(u.NotPlain, "different text") {
+	if u := unit("#ifdef __PIE__\nint x;\n#endif\n", "-fPIC"); !strings.Contains(u.NotPlain, "different text") {
 		t.Errorf("different text: not plain for %q", u.NotPlain)
 	}
 	if u := unit("int x;\n", "-fsanitize=undefined"); !strings.Contains(u.NotPlain, "-fsanitize") {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 )
@@ -53,10 +54,10 @@ var exact, prefixes = table(map[class]string{
 		-iwithprefixbefore_ -imultilib_ -imultiarch_ -nostdinc -nostdinc++ -undef -trigraphs -x+ -stdlib=* --gcc-toolchain=* -gcc-toolchain_
 		-ffile-prefix-map=* -fmacro-prefix-map=* -fcanonical-system-headers -fno-canonical-system-headers -fworking-directory
 		-fno-working-directory -no-canonical-prefixes -canonical-prefixes -pthread`,
-	code: `-ansi -std=* --std=* -m64 -funwind-tables -fasynchronous-unwind-tables` +
-		both(`PIC pic PIE pie plt strict-aliasing omit-frame-pointer function-sections data-sections stack-protector
+	code: `-ansi -std=* --std=* -m64 -funwind-tables -fasynchronous-unwind-tables -fPIC -fpic -fPIE -fpie` +
+		both(`plt strict-aliasing omit-frame-pointer function-sections data-sections stack-protector
 		stack-protector-strong stack-protector-all addrsig ident`),
-	emission: `--target=* -target_
+	emission: `--target=* -target_ -fno-PIC -fno-pic -fno-PIE -fno-pie
 		-fvisibility=* -fcf-protection=none -ffp-contract=* -ftls-model=* -falign-functions=* -falign-loops=* -falign-jumps=* -falign-labels=*
 		-fno-builtin-* -ftrivial-auto-var-init=* -fstack-reuse=*
 		-march=* -mtune=* -mcpu=* -mcmodel=* -mred-zone -mno-red-zone -momit-leaf-frame-pointer -mno-omit-leaf-frame-pointer
@@ -299,7 +300,11 @@ func (inv *Invocation) expand(args []string, depth int) ([]string, error) {
 		if bytes.ContainsAny(b, "\v\f") {
 			inv.doubts("response file with characters that not all compilers take for blanks")
 		}
-		inner, err := inv.expand(linkflags.Split(string(b)), depth+1)
+		words := linkflags.Split(string(b))
+		if slices.Contains(words, "") || bytes.ContainsFunc(b, func(c rune) bool { return c == 0 || c >= utf8.RuneSelf }) {
+			inv.doubts("response file with empty words or with other characters than ASCII's, which compilers read in several ways")
+		}
+		inner, err := inv.expand(words, depth+1)
 		if err != nil {
 			return nil, err
 		}

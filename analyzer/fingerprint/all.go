@@ -245,7 +245,7 @@ func composeAll(tests []*Test, memory *Memory, keep bool) ([]Composed, Stats) {
 	stats.Manifests = len(unread)
 	stats.Components, stats.Links = p.Len()
 	stats.Fallbacks = fallbacks(files, p.inputs, manifests)
-	overrides := p.Defined(overrides())
+	overrides := p.overrides()
 	data := new(digests)
 	parallel(len(tests), func() func(int) {
 		composer := p.NewComposer()
@@ -344,6 +344,7 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	resolved.TakesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).TakesWhatIsNeeded)
 	resolved.LoadsWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).LoadsWhatIsNeeded)
 	resolved.SeesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).SeesWhatIsNeeded)
+	resolved.Inside = slices.ContainsFunc(lines, (*linkflags.Line).Inside)
 	// It warns of some functions of the C library.
 	for _, f := range flags {
 		if strings.HasSuffix(f, "-fatal-warnings") && !strings.HasSuffix(f, "-no-fatal-warnings") {

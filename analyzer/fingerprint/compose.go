@@ -191,6 +191,9 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 		if err := addData(c, &files, digest, d.Path, d.File); err != nil {
 			return nil, nil, fmt.Errorf("data %s: %w", d.Path, err)
 		}
+		if info, err := os.Stat(d.File); err == nil && info.IsDir() {
+			c.Directories = append(c.Directories, d.Path)
+		}
 	}
 	for _, name := range t.Empty {
 		c.Data = append(c.Data, emptyFile(name))
@@ -198,6 +201,8 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	// Of several files with one path, the order decides which is there.
 	slices.SortStableFunc(c.Data, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	c.Data = slices.Compact(c.Data)
+	slices.Sort(c.Directories)
+	c.Directories = slices.Compact(c.Directories)
 	slices.Sort(c.Executable)
 	c.Executable = slices.Compact(c.Executable)
 	slices.Sort(c.EnvKeys)
@@ -336,6 +341,23 @@ func readInput(file string) (*manifest.Manifest, *input) {
 	}
 	in.NotPlain = m.NotPlain()
 	return m, in
+}
+
+// StaleDirectory returns the first of c's Directories in which there is something else
+// than c says, or that can't be read, or "". At finds runfiles.
+func (c *Config) StaleDirectory(at func(path string) string) string {
+	for _, dir := range c.Directories {
+		var now Config
+		if err := addData(&now, new([]string), digest, dir, at(dir)); err != nil {
+			return dir
+		}
+		then := slices.DeleteFunc(slices.Clone(c.Data), func(f File) bool { return !strings.HasPrefix(f.Path, dir+"/") })
+		slices.SortFunc(now.Data, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+		if !slices.Equal(now.Data, then) {
+			return dir
+		}
+	}
+	return ""
 }
 
 // addData adds the file at file, or everything in it, as runfile name. Symbolic

@@ -53,6 +53,9 @@ type Config struct {
 	// if only modes change, and calls all files executable in remote actions. Whoever
 	// runs the test looks again.
 	Executable []string `json:"-"`
+	// Directories are the paths of directories whose files are among Data, sorted, if
+	// Bazel doesn't know what is in them: those of sources. They are no part of the key.
+	Directories []string `json:"directories,omitempty"`
 	// LinkFlags are the flags of the test's link that can change its
 	// behaviour, in order.
 	LinkFlags []string `json:"link_flags,omitempty"`

@@ -37,12 +37,14 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
 )
@@ -74,6 +76,21 @@ var staticText string
 var overrides = sync.OnceValue(func() []string {
 	return slices.Sorted(slices.Values(slices.Concat(shared(), names(staticText))))
 })
+
+// plugged matches what the C library looks up in files whose names are made of a
+// configuration: name services (nsswitch.conf(5)) and converters of characters (GCONV_PATH).
+var plugged = regexp.MustCompile(`^(?:_nss_|gconv(?:_init|_end)?$)`)
+
+// overrides returns the symbols that some unit defines and libraries of the system refer to.
+func (p *pool) overrides() []linkmodel.Symbol {
+	list := p.Defined(overrides())
+	for id := range linkmodel.Symbol(p.Symbols.Len()) {
+		if p.Symbols.Defined(id) && plugged.MatchString(p.Symbols.Name(id)) && !slices.Contains(list, id) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
 
 // shared returns those of them that shared libraries have, sorted.
 var shared = sync.OnceValue(func() []string { return names(overridesText) })
@@ -240,7 +257,7 @@ func compute(sources []part, roots Roots) (*Report, []string) {
 		versions = append(versions, s.Manifest.Format)
 	}
 	resolved := roots.resolve()
-	resolved.Overrides = p.Defined(overrides())
+	resolved.Overrides = p.overrides()
 	program, _ := model([]*linkedFile{x}, roots.symbols(), resolved.Overrides, p)
 	code := p.NewComposer().Compose(program, resolved)
 	return newReport(contributions(hex.EncodeToString(code.Hash[:]), formats(versions), nil), p, code), roots.missing(code)

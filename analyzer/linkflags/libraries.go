@@ -16,6 +16,9 @@ var runtimes = words(`asan atomic anl c c_nonshared clang_rt crypt dl gcc gcc_eh
 	iomp5 itm lsan m mvec nsl nss_files omp pthread pthread_nonshared quadmath resolv rt ssp ssp_nonshared stdc++ supc++ thread_db
 	tsan ubsan unwind util`)
 
+// archives are those that there are only as archives.
+var archives = words(`stdc++exp stdc++fs stdc++_libbacktrace supc++`)
+
 // SystemLibrary is a library of the system that a line names.
 type SystemLibrary struct {
 	// Name is that of an Item.
@@ -48,6 +51,7 @@ func (l *Line) Libraries() []SystemLibrary {
 			stem = "clang_rt"
 		}
 		s.Runtime = runtimes[stem]
+		s.Static = s.Static || archives[stem]
 		libs = append(libs, s)
 	}
 	return libs

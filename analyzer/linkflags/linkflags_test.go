@@ -334,7 +334,7 @@ func TestLibraries(t *testing.T) {
 		"--stdlib=libc++ -lm":              {true, false},
 		"-stdlib=libstdc++":                {false, false},
 		"-l:libc++.a -lc++abi":             {true, true},
-		"-lstdc++exp":                      {true, false},
+		"-lstdc++exp":                      {true, true},
 		"-Wl,--library=fl":                 {true, false},
 		"-l:libfl.so.2":                    {true, false},
 		"/opt/lib/libfl.so.2":              {true, false},

@@ -45,7 +45,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		// process.
 		add(AsNeeded, frameInts("tasting not needed 1", left))
 	}
-	users := c.usersOf(c.ownSymbols())
+	users := c.usersOf(x.ownSymbols(roots.Inside))
 	for _, u := range users {
 		if !slices.Contains(running, u.file) {
 			running = append(slices.Clip(running), u.file)
@@ -145,10 +145,16 @@ var ownSymbols = []string{
 	"__llvm_profile_initialize_file", "__gcov_dump", "__gcov_reset",
 }
 
-func (c *Composer) ownSymbols() map[linkmodel.Symbol]bool {
+// With copies of libraries of the system inside of files, that goes for all that no unit
+// defines.
+func (x *Closure) ownSymbols(inside bool) map[linkmodel.Symbol]bool {
 	symbols := map[linkmodel.Symbol]bool{}
-	for _, s := range ownSymbols {
-		if id := c.pool.Symbols.Lookup(s); id != linkmodel.None {
+	names := ownSymbols
+	if inside {
+		names = slices.Concat(ownSymbols, x.Unresolved)
+	}
+	for _, s := range names {
+		if id := x.c.pool.Symbols.Lookup(s); id != linkmodel.None {
 			symbols[id] = true
 		}
 	}
@@ -1030,7 +1036,10 @@ func (c *Composer) mismatches() (names []string) {
 		}
 	})
 	for s, listed := range found {
-		if listed || !defined[s] { // the system has one, or another
+		switch {
+		case listed:
+			names = append(names, t.Name(s)+" in both ways")
+		case !defined[s]: // the system has one, or another
 			names = append(names, t.Name(s))
 		}
 	}

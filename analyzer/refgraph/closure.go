@@ -48,6 +48,8 @@ type Roots struct {
 	// of a static C library ask which others are there, and a linker that takes
 	// warnings for errors (--fatal-warnings) refuses some functions.
 	SeesWhatIsNeeded bool
+	// Inside says that some file has copies of libraries of the system for itself.
+	Inside bool
 	// Warned says that a linker takes warnings for errors: of references from one archive
 	// to another one before it, of differences between common symbols.
 	Warned bool
@@ -235,11 +237,9 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 		name(t.Name(id), "replaces "+t.Name(id)+" of a system library", defs)
 	}
 	suppresses := roots.Debug
-	for _, s := range namesLocals {
-		if id := t.Lookup(s); id != linkmodel.None {
-			c.places = l.All(c.places[:0], id)
-			suppresses = suppresses || len(c.places) > 0
-		}
+	for _, id := range c.asked {
+		c.places = l.All(c.places[:0], id)
+		suppresses = suppresses || len(c.places) > 0
 	}
 	// Libraries are named as well.
 	c.debug, c.files = c.debug || suppresses, c.files || suppresses

@@ -3,6 +3,7 @@ package refgraph
 import (
 	"cmp"
 	"encoding/binary"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -53,6 +54,7 @@ type Composer struct {
 	// contested are the symbols with several possible definitions in links.
 	contested map[linkmodel.Symbol]bool
 	special   map[linkmodel.Symbol]uint8
+	asked     []linkmodel.Symbol // what some program defines for sanitizers
 }
 
 // node is what is known of a component in the current program.
@@ -108,38 +110,48 @@ var private = []string{"_dl_", "_rtld_", "__rtld_"}
 
 // debugReaders are beginnings of the names of functions that read debug
 // information: of libbacktrace, the C++ library's <stacktrace>, elfutils, BFD,
-// libdw and the symbolizers of sanitizers.
+// libdw and unwinders that know names.
 var debugReaders = []string{
 	"backtrace_create_state", "backtrace_full", "backtrace_pcinfo", "__glibcxx_backtrace", "_ZNSt12__stacktrace", "_ZNKSt16stacktrace_entry", "_ZNSt16stacktrace_entry",
-	"_ZNSt17basic_stacktrace", "_ZNSt18__stacktrace_impl", "dwfl_", "dwarf_", "bfd_", "__sanitizer_symbolize_", "__asan_describe", "_ZN5boost10stacktrace",
-	// Who is given reports.
-	"__asan_set_error_report_callback", "__sanitizer_set_report_", "__sanitizer_on_print", "unw_get_proc_name", "_Ux86_64_get_proc_name", "_ULx86_64_get_proc_name",
+	"_ZNSt17basic_stacktrace", "_ZNSt18__stacktrace_impl", "dwfl_", "dwarf_", "bfd_", "_ZN5boost10stacktrace",
+	"unw_get_proc_name", "_Ux86_64_get_proc_name", "_ULx86_64_get_proc_name",
 }
 
-// namesLocals are functions by which a program tells sanitizers which functions and
-// files, by their names in debug information, and which libraries may do wrong.
-var namesLocals = []string{
-	"__asan_default_suppressions", "__hwasan_default_suppressions", "__lsan_default_suppressions", "__msan_default_suppressions",
-	"__nsan_default_suppressions", "__rtsan_default_suppressions", "__tsan_default_suppressions", "__ubsan_default_suppressions",
-	// These may name a file of them.
-	"__asan_default_options", "__hwasan_default_options", "__lsan_default_options", "__msan_default_options", "__nsan_default_options",
-	"__rtsan_default_options", "__tsan_default_options", "__tysan_default_options", "__ubsan_default_options",
+// instrumentation matches what compilers refer to in instrumented code, define in it, or
+// C++ libraries and their users call to annotate memory: nothing of a sanitizer's that says
+// anything of the program to it.
+var instrumentation = regexp.MustCompile(`^__(?:` +
+	`(?:hw)?asan_(?:load|store|exp_|report_(?:exp_)?(?:load|store)|register_|unregister_|init|version_mismatch|stack_(?:malloc|free)_|set_shadow_|option_detect|handle_|allocas?_|` +
+	`(?:un)?poison_|before_dynamic|after_dynamic|shadow_memory|mem(?:cpy|move|set)|globals_|load_cxx|tag_|generate_tag|personality|tls|add_frame|loadN|storeN|address_is|region_is)|` +
+	`lsan_(?:ignore_object|disable|enable|(?:un)?register_root)|` +
+	`msan_(?:param_|retval_|va_|origin_|warning|chain_|mem|set_alloca|(?:un)?poison|metadata|init|track_|keep_|maybe_|instrument_|partial)|` +
+	`tsan_(?:read|write|unaligned|func_|init|vptr_|atomic|volatile|mem|switch|ignore_|acquire|release|mutex_)|` +
+	`ubsan_(?:handle_|vptr_type_cache)|` +
+	`sanitizer_(?:cov_|ptr_|annotate_|weak_hook|unaligned_))`)
+
+// sanitizer matches everything of sanitizers: by their functions a program learns names, lines
+// and files, by those that it defines for them it says which may do wrong, and is given reports.
+var sanitizer = regexp.MustCompile(`^__(?:(?:hw|rt|n|l|m|t|ty|ub)?a?san|sanitizer)_`)
+
+func asksSanitizers(name string) bool {
+	return sanitizer.MatchString(name) && !instrumentation.MatchString(name)
 }
 
 // fileReaders are what tells which files are loaded, and of which symbol an
 // address is. dlopen finds loaded files by their names, and what it returns is the
 // beginning of a list of them. (Which file has what, and of which visibility, counts for
 // look-ups, too.)
-var fileReaders = []string{"dladdr", "dlopen", "dlmopen", "backtrace_symbols", "backtrace_symbols_fd", "__sanitizer_get_module_and_offset_for_pc"}
+var fileReaders = []string{"dladdr", "dlopen", "dlmopen", "backtrace_symbols", "backtrace_symbols_fd"}
 
-// needsReaders lead to the program's own headers, and so to which libraries it needs.
-var needsReaders = []string{"getauxval"}
+// needsReaders lead to the program's own headers, and so to which libraries it needs, or to
+// the heap, from which libraries take memory when they are initialised.
+var needsReaders = []string{"getauxval", "mallinfo", "mallinfo2", "malloc_info", "malloc_stats", "malloc_trim", "sbrk", "brk"}
 
 // tlsReaders are functions for which it counts how much thread-local storage there
 // is, beside those that tell where a file is loaded, and so its headers: that of a
 // thread is on its stack, its table of these is allocated.
 var tlsReaders = []string{"__pthread_get_minstack", "pthread_getattr_np", "pthread_attr_setstack", "pthread_attr_setstackaddr", "pthread_attr_setstacksize", "_TLS_MODULE_BASE_",
-	"__rseq_offset", "mallinfo", "mallinfo2", "malloc_info", "malloc_stats"}
+	"__rseq_offset"}
 
 // layoutSymbols are those that linkers define for places in a file.
 var layoutSymbols = []string{
@@ -207,6 +219,9 @@ func meaning(name string) uint8 {
 	if slices.ContainsFunc(debugReaders, func(r string) bool { return strings.HasPrefix(name, r) }) {
 		bits |= readsDebug
 	}
+	if asksSanitizers(name) {
+		bits |= readsDebug | readsFiles
+	}
 	return bits
 }
 
@@ -229,8 +244,12 @@ func (p *Pool) NewComposer() *Composer {
 		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{},
 	}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
-		if bits := meaning(p.Symbols.Name(id)); bits != 0 {
+		name := p.Symbols.Name(id)
+		if bits := meaning(name); bits != 0 {
 			c.special[id] = bits
+		}
+		if p.Symbols.Defined(id) && asksSanitizers(name) {
+			c.asked = append(c.asked, id)
 		}
 	}
 	return c

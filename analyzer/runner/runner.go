@@ -146,6 +146,13 @@ func (r *runner) main() (int, error) {
 		return 0, err
 	}
 	reasons := r.alwaysRun()
+	if len(reasons) == 0 {
+		// Bazel doesn't know what is in directories of sources, and may not have built the
+		// configuration again.
+		if dir := r.config.StaleDirectory(r.runfile); dir != "" {
+			reasons = append(reasons, fmt.Sprintf("files in the directory %s aren't what they were when the test was built, which Bazel doesn't see: list them by glob, or build again after bazel clean", dir))
+		}
+	}
 	var key store.Key
 	var run *fingerprint.Run
 	if len(reasons) == 0 {

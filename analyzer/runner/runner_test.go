@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -1040,5 +1041,39 @@ func TestRunfiles(t *testing.T) {
 		c.Dir = elsewhere
 		c.Env = append(slices.Clone(c.Env), v)
 		h.want("miss", h.finish(c))
+	}
+}
+
+// Bazel doesn't see what is edited in a directory of sources: the configuration may be
+// older than its files.
+func TestStaleDirectory(t *testing.T) {
+	h := newHarness(t)
+	dir := filepath.Join(h.dir, "t.runfiles", "_main", "dd")
+	os.MkdirAll(filepath.Join(dir, "sub", "none"), 0o777)
+	os.WriteFile(filepath.Join(dir, "sub", "x"), []byte("1"), 0o666)
+	data := func(path, content string) fingerprint.File {
+		return fingerprint.File{Path: path, SHA256: fmt.Sprintf("%x", sha256.Sum256([]byte(content)))}
+	}
+	h.config.Data = []fingerprint.File{data("_main/dd-other", ""), data("_main/dd/sub/none/", ""), data("_main/dd/sub/x", "1")}
+	os.WriteFile(dir+"-other", nil, 0o666)
+	h.config.Directories = []string{"_main/dd"}
+	h.configure()
+	h.want("miss", h.run("out=x"))
+	h.want("hit", h.run("out=x"))
+	for _, edit := range []struct{ do, undo string }{
+		{"printf 2 >sub/x", "printf 1 >sub/x"},
+		{"printf 2 >new", "rm new"},
+		{"mkdir sub/empty", "rmdir sub/empty"},
+		{"mv sub sup", "mv sup sub"},
+		{"mv sub/x sub/none", "mv sub/none/x sub"},
+	} {
+		for _, step := range []struct{ command, want string }{{edit.do, "always"}, {edit.undo, "hit"}} {
+			c := exec.Command("sh", "-ec", step.command)
+			c.Dir = dir
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			h.want(step.want, h.run("out=x"))
+		}
 	}
 }

@@ -268,6 +268,8 @@ func plan(ctx context.Context, objs *objects, v *version, src, dir string, c con
 			case unitsOnly:
 			case isLib && (lib.kind == "archive" || c.mode == "static" && lib.kind == "lib"):
 				l.words = append(l.words, "lib"+w+".a")
+			case isLib && strings.Contains(w, ".so."):
+				l.words = append(l.words, "-l:lib"+w)
 			case isLib:
 				l.words = append(l.words, "-l"+w)
 			default:
@@ -284,6 +286,9 @@ func plan(ctx context.Context, objs *objects, v *version, src, dir string, c con
 	p.links = append(p.links, exe)
 	for _, lib := range v.libs {
 		l := &linked{output: "lib" + lib.name + ".so", kind: "shared"}
+		if strings.Contains(lib.name, ".so.") {
+			l.output = "lib" + lib.name
+		}
 		archive := lib.kind == "archive" || lib.kind == "lib" && c.mode == "static"
 		if archive {
 			l.output, l.kind = "lib"+lib.name+".a", "archive"
