@@ -20,6 +20,10 @@ type Options struct {
 	// AnyCompiler takes what another compiler than clang compiles for plain C as
 	// well. It accepts other C, and constants have other values.
 	AnyCompiler bool
+	// Declared, if it isn't nil, says of a file as the preprocessor spells it whether the build
+	// lets a compilation read it. A unit that reads others isn't plain: it has to be compiled,
+	// for the build to refuse it.
+	Declared func(name string) bool
 }
 
 // NotPlain says why a unit isn't plain: its evidence is its object file.
@@ -73,6 +77,15 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 		}
 	}
 	slices.SortFunc(u.Variants, slices.Compare)
+	if opt.Declared != nil && u.NotPlain == "" {
+		for _, name := range read {
+			if !isFile(name) || opt.Declared(name) {
+				continue
+			}
+			u.reject("it includes " + relative(name) + ", which no dependency declares")
+			break
+		}
+	}
 	return u, read, nil
 }
 
@@ -128,13 +141,23 @@ func (u *Unit) reject(reason string) {
 	*u = Unit{Source: u.Source, NotPlain: strings.TrimPrefix(reason, "not plain C: ")}
 }
 
+// isFile tells whether a line marker names a file: not what is built in, the command line, the
+// working directory, or a name of a #line.
+func isFile(name string) bool {
+	if strings.HasPrefix(name, "<") || strings.HasSuffix(name, "//") {
+		return false
+	}
+	_, err := os.Stat(name)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // plainFiles looks for what the preprocessor's output doesn't tell of the files
 // that it read: that others were read as well, or in their place.
 func plainFiles(names []string) error {
 	seen := map[string]bool{}
 	for _, name := range names {
-		if strings.HasPrefix(name, "<") || strings.HasSuffix(name, "//") || seen[name] {
-			continue // built-in, command line; the working directory
+		if !isFile(name) || seen[name] {
+			continue
 		}
 		seen[name] = true
 		for _, ext := range []string{".gch", ".pch"} {
@@ -143,9 +166,6 @@ func plainFiles(names []string) error {
 			}
 		}
 		b, err := os.ReadFile(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // a name of a #line
-		}
 		if err != nil {
 			return err
 		}

@@ -109,9 +109,12 @@ def _uses_sources(ctx):
         return clang and toolchain and toolchain.compiler == "clang"
     return clang and evidence == "source"
 
+# Those whose headers a compilation may include.
+_HEADER_ATTRIBUTES = ["deps", "implementation_deps", "interface_deps"]
+
 def _headers(ctx, target, dependencies):
     """depset of every file that a compile action of the target may include."""
-    contexts = [t[CcInfo].compilation_context for _, t in dependencies if CcInfo in t]
+    contexts = [t[CcInfo].compilation_context for name, t in dependencies if name in _HEADER_ATTRIBUTES and CcInfo in t]
     if CcInfo in target:
         contexts.append(target[CcInfo].compilation_context)
     direct = []
@@ -145,6 +148,13 @@ def _source_manifest(ctx, object, action, headers, others):
     args.add("-o", tu)
     args.add(tasting.clang, format = "--clang=%s")
     args.add(unused, format = "--unused-inputs=%s")
+
+    # What Bazel lets a compilation read: a source that includes anything else has to be
+    # compiled, so that Bazel refuses it.
+    args.add(source_of(action.argv), format = "--declared=%s")
+    args.add_all(others, format_each = "--declared=%s")
+    toolchain = _cc_toolchain(ctx)
+    args.add_all(toolchain.built_in_include_directories if toolchain else [], format_each = "--system-include=%s")
 
     # In the command line, so that a header that appears or disappears runs the
     # action again: it may stand in front of another of the same name.

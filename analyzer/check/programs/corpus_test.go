@@ -34,7 +34,7 @@ type pair struct {
 //	mode: dynamic          only this; default static dynamic if there are libraries
 //	flags: FLAG...         of all compilations
 //	flags a.c: FLAG...     of one more
-//	lib NAME: WORD...      libNAME.so if dynamic, libNAME.a if static
+//	lib NAME: WORD...      libNAME.so if dynamic, libNAME.a if static; NAME may end in .so.N
 //	archive NAME: UNIT...  libNAME.a
 //	plugin NAME: WORD...   libNAME.so, a data file
 //	link: WORD...          the executable; default: units that are in no library,

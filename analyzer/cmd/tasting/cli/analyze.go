@@ -1,16 +1,15 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/component"
@@ -172,7 +171,7 @@ func compiled(ctx context.Context, inv *ctext.Invocation) (*manifest.Manifest, e
 
 func preprocessCommand() *cobra.Command {
 	var out, unused, inputs, clang, evidence string
-	var variants []string
+	var variants, declared, system []string
 	cmd := &cobra.Command{
 		Use:   "preprocess -o OUT.tu -- COMPILER [flags] FILE.c",
 		Short: "Write the normalised translation unit that a compiler would compile",
@@ -200,12 +199,23 @@ plain C it only says why. C that gcc compiles is plain with --evidence=source on
 				}
 				opt.Variants = append(opt.Variants, linkflags.Split(string(b)))
 			}
+			var listed []string
+			if inputs != "" {
+				b, err := os.ReadFile(inputs)
+				if err != nil {
+					return err
+				}
+				listed = strings.FieldsFunc(string(b), func(c rune) bool { return c == '\n' || c == '\r' })
+			}
+			if cmd.Flags().Changed("declared") {
+				opt.Declared = declaredFiles(slices.Concat(listed, declared), system)
+			}
 			u, read, err := ctext.Preprocess(cmd.Context(), args, opt)
 			if err != nil {
 				return err
 			}
 			if unused != "" {
-				if err := writeUnused(unused, inputs, append(read, u.Source)); err != nil {
+				if err := writeUnused(unused, listed, append(read, u.Source)); err != nil {
 					return err
 				}
 			}
@@ -219,6 +229,8 @@ plain C it only says why. C that gcc compiles is plain with --evidence=source on
 	cmd.Flags().StringVarP(&out, "output", "o", "", "normalised unit to write")
 	cmd.Flags().StringVar(&unused, "unused-inputs", "", "file to write the unused ones of --inputs to, one per line")
 	cmd.Flags().StringVar(&inputs, "inputs", "", "file that lists headers which the compilation may read, one per line")
+	cmd.Flags().StringArrayVar(&declared, "declared", nil, "another file that the compilation may read, the source among them; then a unit that reads what isn't declared, nor in a directory of --system-include, isn't plain (repeatable)")
+	cmd.Flags().StringArrayVar(&system, "system-include", nil, "directory of headers that the compiler has by itself (repeatable)")
 	// Accepted here as well, so that build systems can pass the same flags to
 	// both steps.
 	findClangFlag(cmd, &clang)
@@ -240,8 +252,21 @@ func looksUp(files map[string]bool) bool {
 
 var lookups = regexp.MustCompile(`__has_include|embed\b|\.inc`)
 
+// declaredFiles tells whether a compilation may read a file: one of names, or one below a
+// directory of the compiler's.
+func declaredFiles(names, system []string) func(string) bool {
+	is := map[string]bool{}
+	for _, n := range names {
+		is[filepath.Clean(n)] = true
+	}
+	return func(name string) bool {
+		name = filepath.Clean(name)
+		return is[name] || slices.ContainsFunc(system, func(dir string) bool { return strings.HasPrefix(name, filepath.Clean(dir)+"/") })
+	}
+}
+
 // writeUnused writes those of the listed inputs that weren't read.
-func writeUnused(name, inputs string, read []string) error {
+func writeUnused(name string, listed, read []string) error {
 	used := map[string]bool{}
 	for _, r := range read {
 		used[filepath.Clean(r)] = true
@@ -249,42 +274,21 @@ func writeUnused(name, inputs string, read []string) error {
 			used[real] = true
 		}
 	}
-	out, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	if inputs == "" {
-		return nil
-	}
-	f, err := os.Open(inputs)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
 	var unread []string
 	own := map[string]bool{filepath.Clean(read[len(read)-1]): true} // of those read, the build's
-	r := bufio.NewReader(f)
-	for {
-		line, err := r.ReadString('\n')
-		line = strings.TrimRight(line, "\r\n")
-		switch {
-		case line == "":
-		case used[filepath.Clean(line)]:
+	for _, line := range listed {
+		if used[filepath.Clean(line)] {
 			own[line] = true
-		default:
+		} else {
 			unread = append(unread, line)
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return err
 		}
 	}
 	if len(unread) == 0 || looksUp(own) {
-		return nil
+		unread = nil
 	}
-	_, err = io.WriteString(out, strings.Join(unread, "\n")+"\n")
-	return err
+	var b strings.Builder
+	for _, line := range unread {
+		b.WriteString(line + "\n")
+	}
+	return os.WriteFile(name, []byte(b.String()), 0o644)
 }
