@@ -88,6 +88,8 @@ type test struct {
 	kind    string
 	config  string // ID of its configuration
 	skipped bool   // not compatible with the platform
+	// unlinked says that it is no C++ test that Bazel links: of a rule with that name.
+	unlinked bool
 
 	verdict     report.Verdict
 	why         string // for a miss, and for report.AlwaysRun the reason
@@ -227,7 +229,7 @@ func (s *session) say(format string, args ...any) {
 }
 
 // isCC tells whether the aspect knows the test.
-func (t *test) isCC() bool { return t.kind == "cc_test rule" && !t.skipped }
+func (t *test) isCC() bool { return t.kind == "cc_test rule" && !t.skipped && !t.unlinked }
 
 // option returns the effective value of an option.
 func (s *session) option(name string) string { return effective(s.options, name) }
@@ -743,6 +745,8 @@ func (s *session) describe(tests []*test, seen *aspectOutputs, group string) (al
 		x := seen.found[t.label]
 		t.description, t.bySource = nil, group == bySource
 		switch {
+		case x == nil && seen.succeeded[t.label]:
+			t.unlinked, t.verdict, t.why = true, "", ""
 		case x == nil:
 			all = false
 		case x.config != t.config:
@@ -764,6 +768,8 @@ type aspectOutputs struct {
 	sets    bazel.FileSets
 	found   map[string]*aspectOutput // by label
 	applied bool                     // to some target, even if its actions failed
+	// succeeded are those to which the aspect was applied, whatever it made.
+	succeeded map[string]bool
 }
 
 type aspectOutput struct {
@@ -773,7 +779,7 @@ type aspectOutput struct {
 }
 
 func newAspectOutputs() *aspectOutputs {
-	return &aspectOutputs{sets: bazel.FileSets{}, found: map[string]*aspectOutput{}}
+	return &aspectOutputs{sets: bazel.FileSets{}, found: map[string]*aspectOutput{}, succeeded: map[string]bool{}}
 }
 
 func (l *aspectOutputs) add(e *bazel.Event) {
@@ -786,6 +792,7 @@ func (l *aspectOutputs) add(e *bazel.Event) {
 	if !e.Completed.Success {
 		return
 	}
+	l.succeeded[c.Label] = true
 	for _, g := range e.Completed.OutputGroup {
 		if g.Name != byObject && g.Name != bySource {
 			continue
