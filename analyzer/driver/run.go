@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -480,27 +481,31 @@ func (o *outcome) result() (r *store.Result, done func(), err error) {
 			if err != nil || !filepath.IsLocal(name) {
 				continue // a file of an earlier attempt
 			}
-			x, err := os.Open(p)
-			if err != nil {
-				done()
-				return nil, nil, err
+			files, err := recordable(dir, name)
+			if err == nil && len(open)+len(files) > maxFiles {
+				err = fmt.Errorf("it wrote more than %d files", maxFiles)
 			}
-			open = append(open, x)
-			info, err := x.Stat()
-			if err == nil && !info.Mode().IsRegular() {
-				err = fmt.Errorf("%s is no regular file", name)
-			}
-			if err != nil {
-				done()
-				return nil, nil, err
-			}
-			content := io.NewSectionReader(x, 0, info.Size())
-			r.Files = append(r.Files, store.File{Path: filepath.ToSlash(name), Content: content})
-			if f.Name == "test.log" {
-				logs[filepath.Dir(p)] = a.result
-				if a.shard <= 1 {
-					r.Log = io.NewSectionReader(x, 0, info.Size())
+			for i := 0; i < len(files) && err == nil; i++ {
+				var x *os.File
+				var info fs.FileInfo
+				if x, err = os.Open(filepath.Join(dir, files[i])); err != nil {
+					break
 				}
+				open = append(open, x)
+				if info, err = x.Stat(); err != nil {
+					break
+				}
+				r.Files = append(r.Files, store.File{Path: filepath.ToSlash(files[i]), Content: io.NewSectionReader(x, 0, info.Size())})
+				if f.Name == "test.log" {
+					logs[filepath.Dir(p)] = a.result
+					if a.shard <= 1 {
+						r.Log = io.NewSectionReader(x, 0, info.Size())
+					}
+				}
+			}
+			if err != nil {
+				done()
+				return nil, nil, err
 			}
 		}
 	}
@@ -513,6 +518,32 @@ func (o *outcome) result() (r *store.Result, done func(), err error) {
 	}
 	r.End = r.Start.Add(took)
 	return r, done, nil
+}
+
+// maxFiles bounds how many files of one test are recorded; all of them are open at once.
+const maxFiles = 500
+
+// recordable returns name, of a file in dir, or the files in it if it is a directory:
+// undeclared outputs that Bazel doesn't put into an archive.
+func recordable(dir, name string) (files []string, err error) {
+	if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
+		return []string{name}, nil
+	}
+	err = filepath.WalkDir(filepath.Join(dir, name), func(p string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, p)
+		if err != nil {
+			return err
+		}
+		if !e.Type().IsRegular() {
+			return fmt.Errorf("%s is no regular file", name)
+		}
+		files = append(files, name)
+		return nil
+	})
+	return files, err
 }
 
 // dir is the directory of a test's log, or of those of its shards.
