@@ -10,7 +10,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd -P)
-example=$1 cc=${2:-clang} rounds=${3:-2}
+example=${1:-} cc=${2:-clang} rounds=${3:-2}
 case $example in
 cjson) sources="cjson@1.7.18 upstream" ;;
 fmt) sources="fmtlib@11.1.1 upstream" ;;
@@ -81,6 +81,7 @@ side() {
     ) >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; exit 1; }
     awk -v unit="$unit" '{ print $NF / unit; exit }' "$usage"
     (cd "$dir/tree" && bazel --output_base="$dir/base" shutdown)
+    rmdir "$(dirname "$tasks")" || true
     chmod -R u+w "$dir"
     rm -rf "$dir"
 }

@@ -260,6 +260,23 @@ func ParseArgs(argv []string) (*Invocation, error) {
 	return inv, nil
 }
 
+// includeDirs are the directories in which a command line has headers looked for.
+func includeDirs(argv []string) (dirs []string) {
+	for i, a := range argv {
+		for _, name := range []string{"-I", "-isystem", "-iquote", "-idirafter"} {
+			dir, is := strings.CutPrefix(a, name)
+			if is && dir == "" && i+1 < len(argv) {
+				dir = argv[i+1]
+			}
+			if is && dir != "" {
+				dirs = append(dirs, dir)
+				break
+			}
+		}
+	}
+	return dirs
+}
+
 // doubts notes the first reason why flags aren't plain.
 func (inv *Invocation) doubts(reason string) {
 	if inv.doubt == "" {

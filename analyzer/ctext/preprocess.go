@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -77,6 +78,15 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 		}
 	}
 	slices.SortFunc(u.Variants, slices.Compare)
+	if opt.Declared != nil && u.NotPlain == "" {
+		for _, line := range append([][]string{argv}, opt.Variants...) {
+			for _, dir := range includeDirs(line) {
+				if !filepath.IsLocal(dir) && !opt.Declared(filepath.Join(dir, "x")) {
+					u.reject("it looks for headers in " + filepath.Base(dir) + ", outside of the build")
+				}
+			}
+		}
+	}
 	if opt.Declared != nil && u.NotPlain == "" {
 		for _, name := range read {
 			if !isFile(name) || opt.Declared(name) {

@@ -172,7 +172,7 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 	if tmp, err = filepath.EvalSymlinks(tmp); err != nil {
 		return 0, err
 	}
-	s := &session{Options: o, tmp: tmp, mnemonics: map[string]string{}, start: time.Now(), afterwards: newAspectOutputs()}
+	s := &session{Options: o, tmp: tmp, mnemonics: map[string]string{}, start: time.Now(), afterwards: newAspectOutputs(o.Aspect)}
 	if s.flags, err = o.Bazel.Flags(ctx); err != nil {
 		return 0, err
 	}
@@ -723,7 +723,7 @@ func (s *session) applyAspect(ctx context.Context, group string, more func(*baze
 	if err != nil || code == bazel.ExitInterrupted {
 		return nil, code, err
 	}
-	seen = newAspectOutputs()
+	seen = newAspectOutputs(s.Aspect)
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
 		seen.add(e)
 		s.cost.add(e)
@@ -746,7 +746,7 @@ func (s *session) describe(tests []*test, seen *aspectOutputs, group string) (al
 		t.description, t.bySource = nil, group == bySource
 		switch {
 		case x == nil && seen.succeeded[t.label]:
-			t.unlinked, t.verdict, t.why = true, "", ""
+			t.unlinked, t.verdict, t.why = true, report.Other, ""
 		case x == nil:
 			all = false
 		case x.config != t.config:
@@ -768,8 +768,9 @@ type aspectOutputs struct {
 	sets    bazel.FileSets
 	found   map[string]*aspectOutput // by label
 	applied bool                     // to some target, even if its actions failed
-	// succeeded are those to which the aspect was applied, whatever it made.
+	// succeeded are those to which the aspect of that name was applied, whatever it made.
 	succeeded map[string]bool
+	aspect    string
 }
 
 type aspectOutput struct {
@@ -778,8 +779,10 @@ type aspectOutput struct {
 	err    error
 }
 
-func newAspectOutputs() *aspectOutputs {
-	return &aspectOutputs{sets: bazel.FileSets{}, found: map[string]*aspectOutput{}, succeeded: map[string]bool{}}
+// newAspectOutputs returns room for what the aspect LABEL%NAME makes.
+func newAspectOutputs(aspect string) *aspectOutputs {
+	_, name, _ := strings.Cut(aspect, "%")
+	return &aspectOutputs{sets: bazel.FileSets{}, found: map[string]*aspectOutput{}, succeeded: map[string]bool{}, aspect: name}
 }
 
 func (l *aspectOutputs) add(e *bazel.Event) {
@@ -792,7 +795,9 @@ func (l *aspectOutputs) add(e *bazel.Event) {
 	if !e.Completed.Success {
 		return
 	}
-	l.succeeded[c.Label] = true
+	if _, name, _ := strings.Cut(c.Aspect, "%"); name == l.aspect {
+		l.succeeded[c.Label] = true
+	}
 	for _, g := range e.Completed.OutputGroup {
 		if g.Name != byObject && g.Name != bySource {
 			continue

@@ -110,8 +110,8 @@ func (t *test) readsSources() bool { return t.bySource && t.description.Source }
 type traces struct {
 	trail           stamp.Trail
 	from            time.Time
-	outputBase, out string          // directories of Bazel's
-	linked          map[string]bool // files that are linked: whether they were touched
+	outputBase, out string            // directories of Bazel's
+	linked          map[string]string // of links, and what they read: see link
 }
 
 func (s *session) traces() *traces {
@@ -121,7 +121,7 @@ func (s *session) traces() *traces {
 		}
 		return dir
 	}
-	return &traces{stamp.Trail{}, s.from, real(filepath.Join(s.execRoot, "..", "..")) + "/", real(filepath.Join(s.execRoot, "bazel-out")) + "/", map[string]bool{}}
+	return &traces{stamp.Trail{}, s.from, real(filepath.Join(s.execRoot, "..", "..")) + "/", real(filepath.Join(s.execRoot, "bazel-out")) + "/", map[string]string{}}
 }
 
 // touched tells whether a file, or one in a directory, was touched, or what leads to
@@ -148,18 +148,35 @@ func (t *traces) inputs(x *fingerprint.Test) string {
 			return fmt.Sprintf("its data %s was saved while it was tested", d.Path)
 		}
 	}
-	files, err := x.LinkFiles()
-	if err != nil {
-		return err.Error()
+	for _, f := range slices.Concat(x.Links, x.LinkInputs) {
+		why, known := t.linked[f]
+		if !known {
+			why = t.link(f, x.Dir, !slices.Contains(x.LinkInputs, f))
+			t.linked[f] = why
+		}
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// link says which file that a link read was touched: f itself, or one of those that it names as
+// the description of a link.
+func (t *traces) link(f, dir string, describes bool) string {
+	files := []string{f}
+	if describes {
+		var err error
+		if files, err = fingerprint.LinkFiles(f, dir); err != nil {
+			return err.Error()
+		}
 	}
 	for _, f := range files {
-		touched, known := t.linked[f]
-		if !known {
-			touched = t.touched(f)
-			t.linked[f] = touched
+		if !filepath.IsAbs(f) {
+			f = filepath.Join(dir, f)
 		}
-		if touched {
-			return fmt.Sprintf("%s, which is linked, was saved while it was tested", f)
+		if t.touched(f) {
+			return fmt.Sprintf("%s, which is linked, was saved while it was tested", strings.TrimPrefix(f, dir+"/"))
 		}
 	}
 	return ""

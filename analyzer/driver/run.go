@@ -530,7 +530,14 @@ func recordable(dir, name string) (files []string, err error) {
 		return []string{name}, nil
 	}
 	err = filepath.WalkDir(filepath.Join(dir, name), func(p string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			l, err := os.ReadDir(p)
+			if err == nil && len(l) == 0 && p != filepath.Join(dir, name) {
+				err = fmt.Errorf("it made the empty directory %s, which can't be recorded", p)
+			}
 			return err
 		}
 		name, err := filepath.Rel(dir, p)

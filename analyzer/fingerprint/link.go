@@ -270,30 +270,19 @@ func (t *Test) Lines() ([]*linkflags.Line, error) {
 	return lines(files), err
 }
 
-// LinkFiles returns the files, below Dir, that the links of the test read: objects,
-// archives, libraries, scripts and files of parameters, whoever has made them.
-func (t *Test) LinkFiles() ([]string, error) {
-	names := map[string]bool{}
-	files, err := t.linkedFiles(func(name string) (*link, error) {
-		l, err := readLink(name, t.Dir)
-		if err == nil {
-			for unit := range l.units {
-				names[unit] = true
-			}
-		}
-		return l, err
-	})
-	for _, f := range files {
-		for _, o := range f.opened {
-			names[o.name] = true
-		}
+// LinkFiles returns the files that a link reads, of the description of it in a file: objects,
+// archives, libraries, scripts and files of parameters, whoever has made them. Their names, and
+// those that it returns, are relative to dir.
+func LinkFiles(file, dir string) ([]string, error) {
+	l, err := readLink(file, dir)
+	if err != nil {
+		return nil, err
 	}
-	all := slices.Clone(t.LinkInputs)
-	for name := range names {
-		all = append(all, inDir(t.Dir, name))
+	names := slices.Collect(maps.Keys(l.units))
+	for _, o := range (links{}).read(l, false).opened {
+		names = append(names, o.name)
 	}
-	slices.Sort(all)
-	return slices.Compact(all), err
+	return names, nil
 }
 
 func lines(files []*linkedFile) []*linkflags.Line {
@@ -627,6 +616,13 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 			byLink[f.of] = f
 		}
 	}
+	asNeeded := slices.ContainsFunc(files, func(f *linkedFile) bool {
+		return slices.ContainsFunc(f.items, func(it lineItem) bool { return it.asNeeded })
+	})
+	var own []string // what the executable's line says
+	if asNeeded && files[0].line != nil {
+		own = aboutCode(files[0].line.System())
+	}
 	p = &linkmodel.Program{Foreign: overrides}
 	type loaded struct {
 		file   *linkedFile
@@ -675,7 +671,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 				x.Unwanted = append(x.Unwanted, pool.Defined([]string{"main"})...)
 			}
 			x.Line = f.says()
-			x.Brings = files[0].line == nil || lacks(aboutCode(files[0].line.System()), aboutCode(f.line.System()))
+			x.Brings = asNeeded && (files[0].line == nil || lacks(own, aboutCode(f.line.System())))
 			if f.line.Foreign() {
 				x.Foreign = "a library of the system may need members of archives"
 			}

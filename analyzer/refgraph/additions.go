@@ -43,7 +43,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	case left != nil:
 		// What a library has loaded, its thread-local storage and its flags are for the whole
 		// process.
-		add(AsNeeded, frameInts("tasting not needed 1", left))
+		addNames(AsNeeded, left)
 	}
 	users := c.usersOf(x.ownSymbols(roots.Inside))
 	for _, u := range users {
@@ -173,22 +173,11 @@ func (c *Composer) usersOf(symbols map[linkmodel.Symbol]bool) (users []user) {
 	for s := range symbols {
 		is[s] = true
 	}
-	links := map[int32][]int32{} // of units, those that are such symbols
 	var ids []int32
 	for _, id := range c.order {
 		n := &c.nodes[id]
-		number := c.linked.Instances[n.instance].Unit
-		u := c.pool.units[number]
-		of, known := links[number]
-		if !known {
-			for i, s := range u.symbols {
-				if is[s] {
-					of = append(of, int32(-1-i))
-				}
-			}
-			links[number] = of
-		}
-		if len(of) > 0 && slices.ContainsFunc(u.linksOf(n.own), func(l int32) bool { return slices.Contains(of, l) }) {
+		u := c.pool.units[c.linked.Instances[n.instance].Unit]
+		if slices.ContainsFunc(u.linksOf(n.own), func(l int32) bool { return l < 0 && is[u.symbols[-1-l]] }) {
 			ids = append(ids, id)
 		}
 	}
@@ -326,21 +315,43 @@ func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
 	}
 	users := c.usersOf(symbols)
 	var files []int32
+	// Of unique symbols with unequal definitions the first file that asks for one decides,
+	// whatever of it is reached.
+	unequal := map[linkmodel.Symbol]bool{}
 	for s := range symbols {
+		first, unique, equal := "", false, true
 		for scope := range l.Scopes(s) {
 			files = append(files, scope.File)
 			for _, place := range scope.Definitions {
-				files = append(files, l.Instances[place.Instance].File)
+				in := l.Instances[place.Instance]
+				files = append(files, in.File)
+				unique = unique || slices.ContainsFunc(t.Unit(in.Unit).Defs, func(d linkmodel.Def) bool {
+					return d.Symbol == s && d.Binding == manifest.Binding_BINDING_UNIQUE
+				})
+				description := c.pool.descriptions[c.pool.units[in.Unit].comps[place.Component].description]
+				equal = equal && (first == "" || first == description)
+				first = description
+			}
+		}
+		if unique && !equal {
+			unequal[s] = true
+		}
+	}
+	asked := func(do func(file int32, s linkmodel.Symbol)) {
+		for _, in := range l.Instances {
+			for _, r := range t.Unit(in.Unit).Refs {
+				if len(unequal) > 0 && unequal[r.Symbol] {
+					do(in.File, r.Symbol)
+				}
 			}
 		}
 	}
+	asked(func(file int32, _ linkmodel.Symbol) { files = append(files, file) })
 	rank := ranks(users, files)
-	var unequal map[linkmodel.Symbol]bool // unique symbols with unequal definitions
 	b := frame.New("tasting contested 3")
 	b.Int(len(symbols))
 	for _, s := range slices.SortedFunc(maps.Keys(symbols), func(a, b linkmodel.Symbol) int { return strings.Compare(t.Name(a), t.Name(b)) }) {
 		b.String(t.Name(s))
-		first, unique, equal := "", false, true
 		for scope := range l.Scopes(s) {
 			switch {
 			case scope.File == 0:
@@ -360,34 +371,19 @@ func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
 					if d.Symbol == s && d.Component == place.Component {
 						b.Int(int(d.Binding))
 						b.Int(int(d.Visibility))
-						unique = unique || d.Binding == manifest.Binding_BINDING_UNIQUE
 					}
 				}
-				description := c.pool.descriptions[c.pool.units[u].comps[place.Component].description]
-				b.String(description)
-				equal = equal && (first == "" || first == description)
-				first = description
+				b.String(c.pool.descriptions[c.pool.units[u].comps[place.Component].description])
 			}
 		}
 		b.Int(0)
-		if unique && !equal {
-			if unequal == nil {
-				unequal = map[linkmodel.Symbol]bool{}
-			}
-			unequal[s] = true
-		}
 	}
 	h := c.usersHash(users, rank)
 	b.Bytes(h[:])
-	// Of unique symbols the first file that asks for one decides, whatever of it is reached.
-	for _, in := range l.Instances {
-		for _, r := range t.Unit(in.Unit).Refs {
-			if unequal[r.Symbol] {
-				b.Int(int(in.File))
-				b.String(t.Name(r.Symbol))
-			}
-		}
-	}
+	asked(func(file int32, s linkmodel.Symbol) {
+		b.Int(rank(file))
+		b.String(t.Name(s))
+	})
 	return b.Sum()
 }
 
@@ -566,9 +562,9 @@ func (c *Composer) filesHash(p *linkmodel.Program, sections, comps bool) Hash {
 // mayNotNeed tells whether it is uncertain that a library of the program is linked, because
 // linkers leave it out if it isn't needed. It surely is needed if an object before it on the
 // line refers to what nothing else defines. If nothing in it runs, it refers to no other file,
-// and none to it, all linkers leave it out: left are those, each behind the file that is
-// linked without it, that have thread-local storage or bring something else with them.
-func (c *Composer) mayNotNeed(p *linkmodel.Program, foreign bool) (unsure bool, left []int) {
+// and none to it, all linkers leave it out: left are the lines of those, each behind that of the
+// file that is linked without it, that have thread-local storage or bring something else with them.
+func (c *Composer) mayNotNeed(p *linkmodel.Program, foreign bool) (unsure bool, left []string) {
 	t := c.pool.Symbols
 	uncertain := func(e linkmodel.Entry) bool { return e.Library != 0 && e.AsNeeded }
 	if !slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return slices.ContainsFunc(f.Entries, uncertain) }) {
@@ -640,7 +636,7 @@ func (c *Composer) mayNotNeed(p *linkmodel.Program, foreign bool) (unsure bool, 
 			case !alone(e.Library):
 				return true, nil
 			case p.Files[e.Library].Brings || local[e.Library]:
-				left = append(left, i, int(e.Library))
+				left = append(left, f.Line, p.Files[e.Library].Line)
 			}
 		}
 	}

@@ -131,10 +131,10 @@ var instrumentation = regexp.MustCompile(`^__(?:` +
 
 // sanitizer matches everything of sanitizers: by their functions a program learns names, lines
 // and files, by those that it defines for them it says which may do wrong, and is given reports.
-var sanitizer = regexp.MustCompile(`^__(?:(?:hw|rt|n|l|m|t|ty|ub)?a?san|sanitizer)_`)
+var sanitizer = regexp.MustCompile(`^__(?:(?:a|hwa|l|m|t|ub)san_|sanitizer_|(?:n|rt|ty)san_default_)`)
 
 func asksSanitizers(name string) bool {
-	return sanitizer.MatchString(name) && !instrumentation.MatchString(name)
+	return strings.HasPrefix(name, "__") && sanitizer.MatchString(name) && !instrumentation.MatchString(name)
 }
 
 // fileReaders are what tells which files are loaded, and of which symbol an

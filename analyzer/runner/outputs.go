@@ -165,9 +165,6 @@ func (r *runner) replay(key store.Key, res *store.Result) (int, error) {
 		}
 		s.Close()
 	}
-	if res.ExitCode == 0 {
-		r.writeXML(res)
-	}
 	r.say("replayed result of fingerprint %s, recorded %s on %s; to execute the test, use --test_env=TASTING=off",
 		key, res.End.Format("2006-01-02T15:04:05Z07:00"), res.Host)
 	if _, err := io.Copy(r.Stdout, res.Log); err != nil {
@@ -175,6 +172,9 @@ func (r *runner) replay(key store.Key, res *store.Result) (int, error) {
 		// would only add to it.
 		r.say("the log could not be written: %v", err)
 		return ExitInternal, nil
+	}
+	if res.ExitCode == 0 {
+		r.writeXML(res)
 	}
 	return res.ExitCode, nil
 }

@@ -496,7 +496,6 @@ func (r *runner) run(rec *recorder) (int, error) {
 	}
 	files, closeFiles, err := r.collect()
 	defer closeFiles()
-	r.writeXML(res) // made anew for each replay
 	res.Files = files
 	if err == nil {
 		err = rec.passed(res)
@@ -514,5 +513,6 @@ func (r *runner) run(rec *recorder) (int, error) {
 	default:
 		r.say("not recorded: %v", err)
 	}
+	r.writeXML(res) // made anew for each replay
 	return o.code, nil
 }

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
@@ -22,13 +22,20 @@ func (r *runner) writeXML(res *store.Result) {
 	if file == "" {
 		return
 	}
-	w, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o666)
+	if _, err := os.Lstat(file); err == nil {
+		return // the test's own
+	}
+	// Whole or not at all: Bazel may stop the test at any moment.
+	w, err := os.CreateTemp(filepath.Dir(file), ".test.xml-")
 	if err != nil {
-		return // the test's own, mostly
+		return
 	}
 	err = writeTestXML(w, r.xmlName(), res.End.Sub(res.Start), io.NewSectionReader(res.Log, 0, res.Log.Size()))
-	if err = errors.Join(err, w.Close()); err != nil {
-		_ = os.Remove(file)
+	if err = errors.Join(err, w.Chmod(0o644), w.Close()); err == nil {
+		err = os.Rename(w.Name(), file)
+	}
+	if err != nil {
+		_ = os.Remove(w.Name())
 	}
 }
 

@@ -112,13 +112,16 @@ def _uses_sources(ctx):
 # Those whose headers a compilation may include.
 _HEADER_ATTRIBUTES = ["deps", "implementation_deps", "interface_deps"]
 
+# Those that Bazel takes for headers among the sources.
+_HEADER_EXTENSIONS = ["h", "hh", "hpp", "ipp", "hxx", "h++", "inc", "inl", "tlh", "tli", "H", "tcc"]
+
 def _headers(ctx, target, dependencies):
     """depset of every file that a compile action of the target may include."""
     contexts = [t[CcInfo].compilation_context for name, t in dependencies if name in _HEADER_ATTRIBUTES and CcInfo in t]
     if CcInfo in target:
         contexts.append(target[CcInfo].compilation_context)
-    direct = []
-    for name in ["srcs", "hdrs", "textual_hdrs"]:
+    direct = [f for f in getattr(ctx.rule.files, "srcs", []) if f.is_directory or f.extension in _HEADER_EXTENSIONS]
+    for name in ["hdrs", "textual_hdrs"]:
         direct.extend(getattr(ctx.rule.files, name, []))
     return depset(direct, transitive = [c.headers for c in contexts])
 
@@ -223,7 +226,8 @@ def compiled_units(ctx, target, dependencies):
             argv = action.argv
             extension = (source_of(argv) or "").rpartition(".")[2]
             if extension == "c" and not _is_not_plain(argv) and _uses_sources(ctx):
-                headers = headers or _headers(ctx, target, dependencies)
+                if headers == None:
+                    headers = _headers(ctx, target, dependencies)
                 source = _source_manifest(ctx, object, action, headers, others)
             unit = struct(object = object, manifest = declare(ctx, object, ".manifest"), source = source)
             assembly = extension in ["S", "s", "asm"]
