@@ -13,7 +13,7 @@ here=$(cd "$(dirname "$0")/.." && pwd -P)
 example=${1:-} cc=${2:-clang} rounds=${3:-2}
 case $example in
 cjson) sources="cjson@1.7.18 upstream" ;;
-fmt) sources="fmtlib@11.1.1 upstream" ;;
+fmt) sources="fmtlib@11.1.1 upstream googletest@1.18.0 googletest" ;;
 cpp_gtest) sources= ;;
 *) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "$0" && exit 2 ;;
 esac
@@ -36,8 +36,9 @@ END
 tree=$scratch/example
 mkdir "$tree"
 (cd "$here/examples/$example" && git ls-files -z | xargs -0 cp --parents -t "$tree")
-# shellcheck disable=SC2086
-[ -z "$sources" ] || (cd "$tree" && "$here/tools/corpus/fetch.sh" $sources)
+while read -r corpus dir; do
+    (cd "$tree" && "$here/tools/corpus/fetch.sh" "$corpus" "$dir")
+done < <(xargs -rn2 <<<"$sources")
 sed -i "s,path = \"../..\",path = \"$here\"," "$tree/MODULE.bazel"
 cat >>"$tree/MODULE.bazel" <<END
 bazel_dep(name = "prebuilt_tasting")

@@ -344,7 +344,10 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	resolved.TakesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).TakesWhatIsNeeded)
 	resolved.LoadsWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).LoadsWhatIsNeeded)
 	resolved.SeesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).SeesWhatIsNeeded)
-	resolved.Inside = slices.ContainsFunc(lines, (*linkflags.Line).Inside)
+	// Of runtimes the first copy is that of all files, unless one binds its own.
+	resolved.Inside = slices.ContainsFunc(lines, (*linkflags.Line).Inside) && slices.ContainsFunc(lines, func(l *linkflags.Line) bool {
+		return l.Bsymbolic != linkflags.BsymbolicNone || l.Foreign()
+	})
 	// It warns of some functions of the C library.
 	for _, f := range flags {
 		if strings.HasSuffix(f, "-fatal-warnings") && !strings.HasSuffix(f, "-no-fatal-warnings") {
