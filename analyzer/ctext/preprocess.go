@@ -79,24 +79,29 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 	}
 	slices.SortFunc(u.Variants, slices.Compare)
 	if opt.Declared != nil && u.NotPlain == "" {
-		for _, line := range append([][]string{argv}, opt.Variants...) {
-			for _, dir := range includeDirs(line) {
-				if !filepath.IsLocal(dir) && !opt.Declared(filepath.Join(dir, "x")) {
-					u.reject("it looks for headers in " + filepath.Base(dir) + ", outside of the build")
-				}
-			}
-		}
-	}
-	if opt.Declared != nil && u.NotPlain == "" {
-		for _, name := range read {
-			if !isFile(name) || opt.Declared(name) {
-				continue
-			}
-			u.reject("it includes " + relative(name) + ", which no dependency declares")
-			break
+		if reason := refused(append([][]string{argv}, opt.Variants...), read, opt.Declared); reason != "" {
+			u.reject(reason)
 		}
 	}
 	return u, read, nil
+}
+
+// refused says why a build that lets compilations read what is declared refuses one of the
+// command lines, or what was read, or returns "".
+func refused(lines [][]string, read []string, declared func(name string) bool) string {
+	for _, line := range lines {
+		for _, dir := range includeDirs(line) {
+			if !filepath.IsLocal(dir) && !declared(filepath.Join(dir, "x")) {
+				return "it looks for headers in " + filepath.Base(dir) + ", outside of the build"
+			}
+		}
+	}
+	for _, name := range read {
+		if !declared(name) && isFile(name) {
+			return "it includes " + relative(name) + ", which no dependency declares"
+		}
+	}
+	return ""
 }
 
 func preprocess(ctx context.Context, argv []string, anyCompiler bool) (*Unit, []string, error) {
@@ -166,7 +171,7 @@ func isFile(name string) bool {
 func plainFiles(names []string) error {
 	seen := map[string]bool{}
 	for _, name := range names {
-		if !isFile(name) || seen[name] {
+		if seen[name] || !isFile(name) {
 			continue
 		}
 		seen[name] = true

@@ -122,7 +122,7 @@ var debugReaders = []string{
 // anything of the program to it.
 var instrumentation = regexp.MustCompile(`^__(?:` +
 	`(?:hw)?asan_(?:load|store|exp_|report_(?:exp_)?(?:load|store)|register_|unregister_|init|version_mismatch|stack_(?:malloc|free)_|set_shadow_|option_detect|handle_|allocas?_|` +
-	`(?:un)?poison_|before_dynamic|after_dynamic|shadow_memory|mem(?:cpy|move|set)|globals_|load_cxx|tag_|generate_tag|personality|tls|add_frame|loadN|storeN|address_is|region_is)|` +
+	`(?:un)?poison_|before_dynamic|after_dynamic|shadow_memory|mem(?:cpy|move|set)|globals_|tag_|generate_tag|personality|tls|add_frame|address_is|region_is)|` +
 	`lsan_(?:ignore_object|disable|enable|(?:un)?register_root)|` +
 	`msan_(?:param_|retval_|va_|origin_|warning|chain_|mem|set_alloca|(?:un)?poison|metadata|init|track_|keep_|maybe_|instrument_|partial)|` +
 	`tsan_(?:read|write|unaligned|func_|init|vptr_|atomic|volatile|mem|switch|ignore_|acquire|release|mutex_)|` +
