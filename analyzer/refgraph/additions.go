@@ -338,9 +338,12 @@ func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
 		}
 	}
 	asked := func(do func(file int32, s linkmodel.Symbol)) {
+		if len(unequal) == 0 {
+			return // nearly always
+		}
 		for _, in := range l.Instances {
 			for _, r := range t.Unit(in.Unit).Refs {
-				if len(unequal) > 0 && unequal[r.Symbol] {
+				if unequal[r.Symbol] {
 					do(in.File, r.Symbol)
 				}
 			}
