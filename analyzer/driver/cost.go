@@ -1,16 +1,14 @@
 package driver
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/cputime"
+	"github.com/rules-tasting/rules_tasting/analyzer/cputime"
 )
 
 // cost is what the session has cost so far, beside the tests.
@@ -53,9 +51,8 @@ func (s *session) decided() {
 // program, or 0 if the system doesn't tell.
 func (s *session) workersCPU() (used time.Duration) {
 	// The execution root is OUTPUT_BASE/execroot/NAME.
-	b, err := os.ReadFile(filepath.Join(s.execRoot, "..", "..", "server", "server.pid.txt"))
-	pid, perr := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil || perr != nil {
+	pid, ok := cputime.Server(filepath.Join(s.execRoot, "..", ".."))
+	if !ok {
 		return 0
 	}
 	tree, err := cputime.Tree(pid)

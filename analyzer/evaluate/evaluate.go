@@ -184,7 +184,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 		e.sides[name] = s
 		defer s.close()
 	}
-	say(o.Err, "%d commits, each by \"bazel test\" and by \"tasting test\", in %s; CPU time by %s", len(commits), o.State, e.sides[plain].method())
+	say(o.Err, "%d commits, each by \"bazel test\" and by \"tasting test\", in %s; CPU time by %s", len(commits), o.State, e.sides[plain].meter.Method())
 	done := len(e.all)
 	if done > 0 {
 		say(o.Err, "%d of them are done already", done)

@@ -8,12 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/cputime"
+	"github.com/rules-tasting/rules_tasting/analyzer/cputime"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 )
 
@@ -24,7 +23,7 @@ type side struct {
 	dir   string
 	tree  string // work tree
 	base  string // output base
-	group *cputime.Group
+	meter *cputime.Meter
 	logs  int
 }
 
@@ -45,10 +44,7 @@ func (e *evaluation) newSide(ctx context.Context, name string) (*side, error) {
 	}
 	// Servers that are left from an earlier call are in no group of this one.
 	s.shutdown()
-	var err error
-	if s.group, err = cputime.NewGroup(fmt.Sprintf("tasting-evaluate-%d-%s", os.Getpid(), name)); err != nil {
-		s.group = nil
-	}
+	s.meter = cputime.NewMeter(fmt.Sprintf("tasting-evaluate-%d-%s", os.Getpid(), name), s.base)
 	return s, nil
 }
 
@@ -57,14 +53,6 @@ func (s *side) title() string {
 		return "bazel test"
 	}
 	return "tasting test"
-}
-
-// method says how CPU time is measured.
-func (s *side) method() string {
-	if s.group == nil {
-		return "process tree"
-	}
-	return "control group"
 }
 
 func (s *side) workspace() string { return filepath.Join(s.tree, s.git.prefix) }
@@ -79,9 +67,7 @@ func (s *side) shutdown() {
 
 func (s *side) close() {
 	s.shutdown()
-	if s.group != nil {
-		_ = s.group.Close()
-	}
+	_ = s.meter.Close()
 }
 
 func (s *side) startup(command string) []string {
@@ -276,21 +262,9 @@ func (s *side) measure(ctx context.Context, r *result, program string, args []st
 			cmd.Env = append(cmd.Env, kv)
 		}
 	}
-	before, err := s.used()
-	if err != nil {
-		return err
-	}
 	start := time.Now()
-	if s.group != nil {
-		err = s.group.Start(cmd)
-	} else {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return err
-	}
-	err = cmd.Wait()
-	r.Wall = time.Since(start).Seconds()
+	cpu, err := s.meter.Run(cmd)
+	r.Wall, r.CPU = time.Since(start).Seconds(), cpu.Seconds()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return err
@@ -299,37 +273,10 @@ func (s *side) measure(ctx context.Context, r *result, program string, args []st
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	after, err := s.used()
-	if err != nil {
-		return err
-	}
-	cpu := after - before
-	if s.group == nil {
-		// The server may have been started anew.
-		cpu = max(0, cpu) + cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	}
-	r.CPU = cpu.Seconds()
 	if r.Exit == bazel.ExitUsage || r.Exit < 0 || r.Exit > bazel.ExitInterrupted {
 		return fmt.Errorf("%s ends with exit code %d; %s ends with:\n%s", filepath.Base(program), r.Exit, log.Name(), end(log.Name()))
 	}
 	return nil
-}
-
-// used returns the CPU time so far, of the control group or of Bazel's server.
-func (s *side) used() (time.Duration, error) {
-	if s.group != nil {
-		return s.group.CPU()
-	}
-	b, err := os.ReadFile(filepath.Join(s.base, "server", "server.pid.txt"))
-	if err != nil {
-		return 0, nil // there is none yet
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		return 0, nil
-	}
-	tree, err := cputime.Tree(pid)
-	return cputime.Sum(tree), err
 }
 
 // end returns the last lines of a file.

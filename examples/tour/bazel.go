@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cputime"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 )
 
@@ -40,17 +41,28 @@ type bazel struct {
 	scratch string   // directory for outputs
 	flags   []string // of every test command
 	log     io.Writer
+	meters  map[checkout]*cputime.Meter
 }
 
-// outputBase returns a startup option of Bazel. What Bazel has downloaded is
-// shared with the user's other workspaces, what it has built isn't.
+// meter returns that of the workspace's Bazel.
+func (b *bazel) meter(workspace checkout) *cputime.Meter {
+	m := b.meters[workspace]
+	if m == nil {
+		m = cputime.NewMeter(fmt.Sprintf("tasting-tour-%d-%d", os.Getpid(), len(b.meters)), b.outputBase(workspace))
+		b.meters[workspace] = m
+	}
+	return m
+}
+
+// outputBase returns the directory of the workspace's Bazel. What Bazel has
+// downloaded is shared with the user's other workspaces, what it has built isn't.
 func (b *bazel) outputBase(workspace checkout) string {
-	return "--output_base=" + filepath.Join(b.scratch, "bazel-"+filepath.Base(string(workspace)))
+	return filepath.Join(b.scratch, "bazel-"+filepath.Base(string(workspace)))
 }
 
 // command returns a Bazel command in a workspace.
 func (b *bazel) command(ctx context.Context, workspace checkout, args ...string) *exec.Cmd {
-	return command(ctx, workspace, b.program, append([]string{b.outputBase(workspace)}, args...)...)
+	return command(ctx, workspace, b.program, append([]string{"--output_base=" + b.outputBase(workspace)}, args...)...)
 }
 
 // command returns a command in a workspace, stripped of what the Bazel that
@@ -82,6 +94,7 @@ type outcome struct {
 	results  map[string]result
 	compiled int           // actions that compile a unit, in Bazel's count
 	took     time.Duration // wall time
+	cpu      time.Duration // of all processes, Bazel's server included
 }
 
 // build builds all of the workspace, with a disk cache.
@@ -160,7 +173,7 @@ func (b *bazel) run(ctx context.Context, workspace checkout, flags []string, sta
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	begin := time.Now()
-	err = cmd.Run()
+	cpu, err := b.meter(workspace).Run(cmd)
 	took := time.Since(begin)
 	fmt.Fprintf(b.log, "%s$ %s\n%s\n", workspace, strings.Join(cmd.Args, " "), output.Bytes())
 
@@ -176,7 +189,7 @@ func (b *bazel) run(ctx context.Context, workspace checkout, flags []string, sta
 	if err != nil {
 		return outcome{}, fmt.Errorf("build events of %s in %s: %w", cmd, workspace, err)
 	}
-	return outcome{results, compiled, took}, nil
+	return outcome{results, compiled, took, cpu}, nil
 }
 
 // shutdown ends the Bazel server of the workspace.
@@ -184,6 +197,8 @@ func (b *bazel) shutdown(workspace checkout) error {
 	if out, err := b.command(context.Background(), workspace, "shutdown").CombinedOutput(); err != nil {
 		return fmt.Errorf("bazel shutdown in %s: %w\n%s", workspace, err, out)
 	}
+	// A group with processes that still end is left to the system.
+	_ = b.meter(workspace).Close()
 	return nil
 }
 

@@ -30,6 +30,8 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/cputime"
 )
 
 // stories are told in this order; the first one, if none is asked for.
@@ -182,7 +184,7 @@ func (t *tour) tell(ctx context.Context, stories []*story) (told []*toldStory, e
 		}
 	}()
 
-	t.bazel.scratch = t.scratch
+	t.bazel.scratch, t.bazel.meters = t.scratch, map[checkout]*cputime.Meter{}
 	log, err := os.Create(filepath.Join(t.scratch, "bazel.log"))
 	if err != nil {
 		return nil, err
@@ -419,7 +421,7 @@ func (t *tour) play(ctx context.Context, s *story, c chapter, side *side) (toldS
 	}
 	told := toldSide{
 		Executed: names(nil), Replayed: names(nil), Cached: names(nil), Failed: names(nil),
-		Compiled: o.compiled, Seconds: o.took.Seconds(),
+		Compiled: o.compiled, Seconds: o.took.Seconds(), CPU: o.cpu.Seconds(),
 	}
 	for _, test := range s.tests {
 		r, ok := o.results[test]

@@ -35,6 +35,7 @@ func (s *toldSide) add(x *toldSide) {
 	s.Failed = names(append(s.Failed, x.Failed...))
 	s.Compiled += x.Compiled
 	s.Seconds += x.Seconds
+	s.CPU += x.CPU
 }
 
 // sum adds up the chapters of a story that is to be faster than by plain Bazel, or
@@ -85,14 +86,15 @@ type toldSide struct {
 	Failed   []string `json:"failed"`
 	Compiled int      `json:"compiled"` // units
 	Seconds  float64  `json:"seconds"`  // wall time of the command, compilation and analysis included
+	CPU      float64  `json:"cpu"`      // seconds, of all processes, Bazel's server included
 }
 
 func (s *toldStory) printTitle(w io.Writer) {
 	fmt.Fprintf(w, `The tour of %s: %d tests, %s.
 
 Executed: the test's program was run. Replayed: rules_tasting answered from a
-record. Cached: Bazel found nothing to do. Compiled: units. Seconds are those of
-the whole command, builds included.
+record. Cached: Bazel found nothing to do. Compiled: units. Seconds and CPU
+seconds are those of the whole command: builds, analysis, Bazel's server.
 `, s.Sources, len(s.Tests), s.Bazel)
 }
 
@@ -144,7 +146,7 @@ func (s *toldSide) line(replays bool) string {
 	if replays {
 		middle = fmt.Sprintf(" %2d replayed,", len(s.Replayed))
 	}
-	line := fmt.Sprintf("%2d executed,%s %2d cached, %2d compiled %7.1f s", len(s.Executed), middle, len(s.Cached), s.Compiled, s.Seconds)
+	line := fmt.Sprintf("%2d executed,%s %2d cached, %2d compiled %7.1f s, %5.1f CPU s", len(s.Executed), middle, len(s.Cached), s.Compiled, s.Seconds, s.CPU)
 	if len(s.Failed) > 0 {
 		line += "; fails: " + strings.Join(s.Failed, " ")
 	}
@@ -165,15 +167,14 @@ func (s *toldStory) printTable(w io.Writer) {
 		}
 		fmt.Fprintln(tw)
 	}
-	row("", "plain", "", "", "", "tasting", "", "", "", "", "expected", "")
-	row("chapter", "executed", "cached", "compiled", "s", "executed", "replayed", "cached", "compiled", "s", "executed", "")
+	row("", "plain", "", "", "", "", "tasting", "", "", "", "", "", "expected", "")
+	row("chapter", "executed", "cached", "compiled", "s", "CPU s", "executed", "replayed", "cached", "compiled", "s", "CPU s", "executed", "")
 	line := func(title string, p, t *toldSide, expected int, verdict string) {
-		plainly := [4]any{"-", "-", "-", "-"}
+		cells := []any{title, "-", "-", "-", "-", "-"}
 		if p != nil {
-			plainly = [4]any{len(p.Executed), len(p.Cached), p.Compiled, fmt.Sprintf("%.1f", p.Seconds)}
+			cells = []any{title, len(p.Executed), len(p.Cached), p.Compiled, seconds(p.Seconds), seconds(p.CPU)}
 		}
-		row(title, plainly[0], plainly[1], plainly[2], plainly[3],
-			len(t.Executed), len(t.Replayed), len(t.Cached), t.Compiled, fmt.Sprintf("%.1f", t.Seconds), expected, verdict)
+		row(append(cells, len(t.Executed), len(t.Replayed), len(t.Cached), t.Compiled, seconds(t.Seconds), seconds(t.CPU), expected, verdict)...)
 	}
 	expected, verdict := 0, "ok"
 	for _, c := range s.Chapters {
@@ -190,6 +191,8 @@ func (s *toldStory) printTable(w io.Writer) {
 	line("total", s.Total.Plain, &s.Total.Tasting, expected, verdict)
 	tw.Flush()
 }
+
+func seconds(s float64) string { return fmt.Sprintf("%.1f", s) }
 
 // names returns a list that is [] in JSON if it is empty.
 func names(list []string) []string {

@@ -1,10 +1,12 @@
 package cputime
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -91,5 +93,42 @@ func TestGroup(t *testing.T) {
 	again, err := g.CPU()
 	if err != nil || again-used > used/2 {
 		t.Errorf("%v after %v, %v", again, used, err)
+	}
+}
+
+// A Bazel's work counts, whether its server was there before or not, and that of its
+// client; whether the client fails or not.
+func TestMeter(t *testing.T) {
+	for _, group := range []bool{true, false} {
+		base := t.TempDir()
+		m := &Meter{base: base}
+		if group {
+			m = NewMeter("tasting-test-meter-"+strconv.Itoa(os.Getpid()), base)
+		}
+		t.Log(m.Method())
+		work := "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
+		used, err := m.Run(exec.Command("sh", "-c", work+"; exit 3"))
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 3 || used < 2*tick {
+			t.Errorf("client: %v, %v", used, err)
+		}
+		// A client starts a server, and ends; the next ones ask it.
+		server := `mkdir -p "$0/server"; mkfifo "$0/ask" "$0/answer"; (while read x <"$0/ask"; do ` + work + `; echo >"$0/answer"; done) & echo $! >"$0/server/server.pid.txt"`
+		if _, err := m.Run(exec.Command("sh", "-c", server, base)); err != nil {
+			t.Fatal(err)
+		}
+		ask := `echo >"$0/ask"; read x <"$0/answer"`
+		used, err = m.Run(exec.Command("sh", "-c", ask, base))
+		if err != nil || used < 2*tick {
+			t.Errorf("server: %v, %v", used, err)
+		}
+		pid, ok := Server(base)
+		if !ok || syscall.Kill(pid, syscall.SIGKILL) != nil {
+			t.Errorf("no server %d", pid)
+		}
+		_ = m.Close()
+	}
+	if pid, ok := Server(t.TempDir()); ok {
+		t.Errorf("a server %d in an empty directory", pid)
 	}
 }

@@ -6,6 +6,8 @@
 // added up as /proc has them: the server and its live descendants, each with the
 // descendants that it has waited for. What that misses is a process that
 // outlives its parent.
+//
+// A Meter chooses between the two, and runs the commands that are measured.
 package cputime
 
 import (

@@ -1,0 +1,94 @@
+package cputime
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Meter measures commands that start a Bazel, or talk to its server.
+type Meter struct {
+	group *Group // nil if none can be made
+	base  string
+}
+
+// NewMeter returns a meter of the Bazel with an output base. No server of it may be
+// running: it would be counted by nobody. The name is that of a control group, of which
+// there is no other one.
+func NewMeter(name, outputBase string) *Meter {
+	group, err := NewGroup(name)
+	if err != nil {
+		group = nil
+	}
+	return &Meter{group, outputBase}
+}
+
+// Method says how CPU time is measured: "control group" or "process tree".
+func (m *Meter) Method() string {
+	if m.group == nil {
+		return "process tree"
+	}
+	return "control group"
+}
+
+// Run runs a command to its end, and returns the CPU time of all that happened
+// meanwhile. The error is that of the command, or says why it can't be measured.
+func (m *Meter) Run(cmd *exec.Cmd) (time.Duration, error) {
+	before, err := m.used()
+	if err != nil {
+		return 0, err
+	}
+	if m.group != nil {
+		err = m.group.Start(cmd)
+	} else {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return 0, err
+	}
+	ended := cmd.Wait()
+	after, err := m.used()
+	if err != nil {
+		return 0, err
+	}
+	cpu := after - before
+	if m.group == nil {
+		// The server may have been started anew.
+		cpu = max(0, cpu) + cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	return cpu, ended
+}
+
+// Close removes the control group. The server has been shut down.
+func (m *Meter) Close() error {
+	if m.group == nil {
+		return nil
+	}
+	return m.group.Close()
+}
+
+// used returns the CPU time so far, of the control group or of Bazel's server.
+func (m *Meter) used() (time.Duration, error) {
+	if m.group != nil {
+		return m.group.CPU()
+	}
+	pid, ok := Server(m.base)
+	if !ok {
+		return 0, nil // there is none yet
+	}
+	tree, err := Tree(pid)
+	return Sum(tree), err
+}
+
+// Server returns the process of the Bazel server with an output base, if one has been started.
+func Server(outputBase string) (pid int, ok bool) {
+	b, err := os.ReadFile(filepath.Join(outputBase, "server", "server.pid.txt"))
+	if err != nil {
+		return 0, false
+	}
+	pid, err = strconv.Atoi(strings.TrimSpace(string(b)))
+	return pid, err == nil
+}
