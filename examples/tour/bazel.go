@@ -126,7 +126,7 @@ func (b *bazel) tastingTest(given []string) func(ctx context.Context, workspace 
 		defer os.RemoveAll(runs)
 		o, err := b.run(ctx, workspace, flags, func(flags []string) *exec.Cmd {
 			return command(ctx, workspace, given[0], slices.Concat(given[1:], []string{
-				"--bazel=" + b.program, "--bazel_startup=" + b.outputBase(workspace), "--runs_dir=" + runs, "--test_output=summary",
+				"--bazel=" + b.program, "--bazel_startup=--output_base=" + b.outputBase(workspace), "--runs_dir=" + runs, "--test_output=summary",
 			}, flags, []string{"--", "//..."})...)
 		})
 		if err != nil {
