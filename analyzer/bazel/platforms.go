@@ -36,7 +36,11 @@ func (b *Bazel) Executions(ctx context.Context, rc, queryFile string, flags, lab
 func quote(labels []string) string {
 	var b strings.Builder
 	for _, l := range labels {
-		fmt.Fprintf(&b, "\n\"%s\"", l)
+		quote := `"`
+		if strings.Contains(l, quote) {
+			quote = "'" // both can't be said
+		}
+		b.WriteString("\n" + quote + l + quote)
 	}
 	return b.String()
 }

@@ -177,7 +177,7 @@ func (s *session) atOnce(ctx context.Context) (believed bool, code int, err erro
 			s.options, s.overrides, s.execRoot = nil, nil, ""
 		}
 	}()
-	if s.runAll() != "" || s.enabled("keep_going") {
+	if s.runAll() != "" || s.enabled("keep_going") || s.streams() {
 		return false, 0, nil // there may be tests that Bazel doesn't tell of
 	}
 	s.begin()

@@ -34,7 +34,7 @@ const (
 // whose fingerprint can't be computed stays a miss, or always runs.
 func (s *session) compose(ctx context.Context) (code int, err error) {
 	client := clientEnv(s.options)
-	common := append(invocation(s.options), s.bazel())
+	common := append(append(invocation(s.options), s.bazel()), s.mappings()...)
 	if dir := s.Bazel.Cache; dir != "" {
 		s.memory = fingerprint.OpenMemory(filepath.Join(dir, fmt.Sprintf("compositions-%016x", xxhash.Sum64String(s.execRoot))))
 	}
@@ -123,6 +123,12 @@ func (s *session) composeBy(ctx context.Context, tests []*test) (known []*test, 
 		known, composed = append(known, t), append(composed, x)
 	}
 	results, stats := fingerprint.ComposeAll(composed, s.memory)
+	traces := s.traces()
+	for i, t := range known {
+		if results[i].Err == nil {
+			results[i].Err = traces.remade(t, composed[i], &results[i])
+		}
+	}
 	return known, results, stats.Fallbacks
 }
 

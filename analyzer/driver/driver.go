@@ -94,6 +94,7 @@ type test struct {
 	verdict     report.Verdict
 	why         string // for a miss, and for report.AlwaysRun the reason
 	description *description
+	described   string // the file of the description
 	bySource    bool // manifests of sources decide
 	composed    *fingerprint.Config
 	lines       []*linkflags.Line // of its links
@@ -148,6 +149,7 @@ type session struct {
 	edited                   bool // flags changed before step 5
 	start                    time.Time
 	from                     time.Time // when step 2 began
+	built                    time.Time // when the last invocation ended that built something
 	prober                   *prober
 	// Sources of those tests to be run whose fingerprint is made of sources.
 	sources    []bazel.Source
@@ -445,6 +447,11 @@ func (s *session) runAll() string {
 	if isFalse(s.option("cache_test_results")) {
 		return "--nocache_test_results"
 	}
+	if b, err := s.readMappings(); err == nil {
+		if flag := ofTests.Find(b); flag != nil {
+			return fmt.Sprintf("%s for some platforms (platform_mappings)", flag)
+		}
+	}
 	for _, o := range s.options {
 		switch o.OptionName {
 		case "runs_per_test":
@@ -575,6 +582,10 @@ func (s *session) given(name string) (value string) {
 	return value
 }
 
+// inQuotes has what is special between quotes in a bazelrc stand for itself. Source: Bazel's
+// blaze_util::Tokenize.
+var inQuotes = strings.NewReplacer(`\`, `\\`, `'`, `\'`)
+
 // rc returns a bazelrc with what the user's files say for "test" alone, said for
 // "build": the analysis has to be that of the tests. It is empty if they say
 // nothing.
@@ -584,10 +595,10 @@ func (s *session) rc() (string, error) {
 	var words []string
 	flush := func() error {
 		for _, f := range s.flags.Known("build", words) {
-			if strings.ContainsAny(f, "'\n") {
-				return fmt.Errorf("%s: a quote or line end in a flag for \"test\" in a bazelrc can't be passed on: move it to \"build\"", f)
+			if strings.Contains(f, "\n") {
+				return fmt.Errorf("%s: a line end in a flag for \"test\" in a bazelrc can't be passed on: move it to \"build\"", f)
 			}
-			fmt.Fprintf(&b, "%s '%s'\n", command, f)
+			fmt.Fprintf(&b, "%s '%s'\n", command, inQuotes.Replace(f))
 		}
 		words = nil
 		return nil
@@ -661,8 +672,16 @@ func (s *session) build(ctx context.Context, streams bazel.Streams, args ...stri
 	if err != nil {
 		return 0, err
 	}
-	return s.Bazel.RunRC(ctx, streams, s.rcFile(), "build", s.flags.Known("build", append(slices.Clone(s.args), args...))...)
+	own := slices.Clone(s.args)
+	if s.streams() {
+		own = append(own, "--test_sharding_strategy=disabled", "--test_strategy=exclusive")
+	}
+	return s.Bazel.RunRC(ctx, streams, s.rcFile(), "build", s.flags.Known("build", append(own, args...))...)
 }
+
+// streams tells whether "bazel test" has options of its own that it tells nobody of. Source:
+// Bazel's TestCommand.
+func (s *session) streams() bool { return s.option("test_output") == "streamed" }
 
 // rcFile is the file with rc's lines.
 func (s *session) rcFile() string { return filepath.Join(s.tmp, "rc") }
@@ -692,11 +711,11 @@ func (s *session) analyseBy(ctx context.Context, group string, tests []*test) (c
 	for _, t := range tests {
 		labels = append(labels, t.label)
 	}
-	targets := filepath.Join(s.tmp, group)
-	if err := writeLines(targets, labels); err != nil {
+	targets, err := s.targets(group, labels)
+	if err != nil {
 		return 0, err
 	}
-	seen, code, err := s.applyAspect(ctx, group, nil, "--target_pattern_file="+targets, "--nobuild_tests_only", "--keep_going")
+	seen, code, err := s.applyAspect(ctx, group, nil, append([]string{"--nobuild_tests_only", "--keep_going"}, targets...)...)
 	if err != nil || code == bazel.ExitInterrupted {
 		return code, err
 	}
@@ -724,8 +743,10 @@ func (s *session) applyAspect(ctx context.Context, group string, more func(*baze
 		return nil, code, err
 	}
 	seen = newAspectOutputs(s.Aspect)
+	s.built = time.Time{}
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
 		seen.add(e)
+		s.note(e)
 		s.cost.add(e)
 		if more != nil {
 			return more(e)
@@ -755,6 +776,7 @@ func (s *session) describe(tests []*test, seen *aspectOutputs, group string) (al
 			t.why = x.err.Error()
 		default:
 			var err error
+			t.described = x.file
 			if t.description, err = readDescription(x.file); err != nil {
 				t.why = err.Error()
 			}
@@ -814,6 +836,20 @@ func (l *aspectOutputs) add(e *bazel.Event) {
 	}
 }
 
-func writeLines(file string, l []string) error {
-	return os.WriteFile(file, []byte(strings.Join(l, "\n")+"\n"), 0o666)
+// note notes when an invocation that builds something ends.
+func (s *session) note(e *bazel.Event) {
+	if ended := e.Ended(); !ended.IsZero() {
+		s.built = ended
+	}
+}
+
+// targets returns the arguments that name targets, the last ones of a command: a file of the
+// name, which may be any length, unless there is a "#" in one of them, behind which Bazel takes
+// the rest of a line for a comment.
+func (s *session) targets(name string, labels []string) ([]string, error) {
+	if slices.ContainsFunc(labels, func(l string) bool { return strings.Contains(l, "#") }) {
+		return append([]string{"--"}, labels...), nil
+	}
+	file := filepath.Join(s.tmp, name)
+	return []string{"--target_pattern_file=" + file}, os.WriteFile(file, []byte(strings.Join(labels, "\n")+"\n"), 0o666)
 }

@@ -267,9 +267,13 @@ func TestRC(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("%v\n%s", err, cmp.Diff(want, got))
 	}
-	s.overrides = []string{"--default_override=2:test=--test_env=it's"}
+	s.overrides = []string{`--default_override=2:test=--test_env=it's \"`}
+	if got, err := s.rc(); err != nil || got != `build '--test_env=it\'s \\"'`+"\n" {
+		t.Errorf("a quote: %s, %v", got, err)
+	}
+	s.overrides = []string{"--default_override=2:test=--test_env=a\nb"}
 	if got, err := s.rc(); err == nil {
-		t.Errorf("a quote: %s", got)
+		t.Errorf("a line end: %s", got)
 	}
 }
 

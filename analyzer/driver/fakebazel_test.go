@@ -36,7 +36,7 @@ func init() {
 type scenario struct {
 	// Hooks are commands of a shell, run in the workspace before a step of an
 	// invocation: "expand", "analyse", "run", "audit", or "INVOCATION STEP" with
-	// the steps preprocess, compile, test, and end.
+	// the steps preprocess, compile, test, end, and after, when another command may begin.
 	Hooks map[string]string
 	// Source has manifests made of sources.
 	Source bool
@@ -125,7 +125,8 @@ func fakeBazel(dir string, args []string) int {
 		f.name = strings.TrimSuffix(filepath.Base(f.flags["target_pattern_file"]), ".json")
 		code = f.build()
 	}
-	f.event(`{"id":{"buildFinished":{}},"finished":{"exitCode":{"name":"SUCCESS"}}}`)
+	f.event(`{"id":{"buildFinished":{}},"finished":{"exitCode":{"name":"SUCCESS"},"finishTime":%s}}`, quoted(time.Now()))
+	f.hook("after")
 	if name := f.flags["build_event_json_file"]; name != "" {
 		must(os.WriteFile(name, []byte(strings.Join(f.events, "\n")+"\n"), 0o666))
 	}

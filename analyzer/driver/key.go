@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,6 +115,33 @@ func invocation(options []bazel.Option) []fingerprint.Contribution {
 	}
 	return l
 }
+
+// mappings contributes what a file of the workspace says of options for platforms, and of platforms
+// for options: no event tells which of these are in effect. Source: Bazel's PlatformMappingFunction.
+func (s *session) mappings() []fingerprint.Contribution {
+	b, err := s.readMappings()
+	if err != nil {
+		return nil
+	}
+	values := []string{string(b)}
+	for _, o := range s.options {
+		if o.OptionName == "platforms" || o.OptionName == "cpu" || o.OptionName == "platform_mappings" {
+			values = append(values, o.OptionName+"="+o.OptionValue)
+		}
+	}
+	return []fingerprint.Contribution{fingerprint.NewContribution("platform mappings", values)}
+}
+
+func (s *session) readMappings() ([]byte, error) {
+	file := cmp.Or(s.option("platform_mappings"), "platform_mappings")
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(s.workspaceDir(), file)
+	}
+	return os.ReadFile(file)
+}
+
+// ofTests matches flags about how tests are run.
+var ofTests = regexp.MustCompile(`--(?:no)?(?:test_\w*|action_env|run_under|runs_per_test|cache_test_results|collect_code_coverage|\w*strategy\w*|\w*sandbox\w*)`)
 
 // name contributes what the test is called: TEST_TARGET, TEST_BINARY and
 // TEST_WORKSPACE say so.

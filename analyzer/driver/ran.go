@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,15 +65,19 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 		if err != nil || !d.equal(t.description) {
 			continue
 		}
-		c.Source = t.readsSources()
+		c.Source, t.described = t.readsSources(), x.file
 		tests, composed = append(tests, t), append(composed, c)
 	}
 	if len(tests) == 0 {
 		return
 	}
 	results, _ := fingerprint.ComposeAll(composed, s.memory)
-	system := s.prober.unchanged()
 	traces := s.traces()
+	remade := make([]error, len(tests))
+	for i, t := range tests {
+		remade[i] = traces.remade(t, composed[i], &results[i])
+	}
+	system := s.prober.unchanged()
 	touched, err := s.touchedSources(ctx, traces)
 	for i, t := range tests {
 		if results[i].Err != nil || results[i].Config == nil {
@@ -80,6 +85,8 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 		}
 		key, kerr := keyOf(results[i].Config, t.parts)
 		switch {
+		case remade[i] != nil:
+			t.doubt = remade[i].Error()
 		case kerr != nil || key != t.key:
 		case !system:
 			t.doubt = "the linker or libraries of the system were changed while it was tested"
@@ -100,6 +107,43 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 	}
 }
 
+// remade says which file of Bazel's outputs that a composition has read was made once more after
+// the invocation that made them: another command may have another configuration, and the
+// same directory for it.
+func (t *traces) remade(of *test, x *fingerprint.Test, c *fingerprint.Composed) error {
+	if t.built.IsZero() {
+		return errors.New("Bazel doesn't say when it was done, and another command may have built something since")
+	}
+	files := slices.Concat([]string{of.described, filepath.Join(x.Dir, of.description.Compose)}, x.Links, x.LinkInputs, c.Manifests)
+	if x.RepoMapping != "" {
+		files = append(files, x.RepoMapping)
+	}
+	for _, d := range x.Data {
+		files = append(files, d.File)
+	}
+	for _, f := range files {
+		if !filepath.IsAbs(f) {
+			f = filepath.Join(x.Dir, f)
+		}
+		again, known := t.again[f]
+		if !known {
+			look := func(place string, s stamp.Stamp) {
+				again = again || strings.HasPrefix(place, t.out) && s.After(t.built)
+			}
+			t.trail.Walk(f, map[string]bool{}, func(place string, s stamp.Stamp) {
+				if s.IsLink() {
+					look(place, s)
+				}
+			}, look)
+			t.again[f] = again
+		}
+		if again {
+			return fmt.Errorf("another command of Bazel has made %s once more meanwhile", strings.TrimPrefix(f, x.Dir+"/"))
+		}
+	}
+	return nil
+}
+
 // readsSources tells whether a fingerprint is made of sources that Bazel's compiler
 // reads for itself.
 func (t *test) readsSources() bool { return t.bySource && t.description.Source }
@@ -112,6 +156,8 @@ type traces struct {
 	from            time.Time
 	outputBase, out string            // directories of Bazel's
 	linked          map[string]string // of links, and what they read: see link
+	built           time.Time         // session.built
+	again           map[string]bool   // of files: whether one was made after that
 }
 
 func (s *session) traces() *traces {
@@ -121,7 +167,7 @@ func (s *session) traces() *traces {
 		}
 		return dir
 	}
-	return &traces{stamp.Trail{}, s.from, real(filepath.Join(s.execRoot, "..", "..")) + "/", real(filepath.Join(s.execRoot, "bazel-out")) + "/", map[string]string{}}
+	return &traces{stamp.Trail{}, s.from, real(filepath.Join(s.execRoot, "..", "..")) + "/", real(filepath.Join(s.execRoot, "bazel-out")) + "/", map[string]string{}, s.built, map[string]bool{}}
 }
 
 // touched tells whether a file, or one in a directory, was touched, or what leads to
@@ -135,7 +181,7 @@ func (t *traces) touched(file string) bool {
 		}
 	}, func(place string, x stamp.Stamp) {
 		// What Bazel makes has the content which the test found as long as nothing
-		// else is built.
+		// else is built: see remade.
 		found = found || !strings.HasPrefix(place, t.out) && (x.Since(t.from) || x.Several() && x.After(t.from))
 	})
 	return found

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -88,6 +89,10 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		if code, err = s.reportNothing(ctx); err != nil || code != bazel.ExitOK {
 			return code, err
 		}
+	}
+	if l := s.unheard(labels); len(l) > 0 && code == bazel.ExitOK {
+		s.say("Bazel says nothing of %s, which it was to run: that isn't a pass", strings.Join(l, ", "))
+		s.failed = true
 	}
 	if s.failed && code == bazel.ExitOK {
 		code = bazel.ExitBuildFailed
@@ -178,6 +183,19 @@ func (s *session) passedBefore() (failed bool) {
 	return failed
 }
 
+// unheard returns those of tests that Bazel was told to run of which it hasn't said how they ended.
+func (s *session) unheard(labels []string) (l []string) {
+	if isFalse(s.option("build")) || isTrue(s.option("check_tests_up_to_date")) {
+		return nil // nothing is run
+	}
+	for _, t := range s.tests {
+		if t.outcome != nil && t.outcome.status == "" && slices.Contains(labels, t.label) {
+			l = append(l, t.label)
+		}
+	}
+	return l
+}
+
 func auditing(n int) string {
 	if n == 0 {
 		return ""
@@ -194,15 +212,16 @@ func count(n int, what string) string {
 
 // bazelTest has Bazel run tests and reads what became of them.
 func (s *session) bazelTest(ctx context.Context, labels []string, name string, more ...string) (code int, err error) {
-	targets, events := filepath.Join(s.tmp, name), filepath.Join(s.tmp, name+".json")
-	if err := writeLines(targets, labels); err != nil {
+	events := filepath.Join(s.tmp, name+".json")
+	targets, err := s.targets(name, labels)
+	if err != nil {
 		return 0, err
 	}
 	args := slices.Clone(s.args)
 	if s.ran {
 		args = append(args, s.aside()...)
 	}
-	args = append(args, "--target_pattern_file="+targets, "--build_event_json_file="+events, filesHere)
+	args = append(args, "--build_event_json_file="+events, filesHere)
 	if groups := s.groups(labels); s.observes() && groups != "" {
 		args = append(args, "--aspects="+s.Aspect, "--output_groups="+groups)
 	}
@@ -210,7 +229,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 		args = append(args, "--test_summary=none") // ours is of all tests
 	}
 	out := &withoutTotal{out: s.Out}
-	code, err = s.Bazel.Run(ctx, bazel.Streams{In: s.Stdin, Out: out, Err: s.Err}, "test", append(args, more...)...)
+	code, err = s.Bazel.Run(ctx, bazel.Streams{In: s.Stdin, Out: out, Err: s.Err}, "test", slices.Concat(args, more, targets)...)
 	out.flush()
 	if err != nil {
 		return 0, err
@@ -236,8 +255,10 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	for _, l := range labels {
 		of(l)
 	}
+	s.built = time.Time{}
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
 		s.afterwards.add(e)
+		s.note(e)
 		s.cost.add(e)
 		switch {
 		case e.Options() != nil:
@@ -553,6 +574,9 @@ func recordable(dir, name string) (files []string, err error) {
 	return files, err
 }
 
+// shard matches Bazel's names of directories for shards.
+var shard = regexp.MustCompile(`^shard_[0-9]+_of_[0-9]+$`)
+
 // dir is the directory of a test's log, or of those of its shards.
 func (o *outcome) dir() (string, error) {
 	for _, a := range o.attempts {
@@ -565,7 +589,7 @@ func (o *outcome) dir() (string, error) {
 				return "", err
 			}
 			d := filepath.Dir(p)
-			if strings.HasPrefix(filepath.Base(d), "shard_") {
+			if a.shard > 0 && shard.MatchString(filepath.Base(d)) {
 				d = filepath.Dir(d)
 			}
 			return d, nil
@@ -620,6 +644,43 @@ var outputsOfTests = []string{
 	"test.raw_splitlogs", "test.shard", "test.unused_runfiles_log", "test.warnings", "test.xml", "test_attempts",
 }
 
+// have tells whether the files of a result, and no others, are in the directory of a test where
+// Bazel has put them: Bazel takes the test for executed as long as they stay.
+func (s *session) have(root *os.Root, dir string, r *store.Result) bool {
+	if s.streams() || s.option("test_output") == "all" {
+		return false // it is printed
+	}
+	if _, err := root.Lstat(path.Join(dir, bazel.StatusFile)); err != nil {
+		return false
+	}
+	recorded := map[string]bool{}
+	for _, f := range r.Files {
+		first, _, _ := strings.Cut(f.Path, "/")
+		recorded[first] = true
+		name := path.Join(dir, f.Path)
+		if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() || info.Size() != f.Content.Size() {
+			return false
+		}
+		here, err := root.ReadFile(name)
+		if err != nil {
+			return false
+		}
+		there, err := io.ReadAll(io.NewSectionReader(f.Content, 0, f.Content.Size()))
+		if err != nil || !bytes.Equal(here, there) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(outputsOfTests, func(name string) bool {
+		f, err := root.Open(path.Join(dir, name))
+		if err != nil || recorded[name] {
+			return err != nil && !errors.Is(err, fs.ErrNotExist)
+		}
+		defer f.Close()
+		_, err = f.Readdirnames(1) // Bazel makes directories for all tests
+		return err != io.EOF
+	})
+}
+
 // write writes the files of a result, through no link: there may be some that the
 // test made when it ran here, or that lead to what Bazel keeps.
 func (s *session) write(t *test, r *store.Result) error {
@@ -637,6 +698,9 @@ func (s *session) write(t *test, r *store.Result) error {
 		return err
 	}
 	defer root.Close()
+	if s.have(root, filepath.ToSlash(rest), r) {
+		return nil // and Bazel's cache of tests has them as well
+	}
 	// As Bazel does before it runs a test. What Bazel has put there can't be
 	// written, anyway.
 	old := append([]string{bazel.StatusFile}, outputsOfTests...)
@@ -655,7 +719,7 @@ func (s *session) write(t *test, r *store.Result) error {
 		var content io.Reader = io.NewSectionReader(f.Content, 0, f.Content.Size())
 		if path.Base(f.Path) == "test.log" {
 			content = io.MultiReader(strings.NewReader(head), content)
-			if output := s.option("test_output"); output == "all" || output == "streamed" {
+			if s.streams() || s.option("test_output") == "all" {
 				var b bytes.Buffer
 				fmt.Fprintf(&b, "==================== Test output for %s (replayed):\n", t.label)
 				io.Copy(&b, io.NewSectionReader(f.Content, 0, f.Content.Size()))

@@ -247,7 +247,7 @@ func TestRecordedOnlyIf(t *testing.T) {
 		{"a directory moved and moved back", false, map[string]string{"run test": "mv dir bak; mv bak dir"}, "its data _main/dir/file was saved while it was tested"},
 		{"a directory of sources moved and moved back", true, map[string]string{"run test": "mv ../ws ../bak; mv ../bak ../ws"}, "its sources were saved while it was tested"},
 		{"files made beside data", true, map[string]string{"run test": "echo x >dir/new; mkdir -p dir/more; rm dir/new"}, ""},
-		{"Bazel's links", true, map[string]string{"run test": "cd ../out/execroot/_main; ln -sfn ../../../ws/data.txt data.txt; mkdir x; chmod 700 .; chmod 755 ."}, ""},
+		{"Bazel's links", true, map[string]string{"run test": "ws=$PWD; cd ../out/execroot/_main; ln -sfn $ws/data.txt data.txt; mkdir x; chmod 700 .; chmod 755 ."}, ""},
 		{"an archive saved as it was", false, map[string]string{"run test": "printf lib >lib.a"}, "lib.a, which is linked, was saved while it was tested"},
 		{"edited", false, map[string]string{"run": "printf other >t.c"}, "its sources, data or flags were edited while it was tested"},
 		{"another linker", false, map[string]string{"run test": `sed -i 's/gcc/gcc -Wl,-z,now/' ../cc`}, "the linker or libraries of the system were changed while it was tested"},
@@ -294,14 +294,32 @@ func TestOverwritten(t *testing.T) {
 			t.Errorf("%s, later: %+v", c.name, e)
 		}
 	}
-	// A replay is no run: it leaves nothing that says so.
+	// A replay of what Bazel has just run leaves that alone. Else it is no run, and leaves
+	// nothing that says so.
 	w := newWorkspace(t)
 	w.test()
-	if e := w.test(); !e.replayed() {
-		t.Errorf("%+v", e)
+	dir := filepath.Join(w.dir, "out/execroot/_main/bazel-out/k8/testlogs/t")
+	for _, c := range []struct {
+		name, hook string
+		kept       bool
+	}{
+		{"as recorded", "", true},
+		{"another log", logs + "rm test.log; printf other >test.log", false},
+		{"after that", "", false},
+	} {
+		w.Hooks = map[string]string{"analyse end": c.hook}
+		if e := w.test(); !e.replayed() || strings.Contains(e.log, "tasting: replayed") == c.kept {
+			t.Errorf("%s: %+v", c.name, e)
+		}
+		if _, err := os.Stat(filepath.Join(dir, bazel.StatusFile)); (err == nil) != c.kept {
+			t.Errorf("%s: %s: %v", c.name, bazel.StatusFile, err)
+		}
 	}
-	if _, err := os.Stat(filepath.Join(w.dir, "out/execroot/_main/bazel-out/k8/testlogs/t", bazel.StatusFile)); err == nil {
-		t.Errorf("after a replay there is %s", bazel.StatusFile)
+	w = newWorkspace(t)
+	w.test()
+	w.Hooks = map[string]string{"analyse end": logs + "mkdir test.outputs; touch test.outputs/more"}
+	if e := w.test(); !e.replayed() || !strings.Contains(e.log, "tasting: replayed") {
+		t.Errorf("other outputs: %+v", e)
 	}
 }
 
@@ -637,6 +655,33 @@ func TestOneProbe(t *testing.T) {
 	}
 	if n := count(); n <= first {
 		t.Errorf("%d calls with another line", n)
+	}
+}
+
+// Another command of Bazel may build for another configuration in the same directory, as soon as one
+// has ended.
+func TestMeanwhile(t *testing.T) {
+	const remake = `sleep 0.05; find ../out/execroot/_main/bazel-out -type f | while read f; do cp "$f" "$f.new"; mv "$f.new" "$f"; done`
+	for _, source := range []bool{false, true} {
+		w := newWorkspace(t)
+		w.Source = source
+		w.Hooks = map[string]string{"run after": remake}
+		if e := w.test(); e.replayed() || !strings.Contains(e.say, "isn't recorded: another command of Bazel has made") {
+			t.Errorf("source %t: after the run: %s%s", source, e.out, e.say)
+		}
+		w.Hooks = nil
+		w.test()
+		if e := w.test(); !e.replayed() {
+			t.Errorf("source %t: nothing recorded: %s%s", source, e.out, e.say)
+		}
+		w.Hooks = map[string]string{"analyse after": remake}
+		if e := w.test(); e.replayed() || !strings.Contains(e.say, "another command of Bazel has made") {
+			t.Errorf("source %t: after the analysis: %s%s", source, e.out, e.say)
+		}
+		w.Hooks = nil
+		if e := w.test(); !e.replayed() {
+			t.Errorf("source %t: for ever: %s%s", source, e.out, e.say)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rules-tasting/rules_tasting/analyzer/cputime"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 )
 
@@ -313,7 +314,7 @@ func TestMeasure(t *testing.T) {
 	t.Setenv("TASTING_STORE", "/the/users")
 	e := newEvaluation(t)
 	e.git = &repository{}
-	s := &side{evaluation: e, name: plain, dir: t.TempDir(), tree: t.TempDir()}
+	s := &side{evaluation: e, name: plain, dir: t.TempDir(), tree: t.TempDir(), meter: cputime.NewMeter(fmt.Sprintf("tasting-test-measure-%d", os.Getpid()), t.TempDir())}
 	var r result
 	if err := s.measure(t.Context(), &r, "sh", []string{"-c", `echo "store=$TASTING_STORE"; exit 3`}); err != nil || r.Exit != 3 || r.Wall <= 0 {
 		t.Errorf("%+v, %v", r, err)

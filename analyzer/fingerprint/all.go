@@ -29,6 +29,8 @@ type Composed struct {
 	Lines []*linkflags.Line
 	// DataFiles are the files that the test can read.
 	DataFiles []string
+	// Manifests are those of all that is linked.
+	Manifests []string
 	// Prebuilt are the shared libraries that it is linked with and Bazel doesn't link.
 	Prebuilt []string
 	// NotPlain is why evidence by source can't decide about the test, if that was
@@ -311,6 +313,7 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	for _, f := range files {
 		c.Prebuilt = append(c.Prebuilt, f.prebuilt...)
 	}
+	c.Manifests = manifests
 	if keep {
 		c.report = newReport(all, p, code)
 		c.report.LinkFlags, c.report.AlwaysRun = slices.Clone(c.Config.LinkFlags), slices.Clone(c.Config.AlwaysRun)

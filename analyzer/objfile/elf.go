@@ -51,6 +51,7 @@ type file struct {
 	order    binary.ByteOrder
 	machine  elf.Machine
 	sections []section
+	names    int      // of sections, the section with them
 	syms     []symbol // syms[0] is the null symbol
 }
 
@@ -243,6 +244,7 @@ func (f *file) readSections(l layout) error {
 	if names >= count {
 		return errors.New("there are no names of sections")
 	}
+	f.names = int(names)
 	strs := string(f.sections[names].data)
 	for i := range f.sections {
 		s := &f.sections[i]

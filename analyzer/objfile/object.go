@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -84,6 +85,7 @@ type reader struct {
 	returns    map[[2]int]bool // by section and function: whether it may
 	rests      map[[2][2]int]bool
 	assembly   bool // Options.Assembly
+	defined    map[string]bool // see defines
 	merges     int  // sections of constants that linkers merge
 	clever     bool // an instruction that optimisation makes
 	frameless  bool // a function without a frame
@@ -305,12 +307,52 @@ func (r *reader) rootReason(k int) string {
 		return "section " + s.name
 	case r.kinds[k] == kindUnwind:
 		return "section " + s.name // what the reader of unwind tables doesn't understand
-	case standardName(s.name) != "":
+	case standardName(s.name) != "" && r.namedByCompiler(k):
 		return ""
 	case isIdentifier(s.name):
 		return "linker set " + s.name
 	}
 	return "section " + s.name
+}
+
+// merged matches what compilers put behind the names of sections of literals.
+var merged = regexp.MustCompile(`(?:^|\.)(?:str|cst)[0-9.]+$`)
+
+// kindsOfSections are words that compilers put between a standard name and that of a function or
+// variable.
+var kindsOfSections = set("rel ro local startup exit unlikely hot unknown split eh")
+
+// namedByCompiler tells whether a compiler may have given section k its name, which begins with a
+// standard one. People give such names, too: linkers put all sections of one name in the order of
+// the link, between those that the first and the last file have to find the others by.
+func (r *reader) namedByCompiler(k int) bool {
+	s := &r.sections[k]
+	rest := strings.TrimPrefix(s.name, standardName(s.name))
+	for rest != "" {
+		name := merged.ReplaceAllString(rest[1:], "")
+		if name == "" || strings.HasPrefix(name, ".L") || r.defines(name) || r.defines(rest[1:]) {
+			return true
+		}
+		word, _, _ := strings.Cut(rest[1:], ".")
+		if !kindsOfSections[word] {
+			return false
+		}
+		rest = rest[1+len(word):]
+	}
+	return true
+}
+
+// defines tells whether there is a symbol of that name in a section.
+func (r *reader) defines(name string) bool {
+	if r.defined == nil {
+		r.defined = map[string]bool{}
+		for i := range r.syms {
+			if r.syms[i].sec > 0 {
+				r.defined[r.syms[i].name] = true
+			}
+		}
+	}
+	return r.defined[name]
 }
 
 // isIdentifier tells whether linkers may define bounds of sections named so. GNU ld takes
@@ -948,6 +990,9 @@ func (r *reader) hashBeyond(h *frame.Buffer, c *component, rel *reloc, u use) {
 	}
 }
 
+// maxInFront is how many bytes in front of an array, one element, a reference to it may lead.
+const maxInFront = 4 << 10
+
 // beside returns which other variables than the one in piece i of section k, if
 // there is one, a place may mean. The address of the end of an array is where the
 // next variable begins; and what begins to count at 1 takes the address in front
@@ -962,7 +1007,7 @@ func (r *reader) beside(k, i int, at int64, u use) []int {
 		out = append(out, j)
 	}
 	// What is in front of an array may be several variables.
-	for j := i + 1; i >= 0 && j < len(l) && l[j].start-uint64(at) <= 256; j++ {
+	for j := i + 1; i >= 0 && j < len(l) && l[j].start-uint64(at) <= maxInFront; j++ {
 		near := j == i+1 && (uint64(at) > l[i].start || l[i].end-l[i].start <= 16)
 		if l[j].kind == inComponent && (near || elements(l[j], l[j].start-uint64(at)) > 1) {
 			out = append(out, j)

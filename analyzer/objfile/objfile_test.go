@@ -322,6 +322,70 @@ func TestAssembly(t *testing.T) {
 	}
 }
 
+// What a linker has made of a compiler's object and one of assembly is signed by the compiler.
+func TestPartialLink(t *testing.T) {
+	for _, linker := range []string{"ld.bfd", "ld.lld"} {
+		linked := func(value string) *manifest.Manifest {
+			c := build(t, "a.c", "int first(int); int main(int c, char **v) { return first(c); }", "-fno-function-sections")
+			s := build(t, "b.S", `.text
+.globl first
+.type first, @function
+first: lea first(%rip), %rax
+ add $(second - first), %rax
+ jmp *%rax
+.size first, . - first
+.type second, @function
+second: mov $`+value+`, %eax
+ ret
+.size second, . - second
+.section .note.GNU-stack,"",@progbits
+`)
+			dir := t.TempDir()
+			run(t, dir, linker, "-r", "-o", "m.o", c, s)
+			return load(t, filepath.Join(dir, "m.o"))
+		}
+		a, b := linked("2"), linked("3")
+		if d := changed(a, b); !slices.Contains(d, ".text") {
+			t.Errorf("%s: changed %q, and first jumps there", linker, d)
+		}
+	}
+}
+
+// A section is a compiler's if it has a standard name and that of what is in it.
+func TestNamesOfSections(t *testing.T) {
+	const source = `
+int puts(const char *);
+static int f(int x) { switch (x) { case 1: return 7; case 2: return 99; case 3: return 5; case 4: return 12; case 5: return 1; } return 0; }
+__attribute__((cold, noinline)) static int hot(int x) { static int unlikely; return f(x) + ++unlikely; }
+const char *const names[] = {"a", "b"};
+double d(double x) { return x * 3.25; }
+int main(int c, char **v) { puts(names[c]); return hot(c); }
+__attribute__((section(".data.local.x"))) int set = 3;
+__attribute__((section(".rodata.tab.1"), used)) static const int tab = 3;
+`
+	for _, compiler := range []string{"gcc", "clang"} {
+		for _, level := range []string{"-O0", "-O2"} {
+			for _, split := range [][]string{{}, {"-ffunction-sections", "-fdata-sections"}} {
+				dir := t.TempDir()
+				if err := os.WriteFile(filepath.Join(dir, "t.c"), []byte(source), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				run(t, dir, compiler, slices.Concat([]string{level, "-fPIC", "-c", "t.c", "-o", "t.o"}, split)...)
+				var roots []string
+				for _, c := range load(t, filepath.Join(dir, "t.o")).Components {
+					if c.Root != "" {
+						roots = append(roots, c.Root)
+					}
+				}
+				slices.Sort(roots)
+				if want := []string{"section .data.local.x", "section .rodata.tab.1"}; !slices.Equal(roots, want) {
+					t.Errorf("%s %s %q: roots %q", compiler, level, split, roots)
+				}
+			}
+		}
+	}
+}
+
 func TestArchive(t *testing.T) {
 	one := build(t, "a_member_with_a_long_name.c", "static int x; int f(void) { return ++x; }")
 	two := build(t, "b.c", "static int x; int g(void) { return ++x + 1; }")

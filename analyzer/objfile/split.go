@@ -108,7 +108,7 @@ func (r *reader) split() {
 // producer says whether a compiler made the object, and whether only gcc did.
 // In what people write in assembly anything may lead anywhere.
 func (r *reader) producer() (compiled, gcc bool) {
-	if r.assembly {
+	if r.assembly || !r.oneTranslation() {
 		return false, false
 	}
 	for i := range r.sections {
@@ -127,6 +127,38 @@ func (r *reader) producer() (compiled, gcc bool) {
 		}
 	}
 	return compiled, gcc
+}
+
+// oneTranslation tells whether an assembler has written the object for one source, as its tables
+// of symbols and names say. A linker (-r) makes one of several objects, which has the signatures
+// of compilers that made any of them.
+func (r *reader) oneTranslation() bool {
+	for i := range r.syms {
+		if (r.syms[i].typ() == elf.STT_FILE) != (i == 1) && i > 0 {
+			return false
+		}
+	}
+	n := len(r.sections)
+	tables := func(types ...elf.SectionType) bool {
+		at := n
+		for _, typ := range slices.Backward(types) {
+			if at--; at > 0 && typ == elf.SHT_SYMTAB && r.sections[at].typ == elf.SHT_SYMTAB_SHNDX {
+				at--
+			}
+			if at <= 0 || r.sections[at].typ != typ {
+				return false
+			}
+		}
+		return true
+	}
+	const symbols, names = elf.SHT_SYMTAB, elf.SHT_STRTAB
+	switch {
+	case n > 0 && r.sections[r.names].name == ".strtab": // LLVM has one table of all names
+		return true
+	case r.names == n-1: // GNU as
+		return tables(symbols, names, names)
+	}
+	return r.names == n-3 && tables(names, symbols, names) // before 2.27
 }
 
 // prepare reads what symbols and instructions say about section k.

@@ -34,9 +34,8 @@ func die(sig syscall.Signal) {
 	os.Exit(128 + int(sig))
 }
 
-// setupCommand returns what Bazel's set-up script was asked to start, if the
-// script is among the processes that this one descends from.
-func setupCommand() (string, bool) {
+// setup finds Bazel's set-up script among the processes that this one descends from.
+func setup() (s setupScript, ok bool) {
 	pid := os.Getppid()
 	for range 10 {
 		if pid <= 1 {
@@ -50,8 +49,12 @@ func setupCommand() (string, bool) {
 		argv := strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
 		for i := range min(len(argv)-1, 3) {
 			if path.Base(argv[i]) == "test-setup.sh" {
-				return argv[i+1], true
+				s.asked = argv[i+1]
+				return s, true
 			}
+		}
+		if s.between == "" {
+			s.between = argv[0]
 		}
 		// PID (NAME) STATE PPID ...; the name may contain anything.
 		b, err = os.ReadFile(dir + "/stat")
@@ -66,5 +69,5 @@ func setupCommand() (string, bool) {
 			break
 		}
 	}
-	return "", false
+	return s, false
 }

@@ -19,4 +19,4 @@ func die(sig syscall.Signal) {
 	os.Exit(128 + int(sig))
 }
 
-func setupCommand() (string, bool) { return "", false }
+func setup() (setupScript, bool) { return setupScript{}, false }

@@ -389,30 +389,47 @@ func (r *runner) alwaysRun() []string {
 	if !r.Asked {
 		if r.env.get("BAZEL_TEST") == "" {
 			reasons = append(reasons, "not started by bazel test")
-		} else if tool, ok := r.runUnder(); ok {
-			reasons = append(reasons, fmt.Sprintf("started by %s (--run_under)", tool))
+		} else if why := r.startedBy(); why != "" {
+			reasons = append(reasons, why)
 		}
 	}
 	return reasons
 }
 
-// runUnder tells whether another program stands between Bazel's set-up script
-// and this process. The script is run by bash, which puts the path of what it
-// starts into the variable "_". A program that is a script itself does so, too,
-// but then the script of Bazel was asked to start something else than the test.
-func (r *runner) runUnder() (string, bool) {
-	if asked, ok := setupCommand(); ok {
-		if test := r.env.get("TEST_BINARY"); test != "" && filepath.Clean(asked) != filepath.Clean(test) {
-			return asked, true
+// setupScript is a process of Bazel's test-setup.sh.
+type setupScript struct {
+	asked   string // what it was asked to start
+	between string // the program that has started this process, if that isn't the script
+}
+
+// startedBy says why this process isn't what Bazel has started as its test, or returns "".
+// Bazel's script is run by bash, which puts the path of what it starts into the variable "_".
+// A program that is a script itself does so, too, but then Bazel's was asked to start something
+// else than the test. And what a test starts isn't the test: nobody knows what it is given to read.
+func (r *runner) startedBy() string {
+	const tool = "started by %s (--run_under)"
+	test := r.env.get("TEST_BINARY")
+	if s, ok := setup(); ok && test != "" {
+		asked := filepath.Clean(s.asked)
+		switch {
+		case asked != filepath.Clean(test):
+			return fmt.Sprintf(tool, s.asked)
+		case s.between != "":
+			return fmt.Sprintf("started by %s, not by Bazel: what it is given to read isn't known", s.between)
+		case !strings.HasSuffix("/"+filepath.Clean(r.Path), "/"+strings.TrimLeft(asked, "./")):
+			return fmt.Sprintf("started in the place of %s: what it is given to read isn't known", test)
 		}
 	}
 	started := r.env.get("_")
 	if started == "" {
-		return "", false
+		return ""
 	}
 	a, errA := os.Stat(started)
 	b, errB := os.Stat(r.Path)
-	return started, errA != nil || errB != nil || !os.SameFile(a, b)
+	if errA != nil || errB != nil || !os.SameFile(a, b) {
+		return fmt.Sprintf(tool, started)
+	}
+	return ""
 }
 
 // findBinary returns the path of the real test, in the runfiles of this test.

@@ -299,15 +299,20 @@ func TestBigLog(t *testing.T) {
 }
 
 // started has the test started as Bazel does, by a script that was asked to
-// start something.
-func started(asked string) func(c *exec.Cmd) {
+// start something: "" stands for the test.
+func started(asked string, by ...string) func(c *exec.Cmd) {
 	return func(c *exec.Cmd) {
-		setup := filepath.Join(filepath.Dir(c.Path), "test-setup.sh")
+		dir := filepath.Dir(c.Path)
+		test := filepath.Join(filepath.Base(dir), "t")
+		setup := filepath.Join(dir, "test-setup.sh")
 		if err := os.WriteFile(setup, []byte("shift; \"$@\"; exit $?\n"), 0o666); err != nil {
 			panic(err)
 		}
-		c.Env = append(slices.Clone(c.Env), "TEST_BINARY=pkg/t")
-		c.Args = append([]string{"sh", setup, asked, c.Path}, c.Args[1:]...)
+		c.Env = append(slices.Clone(c.Env), "TEST_BINARY="+test)
+		if asked == "" {
+			asked = "./" + test
+		}
+		c.Args = slices.Concat([]string{"sh", setup, asked}, by, []string{c.Path}, c.Args[1:])
 		c.Path = "/bin/sh"
 	}
 }
@@ -321,6 +326,11 @@ func TestKey(t *testing.T) {
 	h := newHarness(t)
 	h.want("miss", h.run("out=x"))
 	h.want("hit", h.run("out=x"))
+	// Another test, in the data of this one.
+	other := filepath.Join(t.TempDir(), "other")
+	if err := errors.Join(os.MkdirAll(other, 0o777), os.CopyFS(other, os.DirFS(h.dir))); err != nil {
+		t.Fatal(err)
+	}
 	sha := strings.Repeat("cd", 32)
 	type change func(c *exec.Cmd)
 	config := func(f func(*fingerprint.Config)) change {
@@ -366,8 +376,8 @@ func TestKey(t *testing.T) {
 		{"TEST_TARGET", env("TEST_TARGET=//other"), "miss"},
 		{"another TEST_TARGET", env("TEST_TARGET=//one:more"), "miss"},
 		{"TEST_BINARY", func(c *exec.Cmd) {
-			started("./other")(c)
-			env("TEST_BINARY=other")(c)
+			started("./t")(c)
+			env("TEST_BINARY=t")(c)
 		}, "miss"},
 		{"TEST_NAME", env("TEST_NAME=other"), "miss"},
 		{"TEST_WORKSPACE", env("TEST_WORKSPACE=other"), "miss"},
@@ -417,8 +427,10 @@ func TestKey(t *testing.T) {
 		{"by hand, asked", func(c *exec.Cmd) { c.Env = append(slices.Clone(c.Env[1:]), "ASKED=1") }, "miss"},
 		{"run_under", env("_=/usr/bin/env"), "always"},
 		{"run_under a script", started("tool"), "always"},
-		{"started by Bazel", started("./pkg/t"), "miss"},
-		{"started by Bazel again", started("./pkg/t"), "hit"},
+		{"started by Bazel", started(""), "miss"},
+		{"started by Bazel again", started(""), "hit"},
+		{"started by a test", started("", "/bin/sh", "-c", `"$0" "$@"; exit $?`), "always"},
+		{"in the place of a test", started("", "/bin/sh", "-c", `shift; exec "$0" "$@"`, filepath.Join(other, "t")), "always"},
 		{"not run_under", env("_=" + filepath.Join(h.dir, "t")), "hit"},
 		{"other store", env("TASTING_STORE=" + filepath.Join(h.dir, "other")), "miss"},
 	} {

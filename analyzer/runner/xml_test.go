@@ -1,7 +1,6 @@
 package runner_test
 
 import (
-	"cmp"
 	"encoding/xml"
 	"os"
 	"path/filepath"
@@ -15,8 +14,7 @@ import (
 func TestXML(t *testing.T) {
 	h := newHarness(t)
 	env := h.env
-	// Under Bazel, whatever else it says that it started would be run by another tool.
-	name := cmp.Or(os.Getenv("TEST_BINARY"), "a/b & c")
+	name := filepath.Base(h.dir) + "/t"
 	for _, c := range []struct {
 		verdict, name string
 		env           []string
@@ -28,7 +26,10 @@ func TestXML(t *testing.T) {
 		h.env = append(slices.Clone(env), c.env...)
 		dir := h.outputs()
 		h.env = append(h.env, "TEST_SHARD_STATUS_FILE="+filepath.Join(dir, "status"))
-		h.want(c.verdict, h.run("write=TEST_SHARD_STATUS_FILE:", "out=<a> ]]> \x01\xff \u00e9"))
+		cmd := h.cmd("write=TEST_SHARD_STATUS_FILE:", "out=<a> ]]> \x01\xff \u00e9")
+		started("")(cmd)
+		cmd.Env = append(cmd.Env, c.env...)
+		h.want(c.verdict, h.finish(cmd))
 		b, err := os.ReadFile(filepath.Join(dir, "x", "test.xml"))
 		if err != nil {
 			t.Fatal(err)

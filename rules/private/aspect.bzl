@@ -234,7 +234,13 @@ def _compose(ctx, target, link, linked, data, additional):
     ctx.actions.write(arguments, args)
     description = ctx.actions.declare_file(ctx.label.name + ".tasting-test.json")
     ctx.actions.write(description, json.encode(_describe(ctx, target, link, linked, arguments)))
-    driver = depset([arguments, description], transitive = [inputs])
+
+    # A hit hides nothing that fails to build: what the link reads is made, of whatever use it is.
+    others = [f for f in link.inputs.to_list() if not f.is_source and not is_linkable(f) and f.extension != "params"]
+    driver = depset([arguments, description] + others, transitive = [inputs])
+    if TastingRunnerInfo in target:
+        driver = depset()  # The runner decides, whoever starts it.
+        return config, closure, driver, driver
     return config, closure, depset(transitive = [linked.manifests, driver]), depset(transitive = [linked.sources, driver])
 
 def _located(ctx, args):
@@ -254,7 +260,7 @@ def _located(ctx, args):
     for arg in args:
         for word in ["location", "locations"]:
             arg = arg.replace("$(%s " % word, "$(%s " % word.replace("location", "rootpath"))
-        located.append(ctx.expand_location(arg, targets))
+        located.append("$$".join([ctx.expand_location(piece, targets) for piece in arg.split("$$")]))
     return located
 
 def _requirements(target):

@@ -132,7 +132,7 @@ func runScripts(t *testing.T, s setup, groups ...string) {
 // that they run with.
 var once = map[string]string{
 	"checkouts": "gcc", "contract": "gcc", "recipe": "gcc", "runtime": "gcc", "test_runner": "gcc", "toolchain": "gcc",
-	"driver": "clang", "edges": "clang", "evaluate": "clang", "explain": "clang", "launcher": "clang", "remote": "clang",
+	"driver": "clang", "edges": "clang", "evaluate": "clang", "explain": "clang", "launcher": "clang", "remote": "clang", "started": "clang",
 }
 
 // both is the group of all others.
