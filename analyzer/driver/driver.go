@@ -95,7 +95,7 @@ type test struct {
 	why         string // for a miss, and for report.AlwaysRun the reason
 	description *description
 	described   string // the file of the description
-	bySource    bool // manifests of sources decide
+	bySource    bool   // manifests of sources decide
 	composed    *fingerprint.Config
 	lines       []*linkflags.Line // of its links
 	data        []string          // files

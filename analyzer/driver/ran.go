@@ -112,7 +112,7 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 // same directory for it.
 func (t *traces) remade(of *test, x *fingerprint.Test, c *fingerprint.Composed) error {
 	if t.built.IsZero() {
-		return errors.New("Bazel doesn't say when it was done, and another command may have built something since")
+		return errors.New("bazel doesn't say when it was done, and another command may have built something since")
 	}
 	files := slices.Concat([]string{of.described, filepath.Join(x.Dir, of.description.Compose)}, x.Links, x.LinkInputs, c.Manifests)
 	if x.RepoMapping != "" {

@@ -3,6 +3,7 @@ package evaluate
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"

@@ -84,11 +84,11 @@ type reader struct {
 	fallbacks  []*manifest.Fallback
 	returns    map[[2]int]bool // by section and function: whether it may
 	rests      map[[2][2]int]bool
-	assembly   bool // Options.Assembly
+	assembly   bool            // Options.Assembly
 	defined    map[string]bool // see defines
-	merges     int  // sections of constants that linkers merge
-	clever     bool // an instruction that optimisation makes
-	frameless  bool // a function without a frame
+	merges     int             // sections of constants that linkers merge
+	clever     bool            // an instruction that optimisation makes
+	frameless  bool            // a function without a frame
 	// Of the component at work: what is hashed, and the places of its links.
 	message frame.Buffer
 	places  map[link]int
