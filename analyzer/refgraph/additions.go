@@ -45,7 +45,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		// process.
 		addNames(AsNeeded, left)
 	}
-	users := c.usersOf(x.ownSymbols(roots.Inside))
+	users, starting := c.usersOf(x.ownSymbols(roots.Inside)), running
 	for _, u := range users {
 		if !slices.Contains(running, u.file) {
 			running = append(slices.Clip(running), u.file)
@@ -127,8 +127,16 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		add("sharing", h)
 	}
 	if slices.ContainsFunc(users, func(u user) bool { return u.file > 0 }) {
-		// Each file has its own; what it does with them it does when its turn is.
-		add("start-up symbols", c.usersHash(users, func(file int32) int { return int(file) }))
+		// Each file has its own; what it does with them it does when its turn is among the
+		// files that run something.
+		rank := ranks(users, starting)
+		b := frame.New("tasting start-up symbols 1")
+		for _, file := range starting {
+			b.Int(rank(file))
+		}
+		h := c.usersHash(users, rank)
+		b.Bytes(h[:])
+		add("start-up symbols", b.Sum())
 	}
 }
 
