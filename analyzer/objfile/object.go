@@ -6,7 +6,6 @@ import (
 	"debug/elf"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -77,18 +76,19 @@ type reader struct {
 	out    []*component
 	attrs  frame.Buffer
 	// SHF_LINK_ORDER: by section, those that say that they belong to it.
-	kept       map[int][]int
-	linkedTo   map[string][]uint32 // by name, the sections that they belong to, sorted
-	rootCount  map[string]int      // how many root sections of each name were met
-	inlineData map[*section][][2]uint64
-	fallbacks  []*manifest.Fallback
-	returns    map[[2]int]bool // by section and function: whether it may
-	rests      map[[2][2]int]bool
-	assembly   bool            // Options.Assembly
-	defined    map[string]bool // see defines
-	merges     int             // sections of constants that linkers merge
-	clever     bool            // an instruction that optimisation makes
-	frameless  bool            // a function without a frame
+	kept        map[int][]int
+	linkedTo    map[string][]uint32 // by name, the sections that they belong to, sorted
+	rootCount   map[string]int      // how many root sections of each name were met
+	inlineData  map[*section][][2]uint64
+	fallbacks   []*manifest.Fallback
+	returns     map[[2]int]bool // by section and function: whether it may
+	rests       map[[2][2]int]bool
+	assembly    bool            // Options.Assembly
+	defined     map[string]bool // see defines
+	rootReasons []*string       // by section
+	merges      int             // sections of constants that linkers merge
+	clever      bool            // an instruction that optimisation makes
+	frameless   bool            // a function without a frame
 	// Of the component at work: what is hashed, and the places of its links.
 	message frame.Buffer
 	places  map[link]int
@@ -297,6 +297,17 @@ func standardName(name string) string {
 
 // rootReason says why section k counts without a reference to it, or "".
 func (r *reader) rootReason(k int) string {
+	if r.rootReasons == nil {
+		r.rootReasons = make([]*string, len(r.sections))
+	}
+	if r.rootReasons[k] == nil {
+		why := r.findRootReason(k)
+		r.rootReasons[k] = &why
+	}
+	return *r.rootReasons[k]
+}
+
+func (r *reader) findRootReason(k int) string {
 	s := &r.sections[k]
 	switch {
 	case affectsLink(s):
@@ -315,8 +326,15 @@ func (r *reader) rootReason(k int) string {
 	return "section " + s.name
 }
 
-// merged matches what compilers put behind the names of sections of literals.
-var merged = regexp.MustCompile(`(?:^|\.)(?:str|cst)[0-9.]+$`)
+// withoutMerged returns a name without what compilers put behind the names of sections of literals
+// ("str1.8", "cst16").
+func withoutMerged(name string) string {
+	i := max(strings.LastIndex(name, "str"), strings.LastIndex(name, "cst"))
+	if i < 0 || i > 0 && name[i-1] != '.' || strings.Trim(name[i+3:], ".0123456789") != "" {
+		return name
+	}
+	return name[:max(i-1, 0)]
+}
 
 // kindsOfSections are words that compilers put between a standard name and that of a function or
 // variable.
@@ -327,9 +345,14 @@ var kindsOfSections = set("rel ro local startup exit unlikely hot unknown split 
 // the link, between those that the first and the last file have to find the others by.
 func (r *reader) namedByCompiler(k int) bool {
 	s := &r.sections[k]
-	rest := strings.TrimPrefix(s.name, standardName(s.name))
+	rest := s.name[len(standardName(s.name)):]
+	for _, l := range [][]int{s.globals, s.locals} {
+		if rest != "" && len(l) > 0 && r.syms[l[0]].name == rest[1:] {
+			return true // nearly always
+		}
+	}
 	for rest != "" {
-		name := merged.ReplaceAllString(rest[1:], "")
+		name := withoutMerged(rest[1:])
 		if name == "" || strings.HasPrefix(name, ".L") || r.defines(name) || r.defines(rest[1:]) {
 			return true
 		}
