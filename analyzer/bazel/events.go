@@ -85,20 +85,13 @@ type Event struct {
 			Name string
 			Code int
 		}
-		FinishTime       time.Time
-		FinishTimeMillis int64 `json:",string"` // of Bazel before 5
+		FinishTime time.Time
 	}
 }
 
 // Ended returns when the command had done its work, or the zero time if e doesn't say.
 // Another command may begin shortly after that.
 func (e *Event) Ended() time.Time {
-	switch {
-	case e.ID.BuildFinished == nil:
-		return time.Time{}
-	case e.Finished.FinishTime.IsZero() && e.Finished.FinishTimeMillis != 0:
-		return time.UnixMilli(e.Finished.FinishTimeMillis)
-	}
 	return e.Finished.FinishTime
 }
 

@@ -83,7 +83,7 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 			return
 		}
 		parts := append(append([]fingerprint.Contribution{s.name(t)}, common...), d.declaration(client)...)
-		parts = append(parts, t.worker.parts...)
+		parts = append(append(parts, t.worker.parts...), t.links...)
 		machine, err := s.machine(ctx, s.prober, t)
 		if t.remote && t.worker.why != "" {
 			err = errors.New(t.worker.why)
@@ -119,7 +119,7 @@ func (s *session) composeBy(ctx context.Context, tests []*test) (known []*test, 
 			t.why = err.Error()
 			continue
 		}
-		x.Source = t.readsSources()
+		x.Source, t.links = t.readsSources(), links(x)
 		known, composed = append(known, t), append(composed, x)
 	}
 	results, stats := fingerprint.ComposeAll(composed, s.memory)
@@ -130,6 +130,21 @@ func (s *session) composeBy(ctx context.Context, tests []*test) (known []*test, 
 		}
 	}
 	return known, results, stats.Fallbacks
+}
+
+// links contributes where links lead that rules declare: their files count by content. Bazel's
+// own are absolute.
+func links(x *fingerprint.Test) []fingerprint.Contribution {
+	var l []string
+	for _, d := range x.Data {
+		if target, err := os.Readlink(d.File); err == nil && !filepath.IsAbs(target) && strings.HasPrefix(d.File, filepath.Join(x.Dir, "bazel-out")+"/") {
+			l = append(l, d.Path, target)
+		}
+	}
+	if l == nil {
+		return nil
+	}
+	return []fingerprint.Contribution{fingerprint.NewContribution("links among the data", l)}
 }
 
 // arguments reads what the aspect has written for one test.

@@ -97,9 +97,10 @@ type test struct {
 	described   string // the file of the description
 	bySource    bool   // manifests of sources decide
 	composed    *fingerprint.Config
-	lines       []*linkflags.Line // of its links
-	data        []string          // files
-	prebuilt    []string          // libraries that it is linked with
+	lines       []*linkflags.Line          // of its links
+	data        []string                   // files
+	prebuilt    []string                   // libraries that it is linked with
+	links       []fingerprint.Contribution // see links
 	parts       []fingerprint.Contribution
 	key         store.Key
 	// closure computes the report when it is needed: those of all tests don't
@@ -448,8 +449,8 @@ func (s *session) runAll() string {
 		return "--nocache_test_results"
 	}
 	if b, err := s.readMappings(); err == nil {
-		if flag := ofTests.Find(b); flag != nil {
-			return fmt.Sprintf("%s for some platforms (platform_mappings)", flag)
+		if flag := ofTests.FindSubmatch(b); flag != nil {
+			return fmt.Sprintf("%s for some platforms (platform_mappings)", flag[1])
 		}
 	}
 	for _, o := range s.options {
@@ -679,7 +680,7 @@ func (s *session) build(ctx context.Context, streams bazel.Streams, args ...stri
 	return s.Bazel.RunRC(ctx, streams, s.rcFile(), "build", s.flags.Known("build", append(own, args...))...)
 }
 
-// streams tells whether "bazel test" has options of its own that it tells nobody of. Source:
+// streams tells whether "bazel test" adds options of its own, which "build" doesn't. Source:
 // Bazel's TestCommand.
 func (s *session) streams() bool { return s.option("test_output") == "streamed" }
 
@@ -839,7 +840,7 @@ func (l *aspectOutputs) add(e *bazel.Event) {
 // note notes when an invocation that builds something ends.
 func (s *session) note(e *bazel.Event) {
 	if ended := e.Ended(); !ended.IsZero() {
-		s.built = ended
+		s.built = ended.Add(time.Millisecond) // of which it has no fractions
 	}
 }
 

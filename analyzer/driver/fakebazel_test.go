@@ -50,6 +50,8 @@ type scenario struct {
 	// OtherNotBuilt says that a compilation of another target fails, Interrupted that the
 	// user stops the invocation when the test has run.
 	OtherNotBuilt, Interrupted bool
+	// Silent says that nothing is said of how a test ended.
+	Silent bool
 	// Cached says that Bazel has kept a pass, until it is told not to take it.
 	Cached bool
 	Env    map[string]string // of the rule
@@ -190,6 +192,9 @@ func (f *fake) output(name string) string {
 func (f *fake) options() {
 	var l []map[string]any
 	for _, a := range append(f.args[1:], f.Policy) {
+		if a == "--nobuild" {
+			l = append(l, map[string]any{"combinedForm": a, "optionName": "build", "optionValue": "0"})
+		}
 		if name, value, ok := strings.Cut(strings.TrimPrefix(a, "--"), "="); ok && strings.HasPrefix(a, "--") {
 			if last, ok := f.flags[name]; ok && name != "test_env" && last != value {
 				continue // it is said again
@@ -345,6 +350,9 @@ func (f *fake) test(object string) int {
 		return 0
 	}
 	f.hook("test")
+	if f.Silent {
+		return 0
+	}
 	attempts := f.Attempts
 	if len(attempts) == 0 {
 		attempts = []string{"PASSED"}

@@ -141,7 +141,7 @@ func (s *session) readMappings() ([]byte, error) {
 }
 
 // ofTests matches flags about how tests are run.
-var ofTests = regexp.MustCompile(`--(?:no)?(?:test_\w*|action_env|run_under|runs_per_test|cache_test_results|collect_code_coverage|\w*strategy\w*|\w*sandbox\w*)`)
+var ofTests = regexp.MustCompile(`(?m)^[^#\n]*(--(?:no)?(?:test_\w*|\w*action_env|run_under|runs_per_test|cache_test_results|collect_code_coverage|\w*strategy\w*|\w*sandbox\w*))`)
 
 // name contributes what the test is called: TEST_TARGET, TEST_BINARY and
 // TEST_WORKSPACE say so.

@@ -114,7 +114,7 @@ func (t *traces) remade(of *test, x *fingerprint.Test, c *fingerprint.Composed) 
 	if t.built.IsZero() {
 		return errors.New("bazel doesn't say when it was done, and another command may have built something since")
 	}
-	files := slices.Concat([]string{of.described, filepath.Join(x.Dir, of.description.Compose)}, x.Links, x.LinkInputs, c.Manifests)
+	files := slices.Concat([]string{of.described, filepath.Join(x.Dir, of.description.Compose)}, x.Links, x.LinkInputs, x.Drivers, c.Manifests)
 	if x.RepoMapping != "" {
 		files = append(files, x.RepoMapping)
 	}
@@ -122,15 +122,16 @@ func (t *traces) remade(of *test, x *fingerprint.Test, c *fingerprint.Composed) 
 		files = append(files, d.File)
 	}
 	for _, f := range files {
-		if !filepath.IsAbs(f) {
-			f = filepath.Join(x.Dir, f)
-		}
 		again, known := t.again[f]
 		if !known {
+			place := f
+			if !filepath.IsAbs(f) {
+				place = filepath.Join(x.Dir, f)
+			}
 			look := func(place string, s stamp.Stamp) {
 				again = again || strings.HasPrefix(place, t.out) && s.After(t.built)
 			}
-			t.trail.Walk(f, map[string]bool{}, func(place string, s stamp.Stamp) {
+			t.trail.Walk(place, map[string]bool{}, func(place string, s stamp.Stamp) {
 				if s.IsLink() {
 					look(place, s)
 				}

@@ -185,7 +185,7 @@ func (s *session) passedBefore() (failed bool) {
 
 // unheard returns those of tests that Bazel was told to run of which it hasn't said how they ended.
 func (s *session) unheard(labels []string) (l []string) {
-	if isFalse(s.option("build")) || isTrue(s.option("check_tests_up_to_date")) {
+	if isTrue(s.option("check_tests_up_to_date")) {
 		return nil // nothing is run
 	}
 	for _, t := range s.tests {
@@ -589,7 +589,7 @@ func (o *outcome) dir() (string, error) {
 				return "", err
 			}
 			d := filepath.Dir(p)
-			if a.shard > 0 && shard.MatchString(filepath.Base(d)) {
+			if shard.MatchString(filepath.Base(d)) {
 				d = filepath.Dir(d)
 			}
 			return d, nil
@@ -644,7 +644,7 @@ var outputsOfTests = []string{
 	"test.raw_splitlogs", "test.shard", "test.unused_runfiles_log", "test.warnings", "test.xml", "test_attempts",
 }
 
-// have tells whether the files of a result, and no others, are in the directory of a test where
+// have tells whether the files of a result, and no others that Bazel knows, are in the directory of a test where
 // Bazel has put them: Bazel takes the test for executed as long as they stay.
 func (s *session) have(root *os.Root, dir string, r *store.Result) bool {
 	if s.streams() || s.option("test_output") == "all" {

@@ -593,6 +593,17 @@ func testOutputs(t *testing.T, w *workspace) {
 	check("touched", "run", `"overallStatus":"PASSED"`)
 }
 
+// What Bazel says nothing of hasn't passed.
+func TestUnheard(t *testing.T) {
+	w := newWorkspace(t)
+	w.Silent = true
+	for range 2 { // with and without step 1
+		if e := w.test(); e.err != nil || e.code != bazel.ExitBuildFailed || !strings.Contains(e.say, "Bazel says nothing of //:t") {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
 // If the aspect can't be applied, all is green and nothing is ever replayed: that is
 // an error. If a test isn't built, Bazel says so, and it is one that failed.
 func TestAnalysisFails(t *testing.T) {

@@ -384,14 +384,6 @@ func addData(c *Config, files *[]string, digest digester, name, file string) err
 		if exec {
 			c.Executable = append(c.Executable, name)
 		}
-		// Where a link leads is what is declared of it; Bazel's own are absolute.
-		if target, err := os.Readlink(file); err == nil && !filepath.IsAbs(target) {
-			b := frame.New("tasting link to a file 1")
-			b.String(target)
-			b.String(sum)
-			h := b.Sum()
-			sum = hex.EncodeToString(h[:])
-		}
 		c.Data = append(c.Data, File{name, sum})
 		*files = append(*files, file)
 		return nil

@@ -330,22 +330,29 @@ func (r *reader) findRootReason(k int) string {
 // ("str1.8", "cst16").
 func withoutMerged(name string) string {
 	i := max(strings.LastIndex(name, "str"), strings.LastIndex(name, "cst"))
-	if i < 0 || i > 0 && name[i-1] != '.' || strings.Trim(name[i+3:], ".0123456789") != "" {
+	if i < 0 || i > 0 && name[i-1] != '.' || name[i+3:] == "" || strings.Trim(name[i+3:], ".0123456789") != "" {
 		return name
 	}
 	return name[:max(i-1, 0)]
 }
 
-// kindsOfSections are words that compilers put between a standard name and that of a function or
-// variable.
-var kindsOfSections = set("rel ro local startup exit unlikely hot unknown split eh")
+// kindsOfSections are words that compilers put behind a standard name, alone or in front of the
+// name of a function or variable.
+var kindsOfSections = map[string]map[string]bool{
+	".text": set("startup exit unlikely hot unknown split"), ".ltext": set("startup exit unlikely hot unknown split"),
+	".data": set("rel ro local"), ".ldata": set("rel ro local"), ".data.rel": set("ro local"), ".data.rel.ro": set("local"), ".bss": set("rel ro"),
+}
 
 // namedByCompiler tells whether a compiler may have given section k its name, which begins with a
 // standard one. People give such names, too: linkers put all sections of one name in the order of
 // the link, between those that the first and the last file have to find the others by.
 func (r *reader) namedByCompiler(k int) bool {
 	s := &r.sections[k]
-	rest := s.name[len(standardName(s.name)):]
+	name := standardName(s.name)
+	kinds, rest := kindsOfSections[name], s.name[len(name):]
+	if strings.HasPrefix(name, ".ARM.") {
+		return true // behind it is the name of a section
+	}
 	for _, l := range [][]int{s.globals, s.locals} {
 		if rest != "" && len(l) > 0 && r.syms[l[0]].name == rest[1:] {
 			return true // nearly always
@@ -357,7 +364,7 @@ func (r *reader) namedByCompiler(k int) bool {
 			return true
 		}
 		word, _, _ := strings.Cut(rest[1:], ".")
-		if !kindsOfSections[word] {
+		if !kinds[word] {
 			return false
 		}
 		rest = rest[1+len(word):]

@@ -362,6 +362,8 @@ double d(double x) { return x * 3.25; }
 int main(int c, char **v) { puts(names[c]); return hot(c); }
 __attribute__((section(".data.local.x"))) int set = 3;
 __attribute__((section(".rodata.tab.1"), used)) static const int tab = 3;
+__attribute__((section(".data.startup"), used)) static int first = 3;
+__attribute__((section(".data.str"), used)) static int text = 3;
 `
 	for _, compiler := range []string{"gcc", "clang"} {
 		for _, level := range []string{"-O0", "-O2"} {
@@ -378,7 +380,7 @@ __attribute__((section(".rodata.tab.1"), used)) static const int tab = 3;
 					}
 				}
 				slices.Sort(roots)
-				if want := []string{"section .data.local.x", "section .rodata.tab.1"}; !slices.Equal(roots, want) {
+				if want := []string{"section .data.local.x", "section .data.startup", "section .data.str", "section .rodata.tab.1"}; !slices.Equal(roots, want) {
 					t.Errorf("%s %s %q: roots %q", compiler, level, split, roots)
 				}
 			}

@@ -1,6 +1,9 @@
 package runner
 
-import "testing"
+import (
+	"path/filepath"
+	"testing"
+)
 
 func TestPlaces(t *testing.T) {
 	r := func(env ...string) places { return (&runner{env: newEnviron(env), Test: &Test{}}).places() }
@@ -23,5 +26,28 @@ func TestPlaces(t *testing.T) {
 	}
 	if got := r("TEST_TMPDIR=relative", "TEST_SRCDIR=").strip("relative/x"); got != "relative/x" {
 		t.Errorf("relative place: %q", got)
+	}
+}
+
+// What Bazel has started is at the path that it says, in the runfiles if that is there.
+func TestIs(t *testing.T) {
+	for _, c := range []struct {
+		path, test, srcdir string
+		want               bool
+	}{
+		{"/x/bazel-out/bin/t", "", "/x/bazel-out/bin/t.runfiles", true},
+		{"/x/t.runfiles/_main/pkg/t", "pkg/t", "/x/t.runfiles", true},
+		{"/x/t.runfiles/_main/pkg/t", "./pkg/t", "/x/t.runfiles/", true},
+		{"/x/t.runfiles/repo/pkg/t", "../repo/pkg/t", "/x/t.runfiles", true},
+		{"/x/t.runfiles/_main/.ci/t", ".ci/t", "/x/t.runfiles", true},
+		{"/x/t.runfiles/_main/sub/t", "t", "/x/t.runfiles", false},
+		{"/x/bin/sub/t", "sub/t", "/x/t.runfiles", true},
+		{"/x/bin/sub/t", "sub/u", "/x/t.runfiles", false},
+		{"sub/t", "sub/t", "/x/t.runfiles", true},
+	} {
+		r := &runner{Test: &Test{Path: c.path}, env: newEnviron([]string{"TEST_SRCDIR=" + c.srcdir, "TEST_WORKSPACE=_main"})}
+		if got := r.is(filepath.Clean(c.test)); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
 	}
 }

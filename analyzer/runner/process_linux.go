@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -54,7 +55,7 @@ func setup() (s setupScript, ok bool) {
 			}
 		}
 		if s.between == "" {
-			s.between = argv[0]
+			s.between = cmp.Or(argv[0], "another program")
 		}
 		// PID (NAME) STATE PPID ...; the name may contain anything.
 		b, err = os.ReadFile(dir + "/stat")

@@ -408,17 +408,17 @@ type setupScript struct {
 // else than the test. And what a test starts isn't the test: nobody knows what it is given to read.
 func (r *runner) startedBy() string {
 	const tool = "started by %s (--run_under)"
-	test := r.env.get("TEST_BINARY")
-	if s, ok := setup(); ok && test != "" {
-		asked := filepath.Clean(s.asked)
+	test := filepath.Clean(r.env.get("TEST_BINARY"))
+	if s, ok := setup(); ok && test != "." {
 		switch {
-		case asked != filepath.Clean(test):
+		case filepath.Clean(s.asked) != test:
 			return fmt.Sprintf(tool, s.asked)
 		case s.between != "":
 			return fmt.Sprintf("started by %s, not by Bazel: what it is given to read isn't known", s.between)
-		case !strings.HasSuffix("/"+filepath.Clean(r.Path), "/"+strings.TrimLeft(asked, "./")):
-			return fmt.Sprintf("started in the place of %s: what it is given to read isn't known", test)
 		}
+	}
+	if !r.is(test) {
+		return fmt.Sprintf("started in the place of %s: what it is given to read isn't known", test)
 	}
 	started := r.env.get("_")
 	if started == "" {
@@ -430,6 +430,19 @@ func (r *runner) startedBy() string {
 		return fmt.Sprintf(tool, started)
 	}
 	return ""
+}
+
+// is tells whether this process may be what Bazel calls test, a path in the runfiles of the
+// workspace.
+func (r *runner) is(test string) bool {
+	path := filepath.Clean(r.Path)
+	if test == "." || path == test {
+		return true
+	}
+	if dir := filepath.Clean(r.env.get("TEST_SRCDIR")); strings.HasPrefix(path, dir+"/") {
+		return path == filepath.Join(dir, r.env.get("TEST_WORKSPACE"), test)
+	}
+	return strings.HasSuffix(path, "/"+strings.TrimPrefix(test, "../"))
 }
 
 // findBinary returns the path of the real test, in the runfiles of this test.

@@ -229,6 +229,9 @@ def _compose(ctx, target, link, linked, data, additional):
         toolchain = TOOLCHAIN_TYPE,
     )
 
+    if TastingRunnerInfo in target:
+        return config, closure, depset(), depset()  # The runner decides, whoever starts it.
+
     # The same for `tasting test`, which composes all tests in one process.
     arguments = ctx.actions.declare_file(ctx.label.name + ".tasting-compose")
     ctx.actions.write(arguments, args)
@@ -238,9 +241,6 @@ def _compose(ctx, target, link, linked, data, additional):
     # A hit hides nothing that fails to build: what the link reads is made, of whatever use it is.
     others = [f for f in link.inputs.to_list() if not f.is_source and not is_linkable(f) and f.extension != "params"]
     driver = depset([arguments, description] + others, transitive = [inputs])
-    if TastingRunnerInfo in target:
-        driver = depset()  # The runner decides, whoever starts it.
-        return config, closure, driver, driver
     return config, closure, depset(transitive = [linked.manifests, driver]), depset(transitive = [linked.sources, driver])
 
 def _located(ctx, args):
@@ -258,9 +258,10 @@ def _located(ctx, args):
         labels.update({label: None for label in more})
     located = []
     for arg in args:
+        pieces = arg.split("$$")  # Behind two dollars nothing is expanded.
         for word in ["location", "locations"]:
-            arg = arg.replace("$(%s " % word, "$(%s " % word.replace("location", "rootpath"))
-        located.append("$$".join([ctx.expand_location(piece, targets) for piece in arg.split("$$")]))
+            pieces = [p.replace("$(%s " % word, "$(%s " % word.replace("location", "rootpath")) for p in pieces]
+        located.append("$$".join([ctx.expand_location(p, targets) for p in pieces]))
     return located
 
 def _requirements(target):
