@@ -21,8 +21,22 @@ type bazel struct {
 	program    string
 	dir        string // in the workspace
 	outputBase string
-	rc         string // file with the user's flags
+	tmp        string   // directory
+	flags      []string // the user's
+	known      buildevents.Flags
 	log        io.Writer
+}
+
+func (b *bazel) startup() []string {
+	return []string{"--output_base=" + b.outputBase, "--max_idle_secs=60"}
+}
+
+// flagsOf returns the user's flags that a command knows: on its command line, where they count
+// more than what any bazelrc says.
+func (b *bazel) flagsOf(command string) []string {
+	return slices.DeleteFunc(b.known.Known(command, b.flags), func(f string) bool {
+		return command == "query" && (strings.HasPrefix(f, "--@") || strings.HasPrefix(f, "--//")) // of Starlark, for builds
+	})
 }
 
 // run runs a Bazel command and returns its standard output. The error holds the
@@ -30,7 +44,8 @@ type bazel struct {
 // another exit code than 0.
 func (b *bazel) run(ctx context.Context, command string, args ...string) (out []byte, exited bool, err error) {
 	// The server needs memory and ends soon.
-	argv := append([]string{"--output_base=" + b.outputBase, "--max_idle_secs=60", "--bazelrc=" + b.rc, command}, args...)
+	argv := append(append(b.startup(), command), b.flagsOf(command)...)
+	argv = append(argv, args...)
 	cmd := exec.CommandContext(ctx, b.program, argv...)
 	cmd.Dir = b.dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -43,19 +58,6 @@ func (b *bazel) run(ctx context.Context, command string, args ...string) (out []
 		return stdout.Bytes(), errors.As(err, &exit), fmt.Errorf("bazel %s: %w\n%s", command, err, strings.Join(lines[max(0, len(lines)-20):], "\n"))
 	}
 	return stdout.Bytes(), false, nil
-}
-
-// writeRC writes flags to a file in which Bazel finds them for all commands
-// that know them.
-func writeRC(file string, flags []string) error {
-	var b strings.Builder
-	for _, f := range flags {
-		if strings.ContainsAny(f, "'\n") {
-			return fmt.Errorf("flag %q for Bazel: a quote or a line end can't be passed on", f)
-		}
-		fmt.Fprintf(&b, "common '%s'\n", f)
-	}
-	return os.WriteFile(file, []byte(b.String()), 0o666)
 }
 
 // testQuery asks for the cc_tests among targets: of a tasting_cc_test the real
@@ -114,7 +116,7 @@ type compilation struct {
 // link. Of a source that is compiled with and without -fPIC and else alike, the
 // former.
 func (b *bazel) compilations(ctx context.Context, tests []string) ([]compilation, error) {
-	query, err := os.CreateTemp(filepath.Dir(b.rc), "query-")
+	query, err := os.CreateTemp(b.tmp, "query-")
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +203,7 @@ type built struct {
 // build runs bazel build or test for targets, and returns what became of each.
 // That some fail is no error.
 func (b *bazel) build(ctx context.Context, command string, targets []string, flags ...string) (map[string]*built, error) {
-	tmp := filepath.Dir(b.rc)
+	tmp := b.tmp
 	patterns, events := filepath.Join(tmp, "targets"), filepath.Join(tmp, "events")
 	if err := os.WriteFile(patterns, []byte(strings.Join(targets, "\n")), 0o666); err != nil {
 		return nil, err

@@ -39,6 +39,7 @@ import (
 	"strings"
 	"sync"
 
+	buildevents "github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/check"
 	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
@@ -157,8 +158,8 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 		return nil, err
 	}
 	defer os.RemoveAll(tmp)
-	b := &bazel{program: opt.Bazel, dir: opt.Dir, outputBase: opt.OutputBase, rc: filepath.Join(tmp, "bazelrc"), log: opt.Log}
-	if err := writeRC(b.rc, opt.Flags); err != nil {
+	b := &bazel{program: opt.Bazel, dir: opt.Dir, outputBase: opt.OutputBase, tmp: tmp, flags: opt.Flags, log: opt.Log}
+	if b.known, err = (&buildevents.Bazel{Program: b.program, Dir: b.dir, Startup: b.startup()}).Flags(ctx); err != nil {
 		return nil, err
 	}
 	labels, err := b.tests(ctx, opt.Targets)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	buildevents "github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
 )
@@ -103,16 +104,18 @@ func TestReadEvents(t *testing.T) {
 	}
 }
 
-func TestWriteRC(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "rc")
-	if err := writeRC(file, []string{"--copt=-DX=1 2", "--config=clang"}); err != nil {
-		t.Fatal(err)
-	}
-	if b, _ := os.ReadFile(file); string(b) != "common '--copt=-DX=1 2'\ncommon '--config=clang'\n" {
-		t.Errorf("%s", b)
-	}
-	if err := writeRC(file, []string{"--copt='"}); err == nil {
-		t.Error("a quote: no error")
+// What the user says counts more than what a bazelrc of the workspace says for a command.
+func TestFlagsOf(t *testing.T) {
+	b := &bazel{outputBase: "/o", flags: []string{"--repo_env=CC=gcc", "--copt=it's", "--@r//:f=x"}, known: buildevents.Flags{
+		"--repo_env": {Name: "repo_env", Value: true, Commands: []string{"build", "query", "test"}},
+		"--copt":     {Name: "copt", Value: true, Commands: []string{"build", "test"}},
+	}}
+	for command, want := range map[string][]string{
+		"build": b.flags, "test": b.flags, "query": {"--repo_env=CC=gcc"},
+	} {
+		if got := b.flagsOf(command); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
 	}
 }
 
