@@ -77,7 +77,7 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 			return
 		}
 		c := results[i].Config
-		t.composed, t.lines, t.data, t.prebuilt, t.closure = c, results[i].Lines, results[i].DataFiles, results[i].Prebuilt, results[i].Report
+		t.composed, t.lines, t.data, t.prebuilt, t.composition = c, results[i].Lines, results[i].DataFiles, results[i].Prebuilt, &results[i]
 		if len(c.AlwaysRun) > 0 {
 			t.verdict, t.why = report.AlwaysRun, c.AlwaysRun[0]
 			return

@@ -103,9 +103,7 @@ type test struct {
 	links       []fingerprint.Contribution // see links
 	parts       []fingerprint.Contribution
 	key         store.Key
-	// closure computes the report when it is needed: those of all tests don't
-	// fit into memory.
-	closure func() (*fingerprint.Report, error)
+	composition *fingerprint.Composed
 	// remote says that it is run by remote execution: only then is the result
 	// that of the key.
 	remote   bool

@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
-	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
@@ -35,14 +37,18 @@ func namedParts(l []fingerprint.Contribution) []fingerprint.Part {
 	return parts
 }
 
-// explainable returns all that a test's fingerprint is made of.
-func (t *test) explainable() (*fingerprint.Report, error) {
-	r, err := t.closure()
-	if err != nil {
-		return nil, err
+// eachReport calls do with all that the fingerprints of tests are made of, of several at once.
+func eachReport(tests []*test, do func(t *test, r *fingerprint.Report, err error)) {
+	var composed []*fingerprint.Composed
+	for _, t := range tests {
+		composed = append(composed, t.composition)
 	}
-	r.Run, r.Key = namedParts(t.parts), t.key.String()
-	return r, nil
+	fingerprint.Reports(composed, func(i int, r *fingerprint.Report, err error) {
+		if err == nil {
+			r.Run, r.Key = namedParts(tests[i].parts), tests[i].key.String()
+		}
+		do(tests[i], r, err)
+	})
 }
 
 // explain finds out for each test that isn't recorded what is different from the
@@ -58,15 +64,21 @@ func (s *session) explain(ctx context.Context) {
 	for i, t := range s.tests {
 		index[t] = i
 	}
-	parallel(runtime.NumCPU(), s.tests, func(t *test) {
+	var recorded []*test
+	var mu sync.Mutex
+	parallel(transfers, s.tests, func(t *test) {
 		if !t.hasKey() || ctx.Err() != nil {
 			return
 		}
-		if f, err := history.Read(ctx, s.storeOf(t), t.label); err != nil || len(f.Entries) == 0 {
-			return // it was never recorded, and so costs nothing more
+		// What was never recorded costs nothing more.
+		if f, err := history.Read(ctx, s.storeOf(t), t.label); err == nil && len(f.Entries) > 0 {
+			mu.Lock()
+			defer mu.Unlock()
+			recorded = append(recorded, t)
 		}
-		current, err := t.explainable()
-		if err != nil {
+	})
+	eachReport(recorded, func(t *test, current *fingerprint.Report, err error) {
+		if err != nil || ctx.Err() != nil {
 			return
 		}
 		nearest, err := history.Nearest(ctx, s.storeOf(t), t.label, current, compared)
@@ -99,15 +111,23 @@ func (s *session) explain(ctx context.Context) {
 	}
 }
 
-// remember keeps what the fingerprint of a recorded result is made of, for later
-// explanations. The result itself doesn't depend on it.
-func (s *session) remember(ctx context.Context, t *test, end time.Time) error {
+// remember keeps what the fingerprints of recorded results are made of, for later
+// explanations: of those of tests, with when they ended. The results themselves don't depend
+// on it.
+func (s *session) remember(ctx context.Context, recorded map[*test]time.Time) {
+	eachReport(slices.Collect(maps.Keys(recorded)), func(t *test, r *fingerprint.Report, err error) {
+		if err == nil {
+			err = s.rememberOne(ctx, t, r, recorded[t])
+		}
+		if err != nil {
+			s.say("%s: later runs can't be compared with this one: %v", t.label, err)
+		}
+	})
+}
+
+func (s *session) rememberOne(ctx context.Context, t *test, r *fingerprint.Report, end time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, maxRemember)
 	defer cancel()
-	r, err := t.explainable()
-	if err != nil {
-		return err
-	}
 	b, err := fingerprint.EncodeClosure(r)
 	if err != nil {
 		return err

@@ -361,6 +361,8 @@ func (o *outcome) failed(remote bool) bool {
 
 // record keeps the results of tests that were just run.
 func (s *session) record(ctx context.Context, labels []string, interrupted bool) {
+	recorded := map[*test]time.Time{}
+	defer func() { s.remember(ctx, recorded) }()
 	for _, t := range s.fingerprinted(labels) {
 		o := t.outcome
 		switch {
@@ -396,9 +398,7 @@ func (s *session) record(ctx context.Context, labels []string, interrupted bool)
 				done()
 			}
 			if err == nil {
-				if err := s.remember(ctx, t, r.End); err != nil {
-					s.say("%s: later runs can't be compared with this one: %v", t.label, err)
-				}
+				recorded[t] = r.End
 			} else if !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrPartly) {
 				why = err.Error()
 			}

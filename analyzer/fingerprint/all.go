@@ -43,20 +43,32 @@ type Composed struct {
 	report *Report
 }
 
-// Report composes the test once more, alone, for the report of its closure.
-// It is an error if its fingerprint isn't the same, because a file has changed.
-func (c *Composed) Report() (*Report, error) {
-	if c.Err != nil {
-		return nil, c.Err
+// reported is how many tests are composed together for their reports: the manifests of all of them
+// are in memory meanwhile.
+const reported = 64
+
+// Reports composes tests once more, and calls do with the report of the closure of each, by its
+// index, perhaps of several at once: these reports are large. It is an error if a fingerprint isn't
+// the same, because a file has changed.
+func Reports(composed []*Composed, do func(i int, r *Report, err error)) {
+	for start := 0; start < len(composed); start += reported {
+		var tests []*Test
+		var which []int
+		for i := start; i < min(start+reported, len(composed)); i++ {
+			if c := composed[i]; c.Err != nil {
+				do(i, nil, c.Err)
+			} else {
+				tests, which = append(tests, c.test), append(which, i)
+			}
+		}
+		composeAll(tests, nil, func(k int, again *Composed) {
+			c, err := composed[which[k]], again.Err
+			if err == nil && again.Fingerprint != c.Fingerprint {
+				err = fmt.Errorf("%s: its fingerprint was %s and now is %s: a manifest or a data file has been changed meanwhile; start again", c.test.Binary, c.Fingerprint, again.Fingerprint)
+			}
+			do(which[k], again.report, err)
+		})
 	}
-	_, r, _, err := Compose(c.test)
-	if err != nil {
-		return nil, err
-	}
-	if r.Fingerprint != c.Fingerprint {
-		return nil, fmt.Errorf("%s: its fingerprint was %s and now is %s: a manifest or a data file has been changed meanwhile; start again", c.test.Binary, c.Fingerprint, r.Fingerprint)
-	}
-	return r, nil
 }
 
 // Stats says how ComposeAll came to its results.
@@ -83,7 +95,7 @@ type Fallback struct {
 // Memory is what earlier invocations have found out, or nil. It spares the manifests
 // of tests whose code is known to be read, and isn't counted in Stats.
 func ComposeAll(tests []*Test, memory *Memory) ([]Composed, Stats) {
-	return composeAll(tests, memory, false)
+	return composeAll(tests, memory, nil)
 }
 
 // A pool is what tests are linked from.
@@ -185,7 +197,8 @@ func (t *Test) linkedFiles(read func(file string) (*link, error)) ([]*linkedFile
 	return files, nil
 }
 
-func composeAll(tests []*Test, memory *Memory, keep bool) ([]Composed, Stats) {
+// composeAll calls report with each test that has one, if it isn't nil, and forgets its report.
+func composeAll(tests []*Test, memory *Memory, report func(i int, c *Composed)) ([]Composed, Stats) {
 	var stats Stats
 	out := make([]Composed, len(tests))
 	known := map[string]*link{}
@@ -238,7 +251,7 @@ func composeAll(tests []*Test, memory *Memory, keep bool) ([]Composed, Stats) {
 			}
 		}
 	}
-	p := newPool(unread, keep)
+	p := newPool(unread, report != nil)
 	for file, in := range recalled.inputs {
 		if p.inputs[file] == nil {
 			p.inputs[file] = in
@@ -253,7 +266,11 @@ func composeAll(tests []*Test, memory *Memory, keep bool) ([]Composed, Stats) {
 		composer := p.NewComposer()
 		return func(i int) {
 			if out[i].Err == nil {
-				out[i] = composeOne(tests[i], p, composer, linked[i], manifests[i], overrides, data, &recalled.summaries[i], keep)
+				out[i] = composeOne(tests[i], p, composer, linked[i], manifests[i], overrides, data, &recalled.summaries[i], report != nil)
+			}
+			if report != nil {
+				report(i, &out[i])
+				out[i].report = nil
 			}
 		}
 	})

@@ -99,8 +99,8 @@ type DataFile struct {
 // A manifest that can't be understood doesn't fail the build of the test: it
 // makes the test run always, and the reason names it.
 func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
-	all, _ := composeAll([]*Test{t}, nil, true)
-	x := all[0]
+	var x Composed
+	composeAll([]*Test{t}, nil, func(_ int, c *Composed) { x = *c })
 	if x.Err != nil {
 		return nil, nil, nil, x.Err
 	}

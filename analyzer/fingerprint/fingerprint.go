@@ -35,7 +35,6 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -327,14 +326,10 @@ func newReport(contributions []Contribution, p *pool, closure *refgraph.Closure)
 
 // units describes the manifests that members are in.
 func units(p *pool, members []refgraph.Member) []Unit {
-	used := map[int32]bool{}
-	for _, m := range members {
-		used[m.Unit] = true
-	}
 	var l []Unit
 	seen := map[*manifest.Manifest]bool{}
-	for _, i := range slices.Sorted(maps.Keys(used)) {
-		s := p.sources[i]
+	for i := range members {
+		s := p.sources[members[i].Unit]
 		if seen[s.manifest] {
 			continue
 		}
