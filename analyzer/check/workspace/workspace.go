@@ -159,8 +159,10 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 	}
 	defer os.RemoveAll(tmp)
 	b := &bazel{program: opt.Bazel, dir: opt.Dir, outputBase: opt.OutputBase, tmp: tmp, flags: opt.Flags, log: opt.Log}
-	if b.known, err = (&buildevents.Bazel{Program: b.program, Dir: b.dir, Startup: b.startup()}).Flags(ctx); err != nil {
-		return nil, err
+	if len(opt.Flags) > 0 {
+		if b.known, err = (&buildevents.Bazel{Program: b.program, Dir: b.dir, Startup: b.startup()}).Flags(ctx); err != nil {
+			return nil, err
+		}
 	}
 	labels, err := b.tests(ctx, opt.Targets)
 	if err != nil {
