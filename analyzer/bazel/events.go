@@ -85,14 +85,8 @@ type Event struct {
 			Name string
 			Code int
 		}
-		FinishTime time.Time
+		FinishTime time.Time // when the work was done; another command may begin shortly after that
 	}
-}
-
-// Ended returns when the command had done its work, or the zero time if e doesn't say.
-// Another command may begin shortly after that.
-func (e *Event) Ended() time.Time {
-	return e.Finished.FinishTime
 }
 
 // AllMnemonics has Bazel count the actions of all mnemonics, not only of the most

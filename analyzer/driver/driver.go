@@ -837,7 +837,7 @@ func (l *aspectOutputs) add(e *bazel.Event) {
 
 // note notes when an invocation that builds something ends.
 func (s *session) note(e *bazel.Event) {
-	if ended := e.Ended(); !ended.IsZero() {
+	if ended := e.Finished.FinishTime; !ended.IsZero() {
 		s.built = ended.Add(time.Millisecond) // of which it has no fractions
 	}
 }

@@ -73,10 +73,6 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 	}
 	results, _ := fingerprint.ComposeAll(composed, s.memory)
 	traces := s.traces()
-	remade := make([]error, len(tests))
-	for i, t := range tests {
-		remade[i] = traces.remade(t, composed[i], &results[i])
-	}
 	system := s.prober.unchanged()
 	touched, err := s.touchedSources(ctx, traces)
 	for i, t := range tests {
@@ -84,9 +80,10 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 			continue
 		}
 		key, kerr := keyOf(results[i].Config, t.parts)
+		remade := traces.remade(t, composed[i], &results[i])
 		switch {
-		case remade[i] != nil:
-			t.doubt = remade[i].Error()
+		case remade != nil:
+			t.doubt = remade.Error()
 		case kerr != nil || key != t.key:
 		case !system:
 			t.doubt = "the linker or libraries of the system were changed while it was tested"

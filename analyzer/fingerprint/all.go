@@ -197,7 +197,8 @@ func (t *Test) linkedFiles(read func(file string) (*link, error)) ([]*linkedFile
 	return files, nil
 }
 
-// composeAll calls report with each test that has one, if it isn't nil, and forgets its report.
+// composeAll calls report, if it isn't nil, with what each test has come to, from several goroutines,
+// and forgets its report.
 func composeAll(tests []*Test, memory *Memory, report func(i int, c *Composed)) ([]Composed, Stats) {
 	var stats Stats
 	out := make([]Composed, len(tests))
