@@ -70,6 +70,9 @@ func TestSameBytes(t *testing.T) {
 			`const char *f() { return "one"; } [[noreturn]] const char *g() { return "two"; } const char *h() { return "six"; }`, []string{"_Z1gv"}},
 		{"literals that differ", "g++", "a.cc", `const char *f() { return "one"; } const char *g() { return "two"; } const char *h() { return "six"; }`,
 			`const char *f() { return "one"; } [[noreturn]] const char *g() { return "2"; } const char *h() { return "six"; }`, []string{"_Z1fv", "_Z1gv"}},
+		// A number goes, and with it what .rodata was aligned for: nothing to a text beside it.
+		{"alignment of numbers", "gcc", "a.c", `double d(int i) { return i * 1.37; } const char *g(void) { return "two"; }`,
+			`double d(int i) { return i; } const char *g(void) { return "two"; }`, []string{"d"}},
 		// An element that was padding, and one that wasn't.
 		{"padding", "gcc", "a.c", "static const int t[30] = {1}; int f(int i) { return t[i]; } static const int u[9] = {2}; int g(int i) { return u[i]; }",
 			"static const int t[31] = {1}; int f(int i) { return t[i]; } static const int u[9] = {2}; int g(int i) { return u[i]; }", []string{"t"}},

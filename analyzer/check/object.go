@@ -519,7 +519,7 @@ func (r *objReader) anonymous(t *text, x reloc, s elf.Symbol) {
 		t.stack = append(t.stack, key)
 		begin, end := r.extent(sec, off)
 		from := t.Len()
-		fmt.Fprintf(t, "anonymous %s %s align=%d{\n", sh.Type, sh.Flags&^elf.SHF_GROUP, sh.Addralign)
+		fmt.Fprintf(t, "anonymous %s %s align=%d{\n", sh.Type, sh.Flags&^elf.SHF_GROUP, r.alignmentOf(sec, begin, end))
 		r.content(t, sec, begin, end)
 		fmt.Fprintf(t, "}%+d", x.addend+int64(s.Value)-int64(begin))
 		t.stack = t.stack[:len(t.stack)-1]
@@ -527,6 +527,27 @@ func (r *objReader) anonymous(t *text, x reloc, s elf.Symbol) {
 			t.literals = append(t.literals, literal{from, t.Len(), fmt.Sprintf("in %x at %d", sha256.Sum256(r.data[sec]), off)})
 		}
 	}
+}
+
+// alignmentOf returns how what is from begin to end in a section without symbols is
+// aligned. Literals share .rodata, whose alignment is that of the one that needs most: a
+// text needs none, and a number none beyond its size.
+func (r *objReader) alignmentOf(sec int, begin, end uint64) uint64 {
+	sh, b := r.f.Sections[sec], r.data[sec]
+	if sh.Name != ".rodata" || len(r.relocs[sec]) > 0 || end > uint64(len(b)) {
+		return sh.Addralign
+	}
+	isText := func(c byte) bool { return c >= ' ' && c < 0x7f || c >= '\t' && c <= '\r' }
+	b = b[begin:end]
+	switch n := uint64(len(b)); {
+	case n > 0 && !slices.ContainsFunc(b, func(c byte) bool { return !isText(c) }) && end < uint64(len(r.data[sec])):
+		return 1 // and the zero behind it is left out
+	case n <= 4:
+		return min(sh.Addralign, 4)
+	case n <= 8:
+		return min(sh.Addralign, 8)
+	}
+	return sh.Addralign
 }
 
 // extent returns what is at off in a section without symbols. clang gives each
