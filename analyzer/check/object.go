@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unicode"
 )
 
 // Object is a relocatable ELF file cut into units.
@@ -530,22 +531,13 @@ func (r *objReader) anonymous(t *text, x reloc, s elf.Symbol) {
 }
 
 // alignmentOf returns how what is from begin to end in a section without symbols is
-// aligned. Literals share .rodata, whose alignment is that of the one that needs most: a
-// text needs none, and a number none beyond its size.
+// aligned: as the section, which in .rodata is that of the constant that needs most; a
+// text there needs none.
 func (r *objReader) alignmentOf(sec int, begin, end uint64) uint64 {
 	sh, b := r.f.Sections[sec], r.data[sec]
-	if sh.Name != ".rodata" || len(r.relocs[sec]) > 0 || end > uint64(len(b)) {
-		return sh.Addralign
-	}
-	isText := func(c byte) bool { return c >= ' ' && c < 0x7f || c >= '\t' && c <= '\r' }
-	b = b[begin:end]
-	switch n := uint64(len(b)); {
-	case n > 0 && !slices.ContainsFunc(b, func(c byte) bool { return !isText(c) }) && end < uint64(len(r.data[sec])):
-		return 1 // and the zero behind it is left out
-	case n <= 4:
-		return min(sh.Addralign, 4)
-	case n <= 8:
-		return min(sh.Addralign, 8)
+	other := func(c rune) bool { return c > unicode.MaxASCII || !unicode.IsPrint(c) && !unicode.IsSpace(c) }
+	if sh.Name == ".rodata" && len(r.relocs[sec]) == 0 && begin < end && end < uint64(len(b)) && b[end] == 0 && !bytes.ContainsFunc(b[begin:end], other) {
+		return 1
 	}
 	return sh.Addralign
 }
