@@ -136,8 +136,8 @@ var linkerFlags = func() map[string]known {
 		no-warn-ifunc-textrel warn-execstack no-warn-execstack warn-rwx-segments no-warn-rwx-segments warn-execstack-objects warn-mismatch no-warn-mismatch
 		warn-search-mismatch no-warn-search-mismatch warn-drop-version no-warn-drop-version fatal-warnings no-fatal-warnings check-sections no-check-sections no-undefined defs error-execstack no-error-execstack error-rwx-segments
 		no-error-rwx-segments help target-help version ignore-unresolved-symbol= discard-sframe gnu-tls-tag no-gnu-tls-tag gnu2-tls-tag no-gnu2-tls-tag version-exports-section= strip-all|s strip-debug|S discard-all|x discard-locals|X discard-none strip-debug-gdb strip-debug-non-line strip-lto-sections strip-discarded
-		no-strip-discarded gc-sections no-gc-sections gc-keep-exported no-gc-keep-exported keep-unique= icf= ignore-data-address-equality
-		ignore-function-address-equality safe-icf O= relax no-relax relax-gp no-relax-gp optimize-bb-jumps no-optimize-bb-jumps
+		no-strip-discarded gc-sections no-gc-sections gc-keep-exported no-gc-keep-exported keep-unique= ignore-data-address-equality
+		ignore-function-address-equality O= relax no-relax relax-gp no-relax-gp optimize-bb-jumps no-optimize-bb-jumps
 		hash-style= hash-size= hash-bucket-empty-fraction= eh-frame-hdr no-eh-frame-hdr ld-generated-unwind-info no-ld-generated-unwind-info
 		allow-shlib-undefined no-allow-shlib-undefined unresolved-symbols= warn-unresolved-symbols error-unresolved-symbols
 		undefined-version no-undefined-version soname|h= sort-common?
@@ -152,6 +152,12 @@ var linkerFlags = func() map[string]known {
 		disable-multiple-abs-defs enable-linker-version disable-linker-version enable-non-contiguous-regions-warnings execute-only no-execute-only
 		G|gpsize= architecture|A= EB EL nocompact no-merge-strings dynamic-undefined-weak long-plt no-long-plt
 		export-dynamic-symbol-unneeded no-export-dynamic bti-report= gcs-report= gcs-report-dynamic= gcs=`)
+	define(t, func(p *parser, o option) {
+		counts(p, o)
+		if o.name == "safe-icf" || o.value == "safe" || o.value == "safe_thunks" {
+			p.unknowable(strings.Join(o.words(), " ")) // .llvm_addrsig decides what is folded, and is no part of manifests
+		}
+	}, `icf= safe-icf`)
 	define(t, system, `m= sysroot= nostdlib enable-new-dtags disable-new-dtags no-dynamic-linker no-add-needed add-needed`)
 
 	// Symbols.

@@ -57,12 +57,17 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	if len(c.sets) == 0 && roots.GarbageCollected {
 		c.setOf(0, linkmodel.None)
 	}
+	// Threads and the loader ask an allocator for a table of all files that have some.
+	c.tls = c.tls || slices.ContainsFunc(x.Overridden, func(s string) bool {
+		return slices.Contains([]string{"aligned_alloc", "calloc", "malloc", "memalign", "posix_memalign", "realloc"}, s) && c.hasTLS()
+	})
 	direct, kept := x.copies()
 	kinds, special, inLibrary := c.kindsHash(p)
 	seesNeeds := c.files || c.needs || c.lookups || weakly || len(x.Overridden) > 0
 	collects := slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return f.Collects && f.Linker != linkmodel.GNU })
+	// What is collected asks for no symbol, and has no thread-local storage.
 	c.layout = c.layout || roots.Everything || c.linked.Collected ||
-		roots.GarbageCollected && (len(c.sets) > 1 || !kept || inLibrary || collects && seesNeeds && roots.LoadsWhatIsNeeded)
+		roots.GarbageCollected && (len(c.sets) > 1 || !kept || inLibrary || c.unequal || c.tls && c.hasTLS() || collects && seesNeeds && roots.LoadsWhatIsNeeded)
 	// A resolver runs while files are relocated, in an order of the files, and sees which
 	// are.
 	resolvers := c.resolvers()
@@ -359,7 +364,7 @@ func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
 	}
 	asked(func(file int32, _ linkmodel.Symbol) { files = append(files, file) })
 	rank := ranks(users, files)
-	b := frame.New("tasting contested 3")
+	b := frame.New("tasting contested 4")
 	b.Int(len(symbols))
 	for _, s := range slices.SortedFunc(maps.Keys(symbols), func(a, b linkmodel.Symbol) int { return strings.Compare(t.Name(a), t.Name(b)) }) {
 		b.String(t.Name(s))
@@ -391,6 +396,24 @@ func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
 	}
 	h := c.usersHash(users, rank)
 	b.Bytes(h[:])
+	// What --wrap is told of, for one, is asked only of what a unit doesn't define itself.
+	for _, user := range users {
+		if p.Files[user.file].Uncertain == "" {
+			continue
+		}
+		n := &c.nodes[user.id]
+		unit := l.Instances[n.instance].Unit
+		u := c.pool.units[unit]
+		for _, k := range u.linksOf(n.own) {
+			if k >= 0 || !symbols[u.symbols[-1-k]] {
+				continue
+			}
+			s := u.symbols[-1-k]
+			b.String(t.Name(s))
+			b.Flag(slices.ContainsFunc(t.Unit(unit).Defs, func(d linkmodel.Def) bool { return d.Symbol == s }))
+		}
+	}
+	c.unequal = c.unequal || len(unequal) > 0
 	asked(func(file int32, s linkmodel.Symbol) {
 		b.Int(rank(file))
 		b.String(t.Name(s))
@@ -420,6 +443,14 @@ const (
 	ThreadLocal  = "thread-local storage"
 	LibraryKinds = "kinds of libraries"
 )
+
+// hasTLS tells whether something that is linked has thread-local storage.
+func (c *Composer) hasTLS() bool {
+	return slices.ContainsFunc(c.linked.Instances, func(in linkmodel.Instance) bool {
+		u := c.pool.units[in.Unit]
+		return slices.ContainsFunc(u.notes, func(k int32) bool { return u.comps[k].flags&flagTLS != 0 })
+	})
+}
 
 // tlsHash describes the thread-local storage of everything that is linked.
 func (c *Composer) tlsHash() Hash {

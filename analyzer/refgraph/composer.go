@@ -47,6 +47,7 @@ type Composer struct {
 	files   bool               // which files there are and what they define
 	needs   bool               // which files need which
 	tls     bool               // how much thread-local storage there is
+	unequal bool               // a unique symbol has unequal definitions
 	layout  bool               // or where sections begin and end
 	sets    map[setKey][]int32 // components of linker sets
 
@@ -292,7 +293,7 @@ func (c *Composer) link(p *linkmodel.Program) {
 	clear(c.contested)
 	clear(c.sets)
 	c.order, c.slots, c.stack, c.calls = c.order[:0], c.slots[:0], c.stack[:0], c.calls[:0]
-	c.groups, c.lookups, c.debug, c.files, c.needs, c.layout, c.tls = 0, false, false, false, false, false, false
+	c.groups, c.lookups, c.debug, c.files, c.needs, c.layout, c.tls, c.unequal = 0, false, false, false, false, false, false, false
 }
 
 func (c *Composer) comp(id int32) *comp {
@@ -361,6 +362,13 @@ func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
 	c.places = c.linked.Resolve(c.places[:0], file, s)
 	if len(c.places) > 1 || c.linked.Doubtful(s) {
 		c.contested[s] = true
+	}
+	inLibrary := func(p linkmodel.Place) bool {
+		in := c.linked.Instances[p.Instance]
+		return in.File != 0 && !c.pool.Symbols.Unit(in.Unit).Library
+	}
+	if c.special[s] != 0 && slices.ContainsFunc(c.places, inLibrary) {
+		c.mean(c.special[s]) // a library of the system may be loaded before
 	}
 	if len(c.places) == 1 {
 		c.mean(c.special[s] & readsDebug) // whoever has compiled it
