@@ -166,7 +166,7 @@ func (r *reader) layout() []byte {
 // ownSection says whether a section that isn't loaded is one that compilers and
 // assemblers make for debuggers, linkers and themselves.
 func ownSection(name string) bool {
-	return name == ".comment" || name == ".note.GNU-stack" || name == ".gnu_debuglink" || slices.ContainsFunc([]string{".debug_", ".zdebug_", ".gnu.lto_", ".gnu.debuglto_", ".llvm", ".stab"},
+	return name == ".comment" || name == ".note.GNU-stack" || name == ".gnu_debuglink" || slices.ContainsFunc([]string{".debug_", ".zdebug_", ".gnu.lto_", ".gnu.debuglto_", ".llvm", ".stab", ".ctf", ".BTF", ".GCC.command.line", ".gdb_index", ".pseudo_probe"},
 		func(s string) bool { return strings.HasPrefix(name, s) })
 }
 
@@ -227,7 +227,9 @@ func (r *reader) classify() {
 	for i := range r.sections {
 		s := &r.sections[i]
 		switch {
-		case affectsLink(s), s.typ == elf.SHT_PROGBITS && !s.loaded() && (isIdentifier(s.name) && !strings.HasPrefix(s.name, "__llvm_cov") || strings.HasPrefix(s.name, ".gnu.warning")):
+		case affectsLink(s), s.typ == elf.SHT_PROGBITS && !s.loaded() && (isIdentifier(s.name) && !strings.HasPrefix(s.name, "__llvm_cov") || strings.HasPrefix(s.name, ".gnu.warning") ||
+			// Where something is in it may be used as a number: tokens of logs.
+			uint64(s.flags)&shfExclude == 0 && s.size > 0 && !ownSection(s.name)):
 			r.kinds[i] = kindComponent
 		case !s.loaded(), s.name == ".note.gnu.property":
 		case r.isUnwind(i):
