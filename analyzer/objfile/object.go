@@ -227,7 +227,7 @@ func (r *reader) classify() {
 	for i := range r.sections {
 		s := &r.sections[i]
 		switch {
-		case affectsLink(s), s.typ == elf.SHT_PROGBITS && !s.loaded() && (isIdentifier(s.name) && !strings.HasPrefix(s.name, "__llvm_cov") || strings.HasPrefix(s.name, ".gnu.warning") ||
+		case affectsLink(s), s.typ == elf.SHT_PROGBITS && !s.loaded() && !strings.HasPrefix(s.name, "__llvm_cov") && (isIdentifier(s.name) || strings.HasPrefix(s.name, ".gnu.warning") ||
 			// Where something is in it may be used as a number: tokens of logs.
 			uint64(s.flags)&shfExclude == 0 && s.size > 0 && !ownSection(s.name)):
 			r.kinds[i] = kindComponent
