@@ -505,9 +505,6 @@ func collects(f string) bool {
 	return strings.Contains(f, "gc-sections") && !strings.Contains(f, "no-gc-sections")
 }
 
-// ofSystem matches names under which parts of the system are loaded, whoever asks for them.
-var ofSystem = regexp.MustCompile(`^((ld-[^.]*|lib(c|m|dl|rt|pthread|util|anl|resolv|mvec|nss_.*|BrokenLocale|gcc_s|stdc\+\+|c\+\+|c\+\+abi|unwind|atomic|gomp|quadmath|gfortran|ssp|[a-z]*san))\.so\.[0-9.]+|lib(omp|clang_rt\..*)\.so(\.[0-9.]+)?)$`)
-
 // confused notes which libraries a loader takes for others, by the names that flags
 // give to them, or by those of the links through which they are loaded: it loads one of each
 // name.
@@ -534,13 +531,10 @@ func confused(files []*linkedFile) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		l := by[name]
-		if ofSystem.MatchString(name) {
-			for _, x := range l {
-				if x.given || x.loaded {
-					x.uncertain = "it may be loaded as the system's " + name
-				}
+		for _, x := range l {
+			if (x.given || x.loaded) && linkflags.IsSystems(name) {
+				x.uncertain = "it may be loaded as the system's " + name
 			}
-			continue
 		}
 		if !slices.ContainsFunc(l, func(x library) bool { return x.given }) {
 			l = slices.DeleteFunc(l, func(x library) bool { return !x.loaded })

@@ -47,14 +47,28 @@ func (l *Line) Libraries() []SystemLibrary {
 			base, _, _ = strings.Cut(strings.TrimPrefix(base, "lib"), ".so")
 			stem = strings.TrimSuffix(base, ".a")
 		}
-		if strings.HasPrefix(stem, "clang_rt.") {
-			stem = "clang_rt"
-		}
-		s.Runtime = runtimes[stem]
+		s.Runtime = isRuntime(stem)
 		s.Static = s.Static || archives[stem]
 		libs = append(libs, s)
 	}
 	return libs
+}
+
+// isRuntime tells whether a library is one of the runtimes, by its name without "lib" and extension.
+func isRuntime(stem string) bool { return runtimes[stem] || strings.HasPrefix(stem, "clang_rt.") }
+
+// besides are libraries of the system that others bring along, and that may call any name.
+var besides = words(`BrokenLocale c++ c++abi gfortran`)
+
+// IsSystems tells whether the base name of a shared library is one under which a part of the
+// system is loaded, whoever asks for it. glibc's and the compilers' have a version, LLVM's runtimes
+// don't.
+func IsSystems(name string) bool {
+	stem, version, shared := strings.Cut(strings.TrimPrefix(name, "lib"), ".so")
+	if !shared || version == "" && stem != "omp" && !strings.HasPrefix(stem, "clang_rt.") {
+		return false
+	}
+	return isRuntime(stem) || besides[stem] || strings.HasPrefix(stem, "nss_") || strings.HasPrefix(name, "ld-")
 }
 
 // Inside tells whether l asks for libraries of the system that are linked into

@@ -154,7 +154,7 @@ var linkerFlags = func() map[string]known {
 		export-dynamic-symbol-unneeded no-export-dynamic bti-report= gcs-report= gcs-report-dynamic= gcs=`)
 	define(t, func(p *parser, o option) {
 		counts(p, o)
-		if o.name == "safe-icf" || o.value == "safe" || o.value == "safe_thunks" {
+		if o.value != "all" && o.value != "none" {
 			p.unknowable(strings.Join(o.words(), " ")) // .llvm_addrsig decides what is folded, and is no part of manifests
 		}
 	}, `icf= safe-icf`)

@@ -435,3 +435,16 @@ func FuzzLine(f *testing.F) {
 		Split(s)
 	})
 }
+
+func TestIsSystems(t *testing.T) {
+	for name, want := range map[string]bool{
+		"libm.so.6": true, "libgcc_s.so.1": true, "libstdc++.so.6": true, "libc++abi.so.1.0": true, "ld-linux-x86-64.so.2": true, "libnss_files.so.2": true,
+		"libomp.so": true, "libclang_rt.asan-x86_64.so": true,
+		// Libraries of the build have no version.
+		"libm.so": false, "libutil.so": false, "libgcc_o.so.1": false, "libm.a": false, "m": false,
+	} {
+		if got := IsSystems(name); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

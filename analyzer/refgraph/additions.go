@@ -30,8 +30,11 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	if h, ok := c.attributesHash(p); ok {
 		add("attributes", h)
 	}
+	unequal := false
 	if len(c.contested) > 0 || slices.ContainsFunc(x.named, func(n named) bool { return len(n.defs) > 1 }) {
-		add("contested", x.contestedHash(p))
+		var h Hash
+		h, unequal = x.contestedHash(p)
+		add("contested", h)
 	}
 	if c.debug {
 		add("debug", c.debugHash())
@@ -58,16 +61,15 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		c.setOf(0, linkmodel.None)
 	}
 	// Threads and the loader ask an allocator for a table of all files that have some.
-	c.tls = c.tls || slices.ContainsFunc(x.Overridden, func(s string) bool {
-		return slices.Contains([]string{"aligned_alloc", "calloc", "malloc", "memalign", "posix_memalign", "realloc"}, s) && c.hasTLS()
-	})
+	allocates := slices.ContainsFunc(x.Overridden, func(s string) bool { return slices.Contains(allocators, s) })
+	c.tls = c.tls || allocates && c.hasTLS()
 	direct, kept := x.copies()
 	kinds, special, inLibrary := c.kindsHash(p)
 	seesNeeds := c.files || c.needs || c.lookups || weakly || len(x.Overridden) > 0
 	collects := slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return f.Collects && f.Linker != linkmodel.GNU })
 	// What is collected asks for no symbol, and has no thread-local storage.
 	c.layout = c.layout || roots.Everything || c.linked.Collected ||
-		roots.GarbageCollected && (len(c.sets) > 1 || !kept || inLibrary || c.unequal || c.tls && c.hasTLS() || collects && seesNeeds && roots.LoadsWhatIsNeeded)
+		roots.GarbageCollected && (len(c.sets) > 1 || !kept || inLibrary || unequal || c.tls && c.hasTLS() || collects && seesNeeds && roots.LoadsWhatIsNeeded)
 	// A resolver runs while files are relocated, in an order of the files, and sees which
 	// are.
 	resolvers := c.resolvers()
@@ -315,8 +317,9 @@ func frameInts(name string, list []int) Hash {
 
 // contestedHash describes what a choice that isn't decided depends on: of each
 // symbol with several possible definitions in the closure, how each of these is
-// defined and in which files, in the loader's order.
-func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
+// defined and in which files, in the loader's order. It tells whether a unique symbol has
+// unequal definitions.
+func (x *Closure) contestedHash(p *linkmodel.Program) (h Hash, some bool) {
 	c := x.c
 	t, l := c.pool.Symbols, c.linked
 	symbols := map[linkmodel.Symbol]bool{}
@@ -394,7 +397,7 @@ func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
 		}
 		b.Int(0)
 	}
-	h := c.usersHash(users, rank)
+	h = c.usersHash(users, rank)
 	b.Bytes(h[:])
 	// What --wrap is told of, for one, is asked only of what a unit doesn't define itself.
 	for _, user := range users {
@@ -413,23 +416,32 @@ func (x *Closure) contestedHash(p *linkmodel.Program) Hash {
 			b.Flag(slices.ContainsFunc(t.Unit(unit).Defs, func(d linkmodel.Def) bool { return d.Symbol == s }))
 		}
 	}
-	c.unequal = c.unequal || len(unequal) > 0
 	asked(func(file int32, s linkmodel.Symbol) {
 		b.Int(rank(file))
 		b.String(t.Name(s))
 	})
-	return b.Sum()
+	return b.Sum(), len(unequal) > 0
+}
+
+// notes yields what notes of one kind say of all units that are linked, with the file of each.
+func (c *Composer) notes(flag uint16) iter.Seq2[int32, string] {
+	return func(yield func(file int32, note string) bool) {
+		for _, in := range c.linked.Instances {
+			u := c.pool.units[in.Unit]
+			for _, k := range u.notes {
+				if comp := &u.comps[k]; comp.flags&flag != 0 && !yield(in.File, c.pool.descriptions[comp.description]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // debugHash describes the debug information of everything that is linked.
 func (c *Composer) debugHash() Hash {
 	var list []string
-	for _, in := range c.linked.Instances {
-		for _, k := range c.pool.units[in.Unit].notes {
-			if comp := &c.pool.units[in.Unit].comps[k]; comp.flags&flagDebug != 0 {
-				list = append(list, c.pool.descriptions[comp.description])
-			}
-		}
+	for _, note := range c.notes(flagDebug) {
+		list = append(list, note)
 	}
 	slices.Sort(list)
 	b := frame.New("tasting debug information 1")
@@ -444,24 +456,23 @@ const (
 	LibraryKinds = "kinds of libraries"
 )
 
+// allocators may be asked for tables of thread-local storage.
+var allocators = []string{"aligned_alloc", "calloc", "malloc", "memalign", "posix_memalign", "realloc"}
+
 // hasTLS tells whether something that is linked has thread-local storage.
 func (c *Composer) hasTLS() bool {
-	return slices.ContainsFunc(c.linked.Instances, func(in linkmodel.Instance) bool {
-		u := c.pool.units[in.Unit]
-		return slices.ContainsFunc(u.notes, func(k int32) bool { return u.comps[k].flags&flagTLS != 0 })
-	})
+	for range c.notes(flagTLS) {
+		return true
+	}
+	return false
 }
 
 // tlsHash describes the thread-local storage of everything that is linked.
 func (c *Composer) tlsHash() Hash {
 	b := frame.New("tasting thread-local storage 1")
-	for _, in := range c.linked.Instances {
-		for _, k := range c.pool.units[in.Unit].notes {
-			if comp := &c.pool.units[in.Unit].comps[k]; comp.flags&flagTLS != 0 {
-				b.Int(int(in.File))
-				b.String(c.pool.descriptions[comp.description])
-			}
-		}
+	for file, note := range c.notes(flagTLS) {
+		b.Int(int(file))
+		b.String(note)
 	}
 	return b.Sum()
 }
@@ -470,13 +481,9 @@ func (c *Composer) tlsHash() Hash {
 // linkers may choke on.
 func (c *Composer) noted(p *linkmodel.Program, name string, flag uint16) (h Hash, some bool) {
 	files := make([][]string, len(p.Files))
-	for _, in := range c.linked.Instances {
-		for _, k := range c.pool.units[in.Unit].notes {
-			if comp := &c.pool.units[in.Unit].comps[k]; comp.flags&flag != 0 {
-				some = true
-				files[in.File] = append(files[in.File], c.pool.descriptions[comp.description])
-			}
-		}
+	for file, note := range c.notes(flag) {
+		some = true
+		files[file] = append(files[file], note)
 	}
 	if !some {
 		return Hash{}, false

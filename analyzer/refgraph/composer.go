@@ -47,7 +47,6 @@ type Composer struct {
 	files   bool               // which files there are and what they define
 	needs   bool               // which files need which
 	tls     bool               // how much thread-local storage there is
-	unequal bool               // a unique symbol has unequal definitions
 	layout  bool               // or where sections begin and end
 	sets    map[setKey][]int32 // components of linker sets
 
@@ -293,7 +292,7 @@ func (c *Composer) link(p *linkmodel.Program) {
 	clear(c.contested)
 	clear(c.sets)
 	c.order, c.slots, c.stack, c.calls = c.order[:0], c.slots[:0], c.stack[:0], c.calls[:0]
-	c.groups, c.lookups, c.debug, c.files, c.needs, c.layout, c.tls, c.unequal = 0, false, false, false, false, false, false, false
+	c.groups, c.lookups, c.debug, c.files, c.needs, c.layout, c.tls = 0, false, false, false, false, false, false
 }
 
 func (c *Composer) comp(id int32) *comp {
@@ -363,15 +362,12 @@ func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
 	if len(c.places) > 1 || c.linked.Doubtful(s) {
 		c.contested[s] = true
 	}
-	inLibrary := func(p linkmodel.Place) bool {
-		in := c.linked.Instances[p.Instance]
-		return in.File != 0 && !c.pool.Symbols.Unit(in.Unit).Library
-	}
-	if c.special[s] != 0 && slices.ContainsFunc(c.places, inLibrary) {
-		c.mean(c.special[s]) // a library of the system may be loaded before
+	special := c.special[s]
+	if special != 0 && slices.ContainsFunc(c.places, c.inLibrary) {
+		c.mean(special) // a library of the system may be loaded before
 	}
 	if len(c.places) == 1 {
-		c.mean(c.special[s] & readsDebug) // whoever has compiled it
+		c.mean(special & readsDebug) // whoever has compiled it
 		return c.at(c.places[0].Instance, c.places[0].Component) + 1
 	}
 	var ids []int32
@@ -381,8 +377,8 @@ func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
 		if ids = c.setOf(file, set); len(ids) == 0 && c.hasSet(set) {
 			c.mean(readsFiles | readsLayout) // another file may have bounds of its own for all
 		}
-	case len(c.places) == 0 && len(c.special) > 0:
-		c.mean(c.special[s])
+	case len(c.places) == 0:
+		c.mean(special)
 	}
 	list := append(make([]int32, 0, 1+len(ids)+len(c.places)), -int32(len(ids)+len(c.places))-1)
 	list = append(list, ids...)
@@ -391,6 +387,12 @@ func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
 	}
 	c.lists = append(c.lists, list)
 	return -int32(len(c.lists))
+}
+
+// inLibrary tells whether a definition is in a shared library that the build links.
+func (c *Composer) inLibrary(p linkmodel.Place) bool {
+	in := c.linked.Instances[p.Instance]
+	return in.File != 0 && !c.pool.Symbols.Unit(in.Unit).Library
 }
 
 func (c *Composer) linksOf(id int32) []int32 { return c.slots[c.nodes[id].start:c.nodes[id].end] }
