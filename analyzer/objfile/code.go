@@ -2,6 +2,7 @@ package objfile
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"fmt"
 	"math"
@@ -99,9 +100,9 @@ func (r *reader) extents(k int) ([]extent, string) {
 	}
 	slices.SortFunc(all, func(a, b extent) int {
 		if a.start != b.start {
-			return cmpUint(a.start, b.start)
+			return cmp.Compare(a.start, b.start)
 		}
-		return cmpUint(a.end, b.end)
+		return cmp.Compare(a.end, b.end)
 	})
 	n := 0
 	for _, e := range all {
@@ -125,19 +126,9 @@ func (r *reader) extents(k int) ([]extent, string) {
 	return all, ""
 }
 
-func cmpUint(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
 // covering returns the index of the extent that at is in, or -1.
 func covering(all []extent, at uint64) int {
-	i, ok := slices.BinarySearchFunc(all, at, func(e extent, at uint64) int { return cmpUint(e.start, at) })
+	i, ok := slices.BinarySearchFunc(all, at, func(e extent, at uint64) int { return cmp.Compare(e.start, at) })
 	if ok {
 		return i
 	}
@@ -239,7 +230,7 @@ func (r *reader) padding(s *section, from, to uint64, all []extent, next int) st
 // firstReloc returns the index of the first relocation from an offset on, and
 // whether there is one before end.
 func firstReloc(l []reloc, from, end uint64) (int, bool) {
-	i, _ := slices.BinarySearchFunc(l, from, func(r reloc, at uint64) int { return cmpUint(r.offset, at) })
+	i, _ := slices.BinarySearchFunc(l, from, func(r reloc, at uint64) int { return cmp.Compare(r.offset, at) })
 	return i, i < len(l) && l[i].offset < end
 }
 
@@ -362,7 +353,7 @@ func (r *reader) decodeARM64(s *section, e *extent, c *code, uses []use, adjacen
 	var call, done uint64
 	called := false
 	data := r.dataIn(s)
-	d, _ := slices.BinarySearchFunc(data, e.start, func(x [2]uint64, at uint64) int { return cmpUint(x[1], at+1) })
+	d, _ := slices.BinarySearchFunc(data, e.start, func(x [2]uint64, at uint64) int { return cmp.Compare(x[1], at+1) })
 	for at := e.start; at < e.end; at += 4 {
 		for d < len(data) && data[d][1] <= at {
 			d++
@@ -431,7 +422,7 @@ func (r *reader) dataIn(s *section) [][2]uint64 {
 			marks = append(marks, mark{sym.value, sym.name[1] == 'd'})
 		}
 	}
-	slices.SortStableFunc(marks, func(a, b mark) int { return cmpUint(a.at, b.at) })
+	slices.SortStableFunc(marks, func(a, b mark) int { return cmp.Compare(a.at, b.at) })
 	var l [][2]uint64
 	for i, m := range marks {
 		end := s.size

@@ -494,7 +494,7 @@ func (r *reader) comesBack(k int, at uint64) bool {
 		}
 		return known
 	}
-	if i, ok := slices.BinarySearchFunc(c.code.sites, at, func(s site, at uint64) int { return cmpUint(s.at, at) }); ok {
+	if i, ok := slices.BinarySearchFunc(c.code.sites, at, func(s site, at uint64) int { return cmp.Compare(s.at, at) }); ok {
 		return target(k, c.code.sites[i].target)
 	}
 	i, hit := firstReloc(r.sections[k].relocs, at, at+4)
@@ -571,7 +571,7 @@ func (r *reader) fill(i int, c *component) {
 		for i, n := range c.syms {
 			extents[i] = span{r.syms[n].value - base, r.syms[n].size}
 		}
-		slices.SortFunc(extents, func(a, b span) int { return cmp.Or(cmpUint(a.start, b.start), cmpUint(a.end, b.end)) })
+		slices.SortFunc(extents, func(a, b span) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
 		h.Int(len(extents))
 		for _, x := range extents {
 			h.Uint(x.start)
@@ -737,7 +737,7 @@ func (r *reader) hashContent(h *frame.Buffer, c *component, p span) {
 }
 
 func sitesIn(l []site, p span) []site {
-	at := func(s site, at uint64) int { return cmpUint(s.at, at) }
+	at := func(s site, at uint64) int { return cmp.Compare(s.at, at) }
 	first, _ := slices.BinarySearchFunc(l, p.start, at)
 	end, _ := slices.BinarySearchFunc(l, p.end, at)
 	return l[first:end]
@@ -1022,13 +1022,14 @@ func (r *reader) hashBeyond(h *frame.Buffer, c *component, rel *reloc, u use) {
 	}
 }
 
-// maxInFront is how many bytes in front of an array, one element, a reference to it may lead.
+// maxInFront is how many bytes in front of a variable a reference to it may lead: by an element
+// or a row of an array, or to where a structure would begin that had the variable as a member.
 const maxInFront = 4 << 10
 
 // beside returns which other variables than the one in piece i of section k, if
 // there is one, a place may mean. The address of the end of an array is where the
-// next variable begins; and what begins to count at 1 takes the address in front
-// of an array.
+// next variable begins; what begins to count at 1 takes the address in front
+// of an array; and container_of does so of the head of a list.
 func (r *reader) beside(k, i int, at int64, u use) []int {
 	l := r.pieces[k]
 	if r.sections[k].code() || u.class == useDirect || i >= 0 && r.cuts[k].hub {
@@ -1038,22 +1039,14 @@ func (r *reader) beside(k, i int, at int64, u use) []int {
 	if j := r.before(k, at); j >= 0 && l[j].kind == inComponent {
 		out = append(out, j)
 	}
-	// What is in front of an array may be several variables.
-	for j := i + 1; i >= 0 && j < len(l) && l[j].start-uint64(at) <= maxInFront; j++ {
-		near := j == i+1 && (uint64(at) > l[i].start || l[i].end-l[i].start <= 16)
-		if l[j].kind == inComponent && (near || elements(l[j], l[j].start-uint64(at)) > 1) {
+	// What is in front of an array or a member may be several variables.
+	j, _ := slices.BinarySearchFunc(l, at+1, func(p piece, at int64) int { return cmp.Compare(int64(p.start), at) })
+	for ; j < len(l) && int64(l[j].start)-at <= maxInFront; j++ {
+		if l[j].kind == inComponent {
 			out = append(out, j)
 		}
 	}
 	return out
-}
-
-// elements returns how many elements of a size p may have, if it is an array.
-func elements(p piece, size uint64) uint64 {
-	if size == 0 || (p.end-p.start)%size != 0 {
-		return 0
-	}
-	return (p.end - p.start) / size
 }
 
 // before returns the index of the variable or literal that ends where another may
@@ -1063,7 +1056,7 @@ func (r *reader) before(k int, at int64) int {
 	if at <= 0 {
 		return -1
 	}
-	i, _ := slices.BinarySearchFunc(l, uint64(at), func(p piece, at uint64) int { return cmpUint(p.start, at) })
+	i, _ := slices.BinarySearchFunc(l, uint64(at), func(p piece, at uint64) int { return cmp.Compare(p.start, at) })
 	if i == 0 || l[i-1].end > uint64(at) || l[i-1].end < uint64(at) && l[i-1].kind != literal || l[i-1].kind != inComponent && l[i-1].kind != literal {
 		return -1 // of a literal zeros at the end are left out
 	}

@@ -266,7 +266,7 @@ func (r *reader) gather() {
 	}
 	for k := range r.cuts {
 		slices.SortFunc(r.cuts[k].refs, func(a, b ref) int {
-			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.from, b.from), cmpUint(a.site, b.site))
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.from, b.from), cmp.Compare(a.site, b.site))
 		})
 	}
 }
@@ -291,7 +291,7 @@ func (r *reader) find(k int, at int64) int {
 	if at < 0 {
 		return -1
 	}
-	i, ok := slices.BinarySearchFunc(l, uint64(at), func(p piece, at uint64) int { return cmpUint(p.start, at) })
+	i, ok := slices.BinarySearchFunc(l, uint64(at), func(p piece, at uint64) int { return cmp.Compare(p.start, at) })
 	if ok {
 		// What is empty begins where the next one does.
 		return i
@@ -354,7 +354,7 @@ func (r *reader) findTables(k int, plain bool) {
 
 // upTo returns where the first variable behind a place begins, if that is before end.
 func (c *cutting) upTo(at, end int64) int64 {
-	if e, ok := slices.BinarySearchFunc(c.extents, uint64(at), func(e extent, at uint64) int { return cmpUint(e.start, at) }); !ok && e < len(c.extents) {
+	if e, ok := slices.BinarySearchFunc(c.extents, uint64(at), func(e extent, at uint64) int { return cmp.Compare(e.start, at) }); !ok && e < len(c.extents) {
 		end = min(end, int64(c.extents[e].start))
 	}
 	return end
@@ -514,7 +514,7 @@ func (r *reader) unoptimised() bool {
 						break
 					}
 				}
-				if e, _ := slices.BinarySearchFunc(c.extents, uint64(x.at), func(e extent, at uint64) int { return cmpUint(e.start, at) }); e < len(c.extents) {
+				if e, _ := slices.BinarySearchFunc(c.extents, uint64(x.at), func(e extent, at uint64) int { return cmp.Compare(e.start, at) }); e < len(c.extents) {
 					next = min(next, int(c.extents[e].start))
 				}
 				found = found || end == int64(next) && !parts
@@ -529,7 +529,7 @@ func startsAt(extents []extent, at int64) bool {
 	if at < 0 {
 		return false
 	}
-	_, ok := slices.BinarySearchFunc(extents, uint64(at), func(e extent, at uint64) int { return cmpUint(e.start, at) })
+	_, ok := slices.BinarySearchFunc(extents, uint64(at), func(e extent, at uint64) int { return cmp.Compare(e.start, at) })
 	return ok
 }
 
@@ -579,7 +579,7 @@ func (r *reader) cutData(k int, plain, named bool) {
 			fixed = append(fixed, piece{start: e.start, end: e.end, comp: -1})
 		}
 	}
-	slices.SortFunc(fixed, func(a, b piece) int { return cmpUint(a.start, b.start) })
+	slices.SortFunc(fixed, func(a, b piece) int { return cmp.Compare(a.start, b.start) })
 	var out []piece
 	at := uint64(0)
 	for i := 0; i <= len(fixed); i++ {
@@ -590,7 +590,7 @@ func (r *reader) cutData(k int, plain, named bool) {
 		if at < end {
 			var why string
 			if c.hub {
-				first, _ := slices.BinarySearchFunc(c.extents, at, func(e extent, at uint64) int { return cmpUint(e.start, at) })
+				first, _ := slices.BinarySearchFunc(c.extents, at, func(e extent, at uint64) int { return cmp.Compare(e.start, at) })
 				if _, hit := firstReloc(s.relocs, at, end); hit || s.data != nil && !isZero(s.data[at:end]) || r.refersInto(refs, at, end) ||
 					first < len(c.extents) && c.extents[first].start < end {
 					out = append(out, piece{start: at, end: end, comp: hubComponent})
