@@ -45,7 +45,11 @@ import (
 //	   tables that linkers don't follow.
 //	7: the order of sections that belong to others; a function's type in front of it is a part
 //	   of it; more of C isn't plain.
-const Format = 9
+//	8: attributes of C with all of their declaration.
+//	9: flags and words of C that are known to be plain, and no others.
+//	10: what begins up to 4 KiB behind a place that code refers to; sections that aren't
+//	    loaded; significant addresses.
+const Format = 10
 
 // Uses of a symbol that an object doesn't define, in Reference.Uses.
 const (

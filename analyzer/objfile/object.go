@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -122,10 +123,11 @@ func readObject(b []byte, member string, assembly bool) (*object, error) {
 	return &object{member, r.out, r.references(), r.attrs.Sum128(), r.layout(), r.fallbacks, r.libraries()}, nil
 }
 
-// layout hashes what a linker script may tell sections by, and the content of those
-// that aren't loaded unless a script says so.
+// layout hashes what a linker script may tell sections by, the content of those
+// that aren't loaded unless a script says so, and which addresses are significant.
 func (r *reader) layout() []byte {
-	h := frame.New("tasting sections 4")
+	h := frame.New("tasting sections 5")
+	h.Strings(r.significant())
 	for i := range r.sections {
 		s := &r.sections[i]
 		loaded := s.flags&elf.SHF_ALLOC != 0
@@ -161,6 +163,31 @@ func (r *reader) layout() []byte {
 		}
 	}
 	return h.Sum128()
+}
+
+// significant lists the symbols whose addresses mean something, sorted (.llvm_addrsig,
+// "LLVM Extensions": indices of symbols, as LEB128): --icf=safe folds functions that aren't
+// among them. Without such a list it folds none.
+func (r *reader) significant() (list []string) {
+	for i := range r.sections {
+		s := &r.sections[i]
+		if s.typ != shtLLVMAddrsig {
+			continue
+		}
+		list = append(list, s.name)
+		for b := s.data; len(b) > 0; {
+			k, n := binary.Uvarint(b)
+			if n <= 0 || k >= uint64(len(r.syms)) {
+				list = append(list, "damaged "+string(b))
+				break
+			}
+			sym := &r.syms[k]
+			list = append(list, fmt.Sprintf("%s %d %d", sym.name, sym.sec, sym.value))
+			b = b[n:]
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // ownSection says whether a section that isn't loaded is one that compilers and
