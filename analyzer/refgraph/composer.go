@@ -30,7 +30,8 @@ type Composer struct {
 	base    []int32 // first node of each instance, and the number of nodes
 	nodes   []node
 	program uint32
-	classes []classNode        // of each class, unless files have nodes of their own
+	classes []nodeOf           // of each class, unless files have nodes of their own
+	names   []nodeOf           // of each symbol: as in bound, for files that bind nothing in their own way
 	scoped  map[[2]int32]int32 // class and file: its node, if they have
 	symbols []int32            // first of an instance's in bound
 	bound   []int32            // of the unit's symbols: a node and 1, -1-index in lists, or 0
@@ -69,7 +70,7 @@ type node struct {
 
 type call struct{ id, next int32 }
 
-type classNode struct {
+type nodeOf struct {
 	program uint32
 	id      int32
 }
@@ -240,7 +241,7 @@ func (c *Composer) mean(is uint8) {
 func (p *Pool) NewComposer() *Composer {
 	c := &Composer{
 		pool: p, linked: linkmodel.NewLinked(p.Symbols), known: map[string]int32{},
-		last: make([]membership, len(p.descriptions)), classes: make([]classNode, p.classCount), scoped: map[[2]int32]int32{},
+		last: make([]membership, len(p.descriptions)), classes: make([]nodeOf, p.classCount), names: make([]nodeOf, p.Symbols.Len()), scoped: map[[2]int32]int32{},
 		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{},
 	}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
@@ -286,6 +287,7 @@ func (c *Composer) link(p *linkmodel.Program) {
 	}
 	if c.program++; c.program == 0 {
 		clear(c.classes)
+		clear(c.names)
 		c.program = 1
 	}
 	clear(c.scoped)
@@ -321,7 +323,7 @@ func (c *Composer) at(instance, own int32) int32 {
 	}
 	x := &c.classes[class]
 	if x.program != c.program {
-		*x = classNode{c.program, id}
+		*x = nodeOf{c.program, id}
 	}
 	return x.id
 }
@@ -358,6 +360,21 @@ func (c *Composer) resolve(id int32) {
 // bind returns what a symbol stands for in a unit from which it is reached, as in bound.
 func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
 	file := c.linked.Instances[instance].File
+	if c.linked.Scoped(file) {
+		return c.bindIn(file, s)
+	}
+	x := &c.names[s]
+	if x.program == c.program {
+		return x.id
+	}
+	id := c.bindIn(file, s)
+	if _, set := c.pool.sets[s]; !set { // each file has its own
+		*x = nodeOf{c.program, id}
+	}
+	return id
+}
+
+func (c *Composer) bindIn(file int32, s linkmodel.Symbol) int32 {
 	c.places = c.linked.Resolve(c.places[:0], file, s)
 	if len(c.places) > 1 || c.linked.Doubtful(s) {
 		c.contested[s] = true
