@@ -73,6 +73,8 @@ func TestSameBytes(t *testing.T) {
 		// A number goes, and with it what .rodata was aligned for: nothing to a text beside it.
 		{"alignment of numbers", "gcc", "a.c", `double d(int i) { return i * 1.37; } const char *g(void) { return "two"; }`,
 			`double d(int i) { return i; } const char *g(void) { return "two"; }`, []string{"d"}},
+		{"alignment of masks", "gcc", "a.c", `double d(double x) { return -x; } double e(int i) { return i * 1.37; } double f(int i) { return i * 2.37; }`,
+			`double d(double x) { return x; } double e(int i) { return i * 1.37; } double f(int i) { return i * 2.37; }`, []string{"d"}},
 		// An element that was padding, and one that wasn't.
 		{"padding", "gcc", "a.c", "static const int t[30] = {1}; int f(int i) { return t[i]; } static const int u[9] = {2}; int g(int i) { return u[i]; }",
 			"static const int t[31] = {1}; int f(int i) { return t[i]; } static const int u[9] = {2}; int g(int i) { return u[i]; }", []string{"t"}},

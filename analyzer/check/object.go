@@ -532,12 +532,15 @@ func (r *objReader) anonymous(t *text, x reloc, s elf.Symbol) {
 
 // alignmentOf returns how what is from begin to end in a section without symbols is
 // aligned: as the section, which in .rodata is that of the constant that needs most; a
-// text there needs none.
+// text there needs none, and eight bytes need no more than that.
 func (r *objReader) alignmentOf(sec int, begin, end uint64) uint64 {
 	sh, b := r.f.Sections[sec], r.data[sec]
 	other := func(c rune) bool { return c > unicode.MaxASCII || !unicode.IsPrint(c) && !unicode.IsSpace(c) }
 	if sh.Name == ".rodata" && len(r.relocs[sec]) == 0 && begin < end && end < uint64(len(b)) && b[end] == 0 && !bytes.ContainsFunc(b[begin:end], other) {
 		return 1
+	}
+	if i, _ := slices.BinarySearch(r.starts[sec], begin+1); sh.Name == ".rodata" && i < len(r.starts[sec]) && r.starts[sec][i]-begin <= 8 || sh.Size-begin <= 8 {
+		return min(sh.Addralign, 8)
 	}
 	return sh.Addralign
 }

@@ -569,6 +569,9 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	default:
 		return b.localVar(n, storage)
 	}
+	if slices.Contains([]string{"cst4", "cst8", "cst16", "cst32"}, n.Name) {
+		return notPlain("variable " + n.Name + ": LLVM knows sections .rodata." + n.Name)
+	}
 	e := b.ordinaryEntity(n.Name, entVariable)
 	if e.kind != entVariable {
 		return fmt.Errorf("%w: %s is a variable and something else", clangast.ErrDump, n.Name)

@@ -57,7 +57,7 @@ var exact, prefixes = table(map[class]string{
 	code: `-ansi -std=* --std=* -m64 -funwind-tables -fasynchronous-unwind-tables -fPIC -fpic -fPIE -fpie` +
 		both(`plt strict-aliasing omit-frame-pointer function-sections data-sections stack-protector
 		stack-protector-strong stack-protector-all addrsig ident`),
-	emission: `--target=* -target_ -fno-PIC -fno-pic -fno-PIE -fno-pie
+	emission: `-Wwrite-strings --target=* -target_ -fno-PIC -fno-pic -fno-PIE -fno-pie
 		-fvisibility=* -fcf-protection=none -ffp-contract=* -ftls-model=* -falign-functions=* -falign-loops=* -falign-jumps=* -falign-labels=*
 		-fno-builtin-* -ftrivial-auto-var-init=* -fstack-reuse=*
 		-march=* -mtune=* -mcpu=* -mcmodel=* -mred-zone -mno-red-zone -momit-leaf-frame-pointer -mno-omit-leaf-frame-pointer

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -132,13 +133,32 @@ func (s *session) composeBy(ctx context.Context, tests []*test) (known []*test, 
 	return known, results, stats.Fallbacks
 }
 
-// links contributes where links lead that rules declare: their files count by content. Bazel's
-// own are absolute.
+// links contributes where links lead that rules declare, or that are in directories that actions
+// make: their files count by content. Bazel's own are absolute.
 func links(x *fingerprint.Test) []fingerprint.Contribution {
 	var l []string
+	trees := slices.DeleteFunc(slices.Clone(x.Empty), func(name string) bool { return !strings.HasSuffix(name, "/") })
+	seen := map[string]bool{}
+	add := func(name, file string) {
+		if seen[file] {
+			return
+		}
+		seen[file] = true
+		if target, err := os.Readlink(file); err == nil && !filepath.IsAbs(target) {
+			l = append(l, name, target)
+		}
+	}
 	for _, d := range x.Data {
-		if target, err := os.Readlink(d.File); err == nil && !filepath.IsAbs(target) && strings.HasPrefix(d.File, filepath.Join(x.Dir, "bazel-out")+"/") {
-			l = append(l, d.Path, target)
+		if !strings.HasPrefix(d.File, filepath.Join(x.Dir, "bazel-out")+"/") {
+			continue
+		}
+		add(d.Path, d.File)
+		for _, tree := range trees {
+			// The directories between.
+			name, file := path.Dir(d.Path), path.Dir(d.File)
+			for ; strings.HasPrefix(name, tree); name, file = path.Dir(name), path.Dir(file) {
+				add(name, file)
+			}
 		}
 	}
 	if l == nil {

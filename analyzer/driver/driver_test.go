@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -546,5 +547,30 @@ func TestGroups(t *testing.T) {
 		if got := s.groups(strings.Fields(labels)); got != want {
 			t.Errorf("%s: %q, want %q", labels, got, want)
 		}
+	}
+}
+
+// TestLinks: links among what actions make count by where they lead, those to directories, too.
+func TestLinks(t *testing.T) {
+	root := t.TempDir()
+	d := filepath.Join(root, "bazel-out", "d")
+	os.MkdirAll(filepath.Join(d, "s1"), 0o777)
+	os.WriteFile(filepath.Join(d, "s1", "f"), nil, 0o666)
+	os.Symlink("s1", filepath.Join(d, "l"))
+	test := func(empty ...string) *fingerprint.Test {
+		x := &fingerprint.Test{Dir: root, Empty: empty}
+		for _, name := range []string{"s1/f", "l/f"} {
+			x.Data = append(x.Data, fingerprint.DataFile{Path: "p/d/" + name, File: filepath.Join(d, name)})
+		}
+		return x
+	}
+	if l := links(test()); l != nil {
+		t.Errorf("files in no directory of one action: %v", l)
+	}
+	l := links(test("p/d/"))
+	os.Remove(filepath.Join(d, "l"))
+	os.Symlink("./s1", filepath.Join(d, "l"))
+	if again := links(test("p/d/")); l == nil || slices.Equal(l, again) {
+		t.Errorf("%v, and where it leads elsewhere %v", l, again)
 	}
 }

@@ -186,15 +186,16 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	if len(code.Duplicates) > 0 {
 		c.Contributions = append(c.Contributions, NewContribution("symbols with several definitions", code.Duplicates))
 	}
-	var files []string
+	var files, links []string
 	for _, d := range t.Data {
-		if err := addData(c, &files, digest, d.Path, d.File); err != nil {
+		if err := addData(c, &files, &links, digest, d.Path, d.File); err != nil {
 			return nil, nil, fmt.Errorf("data %s: %w", d.Path, err)
 		}
 		if info, err := os.Stat(d.File); err == nil && info.IsDir() {
 			c.Directories = append(c.Directories, d.Path)
 		}
 	}
+	c.Contributions = append(c.Contributions, linksInDirectories(links)...)
 	for _, name := range t.Empty {
 		c.Data = append(c.Data, emptyFile(name))
 	}
@@ -343,12 +344,22 @@ func readInput(file string) (*manifest.Manifest, *input) {
 	return m, in
 }
 
+// linksInDirectories contributes where links lead that are in directories of data: what they lead
+// to counts by content, as if it were there.
+func linksInDirectories(links []string) []Contribution {
+	if len(links) == 0 {
+		return nil
+	}
+	return []Contribution{NewContribution("links in directories", slices.Sorted(slices.Values(links)))}
+}
+
 // StaleDirectory returns the first of c's Directories in which there is something else
 // than c says, or that can't be read, or "". At finds runfiles.
 func (c *Config) StaleDirectory(at func(path string) string) string {
+	var links []string
 	for _, dir := range c.Directories {
 		var now Config
-		if err := addData(&now, new([]string), digest, dir, at(dir)); err != nil {
+		if err := addData(&now, new([]string), &links, digest, dir, at(dir)); err != nil {
 			return dir
 		}
 		then := slices.DeleteFunc(slices.Clone(c.Data), func(f File) bool { return !strings.HasPrefix(f.Path, dir+"/") })
@@ -357,13 +368,17 @@ func (c *Config) StaleDirectory(at func(path string) string) string {
 			return dir
 		}
 	}
+	then := slices.DeleteFunc(slices.Clone(c.Contributions), func(x Contribution) bool { return x.Name != "links in directories" })
+	if !slices.Equal(linksInDirectories(links), then) {
+		return strings.Join(c.Directories, " or ")
+	}
 	return ""
 }
 
 // addData adds the file at file, or everything in it, as runfile name. Symbolic
-// links count with what they lead to; the operating system ends the walk if one
-// leads back.
-func addData(c *Config, files *[]string, digest digester, name, file string) error {
+// links count with what they lead to, and in directories with their targets, unless these are
+// absolute and so of one place; the operating system ends the walk if one leads back.
+func addData(c *Config, files, links *[]string, digest digester, name, file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
 		// A link to nowhere is an input too: its target's name is all there is.
@@ -396,7 +411,10 @@ func addData(c *Config, files *[]string, digest digester, name, file string) err
 		c.Data = append(c.Data, emptyFile(name+"/"))
 	}
 	for _, e := range entries {
-		if err := addData(c, files, digest, name+"/"+e.Name(), filepath.Join(file, e.Name())); err != nil {
+		if target, err := os.Readlink(filepath.Join(file, e.Name())); err == nil && !filepath.IsAbs(target) {
+			*links = append(*links, name+"/"+e.Name()+" -> "+target)
+		}
+		if err := addData(c, files, links, digest, name+"/"+e.Name(), filepath.Join(file, e.Name())); err != nil {
 			return err
 		}
 	}

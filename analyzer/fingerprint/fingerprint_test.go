@@ -431,6 +431,27 @@ func TestComposeData(t *testing.T) {
 	if cmp.Equal(a, compose()) {
 		t.Error("the target of a dangling link doesn't count")
 	}
+	// Where a link leads counts, too, if what it leads to is the same; a test can see it.
+	os.WriteFile(filepath.Join(tree, "same"), []byte("b"), 0o644)
+	os.Symlink("b", filepath.Join(tree, "link"))
+	at := func(name string) string { return filepath.Join(dir, name) }
+	b := compose()
+	if dir := b.StaleDirectory(at); dir != "" {
+		t.Errorf("%s is stale", dir)
+	}
+	for _, relink := range []func(){
+		func() { os.Symlink("same", filepath.Join(tree, "link")) },
+		func() { os.WriteFile(filepath.Join(tree, "link"), []byte("b"), 0o644) },
+	} {
+		os.Remove(filepath.Join(tree, "link"))
+		relink()
+		if cmp.Equal(b, compose()) {
+			t.Error("where a link leads doesn't count")
+		}
+		if b.StaleDirectory(at) == "" {
+			t.Error("a link that leads elsewhere isn't stale")
+		}
+	}
 	for _, name := range []string{"d/", "d/__init__.py"} {
 		c, _, _, err := Compose(&Test{Binary: "b", Empty: []string{name}})
 		if err != nil || len(c.Data) != 1 || c.Data[0].Path != name {

@@ -24,6 +24,9 @@ type Run struct {
 	Root bool
 	// Executable are the paths of data files that their owner may execute, in order.
 	Executable []string
+	// Links are the data files in directories that actions make of which a part of the path is a
+	// link, each with where it really is in the directory.
+	Links []string
 	// RepoMapping is the SHA-256 of Bazel's file _repo_mapping in the runfiles, in
 	// hex, or empty.
 	RepoMapping string
@@ -49,6 +52,7 @@ func (r *Run) Frame(b *frame.Buffer) {
 	b.String(r.Machine)
 	b.Flag(r.Root)
 	b.Strings(r.Executable)
+	b.Strings(r.Links)
 	b.String(r.RepoMapping)
 	b.Flag(r.External)
 	b.Int(len(r.Libraries))
@@ -112,6 +116,9 @@ func (r *Run) Parts() []Part {
 	add(partUser, 2, user)
 	if len(r.Executable) > 0 {
 		add("data files that can be executed", 2, r.Executable...)
+	}
+	if len(r.Links) > 0 {
+		add("links among the data", 2, r.Links...)
 	}
 	if r.RepoMapping != "" {
 		l = append(l, Part{repoMapping, r.RepoMapping})

@@ -9,11 +9,10 @@ import (
 )
 
 // runtimes are the libraries of the C and C++ runtimes: what they call in a
-// program is known (overrides.txt of package fingerprint), or they are made for a
-// version of the compiler. Of libc++, and of the small libraries beside libstdc++,
-// it isn't known.
-var runtimes = words(`asan atomic anl c c_nonshared clang_rt crypt dl gcc gcc_eh gcc_s gcov gomp hwasan
-	iomp5 itm lsan m mvec nsl nss_files omp pthread pthread_nonshared quadmath resolv rt ssp ssp_nonshared stdc++ supc++ thread_db
+// program is known (overrides.txt of package fingerprint). Of libc++, of OpenMP's, and of the
+// small libraries beside libstdc++ and the C library, it isn't known.
+var runtimes = words(`asan atomic anl c c_nonshared clang_rt crypt dl gcc gcc_eh gcc_s gcov hwasan
+	itm lsan m mvec nsl nss_files pthread pthread_nonshared resolv rt ssp ssp_nonshared stdc++ supc++
 	tsan ubsan unwind util`)
 
 // archives are those that there are only as archives.
@@ -58,7 +57,7 @@ func (l *Line) Libraries() []SystemLibrary {
 func isRuntime(stem string) bool { return runtimes[stem] || strings.HasPrefix(stem, "clang_rt.") }
 
 // besides are libraries of the system that others bring along, and that may call any name.
-var besides = words(`BrokenLocale c++ c++abi gfortran`)
+var besides = words(`BrokenLocale c++ c++abi gfortran gomp iomp5 omp quadmath thread_db`)
 
 // IsSystems tells whether the base name of a shared library is one under which a part of the
 // system is loaded, whoever asks for it. glibc's and the compilers' have a version, LLVM's runtimes
@@ -99,11 +98,14 @@ func (l *Line) SeesWhatIsNeeded() bool {
 		})
 }
 
+// bringsForeign matches flags of drivers that bring libraries along that aren't among the
+// runtimes: libc++, and those that run loops in parallel.
+var bringsForeign = regexp.MustCompile(`^-(?:-?stdlib=libc\+\+|fopenmp(?:=.*)?|fopenacc|ftree-parallelize-loops(?:=.*)?)$`)
+
 // Foreign tells whether the line names a library of the system that may call
 // the program by any name.
 func (l *Line) Foreign() bool {
-	libcxx := func(f string) bool { return strings.TrimLeft(f, "-") == "stdlib=libc++" }
-	return slices.ContainsFunc(l.Flags, libcxx) || slices.ContainsFunc(l.Libraries(), func(s SystemLibrary) bool { return !s.Runtime })
+	return slices.ContainsFunc(l.Flags, bringsForeign.MatchString) || slices.ContainsFunc(l.Libraries(), func(s SystemLibrary) bool { return !s.Runtime })
 }
 
 // System is what l takes from the system, as words that Parse reads: Flags, and

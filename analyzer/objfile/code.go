@@ -89,6 +89,9 @@ func (r *reader) extents(k int) ([]extent, string) {
 			return nil, sym.name + " reaches over the end of the section"
 		}
 		if sym.size == 0 {
+			if !sym.local() && !s.code() {
+				return nil, sym.name + " has no size" // it may be the end of what is in front of it
+			}
 			points = append(points, i)
 			continue
 		}
@@ -108,6 +111,9 @@ func (r *reader) extents(k int) ([]extent, string) {
 	for _, e := range all {
 		if n > 0 && e.start < all[n-1].end {
 			p := &all[n-1]
+			if !s.code() && (p.global || e.global) {
+				return nil, "two symbols are at one place" // one may stand for the end of what is in front
+			}
 			p.end, p.local, p.global = max(p.end, e.end), p.local || e.local, p.global || e.global
 			continue
 		}

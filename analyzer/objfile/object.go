@@ -213,26 +213,21 @@ func (r *reader) libraries() (words []string) {
 // affectsLink says whether a section that isn't loaded tells the linker
 // something that changes the program.
 func affectsLink(s *section) bool {
-	return s.typ == shtLLVMLinkerOptions || s.typ == shtLLVMDependentLibs || isLTO(s)
+	return s.typ == shtLLVMLinkerOptions || s.typ == shtLLVMDependentLibs
 }
 
 func isLTO(s *section) bool {
 	return strings.HasPrefix(s.name, ".gnu.lto_") || s.name == ".llvm.lto"
 }
 
-// checkLTO refuses objects that hold no machine code beside the intermediate
-// form. If there is both, each says what the code does.
+// checkLTO refuses objects with an intermediate form. If there is machine code beside it
+// (-ffat-lto-objects), gcc's linker takes the intermediate form all the same, asked for or not:
+// with references of its own, and code that all other units have a say in.
 func (r *reader) checkLTO() error {
-	lto := false
 	for i := range r.sections {
-		s := &r.sections[i]
-		if s.flags&elf.SHF_ALLOC != 0 && s.size > 0 && !strings.HasPrefix(s.name, ".note") {
-			return nil
+		if isLTO(&r.sections[i]) {
+			return errLTO
 		}
-		lto = lto || isLTO(s)
-	}
-	if lto {
-		return errLTO
 	}
 	return nil
 }
@@ -263,7 +258,7 @@ func (r *reader) classify() {
 			if s.size > 0 {
 				r.kinds[i] = kindUnwind
 			}
-		case isLiterals(s):
+		case isLiterals(s) && !r.scattered(i):
 			r.kinds[i] = kindLiterals
 			r.merges++
 		case s.size == 0 && !referred[i] && len(s.locals)+len(s.globals) == 0 && (standardName(s.name) != "" || s.flags&elf.SHF_ALLOC == 0):
@@ -304,6 +299,15 @@ func (r *reader) groups() {
 func isLiterals(s *section) bool {
 	return s.flags&elf.SHF_MERGE != 0 && s.flags&elf.SHF_WRITE == 0 && s.typ == elf.SHT_PROGBITS && s.entsize > 0 &&
 		standardName(s.name) != "" && len(s.relocs) == 0 && len(s.globals) == 0
+}
+
+// scattered tells whether linkers tear apart what symbols of section k name: each entry is merged
+// with an equal one, of whatever object, and what lies behind it isn't the next. (LLVM puts a
+// table called cst4 into the section that it has for constants of four bytes.)
+func (r *reader) scattered(k int) bool {
+	s := &r.sections[k]
+	table := func(i int) bool { return r.syms[i].size > s.entsize }
+	return s.flags&elf.SHF_MERGE != 0 && s.flags&elf.SHF_STRINGS == 0 && s.entsize > 0 && (slices.ContainsFunc(s.locals, table) || slices.ContainsFunc(s.globals, table))
 }
 
 // standardNames are the names, or their beginnings up to a dot, that compilers
@@ -561,9 +565,6 @@ func (r *reader) fill(i int, c *component) {
 	if name == "" || len(r.kept[k]) > 0 {
 		name = s.name // what belongs to it is in the order of such names
 	}
-	if isLTO(s) {
-		name = name[:strings.LastIndexByte(name, '.')] // a random suffix
-	}
 	h.String(name)
 	h.Uint(uint64(s.typ))
 	h.Uint(uint64(s.flags &^ (elf.SHF_GROUP | elf.SHF_INFO_LINK | elf.SHF_LINK_ORDER)))
@@ -627,6 +628,10 @@ func (r *reader) fill(i int, c *component) {
 	for _, p := range c.spans {
 		h.Uint(p.start - base)
 		r.hashContent(&h, c, p)
+	}
+	if r.scattered(c.sec) {
+		r.addLink(c, anything)
+		r.fallbacks = append(r.fallbacks, &manifest.Fallback{Component: c.name, Reason: "the section " + s.name + " is for constants that linkers merge one by one, and there is a table in it", Rung: manifest.Rung_RUNG_OBJECT})
 	}
 	switch {
 	case c.next >= 0:

@@ -288,7 +288,7 @@ func printable(name string) string {
 
 var errThin = errors.New("a thin archive holds no code, only the paths of objects: give the objects, or create the archive without the T modifier")
 
-var errLTO = errors.New("the object holds an intermediate form for link-time optimisation instead of code: analyze its source, or compile it without -flto")
+var errLTO = errors.New("the object holds an intermediate form for link-time optimisation, which linkers take for the code: compile it without -flto")
 
 func isELF(b []byte) bool     { return bytes.HasPrefix(b, []byte(elf.ELFMAG)) }
 func isBitcode(b []byte) bool { return bytes.HasPrefix(b, []byte("BC\xc0\xde")) }

@@ -726,6 +726,9 @@ func (c *Composer) mentioned() (names []string) {
 func (c *Composer) sourceDoubt(p *linkmodel.Program, foreign bool) string {
 	t, l := c.pool.Symbols, c.linked
 	sources := slices.ContainsFunc(l.Instances, func(in linkmodel.Instance) bool { return !t.Unit(in.Unit).Exact })
+	if sources && c.layout {
+		return "the program sees where sections begin and end, and sources don't say what is in them"
+	}
 	if len(p.Files) < 2 || !sources {
 		return ""
 	}

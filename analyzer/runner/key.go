@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"maps"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -91,7 +92,7 @@ func (r *runner) key() (store.Key, *fingerprint.Run, error) {
 	if err != nil {
 		return store.Key{}, nil, err
 	}
-	b := frame.New("tasting test 3")
+	b := frame.New("tasting test 4")
 	err = r.config.Frame(&b)
 	run.Frame(&b)
 	return b.Sum(), run, err
@@ -101,12 +102,24 @@ func (r *runner) key() (store.Key, *fingerprint.Run, error) {
 func (r *runner) runOf() (*fingerprint.Run, error) {
 	run := new(fingerprint.Run)
 	var data []string
+	trees := map[string]map[string]string{} // of directories, where what is in them is
 	for _, d := range r.config.Data {
 		file := r.runfile(d.Path)
 		data = append(data, file)
+		if strings.HasSuffix(d.Path, "/") {
+			trees[d.Path] = map[string]string{}
+		}
+		for tree, files := range trees { // sorted before what is in it
+			if in, ok := strings.CutPrefix(d.Path, tree); ok && in != "" {
+				files[in] = file
+			}
+		}
 		if executable(file, d.Path) {
 			run.Executable = append(run.Executable, d.Path)
 		}
+	}
+	for _, tree := range slices.Sorted(maps.Keys(trees)) {
+		run.Links = append(run.Links, linksIn(tree, trees[tree])...)
 	}
 	libs, err := syslib.Program{Binary: r.binary, Probed: r.probed(), Data: data, Getenv: r.env.get}.Libraries()
 	if err != nil {
@@ -138,6 +151,32 @@ func (r *runner) runOf() (*fingerprint.Run, error) {
 		}
 	}
 	return run, nil
+}
+
+// linksIn says of the files in a directory which really are elsewhere in it, or out of it. In a
+// sandbox each is a link to where it was made; on another machine it may be a copy.
+func linksIn(tree string, files map[string]string) (links []string) {
+	real, root := map[string]string{}, ""
+	for in, file := range files {
+		place, err := filepath.EvalSymlinks(file)
+		if err != nil {
+			continue // it leads nowhere, and counts by where that is
+		}
+		real[in] = place
+		if dir, ok := strings.CutSuffix(place, "/"+in); ok && (root == "" || len(dir) < len(root)) {
+			root = dir
+		}
+	}
+	for _, in := range slices.Sorted(maps.Keys(real)) {
+		if place := real[in]; place != root+"/"+in {
+			place, inside := strings.CutPrefix(place, root+"/")
+			if !inside {
+				place = "elsewhere"
+			}
+			links = append(links, tree+in+" -> "+place)
+		}
+	}
+	return links
 }
 
 // keyEnv returns the part of the environment that is in the key, sorted.

@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -48,6 +50,35 @@ func TestIs(t *testing.T) {
 		r := &runner{Test: &Test{Path: c.path}, env: newEnviron([]string{"TEST_SRCDIR=" + c.srcdir, "TEST_WORKSPACE=_main"})}
 		if got := r.is(filepath.Clean(c.test)); got != c.want {
 			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
+// TestLinksIn: where a link leads that is in a directory counts, wherever the directory is, and
+// whether files are there or links to them are.
+func TestLinksIn(t *testing.T) {
+	made := filepath.Join(t.TempDir(), "out", "d")
+	for _, dir := range []string{"s1", "s2", "x/s1"} {
+		os.MkdirAll(filepath.Join(made, dir), 0o777)
+		os.WriteFile(filepath.Join(made, dir, "f"), nil, 0o666)
+	}
+	os.Symlink("s1", filepath.Join(made, "l"))
+	os.Symlink("s2/f", filepath.Join(made, "g"))
+	os.Symlink("x/s1", filepath.Join(made, "m"))
+	sandbox := filepath.Join(t.TempDir(), "alias")
+	names := []string{"s1/f", "s2/f", "x/s1/f", "l/f", "g", "m/f"}
+	for _, name := range names {
+		os.MkdirAll(filepath.Join(sandbox, filepath.Dir(name)), 0o777)
+		os.Symlink(filepath.Join(made, name), filepath.Join(sandbox, name))
+	}
+	for _, dir := range []string{made, sandbox} {
+		files := map[string]string{}
+		for _, name := range names {
+			files[name] = filepath.Join(dir, name)
+		}
+		want := []string{"p/d/g -> s2/f", "p/d/l/f -> s1/f", "p/d/m/f -> x/s1/f"}
+		if got := linksIn("p/d/", files); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

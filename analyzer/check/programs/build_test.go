@@ -171,7 +171,7 @@ func (o *objects) get(ctx context.Context, v *version, src, unit string, c confi
 }
 
 func writeObjectManifest(file string, assembly bool) (string, error) {
-	m, err := objfile.Manifest(file, objfile.Options{Assembly: assembly})
+	m, err := objfile.ManifestOrContent(file, objfile.Options{Assembly: assembly})
 	if err != nil {
 		return "", err
 	}

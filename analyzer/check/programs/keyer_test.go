@@ -25,9 +25,11 @@ var errAlwaysRun = errors.New("it is always run")
 func composed(p *program, source bool) (string, error) {
 	t := &fingerprint.Test{Binary: p.links[0].output, Source: source}
 	for _, kv := range p.v.env {
-		if name, value, _ := strings.Cut(kv, "="); syslib.ChangesLoading(name, value) {
+		name, value, _ := strings.Cut(kv, "=")
+		if syslib.ChangesLoading(name, value) {
 			return "", errAlwaysRun // by the runner
 		}
+		t.EnvKeys = append(t.EnvKeys, name)
 	}
 	for _, obj := range p.objects {
 		if obj.refused && (!source || obj.source == "") {
