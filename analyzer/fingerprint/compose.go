@@ -344,13 +344,16 @@ func readInput(file string) (*manifest.Manifest, *input) {
 	return m, in
 }
 
+// linksName is the name of the Contribution that says where links in directories of data lead.
+const linksName = "links in directories"
+
 // linksInDirectories contributes where links lead that are in directories of data: what they lead
 // to counts by content, as if it were there.
 func linksInDirectories(links []string) []Contribution {
 	if len(links) == 0 {
 		return nil
 	}
-	return []Contribution{NewContribution("links in directories", slices.Sorted(slices.Values(links)))}
+	return []Contribution{NewContribution(linksName, slices.Sorted(slices.Values(links)))}
 }
 
 // StaleDirectory returns the first of c's Directories in which there is something else
@@ -368,7 +371,7 @@ func (c *Config) StaleDirectory(at func(path string) string) string {
 			return dir
 		}
 	}
-	then := slices.DeleteFunc(slices.Clone(c.Contributions), func(x Contribution) bool { return x.Name != "links in directories" })
+	then := slices.DeleteFunc(slices.Clone(c.Contributions), func(x Contribution) bool { return x.Name != linksName })
 	if !slices.Equal(linksInDirectories(links), then) {
 		return strings.Join(c.Directories, " or ")
 	}

@@ -70,6 +70,7 @@ type node struct {
 
 type call struct{ id, next int32 }
 
+// nodeOf is what was found in the program with this number.
 type nodeOf struct {
 	program uint32
 	id      int32
@@ -374,6 +375,7 @@ func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
 	return id
 }
 
+// bindIn is bind in a file.
 func (c *Composer) bindIn(file int32, s linkmodel.Symbol) int32 {
 	c.places = c.linked.Resolve(c.places[:0], file, s)
 	if len(c.places) > 1 || c.linked.Doubtful(s) {
