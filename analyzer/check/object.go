@@ -539,7 +539,11 @@ func (r *objReader) alignmentOf(sec int, begin, end uint64) uint64 {
 	if sh.Name == ".rodata" && len(r.relocs[sec]) == 0 && begin < end && end < uint64(len(b)) && b[end] == 0 && !bytes.ContainsFunc(b[begin:end], other) {
 		return 1
 	}
-	if i, _ := slices.BinarySearch(r.starts[sec], begin+1); sh.Name == ".rodata" && i < len(r.starts[sec]) && r.starts[sec][i]-begin <= 8 || sh.Size-begin <= 8 {
+	next := sh.Size
+	if i, _ := slices.BinarySearch(r.starts[sec], begin+1); i < len(r.starts[sec]) {
+		next = min(next, r.starts[sec][i])
+	}
+	if sh.Name == ".rodata" && next-begin <= 8 {
 		return min(sh.Addralign, 8)
 	}
 	return sh.Addralign

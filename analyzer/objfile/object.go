@@ -193,7 +193,7 @@ func (r *reader) significant() (list []string) {
 // ownSection says whether a section that isn't loaded is one that compilers and
 // assemblers make for debuggers, linkers and themselves.
 func ownSection(name string) bool {
-	return name == ".comment" || name == ".note.GNU-stack" || name == ".gnu_debuglink" || slices.ContainsFunc([]string{".debug_", ".zdebug_", ".gnu.lto_", ".gnu.debuglto_", ".llvm", ".stab", ".ctf", ".BTF", ".GCC.command.line", ".gdb_index", ".pseudo_probe"},
+	return name == ".comment" || name == ".note.GNU-stack" || name == ".gnu_debuglink" || slices.ContainsFunc([]string{".debug_", ".zdebug_", ".gnu.debuglto_", ".llvm", ".stab", ".ctf", ".BTF", ".GCC.command.line", ".gdb_index", ".pseudo_probe"},
 		func(s string) bool { return strings.HasPrefix(name, s) })
 }
 
