@@ -1,10 +1,11 @@
 // Package bazel is how this project talks to Bazel: it starts commands, knows
-// which flags a command takes, and reads build events.
+// which flags a command takes, reads build events, and answers as a persistent
+// worker.
 //
 // Nothing here parses what Bazel prints for people. Bazel tells programs what it
-// knows in three ways, all of them stable: the build event protocol
+// knows in four ways, all of them stable: the build event protocol
 // (build_event_stream.proto, here as JSON), `help flags-as-proto`
-// (bazel_flags.proto), and exit codes.
+// (bazel_flags.proto), requests to workers (worker_protocol.proto), and exit codes.
 package bazel
 
 import (

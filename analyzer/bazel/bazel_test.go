@@ -1,6 +1,8 @@
 package bazel
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -153,6 +155,22 @@ func FuzzReadFlags(f *testing.F) {
 		flags, err := readFlags(b)
 		if err == nil && len(flags) == 0 {
 			t.Error("no flags and no error")
+		}
+	})
+}
+
+func FuzzReadWorkRequest(f *testing.F) {
+	f.Add([]byte{5, 0x0a, 1, 'a', 0x18, 7})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		in := bufio.NewReader(bytes.NewReader(b))
+		for {
+			before := in.Buffered()
+			if _, err := ReadWorkRequest(in); err != nil {
+				break
+			}
+			if before > 0 && in.Buffered() == before {
+				t.Fatal("a request without a byte")
+			}
 		}
 	})
 }

@@ -142,10 +142,10 @@ func readFlags(raw []byte) (Flags, error) {
 		}
 		return nil
 	})
-	if err == nil && len(flags) == 0 {
-		err = errFlags
+	if err != nil || len(flags) == 0 {
+		return flags, errFlags
 	}
-	return flags, err
+	return flags, nil
 }
 
 // fields calls f for every field of a message; numbers come in x.
@@ -153,7 +153,7 @@ func fields(b []byte, f func(n protowire.Number, v []byte, x uint64) error) erro
 	for len(b) > 0 {
 		n, typ, k := protowire.ConsumeTag(b)
 		if k < 0 {
-			return errFlags
+			return protowire.ParseError(k)
 		}
 		b = b[k:]
 		var v []byte
@@ -167,7 +167,7 @@ func fields(b []byte, f func(n protowire.Number, v []byte, x uint64) error) erro
 			k = protowire.ConsumeFieldValue(n, typ, b)
 		}
 		if k < 0 {
-			return errFlags
+			return protowire.ParseError(k)
 		}
 		b = b[k:]
 		if err := f(n, v, x); err != nil {

@@ -10,7 +10,6 @@ visibility(["//rules", "//rules/..."])
 # Execution requirements of an action whose arguments are the name of a command
 # and then parameters().
 WORKER = {
-    "requires-worker-protocol": "json",
     "supports-multiplex-workers": "1",
     "supports-workers": "1",
 }

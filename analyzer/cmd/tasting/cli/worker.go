@@ -1,14 +1,15 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
 	"slices"
 	"sync"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 )
 
 // workerFlag makes tasting a persistent worker of Bazel: it then answers requests
@@ -17,54 +18,41 @@ import (
 // read. See https://bazel.build/remote/creating.
 const workerFlag = "--persistent_worker"
 
-// workRequest and workResponse are those of worker_protocol.proto, as JSON.
-type workRequest struct {
-	Arguments []string `json:"arguments"`
-	RequestID int      `json:"requestId"`
-}
-
-type workResponse struct {
-	ExitCode  int    `json:"exitCode"`
-	Output    string `json:"output"`
-	RequestID int    `json:"requestId"`
-}
-
 // serve answers requests, each with what Main returns and prints for args and
 // those of the request, until there are no more. The commands share nothing.
 func serve(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var running sync.WaitGroup
 	defer running.Wait()
 	var mu sync.Mutex // for stdout
-	requests, responses := json.NewDecoder(stdin), json.NewEncoder(stdout)
-	for {
-		var r workRequest
-		if err := requests.Decode(&r); errors.Is(err, io.EOF) {
+	for requests := bufio.NewReader(stdin); ; {
+		r, err := bazel.ReadWorkRequest(requests)
+		if err == io.EOF {
 			return exitOK
 		} else if err != nil {
 			fmt.Fprintf(stderr, "tasting: %s: not a work request: %v\n", workerFlag, err)
 			return exitUsage
 		}
 		running.Go(func() {
-			w := work(args, r)
+			code, printed := work(slices.Concat(args, r.Arguments))
 			mu.Lock()
 			defer mu.Unlock()
-			if err := responses.Encode(w); err != nil {
+			if err := bazel.WriteWorkResponse(stdout, r.ID, code, printed); err != nil {
 				fmt.Fprintf(stderr, "tasting: %s: %v\n", workerFlag, err)
 			}
 		})
 	}
 }
 
-// work runs a command. One that panics fails alone.
-func work(args []string, r workRequest) (w workResponse) {
+// work runs a command, and returns its exit code and what it printed. One that
+// panics fails alone.
+func work(args []string) (code int, printed []byte) {
 	var out bytes.Buffer
-	w = workResponse{ExitCode: exitInternal, RequestID: r.RequestID}
+	code = exitInternal
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(&out, "tasting: panic: %v\n%s", p, debug.Stack())
 		}
-		w.Output = out.String()
+		printed = out.Bytes()
 	}()
-	w.ExitCode = execute(slices.Concat(args, r.Arguments), nil, &out, &out)
-	return w
+	return execute(args, nil, &out, &out), nil
 }

@@ -1,15 +1,71 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
-	"encoding/json"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
+
+// request encodes a WorkRequest (worker_protocol.proto) as Bazel sends it: also with
+// fields that aren't known here.
+func request(id int, args ...string) []byte {
+	var b []byte
+	for _, a := range args {
+		b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), a)
+	}
+	b = protowire.AppendString(protowire.AppendTag(b, 2, protowire.BytesType), "an input")
+	b = protowire.AppendVarint(protowire.AppendTag(b, 3, protowire.VarintType), uint64(id))
+	return protowire.AppendBytes(nil, b)
+}
+
+// response is a WorkResponse.
+type response struct {
+	code, id int
+	output   string
+}
+
+func (w *response) read(r *bufio.Reader) error {
+	size, err := binary.ReadUvarint(r)
+	if err != nil {
+		return err
+	}
+	b := make([]byte, size)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return err
+	}
+	for len(b) > 0 {
+		n, typ, k := protowire.ConsumeTag(b)
+		b = b[max(k, 0):]
+		var x uint64
+		var v []byte
+		if typ == protowire.BytesType {
+			v, k = protowire.ConsumeBytes(b)
+		} else {
+			x, k = protowire.ConsumeVarint(b)
+		}
+		if k < 0 {
+			return protowire.ParseError(k)
+		}
+		b = b[k:]
+		switch n {
+		case 1:
+			w.code = int(int32(x))
+		case 2:
+			w.output = string(v)
+		case 3:
+			w.id = int(int32(x))
+		}
+	}
+	return nil
+}
 
 // TestWorker: a worker answers every request as a process of its own would, and
 // one that goes wrong harms no other.
@@ -30,31 +86,30 @@ func TestWorker(t *testing.T) {
 		done <- code
 	}()
 	go func() {
-		// Bazel writes one on each line; more fields than are known do no harm.
 		for i := range n {
-			fmt.Fprintf(requests, `{"arguments":["%d=%d.m","%d=again/%d.m"],"inputs":[{"path":"%d","digest":"eA=="}],"requestId":%d}`+"\n", i, i, i, i, i, i+1)
+			requests.Write(request(i+1, fmt.Sprintf("%d=%d.m", i, i), fmt.Sprintf("%d=again/%d.m", i, i)))
 		}
-		fmt.Fprintf(requests, `{"arguments":["nowhere=x.m"],"requestId":%d}`+"\n", n+1)
-		fmt.Fprintln(requests, `{"arguments":["0=once.m"]}`)
+		requests.Write(request(n+1, "nowhere=x.m"))
+		requests.Write(request(0, "0=once.m"))
 	}()
 	if err := os.Mkdir("again", 0o777); err != nil {
 		t.Fatal(err)
 	}
-	seen := map[int]workResponse{}
-	for d := json.NewDecoder(out); len(seen) < n+2; {
-		var r workResponse
-		if err := d.Decode(&r); err != nil {
+	seen := map[int]response{}
+	for r := bufio.NewReader(out); len(seen) < n+2; {
+		var x response
+		if err := x.read(r); err != nil {
 			t.Fatal(err)
 		}
-		seen[r.RequestID] = r
+		seen[x.id] = x
 	}
 	requests.Close()
 	if code := <-done; code != exitOK {
 		t.Errorf("the worker ends with %d", code)
 	}
 	for id, r := range seen {
-		if bad := id == n+1; bad != (r.ExitCode != 0) || bad != strings.Contains(r.Output, "nowhere") {
-			t.Errorf("request %d: exit code %d, %q", id, r.ExitCode, r.Output)
+		if bad := id == n+1; bad != (r.code != 0) || bad != strings.Contains(r.output, "nowhere") {
+			t.Errorf("request %d: exit code %d, %q", id, r.code, r.output)
 		}
 	}
 	for i := range n {
@@ -76,10 +131,11 @@ func TestWorker(t *testing.T) {
 
 // TestWorkerBadRequest: what isn't a request ends the worker; Bazel starts another.
 func TestWorkerBadRequest(t *testing.T) {
-	for _, in := range []string{"{", "x", `{"arguments":1}`, `{"requestId":"x"}`} {
+	whole := string(request(1, "0=0.m"))
+	for _, in := range []string{"{", "\x80", "\x01\x0a", "\x03\x0a\x05x", whole[:len(whole)-1], strings.Repeat("\xff", 9) + "\x01"} {
 		var stdout, stderr bytes.Buffer
 		if code := Main([]string{"tasting", "object", "--persistent_worker"}, strings.NewReader(in), &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "not a work request") || stdout.Len() > 0 {
-			t.Errorf("%s: exit code %d, %q, %q", in, code, stdout.String(), stderr.String())
+			t.Errorf("%q: exit code %d, %q, %q", in, code, stdout.String(), stderr.String())
 		}
 	}
 }
