@@ -360,7 +360,8 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	resolved.Everything = len(t.LinkInputs) > 0 || slices.ContainsFunc(flags, folds) || slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.Everything })
 	resolved.GarbageCollected = slices.ContainsFunc(flags, collects)
 	resolved.Foreign = slices.ContainsFunc(lines, (*linkflags.Line).Foreign)
-	resolved.Initialises = slices.ContainsFunc(flags, func(f string) bool { return strings.Contains(f, "-init=") || strings.Contains(f, "-fini=") })
+	resolved.Initialises = slices.ContainsFunc(flags, initialises)
+	resolved.System = systemLibrary
 	resolved.NoCopies = slices.ContainsFunc(flags, func(f string) bool { return strings.HasSuffix(f, "nocopyreloc") })
 	resolved.TakesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).TakesWhatIsNeeded)
 	resolved.LoadsWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).LoadsWhatIsNeeded)
@@ -453,6 +454,9 @@ var unseen = map[string]string{
 	refgraph.AsNeeded:     "a library is only linked if it is needed, and compilers decide what code needs",
 	"debug":               "the program may read debug information",
 	"needs":               "the program may see what is linked of the system, and compilers leave references out",
+	"mentions":            "linkers export what the program has in the place of the system's if it is mentioned, and compilers leave references out",
+	"needs of files":      "the order of files depends on which libraries of the system they need, and compilers decide what code needs",
+	"open":                "it can't be told what linkers make of a symbol, and compilers leave references out",
 	refgraph.LibraryKinds: "a library has code that isn't made for libraries, and compilers decide what it refers to",
 	refgraph.ThreadLocal:  "the program sees how much thread-local storage there is",
 }

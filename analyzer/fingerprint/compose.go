@@ -280,6 +280,27 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 	}), taken, nil
 }
 
+// systemLibrary returns in which library of the system a symbol surely is, or the symbol. The C
+// library's own is "", since all need it.
+func systemLibrary(symbol string) string {
+	_, known := slices.BinarySearch(shared(), symbol)
+	_, math := slices.BinarySearch(libm(), symbol)
+	switch {
+	case cxx(symbol):
+		return "C++"
+	case math:
+		return "m"
+	case ofCompilers.MatchString(symbol):
+		return "gcc"
+	case known && !optional.MatchString(symbol):
+		return ""
+	}
+	return symbol
+}
+
+// ofCompilers matches what is in libgcc.
+var ofCompilers = regexp.MustCompile(`^(_Unwind_.*|__(de)?register_frame.*|__gcc_.*|__emutls_.*|__cpu_.*|__[a-z]+[dhstx][ifc][0-9]?)$`)
+
 // bare tells whether a link is without the libraries that drivers add.
 func bare(l *linkflags.Line) bool {
 	return slices.ContainsFunc(l.Flags, func(f string) bool {

@@ -116,6 +116,7 @@ type lineItem struct {
 	lazy      bool
 	members   bool // only members of archives are lazy
 	archive   int
+	from      string // the archive's name for flags
 	group     int
 	asNeeded  bool
 	system    bool // something of the system is in front of it
@@ -179,8 +180,8 @@ func (x links) read(l *link, source bool) *linkedFile {
 		again[it.Group] = again[it.Group] || it.Built == "" && it.Group > 0
 	}
 	for _, it := range f.line.Items {
-		path := it.Built
-		if path == "" {
+		file := it.Built
+		if file == "" {
 			system = true
 			continue
 		}
@@ -189,7 +190,7 @@ func (x links) read(l *link, source bool) *linkedFile {
 			archives++
 			item.archive = archives
 		}
-		switch known := x[path]; {
+		switch known := x[file]; {
 		case known != nil && known != l && known.kind == "shared":
 			item.library = known
 		case known != nil && known != l && known.kind == "archive":
@@ -197,31 +198,35 @@ func (x links) read(l *link, source bool) *linkedFile {
 				if name := known.manifest(m, source); name != "" {
 					item.manifests = append(item.manifests, name)
 				} else {
-					f.uncertain = fmt.Sprintf("%s is in %s and has no manifest", m, path)
+					f.uncertain = fmt.Sprintf("%s is in %s and has no manifest", m, file)
 				}
 			}
+			item.from = path.Base(file)
 			if item.lazy = !it.WholeArchive; item.lazy {
 				number()
 			}
 		default:
-			name := l.manifest(path, source)
+			name := l.manifest(file, source)
 			if name == "" {
-				f.uncertain = fmt.Sprintf("%s is linked and has no manifest", path)
+				f.uncertain = fmt.Sprintf("%s is linked and has no manifest", file)
 				continue
 			}
-			if startFile.MatchString(path) {
-				f.uncertain = fmt.Sprintf("GNU ld takes %s for a file of compilers", path)
+			if startFile.MatchString(file) {
+				f.uncertain = fmt.Sprintf("GNU ld takes %s for a file of compilers", file)
 			}
 			item.manifests = []string{name}
-			if file := l.prebuilt[path]; file != "" {
-				f.prebuilt = append(f.prebuilt, file)
+			if library := l.prebuilt[file]; library != "" {
+				f.prebuilt = append(f.prebuilt, library)
 			}
-			if item.lazy || !it.WholeArchive && strings.HasSuffix(path, ".a") {
+			if strings.HasSuffix(file, ".a") {
+				item.from = path.Base(file)
+			}
+			if item.lazy || !it.WholeArchive && item.from != "" {
 				item.lazy = true
 				number()
 			}
 		}
-		if item.library == nil && !isShared(path) {
+		if item.library == nil && !isShared(file) {
 			f.twice(item, seen)
 		}
 		f.items = append(f.items, item)
@@ -564,8 +569,14 @@ func aboutLoading(flag string) bool {
 	return slices.ContainsFunc([]string{
 		"rpath", "nodefaultlib", "origin", "new-dtags", "execstack", "gnustack", "initfirst", "interpose", "ibt", "shstk", "x86-64", "bti", "gcs", "page-size",
 		"pack-dyn-relocs", "android-relr", // loaders may not know these
-		"daz-ftz", "fast-math", "unsafe-math", "sanitize", // what drivers link for them
-	}, func(s string) bool { return strings.Contains(flag, s) }) || strings.HasSuffix(flag, "-z,rel") || strings.HasSuffix(flag, "-z,rela")
+		"sanitize", // what drivers link for them
+	}, func(s string) bool { return strings.Contains(flag, s) }) || initialises(flag) || strings.HasSuffix(flag, "-z,rel") || strings.HasSuffix(flag, "-z,rela")
+}
+
+// initialises says whether a flag names a function that the loader calls, or has a driver link a
+// file that sets the processor up.
+func initialises(flag string) bool {
+	return slices.ContainsFunc([]string{"-init=", "-fini=", "daz-ftz", "fast-math", "unsafe-math"}, func(s string) bool { return strings.Contains(flag, s) })
 }
 
 // definesAll says whether a flag decides that it is an error if a library has undefined symbols.
@@ -672,7 +683,8 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 			x.Linker = linker(f.line.Linker)
 			x.Collects = slices.ContainsFunc(f.line.Flags, collects)
 			x.Complete = !f.line.Shared || slices.ContainsFunc(f.line.Flags, definesAll)
-			x.Needs = append(x.Needs, pool.Defined(f.line.Roots)...)
+			x.Entry, x.Doubted = pool.Defined(f.line.Entry), pool.Defined(f.line.Given)
+			x.Needs = append(x.Needs, pool.Defined(slices.DeleteFunc(slices.Clone(f.line.Roots), func(s string) bool { return slices.Contains(f.line.Entry, s) }))...)
 			x.Unwanted = pool.Defined(f.line.Hooks)
 			if withoutStart(f.line) {
 				x.Unwanted = append(x.Unwanted, pool.Defined([]string{"main"})...)
@@ -712,7 +724,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 						// An archive that is on the line twice is searched twice.
 						lazy := it.lazy && (!it.members || pool.sources[unit].member)
 						if lazy || !linked[unit] {
-							x.Entries = append(x.Entries, linkmodel.Entry{Unit: unit, Lazy: lazy, BehindSystem: it.system, Archive: it.archive, Group: it.group})
+							x.Entries = append(x.Entries, linkmodel.Entry{Unit: unit, Lazy: lazy, BehindSystem: it.system, Archive: it.archive, From: it.from, Group: it.group})
 						}
 						linked[unit] = linked[unit] || !lazy
 					}

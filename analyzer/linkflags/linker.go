@@ -85,6 +85,10 @@ func anything(p *parser, o option) {
 func exports(p *parser, o option) { counts(p, o); p.Exported = true }
 func rooting(p *parser, o option) { counts(p, o); p.Roots = append(p.Roots, o.value) }
 
+func gives(p *parser, symbols ...string) {
+	p.Roots, p.Given = append(p.Roots, symbols...), append(p.Given, symbols...)
+}
+
 func hooks(p *parser, o option) { rooting(p, o); p.Hooks = append(p.Hooks, o.value) }
 
 func state(f func(*State)) func(*parser, option) {
@@ -161,18 +165,19 @@ var linkerFlags = func() map[string]known {
 	define(t, system, `m= sysroot= nostdlib enable-new-dtags disable-new-dtags no-dynamic-linker no-add-needed add-needed`)
 
 	// Symbols.
-	define(t, rooting, `undefined|u= require-defined= entry|e=`)
+	define(t, rooting, `undefined|u= require-defined=`)
+	define(t, func(p *parser, o option) { counts(p, o); p.Entry = append(p.Entry, o.value) }, `entry|e=`)
 	define(t, hooks, `init= fini=`)
 	define(t, func(p *parser, o option) {
 		opens(p, o)
-		p.Roots = append(p.Roots, symbols(o.value)...)
+		gives(p, symbols(o.value)...)
 		if asks.MatchString(o.value) {
 			p.unknowable(strings.Join(o.words(), " "))
 		}
 	}, `defsym= undefined-glob=`)
 	define(t, func(p *parser, o option) {
 		opens(p, o)
-		p.Roots = append(p.Roots, o.value, "__wrap_"+o.value, "__real_"+o.value)
+		gives(p, o.value, "__wrap_"+o.value, "__real_"+o.value)
 	}, `wrap=`)
 	define(t, exports, `export-dynamic|E`)
 	define(t, func(p *parser, o option) { opens(p, o); p.Exported = true }, `export-dynamic-symbol= export-dynamic-symbol-list= dynamic-list= dynamic-list-data dynamic-list-cpp-new dynamic-list-cpp-typeinfo

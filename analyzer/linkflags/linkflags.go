@@ -46,6 +46,10 @@ type Line struct {
 	// Roots are symbols that flags name, sorted: where something defines them,
 	// code starts there, or may be replaced.
 	Roots []string
+	// Entry are those of them at which the file begins (-e) and that no other flag names.
+	Entry []string
+	// Given are those that flags define or put in the place of others (--defsym, --wrap).
+	Given []string
 	// Hooks are those that linkers only look up: nothing is linked for them.
 	Hooks []string
 	// RunPath are the directories in which the loader is told to look for libraries.

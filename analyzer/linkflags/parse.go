@@ -47,8 +47,12 @@ func (p *parser) finish() *Line {
 	p.end = p.state
 	p.end.Group, p.end.Lazy = 0, false
 	p.resolve()
-	slices.Sort(p.Roots)
-	p.Roots = slices.Compact(p.Roots)
+	p.Entry = slices.DeleteFunc(p.Entry, func(s string) bool { return slices.Contains(p.Roots, s) })
+	p.Roots = append(p.Roots, p.Entry...)
+	for _, l := range []*[]string{&p.Roots, &p.Entry, &p.Given} {
+		slices.Sort(*l)
+		*l = slices.Compact(*l)
+	}
 	return p.Line
 }
 

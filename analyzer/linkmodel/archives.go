@@ -308,6 +308,9 @@ func (s *search) library(f *File, file int32) {
 // gnu takes members as GNU ld does.
 func (s *search) gnu(f *File) []int32 {
 	s.start(f)
+	for _, x := range f.Entry {
+		s.want(f, x, false, false)
+	}
 	for i := 0; i < len(f.Entries); {
 		end := i + 1
 		for g := f.Entries[i].Group; g > 0 && end < len(f.Entries) && f.Entries[end].Group == g; {
@@ -383,6 +386,9 @@ func (s *search) lld(f *File) []int32 {
 				}
 			}
 		}
+	}
+	for _, x := range f.Entry {
+		s.want(f, x, false, false)
 	}
 	return s.out
 }

@@ -73,6 +73,11 @@ type File struct {
 	// Needs are symbols that the link needs beside those of its units: main, and
 	// what -u names.
 	Needs []Symbol
+	// Entry is the symbol at which a flag has the file begin, if any. LLD takes a member of an
+	// archive for it when it has read its line.
+	Entry []Symbol
+	// Doubted are symbols that flags may define, or give to others.
+	Doubted []Symbol
 	// Unwanted are those of Needs, and others that flags name, of which it isn't certain that
 	// the link needs them.
 	Unwanted []Symbol
@@ -107,6 +112,8 @@ type Entry struct {
 	// Archive numbers the archives of a line, from 1. The members of one are
 	// adjacent.
 	Archive int
+	// From is the name by which flags know the archive, or empty.
+	From string
 	// Group numbers the groups (--start-group) of a line, from 1, or is 0. The
 	// entries of one are adjacent.
 	Group int
@@ -271,6 +278,11 @@ func (l *Linked) Link(p *Program) {
 		}
 	}
 	l.indirect(p)
+	for _, f := range p.Files {
+		for _, s := range f.Doubted {
+			l.doubt(s, true)
+		}
+	}
 	for i := range p.Files {
 		l.bind(&p.Files[i], int32(i), l.Instances[start[i]:start[i+1]], int32(start[i]))
 	}
@@ -361,6 +373,12 @@ func (l *Linked) doubt(s Symbol, yes bool) {
 // one definition only, or none.
 func (l *Linked) Doubtful(s Symbol) bool { return l.doubts && l.doubtful[s] == l.program }
 
+// Open says that what s stands for is open somewhere: it is doubtful, has versions, or is
+// defined or restricted in a file of which it isn't known what it makes of that.
+func (l *Linked) Open(s Symbol) bool {
+	return l.Doubtful(s) || slices.ContainsFunc(l.scopes[s], func(x scope) bool { return !x.sure })
+}
+
 // tick returns a number that no slot has yet. Those of a program's files follow
 // that of the program.
 func (l *Linked) tick() uint32 {
@@ -387,8 +405,8 @@ func (l *Linked) add(file, unit int32) {
 	l.Instances = append(l.Instances, Instance{file, unit})
 }
 
-// constrain returns the more constraining of two visibilities.
-func constrain(a, b manifest.Visibility) manifest.Visibility {
+// Constrain returns the more constraining of two visibilities.
+func Constrain(a, b manifest.Visibility) manifest.Visibility {
 	const (
 		d = manifest.Visibility_VISIBILITY_DEFAULT
 		i = manifest.Visibility_VISIBILITY_INTERNAL
@@ -444,7 +462,7 @@ func (l *Linked) bind(f *File, file int32, instances []Instance, base int32) {
 			}
 			// What isn't kept is a reference with this visibility.
 			x := at(d.Symbol)
-			x.visibility = constrain(x.visibility, d.Visibility)
+			x.visibility = Constrain(x.visibility, d.Visibility)
 			if kept {
 				x.add(Place{id, d.Component}, rank(d.Binding), f)
 				if d.Group != None {
@@ -459,7 +477,7 @@ func (l *Linked) bind(f *File, file int32, instances []Instance, base int32) {
 		for _, r := range t.units[in.Unit].Refs {
 			if r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT {
 				x := at(r.Symbol)
-				x.visibility = constrain(x.visibility, r.Visibility)
+				x.visibility = Constrain(x.visibility, r.Visibility)
 			}
 			if file == 0 {
 				l.needed[r.Symbol] = l.program

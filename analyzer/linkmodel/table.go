@@ -26,7 +26,7 @@ type Table struct {
 	first    []definer
 	special  []bool
 	groups   []int32
-	// uncopied are those that some unit defines as thread-local or protected.
+	// uncopied are those that some unit defines as thread-local, or takes to be protected.
 	uncopied map[Symbol]bool
 }
 
@@ -86,8 +86,8 @@ type Ref struct {
 // NewTable returns an empty table.
 func NewTable() *Table { return &Table{ids: map[string]Symbol{}, uncopied: map[Symbol]bool{}} }
 
-// Uncopied tells whether a definition of a symbol is thread-local or protected: no
-// executable has a copy of that.
+// Uncopied tells whether a definition of a symbol is thread-local, or some unit takes it to be
+// protected: no executable has a copy of that.
 func (t *Table) Uncopied(s Symbol) bool { return t.uncopied[s] }
 
 // Symbol returns the number of a name. A version counts for nothing but that
@@ -175,6 +175,9 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 	for _, r := range m.Units[k].References {
 		s := t.Symbol(r.Name)
 		t.special[s] = t.special[s] || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
+		if r.Visibility == manifest.Visibility_VISIBILITY_PROTECTED {
+			t.uncopied[s] = true
+		}
 		x.version(r.Name, s)
 		if strings.Contains(r.Name, "@") {
 			x.Needs = append(x.Needs, r.Name)

@@ -2,6 +2,7 @@ package refgraph
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"maps"
 	"path"
@@ -35,6 +36,9 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		var h Hash
 		h, unequal = x.contestedHash(p)
 		add("contested", h)
+	}
+	if h, ok := x.openHash(p); ok {
+		add("open", h)
 	}
 	if c.debug {
 		add("debug", c.debugHash())
@@ -95,11 +99,20 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 			b.String(x.UnresolvedAt[i])
 		}
 		// Whatever defines it, a system library that does may be needed for it.
-		for _, r := range x.referring() {
-			b.Int(int(r.file))
-			b.String(r.name)
-		}
+		writeMentions(&b, x.mentions(false))
 		add("needs", b.Sum())
+	}
+	if len(p.Files) > 1 {
+		// An executable shows others what its libraries mention.
+		if list := x.mentions(true); len(list) > 0 {
+			b := frame.New("tasting mentions 1")
+			writeMentions(&b, list)
+			add("mentions", b.Sum())
+		}
+		// What a library initialises or finishes is before or behind what the system's do.
+		if roots.LoadsWhatIsNeeded && (seesNeeds || len(x.replaced) > 0 || roots.Initialises || slices.ContainsFunc(running, func(file int32) bool { return file > 0 })) {
+			add("needs of files", c.needsOf(p, running, roots.System))
+		}
 	}
 	addNames("hidden", x.hidden())
 	addNames("versions", c.versions())
@@ -128,7 +141,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		add("large", h)
 	}
 	if x.Unknown != "" || roots.Warned {
-		add("placement", c.placement(p, false))
+		add("placement", c.placement(p, roots.Warned))
 	}
 	if h, ok := x.sharing(); ok {
 		add("sharing", h)
@@ -423,6 +436,126 @@ func (x *Closure) contestedHash(p *linkmodel.Program) (h Hash, some bool) {
 	return b.Sum(), len(unequal) > 0
 }
 
+// openHash describes all that units say of symbols of the closure, and of those that replace the
+// system's, of which it isn't known what linkers and loaders make of that: who defines and refers
+// to them, in which order and how, from which archives, with which groups, and which files may
+// give them another meaning. Where others are among these files decides nothing.
+func (x *Closure) openHash(p *linkmodel.Program) (h Hash, some bool) {
+	c := x.c
+	t, l := c.pool.Symbols, c.linked
+	open := map[linkmodel.Symbol]bool{}
+	note := func(s linkmodel.Symbol) {
+		if l.Open(s) {
+			open[s] = true
+		}
+	}
+	for s := range c.contested {
+		note(s)
+	}
+	for _, n := range x.named {
+		note(t.Lookup(n.symbol))
+	}
+	for _, s := range x.replaced {
+		note(s)
+	}
+	delete(open, linkmodel.None)
+	if len(open) == 0 {
+		return Hash{}, false
+	}
+	var files []int32
+	b := frame.New("tasting open 1")
+	rank := func(int32) int { return 0 }
+	for _, write := range []bool{false, true} {
+		for i, f := range p.Files {
+			for _, s := range f.Doubted {
+				if open[s] {
+					files = append(files, int32(i))
+					b.Int(rank(int32(i)))
+					b.String(t.Name(s))
+				}
+			}
+		}
+		b.Int(-1)
+		type group struct {
+			file      int32
+			signature linkmodel.Symbol
+		}
+		before := map[group]bool{}
+		for _, in := range l.Instances {
+			u := t.Unit(in.Unit)
+			var said []string // in any order: that of a unit's components decides nothing
+			for _, d := range u.Defs {
+				if open[d.Symbol] {
+					said = append(said, fmt.Sprintf("%s defined %d %d %t %t %t %q", t.Name(d.Symbol), d.Binding, d.Visibility, d.ThreadLocal,
+						d.Group != linkmodel.None, before[group{in.File, d.Group}], from(&p.Files[in.File], in.Unit)))
+				}
+			}
+			for _, r := range u.Refs {
+				if open[r.Symbol] {
+					said = append(said, fmt.Sprintf("%s wanted %t %d %d", t.Name(r.Symbol), r.Weak, r.Visibility, r.Uses))
+				}
+			}
+			if len(said) > 0 {
+				files = append(files, in.File)
+				slices.Sort(said)
+				b.Int(rank(in.File))
+				b.Strings(said)
+			}
+			for _, d := range u.Defs {
+				before[group{in.File, d.Group}] = d.Group != linkmodel.None
+			}
+			for _, g := range u.Groups {
+				before[group{in.File, g}] = true
+			}
+		}
+		if !write {
+			rank, b = ranks(nil, files), frame.New("tasting open 1")
+		}
+	}
+	return b.Sum(), true
+}
+
+// from returns the name of the archive that a unit of a file is from, or "".
+func from(f *linkmodel.File, unit int32) string {
+	for _, e := range f.Entries {
+		if e.Library == 0 && e.Unit == unit {
+			return e.From
+		}
+	}
+	return ""
+}
+
+// saying is what the units of a file say of a symbol: the visibility that constrains most, and
+// whether one defines it.
+type saying struct {
+	visibility manifest.Visibility
+	defined    bool
+}
+
+// said returns what the units of a file say of a symbol.
+func (c *Composer) said(file int32, s linkmodel.Symbol) saying {
+	if c.sayings[file] == nil {
+		of := map[linkmodel.Symbol]saying{}
+		note := func(s linkmodel.Symbol, v manifest.Visibility, defined bool) {
+			x := of[s]
+			of[s] = saying{linkmodel.Constrain(x.visibility, v), x.defined || defined}
+		}
+		for _, in := range c.linked.Instances {
+			if in.File != file {
+				continue
+			}
+			for _, d := range c.pool.Symbols.Unit(in.Unit).Defs {
+				note(d.Symbol, d.Visibility, true)
+			}
+			for _, r := range c.pool.Symbols.Unit(in.Unit).Refs {
+				note(r.Symbol, r.Visibility, false)
+			}
+		}
+		c.sayings[file] = of
+	}
+	return c.sayings[file][s]
+}
+
 // notes yields what notes of one kind say of all units that are linked, with the file of each.
 func (c *Composer) notes(flag uint16) iter.Seq2[int32, string] {
 	return func(yield func(file int32, note string) bool) {
@@ -550,11 +683,20 @@ func (c *Composer) attributesHash(p *linkmodel.Program) (Hash, bool) {
 func (c *Composer) kindsHash(p *linkmodel.Program) (h Hash, some, inLibrary bool) {
 	files := make([][]string, len(p.Files))
 	for _, in := range c.linked.Instances {
+		direct := false
 		for _, k := range c.pool.units[in.Unit].notes {
 			// What isn't for a library at a fixed place is for none.
 			if comp := &c.pool.units[in.Unit].comps[k]; comp.flags&flagFixed != 0 || comp.flags&flagExecutable != 0 && in.File > 0 {
 				some, inLibrary = true, inLibrary || in.File > 0
 				files[in.File] = append(files[in.File], c.pool.descriptions[comp.description])
+				direct = direct || in.File > 0
+			}
+		}
+		for _, r := range c.pool.Symbols.Unit(in.Unit).Refs {
+			if direct && r.Uses&manifest.UseDirect != 0 {
+				// A linker makes a library of it if this is in the library, and stays there.
+				said := c.said(in.File, r.Symbol)
+				files[in.File] = append(files[in.File], fmt.Sprintf("%s %d %t", c.pool.Symbols.Name(r.Symbol), said.visibility, said.defined))
 			}
 		}
 	}
@@ -562,7 +704,7 @@ func (c *Composer) kindsHash(p *linkmodel.Program) (h Hash, some, inLibrary bool
 		return Hash{}, false, false
 	}
 	slices.Sort(files[0])
-	b := frame.New("tasting kinds of files 2")
+	b := frame.New("tasting kinds of files 3")
 	b.Strings(slices.Compact(files[0]))
 	writeSets(&b, withLines(p.Files[1:], files[1:]))
 	return b.Sum(), true, inLibrary
@@ -832,7 +974,7 @@ func (c *Composer) versions() (names []string) {
 
 // indirect returns the symbols that a library on the line of a complete file has to have
 // and that only files define that aren't on this line: linkers check that, if all that
-// the library needs is there.
+// the library needs is there. With each there are the numbers of the two files.
 func (c *Composer) indirect(p *linkmodel.Program) (names []string) {
 	const here, there = 1, 2
 	var units [][]*linkmodel.Unit
@@ -868,7 +1010,8 @@ func (c *Composer) indirect(p *linkmodel.Program) (names []string) {
 			for _, u := range units[k] {
 				for _, r := range u.Refs {
 					if k != i && on[int32(k)] && !r.Weak && defined[r.Symbol] == there {
-						names = append(names, c.pool.Symbols.Name(r.Symbol))
+						// A linker may check only libraries of which all is there that they need.
+						names = append(names, fmt.Sprintf("%s of %d for %d", c.pool.Symbols.Name(r.Symbol), k, i))
 					}
 				}
 			}
@@ -907,9 +1050,9 @@ func (x *Closure) levels(p *linkmodel.Program, counts bool) (out []int) {
 	return out
 }
 
-// referring returns which of the overridden symbols are referred to, and in which
-// file.
-func (x *Closure) referring() (list []reference) {
+// mentions returns which of the overridden symbols are referred to, and in which
+// file; with definitions, also which of them libraries define.
+func (x *Closure) mentions(definitions bool) (list []mention) {
 	c := x.c
 	is := map[linkmodel.Symbol]bool{}
 	for _, s := range x.Overridden {
@@ -919,19 +1062,71 @@ func (x *Closure) referring() (list []reference) {
 		return nil
 	}
 	for _, in := range c.linked.Instances {
-		for _, r := range c.pool.Symbols.Unit(in.Unit).Refs {
-			if is[r.Symbol] {
-				list = append(list, reference{in.File, c.pool.Symbols.Name(r.Symbol)})
+		u := c.pool.Symbols.Unit(in.Unit)
+		note := func(s linkmodel.Symbol) {
+			if is[s] {
+				list = append(list, mention{in.File, c.pool.Symbols.Name(s)})
 			}
 		}
+		for _, r := range u.Refs {
+			note(r.Symbol)
+		}
+		for i := 0; definitions && in.File > 0 && i < len(u.Defs); i++ {
+			note(u.Defs[i].Symbol)
+		}
 	}
-	slices.SortFunc(list, func(a, b reference) int { return cmp.Or(cmp.Compare(a.file, b.file), strings.Compare(a.name, b.name)) })
+	slices.SortFunc(list, func(a, b mention) int { return cmp.Or(cmp.Compare(a.file, b.file), strings.Compare(a.name, b.name)) })
 	return slices.Compact(list)
 }
 
-type reference struct {
+type mention struct {
 	file int32
 	name string
+}
+
+func writeMentions(b *frame.Buffer, list []mention) {
+	for _, m := range list {
+		b.Int(int(m.file))
+		b.String(m.name)
+	}
+}
+
+// needsOf says which libraries of the system each file needs for what it refers to and no
+// unit defines, and whether something runs in it. Others decide nothing.
+func (c *Composer) needsOf(p *linkmodel.Program, running []int32, system func(symbol string) string) Hash {
+	files := make([]map[string]bool, len(p.Files))
+	names := map[linkmodel.Symbol]string{}
+	for _, in := range c.linked.Instances {
+		for _, r := range c.pool.Symbols.Unit(in.Unit).Refs {
+			if r.Weak {
+				continue
+			}
+			name, known := names[r.Symbol]
+			if !known {
+				if c.places = c.linked.All(c.places[:0], r.Symbol); len(c.places) == 0 {
+					name = c.pool.Symbols.Name(r.Symbol)
+					if system != nil {
+						name = system(name)
+					}
+				}
+				names[r.Symbol] = name
+			}
+			if name != "" {
+				if files[in.File] == nil {
+					files[in.File] = map[string]bool{}
+				}
+				files[in.File][name] = true
+			}
+		}
+	}
+	b := frame.New("tasting needs of files 1")
+	for i, f := range files {
+		if runs := slices.Contains(running, int32(i)); i == 0 || runs || len(f) > 0 {
+			b.Flag(runs)
+			b.Strings(slices.Sorted(maps.Keys(f)))
+		}
+	}
+	return b.Sum()
 }
 
 // copies returns the symbols of libraries in the closure that the executable refers to
@@ -1002,9 +1197,9 @@ func (c *Composer) protected(all bool) (names []string) {
 		c.places = l.Resolve(c.places[:0], 0, r.Symbol)
 		if slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
 			in := l.Instances[p.Instance]
-			return in.File > 0 && slices.ContainsFunc(t.Unit(in.Unit).Defs, func(d linkmodel.Def) bool {
-				return d.Symbol == r.Symbol && (all || d.ThreadLocal || d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED)
-			})
+			return in.File > 0 && (all || slices.ContainsFunc(t.Unit(in.Unit).Defs, func(d linkmodel.Def) bool {
+				return d.Symbol == r.Symbol && d.ThreadLocal
+			}) || c.said(in.File, r.Symbol).visibility == manifest.Visibility_VISIBILITY_PROTECTED)
 		}) {
 			names = append(names, t.Name(r.Symbol))
 		}

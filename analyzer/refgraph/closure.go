@@ -44,6 +44,9 @@ type Roots struct {
 	// LoadsWhatIsNeeded says that references decide which libraries of the system are
 	// loaded.
 	LoadsWhatIsNeeded bool
+	// System says of a symbol in which library of the system it surely is, or returns the
+	// symbol: "" if every file needs that library.
+	System func(symbol string) string
 	// SeesWhatIsNeeded says that what is needed counts in any case: the members
 	// of a static C library ask which others are there, and a linker that takes
 	// warnings for errors (--fatal-warnings) refuses some functions.
@@ -56,7 +59,8 @@ type Roots struct {
 	// Foreign says that libraries of the system are linked of which it isn't known what
 	// they define.
 	Foreign bool
-	// Initialises says that flags name functions that a loader calls (-init, -fini).
+	// Initialises says that flags name functions that a loader calls (-init, -fini), or bring
+	// files that initialise something.
 	Initialises bool
 	// NoCopies says that a flag forbids copies of variables of libraries.
 	NoCopies bool
@@ -103,6 +107,12 @@ type Closure struct {
 	//	        the order in which they are initialised
 	//	    "levels": which files need which libraries, if one may define what a library
 	//	        of the system does as well, or the program can see the order
+	//	    "mentions": which files of a program with libraries define or refer to symbols
+	//	        that it has in the place of the system's
+	//	    "needs of files": which libraries of the system each file needs, if references
+	//	        decide that, and the order of files may be seen
+	//	    "open": all that is said, reached or not, of symbols of which it isn't known
+	//	        what files make of them
 	//	    "mentioned": the symbols of the executable that its libraries define or refer
 	//	        to, if a library of the system may look symbols up
 	//	    "needs": what no unit defines, if that decides what is taken from the
@@ -363,16 +373,15 @@ const hidden = " (hidden)"
 
 // seen tells whether one of the definitions in c.places can be seen by a file. Where it isn't
 // certain what a file makes of its definitions, they may be hidden.
-func (x *Closure) seen(p *linkmodel.Program, file int32) bool {
+func (x *Closure) seen(p *linkmodel.Program, file int32, s linkmodel.Symbol) bool {
 	c := x.c
 	return slices.ContainsFunc(c.places, func(place linkmodel.Place) bool {
 		in := c.linked.Instances[place.Instance]
 		if in.File == file || p.Files[in.File].Uncertain == "" {
 			return true
 		}
-		return slices.ContainsFunc(c.pool.Symbols.Unit(in.Unit).Defs, func(d linkmodel.Def) bool {
-			return d.Component == place.Component && (d.Visibility == manifest.Visibility_VISIBILITY_DEFAULT || d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED)
-		})
+		v := c.said(in.File, s).visibility
+		return v == manifest.Visibility_VISIBILITY_DEFAULT || v == manifest.Visibility_VISIBILITY_PROTECTED
 	})
 }
 
@@ -450,7 +459,7 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 						break // the linker defines them
 					}
 					lacks(t.Name(r.Symbol), f)
-				case !x.seen(p, in.File):
+				case !x.seen(p, in.File, r.Symbol):
 					state[r.Symbol] = none
 				case !slices.ContainsFunc(x.c.places, func(p linkmodel.Place) bool { return l.Instances[p.Instance].File != in.File }):
 					state[r.Symbol] = own

@@ -43,13 +43,14 @@ type Composer struct {
 	groups  int32
 	places  []linkmodel.Place
 	key     []byte
-	lookups bool               // something that looks symbols up is reached
-	debug   bool               // so is something that reads debug information
-	files   bool               // which files there are and what they define
-	needs   bool               // which files need which
-	tls     bool               // how much thread-local storage there is
-	layout  bool               // or where sections begin and end
-	sets    map[setKey][]int32 // components of linker sets
+	lookups bool                                  // something that looks symbols up is reached
+	debug   bool                                  // so is something that reads debug information
+	files   bool                                  // which files there are and what they define
+	needs   bool                                  // which files need which
+	tls     bool                                  // how much thread-local storage there is
+	layout  bool                                  // or where sections begin and end
+	sets    map[setKey][]int32                    // components of linker sets
+	sayings map[int32]map[linkmodel.Symbol]saying // of each file, once it is asked for
 
 	withSets bool // there are any
 	// contested are the symbols with several possible definitions in links.
@@ -243,7 +244,7 @@ func (p *Pool) NewComposer() *Composer {
 	c := &Composer{
 		pool: p, linked: linkmodel.NewLinked(p.Symbols), known: map[string]int32{},
 		last: make([]membership, len(p.descriptions)), classes: make([]nodeOf, p.classCount), names: make([]nodeOf, p.Symbols.Len()), scoped: map[[2]int32]int32{},
-		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{},
+		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{}, sayings: map[int32]map[linkmodel.Symbol]saying{},
 	}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
 		name := p.Symbols.Name(id)
@@ -294,6 +295,7 @@ func (c *Composer) link(p *linkmodel.Program) {
 	clear(c.scoped)
 	clear(c.contested)
 	clear(c.sets)
+	clear(c.sayings)
 	c.order, c.slots, c.stack, c.calls = c.order[:0], c.slots[:0], c.stack[:0], c.calls[:0]
 	c.groups, c.lookups, c.debug, c.files, c.needs, c.layout, c.tls = 0, false, false, false, false, false, false
 }
