@@ -111,7 +111,7 @@ func (t *traces) remade(of *test, x *fingerprint.Test, c *fingerprint.Composed) 
 	if t.built.IsZero() {
 		return errors.New("bazel doesn't say when it was done, and another command may have built something since")
 	}
-	files := slices.Concat([]string{of.described, filepath.Join(x.Dir, of.description.Compose)}, x.Links, x.LinkInputs, x.Drivers, c.Manifests)
+	files := slices.Concat([]string{of.described, filepath.Join(x.Dir, of.description.Compose)}, x.Links, x.LinkInputs, x.Tools, c.Manifests)
 	if x.RepoMapping != "" {
 		files = append(files, x.RepoMapping)
 	}

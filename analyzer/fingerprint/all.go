@@ -324,7 +324,7 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	if len(undefined) > 0 {
 		lineFlags = sum.FlagsUndefined
 	}
-	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, lineFlags, asked), lines, inputs, undefined, taken, data.digest)
+	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, lineFlags, asked), lines, inputs, undefined, taken, loadedNames(files), data.digest)
 	if err != nil {
 		return Composed{Err: err}
 	}

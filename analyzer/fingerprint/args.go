@@ -23,7 +23,7 @@ func (t *Test) AddFlags(f *pflag.FlagSet) (finish func(dir string) error) {
 	f.StringVar(&t.RepoMapping, "repo-mapping", "", "Bazel's `FILE` _repo_mapping, by which the test finds runfiles of other repositories")
 	f.StringArrayVar(&t.Execution, "execution-tag", nil, "a `TAG` that says where or how Bazel executes the test (repeatable)")
 	f.StringArrayVar(&t.LinkInputs, "link-input", nil, "a `FILE` that a link reads beside code, such as a linker script: implies --all-roots (repeatable)")
-	f.StringArrayVar(&t.Drivers, "linker-driver", nil, "a `FILE` that is started to link; its content counts if it is a script (repeatable)")
+	f.StringArrayVar(&t.Tools, "tools", nil, "a `FILE` that says what the build's own tools for the link are, as \"tasting tools\" writes it (repeatable)")
 	f.StringVar(&t.Toolchain, "toolchain-files", "", "`FILE` that says what the toolchain adds to the link, as \"tasting probe\" writes it")
 	f.StringArrayVar(&t.EnvKeys, "env-key", nil, "`NAME` of an environment variable that the test's declaration mentions (repeatable)")
 	f.StringArrayVar(&t.AlwaysRun, "always-run", nil, "`REASON` to execute the test in any case (repeatable)")
@@ -43,7 +43,7 @@ func (t *Test) AddFlags(f *pflag.FlagSet) (finish func(dir string) error) {
 			t.Data = append(t.Data, file)
 		}
 		t.Manifests = f.Args()
-		for _, l := range [][]string{t.Manifests, t.Links, t.LinkInputs, t.Drivers} {
+		for _, l := range [][]string{t.Manifests, t.Links, t.LinkInputs, t.Tools} {
 			for i, name := range l {
 				l[i] = inDir(dir, name)
 			}

@@ -53,9 +53,9 @@ type Test struct {
 	// LinkInputs are files that a link reads beside code: linker scripts,
 	// version scripts.
 	LinkInputs []string
-	// Drivers are programs that Bazel has and starts to link. Of one that is a script
-	// nobody knows what it does to the linked file.
-	Drivers []string
+	// Tools are files that say what the build's own tools for the link are, as Tools.Write
+	// writes them.
+	Tools []string
 	// Toolchain is a file that says what the toolchain adds to the link, as
 	// tasting probe writes it, or empty.
 	Toolchain string
@@ -110,7 +110,7 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 // compose completes what is known of a test once its code is hashed. undefined are
 // the symbols that nothing defines; taken is what the lines take from the system, or
 // nil if t.Toolchain doesn't know that.
-func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, taken *syslib.Taken, digest digester) (*Composed, []Contribution, error) {
+func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, taken *syslib.Taken, loaded map[string]bool, digest digester) (*Composed, []Contribution, error) {
 	c := &Config{
 		Format: ConfigFormat, Binary: t.Binary, LinkFlags: flags, Store: t.Store, Code: code.Hash,
 		AlwaysRun: slices.Clone(t.AlwaysRun), LocalOnly: slices.Clone(t.LocalOnly), EnvKeys: slices.Clone(t.EnvKeys),
@@ -142,15 +142,12 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 		}
 		c.Contributions = append(c.Contributions, Contribution{fmt.Sprintf("link input %d %s", i+1, linkflags.Neutral(strings.TrimPrefix(f, t.Dir+"/"))), sum})
 	}
-	for _, f := range t.Drivers {
-		if !isScript(f) {
-			continue // of a linker's the probe says what it does
-		}
+	for _, f := range t.Tools {
 		sum, _, err := digest(f)
 		if err != nil {
 			return nil, nil, err
 		}
-		c.Contributions = append(c.Contributions, Contribution{"linker driver", sum})
+		c.Contributions = append(c.Contributions, Contribution{"tools of the link", sum})
 	}
 	if taken != nil {
 		words := append(slices.Clone(taken.Linker), "")
@@ -196,6 +193,9 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 		}
 	}
 	c.Contributions = append(c.Contributions, linksInDirectories(links)...)
+	if why := loadsLinked(files, loaded); why != "" {
+		c.AlwaysRun = append(c.AlwaysRun, why)
+	}
 	for _, name := range t.Empty {
 		c.Data = append(c.Data, emptyFile(name))
 	}
@@ -450,6 +450,27 @@ func emptyFile(name string) File {
 	return File{name, hex.EncodeToString(sum[:])}
 }
 
+// loadsLinked tells whether one of the files that a test can read loads one of the libraries,
+// by their names, that the test is linked with and that isn't among these files: what it
+// reaches of that isn't known.
+func loadsLinked(files []string, libraries map[string]bool) string {
+	if len(libraries) == 0 {
+		return ""
+	}
+	own := map[string]bool{}
+	for _, f := range files {
+		own[filepath.Base(f)] = true
+	}
+	for _, f := range files {
+		for _, name := range syslib.Needed(f) {
+			if libraries[name] && !own[name] {
+				return fmt.Sprintf("%s in the data loads %s, which the test is linked with: put that among the data, too", filepath.Base(f), name)
+			}
+		}
+	}
+	return ""
+}
+
 type digester func(file string) (sum string, executable bool, err error)
 
 // digest returns the SHA-256 of the content of a file, in hex, and whether its
@@ -511,16 +532,4 @@ func ReadReport(file string) (*Report, error) {
 		return nil, fmt.Errorf("%s: format %d is newer than this tasting, which reads format %d: use the version that wrote it", file, r.Format, ReportFormat)
 	}
 	return r, nil
-}
-
-// isScript tells whether a file begins as scripts do. One that can't be read is one.
-func isScript(file string) bool {
-	f, err := os.Open(file)
-	if err != nil {
-		return true
-	}
-	defer f.Close()
-	b := make([]byte, 2)
-	n, _ := io.ReadFull(f, b)
-	return string(b[:n]) == "#!"
 }

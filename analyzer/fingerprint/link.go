@@ -510,6 +510,25 @@ func collects(f string) bool {
 	return strings.Contains(f, "gc-sections") && !strings.Contains(f, "no-gc-sections")
 }
 
+// loadedNames returns the names by which a loader may know the libraries among files.
+func loadedNames(files []*linkedFile) map[string]bool {
+	names := map[string]bool{}
+	for _, f := range files {
+		if f.line == nil || f.of == nil || !f.line.Shared {
+			continue
+		}
+		for _, s := range append([]string{f.name}, f.of.aliases...) {
+			names[path.Base(s)] = true
+		}
+		for _, s := range f.line.Flags {
+			if _, name, ok := strings.Cut(s, "soname"); ok {
+				names[path.Base(strings.TrimLeft(name, "=, "))] = true
+			}
+		}
+	}
+	return names
+}
+
 // confused notes which libraries a loader takes for others, by the names that flags
 // give to them, or by those of the links through which they are loaded: it loads one of each
 // name.

@@ -55,12 +55,12 @@ type Program struct {
 // Bazel has built is known by its manifests already, and its content would change
 // with every edit. So it does for programs and libraries among the data.
 //
-// Without a probe the program itself counts: the toolchain's start files and
-// libraries of the system may be inside.
+// Without a probe the program itself counts, and all that Bazel has built and it loads: the
+// toolchain's start files and libraries of the system may be inside.
 //
 // An error means that it can't be told what will be loaded.
 func (p Program) Libraries() ([]Library, error) {
-	r := &resolver{getenv: p.Getenv, systemDirs: systemDirs}
+	r := &resolver{getenv: p.Getenv, systemDirs: systemDirs, all: !p.Probed}
 	if err := r.resolve(p.Binary); err != nil {
 		return nil, fmt.Errorf("unknown shared libraries: %w", err)
 	}
@@ -131,6 +131,7 @@ type resolver struct {
 	extra []string
 	// optional makes a library that isn't found one that counts as such.
 	optional bool
+	all      bool                                // what Bazel has built counts, too
 	sum      func(path string) ([32]byte, error) // hashFile, if it is nil
 
 	class   elf.Class
@@ -357,6 +358,23 @@ func isELF(file string) bool {
 	return err == nil && string(magic[:]) == elf.ELFMAG
 }
 
+// Needed returns the names of the libraries that a file needs, if it is linked.
+func Needed(file string) (names []string) {
+	if !isELF(file) {
+		return nil
+	}
+	f, err := elf.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ = f.ImportedLibraries()
+	for i, n := range names {
+		names[i] = filepath.Base(n)
+	}
+	return names
+}
+
 func interpreter(f *elf.File) (string, error) {
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_INTERP {
@@ -486,7 +504,7 @@ func (r *resolver) load(name string, by *object, always bool) error {
 		if err != nil {
 			return err
 		}
-		if always || r.built == "" || !strings.HasPrefix(real, r.built) {
+		if always || r.all || r.built == "" || !strings.HasPrefix(real, r.built) {
 			r.hash = append(r.hash, named{name, real})
 		}
 	}

@@ -27,8 +27,8 @@ So a dependency that the aspect can't see into costs precision, never soundness.
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":compose.bzl", "compose_arguments", "data_files", "files_of_runfiles", "is_linkable", "runfiles_without")
 load(":link.bzl", "aliases", "describe_libraries", "describe_link", "scripts_of", "unit_file")
-load(":manifests.bzl", "compiled_units", "declare", "precompiled_manifest", "source_of", "toolchain_files")
-load(":probe.bzl", "ProbeInfo", "run_probe")
+load(":manifests.bzl", "LINKS", "compiled_units", "declare", "features_of", "precompiled_manifest", "source_of", "toolchain_files", "variables_of_toolchain")
+load(":probe.bzl", "ProbeInfo", "describe_tools", "run_probe", "tools_of")
 load(":providers.bzl", "TastingInfo", "TastingRunnerInfo")
 load(":settings.bzl", "StringFlagInfo")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
@@ -175,6 +175,27 @@ def _probe(ctx, link, links):
     run_probe(ctx, probe, "--link=%s", [x.file for x in links], link.argv[0], link.env, toolchain_files(ctx), str(ctx.label))
     return probe
 
+def _tools(ctx, link):
+    """What says which tools the build has itself for the links of a test.
+
+    Args:
+      ctx: the aspect's context.
+      link: the link action of the test.
+
+    Returns:
+      list of File
+    """
+    shared = ctx.attr._probe[ProbeInfo]
+    if link.argv[0] in shared.starts and features_of(ctx) == shared.features:
+        return shared.tools
+    files = tools_of([link], toolchain_files(ctx))
+    variables = variables_of_toolchain(ctx, LINKS)
+    if link.argv[0] in shared.starts and variables == shared.variables and not [f for f in files if f not in shared.files]:
+        return shared.tools
+    tools = declare(ctx, link.outputs.to_list()[0], ".tools")
+    describe_tools(ctx, tools, files, variables, str(ctx.label))
+    return [tools] + shared.tools
+
 def _compose(ctx, target, link, linked, data, additional):
     """Registers the action that makes NAME.tasting.
 
@@ -193,7 +214,7 @@ def _compose(ctx, target, link, linked, data, additional):
     config = ctx.actions.declare_file(name + ".tasting")
     closure = ctx.actions.declare_file(name + ".closure")
 
-    drivers = [f for f in link.inputs.to_list() if f.path == link.argv[0]]
+    tools = _tools(ctx, link)
     scripts = depset(scripts_of(ctx, link, additional), transitive = [depset(linked.scripts)]).to_list()
 
     mapping = target[DefaultInfo].files_to_run.repo_mapping_manifest
@@ -204,7 +225,7 @@ def _compose(ctx, target, link, linked, data, additional):
         closure = closure,
         binary = _test_binary(target),
         scripts = scripts,
-        drivers = drivers,
+        tools = tools,
         requirements = _requirements(target) | getattr(ctx.rule.attr, "exec_properties", {}),
         data = data,
         tags = ctx.rule.attr.tags,
@@ -217,7 +238,7 @@ def _compose(ctx, target, link, linked, data, additional):
     args.add_all(mappings, format_each = "--repo-mapping=%s")
     probe = _probe(ctx, link, linked.links)
     args.add(probe, format = "--toolchain-files=%s")
-    inputs = depset(scripts + drivers + links + mappings, transitive = [data_files(data)])
+    inputs = depset(scripts + tools + links + mappings, transitive = [data_files(data)])
     ctx.actions.run(
         executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
         arguments = ["compose", args],
@@ -374,6 +395,7 @@ with those of sources for C that has them. The same descriptions of links name b
 Provides TastingInfo.
 """,
     attr_aspects = _LINK_ATTRIBUTES,
+    fragments = ["cpp"],
     attrs = {
         "_evidence": attr.label(default = Label("//rules:evidence"), providers = [StringFlagInfo]),
         "_probe": attr.label(default = Label("//rules/private:probe"), providers = [ProbeInfo]),

@@ -53,8 +53,13 @@ def files_of_runfiles(targets):
     Returns:
       dict whose keys are Files.
     """
-    runfiles = [target[DefaultInfo].default_runfiles for target in targets]
-    return {file: None for r in runfiles if r for file in r.files.to_list()}
+    files = {}
+    for target in targets:
+        info = target[DefaultInfo]
+        files.update({file: None for file in info.files.to_list()})
+        for r in [info.default_runfiles, info.data_runfiles]:
+            files.update({file: None for file in r.files.to_list()} if r else {})
+    return files
 
 def _runfiles_paths(workspace_name):
     def path(file):
@@ -74,7 +79,7 @@ _EXECUTION_TAGS = ("block-", "cpu:", "disable-", "exclusive", "local", "no-", "r
 def _tag_reasons(tags, which):
     return ["tag " + t for t in tags if t in which]
 
-def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, env_keys, store, requirements = {}, drivers = []):
+def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, env_keys, store, requirements = {}, tools = []):
     """Arguments of `tasting compose` for all but the code.
 
     Args:
@@ -90,7 +95,7 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, 
       store: string: where results are recorded.
       requirements: dict of strings, what the rule and its attributes say beside tags of
         where and how it is executed.
-      drivers: list of File, what is started to link, if Bazel has it.
+      tools: list of File, see describe_tools.
 
     Returns:
       Args, to which the code can be added.
@@ -101,7 +106,7 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, 
     args.add(closure, format = "--closure=%s")
     args.add(paths.of(binary), format = "--binary=%s")
     args.add_all(scripts, format_each = "--link-input=%s")
-    args.add_all(drivers, format_each = "--linker-driver=%s")
+    args.add_all(tools, format_each = "--tools=%s")
     args.add_all(data.files, map_each = paths.file, allow_closure = True)
     args.add_all(data.files, map_each = paths.directory, allow_closure = True, expand_directories = False)
     args.add_all(data.empty_filenames, format_each = "--data-empty=%s")

@@ -18,8 +18,8 @@ for, which definition wins: all of that is in the analyzer.
 """
 
 load(":compose.bzl", "is_linkable", "is_shared_library")
-load(":manifests.bzl", "declare", "precompiled_manifest", "toolchain_files")
-load(":probe.bzl", "line_key", "line_words")
+load(":manifests.bzl", "LINKS", "declare", "features_of", "precompiled_manifest", "toolchain_files", "variables_of_toolchain")
+load(":probe.bzl", "ProbeInfo", "line_key", "line_words")
 
 visibility(["//rules", "//rules/..."])
 
@@ -144,6 +144,13 @@ def describe_link(ctx, target, action, output, names, kind, known, infos):
     argv = action.argv[1:]
     words = {arg: None for arg in argv}
 
+    # What another program makes of its inputs, or this one if it is told something else, nobody
+    # knows.
+    if kind != "executable":
+        probe = ctx.attr._probe[ProbeInfo]
+        if action.argv[0] not in probe.starts or features_of(ctx) != probe.features and variables_of_toolchain(ctx, LINKS) != probe.variables:
+            return None
+
     # What is compiled of sources that are known only when the build runs. A
     # test has such a directory as a file that its link reads.
     if kind != "executable" and [f for f in inputs if f.is_directory and (f.owner == target.label or f.path in words)]:
@@ -180,7 +187,8 @@ def describe_link(ctx, target, action, output, names, kind, known, infos):
 
     paths = {unit.path: None for unit in units}
     members = [arg for arg in argv if arg in paths]
-    if kind == "archive" and (libraries or len(members) != len(units)):
+    others = [f for f in inputs if not is_linkable(f) and f.path in words and f.extension != "params"]
+    if kind == "archive" and (libraries or others or len(members) != len(units)):
         return None
 
     link = declare(ctx, output, ".link")
@@ -203,8 +211,10 @@ def describe_link(ctx, target, action, output, names, kind, known, infos):
 
     scripts = [s for entry in used for s in entry.scripts]
     if kind == "shared":
-        # A cc_library hands on to the test what is declared for its own link.
-        declared = {} if ctx.rule.kind == "cc_library" else {f: None for f in inputs if f not in excluded}
+        # A cc_library hands on to the test what is declared for its own link, if no rule
+        # between them drops it.
+        tools = {f: None for f in toolchain_files(ctx).to_list()}
+        declared = {f: None for f in inputs if f not in tools}
         scripts.extend(scripts_of(ctx, action, declared))
 
     return struct(

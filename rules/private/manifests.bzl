@@ -42,6 +42,51 @@ def _cc_toolchain(ctx):
         return toolchain[cc_common.CcToolchainInfo]
     return None
 
+# The actions of a toolchain that link.
+LINKS = ["c++-link-executable", "c++-link-dynamic-library", "c++-link-nodeps-dynamic-library", "c++-link-static-library"]
+
+def features_of(ctx):
+    """What decides, beside the toolchain, what it puts into the environment of an action.
+
+    Args:
+      ctx: the aspect's context.
+
+    Returns:
+      list of two lists of strings: what is asked for and what is refused.
+    """
+    return [sorted(ctx.features), sorted(ctx.disabled_features)]
+
+def variables_of_toolchain(ctx, actions):
+    """What a toolchain puts into the environment of actions (`env_set` of a feature).
+
+    Bazel doesn't say it of an action.
+
+    Args:
+      ctx: the aspect's context.
+      actions: list of strings, their names in toolchains.
+
+    Returns:
+      list of strings NAME=VALUE, sorted
+    """
+    toolchain = _cc_toolchain(ctx)
+    if not toolchain or "apple" in toolchain.target_gnu_system_name:
+        return []
+    configured = cc_common.configure_features(
+        ctx = ctx,
+        cc_toolchain = toolchain,
+        requested_features = ctx.features,
+        unsupported_features = ctx.disabled_features,
+    )
+    variables = {}
+    for action in actions:
+        env = cc_common.get_environment_variables(
+            feature_configuration = configured,
+            action_name = action,
+            variables = cc_common.empty_variables(),
+        )
+        variables.update({"%s=%s" % item: None for item in env.items()})
+    return sorted(variables)
+
 def _each_line(unit):
     return "%s=%s" % (unit.object.path, unit.manifest.path)
 
@@ -106,8 +151,12 @@ def _uses_sources(ctx):
     if evidence == "auto":
         # Another compiler accepts other C than clang does.
         toolchain = _cc_toolchain(ctx)
-        return clang and toolchain and toolchain.compiler == "clang"
-    return clang and evidence == "source"
+        uses = clang and toolchain and toolchain.compiler == "clang"
+    else:
+        uses = clang and evidence == "source"
+
+    # The preprocessor isn't told of that.
+    return uses and not variables_of_toolchain(ctx, ["c-compile"])
 
 # Those whose headers a compilation may include.
 _HEADER_ATTRIBUTES = ["deps", "implementation_deps", "interface_deps"]
@@ -214,6 +263,7 @@ def compiled_units(ctx, target, dependencies):
       its source or None.
     """
     headers = None
+    sources = None
 
     # Files of flags, profiles, binaries that asm includes.
     others = getattr(ctx.rule.files, "additional_compiler_inputs", [])
@@ -225,9 +275,11 @@ def compiled_units(ctx, target, dependencies):
             source = None
             argv = action.argv
             extension = (source_of(argv) or "").rpartition(".")[2]
-            if extension == "c" and not _is_not_plain(argv) and _uses_sources(ctx):
-                if headers == None:
-                    headers = _headers(ctx, target, dependencies)
+            plain = extension == "c" and not _is_not_plain(argv)
+            if plain and sources == None:
+                sources = _uses_sources(ctx)
+                headers = _headers(ctx, target, dependencies) if sources else None
+            if plain and sources:
                 source = _source_manifest(ctx, object, action, headers, others)
             unit = struct(object = object, manifest = declare(ctx, object, ".manifest"), source = source)
             assembly = extension in ["S", "s", "asm"]

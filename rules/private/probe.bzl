@@ -6,8 +6,9 @@ its own. Which of them it is makes no difference to the fingerprint.
 """
 
 load(":compose.bzl", "is_linkable", "is_shared_library")
-load(":manifests.bzl", "toolchain_files")
+load(":manifests.bzl", "LINKS", "features_of", "toolchain_files", "variables_of_toolchain")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
+load(":worker.bzl", "parameters")
 
 visibility(["//rules", "//rules/..."])
 
@@ -18,6 +19,11 @@ ProbeInfo = provider(
         "linker": "string: the driver that links.",
         "env": "dict of strings: its environment.",
         "lines": "dict whose keys are the `line_key`s of the links.",
+        "starts": "dict whose keys are the programs that are started to link and to archive.",
+        "files": "dict whose keys are the Files that the build's own tools consist of.",
+        "tools": "list of File: what `tasting tools` found out about them, if there are any.",
+        "features": "the features of the programs that are linked.",
+        "variables": "list of strings NAME=VALUE: what the toolchain puts into the environment of links.",
     },
 )
 
@@ -85,6 +91,57 @@ def line_key(words):
     libraries = {word: None for word in words if word.startswith("-l")}
     return tuple([word for word in words if word not in libraries] + sorted(libraries))
 
+# Flags that name tools, or directories with them.
+_TOOL_FLAGS = ("--ld-path=", "--sysroot=", "--gcc-toolchain=", "--gcc-install-dir=", "-B", "-fuse-ld=", "-resource-dir=", "-specs=", "--specs=")
+
+# What is no tool among the files of a toolchain.
+_NO_TOOLS = ["cppmap", "h", "hh", "hpp", "hxx", "inc", "modulemap"]
+
+def tools_of(actions, toolchain):
+    """What a build has itself of the tools that link and archive.
+
+    Args:
+      actions: list of Action.
+      toolchain: depset of File: what the compiler and the linker consist of.
+
+    Returns:
+      list of File: all of the toolchain's, if one of the actions uses some.
+    """
+    files = [f for f in toolchain.to_list() if not is_linkable(f) and f.extension not in _NO_TOOLS and not f.basename.startswith("builtin_include_directory_paths")]
+    paths = {}
+    for file in files:
+        parts = file.path.split("/")
+        paths.update({"/".join(parts[:i + 1]): None for i in range(len(parts))})
+    for action in actions:
+        named = [action.argv[0]] + [word for word in action.argv if word.startswith(_TOOL_FLAGS)]
+        for word in named:
+            for flag in [""] + [flag for flag in _TOOL_FLAGS if word.startswith(flag)]:
+                if word.removeprefix(flag).rstrip("/") in paths:
+                    return files
+    return []
+
+def describe_tools(ctx, output, files, variables, of):
+    """Registers the action that says what the build's own tools are.
+
+    Args:
+      ctx: context of the rule or aspect.
+      output: File to write.
+      files: list of File.
+      variables: list of strings NAME=VALUE.
+      of: string, for messages.
+    """
+    args = parameters(ctx)
+    args.add_all(files, expand_directories = False)
+    ctx.actions.run(
+        executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
+        arguments = ["tools", "-o", output.path] + ["--variable=" + v for v in variables] + [args],
+        inputs = files,
+        outputs = [output],
+        mnemonic = "TastingTools",
+        progress_message = "Reading the tools that link %s" % of,
+        toolchain = TOOLCHAIN_TYPE,
+    )
+
 def run_probe(ctx, probe, flag, files, linker, env, toolchain, of):
     """Registers the action that finds out what the toolchain adds to some links.
 
@@ -122,12 +179,19 @@ _TemplateInfo = provider(
     fields = {
         "links": "list of struct(linker, env, words), that of the program first.",
         "toolchain": "depset of File: what the compiler and the linker consist of.",
+        "starts": "dict whose keys are the programs that are started.",
+        "tools": "list of File, see tools_of.",
+        "features": "the features of the program.",
+        "variables": "list of strings NAME=VALUE.",
     },
 )
 
 def _template_aspect_impl(target, ctx):
     links = []
-    for action in target.actions:
+    actions = [action for action in target.actions if action.mnemonic in ["CppArchive", "CppLink"]]
+    starts = {action.argv[0]: None for action in actions}
+    tools = {f: None for f in tools_of(actions, toolchain_files(ctx))}
+    for action in actions:
         if action.mnemonic != "CppLink":
             continue
         links.append(struct(
@@ -138,11 +202,21 @@ def _template_aspect_impl(target, ctx):
     for dependency in getattr(ctx.rule.attr, "deps", []):
         if _TemplateInfo in dependency:
             links.extend(dependency[_TemplateInfo].links)
-    return [_TemplateInfo(links = links, toolchain = toolchain_files(ctx))]
+            starts.update(dependency[_TemplateInfo].starts)
+            tools.update({f: None for f in dependency[_TemplateInfo].tools})
+    return [_TemplateInfo(
+        links = links,
+        toolchain = toolchain_files(ctx),
+        starts = starts,
+        tools = tools.keys(),
+        features = features_of(ctx),
+        variables = variables_of_toolchain(ctx, LINKS),
+    )]
 
 _template_aspect = aspect(
     implementation = _template_aspect_impl,
     attr_aspects = ["deps"],
+    fragments = ["cpp"],
 )
 
 def _shared_probe_impl(ctx):
@@ -150,7 +224,7 @@ def _shared_probe_impl(ctx):
     links = [link for template in templates for link in template.links]
     if not links:
         # A toolchain that links in a way of its own: each test has its own probe.
-        return [ProbeInfo(file = None, linker = None, env = None, lines = {})]
+        return [ProbeInfo(file = None, linker = None, env = None, lines = {}, starts = {}, files = {}, tools = [], features = None, variables = [])]
     first = links[0]
     lines = {}
     for link in links:
@@ -167,7 +241,22 @@ def _shared_probe_impl(ctx):
         files.append(file)
     probe = ctx.actions.declare_file(ctx.label.name + ".toolchain")
     run_probe(ctx, probe, "--line=%s", files, first.linker, first.env, templates[0].toolchain, "most tests")
-    return [ProbeInfo(file = probe, linker = first.linker, env = first.env, lines = lines)]
+    template = templates[0]
+    tools = []
+    if template.tools or template.variables:
+        tools.append(ctx.actions.declare_file(ctx.label.name + ".tools"))
+        describe_tools(ctx, tools[0], template.tools, template.variables, "most tests")
+    return [ProbeInfo(
+        file = probe,
+        linker = first.linker,
+        env = first.env,
+        lines = lines,
+        starts = template.starts,
+        files = {f: None for f in template.tools},
+        tools = tools,
+        features = template.features,
+        variables = template.variables,
+    )]
 
 shared_probe = rule(
     implementation = _shared_probe_impl,

@@ -12,6 +12,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
 // linkedFiles are the values of the flags --linked and --part, in their order.
@@ -98,7 +99,7 @@ func (l linkedFiles) share(data []fingerprint.DataFile) {
 		from = append(from, d.File)
 	}
 	for i := 0; i < len(from); i++ {
-		for _, name := range needed(from[i]) {
+		for _, name := range syslib.Needed(from[i]) {
 			if k := names[name]; k > 0 {
 				delete(names, name)
 				l[k].parts = nil
@@ -108,25 +109,11 @@ func (l linkedFiles) share(data []fingerprint.DataFile) {
 	}
 }
 
-// needed returns the names of the libraries that a file needs, if it is linked.
-func needed(file string) (names []string) {
-	f, err := elf.Open(file)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	names, _ = f.ImportedLibraries()
-	for i, n := range names {
-		names[i] = filepath.Base(n)
-	}
-	return names
-}
-
 // inOrder returns the files in the order in which the first one, the executable,
 // needs them. What it doesn't need follows.
 func (l linkedFiles) inOrder() linkedFiles {
 	place := map[string]int{}
-	first := needed(l[0].file) // none: the order is that of the command line
+	first := syslib.Needed(l[0].file) // none: the order is that of the command line
 	for i, name := range first {
 		place[name] = i - len(first)
 	}

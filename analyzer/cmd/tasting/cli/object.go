@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
@@ -69,22 +67,9 @@ one in each line.`,
 // objectPairs returns the files and manifests that args name, with files of
 // parameters in their place.
 func objectPairs(args []string) (pairs [][2]string, err error) {
-	var words []string
-	for _, a := range args {
-		file, ok := strings.CutPrefix(a, "@")
-		if !ok {
-			words = append(words, a)
-			continue
-		}
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		for line := range bytes.Lines(b) {
-			if w := strings.TrimRight(string(line), "\r\n"); w != "" {
-				words = append(words, w)
-			}
-		}
+	words, err := expandArgs(args)
+	if err != nil {
+		return nil, err
 	}
 	for _, w := range words {
 		// Names may have equals signs of their own; the file is there.

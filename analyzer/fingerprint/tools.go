@@ -1,0 +1,37 @@
+package fingerprint
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
+)
+
+// Tools are the tools that a build brings for its links, and what is said to them.
+type Tools struct {
+	Files     []string // and directories
+	Variables []string // NAME=VALUE
+}
+
+// Write writes, in any order of the files, what identifies them.
+func (t *Tools) Write(output string) error {
+	var c Config
+	var files, links []string
+	for _, f := range t.Files {
+		if err := addData(&c, &files, &links, digest, linkflags.Neutral(f), f); err != nil {
+			return fmt.Errorf("tool %s: %w", f, err)
+		}
+	}
+	lines := slices.Concat(links, t.Variables)
+	for _, f := range c.Data {
+		lines = append(lines, f.SHA256+" "+f.Path)
+	}
+	slices.Sort(lines)
+	var b bytes.Buffer
+	for _, l := range slices.Compact(lines) {
+		fmt.Fprintf(&b, "%q\n", l)
+	}
+	return wholefile.Write(output, b.Bytes(), 0o666)
+}
