@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -362,60 +363,142 @@ func TestPreprocess(t *testing.T) {
 	}
 }
 
-// unitFlags preprocesses a source and returns the flags that count.
-func unitFlags(t *testing.T, dir, compiler, source string, flags ...string) []string {
+// identified is a compiler that is told flags of which the command line has nothing, as those
+// of a configuration file.
+func identified(t *testing.T, path string, flags ...string) *compiler {
 	t.Helper()
-	file := filepath.Join(dir, "t.c")
-	if err := os.WriteFile(file, []byte(source), 0o666); err != nil {
+	file := filepath.Join(t.TempDir(), "t.c")
+	if err := os.WriteFile(file, []byte("int x;\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	u, _, err := Preprocess(context.Background(), append(append([]string{compiler}, flags...), file), Options{AnyCompiler: true})
+	cmd := exec.Command(path, append(flags, "-E", "-w", "-v", file)...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &said)
+	}
+	c, err := identify(path, said.String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return u.Flags
+	return c
 }
 
-// TestWrapperCounts: a script in the compiler's place may add flags.
-func TestWrapperCounts(t *testing.T) {
-	for _, real := range []string{clangtest.Clang(t), clangtest.GCC(t)} {
-		dir := t.TempDir()
-		wrapper := filepath.Join(dir, "cc")
-		flags := func(extra string) []string {
-			if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nexec "+real+" "+extra+" \"$@\"\n"), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			return unitFlags(t, dir, wrapper, "int x;\n")
-		}
-		plain := flags("")
-		if d := cmp.Diff(plain, flags("-Wall -g -I"+dir)); d != "" {
-			t.Errorf("%s: flags that can't influence code count (-without +with):\n%s", real, d)
+// TestFlagsCount: a configuration file may add flags.
+func TestFlagsCount(t *testing.T) {
+	for _, cc := range []string{clangtest.Clang(t), clangtest.GCC(t)} {
+		plain := identified(t, cc).flags
+		if d := cmp.Diff(plain, identified(t, cc, "-Wall", "-g", "-I"+t.TempDir()).flags); d != "" {
+			t.Errorf("%s: flags that can't influence code count (-without +with):\n%s", cc, d)
 		}
 		for _, f := range []string{"-fno-strict-aliasing", "-march=haswell", "-std=c11"} {
-			if slices.Equal(plain, flags(f)) {
-				t.Errorf("%s: %s of a wrapper is lost: %q", real, f, plain)
+			if c := identified(t, cc, f); slices.Equal(plain, c.flags) {
+				t.Errorf("%s: %s is lost: %q", cc, f, c.flags)
 			}
 		}
 	}
 }
 
-// What a wrapper adds is judged as well.
-func TestWrapperIsJudged(t *testing.T) {
-	for _, real := range []string{clangtest.Clang(t), clangtest.GCC(t)} {
-		dir := t.TempDir()
-		wrapper, source := filepath.Join(dir, "cc"), filepath.Join(dir, "a.c")
+// What it adds is judged as well.
+func TestFlagsAreJudged(t *testing.T) {
+	for _, cc := range []string{clangtest.Clang(t), clangtest.GCC(t)} {
 		for _, flag := range []string{"-fsanitize=address", "-finstrument-functions", "-ftrapv", "-pg", "-O2"} {
-			if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nexec "+real+" "+flag+" \"$@\"\n"), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(source, []byte("int x;\n"), 0o666); err != nil {
-				t.Fatal(err)
-			}
-			u, _, err := Preprocess(context.Background(), []string{wrapper, "-c", source}, Options{AnyCompiler: true})
-			if err != nil || !strings.Contains(u.NotPlain, "of the compiler proper") || len(u.Text) > 0 {
-				t.Errorf("%s %s: not plain for %q, %v", filepath.Base(real), flag, u.NotPlain, err)
+			if err := identified(t, cc, flag).plain(&Invocation{}); err == nil || !strings.Contains(err.Error(), "of the compiler proper") {
+				t.Errorf("%s %s: not plain for %v", filepath.Base(cc), flag, err)
 			}
 		}
+	}
+}
+
+// TestWrappers: what runs a compiler may do with -c what it doesn't with -E. Only Bazel's
+// script and that of `tasting cc` are known not to.
+func TestWrappers(t *testing.T) {
+	clang, gcc := clangtest.Clang(t), clangtest.GCC(t)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	// One of a kind with Bazel's own, which the end-to-end tests have.
+	bazels := func(compiler string) string {
+		return "#!/bin/bash\n#\n# Of the test.\nset -eu\n\n# Call the compiler\n" + compiler + " \"$@\"\n\nOUTPUT=\n"
+	}
+	wrappers = append(slices.Clip(wrappers), digestOf(bazels("%{cc}"), "%{cc}"))
+	t.Cleanup(func() { wrappers = wrappers[:len(wrappers)-1] })
+	// The test has the launcher's sign, as `tasting` has it.
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasting := func(self, compiler string) string {
+		return "#!/bin/sh\nexec '" + self + "' 'cc' '--dir=/x' '--audit=0.005' '--' '" + compiler + "' \"$@\"\n"
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(clang, link); err != nil {
+		t.Fatal(err)
+	}
+	elf := filepath.Join(dir, "elf")
+	source := write("elf.c", "#include <unistd.h>\nint main(int c, char **v) { return execv(\""+clang+"\", v); }\n")
+	if out, err := exec.Command(gcc, source, "-o", elf).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	script := write("script", "#!/bin/sh\nexec "+clang+" \"$@\"\n")
+	ours := write("ours", tasting(self, clang))
+	good := bazels(clang)
+	for _, c := range []struct {
+		name, file string
+		want       bool
+	}{
+		{"clang", clang, true},
+		{"gcc", gcc, true},
+		{"link", link, true},
+		{"script", script, false},
+		{"program", elf, false},
+		{"Bazel's", write("bazel", good), true},
+		{"Bazel's with other comments", write("comments", strings.ReplaceAll(good, "# Call", "  # call\n\n# ")), true},
+		{"Bazel's of gcc", write("of-gcc", bazels(gcc)), true},
+		{"Bazel's with another shell", write("zsh", strings.Replace(good, "#!/bin/bash", "#!/bin/zsh", 1)), false},
+		{"Bazel's and more", write("more", good+"objcopy x \"$OUTPUT\"\n"), false},
+		{"Bazel's and more, far behind", write("far", good+strings.Repeat("#\n", 1<<16)+"objcopy x \"$OUTPUT\"\n"), false},
+		{"Bazel's with another flag", write("flag", bazels(clang+" -g")), false},
+		{"Bazel's with a variable", write("variable", strings.Replace(good, "set -eu", "set -eu\nexport CPATH=/x", 1)), false},
+		{"Bazel's of a script", write("of-script", bazels(script)), false},
+		{"Bazel's of itself", write("itself", bazels(filepath.Join(dir, "itself"))), false},
+		{"that of tasting cc", ours, true},
+		{"that of tasting cc, of a script", write("ours-of-script", tasting(self, script)), false},
+		{"that of another program", write("other", tasting(elf, clang)), false},
+		{"Bazel's of that of tasting cc", write("of-ours", bazels(ours)), true},
+		{"none", filepath.Join(dir, "none"), false},
+	} {
+		if got := isCompiler(c.file); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a.c"), []byte("int x;\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for cc, want := range map[string]string{
+		clang: "", filepath.Join(dir, "bazel"): "", script: "compiler script may be one that runs another", elf: "compiler elf may be one that runs another",
+	} {
+		u, _, err := Preprocess(context.Background(), []string{cc, "-c", filepath.Join(dir, "a.c")}, Options{})
+		if err != nil || !strings.HasPrefix(u.NotPlain, want) || (u.NotPlain == "") != (want == "") || (len(u.Text) == 0) != (want != "") {
+			t.Errorf("%s: not plain for %q, %v", cc, u.NotPlain, err)
+		}
+	}
+	t.Setenv("BASH_ENV", source)
+	if isCompiler(filepath.Join(dir, "bazel")) {
+		t.Error("what bash reads first isn't noticed")
+	}
+}
+
+// Pieces are joined where one ends.
+func TestContains(t *testing.T) {
+	text := strings.Repeat(" ", 1<<18-10) + clangDriver + strings.Repeat(" ", 1<<19)
+	if !contains(strings.NewReader(text), []string{gccDriver, clangDriver}) || contains(strings.NewReader(text), []string{gccDriver}) {
+		t.Error("lost, or found where there is nothing")
 	}
 }
 

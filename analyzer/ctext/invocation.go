@@ -148,7 +148,7 @@ func parses(a string) bool {
 }
 
 // environment are the variables that change what a compiler does.
-var environment = []string{"CCC_OVERRIDE_OPTIONS", "GCC_EXEC_PREFIX", "COMPILER_PATH", "GCC_COMPARE_DEBUG"}
+var environment = []string{"CCC_OVERRIDE_OPTIONS", "GCC_EXEC_PREFIX", "COMPILER_PATH", "GCC_COMPARE_DEBUG", "LD_PRELOAD"}
 
 func words(s string) map[string]bool {
 	m := map[string]bool{}

@@ -117,6 +117,10 @@ func preprocess(ctx context.Context, argv []string, anyCompiler bool) (*Unit, []
 		u.reject(inv.doubt)
 		return u, nil, nil
 	}
+	if file, err := exec.LookPath(inv.Compiler); err == nil && !isCompiler(file) {
+		u.reject(fmt.Sprintf("compiler %s may be one that runs another, and do more than its preprocessor shows", filepath.Base(inv.Compiler)))
+		return u, nil, nil
+	}
 	// -v makes the same run tell which compiler it is.
 	args := append(append(slices.Clone(times), inv.args...), "-E", "-w", "-v")
 	cmd := exec.CommandContext(ctx, inv.Compiler, args...)

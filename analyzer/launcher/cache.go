@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
@@ -104,7 +105,7 @@ func (c *cache) identify(ctx context.Context, u *unit) string {
 	if err != nil {
 		return "the compiler isn't found"
 	}
-	b := frame.New("compiler 4")
+	b := frame.New("compiler 5")
 	b.String(path)
 	b.String(os.Getenv("PATH"))
 	b.Flag(u.cxx)
@@ -175,7 +176,7 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 	x := &compiler{}
 	files := []string{path}
 	watched := slices.Clone(placesOfHeaders)
-	listed, version, odd := false, "", !isProgram(path)
+	listed, version, odd := false, "", !ctext.IsDriver(path)
 	for line := range strings.Lines(said.String()) {
 		text := strings.TrimSpace(line)
 		switch {
@@ -226,6 +227,7 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 		p, err := exec.LookPath(name)
 		if err == nil {
 			files = append(files, p)
+			odd = odd || x.GCH && !isProgram(p)
 		}
 		if err == nil && !strings.Contains(name, "/") {
 			// One that comes to be in front of it is taken.
@@ -239,9 +241,16 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 			}
 		}
 	}
-	if out, err := exec.CommandContext(ctx, path, append(slices.Clone(u.search), "-print-libgcc-file-name")...).Output(); err == nil && x.GCH {
-		if dir := filepath.Dir(strings.TrimSpace(string(out))); filepath.IsAbs(dir) {
-			files = append(files, dir) // where specs are
+	if x.GCH {
+		cmd := exec.CommandContext(ctx, path, append(slices.Clone(u.search), "-print-search-dirs")...)
+		cmd.Env = append(os.Environ(), "LC_ALL=C")
+		out, err := cmd.Output()
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(out)) {
+			_, dirs, _ := strings.Cut(strings.TrimSpace(line), ": =")
+			watched = append(watched, filepath.SplitList(dirs)...) // where specs and programs may come to be
 		}
 	}
 	for _, d := range x.Dirs {
@@ -283,7 +292,9 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 	}
 	slices.SortFunc(x.Files, func(a, b compilerFile) int { return strings.Compare(a.Path+a.State, b.Path+b.State) })
 	x.Files = slices.Compact(x.Files)
-	x.Identity = fmt.Sprintf("%x", id.Sum128())
+	if !odd {
+		x.Identity = fmt.Sprintf("%x", id.Sum128())
+	}
 	return x, nil
 }
 
@@ -327,7 +338,7 @@ func (x *compiler) follow(path string) error {
 	return err
 }
 
-// isProgram tells whether a compiler is one itself, and no script, which may do anything.
+// isProgram tells whether a part of a compiler is no script, which may do anything.
 func isProgram(path string) bool {
 	f, err := elf.Open(path)
 	if err == nil {

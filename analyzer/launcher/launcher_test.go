@@ -921,6 +921,101 @@ func TestCompilerChanges(t *testing.T) {
 			}
 		})
 	}
+	for compiler, flags := range map[string][]string{"gcc": nil, "clang": {"-no-canonical-prefixes"}} {
+		// Told its name, a compiler takes itself for the program that runs it.
+		t.Run("program, "+compiler, func(t *testing.T) {
+			b := newBench(t, compiler)
+			b.write(m("a.c", "int x = X;\n", "w/w.c", `#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int c, char **v) {
+	char **w = calloc(c + 3, sizeof *w);
+	w[0] = v[0], w[1] = "-B" B;
+	memcpy(w + 2, v + 1, (c - 1) * sizeof *w);
+	w[c + 1] = getenv("WFLAGS");
+	execv(REAL, w);
+}
+`))
+			cc1, err := exec.Command("gcc", "-print-prog-name=cc1").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.opt.Args[0] = filepath.Join(t.TempDir(), compiler)
+			if out, err := exec.Command("gcc", filepath.Join(b.dir, "w/w.c"), "-o", b.opt.Args[0], "-DB=\""+filepath.Dir(string(cc1))+"\"", "-DREAL=\""+find(t, compiler)+"\"").CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for _, b.env = range [][]string{{"WFLAGS=-DX=0"}, {"WFLAGS=-DX=5"}} {
+				if did := b.compile(flags...); did != "passed on: the compiler isn't understood" {
+					t.Errorf("%s: %q\n%s", b.env, did, &b.out)
+				}
+			}
+		})
+	}
+	t.Run("parts of gcc", func(t *testing.T) {
+		ask := func(what string) string {
+			out, err := exec.Command("gcc", what).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.TrimSpace(string(out))
+		}
+		program, err := os.ReadFile(find(t, "gcc"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		libgcc, machine := filepath.Dir(ask("-print-libgcc-file-name")), ask("-dumpmachine")
+		cc1, specs := ask("-print-prog-name=cc1"), strings.Replace(ask("-dumpspecs"), "*cc1:\n", "*cc1:\n-DX=5 ", 1)+"\n"
+		under := func(dir, path string) string { // as of where gcc is installed
+			rel, err := filepath.Rel(filepath.Join(filepath.Dir(find(t, "gcc")), ".."), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return filepath.Join(dir, rel)
+		}
+		for _, test := range []struct {
+			name string
+			make func(dir string) (file, text string)
+		}{
+			{"specs", func(dir string) (string, string) {
+				return filepath.Join(under(dir, libgcc), "specs"), specs
+			}},
+			{"specs of the machine", func(dir string) (string, string) {
+				return filepath.Join(dir, machine, "lib/specs"), specs
+			}},
+			{"as", func(dir string) (string, string) {
+				return filepath.Join(dir, machine, "bin/as"), "#!/bin/sh\nexec as \"$@\"\n"
+			}},
+			{"cc1", func(dir string) (string, string) {
+				return under(dir, cc1), "#!/bin/sh\nexec " + cc1 + " \"$@\" -DX=$X\n"
+			}},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				b := newBench(t, "gcc")
+				b.write(m("a.c", "#ifndef X\n#define X 0\n#endif\nint x = X;\n"))
+				b.env = []string{"X=5"}
+				dir := t.TempDir()
+				b.opt.Args[0] = filepath.Join(dir, "bin/gcc")
+				own := under(dir, cc1)
+				for _, err := range []error{os.MkdirAll(filepath.Dir(own), 0o777), os.MkdirAll(under(dir, libgcc), 0o777), os.MkdirAll(filepath.Join(dir, machine, "lib"), 0o777), os.Mkdir(filepath.Join(dir, machine, "bin"), 0o777),
+					os.Mkdir(filepath.Join(dir, "bin"), 0o777), os.Symlink(cc1, own), os.WriteFile(b.opt.Args[0], program, 0o777)} {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				if did := b.compile(); did != "compiled: new" {
+					t.Fatalf("%q\n%s", did, &b.out)
+				}
+				file, text := test.make(dir)
+				os.Remove(file)
+				if err := os.WriteFile(file, []byte(text), 0o777); err != nil {
+					t.Fatal(err)
+				}
+				if did := b.compile(); did != "passed on: the compiler isn't understood" {
+					t.Errorf("%q\n%s", did, &b.out)
+				}
+			})
+		}
+	})
 	t.Run("configuration file", func(t *testing.T) {
 		b := newBench(t, "clang++")
 		real, err := filepath.EvalSymlinks(find(t, "clang++"))
