@@ -21,8 +21,8 @@ import (
 //
 // Parts account for the file if every symbol in its symbol table that stands for
 // code or data, local ones included, and every source file named there, is in one
-// of them with the same size, apart from what compilers add to every program, and
-// it has no more initialisers than they have. So a file without a symbol table
+// of them with the same size and content, apart from what compilers add to every program,
+// symbols that are apart in them are so in the file, and it has no more initialisers than they have. So a file without a symbol table
 // counts with its content.
 //
 // The content is that of the sections that are loaded: neither debug information
@@ -251,7 +251,7 @@ func (l *linked) called(tag elf.DynTag, own string) (names []string) {
 
 // compilerSymbols are in every linked file: of the compiler's start files and
 // of the linker.
-var compilerSymbols = set(`_DYNAMIC _GLOBAL_OFFSET_TABLE_ _PROCEDURE_LINKAGE_TABLE_ _IO_stdin_used __FRAME_END__ __GNU_EH_FRAME_HDR
+var compilerSymbols = set(`_DYNAMIC _GLOBAL_OFFSET_TABLE_ _TLS_MODULE_BASE_ _PROCEDURE_LINKAGE_TABLE_ _IO_stdin_used __FRAME_END__ __GNU_EH_FRAME_HDR
 	__TMC_END__ __TMC_LIST__ __EH_FRAME_BEGIN__ __abi_tag __bss_start __data_start __do_global_dtors_aux __do_global_dtors_aux_fini_array_entry __dso_handle
 	__frame_dummy_init_array_entry __init_array_start __init_array_end __fini_array_start __fini_array_end
 	__preinit_array_start __preinit_array_end __rela_iplt_start __rela_iplt_end __executable_start __etext __ehdr_start
@@ -282,11 +282,11 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 	if err != nil {
 		return nil, "it has no symbol table that tells what is in it"
 	}
-	type symbol struct {
+	type id struct {
 		name string
 		size uint64
 	}
-	known, files := map[symbol]bool{}, map[string]bool{}
+	known, files := map[id][]place{}, map[string]bool{}
 	initialisers := map[string]uint64{}
 	exported := map[string]bool{}
 	for _, name := range l.defined {
@@ -309,29 +309,38 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 			}
 		}
 		for _, member := range members {
-			f, err := openELF(member.data)
+			f, err := readFile(member.data)
 			if err != nil {
 				return nil, fmt.Sprintf("%s: %v", p, err)
 			}
-			syms, err := f.Symbols()
-			if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-				return nil, fmt.Sprintf("%s: %v", p, err)
+			for _, s := range f.sections {
+				initialisers[initialiser(s.name)] += s.size
 			}
-			for _, s := range f.Sections {
-				initialisers[initialiser(s)] += s.Size
-			}
-			for _, s := range syms {
-				if elf.ST_TYPE(s.Info) == elf.STT_FILE {
-					files[s.Name] = true
-				} else if s.Section != elf.SHN_UNDEF {
-					known[symbol{s.Name, s.Size}] = true
-					if bind := elf.ST_BIND(s.Info); bind != elf.STB_LOCAL && elf.ST_VISIBILITY(s.Other) == elf.STV_DEFAULT && !exported[printable(s.Name)] {
-						l.hidden = append(l.hidden, printable(s.Name))
+			for i, s := range f.syms {
+				if s.typ() == elf.STT_FILE {
+					files[s.name] = true
+				} else if s.sec != secUndefined {
+					at := place{f, s.sec, s.value}
+					if s.sec == secCommon {
+						at.at = uint64(i)
+					}
+					k := id{s.name, s.size}
+					known[k] = append(known[k], at)
+					if !s.local() && elf.ST_VISIBILITY(s.other) == elf.STV_DEFAULT && !exported[s.name] {
+						l.hidden = append(l.hidden, s.name)
 					}
 				}
 			}
 		}
 	}
+	places := func(s elf.Symbol) []place {
+		full := printable(s.Name)
+		if l := known[id{full, s.Size}]; l != nil {
+			return l
+		}
+		return known[id{bare(full), s.Size}]
+	}
+	var found []elf.Symbol
 	for _, s := range syms {
 		name, _, versioned := strings.Cut(s.Name, "@")
 		switch typ := elf.ST_TYPE(s.Info); {
@@ -339,15 +348,23 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 			return nil, fmt.Sprintf("it may be linked with --wrap, for which %s is", printable(s.Name))
 		case s.Name == "" || typ == elf.STT_SECTION || s.Section == elf.SHN_UNDEF:
 		case typ == elf.STT_FILE:
-			if !files[s.Name] && !compilerFiles[s.Name] {
+			if !files[printable(s.Name)] && !compilerFiles[s.Name] {
 				return nil, fmt.Sprintf("code of %s is in it, which is in none of its known objects", s.Name)
 			}
-		case known[symbol{s.Name, s.Size}] || compilerSymbols[s.Name]:
-		case versioned && l.copied[name]:
-		case known[symbol{name, s.Size}] && versioned:
+		case versioned && l.copied[name] && known[id{printable(s.Name), s.Size}] == nil:
+		case len(places(s)) > 0:
+			found = append(found, s)
+		case compilerSymbols[s.Name]:
 		default:
 			return nil, fmt.Sprintf("%s is in it, which none of its known objects defines", printable(s.Name))
 		}
+	}
+	c, err := l.compare(syms)
+	if err != nil {
+		return nil, err.Error()
+	}
+	if why := c.unlike(found, places); why != "" {
+		return nil, why
 	}
 	slices.Sort(l.hidden)
 	l.hidden = slices.Compact(l.hidden)
@@ -356,7 +373,7 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 	}
 	for _, s := range l.Sections {
 		// One is the compiler's own.
-		if kind := initialiser(s); kind != "" && s.Size > initialisers[kind]+l.word() {
+		if kind := initialiser(s.Name); kind != "" && s.Size > initialisers[kind]+l.word() {
 			return nil, fmt.Sprintf("it has more initialisers (%s) than its known objects", s.Name)
 		}
 	}
@@ -378,26 +395,13 @@ func (l *linked) boundSymbols(parts []*manifest.Manifest) ([]string, error) {
 			own[printable(s.Name)] = false
 		}
 	}
-	for _, s := range l.Sections {
-		if s.Flags&elf.SHF_ALLOC == 0 || s.Type != elf.SHT_REL && s.Type != elf.SHT_RELA {
-			continue
-		}
-		b, err := s.Data()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.Name, err)
-		}
-		relocs, err := readRelocs(b, nil, len(syms)+1, l.Class, l.ByteOrder, s.Type == elf.SHT_RELA)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.Name, err)
-		}
-		for _, rel := range relocs {
-			if rel.sym == 0 {
-				continue
-			}
-			name := printable(syms[rel.sym-1].Name)
-			if _, ok := own[name]; ok {
-				own[name] = true
-			}
+	relocs, err := l.dynamicRelocs()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range relocs {
+		if _, ok := own[r.name]; ok {
+			own[r.name] = true
 		}
 	}
 	var bound []string
@@ -412,6 +416,40 @@ func (l *linked) boundSymbols(parts []*manifest.Manifest) ([]string, error) {
 	return slices.Compact(bound), nil
 }
 
+// dynamicReloc is a relocation for the loader, with the name of its symbol, if any.
+type dynamicReloc struct {
+	reloc
+	name string
+}
+
+func (l *linked) dynamicRelocs() (list []dynamicReloc, err error) {
+	syms, err := l.DynamicSymbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return nil, err
+	}
+	for _, s := range l.Sections {
+		if s.Flags&elf.SHF_ALLOC == 0 || s.Type != elf.SHT_REL && s.Type != elf.SHT_RELA {
+			continue
+		}
+		b, err := s.Data()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		relocs, err := readRelocs(b, nil, len(syms)+1, l.Class, l.ByteOrder, s.Type == elf.SHT_RELA)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		for _, r := range relocs {
+			name := ""
+			if r.sym > 0 {
+				name = printable(syms[r.sym-1].Name)
+			}
+			list = append(list, dynamicReloc{r, name})
+		}
+	}
+	return list, nil
+}
+
 // word is the size of an address in bytes.
 func (l *linked) word() uint64 {
 	if l.Class == elf.ELFCLASS32 {
@@ -420,18 +458,18 @@ func (l *linked) word() uint64 {
 	return 8
 }
 
-// initialiser returns the section of a linked file that section s of an object
+// initialiser returns the section of a linked file that one of an object
 // goes to, if it is one of addresses of functions that run by themselves.
-func initialiser(s *elf.Section) string {
+func initialiser(section string) string {
 	for _, name := range []string{".preinit_array", ".init_array", ".fini_array"} {
-		if s.Name == name || strings.HasPrefix(s.Name, name+".") {
+		if section == name || strings.HasPrefix(section, name+".") {
 			return name
 		}
 	}
 	switch {
-	case s.Name == ".ctors" || strings.HasPrefix(s.Name, ".ctors."):
+	case section == ".ctors" || strings.HasPrefix(section, ".ctors."):
 		return ".init_array"
-	case s.Name == ".dtors" || strings.HasPrefix(s.Name, ".dtors."):
+	case section == ".dtors" || strings.HasPrefix(section, ".dtors."):
 		return ".fini_array"
 	}
 	return ""

@@ -1,0 +1,410 @@
+package objfile
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// place is a section of a part: a place in it, or where in a linked file it may be.
+type place struct {
+	file *file
+	sec  int    // as symbol.sec
+	at   uint64 // offset, value (absolute) or number (common) of a symbol; or address
+}
+
+// comparison is of the content of a linked file with that of its parts.
+type comparison struct {
+	*linked
+	tls     uint64 // address that values of thread-local symbols are relative to
+	content map[*elf.Section][]byte
+	named   map[definedAt]bool
+	relocs  map[uint64]dynamicReloc // by address
+	agreed  map[spot]int            // which section of a part is there
+}
+
+// spot is an address, of thread-local variables or others, for one part.
+type spot struct {
+	file *file
+	addr uint64
+	tls  bool
+}
+
+func (c *comparison) spot(q place) spot {
+	return spot{q.file, q.at, q.file.sections[q.sec].flags&elf.SHF_TLS != 0}
+}
+
+// forget gives up what follow has taken for granted.
+func (c *comparison) forget(queue []place) {
+	for _, q := range queue {
+		delete(c.agreed, c.spot(q))
+	}
+}
+
+type definedAt struct {
+	addr uint64
+	name string
+}
+
+func (l *linked) compare(syms []elf.Symbol) (*comparison, error) {
+	c := &comparison{linked: l, content: map[*elf.Section][]byte{}, named: map[definedAt]bool{}, relocs: map[uint64]dynamicReloc{}, agreed: map[spot]int{}}
+	for _, p := range l.Progs {
+		if p.Type == elf.PT_TLS {
+			c.tls = p.Vaddr
+		}
+	}
+	for _, s := range syms {
+		// The address of a library's function can be one in the executable: an undefined symbol with a value.
+		if typ := elf.ST_TYPE(s.Info); typ != elf.STT_TLS && typ != elf.STT_FILE && (s.Section != elf.SHN_UNDEF || s.Value != 0) {
+			c.named[definedAt{s.Value, bare(printable(s.Name))}] = true
+		}
+	}
+	relocs, err := l.dynamicRelocs()
+	for _, r := range relocs {
+		c.relocs[r.offset] = r
+	}
+	return c, err
+}
+
+// has tells whether a symbol of the linked file is what is at place p.
+func (c *comparison) has(sym elf.Symbol, p place) bool {
+	addr := sym.Value
+	if elf.ST_TYPE(sym.Info) == elf.STT_TLS {
+		addr += c.tls
+	}
+	switch {
+	case p.sec == secAbsolute:
+		return sym.Section == elf.SHN_ABS && sym.Value == p.at
+	case sym.Section >= elf.SHN_LORESERVE:
+		return false
+	case p.sec == secCommon:
+		b, ok := c.bytes(addr, sym.Size, 0)
+		return ok && zero(b)
+	}
+	return c.leads(p, addr)
+}
+
+// leads tells whether what is at place p may be at the address, with all that it
+// leads to within its object.
+func (c *comparison) leads(p place, addr uint64) bool {
+	queue, ok := c.follow(nil, p, addr)
+	for i := 0; ok && i < len(queue); i++ {
+		q := queue[i]
+		s := &q.file.sections[q.sec]
+		queue, ok = c.equal(queue, q.file, s, 0, s.size, q.at)
+	}
+	if !ok {
+		c.forget(queue)
+	}
+	return ok
+}
+
+// follow is a step of leads: it adds to queue the section that then has to be compared.
+func (c *comparison) follow(queue []place, p place, addr uint64) ([]place, bool) {
+	s := &p.file.sections[p.sec]
+	switch {
+	case !s.loaded() || s.name == ".eh_frame" || s.size == 0:
+		return queue, true
+	case s.flags&elf.SHF_MERGE != 0 && s.entsize > 0: // each element is somewhere
+		if p.at > uint64(len(s.data)) {
+			return queue, false
+		}
+		n := s.entsize - p.at%s.entsize
+		if s.flags&elf.SHF_STRINGS != 0 {
+			for n = 0; p.at+n+s.entsize <= uint64(len(s.data)); {
+				n += s.entsize
+				if zero(s.data[p.at+n-s.entsize : p.at+n]) {
+					break
+				}
+			}
+		}
+		return c.equal(queue, p.file, s, p.at, min(p.at+n, s.size), addr)
+	}
+	q := place{p.file, p.sec, addr - p.at}
+	sec, known := c.agreed[c.spot(q)]
+	if !known {
+		c.agreed[c.spot(q)] = q.sec
+		queue = append(queue, q)
+	}
+	return queue, !known || sec == q.sec // else the linker has made two sections one
+}
+
+// equal tells whether the linked file has, at an address, the bytes of a section of
+// a part, apart from what relocations change, and adds to queue what they lead to.
+func (c *comparison) equal(queue []place, f *file, s *section, from, to, addr uint64) ([]place, bool) {
+	got, ok := c.bytes(addr, to-from, s.flags)
+	if !ok {
+		return queue, false
+	}
+	if got == nil || s.data == nil {
+		return queue, zero(got) && (s.data == nil || zero(s.data[from:to]))
+	}
+	pos := from
+	same := func(end uint64) bool { return end <= pos || bytes.Equal(got[pos-from:end-from], s.data[pos:end]) }
+	first := sort.Search(len(s.relocs), func(i int) bool { return s.relocs[i].offset >= from })
+	for _, r := range s.relocs[first:] {
+		if r.offset >= to {
+			break
+		}
+		before, after := changeable(f.machine, r.typ)
+		end := min(r.offset+after, to)
+		if !same(r.offset - min(before, r.offset)) {
+			return queue, false
+		}
+		if r.offset >= pos && f.class == elf.ELFCLASS64 { // not in a sequence that is replaced
+			if !c.target(&queue, f, r, addr-from+r.offset, got[r.offset-from:]) {
+				return queue, false
+			}
+		}
+		pos = max(pos, end)
+	}
+	return queue, same(to)
+}
+
+// changeable says how many bytes linkers may change in front of the offset of a
+// relocation, where instructions are replaced by shorter ways, and from there on.
+func changeable(machine elf.Machine, typ uint32) (before, after uint64) {
+	switch machine {
+	case elf.EM_X86_64:
+		switch t := elf.R_X86_64(typ); t {
+		case elf.R_X86_64_NONE:
+			return 0, 0
+		case elf.R_X86_64_8, elf.R_X86_64_PC8:
+			return 0, 1
+		case elf.R_X86_64_16, elf.R_X86_64_PC16:
+			return 0, 2
+		case elf.R_X86_64_64, elf.R_X86_64_DTPMOD64, elf.R_X86_64_DTPOFF64, elf.R_X86_64_TPOFF64, elf.R_X86_64_PC64, elf.R_X86_64_GOTOFF64,
+			elf.R_X86_64_GOT64, elf.R_X86_64_GOTPCREL64, elf.R_X86_64_GOTPC64, elf.R_X86_64_GOTPLT64, elf.R_X86_64_PLTOFF64, elf.R_X86_64_SIZE64:
+			return 0, 8
+		case elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX, elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC:
+			return 4, 4
+		case elf.R_X86_64_TLSGD, elf.R_X86_64_TLSLD:
+			return 4, 12
+		default:
+			if t > elf.R_X86_64_REX_GOTPCRELX { // the same of APX, with longer prefixes
+				return 6, 4
+			}
+		}
+		return 0, 4
+	case elf.EM_AARCH64:
+		switch elf.R_AARCH64(typ) {
+		case elf.R_AARCH64_NONE, elf.R_AARCH64_NULL:
+			return 0, 0
+		case elf.R_AARCH64_ABS16, elf.R_AARCH64_PREL16:
+			return 0, 2
+		case elf.R_AARCH64_ABS64, elf.R_AARCH64_PREL64:
+			return 0, 8
+		}
+		return 0, 4
+	case elf.EM_386:
+		switch t := elf.R_386(typ); {
+		case t == elf.R_386_NONE:
+			return 0, 0
+		case t == elf.R_386_8 || t == elf.R_386_PC8:
+			return 0, 1
+		case t == elf.R_386_16 || t == elf.R_386_PC16:
+			return 0, 2
+		case t == elf.R_386_GOT32 || t == elf.R_386_GOT32X:
+			return 4, 4
+		case t >= elf.R_386_TLS_TPOFF && t <= elf.R_386_TLS_DESC:
+			return 4, 12
+		}
+		return 0, 4
+	}
+	return 4, 8
+}
+
+// target tells whether the field at address p of the linked file, with the bytes b,
+// leads to what relocation r says.
+func (c *comparison) target(queue *[]place, f *file, r reloc, p uint64, b []byte) bool {
+	sym := &f.syms[r.sym]
+	add := uint64(r.addend)
+	to := func(addr uint64) (ok bool) {
+		*queue, ok = c.is(*queue, f, sym, r, addr)
+		return ok
+	}
+	typ := elf.R_X86_64(r.typ)
+	switch {
+	case f.machine == elf.EM_AARCH64 && r.typ == uint32(elf.R_AARCH64_ABS64):
+		typ = elf.R_X86_64_64
+	case f.machine != elf.EM_X86_64: // it takes several instructions to see
+		return true
+	}
+	switch typ {
+	case elf.R_X86_64_PC32, elf.R_X86_64_PLT32:
+		return len(b) >= 4 && to(p+uint64(relative(b, 4))-add)
+	case elf.R_X86_64_32:
+		return len(b) >= 4 && to(uint64(f.order.Uint32(b))-add)
+	case elf.R_X86_64_32S:
+		return len(b) >= 4 && to(uint64(relative(b, 4))-add)
+	case elf.R_X86_64_PC64:
+		return len(b) >= 8 && to(p+f.order.Uint64(b)-add)
+	case elf.R_X86_64_64:
+		if len(b) < 8 {
+			return false
+		}
+		return c.value(p, b, sym, add, to)
+	case elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX:
+		if len(b) < 4 {
+			return false
+		}
+		through := p + uint64(relative(b, 4)) - add
+		if s := c.section(through, 0); s != nil && strings.HasPrefix(s.Name, ".got") {
+			slot, ok := c.bytes(through, 8, 0)
+			return ok && slot != nil && c.value(through, slot, sym, 0, to)
+		}
+		op, ok := c.bytes(p-2, 2, 0)
+		switch {
+		case !ok || op == nil:
+			return false
+		case op[0] == 0xe8 || op[0] == 0xe9: // a shorter branch, and nop
+			b, ok = c.bytes(p-1, 4, 0)
+			return ok && to(p+3+uint64(relative(b, 4)))
+		case op[0] == 0x8d || op[1] == 0xe8: // lea; call
+			return to(through)
+		}
+		return to(uint64(relative(b, 4))) // an immediate operand
+	}
+	return true
+}
+
+// value tells whether the address at p, with the bytes b, is that of a symbol with an addend.
+func (c *comparison) value(p uint64, b []byte, sym *symbol, add uint64, to func(uint64) bool) bool {
+	r, ok := c.relocs[p]
+	switch {
+	case !ok: // as it is, or in .relr.dyn
+		return to(c.ByteOrder.Uint64(b) - add)
+	case r.name != "":
+		return r.name == bare(sym.name) && uint64(r.addend) == add
+	}
+	return to(uint64(r.addend) - add)
+}
+
+// is tells whether a symbol of a part, to which r refers, has the address.
+func (c *comparison) is(queue []place, f *file, sym *symbol, r reloc, addr uint64) ([]place, bool) {
+	if sym.local() && sym.sec > 0 && sym.typ() != sttGNUIFunc {
+		p := place{f, sym.sec, sym.value}
+		if sym.typ() == elf.STT_SECTION && f.sections[sym.sec].flags&elf.SHF_MERGE != 0 {
+			p.at += uint64(r.addend)
+			addr += uint64(r.addend)
+		}
+		return c.follow(queue, p, addr)
+	}
+	if sym.local() && sym.typ() != sttGNUIFunc { // a number
+		return queue, addr == sym.value
+	}
+	name := bare(sym.name)
+	if c.named[definedAt{addr, name}] || addr == 0 && sym.sec == secUndefined && sym.bind() == elf.STB_WEAK {
+		return queue, true
+	}
+	// Through the table of the linker.
+	if s := c.section(addr, 0); s != nil && (strings.HasPrefix(s.Name, ".plt") || s.Name == ".iplt") {
+		b, _ := c.bytes(addr, min(16, s.Addr+s.Size-addr), 0)
+		if i := bytes.Index(b, []byte{0xff, 0x25}); i >= 0 && i+6 <= len(b) { // jmp *slot(%rip)
+			r, ok := c.relocs[addr+uint64(i)+6+uint64(relative(b[i+2:], 4))]
+			return queue, ok && (r.name == name || r.name == "" && c.named[definedAt{uint64(r.addend), name}])
+		}
+	}
+	return queue, false
+}
+
+// section returns the section of the linked file that is loaded to an address.
+func (c *comparison) section(addr uint64, flags elf.SectionFlag) *elf.Section {
+	for _, s := range c.Sections {
+		if s.Flags&elf.SHF_ALLOC != 0 && (s.Flags^flags)&elf.SHF_TLS == 0 && addr >= s.Addr && addr-s.Addr < s.Size {
+			return s
+		}
+	}
+	return nil
+}
+
+// bytes returns n bytes at an address, nil if they are zero without being in the file.
+func (c *comparison) bytes(addr, n uint64, flags elf.SectionFlag) (b []byte, ok bool) {
+	if n == 0 {
+		return nil, true
+	}
+	s := c.section(addr, flags)
+	if s == nil || n > s.Size-(addr-s.Addr) {
+		return nil, false
+	}
+	if s.Type == elf.SHT_NOBITS {
+		return nil, true
+	}
+	b, ok = c.content[s]
+	if !ok {
+		b, _ = s.Data() // else it is too short
+		c.content[s] = b
+	}
+	if addr -= s.Addr; addr+n > uint64(len(b)) {
+		return nil, false
+	}
+	return b[addr : addr+n], true
+}
+
+// bare is the name of a symbol without its version.
+func bare(name string) string {
+	name, _, _ = strings.Cut(name, "@")
+	return name
+}
+
+func zero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
+
+// unlike returns why the linked file isn't made of the parts that define its symbols:
+// what is in it isn't what is there, or is at one address and there at several.
+func (c *comparison) unlike(syms []elf.Symbol, defined func(elf.Symbol) []place) string {
+	folded := func(a, b elf.Symbol) string {
+		return fmt.Sprintf("%s and %s have one address in it, but not in its known objects", printable(a.Name), printable(b.Name))
+	}
+	type position struct {
+		section elf.SectionIndex
+		value   uint64
+	}
+	seen := map[position]int{}
+	var groups [][]elf.Symbol
+	for _, s := range syms {
+		at := position{s.Section, s.Value}
+		if s.Size == 0 && strings.HasPrefix(s.Name, "$") { // says only whether code or data follow
+			continue
+		}
+		alone := s.Size == 0 || slices.ContainsFunc(defined(s), func(p place) bool { return p.sec > 0 && p.file.sections[p.sec].flags&elf.SHF_MERGE != 0 })
+		if i, ok := seen[at]; ok && !alone {
+			if slices.ContainsFunc(groups[i], func(o elf.Symbol) bool { return o.Name == s.Name }) {
+				return folded(s, s)
+			}
+			groups[i] = append(groups[i], s)
+			continue
+		}
+		if !alone {
+			seen[at] = len(groups)
+		}
+		groups = append(groups, []elf.Symbol{s})
+	}
+	next := map[*place]int{} // static functions of one name are often in the order of the parts
+	for _, g := range groups {
+		places := defined(g[0])
+		first, together := next[&places[0]], false
+		for i := range places {
+			k := (first + i) % len(places)
+			if slices.ContainsFunc(g[1:], func(s elf.Symbol) bool { return !slices.Contains(defined(s), places[k]) }) {
+				continue
+			}
+			together = true
+			if c.has(g[0], places[k]) {
+				next[&places[0]] = k + 1
+				places = nil
+				break
+			}
+		}
+		switch {
+		case places == nil:
+		case !together:
+			return folded(g[0], g[1])
+		default:
+			return fmt.Sprintf("%s is in it, but not as in its known objects", printable(g[0].Name))
+		}
+	}
+	return ""
+}
