@@ -102,7 +102,7 @@ func holds(program string, texts ...string) bool {
 	}
 	defer f.Close()
 	for _, s := range f.Sections {
-		if s.Type == elf.SHT_PROGBITS && s.Flags&(elf.SHF_ALLOC|elf.SHF_EXECINSTR|elf.SHF_WRITE) == elf.SHF_ALLOC && contains(s.Open(), texts) {
+		if strings.HasPrefix(s.Name, ".rodata") && s.Type == elf.SHT_PROGBITS && s.Flags&(elf.SHF_ALLOC|elf.SHF_EXECINSTR|elf.SHF_WRITE) == elf.SHF_ALLOC && contains(s.Open(), texts) {
 			return true
 		}
 	}

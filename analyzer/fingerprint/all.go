@@ -324,7 +324,7 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	if len(undefined) > 0 {
 		lineFlags = sum.FlagsUndefined
 	}
-	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, lineFlags, asked), lines, inputs, undefined, taken, loadedNames(files), data.digest)
+	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, lineFlags, asked), lines, inputs, undefined, taken, loadedNames(files), data)
 	if err != nil {
 		return Composed{Err: err}
 	}
@@ -361,7 +361,9 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	resolved.GarbageCollected = slices.ContainsFunc(flags, collects)
 	resolved.Foreign = slices.ContainsFunc(lines, (*linkflags.Line).Foreign)
 	resolved.Initialises = slices.ContainsFunc(flags, initialises)
-	resolved.System = systemLibrary
+	if !resolved.Foreign {
+		resolved.System = systemLibrary
+	}
 	resolved.NoCopies = slices.ContainsFunc(flags, func(f string) bool { return strings.HasSuffix(f, "nocopyreloc") })
 	resolved.TakesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).TakesWhatIsNeeded)
 	resolved.LoadsWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).LoadsWhatIsNeeded)
@@ -503,7 +505,13 @@ func parallel(n int, new func() func(i int)) {
 }
 
 // digests remembers the digests of files.
-type digests struct{ files sync.Map }
+type digests struct{ files, libraries sync.Map }
+
+// needed returns the names of the libraries that a file needs.
+func (d *digests) needed(file string) []string {
+	once, _ := d.libraries.LoadOrStore(file, sync.OnceValue(func() []string { return syslib.Needed(file) }))
+	return once.(func() []string)()
+}
 
 func (d *digests) digest(file string) (string, bool, error) {
 	type result struct {

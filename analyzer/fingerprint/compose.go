@@ -110,7 +110,8 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 // compose completes what is known of a test once its code is hashed. undefined are
 // the symbols that nothing defines; taken is what the lines take from the system, or
 // nil if t.Toolchain doesn't know that.
-func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, taken *syslib.Taken, loaded map[string]bool, digest digester) (*Composed, []Contribution, error) {
+func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, taken *syslib.Taken, loaded map[string]bool, data *digests) (*Composed, []Contribution, error) {
+	digest := data.digest
 	c := &Config{
 		Format: ConfigFormat, Binary: t.Binary, LinkFlags: flags, Store: t.Store, Code: code.Hash,
 		AlwaysRun: slices.Clone(t.AlwaysRun), LocalOnly: slices.Clone(t.LocalOnly), EnvKeys: slices.Clone(t.EnvKeys),
@@ -193,7 +194,7 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 		}
 	}
 	c.Contributions = append(c.Contributions, linksInDirectories(links)...)
-	if why := loadsLinked(files, loaded); why != "" {
+	if why := loadsLinked(files, loaded, data.needed); why != "" {
 		c.AlwaysRun = append(c.AlwaysRun, why)
 	}
 	for _, name := range t.Empty {
@@ -286,6 +287,10 @@ func systemLibrary(symbol string) string {
 	_, known := slices.BinarySearch(shared(), symbol)
 	_, math := slices.BinarySearch(libm(), symbol)
 	switch {
+	case slices.Contains(byLinkers, symbol), strings.HasPrefix(symbol, "__start_"), strings.HasPrefix(symbol, "__stop_"):
+		return ""
+	case instruments.MatchString(symbol):
+		return instruments.FindStringSubmatch(symbol)[1]
 	case cxx(symbol):
 		return "C++"
 	case math:
@@ -297,6 +302,9 @@ func systemLibrary(symbol string) string {
 	}
 	return symbol
 }
+
+// instruments matches what is in runtimes of sanitizers and of coverage.
+var instruments = regexp.MustCompile(`^__(asan|hwasan|lsan|msan|tsan|ubsan|sanitizer|gcov|llvm_profile)_`)
 
 // ofCompilers matches what is in libgcc.
 var ofCompilers = regexp.MustCompile(`^(_Unwind_.*|__(de)?register_frame.*|__gcc_.*|__emutls_.*|__cpu_.*|__[a-z]+[dhstx][ifc][0-9]?)$`)
@@ -453,7 +461,7 @@ func emptyFile(name string) File {
 // loadsLinked tells whether one of the files that a test can read loads one of the libraries,
 // by their names, that the test is linked with and that isn't among these files: what it
 // reaches of that isn't known.
-func loadsLinked(files []string, libraries map[string]bool) string {
+func loadsLinked(files []string, libraries map[string]bool, needed func(file string) []string) string {
 	if len(libraries) == 0 {
 		return ""
 	}
@@ -462,7 +470,7 @@ func loadsLinked(files []string, libraries map[string]bool) string {
 		own[filepath.Base(f)] = true
 	}
 	for _, f := range files {
-		for _, name := range syslib.Needed(f) {
+		for _, name := range needed(f) {
 			if libraries[name] && !own[name] {
 				return fmt.Sprintf("%s in the data loads %s, which the test is linked with: put that among the data, too", filepath.Base(f), name)
 			}

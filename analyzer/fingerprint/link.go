@@ -522,7 +522,8 @@ func loadedNames(files []*linkedFile) map[string]bool {
 		}
 		for _, s := range f.line.Flags {
 			if _, name, ok := strings.Cut(s, "soname"); ok {
-				names[path.Base(strings.TrimLeft(name, "=, "))] = true
+				name, _, _ = strings.Cut(strings.TrimLeft(name, "=, "), ",")
+				names[path.Base(name)] = true
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package fingerprint
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
@@ -15,12 +16,16 @@ type Tools struct {
 	Variables []string // NAME=VALUE
 }
 
+var repository = regexp.MustCompile(`external/[^/]+/`)
+
 // Write writes, in any order of the files, what identifies them.
 func (t *Tools) Write(output string) error {
 	var c Config
 	var files, links []string
 	for _, f := range t.Files {
-		if err := addData(&c, &files, &links, digest, linkflags.Neutral(f), f); err != nil {
+		// What a module is called depends on the version of Bazel.
+		name := repository.ReplaceAllString(linkflags.Neutral(f), "external/")
+		if err := addData(&c, &files, &links, digest, name, f); err != nil {
 			return fmt.Errorf("tool %s: %w", f, err)
 		}
 	}

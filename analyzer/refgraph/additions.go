@@ -105,13 +105,21 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 	if len(p.Files) > 1 {
 		// An executable shows others what its libraries mention.
 		if list := x.mentions(true); len(list) > 0 {
+			var files []int32
+			for _, m := range list {
+				files = append(files, m.file)
+			}
+			rank := ranks(nil, files)
+			for i := range list {
+				list[i].file = int32(rank(list[i].file))
+			}
 			b := frame.New("tasting mentions 1")
 			writeMentions(&b, list)
 			add("mentions", b.Sum())
 		}
 		// What a library initialises or finishes is before or behind what the system's do.
 		if roots.LoadsWhatIsNeeded && (seesNeeds || len(x.replaced) > 0 || roots.Initialises || slices.ContainsFunc(running, func(file int32) bool { return file > 0 })) {
-			add("needs of files", c.needsOf(p, running, roots.System))
+			add("needs of files", c.needsOf(p, running, roots.System, seesNeeds || len(x.replaced) > 0))
 		}
 	}
 	addNames("hidden", x.hidden())
@@ -462,55 +470,63 @@ func (x *Closure) openHash(p *linkmodel.Program) (h Hash, some bool) {
 	if len(open) == 0 {
 		return Hash{}, false
 	}
+	type mentions struct {
+		file  int32
+		words []string
+	}
+	var list []mentions
+	for i, f := range p.Files {
+		for _, s := range f.Doubted {
+			if open[s] {
+				list = append(list, mentions{int32(i), []string{t.Name(s), "given"}})
+			}
+		}
+	}
+	type group struct {
+		file      int32
+		signature linkmodel.Symbol
+	}
+	before := map[group]bool{}
+	for _, in := range l.Instances {
+		u := t.Unit(in.Unit)
+		var said []string // in any order: that of a unit's components decides nothing
+		archive := ""
+		for _, d := range u.Defs {
+			if open[d.Symbol] {
+				if said == nil {
+					archive = from(&p.Files[in.File], in.Unit)
+				}
+				said = append(said, fmt.Sprintf("%s defined %d %d %t %t %t %q", t.Name(d.Symbol), d.Binding, d.Visibility, d.ThreadLocal,
+					d.Group != linkmodel.None, before[group{in.File, d.Group}], archive))
+			}
+		}
+		for _, r := range u.Refs {
+			if open[r.Symbol] {
+				said = append(said, fmt.Sprintf("%s wanted %t %d %d", t.Name(r.Symbol), r.Weak, r.Visibility, r.Uses))
+			}
+		}
+		if len(said) > 0 {
+			slices.Sort(said)
+			list = append(list, mentions{in.File, said})
+		}
+		for _, d := range u.Defs {
+			if d.Group != linkmodel.None {
+				before[group{in.File, d.Group}] = true
+			}
+		}
+		for _, g := range u.Groups {
+			before[group{in.File, g}] = true
+		}
+	}
 	var files []int32
+	for _, x := range list {
+		files = append(files, x.file)
+	}
+	rank := ranks(nil, files)
 	b := frame.New("tasting open 1")
-	rank := func(int32) int { return 0 }
-	for _, write := range []bool{false, true} {
-		for i, f := range p.Files {
-			for _, s := range f.Doubted {
-				if open[s] {
-					files = append(files, int32(i))
-					b.Int(rank(int32(i)))
-					b.String(t.Name(s))
-				}
-			}
-		}
-		b.Int(-1)
-		type group struct {
-			file      int32
-			signature linkmodel.Symbol
-		}
-		before := map[group]bool{}
-		for _, in := range l.Instances {
-			u := t.Unit(in.Unit)
-			var said []string // in any order: that of a unit's components decides nothing
-			for _, d := range u.Defs {
-				if open[d.Symbol] {
-					said = append(said, fmt.Sprintf("%s defined %d %d %t %t %t %q", t.Name(d.Symbol), d.Binding, d.Visibility, d.ThreadLocal,
-						d.Group != linkmodel.None, before[group{in.File, d.Group}], from(&p.Files[in.File], in.Unit)))
-				}
-			}
-			for _, r := range u.Refs {
-				if open[r.Symbol] {
-					said = append(said, fmt.Sprintf("%s wanted %t %d %d", t.Name(r.Symbol), r.Weak, r.Visibility, r.Uses))
-				}
-			}
-			if len(said) > 0 {
-				files = append(files, in.File)
-				slices.Sort(said)
-				b.Int(rank(in.File))
-				b.Strings(said)
-			}
-			for _, d := range u.Defs {
-				before[group{in.File, d.Group}] = d.Group != linkmodel.None
-			}
-			for _, g := range u.Groups {
-				before[group{in.File, g}] = true
-			}
-		}
-		if !write {
-			rank, b = ranks(nil, files), frame.New("tasting open 1")
-		}
+	for _, x := range list {
+		b.Int(rank(x.file))
+		b.Strings(x.words)
 	}
 	return b.Sum(), true
 }
@@ -977,6 +993,12 @@ func (c *Composer) versions() (names []string) {
 // the library needs is there. With each there are the numbers of the two files.
 func (c *Composer) indirect(p *linkmodel.Program) (names []string) {
 	const here, there = 1, 2
+	type lack struct {
+		name     string
+		file, of int32
+	}
+	var found []lack
+	var files []int32
 	var units [][]*linkmodel.Unit
 	for i, f := range p.Files {
 		if !f.Complete {
@@ -1011,11 +1033,16 @@ func (c *Composer) indirect(p *linkmodel.Program) (names []string) {
 				for _, r := range u.Refs {
 					if k != i && on[int32(k)] && !r.Weak && defined[r.Symbol] == there {
 						// A linker may check only libraries of which all is there that they need.
-						names = append(names, fmt.Sprintf("%s of %d for %d", c.pool.Symbols.Name(r.Symbol), k, i))
+						found = append(found, lack{c.pool.Symbols.Name(r.Symbol), int32(k), int32(i)})
+						files = append(files, int32(k), int32(i))
 					}
 				}
 			}
 		}
+	}
+	rank := ranks(nil, files)
+	for _, l := range found {
+		names = append(names, fmt.Sprintf("%s of %d for %d", l.name, rank(l.file), rank(l.of)))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -1093,7 +1120,7 @@ func writeMentions(b *frame.Buffer, list []mention) {
 
 // needsOf says which libraries of the system each file needs for what it refers to and no
 // unit defines, and whether something runs in it. Others decide nothing.
-func (c *Composer) needsOf(p *linkmodel.Program, running []int32, system func(symbol string) string) Hash {
+func (c *Composer) needsOf(p *linkmodel.Program, running []int32, system func(symbol string) string, seen bool) Hash {
 	files := make([]map[string]bool, len(p.Files))
 	names := map[linkmodel.Symbol]string{}
 	for _, in := range c.linked.Instances {
@@ -1107,6 +1134,9 @@ func (c *Composer) needsOf(p *linkmodel.Program, running []int32, system func(sy
 					name = c.pool.Symbols.Name(r.Symbol)
 					if system != nil {
 						name = system(name)
+					}
+					if !seen && (name == "m" || name == "gcc") {
+						name = "" // they start nothing
 					}
 				}
 				names[r.Symbol] = name

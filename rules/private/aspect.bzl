@@ -27,8 +27,8 @@ So a dependency that the aspect can't see into costs precision, never soundness.
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":compose.bzl", "compose_arguments", "data_files", "files_of_runfiles", "is_linkable", "runfiles_without")
 load(":link.bzl", "aliases", "describe_libraries", "describe_link", "scripts_of", "unit_file")
-load(":manifests.bzl", "LINKS", "compiled_units", "declare", "features_of", "precompiled_manifest", "source_of", "toolchain_files", "variables_of_toolchain")
-load(":probe.bzl", "ProbeInfo", "describe_tools", "run_probe", "tools_of")
+load(":manifests.bzl", "LINKS", "compiled_units", "declare", "precompiled_manifest", "source_of", "toolchain_files", "variables_of_toolchain")
+load(":probe.bzl", "ProbeInfo", "describe_tools", "is_usual", "run_probe", "tool_words", "tools_of")
 load(":providers.bzl", "TastingInfo", "TastingRunnerInfo")
 load(":settings.bzl", "StringFlagInfo")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
@@ -175,28 +175,26 @@ def _probe(ctx, link, links):
     run_probe(ctx, probe, "--link=%s", [x.file for x in links], link.argv[0], link.env, toolchain_files(ctx), str(ctx.label))
     return probe
 
-def _tools(ctx, link):
+def _tools(ctx, link, usual):
     """What says which tools the build has itself for the links of a test.
 
     Args:
       ctx: the aspect's context.
       link: the link action of the test.
+      usual: see is_usual.
 
     Returns:
       list of File
     """
     shared = ctx.attr._probe[ProbeInfo]
-    if link.argv[0] in shared.starts and features_of(ctx) == shared.features:
-        return shared.tools
-    files = tools_of([link], toolchain_files(ctx))
-    variables = variables_of_toolchain(ctx, LINKS)
-    if link.argv[0] in shared.starts and variables == shared.variables and not [f for f in files if f not in shared.files]:
+    words = tool_words(link.argv)
+    if usual and not [word for word in words if word not in shared.words]:
         return shared.tools
     tools = declare(ctx, link.outputs.to_list()[0], ".tools")
-    describe_tools(ctx, tools, files, variables, str(ctx.label))
+    describe_tools(ctx, tools, tools_of(words, toolchain_files(ctx)), variables_of_toolchain(ctx, LINKS), str(ctx.label))
     return [tools] + shared.tools
 
-def _compose(ctx, target, link, linked, data, additional):
+def _compose(ctx, target, link, linked, data, additional, usual):
     """Registers the action that makes NAME.tasting.
 
     Args:
@@ -206,6 +204,7 @@ def _compose(ctx, target, link, linked, data, additional):
       linked: what is known of the executable, see TastingInfo.linked.
       data: runfiles.
       additional: dict whose keys are files that the link reads beside code.
+      usual: see is_usual.
 
     Returns:
       (config, closure, what `tasting test` needs, the same with C by source)
@@ -214,7 +213,7 @@ def _compose(ctx, target, link, linked, data, additional):
     config = ctx.actions.declare_file(name + ".tasting")
     closure = ctx.actions.declare_file(name + ".closure")
 
-    tools = _tools(ctx, link)
+    tools = _tools(ctx, link, usual)
     scripts = depset(scripts_of(ctx, link, additional), transitive = [depset(linked.scripts)]).to_list()
 
     mapping = target[DefaultInfo].files_to_run.repo_mapping_manifest
@@ -343,7 +342,8 @@ def _tasting_aspect_impl(target, ctx):
     names = aliases(target)
     own = [unit_file(unit) for unit in compiled_units(ctx, target, dependencies)] + _precompiled(ctx, names)
     known = {file: entry for entry in own for file in entry.files}
-    own = describe_libraries(ctx, target, link, names, known, infos) + own
+    usual = is_usual(ctx)
+    own = describe_libraries(ctx, target, link, names, known, infos, usual) + own
     linked = depset(own, transitive = [info.linked for info in infos])
     manifests = depset(
         transitive = [entry.manifests for entry in own] + [info.manifests for info in infos],
@@ -354,10 +354,10 @@ def _tasting_aspect_impl(target, ctx):
     driver = depset()
     source = depset()
     if link:
-        executable = describe_link(ctx, target, link, _test_binary(target), [], "executable", known, infos)
+        executable = describe_link(ctx, target, link, _test_binary(target), [], "executable", known, infos, usual)
         manifests = executable.manifests
         data = data.merge(_other_runfiles(ctx, target, link, known))
-        config, closure, driver, source = _compose(ctx, target, link, executable, data, _additional_linker_inputs(ctx, dependencies))
+        config, closure, driver, source = _compose(ctx, target, link, executable, data, _additional_linker_inputs(ctx, dependencies), usual)
 
     return [
         TastingInfo(

@@ -18,7 +18,7 @@ for, which definition wins: all of that is in the analyzer.
 """
 
 load(":compose.bzl", "is_linkable", "is_shared_library")
-load(":manifests.bzl", "LINKS", "declare", "features_of", "precompiled_manifest", "toolchain_files", "variables_of_toolchain")
+load(":manifests.bzl", "declare", "precompiled_manifest", "toolchain_files")
 load(":probe.bzl", "ProbeInfo", "line_key", "line_words")
 
 visibility(["//rules", "//rules/..."])
@@ -122,7 +122,7 @@ def _library_line(unit):
 def _source_line(unit):
     return "source %s\t%s" % (unit.path, unit.source.path)
 
-def describe_link(ctx, target, action, output, names, kind, known, infos):
+def describe_link(ctx, target, action, output, names, kind, known, infos, usual):
     """Registers the action that writes the description of a link.
 
     Args:
@@ -135,6 +135,7 @@ def describe_link(ctx, target, action, output, names, kind, known, infos):
       known: dict from File to what is known of it within the target; what
         turns out to be needed is added.
       infos: list of the TastingInfo of the dependencies.
+      usual: see is_usual.
 
     Returns:
       what is known of the output, see TastingInfo.linked; None if its content is
@@ -146,10 +147,9 @@ def describe_link(ctx, target, action, output, names, kind, known, infos):
 
     # What another program makes of its inputs, or this one if it is told something else, nobody
     # knows.
-    if kind != "executable":
-        probe = ctx.attr._probe[ProbeInfo]
-        if action.argv[0] not in probe.starts or features_of(ctx) != probe.features and variables_of_toolchain(ctx, LINKS) != probe.variables:
-            return None
+    probe = ctx.attr._probe[ProbeInfo]
+    if kind != "executable" and not (usual and action.argv[0] in probe.starts):
+        return None
 
     # What is compiled of sources that are known only when the build runs. A
     # test has such a directory as a file that its link reads.
@@ -213,8 +213,9 @@ def describe_link(ctx, target, action, output, names, kind, known, infos):
     if kind == "shared":
         # A cc_library hands on to the test what is declared for its own link, if no rule
         # between them drops it.
-        tools = {f: None for f in toolchain_files(ctx).to_list()}
-        declared = {f: None for f in inputs if f not in tools}
+        declared = {f: None for f in inputs if not is_linkable(f) and f not in probe.inputs and f.extension != "params"}
+        for file in toolchain_files(ctx).to_list() if declared else []:
+            declared.pop(file, None)
         scripts.extend(scripts_of(ctx, action, declared))
 
     return struct(
@@ -232,7 +233,7 @@ def describe_link(ctx, target, action, output, names, kind, known, infos):
         scripts = tuple({s: None for s in scripts}),
     )
 
-def describe_libraries(ctx, target, program, names, known, infos):
+def describe_libraries(ctx, target, program, names, known, infos, usual):
     """Describes the archives and shared libraries that a target makes.
 
     Args:
@@ -242,6 +243,7 @@ def describe_libraries(ctx, target, program, names, known, infos):
       names: dict from File to list of File, their second names.
       known: as for describe_link; the libraries are added.
       infos: as for describe_link.
+      usual: see is_usual.
 
     Returns:
       list of what is known of each, see TastingInfo.linked.
@@ -264,6 +266,7 @@ def describe_libraries(ctx, target, program, names, known, infos):
             kind = "shared" if is_shared_library(outputs[0]) else "archive",
             known = known,
             infos = infos,
+            usual = usual,
         )
         if library:
             libraries.append(library)

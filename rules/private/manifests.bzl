@@ -43,7 +43,10 @@ def _cc_toolchain(ctx):
     return None
 
 # The actions of a toolchain that link.
-LINKS = ["c++-link-executable", "c++-link-dynamic-library", "c++-link-nodeps-dynamic-library", "c++-link-static-library"]
+LINKS = ["c++-link-executable", "c++-link-dynamic-library", "c++-link-nodeps-dynamic-library"]
+
+# Variables for archivers: when a member was made.
+_OF_ARCHIVERS = ["ZERO_AR_DATE"]
 
 def features_of(ctx):
     """What decides, beside the toolchain, what it puts into the environment of an action.
@@ -77,14 +80,15 @@ def variables_of_toolchain(ctx, actions):
         requested_features = ctx.features,
         unsupported_features = ctx.disabled_features,
     )
+    build_variables = {"cc_toolchain": toolchain, "feature_configuration": configured}
     variables = {}
     for action in actions:
         env = cc_common.get_environment_variables(
             feature_configuration = configured,
             action_name = action,
-            variables = cc_common.empty_variables(),
+            variables = cc_common.create_link_variables(**build_variables) if action in LINKS else cc_common.create_compile_variables(**build_variables),
         )
-        variables.update({"%s=%s" % item: None for item in env.items()})
+        variables.update({"%s=%s" % item: None for item in env.items() if item[0] not in _OF_ARCHIVERS})
     return sorted(variables)
 
 def _each_line(unit):

@@ -20,7 +20,8 @@ ProbeInfo = provider(
         "env": "dict of strings: its environment.",
         "lines": "dict whose keys are the `line_key`s of the links.",
         "starts": "dict whose keys are the programs that are started to link and to archive.",
-        "files": "dict whose keys are the Files that the build's own tools consist of.",
+        "words": "dict whose keys are their `tool_words`.",
+        "inputs": "dict whose keys are the Files beside code that links of nothing have.",
         "tools": "list of File: what `tasting tools` found out about them, if there are any.",
         "features": "the features of the programs that are linked.",
         "variables": "list of strings NAME=VALUE: what the toolchain puts into the environment of links.",
@@ -92,33 +93,62 @@ def line_key(words):
     return tuple([word for word in words if word not in libraries] + sorted(libraries))
 
 # Flags that name tools, or directories with them.
-_TOOL_FLAGS = ("--ld-path=", "--sysroot=", "--gcc-toolchain=", "--gcc-install-dir=", "-B", "-fuse-ld=", "-resource-dir=", "-specs=", "--specs=")
+_TOOL_FLAGS = ("--ld-path", "--sysroot", "--gcc-toolchain", "--gcc-install-dir", "-B", "-fuse-ld=", "-fplugin", "-resource-dir", "-specs", "--specs", "-wrapper")
 
 # What is no tool among the files of a toolchain.
-_NO_TOOLS = ["cppmap", "h", "hh", "hpp", "hxx", "inc", "modulemap"]
+_NO_TOOLS = ["cppmap", "h", "hh", "hpp", "hxx", "inc", "md", "modulemap"]
+_NO_TOOL_NAMES = ("BUILD", "LICENSE", "builtin_include_directory_paths", "deps_scanner_wrapper", "validate_static_library")
 
-def tools_of(actions, toolchain):
+def tool_words(argv):
+    """The words of a command line that say which tools it uses.
+
+    Args:
+      argv: list of strings.
+
+    Returns:
+      list of strings
+    """
+    words = argv[:1]
+    before = ""
+    for word in argv[1:]:
+        if word.startswith(_TOOL_FLAGS) or before in _TOOL_FLAGS or "plugin" in word + before:
+            words.append(word)
+        before = word
+    return words
+
+def tools_of(words, toolchain):
     """What a build has itself of the tools that link and archive.
 
     Args:
-      actions: list of Action.
+      words: list of strings, see tool_words.
       toolchain: depset of File: what the compiler and the linker consist of.
 
     Returns:
-      list of File: all of the toolchain's, if one of the actions uses some.
+      list of File: all of the toolchain's, if one of the words leads to some.
     """
-    files = [f for f in toolchain.to_list() if not is_linkable(f) and f.extension not in _NO_TOOLS and not f.basename.startswith("builtin_include_directory_paths")]
+    files = [f for f in toolchain.to_list() if not is_linkable(f) and f.extension not in _NO_TOOLS and not f.basename.startswith(_NO_TOOL_NAMES)]
     paths = {}
     for file in files:
         parts = file.path.split("/")
-        paths.update({"/".join(parts[:i + 1]): None for i in range(len(parts))})
-    for action in actions:
-        named = [action.argv[0]] + [word for word in action.argv if word.startswith(_TOOL_FLAGS)]
-        for word in named:
-            for flag in [""] + [flag for flag in _TOOL_FLAGS if word.startswith(flag)]:
-                if word.removeprefix(flag).rstrip("/") in paths:
+        paths.update({"/".join(parts[:i + 1]): None for i in range(1, len(parts))})
+    for word in words:
+        for piece in [word] + word.split(","):
+            for path in [piece, piece.rpartition("=")[2]] + [piece.removeprefix(flag) for flag in _TOOL_FLAGS]:
+                if path.removeprefix("./").rstrip("/") in paths:
                     return files
     return []
+
+def is_usual(ctx):
+    """Whether a target's links have in their environment what those of nothing have.
+
+    Args:
+      ctx: the aspect's context.
+
+    Returns:
+      bool
+    """
+    shared = ctx.attr._probe[ProbeInfo]
+    return features_of(ctx) == shared.features or variables_of_toolchain(ctx, LINKS) == shared.variables
 
 def describe_tools(ctx, output, files, variables, of):
     """Registers the action that says what the build's own tools are.
@@ -180,7 +210,8 @@ _TemplateInfo = provider(
         "links": "list of struct(linker, env, words), that of the program first.",
         "toolchain": "depset of File: what the compiler and the linker consist of.",
         "starts": "dict whose keys are the programs that are started.",
-        "tools": "list of File, see tools_of.",
+        "words": "dict whose keys are their `tool_words`.",
+        "inputs": "dict whose keys are the Files beside code that they read.",
         "features": "the features of the program.",
         "variables": "list of strings NAME=VALUE.",
     },
@@ -190,7 +221,8 @@ def _template_aspect_impl(target, ctx):
     links = []
     actions = [action for action in target.actions if action.mnemonic in ["CppArchive", "CppLink"]]
     starts = {action.argv[0]: None for action in actions}
-    tools = {f: None for f in tools_of(actions, toolchain_files(ctx))}
+    words = {word: None for action in actions for word in tool_words(action.argv)}
+    inputs = {f: None for action in actions for f in action.inputs.to_list() if not is_linkable(f) and f.extension != "params"}
     for action in actions:
         if action.mnemonic != "CppLink":
             continue
@@ -203,12 +235,14 @@ def _template_aspect_impl(target, ctx):
         if _TemplateInfo in dependency:
             links.extend(dependency[_TemplateInfo].links)
             starts.update(dependency[_TemplateInfo].starts)
-            tools.update({f: None for f in dependency[_TemplateInfo].tools})
+            words.update(dependency[_TemplateInfo].words)
+            inputs.update(dependency[_TemplateInfo].inputs)
     return [_TemplateInfo(
         links = links,
         toolchain = toolchain_files(ctx),
         starts = starts,
-        tools = tools.keys(),
+        words = words,
+        inputs = inputs,
         features = features_of(ctx),
         variables = variables_of_toolchain(ctx, LINKS),
     )]
@@ -224,7 +258,7 @@ def _shared_probe_impl(ctx):
     links = [link for template in templates for link in template.links]
     if not links:
         # A toolchain that links in a way of its own: each test has its own probe.
-        return [ProbeInfo(file = None, linker = None, env = None, lines = {}, starts = {}, files = {}, tools = [], features = None, variables = [])]
+        return [ProbeInfo(file = None, linker = None, env = None, lines = {}, starts = {}, words = {}, inputs = {}, tools = [], features = None, variables = [])]
     first = links[0]
     lines = {}
     for link in links:
@@ -242,17 +276,19 @@ def _shared_probe_impl(ctx):
     probe = ctx.actions.declare_file(ctx.label.name + ".toolchain")
     run_probe(ctx, probe, "--line=%s", files, first.linker, first.env, templates[0].toolchain, "most tests")
     template = templates[0]
+    files = tools_of(template.words.keys(), template.toolchain)
     tools = []
-    if template.tools or template.variables:
+    if files or template.variables:
         tools.append(ctx.actions.declare_file(ctx.label.name + ".tools"))
-        describe_tools(ctx, tools[0], template.tools, template.variables, "most tests")
+        describe_tools(ctx, tools[0], files, template.variables, "most tests")
     return [ProbeInfo(
         file = probe,
         linker = first.linker,
         env = first.env,
         lines = lines,
         starts = template.starts,
-        files = {f: None for f in template.tools},
+        words = template.words,
+        inputs = template.inputs,
         tools = tools,
         features = template.features,
         variables = template.variables,
