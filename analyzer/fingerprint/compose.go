@@ -157,6 +157,9 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 		}
 		c.Contributions = append(c.Contributions, NewContribution(LinkedFromSystem, words))
 	}
+	if taken == nil && t.Provides == nil && len(t.Links) > 0 {
+		c.Contributions = append(c.Contributions, NewContribution(NotProbed, nil))
+	}
 	// A hit must not hide that the test no longer links.
 	if code.Apart {
 		list := slices.Clone(code.Unresolved)

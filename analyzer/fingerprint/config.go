@@ -28,6 +28,10 @@ const ConfigSuffix = ".tasting"
 // whole.
 const LinkedFromSystem = "linked from the system"
 
+// NotProbed is the name of a Contribution that is there in its place if the links of a test are
+// known, and no probe knows them: then its libraries count as a whole, too.
+const NotProbed = "links that no probe knows"
+
 // Config is everything about a test that is known when it is built: the
 // composition action writes it beside the test's executable, the runner reads
 // it when the test is run, adds what only then is known, and so has the key of

@@ -121,7 +121,7 @@ func (r *runner) runOf() (*fingerprint.Run, error) {
 	for _, tree := range slices.Sorted(maps.Keys(trees)) {
 		run.Links = append(run.Links, linksIn(tree, trees[tree])...)
 	}
-	libs, err := syslib.Program{Binary: r.binary, Probed: r.probed(), Data: data, Getenv: r.env.get}.Libraries()
+	libs, err := syslib.Program{Binary: r.binary, Probed: r.has(fingerprint.LinkedFromSystem), Alone: r.has(fingerprint.NotProbed), Data: data, Getenv: r.env.get}.Libraries()
 	if err != nil {
 		return nil, err
 	}
@@ -260,8 +260,7 @@ func isPathByte(c byte) bool {
 		'0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// probed tells whether it is known what was linked into the program from the
-// system.
-func (r *runner) probed() bool {
-	return slices.ContainsFunc(r.config.Contributions, func(c fingerprint.Contribution) bool { return c.Name == fingerprint.LinkedFromSystem })
+// has tells whether the build has contributed something of that name.
+func (r *runner) has(contribution string) bool {
+	return slices.ContainsFunc(r.config.Contributions, func(c fingerprint.Contribution) bool { return c.Name == contribution })
 }

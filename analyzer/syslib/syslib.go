@@ -44,6 +44,9 @@ type Program struct {
 	// Probed is set if it is known what was linked into it: from a Probe of its
 	// link, and of each of the shared libraries that were built.
 	Probed bool
+	// Alone is set if nothing but the program says what is inside of the shared libraries that
+	// Bazel has built.
+	Alone bool
 	// Data are the files that it may start or load.
 	Data []string
 	// Getenv asks for one variable of its environment.
@@ -55,12 +58,12 @@ type Program struct {
 // Bazel has built is known by its manifests already, and its content would change
 // with every edit. So it does for programs and libraries among the data.
 //
-// Without a probe the program itself counts, and all that Bazel has built and it loads: the
-// toolchain's start files and libraries of the system may be inside.
+// Without a probe the program itself counts: the toolchain's start files and libraries of the
+// system may be inside. So they may be inside of what Bazel has built and the program loads.
 //
 // An error means that it can't be told what will be loaded.
 func (p Program) Libraries() ([]Library, error) {
-	r := &resolver{getenv: p.Getenv, systemDirs: systemDirs, all: !p.Probed}
+	r := &resolver{getenv: p.Getenv, systemDirs: systemDirs, all: p.Alone}
 	if err := r.resolve(p.Binary); err != nil {
 		return nil, fmt.Errorf("unknown shared libraries: %w", err)
 	}
