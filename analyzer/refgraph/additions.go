@@ -119,7 +119,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		}
 		// What a library initialises or finishes is before or behind what the system's do.
 		if roots.LoadsWhatIsNeeded && (seesNeeds || len(x.replaced) > 0 || roots.Initialises || slices.ContainsFunc(running, func(file int32) bool { return file > 0 })) {
-			add("needs of files", c.needsOf(p, running, roots.System, seesNeeds || len(x.replaced) > 0))
+			add("needs of files", c.needsOf(p, running, x.replaced, roots.System, seesNeeds))
 		}
 	}
 	addNames("hidden", x.hidden())
@@ -1119,8 +1119,21 @@ func writeMentions(b *frame.Buffer, list []mention) {
 }
 
 // needsOf says which libraries of the system each file needs for what it refers to and no
-// unit defines, and whether something runs in it. Others decide nothing.
-func (c *Composer) needsOf(p *linkmodel.Program, running []int32, system func(symbol string) string, seen bool) Hash {
+// unit defines, itself or by way of others: of files in which something runs, or that define
+// what the system's do as well, and where each library comes in among these.
+func (c *Composer) needsOf(p *linkmodel.Program, running []int32, replaced []linkmodel.Symbol, system func(symbol string) string, seen bool) Hash {
+	replacing := map[int32]bool{}
+	for _, s := range replaced {
+		for _, place := range c.linked.All(nil, s) {
+			in := c.linked.Instances[place.Instance]
+			// Copies of functions of the C++ library do the same.
+			if slices.ContainsFunc(c.pool.Symbols.Unit(in.Unit).Defs, func(d linkmodel.Def) bool {
+				return d.Symbol == s && d.Binding == manifest.Binding_BINDING_GLOBAL && d.Group == linkmodel.None
+			}) {
+				replacing[in.File] = true
+			}
+		}
+	}
 	files := make([]map[string]bool, len(p.Files))
 	names := map[linkmodel.Symbol]string{}
 	for _, in := range c.linked.Instances {
@@ -1135,7 +1148,7 @@ func (c *Composer) needsOf(p *linkmodel.Program, running []int32, system func(sy
 					if system != nil {
 						name = system(name)
 					}
-					if !seen && (name == "m" || name == "gcc") {
+					if !seen && len(replacing) == 0 && (name == "m" || name == "gcc") {
 						name = "" // they start nothing
 					}
 				}
@@ -1149,12 +1162,47 @@ func (c *Composer) needsOf(p *linkmodel.Program, running []int32, system func(sy
 			}
 		}
 	}
-	b := frame.New("tasting needs of files 1")
-	for i, f := range files {
-		if runs := slices.Contains(running, int32(i)); i == 0 || runs || len(f) > 0 {
-			b.Flag(runs)
-			b.Strings(slices.Sorted(maps.Keys(f)))
+	// What each needs by way of others, and how far from the executable it is.
+	level := make([]int, len(p.Files))
+	all := make([]map[string]bool, len(p.Files))
+	for i := range p.Files {
+		all[i] = map[string]bool{}
+		seen := map[int32]int{int32(i): 0}
+		for queue := []int32{int32(i)}; len(queue) > 0; queue = queue[1:] {
+			maps.Copy(all[i], files[queue[0]])
+			for _, e := range p.Files[queue[0]].Entries {
+				if _, known := seen[e.Library]; e.Library != 0 && !known {
+					seen[e.Library] = seen[queue[0]] + 1
+					queue = append(queue, e.Library)
+				}
+			}
 		}
+		if i == 0 {
+			for f, n := range seen {
+				level[f] = n
+			}
+		}
+	}
+	b := frame.New("tasting needs of files 1")
+	first := map[string][]int{} // where a library of the system comes in
+	counting := 0
+	for i := range p.Files {
+		for name := range files[i] {
+			if first[name] == nil {
+				first[name] = []int{counting, level[i]}
+			}
+		}
+		if runs := slices.Contains(running, int32(i)); i == 0 || runs || replacing[int32(i)] {
+			counting++
+			b.Flag(runs)
+			b.Int(level[i])
+			b.Strings(slices.Sorted(maps.Keys(all[i])))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(first)) {
+		b.String(name)
+		b.Int(first[name][0])
+		b.Int(first[name][1])
 	}
 	return b.Sum()
 }

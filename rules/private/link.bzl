@@ -213,9 +213,10 @@ def describe_link(ctx, target, action, output, names, kind, known, infos, usual)
     if kind == "shared":
         # A cc_library hands on to the test what is declared for its own link, if no rule
         # between them drops it.
-        declared = {f: None for f in inputs if not is_linkable(f) and f not in probe.inputs and f.extension != "params"}
-        for file in toolchain_files(ctx).to_list() if declared else []:
-            declared.pop(file, None)
+        if ctx.rule.kind == "cc_library":
+            declared = {f: None for f in getattr(ctx.rule.files, "additional_linker_inputs", [])}
+        else:
+            declared = {f: None for f in inputs if f not in excluded and f not in probe.inputs and f.extension != "processed"}
         scripts.extend(scripts_of(ctx, action, declared))
 
     return struct(
