@@ -520,11 +520,19 @@ func loadedNames(files []*linkedFile) map[string]bool {
 		for _, s := range append([]string{f.name}, f.of.aliases...) {
 			names[path.Base(s)] = true
 		}
-		for _, s := range f.line.Flags {
-			if _, name, ok := strings.Cut(s, "soname"); ok {
-				name, _, _ = strings.Cut(strings.TrimLeft(name, "=, "), ",")
-				names[path.Base(name)] = true
-			}
+		for _, name := range sonames(f.line) {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// sonames returns the names that flags give to what a line links.
+func sonames(l *linkflags.Line) (names []string) {
+	for _, s := range l.Flags {
+		if _, name, ok := strings.Cut(s, "soname"); ok {
+			name, _, _ = strings.Cut(strings.TrimLeft(name, "=, "), ",")
+			names = append(names, path.Base(name))
 		}
 	}
 	return names
@@ -543,11 +551,8 @@ func confused(files []*linkedFile) {
 		if f.line == nil || f.of == nil {
 			continue
 		}
-		for _, s := range f.line.Flags {
-			if _, name, ok := strings.Cut(s, "soname"); ok {
-				name = path.Base(strings.TrimLeft(name, "=, "))
-				by[name] = append(by[name], library{f, true, true})
-			}
+		for _, name := range sonames(f.line) {
+			by[name] = append(by[name], library{f, true, true})
 		}
 		by[path.Base(f.name)] = append(by[path.Base(f.name)], library{f, false, len(f.of.aliases) == 0})
 		for _, s := range f.of.aliases {

@@ -99,7 +99,10 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 			b.String(x.UnresolvedAt[i])
 		}
 		// Whatever defines it, a system library that does may be needed for it.
-		writeMentions(&b, x.mentions(false))
+		for _, m := range x.mentions(false) {
+			b.Int(int(m.file))
+			b.String(m.name)
+		}
 		add("needs", b.Sum())
 	}
 	if len(p.Files) > 1 {
@@ -110,11 +113,11 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 				files = append(files, m.file)
 			}
 			rank := ranks(nil, files)
-			for i := range list {
-				list[i].file = int32(rank(list[i].file))
-			}
 			b := frame.New("tasting mentions 1")
-			writeMentions(&b, list)
+			for _, m := range list {
+				b.Int(rank(m.file))
+				b.String(m.name)
+			}
 			add("mentions", b.Sum())
 		}
 		// What a library initialises or finishes is before or behind what the system's do.
@@ -466,19 +469,18 @@ func (x *Closure) openHash(p *linkmodel.Program) (h Hash, some bool) {
 	for _, s := range x.replaced {
 		note(s)
 	}
-	delete(open, linkmodel.None)
 	if len(open) == 0 {
 		return Hash{}, false
 	}
-	type mentions struct {
+	type remark struct {
 		file  int32
 		words []string
 	}
-	var list []mentions
+	var list []remark
 	for i, f := range p.Files {
 		for _, s := range f.Doubted {
 			if open[s] {
-				list = append(list, mentions{int32(i), []string{t.Name(s), "given"}})
+				list = append(list, remark{int32(i), []string{t.Name(s), "given"}})
 			}
 		}
 	}
@@ -507,7 +509,7 @@ func (x *Closure) openHash(p *linkmodel.Program) (h Hash, some bool) {
 		}
 		if len(said) > 0 {
 			slices.Sort(said)
-			list = append(list, mentions{in.File, said})
+			list = append(list, remark{in.File, said})
 		}
 		for _, d := range u.Defs {
 			if d.Group != linkmodel.None {
@@ -708,8 +710,11 @@ func (c *Composer) kindsHash(p *linkmodel.Program) (h Hash, some, inLibrary bool
 				direct = direct || in.File > 0
 			}
 		}
+		if !direct {
+			continue
+		}
 		for _, r := range c.pool.Symbols.Unit(in.Unit).Refs {
-			if direct && r.Uses&manifest.UseDirect != 0 {
+			if r.Uses&manifest.UseDirect != 0 {
 				// A linker makes a library of it if this is in the library, and stays there.
 				said := c.said(in.File, r.Symbol)
 				files[in.File] = append(files[in.File], fmt.Sprintf("%s %d %t", c.pool.Symbols.Name(r.Symbol), said.visibility, said.defined))
@@ -1111,13 +1116,6 @@ type mention struct {
 	name string
 }
 
-func writeMentions(b *frame.Buffer, list []mention) {
-	for _, m := range list {
-		b.Int(int(m.file))
-		b.String(m.name)
-	}
-}
-
 // needsOf says which libraries of the system each file needs for what it refers to and no
 // unit defines, itself or by way of others: of files in which something runs, or that define
 // what the system's do as well, and where each library comes in among these.
@@ -1162,41 +1160,38 @@ func (c *Composer) needsOf(p *linkmodel.Program, running []int32, replaced []lin
 			}
 		}
 	}
-	// What each needs by way of others, and how far from the executable it is.
-	level := make([]int, len(p.Files))
-	all := make([]map[string]bool, len(p.Files))
-	for i := range p.Files {
-		all[i] = map[string]bool{}
-		seen := map[int32]int{int32(i): 0}
-		for queue := []int32{int32(i)}; len(queue) > 0; queue = queue[1:] {
-			maps.Copy(all[i], files[queue[0]])
+	// far returns the files that one links, itself or by way of others, and how far they are.
+	far := func(file int32) map[int32]int {
+		level := map[int32]int{file: 0}
+		for queue := []int32{file}; len(queue) > 0; queue = queue[1:] {
 			for _, e := range p.Files[queue[0]].Entries {
-				if _, known := seen[e.Library]; e.Library != 0 && !known {
-					seen[e.Library] = seen[queue[0]] + 1
+				if _, known := level[e.Library]; e.Library != 0 && !known {
+					level[e.Library] = level[queue[0]] + 1
 					queue = append(queue, e.Library)
 				}
 			}
 		}
-		if i == 0 {
-			for f, n := range seen {
-				level[f] = n
-			}
-		}
+		return level
 	}
+	level := far(0)
 	b := frame.New("tasting needs of files 1")
-	first := map[string][]int{} // where a library of the system comes in
+	first := map[string][2]int{} // where a library of the system comes in
 	counting := 0
-	for i := range p.Files {
+	for i := range int32(len(p.Files)) {
 		for name := range files[i] {
-			if first[name] == nil {
-				first[name] = []int{counting, level[i]}
+			if _, known := first[name]; !known {
+				first[name] = [2]int{counting, level[i]}
 			}
 		}
-		if runs := slices.Contains(running, int32(i)); i == 0 || runs || replacing[int32(i)] {
+		if runs := slices.Contains(running, i); i == 0 || runs || replacing[i] {
 			counting++
+			all := map[string]bool{}
+			for f := range far(i) {
+				maps.Copy(all, files[f])
+			}
 			b.Flag(runs)
 			b.Int(level[i])
-			b.Strings(slices.Sorted(maps.Keys(all[i])))
+			b.Strings(slices.Sorted(maps.Keys(all)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(first)) {

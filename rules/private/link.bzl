@@ -211,8 +211,8 @@ def describe_link(ctx, target, action, output, names, kind, known, infos, usual)
 
     scripts = [s for entry in used for s in entry.scripts]
     if kind == "shared":
-        # A cc_library hands on to the test what is declared for its own link, if no rule
-        # between them drops it.
+        # A cc_library hands on to the test what is declared for its own link, and a rule between
+        # them may drop it.
         if ctx.rule.kind == "cc_library":
             declared = {f: None for f in getattr(ctx.rule.files, "additional_linker_inputs", [])}
         else:

@@ -96,7 +96,7 @@ def line_key(words):
 _TOOL_FLAGS = ("--ld-path", "--sysroot", "--gcc-toolchain", "--gcc-install-dir", "-B", "-fuse-ld=", "-fplugin", "-resource-dir", "-specs", "--specs", "-wrapper")
 
 # What is no tool among the files of a toolchain.
-_NO_TOOLS = ["cppmap", "h", "hh", "hpp", "hxx", "inc", "md", "modulemap"]
+_NO_TOOLS = ["cppmap", "h", "hh", "hpp", "hxx", "md", "modulemap"]
 _NO_TOOL_NAMES = ("BUILD", "LICENSE", "builtin_include_directory_paths", "deps_scanner_wrapper", "validate_static_library")
 
 def tool_words(argv):
@@ -276,11 +276,11 @@ def _shared_probe_impl(ctx):
     probe = ctx.actions.declare_file(ctx.label.name + ".toolchain")
     run_probe(ctx, probe, "--line=%s", files, first.linker, first.env, templates[0].toolchain, "most tests")
     template = templates[0]
-    files = tools_of(template.words.keys(), template.toolchain)
+    own = tools_of(template.words.keys(), template.toolchain)
     tools = []
-    if files or template.variables:
+    if own or template.variables:
         tools.append(ctx.actions.declare_file(ctx.label.name + ".tools"))
-        describe_tools(ctx, tools[0], files, template.variables, "most tests")
+        describe_tools(ctx, tools[0], own, template.variables, "most tests")
     return [ProbeInfo(
         file = probe,
         linker = first.linker,
