@@ -12,7 +12,7 @@ import (
 )
 
 // linkFiles links objects, or what else is given, into a file beside the first.
-func linkFiles(t *testing.T, name string, args ...string) string {
+func linkFiles(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	dir := filepath.Dir(args[0])
 	run(t, dir, "gcc", append(args, "-o", name)...)

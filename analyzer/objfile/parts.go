@@ -20,10 +20,18 @@ type place struct {
 type comparison struct {
 	*linked
 	tls     uint64 // address that values of thread-local symbols are relative to
+	thread  uint64 // address that the thread pointer of x86-64 stands for
 	content map[*elf.Section][]byte
 	named   map[definedAt]bool
 	relocs  map[uint64]dynamicReloc // by address
 	agreed  map[spot]int            // which section of a part is there
+	placed  map[partSection]uint64  // the other way round
+}
+
+// partSection is a section of a part.
+type partSection struct {
+	file *file
+	sec  int
 }
 
 // spot is an address, of thread-local variables or others, for one part.
@@ -41,6 +49,7 @@ func (c *comparison) spot(q place) spot {
 func (c *comparison) forget(queue []place) {
 	for _, q := range queue {
 		delete(c.agreed, c.spot(q))
+		delete(c.placed, partSection{q.file, q.sec})
 	}
 }
 
@@ -50,16 +59,24 @@ type definedAt struct {
 }
 
 func (l *linked) compare(syms []elf.Symbol) (*comparison, error) {
-	c := &comparison{linked: l, content: map[*elf.Section][]byte{}, named: map[definedAt]bool{}, relocs: map[uint64]dynamicReloc{}, agreed: map[spot]int{}}
+	c := &comparison{linked: l, content: map[*elf.Section][]byte{}, named: map[definedAt]bool{}, relocs: map[uint64]dynamicReloc{}, agreed: map[spot]int{}, placed: map[partSection]uint64{}}
 	for _, p := range l.Progs {
 		if p.Type == elf.PT_TLS {
 			c.tls = p.Vaddr
+			c.thread = p.Vaddr + p.Memsz
+			if p.Align > 0 {
+				c.thread += -c.thread & (p.Align - 1)
+			}
 		}
 	}
 	for _, s := range syms {
 		// The address of a library's function can be one in the executable: an undefined symbol with a value.
-		if typ := elf.ST_TYPE(s.Info); typ != elf.STT_TLS && typ != elf.STT_FILE && (s.Section != elf.SHN_UNDEF || s.Value != 0) {
-			c.named[definedAt{s.Value, bare(printable(s.Name))}] = true
+		addr := s.Value
+		if elf.ST_TYPE(s.Info) == elf.STT_TLS {
+			addr += c.tls
+		}
+		if elf.ST_TYPE(s.Info) != elf.STT_FILE && (s.Section != elf.SHN_UNDEF || s.Value != 0) {
+			c.named[definedAt{addr, bare(printable(s.Name))}] = true
 		}
 	}
 	relocs, err := l.dynamicRelocs()
@@ -125,11 +142,14 @@ func (c *comparison) follow(queue []place, p place, addr uint64) ([]place, bool)
 	}
 	q := place{p.file, p.sec, addr - p.at}
 	sec, known := c.agreed[c.spot(q)]
-	if !known {
-		c.agreed[c.spot(q)] = q.sec
-		queue = append(queue, q)
+	if known {
+		return queue, sec == q.sec // else the linker has made two sections one
 	}
-	return queue, !known || sec == q.sec // else the linker has made two sections one
+	if _, elsewhere := c.placed[partSection{q.file, q.sec}]; elsewhere {
+		return queue, false
+	}
+	c.agreed[c.spot(q)], c.placed[partSection{q.file, q.sec}] = q.sec, q.at
+	return append(queue, q), true
 }
 
 // equal tells whether the linked file has, at an address, the bytes of a section of
@@ -150,16 +170,17 @@ func (c *comparison) equal(queue []place, f *file, s *section, from, to, addr ui
 			break
 		}
 		before, after := changeable(f.machine, r.typ)
-		end := min(r.offset+after, to)
-		if !same(r.offset - min(before, r.offset)) {
+		before = min(before, r.offset-from)
+		if !same(r.offset - before) {
 			return queue, false
 		}
-		if r.offset >= pos && f.class == elf.ELFCLASS64 { // not in a sequence that is replaced
-			if !c.target(&queue, f, r, addr-from+r.offset, got[r.offset-from:]) {
+		if r.offset >= pos { // not in a sequence that is replaced
+			x := field{reloc: r, addr: addr - from + r.offset, bytes: got[r.offset-from:], want: s.data[r.offset-before:], got: got[r.offset-before-from:], before: int(before)}
+			if after, ok = c.target(&queue, f, x, after); !ok {
 				return queue, false
 			}
 		}
-		pos = max(pos, end)
+		pos = max(pos, min(r.offset+after, to))
 	}
 	return queue, same(to)
 }
@@ -179,9 +200,15 @@ func changeable(machine elf.Machine, typ uint32) (before, after uint64) {
 		case elf.R_X86_64_64, elf.R_X86_64_DTPMOD64, elf.R_X86_64_DTPOFF64, elf.R_X86_64_TPOFF64, elf.R_X86_64_PC64, elf.R_X86_64_GOTOFF64,
 			elf.R_X86_64_GOT64, elf.R_X86_64_GOTPCREL64, elf.R_X86_64_GOTPC64, elf.R_X86_64_GOTPLT64, elf.R_X86_64_PLTOFF64, elf.R_X86_64_SIZE64:
 			return 0, 8
-		case elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX, elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC:
-			return 4, 4
-		case elf.R_X86_64_TLSGD, elf.R_X86_64_TLSLD:
+		case elf.R_X86_64_TLSDESC_CALL:
+			return 0, 2
+		case elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX:
+			return 2, 4
+		case elf.R_X86_64_REX_GOTPCRELX, elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC:
+			return 3, 4
+		case elf.R_X86_64_TLSLD:
+			return 3, 10
+		case elf.R_X86_64_TLSGD:
 			return 4, 12
 		default:
 			if t > elf.R_X86_64_REX_GOTPCRELX { // the same of APX, with longer prefixes
@@ -217,58 +244,158 @@ func changeable(machine elf.Machine, typ uint32) (before, after uint64) {
 	return 4, 8
 }
 
-// target tells whether the field at address p of the linked file, with the bytes b,
-// leads to what relocation r says.
-func (c *comparison) target(queue *[]place, f *file, r reloc, p uint64, b []byte) bool {
-	sym := &f.syms[r.sym]
-	add := uint64(r.addend)
-	to := func(addr uint64) (ok bool) {
-		*queue, ok = c.is(*queue, f, sym, r, addr)
-		return ok
-	}
-	typ := elf.R_X86_64(r.typ)
+// field is where a relocation of a part is in the linked file.
+type field struct {
+	reloc
+	addr      uint64 // of the field
+	bytes     []byte // of it, and all that is behind it
+	want, got []byte // of the part and of the linked file, from where linkers may change something
+	before    int    // how much of it is in front of the field
+}
+
+// kept tells whether the instruction is as it was.
+func (x *field) kept() bool { return bytes.Equal(x.want[:x.before], x.got[:x.before]) }
+
+// target tells whether a field of the linked file leads to what its relocation says, and how many bytes from there
+// on are compared so.
+func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uint64, bool) {
+	sym, add := &f.syms[x.sym], uint64(x.addend)
+	typ, size := elf.R_X86_64(x.typ), 4
 	switch {
-	case f.machine == elf.EM_AARCH64 && r.typ == uint32(elf.R_AARCH64_ABS64):
+	case f.class != elf.ELFCLASS64:
+		return after, true
+	case f.machine == elf.EM_AARCH64 && x.typ == uint32(elf.R_AARCH64_ABS64):
 		typ = elf.R_X86_64_64
 	case f.machine != elf.EM_X86_64: // it takes several instructions to see
-		return true
+		return after, true
 	}
 	switch typ {
-	case elf.R_X86_64_PC32, elf.R_X86_64_PLT32:
-		return len(b) >= 4 && to(p+uint64(relative(b, 4))-add)
-	case elf.R_X86_64_32:
-		return len(b) >= 4 && to(uint64(f.order.Uint32(b))-add)
-	case elf.R_X86_64_32S:
-		return len(b) >= 4 && to(uint64(relative(b, 4))-add)
-	case elf.R_X86_64_PC64:
-		return len(b) >= 8 && to(p+f.order.Uint64(b)-add)
-	case elf.R_X86_64_64:
-		if len(b) < 8 {
-			return false
-		}
-		return c.value(p, b, sym, add, to)
-	case elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX:
-		if len(b) < 4 {
-			return false
-		}
-		through := p + uint64(relative(b, 4)) - add
-		if s := c.section(through, 0); s != nil && strings.HasPrefix(s.Name, ".got") {
-			slot, ok := c.bytes(through, 8, 0)
-			return ok && slot != nil && c.value(through, slot, sym, 0, to)
-		}
-		op, ok := c.bytes(p-2, 2, 0)
-		switch {
-		case !ok || op == nil:
-			return false
-		case op[0] == 0xe8 || op[0] == 0xe9: // a shorter branch, and nop
-			b, ok = c.bytes(p-1, 4, 0)
-			return ok && to(p+3+uint64(relative(b, 4)))
-		case op[0] == 0x8d || op[1] == 0xe8: // lea; call
-			return to(through)
-		}
-		return to(uint64(relative(b, 4))) // an immediate operand
+	case elf.R_X86_64_64, elf.R_X86_64_PC64, elf.R_X86_64_TPOFF64:
+		size = 8
+	case elf.R_X86_64_TLSDESC_CALL:
+		return after, len(x.got) >= 2 && (bytes.Equal(x.want[:2], x.got[:2]) || relaxed(typ, x.want[:2], x.got[:2]))
 	}
-	return true
+	if len(x.bytes) < size {
+		return after, false
+	}
+	var v uint64
+	if size == 8 {
+		v = f.order.Uint64(x.bytes)
+	} else {
+		v = uint64(relative(x.bytes, 4))
+	}
+	to := func(addr uint64) (ok bool) {
+		*queue, ok = c.is(*queue, f, sym, x.reloc, addr)
+		return ok
+	}
+	switch typ {
+	case elf.R_X86_64_PC32, elf.R_X86_64_PLT32, elf.R_X86_64_PC64:
+		return after, to(x.addr + v - add)
+	case elf.R_X86_64_32:
+		return after, to(v&0xffffffff - add)
+	case elf.R_X86_64_32S:
+		return after, to(v - add)
+	case elf.R_X86_64_64:
+		return after, c.value(x.addr, x.bytes, sym, add, to)
+	case elf.R_X86_64_TPOFF32, elf.R_X86_64_TPOFF64:
+		return after, to(c.thread + v - add)
+	case elf.R_X86_64_DTPOFF32:
+		if int64(v) < 0 { // in an executable
+			return after, to(c.thread + v - add)
+		}
+		return after, to(c.tls + v - add)
+	case elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX:
+		if !x.kept() {
+			return after, x.before >= 2 && relaxed(typ, x.want[:x.before], x.got[:x.before]) && c.withoutSlot(x, v, to)
+		}
+		slot, ok := c.bytes(x.addr+v-add, 8, 0)
+		return after, ok && slot != nil && (x.addr+v-add)%8 == 0 && c.value(x.addr+v-add, slot, sym, 0, to)
+	case elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC:
+		if !x.kept() && (x.before < 3 || !relaxed(typ, x.want[:x.before], x.got[:x.before])) {
+			return after, false
+		}
+		op := x.got[x.before-2]
+		switch {
+		case typ == elf.R_X86_64_GOTPC32_TLSDESC && x.kept():
+			r, ok := c.relocs[x.addr+v-add]
+			return after, ok && c.threadLocal(r, sym, to)
+		case op == 0x03 || op == 0x8b:
+			return after, c.offset(x.addr+v-add, c.thread, sym, to)
+		}
+		return after, to(c.thread + v)
+	case elf.R_X86_64_TLSGD, elf.R_X86_64_TLSLD:
+		if x.kept() {
+			r, ok := c.relocs[x.addr+v-add]
+			if typ == elf.R_X86_64_TLSLD {
+				return 4, (!ok || r.name == "") && c.module(x.addr+v-add, r, ok)
+			}
+			return 4, c.module(x.addr+v-add, r, ok) && (r.name == "" || bare(r.name) == bare(sym.name)) && c.offset(x.addr+v-add+8, c.tls, sym, to)
+		}
+		n := 16
+		if typ == elf.R_X86_64_TLSLD {
+			n = 12
+			if x.before+4 < len(x.want) && x.want[x.before+4] == 0xff { // through a slot
+				n = 13
+			}
+		}
+		if len(x.got) < n {
+			return after, false
+		}
+		after = uint64(n - x.before)
+		slot, ok := relaxedCall(typ, x.got[:n])
+		v = uint64(relative(x.got[n-4:], 4))
+		switch at := x.addr + after - 4; {
+		case !ok || typ == elf.R_X86_64_TLSLD:
+			return after, ok
+		case slot:
+			return after, c.offset(at+4+v, c.thread, sym, to)
+		}
+		return after, to(c.thread + v)
+	}
+	return after, true
+}
+
+// withoutSlot tells whether an instruction that reads no table of addresses any more leads to what it led to.
+func (c *comparison) withoutSlot(x field, v uint64, to func(uint64) bool) bool {
+	switch op, next := x.got[x.before-2], x.got[x.before-1]; {
+	case op == 0xe8 || op == 0xe9: // a shorter branch, and nop
+		return x.bytes[3] == 0x90 && to(x.addr+3+uint64(relative(x.got[x.before-1:], 4)))
+	case op == 0x8d || op == 0x67 && next == 0xe8: // lea; call
+		return to(x.addr + v - uint64(x.addend))
+	}
+	return to(v) || to(v&0xffffffff) // an immediate operand
+}
+
+// module tells whether the slot at an address, with the relocation r if there is one, holds the number of a module.
+func (c *comparison) module(addr uint64, r dynamicReloc, relocated bool) bool {
+	if relocated {
+		return elf.R_X86_64(r.typ) == elf.R_X86_64_DTPMOD64
+	}
+	slot, ok := c.bytes(addr, 8, 0)
+	return ok && slot != nil && c.ByteOrder.Uint64(slot) == 1 // that of the program
+}
+
+// offset tells whether the slot at an address holds the offset of a symbol to the thread pointer, or to the beginning of
+// its module's variables.
+func (c *comparison) offset(addr, base uint64, sym *symbol, to func(uint64) bool) bool {
+	if r, ok := c.relocs[addr]; ok {
+		return c.threadLocal(r, sym, to)
+	}
+	slot, ok := c.bytes(addr, 8, 0)
+	return ok && slot != nil && to(base+c.ByteOrder.Uint64(slot))
+}
+
+// threadLocal tells whether a relocation leads to a thread-local symbol.
+func (c *comparison) threadLocal(r dynamicReloc, sym *symbol, to func(uint64) bool) bool {
+	switch elf.R_X86_64(r.typ) {
+	case elf.R_X86_64_TPOFF64, elf.R_X86_64_DTPOFF64, elf.R_X86_64_TLSDESC:
+	default:
+		return false
+	}
+	if r.name != "" {
+		return bare(r.name) == bare(sym.name) && r.addend == 0
+	}
+	return to(c.tls + uint64(r.addend))
 }
 
 // value tells whether the address at p, with the bytes b, is that of a symbol with an addend.
@@ -303,7 +430,8 @@ func (c *comparison) is(queue []place, f *file, sym *symbol, r reloc, addr uint6
 	// Through the table of the linker.
 	if s := c.section(addr, 0); s != nil && (strings.HasPrefix(s.Name, ".plt") || s.Name == ".iplt") {
 		b, _ := c.bytes(addr, min(16, s.Addr+s.Size-addr), 0)
-		if i := bytes.Index(b, []byte{0xff, 0x25}); i >= 0 && i+6 <= len(b) { // jmp *slot(%rip)
+		i := len(b) - len(bytes.TrimPrefix(bytes.TrimPrefix(b, []byte{0xf3, 0x0f, 0x1e, 0xfa}), []byte{0xf2})) // endbr64, bnd
+		if bytes.HasPrefix(b[i:], []byte{0xff, 0x25}) && i+6 <= len(b) {                                       // jmp *slot(%rip)
 			r, ok := c.relocs[addr+uint64(i)+6+uint64(relative(b[i+2:], 4))]
 			return queue, ok && (r.name == name || r.name == "" && c.named[definedAt{uint64(r.addend), name}])
 		}

@@ -1,6 +1,7 @@
 package objfile
 
 import (
+	"debug/elf"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,7 +57,7 @@ int last(int x) { return same(x) + make()->at("k") + (dynamic_cast<std::string *
 }
 
 // compileParts compiles files into objects beside each other.
-func compileParts(t *testing.T, sources map[string]string, compiler string, flags ...string) (objects []string) {
+func compileParts(t testing.TB, sources map[string]string, compiler string, flags ...string) (objects []string) {
 	t.Helper()
 	if _, err := exec.LookPath(compiler); err != nil {
 		t.Skipf("SKIPPED: no %s", compiler)
@@ -183,4 +184,100 @@ static int a(int x) { return x * 7; } static int b(int x) { return x * 7; } int 
 			}
 		}
 	}
+}
+
+// Of a linked file's functions and variables each byte counts, but for what a loader writes.
+func TestLinkedFlipped(t *testing.T) {
+	sources := map[string]string{"main.c": ordinaryParts["main.c"], "a.c": ordinaryParts["a.c"], "b.c": ordinaryParts["b.c"]}
+	for _, how := range []string{"gcc -O2 -fPIC bfd -shared", "gcc -O2 -fPIC -fno-plt lld -no-pie", "gcc -O2 -fPIC -mtls-dialect=gnu2 lld -shared", "gcc -O2 -fPIC -mtls-dialect=gnu2 bfd -pie", "clang -O0 -fPIC -fno-plt lld -shared", "clang -O2 -fno-pic bfd -no-pie", "gcc -O1 -fPIE -ffunction-sections lld -pie"} {
+		t.Run(how, func(t *testing.T) {
+			flags := strings.Fields(how)
+			n := len(flags) - 2
+			if _, err := exec.LookPath("ld." + flags[n]); err != nil {
+				t.Skipf("SKIPPED: no ld.%s", flags[n])
+			}
+			objects := compileParts(t, sources, flags[0], flags[1:n]...)
+			file := linkFiles(t, "linked", append(slices.Clone(objects), "-fuse-ld="+flags[n], flags[n+1])...)
+			if _, why := linkedManifests(t, file, objects...); why != "" {
+				t.Fatal(why)
+			}
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := readLinked(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			syms, err := l.Symbols()
+			if err != nil {
+				t.Fatal(err)
+			}
+			relocs, err := l.dynamicRelocs()
+			if err != nil {
+				t.Fatal(err)
+			}
+			tls := uint64(0)
+			for _, p := range l.Progs {
+				if p.Type == elf.PT_TLS {
+					tls = p.Vaddr
+				}
+			}
+			written := map[uint64]bool{}
+			for _, r := range relocs {
+				for k := range uint64(8) {
+					written[r.offset+k] = true
+				}
+			}
+			flipped := 0
+			for _, s := range syms {
+				if s.Section == elf.SHN_UNDEF || int(s.Section) >= len(l.Sections) || strings.HasPrefix(s.Name, "_") || s.Name == "main" {
+					continue
+				}
+				in := l.Sections[s.Section]
+				for k := range s.Size {
+					if written[s.Value+k] || in.Type != elf.SHT_PROGBITS {
+						continue
+					}
+					at := in.Offset + s.Value - in.Addr + k
+					if elf.ST_TYPE(s.Info) == elf.STT_TLS {
+						at += tls
+					}
+					b[at] ^= 1
+					if x, err := readLinked(b); err == nil {
+						if _, why := x.explain(objects); why == "" {
+							t.Errorf("byte %d of %s in %s doesn't count", k, s.Name, in.Name)
+						}
+					}
+					b[at] ^= 1
+					flipped++
+				}
+			}
+			if flipped < 300 {
+				t.Errorf("only %d bytes were tried", flipped)
+			}
+		})
+	}
+}
+
+// Of any bytes it is told in bounded time whether objects account for them, and nothing breaks.
+func FuzzLinked(f *testing.F) {
+	sources := map[string]string{"main.c": ordinaryParts["main.c"], "a.c": ordinaryParts["a.c"], "b.c": ordinaryParts["b.c"]}
+	objects := compileParts(f, sources, "gcc", "-O1", "-fPIC")
+	for _, kind := range []string{"-shared", "-no-pie", "-pie"} {
+		b, err := os.ReadFile(linkFiles(f, "linked", append(slices.Clone(objects), kind)...))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l, err := readLinked(b)
+		if err != nil {
+			return
+		}
+		if _, why := l.explain(objects); strings.Contains(why, "runtime error") {
+			t.Error(why)
+		}
+	})
 }

@@ -72,7 +72,8 @@ def line_words(argv, code):
             words.pop()
         elif word not in built and word not in _OF_CODE and not word.startswith(_OF_OUTPUTS):
             words.append(word)
-        before = word
+        if word != "-Xlinker":  # each word behind one of its own: -Xlinker -plugin -Xlinker FILE
+            before = word
     return words
 
 def line_key(words):
@@ -113,7 +114,8 @@ def tool_words(argv):
     for word in argv[1:]:
         if word.startswith(_TOOL_FLAGS) or before in _TOOL_FLAGS or "plugin" in word + before:
             words.append(word)
-        before = word
+        if word != "-Xlinker":  # each word behind one of its own: -Xlinker -plugin -Xlinker FILE
+            before = word
     return words
 
 def tools_of(words, toolchain):

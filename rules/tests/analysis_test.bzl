@@ -4,6 +4,7 @@ load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("@rules_cc//cc:defs.bzl", "cc_import", "cc_library", "cc_test")
 load("//rules:defs.bzl", "TastingInfo", "tasting_aspect", "tasting_cc_test")
 load("//rules/private:aspect.bzl", "testonly_functions")
+load("//rules/private:probe.bzl", "tool_words")
 load(":testing_rules.bzl", "forwarding_library", "opaque_library")
 
 # Attributes
@@ -262,6 +263,9 @@ def _manifests_test_impl(ctx):
         asserts.equals(env, ["probe.toolchain"], probes)
     for f in composed:
         asserts.false(env, f.basename.endswith(".source.manifest"), "%s is read by TastingCompose" % f.path)
+    arguments = [a.content for a in target[_EvidenceInfo].actions if a.outputs.to_list()[0].extension == "tasting-compose"]
+    asserts.true(env, "--toolchain-files=" in arguments[0], "arguments %s" % arguments)
+    asserts.equals(env, [], [w for w in arguments[0].split("\n") if w.startswith("--link-input")])
     description = [a.content for a in target[_EvidenceInfo].actions if a.outputs.to_list()[0].basename.endswith(".tasting-test.json")]
     asserts.equals(env, [bool(ctx.attr.want_sources)], [json.decode(d)["source"] for d in description])
     return analysistest.end(env)
@@ -789,6 +793,11 @@ def _functions_test_impl(ctx):
 
     asserts.equals(env, "a.c", f.source_of(["gcc", "-O2", "-c", "a.c", "-o", "a.o"]))
     asserts.equals(env, None, f.source_of(["gcc", "-c"]))
+    asserts.equals(
+        env,
+        ["ld", "--ld-path=a", "-B", "b", "-plugin", "c", "-Wl,-plugin,d"],
+        [w for w in tool_words(["ld", "x.o", "--ld-path=a", "-B", "b", "-Xlinker", "-plugin", "-Xlinker", "c", "-Wl,-plugin,d", "-lm"]) if w != "-Xlinker"],
+    )
 
     return unittest.end(env)
 
