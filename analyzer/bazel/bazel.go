@@ -14,12 +14,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Exit codes of bazel (ExitCode.java), as far as they matter here.
@@ -62,12 +65,15 @@ func (b *Bazel) run(ctx context.Context, s Streams, startup []string, command st
 	cmd := exec.CommandContext(ctx, b.Program, argv...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = b.Dir, s.In, s.Out, s.Err
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	// A terminal sends an interrupt to the whole process group, a CI system
-	// sends SIGTERM to this process alone.
+	// A terminal sends an interrupt to the whole process group; whoever else does, and a
+	// CI system its SIGTERM, to this process alone.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			return 0, fmt.Errorf("bazel: %w; say --bazel=PATH where it is", err)
+		}
 		return 0, fmt.Errorf("bazel: %w", err)
 	}
 	done := make(chan struct{})
@@ -75,7 +81,7 @@ func (b *Bazel) run(ctx context.Context, s Streams, startup []string, command st
 		for {
 			select {
 			case sig := <-signals:
-				if sig == syscall.SIGTERM {
+				if sig == syscall.SIGTERM || !inForeground() {
 					cmd.Process.Signal(os.Interrupt)
 				}
 			case <-done:
@@ -93,6 +99,18 @@ func (b *Bazel) run(ctx context.Context, s Streams, startup []string, command st
 		return 0, fmt.Errorf("bazel %s: %w", command, err)
 	}
 	return ExitOK, nil
+}
+
+// inForeground tells whether a terminal sends its interrupts to this process and to those that
+// it has started.
+func inForeground() bool {
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
 }
 
 // RunRC is Run with the lines of a bazelrc file that counts after all others.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,6 +53,42 @@ func testFlags(t *testing.T) Flags {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// An interrupt of this process alone ends Bazel as well.
+func TestRunInterrupted(t *testing.T) {
+	if inForeground() {
+		t.Skip("SKIPPED: a terminal sends its interrupts to all")
+	}
+	dir := t.TempDir()
+	ready := filepath.Join(dir, "ready")
+	program := filepath.Join(dir, "bazel")
+	script := "#!/bin/sh\ntrap 'exit 8' INT\ntouch " + ready + "\nwhile :; do sleep 0.1; done\n"
+	if err := os.WriteFile(program, []byte(script), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			if _, err := os.Stat(ready); err == nil {
+				syscall.Kill(os.Getpid(), syscall.SIGINT)
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	b := &Bazel{Program: program}
+	if code, err := b.Run(t.Context(), Streams{}, "test"); err != nil || code != ExitInterrupted {
+		t.Errorf("exit code %d, %v: want %d", code, err, ExitInterrupted)
+	}
+}
+
+func TestRunNothing(t *testing.T) {
+	for _, program := range []string{"no-such-bazel", filepath.Join(t.TempDir(), "bazel")} {
+		b := &Bazel{Program: program}
+		if _, err := b.Run(t.Context(), Streams{}, "test"); err == nil || !strings.HasSuffix(err.Error(), "; say --bazel=PATH where it is") {
+			t.Errorf("%s: %v", program, err)
+		}
+	}
 }
 
 // Whether a word is a flag's value or a target only Bazel knows.

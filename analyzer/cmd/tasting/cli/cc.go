@@ -35,6 +35,8 @@ and whatever isn't understood, is compiled as if tasting weren't there.
 writes a script of the compiler's name that calls it so, for Bazel's CC. See docs/cc.md.
 
 The exit code is the compiler's.`,
+		Example: `  tasting cc --install=$HOME/.cache/tasting-cc/bin -- clang
+  tasting cc --counts`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Dir == "" {
 				cache, err := os.UserCacheDir()

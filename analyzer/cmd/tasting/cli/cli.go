@@ -52,11 +52,28 @@ func Root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.CompletionOptions.DisableDefaultCmd = true
 	for _, c := range commands {
 		root.AddCommand(c())
 	}
+	for _, c := range root.Commands() {
+		if c.HasSubCommands() {
+			c.RunE = subcommand
+		}
+	}
+	root.InitDefaultCompletionCmd()
 	return root
+}
+
+// subcommand is run in the place of one that isn't there.
+func subcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return fmt.Errorf("unknown command %q for %q: want one of %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
 }
 
 // Main runs the command line args (args[0] is the program) and returns the

@@ -37,6 +37,8 @@ docs/evaluate.md.
 
 Exit codes: 0 done, 1 a test was replayed that doesn't pass with plain Bazel, 2 bad
 usage, or it couldn't go on.`,
+		Example: `  tasting evaluate --commits=main~30..main --verify //...
+  tasting evaluate --commits=v1.0..v1.1 --every=5 -c opt -- //lib/...`,
 		// Most flags are Bazel's.
 		DisableFlagParsing: true,
 	}

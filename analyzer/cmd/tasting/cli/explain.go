@@ -53,6 +53,8 @@ why the test was run. Then what only a run knows is compared as well.
 
 Exit code: 0 if the fingerprints are equal, 1 if they differ, 2 if a closure
 can't be read or nothing is recorded.`,
+		Example: `  tasting explain --label=//lib:parser_test
+  tasting explain old/parser_test.closure bazel-bin/lib/parser_test.closure`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e := explained{Label: label}
 			switch {

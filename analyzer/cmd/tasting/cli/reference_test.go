@@ -28,16 +28,19 @@ Exit codes: 0 fine, 1 a test failed or a difference was found, 2 bad usage or ba
 `)
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
-		if c.HasParent() && c.Name() != "help" {
+		if c.HasParent() && c.Name() != "help" && c.Name() != "completion" {
 			if c.Short == "" {
 				undocumented = append(undocumented, c.CommandPath())
 			}
 			fmt.Fprintf(&b, "\n## %s\n\n%s.\n", c.CommandPath(), c.Short)
-			if c.Runnable() {
+			if !c.HasSubCommands() {
 				fmt.Fprintf(&b, "\n    %s\n", c.UseLine())
 			}
 			if c.Long != "" {
 				fmt.Fprintf(&b, "\n%s\n", c.Long)
+			}
+			if c.Example != "" {
+				fmt.Fprintf(&b, "\nFor example:\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(c.Example), "\n  ", "\n    "))
 			}
 			if c.LocalFlags().HasAvailableFlags() {
 				b.WriteString("\n| flag | default | meaning |\n|---|---|---|\n")
@@ -63,7 +66,9 @@ Exit codes: 0 fine, 1 a test failed or a difference was found, 2 bad usage or ba
 			})
 		}
 		for _, sub := range c.Commands() {
-			walk(sub)
+			if c.Name() != "completion" { // cobra's
+				walk(sub)
+			}
 		}
 	}
 	walk(Root())

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
@@ -25,6 +26,8 @@ func reportCommand() *cobra.Command {
 The page is one file without references to others, so it can be sent or kept as
 an artifact of a build. Files of runs that are damaged are named on standard
 error and in the report, and aren't counted. See docs/report.md.`,
+		Example: `  tasting report -o report.html
+  tasting report --runs=laptop --runs=ci --json=-`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(dirs) == 0 {
@@ -49,6 +52,9 @@ error and in the report, and aren't counted. See docs/report.md.`,
 				b.AddDamaged(damaged...)
 			}
 			d := b.Data()
+			if d.Totals.Runs == 0 && len(d.Damaged) == 0 {
+				return fmt.Errorf("no runs in %s: \"tasting test\" writes them; name another directory with --runs", strings.Join(dirs, ", "))
+			}
 			if err := writeFile(data, d.JSON, cmd.OutOrStdout()); err != nil {
 				return err
 			}

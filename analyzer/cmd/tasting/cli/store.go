@@ -128,7 +128,7 @@ func storeStat() *cobra.Command {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "store %s\nentries %d\nblobs %d\nunfinished %d\nbytes %d\n", d.Dir(), s.Entries, s.Blobs, s.Temporary, s.Bytes)
+			fmt.Fprintf(out, "store %s\nentries %d\nblobs %d\nunfinished %d\nbytes %d (%s)\n", d.Dir(), s.Entries, s.Blobs, s.Temporary, s.Bytes, inUnits(s.Bytes))
 			if s.Entries > 0 {
 				fmt.Fprintf(out, "least recently used %s\nmost recently used %s\n", s.Oldest.UTC().Format(time.RFC3339), s.Newest.UTC().Format(time.RFC3339))
 			}
@@ -149,7 +149,8 @@ Tests may run and record meanwhile. Nothing is removed from a directory that
 tasting has not created, such as Bazel's --disk_cache.
 
 ` + defaultStore,
-		Args: cobra.MaximumNArgs(1),
+		Example: `  tasting store gc --max-size=10G --max-age=30d`,
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if o.MaxBytes, err = parseSize(size); err != nil {
@@ -171,6 +172,9 @@ tasting has not created, such as Bazel's --disk_cache.
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "removed %d entries, %d blobs, %d bytes\nkept %d entries, %d blobs, %d bytes\n",
 				r.RemovedEntries, r.RemovedBlobs, r.RemovedBytes, r.KeptEntries, r.KeptBlobs, r.KeptBytes)
+			if o.MaxBytes > 0 && r.KeptBytes > o.MaxBytes {
+				fmt.Fprintf(cmd.ErrOrStderr(), "tasting: that is more than --max-size=%s: the rest is younger than --grace=%v, and may belong to a result that is being recorded\n", size, o.Grace)
+			}
 			return nil
 		},
 	}
@@ -216,6 +220,18 @@ damaged result is ever replayed.
 	}
 	cmd.Flags().BoolVar(&remove, "delete", false, "remove what is damaged")
 	return cmd
+}
+
+// inUnits says a number of bytes in the units that parseSize takes.
+func inUnits(n int64) string {
+	x, unit := float64(n), 0
+	for ; x >= 1024 && unit < 4; unit++ {
+		x /= 1024
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %ciB", x, "KMGT"[unit-1])
 }
 
 // parseSize parses a number of bytes like 500M; "" is 0.

@@ -39,6 +39,9 @@ one of the flags below has to be written with "=": --explain=FILE is Bazel's.
 
 Exit codes are those of "bazel test": 0 all tests passed, 1 something couldn't be
 built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupted.`,
+		Example: `  tasting test //...
+  tasting test --store=grpcs://cache.example.com -c opt //lib/...
+  tasting test --explain --test_output=errors //lib:parser_test`,
 		// Most flags are Bazel's.
 		DisableFlagParsing: true,
 	}
