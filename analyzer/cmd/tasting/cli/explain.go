@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"strings"
 	"time"
 
@@ -56,6 +57,12 @@ can't be read or nothing is recorded.`,
 		Example: `  tasting explain --label=//lib:parser_test
   tasting explain old/parser_test.closure bazel-bin/lib/parser_test.closure`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if own := strings.TrimLeft(label, "@"); strings.HasPrefix(own, "//") {
+				label = own // as results of the main repository are recorded
+			}
+			if dir, name, ok := strings.Cut(label, "//"); ok && name != "" && !strings.Contains(name, ":") {
+				label = dir + "//" + name + ":" + path.Base(name)
+			}
 			e := explained{Label: label}
 			switch {
 			case label != "" && len(args) < 2:
