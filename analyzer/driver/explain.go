@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/explain"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/history"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 )
 
@@ -71,7 +71,7 @@ func (s *session) explain(ctx context.Context) {
 			return
 		}
 		// What was never recorded costs nothing more.
-		if f, err := history.Read(ctx, s.storeOf(t), t.label); err == nil && len(f.Entries) > 0 {
+		if f, err := explain.Read(ctx, s.storeOf(t), t.label); err == nil && len(f.Entries) > 0 {
 			mu.Lock()
 			defer mu.Unlock()
 			recorded = append(recorded, t)
@@ -81,15 +81,15 @@ func (s *session) explain(ctx context.Context) {
 		if err != nil || ctx.Err() != nil {
 			return
 		}
-		nearest, err := history.Nearest(ctx, s.storeOf(t), t.label, current, compared)
-		if errors.Is(err, history.ErrNone) {
+		nearest, err := explain.Nearest(ctx, s.storeOf(t), t.label, current, compared)
+		if errors.Is(err, explain.ErrNone) {
 			return
 		}
 		if err != nil {
 			texts[index[t]] = fmt.Sprintf("%s: no explanation: %v\n", t.label, err)
 			return
 		}
-		c := fingerprint.Explain(nearest.Report, current)
+		c := explain.Compare(nearest.Report, current)
 		t.changed, t.why = c.Changed(), c.Reason()
 		if s.Explain {
 			var b strings.Builder
@@ -136,7 +136,7 @@ func (s *session) rememberOne(ctx context.Context, t *test, r *fingerprint.Repor
 		return err
 	}
 	host, _ := os.Hostname()
-	return history.Record(ctx, s.storeOf(t), t.label, t.key, host, end, b)
+	return explain.Record(ctx, s.storeOf(t), t.label, t.key, host, end, b)
 }
 
 // libraryPart is the contribution of a library of the system.

@@ -215,26 +215,6 @@ func TestContributionsCount(t *testing.T) {
 	}
 }
 
-// Two fingerprints that differ have at least one difference, even if no
-// component does.
-func TestExplainComposition(t *testing.T) {
-	weak := func(name, hash string) part {
-		s := source(t, name, []string{"w", hash})
-		s.Manifest.Components[0].Linkage = manifest.Linkage_LINKAGE_WEAK
-		s.Manifest.Components[0].Definitions[0].Binding = manifest.Binding_BINDING_COMMON
-		return s
-	}
-	// Common definitions are merged: both count, and how they are defined.
-	a := computed([]part{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), weak("c.c", "2")}, Roots{})
-	x := weak("c.c", "2")
-	x.Manifest.Components[0].Definitions[0].Visibility = manifest.Visibility_VISIBILITY_PROTECTED
-	b := computed([]part{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), x}, Roots{})
-	c := Explain(a, b)
-	if c.Equal || len(c.Differences) != 1 || c.Differences[0].Category != CompositionChanged {
-		t.Errorf("%+v", c)
-	}
-}
-
 func TestReportRoundTrip(t *testing.T) {
 	r := computed([]part{source(t, "a.c", []string{"main", "1", "f"}, []string{"f", "<&>"})}, Roots{})
 	var b bytes.Buffer

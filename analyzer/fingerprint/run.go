@@ -72,11 +72,11 @@ type Part struct {
 // is, by which a test finds runfiles of other repositories.
 const repoMapping = "repository mapping"
 
-// The names of parts.
+// The names of parts: some are the beginnings of names.
 const (
-	partArguments   = "arguments"
-	partEnvironment = "environment variable " // and its name
-	partLibrary     = "system library "       // and its name
+	PartArguments   = "arguments"
+	PartEnvironment = "environment variable " // and its name
+	PartLibrary     = "system library "       // and its name
 	partDir         = "working directory"
 	partMachine     = "machine"
 	partUser        = "user" // root or not
@@ -100,11 +100,11 @@ func (r *Run) Parts() []Part {
 		sum := b.Sum()
 		l = append(l, Part{name, hex.EncodeToString(sum[:bytes])})
 	}
-	add(partArguments, 2, r.Args...)
+	add(PartArguments, 2, r.Args...)
 	for _, kv := range r.Env {
 		name, value, _ := strings.Cut(kv, "=")
 		if !slices.Contains(shardVariables, name) {
-			add(partEnvironment+name, 2, value)
+			add(PartEnvironment+name, 2, value)
 		}
 	}
 	add(partDir, 2, r.Dir)
@@ -127,7 +127,7 @@ func (r *Run) Parts() []Part {
 		add("layout of runfiles", 2, "legacy_external_runfiles")
 	}
 	for _, x := range r.Libraries {
-		l = append(l, Part{partLibrary + x.Name, hex.EncodeToString(x.Sum[:])})
+		l = append(l, Part{PartLibrary + x.Name, hex.EncodeToString(x.Sum[:])})
 	}
 	slices.SortStableFunc(l, func(a, b Part) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Sum, b.Sum)) })
 	return l

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rules-tasting/rules_tasting/analyzer/explain"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/history"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
@@ -55,12 +55,12 @@ func (h *harness) closure(n int, version string) *fingerprint.Report {
 // last explains the last recorded run by the ones before.
 func (h *harness) last() []string {
 	h.t.Helper()
-	before, now, err := history.Last(h.t.Context(), store.OpenDisk(h.store), "//pkg:t", 10)
+	before, now, err := explain.Last(h.t.Context(), store.OpenDisk(h.store), "//pkg:t", 10)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	var l []string
-	for _, d := range fingerprint.Explain(before.Report, now.Report).Differences {
+	for _, d := range explain.Compare(before.Report, now.Report).Differences {
 		l = append(l, string(d.Category)+" "+d.Key)
 	}
 	return l
@@ -76,12 +76,12 @@ func TestRemember(t *testing.T) {
 		t.Errorf("said %q", o.said)
 	}
 	s := store.OpenDisk(h.store)
-	near, err := history.Nearest(t.Context(), s, "//pkg:t", built, 10)
+	near, err := explain.Nearest(t.Context(), s, "//pkg:t", built, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// What a build knows isn't compared with what only a run knows.
-	if c := fingerprint.Explain(near.Report, built); !c.Equal || !c.RunUnknown || len(c.Differences) > 0 {
+	if c := explain.Compare(near.Report, built); !c.Equal || !c.RunUnknown || len(c.Differences) > 0 {
 		t.Errorf("the build and its own run: %+v", c)
 	}
 	if host, _ := os.Hostname(); near.Host != host || near.Time.IsZero() || !strings.Contains(o.said, near.Key) {
@@ -143,7 +143,7 @@ func TestNothingToRemember(t *testing.T) {
 	if o := h.want("hit", h.runOnce("out=x")); strings.Contains(o.said, "explain") {
 		t.Errorf("said %q", o.said)
 	}
-	f, err := history.Read(t.Context(), store.OpenDisk(h.store), "//pkg:t")
+	f, err := explain.Read(t.Context(), store.OpenDisk(h.store), "//pkg:t")
 	if err != nil || len(f.Entries) != 1 {
 		t.Errorf("history %+v, %v; want the one run of out=x", f, err)
 	}
@@ -165,7 +165,7 @@ func TestRememberShards(t *testing.T) {
 		h.env = append(slices.Clone(env), fmt.Sprintf("TEST_SHARD_INDEX=%d", i))
 		h.want("miss", h.run("write=TEST_SHARD_STATUS_FILE"))
 	}
-	f, err := history.Read(t.Context(), store.OpenDisk(h.store), "//pkg:t")
+	f, err := explain.Read(t.Context(), store.OpenDisk(h.store), "//pkg:t")
 	if err != nil || len(f.Entries) != 1 {
 		t.Errorf("history %+v, %v", f, err)
 	}
@@ -181,7 +181,7 @@ func TestRememberFails(t *testing.T) {
 			if err := os.WriteFile(file, nil, 0o666); err != nil {
 				return err
 			}
-			return os.Truncate(file, history.MaxClosure+1)
+			return os.Truncate(file, explain.MaxClosure+1)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,8 +35,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/explain"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/history"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
@@ -245,8 +245,8 @@ func (r *runner) remember(rec *recorder, res *store.Result) error {
 	if err != nil {
 		return err
 	}
-	if info.Size() > history.MaxClosure {
-		return fmt.Errorf("its closure has more than %d bytes", history.MaxClosure)
+	if info.Size() > explain.MaxClosure {
+		return fmt.Errorf("its closure has more than %d bytes", explain.MaxClosure)
 	}
 	return rec.store.do(maxRemember, func(ctx context.Context, s store.Store) error {
 		b, err := os.ReadFile(file)
@@ -254,7 +254,7 @@ func (r *runner) remember(rec *recorder, res *store.Result) error {
 			b, err = fingerprint.RecordedClosure(b, rec.run.Parts())
 		}
 		if err == nil {
-			err = history.Record(ctx, s, label, rec.key, res.Host, res.End, b)
+			err = explain.Record(ctx, s, label, rec.key, res.Host, res.End, b)
 		}
 		return err
 	})

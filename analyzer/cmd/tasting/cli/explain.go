@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/explain"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/history"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/spf13/cobra"
 )
@@ -22,11 +22,11 @@ func init() {
 
 // explained is the JSON form of an explanation.
 type explained struct {
-	*fingerprint.Comparison
+	*explain.Comparison
 	// Label and Recorded say with what was compared: the result that is called
 	// old.
 	Label    string         `json:"label,omitempty"`
-	Recorded *history.Entry `json:"recorded,omitempty"`
+	Recorded *explain.Entry `json:"recorded,omitempty"`
 }
 
 func explainCommand() *cobra.Command {
@@ -86,24 +86,24 @@ can't be read or nothing is recorded.`,
 					return err
 				}
 				defer store.Close(s)
-				var before, now *history.Recorded
+				var before, now *explain.Recorded
 				if len(args) == 0 {
-					before, now, err = history.Last(cmd.Context(), s, label, last)
+					before, now, err = explain.Last(cmd.Context(), s, label, last)
 				} else {
-					now = new(history.Recorded)
+					now = new(explain.Recorded)
 					if now.Report, err = fingerprint.ReadReport(args[0]); err != nil {
 						return err
 					}
-					before, err = history.Nearest(cmd.Context(), s, label, now.Report, last)
+					before, err = explain.Nearest(cmd.Context(), s, label, now.Report, last)
 				}
-				if errors.Is(err, history.ErrNone) {
+				if errors.Is(err, explain.ErrNone) {
 					return fmt.Errorf("explain: %w; results are recorded by tasting test and by bazel test of tasting_cc_test, and their explanations with them", err)
 				}
 				if err != nil {
 					return err
 				}
 				e.Recorded = &before.Entry
-				e.Comparison = fingerprint.Explain(before.Report, now.Report)
+				e.Comparison = explain.Compare(before.Report, now.Report)
 			case label == "" && len(args) == 2:
 				before, err := fingerprint.ReadReport(args[0])
 				if err != nil {
@@ -113,7 +113,7 @@ can't be read or nothing is recorded.`,
 				if err != nil {
 					return err
 				}
-				e.Comparison = fingerprint.Explain(before, after)
+				e.Comparison = explain.Compare(before, after)
 			default:
 				return errors.New("explain: want two closures, OLD and NEW, or --label=//pkg:name and at most one, NEW")
 			}

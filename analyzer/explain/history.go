@@ -1,23 +1,4 @@
-// Package history remembers, beside the results of a test, what their
-// fingerprints were made of, so that a later fingerprint that has no result can
-// be explained: what is different from the last time.
-//
-// # What is kept
-//
-// Both are ordinary entries of a store whose log has the content.
-//
-//	SHA-256("tasting closure 1", key)    the recorded closure of the result
-//	                                     under key (package fingerprint)
-//	SHA-256("tasting history 1", label)  a File in JSON: the last keys that were
-//	                                     recorded for the test of that label
-//
-// Nothing here decides about a replay, and nothing may delay or endanger one: a
-// missing, damaged or forged entry costs an explanation. Two writers of one
-// history at the same moment lose an entry of it.
-//
-// Closures have names of files, functions and environment variables in them, no
-// values of variables or arguments (fingerprint.Run).
-package history
+package explain
 
 import (
 	"bytes"
@@ -36,12 +17,12 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
-// Format is the version of File.
+// HistoryFormat is the version of File.
 //
 // History:
 //
 //	1  first version
-const Format = 1
+const HistoryFormat = 1
 
 const (
 	// maxEntries is how many results of a test are remembered.
@@ -102,7 +83,7 @@ func Record(ctx context.Context, s store.Store, label string, key store.Key, hos
 		return err
 	}
 	if err != nil {
-		f = &File{Format: Format, Label: label}
+		f = &File{Format: HistoryFormat, Label: label}
 	}
 	sum := sha256.Sum256(closure)
 	e := Entry{Key: key.String(), Closure: hex.EncodeToString(sum[:]), Time: at, Host: host}
@@ -127,7 +108,7 @@ func Read(ctx context.Context, s store.Store, label string) (*File, error) {
 	if err := json.Unmarshal(b, f); err != nil {
 		return nil, fmt.Errorf("%w: history of %s: %v", store.ErrCorrupt, label, err)
 	}
-	if f.Format != Format || f.Label != label {
+	if f.Format != HistoryFormat || f.Label != label {
 		return nil, fmt.Errorf("%w: history of %s: it is of %s in format %d", store.ErrCorrupt, label, f.Label, f.Format)
 	}
 	f.Entries = f.Entries[:min(len(f.Entries), maxEntries)]
@@ -199,7 +180,7 @@ func (f *File) nearest(ctx context.Context, s store.Store, entries []Entry, curr
 		if err != nil {
 			return nil, err
 		}
-		if d := fingerprint.Distance(r.Report, current); best == nil || d < least {
+		if d := Distance(r.Report, current); best == nil || d < least {
 			best, least = r, d
 		}
 	}

@@ -1,4 +1,4 @@
-package fingerprint
+package explain
 
 import (
 	"bytes"
@@ -13,10 +13,62 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
+
+// part is what a test is linked from.
+type part struct {
+	Name     string
+	Manifest *manifest.Manifest
+}
+
+// source returns a unit with functions: name, what its hash is made of, symbols that it refers to.
+func source(t testing.TB, name string, functions ...[]string) part {
+	t.Helper()
+	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: name, Units: []*manifest.Unit{{Exact: true}}}
+	for _, f := range functions {
+		c := &manifest.Component{
+			Name: f[0], Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: fmt.Appendf(nil, "%16s", f[1]),
+			Definitions: manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, f[0]),
+		}
+		for _, l := range f[2:] {
+			c.Links = append(c.Links, 2*uint32(len(m.Symbols))+1)
+			m.Symbols = append(m.Symbols, l)
+			m.Units[0].References = append(m.Units[0].References, &manifest.Reference{Name: l})
+		}
+		m.Components = append(m.Components, c)
+	}
+	if _, err := manifest.Marshal(m); err != nil {
+		t.Fatal(err)
+	}
+	return part{Name: name, Manifest: m}
+}
+
+// computed returns what a program that is linked from parts comes to.
+func computed(t testing.TB, parts []part) *fingerprint.Report {
+	t.Helper()
+	dir := t.TempDir()
+	var files []string
+	for i, p := range parts {
+		b, err := manifest.Marshal(p.Manifest)
+		file := filepath.Join(dir, fmt.Sprint(i))
+		if err == nil {
+			err = os.WriteFile(file, b, 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	r, err := fingerprint.FromFiles(files, fingerprint.Roots{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
 
 // An explanation of components alone: who changed, and how it is reached.
 func TestExplainComponents(t *testing.T) {
@@ -48,22 +100,14 @@ func TestExplainComponents(t *testing.T) {
 				{Category: ComponentRemoved, Key: "g", BeforeFile: "b.c", Path: []string{"main", "g"}},
 				{Category: LinksChanged, Key: "main", Gone: []string{"g"}, BeforeFile: "a.c", AfterFile: "a.c", Path: []string{"main"}},
 			}},
-		{"a root appears", []part{base[0], base[1], source(t, "c.c", []string{"malloc", "1"})},
+		{"a root appears", append(slices.Clone(base), source(t, "c.c", []string{"malloc", "1"})),
 			[]Difference{
 				{Category: ComponentAdded, Key: "malloc", AfterFile: "c.c", Path: []string{"malloc"}},
 				{Category: RootsChanged, Key: "malloc", After: "replaces malloc of a system library"},
 			}},
-		{"a root disappears", []part{source(t, "a.c", []string{"start", "1", "f", "g"}), base[1]},
-			[]Difference{
-				{Category: ComponentRemoved, Key: "main", BeforeFile: "a.c", Path: []string{"main"}},
-				{Category: ComponentRemoved, Key: "f", BeforeFile: "b.c", Path: []string{"main", "f"}},
-				{Category: ComponentRemoved, Key: "g", BeforeFile: "b.c", Path: []string{"main", "g"}},
-				{Category: ComponentRemoved, Key: "h", BeforeFile: "b.c", Path: []string{"main", "f", "h"}},
-				{Category: RootsChanged, Key: "main", Before: "main"},
-			}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := Explain(computed(base, Roots{}), computed(tc.new, Roots{}))
+			c := Compare(computed(t, base), computed(t, tc.new))
 			for i := range c.Differences {
 				d := &c.Differences[i]
 				if d.Category != RootsChanged { // hashes
@@ -84,6 +128,16 @@ func TestExplainComponents(t *testing.T) {
 			}
 		})
 	}
+
+	// A root disappears.
+	c := Compare(computed(t, append(slices.Clone(base), source(t, "c.c", []string{"malloc", "1"}))), computed(t, base))
+	want := []Difference{
+		{Category: ComponentRemoved, Key: "malloc", Before: c.Differences[0].Before, Kind: "function", BeforeFile: "c.c", Path: []string{"malloc"}},
+		{Category: RootsChanged, Key: "malloc", Before: "replaces malloc of a system library"},
+	}
+	if d := cmp.Diff(want, c.Differences); d != "" || c.Equal {
+		t.Errorf("(-want +got):\n%s", d)
+	}
 }
 
 // Constructors run in the order of the link.
@@ -94,7 +148,7 @@ func TestExplainOrderOfRoots(t *testing.T) {
 		return s
 	}
 	m, x, y := source(t, "a.c", []string{"main", "1"}), init("x"), init("y")
-	c := Explain(computed([]part{m, x, y}, Roots{}), computed([]part{m, y, x}, Roots{}))
+	c := Compare(computed(t, []part{m, x, y}), computed(t, []part{m, y, x}))
 	want := []Difference{{Category: RootsChanged, Key: "order", Before: "main x y", After: "main y x"}}
 	if d := cmp.Diff(want, c.Differences); d != "" || c.Equal {
 		t.Errorf("(-want +got):\n%s", d)
@@ -124,7 +178,7 @@ func TestExplainMatchesWhatIsRenumbered(t *testing.T) {
 		add("main", "main "+string(rune('0'+n)), manifest.Linkage_LINKAGE_EXTERNAL, links...)
 		return part{Name: "a.cc", Manifest: m}
 	}
-	c := Explain(computed([]part{unit(1)}, Roots{}), computed([]part{unit(2, "zero")}, Roots{}))
+	c := Compare(computed(t, []part{unit(1)}), computed(t, []part{unit(2, "zero")}))
 	var got []string
 	for _, d := range c.Differences {
 		got = append(got, string(d.Category)+" "+d.Key)
@@ -140,10 +194,10 @@ func TestExplainMatchesWhatIsRenumbered(t *testing.T) {
 		s.Manifest.Components[0].Links = []uint32{2}
 		return s
 	}
-	one := computed([]part{static("a.c", "main")}, Roots{})
-	two := computed([]part{static("a.c", "main"), static("b.c", "malloc")}, Roots{})
+	one := computed(t, []part{static("a.c", "main")})
+	two := computed(t, []part{static("a.c", "main"), static("b.c", "malloc")})
 	got = nil
-	for _, d := range Explain(one, two).Differences {
+	for _, d := range Compare(one, two).Differences {
 		got = append(got, string(d.Category)+" "+d.Key)
 	}
 	if d := cmp.Diff([]string{"added malloc", "added s (b.c)", "roots malloc"}, got); d != "" {
@@ -153,9 +207,9 @@ func TestExplainMatchesWhatIsRenumbered(t *testing.T) {
 
 // The content of a static function is in the hash of its callers.
 func TestExplainFollowers(t *testing.T) {
-	r := func(version string, changed ...string) *Report {
-		r := &Report{Format: ReportFormat, Fingerprint: version, Contributions: []Contribution{{"code", version}}, Roots: []Root{{"main", []string{"main"}}}}
-		for _, c := range []Component{
+	r := func(version string, changed ...string) *fingerprint.Report {
+		r := &fingerprint.Report{Format: fingerprint.ReportFormat, Fingerprint: version, Contributions: []fingerprint.Contribution{{Name: "code", SHA256: version}}, Roots: []fingerprint.Root{{Component: "main", Why: []string{"main"}}}}
+		for _, c := range []fingerprint.Component{
 			{ID: "main", Linkage: "external", Links: []string{"s1", "f", "odd"}},
 			{ID: "s1", Linkage: "local", Links: []string{"s2"}},
 			{ID: "s2", Linkage: "local", Links: []string{"s2"}},
@@ -179,7 +233,7 @@ func TestExplainFollowers(t *testing.T) {
 		{[]string{"odd", "even"}, []string{"odd", "even"}},
 	} {
 		var got []string
-		for _, d := range Explain(r("01"), r("02", tc.changed...)).Differences {
+		for _, d := range Compare(r("01"), r("02", tc.changed...)).Differences {
 			name := d.Key
 			if d.Because == ComponentChanged {
 				name += "?"
@@ -193,16 +247,16 @@ func TestExplainFollowers(t *testing.T) {
 }
 
 // example is a test of two C++ files that was run.
-func example() *Report {
+func example() *fingerprint.Report {
 	flags := func() []string { return []string{"-O1", "-fPIC", "cc1:-mrelocation-model pic"} }
-	return &Report{
-		Format: ReportFormat, Fingerprint: "01", Contributions: []Contribution{{"code", "c0"}, {"data _main/d.txt", "d0"}, {"link flags", "f0"}, {"manifest format", "m0"}},
+	return &fingerprint.Report{
+		Format: fingerprint.ReportFormat, Fingerprint: "01", Contributions: []fingerprint.Contribution{{Name: "code", SHA256: "c0"}, {Name: "data _main/d.txt", SHA256: "d0"}, {Name: "link flags", SHA256: "f0"}, {Name: "manifest format", SHA256: "m0"}},
 		LinkFlags: []string{"-pie", "-lm"},
-		Run: []Part{{"arguments", "0000"}, {"environment variable HOME", "0000"}, {"environment variable TZ", "0000"},
-			{"machine", "0000"}, {"system library libc.so.6", "0000"}, {"user", "0000"}, {"working directory", "0000"}},
-		Units: []Unit{{Source: "a.cc", Rung: "function", Clang: "21", Compiler: "clang 21", Flags: flags()}, {Source: "b.cc", Rung: "function", Clang: "21", Compiler: "clang 21", Flags: flags()}},
-		Roots: []Root{{"main", []string{"main"}}},
-		Components: []Component{
+		Run: []fingerprint.Part{{Name: "arguments", Sum: "0000"}, {Name: "environment variable HOME", Sum: "0000"}, {Name: "environment variable TZ", Sum: "0000"},
+			{Name: "machine", Sum: "0000"}, {Name: "system library libc.so.6", Sum: "0000"}, {Name: "user", Sum: "0000"}, {Name: "working directory", Sum: "0000"}},
+		Units: []fingerprint.Unit{{Source: "a.cc", Rung: "function", Clang: "21", Compiler: "clang 21", Flags: flags()}, {Source: "b.cc", Rung: "function", Clang: "21", Compiler: "clang 21", Flags: flags()}},
+		Roots: []fingerprint.Root{{Component: "main", Why: []string{"main"}}},
+		Components: []fingerprint.Component{
 			{ID: "main", Name: "main", Source: "a.cc", File: "a.cc", Kind: "function", Linkage: "external", Local: "11", Links: []string{"_ZN4shop5ParseESt17basic_string_viewIcSt11char_traitsIcEE"}},
 			{ID: "_ZN4shop5ParseESt17basic_string_viewIcSt11char_traitsIcEE", Name: "_ZN4shop5ParseESt17basic_string_viewIcSt11char_traitsIcEE", Source: "b.cc", File: "b.cc", Kind: "function", Linkage: "external", Local: "12", Links: []string{"_ZTVN4shop5MoneyE (b.cc)", "_ZTVN4shop5MoneyE (a.cc)"}},
 			{ID: "_ZTVN4shop5MoneyE (b.cc)", Name: "_ZTVN4shop5MoneyE", Source: "b.cc", File: "b.cc", Kind: "vtable", Linkage: "weak", Local: "13", Links: []string{}},
@@ -213,81 +267,83 @@ func example() *Report {
 
 // Every kind of cause, in both forms. The golden files are testdata/explain.
 func TestExplainGolden(t *testing.T) {
-	code := func(r *Report) { r.Fingerprint, r.Contributions[0].SHA256 = "02", "c1" }
-	contribution := func(r *Report, i int) { r.Fingerprint, r.Contributions[i].SHA256 = "02", "ff" }
-	for name, edit := range map[string]func(old, new *Report){
-		"equal":    func(old, new *Report) {},
-		"function": func(old, new *Report) { code(new); new.Components[1].Local = "ff" },
-		"static": func(old, new *Report) {
+	code := func(r *fingerprint.Report) { r.Fingerprint, r.Contributions[0].SHA256 = "02", "c1" }
+	contribution := func(r *fingerprint.Report, i int) { r.Fingerprint, r.Contributions[i].SHA256 = "02", "ff" }
+	for name, edit := range map[string]func(old, new *fingerprint.Report){
+		"equal":    func(old, new *fingerprint.Report) {},
+		"function": func(old, new *fingerprint.Report) { code(new); new.Components[1].Local = "ff" },
+		"static": func(old, new *fingerprint.Report) {
 			code(new)
 			for i := range 2 {
 				old.Components[i].Linkage, new.Components[i].Linkage = "local", "local"
 				new.Components[i].Local = "ff"
 			}
 		},
-		"vtable":  func(old, new *Report) { code(new); new.Components[3].Local = "ff" },
-		"linkage": func(old, new *Report) { code(new); new.Components[1].Linkage = "weak" },
-		"symbols": func(old, new *Report) { code(new); new.Components[1].Symbols = []string{"alias"} },
-		"moved": func(old, new *Report) {
+		"vtable":  func(old, new *fingerprint.Report) { code(new); new.Components[3].Local = "ff" },
+		"linkage": func(old, new *fingerprint.Report) { code(new); new.Components[1].Linkage = "weak" },
+		"symbols": func(old, new *fingerprint.Report) { code(new); new.Components[1].Symbols = []string{"alias"} },
+		"moved": func(old, new *fingerprint.Report) {
 			code(new)
 			new.Components[1].Local, new.Components[1].File = "ff", "c.cc"
 		},
-		"links": func(old, new *Report) {
+		"links": func(old, new *fingerprint.Report) {
 			code(new)
 			new.Components[1].Links = new.Components[1].Links[:1]
 			new.Components = new.Components[:3]
 		},
-		"links-added": func(old, new *Report) {
+		"links-added": func(old, new *fingerprint.Report) {
 			code(new)
 			old.Components[1].Links = old.Components[1].Links[:1]
 			old.Components = old.Components[:3]
 		},
-		"data": func(old, new *Report) { contribution(new, 1) },
-		"data-added": func(old, new *Report) {
+		"data": func(old, new *fingerprint.Report) { contribution(new, 1) },
+		"data-added": func(old, new *fingerprint.Report) {
 			new.Fingerprint = "02"
 			old.Contributions = slices.Delete(old.Contributions, 1, 2)
 		},
-		"link-flags": func(old, new *Report) {
+		"link-flags": func(old, new *fingerprint.Report) {
 			contribution(new, 2)
 			new.LinkFlags = []string{"-lm", "-Wl,-z,now"}
 		},
-		"link-flags-order": func(old, new *Report) { contribution(new, 2); new.LinkFlags = []string{"-lm", "-pie"} },
-		"link-flags-of-version-2": func(old, new *Report) {
+		"link-flags-order": func(old, new *fingerprint.Report) { contribution(new, 2); new.LinkFlags = []string{"-lm", "-pie"} },
+		"link-flags-of-version-2": func(old, new *fingerprint.Report) {
 			contribution(new, 2)
 			old.Format, old.LinkFlags, old.Units, old.Run = 2, nil, nil, nil
 		},
-		"format":    func(old, new *Report) { contribution(new, 3) },
-		"arguments": func(old, new *Report) { new.Run[0].Sum = "ffff" },
-		"environment": func(old, new *Report) {
+		"format":    func(old, new *fingerprint.Report) { contribution(new, 3) },
+		"arguments": func(old, new *fingerprint.Report) { new.Run[0].Sum = "ffff" },
+		"environment": func(old, new *fingerprint.Report) {
 			new.Run[1].Sum = "ffff"
 			new.Run[2].Name = "environment variable UTC"
 		},
-		"library": func(old, new *Report) { new.Run[4].Sum = "ffff" },
-		"machine": func(old, new *Report) { new.Run[3].Sum, new.Run[5].Sum, new.Run[6].Sum = "ffff", "ffff", "ffff" },
-		"not-run": func(old, new *Report) { new.Run = nil; contribution(new, 1) },
-		"shard":   func(old, new *Report) { old.Key, new.Key = "aa", "bb" },
-		"same-key": func(old, new *Report) {
+		"library": func(old, new *fingerprint.Report) { new.Run[4].Sum = "ffff" },
+		"machine": func(old, new *fingerprint.Report) {
+			new.Run[3].Sum, new.Run[5].Sum, new.Run[6].Sum = "ffff", "ffff", "ffff"
+		},
+		"not-run": func(old, new *fingerprint.Report) { new.Run = nil; contribution(new, 1) },
+		"shard":   func(old, new *fingerprint.Report) { old.Key, new.Key = "aa", "bb" },
+		"same-key": func(old, new *fingerprint.Report) {
 			old.Key, new.Key = "aa", "aa"
 			contribution(new, 1) // in no key: names of variables are like that
 		},
-		"binding": func(old, new *Report) {
+		"binding": func(old, new *fingerprint.Report) {
 			code(new)
-			old.Contested = []Contested{{"_ZN4shop5priceEv", []string{"a.cc", "b.cc"}, 1}, {"same", []string{"a.cc", "b.cc"}, 1}}
-			new.Contested = []Contested{{"_ZN4shop5priceEv", []string{"b.cc", "a.cc"}, 1}, {"open", []string{"a.cc", "b.cc"}, 2}, {"same", []string{"a.cc", "b.cc"}, 1}}
+			old.Contested = []fingerprint.Contested{{Symbol: "_ZN4shop5priceEv", Copies: []string{"a.cc", "b.cc"}, Winners: 1}, {Symbol: "same", Copies: []string{"a.cc", "b.cc"}, Winners: 1}}
+			new.Contested = []fingerprint.Contested{{Symbol: "_ZN4shop5priceEv", Copies: []string{"b.cc", "a.cc"}, Winners: 1}, {Symbol: "open", Copies: []string{"a.cc", "b.cc"}, Winners: 2}, {Symbol: "same", Copies: []string{"a.cc", "b.cc"}, Winners: 1}}
 		},
-		"composition": func(old, new *Report) {
+		"composition": func(old, new *fingerprint.Report) {
 			code(new)
-			old.Additions = []Contribution{{"sharing", "00"}}
-			new.Additions = []Contribution{{"debug", "01"}, {"placement", "02"}, {"sharing", "03"}}
+			old.Additions = []fingerprint.Contribution{{Name: "sharing", SHA256: "00"}}
+			new.Additions = []fingerprint.Contribution{{Name: "debug", SHA256: "01"}, {Name: "placement", SHA256: "02"}, {Name: "sharing", SHA256: "03"}}
 		},
-		"contested": func(old, new *Report) {
+		"contested": func(old, new *fingerprint.Report) {
 			code(new)
 			// Who uses them is in another place; what they are is as it was.
-			open := []Contested{{"_ZN4shop5priceEv", []string{"a.cc", "b.cc"}, 2}, {"same", []string{"a.cc", "b.cc"}, 1}}
+			open := []fingerprint.Contested{{Symbol: "_ZN4shop5priceEv", Copies: []string{"a.cc", "b.cc"}, Winners: 2}, {Symbol: "same", Copies: []string{"a.cc", "b.cc"}, Winners: 1}}
 			old.Contested, new.Contested = open, open
-			old.Additions, new.Additions = []Contribution{{"contested", "00"}}, []Contribution{{"contested", "01"}}
+			old.Additions, new.Additions = []fingerprint.Contribution{{Name: "contested", SHA256: "00"}}, []fingerprint.Contribution{{Name: "contested", SHA256: "01"}}
 		},
-		"compiler": func(old, new *Report) {
+		"compiler": func(old, new *fingerprint.Report) {
 			code(new)
 			for i := range new.Units {
 				new.Units[i].Compiler, new.Units[i].Clang = "clang 22", "22"
@@ -296,31 +352,31 @@ func TestExplainGolden(t *testing.T) {
 				new.Components[i].Local = "ff"
 			}
 		},
-		"flags": func(old, new *Report) {
+		"flags": func(old, new *fingerprint.Report) {
 			code(new)
 			new.Units[1].Flags = []string{"-O2", "-fPIC", "cc1:-mrelocation-model pic", "cc1:-vectorize-loops"}
 			new.Components[1].Local, new.Components[2].Local = "ff", "ff"
 			new.Components[0].Local = "ee" // an edit, of another file
 		},
-		"fallback": func(old, new *Report) {
+		"fallback": func(old, new *fingerprint.Report) {
 			code(new)
 			new.Units[1].Rung, new.Units[1].Fallbacks = "file", []string{"clang reported an error in b.cc: expected ';'"}
 			new.Components[1].Local = "ff"
 			new.Components[2].Local = "ff"
 		},
-		"always-run": func(old, new *Report) {
+		"always-run": func(old, new *fingerprint.Report) {
 			old.AlwaysRun = []string{"tag no-cache"}
 			new.AlwaysRun = []string{"b.cc: imports a module"}
 		},
-		"root": func(old, new *Report) { code(new); new.Roots[0].Why = []string{"main", "used"} },
-		"long": func(old, new *Report) {
+		"root": func(old, new *fingerprint.Report) { code(new); new.Roots[0].Why = []string{"main", "used"} },
+		"long": func(old, new *fingerprint.Report) {
 			code(new)
 			last := 1
 			for i := range 30 {
 				name := "_ZN4shop" + strings.Repeat("7PatternI", 14) + fmt.Sprintf("Li%d", i) + strings.Repeat("E", 15) + "Evv"
 				new.Components[last].Links = append(slices.Clone(new.Components[last].Links), name)
 				last = len(new.Components)
-				new.Components = append(new.Components, Component{ID: name, Name: name, Source: "b.cc", File: "b.cc", Kind: "function", Linkage: "weak", Local: "ff", Links: []string{}})
+				new.Components = append(new.Components, fingerprint.Component{ID: name, Name: name, Source: "b.cc", File: "b.cc", Kind: "function", Linkage: "weak", Local: "ff", Links: []string{}})
 			}
 			for i := range 4 {
 				new.Components[i].Local = "ff"
@@ -330,7 +386,7 @@ func TestExplainGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old, new := example(), example()
 			edit(old, new)
-			c := Explain(old, new)
+			c := Compare(old, new)
 			var b bytes.Buffer
 			c.Text(&b, false)
 			b.WriteString("--all--\n")
@@ -411,11 +467,11 @@ func TestExplainIsDocumented(t *testing.T) {
 // No value of an argument or a variable can be found in a part, and 16 bits are
 // all that is told of it.
 func TestPartsKeepSecrets(t *testing.T) {
-	r := &Run{Args: []string{"--token=hunter2"}, Env: []string{"PASSWORD=hunter2", "TEST_SHARD_INDEX=1"}, Dir: "/d", Machine: "x86_64", Libraries: []Library{{Name: "libc.so.6", Sum: [32]byte{1}}}}
+	r := &fingerprint.Run{Args: []string{"--token=hunter2"}, Env: []string{"PASSWORD=hunter2", "TEST_SHARD_INDEX=1"}, Dir: "/d", Machine: "x86_64", Libraries: []fingerprint.Library{{Name: "libc.so.6", Sum: [32]byte{1}}}}
 	var names []string
 	for _, p := range r.Parts() {
 		names = append(names, p.Name)
-		if strings.Contains(p.Name+p.Sum, "hunter2") || !strings.HasPrefix(p.Name, partLibrary) && len(p.Sum) != 4 {
+		if strings.Contains(p.Name+p.Sum, "hunter2") || !strings.HasPrefix(p.Name, fingerprint.PartLibrary) && len(p.Sum) != 4 {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -424,13 +480,13 @@ func TestPartsKeepSecrets(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	// Each of them tells of a change.
-	for name, edit := range map[string]func(r *Run){
-		"arguments":                     func(r *Run) { r.Args = []string{"--token=", "hunter2"} },
-		"environment variable PASSWORD": func(r *Run) { r.Env = []string{"PASSWORD=hunter3"} },
-		"machine":                       func(r *Run) { r.Machine = "aarch64" },
-		"system library libc.so.6":      func(r *Run) { r.Libraries = []Library{{Name: "libc.so.6"}} },
-		"user":                          func(r *Run) { r.Root = true },
-		"working directory":             func(r *Run) { r.Dir = "/e" },
+	for name, edit := range map[string]func(r *fingerprint.Run){
+		"arguments":                     func(r *fingerprint.Run) { r.Args = []string{"--token=", "hunter2"} },
+		"environment variable PASSWORD": func(r *fingerprint.Run) { r.Env = []string{"PASSWORD=hunter3"} },
+		"machine":                       func(r *fingerprint.Run) { r.Machine = "aarch64" },
+		"system library libc.so.6":      func(r *fingerprint.Run) { r.Libraries = []fingerprint.Library{{Name: "libc.so.6"}} },
+		"user":                          func(r *fingerprint.Run) { r.Root = true },
+		"working directory":             func(r *fingerprint.Run) { r.Dir = "/e" },
 	} {
 		other := *r
 		edit(&other)
@@ -442,16 +498,36 @@ func TestPartsKeepSecrets(t *testing.T) {
 
 func TestDistance(t *testing.T) {
 	old := example()
-	for want, edit := range map[int]func(r *Report){
-		0: func(r *Report) { r.Run = nil },
-		1: func(r *Report) { r.Run = r.Run[1:] },
-		2: func(r *Report) { r.Components[1].Local = "ff" },
-		4: func(r *Report) { r.Components[1].Local = "ff"; r.Contributions[1].SHA256 = "ff" },
+	for want, edit := range map[int]func(r *fingerprint.Report){
+		0: func(r *fingerprint.Report) { r.Run = nil },
+		1: func(r *fingerprint.Report) { r.Run = r.Run[1:] },
+		2: func(r *fingerprint.Report) { r.Components[1].Local = "ff" },
+		4: func(r *fingerprint.Report) { r.Components[1].Local = "ff"; r.Contributions[1].SHA256 = "ff" },
 	} {
 		r := example()
 		edit(r)
 		if got := Distance(old, r); got != want || Distance(r, old) != want {
 			t.Errorf("distance %d, want %d", got, want)
 		}
+	}
+}
+
+// Two fingerprints that differ have at least one difference, even if no
+// component does.
+func TestExplainComposition(t *testing.T) {
+	weak := func(name, hash string) part {
+		s := source(t, name, []string{"w", hash})
+		s.Manifest.Components[0].Linkage = manifest.Linkage_LINKAGE_WEAK
+		s.Manifest.Components[0].Definitions[0].Binding = manifest.Binding_BINDING_COMMON
+		return s
+	}
+	// Common definitions are merged: both count, and how they are defined.
+	a := computed(t, []part{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), weak("c.c", "2")})
+	x := weak("c.c", "2")
+	x.Manifest.Components[0].Definitions[0].Visibility = manifest.Visibility_VISIBILITY_PROTECTED
+	b := computed(t, []part{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), x})
+	c := Compare(a, b)
+	if c.Equal || len(c.Differences) != 1 || c.Differences[0].Category != CompositionChanged {
+		t.Errorf("%+v", c)
 	}
 }

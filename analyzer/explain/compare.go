@@ -1,10 +1,31 @@
-package fingerprint
+// Package explain says why two fingerprints of a test differ, and remembers, beside the
+// results of a test, what their fingerprints were made of, so that a later one that has
+// no result can be explained: what is different from the last time.
+//
+// # What is kept
+//
+// Both are ordinary entries of a store whose log has the content.
+//
+//	SHA-256("tasting closure 1", key)    the recorded closure of the result
+//	                                     under key (package fingerprint)
+//	SHA-256("tasting history 1", label)  a File in JSON: the last keys that were
+//	                                     recorded for the test of that label
+//
+// Nothing here decides about a replay, and nothing may delay or endanger one: a
+// missing, damaged or forged entry costs an explanation. Two writers of one
+// history at the same moment lose an entry of it.
+//
+// Closures have names of files, functions and environment variables in them, no
+// values of variables or arguments (fingerprint.Run).
+package explain
 
 import (
 	"cmp"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 )
 
 // Category says what sort of thing differs.
@@ -111,7 +132,7 @@ type Comparison struct {
 	Differences []Difference `json:"differences"`
 }
 
-// Explain says why two fingerprints differ. Components are compared by ID, or by
+// Compare says why two fingerprints differ. Components are compared by ID, or by
 // what else identifies them if that fails (see match): renaming a function is
 // seen as one removed and one added, moving it to another file isn't seen at
 // all, since it changes no fingerprint.
@@ -119,7 +140,7 @@ type Comparison struct {
 // Causes come first: what isn't code, then components whose own definition
 // changed, those closest to a root first, then added, removed and merely
 // relinked ones.
-func Explain(before, after *Report) *Comparison {
+func Compare(before, after *fingerprint.Report) *Comparison {
 	c := &Comparison{Old: before.Fingerprint, New: after.Fingerprint, Differences: []Difference{}}
 	c.Equal = before.Fingerprint == after.Fingerprint
 	keys := before.Key != "" && after.Key != ""
@@ -163,8 +184,8 @@ func Explain(before, after *Report) *Comparison {
 }
 
 // diffBindings compares which definitions are taken of symbols that have several.
-func diffBindings(before, after *Report) []Difference {
-	old := map[string]*Contested{}
+func diffBindings(before, after *fingerprint.Report) []Difference {
+	old := map[string]*fingerprint.Contested{}
 	for i := range before.Contested {
 		old[before.Contested[i].Symbol] = &before.Contested[i]
 	}
@@ -186,8 +207,8 @@ func diffBindings(before, after *Report) []Difference {
 
 // diffAdditions compares additions. Those that follow from components are left
 // out, unless only additions differ.
-func diffAdditions(before, after *Report, only bool) []Difference {
-	sums := func(r *Report) map[string]string {
+func diffAdditions(before, after *fingerprint.Report, only bool) []Difference {
+	sums := func(r *fingerprint.Report) map[string]string {
 		m := map[string]string{}
 		for _, a := range r.Additions {
 			m[a.Name] = a.SHA256
@@ -213,7 +234,7 @@ func diffAdditions(before, after *Report, only bool) []Difference {
 
 // undecided are the symbols of which it can't be told which definition is taken, and where
 // their definitions are.
-func undecided(r *Report) (l []string) {
+func undecided(r *fingerprint.Report) (l []string) {
 	for i := range r.Contested {
 		if c := &r.Contested[i]; c.Winners != 1 {
 			l = append(l, c.Text())
@@ -238,7 +259,7 @@ func diffSet(category Category, before, after []string) []Difference {
 	return diffs
 }
 
-func codeOf(r *Report) string {
+func codeOf(r *fingerprint.Report) string {
 	for _, c := range r.Contributions {
 		if c.Name == "code" {
 			return c.SHA256
@@ -279,8 +300,8 @@ func diffNamed(before, after named, difference func(name, before, after string) 
 }
 
 // diffContributions leaves code to its components.
-func diffContributions(before, after *Report) []Difference {
-	collect := func(r *Report) named {
+func diffContributions(before, after *fingerprint.Report) []Difference {
+	collect := func(r *fingerprint.Report) named {
 		m := named{}
 		for _, c := range r.Contributions {
 			if c.Name != "code" {
@@ -324,8 +345,8 @@ func diffLists(before, after []string) (gone, come []string) {
 	return gone, come
 }
 
-func diffParts(before, after []Part) []Difference {
-	collect := func(l []Part) named {
+func diffParts(before, after []fingerprint.Part) []Difference {
+	collect := func(l []fingerprint.Part) named {
 		m := named{}
 		for _, p := range l {
 			m.add(p.Name, p.Sum)
@@ -334,11 +355,11 @@ func diffParts(before, after []Part) []Difference {
 	}
 	return diffNamed(collect(before), collect(after), func(name, x, y string) Difference {
 		d := Difference{Category: RunChanged, Key: name, Before: x, After: y}
-		if name == partArguments {
+		if name == fingerprint.PartArguments {
 			d.Category = ArgumentsChanged
-		} else if n, ok := strings.CutPrefix(name, partEnvironment); ok {
+		} else if n, ok := strings.CutPrefix(name, fingerprint.PartEnvironment); ok {
 			d.Category, d.Key = EnvironmentChanged, n
-		} else if n, ok := strings.CutPrefix(name, partLibrary); ok {
+		} else if n, ok := strings.CutPrefix(name, fingerprint.PartLibrary); ok {
 			d.Category, d.Key = LibraryChanged, n
 		}
 		return d
@@ -347,9 +368,9 @@ func diffParts(before, after []Part) []Difference {
 
 // diffUnits compares how sources were analyzed, and tells for each source that
 // differs the most telling category.
-func diffUnits(before, after *Report) ([]Difference, map[string]Category) {
-	collect := func(r *Report) map[string]*Unit {
-		m := map[string]*Unit{}
+func diffUnits(before, after *fingerprint.Report) ([]Difference, map[string]Category) {
+	collect := func(r *fingerprint.Report) map[string]*fingerprint.Unit {
+		m := map[string]*fingerprint.Unit{}
 		for _, u := range r.Units {
 			// One source in several targets: what any of them has.
 			if x := m[u.Source]; x != nil {
@@ -364,7 +385,7 @@ func diffUnits(before, after *Report) ([]Difference, map[string]Category) {
 		}
 		return m
 	}
-	rung := func(u *Unit) string {
+	rung := func(u *fingerprint.Unit) string {
 		if len(u.Fallbacks) == 0 {
 			return u.Rung
 		}
@@ -419,7 +440,7 @@ func joinNew(l, s string) string {
 }
 
 // diffCode compares units, components and roots.
-func diffCode(before, after *Report) []Difference {
+func diffCode(before, after *fingerprint.Report) []Difference {
 	units, why := diffUnits(before, after)
 	pairs := match(before.Components, after.Components)
 	pathOld, pathNew := paths(before), paths(after)
@@ -432,7 +453,7 @@ func diffCode(before, after *Report) []Difference {
 		}
 	}
 	// links are those of the new version under their old names.
-	links := func(y *Component) []string {
+	links := func(y *fingerprint.Component) []string {
 		l := make([]string, len(y.Links))
 		for i, id := range y.Links {
 			if l[i] = oldID[id]; l[i] == "" {
@@ -446,13 +467,13 @@ func diffCode(before, after *Report) []Difference {
 	var diffs []Difference
 	for i := range after.Components {
 		y := &after.Components[i]
-		d := Difference{Key: y.ID, Kind: y.Kind, AfterFile: y.place()}
+		d := Difference{Key: y.ID, Kind: y.Kind, AfterFile: placeOf(y)}
 		if pairs[i] < 0 {
 			d.Category, d.After, d.Because = ComponentAdded, y.Local, why[y.Source]
 			changed[y.Source]++
 		} else {
 			x := &before.Components[pairs[i]]
-			d.BeforeFile = x.place()
+			d.BeforeFile = placeOf(x)
 			switch {
 			case x.Local != y.Local:
 				d.Category, d.Before, d.After, d.Because = ComponentChanged, x.Local, y.Local, why[y.Source]
@@ -480,7 +501,7 @@ func diffCode(before, after *Report) []Difference {
 	}
 	for k := range before.Components {
 		if x := &before.Components[k]; !reached[k] {
-			diffs = append(diffs, Difference{Category: ComponentRemoved, Key: x.ID, Before: x.Local, Kind: x.Kind, BeforeFile: x.place(), Because: why[x.Source], Path: pathOld(k)})
+			diffs = append(diffs, Difference{Category: ComponentRemoved, Key: x.ID, Before: x.Local, Kind: x.Kind, BeforeFile: placeOf(x), Because: why[x.Source], Path: pathOld(k)})
 			changed[x.Source]++
 		}
 	}
@@ -506,7 +527,7 @@ func diffCode(before, after *Report) []Difference {
 // followers returns the IDs of those of the changed components whose hash changes
 // with that of another changed one: they refer to a static one, or to one that
 // follows from such. Of static functions that call each other none follows.
-func followers(components []Component, changed []int) map[string]bool {
+func followers(components []fingerprint.Component, changed []int) map[string]bool {
 	index := make(map[string]int, len(changed))
 	for _, i := range changed {
 		index[components[i].ID] = i
@@ -542,7 +563,7 @@ func followers(components []Component, changed []int) map[string]bool {
 }
 
 // diffRoots also reports another order of the same roots, if asked to.
-func diffRoots(before, after *Report, oldID map[string]string, order bool) []Difference {
+func diffRoots(before, after *fingerprint.Report, oldID map[string]string, order bool) []Difference {
 	old := map[string]string{}
 	for _, x := range before.Roots {
 		old[x.Component] = strings.Join(x.Why, ", ")
@@ -563,13 +584,13 @@ func diffRoots(before, after *Report, oldID map[string]string, order bool) []Dif
 			diffs = append(diffs, Difference{Category: RootsChanged, Key: x.Component, Before: was})
 		}
 	}
-	if order && len(diffs) == 0 && !slices.EqualFunc(before.Roots, l, func(x Root, id string) bool { return x.Component == id }) {
+	if order && len(diffs) == 0 && !slices.EqualFunc(before.Roots, l, func(x fingerprint.Root, id string) bool { return x.Component == id }) {
 		diffs = append(diffs, Difference{Category: RootsChanged, Key: "order", Before: rootList(before), After: rootList(after)})
 	}
 	return diffs
 }
 
-func rootList(r *Report) string {
+func rootList(r *fingerprint.Report) string {
 	var l []string
 	for _, x := range r.Roots {
 		l = append(l, x.Component)
@@ -578,7 +599,7 @@ func rootList(r *Report) string {
 }
 
 // place is where a component is defined, as far as is known.
-func (c *Component) place() string {
+func placeOf(c *fingerprint.Component) string {
 	if c.File != "" {
 		return c.File
 	}
@@ -599,20 +620,20 @@ func (c *Component) place() string {
 //	name
 //
 // Of several with the same, each one takes the first that is left.
-func match(before, after []Component) []int {
+func match(before, after []fingerprint.Component) []int {
 	pairs := make([]int, len(after))
 	for i := range pairs {
 		pairs[i] = -1
 	}
 	taken := make([]bool, len(before))
 	left := len(after)
-	for _, key := range []func(c *Component) [3]string{
-		func(c *Component) [3]string { return [3]string{c.ID, c.Local} },
-		func(c *Component) [3]string { return [3]string{stem(c.Name), c.Source, c.Local} },
-		func(c *Component) [3]string { return [3]string{c.ID} },
-		func(c *Component) [3]string { return [3]string{c.Name, c.Source} },
-		func(c *Component) [3]string { return [3]string{c.Name, c.Local} },
-		func(c *Component) [3]string { return [3]string{c.Name} },
+	for _, key := range []func(c *fingerprint.Component) [3]string{
+		func(c *fingerprint.Component) [3]string { return [3]string{c.ID, c.Local} },
+		func(c *fingerprint.Component) [3]string { return [3]string{stem(c.Name), c.Source, c.Local} },
+		func(c *fingerprint.Component) [3]string { return [3]string{c.ID} },
+		func(c *fingerprint.Component) [3]string { return [3]string{c.Name, c.Source} },
+		func(c *fingerprint.Component) [3]string { return [3]string{c.Name, c.Local} },
+		func(c *fingerprint.Component) [3]string { return [3]string{c.Name} },
 	} {
 		if left == 0 {
 			break
@@ -640,10 +661,10 @@ func match(before, after []Component) []int {
 
 // Distance says how much two reports differ: the number of components, counted
 // by name and local hash, and of other named things that only one of them has.
-func Distance(before, after *Report) int {
+func Distance(before, after *fingerprint.Report) int {
 	type thing struct{ name, hash string }
 	count := make(map[thing]int, len(before.Components))
-	add := func(r *Report, n int, run bool) {
+	add := func(r *fingerprint.Report, n int, run bool) {
 		for i := range r.Components {
 			count[thing{r.Components[i].Name, r.Components[i].Local}] += n
 		}
@@ -679,7 +700,7 @@ func stem(name string) string {
 
 // paths returns a function that gives for a component a shortest chain of
 // references from a root.
-func paths(r *Report) func(i int) []string {
+func paths(r *fingerprint.Report) func(i int) []string {
 	index := make(map[string]int, len(r.Components))
 	for i := range r.Components {
 		index[r.Components[i].ID] = i
