@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/component"
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
+	"github.com/rules-tasting/rules_tasting/analyzer/tu"
 )
 
 // The names of the evidence, as in the package's comment.
@@ -176,7 +176,7 @@ func objectEvidence(name, source, file string) (*Evidence, error) {
 }
 
 func sourceEvidence(ctx context.Context, argv []string, clang string) (*Evidence, error) {
-	u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{})
+	u, _, err := tu.Preprocess(ctx, argv, tu.Options{})
 	if err != nil {
 		return nil, err
 	}

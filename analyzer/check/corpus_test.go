@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
 )
 
@@ -101,14 +101,14 @@ func TestLinksOfCorpora(t *testing.T) {
 		if c.compiler != "" {
 			compilers = []string{"clang++", "g++"}
 		}
-		for _, compiler := range compilers {
-			t.Run(c.name+" by "+compiler, func(t *testing.T) {
+		for _, cc := range compilers {
+			t.Run(c.name+" by "+cc, func(t *testing.T) {
 				references := 0
 				for i, f := range files {
-					if !ctext.IsSource(f) || len(files) > 2 && i%2 != len(compiler)%2 { // of several, half by each
+					if !compiler.IsSource(f) || len(files) > 2 && i%2 != len(cc)%2 { // of several, half by each
 						continue
 					}
-					r, err := Links(t.Context(), append(inDir(join([]string{compiler, "-O2"}, c.flags), dir), f), clang)
+					r, err := Links(t.Context(), append(inDir(join([]string{cc, "-O2"}, c.flags), dir), f), clang)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
 
 // decl is a declaration of C++ at namespace or class scope: toks[b:e+1].
@@ -57,19 +57,19 @@ func (s *source) declaration(b, end, class int, path string) int {
 	}
 	n := s.next(b)
 	// A macro on a line of its own, such as FMT_BEGIN_NAMESPACE.
-	if t := s.toks[b]; t.Kind == ctext.Ident && t.s == strings.ToUpper(t.s) {
+	if t := s.toks[b]; t.Kind == token.Ident && t.s == strings.ToUpper(t.s) {
 		last := b
 		if s.at(n) == "(" && s.toks[n].match > n {
 			last = s.toks[n].match
 		}
-		if n := s.next(last); n < end && s.toks[n].Kind == ctext.Ident && strings.Contains(string(s.text[s.toks[last].End:s.toks[n].Off]), "\n") {
+		if n := s.next(last); n < end && s.toks[n].Kind == token.Ident && strings.Contains(string(s.text[s.toks[last].End:s.toks[n].Off]), "\n") {
 			return n
 		}
 	}
 	switch first := s.at(b); {
 	case class >= 0 && s.at(n) == ":" && (first == "public" || first == "protected" || first == "private"):
 		return n + 1
-	case first == "namespace" || first == "inline" && s.at(n) == "namespace" || first == "extern" && n < len(s.toks) && s.toks[n].Kind == ctext.String:
+	case first == "namespace" || first == "inline" && s.at(n) == "namespace" || first == "extern" && n < len(s.toks) && s.toks[n].Kind == token.String:
 		name := ""
 		for k := n; k < end; k = s.next(k) {
 			switch t := s.toks[k]; {
@@ -84,7 +84,7 @@ func (s *source) declaration(b, end, class int, path string) int {
 					return s.entity(b, end, class, path)
 				}
 				return s.skip(k, end)
-			case t.Kind == ctext.Ident && !s.keyword(t.s):
+			case t.Kind == token.Ident && !s.keyword(t.s):
 				name = t.s
 			}
 		}
@@ -151,14 +151,14 @@ func (s *source) entity(b, end, class int, path string) int {
 			if t.match < 0 {
 				return j + 1
 			}
-			if t.s == "(" && d.open < 0 && d.init < 0 && d.kind == "variable" && p >= d.begin && s.toks[p].Kind == ctext.Ident && !s.keyword(s.at(p)) && !notNames[s.at(p)] {
+			if t.s == "(" && d.open < 0 && d.init < 0 && d.kind == "variable" && p >= d.begin && s.toks[p].Kind == token.Ident && !s.keyword(s.at(p)) && !notNames[s.at(p)] {
 				d.open, d.nameTok, d.name = j, p, s.at(p)
 				if s.at(s.prev(p)) == "~" {
 					d.nameTok, d.name = s.prev(p), "~"+d.name
 				}
 			}
 			j = t.match
-		case t.s == "<" && d.init < 0 && p >= d.begin && s.toks[p].Kind == ctext.Ident:
+		case t.s == "<" && d.init < 0 && p >= d.begin && s.toks[p].Kind == token.Ident:
 			if a := s.angle(j); a > 0 {
 				j = a
 			}
@@ -179,7 +179,7 @@ func (s *source) entity(b, end, class int, path string) int {
 			if t.match < 0 {
 				return j + 1
 			}
-			word := s.toks[p].Kind == ctext.Ident && (!s.keyword(s.at(p)) || s.at(p) == "final") || s.at(p) == ">"
+			word := s.toks[p].Kind == token.Ident && (!s.keyword(s.at(p)) || s.at(p) == "final") || s.at(p) == ">"
 			switch {
 			case enumWord >= 0 && d.init < 0:
 				d.kind, d.body, d.name = "enum", j, s.addEnum(enumWord, j)
@@ -217,7 +217,7 @@ func (s *source) entity(b, end, class int, path string) int {
 				for k := last; k > d.begin; k = s.prev(k) {
 					if t := s.toks[k]; t.match >= 0 && t.match < k {
 						k = t.match
-					} else if t.Kind == ctext.Ident && !s.keyword(t.s) && s.at(s.prev(k)) != ":" {
+					} else if t.Kind == token.Ident && !s.keyword(t.s) && s.at(s.prev(k)) != ":" {
 						d.nameTok, d.name = k, t.s
 						break
 					}
@@ -297,7 +297,7 @@ func (s *source) addClass(d decl, word, body int, path string) int {
 				k = a
 			}
 			path = "\x00" // a specialisation
-		case t.Kind == ctext.Ident && t.s != "final" && !s.keyword(t.s):
+		case t.Kind == token.Ident && t.s != "final" && !s.keyword(t.s):
 			c.nameTok, c.name = k, t.s
 		}
 	}
@@ -321,7 +321,7 @@ func (s *source) addClass(d decl, word, body int, path string) int {
 				if a := s.angle(k); a > 0 {
 					k = a
 				}
-			case t.Kind == ctext.Ident && !s.keyword(t.s):
+			case t.Kind == token.Ident && !s.keyword(t.s):
 				at.name = k
 			}
 		}
@@ -344,7 +344,7 @@ func (s *source) addClass(d decl, word, body int, path string) int {
 func (s *source) addEnum(word, body int) string {
 	r := record{kind: "enum", body: body, end: s.toks[body].match}
 	for k := s.next(word); k < body && s.at(k) != ":"; k = s.next(k) {
-		if s.toks[k].Kind == ctext.Ident && !s.keyword(s.at(k)) {
+		if s.toks[k].Kind == token.Ident && !s.keyword(s.at(k)) {
 			r.name = s.at(k)
 		}
 	}
@@ -354,7 +354,7 @@ func (s *source) addEnum(word, body int) string {
 			k = t.match
 		case t.s == ",":
 			r.fieldEnds = append(r.fieldEnds, k)
-		case t.Kind == ctext.Ident && (s.at(s.prev(k)) == "{" || s.at(s.prev(k)) == ","):
+		case t.Kind == token.Ident && (s.at(s.prev(k)) == "{" || s.at(s.prev(k)) == ","):
 			r.enumerator = append(r.enumerator, t.s)
 		}
 	}
@@ -432,7 +432,7 @@ func (s *source) list(b, e int) [][2]int {
 		case t.s == ",":
 			out = append(out, [2]int{from, k})
 			from = k + 1
-		case t.s == "<" && k > b && s.toks[s.prev(k)].Kind == ctext.Ident:
+		case t.s == "<" && k > b && s.toks[s.prev(k)].Kind == token.Ident:
 			if a := s.angle(k); a > 0 && a < e {
 				k = a
 			}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
 
 // edit replaces ranges of a source's text.
@@ -53,8 +53,8 @@ type addFunc = func(where string, parts ...part)
 
 // kinds lists all kinds of edits in a fixed order. Those of C++ follow.
 var kinds = []kind{
-	{"constant", eachToken(func(s *source, i int, t token) []string {
-		if t.Kind != ctext.Number {
+	{"constant", eachToken(func(s *source, i int, t lexeme) []string {
+		if t.Kind != token.Number {
 			return nil
 		}
 		v, suffix, ok := parseInt(t.s)
@@ -63,34 +63,34 @@ var kinds = []kind{
 		}
 		return []string{fmt.Sprint(v+1) + suffix, fmt.Sprint(v^1) + suffix, fmt.Sprint(v*2+16) + suffix}
 	})},
-	{"constant-type", eachToken(func(s *source, i int, t token) []string {
-		if _, suffix, ok := parseInt(t.s); t.Kind == ctext.Number && ok && suffix == "" {
+	{"constant-type", eachToken(func(s *source, i int, t lexeme) []string {
+		if _, suffix, ok := parseInt(t.s); t.Kind == token.Number && ok && suffix == "" {
 			return []string{t.s + "u", t.s + "LL", t.s + ".0", "(char)" + t.s}
 		}
 		return nil
 	})},
-	{"float", eachToken(func(s *source, i int, t token) []string {
-		if _, _, ok := parseInt(t.s); t.Kind != ctext.Number || ok || strings.HasPrefix(t.s, "0x") {
+	{"float", eachToken(func(s *source, i int, t lexeme) []string {
+		if _, _, ok := parseInt(t.s); t.Kind != token.Number || ok || strings.HasPrefix(t.s, "0x") {
 			return nil
 		}
 		return []string{"(" + t.s + "+1e-9)", t.s + "f", "-" + t.s}
 	})},
-	{"character", eachToken(func(s *source, i int, t token) []string {
-		if t.Kind == ctext.Char {
+	{"character", eachToken(func(s *source, i int, t lexeme) []string {
+		if t.Kind == token.Char {
 			return []string{`'\1'`, `'Z'`, "L" + t.s}
 		}
 		return nil
 	})},
-	{"string", eachToken(func(s *source, i int, t token) []string {
-		if t.Kind != ctext.String || !strings.HasPrefix(t.s, `"`) || len(t.s) < 2 {
+	{"string", eachToken(func(s *source, i int, t lexeme) []string {
+		if t.Kind != token.String || !strings.HasPrefix(t.s, `"`) || len(t.s) < 2 {
 			return nil
 		}
 		in := t.s[1 : len(t.s)-1]
 		return []string{`"` + in + `x"`, `"x` + in + `"`, t.s + ` "\0y"`, `""`}
 	})},
-	{"operator", eachToken(func(s *source, i int, t token) []string { return operators[t.s] })},
-	{"assignment", eachToken(func(s *source, i int, t token) []string { return assignments[t.s] })},
-	{"unary", eachToken(func(s *source, i int, t token) []string {
+	{"operator", eachToken(func(s *source, i int, t lexeme) []string { return operators[t.s] })},
+	{"assignment", eachToken(func(s *source, i int, t lexeme) []string { return assignments[t.s] })},
+	{"unary", eachToken(func(s *source, i int, t lexeme) []string {
 		p := s.at(s.prev(i))
 		switch {
 		case t.s == "!" || t.s == "~":
@@ -99,13 +99,13 @@ var kinds = []kind{
 			return []string{"--"}
 		case t.s == "--":
 			return []string{"++"}
-		case t.Kind == ctext.Ident && !s.keyword(t.s) && t.fn >= 0 && (p == "=" || p == "(" || p == "return" || p == ","):
+		case t.Kind == token.Ident && !s.keyword(t.s) && t.fn >= 0 && (p == "=" || p == "(" || p == "return" || p == ","):
 			return []string{"!" + t.s, "-" + t.s, "~" + t.s, "++" + t.s, "&" + t.s, "*" + t.s}
 		}
 		return nil
 	})},
 	{"condition", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			if n := s.next(i); (t.s == "if" || t.s == "while") && s.at(n) == "(" && s.toks[n].match > 0 {
 				o, c := s.toks[n], s.toks[s.toks[n].match]
 				add(s.where(i), part{o.End, o.End, "!("}, part{c.Off, c.Off, ")"})
@@ -115,12 +115,12 @@ var kinds = []kind{
 			}
 		})
 	}},
-	{"type", eachToken(func(s *source, i int, t token) []string { return types[t.s] })},
+	{"type", eachToken(func(s *source, i int, t lexeme) []string { return types[t.s] })},
 	{"declared-type", func(s *source, add func(string, ...part)) {
 		// The type of a field, local, parameter, typedef, or the result.
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			p, n := s.at(s.prev(i)), s.next(i)
-			if t.Kind != ctext.Ident || n >= len(s.toks) || !(s.toks[n].Kind == ctext.Ident || s.at(n) == "*") {
+			if t.Kind != token.Ident || n >= len(s.toks) || !(s.toks[n].Kind == token.Ident || s.at(n) == "*") {
 				return
 			}
 			if p == ";" || p == "{" || p == "}" || p == "(" || p == "," || p == "const" || p == "static" || p == "typedef" || p == "extern" {
@@ -130,18 +130,18 @@ var kinds = []kind{
 			}
 		})
 	}},
-	{"qualifier", eachToken(func(s *source, i int, t token) []string {
+	{"qualifier", eachToken(func(s *source, i int, t lexeme) []string {
 		switch t.s {
 		case "const", "volatile", "restrict", "register":
 			return []string{"", "volatile", "const"}
 		case "*":
-			if p := s.prev(i); p >= 0 && (s.toks[p].Kind == ctext.Ident && s.keyword(s.at(p)) || s.at(p) == "*") {
+			if p := s.prev(i); p >= 0 && (s.toks[p].Kind == token.Ident && s.keyword(s.at(p)) || s.at(p) == "*") {
 				return []string{"* restrict", "* const", "* volatile", "volatile *", "const *"}
 			}
 		}
 		return nil
 	})},
-	{"storage", eachToken(func(s *source, i int, t token) []string {
+	{"storage", eachToken(func(s *source, i int, t lexeme) []string {
 		switch t.s {
 		case "static", "extern", "inline", "register", "__inline":
 			return []string{"", "static", "extern", "inline", "extern inline", "static inline", "static _Thread_local", "_Thread_local"}
@@ -218,17 +218,17 @@ var kinds = []kind{
 		}
 	}},
 	{"attribute-argument", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			if n := s.next(i); t.s == "__attribute__" && s.at(n) == "(" && s.toks[n].match > 0 {
 				m := s.toks[n].match
 				add(s.where(i), part{t.Off, s.toks[m].End, ""})
 				for k := n; k < m; k++ {
 					switch x := s.toks[k]; {
-					case x.Kind == ctext.Number:
+					case x.Kind == token.Number:
 						if v, suffix, ok := parseInt(x.s); ok {
 							add(s.where(i), part{x.Off, x.End, fmt.Sprint(v+1) + suffix})
 						}
-					case x.Kind == ctext.String:
+					case x.Kind == token.String:
 						add(s.where(i), part{x.Off, x.End, `"default"`})
 					}
 				}
@@ -271,10 +271,10 @@ var kinds = []kind{
 			for _, x := range operators[t.s] {
 				add("macro", part{t.Off, t.End, x})
 			}
-			if v, suffix, ok := parseInt(t.s); ok && t.Kind == ctext.Number {
+			if v, suffix, ok := parseInt(t.s); ok && t.Kind == token.Number {
 				add("macro", part{t.Off, t.End, fmt.Sprint(v+1) + suffix})
 			}
-			if t.Kind == ctext.String {
+			if t.Kind == token.String {
 				add("macro", part{t.Off, t.End, `"x"`})
 			}
 			if i > 0 && s.toks[i-1].directive != "define" {
@@ -283,7 +283,7 @@ var kinds = []kind{
 		}
 	}},
 	{"initializer", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			if t.s != "{" || t.match < 0 || s.at(s.prev(i)) != "=" && s.at(s.prev(i)) != "," && s.at(s.prev(i)) != "{" {
 				return
 			}
@@ -316,7 +316,7 @@ var kinds = []kind{
 			}
 			add(r.name, insert(s.toks[r.body].End, "tasting_first, "))
 			for _, e := range append(slices.Clone(r.fieldEnds), r.end) {
-				if p := s.prev(e); s.toks[p].Kind == ctext.Ident {
+				if p := s.prev(e); s.toks[p].Kind == token.Ident {
 					add(r.name, insert(s.toks[p].End, " = 77"))
 				}
 				add(r.name, insert(s.toks[e].Off, ", tasting_between"))
@@ -349,7 +349,7 @@ var kinds = []kind{
 		}
 	}},
 	{"array-size", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			if t.s == "[" && t.match > i+1 && t.directive == "" {
 				c := s.toks[t.match]
 				add(s.where(i), insert(c.Off, " + 1"))
@@ -358,8 +358,8 @@ var kinds = []kind{
 		})
 	}},
 	{"bit-field", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t token) {
-			if n := s.next(i); t.s == ":" && n < len(s.toks) && s.toks[n].Kind == ctext.Number && t.fn < 0 {
+		s.own(func(i int, t lexeme) {
+			if n := s.next(i); t.s == ":" && n < len(s.toks) && s.toks[n].Kind == token.Number && t.fn < 0 {
 				if v, _, ok := parseInt(s.at(n)); ok {
 					add(s.where(i), part{s.toks[n].Off, s.toks[n].End, fmt.Sprint(v + 1)})
 					add(s.where(i), part{s.toks[n].Off, s.toks[n].End, fmt.Sprint(max(v, 2) - 1)})
@@ -376,12 +376,12 @@ var kinds = []kind{
 		s.functions(func(f function) {
 			add(f.name, insert(s.toks[f.head].Off, `__asm__(".globl tasting_asm\ntasting_asm: nop"); `))
 		})
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			if t.s != "__asm__" && t.s != "asm" && t.s != "__asm" {
 				return
 			}
 			for k := i; k < len(s.toks) && k < i+40; k++ {
-				if s.toks[k].Kind == ctext.String {
+				if s.toks[k].Kind == token.String {
 					add(s.where(i), insert(s.toks[k].Off, `"nop;" `))
 				}
 			}
@@ -399,8 +399,8 @@ var kinds = []kind{
 	}},
 	{"call-target", func(s *source, add func(string, ...part)) {
 		names := s.callable()
-		s.own(func(i int, t token) {
-			if t.fn < 0 || t.Kind != ctext.Ident || s.keyword(t.s) || s.at(s.next(i)) != "(" || len(names) == 0 {
+		s.own(func(i int, t lexeme) {
+			if t.fn < 0 || t.Kind != token.Ident || s.keyword(t.s) || s.at(s.next(i)) != "(" || len(names) == 0 {
 				return
 			}
 			for k := range 3 {
@@ -409,7 +409,7 @@ var kinds = []kind{
 		})
 	}},
 	{"call-arguments", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			if t.fn < 0 || t.s != "," || t.depth == 0 {
 				return
 			}
@@ -423,8 +423,8 @@ var kinds = []kind{
 	}},
 	{"variable", func(s *source, add func(string, ...part)) {
 		// Another variable of the function or the unit.
-		s.own(func(i int, t token) {
-			if t.fn < 0 || t.Kind != ctext.Ident || s.keyword(t.s) {
+		s.own(func(i int, t lexeme) {
+			if t.fn < 0 || t.Kind != token.Ident || s.keyword(t.s) {
 				return
 			}
 			f := s.funcs[t.fn]
@@ -441,13 +441,13 @@ var kinds = []kind{
 	}},
 	{"member", func(s *source, add func(string, ...part)) {
 		var members []string
-		s.own(func(i int, t token) {
-			if p := s.at(s.prev(i)); (p == "." || p == "->") && t.Kind == ctext.Ident {
+		s.own(func(i int, t lexeme) {
+			if p := s.at(s.prev(i)); (p == "." || p == "->") && t.Kind == token.Ident {
 				members = append(members, t.s)
 			}
 		})
-		s.own(func(i int, t token) {
-			if p := s.at(s.prev(i)); (p == "." || p == "->") && t.Kind == ctext.Ident {
+		s.own(func(i int, t lexeme) {
+			if p := s.at(s.prev(i)); (p == "." || p == "->") && t.Kind == token.Ident {
 				for k := range 3 {
 					if x := members[(i*7+k*13)%len(members)]; x != t.s {
 						add(s.where(i), part{t.Off, t.End, x})
@@ -488,9 +488,9 @@ var kinds = []kind{
 		})
 	}},
 	{"cast", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			p := s.at(s.prev(i))
-			if t.fn >= 0 && (t.Kind == ctext.Ident && !s.keyword(t.s) || t.Kind == ctext.Number) && (operators[p] != nil || p == "=" || p == "return" || p == "(" || p == ",") {
+			if t.fn >= 0 && (t.Kind == token.Ident && !s.keyword(t.s) || t.Kind == token.Number) && (operators[p] != nil || p == "=" || p == "return" || p == "(" || p == ",") {
 				for _, x := range []string{"(char)", "(unsigned)", "(short)", "(long long)", "(void *)", "(_Bool)"} {
 					add(s.where(i), insert(t.Off, x))
 				}
@@ -501,7 +501,7 @@ var kinds = []kind{
 		})
 	}},
 	{"sizeof", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			if n := s.next(i); t.s == "sizeof" && s.at(n) == "(" && s.toks[n].match > 0 {
 				c := s.toks[s.toks[n].match]
 				add(s.where(i), part{s.toks[n].Off, c.End, "(char)"})
@@ -512,7 +512,7 @@ var kinds = []kind{
 		})
 	}},
 	{"case", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			if t.fn < 0 || t.s != "case" && t.s != "default" {
 				return
 			}
@@ -530,7 +530,7 @@ var kinds = []kind{
 		})
 	}},
 	{"jump", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			if t.fn < 0 {
 				return
 			}
@@ -568,9 +568,9 @@ var kinds = []kind{
 		})
 	}},
 	{"builtin", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			p := s.at(s.prev(i))
-			if t.fn >= 0 && t.Kind == ctext.Ident && !s.keyword(t.s) && s.at(s.next(i)) != "(" && (p == "=" || p == "return" || operators[p] != nil) {
+			if t.fn >= 0 && t.Kind == token.Ident && !s.keyword(t.s) && s.at(s.next(i)) != "(" && (p == "=" || p == "return" || operators[p] != nil) {
 				for _, x := range []string{"__builtin_LINE()", "__LINE__", "__builtin_expect(" + t.s + ", 1)", "sizeof(" + t.s + ")", "__builtin_constant_p(" + t.s + ")", "(int)__func__[0]", "(*(volatile __typeof__(" + t.s + ") *)&" + t.s + ")", "__builtin_object_size(&" + t.s + ", 0)"} {
 					add(s.where(i), part{t.Off, t.End, x})
 				}
@@ -608,14 +608,14 @@ var kinds = []kind{
 
 	// Neutral edits.
 	{"=comment", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t token) {
-			if t.directive == "" && t.Kind != ctext.Punct {
+		s.own(func(i int, t lexeme) {
+			if t.directive == "" && t.Kind != token.Punct {
 				add(s.where(i), insert(t.Off, "/* tasting */ "))
 			}
 		})
 	}},
 	{"=layout", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			if t.directive == "" && (t.s == "{" || t.s == ";") {
 				add(s.where(i), insert(t.End, "\n\n    "))
 			}
@@ -684,8 +684,8 @@ var kinds = []kind{
 			}
 		})
 	}},
-	{"=spelling", eachToken(func(s *source, i int, t token) []string {
-		if v, suffix, ok := parseInt(t.s); ok && suffix == "" && t.Kind == ctext.Number && t.s[0] != '0' && v < 1<<31 {
+	{"=spelling", eachToken(func(s *source, i int, t lexeme) []string {
+		if v, suffix, ok := parseInt(t.s); ok && suffix == "" && t.Kind == token.Number && t.s[0] != '0' && v < 1<<31 {
 			return []string{fmt.Sprintf("%#x", v)}
 		}
 		p, n := s.at(s.prev(i)), s.at(s.next(i))
@@ -767,9 +767,9 @@ func insert(off int, s string) part { return part{off, off, s} }
 
 // eachToken makes a generator of replacements of single tokens outside of
 // macros.
-func eachToken(f func(s *source, i int, t token) []string) func(*source, func(string, ...part)) {
+func eachToken(f func(s *source, i int, t lexeme) []string) func(*source, func(string, ...part)) {
 	return func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			for _, x := range f(s, i, t) {
 				add(s.where(i), part{t.Off, t.End, x})
 			}
@@ -778,7 +778,7 @@ func eachToken(f func(s *source, i int, t token) []string) func(*source, func(st
 }
 
 // own calls f for the tokens of the unit's own files outside of directives.
-func (s *source) own(f func(i int, t token)) {
+func (s *source) own(f func(i int, t lexeme)) {
 	for i, t := range s.toks {
 		if t.own && t.directive == "" {
 			f(i, t)
@@ -840,7 +840,7 @@ func (s *source) declares(f function, b int) bool {
 	for k := b + 1; k < f.end && k < b+8; k++ {
 		if slices.Contains(f.locals, s.at(k)) {
 			p := s.at(s.prev(k))
-			return p == "*" || s.toks[s.prev(k)].Kind == ctext.Ident && p != "return"
+			return p == "*" || s.toks[s.prev(k)].Kind == token.Ident && p != "return"
 		}
 		if x := s.at(k); x == ";" || x == "=" || x == "(" {
 			return false
@@ -854,7 +854,7 @@ func (s *source) prototypes(f func(name string, b, e int)) {
 	s.declarations(func(b, e int) {
 		p := s.prev(e)
 		if s.at(p) == ")" && s.toks[p].match > b {
-			if n := s.prev(s.toks[p].match); s.toks[n].Kind == ctext.Ident && !s.keyword(s.at(n)) && s.at(b) != "typedef" {
+			if n := s.prev(s.toks[p].match); s.toks[n].Kind == token.Ident && !s.keyword(s.at(n)) && s.at(b) != "typedef" {
 				f(s.at(n), b, e)
 			}
 		}
@@ -945,7 +945,7 @@ func (s *source) rename(name string, b, e int) []part {
 	var parts []part
 	for i := b; i < e; i++ {
 		t := s.toks[i]
-		if t.s != name || t.Kind != ctext.Ident {
+		if t.s != name || t.Kind != token.Ident {
 			continue
 		}
 		if p := s.at(s.prev(i)); p != "." && p != "->" {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
 
 // cxxKinds are the kinds of edits that C++ has besides those of C. The names
@@ -53,7 +53,7 @@ var cxxKinds = []kind{
 		})
 	}},
 	{"rts-e6-next-program", func(s *source, add addFunc) { nextProgram(s, add) }},
-	{"rts-e7-constant-increased", eachToken(func(s *source, i int, t token) []string {
+	{"rts-e7-constant-increased", eachToken(func(s *source, i int, t lexeme) []string {
 		if x := s.larger(i); x != "" {
 			return []string{x}
 		}
@@ -183,7 +183,7 @@ var cxxKinds = []kind{
 		s.eachMember("function", func(ci int, d *decl) {
 			for k := d.begin; k < d.nameTok; k++ {
 				t := s.toks[k]
-				if n := s.at(s.next(k)); n != "*" && n != "&" || t.directive != "" || t.Kind != ctext.Ident {
+				if n := s.at(s.next(k)); n != "*" && n != "&" || t.directive != "" || t.Kind != token.Ident {
 					continue
 				}
 				if b := s.classOf(t.s, s.classes[ci].end); b >= 0 || t.s == s.classes[ci].name {
@@ -228,8 +228,8 @@ var cxxKinds = []kind{
 	}},
 	{"c++-hierarchy-used", func(s *source, add addFunc) {
 		// The class in a cast, a handler, typeid, new, throw.
-		s.own(func(i int, t token) {
-			if t.fn < 0 || t.Kind != ctext.Ident {
+		s.own(func(i int, t lexeme) {
+			if t.fn < 0 || t.Kind != token.Ident {
 				return
 			}
 			ci := s.classOf(t.s, i)
@@ -361,7 +361,7 @@ var cxxKinds = []kind{
 		})
 	}},
 	{"c++-operator", func(s *source, add addFunc) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			if t.s == "operator" {
 				n := s.toks[s.next(i)]
 				for _, x := range append(slices.Clone(operators[n.s]), map[string][]string{"=": {"+="}, "+=": {"-="}, "[": {}, "<": {">"}, "++": {"--"}, "==": {"!="}, "<<": {">>"}}[n.s]...) {
@@ -390,7 +390,7 @@ var cxxKinds = []kind{
 				add(c.name, s.member(ci, "friend int "+x+"("+c.name+" &) { return 1; }"))
 			}
 		})
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			if t.s == "friend" {
 				add(s.where(i), part{t.Off, t.End, ""})
 			}
@@ -424,7 +424,7 @@ var cxxKinds = []kind{
 					add(d.name, part{t.Off, t.End, ""})
 				}
 			}
-			if n := s.prev(e); n > b && s.toks[n].Kind == ctext.Ident {
+			if n := s.prev(e); n > b && s.toks[n].Kind == token.Ident {
 				add(d.name, insert(s.toks[n].Off, "&"), insert(s.toks[b].Off, "const "))
 				add(d.name, insert(s.toks[n].Off, "&&"))
 				add(d.name, insert(s.toks[n].Off, "const "))
@@ -541,7 +541,7 @@ var cxxKinds = []kind{
 			p := s.prev(d.nameTok)
 			if t := s.toks[p]; t.s == "&" || t.s == "*" || t.s == "&&" {
 				add(d.name, part{t.Off, t.End, ""})
-			} else if s.toks[p].Kind == ctext.Ident {
+			} else if s.toks[p].Kind == token.Ident {
 				add(d.name, insert(t.End, " &"))
 				add(d.name, part{t.Off, t.End, "auto"})
 				add(d.name, part{t.Off, t.End, "decltype(auto)"})
@@ -551,7 +551,7 @@ var cxxKinds = []kind{
 
 	// Statements and expressions.
 	{"c++-exception", func(s *source, add addFunc) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			switch n := s.next(i); {
 			case t.s == "catch" && s.at(n) == "(" && s.toks[n].match > n:
 				o, c := s.toks[n], s.toks[s.toks[n].match]
@@ -584,10 +584,10 @@ var cxxKinds = []kind{
 		})
 	}},
 	{"c++-lambda", func(s *source, add addFunc) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			p := s.at(s.prev(i))
 			n := s.at(s.next(t.match))
-			if t.s != "[" || t.match < 0 || n != "(" && n != "{" || p == "]" || p == "delete" || s.toks[s.prev(i)].Kind == ctext.Ident && !s.keyword(p) || p == "operator" || p == "auto" {
+			if t.s != "[" || t.match < 0 || n != "(" && n != "{" || p == "]" || p == "delete" || s.toks[s.prev(i)].Kind == token.Ident && !s.keyword(p) || p == "operator" || p == "auto" {
 				return
 			}
 			c := s.toks[t.match]
@@ -599,7 +599,7 @@ var cxxKinds = []kind{
 				switch {
 				case x.s == "&" && r[1] > r[0]+1:
 					add(s.where(i), part{x.Off, x.End, ""})
-				case x.Kind == ctext.Ident && !s.keyword(x.s):
+				case x.Kind == token.Ident && !s.keyword(x.s):
 					add(s.where(i), insert(x.Off, "&"))
 					add(s.where(i), insert(x.End, " = 7"))
 				}
@@ -613,7 +613,7 @@ var cxxKinds = []kind{
 		})
 	}},
 	{"c++-range-for", func(s *source, add addFunc) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			n := s.next(i)
 			if t.s != "for" || s.at(n) != "(" || s.toks[n].match < 0 {
 				return
@@ -629,7 +629,7 @@ var cxxKinds = []kind{
 		})
 	}},
 	{"c++-auto", func(s *source, add addFunc) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			if t.s == "auto" {
 				for _, x := range []string{"const auto", "int", "auto &", "auto *", "decltype(auto)", "const auto &", "auto &&", "long", "double"} {
 					add(s.where(i), part{t.Off, t.End, x})
@@ -645,7 +645,7 @@ var cxxKinds = []kind{
 		})
 	}},
 	{"c++-structured-binding", func(s *source, add addFunc) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			p := s.toks[max(s.prev(i), 0)]
 			if t.s != "[" || t.match < 0 || p.s != "auto" && s.at(s.prev(s.prev(i))) != "auto" {
 				return
@@ -689,7 +689,7 @@ var cxxKinds = []kind{
 		})
 	}},
 	{"c++-cast", func(s *source, add addFunc) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			casts := []string{"static_cast", "dynamic_cast", "reinterpret_cast", "const_cast"}
 			n := s.next(i)
 			if !slices.Contains(casts, t.s) || s.at(n) != "<" {
@@ -715,9 +715,9 @@ var cxxKinds = []kind{
 				names = append(names, c.name)
 			}
 		}
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			p := s.prev(i)
-			if t.fn < 0 || t.Kind != ctext.Ident || s.keyword(t.s) || s.at(s.next(i)) != "(" {
+			if t.fn < 0 || t.Kind != token.Ident || s.keyword(t.s) || s.at(s.next(i)) != "(" {
 				return
 			}
 			switch s.at(p) {
@@ -735,15 +735,15 @@ var cxxKinds = []kind{
 		})
 	}},
 	{"c++-construction", func(s *source, add addFunc) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			n := s.next(i)
-			if t.fn < 0 || t.Kind != ctext.Ident || s.keyword(t.s) || n >= len(s.toks) || s.toks[n].match < n {
+			if t.fn < 0 || t.Kind != token.Ident || s.keyword(t.s) || n >= len(s.toks) || s.toks[n].match < n {
 				return
 			}
 			o, c := s.toks[n], s.toks[s.toks[n].match]
 			switch s.at(n) {
 			case "(":
-				if s.classOf(t.s, i) >= 0 || s.toks[s.prev(i)].Kind == ctext.Ident && !s.keyword(s.at(s.prev(i))) {
+				if s.classOf(t.s, i) >= 0 || s.toks[s.prev(i)].Kind == token.Ident && !s.keyword(s.at(s.prev(i))) {
 					add(s.where(i), part{o.Off, o.End, "{"}, part{c.Off, c.End, "}"})
 					add(s.where(i), part{o.End, c.Off, ""})
 				}
@@ -755,7 +755,7 @@ var cxxKinds = []kind{
 			}
 		})
 	}},
-	{"c++-new", eachToken(func(s *source, i int, t token) []string {
+	{"c++-new", eachToken(func(s *source, i int, t lexeme) []string {
 		switch {
 		case t.s == "new" && s.at(s.prev(i)) != "operator":
 			return []string{"::new", "*new", "new (nullptr)"}
@@ -775,7 +775,7 @@ var cxxKinds = []kind{
 		return nil
 	})},
 	{"c++-constexpr-if", func(s *source, add addFunc) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			if n := s.next(i); t.s == "if" && s.at(n) == "constexpr" {
 				add(s.where(i), part{s.toks[n].Off, s.toks[n].End, ""})
 			} else if t.s == "if" && s.at(n) == "(" {
@@ -848,8 +848,8 @@ var cxxKinds = []kind{
 					}
 				}
 			}
-			if name == "" || len(l) == 0 || s.at(l[0][0]) != "typename" && s.at(l[0][0]) != "class" || s.toks[l[0][0]+1].Kind != ctext.Ident {
-				if len(l) > 0 && d.kind == "class" && name != "" && s.toks[l[0][0]].Kind == ctext.Ident {
+			if name == "" || len(l) == 0 || s.at(l[0][0]) != "typename" && s.at(l[0][0]) != "class" || s.toks[l[0][0]+1].Kind != token.Ident {
+				if len(l) > 0 && d.kind == "class" && name != "" && s.toks[l[0][0]].Kind == token.Ident {
 					for _, x := range []string{"1", "2", "3", "true", "false"} {
 						after.new = "\ntemplate <> " + name + "<" + x + "> " + text + ";\n"
 						add(name, after)
@@ -861,11 +861,11 @@ var cxxKinds = []kind{
 			rest := strings.Repeat(", int", len(l)-1)
 			replace := func(text, by string) string {
 				var b strings.Builder
-				lex := ctext.NewLexer([]byte(text), 0)
+				lex := token.New([]byte(text), 0)
 				for pos := 0; ; {
 					t := lex.Next()
 					b.WriteString(text[pos:t.Off])
-					if t.Kind == ctext.EOF {
+					if t.Kind == token.EOF {
 						return b.String()
 					}
 					if pos = t.End; text[t.Off:t.End] == param {
@@ -914,7 +914,7 @@ var cxxKinds = []kind{
 		}
 	}},
 	{"c++-concept", func(s *source, add addFunc) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			switch n := s.next(i); t.s {
 			case "concept":
 				for k := n; k < len(s.toks) && s.at(k) != ";"; k++ {
@@ -953,7 +953,7 @@ var cxxKinds = []kind{
 	{"c++-using", func(s *source, add addFunc) {
 		var spaces []string
 		for i, t := range s.toks {
-			if n := s.next(i); t.own && t.directive == "" && t.s == "namespace" && n < len(s.toks) && s.toks[n].Kind == ctext.Ident && !slices.Contains(spaces, s.at(n)) && s.at(s.next(n)) == "{" {
+			if n := s.next(i); t.own && t.directive == "" && t.s == "namespace" && n < len(s.toks) && s.toks[n].Kind == token.Ident && !slices.Contains(spaces, s.at(n)) && s.at(s.next(n)) == "{" {
 				spaces = append(spaces, s.at(n))
 			}
 			if t.own && t.s == "using" && t.directive == "" {
@@ -993,7 +993,7 @@ var cxxKinds = []kind{
 				add(d.name, insert(s.toks[d.b].Off, x+" { "), insert(s.toks[d.e].End, " }"))
 			}
 		}
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			n := s.next(i)
 			if t.s != "namespace" || n >= len(s.toks) || s.at(s.prev(i)) == "using" {
 				return
@@ -1159,12 +1159,12 @@ var cxxKinds = []kind{
 		})
 	}},
 	{"=c++-spelling", func(s *source, add addFunc) {
-		s.own(func(i int, t token) {
+		s.own(func(i int, t lexeme) {
 			n, p := s.next(i), s.prev(i)
 			inCode := t.fn >= 0 && s.at(p) != "operator"
 			replace := func(x string) { add(s.where(i), part{t.Off, t.End, x}) }
 			switch {
-			case t.s == "&&" && inCode && (s.at(p) == ")" || s.toks[p].Kind == ctext.Number):
+			case t.s == "&&" && inCode && (s.at(p) == ")" || s.toks[p].Kind == token.Number):
 				replace(" and ")
 			case t.s == "||" && inCode:
 				replace(" or ")
@@ -1174,16 +1174,16 @@ var cxxKinds = []kind{
 				replace("typename")
 			case t.s == "typename" && (s.at(p) == "<" || s.at(p) == ","):
 				replace("class")
-			case t.s == "(" && t.match == n && t.fn < 0 && s.toks[p].Kind == ctext.Ident:
+			case t.s == "(" && t.match == n && t.fn < 0 && s.toks[p].Kind == token.Ident:
 				add(s.where(i), insert(t.End, "void"))
-			case t.s == "const" && s.toks[n].Kind == ctext.Ident && (s.at(s.next(n)) == "&" || s.at(s.next(n)) == "*"):
+			case t.s == "const" && s.toks[n].Kind == token.Ident && (s.at(s.next(n)) == "&" || s.at(s.next(n)) == "*"):
 				add(s.where(i), part{t.Off, s.toks[n].End, s.at(n) + " const"})
 			case t.s == "override" && t.fn < 0:
 				replace("")
 			}
 		})
 		s.eachMember("function", func(ci int, d *decl) {
-			if p := s.prev(d.nameTok); p == d.begin && s.toks[p].Kind == ctext.Ident && (types[s.at(p)] != nil || s.at(p) == "bool") && s.at(s.next(s.toks[d.open].match)) == "{" {
+			if p := s.prev(d.nameTok); p == d.begin && s.toks[p].Kind == token.Ident && (types[s.at(p)] != nil || s.at(p) == "bool") && s.at(s.next(s.toks[d.open].match)) == "{" {
 				add(d.name, part{s.toks[p].Off, s.toks[p].End, "auto"}, insert(s.toks[s.toks[d.open].match].End, " -> "+s.at(p)))
 			}
 			if _, ok := s.in("override", d.open, s.tail(d)); ok && s.at(d.begin) != "virtual" {
@@ -1200,7 +1200,7 @@ var cxxKinds = []kind{
 					if e, ok := s.in("=", r[0], r[1]); ok {
 						k = s.prev(e)
 					}
-					if k > r[0] && s.toks[k].Kind == ctext.Ident && !s.keyword(s.at(k)) {
+					if k > r[0] && s.toks[k].Kind == token.Ident && !s.keyword(s.at(k)) {
 						add(d.name, s.rename(s.at(k), d.b, d.e+1)...)
 					}
 				}
@@ -1297,9 +1297,9 @@ func (s *source) eachParameter(f func(d *decl, b, e int)) {
 // eachTemplateList calls f for lists of template arguments, and for those of
 // parameters (head).
 func (s *source) eachTemplateList(f func(i int, head bool, l [][2]int)) {
-	s.own(func(i int, t token) {
+	s.own(func(i int, t lexeme) {
 		p := s.prev(i)
-		if t.s != "<" || p < 0 || s.toks[p].Kind != ctext.Ident || strings.HasSuffix(s.at(p), "_cast") || s.at(p) == "operator" {
+		if t.s != "<" || p < 0 || s.toks[p].Kind != token.Ident || strings.HasSuffix(s.at(p), "_cast") || s.at(p) == "operator" {
 			return
 		}
 		if a := s.angle(i); a > i+1 && s.at(a) == ">" {
@@ -1365,7 +1365,7 @@ func (s *source) member(ci int, text string) part {
 // larger returns a larger constant than that at token i, "" if it is none.
 func (s *source) larger(i int) string {
 	t := s.toks[i]
-	if t.Kind != ctext.Number || t.directive != "" {
+	if t.Kind != token.Number || t.directive != "" {
 		return ""
 	}
 	if v, suffix, ok := parseInt(t.s); ok {
@@ -1392,8 +1392,8 @@ func (s *source) tail(d *decl) int {
 func (s *source) called() []string {
 	var out []string
 	seen := map[string]bool{}
-	s.own(func(i int, t token) {
-		if t.fn >= 0 && t.Kind == ctext.Ident && !s.keyword(t.s) && s.at(s.next(i)) == "(" && s.at(s.prev(i)) != "." && s.at(s.prev(i)) != "->" && !seen[t.s] {
+	s.own(func(i int, t lexeme) {
+		if t.fn >= 0 && t.Kind == token.Ident && !s.keyword(t.s) && s.at(s.next(i)) == "(" && s.at(s.prev(i)) != "." && s.at(s.prev(i)) != "->" && !seen[t.s] {
 			seen[t.s] = true
 			out = append(out, t.s)
 		}

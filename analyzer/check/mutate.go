@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 )
 
 // Campaign describes a mutation campaign: small edits of real code, each
@@ -245,7 +245,7 @@ func (c *Campaign) prepare(ctx context.Context, argv []string, dir string) (*mut
 	if err != nil {
 		return nil, err
 	}
-	inv, err := ctext.ParseArgs(argv)
+	inv, err := compiler.ParseArgs(argv)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 )
 
 // ObjectsOptions describe two versions to compare.
@@ -91,7 +91,7 @@ func pairNames(a, b string) (names []string, dirs bool, err error) {
 		entries, err := os.ReadDir(root)
 		var l []string
 		for _, e := range entries {
-			if ctext.IsSource(e.Name()) {
+			if compiler.IsSource(e.Name()) {
 				l = append(l, e.Name())
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
 
 // source is the text that the mutation campaign edits: a translation unit with
@@ -19,7 +19,7 @@ type source struct {
 	name string
 	text []byte
 	cxx  bool
-	toks []token
+	toks []lexeme
 	// funcs are the function definitions, in order.
 	funcs []function
 	// records are the bodies of structs, unions and enums.
@@ -49,10 +49,10 @@ type branch struct {
 	word string
 }
 
-// token is a token that may be edited: comments aren't tokens, and directives
+// lexeme is a token that may be edited: comments aren't tokens, and directives
 // are split into tokens like other lines.
-type token struct {
-	ctext.Token
+type lexeme struct {
+	token.Token
 	s string
 	// own is true in the unit's own files, false in system headers.
 	own bool
@@ -115,15 +115,15 @@ func readSource(name string, text []byte, cxx, main bool) *source {
 	s := &source{name: name, text: text, cxx: cxx}
 	own := true
 	skip := 0 // depth of #if 0 blocks, where the rewriter keeps #include lines
-	lex := ctext.NewLexer(text, 0)
+	lex := token.New(text, 0)
 	for {
 		t := lex.Next()
-		if t.Kind == ctext.EOF {
+		if t.Kind == token.EOF {
 			break
 		}
 		str := string(text[t.Off:t.End])
 		switch t.Kind {
-		case ctext.Marker:
+		case token.Marker:
 			f := strings.Fields(str)
 			own = true
 			for _, x := range f[min(len(f), 3):] {
@@ -135,7 +135,7 @@ func readSource(name string, text []byte, cxx, main bool) *source {
 				own = false
 			}
 			continue
-		case ctext.Pragma:
+		case token.Pragma:
 			end := t.End
 			for end < len(text) && text[end-1] == '\\' { // continued directive
 				next := bytes.IndexByte(text[end+1:], '\n')
@@ -146,13 +146,13 @@ func readSource(name string, text []byte, cxx, main bool) *source {
 				}
 			}
 			skip = s.directive(t.Off, end, own, skip)
-			lex = ctext.NewLexer(text, min(end, len(text)))
+			lex = token.New(text, min(end, len(text)))
 			continue
 		}
 		if skip > 0 {
 			continue
 		}
-		s.toks = append(s.toks, token{Token: t, s: str, own: own, match: -1, fn: -1})
+		s.toks = append(s.toks, lexeme{Token: t, s: str, own: own, match: -1, fn: -1})
 	}
 	s.structure()
 	return s
@@ -184,10 +184,10 @@ func (s *source) directive(off, end int, own bool, skip int) int {
 	if skip > 0 || word != "define" && word != "pragma" {
 		return skip
 	}
-	lex := ctext.NewLexer(line, 0)
+	lex := token.New(line, 0)
 	for i := 0; ; i++ {
 		t := lex.Next()
-		if t.Kind == ctext.EOF {
+		if t.Kind == token.EOF {
 			return skip
 		}
 		if i == 0 { // the directive's own name
@@ -195,7 +195,7 @@ func (s *source) directive(off, end int, own bool, skip int) int {
 		}
 		t.Off += off + 1
 		t.End += off + 1
-		s.toks = append(s.toks, token{Token: t, s: string(s.text[t.Off:t.End]), own: own, directive: word, match: -1, fn: -1})
+		s.toks = append(s.toks, lexeme{Token: t, s: string(s.text[t.Off:t.End]), own: own, directive: word, match: -1, fn: -1})
 	}
 }
 
@@ -367,7 +367,7 @@ func (s *source) addFunction(start, brace, end int) {
 			f.static = true
 		}
 		p := s.prev(i)
-		if t.s == "(" && open < 0 && p >= start && s.toks[p].Kind == ctext.Ident && !s.keyword(s.at(p)) && s.at(p) != "__attribute__" {
+		if t.s == "(" && open < 0 && p >= start && s.toks[p].Kind == token.Ident && !s.keyword(s.at(p)) && s.at(p) != "__attribute__" {
 			f.name, open = s.at(p), i
 		}
 	}
@@ -380,13 +380,13 @@ func (s *source) addFunction(start, brace, end int) {
 	}
 	for i := open; open >= 0 && i < s.toks[open].match; i++ {
 		n := s.at(s.next(i))
-		if s.toks[i].Kind == ctext.Ident && !s.keyword(s.toks[i].s) && (n == "," || n == ")" || n == "[") {
+		if s.toks[i].Kind == token.Ident && !s.keyword(s.toks[i].s) && (n == "," || n == ")" || n == "[") {
 			f.params = append(f.params, s.toks[i].s)
 		}
 	}
 	for i := brace; i < end; i++ {
 		t := s.toks[i]
-		if t.directive != "" || t.Kind != ctext.Ident || s.keyword(t.s) {
+		if t.directive != "" || t.Kind != token.Ident || s.keyword(t.s) {
 			continue
 		}
 		p, n := s.at(s.prev(i)), s.at(s.next(i))
@@ -394,8 +394,8 @@ func (s *source) addFunction(start, brace, end int) {
 		if n == ":" && (p == ";" || p == "{" || p == "}" || p == ":") {
 			f.labels = append(f.labels, t.s)
 		}
-		typeBefore := p == "*" && s.toks[s.prev(pi)].Kind == ctext.Ident && (s.at(s.prev(s.prev(pi))) == ";" || s.at(s.prev(s.prev(pi))) == "{" || s.at(s.prev(s.prev(pi))) == "}") ||
-			s.toks[pi].Kind == ctext.Ident && p != "return" && p != "goto" && p != "else" && p != "case" && p != "sizeof"
+		typeBefore := p == "*" && s.toks[s.prev(pi)].Kind == token.Ident && (s.at(s.prev(s.prev(pi))) == ";" || s.at(s.prev(s.prev(pi))) == "{" || s.at(s.prev(s.prev(pi))) == "}") ||
+			s.toks[pi].Kind == token.Ident && p != "return" && p != "goto" && p != "else" && p != "case" && p != "sizeof"
 		if typeBefore && (n == "=" || n == ";" || n == "," || n == "[") {
 			f.locals = append(f.locals, t.s)
 		}
@@ -414,7 +414,7 @@ func (s *source) addGlobals(start, end int) {
 	for i := start; i < end; i++ {
 		t := s.toks[i]
 		n := s.at(s.next(i))
-		if t.directive == "" && t.depth == 0 && t.Kind == ctext.Ident && !s.keyword(t.s) && i > start && (n == "=" || n == ";" || n == "[") {
+		if t.directive == "" && t.depth == 0 && t.Kind == token.Ident && !s.keyword(t.s) && i > start && (n == "=" || n == ";" || n == "[") {
 			s.globals = append(s.globals, t.s)
 			return
 		}
@@ -428,7 +428,7 @@ func (s *source) addRecord(i int) {
 	}
 	r := record{kind: kind}
 	j := s.next(i)
-	if j < len(s.toks) && s.toks[j].Kind == ctext.Ident {
+	if j < len(s.toks) && s.toks[j].Kind == token.Ident {
 		r.name = s.toks[j].s
 		j = s.next(j)
 	}
@@ -446,7 +446,7 @@ func (s *source) addRecord(i int) {
 				r.fieldEnds = append(r.fieldEnds, k)
 			}
 			p := s.at(s.prev(k))
-			if kind == "enum" && s.toks[k].Kind == ctext.Ident && (p == "{" || p == ",") {
+			if kind == "enum" && s.toks[k].Kind == token.Ident && (p == "{" || p == ",") {
 				r.enumerator = append(r.enumerator, s.toks[k].s)
 			}
 		}

@@ -6,7 +6,8 @@ import (
 	"math/big"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/clangast"
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/token"
+	"github.com/rules-tasting/rules_tasting/analyzer/tu"
 )
 
 // target is what an id of the dump stands for.
@@ -42,8 +43,8 @@ type function struct {
 
 // builder is the visitor that turns a dump into components.
 type builder struct {
-	unit *ctext.Unit
-	x    *ctext.Index
+	unit *tu.Unit
+	x    *tu.Index
 	resolver
 	ids   map[clangast.ID]target
 	anon  map[string]*entity // LINE:COLUMN of unnamed tags
@@ -84,8 +85,8 @@ type enumState struct {
 	doubt        string // why its values may be others than the dump's
 }
 
-func newBuilder(u *ctext.Unit) (*builder, error) {
-	x, err := ctext.Scan(u.Text)
+func newBuilder(u *tu.Unit) (*builder, error) {
+	x, err := tu.Scan(u.Text)
 	if err != nil {
 		return nil, err
 	}
@@ -223,9 +224,9 @@ func (b *builder) writeBounds(s *stream, begin, end int, definition bool) {
 	if bytes.IndexByte(text[begin:end], '[') < 0 {
 		return
 	}
-	lex := ctext.NewLexer(text, begin)
+	lex := token.New(text, begin)
 	depth, attribute := 0, 0 // of brackets
-	for t := lex.Next(); t.Kind != ctext.EOF && t.Off < end; t = lex.Next() {
+	for t := lex.Next(); t.Kind != token.EOF && t.Off < end; t = lex.Next() {
 		w := string(text[t.Off:t.End])
 		if w == "[" {
 			if depth++; attribute == 0 && t.End < len(text) && text[t.End] == '[' {
@@ -234,7 +235,7 @@ func (b *builder) writeBounds(s *stream, begin, end int, definition bool) {
 		}
 		if depth > 0 && attribute == 0 {
 			s.h.str(w)
-			if definition && t.Kind == ctext.Ident && !boundWords[w] {
+			if definition && t.Kind == token.Ident && !boundWords[w] {
 				s.doubts("parameter with a variable bound")
 			}
 		}

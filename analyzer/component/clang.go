@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/tu"
 )
 
 // MinClang is the oldest major version of clang whose dumps are understood.
@@ -62,7 +62,7 @@ var refused = strings.Fields(`-Werror=incompatible-pointer-types -Werror=pointer
 // dumpArgs are the flags for a dump of preprocessed text on standard input.
 // -undef keeps the second preprocessing from expanding predefined macros. Warnings stay
 // on: some are errors by themselves.
-func dumpArgs(u *ctext.Unit) []string {
+func dumpArgs(u *tu.Unit) []string {
 	return append(append(slices.Clone(u.DumpFlags), refused...),
 		"-v", "-undef", "-fno-crash-diagnostics", "-ferror-limit=1", "-fno-color-diagnostics", "-fno-caret-diagnostics",
 		"-fsyntax-only", "-Xclang", "-ast-dump=json", "-x", "cpp-output", "-")
@@ -75,7 +75,7 @@ var (
 
 // runClang has clang dump the tree of u's text, and reads it. clang's own failure
 // counts more than the reader's, unless that is what u isn't plain for.
-func runClang(ctx context.Context, u *ctext.Unit, clang string) (b *builder, version string, err error) {
+func runClang(ctx context.Context, u *tu.Unit, clang string) (b *builder, version string, err error) {
 	if clang == "" {
 		return nil, "", fmt.Errorf("no clang is configured; install clang %d", MaxClang)
 	}
@@ -136,7 +136,7 @@ func supported(version string) error {
 }
 
 // errorPlace names the file of an error in the normalised text.
-func errorPlace(u *ctext.Unit, line, col string) string {
+func errorPlace(u *tu.Unit, line, col string) string {
 	l, err := strconv.Atoi(line)
 	if err != nil {
 		return ""

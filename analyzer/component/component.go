@@ -19,7 +19,7 @@
 // kinds in the allow-list complete are known to say everything, and so are the
 // words of type strings in typeWords. Any other node, word, or name that could
 // be taken for one of these, makes the unit not plain as soon as something that
-// is emitted depends on it. Package ctext has the lists for flags, attributes
+// is emitted depends on it. Packages compiler and tu have the lists for flags, attributes
 // and text. Attributes count by their text, because the dump lacks most of
 // their arguments, and all of those that only gcc knows.
 //
@@ -42,18 +42,18 @@ import (
 	"io"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/clangast"
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/tu"
 )
 
 // NotPlain is the error of a unit that isn't plain C, or of which no syntax tree
 // can be had: its evidence is its object file.
-type NotPlain = ctext.NotPlain
+type NotPlain = tu.NotPlain
 
 func notPlain(reason string) error { return &NotPlain{Reason: reason} }
 
 // readDump reads a dump of u's text. One that isn't complete is an error.
-func readDump(u *ctext.Unit, dump io.Reader) (*builder, error) {
+func readDump(u *tu.Unit, dump io.Reader) (*builder, error) {
 	b, err := newBuilder(u)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func readDump(u *ctext.Unit, dump io.Reader) (*builder, error) {
 // manifest. If u isn't plain, or the tree can't be had (no clang, an unsupported
 // version, a parse error, a crash, a broken dump), the error is a NotPlain with
 // the reason. Any other error is ctx's.
-func Analyze(ctx context.Context, u *ctext.Unit, clang string) (*manifest.Manifest, error) {
+func Analyze(ctx context.Context, u *tu.Unit, clang string) (*manifest.Manifest, error) {
 	if u.NotPlain != "" {
 		return nil, notPlain(u.NotPlain)
 	}

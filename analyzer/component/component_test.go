@@ -16,9 +16,9 @@ import (
 	"testing"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/clangast"
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/tu"
 )
 
 func TestMain(m *testing.M) { os.Exit(clangtest.Main(m)) }
@@ -281,7 +281,7 @@ func TestNoPathInManifest(t *testing.T) {
 		if err := os.WriteFile("a.c", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		u, _, err := ctext.Preprocess(context.Background(), []string{clangtest.Clang(t), "-c", "a.c"}, ctext.Options{})
+		u, _, err := tu.Preprocess(context.Background(), []string{clangtest.Clang(t), "-c", "a.c"}, tu.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -305,8 +305,8 @@ func TestNoPathInManifest(t *testing.T) {
 }
 
 // dumpOf returns a unit and its real dump.
-func dumpOf(t testing.TB, text string) (*ctext.Unit, []byte) {
-	u := &ctext.Unit{Source: "a.c", Text: []byte(text), Files: []string{"a.c"}, Segments: [][2]int{{0, 0}}}
+func dumpOf(t testing.TB, text string) (*tu.Unit, []byte) {
+	u := &tu.Unit{Source: "a.c", Text: []byte(text), Files: []string{"a.c"}, Segments: [][2]int{{0, 0}}}
 	return u, clangtest.Dump(t, u.Text)
 }
 
@@ -347,7 +347,7 @@ func TestDamagedDump(t *testing.T) {
 	}
 }
 
-func fromDump(u *ctext.Unit, dump io.Reader, clang string) (*manifest.Manifest, error) {
+func fromDump(u *tu.Unit, dump io.Reader, clang string) (*manifest.Manifest, error) {
 	b, err := readDump(u, dump)
 	if err != nil {
 		return nil, err

@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/tu"
 )
 
 // salt is what the translation unit as a whole contributes to every local
 // hash: format, compilers and flags.
-func salt(u *ctext.Unit, clang string) Hash {
+func salt(u *tu.Unit, clang string) Hash {
 	h := newHasher()
 	h.num(manifest.Format)
 	h.str(clang)
@@ -32,7 +32,7 @@ func salt(u *ctext.Unit, clang string) Hash {
 }
 
 // allFlags lists the flags of u, and behind a "|" each those of its variants.
-func allFlags(u *ctext.Unit) []string {
+func allFlags(u *tu.Unit) []string {
 	flags := slices.Clone(u.Flags)
 	for _, v := range u.Variants {
 		flags = append(append(flags, "|"), v...)
@@ -42,7 +42,7 @@ func allFlags(u *ctext.Unit) []string {
 
 // kindsOfFile returns the components that say for which kinds of files the code is,
 // by flags: of the flags that make it position independent the last counts.
-func kindsOfFile(u *ctext.Unit) (l []*manifest.Component) {
+func kindsOfFile(u *tu.Unit) (l []*manifest.Component) {
 	var fixed, executable []string
 	for _, flags := range append([][]string{u.Flags}, u.Variants...) {
 		pic := "default"

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/tu"
 )
 
 // evidence returns the manifest of C text, or why it isn't plain.
@@ -22,7 +22,7 @@ func evidence(t testing.TB, cc, text string, flags ...string) (*manifest.Manifes
 		t.Fatal(err)
 	}
 	argv := append(append([]string{clangtest.Tool(t, cc)}, flags...), "-c", name)
-	u, _, err := ctext.Preprocess(context.Background(), argv, ctext.Options{AnyCompiler: true})
+	u, _, err := tu.Preprocess(context.Background(), argv, tu.Options{AnyCompiler: true})
 	if err != nil {
 		t.Fatal(err)
 	}

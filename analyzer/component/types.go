@@ -4,7 +4,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
 
 // depth says how much of a type a use of it depends on.
@@ -91,12 +91,12 @@ func parseTypeText(s string) *typeText {
 	}
 	var lit strings.Builder
 	b := []byte(s)
-	lex := ctext.NewLexer(b, 0)
+	lex := token.New(b, 0)
 	var toks []string
-	var kinds []ctext.Kind
+	var kinds []token.Kind
 	for {
 		tok := lex.Next()
-		if tok.Kind == ctext.EOF {
+		if tok.Kind == token.EOF {
 			break
 		}
 		toks = append(toks, s[tok.Off:tok.End])
@@ -116,7 +116,7 @@ func parseTypeText(s string) *typeText {
 			tag = true
 			lit.WriteString(w + " ")
 			continue
-		case kinds[i] == ctext.Ident && (w == "typeof" || w == "__typeof__" || w == "__typeof" || w == "typeof_unqual" || w == "__typeof_unqual__"):
+		case kinds[i] == token.Ident && (w == "typeof" || w == "__typeof__" || w == "__typeof" || w == "typeof_unqual" || w == "__typeof_unqual__"):
 			t.doubt = "typeof"
 			lit.WriteString(w + " ")
 		case w == "(" && (at(i+1) == "unnamed" || at(i+1) == "anonymous"):
@@ -132,16 +132,16 @@ func parseTypeText(s string) *typeText {
 				t.doubt = "type " + s
 			}
 			i = j
-		case kinds[i] == ctext.Ident && at(i+1) == "::":
+		case kinds[i] == token.Ident && at(i+1) == "::":
 			// Where an anonymous one is a member: that says no more than its place.
 			i++
 			continue
-		case kinds[i] == ctext.Ident && (tag || !typeWords[w]):
+		case kinds[i] == token.Ident && (tag || !typeWords[w]):
 			t.names = append(t.names, typeName{tag: tag, name: w})
 			lit.WriteString("\x00")
 		case w == "[":
 			j := i + 1
-			for j < len(toks) && (kinds[j] == ctext.Number || toks[j] == "*" || toks[j] == "static" || toks[j] == "const" || toks[j] == "restrict" || toks[j] == "volatile") {
+			for j < len(toks) && (kinds[j] == token.Number || toks[j] == "*" || toks[j] == "static" || toks[j] == "const" || toks[j] == "restrict" || toks[j] == "volatile") {
 				j++
 			}
 			if at(j) != "]" {

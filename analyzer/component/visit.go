@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/clangast"
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
 
 // complete lists the node kinds whose JSON, children included, is known to
@@ -229,8 +229,8 @@ func (b *builder) node(n *clangast.Node) error {
 // member, of which only the simplest forms are plain.
 func (b *builder) offsetOf(s *stream, n *clangast.Node) {
 	text := b.unit.Text
-	lex := ctext.NewLexer(text, max(n.Begin, 0))
-	next := func() (ctext.Kind, string) {
+	lex := token.New(text, max(n.Begin, 0))
+	next := func() (token.Kind, string) {
 		t := lex.Next()
 		return t.Kind, string(text[t.Off:t.End])
 	}
@@ -238,12 +238,12 @@ func (b *builder) offsetOf(s *stream, n *clangast.Node) {
 	_, word := next()
 	_, open := next()
 	kind, w := next()
-	for ; kind == ctext.Ident; kind, w = next() {
+	for ; kind == token.Ident; kind, w = next() {
 		typ = append(typ, w)
 	}
 	ok := word == "__builtin_offsetof" && open == "(" && w == "," && typ != nil
-	for kind, w = next(); kind == ctext.Ident || kind == ctext.Number || w == "." || w == "[" || w == "]"; kind, w = next() {
-		ok = ok && (kind != ctext.Ident || member == nil || member[len(member)-1] == ".")
+	for kind, w = next(); kind == token.Ident || kind == token.Number || w == "." || w == "[" || w == "]"; kind, w = next() {
+		ok = ok && (kind != token.Ident || member == nil || member[len(member)-1] == ".")
 		member = append(member, w)
 	}
 	if !ok || w != ")" || member == nil {

@@ -18,7 +18,7 @@ import (
 	"syscall"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
@@ -84,8 +84,8 @@ func Counts(dir string) (map[string]int, error) {
 	return n, nil
 }
 
-// compiler is what is known of a compiler.
-type compiler struct {
+// installed is what is known of a compiler.
+type installed struct {
 	Identity string   // "" if it isn't understood
 	Dirs     []string // where it looks for headers by itself
 	GCH      bool
@@ -123,7 +123,7 @@ func (c *cache) identify(ctx context.Context, u *unit) string {
 		}
 	}
 	file := c.path("compilers", fmt.Sprintf("%x", b.Sum128()))
-	x := &compiler{}
+	x := &installed{}
 	if b, err := os.ReadFile(file); err != nil || json.Unmarshal(b, x) != nil || !x.current() {
 		if x, err = inspect(ctx, path, u); err != nil {
 			return "the compiler isn't there"
@@ -145,7 +145,7 @@ func (c *cache) identify(ctx context.Context, u *unit) string {
 	return ""
 }
 
-func (x *compiler) current() bool {
+func (x *installed) current() bool {
 	return len(x.Files) > 0 && !slices.ContainsFunc(x.Files, func(f compilerFile) bool {
 		s, err := stamp.At(f.Path)
 		return err != nil || s.String() != f.State
@@ -161,7 +161,7 @@ var (
 
 // inspect asks a compiler where it looks for headers, and hashes the programs and
 // libraries that it consists of.
-func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
+func inspect(ctx context.Context, path string, u *unit) (*installed, error) {
 	language := "c"
 	if u.cxx {
 		language = "c++"
@@ -173,10 +173,10 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 	if err := cmd.Run(); err != nil {
 		return nil, err
 	}
-	x := &compiler{}
+	x := &installed{}
 	files := []string{path}
 	watched := slices.Clone(placesOfHeaders)
-	listed, version, odd := false, "", !ctext.IsDriver(path)
+	listed, version, odd := false, "", !compiler.IsDriver(path)
 	for line := range strings.Lines(said.String()) {
 		text := strings.TrimSpace(line)
 		switch {
@@ -303,7 +303,7 @@ func inspect(ctx context.Context, path string, u *unit) (*compiler, error) {
 var placesOfHeaders = []string{"/usr/include/c++", "/usr/lib/gcc", "/usr/lib/gcc-cross", "/usr/local/lib/gcc", "/opt/rh"}
 
 // watch notes what may come to be at path: the nearest directory that is there.
-func (x *compiler) watch(path string) error {
+func (x *installed) watch(path string) error {
 	for {
 		err := x.follow(path)
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) || path == "/" {
@@ -314,7 +314,7 @@ func (x *compiler) watch(path string) error {
 }
 
 // follow notes what a path leads to, and the links on the way.
-func (x *compiler) follow(path string) error {
+func (x *installed) follow(path string) error {
 	if !filepath.IsAbs(path) {
 		dir, err := os.Getwd()
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
 
 // mark stands for __LINE__ in the text that the preprocessor makes for askLines.
@@ -115,20 +115,20 @@ func (s scope) next() scope {
 // inBodies tells whether all builtins of a text are in bodies of functions, and
 // none of them in parentheses that have a "=" in front of it.
 func inBodies(text []byte) bool {
-	lex := ctext.NewLexer(text, 0)
+	lex := token.New(text, 0)
 	var open []scope
 	s, prev := scope{}, ""
 	template, inner := 0, 0 // open angles behind "template", parentheses in them
 	for {
 		t := lex.Next()
-		if t.Kind == ctext.EOF {
+		if t.Kind == token.EOF {
 			return true
 		}
-		if t.Kind == ctext.Marker || t.Kind == ctext.Pragma {
+		if t.Kind == token.Marker || t.Kind == token.Pragma {
 			continue
 		}
 		word := string(text[t.Off:t.End])
-		if t.Kind != ctext.Ident && t.Kind != ctext.Punct {
+		if t.Kind != token.Ident && t.Kind != token.Punct {
 			word = "literal"
 		}
 		if template > 0 || prev == "template" && word == "<" {
@@ -221,7 +221,7 @@ func inBodies(text []byte) bool {
 				s = s.next()
 			}
 		default:
-			if t.Kind == ctext.Ident && slices.Contains(builtins, word) {
+			if t.Kind == token.Ident && slices.Contains(builtins, word) {
 				behind := slices.Contains(s.parens, true)
 				for _, o := range open {
 					behind = behind || o.body && slices.Contains(o.parens, true)
@@ -237,11 +237,11 @@ func inBodies(text []byte) bool {
 }
 
 // skipAttribute goes on behind "]]" from the first "[" of an attribute.
-func skipAttribute(lex *ctext.Lexer, text []byte) bool {
+func skipAttribute(lex *token.Lexer, text []byte) bool {
 	for depth := 1; depth > 0; {
 		t := lex.Next()
 		switch {
-		case t.Kind == ctext.EOF:
+		case t.Kind == token.EOF:
 			return false
 		case text[t.Off] == '[':
 			depth++

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 )
 
@@ -46,7 +46,7 @@ type unit struct {
 	key   string   // in hex
 }
 
-// more are flags that read and write nothing, beside those that ctext knows: what
+// more are flags that read and write nothing, beside those that package compiler knows: what
 // they do to code is in the key.
 var more = regexp.MustCompile(`^(-O[0-3sgz]?|-Ofast|-f(no-)?(rtti|threadsafe-statics|char8_t|coroutines|concepts|aligned-allocation|sized-deallocation|implicit-templates|use-cxa-atexit|strict-enums|fast-math|finite-math-only|associative-math|reciprocal-math|trapping-math|signed-zeros|unroll-loops|vectorize|tree-vectorize|slp-vectorize|inline-functions|visibility-inlines-hidden|ipa-sra|gcse|tree-[a-z-]+|elide-constructors|operator-names|permissive|relaxed-template-template-args|new-inheriting-ctors|new-ttp-matching|access-control|keep-inline-functions|strict-volatile-bitfields|reorder-functions)|-f(constexpr-(depth|steps|loop-limit|ops-limit)|template-depth|bracket-depth|inline-limit|abi-version|abi-compat-version|clang-abi-compat)=[0-9a-z.]+|-frandom-seed=.*)$`)
 
@@ -57,7 +57,7 @@ var variables = []string{
 	"CLANG_CONFIG_FILE_USER_DIR", "CLANG_NO_DEFAULT_CONFIG", "SOURCE_DATE_EPOCH", "LD_PRELOAD", "LD_LIBRARY_PATH",
 }
 
-// bypassed are beginnings of flags that ctext knows, and that read or write files, or
+// bypassed are beginnings of flags that package compiler knows, and that read or write files, or
 // warn of comments, blanks and directories.
 var bypassed = []string{"-i", "-fmodule-map-file", "-fprofile", "--config", "-fdiagnostics-format", "-fdiagnostics-add", "-fdiagnostics-set", "-x",
 	"-frecord", "-grecord", "-Wdocumentation", "-Weverything", "-Wimplicit-fallthrough=1", "-Wtrailing-whitespace", "-Wleading-whitespace", "-Wmissing-include-dirs",
@@ -164,7 +164,7 @@ func parse(argv []string) (u *unit, bypass string) {
 			u.home = u.home || u.args[i+1] == "-fmodule-map-file-home-is-cwd"
 		case more.MatchString(a):
 		default:
-			separate, known := ctext.Known(a)
+			separate, known := compiler.Known(a)
 			warning := strings.Replace(a, "-Werror=", "-W", 1)
 			if !known || beginsWithOne(warning, bypassed) || compat.MatchString(warning) || strings.Contains(a, "=native") {
 				return nil, "flag " + a

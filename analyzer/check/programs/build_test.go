@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/component"
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
+	"github.com/rules-tasting/rules_tasting/analyzer/tu"
 )
 
 // A config is a way to build a program. At -O2 functions and data have sections
@@ -190,7 +190,7 @@ func analyze(ctx context.Context, dir string, argv []string, clang string) (*man
 	return component.Analyze(ctx, u, clang)
 }
 
-func preprocess(ctx context.Context, dir string, argv []string) (*ctext.Unit, error) {
+func preprocess(ctx context.Context, dir string, argv []string) (*tu.Unit, error) {
 	inDir.Lock()
 	defer inDir.Unlock()
 	was, err := os.Getwd()
@@ -200,7 +200,7 @@ func preprocess(ctx context.Context, dir string, argv []string) (*ctext.Unit, er
 	if err := os.Chdir(dir); err != nil {
 		return nil, err
 	}
-	u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{})
+	u, _, err := tu.Preprocess(ctx, argv, tu.Options{})
 	return u, errors.Join(err, os.Chdir(was))
 }
 

@@ -41,7 +41,7 @@ import (
 
 	buildevents "github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/check"
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 )
 
@@ -236,13 +236,13 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 	return r, nil
 }
 
-type compiler struct {
+type builder struct {
 	program string
 	clang   bool
 }
 
 // compilersOf returns the compilers in command lines, in their order.
-func compilersOf(ctx context.Context, units []compilation) (list []compiler, err error) {
+func compilersOf(ctx context.Context, units []compilation) (list []builder, err error) {
 	seen := map[string]bool{}
 	for _, u := range units {
 		program := u.argv[0]
@@ -254,7 +254,7 @@ func compilersOf(ctx context.Context, units []compilation) (list []compiler, err
 		if err != nil {
 			return nil, fmt.Errorf("%s, the compiler of %s, can't be started: %w", program, u.source, err)
 		}
-		list = append(list, compiler{program, bytes.Contains(out, []byte("clang version"))})
+		list = append(list, builder{program, bytes.Contains(out, []byte("clang version"))})
 	}
 	return list, nil
 }
@@ -263,7 +263,7 @@ func compilersOf(ctx context.Context, units []compilation) (list []compiler, err
 func links(ctx context.Context, units []compilation, clang string, sample int, log io.Writer) (*Links, error) {
 	l := &Links{Units: len(units), Skipped: []UnitError{}, Errors: []UnitError{}, Violations: []Violation{}}
 	units = slices.DeleteFunc(slices.Clone(units), func(u compilation) bool {
-		other := !ctext.IsSource(u.source)
+		other := !compiler.IsSource(u.source)
 		if other {
 			l.Skipped = append(l.Skipped, UnitError{u.source, "not C or C++"})
 		}

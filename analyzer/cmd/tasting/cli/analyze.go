@@ -12,11 +12,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/component"
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
+	"github.com/rules-tasting/rules_tasting/analyzer/tu"
 	"github.com/spf13/cobra"
 )
 
@@ -88,7 +89,7 @@ the manifest only says so.`,
 }
 
 // analyzeSource returns the manifest of u by its syntax tree, or a NotPlain.
-func analyzeSource(ctx context.Context, u *ctext.Unit, clang string) (*manifest.Manifest, error) {
+func analyzeSource(ctx context.Context, u *tu.Unit, clang string) (*manifest.Manifest, error) {
 	if u.NotPlain == "" {
 		var err error
 		if clang, err = component.FindClang(ctx, clang); err != nil {
@@ -100,7 +101,7 @@ func analyzeSource(ctx context.Context, u *ctext.Unit, clang string) (*manifest.
 
 // analyzeUnit returns the manifest of a normalised unit.
 func analyzeUnit(ctx context.Context, name, clang, evidence string) (*manifest.Manifest, error) {
-	u, err := ctext.ReadUnit(name)
+	u, err := tu.ReadUnit(name)
 	if err != nil {
 		return nil, err
 	}
@@ -118,13 +119,13 @@ func analyzeUnit(ctx context.Context, name, clang, evidence string) (*manifest.M
 // analyzeCommandLine returns the manifest of what a compiler's command line
 // compiles.
 func analyzeCommandLine(ctx context.Context, argv []string, clang, evidence string) (*manifest.Manifest, error) {
-	inv, err := ctext.ParseArgs(argv)
+	inv, err := compiler.ParseArgs(argv)
 	if err != nil {
 		return nil, err
 	}
 	var not *component.NotPlain
 	if evidence == "source" || evidence == "auto" && inv.Lang == "c" {
-		u, _, err := ctext.Preprocess(ctx, argv, ctext.Options{AnyCompiler: evidence == "source"})
+		u, _, err := tu.Preprocess(ctx, argv, tu.Options{AnyCompiler: evidence == "source"})
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +145,7 @@ func analyzeCommandLine(ctx context.Context, argv []string, clang, evidence stri
 }
 
 // compiled returns the manifest of the object file that a command line makes.
-func compiled(ctx context.Context, inv *ctext.Invocation) (*manifest.Manifest, error) {
+func compiled(ctx context.Context, inv *compiler.Invocation) (*manifest.Manifest, error) {
 	tmp, err := os.MkdirTemp("", "tasting-object-")
 	if err != nil {
 		return nil, err
@@ -191,7 +192,7 @@ plain C it only says why. C that gcc compiles is plain with --evidence=source on
 			if evidence != "auto" && evidence != "source" {
 				return fmt.Errorf("preprocess: --evidence=%s: want auto or source", evidence)
 			}
-			opt := ctext.Options{AnyCompiler: evidence == "source"}
+			opt := tu.Options{AnyCompiler: evidence == "source"}
 			for _, v := range variants {
 				b, err := os.ReadFile(v)
 				if err != nil {
@@ -210,7 +211,7 @@ plain C it only says why. C that gcc compiles is plain with --evidence=source on
 			if cmd.Flags().Changed("declared") {
 				opt.Declared = declaredFiles(slices.Concat(listed, declared), system)
 			}
-			u, read, err := ctext.Preprocess(cmd.Context(), args, opt)
+			u, read, err := tu.Preprocess(cmd.Context(), args, opt)
 			if err != nil {
 				return err
 			}

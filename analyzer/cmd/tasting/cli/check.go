@@ -14,7 +14,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/check"
 	"github.com/rules-tasting/rules_tasting/analyzer/check/workspace"
-	"github.com/rules-tasting/rules_tasting/analyzer/ctext"
+	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/spf13/cobra"
 )
@@ -43,7 +43,7 @@ func clangFor(cmd *cobra.Command, clang, compiler string) string {
 func commandLines(args []string) (lines [][]string, err error) {
 	var common, files []string
 	for i := 0; i < len(args); i++ {
-		if i > 0 && !strings.HasPrefix(args[i], "-") && ctext.IsSource(args[i]) {
+		if i > 0 && !strings.HasPrefix(args[i], "-") && compiler.IsSource(args[i]) {
 			files = append(files, args[i])
 		} else {
 			common = append(common, args[i])

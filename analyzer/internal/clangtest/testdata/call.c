@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// ctext takes it for what it stands for.
+// Package tu takes it for what it stands for.
 __attribute__((used)) static const char driver[] = "Valid tools include '-cc1'";
 
 static int failed(const char *what) {

@@ -1,4 +1,4 @@
-package ctext
+package compiler
 
 import (
 	"bytes"
@@ -24,9 +24,9 @@ const (
 // one, and may do anything to what is compiled, aren't, whatever they print.
 func IsDriver(file string) bool { return holds(file, gccDriver, clangDriver) }
 
-// isCompiler tells whether a program compiles and does nothing else: it is a driver, or a script
+// IsCompiler tells whether a program compiles and does nothing else: it is a driver, or a script
 // in front of one that is known.
-func isCompiler(file string) bool {
+func IsCompiler(file string) bool {
 	for range 3 { // Bazel's script may run that of `tasting cc`
 		if IsDriver(file) {
 			return true

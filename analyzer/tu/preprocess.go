@@ -1,4 +1,4 @@
-package ctext
+package tu
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 )
 
 // Options control Preprocess.
@@ -90,7 +92,7 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 // command lines, or what was read, or returns "".
 func refused(lines [][]string, read []string, declared func(name string) bool) string {
 	for _, line := range lines {
-		for _, dir := range includeDirs(line) {
+		for _, dir := range compiler.IncludeDirs(line) {
 			if !filepath.IsLocal(dir) && !declared(filepath.Join(dir, "x")) {
 				return "it looks for headers in " + filepath.Base(dir) + ", outside of the build"
 			}
@@ -105,24 +107,25 @@ func refused(lines [][]string, read []string, declared func(name string) bool) s
 }
 
 func preprocess(ctx context.Context, argv []string, anyCompiler bool) (*Unit, []string, error) {
-	inv, err := ParseArgs(argv)
+	inv, err := compiler.ParseArgs(argv)
 	if err != nil {
 		return nil, nil, err
 	}
-	u := &Unit{Source: relative(inv.Source), Flags: slices.Clone(inv.code), Files: []string{}, Segments: [][2]int{}}
-	if inv.Lang != "c" {
-		inv.doubts("it is another language")
+	u := &Unit{Source: relative(inv.Source), Flags: slices.Clone(inv.Code), Files: []string{}, Segments: [][2]int{}}
+	doubt := inv.Doubt
+	if doubt == "" && inv.Lang != "c" {
+		doubt = "it is another language"
 	}
-	if inv.doubt != "" {
-		u.reject(inv.doubt)
+	if doubt != "" {
+		u.reject(doubt)
 		return u, nil, nil
 	}
-	if file, err := exec.LookPath(inv.Compiler); err == nil && !isCompiler(file) {
+	if file, err := exec.LookPath(inv.Compiler); err == nil && !compiler.IsCompiler(file) {
 		u.reject(fmt.Sprintf("compiler %s may be one that runs another, and do more than its preprocessor shows", filepath.Base(inv.Compiler)))
 		return u, nil, nil
 	}
 	// -v makes the same run tell which compiler it is.
-	args := append(append(slices.Clone(times), inv.args...), "-E", "-w", "-v")
+	args := append(append(slices.Clone(times), inv.Args...), "-E", "-w", "-v")
 	cmd := exec.CommandContext(ctx, inv.Compiler, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	var stderr bytes.Buffer
@@ -133,23 +136,23 @@ func preprocess(ctx context.Context, argv []string, anyCompiler bool) (*Unit, []
 	case errors.As(err, &exited):
 		return nil, nil, &PreprocessError{inv.Source, err, messages(stderr.String())}
 	case err != nil:
-		return nil, nil, fmt.Errorf("compiler %s: %w (%v)", inv.Compiler, ErrNoCompiler, err)
+		return nil, nil, fmt.Errorf("compiler %s: %w (%v)", inv.Compiler, compiler.ErrNoCompiler, err)
 	}
-	comp, err := identify(inv.Compiler, stderr.String())
+	comp, err := compiler.Identify(inv.Compiler, stderr.String())
 	if err != nil {
 		return nil, nil, err
 	}
-	u.Compiler, u.Clang = comp.identity, comp.clang
-	u.Flags = append(u.Flags, comp.flags...)
-	u.DumpFlags = comp.dumpFlags(inv)
-	read := u.normalize(raw, !comp.clang)
-	if err := comp.plain(inv); err != nil {
-		u.reject(err.Error())
+	u.Compiler, u.Clang = comp.Identity, comp.Clang
+	u.Flags = append(u.Flags, comp.Flags...)
+	u.DumpFlags = comp.DumpFlags(inv)
+	read := u.normalize(raw, !comp.Clang)
+	if doubt := comp.Doubt(); doubt != "" {
+		u.reject(doubt)
 	} else if err := plainFiles(append([]string{inv.Source}, read...)); err != nil {
 		u.reject(err.Error())
 	} else if _, err := Scan(u.Text); err != nil {
 		u.reject(err.Error())
-	} else if !comp.clang && !anyCompiler {
+	} else if !comp.Clang && !anyCompiler {
 		u.reject("gcc compiles it, and what is C, and what constants are worth, isn't the same for clang")
 	}
 	return u, read, nil

@@ -1,4 +1,4 @@
-package ctext
+package compiler
 
 import (
 	"bytes"
@@ -19,13 +19,13 @@ type Invocation struct {
 	Compiler string
 	Source   string
 	Lang     string // "c", "c++", "asm" or "other"
-	// args are the arguments but those that choose outputs.
-	args []string
-	// code are the flags that decide about generated code.
-	code []string
-	// doubt says why the flags may mean what the syntax tree doesn't show, or
+	// Args are the arguments but those that choose outputs.
+	Args []string
+	// Code are the flags that decide about generated code.
+	Code []string
+	// Doubt says why the flags may mean what the syntax tree doesn't show, or
 	// is empty.
-	doubt string
+	Doubt string
 }
 
 // A class says what a flag acts on.
@@ -150,14 +150,6 @@ func parses(a string) bool {
 // environment are the variables that change what a compiler does.
 var environment = []string{"CCC_OVERRIDE_OPTIONS", "GCC_EXEC_PREFIX", "COMPILER_PATH", "GCC_COMPARE_DEBUG", "LD_PRELOAD"}
 
-func words(s string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(s) {
-		m[w] = true
-	}
-	return m
-}
-
 var languages = map[string]string{
 	".c": "c", ".cc": "c++", ".cp": "c++", ".cxx": "c++", ".cpp": "c++", ".c++": "c++", ".CPP": "c++", ".C": "c++", ".ii": "c++",
 	".S": "asm", ".s": "asm", ".sx": "asm", ".asm": "asm", ".i": "other", ".m": "other", ".mm": "other", ".cu": "other", ".cppm": "c++",
@@ -191,7 +183,7 @@ func ParseArgs(argv []string) (*Invocation, error) {
 			}
 			sources = append(sources, a)
 			sourceLang = lang
-			inv.args = append(inv.args, a)
+			inv.Args = append(inv.Args, a)
 			continue
 		}
 		f := lookup(a)
@@ -218,11 +210,11 @@ func ParseArgs(argv []string) (*Invocation, error) {
 		case unknown, emission:
 			inv.doubts("flag " + a)
 		case code:
-			inv.code = append(inv.code, words...)
+			inv.Code = append(inv.Code, words...)
 		}
-		inv.args = append(inv.args, words...)
+		inv.Args = append(inv.Args, words...)
 	}
-	if inv.doubt != "" && len(sources) > 1 {
+	if inv.Doubt != "" && len(sources) > 1 {
 		// An unknown flag may have a value.
 		sources = slices.DeleteFunc(sources, func(s string) bool { return languages[filepath.Ext(s)] == "" })
 		sources = sources[max(0, len(sources)-1):]
@@ -260,8 +252,8 @@ func ParseArgs(argv []string) (*Invocation, error) {
 	return inv, nil
 }
 
-// includeDirs are the directories in which a command line has headers looked for.
-func includeDirs(argv []string) (dirs []string) {
+// IncludeDirs returns the directories in which a command line has headers looked for.
+func IncludeDirs(argv []string) (dirs []string) {
 	for i, a := range argv {
 		for _, name := range []string{"-I", "-isystem", "-iquote", "-idirafter"} {
 			dir, is := strings.CutPrefix(a, name)
@@ -279,15 +271,15 @@ func includeDirs(argv []string) (dirs []string) {
 
 // doubts notes the first reason why flags aren't plain.
 func (inv *Invocation) doubts(reason string) {
-	if inv.doubt == "" {
-		inv.doubt = reason
+	if inv.Doubt == "" {
+		inv.Doubt = reason
 	}
 }
 
 // CompileTo returns the command line that compiles the source to the object
 // file name: the same but for what is written where.
 func (inv *Invocation) CompileTo(name string) []string {
-	return append(append([]string{inv.Compiler}, inv.args...), "-c", "-o", name)
+	return append(append([]string{inv.Compiler}, inv.Args...), "-c", "-o", name)
 }
 
 func isObject(a string) bool {

@@ -1,4 +1,6 @@
-package ctext
+// Package token splits preprocessed C and C++ into tokens, without judging them: a text that
+// no compiler would take has tokens, too.
+package token
 
 import (
 	"bytes"
@@ -35,8 +37,8 @@ type Lexer struct {
 	lineStart bool
 }
 
-// NewLexer returns a lexer for text[from:].
-func NewLexer(text []byte, from int) *Lexer {
+// New returns a lexer for text[from:].
+func New(text []byte, from int) *Lexer {
 	return &Lexer{text: text, pos: from, lineStart: from == 0 || from <= len(text) && text[from-1] == '\n'}
 }
 
@@ -53,11 +55,14 @@ var identBytes = func() (t [256]uint8) {
 	return t
 }()
 
-func isIdentStart(c byte) bool { return identBytes[c] == 1 }
+// IsIdentStart tells whether a byte can begin an identifier.
+func IsIdentStart(c byte) bool { return identBytes[c] == 1 }
 
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+// IsDigit tells whether a byte is a decimal digit.
+func IsDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-func isIdent(c byte) bool { return identBytes[c] != 0 }
+// IsIdent tells whether a byte can be in an identifier.
+func IsIdent(c byte) bool { return identBytes[c] != 0 }
 
 // puncts are the operators longer than one byte, longest first.
 var puncts = []string{
@@ -72,6 +77,9 @@ var punctsBy = func() (t [256][]string) {
 	}
 	return t
 }()
+
+// Back has t, the last token, be the next one once more.
+func (l *Lexer) Back(t Token) { l.pos = t.Off }
 
 // Next returns the next token; at the end of the text its kind is EOF.
 func (l *Lexer) Next() Token {
@@ -127,7 +135,7 @@ func (l *Lexer) lineEnd(p int) int {
 func directive(line []byte) Kind {
 	s := strings.TrimLeft(string(line[1:min(len(line), 16)]), " \t")
 	s = strings.TrimLeft(strings.TrimPrefix(s, "line"), " \t")
-	if s != "" && isDigit(s[0]) {
+	if s != "" && IsDigit(s[0]) {
 		return Marker
 	}
 	return Pragma
@@ -138,9 +146,9 @@ func (l *Lexer) token(p int) (int, Kind) {
 	t := l.text
 	c := t[p]
 	switch {
-	case isIdentStart(c):
+	case IsIdentStart(c):
 		e := p + 1
-		for e < len(t) && isIdent(t[e]) {
+		for e < len(t) && IsIdent(t[e]) {
 			e++
 		}
 		if e < len(t) && (t[e] == '"' || t[e] == '\'') && e-p <= 3 {
@@ -154,13 +162,13 @@ func (l *Lexer) token(p int) (int, Kind) {
 			}
 		}
 		return e, Ident
-	case isDigit(c) || c == '.' && p+1 < len(t) && isDigit(t[p+1]):
+	case IsDigit(c) || c == '.' && p+1 < len(t) && IsDigit(t[p+1]):
 		e := p + 1
 		for e < len(t) {
 			switch c := t[e]; {
 			case (c == '+' || c == '-') && strings.IndexByte("eEpP", t[e-1]) >= 0:
-			case c == '\'' && e+1 < len(t) && isIdent(t[e+1]):
-			case isIdent(c) || c == '.':
+			case c == '\'' && e+1 < len(t) && IsIdent(t[e+1]):
+			case IsIdent(c) || c == '.':
 			default:
 				return e, Number
 			}

@@ -1,4 +1,4 @@
-package ctext
+package tu
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
 
 // Index is what Scan finds in the text of a unit.
@@ -101,7 +103,7 @@ var braced = regexp.MustCompile(`^[^"]*"(?:[^\\]|\\[^uxoN]|\\[uxoN][^{])*\\[uxoN
 
 type scanner struct {
 	text   []byte
-	lex    *Lexer
+	lex    *token.Lexer
 	x      *Index
 	decl   decl
 	prev   string // the last token: what it is, or which operator
@@ -127,10 +129,10 @@ func Scan(text []byte) (*Index, error) {
 	if bytes.Contains(text, []byte("??")) {
 		return nil, notPlain("text that may have a trigraph")
 	}
-	s := &scanner{text: text, lex: NewLexer(text, 0), x: &Index{Labels: map[string]bool{}, Released: map[string]bool{}}}
+	s := &scanner{text: text, lex: token.New(text, 0), x: &Index{Labels: map[string]bool{}, Released: map[string]bool{}}}
 	for {
 		t := s.lex.Next()
-		if t.Kind == EOF {
+		if t.Kind == token.EOF {
 			break
 		}
 		if err := s.token(t); err != nil {
@@ -153,7 +155,7 @@ func (s *scanner) next(end int) {
 // Compilers differ in what others act on.
 var visible = regexp.MustCompile(`^#pragma GCC visibility (push ?\(default\)|pop)$`)
 
-func (s *scanner) token(t Token) error {
+func (s *scanner) token(t token.Token) error {
 	b := s.text[t.Off:t.End]
 	if s.tag == 3 && b[0] != '{' && b[0] != ':' {
 		return notPlain("attribute of a type that isn't defined there")
@@ -161,14 +163,14 @@ func (s *scanner) token(t Token) error {
 	first := !s.started
 	s.started = true
 	switch t.Kind {
-	case Pragma:
+	case token.Pragma:
 		if s.started = !first; first && visible.Match(b) {
 			return nil
 		}
 		return notPlain("directive %s", b)
-	case Marker:
+	case token.Marker:
 		return notPlain("line marker")
-	case String:
+	case token.String:
 		if i := bytes.IndexByte(b, '"'); i > 0 && b[i-1] == 'R' {
 			return notPlain("raw string")
 		}
@@ -179,22 +181,22 @@ func (s *scanner) token(t Token) error {
 			return notPlain("escape in braces")
 		}
 		s.prev, s.tag = "string", 0
-	case Char:
+	case token.Char:
 		if !charLiteral.Match(b) {
 			return notPlain("character literal %s", b)
 		}
 		s.prev, s.tag = "character", 0
-	case Number:
+	case token.Number:
 		s.prev, s.tag = "number", 0
-	case Ident:
+	case token.Ident:
 		return s.word(t, b)
-	case Punct:
+	case token.Punct:
 		return s.punct(t, string(b))
 	}
 	return nil
 }
 
-func (s *scanner) punct(t Token, p string) error {
+func (s *scanner) punct(t token.Token, p string) error {
 	s.tag = 0
 	s.inner(p)
 	if strings.IndexByte(operators, p[0]) < 0 {
@@ -263,7 +265,7 @@ func (s *scanner) inner(p string) {
 	}
 }
 
-func (s *scanner) word(t Token, w []byte) error {
+func (s *scanner) word(t token.Token, w []byte) error {
 	for _, c := range w {
 		if c == '$' || c >= 0x80 {
 			return notPlain("name %s", w)
@@ -328,11 +330,11 @@ func (s *scanner) group() (inner []string, end int, err error) {
 		t := s.lex.Next()
 		w := string(s.text[t.Off:t.End])
 		switch {
-		case t.Kind == EOF || t.Kind == Pragma, depth == 0 && w != "(":
+		case t.Kind == token.EOF || t.Kind == token.Pragma, depth == 0 && w != "(":
 			return nil, 0, notPlain("no parentheses behind a word that has them")
-		case t.Kind == Punct && (w == "(" || w == "[" || w == "{"):
+		case t.Kind == token.Punct && (w == "(" || w == "[" || w == "{"):
 			depth++
-		case t.Kind == Punct && (w == ")" || w == "]" || w == "}"):
+		case t.Kind == token.Punct && (w == ")" || w == "]" || w == "}"):
 			depth--
 		}
 		if depth == 0 {
@@ -345,7 +347,7 @@ func (s *scanner) group() (inner []string, end int, err error) {
 // constants reports whether words are literals, operators and sizes of built-in
 // types.
 func constants(args []string) bool {
-	return !slices.ContainsFunc(args, func(a string) bool { return isIdentStart(a[0]) && !strings.HasSuffix(a, `"`) && !sizes[a] })
+	return !slices.ContainsFunc(args, func(a string) bool { return token.IsIdentStart(a[0]) && !strings.HasSuffix(a, `"`) && !sizes[a] })
 }
 
 // small tells whether an alignment can't be that of many bytes, which move what code
@@ -354,7 +356,7 @@ func (s *scanner) small(args []string) bool {
 	operands := 0
 	for i, a := range args {
 		switch {
-		case isDigit(a[0]):
+		case token.IsDigit(a[0]):
 			n, err := strconv.ParseUint(strings.TrimRight(a, "uUlL"), 0, 64)
 			if operands++; err != nil || n > 1<<8 {
 				return false
@@ -412,10 +414,10 @@ func (s *scanner) attribute(off int) error {
 		t := s.lex.Next()
 		w := string(s.text[t.Off:t.End])
 		switch {
-		case t.Kind == Ident && name == "":
+		case t.Kind == token.Ident && name == "":
 			name = w
 		case w == "(" && name != "":
-			s.lex.pos = t.Off
+			s.lex.Back(t)
 			args, _, err := s.group()
 			if err != nil {
 				return err
@@ -456,7 +458,7 @@ func (s *scanner) label() error {
 	args, _, err := s.group()
 	joined := strings.Join(args, "")
 	name := strings.ReplaceAll(joined, `"`, "")
-	if err != nil || !symbol.MatchString(joined) || name == "" || isDigit(name[0]) {
+	if err != nil || !symbol.MatchString(joined) || name == "" || token.IsDigit(name[0]) {
 		return notPlain("asm")
 	}
 	s.x.Labels[name] = true
@@ -499,8 +501,8 @@ func (x *Index) Attributes(text []byte, begin, end int) (declarations string, sa
 			continue
 		}
 		said = false
-		lex := NewLexer(text, d.begin)
-		for t := lex.Next(); t.Kind != EOF && t.Off < min(end, d.end); t = lex.Next() {
+		lex := token.New(text, d.begin)
+		for t := lex.Next(); t.Kind != token.EOF && t.Off < min(end, d.end); t = lex.Next() {
 			out = append(append(out, text[t.Off:t.End]...), '\n')
 		}
 	}
@@ -512,3 +514,11 @@ var silent = regexp.MustCompile(`^__attribute(__)?\s*\(\s*\(\s*_*(unused|depreca
 
 // nodes matches an attribute specifier of which a node of the syntax tree says all.
 var nodes = regexp.MustCompile(`^(_Noreturn|__attribute(__)?\s*\(\s*\(\s*_*(noreturn|pure|const|nothrow|leaf|noinline|always_inline|cold|hot|returns_nonnull)_*\s*\)\s*\))$`)
+
+func words(s string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(s) {
+		m[w] = true
+	}
+	return m
+}

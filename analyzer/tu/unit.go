@@ -1,4 +1,4 @@
-package ctext
+package tu
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
 
 // unitMagic starts every .tu file; its number is raised with every change of
@@ -134,22 +136,22 @@ func (u *Unit) FileAt(off int) string {
 // mention, in order of appearance, as spelled there.
 func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
 	out := make([]byte, 0, len(raw))
-	lex := NewLexer(raw, 0)
+	lex := token.New(raw, 0)
 	seen := map[string]bool{}
 	fileIdx := map[string]int{}
 	file, system := u.Source, false
 	var floats [2]bool // in the user's files and in the system's: are gcc's _FloatN types used?
 	pack := false
 	idx, lastSeg, atStart := -1, -1, true
-	var prev Token
+	var prev token.Token
 	for {
 		t := lex.Next()
-		if t.Kind == EOF {
+		if t.Kind == token.EOF {
 			break
 		}
 		text := raw[t.Off:t.End]
 		switch t.Kind {
-		case Marker:
+		case token.Marker:
 			if name, flags, ok := parseMarker(text); ok {
 				file, system, idx = name, slices.Contains(flags, "3"), -1
 				if !seen[name] {
@@ -158,7 +160,7 @@ func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
 				}
 			}
 			continue
-		case Pragma:
+		case token.Pragma:
 			if diagnoses(text) {
 				continue
 			}
@@ -166,7 +168,7 @@ func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
 				out = append(out, '\n')
 				atStart = true
 			}
-		case Ident:
+		case token.Ident:
 			if text[0] == '_' && gcc {
 				if gccFloats[string(text)] {
 					floats[index(system)] = true
@@ -189,12 +191,12 @@ func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
 			u.Segments = append(u.Segments, [2]int{len(out), idx})
 			lastSeg = idx
 		}
-		if t.Kind == Pragma {
+		if t.Kind == token.Pragma {
 			text = bytes.Join(bytes.Fields(text), []byte(" "))
 		}
 		out = append(out, text...)
 		atStart = false
-		if t.Kind == Pragma || t.Kind == Punct && len(text) == 1 && (text[0] == ';' || text[0] == '{' || text[0] == '}') {
+		if t.Kind == token.Pragma || t.Kind == token.Punct && len(text) == 1 && (text[0] == ';' || text[0] == '{' || text[0] == '}') {
 			out = append(out, '\n')
 			atStart = true
 		}
@@ -232,7 +234,7 @@ var diagnostic = []string{"GCC diagnostic", "clang diagnostic", "GCC system_head
 func diagnoses(line []byte) bool {
 	body, ok := strings.CutPrefix(strings.Join(strings.Fields(string(line[1:])), " ")+" ", "pragma ")
 	_, kind, _ := strings.Cut(body, " diagnostic ")
-	return ok && !strings.HasPrefix(kind, "error") && !strings.HasPrefix(kind, "fatal") && slices.ContainsFunc(diagnostic, func(d string) bool { return strings.HasPrefix(body, d) && !isIdent(body[len(d)]) })
+	return ok && !strings.HasPrefix(kind, "error") && !strings.HasPrefix(kind, "fatal") && slices.ContainsFunc(diagnostic, func(d string) bool { return strings.HasPrefix(body, d) && !token.IsIdent(body[len(d)]) })
 }
 
 // relative returns name as it may enter a manifest: relative to the current
@@ -251,9 +253,9 @@ func relative(name string) string {
 
 // needsSpace reports whether b must be kept apart from a: always, except
 // beside brackets, commas and semicolons, which never join with a neighbour.
-func needsSpace(raw []byte, a, b Token) bool {
-	free := func(t Token) bool {
-		if t.Kind != Punct || t.End-t.Off != 1 {
+func needsSpace(raw []byte, a, b token.Token) bool {
+	free := func(t token.Token) bool {
+		if t.Kind != token.Punct || t.End-t.Off != 1 {
 			return false
 		}
 		switch raw[t.Off] {
@@ -270,7 +272,7 @@ func parseMarker(b []byte) (file string, flags []string, ok bool) {
 	s := strings.TrimLeft(string(b[1:]), " \t")
 	s = strings.TrimLeft(strings.TrimPrefix(s, "line"), " \t")
 	i := 0
-	for i < len(s) && isDigit(s[i]) {
+	for i < len(s) && token.IsDigit(s[i]) {
 		i++
 	}
 	s = strings.TrimLeft(s[i:], " \t")

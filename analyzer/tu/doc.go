@@ -1,4 +1,4 @@
-// Package ctext handles C as text: it runs the preprocessor of the build's own
+// Package tu makes a translation unit of C source: it runs the preprocessor of the build's own
 // compiler, turns its output into a normalised translation unit, and tells
 // whether the unit is plain.
 //
@@ -16,9 +16,9 @@
 //
 // The syntax tree that clang dumps is evidence only for what it says
 // completely. So every part of a unit has to be on a list: its flags (package
-// variables exact and prefixes), the compiler's own (properExact), its
+// compiler), the compiler's own, its
 // attributes, its words and characters (Scan), and, in package component, the
 // nodes of its tree. What is on no list makes the unit not plain, and so does -O:
 // what a compiler inlines depends on all of a unit, and sometimes shows. Nothing
 // is lost by that but time: its object file is the evidence then.
-package ctext
+package tu

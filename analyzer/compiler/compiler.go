@@ -1,4 +1,9 @@
-package ctext
+// Package compiler knows gcc and clang from outside: what their command lines mean, what they
+// say of themselves, which program is one.
+//
+// A flag acts on the text, on code, or on neither; a table (exact and prefixes) says which.
+// What isn't in it may do anything: then the text, and clang's tree of it, don't say what is compiled.
+package compiler
 
 import (
 	"crypto/sha256"
@@ -14,18 +19,18 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 )
 
-// compiler is what a compiler says of itself under -v.
-type compiler struct {
-	// identity is its version, target and configuration, without any path
+// Compiler is what a compiler says of itself under -v.
+type Compiler struct {
+	// Identity is its version, target and configuration, without any path
 	// that depends on where it is installed.
-	identity string
-	// clang is true for clang, false for gcc.
-	clang  bool
+	Identity string
+	// Clang is true for clang, false for gcc.
+	Clang  bool
 	major  int
 	target string
-	// flags are those of the compiler proper that its driver, or a script in
+	// Flags are those of the compiler proper that its driver, or a script in
 	// its place, derives from the command line and the environment.
-	flags []string
+	Flags []string
 	// doubt is a flag of those that may mean what the syntax tree doesn't show.
 	doubt string
 }
@@ -37,14 +42,14 @@ var ErrNoCompiler = errors.New("can't be started; install it, or name another on
 // version 21.1.8 (13)", but no line of cc1's own banner, which names paths.
 var versionLine = regexp.MustCompile(`^(?:[A-Za-z]+ )?(gcc|clang) version ([0-9]+)`)
 
-// identify reads what a compiler says of itself under -v.
-func identify(path, printed string) (*compiler, error) {
-	c := &compiler{}
+// Identify reads what a compiler says of itself under -v.
+func Identify(path, printed string) (*Compiler, error) {
+	c := &Compiler{}
 	var id []string
 	for _, line := range strings.Split(printed, "\n") {
 		line = strings.TrimSpace(line)
 		if m := versionLine.FindStringSubmatch(line); m != nil {
-			c.clang = m[1] == "clang"
+			c.Clang = m[1] == "clang"
 			c.major, _ = strconv.Atoi(m[2])
 		}
 		switch {
@@ -76,7 +81,7 @@ func identify(path, printed string) (*compiler, error) {
 			c.proper(linkflags.Split(line))
 		}
 	}
-	c.identity = strings.Join(id, "; ")
+	c.Identity = strings.Join(id, "; ")
 	if c.major == 0 || c.target == "" {
 		return nil, fmt.Errorf("compiler %s: it prints no version under -v; only gcc and clang are supported", path)
 	}
@@ -97,7 +102,7 @@ var properExact, properPrefixes = table(map[class]string{
 })
 
 // proper takes the command line of the compiler proper.
-func (c *compiler) proper(args []string) {
+func (c *Compiler) proper(args []string) {
 	native := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--param") || a == "l1-cache-size" })
 	for i := 1; i < len(args); i++ {
 		a := args[i]
@@ -118,7 +123,7 @@ func (c *compiler) proper(args []string) {
 		}
 		switch {
 		case f.class == code:
-		case !c.clang && native && (strings.HasPrefix(a, "-m") || strings.HasPrefix(a, "--param")):
+		case !c.Clang && native && (strings.HasPrefix(a, "-m") || strings.HasPrefix(a, "--param")):
 			// gcc spells out what "native" stands for.
 		case f.class == unknown || f.class == emission:
 			if c.doubt == "" {
@@ -127,39 +132,39 @@ func (c *compiler) proper(args []string) {
 		default:
 			continue
 		}
-		c.flags = append(c.flags, "cc1:"+strings.Join(words, " "))
+		c.Flags = append(c.Flags, "cc1:"+strings.Join(words, " "))
 	}
 }
 
-// plain returns an error unless the compiler compiles plain C as the syntax tree
-// says it.
-func (c *compiler) plain(inv *Invocation) error {
+// Doubt says why the compiler may compile plain C in another way than the syntax tree says, or
+// returns "".
+func (c *Compiler) Doubt() string {
 	switch {
 	case c.doubt != "":
-		return notPlain("flag %s of the compiler proper", c.doubt)
-	case c.major < 10, c.clang && c.major < 11:
-		return notPlain("tentative definitions are common")
+		return "flag " + c.doubt + " of the compiler proper"
+	case c.major < 10, c.Clang && c.major < 11:
+		return "tentative definitions are common"
 	case !targets.MatchString(c.target):
 		// Others compute with more precision than a type has, or aren't ELF.
-		return notPlain("target %s", c.target)
+		return "target " + c.target
 	}
-	return nil
+	return ""
 }
 
 var targets = regexp.MustCompile(`^(x86_64|aarch64)-([a-z0-9_]+-)?linux(-gnu|-musl)?$`)
 
 // effective are the flags of the command line, and those of the compiler proper.
-func (c *compiler) effective(inv *Invocation) []string {
-	all := slices.Clone(inv.code)
-	for _, f := range c.flags {
+func (c *Compiler) effective(inv *Invocation) []string {
+	all := slices.Clone(inv.Code)
+	for _, f := range c.Flags {
 		all = append(all, strings.TrimPrefix(f, "cc1:"))
 	}
 	return all
 }
 
-// dumpFlags returns what clang must be told to parse the unit's text as the
+// DumpFlags returns what clang must be told to parse the unit's text as the
 // build's compiler does.
-func (c *compiler) dumpFlags(inv *Invocation) []string {
+func (c *Compiler) DumpFlags(inv *Invocation) []string {
 	out := []string{"--target=" + c.target}
 	standard := false
 	for _, a := range c.effective(inv) {
@@ -175,11 +180,11 @@ func (c *compiler) dumpFlags(inv *Invocation) []string {
 }
 
 // standard is the language of a compiler that isn't told which.
-func (c *compiler) standard() string {
+func (c *Compiler) standard() string {
 	switch {
-	case c.clang && c.major < 11, !c.clang && c.major < 8:
+	case c.Clang && c.major < 11, !c.Clang && c.major < 8:
 		return "-std=gnu11"
-	case c.clang || c.major < 15:
+	case c.Clang || c.major < 15:
 		return "-std=gnu17"
 	}
 	return "-std=gnu23"
