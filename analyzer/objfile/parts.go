@@ -260,7 +260,7 @@ func (x *field) kept() bool { return bytes.Equal(x.want[:x.before], x.got[:x.bef
 // on are compared so.
 func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uint64, bool) {
 	sym, add := &f.syms[x.sym], uint64(x.addend)
-	typ, size := elf.R_X86_64(x.typ), 4
+	typ := elf.R_X86_64(x.typ)
 	switch {
 	case f.class != elf.ELFCLASS64:
 		return after, true
@@ -269,20 +269,23 @@ func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uin
 	case f.machine != elf.EM_X86_64: // it takes several instructions to see
 		return after, true
 	}
-	switch typ {
-	case elf.R_X86_64_64, elf.R_X86_64_PC64, elf.R_X86_64_TPOFF64:
-		size = 8
-	case elf.R_X86_64_TLSDESC_CALL:
-		return after, len(x.got) >= 2 && (bytes.Equal(x.want[:2], x.got[:2]) || relaxed(typ, x.want[:2], x.got[:2]))
-	}
-	if len(x.bytes) < size {
-		return after, false
-	}
 	var v uint64
-	if size == 8 {
+	switch typ {
+	case elf.R_X86_64_TLSDESC_CALL:
+		return after, len(x.want) >= 2 && len(x.got) >= 2 && relaxed(typ, x.want[:2], x.got[:2])
+	case elf.R_X86_64_64, elf.R_X86_64_PC64, elf.R_X86_64_TPOFF64:
+		if len(x.bytes) < 8 {
+			return after, false
+		}
 		v = f.order.Uint64(x.bytes)
-	} else {
+	case elf.R_X86_64_PC32, elf.R_X86_64_PLT32, elf.R_X86_64_32, elf.R_X86_64_32S, elf.R_X86_64_TPOFF32, elf.R_X86_64_DTPOFF32, elf.R_X86_64_TLSGD, elf.R_X86_64_TLSLD,
+		elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX, elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC:
+		if len(x.bytes) < 4 {
+			return after, false
+		}
 		v = uint64(relative(x.bytes, 4))
+	default:
+		return after, true
 	}
 	to := func(addr uint64) (ok bool) {
 		*queue, ok = c.is(*queue, f, sym, x.reloc, addr)
@@ -311,7 +314,7 @@ func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uin
 		slot, ok := c.bytes(x.addr+v-add, 8, 0)
 		return after, ok && slot != nil && (x.addr+v-add)%8 == 0 && c.value(x.addr+v-add, slot, sym, 0, to)
 	case elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC:
-		if !x.kept() && (x.before < 3 || !relaxed(typ, x.want[:x.before], x.got[:x.before])) {
+		if x.before < 3 || !relaxed(typ, x.want[:x.before], x.got[:x.before]) {
 			return after, false
 		}
 		op := x.got[x.before-2]

@@ -136,6 +136,15 @@ func TestLinkedAlone(t *testing.T) {
 	}
 }
 
+// Fields at the end of a section that are shorter than most, or nothing.
+func TestLinkedShortFields(t *testing.T) {
+	a := build(t, "a.S", ".globl _start\n_start: ret\n.data\n.globl b\n.type b, @object\n.size b, 1\nb: .byte small\n.reloc b, R_X86_64_NONE, b\n.section .note.GNU-stack\n")
+	b := build(t, "b.S", ".globl small\nsmall = 5\n.section .note.GNU-stack\n")
+	if _, why := linkedManifests(t, linkFiles(t, "t", a, b, "-static", "-no-pie", "-nostdlib"), a, b); why != "" {
+		t.Error(why)
+	}
+}
+
 // A library that was compiled in another way than its objects, with the same symbols.
 func TestLinkedOfOthers(t *testing.T) {
 	const source = `
