@@ -796,7 +796,7 @@ def _functions_test_impl(ctx):
     asserts.equals(
         env,
         ["ld", "--ld-path=a", "-B", "b", "-plugin", "c", "-Wl,-plugin,d"],
-        [w for w in tool_words(["ld", "x.o", "--ld-path=a", "-B", "b", "-Xlinker", "-plugin", "-Xlinker", "c", "-Wl,-plugin,d", "-lm"]) if w != "-Xlinker"],
+        [w for w in tool_words(["ld", "x.o", "--ld-path=a", "-B", "b", "-Xlinker", "-plugin", "-Xlinker", "c", "-lm", "-Wl,-plugin,d"]) if w != "-Xlinker"],
     )
 
     return unittest.end(env)
