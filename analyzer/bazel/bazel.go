@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,17 +72,22 @@ func (b *Bazel) run(ctx context.Context, s Streams, startup []string, command st
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
-		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		var path *fs.PathError
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) && errors.As(err, &path) && path.Op != "chdir" {
 			return 0, fmt.Errorf("bazel: %w; say --bazel=PATH where it is", err)
 		}
 		return 0, fmt.Errorf("bazel: %w", err)
 	}
 	done := make(chan struct{})
 	go func() {
+		var last time.Time
 		for {
 			select {
 			case sig := <-signals:
-				if sig == syscall.SIGTERM || !inForeground() {
+				// At the third interrupt Bazel's client kills its server: what reaches all processes of
+				// a group is passed on once.
+				if sig == syscall.SIGTERM || !inForeground() && time.Since(last) > time.Second {
+					last = time.Now()
 					cmd.Process.Signal(os.Interrupt)
 				}
 			case <-done:
@@ -102,7 +108,7 @@ func (b *Bazel) run(ctx context.Context, s Streams, startup []string, command st
 }
 
 // inForeground tells whether a terminal sends its interrupts to this process and to those that
-// it has started.
+// it has started. (Who else sends one there, as a container's engine, isn't told apart.)
 func inForeground() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {

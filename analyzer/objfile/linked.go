@@ -313,6 +313,9 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 			if err != nil {
 				return nil, fmt.Sprintf("%s: %v", p, err)
 			}
+			if f.machine != l.Machine || f.class != l.Class {
+				return nil, fmt.Sprintf("%s is for another machine", p)
+			}
 			for _, s := range f.sections {
 				initialisers[initialiser(s.name)] += s.size
 			}
@@ -320,7 +323,7 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 				if s.typ() == elf.STT_FILE {
 					files[s.name] = true
 				} else if s.sec != secUndefined {
-					at := place{f, s.sec, s.value}
+					at := place{file: f, sec: s.sec, at: s.value, local: s.local(), typ: s.typ()}
 					if s.sec == secCommon {
 						at.at = uint64(i)
 					}
@@ -359,7 +362,7 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 			return nil, fmt.Sprintf("%s is in it, which none of its known objects defines", printable(s.Name))
 		}
 	}
-	c, err := l.compare(syms)
+	c, err := l.compare(syms, places)
 	if err != nil {
 		return nil, err.Error()
 	}

@@ -14,6 +14,9 @@ type place struct {
 	file *file
 	sec  int    // as symbol.sec
 	at   uint64 // offset, value (absolute) or number (common) of a symbol; or address
+	// Of a symbol:
+	local bool
+	typ   elf.SymType
 }
 
 // comparison is of the content of a linked file with that of its parts.
@@ -24,7 +27,8 @@ type comparison struct {
 	content map[*elf.Section][]byte
 	named   map[definedAt]bool
 	relocs  map[uint64]dynamicReloc // by address
-	agreed  map[spot]int            // which section of a part is there
+	written []uint64                // their addresses, in order
+	agreed  map[spot]partSection    // what is there
 	placed  map[partSection]uint64  // the other way round
 }
 
@@ -34,22 +38,24 @@ type partSection struct {
 	sec  int
 }
 
-// spot is an address, of thread-local variables or others, for one part.
+// spot is an address, of thread-local variables or others.
 type spot struct {
-	file *file
 	addr uint64
 	tls  bool
 }
 
-func (c *comparison) spot(q place) spot {
-	return spot{q.file, q.at, q.file.sections[q.sec].flags&elf.SHF_TLS != 0}
-}
+func (q place) spot() spot { return spot{q.at, q.file.sections[q.sec].flags&elf.SHF_TLS != 0} }
+
+// same tells whether two symbols are at one place.
+func (q place) same(p place) bool { return q.file == p.file && q.sec == p.sec && q.at == p.at }
+
+func (q place) section() partSection { return partSection{q.file, q.sec} }
 
 // forget gives up what follow has taken for granted.
 func (c *comparison) forget(queue []place) {
 	for _, q := range queue {
-		delete(c.agreed, c.spot(q))
-		delete(c.placed, partSection{q.file, q.sec})
+		delete(c.agreed, q.spot())
+		delete(c.placed, q.section())
 	}
 }
 
@@ -58,8 +64,8 @@ type definedAt struct {
 	name string
 }
 
-func (l *linked) compare(syms []elf.Symbol) (*comparison, error) {
-	c := &comparison{linked: l, content: map[*elf.Section][]byte{}, named: map[definedAt]bool{}, relocs: map[uint64]dynamicReloc{}, agreed: map[spot]int{}, placed: map[partSection]uint64{}}
+func (l *linked) compare(syms []elf.Symbol, defined func(elf.Symbol) []place) (*comparison, error) {
+	c := &comparison{linked: l, content: map[*elf.Section][]byte{}, named: map[definedAt]bool{}, relocs: map[uint64]dynamicReloc{}, agreed: map[spot]partSection{}, placed: map[partSection]uint64{}}
 	for _, p := range l.Progs {
 		if p.Type == elf.PT_TLS {
 			c.tls = p.Vaddr
@@ -75,15 +81,35 @@ func (l *linked) compare(syms []elf.Symbol) (*comparison, error) {
 		if elf.ST_TYPE(s.Info) == elf.STT_TLS {
 			addr += c.tls
 		}
-		if elf.ST_TYPE(s.Info) != elf.STT_FILE && (s.Section != elf.SHN_UNDEF || s.Value != 0) {
+		own := false // to one of the parts
+		if elf.ST_BIND(s.Info) == elf.STB_LOCAL {
+			places := defined(s)
+			own = len(places) > 0 && !slices.ContainsFunc(places, func(p place) bool { return !p.local })
+		}
+		if !own && elf.ST_TYPE(s.Info) != elf.STT_FILE && (s.Section != elf.SHN_UNDEF || s.Value != 0) {
 			c.named[definedAt{addr, bare(printable(s.Name))}] = true
 		}
 	}
 	relocs, err := l.dynamicRelocs()
 	for _, r := range relocs {
 		c.relocs[r.offset] = r
+		c.written = append(c.written, r.offset)
 	}
+	slices.Sort(c.written)
 	return c, err
+}
+
+// known tells whether it is settled that the section of place p is where a symbol of the linked file says.
+func (c *comparison) known(sym elf.Symbol, p place) bool {
+	if p.sec <= 0 {
+		return false
+	}
+	at := sym.Value - p.at
+	if elf.ST_TYPE(sym.Info) == elf.STT_TLS {
+		at += c.tls
+	}
+	where, ok := c.placed[p.section()]
+	return ok && where == at
 }
 
 // has tells whether a symbol of the linked file is what is at place p.
@@ -92,7 +118,11 @@ func (c *comparison) has(sym elf.Symbol, p place) bool {
 	if elf.ST_TYPE(sym.Info) == elf.STT_TLS {
 		addr += c.tls
 	}
+	typ := elf.ST_TYPE(sym.Info)
+	likely := typ == p.typ || typ == elf.STT_NOTYPE || p.typ == elf.STT_NOTYPE || p.typ == elf.STT_COMMON || typ == elf.STT_FUNC && p.typ == sttGNUIFunc
 	switch {
+	case !likely, p.local && elf.ST_BIND(sym.Info) != elf.STB_LOCAL:
+		return false
 	case p.sec == secAbsolute:
 		return sym.Section == elf.SHN_ABS && sym.Value == p.at
 	case sym.Section >= elf.SHN_LORESERVE:
@@ -125,7 +155,7 @@ func (c *comparison) follow(queue []place, p place, addr uint64) ([]place, bool)
 	switch {
 	case !s.loaded() || s.name == ".eh_frame" || s.size == 0:
 		return queue, true
-	case s.flags&elf.SHF_MERGE != 0 && s.entsize > 0: // each element is somewhere
+	case s.flags&elf.SHF_MERGE != 0 && s.entsize > 0 && s.entsize <= uint64(len(s.data)): // each element is somewhere
 		if p.at > uint64(len(s.data)) {
 			return queue, false
 		}
@@ -140,15 +170,14 @@ func (c *comparison) follow(queue []place, p place, addr uint64) ([]place, bool)
 		}
 		return c.equal(queue, p.file, s, p.at, min(p.at+n, s.size), addr)
 	}
-	q := place{p.file, p.sec, addr - p.at}
-	sec, known := c.agreed[c.spot(q)]
-	if known {
-		return queue, sec == q.sec // else the linker has made two sections one
+	q := place{file: p.file, sec: p.sec, at: addr - p.at}
+	if known, ok := c.agreed[q.spot()]; ok {
+		return queue, known == q.section() // else the linker has made two sections one
 	}
-	if _, elsewhere := c.placed[partSection{q.file, q.sec}]; elsewhere {
+	if _, elsewhere := c.placed[q.section()]; elsewhere || s.align > 1 && q.at%s.align != 0 {
 		return queue, false
 	}
-	c.agreed[c.spot(q)], c.placed[partSection{q.file, q.sec}] = q.sec, q.at
+	c.agreed[q.spot()], c.placed[q.section()] = q.section(), q.at
 	return append(queue, q), true
 }
 
@@ -159,12 +188,24 @@ func (c *comparison) equal(queue []place, f *file, s *section, from, to, addr ui
 	if !ok {
 		return queue, false
 	}
-	if got == nil || s.data == nil {
-		return queue, zero(got) && (s.data == nil || zero(s.data[from:to]))
+	first := sort.Search(len(s.relocs), func(i int) bool { return s.relocs[i].offset >= from })
+	// What a loader writes there, a relocation of the part has to ask for.
+	// (At the addresses of .tbss, of which there is one for each thread, are others.)
+	i, _ := slices.BinarySearch(c.written, addr)
+	for ; (got != nil || s.flags&elf.SHF_TLS == 0) && i < len(c.written) && c.written[i]-addr < to-from; i++ {
+		at := c.written[i] - addr + from
+		if k := sort.Search(len(s.relocs), func(k int) bool { return s.relocs[k].offset >= at }); k == len(s.relocs) || s.relocs[k].offset != at {
+			return queue, false
+		}
+	}
+	if got == nil && s.data != nil {
+		got = make([]byte, to-from)
+	}
+	if s.data == nil {
+		return queue, zero(got)
 	}
 	pos := from
 	same := func(end uint64) bool { return end <= pos || bytes.Equal(got[pos-from:end-from], s.data[pos:end]) }
-	first := sort.Search(len(s.relocs), func(i int) bool { return s.relocs[i].offset >= from })
 	for _, r := range s.relocs[first:] {
 		if r.offset >= to {
 			break
@@ -284,8 +325,15 @@ func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uin
 			return after, false
 		}
 		v = uint64(relative(x.bytes, 4))
-	default:
-		return after, true
+	case elf.R_X86_64_8, elf.R_X86_64_16:
+		if uint64(len(x.bytes)) < after {
+			return after, false
+		}
+		if v = uint64(x.bytes[0]); after == 2 {
+			v = uint64(f.order.Uint16(x.bytes))
+		}
+	default: // in no ordinary code
+		return after, typ == elf.R_X86_64_NONE
 	}
 	to := func(addr uint64) (ok bool) {
 		*queue, ok = c.is(*queue, f, sym, x.reloc, addr)
@@ -296,14 +344,16 @@ func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uin
 		return after, to(x.addr + v - add)
 	case elf.R_X86_64_32:
 		return after, to(v&0xffffffff - add)
+	case elf.R_X86_64_8, elf.R_X86_64_16:
+		return after, to(v - add)
 	case elf.R_X86_64_32S:
 		return after, to(v - add)
 	case elf.R_X86_64_64:
-		return after, c.value(x.addr, x.bytes, sym, add, to)
+		return after, c.value(f, x.addr, x.bytes, sym, add, to)
 	case elf.R_X86_64_TPOFF32, elf.R_X86_64_TPOFF64:
 		return after, to(c.thread + v - add)
 	case elf.R_X86_64_DTPOFF32:
-		if int64(v) < 0 { // in an executable
+		if int64(v-add) < 0 { // in an executable
 			return after, to(c.thread + v - add)
 		}
 		return after, to(c.tls + v - add)
@@ -312,7 +362,7 @@ func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uin
 			return after, x.before >= 2 && relaxed(typ, x.want[:x.before], x.got[:x.before]) && c.withoutSlot(x, v, to)
 		}
 		slot, ok := c.bytes(x.addr+v-add, 8, 0)
-		return after, ok && slot != nil && (x.addr+v-add)%8 == 0 && c.value(x.addr+v-add, slot, sym, 0, to)
+		return after, ok && slot != nil && (x.addr+v-add)%8 == 0 && c.value(f, x.addr+v-add, slot, sym, 0, to)
 	case elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC:
 		if x.before < 3 || !relaxed(typ, x.want[:x.before], x.got[:x.before]) {
 			return after, false
@@ -332,7 +382,7 @@ func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uin
 			if typ == elf.R_X86_64_TLSLD {
 				return 4, (!ok || r.name == "") && c.module(x.addr+v-add, r, ok)
 			}
-			return 4, c.module(x.addr+v-add, r, ok) && (r.name == "" || bare(r.name) == bare(sym.name)) && c.offset(x.addr+v-add+8, c.tls, sym, to)
+			return 4, c.module(x.addr+v-add, r, ok) && (r.name == "" || !sym.local() && bare(r.name) == bare(sym.name)) && c.offset(x.addr+v-add+8, c.tls, sym, to)
 		}
 		n := 16
 		if typ == elf.R_X86_64_TLSLD {
@@ -396,27 +446,35 @@ func (c *comparison) threadLocal(r dynamicReloc, sym *symbol, to func(uint64) bo
 		return false
 	}
 	if r.name != "" {
-		return bare(r.name) == bare(sym.name) && r.addend == 0
+		return !sym.local() && bare(r.name) == bare(sym.name) && r.addend == 0
 	}
 	return to(c.tls + uint64(r.addend))
 }
 
 // value tells whether the address at p, with the bytes b, is that of a symbol with an addend.
-func (c *comparison) value(p uint64, b []byte, sym *symbol, add uint64, to func(uint64) bool) bool {
+func (c *comparison) value(f *file, p uint64, b []byte, sym *symbol, add uint64, to func(uint64) bool) bool {
 	r, ok := c.relocs[p]
 	switch {
 	case !ok: // as it is, or in .relr.dyn
 		return to(c.ByteOrder.Uint64(b) - add)
+	case f.machine == elf.EM_X86_64 && !slices.Contains(addresses[r.name != ""], elf.R_X86_64(r.typ)):
+		return false
 	case r.name != "":
-		return r.name == bare(sym.name) && uint64(r.addend) == add
+		return !sym.local() && r.name == bare(sym.name) && uint64(r.addend) == add
 	}
 	return to(uint64(r.addend) - add)
+}
+
+// addresses are the dynamic relocations that write an address: of a symbol, or of a place.
+var addresses = map[bool][]elf.R_X86_64{
+	true:  {elf.R_X86_64_64, elf.R_X86_64_GLOB_DAT, elf.R_X86_64_JMP_SLOT},
+	false: {elf.R_X86_64_RELATIVE, elf.R_X86_64_IRELATIVE},
 }
 
 // is tells whether a symbol of a part, to which r refers, has the address.
 func (c *comparison) is(queue []place, f *file, sym *symbol, r reloc, addr uint64) ([]place, bool) {
 	if sym.local() && sym.sec > 0 && sym.typ() != sttGNUIFunc {
-		p := place{f, sym.sec, sym.value}
+		p := place{file: f, sec: sym.sec, at: sym.value}
 		if sym.typ() == elf.STT_SECTION && f.sections[sym.sec].flags&elf.SHF_MERGE != 0 {
 			p.at += uint64(r.addend)
 			addr += uint64(r.addend)
@@ -427,7 +485,7 @@ func (c *comparison) is(queue []place, f *file, sym *symbol, r reloc, addr uint6
 		return queue, addr == sym.value
 	}
 	name := bare(sym.name)
-	if c.named[definedAt{addr, name}] || addr == 0 && sym.sec == secUndefined && sym.bind() == elf.STB_WEAK {
+	if c.named[definedAt{addr, name}] || addr == 0 && sym.sec == secUndefined && sym.bind() == elf.STB_WEAK && (c.executable || elf.ST_VISIBILITY(sym.other) != elf.STV_DEFAULT) {
 		return queue, true
 	}
 	// Through the table of the linker.
@@ -458,7 +516,8 @@ func (c *comparison) bytes(addr, n uint64, flags elf.SectionFlag) (b []byte, ok 
 		return nil, true
 	}
 	s := c.section(addr, flags)
-	if s == nil || n > s.Size-(addr-s.Addr) {
+	const access = elf.SHF_WRITE | elf.SHF_EXECINSTR
+	if s == nil || n > s.Size-(addr-s.Addr) || flags&access&^s.Flags != 0 {
 		return nil, false
 	}
 	if s.Type == elf.SHT_NOBITS {
@@ -513,13 +572,18 @@ func (c *comparison) unlike(syms []elf.Symbol, defined func(elf.Symbol) []place)
 		}
 		groups = append(groups, []elf.Symbol{s})
 	}
+	// What is in one place only says where sections are: the others are seen in the light of that.
+	sort.SliceStable(groups, func(i, k int) bool { return len(defined(groups[i][0])) == 1 && len(defined(groups[k][0])) > 1 })
 	next := map[*place]int{} // static functions of one name are often in the order of the parts
 	for _, g := range groups {
 		places := defined(g[0])
 		first, together := next[&places[0]], false
+		if i := slices.IndexFunc(places, func(p place) bool { return c.known(g[0], p) }); i >= 0 {
+			first = i
+		}
 		for i := range places {
 			k := (first + i) % len(places)
-			if slices.ContainsFunc(g[1:], func(s elf.Symbol) bool { return !slices.Contains(defined(s), places[k]) }) {
+			if slices.ContainsFunc(g[1:], func(s elf.Symbol) bool { return !slices.ContainsFunc(defined(s), places[k].same) }) {
 				continue
 			}
 			together = true

@@ -290,3 +290,54 @@ func FuzzLinked(f *testing.F) {
 		}
 	})
 }
+
+// Libraries whose files were compiled of other sources than their known objects, with the same names and sizes; and such
+// as are made of these, in ways that are easily taken for another.
+func TestLinkedOfWhat(t *testing.T) {
+	for _, c := range []struct {
+		name, flags, link string
+		known, linked     map[string]string // a.c, b.c and main.c; none for what is known
+		want              bool
+	}{
+		{"an address comes to be", "-fdata-sections", "", map[string]string{"a.c": "int x; int *at;"}, map[string]string{"a.c": "int x; int *at = &x;"}, false},
+		{"an address goes", "", "", map[string]string{"a.c": "int x; int *at = &x;"}, map[string]string{"a.c": "int x; int *at;"}, false},
+		{"a number becomes an address", "-fdata-sections", "", map[string]string{"a.c": "int x; long v[2] = {0, 5};"}, map[string]string{"a.c": "int x; long v[2] = {(long)&x, 5};"}, false},
+		{"two variables become one", "", "", map[string]string{"a.c": "static int n; int f(void) { return ++n; }", "b.c": "static int n; int g(void) { return ++n; }"},
+			map[string]string{"a.c": "__attribute__((visibility(\"hidden\"))) int n; int f(void) { return ++n; }", "b.c": "extern __attribute__((visibility(\"hidden\"))) int n; int g(void) { return ++n; }"}, false},
+		{"a static function is exported", "-fno-inline", "-Wl,-Bsymbolic", map[string]string{"a.c": "static int helper(int x) { return x * 3; } int f(int x) { return helper(x); }"},
+			map[string]string{"a.c": "__attribute__((visibility(\"protected\"))) int helper(int x) { return x * 3; } int f(int x) { return helper(x); }"}, false},
+		{"a resolver", "", "", map[string]string{"a.c": "static int one(void) { return 1; } void *r(void) { return one; } void *f(void) { return one; }"},
+			map[string]string{"a.c": "static int one(void) { return 1; } void *r(void) { return one; } __asm__(\".type f, @gnu_indirect_function\"); void *f(void) { return one; }"}, false},
+		{"a variable can't be written", "", "", map[string]string{"a.c": "int t[4] = {1, 2, 3, 4};"}, map[string]string{"a.c": "const int t[4] = {1, 2, 3, 4};"}, false},
+		{"a variable is aligned less", "", "", map[string]string{"a.c": "long pad = 1; _Alignas(64) int t[4] = {1};"}, map[string]string{"a.c": "long pad = 1; _Alignas(4) int t[4] = {1};"}, false},
+		{"through large addresses", "-mcmodel=large", "", map[string]string{"a.c": "int one(int x) { return x + 1; } int two(int x) { return x + 2; } int f(void) { return one(7); }"},
+			map[string]string{"a.c": "int one(int x) { return x + 1; } int two(int x) { return x + 2; } int f(void) { return two(7); }"}, false},
+		{"the first holder of a name is removed", "-ffunction-sections -fdata-sections", "-Wl,--gc-sections", map[string]string{
+			"a.c": "static int count; __attribute__((visibility(\"hidden\"))) int unused(int x) { return x + ++count; }",
+			"b.c": "static int count; int b(int x) { return x * 3 + ++count; }", "main.c": "static int count; int c(int x) { return x - ++count; }"}, nil, true},
+		{"in front of a thread-local array", "", "", map[string]string{"a.c": "static __thread int arr[10]; int f(int i) { return arr[i - 1]; }"}, nil, true},
+	} {
+		for _, how := range []string{"gcc bfd", "clang lld"} {
+			compiler, linker, _ := strings.Cut(how, " ")
+			if _, err := exec.LookPath("ld." + linker); err != nil {
+				continue
+			}
+			flags := append([]string{"-O1", "-fPIC", "-w"}, strings.Fields(c.flags)...)
+			parts := compileParts(t, c.known, compiler, flags...)
+			objects := parts
+			if c.linked != nil {
+				objects = compileParts(t, c.linked, compiler, flags...)
+			}
+			args := append(slices.Clone(objects), "-shared", "-fuse-ld="+linker)
+			_, why := linkedManifests(t, linkFiles(t, "libt.so", append(args, strings.Fields(c.link)...)...), parts...)
+			if (why == "") != c.want {
+				t.Errorf("%s, %s: %q", c.name, how, why)
+			}
+			if c.linked != nil { // and of itself
+				if _, why := linkedManifests(t, linkFiles(t, "libt.so", append(args, strings.Fields(c.link)...)...), objects...); why != "" && c.name != "through large addresses" {
+					t.Errorf("%s, %s: %q", c.name, how, why)
+				}
+			}
+		}
+	}
+}

@@ -60,7 +60,6 @@ func Root() *cobra.Command {
 			c.RunE = subcommand
 		}
 	}
-	root.InitDefaultCompletionCmd()
 	return root
 }
 

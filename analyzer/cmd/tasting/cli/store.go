@@ -173,7 +173,7 @@ tasting has not created, such as Bazel's --disk_cache.
 			fmt.Fprintf(cmd.OutOrStdout(), "removed %d entries, %d blobs, %d bytes\nkept %d entries, %d blobs, %d bytes\n",
 				r.RemovedEntries, r.RemovedBlobs, r.RemovedBytes, r.KeptEntries, r.KeptBlobs, r.KeptBytes)
 			if o.MaxBytes > 0 && r.KeptBytes > o.MaxBytes {
-				fmt.Fprintf(cmd.ErrOrStderr(), "tasting: that is more than --max-size=%s: the rest is younger than --grace=%v, and may belong to a result that is being recorded\n", size, o.Grace)
+				fmt.Fprintf(cmd.ErrOrStderr(), "tasting: that is more than --max-size=%s: the rest is in use, or younger than --grace=%v and may belong to a result that is being recorded\n", size, o.Grace)
 			}
 			return nil
 		},
