@@ -70,8 +70,8 @@ func (t *table) sums(all []Commit) {
 		fmt.Fprintf(t.out, "\nOf %d tests bazel test executed %d (%.1f %%), tasting test %d (%.1f %%).\n", tests, p.Executed, share(p.Executed), x.Executed, share(x.Executed))
 		fmt.Fprintf(t.out, "Of %d compilations by bazel test, %d made an object that was new or different.\n", p.Compiled, different)
 		fmt.Fprintf(t.out, "%d commits cost tasting test more than 1.1 times the CPU time of bazel test and a second.\n", above)
-		fmt.Fprintf(t.out, "%d replayed results were compared with an execution at the same commit.\n", verified)
 	}
+	fmt.Fprintf(t.out, "%d replayed results were compared with an execution at the same commit.\n", verified)
 	if unbuilt > 0 {
 		fmt.Fprintf(t.out, "%d commits don't build, or have no tests.\n", unbuilt)
 	}

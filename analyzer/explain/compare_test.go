@@ -15,45 +15,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest/manifesttest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// part is what a test is linked from.
-type part struct {
-	Name     string
-	Manifest *manifest.Manifest
-}
-
-// source returns a unit with functions: name, what its hash is made of, symbols that it refers to.
-func source(t testing.TB, name string, functions ...[]string) part {
-	t.Helper()
-	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: name, Units: []*manifest.Unit{{Exact: true}}}
-	for _, f := range functions {
-		c := &manifest.Component{
-			Name: f[0], Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: fmt.Appendf(nil, "%16s", f[1]),
-			Definitions: manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, f[0]),
-		}
-		for _, l := range f[2:] {
-			c.Links = append(c.Links, 2*uint32(len(m.Symbols))+1)
-			m.Symbols = append(m.Symbols, l)
-			m.Units[0].References = append(m.Units[0].References, &manifest.Reference{Name: l})
-		}
-		m.Components = append(m.Components, c)
-	}
-	if _, err := manifest.Marshal(m); err != nil {
-		t.Fatal(err)
-	}
-	return part{Name: name, Manifest: m}
-}
-
 // computed returns what a program that is linked from parts comes to.
-func computed(t testing.TB, parts []part) *fingerprint.Report {
+func computed(t testing.TB, parts []*manifest.Manifest) *fingerprint.Report {
 	t.Helper()
 	dir := t.TempDir()
 	var files []string
 	for i, p := range parts {
-		b, err := manifest.Marshal(p.Manifest)
+		b, err := manifest.Marshal(p)
 		file := filepath.Join(dir, fmt.Sprint(i))
 		if err == nil {
 			err = os.WriteFile(file, b, 0o666)
@@ -72,35 +45,35 @@ func computed(t testing.TB, parts []part) *fingerprint.Report {
 
 // An explanation of components alone: who changed, and how it is reached.
 func TestExplainComponents(t *testing.T) {
-	base := []part{source(t, "a.c", []string{"main", "1", "f", "g"}), source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}, []string{"h", "1"})}
+	base := []*manifest.Manifest{manifesttest.Source(t, "a.c", []string{"main", "1", "f", "g"}), manifesttest.Source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}, []string{"h", "1"})}
 	for _, tc := range []struct {
 		name string
-		new  []part
+		new  []*manifest.Manifest
 		want []Difference
 	}{
 		{"nothing", base, []Difference{}},
-		{"body", []part{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}, []string{"h", "2"})},
+		{"body", []*manifest.Manifest{base[0], manifesttest.Source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}, []string{"h", "2"})},
 			[]Difference{{Category: ComponentChanged, Key: "h", BeforeFile: "b.c", AfterFile: "b.c", Path: []string{"main", "f", "h"}}}},
-		{"moved", []part{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}), source(t, "c.c", []string{"h", "1"})}, []Difference{}},
-		{"moved and edited", []part{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}), source(t, "c.c", []string{"h", "2"})},
+		{"moved", []*manifest.Manifest{base[0], manifesttest.Source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}), manifesttest.Source(t, "c.c", []string{"h", "1"})}, []Difference{}},
+		{"moved and edited", []*manifest.Manifest{base[0], manifesttest.Source(t, "b.c", []string{"f", "1", "h"}, []string{"g", "1", "h"}), manifesttest.Source(t, "c.c", []string{"h", "2"})},
 			[]Difference{{Category: ComponentChanged, Key: "h", BeforeFile: "b.c", AfterFile: "c.c", Path: []string{"main", "f", "h"}}}},
-		{"call removed", []part{base[0], source(t, "b.c", []string{"f", "2"}, []string{"g", "2"}, []string{"h", "1"})},
+		{"call removed", []*manifest.Manifest{base[0], manifesttest.Source(t, "b.c", []string{"f", "2"}, []string{"g", "2"}, []string{"h", "1"})},
 			[]Difference{
 				{Category: ComponentChanged, Key: "f", BeforeFile: "b.c", AfterFile: "b.c", Path: []string{"main", "f"}},
 				{Category: ComponentChanged, Key: "g", BeforeFile: "b.c", AfterFile: "b.c", Path: []string{"main", "g"}},
 				{Category: ComponentRemoved, Key: "h", BeforeFile: "b.c", Path: []string{"main", "f", "h"}},
 			}},
-		{"call added", []part{base[0], source(t, "b.c", []string{"f", "2", "h", "k"}, []string{"g", "1", "h"}, []string{"h", "1"}, []string{"k", "1"})},
+		{"call added", []*manifest.Manifest{base[0], manifesttest.Source(t, "b.c", []string{"f", "2", "h", "k"}, []string{"g", "1", "h"}, []string{"h", "1"}, []string{"k", "1"})},
 			[]Difference{
 				{Category: ComponentChanged, Key: "f", BeforeFile: "b.c", AfterFile: "b.c", Path: []string{"main", "f"}},
 				{Category: ComponentAdded, Key: "k", AfterFile: "b.c", Path: []string{"main", "f", "k"}},
 			}},
-		{"definition disappears", []part{base[0], source(t, "b.c", []string{"f", "1", "h"}, []string{"h", "1"})},
+		{"definition disappears", []*manifest.Manifest{base[0], manifesttest.Source(t, "b.c", []string{"f", "1", "h"}, []string{"h", "1"})},
 			[]Difference{
 				{Category: ComponentRemoved, Key: "g", BeforeFile: "b.c", Path: []string{"main", "g"}},
 				{Category: LinksChanged, Key: "main", Gone: []string{"g"}, BeforeFile: "a.c", AfterFile: "a.c", Path: []string{"main"}},
 			}},
-		{"a root appears", append(slices.Clone(base), source(t, "c.c", []string{"malloc", "1"})),
+		{"a root appears", append(slices.Clone(base), manifesttest.Source(t, "c.c", []string{"malloc", "1"})),
 			[]Difference{
 				{Category: ComponentAdded, Key: "malloc", AfterFile: "c.c", Path: []string{"malloc"}},
 				{Category: RootsChanged, Key: "malloc", After: "replaces malloc of a system library"},
@@ -130,7 +103,7 @@ func TestExplainComponents(t *testing.T) {
 	}
 
 	// A root disappears.
-	c := Compare(computed(t, append(slices.Clone(base), source(t, "c.c", []string{"malloc", "1"}))), computed(t, base))
+	c := Compare(computed(t, append(slices.Clone(base), manifesttest.Source(t, "c.c", []string{"malloc", "1"}))), computed(t, base))
 	want := []Difference{
 		{Category: ComponentRemoved, Key: "malloc", Before: c.Differences[0].Before, Kind: "function", BeforeFile: "c.c", Path: []string{"malloc"}},
 		{Category: RootsChanged, Key: "malloc", Before: "replaces malloc of a system library"},
@@ -142,13 +115,13 @@ func TestExplainComponents(t *testing.T) {
 
 // Constructors run in the order of the link.
 func TestExplainOrderOfRoots(t *testing.T) {
-	init := func(name string) part {
-		s := source(t, name+".c", []string{name, name})
-		s.Manifest.Components[0].Root = "constructor"
+	init := func(name string) *manifest.Manifest {
+		s := manifesttest.Source(t, name+".c", []string{name, name})
+		s.Components[0].Root = "constructor"
 		return s
 	}
-	m, x, y := source(t, "a.c", []string{"main", "1"}), init("x"), init("y")
-	c := Compare(computed(t, []part{m, x, y}), computed(t, []part{m, y, x}))
+	m, x, y := manifesttest.Source(t, "a.c", []string{"main", "1"}), init("x"), init("y")
+	c := Compare(computed(t, []*manifest.Manifest{m, x, y}), computed(t, []*manifest.Manifest{m, y, x}))
 	want := []Difference{{Category: RootsChanged, Key: "order", Before: "main x y", After: "main y x"}}
 	if d := cmp.Diff(want, c.Differences); d != "" || c.Equal {
 		t.Errorf("(-want +got):\n%s", d)
@@ -159,7 +132,7 @@ func TestExplainOrderOfRoots(t *testing.T) {
 // the numbers of all others, which is no change. A second static function of a
 // name changes the ID of the first.
 func TestExplainMatchesWhatIsRenumbered(t *testing.T) {
-	unit := func(n int, extra ...string) part {
+	unit := func(n int, extra ...string) *manifest.Manifest {
 		m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: "a.cc", Units: []*manifest.Unit{{}}}
 		add := func(name, hash string, linkage manifest.Linkage, links ...uint32) {
 			m.Components = append(m.Components, &manifest.Component{Name: name, Kind: manifest.Kind_KIND_FUNCTION, Linkage: linkage, LocalHash: []byte((hash + strings.Repeat(" ", 16))[:16]), Links: links})
@@ -176,9 +149,9 @@ func TestExplainMatchesWhatIsRenumbered(t *testing.T) {
 			links = append(links, uint32(2*i))
 		}
 		add("main", "main "+string(rune('0'+n)), manifest.Linkage_LINKAGE_EXTERNAL, links...)
-		return part{Name: "a.cc", Manifest: m}
+		return m
 	}
-	c := Compare(computed(t, []part{unit(1)}), computed(t, []part{unit(2, "zero")}))
+	c := Compare(computed(t, []*manifest.Manifest{unit(1)}), computed(t, []*manifest.Manifest{unit(2, "zero")}))
 	var got []string
 	for _, d := range c.Differences {
 		got = append(got, string(d.Category)+" "+d.Key)
@@ -187,15 +160,15 @@ func TestExplainMatchesWhatIsRenumbered(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 
-	static := func(name, f string) part {
-		s := source(t, name, []string{"s", "static " + name}, []string{f, "1"})
+	static := func(name, f string) *manifest.Manifest {
+		s := manifesttest.Source(t, name, []string{"s", "static " + name}, []string{f, "1"})
 		// They are sorted: f, s.
-		s.Manifest.Components[1].Linkage, s.Manifest.Components[1].Definitions = manifest.Linkage_LINKAGE_LOCAL, nil
-		s.Manifest.Components[0].Links = []uint32{2}
+		s.Components[1].Linkage, s.Components[1].Definitions = manifest.Linkage_LINKAGE_LOCAL, nil
+		s.Components[0].Links = []uint32{2}
 		return s
 	}
-	one := computed(t, []part{static("a.c", "main")})
-	two := computed(t, []part{static("a.c", "main"), static("b.c", "malloc")})
+	one := computed(t, []*manifest.Manifest{static("a.c", "main")})
+	two := computed(t, []*manifest.Manifest{static("a.c", "main"), static("b.c", "malloc")})
 	got = nil
 	for _, d := range Compare(one, two).Differences {
 		got = append(got, string(d.Category)+" "+d.Key)
@@ -515,17 +488,17 @@ func TestDistance(t *testing.T) {
 // Two fingerprints that differ have at least one difference, even if no
 // component does.
 func TestExplainComposition(t *testing.T) {
-	weak := func(name, hash string) part {
-		s := source(t, name, []string{"w", hash})
-		s.Manifest.Components[0].Linkage = manifest.Linkage_LINKAGE_WEAK
-		s.Manifest.Components[0].Definitions[0].Binding = manifest.Binding_BINDING_COMMON
+	weak := func(name, hash string) *manifest.Manifest {
+		s := manifesttest.Source(t, name, []string{"w", hash})
+		s.Components[0].Linkage = manifest.Linkage_LINKAGE_WEAK
+		s.Components[0].Definitions[0].Binding = manifest.Binding_BINDING_COMMON
 		return s
 	}
 	// Common definitions are merged: both count, and how they are defined.
-	a := computed(t, []part{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), weak("c.c", "2")})
+	a := computed(t, []*manifest.Manifest{manifesttest.Source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), weak("c.c", "2")})
 	x := weak("c.c", "2")
-	x.Manifest.Components[0].Definitions[0].Visibility = manifest.Visibility_VISIBILITY_PROTECTED
-	b := computed(t, []part{source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), x})
+	x.Components[0].Definitions[0].Visibility = manifest.Visibility_VISIBILITY_PROTECTED
+	b := computed(t, []*manifest.Manifest{manifesttest.Source(t, "a.c", []string{"main", "1", "w"}), weak("b.c", "1"), x})
 	c := Compare(a, b)
 	if c.Equal || len(c.Differences) != 1 || c.Differences[0].Category != CompositionChanged {
 		t.Errorf("%+v", c)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest/manifesttest"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
@@ -21,23 +22,7 @@ import (
 // version; links are symbols.
 func source(t testing.TB, name string, functions ...[]string) part {
 	t.Helper()
-	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Source: name, Units: []*manifest.Unit{{Exact: true}}}
-	for _, f := range functions {
-		c := &manifest.Component{
-			Name: f[0], Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: fmt.Appendf(nil, "%16s", f[1]),
-			Definitions: manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, f[0]),
-		}
-		for _, l := range f[2:] {
-			c.Links = append(c.Links, 2*uint32(len(m.Symbols))+1)
-			m.Symbols = append(m.Symbols, l)
-			m.Units[0].References = append(m.Units[0].References, &manifest.Reference{Name: l})
-		}
-		m.Components = append(m.Components, c)
-	}
-	if _, err := manifest.Marshal(m); err != nil {
-		t.Fatal(err)
-	}
-	return part{Name: name, Manifest: m}
+	return part{Name: name, Manifest: manifesttest.Source(t, name, functions...)}
 }
 
 func computed(sources []part, roots Roots) *Report {

@@ -77,17 +77,13 @@ func (l *linked) compare(syms []elf.Symbol, defined func(elf.Symbol) []place) (*
 	}
 	for _, s := range syms {
 		// The address of a library's function can be one in the executable: an undefined symbol with a value.
-		addr := s.Value
-		if elf.ST_TYPE(s.Info) == elf.STT_TLS {
-			addr += c.tls
-		}
 		own := false // to one of the parts
 		if elf.ST_BIND(s.Info) == elf.STB_LOCAL {
 			places := defined(s)
 			own = len(places) > 0 && !slices.ContainsFunc(places, func(p place) bool { return !p.local })
 		}
 		if !own && elf.ST_TYPE(s.Info) != elf.STT_FILE && (s.Section != elf.SHN_UNDEF || s.Value != 0) {
-			c.named[definedAt{addr, bare(printable(s.Name))}] = true
+			c.named[definedAt{c.address(s), bare(printable(s.Name))}] = true
 		}
 	}
 	relocs, err := l.dynamicRelocs()
@@ -104,20 +100,21 @@ func (c *comparison) known(sym elf.Symbol, p place) bool {
 	if p.sec <= 0 {
 		return false
 	}
-	at := sym.Value - p.at
-	if elf.ST_TYPE(sym.Info) == elf.STT_TLS {
-		at += c.tls
-	}
 	where, ok := c.placed[p.section()]
-	return ok && where == at
+	return ok && where == c.address(sym)-p.at
+}
+
+// address is that of a symbol of the linked file, of a thread-local one in what its variables begin as.
+func (c *comparison) address(sym elf.Symbol) uint64 {
+	if elf.ST_TYPE(sym.Info) == elf.STT_TLS {
+		return sym.Value + c.tls
+	}
+	return sym.Value
 }
 
 // has tells whether a symbol of the linked file is what is at place p.
 func (c *comparison) has(sym elf.Symbol, p place) bool {
-	addr := sym.Value
-	if elf.ST_TYPE(sym.Info) == elf.STT_TLS {
-		addr += c.tls
-	}
+	addr := c.address(sym)
 	typ := elf.ST_TYPE(sym.Info)
 	likely := typ == p.typ || typ == elf.STT_NOTYPE || p.typ == elf.STT_NOTYPE || p.typ == elf.STT_COMMON || typ == elf.STT_FUNC && p.typ == sttGNUIFunc
 	switch {
@@ -339,14 +336,13 @@ func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uin
 		*queue, ok = c.is(*queue, f, sym, x.reloc, addr)
 		return ok
 	}
+	dest := x.addr + v - add // where a distance leads
 	switch typ {
 	case elf.R_X86_64_PC32, elf.R_X86_64_PLT32, elf.R_X86_64_PC64:
-		return after, to(x.addr + v - add)
+		return after, to(dest)
 	case elf.R_X86_64_32:
 		return after, to(v&0xffffffff - add)
-	case elf.R_X86_64_8, elf.R_X86_64_16:
-		return after, to(v - add)
-	case elf.R_X86_64_32S:
+	case elf.R_X86_64_8, elf.R_X86_64_16, elf.R_X86_64_32S:
 		return after, to(v - add)
 	case elf.R_X86_64_64:
 		return after, c.value(f, x.addr, x.bytes, sym, add, to)
@@ -361,8 +357,8 @@ func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uin
 		if !x.kept() {
 			return after, x.before >= 2 && relaxed(typ, x.want[:x.before], x.got[:x.before]) && c.withoutSlot(x, v, to)
 		}
-		slot, ok := c.bytes(x.addr+v-add, 8, 0)
-		return after, ok && slot != nil && (x.addr+v-add)%8 == 0 && c.value(f, x.addr+v-add, slot, sym, 0, to)
+		slot, ok := c.bytes(dest, 8, 0)
+		return after, ok && slot != nil && dest%8 == 0 && c.value(f, dest, slot, sym, 0, to)
 	case elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC:
 		if x.before < 3 || !relaxed(typ, x.want[:x.before], x.got[:x.before]) {
 			return after, false
@@ -370,19 +366,19 @@ func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uin
 		op := x.got[x.before-2]
 		switch {
 		case typ == elf.R_X86_64_GOTPC32_TLSDESC && x.kept():
-			r, ok := c.relocs[x.addr+v-add]
+			r, ok := c.relocs[dest]
 			return after, ok && c.threadLocal(r, sym, to)
 		case op == 0x03 || op == 0x8b:
-			return after, c.offset(x.addr+v-add, c.thread, sym, to)
+			return after, c.offset(dest, c.thread, sym, to)
 		}
 		return after, to(c.thread + v)
 	case elf.R_X86_64_TLSGD, elf.R_X86_64_TLSLD:
 		if x.kept() {
-			r, ok := c.relocs[x.addr+v-add]
+			r, ok := c.relocs[dest]
 			if typ == elf.R_X86_64_TLSLD {
-				return 4, (!ok || r.name == "") && c.module(x.addr+v-add, r, ok)
+				return 4, r.name == "" && c.module(dest, r, ok)
 			}
-			return 4, c.module(x.addr+v-add, r, ok) && (r.name == "" || !sym.local() && bare(r.name) == bare(sym.name)) && c.offset(x.addr+v-add+8, c.tls, sym, to)
+			return 4, c.module(dest, r, ok) && (r.name == "" || !sym.local() && bare(r.name) == bare(sym.name)) && c.offset(dest+8, c.tls, sym, to)
 		}
 		n := 16
 		if typ == elf.R_X86_64_TLSLD {
@@ -491,8 +487,9 @@ func (c *comparison) is(queue []place, f *file, sym *symbol, r reloc, addr uint6
 	// Through the table of the linker.
 	if s := c.section(addr, 0); s != nil && (strings.HasPrefix(s.Name, ".plt") || s.Name == ".iplt") {
 		b, _ := c.bytes(addr, min(16, s.Addr+s.Size-addr), 0)
-		i := len(b) - len(bytes.TrimPrefix(bytes.TrimPrefix(b, []byte{0xf3, 0x0f, 0x1e, 0xfa}), []byte{0xf2})) // endbr64, bnd
-		if bytes.HasPrefix(b[i:], []byte{0xff, 0x25}) && i+6 <= len(b) {                                       // jmp *slot(%rip)
+		// endbr64, bnd; jmp *slot(%rip)
+		i := len(b) - len(bytes.TrimPrefix(bytes.TrimPrefix(b, []byte{0xf3, 0x0f, 0x1e, 0xfa}), []byte{0xf2}))
+		if bytes.HasPrefix(b[i:], []byte{0xff, 0x25}) && i+6 <= len(b) {
 			r, ok := c.relocs[addr+uint64(i)+6+uint64(relative(b[i+2:], 4))]
 			return queue, ok && (r.name == name || r.name == "" && c.named[definedAt{uint64(r.addend), name}])
 		}

@@ -72,8 +72,7 @@ def line_words(argv, code):
             words.pop()
         elif word not in built and word not in _OF_CODE and not word.startswith(_OF_OUTPUTS):
             words.append(word)
-        if word != "-Xlinker":  # each word behind one of its own: -Xlinker -plugin -Xlinker FILE
-            before = word
+        before = word
     return words
 
 def line_key(words):

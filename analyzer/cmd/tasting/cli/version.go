@@ -10,7 +10,7 @@ import (
 
 func init() { register(versionCommand) }
 
-// version is that of the release, which sets it when it is linked.
+// version is what the program calls itself: there is no release yet, which would set it with -X.
 var version = "development"
 
 func versionCommand() *cobra.Command {
