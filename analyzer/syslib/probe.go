@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -38,10 +37,23 @@ type Shared struct {
 	links   map[string]*sharedLink
 	files   map[string]*File // by path
 	hashes  sync.Map         // by path: func() ([32]byte, error)
+	opened  sync.Map         // by path: func() (*dynamic, error)
 }
 
-// hash returns the SHA-256 of a file, which is read once.
+// open returns what the loader uses of a file, which is read once unless s is nil.
+func (s *Shared) open(path string) (*dynamic, error) {
+	if s == nil {
+		return openDynamic(path)
+	}
+	f, _ := s.opened.LoadOrStore(path, sync.OnceValues(func() (*dynamic, error) { return openDynamic(path) }))
+	return f.(func() (*dynamic, error))()
+}
+
+// hash returns the SHA-256 of a file, which is read once unless s is nil.
 func (s *Shared) hash(path string) ([32]byte, error) {
+	if s == nil {
+		return hashFile(path)
+	}
 	f, _ := s.hashes.LoadOrStore(path, sync.OnceValues(func() ([32]byte, error) { return hashFile(path) }))
 	return f.(func() ([32]byte, error))()
 }
@@ -354,7 +366,7 @@ func (l *Link) command(out []byte, object string) error {
 // Loaded returns what the loader takes, on this machine, for a program that needs
 // all shared libraries of all links.
 func (p *Probe) Loaded(getenv func(string) string) ([]Library, error) {
-	r := &resolver{getenv: getenv, systemDirs: systemDirs, sum: p.shared.hash}
+	r := &resolver{getenv: getenv, systemDirs: systemDirs, shared: p.shared}
 	var files []*File
 	for _, l := range p.Links {
 		for _, f := range l.Files {
@@ -364,8 +376,9 @@ func (p *Probe) Loaded(getenv func(string) string) ([]Library, error) {
 		}
 	}
 	for _, f := range files {
-		if name := soname(f.path); name != "" {
-			r.extra = append(r.extra, name)
+		// The name under which the loader knows it, if it is a shared library.
+		if d, err := r.open(f.path); err == nil && len(d.sonames) == 1 && d.sonames[0] != "" {
+			r.extra = append(r.extra, d.sonames[0])
 		}
 	}
 	if err := r.resolve(p.program); err != nil {
@@ -373,19 +386,6 @@ func (p *Probe) Loaded(getenv func(string) string) ([]Library, error) {
 	}
 	r.hash = slices.DeleteFunc(r.hash, func(n named) bool { return n.name == Static })
 	return r.libraries()
-}
-
-// soname is the name under which the loader knows a shared library, or "".
-func soname(file string) string {
-	f, err := elf.Open(file)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	if l, err := f.DynString(elf.DT_SONAME); err == nil && len(l) == 1 {
-		return l[0]
-	}
-	return ""
 }
 
 // probeFormat is the version of the file format of a Probe.

@@ -87,11 +87,7 @@ func (r *resolver) libraries() ([]Library, error) {
 			continue
 		}
 		wg.Go(func() {
-			sum := r.sum
-			if sum == nil {
-				sum = hashFile
-			}
-			libs[i].SHA256, errs[i] = sum(f.path)
+			libs[i].SHA256, errs[i] = r.shared.hash(f.path)
 		})
 	}
 	wg.Wait()
@@ -134,8 +130,8 @@ type resolver struct {
 	extra []string
 	// optional makes a library that isn't found one that counts as such.
 	optional bool
-	all      bool                                // what Bazel has built counts, too
-	sum      func(path string) ([32]byte, error) // hashFile, if it is nil
+	all      bool    // what Bazel has built counts, too
+	shared   *Shared // or nil
 
 	class   elf.Class
 	machine elf.Machine
@@ -147,19 +143,20 @@ type resolver struct {
 	queue   []*object
 }
 
+func (r *resolver) open(path string) (*dynamic, error) { return r.shared.open(path) }
+
 func (r *resolver) resolve(binary string) error {
 	r.seen = map[string]bool{}
 	real, err := filepath.EvalSymlinks(binary)
 	if err != nil {
 		return err
 	}
-	f, err := elf.Open(real)
+	f, err := r.open(real)
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(binary), err)
 	}
-	defer f.Close()
-	r.class, r.machine = f.Class, f.Machine
-	interp, err := interpreter(f)
+	r.class, r.machine = f.class, f.machine
+	interp, err := f.interp, f.interpErr
 	if err != nil {
 		return err
 	}
@@ -246,12 +243,11 @@ func LoadsLinked(file string, dirs []string, getenv func(string) string) ([]Libr
 	if _, err := os.Stat(file); err != nil || !isELF(file) {
 		return nil, err
 	}
-	f, err := elf.Open(file)
+	f, err := openDynamic(file)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	r := &resolver{getenv: getenv, optional: true, class: f.Class, machine: f.Machine, seen: map[string]bool{}}
+	r := &resolver{getenv: getenv, optional: true, class: f.class, machine: f.machine, seen: map[string]bool{}}
 	if r.dirs, err = systemDirs("ld-linux"); err != nil {
 		return nil, err
 	}
@@ -282,24 +278,22 @@ func (r *resolver) resolveData(files []string) error {
 			continue
 		}
 		done[real] = true
-		f, err := elf.Open(real)
+		f, err := r.open(real)
 		if err != nil {
 			continue
 		}
-		err = r.resolveDatum(f, real)
-		f.Close()
-		if err != nil {
+		if err := r.resolveDatum(f, real); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *resolver) resolveDatum(f *elf.File, real string) error {
-	if f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
+func (r *resolver) resolveDatum(f *dynamic, real string) error {
+	if f.kind != elf.ET_EXEC && f.kind != elf.ET_DYN {
 		return nil
 	}
-	interp, err := interpreter(f)
+	interp, err := f.interp, f.interpErr
 	if err != nil {
 		return err
 	}
@@ -310,17 +304,17 @@ func (r *resolver) resolveDatum(f *elf.File, real string) error {
 			r.add(named{"no loader " + interp, ""})
 			return nil
 		}
-		d.main, d.class, d.machine = nil, f.Class, f.Machine
+		d.main, d.class, d.machine = nil, f.class, f.machine
 		if d.dirs, err = d.systemDirs(interp); err != nil {
 			return err
 		}
 		d.seen[filepath.Base(interp)] = true
 		r.add(named{"loader", interp})
-	} else if d.main != nil && (d.class != f.Class || d.machine != f.Machine) {
+	} else if d.main != nil && (d.class != f.class || d.machine != f.machine) {
 		return nil
 	} else if d.main == nil {
 		// Who loads it isn't known.
-		d.class, d.machine = f.Class, f.Machine
+		d.class, d.machine = f.class, f.machine
 		if d.dirs, err = d.systemDirs("ld-linux"); err != nil {
 			return err
 		}
@@ -392,53 +386,75 @@ func interpreter(f *elf.File) (string, error) {
 	return "", nil
 }
 
-// read returns what the loader uses of f.
-func (r *resolver) read(f *elf.File, path string, loader *object) (*object, error) {
-	o := &object{path: path, loader: loader}
-	for _, tag := range []elf.DynTag{elf.DT_AUDIT, elf.DT_DEPAUDIT, elf.DT_AUXILIARY, elf.DT_FILTER} {
-		if v, err := f.DynValue(tag); err == nil && len(v) > 0 {
-			return nil, fmt.Errorf("%s has %v, which isn't supported", filepath.Base(path), tag)
-		}
-	}
-	str := func(tag elf.DynTag) ([]string, error) {
-		l, err := f.DynString(tag)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %v", filepath.Base(path), err)
-		}
-		return l, nil
-	}
-	paths := func(tag elf.DynTag) (dirs []string, has bool, err error) {
-		l, err := str(tag)
-		if err != nil {
-			return nil, false, err
-		}
-		for _, p := range l {
-			d, err := r.split(p, ":", path)
-			if err != nil {
-				return nil, false, err
-			}
-			dirs = append(dirs, d...)
-		}
-		return dirs, len(l) > 0, nil
-	}
-	var err error
-	if o.run, o.hasRun, err = paths(elf.DT_RUNPATH); err != nil {
-		return nil, err
-	}
-	if !o.hasRun {
-		if o.rpath, _, err = paths(elf.DT_RPATH); err != nil {
-			return nil, err
-		}
-	}
-	sonames, err := str(elf.DT_SONAME)
+// dynamic is what the loader uses of a file.
+type dynamic struct {
+	class     elf.Class
+	machine   elf.Machine
+	kind      elf.Type
+	interp    string // "" if it has none
+	interpErr error
+
+	sonames, needed, rpath, runpath []string
+	err                             error // of the four
+}
+
+// openDynamic reads what the loader uses of a file.
+func openDynamic(path string) (*dynamic, error) {
+	f, err := elf.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range sonames {
+	defer f.Close()
+	d := &dynamic{class: f.Class, machine: f.Machine, kind: f.Type}
+	d.interp, d.interpErr = interpreter(f)
+	for _, tag := range []elf.DynTag{elf.DT_AUDIT, elf.DT_DEPAUDIT, elf.DT_AUXILIARY, elf.DT_FILTER} {
+		if v, err := f.DynValue(tag); err == nil && len(v) > 0 && d.err == nil {
+			d.err = fmt.Errorf("%s has %v, which isn't supported", filepath.Base(path), tag)
+		}
+	}
+	for _, x := range []struct {
+		tag elf.DynTag
+		l   *[]string
+	}{{elf.DT_RUNPATH, &d.runpath}, {elf.DT_RPATH, &d.rpath}, {elf.DT_SONAME, &d.sonames}, {elf.DT_NEEDED, &d.needed}} {
+		if v, err := f.DynValue(x.tag); err == nil && len(v) == 0 {
+			continue // it would read all strings to find none
+		}
+		if *x.l, err = f.DynString(x.tag); err != nil && d.err == nil {
+			d.err = fmt.Errorf("%s: %v", filepath.Base(path), err)
+		}
+	}
+	return d, nil
+}
+
+// read returns what the loader uses of f, which another object has it load.
+func (r *resolver) read(f *dynamic, path string, loader *object) (*object, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	o := &object{path: path, loader: loader, hasRun: len(f.runpath) > 0, needed: slices.Clip(f.needed)}
+	split := func(paths []string) (dirs []string, err error) {
+		for _, p := range paths {
+			d, err := r.split(p, ":", path)
+			if err != nil {
+				return nil, err
+			}
+			dirs = append(dirs, d...)
+		}
+		return dirs, nil
+	}
+	var err error
+	if o.run, err = split(f.runpath); err != nil {
+		return nil, err
+	}
+	if !o.hasRun {
+		if o.rpath, err = split(f.rpath); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range f.sonames {
 		r.seen[s] = true
 	}
-	o.needed, err = str(elf.DT_NEEDED)
-	return o, err
+	return o, nil
 }
 
 // split splits a search path and replaces the loader's variables.
@@ -493,12 +509,11 @@ func (r *resolver) load(name string, by *object, always bool) error {
 		return fmt.Errorf("shared library %s, needed by %s, was not found", name, filepath.Base(by.path))
 	}
 	for _, p := range found {
-		f, err := elf.Open(p)
+		f, err := r.open(p)
 		if err != nil {
 			return err
 		}
 		o, err := r.read(f, p, by)
-		f.Close()
 		if err != nil {
 			return err
 		}
@@ -567,12 +582,8 @@ func (r *resolver) candidates(l []string, p string) []string {
 	if err != nil || !info.Mode().IsRegular() {
 		return l
 	}
-	f, err := elf.Open(p)
-	if err != nil {
-		return l
-	}
-	defer f.Close()
-	if f.Class != r.class || f.Machine != r.machine {
+	f, err := r.open(p)
+	if err != nil || f.class != r.class || f.machine != r.machine {
 		return l
 	}
 	for _, q := range l {
