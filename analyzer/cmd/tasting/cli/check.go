@@ -12,10 +12,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/check"
-	"github.com/rules-tasting/rules_tasting/analyzer/check/workspace"
 	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/executions"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/mutate"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/witness"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/workspace"
 	"github.com/spf13/cobra"
 )
 
@@ -89,7 +91,7 @@ directory of the version.`,
 				return errors.New("check objects: want two versions, A B [-- COMPILER flags]")
 			}
 			clang = clangFor(cmd, clang, compiler[0])
-			results, err := check.Objects(cmd.Context(), check.ObjectsOptions{A: pair[0], B: pair[1], Compiler: compiler, Clang: clang})
+			results, err := witness.Objects(cmd.Context(), witness.ObjectsOptions{A: pair[0], B: pair[1], Compiler: compiler, Clang: clang})
 			if err != nil {
 				return err
 			}
@@ -123,13 +125,13 @@ directory of the version.`,
 	return cmd
 }
 
-func printExplanations(w io.Writer, list []check.Explanation) {
+func printExplanations(w io.Writer, list []witness.Explanation) {
 	for _, e := range list {
 		fmt.Fprintf(w, "  VIOLATION by %s: %s of %s: %s\n", e.Evidence, e.What, e.Unit, e.Reason)
 	}
 }
 
-func counts(c check.Counts, notPlain string) string {
+func counts(c witness.Counts, notPlain string) string {
 	s := fmt.Sprintf("%d functions, %d share a section, %d of them are components", c.Functions, c.Sharing, c.Apart)
 	if notPlain != "" {
 		s += "; not plain C: " + notPlain
@@ -150,10 +152,10 @@ func checkLinksCommand() *cobra.Command {
 				return err
 			}
 			clang = clangFor(cmd, clang, args[0])
-			var all []check.LinkResult
+			var all []witness.LinkResult
 			violations := 0
 			for _, argv := range lines {
-				r, err := check.Links(cmd.Context(), argv, clang)
+				r, err := witness.Links(cmd.Context(), argv, clang)
 				if err != nil {
 					return err
 				}
@@ -187,7 +189,7 @@ func checkLinksCommand() *cobra.Command {
 
 func checkMutateCommand() *cobra.Command {
 	var asJSON, verbose bool
-	c := check.Campaign{}
+	c := mutate.Campaign{}
 	cmd := &cobra.Command{
 		Use:   "mutate [flags] -- COMPILER [flags] FILE.c...",
 		Short: "Edit code in many small ways and check that hashes follow what is emitted",
@@ -195,7 +197,7 @@ func checkMutateCommand() *cobra.Command {
 compare it with the original as 'tasting check objects' does. Nothing is written
 to the source tree.
 
-Kinds of edits: ` + strings.Join(check.Kinds(), ", ") + `.`,
+Kinds of edits: ` + strings.Join(mutate.Kinds(), ", ") + `.`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			lines, err := commandLines(args)
@@ -240,7 +242,7 @@ Kinds of edits: ` + strings.Join(check.Kinds(), ", ") + `.`,
 	return cmd
 }
 
-func printReport(out io.Writer, r *check.Report) {
+func printReport(out io.Writer, r *mutate.Report) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "evidence\tkind\ttried\tcompared\temitted\tchanged\tunneeded\twide\tviolations\t")
 	for _, k := range slices.Concat(r.Kinds, r.Totals) {
@@ -252,7 +254,7 @@ func printReport(out io.Writer, r *check.Report) {
 	}
 	w.Flush()
 	fmt.Fprintf(out, "seed %d: tried %d of %d planned, %d available; %s\n", r.Seed, r.Tried, r.Planned, r.Available, counts(r.Counts, ""))
-	show := func(title string, f check.Finding) {
+	show := func(title string, f mutate.Finding) {
 		fmt.Fprintf(out, "%s %s %s in %s\n  - %s\n  + %s\n", title, f.Kind, f.File, f.Where, f.Before, f.After)
 		printExplanations(out, f.Differences)
 		if len(f.Entries) > 0 {
@@ -280,11 +282,11 @@ CLOSURE is what "tasting compose --closure" or "tasting fingerprint --json" wrot
 for the test. Each PROFILE is a raw profile of a run of the test, or a
 directory of such. The test, with all its libraries, is compiled by clang with
 
-    ` + strings.ReplaceAll(strings.Join(check.EntryCoverage, " "), " -mllvm", " \\\n        -mllvm") + `
+    ` + strings.ReplaceAll(strings.Join(executions.EntryCoverage, " "), " -mllvm", " \\\n        -mllvm") + `
 
 beside its own flags, linked with
 
-    ` + check.EntryCoverageLink + `
+    ` + executions.EntryCoverageLink + `
 
 and run with LLVM_PROFILE_FILE=DIR/%p-%m%c.profraw. Code that is compiled
 otherwise is invisible.
@@ -298,16 +300,16 @@ of its callers.`,
 			if err != nil {
 				return err
 			}
-			var has check.Functions
+			var has executions.Functions
 			for _, p := range programs {
 				if has == nil {
-					has = check.Functions{}
+					has = executions.Functions{}
 				}
 				if err := has.Add(p); err != nil {
 					return fmt.Errorf("check executions: %w", err)
 				}
 			}
-			r, err := check.Executions(cmd.Context(), closure, args[1:], has, clang)
+			r, err := executions.Check(cmd.Context(), closure, args[1:], has, clang)
 			if err != nil {
 				return fmt.Errorf("check executions: %w", err)
 			}
@@ -332,7 +334,7 @@ of its callers.`,
 	return cmd
 }
 
-func printExecution(out io.Writer, name string, r *check.Execution) {
+func printExecution(out io.Writer, name string, r *executions.Result) {
 	fmt.Fprintf(out, "%s: %d functions executed, %d instrumented and not executed, %d inlined; %d components in the closure\n", name, r.Executed, r.Idle, r.Inlined, r.Closure)
 	if len(r.Whole) > 0 {
 		fmt.Fprintf(out, "  %d executed functions may belong to what counts as a whole (%s): %s\n", len(r.Whole), strings.Join(r.Wholes, ", "), r.Whole[0])

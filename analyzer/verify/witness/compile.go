@@ -1,4 +1,4 @@
-package check
+package witness
 
 import (
 	"bytes"
@@ -56,7 +56,8 @@ type Counts struct {
 	Apart int `json:"apart"`
 }
 
-func (c *Counts) add(d Counts) {
+// Add adds those of another unit.
+func (c *Counts) Add(d Counts) {
 	c.Functions += d.Functions
 	c.Sharing += d.Sharing
 	c.Apart += d.Apart
@@ -89,7 +90,7 @@ func compileParts(ctx context.Context, argv []string, clang string, want parts) 
 		return nil, err
 	}
 	defer os.RemoveAll(tmp)
-	flags, text, source, err := split(argv)
+	flags, text, source, err := SplitArgs(argv)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ func compileParts(ctx context.Context, argv []string, clang string, want parts) 
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		if err := cmd.Run(); err != nil {
-			return "", nil, compileError(ctx, source, err, out.String())
+			return "", nil, CompileError(ctx, source, err, out.String())
 		}
 		b, err = os.ReadFile(file)
 		return file, b, err
@@ -154,8 +155,8 @@ func compileParts(ctx context.Context, argv []string, clang string, want parts) 
 	return v, nil
 }
 
-// compileError tells a source that doesn't compile from a compiler that can't.
-func compileError(ctx context.Context, source string, err error, out string) error {
+// CompileError tells a source that doesn't compile from a compiler that can't.
+func CompileError(ctx context.Context, source string, err error, out string) error {
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
@@ -266,13 +267,10 @@ func firstLines(s string, n int) string {
 	return strings.Join(lines[:min(n, len(lines))], "\n")
 }
 
-// join concatenates lists of arguments and single arguments.
-func join(a []string, b []string, rest ...string) []string { return slices.Concat(a, b, rest) }
-
-// split sorts the arguments of a compiler: those that matter for code, those
+// SplitArgs sorts the arguments of a compiler: those that matter for code, those
 // that matter for text only, and the source. What chooses outputs or sections is
 // left out.
-func split(argv []string) (flags, text []string, source string, err error) {
+func SplitArgs(argv []string) (flags, text []string, source string, err error) {
 	if len(argv) < 2 {
 		return nil, nil, "", errors.New("want a compiler and a source file: COMPILER [flags] FILE.c")
 	}

@@ -3,12 +3,12 @@
 //
 // # The idea
 //
-// Bazel knows everything that package check needs, and tells it:
+// Bazel knows everything that packages witness and executions need, and tells it:
 //
 //   - which tests there are: bazel query;
 //   - the closure of each: the output group tasting_closure of the aspect;
 //   - the command line of each compiler: bazel aquery. In the execution root,
-//     where Bazel itself would start it, check.Links does the same;
+//     where Bazel itself would start it, witness.Links does the same;
 //   - the functions that a test executes: flags can be added to every compilation
 //     (--per_file_copt) and link (--linkopt) of a build, external repositories
 //     included, and a command can be put in front of every test (--run_under):
@@ -40,9 +40,10 @@ import (
 	"sync"
 
 	buildevents "github.com/rules-tasting/rules_tasting/analyzer/bazel"
-	"github.com/rules-tasting/rules_tasting/analyzer/check"
 	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/executions"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/witness"
 )
 
 // Options of Check.
@@ -70,7 +71,7 @@ type Report struct {
 	Tests []Test `json:"tests,omitempty"`
 }
 
-// Links is the outcome of check.Links for all units.
+// Links is the outcome of witness.Links for all units.
 type Links struct {
 	Units   int `json:"units"`
 	Checked int `json:"checked"`
@@ -81,7 +82,7 @@ type Links struct {
 	Symbols    int         `json:"symbols"`
 	References int         `json:"references"`
 	Runtime    int         `json:"runtime"`
-	check.Counts
+	witness.Counts
 	Violations []Violation `json:"violations"`
 }
 
@@ -91,13 +92,13 @@ type UnitError struct {
 	Reason string `json:"reason"`
 }
 
-// Violation is one of check.Links, with its file.
+// Violation is one of witness.Links, with its file.
 type Violation struct {
 	File string `json:"file"`
-	check.LinkViolation
+	witness.LinkViolation
 }
 
-// Test is the outcome of check.Executions for a test.
+// Test is the outcome of executions.Check for a test.
 type Test struct {
 	Label string `json:"label"`
 	// Failed is true if the instrumented test failed. What it executed counts
@@ -107,8 +108,8 @@ type Test struct {
 	Error string `json:"error,omitempty"`
 	// Others is the number of profiles of programs and libraries in the test's
 	// data. Their content is in the fingerprint instead of their functions.
-	Others    int              `json:"others,omitempty"`
-	Execution *check.Execution `json:"execution,omitempty"`
+	Others    int                `json:"others,omitempty"`
+	Execution *executions.Result `json:"execution,omitempty"`
 }
 
 // Violations returns the number of violations of both checks.
@@ -184,7 +185,7 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 		return nil, err
 	}
 	// The build with instrumentation takes the place of these programs.
-	functions := map[string]check.Functions{}
+	functions := map[string]executions.Functions{}
 	if !opt.SkipExecutions {
 		for label, c := range closures {
 			if functions[label], err = functionsOf(c.files); err != nil {
@@ -229,7 +230,7 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 		}
 	}
 	if !opt.SkipExecutions {
-		if r.Tests, err = executions(ctx, b, labels, closures, functions, clang); err != nil {
+		if r.Tests, err = execute(ctx, b, labels, closures, functions, clang); err != nil {
 			return nil, err
 		}
 	}
@@ -276,14 +277,14 @@ func links(ctx context.Context, units []compilation, clang string, sample int, l
 		}
 		units = some
 	}
-	results := make([]*check.LinkResult, len(units))
+	results := make([]*witness.LinkResult, len(units))
 	errs := make([]error, len(units))
 	var wg sync.WaitGroup
 	next := make(chan int)
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := range next {
-				results[i], errs[i] = check.Links(ctx, units[i].argv, clang)
+				results[i], errs[i] = witness.Links(ctx, units[i].argv, clang)
 			}
 		})
 	}
@@ -319,8 +320,8 @@ func links(ctx context.Context, units []compilation, clang string, sample int, l
 // directory profiles of each test's outputs.
 func instrumented() []string {
 	return []string{
-		`--per_file_copt=\.(c|cc|cpp|cxx|c\+\+|C)$@` + strings.Join(check.EntryCoverage, ","),
-		"--linkopt=" + check.EntryCoverageLink,
+		`--per_file_copt=\.(c|cc|cpp|cxx|c\+\+|C)$@` + strings.Join(executions.EntryCoverage, ","),
+		"--linkopt=" + executions.EntryCoverageLink,
 		`--run_under=/bin/sh -c 'LLVM_PROFILE_FILE="$TEST_UNDECLARED_OUTPUTS_DIR/` + profiles + `/%p-%m%c.profraw" exec "$0" "$@"'`,
 		"--nozip_undeclared_test_outputs",
 		"--nocache_test_results", "--runs_per_test=1", "--flaky_test_attempts=1",
@@ -330,7 +331,7 @@ func instrumented() []string {
 const profiles = "tasting-profiles"
 
 // executions runs the tests and compares what each executes with its closure.
-func executions(ctx context.Context, b *bazel, labels []string, closures map[string]*built, functions map[string]check.Functions, clang string) ([]Test, error) {
+func execute(ctx context.Context, b *bazel, labels []string, closures map[string]*built, functions map[string]executions.Functions, clang string) ([]Test, error) {
 	runs, err := b.build(ctx, "test", labels, instrumented()...)
 	if err != nil {
 		return nil, err
@@ -348,7 +349,7 @@ func executions(ctx context.Context, b *bazel, labels []string, closures map[str
 	return tests, nil
 }
 
-func (t *Test) check(ctx context.Context, composed, run *built, has check.Functions, clang string) error {
+func (t *Test) check(ctx context.Context, composed, run *built, has executions.Functions, clang string) error {
 	isClosure := func(f string) bool { return strings.HasSuffix(f, fingerprint.ClosureSuffix) }
 	var i int
 	if composed != nil {
@@ -378,7 +379,7 @@ func (t *Test) check(ctx context.Context, composed, run *built, has check.Functi
 		for _, e := range entries {
 			file := filepath.Join(dir, e.Name())
 			if len(data) > 0 {
-				id, err := check.BuildID(ctx, file, clang)
+				id, err := executions.BuildID(ctx, file, clang)
 				if err != nil {
 					return err
 				}
@@ -390,14 +391,14 @@ func (t *Test) check(ctx context.Context, composed, run *built, has check.Functi
 			own = append(own, file)
 		}
 	}
-	t.Execution, err = check.Executions(ctx, closure, own, has, clang)
+	t.Execution, err = executions.Check(ctx, closure, own, has, clang)
 	return err
 }
 
 // functionsOf returns the functions of the programs among files, and of the
 // libraries in their runfiles.
-func functionsOf(files []string) (check.Functions, error) {
-	has := check.Functions{}
+func functionsOf(files []string) (executions.Functions, error) {
+	has := executions.Functions{}
 	for _, f := range files {
 		if strings.HasSuffix(f, fingerprint.ClosureSuffix) {
 			continue

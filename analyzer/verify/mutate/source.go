@@ -1,4 +1,4 @@
-package check
+package mutate
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/token"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/witness"
 )
 
 // source is the text that the mutation campaign edits: a translation unit with
@@ -89,7 +90,7 @@ type record struct {
 // rewriteIncludes returns the unit's text with all headers in place of their
 // #include lines, macros unexpanded.
 func rewriteIncludes(ctx context.Context, argv []string) ([]byte, error) {
-	flags, text, src, err := split(argv)
+	flags, text, src, err := witness.SplitArgs(argv)
 	if err != nil {
 		return nil, err
 	}
@@ -99,12 +100,12 @@ func rewriteIncludes(ctx context.Context, argv []string) ([]byte, error) {
 	} else if bytes.Contains(version, []byte("clang version")) {
 		how = "-frewrite-includes"
 	}
-	cmd := exec.CommandContext(ctx, argv[0], join(flags, text, "-w", "-E", how, src)...)
+	cmd := exec.CommandContext(ctx, argv[0], slices.Concat(flags, text, []string{"-w", "-E", how, src})...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, compileError(ctx, src, err, stderr.String())
+		return nil, witness.CompileError(ctx, src, err, stderr.String())
 	}
 	return out, nil
 }

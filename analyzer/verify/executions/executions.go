@@ -1,4 +1,9 @@
-package check
+// Package executions compares what a test executed with what its fingerprint covers.
+//
+// A build with clang's counters of functions that are entered says what was executed. Each
+// of these has to be a component of the closure, or be in one that counts as a whole: what
+// isn't in there, an edit of it would go unnoticed.
+package executions
 
 import (
 	"bufio"
@@ -51,8 +56,8 @@ func (f Function) String() string {
 	return f.Symbol + " of " + f.Source
 }
 
-// Execution is the outcome of comparing what a test executed with its closure.
-type Execution struct {
+// Result is the outcome of comparing what a test executed with its closure.
+type Result struct {
 	// Executed is the number of functions that were entered, Idle that of
 	// instrumented ones that were not.
 	Executed int `json:"executed"`
@@ -65,19 +70,19 @@ type Execution struct {
 	// Whole are executed functions without a component of their own that may
 	// belong to what counts as a whole (Wholes, IDs of components), or to the
 	// same function of another unit.
-	Whole      []Function           `json:"whole"`
-	Wholes     []string             `json:"wholes"`
-	Violations []ExecutionViolation `json:"violations"`
+	Whole      []Function  `json:"whole"`
+	Wholes     []string    `json:"wholes"`
+	Violations []Violation `json:"violations"`
 }
 
-// ExecutionViolation is a function that was executed and isn't in the closure.
-type ExecutionViolation struct {
+// Violation is a function that was executed and isn't in the closure.
+type Violation struct {
 	Function
 	// Demangled is the name in C++, if it is another one.
 	Demangled string `json:"demangled,omitempty"`
 }
 
-// Executions checks that every function that a test executed is in its closure.
+// Check checks that every function that a test executed is in its closure.
 // The profiles, files or directories of files, are raw ones of clang's entry
 // coverage (EntryCoverage), all of one test. clang is the one that compiled it:
 // profiles are read by the llvm-profdata beside it. What has doesn't have was inlined,
@@ -86,7 +91,7 @@ type ExecutionViolation struct {
 // Errors: a profile that is empty, damaged, of another sort or version; a
 // closure of an older format. What has no profile is invisible: libraries that
 // aren't instrumented, and processes that didn't write one.
-func Executions(ctx context.Context, closure *fingerprint.Report, profiles []string, has Functions, clang string) (*Execution, error) {
+func Check(ctx context.Context, closure *fingerprint.Report, profiles []string, has Functions, clang string) (*Result, error) {
 	if closure.Format < 2 {
 		return nil, fmt.Errorf("the closure has format %d, which doesn't name all symbols: write it again with this tasting", closure.Format)
 	}
@@ -116,24 +121,24 @@ func (has Functions) Add(file string) error {
 		return fmt.Errorf("%s: %w: name the program as it was linked, not stripped", file, err)
 	}
 	symbols = slices.DeleteFunc(symbols, func(s elf.Symbol) bool {
-		t := typeOf(s)
+		t := elf.ST_TYPE(s.Info)
 		return t != elf.STT_FILE && (s.Section == elf.SHN_UNDEF || t != elf.STT_FUNC && t != elf.STT_GNU_IFUNC)
 	})
 	visible := map[uint64][]string{}
 	for _, s := range symbols {
-		if bindOf(s) != elf.STB_LOCAL {
+		if elf.ST_BIND(s.Info) != elf.STB_LOCAL {
 			visible[s.Value] = append(visible[s.Value], s.Name)
 		}
 	}
 	source := ""
 	for _, s := range symbols {
 		name := Function{Symbol: ofFile.ReplaceAllString(s.Name, "$1")}
-		if typeOf(s) == elf.STT_FILE {
+		if elf.ST_TYPE(s.Info) == elf.STT_FILE {
 			source = filepath.Base(s.Name)
 			continue
 		}
 		has[name] = append(has[name], visible[s.Value]...) // also of local ones: they may have been hidden
-		if bindOf(s) == elf.STB_LOCAL {
+		if elf.ST_BIND(s.Info) == elf.STB_LOCAL {
 			name.Source = source
 			has[name] = append(has[name], visible[s.Value]...)
 		}
@@ -141,9 +146,9 @@ func (has Functions) Add(file string) error {
 	return nil
 }
 
-func compareExecution(closure *fingerprint.Report, entered map[Function]bool, has Functions) *Execution {
+func compareExecution(closure *fingerprint.Report, entered map[Function]bool, has Functions) *Result {
 	x := newClosureIndex(closure)
-	e := &Execution{Whole: []Function{}, Wholes: []string{}, Violations: []ExecutionViolation{}, Closure: len(closure.Components)}
+	e := &Result{Whole: []Function{}, Wholes: []string{}, Violations: []Violation{}, Closure: len(closure.Components)}
 	wholes := map[int]bool{}
 	for f, executed := range entered {
 		if !executed {
@@ -168,7 +173,7 @@ func compareExecution(closure *fingerprint.Report, entered map[Function]bool, ha
 		}
 		comps := x.wholes(f)
 		if len(comps) == 0 {
-			e.Violations = append(e.Violations, ExecutionViolation{Function: f})
+			e.Violations = append(e.Violations, Violation{Function: f})
 			continue
 		}
 		e.Whole = append(e.Whole, f)
@@ -185,7 +190,7 @@ func compareExecution(closure *fingerprint.Report, entered map[Function]bool, ha
 		return cmp.Or(strings.Compare(f.Source, g.Source), strings.Compare(f.Symbol, g.Symbol))
 	}
 	slices.SortFunc(e.Whole, order)
-	slices.SortFunc(e.Violations, func(v, w ExecutionViolation) int { return order(v.Function, w.Function) })
+	slices.SortFunc(e.Violations, func(v, w Violation) int { return order(v.Function, w.Function) })
 	return e
 }
 
@@ -351,7 +356,7 @@ func readProfile(ctx context.Context, tool, file string, entered map[Function]bo
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("%s: %s can't read the profile (%w); name the clang that compiled the program with --clang: %s", file, tool, err, firstLines(stderr.String(), 5))
+		return fmt.Errorf("%s: %s can't read the profile (%w); name the clang that compiled the program with --clang: %s", file, tool, err, strings.TrimSpace(stderr.String()))
 	}
 	if err := parseProfile(out, entered); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
@@ -431,7 +436,7 @@ func besideClang(ctx context.Context, clang, tool string) (string, error) {
 }
 
 // demangle adds names of C++, if there is a tool for it.
-func demangle(ctx context.Context, clang string, l []ExecutionViolation) {
+func demangle(ctx context.Context, clang string, l []Violation) {
 	tool, err := besideClang(ctx, clang, "llvm-cxxfilt")
 	if err != nil || len(l) == 0 {
 		return

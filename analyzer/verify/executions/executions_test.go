@@ -1,4 +1,4 @@
-package check
+package executions
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
 )
+
+func TestMain(m *testing.M) { os.Exit(clangtest.Main(m)) }
 
 // execution is an instrumented program that was run, and its closure.
 type execution struct {
@@ -302,7 +304,7 @@ func TestExecutions(t *testing.T) {
 						}
 					}
 					e := compareExecution(&poor, x.entered, x.has)
-					if !slices.ContainsFunc(e.Violations, func(v ExecutionViolation) bool { return v.Function == f }) {
+					if !slices.ContainsFunc(e.Violations, func(v Violation) bool { return v.Function == f }) {
 						t.Errorf("%s without its component isn't found: %+v", f, e.Violations)
 					}
 				}
@@ -412,7 +414,7 @@ func TestProfilesFailClosed(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			// A good one beside it doesn't help.
 			for _, profiles := range [][]string{{test.profile}, {whole[0], test.profile}} {
-				_, err := Executions(context.Background(), x.closure, profiles, nil, x.clang)
+				_, err := Check(context.Background(), x.closure, profiles, nil, x.clang)
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Errorf("%v: error %v, want %q", profiles, err, test.want)
 				}
@@ -422,26 +424,26 @@ func TestProfilesFailClosed(t *testing.T) {
 	t.Run("a closure of an old format", func(t *testing.T) {
 		old := *x.closure
 		old.Format = 1
-		if _, err := Executions(context.Background(), &old, whole, nil, x.clang); err == nil {
+		if _, err := Check(context.Background(), &old, whole, nil, x.clang); err == nil {
 			t.Error("no error")
 		}
 	})
 	t.Run("another tool", func(t *testing.T) {
-		if _, err := Executions(context.Background(), x.closure, whole, nil, "/bin/false"); err == nil {
+		if _, err := Check(context.Background(), x.closure, whole, nil, "/bin/false"); err == nil {
 			t.Error("no error")
 		}
 	})
 	t.Run("no function entered", func(t *testing.T) {
 		// llvm-profdata reads text as well. A library may be idle.
 		idle := write("idle", []byte(":ir\n:single_byte_coverage\nf\n1\n1\n0\n\n"))
-		if _, err := Executions(context.Background(), x.closure, []string{idle}, nil, x.clang); err == nil || !strings.Contains(err.Error(), "no function was entered") {
+		if _, err := Check(context.Background(), x.closure, []string{idle}, nil, x.clang); err == nil || !strings.Contains(err.Error(), "no function was entered") {
 			t.Errorf("error %v", err)
 		}
-		if e, err := Executions(context.Background(), x.closure, []string{idle, whole[0]}, nil, x.clang); err != nil || e.Executed != 1 || e.Idle != 1 {
+		if e, err := Check(context.Background(), x.closure, []string{idle, whole[0]}, nil, x.clang); err != nil || e.Executed != 1 || e.Idle != 1 {
 			t.Errorf("beside a good one: %+v, %v", e, err)
 		}
 	})
-	if e, err := Executions(context.Background(), x.closure, whole, nil, x.clang); err != nil || e.Executed != 1 || len(e.Violations) > 0 {
+	if e, err := Check(context.Background(), x.closure, whole, nil, x.clang); err != nil || e.Executed != 1 || len(e.Violations) > 0 {
 		t.Errorf("a good one: %+v, %v", e, err)
 	}
 }

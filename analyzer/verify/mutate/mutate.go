@@ -1,4 +1,11 @@
-package check
+// Package mutate edits real code at random places, in small ways, and asks package witness
+// of each edit whether what the compiler emits differs where no hash does.
+//
+// The kinds of edits are those of RTSCheck (E1 to E9) and further ones of C and C++
+// (edits.go, edits_cxx.go). They are made in the text of a unit with all its headers
+// in one file, before macros are expanded (source.go), by a parser that knows as much of
+// C++ as it takes to find places (cxx.go).
+package mutate
 
 import (
 	"bytes"
@@ -15,10 +22,11 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/witness"
 )
 
 // Campaign describes a mutation campaign: small edits of real code, each
-// compared with the original as ComparePair does. An edit that changes what is
+// compared with the original as witness.ComparePair does. An edit that changes what is
 // emitted and no hash is a violation; one that changes a hash and nothing that
 // is emitted costs precision.
 type Campaign struct {
@@ -51,7 +59,7 @@ type Report struct {
 	Planned   int `json:"planned"`
 	Tried     int `json:"tried"`
 	// Counts are those of the originals.
-	Counts
+	witness.Counts
 	// Kinds has a row for each sort of evidence and kind of edit, and Totals one
 	// for each sort of evidence.
 	Kinds      []KindReport `json:"kinds"`
@@ -93,7 +101,7 @@ type Finding struct {
 	Before string `json:"before"`
 	After  string `json:"after"`
 	// Differences aren't explained by any hash.
-	Differences []Explanation `json:"differences,omitempty"`
+	Differences []witness.Explanation `json:"differences,omitempty"`
 	// Entries changed without need.
 	Entries []string `json:"entries,omitempty"`
 	// Number identifies the edit within its kind and file.
@@ -106,7 +114,7 @@ type mutant struct {
 	name string
 	argv []string // without the source
 	src  *source
-	base *Version
+	base *witness.Version
 }
 
 // job is one edit to try.
@@ -133,7 +141,7 @@ func (c *Campaign) Run(ctx context.Context) (*Report, error) {
 			return nil, err
 		}
 		mutants = append(mutants, m)
-		r.Counts.add(m.base.Counts)
+		r.Counts.Add(m.base.Counts)
 	}
 	jobs, available, err := c.plan(mutants)
 	if err != nil {
@@ -174,7 +182,7 @@ func (c *Campaign) tryAll(ctx context.Context, r *Report, jobs []job) error {
 		wg.Go(func() {
 			for j := range queue {
 				pairs, err := c.try(ctx, j, w)
-				if err != nil && !errors.Is(err, ErrCompile) {
+				if err != nil && !errors.Is(err, witness.ErrCompile) {
 					stop(fmt.Errorf("edit %d of kind %s: %w", j.n, j.e.kind, err))
 					continue
 				}
@@ -210,7 +218,7 @@ feed:
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	for _, evidence := range []string{Shared, Sections, Source} {
+	for _, evidence := range []string{witness.Shared, witness.Sections, witness.Source} {
 		total := KindReport{Evidence: evidence, Kind: "total"}
 		for _, k := range kinds {
 			if tried[k.name] == 0 {
@@ -237,7 +245,7 @@ feed:
 
 // prepare puts a unit into one file, and compiles it.
 func (c *Campaign) prepare(ctx context.Context, argv []string, dir string) (*mutant, error) {
-	flags, text, file, err := split(argv)
+	flags, text, file, err := witness.SplitArgs(argv)
 	if err != nil {
 		return nil, err
 	}
@@ -249,16 +257,16 @@ func (c *Campaign) prepare(ctx context.Context, argv []string, dir string) (*mut
 	if err != nil {
 		return nil, err
 	}
-	m := &mutant{dir: dir, name: filepath.Base(file), argv: join([]string{argv[0]}, join(flags, text)), src: readSource(file, all, inv.Lang == "c++", c.Main)}
+	m := &mutant{dir: dir, name: filepath.Base(file), argv: slices.Concat(argv[:1], flags, text), src: readSource(file, all, inv.Lang == "c++", c.Main)}
 	// The one file must be as good as the original.
-	direct, err := Compile(ctx, argv, c.Clang)
+	direct, err := witness.Compile(ctx, argv, c.Clang)
 	if err != nil {
 		return nil, err
 	}
 	if m.base, err = c.compile(ctx, m, all, 0); err != nil {
 		return nil, err
 	}
-	if d := Compare(direct.Code, m.base.Code); len(d) > 0 {
+	if d := witness.Compare(direct.Code, m.base.Code); len(d) > 0 {
 		return nil, fmt.Errorf("%s: with its headers in one file, %s of %s differs: can't mutate this unit", file, d[0].What, d[0].Unit)
 	}
 	return m, nil
@@ -271,7 +279,7 @@ func (c *Campaign) again(ctx context.Context, m *mutant) error {
 	if err != nil {
 		return fmt.Errorf("the original compiled before the campaign: %w", err)
 	}
-	for _, p := range ComparePair(m.base, v) {
+	for _, p := range witness.ComparePair(m.base, v) {
 		if len(p.Emitted) > 0 || len(p.Changed) > 0 {
 			return fmt.Errorf("%s: the unchanged original differs from what it was before the campaign", m.name)
 		}
@@ -279,7 +287,7 @@ func (c *Campaign) again(ctx context.Context, m *mutant) error {
 	return nil
 }
 
-func (c *Campaign) compile(ctx context.Context, m *mutant, text []byte, worker int) (*Version, error) {
+func (c *Campaign) compile(ctx context.Context, m *mutant, text []byte, worker int) (*witness.Version, error) {
 	dir := filepath.Join(m.dir, fmt.Sprint(worker))
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -288,7 +296,7 @@ func (c *Campaign) compile(ctx context.Context, m *mutant, text []byte, worker i
 	if err := os.WriteFile(file, text, 0o666); err != nil {
 		return nil, err
 	}
-	return Compile(ctx, join(m.argv, nil, file), c.Clang)
+	return witness.Compile(ctx, append(slices.Clone(m.argv), file), c.Clang)
 }
 
 // plan chooses the edits: of each kind about the same number, in an order that
@@ -353,19 +361,19 @@ func Kinds() []string {
 }
 
 // try applies an edit.
-func (c *Campaign) try(ctx context.Context, j job, worker int) ([]*Pair, error) {
+func (c *Campaign) try(ctx context.Context, j job, worker int) ([]*witness.Pair, error) {
 	text := j.e.apply(j.m.src.text)
 	if text == nil || bytes.Equal(text, j.m.src.text) {
-		return nil, fmt.Errorf("no edit: %w", ErrCompile)
+		return nil, fmt.Errorf("no edit: %w", witness.ErrCompile)
 	}
 	v, err := c.compile(ctx, j.m, text, worker)
 	if err != nil {
 		return nil, err
 	}
-	return ComparePair(j.m.base, v), nil
+	return witness.ComparePair(j.m.base, v), nil
 }
 
-func (r *Report) count(row *KindReport, j job, p *Pair) {
+func (r *Report) count(row *KindReport, j job, p *witness.Pair) {
 	row.Compared++
 	if len(p.Emitted) > 0 {
 		row.Emitted++

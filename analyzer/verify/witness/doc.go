@@ -1,4 +1,4 @@
-// Package check measures whether evidence is sound, on any code, by looking at
+// Package witness measures whether evidence is sound, on any code, by looking at
 // what the compiler really emits.
 //
 // # The question
@@ -44,4 +44,4 @@
 // entry through local ones. On the other hand clang's unoptimised LLVM IR (see
 // ReadIR) is compared as well: it shows attributes that leave no trace in the code
 // of the function itself but allow its callers' code to change.
-package check
+package witness
