@@ -6,6 +6,7 @@ import (
 	"math/big"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/clangast"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/token"
 	"github.com/rules-tasting/rules_tasting/analyzer/tu"
 )
@@ -248,7 +249,7 @@ func (b *builder) writeBounds(s *stream, begin, end int, definition bool) {
 	}
 }
 
-var boundWords = wordSet(`static const volatile restrict __restrict __restrict__ __const`)
+var boundWords = wordset.Of(`static const volatile restrict __restrict __restrict__ __const`)
 
 // nodeEnd is the offset behind the node's last token.
 func nodeEnd(n *clangast.Node) int { return n.End + n.EndLen }

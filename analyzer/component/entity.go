@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 )
 
 type entityKind uint8
@@ -345,11 +347,11 @@ func builtinSymbol(name string) string {
 	return s
 }
 
-var inlined = wordSet(`expect expect_with_probability constant_p object_size dynamic_object_size unreachable trap debugtrap assume assume_aligned prefetch
+var inlined = wordset.Of(`expect expect_with_probability constant_p object_size dynamic_object_size unreachable trap debugtrap assume assume_aligned prefetch
 	va_start c23_va_start va_end va_copy va_arg_pack va_arg_pack_len frame_address return_address extract_return_addr classify_type isunordered fpclassify
 	isinf_sign alloca alloca_with_align launder speculation_safe_value unpredictable addressof huge_val huge_valf huge_vall inf inff infl`)
 
-var runtimeSymbols = wordSet(`memcpy memmove memset memcmp bcmp bzero strlen strcpy strncpy stpcpy strcat strncat strchr strrchr strcmp strncmp strstr
+var runtimeSymbols = wordset.Of(`memcpy memmove memset memcmp bcmp bzero strlen strcpy strncpy stpcpy strcat strncat strchr strrchr strcmp strncmp strstr
 	strnlen memchr memrchr mempcpy memccpy stpncpy strpbrk strspn strcspn puts putchar putc fputc fputs fwrite fputc_unlocked fwrite_unlocked putchar_unlocked puts_unlocked fputs_unlocked printf fprintf sprintf snprintf iprintf siprintf fiprintf
 	vprintf vfprintf vsprintf vsnprintf strdup
 	abort exit malloc calloc realloc free aligned_alloc abs labs llabs ffs ffsl ffsll isdigit isascii toascii

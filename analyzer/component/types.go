@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
 
@@ -43,24 +44,16 @@ type typeName struct {
 
 // typeWords are the words of a type string that name no declared type. A word
 // that is neither isn't plain.
-var typeWords = wordSet(`void char short int long float double signed unsigned _Bool bool _Complex const volatile restrict
+var typeWords = wordset.Of(`void char short int long float double signed unsigned _Bool bool _Complex const volatile restrict
 	__restrict _Atomic __int128 _BitInt __float128 __attribute__ noreturn static`)
 
 // languageWords are words that clang prints in types, in some dialect of C or
 // C++. A type that is declared by such a name could be taken for something else.
-var languageWords = wordSet(`bool true false nullptr nullptr_t noreturn auto typeof typeof_unqual decltype char8_t char16_t char32_t half cdecl stdcall fastcall
+var languageWords = wordset.Of(`bool true false nullptr nullptr_t noreturn auto typeof typeof_unqual decltype char8_t char16_t char32_t half cdecl stdcall fastcall
 	thiscall vectorcall pascal regparm regcall ms_abi sysv_abi pcs vector pixel unnamed anonymous lambda address_space constexpr static_assert
 	thread_local alignas alignof class template typename namespace operator this virtual explicit mutable friend export concept requires
 	co_await co_return co_yield asm inline restrict vector_size ext_vector_type preserve_most preserve_all preserve_none aarch64_vector_pcs
 	sampler_t event_t queue_t reserve_id_t image1d_t image2d_t image3d_t`)
-
-func wordSet(s string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(s) {
-		m[w] = true
-	}
-	return m
-}
 
 var (
 	typeCacheMu sync.Mutex

@@ -11,12 +11,13 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/clangast"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
 
 // complete lists the node kinds whose JSON, children included, is known to
 // say everything that can influence code. No other kind is plain.
-var complete = wordSet(`
+var complete = wordset.Of(`
 	CompoundStmt DeclStmt NullStmt IfStmt WhileStmt DoStmt ForStmt SwitchStmt CaseStmt DefaultStmt BreakStmt
 	ContinueStmt ReturnStmt GotoStmt LabelStmt AttributedStmt
 	DeclRefExpr IntegerLiteral FloatingLiteral CharacterLiteral StringLiteral ParenExpr
@@ -27,24 +28,24 @@ var complete = wordSet(`
 	OffsetOfExpr VarDecl ParmVarDecl FieldDecl IndirectFieldDecl`)
 
 // completeAttrs lists the attributes whose node adds nothing to their text.
-var completeAttrs = wordSet(`NoThrowAttr LeafAttr PureAttr ConstAttr RestrictAttr ReturnsNonNullAttr NonNullAttr NoReturnAttr C11NoReturnAttr
+var completeAttrs = wordset.Of(`NoThrowAttr LeafAttr PureAttr ConstAttr RestrictAttr ReturnsNonNullAttr NonNullAttr NoReturnAttr C11NoReturnAttr
 	AlwaysInlineAttr NoInlineAttr ColdAttr HotAttr PackedAttr AlignedAttr UnusedAttr FallThroughAttr
 	WarnUnusedResultAttr ReturnsTwiceAttr AllocSizeAttr SentinelAttr
 	DeprecatedAttr FormatAttr FormatArgAttr ModeAttr BuiltinAttr AsmLabelAttr VisibilityAttr MayAliasAttr
 	AvailableOnlyInDefaultEvalMethodAttr`)
 
 // silentAttrs are those that only warn or keep from warnings.
-var silentAttrs = wordSet(`UnusedAttr DeprecatedAttr WarnUnusedResultAttr FallThroughAttr`)
+var silentAttrs = wordset.Of(`UnusedAttr DeprecatedAttr WarnUnusedResultAttr FallThroughAttr`)
 
 // shallow lists the kinds whose own type, where it is a pointer, doesn't bring
 // in what it points to: the pointer is only copied, tested or passed on.
-var shallow = wordSet(`
+var shallow = wordset.Of(`
 	CompoundStmt DeclStmt NullStmt IfStmt WhileStmt DoStmt ForStmt SwitchStmt CaseStmt DefaultStmt BreakStmt
 	ContinueStmt ReturnStmt GotoStmt LabelStmt DeclRefExpr ParenExpr CallExpr MemberExpr InitListExpr ImplicitValueInitExpr
 	CompoundLiteralExpr ConditionalOperator StmtExpr VarDecl ParmVarDecl FieldDecl ConstantExpr StringLiteral PredefinedExpr
 	UnaryExprOrTypeTraitExpr ArraySubscriptExpr`)
 
-var shallowCasts = wordSet(`LValueToRValue NoOp FunctionToPointerDecay BuiltinFnToFnPtr NullToPointer ArrayToPointerDecay
+var shallowCasts = wordset.Of(`LValueToRValue NoOp FunctionToPointerDecay BuiltinFnToFnPtr NullToPointer ArrayToPointerDecay
 	PointerToBoolean IntegralCast IntegralToBoolean IntegralToFloating FloatingToIntegral FloatingCast FloatingToBoolean ToVoid`)
 
 func isShallow(n *clangast.Node) bool {
@@ -66,7 +67,7 @@ func isShallow(n *clangast.Node) bool {
 }
 
 // bookkeeping lists attributes of nodes that never influence code.
-var bookkeeping = wordSet(`isUsed isReferenced isThisDeclarationReferenced completeDefinition inherited`)
+var bookkeeping = wordset.Of(`isUsed isReferenced isThisDeclarationReferenced completeDefinition inherited`)
 
 func (b *builder) top() *frame { return &b.stack[len(b.stack)-1] }
 
@@ -875,7 +876,7 @@ var minInt, maxInt = big.NewInt(math.MinInt32), big.NewInt(math.MaxInt32)
 
 // constantKinds are the nodes of constants that every compiler of a target
 // evaluates alike.
-var constantKinds = wordSet(`ConstantExpr ImplicitCastExpr CStyleCastExpr ParenExpr IntegerLiteral CharacterLiteral UnaryOperator BinaryOperator ConditionalOperator
+var constantKinds = wordset.Of(`ConstantExpr ImplicitCastExpr CStyleCastExpr ParenExpr IntegerLiteral CharacterLiteral UnaryOperator BinaryOperator ConditionalOperator
 	DeclRefExpr UnaryExprOrTypeTraitExpr CXXBoolLiteralExpr`)
 
 // enumInit reads the initialiser of an enumerator, or what is below it.

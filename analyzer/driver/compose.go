@@ -23,6 +23,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 )
 
 // Bounds of the look-up.
@@ -296,20 +297,12 @@ func (s *session) storeOf(t *test) store.Store {
 
 // parallel calls f for every element, n at a time.
 func parallel[T any](n int, l []T, f func(T)) {
-	var wg sync.WaitGroup
-	next := make(chan T)
-	for range min(n, len(l)) {
-		wg.Go(func() {
-			for x := range next {
-				f(x)
-			}
-		})
-	}
+	var g errgroup.Group
+	g.SetLimit(n)
 	for _, x := range l {
-		next <- x
+		g.Go(func() error { f(x); return nil })
 	}
-	close(next)
-	wg.Wait()
+	_ = g.Wait()
 }
 
 var errStatic = errors.New("it links libraries of the system statically, which may be those of another machine")

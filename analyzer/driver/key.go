@@ -16,6 +16,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
@@ -28,7 +29,7 @@ const systemLibrary = "system library "
 // that isn't here is in the fingerprint, so that one that is missing costs a run
 // and no more. Options of compilers are here: what they change is in manifests
 // and in the flags of the link.
-var noEffect = words(`
+var noEffect = wordset.Of(`
 	announce_rc apple_platform_type aspects attempt_to_print_relative_paths auto_cpu_environment_group auto_output_filter
 	bes_backend bes_header bes_instance_name bes_keywords bes_results_url bes_timeout bes_upload_mode build
 	build_event_binary_file build_event_json_file build_event_json_file_path_conversion build_event_publish_all_actions build_event_text_file build_metadata
@@ -74,14 +75,6 @@ var noEffect = words(`
 	generate_json_trace_profile guard_against_concurrent_changes heap_dump_on_oom heuristically_drop_nodes http_connector_attempts
 	http_connector_retry_max_timeout http_max_parallel_downloads ignore_dev_dependency invocation_id legacy_important_outputs
 	profiles_to_retain remote_build_event_upload reuse_sandbox_directories starlark_cpu_profile tool_tag track_incremental_state vendor_dir`)
-
-func words(s string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(s) {
-		m[w] = true
-	}
-	return m
-}
 
 // invocation contributes what Bazel's options and the user's environment say
 // about all tests: "option NAME" for each option, with its values in order.

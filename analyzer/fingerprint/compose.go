@@ -362,7 +362,7 @@ func readInput(file string) (*manifest.Manifest, *input) {
 	}
 	for _, f := range m.Fallbacks {
 		if f.Component == "" {
-			in.Fallback = &Fallback{Source: sourceName(m, file), Rung: enumName(m.Rung), Reason: f.Reason}
+			in.Fallback = &Fallback{Source: sourceName(m, file), Rung: manifest.EnumName(m.Rung), Reason: f.Reason}
 			if f.Rung == manifest.Rung_RUNG_UNSPECIFIED {
 				in.Fallback.Rung = "always run"
 			}

@@ -302,7 +302,7 @@ func newReport(contributions []Contribution, p *pool, closure *refgraph.Closure)
 		}
 		c := Component{
 			ID: ids[i], Name: x.Name, Source: p.sources[m.Unit].name, File: x.File,
-			Kind: enumName(x.Kind), Linkage: enumName(x.Linkage),
+			Kind: manifest.EnumName(x.Kind), Linkage: manifest.EnumName(x.Linkage),
 			Local: hex.EncodeToString(x.LocalHash), Global: hex.EncodeToString(m.Global[:]),
 			Symbols: x.Aliases(), Links: []string{},
 		}
@@ -334,7 +334,7 @@ func units(p *pool, members []refgraph.Member) []Unit {
 			continue
 		}
 		seen[s.manifest] = true
-		u := Unit{Source: s.name, Rung: enumName(s.manifest.Rung), Clang: s.manifest.Clang, Compiler: s.manifest.Compiler, Flags: s.manifest.Flags}
+		u := Unit{Source: s.name, Rung: manifest.EnumName(s.manifest.Rung), Clang: s.manifest.Clang, Compiler: s.manifest.Compiler, Flags: s.manifest.Flags}
 		for _, f := range s.manifest.Fallbacks {
 			if f.Component == "" {
 				u.Fallbacks = append(u.Fallbacks, f.Reason)
@@ -401,12 +401,6 @@ func memberIDs(p *pool, members []refgraph.Member, component func(*refgraph.Memb
 		ids[i] = id
 	}
 	return ids
-}
-
-// enumName turns KIND_FUNCTION into "function".
-func enumName(s fmt.Stringer) string {
-	_, name, _ := strings.Cut(s.String(), "_")
-	return strings.ToLower(name)
 }
 
 // sourceName is how explanations call a manifest: after the file that was

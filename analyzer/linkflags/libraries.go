@@ -6,17 +6,19 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 )
 
 // runtimes are the libraries of the C and C++ runtimes: what they call in a
 // program is known (overrides.txt of package fingerprint). Of libc++, of OpenMP's, and of the
 // small libraries beside libstdc++ and the C library, it isn't known.
-var runtimes = words(`asan atomic anl c c_nonshared clang_rt crypt dl gcc gcc_eh gcc_s gcov hwasan
+var runtimes = wordset.Of(`asan atomic anl c c_nonshared clang_rt crypt dl gcc gcc_eh gcc_s gcov hwasan
 	itm lsan m mvec nsl nss_files pthread pthread_nonshared resolv rt ssp ssp_nonshared stdc++ supc++
 	tsan ubsan unwind util`)
 
 // archives are those that there are only as archives.
-var archives = words(`stdc++exp stdc++fs stdc++_libbacktrace supc++`)
+var archives = wordset.Of(`stdc++exp stdc++fs stdc++_libbacktrace supc++`)
 
 // SystemLibrary is a library of the system that a line names.
 type SystemLibrary struct {
@@ -57,7 +59,7 @@ func (l *Line) Libraries() []SystemLibrary {
 func isRuntime(stem string) bool { return runtimes[stem] || strings.HasPrefix(stem, "clang_rt.") }
 
 // besides are libraries of the system that others bring along, and that may call any name.
-var besides = words(`BrokenLocale c++ c++abi gfortran gomp iomp5 omp quadmath thread_db`)
+var besides = wordset.Of(`BrokenLocale c++ c++abi gfortran gomp iomp5 omp quadmath thread_db`)
 
 // IsSystems tells whether the base name of a shared library is one under which a part of the
 // system is loaded, whoever asks for it. glibc's and the compilers' have a version, LLVM's runtimes

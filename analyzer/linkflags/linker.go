@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 )
 
 // option is a flag of a linker as it stands on a line.
@@ -259,7 +261,7 @@ var linkerFlags = func() map[string]known {
 }()
 
 // keywords of -z that choose no definition and no order.
-var keywords = words(`now lazy relro norelro execstack noexecstack defs undefs combreloc nocombreloc common nocommon text notext textoff textwarn origin nodefaultlib
+var keywords = wordset.Of(`now lazy relro norelro execstack noexecstack defs undefs combreloc nocombreloc common nocommon text notext textoff textwarn origin nodefaultlib
 	nodelete nodlopen nodump nocopyreloc copyreloc global separate-code noseparate-code separate-loadable-segments max-page-size= common-page-size= stack-size=
 	start-stop-gc nostart-stop-gc start-stop-visibility= ibt ibtplt shstk cet-report= lam-u48 lam-u57 lam-u48-report= lam-u57-report= lam-report=
 	x86-64-baseline x86-64-v2 x86-64-v3 x86-64-v4 isa-level-report= force-ibt retpolineplt hazardplt pac-plt force-bti bti-report= gcs= gcs-report= gcs-report-dynamic=
@@ -267,14 +269,6 @@ var keywords = words(`now lazy relro norelro execstack noexecstack defs undefs c
 	noindirect-extern-access call-nop= rel rela pack-relative-relocs nopack-relative-relocs rewrite-endbr dead-reloc-in-nonalloc= keep-text-section-prefix
 	nokeep-text-section-prefix nognustack gnustack sectionheader nosectionheader memory-seal nomemory-seal mark-plt nomark-plt report-relative-reloc unique-symbol
 	nounique-symbol ifunc-noplt wxneeded unique nounique loadfltr no-dynamic-linker`)
-
-func words(s string) map[string]bool {
-	m := map[string]bool{}
-	for w := range strings.FieldsSeq(s) {
-		m[w] = true
-	}
-	return m
-}
 
 func keyword(p *parser, o option) {
 	name, _, has := strings.Cut(o.value, "=")

@@ -396,3 +396,10 @@ func Write(path string, m *Manifest) error {
 	}
 	return nil
 }
+
+// EnumName is the name of a value of one of the format's enumerations, as people read it:
+// KIND_FUNCTION is "function".
+func EnumName(value fmt.Stringer) string {
+	_, name, _ := strings.Cut(value.String(), "_")
+	return strings.ToLower(name)
+}

@@ -9,6 +9,8 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 )
 
 // class says how sure it is that the place that a relocation leads to is in what
@@ -473,7 +475,7 @@ func neverReturns(name string) bool {
 	return noReturn[name] || strings.HasPrefix(name, "_ZSt") && strings.Contains(name, "__throw_")
 }
 
-var noReturn = set(`_Unwind_Resume __cxa_throw __cxa_rethrow __cxa_bad_cast __cxa_bad_typeid __cxa_throw_bad_array_new_length
+var noReturn = wordset.Of(`_Unwind_Resume __cxa_throw __cxa_rethrow __cxa_bad_cast __cxa_bad_typeid __cxa_throw_bad_array_new_length
 	__cxa_throw_bad_array_length __cxa_call_unexpected __cxa_call_terminate __cxa_pure_virtual __cxa_deleted_virtual __clang_call_terminate
 	_ZSt9terminatev _ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE __stack_chk_fail __stack_chk_fail_local
 	__chk_fail __fortify_fail __assert_fail __assert_perror_fail __assert __assert_rtn abort exit _exit _Exit quick_exit thrd_exit pthread_exit

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
@@ -251,7 +252,7 @@ func (l *linked) called(tag elf.DynTag, own string) (names []string) {
 
 // compilerSymbols are in every linked file: of the compiler's start files and
 // of the linker.
-var compilerSymbols = set(`_DYNAMIC _GLOBAL_OFFSET_TABLE_ _TLS_MODULE_BASE_ _PROCEDURE_LINKAGE_TABLE_ _IO_stdin_used __FRAME_END__ __GNU_EH_FRAME_HDR
+var compilerSymbols = wordset.Of(`_DYNAMIC _GLOBAL_OFFSET_TABLE_ _TLS_MODULE_BASE_ _PROCEDURE_LINKAGE_TABLE_ _IO_stdin_used __FRAME_END__ __GNU_EH_FRAME_HDR
 	__TMC_END__ __TMC_LIST__ __EH_FRAME_BEGIN__ __abi_tag __bss_start __data_start __do_global_dtors_aux __do_global_dtors_aux_fini_array_entry __dso_handle
 	__frame_dummy_init_array_entry __init_array_start __init_array_end __fini_array_start __fini_array_end
 	__preinit_array_start __preinit_array_end __rela_iplt_start __rela_iplt_end __executable_start __etext __ehdr_start
@@ -259,16 +260,8 @@ var compilerSymbols = set(`_DYNAMIC _GLOBAL_OFFSET_TABLE_ _TLS_MODULE_BASE_ _PRO
 	frame_dummy register_tm_clones static_reloc.c __libc_csu_init __libc_csu_fini __wrap_main atexit at_quick_exit __stack_chk_fail_local`)
 
 // compilerFiles are the sources of the compiler's start files.
-var compilerFiles = set(`crtstuff.c crti.S crtn.S start.S abi-note.c abi-note.S init.c elf-init.c static-reloc.c crt1.o crti.o crtn.o Scrt1.o atexit.c
+var compilerFiles = wordset.Of(`crtstuff.c crti.S crtn.S start.S abi-note.c abi-note.S init.c elf-init.c static-reloc.c crt1.o crti.o crtn.o Scrt1.o atexit.c
 	at_quick_exit.c stack_chk_fail_local.c`)
-
-func set(words string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(words) {
-		m[w] = true
-	}
-	return m
-}
 
 // explain returns the manifests of parts, or why they don't account for what is
 // in l.

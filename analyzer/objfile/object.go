@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
@@ -372,8 +373,8 @@ func withoutMerged(name string) string {
 // kindsOfSections are words that compilers put behind a standard name, alone or in front of the
 // name of a function or variable.
 var kindsOfSections = map[string]map[string]bool{
-	".text": set("startup exit unlikely hot unknown split"), ".ltext": set("startup exit unlikely hot unknown split"),
-	".data": set("rel ro local"), ".ldata": set("rel ro local"), ".data.rel": set("ro local"), ".data.rel.ro": set("local"), ".bss": set("rel ro"),
+	".text": wordset.Of("startup exit unlikely hot unknown split"), ".ltext": wordset.Of("startup exit unlikely hot unknown split"),
+	".data": wordset.Of("rel ro local"), ".ldata": wordset.Of("rel ro local"), ".data.rel": wordset.Of("ro local"), ".data.rel.ro": wordset.Of("local"), ".bss": wordset.Of("rel ro"),
 }
 
 // namedByCompiler tells whether a compiler may have given section k its name, which begins with a

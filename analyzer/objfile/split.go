@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
@@ -213,11 +214,11 @@ func (r *reader) prepare(k int) {
 
 // cuttable are the standard names of sections of which compilers know nothing but
 // the symbols in them.
-var cuttable = set(".text .rodata .rodata1 .data.rel.ro .data.rel .data .data1 .bss .tdata .tbss .ltext .lrodata .ldata .lbss")
+var cuttable = wordset.Of(".text .rodata .rodata1 .data.rel.ro .data.rel .data .data1 .bss .tdata .tbss .ltext .lrodata .ldata .lbss")
 
 // ownNames are the names that compilers give to sections of many functions or
 // variables.
-var ownNames = set(`.text .text.startup .text.exit .text.unlikely .text.hot .rodata .rodata1 .data .data1 .bss .tdata .tbss .ltext .lrodata .ldata .lbss
+var ownNames = wordset.Of(`.text .text.startup .text.exit .text.unlikely .text.hot .rodata .rodata1 .data .data1 .bss .tdata .tbss .ltext .lrodata .ldata .lbss
 	.data.rel .data.rel.local .data.rel.ro .data.rel.ro.local`)
 
 // coarse keeps section k whole, for a reason.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -205,36 +207,13 @@ func (h *httpCache) upload(ctx context.Context, blobs []blob) error {
 // parallel calls f for each of list, at most n at once. After an error it
 // starts no more, and returns the first one.
 func parallel[T any](ctx context.Context, n int, list []T, f func(context.Context, T) error) error {
-	if len(list) == 1 {
-		return f(ctx, list[0])
-	}
-	inner, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var wg sync.WaitGroup
-	var once sync.Once
-	var first error
-	next := make(chan T)
-	for range min(n, len(list)) {
-		wg.Go(func() {
-			for x := range next {
-				if err := f(inner, x); err != nil {
-					once.Do(func() { first = err; cancel() })
-				}
-			}
-		})
-	}
-feed:
+	g, inner := errgroup.WithContext(ctx)
+	g.SetLimit(n)
 	for _, x := range list {
-		select {
-		case next <- x:
-		case <-inner.Done():
-			break feed
+		if inner.Err() != nil {
+			break
 		}
+		g.Go(func() error { return f(inner, x) })
 	}
-	close(next)
-	wg.Wait()
-	if first == nil {
-		first = ctx.Err()
-	}
-	return first
+	return cmp.Or(g.Wait(), ctx.Err())
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
+	"golang.org/x/sync/errgroup"
 )
 
 // Info is what an entry says without its contents.
@@ -67,43 +68,38 @@ func Lookup(ctx context.Context, s Store, keys []Key, o LookupOptions) []Outcome
 	var mu sync.Mutex
 	done, failures := 0, 0
 	var last error
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range min(n, len(keys)) {
-		wg.Go(func() {
-			for i := range next {
-				mu.Lock()
-				give := failures >= givenUp
-				err := last
-				mu.Unlock()
-				if give {
-					err = fmt.Errorf("not looked up after %d failures in a row: %w", givenUp, err)
-				} else {
-					outcomes[i].Info, err = probe(ctx, s, keys[i])
-				}
-				outcomes[i].Err = err
-				mu.Lock()
-				done++
-				switch {
-				case give:
-				case err == nil || IsMiss(err):
-					failures = 0
-				default:
-					failures++
-					last = err
-				}
-				if o.Progress != nil {
-					o.Progress(done)
-				}
-				mu.Unlock()
+	var g errgroup.Group
+	g.SetLimit(n)
+	for i := range keys {
+		g.Go(func() error {
+			mu.Lock()
+			give := failures >= givenUp
+			err := last
+			mu.Unlock()
+			if give {
+				err = fmt.Errorf("not looked up after %d failures in a row: %w", givenUp, err)
+			} else {
+				outcomes[i].Info, err = probe(ctx, s, keys[i])
 			}
+			outcomes[i].Err = err
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			switch {
+			case give:
+			case err == nil || IsMiss(err):
+				failures = 0
+			default:
+				failures++
+				last = err
+			}
+			if o.Progress != nil {
+				o.Progress(done)
+			}
+			return nil
 		})
 	}
-	for i := range keys {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
+	_ = g.Wait() // each outcome has its own error
 	return outcomes
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
 
@@ -61,7 +62,7 @@ var attributes = func() map[string]argument {
 		naming:   `format mode access fd_arg fd_arg_read fd_arg_write`,
 		doubtful: `transparent_union warning error weak alloc_align returns_twice`,
 	} {
-		for n := range words(names) {
+		for n := range wordset.Of(names) {
 			m[n] = a
 		}
 	}
@@ -69,11 +70,11 @@ var attributes = func() map[string]argument {
 }()
 
 // sizes are the words that constant arguments may have.
-var sizes = words(`sizeof alignof _Alignof __alignof__ __alignof char short int long float double signed unsigned void __int128 _Bool bool`)
+var sizes = wordset.Of(`sizeof alignof _Alignof __alignof__ __alignof char short int long float double signed unsigned void __int128 _Bool bool`)
 
 // foreign are words whose meaning the syntax tree doesn't show, or shows wrongly:
 // for the text without its positions, for clang's idea of a type.
-var foreign = words(`__builtin_LINE __builtin_FILE __builtin_FILE_NAME __builtin_COLUMN __builtin_FUNCTION __builtin_source_location __builtin_choose_expr
+var foreign = wordset.Of(`__builtin_LINE __builtin_FILE __builtin_FILE_NAME __builtin_COLUMN __builtin_FUNCTION __builtin_source_location __builtin_choose_expr
 	__builtin_types_compatible_p __TIME__ __DATE__ __TIMESTAMP__ _Pragma __pragma __declspec _Float16 __fp16 __bf16 __float80 __ibm128 _Decimal32
 	_Decimal64 _Decimal128 _Decimal64x __auto_type __embed __builtin_dump_struct __block __builtin_apply __builtin_apply_args __builtin_return
 	__builtin_has_attribute __builtin_counted_by_ref _Countof __label__ __tls_get_addr _Thread_local __thread thread_local constexpr`)
@@ -81,7 +82,7 @@ var foreign = words(`__builtin_LINE __builtin_FILE __builtin_FILE_NAME __builtin
 // doubted are words that say more than the syntax tree does, or something else for each compiler.
 // They matter only where their declaration is used. What a compiler knows of a value depends on
 // what it has read, and on when it compiles what.
-var doubted = words(`_Alignas alignas _Atomic _Complex __complex__ __complex _BitInt _Generic typeof __typeof__ __typeof typeof_unqual __typeof_unqual__ __typeof_unqual
+var doubted = wordset.Of(`_Alignas alignas _Atomic _Complex __complex__ __complex _BitInt _Generic typeof __typeof__ __typeof typeof_unqual __typeof_unqual__ __typeof_unqual
 	__real__ __real __imag__ __imag __builtin_constant_p __builtin_object_size __builtin_dynamic_object_size`)
 
 // targeted are beginnings of builtins that a target may not have: the tree doesn't say so.
@@ -514,11 +515,3 @@ var silent = regexp.MustCompile(`^__attribute(__)?\s*\(\s*\(\s*_*(unused|depreca
 
 // nodes matches an attribute specifier of which a node of the syntax tree says all.
 var nodes = regexp.MustCompile(`^(_Noreturn|__attribute(__)?\s*\(\s*\(\s*_*(noreturn|pure|const|nothrow|leaf|noinline|always_inline|cold|hot|returns_nonnull)_*\s*\)\s*\))$`)
-
-func words(s string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(s) {
-		m[w] = true
-	}
-	return m
-}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
 
@@ -106,7 +107,7 @@ func (s *source) skip(i, end int) int {
 }
 
 // Words with parentheses before those of the parameters.
-var notNames = wordSet("__attribute__ alignas decltype noexcept explicit requires __declspec asm __asm__ static_assert sizeof")
+var notNames = wordset.Of("__attribute__ alignas decltype noexcept explicit requires __declspec asm __asm__ static_assert sizeof")
 
 func (s *source) entity(b, end, class int, path string) int {
 	d := decl{kind: "variable", class: class, b: b, begin: b, nameTok: -1, open: -1, body: -1, colon: -1, init: -1}

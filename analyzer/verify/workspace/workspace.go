@@ -37,13 +37,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	buildevents "github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/executions"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/witness"
+	"golang.org/x/sync/errgroup"
 )
 
 // Options of Check.
@@ -279,21 +279,13 @@ func links(ctx context.Context, units []compilation, clang string, sample int, l
 	}
 	results := make([]*witness.LinkResult, len(units))
 	errs := make([]error, len(units))
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for i := range next {
-				results[i], errs[i] = witness.Links(ctx, units[i].argv, clang)
-			}
-		})
-	}
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, u := range units {
 		fmt.Fprintf(log, "links of unit %d of %d: %s\n", i+1, len(units), u.source)
-		next <- i
+		g.Go(func() error { results[i], errs[i] = witness.Links(ctx, u.argv, clang); return nil })
 	}
-	close(next)
-	wg.Wait()
+	_ = g.Wait()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -69,23 +69,17 @@ type jsonComponent struct {
 	File      string   `json:"file,omitempty"`
 }
 
-// enumName turns KIND_FUNCTION into "function".
-func enumName(s fmt.Stringer) string {
-	_, name, _ := strings.Cut(s.String(), "_")
-	return strings.ToLower(name)
-}
-
 func toJSON(m *manifest.Manifest) *jsonManifest {
-	j := &jsonManifest{Format: m.Format, Rung: enumName(m.Rung), Source: m.Source, Clang: m.Clang, Compiler: m.Compiler, Flags: m.Flags, Components: []jsonComponent{}}
+	j := &jsonManifest{Format: m.Format, Rung: manifest.EnumName(m.Rung), Source: m.Source, Clang: m.Clang, Compiler: m.Compiler, Flags: m.Flags, Components: []jsonComponent{}}
 	for _, f := range m.Fallbacks {
-		j.Fallbacks = append(j.Fallbacks, jsonFallback{f.Component, f.Reason, enumName(f.Rung)})
+		j.Fallbacks = append(j.Fallbacks, jsonFallback{f.Component, f.Reason, manifest.EnumName(f.Rung)})
 	}
 	for _, c := range m.Components {
 		links, _ := m.LinkNames(c)
 		if links == nil {
 			links = []string{}
 		}
-		j.Components = append(j.Components, jsonComponent{c.Name, enumName(c.Kind), enumName(c.Linkage), hex.EncodeToString(c.LocalHash), links, c.Aliases(), c.Root, c.File})
+		j.Components = append(j.Components, jsonComponent{c.Name, manifest.EnumName(c.Kind), manifest.EnumName(c.Linkage), hex.EncodeToString(c.LocalHash), links, c.Aliases(), c.Root, c.File})
 	}
 	return j
 }

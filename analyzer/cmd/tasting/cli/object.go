@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 )
 
 func init() { register(objectCommand) }
@@ -94,19 +94,11 @@ func objectPairs(args []string) (pairs [][2]string, err error) {
 // their order.
 func writeEach(pairs [][2]string, write func(file, output string) error) error {
 	errs := make([]error, len(pairs))
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(pairs)) {
-		wg.Go(func() {
-			for i := range next {
-				errs[i] = write(pairs[i][0], pairs[i][1])
-			}
-		})
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, p := range pairs {
+		g.Go(func() error { errs[i] = write(p[0], p[1]); return nil })
 	}
-	for i := range pairs {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
+	_ = g.Wait()
 	return errors.Join(errs...)
 }
