@@ -47,7 +47,7 @@ runs=${TASTING_RUNS:-$out/runs}
 mkdir -p "$out" "$runs"
 out=$(cd "$out" && pwd) # bazel run starts programs elsewhere
 runs=$(cd "$runs" && pwd)
-tasting=${TASTING:-bazel run --ui_event_filters=-info --noshow_progress @rules_tasting//analyzer/cmd/tasting --}
+tasting=${TASTING:-bazel run --ui_event_filters=-info --noshow_progress @rules_tasting//rules:tasting --}
 
 # The store's flags are read from a file that only this user can read: command
 # lines and environments can be seen by others, and end up in logs.

@@ -1,4 +1,4 @@
-"""Finds clang on this machine and declares a toolchain of it."""
+"""Finds clang on this machine and declares toolchains of it."""
 
 visibility(["//rules", "//rules/..."])
 
@@ -52,34 +52,54 @@ def _local_tasting_toolchain_impl(rctx):
 
     # An input of the actions: an upgrade of clang runs them again.
     rctx.file("clang.txt", about + "\n")
-    rctx.file("BUILD.bazel", """load("{defs}", "tasting_toolchain")
+    build = "load(\"%s\", \"tasting_toolchain\")\n" % Label("//rules:defs.bzl")
+    if not rctx.os.environ.get("TASTING_FROM_SOURCE"):
+        for cpu, program in rctx.attr.programs.items():
+            # Of what `:all` registers, what comes first in the alphabet is taken.
+            build += _declare(
+                "built_for_" + cpu,
+                clang,
+                ["analyzer = \"%s\"" % program],
+                ["exec_compatible_with = [\"%s\", \"%s\"]" % (Label("@platforms//os:linux"), Label("@platforms//cpu:" + cpu))],
+            )
+    rctx.file("BUILD.bazel", build + _declare("local", clang, [], []))
 
+def _declare(name, clang, program, platform):
+    """Returns the text of a toolchain, with further attributes of its two targets."""
+    return """
 tasting_toolchain(
-    name = "local",
-    clang = "{clang}",
-    clang_files = ["clang.txt"],
-    visibility = ["//visibility:public"],
+    {attributes},
 )
 
 toolchain(
-    name = "local_toolchain",
-    toolchain = ":local",
-    toolchain_type = "{toolchain_type}",
+    {toolchain_attributes},
 )
 """.format(
-        defs = Label("//rules:defs.bzl"),
-        clang = clang or "",
-        toolchain_type = Label("//rules:toolchain_type"),
-    ))
+        attributes = ",\n    ".join([
+            "name = \"%s\"" % name,
+            "clang = \"%s\"" % (clang or ""),
+            "clang_files = [\"clang.txt\"]",
+            "visibility = [\"//visibility:public\"]",
+        ] + program),
+        toolchain_attributes = ",\n    ".join([
+            "name = \"%s_toolchain\"" % name,
+            "toolchain = \":%s\"" % name,
+            "toolchain_type = \"%s\"" % Label("//rules:toolchain_type"),
+        ] + platform),
+    )
 
 local_tasting_toolchain = repository_rule(
     implementation = _local_tasting_toolchain_impl,
-    doc = """A toolchain of the analyzer built from source and of this machine's clang.
+    doc = """Toolchains of this machine's clang: of each prebuilt analyzer, and of the one built from source.
 
 Looks for TASTING_CLANG (a path or name; an error if it is unusable), else for CC
 if that is a clang, clang, clang-21, clang-20 and clang-19 in PATH: the first of a
-version that the analyzer reads. Without any, all evidence is by objects.""",
-    environ = ["CC", "PATH", "TASTING_CLANG"],
+version that the analyzer reads. Without any, all evidence is by objects.
+TASTING_FROM_SOURCE=1 leaves the prebuilt ones out.""",
+    attrs = {
+        "programs": attr.string_dict(doc = "Labels of prebuilt `tasting` programs by the CPU that runs them, as in `@platforms//cpu`."),
+    },
+    environ = ["CC", "PATH", "TASTING_CLANG", "TASTING_FROM_SOURCE"],
     local = True,
     configure = True,
 )

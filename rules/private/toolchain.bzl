@@ -63,3 +63,16 @@ changes with it, so that Bazel notices an upgrade.""",
         ),
     },
 )
+
+def _tasting_program_impl(ctx):
+    program = ctx.toolchains[TOOLCHAIN_TYPE].analyzer
+    out = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.symlink(output = out, target_file = program.executable, is_executable = True)
+    return [DefaultInfo(executable = out, files = depset([out]))]
+
+tasting_program = rule(
+    implementation = _tasting_program_impl,
+    doc = "The `tasting` program of the toolchain, as a target to run.",
+    executable = True,
+    toolchains = [TOOLCHAIN_TYPE],
+)

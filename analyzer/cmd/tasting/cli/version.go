@@ -10,7 +10,7 @@ import (
 
 func init() { register(versionCommand) }
 
-// version is what the program calls itself: there is no release yet, which would set it with -X.
+// version is what the program calls itself. tools/release sets it with -X.
 var version = "development"
 
 func versionCommand() *cobra.Command {
