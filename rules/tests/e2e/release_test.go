@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -49,25 +50,46 @@ func TestRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registered, _, _ := bytes.Cut(module, []byte("\n# From the archive"))
+	integrity := regexp.MustCompile(`integrity = "(.*)"`).FindSubmatch(module)
+	if integrity == nil {
+		t.Fatalf("%s", module)
+	}
+	original := map[string]string{
+		"MODULE.bazel": "module(name = \"user\")\n\nbazel_dep(name = \"rules_cc\", version = \"0.0.11\")\n",
+		"BUILD.bazel":  "load(\"@rules_cc//cc:defs.bzl\", \"cc_test\")\n\ncc_test(\n    name = \"a\",\n    srcs = [\"a.c\"],\n)\n",
+		"a.c":          "int main(void) { return 0; }\n",
+	}
 	for _, test := range []struct {
-		name   string
-		module []byte
-		flags  []string
-		log    string // of the test
+		name  string
+		adopt []string
+		flags []string
+		log   string // of the test
 	}{
-		{"archive", module, nil, "no recorded result for fingerprint"},
-		{"registry", registered, []string{"--registry=file://" + out + "/registry"}, "replayed result of fingerprint"},
+		{"archive", []string{"--archive=file://" + out + "/rules_tasting-9.9.9.tar.gz", "--integrity=" + string(integrity[1])}, nil, "no recorded result for fingerprint"},
+		{"registry", nil, []string{"--registry=file://" + out + "/registry"}, "replayed result of fingerprint"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := filepath.Join(b.dir, "released-"+test.name)
 			if err := os.RemoveAll(dir); err != nil {
 				t.Fatal(err)
 			}
-			write(dir, "MODULE.bazel", append([]byte("module(name = \"user\")\n\nbazel_dep(name = \"rules_cc\", version = \"0.0.11\")\n"), test.module...), 0o666)
-			write(dir, "BUILD.bazel", []byte("load(\"@rules_tasting//rules:defs.bzl\", \"tasting_cc_test\")\n\ntasting_cc_test(\n    name = \"a\",\n    srcs = [\"a.c\"],\n)\n"), 0o666)
-			write(dir, "a.c", []byte("int main(void) { return 0; }\n"), 0o666)
+			for name, text := range original {
+				write(dir, name, []byte(text), 0o666)
+			}
 			b.servers[dir] = true
+			adopt := func(args ...string) {
+				t.Helper()
+				args = append([]string{"adopt", "--bazel=" + b.program}, args...)
+				for _, o := range b.startup() {
+					args = append(args, "--bazel_startup="+o)
+				}
+				cmd := exec.Command(b.analyzer, args...)
+				cmd.Dir, cmd.Env = dir, append(environ(), "HOME="+filepath.Join(b.dir, "home"))
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("%s: %v\n%s", cmd, err, out)
+				}
+			}
+			adopt(append([]string{"--rules", "--release=9.9.9"}, test.adopt...)...)
 			bazel := func(command string, args ...string) (string, error) {
 				cmd := exec.Command(b.program, b.startup(slices.Concat([]string{command, "--noenable_workspace", "--lockfile_mode=off", "--symlink_prefix=/", "--show_progress=0"}, test.flags, args)...)...)
 				cmd.Dir, cmd.Env = dir, environ()
@@ -90,6 +112,12 @@ func TestRelease(t *testing.T) {
 			said, err = bazel("build", "//:a", "--nobuild", "--repo_env=TASTING_FROM_SOURCE=1")
 			if err == nil || !strings.Contains(said, "analyzer/cmd/tasting") {
 				t.Errorf("from source: %v\n%s", err, said)
+			}
+			adopt("--undo")
+			for name, text := range original {
+				if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != text {
+					t.Errorf("%s isn't as it was: %v\n%s", name, err, b)
+				}
 			}
 		})
 	}

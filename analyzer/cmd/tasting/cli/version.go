@@ -11,7 +11,9 @@ import (
 func init() { register(versionCommand) }
 
 // version is what the program calls itself. tools/release sets it with -X.
-var version = "development"
+var version = unreleased
+
+const unreleased = "development"
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
