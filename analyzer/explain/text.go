@@ -111,7 +111,7 @@ func (d *Difference) text(w io.Writer, all bool) {
 		names := func(word string, ids []string) {
 			var l []string
 			for _, id := range ids {
-				l = append(l, readable(id, all))
+				l = append(l, Readable(id, all))
 			}
 			if len(l) > 0 {
 				fmt.Fprintf(w, "  %s: %s\n", word, shorten(l, all, ", "))
@@ -127,7 +127,7 @@ func (d *Difference) text(w io.Writer, all bool) {
 				break
 			}
 			name, copies, _ := strings.Cut(s, ": ")
-			fmt.Fprintf(w, "  %s: %s\n", readable(name, all), copies)
+			fmt.Fprintf(w, "  %s: %s\n", Readable(name, all), copies)
 		}
 	}
 	if len(d.Path) > 1 {
@@ -141,7 +141,7 @@ func (d *Difference) text(w io.Writer, all bool) {
 					continue
 				}
 			}
-			l = append(l, readable(id, all, demangle.NoParams, demangle.NoTemplateParams))
+			l = append(l, Readable(id, all, demangle.NoParams, demangle.NoTemplateParams))
 		}
 		fmt.Fprintf(w, "  through: %s\n", strings.Join(l, " -> "))
 	}
@@ -163,9 +163,9 @@ func (d *Difference) undecided(all bool) string {
 	}
 	name, _, _ := strings.Cut(symbols[0], ": ")
 	if more := len(symbols) - 1; more > 0 {
-		return fmt.Sprintf(": %s and %d more", readable(name, all), more)
+		return fmt.Sprintf(": %s and %d more", Readable(name, all), more)
 	}
-	return ": " + readable(name, all)
+	return ": " + Readable(name, all)
 }
 
 // line says in one line what differs.
@@ -202,21 +202,21 @@ func (d *Difference) line(all bool) string {
 	case FallbackChanged:
 		return fmt.Sprintf("analysed as %s, before as %s%s", d.After, d.Before, d.units(all))
 	case LinksChanged:
-		return fmt.Sprintf("refers to others: %s%s", readable(d.Key, all), d.place())
+		return fmt.Sprintf("refers to others: %s%s", Readable(d.Key, all), d.place())
 	case RootsChanged:
 		switch {
 		case d.Key == "order":
 			return "execution starts in another order"
 		case change == "added":
-			return fmt.Sprintf("execution starts at: %s (%s)", readable(d.Key, all), d.After)
+			return fmt.Sprintf("execution starts at: %s (%s)", Readable(d.Key, all), d.After)
 		case change == "removed":
-			return fmt.Sprintf("execution no longer starts at: %s (%s)", readable(d.Key, all), d.Before)
+			return fmt.Sprintf("execution no longer starts at: %s (%s)", Readable(d.Key, all), d.Before)
 		}
-		return fmt.Sprintf("execution starts at: %s (%s, before %s)", readable(d.Key, all), d.After, d.Before)
+		return fmt.Sprintf("execution starts at: %s (%s, before %s)", Readable(d.Key, all), d.After, d.Before)
 	case CompositionChanged:
 		return "composition: " + compositions[d.Key] + d.undecided(all)
 	case BindingChanged:
-		symbol := readable(d.Key, all)
+		symbol := Readable(d.Key, all)
 		of := func(s string) string { return symbol + strings.TrimPrefix(s, d.Key) }
 		if d.Before == "" {
 			return "several definitions of " + of(d.After)
@@ -227,7 +227,7 @@ func (d *Difference) line(all bool) string {
 	if d.Because == ComponentChanged {
 		because = ", perhaps only by a static component that it refers to"
 	}
-	return fmt.Sprintf("%s: %s%s%s", d.Category, readable(d.Key, all), d.place(), because)
+	return fmt.Sprintf("%s: %s%s%s", d.Category, Readable(d.Key, all), d.place(), because)
 }
 
 // place says where a component is, and where it was if that differs.
@@ -305,9 +305,9 @@ var shortNames = strings.NewReplacer(
 	"std::basic_string_view<char, std::char_traits<char> >", "std::string_view",
 )
 
-// readable is an ID as people read it: a mangled name of C++ as it is in the
-// source. Long names lose their middle.
-func readable(id string, all bool, options ...demangle.Option) string {
+// Readable is a component's ID as people read it: a mangled name of C++ as it is in the
+// source. Long names lose their middle, unless all of them is to be seen.
+func Readable(id string, all bool, options ...demangle.Option) string {
 	name, rest := id, ""
 	if i := strings.Index(id, " ("); i > 0 {
 		name, rest = id[:i], id[i:]

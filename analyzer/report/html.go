@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rules-tasting/rules_tasting/analyzer/explain"
 )
 
 var (
@@ -30,6 +31,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"count":    count,
 	"duration": durationText,
 	"percent":  percentText,
+	"readable": func(id string) string { return explain.Readable(id, false) },
 	"millis":   millisText,
 	"time":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") },
 	"short":    short,

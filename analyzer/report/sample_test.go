@@ -62,7 +62,7 @@ func sample(runs, tests int, seed uint64) []*Run {
 				t.Verdict, t.Reason = Miss, "nothing recorded"
 				t.Changed = []string{fmt.Sprintf("codec::Frame%d::decode(std::string_view)", pkg%9)}
 				if i%3 == 0 {
-					t.Changed = append(t.Changed, "vtable for net::Connection")
+					t.Changed = append(t.Changed, "_ZTVN3net10ConnectionE")
 				}
 				if rng.IntN(30) == 0 {
 					t.Status = "FAILED"
