@@ -262,6 +262,7 @@ func (s *side) measure(ctx context.Context, r *result, program string, args []st
 			cmd.Env = append(cmd.Env, kv)
 		}
 	}
+	cmd.Env = append(cmd.Env, "TASTINGRC="+os.DevNull) // both sides have the flags of the evaluation
 	start := time.Now()
 	cpu, err := s.meter.Run(cmd)
 	r.Wall, r.CPU = time.Since(start).Seconds(), cpu.Seconds()

@@ -77,6 +77,7 @@ func command(ctx context.Context, workspace checkout, program string, args ...st
 			"BAZEL_", "BUILD_", "GIT_", "JAVA_RUNFILES=", "PYTHON_RUNFILES=", "RUNFILES_", "TASTING_", "TEST_", "XML_OUTPUT_FILE=",
 		}, func(prefix string) bool { return strings.HasPrefix(kv, prefix) })
 	})
+	cmd.Env = append(cmd.Env, "TASTINGRC="+os.DevNull)
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
@@ -34,6 +35,10 @@ neither linked nor run: its log and test.xml are put where Bazel puts them. All
 others, and tests of other rules, are handed to "bazel test". Their clean passes are
 recorded.
 
+Flags, tasting's and Bazel's, may stand in ~/.tastingrc and in .tastingrc at the root of the
+workspace, as in .bazelrc: "test --store=grpcs://cache.example.com". Those of the command
+line come last. $TASTINGRC names another file in the place of both.
+
 Startup options of Bazel follow --bazel_startup. A flag of Bazel that has the name of
 one of the flags below has to be written with "=": --explain=FILE is Bazel's.
 
@@ -57,8 +62,15 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 	f.StringVar(&o.Aspect, "aspect", driver.Aspect, "`LABEL` of the aspect")
 	f.BoolP("help", "h", false, "help for test")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		own, rest := splitOwn(f, args)
+		given, files, err := rcFlags(".", os.Getenv)
+		if err != nil {
+			return err
+		}
+		own, rest := splitOwn(f, slices.Concat(given, args))
 		if err := f.Parse(own); err != nil {
+			if len(files) > 0 {
+				err = fmt.Errorf("%w (flags are also taken from %s)", err, strings.Join(files, " and "))
+			}
 			return err
 		}
 		if help, _ := f.GetBool("help"); help {
