@@ -21,10 +21,7 @@
 //     says (lines.go);
 //   - each name that any of these files may include, or asks for with
 //     __has_include, exists in the same of the directories where the compiler
-//     may look for it: a header that is new doesn't hide behind one that was read;
-//
-// or if the preprocessor makes the same text of the files that are there now
-// (text.go), which it is asked for where a unit was compiled in vain before.
+//     may look for it: a header that is new doesn't hide behind one that was read.
 //
 // With debug information bytes have to be the same. Whatever isn't understood is
 // compiled: see bypass in unit.go and in scan.go. So is what can't be read or
@@ -90,11 +87,6 @@ type record struct {
 	Places []string `json:",omitempty"`
 	// Asked is what asks for lines, nil if that isn't known.
 	Asked *asked `json:",omitempty"`
-	// Text is the hash of what the preprocessor makes of the files, 0 if it hasn't run.
-	Text uint64 `json:",omitempty"`
-	// Dear says that the preprocessor takes too much of the compiler's time, or that
-	// its text doesn't say all.
-	Dear bool `json:",omitempty"`
 	// Depend is the compiler's list of dependencies, as it wrote it.
 	Depend []byte
 	// Messages are what the compiler warned of.
@@ -102,13 +94,13 @@ type record struct {
 }
 
 type dependency struct {
-	Path                             string
-	Raw, Lines, Tokens, Code, Layout uint64
-	Heads                            heads `json:",omitzero"`
+	Path                       string
+	Raw, Lines, Tokens, Layout uint64
+	Heads                      heads `json:",omitzero"`
 }
 
 func (x *scan) dependency(path string) dependency {
-	d := dependency{Path: path, Raw: x.Raw, Lines: x.Lines, Tokens: x.Tokens, Code: x.Code, Layout: x.Layout}
+	d := dependency{Path: path, Raw: x.Raw, Lines: x.Lines, Tokens: x.Tokens, Layout: x.Layout}
 	if mayMove(path) {
 		d.Heads = x.Heads
 	}
@@ -160,30 +152,7 @@ func Run(ctx context.Context, o *Options) (code int, err error) {
 		_, err := o.Stderr.Write(r.Messages)
 		return 0, err
 	}
-	var text *preprocessed
-	if c.textPays(u, known) {
-		text = c.preprocess(ctx, u)
-	}
-	if text != nil {
-		for _, r := range known {
-			if !text.fits(u, r) {
-				continue
-			}
-			if rand.Float64() < o.Audit {
-				return c.audit(ctx, o, u, r)
-			}
-			x := *text.files
-			x.Object, x.Sum, x.Places, x.Text, x.Dear = r.Object, r.Sum, r.Places, r.Text, r.Dear
-			if c.hand(u, &x) != nil {
-				c.count("damaged")
-				break
-			}
-			c.remember(u, append([]*record{&x}, known[:min(len(known), records-1)]...))
-			c.count("same text")
-			return 0, nil
-		}
-	}
-	return c.compile(ctx, o, u, known, text, start)
+	return c.compile(ctx, o, u, known, start)
 }
 
 // now returns r for the files as they have just been read.
@@ -199,14 +168,13 @@ func (c *cache) now(r *record) *record {
 	return &x
 }
 
-// compile has the compiler run, and remembers what it makes, and of which text if
-// that is known.
-func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*record, text *preprocessed, start time.Time) (int, error) {
+// compile has the compiler run, and remembers what it makes.
+func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*record, start time.Time) (int, error) {
 	out, messages := &copied{w: o.Stdout}, &copied{w: o.Stderr}
 	for _, d := range slices.Concat([]string{dirOf(u.source)}, u.quoteDirs, u.dirs) {
 		c.listed(d, "-")
 	}
-	code, cpu, err := execute(ctx, o, out, messages)
+	code, err := execute(ctx, o, out, messages)
 	c.before, c.dirs = c.dirs, map[string]map[string]bool{}
 	if err != nil || code != 0 || out.n > 0 || messages.n > 0 && !u.repeatable(messages) {
 		c.count("compiled: it fails or warns")
@@ -218,21 +186,6 @@ func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*recor
 		return 0, nil
 	}
 	r.Messages = messages.b
-	if len(known) > 0 {
-		r.Dear = known[0].Dear
-		// It was compiled in vain: the next time the text may tell.
-		if text == nil && r.Sum == known[0].Sum && c.canCompare(u, known) {
-			text = c.preprocess(ctx, u)
-		}
-	}
-	switch {
-	case text == nil:
-	case text.files == nil:
-		r.Dear = true
-	case r.sameFiles(text.files):
-		r.Text = text.sum
-		r.Dear = text.cpu > cpu/6
-	}
 	for _, k := range known {
 		if k.Asked != nil && k.Exists == r.Exists && slices.EqualFunc(k.Files, r.Files, func(a, b dependency) bool { return a.Path == b.Path && a.Tokens == b.Tokens }) {
 			r.Asked = k.Asked
@@ -251,17 +204,17 @@ func (c *cache) compile(ctx context.Context, o *Options, u *unit, known []*recor
 func pass(ctx context.Context, o *Options, why string) (int, error) {
 	c := &cache{dir: o.Dir}
 	c.count("passed on: " + why)
-	code, _, err := execute(ctx, o, o.Stdout, o.Stderr)
+	code, err := execute(ctx, o, o.Stdout, o.Stderr)
 	return code, err
 }
 
 // program is what runs in place of a compiler, for tests.
 var program = func(compiler string) string { return compiler }
 
-// execute runs the compiler, and returns its exit code and CPU time. Streams of this
+// execute runs the compiler, and returns its exit code. Streams of this
 // process become its own, so that what it says on both, and what those say that it
 // starts, stays in order.
-func execute(ctx context.Context, o *Options, stdout, stderr io.Writer) (code int, cpu time.Duration, err error) {
+func execute(ctx context.Context, o *Options, stdout, stderr io.Writer) (code int, err error) {
 	cmd := exec.CommandContext(ctx, program(o.Args[0]), o.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, stdout, stderr
 	// Who ends this process means the compiler, which would write its object later.
@@ -287,17 +240,14 @@ func execute(ctx context.Context, o *Options, stdout, stderr io.Writer) (code in
 		close(done)
 	}
 	signal.Stop(signals)
-	if s := cmd.ProcessState; s != nil {
-		cpu = s.UserTime() + s.SystemTime()
-	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-			return 128 + int(s.Signal()), cpu, nil
+			return 128 + int(s.Signal()), nil
 		}
-		return exit.ExitCode(), cpu, nil
+		return exit.ExitCode(), nil
 	}
-	return 0, cpu, err
+	return 0, err
 }
 
 // copied counts what is written, and has a copy of the first of it.
@@ -349,7 +299,7 @@ func (r *record) repeats(scans []*scan) bool {
 
 // audit compiles although an object is known, and compares.
 func (c *cache) audit(ctx context.Context, o *Options, u *unit, r *record) (int, error) {
-	code, _, err := execute(ctx, o, o.Stdout, o.Stderr)
+	code, err := execute(ctx, o, o.Stdout, o.Stderr)
 	if err != nil {
 		return code, err
 	}

@@ -24,8 +24,6 @@ type bench struct {
 	dir string // of the sources: the current directory of the compiler
 	opt *Options
 	out bytes.Buffer
-	// eager has the preprocessor run even where it doesn't pay.
-	eager bool
 	// program runs in place of the compiler, if there is one.
 	program string
 	env     []string
@@ -71,7 +69,7 @@ func (b *bench) run(args ...string) (code int, did string) {
 	cmd := exec.Command(os.Args[0], append([]string{"-launcher", b.opt.Dir, b.opt.Args[0]}, args...)...)
 	cmd.Dir = b.dir
 	cmd.Stdout, cmd.Stderr = &b.out, &b.out
-	cmd.Env = append(b.environ(), fmt.Sprintf("LAUNCHER_AUDIT=%v", b.opt.Audit), fmt.Sprintf("LAUNCHER_EAGER=%v", b.eager), "LAUNCHER_PROGRAM="+b.program)
+	cmd.Env = append(b.environ(), fmt.Sprintf("LAUNCHER_AUDIT=%v", b.opt.Audit), "LAUNCHER_PROGRAM="+b.program)
 	cmd.Run()
 	return cmd.ProcessState.ExitCode(), strings.TrimSpace(strings.TrimPrefix(b.counts(), before))
 }
@@ -154,7 +152,6 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "-launcher" {
 		o := &Options{Dir: os.Args[2], Args: os.Args[3:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 		fmt.Sscan(os.Getenv("LAUNCHER_AUDIT"), &o.Audit)
-		fmt.Sscan(os.Getenv("LAUNCHER_EAGER"), &eager)
 		if p := os.Getenv("LAUNCHER_PROGRAM"); p != "" {
 			program = func(string) string { return p }
 		}
@@ -1186,116 +1183,6 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// TestText: what makes the same text gives the same object, as soon as the unit was
-// compiled twice.
-func TestText(t *testing.T) {
-	const sameText = "same text"
-	for _, x := range []struct {
-		name  string
-		flags string
-		files map[string]string // of the first version
-		// The second version makes another text, the third is what is tried.
-		third map[string]string
-		want  string
-		only  string
-	}{
-		{name: "macro that goes", files: m("a.cc", uses, "h.h", "#define GONE 1\n"+lib), third: m("h.h", strings.Replace(lib, "1", "2", 1)), want: sameText},
-		{name: "macro that is written out", files: m("a.cc", uses, "h.h", "#define N 1\n"+strings.Replace(lib, "1", "N", 1)), third: m("h.h", lib+"extern int other;\n"), want: sameText},
-		{name: "include that goes", files: m("a.cc", uses, "h.h", "#include \"g.h\"\n"+lib, "g.h", "#define G\n"), third: m("h.h", lib2), want: sameText},
-		{name: "include that comes", files: m("a.cc", uses, "h.h", lib, "g.h", "#define G\n"), third: m("h.h", "#include \"g.h\"\n"+lib2), want: sameText},
-		{name: "code", files: m("a.cc", uses, "h.h", lib), third: m("h.h", strings.Replace(lib, "1", "3", 1)), want: changed},
-		{name: "indentation", files: m("a.cc", uses, "h.h", lib), third: m("h.h", "#define X\n"+strings.Replace(lib2, "  ", "\t", 1)), want: sameText, only: "g++"},
-		{name: "blanks in a raw string", files: m("a.cc", uses+"const char *raw = RAW;\n", "h.h", lib+"#define X\n#define RAW R\"(a\\n b)\"\nconst char *s = R\"x(\n  a\n\n)x\";\n"), third: m("h.h", lib2+"#define RAW R\"(a\\n b)\"\nconst char *s = R\"x(\n a\n\n)x\";\n"), want: changed},
-		{name: "lines in a raw string", files: m("a.cc", uses, "h.h", lib+"#define X\nconst char *s = R\"x(\n  a\n\n)x\";\n"), third: m("h.h", lib2+"const char *s = R\"x(\n  a\n)x\";\n"), want: changed},
-		{name: "line", files: m("a.cc", uses, "h.h", "#define X\ninline int f(int x) { return x + __LINE__; }\n"), third: m("h.h", "inline int f(int x) { return x + __LINE__; }\n"), want: changed},
-		{name: "line that stays", files: m("a.cc", "#include \"h.h\"\nint use() { return f(2) + __LINE__; }\n", "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: sameText},
-		{name: "line of the caller", files: m("a.cc", "#include \"h.h\"\ninline int line(int n = __builtin_LINE()) { return n; }\nint use() { return f(2) + line(); }\n", "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: changed},
-		{name: "assert", files: m("a.cc", uses, "h.h", "#define X\n"+lib+"#include <assert.h>\ninline int q(int x) { assert(x); return x; }\nint z;\n"), third: m("h.h", "//\n"+lib2+"#include <assert.h>\ninline int q(int x) { assert(x); return x; }\nint z;\n"), want: sameText},
-		{name: "assert on another line", files: m("a.cc", uses, "h.h", "#define X\n"+lib+"#include <assert.h>\ninline int q(int x) { assert(x); return x; }\n"), third: m("h.h", lib2+"#include <assert.h>\ninline int q(int x) { assert(x); return x; }\n"), want: changed},
-		{name: "assert over lines", files: m("a.cc", uses, "h.h", "#define X\n"+lib+"#include <assert.h>\ninline int q(int x) {\n  assert(x &&\n\n    x > 1); return x;\n}\n"), third: m("h.h", "//\n"+lib2+"#include <assert.h>\ninline int q(int x) {\n  assert(x &&\n    x > 1); return x;\n}\n"), want: changed},
-		{name: "file that code is in", files: m("a.cc", "#include \"h.h\"\n#include \"g.h\"\nint use() { return f(2); }\n", "h.h", "#pragma GCC system_header\n"+lib, "g.h", "#define X\n"), third: m("h.h", "#define X\n", "g.h", lib2), want: changed},
-		{name: "warning of the preprocessor", flags: "-Wundef", files: m("a.cc", uses, "h.h", "#define X\n"+lib), third: m("h.h", "#if X\n#endif\n"+lib2), want: changed},
-		{name: "warnings are errors", flags: "-Werror", files: m("a.cc", uses, "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: changed},
-		{name: "debug information", flags: "-g", files: m("a.cc", uses, "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: changed},
-		{name: "source", files: m("a.cc", "#define X\n"+uses, "h.h", lib), third: m("a.cc", uses, "h.h", lib2), want: changed},
-		{name: "lambda's place in a name", flags: "-std=c++17", files: m("a.cc", "template<class T> constexpr int n(T) { return sizeof(__PRETTY_FUNCTION__); }\n"+uses, "h.h", "#define X\n"+lib+"inline int q = n([] {});\n"), third: m("h.h", lib2+"        inline int q = n([] {});\n"), want: changed, only: "clang++"},
-		{name: "header that is checked", flags: "-xc++-header -fsyntax-only", files: m("h.hpp", "#include \"h.h\"\n", "h.h", "#define X\n"+lib), third: m("h.h", lib2), want: sameText},
-		{name: "hidden by a new header", flags: "-Ione -Itwo", files: m("a.cc", "#include <h.h>\nint use() { return f(2); }\n", "two/h.h", "#define X\n"+lib, "h.h", "#define X\n"), third: m("one/h.h", "inline int f(int x) {\n  return x + 3;\n}\n"), want: changed},
-		{name: "macro of a pragma", flags: "-std=c++17", files: m("a.cc", "#include \"h.h\"\n#pragma pack(N)\nstruct S { char c; int i; };\nint x = sizeof(S);\n", "h.h", "#define N 2\n"), third: m("h.h", "#define N 1\nextern int other;\n"), want: changed, only: "clang++"},
-		{name: "macro of a loop's pragma", flags: "-O2", files: m("a.cc", "#include \"h.h\"\nint f(int *a, int n) {\n  int s = 0;\n#pragma unroll N\n  for (int i = 0; i < n; i++) s += a[i] * a[i];\n  return s;\n}\n", "h.h", "#define N 2\n"), third: m("h.h", "#define N 8\nextern int other;\n"), want: changed, only: "clang++"},
-		{name: "macro of a weak name", files: m("a.cc", "#include \"h.h\"\n#pragma weak N\nextern \"C\" int aaa, bbb;\nint x() { return aaa + bbb; }\n", "h.h", "#define N aaa\n"), third: m("h.h", "#define N bbb\nextern int other;\n"), want: changed},
-		{name: "raw string with a quote in its delimiter", files: m("a.cc", uses, "h.h", lib+"const char *r = R\"a\"b(\n  x\n)a\"b\";\n"), third: m("h.h", lib2+"const char *r = R\"a\"b(\n x\n)a\"b\";\n"), want: changed},
-		{name: "what looks like a raw string", files: m("a.cc", uses, "h.h", lib+"inline void g(int x) { asm volatile(\"\" :: \"R\"(x)); }\nconst char *r = R\"x(\n)\"\n  y\n)x\";\n"), third: m("h.h", lib2+"inline void g(int x) { asm volatile(\"\" :: \"R\"(x)); }\nconst char *r = R\"x(\n)\"\n y\n)x\";\n"), want: changed},
-		{name: "line of a macro that ends elsewhere", files: m("a.cc", uses, "h.h", lib+"#define ID(x) x\ninline int g() { return ID(__builtin_LINE()\n\n);\n\n\n}\nint q = g();\n"), third: m("h.h", lib2+"#define ID(x) x\ninline int g() { return ID(__builtin_LINE()\n);\n\n\n\n}\nint q = g();\n"), want: changed},
-	} {
-		for _, compiler := range []string{"g++", "clang++"} {
-			if x.only != "" && x.only != compiler {
-				continue
-			}
-			t.Run(compiler+"/"+x.name, func(t *testing.T) {
-				t.Parallel()
-				b := newBench(t, compiler)
-				b.eager = true
-				flags := strings.Fields(x.flags)
-				b.write(x.files)
-				b.compile(flags...)
-				second := maps.Clone(x.files)
-				for name, text := range second {
-					second[name] = strings.ReplaceAll(text, lib, lib2)
-				}
-				if maps.Equal(second, x.files) { // f isn't lib
-					second["h.h"] += "extern int other;\n"
-				}
-				b.write(second)
-				if did := b.compile(flags...); did != changed {
-					t.Fatalf("the second time %q\n%s", did, &b.out)
-				}
-				b.write(x.third)
-				if did := b.compile(flags...); did != x.want {
-					t.Errorf("%q, want %q\n%s", did, x.want, &b.out)
-				}
-				b.write(x.third)
-				if did := b.compile(flags...); x.want == sameText && did != bytesSame {
-					t.Errorf("again %q", did)
-				}
-			})
-		}
-	}
-}
-
-// TestTextPays: the preprocessor runs for a unit that was compiled in vain, and where
-// a change may leave the text as it was.
-func TestTextPays(t *testing.T) {
-	const long = "#include <regex>\n#include \"h.h\"\nint use(const char *s) { return std::regex_match(s, std::regex(\"a*b|c\")) + f(2); }\n"
-	for _, compiler := range []string{"clang++"} {
-		t.Run(compiler, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, compiler)
-			for i, step := range []struct {
-				files map[string]string
-				want  string
-				text  bool // is known afterwards
-			}{
-				{m("a.cc", long, "h.h", lib), "compiled: new", false},
-				{m("h.h", strings.Replace(lib, "1", "2", 1)), changed, false}, // another object
-				{m("h.h", "#define X\n"+strings.Replace(lib, "1", "2", 1)), changed, true},
-				{m("h.h", "#define Y\n"+strings.Replace(lib, "1", "2", 1)), "same text", true},
-				{m("h.h", "#define Y\n"+strings.Replace(lib, "1", "3", 1)), changed, false},
-				{m("a.cc", long+"extern int q;\n"), changed, false},
-			} {
-				b.write(step.files)
-				if did := b.compile("-O1"); did != step.want {
-					t.Errorf("%d: %q, want %q", i, did, step.want)
-				}
-				u, c := b.unit()
-				if r := c.records(u); len(r) == 0 || (r[0].Text != 0) != step.text {
-					t.Errorf("%d: %+v", i, r)
-				}
-			}
-		})
-	}
-}
-
 // FuzzRecords: whatever is in a file of records, a unit whose files aren't those of
 // a record isn't taken for it.
 func FuzzRecords(f *testing.F) {
@@ -1323,7 +1210,6 @@ func FuzzRecords(f *testing.F) {
 			t.Fatal("not written")
 		}
 		for _, r := range c.records(u) {
-			c.textPays(u, []*record{r})
 			for _, bytes := range []bool{true, false} {
 				if how := c.matches(t.Context(), u, r, bytes); how != "" && !slices.ContainsFunc(r.Files, func(d dependency) bool { return d.Raw == raw }) {
 					t.Errorf("%q: %s", how, text)
@@ -1371,7 +1257,6 @@ func FuzzScan(f *testing.F) {
 			t.Error("not deterministic")
 		}
 		asking(b)
-		textSum(b)
 		if x.Tokens == x.Raw || bytes.Contains(bytes.ToLower(b), []byte("fall")) || bytes.Count(b, []byte("/*")) > 1 || odd(append([]byte("    "), bytes.ReplaceAll(b, []byte("/*"), nil)...)) {
 			return // comments that count
 		}

@@ -20,7 +20,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "13"
+const scanFormat = "14"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -28,8 +28,8 @@ type scan struct {
 	// Tokens that of the tokens alone: comments don't count in them, nor does which
 	// blanks are between two tokens, but whether there are any. They are Raw where
 	// it isn't certain what is a comment.
-	// Code is that of the tokens outside of directives, Layout that of their places.
-	Raw, Lines, Tokens, Code, Layout uint64
+	// Layout is that of the places of the tokens outside of directives.
+	Raw, Lines, Tokens, Layout uint64
 	// Count is how many tokens there are.
 	Count int
 	Heads heads `json:",omitzero"`
@@ -116,32 +116,32 @@ func pasted(scans []*scan) (m meaning) {
 // scanner goes through the text of a file as the first three phases of translation
 // do ([lex.phases]), and stops where it would have to guess.
 type scanner struct {
-	b                   []byte
-	cxx                 bool
-	p                   int
-	line                int
-	lines, tokens, code *xxhash.Digest
-	blank               bool // in front of the next token
-	fresh               bool // no token on this line yet
-	doubt               bool
-	x                   *scan
-	define              *macro   // of the directive
-	body                []string // its tokens
-	params              bool     // they are those of its parameters
-	directive           string   // name of the directive, "#" before it is known
-	last                []byte   // the token before
-	tested              bool     // "defined" was before, and a parenthesis at most
-	asm                 int      // tokens of an assembly in front of its text: see assembly
-	parts               map[string]bool
-	layout              layout
-	depth               int    // of parentheses outside of directives
-	placed              uint64 // see heads
-	places              []uint32
-	seen                func(i int, token []byte) // is told of each, if there is one
+	b             []byte
+	cxx           bool
+	p             int
+	line          int
+	lines, tokens *xxhash.Digest
+	blank         bool // in front of the next token
+	fresh         bool // no token on this line yet
+	doubt         bool
+	x             *scan
+	define        *macro   // of the directive
+	body          []string // its tokens
+	params        bool     // they are those of its parameters
+	directive     string   // name of the directive, "#" before it is known
+	last          []byte   // the token before
+	tested        bool     // "defined" was before, and a parenthesis at most
+	asm           int      // tokens of an assembly in front of its text: see assembly
+	parts         map[string]bool
+	layout        layout
+	depth         int    // of parentheses outside of directives
+	placed        uint64 // see heads
+	places        []uint32
+	seen          func(i int, token []byte) // is told of each, if there is one
 }
 
 func newScanner(b []byte, cxx bool) *scanner {
-	return &scanner{b: b, cxx: cxx, line: 1, lines: xxhash.New(), tokens: xxhash.New(), code: xxhash.New(), blank: true, fresh: true, parts: map[string]bool{}, layout: layout{b: b}, x: &scan{Raw: xxhash.Sum64(b)}}
+	return &scanner{b: b, cxx: cxx, line: 1, lines: xxhash.New(), tokens: xxhash.New(), blank: true, fresh: true, parts: map[string]bool{}, layout: layout{b: b}, x: &scan{Raw: xxhash.Sum64(b)}}
 }
 
 // scan goes over all tokens, or as far as it is certain what they are.
@@ -174,11 +174,11 @@ func scanText(b []byte, cxx bool) *scan {
 		s.lines.Write([]byte{2})
 		s.tokens.Write([]byte{2})
 	}
-	s.x.Lines, s.x.Tokens, s.x.Code, s.x.Layout = s.lines.Sum64(), s.tokens.Sum64(), s.code.Sum64(), s.layout.sum()
+	s.x.Lines, s.x.Tokens, s.x.Layout = s.lines.Sum64(), s.tokens.Sum64(), s.layout.sum()
 	s.x.Count, s.x.Heads = len(s.places), s.heads()
 	if s.doubt {
 		// Names and words may be missing as well.
-		s.x.Lines, s.x.Tokens, s.x.Code = s.x.Raw, s.x.Raw, s.x.Raw
+		s.x.Lines, s.x.Tokens = s.x.Raw, s.x.Raw
 		s.x.Bypass = "text that isn't understood"
 	}
 	for p, is := range s.parts {
@@ -435,10 +435,6 @@ func (s *scanner) emit(end int) {
 	}
 	s.tokens.Write(head[:5])
 	s.tokens.Write(t)
-	if s.directive == "" {
-		s.code.Write(head[:5])
-		s.code.Write(t)
-	}
 	for i := range 8 {
 		head[5+i] = byte(s.line >> (8 * i))
 	}

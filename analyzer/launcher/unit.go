@@ -27,7 +27,6 @@ type unit struct {
 	warns          bool     // it may warn of layout
 	canonical      bool     // gcc may call headers by their real paths
 	mapped         []string // beginnings of names of files that are called otherwise
-	werror         bool     // a warning may be an error
 	dates          bool     // dates and times are macros of the command line
 	includes       []string // -include, as names in quotes
 	defines        *scan    // of -D
@@ -173,7 +172,6 @@ func parse(argv []string) (u *unit, bypass string) {
 				words = u.args[i : i+2]
 			}
 			u.debug = u.debug || strings.HasPrefix(a, "-g") && a != "-g0"
-			u.werror = u.werror || strings.HasPrefix(a, "-Werror") || strings.HasPrefix(a, "-pedantic-errors")
 			u.warns = u.warns || strings.HasPrefix(a, "-W") && !strings.HasPrefix(a, "-Wno-")
 			if standard.MatchString(a) {
 				u.old = oldStandard.MatchString(a)
