@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/spf13/cobra"
 )
@@ -113,11 +114,17 @@ func answer(can bool, took time.Duration, err, before error) string {
 }
 
 func storeStat() *cobra.Command {
-	return &cobra.Command{
+	var runs string
+	cmd := &cobra.Command{
 		Use:   "stat [DIR]",
-		Short: "Print the number and size of entries and blobs",
-		Long:  "Print the number and size of entries and blobs.\n\n" + defaultStore,
-		Args:  cobra.MaximumNArgs(1),
+		Short: "Print the number and size of entries and blobs, and how often results were found",
+		Long: `Print the number and size of entries and blobs, and how often results were found.
+
+What was found is counted over the runs of "tasting test" with this store that are written
+down on this machine ("tasting report" draws them), those of runners aren't.
+
+` + defaultStore,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := storeOf(cmd, args)
 			if err != nil {
@@ -132,9 +139,28 @@ func storeStat() *cobra.Command {
 			if s.Entries > 0 {
 				fmt.Fprintf(out, "least recently used %s\nmost recently used %s\n", s.Oldest.UTC().Format(time.RFC3339), s.Newest.UTC().Format(time.RFC3339))
 			}
+			if runs == "" {
+				if runs, err = report.DefaultDir(os.Getenv); err != nil {
+					return nil // without a home there are no runs
+				}
+			}
+			location, err := filepath.Abs(d.Dir())
+			if err != nil {
+				return err
+			}
+			n, lookups, hits := 0, 0, 0
+			if _, err := report.ReadRuns(runs, func(r *report.Run) {
+				if r.Store.Location == store.Redact(location) {
+					n, lookups, hits = n+1, lookups+r.Store.Lookups, hits+r.Store.Hits
+				}
+			}); err == nil && lookups > 0 {
+				fmt.Fprintf(out, "hits %d of %d look-ups (%.1f %%), runs %d\n", hits, lookups, 100*float64(hits)/float64(lookups), n)
+			}
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&runs, "runs", "", "`DIR` with runs (default: where tasting test writes them)")
+	return cmd
 }
 
 func storeGC() *cobra.Command {
