@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -111,7 +112,6 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 // the symbols that nothing defines; taken is what the lines take from the system, or
 // nil if t.Toolchain doesn't know that.
 func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, taken *syslib.Taken, loaded map[string]bool, data *digests) (*Composed, []Contribution, error) {
-	digest := data.digest
 	c := &Config{
 		Format: ConfigFormat, Binary: t.Binary, LinkFlags: flags, Store: t.Store, Code: code.Hash,
 		AlwaysRun: slices.Clone(t.AlwaysRun), LocalOnly: slices.Clone(t.LocalOnly), EnvKeys: slices.Clone(t.EnvKeys),
@@ -126,48 +126,73 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 			versions = append(versions, in.Format)
 		}
 	}
+	formats := formats(versions)
+	declared, err := declared(t, data.digest)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Contributions = slices.Concat(declared, ofSystem(t, taken), ofSymbols(code, undefined), []Contribution{formats})
+	files, err := c.addTestData(t, data, loaded)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.sort()
+	for _, s := range code.Missing {
+		warnings = append(warnings, "no manifest defines "+s)
+	}
+	c.AlwaysRun = append(c.AlwaysRun, warnings...)
+	all := contributions(code.Hash, formats, c.parts(formats))
+	return &Composed{Config: c, Warnings: warnings, Fingerprint: combine(all), Lines: lines, DataFiles: files, test: t}, all, nil
+}
+
+// declared contributes what the build says of a test's execution, and which files its link reads
+// beside code.
+func declared(t *Test, digest func(file string) (string, bool, error)) (l []Contribution, err error) {
+	add := func(name, file string) {
+		sum, _, e := digest(file)
+		err = errors.Join(err, e)
+		l = append(l, Contribution{name, sum})
+	}
 	if t.RepoMapping != "" {
-		sum, _, err := digest(t.RepoMapping)
-		if err != nil {
-			return nil, nil, err
-		}
-		c.Contributions = append(c.Contributions, Contribution{repoMapping, sum})
+		add(repoMapping, t.RepoMapping)
 	}
 	if len(t.Execution) > 0 {
-		c.Contributions = append(c.Contributions, NewContribution("execution tags", t.Execution))
+		l = append(l, NewContribution("execution tags", t.Execution))
 	}
 	for i, f := range t.LinkInputs {
-		sum, _, err := digest(f)
-		if err != nil {
-			return nil, nil, err
-		}
-		c.Contributions = append(c.Contributions, Contribution{fmt.Sprintf("link input %d %s", i+1, linkflags.Neutral(strings.TrimPrefix(f, t.Dir+"/"))), sum})
+		add(fmt.Sprintf("link input %d %s", i+1, linkflags.Neutral(strings.TrimPrefix(f, t.Dir+"/"))), f)
 	}
 	for _, f := range t.Tools {
-		sum, _, err := digest(f)
-		if err != nil {
-			return nil, nil, err
+		add("tools of the link", f)
+	}
+	return l, err
+}
+
+// ofSystem contributes what the link takes from the system, or that it isn't known.
+func ofSystem(t *Test, taken *syslib.Taken) []Contribution {
+	if taken == nil {
+		if t.Provides == nil && len(t.Links) > 0 {
+			return []Contribution{NewContribution(NotProbed, nil)}
 		}
-		c.Contributions = append(c.Contributions, Contribution{"tools of the link", sum})
+		return nil
 	}
-	if taken != nil {
-		words := append(slices.Clone(taken.Linker), "")
-		for _, f := range taken.Files {
-			words = append(words, f.Name, hex.EncodeToString(f.SHA256[:]))
-		}
-		c.Contributions = append(c.Contributions, NewContribution(LinkedFromSystem, words))
+	words := append(slices.Clone(taken.Linker), "")
+	for _, f := range taken.Files {
+		words = append(words, f.Name, hex.EncodeToString(f.SHA256[:]))
 	}
-	if taken == nil && t.Provides == nil && len(t.Links) > 0 {
-		c.Contributions = append(c.Contributions, NewContribution(NotProbed, nil))
-	}
-	// A hit must not hide that the test no longer links.
+	return []Contribution{NewContribution(LinkedFromSystem, words)}
+}
+
+// ofSymbols contributes what a linker may refuse: a hit must not hide that the test no
+// longer links.
+func ofSymbols(code *summary, undefined []string) (l []Contribution) {
 	if code.Apart {
 		list := slices.Clone(code.Unresolved)
 		for i := range list {
 			list[i] += " in " + code.UnresolvedAt[i]
 		}
 		list = append(list, code.WeaklyAt...)
-		c.Contributions = append(c.Contributions, NewContribution("symbols that files lack", list))
+		l = append(l, NewContribution("symbols that files lack", list))
 	}
 	if len(undefined) > 0 {
 		list := slices.Clone(undefined)
@@ -182,15 +207,20 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 		if code.Layout != "" {
 			list = append(list, "sections "+code.Layout)
 		}
-		c.Contributions = append(c.Contributions, NewContribution("undefined symbols", list))
+		l = append(l, NewContribution("undefined symbols", list))
 	}
 	if len(code.Duplicates) > 0 {
-		c.Contributions = append(c.Contributions, NewContribution("symbols with several definitions", code.Duplicates))
+		l = append(l, NewContribution("symbols with several definitions", code.Duplicates))
 	}
-	var files, links []string
+	return l
+}
+
+// addTestData adds the data of a test, and returns its files.
+func (c *Config) addTestData(t *Test, data *digests, loaded map[string]bool) (files []string, err error) {
+	var links []string
 	for _, d := range t.Data {
-		if err := addData(c, &files, &links, digest, d.Path, d.File); err != nil {
-			return nil, nil, fmt.Errorf("data %s: %w", d.Path, err)
+		if err := addData(c, &files, &links, data.digest, d.Path, d.File); err != nil {
+			return nil, fmt.Errorf("data %s: %w", d.Path, err)
 		}
 		if info, err := os.Stat(d.File); err == nil && info.IsDir() {
 			c.Directories = append(c.Directories, d.Path)
@@ -203,20 +233,25 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	for _, name := range t.Empty {
 		c.Data = append(c.Data, emptyFile(name))
 	}
+	return files, nil
+}
+
+// sort brings what has no order into one.
+func (c *Config) sort() {
 	// Of several files with one path, the order decides which is there.
 	slices.SortStableFunc(c.Data, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	c.Data = slices.Compact(c.Data)
-	slices.Sort(c.Directories)
-	c.Directories = slices.Compact(c.Directories)
-	slices.Sort(c.Executable)
-	c.Executable = slices.Compact(c.Executable)
-	slices.Sort(c.EnvKeys)
-	c.EnvKeys = slices.Compact(c.EnvKeys)
-	formats := formats(versions)
-	c.Contributions = append(c.Contributions, formats)
-	slices.SortFunc(c.Contributions, func(a, b Contribution) int { return strings.Compare(a.Name, b.Name) })
+	for _, l := range []*[]string{&c.Directories, &c.Executable, &c.EnvKeys} {
+		slices.Sort(*l)
+		*l = slices.Compact(*l)
+	}
+	slices.SortFunc(c.Contributions, func(a, b Contribution) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.SHA256, b.SHA256))
+	})
+}
 
-	// The report has all of it, one contribution for each file.
+// parts are the contributions that reports have: one for each file, and formats apart.
+func (c *Config) parts(formats Contribution) []Contribution {
 	more := slices.DeleteFunc(slices.Clone(c.Contributions), func(x Contribution) bool { return x == formats })
 	for _, d := range c.Data {
 		more = append(more, Contribution{"data " + d.Path, d.SHA256})
@@ -230,12 +265,7 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	if len(c.EnvKeys) > 0 {
 		more = append(more, NewContribution("names of environment variables", c.EnvKeys))
 	}
-	for _, s := range code.Missing {
-		warnings = append(warnings, "no manifest defines "+s)
-	}
-	c.AlwaysRun = append(c.AlwaysRun, warnings...)
-	all := contributions(code.Hash, formats, more)
-	return &Composed{Config: c, Warnings: warnings, Fingerprint: combine(all), Lines: lines, DataFiles: files, test: t}, all, nil
+	return more
 }
 
 // undefined returns those of symbols that no library of the system defines that

@@ -127,56 +127,10 @@ func (d *Disk) GC(ctx context.Context, o GCOptions) (*GCReport, error) {
 		return nil, err
 	}
 	r := new(GCReport)
-	blobs := map[string]file{}
-	for _, f := range cas {
-		blobs[filepath.Base(f.path)] = f
+	drop, refs, err := d.choose(acs, cas, o, now)
+	if err != nil {
+		return nil, err
 	}
-
-	type entry struct {
-		file
-		digests []string
-	}
-	var entries []entry
-	var drop []file
-	refs := map[string]int{}
-	var total int64
-	for _, f := range acs {
-		digests, err := d.digests(f.path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil && !IsMiss(err) {
-			return nil, err
-		}
-		if err != nil || o.MaxAge > 0 && now.Sub(f.info.ModTime()) > o.MaxAge {
-			drop = append(drop, f)
-			continue
-		}
-		entries = append(entries, entry{f, digests})
-		total += f.info.Size()
-		for _, h := range digests {
-			if refs[h]++; refs[h] == 1 {
-				if b, ok := blobs[h]; ok {
-					total += b.info.Size()
-				}
-			}
-		}
-	}
-	slices.SortFunc(entries, func(a, b entry) int { return a.info.ModTime().Compare(b.info.ModTime()) })
-	for o.MaxBytes > 0 && total > o.MaxBytes && len(entries) > 0 {
-		e := entries[0]
-		entries = entries[1:]
-		drop = append(drop, e.file)
-		total -= e.info.Size()
-		for _, h := range e.digests {
-			if refs[h]--; refs[h] == 0 {
-				if b, ok := blobs[h]; ok {
-					total -= b.info.Size()
-				}
-			}
-		}
-	}
-
 	remove := func(f file, n *int) (removed bool, err error) {
 		removed, err = d.remove(f)
 		if removed {
@@ -218,6 +172,54 @@ func (d *Disk) GC(ctx context.Context, o GCOptions) (*GCReport, error) {
 	}
 	r.KeptEntries, r.KeptBlobs, r.KeptBytes = s.Entries, s.Blobs, s.Bytes
 	return r, nil
+}
+
+// choose returns the entries of acs to remove, and how many of the others need each blob.
+func (d *Disk) choose(acs, cas []file, o GCOptions, now time.Time) (drop []file, refs map[string]int, err error) {
+	sizes := map[string]int64{} // of blobs
+	for _, f := range cas {
+		sizes[filepath.Base(f.path)] = f.info.Size()
+	}
+	type entry struct {
+		file
+		digests []string
+	}
+	var entries []entry
+	refs = map[string]int{}
+	var total int64
+	for _, f := range acs {
+		digests, err := d.digests(f.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil && !IsMiss(err) {
+			return nil, nil, err
+		}
+		if err != nil || o.MaxAge > 0 && now.Sub(f.info.ModTime()) > o.MaxAge {
+			drop = append(drop, f)
+			continue
+		}
+		entries = append(entries, entry{f, digests})
+		total += f.info.Size()
+		for _, h := range digests {
+			if refs[h]++; refs[h] == 1 {
+				total += sizes[h]
+			}
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return a.info.ModTime().Compare(b.info.ModTime()) })
+	for o.MaxBytes > 0 && total > o.MaxBytes && len(entries) > 0 {
+		e := entries[0]
+		entries = entries[1:]
+		drop = append(drop, e.file)
+		total -= e.info.Size()
+		for _, h := range e.digests {
+			if refs[h]--; refs[h] == 0 {
+				total -= sizes[h]
+			}
+		}
+	}
+	return drop, refs, nil
 }
 
 // lockName is a file in tmp. Whoever removes things locks it: remove takes a file
