@@ -131,7 +131,7 @@ func (s *session) cached(ctx context.Context) (labels []string) {
 		if _, asked := refused[st]; !asked {
 			refused[st] = nil
 			if !slices.ContainsFunc(store.Ping(ctx, st), func(h store.Health) bool { return h.CanWrite && h.OK() }) {
-				refused[st] = errors.New("the store can't be written")
+				refused[st] = errUnwritten
 			}
 		}
 	}
@@ -148,8 +148,13 @@ func (s *session) cached(ctx context.Context) (labels []string) {
 		defer mu.Unlock()
 		why[t] = err
 	})
+	unwritten := 0
 	for _, t := range found {
 		err := why[t]
+		if errors.Is(err, errUnwritten) {
+			unwritten++
+			continue
+		}
 		if err == nil {
 			var done func()
 			if _, done, err = t.outcome.result(); err == nil {
@@ -164,8 +169,13 @@ func (s *session) cached(ctx context.Context) (labels []string) {
 		delete(s.afterwards.found, t.label)
 		labels = append(labels, t.label)
 	}
+	if unwritten > 0 {
+		s.say("what Bazel has of %s from an earlier run isn't recorded: %v", count(unwritten, "test"), errUnwritten)
+	}
 	return labels
 }
+
+var errUnwritten = errors.New("the store can't be written")
 
 // passedBefore has what Bazel has kept count, where a test that was executed only to be
 // recorded doesn't pass: so it does for "bazel test". It tells whether another test failed.
