@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,8 +24,12 @@ import (
 	"github.com/rules-tasting/rules_tasting/docs/ci"
 )
 
-// mark is behind whatever is added to a file that was there.
-const mark = "# tasting adopt"
+// mark is behind whatever is added to a file, and madeMark behind the first line of one
+// that wasn't there.
+const (
+	mark     = "# tasting adopt"
+	madeMark = mark + ": new file"
+)
 
 // Edit is what becomes of a file.
 type Edit struct {
@@ -46,11 +51,11 @@ type Options struct {
 
 // Test is where a rule is.
 type Test struct {
-	Label, File string // File is relative to the workspace
-	Line        int
+	Label, File  string // File is relative to the workspace
+	Line, Column int    // of the parenthesis of the call
 }
 
-var location = regexp.MustCompile(`^(.*):(\d+):\d+: cc_test rule (\S+)$`)
+var location = regexp.MustCompile(`^(.*):(\d+):(\d+): cc_test rule (.+)$`)
 
 // ReadTests reads what "bazel query --output=location" says of cc_test rules. Those of
 // other workspaces are left out.
@@ -64,11 +69,12 @@ func ReadTests(workspace string, out []byte) (tests []Test, err error) {
 		if err != nil || !filepath.IsLocal(file) {
 			continue
 		}
-		n, err := strconv.Atoi(m[2])
-		if err != nil {
+		row, err := strconv.Atoi(m[2])
+		column, err2 := strconv.Atoi(m[3])
+		if err := errors.Join(err, err2); err != nil {
 			return nil, err
 		}
-		tests = append(tests, Test{m[3], filepath.ToSlash(file), n})
+		tests = append(tests, Test{m[4], filepath.ToSlash(file), row, column})
 	}
 	return tests, nil
 }
@@ -116,12 +122,27 @@ func Plan(workspace string, o Options) (edits []Edit, notes []string, err error)
 		}
 		return nil
 	}
-	if err := edit("MODULE.bazel", "depends on rules_tasting", o.Dependency.add); err != nil {
+	if err := edit("MODULE.bazel", "depends on rules_tasting", func(text []byte) ([]byte, error) {
+		out, name, err := o.Dependency.add(text)
+		if err == nil && name != module && len(o.Tests) > 0 {
+			err = fmt.Errorf("it calls rules_tasting %q: BUILD files can be edited where it has its own name", name)
+		}
+		if err == nil && bytes.Equal(out, text) && !bytes.Contains(text, []byte(o.Dependency.lines())) {
+			notes = append(notes, "MODULE.bazel depends on rules_tasting already, and stays as it is")
+		}
+		return out, err
+	}); err != nil {
 		return nil, nil, err
 	}
 	if o.Store != "" {
-		if err := edit(".bazelrc", "lets tests record results from within the sandbox", func(text []byte) ([]byte, error) {
-			return openSandbox(text, o.Store), nil
+		// The directory is somebody's own, and where there is none Bazel starts no sandbox.
+		if err := edit(".bazelrc", "reads "+userRC, func(text []byte) ([]byte, error) {
+			return addLine(text, "try-import %workspace%/"+userRC), nil
+		}); err != nil {
+			return nil, nil, err
+		}
+		if err := edit(userRC, "lets tests record results from within the sandbox; it is yours alone, keep it out of version control", func(text []byte) ([]byte, error) {
+			return addLine(text, fmt.Sprintf("test %q", "--sandbox_writable_path="+o.Store)), nil
 		}); err != nil {
 			return nil, nil, err
 		}
@@ -144,6 +165,10 @@ func Plan(workspace string, o Options) (edits []Edit, notes []string, err error)
 	}
 	byFile := map[string][]Test{}
 	for _, t := range o.Tests {
+		if inner := below(workspace, t.File); inner != "" {
+			notes = append(notes, fmt.Sprintf("%s stays as it is: %s is a workspace of its own", t.Label, inner))
+			continue
+		}
 		byFile[t.File] = append(byFile[t.File], t)
 	}
 	for _, file := range slices.Sorted(maps.Keys(byFile)) {
@@ -162,16 +187,36 @@ func Plan(workspace string, o Options) (edits []Edit, notes []string, err error)
 	return edits, notes, nil
 }
 
-// openSandbox adds the flag that lets sandboxes write to a directory.
-func openSandbox(text []byte, dir string) []byte {
-	flag := "--sandbox_writable_path=" + dir
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		if slices.Contains(strings.Fields(line), flag) {
+// userRC is where flags of one user go, by the convention of Bazel's documentation.
+const userRC = "user.bazelrc"
+
+// addLine adds a line to a bazelrc, unless it is there.
+func addLine(text []byte, line string) []byte {
+	for l := range strings.Lines(string(text)) {
+		l, _, _ = strings.Cut(l, "#")
+		if strings.TrimSpace(l) == line {
 			return text
 		}
 	}
-	return append(whole(text), "test "+flag+"  "+mark+"\n"...)
+	if len(text) == 0 {
+		return []byte(line + "  " + madeMark + "\n")
+	}
+	text = whole(text)
+	if bytes.HasSuffix(text, []byte("\\\n")) {
+		text = append(text, '\n') // the last line goes on in the next one
+	}
+	return append(text, line+"  "+mark+"\n"...)
+}
+
+// below returns the workspace that a file is in below the one that it is relative to, or
+// "".
+func below(workspace, file string) string {
+	for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) {
+		if isWorkspace(filepath.Join(workspace, dir)) {
+			return dir
+		}
+	}
+	return ""
 }
 
 // whole is text with an end of its last line.
@@ -182,20 +227,24 @@ func whole(text []byte) []byte {
 	return slices.Clip(text)
 }
 
-// Undo returns the edits that take back what other ones have done to a workspace.
-func Undo(workspace string) ([]Edit, error) {
-	var edits []Edit
+// Undo returns the edits that take back what other ones have done to a workspace. Notes
+// say what stays.
+func Undo(workspace string) (edits []Edit, notes []string, err error) {
 	recipes := map[string][]byte{}
 	for service := range Recipes {
 		files, err := recipe(service)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for file, content := range files {
 			recipes[file] = content
 		}
 	}
-	err := filepath.WalkDir(workspace, func(name string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(workspace, func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrPermission) && d != nil && d.IsDir() {
+			notes = append(notes, fmt.Sprintf("%s isn't looked at: it can't be read", name))
+			return fs.SkipDir
+		}
 		if err != nil {
 			return err
 		}
@@ -212,49 +261,57 @@ func Undo(workspace string) ([]Edit, error) {
 		}
 		var undo func(text []byte) ([]byte, error)
 		switch recipe, of := recipes[rel], d.Name(); {
-		case !d.Type().IsRegular():
-			return nil
 		case recipe != nil:
 			undo = func(text []byte) ([]byte, error) {
 				if bytes.Equal(text, recipe) {
 					return nil, nil
 				}
-				return text, nil // it has been edited since
+				if bytes.Contains(text, []byte("tasting")) {
+					notes = append(notes, rel+" stays: it isn't the recipe of this version of tasting")
+				}
+				return text, nil
 			}
 		case rel == "MODULE.bazel":
 			undo = removeMarked
-		case rel == ".bazelrc":
-			undo = closeSandbox
+		case rel == ".bazelrc" || rel == userRC:
+			undo = removeLines
 		case of == "BUILD" || of == "BUILD.bazel":
 			undo = func(text []byte) ([]byte, error) { return turnBack(rel, text) }
 		default:
 			return nil
+		}
+		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+			return nil // a link to a directory, or to nothing
 		}
 		old, err := os.ReadFile(name)
 		if err != nil {
 			return err
 		}
 		text, err := undo(old)
-		if err != nil {
-			return fmt.Errorf("%s: %w", rel, err)
-		}
 		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", rel, err)
 		case bytes.Equal(text, old):
-		case len(text) == 0:
+		case len(text) == 0 && (recipes[rel] != nil || bytes.Contains(old, []byte(madeMark))):
 			edits = append(edits, Edit{rel, "goes", nil})
 		default:
-			edits = append(edits, Edit{rel, "as it was", text})
+			edits = append(edits, Edit{rel, "as it was", append([]byte{}, text...)})
 		}
 		return nil
 	})
-	return edits, err
+	// By it the workspace is found, if this is interrupted.
+	slices.SortStableFunc(edits, func(a, b Edit) int {
+		last := func(e Edit) int { return map[bool]int{true: 1}[e.File == "MODULE.bazel"] }
+		return last(a) - last(b)
+	})
+	return edits, notes, err
 }
 
-// closeSandbox removes marked lines.
-func closeSandbox(text []byte) ([]byte, error) {
+// removeLines removes marked lines.
+func removeLines(text []byte) ([]byte, error) {
 	var out []byte
 	for line := range bytes.Lines(text) {
-		if !bytes.HasSuffix(bytes.TrimSpace(line), []byte(mark)) {
+		if l := string(bytes.TrimSpace(line)); !strings.HasSuffix(l, mark) && !strings.HasSuffix(l, madeMark) {
 			out = append(out, line...)
 		}
 	}
@@ -269,9 +326,13 @@ func isWorkspace(dir string) bool {
 	})
 }
 
-// Root returns the root of the workspace that a directory is in.
+// Root returns the root of the workspace that a directory is in, without links, as Bazel
+// calls it.
 func Root(dir string) (string, error) {
 	at, err := filepath.Abs(dir)
+	if err == nil {
+		at, err = filepath.EvalSymlinks(at)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -288,6 +349,12 @@ func Root(dir string) (string, error) {
 func Apply(workspace string, edits []Edit) error {
 	for _, e := range edits {
 		file := filepath.Join(workspace, filepath.FromSlash(e.File))
+		if real, err := filepath.EvalSymlinks(file); err == nil {
+			if in, err := filepath.Rel(workspace, real); err != nil || !filepath.IsLocal(in) {
+				return fmt.Errorf("%s leads to %s, out of the workspace: edit it there, it %s", e.File, real, e.What)
+			}
+			file = real
+		}
 		if e.Content == nil {
 			if err := os.Remove(file); err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -16,8 +17,10 @@ func calls(text string) (tests []Test) {
 	line := 0
 	for l := range strings.Lines(text) {
 		line++
-		if strings.Contains(l, "cc_test(") {
-			tests = append(tests, Test{"//:t", "BUILD.bazel", line})
+		for i := range l {
+			if strings.HasSuffix(l[:i], "cc_test") && l[i] == '(' {
+				tests = append(tests, Test{"//:t", "BUILD.bazel", line, utf8.RuneCountInString(l[:i]) + 1})
+			}
 		}
 	}
 	return tests
@@ -84,6 +87,22 @@ cc_test ( name = "a" )
 cc_test ( name = "a" )
 `, ""},
 		{"no way to format it", "cc_library( name='l' )\ncc_test(name='a',  srcs=[ 'a.cc' ],)", "load(\"@rules_tasting//rules:defs.bzl\", \"tasting_cc_test\")  # tasting adopt\n\ncc_library( name='l' )\ntasting_cc_test(name='a',  srcs=[ 'a.cc' ],)", ""},
+		{"two on a line", `[cc_test(name = "a"), cc_test(name = "b")]
+`, `load("@rules_tasting//rules:defs.bzl", "tasting_cc_test")  # tasting adopt
+
+[tasting_cc_test(name = "a"), tasting_cc_test(name = "b")]
+`, ""},
+		{"lines of another system", "# Lic\r\n\r\ncc_test(name = \"a\")\r\n", "# Lic\r\n\r\nload(\"@rules_tasting//rules:defs.bzl\", \"tasting_cc_test\")  # tasting adopt\ntasting_cc_test(name = \"a\")\r\n", ""},
+		{"blank line first", "\ncc_test(name = \"a\")\n", "\nload(\"@rules_tasting//rules:defs.bzl\", \"tasting_cc_test\")  # tasting adopt\ntasting_cc_test(name = \"a\")\n", ""},
+		{"load behind", `cc_test(name = "a")
+
+load("//:x.bzl", "x")
+`, `load("@rules_tasting//rules:defs.bzl", "tasting_cc_test")  # tasting adopt
+
+tasting_cc_test(name = "a")
+
+load("//:x.bzl", "x")
+`, ""},
 		{"a cc_test of one's own", `load("//tools:cc.bzl", "cc_test")
 
 cc_test(name = "a")
@@ -129,16 +148,37 @@ cc_test(name = "b")
 // More tests of a file that has been edited.
 func TestTurnMore(t *testing.T) {
 	const text = "cc_test(name = \"a\")\n\ncc_test(name = \"b\")\n"
-	out, _, _, err := turn("BUILD", []byte(text), []Test{{"//:a", "BUILD", 1}})
+	out, _, _, err := turn("BUILD", []byte(text), []Test{{"//:a", "BUILD", 1, 8}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, turned, notes, err := turn("BUILD", out, []Test{{"//:b", "BUILD", 5}})
+	out, turned, notes, err := turn("BUILD", out, []Test{{"//:b", "BUILD", 5, 8}})
 	if err != nil || turned != 1 || len(notes) > 0 || strings.Count(string(out), "tasting_cc_test(") != 2 {
 		t.Errorf("%d, %q, %v\n%s", turned, notes, err, out)
 	}
 	if back, err := turnBack("BUILD", out); err != nil || string(back) != text {
 		t.Errorf("%v\n%s", err, back)
+	}
+}
+
+// A file that was edited between adoption and its end.
+func TestEditedMeanwhile(t *testing.T) {
+	const text = "load(\"@rules_cc//cc:defs.bzl\", \"cc_library\", \"cc_test\")\n\ncc_library(name = \"l\")\n\ncc_test(name = \"a\")\n"
+	out, _, _, err := turn("BUILD", []byte(text), calls(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Another test, and another rule of ours.
+	edited := strings.Replace(string(out), "\"cc_library\"", "\"cc_library\", \"cc_test\"", 1) + "\ncc_test(name = \"b\")\n"
+	edited = strings.Replace(edited, "\"tasting_cc_test\")", "\"tasting_cc_test\", \"tasting_toolchain\")", 1)
+	out, turned, notes, err := turn("BUILD", []byte(edited), []Test{{"//:b", "BUILD", 8, 8}})
+	if err != nil || turned != 1 || len(notes) > 0 {
+		t.Fatalf("%d, %q, %v\n%s", turned, notes, err, out)
+	}
+	back, err := turnBack("BUILD", out)
+	want := strings.Replace(text, "\n\n", "\nload(\"@rules_tasting//rules:defs.bzl\", \"tasting_toolchain\")  # tasting adopt: cc_test of @rules_cc//cc:defs.bzl\n\n", 1) + "\ncc_test(name = \"b\")\n"
+	if d := cmp.Diff(want, string(back)); d != "" || err != nil {
+		t.Error(err, d)
 	}
 }
 
@@ -153,7 +193,7 @@ cc_test(name = "b")
 
 tests(name = "m")
 `
-	out, turned, notes, err := turn("BUILD.bazel", []byte(text), []Test{{"//:b", "BUILD.bazel", 6}, {"//:m_1", "BUILD.bazel", 8}})
+	out, turned, notes, err := turn("BUILD.bazel", []byte(text), []Test{{"//:b", "BUILD.bazel", 6, 8}, {"//:m_1", "BUILD.bazel", 8, 6}})
 	if err != nil || turned != 1 || len(notes) != 1 || !strings.Contains(notes[0], "no cc_test is called at BUILD.bazel:8, so a macro makes it") {
 		t.Errorf("%d, %q, %v", turned, notes, err)
 	}
@@ -185,11 +225,11 @@ func TestWorkspace(t *testing.T) {
 	}
 	o := Options{
 		Dependency: Dependency{Version: "1.2.3", Archive: "https://example.com/a.tar.gz", Integrity: "sha256-x"},
-		Store:      "/home/u/.cache/tasting", CI: "github",
-		Tests: []Test{{"//:a", "BUILD.bazel", 1}, {"//sub:b", "sub/BUILD", 1}},
+		Store:      "/home/u b/.cache/tasting", CI: "github",
+		Tests: []Test{{"//:a", "BUILD.bazel", 1, 8}, {"//sub:b", "sub/BUILD", 1, 8}, {"//nested:c", "nested/BUILD.bazel", 1, 1}},
 	}
 	edits, notes, err := Plan(dir, o)
-	if err != nil || len(notes) > 0 {
+	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], "//nested:c stays as it is: nested is a workspace of its own") {
 		t.Fatal(err, notes)
 	}
 	if err := Apply(dir, edits); err != nil {
@@ -199,7 +239,7 @@ func TestWorkspace(t *testing.T) {
 	for _, e := range edits {
 		changed = append(changed, e.File)
 	}
-	if want := []string{"MODULE.bazel", ".bazelrc", ".github/workflows/tests.yml", "ci/tasting.sh", "BUILD.bazel", "sub/BUILD"}; !slices.Equal(changed, want) {
+	if want := []string{"MODULE.bazel", ".bazelrc", "user.bazelrc", ".github/workflows/tests.yml", "ci/tasting.sh", "BUILD.bazel", "sub/BUILD"}; !slices.Equal(changed, want) {
 		t.Errorf("%q, want %q", changed, want)
 	}
 	read := func(name string) string {
@@ -222,7 +262,10 @@ archive_override(
 use`, 1), read("MODULE.bazel")); d != "" {
 		t.Error(d)
 	}
-	if got := read(".bazelrc"); got != "build --copt=-O1\ntest --sandbox_writable_path=/home/u/.cache/tasting  # tasting adopt\n" {
+	if got := read(".bazelrc"); got != "build --copt=-O1\ntry-import %workspace%/user.bazelrc  # tasting adopt\n" {
+		t.Errorf("%q", got)
+	}
+	if got := read("user.bazelrc"); got != "test \"--sandbox_writable_path=/home/u b/.cache/tasting\"  # tasting adopt: new file\n" {
 		t.Errorf("%q", got)
 	}
 	if info, err := os.Stat(filepath.Join(dir, ".bazelrc")); err != nil || info.Mode().Perm() != 0o640 {
@@ -233,8 +276,11 @@ use`, 1), read("MODULE.bazel")); d != "" {
 	if edits, _, err := Plan(dir, o); err != nil || len(edits) > 0 {
 		t.Errorf("%v, %v", edits, err)
 	}
-	if edits, err = Undo(dir); err != nil {
-		t.Fatal(err)
+	if edits, notes, err = Undo(dir); err != nil || len(notes) > 0 {
+		t.Fatal(err, notes)
+	}
+	if last := edits[len(edits)-1]; last.File != "MODULE.bazel" {
+		t.Errorf("%s goes last", last.File)
 	}
 	if err := Apply(dir, edits); err != nil {
 		t.Fatal(err)
@@ -245,11 +291,86 @@ use`, 1), read("MODULE.bazel")); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
-	if read("ci/tasting.sh") != "" || read(".github/workflows/tests.yml") != "" {
-		t.Error("the recipe is still there")
+	if read("ci/tasting.sh") != "" || read(".github/workflows/tests.yml") != "" || read("user.bazelrc") != "" {
+		t.Error("a new file is still there")
 	}
-	if edits, err := Undo(dir); err != nil || len(edits) > 0 {
+	if edits, _, err := Undo(dir); err != nil || len(edits) > 0 {
 		t.Errorf("%v, %v", edits, err)
+	}
+}
+
+// An empty MODULE.bazel stays one, links stay links, and what is behind one that leads out
+// isn't touched.
+func TestLinks(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	for _, err := range []error{
+		os.WriteFile(filepath.Join(dir, "MODULE.bazel"), nil, 0o666),
+		os.WriteFile(filepath.Join(dir, "real"), []byte("cc_test(name = \"a\")\n"), 0o666),
+		os.Symlink("real", filepath.Join(dir, "BUILD")),
+		os.WriteFile(filepath.Join(out, "rc"), []byte("# mine\n"), 0o666),
+		os.Symlink(dir, filepath.Join(out, "way")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := Root(filepath.Join(out, "way"))
+	if real, err2 := filepath.EvalSymlinks(dir); err != nil || err2 != nil || root != real {
+		t.Fatal(root, err, err2)
+	}
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	o := Options{Dependency: Dependency{Version: "1.2.3"}, Tests: []Test{{"//:a", "BUILD", 1, 8}}}
+	edits, _, err := Plan(root, o)
+	if err == nil {
+		err = Apply(root, edits)
+	}
+	if err != nil || !strings.Contains(read("real"), "\ntasting_cc_test(") {
+		t.Fatal(err, read("real"))
+	}
+	if edits, _, err = Undo(root); err == nil {
+		err = Apply(root, edits)
+	}
+	if info, err2 := os.Lstat(filepath.Join(root, "BUILD")); err != nil || err2 != nil || info.Mode().IsRegular() || read("BUILD") != "cc_test(name = \"a\")\n" || read("MODULE.bazel") != "" {
+		t.Error(err, err2, read("BUILD"), read("MODULE.bazel"))
+	}
+	if err := os.Symlink(filepath.Join(out, "rc"), filepath.Join(root, ".bazelrc")); err != nil {
+		t.Fatal(err)
+	}
+	o.Store = "/s"
+	if edits, _, err = Plan(root, o); err != nil {
+		t.Fatal(err)
+	}
+	if err := Apply(root, edits); err == nil || !strings.Contains(err.Error(), ".bazelrc leads to") || !strings.Contains(err.Error(), "edit it there") {
+		t.Error(err)
+	}
+}
+
+func TestReadTests(t *testing.T) {
+	tests, err := ReadTests("/w", []byte("/w/BUILD:3:8: cc_test rule //:a b\n/else/BUILD:1:2: cc_test rule @x//:y\n"))
+	if err != nil || !slices.Equal(tests, []Test{{"//:a b", "BUILD", 3, 8}}) {
+		t.Errorf("%v %v", tests, err)
+	}
+	if _, err := ReadTests("/w", []byte("BUILD: cc_library rule //:a\n")); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestAddLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"":               "x y  # tasting adopt: new file\n",
+		"a":              "a\nx y  # tasting adopt\n",
+		"a \\\n":         "a \\\n\nx y  # tasting adopt\n",
+		"x y # mine\n b": "x y # mine\n b",
+	} {
+		if got := string(addLine([]byte(text), "x y")); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }
 
@@ -270,6 +391,15 @@ func TestRefused(t *testing.T) {
 	}
 	if _, _, err := Plan(dir, Options{}); err == nil || !strings.Contains(err.Error(), "MODULE.bazel") {
 		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "MODULE.bazel"), []byte("bazel_dep(name = \"rules_tasting\", repo_name = \"tt\")\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Plan(dir, Options{Tests: []Test{{}}}); err == nil || !strings.Contains(err.Error(), `it calls rules_tasting "tt"`) {
+		t.Error(err)
+	}
+	if edits, notes, err := Plan(dir, Options{}); err != nil || len(edits) > 0 || len(notes) != 1 || !strings.Contains(notes[0], "depends on rules_tasting already") {
+		t.Error(edits, notes, err)
 	}
 	if _, err := Root(string(filepath.Separator)); err == nil {
 		t.Error("/ is a workspace")

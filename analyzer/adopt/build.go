@@ -28,17 +28,18 @@ type Dependency struct {
 	Archive, Integrity string // its URL, and its checksum as in source.json
 }
 
-// add adds the dependency to a MODULE.bazel, behind the others.
-func (d Dependency) add(text []byte) ([]byte, error) {
+// add adds the dependency to a MODULE.bazel, behind the others, unless it has one. It also
+// returns how BUILD files call it.
+func (d Dependency) add(text []byte) (out []byte, name string, err error) {
 	f, err := build.ParseModule("MODULE.bazel", text)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	at := 0
 	for _, s := range f.Stmt {
 		call, name := called(s)
 		if name == "bazel_dep" && attribute(call, "name") == module {
-			return text, nil
+			return text, cmp.Or(attribute(call, "repo_name"), module), nil
 		}
 		if _, end := s.Span(); name == "bazel_dep" || at == 0 && name == "module" {
 			at = end.Byte
@@ -49,7 +50,7 @@ func (d Dependency) add(text []byte) ([]byte, error) {
 	} else {
 		at += bytes.IndexByte(text[at:], '\n') + 1
 	}
-	return apply(text, []splice{{at, at, d.lines()}}), nil
+	return apply(text, []splice{{at, at, d.lines()}}), module, nil
 }
 
 func (d Dependency) lines() string {
@@ -164,7 +165,7 @@ func turn(file string, text []byte, tests []Test) (out []byte, turned int, notes
 			case to.Name == rule:
 				skip(fmt.Sprintf("%s has its own cc_test; change it there", l.Module.Value))
 				return text, 0, notes, nil
-			case to.Name == ours && bytes.HasSuffix(bytes.TrimSpace(text[linesOf(text, l).begin:linesOf(text, l).end]), []byte(mark)):
+			case to.Name == ours && bytes.Contains(text[linesOf(text, l).begin:linesOf(text, l).end], []byte(mark)):
 				adopted = true
 			case to.Name == ours:
 				skip(file + " loads tasting_cc_test already")
@@ -172,20 +173,20 @@ func turn(file string, text []byte, tests []Test) (out []byte, turned int, notes
 			}
 		}
 	}
-	at := map[int]*build.Ident{} // calls, by their lines
+	type place struct{ line, column int }
+	at := map[place]*build.Ident{} // calls, by their parentheses
 	uses := 0
 	walk(f, func(x build.Expr) {
 		if id, ok := x.(*build.Ident); ok && id.Name == rule {
 			uses++
 		}
 		if call, name := called(x); name == rule {
-			id := call.X.(*build.Ident)
-			at[id.NamePos.Line] = id
+			at[place{call.ListStart.Line, call.ListStart.LineRune}] = call.X.(*build.Ident)
 		}
 	})
 	var edits []splice
 	for _, t := range tests {
-		id := at[t.Line]
+		id := at[place{t.Line, t.Column}]
 		if id == nil {
 			notes = append(notes, fmt.Sprintf("%s stays as it is: no cc_test is called at %s:%d, so a macro makes it; change it there", t.Label, file, t.Line))
 			continue
@@ -212,11 +213,15 @@ func turn(file string, text []byte, tests []Test) (out []byte, turned int, notes
 			}
 		}
 	}
-	out = apply(text, append(edits, insertLoad(text, f, defs, load, nil)))
-	if back, err := turnBack(file, out); err != nil || !bytes.Equal(back, text) {
-		return nil, 0, nil, errors.Join(errors.New("this edit couldn't be taken back: turn cc_test into tasting_cc_test by hand"), err)
+	added := insertLoad(text, f, defs, load, nil)
+	for _, added.text = range []string{added.text, load + "\n"} { // without the blank line
+		out = apply(text, append(slices.Clone(edits), added))
+		if back, err := turnBack(file, out); err == nil && bytes.Equal(back, text) {
+			return out, turned, notes, nil
+		}
 	}
-	return out, turned, notes, nil
+	skip("an edit of " + file + " couldn't be taken back; turn cc_test into tasting_cc_test by hand")
+	return text, 0, notes, nil
 }
 
 // turnBack takes back what turn has done to a BUILD file.
@@ -234,6 +239,19 @@ func turnBack(file string, text []byte) ([]byte, error) {
 		behind := string(text[lines.begin:lines.end])
 		i := strings.Index(behind, mark)
 		if i < 0 || l.Module.Value != defs {
+			continue
+		}
+		if len(l.To) > 1 {
+			// It has come to be used for more.
+			k := slices.IndexFunc(l.To, func(id *build.Ident) bool { return id.Name == ours })
+			if k < 0 {
+				continue
+			}
+			s, err := without(text, l, k)
+			if err != nil {
+				return nil, err
+			}
+			edits = append(edits, s)
 			continue
 		}
 		if _, label, ok := strings.Cut(strings.TrimSpace(behind[i:]), rule+" of "); ok {
@@ -280,12 +298,20 @@ func walk(f *build.File, visit func(x build.Expr)) {
 // insertLoad adds a load, in the order of labels. One that is to be replaced isn't there
 // any more.
 func insertLoad(text []byte, f *build.File, label, line string, replaced *build.LoadStmt) splice {
-	at, last := -1, -1
+	at, last, used := -1, -1, len(text) // used: where the first test is
+	walk(f, func(x build.Expr) {
+		if call, name := called(x); name == rule || name == ours {
+			used = min(used, call.X.(*build.Ident).NamePos.Byte)
+		}
+	})
 	for _, l := range loads(f) {
 		if l == replaced && len(l.To) == 1 {
 			continue
 		}
 		lines := linesOf(text, l)
+		if lines.begin > used {
+			break
+		}
 		if at < 0 && l.Module.Value > label && len(l.Comment().Before) == 0 {
 			at = lines.begin
 		}
@@ -323,6 +349,11 @@ func withoutSymbol(text []byte, l *build.LoadStmt) (splice, error) {
 	if i < 0 {
 		return splice{}, errSpelling
 	}
+	return without(text, l, i)
+}
+
+// without removes one of several symbols of a load.
+func without(text []byte, l *build.LoadStmt, i int) (splice, error) {
 	this, err := symbol(text, l, i)
 	if i == 0 {
 		next, err2 := symbol(text, l, 1)
@@ -337,6 +368,9 @@ func withSymbol(text []byte, f *build.File, label string, own *build.LoadStmt) (
 	for _, l := range loads(f) {
 		if l.Module.Value != label || len(l.From) == 0 {
 			continue
+		}
+		if slices.ContainsFunc(l.To, func(id *build.Ident) bool { return id.Name == rule }) {
+			return splice{}, nil // it has been added since
 		}
 		i := slices.IndexFunc(l.From, func(id *build.Ident) bool { return id.Name > rule })
 		if i == 0 {

@@ -402,7 +402,7 @@ func (c *cache) record(u *unit, start time.Time) (*record, error) {
 	if s, err := stamp.Of(u.depend); err != nil || !s.Since(start) {
 		return nil, errors.New("the clock of the file system is behind")
 	}
-	r, _, err := c.describe(u, depend, start)
+	r, err := c.describe(u, depend, start)
 	if err != nil || u.syntax {
 		return r, err
 	}
@@ -418,11 +418,11 @@ func (c *cache) record(u *unit, start time.Time) (*record, error) {
 
 // describe describes the files that a compiler has read since start, by its list of
 // dependencies.
-func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*scan, error) {
+func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, error) {
 	r := &record{Depend: depend}
 	files, err := dependencies(depend)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var scans []*scan
 	trail := newLinks(start)
@@ -430,48 +430,48 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, []*s
 		x, err := c.readScan(f, u.cxx && !u.old)
 		switch {
 		case err != nil:
-			return nil, nil, errors.New("a file that it reads can't be read")
+			return nil, errors.New("a file that it reads can't be read")
 		case x.Bypass != "":
-			return nil, nil, errors.New(x.Bypass)
+			return nil, errors.New(x.Bypass)
 		}
 		// What is saved while the compiler runs may have been read before or after.
 		if trail.touched(f) {
-			return nil, nil, errChanging
+			return nil, errChanging
 		}
 		scans = append(scans, x)
 		r.Files = append(r.Files, x.dependency(f))
 	}
 	switch means := u.means(r.Files, scans); {
 	case means&dates != 0:
-		return nil, nil, errors.New("date or time")
+		return nil, errors.New("date or time")
 	case means&reads != 0:
-		return nil, nil, errors.New("a name that may be pasted")
+		return nil, errors.New("a name that may be pasted")
 	}
 	var found []string
 	var why string
 	if r.Exists, found, why = c.exists(u, r.Files, scans); why != "" {
-		return nil, nil, errors.New(why)
+		return nil, errors.New(why)
 	}
 	// A file that was away for a while: the compiler may have found another one.
 	known := map[string]bool{} // directories
 	for _, f := range found {
 		if trail.touched(f) {
-			return nil, nil, errChanging
+			return nil, errChanging
 		}
 		for d := dirOf(f); !known[d]; d = dirOf(d) {
 			known[d] = true
 			if s, err := stamp.Of(d); err == nil && s.MovedAfter(start) {
-				return nil, nil, errChanging
+				return nil, errChanging
 			}
 		}
 	}
 	for _, f := range u.allMaps() {
 		r.Maps = append(r.Maps, dependency{Path: f, Raw: hashMap(f)})
 		if s, err := stamp.Of(f); err == nil && s.Since(start) || err != nil && !os.IsNotExist(err) {
-			return nil, nil, errChanging
+			return nil, errChanging
 		}
 	}
-	return r, scans, nil
+	return r, nil
 }
 
 // links tells whether links on the way to files were made anew since the compiler was started.

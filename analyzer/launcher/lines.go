@@ -52,8 +52,8 @@ func asking(text []byte) *asked {
 	files := map[string]bool{}
 	file, builtin := "", false
 	for line := range bytes.Lines(text) {
-		if f, _ := marker(line); f != nil {
-			file = fileOf(f)
+		if f := marker(line); f != "" {
+			file = f
 			continue
 		}
 		by := slices.ContainsFunc(builtins, func(b string) bool { return bytes.Contains(line, []byte(b)) })
@@ -321,33 +321,19 @@ func composes(word string, parts map[string]bool) bool {
 	return ends[len(word)]
 }
 
-// fileOf returns the file that a line marker names, as marker returns it.
-func fileOf(marked []byte) string {
-	quoted := string(marked[:bytes.LastIndexByte(marked, '"')+1])
+// marker returns the file that a line marker names, or "": # LINE "FILE" FLAGS.
+func marker(line []byte) string {
+	if len(line) < 3 || line[0] != '#' || line[1] != ' ' || line[2] < '0' || line[2] > '9' {
+		return ""
+	}
+	n, rest, ok := bytes.Cut(line[2:], []byte(` "`))
+	end := bytes.LastIndexByte(rest, '"')
+	if _, err := strconv.Atoi(string(n)); !ok || end < 0 || err != nil {
+		return ""
+	}
+	quoted := string(rest[:end+1])
 	if name, err := strconv.Unquote(`"` + quoted); err == nil {
 		quoted = name
 	}
 	return filepath.Clean(quoted)
-}
-
-// marker returns what counts of a line marker, or nil, and the number of the next
-// line: # LINE "FILE" FLAGS.
-func marker(line []byte) (file []byte, number int) {
-	if len(line) < 3 || line[0] != '#' || line[1] != ' ' || line[2] < '0' || line[2] > '9' {
-		return nil, 0
-	}
-	n, rest, ok := bytes.Cut(line[2:], []byte(` "`))
-	end := bytes.LastIndexByte(rest, '"')
-	number, err := strconv.Atoi(string(n))
-	if !ok || end < 0 || err != nil {
-		return nil, 0
-	}
-	// Flags 1 and 2 say that the file begins, or that it goes on.
-	file = rest[: end+1 : end+1]
-	for _, f := range bytes.Fields(rest[end+1:]) {
-		if f[0] > '2' {
-			file = append(file, f[0])
-		}
-	}
-	return file, number
 }

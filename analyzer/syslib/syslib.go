@@ -372,10 +372,16 @@ func Needed(file string) (names []string) {
 	return names
 }
 
+// maxInterpreter is the longest path that the kernel takes for that of a loader (PATH_MAX).
+const maxInterpreter = 4096
+
 func interpreter(f *elf.File) (string, error) {
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_INTERP {
 			continue
+		}
+		if p.Filesz > maxInterpreter {
+			return "", fmt.Errorf("the path of its loader has %d bytes", p.Filesz)
 		}
 		b := make([]byte, p.Filesz)
 		if _, err := p.ReadAt(b, 0); err != nil {

@@ -8,6 +8,7 @@ def _tasting_toolchain_impl(ctx):
     runner = ctx.attr.runner or ctx.attr.analyzer
     return [platform_common.ToolchainInfo(
         analyzer = ctx.attr.analyzer[DefaultInfo].files_to_run,
+        analyzer_runfiles = ctx.attr.analyzer[DefaultInfo].default_runfiles,
         runner = runner[DefaultInfo],
         runner_executable = runner[DefaultInfo].files_to_run.executable,
         clang = ctx.attr.clang,
@@ -65,10 +66,10 @@ changes with it, so that Bazel notices an upgrade.""",
 )
 
 def _tasting_program_impl(ctx):
-    program = ctx.toolchains[TOOLCHAIN_TYPE].analyzer
+    toolchain = ctx.toolchains[TOOLCHAIN_TYPE]
     out = ctx.actions.declare_file(ctx.label.name)
-    ctx.actions.symlink(output = out, target_file = program.executable, is_executable = True)
-    return [DefaultInfo(executable = out, files = depset([out]))]
+    ctx.actions.symlink(output = out, target_file = toolchain.analyzer.executable, is_executable = True)
+    return [DefaultInfo(executable = out, files = depset([out]), runfiles = toolchain.analyzer_runfiles)]
 
 tasting_program = rule(
     implementation = _tasting_program_impl,

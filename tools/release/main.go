@@ -130,7 +130,7 @@ func build(ctx context.Context, arch, version string) ([]byte, error) {
 	program := filepath.Join(tmp, "tasting")
 	const cli = "github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/cli"
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid= -X "+cli+".version="+version, "-o", program, "./analyzer/cmd/tasting")
-	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
 	if _, err := output(cmd); err != nil {
 		return nil, err
 	}

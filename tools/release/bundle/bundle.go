@@ -81,7 +81,7 @@ func (r *Release) Files(source []File) ([]File, error) {
 	return append(made, sources,
 		File{Name: "registry/bazel_registry.json", Mode: 0o644, Content: []byte("{}\n")},
 		File{Name: entry + "metadata.json", Mode: 0o644, Content: jsonOf(map[string]any{
-			"Homepage": Home, "maintainers": []any{}, "repository": []string{"github:" + strings.TrimPrefix(Home, "https://github.com/")},
+			"homepage": Home, "maintainers": []any{map[string]any{"name": "The rules_tasting team", "github": "rules-tasting"}}, "repository": []string{"github:" + strings.TrimPrefix(Home, "https://github.com/")},
 			"versions": []string{r.Version}, "yanked_versions": map[string]string{},
 		})},
 		File{Name: entry + r.Version + "/MODULE.bazel", Mode: 0o644, Content: source[i].Content},

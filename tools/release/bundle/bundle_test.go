@@ -88,6 +88,11 @@ func TestFiles(t *testing.T) {
 	if m := content("MODULE.bazel"); !strings.Contains(m, `version = "1.2.3"`) || m != string(out[entry+"MODULE.bazel"].Content) {
 		t.Errorf("MODULE.bazel: %s", m)
 	}
+	for _, key := range []string{`"homepage": "https://`, `"name": "`, `"versions": [`, `"yanked_versions": {}`} {
+		if text := string(out["registry/modules/rules_tasting/metadata.json"].Content); !strings.Contains(text, key) {
+			t.Errorf("metadata.json:\n%swant %s", text, key)
+		}
+	}
 	var where struct{ URL, Integrity, StripPrefix string }
 	if err := json.Unmarshal(bytes.ReplaceAll(out[entry+"source.json"].Content, []byte("strip_prefix"), []byte("StripPrefix")), &where); err != nil {
 		t.Fatal(err)

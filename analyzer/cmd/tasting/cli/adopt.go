@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/adopt"
@@ -29,8 +30,8 @@ func adoptCommand() *cobra.Command {
 
 MODULE.bazel gets the dependency on rules_tasting. That is all that "tasting test" needs.
 With --rules each cc_test among TARGETS (default: //...) becomes a tasting_cc_test, and
-.bazelrc lets tests record results from within Bazel's sandbox, in a directory that is
-made. With --ci a recipe for that service is put where it looks for one: see docs/ci.md.
+user.bazelrc, which .bazelrc is made to read, lets your tests record results from within
+Bazel's sandbox, in a directory that is made. With --ci a recipe for that service is put where it looks for one: see docs/ci.md.
 
 Files are edited where they have to be, so that a diff shows nothing else. What is added
 carries a mark, "# tasting adopt"; --undo takes back what does. Called twice, it changes
@@ -46,11 +47,12 @@ Exit codes: 0 done, 2 bad usage or input.`,
 				return err
 			}
 			var edits []adopt.Edit
+			var notes []string
 			if undo {
 				if rules || o.CI != "" || len(args) > 0 {
 					return errors.New("adopt: --undo takes everything back: give it alone")
 				}
-				edits, err = adopt.Undo(root)
+				edits, notes, err = adopt.Undo(root)
 			} else {
 				if len(args) > 0 && !rules {
 					return fmt.Errorf("adopt: %s: targets are for --rules", args[0])
@@ -66,14 +68,18 @@ Exit codes: 0 done, 2 bad usage or input.`,
 						return err
 					}
 				}
-				var notes []string
 				edits, notes, err = adopt.Plan(root, o)
-				for _, n := range notes {
-					fmt.Fprintln(cmd.ErrOrStderr(), n)
-				}
 			}
 			if err != nil {
 				return err
+			}
+			for _, n := range notes {
+				fmt.Fprintln(cmd.ErrOrStderr(), n)
+			}
+			if o.Store != "" && !dry {
+				if err := os.MkdirAll(o.Store, 0o777); err != nil {
+					return err
+				}
 			}
 			for _, e := range edits {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", e.File, e.What)
@@ -85,11 +91,6 @@ Exit codes: 0 done, 2 bad usage or input.`,
 			case dry:
 				fmt.Fprintln(cmd.OutOrStdout(), "Nothing is written (--dry_run).")
 				return nil
-			}
-			if o.Store != "" {
-				if err := os.MkdirAll(o.Store, 0o777); err != nil {
-					return err
-				}
 			}
 			if err := adopt.Apply(root, edits); err != nil {
 				return err
@@ -121,8 +122,11 @@ func dependency(d adopt.Dependency, root string) (adopt.Dependency, error) {
 			return d, errors.New("adopt: --path names a checkout, which is no release")
 		}
 		path, err := filepath.Abs(d.Path)
+		if err == nil {
+			path, err = filepath.EvalSymlinks(path)
+		}
 		if err != nil {
-			return d, err
+			return d, fmt.Errorf("adopt: --path=%s is no checkout of rules_tasting: %w", d.Path, err)
 		}
 		if _, err := os.Stat(filepath.Join(path, "rules/defs.bzl")); err != nil {
 			return d, fmt.Errorf("adopt: --path=%s is no checkout of rules_tasting: %w", d.Path, err)
@@ -148,7 +152,16 @@ func testsIn(cmd *cobra.Command, b *bazel.Bazel, root string, patterns []string)
 	if len(patterns) == 0 {
 		patterns = []string{"//..."}
 	}
-	out, err := b.Output(cmd.Context(), "query", "--output=location", "--norelative_locations", fmt.Sprintf(`let all = kind("^cc_test rule$", set(%s)) in $all except attr(tags, "\bno-tasting\b", $all)`, strings.Join(patterns, " ")))
+	var some, others []string
+	for _, p := range patterns {
+		if not, ok := strings.CutPrefix(p, "-"); ok {
+			others = append(others, strconv.Quote(not))
+		} else {
+			some = append(some, strconv.Quote(p))
+		}
+	}
+	query := fmt.Sprintf(`let all = kind("^cc_test rule$", set(%s) except set(%s)) in $all except attr(tags, "\bno-tasting\b", $all)`, strings.Join(some, " "), strings.Join(others, " "))
+	out, err := b.Output(cmd.Context(), "query", "--output=location", "--norelative_locations", query)
 	if err != nil {
 		return nil, fmt.Errorf("adopt: the tests can't be listed: %w", err)
 	}

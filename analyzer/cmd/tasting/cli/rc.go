@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/adopt"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
+	"github.com/spf13/pflag"
 )
 
 // rcName is the name of a file with flags, as .bazelrc is for Bazel: a command and flags
@@ -18,7 +20,7 @@ const rcName = ".tastingrc"
 
 // rcFlags returns the flags that files have for "tasting test": that of the user and then
 // that of the workspace, or the one in $TASTINGRC. It also returns which of them have any.
-func rcFlags(dir string, getenv func(string) string) (flags, files []string, err error) {
+func rcFlags(dir string, own *pflag.FlagSet, getenv func(string) string) (flags, files []string, err error) {
 	list := []string{getenv("TASTINGRC")}
 	if list[0] == "" {
 		list = nil
@@ -26,7 +28,9 @@ func rcFlags(dir string, getenv func(string) string) (flags, files []string, err
 			list = append(list, filepath.Join(home, rcName))
 		}
 		if root, err := adopt.Root(dir); err == nil {
-			list = append(list, filepath.Join(root, rcName))
+			if file := filepath.Join(root, rcName); !slices.Contains(list, file) {
+				list = append(list, file)
+			}
 		}
 	}
 	for _, file := range list {
@@ -48,8 +52,10 @@ func rcFlags(dir string, getenv func(string) string) (flags, files []string, err
 				continue
 			}
 			for _, w := range words[1:] {
-				if !strings.HasPrefix(w, "-") || w == "--" {
-					return nil, nil, fmt.Errorf("%s:%d: %q is no flag; one with a value is written --flag=value", file, n, w)
+				// A flag that lacks its value would take the next word of the command line.
+				x := own.Lookup(strings.TrimPrefix(w, "--"))
+				if !strings.HasPrefix(w, "-") || w == "--" || w == "-c" || w == "-j" || x != nil && x.Value.Type() != "bool" {
+					return nil, nil, fmt.Errorf("%s:%d: %q: want flags alone, those with a value as --flag=value", file, n, w)
 				}
 			}
 			if words[0] != "test" {

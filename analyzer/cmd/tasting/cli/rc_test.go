@@ -10,6 +10,7 @@ import (
 
 func TestRC(t *testing.T) {
 	dir := t.TempDir()
+	own := testCommand().Flags()
 	write := func(name, text string) string {
 		t.Helper()
 		name = filepath.Join(dir, name)
@@ -29,7 +30,7 @@ func TestRC(t *testing.T) {
 	get := func(name string) string { return env[name] }
 	read := func() ([]string, []string) {
 		t.Helper()
-		flags, files, err := rcFlags(filepath.Join(dir, "work/sub"), get)
+		flags, files, err := rcFlags(filepath.Join(dir, "work/sub"), own, get)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,18 +50,20 @@ func TestRC(t *testing.T) {
 		t.Errorf("%q of %q", flags, files)
 	}
 	for text, want := range map[string]string{
-		"test --store /a\n":    `:1: "/a" is no flag`,
-		"\ntest -- //...\n":    `:2: "--" is no flag`,
+		"test --config /a\n":   `:1: "/a": want flags alone`,
+		"test --store\n":       `:1: "--store": want flags alone, those with a value as --flag=value`,
+		"test -k -c opt\n":     `:1: "-c": want`,
+		"\ntest -- //...\n":    `:2: "--": want`,
 		"build --config=x\n":   `:1: "build": want test`,
 		"--store=/somewhere\n": `want test`,
 	} {
 		env["TASTINGRC"] = write("bad", text)
-		if _, _, err := rcFlags(dir, get); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := rcFlags(dir, own, get); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
 	}
 	env["TASTINGRC"] = filepath.Join(dir, "none")
-	if _, _, err := rcFlags(dir, get); err == nil {
+	if _, _, err := rcFlags(dir, own, get); err == nil {
 		t.Error("a file that is asked for isn't there: no error")
 	}
 }

@@ -62,9 +62,12 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 	f.StringVar(&o.Aspect, "aspect", driver.Aspect, "`LABEL` of the aspect")
 	f.BoolP("help", "h", false, "help for test")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		given, files, err := rcFlags(".", os.Getenv)
-		if err != nil {
-			return err
+		var given, files []string
+		if !slices.Contains(args, "--help") && !slices.Contains(args, "-h") {
+			var err error
+			if given, files, err = rcFlags(".", f, os.Getenv); err != nil {
+				return err
+			}
 		}
 		own, rest := splitOwn(f, slices.Concat(given, args))
 		if err := f.Parse(own); err != nil {
