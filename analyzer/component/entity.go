@@ -36,8 +36,6 @@ type entity struct {
 	labelled bool
 	// library: the compiler knows it as a function of the C library.
 	library bool
-	// addressTaken is true if anything but a call refers to the function.
-	addressTaken bool
 	// visibility is that of its attribute, or empty.
 	visibility string
 	// attributes are the texts of declarations that have some which nodes don't say, kinds are the

@@ -295,7 +295,6 @@ func (b *builder) manifest(clang string) (*manifest.Manifest, error) {
 		switch {
 		case e.local:
 			mc.Linkage = manifest.Linkage_LINKAGE_LOCAL
-			mc.Interchangeable = e.kind == entFunction && !e.addressTaken && mc.Root == ""
 		default:
 			mc.Linkage = manifest.Linkage_LINKAGE_EXTERNAL
 			mc.Definitions = []*manifest.Definition{{Name: e.sym, Binding: manifest.Binding_BINDING_GLOBAL, Visibility: visibilities[e.visibility]}}

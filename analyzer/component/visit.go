@@ -353,23 +353,12 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 			s.use(t.ent, name)
 		}
 	default:
-		if !b.isCallee() {
-			t.ent.addressTaken = true
-		}
 		// In itself, all is known.
 		if t.ent != b.owner && (b.fn == nil || t.ent != b.fn.ent) {
 			t.ent.used = true
 		}
 		s.use(t.ent, value)
 	}
-}
-
-// isCallee reports whether the node being read is the function that a call
-// names.
-func (b *builder) isCallee() bool {
-	n := len(b.stack)
-	return n > 2 && b.stack[n-1].kind == "DeclRefExpr" && b.stack[n-2].kind == "ImplicitCastExpr" &&
-		b.stack[n-3].kind == "CallExpr" && b.stack[n-3].children == 1
 }
 
 func (b *builder) newLocal(id clangast.ID) int {

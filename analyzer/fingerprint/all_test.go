@@ -47,7 +47,7 @@ func newTests(t testing.TB, dir string, choose func(n int) int) []*Test {
 				LocalHash: fmt.Appendf(nil, "%16d", choose(2)),
 			}
 			if k >= len(symbols) {
-				c.Linkage, c.Interchangeable = manifest.Linkage_LINKAGE_LOCAL, choose(2) == 0
+				c.Linkage = manifest.Linkage_LINKAGE_LOCAL
 			} else {
 				binding := manifest.Binding(1 + choose(4))
 				if binding != manifest.Binding_BINDING_GLOBAL {

@@ -49,7 +49,8 @@ import (
 //	9: flags and words of C that are known to be plain, and no others.
 //	10: what begins up to 4 KiB behind a place that code refers to; sections that aren't
 //	    loaded; significant addresses.
-const Format = 10
+//	11: no functions are said to be indistinguishable from their copies: return addresses tell.
+const Format = 11
 
 // Uses of a symbol that an object doesn't define, in Reference.Uses.
 const (

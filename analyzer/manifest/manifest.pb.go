@@ -716,12 +716,6 @@ type Component struct {
 	Root string `protobuf:"bytes,7,opt,name=root,proto3" json:"root,omitempty"`
 	// File of the definition, relative. Explanation only.
 	File string `protobuf:"bytes,8,opt,name=file,proto3" json:"file,omitempty"`
-	// For LINKAGE_LOCAL: nothing can observe which of several equal copies is
-	// used, so that copies in several translation units (static functions of a
-	// header) count as one. True for a function that is only ever called, never
-	// for one whose address is taken, nor for a variable that can be written or
-	// whose address can be compared. False is always sound.
-	Interchangeable bool `protobuf:"varint,9,opt,name=interchangeable,proto3" json:"interchangeable,omitempty"`
 	// All symbols that this component defines, sorted by name; none if it is
 	// LINKAGE_LOCAL.
 	Definitions []*Definition `protobuf:"bytes,10,rep,name=definitions,proto3" json:"definitions,omitempty"`
@@ -811,13 +805,6 @@ func (x *Component) GetFile() string {
 		return x.File
 	}
 	return ""
-}
-
-func (x *Component) GetInterchangeable() bool {
-	if x != nil {
-		return x.Interchangeable
-	}
-	return false
 }
 
 func (x *Component) GetDefinitions() []*Definition {
@@ -946,7 +933,7 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"visibility\x18\x03 \x01(\x0e2\".rules_tasting.manifest.VisibilityR\n" +
 	"visibility\x12\x12\n" +
 	"\x04size\x18\x04 \x01(\x04R\x04size\x12!\n" +
-	"\fthread_local\x18\x05 \x01(\bR\vthreadLocal\"\x89\x03\n" +
+	"\fthread_local\x18\x05 \x01(\bR\vthreadLocal\"\xe5\x02\n" +
 	"\tComponent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1c.rules_tasting.manifest.KindR\x04kind\x129\n" +
@@ -955,12 +942,12 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"local_hash\x18\x04 \x01(\fR\tlocalHash\x12\x14\n" +
 	"\x05links\x18\x05 \x03(\rR\x05links\x12\x12\n" +
 	"\x04root\x18\a \x01(\tR\x04root\x12\x12\n" +
-	"\x04file\x18\b \x01(\tR\x04file\x12(\n" +
-	"\x0finterchangeable\x18\t \x01(\bR\x0finterchangeable\x12D\n" +
+	"\x04file\x18\b \x01(\tR\x04file\x12D\n" +
 	"\vdefinitions\x18\n" +
 	" \x03(\v2\".rules_tasting.manifest.DefinitionR\vdefinitions\x12\x12\n" +
 	"\x04unit\x18\v \x01(\rR\x04unit\x12\x14\n" +
-	"\x05group\x18\f \x01(\tR\x05groupJ\x04\b\x06\x10\a\"r\n" +
+	"\x05group\x18\f \x01(\tR\x05groupJ\x04\b\x06\x10\aJ\x04\b\t\x10\n" +
+	"\"r\n" +
 	"\bFallback\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x120\n" +

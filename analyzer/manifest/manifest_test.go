@@ -26,7 +26,7 @@ func testManifest() *Manifest {
 	table := testComponent("table", 2*0)         // main
 	table.Kind, table.Definitions = Kind_KIND_VARIABLE, []*Definition{{Name: "z", Binding: Binding_BINDING_WEAK}, {Name: "a", Binding: Binding_BINDING_GLOBAL, Visibility: Visibility_VISIBILITY_HIDDEN}}
 	helper := testComponent("helper", 2*2, 2*0, 2*2) // itself, main, itself again
-	helper.Linkage, helper.Interchangeable = Linkage_LINKAGE_LOCAL, true
+	helper.Linkage = Linkage_LINKAGE_LOCAL
 	return &Manifest{
 		Units: []*Unit{{References: []*Reference{{Name: "puts"}, {Name: "printf", Weak: true}}}},
 		Rung:  Rung_RUNG_FUNCTION, Source: "a.c", Clang: "clang version 21", Compiler: "gcc version 16", Flags: []string{"-O2"},

@@ -30,13 +30,11 @@ type Composer struct {
 	base    []int32 // first node of each instance, and the number of nodes
 	nodes   []node
 	program uint32
-	classes []nodeOf           // of each class, unless files have nodes of their own
-	names   []nodeOf           // of each symbol: as in bound, for files that bind nothing in their own way
-	scoped  map[[2]int32]int32 // class and file: its node, if they have
-	symbols []int32            // first of an instance's in bound
-	bound   []int32            // of the unit's symbols: a node and 1, -1-index in lists, or 0
-	lists   [][]int32          // what links to a symbol are in slots, if it isn't one node
-	order   []int32            // nodes in the order of discovery
+	names   []nodeOf  // of each symbol: as in bound, for files that bind nothing in their own way
+	symbols []int32   // first of an instance's in bound
+	bound   []int32   // of the unit's symbols: a node and 1, -1-index in lists, or 0
+	lists   [][]int32 // what links to a symbol are in slots, if it isn't one node
+	order   []int32   // nodes in the order of discovery
 	slots   []int32
 	stack   []int32
 	calls   []call
@@ -52,7 +50,6 @@ type Composer struct {
 	sets    map[setKey][]int32                    // components of linker sets
 	sayings map[int32]map[linkmodel.Symbol]saying // of each file, once it is asked for
 
-	withSets bool // there are any
 	// contested are the symbols with several possible definitions in links.
 	contested map[linkmodel.Symbol]bool
 	special   map[linkmodel.Symbol]uint8
@@ -243,7 +240,7 @@ func (c *Composer) mean(is uint8) {
 func (p *Pool) NewComposer() *Composer {
 	c := &Composer{
 		pool: p, linked: linkmodel.NewLinked(p.Symbols), known: map[string]int32{},
-		last: make([]membership, len(p.descriptions)), classes: make([]nodeOf, p.classCount), names: make([]nodeOf, p.Symbols.Len()), scoped: map[[2]int32]int32{},
+		last: make([]membership, len(p.descriptions)), names: make([]nodeOf, p.Symbols.Len()),
 		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{}, sayings: map[int32]map[linkmodel.Symbol]saying{},
 	}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
@@ -278,7 +275,6 @@ func (c *Composer) link(p *linkmodel.Program) {
 	clear(c.bound)
 	c.lists = c.lists[:0]
 	c.base = append(c.base, n)
-	c.withSets = slices.ContainsFunc(c.linked.Instances, func(in linkmodel.Instance) bool { return c.pool.units[in.Unit].sets })
 	c.nodes = slices.Grow(c.nodes[:0], int(n))[:n]
 	clear(c.nodes)
 	for i, in := range c.linked.Instances {
@@ -288,11 +284,9 @@ func (c *Composer) link(p *linkmodel.Program) {
 		}
 	}
 	if c.program++; c.program == 0 {
-		clear(c.classes)
 		clear(c.names)
 		c.program = 1
 	}
-	clear(c.scoped)
 	clear(c.contested)
 	clear(c.sets)
 	clear(c.sayings)
@@ -305,31 +299,8 @@ func (c *Composer) comp(id int32) *comp {
 	return &c.pool.units[c.linked.Instances[x.instance].Unit].comps[x.own]
 }
 
-// at returns the node of a component of an instance, or that which stands for it.
-func (c *Composer) at(instance, own int32) int32 {
-	id := c.base[instance] + own
-	in := c.linked.Instances[instance]
-	class := c.pool.units[in.Unit].comps[own].class
-	if class < 0 {
-		return id
-	}
-	// Files may bind the same names differently, and have linker sets of their
-	// own.
-	if c.linked.Scoped(in.File) || c.withSets {
-		key := [2]int32{class, in.File}
-		first, ok := c.scoped[key]
-		if !ok {
-			first = id
-			c.scoped[key] = id
-		}
-		return first
-	}
-	x := &c.classes[class]
-	if x.program != c.program {
-		*x = nodeOf{c.program, id}
-	}
-	return x.id
-}
+// at returns the node of a component of an instance.
+func (c *Composer) at(instance, own int32) int32 { return c.base[instance] + own }
 
 // resolve writes the links of a node to slots: a value v >= 0 is a link to node v
 // only, v < 0 says that the next -v-1 values together are one link's definitions
@@ -351,8 +322,6 @@ func (c *Composer) resolve(id int32) {
 			} else {
 				c.slots = append(c.slots, c.lists[-1-*to]...)
 			}
-		case u.comps[l].class < 0:
-			c.slots = append(c.slots, c.base[x.instance]+l)
 		default:
 			c.slots = append(c.slots, c.at(x.instance, l))
 		}

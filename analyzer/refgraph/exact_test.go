@@ -463,7 +463,7 @@ func newInvocation(choose func(n int) int) (programs []prog) {
 		}
 		for _, l := range locals {
 			if one(2) {
-				b.WriteString([]string{"static ", "static ", "root static ", "shared ", "shared ", "shared ", "root static group=i "}[choose(7)])
+				b.WriteString([]string{"static ", "static ", "root static ", "root static group=i "}[choose(4)])
 				component(l)
 			}
 		}

@@ -39,9 +39,8 @@
 // equal ones look alike. That is the difference that moving a function to another
 // file makes to the static variables that it uses. So different nodes with equal
 // global hashes in one closure, twins, add to its hash who refers to which of
-// them (see sharingHash). Local components that their analyzer calls
-// interchangeable (static functions of headers that are only called) are one
-// node, if all of them lead to the same.
+// them (see sharingHash). That a function is only called makes no difference: return
+// addresses tell in which of its copies a call stands.
 //
 // # Many programs
 //
@@ -53,7 +52,6 @@
 package refgraph
 
 import (
-	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -73,8 +71,6 @@ type Pool struct {
 
 	descriptions []string // of components, by number
 	described    map[string]int32
-	classes      map[string]int32 // of interchangeable components, by description and links
-	classCount   int32
 	sets         map[linkmodel.Symbol]linkmodel.Symbol // bounds of linker sets, to their beginnings
 	components   int
 	links        int
@@ -87,7 +83,6 @@ type unit struct {
 	placement  Hash
 	attributes string
 	sections   []byte
-	sets       bool    // it has components of linker sets
 	notes      []int32 // components that say something of the unit, and which nothing refers to
 }
 
@@ -95,7 +90,6 @@ type comp struct {
 	description int32
 	end         int32 // of its links
 	group       linkmodel.Symbol
-	class       int32            // interchangeable with others of the same number, or -1
 	set         linkmodel.Symbol // that which begins its linker set, or None
 	flags       uint16
 	name        string
@@ -119,7 +113,7 @@ const LinkerSet = "linker set "
 
 // NewPool returns an empty pool.
 func NewPool() *Pool {
-	return &Pool{Symbols: linkmodel.NewTable(), described: map[string]int32{}, classes: map[string]int32{}, sets: map[linkmodel.Symbol]linkmodel.Symbol{}}
+	return &Pool{Symbols: linkmodel.NewTable(), described: map[string]int32{}, sets: map[linkmodel.Symbol]linkmodel.Symbol{}}
 }
 
 // Len returns the number of components and of links of all units.
@@ -167,13 +161,13 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				}
 			}
 			x := &u.comps[i]
-			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, class: -1, set: linkmodel.None, name: c.Name}
+			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, set: linkmodel.None, name: c.Name}
 			if c.Group != "" {
 				x.group = p.Symbols.Symbol(c.Group)
 			}
 			if set, ok := strings.CutPrefix(c.Root, LinkerSet); ok {
 				x.set = p.Symbols.Symbol("__start_" + set)
-				p.sets[x.set], u.sets = x.set, true
+				p.sets[x.set] = x.set
 				p.sets[p.Symbols.Symbol("__stop_"+set)] = x.set
 			}
 			switch {
@@ -202,10 +196,6 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				x.flags |= flagExternal
 			}
 		}
-		p.classify(u, func(i int32) bool {
-			c := m.Components[list[i]]
-			return c.Interchangeable && c.Root == "" && c.Linkage == manifest.Linkage_LINKAGE_LOCAL
-		})
 		u.placement = placementOf(m, k, list)
 		u.attributes, u.sections = string(m.Units[k].Attributes), m.Units[k].Sections
 		p.components += len(u.comps)
@@ -230,52 +220,6 @@ func (p *Pool) describe(c *manifest.Component) int32 {
 		p.described[p.descriptions[id]] = id
 	}
 	return id
-}
-
-// classify numbers the interchangeable components of a unit: those whose links
-// lead to symbols, or to others that are interchangeable, with the same number
-// as equal ones of other units. Recursive ones aren't compared.
-func (p *Pool) classify(u *unit, candidate func(int32) bool) {
-	const (
-		unknown = iota
-		busy
-		done
-	)
-	state := make([]uint8, len(u.comps))
-	var visit func(i int32)
-	visit = func(i int32) {
-		if state[i] != unknown {
-			return
-		}
-		if state[i] = busy; !candidate(i) {
-			state[i] = done
-			return
-		}
-		key := binary.AppendUvarint(nil, uint64(u.comps[i].description))
-		for _, l := range u.linksOf(i) {
-			if l >= 0 {
-				visit(l)
-				if state[l] == busy || u.comps[l].class < 0 {
-					state[i] = done
-					return
-				}
-				l = 2*u.comps[l].class + 1
-			} else {
-				l = 2 * int32(u.symbols[-1-l])
-			}
-			key = binary.AppendUvarint(key, uint64(l))
-		}
-		class, ok := p.classes[string(key)]
-		if !ok {
-			class = p.classCount
-			p.classCount++
-			p.classes[string(key)] = class
-		}
-		u.comps[i].class, state[i] = class, done
-	}
-	for i := range u.comps {
-		visit(int32(i))
-	}
 }
 
 func (u *unit) linksOf(i int32) []int32 {

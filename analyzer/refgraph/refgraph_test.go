@@ -15,7 +15,7 @@ import (
 // prog is a program: units in the order of the link, and between them words that
 // say where they are linked:
 //
-//	lib [bsymbolic] [uncertain] [indirect] [needs=N]...	begins a shared library, which isn't on the
+//	lib [bsymbolic] [uncertain] [indirect] [needs=N]...	begins a static library, which isn't on the
 //		line of the executable if it is indirect; those that it needs, from 1
 //	archive	begins an archive, end ends it
 //
@@ -23,7 +23,7 @@ import (
 //
 //	[WORD]... NAME HASH [-> LINK...]
 //
-// with the words static, shared (an interchangeable local), weak, unique, common,
+// with the words static, weak, unique, common,
 // hidden, protected, root, group=SIGNATURE and set=SECTION. A link is to the component of that
 // name if it is a local one of the unit, otherwise to the symbol: ?f is a weak
 // reference, !f a hidden one, =f is the component of this unit itself, whatever
@@ -48,8 +48,6 @@ func newUnit(t testing.TB, name, text string) *manifest.Manifest {
 			switch {
 			case f[0] == "static":
 				c.Linkage = manifest.Linkage_LINKAGE_LOCAL
-			case f[0] == "shared":
-				c.Linkage, c.Interchangeable = manifest.Linkage_LINKAGE_LOCAL, true
 			case f[0] == "weak":
 				c.Linkage, d.Binding = manifest.Linkage_LINKAGE_WEAK, manifest.Binding_BINDING_WEAK
 			case f[0] == "unique":
@@ -226,23 +224,23 @@ func TestPairs(t *testing.T) {
 			prog{"main 1 -> f g", "f 1 -> x y \n g 2 -> x y \n static x 3 \n static y 3"},
 			prog{"main 1 -> f g", "f 1 -> y x \n g 2 -> y x \n static x 3 \n static y 3"}, true},
 		{"header's static function is split",
-			prog{"main 1 -> f g", "f 1 -> s \n g 2 -> s \n shared s 3"},
-			prog{"main 1 -> f g", "f 1 -> s \n shared s 3", "g 2 -> s \n shared s 3"}, true},
+			prog{"main 1 -> f g", "f 1 -> s \n g 2 -> s \n static s 3"},
+			prog{"main 1 -> f g", "f 1 -> s \n static s 3", "g 2 -> s \n static s 3"}, false},
 		{"header's static function is split between libraries",
-			prog{"main 1 -> f g", "lib", "f 1 -> s \n g 2 -> s \n shared s 3"},
-			prog{"main 1 -> f g", "lib", "f 1 -> s \n shared s 3", "lib", "g 2 -> s \n shared s 3"}, true},
+			prog{"main 1 -> f g", "lib", "f 1 -> s \n g 2 -> s \n static s 3"},
+			prog{"main 1 -> f g", "lib", "f 1 -> s \n static s 3", "lib", "g 2 -> s \n static s 3"}, false},
 		{"header's static function is split between libraries that bind a symbol in their own way",
-			prog{"main 1 -> f g", "lib", "f 1 -> s \n g 2 -> s \n shared s 3 -> h \n hidden weak h 5"},
-			prog{"main 1 -> f g", "lib", "f 1 -> s \n shared s 3 -> h \n hidden weak h 5", "lib", "g 2 -> s \n shared s 3 -> h \n hidden weak h 5"}, false},
+			prog{"main 1 -> f g", "lib", "f 1 -> s \n g 2 -> s \n static s 3 -> h \n hidden weak h 5"},
+			prog{"main 1 -> f g", "lib", "f 1 -> s \n static s 3 -> h \n hidden weak h 5", "lib", "g 2 -> s \n static s 3 -> h \n hidden weak h 5"}, false},
 		{"header's recursive static functions are split",
-			prog{"main 1 -> f g", "f 1 -> s \n g 2 -> s \n shared s 3 -> t \n shared t 4 -> s"},
-			prog{"main 1 -> f g", "f 1 -> s \n shared s 3 -> t \n shared t 4 -> s", "g 2 -> s \n shared s 3 -> t \n shared t 4 -> s"}, false},
+			prog{"main 1 -> f g", "f 1 -> s \n g 2 -> s \n static s 3 -> t \n static t 4 -> s"},
+			prog{"main 1 -> f g", "f 1 -> s \n static s 3 -> t \n static t 4 -> s", "g 2 -> s \n static s 3 -> t \n static t 4 -> s"}, false},
 		{"header's static function with a static variable is split",
-			prog{"main 1 -> f g", "f 1 -> s \n g 2 -> s \n shared s 3 -> n \n static n 4"},
-			prog{"main 1 -> f g", "f 1 -> s \n shared s 3 -> n \n static n 4", "g 2 -> s \n shared s 3 -> n \n static n 4"}, false},
+			prog{"main 1 -> f g", "f 1 -> s \n g 2 -> s \n static s 3 -> n \n static n 4"},
+			prog{"main 1 -> f g", "f 1 -> s \n static s 3 -> n \n static n 4", "g 2 -> s \n static s 3 -> n \n static n 4"}, false},
 		{"header's functions around a static variable are split",
-			prog{"main 1 -> f g", "f 1 -> r \n g 2 -> r \n shared r 5 -> s \n shared s 3 -> n \n static n 4"},
-			prog{"main 1 -> f g", "f 1 -> r \n shared r 5 -> s \n shared s 3 -> n \n static n 4", "g 2 -> r \n shared r 5 -> s \n shared s 3 -> n \n static n 4"}, false},
+			prog{"main 1 -> f g", "f 1 -> r \n g 2 -> r \n static r 5 -> s \n static s 3 -> n \n static n 4"},
+			prog{"main 1 -> f g", "f 1 -> r \n static r 5 -> s \n static s 3 -> n \n static n 4", "g 2 -> r \n static r 5 -> s \n static s 3 -> n \n static n 4"}, false},
 		{"twins outside the closure",
 			prog{"main 1 -> f", "f 1 -> x \n static x 3"},
 			prog{"main 1 -> f", "f 1 -> x \n static x 3", "g 2 -> x \n static x 3"}, true},
@@ -336,8 +334,8 @@ func TestPairs(t *testing.T) {
 		{"element of a set moves to another library", prog{"main 1 -> f g", "lib", "f 1 -> __start_s", "set=s e 1", "lib", "g 1 -> __stop_s", "set=s d 2"},
 			prog{"main 1 -> f g", "lib", "f 1 -> __start_s", "lib", "set=s e 1", "g 1 -> __stop_s", "set=s d 2"}, false},
 		{"function that walks a set is split between libraries", // each walks that of its library
-			prog{"main 1 -> f g", "lib", "f 1 -> w \n shared w 1 -> __start_s \n g 1 -> w", "set=s e 1", "lib", "k 1"},
-			prog{"main 1 -> f g", "lib", "f 1 -> w \n shared w 1 -> __start_s", "set=s e 1", "lib", "g 1 -> w \n shared w 1 -> __start_s"}, false},
+			prog{"main 1 -> f g", "lib", "f 1 -> w \n static w 1 -> __start_s \n g 1 -> w", "set=s e 1", "lib", "k 1"},
+			prog{"main 1 -> f g", "lib", "f 1 -> w \n static w 1 -> __start_s", "set=s e 1", "lib", "g 1 -> w \n static w 1 -> __start_s"}, false},
 
 		// Roots.
 		{"constructor", prog{"main 1", "root static c 1"}, prog{"main 1", "root static c 2"}, false},
