@@ -349,6 +349,7 @@ var compositions = map[string]string{
 	"needs":                   "other symbols of libraries of the system are needed, and that decides which of them is loaded, or what of them is linked",
 	"needs of files":          "a file needs another library of the system, and so what is initialised may be so in another order",
 	"open":                    "something else is said of a symbol of which it can't be told what a linker makes of it",
+	"places":                  "equal functions or variables are in other units, or in another order, and the test sees names, lines or places",
 	"placement":               "what is linked isn't known for certain, and the lines of the links differ",
 	"sharing":                 "the same functions share their static variables differently",
 	"thread-local references": "a symbol is taken to be thread-local, and isn't, which a linker may refuse",

@@ -459,6 +459,7 @@ var unseen = map[string]string{
 	"mentions":            "linkers export what the program has in the place of the system's if it is mentioned, and compilers leave references out",
 	"needs of files":      "the order of files depends on which libraries of the system they need, and compilers decide what code needs",
 	"open":                "it can't be told what linkers make of a symbol, and compilers leave references out",
+	"places":              "the program may see where its code is",
 	refgraph.LibraryKinds: "a library has code that isn't made for libraries, and compilers decide what it refers to",
 	refgraph.ThreadLocal:  "the program sees how much thread-local storage there is",
 }

@@ -371,7 +371,7 @@ func lineFlags(files []*linkedFile, places []int, code *refgraph.Closure, undefi
 		text := strings.Join(append([]string{"-shared"}, x.flags...), "\n")
 		f := files[x.place]
 		switch {
-		case f.uncertain != "" || len(f.line.Opaque) > 0 || len(f.line.Roots) > 0 || f.line.Bsymbolic > linkflags.BsymbolicAll || (whole || contests) && !together:
+		case f.uncertain != "" || len(f.line.Opaque) > 0 || len(f.line.Roots) > 0 || f.line.Bsymbolic > linkflags.BsymbolicAll || (whole || contests || differ) && !together:
 			// Then it counts which library it is: by its place.
 			text = fmt.Sprintf("library %d\n%s", x.place, text)
 			if x.used && parts != nil {

@@ -1192,17 +1192,18 @@ func (r *reader) commons() {
 // places. It is no root: whoever composes a fingerprint knows whether there is
 // such a reader.
 func (r *reader) everything() {
-	name, h := manifest.DebugLines, frame.New("tasting debug information 1")
+	name, h := manifest.DebugLines, frame.New("tasting debug information 2")
 	if slices.ContainsFunc(r.sections, func(s section) bool {
 		return s.name == ".debug_line" || s.name == ".zdebug_line"
 	}) {
 		h.Bytes(r.raw)
 	} else {
 		var names []string
-		for _, c := range r.out {
+		for n, c := range r.out {
 			for _, i := range c.syms {
 				if sym := &r.syms[i]; sym.local() && sym.size > 0 && r.sections[c.sec].loaded() {
 					var b frame.Buffer
+					b.Int(n) // equal ones may exchange their names
 					b.String(sym.name)
 					b.Uint(sym.value - c.base())
 					b.Bytes(c.hash)

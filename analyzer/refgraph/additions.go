@@ -169,6 +169,9 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly
 		b.Bytes(h[:])
 		add("start-up symbols", b.Sum())
 	}
+	if c.debug || c.layout {
+		add("places", c.placesHash())
+	}
 }
 
 // ownSymbols are those that start-up files define, hidden, functions of the C library that
@@ -588,15 +591,26 @@ func (c *Composer) notes(flag uint16) iter.Seq2[int32, string] {
 	}
 }
 
-// debugHash describes the debug information of everything that is linked.
+// debugHash describes the debug information of everything that is linked, in the order of
+// the link: equal units may exchange theirs.
 func (c *Composer) debugHash() Hash {
-	var list []string
-	for _, note := range c.notes(flagDebug) {
-		list = append(list, note)
+	b := frame.New("tasting debug information 2")
+	for file, note := range c.notes(flagDebug) {
+		b.Int(int(file))
+		b.String(note)
 	}
-	slices.Sort(list)
-	b := frame.New("tasting debug information 1")
-	b.Strings(list)
+	return b.Sum()
+}
+
+// placesHash says in which unit, and which of it, each component of the closure is: equal ones
+// have other names, lines and addresses.
+func (c *Composer) placesHash() Hash {
+	b := frame.New("tasting places 1")
+	b.Int(len(c.order))
+	for _, id := range c.order {
+		b.Int(int(c.nodes[id].instance))
+		b.Int(int(c.nodes[id].own))
+	}
 	return b.Sum()
 }
 

@@ -121,6 +121,7 @@ type Closure struct {
 	//	        isn't for all kinds; "kinds of libraries" if that is in a library
 	//	    "protected": the symbols that libraries define so and the executable refers to
 	//	        directly, reached or not
+	//	    "places": where each component is, if names, lines or addresses can be seen
 	//	    "placement": if it can't be told which units are linked, or warnings of
 	//	        the linker are errors
 	//	    "sharing": if twins are in the closure

@@ -3,6 +3,7 @@ package refgraph
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
@@ -11,6 +12,7 @@ import (
 // A twin is one of several groups in a closure that have the same global hash.
 type twin struct {
 	hash  Hash
+	files []int32 // of its members, in their order, by rank among those that twins are in
 	edges []edge
 }
 
@@ -86,6 +88,10 @@ func (x *labeler) hash(twins []twin) Hash {
 		slices.SortFunc(list, func(x, y frame.Buffer) int { return bytes.Compare(x, y) })
 		b = append(b[:0], twinFrame...)
 		b.Bytes(t.hash[:])
+		b.Int(len(t.files))
+		for _, f := range t.files {
+			b.Int(int(f))
+		}
 		b.Int(len(list))
 		for _, e := range list {
 			b.Bytes(e)
@@ -102,7 +108,7 @@ func (x *labeler) hash(twins []twin) Hash {
 	return b.Sum()
 }
 
-var twinFrame, sharingFrame = frame.New("tasting twin 1"), frame.New("tasting sharing 2")
+var twinFrame, sharingFrame = frame.New("tasting twin 2"), frame.New("tasting sharing 3")
 
 // sharing says who shares what, if the closure contains twins.
 func (x *Closure) sharing() (Hash, bool) {
@@ -147,6 +153,7 @@ func (x *Closure) sharing() (Hash, bool) {
 		c.twins[groups[k]] = int32(i)
 		twins[i].hash = c.hashes[hashes[k]]
 	}
+	x.locate(twins)
 	for i, id := range x.starts() {
 		if t := c.twins[c.nodes[id].group]; t != none {
 			twins[t].edges = append(twins[t].edges, edge{to: c.nodes[id].member, from: fromStart, slot: int32(i)})
@@ -170,4 +177,31 @@ func (x *Closure) sharing() (Hash, bool) {
 		}
 	}
 	return sharingHash(twins), true
+}
+
+// locate notes the files that twins are in: each file has its own start-up code, and a name.
+func (x *Closure) locate(twins []twin) {
+	c := x.c
+	in := map[int32]int32{0: 0} // files, then their ranks
+	file := func(id int32) int32 { return c.linked.Instances[c.nodes[id].instance].File }
+	for _, id := range c.order {
+		if c.twins[c.nodes[id].group] >= 0 {
+			in[file(id)] = 0
+		}
+	}
+	for rank, f := range slices.Sorted(maps.Keys(in)) {
+		in[f] = int32(rank)
+	}
+	for _, id := range c.order {
+		n := &c.nodes[id]
+		t := c.twins[n.group]
+		if t < 0 {
+			continue
+		}
+		files := &twins[t].files
+		if need := int(n.member) + 1 - len(*files); need > 0 {
+			*files = append(*files, make([]int32, need)...)
+		}
+		(*files)[n.member] = in[file(id)]
+	}
 }
