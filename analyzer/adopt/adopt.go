@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 	"github.com/rules-tasting/rules_tasting/docs/ci"
 )
@@ -193,8 +194,7 @@ const userRC = "user.bazelrc"
 // addLine adds a line to a bazelrc, unless it is there.
 func addLine(text []byte, line string) []byte {
 	for l := range strings.Lines(string(text)) {
-		l, _, _ = strings.Cut(l, "#")
-		if strings.TrimSpace(l) == line {
+		if behind, ok := strings.CutPrefix(strings.TrimSpace(l), line); ok && (behind == "" || strings.HasPrefix(strings.TrimSpace(behind), "#")) {
 			return text
 		}
 	}
@@ -212,7 +212,7 @@ func addLine(text []byte, line string) []byte {
 // "".
 func below(workspace, file string) string {
 	for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) {
-		if isWorkspace(filepath.Join(workspace, dir)) {
+		if bazel.IsWorkspace(filepath.Join(workspace, dir)) {
 			return dir
 		}
 	}
@@ -254,7 +254,7 @@ func Undo(workspace string) (edits []Edit, notes []string, err error) {
 		}
 		rel = filepath.ToSlash(rel)
 		if d.IsDir() {
-			if rel != "." && (d.Name() == ".git" || isWorkspace(name)) {
+			if rel != "." && (d.Name() == ".git" || bazel.IsWorkspace(name)) {
 				return fs.SkipDir
 			}
 			return nil
@@ -300,10 +300,10 @@ func Undo(workspace string) (edits []Edit, notes []string, err error) {
 		return nil
 	})
 	// By it the workspace is found, if this is interrupted.
-	slices.SortStableFunc(edits, func(a, b Edit) int {
-		last := func(e Edit) int { return map[bool]int{true: 1}[e.File == "MODULE.bazel"] }
-		return last(a) - last(b)
-	})
+	if i := slices.IndexFunc(edits, func(e Edit) bool { return e.File == "MODULE.bazel" }); i >= 0 {
+		dependency := edits[i]
+		edits = append(slices.Delete(edits, i, i+1), dependency)
+	}
 	return edits, notes, err
 }
 
@@ -316,33 +316,6 @@ func removeLines(text []byte) ([]byte, error) {
 		}
 	}
 	return out, nil
-}
-
-// isWorkspace tells whether a directory is the root of a workspace.
-func isWorkspace(dir string) bool {
-	return slices.ContainsFunc([]string{"MODULE.bazel", "REPO.bazel", "WORKSPACE", "WORKSPACE.bazel"}, func(name string) bool {
-		_, err := os.Stat(filepath.Join(dir, name))
-		return err == nil
-	})
-}
-
-// Root returns the root of the workspace that a directory is in, without links, as Bazel
-// calls it.
-func Root(dir string) (string, error) {
-	at, err := filepath.Abs(dir)
-	if err == nil {
-		at, err = filepath.EvalSymlinks(at)
-	}
-	if err != nil {
-		return "", err
-	}
-	for !isWorkspace(at) {
-		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("%s is in no workspace of Bazel: there is no MODULE.bazel or WORKSPACE in it or above", dir)
-		}
-		at = filepath.Dir(at)
-	}
-	return at, nil
 }
 
 // Apply makes edits. After an error those before it are made.

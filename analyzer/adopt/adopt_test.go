@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 )
 
 // calls are the tests at the lines of a text that call cc_test.
@@ -314,7 +315,7 @@ func TestLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	root, err := Root(filepath.Join(out, "way"))
+	root, err := bazel.Root(filepath.Join(out, "way"))
 	if real, err2 := filepath.EvalSymlinks(dir); err != nil || err2 != nil || root != real {
 		t.Fatal(root, err, err2)
 	}
@@ -367,6 +368,8 @@ func TestAddLine(t *testing.T) {
 		"a":              "a\nx y  # tasting adopt\n",
 		"a \\\n":         "a \\\n\nx y  # tasting adopt\n",
 		"x y # mine\n b": "x y # mine\n b",
+		"x y#\n":         "x y#\n",
+		"x yz\n":         "x yz\nx y  # tasting adopt\n",
 	} {
 		if got := string(addLine([]byte(text), "x y")); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -401,7 +404,7 @@ func TestRefused(t *testing.T) {
 	if edits, notes, err := Plan(dir, Options{}); err != nil || len(edits) > 0 || len(notes) != 1 || !strings.Contains(notes[0], "depends on rules_tasting already") {
 		t.Error(edits, notes, err)
 	}
-	if _, err := Root(string(filepath.Separator)); err == nil {
+	if _, err := bazel.Root(string(filepath.Separator)); err == nil {
 		t.Error("/ is a workspace")
 	}
 }

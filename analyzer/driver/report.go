@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 )
 
@@ -54,16 +55,10 @@ func (s *session) workspaceName() string {
 // workspaceDir is the directory of MODULE.bazel or WORKSPACE.
 func (s *session) workspaceDir() string {
 	start := s.option("client_cwd")
-	for dir := start; ; dir = filepath.Dir(dir) {
-		for _, f := range []string{"MODULE.bazel", "REPO.bazel", "WORKSPACE.bazel", "WORKSPACE"} {
-			if _, err := os.Stat(filepath.Join(dir, f)); err == nil {
-				return dir
-			}
-		}
-		if dir == filepath.Dir(dir) {
-			return start
-		}
+	if root, ok := bazel.Workspace(start); ok {
+		return root
 	}
+	return start
 }
 
 // git returns the output of a git command, or "" if there is none.

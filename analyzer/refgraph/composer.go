@@ -311,19 +311,18 @@ func (c *Composer) resolve(id int32) {
 	bound := c.bound[c.symbols[x.instance]:]
 	x.start = int32(len(c.slots))
 	for _, l := range u.linksOf(x.own) {
-		switch {
-		case l < 0:
-			to := &bound[-1-l]
-			if *to == 0 {
-				*to = c.bind(x.instance, u.symbols[-1-l])
-			}
-			if *to > 0 {
-				c.slots = append(c.slots, *to-1)
-			} else {
-				c.slots = append(c.slots, c.lists[-1-*to]...)
-			}
-		default:
+		if l >= 0 {
 			c.slots = append(c.slots, c.at(x.instance, l))
+			continue
+		}
+		to := &bound[-1-l]
+		if *to == 0 {
+			*to = c.bind(x.instance, u.symbols[-1-l])
+		}
+		if *to > 0 {
+			c.slots = append(c.slots, *to-1)
+		} else {
+			c.slots = append(c.slots, c.lists[-1-*to]...)
 		}
 	}
 	x.end = int32(len(c.slots))

@@ -31,7 +31,8 @@ func adoptCommand() *cobra.Command {
 MODULE.bazel gets the dependency on rules_tasting. That is all that "tasting test" needs.
 With --rules each cc_test among TARGETS (default: //...) becomes a tasting_cc_test, and
 user.bazelrc, which .bazelrc is made to read, lets your tests record results from within
-Bazel's sandbox, in a directory that is made. With --ci a recipe for that service is put where it looks for one: see docs/ci.md.
+Bazel's sandbox, in a directory that is made. With --ci a recipe for that service is put
+where it looks for one: see docs/ci.md.
 
 Files are edited where they have to be, so that a diff shows nothing else. What is added
 carries a mark, "# tasting adopt"; --undo takes back what does. Called twice, it changes
@@ -42,7 +43,7 @@ Exit codes: 0 done, 2 bad usage or input.`,
   tasting adopt --rules //lib/... --ci=github
   tasting adopt --undo`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			root, err := adopt.Root(".")
+			root, err := bazel.Root(".")
 			if err != nil {
 				return err
 			}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/adopt"
+	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/spf13/pflag"
 )
@@ -27,7 +27,7 @@ func rcFlags(dir string, own *pflag.FlagSet, getenv func(string) string) (flags,
 		if home := getenv("HOME"); home != "" {
 			list = append(list, filepath.Join(home, rcName))
 		}
-		if root, err := adopt.Root(dir); err == nil {
+		if root, err := bazel.Root(dir); err == nil {
 			if file := filepath.Join(root, rcName); !slices.Contains(list, file) {
 				list = append(list, file)
 			}
