@@ -46,6 +46,8 @@ type Bazel struct {
 	Startup []string
 	// Cache is a directory where Flags are kept, or empty.
 	Cache string
+
+	version func() string // see Version
 }
 
 // Streams are where a command reads and writes. A nil writer discards.

@@ -145,12 +145,12 @@ func TestFlagsAreKept(t *testing.T) {
 		return name
 	}
 	file("flags", base64.StdEncoding.EncodeToString(flag("config", false, "", 1, "build")))
-	b := &Bazel{Dir: dir, Cache: filepath.Join(dir, "cache"), Program: file("bazel", `#!/bin/sh
+	program := file("bazel", `#!/bin/sh
 case "$1" in
 --version) cat version ;;
 help) echo asked >> asked; cat flags ;;
 esac
-`)}
+`)
 	for _, step := range []struct {
 		version, damage string
 		asked           int
@@ -167,6 +167,7 @@ esac
 		{"bazel 7.7.1\n", "", 6},
 	} {
 		file("version", step.version)
+		b := &Bazel{Dir: dir, Cache: filepath.Join(dir, "cache"), Program: program}
 		if step.damage != "" {
 			kept, _ := filepath.Glob(filepath.Join(b.Cache, "flags-7.7.1-*"))
 			if len(kept) != 1 {

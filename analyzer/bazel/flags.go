@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -59,14 +60,28 @@ func (b *Bazel) flagsFile(ctx context.Context) string {
 	if b.Cache == "" || id == "" {
 		return ""
 	}
-	cmd := exec.CommandContext(ctx, b.Program, "--version") // starts no server
-	cmd.Dir = b.Dir
-	out, err := cmd.Output()
-	version := release.FindSubmatch(out)
-	if err != nil || version == nil {
+	version := b.Version(ctx)
+	if version == "" {
 		return ""
 	}
-	return filepath.Join(b.Cache, fmt.Sprintf("flags-%s-%s", version[1], wholefile.Checksum([]byte(id))[:16]))
+	return filepath.Join(b.Cache, fmt.Sprintf("flags-%s-%s", version, wholefile.Checksum([]byte(id))[:16]))
+}
+
+// Version returns the release of Bazel, such as "7.7.1", or "" if the program doesn't say it. It
+// is asked once. (Build events of what a distribution has built don't have it.)
+func (b *Bazel) Version(ctx context.Context) string {
+	if b.version == nil {
+		b.version = sync.OnceValue(func() string {
+			cmd := exec.CommandContext(ctx, b.Program, "--version") // starts no server
+			cmd.Dir = b.Dir
+			out, err := cmd.Output()
+			if version := release.FindSubmatch(out); err == nil && version != nil {
+				return string(version[1])
+			}
+			return ""
+		})
+	}
+	return b.version()
 }
 
 // identity tells the program from others and earlier ones, and whether it is a script. It

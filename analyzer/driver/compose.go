@@ -36,7 +36,6 @@ const (
 // whose fingerprint can't be computed stays a miss, or always runs.
 func (s *session) compose(ctx context.Context) (code int, err error) {
 	client := clientEnv(s.options)
-	common := append(append(invocation(s.options), s.bazel()), s.mappings()...)
 	if dir := s.Bazel.Cache; dir != "" {
 		s.memory = fingerprint.OpenMemory(filepath.Join(dir, fmt.Sprintf("compositions-%016x", xxhash.Sum64String(s.execRoot))))
 	}
@@ -73,7 +72,7 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 		index[i] = i
 	}
 	parallel(runtime.NumCPU(), index, func(i int) {
-		t, d := known[i], known[i].description
+		t := known[i]
 		if results[i].Err != nil {
 			t.why = results[i].Err.Error()
 			return
@@ -84,9 +83,7 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 			t.verdict, t.why = report.AlwaysRun, c.AlwaysRun[0]
 			return
 		}
-		parts := append(append([]fingerprint.Contribution{s.name(t)}, common...), d.declaration(client)...)
-		parts = append(append(parts, t.worker.parts...), t.links...)
-		machine, err := s.machine(ctx, s.prober, t)
+		run, err := s.runOf(ctx, t, client)
 		if t.remote && t.worker.why != "" {
 			err = errors.New(t.worker.why)
 		}
@@ -94,17 +91,16 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 			t.verdict, t.why = report.AlwaysRun, err.Error()
 			return
 		}
-		parts = append(parts, machine...)
 		if len(c.LocalOnly) > 0 && s.LocalStore == nil {
 			t.verdict, t.why = report.AlwaysRun, c.LocalOnly[0]+", and the store is on another machine"
 			return
 		}
-		key, err := keyOf(c, parts)
+		key, err := fingerprint.Key(c, run)
 		if err != nil {
 			t.why = err.Error()
 			return
 		}
-		t.parts, t.key, t.why = parts, key, "nothing is recorded"
+		t.run, t.key, t.why = run, key, "nothing is recorded"
 	})
 	return 0, nil
 }
@@ -182,9 +178,9 @@ func (s *session) arguments(ctx context.Context, d *description) (*fingerprint.T
 	if err := flags.Parse(strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")); err != nil {
 		return nil, fmt.Errorf("%s: %w: the rules are of another version than this program", d.Compose, err)
 	}
-	t.Provides = func(lines []*linkflags.Line) func(string) bool {
+	t.System = func(lines []*linkflags.Line) *syslib.Taken {
 		if system, err := s.prober.libraries(ctx, d, lines); err == nil {
-			return system.provides
+			return system.taken
 		}
 		return nil // it will be run
 	}
@@ -307,22 +303,28 @@ func parallel[T any](n int, l []T, f func(T)) {
 
 var errStatic = errors.New("it links libraries of the system statically, which may be those of another machine")
 
-// machine contributes what counts of this machine for a test that runs on it, and
-// for one that runs remotely: that may have been linked here.
-func (s *session) machine(ctx context.Context, p *prober, t *test) ([]fingerprint.Contribution, error) {
+// machine completes run by what counts of this machine for a test that runs on it. It is an error
+// if it can't be told what it will be run with, or, if it runs remotely, linked with.
+func (s *session) machine(ctx context.Context, t *test, run *fingerprint.Run) error {
 	if why := t.description.loading(s.options); why != "" {
-		return nil, errors.New(why)
+		return errors.New(why)
 	}
-	system, err := p.libraries(ctx, t.description, t.lines)
-	switch {
-	case err != nil && !t.remote:
-		return nil, err
-	case !t.remote:
-		data, err := p.loads(t)
-		return append(slices.Concat(system.linked, system.loaded, data), user()), err
-	case slices.ContainsFunc(t.lines, (*linkflags.Line).Inside):
-		// It may be another machine that links.
-		return nil, errStatic
+	if t.remote {
+		if slices.ContainsFunc(t.lines, (*linkflags.Line).Inside) {
+			return errStatic // it may be another machine that links
+		}
+		_, err := s.prober.libraries(ctx, t.description, t.lines)
+		return err
 	}
-	return system.linked, nil
+	system, err := s.prober.libraries(ctx, t.description, t.lines)
+	if err != nil {
+		return err
+	}
+	data, err := s.prober.loads(t)
+	if err != nil {
+		return err
+	}
+	run.Libraries = syslib.Sort(slices.Concat(system.loaded, data))
+	run.Machine, err = syslib.Machine()
+	return err
 }

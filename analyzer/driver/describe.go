@@ -28,8 +28,6 @@ type description struct {
 	Env          map[string]string `json:"env"`
 	EnvInherited []string          `json:"env_inherited"`
 	ShardCount   int               `json:"shard_count"`
-	Size         string            `json:"size"`
-	Timeout      string            `json:"timeout"`
 	Tags         []string          `json:"tags"`
 	// ExecProperties and Requirements say where and how the test is run.
 	ExecProperties map[string]string `json:"exec_properties"`

@@ -24,8 +24,8 @@
 // makes tests run, or ends with Bazel's own message and exit code; it never
 // makes a test count as passed.
 //
-// The fingerprint has the same content as that of the runner, but for what the
-// runner learns from the linked program and from its own process: see key.go.
+// The key is that of the runner. What the runner learns from the linked program and
+// from its own process is predicted: see key.go.
 package driver
 
 import (
@@ -101,7 +101,7 @@ type test struct {
 	data        []string                   // files
 	prebuilt    []string                   // libraries that it is linked with
 	links       []fingerprint.Contribution // see links
-	parts       []fingerprint.Contribution
+	run         *fingerprint.Run
 	key         store.Key
 	composition *fingerprint.Composed
 	// remote says that it is run by remote execution: only then is the result
@@ -129,7 +129,8 @@ type session struct {
 	options   []bazel.Option // effective ones
 	overrides []string       // the command line, after the lines of bazelrc files
 	execRoot  string
-	release   string            // of Bazel
+	release   string            // of Bazel, by its events
+	version   string            // the same by the program, or ""
 	mnemonics map[string]string // output directory of a configuration
 	tests     []*test
 	broken    []string // labels that Bazel couldn't analyse
@@ -177,6 +178,7 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 	if s.flags, err = o.Bazel.Flags(ctx); err != nil {
 		return 0, err
 	}
+	s.version = o.Bazel.Version(ctx)
 	s.args, s.patterns = s.flags.Split(o.Args)
 	if s.flags[bazel.AllMnemonics] != nil {
 		s.args = append([]string{bazel.AllMnemonics}, s.args...)

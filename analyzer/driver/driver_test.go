@@ -2,10 +2,10 @@ package driver
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/xml"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,7 +57,7 @@ func TestInvocation(t *testing.T) {
 		{"nothing", nil, nil, true},
 		{"jobs", nil, []string{"jobs=3"}, true},
 		{"a compiler's flag, which is in manifests", nil, []string{"copt=-O2"}, true},
-		{"time-out, of which tests are told", nil, []string{"test_timeout=3"}, false},
+		{"time-out", nil, []string{"test_timeout=3"}, true},
 		{"files for events and logs", nil, []string{"build_event_json_file=x", "build_event_text_file=x", "build_event_binary_file=x", "bes_backend=x", "profile=x"}, true},
 		{"an option that isn't known", nil, []string{"some_new_option=1"}, false},
 		{"filter", []string{"test_filter=a"}, []string{"test_filter=b"}, false},
@@ -69,7 +69,8 @@ func TestInvocation(t *testing.T) {
 		{"PATH", nil, []string{"client_env=PATH=/usr/bin"}, false},
 		{"PATH, strict in words", []string{"incompatible_strict_action_env=true"}, []string{"incompatible_strict_action_env=true", "client_env=PATH=/usr/bin"}, true},
 		{"PATH, strict", []string{"incompatible_strict_action_env=1"}, []string{"incompatible_strict_action_env=1", "client_env=PATH=/usr/bin"}, true},
-		{"strategy", nil, []string{"test_strategy=standalone"}, false},
+		{"strategy", nil, []string{"test_strategy=standalone"}, true},
+		{"network", nil, []string{"sandbox_default_allow_network=false"}, false},
 	} {
 		if got := same(c.a, c.b); got != c.equal {
 			t.Errorf("%s: equal is %v:\n%s", c.what, got, cmp.Diff(contributions(c.a...), contributions(c.b...)))
@@ -82,38 +83,99 @@ func TestInvocation(t *testing.T) {
 	}
 }
 
-// Every field of a description counts, but for those that say where it is.
-func TestDeclaration(t *testing.T) {
-	client := map[string]string{"I": "1"}
-	base := description{Args: []string{"a", "b"}, Variables: map[string]string{"V": "1"}, Env: map[string]string{"E": "1"},
-		EnvInherited: []string{"I"}, ShardCount: 2, Tags: []string{"t"}, ExecProperties: map[string]string{"P": "1"}, Requirements: map[string]string{"R": "1"}}
-	want := names(base.declaration(client))
-	for name, change := range map[string]func(*description){
-		"args":       func(d *description) { d.Args = []string{"ab"} },
-		"variables":  func(d *description) { d.Variables = map[string]string{"V": "2"} },
-		"env":        func(d *description) { d.Env = map[string]string{"E": "2"} },
-		"more env":   func(d *description) { d.Env = map[string]string{"E": "1", "F": ""} },
-		"inherited":  func(d *description) { d.EnvInherited = []string{"J"} },
-		"shards":     func(d *description) { d.ShardCount = 3 },
-		"size":       func(d *description) { d.Size = "large" },
-		"timeout":    func(d *description) { d.Timeout = "long" },
-		"tags":       func(d *description) { d.Tags = nil },
-		"properties": func(d *description) { d.ExecProperties = nil },
-		"requires":   func(d *description) { d.Requirements = map[string]string{"R": "2"} },
-	} {
-		d := base
-		change(&d)
-		if cmp.Equal(want, names(d.declaration(client))) {
-			t.Errorf("%s: no difference", name)
+// What a description says of an execution counts, and so does what Bazel is told. (Tags and
+// requirements are among the arguments of the composition.)
+func TestDeclared(t *testing.T) {
+	type given struct {
+		d       description
+		options string
+		release string
+		client  map[string]string
+		label   string
+		remote  bool
+		links   []fingerprint.Contribution
+		data    []fingerprint.File
+	}
+	run := func(g given) *fingerprint.Run {
+		s := &session{execRoot: "/base/execroot/_main", release: g.release}
+		for _, o := range strings.Fields(g.options) {
+			s.options = append(s.options, option(o))
+		}
+		for i := range s.options {
+			if s.options[i].OptionName == "client_env" {
+				s.options[i].MetadataTags = []string{"HIDDEN"}
+			}
+		}
+		x := &test{label: g.label, description: &g.d, composed: &fingerprint.Config{EnvKeys: slices.Sorted(maps.Keys(g.d.Env)), Data: g.data}, remote: g.remote, links: g.links}
+		return s.declared(x, g.client)
+	}
+	base := func() given {
+		return given{
+			d: description{Args: []string{"a", "b"}, Variables: map[string]string{"V": "1"}, Env: map[string]string{"E": "1"},
+				EnvInherited: []string{"I"}},
+			options: "client_env=PATH=/bin test_env=T=1 test_arg=c", release: "7.7.1", client: map[string]string{"I": "1", "PATH": "/bin"}, label: "//p:t",
 		}
 	}
-	if cmp.Equal(want, names(base.declaration(map[string]string{"I": "2"}))) {
-		t.Error("value of an inherited variable: no difference")
+	want := run(base())
+	if !slices.Equal(want.Args, []string{"a", "b", "c"}) || len(want.Besides) > 0 || want.External || want.Shards != 0 || want.Dir != "\x00runfiles\x00/_main" {
+		t.Errorf("%+v", want)
 	}
-	moved := base
-	moved.Compose, moved.Linker = "elsewhere", "ld"
-	if d := cmp.Diff(want, names(moved.declaration(client))); d != "" {
-		t.Error(d)
+	for _, kv := range []string{"E=1", "I=1", "T=1", "PATH=.:/bin", "TEST_BINARY=p/t", "TEST_TARGET=//p:t", "TEST_WORKSPACE=_main", "XML_OUTPUT_FILE=\x00set"} {
+		if !slices.Contains(want.Env, kv) {
+			t.Errorf("no %s in %q", kv, want.Env)
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*given)
+		hidden bool // an observer of the test can't see it, so that the key says so
+	}{
+		"args":                       {func(g *given) { g.d.Args = []string{"ab"} }, false},
+		"args to be expanded":        {func(g *given) { g.d.Args = []string{"a", "$(V)"} }, true},
+		"args with quotes":           {func(g *given) { g.d.Args = []string{"'a b'"} }, true},
+		"no arg at all":              {func(g *given) { g.d.Args = []string{"a", "b", ""} }, true},
+		"--test_arg":                 {func(g *given) { g.options += " test_arg=d" }, false},
+		"env":                        {func(g *given) { g.d.Env = map[string]string{"E": "2"} }, false},
+		"more env":                   {func(g *given) { g.d.Env = map[string]string{"E": "1", "F": ""} }, false},
+		"env of Bazel's":             {func(g *given) { g.d.Env = map[string]string{"E": "1", "TZ": "CET"} }, true},
+		"inherited":                  {func(g *given) { g.d.EnvInherited = nil }, false},
+		"inherited, value":           {func(g *given) { g.client["I"] = "2" }, false},
+		"--test_env":                 {func(g *given) { g.options += " test_env=T=2" }, false},
+		"--test_env of Bazel's":      {func(g *given) { g.options += " test_env=TEST_TMPDIR=/x" }, true},
+		"--test_env that may be its": {func(g *given) { g.options += " test_env=GTEST_BRIEF=1" }, true},
+		"--action_env":               {func(g *given) { g.options += " action_env=A=1" }, false},
+		"strict":                     {func(g *given) { g.options += " incompatible_strict_action_env=1" }, false},
+		"no PATH":                    {func(g *given) { g.options = "test_env=T=1 test_arg=c" }, true},
+		"filter":                     {func(g *given) { g.options += " test_filter=x" }, false},
+		"shards":                     {func(g *given) { g.d.ShardCount = 3 }, true},
+		"label":                      {func(g *given) { g.label = "//p:u" }, false},
+		"repository":                 {func(g *given) { g.label = "@@r//p:t" }, false},
+		"option":                     {func(g *given) { g.options += " sandbox_default_allow_network=false" }, true},
+		"release":                    {func(g *given) { g.release = "8.1.0" }, true},
+		"remote":                     {func(g *given) { g.remote = true }, true},
+		"links among data":           {func(g *given) { g.links = []fingerprint.Contribution{{Name: "links", SHA256: "12345678"}} }, true},
+		"external data":              {func(g *given) { g.data = []fingerprint.File{{Path: "r/x"}} }, false},
+	} {
+		g := base()
+		c.change(&g)
+		got := run(g)
+		if cmp.Equal(want, got) {
+			t.Errorf("%s: no difference", name)
+		}
+		if hidden := len(got.Besides) > 0 || got.Shards > 0; hidden != c.hidden {
+			t.Errorf("%s: a runner may see the same: %t, %+v", name, !hidden, got.Besides)
+		}
+	}
+	for _, same := range []func(*given){
+		func(g *given) { g.options += " jobs=3" },
+		func(g *given) { g.options = strings.ReplaceAll(g.options, "test_env=T=1", "test_env=T client_env=T=1") },
+		func(g *given) { g.d.Compose, g.d.Linker = "elsewhere", "ld" },
+		func(g *given) { g.options += " test_timeout=60 test_strategy=standalone sandbox_writable_path=/x" },
+	} {
+		g := base()
+		same(&g)
+		if d := cmp.Diff(want, run(g)); d != "" {
+			t.Error(d)
+		}
 	}
 }
 
@@ -208,48 +270,6 @@ func TestDefaults(t *testing.T) {
 		}); err != nil || !seen {
 			t.Fatal(err)
 		}
-	}
-}
-
-func TestKey(t *testing.T) {
-	sum := func(s string) string { return hex.EncodeToString([]byte((s + strings.Repeat("-", 32))[:32])) }
-	c := func(f func(*fingerprint.Config)) *fingerprint.Config {
-		c := &fingerprint.Config{Code: sum("code"), Data: []fingerprint.File{{Path: "d", SHA256: sum("d")}}, LinkFlags: []string{"-lm"}}
-		if f != nil {
-			f(c)
-		}
-		return c
-	}
-	key := func(c *fingerprint.Config, parts ...fingerprint.Contribution) store.Key {
-		t.Helper()
-		k, err := keyOf(c, parts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return k
-	}
-	a, b := fingerprint.NewContribution("a", []string{"1"}), fingerprint.NewContribution("b", nil)
-	want := key(c(nil), a, b)
-	if key(c(nil), b, a) != want {
-		t.Error("the order of contributions counts")
-	}
-	if key(c(func(c *fingerprint.Config) { c.Binary, c.Store = "x", "y" }), a, b) != want {
-		t.Error("the place of the test or the store counts")
-	}
-	for i, k := range []store.Key{
-		key(c(nil), a), key(c(nil), b), key(c(nil)),
-		key(c(func(c *fingerprint.Config) { c.Code = sum("x") }), a, b),
-		key(c(func(c *fingerprint.Config) { c.Data[0].Path = "e" }), a, b),
-		key(c(func(c *fingerprint.Config) { c.Data[0].SHA256 = sum("e") }), a, b),
-		key(c(func(c *fingerprint.Config) { c.LinkFlags = nil }), a, b),
-		key(c(func(c *fingerprint.Config) { c.Contributions = []fingerprint.Contribution{a} }), b),
-	} {
-		if k == want {
-			t.Errorf("case %d: the same key", i)
-		}
-	}
-	if _, err := keyOf(&fingerprint.Config{Code: "no hex"}, nil); err == nil {
-		t.Error("a damaged configuration has a key")
 	}
 }
 

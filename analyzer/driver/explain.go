@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,20 +22,6 @@ const (
 	compared    = 3                // recorded fingerprints that a test is compared with
 )
 
-// namedParts are contributions as explanations have them. What may be a secret
-// is there with 16 bits of its hash only: see fingerprint.Run.Parts.
-func namedParts(l []fingerprint.Contribution) []fingerprint.Part {
-	var parts []fingerprint.Part
-	for _, c := range l {
-		p := fingerprint.Part{Name: c.Name, Sum: c.SHA256}
-		if !strings.HasPrefix(c.Name, systemLibrary) {
-			p.Sum = p.Sum[:4]
-		}
-		parts = append(parts, p)
-	}
-	return parts
-}
-
 // eachReport calls do with all that the fingerprints of tests are made of, of several at once.
 func eachReport(tests []*test, do func(t *test, r *fingerprint.Report, err error)) {
 	var composed []*fingerprint.Composed
@@ -45,7 +30,7 @@ func eachReport(tests []*test, do func(t *test, r *fingerprint.Report, err error
 	}
 	fingerprint.Reports(composed, func(i int, r *fingerprint.Report, err error) {
 		if err == nil {
-			r.Run, r.Key = namedParts(tests[i].parts), tests[i].key.String()
+			r.Run, r.Key = tests[i].run.Parts(), tests[i].key.String()
 		}
 		do(tests[i], r, err)
 	})
@@ -137,9 +122,4 @@ func (s *session) rememberOne(ctx context.Context, t *test, r *fingerprint.Repor
 	}
 	host, _ := os.Hostname()
 	return explain.Record(ctx, s.storeOf(t), t.label, t.key, host, end, b)
-}
-
-// libraryPart is the contribution of a library of the system.
-func libraryPart(name string, sum [32]byte) fingerprint.Contribution {
-	return fingerprint.Contribution{Name: systemLibrary + name, SHA256: hex.EncodeToString(sum[:])}
 }

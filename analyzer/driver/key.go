@@ -3,32 +3,24 @@ package driver
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
-	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
-	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
-
-// systemLibrary precedes the name of a library in the name of its part.
-const systemLibrary = "system library "
 
 // noEffect are options of Bazel that can't change what a test does. An option
 // that isn't here is in the fingerprint, so that one that is missing costs a run
 // and no more. Options of compilers are here: what they change is in manifests
-// and in the flags of the link.
+// and in the flags of the link. Those of sandboxes and strategies are here that decide whether
+// a test sees what it doesn't declare: it is assumed not to use that (docs/soundness.md).
 var noEffect = wordset.Of(`
 	announce_rc apple_platform_type aspects attempt_to_print_relative_paths auto_cpu_environment_group auto_output_filter
 	bes_backend bes_header bes_instance_name bes_keywords bes_results_url bes_timeout bes_upload_mode build
@@ -56,10 +48,10 @@ var noEffect = wordset.Of(`
 	remote_local_fallback remote_local_fallback_strategy remote_max_connections
 	remote_print_execution_messages remote_proxy remote_result_cache_priority remote_retries remote_retry_max_delay
 	remote_timeout remote_upload_local_results remote_verify_downloads repo_contents_cache repo_env repository_cache
-	repository_disable_download run_validations runs_per_test sandbox_debug save_temps show_loading_progress
-	show_progress show_progress_rate_limit show_result show_task_finish show_timestamps slim_profile stamp strip stripopt
+	repository_disable_download run_validations runs_per_test sandbox_debug sandbox_writable_path save_temps show_loading_progress
+	show_progress show_progress_rate_limit show_result show_task_finish show_timestamps slim_profile spawn_strategy stamp strategy strategy_regexp strip stripopt
 	subcommands symlink_prefix target_pattern_file terminal_columns test_keep_going test_lang_filters test_output
-	test_size_filters test_summary test_tag_filters test_timeout_filters test_verbose_timeout_warnings
+	test_size_filters test_strategy test_summary test_tag_filters test_timeout test_timeout_filters test_verbose_timeout_warnings
 	tls_certificate tls_client_certificate tls_client_key toolchain_resolution_debug ui_actions_shown ui_event_filters
 	use_ijars verbose_explanations verbose_failures watchfs worker_max_instances worker_quit_after_build worker_sandboxing
 	worker_verbose workspace_status_command
@@ -109,6 +101,10 @@ func invocation(options []bazel.Option) []fingerprint.Contribution {
 	return l
 }
 
+// visible are options of which a test sees all that they do: in its environment, its arguments,
+// its runfiles.
+var visible = wordset.Of("action_env legacy_external_runfiles test_arg test_env test_filter")
+
 // mappings contributes what a file of the workspace says of options for platforms, and of platforms
 // for options: no event tells which of these are in effect. Source: Bazel's PlatformMappingFunction.
 func (s *session) mappings() []fingerprint.Contribution {
@@ -136,26 +132,145 @@ func (s *session) readMappings() ([]byte, error) {
 // ofTests matches flags about how tests are run.
 var ofTests = regexp.MustCompile(`(?m)^[^#\n]*(--(?:no)?(?:test_\w*|\w*action_env|run_under|runs_per_test|cache_test_results|collect_code_coverage|\w*strategy\w*|\w*sandbox\w*))`)
 
-// name contributes what the test is called: TEST_TARGET, TEST_BINARY and
-// TEST_WORKSPACE say so.
-func (s *session) name(t *test) fingerprint.Contribution {
-	return fingerprint.NewContribution("name", []string{t.label, filepath.Base(s.execRoot)})
+// runOf returns what an execution of a test adds to what the build knows of it: what a runner would
+// observe inside of the test, and otherwise what it comes from.
+//
+// What the environment of tests is like was found out with the releases of Bazel in modelled. With
+// another one, and on the workers of remote execution, all options count, and the release.
+func (s *session) runOf(ctx context.Context, t *test, client map[string]string) (*fingerprint.Run, error) {
+	run := s.declared(t, client)
+	return run, s.machine(ctx, t, run)
 }
 
-// bazel contributes which Bazel it is, without its patches: releases start tests in their own
-// ways, and lay out their runfiles differently.
-func (s *session) bazel() fingerprint.Contribution {
-	major, _, _ := strings.Cut(s.release, ".")
-	return fingerprint.NewContribution("release of Bazel", []string{major})
-}
-
-// user contributes who runs tests on this machine.
-func user() fingerprint.Contribution {
-	root := "user"
-	if os.Geteuid() == 0 {
-		root = "root" // reads and writes what others can't
+// declared is what runOf returns, without what counts of this machine.
+func (s *session) declared(t *test, client map[string]string) *fingerprint.Run {
+	c, d := t.composed, t.description
+	run := &fingerprint.Run{
+		Dir: "\x00runfiles\x00/" + s.runfilesRoot(), Executable: c.Executable, Shards: max(0, d.ShardCount), // -1 unless declared
+		Besides: slices.Concat(s.mappings(), t.worker.parts, t.links),
 	}
-	return fingerprint.NewContribution("user", []string{root})
+	besides := func(name string, values ...string) {
+		run.Besides = append(run.Besides, fingerprint.NewContribution(name, values))
+	}
+	here := modelled[s.major()] && !t.remote
+	if !here {
+		besides("release of Bazel", s.major())
+	}
+	for _, x := range invocation(s.options) {
+		name, isOption := strings.CutPrefix(x.Name, "option ")
+		if !here || isOption && !visible[name] {
+			run.Besides = append(run.Besides, x)
+		}
+	}
+	env, contested := s.environment(t, client)
+	run.Env = fingerprint.Environment(env, c.EnvKeys, func(v string) string { return v })
+	if len(contested) > 0 {
+		besides("variables that Bazel sets as well", contested...)
+	}
+	for _, a := range d.Args {
+		if !literal.MatchString(a) {
+			besides("arguments as declared", append(append(slices.Clone(d.Args), ""), pairs(d.Variables)...)...)
+			break
+		}
+	}
+	run.Args = slices.Clone(d.Args)
+	for _, o := range s.options {
+		if o.OptionName == "test_arg" {
+			run.Args = append(run.Args, o.OptionValue)
+		}
+	}
+	run.External = s.external(t)
+	slices.SortFunc(run.Besides, func(x, y fingerprint.Contribution) int {
+		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.SHA256, y.SHA256))
+	})
+	// Files without read permission, ports below 1024, chown: root is different from everybody
+	// else, who are alike.
+	run.Root = os.Geteuid() == 0
+	return run
+}
+
+// major is the first number of the release of Bazel.
+func (s *session) major() string {
+	major, _, _ := strings.Cut(cmp.Or(s.version, s.release), ".")
+	return major
+}
+
+// modelled are the first numbers of the releases of Bazel of which environment is true.
+var modelled = wordset.Of("7")
+
+// literal matches arguments that Bazel passes on as they are in the BUILD file.
+var literal = regexp.MustCompile(`^[\w./=:,+@%^-]+$`)
+
+// environment returns the environment that Bazel starts a test with on this machine, and those of
+// the user's and the rule's variables that Bazel may set itself. Source: Bazel's TestPolicy,
+// TestRunnerAction.setupEnvVariables and test-setup.sh; "the same in each way" among the end-to-end
+// tests compares.
+func (s *session) environment(t *test, client map[string]string) (env, contested []string) {
+	d := t.description
+	values := map[string]string{}
+	for _, kv := range actionEnv(s.options, "test_env") {
+		k, v, _ := strings.Cut(kv, "=")
+		values[k] = v
+	}
+	maps.Copy(values, d.Env)
+	for _, name := range d.EnvInherited {
+		if v, set := client[name]; set {
+			values[name] = v
+		}
+	}
+	own := map[string]string{
+		"BAZEL_TEST": "1", "EXPERIMENTAL_SPLIT_XML_GENERATION": "1", "RUN_UNDER_RUNFILES": "1", "TZ": "UTC",
+		"TEST_BINARY": s.testBinary(t), "TEST_TARGET": t.label, "TEST_WORKSPACE": s.runfilesRoot(),
+	}
+	for _, name := range strings.Fields(`BASH_FUNC_is_absolute%% BASH_FUNC_rlocation%% GTEST_TMP_DIR JAVA_RUNFILES PWD PYTHON_RUNFILES RUNFILES_DIR
+		TEST_INFRASTRUCTURE_FAILURE_FILE TEST_LOGSPLITTER_OUTPUT_FILE TEST_PREMATURE_EXIT_FILE TEST_SRCDIR TEST_TMPDIR TEST_UNDECLARED_OUTPUTS_ANNOTATIONS_DIR
+		TEST_UNDECLARED_OUTPUTS_DIR TEST_UNUSED_RUNFILES_LOG_FILE TEST_WARNINGS_OUTPUT_FILE TMPDIR XML_OUTPUT_FILE`) {
+		own[name] = ""
+	}
+	if filter := s.option("test_filter"); filter != "" {
+		own["TESTBRIDGE_TEST_ONLY"] = filter
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		_, set := own[name]
+		if set || ofBazel.MatchString(name) {
+			contested = append(contested, name+"="+values[name])
+		}
+	}
+	if path, set := values["PATH"]; set {
+		values["PATH"] = ".:" + path
+	} else {
+		contested = append(contested, "PATH")
+	}
+	maps.Copy(values, own)
+	return pairs(values), contested
+}
+
+// ofBazel matches the names of variables that Bazel sets for some tests.
+var ofBazel = regexp.MustCompile(`^(TEST_|GTEST_|TESTBRIDGE_|BASH_FUNC_|COVERAGE|RUNFILES_|BAZEL_|EXPERIMENTAL_|OLDPWD$|SHLVL$|_$)`)
+
+// testBinary is the path of a test's executable in the runfiles of its workspace.
+func (s *session) testBinary(t *test) string {
+	repo, path, _ := strings.Cut(t.label, "//")
+	pkg, name, _ := strings.Cut(path, ":")
+	switch {
+	case repo != "":
+		return "../" + strings.TrimLeft(repo, "@") + "/" + filepath.Join(pkg, name)
+	case pkg == "":
+		return "./" + name
+	}
+	return pkg + "/" + name
+}
+
+// runfilesRoot is the name of the directory in the runfiles where a test starts: that of its workspace.
+func (s *session) runfilesRoot() string { return filepath.Base(s.execRoot) }
+
+// external tells whether there are files of other repositories in the runfiles a second time.
+func (s *session) external(t *test) bool {
+	legacy := s.option("legacy_external_runfiles")
+	if isFalse(legacy) || legacy == "" && !modelled[s.major()] {
+		return false
+	}
+	return slices.ContainsFunc(t.composed.Data, func(f fingerprint.File) bool { return !strings.HasPrefix(f.Path, s.runfilesRoot()+"/") })
 }
 
 // strict tells whether Bazel keeps PATH and LD_LIBRARY_PATH of the user from
@@ -215,8 +330,8 @@ func (d *description) loading(options []bazel.Option) string {
 
 // actionEnv is the environment in which Bazel starts actions, but for what each has of its
 // own: nothing else of the user's is there, so no LIBRARY_PATH that leads to other libraries.
-// Source: Bazel's BazelRuleClassProvider.SHELL_ACTION_ENV.
-func actionEnv(options []bazel.Option) []string {
+// More options of such a form may add to it. Source: Bazel's BazelRuleClassProvider.SHELL_ACTION_ENV.
+func actionEnv(options []bazel.Option, more ...string) []string {
 	client := clientEnv(options)
 	var env []string
 	inherit := func(name string) {
@@ -231,7 +346,7 @@ func actionEnv(options []bazel.Option) []string {
 		inherit("LD_LIBRARY_PATH")
 	}
 	for _, o := range options {
-		if o.OptionName != "action_env" {
+		if o.OptionName != "action_env" && !slices.Contains(more, o.OptionName) {
 			continue
 		}
 		if name, unset := strings.CutPrefix(o.OptionValue, "="); unset {
@@ -259,240 +374,10 @@ func clientEnv(options []bazel.Option) map[string]string {
 	return env
 }
 
-// declaration contributes what the test's rule says about how it is run.
-func (d *description) declaration(client map[string]string) []fingerprint.Contribution {
-	var l []fingerprint.Contribution
-	add := func(name string, values ...string) {
-		if len(values) > 0 {
-			l = append(l, fingerprint.NewContribution(name, values))
-		}
-	}
-	add("arguments", d.Args...)
-	add("variables in arguments", pairs(d.Variables)...)
-	for _, kv := range pairs(d.Env) {
-		name, _, _ := strings.Cut(kv, "=")
-		add("environment variable "+name, "of the rule", kv)
-	}
-	for _, name := range slices.Sorted(slices.Values(d.EnvInherited)) {
-		v, set := client[name]
-		add("environment variable "+name, "inherited", inherited(name, v, set))
-	}
-	if d.ShardCount > 0 {
-		add("number of shards", strconv.Itoa(d.ShardCount))
-	}
-	// Bazel tells tests of these, in TEST_SIZE and TEST_TIMEOUT.
-	add("size and timeout", d.Size, d.Timeout)
-	// Tags choose the sandbox, the network, and the like.
-	add("tags", d.Tags...)
-	add("execution properties", pairs(d.ExecProperties)...)
-	add("execution requirements", pairs(d.Requirements)...)
-	return l
-}
-
 func pairs(m map[string]string) []string {
 	var l []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		l = append(l, k+"="+m[k])
 	}
 	return l
-}
-
-// keyOf is the SHA-256 of everything that can decide the outcome of a test.
-func keyOf(c *fingerprint.Config, parts []fingerprint.Contribution) (store.Key, error) {
-	b := frame.New("tasting driver 2")
-	err := c.Frame(&b)
-	b.Strings(c.Executable)
-	parts = slices.SortedFunc(slices.Values(parts), func(x, y fingerprint.Contribution) int {
-		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.SHA256, y.SHA256))
-	})
-	b.Int(len(parts))
-	for _, p := range parts {
-		b.String(p.Name)
-		b.String(p.SHA256)
-	}
-	return b.Sum(), err
-}
-
-// A prober finds out what tests that aren't linked yet take from the system, by a
-// syslib.Probe. It may be used concurrently.
-type prober struct {
-	dir string   // the execution root, which flags refer to
-	env []string // actionEnv
-	tmp string
-
-	mu     sync.Mutex
-	known  map[string]*probe
-	shared map[string]*syslib.Shared // by linker and environment
-	data   sync.Map                  // loaded to *loads
-	checks int
-}
-
-type probe struct {
-	once   sync.Once
-	number int
-	link   func(tmp string, shared map[string]*syslib.Shared) (*system, error)
-	*system
-	err error
-}
-
-// system is what tests that are linked in one way take from the system.
-type system struct {
-	linked, loaded []fingerprint.Contribution
-	provides       func(symbol string) bool
-}
-
-// libraries contributes what links by some lines take from the system, and the
-// machine and the libraries of the system that such a program is run with.
-func (p *prober) libraries(ctx context.Context, d *description, lines []*linkflags.Line) (*system, error) {
-	linker := strings.Join(append([]string{d.Linker}, pairs(d.LinkEnv)...), "\x00")
-	words := []string{linker}
-	for _, l := range lines {
-		compile, link := l.Probe()
-		words = append(slices.Concat(words, compile, link), "")
-	}
-	key := strings.Join(words, "\x00")
-	p.mu.Lock()
-	x := p.known[key]
-	if x == nil {
-		x = &probe{number: len(p.known), link: func(tmp string, shared map[string]*syslib.Shared) (*system, error) {
-			p.mu.Lock()
-			if shared[linker] == nil {
-				shared[linker] = new(syslib.Shared)
-			}
-			by := shared[linker]
-			p.mu.Unlock()
-			return p.link(ctx, d, lines, tmp, by)
-		}}
-		p.known[key] = x
-	}
-	if p.shared == nil {
-		p.shared = map[string]*syslib.Shared{}
-	}
-	p.mu.Unlock()
-	x.once.Do(func() {
-		x.system, x.err = x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d", x.number)), p.shared)
-	})
-	return x.system, x.err
-}
-
-// unchanged tells whether all that has been found out is still true.
-func (p *prober) unchanged() bool {
-	p.checks++
-	shared := map[string]*syslib.Shared{}
-	for _, x := range p.known {
-		if x.err != nil {
-			continue // such a test has no fingerprint
-		}
-		now, err := x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d-%d", x.number, p.checks)), shared)
-		if err != nil || !slices.Equal(now.linked, x.linked) || !slices.Equal(now.loaded, x.loaded) {
-			return false
-		}
-	}
-	same := true
-	p.data.Range(func(x, known any) bool {
-		before := known.(*loads)
-		if before.err == nil {
-			now := new(loads)
-			now.find(x.(loaded))
-			same = now.err == nil && slices.Equal(now.libs, before.libs)
-		}
-		return same
-	})
-	return same
-}
-
-// loaded is a file of a test: of its data, or a library that it is linked with, and
-// where the test has the loader look for more.
-type loaded struct {
-	file, dirs string
-	linked     bool
-}
-
-// loads is what a test is run with because of such a file, if that is a program or a
-// library.
-type loads struct {
-	once sync.Once
-	libs []syslib.Library
-	err  error
-}
-
-func (x *loads) find(f loaded) {
-	x.once.Do(func() {
-		unset := func(string) string { return "" }
-		if f.linked {
-			x.libs, x.err = syslib.LoadsLinked(f.file, strings.Split(f.dirs, ":"), unset)
-		} else {
-			x.libs, x.err = syslib.Loads(f.file, unset)
-		}
-	})
-}
-
-// loads contributes what programs and libraries among the data are run with, and
-// libraries that Bazel hasn't linked.
-func (p *prober) loads(t *test) ([]fingerprint.Contribution, error) {
-	var files []loaded
-	for _, file := range t.data {
-		files = append(files, loaded{file: file})
-	}
-	var dirs []string
-	for _, line := range t.lines {
-		for _, d := range line.RunPath {
-			if filepath.IsAbs(d) {
-				dirs = append(dirs, d)
-			}
-		}
-	}
-	for _, file := range t.prebuilt {
-		files = append(files, loaded{file, strings.Join(dirs, ":"), true})
-	}
-	var l []fingerprint.Contribution
-	for _, f := range files {
-		known, _ := p.data.LoadOrStore(f, new(loads))
-		x := known.(*loads)
-		x.find(f)
-		of := "data"
-		if f.linked {
-			of = "prebuilt library"
-		}
-		if x.err != nil {
-			return nil, fmt.Errorf("%s, %s: %w", f.file, of, x.err)
-		}
-		for _, lib := range x.libs {
-			l = append(l, libraryPart(lib.Name+" ("+of+")", lib.SHA256))
-		}
-	}
-	slices.SortFunc(l, func(a, b fingerprint.Contribution) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.SHA256, b.SHA256))
-	})
-	return slices.Compact(l), nil
-}
-
-func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Line, tmp string, shared *syslib.Shared) (*system, error) {
-	if err := os.Mkdir(tmp, 0o777); err != nil {
-		return nil, err
-	}
-	linker := syslib.Linker{Path: d.Linker, Dir: p.dir, Env: slices.Concat([]string{"TMPDIR=" + tmp}, p.env, pairs(d.LinkEnv)), Shared: shared}
-	probe, err := linker.Probe(ctx, tmp, lines...)
-	if err != nil {
-		return nil, err
-	}
-	taken := probe.Of(lines...)
-	s := &system{provides: taken.Provides}
-	s.linked = append(s.linked, fingerprint.NewContribution("linker", taken.Linker))
-	for _, x := range taken.Files {
-		s.linked = append(s.linked, libraryPart(x.Name+" (linked)", x.SHA256))
-	}
-	libs, err := probe.Loaded(func(string) string { return "" })
-	if err != nil {
-		return nil, err
-	}
-	machine, err := syslib.Machine()
-	if err != nil {
-		return nil, err
-	}
-	s.loaded = append(s.loaded, fingerprint.NewContribution("machine", []string{machine}))
-	for _, x := range libs {
-		s.loaded = append(s.loaded, libraryPart(x.Name, x.SHA256))
-	}
-	return s, nil
 }

@@ -79,7 +79,7 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 		if results[i].Err != nil || results[i].Config == nil {
 			continue
 		}
-		key, kerr := keyOf(results[i].Config, t.parts)
+		key, kerr := fingerprint.Key(results[i].Config, t.run)
 		remade := traces.remade(t, composed[i], &results[i])
 		switch {
 		case remade != nil:

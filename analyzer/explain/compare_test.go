@@ -16,6 +16,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest/manifesttest"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -440,7 +441,7 @@ func TestExplainIsDocumented(t *testing.T) {
 // No value of an argument or a variable can be found in a part, and 16 bits are
 // all that is told of it.
 func TestPartsKeepSecrets(t *testing.T) {
-	r := &fingerprint.Run{Args: []string{"--token=hunter2"}, Env: []string{"PASSWORD=hunter2", "TEST_SHARD_INDEX=1"}, Dir: "/d", Machine: "x86_64", Libraries: []fingerprint.Library{{Name: "libc.so.6", Sum: [32]byte{1}}}}
+	r := &fingerprint.Run{Args: []string{"--token=hunter2"}, Env: []string{"PASSWORD=hunter2", "TEST_SHARD_INDEX=1"}, Dir: "/d", Machine: "x86_64", Libraries: []syslib.Library{{Name: "libc.so.6", SHA256: [32]byte{1}}}}
 	var names []string
 	for _, p := range r.Parts() {
 		names = append(names, p.Name)
@@ -457,7 +458,7 @@ func TestPartsKeepSecrets(t *testing.T) {
 		"arguments":                     func(r *fingerprint.Run) { r.Args = []string{"--token=", "hunter2"} },
 		"environment variable PASSWORD": func(r *fingerprint.Run) { r.Env = []string{"PASSWORD=hunter3"} },
 		"machine":                       func(r *fingerprint.Run) { r.Machine = "aarch64" },
-		"system library libc.so.6":      func(r *fingerprint.Run) { r.Libraries = []fingerprint.Library{{Name: "libc.so.6"}} },
+		"system library libc.so.6":      func(r *fingerprint.Run) { r.Libraries = []syslib.Library{{Name: "libc.so.6"}} },
 		"user":                          func(r *fingerprint.Run) { r.Root = true },
 		"working directory":             func(r *fingerprint.Run) { r.Dir = "/e" },
 	} {

@@ -62,9 +62,9 @@ type Test struct {
 	Toolchain string
 	// EnvKeys are names of variables that the test's declaration mentions.
 	EnvKeys []string
-	// Provides returns which symbols the libraries of the system define that such
-	// lines link, or nil if that isn't known. Toolchain has that, too.
-	Provides func(lines []*linkflags.Line) func(symbol string) bool `json:"-"`
+	// System returns what links by such lines take from the system, or nil if that isn't known.
+	// Without it, Toolchain says so.
+	System func(lines []*linkflags.Line) *syslib.Taken `json:"-"`
 	// AlwaysRun are reasons to execute the test in any case.
 	AlwaysRun []string
 	// LocalOnly are reasons not to keep results on another machine.
@@ -136,6 +136,9 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	if err != nil {
 		return nil, nil, err
 	}
+	if taken != nil {
+		c.Needs = slices.Sorted(slices.Values(taken.Needs))
+	}
 	c.sort()
 	for _, s := range code.Missing {
 		warnings = append(warnings, "no manifest defines "+s)
@@ -168,10 +171,10 @@ func declared(t *Test, digest func(file string) (string, bool, error)) (l []Cont
 	return l, err
 }
 
-// ofSystem contributes what the link takes from the system, or that it isn't known.
+// ofSystem contributes what the links take from the system, or that it isn't known.
 func ofSystem(t *Test, taken *syslib.Taken) []Contribution {
 	if taken == nil {
-		if t.Provides == nil && len(t.Links) > 0 {
+		if len(t.Links) > 0 {
 			return []Contribution{NewContribution(NotProbed, nil)}
 		}
 		return nil
@@ -273,10 +276,9 @@ func (c *Config) parts(formats Contribution) []Contribution {
 // goes by name: what overrides.txt has, and of libm only if it is on the line.
 // (Drivers for C++ add it themselves.)
 func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined []string, taken *syslib.Taken, err error) {
-	var provides func(symbol string) bool
 	switch {
-	case t.Provides != nil:
-		provides = t.Provides(lines)
+	case t.System != nil:
+		taken = t.System(lines)
 	case t.Toolchain != "":
 		probe, err := syslib.ReadProbe(t.Toolchain)
 		if err != nil {
@@ -287,17 +289,14 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 		if probe != nil {
 			taken = probe.Of(lines...)
 		}
-		if taken != nil {
-			provides = taken.Provides
-		}
 	}
 	math := len(lines) == 0 || slices.ContainsFunc(lines[0].Items, func(it linkflags.Item) bool { return it.Kind == linkflags.Library && it.Name == "m" })
 	return slices.DeleteFunc(slices.Clone(symbols), func(s string) bool {
 		if slices.Contains(byLinkers, s) {
 			return true
 		}
-		if provides != nil {
-			return provides(s)
+		if taken != nil {
+			return taken.Provides(s)
 		}
 		if slices.ContainsFunc(lines, bare) || cxx(s) && slices.ContainsFunc(lines, bareCxx) {
 			return false

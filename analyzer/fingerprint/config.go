@@ -17,7 +17,8 @@ import (
 // History:
 //
 //	1  first version
-const ConfigFormat = 1
+//	2  names of libraries of the system (Needs)
+const ConfigFormat = 2
 
 // ConfigSuffix is appended to the path of a test's executable to find the
 // test's Config.
@@ -39,7 +40,8 @@ const NotProbed = "links that no probe knows"
 //
 // Code, Data, LinkFlags and Contributions are part of the key, each of them
 // framed. Binary, Store, LocalOnly and AlwaysRun are not: where the test is, and
-// where its results are kept, can't change its outcome.
+// where its results are kept, can't change its outcome. Nor are Needs and EnvKeys, which say
+// what to look for when the test is run.
 type Config struct {
 	// Format is ConfigFormat.
 	Format int `json:"format"`
@@ -60,6 +62,9 @@ type Config struct {
 	// Directories are the paths of directories whose files are among Data, sorted, if
 	// Bazel doesn't know what is in them: those of sources. They are no part of the key.
 	Directories []string `json:"directories,omitempty"`
+	// Needs are names of shared libraries of the system, sorted: those that are on the lines of
+	// the links, whether the test needs them or not.
+	Needs []string `json:"needs,omitempty"`
 	// LinkFlags are the flags of the test's link that can change its
 	// behaviour, in order.
 	LinkFlags []string `json:"link_flags,omitempty"`

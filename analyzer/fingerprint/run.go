@@ -4,17 +4,20 @@ import (
 	"cmp"
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
-// Run is what decides the outcome of a test and is known only when it is run.
-// Together with Config it is the key of the recorded result.
+// Run is what an execution adds to what the build knows of a test: the second half of
+// its Key. A runner inside of the test observes it; `tasting test` knows it in advance, from what
+// Bazel says of its options and the test's rule.
 type Run struct {
 	// Args are the arguments, without paths that differ from run to run.
 	Args []string
-	// Env is the environment as NAME=value, sorted, without such paths.
+	// Env is the environment as NAME=value, sorted, without such paths: see Environment.
 	Env []string
 	// Dir is the working directory, without such paths.
 	Dir string
@@ -28,24 +31,42 @@ type Run struct {
 	// link, each with where it really is in the directory.
 	Links []string
 	// RepoMapping is the SHA-256 of Bazel's file _repo_mapping in the runfiles, in
-	// hex, or empty.
+	// hex, or empty if that is what the build has: Config.RepoMapping.
 	RepoMapping string
 	// External is whether the runfiles have what other repositories bring a second time,
 	// in WORKSPACE/external (--legacy_external_runfiles).
 	External bool
-	// Libraries are the shared libraries of the system that are loaded.
-	Libraries []Library
+	// Libraries are the loader and the shared libraries of the system that may be loaded, sorted.
+	Libraries []syslib.Library
+	// Shards is the number of shards whose results are one, or 0 if it is the result of one
+	// execution, which Env tells from those of other shards.
+	Shards int
+	// Besides is what else can decide and isn't known in the form above, sorted by Name: options
+	// of Bazel, arguments that aren't expanded, the platform of a remote execution.
+	Besides []Contribution
 }
 
-// Library is a shared library or loader of the system and the SHA-256 of its
-// content.
-type Library struct {
-	Name string
-	Sum  [32]byte
+// Key is the key of a test's recorded result: the SHA-256 of all that can decide its outcome.
+// It is an error if c isn't valid.
+func Key(c *Config, r *Run) (key [32]byte, err error) {
+	b := frame.New("tasting test 5")
+	err = c.Frame(&b)
+	r.frame(&b)
+	return b.Sum(), err
 }
 
-// Frame appends r to the message that a key is made of.
-func (r *Run) Frame(b *frame.Buffer) {
+// RepoMapping is the SHA-256 in hex of the _repo_mapping that the build has for the test,
+// or empty.
+func (c *Config) RepoMapping() string {
+	for _, x := range c.Contributions {
+		if x.Name == repoMapping {
+			return x.SHA256
+		}
+	}
+	return ""
+}
+
+func (r *Run) frame(b *frame.Buffer) {
 	b.Strings(r.Args)
 	b.Strings(r.Env)
 	b.String(r.Dir)
@@ -58,7 +79,13 @@ func (r *Run) Frame(b *frame.Buffer) {
 	b.Int(len(r.Libraries))
 	for _, l := range r.Libraries {
 		b.String(l.Name)
-		b.Bytes(l.Sum[:])
+		b.Bytes(l.SHA256[:])
+	}
+	b.Int(r.Shards)
+	b.Int(len(r.Besides))
+	for _, x := range r.Besides {
+		b.String(x.Name)
+		b.String(x.SHA256)
 	}
 }
 
@@ -127,7 +154,13 @@ func (r *Run) Parts() []Part {
 		add("layout of runfiles", 2, "legacy_external_runfiles")
 	}
 	for _, x := range r.Libraries {
-		l = append(l, Part{PartLibrary + x.Name, hex.EncodeToString(x.Sum[:])})
+		l = append(l, Part{PartLibrary + x.Name, hex.EncodeToString(x.SHA256[:])})
+	}
+	if r.Shards > 0 {
+		add("number of shards", 2, strconv.Itoa(r.Shards))
+	}
+	for _, x := range r.Besides {
+		l = append(l, Part{x.Name, x.SHA256[:4]})
 	}
 	slices.SortStableFunc(l, func(a, b Part) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Sum, b.Sum)) })
 	return l

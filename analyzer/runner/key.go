@@ -3,45 +3,14 @@ package runner
 import (
 	"maps"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
-
-// Variables of the environment that are in the key only as being set: their
-// values are paths that Bazel chooses for each test and place. Bazel's own key
-// doesn't have these paths either.
-var pathVariables = []string{
-	"GTEST_SHARD_STATUS_FILE",
-	"GTEST_TMP_DIR",
-	"JAVA_RUNFILES",
-	"PWD",
-	"PYTHON_RUNFILES",
-	"RUNFILES_DIR",
-	"RUNFILES_MANIFEST_FILE",
-	"TEST_INFRASTRUCTURE_FAILURE_FILE",
-	"TEST_LOGSPLITTER_OUTPUT_FILE",
-	"TEST_PREMATURE_EXIT_FILE",
-	"TEST_SHARD_STATUS_FILE",
-	"TEST_SRCDIR",
-	"TEST_TMPDIR",
-	"TEST_UNDECLARED_OUTPUTS_ANNOTATIONS",
-	"TEST_UNDECLARED_OUTPUTS_ANNOTATIONS_DIR",
-	"TEST_UNDECLARED_OUTPUTS_DIR",
-	"TEST_UNDECLARED_OUTPUTS_MANIFEST",
-	"TEST_UNDECLARED_OUTPUTS_ZIP",
-	"TEST_UNUSED_RUNFILES_LOG_FILE",
-	"TEST_WARNINGS_OUTPUT_FILE",
-	"TMPDIR",
-	"XML_OUTPUT_FILE",
-}
 
 // Variables that are not in the key, so the test must not see them: those that
 // speak to the runner.
@@ -92,10 +61,8 @@ func (r *runner) key() (store.Key, *fingerprint.Run, error) {
 	if err != nil {
 		return store.Key{}, nil, err
 	}
-	b := frame.New("tasting test 4")
-	err = r.config.Frame(&b)
-	run.Frame(&b)
-	return b.Sum(), run, err
+	key, err := fingerprint.Key(r.config, run)
+	return key, run, err
 }
 
 // runOf describes what this run adds to the configuration.
@@ -121,19 +88,19 @@ func (r *runner) runOf() (*fingerprint.Run, error) {
 	for _, tree := range slices.Sorted(maps.Keys(trees)) {
 		run.Links = append(run.Links, linksIn(tree, trees[tree])...)
 	}
-	libs, err := syslib.Program{Binary: r.binary, Probed: r.has(fingerprint.LinkedFromSystem), Alone: r.has(fingerprint.NotProbed), Data: data, Getenv: r.env.get}.Libraries()
+	var err error
+	run.Libraries, err = syslib.Program{
+		Binary: r.binary, Probed: r.has(fingerprint.LinkedFromSystem), Alone: r.has(fingerprint.NotProbed), Needs: r.config.Needs, Data: data, Getenv: r.env.get,
+	}.Libraries()
 	if err != nil {
 		return nil, err
 	}
 	run.External = r.runfile(filepath.Join(r.env.get("TEST_WORKSPACE"), "external")) != ""
-	for _, l := range libs {
-		run.Libraries = append(run.Libraries, fingerprint.Library{Name: l.Name, Sum: l.SHA256})
-	}
 	places := r.places()
 	for _, a := range r.Args {
 		run.Args = append(run.Args, places.strip(a))
 	}
-	run.Env = r.keyEnv(places)
+	run.Env = fingerprint.Environment(r.childEnv(), r.config.EnvKeys, places.strip)
 	wd, err := os.Getwd()
 	if err != nil {
 		return nil, err
@@ -146,8 +113,12 @@ func (r *runner) runOf() (*fingerprint.Run, error) {
 	// from everybody else, who are alike.
 	run.Root = os.Geteuid() == 0
 	if file := r.runfile("_repo_mapping"); file != "" {
-		if run.RepoMapping, err = digest(file); err != nil {
+		sum, err := digest(file)
+		if err != nil {
 			return nil, err
+		}
+		if sum != r.config.RepoMapping() {
+			run.RepoMapping = sum
 		}
 	}
 	return run, nil
@@ -177,35 +148,6 @@ func linksIn(tree string, files map[string]string) (links []string) {
 		}
 	}
 	return links
-}
-
-// keyEnv returns the part of the environment that is in the key, sorted.
-func (r *runner) keyEnv(places places) []string {
-	var l []string
-	for _, kv := range r.childEnv() {
-		k, v, _ := strings.Cut(kv, "=")
-		switch {
-		case slices.Contains(r.config.EnvKeys, k):
-			l = append(l, k+"="+places.strip(v))
-		case k == "USER" && v == userName():
-			// Bazel's script sets it to that if nobody else does.
-		case slices.Contains(pathVariables, k):
-			l = append(l, k+"=\x00set") // no value can contain NUL
-		default:
-			l = append(l, k+"="+places.strip(v))
-		}
-	}
-	slices.Sort(l)
-	return l
-}
-
-// userName is the name of the user whom the process runs as, or empty.
-func userName() string {
-	u, err := user.LookupId(strconv.Itoa(os.Geteuid()))
-	if err != nil {
-		return ""
-	}
-	return u.Username
 }
 
 // places are directories that are somewhere else in every checkout and sandbox.

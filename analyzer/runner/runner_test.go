@@ -392,6 +392,8 @@ func TestKey(t *testing.T) {
 		{"EXPERIMENTAL_SPLIT_XML_GENERATION", env("EXPERIMENTAL_SPLIT_XML_GENERATION=1"), "miss"},
 		{"RUN_UNDER_RUNFILES", env("RUN_UNDER_RUNFILES=1"), "miss"},
 		{"left behind by a shell", env("OLDPWD=/x", "SHLVL=3"), "hit"},
+		{"functions of a shell", env("BASH_FUNC_rlocation%%=() {\n}"), "miss"},
+		{"the same of another shell", env("BASH_FUNC_rlocation%%=() { }"), "hit"},
 		{"USER", env("USER=somebody"), "miss"},
 		{"USER as Bazel sets it", env("USER=" + me.Username), "hit"},
 		{"declared USER", func(c *exec.Cmd) {
@@ -458,7 +460,7 @@ func TestVariablesAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range slices.Concat(runner.PathVariables, runner.HiddenVariables, runner.OwnVariables) {
+	for _, v := range slices.Concat(runner.HiddenVariables, runner.OwnVariables) {
 		if !strings.Contains(string(doc), "`"+v+"`") {
 			t.Errorf("docs/runner.md doesn't mention `%s`: say there why it isn't in the key", v)
 		}
@@ -997,12 +999,12 @@ func TestConcurrentRuns(t *testing.T) {
 }
 
 func TestConfiguration(t *testing.T) {
-	valid := fmt.Sprintf(`{"format":1,"code":%q,"binary":"_main/real"}`, strings.Repeat("ab", 32))
+	valid := fmt.Sprintf(`{"format":2,"code":%q,"binary":"_main/real"}`, strings.Repeat("ab", 32))
 	for _, c := range []struct{ name, config, want string }{
 		{"empty", "", "EOF"},
 		{"garbled", "}{", "invalid character"},
 		{"cut off", valid[:len(valid)/2], "unexpected EOF"},
-		{"newer", strings.Replace(valid, ":1,", ":2,", 1), "format 2"},
+		{"newer", strings.Replace(valid, ":2,", ":3,", 1), "format 3"},
 		{"unknown field", strings.Replace(valid, `"code"`, `"salt":"x","code"`, 1), "unknown field"},
 		{"outside", strings.Replace(valid, "_main/real", "../real", 1), "want a runfiles path"},
 		{"missing binary", strings.Replace(valid, "/real", "/gone", 1), "the real test _main/gone is not in the runfiles"},

@@ -92,8 +92,8 @@ type File struct {
 	Library
 	// Symbols are what it defines for others, sorted.
 	Symbols []string
-
-	path string
+	// Soname is the name under which a loader knows it, or empty: it may be no shared library.
+	Soname string
 }
 
 // Taken is what a program and the shared libraries that it is linked with take
@@ -103,6 +103,8 @@ type Taken struct {
 	Linker []string
 	// Files are those of all lines, each once.
 	Files []Library
+	// Needs are the names under which a loader knows those of them that it may have to load.
+	Needs []string
 
 	program []*File
 }
@@ -126,6 +128,9 @@ func (p *Probe) Of(lines ...*linkflags.Line) *Taken {
 		for _, f := range link.Files {
 			if !slices.Contains(t.Files, f.Library) {
 				t.Files = append(t.Files, f.Library)
+			}
+			if f.Soname != "" && !slices.Contains(t.Needs, f.Soname) {
+				t.Needs = append(t.Needs, f.Soname)
 			}
 		}
 		if i == 0 {
@@ -303,7 +308,10 @@ func (l *Link) opens(shared *Shared, path string) error {
 		if err != nil {
 			return err
 		}
-		f = &File{Library{filepath.Base(path), sum}, definitions(path), path}
+		f = &File{Library: Library{filepath.Base(path), sum}, Symbols: definitions(path)}
+		if d, err := shared.open(path); err == nil && len(d.sonames) == 1 {
+			f.Soname = d.sonames[0]
+		}
 		shared.files[path] = f
 	}
 	if !slices.ContainsFunc(l.Files, func(known *File) bool { return known.Library == f.Library }) {
@@ -363,33 +371,14 @@ func (l *Link) command(out []byte, object string) error {
 	return nil
 }
 
-// Loaded returns what the loader takes, on this machine, for a program that needs
-// all shared libraries of all links.
-func (p *Probe) Loaded(getenv func(string) string) ([]Library, error) {
-	r := &resolver{getenv: getenv, systemDirs: systemDirs, shared: p.shared}
-	var files []*File
-	for _, l := range p.Links {
-		for _, f := range l.Files {
-			if !slices.Contains(files, f) { // to read it once
-				files = append(files, f)
-			}
-		}
-	}
-	for _, f := range files {
-		// The name under which the loader knows it, if it is a shared library.
-		if d, err := r.open(f.path); err == nil && len(d.sonames) == 1 && d.sonames[0] != "" {
-			r.extra = append(r.extra, d.sonames[0])
-		}
-	}
-	if err := r.resolve(p.program); err != nil {
-		return nil, fmt.Errorf("unknown shared libraries: %w", err)
-	}
-	r.hash = slices.DeleteFunc(r.hash, func(n named) bool { return n.name == Static })
-	return r.libraries()
+// Loaded returns what the loader takes, on this machine, for a program that was linked by the first
+// of the lines and needs all shared libraries of t, which is of all of them.
+func (p *Probe) Loaded(t *Taken, getenv func(string) string) ([]Library, error) {
+	return Program{Binary: p.program, Probed: true, Needs: t.Needs, Getenv: getenv}.libraries(p.shared)
 }
 
 // probeFormat is the version of the file format of a Probe.
-const probeFormat = 3
+const probeFormat = 4
 
 // probeFile is the file of a Probe, or says why there is none.
 type probeFile struct {
@@ -403,6 +392,7 @@ type probeFile struct {
 type probedFile struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"`
+	Soname string `json:"soname,omitempty"`
 }
 
 type probedLink struct {
@@ -427,7 +417,7 @@ func (p *Probe) Write(file string, unknown error) error {
 				if !ok {
 					n = len(out.Files)
 					number[f] = n
-					out.Files = append(out.Files, probedFile{f.Name, hex.EncodeToString(f.SHA256[:])})
+					out.Files = append(out.Files, probedFile{f.Name, hex.EncodeToString(f.SHA256[:]), f.Soname})
 					symbols = append(symbols, f.Symbols)
 				}
 				link.Files = append(link.Files, n)
@@ -486,7 +476,7 @@ func parseProbe(b []byte) (*Probe, error) {
 		if err != nil || len(sum) != sha256.Size {
 			return nil, fmt.Errorf("%s: %q is not a SHA-256 in hex", x.Name, x.SHA256)
 		}
-		files = append(files, &File{Library: Library{x.Name, [32]byte(sum)}, Symbols: symbols[i]})
+		files = append(files, &File{Library: Library{x.Name, [32]byte(sum)}, Symbols: symbols[i], Soname: x.Soname})
 	}
 	p := new(Probe)
 	for _, x := range in.Links {

@@ -13,6 +13,8 @@
 package syslib
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"debug/elf"
 	"errors"
@@ -47,6 +49,9 @@ type Program struct {
 	// Alone is set if nothing but the program says what is inside of the shared libraries that
 	// Bazel has built.
 	Alone bool
+	// Needs are names of libraries of the system that it may need as well: those that are on the
+	// lines of its links, used or not. Who hasn't linked it yet knows no more.
+	Needs []string
 	// Data are the files that it may start or load.
 	Data []string
 	// Getenv asks for one variable of its environment.
@@ -54,7 +59,7 @@ type Program struct {
 }
 
 // Libraries returns what the dynamic loader will load apart from what Bazel has
-// built: the loader and the shared libraries of the system, by content. What
+// built: the loader and the shared libraries of the system, by content, sorted by name. What
 // Bazel has built is known by its manifests already, and its content would change
 // with every edit. So it does for programs and libraries among the data.
 //
@@ -63,7 +68,11 @@ type Program struct {
 //
 // An error means that it can't be told what will be loaded.
 func (p Program) Libraries() ([]Library, error) {
-	r := &resolver{getenv: p.Getenv, systemDirs: systemDirs, all: p.Alone}
+	return p.libraries(nil)
+}
+
+func (p Program) libraries(shared *Shared) ([]Library, error) {
+	r := &resolver{getenv: p.Getenv, systemDirs: systemDirs, all: p.Alone, extra: p.Needs, shared: shared}
 	if err := r.resolve(p.Binary); err != nil {
 		return nil, fmt.Errorf("unknown shared libraries: %w", err)
 	}
@@ -91,7 +100,15 @@ func (r *resolver) libraries() ([]Library, error) {
 		})
 	}
 	wg.Wait()
-	return libs, errors.Join(errs...)
+	return Sort(libs), errors.Join(errs...)
+}
+
+// Sort sorts libraries by name and content, and leaves each once.
+func Sort(libs []Library) []Library {
+	slices.SortFunc(libs, func(a, b Library) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), bytes.Compare(a.SHA256[:], b.SHA256[:]))
+	})
+	return slices.Compact(libs)
 }
 
 func hashFile(name string) (sum [32]byte, err error) {
@@ -119,6 +136,10 @@ type object struct {
 
 // named is a file to be hashed and the name it was asked for.
 type named struct{ name, path string }
+
+// ofData ends the names of what a file among the data is run with: a program, or a process of its
+// own, may find another library under the same name.
+const ofData = " (data)"
 
 // resolver follows DT_NEEDED as ld.so does, breadth first. Where ld.so chooses
 // by the machine (its cache, subdirectories for CPU levels) all candidates are
@@ -301,7 +322,7 @@ func (r *resolver) resolveDatum(f *dynamic, real string) error {
 	if interp != "" {
 		// A program of its own.
 		if _, err := os.Stat(interp); err != nil {
-			r.add(named{"no loader " + interp, ""})
+			r.add(named{"no loader " + interp + ofData, ""})
 			return nil
 		}
 		d.main, d.class, d.machine = nil, f.class, f.machine
@@ -309,7 +330,7 @@ func (r *resolver) resolveDatum(f *dynamic, real string) error {
 			return err
 		}
 		d.seen[filepath.Base(interp)] = true
-		r.add(named{"loader", interp})
+		r.add(named{"loader" + ofData, interp})
 	} else if d.main != nil && (d.class != f.class || d.machine != f.machine) {
 		return nil
 	} else if d.main == nil {
@@ -331,7 +352,7 @@ func (r *resolver) resolveDatum(f *dynamic, real string) error {
 		return err
 	}
 	for _, n := range d.hash {
-		r.add(n)
+		r.add(named{n.name + ofData, n.path})
 	}
 	return nil
 }

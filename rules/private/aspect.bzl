@@ -307,8 +307,6 @@ def _describe(ctx, target, link, linked, arguments):
         env = environment.environment if environment else {},
         env_inherited = environment.inherited_environment if environment else [],
         shard_count = ctx.rule.attr.shard_count,
-        size = ctx.rule.attr.size,
-        timeout = ctx.rule.attr.timeout,
         tags = sorted(ctx.rule.attr.tags),
         exec_properties = getattr(ctx.rule.attr, "exec_properties", {}),
         requirements = _requirements(target),

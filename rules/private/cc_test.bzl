@@ -10,8 +10,8 @@ load("@rules_cc//cc:cc_test.bzl", "cc_test")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("@rules_cc//cc/common:debug_package_info.bzl", "DebugPackageInfo")
 load(":aspect.bzl", "REAL", "REAL_TAG", "tasting_aspect")
+load(":compose.bzl", "NO_RUNNER_TAG")
 load(":providers.bzl", "TastingInfo")
-load(":test_runner.bzl", "NO_RUNNER_TAG")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
 
 visibility(["//rules", "//rules/..."])
@@ -42,7 +42,7 @@ def _replaying_test_impl(ctx):
 
     runfiles = ctx.runfiles(files = [executable, info.config, info.closure]).merge_all([
         ctx.attr.real[DefaultInfo].default_runfiles,
-        toolchain.runner.default_runfiles,
+        toolchain.runner_runfiles,
     ])
     environment = ctx.attr.real[RunEnvironmentInfo]
     if not ctx.attr.replay:

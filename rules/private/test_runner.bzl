@@ -14,16 +14,13 @@ of how Bazel links.
 """
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":compose.bzl", "compose_arguments", "data_files", "files_of_runfiles", "is_linkable", "is_shared_library", "runfiles_without")
+load(":compose.bzl", "NO_RUNNER_TAG", "compose_arguments", "data_files", "files_of_runfiles", "is_linkable", "is_shared_library", "runfiles_without")
 load(":providers.bzl", "TastingRunnerInfo")
 load(":settings.bzl", "StringFlagInfo")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
 load(":worker.bzl", "WORKER")
 
 visibility(["//rules", "//rules/..."])
-
-# A cc_test with this tag keeps its own executable.
-NO_RUNNER_TAG = "no-tasting"
 
 def _dependencies(ctx):
     """Targets that a cc_test links."""
@@ -152,7 +149,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
         DefaultInfo(
             executable = executable,
             files = depset([executable], transitive = [binary_info.files]),
-            runfiles = ctx.runfiles([executable, config, closure]).merge_all([binary_info.runfiles, tasting.runner.default_runfiles]),
+            runfiles = ctx.runfiles([executable, config, closure]).merge_all([binary_info.runfiles, tasting.runner_runfiles]),
         ),
         RunEnvironmentInfo(
             environment = processed_environment,

@@ -1,16 +1,21 @@
 """The toolchain: the `tasting` program, and the clang, if any, that it asks for syntax trees."""
 
+load(":compose.bzl", "runfiles_without")
+
 visibility(["//rules", "//rules/..."])
 
 TOOLCHAIN_TYPE = Label("//rules:toolchain_type")
 
 def _tasting_toolchain_impl(ctx):
-    runner = ctx.attr.runner or ctx.attr.analyzer
+    runner = (ctx.attr.runner or ctx.attr.analyzer)[DefaultInfo]
+    executable = runner.files_to_run.executable
     return [platform_common.ToolchainInfo(
         analyzer = ctx.attr.analyzer[DefaultInfo].files_to_run,
         analyzer_runfiles = ctx.attr.analyzer[DefaultInfo].default_runfiles,
-        runner = runner[DefaultInfo],
-        runner_executable = runner[DefaultInfo].files_to_run.executable,
+        runner_executable = executable,
+        # The program itself is there under the test's name. A test would find the repository of
+        # the rules in its _repo_mapping, and so differ from one without a runner.
+        runner_runfiles = runfiles_without(ctx, runner.default_runfiles, {executable: None}),
         clang = ctx.attr.clang,
         clang_files = depset(transitive = [t[DefaultInfo].files for t in ctx.attr.clang_files]),
     )]

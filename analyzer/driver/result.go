@@ -1,0 +1,542 @@
+package driver
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+)
+
+// A recorded result has what the test itself has written, as a runner inside of the test keeps
+// it, so that either replays what the other has recorded: its log without what Bazel's script
+// puts in front, test.xml, and its undeclared outputs one by one, not in an archive. Only what
+// several shards have written is under the names of their directories, logs as well.
+
+const (
+	logName     = "test.log"
+	xmlName     = "test.xml"
+	outputsName = "test.outputs"
+	archiveName = outputsName + "/outputs.zip"
+)
+
+// logHead is what Bazel's script writes before it starts a test. Source: test-setup.sh.
+var logHead = regexp.MustCompile(`^exec \$\{PAGER:-/usr/bin/less\} "\$0" \|\| exit 1\nExecuting tests from [^\n]*\n-{77}\n`)
+
+// maxHead is more than logHead matches.
+const maxHead = 16 << 10
+
+// ownLog returns what of Bazel's test.log is the test's own.
+func ownLog(log *io.SectionReader) *io.SectionReader {
+	b := make([]byte, min(maxHead, log.Size()))
+	if _, err := log.ReadAt(b, 0); err != nil && err != io.EOF {
+		return log
+	}
+	n := int64(len(logHead.Find(b)))
+	return io.NewSectionReader(log, n, log.Size()-n)
+}
+
+// maxFiles bounds how many files of one test are recorded; all of them are open at once.
+const maxFiles = 500
+
+// maxUnpacked bounds how many bytes there may be in an archive.
+const maxUnpacked = 1 << 30
+
+// unpack returns the files in an archive of undeclared outputs, by their names in a result. They
+// are in a file that nobody else sees, and that the caller closes, also if there is an error.
+func unpack(archive *io.SectionReader) (files []store.File, f *os.File, err error) {
+	z, err := zip.NewReader(archive, archive.Size())
+	if err != nil {
+		return nil, nil, err
+	}
+	if f, err = os.CreateTemp("", "tasting-outputs-"); err != nil {
+		return nil, nil, err
+	}
+	_ = os.Remove(f.Name())
+	var end int64
+	for _, x := range z.File {
+		name := outputsName + "/" + x.Name
+		switch {
+		case strings.HasSuffix(x.Name, "/"):
+			if !slices.ContainsFunc(z.File, func(y *zip.File) bool { return y != x && strings.HasPrefix(y.Name, x.Name) }) {
+				return nil, f, fmt.Errorf("it made the empty directory %s, which can't be recorded", name)
+			}
+			continue
+		case !x.Mode().IsRegular() || !filepath.IsLocal(x.Name) || path.Clean(x.Name) != x.Name:
+			return nil, f, fmt.Errorf("%s is no regular file", name)
+		}
+		r, err := x.Open()
+		if err != nil {
+			return nil, f, err
+		}
+		n, err := io.Copy(f, io.LimitReader(r, maxUnpacked-end+1))
+		if err = errors.Join(err, r.Close()); err == nil && end+n > maxUnpacked {
+			err = fmt.Errorf("its outputs have more than %d bytes", maxUnpacked)
+		}
+		if err != nil {
+			return nil, f, err
+		}
+		files = append(files, store.File{Path: name, Executable: x.Mode()&0o111 != 0, Content: io.NewSectionReader(f, end, n)})
+		end += n
+	}
+	return files, f, nil
+}
+
+// result opens what Bazel has kept of a test as a result to be recorded.
+func (o *outcome) result() (r *store.Result, done func(), err error) {
+	r = &store.Result{Log: section(nil)}
+	r.Host, _ = os.Hostname()
+	var open []*os.File
+	closeAll := func() {
+		for _, f := range open {
+			f.Close()
+		}
+	}
+	defer func() {
+		if err != nil {
+			closeAll()
+		}
+	}()
+	if o.status != "PASSED" {
+		r.ExitCode = 1
+	}
+	dir, err := o.dir()
+	if err != nil {
+		return nil, nil, err
+	}
+	var took time.Duration
+	logs := map[string]*bazel.TestResult{} // by directory
+	for _, a := range o.attempts {
+		start, duration := a.result.When()
+		if r.Start.IsZero() || start.Before(r.Start) {
+			r.Start = start
+		}
+		took += duration
+		for _, f := range a.result.TestActionOutput {
+			p, err := f.Path()
+			if err != nil {
+				return nil, nil, err
+			}
+			name, err := filepath.Rel(dir, p)
+			if err != nil || !filepath.IsLocal(name) {
+				continue // a file of an earlier attempt
+			}
+			files, err := recordable(dir, name)
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, file := range files {
+				x, err := os.Open(filepath.Join(dir, file))
+				if err != nil {
+					return nil, nil, err
+				}
+				open = append(open, x)
+				content, more, err := contents(filepath.ToSlash(file), x)
+				if more != nil {
+					open = append(open, more)
+				}
+				if err != nil {
+					return nil, nil, err
+				}
+				if f.Name == logName {
+					logs[filepath.Dir(p)] = a.result
+					if a.shard <= 1 {
+						r.Log = content[0].Content
+					}
+				}
+				if file != logName { // else it is r.Log
+					r.Files = append(r.Files, content...)
+				}
+				if len(r.Files) > maxFiles || len(open) > maxFiles {
+					return nil, nil, fmt.Errorf("it wrote more than %d files", maxFiles)
+				}
+			}
+		}
+	}
+	// Now that they are open: who writes others removes these.
+	for dir, a := range logs {
+		if err := a.Left(dir); err != nil {
+			return nil, nil, err
+		}
+	}
+	r.End = r.Start.Add(took)
+	return r, closeAll, nil
+}
+
+// contents returns what is recorded of an open file: itself, or what is in it. The caller closes
+// what is open beside it, if it isn't nil.
+func contents(name string, f *os.File) (files []store.File, more *os.File, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	all := io.NewSectionReader(f, 0, info.Size())
+	switch {
+	case path.Base(name) == logName:
+		all = ownLog(all)
+	case name == archiveName || strings.HasSuffix(name, "/"+archiveName):
+		if files, more, err = unpack(all); err != nil {
+			return nil, more, fmt.Errorf("%s: %w", name, err)
+		}
+		for i := range files {
+			files[i].Path = strings.TrimSuffix(name, archiveName) + files[i].Path
+		}
+		return files, more, nil
+	}
+	// Bazel has made all files executable.
+	return []store.File{{Path: name, Content: all}}, nil, nil
+}
+
+// recordable returns name, of a file in dir, or the files in it if it is a directory:
+// undeclared outputs that Bazel doesn't put into an archive.
+func recordable(dir, name string) (files []string, err error) {
+	if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
+		return []string{name}, nil
+	}
+	err = filepath.WalkDir(filepath.Join(dir, name), func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			l, err := os.ReadDir(p)
+			if err == nil && len(l) == 0 && p != filepath.Join(dir, name) {
+				err = fmt.Errorf("it made the empty directory %s, which can't be recorded", p)
+			}
+			return err
+		}
+		name, err := filepath.Rel(dir, p)
+		if err != nil {
+			return err
+		}
+		if !e.Type().IsRegular() {
+			return fmt.Errorf("%s is no regular file", name)
+		}
+		files = append(files, name)
+		return nil
+	})
+	return files, err
+}
+
+// shard matches Bazel's names of directories for shards.
+var shard = regexp.MustCompile(`^shard_[0-9]+_of_[0-9]+$`)
+
+// dir is the directory of a test's log, or of those of its shards.
+func (o *outcome) dir() (string, error) {
+	for _, a := range o.attempts {
+		for _, f := range a.result.TestActionOutput {
+			if f.Name != "test.log" {
+				continue
+			}
+			p, err := f.Path()
+			if err != nil {
+				return "", err
+			}
+			d := filepath.Dir(p)
+			if shard.MatchString(filepath.Base(d)) {
+				d = filepath.Dir(d)
+			}
+			return d, nil
+		}
+	}
+	return "", errors.New("no log was named by Bazel")
+}
+
+// testlogs is the directory where Bazel would put the logs of a test.
+func (s *session) testlogs(t *test) string {
+	l := t.label
+	root := ""
+	if strings.HasPrefix(l, "@") {
+		repo, rest, _ := strings.Cut(strings.TrimLeft(l, "@"), "//")
+		root, l = path.Join("external", repo), "//"+rest
+	}
+	pkg, name, _ := strings.Cut(strings.TrimPrefix(l, "//"), ":")
+	return filepath.Join(s.execRoot, "bazel-out", s.mnemonics[t.config], "testlogs", root, pkg, name)
+}
+
+// files returns what Bazel would have in the directory of a test's log after this run.
+func (s *session) files(t *test, r *store.Result) []store.File {
+	files := slices.Clone(r.Files)
+	if slices.ContainsFunc(files, func(f store.File) bool { return path.Base(f.Path) == logName }) {
+		return files // of shards
+	}
+	files = append(files, store.File{Path: logName, Content: r.Log})
+	if !slices.ContainsFunc(files, func(f store.File) bool { return f.Path == xmlName }) {
+		// As Bazel makes it of the log.
+		var b bytes.Buffer
+		if err := bazel.WriteTestXML(&b, strings.TrimLeft(s.testBinary(t), "./"), r.End.Sub(r.Start), r.Log); err == nil {
+			files = append(files, store.File{Path: xmlName, Content: section(b.Bytes())})
+		}
+	}
+	return files
+}
+
+// replay puts the files of the recorded result of a test where Bazel would. The
+// error is the store's: files that can't be written cost a warning, the result is
+// known all the same.
+func (s *session) replay(ctx context.Context, st store.Store, t *test) error {
+	r, err := st.Get(ctx, t.key)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if r.ExitCode != 0 {
+		return store.ErrNotFound // it has been withdrawn since
+	}
+	files := s.files(t, r)
+	for _, f := range files {
+		if s.JUnit != "" && path.Base(f.Path) == xmlName {
+			b, err := read(f)
+			if err != nil {
+				return err
+			}
+			t.xml = append(t.xml, b)
+		}
+	}
+	if err := s.write(t, r, files); err != nil {
+		s.say("warning: %s: its log can't be written: %v", t.label, err)
+	}
+	return nil
+}
+
+// read reads a file of a result from its beginning.
+func read(f store.File) ([]byte, error) {
+	return io.ReadAll(io.NewSectionReader(f.Content, 0, f.Content.Size()))
+}
+
+// outputsOfTests are files and directories that Bazel removes before it runs a test. Source:
+// Bazel's TestRunnerAction.deleteOutputs.
+var outputsOfTests = []string{
+	"coverage.dat", "_coverage", "test.exited_prematurely", "test.infrastructure_failure", "test.log", "test.outputs", "test.outputs_manifest",
+	"test.raw_splitlogs", "test.shard", "test.unused_runfiles_log", "test.warnings", "test.xml", "test_attempts",
+}
+
+// have tells whether the files of a result, and no others that Bazel knows, are in the directory of a test where
+// Bazel has put them: Bazel takes the test for executed as long as they stay.
+func (s *session) have(root *os.Root, dir string, t *test, r *store.Result) bool {
+	if s.streams() || s.option("test_output") == "all" {
+		return false // it is printed
+	}
+	if _, err := root.Lstat(path.Join(dir, bazel.StatusFile)); err != nil {
+		return false
+	}
+	wrote := slices.ContainsFunc(r.Files, func(f store.File) bool { return f.Path == xmlName })
+	recorded := map[string]bool{xmlName: true} // there is always one, the test's or Bazel's
+	outputs := map[string]map[string][]byte{}  // on disk, by where they are
+	for _, f := range s.files(t, r) {
+		first, _, _ := strings.Cut(f.Path, "/")
+		recorded[first] = true
+		if f.Path == xmlName && !wrote {
+			continue
+		}
+		var here []byte
+		var err error
+		if at, name, ok := cutOutputs(f.Path); ok {
+			if outputs[at] == nil {
+				outputs[at] = outputsIn(root, path.Join(dir, at))
+			}
+			here, ok = outputs[at][name]
+			if delete(outputs[at], name); !ok {
+				return false
+			}
+		} else if here, err = root.ReadFile(path.Join(dir, f.Path)); err != nil {
+			return false
+		}
+		if path.Base(f.Path) == logName {
+			here, _ = io.ReadAll(ownLog(section(here)))
+		}
+		if there, err := read(f); err != nil || !bytes.Equal(here, there) {
+			return false
+		}
+	}
+	for _, more := range outputs {
+		if len(more) > 0 {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(outputsOfTests, func(name string) bool {
+		f, err := root.Open(path.Join(dir, name))
+		if err != nil || recorded[name] {
+			return err != nil && !errors.Is(err, fs.ErrNotExist)
+		}
+		defer f.Close()
+		_, err = f.Readdirnames(1) // Bazel makes directories for all tests
+		return err != io.EOF
+	})
+}
+
+// cutOutputs splits the name of an undeclared output: the directory of the test's log, and the rest.
+func cutOutputs(name string) (at, rest string, ok bool) {
+	at, rest, ok = strings.Cut("/"+name, "/"+outputsName+"/")
+	return strings.TrimPrefix(at, "/"), rest, ok
+}
+
+// outputsIn reads the undeclared outputs in a directory for a test's log.
+func outputsIn(root *os.Root, dir string) map[string][]byte {
+	l := map[string][]byte{}
+	add := func(f store.File) {
+		if _, name, ok := cutOutputs(f.Path); ok {
+			l[name], _ = read(f)
+		}
+	}
+	if b, err := root.ReadFile(path.Join(dir, archiveName)); err == nil {
+		files, f, err := unpack(section(b))
+		for _, x := range files {
+			add(x)
+		}
+		if f != nil {
+			f.Close()
+		}
+		if err != nil {
+			l[""] = nil // which is no output
+		}
+		return l
+	}
+	top := path.Join(dir, outputsName)
+	_ = fs.WalkDir(root.FS(), top, func(p string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			l[strings.TrimPrefix(p, top+"/")], _ = root.ReadFile(p)
+		}
+		return nil
+	})
+	return l
+}
+
+// zips tells whether Bazel puts undeclared outputs into an archive.
+func (s *session) zips() bool {
+	value := s.option("zip_undeclared_test_outputs")
+	return isTrue(value) || value == "" && modelled[s.major()]
+}
+
+// pack puts the undeclared outputs among files into archives.
+func pack(files []store.File) (packed []store.File, err error) {
+	type archive struct {
+		bytes.Buffer
+		*zip.Writer
+	}
+	archives := map[string]*archive{}
+	for _, f := range files {
+		at, name, ok := cutOutputs(f.Path)
+		if !ok {
+			packed = append(packed, f)
+			continue
+		}
+		x := archives[at]
+		if x == nil {
+			x = new(archive)
+			x.Writer = zip.NewWriter(&x.Buffer)
+			archives[at] = x
+		}
+		h := &zip.FileHeader{Name: name, Method: zip.Deflate}
+		if h.SetMode(0o644); f.Executable {
+			h.SetMode(0o755)
+		}
+		w, err := x.CreateHeader(h)
+		if err == nil {
+			_, err = io.Copy(w, io.NewSectionReader(f.Content, 0, f.Content.Size()))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(archives)) {
+		x := archives[at]
+		if err := x.Writer.Close(); err != nil {
+			return nil, err
+		}
+		packed = append(packed, store.File{Path: path.Join(at, archiveName), Content: section(x.Bytes())})
+	}
+	return packed, nil
+}
+
+// write writes the files of a result, through no link: there may be some that the
+// test made when it ran here, or that lead to what Bazel keeps.
+func (s *session) write(t *test, r *store.Result, files []store.File) error {
+	dir := s.testlogs(t)
+	top, rest, ok := strings.Cut(dir, "/testlogs/")
+	if !ok {
+		return fmt.Errorf("%s is no directory for logs", dir)
+	}
+	rest = filepath.ToSlash(rest)
+	top += "/testlogs"
+	if err := os.MkdirAll(top, 0o777); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(top)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if s.have(root, rest, t, r) {
+		return nil // and Bazel's cache of tests has them as well
+	}
+	if s.zips() {
+		if files, err = pack(files); err != nil {
+			return err
+		}
+	}
+	// As Bazel does before it runs a test. What Bazel has put there can't be
+	// written, anyway.
+	old := append([]string{bazel.StatusFile}, outputsOfTests...)
+	for _, f := range files {
+		first, _, _ := strings.Cut(f.Path, "/")
+		old = append(old, first)
+	}
+	for _, name := range old {
+		if err := root.RemoveAll(path.Join(rest, name)); err != nil {
+			return err
+		}
+	}
+	head := fmt.Sprintf("tasting: replayed: this is the log of a run that ended on %s on %s, fingerprint %s\n",
+		r.End.UTC().Format(time.RFC3339), r.Host, t.key)
+	for _, f := range files {
+		var content io.Reader = io.NewSectionReader(f.Content, 0, f.Content.Size())
+		if path.Base(f.Path) == logName {
+			content = io.MultiReader(strings.NewReader(head), content)
+			if s.streams() || s.option("test_output") == "all" {
+				s.printLog(t, f)
+			}
+		}
+		if err := writeIn(root, path.Join(rest, f.Path), f.Executable, content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printLog prints a replayed log as Bazel prints that of a test.
+func (s *session) printLog(t *test, log store.File) {
+	b, _ := read(log)
+	s.printing.Lock()
+	defer s.printing.Unlock()
+	fmt.Fprintf(s.Out, "==================== Test output for %s (replayed):\n%s%s\n", t.label, b, strings.Repeat("=", 80))
+}
+
+// writeIn makes a file in root.
+func writeIn(root *os.Root, name string, executable bool, content io.Reader) error {
+	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o666)
+	if executable {
+		mode = 0o777
+	}
+	out, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, content)
+	return errors.Join(err, out.Close())
+}
