@@ -18,6 +18,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/progress"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
@@ -120,7 +121,10 @@ func (s *session) composeBy(ctx context.Context, tests []*test) (known []*test, 
 		x.Source, t.links = t.readsSources(), links(x)
 		known, composed = append(known, t), append(composed, x)
 	}
+	line := progress.On(s.Err)
+	line.Show("composing the fingerprints of %s", count(len(composed), "test"))
 	results, stats := fingerprint.ComposeAll(composed, s.memory)
+	line.Clear()
 	traces := s.traces()
 	for i, t := range known {
 		if results[i].Err == nil {
@@ -225,7 +229,9 @@ func (s *session) lookupIn(ctx context.Context, st store.Store, tests []*test) {
 	for i, t := range tests {
 		keys[i] = t.key
 	}
-	outcomes := store.Lookup(ctx, st, keys, store.LookupOptions{})
+	line := progress.On(s.Err)
+	defer line.Clear()
+	outcomes := store.Lookup(ctx, st, keys, store.LookupOptions{Progress: func(n int) { line.Show("looking up %d of %s", n, count(len(keys), "result")) }})
 	var mu sync.Mutex
 	failures, example := 0, ""
 	index := make([]int, len(tests))
@@ -240,6 +246,7 @@ func (s *session) lookupIn(ctx context.Context, st store.Store, tests []*test) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
+		line.Show("replaying %s", count(s.lookedUp.Hits, "result"))
 		switch {
 		case withdrawn:
 			t.why = "the recorded result was withdrawn"

@@ -147,6 +147,7 @@ func TestDeclared(t *testing.T) {
 		"no PATH":                    {func(g *given) { g.options = "test_env=T=1 test_arg=c" }, true},
 		"filter":                     {func(g *given) { g.options += " test_filter=x" }, false},
 		"shards":                     {func(g *given) { g.d.ShardCount = 3 }, true},
+		"shards, forced":             {func(g *given) { g.options += " test_sharding_strategy=forced=3" }, true},
 		"label":                      {func(g *given) { g.label = "//p:u" }, false},
 		"repository":                 {func(g *given) { g.label = "@@r//p:t" }, false},
 		"option":                     {func(g *given) { g.options += " sandbox_default_allow_network=false" }, true},
@@ -169,7 +170,11 @@ func TestDeclared(t *testing.T) {
 		func(g *given) { g.options += " jobs=3" },
 		func(g *given) { g.options = strings.ReplaceAll(g.options, "test_env=T=1", "test_env=T client_env=T=1") },
 		func(g *given) { g.d.Compose, g.d.Linker = "elsewhere", "ld" },
-		func(g *given) { g.options += " test_timeout=60 test_strategy=standalone sandbox_writable_path=/x" },
+		func(g *given) {
+			g.options += " test_timeout=60 test_strategy=standalone sandbox_writable_path=/x test_sharding_strategy=explicit"
+		},
+		func(g *given) { g.d.ShardCount, g.options = 3, g.options+" test_sharding_strategy=disabled" },
+		func(g *given) { g.d.ShardCount = -1 },
 	} {
 		g := base()
 		same(&g)

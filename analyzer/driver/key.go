@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
@@ -102,8 +103,8 @@ func invocation(options []bazel.Option) []fingerprint.Contribution {
 }
 
 // visible are options of which a test sees all that they do: in its environment, its arguments,
-// its runfiles.
-var visible = wordset.Of("action_env legacy_external_runfiles test_arg test_env test_filter")
+// its runfiles, how many shards it has.
+var visible = wordset.Of("action_env legacy_external_runfiles test_arg test_env test_filter test_sharding_strategy")
 
 // mappings contributes what a file of the workspace says of options for platforms, and of platforms
 // for options: no event tells which of these are in effect. Source: Bazel's PlatformMappingFunction.
@@ -146,7 +147,7 @@ func (s *session) runOf(ctx context.Context, t *test, client map[string]string) 
 func (s *session) declared(t *test, client map[string]string) *fingerprint.Run {
 	c, d := t.composed, t.description
 	run := &fingerprint.Run{
-		Dir: "\x00runfiles\x00/" + s.runfilesRoot(), Executable: c.Executable, Shards: max(0, d.ShardCount), // -1 unless declared
+		Dir: "\x00runfiles\x00/" + s.runfilesRoot(), Executable: c.Executable, Shards: s.shards(d),
 		Besides: slices.Concat(s.mappings(), t.worker.parts, t.links),
 	}
 	besides := func(name string, values ...string) {
@@ -193,6 +194,19 @@ func (s *session) declared(t *test, client map[string]string) *fingerprint.Run {
 func (s *session) major() string {
 	major, _, _ := strings.Cut(cmp.Or(s.version, s.release), ".")
 	return major
+}
+
+// shards is the number of shards that Bazel makes of a test, or 0 for none. Source: Bazel's
+// TestShardingStrategy.
+func (s *session) shards(d *description) int {
+	strategy := s.option("test_sharding_strategy")
+	if strategy == "disabled" {
+		return 0
+	}
+	if n, err := strconv.Atoi(strings.TrimPrefix(strategy, "forced=")); err == nil {
+		return n
+	}
+	return max(0, d.ShardCount) // -1 unless it is declared
 }
 
 // modelled are the first numbers of the releases of Bazel of which environment is true.

@@ -367,6 +367,8 @@ func (r *runner) alwaysRun() []string {
 	case "", "on":
 	case "off":
 		reasons = append(reasons, "TASTING=off")
+	case "nocache_test_results":
+		reasons = append(reasons, "--nocache_test_results") // as the rule says it
 	default:
 		reasons = append(reasons, fmt.Sprintf("TASTING=%s: want on or off", v))
 	}

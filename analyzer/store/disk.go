@@ -38,8 +38,17 @@ type Disk struct {
 	dir  string
 	mode Mode
 
+	// Progress, if there is one, is called while GC and Verify go through n files, before each.
+	Progress func(i, n int)
+
 	// step is called before each step of Put, for tests that stop there.
 	step func(string)
+}
+
+func (d *Disk) progress(i, n int) {
+	if d.Progress != nil {
+		d.Progress(i, n)
+	}
 }
 
 // OpenDisk returns the store in dir, an absolute path, for reading and writing.

@@ -158,7 +158,8 @@ func (d *Disk) GC(ctx context.Context, o GCOptions) (*GCReport, error) {
 		}
 	}
 	d.step("remove blobs")
-	for _, f := range slices.Concat(cas, tmp) {
+	for i, f := range slices.Concat(cas, tmp) {
+		d.progress(i, len(cas)+len(tmp))
 		if refs[filepath.Base(f.path)] > 0 || now.Sub(f.info.ModTime()) < o.Grace || filepath.Base(f.path) == lockName {
 			continue
 		}
@@ -187,7 +188,8 @@ func (d *Disk) choose(acs, cas []file, o GCOptions, now time.Time) (drop []file,
 	var entries []entry
 	refs = map[string]int{}
 	var total int64
-	for _, f := range acs {
+	for i, f := range acs {
+		d.progress(i, len(acs))
 		digests, err := d.digests(f.path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -346,7 +348,8 @@ func (d *Disk) Verify(ctx context.Context, remove bool) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range cas {
+	for i, f := range cas {
+		d.progress(i, len(cas))
 		if err := ctx.Err(); err != nil {
 			return problems, err
 		}

@@ -49,7 +49,7 @@ def _replaying_test_impl(ctx):
         # Known only here, too late for NAME.tasting. The runner takes the
         # variable away before it starts the test.
         environment = RunEnvironmentInfo(
-            environment = environment.environment | {"TASTING": "off"},
+            environment = environment.environment | {"TASTING": "nocache_test_results"},
             inherited_environment = environment.inherited_environment,
         )
     return [

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/progress"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/executions"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/mutate"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/witness"
@@ -188,7 +188,7 @@ func checkLinksCommand() *cobra.Command {
 }
 
 func checkMutateCommand() *cobra.Command {
-	var asJSON, verbose bool
+	var asJSON bool
 	c := mutate.Campaign{}
 	cmd := &cobra.Command{
 		Use:   "mutate [flags] -- COMPILER [flags] FILE.c...",
@@ -206,14 +206,10 @@ Kinds of edits: ` + strings.Join(mutate.Kinds(), ", ") + `.`,
 			}
 			c.Commands = lines
 			c.Clang = clangFor(cmd, c.Clang, args[0])
-			if verbose {
-				c.Progress = func(done, total int) {
-					if done%100 == 0 {
-						fmt.Fprintf(os.Stderr, "%s %d of %d\n", time.Now().Format(time.TimeOnly), done, total)
-					}
-				}
-			}
+			line := progress.On(cmd.ErrOrStderr())
+			c.Progress = func(done, total int) { line.Show("%d of %d edits", done, total) }
 			r, err := c.Run(cmd.Context())
+			line.Clear()
 			if err != nil {
 				return err
 			}
@@ -237,7 +233,6 @@ Kinds of edits: ` + strings.Join(mutate.Kinds(), ", ") + `.`,
 	cmd.Flags().StringSliceVar(&c.Kinds, "kinds", nil, "only these kinds of edits")
 	cmd.Flags().BoolVar(&c.Main, "main", false, "edit the source files only, not their headers")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print progress to standard error")
 	clangFlag(cmd, &c.Clang)
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/progress"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/spf13/cobra"
@@ -192,7 +193,10 @@ tasting has not created, such as Bazel's --disk_cache.
 			if err != nil {
 				return err
 			}
+			line := progress.On(cmd.ErrOrStderr())
+			d.Progress = func(i, n int) { line.Show("%d of %d files of the store", i, n) }
 			r, err := d.GC(cmd.Context(), o)
+			line.Clear()
 			if err != nil {
 				return err
 			}
@@ -227,7 +231,10 @@ damaged result is ever replayed.
 			if err != nil {
 				return err
 			}
+			line := progress.On(cmd.ErrOrStderr())
+			d.Progress = func(i, n int) { line.Show("%d of %d files of the store", i, n) }
 			problems, err := d.Verify(cmd.Context(), remove)
+			line.Clear()
 			for _, p := range problems {
 				removed := ""
 				if p.Removed {
