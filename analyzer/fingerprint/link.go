@@ -649,14 +649,41 @@ func (f *linkedFile) doubts() string {
 	return strings.Join(l, "; ")
 }
 
+// loading is the order in which a loader comes upon the files of a program.
+type loading struct {
+	pool       *pool
+	byLink     map[*link]*linkedFile
+	queue      []loadedFile
+	fileOf     map[*linkedFile]int32
+	fileOfUnit map[int32]int32
+}
+
+type loadedFile struct {
+	file   *linkedFile
+	unit   int32 // of a library that is known by its content, if there is no file
+	unsure string
+}
+
+// add returns the number of a file. What only a file needs that may not be loaded may not be
+// loaded, either.
+func (l *loading) add(f *linkedFile, unsure string) int32 {
+	n, ok := l.fileOf[f]
+	if !ok {
+		n = int32(len(l.queue))
+		l.fileOf[f] = n
+		l.queue = append(l.queue, loadedFile{f, -1, unsure})
+	}
+	return n
+}
+
 // model returns the program that the files are, for the units of pool: in the
 // order of the loader, which searches breadth first. Manifests that can't be used
 // have no units.
 func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, pool *pool) (p *linkmodel.Program, places []int) {
-	byLink := map[*link]*linkedFile{}
+	l := &loading{pool: pool, byLink: map[*link]*linkedFile{}, fileOf: map[*linkedFile]int32{}, fileOfUnit: map[int32]int32{}}
 	for _, f := range files {
 		if f.of != nil {
-			byLink[f.of] = f
+			l.byLink[f.of] = f
 		}
 	}
 	asNeeded := slices.ContainsFunc(files, func(f *linkedFile) bool {
@@ -667,98 +694,93 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 		own = aboutCode(files[0].line.System())
 	}
 	p = &linkmodel.Program{Foreign: overrides}
-	type loaded struct {
-		file   *linkedFile
-		unit   int32 // of a library that is known by its content, if there is no file
-		unsure string
-	}
-	var queue []loaded
-	fileOf, fileOfUnit := map[*linkedFile]int32{}, map[int32]int32{}
-	// What only a file needs that may not be loaded may not be loaded, either.
-	load := func(f *linkedFile, unsure string) int32 {
-		n, ok := fileOf[f]
-		if !ok {
-			n = int32(len(queue))
-			fileOf[f] = n
-			queue = append(queue, loaded{f, -1, unsure})
-		}
-		return n
-	}
-	load(files[0], "")
+	l.add(files[0], "")
 	for _, f := range files[1:] {
 		if f.of == nil { // the order is given
-			load(f, "")
+			l.add(f, "")
 		}
 	}
-	for i := 0; i < len(queue); i++ {
-		f := queue[i].file
+	for i := 0; i < len(l.queue); i++ {
+		at := l.queue[i]
+		f := at.file
 		if f == nil {
 			p.Files = append(p.Files, linkmodel.File{
-				Name: pool.sources[queue[i].unit].name, Entries: []linkmodel.Entry{{Unit: queue[i].unit}}, Unsure: queue[i].unsure,
+				Name: pool.sources[at.unit].name, Entries: []linkmodel.Entry{{Unit: at.unit}}, Unsure: at.unsure,
 			})
 			places = append(places, -1)
 			continue
 		}
-		x := linkmodel.File{Name: f.name, Uncertain: f.doubts(), Unsure: queue[i].unsure}
+		x := linkmodel.File{Name: f.name, Uncertain: f.doubts(), Unsure: at.unsure}
 		if i == 0 {
 			x.Needs = pool.Defined(needs)
 		}
 		if f.line != nil {
-			x.Bsymbolic = f.line.Bsymbolic == linkflags.BsymbolicAll
-			x.Linker = linker(f.line.Linker)
-			x.Collects = slices.ContainsFunc(f.line.Flags, collects)
-			x.Complete = !f.line.Shared || slices.ContainsFunc(f.line.Flags, definesAll)
-			x.Entry, x.Doubted = pool.Defined(f.line.Entry), pool.Defined(f.line.Given)
-			x.Needs = append(x.Needs, pool.Defined(slices.DeleteFunc(slices.Clone(f.line.Roots), func(s string) bool { return slices.Contains(f.line.Entry, s) }))...)
-			x.Unwanted = pool.Defined(f.line.Hooks)
-			if withoutStart(f.line) {
-				x.Unwanted = append(x.Unwanted, pool.Defined([]string{"main"})...)
-			}
-			x.Line = f.says()
+			f.describe(&x, pool)
 			x.Brings = asNeeded && (files[0].line == nil || lacks(own, aboutCode(f.line.System())))
-			if f.line.Foreign() {
-				x.Foreign = "a library of the system may need members of archives"
-			}
 		}
-		linked := map[int32]bool{}
-		for _, it := range f.items {
-			why := queue[i].unsure
-			if it.library != nil {
-				if f := byLink[it.library]; why == "" && it.asNeeded {
-					why = unsure(f.name)
-				}
-				x.Entries = append(x.Entries, linkmodel.Entry{Library: load(byLink[it.library], why), AsNeeded: it.asNeeded, Group: it.group})
-				continue
-			}
-			for _, name := range it.manifests {
-				for _, unit := range pool.numbers[name] {
-					switch {
-					case pool.Symbols.Unit(unit).Library && !it.part:
-						// A file of its own.
-						n, ok := fileOfUnit[unit]
-						if !ok {
-							if why == "" && it.asNeeded {
-								why = unsure(pool.sources[unit].name)
-							}
-							n = int32(len(queue))
-							fileOfUnit[unit] = n
-							queue = append(queue, loaded{nil, unit, why})
-						}
-						x.Entries = append(x.Entries, linkmodel.Entry{Library: n, AsNeeded: it.asNeeded, Group: it.group})
-					default:
-						// An archive that is on the line twice is searched twice.
-						lazy := it.lazy && (!it.members || pool.sources[unit].member)
-						if lazy || !linked[unit] {
-							x.Entries = append(x.Entries, linkmodel.Entry{Unit: unit, Lazy: lazy, BehindSystem: it.system, Archive: it.archive, From: it.from, Group: it.group})
-						}
-						linked[unit] = linked[unit] || !lazy
-					}
-				}
-			}
-		}
+		x.Entries = l.entries(at)
 		p.Files, places = append(p.Files, x), append(places, slices.Index(files, f))
 	}
 	return p, places
+}
+
+// describe completes a file by what its line says of it as a whole.
+func (f *linkedFile) describe(x *linkmodel.File, pool *pool) {
+	x.Bsymbolic = f.line.Bsymbolic == linkflags.BsymbolicAll
+	x.Linker = linker(f.line.Linker)
+	x.Collects = slices.ContainsFunc(f.line.Flags, collects)
+	x.Complete = !f.line.Shared || slices.ContainsFunc(f.line.Flags, definesAll)
+	x.Entry, x.Doubted = pool.Defined(f.line.Entry), pool.Defined(f.line.Given)
+	x.Needs = append(x.Needs, pool.Defined(slices.DeleteFunc(slices.Clone(f.line.Roots), func(s string) bool { return slices.Contains(f.line.Entry, s) }))...)
+	x.Unwanted = pool.Defined(f.line.Hooks)
+	if withoutStart(f.line) {
+		x.Unwanted = append(x.Unwanted, pool.Defined([]string{"main"})...)
+	}
+	x.Line = f.says()
+	if f.line.Foreign() {
+		x.Foreign = "a library of the system may need members of archives"
+	}
+}
+
+// entries returns what is linked into a file, and adds the libraries among that.
+func (l *loading) entries(at loadedFile) (entries []linkmodel.Entry) {
+	linked := map[int32]bool{}
+	for _, it := range at.file.items {
+		why := at.unsure
+		if it.library != nil {
+			f := l.byLink[it.library]
+			if why == "" && it.asNeeded {
+				why = unsure(f.name)
+			}
+			entries = append(entries, linkmodel.Entry{Library: l.add(f, why), AsNeeded: it.asNeeded, Group: it.group})
+			continue
+		}
+		for _, name := range it.manifests {
+			for _, unit := range l.pool.numbers[name] {
+				if l.pool.Symbols.Unit(unit).Library && !it.part {
+					// A file of its own.
+					n, ok := l.fileOfUnit[unit]
+					if !ok {
+						if why == "" && it.asNeeded {
+							why = unsure(l.pool.sources[unit].name)
+						}
+						n = int32(len(l.queue))
+						l.fileOfUnit[unit] = n
+						l.queue = append(l.queue, loadedFile{nil, unit, why})
+					}
+					entries = append(entries, linkmodel.Entry{Library: n, AsNeeded: it.asNeeded, Group: it.group})
+					continue
+				}
+				// An archive that is on the line twice is searched twice.
+				lazy := it.lazy && (!it.members || l.pool.sources[unit].member)
+				if lazy || !linked[unit] {
+					entries = append(entries, linkmodel.Entry{Unit: unit, Lazy: lazy, BehindSystem: it.system, Archive: it.archive, From: it.from, Group: it.group})
+				}
+				linked[unit] = linked[unit] || !lazy
+			}
+		}
+	}
+	return entries
 }
 
 // withoutStart tells whether a link is without the files that call main.

@@ -159,24 +159,74 @@ var (
 	elsewhere = []string{"--sysroot", "-nostdinc", "--gcc-toolchain", "-gcc-toolchain"}
 )
 
+// inspection is a look at a compiler.
+type inspection struct {
+	installed
+	path    string
+	search  []string // as in unit
+	files   []string // that it is made of
+	watched []string
+	version string
+	odd     bool // it isn't understood
+}
+
 // inspect asks a compiler where it looks for headers, and hashes the programs and
 // libraries that it consists of.
 func inspect(ctx context.Context, path string, u *unit) (*installed, error) {
+	x := &inspection{path: path, search: u.search, files: []string{path}, watched: slices.Clone(placesOfHeaders), odd: !compiler.IsDriver(path)}
+	if err := x.askForHeaders(ctx, u.cxx); err != nil {
+		return nil, err
+	}
+	if x.odd || len(x.Dirs) == 0 || x.version == "" {
+		err := x.follow(path)
+		return &x.installed, err
+	}
+	if err := x.askForPrograms(ctx); err != nil {
+		return nil, err
+	}
+	if x.GCH {
+		if err := x.askForPlaces(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range x.Dirs {
+		x.watched = append(x.watched, d, d+"/..") // what isn't there isn't printed
+	}
+	identity, err := x.hash()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range x.watched {
+		if err := x.watch(d); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(x.Files, func(a, b compilerFile) int { return strings.Compare(a.Path+a.State, b.Path+b.State) })
+	x.Files = slices.Compact(x.Files)
+	if !x.odd {
+		x.Identity = identity
+	}
+	return &x.installed, nil
+}
+
+func (x *inspection) command(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, x.path, append(slices.Clone(x.search), args...)...)
+}
+
+// askForHeaders reads where the compiler looks for headers, and what it says of itself on the way.
+func (x *inspection) askForHeaders(ctx context.Context, cxx bool) error {
 	language := "c"
-	if u.cxx {
+	if cxx {
 		language = "c++"
 	}
-	cmd := exec.CommandContext(ctx, path, append(slices.Clone(u.search), "-v", "-E", "-x", language, "/dev/null")...)
+	cmd := x.command(ctx, "-v", "-E", "-x", language, "/dev/null")
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	if err := cmd.Run(); err != nil {
-		return nil, err
+		return err
 	}
-	x := &installed{}
-	files := []string{path}
-	watched := slices.Clone(placesOfHeaders)
-	listed, version, odd := false, "", !compiler.IsDriver(path)
+	listed := false
 	for line := range strings.Lines(said.String()) {
 		text := strings.TrimSpace(line)
 		switch {
@@ -189,76 +239,85 @@ func inspect(ctx context.Context, path string, u *unit) (*installed, error) {
 		case strings.HasPrefix(text, "ignoring nonexistent directory "):
 			x.Dirs = append(x.Dirs, strings.Trim(strings.TrimPrefix(text, "ignoring nonexistent directory "), `"`))
 		case strings.HasPrefix(text, "Configuration file: "), strings.HasPrefix(text, "Reading specs from "):
-			odd = true // flags that aren't known
+			x.odd = true // flags that aren't known
 		case strings.HasPrefix(text, "COLLECT_GCC="):
-			odd = odd || text != "COLLECT_GCC="+path // it runs another one
+			x.odd = x.odd || text != "COLLECT_GCC="+x.path // it runs another one
 		case strings.HasPrefix(text, "gcc version "):
 			x.GCH = true
-			version = text
+			x.version = text
 		case strings.Contains(text, "clang version "):
-			version = text
+			x.version = text
 		case strings.HasPrefix(text, "InstalledDir: "):
 			dir := strings.TrimPrefix(text, "InstalledDir: ")
-			files = append(files, dir) // where configuration files are
-			watched = append(watched, dir+"/../include/c++", dir+"/../lib/clang")
+			x.files = append(x.files, dir) // where configuration files are
+			x.watched = append(x.watched, dir+"/../include/c++", dir+"/../lib/clang")
 		case strings.HasPrefix(text, "System configuration file directory: "), strings.HasPrefix(text, "User configuration file directory: "):
 			_, dir, _ := strings.Cut(text, ": ")
-			watched = append(watched, dir)
+			x.watched = append(x.watched, dir)
 		case strings.HasPrefix(text, "Found candidate GCC installation: "):
 			// The newest is taken, and is asked for headers.
 			dir := filepath.Dir(strings.TrimPrefix(text, "Found candidate GCC installation: "))
-			files = append(files, dir, filepath.Dir(dir))
+			x.files = append(x.files, dir, filepath.Dir(dir))
 		case strings.Contains(text, " -cc1 ") && filepath.IsAbs(linkflags.Split(text)[0]):
 			a, err1 := filepath.EvalSymlinks(linkflags.Split(text)[0])
-			b, err2 := filepath.EvalSymlinks(path)
-			odd = odd || err1 != nil || err2 != nil || a != b
+			b, err2 := filepath.EvalSymlinks(x.path)
+			x.odd = x.odd || err1 != nil || err2 != nil || a != b
 		}
 	}
-	if odd || len(x.Dirs) == 0 || version == "" {
-		err := x.follow(path)
-		return x, err
-	}
+	return nil
+}
+
+// askForPrograms finds the programs that the compiler runs.
+func (x *inspection) askForPrograms(ctx context.Context) error {
 	for _, program := range []string{"cc1", "cc1plus", "as"} {
-		out, err := exec.CommandContext(ctx, path, append(slices.Clone(u.search), "-print-prog-name="+program)...).Output()
+		out, err := x.command(ctx, "-print-prog-name="+program).Output()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		name := strings.TrimSpace(string(out))
 		p, err := exec.LookPath(name)
-		if err == nil {
-			files = append(files, p)
-			odd = odd || x.GCH && !isProgram(p)
+		if err != nil {
+			continue
 		}
-		if err == nil && !strings.Contains(name, "/") {
-			// One that comes to be in front of it is taken.
-			for _, d := range filepath.SplitList(os.Getenv("PATH")) {
-				if filepath.Join(d, name) == p {
-					break
-				}
-				if info, err := os.Stat(d); err == nil && info.IsDir() && filepath.IsAbs(d) {
-					watched = append(watched, d)
-				}
+		x.files = append(x.files, p)
+		x.odd = x.odd || x.GCH && !isProgram(p)
+		if strings.Contains(name, "/") {
+			continue
+		}
+		// One that comes to be in front of it is taken.
+		for _, d := range filepath.SplitList(os.Getenv("PATH")) {
+			if filepath.Join(d, name) == p {
+				break
+			}
+			if info, err := os.Stat(d); err == nil && info.IsDir() && filepath.IsAbs(d) {
+				x.watched = append(x.watched, d)
 			}
 		}
 	}
-	if x.GCH {
-		cmd := exec.CommandContext(ctx, path, append(slices.Clone(u.search), "-print-search-dirs")...)
-		cmd.Env = append(os.Environ(), "LC_ALL=C")
-		out, err := cmd.Output()
-		if err != nil {
-			return nil, err
-		}
-		for line := range strings.Lines(string(out)) {
-			_, dirs, _ := strings.Cut(strings.TrimSpace(line), ": =")
-			watched = append(watched, filepath.SplitList(dirs)...) // where specs and programs may come to be
-		}
+	return nil
+}
+
+// askForPlaces finds where specs and programs may come to be.
+func (x *inspection) askForPlaces(ctx context.Context) error {
+	cmd := x.command(ctx, "-print-search-dirs")
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	out, err := cmd.Output()
+	if err != nil {
+		return err
 	}
-	for _, d := range x.Dirs {
-		watched = append(watched, d, d+"/..") // what isn't there isn't printed
+	for line := range strings.Lines(string(out)) {
+		_, dirs, _ := strings.Cut(strings.TrimSpace(line), ": =")
+		x.watched = append(x.watched, filepath.SplitList(dirs)...)
 	}
+	return nil
+}
+
+// hash returns the hash of the version and of all files, with their libraries.
+func (x *inspection) hash() (string, error) {
 	id := frame.New("compiler")
-	id.String(version)
+	id.String(x.version)
 	seen := map[string]bool{}
+	files := x.files
 	for i := 0; i < len(files); i++ {
 		if seen[files[i]] {
 			continue
@@ -269,7 +328,7 @@ func inspect(ctx context.Context, path string, u *unit) (*installed, error) {
 			err = x.follow(files[i]) // before it is read
 		}
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		if seen["real "+real] {
 			continue
@@ -280,22 +339,12 @@ func inspect(ctx context.Context, path string, u *unit) (*installed, error) {
 		}
 		sum, err := hashFile(real)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		id.Uint(sum)
 		files = append(files, libraries(real)...)
 	}
-	for _, d := range watched {
-		if err := x.watch(d); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortFunc(x.Files, func(a, b compilerFile) int { return strings.Compare(a.Path+a.State, b.Path+b.State) })
-	x.Files = slices.Compact(x.Files)
-	if !odd {
-		x.Identity = fmt.Sprintf("%x", id.Sum128())
-	}
-	return x, nil
+	return fmt.Sprintf("%x", id.Sum128()), nil
 }
 
 // placesOfHeaders are directories in which compilers look for installations of others, whose

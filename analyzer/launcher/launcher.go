@@ -559,11 +559,71 @@ func (u *unit) named(r *record, files []dependency, scans []*scan, means meaning
 // directories where a compiler may look for them, and returns the files among them. It
 // says why that isn't certain.
 func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, found []string, why string) {
-	type name struct{ dir, name string }
-	seen := map[name]bool{}
-	var all []name
+	all, included := u.names(files, scans)
+	for _, x := range all {
+		first, _, _ := strings.Cut(x.name, "/")
+		if names := c.before[x.dir]; names != nil && strings.Trim(first, ".") != "" && names[first] != c.listed(x.dir, first) {
+			return 0, nil, "a name that has come or gone"
+		}
+	}
+	h := xxhash.New()
+	if why = u.hashDirs(h); why != "" {
+		return 0, nil, why
+	}
+	inodes := map[[2]uint64]int{}
+	copies := map[[2]int64][]numbered{} // by size and time
+	for i, x := range all {
+		state, id, like := c.look(x.dir, x.name, u.gch || i < included)
+		switch {
+		case state&hasPCH != 0:
+			return 0, nil, "a precompiled header"
+		case state&isOdd != 0:
+			return 0, nil, "a name that can't be looked up"
+		}
+		same := 0
+		if state&isThere != 0 {
+			path := x.dir + "/" + x.name
+			if filepath.IsAbs(x.name) {
+				path = x.name
+			}
+			if state&isDirectory == 0 {
+				found = append(found, path)
+				real, err := u.realPath(path, x.dir)
+				if err != nil {
+					return 0, nil, "a name that can't be looked up"
+				}
+				if real != "" {
+					h.WriteString(real + "\x00")
+				}
+			}
+			// "#pragma once" knows a file by whatever name.
+			if _, ok := inodes[id]; !ok {
+				inodes[id] = len(inodes) + 1
+				if u.gch && state&isDirectory == 0 {
+					// gcc takes a copy that was saved in the same second for it.
+					inodes[id] = c.copyOf(u, path, like, copies, inodes[id])
+				}
+			}
+			same = inodes[id]
+		}
+		var head [16]byte
+		binary.LittleEndian.PutUint64(head[:], uint64(state))
+		binary.LittleEndian.PutUint64(head[8:], uint64(same))
+		h.Write(head[:])
+		h.WriteString(x.dir + "\x00" + x.name + "\x00")
+	}
+	return h.Sum64(), found, ""
+}
+
+// nameIn is a name that is looked up in a directory.
+type nameIn struct{ dir, name string }
+
+// names lists what files may include where a compiler may look for it. The first of
+// them, included, are those that no file asks for.
+func (u *unit) names(files []dependency, scans []*scan) (all []nameIn, included int) {
+	seen := map[nameIn]bool{}
 	add := func(dir, n string) {
-		if x := (name{dir, n}); !seen[x] {
+		if x := (nameIn{dir, n}); !seen[x] {
 			seen[x] = true
 			all = append(all, x)
 		}
@@ -586,24 +646,22 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 	if u.gch {
 		collect("./-", []string{"<stdc-predef.h"}) // gcc includes it by itself
 	}
-	included := len(all)
+	included = len(all)
 	for i, x := range scans {
 		collect(files[i].Path, x.Names)
 	}
-	for _, x := range all {
-		first, _, _ := strings.Cut(x.name, "/")
-		if names := c.before[x.dir]; names != nil && strings.Trim(first, ".") != "" && names[first] != c.listed(x.dir, first) {
-			return 0, nil, "a name that has come or gone"
-		}
-	}
-	h := xxhash.New()
-	// Compilers leave out directories that they look in already.
+	return all, included
+}
+
+// hashDirs writes which of the directories are the same: compilers leave out those that they
+// look in already.
+func (u *unit) hashDirs(h io.Writer) (why string) {
 	known := map[[2]uint64]int{} // the first of them
 	for i, d := range slices.Concat(u.quoteDirs, u.dirs) {
 		var st syscall.Stat_t
 		err := syscall.Stat(d, &st)
 		if err != nil && err != syscall.ENOENT { // gcc stops at one below a file
-			return 0, nil, "a name that can't be looked up"
+			return "a name that can't be looked up"
 		}
 		id, first := [2]uint64{uint64(st.Dev), st.Ino}, i
 		if k, ok := known[id]; ok && err == nil {
@@ -613,55 +671,22 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 		}
 		fmt.Fprintf(h, "%d ", first)
 	}
-	inodes := map[[2]uint64]int{}
-	copies := map[[2]int64][]numbered{} // by size and time
-	for i, x := range all {
-		state, id, like := c.look(x.dir, x.name, u.gch || i < included)
-		switch {
-		case state&hasPCH != 0:
-			return 0, nil, "a precompiled header"
-		case state&isOdd != 0:
-			return 0, nil, "a name that can't be looked up"
-		}
-		same := 0
-		if state&isThere != 0 {
-			path := x.dir + "/" + x.name
-			if filepath.IsAbs(x.name) {
-				path = x.name
-			}
-			if state&isDirectory == 0 {
-				found = append(found, path)
-				if u.canonical && u.gch {
-					// gcc may call it so, wherever it is found.
-					real, err := filepath.EvalSymlinks(path)
-					if err == nil && slices.Contains(u.dirs, x.dir) {
-						real, err = filepath.Abs(real)
-					}
-					if err != nil {
-						return 0, nil, "a name that can't be looked up"
-					}
-					if real != filepath.Clean(path) {
-						h.WriteString(real + "\x00")
-					}
-				}
-			}
-			// "#pragma once" knows a file by whatever name.
-			if _, ok := inodes[id]; !ok {
-				inodes[id] = len(inodes) + 1
-				if u.gch && state&isDirectory == 0 {
-					// gcc takes a copy that was saved in the same second for it.
-					inodes[id] = c.copyOf(u, path, like, copies, inodes[id])
-				}
-			}
-			same = inodes[id]
-		}
-		var head [16]byte
-		binary.LittleEndian.PutUint64(head[:], uint64(state))
-		binary.LittleEndian.PutUint64(head[8:], uint64(same))
-		h.Write(head[:])
-		h.WriteString(x.dir + "\x00" + x.name + "\x00")
+	return ""
+}
+
+// realPath returns what gcc may call a file that is found in dir, or "" if that is its path.
+func (u *unit) realPath(path, dir string) (string, error) {
+	if !u.canonical || !u.gch {
+		return "", nil
 	}
-	return h.Sum64(), found, ""
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil && slices.Contains(u.dirs, dir) {
+		real, err = filepath.Abs(real)
+	}
+	if real == filepath.Clean(path) {
+		real = ""
+	}
+	return real, err
 }
 
 // dirOf is the directory of a name, as it is: what is behind a link isn't what is behind its

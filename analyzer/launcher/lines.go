@@ -114,13 +114,20 @@ func (s scope) next() scope {
 	return scope{body: s.body, outer: s.outer, asks: s.asks, ends: s.ends}
 }
 
+// nesting is where in a text a reader of its tokens is.
+type nesting struct {
+	scope            // the innermost
+	open     []scope // around it
+	prev     string  // word
+	template int     // open angles behind "template"
+	inner    int     // parentheses in them
+}
+
 // inBodies tells whether all builtins of a text are in bodies of functions, and
 // none of them in parentheses that have a "=" in front of it.
 func inBodies(text []byte) bool {
 	lex := token.New(text, 0)
-	var open []scope
-	s, prev := scope{}, ""
-	template, inner := 0, 0 // open angles behind "template", parentheses in them
+	n := &nesting{}
 	for {
 		t := lex.Next()
 		if t.Kind == token.EOF {
@@ -133,109 +140,138 @@ func inBodies(text []byte) bool {
 		if t.Kind != token.Ident && t.Kind != token.Punct {
 			word = "literal"
 		}
-		if template > 0 || prev == "template" && word == "<" {
-			switch {
-			case word == "(" || word == "{":
-				inner++
-			case word == ")" || word == "}":
-				inner--
-			case inner > 0:
-			case word == "<":
-				template++
-			case word == ">":
-				template--
-			case word == ">>":
-				template = max(0, template-2)
-			}
-			if slices.Contains(builtins, word) {
+		builtin := slices.Contains(builtins, word)
+		switch {
+		case n.inAngles(word):
+			if builtin {
 				return false
 			}
-			if inner >= 0 && (word != ";" || inner > 0) {
-				prev = word
-				continue
+		case word == "[" && t.End < len(text) && text[t.End] == '[': // an attribute
+			if !skipAttribute(lex, text) {
+				return false
 			}
-			// The angles weren't all brackets. All others were closed, and none had a
-			// builtin in it.
-			template, inner = 0, 0
+			continue
+		case builtin:
+			if !n.inBody() {
+				return false
+			}
+			n.asks = true
+		case !n.read(word):
+			return false
 		}
-		switch word {
-		case "(":
-			s.parens = append(s.parens, false)
-		case ")":
-			if len(s.parens) == 0 {
-				return false
-			}
-			s.parens = s.parens[:len(s.parens)-1]
-			s.called = true
-		case "=":
-			if n := len(s.parens); n > 0 {
-				s.parens[n-1] = true
-			} else {
-				s.initial = true
-			}
-		case ":":
-			access := prev == "public" || prev == "private" || prev == "protected"
-			s.initial = s.initial || !s.called && !access // a bit-field may have an initialiser
-			s.members = s.members || s.called && len(s.parens) == 0
-		case "->", "requires":
-			s.result = s.result || s.called && len(s.parens) == 0
-		case "[":
-			if t.End < len(text) && text[t.End] == '[' { // an attribute
-				if !skipAttribute(lex, text) {
-					return false
-				}
-				continue
-			}
-		case "class", "struct", "union", "enum", "namespace":
-			s.tagged = true
-		case "if", "for", "while", "switch", "do", "try", "return":
-			s.ends = s.ends || len(s.parens) == 0 // it can't be in an initialiser
-		case "{":
-			behind := s.result
-			switch prev {
-			case ")", "const", "noexcept", "override", "final", "mutable", "try", "&", "&&":
-				behind = true
-			case "}":
-				behind = s.members
-			}
-			// The members of a class in a body aren't in one.
-			body := s.body && !s.tagged || s.called && !s.tagged && !s.initial && len(s.parens) == 0 && behind
-			s.members = s.members && !behind // the brace of a member's initialiser
-			open = append(open, s)
-			s = scope{body: body, outer: body && !s.body}
-		case "}":
-			if len(open) == 0 || len(s.parens) > 0 {
-				return false
-			}
-			asks := s.asks
-			if s.outer && asks && !s.ends {
-				return false // the initialiser of a member with parentheses
-			}
-			s = open[len(open)-1]
-			open = open[:len(open)-1]
-			s.asks = s.asks || asks
-			if len(s.parens) == 0 && !s.members {
-				s = s.next() // most likely it ends a declaration
-			}
-		case ";":
-			if len(s.parens) == 0 {
-				s.ends = true
-				s = s.next()
-			}
-		default:
-			if t.Kind == token.Ident && slices.Contains(builtins, word) {
-				behind := slices.Contains(s.parens, true)
-				for _, o := range open {
-					behind = behind || o.body && slices.Contains(o.parens, true)
-				}
-				if !s.body || behind {
-					return false
-				}
-				s.asks = true
-			}
-		}
-		prev = word
+		n.prev = word
 	}
+}
+
+// inAngles tells whether a word is in the angles behind "template".
+func (n *nesting) inAngles(word string) bool {
+	if n.template == 0 && (n.prev != "template" || word != "<") {
+		return false
+	}
+	switch {
+	case word == "(" || word == "{":
+		n.inner++
+	case word == ")" || word == "}":
+		n.inner--
+	case n.inner > 0:
+	case word == "<":
+		n.template++
+	case word == ">":
+		n.template--
+	case word == ">>":
+		n.template = max(0, n.template-2)
+	}
+	if n.inner >= 0 && (word != ";" || n.inner > 0) {
+		return true
+	}
+	// The angles weren't all brackets. All others were closed, and none had a
+	// builtin in it.
+	n.template, n.inner = 0, 0
+	return false
+}
+
+// inBody tells whether a builtin may be here.
+func (n *nesting) inBody() bool {
+	behind := slices.Contains(n.parens, true)
+	for _, o := range n.open {
+		behind = behind || o.body && slices.Contains(o.parens, true)
+	}
+	return n.body && !behind
+}
+
+// read goes on behind a word. It says false if it doesn't understand the text, or a builtin
+// that it has read turns out not to be in a body.
+func (n *nesting) read(word string) bool {
+	switch word {
+	case "(":
+		n.parens = append(n.parens, false)
+	case ")":
+		if len(n.parens) == 0 {
+			return false
+		}
+		n.parens = n.parens[:len(n.parens)-1]
+		n.called = true
+	case "=":
+		if k := len(n.parens); k > 0 {
+			n.parens[k-1] = true
+		} else {
+			n.initial = true
+		}
+	case ":":
+		access := n.prev == "public" || n.prev == "private" || n.prev == "protected"
+		n.initial = n.initial || !n.called && !access // a bit-field may have an initialiser
+		n.members = n.members || n.called && len(n.parens) == 0
+	case "->", "requires":
+		n.result = n.result || n.called && len(n.parens) == 0
+	case "class", "struct", "union", "enum", "namespace":
+		n.tagged = true
+	case "if", "for", "while", "switch", "do", "try", "return":
+		n.ends = n.ends || len(n.parens) == 0 // it can't be in an initialiser
+	case "{":
+		n.enter()
+	case "}":
+		return n.leave()
+	case ";":
+		if len(n.parens) == 0 {
+			n.ends = true
+			n.scope = n.next()
+		}
+	}
+	return true
+}
+
+// enter goes into braces.
+func (n *nesting) enter() {
+	behind := n.result
+	switch n.prev {
+	case ")", "const", "noexcept", "override", "final", "mutable", "try", "&", "&&":
+		behind = true
+	case "}":
+		behind = n.members
+	}
+	// The members of a class in a body aren't in one.
+	body := n.body && !n.tagged || n.called && !n.tagged && !n.initial && len(n.parens) == 0 && behind
+	n.members = n.members && !behind // the brace of a member's initialiser
+	n.open = append(n.open, n.scope)
+	n.scope = scope{body: body, outer: body && !n.body}
+}
+
+// leave goes out of braces.
+func (n *nesting) leave() bool {
+	if len(n.open) == 0 || len(n.parens) > 0 {
+		return false
+	}
+	asks := n.asks
+	if n.outer && asks && !n.ends {
+		return false // the initialiser of a member with parentheses
+	}
+	n.scope = n.open[len(n.open)-1]
+	n.open = n.open[:len(n.open)-1]
+	n.asks = n.asks || asks
+	if len(n.parens) == 0 && !n.members {
+		n.scope = n.next() // most likely it ends a declaration
+	}
+	return true
 }
 
 // skipAttribute goes on behind "]]" from the first "[" of an attribute.

@@ -89,160 +89,218 @@ func beginsWithOne(a string, of []string) bool {
 // parse reads the command line of a compiler. Without a unit it says why the
 // compilation is passed on.
 func parse(argv []string) (u *unit, bypass string) {
-	u = &unit{compiler: argv[0], args: argv[1:]}
-	compile, lists, language := false, false, ""
-	u.canonical = true
-	slashes := true // begin comments
-	var defines strings.Builder
-	defined := map[string]bool{}
-	var late []string // -idirafter
-	for i := 0; i < len(u.args); {
-		a := u.args[i]
-		words := u.args[i : i+1]
-		// is tells whether a is a flag with a value, in the same argument or the next.
-		value := ""
-		is := func(flag string) bool {
-			v, ok := strings.CutPrefix(a, flag)
-			if ok && v == "" && i+1 < len(u.args) {
-				v, words = u.args[i+1], u.args[i:i+2]
-			}
-			value = v
-			return ok && v != ""
+	l := &commandLine{unit: &unit{compiler: argv[0], args: argv[1:], canonical: true}, slashes: true, defined: map[string]bool{}}
+	for i := 0; i < len(l.args); {
+		a := &argument{text: l.args[i], words: l.args[i : i+1], behind: l.args[i+1:]}
+		if bypass = l.read(a); bypass != "" {
+			return nil, bypass
 		}
-		written := false // it says what is done, or written where
-		switch {
-		case a == "" || a == "-" || a[0] == '@' || a[0] != '-' && u.source != "":
-			return nil, "another command line than that of one source"
-		case a[0] != '-':
-			u.source = a
-		case a == "-c":
-			compile, written = true, true
-		case a == "-MD":
-			lists, written = true, true
-		case is("-MF"):
-			u.depend, written = value, true
-		case is("-o"):
-			u.object, written = value, true
-		case (is("-iquote") || is("-isystem") || is("-idirafter")) && isFile(value):
-			return nil, "a map of headers" // or what gcc warns of
-		case is("-iquote"):
-			u.quoteDirs = append(u.quoteDirs, value)
-		case is("-isystem"):
-			u.dirs = append(u.dirs, value)
-		case is("-idirafter"):
-			late = append(late, value)
-		case is("-I"):
-			if value == "-" {
-				return nil, "flag -I-"
-			}
-			if isFile(value) {
-				return nil, "a map of headers"
-			}
-			u.dirs = append(u.dirs, value)
-		case is("-D"):
-			name, body, set := strings.Cut(value, "=")
-			if !set {
-				body = "1"
-			}
-			if strings.ContainsAny(value, "\r\n") {
-				return nil, "a macro of the command line"
-			}
-			defines.WriteString("#define " + name + " " + body + "\n")
-			defined[name] = true
-		case a == "-include" && is("-include"):
-			u.includes = append(u.includes, `"`+value)
-		case u.source == "" && is("-x") && (value == "c" || value == "c++" || value == "c++-header"):
-			language = value
-		case a == "-fsyntax-only":
-			u.syntax, written = true, true
-		case is("-fmodule-map-file="):
-			u.maps = append(u.maps, value)
-			words = u.args[i : i+1]
-		case a == "-Xclang" && i+1 < len(u.args) && (u.args[i+1] == "-fno-cxx-modules" || u.args[i+1] == "-fmodule-map-file-home-is-cwd"):
-			words = u.args[i : i+2]
-			u.home = u.home || u.args[i+1] == "-fmodule-map-file-home-is-cwd"
-		case more.MatchString(a):
-		default:
-			separate, known := compiler.Known(a)
-			warning := strings.Replace(a, "-Werror=", "-W", 1)
-			if !known || beginsWithOne(warning, bypassed) || compat.MatchString(warning) || strings.Contains(a, "=native") {
-				return nil, "flag " + a
-			}
-			if separate && i+1 < len(u.args) {
-				words = u.args[i : i+2]
-			}
-			u.debug = u.debug || strings.HasPrefix(a, "-g") && a != "-g0"
-			u.warns = u.warns || strings.HasPrefix(a, "-W") && !strings.HasPrefix(a, "-Wno-")
-			if standard.MatchString(a) {
-				u.old = oldStandard.MatchString(a)
-				slashes = !oldC.MatchString(a)
-			}
-			u.contracts = u.contracts || withContracts.MatchString(a)
-			if strings.HasSuffix(a, "canonical-system-headers") {
-				u.canonical = a == "-fcanonical-system-headers"
-			}
-			if _, what, ok := strings.Cut(a, "-prefix-map="); ok {
-				from, to, _ := strings.Cut(what, "=")
-				if from != to {
-					u.mapped = append(u.mapped, from)
-				}
-			}
-			if beginsWithOne(a, searching) {
-				if strings.Contains(a, "target") && foreign.MatchString(strings.Join(words, " ")) {
-					return nil, "flag " + a
-				}
-				u.search = append(u.search, words...)
-			}
+		if !a.written {
+			l.rest = append(l.rest, a.words...)
 		}
-		if !written {
-			u.rest = append(u.rest, words...)
-		}
-		i += len(words)
+		i += len(a.words)
 	}
-	u.dirs = append(u.dirs, late...)
-	if slices.ContainsFunc(slices.Concat(u.quoteDirs, u.dirs), func(d string) bool { return d[0] == '=' || strings.HasPrefix(d, "$SYSROOT") }) {
-		return nil, "a directory relative to the sysroot"
+	l.dirs = append(l.dirs, l.late...)
+	for _, step := range []func() string{l.complete, l.setLanguage, environment, l.setMacros} {
+		if bypass = step(); bypass != "" {
+			return nil, bypass
+		}
+	}
+	return l.unit, ""
+}
+
+// commandLine is what is read of a command line beside the unit.
+type commandLine struct {
+	*unit
+	compile, lists bool
+	language       string
+	slashes        bool // begin comments
+	macros         strings.Builder
+	defined        map[string]bool
+	late           []string // -idirafter
+}
+
+// argument is one of a command line.
+type argument struct {
+	text    string
+	words   []string // it, and the next one if that is its value
+	behind  []string
+	value   string
+	written bool // it says what is done, or written where
+}
+
+// is tells whether a is a flag with a value, in the same argument or the next.
+func (a *argument) is(flag string) bool {
+	v, ok := strings.CutPrefix(a.text, flag)
+	if ok && v == "" && len(a.behind) > 0 {
+		v = a.behind[0]
+		a.take()
+	}
+	a.value = v
+	return ok && v != ""
+}
+
+// take makes the next argument a part of a.
+func (a *argument) take() { a.words = []string{a.text, a.behind[0]} }
+
+// read takes in an argument, or says why the compilation is passed on.
+func (l *commandLine) read(a *argument) (bypass string) {
+	switch {
+	case a.text == "" || a.text == "-" || a.text[0] == '@' || a.text[0] != '-' && l.source != "":
+		return "another command line than that of one source"
+	case a.text[0] != '-':
+		l.source = a.text
+	case a.text == "-c":
+		l.compile, a.written = true, true
+	case a.text == "-MD":
+		l.lists, a.written = true, true
+	case a.is("-MF"):
+		l.depend, a.written = a.value, true
+	case a.is("-o"):
+		l.object, a.written = a.value, true
+	case (a.is("-iquote") || a.is("-isystem") || a.is("-idirafter")) && isFile(a.value):
+		return "a map of headers" // or what gcc warns of
+	case a.is("-iquote"):
+		l.quoteDirs = append(l.quoteDirs, a.value)
+	case a.is("-isystem"):
+		l.dirs = append(l.dirs, a.value)
+	case a.is("-idirafter"):
+		l.late = append(l.late, a.value)
+	case a.is("-I"):
+		if a.value == "-" {
+			return "flag -I-"
+		}
+		if isFile(a.value) {
+			return "a map of headers"
+		}
+		l.dirs = append(l.dirs, a.value)
+	case a.is("-D"):
+		name, body, set := strings.Cut(a.value, "=")
+		if !set {
+			body = "1"
+		}
+		if strings.ContainsAny(a.value, "\r\n") {
+			return "a macro of the command line"
+		}
+		l.macros.WriteString("#define " + name + " " + body + "\n")
+		l.defined[name] = true
+	case a.text == "-include" && a.is("-include"):
+		l.includes = append(l.includes, `"`+a.value)
+	case l.source == "" && a.is("-x") && (a.value == "c" || a.value == "c++" || a.value == "c++-header"):
+		l.language = a.value
+	case a.text == "-fsyntax-only":
+		l.syntax, a.written = true, true
+	case a.is("-fmodule-map-file="):
+		l.maps = append(l.maps, a.value)
+		a.words = a.words[:1]
+	case a.text == "-Xclang" && len(a.behind) > 0 && (a.behind[0] == "-fno-cxx-modules" || a.behind[0] == "-fmodule-map-file-home-is-cwd"):
+		a.take()
+		l.home = l.home || a.behind[0] == "-fmodule-map-file-home-is-cwd"
+	case more.MatchString(a.text):
+	default:
+		return l.readKnown(a)
+	}
+	return ""
+}
+
+// readKnown is read for the flags that package compiler knows.
+func (l *commandLine) readKnown(arg *argument) (bypass string) {
+	a := arg.text
+	separate, known := compiler.Known(a)
+	warning := strings.Replace(a, "-Werror=", "-W", 1)
+	if !known || beginsWithOne(warning, bypassed) || compat.MatchString(warning) || strings.Contains(a, "=native") {
+		return "flag " + a
+	}
+	if separate && len(arg.behind) > 0 {
+		arg.take()
+	}
+	l.debug = l.debug || strings.HasPrefix(a, "-g") && a != "-g0"
+	l.warns = l.warns || strings.HasPrefix(a, "-W") && !strings.HasPrefix(a, "-Wno-")
+	if standard.MatchString(a) {
+		l.old = oldStandard.MatchString(a)
+		l.slashes = !oldC.MatchString(a)
+	}
+	l.contracts = l.contracts || withContracts.MatchString(a)
+	if strings.HasSuffix(a, "canonical-system-headers") {
+		l.canonical = a == "-fcanonical-system-headers"
+	}
+	if _, what, ok := strings.Cut(a, "-prefix-map="); ok {
+		from, to, _ := strings.Cut(what, "=")
+		if from != to {
+			l.mapped = append(l.mapped, from)
+		}
+	}
+	if beginsWithOne(a, searching) {
+		if strings.Contains(a, "target") && foreign.MatchString(strings.Join(arg.words, " ")) {
+			return "flag " + a
+		}
+		l.search = append(l.search, arg.words...)
+	}
+	return ""
+}
+
+// complete says what a command line lacks or has that isn't that of a compilation of
+// one file to another.
+func (l *commandLine) complete() (bypass string) {
+	if slices.ContainsFunc(slices.Concat(l.quoteDirs, l.dirs), func(d string) bool { return d[0] == '=' || strings.HasPrefix(d, "$SYSROOT") }) {
+		return "a directory relative to the sysroot"
 	}
 	switch {
-	case !compile && !u.syntax:
-		return nil, "no compilation"
-	case u.source == "" || u.object == "" || u.depend == "" || !lists:
-		return nil, "no source, object or list of dependencies (-MD -MF)"
+	case !l.compile && !l.syntax:
+		return "no compilation"
+	case l.source == "" || l.object == "" || l.depend == "" || !l.lists:
+		return "no source, object or list of dependencies (-MD -MF)"
 	}
-	for _, f := range []string{u.object, u.depend} {
+	for _, f := range []string{l.object, l.depend} {
 		if info, err := os.Lstat(f); err == nil && !info.Mode().IsRegular() {
-			return nil, "output to something else than a file" // such as /dev/null
+			return "output to something else than a file" // such as /dev/null
 		}
 	}
-	if (language == "c++-header") != u.syntax {
-		return nil, "a header"
+	return ""
+}
+
+// setLanguage finds out whether the source is C or C++.
+func (l *commandLine) setLanguage() (bypass string) {
+	if (l.language == "c++-header") != l.syntax {
+		return "a header"
 	}
-	switch ext := filepath.Ext(u.source); {
-	case language != "":
-		u.cxx = language != "c"
+	switch ext := filepath.Ext(l.source); {
+	case l.language != "":
+		l.cxx = l.language != "c"
 	case slices.Contains([]string{".cc", ".cpp", ".cxx", ".c++", ".C"}, ext):
-		u.cxx = true
+		l.cxx = true
 	case ext == ".c":
-		u.cxx = strings.Contains(filepath.Base(u.compiler), "++")
+		l.cxx = strings.Contains(filepath.Base(l.compiler), "++")
 	default:
-		return nil, "another language than C and C++"
+		return "another language than C and C++"
 	}
-	if !u.cxx && !slashes {
-		return nil, "C of 1990"
+	if !l.cxx && !l.slashes {
+		return "C of 1990"
 	}
+	return ""
+}
+
+// environment says which of variables is set.
+func environment() (bypass string) {
 	for _, v := range variables {
 		if os.Getenv(v) != "" {
-			return nil, "environment variable " + v
+			return "environment variable " + v
 		}
 	}
-	u.dates = defined["__DATE__"] && defined["__TIME__"] && defined["__TIMESTAMP__"]
-	u.defines = scanText([]byte(defines.String()), u.cxx)
-	if d := u.defines; d.Bypass != "" || d.Means != 0 || len(d.Names) > 0 || slices.ContainsFunc(d.Macros, func(m macro) bool {
+	return ""
+}
+
+// setMacros scans the macros of the command line.
+func (l *commandLine) setMacros() (bypass string) {
+	l.dates = l.defined["__DATE__"] && l.defined["__TIME__"] && l.defined["__TIMESTAMP__"]
+	d := scanText([]byte(l.macros.String()), l.cxx)
+	l.defines = d
+	if d.Bypass != "" || d.Means != 0 || len(d.Names) > 0 || slices.ContainsFunc(d.Macros, func(m macro) bool {
 		return slices.Contains(m.Words, line) || slices.ContainsFunc(builtins, func(b string) bool { return slices.Contains(m.Words, b) })
 	}) {
-		return nil, "a macro of the command line"
+		return "a macro of the command line"
 	}
-	return u, ""
+	return ""
 }
 
 // setKey computes the key of the unit: all but what the files say.

@@ -275,91 +275,26 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 	if err != nil {
 		return nil, "it has no symbol table that tells what is in it"
 	}
-	type id struct {
-		name string
-		size uint64
-	}
-	known, files := map[id][]place{}, map[string]bool{}
-	initialisers := map[string]uint64{}
-	exported := map[string]bool{}
+	x := &contents{places: map[sized][]place{}, sources: map[string]bool{}, initialisers: map[string]uint64{}, exported: map[string]bool{}}
 	for _, name := range l.defined {
-		exported[name] = true
+		x.exported[name] = true
 	}
 	for _, p := range parts {
-		b, err := os.ReadFile(p)
-		if err != nil {
-			return nil, err.Error()
-		}
-		m, err := Manifest(p, Options{})
+		m, err := l.readPart(p, x)
 		if err != nil {
 			return nil, err.Error()
 		}
 		manifests = append(manifests, m)
-		members := []arMember{{data: b}}
-		if bytes.HasPrefix(b, []byte(arMagic)) {
-			if members, err = readArchive(b); err != nil {
-				return nil, fmt.Sprintf("%s: %v", p, err)
-			}
-		}
-		for _, member := range members {
-			f, err := readFile(member.data)
-			if err != nil {
-				return nil, fmt.Sprintf("%s: %v", p, err)
-			}
-			if f.machine != l.Machine || f.class != l.Class {
-				return nil, fmt.Sprintf("%s is for another machine", p)
-			}
-			for _, s := range f.sections {
-				initialisers[initialiser(s.name)] += s.size
-			}
-			for i, s := range f.syms {
-				if s.typ() == elf.STT_FILE {
-					files[s.name] = true
-				} else if s.sec != secUndefined {
-					at := place{file: f, sec: s.sec, at: s.value, local: s.local(), typ: s.typ()}
-					if s.sec == secCommon {
-						at.at = uint64(i)
-					}
-					k := id{s.name, s.size}
-					known[k] = append(known[k], at)
-					if !s.local() && elf.ST_VISIBILITY(s.other) == elf.STV_DEFAULT && !exported[s.name] {
-						l.hidden = append(l.hidden, s.name)
-					}
-				}
-			}
-		}
 	}
-	places := func(s elf.Symbol) []place {
-		full := printable(s.Name)
-		if l := known[id{full, s.Size}]; l != nil {
-			return l
-		}
-		return known[id{bare(full), s.Size}]
+	found, why := l.account(syms, x)
+	if why != "" {
+		return nil, why
 	}
-	var found []elf.Symbol
-	for _, s := range syms {
-		name, _, versioned := strings.Cut(s.Name, "@")
-		switch typ := elf.ST_TYPE(s.Info); {
-		case strings.HasPrefix(s.Name, "__wrap_") && !compilerSymbols[s.Name]:
-			return nil, fmt.Sprintf("it may be linked with --wrap, for which %s is", printable(s.Name))
-		case s.Name == "" || typ == elf.STT_SECTION || s.Section == elf.SHN_UNDEF:
-		case typ == elf.STT_FILE:
-			if !files[printable(s.Name)] && !compilerFiles[s.Name] {
-				return nil, fmt.Sprintf("code of %s is in it, which is in none of its known objects", s.Name)
-			}
-		case versioned && l.copied[name] && known[id{printable(s.Name), s.Size}] == nil:
-		case len(places(s)) > 0:
-			found = append(found, s)
-		case compilerSymbols[s.Name]:
-		default:
-			return nil, fmt.Sprintf("%s is in it, which none of its known objects defines", printable(s.Name))
-		}
-	}
-	c, err := l.compare(syms, places)
+	c, err := l.compare(syms, x.defined)
 	if err != nil {
 		return nil, err.Error()
 	}
-	if why := c.unlike(found, places); why != "" {
+	if why := c.unlike(found, x.defined); why != "" {
 		return nil, why
 	}
 	slices.Sort(l.hidden)
@@ -369,11 +304,103 @@ func (l *linked) explain(parts []string) (manifests []*manifest.Manifest, why st
 	}
 	for _, s := range l.Sections {
 		// One is the compiler's own.
-		if kind := initialiser(s.Name); kind != "" && s.Size > initialisers[kind]+l.word() {
+		if kind := initialiser(s.Name); kind != "" && s.Size > x.initialisers[kind]+l.word() {
 			return nil, fmt.Sprintf("it has more initialisers (%s) than its known objects", s.Name)
 		}
 	}
 	return manifests, ""
+}
+
+// contents is what is in the parts of a linked file.
+type contents struct {
+	places       map[sized][]place
+	sources      map[string]bool
+	initialisers map[string]uint64 // bytes of addresses, by the section that they go to
+	exported     map[string]bool   // by the linked file
+}
+
+type sized struct {
+	name string
+	size uint64
+}
+
+// defined returns where a symbol of the linked file may be from.
+func (x *contents) defined(s elf.Symbol) []place {
+	full := printable(s.Name)
+	if l := x.places[sized{full, s.Size}]; l != nil {
+		return l
+	}
+	return x.places[sized{bare(full), s.Size}]
+}
+
+// readPart returns the manifest of an object or archive, and adds to x what is in it.
+func (l *linked) readPart(path string, x *contents) (*manifest.Manifest, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := Manifest(path, Options{})
+	if err != nil {
+		return nil, err
+	}
+	members := []arMember{{data: b}}
+	if bytes.HasPrefix(b, []byte(arMagic)) {
+		if members, err = readArchive(b); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	for _, member := range members {
+		f, err := readFile(member.data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if f.machine != l.Machine || f.class != l.Class {
+			return nil, fmt.Errorf("%s is for another machine", path)
+		}
+		for _, s := range f.sections {
+			x.initialisers[initialiser(s.name)] += s.size
+		}
+		for i, s := range f.syms {
+			if s.typ() == elf.STT_FILE {
+				x.sources[s.name] = true
+			} else if s.sec != secUndefined {
+				at := place{file: f, sec: s.sec, at: s.value, local: s.local(), typ: s.typ()}
+				if s.sec == secCommon {
+					at.at = uint64(i)
+				}
+				k := sized{s.name, s.size}
+				x.places[k] = append(x.places[k], at)
+				if !s.local() && elf.ST_VISIBILITY(s.other) == elf.STV_DEFAULT && !x.exported[s.name] {
+					l.hidden = append(l.hidden, s.name)
+				}
+			}
+		}
+	}
+	return m, nil
+}
+
+// account returns those of the symbols of l that are in its parts, or why not all are that
+// have to be.
+func (l *linked) account(syms []elf.Symbol, x *contents) (found []elf.Symbol, why string) {
+	for _, s := range syms {
+		name, _, versioned := strings.Cut(s.Name, "@")
+		switch typ := elf.ST_TYPE(s.Info); {
+		case strings.HasPrefix(s.Name, "__wrap_") && !compilerSymbols[s.Name]:
+			return nil, fmt.Sprintf("it may be linked with --wrap, for which %s is", printable(s.Name))
+		case s.Name == "" || typ == elf.STT_SECTION || s.Section == elf.SHN_UNDEF:
+		case typ == elf.STT_FILE:
+			if !x.sources[printable(s.Name)] && !compilerFiles[s.Name] {
+				return nil, fmt.Sprintf("code of %s is in it, which is in none of its known objects", s.Name)
+			}
+		case versioned && l.copied[name] && x.places[sized{printable(s.Name), s.Size}] == nil:
+		case len(x.defined(s)) > 0:
+			found = append(found, s)
+		case compilerSymbols[s.Name]:
+		default:
+			return nil, fmt.Sprintf("%s is in it, which none of its known objects defines", printable(s.Name))
+		}
+	}
+	return found, ""
 }
 
 // boundSymbols returns the functions and variables that l exports and its parts refer to,

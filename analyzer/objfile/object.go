@@ -113,8 +113,8 @@ func readObject(b []byte, member string, assembly bool) (*object, error) {
 	r.groups()
 	r.split()
 	r.readUnwind()
-	for i, c := range r.out {
-		r.fill(i, c)
+	for _, c := range r.out {
+		r.fill(c)
 	}
 	r.commons()
 	r.everything()
@@ -551,19 +551,68 @@ func (r *reader) isMethod(c *component) bool {
 	return slices.ContainsFunc(c.syms, func(i int) bool { return strings.HasPrefix(r.syms[i].name, "_Z") })
 }
 
-// fill completes component i of the output.
-func (r *reader) fill(i int, c *component) {
-	k := c.sec
-	s := &r.sections[k]
+// fill completes a component of the output.
+func (r *reader) fill(c *component) {
 	clear(r.places)
-	h := r.message[:0]
-	defer func() { r.message = h }()
+	h := &r.message
+	*h = (*h)[:0]
 	h.String("tasting section 2")
 	h.Bytes(r.attrs)
+	r.hashSection(h, c)
+	r.hashExtents(h, c)
+	r.hashAlignment(h, c)
+	r.define(h, c)
+	base := c.base()
+	h.Int(len(c.spans))
+	for _, p := range c.spans {
+		h.Uint(p.start - base)
+		r.hashContent(h, c, p)
+	}
+	if r.scattered(c.sec) {
+		r.addLink(c, anything)
+		r.doubt(c, "the section "+r.sections[c.sec].name+" is for constants that linkers merge one by one, and there is a table in it")
+	}
+	switch {
+	case c.next >= 0:
+		h.String("runs into")
+		h.Int(r.addLink(c, link{component: c.next}))
+	case c.next == beyond:
+		h.String("runs out")
+		r.addLink(c, anything)
+		r.doubt(c, "control runs out of its section at the end of the function")
+	default:
+		h.String("")
+	}
+	h.Int(len(c.unwind))
+	for _, e := range c.unwind {
+		h.Bytes(e.bytes)
+		h.Uint(uint64(e.place))
+		r.hashRelocs(h, c, e.section, e.relocs, nil, e.start)
+	}
+	// Sections that are kept because of this one.
+	for _, j := range r.kept[c.sec] {
+		for _, p := range r.pieces[j] {
+			if p.kind == inComponent {
+				h.Int(r.addLink(c, link{component: p.comp}))
+			}
+		}
+	}
+	c.hash = h.Sum128()
+}
+
+// doubt notes why a component is linked to anything.
+func (r *reader) doubt(c *component, reason string) {
+	r.fallbacks = append(r.fallbacks, &manifest.Fallback{Component: c.name, Reason: reason, Rung: manifest.Rung_RUNG_OBJECT})
+}
+
+// hashSection appends the section of a component, and where among those that run or are linked to
+// others it is.
+func (r *reader) hashSection(h *frame.Buffer, c *component) {
+	s := &r.sections[c.sec]
 	// A standard name tells the function or variable, whose name enters by its
 	// symbol if it is global, and can't matter if it is local.
 	name := standardName(s.name)
-	if name == "" || len(r.kept[k]) > 0 {
+	if name == "" || len(r.kept[c.sec]) > 0 {
 		name = s.name // what belongs to it is in the order of such names
 	}
 	h.String(name)
@@ -572,49 +621,57 @@ func (r *reader) fill(i int, c *component) {
 	h.Uint(s.entsize)
 	h.String(s.group)
 	if s.flags&elf.SHF_LINK_ORDER != 0 && isIdentifier(s.name) {
-		h.Int(r.linkRank(k))
+		h.Int(r.linkRank(c.sec))
 	}
-	if c.root != "" {
-		// Initialisers of one priority run in the order of their sections, and a
-		// priority can be written in several ways; older ones are in sections of their own.
-		kind := s.name
-		prefix, _, dotted := strings.Cut(strings.TrimPrefix(s.name, "."), ".")
-		switch {
-		case s.typ == elf.SHT_INIT_ARRAY || prefix == "ctors":
-			kind = "initialisers"
-		case s.typ == elf.SHT_FINI_ARRAY || prefix == "dtors":
-			kind = "finalisers"
-		case s.typ == elf.SHT_PREINIT_ARRAY:
-			kind = s.typ.String()
-		case dotted:
-			kind = prefix
-		}
-		h.Int(r.rootCount[kind])
-		r.rootCount[kind]++
+	if c.root == "" {
+		return
 	}
-	base := c.base()
-	if s.typ == elf.SHT_NOBITS && len(c.syms) > 1 {
-		// There is no content that shows where one variable ends: the next begins
-		// behind its padding.
-		extents := make([]span, len(c.syms))
-		for i, n := range c.syms {
-			extents[i] = span{r.syms[n].value - base, r.syms[n].size}
-		}
-		slices.SortFunc(extents, func(a, b span) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
-		h.Int(len(extents))
-		for _, x := range extents {
-			h.Uint(x.start)
-			h.Uint(x.end)
-		}
+	// Initialisers of one priority run in the order of their sections, and a
+	// priority can be written in several ways; older ones are in sections of their own.
+	kind := s.name
+	prefix, _, dotted := strings.Cut(strings.TrimPrefix(s.name, "."), ".")
+	switch {
+	case s.typ == elf.SHT_INIT_ARRAY || prefix == "ctors":
+		kind = "initialisers"
+	case s.typ == elf.SHT_FINI_ARRAY || prefix == "dtors":
+		kind = "finalisers"
+	case s.typ == elf.SHT_PREINIT_ARRAY:
+		kind = s.typ.String()
+	case dotted:
+		kind = prefix
 	}
-	// The place of a function in its section tells nothing: what is in front of
-	// it, and the linker, move it. But it is aligned as it was asked for, by more
-	// than the 2 bytes that all methods of C++ are.
+	h.Int(r.rootCount[kind])
+	r.rootCount[kind]++
+}
+
+// hashExtents appends where variables without content are: nothing else shows where one of them
+// ends, for the next begins behind its padding.
+func (r *reader) hashExtents(h *frame.Buffer, c *component) {
+	if r.sections[c.sec].typ != elf.SHT_NOBITS || len(c.syms) < 2 {
+		return
+	}
+	extents := make([]span, len(c.syms))
+	for i, n := range c.syms {
+		extents[i] = span{r.syms[n].value - c.base(), r.syms[n].size}
+	}
+	slices.SortFunc(extents, func(a, b span) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
+	h.Int(len(extents))
+	for _, x := range extents {
+		h.Uint(x.start)
+		h.Uint(x.end)
+	}
+}
+
+// hashAlignment appends how a component is aligned. The place of a function in its section tells
+// nothing: what is in front of it, and the linker, move it. But it is aligned as it was asked for, by
+// more than the 2 bytes that all methods of C++ are.
+func (r *reader) hashAlignment(h *frame.Buffer, c *component) {
+	s := &r.sections[c.sec]
 	align, rest := s.align, uint64(0)
 	if align > 1 {
-		rest = base % align
+		rest = c.base() % align
 	}
-	if r.cuts[k].cut && s.code() && align <= 16 {
+	if r.cuts[c.sec].cut && s.code() && align <= 16 {
 		if rest != 0 {
 			align = rest & -rest
 		}
@@ -624,42 +681,6 @@ func (r *reader) fill(i int, c *component) {
 	}
 	h.Uint(align)
 	h.Uint(rest)
-	r.define(&h, c)
-	h.Int(len(c.spans))
-	for _, p := range c.spans {
-		h.Uint(p.start - base)
-		r.hashContent(&h, c, p)
-	}
-	if r.scattered(c.sec) {
-		r.addLink(c, anything)
-		r.fallbacks = append(r.fallbacks, &manifest.Fallback{Component: c.name, Reason: "the section " + s.name + " is for constants that linkers merge one by one, and there is a table in it", Rung: manifest.Rung_RUNG_OBJECT})
-	}
-	switch {
-	case c.next >= 0:
-		h.String("runs into")
-		h.Int(r.addLink(c, link{component: c.next}))
-	case c.next == beyond:
-		h.String("runs out")
-		r.addLink(c, anything)
-		r.fallbacks = append(r.fallbacks, &manifest.Fallback{Component: c.name, Reason: "control runs out of its section at the end of the function", Rung: manifest.Rung_RUNG_OBJECT})
-	default:
-		h.String("")
-	}
-	h.Int(len(c.unwind))
-	for _, e := range c.unwind {
-		h.Bytes(e.bytes)
-		h.Uint(uint64(e.place))
-		r.hashRelocs(&h, c, e.section, e.relocs, nil, e.start)
-	}
-	// Sections that are kept because of this one.
-	for _, j := range r.kept[k] {
-		for _, p := range r.pieces[j] {
-			if p.kind == inComponent {
-				h.Int(r.addLink(c, link{component: p.comp}))
-			}
-		}
-	}
-	c.hash = h.Sum128()
 }
 
 // linkRank returns how many sections of the name of section k are linked to others that are in

@@ -294,6 +294,30 @@ type field struct {
 // kept tells whether the instruction is as it was.
 func (x *field) kept() bool { return bytes.Equal(x.want[:x.before], x.got[:x.before]) }
 
+// number is what is in a field of one of the types that ordinary code has.
+func (x *field) number(typ elf.R_X86_64, f *file) (v uint64, ok bool) {
+	switch typ {
+	case elf.R_X86_64_64, elf.R_X86_64_PC64, elf.R_X86_64_TPOFF64:
+		if len(x.bytes) >= 8 {
+			return f.order.Uint64(x.bytes), true
+		}
+	case elf.R_X86_64_PC32, elf.R_X86_64_PLT32, elf.R_X86_64_32, elf.R_X86_64_32S, elf.R_X86_64_TPOFF32, elf.R_X86_64_DTPOFF32, elf.R_X86_64_TLSGD, elf.R_X86_64_TLSLD,
+		elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX, elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC:
+		if len(x.bytes) >= 4 {
+			return uint64(relative(x.bytes, 4)), true
+		}
+	case elf.R_X86_64_16:
+		if len(x.bytes) >= 2 {
+			return uint64(f.order.Uint16(x.bytes)), true
+		}
+	case elf.R_X86_64_8:
+		if len(x.bytes) >= 1 {
+			return uint64(x.bytes[0]), true
+		}
+	}
+	return 0, false
+}
+
 // target tells whether a field of the linked file leads to what its relocation says, and how many bytes from there
 // on are compared so.
 func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uint64, bool) {
@@ -306,31 +330,14 @@ func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uin
 		typ = elf.R_X86_64_64
 	case f.machine != elf.EM_X86_64: // it takes several instructions to see
 		return after, true
-	}
-	var v uint64
-	switch typ {
-	case elf.R_X86_64_TLSDESC_CALL:
+	case typ == elf.R_X86_64_NONE:
+		return after, true
+	case typ == elf.R_X86_64_TLSDESC_CALL:
 		return after, len(x.want) >= 2 && len(x.got) >= 2 && relaxed(typ, x.want[:2], x.got[:2])
-	case elf.R_X86_64_64, elf.R_X86_64_PC64, elf.R_X86_64_TPOFF64:
-		if len(x.bytes) < 8 {
-			return after, false
-		}
-		v = f.order.Uint64(x.bytes)
-	case elf.R_X86_64_PC32, elf.R_X86_64_PLT32, elf.R_X86_64_32, elf.R_X86_64_32S, elf.R_X86_64_TPOFF32, elf.R_X86_64_DTPOFF32, elf.R_X86_64_TLSGD, elf.R_X86_64_TLSLD,
-		elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX, elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC:
-		if len(x.bytes) < 4 {
-			return after, false
-		}
-		v = uint64(relative(x.bytes, 4))
-	case elf.R_X86_64_8, elf.R_X86_64_16:
-		if uint64(len(x.bytes)) < after {
-			return after, false
-		}
-		if v = uint64(x.bytes[0]); after == 2 {
-			v = uint64(f.order.Uint16(x.bytes))
-		}
-	default: // in no ordinary code
-		return after, typ == elf.R_X86_64_NONE
+	}
+	v, ok := x.number(typ, f)
+	if !ok {
+		return after, false
 	}
 	to := func(addr uint64) (ok bool) {
 		*queue, ok = c.is(*queue, f, sym, x.reloc, addr)
@@ -360,48 +367,59 @@ func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uin
 		slot, ok := c.bytes(dest, 8, 0)
 		return after, ok && slot != nil && dest%8 == 0 && c.value(f, dest, slot, sym, 0, to)
 	case elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC:
-		if x.before < 3 || !relaxed(typ, x.want[:x.before], x.got[:x.before]) {
-			return after, false
-		}
-		op := x.got[x.before-2]
-		switch {
-		case typ == elf.R_X86_64_GOTPC32_TLSDESC && x.kept():
-			r, ok := c.relocs[dest]
-			return after, ok && c.threadLocal(r, sym, to)
-		case op == 0x03 || op == 0x8b:
-			return after, c.offset(dest, c.thread, sym, to)
-		}
-		return after, to(c.thread + v)
+		return after, c.access(x, typ, v, dest, sym, to)
 	case elf.R_X86_64_TLSGD, elf.R_X86_64_TLSLD:
-		if x.kept() {
-			r, ok := c.relocs[dest]
-			if typ == elf.R_X86_64_TLSLD {
-				return 4, r.name == "" && c.module(dest, r, ok)
-			}
-			return 4, c.module(dest, r, ok) && (r.name == "" || !sym.local() && bare(r.name) == bare(sym.name)) && c.offset(dest+8, c.tls, sym, to)
+		if !x.kept() {
+			return c.relaxedAccess(x, typ, after, sym, to)
 		}
-		n := 16
+		r, ok := c.relocs[dest]
 		if typ == elf.R_X86_64_TLSLD {
-			n = 12
-			if x.before+4 < len(x.want) && x.want[x.before+4] == 0xff { // through a slot
-				n = 13
-			}
+			return 4, r.name == "" && c.module(dest, r, ok)
 		}
-		if len(x.got) < n {
-			return after, false
-		}
-		after = uint64(n - x.before)
-		slot, ok := relaxedCall(typ, x.got[:n])
-		v = uint64(relative(x.got[n-4:], 4))
-		switch at := x.addr + after - 4; {
-		case !ok || typ == elf.R_X86_64_TLSLD:
-			return after, ok
-		case slot:
-			return after, c.offset(at+4+v, c.thread, sym, to)
-		}
-		return after, to(c.thread + v)
+		return 4, c.module(dest, r, ok) && (r.name == "" || !sym.local() && bare(r.name) == bare(sym.name)) && c.offset(dest+8, c.tls, sym, to)
 	}
 	return after, true
+}
+
+// access tells whether an instruction that reads where a thread-local variable is, or what a linker makes of it, leads to
+// the one that it led to.
+func (c *comparison) access(x field, typ elf.R_X86_64, v, dest uint64, sym *symbol, to func(uint64) bool) bool {
+	if x.before < 3 || !relaxed(typ, x.want[:x.before], x.got[:x.before]) {
+		return false
+	}
+	op := x.got[x.before-2]
+	switch {
+	case typ == elf.R_X86_64_GOTPC32_TLSDESC && x.kept():
+		r, ok := c.relocs[dest]
+		return ok && c.threadLocal(r, sym, to)
+	case op == 0x03 || op == 0x8b:
+		return c.offset(dest, c.thread, sym, to)
+	}
+	return to(c.thread + v)
+}
+
+// relaxedAccess is target for a call of __tls_get_addr that isn't there any more.
+func (c *comparison) relaxedAccess(x field, typ elf.R_X86_64, after uint64, sym *symbol, to func(uint64) bool) (uint64, bool) {
+	n := 16
+	if typ == elf.R_X86_64_TLSLD {
+		n = 12
+		if x.before+4 < len(x.want) && x.want[x.before+4] == 0xff { // through a slot
+			n = 13
+		}
+	}
+	if len(x.got) < n {
+		return after, false
+	}
+	after = uint64(n - x.before)
+	slot, ok := relaxedCall(typ, x.got[:n])
+	v := uint64(relative(x.got[n-4:], 4))
+	switch at := x.addr + after - 4; {
+	case !ok || typ == elf.R_X86_64_TLSLD:
+		return after, ok
+	case slot:
+		return after, c.offset(at+4+v, c.thread, sym, to)
+	}
+	return after, to(c.thread + v)
 }
 
 // withoutSlot tells whether an instruction that reads no table of addresses any more leads to what it led to.

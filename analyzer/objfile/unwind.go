@@ -41,6 +41,21 @@ type common struct {
 	augmented bool // its entries have more fields
 }
 
+// unwindTable is a section of unwind tables that is being read.
+type unwindTable struct {
+	*reader
+	section   int
+	commons   map[int]common // by offset
+	described map[int][]span // of sections
+	out       []attached
+}
+
+// attached are the entries for a piece of code, for its component.
+type attached struct {
+	component int
+	unwind    []unwindEntry
+}
+
 // splitUnwind attaches the entries of section k to the components that they
 // describe. It fails before it has changed anything.
 func (r *reader) splitUnwind(k int) bool {
@@ -48,14 +63,7 @@ func (r *reader) splitUnwind(k int) bool {
 	if len(s.globals) > 0 || s.data == nil {
 		return false
 	}
-	type entry struct {
-		component int
-		unwind    []unwindEntry
-	}
-	var out []entry
-	commons := map[int]common{} // by offset
-	type extent struct{ start, end uint64 }
-	described := map[int][]extent{} // of sections
+	t := &unwindTable{reader: r, section: k, commons: map[int]common{}, described: map[int][]span{}}
 	for at := 0; at < len(s.data); {
 		if len(s.data)-at < 4 {
 			return false
@@ -73,79 +81,94 @@ func (r *reader) splitUnwind(k int) bool {
 		// Entries are padded with no-operations, the last one more than others.
 		e := unwindEntry{section: k, start: uint64(at), bytes: bytes.TrimRight(slices.Clone(s.data[at:end]), "\x00"), relocs: s.relocs[first:last]}
 		clear(e.bytes[:min(4, len(e.bytes))]) // size
-		id := r.order.Uint32(s.data[at+4:])
-		if id == 0 {
+		if id := r.order.Uint32(s.data[at+4:]); id != 0 {
+			if !t.describe(e, s.data[at+8:end], at+4-int(id)) {
+				return false
+			}
+		} else {
 			sizes, augmented := r.pointerSize(s.data[at+8 : end])
 			if sizes == 0 {
 				return false // linkers may refuse it
 			}
-			commons[at] = common{e, sizes, augmented}
-			at = int(end)
-			continue
-		}
-		cie, ok := commons[at+4-int(id)]
-		if !ok || len(e.relocs) == 0 || e.relocs[0].offset != uint64(at)+8 {
-			return false
-		}
-		rel := e.relocs[0]
-		sym := &r.syms[rel.sym]
-		if sym.sec <= 0 || r.kinds[sym.sec] != kindComponent || len(r.pieces[sym.sec]) == 0 {
-			return false
-		}
-		clear(e.bytes[4:min(8, len(e.bytes))]) // the distance to the common entry
-		// Which global symbol the assembler chose for the code's place is no
-		// reference to that symbol.
-		e.relocs = e.relocs[1:]
-		place := int64(sym.value) + rel.addend
-		if at+8+2*cie.sizes > int(end) {
-			return false
-		}
-		field := s.data[at+8+cie.sizes : end]
-		length := uint64(r.order.Uint32(field))
-		if cie.sizes == 8 {
-			length = r.order.Uint64(field)
-		}
-		code := extent{uint64(place), uint64(place) + length}
-		if place < 0 || code.end < code.start || code.end > r.sections[sym.sec].size || !r.followsInstructions(field[cie.sizes:], cie) {
-			return false // linkers warn of it, or make something else of the tables of all units
-		}
-		described[sym.sec] = append(described[sym.sec], code)
-		pieces := r.pieces[sym.sec]
-		if r.cuts[sym.sec].cut {
-			i := r.find(sym.sec, place)
-			if i < 0 {
-				return false
-			}
-			j := i + 1
-			for j < len(pieces) && length > 0 && pieces[j].start-uint64(place) < length {
-				j++
-			}
-			if pieces = pieces[i:j]; len(pieces) > 16 {
-				return false
-			}
-		}
-		for _, p := range pieces {
-			if p.kind != inComponent {
-				return false
-			}
-			mine := e
-			mine.place = place - int64(r.out[p.comp].base())
-			out = append(out, entry{p.comp, []unwindEntry{cie.unwindEntry, mine}})
+			t.commons[at] = common{e, sizes, augmented}
 		}
 		at = int(end)
 	}
-	for _, l := range described {
-		slices.SortFunc(l, func(a, b extent) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
-		for i := 1; i < len(l); i++ {
-			if l[i].start < l[i-1].end {
-				return false // linkers refuse it
-			}
-		}
+	if t.overlap() {
+		return false // linkers refuse it
 	}
-	for _, e := range out {
+	for _, e := range t.out {
 		r.out[e.component].unwind = append(r.out[e.component].unwind, e.unwind...)
 	}
 	return true
+}
+
+// describe reads an entry that describes code, from b, its fields, with the common information at
+// an offset.
+func (t *unwindTable) describe(e unwindEntry, b []byte, with int) bool {
+	cie, ok := t.commons[with]
+	if !ok || len(e.relocs) == 0 || e.relocs[0].offset != e.start+8 {
+		return false
+	}
+	rel := e.relocs[0]
+	sym := &t.syms[rel.sym]
+	if sym.sec <= 0 || t.kinds[sym.sec] != kindComponent || len(t.pieces[sym.sec]) == 0 {
+		return false
+	}
+	clear(e.bytes[4:min(8, len(e.bytes))]) // the distance to the common entry
+	// Which global symbol the assembler chose for the code's place is no
+	// reference to that symbol.
+	e.relocs = e.relocs[1:]
+	place := int64(sym.value) + rel.addend
+	if 2*cie.sizes > len(b) {
+		return false
+	}
+	field := b[cie.sizes:]
+	length := uint64(t.order.Uint32(field))
+	if cie.sizes == 8 {
+		length = t.order.Uint64(field)
+	}
+	code := span{uint64(place), uint64(place) + length}
+	if place < 0 || code.end < code.start || code.end > t.sections[sym.sec].size || !t.followsInstructions(field[cie.sizes:], cie) {
+		return false // linkers warn of it, or make something else of the tables of all units
+	}
+	t.described[sym.sec] = append(t.described[sym.sec], code)
+	pieces := t.pieces[sym.sec]
+	if t.cuts[sym.sec].cut {
+		i := t.find(sym.sec, place)
+		if i < 0 {
+			return false
+		}
+		j := i + 1
+		for j < len(pieces) && length > 0 && pieces[j].start-uint64(place) < length {
+			j++
+		}
+		if pieces = pieces[i:j]; len(pieces) > 16 {
+			return false
+		}
+	}
+	for _, p := range pieces {
+		if p.kind != inComponent {
+			return false
+		}
+		mine := e
+		mine.place = place - int64(t.reader.out[p.comp].base())
+		t.out = append(t.out, attached{p.comp, []unwindEntry{cie.unwindEntry, mine}})
+	}
+	return true
+}
+
+// overlap tells whether two entries describe the same code.
+func (t *unwindTable) overlap() bool {
+	for _, l := range t.described {
+		slices.SortFunc(l, func(a, b span) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
+		for i := 1; i < len(l); i++ {
+			if l[i].start < l[i-1].end {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // followsInstructions tells whether the instructions of an entry, from its fields behind those

@@ -16,162 +16,192 @@ import (
 
 // add makes x.Additions: what isn't in the hash of any component and counts all the
 // same, because a linker, a loader or the program can see it. See Closure.Hash.
-// running are the files with components that are roots by themselves; weakly says that
+// starting are the files with components that are roots by themselves; weakly says that
 // there are symbols that nothing has to define.
-func (x *Closure) add(p *linkmodel.Program, roots Roots, running []int32, weakly bool) {
+func (x *Closure) add(p *linkmodel.Program, roots Roots, starting []int32, weakly bool) {
 	c := x.c
-	add := func(name string, h Hash) { x.Additions = append(x.Additions, Addition{name, h}) }
-	addNames := func(name string, symbols []string) {
-		if len(symbols) > 0 {
-			b := frame.New("tasting " + name + " 1")
-			b.Strings(symbols)
-			add(name, b.Sum())
-		}
-	}
 	if h, ok := c.attributesHash(p); ok {
-		add("attributes", h)
+		x.addHash("attributes", h)
 	}
 	unequal := false
 	if len(c.contested) > 0 || slices.ContainsFunc(x.named, func(n named) bool { return len(n.defs) > 1 }) {
 		var h Hash
 		h, unequal = x.contestedHash(p)
-		add("contested", h)
+		x.addHash("contested", h)
 	}
 	if h, ok := x.openHash(p); ok {
-		add("open", h)
+		x.addHash("open", h)
 	}
 	if c.debug {
-		add("debug", c.debugHash())
+		x.addHash("debug", c.debugHash())
 	}
 	switch unsure, left := c.mayNotNeed(p, roots.Foreign); {
 	case unsure:
 		// Linkers don't agree on what is needed, nor when.
-		add(AsNeeded, c.placement(p, true))
+		x.addHash(AsNeeded, c.placement(p, true))
 	case left != nil:
 		// What a library has loaded, its thread-local storage and its flags are for the whole
 		// process.
-		addNames(AsNeeded, left)
+		x.addNames(AsNeeded, left)
 	}
-	users, starting := c.usersOf(x.ownSymbols(roots.Inside)), running
+	users, running := c.usersOf(x.ownSymbols(roots.Inside)), starting
 	for _, u := range users {
 		if !slices.Contains(running, u.file) {
 			running = append(slices.Clip(running), u.file)
 		}
 	}
 	if order := c.dependencies(p, running, roots.Initialises); order != nil {
-		add("dependencies", frameInts("tasting dependencies 1", order))
+		x.addHash("dependencies", frameInts("tasting dependencies 1", order))
 	}
+	direct, kept := x.copies()
+	seesNeeds := c.files || c.needs || c.lookups || weakly || len(x.Overridden) > 0
+	resolves := x.addFiles(p, roots, unequal || !kept, seesNeeds)
+	if roots.SeesWhatIsNeeded || roots.TakesWhatIsNeeded && seesNeeds {
+		x.addHash("needs", x.needsHash())
+	}
+	if len(p.Files) > 1 {
+		// An executable shows others what its libraries mention.
+		if list := x.mentions(true); len(list) > 0 {
+			x.addHash("mentions", mentionsHash(list))
+		}
+		// What a library initialises or finishes is before or behind what the system's do.
+		if roots.LoadsWhatIsNeeded && (seesNeeds || len(x.replaced) > 0 || roots.Initialises || slices.ContainsFunc(running, func(file int32) bool { return file > 0 })) {
+			x.addHash("needs of files", c.needsOf(p, running, x.replaced, roots.System, seesNeeds))
+		}
+	}
+	x.addSymbols(p, roots, direct, resolves)
+	if c.tls {
+		x.addHash(ThreadLocal, c.tlsHash())
+	}
+	if h, ok := c.noted(p, "tasting unusual units 3", flagUnusual); ok {
+		x.addHash("unusual", h)
+	}
+	if h, ok := c.noted(p, "tasting large units 1", flagLarge); ok {
+		x.addHash("large", h)
+	}
+	if x.Unknown != "" || roots.Warned {
+		x.addHash("placement", c.placement(p, roots.Warned))
+	}
+	if h, ok := x.sharing(); ok {
+		x.addHash("sharing", h)
+	}
+	if slices.ContainsFunc(users, func(u user) bool { return u.file > 0 }) {
+		x.addHash("start-up symbols", c.startingHash(users, starting))
+	}
+	if c.debug || c.layout {
+		x.addHash("places", c.placesHash())
+	}
+}
+
+func (x *Closure) addHash(name string, h Hash) { x.Additions = append(x.Additions, Addition{name, h}) }
+
+func (x *Closure) addNames(name string, symbols []string) {
+	if len(symbols) > 0 {
+		b := frame.New("tasting " + name + " 1")
+		b.Strings(symbols)
+		x.addHash(name, b.Sum())
+	}
+}
+
+// addFiles adds which files there are, and of which kinds, and decides whether it counts where
+// sections begin and end: for one, if it counts whether a linker drops what isn't reached, as drops
+// says. It tells whether resolvers see the order of files.
+func (x *Closure) addFiles(p *linkmodel.Program, roots Roots, drops, seesNeeds bool) (resolves bool) {
+	c := x.c
 	if len(c.sets) == 0 && roots.GarbageCollected {
 		c.setOf(0, linkmodel.None)
 	}
 	// Threads and the loader ask an allocator for a table of all files that have some.
 	allocates := slices.ContainsFunc(x.Overridden, func(s string) bool { return slices.Contains(allocators, s) })
 	c.tls = c.tls || allocates && c.hasTLS()
-	direct, kept := x.copies()
 	kinds, special, inLibrary := c.kindsHash(p)
-	seesNeeds := c.files || c.needs || c.lookups || weakly || len(x.Overridden) > 0
 	collects := slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return f.Collects && f.Linker != linkmodel.GNU })
 	// What is collected asks for no symbol, and has no thread-local storage.
 	c.layout = c.layout || roots.Everything || c.linked.Collected ||
-		roots.GarbageCollected && (len(c.sets) > 1 || !kept || inLibrary || unequal || c.tls && c.hasTLS() || collects && seesNeeds && roots.LoadsWhatIsNeeded)
+		roots.GarbageCollected && (len(c.sets) > 1 || drops || inLibrary || c.tls && c.hasTLS() || collects && seesNeeds && roots.LoadsWhatIsNeeded)
 	// A resolver runs while files are relocated, in an order of the files, and sees which
 	// are.
 	resolvers := c.resolvers()
-	resolves := resolvers > 1 || resolvers > 0 && len(p.Files) > 1
+	resolves = resolvers > 1 || resolvers > 0 && len(p.Files) > 1
 	if c.files || c.layout || roots.Foreign || resolves {
 		// How often and in which order they are asked, mentions decide, reached or not.
-		add("files", c.filesHash(p, c.layout, c.layout || resolves))
+		x.addHash("files", c.filesHash(p, c.layout, c.layout || resolves))
 	}
 	if roots.GarbageCollected && len(x.Unresolved) > 0 {
 		x.Layout = c.filesHash(p, true, false)
 	}
 	switch {
 	case special && inLibrary:
-		add(LibraryKinds, kinds)
+		x.addHash(LibraryKinds, kinds)
 	case special:
-		add("kinds", kinds)
+		x.addHash("kinds", kinds)
 	}
-	if roots.SeesWhatIsNeeded || roots.TakesWhatIsNeeded && seesNeeds {
-		b := frame.New("tasting needs 1")
-		b.Int(len(x.Unresolved))
-		for i, s := range x.Unresolved {
-			b.String(s)
-			b.String(x.UnresolvedAt[i])
-		}
-		// Whatever defines it, a system library that does may be needed for it.
-		for _, m := range x.mentions(false) {
-			b.Int(int(m.file))
-			b.String(m.name)
-		}
-		add("needs", b.Sum())
-	}
-	if len(p.Files) > 1 {
-		// An executable shows others what its libraries mention.
-		if list := x.mentions(true); len(list) > 0 {
-			var files []int32
-			for _, m := range list {
-				files = append(files, m.file)
-			}
-			rank := ranks(nil, files)
-			b := frame.New("tasting mentions 1")
-			for _, m := range list {
-				b.Int(rank(m.file))
-				b.String(m.name)
-			}
-			add("mentions", b.Sum())
-		}
-		// What a library initialises or finishes is before or behind what the system's do.
-		if roots.LoadsWhatIsNeeded && (seesNeeds || len(x.replaced) > 0 || roots.Initialises || slices.ContainsFunc(running, func(file int32) bool { return file > 0 })) {
-			add("needs of files", c.needsOf(p, running, x.replaced, roots.System, seesNeeds))
-		}
-	}
-	addNames("hidden", x.hidden())
-	addNames("versions", c.versions())
+	return resolves
+}
+
+// addSymbols adds what linkers and loaders see of symbols, reached or not.
+func (x *Closure) addSymbols(p *linkmodel.Program, roots Roots, direct []string, resolves bool) {
+	c := x.c
+	x.addNames("hidden", x.hidden())
+	x.addNames("versions", c.versions())
 	indirect := c.indirect(p)
-	addNames("indirect", indirect)
+	x.addNames("indirect", indirect)
 	// What a symbol's version is a file has from the library that it needs.
 	versioned := len(c.contested) > 0 && slices.ContainsFunc(p.Files[1:], func(f linkmodel.File) bool { return f.Uncertain != "" })
 	if l := x.levels(p, roots.Foreign || len(indirect) > 0 || versioned || resolves); l != nil {
-		add("levels", frameInts("tasting levels 1", l))
+		x.addHash("levels", frameInts("tasting levels 1", l))
 	}
-	addNames("weak references", c.weakReferences(p))
-	addNames("copies", direct)
-	addNames("protected", c.protected(roots.NoCopies))
+	x.addNames("weak references", c.weakReferences(p))
+	x.addNames("copies", direct)
+	x.addNames("protected", c.protected(roots.NoCopies))
 	if roots.Foreign {
-		addNames("mentioned", c.mentioned())
+		x.addNames("mentioned", c.mentioned())
 	}
 	x.SourceDoubt = c.sourceDoubt(p, roots.Foreign)
-	addNames("thread-local references", c.mismatches())
-	if c.tls {
-		add(ThreadLocal, c.tlsHash())
+	x.addNames("thread-local references", c.mismatches())
+}
+
+// needsHash describes what no unit defines, and what may be in its place.
+func (x *Closure) needsHash() Hash {
+	b := frame.New("tasting needs 1")
+	b.Int(len(x.Unresolved))
+	for i, s := range x.Unresolved {
+		b.String(s)
+		b.String(x.UnresolvedAt[i])
 	}
-	if h, ok := c.noted(p, "tasting unusual units 3", flagUnusual); ok {
-		add("unusual", h)
+	// Whatever defines it, a system library that does may be needed for it.
+	for _, m := range x.mentions(false) {
+		b.Int(int(m.file))
+		b.String(m.name)
 	}
-	if h, ok := c.noted(p, "tasting large units 1", flagLarge); ok {
-		add("large", h)
+	return b.Sum()
+}
+
+func mentionsHash(list []mention) Hash {
+	var files []int32
+	for _, m := range list {
+		files = append(files, m.file)
 	}
-	if x.Unknown != "" || roots.Warned {
-		add("placement", c.placement(p, roots.Warned))
+	rank := ranks(nil, files)
+	b := frame.New("tasting mentions 1")
+	for _, m := range list {
+		b.Int(rank(m.file))
+		b.String(m.name)
 	}
-	if h, ok := x.sharing(); ok {
-		add("sharing", h)
+	return b.Sum()
+}
+
+// startingHash says which components of which files use what each file has for itself; what a
+// file does with that it does when its turn is among the files that run something.
+func (c *Composer) startingHash(users []user, starting []int32) Hash {
+	rank := ranks(users, starting)
+	b := frame.New("tasting start-up symbols 1")
+	for _, file := range starting {
+		b.Int(rank(file))
 	}
-	if slices.ContainsFunc(users, func(u user) bool { return u.file > 0 }) {
-		// Each file has its own; what it does with them it does when its turn is among the
-		// files that run something.
-		rank := ranks(users, starting)
-		b := frame.New("tasting start-up symbols 1")
-		for _, file := range starting {
-			b.Int(rank(file))
-		}
-		h := c.usersHash(users, rank)
-		b.Bytes(h[:])
-		add("start-up symbols", b.Sum())
-	}
-	if c.debug || c.layout {
-		add("places", c.placesHash())
-	}
+	h := c.usersHash(users, rank)
+	b.Bytes(h[:])
+	return b.Sum()
 }
 
 // ownSymbols are those that start-up files define, hidden, functions of the C library that
@@ -348,7 +378,7 @@ func frameInts(name string, list []int) Hash {
 // unequal definitions.
 func (x *Closure) contestedHash(p *linkmodel.Program) (h Hash, some bool) {
 	c := x.c
-	t, l := c.pool.Symbols, c.linked
+	t := c.pool.Symbols
 	symbols := map[linkmodel.Symbol]bool{}
 	maps.Copy(symbols, c.contested)
 	for _, n := range x.named {
@@ -357,10 +387,34 @@ func (x *Closure) contestedHash(p *linkmodel.Program) (h Hash, some bool) {
 		}
 	}
 	users := c.usersOf(symbols)
-	var files []int32
-	// Of unique symbols with unequal definitions the first file that asks for one decides,
-	// whatever of it is reached.
-	unequal := map[linkmodel.Symbol]bool{}
+	files, unequal := c.definers(symbols)
+	// The first file that asks for one of these decides, whatever of it is reached.
+	for file := range c.references(unequal) {
+		files = append(files, file)
+	}
+	rank := ranks(users, files)
+	b := frame.New("tasting contested 4")
+	b.Int(len(symbols))
+	for _, s := range slices.SortedFunc(maps.Keys(symbols), func(a, b linkmodel.Symbol) int { return strings.Compare(t.Name(a), t.Name(b)) }) {
+		b.String(t.Name(s))
+		c.writeScopes(&b, p, s, rank)
+		b.Int(0)
+	}
+	h = c.usersHash(users, rank)
+	b.Bytes(h[:])
+	c.writeOwn(&b, p, users, symbols)
+	for file, s := range c.references(unequal) {
+		b.Int(rank(file))
+		b.String(t.Name(s))
+	}
+	return b.Sum(), len(unequal) > 0
+}
+
+// definers returns the files that define one of symbols or restrict it, and the unique ones
+// among symbols whose definitions aren't equal.
+func (c *Composer) definers(symbols map[linkmodel.Symbol]bool) (files []int32, unequal map[linkmodel.Symbol]bool) {
+	t, l := c.pool.Symbols, c.linked
+	unequal = map[linkmodel.Symbol]bool{}
 	for s := range symbols {
 		first, unique, equal := "", false, true
 		for scope := range l.Scopes(s) {
@@ -380,59 +434,63 @@ func (x *Closure) contestedHash(p *linkmodel.Program) (h Hash, some bool) {
 			unequal[s] = true
 		}
 	}
-	asked := func(do func(file int32, s linkmodel.Symbol)) {
-		if len(unequal) == 0 {
+	return files, unequal
+}
+
+// references yields the references to symbols of all units that are linked, with the file of each.
+func (c *Composer) references(symbols map[linkmodel.Symbol]bool) iter.Seq2[int32, linkmodel.Symbol] {
+	return func(yield func(file int32, s linkmodel.Symbol) bool) {
+		if len(symbols) == 0 {
 			return // nearly always
 		}
-		for _, in := range l.Instances {
-			for _, r := range t.Unit(in.Unit).Refs {
-				if unequal[r.Symbol] {
-					do(in.File, r.Symbol)
+		for _, in := range c.linked.Instances {
+			for _, r := range c.pool.Symbols.Unit(in.Unit).Refs {
+				if symbols[r.Symbol] && !yield(in.File, r.Symbol) {
+					return
 				}
 			}
 		}
 	}
-	asked(func(file int32, _ linkmodel.Symbol) { files = append(files, file) })
-	rank := ranks(users, files)
-	b := frame.New("tasting contested 4")
-	b.Int(len(symbols))
-	for _, s := range slices.SortedFunc(maps.Keys(symbols), func(a, b linkmodel.Symbol) int { return strings.Compare(t.Name(a), t.Name(b)) }) {
-		b.String(t.Name(s))
-		for scope := range l.Scopes(s) {
-			switch {
-			case scope.File == 0:
-				b.Int(1)
-			case p.Files[scope.File].Uncertain != "":
-				b.Int(3)
-			default:
-				b.Int(2)
-			}
-			b.Int(rank(scope.File))
-			b.Flag(scope.Own)
-			b.Flag(scope.Exported)
-			b.Int(len(scope.Definitions))
-			for _, place := range scope.Definitions {
-				u := l.Instances[place.Instance].Unit
-				for _, d := range t.Unit(u).Defs {
-					if d.Symbol == s && d.Component == place.Component {
-						b.Int(int(d.Binding))
-						b.Int(int(d.Visibility))
-					}
-				}
-				b.String(c.pool.descriptions[c.pool.units[u].comps[place.Component].description])
-			}
+}
+
+// writeScopes appends which files define a symbol or restrict it, and how.
+func (c *Composer) writeScopes(b *frame.Buffer, p *linkmodel.Program, s linkmodel.Symbol, rank func(file int32) int) {
+	for scope := range c.linked.Scopes(s) {
+		switch {
+		case scope.File == 0:
+			b.Int(1)
+		case p.Files[scope.File].Uncertain != "":
+			b.Int(3)
+		default:
+			b.Int(2)
 		}
-		b.Int(0)
+		b.Int(rank(scope.File))
+		b.Flag(scope.Own)
+		b.Flag(scope.Exported)
+		b.Int(len(scope.Definitions))
+		for _, place := range scope.Definitions {
+			u := c.linked.Instances[place.Instance].Unit
+			for _, d := range c.pool.Symbols.Unit(u).Defs {
+				if d.Symbol == s && d.Component == place.Component {
+					b.Int(int(d.Binding))
+					b.Int(int(d.Visibility))
+				}
+			}
+			b.String(c.pool.descriptions[c.pool.units[u].comps[place.Component].description])
+		}
 	}
-	h = c.usersHash(users, rank)
-	b.Bytes(h[:])
-	// What --wrap is told of, for one, is asked only of what a unit doesn't define itself.
+}
+
+// writeOwn appends which of symbols the units of their users define themselves, in files of which
+// it isn't certain what they make of that: what --wrap is told of, for one, is asked only of the others.
+func (c *Composer) writeOwn(b *frame.Buffer, p *linkmodel.Program, users []user, symbols map[linkmodel.Symbol]bool) {
+	t := c.pool.Symbols
 	for _, user := range users {
 		if p.Files[user.file].Uncertain == "" {
 			continue
 		}
 		n := &c.nodes[user.id]
-		unit := l.Instances[n.instance].Unit
+		unit := c.linked.Instances[n.instance].Unit
 		u := c.pool.units[unit]
 		for _, k := range u.linksOf(n.own) {
 			if k >= 0 || !symbols[u.symbols[-1-k]] {
@@ -443,11 +501,6 @@ func (x *Closure) contestedHash(p *linkmodel.Program) (h Hash, some bool) {
 			b.Flag(slices.ContainsFunc(t.Unit(unit).Defs, func(d linkmodel.Def) bool { return d.Symbol == s }))
 		}
 	}
-	asked(func(file int32, s linkmodel.Symbol) {
-		b.Int(rank(file))
-		b.String(t.Name(s))
-	})
-	return b.Sum(), len(unequal) > 0
 }
 
 // openHash describes all that units say of symbols of the closure, and of those that replace the

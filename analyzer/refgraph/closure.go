@@ -202,73 +202,17 @@ func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
 var allocation = regexp.MustCompile(`^_Z(n[wa]|d[la])[jmP]`)
 
 func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
-	t, l := c.pool.Symbols, c.linked
-	x := &Closure{c: c, Unknown: l.Unknown, Exported: roots.Exported || l.Unknown != ""}
-	nodesOf := func(places []linkmodel.Place) (ids []int32) {
-		for _, p := range places {
-			if id := c.at(p.Instance, p.Component); !slices.Contains(ids, id) {
-				ids = append(ids, id)
-			}
-		}
-		return ids
-	}
-	name := func(symbol, why string, defs []int32) {
-		if len(defs) > 0 && !x.Defines(symbol) {
-			x.named = append(x.named, named{symbol, why, defs})
-		}
-	}
-	for _, s := range roots.Read {
-		if id := t.Lookup(s); id == linkmodel.None || len(l.All(nil, id)) == 0 {
-			c.mean(meaning(s))
-		}
-	}
-	for _, s := range roots.Symbols {
-		if id := t.Lookup(s); id != linkmodel.None {
-			if c.places = l.Resolve(c.places[:0], 0, id); len(c.places) == 0 {
-				c.places = l.All(c.places, id) // hidden
-			}
-			name(s, s, nodesOf(c.places))
-		}
-	}
-	for _, s := range roots.Named {
-		if id := t.Lookup(s); id != linkmodel.None {
-			c.places = l.All(c.places[:0], id)
-			name(s, s, nodesOf(c.places))
-		}
-	}
-	for _, id := range roots.Overrides {
-		c.places = l.All(c.places[:0], id)
-		if len(c.places) > 0 {
-			x.replaced = append(x.replaced, id)
-			if s := t.Name(id); !strings.HasPrefix(s, "_Z") || allocation.MatchString(s) {
-				x.Overridden = append(x.Overridden, s)
-			}
-		}
-		defs := slices.DeleteFunc(nodesOf(c.places), func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
-		name(t.Name(id), "replaces "+t.Name(id)+" of a system library", defs)
-	}
+	x := &Closure{c: c, Unknown: c.linked.Unknown, Exported: roots.Exported || c.linked.Unknown != ""}
+	x.nameRoots(roots)
 	suppresses := roots.Debug
 	for _, id := range c.asked {
-		c.places = l.All(c.places[:0], id)
+		c.places = c.linked.All(c.places[:0], id)
 		suppresses = suppresses || len(c.places) > 0
 	}
 	// Libraries are named as well.
 	c.debug, c.files = c.debug || suppresses, c.files || suppresses
 	if x.Exported {
-		// Which one a look-up finds depends on the order.
-		for id, in := range l.Instances {
-			for _, d := range t.Unit(in.Unit).Defs {
-				c.places = l.All(c.places[:0], d.Symbol)
-				if len(c.places) > 1 {
-					name(t.Name(d.Symbol), "exported", nodesOf(c.places))
-				}
-			}
-			for k, comp := range c.pool.units[in.Unit].comps {
-				if comp.flags&flagExternal != 0 {
-					x.exported = append(x.exported, c.at(int32(id), int32(k)))
-				}
-			}
-		}
+		x.export()
 	}
 	slices.SortFunc(x.named, func(x, y named) int { return strings.Compare(x.symbol, y.symbol) })
 	for _, n := range x.named {
@@ -280,6 +224,7 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 		c.reach(id)
 	}
 	c.sortByHash(x.exported)
+	files, initialisers := x.reachInitialisers()
 
 	b := frame.New("tasting code 3")
 	refs := func(ids []int32) {
@@ -293,9 +238,103 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 		b.String(n.symbol)
 		refs(n.defs)
 	}
-	// Initialisers run by file, and within a file in the order of the link.
-	var files [][]int32
-	var which []int32 // of the program
+	b.Int(len(files))
+	for i, file := range files {
+		// A library's run before the C library has been told what ends the program, and before
+		// the executable's addresses are in place.
+		b.Flag(file == 0)
+		refs(initialisers[i])
+	}
+	refs(x.exported)
+
+	weakly := x.unresolved(p)
+	x.LooksUp = c.lookups
+	x.add(p, roots, files, weakly)
+	b.Int(len(x.Additions))
+	for _, a := range x.Additions {
+		b.String(a.Name)
+		b.Bytes(a.Hash[:])
+	}
+	x.Hash = b.Sum()
+	return x
+}
+
+// nameRoots finds the definitions of symbols that are roots.
+func (x *Closure) nameRoots(roots Roots) {
+	c := x.c
+	t, l := c.pool.Symbols, c.linked
+	for _, s := range roots.Read {
+		if id := t.Lookup(s); id == linkmodel.None || len(l.All(nil, id)) == 0 {
+			c.mean(meaning(s))
+		}
+	}
+	for _, s := range roots.Symbols {
+		if id := t.Lookup(s); id != linkmodel.None {
+			if c.places = l.Resolve(c.places[:0], 0, id); len(c.places) == 0 {
+				c.places = l.All(c.places, id) // hidden
+			}
+			x.name(s, s, c.nodesAt(c.places))
+		}
+	}
+	for _, s := range roots.Named {
+		if id := t.Lookup(s); id != linkmodel.None {
+			c.places = l.All(c.places[:0], id)
+			x.name(s, s, c.nodesAt(c.places))
+		}
+	}
+	for _, id := range roots.Overrides {
+		c.places = l.All(c.places[:0], id)
+		if len(c.places) > 0 {
+			x.replaced = append(x.replaced, id)
+			if s := t.Name(id); !strings.HasPrefix(s, "_Z") || allocation.MatchString(s) {
+				x.Overridden = append(x.Overridden, s)
+			}
+		}
+		defs := slices.DeleteFunc(c.nodesAt(c.places), func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
+		x.name(t.Name(id), "replaces "+t.Name(id)+" of a system library", defs)
+	}
+}
+
+// name makes the definitions of a symbol roots, if there are any and it isn't one of them yet.
+func (x *Closure) name(symbol, why string, defs []int32) {
+	if len(defs) > 0 && !x.Defines(symbol) {
+		x.named = append(x.named, named{symbol, why, defs})
+	}
+}
+
+// nodesAt returns the nodes at places, each once.
+func (c *Composer) nodesAt(places []linkmodel.Place) (ids []int32) {
+	for _, p := range places {
+		if id := c.at(p.Instance, p.Component); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// export makes every definition that other units can refer to a root.
+func (x *Closure) export() {
+	c := x.c
+	t, l := c.pool.Symbols, c.linked
+	for id, in := range l.Instances {
+		for _, d := range t.Unit(in.Unit).Defs {
+			c.places = l.All(c.places[:0], d.Symbol)
+			if len(c.places) > 1 { // which one a look-up finds depends on the order
+				x.name(t.Name(d.Symbol), "exported", c.nodesAt(c.places))
+			}
+		}
+		for k, comp := range c.pool.units[in.Unit].comps {
+			if comp.flags&flagExternal != 0 {
+				x.exported = append(x.exported, c.at(int32(id), int32(k)))
+			}
+		}
+	}
+}
+
+// reachInitialisers reaches what is a root by itself, and returns the files that have such
+// components, with these. They run by file, and within a file in the order of the link.
+func (x *Closure) reachInitialisers() (files []int32, of [][]int32) {
+	c, l := x.c, x.c.linked
 	last := int32(-1)
 	for i, in := range l.Instances {
 		start := len(x.roots)
@@ -313,29 +352,11 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 			continue
 		}
 		if in.File != last {
-			files, which, last = append(files, nil), append(which, in.File), in.File
+			files, of, last = append(files, in.File), append(of, nil), in.File
 		}
-		files[len(files)-1] = append(files[len(files)-1], x.roots[start:]...)
+		of[len(of)-1] = append(of[len(of)-1], x.roots[start:]...)
 	}
-	b.Int(len(files))
-	for i, f := range files {
-		// A library's run before the C library has been told what ends the program, and before
-		// the executable's addresses are in place.
-		b.Flag(which[i] == 0)
-		refs(f)
-	}
-	refs(x.exported)
-
-	weakly := x.unresolved(p)
-	x.LooksUp = c.lookups
-	x.add(p, roots, which, weakly)
-	b.Int(len(x.Additions))
-	for _, a := range x.Additions {
-		b.String(a.Name)
-		b.Bytes(a.Hash[:])
-	}
-	x.Hash = b.Sum()
-	return x
+	return files, of
 }
 
 // Used tells of each of the program's n files whether it has a component of x.
@@ -386,100 +407,62 @@ func (x *Closure) seen(p *linkmodel.Program, file int32, s linkmodel.Symbol) boo
 	})
 }
 
+// lacks are what a linker might complain about.
+type lacks struct {
+	*Closure
+	p              *linkmodel.Program
+	bound, refused map[linkmodel.Symbol]bool
+	state          map[linkmodel.Symbol]int
+	at             map[string][]string // the lines of files that lack them
+	weak           map[string]bool
+	weakly         bool // there are symbols that nothing has to define
+}
+
+// Of symbols: that a file has one for itself, or that nothing has one for the last file.
+const hasOwn, hasNone = 1, 2
+
 // unresolved collects what a linker might complain about, and says whether there are
 // symbols that nothing has to define. (Those that begin with _ZTH initialise variables
 // of the program's own.)
 func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
-	t, l := x.c.pool.Symbols, x.c.linked
-	seen := x.c.seen
-	if n := t.Len(); len(seen) < n {
-		seen = append(seen, make([]uint32, n-len(seen))...)
-		x.c.seen = seen
+	c := x.c
+	t, l := c.pool.Symbols, c.linked
+	if n := t.Len(); len(c.seen) < n {
+		c.seen = append(c.seen, make([]uint32, n-len(c.seen))...)
 	}
-	bound, refused := map[linkmodel.Symbol]bool{}, map[linkmodel.Symbol]bool{}
-	// Of symbols: that a file has one for itself, or that nothing has one for the last file.
-	const own, none = 1, 2
-	state := map[linkmodel.Symbol]int{}
-	at := map[string][]string{} // the lines of files that lack them
-	weak := map[string]bool{}
-	lacks := func(name string, f *linkmodel.File) {
-		x.Unresolved = append(x.Unresolved, name)
-		if line := f.Line; len(p.Files) > 1 && !slices.Contains(at[name], line) {
-			at[name] = append(at[name], line)
-		}
-	}
-	first, file := x.c.passes+1, int32(-1)
+	y := &lacks{Closure: x, p: p, bound: map[linkmodel.Symbol]bool{}, refused: map[linkmodel.Symbol]bool{}, state: map[linkmodel.Symbol]int{}, at: map[string][]string{}, weak: map[string]bool{}}
+	first, file := c.passes+1, int32(-1)
 	for _, in := range l.Instances {
-		f := &p.Files[in.File]
 		if in.File != file { // they are in the order of the files
-			x.c.passes++
+			c.passes++
 			file = in.File
 		}
 		for _, r := range t.Unit(in.Unit).Refs {
 			if r.Weak {
-				if name := t.Name(r.Symbol); (!weakly || len(p.Files) > 1) && !strings.HasPrefix(name, "_ZTH") {
-					if x.c.places = l.Resolve(x.c.places[:0], in.File, r.Symbol); len(x.c.places) == 0 {
-						weakly = true
-						if len(p.Files) > 1 {
-							weak[name+" weakly in "+f.Line] = true
-						}
-					}
-				}
+				y.readWeak(file, r.Symbol)
 				continue
 			}
 			if r.Uses&manifest.UseBound != 0 {
-				bound[r.Symbol] = true
+				y.bound[r.Symbol] = true
 			}
-			if r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT && !refused[r.Symbol] && !(x.c.linkersOwn(r.Symbol) && (in.File == 0 || x.c.special[r.Symbol]&readsLayout == 0)) {
-				if x.c.places = l.All(x.c.places[:0], r.Symbol); len(x.c.places) == 0 {
-					refused[r.Symbol] = true
-					lacks(t.Name(r.Symbol)+hidden, f)
-				}
+			if r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT {
+				y.readHidden(file, r.Symbol)
 			}
-			last := seen[r.Symbol]
-			if last == x.c.passes {
-				continue
-			}
-			seen[r.Symbol] = x.c.passes
-			if f.Complete {
-				x.c.places = l.All(x.c.places[:0], r.Symbol)
-				if len(x.c.places) > 0 && !slices.ContainsFunc(x.c.places, func(p linkmodel.Place) bool {
-					file := l.Instances[p.Instance].File
-					return file == in.File || slices.ContainsFunc(f.Entries, func(e linkmodel.Entry) bool { return e.Library != 0 && e.Library == file })
-				}) {
-					lacks(t.Name(r.Symbol), f)
-				}
-			}
-			if last < first || state[r.Symbol] == own {
-				set, bounds := x.c.pool.sets[r.Symbol]
-				x.c.places = l.Resolve(x.c.places[:0], in.File, r.Symbol)
-				switch {
-				case bounds && len(x.c.places) == 0:
-					state[r.Symbol] = own
-					if len(x.c.setOf(in.File, set)) > 0 {
-						break // the linker defines them
-					}
-					lacks(t.Name(r.Symbol), f)
-				case !x.seen(p, in.File, r.Symbol):
-					state[r.Symbol] = none
-				case !slices.ContainsFunc(x.c.places, func(p linkmodel.Place) bool { return l.Instances[p.Instance].File != in.File }):
-					state[r.Symbol] = own
-				}
-			}
-			if state[r.Symbol] == none {
-				lacks(t.Name(r.Symbol), f)
+			if last := c.seen[r.Symbol]; last != c.passes {
+				c.seen[r.Symbol] = c.passes
+				y.read(file, r.Symbol, last < first)
 			}
 		}
 	}
-	x.WeaklyAt = slices.Sorted(maps.Keys(weak))
+	x.WeaklyAt = slices.Sorted(maps.Keys(y.weak))
 	slices.Sort(x.Unresolved)
 	x.Unresolved = slices.Compact(x.Unresolved)
 	for _, name := range x.Unresolved {
-		slices.Sort(at[name])
-		x.UnresolvedAt = append(x.UnresolvedAt, strings.Join(at[name], ","))
+		slices.Sort(y.at[name])
+		x.UnresolvedAt = append(x.UnresolvedAt, strings.Join(y.at[name], ","))
 	}
 	for _, s := range x.Unresolved {
-		if bound[t.Lookup(s)] {
+		if y.bound[t.Lookup(s)] {
 			x.Bound = append(x.Bound, s)
 		}
 	}
@@ -488,7 +471,75 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 	}
 	slices.Sort(x.Duplicates)
 	x.Duplicates = slices.Compact(x.Duplicates)
-	return weakly
+	return y.weakly
+}
+
+// lack notes that a file lacks what it refers to.
+func (x *lacks) lack(file int32, name string) {
+	x.Unresolved = append(x.Unresolved, name)
+	if line := x.p.Files[file].Line; len(x.p.Files) > 1 && !slices.Contains(x.at[name], line) {
+		x.at[name] = append(x.at[name], line)
+	}
+}
+
+// readWeak looks at a reference that may stay undefined.
+func (x *lacks) readWeak(file int32, s linkmodel.Symbol) {
+	c, several := x.c, len(x.p.Files) > 1
+	name := c.pool.Symbols.Name(s)
+	if x.weakly && !several || strings.HasPrefix(name, "_ZTH") {
+		return
+	}
+	if c.places = c.linked.Resolve(c.places[:0], file, s); len(c.places) > 0 {
+		return
+	}
+	x.weakly = true
+	if several {
+		x.weak[name+" weakly in "+x.p.Files[file].Line] = true
+	}
+}
+
+// readHidden looks at a reference that no library of the system may define.
+func (x *lacks) readHidden(file int32, s linkmodel.Symbol) {
+	c := x.c
+	if x.refused[s] || c.linkersOwn(s) && (file == 0 || c.special[s]&readsLayout == 0) {
+		return
+	}
+	if c.places = c.linked.All(c.places[:0], s); len(c.places) == 0 {
+		x.refused[s] = true
+		x.lack(file, c.pool.Symbols.Name(s)+hidden)
+	}
+}
+
+// read looks at the first reference of a file to a symbol, and of all files if first.
+func (x *lacks) read(file int32, s linkmodel.Symbol, first bool) {
+	c, l, f := x.c, x.c.linked, &x.p.Files[file]
+	if f.Complete {
+		c.places = l.All(c.places[:0], s)
+		if len(c.places) > 0 && !slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
+			other := l.Instances[p.Instance].File
+			return other == file || slices.ContainsFunc(f.Entries, func(e linkmodel.Entry) bool { return e.Library != 0 && e.Library == other })
+		}) {
+			x.lack(file, c.pool.Symbols.Name(s))
+		}
+	}
+	if first || x.state[s] == hasOwn {
+		set, bounds := c.pool.sets[s]
+		c.places = l.Resolve(c.places[:0], file, s)
+		switch {
+		case bounds && len(c.places) == 0:
+			x.state[s] = hasOwn
+			if len(c.setOf(file, set)) == 0 { // else the linker defines them
+				x.lack(file, c.pool.Symbols.Name(s))
+			}
+		case !x.seen(x.p, file, s):
+			x.state[s] = hasNone
+		case !slices.ContainsFunc(c.places, func(p linkmodel.Place) bool { return l.Instances[p.Instance].File != file }):
+			x.state[s] = hasOwn
+		}
+	}
+	if x.state[s] == hasNone {
+		x.lack(file, c.pool.Symbols.Name(s))
+	}
 }
 
 // sortByHash sorts by global identity; names break ties.

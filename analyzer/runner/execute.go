@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -50,36 +51,18 @@ func (r *runner) execute(spool *spool) (*outcome, error) {
 	defer signal.Stop(signals)
 
 	files := []*os.File{r.Stdin, r.Stdout, r.Stderr}
-	var readers []*os.File
-	var copies sync.WaitGroup
-	var copyErr error
-	var mu sync.Mutex // for spool and copyErr
+	c := &copier{spool: spool}
+	defer c.close()
 	if spool != nil {
+		var err error
+		if files[1], err = c.pipe(r.Stdout); err != nil {
+			return nil, err
+		}
 		// One pipe if both streams go to one place, so that their order stays.
-		for i := 1; i <= 2; i++ {
-			if i == 2 && sameFile(r.Stdout, r.Stderr) {
-				files[2] = files[1]
-				break
-			}
-			pr, pw, err := os.Pipe()
-			if err != nil {
+		if files[2] = files[1]; !sameFile(r.Stdout, r.Stderr) {
+			if files[2], err = c.pipe(r.Stderr); err != nil {
 				return nil, err
 			}
-			defer pr.Close()
-			defer pw.Close()
-			to := files[i]
-			files[i] = pw
-			readers = append(readers, pr)
-			copies.Go(func() {
-				err := tee(pr, to, func(b []byte) {
-					mu.Lock()
-					defer mu.Unlock()
-					spool.Write(b)
-				})
-				mu.Lock()
-				defer mu.Unlock()
-				copyErr = errors.Join(copyErr, err)
-			})
 		}
 	}
 	p, err := os.StartProcess(r.binary, append([]string{r.binary}, r.Args...), &os.ProcAttr{
@@ -87,56 +70,20 @@ func (r *runner) execute(spool *spool) (*outcome, error) {
 		Files: files,
 		Sys:   procAttr(),
 	})
-	for _, f := range files[1:] {
-		if f != r.Stdout && f != r.Stderr {
-			f.Close()
-		}
+	for _, f := range c.writers {
+		f.Close()
 	}
 	if err != nil {
 		return nil, err
 	}
 
 	o := new(outcome)
-	ended := make(chan struct{})
-	var state *os.ProcessState
-	go func() {
-		state, err = p.Wait()
-		close(ended)
-	}()
-wait:
-	for {
-		select {
-		case s := <-signals:
-			o.obstacle = fmt.Sprintf("%v was received", s)
-			_ = p.Signal(s) // it may have ended just now
-		case <-ended:
-			break wait
-		}
-	}
+	state, err := o.wait(p, signals)
 	if err != nil {
 		return nil, err
 	}
-	if len(readers) > 0 {
-		done := make(chan struct{})
-		go func() {
-			copies.Wait()
-			close(done)
-		}()
-		select {
-		case <-done:
-		case <-time.After(grace):
-			o.obstacle = "processes that the test left behind hold its output open"
-			for _, pr := range readers {
-				_ = pr.SetReadDeadline(time.Now())
-			}
-			<-done
-		}
-		if copyErr != nil && o.obstacle == "" {
-			o.obstacle = fmt.Sprintf("the log could not be written: %v", copyErr)
-		}
-		if spool.err != nil && o.obstacle == "" {
-			o.obstacle = spool.err.Error()
-		}
+	if spool != nil {
+		c.finish(o)
 	}
 	switch ws := state.Sys().(syscall.WaitStatus); {
 	case ws.Signaled():
@@ -145,6 +92,83 @@ wait:
 		o.code = ws.ExitStatus()
 	}
 	return o, nil
+}
+
+// wait waits for the end of a test, and passes signals on to it.
+func (o *outcome) wait(p *os.Process, signals <-chan os.Signal) (state *os.ProcessState, err error) {
+	ended := make(chan struct{})
+	go func() {
+		state, err = p.Wait()
+		close(ended)
+	}()
+	for {
+		select {
+		case s := <-signals:
+			o.obstacle = fmt.Sprintf("%v was received", s)
+			_ = p.Signal(s) // it may have ended just now
+		case <-ended:
+			return state, err
+		}
+	}
+}
+
+// copier copies the output of a test to the log and to a spool.
+type copier struct {
+	spool            *spool
+	readers, writers []*os.File
+	copies           sync.WaitGroup
+	mu               sync.Mutex // for spool and err
+	err              error
+}
+
+// pipe returns a file of which all is copied that is written to it.
+func (c *copier) pipe(to *os.File) (*os.File, error) {
+	pr, pw, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	c.readers, c.writers = append(c.readers, pr), append(c.writers, pw)
+	c.copies.Go(func() {
+		err := tee(pr, to, func(b []byte) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.spool.Write(b)
+		})
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.err = errors.Join(c.err, err)
+	})
+	return pw, nil
+}
+
+// finish waits for the end of the output.
+func (c *copier) finish(o *outcome) {
+	done := make(chan struct{})
+	go func() {
+		c.copies.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(grace):
+		o.obstacle = "processes that the test left behind hold its output open"
+		for _, pr := range c.readers {
+			_ = pr.SetReadDeadline(time.Now())
+		}
+		<-done
+	}
+	if c.err != nil && o.obstacle == "" {
+		o.obstacle = fmt.Sprintf("the log could not be written: %v", c.err)
+	}
+	if c.spool.err != nil && o.obstacle == "" {
+		o.obstacle = c.spool.err.Error()
+	}
+}
+
+func (c *copier) close() {
+	for _, f := range slices.Concat(c.writers, c.readers) {
+		f.Close()
+	}
 }
 
 // tee copies from a pipe until its end or the reader's deadline. If the log

@@ -109,8 +109,20 @@ func (s *source) skip(i, end int) int {
 // Words with parentheses before those of the parameters.
 var notNames = wordset.Of("__attribute__ alignas decltype noexcept explicit requires __declspec asm __asm__ static_assert sizeof")
 
+// reading is a declaration that is being read.
+type reading struct {
+	*source
+	d                   decl
+	id                  int // index of the class defined here
+	classWord, enumWord int
+	last                int    // of a variable, the token in front of its initialiser
+	path                string // as in scan
+}
+
+// entity is declaration for what is neither a namespace nor a macro.
 func (s *source) entity(b, end, class int, path string) int {
-	d := decl{kind: "variable", class: class, b: b, begin: b, nameTok: -1, open: -1, body: -1, colon: -1, init: -1}
+	x := &reading{source: s, d: decl{kind: "variable", class: class, b: b, begin: b, nameTok: -1, open: -1, body: -1, colon: -1, init: -1}, id: -1, classWord: -1, enumWord: -1, last: -1, path: path}
+	d := &x.d
 	for s.at(d.begin) == "template" && s.at(s.next(d.begin)) == "<" {
 		a := s.angle(s.next(d.begin))
 		if a < 0 {
@@ -118,8 +130,6 @@ func (s *source) entity(b, end, class int, path string) int {
 		}
 		d.begin = s.next(a)
 	}
-	id := -1 // index of the class defined here
-	classWord, enumWord, last := -1, -1, -1
 	switch s.at(d.begin) {
 	case "using", "typedef":
 		d.kind = "using"
@@ -134,20 +144,10 @@ func (s *source) entity(b, end, class int, path string) int {
 		p := s.prev(j)
 		switch {
 		case t.s == "operator" && d.open < 0:
-			d.nameTok = j
-			k := s.next(j)
-			d.name = "operator"
-			if s.at(k) == "(" && s.toks[k].match == s.next(k) {
-				d.name, k = "operator()", s.next(s.toks[k].match)
-			}
-			for ; k < end && s.at(k) != "(" && s.at(k) != ";"; k = s.next(k) {
-				d.name += s.at(k)
-			}
-			if s.at(k) != "(" || s.toks[k].match < 0 {
+			if !x.operator(j, end) {
 				return s.skip(j, end)
 			}
-			d.open, d.kind = k, "function"
-			j = s.toks[k].match
+			j = s.toks[d.open].match
 		case t.s == "(" || t.s == "[":
 			if t.match < 0 {
 				return j + 1
@@ -166,72 +166,106 @@ func (s *source) entity(b, end, class int, path string) int {
 		case t.s == "=" && d.init < 0:
 			d.init = j
 			if d.open < 0 {
-				last = p
+				x.last = p
 			}
 		case t.s == "," && d.open >= 0 && d.colon < 0 && d.init < 0: // T v(1), w{2};
 			d.init = j
 		case t.s == ":" && d.open >= 0 && d.colon < 0 && d.init < 0:
 			d.colon = j
-		case (t.s == "class" || t.s == "struct" || t.s == "union") && classWord < 0 && d.open < 0 && d.init < 0 && enumWord < 0:
-			classWord = j
+		case (t.s == "class" || t.s == "struct" || t.s == "union") && x.classWord < 0 && d.open < 0 && d.init < 0 && x.enumWord < 0:
+			x.classWord = j
 		case t.s == "enum" && d.open < 0 && d.init < 0:
-			enumWord = j
+			x.enumWord = j
 		case t.s == "{":
 			if t.match < 0 {
 				return j + 1
 			}
-			word := s.toks[p].Kind == token.Ident && (!s.keyword(s.at(p)) || s.at(p) == "final") || s.at(p) == ">"
-			switch {
-			case enumWord >= 0 && d.init < 0:
-				d.kind, d.body, d.name = "enum", j, s.addEnum(enumWord, j)
-			case classWord >= 0 && id < 0 && d.init < 0 && (d.open < 0 || word):
-				d.kind, d.open, d.nameTok, d.body = "class", -1, -1, j
-				id = s.addClass(d, classWord, j, path)
-				d.name = s.classes[id].name
-			case d.open >= 0 && d.init < 0 && d.colon >= 0 && word: // a member initialiser
-			case d.open >= 0 && d.init < 0:
-				d.kind, d.body, d.e = "function", j, t.match
-				for n := s.next(d.e); s.at(n) == "catch"; n = s.next(d.e) {
-					if o := s.next(n); s.at(o) == "(" && s.at(s.next(s.toks[o].match)) == "{" {
-						d.e = s.toks[s.next(s.toks[o].match)].match
-					} else {
-						break
-					}
-				}
-				s.addDecl(d)
+			if x.brace(j) {
+				s.addDecl(*d)
 				return d.e + 1
-			case d.init < 0:
-				d.init, last = j, p
 			}
 			j = t.match
 		case t.s == ";":
-			d.e = j
-			switch {
-			case d.kind == "variable" && d.open >= 0:
-				d.kind = "function"
-			case d.kind == "variable" && classWord == d.begin && s.at(s.prev(j)) == d.name || d.kind == "variable" && s.at(d.begin) == "friend":
-				d.kind = "other"
-			case d.kind == "variable":
-				if last < 0 {
-					last = s.prev(j)
-				}
-				for k := last; k > d.begin; k = s.prev(k) {
-					if t := s.toks[k]; t.match >= 0 && t.match < k {
-						k = t.match
-					} else if t.Kind == token.Ident && !s.keyword(t.s) && s.at(s.prev(k)) != ":" {
-						d.nameTok, d.name = k, t.s
-						break
-					}
-				}
-				if d.nameTok < 0 || classWord >= 0 && s.next(classWord) == d.nameTok {
-					d.kind = "other"
-				}
-			}
-			s.addDecl(d)
+			x.finish(j)
+			s.addDecl(*d)
 			return j + 1
 		}
 	}
 	return end
+}
+
+// operator reads the name of an operator, up to its parameters.
+func (x *reading) operator(j, end int) bool {
+	d := &x.d
+	d.nameTok, d.name = j, "operator"
+	k := x.next(j)
+	if x.at(k) == "(" && x.toks[k].match == x.next(k) {
+		d.name, k = "operator()", x.next(x.toks[k].match)
+	}
+	for ; k < end && x.at(k) != "(" && x.at(k) != ";"; k = x.next(k) {
+		d.name += x.at(k)
+	}
+	if x.at(k) != "(" || x.toks[k].match < 0 {
+		return false
+	}
+	d.open, d.kind = k, "function"
+	return true
+}
+
+// brace reads what is in braces, and tells whether they end the declaration.
+func (x *reading) brace(j int) bool {
+	d, p := &x.d, x.prev(j)
+	word := x.toks[p].Kind == token.Ident && (!x.keyword(x.at(p)) || x.at(p) == "final") || x.at(p) == ">"
+	switch {
+	case x.enumWord >= 0 && d.init < 0:
+		d.kind, d.body, d.name = "enum", j, x.addEnum(x.enumWord, j)
+	case x.classWord >= 0 && x.id < 0 && d.init < 0 && (d.open < 0 || word):
+		d.kind, d.open, d.nameTok, d.body = "class", -1, -1, j
+		x.id = x.addClass(*d, x.classWord, j, x.path)
+		d.name = x.classes[x.id].name
+	case d.open >= 0 && d.init < 0 && d.colon >= 0 && word: // a member initialiser
+	case d.open >= 0 && d.init < 0:
+		d.kind, d.body, d.e = "function", j, x.toks[j].match
+		for n := x.next(d.e); x.at(n) == "catch"; n = x.next(d.e) {
+			if o := x.next(n); x.at(o) == "(" && x.at(x.next(x.toks[o].match)) == "{" {
+				d.e = x.toks[x.next(x.toks[o].match)].match
+			} else {
+				break
+			}
+		}
+		return true
+	case d.init < 0:
+		d.init, x.last = j, p
+	}
+	return false
+}
+
+// finish settles at a semicolon what the declaration is.
+func (x *reading) finish(j int) {
+	d := &x.d
+	d.e = j
+	switch {
+	case d.kind != "variable":
+	case d.open >= 0:
+		d.kind = "function"
+	case x.classWord == d.begin && x.at(x.prev(j)) == d.name || x.at(d.begin) == "friend":
+		d.kind = "other"
+	default:
+		if x.last < 0 {
+			x.last = x.prev(j)
+		}
+		for k := x.last; k > d.begin; k = x.prev(k) {
+			if t := x.toks[k]; t.match >= 0 && t.match < k {
+				k = t.match
+			} else if t.Kind == token.Ident && !x.keyword(t.s) && x.at(x.prev(k)) != ":" {
+				d.nameTok, d.name = k, t.s
+				break
+			}
+		}
+		if d.nameTok < 0 || x.classWord >= 0 && x.next(x.classWord) == d.nameTok {
+			d.kind = "other"
+		}
+	}
 }
 
 // angle returns the index of the > that belongs to the < at i, -1 if there is

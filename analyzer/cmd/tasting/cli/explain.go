@@ -57,65 +57,19 @@ can't be read or nothing is recorded.`,
 		Example: `  tasting explain --label=//lib:parser_test
   tasting explain old/parser_test.closure bazel-bin/lib/parser_test.closure`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if own := strings.TrimLeft(label, "@"); strings.HasPrefix(own, "//") {
-				label = own // as results of the main repository are recorded
-			}
-			if dir, name, ok := strings.Cut(label, "//"); ok && name != "" && !strings.Contains(name, ":") {
-				label = dir + "//" + name + ":" + path.Base(name)
-			}
+			label = wholeLabel(label)
 			e := explained{Label: label}
+			var err error
 			switch {
 			case label != "" && len(args) < 2:
-				if !strings.Contains(label, "//") || !strings.Contains(label, ":") {
-					return fmt.Errorf("explain: --label=%s: want the whole label of a test, as //pkg:name", label)
-				}
-				if last < 1 {
-					return fmt.Errorf("explain: --last=%d: want a positive number", last)
-				}
-				if err := o.Complete(cmd.Flags(), os.Getenv); err != nil {
-					return err
-				}
-				// A misspelt name must not look like an empty store.
-				if cmd.Flags().Changed("store") && store.Local(o.Location) == o.Location && !strings.Contains(o.Location, ",") {
-					if _, err := os.Stat(o.Location); err != nil {
-						return err
-					}
-				}
-				s, err := store.Open(o.Location, o)
-				if err != nil {
-					return err
-				}
-				defer store.Close(s)
-				var before, now *explain.Recorded
-				if len(args) == 0 {
-					before, now, err = explain.Last(cmd.Context(), s, label, last)
-				} else {
-					now = new(explain.Recorded)
-					if now.Report, err = fingerprint.ReadReport(args[0]); err != nil {
-						return err
-					}
-					before, err = explain.Nearest(cmd.Context(), s, label, now.Report, last)
-				}
-				if errors.Is(err, explain.ErrNone) {
-					return fmt.Errorf("explain: %w; results are recorded by tasting test and by bazel test of tasting_cc_test, and their explanations with them", err)
-				}
-				if err != nil {
-					return err
-				}
-				e.Recorded = &before.Entry
-				e.Comparison = explain.Compare(before.Report, now.Report)
+				err = e.compareRecorded(cmd, &o, args, last)
 			case label == "" && len(args) == 2:
-				before, err := fingerprint.ReadReport(args[0])
-				if err != nil {
-					return err
-				}
-				after, err := fingerprint.ReadReport(args[1])
-				if err != nil {
-					return err
-				}
-				e.Comparison = explain.Compare(before, after)
+				err = e.compareFiles(args[0], args[1])
 			default:
-				return errors.New("explain: want two closures, OLD and NEW, or --label=//pkg:name and at most one, NEW")
+				err = errors.New("explain: want two closures, OLD and NEW, or --label=//pkg:name and at most one, NEW")
+			}
+			if err != nil {
+				return err
 			}
 			out := cmd.OutOrStdout()
 			if asJSON {
@@ -141,6 +95,73 @@ can't be read or nothing is recorded.`,
 	o.AddFlags(cmd.Flags())
 	f.IntVar(&last, "last", 10, "look at so `MANY` of the last recorded results")
 	return cmd
+}
+
+// wholeLabel is a label as results of the main repository are recorded, with the name of the target.
+func wholeLabel(label string) string {
+	if own := strings.TrimLeft(label, "@"); strings.HasPrefix(own, "//") {
+		label = own
+	}
+	if dir, name, ok := strings.Cut(label, "//"); ok && name != "" && !strings.Contains(name, ":") {
+		label = dir + "//" + name + ":" + path.Base(name)
+	}
+	return label
+}
+
+// compareRecorded compares a recorded result with a closure, or with the last one.
+func (e *explained) compareRecorded(cmd *cobra.Command, o *store.Options, args []string, last int) error {
+	if !strings.Contains(e.Label, "//") || !strings.Contains(e.Label, ":") {
+		return fmt.Errorf("explain: --label=%s: want the whole label of a test, as //pkg:name", e.Label)
+	}
+	if last < 1 {
+		return fmt.Errorf("explain: --last=%d: want a positive number", last)
+	}
+	if err := o.Complete(cmd.Flags(), os.Getenv); err != nil {
+		return err
+	}
+	// A misspelt name must not look like an empty store.
+	if cmd.Flags().Changed("store") && store.Local(o.Location) == o.Location && !strings.Contains(o.Location, ",") {
+		if _, err := os.Stat(o.Location); err != nil {
+			return err
+		}
+	}
+	s, err := store.Open(o.Location, *o)
+	if err != nil {
+		return err
+	}
+	defer store.Close(s)
+	var before, now *explain.Recorded
+	if len(args) == 0 {
+		before, now, err = explain.Last(cmd.Context(), s, e.Label, last)
+	} else {
+		now = new(explain.Recorded)
+		if now.Report, err = fingerprint.ReadReport(args[0]); err != nil {
+			return err
+		}
+		before, err = explain.Nearest(cmd.Context(), s, e.Label, now.Report, last)
+	}
+	if errors.Is(err, explain.ErrNone) {
+		return fmt.Errorf("explain: %w; results are recorded by tasting test and by bazel test of tasting_cc_test, and their explanations with them", err)
+	}
+	if err != nil {
+		return err
+	}
+	e.Recorded = &before.Entry
+	e.Comparison = explain.Compare(before.Report, now.Report)
+	return nil
+}
+
+func (e *explained) compareFiles(old, new string) error {
+	before, err := fingerprint.ReadReport(old)
+	if err != nil {
+		return err
+	}
+	after, err := fingerprint.ReadReport(new)
+	if err != nil {
+		return err
+	}
+	e.Comparison = explain.Compare(before, after)
+	return nil
 }
 
 func closureCommand() *cobra.Command {

@@ -62,18 +62,8 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 	f.StringVar(&o.Aspect, "aspect", driver.Aspect, "`LABEL` of the aspect")
 	f.BoolP("help", "h", false, "help for test")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var given, files []string
-		if !slices.Contains(args, "--help") && !slices.Contains(args, "-h") {
-			var err error
-			if given, files, err = rcFlags(".", f, os.Getenv); err != nil {
-				return err
-			}
-		}
-		own, rest := splitOwn(f, slices.Concat(given, args))
-		if err := f.Parse(own); err != nil {
-			if len(files) > 0 {
-				err = fmt.Errorf("%w (flags are also taken from %s)", err, strings.Join(files, " and "))
-			}
+		rest, err := parseTestFlags(f, args)
+		if err != nil {
 			return err
 		}
 		if help, _ := f.GetBool("help"); help {
@@ -94,21 +84,11 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 		}
 		o.Read, o.Write = stores.Mode.CanRead(), stores.Mode.CanWrite()
 		if o.Read || o.Write {
-			var err error
-			if o.Store, err = store.Open(stores.Location, stores); err != nil {
+			closeStores, err := openStores(&o, stores)
+			if err != nil {
 				return err
 			}
-			defer store.Close(o.Store)
-			o.StoreName = store.Redact(stores.Location)
-			if o.LocalStore = o.Store; store.IsRemote(stores.Location) {
-				o.LocalStore = nil
-				if local := store.Local(stores.Location); local != "" {
-					if o.LocalStore, err = store.Open(local, stores); err != nil {
-						return err
-					}
-					defer store.Close(o.LocalStore)
-				}
-			}
+			defer closeStores()
 		}
 		if o.RunsDir == "" {
 			// Without a home there is nothing to report.
@@ -126,6 +106,46 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 		return exit(code, nil)
 	}
 	return cmd
+}
+
+// parseTestFlags parses the flags of tasting among args and in files of flags, and returns
+// Bazel's.
+func parseTestFlags(f *pflag.FlagSet, args []string) (rest []string, err error) {
+	var given, files []string
+	if !slices.Contains(args, "--help") && !slices.Contains(args, "-h") {
+		if given, files, err = rcFlags(".", f, os.Getenv); err != nil {
+			return nil, err
+		}
+	}
+	own, rest := splitOwn(f, slices.Concat(given, args))
+	if err = f.Parse(own); err != nil && len(files) > 0 {
+		err = fmt.Errorf("%w (flags are also taken from %s)", err, strings.Join(files, " and "))
+	}
+	return rest, err
+}
+
+// openStores opens the stores of o, and returns a function that closes them.
+func openStores(o *driver.Options, options store.Options) (closeAll func(), err error) {
+	all, err := store.Open(options.Location, options)
+	if err != nil {
+		return nil, err
+	}
+	o.Store, o.LocalStore, o.StoreName = all, all, store.Redact(options.Location)
+	if !store.IsRemote(options.Location) {
+		return func() { store.Close(all) }, nil
+	}
+	o.LocalStore = nil
+	if name := store.Local(options.Location); name != "" {
+		if o.LocalStore, err = store.Open(name, options); err != nil {
+			store.Close(all)
+			return nil, err
+		}
+	}
+	local := o.LocalStore
+	return func() {
+		store.Close(local)
+		store.Close(all)
+	}, nil
 }
 
 // splitOwn splits arguments into those that f knows and the others, which are
