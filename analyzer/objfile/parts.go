@@ -378,7 +378,7 @@ func (c *comparison) target(queue *[]place, f *file, x field, after uint64) (uin
 		}
 		return 4, c.module(dest, r, ok) && (r.name == "" || !sym.local() && bare(r.name) == bare(sym.name)) && c.offset(dest+8, c.tls, sym, to)
 	}
-	return after, true
+	return after, false // what a type without a case means isn't known
 }
 
 // access tells whether an instruction that reads where a thread-local variable is, or what a linker makes of it, leads to
