@@ -40,7 +40,7 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 	if dir := s.Bazel.Cache; dir != "" {
 		s.memory = fingerprint.OpenMemory(filepath.Join(dir, fmt.Sprintf("compositions-%016x", xxhash.Sum64String(s.execRoot))))
 	}
-	s.prober = &prober{dir: s.execRoot, env: actionEnv(s.options), tmp: s.tmp, known: map[string]*probe{}}
+	s.prober = &prober{dir: s.execRoot, env: pairs(optionsEnv(s.options, "action_env")), tmp: s.tmp, known: map[string]*probe{}}
 	known, results, fallbacks := s.composeBy(ctx, s.tests)
 	var again []*test
 	why := ""
@@ -327,7 +327,7 @@ func (s *session) machine(ctx context.Context, t *test, run *fingerprint.Run) er
 	if err != nil {
 		return err
 	}
-	data, err := s.prober.loads(t)
+	data, err := s.prober.loads(t, system.program)
 	if err != nil {
 		return err
 	}

@@ -139,12 +139,15 @@ func TestDeclared(t *testing.T) {
 		"env of Bazel's":             {func(g *given) { g.d.Env = map[string]string{"E": "1", "TZ": "CET"} }, true},
 		"inherited":                  {func(g *given) { g.d.EnvInherited = nil }, false},
 		"inherited, value":           {func(g *given) { g.client["I"] = "2" }, false},
-		"--test_env":                 {func(g *given) { g.options += " test_env=T=2" }, false},
+		"--test_env":                 {func(g *given) { g.options = strings.ReplaceAll(g.options, "test_env=T=1", "test_env=T=2") }, false},
 		"--test_env of Bazel's":      {func(g *given) { g.options += " test_env=TEST_TMPDIR=/x" }, true},
 		"--test_env that may be its": {func(g *given) { g.options += " test_env=GTEST_BRIEF=1" }, true},
 		"--action_env":               {func(g *given) { g.options += " action_env=A=1" }, false},
 		"strict":                     {func(g *given) { g.options += " incompatible_strict_action_env=1" }, false},
 		"no PATH":                    {func(g *given) { g.options = "test_env=T=1 test_arg=c" }, true},
+		"empty filter":               {func(g *given) { g.options += " test_filter=" }, false},
+		"two of a variable":          {func(g *given) { g.options += " action_env=T=2" }, true},
+		"test of another repository": {func(g *given) { g.label = "@@r//p:t" }, false},
 		"filter":                     {func(g *given) { g.options += " test_filter=x" }, false},
 		"shards":                     {func(g *given) { g.d.ShardCount = 3 }, true},
 		"shards, forced":             {func(g *given) { g.options += " test_sharding_strategy=forced=3" }, true},
@@ -208,6 +211,7 @@ func TestLoading(t *testing.T) {
 		{"option of all actions", d(nil), []string{"action_env=LD_DYNAMIC_WEAK="}, false},
 		{"option, inherited", d(nil), []string{"action_env=LD_AUDIT", "client_env=LD_AUDIT=/x.so"}, false},
 		{"option, inherited, not set", d(nil), []string{"test_env=LD_AUDIT"}, true},
+		{"option, then cleared", d(nil), []string{"test_env=LD_LIBRARY_PATH=/x", "action_env=LD_LIBRARY_PATH="}, false},
 		{"rule clears what the user has", d(map[string]string{"LD_LIBRARY_PATH": ""}), []string{"client_env=LD_LIBRARY_PATH=/x"}, false},
 		{"user", d(nil), []string{"client_env=LD_LIBRARY_PATH=/x"}, false},
 		{"user, strict", d(nil), []string{"client_env=LD_LIBRARY_PATH=/x", "incompatible_strict_action_env=1"}, true},
@@ -222,23 +226,31 @@ func TestLoading(t *testing.T) {
 	}
 }
 
-// What actions have of the user's environment.
-func TestActionEnv(t *testing.T) {
+// What actions and tests have of the user's environment: the last mention counts, and of tests
+// their own option. (Each was tried with Bazel 7.7.1, but for what only later ones have.)
+func TestOptionsEnv(t *testing.T) {
 	const client = "client_env=PATH=/p client_env=LD_LIBRARY_PATH=/l client_env=LIBRARY_PATH=/x client_env=HOME=/h"
-	for options, want := range map[string]string{
-		"":                                 "PATH=/p LD_LIBRARY_PATH=/l",
-		"incompatible_strict_action_env=1": "PATH=/bin:/usr/bin:/usr/local/bin",
-		"action_env=LIBRARY_PATH":          "PATH=/p LD_LIBRARY_PATH=/l LIBRARY_PATH=/x",
-		"incompatible_strict_action_env=1 action_env=PATH action_env=A=B=C": "PATH=/bin:/usr/bin:/usr/local/bin PATH=/p A=B=C",
-		"action_env==PATH action_env=B=1":                                   "LD_LIBRARY_PATH=/l B=1",
-		"action_env=UNSET test_env=HOME host_action_env=HOME":               "PATH=/p LD_LIBRARY_PATH=/l",
+	for options, want := range map[string][2]string{ // of actions, of tests
+		"":                                 {"LD_LIBRARY_PATH=/l PATH=/p"},
+		"incompatible_strict_action_env=1": {"PATH=/bin:/usr/bin:/usr/local/bin"},
+		"action_env=LIBRARY_PATH":          {"LD_LIBRARY_PATH=/l LIBRARY_PATH=/x PATH=/p"},
+		"incompatible_strict_action_env=1 action_env=PATH action_env=A=B=C": {"A=B=C PATH=/p"},
+		"action_env==PATH action_env=B=1":                                   {"B=1 LD_LIBRARY_PATH=/l"},
+		"action_env=UNSET test_env=HOME host_action_env=HOME":               {"LD_LIBRARY_PATH=/l PATH=/p", "HOME=/h LD_LIBRARY_PATH=/l PATH=/p"},
+		"test_env=X=1 action_env=X=2":                                       {"LD_LIBRARY_PATH=/l PATH=/p X=2", "LD_LIBRARY_PATH=/l PATH=/p X=1"},
+		"test_env=X=3 test_env=X":                                           {"LD_LIBRARY_PATH=/l PATH=/p"},
+		"action_env=X=4 action_env=X":                                       {"LD_LIBRARY_PATH=/l PATH=/p"},
 	} {
 		var o []bazel.Option
 		for _, x := range strings.Fields(client + " " + options) {
 			o = append(o, option(x))
 		}
-		if got := strings.Join(actionEnv(o), " "); got != want {
-			t.Errorf("%s: %s, want %s", options, got, want)
+		if want[1] == "" {
+			want[1] = want[0]
+		}
+		got := [2]string{strings.Join(pairs(optionsEnv(o, "action_env")), " "), strings.Join(pairs(optionsEnv(o, "action_env", "test_env")), " ")}
+		if got != want {
+			t.Errorf("%s: %q, want %q", options, got, want)
 		}
 	}
 }

@@ -221,11 +221,7 @@ var literal = regexp.MustCompile(`^[\w./=:,+@%^-]+$`)
 // tests compares.
 func (s *session) environment(t *test, client map[string]string) (env, contested []string) {
 	d := t.description
-	values := map[string]string{}
-	for _, kv := range actionEnv(s.options, "test_env") {
-		k, v, _ := strings.Cut(kv, "=")
-		values[k] = v
-	}
+	values := optionsEnv(s.options, "action_env", "test_env")
 	maps.Copy(values, d.Env)
 	for _, name := range d.EnvInherited {
 		if v, set := client[name]; set {
@@ -241,8 +237,10 @@ func (s *session) environment(t *test, client map[string]string) (env, contested
 		TEST_UNDECLARED_OUTPUTS_DIR TEST_UNUSED_RUNFILES_LOG_FILE TEST_WARNINGS_OUTPUT_FILE TMPDIR XML_OUTPUT_FILE`) {
 		own[name] = ""
 	}
-	if filter := s.option("test_filter"); filter != "" {
-		own["TESTBRIDGE_TEST_ONLY"] = filter
+	for _, o := range s.options {
+		if o.OptionName == "test_filter" { // an empty one is one
+			own["TESTBRIDGE_TEST_ONLY"] = o.OptionValue
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		_, set := own[name]
@@ -250,6 +248,7 @@ func (s *session) environment(t *test, client map[string]string) (env, contested
 			contested = append(contested, name+"="+values[name])
 		}
 	}
+	contested = append(contested, disputed(s.options)...)
 	if path, set := values["PATH"]; set {
 		values["PATH"] = ".:" + path
 	} else {
@@ -269,10 +268,10 @@ func (s *session) testBinary(t *test) string {
 	switch {
 	case repo != "":
 		return "../" + strings.TrimLeft(repo, "@") + "/" + filepath.Join(pkg, name)
-	case pkg == "":
+	case pkg == "" && !strings.Contains(name, "/"):
 		return "./" + name
 	}
-	return pkg + "/" + name
+	return filepath.Join(pkg, name)
 }
 
 // runfilesRoot is the name of the directory in the runfiles where a test starts: that of its workspace.
@@ -283,6 +282,9 @@ func (s *session) external(t *test) bool {
 	legacy := s.option("legacy_external_runfiles")
 	if isFalse(legacy) || legacy == "" && !modelled[s.major()] {
 		return false
+	}
+	if strings.HasPrefix(t.label, "@") {
+		return true // the test itself
 	}
 	return slices.ContainsFunc(t.composed.Data, func(f fingerprint.File) bool { return !strings.HasPrefix(f.Path, s.runfilesRoot()+"/") })
 }
@@ -305,36 +307,33 @@ func inherited(name, value string, set bool) string {
 // environment LD_LIBRARY_PATH alone reaches tests, unless Bazel is strict.
 func (d *description) loading(options []bazel.Option) string {
 	client := clientEnv(options)
-	env := map[string]string{}
-	inherit := func(name string) {
-		if v, set := client[name]; set {
-			env[name] = v
+	var set []string
+	note := func(name, value string) {
+		if syslib.ChangesLoading(name, value) {
+			set = append(set, name)
 		}
 	}
 	if !strict(options) {
-		inherit("LD_LIBRARY_PATH")
+		note("LD_LIBRARY_PATH", client["LD_LIBRARY_PATH"])
 	}
+	// Which of several says the last word doesn't matter: one is enough.
 	for _, o := range options {
 		if o.OptionName != "test_env" && o.OptionName != "action_env" {
 			continue
 		}
 		if name, value, assigned := strings.Cut(o.OptionValue, "="); assigned {
-			env[name] = value
-		} else {
-			inherit(name)
+			note(name, value)
+		} else if value, there := client[name]; there {
+			note(name, value)
 		}
 	}
 	for _, name := range d.EnvInherited {
-		inherit(name)
-	}
-	// Which of two says the last word doesn't matter: one is enough.
-	var set []string
-	for _, m := range []map[string]string{env, d.Env} {
-		for name, value := range m {
-			if syslib.ChangesLoading(name, value) {
-				set = append(set, name)
-			}
+		if value, there := client[name]; there {
+			note(name, value)
 		}
+	}
+	for name, value := range d.Env {
+		note(name, value)
 	}
 	if len(set) == 0 {
 		return ""
@@ -342,38 +341,69 @@ func (d *description) loading(options []bazel.Option) string {
 	return slices.Min(set) + " is set: what it has the test load isn't known"
 }
 
-// actionEnv is the environment in which Bazel starts actions, but for what each has of its
-// own: nothing else of the user's is there, so no LIBRARY_PATH that leads to other libraries.
-// More options of such a form may add to it. Source: Bazel's BazelRuleClassProvider.SHELL_ACTION_ENV.
-func actionEnv(options []bazel.Option, more ...string) []string {
+// optionsEnv is the environment in which Bazel starts actions, but for what each has of its
+// own: nothing else of the user's is there, so no LIBRARY_PATH that leads to other libraries. Options
+// that say more of it are applied one after the other; the last mention of a variable counts.
+// Source: Bazel's BazelRuleClassProvider.SHELL_ACTION_ENV, ActionEnvironment.
+func optionsEnv(options []bazel.Option, names ...string) map[string]string {
 	client := clientEnv(options)
-	var env []string
+	env := map[string]string{}
 	inherit := func(name string) {
 		if v, set := client[name]; set {
-			env = append(env, name+"="+v)
+			env[name] = v
 		}
 	}
 	if strict(options) {
-		env = append(env, "PATH=/bin:/usr/bin:/usr/local/bin")
+		env["PATH"] = "/bin:/usr/bin:/usr/local/bin"
 	} else {
 		inherit("PATH")
 		inherit("LD_LIBRARY_PATH")
 	}
-	for _, o := range options {
-		if o.OptionName != "action_env" && !slices.Contains(more, o.OptionName) {
-			continue
+	for _, option := range names {
+		last := map[string]string{} // the whole word
+		for _, o := range options {
+			if o.OptionName != option {
+				continue
+			}
+			if name, unset := strings.CutPrefix(o.OptionValue, "="); unset {
+				delete(last, name)
+				delete(env, name)
+				continue
+			}
+			name, _, _ := strings.Cut(o.OptionValue, "=")
+			last[name] = o.OptionValue
 		}
-		if name, unset := strings.CutPrefix(o.OptionValue, "="); unset {
-			env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
-			continue
-		}
-		if _, _, assigned := strings.Cut(o.OptionValue, "="); assigned {
-			env = append(env, o.OptionValue)
-		} else {
-			inherit(o.OptionValue)
+		for name, word := range last {
+			if _, value, assigned := strings.Cut(word, "="); assigned {
+				env[name] = value
+			} else {
+				inherit(name)
+			}
 		}
 	}
 	return env
+}
+
+// disputed returns what several options say of one variable.
+func disputed(options []bazel.Option) (words []string) {
+	said := map[string]map[string]bool{}
+	of := func(o bazel.Option) string {
+		name, _, _ := strings.Cut(strings.TrimPrefix(o.OptionValue, "="), "=")
+		return name
+	}
+	among := slices.DeleteFunc(slices.Clone(options), func(o bazel.Option) bool { return o.OptionName != "test_env" && o.OptionName != "action_env" })
+	for _, o := range among {
+		if said[of(o)] == nil {
+			said[of(o)] = map[string]bool{}
+		}
+		said[of(o)][o.OptionName+"="+o.OptionValue] = true
+	}
+	for _, o := range among {
+		if len(said[of(o)]) > 1 {
+			words = append(words, o.OptionName+"="+o.OptionValue)
+		}
+	}
+	return words
 }
 
 // clientEnv is the environment that Bazel's client has passed on.

@@ -37,8 +37,9 @@ type probe struct {
 
 // system is what tests that are linked in one way take from the system.
 type system struct {
-	taken  *syslib.Taken
-	loaded []syslib.Library
+	taken   *syslib.Taken
+	loaded  []syslib.Library
+	program string
 }
 
 func (s *system) equal(x *system) bool {
@@ -52,8 +53,7 @@ func (p *prober) libraries(ctx context.Context, d *description, lines []*linkfla
 	linker := strings.Join(append([]string{d.Linker}, pairs(d.LinkEnv)...), "\x00")
 	words := []string{linker}
 	for _, l := range lines {
-		compile, link := l.Probe()
-		words = append(slices.Concat(words, compile, link), "")
+		words = append(words, syslib.LineID(l))
 	}
 	key := strings.Join(words, "\x00")
 	p.mu.Lock()
@@ -106,11 +106,11 @@ func (p *prober) unchanged() bool {
 	return same
 }
 
-// loaded is a file of a test: of its data, or a library that it is linked with, and
-// where the test has the loader look for more.
+// loaded is a file of a test: of its data, with a program that is linked as the test is, or a
+// library that it is linked with, and where the test has the loader look for more.
 type loaded struct {
-	file, dirs string
-	linked     bool
+	file, program, dirs string
+	linked              bool
 }
 
 // loads is what a test is run with because of such a file, if that is a program or a
@@ -127,17 +127,17 @@ func (x *loads) find(f loaded) {
 		if f.linked {
 			x.libs, x.err = syslib.LoadsLinked(f.file, strings.Split(f.dirs, ":"), unset)
 		} else {
-			x.libs, x.err = syslib.Loads(f.file, unset)
+			x.libs, x.err = syslib.Loads(f.file, f.program, unset)
 		}
 	})
 }
 
 // loads returns what programs and libraries among the data are run with, and libraries that
 // Bazel hasn't linked.
-func (p *prober) loads(t *test) (libs []syslib.Library, err error) {
+func (p *prober) loads(t *test, program string) (libs []syslib.Library, err error) {
 	var files []loaded
 	for _, file := range t.data {
-		files = append(files, loaded{file: file})
+		files = append(files, loaded{file: file, program: program})
 	}
 	var dirs []string
 	for _, line := range t.lines {
@@ -148,7 +148,7 @@ func (p *prober) loads(t *test) (libs []syslib.Library, err error) {
 		}
 	}
 	for _, file := range t.prebuilt {
-		files = append(files, loaded{file, strings.Join(dirs, ":"), true})
+		files = append(files, loaded{file: file, dirs: strings.Join(dirs, ":"), linked: true})
 	}
 	for _, f := range files {
 		known, _ := p.data.LoadOrStore(f, new(loads))
@@ -171,7 +171,7 @@ func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Li
 	if err != nil {
 		return nil, err
 	}
-	s := &system{taken: probe.Of(lines...)}
+	s := &system{taken: probe.Of(lines...), program: probe.Program()}
 	s.loaded, err = probe.Loaded(s.taken, func(string) string { return "" })
 	return s, err
 }

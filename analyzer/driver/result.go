@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -24,14 +23,43 @@ import (
 // A recorded result has what the test itself has written, as a runner inside of the test keeps
 // it, so that either replays what the other has recorded: its log without what Bazel's script
 // puts in front, test.xml, and its undeclared outputs one by one, not in an archive. Only what
-// several shards have written is under the names of their directories, logs as well.
+// several shards have written is under the names of their directories, logs as well. What Bazel's
+// script makes of outputs (test.outputs_manifest/MANIFEST) is no part of it.
 
 const (
 	logName     = "test.log"
 	xmlName     = "test.xml"
 	outputsName = "test.outputs"
 	archiveName = outputsName + "/outputs.zip"
+	listName    = "test.outputs_manifest/MANIFEST"
 )
+
+// shard matches Bazel's names of directories for shards.
+var shard = regexp.MustCompile(`^shard_[0-9]+_of_[0-9]+$`)
+
+// place splits the name of a file in a result: the directory of the log that it belongs to, and what
+// it is called there.
+func place(name string) (at, rest string) {
+	if first, rest, ok := strings.Cut(name, "/"); ok && shard.MatchString(first) {
+		return first, rest
+	}
+	return "", name
+}
+
+func is(name, what string) bool {
+	_, rest := place(name)
+	return rest == what
+}
+
+// cutOutputs splits the name of an undeclared output: the directory of the test's log, and the rest.
+func cutOutputs(name string) (at, rest string, ok bool) {
+	at, rest = place(name)
+	rest, ok = strings.CutPrefix(rest, outputsName+"/")
+	return at, rest, ok
+}
+
+// notRecorded matches files by which a test tells Bazel something that a replay doesn't.
+var notRecorded = regexp.MustCompile(`^test\.(unused_runfiles_log|infrastructure_failure|exited_prematurely|warnings|raw_splitlogs/.*)$`)
 
 // logHead is what Bazel's script writes before it starts a test. Source: test-setup.sh.
 var logHead = regexp.MustCompile(`^exec \$\{PAGER:-/usr/bin/less\} "\$0" \|\| exit 1\nExecuting tests from [^\n]*\n-{77}\n`)
@@ -95,8 +123,9 @@ func unpack(archive *io.SectionReader) (files []store.File, f *os.File, err erro
 	return files, f, nil
 }
 
-// result opens what Bazel has kept of a test as a result to be recorded.
-func (o *outcome) result() (r *store.Result, done func(), err error) {
+// result opens what Bazel has kept of a test as a result to be recorded. Zipped says whether Bazel
+// has put undeclared outputs into an archive.
+func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) {
 	r = &store.Result{Log: section(nil)}
 	r.Host, _ = os.Hostname()
 	var open []*os.File
@@ -144,20 +173,24 @@ func (o *outcome) result() (r *store.Result, done func(), err error) {
 					return nil, nil, err
 				}
 				open = append(open, x)
-				content, more, err := contents(filepath.ToSlash(file), x)
+				name := filepath.ToSlash(file)
+				if _, rest := place(name); notRecorded.MatchString(rest) {
+					return nil, nil, fmt.Errorf("it wrote %s, which isn't recorded", rest)
+				}
+				content, more, err := contents(name, x, zipped)
 				if more != nil {
 					open = append(open, more)
 				}
 				if err != nil {
 					return nil, nil, err
 				}
-				if f.Name == logName {
+				if is(name, logName) {
 					logs[filepath.Dir(p)] = a.result
 					if a.shard <= 1 {
 						r.Log = content[0].Content
 					}
 				}
-				if file != logName { // else it is r.Log
+				if name != logName && !is(name, listName) {
 					r.Files = append(r.Files, content...)
 				}
 				if len(r.Files) > maxFiles || len(open) > maxFiles {
@@ -178,16 +211,16 @@ func (o *outcome) result() (r *store.Result, done func(), err error) {
 
 // contents returns what is recorded of an open file: itself, or what is in it. The caller closes
 // what is open beside it, if it isn't nil.
-func contents(name string, f *os.File) (files []store.File, more *os.File, err error) {
+func contents(name string, f *os.File, zipped bool) (files []store.File, more *os.File, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, nil, err
 	}
 	all := io.NewSectionReader(f, 0, info.Size())
 	switch {
-	case path.Base(name) == logName:
+	case is(name, logName):
 		all = ownLog(all)
-	case name == archiveName || strings.HasSuffix(name, "/"+archiveName):
+	case zipped && is(name, archiveName):
 		if files, more, err = unpack(all); err != nil {
 			return nil, more, fmt.Errorf("%s: %w", name, err)
 		}
@@ -230,9 +263,6 @@ func recordable(dir, name string) (files []string, err error) {
 	return files, err
 }
 
-// shard matches Bazel's names of directories for shards.
-var shard = regexp.MustCompile(`^shard_[0-9]+_of_[0-9]+$`)
-
 // dir is the directory of a test's log, or of those of its shards.
 func (o *outcome) dir() (string, error) {
 	for _, a := range o.attempts {
@@ -266,21 +296,28 @@ func (s *session) testlogs(t *test) string {
 	return filepath.Join(s.execRoot, "bazel-out", s.mnemonics[t.config], "testlogs", root, pkg, name)
 }
 
-// files returns what Bazel would have in the directory of a test's log after this run.
+// files returns what is in the directory of a test's log after this run, outputs one by one.
 func (s *session) files(t *test, r *store.Result) []store.File {
 	files := slices.Clone(r.Files)
-	if slices.ContainsFunc(files, func(f store.File) bool { return path.Base(f.Path) == logName }) {
+	if slices.ContainsFunc(files, func(f store.File) bool { at, _ := place(f.Path); return at != "" }) {
 		return files // of shards
 	}
 	files = append(files, store.File{Path: logName, Content: r.Log})
-	if !slices.ContainsFunc(files, func(f store.File) bool { return f.Path == xmlName }) {
+	if !wroteXML(r) {
 		// As Bazel makes it of the log.
 		var b bytes.Buffer
-		if err := bazel.WriteTestXML(&b, strings.TrimLeft(s.testBinary(t), "./"), r.End.Sub(r.Start), r.Log); err == nil {
-			files = append(files, store.File{Path: xmlName, Content: section(b.Bytes())})
+		name := strings.TrimPrefix(strings.TrimPrefix(s.testBinary(t), "./"), "../")
+		if bazel.WriteTestXML(&b, name, r.End.Sub(r.Start), r.Log) != nil {
+			b.Reset()
+			_ = bazel.WriteTestXML(&b, name, r.End.Sub(r.Start), section([]byte("(the log is too large to be repeated here)")))
 		}
+		files = append(files, store.File{Path: xmlName, Content: section(b.Bytes())})
 	}
 	return files
+}
+
+func wroteXML(r *store.Result) bool {
+	return slices.ContainsFunc(r.Files, func(f store.File) bool { return is(f.Path, xmlName) })
 }
 
 // replay puts the files of the recorded result of a test where Bazel would. The
@@ -297,8 +334,8 @@ func (s *session) replay(ctx context.Context, st store.Store, t *test) error {
 	}
 	files := s.files(t, r)
 	for _, f := range files {
-		if s.JUnit != "" && path.Base(f.Path) == xmlName {
-			b, err := read(f)
+		if s.JUnit != "" && is(f.Path, xmlName) {
+			b, err := io.ReadAll(again(f))
 			if err != nil {
 				return err
 			}
@@ -311,10 +348,8 @@ func (s *session) replay(ctx context.Context, st store.Store, t *test) error {
 	return nil
 }
 
-// read reads a file of a result from its beginning.
-func read(f store.File) ([]byte, error) {
-	return io.ReadAll(io.NewSectionReader(f.Content, 0, f.Content.Size()))
-}
+// again reads a file of a result from its beginning.
+func again(f store.File) io.Reader { return io.NewSectionReader(f.Content, 0, f.Content.Size()) }
 
 // outputsOfTests are files and directories that Bazel removes before it runs a test. Source:
 // Bazel's TestRunnerAction.deleteOutputs.
@@ -325,93 +360,86 @@ var outputsOfTests = []string{
 
 // have tells whether the files of a result, and no others that Bazel knows, are in the directory of a test where
 // Bazel has put them: Bazel takes the test for executed as long as they stay.
-func (s *session) have(root *os.Root, dir string, t *test, r *store.Result) bool {
+func (s *session) have(root *os.Root, dir string, r *store.Result, files []store.File) bool {
 	if s.streams() || s.option("test_output") == "all" {
 		return false // it is printed
 	}
 	if _, err := root.Lstat(path.Join(dir, bazel.StatusFile)); err != nil {
 		return false
 	}
-	wrote := slices.ContainsFunc(r.Files, func(f store.File) bool { return f.Path == xmlName })
-	recorded := map[string]bool{xmlName: true} // there is always one, the test's or Bazel's
-	outputs := map[string]map[string][]byte{}  // on disk, by where they are
-	for _, f := range s.files(t, r) {
-		first, _, _ := strings.Cut(f.Path, "/")
-		recorded[first] = true
-		if f.Path == xmlName && !wrote {
-			continue
-		}
-		var here []byte
-		var err error
-		if at, name, ok := cutOutputs(f.Path); ok {
-			if outputs[at] == nil {
-				outputs[at] = outputsIn(root, path.Join(dir, at))
-			}
-			here, ok = outputs[at][name]
-			if delete(outputs[at], name); !ok {
-				return false
-			}
-		} else if here, err = root.ReadFile(path.Join(dir, f.Path)); err != nil {
-			return false
-		}
-		if path.Base(f.Path) == logName {
-			here, _ = io.ReadAll(ownLog(section(here)))
-		}
-		if there, err := read(f); err != nil || !bytes.Equal(here, there) {
+	if !wroteXML(r) {
+		// One that is there may be of a run that has failed.
+		files = slices.DeleteFunc(slices.Clone(files), func(f store.File) bool { return f.Path == xmlName })
+	}
+	here, done := s.onDisk(root, dir)
+	defer done()
+	if len(here) != len(files) {
+		return false
+	}
+	for _, f := range files {
+		if x, ok := here[f.Path]; !ok || !equal(x.Content, f.Content) {
 			return false
 		}
 	}
-	for _, more := range outputs {
-		if len(more) > 0 {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(outputsOfTests, func(name string) bool {
-		f, err := root.Open(path.Join(dir, name))
-		if err != nil || recorded[name] {
-			return err != nil && !errors.Is(err, fs.ErrNotExist)
-		}
-		defer f.Close()
-		_, err = f.Readdirnames(1) // Bazel makes directories for all tests
-		return err != io.EOF
-	})
+	return true
 }
 
-// cutOutputs splits the name of an undeclared output: the directory of the test's log, and the rest.
-func cutOutputs(name string) (at, rest string, ok bool) {
-	at, rest, ok = strings.Cut("/"+name, "/"+outputsName+"/")
-	return strings.TrimPrefix(at, "/"), rest, ok
-}
-
-// outputsIn reads the undeclared outputs in a directory for a test's log.
-func outputsIn(root *os.Root, dir string) map[string][]byte {
-	l := map[string][]byte{}
-	add := func(f store.File) {
-		if _, name, ok := cutOutputs(f.Path); ok {
-			l[name], _ = read(f)
-		}
-	}
-	if b, err := root.ReadFile(path.Join(dir, archiveName)); err == nil {
-		files, f, err := unpack(section(b))
-		for _, x := range files {
-			add(x)
-		}
-		if f != nil {
+// onDisk returns the files that Bazel has put into a directory for a test, as they would be recorded, by their
+// names. They are open until done. It is nil if they can't be recorded.
+func (s *session) onDisk(root *os.Root, dir string) (files map[string]store.File, done func()) {
+	var open []*os.File
+	done = func() {
+		for _, f := range open {
 			f.Close()
 		}
-		if err != nil {
-			l[""] = nil // which is no output
-		}
-		return l
 	}
-	top := path.Join(dir, outputsName)
-	_ = fs.WalkDir(root.FS(), top, func(p string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() {
-			l[strings.TrimPrefix(p, top+"/")], _ = root.ReadFile(p)
+	files = map[string]store.File{}
+	err := fs.WalkDir(root.FS(), dir, func(p string, e fs.DirEntry, err error) error {
+		name := strings.TrimPrefix(p, dir+"/")
+		_, rest := place(name)
+		first, _, _ := strings.Cut(rest, "/")
+		switch {
+		case err != nil || e.IsDir():
+			return err
+		case !slices.Contains(outputsOfTests, first) || rest == "test.shard" || rest == listName:
+			return nil
+		case !e.Type().IsRegular() || len(open) > maxFiles:
+			return fs.ErrInvalid
 		}
-		return nil
+		f, err := root.Open(p)
+		if err != nil {
+			return err
+		}
+		open = append(open, f)
+		l, more, err := contents(name, f, s.zips())
+		if more != nil {
+			open = append(open, more)
+		}
+		for _, x := range l {
+			files[x.Path] = x
+		}
+		return err
 	})
-	return l
+	if err != nil {
+		files = nil
+	}
+	return files, done
+}
+
+// equal compares two contents.
+func equal(a, b *io.SectionReader) bool {
+	if a.Size() != b.Size() {
+		return false
+	}
+	x, y := make([]byte, 64<<10), make([]byte, 64<<10)
+	for at := int64(0); at < a.Size(); at += int64(len(x)) {
+		n, err := a.ReadAt(x, at)
+		k, err2 := b.ReadAt(y, at)
+		if err != nil && err != io.EOF || err2 != nil && err2 != io.EOF || !bytes.Equal(x[:n], y[:k]) {
+			return false
+		}
+	}
+	return true
 }
 
 // zips tells whether Bazel puts undeclared outputs into an archive.
@@ -420,45 +448,51 @@ func (s *session) zips() bool {
 	return isTrue(value) || value == "" && modelled[s.major()]
 }
 
-// pack puts the undeclared outputs among files into archives.
-func pack(files []store.File) (packed []store.File, err error) {
-	type archive struct {
-		bytes.Buffer
-		*zip.Writer
-	}
-	archives := map[string]*archive{}
+// pack puts the undeclared outputs among files into archives, which are in files that the caller closes.
+func pack(files []store.File, made time.Time) (packed []store.File, open []*os.File, err error) {
+	archives := map[string]*zip.Writer{}
 	for _, f := range files {
 		at, name, ok := cutOutputs(f.Path)
 		if !ok {
 			packed = append(packed, f)
 			continue
 		}
-		x := archives[at]
-		if x == nil {
-			x = new(archive)
-			x.Writer = zip.NewWriter(&x.Buffer)
-			archives[at] = x
+		if archives[at] == nil {
+			x, err := os.CreateTemp("", "tasting-outputs-")
+			if err != nil {
+				return nil, open, err
+			}
+			_ = os.Remove(x.Name())
+			open = append(open, x)
+			packed = append(packed, store.File{Path: path.Join(at, archiveName)})
+			archives[at] = zip.NewWriter(x)
 		}
-		h := &zip.FileHeader{Name: name, Method: zip.Deflate}
+		h := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: made}
 		if h.SetMode(0o644); f.Executable {
 			h.SetMode(0o755)
 		}
-		w, err := x.CreateHeader(h)
+		w, err := archives[at].CreateHeader(h)
 		if err == nil {
-			_, err = io.Copy(w, io.NewSectionReader(f.Content, 0, f.Content.Size()))
+			_, err = io.Copy(w, again(f))
 		}
 		if err != nil {
-			return nil, err
+			return nil, open, err
 		}
 	}
-	for _, at := range slices.Sorted(maps.Keys(archives)) {
-		x := archives[at]
-		if err := x.Writer.Close(); err != nil {
-			return nil, err
+	for i, k := 0, 0; i < len(packed); i++ {
+		if at, rest := place(packed[i].Path); rest == archiveName {
+			if err := archives[at].Close(); err != nil {
+				return nil, open, err
+			}
+			info, err := open[k].Stat()
+			if err != nil {
+				return nil, open, err
+			}
+			packed[i].Content = io.NewSectionReader(open[k], 0, info.Size())
+			k++
 		}
-		packed = append(packed, store.File{Path: path.Join(at, archiveName), Content: section(x.Bytes())})
 	}
-	return packed, nil
+	return packed, open, nil
 }
 
 // write writes the files of a result, through no link: there may be some that the
@@ -479,11 +513,16 @@ func (s *session) write(t *test, r *store.Result, files []store.File) error {
 		return err
 	}
 	defer root.Close()
-	if s.have(root, rest, t, r) {
+	if s.have(root, rest, r, files) {
 		return nil // and Bazel's cache of tests has them as well
 	}
 	if s.zips() {
-		if files, err = pack(files); err != nil {
+		var open []*os.File
+		files, open, err = pack(files, r.End)
+		for _, f := range open {
+			defer f.Close()
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -502,8 +541,8 @@ func (s *session) write(t *test, r *store.Result, files []store.File) error {
 	head := fmt.Sprintf("tasting: replayed: this is the log of a run that ended on %s on %s, fingerprint %s\n",
 		r.End.UTC().Format(time.RFC3339), r.Host, t.key)
 	for _, f := range files {
-		var content io.Reader = io.NewSectionReader(f.Content, 0, f.Content.Size())
-		if path.Base(f.Path) == logName {
+		content := again(f)
+		if is(f.Path, logName) {
 			content = io.MultiReader(strings.NewReader(head), content)
 			if s.streams() || s.option("test_output") == "all" {
 				s.printLog(t, f)
@@ -518,7 +557,7 @@ func (s *session) write(t *test, r *store.Result, files []store.File) error {
 
 // printLog prints a replayed log as Bazel prints that of a test.
 func (s *session) printLog(t *test, log store.File) {
-	b, _ := read(log)
+	b, _ := io.ReadAll(again(log))
 	s.printing.Lock()
 	defer s.printing.Unlock()
 	fmt.Fprintf(s.Out, "==================== Test output for %s (replayed):\n%s%s\n", t.label, b, strings.Repeat("=", 80))

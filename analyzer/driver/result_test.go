@@ -3,10 +3,12 @@ package driver
 import (
 	"archive/zip"
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
@@ -16,7 +18,7 @@ func texts(t *testing.T, files []store.File) map[string]string {
 	t.Helper()
 	m := map[string]string{}
 	for _, f := range files {
-		b, err := read(f)
+		b, err := io.ReadAll(again(f))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +42,7 @@ func TestOwnLog(t *testing.T) {
 		"":                       "",
 		strings.Repeat("x", 1e5): strings.Repeat("x", 1e5),
 	} {
-		if got, err := read(store.File{Content: ownLog(section([]byte(log)))}); err != nil || string(got) != want {
+		if got, err := io.ReadAll(ownLog(section([]byte(log)))); err != nil || string(got) != want {
 			t.Errorf("%q: %q, %v", log, got, err)
 		}
 	}
@@ -52,17 +54,18 @@ func TestPack(t *testing.T) {
 		return store.File{Path: name, Executable: executable, Content: section([]byte(content))}
 	}
 	files := []store.File{
-		file("test.xml", "x", false), file("test.outputs/a/b.txt", "b", false), file("test.outputs/run", "r", true),
+		file("test.xml", "x", false), file("test.outputs/a/b.txt", "b", false), file("test.outputs/run", "r", true), file("test.outputs/deep/test.log", "no log", false),
+		file("test.outputs/shard_1_of_2/test.xml", "no xml", false),
 		file("shard_1_of_2/test.outputs/c", strings.Repeat("c", 1e5), false), file("shard_1_of_2/test.log", "l", false),
 	}
-	packed, err := pack(files)
-	if err != nil {
+	packed, open, err := pack(files, time.Now())
+	if err != nil || len(open) != 2 {
 		t.Fatal(err)
 	}
 	if _, ok := texts(t, packed)["test.outputs/a/b.txt"]; ok || len(packed) != 4 {
 		t.Errorf("packed %d files", len(packed))
 	}
-	var again []store.File
+	var unpacked []store.File
 	for _, f := range packed {
 		name := filepath.Join(t.TempDir(), "f")
 		if err := os.WriteFile(name, []byte(texts(t, []store.File{f})[f.Path]), 0o666); err != nil {
@@ -73,16 +76,16 @@ func TestPack(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer x.Close()
-		l, more, err := contents(f.Path, x)
+		l, more, err := contents(f.Path, x, true)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if more != nil {
 			defer more.Close()
 		}
-		again = append(again, l...)
+		unpacked = append(unpacked, l...)
 	}
-	if d := cmp.Diff(texts(t, files), texts(t, again)); d != "" {
+	if d := cmp.Diff(texts(t, files), texts(t, unpacked)); d != "" {
 		t.Error(d)
 	}
 }

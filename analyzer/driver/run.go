@@ -154,7 +154,7 @@ func (s *session) cached(ctx context.Context) (labels []string) {
 		}
 		if err == nil {
 			var done func()
-			if _, done, err = t.outcome.result(); err == nil {
+			if _, done, err = t.outcome.result(s.zips()); err == nil {
 				done()
 			}
 		}
@@ -361,6 +361,9 @@ const cachedByBazel = "Bazel has it from an earlier run, and doesn't say where, 
 // nothing else speaks against a pass. Time may be short, and machines fail.
 func (o *outcome) failed(remote bool) bool {
 	return slices.ContainsFunc(o.attempts, func(a attempt) bool {
+		if slices.ContainsFunc(a.result.TestActionOutput, func(f bazel.File) bool { return f.Name == "test.infrastructure_failure" }) {
+			return false // as a runner does
+		}
 		return a.result.Status == "FAILED" && !a.result.CachedLocally && !a.result.ExecutionInfo.CachedRemotely &&
 			remote == (a.result.ExecutionInfo.Strategy == "remote")
 	})
@@ -399,7 +402,7 @@ func (s *session) record(ctx context.Context, labels []string, interrupted bool)
 			continue // cached tells of it
 		}
 		if why == "" {
-			r, done, err := o.result()
+			r, done, err := o.result(s.zips())
 			if err == nil {
 				err = store.RecordPass(ctx, s.storeOf(t), t.key, r)
 				done()

@@ -141,22 +141,9 @@ func (r *runner) collect() (files []store.File, done func(), err error) {
 
 // replay gives the outside world the result of key.
 func (r *runner) replay(key store.Key, res *store.Result) (int, error) {
-	// Files first: if that fails, nothing has been said yet.
-	dirs := r.outputDirs()
-	for _, f := range res.Files {
-		var err error
-		if f.Path == xmlFile {
-			if x := r.env.get("XML_OUTPUT_FILE"); x != "" {
-				err = writeFile(filepath.Dir(x), filepath.Base(x), f)
-			}
-		} else if first, rest, _ := strings.Cut(f.Path, "/"); dirs[first] != "" {
-			err = writeFile(dirs[first], rest, f)
-		} else {
-			err = fmt.Errorf("there is no place for the recorded file %s", f.Path)
-		}
-		if err != nil {
-			return 0, err
-		}
+	// Files first: if that fails, nothing has been said yet, and the test finds none of them.
+	if err := r.placeFiles(res.Files); err != nil {
+		return 0, err
 	}
 	if f := r.env.get("TEST_SHARD_STATUS_FILE"); f != "" {
 		s, err := os.OpenFile(f, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o666)
@@ -177,6 +164,40 @@ func (r *runner) replay(key store.Key, res *store.Result) (int, error) {
 		r.writeXML(res)
 	}
 	return res.ExitCode, nil
+}
+
+// placeFiles writes recorded files where the test would. If one can't be written, there is none.
+func (r *runner) placeFiles(files []store.File) error {
+	type file struct{ dir, name string }
+	dirs := r.outputDirs()
+	places := make([]file, len(files))
+	for i, f := range files {
+		first, rest, _ := strings.Cut(f.Path, "/")
+		switch x := r.env.get("XML_OUTPUT_FILE"); {
+		case f.Path == xmlFile && x == "":
+		case f.Path == xmlFile:
+			places[i] = file{filepath.Dir(x), filepath.Base(x)}
+		case dirs[first] == "" || rest == "":
+			return fmt.Errorf("there is no place for the recorded file %s", f.Path)
+		default:
+			places[i] = file{dirs[first], rest}
+		}
+	}
+	for i, at := range places {
+		if at.name == "" {
+			continue
+		}
+		if err := writeFile(at.dir, at.name, files[i]); err != nil {
+			for _, written := range places[:i+1] {
+				if root, err := os.OpenRoot(written.dir); err == nil && written.name != "" {
+					_ = root.Remove(written.name)
+					root.Close()
+				}
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // writeFile writes a recorded file below dir. Whatever the name is, it stays

@@ -115,7 +115,7 @@ func (p *Probe) Of(lines ...*linkflags.Line) *Taken {
 	t := new(Taken)
 	seen := map[string]bool{}
 	for i, l := range lines {
-		line := digest(l)
+		line := LineID(l)
 		if seen[line] {
 			continue
 		}
@@ -176,7 +176,7 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 	p := &Probe{shared: shared}
 	var failed []error
 	for i, l := range lines {
-		line := digest(l)
+		line := LineID(l)
 		if p.link(line) != nil {
 			continue
 		}
@@ -202,7 +202,7 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 // names of its files are the same for all lines: linkers are told them.
 func (s *Shared) link(ctx context.Context, x Linker, dir string, l *linkflags.Line, first bool) *sharedLink {
 	program := filepath.Join(dir, "probe")
-	link := &sharedLink{Link: Link{Line: digest(l)}, program: program}
+	link := &sharedLink{Link: Link{Line: LineID(l)}, program: program}
 	if link.err = os.Mkdir(dir, 0o777); link.err != nil {
 		return link
 	}
@@ -240,8 +240,8 @@ func (s *Shared) link(ctx context.Context, x Linker, dir string, l *linkflags.Li
 	return link
 }
 
-// digest is what identifies a line for a probe.
-func digest(l *linkflags.Line) string {
+// LineID is what identifies a line for a probe.
+func LineID(l *linkflags.Line) string {
 	compile, link := l.Probe()
 	var words []string
 	for _, part := range [][]string{compile, link, l.Named()} {
@@ -370,6 +370,9 @@ func (l *Link) command(out []byte, object string) error {
 	}
 	return nil
 }
+
+// Program is the program that was linked by the first of the lines.
+func (p *Probe) Program() string { return p.program }
 
 // Loaded returns what the loader takes, on this machine, for a program that was linked by the first
 // of the lines and needs all shared libraries of t, which is of all of them.

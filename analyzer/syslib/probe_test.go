@@ -329,7 +329,7 @@ func TestProbeNamed(t *testing.T) {
 		if seen[0] == seen[1] {
 			t.Errorf("%q: what is in the file doesn't count", line)
 		}
-		if digest(l) == digest(linkflags.Parse(nil, linkflags.Options{})) {
+		if LineID(l) == LineID(linkflags.Parse(nil, linkflags.Options{})) {
 			t.Errorf("%q is taken for a line that names no file", line)
 		}
 	}
@@ -385,7 +385,7 @@ func FuzzReadProbe(f *testing.F) {
 	}
 	line := linkflags.Parse(nil, linkflags.Options{})
 	crt, libc := &File{Library: Library{Name: "crt1.o"}, Symbols: []string{"_start"}}, &File{Library: Library{Name: "libc.so.6"}, Symbols: []string{"free", "malloc"}}
-	whole := file(f, &Probe{Links: []Link{{digest(line), []string{"GNU ld 2"}, []*File{crt, libc}}, {"0", []string{"LLD 21"}, []*File{libc}}}})
+	whole := file(f, &Probe{Links: []Link{{LineID(line), []string{"GNU ld 2"}, []*File{crt, libc}}, {"0", []string{"LLD 21"}, []*File{libc}}}})
 	f.Add(whole)
 	f.Add(file(f, nil))
 	f.Add(bytes.Replace(whole, []byte("1\n"), []byte("2\n"), 1))
@@ -516,7 +516,7 @@ func TestData(t *testing.T) {
 		t.Errorf("a missing library doesn't count: %v", got)
 	}
 	for file, want := range map[string]string{"bazel-out/bin/tool": "liba.so (data) loader (data)", "bazel-out/bin/plugin.so": "liba.so (data)", "script": "", "gone": "", "bazel-out/bin/static": ""} {
-		libs, err := Loads(path(file), environ(nil).get)
+		libs, err := Loads(path(file), "", environ(nil).get)
 		var names []string
 		for _, l := range libs {
 			if !strings.HasPrefix(l.Name, "libc.so.6") && !strings.HasPrefix(l.Name, "ld-") {
@@ -553,6 +553,59 @@ func TestData(t *testing.T) {
 	compile(t, dir, "-shared -fPIC -o sys/liba.so a.c")
 	if after := libraries("test", "bazel-out/bin/tool"); slices.Equal(before, after) {
 		t.Error("another library makes no difference")
+	}
+}
+
+// A library that a program may not need after all mustn't hide where another one finds its own.
+func TestShadowed(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{"one", "two"} {
+		os.MkdirAll(filepath.Join(dir, d), 0o777)
+	}
+	for name, text := range map[string]string{"b.c": "int b(void) { return 1; }\n", "c.c": "int b(void) { return 2; }\n", "a.c": "int b(void); int a(void) { return b(); }\n", "main.c": "int main(void) { return 0; }\n"} {
+		os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666)
+	}
+	compile(t, dir,
+		"-shared -fPIC -o one/libb.so b.c", "-shared -fPIC -o two/libb.so c.c",
+		"-shared -fPIC -o one/liba.so a.c -Ltwo -lb -Wl,-rpath,"+filepath.Join(dir, "two"),
+		"-o test main.c -Wl,--no-as-needed -Lone -lb -la -Wl,-rpath,"+filepath.Join(dir, "one"),
+		"-o old main.c -Wl,--disable-new-dtags -Wl,-rpath,"+filepath.Join(dir, "one"),
+		"-shared -fPIC -o plugin.so a.c -Lone -lb",
+	)
+	found := func(libs []Library, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var l []string
+		for _, x := range libs {
+			if strings.Contains(x.Name, "libb") {
+				l = append(l, fmt.Sprintf("%s %x", x.Name, x.SHA256[:4]))
+			}
+		}
+		return strings.Join(l, ", ")
+	}
+	sum := func(name string) string {
+		s, err := hashFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%x", s[:4])
+	}
+	p := Program{Binary: filepath.Join(dir, "test"), Probed: true, Getenv: environ(nil).get}
+	if got := found(p.Libraries()); !strings.Contains(got, sum("one/libb.so")) || !strings.Contains(got, sum("two/libb.so")) {
+		t.Errorf("%s: one of the two doesn't count", got)
+	}
+	// What the program says of where to look, its libraries among the data use as well.
+	unset := environ(nil).get
+	if got := found(Loads(filepath.Join(dir, "plugin.so"), "", unset)); got != "no libb.so (data) 00000000" {
+		t.Errorf("without a program: %s", got)
+	}
+	if got, want := found(Loads(filepath.Join(dir, "plugin.so"), filepath.Join(dir, "old"), unset)), "libb.so (data) "+sum("one/libb.so"); got != want {
+		t.Errorf("with a program: %s, want %s", got, want)
 	}
 }
 

@@ -161,13 +161,14 @@ type resolver struct {
 	main    *object
 	hash    []named
 	seen    map[string]bool // names and DT_SONAMEs
+	loaded  map[string]bool // real paths
 	queue   []*object
 }
 
 func (r *resolver) open(path string) (*dynamic, error) { return r.shared.open(path) }
 
 func (r *resolver) resolve(binary string) error {
-	r.seen = map[string]bool{}
+	r.seen, r.loaded = map[string]bool{}, map[string]bool{}
 	real, err := filepath.EvalSymlinks(binary)
 	if err != nil {
 		return err
@@ -188,6 +189,9 @@ func (r *resolver) resolve(binary string) error {
 	r.built = outputs(real)
 	r.hash = append(r.hash, named{"loader", interp})
 	r.seen[filepath.Base(interp)] = true
+	if loader, err := filepath.EvalSymlinks(interp); err == nil {
+		r.loaded[loader] = true
+	}
 	if r.dirs, err = r.systemDirs(interp); err != nil {
 		return err
 	}
@@ -247,9 +251,19 @@ func (r *resolver) follow() error {
 }
 
 // Loads returns what a program or shared library among a test's data is run with,
-// as Program.Libraries does. It is nil if the file is neither.
-func Loads(file string, getenv func(string) string) ([]Library, error) {
+// as Program.Libraries does. It is nil if the file is neither. The test is linked as program is, or
+// empty if that isn't known: it may say where to look for what a library needs (DT_RPATH).
+func Loads(file, program string, getenv func(string) string) ([]Library, error) {
+	if !isELF(file) {
+		return nil, nil
+	}
 	r := &resolver{getenv: getenv, systemDirs: systemDirs}
+	if program != "" {
+		if err := r.resolve(program); err != nil {
+			return nil, err
+		}
+		r.hash = nil
+	}
 	if err := r.resolveData([]string{file}); err != nil {
 		return nil, err
 	}
@@ -268,7 +282,7 @@ func LoadsLinked(file string, dirs []string, getenv func(string) string) ([]Libr
 	if err != nil {
 		return nil, err
 	}
-	r := &resolver{getenv: getenv, optional: true, class: f.class, machine: f.machine, seen: map[string]bool{}}
+	r := &resolver{getenv: getenv, optional: true, class: f.class, machine: f.machine, seen: map[string]bool{}, loaded: map[string]bool{}}
 	if r.dirs, err = systemDirs("ld-linux"); err != nil {
 		return nil, err
 	}
@@ -318,7 +332,7 @@ func (r *resolver) resolveDatum(f *dynamic, real string) error {
 	if err != nil {
 		return err
 	}
-	d := &resolver{getenv: r.getenv, systemDirs: r.systemDirs, optional: true, built: r.built, main: r.main, class: r.class, machine: r.machine, dirs: r.dirs, seen: map[string]bool{}}
+	d := &resolver{getenv: r.getenv, systemDirs: r.systemDirs, optional: true, built: r.built, main: r.main, class: r.class, machine: r.machine, dirs: r.dirs, seen: map[string]bool{}, loaded: map[string]bool{}}
 	if interp != "" {
 		// A program of its own.
 		if _, err := os.Stat(interp); err != nil {
@@ -330,6 +344,9 @@ func (r *resolver) resolveDatum(f *dynamic, real string) error {
 			return err
 		}
 		d.seen[filepath.Base(interp)] = true
+		if loader, err := filepath.EvalSymlinks(interp); err == nil {
+			d.loaded[loader] = true
+		}
 		r.add(named{"loader" + ofData, interp})
 	} else if d.main != nil && (d.class != f.class || d.machine != f.machine) {
 		return nil
@@ -518,13 +535,16 @@ func expand(p, object string) (string, error) {
 	return p, nil
 }
 
-// load finds the library that object by asks for.
+// load finds the library that object by asks for. If another one has asked for that name before, a
+// loader would take what that one got. But here some may ask that in the end don't: what is on a
+// line counts, needed or not. So whatever else there is under the name is taken as well.
 func (r *resolver) load(name string, by *object, always bool) error {
-	if r.seen[name] {
-		return nil
-	}
+	again := r.seen[name]
 	r.seen[name] = true
 	found, err := r.find(name, by)
+	if again && (err != nil || len(found) == 0) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -536,6 +556,13 @@ func (r *resolver) load(name string, by *object, always bool) error {
 		return fmt.Errorf("shared library %s, needed by %s, was not found", name, filepath.Base(by.path))
 	}
 	for _, p := range found {
+		real, err := filepath.EvalSymlinks(p)
+		if err != nil {
+			return err
+		}
+		if again && r.loaded[real] {
+			continue
+		}
 		f, err := r.open(p)
 		if err != nil {
 			return err
@@ -545,10 +572,7 @@ func (r *resolver) load(name string, by *object, always bool) error {
 			return err
 		}
 		r.queue = append(r.queue, o)
-		real, err := filepath.EvalSymlinks(p)
-		if err != nil {
-			return err
-		}
+		r.loaded[real] = true
 		if always || r.all || r.built == "" || !strings.HasPrefix(real, r.built) {
 			r.hash = append(r.hash, named{name, real})
 		}
