@@ -217,8 +217,7 @@ var literal = regexp.MustCompile(`^[\w./=:,+@%^-]+$`)
 
 // environment returns the environment that Bazel starts a test with on this machine, and those of
 // the user's and the rule's variables that Bazel may set itself. Source: Bazel's TestPolicy,
-// TestRunnerAction.setupEnvVariables and test-setup.sh; "the same in each way" among the end-to-end
-// tests compares.
+// TestRunnerAction.setupEnvVariables and test-setup.sh. (onekey.txtar compares it with what a runner sees.)
 func (s *session) environment(t *test, client map[string]string) (env, contested []string) {
 	d := t.description
 	values := optionsEnv(s.options, "action_env", "test_env")
