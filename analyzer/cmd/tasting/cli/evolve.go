@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/component"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/progress"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve/autoep"
+	"github.com/spf13/cobra"
+)
+
+// ours begins the names of tools that are this one.
+const ours = "tasting"
+
+// evolveTools are the tools that need no Bazel. Without a clang there is none by source.
+func evolveTools(clang string) func(evolve.Passes) []evolve.Tool {
+	return func(p evolve.Passes) []evolve.Tool {
+		l := []evolve.Tool{
+			evolve.BazelCache(p), evolve.Targets(p), evolve.Files(p), evolve.Hybrid(p, false), evolve.Hybrid(p, true),
+			evolve.Ours(ours+", whole files", p, evolve.WholeFiles()), evolve.Ours(ours, p, &evolve.Evidence{}),
+		}
+		if clang != "" {
+			l = append(l, evolve.Ours(ours+", by source", p, &evolve.Evidence{Source: true}))
+		}
+		return l
+	}
+}
+
+func checkEvolveCommand() *cobra.Command {
+	o := autoep.Options{}
+	var cc, cxx, clang, out, replay string
+	var flags []string
+	var asJSON, faults bool
+	cmd := &cobra.Command{
+		Use:   "evolve [flags]",
+		Short: "Run generated programs that evolve through tools that select tests, and check what they select",
+		Long: `Generate small programs with tests that evolve over revisions, run them through this
+and other tools that select tests, and check by rules what each has selected and seen
+(docs/checks.md). No Bazel is started.
+
+What each program prints in its first revision is the oracle of its tests. The exit
+code is 1 if this tool violates a rule of safety or generality, or, with --faults, if a
+fault isn't found.
+
+A mode is what a program is generated with, and how it evolves: ` + "`tasting check evolve --programs=0`" + `
+lists them.`,
+		Example: `  tasting check evolve --programs=1000 --out=/tmp/found
+  tasting check evolve --replay=/tmp/found/R1-files-JD4+E3`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.N == 0 && replay == "" {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(autoep.Modes(), "\n"))
+				return err
+			}
+			if clang != "" {
+				path, err := component.FindClang(cmd.Context(), clang)
+				if err != nil {
+					return err
+				}
+				clang = path
+			}
+			dir, err := os.MkdirTemp("", "tasting-evolve-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(dir)
+			b := &evolve.Builder{Dir: dir, C: cc, CXX: cxx, Flags: flags, Clang: clang}
+			c := &evolve.Campaign{Builder: b, Tools: evolveTools(clang)}
+			if faults {
+				c.Tools = faultyTools
+			}
+			programs := autoep.Programs(o)
+			if replay != "" {
+				p, err := evolve.Read(replay)
+				if err != nil {
+					return err
+				}
+				programs = slices.Values([]*evolve.Program{p})
+			}
+			r, err := runCampaign(cmd, c, programs, o.N)
+			if err != nil {
+				return err
+			}
+			if out != "" {
+				if err := writeFound(cmd.Context(), c, r, programs, out); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				err = printJSON(cmd.OutOrStdout(), r)
+			} else {
+				err = r.Text(cmd.OutOrStdout())
+			}
+			if err != nil {
+				return err
+			}
+			if faults {
+				return unfound(r)
+			}
+			wrong := 0
+			for _, t := range r.Tools {
+				if strings.HasPrefix(t, ours) {
+					wrong += len(r.Wrong(t))
+				}
+			}
+			if wrong > 0 {
+				return exit(exitDifference, fmt.Errorf("check evolve: %d violations of safety or generality: this is a bug of the analyzer, please report it with what --out writes", wrong))
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.N, "programs", 1000, "how many programs, 0 to list the modes")
+	f.Uint64Var(&o.Seed, "seed", 1, "which programs")
+	f.StringSliceVar(&o.Modes, "modes", nil, "only these `MODES` (default: all)")
+	f.StringVar(&cc, "cc", "clang", "the compiler of C")
+	f.StringVar(&cxx, "cxx", "clang++", "the compiler of C++")
+	f.StringArrayVar(&flags, "copt", []string{"-O0", "-w"}, "a `FLAG` of all compilations (repeatable)")
+	f.StringVar(&out, "out", "", "write one program of each group of violations to this `DIR`, made smaller")
+	f.StringVar(&replay, "replay", "", "check the program in this `DIR`, which --out has written, and no others")
+	f.BoolVar(&faults, "faults", false, "check the checker: analyzers that are broken on purpose, each of which has to be found")
+	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
+	f.StringVar(&clang, "clang", "", "the clang that dumps syntax trees, for evidence by source of what clang compiles (default: none)")
+	return cmd
+}
+
+func runCampaign(cmd *cobra.Command, c *evolve.Campaign, programs iter.Seq[*evolve.Program], n int) (*evolve.Report, error) {
+	line := progress.On(cmd.ErrOrStderr())
+	defer line.Clear()
+	c.Progress = func(done int) { line.Show("%d of %d programs", done, n) }
+	return c.Run(cmd.Context(), programs)
+}
+
+// faultyTools are analyzers that are broken on purpose, and one that isn't.
+func faultyTools(p evolve.Passes) []evolve.Tool {
+	l := []evolve.Tool{evolve.Ours(ours, p, &evolve.Evidence{})}
+	for _, f := range evolve.Faults {
+		l = append(l, evolve.Ours(f.Name, p, f.Evidence()))
+	}
+	return l
+}
+
+// unfound says which faults no rule has found.
+func unfound(r *evolve.Report) error {
+	var missed []string
+	for _, f := range evolve.Faults {
+		if len(r.Wrong(f.Name)) == 0 {
+			missed = append(missed, f.Name)
+		}
+	}
+	if len(missed) > 0 {
+		return exit(exitDifference, fmt.Errorf("check evolve: no program finds %s: take more of them, or other ones", strings.Join(missed, ", ")))
+	}
+	return nil
+}
+
+// writeFound writes one program of each group, as small as it gets.
+func writeFound(ctx context.Context, c *evolve.Campaign, r *evolve.Report, programs iter.Seq[*evolve.Program], dir string) error {
+	first := map[string][]*evolve.Violation{}
+	for _, g := range r.Groups() {
+		first[g.First.Program] = append(first[g.First.Program], g.First)
+	}
+	for p := range programs {
+		for _, v := range first[p.Name] {
+			small := evolve.Reduce(ctx, c.Builder, p, c.Tools, v)
+			name := strings.NewReplacer(" ", "_", "/", "_", ",", "").Replace(v.Rule + "-" + v.Tool + "-" + v.Mode)
+			if err := small.Write(filepath.Join(dir, name), []*evolve.Violation{v}); err != nil {
+				return errors.Join(err, ctx.Err())
+			}
+		}
+	}
+	return ctx.Err()
+}

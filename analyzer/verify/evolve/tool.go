@@ -1,0 +1,347 @@
+package evolve
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+)
+
+// Tool selects tests of the revisions of a program.
+type Tool interface {
+	// Name is what reports call it.
+	Name() string
+	// Begin begins with a program, of which nothing is known yet.
+	Begin() Session
+}
+
+// Session is a tool that goes through the revisions of one program.
+type Session interface {
+	// Revision goes on to a revision, and returns what the tool has done and seen. Tests are those
+	// of the revision, by their names, compiled.
+	Revision(ctx context.Context, r *Revision, tests map[string]*Built) (*Result, error)
+}
+
+// Result is what a tool has done in a revision.
+type Result struct {
+	// Selected are the tests that it has executed, or tried to, sorted; Failed are those that it
+	// reports as failed, with what it has seen of them.
+	Selected []string
+	Failed   map[string]*Outcome
+	// Analysis is how long it took to select, Execution how long what it has selected took.
+	Analysis, Execution time.Duration
+}
+
+// Passes tells whether an outcome is a pass of a test: what it prints is what it printed in the first
+// revision that has it (the oracle of AutoEP, the paper, II.B).
+type Passes func(test string, o *Outcome) bool
+
+// selector is a Tool that only selects. What it selects is executed.
+type selector struct {
+	name   string
+	begin  func() selecting
+	passes Passes
+}
+
+// selecting is a session of a selector.
+type selecting interface {
+	// affected tells of each of the tests of a revision whether it has to be executed, as far as its
+	// code and data go.
+	affected(tests []*Built) ([]bool, error)
+	// executed is told of each execution, passed or not.
+	executed(x *Built, passed bool)
+}
+
+func (s *selector) Name() string   { return s.name }
+func (s *selector) Begin() Session { return &selection{s, s.begin(), map[string]bool{}} }
+
+type selection struct {
+	*selector
+	selecting
+	failed map[string]bool // the last time
+}
+
+func (s *selection) Revision(ctx context.Context, r *Revision, tests map[string]*Built) (*Result, error) {
+	result := &Result{Failed: map[string]*Outcome{}}
+	start := time.Now()
+	var list []*Built
+	for i := range r.Tests {
+		list = append(list, tests[r.Tests[i].Name])
+	}
+	affected, err := s.affected(list)
+	if err != nil {
+		return nil, err
+	}
+	for i, x := range list {
+		// What has failed is executed again by all: nobody records it.
+		if affected[i] || s.failed[x.Test.Name] {
+			result.Selected = append(result.Selected, x.Test.Name)
+		}
+	}
+	slices.Sort(result.Selected)
+	result.Analysis = time.Since(start)
+	for _, name := range result.Selected {
+		x := tests[name]
+		o, took, err := x.Run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		result.Execution += took
+		passed := s.passes(name, o)
+		if s.failed[name] = !passed; !passed {
+			result.Failed[name] = o
+		}
+		s.executed(x, passed)
+	}
+	return result, nil
+}
+
+// RetestAll executes everything.
+func RetestAll(p Passes) Tool {
+	return &selector{"RetestAll", func() selecting { return all{} }, p}
+}
+
+type all struct{}
+
+func (all) affected(tests []*Built) ([]bool, error) {
+	return slices.Repeat([]bool{true}, len(tests)), nil
+}
+func (all) executed(*Built, bool) {}
+
+// byKey are tools that know an outcome by a key, whenever that was: "" is a test without one.
+type byKey struct {
+	keys   func([]*Built) ([]string, error)
+	now    map[string]string // of the tests of this revision
+	passed map[string]bool
+}
+
+func (k *byKey) affected(tests []*Built) ([]bool, error) {
+	keys, err := k.keys(tests)
+	if err != nil {
+		return nil, err
+	}
+	k.now = map[string]string{}
+	affected := make([]bool, len(tests))
+	for i, x := range tests {
+		k.now[x.Test.Name] = keys[i]
+		affected[i] = keys[i] == "" || !k.passed[keys[i]]
+	}
+	return affected, nil
+}
+
+func (k *byKey) executed(x *Built, passed bool) {
+	if key := k.now[x.Test.Name]; passed && key != "" {
+		k.passed[key] = true
+	}
+}
+
+func newByKey(name string, p Passes, keys func([]*Built) ([]string, error)) Tool {
+	return &selector{name, func() selecting { return &byKey{keys, nil, map[string]bool{}} }, p}
+}
+
+// BazelCache executes a test if any input of its action is another one: what `bazel test` does with
+// a cache of all that it has seen.
+func BazelCache(p Passes) Tool {
+	return newByKey("bazel", p, func(tests []*Built) ([]string, error) {
+		keys := make([]string, len(tests))
+		for i, x := range tests {
+			if x.Err == nil {
+				keys[i] = x.Inputs()
+			}
+		}
+		return keys, nil
+	})
+}
+
+// Ours executes a test if its key by an evidence isn't known.
+func Ours(name string, p Passes, e *Evidence) Tool {
+	return newByKey(name, p, func(tests []*Built) ([]string, error) { return Keys(tests, e) })
+}
+
+// byFiles are tools that compare the last revision in which a test was executed: a test depends on
+// the contents of files.
+type byFiles struct {
+	files func(*Built) []string
+	more  func(*Built) string // what else counts
+	last  map[string]map[string]string
+}
+
+func (f *byFiles) state(x *Built) map[string]string {
+	state := map[string]string{}
+	for _, name := range f.files(x) {
+		state[name] = x.revision.Files[name]
+	}
+	if f.more != nil {
+		state[""] = f.more(x)
+	}
+	return state
+}
+
+func (f *byFiles) affected(tests []*Built) ([]bool, error) {
+	affected := make([]bool, len(tests))
+	for i, x := range tests {
+		last, known := f.last[x.Test.Name]
+		affected[i] = !known || x.Err != nil
+		for name, text := range last {
+			now, ok := x.revision.Files[name]
+			if name == "" {
+				now, ok = f.more(x), true
+			}
+			affected[i] = affected[i] || !ok || now != text
+		}
+	}
+	return affected, nil
+}
+
+func (f *byFiles) executed(x *Built, _ bool) { f.last[x.Test.Name] = f.state(x) }
+
+// Targets selects by the build graph, as bazel-diff and target-determinator do: a test is affected if
+// a file or a rule is another one of a target that it depends on.
+func Targets(p Passes) Tool {
+	return &selector{"targets", func() selecting {
+		return &byFiles{files: readFiles, more: rules, last: map[string]map[string]string{}}
+	}, p}
+}
+
+// Files selects as Ekstazi does (Gligoric, Eloussi, Marinov; ISSTA 2015), as far as that is possible
+// without a class loader: a test depends on the contents of the files that were read for what it
+// is linked from, and of its data.
+func Files(p Passes) Tool {
+	return &selector{"files", func() selecting { return &byFiles{files: readFiles, last: map[string]map[string]string{}} }, p}
+}
+
+// readFiles are the files that a test is made from, and its data.
+func readFiles(x *Built) []string {
+	l := slices.Clone(x.Test.Data)
+	for _, f := range x.Files {
+		for _, u := range f.Units {
+			l = append(l, u.Reads...)
+		}
+	}
+	slices.Sort(l)
+	return slices.Compact(l)
+}
+
+// rules are the attributes of what a test depends on.
+func rules(x *Built) string {
+	parts := slices.Concat(x.revision.Flags, []string{""}, x.Test.Args, x.Test.Data)
+	for _, f := range x.Files {
+		parts = append(parts, f.Name, f.Kind)
+		parts = append(parts, f.Words...)
+	}
+	for _, l := range x.revision.Libraries {
+		if slices.ContainsFunc(x.Files, func(f *File) bool { return f.Name == "lib"+l.Name+".a" || f.Name == "lib"+l.Name+".so" }) {
+			parts = append(append(parts, l.Name), l.Flags...)
+		}
+	}
+	return sum(parts...)
+}
+
+// Hybrid is HyRTS (Zhang; ICSE 2018): functions and variables count in units that are different from
+// those of the last execution, whole units elsewhere. With wholeIfAdded, HyRTS_F, a unit counts as a
+// whole, too, if it has other functions than before.
+func Hybrid(p Passes, wholeIfAdded bool) Tool {
+	name := "hybrid"
+	if wholeIfAdded {
+		name = "hybrid F"
+	}
+	return &selector{name, func() selecting { return &hybrid{wholeIfAdded, map[string]*Built{}} }, p}
+}
+
+type hybrid struct {
+	wholeIfAdded bool
+	last         map[string]*Built
+}
+
+func (h *hybrid) affected(tests []*Built) ([]bool, error) {
+	affected := make([]bool, len(tests))
+	groups := map[string][]int{} // by the sources that count by function
+	for i, x := range tests {
+		last := h.last[x.Test.Name]
+		if last == nil || x.Err != nil {
+			affected[i] = true
+			continue
+		}
+		fine, err := h.fine(last, x)
+		if err != nil {
+			return nil, err
+		}
+		k := strings.Join(fine, " ")
+		groups[k] = append(groups[k], i)
+	}
+	for fine, which := range groups {
+		sources := strings.Fields(fine)
+		e := &Evidence{ID: "hybrid " + fine, Of: func(u *Unit, m *manifest.Manifest) *manifest.Manifest {
+			if slices.Contains(sources, u.Source) {
+				return m
+			}
+			return whole(m, u.Sum)
+		}}
+		var both []*Built
+		for _, i := range which {
+			both = append(both, h.last[tests[i].Test.Name], tests[i])
+		}
+		keys, err := Keys(both, e)
+		if err != nil {
+			return nil, err
+		}
+		for n, i := range which {
+			affected[i] = keys[2*n] != keys[2*n+1] || keys[2*n] == ""
+		}
+	}
+	return affected, nil
+}
+
+func (h *hybrid) executed(x *Built, _ bool) {
+	h.last[x.Test.Name] = x
+	if x.Err != nil {
+		delete(h.last, x.Test.Name)
+	}
+}
+
+// fine returns the sources whose units count by function: those that are in both and have changed.
+func (h *hybrid) fine(last, x *Built) (sources []string, err error) {
+	before := map[string]*Unit{}
+	for _, f := range last.Files {
+		for _, u := range f.Units {
+			before[u.Source] = u
+		}
+	}
+	for _, f := range x.Files {
+		for _, u := range f.Units {
+			b := before[u.Source]
+			if b == nil || b.Sum == u.Sum {
+				continue
+			}
+			if h.wholeIfAdded {
+				same, err := sameNames(b, u)
+				if err != nil {
+					return nil, err
+				}
+				if !same {
+					continue
+				}
+			}
+			sources = append(sources, u.Source)
+		}
+	}
+	slices.Sort(sources)
+	return slices.Compact(sources), nil
+}
+
+// sameNames tells whether two units define the same.
+func sameNames(a, b *Unit) (bool, error) {
+	var names [2][]string
+	for i, u := range []*Unit{a, b} {
+		m, err := manifest.Unmarshal(u.Manifest)
+		if err != nil {
+			return false, err
+		}
+		for _, c := range m.Components {
+			names[i] = append(names[i], c.Name)
+		}
+	}
+	return slices.Equal(names[0], names[1]), nil
+}
