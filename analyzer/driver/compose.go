@@ -36,7 +36,7 @@ const (
 // compose computes the fingerprints of all tests that were analysed. A test
 // whose fingerprint can't be computed stays a miss, or always runs.
 func (s *session) compose(ctx context.Context) (code int, err error) {
-	client := clientEnv(s.options)
+	all := s.ofAll()
 	if dir := s.Bazel.Cache; dir != "" {
 		s.memory = fingerprint.OpenMemory(filepath.Join(dir, fmt.Sprintf("compositions-%016x", xxhash.Sum64String(s.execRoot))))
 	}
@@ -84,7 +84,7 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 			t.verdict, t.why = report.AlwaysRun, c.AlwaysRun[0]
 			return
 		}
-		run, err := s.runOf(ctx, t, client)
+		run, err := s.runOf(ctx, t, all)
 		if t.remote && t.worker.why != "" {
 			err = errors.New(t.worker.why)
 		}
@@ -316,15 +316,11 @@ func (s *session) machine(ctx context.Context, t *test, run *fingerprint.Run) er
 	if why := t.description.loading(s.options); why != "" {
 		return errors.New(why)
 	}
-	if t.remote {
-		if slices.ContainsFunc(t.lines, (*linkflags.Line).Inside) {
-			return errStatic // it may be another machine that links
-		}
-		_, err := s.prober.libraries(ctx, t.description, t.lines)
-		return err
-	}
 	system, err := s.prober.libraries(ctx, t.description, t.lines)
-	if err != nil {
+	switch {
+	case t.remote && slices.ContainsFunc(t.lines, (*linkflags.Line).Inside):
+		return errStatic // it may be another machine that links
+	case err != nil || t.remote:
 		return err
 	}
 	data, err := s.prober.loads(t, system.program)

@@ -107,7 +107,9 @@ func TestDeclared(t *testing.T) {
 			}
 		}
 		x := &test{label: g.label, description: &g.d, composed: &fingerprint.Config{EnvKeys: slices.Sorted(maps.Keys(g.d.Env)), Data: g.data}, remote: g.remote, links: g.links}
-		return s.declared(x, g.client)
+		all := s.ofAll()
+		all.client = g.client
+		return s.declared(x, all)
 	}
 	base := func() given {
 		return given{

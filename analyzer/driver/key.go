@@ -138,17 +138,44 @@ var ofTests = regexp.MustCompile(`(?m)^[^#\n]*(--(?:no)?(?:test_\w*|\w*action_en
 //
 // What the environment of tests is like was found out with the releases of Bazel in modelled. With
 // another one, and on the workers of remote execution, all options count, and the release.
-func (s *session) runOf(ctx context.Context, t *test, client map[string]string) (*fingerprint.Run, error) {
-	run := s.declared(t, client)
+func (s *session) runOf(ctx context.Context, t *test, all *ofAll) (*fingerprint.Run, error) {
+	run := s.declared(t, all)
 	return run, s.machine(ctx, t, run)
 }
 
+// ofAll is what options and the user's environment say of all tests.
+type ofAll struct {
+	client     map[string]string // the user's environment
+	env        map[string]string // what tests have of it
+	disputed   []string
+	args       []string
+	filter     *string // nil if there is none
+	mappings   []fingerprint.Contribution
+	invocation []fingerprint.Contribution
+}
+
+func (s *session) ofAll() *ofAll {
+	all := &ofAll{
+		client: clientEnv(s.options), env: optionsEnv(s.options, "action_env", "test_env"), disputed: disputed(s.options),
+		mappings: s.mappings(), invocation: invocation(s.options),
+	}
+	for _, o := range s.options {
+		switch o.OptionName {
+		case "test_arg":
+			all.args = append(all.args, o.OptionValue)
+		case "test_filter": // an empty one is one
+			all.filter = &o.OptionValue
+		}
+	}
+	return all
+}
+
 // declared is what runOf returns, without what counts of this machine.
-func (s *session) declared(t *test, client map[string]string) *fingerprint.Run {
+func (s *session) declared(t *test, all *ofAll) *fingerprint.Run {
 	c, d := t.composed, t.description
 	run := &fingerprint.Run{
 		Dir: "\x00runfiles\x00/" + s.runfilesRoot(), Executable: c.Executable, Shards: s.shards(d),
-		Besides: slices.Concat(s.mappings(), t.worker.parts, t.links),
+		Besides: slices.Concat(all.mappings, t.worker.parts, t.links),
 	}
 	besides := func(name string, values ...string) {
 		run.Besides = append(run.Besides, fingerprint.NewContribution(name, values))
@@ -157,13 +184,13 @@ func (s *session) declared(t *test, client map[string]string) *fingerprint.Run {
 	if !here {
 		besides("release of Bazel", s.major())
 	}
-	for _, x := range invocation(s.options) {
+	for _, x := range all.invocation {
 		name, isOption := strings.CutPrefix(x.Name, "option ")
 		if !here || isOption && !visible[name] {
 			run.Besides = append(run.Besides, x)
 		}
 	}
-	env, contested := s.environment(t, client)
+	env, contested := s.environment(t, all)
 	run.Env = fingerprint.Environment(env, c.EnvKeys, func(v string) string { return v })
 	if len(contested) > 0 {
 		besides("variables that Bazel sets as well", contested...)
@@ -174,12 +201,7 @@ func (s *session) declared(t *test, client map[string]string) *fingerprint.Run {
 			break
 		}
 	}
-	run.Args = slices.Clone(d.Args)
-	for _, o := range s.options {
-		if o.OptionName == "test_arg" {
-			run.Args = append(run.Args, o.OptionValue)
-		}
-	}
+	run.Args = slices.Concat(d.Args, all.args)
 	run.External = s.external(t)
 	slices.SortFunc(run.Besides, func(x, y fingerprint.Contribution) int {
 		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.SHA256, y.SHA256))
@@ -218,12 +240,12 @@ var literal = regexp.MustCompile(`^[\w./=:,+@%^-]+$`)
 // environment returns the environment that Bazel starts a test with on this machine, and those of
 // the user's and the rule's variables that Bazel may set itself. Source: Bazel's TestPolicy,
 // TestRunnerAction.setupEnvVariables and test-setup.sh. (onekey.txtar compares it with what a runner sees.)
-func (s *session) environment(t *test, client map[string]string) (env, contested []string) {
+func (s *session) environment(t *test, all *ofAll) (env, contested []string) {
 	d := t.description
-	values := optionsEnv(s.options, "action_env", "test_env")
+	values := maps.Clone(all.env)
 	maps.Copy(values, d.Env)
 	for _, name := range d.EnvInherited {
-		if v, set := client[name]; set {
+		if v, set := all.client[name]; set {
 			values[name] = v
 		}
 	}
@@ -231,15 +253,11 @@ func (s *session) environment(t *test, client map[string]string) (env, contested
 		"BAZEL_TEST": "1", "EXPERIMENTAL_SPLIT_XML_GENERATION": "1", "RUN_UNDER_RUNFILES": "1", "TZ": "UTC",
 		"TEST_BINARY": s.testBinary(t), "TEST_TARGET": t.label, "TEST_WORKSPACE": s.runfilesRoot(),
 	}
-	for _, name := range strings.Fields(`BASH_FUNC_is_absolute%% BASH_FUNC_rlocation%% GTEST_TMP_DIR JAVA_RUNFILES PWD PYTHON_RUNFILES RUNFILES_DIR
-		TEST_INFRASTRUCTURE_FAILURE_FILE TEST_LOGSPLITTER_OUTPUT_FILE TEST_PREMATURE_EXIT_FILE TEST_SRCDIR TEST_TMPDIR TEST_UNDECLARED_OUTPUTS_ANNOTATIONS_DIR
-		TEST_UNDECLARED_OUTPUTS_DIR TEST_UNUSED_RUNFILES_LOG_FILE TEST_WARNINGS_OUTPUT_FILE TMPDIR XML_OUTPUT_FILE`) {
+	for _, name := range fingerprint.SetByBazel {
 		own[name] = ""
 	}
-	for _, o := range s.options {
-		if o.OptionName == "test_filter" { // an empty one is one
-			own["TESTBRIDGE_TEST_ONLY"] = o.OptionValue
-		}
+	if all.filter != nil {
+		own["TESTBRIDGE_TEST_ONLY"] = *all.filter
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		_, set := own[name]
@@ -247,7 +265,7 @@ func (s *session) environment(t *test, client map[string]string) (env, contested
 			contested = append(contested, name+"="+values[name])
 		}
 	}
-	contested = append(contested, disputed(s.options)...)
+	contested = append(contested, all.disputed...)
 	if path, set := values["PATH"]; set {
 		values["PATH"] = ".:" + path
 	} else {

@@ -77,9 +77,6 @@ func ownLog(log *io.SectionReader) *io.SectionReader {
 	return io.NewSectionReader(log, n, log.Size()-n)
 }
 
-// maxFiles bounds how many files of one test are recorded; all of them are open at once.
-const maxFiles = 500
-
 // maxUnpacked bounds how many bytes there may be in an archive.
 const maxUnpacked = 1 << 30
 
@@ -193,8 +190,8 @@ func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) 
 				if name != logName && !is(name, listName) {
 					r.Files = append(r.Files, content...)
 				}
-				if len(r.Files) > maxFiles || len(open) > maxFiles {
-					return nil, nil, fmt.Errorf("it wrote more than %d files", maxFiles)
+				if len(r.Files) > store.MaxFiles || len(open) > store.MaxFiles {
+					return nil, nil, fmt.Errorf("it wrote more than %d files", store.MaxFiles)
 				}
 			}
 		}
@@ -403,7 +400,7 @@ func (s *session) onDisk(root *os.Root, dir string) (files map[string]store.File
 			return err
 		case !slices.Contains(outputsOfTests, first) || rest == "test.shard" || rest == listName:
 			return nil
-		case !e.Type().IsRegular() || len(open) > maxFiles:
+		case !e.Type().IsRegular() || len(open) > store.MaxFiles:
 			return fs.ErrInvalid
 		}
 		f, err := root.Open(p)
@@ -450,7 +447,8 @@ func (s *session) zips() bool {
 
 // pack puts the undeclared outputs among files into archives, which are in files that the caller closes.
 func pack(files []store.File, made time.Time) (packed []store.File, open []*os.File, err error) {
-	archives := map[string]*zip.Writer{}
+	archives := map[string]*zip.Writer{} // by the directory of the log
+	var dirs []string
 	for _, f := range files {
 		at, name, ok := cutOutputs(f.Path)
 		if !ok {
@@ -463,9 +461,7 @@ func pack(files []store.File, made time.Time) (packed []store.File, open []*os.F
 				return nil, open, err
 			}
 			_ = os.Remove(x.Name())
-			open = append(open, x)
-			packed = append(packed, store.File{Path: path.Join(at, archiveName)})
-			archives[at] = zip.NewWriter(x)
+			open, dirs, archives[at] = append(open, x), append(dirs, at), zip.NewWriter(x)
 		}
 		h := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: made}
 		if h.SetMode(0o644); f.Executable {
@@ -479,18 +475,15 @@ func pack(files []store.File, made time.Time) (packed []store.File, open []*os.F
 			return nil, open, err
 		}
 	}
-	for i, k := 0, 0; i < len(packed); i++ {
-		if at, rest := place(packed[i].Path); rest == archiveName {
-			if err := archives[at].Close(); err != nil {
-				return nil, open, err
-			}
-			info, err := open[k].Stat()
-			if err != nil {
-				return nil, open, err
-			}
-			packed[i].Content = io.NewSectionReader(open[k], 0, info.Size())
-			k++
+	for i, at := range dirs {
+		if err := archives[at].Close(); err != nil {
+			return nil, open, err
 		}
+		info, err := open[i].Stat()
+		if err != nil {
+			return nil, open, err
+		}
+		packed = append(packed, store.File{Path: path.Join(at, archiveName), Content: io.NewSectionReader(open[i], 0, info.Size())})
 	}
 	return packed, open, nil
 }
@@ -548,7 +541,7 @@ func (s *session) write(t *test, r *store.Result, files []store.File) error {
 				s.printLog(t, f)
 			}
 		}
-		if err := writeIn(root, path.Join(rest, f.Path), f.Executable, content); err != nil {
+		if err := store.WriteFile(root, path.Join(rest, f.Path), f.Executable, content); err != nil {
 			return err
 		}
 	}
@@ -561,21 +554,4 @@ func (s *session) printLog(t *test, log store.File) {
 	s.printing.Lock()
 	defer s.printing.Unlock()
 	fmt.Fprintf(s.Out, "==================== Test output for %s (replayed):\n%s%s\n", t.label, b, strings.Repeat("=", 80))
-}
-
-// writeIn makes a file in root.
-func writeIn(root *os.Root, name string, executable bool, content io.Reader) error {
-	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
-		return err
-	}
-	mode := fs.FileMode(0o666)
-	if executable {
-		mode = 0o777
-	}
-	out, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, content)
-	return errors.Join(err, out.Close())
 }

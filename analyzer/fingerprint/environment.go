@@ -8,34 +8,39 @@ import (
 	"strings"
 )
 
-// setByBazel are variables that Bazel and its script choose for each test and place. They are in
+// SetByBazel are variables that Bazel and its script choose for each test and place. They are in
 // a key only as being set: Bazel's own key doesn't have their values either. Two are functions that
 // the script exports, as the shell writes them down. docs/runner.md says what each one is.
-var setByBazel = []string{
+var SetByBazel = []string{
 	"BASH_FUNC_is_absolute%%",
 	"BASH_FUNC_rlocation%%",
-	"GTEST_SHARD_STATUS_FILE",
 	"GTEST_TMP_DIR",
 	"JAVA_RUNFILES",
 	"PWD",
 	"PYTHON_RUNFILES",
 	"RUNFILES_DIR",
-	"RUNFILES_MANIFEST_FILE",
 	"TEST_INFRASTRUCTURE_FAILURE_FILE",
 	"TEST_LOGSPLITTER_OUTPUT_FILE",
 	"TEST_PREMATURE_EXIT_FILE",
-	"TEST_SHARD_STATUS_FILE",
 	"TEST_SRCDIR",
 	"TEST_TMPDIR",
-	"TEST_UNDECLARED_OUTPUTS_ANNOTATIONS",
 	"TEST_UNDECLARED_OUTPUTS_ANNOTATIONS_DIR",
 	"TEST_UNDECLARED_OUTPUTS_DIR",
-	"TEST_UNDECLARED_OUTPUTS_MANIFEST",
-	"TEST_UNDECLARED_OUTPUTS_ZIP",
 	"TEST_UNUSED_RUNFILES_LOG_FILE",
 	"TEST_WARNINGS_OUTPUT_FILE",
 	"TMPDIR",
 	"XML_OUTPUT_FILE",
+}
+
+// setAtTimes are others of them, of tests with shards, without a directory of runfiles, or of some
+// releases of Bazel.
+var setAtTimes = []string{
+	"GTEST_SHARD_STATUS_FILE",
+	"RUNFILES_MANIFEST_FILE",
+	"TEST_SHARD_STATUS_FILE",
+	"TEST_UNDECLARED_OUTPUTS_ANNOTATIONS",
+	"TEST_UNDECLARED_OUTPUTS_MANIFEST",
+	"TEST_UNDECLARED_OUTPUTS_ZIP",
 }
 
 // Environment returns what counts of the environment of a test, sorted. Declared are the names
@@ -50,7 +55,7 @@ func Environment(env, declared []string, strip func(string) string) []string {
 			l = append(l, k+"="+strip(v))
 		case k == "USER" && v == userName():
 			// Bazel's script sets it to that if nobody else does.
-		case slices.Contains(setByBazel, k):
+		case slices.Contains(SetByBazel, k) || slices.Contains(setAtTimes, k):
 			l = append(l, k+"=\x00set") // no value can contain NUL
 		default:
 			l = append(l, k+"="+strip(v))

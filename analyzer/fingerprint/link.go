@@ -34,6 +34,36 @@ import (
 //	member PATH             of an archive, in order
 const linkMagic = "tasting link 1"
 
+// LinkFile is what a link file says of one that isn't made by the rules.
+type LinkFile struct {
+	Output string
+	Kind   string // executable, shared or archive
+	// Manifests are those of the files that may be on the line, Sources those of sources.
+	Manifests, Sources [][2]string
+	// Words are the arguments, or the members of an archive.
+	Words []string
+}
+
+// Text returns the content of the file.
+func (l *LinkFile) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\noutput %s\nkind %s\n", linkMagic, l.Output, l.Kind)
+	for _, m := range l.Manifests {
+		fmt.Fprintf(&b, "unit %s\t%s\n", m[0], m[1])
+	}
+	for _, m := range l.Sources {
+		fmt.Fprintf(&b, "source %s\t%s\n", m[0], m[1])
+	}
+	word := "arg"
+	if l.Kind == "archive" {
+		word = "member"
+	}
+	for _, w := range l.Words {
+		fmt.Fprintf(&b, "%s %s\n", word, w)
+	}
+	return b.String()
+}
+
 // link is the content of a link file.
 type link struct {
 	dir      string // names are relative to it

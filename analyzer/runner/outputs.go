@@ -14,10 +14,6 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
-// maxFiles bounds how many files of one test are recorded; all of them are open
-// at once.
-const maxFiles = 500
-
 // The names of files in a recorded result. They are those of Bazel's test logs.
 const (
 	xmlFile        = "test.xml"
@@ -85,8 +81,8 @@ func (r *runner) collect() (files []store.File, done func(), err error) {
 		}
 	}
 	add := func(name, file string) error {
-		if len(open) == maxFiles {
-			return fmt.Errorf("the test wrote more than %d files", maxFiles)
+		if len(open) == store.MaxFiles {
+			return fmt.Errorf("the test wrote more than %d files", store.MaxFiles)
 		}
 		info, err := os.Lstat(file)
 		if err != nil {
@@ -216,20 +212,8 @@ func writeFile(dir, name string, f store.File) error {
 			return fmt.Errorf("%s is in the way of the recorded file %s: it is no directory", filepath.Join(dir, d), name)
 		}
 	}
-	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
-		return err
-	}
-	mode := fs.FileMode(0o666)
-	if f.Executable {
-		mode = 0o777
-	}
 	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	w, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(w, f.Content)
-	return errors.Join(err, w.Close())
+	return store.WriteFile(root, name, f.Executable, f.Content)
 }

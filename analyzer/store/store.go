@@ -44,6 +44,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path"
 	"time"
 )
 
@@ -108,6 +111,26 @@ type File struct {
 	Path       string
 	Executable bool
 	Content    *io.SectionReader
+}
+
+// MaxFiles bounds how many files a result has: all of them are open at once.
+const MaxFiles = 500
+
+// WriteFile makes a file below root, which isn't there yet, with the directories that it is in.
+func WriteFile(root *os.Root, name string, executable bool, content io.Reader) error {
+	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o666)
+	if executable {
+		mode = 0o777
+	}
+	w, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, content)
+	return errors.Join(err, w.Close())
 }
 
 // Close releases the contents of a result that came from Get.

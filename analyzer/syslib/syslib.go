@@ -188,10 +188,7 @@ func (r *resolver) resolve(binary string) error {
 	}
 	r.built = outputs(real)
 	r.hash = append(r.hash, named{"loader", interp})
-	r.seen[filepath.Base(interp)] = true
-	if loader, err := filepath.EvalSymlinks(interp); err == nil {
-		r.loaded[loader] = true
-	}
+	r.startedBy(interp)
 	if r.dirs, err = r.systemDirs(interp); err != nil {
 		return err
 	}
@@ -225,6 +222,14 @@ func (r *resolver) resolve(binary string) error {
 		}
 	}
 	return r.follow()
+}
+
+// startedBy notes that a loader is there.
+func (r *resolver) startedBy(interp string) {
+	r.seen[filepath.Base(interp)] = true
+	if loader, err := filepath.EvalSymlinks(interp); err == nil {
+		r.loaded[loader] = true
+	}
 }
 
 // outputs returns the prefix of the paths of what Bazel has built beside a file, or
@@ -343,10 +348,7 @@ func (r *resolver) resolveDatum(f *dynamic, real string) error {
 		if d.dirs, err = d.systemDirs(interp); err != nil {
 			return err
 		}
-		d.seen[filepath.Base(interp)] = true
-		if loader, err := filepath.EvalSymlinks(interp); err == nil {
-			d.loaded[loader] = true
-		}
+		d.startedBy(interp)
 		r.add(named{"loader" + ofData, interp})
 	} else if d.main != nil && (d.class != f.class || d.machine != f.machine) {
 		return nil

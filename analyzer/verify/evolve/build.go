@@ -166,7 +166,7 @@ func (b *Builder) compile(ctx context.Context, r *checkout, source string, words
 	deps, err2 := os.ReadFile(out + ".d")
 	u.Reads, u.err = prerequisites(string(deps)), errors.Join(err, err2)
 	if u.err == nil && b.Clang != "" && !IsCXX(source) {
-		u.BySource, u.err = encoded(b.bySource(ctx, dir, source, argv))
+		u.BySource, u.err = encoded(BySource(ctx, dir, source, argv, b.Clang))
 	}
 	return u
 }
@@ -181,31 +181,33 @@ func encoded(m *manifest.Manifest, err error) ([]byte, error) {
 // inDir is held while the working directory is another one.
 var inDir sync.Mutex
 
-// bySource returns the manifest of a source, as for tests that aren't compiled yet.
-func (b *Builder) bySource(ctx context.Context, dir, source string, argv []string) (*manifest.Manifest, error) {
-	preprocess := func() (*tu.Unit, error) {
-		inDir.Lock()
-		defer inDir.Unlock()
-		was, err := os.Getwd()
-		if err == nil {
-			err = os.Chdir(dir)
-		}
-		if err != nil {
-			return nil, err
-		}
-		t, _, err := tu.Preprocess(ctx, argv, tu.Options{})
-		return t, errors.Join(err, os.Chdir(was))
-	}
-	t, err := preprocess()
+// BySource returns the manifest of the source that a command line compiles in a directory, as for tests
+// that aren't compiled yet: if it isn't plain C, one that says so.
+func BySource(ctx context.Context, dir, source string, argv []string, clang string) (*manifest.Manifest, error) {
+	t, err := preprocess(ctx, dir, argv)
 	if err != nil {
 		return nil, err
 	}
-	m, err := component.Analyze(ctx, t, b.Clang)
+	m, err := component.Analyze(ctx, t, clang)
 	var not *component.NotPlain
 	if errors.As(err, &not) {
 		return manifest.NewNotPlain(source, not.Reason), nil
 	}
 	return m, err
+}
+
+func preprocess(ctx context.Context, dir string, argv []string) (*tu.Unit, error) {
+	inDir.Lock()
+	defer inDir.Unlock()
+	was, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chdir(dir); err != nil {
+		return nil, err
+	}
+	t, _, err := tu.Preprocess(ctx, argv, tu.Options{})
+	return t, errors.Join(err, os.Chdir(was))
 }
 
 // prerequisites returns the files in a makefile that a compiler has written, relative ones only.

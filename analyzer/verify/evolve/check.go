@@ -131,7 +131,7 @@ func (c *Campaign) Run(ctx context.Context, programs iter.Seq[*Program]) (*Repor
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(r.Violations, func(a, b *Violation) int { return compare(a, b) })
+	slices.SortFunc(r.Violations, compare)
 	return r, nil
 }
 

@@ -118,38 +118,28 @@ func (x *Built) composed(e *Evidence) (*fingerprint.Test, error) {
 	return t, nil
 }
 
-// describe returns the link file of a file (package fingerprint), and writes the manifests that
-// it names.
+// describe returns the link file of a file, and writes the manifests that it names.
 func (x *Built) describe(dir string, f *File, e *Evidence) (string, error) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "tasting link 1\noutput %s\nkind %s\n", f.Name, f.Kind)
+	l := fingerprint.LinkFile{Output: f.Name, Kind: f.Kind, Words: f.Words}
+	if e.sorted {
+		n := min(2, len(f.Words))
+		l.Words = slices.Concat(f.Words[:n], slices.Sorted(slices.Values(f.Words[n:])))
+	}
 	for _, u := range f.Units {
 		name := objectName(u)
 		file, err := x.writeManifest(dir, u, u.Manifest, e)
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, "unit %s\t%s\n", name, file)
+		l.Manifests = append(l.Manifests, [2]string{name, file})
 		if u.BySource != nil {
 			if file, err = x.writeManifest(dir, u, u.BySource, e); err != nil {
 				return "", err
 			}
-			fmt.Fprintf(&b, "source %s\t%s\n", name, file)
+			l.Sources = append(l.Sources, [2]string{name, file})
 		}
 	}
-	word := "arg"
-	if f.Kind == "archive" {
-		word = "member"
-	}
-	words := f.Words
-	if e.sorted {
-		words = slices.Sorted(slices.Values(words[min(2, len(words)):]))
-		words = append(slices.Clone(f.Words[:min(2, len(f.Words))]), words...)
-	}
-	for _, w := range words {
-		fmt.Fprintf(&b, "%s %s\n", word, w)
-	}
-	return b.String(), nil
+	return l.Text(), nil
 }
 
 // writeManifest writes what an evidence makes of an encoded manifest.

@@ -15,10 +15,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/component"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
-	"github.com/rules-tasting/rules_tasting/analyzer/tu"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 )
 
 // A config is a way to build a program. At -O2 functions and data have sections
@@ -153,13 +152,9 @@ func (o *objects) get(ctx context.Context, v *version, src, unit string, c confi
 		if obj.err != nil || !bySource {
 			return
 		}
+		// If it isn't plain C, all of the test is decided by object.
 		var m *manifest.Manifest
-		var not *component.NotPlain
-		switch m, obj.err = analyze(ctx, src, argv, o.clang); {
-		case errors.As(obj.err, &not): // then all of the test is decided by object
-			m = manifest.NewNotPlain(unit, not.Reason)
-			fallthrough
-		case obj.err == nil:
+		if m, obj.err = evolve.BySource(ctx, src, unit, argv, o.clang); obj.err == nil {
 			obj.source = obj.file + ".source"
 			obj.err = manifest.Write(obj.source, m)
 			if obj.refused {
@@ -176,32 +171,6 @@ func writeObjectManifest(file string, assembly bool) (string, error) {
 		return "", err
 	}
 	return file + ".manifest", manifest.Write(file+".manifest", m)
-}
-
-// inDir is held while the working directory isn't that of the test.
-var inDir sync.Mutex
-
-// analyze returns the manifest by source of what argv compiles in a directory.
-func analyze(ctx context.Context, dir string, argv []string, clang string) (*manifest.Manifest, error) {
-	u, err := preprocess(ctx, dir, argv)
-	if err != nil {
-		return nil, err
-	}
-	return component.Analyze(ctx, u, clang)
-}
-
-func preprocess(ctx context.Context, dir string, argv []string) (*tu.Unit, error) {
-	inDir.Lock()
-	defer inDir.Unlock()
-	was, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chdir(dir); err != nil {
-		return nil, err
-	}
-	u, _, err := tu.Preprocess(ctx, argv, tu.Options{})
-	return u, errors.Join(err, os.Chdir(was))
 }
 
 func run(ctx context.Context, dir string, argv []string) error {

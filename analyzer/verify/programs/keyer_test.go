@@ -46,7 +46,7 @@ func composed(p *program, source bool) (string, error) {
 		}
 		return name, os.WriteFile(name, []byte(text), 0o666)
 	}
-	units := ""
+	var more [][2]string
 	for _, name := range p.inputs() {
 		file, err := write(name, string(p.file(name)))
 		if err != nil {
@@ -60,10 +60,10 @@ func composed(p *program, source bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		units += fmt.Sprintf("unit %s\t%s\n", name, m)
+		more = append(more, [2]string{name, m})
 	}
 	for _, l := range p.links {
-		file, err := write(l.output+".link", p.describe(l)+units)
+		file, err := write(l.output+".link", p.describe(l, more))
 		if err != nil {
 			return "", err
 		}
@@ -81,27 +81,23 @@ func composed(p *program, source bool) (string, error) {
 	return fmt.Sprintf("%s %x", c[0].Fingerprint, p.run()), nil
 }
 
-// describe returns the link file of a file: see package fingerprint.
-func (p *program) describe(l *linked) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "tasting link 1\noutput %s\nkind %s\n", l.output, l.kind)
+// describe returns the link file of a file, with more units.
+func (p *program) describe(l *linked, more [][2]string) string {
+	f := fingerprint.LinkFile{Output: l.output, Kind: l.kind}
 	for _, u := range l.units {
-		fmt.Fprintf(&b, "unit %s\t%s\n", u, p.objects[u].manifest)
+		f.Manifests = append(f.Manifests, [2]string{u, p.objects[u].manifest})
 		if s := p.objects[u].source; s != "" {
-			fmt.Fprintf(&b, "source %s\t%s\n", u, s)
+			f.Sources = append(f.Sources, [2]string{u, s})
 		}
 	}
-	word := "arg"
-	if l.kind == "archive" {
-		word = "member"
-	}
+	f.Manifests = append(f.Manifests, more...)
 	for _, w := range l.words {
 		if name, ok := strings.CutPrefix(w, "@"); ok {
 			w = "@" + filepath.Join(p.dir+".links", name)
 		}
-		fmt.Fprintf(&b, "%s %s\n", word, w)
+		f.Words = append(f.Words, w)
 	}
-	return b.String()
+	return f.Text()
 }
 
 // run identifies what only a run knows: arguments, environment, data files. A
