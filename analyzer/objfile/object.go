@@ -410,6 +410,8 @@ func (r *reader) namedByCompiler(k int) bool {
 	s := &r.sections[k]
 	name := standardName(s.name)
 	rest := s.name[len(name):]
+	symbols := slices.Concat(s.globals, s.locals)
+	isObject := func(i int) bool { return r.syms[i].typ() == elf.STT_OBJECT }
 	machines, some := machinesOf[name]
 	switch {
 	case some && !slices.Contains(machines, r.machine):
@@ -418,17 +420,16 @@ func (r *reader) namedByCompiler(k int) bool {
 		return true // behind it is the name of a section
 	case name == ".stapsdt.base":
 		return s.comdat != "" // <sys/sdt.h> has one for all
-	case name == ".gcc_except_table" && slices.ContainsFunc(slices.Concat(s.globals, s.locals), func(i int) bool { return r.syms[i].typ() == elf.STT_OBJECT }):
+	case name == ".gcc_except_table" && slices.ContainsFunc(symbols, isObject):
 		return false // somebody's variable
 	}
 	// A variable's section has its name, others that of the function that they are for.
-	variable := s.flags&elf.SHF_WRITE != 0 && !strings.HasPrefix(name, ".data.rel.ro")
+	variable := s.flags&elf.SHF_WRITE != 0 && !strings.HasPrefix(name, ".data.rel.ro") || rest != "" && slices.ContainsFunc(symbols, isObject)
 	isFor := func(name string) bool {
 		if !variable {
 			return r.defines(name)
 		}
-		is := func(i int) bool { return r.syms[i].name == name }
-		return slices.ContainsFunc(s.globals, is) || slices.ContainsFunc(s.locals, is)
+		return slices.ContainsFunc(symbols, func(i int) bool { return r.syms[i].name == name })
 	}
 	for rest != "" {
 		word := rest[1:]

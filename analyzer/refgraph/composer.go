@@ -143,9 +143,9 @@ func asksSanitizers(name string) bool {
 // look-ups, too.)
 var fileReaders = []string{"dladdr", "dlopen", "dlmopen", "backtrace_symbols", "backtrace_symbols_fd"}
 
-// needsReaders lead to the program's own headers, and so to which libraries it needs, or to
+// needsReaders lead to the program's own headers (some by what is behind its arguments), and so to which libraries it needs, or to
 // the heap, from which libraries take memory when they are initialised.
-var needsReaders = []string{"getauxval", "mallinfo", "mallinfo2", "malloc_info", "malloc_stats", "malloc_trim", "sbrk", "brk", "__curbrk"}
+var needsReaders = []string{"getauxval", "mallinfo", "mallinfo2", "malloc_info", "malloc_stats", "malloc_trim", "sbrk", "brk", "__curbrk", "__libc_stack_end", "__libc_argv"}
 
 // tlsReaders are functions for which it counts how much thread-local storage there
 // is, beside those that tell where a file is loaded, and so its headers: that of a
