@@ -1,8 +1,11 @@
 package evolve
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
@@ -12,78 +15,79 @@ import (
 // some program is no checker.
 type Fault struct {
 	Name, Text string
-	new        func() *Evidence
+	// Modes show it soon, in autoep's names.
+	Modes []string
+	new   func() *Evidence
 }
+
+var evidences atomic.Int64
 
 // Evidence is that of an analyzer with the fault.
 func (f Fault) Evidence() *Evidence {
 	e := f.new()
-	e.ID = f.Name
+	e.ID = fmt.Sprintf("%s %d", f.Name, evidences.Add(1)) // some remember what they have seen
 	return e
 }
 
 // Faults are what the checker is checked with (docs/checks.md).
 var Faults = []Fault{
-	{"virtual tables", "no class has a virtual table", blind(func(c *manifest.Component) bool { return strings.HasPrefix(c.Name, "_ZTV") })},
-	{"types", "nothing is known of a class at run time", blind(func(c *manifest.Component) bool {
+	{"virtual tables", "no class has a virtual table", []string{"*+override", "*+virtual"}, rewire(func(c *manifest.Component) {
+		if strings.HasPrefix(c.Name, "_ZTV") {
+			c.LocalHash, c.Links = make([]byte, 16), nil
+		}
+	})},
+	{"types", "nothing is known of a class at run time", []string{"*+throw"}, blind(func(c *manifest.Component) bool {
 		return strings.HasPrefix(c.Name, "_ZTI") || strings.HasPrefix(c.Name, "_ZTS")
 	})},
-	{"inline bodies", "what is in several units is the same everywhere", blind(func(c *manifest.Component) bool {
+	{"inline bodies", "what is in several units is the same everywhere", []string{"*+inline", "*+template"}, blind(func(c *manifest.Component) bool {
 		return c.Linkage == manifest.Linkage_LINKAGE_WEAK && !strings.HasPrefix(c.Name, "_ZT")
 	})},
-	{"static functions", "what only its unit knows is ignored", blind(func(c *manifest.Component) bool {
+	{"static functions", "what only its unit knows is ignored", []string{"*+twins"}, blind(func(c *manifest.Component) bool {
 		return c.Linkage == manifest.Linkage_LINKAGE_LOCAL && c.Root == "" && !strings.HasPrefix(c.Name, ".")
 	})},
-	{"constants", "read-only data is ignored", blind(func(c *manifest.Component) bool { return strings.HasPrefix(c.Name, ".rodata") })},
-	{"variables", "the values of variables are ignored", blind(func(c *manifest.Component) bool {
+	{"constants", "read-only data is ignored", []string{"*+rodata"}, blind(func(c *manifest.Component) bool { return strings.HasPrefix(c.Name, ".rodata") })},
+	{"leaves", "what others know and refers to nothing, such as a variable, is ignored", []string{"*+E7"}, blind(func(c *manifest.Component) bool {
 		return c.Linkage == manifest.Linkage_LINKAGE_EXTERNAL && len(c.Links) == 0
 	})},
-	{"initialisers", "nothing runs in front of main", rewire(func(c *manifest.Component) {
+	{"initialisers", "nothing runs in front of main", []string{"*+init", "*+order"}, rewire(func(c *manifest.Component) {
 		if strings.HasPrefix(c.Name, ".init_array") || strings.HasPrefix(c.Name, "_GLOBAL__sub_I") {
 			c.Root, c.Links = "", nil
 		}
 	})},
-	{"last reference", "one of the references of a function is forgotten", rewire(func(c *manifest.Component) {
+	{"last reference", "one of the references of a function is forgotten", []string{"*+E7"}, rewire(func(c *manifest.Component) {
 		if len(c.Links) > 1 {
 			c.Links = c.Links[:len(c.Links)-1]
 		}
 	})},
-	{"first reference", "the first reference of a function with several is forgotten", rewire(func(c *manifest.Component) {
+	{"first reference", "the first reference of a function with several is forgotten", []string{"*+E7"}, rewire(func(c *manifest.Component) {
 		if len(c.Links) > 1 {
 			c.Links = c.Links[1:]
 		}
 	})},
-	{"inner references", "references that an assembler has resolved are forgotten", rewire(func(c *manifest.Component) {
-		var l []uint32
-		for _, x := range c.Links {
-			if x%2 == 1 {
-				l = append(l, x)
-			}
-		}
-		c.Links = l
-	})},
-	{"outer references", "references to other units are forgotten", rewire(func(c *manifest.Component) {
-		var l []uint32
-		for _, x := range c.Links {
-			if x%2 == 0 {
-				l = append(l, x)
-			}
-		}
-		c.Links = l
-	})},
-	{"data files", "what a test reads is ignored", func() *Evidence {
+	{"inner references", "references that an assembler has resolved are forgotten", []string{"*+twins"}, links(func(l uint32) bool { return l%2 == 1 })},
+	{"outer references", "references to other units are forgotten", []string{"*+E7"}, links(func(l uint32) bool { return l%2 == 0 })},
+	{"data files", "what a test reads is ignored", []string{"*+data"}, func() *Evidence {
 		return &Evidence{Test: func(t *fingerprint.Test) { t.Data = nil }}
 	}},
-	{"headers", "a unit is analysed again only if its own file has changed", func() *Evidence {
+	{"headers", "a unit is analysed again only if its own file has changed", []string{"*+macro", "*+enum"}, func() *Evidence {
 		var first sync.Map
 		return &Evidence{Of: func(u *Unit, m *manifest.Manifest) *manifest.Manifest {
 			old, _ := first.LoadOrStore(u.text, m)
 			return old.(*manifest.Manifest)
 		}}
 	}},
-	{"order of the line", "libraries are linked in the order of their names", func() *Evidence { return &Evidence{sorted: true} }},
-	{"libraries", "shared libraries count by their names", func() *Evidence { return &Evidence{noShared: true} }},
-	{"arguments", "what a test is told is ignored", func() *Evidence { return &Evidence{noArgs: true} }},
+	{"order of the line", "libraries are linked in the order of their names", []string{"*+linkorder"}, func() *Evidence { return &Evidence{sorted: true} }},
+	{"libraries", "shared libraries count by their names", []string{"S1+E7"}, func() *Evidence { return &Evidence{noShared: true} }},
+	{"arguments", "what a test is told is ignored", []string{"*+args"}, func() *Evidence { return &Evidence{noArgs: true} }},
+}
+
+// FaultModes are modes that together show all faults.
+func FaultModes() (l []string) {
+	for _, f := range Faults {
+		l = append(l, f.Modes...)
+	}
+	slices.Sort(l)
+	return slices.Compact(l)
 }
 
 // blind makes some components look alike.
@@ -105,4 +109,11 @@ func rewire(change func(c *manifest.Component)) func() *Evidence {
 			return m
 		}}
 	}
+}
+
+// links keeps some of the references.
+func links(keep func(uint32) bool) func() *Evidence {
+	return rewire(func(c *manifest.Component) {
+		c.Links = slices.DeleteFunc(slices.Clone(c.Links), func(l uint32) bool { return !keep(l) })
+	})
 }
