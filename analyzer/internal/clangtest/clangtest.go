@@ -3,10 +3,24 @@ package clangtest
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/served"
 )
+
+// Main runs the tests of a package, for its TestMain, with served tools, or else with the
+// tools as they are.
+func Main(m *testing.M) int {
+	stop, err := served.Start("clang", "ld.lld")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "clang is loaded at each call:", err)
+	}
+	defer stop()
+	return m.Run()
+}
 
 // Clang returns the path of clang. Without one the test is skipped, or fails
 // if TASTING_REQUIRE_CLANG is set, as it is where all tests must run.

@@ -6,36 +6,45 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/rules-tasting/rules_tasting/analyzer/component"
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
-	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
-	"github.com/rules-tasting/rules_tasting/analyzer/tu"
 )
 
 // Builder compiles, links, analyses and runs revisions. What is equal is done once, whichever
-// program, revision or tool asks for it. It may be used concurrently.
+// program, revision or tool asks for it, until Forget. It may be used concurrently.
 type Builder struct {
 	// Dir is a directory of its own, where everything is kept.
 	Dir string
-	// C and CXX are the compilers' drivers, Flags those of all compilations in front of a revision's.
-	C, CXX string
-	Flags  []string
+	// C and CXX are the compilers' drivers, Flags those of all compilations in front of a revision's,
+	// and Links those of all links of programs and shared libraries.
+	C, CXX       string
+	Flags, Links []string
 	// Clang dumps syntax trees for evidence by source, or is empty: then there is none.
 	Clang string
 
-	units   sync.Map // *variants by source and flags
+	units   sync.Map // *pending by sources and flags
+	linked  sync.Map // *linking by libraries and what they consist of
 	ran     sync.Map // *execution by program and data
 	written sync.Map // files of manifests and links: see file
+	texts   sync.Map // directives by text
+	lines   sync.Map // *line by a driver's words
+}
+
+// Forget drops what is kept, but for what compilers' drivers do. Nothing that was built before may be used then.
+func (b *Builder) Forget() error {
+	for _, m := range []*sync.Map{&b.units, &b.linked, &b.ran, &b.written, &b.texts} {
+		m.Clear()
+	}
+	entries, err := os.ReadDir(b.Dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(b.Dir, e.Name())))
+	}
+	return err
 }
 
 // errRefused is that a compiler or linker refuses a revision.
@@ -77,152 +86,6 @@ func write(name, text string) error {
 	return os.WriteFile(name, []byte(text), 0o666)
 }
 
-// Unit is a compiled source.
-type Unit struct {
-	Source string
-	Object string   // file
-	Sum    string   // of the object
-	Reads  []string // files of the revision that it was compiled from, sorted
-	// Manifest is by its object, BySource by its source, nil if there is none: encoded.
-	Manifest, BySource []byte
-
-	text string // of the source
-	err  error
-}
-
-// variants are the units that a source with some flags has been compiled to.
-type variants struct {
-	mu    sync.Mutex
-	known []*variant
-}
-
-// variant is a unit and the contents of what was read for it.
-type variant struct {
-	reads map[string]string
-	unit  *Unit
-}
-
-// unit compiles a source of a revision, unless that has been done with the same of everything
-// that was read.
-func (b *Builder) unit(ctx context.Context, r *checkout, source string, flags []string) (*Unit, error) {
-	words := slices.Concat(b.Flags, r.Flags, flags)
-	// A file that is new may be found in the place of another one.
-	names := slices.Sorted(maps.Keys(r.Files))
-	key := sum(slices.Concat([]string{source, r.Files[source]}, words, []string{""}, names)...)
-	known, _ := b.units.LoadOrStore(key, new(variants))
-	v := known.(*variants)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, k := range v.known {
-		same := true
-		for name, text := range k.reads {
-			if now, ok := r.Files[name]; !ok || now != text {
-				same = false
-				break
-			}
-		}
-		if same {
-			return k.unit, k.unit.err
-		}
-	}
-	u := b.compile(ctx, r, source, words, filepath.Join(b.Dir, "objects", key[:2], fmt.Sprintf("%s-%d", key[2:32], len(v.known))))
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	reads := map[string]string{}
-	for _, name := range u.Reads {
-		reads[name] = r.Files[name]
-	}
-	if errors.Is(u.err, errRefused) {
-		reads = r.Files // compilers don't say what they had read by then
-	}
-	v.known = append(v.known, &variant{reads, u})
-	return u, u.err
-}
-
-func (b *Builder) compile(ctx context.Context, r *checkout, source string, words []string, out string) *Unit {
-	u := &Unit{Source: source, Object: out + ".o", text: r.Files[source]}
-	dir, err := r.place()
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(out), 0o777)
-	}
-	if err != nil {
-		u.err = err
-		return u
-	}
-	driver := b.C
-	if IsCXX(source) {
-		driver = b.CXX
-	}
-	argv := slices.Concat([]string{driver}, words, []string{"-I.", "-c", source})
-	if u.err = run(ctx, dir, append(slices.Clone(argv), "-o", u.Object, "-MMD", "-MF", out+".d")); u.err != nil {
-		return u
-	}
-	content, err := os.ReadFile(u.Object)
-	if err == nil {
-		u.Sum = sum(string(content))
-		u.Manifest, err = encoded(objfile.ManifestOrContent(u.Object, objfile.Options{}))
-	}
-	deps, err2 := os.ReadFile(out + ".d")
-	u.Reads, u.err = prerequisites(string(deps)), errors.Join(err, err2)
-	if u.err == nil && b.Clang != "" && !IsCXX(source) {
-		u.BySource, u.err = encoded(BySource(ctx, dir, source, argv, b.Clang))
-	}
-	return u
-}
-
-func encoded(m *manifest.Manifest, err error) ([]byte, error) {
-	if err != nil {
-		return nil, err
-	}
-	return manifest.Marshal(m)
-}
-
-// inDir is held while the working directory is another one.
-var inDir sync.Mutex
-
-// BySource returns the manifest of the source that a command line compiles in a directory, as for tests
-// that aren't compiled yet: if it isn't plain C, one that says so.
-func BySource(ctx context.Context, dir, source string, argv []string, clang string) (*manifest.Manifest, error) {
-	t, err := preprocess(ctx, dir, argv)
-	if err != nil {
-		return nil, err
-	}
-	m, err := component.Analyze(ctx, t, clang)
-	var not *component.NotPlain
-	if errors.As(err, &not) {
-		return manifest.NewNotPlain(source, not.Reason), nil
-	}
-	return m, err
-}
-
-func preprocess(ctx context.Context, dir string, argv []string) (*tu.Unit, error) {
-	inDir.Lock()
-	defer inDir.Unlock()
-	was, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chdir(dir); err != nil {
-		return nil, err
-	}
-	t, _, err := tu.Preprocess(ctx, argv, tu.Options{})
-	return t, errors.Join(err, os.Chdir(was))
-}
-
-// prerequisites returns the files in a makefile that a compiler has written, relative ones only.
-func prerequisites(makefile string) []string {
-	_, list, _ := strings.Cut(strings.ReplaceAll(makefile, "\\\n", " "), ":")
-	var files []string
-	for f := range strings.FieldsSeq(list) {
-		if !filepath.IsAbs(f) {
-			files = append(files, path.Clean(f))
-		}
-	}
-	slices.Sort(files)
-	return slices.Compact(files)
-}
-
 // run runs a tool. It is errRefused if that fails.
 func run(ctx context.Context, dir string, argv []string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -262,32 +125,35 @@ type Built struct {
 func (b *Builder) Build(ctx context.Context, revision *Revision) (map[string]*Built, error) {
 	r := &checkout{Revision: revision, b: b}
 	defer r.remove()
+	var requests []request
+	for i := range r.Libraries {
+		requests = append(requests, r.Libraries[i].requests()...)
+	}
+	for i := range r.Tests {
+		requests = append(requests, requestsOf(r.Tests[i].Sources, nil)...)
+	}
+	units, err := b.compileAll(ctx, r, requests)
+	if err != nil {
+		return nil, err
+	}
 	libraries := map[string]*Library{}
 	files := map[string]*File{}
 	refused := map[string]error{}
 	for i := range r.Libraries {
 		l := &r.Libraries[i]
-		libraries[l.Name] = l
-		f, err := b.library(ctx, r, l)
-		if errors.Is(err, errRefused) {
-			refused[l.Name] = err
-		} else if err != nil {
-			return nil, err
+		f := &File{Name: "lib" + l.Name + ".a", Kind: "archive"}
+		if l.Shared {
+			f.Name, f.Kind = "lib"+l.Name+".so", "shared"
+			f.Words = append([]string{"-shared", "-o", f.Name}, b.Links...)
 		}
-		files[l.Name] = f
+		libraries[l.Name], files[l.Name], refused[l.Name] = l, f, f.add(units, l.requests())
 	}
 	tests := map[string]*Built{}
 	for i := range r.Tests {
 		t := &r.Tests[i]
-		x := &Built{Test: t, b: b, revision: revision}
-		exe := &File{Name: "prog", Kind: "executable", Words: []string{"-o", "prog"}}
-		err := b.addUnits(ctx, r, exe, t.Sources, nil)
-		if errors.Is(err, errRefused) {
-			x.Err = err
-		} else if err != nil {
-			return nil, err
-		}
-		x.Files = []*File{exe}
+		exe := &File{Name: "prog", Kind: "executable", Words: append([]string{"-o", "prog"}, b.Links...)}
+		x := &Built{Test: t, Files: []*File{exe}, b: b, revision: revision}
+		x.Err = exe.add(units, requestsOf(t.Sources, nil))
 		for _, name := range closure(libraries, t.Deps) {
 			if refused[name] != nil {
 				x.Err = refused[name]
@@ -328,31 +194,35 @@ func closure(libraries map[string]*Library, names []string) []string {
 	return order
 }
 
-func (b *Builder) library(ctx context.Context, r *checkout, l *Library) (*File, error) {
-	f := &File{Name: "lib" + l.Name + ".a", Kind: "archive"}
-	flags := l.Flags
-	if l.Shared {
-		f.Name, f.Kind, f.Words = "lib"+l.Name+".so", "shared", []string{"-shared", "-o", "lib" + l.Name + ".so"}
-		flags = append([]string{"-fPIC"}, flags...)
+func requestsOf(sources, flags []string) (l []request) {
+	for _, s := range sources {
+		l = append(l, request{s, flags})
 	}
-	return f, b.addUnits(ctx, r, f, l.Sources, flags)
+	return l
 }
 
-func (b *Builder) addUnits(ctx context.Context, r *checkout, f *File, sources, flags []string) error {
-	for _, s := range sources {
-		u, err := b.unit(ctx, r, s, flags)
-		if err != nil {
-			return err
+func (l *Library) requests() []request {
+	if l.Shared {
+		return requestsOf(l.Sources, append([]string{"-fPIC"}, l.Flags...))
+	}
+	return requestsOf(l.Sources, l.Flags)
+}
+
+// add adds units to a file. An error is that one is refused.
+func (f *File) add(units map[string]*Unit, requests []request) error {
+	for _, q := range requests {
+		u := units[q.id()]
+		if u.err != nil {
+			return u.err
 		}
-		f.Units = append(f.Units, u)
-		f.Words = append(f.Words, objectName(u))
+		f.Units, f.Words = append(f.Units, u), append(f.Words, objectName(u))
 	}
 	return nil
 }
 
 // objectName is the name of an object on a line.
 func objectName(u *Unit) string {
-	return strings.TrimSuffix(strings.ReplaceAll(u.Source, "/", "_"), path.Ext(u.Source)) + ".o"
+	return strings.ReplaceAll(u.Source, "/", "_") + ".o"
 }
 
 // Content identifies the linked program: what the files are linked from, and how.
@@ -461,23 +331,74 @@ func (x *Built) execute(ctx context.Context) (*Outcome, error) {
 	return &Outcome{Built: true, Status: cmd.ProcessState.String(), Output: string(out)}, nil
 }
 
-// link links the program and its libraries in a directory.
+// link links the program in a directory, where shared libraries are then, too.
 func (x *Built) link(ctx context.Context, dir string) error {
-	for _, f := range x.Files {
-		for _, u := range f.Units {
-			if err := os.Link(u.Object, filepath.Join(dir, objectName(u))); err != nil && !errors.Is(err, os.ErrExist) {
-				return err
-			}
+	for _, f := range x.Files[1:] {
+		library, err := x.library(ctx, f)
+		if err == nil {
+			err = os.Link(library, filepath.Join(dir, f.Name))
 		}
-	}
-	for _, f := range slices.Backward(x.Files) { // what is needed first
-		argv := append([]string{x.driver()}, f.Words...)
-		if f.Kind == "archive" {
-			argv = append([]string{"ar", "rcsD", f.Name}, f.Words...)
-		}
-		if err := run(ctx, dir, argv); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return x.linkFile(ctx, dir, x.Files[0])
+}
+
+// linking is done once.
+type linking struct {
+	once sync.Once
+	file string
+	err  error
+}
+
+// library returns the file of an archive or a shared library.
+func (x *Built) library(ctx context.Context, f *File) (string, error) {
+	parts := append([]string{x.driver(), f.Name, f.Kind}, f.Words...)
+	for _, u := range f.Units {
+		parts = append(parts, u.Sum)
+	}
+	key := sum(parts...)
+	e, _ := x.b.linked.LoadOrStore(key, new(linking))
+	l := e.(*linking)
+	l.once.Do(func() {
+		dir := filepath.Join(x.b.Dir, "linked", key[:2], key[2:32])
+		l.file = filepath.Join(dir, f.Name)
+		if l.err = os.MkdirAll(dir, 0o777); l.err == nil {
+			l.err = x.linkFile(ctx, dir, f)
+		}
+	})
+	return l.file, l.err
+}
+
+// linkFile makes a file in a directory.
+func (x *Built) linkFile(ctx context.Context, dir string, f *File) error {
+	if f.Kind == "archive" {
+		var names []string
+		var objects [][]byte
+		for _, u := range f.Units {
+			b, err := os.ReadFile(u.Object)
+			if err != nil {
+				return err
+			}
+			names, objects = append(names, objectName(u)), append(objects, b)
+		}
+		b, err := archive(names, objects)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, f.Name), b, 0o666)
+	}
+	for _, u := range f.Units {
+		if err := os.Link(u.Object, filepath.Join(dir, objectName(u))); err != nil {
+			return err
+		}
+	}
+	l, argv, err := x.b.linker(ctx, x.driver(), f)
+	if err != nil {
+		return err
+	}
+	return l.do([]string{filepath.Join(dir, f.Name)},
+		func() error { return run(ctx, dir, append([]string{x.driver()}, f.Words...)) },
+		func() error { return run(ctx, dir, argv) })
 }

@@ -99,15 +99,39 @@ type Campaign struct {
 	Progress func(done int)
 }
 
+// round is how many programs are checked before all that was built is forgotten: disk and memory
+// hold one round, however long a campaign is.
+const round = 512
+
 // Run checks programs, several at once.
 func (c *Campaign) Run(ctx context.Context, programs iter.Seq[*Program]) (*Report, error) {
 	r := &Report{Programs: map[string]int{}, Unfit: map[string]int{}, Sums: map[string]*Sums{}}
+	next, stop := iter.Pull(programs)
+	defer stop()
+	for done := 0; ; done += round {
+		more, err := c.round(ctx, r, next, done)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			break
+		}
+		if err := c.Builder.Forget(); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(r.Violations, compare)
+	return r, nil
+}
+
+// round checks some programs, and tells whether there are more.
+func (c *Campaign) round(ctx context.Context, r *Report, next func() (*Program, bool), done int) (more bool, err error) {
 	var mu sync.Mutex
-	done := 0
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.NumCPU())
-	for p := range programs {
-		if ctx.Err() != nil {
+	for range round {
+		var p *Program
+		if p, more = next(); !more || ctx.Err() != nil {
 			break
 		}
 		g.Go(func() error {
@@ -128,11 +152,7 @@ func (c *Campaign) Run(ctx context.Context, programs iter.Seq[*Program]) (*Repor
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(r.Violations, compare)
-	return r, nil
+	return more, g.Wait()
 }
 
 func (r *Report) add(t *Trace, found func(*Program, []*Violation)) {

@@ -97,3 +97,31 @@ func (r *Report) Wrong(tool string) (l []*Violation) {
 	}
 	return l
 }
+
+// FaultsText writes in which programs each fault was found, by which rules, and in which mode most often.
+func (r *Report) FaultsText(w io.Writer) error {
+	n := 0
+	for _, k := range r.Programs {
+		n += k
+	}
+	fmt.Fprintf(w, "%d programs\n\n", n)
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "fault\twhat is broken\tprograms\trules\tmost often in")
+	for _, f := range Faults {
+		programs, rules, modes := map[string]bool{}, map[string]bool{}, map[string]int{}
+		for _, v := range r.Wrong(f.Name) {
+			if rules[v.Rule] = true; !programs[v.Program] {
+				programs[v.Program] = true
+				modes[v.Mode]++
+			}
+		}
+		most := "-"
+		for _, m := range slices.Sorted(maps.Keys(modes)) {
+			if modes[m] > modes[most] {
+				most = m
+			}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", f.Name, f.Text, len(programs), strings.Join(slices.Sorted(maps.Keys(rules)), ", "), most)
+	}
+	return t.Flush()
+}

@@ -1,6 +1,7 @@
 package evolve_test
 
 import (
+	"os/exec"
 	"slices"
 	"testing"
 
@@ -9,21 +10,33 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve/autoep"
 )
 
+// builder links with lld, as Bazel does where there is one.
+func builder(t *testing.T) *evolve.Builder {
+	clangtest.Tool(t, "clang++")
+	b := &evolve.Builder{Dir: t.TempDir(), C: "clang", CXX: "clang++", Flags: []string{"-O0", "-w"}, Clang: clangtest.Clang(t)}
+	if _, err := exec.LookPath("ld.lld"); err == nil {
+		b.Links = []string{"-fuse-ld=lld"}
+	}
+	return b
+}
+
 // TestSample is a small campaign with a fixed seed: no rule of safety or generality is violated by
 // this tool, and by others some is. docs/checks.md has the command of the full one.
 func TestSample(t *testing.T) {
-	clangtest.Tool(t, "clang++")
-	b := &evolve.Builder{Dir: t.TempDir(), C: "clang", CXX: "clang++", Flags: []string{"-O0", "-w"}, Clang: clangtest.Clang(t)}
 	const object, source = "by object", "by source"
-	c := &evolve.Campaign{Builder: b, Tools: func(p evolve.Passes) []evolve.Tool {
+	c := &evolve.Campaign{Builder: builder(t), Tools: func(p evolve.Passes) []evolve.Tool {
 		return []evolve.Tool{
 			evolve.BazelCache(p), evolve.Files(p), evolve.Hybrid(p, true),
 			evolve.Ours(object, p, &evolve.Evidence{}), evolve.Ours(source, p, &evolve.Evidence{Source: true}),
 		}
 	}}
-	programs := slices.Collect(autoep.Programs(autoep.Options{Seed: 1, N: 16}))
-	// What is in no source.
-	programs = slices.AppendSeq(programs, autoep.Programs(autoep.Options{Seed: 1, N: 8, Modes: []string{"*+args", "*+flags"}}))
+	n := 200
+	if testing.Short() {
+		n = 16
+	}
+	programs := slices.Collect(autoep.Programs(autoep.Options{Seed: 1, N: n}))
+	// What is in no source, and what is in C.
+	programs = slices.AppendSeq(programs, autoep.Programs(autoep.Options{Seed: 1, N: n / 2, Modes: []string{"*+args", "*+flags", "C1+*"}}))
 	r, err := c.Run(t.Context(), slices.Values(programs))
 	if err != nil {
 		t.Fatal(err)
@@ -38,5 +51,27 @@ func TestSample(t *testing.T) {
 	}
 	if len(r.Wrong("files")) == 0 {
 		t.Error("no rule is violated by who looks only at files")
+	}
+}
+
+// TestEachFault asks that each analyzer that is broken on purpose violates a rule of safety.
+func TestEachFault(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds 40 programs")
+	}
+	c := &evolve.Campaign{Builder: builder(t), Tools: func(p evolve.Passes) (l []evolve.Tool) {
+		for _, f := range evolve.Faults {
+			l = append(l, evolve.Ours(f.Name, p, f.Evidence()))
+		}
+		return l
+	}}
+	r, err := c.Run(t.Context(), autoep.Programs(autoep.Options{Seed: 1, N: 40, Modes: evolve.FaultModes()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range evolve.Faults {
+		if len(r.Wrong(f.Name)) == 0 {
+			t.Errorf("%s: no rule finds that %s", f.Name, f.Text)
+		}
 	}
 }

@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/component"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/progress"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/served"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve/autoep"
 	"github.com/spf13/cobra"
@@ -37,7 +39,7 @@ func evolveTools(clang string) func(evolve.Passes) []evolve.Tool {
 func checkEvolveCommand() *cobra.Command {
 	o := autoep.Options{}
 	var cc, cxx, clang, out, replay string
-	var flags []string
+	var flags, links []string
 	var asJSON, faults bool
 	cmd := &cobra.Command{
 		Use:   "evolve [flags]",
@@ -60,6 +62,13 @@ lists them.`,
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(autoep.Modes(), "\n"))
 				return err
 			}
+			if cc == "clang" {
+				stop, err := served.Start("clang", "ld.lld")
+				if err != nil {
+					fmt.Fprintln(cmd.ErrOrStderr(), "clang is loaded at each call:", err)
+				}
+				defer stop()
+			}
 			if clang != "" {
 				path, err := component.FindClang(cmd.Context(), clang)
 				if err != nil {
@@ -67,15 +76,17 @@ lists them.`,
 				}
 				clang = path
 			}
-			dir, err := os.MkdirTemp("", "tasting-evolve-")
+			dir, err := os.MkdirTemp(memory(), "tasting-evolve-")
 			if err != nil {
 				return err
 			}
 			defer os.RemoveAll(dir)
-			b := &evolve.Builder{Dir: dir, C: cc, CXX: cxx, Flags: flags, Clang: clang}
+			b := &evolve.Builder{Dir: dir, C: cc, CXX: cxx, Flags: flags, Links: links, Clang: clang}
 			c := &evolve.Campaign{Builder: b, Tools: evolveTools(clang)}
 			if faults {
-				c.Tools = faultyTools
+				if c.Tools = faultyTools; len(o.Modes) == 0 {
+					o.Modes = evolve.FaultModes()
+				}
 			}
 			programs := autoep.Programs(o)
 			if replay != "" {
@@ -85,7 +96,7 @@ lists them.`,
 				}
 				programs = slices.Values([]*evolve.Program{p})
 			}
-			r, err := runCampaign(cmd, c, programs, o.N)
+			r, err := runCampaign(cmd, c, programs, o.N-o.Skip)
 			if err != nil {
 				return err
 			}
@@ -94,9 +105,12 @@ lists them.`,
 					return err
 				}
 			}
-			if asJSON {
+			switch {
+			case asJSON:
 				err = printJSON(cmd.OutOrStdout(), r)
-			} else {
+			case faults:
+				err = r.FaultsText(cmd.OutOrStdout())
+			default:
 				err = r.Text(cmd.OutOrStdout())
 			}
 			if err != nil {
@@ -119,17 +133,30 @@ lists them.`,
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.N, "programs", 1000, "how many programs, 0 to list the modes")
+	f.IntVar(&o.Skip, "skip", 0, "how many of them not to check, from the first: to go on, or to share the work")
 	f.Uint64Var(&o.Seed, "seed", 1, "which programs")
-	f.StringSliceVar(&o.Modes, "modes", nil, "only these `MODES` (default: all)")
+	f.StringSliceVar(&o.Modes, "modes", nil, "only these `MODES`, or patterns such as *+E3 (default: all, or with --faults those that show them)")
 	f.StringVar(&cc, "cc", "clang", "the compiler of C")
 	f.StringVar(&cxx, "cxx", "clang++", "the compiler of C++")
 	f.StringArrayVar(&flags, "copt", []string{"-O0", "-w"}, "a `FLAG` of all compilations (repeatable)")
+	f.StringArrayVar(&links, "linkopt", nil, "a `FLAG` of all links, such as -fuse-ld=lld, which takes half as long (repeatable)")
 	f.StringVar(&out, "out", "", "write one program of each group of violations to this `DIR`, made smaller")
 	f.StringVar(&replay, "replay", "", "check the program in this `DIR`, which --out has written, and no others")
 	f.BoolVar(&faults, "faults", false, "check the checker: analyzers that are broken on purpose, each of which has to be found")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	f.StringVar(&clang, "clang", "", "the clang that dumps syntax trees, for evidence by source of what clang compiles (default: none)")
 	return cmd
+}
+
+// memory is a directory that is no disk, if the machine has one where programs may run: nothing
+// in it has to last.
+func memory() string {
+	const shm, noexec = "/dev/shm", 8
+	var s syscall.Statfs_t
+	if os.Getenv("TMPDIR") == "" && syscall.Statfs(shm, &s) == nil && s.Flags&noexec == 0 {
+		return shm
+	}
+	return ""
 }
 
 func runCampaign(cmd *cobra.Command, c *evolve.Campaign, programs iter.Seq[*evolve.Program], n int) (*evolve.Report, error) {

@@ -52,6 +52,8 @@ type Options struct {
 	Seed uint64
 	// N is how many programs to make, spread evenly over all modes.
 	N int
+	// Skip is how many of them to leave out, from the first.
+	Skip int
 	// Modes are names, or patterns such as *+E3 (path.Match); none means all.
 	Modes []string
 }
@@ -117,7 +119,7 @@ func Programs(o Options) iter.Seq[*evolve.Program] {
 				if p == nil {
 					continue
 				}
-				if n++; !yield(p) {
+				if n++; n > o.Skip && !yield(p) {
 					return
 				}
 				next = append(next, m)

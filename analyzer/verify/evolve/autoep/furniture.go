@@ -230,12 +230,13 @@ var furnitureOperators = []operator{
 			plantGlobals(m, r)
 		}
 	}, edits: moves},
-	{name: "rodata", doc: "a global becomes a constant, or a string literal changes", plain: true, plant: func(m *model, r *rand.Rand) {
+	{name: "rodata", doc: "a global becomes a constant, or a string literal or an array of constants changes", plain: true, plant: func(m *model, r *rand.Rand) {
 		u := m.unit("u")
 		u.globals = append(u.globals, &global{name: "fixed", typ: "int", k: 15}, &global{name: "other", typ: "char", k: 15})
 		m.use(r, 2, term{op: opGlobal, of: "u", name: "fixed"})
 		m.use(r, 2, term{op: opGlobal, of: "u", name: "other"})
 		m.use(r, 2, term{op: opText, arg: "abcd"})
+		m.use(r, 2, term{op: opList, k: 16})
 	}, edits: func(m *model) (es []func()) {
 		for _, name := range []string{"fixed", "other"} {
 			if g := m.unit("u").global(name); g != nil {
@@ -244,6 +245,9 @@ var furnitureOperators = []operator{
 		}
 		for _, s := range []string{"abcde", "abdc", "bbcd"} {
 			es = append(es, m.eachTerm(opText, func(t *term) { t.arg = s })...)
+		}
+		for _, more := range []int{1, 4, 9} {
+			es = append(es, m.eachTerm(opList, func(t *term) { t.k += more })...)
 		}
 		return es
 	}},
@@ -265,6 +269,35 @@ var furnitureOperators = []operator{
 		es := m.eachTerm(opThrow, func(t *term) { t.arg = "long" })
 		es = append(es, m.eachTerm(opThrow, func(t *term) { t.arg = "char" })...)
 		return append(es, m.eachTerm(opThrow, func(t *term) { t.k += 2 })...)
+	}},
+	{name: "raise", doc: "a class that is thrown has another base", plant: func(m *model, r *rand.Rand) {
+		u := m.unit("u")
+		u.classes = append(u.classes, &class{name: "X0"}, &class{name: "X1"}, &class{name: "X2", base: "X0"})
+		m.use(r, 3, term{op: opRaise, of: "X2"})
+	}, edits: func(m *model) []func() {
+		c, _ := m.class("X2")
+		return []func(){func() { c.base = "X1" }, func() { c.base = "" }}
+	}},
+	{name: "vtable", doc: "a class overrides what is called only as a virtual function, or no longer does", plant: func(m *model, r *rand.Rand) {
+		u := m.unit("u")
+		virtual := func(name string, k int) *function {
+			return &function{name: name, param: "int", virtual: true, body: []term{num(k)}}
+		}
+		u.classes = append(u.classes,
+			&class{name: "V0", methods: []*function{virtual("key", 92), virtual("act", 93)}},
+			&class{name: "V1", base: "V0", methods: []*function{virtual("key", 94)}},
+			&class{name: "V2", base: "V0", methods: []*function{virtual("key", 95), virtual("act", 96)}})
+		for _, c := range []string{"V1", "V2"} {
+			m.use(r, 2, term{op: opUpcast, of: "V0", arg: c, name: "act"})
+		}
+	}, edits: func(m *model) []func() {
+		v1, _ := m.class("V1")
+		v2, _ := m.class("V2")
+		act := v2.method("act", "int")
+		return []func(){
+			func() { v1.methods = append(v1.methods, act) },
+			func() { v2.methods = v2.methods[:1] },
+		}
 	}},
 	{name: "shared", effect: seldom, doc: "an archive becomes a shared library, or the other way round", plain: true, edits: func(m *model) (es []func()) {
 		for i, l := range m.libs {

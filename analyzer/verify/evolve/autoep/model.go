@@ -178,7 +178,9 @@ const (
 	opCount  = "count" // a static variable of the function
 	opChar   = "char"  // whether char is signed
 	opText   = "text"  // a string literal
+	opList   = "list"  // an array of constants of the function
 	opThrow  = "throw"
+	opRaise  = "raise" // throws a class, and catches its bases X0 or X1
 	opLine   = "line"
 	opData   = "data"
 )
@@ -320,7 +322,7 @@ func (m *model) owner(t term) *unit {
 	case opUpcast, opBase:
 		_, u := m.class(t.arg)
 		return u
-	case opSuper, opObject, opSize, opAlign, opPoly:
+	case opSuper, opObject, opSize, opAlign, opPoly, opRaise:
 		_, u := m.class(t.of)
 		return u
 	}

@@ -22,6 +22,8 @@ char *fgets(char *, int, FILE *);
 int fclose(FILE *);
 #ifdef __cplusplus
 }
+// What refers to an object by its base, and no compiler sees through that.
+template <class B> B &as(B &&b) { return b; }
 #endif
 `
 
@@ -505,6 +507,11 @@ func (w *writer) block(f *function) string {
 			fmt.Fprintf(&b, "  %s = (%s + r + %d) %% 997;\n", x, x, t.k)
 		case opCount:
 			fmt.Fprintf(&b, "  { static int count = %d; "+add+" }\n", t.k, "(count = (count + 1) % 997)")
+		case opList:
+			fmt.Fprintf(&b, "  { static const int list[] = {%d, %d, %d, %d}; "+add+" }\n", t.k, t.k+3, t.k+1, t.k+2, "list[n & 3]")
+		case opRaise:
+			fmt.Fprintf(&b, "  try { if (n > 0) throw %s(); } catch (%s &) { r += 5; } catch (%s &) { r += 6; } catch (...) { r += 7; }\n",
+				x, w.nameOf(w.m.owner(t), "X0"), w.nameOf(w.m.owner(t), "X1"))
 		case opThrow:
 			fmt.Fprintf(&b, "  try { if (n > 1) throw (%s)%d; } catch (int x) { r += x; } catch (long) { r += 7; } catch (...) { r += 8; }\n", t.arg, t.k)
 		default:
@@ -562,7 +569,7 @@ func (w *writer) expr(t term) string {
 	case opObject:
 		return guard("%s().%s(n - 1)", class(t.of), t.name)
 	case opUpcast:
-		return guard("static_cast<%s &&>(%s()).%s(n - 1)", class(t.of), class(t.arg), t.name)
+		return guard("as<%s>(%s()).%s(n - 1)", class(t.of), class(t.arg), t.name)
 	case opLocal:
 		return guard("Local().%s(n - 1)", t.name)
 	case opSize:
@@ -587,6 +594,8 @@ func (w *writer) expr(t term) string {
 		return fmt.Sprintf("%s<%s>::value", w.name(of, t.name), t.arg)
 	case opChar:
 		return "((char)200 < 0)"
+	case opRaise:
+		return class(t.of)
 	case opText:
 		return fmt.Sprintf("%q[n & 3]", t.arg)
 	case opLine:

@@ -1,4 +1,4 @@
-package clangtest
+package served_test
 
 import (
 	"fmt"
@@ -8,17 +8,20 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/served"
 )
 
 // TestServed: what is called through a server does what the tool does.
 func TestServed(t *testing.T) {
-	real := Clang(t)
+	real := clangtest.Clang(t)
 	path := os.Getenv("PATH")
-	stop, err := serve("clang")
+	stop, err := served.Start("clang")
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := Clang(t)
+	call := clangtest.Clang(t)
 	defer func() {
 		stop()
 		os.Setenv("PATH", path)

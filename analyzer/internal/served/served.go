@@ -1,4 +1,6 @@
-package clangtest
+// Package served has small calls of clang and lld done by copies that are loaded already: three
+// quarters of what such a call costs is loading LLVM, 30 ms of 40.
+package served
 
 import (
 	_ "embed"
@@ -7,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"testing"
 )
 
 //go:embed testdata/serve.c
@@ -16,20 +17,10 @@ var serveSource []byte
 //go:embed testdata/call.c
 var callSource []byte
 
-// Main runs the tests of a package, for its TestMain, with copies of clang and lld that
-// have been loaded before them in PATH. Three quarters of what a small call of clang
-// costs is loading LLVM: 30 ms of 40. Where that can't be had, tests use the tools as
-// they are.
-func Main(m *testing.M) int {
-	stop, err := serve("clang", "ld.lld")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "clang is loaded at each call:", err)
-	}
-	defer stop()
-	return m.Run()
-}
-
-func serve(tools ...string) (stop func(), err error) {
+// Start puts stand-ins for tools, the first of which is clang, into PATH, of which each has
+// a copy of the tool forked that has been loaded before. Where that can't be had, PATH is
+// as it was.
+func Start(tools ...string) (stop func(), err error) {
 	var stops []func()
 	stop = func() {
 		for _, f := range stops {
@@ -37,7 +28,7 @@ func serve(tools ...string) (stop func(), err error) {
 		}
 	}
 	// A socket's name has 107 characters at most.
-	dir, err := os.MkdirTemp("/tmp", "clangtest-")
+	dir, err := os.MkdirTemp("/tmp", "tasting-served-")
 	if err != nil {
 		return stop, err
 	}
