@@ -314,7 +314,7 @@ Of 4 compilations by bazel test, 1 made an object that was new or different.
 func TestMeasure(t *testing.T) {
 	t.Setenv("TASTING_STORE", "/the/users")
 	e := newEvaluation(t)
-	e.git = &repository{}
+	e.git = &Repository{}
 	s := &side{evaluation: e, name: plain, dir: t.TempDir(), tree: t.TempDir(), meter: cputime.NewMeter(fmt.Sprintf("tasting-test-measure-%d", os.Getpid()), t.TempDir())}
 	var r result
 	if err := s.measure(t.Context(), &r, "sh", []string{"-c", `echo "store=$TASTING_STORE"; exit 3`}); err != nil || r.Exit != 3 || r.Wall <= 0 {
