@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
@@ -32,6 +33,7 @@ func newHybrid(name string, p Passes, coarse func(before, now *manifest.Manifest
 }
 
 type hybrid struct {
+	spared time.Duration                             // by comparisons that another tool has made
 	coarse func(before, now *manifest.Manifest) bool // nil is never
 	last   map[string]*Built
 	whole  map[[2]string]bool // what coarse said, by objects
@@ -42,6 +44,12 @@ type hybrid struct {
 type comparison struct {
 	before, now *Built
 	fine        string
+}
+
+// compared is what came out, and what it took.
+type compared struct {
+	differs bool
+	took    time.Duration
 }
 
 func (h *hybrid) affected(tests []*Built) ([]bool, error) {
@@ -59,12 +67,14 @@ func (h *hybrid) affected(tests []*Built) ([]bool, error) {
 		}
 		k := strings.Join(fine, " ")
 		if known, ok := x.b.compared.Load(comparison{last, x, k}); ok {
-			affected[i] = known.(bool)
+			c := known.(compared)
+			affected[i], h.spared = c.differs, h.spared+c.took
 			continue
 		}
 		groups[k] = append(groups[k], i)
 	}
 	for fine, which := range groups {
+		start := time.Now()
 		sources := strings.Fields(fine)
 		e := &Evidence{ID: "hybrid " + fine, IDOf: func(u *Unit) string {
 			if slices.Contains(sources, u.Source) {
@@ -80,9 +90,10 @@ func (h *hybrid) affected(tests []*Built) ([]bool, error) {
 		if err != nil {
 			return nil, err
 		}
+		each := time.Since(start) / time.Duration(len(which))
 		for n, i := range which {
 			affected[i] = keys[2*n] != keys[2*n+1] || keys[2*n] == ""
-			tests[i].b.compared.Store(comparison{h.last[tests[i].Test.Name], tests[i], fine}, affected[i])
+			tests[i].b.compared.Store(comparison{h.last[tests[i].Test.Name], tests[i], fine}, compared{affected[i], each})
 		}
 	}
 	return affected, nil

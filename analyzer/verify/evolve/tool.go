@@ -79,6 +79,9 @@ func (s *selection) Revision(ctx context.Context, r *Revision, tests map[string]
 	}
 	slices.Sort(result.Selected)
 	result.Analysis = time.Since(start)
+	if h, ok := s.selecting.(*hybrid); ok {
+		result.Analysis, h.spared = result.Analysis+h.spared, 0
+	}
 	for _, name := range result.Selected {
 		x := tests[name]
 		o, took, err := x.Run(ctx)

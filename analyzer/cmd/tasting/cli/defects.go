@@ -100,7 +100,7 @@ func runDefects(ctx context.Context, out io.Writer, o *history.Options, commits 
 	}
 	fmt.Fprintf(out, "\n%d commits change code and tests: %d are kept, %d have a test that doesn't compile without their code, %d change no outcome, %d don't build\n\n",
 		len(all), count[history.Kept], count[history.Uncompiled], count[history.Unaffected], count[history.Unbuilt])
-	report := evolve.NewReport(traces...)
+	report := reportOn(traces...)
 	if err := report.Text(out); err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func runGenerated(ctx context.Context, cmd *cobra.Command, o *history.Options, a
 		return err
 	}
 	fmt.Fprintln(out)
-	report := evolve.NewReport(t)
+	report := reportOn(t)
 	if err := report.Text(out); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -43,8 +44,13 @@ func collected(tool string, r *history.Revision) float64 {
 		return r.Query
 	case tool == history.RealTool:
 		return 0 // it is in what it takes to decide
+	case tool == ours+", by source":
+		if r.AllBySource() {
+			return r.Sources
+		}
+		return r.Objects + r.Sources
 	case strings.HasPrefix(tool, "hybrid") || strings.HasPrefix(tool, ours):
-		return r.Collect
+		return r.Objects
 	}
 	return 0
 }
@@ -178,11 +184,19 @@ func runHistory(ctx context.Context, out io.Writer, o *history.Options, commits 
 		return err
 	}
 	fmt.Fprintln(out)
-	report := evolve.NewReport(t)
+	report := reportOn(t)
 	if err := report.Text(out); err != nil {
 		return err
 	}
 	return wrong("check history", report)
+}
+
+// reportOn is a report by the rules, which compare all other tools with RetestAll.
+func reportOn(traces ...*evolve.Trace) *evolve.Report {
+	for _, t := range traces {
+		t.Tools = slices.DeleteFunc(t.Tools, func(name string) bool { return name == "RetestAll" })
+	}
+	return evolve.NewReport(traces...)
 }
 
 // newReplay returns a replay whose composed files are removed by done.

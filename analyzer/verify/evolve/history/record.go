@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -241,7 +242,7 @@ func (s *seen) add(e *bazel.Event) error {
 	switch c := e.ID.TargetCompleted; {
 	case e.WorkspaceInfo.LocalExecRoot != "":
 		s.execRoot = e.WorkspaceInfo.LocalExecRoot
-	case e.Configured != nil:
+	case e.Configured != nil && e.ID.TargetConfigured.Aspect == "":
 		s.kinds[e.ID.TargetConfigured.Label] = e.Configured.TargetKind
 	case e.TestResult != nil:
 		label := e.ID.TestResult.Label
@@ -286,7 +287,8 @@ func (r *Recorder) record(ctx context.Context, x *Revision) (err error) {
 	}
 	aspect := "--aspects=" + r.Aspect
 	step("build", &x.Build)
-	step("build", &x.Collect, aspect, "--output_groups=+tasting_test,+tasting_source")
+	step("build", &x.Objects, aspect, "--output_groups=+tasting_test")
+	step("build", &x.Sources, aspect, "--output_groups=+tasting_test,+tasting_source")
 	step("test", &x.Test, aspect, "--output_groups=+tasting_config", "--test_output=errors")
 	if err != nil {
 		return err
@@ -312,7 +314,10 @@ func (r *Recorder) record(ctx context.Context, x *Revision) (err error) {
 		return err
 	}
 	n := &noting{r: r, x: x, execRoot: s.execRoot, links: map[string]int{}, units: map[string]int{}, files: map[string]int{}}
-	last := map[string]Test{}
+	last := maps.Clone(r.last) // a test may be away for some revisions
+	if last == nil {
+		last = map[string]Test{}
+	}
 	for _, label := range labels {
 		t := Test{Label: label, Status: s.status[label], Seconds: s.seconds[label], Cached: !s.executed[label], Graph: graph.sum(label)}
 		if s.failed[label] || t.Status == "" || s.descriptions[label] == "" {
@@ -320,15 +325,24 @@ func (r *Recorder) record(ctx context.Context, x *Revision) (err error) {
 		} else if err := n.test(&t, s.descriptions[label]); err != nil {
 			return fmt.Errorf("%s: %w", label, err)
 		}
-		// A cache that says nothing else is right only if nothing else is.
-		if before, ok := r.last[label]; ok && t.Cached && t.built() && before.built() && before.Inputs != t.Inputs {
-			r.say("%s: Bazel has executed %s before with other inputs: it has seen them in another revision", x.ID, label)
+		// Bazel remembers the last execution: what it doesn't execute has the same inputs as then.
+		if before, ok := r.last[label]; ok && t.Cached && t.built() && before.built() && before.Inputs != t.Inputs && !r.diskCache() {
+			return fmt.Errorf("%s: Bazel hasn't executed it, and its inputs are noted down as other ones: this is a bug of this program", label)
 		}
-		last[label] = t
+		if t.built() {
+			last[label] = t
+		}
 		x.Tests = append(x.Tests, t)
 	}
 	r.last = last
 	return nil
+}
+
+// diskCache tells whether Bazel may know more than the last execution of a test.
+func (r *Recorder) diskCache() bool {
+	return slices.ContainsFunc(r.flags, func(f string) bool {
+		return strings.HasPrefix(f, "--disk_cache") || strings.HasPrefix(f, "--remote_cache")
+	})
 }
 
 // query asks Bazel for the build graph.

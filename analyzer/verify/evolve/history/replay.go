@@ -200,6 +200,11 @@ type Row struct {
 	Changed bool
 }
 
+// AllBySource tells whether all that is linked has a manifest of its source.
+func (r *Revision) AllBySource() bool {
+	return !slices.ContainsFunc(r.Units, func(u Unit) bool { return u.BySource == "" })
+}
+
 // Collection tells what a tool needs beside a build, by the name of the tool.
 type Collection func(tool string, r *Revision) float64
 

@@ -43,10 +43,11 @@ type Revision struct {
 	Links  []Link   `json:"links"`
 	Units  []Unit   `json:"units"`
 	Files  []File   `json:"files"`
-	// Wall times in seconds: of a build of the tests without and then with the aspect, of their
-	// execution, and of a query for the build graph.
+	// Wall times in seconds: of a build of the tests, of what the aspect makes of objects and then of
+	// sources, of the execution, and of a query for the build graph.
 	Build   float64 `json:"build"`
-	Collect float64 `json:"collect"`
+	Objects float64 `json:"objects"`
+	Sources float64 `json:"sources"`
 	Test    float64 `json:"test"`
 	Query   float64 `json:"query"`
 	// Real is what `tasting test` did, if it was run; RealAgain is that of a second run of the first
