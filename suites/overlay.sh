@@ -109,7 +109,7 @@ cwalk)
         unit=$(basename "$f" _test.c)
         {
             printf '#define UNIT_TESTS(XX)'
-            sed -n "s/^int ${unit}_\([a-z0-9_]*\)(void)\$/ XX($unit,\1)/p" "$f" | tr -d '\n'
+            sed -n "s/^int ${unit}_\([a-z0-9_]*\)(\(void\)*)$/ XX($unit,\1)/p" "$f" | tr -d '\n'
             echo
         } | put "overlay/$unit/tests.h"
     done

@@ -120,6 +120,7 @@ it couldn't go on.`,
 	f := cmd.Flags()
 	f.StringVar(&commits, "commits", "", "`COMMITS`: A..B for A and the first parents of B after it, or single ones, with commas between them (required)")
 	f.IntVar(&every, "every", 1, "of a range, only each `N`th commit, and its ends")
+	f.BoolVar(&o.Objects, "objects", false, "keep all objects, and compare those of successive commits with their manifests, as \"check objects\" does; needs --copt=-ffunction-sections and --copt=-fdata-sections")
 	f.BoolVar(&kinds, "kinds", false, "add a hybrid tool for each kind of change, for which a unit with such a change counts as a whole")
 	recordFlags(f, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -187,6 +188,17 @@ func runHistory(ctx context.Context, out io.Writer, o *history.Options, commits 
 	report := reportOn(t)
 	if err := report.Text(out); err != nil {
 		return err
+	}
+	if o.Objects {
+		e, err := p.Compare(all)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "\n%d objects that differ from those of the revision before: %d differences in what is emitted, %d entries changed, %d of them without need, %d differences that no hash shows\n",
+			e.Units, e.Differences, e.Changed, e.Unneeded, len(e.Violations))
+		if len(e.Violations) > 0 {
+			return exit(exitDifference, fmt.Errorf("check history: what is emitted differs, and no hash shows it: this is a bug of the analyzer, please report it:\n%s", strings.Join(e.Violations, "\n")))
+		}
 	}
 	return wrong("check history", report)
 }

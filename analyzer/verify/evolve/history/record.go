@@ -36,6 +36,8 @@ type Options struct {
 	Aspect  string
 	// Tasting is a program whose command "test" is run as well, or empty.
 	Tasting string
+	// Objects keeps the objects, so that Emitted can compare them.
+	Objects bool
 	// Args are flags of bazel test and target patterns.
 	Args []string
 	// Err is where progress is told.
@@ -64,6 +66,7 @@ type plan struct {
 	Args       []string
 	Prepare    string
 	Real       bool
+	Objects    bool
 }
 
 // Open makes the directory, or goes on with it.
@@ -75,7 +78,7 @@ func Open(ctx context.Context, o *Options) (*Recorder, error) {
 	if err := os.MkdirAll(o.State, 0o777); err != nil {
 		return nil, err
 	}
-	p := plan{Format, git.Top, append([]string{o.Bazel}, o.Startup...), o.Args, o.Prepare, o.Tasting != ""}
+	p := plan{Format, git.Top, append([]string{o.Bazel}, o.Startup...), o.Args, o.Prepare, o.Tasting != "", o.Objects}
 	if err := p.agree(filepath.Join(o.State, "plan.json")); err != nil {
 		return nil, err
 	}
@@ -572,6 +575,11 @@ func (n *noting) unit(path, manifest string) (int, error) {
 	switch text, err := os.ReadFile(n.path(strings.TrimSuffix(path, filepath.Ext(path)) + ".d")); {
 	case err == nil:
 		u.Source, reads = makefile(string(text))
+		if n.r.Objects {
+			if u.Object, err = n.blob(path); err != nil {
+				return 0, err
+			}
+		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return 0, err
 	}

@@ -98,6 +98,8 @@ type Unit struct {
 	Manifest string `json:"manifest"`
 	BySource string `json:"by_source,omitempty"`
 	Reads    []int  `json:"reads,omitempty"` // files
+	// Object is the blob of itself, if these are kept.
+	Object string `json:"object,omitempty"`
 }
 
 // File is a file that was read.
