@@ -55,7 +55,8 @@ DEFINES = ["CJSON_EXPORT_SYMBOLS", "ENABLE_LOCALES"]
 cc_library(name = "cjson", srcs = ["cJSON.c"], hdrs = ["cJSON.h"], linkopts = ["-lm"], local_defines = DEFINES)
 cc_library(name = "cjson_utils", srcs = glob(["cJSON_Utils.c"]), hdrs = glob(["cJSON_Utils.h"]), local_defines = DEFINES, deps = [":cjson"])
 cc_library(name = "unity", srcs = glob(["tests/unity/src/unity.c"]), hdrs = glob(["tests/unity/src/*.h", "tests/unity/examples/unity_config.h"]))
-cc_library(name = "common", hdrs = glob(["tests/common.h"]), textual_hdrs = ["cJSON.c"], deps = [":cjson", ":unity"])
+# In some commits it defines what cJSON.c does: it has to be a shared library.
+cc_library(name = "common", srcs = glob(["tests/common.c"], allow_empty = True), hdrs = glob(["tests/common.h"]), textual_hdrs = ["cJSON.c"], local_defines = DEFINES, deps = [":cjson", ":unity"])
 
 [genrule(name = "copy_" + f, srcs = ["tests/" + f], outs = [f], cmd = "cp $< $@") for f in [
     f[len("tests/"):] for f in glob(["tests/inputs/**", "tests/json-patch-tests/*.json"], allow_empty = True)
@@ -70,7 +71,7 @@ DATA = {
 [cc_test(
     name = f.rpartition("/")[2][:-len(".c")],
     size = "small",
-    srcs = [f] + glob(["tests/common.c"], allow_empty = True),
+    srcs = [f],
     data = DATA.get(f.rpartition("/")[2][:-len(".c")], []),
     local_defines = DEFINES,
     deps = [":common", ":cjson_utils"],
