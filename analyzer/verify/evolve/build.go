@@ -30,6 +30,8 @@ type Builder struct {
 	// C and CXX are the compilers' drivers, Flags those of all compilations in front of a revision's.
 	C, CXX string
 	Flags  []string
+	// Link are flags of all links.
+	Link []string
 	// Clang dumps syntax trees for evidence by source, or is empty: then there is none.
 	Clang string
 
@@ -302,7 +304,7 @@ func (b *Builder) Build(ctx context.Context, revision *Revision) (map[string]*Bu
 			}
 			x.Files = append(x.Files, f)
 		}
-		exe.Words = append(exe.Words, "-L.", "-Wl,-rpath,$ORIGIN")
+		exe.Words = slices.Concat(exe.Words, []string{"-L.", "-Wl,-rpath,$ORIGIN"}, b.Link)
 		tests[t.Name] = x
 	}
 	return tests, nil
@@ -337,6 +339,9 @@ func (b *Builder) library(ctx context.Context, r *checkout, l *Library) (*File, 
 	if l.Shared {
 		f.Name, f.Kind, f.Words = "lib"+l.Name+".so", "shared", []string{"-shared", "-o", "lib" + l.Name + ".so"}
 		flags = append([]string{"-fPIC"}, flags...)
+	}
+	if f.Kind == "shared" {
+		f.Words = append(f.Words, b.Link...)
 	}
 	return f, b.addUnits(ctx, r, f, l.Sources, flags)
 }

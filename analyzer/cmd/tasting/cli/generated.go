@@ -22,6 +22,7 @@ func checkGeneratedCommand() *cobra.Command {
 	var o history.Options
 	a := autoep.Options{}
 	var clang string
+	var link []string
 	cmd := &cobra.Command{
 		Use:   "generated --dir=DIR --prepare=COMMAND [flags] [flags of bazel test]",
 		Short: "Confirm with Bazel what check evolve says of generated programs",
@@ -39,19 +40,20 @@ generality, or selects a test there and not here or the other way around.`,
 	f.Uint64Var(&a.Seed, "seed", 1, "which programs")
 	f.StringSliceVar(&a.Modes, "modes", nil, "only these `MODES` (default: all)")
 	f.StringVar(&clang, "clang", "clang", "the clang that dumps syntax trees, for evidence by source")
+	f.StringArrayVar(&link, "link", []string{"-fuse-ld=lld"}, "a `FLAG` of all links without Bazel, as to use the linker that Bazel's toolchain has found (repeatable)")
 	recordFlags(f, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return recording(cmd, &o, append(args, "--real", "//..."), func(ctx context.Context) error {
 			if _, err := os.Lstat(o.State); err == nil {
 				return fmt.Errorf("check generated: %s exists: name another directory, or delete it", o.State)
 			}
-			return runGenerated(ctx, cmd, &o, a, clang)
+			return runGenerated(ctx, cmd, &o, a, clang, link)
 		})
 	}
 	return cmd
 }
 
-func runGenerated(ctx context.Context, cmd *cobra.Command, o *history.Options, a autoep.Options, clang string) error {
+func runGenerated(ctx context.Context, cmd *cobra.Command, o *history.Options, a autoep.Options, clang string, link []string) error {
 	clang, err := component.FindClang(ctx, clang)
 	if err != nil {
 		return err
@@ -61,7 +63,7 @@ func runGenerated(ctx context.Context, cmd *cobra.Command, o *history.Options, a
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &evolve.Builder{Dir: dir, C: "clang", CXX: "clang++", Flags: []string{"-O0", "-w"}, Clang: clang}
+	b := &evolve.Builder{Dir: dir, C: "clang", CXX: "clang++", Flags: []string{"-O0", "-w"}, Clang: clang, Link: link}
 	var programs []*evolve.Program
 	var direct []*evolve.Trace
 	line := progress.On(o.Err)
