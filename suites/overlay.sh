@@ -91,7 +91,7 @@ parson)
 load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
 
 cc_library(name = "parson", srcs = ["parson.c"], hdrs = ["parson.h"], linkopts = ["-lm"])
-cc_test(name = "tests", size = "small", srcs = ["tests.c"], data = glob(["tests/*"], allow_empty = True), local_defines = ["TESTS_MAIN"], deps = [":parson"])
+cc_test(name = "parson_test", size = "small", srcs = ["tests.c"], data = glob(["tests/*"], allow_empty = True), local_defines = ["TESTS_MAIN"], deps = [":parson"])
 END
     ;;
 http-parser)
