@@ -28,7 +28,7 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Measure on any code whether hashes and links are sound (see docs/checks.md)",
 	}
-	cmd.AddCommand(checkObjectsCommand(), checkLinksCommand(), checkMutateCommand(), checkExecutionsCommand(), checkWorkspaceCommand(), checkEvolveCommand())
+	cmd.AddCommand(checkObjectsCommand(), checkLinksCommand(), checkMutateCommand(), checkExecutionsCommand(), checkWorkspaceCommand(), checkEvolveCommand(), checkHistoryCommand(), checkDefectsCommand(), checkGeneratedCommand())
 	return cmd
 }
 
