@@ -41,9 +41,10 @@ type image struct {
 // text is a segment with code. All positions are offsets in the file, which are what a mapping has.
 type text struct {
 	offset  uint64
-	address uint64 // as linked
-	code    []byte // as it is in the file
-	armed   []byte // with breakpoints
+	address uint64          // as linked
+	code    []byte          // as it is in the file
+	armed   []byte          // with breakpoints
+	own     map[uint64]bool // functions that begin with the same instruction
 	counts  map[uint64]uint64
 }
 
@@ -138,7 +139,7 @@ func (m *image) readSegments(h *elf.Header64, contents bool) error {
 		if elf.ProgFlag(p.Flags)&elf.PF_W != 0 {
 			m.opaque = "its code is writable"
 		}
-		t := &text{offset: p.Off, address: p.Vaddr, counts: map[uint64]uint64{}}
+		t := &text{offset: p.Off, address: p.Vaddr, own: map[uint64]bool{}, counts: map[uint64]uint64{}}
 		if contents {
 			if t.code, err = m.part(p.Off, p.Filesz); err != nil {
 				return err
@@ -265,17 +266,19 @@ func (m *image) readSymbols(static bool) error {
 	return nil
 }
 
-// hasSymbol looks for the name first, as most files have none that ends like it.
+// hasSymbol looks for the name first, as most files have none that ends like it. A
+// version may follow.
 func (m *image) hasSymbol(name string) bool {
-	pattern := append([]byte(name), 0)
 	var at []uint32
 	for from := 0; ; {
-		i := bytes.Index(m.strtab[from:], pattern)
+		i := bytes.Index(m.strtab[from:], []byte(name))
 		if i < 0 {
 			break
 		}
-		at = append(at, uint32(from+i))
-		from += i + 1
+		from += i + len(name)
+		if from < len(m.strtab) && (m.strtab[from] == 0 || m.strtab[from] == '@') {
+			at = append(at, uint32(from-len(name)))
+		}
 	}
 	if at == nil {
 		return false
@@ -359,8 +362,10 @@ func (m *image) arm() {
 			if at >= uint64(len(t.code)) {
 				continue
 			}
-			// Code that has the same instruction itself gets none: it traps anyway.
-			if !t.isArmed(at, trap) && m.arch.aligned(s.value) && uint64(len(t.code))-at >= uint64(len(trap)) {
+			if n := uint64(len(trap)); uint64(len(t.code))-at >= n && m.arch.aligned(s.value) && !t.isArmed(at, trap) {
+				if bytes.Equal(t.code[at:at+n], trap) {
+					t.own[at] = true
+				}
 				copy(t.armed[at:], trap)
 				m.entries++
 			}
@@ -389,7 +394,7 @@ func (m *image) arm() {
 // isArmed reports whether there is a breakpoint.
 func (t *text) isArmed(at uint64, trap []byte) bool {
 	n := uint64(len(trap))
-	return at+n <= uint64(len(t.armed)) && bytes.Equal(t.armed[at:at+n], trap)
+	return at+n <= uint64(len(t.armed)) && bytes.Equal(t.armed[at:at+n], trap) && (!bytes.Equal(t.code[at:at+n], trap) || t.own[at])
 }
 
 var ones = bytes.Repeat([]byte{1}, 4096)

@@ -457,6 +457,17 @@ type siginfo struct {
 
 // trapped handles a SIGTRAP: of a breakpoint, of a step, or of the program's own.
 func (x *tracer) trapped(t *thread) {
+	if t.step == nil && !t.p.follow {
+		// Where nobody has been yet the breakpoint is still there: it can't be another trap.
+		pc, err := counter(t.tid)
+		if err != nil {
+			return // it was killed
+		}
+		if m, off := t.p.function(pc - native.behind); m != nil && m.t.counts[off] == 0 {
+			x.entered(t, m, pc-native.behind, off)
+			return
+		}
+	}
 	var info siginfo
 	if ptrace(unix.PTRACE_GETSIGINFO, t.tid, 0, uintptr(unsafe.Pointer(&info))) != nil {
 		return // it was killed
@@ -469,6 +480,7 @@ func (x *tracer) trapped(t *thread) {
 		}
 		x.rearm(t)
 		t.counted = 0
+		keepBlocked(t.tid)
 		x.resume(t, 0)
 		return
 	}
@@ -483,18 +495,24 @@ func (x *tracer) trapped(t *thread) {
 			x.special(t, at, s)
 			return
 		}
-		m := t.p.find(at)
-		if m == nil && x.refresh(t.p) {
-			m = t.p.find(at)
+		if t.p.find(at) == nil {
+			x.refresh(t.p)
 		}
-		if m != nil {
-			if off := at - m.start + m.offset - m.t.offset; m.t.isArmed(off, native.trap) {
-				x.entered(t, m, at, off)
-				return
-			}
+		if m, off := t.p.function(at); m != nil {
+			x.entered(t, m, at, off)
+			return
 		}
 	}
-	if caught, _ := disposition(t.p.pid, unix.SIGTRAP); !caught {
+	x.foreign(t)
+}
+
+// foreign delivers a SIGTRAP that isn't of a breakpoint. A handler of it is lost if a breakpoint is
+// met while SIGTRAP is blocked, as in the handler. So that is the last thing to be seen of the process.
+func (x *tracer) foreign(t *thread) {
+	if caught, ignored := disposition(t.p.pid, unix.SIGTRAP); caught || ignored {
+		x.giveUp("it uses SIGTRAP itself")
+		x.leave(t.p)
+	} else {
 		x.result.Void = "it was sent SIGTRAP, which breakpoints may have unblocked"
 	}
 	x.resume(t, unix.SIGTRAP)
@@ -509,7 +527,7 @@ func (x *tracer) entered(t *thread, m *mapping, at, off uint64) {
 	t.counted = 0
 	code := m.t.code[off : off+uint64(len(native.trap))]
 	if bytes.Equal(code, native.trap) { // its own
-		x.resume(t, unix.SIGTRAP)
+		x.foreign(t)
 		return
 	}
 	// What follows may be done twice: threads meet the same breakpoint at once, and a child's copy may
@@ -565,6 +583,9 @@ func (x *tracer) special(t *thread, at uint64, s special) {
 	case entry:
 		t.p.follow = false
 	case changed:
+		if t.p.follow {
+			break
+		}
 		x.giveUp("libraries are loaded later, by a loader that can't be followed")
 	}
 	if !x.write(t.p, at, s.code) || setCounter(t.tid, at) != nil {
@@ -572,10 +593,8 @@ func (x *tracer) special(t *thread, at uint64, s special) {
 	}
 	keepBlocked(t.tid)
 	if s.kind == entry || t.p.left {
-		if m := t.p.find(at); m != nil { // a function's, too
-			if off := at - m.start + m.offset - m.t.offset; m.t.isArmed(off, native.trap) {
-				m.t.counts[off]++
-			}
+		if m, off := t.p.function(at); m != nil {
+			m.t.counts[off]++
 		}
 		x.resume(t, 0)
 		return
@@ -625,6 +644,16 @@ func (p *process) find(at uint64) *mapping {
 	return nil
 }
 
+// function returns where a function with a breakpoint begins, or nil.
+func (p *process) function(at uint64) (*mapping, uint64) {
+	if m := p.find(at); m != nil {
+		if off := at - m.start + m.offset - m.t.offset; m.t.isArmed(off, native.trap) {
+			return m, off
+		}
+	}
+	return nil, 0
+}
+
 // region is a line of /proc/PID/maps.
 type region struct {
 	start, end, offset uint64
@@ -661,7 +690,7 @@ func regions(pid int, also uint64) (list []region) {
 }
 
 // refresh brings up to date which files are mapped where.
-func (x *tracer) refresh(p *process) bool {
+func (x *tracer) refresh(p *process) {
 	var list []mapping
 	for _, r := range regions(p.pid, 0) {
 		if !r.inode || !x.opt.Own(r.path) {
@@ -676,7 +705,6 @@ func (x *tracer) refresh(p *process) bool {
 		}
 	}
 	p.maps = list
-	return true
 }
 
 // executes follows an exec.
