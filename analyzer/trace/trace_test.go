@@ -685,3 +685,39 @@ func TestNotPermitted(t *testing.T) {
 		t.Error("a program that isn't there was run")
 	}
 }
+
+// BenchmarkOverhead compares a program that enters n functions with itself, untraced.
+func BenchmarkOverhead(b *testing.B) {
+	dir := realDir(b)
+	var source strings.Builder
+	const n = 5000
+	for i := range n {
+		fmt.Fprintf(&source, "int f%d(int x) { return x + %d; }\n", i, i)
+	}
+	source.WriteString("int (*fs[])(int) = {")
+	for i := range n {
+		fmt.Fprintf(&source, "f%d,", i)
+	}
+	fmt.Fprintf(&source, "};\nint main(void) { volatile unsigned s = 0; for (int k = 0; k < 3000; k++) for (int i = 0; i < %d; i++) s += fs[i](k); return 0; }\n", n)
+	exe := compile(b, dir, "gcc", "many", source.String())
+	cpu := func(who int) time.Duration {
+		var u syscall.Rusage
+		_ = syscall.Getrusage(who, &u)
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	both := func() time.Duration { return cpu(syscall.RUSAGE_SELF) + cpu(syscall.RUSAGE_CHILDREN) }
+	var plain, with time.Duration
+	entries := 0
+	for b.Loop() {
+		start := both()
+		bare(b, dir, exe)
+		plain += both() - start
+		start = both()
+		_, r := traced(b, Options{}, dir, exe)
+		with += both() - start
+		entries = r.Stats.Entries
+	}
+	b.ReportMetric(float64(with)/float64(plain), "ratio")
+	b.ReportMetric(float64(with-plain)/float64(b.N)/float64(entries)/1e3, "µs/function")
+	b.ReportMetric(0, "ns/op")
+}

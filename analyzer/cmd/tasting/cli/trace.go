@@ -38,7 +38,7 @@ command. docs/traces.md has the rules.`,
 		Example: `  tasting trace -- bazel-bin/parser_test
   tasting trace --out=parser.trace --library='libstdc++*' -- bazel-bin/parser_test --gtest_filter=Parser.*`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, p := range libraries {
 				if _, err := filepath.Match(p, ""); err != nil {
 					return fmt.Errorf("--library=%s: %w", p, err)
@@ -47,9 +47,9 @@ command. docs/traces.md has the rules.`,
 			opt.Own = trace.Matching(libraries)
 			r, err := runTraced(args, opt)
 			if err != nil {
-				return exit(exitInternal, err)
+				return err
 			}
-			if err := writeTrace(r, asJSON, out, os.Stderr); err != nil {
+			if err := writeTrace(r, asJSON, out, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
 				return exit(exitInternal, err)
 			}
 			if r.Status.Signaled() {
@@ -61,7 +61,7 @@ command. docs/traces.md has the rules.`,
 	f := cmd.Flags()
 	f.SetInterspersed(false)
 	f.BoolVar(&opt.Naive, "naive", false, "count each entry of a function, not the first one alone; slow")
-	f.BoolVar(&asJSON, "json", false, "write the trace as a file has it in the place of the table")
+	f.BoolVar(&asJSON, "json", false, "write the trace to standard output as a file has it, behind what the program wrote, and no table")
 	f.StringArrayVar(&libraries, "library", nil, "also trace files of the system that match this pattern, by path or name; may be repeated")
 	f.StringVar(&out, "out", "", "write the trace to this file, and no table")
 	return cmd
@@ -95,7 +95,7 @@ func runTraced(args []string, opt trace.Options) (*trace.Result, error) {
 	})
 }
 
-func writeTrace(r *trace.Result, asJSON bool, out string, stderr io.Writer) error {
+func writeTrace(r *trace.Result, asJSON bool, out string, stdout, stderr io.Writer) error {
 	if r.Void != "" {
 		fmt.Fprintf(stderr, "tasting: the program may end differently without a tracer: %s; nothing is recorded\n", r.Void)
 		return nil
@@ -117,7 +117,7 @@ func writeTrace(r *trace.Result, asJSON bool, out string, stderr io.Writer) erro
 		}
 	}
 	if asJSON {
-		_, err = stderr.Write(b)
+		_, err = stdout.Write(b)
 	}
 	return err
 }
