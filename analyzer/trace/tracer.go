@@ -49,6 +49,7 @@ type tracer struct {
 	loaders map[identity]*loaded
 	reasons map[string]bool
 	result  *Result
+	ending  bool // the program is
 	ended   bool // the program has
 }
 
@@ -244,10 +245,14 @@ func (x *tracer) giveUp(format string, args ...any) { x.reasons[fmt.Sprintf(form
 
 func (x *tracer) loop() {
 	var ws unix.WaitStatus
-	var usage unix.Rusage
 	for !x.ended || len(x.threads) > 0 {
+		// The kernel would add all threads up at each stop, for what matters at the end alone.
+		var usage *unix.Rusage
+		if x.ending || len(x.threads) == 0 {
+			usage = new(unix.Rusage)
+		}
 		// Other threads of this process have children of their own.
-		tid, err := unix.Wait4(-1, &ws, unix.WALL|unix.WNOTHREAD, &usage)
+		tid, err := unix.Wait4(-1, &ws, unix.WALL|unix.WNOTHREAD, usage)
 		if err == unix.EINTR {
 			continue
 		}
@@ -256,7 +261,9 @@ func (x *tracer) loop() {
 		}
 		if !ws.Stopped() {
 			if tid == x.main {
-				x.result.Usage = rusage(&usage)
+				if usage != nil {
+					x.result.Usage = rusage(usage)
+				}
 				x.exited(tid, ws)
 			}
 			x.remove(x.threads[tid])
@@ -379,6 +386,7 @@ func (x *tracer) stopped(t *thread, ws unix.WaitStatus) {
 	case event == unix.PTRACE_EVENT_EXEC:
 		x.executes(t)
 	case event == unix.PTRACE_EVENT_EXIT:
+		x.ending = x.ending || t.p.pid == x.main
 		if t.p.live--; t.p.live == 0 && !t.p.left {
 			x.look(t.p)
 		}
