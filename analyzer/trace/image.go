@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path"
@@ -251,44 +252,36 @@ func (m *image) readSymbols(static bool) error {
 	if m.strtab, err = m.part(m.sections[t.Link].Off, m.sections[t.Link].Size); err != nil {
 		return err
 	}
-	for name, why := range tracers {
-		if m.hasSymbol(name) {
+	found := m.revealing()
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if why := tracers[name]; why != "" {
 			m.debugs = why
-		}
-	}
-	if static && m.opaque == "" {
-		for _, name := range ownText {
-			if m.hasSymbol(name) {
-				m.opaque = fmt.Sprintf("it may read its own code, where %s is", name)
-			}
+		} else if static && m.opaque == "" {
+			m.opaque = fmt.Sprintf("it may read its own code, where %s is", name)
 		}
 	}
 	return nil
 }
 
-// hasSymbol looks for the name first, as most files have none that ends like it. A
-// version may follow.
-func (m *image) hasSymbol(name string) bool {
-	var at []uint32
-	for from := 0; ; {
-		i := bytes.Index(m.strtab[from:], []byte(name))
-		if i < 0 {
-			break
-		}
-		from += i + len(name)
-		if from < len(m.strtab) && (m.strtab[from] == 0 || m.strtab[from] == '@') {
-			at = append(at, uint32(from-len(name)))
-		}
-	}
-	if at == nil {
-		return false
-	}
+// revealing returns the names of symbols that say how a file behaves, without versions.
+func (m *image) revealing() map[string]bool {
+	found := map[string]bool{}
 	for b := m.symtab; len(b) > 0; b = b[symSize:] {
-		if slices.Contains(at, binary.LittleEndian.Uint32(b)) {
-			return true
+		at := uint64(binary.LittleEndian.Uint32(b))
+		if at+2 > uint64(len(m.strtab)) {
+			continue
+		}
+		// Most are skipped by their first bytes: they are C++'s.
+		first, second := m.strtab[at], m.strtab[at+1]
+		if first != 'p' && first != 'e' && first != '_' || first == '_' && second == 'Z' {
+			continue
+		}
+		name, _, _ := strings.Cut(stringAt(m.strtab, at), "@")
+		if _, ok := tracers[name]; ok || slices.Contains(ownText, name) {
+			found[name] = true
 		}
 	}
-	return false
+	return found
 }
 
 // symbolNamed returns where in the code a symbol is, or nil.

@@ -65,11 +65,11 @@ type loaded struct {
 	file *os.File
 	name string
 	own  bool
-	runs []run1
+	runs []pages
 }
 
-// run1 is a range of pages with breakpoints.
-type run1 struct {
+// pages is a range of pages with breakpoints.
+type pages struct {
 	text     *text
 	from, to uint64
 }
@@ -913,7 +913,7 @@ func (x *tracer) open(file, name string, own bool) *loaded {
 }
 
 // runs returns the pages with breakpoints.
-func (m *image) runs() (list []run1) {
+func (m *image) runs() (list []pages) {
 	for _, t := range m.texts {
 		n := uint64(len(t.armed))
 		for at := uint64(0); at < n; {
@@ -923,7 +923,7 @@ func (m *image) runs() (list []run1) {
 				if k := len(list) - 1; k >= 0 && list[k].text == t && list[k].to == at {
 					list[k].to = end
 				} else {
-					list = append(list, run1{t, at, end})
+					list = append(list, pages{t, at, end})
 				}
 			}
 			at = end
