@@ -292,9 +292,11 @@ static volatile int n, traps, alarms;
 static void handler(int s) { n++; }
 static void trap(int s) { traps++; }
 static void alarmed(int s) { alarms++; }
-static void child(void) { raise(SIGSTOP); _exit(7); }
+static int gate[2];
+static void child(void) { char c; close(gate[1]); raise(SIGSTOP); read(gate[0], &c, 1); _exit(7); }
 int main(void) {
-	sigset_t all, old, now; int s, pid;
+	int s, pid;
+	pipe(gate);
 	signal(SIGUSR1, handler); signal(SIGTRAP, trap); signal(SIGALRM, alarmed);
 	for (int i = 0; i < 50; i++) raise(SIGUSR1);
 	struct itimerval v = {{0, 1000}, {0, 1000}};
@@ -307,6 +309,7 @@ int main(void) {
 	waitpid(pid, &s, WUNTRACED); printf("%x\n", s);
 	kill(pid, SIGCONT);
 	waitpid(pid, &s, WCONTINUED); printf("%x\n", s);
+	close(gate[1]);
 	waitpid(pid, &s, 0); printf("%x\n", s);
 	fflush(stdout);
 	raise(SIGTERM);
