@@ -19,11 +19,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == "-trace-and-wait" { // TestKilledTracer's
+	if len(os.Args) == 3 && os.Args[1] == "-trace-and-wait" { // of a tracer apart
 		c := exec.Command(os.Args[2])
 		c.Stdout = os.Stdout
-		_, err := Run(c, Options{}, nil)
-		fmt.Println("ended", err)
+		if r, err := Run(c, Options{}, nil); err != nil {
+			fmt.Println(err)
+		} else {
+			fmt.Println(r.Status.ExitStatus(), r.Trace.GaveUp)
+		}
 		os.Exit(0)
 	}
 	os.Exit(clangtest.Main(m))
@@ -83,6 +86,9 @@ func traced(t testing.TB, opt Options, dir string, args ...string) (ending, *Res
 	}
 	if _, err := r.Trace.Marshal(); err != nil {
 		t.Error(err)
+	}
+	if slices.Contains(r.Trace.GaveUp, "ptrace isn't permitted here") {
+		t.Skip("ptrace isn't permitted here")
 	}
 	return ending{r.Status, b.String()}, r
 }
@@ -674,6 +680,31 @@ int main(void) { printf("%d\n", getpid()); fflush(stdout); usleep(500000); after
 }
 
 func TestNotPermitted(t *testing.T) {
+	dir := realDir(t)
+	exe := compile(t, dir, "gcc", "program", `int main(void) { return 3; }`)
+	deny := compile(t, dir, "gcc", "deny", `
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+	struct sock_filter f[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)), BPF_JUMP(BPF_JMP | BPF_JEQ, SYS_ptrace, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+	struct sock_fprog p = {4, f};
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p)) return 1;
+	execv(argv[1], argv + 1);
+	return 2;
+}
+`)
+	out, err := exec.Command(deny, os.Args[0], "-trace-and-wait", exe).CombinedOutput()
+	if want := "3 [ptrace isn't permitted here]\n"; string(out) != want || err != nil {
+		t.Errorf("%q, %v: want %q", out, err, want)
+	}
+}
+
+func TestPrivileged(t *testing.T) {
 	dir := realDir(t)
 	exe := compile(t, dir, "gcc", "program", `int main(void) { return 3; }`)
 	if err := os.Chmod(exe, 0o755|os.ModeSetuid); err != nil {
