@@ -23,10 +23,10 @@ const (
 	maxLog = 1 << 30
 )
 
-// forwarded are the signals that are passed on to the test. They reach it twice
+// Forwarded are the signals that are passed on to the test. They reach it twice
 // if they were sent to the whole process group, as Bazel does: the runner can't
 // tell, and a test that misses one would be worse.
-var forwarded = []os.Signal{
+var Forwarded = []os.Signal{
 	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT,
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
 }
@@ -42,7 +42,7 @@ type outcome struct {
 // spool, a copy goes there.
 func (r *runner) execute(spool *spool) (*outcome, error) {
 	signals := make(chan os.Signal, 16)
-	for _, s := range forwarded {
+	for _, s := range Forwarded {
 		// nohup and the like: what is ignored stays ignored for the child.
 		if !signal.Ignored(s) {
 			signal.Notify(signals, s)

@@ -18,9 +18,9 @@ func procAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// die ends this process by sig, as the test ended. It writes no core: the test
+// Die ends this process by sig, as the test ended. It writes no core: the test
 // has written its own.
-func die(sig syscall.Signal) {
+func Die(sig syscall.Signal) {
 	const prSetDumpable = 4
 	syscall.RawSyscall(syscall.SYS_PRCTL, prSetDumpable, 0, 0)
 	// os/signal can't restore the default of signals that Go's runtime handles

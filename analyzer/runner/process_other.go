@@ -11,8 +11,8 @@ import (
 
 func procAttr() *syscall.SysProcAttr { return nil }
 
-// die ends this process by sig, or with the exit code that a shell would give.
-func die(sig syscall.Signal) {
+// Die ends this process by sig, or with the exit code that a shell would give.
+func Die(sig syscall.Signal) {
 	signal.Reset(sig)
 	syscall.Kill(os.Getpid(), sig)
 	time.Sleep(time.Second)

@@ -480,7 +480,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 			return 0, fmt.Errorf("the test could not be started: %v", err)
 		}
 		if o.signal != 0 {
-			die(o.signal)
+			Die(o.signal)
 		}
 		return o.code, nil
 	}
@@ -506,7 +506,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 			_ = rec.failed(res)
 		}
 		if o.signal != 0 {
-			die(o.signal)
+			Die(o.signal)
 		}
 		return o.code, nil
 	}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/ianlancetaylor/demangle"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
+	"github.com/rules-tasting/rules_tasting/analyzer/runner"
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
+	"github.com/spf13/cobra"
+)
+
+func init() { register(traceCommand) }
+
+func traceCommand() *cobra.Command {
+	var opt trace.Options
+	var asJSON bool
+	var libraries []string
+	var out string
+	cmd := &cobra.Command{
+		Use:   "trace [flags] -- PROGRAM [ARGUMENT]...",
+		Short: "Print which functions a program executes",
+		Long: `Print which functions a program executes, as it is, without building it again.
+
+PROGRAM is run with a breakpoint at each function of its executable and of all
+shared libraries that aren't the system's, also in processes that it starts.
+When it has ended, a table of functions, files and counts is written to standard
+error. The exit code is the program's; if a signal ends it, the same one ends this
+command. docs/traces.md has the rules.`,
+		Example: `  tasting trace -- bazel-bin/parser_test
+  tasting trace --out=parser.trace --library='libstdc++*' -- bazel-bin/parser_test --gtest_filter=Parser.*`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, p := range libraries {
+				if _, err := filepath.Match(p, ""); err != nil {
+					return fmt.Errorf("--library=%s: %w", p, err)
+				}
+			}
+			opt.Own = trace.Matching(libraries)
+			r, err := runTraced(args, opt)
+			if err != nil {
+				return err
+			}
+			if err := writeTrace(r, asJSON, out, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
+				return exit(exitInternal, err)
+			}
+			if r.Status.Signaled() {
+				runner.Die(r.Status.Signal())
+			}
+			return exit(r.Status.ExitStatus(), nil)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false)
+	f.BoolVar(&opt.Naive, "naive", false, "count each entry of a function, not the first one alone; slow")
+	f.BoolVar(&asJSON, "json", false, "write the trace to standard output as a file has it, behind what the program wrote, and no table")
+	f.StringArrayVar(&libraries, "library", nil, "also trace files of the system that match this pattern, by path or name; may be repeated")
+	f.StringVar(&out, "out", "", "write the trace to this file, and no table")
+	return cmd
+}
+
+// runTraced runs a program as the runner runs a test.
+func runTraced(args []string, opt trace.Options) (*trace.Result, error) {
+	c := exec.Command(args[0], args[1:]...)
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{}
+	signals := make(chan os.Signal, 16)
+	for _, s := range runner.Forwarded {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
+	defer signal.Stop(signals)
+	ended := make(chan struct{})
+	defer close(ended)
+	return trace.Run(c, opt, func() {
+		go func() {
+			for {
+				select {
+				case s := <-signals:
+					_ = c.Process.Signal(s) // it may have ended just now
+				case <-ended:
+					return
+				}
+			}
+		}()
+	})
+}
+
+func writeTrace(r *trace.Result, asJSON bool, out string, stdout, stderr io.Writer) error {
+	if r.Void != "" {
+		fmt.Fprintf(stderr, "tasting: the program may end differently without a tracer: %s; nothing is recorded\n", r.Void)
+		return nil
+	}
+	if !asJSON && out == "" {
+		printTrace(r, stderr)
+		return nil
+	}
+	for _, why := range r.Trace.GaveUp {
+		fmt.Fprintf(stderr, "tasting: functions may be missing: %s\n", why)
+	}
+	b, err := r.Trace.Marshal()
+	if err != nil {
+		return err
+	}
+	if out != "" {
+		if err := wholefile.Write(out, b, 0o644); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		_, err = stdout.Write(b)
+	}
+	return err
+}
+
+// printTrace prints a trace for people.
+func printTrace(r *trace.Result, w io.Writer) {
+	t := r.Trace
+	n, all := 0, 0
+	for _, f := range t.Files {
+		fmt.Fprintf(w, "\n%s: %d of %d functions", f.Name, len(f.Executed), f.Functions)
+		if f.Unseen > 0 {
+			fmt.Fprintf(w, ", and %d bytes of code without symbols", f.Unseen)
+		}
+		fmt.Fprintln(w)
+		n, all = n+len(f.Executed), all+f.Functions
+		tw := tabwriter.NewWriter(w, 0, 0, 1, ' ', tabwriter.AlignRight)
+		for _, x := range f.Executed {
+			var names []string
+			for _, s := range x.Symbols {
+				name := demangle.Filter(s.Name)
+				if s.Unit != "" {
+					name += " of " + s.Unit
+				}
+				names = append(names, name)
+			}
+			count := "-"
+			if x.Count > 0 {
+				count = fmt.Sprint(x.Count)
+			}
+			fmt.Fprintf(tw, "%s\t", count)
+			tw.Flush()
+			fmt.Fprintf(w, " %s\n", strings.Join(names, " = "))
+		}
+	}
+	s := r.Stats
+	fmt.Fprintf(w, "\n%d of %d functions in %d files; %d processes, %d threads, %d stops\n", n, all, len(t.Files), s.Processes, s.Threads, s.Stops)
+	for _, why := range t.GaveUp {
+		fmt.Fprintf(w, "tasting: functions may be missing: %s\n", why)
+	}
+}

@@ -1,0 +1,1120 @@
+//go:build linux && (amd64 || arm64)
+
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	options = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACECLONE |
+		unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACEEXIT | unix.PTRACE_O_EXITKILL
+
+	eventStop    = 128
+	syscallStop  = unix.SIGTRAP | 0x80
+	siUser       = 0
+	pageSize     = 4096 // in which copies are written; any multiple of the processor's does
+	maskOfSignal = 1 << (unix.SIGTRAP - 1)
+)
+
+// mmapCall is a call of mmap by the loader.
+type mmapCall struct {
+	result, length, prot, offset uint64
+	fd                           int32
+}
+
+// tracer holds all threads that are traced. It belongs to one thread of this process: the
+// kernel lets no other one in.
+type tracer struct {
+	opt     Options
+	main    int
+	threads map[int]*thread
+	files   map[identity]*loaded
+	loaders map[identity]*loaded
+	reasons map[string]bool
+	result  *Result
+	ending  bool // the program is
+	ended   bool // the program has
+}
+
+// identity is what tells files of one machine apart.
+type identity struct {
+	dev, ino    uint64
+	size, mtime int64
+}
+
+// loaded is a file that was mapped.
+type loaded struct {
+	*image
+	file *os.File
+	name string
+	own  bool
+	runs []pages
+}
+
+// pages is a range of pages with breakpoints.
+type pages struct {
+	text     *text
+	from, to uint64
+}
+
+type thread struct {
+	tid  int
+	p    *process
+	step *step
+	// counted is where a step was cut short: that entry comes once more.
+	counted uint64
+	// resumed is set for the signal that ends the first stop, which the program mustn't see.
+	resumed bool
+}
+
+// step is an instruction that is executed without its breakpoint.
+type step struct{ at uint64 }
+
+// process is a group of threads with one memory. A child of vfork has its own, which says the same.
+type process struct {
+	pid      int
+	mem      int // a descriptor, or -1
+	maps     []mapping
+	specials map[uint64]special
+	live     int  // threads that aren't ending
+	forked   bool // and hasn't executed another program
+	follow   bool // stop at its system calls, until its loader has finished
+	left     bool // its breakpoints are gone, and its threads are detached as they stop
+}
+
+// mapping is code of a file in memory.
+type mapping struct {
+	start, end, offset uint64
+	f                  *loaded
+	t                  *text
+}
+
+// special is a breakpoint that isn't a function's.
+type special struct {
+	kind specialKind
+	code []byte // in its place
+}
+
+type specialKind int
+
+const (
+	behindMmap specialKind = iota
+	entry
+	changed // libraries of a loader that can't be followed
+)
+
+func ptrace(request, tid int, addr, data uintptr) error {
+	if _, _, e := unix.RawSyscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), addr, data, 0, 0); e != 0 {
+		return e
+	}
+	return nil
+}
+
+func run(cmd *exec.Cmd, opt Options, started func()) (r *Result, err error) {
+	if why := privileged(cmd.Path); why != "" {
+		return untraced(cmd, opt, started, why)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		x := &tracer{
+			opt: opt, threads: map[int]*thread{}, files: map[identity]*loaded{}, loaders: map[identity]*loaded{}, reasons: map[string]bool{},
+			result: &Result{},
+		}
+		r, err = x.run(cmd, started)
+	}()
+	<-done
+	return r, err
+}
+
+// privileged says why a program would have fewer rights under a tracer.
+func privileged(file string) string {
+	info, err := os.Stat(file)
+	if err != nil {
+		return ""
+	}
+	if info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
+		return fmt.Sprintf("%s is run with other rights than its caller's (setuid)", filepath.Base(file))
+	}
+	if n, err := unix.Getxattr(file, "security.capability", nil); err == nil && n > 0 {
+		return fmt.Sprintf("%s is run with more rights than its caller's (file capabilities)", filepath.Base(file))
+	}
+	return ""
+}
+
+// run starts the program, and returns when it has ended.
+func (x *tracer) run(cmd *exec.Cmd, started func()) (*Result, error) {
+	saved, attr := *cmd, syscall.SysProcAttr{}
+	if cmd.SysProcAttr != nil {
+		attr = *cmd.SysProcAttr
+	}
+	attr.Ptrace = true
+	cmd.SysProcAttr = &attr
+	err := cmd.Start()
+	cmd.SysProcAttr = saved.SysProcAttr
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+		*cmd = saved
+		return untraced(cmd, x.opt, started, "ptrace isn't permitted here")
+	}
+	if err != nil {
+		return nil, err
+	}
+	x.main = cmd.Process.Pid
+	started()
+	x.seize()
+	x.loop()
+	_ = cmd.Wait() // finds no child any more, and ends copies of its output
+	return x.finish(), nil
+}
+
+// seize attaches to the program, which is stopped: PTRACE_TRACEME, which has stopped it, knows
+// nothing of stopped groups of threads. In between it is kept by a SIGSTOP, which ends before
+// its first instruction.
+func (x *tracer) seize() {
+	var ws unix.WaitStatus
+	if !x.await(x.main, &ws) || !ws.Stopped() {
+		x.exited(x.main, ws)
+		return
+	}
+	err := ptrace(unix.PTRACE_DETACH, x.main, 0, uintptr(unix.SIGSTOP))
+	if err == nil {
+		err = ptrace(unix.PTRACE_SEIZE, x.main, 0, options)
+	}
+	if err != nil {
+		x.giveUp("ptrace isn't permitted here")
+		_ = unix.Kill(x.main, unix.SIGCONT)
+		return
+	}
+	if !x.await(x.main, &ws) || !ws.Stopped() {
+		x.exited(x.main, ws)
+		return
+	}
+	t := &thread{tid: x.main, p: &process{pid: x.main, mem: -1, live: 1}, resumed: true}
+	x.threads[x.main] = t
+	x.result.Stats.Processes++
+	x.result.Stats.Threads++
+	keep := x.load(t.p)
+	_ = unix.Kill(x.main, unix.SIGCONT)
+	if !keep {
+		x.leave(t.p)
+	}
+	x.resume(t, 0)
+}
+
+func (x *tracer) await(pid int, ws *unix.WaitStatus) bool {
+	for {
+		var usage unix.Rusage
+		n, err := unix.Wait4(pid, ws, unix.WALL|unix.WNOTHREAD, &usage)
+		if err != unix.EINTR {
+			x.result.Usage = rusage(&usage)
+			return err == nil && n == pid
+		}
+	}
+}
+
+func rusage(u *unix.Rusage) syscall.Rusage { return *(*syscall.Rusage)(unsafe.Pointer(u)) } // the same struct
+
+// exited notes how the program ended.
+func (x *tracer) exited(pid int, ws unix.WaitStatus) {
+	if pid == x.main && (ws.Exited() || ws.Signaled()) {
+		x.ended = true
+		x.result.Status = syscall.WaitStatus(ws)
+	}
+}
+
+func (x *tracer) giveUp(format string, args ...any) { x.reasons[fmt.Sprintf(format, args...)] = true }
+
+func (x *tracer) loop() {
+	var ws unix.WaitStatus
+	for !x.ended || len(x.threads) > 0 {
+		// The kernel would add all threads up at each stop, for what matters at the end alone.
+		var usage *unix.Rusage
+		if x.ending || len(x.threads) == 0 {
+			usage = new(unix.Rusage)
+		}
+		// Other threads of this process have children of their own.
+		tid, err := unix.Wait4(-1, &ws, unix.WALL|unix.WNOTHREAD, usage)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		if !ws.Stopped() {
+			if tid == x.main {
+				if usage != nil {
+					x.result.Usage = rusage(usage)
+				}
+				x.exited(tid, ws)
+			}
+			x.remove(x.threads[tid])
+			if tid == x.main {
+				for _, t := range slices.Collect(maps.Values(x.threads)) {
+					x.leave(t.p)
+				}
+			}
+			continue
+		}
+		x.result.Stats.Stops++
+		t := x.threads[tid]
+		if t == nil {
+			t = x.born(tid)
+		}
+		x.stopped(t, ws)
+	}
+}
+
+func (x *tracer) remove(t *thread) {
+	if t == nil {
+		return
+	}
+	delete(x.threads, t.tid)
+	for _, other := range x.threads {
+		if other.p == t.p {
+			return
+		}
+	}
+	t.p.close()
+}
+
+func (p *process) close() {
+	if p.mem >= 0 {
+		unix.Close(p.mem)
+	}
+	p.mem = -1
+}
+
+// born finds out about a thread that was heard of before its parent said so.
+func (x *tracer) born(tid int) *thread {
+	status := procStatus(tid)
+	tgid, _ := strconv.Atoi(status["Tgid"])
+	ppid, _ := strconv.Atoi(status["PPid"])
+	if tgid != tid {
+		if leader := x.ofProcess(tgid); leader != nil {
+			return x.add(tid, leader.p)
+		}
+	}
+	return x.add(tid, x.child(tid, x.ofProcess(ppid)))
+}
+
+func (x *tracer) ofProcess(pid int) *thread {
+	if t := x.threads[pid]; t != nil {
+		return t
+	}
+	for _, t := range x.threads {
+		if t.p.pid == pid {
+			return t
+		}
+	}
+	return nil
+}
+
+func (x *tracer) add(tid int, p *process) *thread {
+	t := &thread{tid: tid, p: p}
+	p.live++
+	x.threads[tid] = t
+	x.result.Stats.Threads++
+	return t
+}
+
+// child is a process with a copy of its parent's memory.
+func (x *tracer) child(pid int, parent *thread) *process {
+	x.result.Stats.Processes++
+	p := &process{pid: pid, mem: -1, forked: true}
+	if parent == nil {
+		x.giveUp("a process has no parent that is traced")
+		return p
+	}
+	p.maps, p.specials, p.follow = slices.Clip(parent.p.maps), parent.p.specials, parent.p.follow
+	if parent.p.left {
+		x.leave(p)
+	}
+	return p
+}
+
+func procStatus(tid int) map[string]string {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	m := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		k, v, _ := strings.Cut(line, ":")
+		m[k] = strings.TrimSpace(v)
+	}
+	return m
+}
+
+func message(tid int) int {
+	var n uintptr
+	_ = ptrace(unix.PTRACE_GETEVENTMSG, tid, 0, uintptr(unsafe.Pointer(&n)))
+	return int(n)
+}
+
+// stopped has a thread that was stopped go on.
+func (x *tracer) stopped(t *thread, ws unix.WaitStatus) {
+	sig, event := ws.StopSignal(), int(uint32(ws)>>16)
+	if sig != unix.SIGTRAP || event != 0 && event != unix.PTRACE_EVENT_EXEC {
+		x.rearm(t) // something came in between
+	}
+	switch {
+	case event == unix.PTRACE_EVENT_FORK, event == unix.PTRACE_EVENT_VFORK, event == unix.PTRACE_EVENT_CLONE:
+		if tid := message(t.tid); x.threads[tid] == nil {
+			if event == unix.PTRACE_EVENT_CLONE && unix.Access(fmt.Sprintf("/proc/%d/task/%d", t.p.pid, tid), unix.F_OK) == nil {
+				x.add(tid, t.p)
+			} else {
+				x.add(tid, x.child(tid, t))
+			}
+		}
+		x.resume(t, 0)
+	case event == unix.PTRACE_EVENT_EXEC:
+		x.executes(t)
+	case event == unix.PTRACE_EVENT_EXIT:
+		x.ending = x.ending || t.p.pid == x.main
+		if t.p.live--; t.p.live == 0 && !t.p.left {
+			x.look(t.p)
+		}
+		_ = ptrace(unix.PTRACE_CONT, t.tid, 0, 0)
+	case event == eventStop:
+		stopping := sig == unix.SIGSTOP || sig == unix.SIGTSTP || sig == unix.SIGTTIN || sig == unix.SIGTTOU
+		switch {
+		case t.p.left && !pendingTrap(t.tid):
+			x.detach(t, 0)
+		case stopping && !t.p.left && !t.resumed:
+			_ = ptrace(unix.PTRACE_LISTEN, t.tid, 0, 0)
+		default:
+			x.resume(t, 0)
+		}
+	case event != 0:
+		x.resume(t, 0)
+	case sig == syscallStop:
+		x.called(t)
+	case sig == unix.SIGTRAP:
+		x.trapped(t)
+	case sig == unix.SIGCONT && t.resumed:
+		t.resumed = false
+		x.resume(t, 0)
+	default:
+		x.signalled(t, sig)
+	}
+}
+
+// resume has a thread go on, with a signal if there is one.
+func (x *tracer) resume(t *thread, sig unix.Signal) {
+	if t.p.left && !t.resumed {
+		x.detach(t, sig)
+		return
+	}
+	request := unix.PTRACE_CONT
+	if t.p.follow {
+		request = unix.PTRACE_SYSCALL
+	}
+	_ = ptrace(request, t.tid, 0, uintptr(sig)) // it may have been killed
+}
+
+// signalled delivers a signal. One that nobody waits for doesn't interrupt a system
+// call; under a tracer it does, so the call is repeated.
+func (x *tracer) signalled(t *thread, sig unix.Signal) {
+	if interrupted(t.tid) {
+		caught, _ := disposition(t.p.pid, sig)
+		byDefault := sig == unix.SIGCHLD || sig == unix.SIGURG || sig == unix.SIGWINCH || sig == unix.SIGCONT
+		if _, ignored := disposition(t.p.pid, sig); !caught && (ignored || byDefault) {
+			_ = restart(t.tid)
+		}
+	}
+	x.resume(t, sig)
+}
+
+// disposition says what a process does about a signal.
+func disposition(pid int, sig unix.Signal) (caught, ignored bool) {
+	status := procStatus(pid)
+	has := func(key string) bool {
+		mask, _ := strconv.ParseUint(status[key], 16, 64)
+		return mask>>(sig-1)&1 != 0
+	}
+	return has("SigCgt"), has("SigIgn")
+}
+
+// pendingTrap reports whether a thread has met a breakpoint and not said so yet.
+func pendingTrap(tid int) bool {
+	mask, _ := strconv.ParseUint(procStatus(tid)["SigPnd"], 16, 64)
+	return mask&maskOfSignal != 0
+}
+
+// siginfo is the beginning of struct siginfo_t.
+type siginfo struct {
+	signo, errno, code int32
+	_                  [116]byte
+}
+
+// trapped handles a SIGTRAP: of a breakpoint, of a step, or of the program's own.
+func (x *tracer) trapped(t *thread) {
+	if t.step == nil && !t.p.follow {
+		// Where nobody has been yet the breakpoint is still there: it can't be another trap.
+		pc, err := counter(t.tid)
+		if err != nil {
+			return // it was killed
+		}
+		if m, off := t.p.function(pc - native.behind); m != nil && m.t.counts[off] == 0 {
+			x.entered(t, m, pc-native.behind, off)
+			return
+		}
+	}
+	var info siginfo
+	if ptrace(unix.PTRACE_GETSIGINFO, t.tid, 0, uintptr(unsafe.Pointer(&info))) != nil {
+		return // it was killed
+	}
+	if t.step != nil && info.code > siUser && info.code != breakpointCode {
+		at := t.step.at
+		if pc, err := counter(t.tid); err == nil && pc == at { // a repeated instruction
+			_ = ptrace(unix.PTRACE_SINGLESTEP, t.tid, 0, 0)
+			return
+		}
+		x.rearm(t)
+		t.counted = 0
+		keepBlocked(t.tid)
+		x.resume(t, 0)
+		return
+	}
+	x.rearm(t)
+	pc, err := counter(t.tid)
+	if err != nil {
+		return
+	}
+	at := pc - native.behind
+	if info.code == breakpointCode {
+		if s, ok := t.p.specials[at]; ok {
+			x.special(t, at, s)
+			return
+		}
+		if t.p.find(at) == nil {
+			x.refresh(t.p)
+		}
+		if m, off := t.p.function(at); m != nil {
+			x.entered(t, m, at, off)
+			return
+		}
+	}
+	x.foreign(t)
+}
+
+// foreign delivers a SIGTRAP that isn't of a breakpoint. A handler of it is lost if a breakpoint is
+// met while SIGTRAP is blocked, as in the handler. So that is the last thing to be seen of the process.
+func (x *tracer) foreign(t *thread) {
+	if caught, ignored := disposition(t.p.pid, unix.SIGTRAP); caught || ignored {
+		x.giveUp("it uses SIGTRAP itself")
+		x.leave(t.p)
+	} else {
+		x.result.Void = "it was sent SIGTRAP, which breakpoints may have unblocked"
+	}
+	x.resume(t, unix.SIGTRAP)
+}
+
+// entered counts an entry of a function.
+func (x *tracer) entered(t *thread, m *mapping, at, off uint64) {
+	x.result.Stats.Entries++
+	if t.counted != at {
+		m.t.counts[off]++
+	}
+	t.counted = 0
+	code := m.t.code[off : off+uint64(len(native.trap))]
+	if bytes.Equal(code, native.trap) { // its own
+		x.foreign(t)
+		return
+	}
+	// What follows may be done twice: threads meet the same breakpoint at once, and a child's copy may
+	// be older than is known here.
+	if !x.write(t.p, at, code) || setCounter(t.tid, at) != nil {
+		return
+	}
+	keepBlocked(t.tid)
+	if x.opt.Naive && !t.p.left {
+		t.step = &step{at}
+		_ = ptrace(unix.PTRACE_SINGLESTEP, t.tid, 0, 0)
+		return
+	}
+	x.resume(t, 0)
+}
+
+// keepBlocked blocks SIGTRAP again: the kernel unblocks it for a breakpoint. That it was
+// blocked can be seen only where all others are, as in libraries that aren't to be disturbed.
+func keepBlocked(tid int) {
+	var mask uint64
+	if ptrace(unix.PTRACE_GETSIGMASK, tid, 8, uintptr(unsafe.Pointer(&mask))) != nil {
+		return
+	}
+	all := uint64(1)<<31 - 1
+	for _, s := range []unix.Signal{unix.SIGKILL, unix.SIGSTOP, unix.SIGTRAP} {
+		all &^= 1 << (s - 1)
+	}
+	if mask&all == all && mask&maskOfSignal == 0 {
+		mask |= maskOfSignal
+		_ = ptrace(unix.PTRACE_SETSIGMASK, tid, 8, uintptr(unsafe.Pointer(&mask)))
+	}
+}
+
+// rearm puts a breakpoint back after a step.
+func (x *tracer) rearm(t *thread) {
+	if t.step == nil {
+		return
+	}
+	if !t.p.left {
+		x.write(t.p, t.step.at, native.trap)
+	}
+	t.counted = t.step.at
+	t.step = nil
+}
+
+func (x *tracer) special(t *thread, at uint64, s special) {
+	switch s.kind {
+	case behindMmap:
+		var r regs
+		if r.read(t.tid) == nil {
+			x.mapped(t, r.mmap())
+		}
+	case entry:
+		t.p.follow = false
+	case changed:
+		if t.p.follow {
+			break
+		}
+		x.giveUp("libraries are loaded later, by a loader that can't be followed")
+	}
+	if !x.write(t.p, at, s.code) || setCounter(t.tid, at) != nil {
+		return
+	}
+	keepBlocked(t.tid)
+	if s.kind == entry || t.p.left {
+		if m, off := t.p.function(at); m != nil {
+			m.t.counts[off]++
+		}
+		x.resume(t, 0)
+		return
+	}
+	t.step = &step{at}
+	_ = ptrace(unix.PTRACE_SINGLESTEP, t.tid, 0, 0)
+}
+
+// called looks at system calls of a loader that has no breakpoints.
+func (x *tracer) called(t *thread) {
+	var r regs
+	if r.read(t.tid) == nil && r.number() == sysMmap {
+		x.mapped(t, r.mmap()) // when it is called as well, which maps nothing yet
+	}
+	x.resume(t, 0)
+}
+
+// mapped sets the breakpoints of a library.
+func (x *tracer) mapped(t *thread, c mmapCall) {
+	const maxErrno = 4095
+	if c.prot&unix.PROT_EXEC == 0 || c.fd < 0 || -c.result <= maxErrno || c.result == 0 {
+		return
+	}
+	fd := fmt.Sprintf("/proc/%d/fd/%d", t.p.pid, c.fd)
+	file, err := os.Readlink(fd)
+	if err != nil || !x.opt.Own(file) {
+		return
+	}
+	f := x.open(fd, file, true)
+	if f == nil {
+		return
+	}
+	x.arm(t.p, f, c.result, c.result+c.length, c.offset)
+	if f.debugs != "" {
+		x.giveUp("%s can't run under a tracer: %s", f.name, f.debugs)
+		x.leave(t.p)
+	}
+}
+
+// find returns the mapping that an address is in.
+func (p *process) find(at uint64) *mapping {
+	for i := range p.maps {
+		if m := &p.maps[i]; at-m.start < m.end-m.start {
+			return m
+		}
+	}
+	return nil
+}
+
+// function returns where a function with a breakpoint begins, or nil.
+func (p *process) function(at uint64) (*mapping, uint64) {
+	if m := p.find(at); m != nil {
+		if off := at - m.start + m.offset - m.t.offset; m.t.isArmed(off, native.trap) {
+			return m, off
+		}
+	}
+	return nil, 0
+}
+
+// region is a line of /proc/PID/maps.
+type region struct {
+	start, end, offset uint64
+	perm, path         string
+	inode              bool
+}
+
+// regions returns what is executable in a process, and the memory that has an address in it.
+func regions(pid int, also uint64) (list []region) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	for line := range bytes.Lines(b) {
+		var r region
+		// START-END PERM OFFSET DEV INODE [PATH]
+		s := strings.TrimSuffix(string(line), "\n")
+		f := strings.Fields(s)
+		if len(f) < 5 {
+			continue
+		}
+		from, to, _ := strings.Cut(f[0], "-")
+		r.start, _ = strconv.ParseUint(from, 16, 64)
+		r.end, _ = strconv.ParseUint(to, 16, 64)
+		r.perm = f[1]
+		if !strings.Contains(r.perm, "x") && (also < r.start || also >= r.end) {
+			continue
+		}
+		r.offset, _ = strconv.ParseUint(f[2], 16, 64)
+		r.inode = f[4] != "0"
+		if i := strings.IndexAny(s, "/["); i > 0 {
+			r.path = s[i:]
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// refresh brings up to date which files are mapped where.
+func (x *tracer) refresh(p *process) {
+	var list []mapping
+	for _, r := range regions(p.pid, 0) {
+		if !r.inode || !x.opt.Own(r.path) {
+			continue
+		}
+		if f := x.open(r.path, r.path, true); f != nil {
+			for _, t := range f.texts {
+				if r.offset < t.offset+uint64(len(t.code)) && t.offset < r.offset+r.end-r.start {
+					list = append(list, mapping{r.start, r.end, r.offset, f, t})
+				}
+			}
+		}
+	}
+	p.maps = list
+}
+
+// executes follows an exec.
+func (x *tracer) executes(t *thread) {
+	if former := message(t.tid); former != t.tid {
+		delete(x.threads, former) // this one has taken the place of the first thread
+	}
+	for _, o := range x.threads {
+		if o.p == t.p && o != t {
+			delete(x.threads, o.tid)
+		}
+	}
+	left := t.p.left
+	t.p.close()
+	t.p = &process{pid: t.tid, mem: -1, live: 1}
+	t.step, t.counted = nil, 0
+	if left || !x.load(t.p) {
+		t.p.left = true
+	}
+	x.resume(t, 0)
+}
+
+// load sets the breakpoints of a program that was loaded. It returns false if that must
+// not be traced.
+func (x *tracer) load(p *process) bool {
+	x.result.Stats.Programs++
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", p.pid))
+	exe, err2 := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid))
+	if err != nil || err2 != nil || len(b) == 0 {
+		x.giveUp("/proc says nothing about processes")
+		return false
+	}
+	if !x.capable() {
+		if why := privileged(exe); why != "" {
+			x.giveUp("%s", why)
+			x.result.Void = why
+			return false
+		}
+	}
+	aux := auxv(b)
+	const atBase, atEntry = 7, 9
+	var loader *region
+	own := x.opt.Own(exe)
+	list := regions(p.pid, aux[atBase])
+	for i := range list {
+		r := &list[i]
+		if aux[atBase] != 0 && aux[atBase]-r.start < r.end-r.start {
+			for k := range list {
+				if list[k].path == r.path && strings.Contains(list[k].perm, "x") {
+					loader = &list[k]
+				}
+			}
+		}
+	}
+	f := x.open(fmt.Sprintf("/proc/%d/exe", p.pid), exe, own)
+	if f == nil {
+		return true // of another kind; its children may be traced
+	}
+	if f.debugs != "" {
+		x.giveUp("%s can't run under a tracer: %s", f.name, f.debugs)
+		return false
+	}
+	if own {
+		for _, r := range list {
+			if r.path == exe && strings.Contains(r.perm, "x") {
+				x.arm(p, f, r.start, r.end, r.offset)
+			}
+		}
+	}
+	if loader != nil {
+		x.watch(p, loader, aux[atEntry])
+	}
+	return true
+}
+
+// capable reports whether programs keep their rights under this tracer.
+func (x *tracer) capable() bool {
+	const sysPtrace = 19 // CAP_SYS_PTRACE
+	mask, _ := strconv.ParseUint(procStatus(os.Getpid())["CapEff"], 16, 64)
+	return mask>>sysPtrace&1 != 0
+}
+
+func auxv(b []byte) map[uint64]uint64 {
+	m := map[uint64]uint64{}
+	for ; len(b) >= 16; b = b[16:] {
+		m[word(b)] = word(b[8:])
+	}
+	return m
+}
+
+func word(b []byte) (x uint64) {
+	for i := range 8 {
+		x |= uint64(b[i]) << (8 * i)
+	}
+	return x
+}
+
+// watch sets the breakpoints of a loader.
+func (x *tracer) watch(p *process, r *region, start uint64) {
+	f, err := x.loader(r.path)
+	if err != nil {
+		x.giveUp("the loader %s can't be read: %v", filepath.Base(r.path), err)
+		return
+	}
+	p.specials = map[uint64]special{}
+	set := func(at uint64, kind specialKind, code []byte) {
+		code = code[:len(native.trap)]
+		p.specials[at] = special{kind, code}
+		x.write(p, at, native.trap)
+	}
+	for _, t := range f.texts {
+		if x.opt.withoutPattern {
+			break
+		}
+		for _, off := range native.behindMmap(t.code) {
+			set(r.start-r.offset+t.offset+off, behindMmap, t.code[off:])
+		}
+	}
+	if len(p.specials) > 0 {
+		return
+	}
+	// It is followed until it starts the program.
+	p.follow = true
+	code := make([]byte, len(native.trap))
+	if n, err := unix.Pread(x.memory(p), code, int64(start)); err != nil || n != len(code) {
+		x.giveUp("the program's first instruction can't be read")
+		return
+	}
+	if m := p.find(start); m != nil {
+		copy(code, m.t.code[start-m.start+m.offset-m.t.offset:])
+	}
+	set(start, entry, code)
+	if t, off := f.symbolNamed("_dl_debug_state"); t != nil && off+uint64(len(native.trap)) <= uint64(len(t.code)) {
+		set(r.start-r.offset+t.offset+off, changed, t.code[off:])
+	} else {
+		x.giveUp("the loader %s says nothing about libraries", filepath.Base(r.path))
+	}
+}
+
+func fileIdentity(info fs.FileInfo) identity {
+	st := info.Sys().(*syscall.Stat_t)
+	return identity{uint64(st.Dev), st.Ino, st.Size, st.Mtim.Nano()}
+}
+
+func (x *tracer) loader(file string) (*image, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	id := fileIdentity(info)
+	if l := x.loaders[id]; l != nil {
+		return l.image, nil
+	}
+	m, f, err := openFile(file, native, contents)
+	if err != nil {
+		return nil, err
+	}
+	x.loaders[id] = &loaded{image: m, file: f}
+	return m, nil
+}
+
+// open returns a file that is mapped, or nil if it isn't one that can be executed. Its name is for people and traces.
+func (x *tracer) open(file, name string, own bool) *loaded {
+	info, err := os.Stat(file)
+	if err != nil {
+		x.giveUp("%s can't be read", filepath.Base(name))
+		return nil
+	}
+	id := fileIdentity(info)
+	if f, ok := x.files[id]; ok && (f == nil || f.own || !own) {
+		return f
+	}
+	d := glance
+	if own {
+		d = breakpoints
+	}
+	m, f, err := openFile(file, native, d)
+	l := &loaded{image: m, file: f, name: path.Base(name), own: own}
+	switch {
+	case err != nil && own:
+		x.giveUp("%s can't be traced: %v", l.name, err)
+		l = nil
+	case err != nil:
+		l = nil
+	case len(x.files) == 0:
+		l.name = Executable
+	case m.soname != "" && m.soname != ".":
+		l.name = m.soname
+	}
+	x.files[id] = l
+	if l != nil && own {
+		if m.opaque != "" {
+			x.giveUp("%s can't be traced: %s", l.name, m.opaque)
+		}
+		l.runs = m.runs()
+	}
+	return l
+}
+
+// runs returns the pages with breakpoints.
+func (m *image) runs() (list []pages) {
+	for _, t := range m.texts {
+		n := uint64(len(t.armed))
+		for at := uint64(0); at < n; {
+			// Pages of the file, not of the segment.
+			end := min(n, (t.offset+at)/pageSize*pageSize+pageSize-t.offset)
+			if !bytes.Equal(t.armed[at:end], t.code[at:end]) {
+				if k := len(list) - 1; k >= 0 && list[k].text == t && list[k].to == at {
+					list[k].to = end
+				} else {
+					list = append(list, pages{t, at, end})
+				}
+			}
+			at = end
+		}
+	}
+	return list
+}
+
+// arm writes the breakpoints of a file's mapping.
+func (x *tracer) arm(p *process, f *loaded, start, end, offset uint64) {
+	p.maps = slices.DeleteFunc(slices.Clone(p.maps), func(m mapping) bool { return m.start < end && start < m.end })
+	for _, t := range f.texts {
+		if offset < t.offset+uint64(len(t.code)) && t.offset < offset+end-start {
+			p.maps = append(p.maps, mapping{start, end, offset, f, t})
+		}
+	}
+	x.writeRuns(p, p.maps, f, true)
+}
+
+// writeRuns writes pages of a file, or of all if f is nil.
+func (x *tracer) writeRuns(p *process, list []mapping, f *loaded, armed bool) {
+	for _, m := range list {
+		if f != nil && m.f != f {
+			continue
+		}
+		for _, r := range m.f.runs {
+			if r.text != m.t {
+				continue
+			}
+			b := r.text.code
+			if armed {
+				b = r.text.armed
+			}
+			// What is mapped may be a part of it.
+			lo, hi := max(r.from+r.text.offset, m.offset), min(r.to+r.text.offset, m.offset+m.end-m.start)
+			if lo < hi {
+				x.write(p, m.start+lo-m.offset, b[lo-r.text.offset:hi-r.text.offset])
+			}
+		}
+	}
+}
+
+func (x *tracer) memory(p *process) int {
+	if p.mem < 0 {
+		fd, err := unix.Open(fmt.Sprintf("/proc/%d/mem", p.pid), unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return -1
+		}
+		p.mem = fd
+	}
+	return p.mem
+}
+
+// write changes memory of a process. If that fails while it lives there is no way on.
+func (x *tracer) write(p *process, at uint64, b []byte) bool {
+	fd := x.memory(p)
+	var err error
+	for len(b) > 0 {
+		var n uintptr
+		var e unix.Errno
+		n, _, e = unix.RawSyscall6(unix.SYS_PWRITE64, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(at), 0, 0)
+		if e == unix.EINTR {
+			continue
+		}
+		if e != 0 || n == 0 {
+			err = e
+			break
+		}
+		b, at = b[n:], at+uint64(n)
+	}
+	if err == nil {
+		return true
+	}
+	// A process without memory is about to end.
+	if len(regions(p.pid, 0)) > 0 {
+		x.result.Void = "memory of the program couldn't be changed"
+		x.giveUp("memory of the program couldn't be changed: %v", err)
+		_ = unix.Kill(p.pid, unix.SIGKILL)
+	}
+	return false
+}
+
+// leave takes all breakpoints of a process out and lets go of its threads as they stop.
+func (x *tracer) leave(p *process) {
+	if p.left {
+		return
+	}
+	p.left = true
+	x.writeRuns(p, p.maps, nil, false)
+	for at, s := range p.specials {
+		x.write(p, at, s.code)
+	}
+	for _, t := range x.threads {
+		if t.p == p {
+			_ = ptrace(unix.PTRACE_INTERRUPT, t.tid, 0, 0) // fails if it is stopped or has ended
+		}
+	}
+}
+
+func (x *tracer) detach(t *thread, sig unix.Signal) {
+	if ptrace(unix.PTRACE_DETACH, t.tid, 0, uintptr(sig)) != nil {
+		return // it was killed; its end will be heard of
+	}
+	if x.ended {
+		x.giveUp("processes go on when the program has ended")
+	}
+	x.remove(t)
+}
+
+// look checks that nothing was missed in a process that is about to end.
+func (x *tracer) look(p *process) {
+	for _, r := range regions(p.pid, 0) {
+		switch {
+		case !r.inode && (r.path == "[vdso]" || r.path == "[vsyscall]"):
+		case !r.inode || strings.HasSuffix(r.path, " (deleted)") || strings.HasPrefix(r.path, "/memfd:"):
+			x.giveUp("it executes code that is in no file")
+		case !x.opt.Own(r.path):
+		case strings.Contains(r.perm, "w"):
+			x.giveUp("%s can't be traced: its code is writable", filepath.Base(r.path))
+		default:
+			if m := p.find(r.start); m == nil && x.hasCode(r) {
+				x.giveUp("%s was loaded unnoticed", filepath.Base(r.path))
+			}
+		}
+	}
+	if !p.forked {
+		x.compare(p)
+	}
+}
+
+// hasCode reports whether a mapping isn't just the page in which a segment begins or ends.
+func (x *tracer) hasCode(r region) bool {
+	f := x.open(r.path, r.path, true)
+	if f == nil {
+		return false // said already
+	}
+	return slices.ContainsFunc(f.texts, func(t *text) bool {
+		return r.offset < t.offset+uint64(len(t.code)) && t.offset < r.offset+r.end-r.start
+	})
+}
+
+// compare finds code that changed itself. What it did to breakpoints nobody knows.
+func (x *tracer) compare(p *process) {
+	for _, m := range p.maps {
+		for _, r := range m.f.runs {
+			if r.text != m.t {
+				continue
+			}
+			lo, hi := max(r.from+r.text.offset, m.offset), min(r.to+r.text.offset, m.offset+m.end-m.start)
+			if lo >= hi {
+				continue
+			}
+			b := make([]byte, hi-lo)
+			if n, err := unix.Pread(x.memory(p), b, int64(m.start+lo-m.offset)); err != nil || n != len(b) {
+				continue // unmapped
+			}
+			code, armed := m.t.code[lo-m.t.offset:], m.t.armed[lo-m.t.offset:]
+			for i, c := range b {
+				if c != code[i] && c != armed[i] {
+					x.giveUp("%s changes its own code", m.f.name)
+					x.result.Void = "it changes its own code"
+					return
+				}
+			}
+		}
+	}
+}
+
+// finish makes the result.
+func (x *tracer) finish() *Result {
+	t := &Trace{Naive: x.opt.Naive, Files: []File{}}
+	for _, f := range x.files {
+		if f == nil || f.runs == nil {
+			continue
+		}
+		id, err := f.id()
+		if err != nil {
+			x.giveUp("%s can't be read", f.name)
+			continue
+		}
+		t.Files = append(t.Files, File{Name: f.name, ID: id, Functions: f.entries, Unseen: f.unseen, Executed: f.executed()})
+	}
+	for _, l := range []map[identity]*loaded{x.files, x.loaders} {
+		for _, f := range l {
+			if f != nil {
+				f.file.Close()
+			}
+		}
+	}
+	t.GaveUp = slices.Collect(maps.Keys(x.reasons))
+	t.normalise()
+	x.result.Trace = t
+	return x.result
+}
