@@ -134,7 +134,7 @@ const (
 // evaluation is one call of Run.
 type evaluation struct {
 	*Options
-	git     *repository
+	git     *Repository
 	plan    plan
 	flags   bazel.Flags
 	sides   map[string]*side
@@ -160,14 +160,14 @@ type plan struct {
 // missed. All other errors end it early; what is written stays.
 func Run(ctx context.Context, o *Options) (err error) {
 	e := &evaluation{Options: o}
-	if e.git, err = open(ctx, o.Dir); err != nil {
+	if e.git, err = Open(ctx, o.Dir); err != nil {
 		return err
 	}
-	commits, err := e.git.list(ctx, o.Commits, o.Every)
+	commits, err := e.git.List(ctx, o.Commits, o.Every)
 	if err != nil {
 		return err
 	}
-	e.plan = plan{Format, e.git.top, commits, append([]string{o.Bazel}, o.Startup...), o.TestFlags, o.Args, o.Prepare, o.DiskCache, o.Fresh, o.Verify}
+	e.plan = plan{Format, e.git.Top, commits, append([]string{o.Bazel}, o.Startup...), o.TestFlags, o.Args, o.Prepare, o.DiskCache, o.Fresh, o.Verify}
 	if err := e.resume(); err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (e *evaluation) append(c *Commit) error {
 // commit runs both sides at a commit.
 func (e *evaluation) commit(ctx context.Context, i int) (*Commit, error) {
 	c := &Commit{Format: Format, Commit: e.plan.Commits[i], Cold: i == 0}
-	c.Subject = e.git.subject(ctx, c.Commit)
+	c.Subject = e.git.Subject(ctx, c.Commit)
 	order := []string{plain, tasting}
 	if i%2 == 1 {
 		slices.Reverse(order)

@@ -59,8 +59,8 @@ func TestList(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	r, err := open(t.Context(), filepath.Join(dir, "sub"))
-	if err != nil || r.prefix != "sub/" {
+	r, err := Open(t.Context(), filepath.Join(dir, "sub"))
+	if err != nil || r.Prefix != "sub/" {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for _, c := range []struct {
@@ -75,7 +75,7 @@ func TestList(t *testing.T) {
 		{"a,b,a", 1, "a b a"},
 		{"a..b,e", 1, "a b e"},
 	} {
-		l, err := r.list(t.Context(), c.commits, c.every)
+		l, err := r.List(t.Context(), c.commits, c.every)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,14 +90,14 @@ func TestList(t *testing.T) {
 	for commits, want := range map[string]string{
 		"nothing": "--commits: nothing", "e..a": "no commit of a comes after e", "a..": "", "a..nothing": "--commits: a..nothing", "--all": "--commits: --all",
 	} {
-		if l, err := r.list(t.Context(), commits, 1); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if l, err := r.List(t.Context(), commits, 1); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, %v", commits, l, err)
 		}
 	}
-	if s := r.subject(t.Context(), "b"); s != "subject b" {
+	if s := r.Subject(t.Context(), "b"); s != "subject b" {
 		t.Error(s)
 	}
-	if _, err := open(t.Context(), t.TempDir()); err == nil {
+	if _, err := Open(t.Context(), t.TempDir()); err == nil {
 		t.Error("a directory without a repository")
 	}
 }
@@ -105,13 +105,13 @@ func TestList(t *testing.T) {
 // TestCheckout: each side has a tree of its own; the repository isn't touched.
 func TestCheckout(t *testing.T) {
 	dir := history(t)
-	r, err := open(t.Context(), dir)
+	r, err := Open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := run(t, dir, "for-each-ref") + run(t, dir, "worktree", "list") + run(t, dir, "status")
 	tree := filepath.Join(t.TempDir(), "tree")
-	if err := r.clone(t.Context(), tree); err != nil {
+	if err := r.Clone(t.Context(), tree); err != nil {
 		t.Fatal(err)
 	}
 	s := &side{evaluation: &evaluation{Options: &Options{Prepare: `echo "$TASTING_SIDE" > a; echo new > prepared`}, git: r}, name: plain, tree: tree}
@@ -314,7 +314,7 @@ Of 4 compilations by bazel test, 1 made an object that was new or different.
 func TestMeasure(t *testing.T) {
 	t.Setenv("TASTING_STORE", "/the/users")
 	e := newEvaluation(t)
-	e.git = &repository{}
+	e.git = &Repository{}
 	s := &side{evaluation: e, name: plain, dir: t.TempDir(), tree: t.TempDir(), meter: cputime.NewMeter(fmt.Sprintf("tasting-test-measure-%d", os.Getpid()), t.TempDir())}
 	var r result
 	if err := s.measure(t.Context(), &r, "sh", []string{"-c", `echo "store=$TASTING_STORE"; exit 3`}); err != nil || r.Exit != 3 || r.Wall <= 0 {

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// repository is a git repository, which is only read.
-type repository struct {
-	top    string // of its work tree
-	prefix string // of the workspace in it, "" or with a slash at its end
+// Repository is a git repository, which is only read.
+type Repository struct {
+	Top    string // of its work tree
+	Prefix string // of the workspace in it, "" or with a slash at its end
 }
 
-// git runs a git command and returns what it prints.
-func git(ctx context.Context, dir string, args ...string) (string, error) {
+// Git runs a git command and returns what it prints.
+func Git(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = dir
 	var out, messages bytes.Buffer
@@ -26,21 +26,21 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// open finds the repository that a workspace is in.
-func open(ctx context.Context, dir string) (*repository, error) {
-	top, err := git(ctx, dir, "rev-parse", "--show-toplevel")
+// Open finds the repository that a workspace is in.
+func Open(ctx context.Context, dir string) (*Repository, error) {
+	top, err := Git(ctx, dir, "rev-parse", "--show-toplevel")
 	if err != nil {
 		return nil, err
 	}
-	prefix, err := git(ctx, dir, "rev-parse", "--show-prefix")
-	return &repository{top, prefix}, err
+	prefix, err := Git(ctx, dir, "rev-parse", "--show-prefix")
+	return &Repository{top, prefix}, err
 }
 
-// list returns the commits that are meant: see Options.Commits and Every.
-func (r *repository) list(ctx context.Context, commits string, every int) (l []string, err error) {
+// List returns the commits that are meant: see Options.Commits and Every.
+func (r *Repository) List(ctx context.Context, commits string, every int) (l []string, err error) {
 	for _, x := range strings.Split(commits, ",") {
 		from, to, ok := strings.Cut(x, "..")
-		first, err := git(ctx, r.top, "rev-parse", "--verify", "--end-of-options", from+"^{commit}")
+		first, err := Git(ctx, r.Top, "rev-parse", "--verify", "--end-of-options", from+"^{commit}")
 		if err != nil {
 			return nil, fmt.Errorf("--commits: %s: %w", x, err)
 		}
@@ -48,7 +48,7 @@ func (r *repository) list(ctx context.Context, commits string, every int) (l []s
 		if !ok {
 			continue
 		}
-		out, err := git(ctx, r.top, "rev-list", "--first-parent", "--reverse", "--end-of-options", from+".."+to)
+		out, err := Git(ctx, r.Top, "rev-list", "--first-parent", "--reverse", "--end-of-options", from+".."+to)
 		if err != nil {
 			return nil, fmt.Errorf("--commits: %s: %w", x, err)
 		}
@@ -65,18 +65,18 @@ func (r *repository) list(ctx context.Context, commits string, every int) (l []s
 	return l, nil
 }
 
-// subject returns the first line of a commit's message.
-func (r *repository) subject(ctx context.Context, commit string) string {
-	s, err := git(ctx, r.top, "log", "-1", "--format=%s", commit, "--")
+// Subject returns the first line of a commit's message.
+func (r *Repository) Subject(ctx context.Context, commit string) string {
+	s, err := Git(ctx, r.Top, "log", "-1", "--format=%s", commit, "--")
 	if err != nil {
 		return ""
 	}
 	return s
 }
 
-// clone makes a work tree in dir that shares the objects of the repository and
+// Clone makes a work tree in dir that shares the objects of the repository and
 // nothing else: unlike "git worktree", it leaves no trace there.
-func (r *repository) clone(ctx context.Context, dir string) error {
-	_, err := git(ctx, r.top, "clone", "--quiet", "--shared", "--no-checkout", "--", r.top, dir)
+func (r *Repository) Clone(ctx context.Context, dir string) error {
+	_, err := Git(ctx, r.Top, "clone", "--quiet", "--shared", "--no-checkout", "--", r.Top, dir)
 	return err
 }

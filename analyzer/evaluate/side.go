@@ -38,7 +38,7 @@ func (e *evaluation) newSide(ctx context.Context, name string) (*side, error) {
 		if err := os.RemoveAll(s.tree); err != nil {
 			return nil, err
 		}
-		if err := e.git.clone(ctx, s.tree); err != nil {
+		if err := e.git.Clone(ctx, s.tree); err != nil {
 			return nil, err
 		}
 	}
@@ -55,7 +55,7 @@ func (s *side) title() string {
 	return "tasting test"
 }
 
-func (s *side) workspace() string { return filepath.Join(s.tree, s.git.prefix) }
+func (s *side) workspace() string { return filepath.Join(s.tree, s.git.Prefix) }
 
 func (s *side) shutdown() {
 	if _, err := os.Stat(s.base); err == nil {
@@ -87,7 +87,7 @@ func (s *side) expunge(ctx context.Context) error {
 // checkout makes the work tree that of a commit. Files that stay the same keep
 // their times, as when a user does it.
 func (s *side) checkout(ctx context.Context, commit string) error {
-	if _, err := git(ctx, s.tree, "checkout", "--quiet", "--force", "--detach", commit); err != nil {
+	if _, err := Git(ctx, s.tree, "checkout", "--quiet", "--force", "--detach", commit); err != nil {
 		return err
 	}
 	if s.Prepare == "" {

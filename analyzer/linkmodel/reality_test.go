@@ -741,6 +741,10 @@ func TestReality(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
+	programs := uint64(16)
+	if testing.Short() {
+		programs = 4
+	}
 	kinds := map[string]Linker{"bfd": GNU, "gold": AnyLinker, "lld": LLD}
 	for _, linker := range []string{"bfd", "gold", "lld"} {
 		t.Run(linker, func(t *testing.T) {
@@ -753,7 +757,7 @@ func TestReality(t *testing.T) {
 				seed = uint64(time.Now().UnixNano())
 			}
 			start := time.Now()
-			for n := uint64(0); n < 16 || time.Since(start) < *realityTime; n++ {
+			for n := uint64(0); n < programs || time.Since(start) < *realityTime; n++ {
 				r := rand.New(rand.NewPCG(seed, n))
 				w := newWorld(r.IntN, n%4 != 0)
 				sub := filepath.Join(dir, "w")

@@ -50,7 +50,9 @@ import (
 //	10: what begins up to 4 KiB behind a place that code refers to; sections that aren't
 //	    loaded; significant addresses.
 //	11: no functions are said to be indistinguishable from their copies: return addresses tell.
-const Format = 11
+//	12: sections named as compilers for other machines name them, or after no variable of theirs, are
+//	    people's; strings behind a label of assembly; other names of what asks for loaded files.
+const Format = 12
 
 // Uses of a symbol that an object doesn't define, in Reference.Uses.
 const (

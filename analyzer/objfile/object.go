@@ -304,11 +304,25 @@ func isLiterals(s *section) bool {
 
 // scattered tells whether linkers tear apart what symbols of section k name: each entry is merged
 // with an equal one, of whatever object, and what lies behind it isn't the next. (LLVM puts a
-// table called cst4 into the section that it has for constants of four bytes.)
+// table called cst4 into the section that it has for constants of four bytes; and assembly may have
+// several strings behind a label.)
 func (r *reader) scattered(k int) bool {
 	s := &r.sections[k]
-	table := func(i int) bool { return r.syms[i].size > s.entsize }
-	return s.flags&elf.SHF_MERGE != 0 && s.flags&elf.SHF_STRINGS == 0 && s.entsize > 0 && (slices.ContainsFunc(s.locals, table) || slices.ContainsFunc(s.globals, table))
+	if s.flags&elf.SHF_MERGE == 0 || s.entsize == 0 {
+		return false
+	}
+	table := func(i int) bool {
+		sym := &r.syms[i]
+		if s.flags&elf.SHF_STRINGS == 0 {
+			return sym.size > s.entsize
+		}
+		if sym.typ() == elf.STT_NOTYPE && sym.size == 0 {
+			return !strings.HasPrefix(sym.name, ".L") && !isMapping(r.machine, sym) // no compiler's
+		}
+		_, end, ok := entry(s.data, sym.value, s.entsize, true)
+		return !ok || sym.size > end-sym.value
+	}
+	return slices.ContainsFunc(s.locals, table) || slices.ContainsFunc(s.globals, table)
 }
 
 // standardNames are the names, or their beginnings up to a dot, that compilers
@@ -374,8 +388,20 @@ func withoutMerged(name string) string {
 // name of a function or variable.
 var kindsOfSections = map[string]map[string]bool{
 	".text": wordset.Of("startup exit unlikely hot unknown split"), ".ltext": wordset.Of("startup exit unlikely hot unknown split"),
-	".data": wordset.Of("rel ro local"), ".ldata": wordset.Of("rel ro local"), ".data.rel": wordset.Of("ro local"), ".data.rel.ro": wordset.Of("local"), ".bss": wordset.Of("rel ro"),
+	".ldata": wordset.Of("rel ro local"), ".data.rel": wordset.Of("local"), ".data.rel.ro": wordset.Of("local"),
 }
+
+// machinesOf says for which machines compilers give standard names that they give for some only, or
+// no longer for any.
+var machinesOf = func() map[string][]elf.Machine {
+	m := map[string][]elf.Machine{
+		".rodata1": nil, ".data1": nil, ".toc": {elf.EM_PPC64}, ".opd": {elf.EM_PPC64}, ".got2": {elf.EM_PPC}, ".ARM.exidx": {elf.EM_ARM}, ".ARM.extab": {elf.EM_ARM},
+	}
+	for _, small := range []string{".sdata", ".sbss", ".sdata2", ".sbss2", ".srodata"} {
+		m[small] = []elf.Machine{elf.EM_RISCV, elf.EM_MIPS, elf.EM_PPC, elf.EM_PPC64, elf.EM_LOONGARCH, elf.EM_ALPHA, elf.EM_IA_64}
+	}
+	return m
+}()
 
 // namedByCompiler tells whether a compiler may have given section k its name, which begins with a
 // standard one. People give such names, too: linkers put all sections of one name in the order of
@@ -383,22 +409,39 @@ var kindsOfSections = map[string]map[string]bool{
 func (r *reader) namedByCompiler(k int) bool {
 	s := &r.sections[k]
 	name := standardName(s.name)
-	kinds, rest := kindsOfSections[name], s.name[len(name):]
-	if strings.HasPrefix(name, ".ARM.") {
+	rest := s.name[len(name):]
+	symbols := slices.Concat(s.globals, s.locals)
+	isObject := func(i int) bool { return r.syms[i].typ() == elf.STT_OBJECT }
+	machines, some := machinesOf[name]
+	switch {
+	case some && !slices.Contains(machines, r.machine):
+		return false
+	case strings.HasPrefix(name, ".ARM."):
 		return true // behind it is the name of a section
+	case name == ".stapsdt.base":
+		return s.comdat != "" // <sys/sdt.h> has one for all
+	case name == ".gcc_except_table" && slices.ContainsFunc(symbols, isObject):
+		return false // somebody's variable
 	}
-	for _, l := range [][]int{s.globals, s.locals} {
-		if rest != "" && len(l) > 0 && r.syms[l[0]].name == rest[1:] {
-			return true // nearly always
+	// A variable's section has its name, others that of the function that they are for.
+	variable := s.flags&elf.SHF_WRITE != 0 && !strings.HasPrefix(name, ".data.rel.ro") || rest != "" && slices.ContainsFunc(symbols, isObject)
+	isFor := func(name string) bool {
+		if !variable {
+			return r.defines(name)
 		}
+		return slices.ContainsFunc(symbols, func(i int) bool { return r.syms[i].name == name })
 	}
 	for rest != "" {
-		name := withoutMerged(rest[1:])
-		if name == "" || strings.HasPrefix(name, ".L") || r.defines(name) || r.defines(rest[1:]) {
+		word := rest[1:]
+		merged := word
+		if s.flags&elf.SHF_MERGE != 0 {
+			merged = withoutMerged(word)
+		}
+		if merged == "" && (s.code() || word != "") || strings.HasPrefix(word, ".L") || isFor(word) || isFor(merged) {
 			return true
 		}
-		word, _, _ := strings.Cut(rest[1:], ".")
-		if !kinds[word] {
+		word, _, _ = strings.Cut(word, ".")
+		if !kindsOfSections[name][word] {
 			return false
 		}
 		rest = rest[1+len(word):]

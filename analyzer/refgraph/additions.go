@@ -209,7 +209,7 @@ func (c *Composer) startingHash(users []user, starting []int32) Hash {
 // state in each file: libgcc's processor, which is asked while a file is initialised, its
 // rounding of decimals, and counters of coverage.
 var ownSymbols = []string{
-	"__dso_handle", "__TMC_END__", "atexit", "at_quick_exit", "pthread_atfork", "__cpu_model", "__cpu_features2", "__cpu_indicator_init",
+	"__dso_handle", "__TMC_END__", "atexit", "at_quick_exit", "pthread_atfork", "__pthread_atfork", "__cpu_model", "__cpu_features2", "__cpu_indicator_init",
 	"__dfp_set_round", "__dfp_get_round", "__dfp_test_except", "__dfp_clear_except", "__dfp_raise_except",
 	"__llvm_profile_begin_counters", "__llvm_profile_end_counters", "__llvm_profile_begin_data", "__llvm_profile_end_data",
 	"__llvm_profile_begin_names", "__llvm_profile_end_names", "__llvm_profile_reset_counters", "__llvm_profile_dump",

@@ -99,10 +99,10 @@ const (
 
 // lookups are functions that find symbols by name, and what stands for any
 // symbol.
-var lookups = []string{"*", "dlsym", "dlvsym", "dlopen", "dlmopen"}
+var lookups = []string{"*", "dlsym", "dlvsym", "dlopen", "dlmopen", "dlopen_mode"}
 
 // walkers lead to the tables of all files that are loaded, in which everything can be found.
-var walkers = []string{"dl_iterate_phdr", "dladdr1", "dlinfo", "_r_debug"}
+var walkers = []string{"dl_iterate_phdr", "dladdr1", "dlinfo", "_r_debug", "_r_debug_extended", "__nptl_rtld_global"}
 
 // private are beginnings of the names of what loaders know of the files that they have
 // loaded, whether as a library or linked into a program.
@@ -114,7 +114,7 @@ var private = []string{"_dl_", "_rtld_", "__rtld_"}
 var debugReaders = []string{
 	"backtrace_create_state", "backtrace_full", "backtrace_pcinfo", "__glibcxx_backtrace", "_ZNSt12__stacktrace", "_ZNKSt16stacktrace_entry", "_ZNSt16stacktrace_entry",
 	"_ZNSt17basic_stacktrace", "_ZNSt18__stacktrace_impl", "dwfl_", "dwarf_", "bfd_", "_ZN5boost10stacktrace",
-	"unw_get_proc_name", "_Ux86_64_get_proc_name", "_ULx86_64_get_proc_name",
+	"unw_get_proc_name", "__unw_get_proc_name", "_Ux86_64_get_proc_name", "_ULx86_64_get_proc_name", "_Uaarch64_get_proc_name", "_ULaarch64_get_proc_name",
 }
 
 // instrumentation matches what compilers refer to in instrumented code, define in it, or
@@ -143,9 +143,9 @@ func asksSanitizers(name string) bool {
 // look-ups, too.)
 var fileReaders = []string{"dladdr", "dlopen", "dlmopen", "backtrace_symbols", "backtrace_symbols_fd"}
 
-// needsReaders lead to the program's own headers, and so to which libraries it needs, or to
+// needsReaders lead to the program's own headers (some by what is behind its arguments), and so to which libraries it needs, or to
 // the heap, from which libraries take memory when they are initialised.
-var needsReaders = []string{"getauxval", "mallinfo", "mallinfo2", "malloc_info", "malloc_stats", "malloc_trim", "sbrk", "brk"}
+var needsReaders = []string{"getauxval", "mallinfo", "mallinfo2", "malloc_info", "malloc_stats", "malloc_trim", "sbrk", "brk", "__curbrk", "__libc_stack_end", "__libc_argv"}
 
 // tlsReaders are functions for which it counts how much thread-local storage there
 // is, beside those that tell where a file is loaded, and so its headers: that of a
@@ -192,24 +192,40 @@ func (c *Composer) hasSet(set linkmodel.Symbol) bool {
 	return false
 }
 
-// meanings are those of names.
-var meanings = func() map[string]uint8 {
-	is := map[string]uint8{}
+// meanings are those of names, aliases those of what functions of the system are called
+// without what sets their names apart.
+var meanings, aliases = func() (is, alias map[string]uint8) {
+	is, alias = map[string]uint8{}, map[string]uint8{}
 	for _, x := range []struct {
 		names []string
 		is    uint8
-	}{{lookups, looksUp | readsFiles}, {walkers, walks}, {fileReaders, readsFiles | readsTLS}, {needsReaders, readsNeeds | readsTLS}, {layoutSymbols, readsLayout}, {tlsReaders, readsTLS}, {[]string{"*"}, readsDebug | readsFiles | readsLayout | readsTLS}} {
+	}{{lookups, looksUp | readsFiles}, {walkers, walks}, {fileReaders, readsFiles | readsTLS}, {needsReaders, readsNeeds | readsTLS}, {tlsReaders, readsTLS}} {
 		for _, s := range x.names {
-			is[s] |= x.is
+			alias[withoutPrefix(s)] |= x.is
 		}
 	}
-	return is
+	for _, s := range layoutSymbols {
+		is[s] |= readsLayout
+	}
+	is["*"] |= readsDebug | readsFiles | readsLayout | readsTLS
+	return is, alias
 }()
+
+// withoutPrefix returns a name without what the C library, sanitizers and linkers put in front of
+// other names of one function: __sbrk, __libc_mallinfo, ___dlsym, __interceptor_dladdr.
+func withoutPrefix(name string) string {
+	name = strings.TrimLeft(name, "_")
+	for _, p := range []string{"real_", "interceptor_", "trampoline_", "GI_", "libc_"} {
+		name = strings.TrimLeft(strings.TrimPrefix(name, p), "_")
+	}
+	return name
+}
 
 // meaning returns what reading a symbol means that no unit defines.
 func meaning(name string) uint8 {
+	bits := aliases[withoutPrefix(name)]
 	name = strings.TrimPrefix(name, "__real_") // the linker's name for what is wrapped
-	bits := meanings[name]
+	bits |= meanings[name]
 	if slices.ContainsFunc(private, func(p string) bool { return strings.HasPrefix(name, p) }) {
 		bits |= walks
 	}

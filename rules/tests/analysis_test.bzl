@@ -143,7 +143,7 @@ def _providers_test_impl(ctx):
         asserts.true(env, name in runfiles, "%s isn't in the runfiles %s" % (name, runfiles))
 
     environment = target[RunEnvironmentInfo]
-    asserts.equals(env, {"WHERE": "rules/tests/data.txt"}, environment.environment)
+    asserts.equals(env, "rules/tests/data.txt", environment.environment.get("WHERE"))
     asserts.equals(env, ["INHERITED"], environment.inherited_environment)
     asserts.equals(
         env,
@@ -719,7 +719,7 @@ def _runner_test_impl(ctx):
     runfiles = [f.basename for f in target[DefaultInfo].default_runfiles.files.to_list()]
     for name in ctx.attr.runfiles:
         asserts.true(env, name in runfiles, "%s isn't in the runfiles %s" % (name, runfiles))
-    asserts.equals(env, {"WHERE": "rules/tests/data.txt"}, target[RunEnvironmentInfo].environment)
+    asserts.equals(env, "rules/tests/data.txt", target[RunEnvironmentInfo].environment.get("WHERE"))
     asserts.equals(env, ["INHERITED"], target[RunEnvironmentInfo].inherited_environment)
     asserts.true(env, InstrumentedFilesInfo in target, "InstrumentedFilesInfo missing")
 

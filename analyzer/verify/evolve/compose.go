@@ -21,6 +21,9 @@ type Evidence struct {
 	// or, to check the checker, broken. Nil stands for no change. Its ID tells it from others.
 	Of func(u *Unit, m *manifest.Manifest) *manifest.Manifest
 	ID string
+	// IDOf is the ID for one unit, if what Of makes of it isn't the same in all evidence with another
+	// ID: "" if that is no change. Nil stands for ID.
+	IDOf func(u *Unit) string
 	// Test changes what is composed, to check the checker.
 	Test func(t *fingerprint.Test)
 	// More faults: see Faults.
@@ -83,13 +86,22 @@ func (x *Built) key(c *fingerprint.Config, e *Evidence) (string, error) {
 	if e.noArgs {
 		args = nil
 	}
-	key, err := fingerprint.Key(c, &fingerprint.Run{Args: args, Env: []string{"TEST_TARGET=//:" + x.Test.Name}})
+	env := []string{"TEST_TARGET=//:" + x.Test.Name}
+	if x.recorded != nil {
+		env = append(env, x.recorded.Env...)
+	}
+	key, err := fingerprint.Key(c, &fingerprint.Run{Args: args, Env: env})
 	return fmt.Sprintf("%x", key), err
 }
 
+func (b *Builder) linksDir() string { return filepath.Join(b.Dir, "links") }
+
 // composed is what the rules would say of the test.
 func (x *Built) composed(e *Evidence) (*fingerprint.Test, error) {
-	dir := filepath.Join(x.b.Dir, "links")
+	if x.recorded != nil {
+		return x.composedRecorded(e)
+	}
+	dir := x.b.linksDir()
 	t := &fingerprint.Test{Binary: "_main/" + x.Test.Name, Source: e.Source}
 	for _, f := range x.Files {
 		if e.noShared && f.Kind == "shared" {
@@ -145,11 +157,15 @@ func (x *Built) describe(dir string, f *File, e *Evidence) (string, error) {
 // writeManifest writes what an evidence makes of an encoded manifest.
 func (x *Built) writeManifest(dir string, u *Unit, b []byte, e *Evidence) (string, error) {
 	type known struct{ object, manifest, evidence string }
-	k := known{u.Object, string(b[:min(len(b), 64)]), e.ID} // by object or by source
+	id := e.ID
+	if e.IDOf != nil {
+		id = e.IDOf(u)
+	}
+	k := known{u.Object, string(b[:min(len(b), 64)]), id} // by object or by source
 	if file, ok := x.b.written.Load(k); ok {
 		return file.(string), nil
 	}
-	if e.Of != nil {
+	if e.Of != nil && (e.IDOf == nil || id != "") {
 		m, err := manifest.Unmarshal(b)
 		if err != nil {
 			return "", err
@@ -188,10 +204,12 @@ func (b *Builder) file(dir, name, text string) (string, error) {
 	return file, err
 }
 
+const wholeID = "whole files"
+
 // WholeFiles is evidence by which each unit counts as a whole: the granularity of files. A unit
 // that is reached at all refers to all that anything in it refers to.
 func WholeFiles() *Evidence {
-	return &Evidence{ID: "whole files", Of: func(u *Unit, m *manifest.Manifest) *manifest.Manifest { return whole(m, u.Sum) }}
+	return &Evidence{ID: wholeID, Of: func(u *Unit, m *manifest.Manifest) *manifest.Manifest { return whole(m, u.Sum) }}
 }
 
 // whole makes one component of all of a unit's.

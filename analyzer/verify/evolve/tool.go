@@ -3,10 +3,7 @@ package evolve
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
 // Tool selects tests of the revisions of a program.
@@ -82,6 +79,9 @@ func (s *selection) Revision(ctx context.Context, r *Revision, tests map[string]
 	}
 	slices.Sort(result.Selected)
 	result.Analysis = time.Since(start)
+	if h, ok := s.selecting.(*hybrid); ok {
+		result.Analysis, h.spared = result.Analysis+h.spared, 0
+	}
 	for _, name := range result.Selected {
 		x := tests[name]
 		o, took, err := x.Run(ctx)
@@ -201,7 +201,7 @@ func (f *byFiles) executed(x *Built, _ bool) { f.last[x.Test.Name] = f.state(x) 
 // a file or a rule is another one of a target that it depends on.
 func Targets(p Passes) Tool {
 	return &selector{"targets", func() selecting {
-		return &byFiles{files: readFiles, more: rules, last: map[string]map[string]string{}}
+		return &byFiles{files: graphFiles, more: rules, last: map[string]map[string]string{}}
 	}, p}
 }
 
@@ -224,8 +224,20 @@ func readFiles(x *Built) []string {
 	return slices.Compact(l)
 }
 
+// graphFiles are the files of the rules that a test depends on: of those that were recorded, what
+// rules returns says it.
+func graphFiles(x *Built) []string {
+	if x.recorded != nil {
+		return nil
+	}
+	return readFiles(x)
+}
+
 // rules are the attributes of what a test depends on.
 func rules(x *Built) string {
+	if x.recorded != nil {
+		return x.recorded.Graph
+	}
 	parts := slices.Concat(x.revision.Flags, []string{""}, x.Test.Args, x.Test.Data)
 	for _, f := range x.Files {
 		parts = append(parts, f.Name, f.Kind)
@@ -237,111 +249,4 @@ func rules(x *Built) string {
 		}
 	}
 	return sum(parts...)
-}
-
-// Hybrid is HyRTS (Zhang; ICSE 2018): functions and variables count in units that are different from
-// those of the last execution, whole units elsewhere. With wholeIfAdded, HyRTS_F, a unit counts as a
-// whole, too, if it has other functions than before.
-func Hybrid(p Passes, wholeIfAdded bool) Tool {
-	name := "hybrid"
-	if wholeIfAdded {
-		name = "hybrid F"
-	}
-	return &selector{name, func() selecting { return &hybrid{wholeIfAdded, map[string]*Built{}} }, p}
-}
-
-type hybrid struct {
-	wholeIfAdded bool
-	last         map[string]*Built
-}
-
-func (h *hybrid) affected(tests []*Built) ([]bool, error) {
-	affected := make([]bool, len(tests))
-	groups := map[string][]int{} // by the sources that count by function
-	for i, x := range tests {
-		last := h.last[x.Test.Name]
-		if last == nil || x.Err != nil {
-			affected[i] = true
-			continue
-		}
-		fine, err := h.fine(last, x)
-		if err != nil {
-			return nil, err
-		}
-		k := strings.Join(fine, " ")
-		groups[k] = append(groups[k], i)
-	}
-	for fine, which := range groups {
-		sources := strings.Fields(fine)
-		e := &Evidence{ID: "hybrid " + fine, Of: func(u *Unit, m *manifest.Manifest) *manifest.Manifest {
-			if slices.Contains(sources, u.Source) {
-				return m
-			}
-			return whole(m, u.Sum)
-		}}
-		var both []*Built
-		for _, i := range which {
-			both = append(both, h.last[tests[i].Test.Name], tests[i])
-		}
-		keys, err := Keys(both, e)
-		if err != nil {
-			return nil, err
-		}
-		for n, i := range which {
-			affected[i] = keys[2*n] != keys[2*n+1] || keys[2*n] == ""
-		}
-	}
-	return affected, nil
-}
-
-func (h *hybrid) executed(x *Built, _ bool) {
-	h.last[x.Test.Name] = x
-	if x.Err != nil {
-		delete(h.last, x.Test.Name)
-	}
-}
-
-// fine returns the sources whose units count by function: those that are in both and have changed.
-func (h *hybrid) fine(last, x *Built) (sources []string, err error) {
-	before := map[string]*Unit{}
-	for _, f := range last.Files {
-		for _, u := range f.Units {
-			before[u.Source] = u
-		}
-	}
-	for _, f := range x.Files {
-		for _, u := range f.Units {
-			b := before[u.Source]
-			if b == nil || b.Sum == u.Sum {
-				continue
-			}
-			if h.wholeIfAdded {
-				same, err := sameNames(b, u)
-				if err != nil {
-					return nil, err
-				}
-				if !same {
-					continue
-				}
-			}
-			sources = append(sources, u.Source)
-		}
-	}
-	slices.Sort(sources)
-	return slices.Compact(sources), nil
-}
-
-// sameNames tells whether two units define the same.
-func sameNames(a, b *Unit) (bool, error) {
-	var names [2][]string
-	for i, u := range []*Unit{a, b} {
-		m, err := manifest.Unmarshal(u.Manifest)
-		if err != nil {
-			return false, err
-		}
-		for _, c := range m.Components {
-			names[i] = append(names[i], c.Name)
-		}
-	}
-	return slices.Equal(names[0], names[1]), nil
 }

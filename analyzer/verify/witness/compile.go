@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/component"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
 	"github.com/rules-tasting/rules_tasting/analyzer/tu"
 )
@@ -153,6 +154,24 @@ func compileParts(ctx context.Context, argv []string, clang string, want parts) 
 		v.IR = ReadIR(b)
 	}
 	return v, nil
+}
+
+// FromObject returns the version of a unit whose object, with a section for everything, and manifest
+// somebody else has made.
+func FromObject(source string, object, encoded []byte) (*Version, error) {
+	code, err := ReadObject(object)
+	if err != nil {
+		return nil, err
+	}
+	m, err := manifest.Unmarshal(encoded)
+	if err != nil {
+		return nil, err
+	}
+	e, err := newEvidence(Sections, m)
+	if err != nil {
+		return nil, err
+	}
+	return &Version{File: source, Code: code, Evidence: []*Evidence{e}}, nil
 }
 
 // CompileError tells a source that doesn't compile from a compiler that can't.

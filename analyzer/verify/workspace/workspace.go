@@ -63,6 +63,8 @@ type Options struct {
 	Sample int
 	// Log is where Bazel's messages go.
 	Log io.Writer
+	// Progress is called with what is done, and with how many of how many are, if it isn't nil.
+	Progress func(what string, done, total int)
 }
 
 // Report is the outcome of Check.
@@ -165,6 +167,9 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 			return nil, err
 		}
 	}
+	if opt.Progress == nil {
+		opt.Progress = func(string, int, int) {}
+	}
 	labels, err := b.tests(ctx, opt.Targets)
 	if err != nil {
 		return nil, err
@@ -179,6 +184,7 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 	if len(units) == 0 {
 		return nil, fmt.Errorf("nothing is compiled for the tests in %s", strings.Join(opt.Targets, " "))
 	}
+	opt.Progress("build", 0, len(labels))
 	// Makes generated sources, too.
 	closures, err := b.build(ctx, "build", labels, "--aspects=@rules_tasting//rules:defs.bzl%tasting_aspect", "--output_groups=+tasting_closure")
 	if err != nil {
@@ -225,12 +231,12 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 	}
 	r = &Report{}
 	if !opt.SkipLinks {
-		if r.Links, err = links(ctx, units, clang, opt.Sample, opt.Log); err != nil {
+		if r.Links, err = links(ctx, units, clang, opt.Sample, opt.Progress); err != nil {
 			return nil, err
 		}
 	}
 	if !opt.SkipExecutions {
-		if r.Tests, err = execute(ctx, b, labels, closures, functions, clang); err != nil {
+		if r.Tests, err = execute(ctx, b, labels, closures, functions, clang, opt.Progress); err != nil {
 			return nil, err
 		}
 	}
@@ -261,7 +267,7 @@ func compilersOf(ctx context.Context, units []compilation) (list []builder, err 
 }
 
 // links checks units of C and C++, or a sample of them that is spread evenly.
-func links(ctx context.Context, units []compilation, clang string, sample int, log io.Writer) (*Links, error) {
+func links(ctx context.Context, units []compilation, clang string, sample int, progress func(string, int, int)) (*Links, error) {
 	l := &Links{Units: len(units), Skipped: []UnitError{}, Errors: []UnitError{}, Violations: []Violation{}}
 	units = slices.DeleteFunc(slices.Clone(units), func(u compilation) bool {
 		other := !compiler.IsSource(u.source)
@@ -282,7 +288,7 @@ func links(ctx context.Context, units []compilation, clang string, sample int, l
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, u := range units {
-		fmt.Fprintf(log, "links of unit %d of %d: %s\n", i+1, len(units), u.source)
+		progress("links of "+u.source, i+1, len(units))
 		g.Go(func() error { results[i], errs[i] = witness.Links(ctx, u.argv, clang); return nil })
 	}
 	_ = g.Wait()
@@ -323,7 +329,8 @@ func instrumented() []string {
 const profiles = "tasting-profiles"
 
 // executions runs the tests and compares what each executes with its closure.
-func execute(ctx context.Context, b *bazel, labels []string, closures map[string]*built, functions map[string]executions.Functions, clang string) ([]Test, error) {
+func execute(ctx context.Context, b *bazel, labels []string, closures map[string]*built, functions map[string]executions.Functions, clang string, progress func(string, int, int)) ([]Test, error) {
+	progress("build and run with instrumentation", 0, len(labels))
 	runs, err := b.build(ctx, "test", labels, instrumented()...)
 	if err != nil {
 		return nil, err
@@ -331,6 +338,7 @@ func execute(ctx context.Context, b *bazel, labels []string, closures map[string
 	tests := make([]Test, len(labels))
 	for i, label := range labels {
 		tests[i].Label = label
+		progress("what "+label+" executed", i+1, len(labels))
 		if err := tests[i].check(ctx, closures[label], runs[label], functions[label], clang); err != nil {
 			tests[i].Error = err.Error()
 		}

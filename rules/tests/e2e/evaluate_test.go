@@ -47,6 +47,18 @@ func (b *bazel) evaluate(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// recorded is one of the commands of tasting check that record what Bazel does at commits of that
+// repository.
+func (b *bazel) recorded(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) == 0 {
+		ts.Fatalf("usage: recorded COMMAND [ARG]...")
+	}
+	command := append([]string{"-C", b.workspace, b.analyzer, "check", args[0], "--dir=" + filepath.Join(b.evaluation(), args[0]), "--prepare=ln -sf " + b.analyzer + " tasting/tasting"}, b.driverFlags()...)
+	if err := ts.Exec("env", append(command, args[1:]...)...); (err != nil) != neg {
+		ts.Fatalf("check %s: %v", args[0], err)
+	}
+}
+
 // removeEvaluation removes what these commands have made.
 func (b *bazel) removeEvaluation() error {
 	for _, dir := range []string{b.evaluation(), filepath.Join(b.dir, "repository")} {

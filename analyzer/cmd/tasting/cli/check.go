@@ -28,7 +28,7 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Measure on any code whether hashes and links are sound (see docs/checks.md)",
 	}
-	cmd.AddCommand(checkObjectsCommand(), checkLinksCommand(), checkMutateCommand(), checkExecutionsCommand(), checkWorkspaceCommand(), checkEvolveCommand())
+	cmd.AddCommand(checkObjectsCommand(), checkLinksCommand(), checkMutateCommand(), checkExecutionsCommand(), checkWorkspaceCommand(), checkEvolveCommand(), checkHistoryCommand(), checkDefectsCommand(), checkGeneratedCommand())
 	return cmd
 }
 
@@ -154,7 +154,10 @@ func checkLinksCommand() *cobra.Command {
 			clang = clangFor(cmd, clang, args[0])
 			var all []witness.LinkResult
 			violations := 0
-			for _, argv := range lines {
+			line := progress.On(cmd.ErrOrStderr())
+			defer line.Clear()
+			for i, argv := range lines {
+				line.Show("%d of %d units", i, len(lines))
 				r, err := witness.Links(cmd.Context(), argv, clang)
 				if err != nil {
 					return err
@@ -162,6 +165,7 @@ func checkLinksCommand() *cobra.Command {
 				violations += len(r.Violations)
 				all = append(all, *r)
 			}
+			line.Clear()
 			out := cmd.OutOrStdout()
 			if asJSON {
 				if err := printJSON(out, all); err != nil {
@@ -369,7 +373,10 @@ The build's compiler has to be clang. With another one, only links can be checke
 			if verbose {
 				opt.Log = cmd.ErrOrStderr()
 			}
+			line := progress.On(cmd.ErrOrStderr())
+			opt.Progress = func(what string, done, total int) { line.Show("%s, %d of %d", what, done, total) }
 			r, err := workspace.Check(cmd.Context(), opt)
+			line.Clear()
 			if err != nil {
 				return fmt.Errorf("check workspace: %w", err)
 			}

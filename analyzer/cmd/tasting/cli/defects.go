@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/evaluate"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve/history"
+	"github.com/spf13/cobra"
+)
+
+func checkDefectsCommand() *cobra.Command {
+	var o history.Options
+	var commits, tests string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "defects --commits=A..B --dir=DIR [flags] [flags of bazel test] [--] TARGETS",
+		Short: "Put bugs back that commits of a git repository have fixed, and check that tools select the tests that show them",
+		Long: `Find commits of a git repository that change code and tests, where a test passes and
+fails with the code of the commit before, and have that evolve the other way around,
+from the fix to the bug: no tool may miss the test. Bazel builds TARGETS, as
+for "tasting check history".
+
+Called again, it goes on where it was stopped. DIR has candidates.jsonl, a line for each
+such commit: "kept", "uncompiled" if a test only doesn't compile without the fix,
+"unaffected", or "doesn't build".
+
+Exit codes: 0 done, 1 this tool misses a bug or violates another rule of safety or
+generality, 2 bad usage, or it couldn't go on.`,
+		Example:            `  tasting check defects --commits=v1.0..main --dir=$HOME/defects --prepare='suites/overlay.sh cJSON /path/to/tasting' --runs_per_test=3 --runs_per_test_detects_flakes //...`,
+		DisableFlagParsing: true, // most flags are Bazel's
+	}
+	f := cmd.Flags()
+	f.StringVar(&commits, "commits", "", "`RANGE` of git log, without merges: A..B (required)")
+	f.StringVar(&tests, "tests", `(?i)(^|/)(test|tests|testing|testdata)/|(^|/)[^/]*test[^/]*$`, "`REGEXP` of the paths of files that are tests or belong to them")
+	f.IntVar(&limit, "limit", 0, "stop when `N` are kept (default: never)")
+	recordFlags(f, &o)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return recording(cmd, &o, args, func(ctx context.Context) error {
+			if commits == "" {
+				return errors.New("check defects: want --commits=A..B")
+			}
+			re, err := regexp.Compile(tests)
+			if err != nil {
+				return fmt.Errorf("--tests: %w", err)
+			}
+			return runDefects(ctx, cmd.OutOrStdout(), &o, commits, re, limit)
+		})
+	}
+	return cmd
+}
+
+func runDefects(ctx context.Context, out io.Writer, o *history.Options, commits string, tests *regexp.Regexp, limit int) error {
+	git, err := evaluate.Open(ctx, o.Dir)
+	if err != nil {
+		return err
+	}
+	r, err := history.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	count := map[string]int{}
+	all, err := r.Defects(ctx, commits, tests, limit, func(i, n int, c *history.Candidate) {
+		count[c.Verdict]++
+		fmt.Fprintf(o.Err, "tasting: %d/%d %s %s: %s\n", i, n, c.Commit[:8], c.Subject, c.Verdict)
+	})
+	if err != nil {
+		return err
+	}
+	p, done, err := newReplay(o.State)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var traces []*evolve.Trace
+	for _, c := range all {
+		if c.Verdict != history.Kept {
+			continue
+		}
+		var revisions []*history.Revision
+		for _, id := range []string{c.Fixed(), c.Buggy()} {
+			x, err := history.Load(o.State, id)
+			if err != nil {
+				return err
+			}
+			revisions = append(revisions, x)
+		}
+		t, err := p.Run(ctx, filepath.Base(git.Top)+" "+c.Commit[:8], "defects", revisions, recordedTools(false))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s  %d of %d tests fail  %s\n", c.Commit[:8], len(c.Failing), len(revisions[1].Tests), c.Subject)
+		traces = append(traces, t)
+	}
+	fmt.Fprintf(out, "\n%d commits change code and tests: %d are kept, %d have a test that doesn't compile without their code, %d change no outcome, %d don't build\n\n",
+		len(all), count[history.Kept], count[history.Uncompiled], count[history.Unaffected], count[history.Unbuilt])
+	report := reportOn(traces...)
+	if err := report.Text(out); err != nil {
+		return err
+	}
+	return wrong("check defects", report)
+}

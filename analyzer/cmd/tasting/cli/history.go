@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/driver"
+	"github.com/rules-tasting/rules_tasting/analyzer/evaluate"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve/history"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// recordedTools are all tools that go through what was recorded.
+func recordedTools(kinds bool) func(evolve.Passes) []evolve.Tool {
+	return func(p evolve.Passes) []evolve.Tool {
+		l := []evolve.Tool{
+			evolve.RetestAll(p), evolve.BazelCache(p), evolve.Targets(p), evolve.Files(p), evolve.Hybrid(p, false), evolve.Hybrid(p, true),
+			evolve.Ours(ours+", whole files", p, evolve.WholeFiles()), evolve.Ours(ours, p, &evolve.Evidence{}),
+			evolve.Ours(ours+", by source", p, &evolve.Evidence{Source: true}),
+		}
+		if kinds {
+			for _, k := range evolve.ChangeKinds {
+				l = append(l, evolve.Transformed(p, k))
+			}
+		}
+		return l
+	}
+}
+
+// collected is what a tool needs beside a build: a query for the build graph, or what the aspect makes.
+func collected(tool string, r *history.Revision) float64 {
+	switch {
+	case tool == "targets":
+		return r.Query
+	case tool == history.RealTool:
+		return 0 // it is in what it takes to decide
+	case tool == ours+", by source":
+		if r.AllBySource() {
+			return r.Sources
+		}
+		return r.Objects + r.Sources
+	case strings.HasPrefix(tool, "hybrid") || strings.HasPrefix(tool, ours):
+		return r.Objects
+	}
+	return 0
+}
+
+func recordFlags(f *pflag.FlagSet, o *history.Options) {
+	f.StringVar(&o.State, "dir", "", "`DIR` where all is kept; not below /tmp, which Bazel's sandbox hides (required)")
+	f.StringVar(&o.Prepare, "prepare", "", "shell `COMMAND` to run in the workspace after each checkout, as to add rules_tasting to MODULE.bazel, or BUILD files")
+	f.StringVar(&o.Bazel, "bazel", "bazel", "`PATH` of Bazel")
+	f.StringArrayVar(&o.Startup, "bazel_startup", nil, "a startup `OPTION` for Bazel (repeatable)")
+	f.StringVar(&o.Aspect, "aspect", driver.Aspect, "`LABEL` of the aspect")
+	f.Bool("real", false, "run \"tasting test\" at each revision as well, with a store of its own")
+	f.BoolP("help", "h", false, "help for this command")
+}
+
+// recording parses the arguments of a command that records, of which most are Bazel's.
+func recording(cmd *cobra.Command, o *history.Options, args []string, do func(ctx context.Context) error) error {
+	f := cmd.Flags()
+	own, rest := splitOwn(f, args)
+	if err := f.Parse(own); err != nil {
+		return err
+	}
+	if help, _ := f.GetBool("help"); help {
+		return cmd.Help()
+	}
+	if o.State == "" || len(rest) == 0 {
+		return fmt.Errorf("%s: want --dir=DIR and targets", cmd.Name())
+	}
+	var err error
+	if o.Dir, err = os.Getwd(); err != nil {
+		return err
+	}
+	if o.State, err = filepath.Abs(o.State); err != nil {
+		return err
+	}
+	if real, _ := f.GetBool("real"); real {
+		if o.Tasting, err = os.Executable(); err != nil {
+			return err
+		}
+	}
+	o.Args, o.Err = rest, cmd.ErrOrStderr()
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return do(ctx)
+}
+
+func checkHistoryCommand() *cobra.Command {
+	var o history.Options
+	var commits string
+	var every int
+	var kinds bool
+	cmd := &cobra.Command{
+		Use:   "history --commits=A..B --dir=DIR [flags] [flags of bazel test] [--] TARGETS",
+		Short: "Run commits of a git repository with Bazel through tools that select tests, and check what they select",
+		Long: `Build and test TARGETS at commits of a git repository with Bazel, once, in a clone and an
+output base of their own, note down what tools that select tests can know, and run this
+and other tools through that: which tests they select, what it costs, and what
+rules say of it (docs/checks.md, docs/evaluation.md).
+
+Called again, it goes on where it was stopped. DIR has a file for each revision, and
+matrix.jsonl: a line for each, with what each tool has selected.
+
+Exit codes: 0 done, 1 this tool violates a rule of safety or generality, 2 bad usage, or
+it couldn't go on.`,
+		Example:            `  tasting check history --commits=main~100..main --dir=$HOME/history --prepare='cat /path/to/addition >> MODULE.bazel' //...`,
+		DisableFlagParsing: true, // most flags are Bazel's
+	}
+	f := cmd.Flags()
+	f.StringVar(&commits, "commits", "", "`COMMITS`: A..B for A and the first parents of B after it, or single ones, with commas between them (required)")
+	f.IntVar(&every, "every", 1, "of a range, only each `N`th commit, and its ends")
+	f.BoolVar(&o.Objects, "objects", false, "keep all objects, and compare those of successive commits with their manifests, as \"check objects\" does; needs --copt=-ffunction-sections and --copt=-fdata-sections")
+	f.BoolVar(&kinds, "kinds", false, "add a hybrid tool for each kind of change, for which a unit with such a change counts as a whole")
+	recordFlags(f, &o)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return recording(cmd, &o, args, func(ctx context.Context) error {
+			if commits == "" {
+				return errors.New("check history: want --commits=A..B")
+			}
+			return runHistory(ctx, cmd.OutOrStdout(), &o, commits, every, kinds)
+		})
+	}
+	return cmd
+}
+
+func runHistory(ctx context.Context, out io.Writer, o *history.Options, commits string, every int, kinds bool) error {
+	git, err := evaluate.Open(ctx, o.Dir)
+	if err != nil {
+		return err
+	}
+	list, err := git.List(ctx, commits, every)
+	if err != nil {
+		return err
+	}
+	r, err := history.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var all []*history.Revision
+	for i, c := range list {
+		fmt.Fprintf(o.Err, "tasting: %d/%d %s %s\n", i+1, len(list), c[:8], git.Subject(ctx, c))
+		x, err := r.Commit(ctx, c)
+		if err != nil {
+			return err
+		}
+		all = append(all, x)
+	}
+	all, left := history.Testable(all)
+	for _, x := range left {
+		fmt.Fprintf(o.Err, "tasting: %s is left out: %s\n", x.ID[:8], x.Unbuilt)
+	}
+	if len(all) < 2 {
+		return fmt.Errorf("check history: %d of %d commits can be tested: see the logs in %s", len(all), len(list), o.State)
+	}
+	p, done, err := newReplay(o.State)
+	if err != nil {
+		return err
+	}
+	defer done()
+	t, err := p.Run(ctx, filepath.Base(git.Top), "history", all, recordedTools(kinds))
+	if err != nil {
+		return err
+	}
+	rows := history.Rows(t, all, collected)
+	if err := history.Text(out, t.Tools, rows); err != nil {
+		return err
+	}
+	matrix, err := os.Create(filepath.Join(o.State, "matrix.jsonl"))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(history.WriteMatrix(matrix, rows), matrix.Close()); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	report := reportOn(t)
+	if err := report.Text(out); err != nil {
+		return err
+	}
+	if o.Objects {
+		e, err := p.Compare(all)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "\n%d objects that differ from those of the revision before: %d differences in what is emitted, %d entries changed, %d of them without need, %d differences that no hash shows\n",
+			e.Units, e.Differences, e.Changed, e.Unneeded, len(e.Violations))
+		if len(e.Violations) > 0 {
+			return exit(exitDifference, fmt.Errorf("check history: what is emitted differs, and no hash shows it: this is a bug of the analyzer, please report it:\n%s", strings.Join(e.Violations, "\n")))
+		}
+	}
+	return wrong("check history", report)
+}
+
+// reportOn is a report by the rules, which compare all other tools with RetestAll.
+func reportOn(traces ...*evolve.Trace) *evolve.Report {
+	for _, t := range traces {
+		t.Tools = slices.DeleteFunc(t.Tools, func(name string) bool { return name == "RetestAll" })
+	}
+	return evolve.NewReport(traces...)
+}
+
+// newReplay returns a replay whose composed files are removed by done.
+func newReplay(state string) (p *history.Replay, done func(), err error) {
+	dir, err := os.MkdirTemp(state, "composed-")
+	return history.NewReplay(state, dir), func() { os.RemoveAll(dir) }, err
+}
+
+// wrong is an error if this tool violates a rule of safety or generality.
+func wrong(command string, r *evolve.Report) error {
+	var l []string
+	for _, t := range r.Tools {
+		if strings.HasPrefix(t, ours) {
+			for _, v := range r.Wrong(t) {
+				l = append(l, v.String())
+			}
+		}
+	}
+	if len(l) == 0 {
+		return nil
+	}
+	return exit(exitDifference, fmt.Errorf("%s: %d violations of safety or generality: this is a bug of the analyzer, please report it:\n%s", command, len(l), strings.Join(l, "\n")))
+}
