@@ -30,7 +30,7 @@ func TestSample(t *testing.T) {
 			evolve.Ours(object, p, &evolve.Evidence{}), evolve.Ours(source, p, &evolve.Evidence{Source: true}),
 		}
 	}}
-	n := 200
+	n := 100
 	if testing.Short() {
 		n = 16
 	}
