@@ -183,8 +183,9 @@ func (e evolution) evolve(r *rand.Rand, changes []change, o *operator) ([]change
 	return changes, false
 }
 
-// tries are how many models may lack a place for an operator.
-const tries = 200
+// tries are how many models may lack a place for an operator. It has no divisor in common with the bound,
+// so that the programs of a mode begin everywhere in the enumeration.
+const tries = 199
 
 // program makes one program of a mode, from the first model that has a place.
 func (md mode) program(seed uint64, number int) *evolve.Program {
