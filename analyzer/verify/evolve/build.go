@@ -30,14 +30,17 @@ type Builder struct {
 	// C and CXX are the compilers' drivers, Flags those of all compilations in front of a revision's.
 	C, CXX string
 	Flags  []string
-	// Link are flags of all links.
-	Link []string
+	// Link are flags of all links. With Probe, keys are made from what these take from the system, as for
+	// users; without, whatever can be looked up in a program counts.
+	Link  []string
+	Probe bool
 	// Clang dumps syntax trees for evidence by source, or is empty: then there is none.
 	Clang string
 
 	units   sync.Map // *variants by source and flags
 	ran     sync.Map // *execution by program and data
 	written sync.Map // files of manifests and links: see file
+	probes  sync.Map // what links take from the system
 	// compared are the comparisons of hybrid tools that were made.
 	compared sync.Map
 }
