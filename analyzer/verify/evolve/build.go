@@ -24,6 +24,9 @@ type Builder struct {
 	// and Links those of all links of programs and shared libraries.
 	C, CXX       string
 	Flags, Links []string
+	// With Probe, keys are made from what links take from the system, as for users; without, whatever can
+	// be looked up in a program counts.
+	Probe bool
 	// Clang dumps syntax trees for evidence by source, or is empty: then there is none.
 	Clang string
 
@@ -32,6 +35,7 @@ type Builder struct {
 	ran     sync.Map // *execution by program and data
 	written sync.Map // files of manifests and links: see file
 	texts   sync.Map // directives by text
+	probes  sync.Map // what links take from the system
 	// compared are the comparisons of hybrid tools that were made.
 	compared sync.Map
 	lines    sync.Map // *line by a driver's words
@@ -39,7 +43,7 @@ type Builder struct {
 
 // Forget drops what is kept, but for what compilers' drivers do. Nothing that was built before may be used then.
 func (b *Builder) Forget() error {
-	for _, m := range []*sync.Map{&b.units, &b.linked, &b.ran, &b.written, &b.texts, &b.compared} {
+	for _, m := range []*sync.Map{&b.units, &b.linked, &b.ran, &b.written, &b.texts, &b.probes, &b.compared} {
 		m.Clear()
 	}
 	entries, err := os.ReadDir(b.Dir)

@@ -18,9 +18,29 @@ import (
 // Generated programs become packages of one workspace in a git repository, and their revisions
 // commits, so that many of them cost as many calls of Bazel as one.
 
-// WriteRepository makes a git repository of programs, in which each is a package. It returns the
-// commits: the n-th has the n-th revision of each program, or its last one.
-func WriteRepository(ctx context.Context, dir string, programs []*evolve.Program) (commits []string, err error) {
+// Repository makes a git repository of programs, in which each is a package, or goes on with the one
+// that was made of the same, as what says. It returns the commits: the n-th has the n-th revision of
+// each program, or its last one.
+func Repository(ctx context.Context, dir, what string, programs []*evolve.Program) (commits []string, err error) {
+	out, err := evaluate.Git(ctx, dir, "log", "--reverse", "--format=%H %B")
+	if err != nil {
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+		return writeRepository(ctx, dir, what, programs)
+	}
+	for line := range strings.Lines(out) {
+		commit, message, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if ok && message != fmt.Sprintf("revision %d of %s", len(commits), what) {
+			return nil, fmt.Errorf("%s is made of other programs: %q: name another directory with --dir, or delete it", dir, message)
+		} else if ok {
+			commits = append(commits, commit)
+		}
+	}
+	return commits, nil
+}
+
+func writeRepository(ctx context.Context, dir, what string, programs []*evolve.Program) (commits []string, err error) {
 	git := func(args ...string) string {
 		var out string
 		if err == nil {
@@ -40,7 +60,7 @@ func WriteRepository(ctx context.Context, dir string, programs []*evolve.Program
 			}
 		}
 		git("add", "--all")
-		git("commit", "--quiet", "--allow-empty", "-m", fmt.Sprintf("revision %d", n))
+		git("commit", "--quiet", "--allow-empty", "-m", fmt.Sprintf("revision %d of %s", n, what))
 		commits = append(commits, git("rev-parse", "HEAD"))
 	}
 	return commits, err

@@ -330,3 +330,29 @@ func TestReal(t *testing.T) {
 		}
 	}
 }
+
+// A repository of programs is made once, and no other one is taken for it.
+func TestRepository(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "repository")
+	program := func(texts ...string) *evolve.Program {
+		p := &evolve.Program{}
+		for _, text := range texts {
+			p.Revisions = append(p.Revisions, &evolve.Revision{Files: map[string]string{"a.cc": text}})
+		}
+		return p
+	}
+	programs := []*evolve.Program{program("1", "2", "3"), program("1", "2")}
+	commits, err := Repository(t.Context(), dir, "seed 1", programs)
+	if err != nil || len(commits) != 3 {
+		t.Fatalf("%q, %v", commits, err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "p0001", "a.cc")); err != nil || string(b) != "2" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if again, err := Repository(t.Context(), dir, "seed 1", programs); err != nil || !slices.Equal(again, commits) {
+		t.Errorf("%q, %v", again, err)
+	}
+	if _, err := Repository(t.Context(), dir, "seed 2", programs); err == nil {
+		t.Error("other programs are taken")
+	}
+}
