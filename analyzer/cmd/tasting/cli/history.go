@@ -49,7 +49,7 @@ func collected(tool string, r *history.Revision) float64 {
 			return r.Sources
 		}
 		return r.Objects + r.Sources
-	case strings.HasPrefix(tool, "hybrid") || strings.HasPrefix(tool, ours):
+	case strings.HasPrefix(tool, "hybrid") || strings.HasPrefix(tool, ours) || slices.ContainsFunc(evolve.ChangeKinds, func(k evolve.ChangeKind) bool { return k.ID == tool }):
 		return r.Objects
 	}
 	return 0
