@@ -24,9 +24,6 @@ type Builder struct {
 	// and Links those of all links of programs and shared libraries.
 	C, CXX       string
 	Flags, Links []string
-	// With Probe, keys are made from what links take from the system, as for users; without, whatever can
-	// be looked up in a program counts.
-	Probe bool
 	// Clang dumps syntax trees for evidence by source, or is empty: then there is none.
 	Clang string
 

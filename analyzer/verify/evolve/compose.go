@@ -129,9 +129,7 @@ func (x *Built) composed(e *Evidence) (*fingerprint.Test, error) {
 		}
 		t.Data = append(t.Data, fingerprint.DataFile{Path: "_main/" + d, File: file})
 	}
-	if x.b.Probe {
-		t.System = x.b.system(x.driver())
-	}
+	t.System = x.b.system(x.driver())
 	if e.Test != nil {
 		e.Test(t)
 	}

@@ -48,7 +48,7 @@ func TestChanges(t *testing.T) {
 // A unit with a change of a kind counts as a whole, and only then.
 func TestTransformed(t *testing.T) {
 	b := newBuilder(t)
-	b.Links, b.Probe = []string{"-fuse-ld=lld"}, true // as Bazel links, and analyses
+	b.Links = []string{"-fuse-ld=lld"} // as Bazel links
 	kind := func(id string) ChangeKind {
 		return ChangeKinds[slices.IndexFunc(ChangeKinds, func(k ChangeKind) bool { return k.ID == id })]
 	}

@@ -30,7 +30,7 @@ func TestSample(t *testing.T) {
 			evolve.Ours(object, p, &evolve.Evidence{}), evolve.Ours(source, p, &evolve.Evidence{Source: true}),
 		}
 	}}
-	n := 100
+	n := 60
 	if testing.Short() {
 		n = 16
 	}

@@ -139,7 +139,7 @@ lists them.`,
 	f.StringVar(&cc, "cc", "clang", "the compiler of C")
 	f.StringVar(&cxx, "cxx", "clang++", "the compiler of C++")
 	f.StringArrayVar(&flags, "copt", []string{"-O0", "-w"}, "a `FLAG` of all compilations (repeatable)")
-	f.StringArrayVar(&links, "linkopt", nil, "a `FLAG` of all links, such as -fuse-ld=lld, which takes half as long (repeatable)")
+	f.StringArrayVar(&links, "linkopt", []string{"-fuse-ld=lld"}, "a `FLAG` of all links (repeatable)")
 	f.StringVar(&out, "out", "", "write one program of each group of violations to this `DIR`, made smaller")
 	f.StringVar(&replay, "replay", "", "check the program in this `DIR`, which --out has written, and no others")
 	f.BoolVar(&faults, "faults", false, "check the checker: analyzers that are broken on purpose, each of which has to be found")

@@ -61,7 +61,7 @@ func runGenerated(ctx context.Context, cmd *cobra.Command, o *history.Options, a
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &evolve.Builder{Dir: dir, C: "clang", CXX: "clang++", Flags: []string{"-O0", "-w"}, Clang: clang, Links: link, Probe: true}
+	b := &evolve.Builder{Dir: dir, C: "clang", CXX: "clang++", Flags: []string{"-O0", "-w"}, Clang: clang, Links: link}
 	var programs []*evolve.Program
 	var direct []*evolve.Trace
 	line := progress.On(o.Err)
