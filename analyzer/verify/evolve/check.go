@@ -40,20 +40,34 @@ func Check(ctx context.Context, b *Builder, p *Program, makeTools func(Passes) [
 			}
 		}
 	}
-	t := &Trace{Program: p, Results: map[string][]*Result{}}
 	oracle := map[string]*Outcome{}
-	passes := func(test string, o *Outcome) bool { return o.OK() && o.Same(oracle[test]) }
+	for i, r := range p.Revisions {
+		for _, x := range r.Tests {
+			if oracle[x.Name] != nil {
+				continue
+			}
+			o, _, err := built[i][x.Name].Run(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("%s: revision %d: test %s: %w", p.Name, i, x.Name, err)
+			}
+			if !o.OK() {
+				return nil, fmt.Errorf("%w: %s: revision %d: test %s: %s", ErrUnfit, p.Name, i, x.Name, o.Status)
+			}
+			oracle[x.Name] = o
+		}
+	}
+	return trace(ctx, p, built, func(test string, o *Outcome) bool { return o.OK() && o.Same(oracle[test]) }, makeTools)
+}
+
+// trace has RetestAll and then tools go through the revisions of a program.
+func trace(ctx context.Context, p *Program, built []map[string]*Built, passes Passes, makeTools func(Passes) []Tool) (*Trace, error) {
+	t := &Trace{Program: p, Results: map[string][]*Result{}}
 	for i, r := range p.Revisions {
 		outcomes, passed := map[string]*Outcome{}, map[string]bool{}
 		for _, x := range r.Tests {
 			o, _, err := built[i][x.Name].Run(ctx)
 			if err != nil {
 				return nil, fmt.Errorf("%s: revision %d: test %s: %w", p.Name, i, x.Name, err)
-			}
-			if oracle[x.Name] == nil {
-				if oracle[x.Name] = o; !o.OK() {
-					return nil, fmt.Errorf("%w: %s: revision %d: test %s: %s", ErrUnfit, p.Name, i, x.Name, o.Status)
-				}
 			}
 			outcomes[x.Name], passed[x.Name] = o, passes(x.Name, o)
 		}

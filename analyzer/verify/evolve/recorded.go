@@ -2,7 +2,6 @@ package evolve
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -45,31 +44,7 @@ func (b *Builder) File(name, text string) (string, error) { return b.file(b.link
 // Go runs recorded revisions of a program through tools, as Check does with one that it builds.
 // A test passes if it ends well: there is no other oracle.
 func Go(ctx context.Context, p *Program, built []map[string]*Built, makeTools func(Passes) []Tool) (*Trace, error) {
-	t := &Trace{Program: p, Results: map[string][]*Result{}}
-	passes := func(_ string, o *Outcome) bool { return o.OK() }
-	for i, r := range p.Revisions {
-		outcomes, passed := map[string]*Outcome{}, map[string]bool{}
-		for _, x := range r.Tests {
-			o, _, err := built[i][x.Name].Run(ctx)
-			if err != nil {
-				return nil, err
-			}
-			outcomes[x.Name], passed[x.Name] = o, passes(x.Name, o)
-		}
-		t.Outcomes, t.Passed = append(t.Outcomes, outcomes), append(t.Passed, passed)
-	}
-	for _, tool := range makeTools(passes) {
-		s := tool.Begin()
-		t.Tools = append(t.Tools, tool.Name())
-		for i, r := range p.Revisions {
-			x, err := s.Revision(ctx, r, built[i])
-			if err != nil {
-				return nil, fmt.Errorf("%s: revision %d: %s: %w", p.Name, i, tool.Name(), err)
-			}
-			t.Results[tool.Name()] = append(t.Results[tool.Name()], x)
-		}
-	}
-	return t, nil
+	return trace(ctx, p, built, func(_ string, o *Outcome) bool { return o.OK() }, makeTools)
 }
 
 // NewReport returns the report on programs that have gone through the same tools.
