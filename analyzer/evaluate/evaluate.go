@@ -230,23 +230,32 @@ func say(w io.Writer, format string, args ...any) { fmt.Fprintf(w, "tasting: "+f
 
 func (e *evaluation) lines() string { return filepath.Join(e.State, "commits.jsonl") }
 
+// Agree compares a plan with the one that a file holds, so that what is resumed is the same work. If there is
+// no file yet, it writes one: then nothing is known so far. It is an error if the file has another plan; says is
+// what that error says of the directory: "has an evaluation of".
+func Agree(file string, plan any, says string) (known bool, err error) {
+	want, err := json.MarshalIndent(plan, "", " ")
+	if err != nil {
+		return false, err
+	}
+	switch have, err := os.ReadFile(file); {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, os.WriteFile(file, want, 0o666)
+	case err != nil:
+		return false, err
+	case !bytes.Equal(have, want):
+		return false, fmt.Errorf("%s %s something else (%s): name another directory with --dir, or delete it", filepath.Dir(file), says, filepath.Base(file))
+	}
+	return true, nil
+}
+
 // resume makes the directory of the evaluation, or reads how far it has come.
 func (e *evaluation) resume() error {
 	if err := os.MkdirAll(e.State, 0o777); err != nil {
 		return err
 	}
-	file := filepath.Join(e.State, "plan.json")
-	want, err := json.MarshalIndent(e.plan, "", " ")
-	if err != nil {
+	if known, err := Agree(filepath.Join(e.State, "plan.json"), e.plan, "has an evaluation of"); err != nil || !known {
 		return err
-	}
-	switch have, err := os.ReadFile(file); {
-	case errors.Is(err, fs.ErrNotExist):
-		return os.WriteFile(file, want, 0o666)
-	case err != nil:
-		return err
-	case !bytes.Equal(have, want):
-		return fmt.Errorf("%s has an evaluation of something else (plan.json): name another directory with --dir, or delete it", e.State)
 	}
 	b, err := os.ReadFile(e.lines())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -79,7 +79,7 @@ func Open(ctx context.Context, o *Options) (*Recorder, error) {
 		return nil, err
 	}
 	p := plan{Format, git.Top, append([]string{o.Bazel}, o.Startup...), o.Args, o.Prepare, o.Tasting != "", o.Objects}
-	if err := p.agree(filepath.Join(o.State, "plan.json")); err != nil {
+	if _, err := evaluate.Agree(filepath.Join(o.State, "plan.json"), p, "is about"); err != nil {
 		return nil, err
 	}
 	r := &Recorder{Options: o, state: state{o.State}, git: git, tree: filepath.Join(o.State, "tree"), sums: sums{}}
@@ -90,23 +90,6 @@ func Open(ctx context.Context, o *Options) (*Recorder, error) {
 	}
 	r.bazel = &bazel.Bazel{Program: o.Bazel, Dir: r.workspace(), Startup: append(slices.Clone(o.Startup), "--output_base="+filepath.Join(o.State, "base")), Cache: o.State}
 	return r, nil
-}
-
-// agree writes the plan into a file, or checks that it is the one there.
-func (p *plan) agree(file string) error {
-	want, err := json.MarshalIndent(p, "", " ")
-	if err != nil {
-		return err
-	}
-	switch have, err := os.ReadFile(file); {
-	case errors.Is(err, fs.ErrNotExist):
-		return os.WriteFile(file, want, 0o666)
-	case err != nil:
-		return err
-	case !bytes.Equal(have, want):
-		return fmt.Errorf("%s is about something else (see there): name another directory with --dir, or delete it", file)
-	}
-	return nil
 }
 
 func (r *Recorder) workspace() string { return filepath.Join(r.tree, r.git.Prefix) }
