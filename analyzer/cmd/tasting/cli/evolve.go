@@ -116,6 +116,9 @@ lists them.`,
 			if err != nil {
 				return err
 			}
+			if len(r.Programs) == 0 {
+				return errors.New("check evolve: no program was checked: --programs counts those that --skip leaves out, too")
+			}
 			if faults {
 				return unfound(r)
 			}

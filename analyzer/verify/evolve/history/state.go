@@ -23,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 )
 
@@ -206,16 +207,15 @@ type sums map[string]summed
 type summed struct{ stamp, sum string }
 
 func (s sums) of(file string) (string, error) {
-	info, err := os.Stat(file)
+	now, err := stamp.Of(file)
 	if err != nil {
 		return "", err
 	}
-	stamp := fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano())
-	if x, ok := s[file]; ok && x.stamp == stamp && !info.IsDir() {
+	if x, ok := s[file]; ok && x.stamp == now.Exact() && !now.IsDir() {
 		return x.sum, nil
 	}
 	h := sha256.New()
-	if info.IsDir() {
+	if now.IsDir() {
 		err = filepath.WalkDir(file, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
@@ -230,7 +230,7 @@ func (s sums) of(file string) (string, error) {
 		return "", err
 	}
 	sum := fmt.Sprintf("%x", h.Sum(nil)[:16])
-	s[file] = summed{stamp, sum}
+	s[file] = summed{now.Exact(), sum}
 	return sum, nil
 }
 
