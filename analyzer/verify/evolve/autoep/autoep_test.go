@@ -163,3 +163,15 @@ func outputs(t *testing.T, b *evolve.Builder, r *evolve.Revision) (map[string]st
 	}
 	return outputs, nil
 }
+
+// An operator finds nothing left of what its mode has planted, where another one was there before
+// (JD8+vtable-4 of seed 2026).
+func TestNothingLeft(t *testing.T) {
+	n := 0
+	for range Programs(Options{Seed: 2026, N: 12, Modes: []string{"JD8+vtable"}}) {
+		n++
+	}
+	if n != 12 {
+		t.Errorf("%d programs", n)
+	}
+}

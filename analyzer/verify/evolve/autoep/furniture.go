@@ -294,6 +294,9 @@ var furnitureOperators = []operator{
 		v1, _ := m.class("V1")
 		v2, _ := m.class("V2")
 		act := v2.method("act", "int")
+		if act == nil { // another operator has made something else of it
+			return nil
+		}
 		return []func(){
 			func() { v1.methods = append(v1.methods, act) },
 			func() { v2.methods = v2.methods[:1] },
