@@ -36,6 +36,10 @@ type Composed struct {
 	// NotPlain is why evidence by source can't decide about the test, if that was
 	// asked for: then there is nothing else.
 	NotPlain string
+	// Of a test with Idle, Idle are those of its functions that count by their names, sorted, and Opaque
+	// is why nothing may be replayed by the trace, or empty.
+	Idle   []string
+	Opaque string
 	// Err is why this test can't be composed: then there is nothing else.
 	Err error
 
@@ -332,6 +336,9 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 		c.Prebuilt = append(c.Prebuilt, f.prebuilt...)
 	}
 	c.Manifests = manifests
+	if t.Idle != nil {
+		c.Idle, c.Opaque = code.Idle, code.Opaque
+	}
 	if keep {
 		c.report = newReport(all, p, code)
 		c.report.LinkFlags, c.report.AlwaysRun = slices.Clone(c.Config.LinkFlags), slices.Clone(c.Config.AlwaysRun)
@@ -380,6 +387,7 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	}
 	// Suppressions name functions and files.
 	resolved.Debug = slices.ContainsFunc(t.EnvKeys, syslib.ForSanitizer)
+	resolved.Idle = t.Idle
 	program, places := model(files, t.Roots.symbols(), overrides, p)
 	resolved.Overrides = overrides
 	return composer.Compose(program, resolved), places

@@ -72,6 +72,10 @@ type Test struct {
 	// Store is where results are recorded, empty for the runner's default.
 	Store string
 
+	// Idle has, if it isn't nil, the names of functions that an execution of the test didn't enter
+	// (trace.Result.Idle): what is composed is then what a trace's key is made of (docs/traces.md).
+	Idle map[string]bool `json:"-"`
+
 	// Dir is what the names of manifests in link files are relative to, or empty for
 	// the current directory.
 	Dir string

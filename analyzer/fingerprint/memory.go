@@ -172,7 +172,7 @@ func (m *Memory) recall(tests []*Test, linked [][]*linkedFile, known map[string]
 		digests[f] = sums[i]
 	}
 	for i, t := range tests {
-		if linked[i] == nil {
+		if linked[i] == nil || t.Idle != nil {
 			continue
 		}
 		key, err := codeKey(t, linked[i], known)

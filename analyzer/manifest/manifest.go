@@ -52,7 +52,7 @@ import (
 //	11: no functions are said to be indistinguishable from their copies: return addresses tell.
 //	12: sections named as compilers for other machines name them, or after no variable of theirs, are
 //	    people's; strings behind a label of assembly; other names of what asks for loaded files.
-const Format = 12
+const Format = 13
 
 // Uses of a symbol that an object doesn't define, in Reference.Uses.
 const (

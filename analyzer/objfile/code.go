@@ -38,6 +38,7 @@ type use struct {
 	scalar  uint8 // size of the floating-point number that is accessed, or 0
 	bias    int8  // what the addend lacks because it counts from another place than the relocated one
 	indexed bool  // a register is added to it
+	branch  bool  // control goes there
 }
 
 // site is a reference that the assembler resolved: a field of 1 or 4 bytes that
@@ -331,7 +332,7 @@ func useX86(rel *reloc, in *inst, at uint64) (use, bool) {
 			return use{}, o > 0 && o+4 <= in.size
 		}
 		u := use{class: useDirect, scalar: in.scalar, bias: int8(in.size - o)}
-		if in.branch {
+		if u.branch = in.branch; in.branch {
 			u.class = useExact
 		} else if in.lea {
 			u.class = useFolded
@@ -382,6 +383,7 @@ func (r *reader) decodeARM64(s *section, e *extent, c *code, uses []use, adjacen
 				return fmt.Sprintf("the relocation at %#x isn't that of an instruction", s.relocs[i].offset)
 			}
 			uses[i] = useARM64(s.relocs[i].typ)
+			uses[i].branch = s.relocs[i].typ == uint32(elf.R_AARCH64_CALL26) || s.relocs[i].typ == uint32(elf.R_AARCH64_JUMP26)
 			relocated = relocated || s.relocs[i].typ != 0
 		}
 		w := r.order.Uint32(s.data[at:])

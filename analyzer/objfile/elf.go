@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/symname"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
@@ -187,7 +188,7 @@ func text(table string, at uint32) (string, bool) {
 	if n < 0 {
 		return "", false
 	}
-	return printable(s[:n]), true
+	return symname.Printable(s[:n]), true
 }
 
 func (f *file) readSections(l layout) error {

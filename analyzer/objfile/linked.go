@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/symname"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
@@ -100,14 +101,14 @@ func readLinked(b []byte) (l *linked, err error) {
 	if l.executable {
 		l.name = "(executable)"
 	} else if names, err := f.DynString(elf.DT_SONAME); err == nil && len(names) == 1 && names[0] != "" {
-		l.name = printable(names[0])
+		l.name = symname.Printable(names[0])
 	}
 	syms, err := f.DynamicSymbols()
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
 		return nil, fmt.Errorf("malformed ELF file: dynamic symbols: %w", err)
 	}
 	for _, s := range syms {
-		name := printable(s.Name)
+		name := symname.Printable(s.Name)
 		if name == "" || elf.ST_BIND(s.Info) == elf.STB_LOCAL || linkerSymbols[name] {
 			continue
 		}
@@ -243,7 +244,7 @@ func (l *linked) called(tag elf.DynTag, own string) (names []string) {
 			if s.Name == own {
 				return nil
 			}
-			names = append(names, printable(s.Name))
+			names = append(names, symname.Printable(s.Name))
 		}
 	}
 	slices.Sort(names)
@@ -326,7 +327,7 @@ type sized struct {
 
 // defined returns where a symbol of the linked file may be from.
 func (x *contents) defined(s elf.Symbol) []place {
-	full := printable(s.Name)
+	full := symname.Printable(s.Name)
 	if l := x.places[sized{full, s.Size}]; l != nil {
 		return l
 	}
@@ -386,18 +387,18 @@ func (l *linked) account(syms []elf.Symbol, x *contents) (found []elf.Symbol, wh
 		name, _, versioned := strings.Cut(s.Name, "@")
 		switch typ := elf.ST_TYPE(s.Info); {
 		case strings.HasPrefix(s.Name, "__wrap_") && !compilerSymbols[s.Name]:
-			return nil, fmt.Sprintf("it may be linked with --wrap, for which %s is", printable(s.Name))
+			return nil, fmt.Sprintf("it may be linked with --wrap, for which %s is", symname.Printable(s.Name))
 		case s.Name == "" || typ == elf.STT_SECTION || s.Section == elf.SHN_UNDEF:
 		case typ == elf.STT_FILE:
-			if !x.sources[printable(s.Name)] && !compilerFiles[s.Name] {
+			if !x.sources[symname.Printable(s.Name)] && !compilerFiles[s.Name] {
 				return nil, fmt.Sprintf("code of %s is in it, which is in none of its known objects", s.Name)
 			}
-		case versioned && l.copied[name] && x.places[sized{printable(s.Name), s.Size}] == nil:
+		case versioned && l.copied[name] && x.places[sized{symname.Printable(s.Name), s.Size}] == nil:
 		case len(x.defined(s)) > 0:
 			found = append(found, s)
 		case compilerSymbols[s.Name]:
 		default:
-			return nil, fmt.Sprintf("%s is in it, which none of its known objects defines", printable(s.Name))
+			return nil, fmt.Sprintf("%s is in it, which none of its known objects defines", symname.Printable(s.Name))
 		}
 	}
 	return found, ""
@@ -415,7 +416,7 @@ func (l *linked) boundSymbols(parts []*manifest.Manifest) ([]string, error) {
 	own := map[string]bool{} // by name: whether a relocation refers to it
 	for _, s := range syms {
 		if typ := elf.ST_TYPE(s.Info); s.Section != elf.SHN_UNDEF && (typ == elf.STT_FUNC || typ == elf.STT_OBJECT) {
-			own[printable(s.Name)] = false
+			own[symname.Printable(s.Name)] = false
 		}
 	}
 	relocs, err := l.dynamicRelocs()
@@ -465,7 +466,7 @@ func (l *linked) dynamicRelocs() (list []dynamicReloc, err error) {
 		for _, r := range relocs {
 			name := ""
 			if r.sym > 0 {
-				name = printable(syms[r.sym-1].Name)
+				name = symname.Printable(syms[r.sym-1].Name)
 			}
 			list = append(list, dynamicReloc{r, name})
 		}

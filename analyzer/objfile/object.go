@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/symname"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
@@ -39,6 +40,8 @@ type component struct {
 	links             []link
 	unwind            []unwindEntry
 	next              int // the component that it runs into, or -1
+	entry             string
+	align             uint64 // as it counts, of code
 	hash              []byte
 }
 
@@ -116,6 +119,7 @@ func readObject(b []byte, member string, assembly bool) (*object, error) {
 	for _, c := range r.out {
 		r.fill(c)
 	}
+	r.enter()
 	r.commons()
 	r.everything()
 	r.storage()
@@ -721,6 +725,7 @@ func (r *reader) hashAlignment(h *frame.Buffer, c *component) {
 		if rest = 0; align < 2 || align == 2 && (s.align > 2 || r.isMethod(c)) {
 			align = 0
 		}
+		c.align = align
 	}
 	h.Uint(align)
 	h.Uint(rest)
@@ -872,7 +877,22 @@ func (r *reader) hashRelocs(h *frame.Buffer, c *component, k int, relocs []reloc
 			// Not what compilers make of an access: it may be any variable of any file.
 			r.addLink(c, link{-1, manifest.AnySymbol})
 		}
+		if isSize(r.machine, rel.typ) {
+			r.addLink(c, anything)
+			r.doubt(c, "it has the size of a symbol in it")
+		}
+		if sym := &r.syms[rel.sym]; u.branch && !sym.local() && rel.addend+int64(u.bias) != 0 {
+			// Only people jump into the middle of other functions.
+			r.addLink(c, anything)
+			r.doubt(c, "it goes on in the middle of "+symname.Printable(sym.name))
+		}
 	}
+}
+
+// isSize tells whether a relocation stores how large something is.
+func isSize(machine elf.Machine, typ uint32) bool {
+	return machine == elf.EM_X86_64 && (elf.R_X86_64(typ) == elf.R_X86_64_SIZE32 || elf.R_X86_64(typ) == elf.R_X86_64_SIZE64) ||
+		machine == elf.EM_386 && elf.R_386(typ) == elf.R_386_SIZE32
 }
 
 const tlsGetAddr = "__tls_get_addr"

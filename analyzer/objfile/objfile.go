@@ -83,11 +83,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/symname"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
 
@@ -190,7 +189,7 @@ func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
 		for _, x := range o.components {
 			c := &manifest.Component{
 				Name: x.name, Kind: manifest.Kind_KIND_SECTION, Linkage: x.linkage, LocalHash: x.hash,
-				Root: x.root, File: o.member, Definitions: x.definitions, Unit: unit, Group: x.group,
+				Root: x.root, File: o.member, Definitions: x.definitions, Unit: unit, Group: x.group, Entry: x.entry, Alignment: uint32(x.align),
 			}
 			for _, l := range x.links {
 				if l.component >= 0 {
@@ -257,7 +256,7 @@ func readObjects(b []byte, assembly bool) (objs []*object, foreign []arMember, e
 	}
 	count := map[string]int{}
 	for _, m := range members {
-		name := printable(m.name)
+		name := symname.Printable(m.name)
 		if count[m.name]++; count[m.name] > 1 {
 			name = fmt.Sprintf("%s#%d", m.name, count[m.name])
 		}
@@ -275,15 +274,6 @@ func readObjects(b []byte, assembly bool) (objs []*object, foreign []arMember, e
 		objs = append(objs, o)
 	}
 	return objs, foreign, nil
-}
-
-// printable returns a name as it can be stored in a manifest: assemblers allow
-// any bytes.
-func printable(name string) string {
-	if utf8.ValidString(name) {
-		return name
-	}
-	return strconv.QuoteToASCII(name)
 }
 
 var errThin = errors.New("a thin archive holds no code, only the paths of objects: give the objects, or create the archive without the T modifier")
@@ -347,14 +337,14 @@ func sharedLibrary(f *elf.File, content []byte, opt Options) (m *manifest.Manife
 	if names, err := f.DynString(elf.DT_SONAME); err == nil && len(names) == 1 && names[0] != "" {
 		c.Name = names[0]
 	}
-	c.Name = printable(c.Name)
+	c.Name = symname.Printable(c.Name)
 	var refs []*manifest.Reference
 	var all []string
 	h := frame.New("tasting shared library 2")
 	c.Definitions, refs = dynamicSymbols(syms)
 	hashDynamic(&h, c.Definitions, refs)
 	for _, s := range syms {
-		if name := printable(s.Name); name != "" && elf.ST_BIND(s.Info) != elf.STB_LOCAL && !linkerSymbols[name] {
+		if name := symname.Printable(s.Name); name != "" && elf.ST_BIND(s.Info) != elf.STB_LOCAL && !linkerSymbols[name] {
 			all = append(all, name)
 		}
 	}
@@ -388,7 +378,7 @@ func dynamicSymbols(syms []elf.Symbol) ([]*manifest.Definition, []*manifest.Refe
 	var defs []*manifest.Definition
 	var refs []*manifest.Reference
 	for _, s := range syms {
-		name := printable(s.Name)
+		name := symname.Printable(s.Name)
 		if s.Name == "" || elf.ST_BIND(s.Info) == elf.STB_LOCAL || linkerSymbols[s.Name] {
 			continue
 		}
@@ -397,7 +387,7 @@ func dynamicSymbols(syms []elf.Symbol) ([]*manifest.Definition, []*manifest.Refe
 			continue
 		}
 		if s.HasVersion && s.VersionIndex.IsHidden() && s.Version != "" {
-			name += "@" + printable(s.Version)
+			name += "@" + symname.Printable(s.Version)
 		}
 		defs = append(defs, definition(s.Info, s.Other, name))
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/symname"
 )
 
 // place is a section of a part: a place in it, or where in a linked file it may be.
@@ -83,7 +85,7 @@ func (l *linked) compare(syms []elf.Symbol, defined func(elf.Symbol) []place) (*
 			own = len(places) > 0 && !slices.ContainsFunc(places, func(p place) bool { return !p.local })
 		}
 		if !own && elf.ST_TYPE(s.Info) != elf.STT_FILE && (s.Section != elf.SHN_UNDEF || s.Value != 0) {
-			c.named[definedAt{c.address(s), bare(printable(s.Name))}] = true
+			c.named[definedAt{c.address(s), bare(symname.Printable(s.Name))}] = true
 		}
 	}
 	relocs, err := l.dynamicRelocs()
@@ -561,7 +563,7 @@ func zero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 // what is in it isn't what is there, or is at one address and there at several.
 func (c *comparison) unlike(syms []elf.Symbol, defined func(elf.Symbol) []place) string {
 	folded := func(a, b elf.Symbol) string {
-		return fmt.Sprintf("%s and %s have one address in it, but not in its known objects", printable(a.Name), printable(b.Name))
+		return fmt.Sprintf("%s and %s have one address in it, but not in its known objects", symname.Printable(a.Name), symname.Printable(b.Name))
 	}
 	type position struct {
 		section elf.SectionIndex
@@ -613,7 +615,7 @@ func (c *comparison) unlike(syms []elf.Symbol, defined func(elf.Symbol) []place)
 		case !together:
 			return folded(g[0], g[1])
 		default:
-			return fmt.Sprintf("%s is in it, but not as in its known objects", printable(g[0].Name))
+			return fmt.Sprintf("%s is in it, but not as in its known objects", symname.Printable(g[0].Name))
 		}
 	}
 	return ""

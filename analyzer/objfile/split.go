@@ -402,25 +402,27 @@ func (r *reader) goesOn(k int, table ref, others []ref, end int64) bool {
 // restOf says whether a function is the part of another one that compilers put
 // elsewhere, as it is hardly run.
 func (r *reader) restOf(part, whole [2]int) bool {
-	names := func(id [2]int) (l []string) {
-		s := &r.sections[id[0]]
-		for _, i := range slices.Concat(s.locals, s.globals) {
-			if sym := &r.syms[i]; sym.value == r.cuts[id[0]].extents[id[1]].start && sym.name != "" {
-				l = append(l, sym.name)
-			}
-		}
-		return l
-	}
 	key := [2][2]int{part, whole}
 	is, known := r.rests[key]
 	if !known {
-		parts := names(part)
-		is = slices.ContainsFunc(names(whole), func(name string) bool {
+		parts := r.namesAt(part)
+		is = slices.ContainsFunc(r.namesAt(whole), func(name string) bool {
 			return slices.ContainsFunc(parts, func(s string) bool { return strings.HasPrefix(s, name+".") || strings.HasPrefix(name, s+".") })
 		})
 		r.rests[key] = is
 	}
 	return is
+}
+
+// namesAt returns the names of symbols at the beginning of a function: a section and the number of its extent.
+func (r *reader) namesAt(id [2]int) (l []string) {
+	s := &r.sections[id[0]]
+	for _, i := range slices.Concat(s.locals, s.globals) {
+		if sym := &r.syms[i]; sym.value == r.cuts[id[0]].extents[id[1]].start && sym.name != "" {
+			l = append(l, sym.name)
+		}
+	}
+	return l
 }
 
 // tableAt returns the size of the jump table at a place, or 0.

@@ -249,7 +249,7 @@ func (c *Composer) usersOf(symbols map[linkmodel.Symbol]bool) (users []user) {
 	for _, id := range c.order {
 		n := &c.nodes[id]
 		u := c.pool.units[c.linked.Instances[n.instance].Unit]
-		if slices.ContainsFunc(u.linksOf(n.own), func(l int32) bool { return l < 0 && is[u.symbols[-1-l]] }) {
+		if slices.ContainsFunc(c.linksFrom(id), func(l int32) bool { return l < 0 && is[u.symbols[-1-l]] }) {
 			ids = append(ids, id)
 		}
 	}
@@ -1293,7 +1293,7 @@ func (x *Closure) copies() (names []string, kept bool) {
 		unit := c.pool.units[l.Instances[i].Unit]
 		link := int32(-1 - slices.Index(unit.symbols, r.Symbol)) // 0 if there is none: to itself, at most
 		for k := int32(0); !reached && link < 0 && k < int32(len(unit.comps)); k++ {
-			reached = c.nodes[c.at(i, k)].index != 0 && slices.Contains(unit.linksOf(k), link)
+			reached = c.nodes[c.at(i, k)].index != 0 && slices.Contains(c.linksFrom(c.at(i, k)), link)
 		}
 		seen[r.Symbol] = reached
 	}

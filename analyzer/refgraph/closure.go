@@ -66,6 +66,9 @@ type Roots struct {
 	NoCopies bool
 	// Debug says that debug information is read in any case, and names of files.
 	Debug bool
+	// Idle has, if it isn't nil, the names of functions that an execution of the test didn't enter,
+	// whichever of that name: a closure with them is that of a trace.
+	Idle map[string]bool
 }
 
 // Defined returns the numbers of those of symbols that any unit defines.
@@ -166,6 +169,10 @@ type Closure struct {
 	// members of C++'s library: those are copies, which do the same.
 	Overridden []string
 	replaced   []linkmodel.Symbol // all of them
+	// Idle are those of Roots.Idle that the closure has as stubs, sorted: all others don't matter.
+	Idle []string
+	// Opaque is, of a trace, why executions may differ though its closure is the same, or empty.
+	Opaque string
 
 	c        *Composer
 	named    []named
@@ -188,6 +195,7 @@ type named struct {
 // themselves reach.
 func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
 	c.link(p)
+	c.setIdle(roots.Idle)
 	x := c.closure(p, roots)
 	if c.lookups && !x.Exported {
 		// Once more, with all that a look-up can find.
@@ -196,6 +204,46 @@ func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
 		x = c.closure(p, roots)
 	}
 	return x
+}
+
+// setIdle makes functions stubs in what is composed next.
+func (c *Composer) setIdle(names map[string]bool) {
+	if names == nil {
+		c.idle = nil
+		return
+	}
+	c.idle = slices.Grow(c.idle[:0], len(c.pool.entryNames))[:len(c.pool.entryNames)]
+	clear(c.idle)
+	for name := range names {
+		if n, ok := c.pool.entries[name]; ok {
+			c.idle[n] = true
+		}
+	}
+}
+
+// trace notes which stubs there are, and why the closure isn't good for a trace.
+func (x *Closure) trace(roots Roots) {
+	c := x.c
+	switch {
+	case c.lookups:
+		x.Opaque = "it may look symbols up by name"
+	case c.debug:
+		x.Opaque = "it may read debug information, or names of functions"
+	case c.code:
+		x.Opaque = "it may see where functions begin and end"
+	case c.layout:
+		x.Opaque = "it may see where sections begin and end"
+	case roots.Everything:
+		x.Opaque = "the linker may make one of several functions, or see any section"
+	}
+	seen := map[int32]bool{}
+	for _, id := range c.order {
+		if e := c.comp(id).entry; c.isStub(id) && !seen[e] {
+			seen[e] = true
+			x.Idle = append(x.Idle, c.pool.entryNames[e])
+		}
+	}
+	slices.Sort(x.Idle)
 }
 
 // allocation matches operator new and delete.
@@ -227,6 +275,9 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	files, initialisers := x.reachInitialisers()
 
 	b := frame.New("tasting code 3")
+	if c.idle != nil {
+		b = frame.New("tasting trace 1")
+	}
 	refs := func(ids []int32) {
 		b.Int(len(ids))
 		for _, id := range ids {
@@ -256,6 +307,9 @@ func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 		b.Bytes(a.Hash[:])
 	}
 	x.Hash = b.Sum()
+	if c.idle != nil {
+		x.trace(roots)
+	}
 	return x
 }
 
@@ -669,7 +723,7 @@ func (x *Closure) Contests() []Contest {
 		n := &c.nodes[id]
 		in := l.Instances[n.instance]
 		u := c.pool.units[in.Unit]
-		for _, raw := range u.linksOf(n.own) {
+		for _, raw := range c.linksFrom(id) {
 			if raw >= 0 {
 				continue
 			}

@@ -46,9 +46,16 @@ type Composer struct {
 	files   bool                                  // which files there are and what they define
 	needs   bool                                  // which files need which
 	tls     bool                                  // how much thread-local storage there is
+	code    bool                                  // where functions begin and end
 	layout  bool                                  // or where sections begin and end
 	sets    map[setKey][]int32                    // components of linker sets
 	sayings map[int32]map[linkmodel.Symbol]saying // of each file, once it is asked for
+
+	// Of a program with Roots.Idle:
+	idle  []bool           // functions that are stubs, by entry; nil for none
+	stubs map[string]int32 // descriptions of stubs, numbered after those of the pool
+	extra []string
+	stub  map[*comp]int32 // those of components
 
 	// contested are the symbols with several possible definitions in links.
 	contested map[linkmodel.Symbol]bool
@@ -94,7 +101,8 @@ const (
 	readsNeeds
 	readsLayout
 	readsTLS
-	walks = looksUp | readsFiles | readsNeeds | readsLayout | readsTLS
+	readsCode // or how long functions are
+	walks     = looksUp | readsFiles | readsNeeds | readsLayout | readsTLS
 )
 
 // lookups are functions that find symbols by name, and what stands for any
@@ -103,6 +111,11 @@ var lookups = []string{"*", "dlsym", "dlvsym", "dlopen", "dlmopen", "dlopen_mode
 
 // walkers lead to the tables of all files that are loaded, in which everything can be found.
 var walkers = []string{"dl_iterate_phdr", "dladdr1", "dlinfo", "_r_debug", "_r_debug_extended", "__nptl_rtld_global"}
+
+// codeReaders find out of a function by an address in it where it begins or ends, or how it is
+// unwound, whether it is executed or not.
+var codeReaders = []string{"dladdr", "backtrace_symbols", "backtrace_symbols_fd", "_Unwind_Find_FDE", "_Unwind_FindEnclosingFunction", "_dl_find_object", "__register_frame", "__register_frame_info",
+	"__register_frame_table"}
 
 // private are beginnings of the names of what loaders know of the files that they have
 // loaded, whether as a library or linked into a program.
@@ -199,7 +212,7 @@ var meanings, aliases = func() (is, alias map[string]uint8) {
 	for _, x := range []struct {
 		names []string
 		is    uint8
-	}{{lookups, looksUp | readsFiles}, {walkers, walks}, {fileReaders, readsFiles | readsTLS}, {needsReaders, readsNeeds | readsTLS}, {tlsReaders, readsTLS}} {
+	}{{lookups, looksUp | readsFiles}, {walkers, walks}, {fileReaders, readsFiles | readsTLS}, {needsReaders, readsNeeds | readsTLS}, {tlsReaders, readsTLS}, {codeReaders, readsCode}} {
 		for _, s := range x.names {
 			alias[withoutPrefix(s)] |= x.is
 		}
@@ -249,6 +262,7 @@ func (c *Composer) mean(is uint8) {
 	c.needs = c.needs || is&readsNeeds != 0
 	c.layout = c.layout || is&readsLayout != 0
 	c.tls = c.tls || is&readsTLS != 0
+	c.code = c.code || is&readsCode != 0
 }
 
 // NewComposer returns a composer of programs from the units of p, to which none
@@ -256,7 +270,7 @@ func (c *Composer) mean(is uint8) {
 func (p *Pool) NewComposer() *Composer {
 	c := &Composer{
 		pool: p, linked: linkmodel.NewLinked(p.Symbols), known: map[string]int32{},
-		last: make([]membership, len(p.descriptions)), names: make([]nodeOf, p.Symbols.Len()),
+		last: make([]membership, len(p.descriptions)), stubs: map[string]int32{}, stub: map[*comp]int32{}, names: make([]nodeOf, p.Symbols.Len()),
 		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{}, sayings: map[int32]map[linkmodel.Symbol]saying{},
 	}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
@@ -279,6 +293,9 @@ func (c *Composer) link(p *linkmodel.Program) {
 		clear(c.known)
 		clear(c.last)
 		c.hashes = c.hashes[:0]
+		clear(c.stubs)
+		clear(c.stub)
+		c.extra, c.last = c.extra[:0], c.last[:len(c.pool.descriptions)]
 	}
 	n, symbols := int32(0), 0
 	c.base, c.symbols = c.base[:0], c.symbols[:0]
@@ -307,12 +324,62 @@ func (c *Composer) link(p *linkmodel.Program) {
 	clear(c.sets)
 	clear(c.sayings)
 	c.order, c.slots, c.stack, c.calls = c.order[:0], c.slots[:0], c.stack[:0], c.calls[:0]
-	c.groups, c.lookups, c.debug, c.files, c.needs, c.layout, c.tls = 0, false, false, false, false, false, false
+	c.groups, c.lookups, c.debug, c.files, c.needs, c.layout, c.tls, c.code = 0, false, false, false, false, false, false, false
 }
 
 func (c *Composer) comp(id int32) *comp {
 	x := &c.nodes[id]
 	return &c.pool.units[c.linked.Instances[x.instance].Unit].comps[x.own]
+}
+
+// isStub tells whether a component is a function that isn't entered.
+func (c *Composer) isStub(id int32) bool {
+	if c.idle == nil {
+		return false
+	}
+	x := c.comp(id)
+	return x.entry >= 0 && c.idle[x.entry] && x.flags&flagRoot == 0
+}
+
+// description returns the number of what identifies a component without its links: of a stub, that
+// it is one, with its names.
+func (c *Composer) description(id int32) int32 {
+	x := c.comp(id)
+	if !c.isStub(id) {
+		return x.description
+	}
+	n, ok := c.stub[x]
+	if ok {
+		return n
+	}
+	b := frame.New("tasting stub 1")
+	b.String(c.pool.entryNames[x.entry])
+	b.Uint(uint64(x.align)) // an address tells
+	b.String(withoutContent(c.pool.descriptions[x.description]))
+	if n, ok = c.stubs[string(b)]; !ok {
+		n = int32(len(c.pool.descriptions) + len(c.extra))
+		c.extra, c.last = append(c.extra, string(b)), append(c.last, membership{})
+		c.stubs[string(b)] = n
+	}
+	c.stub[x] = n
+	return n
+}
+
+// described returns the description with a number.
+func (c *Composer) described(n int32) string {
+	if n := int(n) - len(c.pool.descriptions); n >= 0 {
+		return c.extra[n]
+	}
+	return c.pool.descriptions[n]
+}
+
+// linksFrom returns the links of a component as its unit has them: none of a stub.
+func (c *Composer) linksFrom(id int32) []int32 {
+	if c.isStub(id) {
+		return nil
+	}
+	x := &c.nodes[id]
+	return c.pool.units[c.linked.Instances[x.instance].Unit].linksOf(x.own)
 }
 
 // at returns the node of a component of an instance.
@@ -326,7 +393,7 @@ func (c *Composer) resolve(id int32) {
 	u := c.pool.units[c.linked.Instances[x.instance].Unit]
 	bound := c.bound[c.symbols[x.instance]:]
 	x.start = int32(len(c.slots))
-	for _, l := range u.linksOf(x.own) {
+	for _, l := range c.linksFrom(id) {
 		if l >= 0 {
 			c.slots = append(c.slots, c.at(x.instance, l))
 			continue
@@ -483,7 +550,7 @@ func (c *Composer) finish(members []int32) {
 	}
 	key := binary.AppendUvarint(c.key[:0], uint64(len(order)))
 	for _, id := range order {
-		key = binary.AppendUvarint(key, uint64(c.comp(id).description))
+		key = binary.AppendUvarint(key, uint64(c.description(id)))
 		links := c.linksOf(id)
 		key = binary.AppendUvarint(key, uint64(len(links)))
 		for _, v := range links {
@@ -507,12 +574,14 @@ func (c *Composer) finish(members []int32) {
 // say how its members are numbered. No two have the same one: if all links are as in that
 // group, they lead to as many descriptions as it has members.
 func (c *Composer) recognise(members []int32, group int32) bool {
-	g := c.last[c.comp(members[0]).description].group
+	first := c.description(members[0])
+	g := c.last[first].group
 	if g == nil || len(g.ends) != len(members) {
 		return false
 	}
 	for _, id := range members {
-		x := &c.last[c.comp(id).description]
+		d := c.description(id)
+		x := &c.last[d]
 		if x.group != g {
 			return false
 		}
@@ -549,7 +618,8 @@ func (c *Composer) note(order []int32, group, hash int32) {
 			g.links = append(g.links, c.linkCode(v, group))
 		}
 		g.ends = append(g.ends, int32(len(g.links)))
-		c.last[c.comp(id).description] = membership{g, int32(member)}
+		d := c.description(id)
+		c.last[d] = membership{g, int32(member)}
 	}
 }
 
@@ -571,7 +641,7 @@ func (c *Composer) hashGroup(order []int32, group int32) Hash {
 	b := frame.New("tasting group 2")
 	b.Int(len(order))
 	for _, id := range order {
-		b = append(b, c.pool.descriptions[c.comp(id).description]...)
+		b = append(b, c.described(c.description(id))...)
 		links := 0
 		for i, v := 0, c.linksOf(id); i < len(v); i++ {
 			if links++; v[i] < 0 {

@@ -42,6 +42,13 @@
 // them (see sharingHash). That a function is only called makes no difference: return
 // addresses tell in which of its copies a call stands.
 //
+// # Traces
+//
+// A test that was traced (package trace) has functions that it didn't enter. With Roots.Idle these are
+// stubs: they have their names and linkage, no content and no links. Two programs with one
+// hash then agree in all that was executed, in the data that it refers to, and in the names of what it could
+// have gone on to and didn't. docs/traces.md has the argument.
+//
 // # Many programs
 //
 // A Pool holds the components of all units, a Composer hashes one program after
@@ -71,6 +78,8 @@ type Pool struct {
 
 	descriptions []string // of components, by number
 	described    map[string]int32
+	entries      map[string]int32 // of functions that a component is all of, by name
+	entryNames   []string
 	sets         map[linkmodel.Symbol]linkmodel.Symbol // bounds of linker sets, to their beginnings
 	components   int
 	links        int
@@ -93,6 +102,8 @@ type comp struct {
 	set         linkmodel.Symbol // that which begins its linker set, or None
 	flags       uint16
 	name        string
+	entry       int32 // among Pool.entries, or -1
+	align       uint32
 }
 
 const (
@@ -113,7 +124,7 @@ const LinkerSet = "linker set "
 
 // NewPool returns an empty pool.
 func NewPool() *Pool {
-	return &Pool{Symbols: linkmodel.NewTable(), described: map[string]int32{}, sets: map[linkmodel.Symbol]linkmodel.Symbol{}}
+	return &Pool{Symbols: linkmodel.NewTable(), described: map[string]int32{}, entries: map[string]int32{}, sets: map[linkmodel.Symbol]linkmodel.Symbol{}}
 }
 
 // Len returns the number of components and of links of all units.
@@ -161,7 +172,7 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				}
 			}
 			x := &u.comps[i]
-			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, set: linkmodel.None, name: c.Name}
+			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c.Entry), align: c.Alignment}
 			if c.Group != "" {
 				x.group = p.Symbols.Symbol(c.Group)
 			}
@@ -206,6 +217,12 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 	return numbers
 }
 
+// withoutContent returns what a description has beside the local hash.
+func withoutContent(description string) string {
+	n := 3 + int(description[2]) // kind, linkage and a length are a byte each
+	return description[:2] + description[n:]
+}
+
 // describe returns the number of what identifies a component without its links.
 func (p *Pool) describe(c *manifest.Component) int32 {
 	var b frame.Buffer
@@ -220,6 +237,20 @@ func (p *Pool) describe(c *manifest.Component) int32 {
 		p.described[p.descriptions[id]] = id
 	}
 	return id
+}
+
+// entry returns the number of an entry, -1 if there is none.
+func (p *Pool) entry(name string) int32 {
+	if name == "" {
+		return -1
+	}
+	n, ok := p.entries[name]
+	if !ok {
+		n = int32(len(p.entryNames))
+		p.entries[name] = n
+		p.entryNames = append(p.entryNames, name)
+	}
+	return n
 }
 
 func (u *unit) linksOf(i int32) []int32 {

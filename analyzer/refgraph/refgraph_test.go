@@ -24,7 +24,7 @@ import (
 //	[WORD]... NAME HASH [-> LINK...]
 //
 // with the words static, weak, unique, common,
-// hidden, protected, root, group=SIGNATURE and set=SECTION. A link is to the component of that
+// hidden, protected, root, code (a function that can be a stub), group=SIGNATURE and set=SECTION. A link is to the component of that
 // name if it is a local one of the unit, otherwise to the symbol: ?f is a weak
 // reference, !f a hidden one, =f is the component of this unit itself, whatever
 // the linker does.
@@ -43,6 +43,7 @@ func newUnit(t testing.TB, name, text string) *manifest.Manifest {
 		}
 		c := &manifest.Component{Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL}
 		d := &manifest.Definition{Binding: manifest.Binding_BINDING_GLOBAL}
+		code := false
 		for ; len(f) > 2; f = f[1:] {
 			group, grouped := strings.CutPrefix(f[0], "group=")
 			switch {
@@ -58,6 +59,8 @@ func newUnit(t testing.TB, name, text string) *manifest.Manifest {
 				d.Visibility = manifest.Visibility_VISIBILITY_HIDDEN
 			case f[0] == "protected":
 				d.Visibility = manifest.Visibility_VISIBILITY_PROTECTED
+			case f[0] == "code":
+				code = true
 			case f[0] == "root":
 				c.Root = "constructor"
 			case grouped:
@@ -68,7 +71,9 @@ func newUnit(t testing.TB, name, text string) *manifest.Manifest {
 				t.Fatalf("line %q", line)
 			}
 		}
-		c.Name, c.LocalHash = f[0], hash16(f[1])
+		if c.Name, c.LocalHash = f[0], hash16(f[1]); code {
+			c.Entry = c.Name
+		}
 		if c.Linkage != manifest.Linkage_LINKAGE_LOCAL {
 			d.Name = c.Name
 			c.Definitions = append(c.Definitions, d)

@@ -125,17 +125,6 @@ func TestBehindMmap(t *testing.T) {
 	}
 }
 
-func TestPieceOf(t *testing.T) {
-	for name, want := range map[string]string{
-		"f.cold": "f", "f.cold.12": "f", "f.constprop.0.cold": "f.constprop.0", "f.__part.3": "f",
-		"f": "", "f.colder": "", ".cold": "", "f.isra.0": "", "f.part.1": "",
-	} {
-		if got, _ := pieceOf(name); got != want {
-			t.Errorf("pieceOf(%q) = %q: want %q", name, got, want)
-		}
-	}
-}
-
 // object writes a shared library of one section of code and symbols.
 func object(arch *machine, code []byte, syms ...elf.Sym64) []byte {
 	var b bytes.Buffer

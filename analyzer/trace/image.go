@@ -16,7 +16,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/symname"
 )
 
 // image is an ELF file of which code may be executed. Only what is needed is read, and names
@@ -390,6 +391,12 @@ func (t *text) isArmed(at uint64, trap []byte) bool {
 	return at+n <= uint64(len(t.armed)) && bytes.Equal(t.armed[at:at+n], trap) && (!bytes.Equal(t.code[at:at+n], trap) || t.own[at])
 }
 
+// entered reports whether a breakpoint was met that a byte belongs to.
+func (t *text) entered(at uint64) bool {
+	n := uint64(len(native.trap))
+	return t.counts[at-(at+t.address)%n] > 0
+}
+
 var ones = bytes.Repeat([]byte{1}, 4096)
 
 func fill(b []byte, n uint64) {
@@ -487,7 +494,7 @@ func (m *image) executed() []Function {
 	// One round is enough: a piece is named after its function, not after another piece.
 	entered := len(at)
 	m.functions(func(s *symbol, name, unit string) {
-		if base, ok := pieceOf(name); !ok || !names[base] || at[s.value] != nil && at[s.value].Count > 0 {
+		if base, ok := symname.PieceOf(name); !ok || !names[base] || at[s.value] != nil && at[s.value].Count > 0 {
 			return
 		}
 		if at[s.value] == nil {
@@ -502,15 +509,21 @@ func (m *image) executed() []Function {
 	return list
 }
 
-// pieceOf returns the name of the function that compilers split a piece from. They jump
-// into the middle of pieces, so that their entry says little.
-func pieceOf(name string) (string, bool) {
-	for _, mark := range []string{".cold", ".__part."} {
-		if base, rest, ok := strings.Cut(name, mark); ok && base != "" && strings.Trim(rest, ".0123456789") == "" {
-			return base, true
-		}
+// idle notes of the names of all functions whether they have breakpoints and aren't among those that
+// were executed: in this file and in those that were noted before.
+func (m *image) idle(executed []Function, names map[string]bool) {
+	at := map[uint64]bool{}
+	for _, f := range executed {
+		at[f.Address] = true
 	}
-	return "", false
+	m.functions(func(s *symbol, name, _ string) {
+		t, off := m.find(s.value)
+		is := t.isArmed(off, m.arch.trap) && !at[s.value]
+		if other, known := names[name]; known {
+			is = is && other
+		}
+		names[name] = is
+	})
 }
 
 // functions calls f for each function's symbol.
@@ -520,7 +533,7 @@ func (m *image) functions(f func(s *symbol, name, unit string)) {
 		s := symbolAt(b)
 		if elf.SymType(s.info&15) == elf.STT_FILE {
 			if unit = stringAt(m.strtab, uint64(s.name)); unit != "" {
-				unit = printable(path.Base(unit))
+				unit = symname.Printable(path.Base(unit))
 			}
 			continue
 		}
@@ -534,20 +547,12 @@ func (m *image) functions(f func(s *symbol, name, unit string)) {
 		if elf.SymBind(s.info>>4) == elf.STB_LOCAL {
 			of = unit
 		}
-		name := printable(stringAt(m.strtab, uint64(s.name)))
+		name := symname.Printable(stringAt(m.strtab, uint64(s.name)))
 		if name == "" {
 			name = "0x" + strconv.FormatUint(s.value, 16)
 		}
 		f(&s, name, of)
 	}
-}
-
-// printable is how manifests have names that are no text.
-func printable(name string) string {
-	if utf8.ValidString(name) {
-		return name
-	}
-	return strconv.QuoteToASCII(name)
 }
 
 // openFile opens the image of a file.

@@ -95,7 +95,11 @@ type Result struct {
 	Status syscall.WaitStatus
 	Usage  syscall.Rusage // of the program and all its children that it waited for
 	// Void says why the result may be another one without a tracer; nobody may keep it.
-	Void  string
+	Void string
+	// Idle are the names of functions that had a breakpoint in all files that they are in, and that
+	// nobody entered in any process, nor a function that they are a piece of. It is nil if the trace was
+	// given up, or if a file has code that belongs to no function.
+	Idle  map[string]bool
 	Stats Stats
 }
 

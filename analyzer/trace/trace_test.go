@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+	"golang.org/x/sync/errgroup"
 )
 
 func TestMain(m *testing.M) {
@@ -513,6 +514,21 @@ func TestPrograms(t *testing.T) {
 						if has(r.Trace, name) {
 							t.Errorf("%s: %s is in the trace, naive: %v", compiler, name, r.Trace.Naive)
 						}
+						if !r.Idle[name] {
+							t.Errorf("%s: %s isn't idle", compiler, name)
+						}
+					}
+					if (r.Idle == nil) != (p.gaveUp != "" || p.void != "") {
+						t.Errorf("%s: it is known what is idle: %t", compiler, r.Idle != nil)
+					}
+					for _, f := range r.Trace.Files {
+						for _, x := range f.Executed {
+							for _, s := range x.Symbols {
+								if r.Idle[s.Name] {
+									t.Errorf("%s: %s was entered and is idle", compiler, s.Name)
+								}
+							}
+						}
 					}
 					if why := strings.Join(r.Trace.GaveUp, "; "); (p.gaveUp == "") != (why == "") || !strings.Contains(why, p.gaveUp) {
 						t.Errorf("%s: given up for %q: want %q", compiler, why, p.gaveUp)
@@ -537,6 +553,52 @@ func realDir(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// A tracer takes no other command's end away.
+func TestOtherCommands(t *testing.T) {
+	dir := realDir(t)
+	exe := compile(t, dir, "gcc", "small", "int main(void) { return 0; }")
+	var g errgroup.Group
+	g.SetLimit(8)
+	for i := range 200 {
+		g.Go(func() error {
+			cmd := exec.Command(exe)
+			if i%2 == 0 {
+				_, err := Run(cmd, Options{}, nil)
+				return err
+			}
+			return cmd.Run()
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A name is idle only if no function of that name is entered, wherever it is.
+func TestIdle(t *testing.T) {
+	dir := realDir(t)
+	for name, source := range map[string]string{
+		"a.c": "static int same(void) { return 1; } static int other(void) { return 1; } int a(int x) { return x ? same() : other(); }",
+		"b.c": "static int same(void) { return 2; } static int other(void) { return 2; } int b(int x) { return x ? same() : other(); }",
+		"m.c": "int a(int), b(int); int alias(void) __attribute__((alias(\"real\"))); int real(void) { return 0; } int main(void) { return a(1) + b(1) - 3 + alias(); }",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(source), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("gcc", "-O0", "a.c", "b.c", "m.c", "-o", "idle")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	_, r := traced(t, Options{}, dir, filepath.Join(dir, "idle"))
+	for name, want := range map[string]bool{"same": false, "other": true, "a": false, "alias": false, "real": false, "main": false, "_fini": false} {
+		if r.Idle[name] != want {
+			t.Errorf("%s is idle: %t", name, r.Idle[name])
+		}
+	}
 }
 
 func TestCounts(t *testing.T) {

@@ -131,19 +131,37 @@ func run(cmd *exec.Cmd, opt Options, started func()) (r *Result, err error) {
 	if why := privileged(cmd.Path); why != "" {
 		return untraced(cmd, opt, started, why)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+	onOwnThread(func() {
 		x := &tracer{
 			opt: opt, threads: map[int]*thread{}, files: map[identity]*loaded{}, loaders: map[identity]*loaded{}, reasons: map[string]bool{},
 			result: &Result{},
 		}
 		r, err = x.run(cmd, started)
-	}()
-	<-done
+	})
 	return r, err
+}
+
+// onOwnThread calls f on a thread of the system that has no children: a tracer waits for all of its
+// thread, and would take the end of a command away from who has started it there.
+func onOwnThread(f func()) {
+	found := make(chan struct{})
+	defer close(found)
+	for done := false; !done; {
+		next := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			if err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL|unix.WNOTHREAD, nil); err != unix.ECHILD {
+				close(next)
+				<-found // or it would be the next one, too
+				return
+			}
+			defer close(next)
+			f()
+			done = true
+		}()
+		<-next
+	}
 }
 
 // privileged says why a program would have fewer rights under a tracer.
@@ -1049,9 +1067,7 @@ func (x *tracer) look(p *process) {
 			}
 		}
 	}
-	if !p.forked {
-		x.compare(p)
-	}
+	x.compare(p)
 }
 
 // hasCode reports whether a mapping isn't just the page in which a segment begins or ends.
@@ -1065,7 +1081,8 @@ func (x *tracer) hasCode(r region) bool {
 	})
 }
 
-// compare finds code that changed itself. What it did to breakpoints nobody knows.
+// compare finds code that changed itself, or was taken from its file again. What that did to breakpoints
+// nobody knows.
 func (x *tracer) compare(p *process) {
 	for _, m := range p.maps {
 		for _, r := range m.f.runs {
@@ -1082,6 +1099,10 @@ func (x *tracer) compare(p *process) {
 			}
 			code, armed := m.t.code[lo-m.t.offset:], m.t.armed[lo-m.t.offset:]
 			for i, c := range b {
+				if c == code[i] && c != armed[i] && !m.t.entered(lo-m.t.offset+uint64(i)) {
+					x.giveUp("%s takes its code from the file again", m.f.name)
+					return
+				}
 				if c != code[i] && c != armed[i] {
 					x.giveUp("%s changes its own code", m.f.name)
 					x.result.Void = "it changes its own code"
@@ -1095,6 +1116,7 @@ func (x *tracer) compare(p *process) {
 // finish makes the result.
 func (x *tracer) finish() *Result {
 	t := &Trace{Naive: x.opt.Naive, Files: []File{}}
+	idle, unseen := map[string]bool{}, 0 // whether a function of that name is
 	for _, f := range x.files {
 		if f == nil || f.runs == nil {
 			continue
@@ -1105,6 +1127,8 @@ func (x *tracer) finish() *Result {
 			continue
 		}
 		t.Files = append(t.Files, File{Name: f.name, ID: id, Functions: f.entries, Unseen: f.unseen, Executed: f.executed()})
+		f.idle(t.Files[len(t.Files)-1].Executed, idle)
+		unseen += f.unseen
 	}
 	for _, l := range []map[identity]*loaded{x.files, x.loaders} {
 		for _, f := range l {
@@ -1116,5 +1140,10 @@ func (x *tracer) finish() *Result {
 	t.GaveUp = slices.Collect(maps.Keys(x.reasons))
 	t.normalise()
 	x.result.Trace = t
+	// Code without a name may be that of a function which has the name of an idle one.
+	if len(t.GaveUp) == 0 && x.result.Void == "" && unseen == 0 {
+		maps.DeleteFunc(idle, func(_ string, is bool) bool { return !is })
+		x.result.Idle = idle
+	}
 	return x.result
 }

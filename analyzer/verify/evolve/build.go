@@ -12,7 +12,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 )
 
 // Builder compiles, links, analyses and runs revisions. What is equal is done once, whichever
@@ -26,6 +29,8 @@ type Builder struct {
 	Flags, Links []string
 	// Clang dumps syntax trees for evidence by source, or is empty: then there is none.
 	Clang string
+	// Traces has each execution done once more, under a tracer.
+	Traces bool
 
 	units   sync.Map // *pending by sources and flags
 	linked  sync.Map // *linking by libraries and what they consist of
@@ -281,6 +286,7 @@ func (o *Outcome) Same(x *Outcome) bool { return *o == *x }
 type execution struct {
 	once    sync.Once
 	outcome *Outcome
+	traced  *trace.Result // nil if it wasn't
 	took    time.Duration
 	err     error
 }
@@ -293,32 +299,72 @@ func (x *Built) Run(ctx context.Context) (*Outcome, time.Duration, error) {
 	if x.Err != nil {
 		return &Outcome{Status: "it doesn't compile"}, 0, nil
 	}
+	t := x.once(ctx)
+	return t.outcome, t.took, t.err
+}
+
+// Traced executes the test as Run does, and returns what it did under a tracer, nil if that isn't known. It is
+// an error if a tracer makes a difference.
+func (x *Built) Traced(ctx context.Context) (*trace.Result, error) {
+	if x.recorded != nil || x.Err != nil {
+		return nil, nil
+	}
+	t := x.once(ctx)
+	return t.traced, t.err
+}
+
+func (x *Built) once(ctx context.Context) *execution {
 	e, _ := x.b.ran.LoadOrStore(x.Inputs(), new(execution))
 	t := e.(*execution)
-	t.once.Do(func() {
-		start := time.Now()
-		t.outcome, t.err = x.execute(ctx)
-		t.took = time.Since(start)
-	})
-	return t.outcome, t.took, t.err
+	t.once.Do(func() { t.err = x.execute(ctx, t) })
+	return t
 }
 
 // maxRun bounds an execution.
 const maxRun = 10 * time.Second
 
-func (x *Built) execute(ctx context.Context) (*Outcome, error) {
+// execute links the test and has it run, and run under a tracer, if the Builder has traces.
+func (x *Built) execute(ctx context.Context, t *execution) error {
+	start := time.Now()
 	dir, err := os.MkdirTemp(x.b.Dir, "run-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer os.RemoveAll(dir)
-	at := filepath.Join(dir, "runfiles")
-	if err := os.Mkdir(at, 0o777); err != nil {
-		return nil, err
-	}
 	if err := x.link(ctx, dir); errors.Is(err, errRefused) {
-		return &Outcome{Status: "it doesn't link"}, nil
+		t.outcome = &Outcome{Status: "it doesn't link"}
+		return nil
 	} else if err != nil {
+		return err
+	}
+	t.outcome, err = x.start(ctx, dir, func(cmd *exec.Cmd) (syscall.WaitStatus, error) {
+		err := cmd.Run()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			return 0, err
+		}
+		return cmd.ProcessState.Sys().(syscall.WaitStatus), nil
+	})
+	t.took = time.Since(start)
+	if err != nil || !x.b.Traces {
+		return err
+	}
+	traced, err := x.start(ctx, dir, func(cmd *exec.Cmd) (_ syscall.WaitStatus, err error) {
+		if t.traced, err = trace.Run(cmd, trace.Options{}, nil); err != nil {
+			return 0, err
+		}
+		return t.traced.Status, nil
+	})
+	if err == nil && t.traced != nil && t.traced.Void == "" && !traced.Same(t.outcome) {
+		err = fmt.Errorf("under a tracer a test does something else: %+v, without %+v", *traced, *t.outcome)
+	}
+	return err
+}
+
+// start has the program in a directory run, with its data; its standard output and error are one.
+func (x *Built) start(ctx context.Context, dir string, run func(cmd *exec.Cmd) (syscall.WaitStatus, error)) (*Outcome, error) {
+	at, err := os.MkdirTemp(dir, "runfiles-")
+	if err != nil {
 		return nil, err
 	}
 	for _, d := range x.Test.Data {
@@ -328,17 +374,22 @@ func (x *Built) execute(ctx context.Context) (*Outcome, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxRun)
 	defer cancel()
+	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "prog"), x.Test.Args...)
 	cmd.Dir, cmd.Env = at, []string{"PATH=/usr/bin:/bin"}
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
+	cmd.Stdout, cmd.Stderr = &out, &out
+	status, err := run(cmd)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &Outcome{Built: true, Status: "it takes more than " + maxRun.String()}, nil
 	}
-	if err != nil && !errors.As(err, &exit) {
+	if err != nil {
 		return nil, err
 	}
-	return &Outcome{Built: true, Status: cmd.ProcessState.String(), Output: string(out)}, nil
+	how := fmt.Sprintf("exit status %d", status.ExitStatus())
+	if status.Signaled() {
+		how = "signal: " + status.Signal().String()
+	}
+	return &Outcome{Built: true, Status: how, Output: out.String()}, nil
 }
 
 // link links the program in a directory, where shared libraries are then, too.

@@ -56,11 +56,11 @@ func Check(ctx context.Context, b *Builder, p *Program, makeTools func(Passes) [
 			oracle[x.Name] = o
 		}
 	}
-	return trace(ctx, p, built, func(test string, o *Outcome) bool { return o.OK() && o.Same(oracle[test]) }, makeTools)
+	return follow(ctx, p, built, func(test string, o *Outcome) bool { return o.OK() && o.Same(oracle[test]) }, makeTools)
 }
 
-// trace has RetestAll and then tools go through the revisions of a program.
-func trace(ctx context.Context, p *Program, built []map[string]*Built, passes Passes, makeTools func(Passes) []Tool) (*Trace, error) {
+// follow has RetestAll and then tools go through the revisions of a program.
+func follow(ctx context.Context, p *Program, built []map[string]*Built, passes Passes, makeTools func(Passes) []Tool) (*Trace, error) {
 	t := &Trace{Program: p, Results: map[string][]*Result{}}
 	for i, r := range p.Revisions {
 		outcomes, passed := map[string]*Outcome{}, map[string]bool{}

@@ -16,6 +16,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 )
 
 // Evidence says what the key of a test is made of.
@@ -33,6 +34,7 @@ type Evidence struct {
 	Test func(t *fingerprint.Test)
 	// More faults: see Faults.
 	sorted, noShared, noArgs bool
+	forget                   func(file string, s trace.Symbol) bool
 }
 
 // Keys are the keys of tests by an evidence, "" for one that has none: it always runs. They are

@@ -2,13 +2,16 @@ package evolve
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 )
 
 // Fault is a way in which an analyzer can be wrong. A checker that doesn't find each of them in
@@ -18,6 +21,8 @@ type Fault struct {
 	// Modes show it soon, in autoep's names.
 	Modes []string
 	new   func() *Evidence
+	// traces says that it is the tool with traces that is wrong.
+	traces bool
 }
 
 var evidences atomic.Int64
@@ -29,52 +34,103 @@ func (f Fault) Evidence() *Evidence {
 	return e
 }
 
+// Tool is this tool with the fault.
+func (f Fault) Tool(p Passes) Tool {
+	if f.traces {
+		return OursWithTraces(f.Name, p, f.Evidence())
+	}
+	return Ours(f.Name, p, f.Evidence())
+}
+
 // Faults are what the checker is checked with (docs/checks.md).
-var Faults = []Fault{
-	{"virtual tables", "no class has a virtual table", []string{"F1+vtable"}, drop("_ZTV")},
-	{"types", "nothing is known of a class at run time", []string{"F1+raise"}, drop("_ZTI", "_ZTS")},
-	{"inline bodies", "what is in several units is the same everywhere", []string{"H1+inline"}, blind(func(c *manifest.Component) bool {
+var Faults = slices.Concat(staticFaults, traceFaults)
+
+var staticFaults = []Fault{
+	{Name: "virtual tables", Text: "no class has a virtual table", Modes: []string{"F1+vtable"}, new: drop("_ZTV")},
+	{Name: "types", Text: "nothing is known of a class at run time", Modes: []string{"F1+raise"}, new: drop("_ZTI", "_ZTS")},
+	{Name: "inline bodies", Text: "what is in several units is the same everywhere", Modes: []string{"H1+inline"}, new: blind(func(c *manifest.Component) bool {
 		return c.Linkage == manifest.Linkage_LINKAGE_WEAK && !strings.HasPrefix(c.Name, "_ZT")
 	})},
-	{"static functions", "what only its unit knows is ignored", []string{"C1+twins"}, blind(func(c *manifest.Component) bool {
+	{Name: "static functions", Text: "what only its unit knows is ignored", Modes: []string{"C1+twins"}, new: blind(func(c *manifest.Component) bool {
 		return c.Linkage == manifest.Linkage_LINKAGE_LOCAL && c.Root == "" && !strings.HasPrefix(c.Name, ".")
 	})},
-	{"local variables", "what functions keep, and sections of data, are ignored", []string{"M1+rodata", "C1+rodata"}, blind(func(c *manifest.Component) bool {
+	{Name: "local variables", Text: "what functions keep, and sections of data, are ignored", Modes: []string{"M1+rodata", "C1+rodata"}, new: blind(func(c *manifest.Component) bool {
 		return strings.HasPrefix(c.Name, "_ZZ") || strings.HasPrefix(c.Name, ".rodata") || strings.Contains(c.Name[1:], ".")
 	})},
-	{"leaves", "what others know and refers to nothing, such as a variable, is ignored", []string{"C1+init"}, blind(func(c *manifest.Component) bool {
+	{Name: "leaves", Text: "what others know and refers to nothing, such as a variable, is ignored", Modes: []string{"C1+init"}, new: blind(func(c *manifest.Component) bool {
 		return c.Linkage == manifest.Linkage_LINKAGE_EXTERNAL && len(c.Links) == 0
 	})},
-	{"initialisers", "nothing runs in front of main", []string{"F1+init"}, rewire(func(c *manifest.Component) {
+	{Name: "initialisers", Text: "nothing runs in front of main", Modes: []string{"F1+init"}, new: rewire(func(c *manifest.Component) {
 		if strings.HasPrefix(c.Name, ".init_array") || strings.HasPrefix(c.Name, "_GLOBAL__sub_I") {
 			c.Root, c.Links = "", nil
 		}
 	})},
-	{"last reference", "one of the references of a function is forgotten", []string{"F1+vtable"}, rewire(func(c *manifest.Component) {
+	{Name: "last reference", Text: "one of the references of a function is forgotten", Modes: []string{"F1+vtable"}, new: rewire(func(c *manifest.Component) {
 		if len(c.Links) > 1 {
 			c.Links = c.Links[:len(c.Links)-1]
 		}
 	})},
-	{"first reference", "the first reference of a function with several is forgotten", []string{"F1+init"}, rewire(func(c *manifest.Component) {
+	{Name: "first reference", Text: "the first reference of a function with several is forgotten", Modes: []string{"F1+init"}, new: rewire(func(c *manifest.Component) {
 		if len(c.Links) > 1 {
 			c.Links = c.Links[1:]
 		}
 	})},
-	{"inner references", "references that an assembler has resolved are forgotten", []string{"C1+twins"}, links(func(l uint32) bool { return l%2 == 1 })},
-	{"outer references", "references to other units are forgotten", []string{"C1+enum"}, links(func(l uint32) bool { return l%2 == 0 })},
-	{"data files", "what a test reads is ignored", []string{"G1+data"}, func() *Evidence {
+	{Name: "inner references", Text: "references that an assembler has resolved are forgotten", Modes: []string{"C1+twins"}, new: links(func(l uint32) bool { return l%2 == 1 })},
+	{Name: "outer references", Text: "references to other units are forgotten", Modes: []string{"C1+enum"}, new: links(func(l uint32) bool { return l%2 == 0 })},
+	{Name: "data files", Text: "what a test reads is ignored", Modes: []string{"G1+data"}, new: func() *Evidence {
 		return &Evidence{Test: func(t *fingerprint.Test) { t.Data = nil }}
 	}},
-	{"headers", "a unit is analysed again only if its own file has changed", []string{"C1+enum"}, func() *Evidence {
+	{Name: "headers", Text: "a unit is analysed again only if its own file has changed", Modes: []string{"C1+enum"}, new: func() *Evidence {
 		var first sync.Map
 		return &Evidence{Of: func(u *Unit, m *manifest.Manifest) *manifest.Manifest {
 			old, _ := first.LoadOrStore(u.text, m)
 			return old.(*manifest.Manifest)
 		}}
 	}},
-	{"order of the line", "libraries are linked in the order of their names", []string{"C1+linkorder"}, func() *Evidence { return &Evidence{sorted: true} }},
-	{"libraries", "shared libraries count by their names", []string{"S1+init"}, func() *Evidence { return &Evidence{noShared: true} }},
-	{"arguments", "what a test is told is ignored", []string{"F1+args"}, func() *Evidence { return &Evidence{noArgs: true} }},
+	{Name: "order of the line", Text: "libraries are linked in the order of their names", Modes: []string{"C1+linkorder"}, new: func() *Evidence { return &Evidence{sorted: true} }},
+	{Name: "libraries", Text: "shared libraries count by their names", Modes: []string{"S1+init"}, new: func() *Evidence { return &Evidence{noShared: true} }},
+	{Name: "arguments", Text: "what a test is told is ignored", Modes: []string{"F1+args"}, new: func() *Evidence { return &Evidence{noArgs: true} }},
+}
+
+// traceFaults are those of a collector of traces that misses functions, and of keys of traces.
+var traceFaults = []Fault{
+	forgetting("traces without virtual functions", "nobody sees that a virtual function is entered", []string{"V1+E7"}, func(_ string, s trace.Symbol) bool {
+		return virtualFunction.MatchString(s.Name)
+	}),
+	forgetting("traces without initialisers", "nothing is seen before main", []string{"F1+init"}, func(_ string, s trace.Symbol) bool {
+		return strings.HasPrefix(s.Name, "_GLOBAL__sub_I") || strings.HasPrefix(s.Name, "__cxx_global_var_init")
+	}),
+	forgetting("traces without local functions", "functions that only their unit knows aren't seen", []string{"C1+twins"}, func(_ string, s trace.Symbol) bool { return s.Unit != "" }),
+	forgetting("traces without libraries", "a library that is loaded has no breakpoints", []string{"S1+init"}, func(file string, _ trace.Symbol) bool { return file != trace.Executable }),
+	forgetting("traces without constructors", "no constructor is seen", []string{"F1+vtable"}, func(_ string, s trace.Symbol) bool { return constructor.MatchString(s.Name) }),
+	forgetting("traces of main", "the trace ends when main has begun", []string{"C1+init"}, func(_ string, s trace.Symbol) bool {
+		return s.Name != "main" && !strings.HasPrefix(s.Name, "_GLOBAL__sub_I") && !strings.HasPrefix(s.Name, "__cxx_global_var_init")
+	}),
+	forgetting("every other entry", "every other function that is entered is missed", []string{"C1+enum", "H1+inline"}, func(_ string, s trace.Symbol) bool {
+		return xxhash.Sum64String(s.Name)%2 == 0
+	}),
+	{"keys without virtual tables", "of traces' keys: no class has a virtual table", []string{"F1+vtable"}, drop("_ZTV"), true},
+	{"keys without data", "of traces' keys: what data refers to is ignored", []string{"F1+vtable"}, rewire(func(c *manifest.Component) {
+		if c.Entry == "" {
+			c.Links = nil
+		}
+	}), true},
+	{"keys without bindings", "of traces' keys: which definition a symbol is bound to is ignored", []string{"C1+enum"}, links(func(l uint32) bool { return l%2 == 0 }), true},
+	{"keys without initialisers", "of traces' keys: nothing runs in front of main", []string{"F1+init"}, rewire(func(c *manifest.Component) {
+		if strings.HasPrefix(c.Name, ".init_array") || strings.HasPrefix(c.Name, "_GLOBAL__sub_I") {
+			c.Root, c.Links = "", nil
+		}
+	}), true},
+}
+
+var (
+	constructor     = regexp.MustCompile(`C[12]E`)
+	virtualFunction = regexp.MustCompile(`^_ZNK?[0-9A-Z].*[0-9a-z]Ei?$`)
+)
+
+// forgetting is a collector that doesn't see some functions, each of them in a file, when they are entered.
+func forgetting(name, text string, modes []string, forget func(file string, s trace.Symbol) bool) Fault {
+	return Fault{name, text, modes, func() *Evidence { return &Evidence{forget: forget} }, true}
 }
 
 // FaultModes are modes that together show all faults.

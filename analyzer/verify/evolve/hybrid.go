@@ -1,6 +1,7 @@
 package evolve
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -99,11 +100,12 @@ func (h *hybrid) affected(tests []*Built) ([]bool, error) {
 	return affected, nil
 }
 
-func (h *hybrid) executed(x *Built, _ bool) {
+func (h *hybrid) executed(_ context.Context, x *Built, _ bool) error {
 	h.last[x.Test.Name] = x
 	if x.Err != nil {
 		delete(h.last, x.Test.Name)
 	}
+	return nil
 }
 
 // fine returns the sources whose units count by function: those that are in both and have changed.

@@ -44,7 +44,7 @@ func (b *Builder) File(name, text string) (string, error) { return b.file(b.link
 // Go runs recorded revisions of a program through tools, as Check does with one that it builds.
 // A test passes if it ends well: there is no other oracle.
 func Go(ctx context.Context, p *Program, built []map[string]*Built, makeTools func(Passes) []Tool) (*Trace, error) {
-	return trace(ctx, p, built, func(_ string, o *Outcome) bool { return o.OK() }, makeTools)
+	return follow(ctx, p, built, func(_ string, o *Outcome) bool { return o.OK() }, makeTools)
 }
 
 // NewReport returns the report on programs that have gone through the same tools.

@@ -13,7 +13,7 @@ import (
 // builder links with lld, as Bazel does where there is one.
 func builder(t *testing.T) *evolve.Builder {
 	clangtest.Tool(t, "clang++")
-	b := &evolve.Builder{Dir: t.TempDir(), C: "clang", CXX: "clang++", Flags: []string{"-O0", "-w"}, Clang: clangtest.Clang(t)}
+	b := &evolve.Builder{Dir: t.TempDir(), C: "clang", CXX: "clang++", Flags: []string{"-O0", "-w"}, Clang: clangtest.Clang(t), Traces: true}
 	if _, err := exec.LookPath("ld.lld"); err == nil {
 		b.Links = []string{"-fuse-ld=lld"}
 	}
@@ -23,11 +23,12 @@ func builder(t *testing.T) *evolve.Builder {
 // TestSample is a small campaign with a fixed seed: no rule of safety or generality is violated by
 // this tool, and by others some is. docs/checks.md has the command of the full one.
 func TestSample(t *testing.T) {
-	const object, source = "by object", "by source"
+	const object, source, traces = "by object", "by source", "with traces"
 	c := &evolve.Campaign{Builder: builder(t), Tools: func(p evolve.Passes) []evolve.Tool {
 		return []evolve.Tool{
 			evolve.BazelCache(p), evolve.Files(p), evolve.Hybrid(p, true),
 			evolve.Ours(object, p, &evolve.Evidence{}), evolve.Ours(source, p, &evolve.Evidence{Source: true}),
+			evolve.OursWithTraces(traces, p, &evolve.Evidence{}),
 		}
 	}}
 	n := 60
@@ -41,7 +42,7 @@ func TestSample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tool := range []string{object, source} {
+	for _, tool := range []string{object, source, traces} {
 		for _, v := range r.Wrong(tool) {
 			t.Error(v)
 		}
@@ -61,7 +62,7 @@ func TestEachFault(t *testing.T) {
 	}
 	c := &evolve.Campaign{Builder: builder(t), Tools: func(p evolve.Passes) (l []evolve.Tool) {
 		for _, f := range evolve.Faults {
-			l = append(l, evolve.Ours(f.Name, p, f.Evidence()))
+			l = append(l, f.Tool(p))
 		}
 		return l
 	}}

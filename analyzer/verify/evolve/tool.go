@@ -48,7 +48,7 @@ type selecting interface {
 	// code and data go.
 	affected(tests []*Built) ([]bool, error)
 	// executed is told of each execution, passed or not.
-	executed(x *Built, passed bool)
+	executed(ctx context.Context, x *Built, passed bool) error
 }
 
 func (s *selector) Name() string   { return s.name }
@@ -93,7 +93,9 @@ func (s *selection) Revision(ctx context.Context, r *Revision, tests map[string]
 		if s.failed[name] = !passed; !passed {
 			result.Failed[name] = o
 		}
-		s.executed(x, passed)
+		if err := s.executed(ctx, x, passed); err != nil {
+			return nil, err
+		}
 	}
 	return result, nil
 }
@@ -108,7 +110,7 @@ type all struct{}
 func (all) affected(tests []*Built) ([]bool, error) {
 	return slices.Repeat([]bool{true}, len(tests)), nil
 }
-func (all) executed(*Built, bool) {}
+func (all) executed(context.Context, *Built, bool) error { return nil }
 
 // byKey are tools that know an outcome by a key, whenever that was: "" is a test without one.
 type byKey struct {
@@ -131,10 +133,11 @@ func (k *byKey) affected(tests []*Built) ([]bool, error) {
 	return affected, nil
 }
 
-func (k *byKey) executed(x *Built, passed bool) {
+func (k *byKey) executed(_ context.Context, x *Built, passed bool) error {
 	if key := k.now[x.Test.Name]; passed && key != "" {
 		k.passed[key] = true
 	}
+	return nil
 }
 
 func newByKey(name string, p Passes, keys func([]*Built) ([]string, error)) Tool {
@@ -195,7 +198,10 @@ func (f *byFiles) affected(tests []*Built) ([]bool, error) {
 	return affected, nil
 }
 
-func (f *byFiles) executed(x *Built, _ bool) { f.last[x.Test.Name] = f.state(x) }
+func (f *byFiles) executed(_ context.Context, x *Built, _ bool) error {
+	f.last[x.Test.Name] = f.state(x)
+	return nil
+}
 
 // Targets selects by the build graph, as bazel-diff and target-determinator do: a test is affected if
 // a file or a rule is another one of a target that it depends on.

@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 )
 
 // EntryCoverage are clang's flags for a program that records which of its
@@ -102,6 +103,85 @@ func Check(ctx context.Context, closure *fingerprint.Report, profiles []string, 
 	e := compareExecution(closure, entered, has)
 	demangle(ctx, clang, e.Violations)
 	return e, nil
+}
+
+// Entries is the outcome of comparing what a test executed by its counters with the trace of the same run.
+type Entries struct {
+	// Executed is the number of functions that were entered by the counters, Inlined how many of these have
+	// no code of their own, or none that anything refers to that is entered, or is data: what was executed of
+	// them is a part of others.
+	Executed int `json:"executed"`
+	Inlined  int `json:"inlined"`
+	// Entered is the number of functions in the trace, which has also those without counters.
+	Entered int `json:"entered"`
+	// Missing are all other functions of Executed that aren't in the trace.
+	Missing []Function `json:"missing"`
+	// GaveUp is why the trace may lack functions.
+	GaveUp []string `json:"gaveUp,omitempty"`
+}
+
+// CheckTrace checks that every function that a test executed by its counters (see Check) is in the trace of
+// that run, or was inlined by the closure of the test as it is without counters. has are the functions of the
+// instrumented program and its libraries.
+func CheckTrace(ctx context.Context, closure *fingerprint.Report, t *trace.Trace, profiles []string, has Functions, clang string) (*Entries, error) {
+	counted, err := readProfiles(ctx, profiles, clang)
+	if err != nil {
+		return nil, err
+	}
+	e := &Entries{Missing: []Function{}, GaveUp: t.GaveUp}
+	traced := map[string]bool{}
+	for _, f := range t.Files {
+		e.Entered += len(f.Executed)
+		for _, x := range f.Executed {
+			for _, s := range x.Symbols {
+				traced[ofFile.ReplaceAllString(s.Name, "$1")] = true
+			}
+		}
+	}
+	called := callable(closure, traced, has)
+	for f, executed := range counted {
+		if !executed {
+			continue
+		}
+		e.Executed++
+		name := ofFile.ReplaceAllString(f.Symbol, "$1")
+		_, there := has[Function{Symbol: name}]
+		switch {
+		case traced[name]:
+		case there && called(f):
+			e.Missing = append(e.Missing, f)
+		default:
+			e.Inlined++
+		}
+	}
+	slices.SortFunc(e.Missing, func(f, g Function) int {
+		return cmp.Or(strings.Compare(f.Source, g.Source), strings.Compare(f.Symbol, g.Symbol))
+	})
+	return e, nil
+}
+
+// callable tells whether something that was entered, or isn't a function, refers to a function.
+func callable(closure *fingerprint.Report, traced map[string]bool, has Functions) func(f Function) bool {
+	x := newClosureIndex(closure)
+	number := make(map[string]int, len(closure.Components))
+	for i, c := range closure.Components {
+		number[c.ID] = i
+	}
+	referred := make([]bool, len(closure.Components))
+	for _, c := range closure.Components {
+		function, entered := false, false
+		for _, s := range append([]string{c.Name}, c.Symbols...) {
+			s = ofFile.ReplaceAllString(s, "$1")
+			_, is := has[Function{Symbol: s}]
+			function, entered = function || is, entered || traced[s]
+		}
+		for _, to := range c.Links {
+			referred[number[to]] = referred[number[to]] || entered || !function
+		}
+	}
+	return func(f Function) bool {
+		return slices.ContainsFunc(x.find(f), func(i int) bool { return referred[i] })
+	}
 }
 
 // Functions are those that programs have, as the closure knows them: without

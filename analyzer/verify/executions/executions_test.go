@@ -15,6 +15,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 )
 
 func TestMain(m *testing.M) { os.Exit(clangtest.Main(m)) }
@@ -25,6 +26,7 @@ type execution struct {
 	closure *fingerprint.Report
 	entered map[Function]bool
 	has     Functions
+	trace   *trace.Trace
 	dir     string // of the profiles
 }
 
@@ -76,8 +78,13 @@ func execute(t *testing.T, archive string, flags ...string) execution {
 	}
 	command(x.clang, append(plain, "-lstdc++", "-o", "plain")...)
 	command(x.clang, append(objects, EntryCoverageLink, "-lstdc++", "-o", "program")...)
-	command("./program")
-	var err error
+	cmd := exec.Command("./program")
+	cmd.Env = append(os.Environ(), "LLVM_PROFILE_FILE="+filepath.Join(x.dir, "%p-%m%c.profraw"))
+	r, err := trace.Run(cmd, trace.Options{}, nil)
+	if err != nil || r.Status.ExitStatus() != 0 {
+		t.Fatalf("./program: %v, %+v", err, r)
+	}
+	x.trace = r.Trace
 	if x.closure, err = fingerprint.FromFiles(manifests, fingerprint.Roots{}); err != nil {
 		t.Fatal(err)
 	}
@@ -276,6 +283,7 @@ func TestExecutions(t *testing.T) {
 						t.Errorf("%s: entered %v, known %v", f, executed, ok)
 					}
 				}
+				checkTrace(t, x)
 				e := compareExecution(x.closure, x.entered, x.has)
 				// A coroutine of clang has functions without a name, so that the section
 				// counts as a whole.
@@ -310,6 +318,41 @@ func TestExecutions(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// checkTrace: the trace of the run has all functions that have code of their own, and a function that it
+// lacks is found.
+func checkTrace(t *testing.T, x execution) {
+	t.Helper()
+	has := Functions{}
+	if err := has.Add("program"); err != nil {
+		t.Fatal(err)
+	}
+	e, err := CheckTrace(t.Context(), x.closure, x.trace, []string{x.dir}, has, x.clang)
+	if err != nil || len(e.Missing) > 0 || e.Executed == 0 || len(e.GaveUp) > 0 {
+		t.Errorf("the trace: %+v, %v", e, err)
+	}
+	// One that main calls, or that data refers to.
+	lost := ""
+	for _, c := range x.closure.Components {
+		for _, to := range c.Links {
+			if x.entered[Function{Symbol: to}] && c.Name == "main" {
+				lost = to
+			}
+		}
+	}
+	if lost == "" {
+		return
+	}
+	for i := range x.trace.Files {
+		f := &x.trace.Files[i]
+		f.Executed = slices.DeleteFunc(slices.Clone(f.Executed), func(x trace.Function) bool {
+			return slices.Contains(x.Symbols, trace.Symbol{Name: lost})
+		})
+	}
+	if e, err = CheckTrace(t.Context(), x.closure, x.trace, []string{x.dir}, has, x.clang); err != nil || !slices.Contains(e.Missing, Function{Symbol: lost}) {
+		t.Errorf("a trace without %s: %+v, %v", lost, e, err)
 	}
 }
 

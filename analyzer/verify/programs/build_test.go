@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
@@ -400,17 +401,39 @@ func (p *program) library(word string) *linked {
 // outcome builds and runs the program.
 func (p *program) outcome(ctx context.Context) (string, error) {
 	if ok, err := p.build(ctx); !ok {
-		return "isn't built", err
+		return notBuilt, err
 	}
+	return p.execute(ctx, ordinarily)
+}
+
+// ordinarily runs a command.
+func ordinarily(cmd *exec.Cmd) (syscall.WaitStatus, error) {
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return 0, err
+	}
+	return cmd.ProcessState.Sys().(syscall.WaitStatus), nil
+}
+
+const notBuilt = "isn't built"
+
+// execute has the program run, which is built, and returns how it ended and what it wrote.
+func (p *program) execute(ctx context.Context, run func(cmd *exec.Cmd) (syscall.WaitStatus, error)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
+	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, "./prog", p.v.run...)
 	cmd.Dir = p.dir
 	cmd.Env = append([]string{"PATH=/usr/bin:/bin"}, p.v.env...)
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+	cmd.Stdout = &out
+	status, err := run(cmd)
+	if err != nil || ctx.Err() != nil {
 		return "", fmt.Errorf("./prog: %v %v", err, ctx.Err())
 	}
-	return fmt.Sprintf("%s, %q", cmd.ProcessState, out), nil
+	how := fmt.Sprintf("exit status %d", status.ExitStatus())
+	if status.Signaled() {
+		how = "signal: " + status.Signal().String()
+	}
+	return fmt.Sprintf("%s, %q", how, out.Bytes()), nil
 }

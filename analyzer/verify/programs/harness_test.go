@@ -55,7 +55,7 @@ link: a.c {{one two}}/{{two one}}
 			if err != nil || len(pairs) != 1 {
 				t.Fatalf("%v, %v", pairs, err)
 			}
-			findings, v, err := pairs[0].check(context.Background(), objs, test.key, t.TempDir())
+			findings, v, err := pairs[0].check(context.Background(), objs, test.key, t.TempDir(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,8 +22,12 @@ type keyer func(p *program, source bool) (string, error)
 var errAlwaysRun = errors.New("it is always run")
 
 // composed is the key that the rules would come to.
-func composed(p *program, source bool) (string, error) {
-	t := &fingerprint.Test{Binary: p.links[0].output, Source: source}
+func composed(p *program, source bool) (string, error) { return composedWithout(p, source, nil) }
+
+// composedWithout is the key of a trace of the program, given the functions that it didn't enter, or, if that
+// is nil, that which the rules would come to.
+func composedWithout(p *program, source bool, idle map[string]bool) (string, error) {
+	t := &fingerprint.Test{Binary: p.links[0].output, Source: source, Idle: idle}
 	for _, kv := range p.v.env {
 		name, value, _ := strings.Cut(kv, "=")
 		if syslib.ChangesLoading(name, value) {
@@ -74,7 +78,9 @@ func composed(p *program, source bool) (string, error) {
 	case c[0].Err != nil:
 		return "", c[0].Err
 	case c[0].NotPlain != "":
-		return composed(p, false) // as tasting test does
+		return composedWithout(p, false, idle) // as tasting test does
+	case c[0].Opaque != "":
+		return "", fmt.Errorf("%w: %s", errAlwaysRun, c[0].Opaque)
 	case len(c[0].Config.AlwaysRun) > 0:
 		return "", fmt.Errorf("%w: %q", errAlwaysRun, c[0].Config.AlwaysRun)
 	}

@@ -48,8 +48,9 @@ func (f *finding) differs() bool   { return f.outcomes[0] != f.outcomes[1] }
 func (f *finding) violation() bool { return f.differs() && f.keys[0] == f.keys[1] }
 func (f *finding) coarse() bool    { return f.outcomes[0] != "" && !f.differs() && f.keys[0] != f.keys[1] }
 
-// check builds, runs and identifies both versions in every configuration.
-func (p *pair) check(ctx context.Context, objs *objects, key keyer, dir string) (findings []finding, v *version, err error) {
+// check builds, runs and identifies both versions in every configuration. With traces, those of the first
+// configurations with and without optimisation in which both are run are checked as well.
+func (p *pair) check(ctx context.Context, objs *objects, key keyer, dir string, traces *traces) (findings []finding, v *version, err error) {
 	var versions [2]*version
 	var src [2]string
 	for i := range versions {
@@ -64,7 +65,7 @@ func (p *pair) check(ctx context.Context, objs *objects, key keyer, dir string) 
 		}
 	}
 	v = versions[0]
-	differs := false
+	differs, traced := false, map[string]bool{}
 	for i, c := range v.configs() {
 		if differs && !*exhaustive && c.like(p.name) {
 			continue
@@ -108,6 +109,12 @@ func (p *pair) check(ctx context.Context, objs *objects, key keyer, dir string) 
 			for k := range two {
 				two[k].outcomes = outcomes
 			}
+			if traces != nil && !traced[c.opt] && programs[0].content() != programs[1].content() {
+				if err := traces.check(ctx, p.name, c, programs, outcomes); err != nil {
+					return nil, nil, fmt.Errorf("%s: %w", c, err)
+				}
+				traced[c.opt] = true
+			}
 			differs = differs || outcomes[0] != outcomes[1]
 		}
 		findings = append(findings, two...)
@@ -144,6 +151,7 @@ func TestPrograms(t *testing.T) {
 	type count struct{ pairs, findings, ran, differ, violations, coarse int }
 	counts := map[string]*count{}
 	violated, imprecise := map[string][]string{}, map[string][]string{}
+	var traced traces
 	t.Run("pairs", func(t *testing.T) {
 		for i, p := range readCorpus(t) {
 			if testing.Short() && i%8 != 0 {
@@ -151,7 +159,11 @@ func TestPrograms(t *testing.T) {
 			}
 			t.Run(p.name, func(t *testing.T) {
 				t.Parallel()
-				findings, v, err := p.check(context.Background(), objs, composed, t.TempDir())
+				var some *traces
+				if *allTraces || i%8 == 0 {
+					some = &traced
+				}
+				findings, v, err := p.check(context.Background(), objs, composed, t.TempDir(), some)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -205,6 +217,7 @@ func TestPrograms(t *testing.T) {
 		slices.Sort(names)
 		t.Logf("%d pairs %s:\n%s", len(names), what, strings.Join(names, "\n"))
 	}
+	t.Log(traced.String())
 	var cpu time.Duration
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var u syscall.Rusage

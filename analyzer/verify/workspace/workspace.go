@@ -41,6 +41,7 @@ import (
 	buildevents "github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/executions"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/witness"
 	"golang.org/x/sync/errgroup"
@@ -59,6 +60,9 @@ type Options struct {
 	Clang string
 	// SkipLinks and SkipExecutions leave out a check.
 	SkipLinks, SkipExecutions bool
+	// Tracer is a tasting by which tests are traced while they run instrumented, or empty: both have
+	// to see the same functions.
+	Tracer string
 	// Sample is the number of units whose links are checked, 0 for all.
 	Sample int
 	// Log is where Bazel's messages go.
@@ -112,6 +116,8 @@ type Test struct {
 	// data. Their content is in the fingerprint instead of their functions.
 	Others    int                `json:"others,omitempty"`
 	Execution *executions.Result `json:"execution,omitempty"`
+	// Trace compares a trace of the same run with what it executed, if it was traced (Options.Tracer).
+	Trace *executions.Entries `json:"trace,omitempty"`
 }
 
 // Violations returns the number of violations of both checks.
@@ -122,6 +128,9 @@ func (r *Report) Violations() (n int) {
 	for _, t := range r.Tests {
 		if t.Execution != nil {
 			n += len(t.Execution.Violations)
+		}
+		if t.Trace != nil {
+			n += len(t.Trace.Missing)
 		}
 	}
 	return n
@@ -236,7 +245,7 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 		}
 	}
 	if !opt.SkipExecutions {
-		if r.Tests, err = execute(ctx, b, labels, closures, functions, clang, opt.Progress); err != nil {
+		if r.Tests, err = execute(ctx, b, labels, closures, functions, clang, &opt); err != nil {
 			return nil, err
 		}
 	}
@@ -315,31 +324,36 @@ func links(ctx context.Context, units []compilation, clang string, sample int, p
 }
 
 // instrumented are flags of bazel test for a run that leaves profiles in the
-// directory profiles of each test's outputs.
-func instrumented() []string {
+// directory profiles of each test's outputs, and its trace by a tasting, if there is one.
+func instrumented(tracer string) []string {
+	start := `exec "$0" "$@"`
+	if tracer != "" {
+		start = `exec ` + tracer + ` trace --out="$TEST_UNDECLARED_OUTPUTS_DIR/` + traceFile + `" -- "$0" "$@"`
+	}
+
 	return []string{
 		`--per_file_copt=\.(c|cc|cpp|cxx|c\+\+|C)$@` + strings.Join(executions.EntryCoverage, ","),
 		"--linkopt=" + executions.EntryCoverageLink,
-		`--run_under=/bin/sh -c 'LLVM_PROFILE_FILE="$TEST_UNDECLARED_OUTPUTS_DIR/` + profiles + `/%p-%m%c.profraw" exec "$0" "$@"'`,
+		`--run_under=/bin/sh -c 'LLVM_PROFILE_FILE="$TEST_UNDECLARED_OUTPUTS_DIR/` + profiles + `/%p-%m%c.profraw"; export LLVM_PROFILE_FILE; ` + start + `'`,
 		"--nozip_undeclared_test_outputs",
 		"--nocache_test_results", "--runs_per_test=1", "--flaky_test_attempts=1",
 	}
 }
 
-const profiles = "tasting-profiles"
+const profiles, traceFile = "tasting-profiles", "tasting-trace"
 
 // executions runs the tests and compares what each executes with its closure.
-func execute(ctx context.Context, b *bazel, labels []string, closures map[string]*built, functions map[string]executions.Functions, clang string, progress func(string, int, int)) ([]Test, error) {
-	progress("build and run with instrumentation", 0, len(labels))
-	runs, err := b.build(ctx, "test", labels, instrumented()...)
+func execute(ctx context.Context, b *bazel, labels []string, closures map[string]*built, functions map[string]executions.Functions, clang string, opt *Options) ([]Test, error) {
+	opt.Progress("build and run with instrumentation", 0, len(labels))
+	runs, err := b.build(ctx, "test", labels, instrumented(opt.Tracer)...)
 	if err != nil {
 		return nil, err
 	}
 	tests := make([]Test, len(labels))
 	for i, label := range labels {
 		tests[i].Label = label
-		progress("what "+label+" executed", i+1, len(labels))
-		if err := tests[i].check(ctx, closures[label], runs[label], functions[label], clang); err != nil {
+		opt.Progress("what "+label+" executed", i+1, len(labels))
+		if err := tests[i].check(ctx, closures[label], runs[label], functions[label], clang, opt.Tracer != ""); err != nil {
 			tests[i].Error = err.Error()
 		}
 		if err := ctx.Err(); err != nil {
@@ -349,7 +363,7 @@ func execute(ctx context.Context, b *bazel, labels []string, closures map[string
 	return tests, nil
 }
 
-func (t *Test) check(ctx context.Context, composed, run *built, has executions.Functions, clang string) error {
+func (t *Test) check(ctx context.Context, composed, run *built, has executions.Functions, clang string, traced bool) error {
 	isClosure := func(f string) bool { return strings.HasSuffix(f, fingerprint.ClosureSuffix) }
 	var i int
 	if composed != nil {
@@ -391,7 +405,30 @@ func (t *Test) check(ctx context.Context, composed, run *built, has executions.F
 			own = append(own, file)
 		}
 	}
-	t.Execution, err = executions.Check(ctx, closure, own, has, clang)
+	if t.Execution, err = executions.Check(ctx, closure, own, has, clang); err != nil || !traced {
+		return err
+	}
+	return t.checkTrace(ctx, closure, run, own, clang)
+}
+
+// checkTrace compares the traces of a run, of one shard or several, with its profiles.
+func (t *Test) checkTrace(ctx context.Context, closure *fingerprint.Report, run *built, profiles []string, clang string) error {
+	all := new(trace.Trace)
+	for _, log := range run.logs {
+		b, err := os.ReadFile(filepath.Join(filepath.Dir(log), "test.outputs", traceFile))
+		if err != nil {
+			return fmt.Errorf("it left no trace: %w", err)
+		}
+		x, err := trace.Unmarshal(b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", log, err)
+		}
+		all.Files, all.GaveUp = append(all.Files, x.Files...), append(all.GaveUp, x.GaveUp...)
+	}
+	has, err := functionsOf(run.files)
+	if err == nil {
+		t.Trace, err = executions.CheckTrace(ctx, closure, all, profiles, has, clang)
+	}
 	return err
 }
 

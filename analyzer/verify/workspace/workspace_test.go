@@ -140,7 +140,7 @@ func TestUncheckedTests(t *testing.T) {
 		{"a test without profiles", composed, run, "no profile"},
 	} {
 		var x Test
-		if err := x.check(t.Context(), test.composed, test.run, nil, "clang"); err == nil || !strings.Contains(err.Error(), test.want) {
+		if err := x.check(t.Context(), test.composed, test.run, nil, "clang", false); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", test.name, err, test.want)
 		}
 	}

@@ -347,8 +347,18 @@ func printExecution(out io.Writer, name string, r *executions.Result) {
 	}
 }
 
+func printEntries(out io.Writer, e *executions.Entries) {
+	fmt.Fprintf(out, "  trace: %d functions entered, %d executed by their counters, %d of them inlined\n", e.Entered, e.Executed, e.Inlined)
+	for _, why := range e.GaveUp {
+		fmt.Fprintf(out, "  the trace was given up: %s\n", why)
+	}
+	for _, f := range e.Missing {
+		fmt.Fprintf(out, "  VIOLATION: %s was executed and is not in the trace\n", f)
+	}
+}
+
 func checkWorkspaceCommand() *cobra.Command {
-	var asJSON, verbose bool
+	var asJSON, verbose, traces bool
 	// bazel run starts programs elsewhere.
 	opt := workspace.Options{Log: io.Discard, Dir: os.Getenv("BUILD_WORKING_DIRECTORY")}
 	cmd := &cobra.Command{
@@ -372,6 +382,13 @@ The build's compiler has to be clang. With another one, only links can be checke
 			}
 			if verbose {
 				opt.Log = cmd.ErrOrStderr()
+			}
+			if traces {
+				program, err := os.Executable()
+				if err != nil {
+					return err
+				}
+				opt.Tracer = program
 			}
 			line := progress.On(cmd.ErrOrStderr())
 			opt.Progress = func(what string, done, total int) { line.Show("%s, %d of %d", what, done, total) }
@@ -404,6 +421,7 @@ The build's compiler has to be clang. With another one, only links can be checke
 	f.StringVar(&opt.Clang, "clang", os.Getenv("TASTING_CLANG"), "clang that analyses units and whose llvm-profdata reads profiles (default: $TASTING_CLANG, or the build's compiler)")
 	f.BoolVar(&opt.SkipLinks, "skip-links", false, "don't check links")
 	f.BoolVar(&opt.SkipExecutions, "skip-executions", false, "don't run tests")
+	f.BoolVar(&traces, "traces", false, "trace tests while they run instrumented: what was executed by either has to be the same (docs/traces.md)")
 	f.IntVar(&opt.Sample, "sample", 0, "check links of `N` units only, spread evenly (default all)")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	f.BoolVarP(&verbose, "verbose", "v", false, "print Bazel's messages to standard error")
@@ -440,6 +458,17 @@ func printWorkspace(out io.Writer, r *workspace.Report) {
 	}
 	fmt.Fprintf(out, "executions: %d of %d tests checked; %d functions executed, %d instrumented and not executed, %d inlined, %d in what counts as a whole; %d violations\n",
 		checked, len(r.Tests), executed, idle, inlined, whole, violations)
+	var traces, entered, missing int
+	for _, t := range r.Tests {
+		if e := t.Trace; e != nil {
+			traces++
+			entered += e.Executed
+			missing += len(e.Missing)
+		}
+	}
+	if traces > 0 {
+		fmt.Fprintf(out, "traces: %d; %d functions executed by their counters, %d of them missing\n", traces, entered, missing)
+	}
 	for _, t := range r.Tests {
 		if t.Failed {
 			fmt.Fprintf(out, "  %s failed with instrumentation\n", t.Label)
@@ -450,6 +479,9 @@ func printWorkspace(out io.Writer, r *workspace.Report) {
 		}
 		fmt.Fprint(out, "  ")
 		printExecution(out, t.Label, t.Execution)
+		if t.Trace != nil {
+			printEntries(out, t.Trace)
+		}
 		if t.Others > 0 {
 			fmt.Fprintf(out, "  %d profiles of programs in its data left out\n", t.Others)
 		}

@@ -23,7 +23,8 @@ import (
 const ours = "tasting"
 
 // evolveTools are the tools that need no Bazel. Without a clang there is none by source.
-func evolveTools(clang string) func(evolve.Passes) []evolve.Tool {
+// With traces there is one that knows what tests have executed.
+func evolveTools(clang string, traces bool) func(evolve.Passes) []evolve.Tool {
 	return func(p evolve.Passes) []evolve.Tool {
 		l := []evolve.Tool{
 			evolve.BazelCache(p), evolve.Targets(p), evolve.Files(p), evolve.Hybrid(p, false), evolve.Hybrid(p, true),
@@ -31,6 +32,9 @@ func evolveTools(clang string) func(evolve.Passes) []evolve.Tool {
 		}
 		if clang != "" {
 			l = append(l, evolve.Ours(ours+", by source", p, &evolve.Evidence{Source: true}))
+		}
+		if traces {
+			l = append(l, evolve.OursWithTraces(ours+", with traces", p, &evolve.Evidence{}))
 		}
 		return l
 	}
@@ -40,7 +44,7 @@ func checkEvolveCommand() *cobra.Command {
 	o := autoep.Options{}
 	var cc, cxx, clang, out, replay string
 	var flags, links []string
-	var asJSON, faults bool
+	var asJSON, faults, traces bool
 	cmd := &cobra.Command{
 		Use:   "evolve [flags]",
 		Short: "Run generated programs that evolve through tools that select tests, and check what they select",
@@ -81,8 +85,8 @@ lists them.`,
 				return err
 			}
 			defer os.RemoveAll(dir)
-			b := &evolve.Builder{Dir: dir, C: cc, CXX: cxx, Flags: flags, Links: links, Clang: clang}
-			c := &evolve.Campaign{Builder: b, Tools: evolveTools(clang)}
+			b := &evolve.Builder{Dir: dir, C: cc, CXX: cxx, Flags: flags, Links: links, Clang: clang, Traces: traces || faults}
+			c := &evolve.Campaign{Builder: b, Tools: evolveTools(clang, traces)}
 			if faults {
 				if c.Tools = faultyTools; len(o.Modes) == 0 {
 					o.Modes = evolve.FaultModes()
@@ -146,6 +150,7 @@ lists them.`,
 	f.StringVar(&out, "out", "", "write one program of each group of violations to this `DIR`, made smaller")
 	f.StringVar(&replay, "replay", "", "check the program in this `DIR`, which --out has written, and no others")
 	f.BoolVar(&faults, "faults", false, "check the checker: analyzers that are broken on purpose, each of which has to be found")
+	f.BoolVar(&traces, "traces", false, "also check this tool as it is when it knows what tests have executed: it runs each selected test once more, under a tracer")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	f.StringVar(&clang, "clang", "", "the clang that dumps syntax trees, for evidence by source of what clang compiles (default: none)")
 	return cmd
@@ -173,7 +178,7 @@ func runCampaign(cmd *cobra.Command, c *evolve.Campaign, programs iter.Seq[*evol
 func faultyTools(p evolve.Passes) []evolve.Tool {
 	l := []evolve.Tool{evolve.Ours(ours, p, &evolve.Evidence{})}
 	for _, f := range evolve.Faults {
-		l = append(l, evolve.Ours(f.Name, p, f.Evidence()))
+		l = append(l, f.Tool(p))
 	}
 	return l
 }
