@@ -306,8 +306,11 @@ func (x *Built) Run(ctx context.Context) (*Outcome, time.Duration, error) {
 // Traced executes the test as Run does, and returns what it did under a tracer, nil if that isn't known. It is
 // an error if a tracer makes a difference.
 func (x *Built) Traced(ctx context.Context) (*trace.Result, error) {
-	if x.recorded != nil || x.Err != nil {
+	switch {
+	case x.Err != nil:
 		return nil, nil
+	case x.recorded != nil:
+		return x.recorded.Traced()
 	}
 	t := x.once(ctx)
 	return t.traced, t.err

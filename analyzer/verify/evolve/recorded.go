@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 )
 
 // Recorded is what was noted down of a test that somebody else has built and executed: Bazel, at a
@@ -21,6 +22,8 @@ type Recorded struct {
 	// returns the file of a manifest that speaks for a unit.
 	Compose func(e *Evidence, unit func(u *Unit, manifest []byte) (file string, err error)) (*fingerprint.Test, error)
 	Env     []string
+	// Traced returns what is known of a trace of the execution, nil if nothing is.
+	Traced func() (*trace.Result, error)
 }
 
 // NewRecorded returns a test of a revision whose Files are sums of contents. Err is why it isn't

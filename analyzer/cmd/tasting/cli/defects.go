@@ -91,7 +91,7 @@ func runDefects(ctx context.Context, out io.Writer, o *history.Options, commits 
 			}
 			revisions = append(revisions, x)
 		}
-		t, err := p.Run(ctx, filepath.Base(git.Top)+" "+c.Commit[:8], "defects", revisions, recordedTools(false))
+		t, err := p.Run(ctx, filepath.Base(git.Top)+" "+c.Commit[:8], "defects", revisions, recordedTools(false, o.Tracer != ""))
 		if err != nil {
 			return err
 		}

@@ -61,7 +61,7 @@ func runGenerated(ctx context.Context, cmd *cobra.Command, o *history.Options, a
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &evolve.Builder{Dir: dir, C: "clang", CXX: "clang++", Flags: []string{"-O0", "-w"}, Clang: clang, Links: link}
+	b := &evolve.Builder{Dir: dir, C: "clang", CXX: "clang++", Flags: []string{"-O0", "-w"}, Clang: clang, Links: link, Traces: o.Tracer != ""}
 	var programs []*evolve.Program
 	var direct []*evolve.Trace
 	line := progress.On(o.Err)
@@ -69,7 +69,7 @@ func runGenerated(ctx context.Context, cmd *cobra.Command, o *history.Options, a
 		line.Show("%d programs without Bazel", len(programs))
 		t, err := evolve.Check(ctx, b, p, func(evolve.Passes) []evolve.Tool {
 			// For Bazel, too, a test passes if it ends well.
-			return recordedTools(false)(func(_ string, x *evolve.Outcome) bool { return x.OK() })
+			return recordedTools(false, o.Tracer != "")(func(_ string, x *evolve.Outcome) bool { return x.OK() })
 		})
 		if errors.Is(err, evolve.ErrUnfit) {
 			continue
@@ -107,7 +107,7 @@ func runGenerated(ctx context.Context, cmd *cobra.Command, o *history.Options, a
 		return err
 	}
 	defer done()
-	t, err := p.Run(ctx, "generated", "generated", all, recordedTools(false))
+	t, err := p.Run(ctx, "generated", "generated", all, recordedTools(false, o.Tracer != ""))
 	if err != nil {
 		return err
 	}

@@ -21,12 +21,15 @@ import (
 )
 
 // recordedTools are all tools that go through what was recorded.
-func recordedTools(kinds bool) func(evolve.Passes) []evolve.Tool {
+func recordedTools(kinds, traces bool) func(evolve.Passes) []evolve.Tool {
 	return func(p evolve.Passes) []evolve.Tool {
 		l := []evolve.Tool{
 			evolve.RetestAll(p), evolve.BazelCache(p), evolve.Targets(p), evolve.Files(p), evolve.Hybrid(p, false), evolve.Hybrid(p, true),
 			evolve.Ours(ours+", whole files", p, evolve.WholeFiles()), evolve.Ours(ours, p, &evolve.Evidence{}),
 			evolve.Ours(ours+", by source", p, &evolve.Evidence{Source: true}),
+		}
+		if traces {
+			l = append(l, evolve.OursWithTraces(ours+", with traces", p, &evolve.Evidence{}))
 		}
 		if kinds {
 			for _, k := range evolve.ChangeKinds {
@@ -61,6 +64,7 @@ func recordFlags(f *pflag.FlagSet, o *history.Options) {
 	f.StringVar(&o.Bazel, "bazel", "bazel", "`PATH` of Bazel")
 	f.StringArrayVar(&o.Startup, "bazel_startup", nil, "a startup `OPTION` for Bazel (repeatable)")
 	f.StringVar(&o.Aspect, "aspect", driver.Aspect, "`LABEL` of the aspect")
+	f.Bool("traces", false, "trace tests, and add this tool as it is when it knows what they have executed (docs/traces.md)")
 	f.Bool("real", false, "run \"tasting test\" at each revision as well, with a store of its own")
 	f.BoolP("help", "h", false, "help for this command")
 }
@@ -87,6 +91,11 @@ func recording(cmd *cobra.Command, o *history.Options, args []string, do func(ct
 	}
 	if real, _ := f.GetBool("real"); real {
 		if o.Tasting, err = os.Executable(); err != nil {
+			return err
+		}
+	}
+	if traces, _ := f.GetBool("traces"); traces {
+		if o.Tracer, err = os.Executable(); err != nil {
 			return err
 		}
 	}
@@ -169,7 +178,7 @@ func runHistory(ctx context.Context, out io.Writer, o *history.Options, commits 
 		return err
 	}
 	defer done()
-	t, err := p.Run(ctx, filepath.Base(git.Top), "history", all, recordedTools(kinds))
+	t, err := p.Run(ctx, filepath.Base(git.Top), "history", all, recordedTools(kinds, o.Tracer != ""))
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,12 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -24,7 +26,7 @@ func traceCommand() *cobra.Command {
 	var opt trace.Options
 	var asJSON bool
 	var libraries []string
-	var out string
+	var out, idle string
 	cmd := &cobra.Command{
 		Use:   "trace [flags] -- PROGRAM [ARGUMENT]...",
 		Short: "Print which functions a program executes",
@@ -49,7 +51,7 @@ command. docs/traces.md has the rules.`,
 			if err != nil {
 				return err
 			}
-			if err := writeTrace(r, asJSON, out, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
+			if err := writeTrace(r, asJSON, out, idle, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
 				return exit(exitInternal, err)
 			}
 			if r.Status.Signaled() {
@@ -64,6 +66,7 @@ command. docs/traces.md has the rules.`,
 	f.BoolVar(&asJSON, "json", false, "write the trace to standard output as a file has it, behind what the program wrote, and no table")
 	f.StringArrayVar(&libraries, "library", nil, "also trace files of the system that match this pattern, by path or name; may be repeated")
 	f.StringVar(&out, "out", "", "write the trace to this file, and no table")
+	f.StringVar(&idle, "idle", "", "write the names of the functions that nobody entered to this file, a line each, if it is known that nobody did, and no table")
 	return cmd
 }
 
@@ -95,12 +98,22 @@ func runTraced(args []string, opt trace.Options) (*trace.Result, error) {
 	})
 }
 
-func writeTrace(r *trace.Result, asJSON bool, out string, stdout, stderr io.Writer) error {
+func writeTrace(r *trace.Result, asJSON bool, out, idle string, stdout, stderr io.Writer) error {
+	if idle != "" && r.Idle != nil {
+		names := strings.Join(slices.Sorted(maps.Keys(r.Idle)), "\n")
+		if err := wholefile.Write(idle, []byte(names+"\n"), 0o644); err != nil {
+			return err
+		}
+	}
 	if r.Void != "" {
 		fmt.Fprintf(stderr, "tasting: the program may end differently without a tracer: %s; nothing is recorded\n", r.Void)
 		return nil
 	}
-	if !asJSON && out == "" {
+	switch {
+	case asJSON || out != "":
+	case idle != "":
+		return nil
+	default:
 		printTrace(r, stderr)
 		return nil
 	}

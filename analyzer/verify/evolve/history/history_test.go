@@ -356,3 +356,43 @@ func TestRepository(t *testing.T) {
 		t.Error("other programs are taken")
 	}
 }
+
+// What a test didn't enter is what none of its shards did, and comes back as it was.
+func TestIdle(t *testing.T) {
+	r := &Recorder{state: state{t.TempDir()}}
+	shard := func(names string) string {
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, "test.outputs"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if names != "" {
+			if err := os.WriteFile(filepath.Join(dir, "test.outputs", idleFile), []byte(names), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return filepath.Join(dir, "test.log")
+	}
+	for _, c := range []struct {
+		logs []string
+		want map[string]bool // nil for what isn't known
+	}{
+		{nil, nil},
+		{[]string{shard("f\ng\n")}, map[string]bool{"f": true, "g": true}},
+		{[]string{shard("f\ng\n"), shard("g\nh\n")}, map[string]bool{"g": true}},
+		{[]string{shard("f\n"), shard("")}, nil}, // given up
+	} {
+		blob, err := r.idle(c.logs)
+		if err != nil || (blob == "") != (c.want == nil) {
+			t.Errorf("%v: %q, %v", c.logs, blob, err)
+			continue
+		}
+		p := NewReplay(r.dir, t.TempDir())
+		got, err := p.traced(&Test{Idle: blob})
+		if err != nil || c.want != nil && !maps.Equal(got.Idle, c.want) || c.want == nil && got != nil {
+			t.Errorf("%v: %v, %v: want %v", c.logs, got, err, c.want)
+		}
+	}
+	if _, err := NewReplay(r.dir, t.TempDir()).traced(&Test{Idle: "blobs/no"}); err == nil {
+		t.Error("no error for a blob that isn't there")
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/evaluate"
 )
@@ -36,6 +37,8 @@ type Options struct {
 	Aspect  string
 	// Tasting is a program whose command "test" is run as well, or empty.
 	Tasting string
+	// Tracer is a tasting by which tests are traced, or empty.
+	Tracer string
 	// Objects keeps the objects, so that Emitted can compare them.
 	Objects bool
 	// Args are flags of bazel test and target patterns.
@@ -67,6 +70,7 @@ type plan struct {
 	Prepare    string
 	Real       bool
 	Objects    bool
+	Traces     bool `json:",omitzero"`
 }
 
 // Open makes the directory, or goes on with it.
@@ -78,7 +82,7 @@ func Open(ctx context.Context, o *Options) (*Recorder, error) {
 	if err := os.MkdirAll(o.State, 0o777); err != nil {
 		return nil, err
 	}
-	p := plan{Format, git.Top, append([]string{o.Bazel}, o.Startup...), o.Args, o.Prepare, o.Tasting != "", o.Objects}
+	p := plan{Format, git.Top, append([]string{o.Bazel}, o.Startup...), o.Args, o.Prepare, o.Tasting != "", o.Objects, o.Tracer != ""}
 	if _, err := evaluate.Agree(filepath.Join(o.State, "plan.json"), p, "is about"); err != nil {
 		return nil, err
 	}
@@ -173,6 +177,20 @@ var own = []string{
 	"--keep_going",
 }
 
+// tracing are flags of all commands, or none: with other ones Bazel would analyse all once more.
+func (r *Recorder) tracing() []string {
+	if r.Tracer == "" {
+		return nil
+	}
+	return []string{
+		`--run_under=/bin/sh -c 'exec ` + r.Tracer + ` trace --idle="$TEST_UNDECLARED_OUTPUTS_DIR/` + idleFile + `" -- "$0" "$@"'`,
+		"--nozip_undeclared_test_outputs",
+	}
+}
+
+// idleFile is the name of the file with what a test, or a shard of it, didn't enter.
+const idleFile = "tasting-idle"
+
 // run runs a command of Bazel that builds something, and reads its events.
 func (r *Recorder) run(ctx context.Context, command string, more []string, f func(*bazel.Event) error) (code int, seconds float64, err error) {
 	if r.known == nil {
@@ -191,7 +209,7 @@ func (r *Recorder) run(ctx context.Context, command string, more []string, f fun
 		return 0, 0, err
 	}
 	defer log.Close()
-	args := slices.Concat(r.known.Known(command, r.flags), own, []string{"--build_tests_only", "--build_event_json_file=" + events}, more, []string{"--"}, r.patterns)
+	args := slices.Concat(r.known.Known(command, r.flags), own, r.tracing(), []string{"--build_tests_only", "--build_event_json_file=" + events}, more, []string{"--"}, r.patterns)
 	start := time.Now()
 	code, err = r.bazel.Run(ctx, bazel.Streams{Out: log, Err: log}, command, args...)
 	seconds = time.Since(start).Seconds()
@@ -218,6 +236,7 @@ type seen struct {
 	status       map[string]string  // of tests
 	seconds      map[string]float64 // of executions, and of those that are cached
 	executed     map[string]bool
+	logs         map[string][]string // of tests, and their shards
 	execRoot     string
 }
 
@@ -234,6 +253,11 @@ func (s *seen) add(e *bazel.Event) error {
 		label := e.ID.TestResult.Label
 		_, took := e.TestResult.When()
 		s.seconds[label] += took.Seconds()
+		for _, f := range e.TestResult.TestActionOutput {
+			if file, err := f.Path(); err == nil && f.Name == "test.log" {
+				s.logs[label] = append(s.logs[label], file)
+			}
+		}
 		if !e.TestResult.CachedLocally && !e.TestResult.ExecutionInfo.CachedRemotely {
 			s.executed[label] = true
 		}
@@ -262,7 +286,7 @@ func (s *seen) add(e *bazel.Event) error {
 }
 
 func (r *Recorder) record(ctx context.Context, x *Revision) (err error) {
-	s := &seen{bazel.FileSets{}, map[string]string{}, map[string]string{}, map[string]bool{}, map[string]string{}, map[string]float64{}, map[string]bool{}, ""}
+	s := &seen{bazel.FileSets{}, map[string]string{}, map[string]string{}, map[string]bool{}, map[string]string{}, map[string]float64{}, map[string]bool{}, map[string][]string{}, ""}
 	var code int
 	step := func(command string, seconds *float64, more ...string) {
 		if err != nil {
@@ -310,6 +334,10 @@ func (r *Recorder) record(ctx context.Context, x *Revision) (err error) {
 			t.Status = cmp.Or(t.Status, "FAILED_TO_BUILD")
 		} else if err := n.test(&t, s.descriptions[label]); err != nil {
 			return fmt.Errorf("%s: %w", label, err)
+		} else if r.Tracer != "" {
+			if t.Idle, err = r.idle(s.logs[label]); err != nil {
+				return fmt.Errorf("%s: %w", label, err)
+			}
 		}
 		// Bazel remembers the last execution: what it doesn't execute has the same inputs as then.
 		if before, ok := r.last[label]; ok && t.Cached && t.built() && before.built() && before.Inputs != t.Inputs && !r.diskCache() {
@@ -322,6 +350,36 @@ func (r *Recorder) record(ctx context.Context, x *Revision) (err error) {
 	}
 	r.last = last
 	return nil
+}
+
+// idle keeps what none of the shards of a test has entered, and returns the blob, or "" if that isn't known.
+func (r *Recorder) idle(logs []string) (string, error) {
+	var idle map[string]bool
+	for _, log := range logs {
+		b, err := os.ReadFile(filepath.Join(filepath.Dir(log), "test.outputs", idleFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		own := map[string]bool{}
+		for name := range strings.Lines(string(b)) {
+			own[strings.TrimSuffix(name, "\n")] = true
+		}
+		if idle == nil {
+			idle = own
+		}
+		maps.DeleteFunc(idle, func(name string, _ bool) bool { return !own[name] })
+	}
+	if idle == nil {
+		return "", nil
+	}
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return "", err
+	}
+	return r.blob(e.EncodeAll([]byte(strings.Join(slices.Sorted(maps.Keys(idle)), "\n")), nil))
 }
 
 // diskCache tells whether Bazel may know more than the last execution of a test.
@@ -339,7 +397,7 @@ func (r *Recorder) query(ctx context.Context, x *Revision, labels []string) (*gr
 	}
 	start := time.Now()
 	var out, messages bytes.Buffer
-	args := append(r.known.Known("cquery", r.flags), own...)
+	args := slices.Concat(r.known.Known("cquery", r.flags), own, r.tracing())
 	code, err := r.bazel.Run(ctx, bazel.Streams{Out: &out, Err: &messages}, "cquery", append(args, "--output=jsonproto", "--query_file="+file)...)
 	if err != nil {
 		return nil, err

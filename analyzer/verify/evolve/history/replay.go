@@ -14,7 +14,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 	"github.com/spf13/pflag"
 )
@@ -108,9 +110,34 @@ func (p *Replay) built(x *Revision) (*evolve.Revision, map[string]*evolve.Built,
 			Inputs: t.Inputs, Graph: t.Graph, Outcome: o, Took: time.Duration(t.Seconds * float64(time.Second)),
 			Env:     []string{"description " + t.Description},
 			Compose: p.compose(t, of),
+			Traced:  func() (*trace.Result, error) { return p.traced(t) },
 		})
 	}
 	return r, tests, nil
+}
+
+// traced returns what is known of the trace of a test.
+func (p *Replay) traced(t *Test) (*trace.Result, error) {
+	if t.Idle == "" {
+		return nil, nil
+	}
+	b, err := p.blob(t.Idle)
+	if err != nil {
+		return nil, err
+	}
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	if b, err = d.DecodeAll(b, nil); err != nil {
+		return nil, fmt.Errorf("%s is damaged (%w): delete %s, and all is recorded again", t.Idle, err, p.dir)
+	}
+	idle := map[string]bool{}
+	for name := range strings.SplitSeq(string(b), "\n") {
+		idle[name] = true
+	}
+	return &trace.Result{Trace: new(trace.Trace), Idle: idle}, nil
 }
 
 func (p *Replay) blob(name string) ([]byte, error) {

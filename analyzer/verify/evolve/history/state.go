@@ -79,7 +79,9 @@ type Test struct {
 	Description string   `json:"description,omitempty"`
 	Args        []string `json:"args,omitempty"`
 	Links       []int    `json:"links,omitempty"` // the executable first
-	Data        []int    `json:"data,omitempty"`  // files, by their paths in the runfiles
+	// Idle is the blob of the names of functions that its last execution didn't enter, or empty.
+	Idle string `json:"idle,omitempty"`
+	Data []int  `json:"data,omitempty"` // files, by their paths in the runfiles
 }
 
 // Link is a file that is linked or archived.
