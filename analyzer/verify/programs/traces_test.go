@@ -13,7 +13,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 )
 
-var allTraces = flag.Bool("traces", false, "check traces of all pairs, not of every eighth only")
+var allTraces = flag.Bool("traces", false, "check traces of all pairs; else of those that are about traces, and with -short of all that are left")
 
 // traces checks traces: where that of one version of a pair has the key that it has for the other one, both have
 // to do the same.
