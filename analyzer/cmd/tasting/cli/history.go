@@ -118,8 +118,9 @@ output base of their own, note down what tools that select tests can know, and r
 and other tools through that: which tests they select, what it costs, and what
 rules say of it (docs/checks.md, docs/evaluation.md).
 
-Called again, it goes on where it was stopped. DIR has a file for each revision, and
-matrix.jsonl: a line for each, with what each tool has selected.
+Called again, it goes on where it was stopped. DIR has a file for each revision;
+matrix.jsonl, a line for each, with what each tool has selected; and plots.html, how many
+tests that is and how long it takes, from revision to revision.
 
 Exit codes: 0 done, 1 this tool violates a rule of safety or generality, 2 bad usage, or
 it couldn't go on.`,
@@ -186,12 +187,17 @@ func runHistory(ctx context.Context, out io.Writer, o *history.Options, commits 
 	if err := history.Text(out, t.Tools, rows); err != nil {
 		return err
 	}
-	matrix, err := os.Create(filepath.Join(o.State, "matrix.jsonl"))
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(history.WriteMatrix(matrix, rows), matrix.Close()); err != nil {
-		return err
+	for file, write := range map[string]func(w io.Writer) error{
+		"matrix.jsonl": func(w io.Writer) error { return history.WriteMatrix(w, rows) },
+		"plots.html":   func(w io.Writer) error { return history.Page(w, filepath.Base(git.Top), t.Tools, rows) },
+	} {
+		f, err := os.Create(filepath.Join(o.State, file))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(write(f), f.Close()); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintln(out)
 	report := reportOn(t)

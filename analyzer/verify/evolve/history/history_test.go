@@ -221,6 +221,15 @@ func TestReplay(t *testing.T) {
 	if err := Text(&out, trace.Tools, rows); err != nil || !strings.Contains(out.String(), "all revisions: 3, with 3 tests") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
+	var page strings.Builder
+	if err := Page(&page, "<p>", trace.Tools, rows); err != nil || strings.Contains(page.String(), "<p>:") {
+		t.Errorf("%v\n%s", err, page.String())
+	}
+	for _, want := range []string{"RetestAll 3 tests<", "bazel 2 tests<", "<title>&lt;p&gt;", `points="0,300 213.3,200.0 426.7,100.0 640.0,0.0" style="stroke:#0072b2"`} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %s:\n%s", want, page.String())
+		}
+	}
 	if r := evolve.NewReport(trace); len(r.Wrong("bazel")) > 0 || r.Programs["history"] != 1 {
 		t.Errorf("%+v", r)
 	}
