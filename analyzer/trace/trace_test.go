@@ -783,6 +783,34 @@ func TestPrivileged(t *testing.T) {
 }
 
 // BenchmarkOverhead compares a program that enters n functions with itself, untraced.
+// BenchmarkSmall measures what tracing costs a program that does hardly anything.
+func BenchmarkSmall(b *testing.B) {
+	dir := realDir(b)
+	exe := compile(b, dir, "gcc", "small", "#include <stdio.h>\nint f(int x) { return x + 1; }\nint main(void) { printf(\"%d\\n\", f(2)); return 0; }\n")
+	var plain, with time.Duration
+	for b.Loop() {
+		start := cpuTime()
+		bare(b, dir, exe)
+		plain += cpuTime() - start
+		start = cpuTime()
+		traced(b, Options{}, dir, exe)
+		with += cpuTime() - start
+	}
+	b.ReportMetric(float64(plain)/float64(b.N)/1e6, "ms/bare")
+	b.ReportMetric(float64(with)/float64(b.N)/1e6, "ms/traced")
+	b.ReportMetric(0, "ns/op")
+}
+
+// cpuTime is that of this process and of its children that have ended.
+func cpuTime() (sum time.Duration) {
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var u syscall.Rusage
+		_ = syscall.Getrusage(who, &u)
+		sum += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	return sum
+}
+
 func BenchmarkOverhead(b *testing.B) {
 	dir := realDir(b)
 	var source strings.Builder
@@ -796,21 +824,15 @@ func BenchmarkOverhead(b *testing.B) {
 	}
 	fmt.Fprintf(&source, "};\nint main(void) { volatile unsigned s = 0; for (int k = 0; k < 3000; k++) for (int i = 0; i < %d; i++) s += fs[i](k); return 0; }\n", n)
 	exe := compile(b, dir, "gcc", "many", source.String())
-	cpu := func(who int) time.Duration {
-		var u syscall.Rusage
-		_ = syscall.Getrusage(who, &u)
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	both := func() time.Duration { return cpu(syscall.RUSAGE_SELF) + cpu(syscall.RUSAGE_CHILDREN) }
 	var plain, with time.Duration
 	entries := 0
 	for b.Loop() {
-		start := both()
+		start := cpuTime()
 		bare(b, dir, exe)
-		plain += both() - start
-		start = both()
+		plain += cpuTime() - start
+		start = cpuTime()
 		_, r := traced(b, Options{}, dir, exe)
-		with += both() - start
+		with += cpuTime() - start
 		entries = r.Stats.Entries
 	}
 	b.ReportMetric(float64(with)/float64(plain), "ratio")
