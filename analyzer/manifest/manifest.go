@@ -52,6 +52,8 @@ import (
 //	11: no functions are said to be indistinguishable from their copies: return addresses tell.
 //	12: sections named as compilers for other machines name them, or after no variable of theirs, are
 //	    people's; strings behind a label of assembly; other names of what asks for loaded files.
+//	13: which functions are entered at their beginning only (no hash has it); jumps into the middle of functions
+//	    elsewhere, and sizes of symbols, refer to anything.
 const Format = 13
 
 // Uses of a symbol that an object doesn't define, in Reference.Uses.

@@ -18,16 +18,25 @@ func (r *reader) enter() {
 		if !s.code() || s.align > 16 || !r.cuts[c.sec].cut || r.cuts[c.sec].code == nil || c.root != "" || len(c.spans) != 1 || len(r.kept[c.sec]) > 0 || inside[i] {
 			continue
 		}
-		var names []string
+		var names, visible []string // linkers may leave out the local ones
 		for _, n := range c.syms {
 			sym := &r.syms[n]
-			if sym.value != c.base() {
-				names = nil // who knows that place
-				break
-			}
-			if sym.typ() == elf.STT_FUNC && sym.size > 0 && sym.name != "" {
+			switch {
+			case sym.value != c.base():
+				names, visible = nil, nil // who knows that place
+			case sym.typ() != elf.STT_FUNC || sym.size == 0 || sym.name == "":
+				continue
+			case sym.local():
 				names = append(names, symname.Printable(sym.name))
+				continue
+			default:
+				visible = append(visible, symname.Printable(sym.name))
+				continue
 			}
+			break
+		}
+		if len(visible) > 0 {
+			names = visible
 		}
 		if len(names) > 0 {
 			c.entry = slices.Min(names)

@@ -881,12 +881,27 @@ func (r *reader) hashRelocs(h *frame.Buffer, c *component, k int, relocs []reloc
 			r.addLink(c, anything)
 			r.doubt(c, "it has the size of a symbol in it")
 		}
-		if sym := &r.syms[rel.sym]; u.branch && !sym.local() && rel.addend+int64(u.bias) != 0 {
+		if sym := &r.syms[rel.sym]; r.leadsInside(c.sec, rel, u) && !sym.local() {
 			// Only people jump into the middle of other functions.
 			r.addLink(c, anything)
 			r.doubt(c, "it goes on in the middle of "+symname.Printable(sym.name))
 		}
 	}
+}
+
+// leadsInside tells whether control goes to another place of a function than its beginning. Where nothing was
+// decoded, as in people's assembly, only calls and jumps by name are known.
+func (r *reader) leadsInside(k int, rel *reloc, u use) bool {
+	branch, inside := u.branch, rel.addend+int64(u.bias) != 0
+	if r.sections[k].code() && r.cuts[k].code == nil && !rel.rel {
+		switch r.machine {
+		case elf.EM_X86_64:
+			branch, inside = elf.R_X86_64(rel.typ) == elf.R_X86_64_PLT32, rel.addend != -4
+		case elf.EM_AARCH64:
+			branch, inside = elf.R_AARCH64(rel.typ) == elf.R_AARCH64_CALL26 || elf.R_AARCH64(rel.typ) == elf.R_AARCH64_JUMP26, rel.addend != 0
+		}
+	}
+	return branch && inside
 }
 
 // isSize tells whether a relocation stores how large something is.

@@ -117,6 +117,9 @@ var walkers = []string{"dl_iterate_phdr", "dladdr1", "dlinfo", "_r_debug", "_r_d
 var codeReaders = []string{"dladdr", "backtrace_symbols", "backtrace_symbols_fd", "_Unwind_Find_FDE", "_Unwind_FindEnclosingFunction", "_dl_find_object", "__register_frame", "__register_frame_info",
 	"__register_frame_table"}
 
+// unwinders are beginnings of the names of functions of libunwind that say where a function begins and ends.
+var unwinders = []string{"unw_get_proc_info", "__unw_get_proc_info", "_Ux86_64_get_proc_info", "_ULx86_64_get_proc_info", "_Uaarch64_get_proc_info", "_ULaarch64_get_proc_info"}
+
 // private are beginnings of the names of what loaders know of the files that they have
 // loaded, whether as a library or linked into a program.
 var private = []string{"_dl_", "_rtld_", "__rtld_"}
@@ -244,6 +247,9 @@ func meaning(name string) uint8 {
 	}
 	if strings.HasPrefix(name, ".sizeof.") || strings.HasPrefix(name, ".startof.") {
 		bits |= readsLayout // of GNU ld
+	}
+	if slices.ContainsFunc(unwinders, func(p string) bool { return strings.HasPrefix(name, p) }) {
+		bits |= readsCode
 	}
 	if slices.ContainsFunc(debugReaders, func(r string) bool { return strings.HasPrefix(name, r) }) {
 		bits |= readsDebug

@@ -148,6 +148,12 @@ func Run(cmd *exec.Cmd, opt Options, started func()) (*Result, error) {
 	return run(cmd, opt, started)
 }
 
+// Permitted tells whether programs can be traced here: ptrace may be forbidden, or unknown on this system.
+func Permitted() bool {
+	r, err := Run(exec.Command("/bin/true"), Options{}, nil)
+	return err == nil && len(r.Trace.GaveUp) == 0
+}
+
 // untraced runs cmd without a tracer.
 func untraced(cmd *exec.Cmd, opt Options, started func(), why string) (*Result, error) {
 	if err := cmd.Start(); err != nil {

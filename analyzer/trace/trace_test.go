@@ -588,7 +588,7 @@ func TestIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("gcc", "-O0", "a.c", "b.c", "m.c", "-o", "idle")
+	cmd := exec.Command(clangtest.GCC(t), "-O0", "a.c", "b.c", "m.c", "-o", "idle")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -782,7 +782,6 @@ func TestPrivileged(t *testing.T) {
 	}
 }
 
-// BenchmarkOverhead compares a program that enters n functions with itself, untraced.
 // BenchmarkSmall measures what tracing costs a program that does hardly anything.
 func BenchmarkSmall(b *testing.B) {
 	dir := realDir(b)
@@ -811,6 +810,7 @@ func cpuTime() (sum time.Duration) {
 	return sum
 }
 
+// BenchmarkOverhead compares a program that enters n functions with itself, untraced.
 func BenchmarkOverhead(b *testing.B) {
 	dir := realDir(b)
 	var source strings.Builder

@@ -151,7 +151,8 @@ func onOwnThread(f func()) {
 		go func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			if err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL|unix.WNOTHREAD, nil); err != unix.ECHILD {
+			// Where that can't be asked, the thread has to do.
+			if err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL|unix.WNOTHREAD, nil); err == nil {
 				close(next)
 				<-found // or it would be the next one, too
 				return
@@ -275,6 +276,9 @@ func (x *tracer) loop() {
 			continue
 		}
 		if err != nil {
+			if !x.ended {
+				x.result.Void = "the tracer has lost sight of it"
+			}
 			return
 		}
 		if !ws.Stopped() {
@@ -287,6 +291,9 @@ func (x *tracer) loop() {
 			x.remove(x.threads[tid])
 			if tid == x.main {
 				for _, t := range slices.Collect(maps.Values(x.threads)) {
+					if t.p.live > 0 && t.p.pid != x.main {
+						x.giveUp("processes go on when the program has ended")
+					}
 					x.leave(t.p)
 				}
 			}
@@ -1062,12 +1069,14 @@ func (x *tracer) look(p *process) {
 		case strings.Contains(r.perm, "w"):
 			x.giveUp("%s can't be traced: its code is writable", filepath.Base(r.path))
 		default:
-			if m := p.find(r.start); m == nil && x.hasCode(r) {
+			switch m := p.find(r.start); {
+			case m == nil && x.hasCode(r):
 				x.giveUp("%s was loaded unnoticed", filepath.Base(r.path))
+			case m != nil && x.open(r.path, r.path, true) == m.f:
+				x.compare(p, m, r)
 			}
 		}
 	}
-	x.compare(p)
 }
 
 // hasCode reports whether a mapping isn't just the page in which a segment begins or ends.
@@ -1083,31 +1092,33 @@ func (x *tracer) hasCode(r region) bool {
 
 // compare finds code that changed itself, or was taken from its file again. What that did to breakpoints
 // nobody knows.
-func (x *tracer) compare(p *process) {
-	for _, m := range p.maps {
-		for _, r := range m.f.runs {
-			if r.text != m.t {
-				continue
+func (x *tracer) compare(p *process, m *mapping, in region) {
+	for _, r := range m.f.runs {
+		if r.text != m.t {
+			continue
+		}
+		lo, hi := max(r.from+r.text.offset, m.offset, in.offset), min(r.to+r.text.offset, m.offset+m.end-m.start, in.offset+in.end-in.start)
+		if lo >= hi {
+			continue
+		}
+		b := make([]byte, hi-lo)
+		n, err := unix.Pread(x.memory(p), b, int64(m.start+lo-m.offset))
+		if err != nil {
+			continue // unmapped
+		}
+		code, armed := m.t.code[lo-m.t.offset:], m.t.armed[lo-m.t.offset:]
+		if bytes.Equal(b[:n], armed[:n]) {
+			continue
+		}
+		for i, c := range b[:n] {
+			if c == code[i] && c != armed[i] && !m.t.entered(lo-m.t.offset+uint64(i)) {
+				x.giveUp("%s takes its code from the file again", m.f.name)
+				return
 			}
-			lo, hi := max(r.from+r.text.offset, m.offset), min(r.to+r.text.offset, m.offset+m.end-m.start)
-			if lo >= hi {
-				continue
-			}
-			b := make([]byte, hi-lo)
-			if n, err := unix.Pread(x.memory(p), b, int64(m.start+lo-m.offset)); err != nil || n != len(b) {
-				continue // unmapped
-			}
-			code, armed := m.t.code[lo-m.t.offset:], m.t.armed[lo-m.t.offset:]
-			for i, c := range b {
-				if c == code[i] && c != armed[i] && !m.t.entered(lo-m.t.offset+uint64(i)) {
-					x.giveUp("%s takes its code from the file again", m.f.name)
-					return
-				}
-				if c != code[i] && c != armed[i] {
-					x.giveUp("%s changes its own code", m.f.name)
-					x.result.Void = "it changes its own code"
-					return
-				}
+			if c != code[i] && c != armed[i] {
+				x.giveUp("%s changes its own code", m.f.name)
+				x.result.Void = "it changes its own code"
+				return
 			}
 		}
 	}
@@ -1118,7 +1129,11 @@ func (x *tracer) finish() *Result {
 	t := &Trace{Naive: x.opt.Naive, Files: []File{}}
 	idle, unseen := map[string]bool{}, 0 // whether a function of that name is
 	for _, f := range x.files {
-		if f == nil || f.runs == nil {
+		if f == nil || !f.own {
+			continue
+		}
+		unseen += f.unseen
+		if f.runs == nil {
 			continue
 		}
 		id, err := f.id()
@@ -1128,7 +1143,6 @@ func (x *tracer) finish() *Result {
 		}
 		t.Files = append(t.Files, File{Name: f.name, ID: id, Functions: f.entries, Unseen: f.unseen, Executed: f.executed()})
 		f.idle(t.Files[len(t.Files)-1].Executed, idle)
-		unseen += f.unseen
 	}
 	for _, l := range []map[identity]*loaded{x.files, x.loaders} {
 		for _, f := range l {

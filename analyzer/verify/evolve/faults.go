@@ -21,8 +21,8 @@ type Fault struct {
 	// Modes show it soon, in autoep's names.
 	Modes []string
 	new   func() *Evidence
-	// traces says that it is the tool with traces that is wrong.
-	traces bool
+	// Traces says that it is the tool with traces that is wrong.
+	Traces bool
 }
 
 var evidences atomic.Int64
@@ -36,7 +36,7 @@ func (f Fault) Evidence() *Evidence {
 
 // Tool is this tool with the fault.
 func (f Fault) Tool(p Passes) Tool {
-	if f.traces {
+	if f.Traces {
 		return OursWithTraces(f.Name, p, f.Evidence())
 	}
 	return Ours(f.Name, p, f.Evidence())

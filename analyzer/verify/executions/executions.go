@@ -114,7 +114,7 @@ type Entries struct {
 	Inlined  int `json:"inlined"`
 	// Entered is the number of functions in the trace, which has also those without counters.
 	Entered int `json:"entered"`
-	// Missing are all other functions of Executed that aren't in the trace.
+	// Missing are all other functions of Executed that aren't in the trace, unless that was given up.
 	Missing []Function `json:"missing"`
 	// GaveUp is why the trace may lack functions.
 	GaveUp []string `json:"gaveUp,omitempty"`
@@ -148,6 +148,7 @@ func CheckTrace(ctx context.Context, closure *fingerprint.Report, t *trace.Trace
 		_, there := has[Function{Symbol: name}]
 		switch {
 		case traced[name]:
+		case there && called(f) && len(t.GaveUp) > 0:
 		case there && called(f):
 			e.Missing = append(e.Missing, f)
 		default:
@@ -168,6 +169,9 @@ func callable(closure *fingerprint.Report, traced map[string]bool, has Functions
 		number[c.ID] = i
 	}
 	referred := make([]bool, len(closure.Components))
+	for _, r := range closure.Roots {
+		referred[number[r.Component]] = true
+	}
 	for _, c := range closure.Components {
 		function, entered := false, false
 		for _, s := range append([]string{c.Name}, c.Symbols...) {

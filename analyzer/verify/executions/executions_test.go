@@ -325,6 +325,9 @@ func TestExecutions(t *testing.T) {
 // lacks is found.
 func checkTrace(t *testing.T, x execution) {
 	t.Helper()
+	if !trace.Permitted() {
+		return
+	}
 	has := Functions{}
 	if err := has.Add("program"); err != nil {
 		t.Fatal(err)

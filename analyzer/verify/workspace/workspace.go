@@ -60,8 +60,8 @@ type Options struct {
 	Clang string
 	// SkipLinks and SkipExecutions leave out a check.
 	SkipLinks, SkipExecutions bool
-	// Tracer is a tasting by which tests are traced while they run instrumented, or empty: both have
-	// to see the same functions.
+	// Tracer is a tasting by which tests are traced while they run instrumented, or empty: what
+	// counters see has to be in the trace.
 	Tracer string
 	// Sample is the number of units whose links are checked, 0 for all.
 	Sample int
@@ -417,7 +417,7 @@ func (t *Test) checkTrace(ctx context.Context, closure *fingerprint.Report, run 
 	for _, log := range run.logs {
 		b, err := os.ReadFile(filepath.Join(filepath.Dir(log), "test.outputs", traceFile))
 		if err != nil {
-			return fmt.Errorf("it left no trace: %w", err)
+			return fmt.Errorf("it left no trace; its log says why: %w", err)
 		}
 		x, err := trace.Unmarshal(b)
 		if err != nil {

@@ -384,11 +384,10 @@ The build's compiler has to be clang. With another one, only links can be checke
 				opt.Log = cmd.ErrOrStderr()
 			}
 			if traces {
-				program, err := os.Executable()
-				if err != nil {
+				var err error
+				if opt.Tracer, err = tracer(); err != nil {
 					return err
 				}
-				opt.Tracer = program
 			}
 			line := progress.On(cmd.ErrOrStderr())
 			opt.Progress = func(what string, done, total int) { line.Show("%s, %d of %d", what, done, total) }
@@ -421,7 +420,7 @@ The build's compiler has to be clang. With another one, only links can be checke
 	f.StringVar(&opt.Clang, "clang", os.Getenv("TASTING_CLANG"), "clang that analyses units and whose llvm-profdata reads profiles (default: $TASTING_CLANG, or the build's compiler)")
 	f.BoolVar(&opt.SkipLinks, "skip-links", false, "don't check links")
 	f.BoolVar(&opt.SkipExecutions, "skip-executions", false, "don't run tests")
-	f.BoolVar(&traces, "traces", false, "trace tests while they run instrumented: what was executed by either has to be the same (docs/traces.md)")
+	f.BoolVar(&traces, "traces", false, "trace tests while they run instrumented: what counters see has to be in the trace (docs/traces.md)")
 	f.IntVar(&opt.Sample, "sample", 0, "check links of `N` units only, spread evenly (default all)")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	f.BoolVarP(&verbose, "verbose", "v", false, "print Bazel's messages to standard error")

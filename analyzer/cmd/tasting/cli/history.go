@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func recordFlags(f *pflag.FlagSet, o *history.Options) {
 	f.StringVar(&o.Bazel, "bazel", "bazel", "`PATH` of Bazel")
 	f.StringArrayVar(&o.Startup, "bazel_startup", nil, "a startup `OPTION` for Bazel (repeatable)")
 	f.StringVar(&o.Aspect, "aspect", driver.Aspect, "`LABEL` of the aspect")
-	f.Bool("traces", false, "trace tests, and add this tool as it is when it knows what they have executed (docs/traces.md)")
+	f.Bool("traces", false, "execute tests under a tracer, in all times of the output, and add this tool as it is when it knows what they have executed (docs/traces.md)")
 	f.Bool("real", false, "run \"tasting test\" at each revision as well, with a store of its own")
 	f.BoolP("help", "h", false, "help for this command")
 }
@@ -95,7 +96,7 @@ func recording(cmd *cobra.Command, o *history.Options, args []string, do func(ct
 		}
 	}
 	if traces, _ := f.GetBool("traces"); traces {
-		if o.Tracer, err = os.Executable(); err != nil {
+		if o.Tracer, err = tracer(); err != nil {
 			return err
 		}
 	}
@@ -187,17 +188,14 @@ func runHistory(ctx context.Context, out io.Writer, o *history.Options, commits 
 	if err := history.Text(out, t.Tools, rows); err != nil {
 		return err
 	}
-	for file, write := range map[string]func(w io.Writer) error{
-		"matrix.jsonl": func(w io.Writer) error { return history.WriteMatrix(w, rows) },
-		"plots.html":   func(w io.Writer) error { return history.Page(w, filepath.Base(git.Top), t.Tools, rows) },
-	} {
-		f, err := os.Create(filepath.Join(o.State, file))
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(write(f), f.Close()); err != nil {
-			return err
-		}
+	var matrix, plots bytes.Buffer
+	if err := errors.Join(history.WriteMatrix(&matrix, rows), history.Page(&plots, filepath.Base(git.Top), t.Tools, rows)); err != nil {
+		return err
+	}
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(o.State, "matrix.jsonl"), matrix.Bytes(), 0o666),
+		os.WriteFile(filepath.Join(o.State, "plots.html"), plots.Bytes(), 0o666)); err != nil {
+		return err
 	}
 	fmt.Fprintln(out)
 	report := reportOn(t)

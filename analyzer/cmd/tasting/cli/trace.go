@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -46,10 +49,19 @@ command. docs/traces.md has the rules.`,
 					return fmt.Errorf("--library=%s: %w", p, err)
 				}
 			}
+			if idle != "" { // what is there is of another run
+				if err := os.Remove(idle); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
 			opt.Own = trace.Matching(libraries)
 			r, err := runTraced(args, opt)
 			if err != nil {
 				return err
+			}
+			if r.Void != "" && idle != "" {
+				fmt.Fprintf(cmd.ErrOrStderr(), "tasting: once more, without a tracer: %s\n", r.Void)
+				return again(args)
 			}
 			if err := writeTrace(r, asJSON, out, idle, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
 				return exit(exitInternal, err)
@@ -68,6 +80,21 @@ command. docs/traces.md has the rules.`,
 	f.StringVar(&out, "out", "", "write the trace to this file, and no table")
 	f.StringVar(&idle, "idle", "", "write the names of the functions that nobody entered to this file, a line each, if it is known that nobody did, and no table")
 	return cmd
+}
+
+// plainPath matches paths that a shell takes as they are.
+var plainPath = regexp.MustCompile(`^[\w./+@%=:,-]+$`)
+
+// tracer returns the path of this program, for Bazel to run tests under it: where its sandbox hides /tmp, somewhere else.
+func tracer() (string, error) {
+	program, err := os.Executable()
+	switch {
+	case err != nil:
+		return "", err
+	case !plainPath.MatchString(program):
+		return "", fmt.Errorf("--traces: a shell would take %s apart: put tasting at a path without such characters", program)
+	}
+	return program, nil
 }
 
 // runTraced runs a program as the runner runs a test.
@@ -98,8 +125,18 @@ func runTraced(args []string, opt trace.Options) (*trace.Result, error) {
 	})
 }
 
+// again runs a program without a tracer, as a caller of --idle wants a result in any case.
+func again(args []string) error {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(path, args, os.Environ())
+}
+
 func writeTrace(r *trace.Result, asJSON bool, out, idle string, stdout, stderr io.Writer) error {
 	if idle != "" && r.Idle != nil {
+		maps.DeleteFunc(r.Idle, func(name string, _ bool) bool { return strings.Contains(name, "\n") })
 		names := strings.Join(slices.Sorted(maps.Keys(r.Idle)), "\n")
 		if err := wholefile.Write(idle, []byte(names+"\n"), 0o644); err != nil {
 			return err

@@ -253,11 +253,13 @@ func (s *seen) add(e *bazel.Event) error {
 		label := e.ID.TestResult.Label
 		_, took := e.TestResult.When()
 		s.seconds[label] += took.Seconds()
+		log := "" // if it isn't on this machine
 		for _, f := range e.TestResult.TestActionOutput {
 			if file, err := f.Path(); err == nil && f.Name == "test.log" {
-				s.logs[label] = append(s.logs[label], file)
+				log = file
 			}
 		}
+		s.logs[label] = append(s.logs[label], log)
 		if !e.TestResult.CachedLocally && !e.TestResult.ExecutionInfo.CachedRemotely {
 			s.executed[label] = true
 		}
@@ -356,6 +358,9 @@ func (r *Recorder) record(ctx context.Context, x *Revision) (err error) {
 func (r *Recorder) idle(logs []string) (string, error) {
 	var idle map[string]bool
 	for _, log := range logs {
+		if log == "" {
+			return "", nil
+		}
 		b, err := os.ReadFile(filepath.Join(filepath.Dir(log), "test.outputs", idleFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", nil
