@@ -24,6 +24,7 @@
 package trace
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -146,6 +147,19 @@ func Run(cmd *exec.Cmd, opt Options, started func()) (*Result, error) {
 		started = func() {}
 	}
 	return run(cmd, opt, started)
+}
+
+// Bare runs cmd as Run does, but without a tracer: to compare.
+func Bare(cmd *exec.Cmd) (*Result, error) {
+	return untraced(cmd, Options{}, func() {}, "it was run without a tracer")
+}
+
+// Ending says how the program ended, "exit status 1" or "signal: killed".
+func (r *Result) Ending() string {
+	if r.Status.Signaled() {
+		return "signal: " + r.Status.Signal().String()
+	}
+	return fmt.Sprintf("exit status %d", r.Status.ExitStatus())
 }
 
 // Permitted tells whether programs can be traced here: ptrace may be forbidden, or unknown on this system.

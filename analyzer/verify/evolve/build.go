@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/trace"
@@ -337,28 +336,19 @@ func (x *Built) execute(ctx context.Context, t *execution) error {
 	}
 	defer os.RemoveAll(dir)
 	if err := x.link(ctx, dir); errors.Is(err, errRefused) {
-		t.outcome = &Outcome{Status: "it doesn't link"}
+		t.outcome, t.took = &Outcome{Status: "it doesn't link"}, time.Since(start)
 		return nil
 	} else if err != nil {
 		return err
 	}
-	t.outcome, err = x.start(ctx, dir, func(cmd *exec.Cmd) (syscall.WaitStatus, error) {
-		err := cmd.Run()
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
-			return 0, err
-		}
-		return cmd.ProcessState.Sys().(syscall.WaitStatus), nil
-	})
+	t.outcome, err = x.start(ctx, dir, trace.Bare)
 	t.took = time.Since(start)
 	if err != nil || !x.b.Traces {
 		return err
 	}
-	traced, err := x.start(ctx, dir, func(cmd *exec.Cmd) (_ syscall.WaitStatus, err error) {
-		if t.traced, err = trace.Run(cmd, trace.Options{}, nil); err != nil {
-			return 0, err
-		}
-		return t.traced.Status, nil
+	traced, err := x.start(ctx, dir, func(cmd *exec.Cmd) (r *trace.Result, err error) {
+		t.traced, err = trace.Run(cmd, trace.Options{}, nil)
+		return t.traced, err
 	})
 	switch {
 	case err != nil || t.traced == nil || t.traced.Void != "" || traced.Same(t.outcome):
@@ -371,7 +361,7 @@ func (x *Built) execute(ctx context.Context, t *execution) error {
 }
 
 // start has the program in a directory run, with its data; its standard output and error are one.
-func (x *Built) start(ctx context.Context, dir string, run func(cmd *exec.Cmd) (syscall.WaitStatus, error)) (*Outcome, error) {
+func (x *Built) start(ctx context.Context, dir string, run func(cmd *exec.Cmd) (*trace.Result, error)) (*Outcome, error) {
 	at, err := os.MkdirTemp(dir, "runfiles-")
 	if err != nil {
 		return nil, err
@@ -387,18 +377,14 @@ func (x *Built) start(ctx context.Context, dir string, run func(cmd *exec.Cmd) (
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "prog"), x.Test.Args...)
 	cmd.Dir, cmd.Env = at, []string{"PATH=/usr/bin:/bin"}
 	cmd.Stdout, cmd.Stderr = &out, &out
-	status, err := run(cmd)
+	r, err := run(cmd)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &Outcome{Built: true, Status: tooLong}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	how := fmt.Sprintf("exit status %d", status.ExitStatus())
-	if status.Signaled() {
-		how = "signal: " + status.Signal().String()
-	}
-	return &Outcome{Built: true, Status: how, Output: out.String()}, nil
+	return &Outcome{Built: true, Status: r.Ending(), Output: out.String()}, nil
 }
 
 // link links the program in a directory, where shared libraries are then, too.

@@ -60,11 +60,7 @@ var staticFaults = []Fault{
 	{Name: "leaves", Text: "what others know and refers to nothing, such as a variable, is ignored", Modes: []string{"C1+init"}, new: blind(func(c *manifest.Component) bool {
 		return c.Linkage == manifest.Linkage_LINKAGE_EXTERNAL && len(c.Links) == 0
 	})},
-	{Name: "initialisers", Text: "nothing runs in front of main", Modes: []string{"F1+init"}, new: rewire(func(c *manifest.Component) {
-		if strings.HasPrefix(c.Name, ".init_array") || strings.HasPrefix(c.Name, "_GLOBAL__sub_I") {
-			c.Root, c.Links = "", nil
-		}
-	})},
+	{Name: "initialisers", Text: "nothing runs in front of main", Modes: []string{"F1+init"}, new: noInitialisers},
 	{Name: "last reference", Text: "one of the references of a function is forgotten", Modes: []string{"F1+vtable"}, new: rewire(func(c *manifest.Component) {
 		if len(c.Links) > 1 {
 			c.Links = c.Links[:len(c.Links)-1]
@@ -97,15 +93,11 @@ var traceFaults = []Fault{
 	forgetting("traces without virtual functions", "nobody sees that a virtual function is entered", []string{"V1+E7"}, func(_ string, s trace.Symbol) bool {
 		return virtualFunction.MatchString(s.Name)
 	}),
-	forgetting("traces without initialisers", "nothing is seen before main", []string{"F1+init"}, func(_ string, s trace.Symbol) bool {
-		return strings.HasPrefix(s.Name, "_GLOBAL__sub_I") || strings.HasPrefix(s.Name, "__cxx_global_var_init")
-	}),
+	forgetting("traces without initialisers", "nothing is seen before main", []string{"F1+init"}, func(_ string, s trace.Symbol) bool { return initialises(s) }),
 	forgetting("traces without local functions", "functions that only their unit knows aren't seen", []string{"C1+twins"}, func(_ string, s trace.Symbol) bool { return s.Unit != "" }),
 	forgetting("traces without libraries", "a library that is loaded has no breakpoints", []string{"S1+init"}, func(file string, _ trace.Symbol) bool { return file != trace.Executable }),
 	forgetting("traces without constructors", "no constructor is seen", []string{"F1+vtable"}, func(_ string, s trace.Symbol) bool { return constructor.MatchString(s.Name) }),
-	forgetting("traces of main", "the trace ends when main has begun", []string{"C1+init"}, func(_ string, s trace.Symbol) bool {
-		return s.Name != "main" && !strings.HasPrefix(s.Name, "_GLOBAL__sub_I") && !strings.HasPrefix(s.Name, "__cxx_global_var_init")
-	}),
+	forgetting("traces of main", "the trace ends when main has begun", []string{"C1+init"}, func(_ string, s trace.Symbol) bool { return s.Name != "main" && !initialises(s) }),
 	forgetting("every other entry", "every other function that is entered is missed", []string{"C1+enum", "H1+inline"}, func(_ string, s trace.Symbol) bool {
 		return xxhash.Sum64String(s.Name)%2 == 0
 	}),
@@ -116,17 +108,25 @@ var traceFaults = []Fault{
 		}
 	}), true},
 	{"keys without bindings", "of traces' keys: which definition a symbol is bound to is ignored", []string{"C1+enum"}, links(func(l uint32) bool { return l%2 == 0 }), true},
-	{"keys without initialisers", "of traces' keys: nothing runs in front of main", []string{"F1+init"}, rewire(func(c *manifest.Component) {
-		if strings.HasPrefix(c.Name, ".init_array") || strings.HasPrefix(c.Name, "_GLOBAL__sub_I") {
-			c.Root, c.Links = "", nil
-		}
-	}), true},
+	{"keys without initialisers", "of traces' keys: nothing runs in front of main", []string{"F1+init"}, noInitialisers, true},
 }
 
 var (
 	constructor     = regexp.MustCompile(`C[12]E`)
 	virtualFunction = regexp.MustCompile(`^_ZNK?[0-9A-Z].*[0-9a-z]Ei?$`)
 )
+
+// noInitialisers has nothing run in front of main.
+var noInitialisers = rewire(func(c *manifest.Component) {
+	if strings.HasPrefix(c.Name, ".init_array") || strings.HasPrefix(c.Name, "_GLOBAL__sub_I") {
+		c.Root, c.Links = "", nil
+	}
+})
+
+// initialises tells whether a function runs in front of main.
+func initialises(s trace.Symbol) bool {
+	return strings.HasPrefix(s.Name, "_GLOBAL__sub_I") || strings.HasPrefix(s.Name, "__cxx_global_var_init")
+}
 
 // forgetting is a collector that doesn't see some functions, each of them in a file, when they are entered.
 func forgetting(name, text string, modes []string, forget func(file string, s trace.Symbol) bool) Fault {

@@ -3,7 +3,6 @@ package evolve
 import (
 	"context"
 	"maps"
-	"slices"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/trace"
@@ -120,7 +119,7 @@ func traceKeys(tests []*Built, idle []map[string]bool, e *Evidence) (keys []stri
 		if keys[i], err = tests[i].key(c.Config, e); err != nil {
 			return nil, nil, err
 		}
-		frontiers[i] = slices.Clone(c.Idle)
+		frontiers[i] = c.Idle
 	}
 	return keys, frontiers, nil
 }

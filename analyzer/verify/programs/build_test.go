@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,11 +12,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 )
 
@@ -403,23 +402,13 @@ func (p *program) outcome(ctx context.Context) (string, error) {
 	if ok, err := p.build(ctx); !ok {
 		return notBuilt, err
 	}
-	return p.execute(ctx, ordinarily)
-}
-
-// ordinarily runs a command.
-func ordinarily(cmd *exec.Cmd) (syscall.WaitStatus, error) {
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return 0, err
-	}
-	return cmd.ProcessState.Sys().(syscall.WaitStatus), nil
+	return p.execute(ctx, trace.Bare)
 }
 
 const notBuilt = "isn't built"
 
 // execute has the program run, which is built, and returns how it ended and what it wrote.
-func (p *program) execute(ctx context.Context, run func(cmd *exec.Cmd) (syscall.WaitStatus, error)) (string, error) {
+func (p *program) execute(ctx context.Context, run func(cmd *exec.Cmd) (*trace.Result, error)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	var out bytes.Buffer
@@ -427,13 +416,9 @@ func (p *program) execute(ctx context.Context, run func(cmd *exec.Cmd) (syscall.
 	cmd.Dir = p.dir
 	cmd.Env = append([]string{"PATH=/usr/bin:/bin"}, p.v.env...)
 	cmd.Stdout = &out
-	status, err := run(cmd)
+	r, err := run(cmd)
 	if err != nil || ctx.Err() != nil {
 		return "", fmt.Errorf("./prog: %v %v", err, ctx.Err())
 	}
-	how := fmt.Sprintf("exit status %d", status.ExitStatus())
-	if status.Signaled() {
-		how = "signal: " + status.Signal().String()
-	}
-	return fmt.Sprintf("%s, %q", how, out.Bytes()), nil
+	return fmt.Sprintf("%s, %q", r.Ending(), out.Bytes()), nil
 }

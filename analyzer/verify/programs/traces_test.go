@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 )
@@ -90,18 +89,16 @@ func (x *traces) compare(ctx context.Context, versions [2]*program, outcomes [2]
 // do what it does without.
 func (p *program) trace(ctx context.Context, outcome string) (idle map[string]bool, err error) {
 	var r *trace.Result
-	again, err := p.execute(ctx, func(cmd *exec.Cmd) (syscall.WaitStatus, error) {
-		if r, err = trace.Run(cmd, trace.Options{}, nil); err != nil {
-			return 0, err
-		}
-		return r.Status, nil
+	again, err := p.execute(ctx, func(cmd *exec.Cmd) (*trace.Result, error) {
+		r, err = trace.Run(cmd, trace.Options{}, nil)
+		return r, err
 	})
 	if err != nil {
 		return nil, err
 	}
 	if r.Void == "" && again != outcome {
 		// Some print addresses.
-		if once, err := p.execute(ctx, ordinarily); err != nil || once == outcome {
+		if once, err := p.execute(ctx, trace.Bare); err != nil || once == outcome {
 			return nil, fmt.Errorf("under a tracer it does something else: %s, without %s (%v)", again, outcome, err)
 		}
 	}

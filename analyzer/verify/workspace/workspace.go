@@ -143,7 +143,7 @@ func (r *Report) Unchecked() (n int) {
 		n = len(r.Links.Errors)
 	}
 	for _, t := range r.Tests {
-		if t.Error != "" {
+		if t.Error != "" || t.Trace != nil && len(t.Trace.GaveUp) > 0 {
 			n++
 		}
 	}
@@ -330,7 +330,6 @@ func instrumented(tracer string) []string {
 	if tracer != "" {
 		start = `exec ` + tracer + ` trace --out="$TEST_UNDECLARED_OUTPUTS_DIR/` + traceFile + `" -- "$0" "$@"`
 	}
-
 	return []string{
 		`--per_file_copt=\.(c|cc|cpp|cxx|c\+\+|C)$@` + strings.Join(executions.EntryCoverage, ","),
 		"--linkopt=" + executions.EntryCoverageLink,

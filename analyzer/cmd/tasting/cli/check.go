@@ -457,16 +457,19 @@ func printWorkspace(out io.Writer, r *workspace.Report) {
 	}
 	fmt.Fprintf(out, "executions: %d of %d tests checked; %d functions executed, %d instrumented and not executed, %d inlined, %d in what counts as a whole; %d violations\n",
 		checked, len(r.Tests), executed, idle, inlined, whole, violations)
-	var traces, entered, missing int
+	var traces, givenUp, counted, missing int
 	for _, t := range r.Tests {
 		if e := t.Trace; e != nil {
 			traces++
-			entered += e.Executed
+			counted += e.Executed
 			missing += len(e.Missing)
+			if len(e.GaveUp) > 0 {
+				givenUp++
+			}
 		}
 	}
 	if traces > 0 {
-		fmt.Fprintf(out, "traces: %d; %d functions executed by their counters, %d of them missing\n", traces, entered, missing)
+		fmt.Fprintf(out, "traces: %d, %d of them given up; %d functions executed by their counters, %d of them missing\n", traces, givenUp, counted, missing)
 	}
 	for _, t := range r.Tests {
 		if t.Failed {

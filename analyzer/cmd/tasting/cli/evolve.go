@@ -150,7 +150,7 @@ lists them.`,
 	f.StringVar(&out, "out", "", "write one program of each group of violations to this `DIR`, made smaller")
 	f.StringVar(&replay, "replay", "", "check the program in this `DIR`, which --out has written, and no others")
 	f.BoolVar(&faults, "faults", false, "check the checker: analyzers that are broken on purpose, each of which has to be found")
-	f.BoolVar(&traces, "traces", false, "also check this tool as it is when it knows what tests have executed: it runs each selected test once more, under a tracer")
+	f.BoolVar(&traces, "traces", false, "also check this tool as it is when it knows what tests have executed: each execution is done once more, under a tracer")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	f.StringVar(&clang, "clang", "", "the clang that dumps syntax trees, for evidence by source of what clang compiles (default: none)")
 	return cmd
