@@ -182,7 +182,7 @@ func (s *session) atOnce(ctx context.Context) (believed bool, code int, err erro
 	}
 	s.begin()
 	s.say("analysing the tests")
-	found := newExpansion()
+	found := s.newExpansion()
 	args := append([]string{"--build_tests_only", "--"}, s.patterns...)
 	seen, code, err := s.applyAspect(ctx, bySource, found.add, args...)
 	if code == bazel.ExitInterrupted {

@@ -125,10 +125,10 @@ func (s *session) composeBy(ctx context.Context, tests []*test) (known []*test, 
 	line.Show("composing the fingerprints of %s", count(len(composed), "test"))
 	results, stats := fingerprint.ComposeAll(composed, s.memory)
 	line.Clear()
-	traces := s.traces()
+	touches := s.touches()
 	for i, t := range known {
 		if results[i].Err == nil {
-			results[i].Err = traces.remade(t, composed[i], &results[i])
+			results[i].Err = touches.remade(t, composed[i], &results[i])
 		}
 	}
 	return known, results, stats.Fallbacks
@@ -242,18 +242,17 @@ func (s *session) lookupIn(ctx context.Context, st store.Store, tests []*test) {
 		t, err := tests[i], outcomes[i].Err
 		withdrawn := err == nil && outcomes[i].Info.ExitCode != 0
 		if err == nil && !withdrawn {
-			err = s.replay(ctx, st, t)
+			err = s.replay(ctx, st, t, t.key)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		line.Show("replaying %s", count(s.lookedUp.Hits, "result"))
 		switch {
 		case withdrawn:
-			t.why = "the recorded result was withdrawn"
+			t.why, t.withdrawn = "the recorded result was withdrawn", true
 			s.lookedUp.Misses++
 		case err == nil:
-			t.verdict, t.recorded, t.why = report.Hit, outcomes[i].Info, ""
-			t.audit = rand.Float64() < s.Audit
+			t.hit(outcomes[i].Info, s.Audit)
 			s.lookedUp.Hits++
 		case errors.Is(err, store.ErrNotFound):
 			s.lookedUp.Misses++
@@ -269,6 +268,12 @@ func (s *session) lookupIn(ctx context.Context, st store.Store, tests []*test) {
 	if failures > 0 {
 		s.say("warning: %d of the look-ups failed, their tests are run: %s", failures, example)
 	}
+}
+
+// hit notes that the result of a test is known, which is audited with some probability.
+func (t *test) hit(recorded *store.Info, audit float64) {
+	t.verdict, t.recorded, t.why = report.Hit, recorded, ""
+	t.audit = rand.Float64() < audit
 }
 
 // hasKey tells whether the store can be asked for the test's result.

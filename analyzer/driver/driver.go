@@ -73,6 +73,9 @@ type Options struct {
 	// RunsDir is the directory where the run is written down for tasting
 	// report, or empty.
 	RunsDir string
+	// Traces says what traces are for, Tracer is the path of this program, for Bazel to run tests under it.
+	Traces Traces
+	Tracer string
 	// Explain has it told why each test is run.
 	Explain bool
 	// JUnit is the file for the results of all tests, or empty.
@@ -106,16 +109,19 @@ type test struct {
 	composition *fingerprint.Composed
 	// remote says that it is run by remote execution: only then is the result
 	// that of the key.
-	remote   bool
-	worker   worker      // with remote execution
-	recorded *store.Info // of a hit
-	xml      [][]byte    // its test.xml files, if they are wanted
-	outcome  *outcome    // of an execution
-	before   *outcome    // what Bazel had kept, if it was executed once more
-	audit    bool
-	uncached bool     // run without Bazel's own caches
-	doubt    string   // why an execution may not be that of the fingerprint
-	changed  []string // since the nearest recorded fingerprint
+	remote    bool
+	worker    worker      // with remote execution
+	recorded  *store.Info // of a hit
+	byTrace   store.Key   // of the trace that has decided, if one has
+	withdrawn bool        // the recorded result is
+	trace     *traced     // of an execution, nil if it has none
+	xml       [][]byte    // its test.xml files, if they are wanted
+	outcome   *outcome    // of an execution
+	before    *outcome    // what Bazel had kept, if it was executed once more
+	audit     bool
+	uncached  bool     // run without Bazel's own caches
+	doubt     string   // why an execution may not be that of the fingerprint
+	changed   []string // since the nearest recorded fingerprint
 }
 
 // session is one call of Test.
@@ -157,8 +163,10 @@ type session struct {
 	sourcesErr error
 	ran        bool       // Bazel has run tests
 	printing   sync.Mutex // for Out and Err
-	cost       cost
-	memory     *fingerprint.Memory // of compositions; nil without a directory for it
+	// runUnder is the flag by which Bazel has tests traced, or "", only the file with the labels of those that are.
+	runUnder, only string
+	cost           cost
+	memory         *fingerprint.Memory // of compositions; nil without a directory for it
 }
 
 // Test runs tests as bazel test would and returns bazel test's exit code. An
@@ -186,6 +194,7 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 	if s.Aspect == "" {
 		s.Aspect = Aspect
 	}
+	s.collect()
 	s.remembered, s.rememberedAs = s.commandLineFile()
 	believed, code, err := s.atOnce(ctx)
 	if err != nil || code == bazel.ExitInterrupted {
@@ -200,7 +209,9 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 		}
 	}
 	reason := s.runAll()
-	if reason == "" {
+	if reason != "" {
+		s.withoutTracer()
+	} else {
 		if !believed {
 			if code, err := s.analyse(ctx); err != nil || code == bazel.ExitInterrupted {
 				return code, err
@@ -214,6 +225,9 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 		}
 		s.warn()
 		s.lookup(ctx)
+		if err := s.lookupTraces(ctx); err != nil {
+			return 0, err
+		}
 		s.explain(ctx)
 	}
 	for _, t := range s.tests {
@@ -249,12 +263,13 @@ func effective(options []bazel.Option, name string) string {
 const strictActionEnv = "incompatible_strict_action_env"
 
 // optionsOf returns the options of a command, with one that users of a release of Bazel
-// have without saying so. Source: Bazel's BazelRuleClassProvider.StrictActionEnvOptions.
-func optionsOf(e *bazel.Event, release string) []bazel.Option {
-	options := e.Options()
+// have without saying so, and without runUnder, which isn't theirs. Source: Bazel's
+// BazelRuleClassProvider.StrictActionEnvOptions.
+func optionsOf(e *bazel.Event, release, runUnder string) []bazel.Option {
+	options := slices.DeleteFunc(slices.Clone(e.Options()), func(o bazel.Option) bool { return runUnder != "" && o.CombinedForm == runUnder })
 	major, _, _ := strings.Cut(release, ".")
 	if n, err := strconv.Atoi(major); err == nil && n >= 9 && effective(options, strictActionEnv) == "" {
-		options = append(slices.Clone(options), bazel.Option{CombinedForm: "--" + strictActionEnv, OptionName: strictActionEnv, OptionValue: "1"})
+		options = append(options, bazel.Option{CombinedForm: "--" + strictActionEnv, OptionName: strictActionEnv, OptionValue: "1"})
 	}
 	return options
 }
@@ -284,10 +299,17 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 	if err != nil {
 		return 0, true, err
 	}
-	found := newExpansion()
+	found := s.newExpansion()
 	err = bazel.ReadEvents(events, found.add)
 	s.take(found)
 	s.overrides = without(found.args, own)
+	if s.runUnder != "" && s.option("remote_executor") != "" {
+		s.say("tests aren't traced: this program isn't on the machines of remote execution")
+		s.withoutTracer()
+		s.remembered, s.rememberedAs = s.commandLineFile()
+		s.tests = nil
+		return s.expand(ctx)
+	}
 	if err != nil {
 		if code != bazel.ExitOK {
 			// Bazel didn't come so far as to write events.
@@ -340,6 +362,7 @@ type expansion struct {
 	failed       bool
 	finished     string
 
+	runUnder  string // see optionsOf
 	release   string
 	args      []string
 	options   []bazel.Option
@@ -347,9 +370,9 @@ type expansion struct {
 	mnemonics map[string]string
 }
 
-func newExpansion() *expansion {
+func (s *session) newExpansion() *expansion {
 	return &expansion{
-		tests: map[string]*test{}, children: map[string]string{}, incompatible: map[string]bool{},
+		runUnder: s.runUnder, tests: map[string]*test{}, children: map[string]string{}, incompatible: map[string]bool{},
 		configured: map[string]bool{}, mnemonics: map[string]string{},
 	}
 }
@@ -361,7 +384,7 @@ func (x *expansion) add(e *bazel.Event) error {
 	case e.ID.UnstructuredCommandLine != nil:
 		x.args = e.UnstructuredCommandLine.Args
 	case e.Options() != nil:
-		x.options = optionsOf(e, x.release)
+		x.options = optionsOf(e, x.release, x.runUnder)
 	case e.ID.Workspace != nil:
 		x.execRoot = e.WorkspaceInfo.LocalExecRoot
 	case e.ID.Configuration.ID != "":
@@ -452,6 +475,9 @@ func (s *session) runAll() string {
 		if flag := ofTests.FindSubmatch(b); flag != nil {
 			return fmt.Sprintf("%s for some platforms (platform_mappings)", flag[1])
 		}
+	}
+	if s.given("run_under") != "" {
+		return "--run_under" // in a bazelrc, which the command line may replace
 	}
 	for _, o := range s.options {
 		switch o.OptionName {
@@ -565,7 +591,7 @@ func (s *session) given(name string) (value string) {
 	apply = func(args []string) {
 		words, _ := s.flags.Split(args)
 		for _, w := range words {
-			if v, ok := strings.CutPrefix(w, "--"+name+"="); ok {
+			if v, ok := strings.CutPrefix(w, "--"+name+"="); ok && w != s.runUnder {
 				value = v
 			} else if c, ok := strings.CutPrefix(w, "--config="); ok && !used[c] {
 				used[c] = true
@@ -764,7 +790,7 @@ func (s *session) applyAspect(ctx context.Context, group string, more func(*baze
 func (s *session) describe(tests []*test, seen *aspectOutputs, group string) (all bool) {
 	all = true
 	for _, t := range tests {
-		x := seen.found[t.label]
+		x := seen.found[group][t.label]
 		t.description, t.bySource = nil, group == bySource
 		switch {
 		case x == nil && seen.succeeded[t.label]:
@@ -789,8 +815,8 @@ func (s *session) describe(tests []*test, seen *aspectOutputs, group string) (al
 // aspectOutputs collects from build events where the descriptions of tests are.
 type aspectOutputs struct {
 	sets    bazel.FileSets
-	found   map[string]*aspectOutput // by label
-	applied bool                     // to some target, even if its actions failed
+	found   map[string]map[string]*aspectOutput // by group and label
+	applied bool                                // to some target, even if its actions failed
 	// succeeded are those to which the aspect of that name was applied, whatever it made.
 	succeeded map[string]bool
 	aspect    string
@@ -805,7 +831,8 @@ type aspectOutput struct {
 // newAspectOutputs returns room for what the aspect LABEL%NAME makes.
 func newAspectOutputs(aspect string) *aspectOutputs {
 	_, name, _ := strings.Cut(aspect, "%")
-	return &aspectOutputs{sets: bazel.FileSets{}, found: map[string]*aspectOutput{}, succeeded: map[string]bool{}, aspect: name}
+	found := map[string]map[string]*aspectOutput{byObject: {}, bySource: {}}
+	return &aspectOutputs{sets: bazel.FileSets{}, found: found, succeeded: map[string]bool{}, aspect: name}
 }
 
 func (l *aspectOutputs) add(e *bazel.Event) {
@@ -830,10 +857,24 @@ func (l *aspectOutputs) add(e *bazel.Event) {
 				if strings.HasSuffix(f.Name, descriptionSuffix) {
 					x := &aspectOutput{config: c.Configuration.ID}
 					x.file, x.err = f.Path()
-					l.found[c.Label] = x
+					l.found[g.Name][c.Label] = x
 				}
 			}
 		}
+	}
+}
+
+// of returns what was made of a test for its fingerprint, or nil.
+func (l *aspectOutputs) of(t *test) *aspectOutput {
+	if t.readsSources() {
+		return l.found[bySource][t.label]
+	}
+	return l.found[byObject][t.label]
+}
+
+func (l *aspectOutputs) forget(label string) {
+	for _, found := range l.found {
+		delete(found, label)
 	}
 }
 

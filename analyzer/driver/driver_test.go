@@ -282,7 +282,7 @@ func TestDefaults(t *testing.T) {
 		}
 		if err := bazel.ReadEvents(file, func(e *bazel.Event) error {
 			seen = true
-			if got := strict(optionsOf(e, c.release)); got != c.want {
+			if got := strict(optionsOf(e, c.release, "")); got != c.want {
 				t.Errorf("%s %s: %t", c.release, c.options, got)
 			}
 			return nil

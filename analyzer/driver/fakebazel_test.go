@@ -15,6 +15,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -40,6 +41,8 @@ type scenario struct {
 	Hooks map[string]string
 	// Source has manifests made of sources.
 	Source bool
+	// Idle are functions that tests don't enter, if they are traced; "lib" is what there is in the archive.
+	Idle []string
 	// Attempts are the statuses of a test's attempts; none: it passes.
 	Attempts []string
 	// Status is the overall one, if it isn't that of the last attempt.
@@ -170,7 +173,7 @@ func quoted(x any) string {
 
 func (f *fake) help() {
 	var raw []byte
-	for _, name := range []string{"build_event_json_file", "build_event_text_file", "build_event_binary_file", "profile", "bes_backend", "test_env", "target_pattern_file", "cache_test_results"} {
+	for _, name := range []string{"build_event_json_file", "build_event_text_file", "build_event_binary_file", "profile", "bes_backend", "test_env", "target_pattern_file", "cache_test_results", "run_under"} {
 		var b []byte
 		b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), name)
 		for _, c := range []string{"build", "test", "cquery"} {
@@ -321,16 +324,20 @@ func (f *fake) build() int {
 // main, and library as that of what is in the archive.
 func (f *fake) aspect(text, library string) {
 	must(os.MkdirAll(f.output(""), 0o777))
-	write := func(name, file, symbol, text, root string) {
+	write := func(name, file, symbol, text, entry string, calls ...string) {
 		hash := sha256.Sum256([]byte(text))
+		var links []uint32
+		for i := range calls {
+			links = append(links, uint32(2*i+1))
+		}
 		must(manifest.Write(f.output(name), &manifest.Manifest{
-			Format: manifest.Format, Rung: manifest.Rung_RUNG_FUNCTION, Source: file, Units: []*manifest.Unit{{Name: file, Exact: true}},
-			Components: []*manifest.Component{{Name: symbol, Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: hash[:16],
-				Definitions: manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, symbol), Root: root}},
+			Format: manifest.Format, Rung: manifest.Rung_RUNG_FUNCTION, Source: file, Units: []*manifest.Unit{{Name: file, Exact: true}}, Symbols: calls,
+			Components: []*manifest.Component{{Name: symbol, Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: hash[:16], Entry: entry, Links: links,
+				Definitions: manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, symbol)}},
 		}))
 	}
-	write("t.manifest", "t.c", "main", text, "")
-	write("lib.manifest", "lib.a", "lib", library, "used")
+	write("t.manifest", "t.c", "main", text, "", "lib")
+	write("lib.manifest", "lib.a", "lib", library, "lib")
 	must(os.WriteFile(f.output("t.compose"), []byte("--binary=_main/t\n--data=_main/data.txt=data.txt\n--data=_main/cur.txt=cur.txt\n--data=_main/dir/file=dir/file\n--data=_main/made.txt=bazel-out/k8/bin/made.txt\n--link=bazel-out/k8/bin/t.link\n"), 0o666))
 	must(os.WriteFile(f.output("t.link"), []byte("tasting link 1\noutput t\nkind executable\nunit t.o\tbazel-out/k8/bin/t.manifest\nunit lib.a\tbazel-out/k8/bin/lib.manifest\narg t.o\narg -Wl,--whole-archive\narg lib.a\n"), 0o666))
 	must(os.WriteFile(f.output("made.txt"), []byte("made"), 0o666))
@@ -338,7 +345,10 @@ func (f *fake) aspect(text, library string) {
 		Compose: "bazel-out/k8/bin/t.compose", Source: f.Source, Linker: filepath.Join(f.dir, "cc"), Env: f.Env,
 	})), 0o666))
 	f.event(`{"id":{"namedSet":{"id":"0"}},"namedSetOfFiles":{"files":[{"name":"t%s","uri":%s}]}}`, descriptionSuffix, quoted("file://"+f.output("t"+descriptionSuffix)))
-	f.event(`{"id":{"targetCompleted":{"label":"//:t","aspect":"a","configuration":{"id":%q}}},"completed":{"success":true,"outputGroup":[{"name":"tasting_source","fileSets":[{"id":"0"}]}]}}`, cmp.Or(f.Config, "c"))
+	for group := range strings.SplitSeq(f.flags["output_groups"], ",") {
+		f.event(`{"id":{"targetCompleted":{"label":"//:t","aspect":"a","configuration":{"id":%q}}},"completed":{"success":true,"outputGroup":[{"name":%q,"fileSets":[{"id":"0"}]}]}}`,
+			cmp.Or(f.Config, "c"), strings.TrimPrefix(group, "+"))
+	}
 }
 
 func (f *fake) test(object string) int {
@@ -370,6 +380,21 @@ func (f *fake) test(object string) int {
 	outputs := filepath.Join(logs, "test.outputs")
 	if b, err := os.ReadFile(filepath.Join(outputs, "d", "out.txt")); err == nil && string(b) != "theirs" {
 		files = fmt.Sprintf(`[{"name":"test.log","uri":%s},{"name":"test.outputs__d","uri":%s}]`, quoted("file://"+log), quoted("file://"+filepath.Join(outputs, "d", "out.txt")))
+	}
+	idle := filepath.Join(logs, trace.IdleFile)
+	must(os.RemoveAll(filepath.Dir(idle)))
+	if run := strings.Split(f.flags["run_under"], " --only="); len(run) == 2 && f.Idle != nil {
+		if only, err := os.ReadFile(strings.TrimSuffix(run[1], " --")); err == nil && strings.Contains(string(only), "//:t\n") {
+			names := map[string]bool{}
+			for _, name := range f.Idle {
+				names[name] = true
+			}
+			b, err := trace.EncodeIdle(names)
+			must(err)
+			must(os.MkdirAll(filepath.Dir(idle), 0o777))
+			must(os.WriteFile(idle, b, 0o666))
+			files = strings.TrimSuffix(files, "]") + fmt.Sprintf(`,{"name":"test.splitlogs","uri":%s}]`, quoted("file://"+idle))
+		}
 	}
 	for i, status := range attempts {
 		f.event(`{"id":{"testResult":{"label":"//:t","run":1,"shard":1,"attempt":%d}},"testResult":{"status":%q,"testAttemptStart":%q,"testAttemptDuration":"1s","testActionOutput":%s,"executionInfo":{"strategy":"local"}}}`, i+1, status, start.Format(time.RFC3339), files)

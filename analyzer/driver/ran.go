@@ -49,7 +49,7 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 			t.doubt = "not all tests could be analysed"
 			continue
 		}
-		x := s.afterwards.found[t.label]
+		x := s.afterwards.of(t)
 		if s.edited || x == nil || x.err != nil {
 			continue
 		}
@@ -72,15 +72,16 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 		return
 	}
 	results, _ := fingerprint.ComposeAll(composed, s.memory)
-	traces := s.traces()
+	s.traces(ctx, tests, composed)
+	touches := s.touches()
 	system := s.prober.unchanged()
-	touched, err := s.touchedSources(ctx, traces)
+	touched, err := s.touchedSources(ctx, touches)
 	for i, t := range tests {
 		if results[i].Err != nil || results[i].Config == nil {
 			continue
 		}
 		key, kerr := fingerprint.Key(results[i].Config, t.run)
-		remade := traces.remade(t, composed[i], &results[i])
+		remade := touches.remade(t, composed[i], &results[i])
 		switch {
 		case remade != nil:
 			t.doubt = remade.Error()
@@ -92,7 +93,7 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 		case t.readsSources() && touched[t.label]:
 			t.doubt = "its sources were saved while it was tested"
 		default:
-			t.doubt = traces.inputs(composed[i])
+			t.doubt = touches.inputs(composed[i])
 		}
 	}
 	if s.option("remote_executor") != "" {
@@ -107,7 +108,7 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 // remade says which file of Bazel's outputs that a composition has read was made once more after
 // the invocation that made them: another command may have another configuration, and the
 // same directory for it.
-func (t *traces) remade(of *test, x *fingerprint.Test, c *fingerprint.Composed) error {
+func (t *touches) remade(of *test, x *fingerprint.Test, c *fingerprint.Composed) error {
 	if t.built.IsZero() {
 		return errors.New("bazel doesn't say when it was done, and another command may have built something since")
 	}
@@ -146,10 +147,10 @@ func (t *traces) remade(of *test, x *fingerprint.Test, c *fingerprint.Composed) 
 // reads for itself.
 func (t *test) readsSources() bool { return t.bySource && t.description.Source }
 
-// traces tells of files whether they were touched since the analysis began, or
+// touches tells of files whether they were touched since the analysis began, or
 // whether what leads to them was: see package stamp. A directory that was moved away
 // and back isn't noticed if something was made or removed in it later.
-type traces struct {
+type touches struct {
 	trail           stamp.Trail
 	from            time.Time
 	outputBase, out string            // directories of Bazel's
@@ -158,19 +159,19 @@ type traces struct {
 	again           map[string]bool   // of files: whether one was made after that
 }
 
-func (s *session) traces() *traces {
+func (s *session) touches() *touches {
 	real := func(dir string) string {
 		if r, err := filepath.EvalSymlinks(dir); err == nil {
 			return r
 		}
 		return dir
 	}
-	return &traces{stamp.Trail{}, s.from, real(filepath.Join(s.execRoot, "..", "..")) + "/", real(filepath.Join(s.execRoot, "bazel-out")) + "/", map[string]string{}, s.built, map[string]bool{}}
+	return &touches{stamp.Trail{}, s.from, real(filepath.Join(s.execRoot, "..", "..")) + "/", real(filepath.Join(s.execRoot, "bazel-out")) + "/", map[string]string{}, s.built, map[string]bool{}}
 }
 
 // touched tells whether a file, or one in a directory, was touched, or what leads to
 // it.
-func (t *traces) touched(file string) bool {
+func (t *touches) touched(file string) bool {
 	found := false
 	t.trail.Walk(file, map[string]bool{}, func(place string, x stamp.Stamp) {
 		// Bazel makes links to repositories anew, and modes of its directories.
@@ -186,7 +187,7 @@ func (t *traces) touched(file string) bool {
 }
 
 // inputs says which file that a test or its links read was touched, or returns "".
-func (t *traces) inputs(x *fingerprint.Test) string {
+func (t *touches) inputs(x *fingerprint.Test) string {
 	for _, d := range x.Data {
 		if t.touched(d.File) {
 			return fmt.Sprintf("its data %s was saved while it was tested", d.Path)
@@ -207,7 +208,7 @@ func (t *traces) inputs(x *fingerprint.Test) string {
 
 // link says which file that a link read was touched: f itself, or one of those that it names as
 // the description of a link.
-func (t *traces) link(f, dir string, describes bool) string {
+func (t *touches) link(f, dir string, describes bool) string {
 	files := []string{f}
 	if describes {
 		var err error
@@ -244,13 +245,13 @@ func (s *session) listSources(ctx context.Context, labels []string) {
 
 // touchedSources tells of which tests with manifests of sources one was touched
 // since the analysis began.
-func (s *session) touchedSources(ctx context.Context, traces *traces) (map[string]bool, error) {
+func (s *session) touchedSources(ctx context.Context, touches *touches) (map[string]bool, error) {
 	if s.sourcesErr != nil || len(s.sourcesOf) == 0 {
 		return nil, s.sourcesErr
 	}
 	var labels []string
 	for _, x := range s.sources {
-		if _, err := os.Stat(x.Path); err != nil || traces.touched(x.Path) {
+		if _, err := os.Stat(x.Path); err != nil || touches.touched(x.Path) {
 			labels = append(labels, x.Label)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
 // writeRun writes what happened for tasting report.
@@ -24,7 +25,7 @@ func (s *session) writeRun(ctx context.Context) error {
 	for _, t := range s.tests {
 		status, took := t.status()
 		x := report.Test{Label: t.label, Verdict: report.Verdict(t.verdict), Status: strings.ReplaceAll(status, " ", "_"), Seconds: took.Seconds(),
-			Reason: t.why, Changed: t.changed, Cached: t.outcome.cached(), Audited: t.audit}
+			Reason: t.why, Changed: t.changed, Cached: t.outcome.cached(), Audited: t.audit, Trace: t.byTrace != (store.Key{})}
 		if t.hasFingerprint() {
 			x.Fingerprint = t.key.String()
 		}

@@ -165,6 +165,9 @@ func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) 
 				return nil, nil, err
 			}
 			for _, file := range files {
+				if isIdle(file, filepath.Join(dir, file)) {
+					continue
+				}
 				x, err := os.Open(filepath.Join(dir, file))
 				if err != nil {
 					return nil, nil, err
@@ -317,11 +320,11 @@ func wroteXML(r *store.Result) bool {
 	return slices.ContainsFunc(r.Files, func(f store.File) bool { return is(f.Path, xmlName) })
 }
 
-// replay puts the files of the recorded result of a test where Bazel would. The
+// replay puts the files of the result of a test that is recorded under key where Bazel would. The
 // error is the store's: files that can't be written cost a warning, the result is
-// known all the same.
-func (s *session) replay(ctx context.Context, st store.Store, t *test) error {
-	r, err := st.Get(ctx, t.key)
+// known all the same. A result that a trace has found is recorded for the test's fingerprint, too.
+func (s *session) replay(ctx context.Context, st store.Store, t *test, key store.Key) error {
+	r, err := st.Get(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -339,8 +342,14 @@ func (s *session) replay(ctx context.Context, st store.Store, t *test) error {
 			t.xml = append(t.xml, b)
 		}
 	}
-	if err := s.write(t, r, files); err != nil {
+	if err := s.write(t, key, r, files); err != nil {
 		s.say("warning: %s: its log can't be written: %v", t.label, err)
+	}
+	// Objects that were made later than manifests of sources may be of other sources.
+	if key != t.key && s.Write && !t.readsSources() {
+		if err := store.RecordPass(ctx, st, t.key, r); err != nil && !errors.Is(err, store.ErrExists) {
+			s.say("%s isn't recorded by its fingerprint: %v", t.label, err)
+		}
 	}
 	return nil
 }
@@ -402,6 +411,9 @@ func (s *session) onDisk(root *os.Root, dir string) (files map[string]store.File
 			return nil
 		case !e.Type().IsRegular() || len(open) > store.MaxFiles:
 			return fs.ErrInvalid
+		}
+		if isIdle(name, filepath.Join(root.Name(), p)) {
+			return nil
 		}
 		f, err := root.Open(p)
 		if err != nil {
@@ -490,7 +502,7 @@ func pack(files []store.File, made time.Time) (packed []store.File, open []*os.F
 
 // write writes the files of a result, through no link: there may be some that the
 // test made when it ran here, or that lead to what Bazel keeps.
-func (s *session) write(t *test, r *store.Result, files []store.File) error {
+func (s *session) write(t *test, key store.Key, r *store.Result, files []store.File) error {
 	dir := s.testlogs(t)
 	top, rest, ok := strings.Cut(dir, "/testlogs/")
 	if !ok {
@@ -531,8 +543,12 @@ func (s *session) write(t *test, r *store.Result, files []store.File) error {
 			return err
 		}
 	}
-	head := fmt.Sprintf("tasting: replayed: this is the log of a run that ended on %s on %s, fingerprint %s\n",
-		r.End.UTC().Format(time.RFC3339), r.Host, t.key)
+	by := "fingerprint"
+	if key != t.key {
+		by = "trace"
+	}
+	head := fmt.Sprintf("tasting: replayed: this is the log of a run that ended on %s on %s, %s %s\n",
+		r.End.UTC().Format(time.RFC3339), r.Host, by, key)
 	for _, f := range files {
 		content := again(f)
 		if is(f.Path, logName) {

@@ -163,7 +163,7 @@ func (s *session) cached(ctx context.Context) (labels []string) {
 			continue
 		}
 		t.before, t.outcome, t.uncached = t.outcome, nil, true
-		delete(s.afterwards.found, t.label)
+		s.afterwards.forget(t.label)
 		labels = append(labels, t.label)
 	}
 	if unwritten > 0 {
@@ -221,6 +221,9 @@ func count(n int, what string) string {
 func (s *session) bazelTest(ctx context.Context, labels []string, name string, more ...string) (code int, err error) {
 	events := filepath.Join(s.tmp, name+".json")
 	targets, err := s.targets(name, labels)
+	if err == nil {
+		err = s.listTraced(labels)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -269,7 +272,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 		s.cost.add(e)
 		switch {
 		case e.Options() != nil:
-			if !slices.Equal(invocation(optionsOf(e, s.release)), invocation(s.options)) {
+			if !slices.Equal(invocation(optionsOf(e, s.release, s.runUnder)), invocation(s.options)) {
 				s.edited = true
 				s.forget()
 			}
@@ -314,7 +317,8 @@ func (s *session) groups(labels []string) string {
 	for _, t := range s.fingerprinted(labels) {
 		if t.readsSources() {
 			add["+"+bySource] = true
-		} else {
+		}
+		if !t.readsSources() || s.runUnder != "" {
 			add["+"+byObject] = true
 		}
 	}
@@ -404,7 +408,9 @@ func (s *session) record(ctx context.Context, labels []string, interrupted bool)
 		if why == "" {
 			r, done, err := o.result(s.zips())
 			if err == nil {
-				err = store.RecordPass(ctx, s.storeOf(t), t.key, r)
+				if err = store.RecordPass(ctx, s.storeOf(t), t.key, r); err == nil || errors.Is(err, store.ErrExists) {
+					s.recordTrace(ctx, t, r)
+				}
 				done()
 			}
 			if err == nil {
@@ -424,8 +430,22 @@ func (s *session) record(ctx context.Context, labels []string, interrupted bool)
 func (s *session) noteFailure(ctx context.Context, t *test) {
 	r := &store.Result{ExitCode: 1, Start: s.start, End: time.Now(), Log: section(nil)}
 	r.Host, _ = os.Hostname()
-	// Nothing is lost if that doesn't work.
-	_ = store.RecordFailure(ctx, s.storeOf(t), t.key, r)
+	for _, key := range t.keys() {
+		// Nothing is lost if that doesn't work.
+		_ = store.RecordFailure(ctx, s.storeOf(t), key, r)
+	}
+}
+
+// keys are what a result of the test is recorded under, if it is.
+func (t *test) keys() []store.Key {
+	keys := []store.Key{t.key}
+	if t.byTrace != (store.Key{}) {
+		keys = append(keys, t.byTrace)
+	}
+	if t.trace != nil {
+		keys = append(keys, t.trace.key)
+	}
+	return keys
 }
 
 // audited compares a recorded result with a run.
@@ -469,7 +489,11 @@ func (s *session) audited(ctx context.Context, t *test) {
 	}
 	r := &store.Result{ExitCode: 1, Start: s.start, End: time.Now(), Log: section([]byte("withdrawn by an audit\n"))}
 	r.Host, _ = os.Hostname()
-	if err := s.storeOf(t).Set(ctx, t.key, r); err != nil {
+	var err error
+	for _, key := range t.keys() {
+		err = errors.Join(err, s.storeOf(t).Set(ctx, key, r))
+	}
+	if err != nil {
 		s.say("warning: the recorded result can't be withdrawn: %v", err)
 	} else {
 		s.say("the recorded result is withdrawn")

@@ -165,9 +165,12 @@ func TestEdits(t *testing.T) {
 	moments := []string{
 		"expand", "analyse", "analyse preprocess", "analyse compile", "analyse read", "analyse end", "run", "run preprocess", "run compile", "run read", "run link", "run test", "run end",
 	}
-	type kind struct{ source, known bool }
-	for _, x := range []kind{{true, false}, {false, false}, {true, true}, {false, true}} {
+	type kind struct{ source, known, traced bool }
+	for _, x := range []kind{{source: true}, {}, {source: true, known: true}, {known: true}, {source: true, traced: true}, {traced: true}} {
 		for _, file := range []string{"t.c", "lib.a", "data.txt"} {
+			if file != "t.c" && x.traced {
+				continue // what is in lib.a isn't executed, and data are in both keys
+			}
 			for i, m := range moments {
 				if strings.HasSuffix(m, "preprocess") && !x.source || m == "expand" && x.known || file == "lib.a" && x.known || (strings.HasSuffix(m, "read") || m == "run link") != (file == "lib.a") && strings.Contains(m, " ") && !strings.HasSuffix(m, "end") {
 					continue
@@ -178,10 +181,16 @@ func TestEdits(t *testing.T) {
 					if x.known {
 						name += ", at once"
 					}
+					if x.traced {
+						name += ", traced"
+					}
 					t.Run(name, func(t *testing.T) {
 						t.Parallel() // it mostly waits
 						w := newWorkspace(t)
 						w.Source = x.source
+						if x.traced {
+							w.trace()
+						}
 						if x.known {
 							w.options.Bazel.Cache = t.TempDir()
 							w.options.Write = false

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
 // summary prints what became of all tests as bazel test does (its
 // TestSummaryPrinter and AggregatingTestListener), with replays marked.
 func (s *session) summary() {
-	passed, failed, skipped, executed, replayed := 0, 0, 0, 0, 0
+	passed, failed, skipped, executed, replayed, traced := 0, 0, 0, 0, 0, 0
 	var saved time.Duration
 	for _, t := range s.tests {
 		status, took := t.status()
@@ -25,6 +26,9 @@ func (s *session) summary() {
 		case t.verdict == report.Hit && o == nil:
 			mark = "(replayed) "
 			replayed++
+			if t.byTrace != (store.Key{}) {
+				traced++
+			}
 			saved += took
 		case o.cached():
 			mark = "(cached) "
@@ -74,6 +78,9 @@ func (s *session) summary() {
 	fmt.Fprintf(s.Out, "\nExecuted %d out of %s", executed, count(all, "test"))
 	if replayed > 0 {
 		fmt.Fprintf(s.Out, ", %d replayed", replayed)
+		if traced > 0 {
+			fmt.Fprintf(s.Out, " (%d by traces)", traced)
+		}
 	}
 	fmt.Fprintf(s.Out, ": %s.\n", strings.Join(parts, ", "))
 	if s.cost.deciding > 0 {

@@ -34,6 +34,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
@@ -58,6 +59,8 @@ type Options struct {
 	DiskCache bool
 	// Fresh has each commit start without Bazel's outputs, as a new machine does.
 	Fresh bool
+	// Traces adds a side: tasting test with --traces=on.
+	Traces bool
 	// Verify executes what was replayed, in the output base of plain Bazel.
 	Verify bool
 
@@ -92,11 +95,14 @@ type Commit struct {
 	Unbuilt bool `json:"unbuilt,omitzero"`
 	Plain   Side `json:"plain"`
 	Tasting Side `json:"tasting"`
+	// Traces is tasting test with traces, nil if that isn't wanted.
+	Traces *Side `json:"traces,omitempty"`
 	// Objects are the object files of plain Bazel, Different those that are new or
 	// not what they were at the commit before.
 	Objects   int `json:"objects"`
 	Different int `json:"objects_different"`
-	// Missed are tests that were replayed, but don't pass with plain Bazel.
+	// Missed are tests that were replayed, but don't pass with plain Bazel; behind a space, the side is named
+	// if it isn't tasting test.
 	Missed []string `json:"missed,omitempty"`
 	// Verified is the number of replayed tests that plain Bazel executed at this
 	// commit, by itself or for Options.Verify.
@@ -111,6 +117,7 @@ type Side struct {
 	Tests    int `json:"tests"`
 	Executed int `json:"executed"`
 	Replayed int `json:"replayed,omitzero"`
+	ByTrace  int `json:"by_trace,omitzero"` // of Replayed
 	Cached   int `json:"cached"`
 	// Failed ones are in one of the numbers above, or weren't built.
 	Failed int `json:"failed"`
@@ -129,6 +136,7 @@ type Side struct {
 const (
 	plain   = "plain"
 	tasting = "tasting"
+	traces  = "traces"
 )
 
 // evaluation is one call of Run.
@@ -154,6 +162,15 @@ type plan struct {
 	DiskCache  bool
 	Fresh      bool
 	Verify     bool
+	Traces     bool `json:",omitzero"`
+}
+
+// names are the sides of an evaluation.
+func (o *Options) names() []string {
+	if o.Traces {
+		return []string{plain, tasting, traces}
+	}
+	return []string{plain, tasting}
 }
 
 // Run evaluates. ErrMissed says that it has come to its end, but a change was
@@ -167,7 +184,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 	if err != nil {
 		return err
 	}
-	e.plan = plan{Format, e.git.Top, commits, append([]string{o.Bazel}, o.Startup...), o.TestFlags, o.Args, o.Prepare, o.DiskCache, o.Fresh, o.Verify}
+	e.plan = plan{Format, e.git.Top, commits, append([]string{o.Bazel}, o.Startup...), o.TestFlags, o.Args, o.Prepare, o.DiskCache, o.Fresh, o.Verify, o.Traces}
 	if err := e.resume(); err != nil {
 		return err
 	}
@@ -176,7 +193,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 	}
 	e.objects = readObjects(filepath.Join(o.State, "objects.json"))
 	e.sides = map[string]*side{}
-	for _, name := range []string{plain, tasting} {
+	for _, name := range o.names() {
 		s, err := e.newSide(ctx, name)
 		if err != nil {
 			return err
@@ -184,7 +201,11 @@ func Run(ctx context.Context, o *Options) (err error) {
 		e.sides[name] = s
 		defer s.close()
 	}
-	say(o.Err, "%d commits, each by \"bazel test\" and by \"tasting test\", in %s; CPU time by %s", len(commits), o.State, e.sides[plain].meter.Method())
+	var titles []string
+	for _, name := range o.names() {
+		titles = append(titles, strconv.Quote(title(name)))
+	}
+	say(o.Err, "%d commits, each by %s, in %s; CPU time by %s", len(commits), strings.Join(titles, " and by "), o.State, e.sides[plain].meter.Method())
 	done := len(e.all)
 	if done > 0 {
 		say(o.Err, "%d of them are done already", done)
@@ -289,14 +310,13 @@ func (e *evaluation) append(c *Commit) error {
 	return errors.Join(err, f.Close(), e.objects.save())
 }
 
-// commit runs both sides at a commit.
+// commit runs all sides at a commit.
 func (e *evaluation) commit(ctx context.Context, i int) (*Commit, error) {
 	c := &Commit{Format: Format, Commit: e.plan.Commits[i], Cold: i == 0}
 	c.Subject = e.git.Subject(ctx, c.Commit)
-	order := []string{plain, tasting}
-	if i%2 == 1 {
-		slices.Reverse(order)
-	}
+	names := e.names()
+	first := i % len(names)
+	order := slices.Concat(names[first:], names[:first])
 	c.First = order[0]
 	for _, name := range order {
 		if err := e.sides[name].checkout(ctx, c.Commit); err != nil {
@@ -314,13 +334,18 @@ func (e *evaluation) commit(ctx context.Context, i int) (*Commit, error) {
 	}
 	p, t := results[plain], results[tasting]
 	c.Plain, c.Tasting = p.Side, t.Side
+	if x := results[traces]; x != nil {
+		c.Traces = &x.Side
+	}
 	c.Unbuilt = !slices.Contains([]int{bazel.ExitOK, bazel.ExitTestsFailed}, p.Exit)
 	var err error
 	if c.Objects, c.Different, err = e.objects.census(e.sides[plain].base); err != nil {
 		return nil, err
 	}
-	if err := e.verify(ctx, c, p, t); err != nil {
-		return nil, err
+	for _, name := range names[1:] {
+		if err = e.verify(ctx, c, p, name, results[name].replayed); err != nil {
+			return nil, err
+		}
 	}
 	if err := e.writeRun(c, t.run); err != nil {
 		return nil, err
@@ -335,11 +360,11 @@ func (e *evaluation) commit(ctx context.Context, i int) (*Commit, error) {
 	return c, nil
 }
 
-// verify looks for tests that were replayed, and don't pass with plain Bazel.
-func (e *evaluation) verify(ctx context.Context, c *Commit, p, t *result) error {
+// verify looks for tests that a side has replayed, and that don't pass with plain Bazel.
+func (e *evaluation) verify(ctx context.Context, c *Commit, p *result, side string, replayed []string) error {
 	var cached []string
 	truth := map[string]string{}
-	for _, label := range t.replayed {
+	for _, label := range replayed {
 		x := p.tests[label]
 		truth[label] = x.status
 		if x.executed {
@@ -359,11 +384,15 @@ func (e *evaluation) verify(ctx context.Context, c *Commit, p, t *result) error 
 			c.Verified++
 		}
 	}
-	for _, label := range t.replayed {
+	for _, label := range replayed {
 		// A test that fails by chance passes in one attempt of several.
 		if s := truth[label]; s != "PASSED" && s != "FLAKY" {
-			c.Missed = append(c.Missed, label)
-			say(e.Err, "%s: %s was replayed as passed; with plain bazel test it is %s", short(c.Commit), label, cmp.Or(s, "not built"))
+			missed := label
+			if side != tasting {
+				missed += " " + side
+			}
+			c.Missed = append(c.Missed, missed)
+			say(e.Err, "%s: %s was replayed as passed by %s; with plain bazel test it is %s", short(c.Commit), label, title(side), cmp.Or(s, "not built"))
 		}
 	}
 	return nil

@@ -251,11 +251,14 @@ func TestMissed(t *testing.T) {
 	p := &result{tests: map[string]outcome{
 		"//:good": {"PASSED", true}, "//:cached": {"PASSED", false}, "//:bad": {"FAILED", true}, "//:flaky": {"FLAKY", true}, "//:late": {"TIMEOUT", true}, "//:run": {"FAILED", true},
 	}}
-	x := &result{replayed: []string{"//:good", "//:cached", "//:bad", "//:flaky", "//:late", "//:unbuilt"}}
-	if err := e.verify(t.Context(), c, p, x); err != nil {
-		t.Fatal(err)
+	replayed := []string{"//:good", "//:cached", "//:bad", "//:flaky", "//:late", "//:unbuilt"}
+	for side, labels := range map[string][]string{tasting: replayed, traces: {"//:good", "//:bad"}} {
+		if err := e.verify(t.Context(), c, p, side, labels); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if !slices.Equal(c.Missed, []string{"//:bad", "//:late", "//:unbuilt"}) || c.Verified != 4 {
+	slices.Sort(c.Missed)
+	if !slices.Equal(c.Missed, []string{"//:bad", "//:bad traces", "//:late", "//:unbuilt"}) || c.Verified != 6 {
 		t.Errorf("%+v", c)
 	}
 }

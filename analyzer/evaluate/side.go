@@ -16,7 +16,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 )
 
-// side is one of the two ways to run the tests, with all that it owns.
+// side is one of the ways to run the tests, with all that it owns.
 type side struct {
 	*evaluation
 	name  string
@@ -48,9 +48,15 @@ func (e *evaluation) newSide(ctx context.Context, name string) (*side, error) {
 	return s, nil
 }
 
-func (s *side) title() string {
-	if s.name == plain {
+func (s *side) title() string { return title(s.name) }
+
+// title is the command that a side stands for.
+func title(side string) string {
+	switch side {
+	case plain:
 		return "bazel test"
+	case traces:
+		return "tasting test --traces=on"
 	}
 	return "tasting test"
 }
@@ -130,6 +136,9 @@ func (s *side) run(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	args := []string{"test", "--bazel=" + s.Bazel, "--bazel_startup=--output_base=" + s.base, "--store=" + filepath.Join(s.dir, "store"), "--runs_dir=" + runs, "--audit=0"}
+	if s.name == traces {
+		args = append(args, "--traces=on")
+	}
 	for _, x := range s.Startup {
 		args = append(args, "--bazel_startup="+x)
 	}
@@ -156,6 +165,9 @@ func (r *result) count() {
 			continue
 		case t.Verdict == report.Hit && !t.Audited:
 			r.Replayed++
+			if t.Trace {
+				r.ByTrace++
+			}
 			r.replayed = append(r.replayed, t.Label)
 		case t.Cached:
 			r.Cached++

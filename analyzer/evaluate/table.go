@@ -29,8 +29,22 @@ func (t *table) row(c *Commit) {
 	add(c.Resumed, "resumed: in no sum")
 	add(c.Unbuilt, "doesn't build")
 	add(c.Plain.Exit != c.Tasting.Exit, fmt.Sprintf("exit codes %d and %d", c.Plain.Exit, c.Tasting.Exit))
+	add(c.Traces != nil && c.Traces.Exit != c.Plain.Exit, "another exit code by traces")
 	add(len(c.Missed) > 0, fmt.Sprintf("%d MISSED", len(c.Missed)))
 	t.line(short(c.Commit), &c.Plain, &c.Tasting, c.Different, strings.Join(append(notes, c.Subject), ", "))
+	if c.Traces != nil {
+		t.traces(&c.Plain, c.Traces)
+	}
+}
+
+// traces prints in a second line what tasting test has done with traces.
+func (t *table) traces(p, x *Side) {
+	ratio := "    -"
+	if p.CPU > 0 {
+		ratio = fmt.Sprintf("%5.2f", x.CPU/p.CPU)
+	}
+	fmt.Fprintf(t.out, "%-46s  %8d %8d %8d %8d %7.1f %7.1f %s  %9s  %d replayed by traces\n",
+		"  with --traces=on", x.Executed, x.Replayed, x.Compiled, x.Analysed, x.CPU, x.Wall, ratio, "", x.ByTrace)
 }
 
 func (t *table) line(name string, p, x *Side, different int, note string) {
@@ -44,7 +58,8 @@ func (t *table) line(name string, p, x *Side, different int, note string) {
 
 // sums ends the table with the sums of what came after the first commit.
 func (t *table) sums(all []Commit) {
-	var p, x Side
+	var p, x, y Side
+	traced := false
 	different, commits, above, unbuilt, verified, tests := 0, 0, 0, 0, 0, 0
 	for i := range all {
 		c := &all[i]
@@ -58,6 +73,10 @@ func (t *table) sums(all []Commit) {
 		commits++
 		p.add(&c.Plain)
 		x.add(&c.Tasting)
+		if c.Traces != nil {
+			traced = true
+			y.add(c.Traces)
+		}
 		different += c.Different
 		tests += c.Plain.Tests
 		if c.Tasting.CPU > 1.1*c.Plain.CPU+1 {
@@ -66,8 +85,14 @@ func (t *table) sums(all []Commit) {
 	}
 	if commits > 0 { // a cold start alone has no sum
 		t.line("sum", &p, &x, different, fmt.Sprintf("%d commits after the first one", commits))
+		if traced {
+			t.traces(&p, &y)
+		}
 		share := func(n int) float64 { return 100 * float64(n) / float64(max(tests, 1)) }
 		fmt.Fprintf(t.out, "\nOf %d tests bazel test executed %d (%.1f %%), tasting test %d (%.1f %%).\n", tests, p.Executed, share(p.Executed), x.Executed, share(x.Executed))
+		if traced {
+			fmt.Fprintf(t.out, "With traces it executed %d (%.1f %%).\n", y.Executed, share(y.Executed))
+		}
 		fmt.Fprintf(t.out, "Of %d compilations by bazel test, %d made an object that was new or different.\n", p.Compiled, different)
 		fmt.Fprintf(t.out, "%d commits cost tasting test more than 1.1 times the CPU time of bazel test and a second.\n", above)
 	}
@@ -81,6 +106,7 @@ func (s *Side) add(x *Side) {
 	s.Tests += x.Tests
 	s.Executed += x.Executed
 	s.Replayed += x.Replayed
+	s.ByTrace += x.ByTrace
 	s.Cached += x.Cached
 	s.Failed += x.Failed
 	s.Compiled += x.Compiled

@@ -201,54 +201,76 @@ func (t *Test) linkedFiles(read func(file string) (*link, error)) ([]*linkedFile
 	return files, nil
 }
 
-// composeAll calls report, if it isn't nil, with what each test has come to, from several goroutines,
-// and forgets its report.
-func composeAll(tests []*Test, memory *Memory, report func(i int, c *Composed)) ([]Composed, Stats) {
-	var stats Stats
-	out := make([]Composed, len(tests))
-	known := map[string]*link{}
-	linked := make([][]*linkedFile, len(tests))
-	var files []string
-	manifests := make([][]string, len(tests)) // of each test
+// A batch is tests that are composed together: what they are linked from is read once.
+type batch struct {
+	tests     []*Test
+	errs      []error // why a test can't be composed
+	links     map[string]*link
+	linked    [][]*linkedFile
+	manifests [][]string // of each test
+	files     []string   // all manifests
+	pool      *pool
+	overrides []linkmodel.Symbol
+	data      *digests
+}
+
+// newBatch finds out what tests are linked from.
+func newBatch(tests []*Test) *batch {
+	b := &batch{
+		tests: tests, errs: make([]error, len(tests)), links: map[string]*link{}, linked: make([][]*linkedFile, len(tests)),
+		manifests: make([][]string, len(tests)), data: new(digests),
+	}
 	seen := map[string]bool{}
 	for i, t := range tests {
-		var err error
-		linked[i], err = t.linkedFiles(func(name string) (*link, error) {
-			if l := known[name]; l != nil {
+		if b.linked[i], b.errs[i] = t.linkedFiles(func(name string) (*link, error) {
+			if l := b.links[name]; l != nil {
 				return l, nil
 			}
 			l, err := readLink(name, t.Dir)
 			if err == nil {
-				known[name] = l
+				b.links[name] = l
 			}
 			return l, err
-		})
-		if err != nil {
-			out[i].Err = err
+		}); b.errs[i] != nil {
 			continue
 		}
 		own := map[string]bool{}
-		for _, f := range linked[i] {
+		for _, f := range b.linked[i] {
 			for _, it := range f.items {
 				for _, m := range it.manifests {
 					if !own[m] {
 						own[m] = true
-						manifests[i] = append(manifests[i], m)
+						b.manifests[i] = append(b.manifests[i], m)
 					}
 					if !seen[m] {
 						seen[m] = true
-						files = append(files, m)
+						b.files = append(b.files, m)
 					}
 				}
 			}
 		}
 	}
-	recalled := memory.recall(tests, linked, known, manifests, files)
+	return b
+}
+
+// read reads manifests, and keeps them for reports if keep says so.
+func (b *batch) read(files []string, keep bool) {
+	b.pool = newPool(files, keep)
+	b.overrides = b.pool.overrides()
+}
+
+// composeAll calls report, if it isn't nil, with what each test has come to, from several goroutines,
+// and forgets its report.
+func composeAll(tests []*Test, memory *Memory, report func(i int, c *Composed)) ([]Composed, Stats) {
+	var stats Stats
+	out := make([]Composed, len(tests))
+	b := newBatch(tests)
+	recalled := memory.recall(tests, b.linked, b.links, b.manifests, b.files)
 	var unread []string
-	seen = map[string]bool{}
+	seen := map[string]bool{}
 	for i := range tests {
 		if recalled.summaries[i] == nil {
-			for _, m := range manifests[i] {
+			for _, m := range b.manifests[i] {
 				if !seen[m] {
 					seen[m] = true
 					unread = append(unread, m)
@@ -256,34 +278,60 @@ func composeAll(tests []*Test, memory *Memory, report func(i int, c *Composed)) 
 			}
 		}
 	}
-	p := newPool(unread, report != nil)
+	b.read(unread, report != nil)
 	for file, in := range recalled.inputs {
-		if p.inputs[file] == nil {
-			p.inputs[file] = in
+		if b.pool.inputs[file] == nil {
+			b.pool.inputs[file] = in
 		}
 	}
 	stats.Manifests = len(unread)
-	stats.Components, stats.Links = p.Len()
-	stats.Fallbacks = fallbacks(files, p.inputs, manifests)
-	overrides := p.overrides()
-	data := new(digests)
+	stats.Components, stats.Links = b.pool.Len()
+	stats.Fallbacks = fallbacks(b.files, b.pool.inputs, b.manifests)
 	parallel(len(tests), func() func(int) {
-		composer := p.NewComposer()
+		composer := b.pool.NewComposer()
 		return func(i int) {
-			if out[i].Err == nil {
-				out[i] = composeOne(tests[i], p, composer, linked[i], manifests[i], overrides, data, &recalled.summaries[i], report != nil)
-			}
+			out[i] = b.compose(i, tests[i], composer, &recalled.summaries[i], report != nil)
 			if report != nil {
 				report(i, &out[i])
 				out[i].report = nil
 			}
 		}
 	})
-	memory.remember(recalled, p.inputs)
+	memory.remember(recalled, b.pool.inputs)
 	return out, stats
 }
 
-func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, manifests []string, overrides []linkmodel.Symbol, data *digests, known **summary, keep bool) Composed {
+// A Traced is tests that are composed by what executions of them didn't enter, as often as there are
+// executions.
+type Traced struct{ batch *batch }
+
+// NewTraced reads what tests are linked from, once.
+func NewTraced(tests []*Test) *Traced {
+	b := newBatch(tests)
+	b.read(b.files, false)
+	return &Traced{b}
+}
+
+// Compose composes for each k the test with the number which[k] as ComposeAll does if its Idle is idle[k].
+func (x *Traced) Compose(which []int, idle []map[string]bool) []Composed {
+	out := make([]Composed, len(which))
+	parallel(len(which), func() func(int) {
+		composer := x.batch.pool.NewComposer()
+		return func(k int) {
+			t := *x.batch.tests[which[k]]
+			t.Idle = idle[k]
+			out[k] = x.batch.compose(which[k], &t, composer, new(*summary), false)
+		}
+	})
+	return out
+}
+
+// compose composes t, the test with the number i. Known is what is known of its closure, or nil: then it is set.
+func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **summary, keep bool) Composed {
+	if b.errs[i] != nil {
+		return Composed{Err: b.errs[i]}
+	}
+	p, files, manifests := b.pool, b.linked[i], b.manifests[i]
 	var inputs []*input
 	var asked []string
 	for _, m := range manifests {
@@ -304,7 +352,7 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	var code *refgraph.Closure
 	if *known == nil {
 		var places []int
-		code, places = closure(t, p, composer, files, lines, overrides, asked)
+		code, places = closure(t, p, composer, files, lines, b.overrides, asked)
 		*known = summarise(t, code, files, places, lines)
 	}
 	sum := *known
@@ -328,7 +376,7 @@ func composeOne(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFi
 	if len(undefined) > 0 {
 		lineFlags = sum.FlagsUndefined
 	}
-	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, lineFlags, asked), lines, inputs, undefined, taken, loadedNames(files), data)
+	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, lineFlags, asked), lines, inputs, undefined, taken, loadedNames(files), b.data)
 	if err != nil {
 		return Composed{Err: err}
 	}

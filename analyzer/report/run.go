@@ -98,6 +98,8 @@ type Store struct {
 	Lookups int `json:"lookups"`
 	Hits    int `json:"hits"`
 	Misses  int `json:"misses"`
+	// Traces are those of Hits that a trace has found.
+	Traces int `json:"traces,omitzero"`
 	// Damaged counts entries that failed verification, and so were misses.
 	Damaged int `json:"damaged,omitzero"`
 	// Errors counts look-ups that the store didn't answer.
@@ -126,6 +128,8 @@ type Test struct {
 	// Changed names what is different from the nearest recorded fingerprint of
 	// this test: components, or other contributions.
 	Changed []string `json:"changed,omitempty"`
+	// Trace: of a hit, it isn't the fingerprint that is recorded, but a trace.
+	Trace bool `json:"trace,omitzero"`
 	// Audited: the test was executed although its verdict is a hit.
 	Audited bool `json:"audited,omitzero"`
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(clangtest.Main(m)) }
 
-var exhaustive = flag.Bool("exhaustive", false, "run also what can no longer be a violation, build links of gcc's objects at -O0 as well, and analyse sources in every configuration")
+var exhaustive = flag.Bool("exhaustive", false, "run also what can no longer be a violation, build all configurations of pairs that are known to be tests, not two of three,"+
+	" build links of gcc's objects at -O0 as well, and analyse sources in every configuration")
 
 // A finding is what became of one configuration of a pair under one kind of
 // evidence. Outcomes are empty if the keys differ, and it is known already that
@@ -68,7 +70,7 @@ func (p *pair) check(ctx context.Context, objs *objects, key keyer, dir string, 
 	v = versions[0]
 	differs, traced := false, map[string]bool{}
 	for i, c := range v.configs() {
-		if differs && !*exhaustive && c.like(p.name) {
+		if differs && !*exhaustive && (c.like(p.name) || (crc32.ChecksumIEEE([]byte(p.name))+uint32(i))%3 == 0) {
 			continue
 		}
 		if testing.Short() && i > 0 && (differs || v.same || v.coarse) {

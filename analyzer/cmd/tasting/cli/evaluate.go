@@ -49,6 +49,7 @@ usage, or it couldn't go on.`,
 	f.StringVar(&o.Prepare, "prepare", "", "shell `COMMAND` to run in the workspace after each checkout, as to add rules_tasting to MODULE.bazel; $TASTING_SIDE is plain or tasting")
 	f.BoolVar(&o.DiskCache, "disk_caches", false, "give each side a --disk_cache of its own")
 	f.BoolVar(&o.Fresh, "fresh", false, "remove Bazel's outputs after each commit, as on a new machine; disk caches and the store stay")
+	f.BoolVar(&o.Traces, "traces", false, "also run tasting test with --traces=on, as a third side")
 	f.BoolVar(&o.Verify, "verify", false, "execute with plain Bazel whatever was replayed, outside of the measurement")
 	f.StringVar(&o.Bazel, "bazel", "bazel", "`PATH` of Bazel")
 	f.StringArrayVar(&o.Startup, "bazel_startup", nil, "a startup `OPTION` for Bazel (repeatable)")

@@ -20,7 +20,7 @@ func init() { register(testCommand) }
 func testCommand() *cobra.Command {
 	o := driver.Options{Bazel: &bazel.Bazel{}}
 	var stores store.Options
-	var flagsFile string
+	var flagsFile, traces string
 	cmd := &cobra.Command{
 		Use:   "test [flags] [flags of bazel test] [--] TARGETS",
 		Short: "Run the tests of a Bazel workspace whose outcome isn't known, and replay the others",
@@ -54,6 +54,7 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 	stores.AddFlags(f)
 	f.StringVar(&flagsFile, "store_flags", "", "`FILE` with flags of the store, one on each line (default: $TASTING_STORE_FLAGS)")
 	f.Float64Var(&o.Audit, "audit", 0.01, "share of recorded results, 0 to 1, whose tests are run all the same, to compare")
+	f.StringVar(&traces, "traces", string(driver.TracesOff), "what tests did execute decides, too: off; read, of what is recorded; on, and tests that are run are traced (docs/traces.md)")
 	f.StringVar(&o.RunsDir, "runs_dir", "", "`DIR` where runs are written down for \"tasting report\" (default: tasting/runs in $XDG_STATE_HOME or in ~/.local/state)")
 	f.BoolVar(&o.Explain, "explain", false, "tell of each test that is run what changed since its nearest recorded fingerprint (--explain=FILE is Bazel's)")
 	f.StringVar(&o.JUnit, "junit_xml", "", "write the results of all tests to `FILE`, in JUnit's format")
@@ -68,6 +69,12 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 		}
 		if help, _ := f.GetBool("help"); help {
 			return cmd.Help()
+		}
+		if o.Traces, err = driver.ParseTraces(traces); err != nil {
+			return err
+		}
+		if o.Tracer, err = os.Executable(); err != nil {
+			return err
 		}
 		if o.Audit < 0 || o.Audit > 1 {
 			return fmt.Errorf("--audit=%v: want a share from 0 to 1", o.Audit)

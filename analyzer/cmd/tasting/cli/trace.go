@@ -29,7 +29,8 @@ func traceCommand() *cobra.Command {
 	var opt trace.Options
 	var asJSON bool
 	var libraries []string
-	var out, idle string
+	var out, idle, only string
+	var underBazel bool
 	cmd := &cobra.Command{
 		Use:   "trace [flags] -- PROGRAM [ARGUMENT]...",
 		Short: "Print which functions a program executes",
@@ -55,6 +56,9 @@ command. docs/traces.md has the rules.`,
 				}
 			}
 			opt.Own = trace.Matching(libraries)
+			if underBazel {
+				return traceTest(args, only, opt)
+			}
 			r, err := runTraced(args, opt)
 			if err != nil {
 				return err
@@ -78,8 +82,56 @@ command. docs/traces.md has the rules.`,
 	f.BoolVar(&asJSON, "json", false, "write the trace to standard output as a file has it, behind what the program wrote, and no table")
 	f.StringArrayVar(&libraries, "library", nil, "also trace files of the system that match this pattern, by path or name; may be repeated")
 	f.StringVar(&out, "out", "", "write the trace to this file, and no table")
+	f.BoolVar(&underBazel, "under_bazel", false, "for --run_under of bazel test: start the program as Bazel would, and write what nobody entered beside the test's log (docs/traces.md), and no table")
+	f.StringVar(&only, "only", "", "with --under_bazel, trace only tests whose labels are lines of this file, and execute others as if there were no --run_under")
 	f.StringVar(&idle, "idle", "", "write the names of the functions that nobody entered to this file, a line each, if it is known that nobody did, and no table")
 	return cmd
+}
+
+// traceTest runs a test for Bazel.
+func traceTest(args []string, only string, opt trace.Options) error {
+	// As test-setup.sh of Bazel does without --run_under.
+	if root := os.Getenv("TEST_SRCDIR"); !filepath.IsAbs(args[0]) && root != "" {
+		args[0] = root + "/" + os.Getenv("TEST_WORKSPACE") + "/" + strings.TrimPrefix(args[0], "./")
+	}
+	if err := os.Setenv("_", args[0]); err != nil {
+		return err
+	}
+	file := os.Getenv(trace.SplitLogs)
+	if file == "" || !listed(only, os.Getenv("TEST_TARGET")) {
+		return again(args)
+	}
+	r, err := runTraced(args, opt)
+	if err != nil {
+		return err
+	}
+	if r.Void != "" {
+		fmt.Fprintf(os.Stderr, "tasting: once more, without a tracer: %s\n", r.Void)
+		return again(args)
+	}
+	// What the test has written there itself stays.
+	if _, err := os.Lstat(file); r.Idle != nil && errors.Is(err, fs.ErrNotExist) {
+		b, err := trace.EncodeIdle(r.Idle)
+		if err == nil {
+			err = wholefile.Write(file, b, 0o644)
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "tasting: nobody will know what the test has executed: %v\n", err)
+		}
+	}
+	if r.Status.Signaled() {
+		runner.Die(r.Status.Signal())
+	}
+	return exit(r.Status.ExitStatus(), nil)
+}
+
+// listed tells whether a label is a line of a file; without a name of a file, all are.
+func listed(file, label string) bool {
+	if file == "" {
+		return true
+	}
+	b, err := os.ReadFile(file)
+	return err == nil && slices.Contains(strings.Split(string(b), "\n"), label)
 }
 
 // plainPath matches paths that a shell takes as they are.

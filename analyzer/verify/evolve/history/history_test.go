@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 )
 
@@ -371,11 +372,20 @@ func TestIdle(t *testing.T) {
 	r := &Recorder{state: state{t.TempDir()}}
 	shard := func(names string) string {
 		dir := t.TempDir()
-		if err := os.MkdirAll(filepath.Join(dir, "test.outputs"), 0o777); err != nil {
+		file := filepath.Join(dir, trace.IdleFile)
+		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
 			t.Fatal(err)
 		}
 		if names != "" {
-			if err := os.WriteFile(filepath.Join(dir, "test.outputs", idleFile), []byte(names), 0o666); err != nil {
+			idle := map[string]bool{}
+			for name := range strings.FieldsSeq(names) {
+				idle[name] = true
+			}
+			b, err := trace.EncodeIdle(idle)
+			if err == nil {
+				err = os.WriteFile(file, b, 0o666)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

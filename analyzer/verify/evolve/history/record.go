@@ -18,9 +18,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/evaluate"
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 )
 
 // Options say what is recorded, and how.
@@ -182,14 +182,8 @@ func (r *Recorder) tracing() []string {
 	if r.Tracer == "" {
 		return nil
 	}
-	return []string{
-		`--run_under=/bin/sh -c 'exec ` + r.Tracer + ` trace --idle="$TEST_UNDECLARED_OUTPUTS_DIR/` + idleFile + `" -- "$0" "$@"'`,
-		"--nozip_undeclared_test_outputs",
-	}
+	return []string{trace.RunUnder(r.Tracer)}
 }
-
-// idleFile is the name of the file with what a test, or a shard of it, didn't enter.
-const idleFile = "tasting-idle"
 
 // run runs a command of Bazel that builds something, and reads its events.
 func (r *Recorder) run(ctx context.Context, command string, more []string, f func(*bazel.Event) error) (code int, seconds float64, err error) {
@@ -356,35 +350,22 @@ func (r *Recorder) record(ctx context.Context, x *Revision) (err error) {
 
 // idle keeps what none of the shards of a test has entered, and returns the blob, or "" if that isn't known.
 func (r *Recorder) idle(logs []string) (string, error) {
-	var idle map[string]bool
+	var dirs []string
 	for _, log := range logs {
 		if log == "" {
 			return "", nil
 		}
-		b, err := os.ReadFile(filepath.Join(filepath.Dir(log), "test.outputs", idleFile))
-		if errors.Is(err, fs.ErrNotExist) {
-			return "", nil
-		}
-		if err != nil {
-			return "", err
-		}
-		own := map[string]bool{}
-		for name := range strings.Lines(string(b)) {
-			own[strings.TrimSuffix(name, "\n")] = true
-		}
-		if idle == nil {
-			idle = own
-		}
-		maps.DeleteFunc(idle, func(name string, _ bool) bool { return !own[name] })
+		dirs = append(dirs, filepath.Dir(log))
 	}
-	if idle == nil {
-		return "", nil
+	idle, err := trace.ReadIdle(dirs)
+	if err != nil || idle == nil {
+		return "", err
 	}
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	b, err := trace.EncodeIdle(idle)
 	if err != nil {
 		return "", err
 	}
-	return r.blob(e.EncodeAll([]byte(strings.Join(slices.Sorted(maps.Keys(idle)), "\n")), nil))
+	return r.blob(b)
 }
 
 // diskCache tells whether Bazel may know more than the last execution of a test.

@@ -14,7 +14,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
@@ -125,17 +124,9 @@ func (p *Replay) traced(t *Test) (*trace.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	idle, err := trace.DecodeIdle(b)
 	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	if b, err = d.DecodeAll(b, nil); err != nil {
 		return nil, fmt.Errorf("%s is damaged (%w): delete %s, and all is recorded again", t.Idle, err, p.dir)
-	}
-	idle := map[string]bool{}
-	for name := range strings.SplitSeq(string(b), "\n") {
-		idle[name] = true
 	}
 	return &trace.Result{Trace: new(trace.Trace), Idle: idle}, nil
 }

@@ -1,0 +1,403 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/frontier"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/progress"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
+	"github.com/rules-tasting/rules_tasting/analyzer/report"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
+)
+
+// Traces says what traces are for: see docs/traces.md.
+type Traces string
+
+const (
+	// TracesOff: nothing.
+	TracesOff Traces = "off"
+	// TracesRead: tests that aren't known by their fingerprints may be known by a trace.
+	TracesRead Traces = "read"
+	// TracesOn: what is run is traced, too.
+	TracesOn Traces = "on"
+)
+
+// auditTraces is how many times as often a result is audited that a trace has decided about.
+const auditTraces = 5
+
+// How tests are traced
+//
+// "bazel test" runs them by this program (--run_under), which traces those whose labels are in a file, and leaves what
+// a test didn't enter beside its log. The flag is in all invocations, and is always the same, for with another one Bazel
+// would analyse the workspace anew. On other machines this program isn't: with remote execution nothing is traced.
+
+// hiddenBySandbox begins the paths that tests in Bazel's sandbox don't see: they have a directory of that name of
+// their own, unless the command line has one of showsAll.
+var hiddenBySandbox = "/tmp/"
+
+var showsAll = []string{"--noincompatible_sandbox_hermetic_tmp", "--sandbox_add_mount_pair=/tmp", "--spawn_strategy=local", "--spawn_strategy=processwrapper-sandbox"}
+
+// collect has tests traced that are run, if that can be.
+func (s *session) collect() {
+	if s.Traces != TracesOn || s.Store == nil || !s.Write || s.flags["--run_under"] == nil {
+		return
+	}
+	why := ""
+	dir, err := filepath.Abs(s.Bazel.Dir)
+	s.only = filepath.Join(s.Bazel.Cache, "traced-"+wholefile.Checksum([]byte(dir))[:16])
+	hidden := func(path string) bool {
+		return strings.HasPrefix(path, hiddenBySandbox) && !slices.ContainsFunc(s.args, func(a string) bool { return slices.Contains(showsAll, a) })
+	}
+	switch {
+	case err != nil:
+		why = err.Error()
+	case s.Bazel.Cache == "":
+		why = "there is no directory for caches"
+	case hidden(s.Tracer):
+		why = "Bazel's sandbox hides " + s.Tracer
+	case hidden(s.only):
+		why = "Bazel's sandbox hides " + s.only
+	case !trace.Permitted():
+		why = "ptrace isn't permitted here"
+	}
+	if why != "" {
+		s.say("warning: tests aren't traced: %s", why)
+		return
+	}
+	s.runUnder = trace.RunUnder(s.Tracer, "--only="+s.only)
+	s.args = append([]string{s.runUnder}, s.args...)
+}
+
+// withoutTracer has Bazel run tests as if no trace were wanted.
+func (s *session) withoutTracer() {
+	if s.runUnder != "" {
+		s.args = without(s.args, []string{s.runUnder})
+		s.runUnder = ""
+	}
+}
+
+// listTraced says which of the tests that are run now are traced.
+func (s *session) listTraced(labels []string) error {
+	if s.runUnder == "" {
+		return nil
+	}
+	var traced []string
+	for _, t := range s.fingerprinted(labels) {
+		if t.verdict == report.Miss {
+			traced = append(traced, t.label)
+		}
+	}
+	err := os.MkdirAll(s.Bazel.Cache, 0o777)
+	if err == nil {
+		err = wholefile.Write(s.only, []byte(strings.Join(traced, "\n")+"\n"), 0o600)
+	}
+	return err
+}
+
+// traceKey returns the key of what a test with a frontier was composed to, or why there is none.
+func (t *test) traceKey(c *fingerprint.Composed) (store.Key, error) {
+	switch {
+	case c.Err != nil:
+		return store.Key{}, c.Err
+	case c.NotPlain != "":
+		return store.Key{}, errors.New(c.NotPlain)
+	case c.Opaque != "":
+		return store.Key{}, errors.New(c.Opaque)
+	case len(c.Config.AlwaysRun) > 0:
+		return store.Key{}, errors.New(c.Config.AlwaysRun[0])
+	}
+	return fingerprint.Key(c.Config, t.run)
+}
+
+// lookupTraces replays tests that aren't known by their fingerprints, but by a trace.
+func (s *session) lookupTraces(ctx context.Context) error {
+	if s.Traces == TracesOff || s.Traces == "" || !s.Read {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxLookup)
+	defer cancel()
+	var asked []*test
+	for _, t := range s.tests {
+		if t.hasKey() && !t.withdrawn {
+			asked = append(asked, t)
+		}
+	}
+	frontiers := map[*test][][]string{}
+	var mu sync.Mutex
+	var failed error
+	parallel(transfers, asked, func(t *test) {
+		l, err := frontier.Read(ctx, s.storeOf(t), t.label)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			failed = err
+		} else if len(l) > 0 {
+			frontiers[t] = l
+		}
+	})
+	if failed != nil {
+		s.say("warning: not all traces can be read: %v", failed)
+	}
+	asked = slices.DeleteFunc(asked, func(t *test) bool { return frontiers[t] == nil })
+	tests, composed, err := s.byObjects(ctx, asked)
+	if err != nil || len(tests) == 0 {
+		return err
+	}
+	line := progress.On(s.Err)
+	defer line.Clear()
+	traced := fingerprint.NewTraced(composed)
+	for round := range frontier.Max {
+		var which []int
+		var idle []map[string]bool
+		for i, t := range tests {
+			if l := frontiers[t]; t.verdict == report.Miss && round < len(l) {
+				names := map[string]bool{}
+				for _, name := range l[round] {
+					names[name] = true
+				}
+				which, idle = append(which, i), append(idle, names)
+			}
+		}
+		if len(which) == 0 || ctx.Err() != nil {
+			break
+		}
+		line.Show("looking up %s by what they have executed", count(len(which), "test"))
+		touches := s.touches()
+		keys := map[store.Store]map[store.Key]*test{}
+		for k, c := range traced.Compose(which, idle) {
+			t := tests[which[k]]
+			key, err := t.traceKey(&c)
+			if err == nil {
+				err = touches.remade(t, composed[which[k]], &c)
+			}
+			if err != nil {
+				continue
+			}
+			st := s.storeOf(t)
+			if keys[st] == nil {
+				keys[st] = map[store.Key]*test{}
+			}
+			keys[st][key] = t
+		}
+		for st, of := range keys {
+			s.replayTraces(ctx, st, of)
+		}
+	}
+	return nil
+}
+
+// byObjects returns what tests are composed of by their objects, as traces want it: of C by its sources, Bazel has
+// to make objects first. Those are left out of which that can't be told.
+func (s *session) byObjects(ctx context.Context, tests []*test) (known []*test, composed []*fingerprint.Test, err error) {
+	var labels []string
+	for _, t := range tests {
+		if t.readsSources() {
+			labels = append(labels, t.label)
+		}
+	}
+	seen := newAspectOutputs(s.Aspect)
+	if len(labels) > 0 {
+		s.say("compiling what %s made of, of which traces are known", map[bool]string{true: "1 test is", false: count(len(labels), "test") + " are"}[len(labels) == 1])
+		targets, err := s.targets(byObject, labels)
+		if err != nil {
+			return nil, nil, err
+		}
+		if seen, _, err = s.applyAspect(ctx, byObject, nil, append([]string{"--nobuild_tests_only", "--keep_going"}, targets...)...); err != nil {
+			return nil, nil, err
+		}
+		if seen == nil {
+			return nil, nil, nil // interrupted, which step 5 will be as well
+		}
+	}
+	for _, t := range tests {
+		if x, err := s.byObject(ctx, t, t.description, seen); err == nil {
+			known, composed = append(known, t), append(composed, x)
+		}
+	}
+	return known, composed, nil
+}
+
+// byObject returns what a test is composed of by its objects. The description is that of its manifests, or if these
+// are of sources, the aspect has made another one.
+func (s *session) byObject(ctx context.Context, t *test, d *description, seen *aspectOutputs) (*fingerprint.Test, error) {
+	if t.readsSources() {
+		o := seen.found[byObject][t.label]
+		switch {
+		case o == nil:
+			return nil, errors.New("the aspect doesn't tell of its objects")
+		case o.err != nil:
+			return nil, o.err
+		case o.config != t.config:
+			return nil, errors.New("the analysis has another configuration than the test")
+		}
+		var err error
+		if d, err = readDescription(o.file); err != nil {
+			return nil, err
+		}
+	}
+	return s.arguments(ctx, d)
+}
+
+// replayTraces replays those tests of which the store has the result under the key of a trace.
+func (s *session) replayTraces(ctx context.Context, st store.Store, of map[store.Key]*test) {
+	var keys []store.Key
+	for key := range of {
+		keys = append(keys, key)
+	}
+	outcomes := store.Lookup(ctx, st, keys, store.LookupOptions{})
+	index := make([]int, len(keys))
+	for i := range index {
+		index[i] = i
+	}
+	var mu sync.Mutex
+	parallel(transfers, index, func(i int) {
+		t := of[keys[i]]
+		if outcomes[i].Err != nil || outcomes[i].Info.ExitCode != 0 {
+			return
+		}
+		// A test that has failed with this very fingerprint isn't decided about by anything else.
+		if store.Noted(ctx, st, t.key) != nil {
+			return
+		}
+		if s.replay(ctx, st, t, keys[i]) != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		t.hit(outcomes[i].Info, auditTraces*s.Audit)
+		t.byTrace = keys[i]
+		s.lookedUp.Misses--
+		s.lookedUp.Hits++
+		s.lookedUp.Traces++
+	})
+}
+
+// traced is what an execution of a test was, by its trace.
+type traced struct {
+	key      store.Key
+	frontier []string
+}
+
+// traces finds out of tests that were run the keys of their traces, given what has run. Why a test has none, it says
+// in --explain only: most have their reason in every run.
+func (s *session) traces(ctx context.Context, tests []*test, composed []*fingerprint.Test) {
+	if s.runUnder == "" {
+		return
+	}
+	var known []*test
+	var idle []map[string]bool
+	var those []*fingerprint.Test
+	for i, t := range tests {
+		t.trace = nil
+		dirs := t.outcome.dirs()
+		if dirs == nil {
+			continue
+		}
+		names, err := trace.ReadIdle(dirs)
+		if err == nil && names == nil {
+			err = errors.New("nothing is known of what it has executed")
+		}
+		x := composed[i]
+		if err == nil && t.readsSources() {
+			x, err = s.byObject(ctx, t, nil, s.afterwards)
+		}
+		if err != nil {
+			s.noTrace(t, err)
+			continue
+		}
+		known, idle, those = append(known, t), append(idle, names), append(those, x)
+	}
+	if len(known) == 0 {
+		return
+	}
+	index := make([]int, len(known))
+	for i := range index {
+		index[i] = i
+	}
+	touches := s.touches()
+	for i, c := range fingerprint.NewTraced(those).Compose(index, idle) {
+		key, err := known[i].traceKey(&c)
+		if err == nil {
+			err = touches.remade(known[i], those[i], &c)
+		}
+		if err != nil {
+			s.noTrace(known[i], err)
+			continue
+		}
+		known[i].trace = &traced{key, c.Idle}
+	}
+}
+
+func (s *session) noTrace(t *test, why error) {
+	if s.Explain {
+		s.say("%s has no trace: %v", t.label, why)
+	}
+}
+
+// dirs returns the directories of the logs of a test's shards, or nil if one was executed in several attempts.
+func (o *outcome) dirs() (dirs []string) {
+	for _, a := range o.attempts {
+		if a.attempt > 1 || a.run > 1 {
+			return nil
+		}
+		for _, f := range a.result.TestActionOutput {
+			if f.Name != logName {
+				continue
+			}
+			p, err := f.Path()
+			if err != nil {
+				return nil
+			}
+			dirs = append(dirs, filepath.Dir(p))
+		}
+	}
+	if len(dirs) < len(o.attempts) {
+		return nil
+	}
+	return dirs
+}
+
+// recordTrace keeps a result of a test under the key of its trace as well.
+func (s *session) recordTrace(ctx context.Context, t *test, r *store.Result) {
+	if t.trace == nil {
+		return
+	}
+	st := s.storeOf(t)
+	err := store.RecordPass(ctx, st, t.trace.key, r)
+	if err == nil || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrPartly) {
+		err = frontier.Add(ctx, st, t.label, t.trace.frontier)
+	}
+	if err != nil {
+		s.say("%s isn't recorded by its trace: %v", t.label, err)
+	}
+}
+
+// isIdle tells whether a file beside a test's log is what tracing it has left there.
+func isIdle(name, path string) bool {
+	if !is(filepath.ToSlash(name), trace.IdleFile) {
+		return false
+	}
+	b, err := os.ReadFile(path)
+	if err == nil {
+		_, err = trace.DecodeIdle(b)
+	}
+	return err == nil
+}
+
+// ParseTraces parses the value of --traces.
+func ParseTraces(value string) (Traces, error) {
+	t := Traces(value)
+	if !slices.Contains([]Traces{TracesOff, TracesRead, TracesOn}, t) {
+		return "", fmt.Errorf("--traces=%s: want off, read or on", value)
+	}
+	return t, nil
+}

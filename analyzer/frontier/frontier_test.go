@@ -1,0 +1,116 @@
+package frontier
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+)
+
+func newStore(t testing.TB) store.Store { return store.OpenDisk(filepath.Join(t.TempDir(), "store")) }
+
+func put(t testing.TB, s store.Store, label string, b []byte) {
+	t.Helper()
+	if err := s.Set(context.Background(), keyOf(label), &store.Result{Log: io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b)))}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAdd(t *testing.T) {
+	s := newStore(t)
+	if l, err := Read(t.Context(), s, "//:a"); err != nil || l != nil {
+		t.Errorf("%v, %v", l, err)
+	}
+	add := func(label string, names ...string) {
+		t.Helper()
+		if err := Add(t.Context(), s, label, names); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(label string, want ...[]string) {
+		t.Helper()
+		got, err := Read(t.Context(), s, label)
+		if d := cmp.Diff(want, got); err != nil || d != "" {
+			t.Errorf("%s: %v %s", label, err, d)
+		}
+	}
+	add("//:a", "f", "g")
+	add("//:a", "f")
+	add("//:b", "h")
+	want("//:a", []string{"f"}, []string{"f", "g"})
+	want("//:b", []string{"h"})
+	// What was seen again is the newest, once.
+	add("//:a", "f", "g")
+	want("//:a", []string{"f", "g"}, []string{"f"})
+	for i := range Max {
+		add("//:a", fmt.Sprint(i))
+	}
+	l, err := Read(t.Context(), s, "//:a")
+	if err != nil || len(l) != Max || l[0][0] != fmt.Sprint(Max-1) || l[Max-1][0] != "0" {
+		t.Errorf("%v, %v", l, err)
+	}
+}
+
+// Names that are too many leave the newest.
+func TestAddLarge(t *testing.T) {
+	s := newStore(t)
+	half := strings.Repeat("x", maxNames*2/3)
+	for _, name := range []string{"1", "2"} {
+		if err := Add(t.Context(), s, "//:a", []string{half + name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l, err := Read(t.Context(), s, "//:a"); err != nil || len(l) != 1 || l[0][0] != half+"2" {
+		t.Errorf("%d, %v", len(l), err)
+	}
+	if err := Add(t.Context(), s, "//:a", []string{half, half}); err == nil {
+		t.Error("no error for names that are too many")
+	}
+}
+
+// What is damaged is said to be, and is written anew.
+func TestDamaged(t *testing.T) {
+	s := newStore(t)
+	if err := Add(t.Context(), s, "//:other", []string{"f"}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Get(t.Context(), keyOf("//:other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := io.ReadAll(r.Log)
+	r.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range [][]byte{nil, []byte("text"), other, other[:len(other)-3]} {
+		put(t, s, "//:a", b)
+		if _, err := Read(t.Context(), s, "//:a"); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("%q: %v", b, err)
+		}
+		if err := Add(t.Context(), s, "//:a", []string{"g"}); err != nil {
+			t.Error(err)
+		}
+		if l, err := Read(t.Context(), s, "//:a"); err != nil || len(l) != 1 {
+			t.Errorf("%v, %v", l, err)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("text"))
+	s := newStore(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		put(t, s, "//:a", b)
+		if l, err := Read(t.Context(), s, "//:a"); err == nil && len(l) > Max {
+			t.Errorf("%d frontiers", len(l))
+		}
+	})
+}

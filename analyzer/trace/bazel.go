@@ -1,0 +1,58 @@
+package trace
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// IdleFile is where a test that Bazel has run under RunUnder leaves what it didn't enter, encoded, beside its
+// test.log. Bazel keeps that file of a test as it keeps the log, also of one that it has run elsewhere, and calls it
+// $TEST_LOGSPLITTER_OUTPUT_FILE; nothing else is known to write it.
+const IdleFile = "test.raw_splitlogs/test.splitlogs"
+
+// SplitLogs is the variable of a test's environment with the path of IdleFile.
+const SplitLogs = "TEST_LOGSPLITTER_OUTPUT_FILE"
+
+// plainWord matches words that Bazel takes as they are.
+var plainWord = regexp.MustCompile(`^[\w./+@%=:,-]+$`)
+
+// RunUnder returns the flag of Bazel that has tests run by program, a tasting, with its command
+// "trace --under_bazel" and more flags for that.
+func RunUnder(program string, flags ...string) string {
+	words := append([]string{program, "trace", "--under_bazel"}, flags...)
+	for i, w := range words {
+		if !plainWord.MatchString(w) {
+			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return "--run_under=" + strings.Join(words, " ") + " --"
+}
+
+// ReadIdle reads what a test that Bazel has run didn't enter: none of its shards, by the directories of their logs.
+// It is nil if that isn't known of all of them.
+func ReadIdle(dirs []string) (map[string]bool, error) {
+	var idle map[string]bool
+	for _, dir := range dirs {
+		b, err := os.ReadFile(filepath.Join(dir, IdleFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		own, err := DecodeIdle(b)
+		if err != nil {
+			return nil, err
+		}
+		if idle == nil {
+			idle = own
+		}
+		maps.DeleteFunc(idle, func(name string, _ bool) bool { return !own[name] })
+	}
+	return idle, nil
+}
