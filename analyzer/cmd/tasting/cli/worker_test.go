@@ -77,6 +77,9 @@ func TestWorker(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Mkdir("again", 0o777); err != nil {
+		t.Fatal(err)
+	}
 	in, requests := io.Pipe()
 	out, responses := io.Pipe()
 	done := make(chan int)
@@ -92,9 +95,6 @@ func TestWorker(t *testing.T) {
 		requests.Write(request(n+1, "nowhere=x.m"))
 		requests.Write(request(0, "0=once.m"))
 	}()
-	if err := os.Mkdir("again", 0o777); err != nil {
-		t.Fatal(err)
-	}
 	seen := map[int]response{}
 	for r := bufio.NewReader(out); len(seen) < n+2; {
 		var x response
