@@ -178,6 +178,8 @@ func (s *session) arguments(ctx context.Context, d *description) (*fingerprint.T
 	flags := pflag.NewFlagSet("compose", pflag.ContinueOnError)
 	flags.StringP("output", "o", "", "")
 	flags.String("closure", "", "")
+	flags.String("program", "", "")
+	flags.Bool("traces", false, "")
 	finish := t.AddFlags(flags)
 	if err := flags.Parse(strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")); err != nil {
 		return nil, fmt.Errorf("%s: %w: the rules are of another version than this program", d.Compose, err)

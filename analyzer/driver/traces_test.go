@@ -165,7 +165,7 @@ func TestNotTraced(t *testing.T) {
 		"a tool behind a config":     {func(w *workspace) { w.write(".bazelrc", "test:mem --run_under=valgrind\n") }, nil, "traced"},
 		"no directory":               {func(w *workspace) { w.options.Bazel.Cache = "" }, nil, "tests aren't traced: there is no directory for caches"},
 		"hidden":                     {func(w *workspace) { w.options.Tracer = "/hidden/tasting" }, nil, "tests aren't traced: Bazel's sandbox hides /hidden/tasting"},
-		"hidden, and shown":  {func(w *workspace) { w.options.Tracer = "/hidden/tasting" }, []string{"--spawn_strategy=local"}, "traced"},
+		"hidden, and shown":          {func(w *workspace) { w.options.Tracer = "/hidden/tasting" }, []string{"--spawn_strategy=local"}, "traced"},
 		"nothing is written":         {func(w *workspace) { w.options.Write = false }, nil, ""},
 	} {
 		w := newWorkspace(t)

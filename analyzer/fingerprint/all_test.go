@@ -67,6 +67,9 @@ func newTests(t testing.TB, dir string, choose func(n int) int) []*Test {
 			if choose(12) == 0 {
 				c.Root = "constructor"
 			}
+			if choose(2) == 0 {
+				c.Entry = name
+			}
 			own[name] = len(m.Components)
 			m.Components = append(m.Components, c)
 		}

@@ -212,7 +212,7 @@ func (c *Composer) setIdle(names map[string]bool) {
 		c.idle = nil
 		return
 	}
-	c.idle = slices.Grow(c.idle[:0], len(c.pool.entryNames))[:len(c.pool.entryNames)]
+	c.idle = slices.Grow(c.idle[:0], len(c.pool.entryNames)+1)[:len(c.pool.entryNames)] // not nil, even if there is none
 	clear(c.idle)
 	for name := range names {
 		if n, ok := c.pool.entries[name]; ok {

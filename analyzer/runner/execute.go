@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 )
 
 const (
@@ -36,11 +39,28 @@ type outcome struct {
 	code     int            // exit code
 	signal   syscall.Signal // that killed the test, or 0
 	obstacle string         // why the result must not be recorded, or ""
+	// void is why a tracer may have changed it, or "".
+	void string
+	// idle are the functions that it didn't enter, nil if that isn't known.
+	idle map[string]bool
 }
 
 // execute runs the real test. Its output goes to the log as it comes; with a
-// spool, a copy goes there.
-func (r *runner) execute(spool *spool) (*outcome, error) {
+// spool, a copy goes there. If it is to be traced, and a tracer has changed what it does, it is run once more.
+func (r *runner) execute(spool *spool, traced bool) (*outcome, error) {
+	o, err := r.executeOnce(spool, traced)
+	if err != nil || o.void == "" {
+		return o, err
+	}
+	r.say("once more, without a tracer: %s", o.void)
+	why := o.void
+	if o, err = r.executeOnce(spool, false); err == nil && o.obstacle == "" {
+		o.obstacle = "it had to be run once more without a tracer: " + why
+	}
+	return o, err
+}
+
+func (r *runner) executeOnce(spool *spool, traced bool) (*outcome, error) {
 	signals := make(chan os.Signal, 16)
 	for _, s := range Forwarded {
 		// nohup and the like: what is ignored stays ignored for the child.
@@ -65,27 +85,21 @@ func (r *runner) execute(spool *spool) (*outcome, error) {
 			}
 		}
 	}
-	p, err := os.StartProcess(r.binary, append([]string{r.binary}, r.Args...), &os.ProcAttr{
-		Env:   r.childEnv(),
-		Files: files,
-		Sys:   procAttr(),
-	})
-	for _, f := range c.writers {
-		f.Close()
-	}
-	if err != nil {
-		return nil, err
-	}
-
 	o := new(outcome)
-	state, err := o.wait(p, signals)
+	var ws syscall.WaitStatus
+	var err error
+	if traced {
+		ws, err = r.trace(o, files, c, signals)
+	} else {
+		ws, err = r.start(o, files, c, signals)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if spool != nil {
 		c.finish(o)
 	}
-	switch ws := state.Sys().(syscall.WaitStatus); {
+	switch {
 	case ws.Signaled():
 		o.signal = ws.Signal()
 	default:
@@ -94,20 +108,60 @@ func (r *runner) execute(spool *spool) (*outcome, error) {
 	return o, nil
 }
 
-// wait waits for the end of a test, and passes signals on to it.
-func (o *outcome) wait(p *os.Process, signals <-chan os.Signal) (state *os.ProcessState, err error) {
+// start runs the test to its end.
+func (r *runner) start(o *outcome, files []*os.File, c *copier, signals <-chan os.Signal) (ws syscall.WaitStatus, err error) {
+	p, err := os.StartProcess(r.binary, append([]string{r.binary}, r.Args...), &os.ProcAttr{
+		Env:   r.childEnv(),
+		Files: files,
+		Sys:   procAttr(),
+	})
+	c.closeWriters()
+	if err != nil {
+		return 0, err
+	}
+	var state *os.ProcessState
 	ended := make(chan struct{})
 	go func() {
 		state, err = p.Wait()
 		close(ended)
 	}()
+	o.passOn(p, signals, ended)
+	if err != nil {
+		return 0, err
+	}
+	return state.Sys().(syscall.WaitStatus), nil
+}
+
+// trace runs the test to its end under a tracer.
+func (r *runner) trace(o *outcome, files []*os.File, c *copier, signals <-chan os.Signal) (syscall.WaitStatus, error) {
+	cmd := &exec.Cmd{
+		Path: r.binary, Args: append([]string{r.binary}, r.Args...), Env: r.childEnv(),
+		Stdin: files[0], Stdout: files[1], Stderr: files[2], SysProcAttr: procAttr(),
+	}
+	ended := make(chan struct{})
+	var passing sync.WaitGroup
+	result, err := trace.Run(cmd, trace.Options{}, func() {
+		c.closeWriters()
+		passing.Go(func() { o.passOn(cmd.Process, signals, ended) })
+	})
+	close(ended)
+	passing.Wait()
+	if err != nil {
+		return 0, err
+	}
+	o.idle, o.void = result.Idle, result.Void
+	return result.Status, nil
+}
+
+// passOn passes signals on to a test until it has ended.
+func (o *outcome) passOn(p *os.Process, signals <-chan os.Signal, ended <-chan struct{}) {
 	for {
 		select {
 		case s := <-signals:
 			o.obstacle = fmt.Sprintf("%v was received", s)
 			_ = p.Signal(s) // it may have ended just now
 		case <-ended:
-			return state, err
+			return
 		}
 	}
 }
@@ -162,6 +216,13 @@ func (c *copier) finish(o *outcome) {
 	}
 	if c.spool.err != nil && o.obstacle == "" {
 		o.obstacle = c.spool.err.Error()
+	}
+}
+
+// closeWriters leaves the ends to which is written to the test alone.
+func (c *copier) closeWriters() {
+	for _, f := range c.writers {
+		f.Close()
 	}
 }
 

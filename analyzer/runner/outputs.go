@@ -136,7 +136,7 @@ func (r *runner) collect() (files []store.File, done func(), err error) {
 }
 
 // replay gives the outside world the result of key.
-func (r *runner) replay(key store.Key, res *store.Result) (int, error) {
+func (r *runner) replay(by string, key store.Key, res *store.Result) (int, error) {
 	// Files first: if that fails, nothing has been said yet, and the test finds none of them.
 	if err := r.placeFiles(res.Files); err != nil {
 		return 0, err
@@ -148,8 +148,8 @@ func (r *runner) replay(key store.Key, res *store.Result) (int, error) {
 		}
 		s.Close()
 	}
-	r.say("replayed result of fingerprint %s, recorded %s on %s; to execute the test, use --test_env=TASTING=off",
-		key, res.End.Format("2006-01-02T15:04:05Z07:00"), res.Host)
+	r.say("replayed result of %s %s, recorded %s on %s; to execute the test, use --test_env=TASTING=off",
+		by, key, res.End.Format("2006-01-02T15:04:05Z07:00"), res.Host)
 	if _, err := io.Copy(r.Stdout, res.Log); err != nil {
 		// Not an error of replay: the log has begun, and running the test now
 		// would only add to it.

@@ -175,12 +175,13 @@ func (r *runner) main() (int, error) {
 		return r.run(nil)
 	}
 	defer s.close()
+	traces := r.readTraces(run)
 	why := "the store isn't read (mode " + string(mode) + ")"
 	if mode.CanRead() {
 		res, err := s.get(key, maxGet)
 		withdrawn := err == nil && res.ExitCode != 0
 		if err == nil && !withdrawn {
-			code, err := r.replay(key, res)
+			code, err := r.replay("fingerprint", key, res)
 			res.Close()
 			if err == nil {
 				return code, nil
@@ -200,12 +201,17 @@ func (r *runner) main() (int, error) {
 			why = fmt.Sprintf("store could not be read: %v", err)
 			s.left = min(s.left, maxRest)
 		}
+		if traces != nil && !withdrawn && store.IsMiss(err) {
+			if code, done := r.byTrace(s, mode.CanWrite(), key, traces); done {
+				return code, nil
+			}
+		}
 	}
 	r.say("%s for fingerprint %s; running", why, key)
 	if !mode.CanWrite() {
 		return r.run(nil)
 	}
-	return r.run(&recorder{s, key, run})
+	return r.run(&recorder{s, key, run, traces})
 }
 
 // recorder keeps the result of an execution under a key.
@@ -213,6 +219,8 @@ type recorder struct {
 	store *openStore
 	key   store.Key
 	run   *fingerprint.Run // what the key is made of, beside the configuration
+	// traces is nil if what the test executes doesn't decide.
+	traces *traces
 }
 
 func (rec *recorder) failed(res *store.Result) error {
@@ -475,7 +483,7 @@ var crashes = []syscall.Signal{
 // run executes the test and has rec, if there is one, keep a clean result.
 func (r *runner) run(rec *recorder) (int, error) {
 	if rec == nil {
-		o, err := r.execute(nil)
+		o, err := r.execute(nil, false)
 		if err != nil {
 			return 0, fmt.Errorf("the test could not be started: %v", err)
 		}
@@ -489,7 +497,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 	obstacle := r.outputsInTheWay()
 	before := r.look()
 	start := time.Now()
-	o, err := r.execute(spool)
+	o, err := r.execute(spool, rec.traces != nil && rec.traces.collect)
 	if err != nil {
 		return 0, fmt.Errorf("the test could not be started: %v", err)
 	}
@@ -504,6 +512,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 			}
 			// Nothing is lost if that doesn't work.
 			_ = rec.failed(res)
+			r.recordTrace(rec, o.idle, res)
 		}
 		if o.signal != 0 {
 			Die(o.signal)
@@ -531,6 +540,9 @@ func (r *runner) run(rec *recorder) (int, error) {
 	res.Files = files
 	if err == nil {
 		err = rec.passed(res)
+	}
+	if err == nil || errors.Is(err, store.ErrExists) {
+		r.recordTrace(rec, o.idle, res)
 	}
 	switch {
 	case err == nil:

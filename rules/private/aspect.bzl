@@ -25,7 +25,7 @@ So a dependency that the aspect can't see into costs precision, never soundness.
 """
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":compose.bzl", "compose_arguments", "data_files", "files_of_runfiles", "is_linkable", "runfiles_without")
+load(":compose.bzl", "compose_arguments", "data_files", "declare_program", "files_of_runfiles", "is_linkable", "runfiles_without")
 load(":link.bzl", "aliases", "describe_libraries", "describe_link", "scripts_of", "unit_file")
 load(":manifests.bzl", "LINKS", "compiled_units", "declare", "precompiled_manifest", "source_of", "toolchain_files", "variables_of_toolchain")
 load(":probe.bzl", "ProbeInfo", "describe_tools", "is_usual", "run_probe", "tool_words", "tools_of")
@@ -207,11 +207,16 @@ def _compose(ctx, target, link, linked, data, additional, usual):
       usual: see is_usual.
 
     Returns:
-      (config, closure, what `tasting test` needs, the same with C by source)
+      (config, closure, list with the file by which traces decide or empty, what `tasting test` needs, the same
+      with C by source)
     """
     name = ctx.label.name.removesuffix(REAL) if REAL_TAG in ctx.rule.attr.tags else ctx.label.name
     config = ctx.actions.declare_file(name + ".tasting")
     closure = ctx.actions.declare_file(name + ".closure")
+
+    # Who starts a cc_test is `tasting test`, which needs no such file.
+    traces = ctx.attr._traces[StringFlagInfo].value
+    program = declare_program(ctx, name, traces) if REAL_TAG in ctx.rule.attr.tags else []
 
     tools = _tools(ctx, link, usual)
     scripts = depset(scripts_of(ctx, link, additional), transitive = [depset(linked.scripts)]).to_list()
@@ -231,6 +236,8 @@ def _compose(ctx, target, link, linked, data, additional, usual):
         local = getattr(ctx.rule.attr, "local", False),
         env_keys = getattr(ctx.rule.attr, "env", {}).keys() + getattr(ctx.rule.attr, "env_inherit", []),
         store = ctx.attr._store[StringFlagInfo].value,
+        program = program,
+        traces = traces,
     )
     links = [x.file for x in linked.links]
     args.add_all(links, format_each = "--link=%s")
@@ -242,7 +249,7 @@ def _compose(ctx, target, link, linked, data, additional, usual):
         executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
         arguments = ["compose", args],
         inputs = depset([probe], transitive = [linked.manifests, inputs]),
-        outputs = [config, closure],
+        outputs = [config, closure] + program,
         execution_requirements = WORKER,
         mnemonic = "TastingCompose",
         progress_message = "Composing fingerprint of %{label}",
@@ -250,7 +257,7 @@ def _compose(ctx, target, link, linked, data, additional, usual):
     )
 
     if TastingRunnerInfo in target:
-        return config, closure, depset(), depset()  # The runner decides, whoever starts it.
+        return config, closure, program, depset(), depset()  # The runner decides, whoever starts it.
 
     # The same for `tasting test`, which composes all tests in one process.
     arguments = ctx.actions.declare_file(ctx.label.name + ".tasting-compose")
@@ -261,7 +268,7 @@ def _compose(ctx, target, link, linked, data, additional, usual):
     # A hit hides nothing that fails to build: what the link reads is made, of whatever use it is.
     others = [f for f in link.inputs.to_list() if not f.is_source and not is_linkable(f) and f.extension != "params"]
     driver = depset([arguments, description] + others, transitive = [inputs])
-    return config, closure, depset(transitive = [linked.manifests, driver]), depset(transitive = [linked.sources, driver])
+    return config, closure, program, depset(transitive = [linked.manifests, driver]), depset(transitive = [linked.sources, driver])
 
 def _located(ctx, args):
     """A test's arguments with the paths of labels, as in runfiles, in their place."""
@@ -349,13 +356,14 @@ def _tasting_aspect_impl(target, ctx):
     data = _data(ctx, target, dependencies, linked)
     config = None
     closure = None
+    program = []
     driver = depset()
     source = depset()
     if link:
         executable = describe_link(ctx, target, link, _test_binary(target), [], "executable", known, infos, usual)
         manifests = executable.manifests
         data = data.merge(_other_runfiles(ctx, target, link, known))
-        config, closure, driver, source = _compose(ctx, target, link, executable, data, _additional_linker_inputs(ctx, dependencies), usual)
+        config, closure, program, driver, source = _compose(ctx, target, link, executable, data, _additional_linker_inputs(ctx, dependencies), usual)
 
     return [
         TastingInfo(
@@ -364,6 +372,7 @@ def _tasting_aspect_impl(target, ctx):
             data = data,
             config = config,
             closure = closure,
+            program = program,
         ),
         OutputGroupInfo(
             tasting_manifests = manifests,
@@ -398,6 +407,7 @@ Provides TastingInfo.
         "_evidence": attr.label(default = Label("//rules:evidence"), providers = [StringFlagInfo]),
         "_probe": attr.label(default = Label("//rules/private:probe"), providers = [ProbeInfo]),
         "_store": attr.label(default = Label("//rules:store"), providers = [StringFlagInfo]),
+        "_traces": attr.label(default = Label("//rules:traces"), providers = [StringFlagInfo]),
     },
     toolchains = [TOOLCHAIN_TYPE],
 )

@@ -40,7 +40,7 @@ def _replaying_test_impl(ctx):
     top = "_hidden_top_level_INTERNAL_"
     groups[top] = depset([f for f in groups.get(top, depset()).to_list() if not f.basename.endswith("runfiles")])
 
-    runfiles = ctx.runfiles(files = [executable, info.config, info.closure]).merge_all([
+    runfiles = ctx.runfiles(files = [executable, info.config, info.closure] + info.program).merge_all([
         ctx.attr.real[DefaultInfo].default_runfiles,
         toolchain.runner_runfiles,
     ])

@@ -82,7 +82,20 @@ _EXECUTION_TAGS = ("block-", "cpu:", "disable-", "exclusive", "local", "no-", "r
 def _tag_reasons(tags, which):
     return ["tag " + t for t in tags if t in which]
 
-def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, env_keys, store, requirements = {}, tools = []):
+def declare_program(ctx, name, traces):
+    """The file by which a runner looks a test up by what it did execute.
+
+    Args:
+      ctx: context of the rule or aspect.
+      name: string: of the executable that is the runner.
+      traces: string: `--@rules_tasting//rules:traces`.
+
+    Returns:
+      list of the File, or empty if traces don't decide.
+    """
+    return [] if traces == "off" else [ctx.actions.declare_file(name + ".traces")]
+
+def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, env_keys, store, requirements = {}, tools = [], program = [], traces = "off"):
     """Arguments of `tasting compose` for all but the code.
 
     Args:
@@ -99,6 +112,8 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, 
       requirements: dict of strings, what the rule and its attributes say beside tags of
         where and how it is executed.
       tools: list of File, see describe_tools.
+      program: see declare_program.
+      traces: string: `--@rules_tasting//rules:traces`.
 
     Returns:
       Args, to which the code can be added.
@@ -107,6 +122,9 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, 
     args = parameters(ctx)
     args.add(config, format = "-o=%s")
     args.add(closure, format = "--closure=%s")
+    args.add_all(program, format_each = "--program=%s")
+    if program and traces == "on":
+        args.add("--traces")
     args.add(paths.of(binary), format = "--binary=%s")
     args.add_all(scripts, format_each = "--link-input=%s")
     args.add_all(tools, format_each = "--tools=%s")

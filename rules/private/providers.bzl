@@ -20,6 +20,8 @@ without the shared libraries in `linked`.""",
         "config": """File or None: for a test, the `NAME.tasting` that its runner reads.""",
         "closure": """File or None: for a test, what its fingerprint is made of, for
 `tasting explain`.""",
+        "program": """list of File: for a test whose runner is looked up by what it did execute, the
+`NAME.traces` that it reads; else empty.""",
     },
 )
 

@@ -14,7 +14,7 @@ of how Bazel links.
 """
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":compose.bzl", "NO_RUNNER_TAG", "compose_arguments", "data_files", "files_of_runfiles", "is_linkable", "is_shared_library", "runfiles_without")
+load(":compose.bzl", "NO_RUNNER_TAG", "compose_arguments", "data_files", "declare_program", "files_of_runfiles", "is_linkable", "is_shared_library", "runfiles_without")
 load(":providers.bzl", "TastingRunnerInfo")
 load(":settings.bzl", "StringFlagInfo")
 load(":toolchain.bzl", "TOOLCHAIN_TYPE")
@@ -78,7 +78,7 @@ def _default_providers(ctx, binary_info, environment):
         ),
     ]
 
-def _get_runner(ctx, binary_info, processed_environment, tasting, store):
+def _get_runner(ctx, binary_info, processed_environment, tasting, store, traces):
     """What cc_test calls: the providers that make it a test.
 
     Args:
@@ -87,6 +87,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
       processed_environment: dict of strings, the test's `env`.
       tasting: ToolchainInfo of tasting_toolchain.
       store: string, `--@rules_tasting//rules:store`.
+      traces: string, `--@rules_tasting//rules:traces`.
 
     Returns:
       list of providers
@@ -98,6 +99,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
     executable = ctx.actions.declare_file(ctx.label.name + ".replay")
     config = ctx.actions.declare_file(ctx.label.name + ".replay.tasting")
     closure = ctx.actions.declare_file(ctx.label.name + ".replay.closure")
+    program = declare_program(ctx, ctx.label.name + ".replay", traces)
     ctx.actions.symlink(output = executable, target_file = tasting.runner_executable, is_executable = True)
 
     linker_inputs = _linker_inputs(ctx)
@@ -127,6 +129,8 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
         requirements = getattr(ctx.attr, "exec_properties", {}),
         env_keys = ctx.attr.env.keys() + ctx.attr.env_inherit,
         store = store,
+        program = program,
+        traces = traces,
     )
     args.add_all(_link_flags(ctx, linker_inputs), format_each = "--link-flag=%s")
     args.add_all(binary_info.runfiles.empty_filenames, format_each = "--data-empty=%s")  # ctx.runfiles can't have them
@@ -139,7 +143,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
         executable = tasting.analyzer,
         arguments = ["compose", args],
         inputs = depset([binary_info.executable] + libraries + objects + scripts, transitive = [data_files(data)]),
-        outputs = [config, closure],
+        outputs = [config, closure] + program,
         execution_requirements = WORKER,
         mnemonic = "TastingCompose",
         progress_message = "Composing fingerprint of %{label}",
@@ -149,7 +153,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store):
         DefaultInfo(
             executable = executable,
             files = depset([executable], transitive = [binary_info.files]),
-            runfiles = ctx.runfiles([executable, config, closure]).merge_all([binary_info.runfiles, tasting.runner_runfiles]),
+            runfiles = ctx.runfiles([executable, config, closure] + program).merge_all([binary_info.runfiles, tasting.runner_runfiles]),
         ),
         RunEnvironmentInfo(
             environment = processed_environment,
@@ -166,6 +170,7 @@ def _tasting_test_runner_toolchain_impl(ctx):
                 args = {
                     "store": ctx.attr._store[StringFlagInfo].value,
                     "tasting": ctx.toolchains[TOOLCHAIN_TYPE],
+                    "traces": ctx.attr._traces[StringFlagInfo].value,
                 },
             ),
             linkopts = [],
@@ -190,6 +195,7 @@ into a `toolchain()` of type `@bazel_tools//tools/cpp:test_runner_toolchain_type
 """,
     attrs = {
         "_store": attr.label(default = Label("//rules:store"), providers = [StringFlagInfo]),
+        "_traces": attr.label(default = Label("//rules:traces"), providers = [StringFlagInfo]),
     },
     toolchains = [TOOLCHAIN_TYPE],
 )

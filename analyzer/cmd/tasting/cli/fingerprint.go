@@ -59,7 +59,8 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 
 func composeCommand() *cobra.Command {
 	var t fingerprint.Test
-	var output, closure string
+	var output, closure, program string
+	var traces bool
 	var linked linkedFiles
 	cmd := &cobra.Command{
 		Use:   "compose -o NAME.tasting --binary=PATH [flags] MANIFEST...",
@@ -85,6 +86,8 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 	f := cmd.Flags()
 	f.StringVarP(&output, "output", "o", "", "write the configuration to `NAME.tasting` (required)")
 	f.StringVar(&closure, "closure", "", "write what the fingerprint is made of to `NAME.closure`, for \"tasting explain\"")
+	f.StringVar(&program, "program", "", "write what the test is composed of to `NAME.traces`, for a runner that looks tests up by what they did execute")
+	f.BoolVar(&traces, "traces", false, "have the runner trace executions as well")
 	finish := t.AddFlags(f)
 	f.Var(linkedFlag{&linked}, "linked", "`FILE` that was linked, an executable or a shared library, in the order of the link (repeatable)")
 	f.Var(partFlag{&linked}, "part", "`FILE`, an object or archive, that the last --linked file is made of (repeatable)")
@@ -126,6 +129,11 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 				return err
 			}
 			if err := errors.Join(fingerprint.WriteClosure(out, r), out.Close()); err != nil {
+				return err
+			}
+		}
+		if program != "" {
+			if err := fingerprint.WriteProgram(program, &t, traces); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,169 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/frontier"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
+)
+
+// maxFrontiers is for reading or writing what executions didn't enter.
+const maxFrontiers = 5 * time.Second
+
+// traces are what a test is composed of, by which what it did execute decides where its fingerprint doesn't
+// (docs/traces.md).
+type traces struct {
+	file    string // see fingerprint.WriteProgram
+	label   string
+	collect bool
+	run     *fingerprint.Run
+	place   func(path string) string
+}
+
+// readTraces returns nil if the build doesn't have traces decide about this test.
+func (r *runner) readTraces(run *fingerprint.Run) *traces {
+	label := r.env.get("TEST_TARGET")
+	file := r.Path + fingerprint.ProgramSuffix
+	if _, err := os.Stat(file); label == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	p, err := fingerprint.ReadProgram(file)
+	if err != nil {
+		r.say("traces don't decide: %v", err)
+		return nil
+	}
+	if p.Unknown != "" {
+		return nil // it has no key, as the build knows
+	}
+	return &traces{file, label, p.Collect, run, r.runfile}
+}
+
+// keys calls use with the key of each trace and its frontier, given what executions didn't enter, until that returns
+// false. Traces without a key are left out. The test sees nothing of what is needed for that: it is gone when use is called.
+func (t *traces) keys(idle []map[string]bool, use func(i int, key store.Key, frontier []string) bool) error {
+	p, err := fingerprint.ReadProgram(t.file)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "tasting-traces-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	x, err := p.Unpack(dir, t.place)
+	if err != nil {
+		return err
+	}
+	traced := fingerprint.NewTraced([]*fingerprint.Test{x})
+	for i := range idle {
+		c := traced.Compose([]int{0}, idle[i:i+1])[0]
+		if c.Err != nil {
+			return c.Err
+		}
+		if c.NotPlain != "" || c.Opaque != "" || len(c.Config.AlwaysRun) > 0 {
+			continue
+		}
+		key, err := fingerprint.Key(c.Config, t.run)
+		if err != nil {
+			return err
+		}
+		if !use(i, key, c.Idle) {
+			break
+		}
+	}
+	return nil
+}
+
+// find returns the result that is recorded under the key of a trace, nil if there is none.
+func (t *traces) find(s *openStore, fingerprint store.Key) (key store.Key, res *store.Result, err error) {
+	var known [][]string
+	if err := s.do(maxFrontiers, func(ctx context.Context, st store.Store) (err error) {
+		known, err = frontier.Read(ctx, st, t.label)
+		return err
+	}); err != nil || len(known) == 0 {
+		return key, nil, err
+	}
+	idle := make([]map[string]bool, len(known))
+	for i, names := range known {
+		idle[i] = map[string]bool{}
+		for _, name := range names {
+			idle[i][name] = true
+		}
+	}
+	failed := t.keys(idle, func(_ int, k store.Key, _ []string) bool {
+		x, getErr := s.get(k, maxGet)
+		switch {
+		case getErr == nil && x.ExitCode == 0:
+			key, res = k, x
+		case getErr == nil: // withdrawn
+			x.Close()
+		case !store.IsMiss(getErr):
+			err = getErr
+		}
+		return res == nil && err == nil
+	})
+	if res != nil {
+		// A test that has failed with this very fingerprint isn't decided about by anything else.
+		err = s.do(maxGet, func(ctx context.Context, st store.Store) error { return store.Noted(ctx, st, fingerprint) })
+	}
+	if err = errors.Join(failed, err); err != nil && res != nil {
+		res.Close()
+		res = nil
+	}
+	return key, res, err
+}
+
+// byTrace replays the result that a trace finds, if one does, and records it under the test's fingerprint.
+func (r *runner) byTrace(s *openStore, write bool, fingerprint store.Key, t *traces) (code int, done bool) {
+	key, res, err := t.find(s, fingerprint)
+	if err != nil {
+		r.say("traces don't decide: %v", err)
+	}
+	if res == nil {
+		return 0, false
+	}
+	defer res.Close()
+	if code, err = r.replay("trace", key, res); err != nil {
+		r.say("result of trace %s could not be replayed: %v; running", key, err)
+		return 0, false
+	}
+	if write && code == 0 {
+		// Nothing is lost if that doesn't work.
+		_ = s.do(maxRest, func(ctx context.Context, st store.Store) error { return store.RecordPass(ctx, st, fingerprint, res) })
+	}
+	return code, true
+}
+
+// recordTrace keeps what an execution came to under the key of its trace, a failure as a note.
+func (r *runner) recordTrace(rec *recorder, idle map[string]bool, res *store.Result) {
+	if rec.traces == nil || idle == nil {
+		return
+	}
+	var key store.Key
+	var names []string
+	err := rec.traces.keys([]map[string]bool{idle}, func(_ int, k store.Key, l []string) bool {
+		key, names = k, slices.Clone(l)
+		return false
+	})
+	if err == nil && key != (store.Key{}) {
+		err = rec.store.do(maxStore, func(ctx context.Context, s store.Store) error {
+			if res.ExitCode != 0 {
+				return store.RecordFailure(ctx, s, key, res)
+			}
+			err := store.RecordPass(ctx, s, key, res)
+			if err == nil || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrPartly) {
+				err = frontier.Add(ctx, s, rec.traces.label, names)
+			}
+			return err
+		})
+	}
+	if err != nil && res.ExitCode == 0 {
+		r.say("not recorded by its trace: %v", err)
+	}
+}
