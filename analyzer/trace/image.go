@@ -48,6 +48,8 @@ type text struct {
 	armed   []byte          // with breakpoints
 	own     map[uint64]bool // functions that begin with the same instruction
 	counts  map[uint64]uint64
+	// Entries until counts were last cleared, outside of intervals and in them.
+	outside, inside map[uint64]uint64
 }
 
 const (
@@ -141,7 +143,7 @@ func (m *image) readSegments(h *elf.Header64, contents bool) error {
 		if elf.ProgFlag(p.Flags)&elf.PF_W != 0 {
 			m.opaque = "its code is writable"
 		}
-		t := &text{offset: p.Off, address: p.Vaddr, own: map[uint64]bool{}, counts: map[uint64]uint64{}}
+		t := &text{offset: p.Off, address: p.Vaddr, own: map[uint64]bool{}, counts: map[uint64]uint64{}, outside: map[uint64]uint64{}, inside: map[uint64]uint64{}}
 		if contents {
 			if t.code, err = m.part(p.Off, p.Filesz); err != nil {
 				return err

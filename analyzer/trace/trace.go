@@ -86,6 +86,9 @@ type Options struct {
 	// Own says whether a file is traced, by its path without symbolic links. Nil means NotOfSystem.
 	Own func(path string) bool
 
+	// Control has it traced in intervals; nil stands for one, the whole run.
+	Control *Control
+
 	// withoutPattern has the loader followed as one that isn't known.
 	withoutPattern bool
 }

@@ -200,6 +200,10 @@ func (x *tracer) run(cmd *exec.Cmd, started func()) (*Result, error) {
 	x.main = cmd.Process.Pid
 	started()
 	x.seize()
+	if c := x.opt.Control; c != nil && len(x.threads) > 0 {
+		c.begin(x.main)
+		defer c.end()
+	}
 	x.loop()
 	_ = cmd.Wait() // finds no child any more, and ends copies of its output
 	return x.finish(), nil
@@ -435,6 +439,11 @@ func (x *tracer) stopped(t *thread, ws unix.WaitStatus) {
 	case sig == unix.SIGCONT && t.resumed:
 		t.resumed = false
 		x.resume(t, 0)
+	case sig == unix.SIGSTOP && x.opt.Control.serve(x):
+		if interrupted(t.tid) {
+			_ = restart(t.tid)
+		}
+		x.resume(t, 0) // see wake
 	default:
 		x.signalled(t, sig)
 	}
@@ -1124,8 +1133,84 @@ func (x *tracer) compare(p *process, m *mapping, in region) {
 	}
 }
 
+// wake has a tracer look for requests: any thread of the program meets the one signal that can't be blocked, and
+// doesn't get it.
+func wake(pid int) { _ = unix.Kill(pid, unix.SIGSTOP) }
+
+// restart sets all breakpoints again.
+func (x *tracer) restart(outside bool) {
+	for _, f := range x.files {
+		if f == nil || !f.own {
+			continue
+		}
+		for _, t := range f.texts {
+			to := t.inside
+			if outside {
+				to = t.outside
+			}
+			for at, n := range t.counts {
+				to[at] += n
+			}
+			clear(t.counts)
+		}
+	}
+	done := map[*process]bool{}
+	for _, t := range x.threads {
+		if !done[t.p] && !t.p.left {
+			done[t.p] = true
+			x.writeRuns(t.p, t.p.maps, nil, true)
+		}
+	}
+}
+
+// collected returns what was entered since restart, or outside of intervals.
+func (x *tracer) collected() *Result {
+	for _, f := range x.files {
+		if f == nil || !f.own {
+			continue
+		}
+		for _, t := range f.texts {
+			own := t.counts
+			t.counts = maps.Clone(own)
+			for at, n := range t.outside {
+				t.counts[at] += n
+			}
+			defer func() { t.counts = own }()
+		}
+	}
+	r := x.trace()
+	r.Stats = x.result.Stats
+	return r
+}
+
 // finish makes the result.
 func (x *tracer) finish() *Result {
+	for _, f := range x.files {
+		if f == nil || !f.own {
+			continue
+		}
+		for _, t := range f.texts {
+			for _, over := range []map[uint64]uint64{t.outside, t.inside} {
+				for at, n := range over {
+					t.counts[at] += n
+				}
+			}
+		}
+	}
+	r := x.trace()
+	for _, l := range []map[identity]*loaded{x.files, x.loaders} {
+		for _, f := range l {
+			if f != nil {
+				f.file.Close()
+			}
+		}
+	}
+	x.result.Trace, x.result.Idle = r.Trace, r.Idle
+	return x.result
+}
+
+// trace returns the trace of what was entered, and what is idle.
+func (x *tracer) trace() *Result {
 	t := &Trace{Naive: x.opt.Naive, Files: []File{}}
 	idle, unseen := map[string]bool{}, 0 // whether a function of that name is
 	for _, f := range x.files {
@@ -1144,20 +1229,13 @@ func (x *tracer) finish() *Result {
 		t.Files = append(t.Files, File{Name: f.name, ID: id, Functions: f.entries, Unseen: f.unseen, Executed: f.executed()})
 		f.idle(t.Files[len(t.Files)-1].Executed, idle)
 	}
-	for _, l := range []map[identity]*loaded{x.files, x.loaders} {
-		for _, f := range l {
-			if f != nil {
-				f.file.Close()
-			}
-		}
-	}
 	t.GaveUp = slices.Collect(maps.Keys(x.reasons))
 	t.normalise()
-	x.result.Trace = t
+	r := &Result{Trace: t}
 	// Code without a name may be that of a function which has the name of an idle one.
 	if len(t.GaveUp) == 0 && x.result.Void == "" && unseen == 0 {
 		maps.DeleteFunc(idle, func(_ string, is bool) bool { return !is })
-		x.result.Idle = idle
+		r.Idle = idle
 	}
-	return x.result
+	return r
 }

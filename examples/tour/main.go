@@ -35,7 +35,10 @@ import (
 )
 
 // stories are told in this order; the first one, if none is asked for.
-var stories = []*story{leveldb, cjson, cppgtest, fmtlib}
+var stories = []*story{leveldb, cjson, cppgtest, fmtlib, service}
+
+// service is the story of tests that are clients of a service.
+var service = &story{name: "service", script: "story.sh"}
 
 // Exit codes.
 const (
@@ -195,13 +198,31 @@ func (t *tour) tell(ctx context.Context, stories []*story) (told []*toldStory, e
 		return nil, err
 	}
 	for _, s := range stories {
-		ts, err := t.tellOne(ctx, s)
+		tell := t.tellOne
+		if s.script != "" {
+			tell = t.tellScript
+		}
+		ts, err := tell(ctx, s)
 		if err != nil {
 			return nil, fmt.Errorf("story %s: %w", s.name, err)
 		}
 		told = append(told, ts)
 	}
 	return told, nil
+}
+
+// tellScript tells a story that is a program of its own.
+func (t *tour) tellScript(ctx context.Context, s *story) (*toldStory, error) {
+	fmt.Fprintf(t.progress, "\n%s\n\n", s.name)
+	cmd := command(ctx, checkout(t.scratch), filepath.Join(filepath.Dir(t.module), "examples", s.name, s.script))
+	cmd.Env = append(cmd.Env, "TASTING="+t.analyzer, "STORY_SCRATCH="+t.scratch)
+	cmd.Stdout, cmd.Stderr = t.progress, t.progress
+	err := cmd.Run()
+	told := &toldStory{Name: s.name, AsExpected: err == nil}
+	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == 1 {
+		err = nil
+	}
+	return told, err
 }
 
 // prebuilt makes a module of the analyzer that we were given, so that the

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ianlancetaylor/demangle"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
+	"github.com/rules-tasting/rules_tasting/analyzer/interval"
 	"github.com/rules-tasting/rules_tasting/analyzer/runner"
 	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 	"github.com/spf13/cobra"
@@ -29,8 +30,8 @@ func traceCommand() *cobra.Command {
 	var opt trace.Options
 	var asJSON bool
 	var libraries []string
-	var out, idle, only string
-	var underBazel bool
+	var out, idle, only, serve, table string
+	var underBazel, merge bool
 	cmd := &cobra.Command{
 		Use:   "trace [flags] -- PROGRAM [ARGUMENT]...",
 		Short: "Print which functions a program executes",
@@ -56,8 +57,11 @@ command. docs/traces.md has the rules.`,
 				}
 			}
 			opt.Own = trace.Matching(libraries)
-			if underBazel {
+			switch {
+			case underBazel:
 				return traceTest(args, only, opt)
+			case serve != "":
+				return traceService(args, serve, table, merge, opt, cmd.ErrOrStderr())
 			}
 			r, err := runTraced(args, opt)
 			if err != nil {
@@ -84,8 +88,38 @@ command. docs/traces.md has the rules.`,
 	f.StringVar(&out, "out", "", "write the trace to this file, and no table")
 	f.BoolVar(&underBazel, "under_bazel", false, "for --run_under of bazel test: start the program as Bazel would, and write what nobody entered beside the test's log (docs/traces.md), and no table")
 	f.StringVar(&only, "only", "", "with --under_bazel, trace only tests whose labels are lines of this file, and execute others as if there were no --run_under")
+	f.StringVar(&serve, "serve", "", "trace a service in intervals that its tests ask for at this `ADDRESS`, unix:PATH or HOST:PORT (docs/traces.md), and print no table")
+	f.StringVar(&table, "intervals", "intervals", "with --serve, `DIR` for what was executed in each")
+	f.BoolVar(&merge, "merge", false, "with --serve, have intervals that overlap count as one, instead of refusing them")
 	f.StringVar(&idle, "idle", "", "write the names of the functions that nobody entered to this file, a line each, if it is known that nobody did, and no table")
 	return cmd
+}
+
+// traceService runs a service, and answers its tests.
+func traceService(args []string, address, dir string, merge bool, opt trace.Options, stderr io.Writer) error {
+	l, err := interval.Listen(address)
+	if err != nil {
+		return err
+	}
+	opt.Control = &trace.Control{Merge: merge}
+	served := make(chan struct{})
+	go func() {
+		interval.Serve(l, opt.Control, dir)
+		close(served)
+	}()
+	r, err := runTraced(args, opt)
+	l.Close()
+	<-served
+	if err != nil {
+		return err
+	}
+	for _, why := range r.Trace.GaveUp {
+		fmt.Fprintf(stderr, "tasting: functions may be missing: %s\n", why)
+	}
+	if r.Status.Signaled() {
+		runner.Die(r.Status.Signal())
+	}
+	return exit(r.Status.ExitStatus(), nil)
 }
 
 // traceTest runs a test for Bazel.

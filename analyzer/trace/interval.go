@@ -1,0 +1,138 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Control has a program traced in intervals while it runs: for services of which tests are clients (TestSage,
+// section III.E). When an interval starts, all functions get their breakpoints again.
+//
+// Of what is entered outside of intervals, as when the service starts, it isn't known for whom that was: so it is in each
+// interval that ends later.
+type Control struct {
+	// Merge has intervals that overlap become one: each of them then has what was entered since the first one started.
+	// Otherwise only one may be open.
+	Merge bool
+
+	mu       sync.Mutex
+	pid      int // of the program, 0 before it has started
+	ended    chan struct{}
+	requests []request
+	open     map[string]bool
+}
+
+type request struct {
+	do   func(collector) error
+	done chan error
+}
+
+// collector is what a tracer does for a Control, on its own thread.
+type collector interface {
+	// restart begins anew: what was entered since the last time counts as entered outside of intervals if outside is set.
+	restart(outside bool)
+	// collected returns what was entered since then, or outside of intervals.
+	collected() *Result
+}
+
+// Interval is what a program executed in an interval.
+type Interval struct {
+	Name string
+	// Result has the trace, and what is idle: it is nil as in a whole run.
+	*Result
+}
+
+var errEnded = errors.New("the service has ended")
+
+// Start opens an interval. It is an error if one of that name is open, or any, unless they are merged.
+func (c *Control) Start(name string) error {
+	return c.request(func(x collector) error {
+		switch {
+		case c.open[name]:
+			return fmt.Errorf("interval %q is open", name)
+		case len(c.open) > 0 && !c.Merge:
+			for other := range c.open {
+				return fmt.Errorf("interval %q is open, and what overlaps isn't merged", other)
+			}
+		case len(c.open) == 0:
+			x.restart(true)
+		}
+		if c.open == nil {
+			c.open = map[string]bool{}
+		}
+		c.open[name] = true
+		return nil
+	})
+}
+
+// Stop closes an interval and returns what was executed in it.
+func (c *Control) Stop(name string) (i *Interval, err error) {
+	err = c.request(func(x collector) error {
+		if !c.open[name] {
+			return fmt.Errorf("interval %q isn't open", name)
+		}
+		i = &Interval{name, x.collected()}
+		if delete(c.open, name); len(c.open) == 0 {
+			x.restart(false)
+		}
+		return nil
+	})
+	return i, err
+}
+
+// request has a function called on the thread of the tracer.
+func (c *Control) request(do func(collector) error) error {
+	r := request{do, make(chan error, 1)}
+	c.mu.Lock()
+	if c.pid == 0 {
+		c.mu.Unlock()
+		return errors.New("the service hasn't started")
+	}
+	c.requests = append(c.requests, r)
+	pid, ended := c.pid, c.ended
+	c.mu.Unlock()
+	wake(pid)
+	select {
+	case err := <-r.done:
+		return err
+	case <-ended:
+	}
+	// It may have been done just before.
+	select {
+	case err := <-r.done:
+		return err
+	default:
+		return errEnded
+	}
+}
+
+// begin says which program is traced, end that it isn't any more.
+func (c *Control) begin(pid int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pid, c.ended = pid, make(chan struct{})
+}
+
+func (c *Control) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended != nil {
+		close(c.ended)
+	}
+}
+
+// serve does what was requested, and tells whether there was anything.
+func (c *Control) serve(x collector) bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	requests := c.requests
+	c.requests = nil
+	c.mu.Unlock()
+	for _, r := range requests {
+		r.done <- r.do(x)
+	}
+	return len(requests) > 0
+}

@@ -1,0 +1,203 @@
+package trace
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+)
+
+// service answers requests, some in other threads and processes.
+const service = `
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int common(int x) { return x + 1; }
+int get(int x) { return common(x); }
+int put(int x) { return common(x) + 1; }
+static void *in_thread(void *p) { return put(1) ? p : 0; }
+int in_child(void) { return 0; }
+int startup(void) { return 0; }
+int shutdown_(void) { return 0; }
+int main(void) {
+	char line[64];
+	startup();
+	puts("ready");
+	fflush(stdout);
+	while (fgets(line, sizeof line, stdin)) {
+		if (!strcmp(line, "get\n")) get(1);
+		if (!strcmp(line, "put\n")) put(1);
+		if (!strcmp(line, "thread\n")) { pthread_t t; pthread_create(&t, 0, in_thread, 0); pthread_join(t, 0); }
+		if (!strcmp(line, "child\n")) { pid_t p = fork(); if (p == 0) _exit(in_child()); waitpid(p, 0, 0); }
+		puts("done");
+		fflush(stdout);
+	}
+	shutdown_();
+	return 3;
+}
+`
+
+// serviceUnder starts the service and returns a function that has it answer a request, and one that ends it.
+func serviceUnder(t *testing.T, c *Control) (ask func(request string), end func() *Result) {
+	t.Helper()
+	if !Permitted() {
+		t.Skip("ptrace isn't permitted")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "s.c"), []byte(service), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command(clangtest.GCC(t), "-O0", "-pthread", "s.c", "-o", "s")
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(filepath.Join(dir, "s"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = w
+	ended := make(chan *Result, 1)
+	go func() {
+		result, err := Run(cmd, Options{Control: c}, func() { w.Close() })
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- result
+	}()
+	lines := bufio.NewScanner(r)
+	answered := func() {
+		t.Helper()
+		if !lines.Scan() {
+			t.Fatal("no answer")
+		}
+	}
+	answered()
+	ask = func(request string) {
+		t.Helper()
+		if _, err := io.WriteString(in, request+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		answered()
+	}
+	return ask, func() *Result { in.Close(); return <-ended }
+}
+
+func allNames(r *Result) string {
+	var l []string
+	for _, f := range r.Trace.Files {
+		for _, x := range f.Executed {
+			for _, s := range x.Symbols {
+				l = append(l, s.Name)
+			}
+		}
+	}
+	return " " + strings.Join(l, " ") + " "
+}
+
+func (i *Interval) check(t *testing.T, executed, idle string) {
+	t.Helper()
+	all := allNames(i.Result)
+	for name := range strings.FieldsSeq(executed) {
+		if !strings.Contains(all, " "+name+" ") || i.Idle[name] {
+			t.Errorf("%s: %s isn't executed: %s", i.Name, name, all)
+		}
+	}
+	for name := range strings.FieldsSeq(idle) {
+		if strings.Contains(all, " "+name+" ") || !i.Idle[name] {
+			t.Errorf("%s: %s isn't idle: %s", i.Name, name, all)
+		}
+	}
+}
+
+func TestIntervals(t *testing.T) {
+	c := &Control{}
+	if err := c.Start("early"); err == nil {
+		t.Error("an interval starts in front of the service")
+	}
+	ask, end := serviceUnder(t, c)
+	interval := func(name string, requests ...string) *Interval {
+		t.Helper()
+		if err := c.Start(name); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range requests {
+			ask(r)
+		}
+		i, err := c.Stop(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i
+	}
+	// What the service did when it started is everybody's.
+	interval("get", "get").check(t, "main startup get common", "put in_thread in_child shutdown_")
+	interval("put", "put", "put").check(t, "main startup put common", "get in_thread in_child shutdown_")
+	interval("thread", "thread").check(t, "in_thread put common", "get in_child")
+	interval("child", "child").check(t, "in_child", "get put common in_thread")
+	interval("get", "get").check(t, "get common", "put in_thread in_child")
+	interval("nothing").check(t, "main startup", "get put common in_thread in_child")
+	// In between it may be for anybody.
+	ask("put")
+	interval("get", "get").check(t, "get put common", "in_thread in_child")
+
+	if err := c.Start("a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start("a"); err == nil {
+		t.Error("an interval starts twice")
+	}
+	if err := c.Start("b"); err == nil {
+		t.Error("intervals overlap")
+	}
+	if _, err := c.Stop("b"); err == nil {
+		t.Error("an interval ends that hasn't started")
+	}
+	r := end()
+	if r.Status.ExitStatus() != 3 || len(r.Trace.GaveUp) > 0 || r.Void != "" {
+		t.Errorf("%v, %q, %q", r.Status, r.Trace.GaveUp, r.Void)
+	}
+	(&Interval{"all", r}).check(t, "main startup get put common in_thread in_child shutdown_", "")
+	if _, err := c.Stop("a"); err == nil {
+		t.Error("an interval ends behind the service")
+	}
+}
+
+func TestMergedIntervals(t *testing.T) {
+	c := &Control{Merge: true}
+	ask, end := serviceUnder(t, c)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(c.Start("a"))
+	ask("get")
+	must(c.Start("b"))
+	ask("put")
+	a, err := c.Stop("a")
+	must(err)
+	ask("child")
+	b, err := c.Stop("b")
+	must(err)
+	a.check(t, "get put common", "in_child in_thread")
+	b.check(t, "get put common in_child", "in_thread")
+	must(c.Start("c"))
+	i, err := c.Stop("c")
+	must(err)
+	i.check(t, "startup", "get put in_child")
+	end()
+}

@@ -1,0 +1,126 @@
+#!/bin/sh
+# The story of a service whose tests are its clients (TestSage): what it executes for each of eight tests is collected
+# once, then its handlers are edited, and of each edit is told which tests it can affect.
+#
+#   story.sh
+#
+# TASTING is the program (default: tasting in PATH). After each edit all eight tests are run as well: one that ends
+# otherwise than before and wasn't selected is an error. Nothing is left behind.
+set -eu
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
+rules=$(CDPATH='' cd -- "$here/../.." && pwd -P)
+tasting=$(command -v "${TASTING:-tasting}") || {
+    echo "story.sh: no tasting in PATH: build it, or name it with TASTING=PATH" >&2
+    exit 2
+}
+scratch=$(mktemp -d "${STORY_SCRATCH:-${TMPDIR:-/tmp}}/service-XXXXXX")
+trap 'cd /; (cd "$scratch/w" && bazel --output_base="$scratch/out" shutdown >/dev/null 2>&1); chmod -R u+w "$scratch"; rm -rf "$scratch"' EXIT
+
+mkdir "$scratch/w"
+cp "$here"/*.cc "$here"/*.h "$here"/*.bazel "$scratch/w"
+cd "$scratch/w"
+# The rules from this checkout, the analyzer as it is built.
+sed -i "s|path = \"../..\"|path = \"$rules\"|" MODULE.bazel
+mkdir prebuilt
+cp "$tasting" prebuilt/tasting
+cat >prebuilt/BUILD.bazel <<EOF
+load("@rules_tasting//rules:defs.bzl", "tasting_toolchain")
+
+tasting_toolchain(
+    name = "prebuilt",
+    analyzer = "tasting",
+    clang = "$(command -v "${TASTING_CLANG:-clang}")",
+)
+
+toolchain(
+    name = "toolchain",
+    toolchain = ":prebuilt",
+    toolchain_type = "@rules_tasting//rules:toolchain_type",
+)
+EOF
+echo 'register_toolchains("//prebuilt:all")' >>MODULE.bazel
+
+tests="append count delete health increment list missing put"
+
+# build builds service and client, and lists what the service is made of.
+build() {
+    bazel --output_base="$scratch/out" build -c opt --noenable_workspace --lockfile_mode=off --symlink_prefix="$scratch/b-" \
+        --aspects=@rules_tasting//rules:defs.bzl%tasting_aspect --output_groups=+tasting_manifests //:server //:client >"$scratch/log" 2>&1 || {
+        cat "$scratch/log" >&2
+        exit 1
+    }
+    find -L "$scratch/b-bin/_tasting/server" "$scratch/b-bin/_tasting/handlers" -name '*.o.manifest' | sort >"$scratch/manifests"
+}
+
+# run_all [PREFIX...] starts the service, behind PREFIX, and writes how each test ends: with $interval before it.
+run_all() {
+    mkfifo "$scratch/in"
+    "$@" "$scratch/b-bin/server" <"$scratch/in" >"$scratch/port" &
+    exec 3>"$scratch/in"
+    until [ -s "$scratch/port" ]; do sleep 0.05; done
+    for t in $tests; do
+        # shellcheck disable=SC2086 # words
+        if ${interval:+$interval $t --} "$scratch/b-bin/client" "$(cat "$scratch/port")" "$t" >>"$scratch/log" 2>&1; then
+            echo "$t passed"
+        else
+            echo "$t failed"
+        fi
+    done
+    exec 3>&-
+    wait $! || exit 1
+    rm "$scratch/in" "$scratch/port"
+}
+
+build
+interval="$tasting interval --at=unix:../socket run"
+run_all "$tasting" trace --serve="unix:../socket" --intervals="$scratch/table" -- >"$scratch/before"
+interval=
+"$tasting" select --dir="$scratch/table" --record "@$scratch/manifests"
+if grep -q failed "$scratch/before"; then
+    cat "$scratch/before" "$scratch/log" >&2
+    exit 1
+fi
+
+all=0 edits=0 wrong=0
+# edit WHAT WANT SED... makes an edit of the handlers, says which tests are selected, and takes it back. WANT are the
+# tests that it affects.
+edit() {
+    what=$1 want=$2
+    shift 2
+    cp handlers.cc "$scratch/handlers.cc"
+    sed -i "$@" handlers.cc
+    if cmp -s handlers.cc "$scratch/handlers.cc"; then
+        echo "story.sh: $what: the edit changes nothing" >&2
+        exit 1
+    fi
+    build
+    got=$("$tasting" select --dir="$scratch/table" --explain "@$scratch/manifests" 2>"$scratch/err" | tr '\n' ' ') || {
+        cat "$scratch/err" >&2
+        exit 1
+    }
+    n=$(echo "$got" | wc -w)
+    run_all >"$scratch/after"
+    for t in $(diff "$scratch/before" "$scratch/after" | sed -n 's/^> \([a-z]*\) .*/\1/p'); do
+        case " $got" in *" $t "*) ;; *) echo "story.sh: $what: $t was MISSED" >&2 && wrong=1 ;; esac
+    done
+    mark=
+    [ "$got" = "${want:+$want }" ] || {
+        cat "$scratch/err" >&2
+        mark=" (want: $want)" wrong=1
+    }
+    printf '%-44s %d of 8: %s%s\n' "$what" "$n" "$got" "$mark"
+    all=$((all + n)) edits=$((edits + 1))
+    cp "$scratch/handlers.cc" handlers.cc
+}
+
+edit "a comment" "" 's|^Response Get|// By its key.\n&|'
+edit "Increment adds one more" "increment" 's|Number(value) + Number(request.body)|& + 1|'
+edit "what two numbers are, for Increment alone" "increment" 's|return text.empty() ? 0|return text.empty() ? 1|'
+edit "the separator of Append, a constant" "append" 's|kSeparator\[\] = ","|kSeparator[] = ";"|'
+edit "Delete of what isn't there" "delete" 's|Response{404, "no such key"};|Response{410, "gone"};|'
+edit "Get answers otherwise" "missing put" 's|return {200, found->second}|return {203, found->second}|'
+edit "Key, which six of them call" "append delete increment list missing put" "s|request.path.rfind('/') + 1|request.path.rfind('/', request.path.size() - 1) + 1|"
+edit "the table of routes" "append count delete health increment list missing put" 's|"/health", Health|"/healthz", Health|'
+echo "$edits edits, $((8 * edits)) tests, $all selected: $((100 - (100 * all + 4 * edits) / (8 * edits))) % avoided"
+exit $wrong
