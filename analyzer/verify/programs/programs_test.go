@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(clangtest.Main(m)) }
 
-var exhaustive = flag.Bool("exhaustive", false, "run also what can no longer be a violation, build all configurations of pairs that are known to be tests, not two of three,"+
+var exhaustive = flag.Bool("exhaustive", false, "run also what can no longer be a violation, build all configurations of pairs that are known to be tests, not one of three,"+
 	" build links of gcc's objects at -O0 as well, and analyse sources in every configuration")
 
 // A finding is what became of one configuration of a pair under one kind of
@@ -70,7 +70,7 @@ func (p *pair) check(ctx context.Context, objs *objects, key keyer, dir string, 
 	v = versions[0]
 	differs, traced := false, map[string]bool{}
 	for i, c := range v.configs() {
-		if differs && !*exhaustive && (c.like(p.name) || (crc32.ChecksumIEEE([]byte(p.name))+uint32(i))%3 == 0) {
+		if differs && !*exhaustive && (c.like(p.name) || (crc32.ChecksumIEEE([]byte(p.name))+uint32(i))%3 != 0) {
 			continue
 		}
 		if testing.Short() && i > 0 && (differs || v.same || v.coarse) {
