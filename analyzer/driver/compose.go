@@ -251,16 +251,17 @@ func (s *session) lookupIn(ctx context.Context, st store.Store, tests []*test) {
 		line.Show("replaying %s", count(s.lookedUp.Hits, "result"))
 		switch {
 		case withdrawn:
-			t.why, t.withdrawn = "the recorded result was withdrawn", true
+			t.why = "the recorded result was withdrawn"
 			s.lookedUp.Misses++
 		case err == nil:
 			t.hit(outcomes[i].Info, s.Audit)
 			s.lookedUp.Hits++
 		case errors.Is(err, store.ErrNotFound):
-			s.lookedUp.Misses++
+			t.missed = &s.lookedUp.Misses
+			*t.missed++
 		case store.IsMiss(err):
-			t.why = err.Error()
-			s.lookedUp.Damaged++
+			t.why, t.missed = err.Error(), &s.lookedUp.Damaged
+			*t.missed++
 		default:
 			t.why = "the store can't be read: " + err.Error()
 			failures, example = failures+1, max(example, err.Error())

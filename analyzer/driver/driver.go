@@ -113,7 +113,7 @@ type test struct {
 	worker    worker      // with remote execution
 	recorded  *store.Info // of a hit
 	byTrace   store.Key   // of the trace that has decided, if one has
-	withdrawn bool        // the recorded result is
+	missed    *int        // of lookedUp, the count of what it is because nothing usable is recorded, else nil
 	trace     *traced     // of an execution, nil if it has none
 	xml       [][]byte    // its test.xml files, if they are wanted
 	outcome   *outcome    // of an execution

@@ -14,6 +14,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/explain"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
 const (
@@ -90,6 +91,8 @@ func (s *session) explain(ctx context.Context) {
 		switch {
 		case texts[i] != "":
 			fmt.Fprint(s.Err, texts[i])
+		case t.byTrace != (store.Key{}):
+			fmt.Fprintf(s.Err, "\n%s isn't run: what it has executed is as it was (trace %s)\n", t.label, t.byTrace)
 		case t.verdict == report.AlwaysRun || t.verdict == report.Miss:
 			fmt.Fprintf(s.Err, "\n%s is run: %s\n", t.label, t.why)
 		}

@@ -127,7 +127,7 @@ func (s *session) lookupTraces(ctx context.Context) error {
 	defer cancel()
 	var asked []*test
 	for _, t := range s.tests {
-		if t.hasKey() && !t.withdrawn {
+		if t.hasKey() && t.missed != nil {
 			asked = append(asked, t)
 		}
 	}
@@ -275,7 +275,7 @@ func (s *session) replayTraces(ctx context.Context, st store.Store, of map[store
 		defer mu.Unlock()
 		t.hit(outcomes[i].Info, auditTraces*s.Audit)
 		t.byTrace = keys[i]
-		s.lookedUp.Misses--
+		*t.missed--
 		s.lookedUp.Hits++
 		s.lookedUp.Traces++
 	})

@@ -117,6 +117,7 @@ type Counts struct {
 	// Tests that have a result: the sum of the states below.
 	Tests    int `json:"tests"`
 	Replayed int `json:"replayed"`
+	ByTrace  int `json:"by_trace,omitzero"` // of Replayed
 	Cached   int `json:"cached"`
 	Missed   int `json:"missed"`
 	Audited  int `json:"audited"`
@@ -143,6 +144,7 @@ func (c *Counts) byState() [numStates]int {
 func (c *Counts) add(d *Counts) {
 	c.Tests += d.Tests
 	c.Replayed += d.Replayed
+	c.ByTrace += d.ByTrace
 	c.Cached += d.Cached
 	c.Missed += d.Missed
 	c.Audited += d.Audited
@@ -437,6 +439,9 @@ func (b *Builder) addTest(rec *runRecord, t *Test) {
 	s := stateOf(t)
 	rec.states[i] = s
 	rec.count(s)
+	if s == Replayed && t.Trace {
+		rec.ByTrace++
+	}
 	switch t.Verdict {
 	case Hit:
 		rec.Hits++

@@ -182,6 +182,9 @@ func (p *page) cards() {
 	if t.Avoided != nil {
 		avoided.Value, avoided.Unit = percent(*t.Avoided)
 		avoided.Note = fmt.Sprintf("%s of %s test results were replayed", count(t.Replayed), count(t.Tests))
+		if t.ByTrace > 0 {
+			avoided.Note += fmt.Sprintf(", %s of them by traces", count(t.ByTrace))
+		}
 	}
 	saved := card{Title: "Test time saved", Note: "no durations are recorded"}
 	saved.Value, saved.Unit = splitUnit(durationText(t.SavedTime))
