@@ -20,7 +20,7 @@ const maxFrontiers = 5 * time.Second
 // (docs/traces.md).
 type traces struct {
 	file    string // see fingerprint.WriteProgram
-	label   string
+	label   string // under which its frontiers are
 	collect bool
 	run     *fingerprint.Run
 	place   func(path string) string
@@ -40,6 +40,10 @@ func (r *runner) readTraces(run *fingerprint.Run) *traces {
 	}
 	if p.Unknown != "" {
 		return nil // it has no key, as the build knows
+	}
+	// Each shard executes something else.
+	if n := r.env.get("TEST_TOTAL_SHARDS"); n != "" {
+		label += " shard " + r.env.get("TEST_SHARD_INDEX") + " of " + n
 	}
 	return &traces{file, label, p.Collect, run, r.runfile}
 }
