@@ -244,7 +244,7 @@ func (s *session) lookupIn(ctx context.Context, st store.Store, tests []*test) {
 		t, err := tests[i], outcomes[i].Err
 		withdrawn := err == nil && outcomes[i].Info.ExitCode != 0
 		if err == nil && !withdrawn {
-			err = s.replay(ctx, st, t, t.key)
+			err = s.replay(ctx, st, t, t.key, false)
 		}
 		mu.Lock()
 		defer mu.Unlock()

@@ -36,6 +36,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,19 +110,19 @@ type test struct {
 	composition *fingerprint.Composed
 	// remote says that it is run by remote execution: only then is the result
 	// that of the key.
-	remote    bool
-	worker    worker      // with remote execution
-	recorded  *store.Info // of a hit
-	byTrace   store.Key   // of the trace that has decided, if one has
-	missed    *int        // of lookedUp, the count of what it is because nothing usable is recorded, else nil
-	trace     *traced     // of an execution, nil if it has none
-	xml       [][]byte    // its test.xml files, if they are wanted
-	outcome   *outcome    // of an execution
-	before    *outcome    // what Bazel had kept, if it was executed once more
-	audit     bool
-	uncached  bool     // run without Bazel's own caches
-	doubt     string   // why an execution may not be that of the fingerprint
-	changed   []string // since the nearest recorded fingerprint
+	remote   bool
+	worker   worker      // with remote execution
+	recorded *store.Info // of a hit
+	byTrace  store.Key   // of the trace that has decided, if one has
+	missed   *int        // of lookedUp, the count of what it is because nothing usable is recorded, else nil
+	trace    *traced     // of an execution, nil if it has none
+	xml      [][]byte    // its test.xml files, if they are wanted
+	outcome  *outcome    // of an execution
+	before   *outcome    // what Bazel had kept, if it was executed once more
+	audit    bool
+	uncached bool     // run without Bazel's own caches
+	doubt    string   // why an execution may not be that of the fingerprint
+	changed  []string // since the nearest recorded fingerprint
 }
 
 // session is one call of Test.
@@ -303,8 +304,8 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 	err = bazel.ReadEvents(events, found.add)
 	s.take(found)
 	s.overrides = without(found.args, own)
-	if s.runUnder != "" && s.option("remote_executor") != "" {
-		s.say("tests aren't traced: this program isn't on the machines of remote execution")
+	if why := s.outOfReach(); s.runUnder != "" && why != "" {
+		s.say("tests aren't traced: %s", why)
 		s.withoutTracer()
 		s.remembered, s.rememberedAs = s.commandLineFile()
 		s.tests = nil
@@ -604,6 +605,11 @@ func (s *session) given(name string) (value string) {
 	}
 	for _, l := range lines {
 		apply(l[""])
+	}
+	if s.enabled("enable_platform_specific_config") {
+		for _, l := range lines {
+			apply(l[runtime.GOOS])
+		}
 	}
 	apply(all)
 	return value

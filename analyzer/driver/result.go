@@ -322,8 +322,8 @@ func wroteXML(r *store.Result) bool {
 
 // replay puts the files of the result of a test that is recorded under key where Bazel would. The
 // error is the store's: files that can't be written cost a warning, the result is
-// known all the same. A result that a trace has found is recorded for the test's fingerprint, too.
-func (s *session) replay(ctx context.Context, st store.Store, t *test, key store.Key) error {
+// known all the same. With record, it is recorded for the test's fingerprint, too.
+func (s *session) replay(ctx context.Context, st store.Store, t *test, key store.Key, record bool) error {
 	r, err := st.Get(ctx, key)
 	if err != nil {
 		return err
@@ -345,8 +345,7 @@ func (s *session) replay(ctx context.Context, st store.Store, t *test, key store
 	if err := s.write(t, key, r, files); err != nil {
 		s.say("warning: %s: its log can't be written: %v", t.label, err)
 	}
-	// Objects that were made later than manifests of sources may be of other sources.
-	if key != t.key && s.Write && !t.readsSources() {
+	if record && s.Write {
 		if err := store.RecordPass(ctx, st, t.key, r); err != nil && !errors.Is(err, store.ErrExists) {
 			s.say("%s isn't recorded by its fingerprint: %v", t.label, err)
 		}

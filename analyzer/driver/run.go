@@ -489,8 +489,8 @@ func (s *session) audited(ctx context.Context, t *test) {
 	}
 	r := &store.Result{ExitCode: 1, Start: s.start, End: time.Now(), Log: section([]byte("withdrawn by an audit\n"))}
 	r.Host, _ = os.Hostname()
-	var err error
-	for _, key := range t.keys() {
+	keys, err := s.knownTraces(ctx, t)
+	for _, key := range append(keys, t.keys()...) {
 		err = errors.Join(err, s.storeOf(t).Set(ctx, key, r))
 	}
 	if err != nil {

@@ -77,6 +77,22 @@ func (s *session) collect() {
 	s.args = append([]string{s.runUnder}, s.args...)
 }
 
+// hides are options by which a sandbox may hide this program from tests.
+var hides = []string{"sandbox_block_path", "sandbox_tmpfs_path", "experimental_use_hermetic_linux_sandbox", "experimental_docker_image"}
+
+// outOfReach says why tests can't be run by this program, by the effective options, or returns "".
+func (s *session) outOfReach() string {
+	for _, o := range s.options {
+		if o.OptionName == "remote_executor" && o.OptionValue != "" {
+			return "this program isn't on the machines of remote execution"
+		}
+		if slices.Contains(hides, o.OptionName) && o.OptionValue != "" && !isFalse(o.OptionValue) {
+			return "--" + o.OptionName + " may hide this program"
+		}
+	}
+	return ""
+}
+
 // withoutTracer has Bazel run tests as if no trace were wanted.
 func (s *session) withoutTracer() {
 	if s.runUnder != "" {
@@ -173,6 +189,7 @@ func (s *session) lookupTraces(ctx context.Context) error {
 		line.Show("looking up %s by what they have executed", count(len(which), "test"))
 		touches := s.touches()
 		keys := map[store.Store]map[store.Key]*test{}
+		numbers := map[*test]int{}
 		for k, c := range traced.Compose(which, idle) {
 			t := tests[which[k]]
 			key, err := t.traceKey(&c)
@@ -187,9 +204,19 @@ func (s *session) lookupTraces(ctx context.Context) error {
 				keys[st] = map[store.Key]*test{}
 			}
 			keys[st][key] = t
+			numbers[t] = which[k]
+		}
+		// Files may have been saved since the fingerprint was computed: what is recorded for it has to be of the same.
+		same := func(t *test) bool {
+			if t.readsSources() {
+				return false // objects were made later than that
+			}
+			c := &traced.Compose([]int{numbers[t]}, []map[string]bool{nil})[0]
+			key, err := t.traceKey(c)
+			return err == nil && key == t.key
 		}
 		for st, of := range keys {
-			s.replayTraces(ctx, st, of)
+			s.replayTraces(ctx, st, of, same)
 		}
 	}
 	return nil
@@ -236,7 +263,7 @@ func (s *session) byObject(ctx context.Context, t *test, d *description, seen *a
 			return nil, errors.New("the aspect doesn't tell of its objects")
 		case o.err != nil:
 			return nil, o.err
-		case o.config != t.config:
+		case o.config != t.config && !t.uncached: // see confirm
 			return nil, errors.New("the analysis has another configuration than the test")
 		}
 		var err error
@@ -247,8 +274,9 @@ func (s *session) byObject(ctx context.Context, t *test, d *description, seen *a
 	return s.arguments(ctx, d)
 }
 
-// replayTraces replays those tests of which the store has the result under the key of a trace.
-func (s *session) replayTraces(ctx context.Context, st store.Store, of map[store.Key]*test) {
+// replayTraces replays those tests of which the store has the result under the key of a trace, and records it for their
+// fingerprints, if these are of the same.
+func (s *session) replayTraces(ctx context.Context, st store.Store, of map[store.Key]*test, same func(*test) bool) {
 	var keys []store.Key
 	for key := range of {
 		keys = append(keys, key)
@@ -268,7 +296,7 @@ func (s *session) replayTraces(ctx context.Context, st store.Store, of map[store
 		if store.Noted(ctx, st, t.key) != nil {
 			return
 		}
-		if s.replay(ctx, st, t, keys[i]) != nil {
+		if s.replay(ctx, st, t, keys[i], same(t)) != nil {
 			return
 		}
 		mu.Lock()
@@ -335,6 +363,35 @@ func (s *session) traces(ctx context.Context, tests []*test, composed []*fingerp
 		}
 		known[i].trace = &traced{key, c.Idle}
 	}
+}
+
+// knownTraces returns the keys of all traces that are known of a test: nobody shall replay what an audit has shown to be
+// wrong, whichever of them led to it.
+func (s *session) knownTraces(ctx context.Context, t *test) (keys []store.Key, err error) {
+	if t.readsSources() {
+		return nil, nil // what a trace finds for it isn't recorded for its fingerprint
+	}
+	known, err := frontier.Read(ctx, s.storeOf(t), t.label)
+	if err != nil || len(known) == 0 {
+		return nil, err
+	}
+	x, err := s.arguments(ctx, t.description)
+	if err != nil {
+		return nil, err
+	}
+	idle := make([]map[string]bool, len(known))
+	for i, l := range known {
+		idle[i] = map[string]bool{}
+		for _, name := range l {
+			idle[i][name] = true
+		}
+	}
+	for _, c := range fingerprint.NewTraced([]*fingerprint.Test{x}).Compose(make([]int, len(known)), idle) {
+		if key, err := t.traceKey(&c); err == nil {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
 }
 
 func (s *session) noTrace(t *test, why error) {

@@ -153,6 +153,28 @@ func TestAuditTraces(t *testing.T) {
 	}
 }
 
+// A later audit withdraws the trace, too, which has led to what it finds wrong.
+func TestLaterAudit(t *testing.T) {
+	w := newWorkspace(t)
+	w.trace()
+	if e := w.test(); e.code != 0 {
+		t.Fatalf("%+v", e)
+	}
+	w.write("lib.a", "other")
+	if e := w.test(); e.code != 0 || !e.byTrace() {
+		t.Fatalf("%+v", e)
+	}
+	w.options.Audit, w.Attempts = 1, []string{"FAILED"}
+	if e := w.test(); e.code != 3 || !strings.Contains(e.say, "the recorded result is withdrawn") {
+		t.Fatalf("%+v", e)
+	}
+	w.options.Audit, w.Attempts = 0, nil
+	w.write("lib.a", "third")
+	if e := w.test(); e.code != 0 || e.replayed() {
+		t.Errorf("%+v", e)
+	}
+}
+
 // Users have tools of their own, and machines elsewhere.
 func TestNotTraced(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -163,10 +185,14 @@ func TestNotTraced(t *testing.T) {
 		"a tool on the command line": {func(w *workspace) {}, []string{"--run_under=valgrind"}, ""},
 		"a tool in a bazelrc":        {func(w *workspace) { w.write(".bazelrc", "test --run_under=valgrind\n") }, nil, ""},
 		"a tool behind a config":     {func(w *workspace) { w.write(".bazelrc", "test:mem --run_under=valgrind\n") }, nil, "traced"},
-		"no directory":               {func(w *workspace) { w.options.Bazel.Cache = "" }, nil, "tests aren't traced: there is no directory for caches"},
-		"hidden":                     {func(w *workspace) { w.options.Tracer = "/hidden/tasting" }, nil, "tests aren't traced: Bazel's sandbox hides /hidden/tasting"},
-		"hidden, and shown":          {func(w *workspace) { w.options.Tracer = "/hidden/tasting" }, []string{"--spawn_strategy=local"}, "traced"},
-		"nothing is written":         {func(w *workspace) { w.options.Write = false }, nil, ""},
+		"a tool for a platform": {func(w *workspace) {
+			w.write(".bazelrc", "common --enable_platform_specific_config=1\ntest:linux --run_under=valgrind\n")
+		}, []string{"--enable_platform_specific_config=1"}, ""},
+		"a sandbox that hides": {func(w *workspace) {}, []string{"--sandbox_block_path=/a"}, "tests aren't traced: --sandbox_block_path may hide this program"},
+		"no directory":         {func(w *workspace) { w.options.Bazel.Cache = "" }, nil, "tests aren't traced: there is no directory for caches"},
+		"hidden":               {func(w *workspace) { w.options.Tracer = "/hidden/tasting" }, nil, "tests aren't traced: Bazel's sandbox hides /hidden/tasting"},
+		"hidden, and shown":    {func(w *workspace) { w.options.Tracer = "/hidden/tasting" }, []string{"--spawn_strategy=local"}, "traced"},
+		"nothing is written":   {func(w *workspace) { w.options.Write = false }, nil, ""},
 	} {
 		w := newWorkspace(t)
 		w.trace()

@@ -43,6 +43,9 @@ const (
 	idleSuffix  = ".idle"
 )
 
+// maxName bounds the size in bytes of the name of a file, without its suffix.
+const maxName = 240
+
 // maxLine bounds the size of a request in bytes.
 const maxLine = 64 << 10
 
@@ -118,6 +121,8 @@ func serve(line string, c *trace.Control, dir string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("%q: want start NAME or stop NAME", line)
+	case word == "start" && len(url.PathEscape(name)) > maxName:
+		return fmt.Errorf("%.40q... is too long for the name of a file", name)
 	case word == "start":
 		return c.Start(name)
 	case word == "stop":
@@ -135,7 +140,7 @@ func Write(dir string, i *trace.Interval) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	file := filepath.Join(dir, url.PathEscape(i.Name))
+	file := dir + string(filepath.Separator) + url.PathEscape(i.Name)
 	b, err := i.Trace.Marshal()
 	if err != nil {
 		return err
@@ -156,13 +161,18 @@ func Write(dir string, i *trace.Interval) error {
 
 // Read returns the intervals of a table, sorted by name. Of one of which it isn't known what wasn't executed, Idle is nil.
 func Read(dir string) ([]*trace.Interval, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*"+traceSuffix))
-	if err != nil {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	var list []*trace.Interval
-	for _, file := range files {
-		name, err := url.PathUnescape(strings.TrimSuffix(filepath.Base(file), traceSuffix))
+	for _, e := range entries {
+		file := filepath.Join(dir, e.Name())
+		escaped, ok := strings.CutSuffix(e.Name(), traceSuffix)
+		if !ok {
+			continue
+		}
+		name, err := url.PathUnescape(escaped)
 		if err != nil {
 			continue // not one of these
 		}

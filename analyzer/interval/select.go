@@ -93,6 +93,8 @@ func differ(was, is *fingerprint.Composed) (string, error) {
 		switch {
 		case c.Err != nil:
 			return "", c.Err
+		case c.Config == nil:
+			return c.NotPlain, nil
 		case c.Opaque != "":
 			return c.Opaque, nil
 		case len(c.Config.AlwaysRun) > 0:

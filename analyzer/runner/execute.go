@@ -54,6 +54,9 @@ func (r *runner) execute(spool *spool, traced bool) (*outcome, error) {
 	}
 	r.say("once more, without a tracer: %s", o.void)
 	why := o.void
+	if err := trace.CleanTest(r.env.get); err != nil {
+		return nil, fmt.Errorf("it can't be run once more without a tracer, which it needs (%s): %w", why, err)
+	}
 	if o, err = r.executeOnce(spool, false); err == nil && o.obstacle == "" {
 		o.obstacle = "it had to be run once more without a tracer: " + why
 	}

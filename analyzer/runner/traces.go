@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -12,6 +13,17 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/frontier"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
+
+// maxFind is the longest that a test waits for traces.
+const maxFind = 20 * time.Second
+
+// soon tells when there is no time left, at most after limit.
+func (r *runner) soon(limit time.Duration) <-chan time.Time {
+	if !r.deadline.IsZero() {
+		limit = min(limit, time.Until(r.deadline))
+	}
+	return time.After(limit)
+}
 
 // maxFrontiers is for reading or writing what executions didn't enter.
 const maxFrontiers = 5 * time.Second
@@ -48,9 +60,12 @@ func (r *runner) readTraces(run *fingerprint.Run) *traces {
 	return &traces{file, label, p.Collect, run, r.runfile}
 }
 
+// errOther is why a trace can't be that of a test.
+var errOther = errors.New("what it is made of isn't what was fingerprinted: a file was saved meanwhile, or the file beside it is of another build")
+
 // keys calls use with the key of each trace and its frontier, given what executions didn't enter, until that returns
-// false. Traces without a key are left out. The test sees nothing of what is needed for that: it is gone when use is called.
-func (t *traces) keys(idle []map[string]bool, use func(i int, key store.Key, frontier []string) bool) error {
+// false. Traces without a key are left out. It is an error if the test isn't the one with this fingerprint.
+func (t *traces) keys(of store.Key, idle []map[string]bool, use func(i int, key store.Key, frontier []string) bool) error {
 	p, err := fingerprint.ReadProgram(t.file)
 	if err != nil {
 		return err
@@ -65,6 +80,13 @@ func (t *traces) keys(idle []map[string]bool, use func(i int, key store.Key, fro
 		return err
 	}
 	traced := fingerprint.NewTraced([]*fingerprint.Test{x})
+	plain := &traced.Compose([]int{0}, []map[string]bool{nil})[0]
+	if plain.Err != nil {
+		return plain.Err
+	}
+	if key, err := fingerprint.Key(plain.Config, t.run); err != nil || key != of {
+		return cmp.Or(err, errOther)
+	}
 	for i := range idle {
 		c := traced.Compose([]int{0}, idle[i:i+1])[0]
 		if c.Err != nil {
@@ -100,7 +122,7 @@ func (t *traces) find(s *openStore, fingerprint store.Key) (key store.Key, res *
 			idle[i][name] = true
 		}
 	}
-	failed := t.keys(idle, func(_ int, k store.Key, _ []string) bool {
+	failed := t.keys(fingerprint, idle, func(_ int, k store.Key, _ []string) bool {
 		x, getErr := s.get(k, maxGet)
 		switch {
 		case getErr == nil && x.ExitCode == 0:
@@ -125,7 +147,25 @@ func (t *traces) find(s *openStore, fingerprint store.Key) (key store.Key, res *
 
 // byTrace replays the result that a trace finds, if one does, and records it under the test's fingerprint.
 func (r *runner) byTrace(s *openStore, write bool, fingerprint store.Key, t *traces) (code int, done bool) {
-	key, res, err := t.find(s, fingerprint)
+	type found struct {
+		key store.Key
+		res *store.Result
+		err error
+	}
+	c := make(chan found, 1)
+	go func() {
+		key, res, err := t.find(s, fingerprint)
+		c <- found{key, res, err}
+	}()
+	var key store.Key
+	var res *store.Result
+	var err error
+	select {
+	case f := <-c:
+		key, res, err = f.key, f.res, f.err
+	case <-r.soon(maxFind):
+		err = errNoTime
+	}
 	if err != nil {
 		r.say("traces don't decide: %v", err)
 	}
@@ -151,10 +191,20 @@ func (r *runner) recordTrace(rec *recorder, idle map[string]bool, res *store.Res
 	}
 	var key store.Key
 	var names []string
-	err := rec.traces.keys([]map[string]bool{idle}, func(_ int, k store.Key, l []string) bool {
-		key, names = k, slices.Clone(l)
-		return false
-	})
+	done := make(chan error, 1)
+	go func() {
+		done <- rec.traces.keys(rec.key, []map[string]bool{idle}, func(_ int, k store.Key, l []string) bool {
+			key, names = k, slices.Clone(l)
+			return false
+		})
+	}()
+	var err error
+	select {
+	case err = <-done:
+	case <-r.soon(maxStore):
+		r.say("not recorded by its trace: %v", errNoTime)
+		return
+	}
 	if err == nil && key != (store.Key{}) {
 		err = rec.store.do(maxStore, func(ctx context.Context, s store.Store) error {
 			if res.ExitCode != 0 {

@@ -33,6 +33,39 @@ func RunUnder(program string, flags ...string) string {
 	return "--run_under=" + strings.Join(words, " ") + " --"
 }
 
+// CleanTest removes what a test that Bazel has started, by its environment, may have left: so that it can be run once more
+// as if it hadn't been run. Files of its log aren't among that.
+func CleanTest(getenv func(string) string) error {
+	if getenv("BAZEL_TEST") == "" {
+		return errors.New("not started by bazel test")
+	}
+	var failed error
+	for _, name := range []string{"TEST_TMPDIR", "TEST_UNDECLARED_OUTPUTS_DIR", "TEST_UNDECLARED_OUTPUTS_ANNOTATIONS_DIR"} {
+		dir := getenv(name)
+		if dir == "" {
+			continue
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, err)
+		}
+		for _, e := range entries {
+			failed = errors.Join(failed, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	for _, name := range []string{
+		"XML_OUTPUT_FILE", "TEST_PREMATURE_EXIT_FILE", "TEST_INFRASTRUCTURE_FAILURE_FILE", "TEST_WARNINGS_OUTPUT_FILE", "TEST_UNUSED_RUNFILES_LOG_FILE",
+		"TEST_SHARD_STATUS_FILE", SplitLogs,
+	} {
+		if file := getenv(name); file != "" {
+			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				failed = errors.Join(failed, err)
+			}
+		}
+	}
+	return failed
+}
+
 // ReadIdle reads what a test that Bazel has run didn't enter: none of its shards, by the directories of their logs.
 // It is nil if that isn't known of all of them.
 func ReadIdle(dirs []string) (map[string]bool, error) {

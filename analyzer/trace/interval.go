@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -19,6 +20,7 @@ type Control struct {
 	mu       sync.Mutex
 	pid      int // of the program, 0 before it has started
 	ended    chan struct{}
+	why      error // of its end
 	requests []request
 	open     map[string]bool
 }
@@ -86,13 +88,13 @@ func (c *Control) request(do func(collector) error) error {
 	r := request{do, make(chan error, 1)}
 	c.mu.Lock()
 	if c.pid == 0 {
-		c.mu.Unlock()
-		return errors.New("the service hasn't started")
+		defer c.mu.Unlock()
+		return cmp.Or(c.why, errors.New("the service hasn't started"))
 	}
 	c.requests = append(c.requests, r)
-	pid, ended := c.pid, c.ended
+	ended := c.ended
+	wake(c.pid) // while nobody can say that it has ended
 	c.mu.Unlock()
-	wake(pid)
 	select {
 	case err := <-r.done:
 		return err
@@ -103,21 +105,25 @@ func (c *Control) request(do func(collector) error) error {
 	case err := <-r.done:
 		return err
 	default:
-		return errEnded
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.why
 	}
 }
 
-// begin says which program is traced, end that it isn't any more.
+// begin says which program is traced, end why it isn't any more.
 func (c *Control) begin(pid int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pid, c.ended = pid, make(chan struct{})
 }
 
-func (c *Control) end() {
+func (c *Control) end(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended != nil {
+	c.why = cmp.Or(c.why, why)
+	if c.pid != 0 {
+		c.pid = 0
 		close(c.ended)
 	}
 }

@@ -2,11 +2,13 @@ package trace
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
@@ -47,11 +49,16 @@ int main(void) {
 // serviceUnder starts the service and returns a function that has it answer a request, and one that ends it.
 func serviceUnder(t *testing.T, c *Control) (ask func(request string), end func() *Result) {
 	t.Helper()
+	return serviceWith(t, c, service)
+}
+
+func serviceWith(t *testing.T, c *Control, text string) (ask func(request string), end func() *Result) {
+	t.Helper()
 	if !Permitted() {
 		t.Skip("ptrace isn't permitted")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "s.c"), []byte(service), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "s.c"), []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	build := exec.Command(clangtest.GCC(t), "-O0", "-pthread", "s.c", "-o", "s")
@@ -200,4 +207,47 @@ func TestMergedIntervals(t *testing.T) {
 	must(err)
 	i.check(t, "startup", "get put in_child")
 	end()
+}
+
+// Many clients at once stop nobody for good.
+func TestConcurrentIntervals(t *testing.T) {
+	c := &Control{Merge: true}
+	ask, end := serviceUnder(t, c)
+	var clients sync.WaitGroup
+	for i := range 8 {
+		clients.Go(func() {
+			for k := range 20 {
+				name := fmt.Sprint(i, " ", k)
+				if err := c.Start(name); err != nil {
+					t.Error(err)
+				}
+				if _, err := c.Stop(name); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 20 {
+		ask("get")
+	}
+	clients.Wait()
+	ask("put")
+	if r := end(); r.Status.ExitStatus() != 3 {
+		t.Errorf("%v", r.Ending())
+	}
+}
+
+// A service that can't run under a tracer is let go, refuses intervals, and lives on.
+func TestUntracedIntervals(t *testing.T) {
+	c := &Control{}
+	ask, end := serviceWith(t, c, "#include <sys/ptrace.h>\nlong (*tracing)() = (long (*)())ptrace;\n"+service)
+	for range 3 {
+		if err := c.Start("a"); err == nil || !strings.Contains(err.Error(), "isn't traced") {
+			t.Errorf("%v", err)
+		}
+	}
+	ask("get")
+	if r := end(); r.Status.ExitStatus() != 3 || len(r.Trace.GaveUp) == 0 {
+		t.Errorf("%v, %q", r.Ending(), r.Trace.GaveUp)
+	}
 }

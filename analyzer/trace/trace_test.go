@@ -576,6 +576,48 @@ func TestOtherCommands(t *testing.T) {
 	}
 }
 
+// Children that are killed at any moment, also while they are stopped at a breakpoint, are no reason to run anything
+// once more.
+func TestKilledChildren(t *testing.T) {
+	if !Permitted() {
+		t.Skip("ptrace isn't permitted")
+	}
+	dir := t.TempDir()
+	var text strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&text, "__attribute__((noinline)) int f%d(int x) { return x + %d; }\n", i, i)
+	}
+	text.WriteString("#include <signal.h>\n#include <sys/wait.h>\n#include <unistd.h>\nint (*all[])(int) = {\n")
+	for i := range 2000 {
+		fmt.Fprintf(&text, "f%d,\n", i)
+	}
+	text.WriteString(`};
+int main(void) {
+	for (int i = 0; i < 200; i++) {
+		pid_t p = fork();
+		if (p == 0) for (int k = 0; ; k = (k + 1) % 2000) all[k](k);
+		usleep(10 * i);
+		kill(p, SIGKILL);
+		int status;
+		if (waitpid(p, &status, 0) != p || !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) return 1;
+	}
+	return 0;
+}
+`)
+	if err := os.WriteFile(filepath.Join(dir, "k.c"), []byte(text.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(clangtest.GCC(t), "-O0", "k.c", "-o", "k")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	r, err := Run(exec.Command(filepath.Join(dir, "k")), Options{}, nil)
+	if err != nil || r.Status.ExitStatus() != 0 || r.Void != "" || len(r.Trace.GaveUp) > 0 {
+		t.Errorf("%v, %v, %q, %q", err, r.Ending(), r.Void, r.Trace.GaveUp)
+	}
+}
+
 // A name is idle only if no function of that name is entered, wherever it is.
 func TestIdle(t *testing.T) {
 	dir := realDir(t)

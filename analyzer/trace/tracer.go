@@ -200,9 +200,11 @@ func (x *tracer) run(cmd *exec.Cmd, started func()) (*Result, error) {
 	x.main = cmd.Process.Pid
 	started()
 	x.seize()
-	if c := x.opt.Control; c != nil && len(x.threads) > 0 {
-		c.begin(x.main)
-		defer c.end()
+	if c := x.opt.Control; c != nil {
+		if t := x.threads[x.main]; t != nil && !t.p.left {
+			c.begin(x.main)
+		}
+		defer c.end(errEnded)
 	}
 	x.loop()
 	_ = cmd.Wait() // finds no child any more, and ends copies of its output
@@ -439,7 +441,7 @@ func (x *tracer) stopped(t *thread, ws unix.WaitStatus) {
 	case sig == unix.SIGCONT && t.resumed:
 		t.resumed = false
 		x.resume(t, 0)
-	case sig == unix.SIGSTOP && x.opt.Control.serve(x):
+	case sig == unix.SIGSTOP && x.woken(t):
 		if interrupted(t.tid) {
 			_ = restart(t.tid)
 		}
@@ -493,8 +495,9 @@ func pendingTrap(tid int) bool {
 
 // siginfo is the beginning of struct siginfo_t.
 type siginfo struct {
-	signo, errno, code int32
-	_                  [116]byte
+	signo, errno, code, _ int32
+	pid                   int32 // of who has sent it, if code says so
+	_                     [108]byte
 }
 
 // trapped handles a SIGTRAP: of a breakpoint, of a step, or of the program's own.
@@ -513,6 +516,9 @@ func (x *tracer) trapped(t *thread) {
 	var info siginfo
 	if ptrace(unix.PTRACE_GETSIGINFO, t.tid, 0, uintptr(unsafe.Pointer(&info))) != nil {
 		return // it was killed
+	}
+	if info.code&0xff == int32(unix.SIGTRAP) && info.code>>8 == unix.PTRACE_EVENT_EXIT {
+		return // it was killed, and stops once more at its end, of which will be heard
 	}
 	if t.step != nil && info.code > siUser && info.code != breakpointCode {
 		at := t.step.at
@@ -1046,6 +1052,10 @@ func (x *tracer) leave(p *process) {
 		return
 	}
 	p.left = true
+	if c := x.opt.Control; c != nil && p.pid == x.main {
+		c.end(errors.New("the service isn't traced, or not any more"))
+		_ = unix.Kill(p.pid, unix.SIGCONT) // instead of a signal of wake's that nobody would take away
+	}
 	x.writeRuns(p, p.maps, nil, false)
 	for at, s := range p.specials {
 		x.write(p, at, s.code)
@@ -1131,6 +1141,19 @@ func (x *tracer) compare(p *process, m *mapping, in region) {
 			}
 		}
 	}
+}
+
+// woken tells whether a SIGSTOP is one of wake's, and does what was requested.
+func (x *tracer) woken(t *thread) bool {
+	if x.opt.Control == nil {
+		return false
+	}
+	served := x.opt.Control.serve(x)
+	var info siginfo
+	if ptrace(unix.PTRACE_GETSIGINFO, t.tid, 0, uintptr(unsafe.Pointer(&info))) != nil {
+		return served
+	}
+	return served || info.code == siUser && int(info.pid) == os.Getpid()
 }
 
 // wake has a tracer look for requests: any thread of the program meets the one signal that can't be blocked, and

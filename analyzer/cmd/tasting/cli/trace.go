@@ -136,10 +136,21 @@ func traceTest(args []string, only string, opt trace.Options) error {
 		return again(args)
 	}
 	r, err := runTraced(args, opt)
+	if errors.Is(err, syscall.ENOEXEC) {
+		return again(args)
+	}
 	if err != nil {
 		return err
 	}
 	if r.Void != "" {
+		// What is in that file and isn't a trace keeps the result from being recorded.
+		err := trace.CleanTest(os.Getenv)
+		if err == nil {
+			err = wholefile.Write(file, []byte("void: "+r.Void+"\n"), 0o644)
+		}
+		if err != nil {
+			return exit(exitInternal, fmt.Errorf("the test can't be run once more without a tracer, which it needs (%s): %w", r.Void, err))
+		}
 		fmt.Fprintf(os.Stderr, "tasting: once more, without a tracer: %s\n", r.Void)
 		return again(args)
 	}
@@ -217,7 +228,11 @@ func again(args []string) error {
 	if err != nil {
 		return err
 	}
-	return syscall.Exec(path, args, os.Environ())
+	err = syscall.Exec(path, args, os.Environ())
+	if errors.Is(err, syscall.ENOEXEC) { // a script that doesn't say by what: as shells do, of which Bazel's is one
+		return syscall.Exec("/bin/bash", append([]string{"bash", path}, args[1:]...), os.Environ())
+	}
+	return err
 }
 
 func writeTrace(r *trace.Result, asJSON bool, out, idle string, stdout, stderr io.Writer) error {
