@@ -10,37 +10,8 @@
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
-rules=$(CDPATH='' cd -- "$here/../.." && pwd -P)
-tasting=$(command -v "${TASTING:-tasting}") || {
-    echo "variants.sh: no tasting in PATH: build it, or name it with TASTING=PATH" >&2
-    exit 2
-}
-scratch=$(mktemp -d "${VARIANTS_SCRATCH:-${TMPDIR:-/tmp}}/variants-XXXXXX")
-trap 'cd /; (cd "$scratch/w" && bazel --output_base="$scratch/out" shutdown >/dev/null 2>&1); chmod -R u+w "$scratch"; rm -rf "$scratch"' EXIT
-
-mkdir "$scratch/w"
-cp "$here"/*.c "$here"/*.h "$here"/*.bazel "$scratch/w"
-cd "$scratch/w"
-# The rules from this checkout, the analyzer as it is built.
-sed -i "s|path = \"../..\"|path = \"$rules\"|" MODULE.bazel
-mkdir prebuilt
-cp "$tasting" prebuilt/tasting
-cat >prebuilt/BUILD.bazel <<END
-load("@rules_tasting//rules:defs.bzl", "tasting_toolchain")
-
-tasting_toolchain(
-    name = "prebuilt",
-    analyzer = "tasting",
-    clang = "$(command -v "${TASTING_CLANG:-clang}")",
-)
-
-toolchain(
-    name = "toolchain",
-    toolchain = ":prebuilt",
-    toolchain_type = "@rules_tasting//rules:toolchain_type",
-)
-END
-echo 'register_toolchains("//prebuilt:all")' >>MODULE.bazel
+parent=${VARIANTS_SCRATCH:-}
+. "$here/../scratch.sh"
 
 tests=0 executed=0 versions=0
 # run NAME FLAG... tests one version of the library.
