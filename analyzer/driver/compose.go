@@ -68,11 +68,7 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 	for _, f := range fallbacks {
 		s.fallbacks = append(s.fallbacks, report.Fallback{Source: f.Source, Rung: f.Rung, Reason: f.Reason, Tests: f.Tests})
 	}
-	index := make([]int, len(known))
-	for i := range index {
-		index[i] = i
-	}
-	parallel(runtime.NumCPU(), index, func(i int) {
+	parallel(runtime.NumCPU(), numbers(len(known)), func(i int) {
 		t := known[i]
 		if results[i].Err != nil {
 			t.why = results[i].Err.Error()
@@ -236,11 +232,7 @@ func (s *session) lookupIn(ctx context.Context, st store.Store, tests []*test) {
 	outcomes := store.Lookup(ctx, st, keys, store.LookupOptions{Progress: func(n int) { line.Show("looking up %d of %s", n, count(len(keys), "result")) }})
 	var mu sync.Mutex
 	failures, example := 0, ""
-	index := make([]int, len(tests))
-	for i := range index {
-		index[i] = i
-	}
-	parallel(transfers, index, func(i int) {
+	parallel(transfers, numbers(len(tests)), func(i int) {
 		t, err := tests[i], outcomes[i].Err
 		withdrawn := err == nil && outcomes[i].Info.ExitCode != 0
 		if err == nil && !withdrawn {
@@ -304,6 +296,15 @@ func (s *session) storeOf(t *test) store.Store {
 		return s.LocalStore
 	}
 	return s.Store
+}
+
+// numbers returns 0 to n-1.
+func numbers(n int) []int {
+	l := make([]int, n)
+	for i := range l {
+		l[i] = i
+	}
+	return l
 }
 
 // parallel calls f for every element, n at a time.

@@ -121,15 +121,8 @@ func (s *session) listTraced(labels []string) error {
 
 // traceKey returns the key of what a test with a frontier was composed to, or why there is none.
 func (t *test) traceKey(c *fingerprint.Composed) (store.Key, error) {
-	switch {
-	case c.Err != nil:
-		return store.Key{}, c.Err
-	case c.NotPlain != "":
-		return store.Key{}, errors.New(c.NotPlain)
-	case c.Opaque != "":
-		return store.Key{}, errors.New(c.Opaque)
-	case len(c.Config.AlwaysRun) > 0:
-		return store.Key{}, errors.New(c.Config.AlwaysRun[0])
+	if err := c.Undecided(); err != nil {
+		return store.Key{}, err
 	}
 	return fingerprint.Key(c.Config, t.run)
 }
@@ -147,7 +140,7 @@ func (s *session) lookupTraces(ctx context.Context) error {
 			asked = append(asked, t)
 		}
 	}
-	frontiers := map[*test][][]string{}
+	frontiers := map[*test][]map[string]bool{}
 	var mu sync.Mutex
 	var failed error
 	parallel(transfers, asked, func(t *test) {
@@ -176,11 +169,7 @@ func (s *session) lookupTraces(ctx context.Context) error {
 		var idle []map[string]bool
 		for i, t := range tests {
 			if l := frontiers[t]; t.verdict == report.Miss && round < len(l) {
-				names := map[string]bool{}
-				for _, name := range l[round] {
-					names[name] = true
-				}
-				which, idle = append(which, i), append(idle, names)
+				which, idle = append(which, i), append(idle, l[round])
 			}
 		}
 		if len(which) == 0 || ctx.Err() != nil {
@@ -189,7 +178,7 @@ func (s *session) lookupTraces(ctx context.Context) error {
 		line.Show("looking up %s by what they have executed", count(len(which), "test"))
 		touches := s.touches()
 		keys := map[store.Store]map[store.Key]*test{}
-		numbers := map[*test]int{}
+		place := map[*test]int{}
 		for k, c := range traced.Compose(which, idle) {
 			t := tests[which[k]]
 			key, err := t.traceKey(&c)
@@ -204,14 +193,14 @@ func (s *session) lookupTraces(ctx context.Context) error {
 				keys[st] = map[store.Key]*test{}
 			}
 			keys[st][key] = t
-			numbers[t] = which[k]
+			place[t] = which[k]
 		}
 		// Files may have been saved since the fingerprint was computed: what is recorded for it has to be of the same.
 		same := func(t *test) bool {
 			if t.readsSources() {
 				return false // objects were made later than that
 			}
-			c := &traced.Compose([]int{numbers[t]}, []map[string]bool{nil})[0]
+			c := &traced.Compose([]int{place[t]}, []map[string]bool{nil})[0]
 			key, err := t.traceKey(c)
 			return err == nil && key == t.key
 		}
@@ -282,12 +271,8 @@ func (s *session) replayTraces(ctx context.Context, st store.Store, of map[store
 		keys = append(keys, key)
 	}
 	outcomes := store.Lookup(ctx, st, keys, store.LookupOptions{})
-	index := make([]int, len(keys))
-	for i := range index {
-		index[i] = i
-	}
 	var mu sync.Mutex
-	parallel(transfers, index, func(i int) {
+	parallel(transfers, numbers(len(keys)), func(i int) {
 		t := of[keys[i]]
 		if outcomes[i].Err != nil || outcomes[i].Info.ExitCode != 0 {
 			return
@@ -347,12 +332,8 @@ func (s *session) traces(ctx context.Context, tests []*test, composed []*fingerp
 	if len(known) == 0 {
 		return
 	}
-	index := make([]int, len(known))
-	for i := range index {
-		index[i] = i
-	}
 	touches := s.touches()
-	for i, c := range fingerprint.NewTraced(those).Compose(index, idle) {
+	for i, c := range fingerprint.NewTraced(those).Compose(numbers(len(those)), idle) {
 		key, err := known[i].traceKey(&c)
 		if err == nil {
 			err = touches.remade(known[i], those[i], &c)
@@ -379,14 +360,7 @@ func (s *session) knownTraces(ctx context.Context, t *test) (keys []store.Key, e
 	if err != nil {
 		return nil, err
 	}
-	idle := make([]map[string]bool, len(known))
-	for i, l := range known {
-		idle[i] = map[string]bool{}
-		for _, name := range l {
-			idle[i][name] = true
-		}
-	}
-	for _, c := range fingerprint.NewTraced([]*fingerprint.Test{x}).Compose(make([]int, len(known)), idle) {
+	for _, c := range fingerprint.NewTraced([]*fingerprint.Test{x}).Compose(make([]int, len(known)), known) {
 		if key, err := t.traceKey(&c); err == nil {
 			keys = append(keys, key)
 		}

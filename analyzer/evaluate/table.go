@@ -39,21 +39,21 @@ func (t *table) row(c *Commit) {
 
 // traces prints in a second line what tasting test has done with traces.
 func (t *table) traces(p, x *Side) {
-	ratio := "    -"
-	if p.CPU > 0 {
-		ratio = fmt.Sprintf("%5.2f", x.CPU/p.CPU)
-	}
 	fmt.Fprintf(t.out, "%-46s  %8d %8d %8d %8d %7.1f %7.1f %s  %9s  %d replayed by traces\n",
-		"  with --traces=on", x.Executed, x.Replayed, x.Compiled, x.Analysed, x.CPU, x.Wall, ratio, "", x.ByTrace)
+		"  with --traces=on", x.Executed, x.Replayed, x.Compiled, x.Analysed, x.CPU, x.Wall, ratio(p, x), "", x.ByTrace)
+}
+
+// ratio is the CPU time of x over that of p.
+func ratio(p, x *Side) string {
+	if p.CPU == 0 {
+		return "    -"
+	}
+	return fmt.Sprintf("%5.2f", x.CPU/p.CPU)
 }
 
 func (t *table) line(name string, p, x *Side, different int, note string) {
-	ratio := "    -"
-	if p.CPU > 0 {
-		ratio = fmt.Sprintf("%5.2f", x.CPU/p.CPU)
-	}
 	fmt.Fprintf(t.out, "%-12s %8d %8d %7.1f %7.1f  %8d %8d %8d %8d %7.1f %7.1f %s  %9d  %s\n",
-		name, p.Executed, p.Compiled, p.CPU, p.Wall, x.Executed, x.Replayed, x.Compiled, x.Analysed, x.CPU, x.Wall, ratio, different, note)
+		name, p.Executed, p.Compiled, p.CPU, p.Wall, x.Executed, x.Replayed, x.Compiled, x.Analysed, x.CPU, x.Wall, ratio(p, x), different, note)
 }
 
 // sums ends the table with the sums of what came after the first commit.

@@ -3,6 +3,7 @@ package fingerprint
 import (
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -45,6 +46,21 @@ type Composed struct {
 
 	test   *Test
 	report *Report
+}
+
+// Undecided says why nothing may be replayed by what the test was composed to, or is nil.
+func (c *Composed) Undecided() error {
+	switch {
+	case c.Err != nil:
+		return c.Err
+	case c.NotPlain != "":
+		return errors.New(c.NotPlain)
+	case c.Opaque != "":
+		return errors.New(c.Opaque)
+	case len(c.Config.AlwaysRun) > 0:
+		return errors.New(c.Config.AlwaysRun[0])
+	}
+	return nil
 }
 
 // reported is how many tests are composed together for their reports: the manifests of all of them

@@ -170,7 +170,7 @@ func ReadProgram(file string) (*Program, error) {
 }
 
 // Unpack writes the files of a program, of which Unknown is empty, into a directory, and returns the test that they
-// make: p.Test, completed. Place returns where a file of the test's data is now, by its path in the runfiles.
+// make. Place returns where a file of the test's data is now, by its path in the runfiles.
 func (p *Program) Unpack(dir string, place func(path string) string) (*Test, error) {
 	for _, name := range slices.Sorted(maps.Keys(p.Files)) {
 		if !filepath.IsLocal(name) {
@@ -184,7 +184,15 @@ func (p *Program) Unpack(dir string, place func(path string) string) (*Test, err
 			return nil, err
 		}
 	}
-	t := p.Test
+	x := *p.Test
+	t := &x
+	for _, l := range []*[]string{&t.Links, &t.Manifests, &t.LinkInputs, &t.Tools} {
+		*l = slices.Clone(*l)
+	}
+	t.Data, t.Files = slices.Clone(t.Data), slices.Clone(t.Files)
+	for i := range t.Files {
+		t.Files[i].Manifests = slices.Clone(t.Files[i].Manifests)
+	}
 	for _, name := range t.paths() {
 		if *name != "" {
 			if !filepath.IsLocal(*name) {

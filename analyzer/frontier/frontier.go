@@ -52,10 +52,24 @@ func keyOf(label string) store.Key {
 	return b.Sum()
 }
 
-// Read returns the frontiers that are known of the test of a label, the newest first: sorted names of functions, as
+// Read returns the frontiers that are known of the test of a label, the newest first: sets of names of functions, as
 // linkers have them. None is no error; the error is one for which store.IsMiss doesn't hold, or
 // store.ErrCorrupt for a file that isn't what Add has written.
-func Read(ctx context.Context, s store.Store, label string) ([][]string, error) {
+func Read(ctx context.Context, s store.Store, label string) ([]map[string]bool, error) {
+	lists, err := read(ctx, s, label)
+	var sets []map[string]bool
+	for _, names := range lists {
+		set := make(map[string]bool, len(names))
+		for _, name := range names {
+			set[name] = true
+		}
+		sets = append(sets, set)
+	}
+	return sets, err
+}
+
+// read is Read, with sorted names.
+func read(ctx context.Context, s store.Store, label string) ([][]string, error) {
 	r, err := s.Get(ctx, keyOf(label))
 	if err != nil {
 		if store.IsMiss(err) {
@@ -94,7 +108,7 @@ func Read(ctx context.Context, s store.Store, label string) ([][]string, error) 
 // Add makes names the newest frontier of the test of a label. The oldest are forgotten if there are more than
 // Max, or if their names are too many. Of two who add at once one may be forgotten.
 func Add(ctx context.Context, s store.Store, label string, names []string) error {
-	known, err := Read(ctx, s, label)
+	known, err := read(ctx, s, label)
 	if err != nil && !store.IsMiss(err) {
 		return err
 	}

@@ -25,7 +25,7 @@ func put(t testing.TB, s store.Store, label string, b []byte) {
 
 func TestAdd(t *testing.T) {
 	s := newStore(t)
-	if l, err := Read(t.Context(), s, "//:a"); err != nil || l != nil {
+	if l, err := read(t.Context(), s, "//:a"); err != nil || l != nil {
 		t.Errorf("%v, %v", l, err)
 	}
 	add := func(label string, names ...string) {
@@ -36,7 +36,7 @@ func TestAdd(t *testing.T) {
 	}
 	want := func(label string, want ...[]string) {
 		t.Helper()
-		got, err := Read(t.Context(), s, label)
+		got, err := read(t.Context(), s, label)
 		if d := cmp.Diff(want, got); err != nil || d != "" {
 			t.Errorf("%s: %v %s", label, err, d)
 		}
@@ -52,7 +52,10 @@ func TestAdd(t *testing.T) {
 	for i := range Max {
 		add("//:a", fmt.Sprint(i))
 	}
-	l, err := Read(t.Context(), s, "//:a")
+	if sets, err := Read(t.Context(), s, "//:a"); err != nil || len(sets) != Max || !cmp.Equal(sets[0], map[string]bool{fmt.Sprint(Max - 1): true}) {
+		t.Errorf("%v, %v", sets, err)
+	}
+	l, err := read(t.Context(), s, "//:a")
 	if err != nil || len(l) != Max || l[0][0] != fmt.Sprint(Max-1) || l[Max-1][0] != "0" {
 		t.Errorf("%v, %v", l, err)
 	}
@@ -67,7 +70,7 @@ func TestAddLarge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if l, err := Read(t.Context(), s, "//:a"); err != nil || len(l) != 1 || l[0][0] != half+"2" {
+	if l, err := read(t.Context(), s, "//:a"); err != nil || len(l) != 1 || l[0][0] != half+"2" {
 		t.Errorf("%d, %v", len(l), err)
 	}
 	if err := Add(t.Context(), s, "//:a", []string{half, half}); err == nil {
@@ -92,13 +95,13 @@ func TestDamaged(t *testing.T) {
 	}
 	for _, b := range [][]byte{nil, []byte("text"), other, other[:len(other)-3]} {
 		put(t, s, "//:a", b)
-		if _, err := Read(t.Context(), s, "//:a"); !errors.Is(err, store.ErrCorrupt) {
+		if _, err := read(t.Context(), s, "//:a"); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%q: %v", b, err)
 		}
 		if err := Add(t.Context(), s, "//:a", []string{"g"}); err != nil {
 			t.Error(err)
 		}
-		if l, err := Read(t.Context(), s, "//:a"); err != nil || len(l) != 1 {
+		if l, err := read(t.Context(), s, "//:a"); err != nil || len(l) != 1 {
 			t.Errorf("%v, %v", l, err)
 		}
 	}
@@ -109,7 +112,7 @@ func FuzzRead(f *testing.F) {
 	s := newStore(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		put(t, s, "//:a", b)
-		if l, err := Read(t.Context(), s, "//:a"); err == nil && len(l) > Max {
+		if l, err := read(t.Context(), s, "//:a"); err == nil && len(l) > Max {
 			t.Errorf("%d frontiers", len(l))
 		}
 	})

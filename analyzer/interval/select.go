@@ -90,15 +90,11 @@ const affected = "what it executes has changed"
 // differ says why the executions of two versions may differ, or returns "".
 func differ(was, is *fingerprint.Composed) (string, error) {
 	for _, c := range []*fingerprint.Composed{was, is} {
-		switch {
-		case c.Err != nil:
+		if c.Err != nil {
 			return "", c.Err
-		case c.Config == nil:
-			return c.NotPlain, nil
-		case c.Opaque != "":
-			return c.Opaque, nil
-		case len(c.Config.AlwaysRun) > 0:
-			return c.Config.AlwaysRun[0], nil
+		}
+		if why := c.Undecided(); why != nil {
+			return why.Error(), nil
 		}
 	}
 	// Whether it can be linked was found out by who runs it.

@@ -175,7 +175,7 @@ func (r *runner) main() (int, error) {
 		return r.run(nil)
 	}
 	defer s.close()
-	traces := r.readTraces(run)
+	missed := false
 	why := "the store isn't read (mode " + string(mode) + ")"
 	if mode.CanRead() {
 		res, err := s.get(key, maxGet)
@@ -201,10 +201,12 @@ func (r *runner) main() (int, error) {
 			why = fmt.Sprintf("store could not be read: %v", err)
 			s.left = min(s.left, maxRest)
 		}
-		if traces != nil && !withdrawn && store.IsMiss(err) {
-			if code, done := r.byTrace(s, mode.CanWrite(), key, traces); done {
-				return code, nil
-			}
+		missed = !withdrawn && store.IsMiss(err)
+	}
+	traces := r.readTraces(run)
+	if traces != nil && missed {
+		if code, done := r.byTrace(s, mode.CanWrite(), key, traces); done {
+			return code, nil
 		}
 	}
 	r.say("%s for fingerprint %s; running", why, key)
@@ -497,7 +499,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 	obstacle := r.outputsInTheWay()
 	before := r.look()
 	start := time.Now()
-	o, err := r.execute(spool, rec.traces != nil && rec.traces.collect)
+	o, err := r.execute(spool, rec.traces != nil && rec.traces.program.Collect)
 	if err != nil {
 		return 0, fmt.Errorf("the test could not be started: %v", err)
 	}

@@ -31,9 +31,8 @@ const maxFrontiers = 5 * time.Second
 // traces are what a test is composed of, by which what it did execute decides where its fingerprint doesn't
 // (docs/traces.md).
 type traces struct {
-	file    string // see fingerprint.WriteProgram
+	program *fingerprint.Program
 	label   string // under which its frontiers are
-	collect bool
 	run     *fingerprint.Run
 	place   func(path string) string
 }
@@ -57,7 +56,7 @@ func (r *runner) readTraces(run *fingerprint.Run) *traces {
 	if n := r.env.get("TEST_TOTAL_SHARDS"); n != "" {
 		label += " shard " + r.env.get("TEST_SHARD_INDEX") + " of " + n
 	}
-	return &traces{file, label, p.Collect, run, r.runfile}
+	return &traces{p, label, run, r.runfile}
 }
 
 // errOther is why a trace can't be that of a test.
@@ -66,16 +65,12 @@ var errOther = errors.New("what it is made of isn't what was fingerprinted: a fi
 // keys calls use with the key of each trace and its frontier, given what executions didn't enter, until that returns
 // false. Traces without a key are left out. It is an error if the test isn't the one with this fingerprint.
 func (t *traces) keys(of store.Key, idle []map[string]bool, use func(i int, key store.Key, frontier []string) bool) error {
-	p, err := fingerprint.ReadProgram(t.file)
-	if err != nil {
-		return err
-	}
 	dir, err := os.MkdirTemp("", "tasting-traces-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	x, err := p.Unpack(dir, t.place)
+	x, err := t.program.Unpack(dir, t.place)
 	if err != nil {
 		return err
 	}
@@ -92,7 +87,7 @@ func (t *traces) keys(of store.Key, idle []map[string]bool, use func(i int, key 
 		if c.Err != nil {
 			return c.Err
 		}
-		if c.NotPlain != "" || c.Opaque != "" || len(c.Config.AlwaysRun) > 0 {
+		if c.Undecided() != nil {
 			continue
 		}
 		key, err := fingerprint.Key(c.Config, t.run)
@@ -108,19 +103,12 @@ func (t *traces) keys(of store.Key, idle []map[string]bool, use func(i int, key 
 
 // find returns the result that is recorded under the key of a trace, nil if there is none.
 func (t *traces) find(s *openStore, fingerprint store.Key) (key store.Key, res *store.Result, err error) {
-	var known [][]string
+	var idle []map[string]bool
 	if err := s.do(maxFrontiers, func(ctx context.Context, st store.Store) (err error) {
-		known, err = frontier.Read(ctx, st, t.label)
+		idle, err = frontier.Read(ctx, st, t.label)
 		return err
-	}); err != nil || len(known) == 0 {
+	}); err != nil || len(idle) == 0 {
 		return key, nil, err
-	}
-	idle := make([]map[string]bool, len(known))
-	for i, names := range known {
-		idle[i] = map[string]bool{}
-		for _, name := range names {
-			idle[i][name] = true
-		}
 	}
 	failed := t.keys(fingerprint, idle, func(_ int, k store.Key, _ []string) bool {
 		x, getErr := s.get(k, maxGet)

@@ -113,7 +113,7 @@ func traceKeys(tests []*Built, idle []map[string]bool, e *Evidence) (keys []stri
 		if c.Err != nil {
 			return nil, nil, c.Err
 		}
-		if c.NotPlain != "" || c.Opaque != "" || len(c.Config.AlwaysRun) > 0 {
+		if c.Undecided() != nil {
 			continue
 		}
 		if keys[i], err = tests[i].key(c.Config, e); err != nil {
