@@ -1160,22 +1160,32 @@ func (x *tracer) woken(t *thread) bool {
 // doesn't get it.
 func wake(pid int) { _ = unix.Kill(pid, unix.SIGSTOP) }
 
+// texts returns the code of all files that are traced.
+func (x *tracer) texts() (list []*text) {
+	for _, f := range x.files {
+		if f != nil && f.own {
+			list = append(list, f.texts...)
+		}
+	}
+	return list
+}
+
+// addCounts adds numbers of entries to others.
+func addCounts(to, more map[uint64]uint64) {
+	for at, n := range more {
+		to[at] += n
+	}
+}
+
 // restart sets all breakpoints again.
 func (x *tracer) restart(outside bool) {
-	for _, f := range x.files {
-		if f == nil || !f.own {
-			continue
+	for _, t := range x.texts() {
+		if outside {
+			addCounts(t.outside, t.counts)
+		} else {
+			addCounts(t.inside, t.counts)
 		}
-		for _, t := range f.texts {
-			to := t.inside
-			if outside {
-				to = t.outside
-			}
-			for at, n := range t.counts {
-				to[at] += n
-			}
-			clear(t.counts)
-		}
+		clear(t.counts)
 	}
 	done := map[*process]bool{}
 	for _, t := range x.threads {
@@ -1188,18 +1198,11 @@ func (x *tracer) restart(outside bool) {
 
 // collected returns what was entered since restart, or outside of intervals.
 func (x *tracer) collected() *Result {
-	for _, f := range x.files {
-		if f == nil || !f.own {
-			continue
-		}
-		for _, t := range f.texts {
-			own := t.counts
-			t.counts = maps.Clone(own)
-			for at, n := range t.outside {
-				t.counts[at] += n
-			}
-			defer func() { t.counts = own }()
-		}
+	for _, t := range x.texts() {
+		own := t.counts
+		t.counts = maps.Clone(own)
+		addCounts(t.counts, t.outside)
+		defer func() { t.counts = own }()
 	}
 	r := x.trace()
 	r.Stats = x.result.Stats
@@ -1208,17 +1211,9 @@ func (x *tracer) collected() *Result {
 
 // finish makes the result.
 func (x *tracer) finish() *Result {
-	for _, f := range x.files {
-		if f == nil || !f.own {
-			continue
-		}
-		for _, t := range f.texts {
-			for _, over := range []map[uint64]uint64{t.outside, t.inside} {
-				for at, n := range over {
-					t.counts[at] += n
-				}
-			}
-		}
+	for _, t := range x.texts() {
+		addCounts(t.counts, t.outside)
+		addCounts(t.counts, t.inside)
 	}
 	r := x.trace()
 	for _, l := range []map[identity]*loaded{x.files, x.loaders} {
