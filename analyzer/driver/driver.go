@@ -45,6 +45,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
@@ -114,6 +115,7 @@ type test struct {
 	worker   worker      // with remote execution
 	recorded *store.Info // of a hit
 	byTrace  store.Key   // of the trace that has decided, if one has
+	entered  nameset.Set // what its last traced execution may have entered
 	missed   *int        // of lookedUp, the count of what it is because nothing usable is recorded, else nil
 	trace    *traced     // of an execution, nil if it has none
 	xml      [][]byte    // its test.xml files, if they are wanted

@@ -384,7 +384,10 @@ func (f *fake) test(object string) int {
 	idle := filepath.Join(logs, trace.IdleFile)
 	must(os.RemoveAll(filepath.Dir(idle)))
 	if run := strings.Split(f.flags["run_under"], " --only="); len(run) == 2 && f.Idle != nil {
-		if only, err := os.ReadFile(strings.TrimSuffix(run[1], " --")); err == nil && strings.Contains(string(only), "//:t\n") {
+		if wanted, err := trace.FindWanted(strings.TrimSuffix(run[1], " --"), "//:t"); err == nil {
+			if len(wanted.Entered) > 0 {
+				must(os.WriteFile(filepath.Join(f.dir, "spared"), nil, 0o666))
+			}
 			names := map[string]bool{}
 			for _, name := range f.Idle {
 				names[name] = true

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/frontier"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/progress"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
@@ -106,15 +107,15 @@ func (s *session) listTraced(labels []string) error {
 	if s.runUnder == "" {
 		return nil
 	}
-	var traced []string
+	var traced []trace.Wanted
 	for _, t := range s.fingerprinted(labels) {
 		if t.verdict == report.Miss {
-			traced = append(traced, t.label)
+			traced = append(traced, trace.Wanted{Label: t.label, Entered: trace.Again(t.entered, t.key[:])})
 		}
 	}
 	err := os.MkdirAll(s.Bazel.Cache, 0o777)
 	if err == nil {
-		err = wholefile.Write(s.only, []byte(strings.Join(traced, "\n")+"\n"), 0o600)
+		err = wholefile.Write(s.only, trace.EncodeWanted(traced), 0o600)
 	}
 	return err
 }
@@ -144,13 +145,13 @@ func (s *session) lookupTraces(ctx context.Context) error {
 	var mu sync.Mutex
 	var failed error
 	parallel(transfers, asked, func(t *test) {
-		l, err := frontier.Read(ctx, s.storeOf(t), t.label)
+		known, err := frontier.Read(ctx, s.storeOf(t), t.label)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
 			failed = err
-		} else if len(l) > 0 {
-			frontiers[t] = l
+		} else if len(known.Frontiers) > 0 {
+			frontiers[t], t.entered = known.Frontiers, known.Entered
 		}
 	})
 	if failed != nil {
@@ -298,6 +299,7 @@ func (s *session) replayTraces(ctx context.Context, st store.Store, of map[store
 type traced struct {
 	key      store.Key
 	frontier []string
+	entered  nameset.Set
 }
 
 // traces finds out of tests that were run the keys of their traces, given what has run. Why a test has none, it says
@@ -342,7 +344,7 @@ func (s *session) traces(ctx context.Context, tests []*test, composed []*fingerp
 			s.noTrace(known[i], err)
 			continue
 		}
-		known[i].trace = &traced{key, c.Idle}
+		known[i].trace = &traced{key, c.Idle, c.Entered}
 	}
 }
 
@@ -353,14 +355,14 @@ func (s *session) knownTraces(ctx context.Context, t *test) (keys []store.Key, e
 		return nil, nil // what a trace finds for it isn't recorded for its fingerprint
 	}
 	known, err := frontier.Read(ctx, s.storeOf(t), t.label)
-	if err != nil || len(known) == 0 {
+	if err != nil || len(known.Frontiers) == 0 {
 		return nil, err
 	}
 	x, err := s.arguments(ctx, t.description)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range fingerprint.NewTraced([]*fingerprint.Test{x}).Compose(make([]int, len(known)), known) {
+	for _, c := range fingerprint.NewTraced([]*fingerprint.Test{x}).Compose(make([]int, len(known.Frontiers)), known.Frontiers) {
 		if key, err := t.traceKey(&c); err == nil {
 			keys = append(keys, key)
 		}
@@ -405,7 +407,7 @@ func (s *session) recordTrace(ctx context.Context, t *test, r *store.Result) {
 	st := s.storeOf(t)
 	err := store.RecordPass(ctx, st, t.trace.key, r)
 	if err == nil || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrPartly) {
-		err = frontier.Add(ctx, st, t.label, t.trace.frontier)
+		err = frontier.Add(ctx, st, t.label, t.trace.frontier, t.trace.entered)
 	}
 	if err != nil {
 		s.say("%s isn't recorded by its trace: %v", t.label, err)

@@ -91,6 +91,15 @@ func TestTraces(t *testing.T) {
 				t.Errorf("source %v, %s: %+v", source, file, e)
 			}
 		}
+		// What it has entered before has no breakpoints, but for some of it.
+		w.Idle = []string{}
+		for _, content := range []string{"1", "2", "3"} {
+			w.write("t.c", content)
+			w.test()
+		}
+		if _, err := os.Stat(filepath.Join(w.dir, "spared")); err != nil {
+			t.Errorf("source %v: %v", source, err)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
@@ -37,10 +38,11 @@ type Composed struct {
 	// NotPlain is why evidence by source can't decide about the test, if that was
 	// asked for: then there is nothing else.
 	NotPlain string
-	// Of a test with Idle, Idle are those of its functions that count by their names, sorted, and Opaque
-	// is why nothing may be replayed by the trace, or empty.
-	Idle   []string
-	Opaque string
+	// Of a test with Idle, Idle are those of its functions that count by their names, sorted, Entered the
+	// others that could, and Opaque is why nothing may be replayed by the trace, or empty.
+	Idle    []string
+	Entered nameset.Set
+	Opaque  string
 	// Err is why this test can't be composed: then there is nothing else.
 	Err error
 
@@ -401,7 +403,7 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 	}
 	c.Manifests = manifests
 	if t.Idle != nil {
-		c.Idle, c.Opaque = code.Idle, code.Opaque
+		c.Idle, c.Entered, c.Opaque = code.Idle, code.Entered, code.Opaque
 	}
 	if keep {
 		c.report = newReport(all, p, code)

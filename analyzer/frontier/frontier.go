@@ -8,6 +8,9 @@
 // Frontiers can't make a result wrong: which functions they name is part of the key that is looked up, and only
 // who has seen a test pass records something under that. A frontier that is lost, damaged or somebody else's
 // leads to a key that nobody has recorded.
+//
+// Beside the newest frontier is what that execution entered: when the test is executed again, it needs
+// no breakpoints there.
 package frontier
 
 import (
@@ -21,6 +24,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
@@ -36,7 +40,8 @@ const (
 // History:
 //
 //	1  first version
-const format = 1
+//	2  entered
+const format = 2
 
 // file is what is kept of a test.
 type file struct {
@@ -44,6 +49,16 @@ type file struct {
 	Label  string `json:"label"`
 	// Frontiers are the newest first.
 	Frontiers [][]string `json:"frontiers"`
+	// Entered is a nameset.Set, of the first of them.
+	Entered []byte `json:"entered,omitempty"`
+}
+
+// Known is what is known of executions of a test.
+type Known struct {
+	// Frontiers are the newest first: sets of names of functions, as linkers have them.
+	Frontiers []map[string]bool
+	// Entered is what the execution with the first one may have entered; it may be nil.
+	Entered nameset.Set
 }
 
 func keyOf(label string) store.Key {
@@ -52,28 +67,34 @@ func keyOf(label string) store.Key {
 	return b.Sum()
 }
 
-// Read returns the frontiers that are known of the test of a label, the newest first: sets of names of functions, as
-// linkers have them. None is no error; the error is one for which store.IsMiss doesn't hold, or
+// Read returns what is known of the test of a label. Nothing is no error; the error is one for which store.IsMiss doesn't hold, or
 // store.ErrCorrupt for a file that isn't what Add has written.
-func Read(ctx context.Context, s store.Store, label string) ([]map[string]bool, error) {
-	lists, err := read(ctx, s, label)
-	var sets []map[string]bool
-	for _, names := range lists {
+func Read(ctx context.Context, s store.Store, label string) (*Known, error) {
+	f, err := read(ctx, s, label)
+	if err != nil {
+		return nil, err
+	}
+	k := &Known{}
+	for _, names := range f.Frontiers {
 		set := make(map[string]bool, len(names))
 		for _, name := range names {
 			set[name] = true
 		}
-		sets = append(sets, set)
+		k.Frontiers = append(k.Frontiers, set)
 	}
-	return sets, err
+	k.Entered, err = nameset.Decode(f.Entered)
+	if err != nil {
+		return nil, fmt.Errorf("%w: frontiers of %s: %v", store.ErrCorrupt, label, err)
+	}
+	return k, nil
 }
 
-// read is Read, with sorted names.
-func read(ctx context.Context, s store.Store, label string) ([][]string, error) {
+// read returns the file of a test, which is empty if there is none.
+func read(ctx context.Context, s store.Store, label string) (*file, error) {
 	r, err := s.Get(ctx, keyOf(label))
 	if err != nil {
 		if store.IsMiss(err) {
-			err = nil
+			return new(file), nil
 		}
 		return nil, err
 	}
@@ -102,21 +123,25 @@ func read(ctx context.Context, s store.Store, label string) ([][]string, error) 
 	if f.Format != format || f.Label != label || len(f.Frontiers) > Max {
 		return nil, damaged(fmt.Sprintf("it is of %s in format %d", f.Label, f.Format))
 	}
-	return f.Frontiers, nil
+	return &f, nil
 }
 
-// Add makes names the newest frontier of the test of a label. The oldest are forgotten if there are more than
+// Add makes names the newest frontier of the test of a label, of an execution that may have entered what is said. The oldest are forgotten if there are more than
 // Max, or if their names are too many. Of two who add at once one may be forgotten.
-func Add(ctx context.Context, s store.Store, label string, names []string) error {
-	known, err := read(ctx, s, label)
+func Add(ctx context.Context, s store.Store, label string, names []string, entered nameset.Set) error {
+	before, err := read(ctx, s, label)
 	if err != nil && !store.IsMiss(err) {
 		return err
 	}
-	if len(known) > 0 && slices.Equal(known[0], names) {
+	f := file{Format: format, Label: label, Entered: entered.Encode()}
+	var known [][]string
+	if before != nil {
+		known = before.Frontiers
+	}
+	if len(known) > 0 && slices.Equal(known[0], names) && bytes.Equal(before.Entered, f.Entered) {
 		return nil
 	}
 	known = slices.DeleteFunc(known, func(l []string) bool { return slices.Equal(l, names) })
-	f := file{Format: format, Label: label}
 	size := 0
 	for _, l := range append([][]string{names}, known...) {
 		for _, name := range l {

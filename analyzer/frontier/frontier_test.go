@@ -7,14 +7,18 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
 func newStore(t testing.TB) store.Store { return store.OpenDisk(filepath.Join(t.TempDir(), "store")) }
+
+func entered(name string) nameset.Set { return nameset.Of(slices.Values([]string{"with " + name})) }
 
 func put(t testing.TB, s store.Store, label string, b []byte) {
 	t.Helper()
@@ -25,20 +29,27 @@ func put(t testing.TB, s store.Store, label string, b []byte) {
 
 func TestAdd(t *testing.T) {
 	s := newStore(t)
-	if l, err := read(t.Context(), s, "//:a"); err != nil || l != nil {
-		t.Errorf("%v, %v", l, err)
+	if k, err := Read(t.Context(), s, "//:a"); err != nil || len(k.Frontiers)+len(k.Entered) > 0 {
+		t.Errorf("%v, %v", k, err)
 	}
 	add := func(label string, names ...string) {
 		t.Helper()
-		if err := Add(t.Context(), s, label, names); err != nil {
+		if err := Add(t.Context(), s, label, names, entered(names[0])); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := func(label string, want ...[]string) {
 		t.Helper()
 		got, err := read(t.Context(), s, label)
-		if d := cmp.Diff(want, got); err != nil || d != "" {
-			t.Errorf("%s: %v %s", label, err, d)
+		if err != nil {
+			t.Fatal(label, err)
+		}
+		if d := cmp.Diff(want, got.Frontiers); d != "" {
+			t.Errorf("%s: %s", label, d)
+		}
+		// What was entered is that of the newest.
+		if k, err := Read(t.Context(), s, label); err != nil || !k.Entered.Has("with "+want[0][0]) || len(k.Entered) != 1 {
+			t.Errorf("%s: %v %v", label, k, err)
 		}
 	}
 	add("//:a", "f", "g")
@@ -52,12 +63,10 @@ func TestAdd(t *testing.T) {
 	for i := range Max {
 		add("//:a", fmt.Sprint(i))
 	}
-	if sets, err := Read(t.Context(), s, "//:a"); err != nil || len(sets) != Max || !cmp.Equal(sets[0], map[string]bool{fmt.Sprint(Max - 1): true}) {
-		t.Errorf("%v, %v", sets, err)
-	}
-	l, err := read(t.Context(), s, "//:a")
-	if err != nil || len(l) != Max || l[0][0] != fmt.Sprint(Max-1) || l[Max-1][0] != "0" {
-		t.Errorf("%v, %v", l, err)
+	if k, err := Read(t.Context(), s, "//:a"); err != nil || len(k.Frontiers) != Max || !cmp.Equal(k.Frontiers[0], map[string]bool{fmt.Sprint(Max - 1): true}) {
+		t.Errorf("%v, %v", k, err)
+	} else if !k.Frontiers[Max-1]["0"] {
+		t.Errorf("the oldest are %v", k.Frontiers[Max-1])
 	}
 }
 
@@ -66,14 +75,14 @@ func TestAddLarge(t *testing.T) {
 	s := newStore(t)
 	half := strings.Repeat("x", maxNames*2/3)
 	for _, name := range []string{"1", "2"} {
-		if err := Add(t.Context(), s, "//:a", []string{half + name}); err != nil {
+		if err := Add(t.Context(), s, "//:a", []string{half + name}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if l, err := read(t.Context(), s, "//:a"); err != nil || len(l) != 1 || l[0][0] != half+"2" {
-		t.Errorf("%d, %v", len(l), err)
+	if k, err := Read(t.Context(), s, "//:a"); err != nil || len(k.Frontiers) != 1 || !k.Frontiers[0][half+"2"] {
+		t.Errorf("%v", err)
 	}
-	if err := Add(t.Context(), s, "//:a", []string{half, half}); err == nil {
+	if err := Add(t.Context(), s, "//:a", []string{half, half}, nil); err == nil {
 		t.Error("no error for names that are too many")
 	}
 }
@@ -81,7 +90,7 @@ func TestAddLarge(t *testing.T) {
 // What is damaged is said to be, and is written anew.
 func TestDamaged(t *testing.T) {
 	s := newStore(t)
-	if err := Add(t.Context(), s, "//:other", []string{"f"}); err != nil {
+	if err := Add(t.Context(), s, "//:other", []string{"f"}, entered("f")); err != nil {
 		t.Fatal(err)
 	}
 	r, err := s.Get(t.Context(), keyOf("//:other"))
@@ -95,14 +104,14 @@ func TestDamaged(t *testing.T) {
 	}
 	for _, b := range [][]byte{nil, []byte("text"), other, other[:len(other)-3]} {
 		put(t, s, "//:a", b)
-		if _, err := read(t.Context(), s, "//:a"); !errors.Is(err, store.ErrCorrupt) {
+		if _, err := Read(t.Context(), s, "//:a"); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%q: %v", b, err)
 		}
-		if err := Add(t.Context(), s, "//:a", []string{"g"}); err != nil {
+		if err := Add(t.Context(), s, "//:a", []string{"g"}, nil); err != nil {
 			t.Error(err)
 		}
-		if l, err := read(t.Context(), s, "//:a"); err != nil || len(l) != 1 {
-			t.Errorf("%v, %v", l, err)
+		if k, err := Read(t.Context(), s, "//:a"); err != nil || len(k.Frontiers) != 1 {
+			t.Errorf("%v, %v", k, err)
 		}
 	}
 }
@@ -112,8 +121,8 @@ func FuzzRead(f *testing.F) {
 	s := newStore(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		put(t, s, "//:a", b)
-		if l, err := read(t.Context(), s, "//:a"); err == nil && len(l) > Max {
-			t.Errorf("%d frontiers", len(l))
+		if k, err := Read(t.Context(), s, "//:a"); err == nil && len(k.Frontiers) > Max {
+			t.Errorf("%d frontiers", len(k.Frontiers))
 		}
 	})
 }

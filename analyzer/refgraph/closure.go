@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
@@ -171,6 +172,8 @@ type Closure struct {
 	replaced   []linkmodel.Symbol // all of them
 	// Idle are those of Roots.Idle that the closure has as stubs, sorted: all others don't matter.
 	Idle []string
+	// Entered are, of a trace, the other functions that it has and that could be stubs.
+	Entered nameset.Set
 	// Opaque is, of a trace, why executions may differ though its closure is the same, or empty.
 	Opaque string
 
@@ -237,12 +240,19 @@ func (x *Closure) trace(roots Roots) {
 		x.Opaque = "the linker may make one of several functions, or see any section"
 	}
 	seen := map[int32]bool{}
-	for _, id := range c.order {
-		if e := c.comp(id).entry; c.isStub(id) && !seen[e] {
-			seen[e] = true
-			x.Idle = append(x.Idle, c.pool.entryNames[e])
+	x.Entered = nameset.Of(func(yield func(string) bool) {
+		for _, id := range c.order {
+			e := c.comp(id).entry
+			switch {
+			case e < 0:
+			case !c.isStub(id):
+				yield(c.pool.entryNames[e])
+			case !seen[e]:
+				seen[e] = true
+				x.Idle = append(x.Idle, c.pool.entryNames[e])
+			}
 		}
-	}
+	})
 	slices.Sort(x.Idle)
 }
 

@@ -47,7 +47,7 @@ type outcome struct {
 
 // execute runs the real test. Its output goes to the log as it comes; with a
 // spool, a copy goes there. If it is to be traced, and a tracer has changed what it does, it is run once more.
-func (r *runner) execute(spool *spool, traced bool) (*outcome, error) {
+func (r *runner) execute(spool *spool, traced *trace.Options) (*outcome, error) {
 	o, err := r.executeOnce(spool, traced)
 	if err != nil || o.void == "" {
 		return o, err
@@ -57,13 +57,13 @@ func (r *runner) execute(spool *spool, traced bool) (*outcome, error) {
 	if err := trace.CleanTest(r.env.get); err != nil {
 		return nil, fmt.Errorf("it can't be run once more without a tracer, which it needs (%s): %w", why, err)
 	}
-	if o, err = r.executeOnce(spool, false); err == nil && o.obstacle == "" {
+	if o, err = r.executeOnce(spool, nil); err == nil && o.obstacle == "" {
 		o.obstacle = "it had to be run once more without a tracer: " + why
 	}
 	return o, err
 }
 
-func (r *runner) executeOnce(spool *spool, traced bool) (*outcome, error) {
+func (r *runner) executeOnce(spool *spool, traced *trace.Options) (*outcome, error) {
 	signals := make(chan os.Signal, 16)
 	for _, s := range Forwarded {
 		// nohup and the like: what is ignored stays ignored for the child.
@@ -91,8 +91,8 @@ func (r *runner) executeOnce(spool *spool, traced bool) (*outcome, error) {
 	o := new(outcome)
 	var ws syscall.WaitStatus
 	var err error
-	if traced {
-		ws, err = r.trace(o, files, c, signals)
+	if traced != nil {
+		ws, err = r.trace(o, *traced, files, c, signals)
 	} else {
 		ws, err = r.start(o, files, c, signals)
 	}
@@ -136,14 +136,14 @@ func (r *runner) start(o *outcome, files []*os.File, c *copier, signals <-chan o
 }
 
 // trace runs the test to its end under a tracer.
-func (r *runner) trace(o *outcome, files []*os.File, c *copier, signals <-chan os.Signal) (syscall.WaitStatus, error) {
+func (r *runner) trace(o *outcome, opt trace.Options, files []*os.File, c *copier, signals <-chan os.Signal) (syscall.WaitStatus, error) {
 	cmd := &exec.Cmd{
 		Path: r.binary, Args: append([]string{r.binary}, r.Args...), Env: r.childEnv(),
 		Stdin: files[0], Stdout: files[1], Stderr: files[2], SysProcAttr: procAttr(),
 	}
 	ended := make(chan struct{})
 	var passing sync.WaitGroup
-	result, err := trace.Run(cmd, trace.Options{}, func() {
+	result, err := trace.Run(cmd, opt, func() {
 		c.closeWriters()
 		passing.Go(func() { o.passOn(cmd.Process, signals, ended) })
 	})

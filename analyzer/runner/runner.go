@@ -485,7 +485,7 @@ var crashes = []syscall.Signal{
 // run executes the test and has rec, if there is one, keep a clean result.
 func (r *runner) run(rec *recorder) (int, error) {
 	if rec == nil {
-		o, err := r.execute(nil, false)
+		o, err := r.execute(nil, nil)
 		if err != nil {
 			return 0, fmt.Errorf("the test could not be started: %v", err)
 		}
@@ -499,7 +499,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 	obstacle := r.outputsInTheWay()
 	before := r.look()
 	start := time.Now()
-	o, err := r.execute(spool, rec.traces != nil && rec.traces.program.Collect)
+	o, err := r.execute(spool, rec.traces.options())
 	if err != nil {
 		return 0, fmt.Errorf("the test could not be started: %v", err)
 	}

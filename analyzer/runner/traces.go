@@ -6,12 +6,13 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/frontier"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 )
 
 // maxFind is the longest that a test waits for traces.
@@ -35,6 +36,8 @@ type traces struct {
 	label   string // under which its frontiers are
 	run     *fingerprint.Run
 	place   func(path string) string
+	// entered is what the last execution may have entered; nil if that isn't known.
+	entered nameset.Set
 }
 
 // readTraces returns nil if the build doesn't have traces decide about this test.
@@ -56,15 +59,23 @@ func (r *runner) readTraces(run *fingerprint.Run) *traces {
 	if n := r.env.get("TEST_TOTAL_SHARDS"); n != "" {
 		label += " shard " + r.env.get("TEST_SHARD_INDEX") + " of " + n
 	}
-	return &traces{p, label, run, r.runfile}
+	return &traces{p, label, run, r.runfile, nil}
+}
+
+// options says how the test is traced that is executed, nil if it isn't.
+func (t *traces) options() *trace.Options {
+	if t == nil || !t.program.Collect {
+		return nil
+	}
+	return &trace.Options{Entered: t.entered}
 }
 
 // errOther is why a trace can't be that of a test.
 var errOther = errors.New("what it is made of isn't what was fingerprinted: a file was saved meanwhile, or the file beside it is of another build")
 
-// keys calls use with the key of each trace and its frontier, given what executions didn't enter, until that returns
+// keys calls use with the key of each trace and what it is of, given what executions didn't enter, until that returns
 // false. Traces without a key are left out. It is an error if the test isn't the one with this fingerprint.
-func (t *traces) keys(of store.Key, idle []map[string]bool, use func(i int, key store.Key, frontier []string) bool) error {
+func (t *traces) keys(of store.Key, idle []map[string]bool, use func(key store.Key, c *fingerprint.Composed) bool) error {
 	dir, err := os.MkdirTemp("", "tasting-traces-")
 	if err != nil {
 		return err
@@ -94,80 +105,82 @@ func (t *traces) keys(of store.Key, idle []map[string]bool, use func(i int, key 
 		if err != nil {
 			return err
 		}
-		if !use(i, key, c.Idle) {
+		if !use(key, &c) {
 			break
 		}
 	}
 	return nil
 }
 
-// find returns the result that is recorded under the key of a trace, nil if there is none.
-func (t *traces) find(s *openStore, fingerprint store.Key) (key store.Key, res *store.Result, err error) {
-	var idle []map[string]bool
+// found is the result that is recorded under the key of a trace, nil if there is none.
+type found struct {
+	key store.Key
+	res *store.Result
+	// entered is what the last execution may have entered.
+	entered nameset.Set
+	err     error
+}
+
+// find looks for a result by all traces that are known.
+func (t *traces) find(s *openStore, of store.Key) (f found) {
+	var known *frontier.Known
 	if err := s.do(maxFrontiers, func(ctx context.Context, st store.Store) (err error) {
-		idle, err = frontier.Read(ctx, st, t.label)
+		known, err = frontier.Read(ctx, st, t.label)
 		return err
-	}); err != nil || len(idle) == 0 {
-		return key, nil, err
+	}); err != nil || len(known.Frontiers) == 0 {
+		f.err = err
+		return f
 	}
-	failed := t.keys(fingerprint, idle, func(_ int, k store.Key, _ []string) bool {
+	f.entered = known.Entered
+	failed := t.keys(of, known.Frontiers, func(k store.Key, _ *fingerprint.Composed) bool {
 		x, getErr := s.get(k, maxGet)
 		switch {
 		case getErr == nil && x.ExitCode == 0:
-			key, res = k, x
+			f.key, f.res = k, x
 		case getErr == nil: // withdrawn
 			x.Close()
 		case !store.IsMiss(getErr):
-			err = getErr
+			f.err = getErr
 		}
-		return res == nil && err == nil
+		return f.res == nil && f.err == nil
 	})
-	if res != nil {
+	if f.res != nil {
 		// A test that has failed with this very fingerprint isn't decided about by anything else.
-		err = s.do(maxGet, func(ctx context.Context, st store.Store) error { return store.Noted(ctx, st, fingerprint) })
+		f.err = s.do(maxGet, func(ctx context.Context, st store.Store) error { return store.Noted(ctx, st, of) })
 	}
-	if err = errors.Join(failed, err); err != nil && res != nil {
-		res.Close()
-		res = nil
+	if f.err = errors.Join(failed, f.err); f.err != nil && f.res != nil {
+		f.res.Close()
+		f.res = nil
 	}
-	return key, res, err
+	return f
 }
 
 // byTrace replays the result that a trace finds, if one does, and records it under the test's fingerprint.
 func (r *runner) byTrace(s *openStore, write bool, fingerprint store.Key, t *traces) (code int, done bool) {
-	type found struct {
-		key store.Key
-		res *store.Result
-		err error
-	}
 	c := make(chan found, 1)
-	go func() {
-		key, res, err := t.find(s, fingerprint)
-		c <- found{key, res, err}
-	}()
-	var key store.Key
-	var res *store.Result
-	var err error
+	go func() { c <- t.find(s, fingerprint) }()
+	var f found
 	select {
-	case f := <-c:
-		key, res, err = f.key, f.res, f.err
+	case f = <-c:
 	case <-r.soon(maxFind):
-		err = errNoTime
+		f.err = errNoTime
 	}
-	if err != nil {
-		r.say("traces don't decide: %v", err)
+	t.entered = trace.Again(f.entered, fingerprint[:])
+	if f.err != nil {
+		r.say("traces don't decide: %v", f.err)
 	}
-	if res == nil {
+	if f.res == nil {
 		return 0, false
 	}
-	defer res.Close()
-	if code, err = r.replay("trace", key, res); err != nil {
-		r.say("result of trace %s could not be replayed: %v; running", key, err)
+	defer f.res.Close()
+	code, err := r.replay("trace", f.key, f.res)
+	if err != nil {
+		r.say("result of trace %s could not be replayed: %v; running", f.key, err)
 		return 0, false
 	}
 	if write && code == 0 {
 		// Nothing is lost if that doesn't work.
-		_ = s.do(maxRest, func(ctx context.Context, st store.Store) error { return store.RecordPass(ctx, st, fingerprint, res) })
+		_ = s.do(maxRest, func(ctx context.Context, st store.Store) error { return store.RecordPass(ctx, st, fingerprint, f.res) })
 	}
 	return code, true
 }
@@ -178,11 +191,11 @@ func (r *runner) recordTrace(rec *recorder, idle map[string]bool, res *store.Res
 		return
 	}
 	var key store.Key
-	var names []string
+	var of *fingerprint.Composed
 	done := make(chan error, 1)
 	go func() {
-		done <- rec.traces.keys(rec.key, []map[string]bool{idle}, func(_ int, k store.Key, l []string) bool {
-			key, names = k, slices.Clone(l)
+		done <- rec.traces.keys(rec.key, []map[string]bool{idle}, func(k store.Key, c *fingerprint.Composed) bool {
+			key, of = k, c
 			return false
 		})
 	}()
@@ -200,7 +213,7 @@ func (r *runner) recordTrace(rec *recorder, idle map[string]bool, res *store.Res
 			}
 			err := store.RecordPass(ctx, s, key, res)
 			if err == nil || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrPartly) {
-				err = frontier.Add(ctx, s, rec.traces.label, names)
+				err = frontier.Add(ctx, s, rec.traces.label, of.Idle, of.Entered)
 			}
 			return err
 		})

@@ -150,7 +150,7 @@ func object(arch *machine, code []byte, syms ...elf.Sym64) []byte {
 }
 
 func open(b []byte, arch *machine) (*image, error) {
-	return openImage(bytes.NewReader(b), int64(len(b)), arch, breakpoints)
+	return openImage(bytes.NewReader(b), int64(len(b)), arch, breakpoints, nil)
 }
 
 func TestImageARM64(t *testing.T) {

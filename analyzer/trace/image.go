@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/symname"
 )
 
@@ -96,8 +97,8 @@ const (
 	breakpoints              // also breakpoints
 )
 
-// openImage reads a file.
-func openImage(file io.ReaderAt, size int64, arch *machine, d depth) (*image, error) {
+// openImage reads a file. Functions that count as entered get no breakpoints.
+func openImage(file io.ReaderAt, size int64, arch *machine, d depth, entered nameset.Set) (*image, error) {
 	m := &image{file: file, size: size, arch: arch}
 	head, err := m.part(0, 64)
 	if err != nil || !bytes.HasPrefix(head, []byte(elf.ELFMAG)) {
@@ -121,7 +122,7 @@ func openImage(file io.ReaderAt, size int64, arch *machine, d depth) (*image, er
 		return nil, err
 	}
 	if d == breakpoints && m.opaque == "" {
-		m.arm()
+		m.arm(entered)
 	}
 	return m, nil
 }
@@ -328,7 +329,7 @@ func (m *image) find(address uint64) (*text, uint64) {
 }
 
 // arm makes the copies with breakpoints, and counts code that belongs to no function.
-func (m *image) arm() {
+func (m *image) arm(entered nameset.Set) {
 	cover := make([][]byte, len(m.texts)) // 1 where a function is
 	for i, t := range m.texts {
 		t.armed = slices.Clone(t.code)
@@ -358,7 +359,7 @@ func (m *image) arm() {
 			if at >= uint64(len(t.code)) {
 				continue
 			}
-			if n := uint64(len(trap)); uint64(len(t.code))-at >= n && m.arch.aligned(s.value) && !t.isArmed(at, trap) {
+			if n := uint64(len(trap)); uint64(len(t.code))-at >= n && m.arch.aligned(s.value) && !t.isArmed(at, trap) && !m.among(entered, &s) {
 				if bytes.Equal(t.code[at:at+n], trap) {
 					t.own[at] = true
 				}
@@ -385,6 +386,16 @@ func (m *image) arm() {
 		}
 	}
 	m.countUnseen(cover)
+}
+
+// among tells whether a function, or one that it is a piece of, is among those that count as entered.
+func (m *image) among(entered nameset.Set, s *symbol) bool {
+	if len(entered) == 0 {
+		return false
+	}
+	name := symname.Printable(stringAt(m.strtab, uint64(s.name)))
+	base, ok := symname.PieceOf(name)
+	return entered.Has(name) || ok && entered.Has(base)
 }
 
 // isArmed reports whether there is a breakpoint.
@@ -558,7 +569,7 @@ func (m *image) functions(f func(s *symbol, name, unit string)) {
 }
 
 // openFile opens the image of a file.
-func openFile(file string, arch *machine, d depth) (*image, *os.File, error) {
+func openFile(file string, arch *machine, d depth, entered nameset.Set) (*image, *os.File, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, nil, err
@@ -569,7 +580,7 @@ func openFile(file string, arch *machine, d depth) (*image, *os.File, error) {
 	}
 	var m *image
 	if err == nil {
-		m, err = openImage(f, info.Size(), arch, d)
+		m, err = openImage(f, info.Size(), arch, d, entered)
 	}
 	if err != nil {
 		f.Close()

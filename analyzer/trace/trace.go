@@ -30,6 +30,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
 )
 
 // Executable is the name of the program that was started, whatever its file is called.
@@ -86,6 +88,8 @@ type Options struct {
 	// Own says whether a file is traced, by its path without symbolic links. Nil means NotOfSystem.
 	Own func(path string) bool
 
+	// Entered are functions that get no breakpoint: they count as entered.
+	Entered nameset.Set
 	// Control has it traced in intervals; nil stands for one, the whole run.
 	Control *Control
 

@@ -4,7 +4,9 @@ package trace
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -639,6 +642,66 @@ func TestIdle(t *testing.T) {
 	for name, want := range map[string]bool{"same": false, "other": true, "a": false, "alias": false, "real": false, "main": false, "_fini": false} {
 		if r.Idle[name] != want {
 			t.Errorf("%s is idle: %t", name, r.Idle[name])
+		}
+	}
+}
+
+// Who counts as entered is never idle, nor is a piece of it; of others the same is known as ever.
+func TestEntered(t *testing.T) {
+	dir := realDir(t)
+	exe := compile(t, dir, "gcc", "entered", `
+__attribute__((cold)) void rare(void);
+int quiet(int x) { return x; }
+int also(int x) __attribute__((alias("quiet")));
+int used(int x) { return x; }
+int other(int x) { return x; }
+__asm__(".section .text.unlikely\n.type used.cold, @function\nused.cold: ret\n.size used.cold, 1\n.type other.cold, @function\nother.cold: ret\n.size other.cold, 1\n.text");
+int main(int n, char **v) { return n > 9 ? quiet(0) + other(0) : used(0); }
+`)
+	_, all := traced(t, Options{}, dir, exe)
+	_, some := traced(t, Options{Entered: nameset.Of(slices.Values([]string{"used", "quiet"}))}, dir, exe)
+	for name, want := range map[string][2]bool{
+		"main": {}, "used": {}, "used.cold": {false, false}, "other": {true, true}, "other.cold": {true, true},
+		"quiet": {true, true}, "also": {true, true}, // there is a breakpoint for the other name
+	} {
+		if got := [2]bool{all.Idle[name], some.Idle[name]}; got != want {
+			t.Errorf("%s is idle: %t", name, got)
+		}
+	}
+	if all.Stats.Entries != some.Stats.Entries+1 {
+		t.Errorf("%d stops, %d with all breakpoints", some.Stats.Entries, all.Stats.Entries)
+	}
+	// Without any of its names that counts.
+	_, r := traced(t, Options{Entered: nameset.Of(slices.Values([]string{"also", "quiet"}))}, dir, exe)
+	if r.Idle["quiet"] || r.Idle["also"] || !r.Idle["other"] {
+		t.Errorf("idle are %v", r.Idle)
+	}
+}
+
+func TestWanted(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "wanted")
+	entered := nameset.Of(slices.Values([]string{"f", "g", "h"}))
+	b := EncodeWanted([]Wanted{{Label: "//a:b"}, {"//a b:c", entered}})
+	write := func(b []byte) {
+		if err := os.WriteFile(file, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(b)
+	for _, want := range []Wanted{{"//a:b", nameset.Set{}}, {"//a b:c", entered}} {
+		if got, err := FindWanted(file, want.Label); err != nil || !cmp.Equal(want, got) {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+	for _, label := range []string{"//a", "//a:b\t", ""} {
+		if _, err := FindWanted(file, label); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", label, err)
+		}
+	}
+	for _, bad := range []string{string(b[:len(b)-1]), "//a b:c\t?\n", "//a b:c\tgIA=\n"} {
+		write([]byte(bad))
+		if _, err := FindWanted(file, "//a b:c"); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }

@@ -906,7 +906,7 @@ func (x *tracer) loader(file string) (*image, error) {
 	if l := x.loaders[id]; l != nil {
 		return l.image, nil
 	}
-	m, f, err := openFile(file, native, contents)
+	m, f, err := openFile(file, native, contents, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -929,7 +929,7 @@ func (x *tracer) open(file, name string, own bool) *loaded {
 	if own {
 		d = breakpoints
 	}
-	m, f, err := openFile(file, native, d)
+	m, f, err := openFile(file, native, d, x.opt.Entered)
 	l := &loaded{image: m, file: f, name: path.Base(name), own: own}
 	switch {
 	case err != nil && own:

@@ -87,7 +87,7 @@ command. docs/traces.md has the rules.`,
 	f.StringArrayVar(&libraries, "library", nil, "also trace files of the system that match this pattern, by path or name; may be repeated")
 	f.StringVar(&out, "out", "", "write the trace to this file, and no table")
 	f.BoolVar(&underBazel, "under_bazel", false, "for --run_under of bazel test: start the program as Bazel would, and write what nobody entered beside the test's log (docs/traces.md), and no table")
-	f.StringVar(&only, "only", "", "with --under_bazel, trace only tests whose labels are lines of this file, and execute others as if there were no --run_under")
+	f.StringVar(&only, "only", "", "with --under_bazel, trace only tests that are in this file, which tasting test writes, and execute others as if there were no --run_under")
 	f.StringVar(&serve, "serve", "", "trace a service in intervals that its tests ask for at this `ADDRESS`, unix:PATH or HOST:PORT (docs/traces.md), and print no table")
 	f.StringVar(&table, "intervals", "intervals", "with --serve, `DIR` for what was executed in each")
 	f.BoolVar(&merge, "merge", false, "with --serve, have intervals that overlap count as one, instead of refusing them")
@@ -132,7 +132,14 @@ func traceTest(args []string, only string, opt trace.Options) error {
 		return err
 	}
 	file := os.Getenv(trace.SplitLogs)
-	if file == "" || !listed(only, os.Getenv("TEST_TARGET")) {
+	if file != "" && only != "" {
+		t, err := trace.FindWanted(only, os.Getenv("TEST_TARGET"))
+		if err != nil {
+			file = ""
+		}
+		opt.Entered = t.Entered
+	}
+	if file == "" {
 		return again(args)
 	}
 	r, err := runTraced(args, opt)
@@ -168,15 +175,6 @@ func traceTest(args []string, only string, opt trace.Options) error {
 		runner.Die(r.Status.Signal())
 	}
 	return exit(r.Status.ExitStatus(), nil)
-}
-
-// listed tells whether a label is a line of a file; without a name of a file, all are.
-func listed(file, label string) bool {
-	if file == "" {
-		return true
-	}
-	b, err := os.ReadFile(file)
-	return err == nil && slices.Contains(strings.Split(string(b), "\n"), label)
 }
 
 // plainPath matches paths that a shell takes as they are.
