@@ -423,7 +423,8 @@ func isIdle(name, path string) bool {
 	if err == nil {
 		_, err = trace.DecodeIdle(b)
 	}
-	return err == nil
+	var unknown trace.UnknownError
+	return err == nil || errors.As(err, &unknown)
 }
 
 // ParseTraces parses the value of --traces.

@@ -20,10 +20,6 @@ const idleHead = "tasting idle 1\n"
 // format, and one for each name, sorted. Names with line ends, which compilers don't make, are left out: it is
 // always right to take a function for one that was entered.
 func EncodeIdle(idle map[string]bool) ([]byte, error) {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
-	if err != nil {
-		return nil, err
-	}
 	var b strings.Builder
 	b.WriteString(idleHead)
 	for _, name := range slices.Sorted(maps.Keys(idle)) {
@@ -31,10 +27,29 @@ func EncodeIdle(idle map[string]bool) ([]byte, error) {
 			b.WriteString(name + "\n")
 		}
 	}
-	return e.EncodeAll([]byte(b.String()), nil), nil
+	return pack(b.String())
 }
 
-// DecodeIdle decodes what EncodeIdle has encoded. It is an error if b is anything else, or cut off.
+// UnknownError is why it isn't known what a program entered.
+type UnknownError string
+
+func (why UnknownError) Error() string { return string(why) }
+
+const unknownHead = "tasting unknown 1\n"
+
+// Encode encodes the reason, in the place of names.
+func (why UnknownError) Encode() ([]byte, error) { return pack(unknownHead + string(why)) }
+
+func pack(text string) ([]byte, error) {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		return nil, err
+	}
+	return e.EncodeAll([]byte(text), nil), nil
+}
+
+// DecodeIdle decodes what EncodeIdle has encoded; what UnknownError.Encode has, is returned as that error. It is
+// another one if b is anything else, or cut off.
 func DecodeIdle(b []byte) (map[string]bool, error) {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxIdle))
 	if err != nil {
@@ -44,6 +59,9 @@ func DecodeIdle(b []byte) (map[string]bool, error) {
 	text, err := d.DecodeAll(b, nil)
 	if err != nil {
 		return nil, fmt.Errorf("no names of functions: %w", err)
+	}
+	if why, ok := strings.CutPrefix(string(text), unknownHead); ok {
+		return nil, UnknownError(why)
 	}
 	names, ok := strings.CutPrefix(string(text), idleHead)
 	if !ok || names != "" && !strings.HasSuffix(names, "\n") {

@@ -22,7 +22,15 @@ func TestEncodeIdle(t *testing.T) {
 			}
 		}
 	}
-	b, err := EncodeIdle(map[string]bool{"f\ng": true, "h": true})
+	why := UnknownError("it dances\nand sings")
+	b, err := why.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := DecodeIdle(b); got != nil || err != why {
+		t.Errorf("%v, %v", got, err)
+	}
+	b, err = EncodeIdle(map[string]bool{"f\ng": true, "h": true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,6 +120,19 @@ type Stats struct {
 	Entries   int // stops at breakpoints of functions
 }
 
+// Unknown says why Idle is nil.
+func (r *Result) Unknown() UnknownError {
+	if len(r.Trace.GaveUp) > 0 {
+		return UnknownError(strings.Join(r.Trace.GaveUp, "; "))
+	}
+	for _, f := range r.Trace.Files {
+		if f.Unseen > 0 {
+			return UnknownError(fmt.Sprintf("%s has code that belongs to no function with a symbol (%d bytes)", f.Name, f.Unseen))
+		}
+	}
+	return "nobody knows why"
+}
+
 // NotOfSystem reports whether a file is outside of the directories that a system keeps
 // its libraries and programs in.
 func NotOfSystem(path string) bool {

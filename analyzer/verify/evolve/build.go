@@ -286,6 +286,7 @@ type execution struct {
 	once    sync.Once
 	outcome *Outcome
 	traced  *trace.Result // nil if it wasn't
+	naive   *trace.Result // by the naive collector; the same
 	took    time.Duration
 	err     error
 }
@@ -302,17 +303,18 @@ func (x *Built) Run(ctx context.Context) (*Outcome, time.Duration, error) {
 	return t.outcome, t.took, t.err
 }
 
-// Traced executes the test as Run does, and returns what it did under a tracer, nil if that isn't known. It is
-// an error if a tracer makes a difference.
-func (x *Built) Traced(ctx context.Context) (*trace.Result, error) {
+// Traced executes the test as Run does, and returns what it did under a tracer, and under one with the naive collector:
+// nil if that isn't known. It is an error if a tracer makes a difference.
+func (x *Built) Traced(ctx context.Context) (smart, naive *trace.Result, err error) {
 	switch {
 	case x.Err != nil:
-		return nil, nil
+		return nil, nil, nil
 	case x.recorded != nil:
-		return x.recorded.Traced()
+		smart, err = x.recorded.Traced()
+		return smart, nil, err
 	}
 	t := x.once(ctx)
-	return t.traced, t.err
+	return t.traced, t.naive, t.err
 }
 
 func (x *Built) once(ctx context.Context) *execution {
@@ -346,18 +348,27 @@ func (x *Built) execute(ctx context.Context, t *execution) error {
 	if err != nil || !x.b.Traces {
 		return err
 	}
-	traced, err := x.start(ctx, dir, func(cmd *exec.Cmd) (r *trace.Result, err error) {
-		t.traced, err = trace.Run(cmd, trace.Options{}, nil)
-		return t.traced, err
+	if t.traced, err = x.trace(ctx, dir, t.outcome, trace.Options{}); err != nil {
+		return err
+	}
+	t.naive, err = x.trace(ctx, dir, t.outcome, trace.Options{Naive: true})
+	return err
+}
+
+// trace has the program in a directory run under a tracer, nil if it takes too long.
+func (x *Built) trace(ctx context.Context, dir string, bare *Outcome, opt trace.Options) (r *trace.Result, err error) {
+	o, err := x.start(ctx, dir, func(cmd *exec.Cmd) (_ *trace.Result, err error) {
+		r, err = trace.Run(cmd, opt, nil)
+		return r, err
 	})
 	switch {
-	case err != nil || t.traced == nil || t.traced.Void != "" || traced.Same(t.outcome):
-	case traced.Status == tooLong || t.outcome.Status == tooLong: // the machine is busy
-		t.traced = nil
+	case err != nil || r == nil || r.Void != "" || o.Same(bare):
+	case o.Status == tooLong || bare.Status == tooLong: // the machine is busy
+		return nil, nil
 	default:
-		err = fmt.Errorf("under a tracer a test does something else: %+v, without %+v", *traced, *t.outcome)
+		err = fmt.Errorf("under a tracer a test does something else: %+v, without %+v", *o, *bare)
 	}
-	return err
+	return r, err
 }
 
 // start has the program in a directory run, with its data; its standard output and error are one.

@@ -1,6 +1,7 @@
 package evolve
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -145,5 +146,54 @@ func TestFaults(t *testing.T) {
 	}
 	if d := cmp.Diff(small, again); d != "" {
 		t.Error(d)
+	}
+}
+
+// The axioms, on results that are made up: what is left out has to pass, in the next revision (A1) and later (A2),
+// and to execute what it did (A3); and collectors agree (A4).
+func TestAxioms(t *testing.T) {
+	const pass, fail = true, false
+	for _, c := range []struct {
+		name     string
+		passed   []bool
+		selected []bool
+		result   Result // of the last revision
+		want     []string
+	}{
+		{"nothing is left out", []bool{pass, fail}, []bool{true, true}, Result{}, nil},
+		{"what passes is left out", []bool{pass, pass, pass}, []bool{true, false, false}, Result{}, nil},
+		{"what fails is left out", []bool{pass, fail}, []bool{true, false}, Result{}, []string{"A1 1"}},
+		{"what has failed before is left out", []bool{pass, fail, fail}, []bool{true, true, false}, Result{}, []string{"A1 2"}},
+		{"what fails later is left out", []bool{pass, pass, fail}, []bool{true, false, false}, Result{}, []string{"A2 2"}},
+		{"twice", []bool{pass, fail, fail}, []bool{true, false, false}, Result{}, []string{"A1 1", "A2 2"}},
+		{"it executes something else", []bool{pass, pass}, []bool{true, false}, Result{Unlike: []string{"t"}}, []string{"A3 1"}},
+		{"collectors", []bool{pass, pass}, []bool{true, true}, Result{Collectors: []string{"t"}}, []string{"A4 1"}},
+	} {
+		trace := &Trace{Program: &Program{Name: "p"}, Tools: []string{"tool"}, Results: map[string][]*Result{}}
+		for i, passed := range c.passed {
+			r := &Result{}
+			if i == len(c.passed)-1 {
+				r.Unlike, r.Collectors = c.result.Unlike, c.result.Collectors
+			}
+			if c.selected[i] {
+				r.Selected = []string{"t"}
+			}
+			trace.Outcomes, trace.Passed = append(trace.Outcomes, map[string]*Outcome{"t": {}}), append(trace.Passed, map[string]bool{"t": passed})
+			trace.Results["tool"] = append(trace.Results["tool"], r)
+		}
+		var got []string
+		for _, r := range Rules {
+			if strings.HasPrefix(r.ID, "A") {
+				r.check(trace, "tool", func(revision int, tests []string, _ string) {
+					if !slices.Equal(tests, []string{"t"}) {
+						t.Errorf("%s: %s of %v", c.name, r.ID, tests)
+					}
+					got = append(got, fmt.Sprintf("%s %d", r.ID, revision))
+				})
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
 	}
 }

@@ -101,6 +101,9 @@ var traceFaults = []Fault{
 	forgetting("every other entry", "every other function that is entered is missed", []string{"C1+enum", "H1+inline"}, func(_ string, s trace.Symbol) bool {
 		return xxhash.Sum64String(s.Name)%2 == 0
 	}),
+	forgetting("traces without threads", "what another thread enters isn't seen", []string{"C1+thread"}, func(_ string, s trace.Symbol) bool { return has(s.Name, "leaf_thread") }),
+	forgetting("traces without children", "what a forked child enters isn't seen", []string{"C1+child"}, func(_ string, s trace.Symbol) bool { return has(s.Name, "leaf_child") }),
+	forgetting("traces without resolvers", "what a resolver enters isn't seen", []string{"C1+resolver"}, func(_ string, s trace.Symbol) bool { return has(s.Name, "leaf_which") }),
 	{"keys without virtual tables", "of traces' keys: no class has a virtual table", []string{"F1+vtable"}, drop("_ZTV"), true},
 	{"keys without data", "of traces' keys: what data refers to is ignored", []string{"F1+vtable"}, rewire(func(c *manifest.Component) {
 		if c.Entry == "" {
@@ -115,6 +118,8 @@ var (
 	constructor     = regexp.MustCompile(`C[12]E`)
 	virtualFunction = regexp.MustCompile(`^_ZNK?[0-9A-Z].*[0-9a-z]Ei?$`)
 )
+
+func has(name, part string) bool { return strings.Contains(name, part) }
 
 // noInitialisers has nothing run in front of main.
 var noInitialisers = rewire(func(c *manifest.Component) {

@@ -48,7 +48,9 @@ type Rule struct {
 }
 
 // Rules are R1 to R7 of the paper, by tests rather than by their number, and with what a test that fails
-// prints, as its section on future work asks for.
+// prints, as its section on future work asks for; then the axioms of the proof of Ekstazi's safety (Mansky,
+// Gunter), 5.1 and 6, as far as programs can show them: outputs are equivalent if neither the outcomes
+// nor what was collected can be told apart.
 var Rules = []Rule{
 	{"R1", Safety, "a test that newly fails isn't seen to fail, or to fail like that", newlyFailed},
 	{"R2", Safety, "no test is selected, and all other tools select all", func(t *Trace, tool string, found func(int, []string, string)) {
@@ -61,6 +63,18 @@ var Rules = []Rule{
 	{"R5", Precision, "tests are selected though nothing has changed", unchanged},
 	{"R6", Generality, "in the first revision, not all tests are selected", first},
 	{"R7", Generality, "a test fails that passes by RetestAll", moreFailures},
+	{"A1", Safety, "a test is left out that was executed in the revision before, and it fails (existence safety)", func(t *Trace, tool string, found func(int, []string, string)) {
+		leftOut(t, tool, found, func(steps int) bool { return steps == 1 })
+	}},
+	{"A2", Safety, "a test is left out several times, and in the end it fails (lemma 5.2, transitivity)", func(t *Trace, tool string, found func(int, []string, string)) {
+		leftOut(t, tool, found, func(steps int) bool { return steps > 1 })
+	}},
+	{"A3", Safety, "a test is left out that doesn't execute what it did when its outcome was recorded (equivalence)", func(t *Trace, tool string, found func(int, []string, string)) {
+		each(t, tool, found, "don't execute what decided", func(r *Result) []string { return r.Unlike })
+	}},
+	{"A4", Safety, "the naive collector and the smart one see different functions (lemma 6.5)", func(t *Trace, tool string, found func(int, []string, string)) {
+		each(t, tool, found, "another trace by the naive collector", func(r *Result) []string { return r.Collectors })
+	}},
 }
 
 // Check returns what speaks against each tool but RetestAll.
@@ -161,6 +175,34 @@ func moreFailures(t *Trace, tool string, found func(int, []string, string)) {
 		}
 		if len(l) > 0 {
 			found(i, l, "failed, and pass by RetestAll")
+		}
+	}
+}
+
+// leftOut finds tests that were left out and don't pass, by how many revisions ago they were executed. A tool that
+// leaves a test out says that it passes: what fails is executed again.
+func leftOut(t *Trace, tool string, found func(int, []string, string), counts func(steps int) bool) {
+	steps := map[string]int{}
+	for i, r := range t.Results[tool] {
+		var failed []string
+		for _, name := range slices.Sorted(maps.Keys(t.Outcomes[i])) {
+			if steps[name]++; slices.Contains(r.Selected, name) {
+				steps[name] = 0
+			} else if !t.Passed[i][name] && counts(steps[name]) {
+				failed = append(failed, name)
+			}
+		}
+		if len(failed) > 0 {
+			found(i, failed, "left out, and failed")
+		}
+	}
+}
+
+// each finds tests that results name.
+func each(t *Trace, tool string, found func(int, []string, string), detail string, tests func(*Result) []string) {
+	for i, r := range t.Results[tool] {
+		if l := tests(r); len(l) > 0 {
+			found(i, l, detail)
 		}
 	}
 }

@@ -29,6 +29,10 @@ type Result struct {
 	Failed   map[string]*Outcome
 	// Analysis is how long it took to select, Execution how long what it has selected took.
 	Analysis, Execution time.Duration
+	// Unlike are, of a tool that knows what tests execute, those that were left out and don't execute what they did when
+	// their outcome was recorded; Collectors are those of which the naive collector doesn't see what the smart one sees.
+	// Both are sorted.
+	Unlike, Collectors []string
 }
 
 // Passes tells whether an outcome is a pass of a test: what it prints is what it printed in the first
@@ -49,6 +53,14 @@ type selecting interface {
 	affected(tests []*Built) ([]bool, error)
 	// executed is told of each execution, passed or not.
 	executed(ctx context.Context, x *Built, passed bool) error
+}
+
+// collecting is a session of a selector that knows what tests execute.
+type collecting interface {
+	// unlike tells whether a test that was left out doesn't execute what decided about it.
+	unlike(ctx context.Context, x *Built) (bool, error)
+	// collectors tells whether the naive collector sees something else of a test than the smart one.
+	collectors(ctx context.Context, x *Built) (bool, error)
 }
 
 func (s *selector) Name() string   { return s.name }
@@ -82,6 +94,11 @@ func (s *selection) Revision(ctx context.Context, r *Revision, tests map[string]
 	if h, ok := s.selecting.(*hybrid); ok {
 		result.Analysis, h.spared = result.Analysis+h.spared, 0
 	}
+	if c, ok := s.selecting.(collecting); ok {
+		if err := result.collect(ctx, c, list); err != nil {
+			return nil, err
+		}
+	}
 	for _, name := range result.Selected {
 		x := tests[name]
 		o, took, err := x.Run(ctx)
@@ -98,6 +115,31 @@ func (s *selection) Revision(ctx context.Context, r *Revision, tests map[string]
 		}
 	}
 	return result, nil
+}
+
+// collect looks at what tests execute.
+func (r *Result) collect(ctx context.Context, c collecting, tests []*Built) error {
+	for _, x := range tests {
+		differ, err := c.collectors(ctx, x)
+		if err != nil {
+			return err
+		}
+		if differ {
+			r.Collectors = append(r.Collectors, x.Test.Name)
+		}
+		if slices.Contains(r.Selected, x.Test.Name) {
+			continue
+		}
+		if differ, err = c.unlike(ctx, x); err != nil {
+			return err
+		}
+		if differ {
+			r.Unlike = append(r.Unlike, x.Test.Name)
+		}
+	}
+	slices.Sort(r.Unlike)
+	slices.Sort(r.Collectors)
+	return nil
 }
 
 // RetestAll executes everything.

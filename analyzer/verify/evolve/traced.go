@@ -3,6 +3,7 @@ package evolve
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/trace"
@@ -16,7 +17,7 @@ const maxTraces = 8
 func OursWithTraces(name string, p Passes, e *Evidence) Tool {
 	return &selector{name, func() selecting {
 		keys := func(tests []*Built) ([]string, error) { return Keys(tests, e) }
-		return &byTrace{byKey{keys, nil, map[string]bool{}}, e, map[string][]map[string]bool{}}
+		return &byTrace{byKey{keys, nil, map[string]bool{}}, e, map[string][]map[string]bool{}, map[string]string{}}
 	}, p}
 }
 
@@ -25,6 +26,7 @@ type byTrace struct {
 	byKey
 	evidence *Evidence
 	traces   map[string][]map[string]bool // of tests by their names, the newest first
+	of       map[string]string            // the key of the trace that is recorded under a key
 }
 
 func (b *byTrace) affected(tests []*Built) ([]bool, error) {
@@ -49,7 +51,8 @@ func (b *byTrace) affected(tests []*Built) ([]bool, error) {
 	for k, i := range which {
 		if b.passed[keys[k]] {
 			affected[i] = false
-			b.passed[b.now[tests[i].Test.Name]] = true
+			now := b.now[tests[i].Test.Name]
+			b.passed[now], b.of[now] = true, keys[k]
 		}
 	}
 	return affected, nil
@@ -59,29 +62,54 @@ func (b *byTrace) executed(ctx context.Context, x *Built, passed bool) error {
 	if err := b.byKey.executed(ctx, x, passed); err != nil || !passed || b.now[x.Test.Name] == "" {
 		return err
 	}
-	r, err := x.Traced(ctx)
-	if err != nil || r == nil || r.Idle == nil {
-		return err
-	}
-	idle := b.evidence.idle(r)
-	keys, frontiers, err := traceKeys([]*Built{x}, []map[string]bool{idle}, b.evidence)
-	if err != nil || keys[0] == "" {
+	key, names, err := b.trace(ctx, x)
+	if err != nil || key == "" {
 		return err
 	}
 	// What isn't in the closure of the trace decides nothing.
 	frontier := map[string]bool{}
-	for _, name := range frontiers[0] {
+	for _, name := range names {
 		frontier[name] = true
 	}
-	b.passed[keys[0]] = true
+	b.passed[key], b.of[b.now[x.Test.Name]] = true, key
 	l := b.traces[x.Test.Name]
 	b.traces[x.Test.Name] = append([]map[string]bool{frontier}, l[:min(len(l), maxTraces-1)]...)
 	return nil
 }
 
+// trace returns the key of a test's trace, "" if it has none, and what of that is in the closure.
+func (b *byTrace) trace(ctx context.Context, x *Built) (string, []string, error) {
+	r, _, err := x.Traced(ctx)
+	if err != nil || r == nil || r.Idle == nil {
+		return "", nil, err
+	}
+	keys, frontiers, err := traceKeys([]*Built{x}, []map[string]bool{b.evidence.idle(r)}, b.evidence)
+	if err != nil {
+		return "", nil, err
+	}
+	return keys[0], frontiers[0], nil
+}
+
+func (b *byTrace) unlike(ctx context.Context, x *Built) (bool, error) {
+	recorded := b.of[b.now[x.Test.Name]]
+	if recorded == "" {
+		return false, nil
+	}
+	key, _, err := b.trace(ctx, x)
+	return key != "" && key != recorded, err
+}
+
+func (b *byTrace) collectors(ctx context.Context, x *Built) (bool, error) {
+	smart, naive, err := x.Traced(ctx)
+	if err != nil || smart == nil || naive == nil {
+		return false, err
+	}
+	return (smart.Idle == nil) != (naive.Idle == nil) || !maps.Equal(b.evidence.idle(smart), naive.Idle) || !slices.Equal(smart.Trace.GaveUp, naive.Trace.GaveUp), nil
+}
+
 // idle returns the functions that were idle, to an evidence that may be broken.
 func (e *Evidence) idle(r *trace.Result) map[string]bool {
-	if e.forget == nil {
+	if e.forget == nil || r.Idle == nil {
 		return r.Idle
 	}
 	idle := maps.Clone(r.Idle)

@@ -162,8 +162,12 @@ func traceTest(args []string, only string, opt trace.Options) error {
 		return again(args)
 	}
 	// What the test has written there itself stays.
-	if _, err := os.Lstat(file); r.Idle != nil && errors.Is(err, fs.ErrNotExist) {
-		b, err := trace.EncodeIdle(r.Idle)
+	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+		encode := func() ([]byte, error) { return trace.EncodeIdle(r.Idle) }
+		if r.Idle == nil {
+			encode = r.Unknown().Encode
+		}
+		b, err := encode()
 		if err == nil {
 			err = wholefile.Write(file, b, 0o644)
 		}

@@ -66,6 +66,16 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
+	{name: "thread", doc: "what another thread executes", plain: true, plant: func(m *model, _ *rand.Rand) { m.plantFar("thread") }, edits: editFar("leaf_thread")},
+	{name: "child", doc: "what a forked child executes", plain: true, plant: func(m *model, _ *rand.Rand) { m.plantFar("child") }, edits: editFar("leaf_child")},
+	{name: "resolver", doc: "what a resolver executes when the program is loaded", plain: true, plant: func(m *model, _ *rand.Rand) {
+		u := m.unit("u")
+		u.functions = append(u.functions,
+			&function{name: "leaf_which", param: "int", static: true, body: []term{num(93)}},
+			&function{name: "leaf_chosen", param: "int", private: true, chooser: "leaf_which", body: []term{num(94), {op: opParam}}})
+		f := u.functions[0]
+		f.body = append([]term{{op: opCall, of: u.name, name: "leaf_chosen"}}, f.body...)
+	}, edits: editFar("leaf_which")},
 	{name: "spec", doc: "a specialisation is added, changed or removed", plant: plantTemplates, edits: func(m *model) (es []func()) {
 		for _, t := range m.unit("u").templates {
 			es = append(es, func() {
@@ -487,4 +497,21 @@ func (m *model) free(u, o *unit, body []term) bool {
 	return !slices.ContainsFunc(body, func(t term) bool {
 		return t.bound() || !m.soundTerm(o, nil, t) || t.op == opMacro && t.of == ""
 	})
+}
+
+// plantFar has a function called elsewhere than in its caller's thread.
+func (m *model) plantFar(how string) {
+	u := m.unit("u")
+	u.functions = append(u.functions, &function{name: "leaf_" + how, param: "int", static: true, body: []term{num(91), {op: opParam}}})
+	f := u.functions[0]
+	f.body = append([]term{{op: opFar, of: u.name, name: "leaf_" + how, arg: how}}, f.body...)
+}
+
+func editFar(name string) func(m *model) []func() {
+	return func(m *model) (es []func()) {
+		if f := m.unit("u").function(name); f != nil {
+			es = append(es, func() { f.body[0].k++ }, func() { f.body[0].k += 3 })
+		}
+		return es
+	}
 }

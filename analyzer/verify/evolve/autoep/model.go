@@ -130,8 +130,10 @@ type function struct {
 	private bool
 	// deflt is the default of n, second that of a second parameter d; 0: there is none.
 	deflt, second int
-	body          []term
-	at            string
+	// chooser is a function that says, when the program is loaded, which of two this one is (ifunc).
+	chooser string
+	body    []term
+	at      string
 }
 
 // boot is a function that changes a global, at start-up if it is a constructor.
@@ -166,6 +168,7 @@ const (
 	opPoly   = "poly" // whether a class has virtual functions
 	opLocal  = "local"
 	opCall   = "call"
+	opFar    = "far"  // a call in another thread, or in a child
 	opBare   = "bare" // a call without a namespace, as overload resolution has it
 	opTable  = "table"
 	opGlobal = "global"
@@ -195,7 +198,7 @@ func (t term) calls() bool {
 // bound says whether a term means something else, or nothing, in another function than a free one of
 // its unit's source.
 func (t term) bound() bool {
-	return slices.Contains([]string{opLocal, opBare, opData, opSecond, opLine}, t.op)
+	return slices.Contains([]string{opLocal, opBare, opFar, opData, opSecond, opLine}, t.op)
 }
 
 func (m *model) unit(name string) *unit {

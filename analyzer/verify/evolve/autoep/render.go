@@ -39,6 +39,47 @@ const slurp = `static int slurp(const char *name) {
   return r;
 }`
 
+// far calls a function elsewhere than in this thread.
+const far = `#ifdef __cplusplus
+extern "C" {
+#endif
+int pthread_create(unsigned long *, const void *, void *(*)(void *), void *);
+int pthread_join(unsigned long, void **);
+int pipe(int *), fork(void), close(int), waitpid(int, int *, int);
+long read(int, void *, unsigned long), write(int, const void *, unsigned long);
+void _exit(int) __attribute__((noreturn));
+#ifdef __cplusplus
+}
+#endif
+struct far { int (*f)(int); int n; };
+static void *far_start(void *p) {
+  struct far *x = (struct far *)p;
+  x->n = x->f(x->n);
+  return 0;
+}
+static int in_thread(int (*f)(int), int n) {
+  struct far x = {f, n};
+  unsigned long t;
+  if (pthread_create(&t, 0, far_start, &x)) return -1;
+  pthread_join(t, 0);
+  return x.n;
+}
+static int in_child(int (*f)(int), int n) {
+  int p[2], r = -1, pid;
+  if (pipe(p)) return -1;
+  pid = fork();
+  if (pid == 0) {
+    r = f(n);
+    write(p[1], &r, sizeof r);
+    _exit(0);
+  }
+  close(p[1]);
+  read(p[0], &r, sizeof r);
+  close(p[0]);
+  waitpid(pid, 0, 0);
+  return r;
+}`
+
 // revision renders all files. They are in one directory, so that an include needs no flags.
 func (m *model) revision() *evolve.Revision {
 	r := &evolve.Revision{Files: maps.Clone(m.data), Flags: m.flags}
@@ -236,10 +277,12 @@ func (m *model) body(u *unit) string {
 	for _, s := range u.usings {
 		w.line("using %s;", s)
 	}
-	if slices.ContainsFunc(u.functions, func(f *function) bool {
-		return slices.ContainsFunc(f.body, func(t term) bool { return t.op == opData })
-	}) {
-		w.line("%s", slurp)
+	for _, helper := range [][2]string{{opData, slurp}, {opFar, far}} {
+		if slices.ContainsFunc(u.functions, func(f *function) bool {
+			return slices.ContainsFunc(f.body, func(t term) bool { return t.op == helper[0] })
+		}) {
+			w.line("%s", helper[1])
+		}
 	}
 	w.open()
 	for _, f := range u.functions {
@@ -267,6 +310,10 @@ func (m *model) body(u *unit) string {
 	for _, o := range m.units {
 		for _, f := range o.functions {
 			if (o == u && f.at == "" || f.at == u.name) && (f.static || f.private || !m.inHeader(u, f)) {
+				if f.chooser != "" {
+					w.chosen(f)
+					continue
+				}
 				w.in(f.ns, "%s%s%s", w.prefix(f, false, true), signature(f, f.name, false), w.block(f))
 			}
 		}
@@ -522,6 +569,18 @@ func (w *writer) block(f *function) string {
 	return b.String()
 }
 
+// chosen writes a function that is one of two, and its resolver.
+func (w *writer) chosen(f *function) {
+	other := &function{body: append(slices.Clip(f.body), num(77))}
+	c := ""
+	if !w.m.plain {
+		c = `extern "C" `
+	}
+	w.line("static int %[1]s_a(int n)%[2]s\nstatic int %[1]s_b(int n)%[3]s", f.name, w.block(f), w.block(other))
+	w.line("%[1]sint (*resolve_%[2]s_%[3]s(void))(int) { return %[4]s(2) & 1 ? %[3]s_a : %[3]s_b; }", c, w.u.name, f.name, f.chooser)
+	w.line("%s __attribute__((ifunc(\"resolve_%s_%s\")));", signature(f, f.name, true), w.u.name, f.name)
+}
+
 // name is that of something in a unit, wherever it is used.
 func (w *writer) name(u *unit, name string) string {
 	if f := u.function(name); f != nil && f.ns != "" {
@@ -584,6 +643,8 @@ func (w *writer) expr(t term) string {
 		return fmt.Sprintf("(__is_polymorphic(%[1]s) + 2 * __has_virtual_destructor(%[1]s))", class(t.of))
 	case opCall:
 		return guard("%s((int)n - 1)", w.name(of, t.name))
+	case opFar:
+		return guard("in_%s(%s, (int)n - 1)", t.arg, w.name(of, t.name))
 	case opBare:
 		return guard("%s((int)n - 1)", t.name)
 	case opTable:

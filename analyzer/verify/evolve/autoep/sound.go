@@ -96,7 +96,7 @@ func (m *model) soundTerm(u *unit, c *class, t term) bool {
 		return has(t.of, t.name)
 	case opUpcast:
 		return m.isBase(t.of, t.arg) && has(t.of, t.name)
-	case opCall, opBare:
+	case opCall, opBare, opFar:
 		o := m.unit(t.of)
 		f := o.function(t.name)
 		return f != nil && (o == u || !f.static && !f.private)

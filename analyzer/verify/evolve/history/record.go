@@ -358,7 +358,11 @@ func (r *Recorder) idle(logs []string) (string, error) {
 		dirs = append(dirs, filepath.Dir(log))
 	}
 	idle, err := trace.ReadIdle(dirs)
-	if err != nil || idle == nil {
+	var unknown trace.UnknownError
+	if errors.As(err, &unknown) || err == nil && idle == nil {
+		return "", nil
+	}
+	if err != nil {
 		return "", err
 	}
 	b, err := trace.EncodeIdle(idle)
