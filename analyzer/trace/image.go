@@ -405,8 +405,8 @@ func (t *text) isArmed(at uint64, trap []byte) bool {
 }
 
 // entered reports whether a breakpoint was met that a byte belongs to.
-func (t *text) entered(at uint64) bool {
-	n := uint64(len(native.trap))
+func (t *text) entered(at uint64, trap []byte) bool {
+	n := uint64(len(trap))
 	return t.counts[at-(at+t.address)%n] > 0
 }
 

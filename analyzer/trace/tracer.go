@@ -45,12 +45,16 @@ type tracer struct {
 	opt     Options
 	main    int
 	threads map[int]*thread
+	// early are threads that were heard of before their parents said so; they may have ended.
+	early   map[int]bool
 	files   map[identity]*loaded
 	loaders map[identity]*loaded
 	reasons map[string]bool
 	result  *Result
-	ending  bool // the program is
-	ended   bool // the program has
+	// attached: the program ran before, and goes on afterwards.
+	attached bool
+	ending   bool // the program is
+	ended    bool // the program has
 }
 
 // identity is what tells files of one machine apart.
@@ -133,12 +137,92 @@ func run(cmd *exec.Cmd, opt Options, started func()) (r *Result, err error) {
 	}
 	onOwnThread(func() {
 		x := &tracer{
-			opt: opt, threads: map[int]*thread{}, files: map[identity]*loaded{}, loaders: map[identity]*loaded{}, reasons: map[string]bool{},
+			opt: opt, threads: map[int]*thread{}, early: map[int]bool{}, files: map[identity]*loaded{}, loaders: map[identity]*loaded{}, reasons: map[string]bool{},
 			result: &Result{},
 		}
 		r, err = x.run(cmd, started)
 	})
 	return r, err
+}
+
+func attach(pid int, opt Options, started func()) (r *Result, err error) {
+	onOwnThread(func() {
+		x := &tracer{
+			opt: opt, attached: true, main: pid, threads: map[int]*thread{}, early: map[int]bool{}, files: map[identity]*loaded{}, loaders: map[identity]*loaded{},
+			reasons: map[string]bool{}, result: &Result{},
+		}
+		if err = x.attach(); err != nil {
+			return
+		}
+		started()
+		x.loop()
+		opt.Control.end(errEnded)
+		r = x.finish()
+	})
+	return r, err
+}
+
+// attach sets breakpoints in a program that runs. It isn't stopped for that: nobody is in the middle of
+// a byte.
+func (x *tracer) attach() error {
+	p := &process{pid: x.main, mem: -1}
+	// Threads that are known have their new ones traced. So all are known when none is new.
+	for found := true; found; {
+		found = false
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", x.main))
+		if err != nil {
+			return fmt.Errorf("there is no process %d", x.main)
+		}
+		for _, task := range tasks {
+			tid, err := strconv.Atoi(task.Name())
+			if err != nil || x.threads[tid] != nil {
+				continue
+			}
+			// If this program is killed, the other one had better live on.
+			switch err := ptrace(unix.PTRACE_SEIZE, tid, 0, options&^unix.PTRACE_O_EXITKILL); {
+			case err == nil:
+				x.add(tid, p)
+				found = true
+			case errors.Is(err, unix.ESRCH): // it has ended
+			case x.traces(tid):
+				found = true // of a thread that was seized just now; it will be heard of
+				x.add(tid, p)
+				x.early[tid] = true
+			default:
+				for tid := range x.threads {
+					_ = ptrace(unix.PTRACE_INTERRUPT, tid, 0, 0)
+					if _, err := unix.Wait4(tid, nil, unix.WALL|unix.WNOTHREAD, nil); err == nil {
+						_ = ptrace(unix.PTRACE_DETACH, tid, 0, 0)
+					}
+				}
+				return fmt.Errorf("process %d can't be traced: %w (see /proc/sys/kernel/yama/ptrace_scope, and whether another tracer is attached)", x.main, err)
+			}
+		}
+	}
+	if len(x.threads) == 0 {
+		return fmt.Errorf("process %d has ended", x.main)
+	}
+	x.giveUp("it was attached to: what it had executed before isn't known")
+	x.opt.Control.begin(x.main)
+	if !x.load(p) {
+		x.leave(p)
+		return nil
+	}
+	x.refresh(p)
+	x.writeRuns(p, p.maps, nil, true)
+	return nil
+}
+
+// traces tells whether a thread is traced by this one.
+func (x *tracer) traces(tid int) bool {
+	return procStatus(tid)["TracerPid"] == strconv.Itoa(unix.Gettid())
+}
+
+// leaveAll lets go of a program that was attached to.
+func (x *tracer) leaveAll() {
+	for _, t := range slices.Collect(maps.Values(x.threads)) {
+		x.leave(t.p)
+	}
 }
 
 // onOwnThread calls f on a thread of the system that has no children: a tracer waits for all of its
@@ -270,7 +354,7 @@ func (x *tracer) giveUp(format string, args ...any) { x.reasons[fmt.Sprintf(form
 
 func (x *tracer) loop() {
 	var ws unix.WaitStatus
-	for !x.ended || len(x.threads) > 0 {
+	for !x.ended && !x.attached || len(x.threads) > 0 {
 		// The kernel would add all threads up at each stop, for what matters at the end alone.
 		var usage *unix.Rusage
 		if x.ending || len(x.threads) == 0 {
@@ -282,7 +366,7 @@ func (x *tracer) loop() {
 			continue
 		}
 		if err != nil {
-			if !x.ended {
+			if !x.ended && !x.attached {
 				x.result.Void = "the tracer has lost sight of it"
 			}
 			return
@@ -336,6 +420,7 @@ func (p *process) close() {
 
 // born finds out about a thread that was heard of before its parent said so.
 func (x *tracer) born(tid int) *thread {
+	x.early[tid] = true
 	status := procStatus(tid)
 	tgid, _ := strconv.Atoi(status["Tgid"])
 	ppid, _ := strconv.Atoi(status["PPid"])
@@ -406,7 +491,9 @@ func (x *tracer) stopped(t *thread, ws unix.WaitStatus) {
 	}
 	switch {
 	case event == unix.PTRACE_EVENT_FORK, event == unix.PTRACE_EVENT_VFORK, event == unix.PTRACE_EVENT_CLONE:
-		if tid := message(t.tid); x.threads[tid] == nil {
+		if tid := message(t.tid); x.early[tid] {
+			delete(x.early, tid)
+		} else if x.threads[tid] == nil {
 			if event == unix.PTRACE_EVENT_CLONE && unix.Access(fmt.Sprintf("/proc/%d/task/%d", t.p.pid, tid), unix.F_OK) == nil {
 				x.add(tid, t.p)
 			} else {
@@ -874,6 +961,10 @@ func (x *tracer) watch(p *process, r *region, start uint64) {
 	if len(p.specials) > 0 {
 		return
 	}
+	if x.attached {
+		x.giveUp("libraries that are loaded from now on aren't seen: the loader %s can't be followed", filepath.Base(r.path))
+		return
+	}
 	// It is followed until it starts the program.
 	p.follow = true
 	code := make([]byte, len(native.trap))
@@ -1130,7 +1221,7 @@ func (x *tracer) compare(p *process, m *mapping, in region) {
 			continue
 		}
 		for i, c := range b[:n] {
-			if c == code[i] && c != armed[i] && !m.t.entered(lo-m.t.offset+uint64(i)) {
+			if c == code[i] && c != armed[i] && !m.t.entered(lo-m.t.offset+uint64(i), native.trap) {
 				x.giveUp("%s takes its code from the file again", m.f.name)
 				return
 			}

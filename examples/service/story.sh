@@ -47,7 +47,7 @@ build
 interval="$tasting interval --at=unix:../socket run"
 run_all "$tasting" trace --serve="unix:../socket" --intervals="$scratch/table" -- >"$scratch/before"
 interval=
-"$tasting" select --dir="$scratch/table" --record "@$scratch/manifests"
+"$tasting" select --dir="$scratch/table" --service=kv --store="$scratch/store" --record "@$scratch/manifests"
 if grep -q failed "$scratch/before"; then
     cat "$scratch/before" "$scratch/log" >&2
     exit 1
@@ -66,7 +66,7 @@ edit() {
         exit 1
     fi
     build
-    got=$("$tasting" select --dir="$scratch/table" --explain "@$scratch/manifests" 2>"$scratch/err" | tr '\n' ' ') || {
+    got=$("$tasting" select --service=kv --store="$scratch/store" --explain "@$scratch/manifests" 2>"$scratch/err" | tr '\n' ' ') || {
         cat "$scratch/err" >&2
         exit 1
     }
@@ -84,6 +84,8 @@ edit() {
     all=$((all + n)) edits=$((edits + 1))
     cp "$scratch/handlers.cc" handlers.cc
 }
+
+rm -r "$scratch/table" # everybody who knows the store can select
 
 edit "a comment" "" 's|^Response Get|// By its key.\n&|'
 edit "Increment adds one more" "increment" 's|Number(value) + Number(request.body)|& + 1|'

@@ -112,6 +112,8 @@ type Entries struct {
 	// them is a part of others.
 	Executed int `json:"executed"`
 	Inlined  int `json:"inlined"`
+	// InlinedFunctions are those: a compiler can be asked whether it has inlined them (-Rpass=inline).
+	InlinedFunctions []Function `json:"inlinedFunctions,omitempty"`
 	// Entered is the number of functions in the trace, which has also those without counters.
 	Entered int `json:"entered"`
 	// Missing are all other functions of Executed that aren't in the trace, unless that was given up.
@@ -153,11 +155,14 @@ func CheckTrace(ctx context.Context, closure *fingerprint.Report, t *trace.Trace
 			e.Missing = append(e.Missing, f)
 		default:
 			e.Inlined++
+			e.InlinedFunctions = append(e.InlinedFunctions, f)
 		}
 	}
-	slices.SortFunc(e.Missing, func(f, g Function) int {
-		return cmp.Or(strings.Compare(f.Source, g.Source), strings.Compare(f.Symbol, g.Symbol))
-	})
+	for _, l := range [][]Function{e.Missing, e.InlinedFunctions} {
+		slices.SortFunc(l, func(f, g Function) int {
+			return cmp.Or(strings.Compare(f.Source, g.Source), strings.Compare(f.Symbol, g.Symbol))
+		})
+	}
 	return e, nil
 }
 

@@ -3,20 +3,23 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/ianlancetaylor/demangle"
 	"github.com/rules-tasting/rules_tasting/analyzer/interval"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/spf13/cobra"
 )
 
 func init() { register(selectCommand) }
 
 func selectCommand() *cobra.Command {
-	var dir, before string
+	var dir, before, service string
 	var record, explain bool
+	var o store.Options
 	cmd := &cobra.Command{
-		Use:   "select --dir=DIR [--record | --before=FILE] [--explain] MANIFEST...",
+		Use:   "select --dir=DIR|--service=NAME [--record | --before=FILE] [--explain] MANIFEST...",
 		Short: "Print which tests of a service a change of it can affect",
 		Long: `Print which tests of a service a change of it can affect.
 
@@ -25,7 +28,8 @@ each of its tests. The manifests are those of all that is linked into the servic
 the output group tasting_manifests of the aspect has them; @FILE stands for the lines of FILE.
 
 With --record, what the service is made of now is noted in DIR: call it when the
-tests have been collected. Later, with the manifests of another version, the tests
+tests have been collected. With --service as well, the table is kept in the store under
+that name; then everybody who knows the store does without DIR. Later, with the manifests of another version, the tests
 are printed, a line each, for which that version can do something else.
 
 That is safe for what was collected: it compares with the version that did execute
@@ -35,15 +39,27 @@ collection; but a test may need other functions by now, and be missed.
 
 Exit codes: 0 all went well, whether there are such tests or not; 2 bad usage or input.`,
 		Example: `  tasting select --dir=kv.traces --record @manifests     # at the version that was collected
-  tasting select --dir=kv.traces --explain @manifests    # after a change`,
+  tasting select --dir=kv.traces --explain @manifests    # after a change
+  tasting select --dir=kv.traces --service=kv --store=grpc://cache:8980 --record @manifests
+  tasting select --service=kv --store=grpc://cache:8980 @manifests`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			manifests, err := expandArgs(args)
 			if err != nil {
 				return err
 			}
-			if dir == "" {
+			if dir == "" && (service == "" || record) {
 				return errors.New("select: no --dir: name the directory that tasting trace --serve has written")
+			}
+			if dir == "" {
+				if dir, err = os.MkdirTemp("", "tasting-select-"); err != nil {
+					return err
+				}
+				defer os.RemoveAll(dir)
+				load := func(s store.Store) error { return interval.Load(cmd.Context(), s, service, dir) }
+				if err := withStore(cmd, &o, load); err != nil {
+					return fmt.Errorf("%w: collect its tests, and keep the table with tasting select --record --service=%s", err, service)
+				}
 			}
 			collected := filepath.Join(dir, interval.ProgramFile)
 			if before == "" {
@@ -52,7 +68,10 @@ Exit codes: 0 all went well, whether there are such tests or not; 2 bad usage or
 				fmt.Fprintln(cmd.ErrOrStderr(), "tasting: warning: what tests need was collected with another version than the change is from: one may be missed")
 			}
 			if record {
-				return interval.Record(before, manifests)
+				if err := interval.Record(before, manifests); err != nil || service == "" || before != collected {
+					return err
+				}
+				return withStore(cmd, &o, func(s store.Store) error { return interval.Save(cmd.Context(), s, service, dir) })
 			}
 			tests, err := interval.Read(dir)
 			if err != nil {
@@ -81,9 +100,24 @@ Exit codes: 0 all went well, whether there are such tests or not; 2 bad usage or
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&dir, "dir", "", "`DIR` of the table (required)")
+	f.StringVar(&dir, "dir", "", "`DIR` of the table")
+	f.StringVar(&service, "service", "", "`NAME` of the service whose newest table is in the store: with --record to put it there, else to use it in the place of DIR")
 	f.BoolVar(&record, "record", false, "note what the service is made of, and select nothing")
 	f.StringVar(&before, "before", "", "`FILE` of the version that the change is from, if it isn't the one that was collected")
 	f.BoolVar(&explain, "explain", false, "say of each test why, on standard error")
+	o.AddFlags(f)
 	return cmd
+}
+
+// withStore calls f with the store that flags and environment name.
+func withStore(cmd *cobra.Command, o *store.Options, f func(store.Store) error) error {
+	if err := o.Complete(cmd.Flags(), os.Getenv); err != nil {
+		return err
+	}
+	s, err := store.Open(o.Location, *o)
+	if err != nil {
+		return err
+	}
+	defer store.Close(s)
+	return f(s)
 }
