@@ -191,7 +191,7 @@ func FuzzImage(f *testing.F) {
 			return
 		}
 		_, _ = m.id()
-		m.functions(func(s *symbol, _, _ string) {
+		m.functions(func(*symbol) bool { return true }, func(s *symbol, _, _ string) {
 			if text, at := m.find(s.value); text.isArmed(at, m.arch.trap) {
 				text.counts[at] = 1
 			}

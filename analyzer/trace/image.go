@@ -498,15 +498,18 @@ func (m *image) executed() []Function {
 		}
 	}
 	names := map[string]bool{}
-	m.functions(func(s *symbol, name, unit string) {
-		if f := at[s.value]; f != nil {
-			f.Symbols = append(f.Symbols, Symbol{name, unit})
-			names[name] = true
-		}
+	m.functions(func(s *symbol) bool { return at[s.value] != nil }, func(s *symbol, name, unit string) {
+		f := at[s.value]
+		f.Symbols = append(f.Symbols, Symbol{name, unit})
+		names[name] = true
 	})
 	// One round is enough: a piece is named after its function, not after another piece.
 	entered := len(at)
-	m.functions(func(s *symbol, name, unit string) {
+	dotted := func(s *symbol) bool {
+		name, _, _ := bytes.Cut(m.strtab[min(int(s.name), len(m.strtab)):], []byte{0})
+		return bytes.IndexByte(name, '.') >= 0
+	}
+	m.functions(dotted, func(s *symbol, name, unit string) {
 		if base, ok := symname.PieceOf(name); !ok || !names[base] || at[s.value] != nil && at[s.value].Count > 0 {
 			return
 		}
@@ -529,7 +532,7 @@ func (m *image) idle(executed []Function, names map[string]bool) {
 	for _, f := range executed {
 		at[f.Address] = true
 	}
-	m.functions(func(s *symbol, name, _ string) {
+	m.functions(func(*symbol) bool { return true }, func(s *symbol, name, _ string) {
 		t, off := m.find(s.value)
 		is := t.isArmed(off, m.arch.trap) && !at[s.value]
 		if other, known := names[name]; known {
@@ -539,8 +542,8 @@ func (m *image) idle(executed []Function, names map[string]bool) {
 	})
 }
 
-// functions calls f for each function's symbol.
-func (m *image) functions(f func(s *symbol, name, unit string)) {
+// functions calls f for each function's symbol that is wanted.
+func (m *image) functions(wanted func(s *symbol) bool, f func(s *symbol, name, unit string)) {
 	unit := ""
 	for b := m.symtab; len(b) > 0; b = b[symSize:] {
 		s := symbolAt(b)
@@ -553,7 +556,7 @@ func (m *image) functions(f func(s *symbol, name, unit string)) {
 		if !s.function() {
 			continue
 		}
-		if t, _ := m.find(s.value); t == nil {
+		if t, _ := m.find(s.value); t == nil || !wanted(&s) {
 			continue
 		}
 		of := ""

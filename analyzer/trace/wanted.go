@@ -21,6 +21,21 @@ func Again(entered nameset.Set, salt []byte) nameset.Set {
 	return entered.Without(again, binary.LittleEndian.Uint32(salt))
 }
 
+// Entered returns the names of all functions of the trace.
+func (t *Trace) Entered() nameset.Set {
+	return nameset.Of(func(yield func(string) bool) {
+		for _, f := range t.Files {
+			for _, x := range f.Executed {
+				for _, s := range x.Symbols {
+					if !yield(s.Name) {
+						return
+					}
+				}
+			}
+		}
+	})
+}
+
 // Wanted is a test that is to be traced.
 type Wanted struct {
 	Label   string
