@@ -113,11 +113,7 @@ func (s *session) listTraced(labels []string) error {
 			traced = append(traced, trace.Wanted{Label: t.label, Entered: trace.Again(t.entered, t.key[:])})
 		}
 	}
-	err := os.MkdirAll(s.Bazel.Cache, 0o777)
-	if err == nil {
-		err = wholefile.Write(s.only, trace.EncodeWanted(traced), 0o600)
-	}
-	return err
+	return trace.WriteWanted(s.only, traced)
 }
 
 // traceKey returns the key of what a test with a frontier was composed to, or why there is none.

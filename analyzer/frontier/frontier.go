@@ -39,9 +39,8 @@ const (
 //
 // History:
 //
-//	1  first version
-//	2  entered
-const format = 2
+//	1  first version; later with entered, which others do without
+const format = 1
 
 // file is what is kept of a test.
 type file struct {

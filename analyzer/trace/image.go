@@ -343,6 +343,14 @@ func (m *image) arm(entered nameset.Set) {
 	var sizeless []symbol
 	labels := map[uint64]bool{} // where a symbol is that isn't a function's
 	trap := m.arch.trap
+	spared := map[uint64]bool{} // of which one name is among those that count as entered
+	if len(entered) > 0 {
+		for b := m.symtab; len(b) > 0; b = b[symSize:] {
+			if s := symbolAt(b); s.function() && m.among(entered, &s) {
+				spared[s.value] = true
+			}
+		}
+	}
 	for b := m.symtab; len(b) > 0; b = b[symSize:] {
 		s := symbolAt(b)
 		if int(s.shndx) >= len(code) || !code[s.shndx] {
@@ -359,7 +367,7 @@ func (m *image) arm(entered nameset.Set) {
 			if at >= uint64(len(t.code)) {
 				continue
 			}
-			if n := uint64(len(trap)); uint64(len(t.code))-at >= n && m.arch.aligned(s.value) && !t.isArmed(at, trap) && !m.among(entered, &s) {
+			if n := uint64(len(trap)); uint64(len(t.code))-at >= n && m.arch.aligned(s.value) && !t.isArmed(at, trap) && !spared[s.value] {
 				if bytes.Equal(t.code[at:at+n], trap) {
 					t.own[at] = true
 				}
@@ -390,9 +398,6 @@ func (m *image) arm(entered nameset.Set) {
 
 // among tells whether a function, or one that it is a piece of, is among those that count as entered.
 func (m *image) among(entered nameset.Set, s *symbol) bool {
-	if len(entered) == 0 {
-		return false
-	}
 	name := symname.Printable(stringAt(m.strtab, uint64(s.name)))
 	base, ok := symname.PieceOf(name)
 	return entered.Has(name) || ok && entered.Has(base)

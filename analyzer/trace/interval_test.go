@@ -251,3 +251,55 @@ func TestUntracedIntervals(t *testing.T) {
 		t.Errorf("%v, %q", r.Ending(), r.Trace.GaveUp)
 	}
 }
+
+// A library that was closed is nobody's any more, and what is mapped in its place stays as it is.
+func TestClosedLibrary(t *testing.T) {
+	dir := t.TempDir()
+	lib := filepath.Join(dir, "plug.so")
+	if err := os.WriteFile(filepath.Join(dir, "plug.c"), []byte("int plug(int x) { return x + 1; }"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(clangtest.GCC(t), "-O0", "-shared", "-fPIC", filepath.Join(dir, "plug.c"), "-o", lib).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	text := strings.Replace(service, "int main(void)", `#include <dlfcn.h>
+#include <sys/mman.h>
+static char *page;
+int in_place(void) {
+	void *l = dlopen("`+lib+`", RTLD_NOW);
+	int (*f)(int) = dlsym(l, "plug");
+	long at = (long)f & -4096;
+	if (!l || f(1) != 2 || dlclose(l)) return 1;
+	char *p = mmap((void *)at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (p != (char *)at) return 2;
+	memset(page = p, 7, 4096);
+	return 0;
+}
+static int changed(void) {
+	for (int i = 0; page && i < 4096; i++)
+		if (page[i] != 7) return 1;
+	return 0;
+}
+int main(void)`, 1)
+	text = "#define _GNU_SOURCE\n" + strings.Replace(text, `if (!strcmp(line, "get\n"))`, `if (!strcmp(line, "close\n") && in_place() || changed()) return 9;
+		if (!strcmp(line, "get\n"))`, 1)
+	c := &Control{}
+	ask, end := serviceWith(t, c, text)
+	interval := func(request string) *Interval {
+		t.Helper()
+		if err := c.Start(request); err != nil {
+			t.Fatal(err)
+		}
+		ask(request)
+		i, err := c.Stop(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i
+	}
+	interval("close").check(t, "plug in_place", "get")
+	interval("get").check(t, "get common", "in_place")
+	if r := end(); r.Status.ExitStatus() != 3 || r.Void != "" {
+		t.Errorf("%v, %q, %q", r.Status, r.Trace.GaveUp, r.Void)
+	}
+}

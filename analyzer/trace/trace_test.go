@@ -662,7 +662,7 @@ int main(int n, char **v) { return n > 9 ? quiet(0) + other(0) : used(0); }
 	_, some := traced(t, Options{Entered: nameset.Of(slices.Values([]string{"used", "quiet"}))}, dir, exe)
 	for name, want := range map[string][2]bool{
 		"main": {}, "used": {}, "used.cold": {false, false}, "other": {true, true}, "other.cold": {true, true},
-		"quiet": {true, true}, "also": {true, true}, // there is a breakpoint for the other name
+		"quiet": {true, false}, "also": {true, false}, // one of its names is enough
 	} {
 		if got := [2]bool{all.Idle[name], some.Idle[name]}; got != want {
 			t.Errorf("%s is idle: %t", name, got)
@@ -671,38 +671,49 @@ int main(int n, char **v) { return n > 9 ? quiet(0) + other(0) : used(0); }
 	if all.Stats.Entries != some.Stats.Entries+1 {
 		t.Errorf("%d stops, %d with all breakpoints", some.Stats.Entries, all.Stats.Entries)
 	}
-	// Without any of its names that counts.
-	_, r := traced(t, Options{Entered: nameset.Of(slices.Values([]string{"also", "quiet"}))}, dir, exe)
-	if r.Idle["quiet"] || r.Idle["also"] || !r.Idle["other"] {
-		t.Errorf("idle are %v", r.Idle)
+}
+
+// Why it isn't known what was entered is told of files without any function, too.
+func TestUnknown(t *testing.T) {
+	dir := realDir(t)
+	lib := compile(t, dir, "gcc", "libraw.so", `__asm__(".text\n.globl raw\nraw: ret");`, "-shared", "-fPIC", "-nostartfiles", "-Wl,-soname,libraw.so")
+	exe := compile(t, dir, "gcc", "uses", "void raw(void); int main(void) { raw(); return 0; }", lib, "-Wl,-rpath,"+dir)
+	_, r := traced(t, Options{}, dir, exe)
+	if why := r.Unknown(); r.Idle != nil || !strings.HasPrefix(string(why), "libraw.so has code that belongs to no function") {
+		t.Errorf("%s, %v", why, r.Idle)
 	}
 }
 
 func TestWanted(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "wanted")
+	dir := filepath.Join(t.TempDir(), "wanted")
 	entered := nameset.Of(slices.Values([]string{"f", "g", "h"}))
-	b := EncodeWanted([]Wanted{{Label: "//a:b"}, {"//a b:c", entered}})
-	write := func(b []byte) {
-		if err := os.WriteFile(file, b, 0o666); err != nil {
+	for range 2 {
+		if err := WriteWanted(dir, []Wanted{{Label: "//a:b"}, {"//a b:c", entered}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write(b)
 	for _, want := range []Wanted{{"//a:b", nameset.Set{}}, {"//a b:c", entered}} {
-		if got, err := FindWanted(file, want.Label); err != nil || !cmp.Equal(want, got) {
+		if got, err := FindWanted(dir, want.Label); err != nil || !cmp.Equal(want, got) {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
 	for _, label := range []string{"//a", "//a:b\t", ""} {
-		if _, err := FindWanted(file, label); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := FindWanted(dir, label); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", label, err)
 		}
 	}
-	for _, bad := range []string{string(b[:len(b)-1]), "//a b:c\t?\n", "//a b:c\tgIA=\n"} {
-		write([]byte(bad))
-		if _, err := FindWanted(file, "//a b:c"); err == nil || errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%q: %v", bad, err)
-		}
+	if err := os.WriteFile(wantedFile(dir, "//a:b"), []byte{0x80}, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FindWanted(dir, "//a:b"); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("damaged: %v", err)
+	}
+	// What isn't wanted any more is gone.
+	if err := WriteWanted(dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FindWanted(dir, "//a b:c"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
 	}
 }
 

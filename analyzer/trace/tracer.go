@@ -51,10 +51,8 @@ type tracer struct {
 	loaders map[identity]*loaded
 	reasons map[string]bool
 	result  *Result
-	// attached: the program ran before, and goes on afterwards.
-	attached bool
-	ending   bool // the program is
-	ended    bool // the program has
+	ending  bool // the program is
+	ended   bool // the program has
 }
 
 // identity is what tells files of one machine apart.
@@ -143,86 +141,6 @@ func run(cmd *exec.Cmd, opt Options, started func()) (r *Result, err error) {
 		r, err = x.run(cmd, started)
 	})
 	return r, err
-}
-
-func attach(pid int, opt Options, started func()) (r *Result, err error) {
-	onOwnThread(func() {
-		x := &tracer{
-			opt: opt, attached: true, main: pid, threads: map[int]*thread{}, early: map[int]bool{}, files: map[identity]*loaded{}, loaders: map[identity]*loaded{},
-			reasons: map[string]bool{}, result: &Result{},
-		}
-		if err = x.attach(); err != nil {
-			return
-		}
-		started()
-		x.loop()
-		opt.Control.end(errEnded)
-		r = x.finish()
-	})
-	return r, err
-}
-
-// attach sets breakpoints in a program that runs. It isn't stopped for that: nobody is in the middle of
-// a byte.
-func (x *tracer) attach() error {
-	p := &process{pid: x.main, mem: -1}
-	// Threads that are known have their new ones traced. So all are known when none is new.
-	for found := true; found; {
-		found = false
-		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", x.main))
-		if err != nil {
-			return fmt.Errorf("there is no process %d", x.main)
-		}
-		for _, task := range tasks {
-			tid, err := strconv.Atoi(task.Name())
-			if err != nil || x.threads[tid] != nil {
-				continue
-			}
-			// If this program is killed, the other one had better live on.
-			switch err := ptrace(unix.PTRACE_SEIZE, tid, 0, options&^unix.PTRACE_O_EXITKILL); {
-			case err == nil:
-				x.add(tid, p)
-				found = true
-			case errors.Is(err, unix.ESRCH): // it has ended
-			case x.traces(tid):
-				found = true // of a thread that was seized just now; it will be heard of
-				x.add(tid, p)
-				x.early[tid] = true
-			default:
-				for tid := range x.threads {
-					_ = ptrace(unix.PTRACE_INTERRUPT, tid, 0, 0)
-					if _, err := unix.Wait4(tid, nil, unix.WALL|unix.WNOTHREAD, nil); err == nil {
-						_ = ptrace(unix.PTRACE_DETACH, tid, 0, 0)
-					}
-				}
-				return fmt.Errorf("process %d can't be traced: %w (see /proc/sys/kernel/yama/ptrace_scope, and whether another tracer is attached)", x.main, err)
-			}
-		}
-	}
-	if len(x.threads) == 0 {
-		return fmt.Errorf("process %d has ended", x.main)
-	}
-	x.giveUp("it was attached to: what it had executed before isn't known")
-	x.opt.Control.begin(x.main)
-	if !x.load(p) {
-		x.leave(p)
-		return nil
-	}
-	x.refresh(p)
-	x.writeRuns(p, p.maps, nil, true)
-	return nil
-}
-
-// traces tells whether a thread is traced by this one.
-func (x *tracer) traces(tid int) bool {
-	return procStatus(tid)["TracerPid"] == strconv.Itoa(unix.Gettid())
-}
-
-// leaveAll lets go of a program that was attached to.
-func (x *tracer) leaveAll() {
-	for _, t := range slices.Collect(maps.Values(x.threads)) {
-		x.leave(t.p)
-	}
 }
 
 // onOwnThread calls f on a thread of the system that has no children: a tracer waits for all of its
@@ -354,7 +272,7 @@ func (x *tracer) giveUp(format string, args ...any) { x.reasons[fmt.Sprintf(form
 
 func (x *tracer) loop() {
 	var ws unix.WaitStatus
-	for !x.ended && !x.attached || len(x.threads) > 0 {
+	for !x.ended || len(x.threads) > 0 {
 		// The kernel would add all threads up at each stop, for what matters at the end alone.
 		var usage *unix.Rusage
 		if x.ending || len(x.threads) == 0 {
@@ -366,7 +284,7 @@ func (x *tracer) loop() {
 			continue
 		}
 		if err != nil {
-			if !x.ended && !x.attached {
+			if !x.ended {
 				x.result.Void = "the tracer has lost sight of it"
 			}
 			return
@@ -514,6 +432,8 @@ func (x *tracer) stopped(t *thread, ws unix.WaitStatus) {
 		switch {
 		case t.p.left && !pendingTrap(t.tid):
 			x.detach(t, 0)
+		case t.p.left:
+			_ = ptrace(unix.PTRACE_CONT, t.tid, 0, 0) // it stops at once for the breakpoint that it has met
 		case stopping && !t.p.left && !t.resumed:
 			_ = ptrace(unix.PTRACE_LISTEN, t.tid, 0, 0)
 		default:
@@ -961,10 +881,6 @@ func (x *tracer) watch(p *process, r *region, start uint64) {
 	if len(p.specials) > 0 {
 		return
 	}
-	if x.attached {
-		x.giveUp("libraries that are loaded from now on aren't seen: the loader %s can't be followed", filepath.Base(r.path))
-		return
-	}
 	// It is followed until it starts the program.
 	p.follow = true
 	code := make([]byte, len(native.trap))
@@ -1071,12 +987,12 @@ func (x *tracer) arm(p *process, f *loaded, start, end, offset uint64) {
 			p.maps = append(p.maps, mapping{start, end, offset, f, t})
 		}
 	}
-	x.writeRuns(p, p.maps, f, true)
+	x.writeRuns(p, f, true)
 }
 
-// writeRuns writes pages of a file, or of all if f is nil.
-func (x *tracer) writeRuns(p *process, list []mapping, f *loaded, armed bool) {
-	for _, m := range list {
+// writeRuns writes pages of a file that was mapped just now, or of all if f is nil: of these, what is still there.
+func (x *tracer) writeRuns(p *process, f *loaded, armed bool) {
+	for _, m := range p.maps {
 		if f != nil && m.f != f {
 			continue
 		}
@@ -1090,11 +1006,32 @@ func (x *tracer) writeRuns(p *process, list []mapping, f *loaded, armed bool) {
 			}
 			// What is mapped may be a part of it.
 			lo, hi := max(r.from+r.text.offset, m.offset), min(r.to+r.text.offset, m.offset+m.end-m.start)
-			if lo < hi {
+			if lo < hi && (f != nil || x.there(p, &m, lo, hi)) {
 				x.write(p, m.start+lo-m.offset, b[lo-r.text.offset:hi-r.text.offset])
 			}
 		}
 	}
+}
+
+// there tells whether a part of a file, by its offsets, is still mapped: libraries are closed, and something else may be in
+// their place. What is mapped and isn't what was loaded is a reason to give up.
+func (x *tracer) there(p *process, m *mapping, lo, hi uint64) bool {
+	at := m.start + lo - m.offset
+	b := make([]byte, hi-lo)
+	if n, err := unix.Pread(x.memory(p), b, int64(at)); err != nil || n != len(b) {
+		return false
+	}
+	code, armed := m.t.code[lo-m.t.offset:], m.t.armed[lo-m.t.offset:]
+	for i, c := range b {
+		if c == code[i] || c == armed[i] {
+			continue
+		}
+		if slices.ContainsFunc(regions(p.pid, 0), func(r region) bool { return at-r.start < r.end-r.start }) {
+			x.giveUp("%s isn't in memory as it was loaded", m.f.name)
+		}
+		return false
+	}
+	return true
 }
 
 func (x *tracer) memory(p *process) int {
@@ -1147,7 +1084,7 @@ func (x *tracer) leave(p *process) {
 		c.end(errors.New("the service isn't traced, or not any more"))
 		_ = unix.Kill(p.pid, unix.SIGCONT) // instead of a signal of wake's that nobody would take away
 	}
-	x.writeRuns(p, p.maps, nil, false)
+	x.writeRuns(p, nil, false)
 	for at, s := range p.specials {
 		x.write(p, at, s.code)
 	}
@@ -1282,7 +1219,7 @@ func (x *tracer) restart(outside bool) {
 	for _, t := range x.threads {
 		if !done[t.p] && !t.p.left {
 			done[t.p] = true
-			x.writeRuns(t.p, t.p.maps, nil, true)
+			x.writeRuns(t.p, nil, true)
 		}
 	}
 }
@@ -1326,8 +1263,14 @@ func (x *tracer) trace() *Result {
 		if f == nil || !f.own {
 			continue
 		}
+		if f.opaque != "" {
+			continue // as was said
+		}
 		unseen += f.unseen
-		if f.runs == nil {
+		// Names are noted of a file without any breakpoint, too: all of its functions may count as entered.
+		executed := f.executed()
+		f.idle(executed, idle)
+		if f.runs == nil && f.unseen == 0 {
 			continue
 		}
 		id, err := f.id()
@@ -1335,8 +1278,7 @@ func (x *tracer) trace() *Result {
 			x.giveUp("%s can't be read", f.name)
 			continue
 		}
-		t.Files = append(t.Files, File{Name: f.name, ID: id, Functions: f.entries, Unseen: f.unseen, Executed: f.executed()})
-		f.idle(t.Files[len(t.Files)-1].Executed, idle)
+		t.Files = append(t.Files, File{Name: f.name, ID: id, Functions: f.entries, Unseen: f.unseen, Executed: executed})
 	}
 	t.GaveUp = slices.Collect(maps.Keys(x.reasons))
 	t.normalise()

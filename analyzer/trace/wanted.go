@@ -1,12 +1,12 @@
 package trace
 
 import (
-	"bytes"
-	"encoding/base64"
+	"crypto/sha256"
 	"encoding/binary"
-	"errors"
-	"io/fs"
+	"encoding/hex"
+	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
 )
@@ -42,35 +42,38 @@ type Wanted struct {
 	Entered nameset.Set // see Options
 }
 
-// EncodeWanted encodes tests: for each a line with its label, a tab, and its functions that count as entered.
-func EncodeWanted(tests []Wanted) []byte {
-	var b bytes.Buffer
-	for _, t := range tests {
-		b.WriteString(t.Label + "\t" + base64.StdEncoding.EncodeToString(t.Entered.Encode()) + "\n")
-	}
-	return b.Bytes()
+// wantedFile is the file of a test.
+func wantedFile(dir, label string) string {
+	sum := sha256.Sum256([]byte(label))
+	return filepath.Join(dir, hex.EncodeToString(sum[:16]))
 }
 
-// FindWanted looks the test with a label up in a file of EncodeWanted. It is fs.ErrNotExist if it isn't there.
-func FindWanted(file, label string) (Wanted, error) {
+// WriteWanted makes a directory in which FindWanted finds these tests, and no others.
+func WriteWanted(dir string, tests []Wanted) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, t := range tests {
+		if err := os.WriteFile(wantedFile(dir, t.Label), t.Entered.Encode(), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FindWanted looks up the test with a label. It is fs.ErrNotExist if it isn't there.
+func FindWanted(dir, label string) (Wanted, error) {
+	file := wantedFile(dir, label)
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return Wanted{}, err
 	}
-	for line := range bytes.Lines(b) {
-		rest, ok := bytes.CutPrefix(line, []byte(label+"\t"))
-		if !ok {
-			continue
-		}
-		packed, err := base64.StdEncoding.DecodeString(string(bytes.TrimSuffix(rest, []byte("\n"))))
-		if err == nil && !bytes.HasSuffix(rest, []byte("\n")) {
-			err = errors.New("it was cut off")
-		}
-		if err != nil {
-			return Wanted{}, err
-		}
-		entered, err := nameset.Decode(packed)
-		return Wanted{label, entered}, err
+	entered, err := nameset.Decode(b)
+	if err != nil {
+		return Wanted{}, fmt.Errorf("%s: %w", file, err)
 	}
-	return Wanted{}, fs.ErrNotExist
+	return Wanted{label, entered}, nil
 }

@@ -72,7 +72,7 @@ func run(programs []string, n int, out io.Writer) error {
 			return r, took, err
 		}
 		tracing := func(cmd *exec.Cmd, opt trace.Options) (*trace.Result, error) { return trace.Run(cmd, opt, nil) }
-		for range n {
+		for round := range n {
 			_, took, err := start(trace.Options{}, func(cmd *exec.Cmd, _ trace.Options) (*trace.Result, error) { return trace.Bare(cmd) })
 			if err != nil {
 				return err
@@ -87,7 +87,7 @@ func run(programs []string, n int, out io.Writer) error {
 			for _, f := range r.Trace.Files {
 				functions += f.Functions
 			}
-			_, took, err = start(trace.Options{Entered: trace.Again(r.Trace.Entered(), []byte(r.Trace.Files[0].ID))}, tracing)
+			_, took, err = start(trace.Options{Entered: trace.Again(r.Trace.Entered(), fmt.Appendf(nil, "%4d", round))}, tracing)
 			if err != nil {
 				return err
 			}

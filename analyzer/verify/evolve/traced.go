@@ -62,8 +62,8 @@ func (b *byTrace) executed(ctx context.Context, x *Built, passed bool) error {
 	if err := b.byKey.executed(ctx, x, passed); err != nil || !passed || b.now[x.Test.Name] == "" {
 		return err
 	}
-	key, names, err := b.trace(ctx, x)
-	if err != nil || key == "" {
+	key, names, known, err := b.trace(ctx, x)
+	if err != nil || !known || key == "" {
 		return err
 	}
 	// What isn't in the closure of the trace decides nothing.
@@ -77,17 +77,21 @@ func (b *byTrace) executed(ctx context.Context, x *Built, passed bool) error {
 	return nil
 }
 
-// trace returns the key of a test's trace, "" if it has none, and what of that is in the closure.
-func (b *byTrace) trace(ctx context.Context, x *Built) (string, []string, error) {
+// trace returns the key of a test's trace, "" if it has none, and what of that is in the closure. It isn't known
+// if the machine was busy.
+func (b *byTrace) trace(ctx context.Context, x *Built) (key string, names []string, known bool, err error) {
 	r, _, err := x.Traced(ctx)
-	if err != nil || r == nil || r.Idle == nil {
-		return "", nil, err
+	if err != nil || r == nil {
+		return "", nil, false, err
+	}
+	if r.Idle == nil {
+		return "", nil, true, nil
 	}
 	keys, frontiers, err := traceKeys([]*Built{x}, []map[string]bool{b.evidence.idle(r)}, b.evidence)
 	if err != nil {
-		return "", nil, err
+		return "", nil, false, err
 	}
-	return keys[0], frontiers[0], nil
+	return keys[0], frontiers[0], true, nil
 }
 
 func (b *byTrace) unlike(ctx context.Context, x *Built) (bool, error) {
@@ -95,8 +99,8 @@ func (b *byTrace) unlike(ctx context.Context, x *Built) (bool, error) {
 	if recorded == "" {
 		return false, nil
 	}
-	key, _, err := b.trace(ctx, x)
-	return key != "" && key != recorded, err
+	key, _, known, err := b.trace(ctx, x)
+	return known && key != recorded, err
 }
 
 func (b *byTrace) collectors(ctx context.Context, x *Built) (bool, error) {

@@ -48,6 +48,12 @@ Exit codes: 0 all went well, whether there are such tests or not; 2 bad usage or
 			if err != nil {
 				return err
 			}
+			switch {
+			case service != "" && !record && dir != "":
+				return errors.New("select: --dir and --service: name one of them, the table of which is to be used")
+			case service != "" && record && before != "":
+				return errors.New("select: --record --before --service: the store has what was collected, without --before")
+			}
 			if dir == "" && (service == "" || record) {
 				return errors.New("select: no --dir: name the directory that tasting trace --serve has written")
 			}
@@ -68,7 +74,7 @@ Exit codes: 0 all went well, whether there are such tests or not; 2 bad usage or
 				fmt.Fprintln(cmd.ErrOrStderr(), "tasting: warning: what tests need was collected with another version than the change is from: one may be missed")
 			}
 			if record {
-				if err := interval.Record(before, manifests); err != nil || service == "" || before != collected {
+				if err := interval.Record(before, manifests); err != nil || service == "" {
 					return err
 				}
 				return withStore(cmd, &o, func(s store.Store) error { return interval.Save(cmd.Context(), s, service, dir) })
