@@ -55,9 +55,12 @@ func interrupted(tid int) bool {
 	return err == nil && int64(number) >= 0
 }
 
-// restart has the kernel call it again.
-func restart(tid int) error {
-	const restartNoInterrupt = 513 // ERESTARTNOINTR
-	ax := -int64(restartNoInterrupt)
+// restart has the kernel call it again: unless a handler of a signal is called, if asked for.
+func restart(tid int, unlessHandled bool) error {
+	const restartNoInterrupt, restartNoHandler = 513, 514 // ERESTARTNOINTR, ERESTARTNOHAND
+	ax := int64(-restartNoInterrupt)
+	if unlessHandled {
+		ax = -restartNoHandler
+	}
 	return ptrace(unix.PTRACE_POKEUSR, tid, userRAX, uintptr(ax))
 }

@@ -57,4 +57,4 @@ func setCounter(tid int, pc uint64) error {
 // interrupted is for x86-64: here the kernel has decided before the tracer is asked.
 func interrupted(int) bool { return false }
 
-func restart(int) error { return nil }
+func restart(int, bool) error { return nil }

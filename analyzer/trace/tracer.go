@@ -431,6 +431,9 @@ func (x *tracer) stopped(t *thread, ws unix.WaitStatus) {
 		stopping := sig == unix.SIGSTOP || sig == unix.SIGTSTP || sig == unix.SIGTTIN || sig == unix.SIGTTOU
 		switch {
 		case t.p.left && !pendingTrap(t.tid):
+			if interrupted(t.tid) { // by leave
+				_ = restart(t.tid, true)
+			}
 			x.detach(t, 0)
 		case t.p.left:
 			_ = ptrace(unix.PTRACE_CONT, t.tid, 0, 0) // it stops at once for the breakpoint that it has met
@@ -450,7 +453,7 @@ func (x *tracer) stopped(t *thread, ws unix.WaitStatus) {
 		x.resume(t, 0)
 	case sig == unix.SIGSTOP && x.woken(t):
 		if interrupted(t.tid) {
-			_ = restart(t.tid)
+			_ = restart(t.tid, false)
 		}
 		x.resume(t, 0) // see wake
 	default:
@@ -478,7 +481,7 @@ func (x *tracer) signalled(t *thread, sig unix.Signal) {
 		caught, _ := disposition(t.p.pid, sig)
 		byDefault := sig == unix.SIGCHLD || sig == unix.SIGURG || sig == unix.SIGWINCH || sig == unix.SIGCONT
 		if _, ignored := disposition(t.p.pid, sig); !caught && (ignored || byDefault) {
-			_ = restart(t.tid)
+			_ = restart(t.tid, false)
 		}
 	}
 	x.resume(t, sig)
