@@ -34,6 +34,8 @@ type request struct {
 type collector interface {
 	// restart begins anew: what was entered since the last time counts as entered outside of intervals if outside is set.
 	restart(outside bool)
+	// leaveAll lets go of the program.
+	leaveAll()
 	// collected returns what was entered since then, or outside of intervals.
 	collected() *Result
 }
@@ -81,6 +83,14 @@ func (c *Control) Stop(name string) (i *Interval, err error) {
 		return nil
 	})
 	return i, err
+}
+
+// Leave lets go of a program that was attached to.
+func (c *Control) Leave() {
+	_ = c.request(func(x collector) error { // it may have ended
+		x.leaveAll()
+		return nil
+	})
 }
 
 // request has a function called on the thread of the tracer.

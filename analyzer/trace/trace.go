@@ -169,6 +169,17 @@ func Run(cmd *exec.Cmd, opt Options, started func()) (*Result, error) {
 	return run(cmd, opt, started)
 }
 
+// Attach traces a program that runs already, and returns when it has ended or c.Leave was called. It goes on then as if nothing
+// had been; if the tracer is killed, breakpoints stay, and it dies of the next one. What it had executed before isn't known, nor are processes
+// that it had started: the trace says so, and Result.Idle is nil.
+func Attach(pid int, opt Options, c *Control, started func()) (*Result, error) {
+	if opt.Own == nil {
+		opt.Own = NotOfSystem
+	}
+	opt.Control = c
+	return attach(pid, opt, started)
+}
+
 // Bare runs cmd as Run does, but without a tracer: to compare.
 func Bare(cmd *exec.Cmd) (*Result, error) {
 	return untraced(cmd, Options{}, func() {}, "it was run without a tracer")

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -51,8 +52,10 @@ type tracer struct {
 	loaders map[identity]*loaded
 	reasons map[string]bool
 	result  *Result
-	ending  bool // the program is
-	ended   bool // the program has
+	// attached: the program ran before, and goes on afterwards.
+	attached bool
+	ending   bool // the program is
+	ended    bool // the program has
 }
 
 // identity is what tells files of one machine apart.
@@ -82,6 +85,8 @@ type thread struct {
 	step *step
 	// counted is where a step was cut short: that entry comes once more.
 	counted uint64
+	// rests: it is stopped with its group, until somebody continues that.
+	rests bool
 	// resumed is set for the signal that ends the first stop, which the program mustn't see.
 	resumed bool
 }
@@ -134,13 +139,17 @@ func run(cmd *exec.Cmd, opt Options, started func()) (r *Result, err error) {
 		return untraced(cmd, opt, started, why)
 	}
 	onOwnThread(func() {
-		x := &tracer{
-			opt: opt, threads: map[int]*thread{}, early: map[int]bool{}, files: map[identity]*loaded{}, loaders: map[identity]*loaded{}, reasons: map[string]bool{},
-			result: &Result{},
-		}
+		x := newTracer(opt, 0)
 		r, err = x.run(cmd, started)
 	})
 	return r, err
+}
+
+func newTracer(opt Options, pid int) *tracer {
+	return &tracer{
+		opt: opt, main: pid, threads: map[int]*thread{}, early: map[int]bool{}, files: map[identity]*loaded{}, loaders: map[identity]*loaded{},
+		reasons: map[string]bool{}, result: &Result{},
+	}
 }
 
 // onOwnThread calls f on a thread of the system that has no children: a tracer waits for all of its
@@ -272,19 +281,28 @@ func (x *tracer) giveUp(format string, args ...any) { x.reasons[fmt.Sprintf(form
 
 func (x *tracer) loop() {
 	var ws unix.WaitStatus
-	for !x.ended || len(x.threads) > 0 {
+	for !x.ended && !x.attached || len(x.threads) > 0 {
 		// The kernel would add all threads up at each stop, for what matters at the end alone.
 		var usage *unix.Rusage
 		if x.ending || len(x.threads) == 0 {
 			usage = new(unix.Rusage)
 		}
 		// Other threads of this process have children of their own.
-		tid, err := unix.Wait4(-1, &ws, unix.WALL|unix.WNOTHREAD, usage)
+		options := unix.WALL | unix.WNOTHREAD
+		if x.opt.Control != nil && x.resting() {
+			options |= unix.WNOHANG // wake reaches nobody
+		}
+		tid, err := unix.Wait4(-1, &ws, options, usage)
 		if err == unix.EINTR {
 			continue
 		}
+		if err == nil && tid == 0 {
+			x.opt.Control.serve(x)
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
 		if err != nil {
-			if !x.ended {
+			if !x.ended && !x.attached {
 				x.result.Void = "the tracer has lost sight of it"
 			}
 			return
@@ -312,8 +330,19 @@ func (x *tracer) loop() {
 		if t == nil {
 			t = x.born(tid)
 		}
+		t.rests = false
 		x.stopped(t, ws)
 	}
+}
+
+// resting tells whether all threads are stopped with their groups.
+func (x *tracer) resting() bool {
+	for _, t := range x.threads {
+		if !t.rests {
+			return false
+		}
+	}
+	return len(x.threads) > 0
 }
 
 func (x *tracer) remove(t *thread) {
@@ -438,6 +467,7 @@ func (x *tracer) stopped(t *thread, ws unix.WaitStatus) {
 		case t.p.left:
 			_ = ptrace(unix.PTRACE_CONT, t.tid, 0, 0) // it stops at once for the breakpoint that it has met
 		case stopping && !t.p.left && !t.resumed:
+			t.rests = true
 			_ = ptrace(unix.PTRACE_LISTEN, t.tid, 0, 0)
 		default:
 			x.resume(t, 0)
@@ -501,6 +531,12 @@ func disposition(pid int, sig unix.Signal) (caught, ignored bool) {
 func pendingTrap(tid int) bool {
 	mask, _ := strconv.ParseUint(procStatus(tid)["SigPnd"], 16, 64)
 	return mask&maskOfSignal != 0
+}
+
+// pending reports whether a process has a signal that none of its threads has taken yet.
+func pending(pid int, sig unix.Signal) bool {
+	mask, _ := strconv.ParseUint(procStatus(pid)["ShdPnd"], 16, 64)
+	return mask>>(sig-1)&1 != 0
 }
 
 // siginfo is the beginning of struct siginfo_t.
@@ -754,7 +790,10 @@ func (x *tracer) refresh(p *process) {
 		if !r.inode || !x.opt.Own(r.path) {
 			continue
 		}
-		if f := x.open(r.path, r.path, true); f != nil {
+		known := func(m mapping) bool { return m.start == r.start && m.offset == r.offset }
+		if i := slices.IndexFunc(p.maps, known); i >= 0 && x.attached {
+			list = append(list, p.maps[i]) // its file may have been replaced
+		} else if f := x.open(x.file(p, &r), r.path, true); f != nil {
 			for _, t := range f.texts {
 				if r.offset < t.offset+uint64(len(t.code)) && t.offset < r.offset+r.end-r.start {
 					list = append(list, mapping{r.start, r.end, r.offset, f, t})
@@ -862,7 +901,7 @@ func word(b []byte) (x uint64) {
 
 // watch sets the breakpoints of a loader.
 func (x *tracer) watch(p *process, r *region, start uint64) {
-	f, err := x.loader(r.path)
+	f, err := x.loader(x.file(p, r))
 	if err != nil {
 		x.giveUp("the loader %s can't be read: %v", filepath.Base(r.path), err)
 		return
@@ -870,6 +909,9 @@ func (x *tracer) watch(p *process, r *region, start uint64) {
 	p.specials = map[uint64]special{}
 	set := func(at uint64, kind specialKind, code []byte) {
 		code = code[:len(native.trap)]
+		if x.attached && !x.holds(p, at, code) {
+			return
+		}
 		p.specials[at] = special{kind, code}
 		x.write(p, at, native.trap)
 	}
@@ -882,6 +924,10 @@ func (x *tracer) watch(p *process, r *region, start uint64) {
 		}
 	}
 	if len(p.specials) > 0 {
+		return
+	}
+	if x.attached {
+		x.unseenLoader(r)
 		return
 	}
 	// It is followed until it starts the program.
@@ -1069,7 +1115,10 @@ func (x *tracer) write(p *process, at uint64, b []byte) bool {
 		return true
 	}
 	// A process without memory is about to end.
-	if len(regions(p.pid, 0)) > 0 {
+	switch {
+	case x.attached:
+		x.giveUp("memory of the program couldn't be changed: %v", err)
+	case len(regions(p.pid, 0)) > 0:
 		x.result.Void = "memory of the program couldn't be changed"
 		x.giveUp("memory of the program couldn't be changed: %v", err)
 		_ = unix.Kill(p.pid, unix.SIGKILL)
@@ -1085,7 +1134,9 @@ func (x *tracer) leave(p *process) {
 	p.left = true
 	if c := x.opt.Control; c != nil && p.pid == x.main {
 		c.end(errors.New("the service isn't traced, or not any more"))
-		_ = unix.Kill(p.pid, unix.SIGCONT) // instead of a signal of wake's that nobody would take away
+		if !x.resting() && pending(p.pid, unix.SIGSTOP) {
+			_ = unix.Kill(p.pid, unix.SIGCONT) // instead of a signal of wake's that nobody would take away
+		}
 	}
 	x.writeRuns(p, nil, false)
 	for at, s := range p.specials {

@@ -32,6 +32,7 @@ func traceCommand() *cobra.Command {
 	var libraries []string
 	var out, idle, only, serve, table string
 	var underBazel, merge bool
+	var pid int
 	cmd := &cobra.Command{
 		Use:   "trace [flags] -- PROGRAM [ARGUMENT]...",
 		Short: "Print which functions a program executes",
@@ -41,11 +42,17 @@ PROGRAM is run with a breakpoint at each function of its executable and of all
 shared libraries that aren't the system's, also in processes that it starts.
 When it has ended, a table of functions, files and counts is written to standard
 error. The exit code is the program's; if a signal ends it, the same one ends this
-command. docs/traces.md has the rules.`,
+command. docs/traces.md has the rules.
+
+With --attach, and no PROGRAM, a process that runs already is traced until it ends or
+this command is interrupted; then it goes on.`,
 		Example: `  tasting trace -- bazel-bin/parser_test
+  tasting trace --attach=4711
   tasting trace --out=parser.trace --library='libstdc++*' -- bazel-bin/parser_test --gtest_filter=Parser.*`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if (pid == 0) == (len(args) == 0) {
+				return errors.New("trace: name a PROGRAM, or a process with --attach")
+			}
 			for _, p := range libraries {
 				if _, err := filepath.Match(p, ""); err != nil {
 					return fmt.Errorf("--library=%s: %w", p, err)
@@ -57,13 +64,19 @@ command. docs/traces.md has the rules.`,
 				}
 			}
 			opt.Own = trace.Matching(libraries)
+			run := func(opt trace.Options) (*trace.Result, error) { return runTraced(args, opt) }
+			if pid != 0 {
+				run = func(opt trace.Options) (*trace.Result, error) { return attach(pid, opt, cmd.ErrOrStderr()) }
+			}
 			switch {
+			case pid != 0 && (underBazel || idle != ""):
+				return errors.New("trace: what a process of --attach didn't enter isn't known")
 			case underBazel:
 				return traceTest(args, only, opt)
 			case serve != "":
-				return traceService(args, serve, table, merge, opt, cmd.ErrOrStderr())
+				return traceService(run, serve, table, merge, opt, cmd.ErrOrStderr())
 			}
-			r, err := runTraced(args, opt)
+			r, err := run(opt)
 			if err != nil {
 				return err
 			}
@@ -91,12 +104,13 @@ command. docs/traces.md has the rules.`,
 	f.StringVar(&serve, "serve", "", "trace a service in intervals that its tests ask for at this `ADDRESS`, unix:PATH or HOST:PORT (docs/traces.md), and print no table")
 	f.StringVar(&table, "intervals", "intervals", "with --serve, `DIR` for what was executed in each")
 	f.BoolVar(&merge, "merge", false, "with --serve, have intervals that overlap count as one, instead of refusing them")
+	f.IntVar(&pid, "attach", 0, "trace the process with this `PID`, which goes on afterwards")
 	f.StringVar(&idle, "idle", "", "write the names of the functions that nobody entered to this file, a line each, if it is known that nobody did, and no table")
 	return cmd
 }
 
 // traceService runs a service, and answers its tests.
-func traceService(args []string, address, dir string, merge bool, opt trace.Options, stderr io.Writer) error {
+func traceService(run func(trace.Options) (*trace.Result, error), address, dir string, merge bool, opt trace.Options, stderr io.Writer) error {
 	l, err := interval.Listen(address)
 	if err != nil {
 		return err
@@ -107,7 +121,7 @@ func traceService(args []string, address, dir string, merge bool, opt trace.Opti
 		interval.Serve(l, opt.Control, dir)
 		close(served)
 	}()
-	r, err := runTraced(args, opt)
+	r, err := run(opt)
 	l.Close()
 	<-served
 	if err != nil {
@@ -219,6 +233,29 @@ func runTraced(args []string, opt trace.Options) (*trace.Result, error) {
 				case <-ended:
 					return
 				}
+			}
+		}()
+	})
+}
+
+// attach traces a process until it ends, or this one is told to end.
+func attach(pid int, opt trace.Options, stderr io.Writer) (*trace.Result, error) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	c := opt.Control
+	if c == nil {
+		c = new(trace.Control)
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	return trace.Attach(pid, opt, c, func() {
+		fmt.Fprintf(stderr, "tasting: attached to %d\n", pid)
+		go func() {
+			select {
+			case <-signals:
+				c.Leave()
+			case <-ended:
 			}
 		}()
 	})

@@ -1,0 +1,244 @@
+//go:build linux && amd64
+
+package trace
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+)
+
+// A program that was attached to has its functions seen from then on, in all threads, and goes on when it is let go, as
+// often as one likes.
+func TestAttach(t *testing.T) {
+	if !Permitted() {
+		t.Skip("ptrace isn't permitted")
+	}
+	dir := t.TempDir()
+	// One thread runs all the time, and is in no function that begins.
+	text := strings.Replace(service, "startup();", `startup(); pthread_t busy; pthread_create(&busy, 0, forever, 0);`, 1)
+	text = strings.Replace(text, "int main(void)", "static void *forever(void *p) { for (volatile long i = 0; ; i++); return p; }\nint main(void)", 1)
+	if err := os.WriteFile(filepath.Join(dir, "s.c"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command(clangtest.GCC(t), "-O0", "-pthread", "s.c", "-o", "s")
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(filepath.Join(dir, "s"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	ask := func(request string) {
+		t.Helper()
+		if _, err := io.WriteString(in, request); err != nil || !lines.Scan() {
+			t.Fatal("no answer", err)
+		}
+	}
+	ask("")
+	attached := func() (*Control, func() *Result) {
+		c, started, ended := new(Control), make(chan struct{}), make(chan *Result, 1)
+		go func() {
+			r, err := Attach(cmd.Process.Pid, Options{}, c, func() { close(started) })
+			if err != nil {
+				t.Error(err)
+				close(started)
+			}
+			ended <- r
+		}()
+		<-started
+		return c, func() *Result { return <-ended }
+	}
+	for _, request := range []string{"get", "put", "thread", "child"} {
+		c, end := attached()
+		ask(request + "\n")
+		if request == "get" {
+			// Who has a tracer can't have another one.
+			if _, err := Attach(cmd.Process.Pid, Options{}, new(Control), nil); err == nil {
+				t.Error("attached twice")
+			}
+		}
+		c.Leave()
+		r := end()
+		if r == nil {
+			t.Fatal("no result")
+		}
+		seen := names(r.Trace)
+		for function, of := range map[string]string{"get": "get", "put": "put thread", "in_child": "child", "common": "get put thread", "in_thread": "thread", "startup": "", "main": ""} {
+			has := false
+			for name := range seen {
+				has = has || strings.HasPrefix(name, Executable+" "+function+" ")
+			}
+			if has != strings.Contains(of, request) {
+				t.Errorf("%s: %s was entered: %t", request, function, has)
+			}
+		}
+		if r.Idle != nil || len(r.Trace.GaveUp) != 1 || r.Void != "" || r.Status != 0 {
+			t.Errorf("%s: %v, %q, %q, %v", request, r.Idle, r.Trace.GaveUp, r.Void, r.Status)
+		}
+		// Nobody traces it now, and it goes on.
+		if got := procStatus(cmd.Process.Pid)["TracerPid"]; got != "0" {
+			t.Errorf("%s is traced by %s", request, got)
+		}
+		ask(request + "\n")
+	}
+	// It ends while somebody is attached.
+	_, end := attached()
+	in.Close()
+	if r := end(); r == nil || len(r.Trace.Files) != 1 || r.Status.ExitStatus() != 3 {
+		t.Errorf("%+v", r)
+	}
+	_ = cmd.Wait() // this process is its tracer, too, which has heard of its end
+	if _, err := Attach(cmd.Process.Pid, Options{}, new(Control), nil); err == nil {
+		t.Error("attached to what has ended")
+	}
+}
+
+// program compiles a program that isn't started by the collector, and starts it.
+func program(t *testing.T, text string, flags ...string) *exec.Cmd {
+	t.Helper()
+	if !Permitted() {
+		t.Skip("ptrace isn't permitted")
+	}
+	cmd := exec.Command(compile(t, t.TempDir(), "gcc", "p", text, append(flags, "-O0", "-pthread")...))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// Somebody attaches again and again to a program whose threads and children begin and end all the time, and
+// all of which enter functions: none of them meets a breakpoint that nobody takes care of.
+func TestAttachBusy(t *testing.T) {
+	cmd := program(t, `
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int f(int x) { return x + 1; }
+static int g(int x) { return f(x) + 1; }
+static void *work(void *p) { return g(1) == 3 ? p : 0; }
+static void *threads(void *p) {
+	for (;;) {
+		pthread_t t[4];
+		for (int i = 0; i < 4; i++) pthread_create(&t[i], 0, work, p);
+		for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+	}
+}
+int main(void) {
+	pthread_t t;
+	pthread_create(&t, 0, threads, 0);
+	for (;;) {
+		int status;
+		pid_t p = fork();
+		if (p == 0) _exit(g(1));
+		if (waitpid(p, &status, 0) != p || status != 3 << 8) return 9;
+	}
+}`)
+	for n := range 60 {
+		c, started, ended := new(Control), make(chan struct{}), make(chan *Result, 1)
+		go func() {
+			r, err := Attach(cmd.Process.Pid, Options{}, c, func() { close(started) })
+			if err != nil {
+				t.Error(err)
+				close(started)
+			}
+			ended <- r
+		}()
+		<-started
+		time.Sleep(time.Duration(n%10) * time.Millisecond)
+		c.Leave()
+		if r := <-ended; r == nil || r.Status != 0 || r.Void != "" {
+			t.Fatalf("round %d: %+v", n, r)
+		}
+		if status := procStatus(cmd.Process.Pid); status["TracerPid"] != "0" || strings.HasPrefix(status["State"], "Z") {
+			t.Fatalf("round %d: %q, traced by %q", n, status["State"], status["TracerPid"])
+		}
+	}
+}
+
+// What is stopped stays so, and is let go all the same.
+func TestAttachStopped(t *testing.T) {
+	cmd := program(t, "#include <unistd.h>\nint main(void) { for (;;) usleep(1000); }")
+	state := func(want string) {
+		t.Helper()
+		for range 200 {
+			if strings.HasPrefix(procStatus(cmd.Process.Pid)["State"], want) {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatalf("it is %s, not %s", procStatus(cmd.Process.Pid)["State"], want)
+	}
+	for _, before := range []bool{true, false} {
+		stop := func() {
+			// Of this process it would be a request of the tracer's own.
+			if out, err := exec.Command("kill", "-STOP", strconv.Itoa(cmd.Process.Pid)).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+		}
+		if before {
+			stop()
+			state("T")
+		}
+		c, started, ended := new(Control), make(chan struct{}), make(chan error, 1)
+		go func() {
+			_, err := Attach(cmd.Process.Pid, Options{}, c, func() { close(started) })
+			ended <- err
+		}()
+		<-started
+		if !before {
+			stop()
+		}
+		state("t")
+		c.Leave()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		state("T")
+		if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		state("S")
+	}
+}
+
+// What can't be traced is let go at once, and goes on.
+func TestAttachDebugger(t *testing.T) {
+	cmd := program(t, "#include <sys/ptrace.h>\n#include <unistd.h>\nvolatile int asked;\nint main(void) { while (!asked) usleep(1000); return ptrace(0); }")
+	time.Sleep(50 * time.Millisecond)
+	r, err := Attach(cmd.Process.Pid, Options{}, new(Control), func() {})
+	if err != nil || len(r.Trace.GaveUp) != 2 || !strings.Contains(r.Trace.GaveUp[0], "can't run under a tracer: it traces processes itself") {
+		t.Errorf("%v, %+v", err, r)
+	}
+	if status := procStatus(cmd.Process.Pid); status["TracerPid"] != "0" || strings.HasPrefix(status["State"], "Z") {
+		t.Errorf("%q", status)
+	}
+	for pid, want := range map[int]string{0: "there is no process 0", os.Getpid(): "can't trace itself", 2: "no program that can be read"} {
+		if _, err := Attach(pid, Options{}, new(Control), func() {}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %v", pid, err)
+		}
+	}
+}
