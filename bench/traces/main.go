@@ -42,70 +42,31 @@ func cpu() (sum time.Duration) {
 	return sum
 }
 
+// measured is what a program took, each the least of all rounds.
+type measured struct {
+	functions, entered  int
+	bare, traced, again time.Duration
+}
+
+// bar is how much more tracing may take.
+func (m *measured) bar() time.Duration {
+	return time.Duration(share*float64(m.bare)) + time.Duration(m.entered)*perFunction + fixed
+}
+
 func run(programs []string, n int, out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "program\tfunctions\tentered\tbare, ms\ttraced: more, ms\tof the bar\tonce more: more, ms\tof the bar\t")
 	var first, later []float64
 	for _, p := range programs {
-		p, err := filepath.Abs(p)
+		m, err := measure(p, n)
 		if err != nil {
-			return err
+			fmt.Fprintf(os.Stderr, "left out: %v\n", err)
+			continue
 		}
-		var bare, traced, again []time.Duration
-		entered, functions := 0, 0
-		scratch, err := os.MkdirTemp("", "bench-traces-")
-		if err != nil {
-			return err
-		}
-		start := func(opt trace.Options, f func(*exec.Cmd, trace.Options) (*trace.Result, error)) (*trace.Result, time.Duration, error) {
-			cmd := exec.Command(p)
-			cmd.Env = append(os.Environ(), "TEST_TMPDIR="+scratch, "TEST_SRCDIR="+p+".runfiles", "TEST_WORKSPACE=_main")
-			if dir := p + ".runfiles/_main"; isDir(dir) {
-				cmd.Dir = dir
-			}
-			before := cpu()
-			r, err := f(cmd, opt)
-			took := cpu() - before
-			if err == nil && (r.Status != 0 || r.Void != "") {
-				err = fmt.Errorf("%s: %s %s", p, r.Ending(), r.Void)
-			}
-			return r, took, err
-		}
-		tracing := func(cmd *exec.Cmd, opt trace.Options) (*trace.Result, error) { return trace.Run(cmd, opt, nil) }
-		for round := range n {
-			_, took, err := start(trace.Options{}, func(cmd *exec.Cmd, _ trace.Options) (*trace.Result, error) { return trace.Bare(cmd) })
-			if err != nil {
-				return err
-			}
-			bare = append(bare, took)
-			r, took, err := start(trace.Options{}, tracing)
-			if err != nil {
-				return err
-			}
-			traced = append(traced, took)
-			entered, functions = r.Stats.Entries, 0
-			for _, f := range r.Trace.Files {
-				functions += f.Functions
-			}
-			_, took, err = start(trace.Options{Entered: trace.Again(r.Trace.Entered(), fmt.Appendf(nil, "%4d", round))}, tracing)
-			if err != nil {
-				return err
-			}
-			again = append(again, took)
-		}
-		if err := os.RemoveAll(scratch); err != nil {
-			return err
-		}
-		b := slices.Min(bare)
-		bar := time.Duration(share*float64(b)) + time.Duration(entered)*perFunction + fixed
-		more := func(l []time.Duration) (time.Duration, float64) {
-			d := slices.Min(l) - b
-			return d, float64(d) / float64(bar)
-		}
-		t, ofBar := more(traced)
-		a, againOfBar := more(again)
-		first, later = append(first, ofBar), append(later, againOfBar)
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.2f\t\n", filepath.Base(p), functions, entered, ms(b), ms(t), ofBar, ms(a), againOfBar)
+		t, a := m.traced-m.bare, m.again-m.bare
+		first, later = append(first, float64(t)/float64(m.bar())), append(later, float64(a)/float64(m.bar()))
+		k := len(first) - 1
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.2f\t\n", filepath.Base(p), m.functions, m.entered, ms(m.bare), ms(t), first[k], ms(a), later[k])
 	}
 	if err := w.Flush(); err != nil || len(first) == 0 {
 		return err
@@ -114,6 +75,59 @@ func run(programs []string, n int, out io.Writer) error {
 	slices.Sort(later)
 	fmt.Fprintf(out, "%d programs, medians: %.2f of the bar, once more %.2f\n", len(first), first[len(first)/2], later[len(later)/2])
 	return nil
+}
+
+// measure runs a program as it is, traced, and once more, n times in turns.
+func measure(p string, n int) (*measured, error) {
+	p, err := filepath.Abs(p)
+	if err != nil {
+		return nil, err
+	}
+	scratch, err := os.MkdirTemp("", "bench-traces-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(scratch)
+	start := func(least *time.Duration, f func(*exec.Cmd) (*trace.Result, error)) (*trace.Result, error) {
+		cmd := exec.Command(p)
+		cmd.Env = append(os.Environ(), "TEST_TMPDIR="+scratch, "TEST_SRCDIR="+p+".runfiles", "TEST_WORKSPACE=_main")
+		if dir := p + ".runfiles/_main"; isDir(dir) {
+			cmd.Dir = dir
+		}
+		before := cpu()
+		r, err := f(cmd)
+		took := cpu() - before
+		if err == nil && (r.Status != 0 || r.Void != "") {
+			err = fmt.Errorf("%s: %s %s", p, r.Ending(), r.Void)
+		}
+		if *least == 0 || took < *least {
+			*least = took
+		}
+		return r, err
+	}
+	tracing := func(opt trace.Options) func(*exec.Cmd) (*trace.Result, error) {
+		return func(cmd *exec.Cmd) (*trace.Result, error) { return trace.Run(cmd, opt, nil) }
+	}
+	m := new(measured)
+	for round := range n {
+		if _, err := start(&m.bare, trace.Bare); err != nil {
+			return nil, err
+		}
+		r, err := start(&m.traced, tracing(trace.Options{}))
+		if err != nil {
+			return nil, err
+		}
+		m.entered, m.functions = r.Stats.Entries, 0
+		for _, f := range r.Trace.Files {
+			m.functions += f.Functions
+		}
+		// Which of the functions get a breakpoint again differs from round to round.
+		again := trace.Again(r.Trace.Entered(), fmt.Appendf(nil, "%4d", round))
+		if _, err := start(&m.again, tracing(trace.Options{Entered: again})); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }
 
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
