@@ -326,7 +326,7 @@ func TestReal(t *testing.T) {
 		real  *Real
 		wrong int
 		tools string
-	}{{nil, 0, "bazel"}, {&Real{Selected: []string{"//:t"}, Deciding: 2}, 0, "bazel tasting test"}, {&Real{}, 2, "bazel tasting test"}} {
+	}{{nil, 0, "bazel"}, {&Real{Selected: []string{"//:t"}, Deciding: 2}, 0, "bazel tasting test"}, {&Real{}, 3, "bazel tasting test"}} {
 		revisions[1].Real = c.real
 		trace, err := NewReplay(dir, t.TempDir()).Run(t.Context(), "repository", "history", revisions, tools)
 		if err != nil {
