@@ -30,7 +30,7 @@ type Result struct {
 	// Analysis is how long it took to select, Execution how long what it has selected took.
 	Analysis, Execution time.Duration
 	// Unlike are, of a tool that knows what tests execute, those that were left out and don't execute what they did when
-	// their outcome was recorded; Collectors are those of which the naive collector doesn't see what the smart one sees.
+	// their outcome was recorded; Collectors are those of which the naive collector doesn't see what the smart one sees, each with what.
 	// Both are sorted.
 	Unlike, Collectors []string
 }
@@ -59,8 +59,8 @@ type selecting interface {
 type collecting interface {
 	// unlike tells whether a test that was left out doesn't execute what decided about it.
 	unlike(ctx context.Context, x *Built) (bool, error)
-	// collectors tells whether the naive collector sees something else of a test than the smart one.
-	collectors(ctx context.Context, x *Built) (bool, error)
+	// collectors tells what the naive collector sees otherwise of a test than the smart one, or returns "".
+	collectors(ctx context.Context, x *Built) (string, error)
 }
 
 func (s *selector) Name() string   { return s.name }
@@ -124,16 +124,17 @@ func (r *Result) collect(ctx context.Context, c collecting, tests []*Built) erro
 		if err != nil {
 			return err
 		}
-		if differ {
-			r.Collectors = append(r.Collectors, x.Test.Name)
+		if differ != "" {
+			r.Collectors = append(r.Collectors, x.Test.Name+" ("+differ+")")
 		}
 		if slices.Contains(r.Selected, x.Test.Name) {
 			continue
 		}
-		if differ, err = c.unlike(ctx, x); err != nil {
+		unlike, err := c.unlike(ctx, x)
+		if err != nil {
 			return err
 		}
-		if differ {
+		if unlike {
 			r.Unlike = append(r.Unlike, x.Test.Name)
 		}
 	}

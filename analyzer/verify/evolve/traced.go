@@ -2,6 +2,7 @@ package evolve
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -103,12 +104,26 @@ func (b *byTrace) unlike(ctx context.Context, x *Built) (bool, error) {
 	return known && key != recorded, err
 }
 
-func (b *byTrace) collectors(ctx context.Context, x *Built) (bool, error) {
+func (b *byTrace) collectors(ctx context.Context, x *Built) (string, error) {
 	smart, naive, err := x.Traced(ctx)
 	if err != nil || smart == nil || naive == nil {
-		return false, err
+		return "", err
 	}
-	return (smart.Idle == nil) != (naive.Idle == nil) || !maps.Equal(b.evidence.idle(smart), naive.Idle) || !slices.Equal(smart.Trace.GaveUp, naive.Trace.GaveUp), nil
+	if !slices.Equal(smart.Trace.GaveUp, naive.Trace.GaveUp) {
+		return fmt.Sprintf("smart: %q, naive: %q", smart.Trace.GaveUp, naive.Trace.GaveUp), nil
+	}
+	idle := b.evidence.idle(smart)
+	for _, name := range slices.Sorted(maps.Keys(idle)) {
+		if !naive.Idle[name] {
+			return name + " is idle to the smart one alone", nil
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(naive.Idle)) {
+		if !idle[name] {
+			return name + " is idle to the naive one alone", nil
+		}
+	}
+	return "", nil
 }
 
 // idle returns the functions that were idle, to an evidence that may be broken.
