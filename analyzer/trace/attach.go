@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -127,11 +128,9 @@ func (x *tracer) stopAll(p *process) (map[int]unix.WaitStatus, error) {
 				continue
 			}
 			_ = ptrace(unix.PTRACE_INTERRUPT, tid, 0, 0)
-			var ws unix.WaitStatus
-			for {
-				if _, err := unix.Wait4(tid, &ws, unix.WALL|unix.WNOTHREAD, nil); err != unix.EINTR {
-					break
-				}
+			ws, ok := stopOf(tid)
+			if !ok {
+				return stops, fmt.Errorf("process %d can't be stopped: its thread %d waits for something, as for a child of vfork; try again", x.main, tid)
 			}
 			if ws.Stopped() && interrupted(tid) {
 				_ = restart(tid, true)
@@ -142,6 +141,20 @@ func (x *tracer) stopAll(p *process) (map[int]unix.WaitStatus, error) {
 	return stops, nil
 }
 
+// maxStop is how long the threads of a process may stand still because one doesn't.
+const maxStop = 2 * time.Second
+
+// stopOf waits for a thread to stop or end.
+func stopOf(tid int) (ws unix.WaitStatus, ok bool) {
+	for end := time.Now().Add(maxStop); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+		n, err := unix.Wait4(tid, &ws, unix.WALL|unix.WNOTHREAD|unix.WNOHANG, nil)
+		if n == tid || err != nil && err != unix.EINTR {
+			return ws, true
+		}
+	}
+	return ws, false
+}
+
 // arrive sets the breakpoints of a process that has stopped, or says why it can't.
 func (x *tracer) arrive(p *process) (why string) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", p.pid))
@@ -150,6 +163,10 @@ func (x *tracer) arrive(p *process) (why string) {
 	}
 	const atBase = 7
 	base := auxv(b)[atBase]
+	exe := fmt.Sprintf("/proc/%d/exe", p.pid)
+	if name, err := os.Readlink(exe); err == nil {
+		x.open(exe, name, x.opt.Own(name)) // first: that is the executable
+	}
 	x.refresh(p)
 	for _, m := range p.maps {
 		if m.f.debugs != "" {

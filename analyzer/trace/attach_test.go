@@ -242,3 +242,50 @@ func TestAttachDebugger(t *testing.T) {
 		}
 	}
 }
+
+// What has changed since breakpoints were set has none of them left in it.
+func TestAttachPatched(t *testing.T) {
+	dir := t.TempDir()
+	cmd := program(t, `
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((noinline)) int sled(void) { return 1; }
+__attribute__((noinline)) int late(void) { return 2; }
+static void await(const char *name) { while (access(name, F_OK)) usleep(1000); }
+int main(void) {
+	await("`+dir+`/patch");
+	uintptr_t at = (uintptr_t)sled & -4096;
+	mprotect((void *)at, 8192, PROT_READ | PROT_WRITE | PROT_EXEC);
+	((volatile char *)sled)[5] = 0x90;
+	mprotect((void *)at, 8192, PROT_READ | PROT_EXEC);
+	rmdir("`+dir+`/patch");
+	await("`+dir+`/end");
+	return late() + 5;
+}`)
+	c, started, ended := new(Control), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := Attach(cmd.Process.Pid, Options{}, c, func() { close(started) })
+		ended <- err
+	}()
+	<-started
+	if err := os.Mkdir(filepath.Join(dir, "patch"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "patch")); err != nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	c.Leave()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "end"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("it ended with %v", cmd.ProcessState)
+	}
+}

@@ -303,3 +303,30 @@ int main(void)`, 1)
 		t.Errorf("%v, %q, %q", r.Status, r.Trace.GaveUp, r.Void)
 	}
 }
+
+// A service that gives a page of its code back has the other pages armed in the next interval all the same.
+func TestGivenBack(t *testing.T) {
+	text := strings.Replace(service, "int main(void)", `#include <sys/mman.h>
+__attribute__((noinline, aligned(4096))) int once(void) { return 3; }
+__attribute__((noinline, aligned(4096))) int later(int x) { return x + 1; }
+int main(void)`, 1)
+	text = strings.Replace(text, "startup();", "startup(); once(); munmap((void *)once, 4096);", 1)
+	text = strings.Replace(text, `if (!strcmp(line, "put\n"))`, `if (!strcmp(line, "later\n")) later(1);
+		if (!strcmp(line, "put\n"))`, 1)
+	c := &Control{}
+	ask, end := serviceWith(t, c, text)
+	for range 2 {
+		if err := c.Start("i"); err != nil {
+			t.Fatal(err)
+		}
+		ask("later")
+		i, err := c.Stop("i")
+		if err != nil {
+			t.Fatal(err)
+		}
+		i.check(t, "later", "get")
+	}
+	if r := end(); r.Status.ExitStatus() != 3 {
+		t.Errorf("%v, %q", r.Status, r.Trace.GaveUp)
+	}
+}

@@ -176,6 +176,9 @@ func Attach(pid int, opt Options, c *Control, started func()) (*Result, error) {
 	if opt.Own == nil {
 		opt.Own = NotOfSystem
 	}
+	if c == nil {
+		c = new(Control)
+	}
 	opt.Control = c
 	return attach(pid, opt, started)
 }

@@ -330,19 +330,26 @@ func (x *tracer) loop() {
 		if t == nil {
 			t = x.born(tid)
 		}
-		t.rests = false
+		if t.rests {
+			t.rests = false
+			x.opt.Control.serve(x) // SIGCONT takes the signal of wake away
+		}
 		x.stopped(t, ws)
 	}
 }
 
 // resting tells whether all threads are stopped with their groups.
 func (x *tracer) resting() bool {
+	found := false
 	for _, t := range x.threads {
-		if !t.rests {
-			return false
+		if t.p.pid == x.main {
+			if !t.rests {
+				return false
+			}
+			found = true
 		}
 	}
-	return len(x.threads) > 0
+	return found
 }
 
 func (x *tracer) remove(t *thread) {
@@ -818,8 +825,10 @@ func (x *tracer) executes(t *thread) {
 	t.p.close()
 	t.p = &process{pid: t.tid, mem: -1, live: 1}
 	t.step, t.counted = nil, 0
-	if left || !x.load(t.p) {
+	if left {
 		t.p.left = true
+	} else if !x.load(t.p) {
+		x.leave(t.p)
 	}
 	x.resume(t, 0)
 }
@@ -1055,9 +1064,33 @@ func (x *tracer) writeRuns(p *process, f *loaded, armed bool) {
 			}
 			// What is mapped may be a part of it.
 			lo, hi := max(r.from+r.text.offset, m.offset), min(r.to+r.text.offset, m.offset+m.end-m.start)
-			if lo < hi && (f != nil || x.there(p, &m, lo, hi)) {
+			for ; lo < hi && f == nil; lo += min(hi-lo, pageSize-lo%pageSize) {
+				end := min(hi, lo/pageSize*pageSize+pageSize)
+				if x.there(p, &m, lo, end) {
+					x.write(p, m.start+lo-m.offset, b[lo-r.text.offset:end-r.text.offset])
+				} else if !armed {
+					x.restore(p, &m, lo, end)
+				}
+			}
+			if lo < hi {
 				x.write(p, m.start+lo-m.offset, b[lo-r.text.offset:hi-r.text.offset])
 			}
+		}
+	}
+}
+
+// restore takes breakpoints out of code that has changed around them.
+func (x *tracer) restore(p *process, m *mapping, lo, hi uint64) {
+	at := m.start + lo - m.offset
+	b := make([]byte, hi-lo)
+	n, err := unix.Pread(x.memory(p), b, int64(at))
+	if err != nil || n != len(b) || !slices.ContainsFunc(regions(p.pid, 0), func(r region) bool { return at-r.start < r.end-r.start }) {
+		return
+	}
+	code, armed := m.t.code[lo-m.t.offset:], m.t.armed[lo-m.t.offset:]
+	for i, c := range b {
+		if c == armed[i] && c != code[i] {
+			x.write(p, at+uint64(i), code[i:i+1])
 		}
 	}
 }
@@ -1171,9 +1204,9 @@ func (x *tracer) look(p *process) {
 			x.giveUp("%s can't be traced: its code is writable", filepath.Base(r.path))
 		default:
 			switch m := p.find(r.start); {
-			case m == nil && x.hasCode(r):
+			case m == nil && x.hasCode(p, r):
 				x.giveUp("%s was loaded unnoticed", filepath.Base(r.path))
-			case m != nil && x.open(r.path, r.path, true) == m.f:
+			case m != nil && x.open(x.file(p, &r), r.path, true) == m.f:
 				x.compare(p, m, r)
 			}
 		}
@@ -1181,8 +1214,8 @@ func (x *tracer) look(p *process) {
 }
 
 // hasCode reports whether a mapping isn't just the page in which a segment begins or ends.
-func (x *tracer) hasCode(r region) bool {
-	f := x.open(r.path, r.path, true)
+func (x *tracer) hasCode(p *process, r region) bool {
+	f := x.open(x.file(p, &r), r.path, true)
 	if f == nil {
 		return false // said already
 	}
@@ -1235,7 +1268,7 @@ func (x *tracer) woken(t *thread) bool {
 	if ptrace(unix.PTRACE_GETSIGINFO, t.tid, 0, uintptr(unsafe.Pointer(&info))) != nil {
 		return served
 	}
-	return served || info.code == siUser && int(info.pid) == os.Getpid()
+	return served || info.code == siUser && (int(info.pid) == os.Getpid() || x.attached && info.pid == 0) // 0 from another namespace
 }
 
 // wake has a tracer look for requests: any thread of the program meets the one signal that can't be blocked, and
