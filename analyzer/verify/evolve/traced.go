@@ -109,8 +109,8 @@ func (b *byTrace) collectors(ctx context.Context, x *Built) (string, error) {
 	if err != nil || smart == nil || naive == nil {
 		return "", err
 	}
-	if !slices.Equal(smart.Trace.GaveUp, naive.Trace.GaveUp) {
-		return fmt.Sprintf("smart: %q, naive: %q", smart.Trace.GaveUp, naive.Trace.GaveUp), nil
+	if !slices.Equal(smart.Trace.GaveUp, naive.Trace.GaveUp) || smart.Void != naive.Void {
+		return fmt.Sprintf("smart: %q %s, naive: %q %s", smart.Trace.GaveUp, smart.Void, naive.Trace.GaveUp, naive.Void), nil
 	}
 	idle := b.evidence.idle(smart)
 	for _, name := range slices.Sorted(maps.Keys(idle)) {
