@@ -236,7 +236,15 @@ func TestAttachDebugger(t *testing.T) {
 	if status := procStatus(cmd.Process.Pid); status["TracerPid"] != "0" || strings.HasPrefix(status["State"], "Z") {
 		t.Errorf("%q", status)
 	}
-	for pid, want := range map[int]string{0: "there is no process 0", os.Getpid(): "can't trace itself", 2: "no program that can be read"} {
+	ended := exec.Command("true")
+	if err := ended.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.HasPrefix(procStatus(ended.Process.Pid)["State"], "Z") {
+		time.Sleep(time.Millisecond)
+	}
+	defer func() { _ = ended.Wait() }()
+	for pid, want := range map[int]string{0: "there is no process 0", os.Getpid(): "can't trace itself", ended.Process.Pid: "no program that can be read"} {
 		if _, err := Attach(pid, Options{}, new(Control), func() {}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d: %v", pid, err)
 		}
