@@ -91,6 +91,7 @@ func measure(p string, n int) (*measured, error) {
 	start := func(least *time.Duration, f func(*exec.Cmd) (*trace.Result, error)) (*trace.Result, error) {
 		cmd := exec.Command(p)
 		cmd.Env = append(os.Environ(), "TEST_TMPDIR="+scratch, "TEST_SRCDIR="+p+".runfiles", "TEST_WORKSPACE=_main")
+		cmd.Dir = scratch // some write where they are
 		if dir := p + ".runfiles/_main"; isDir(dir) {
 			cmd.Dir = dir
 		}
