@@ -123,7 +123,7 @@ func unpack(archive *io.SectionReader) (files []store.File, f *os.File, err erro
 // result opens what Bazel has kept of a test as a result to be recorded. Zipped says whether Bazel
 // has put undeclared outputs into an archive.
 func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) {
-	r = &store.Result{Log: section(nil)}
+	r = &store.Result{Log: store.Content(nil)}
 	r.Host, _ = os.Hostname()
 	var open []*os.File
 	closeAll := func() {
@@ -309,9 +309,9 @@ func (s *session) files(t *test, r *store.Result) []store.File {
 		name := strings.TrimPrefix(strings.TrimPrefix(s.testBinary(t), "./"), "../")
 		if bazel.WriteTestXML(&b, name, r.End.Sub(r.Start), r.Log) != nil {
 			b.Reset()
-			_ = bazel.WriteTestXML(&b, name, r.End.Sub(r.Start), section([]byte("(the log is too large to be repeated here)")))
+			_ = bazel.WriteTestXML(&b, name, r.End.Sub(r.Start), store.Content([]byte("(the log is too large to be repeated here)")))
 		}
-		files = append(files, store.File{Path: xmlName, Content: section(b.Bytes())})
+		files = append(files, store.File{Path: xmlName, Content: store.Content(b.Bytes())})
 	}
 	return files
 }

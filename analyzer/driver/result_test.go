@@ -42,7 +42,7 @@ func TestOwnLog(t *testing.T) {
 		"":                       "",
 		strings.Repeat("x", 1e5): strings.Repeat("x", 1e5),
 	} {
-		if got, err := io.ReadAll(ownLog(section([]byte(log)))); err != nil || string(got) != want {
+		if got, err := io.ReadAll(ownLog(store.Content([]byte(log)))); err != nil || string(got) != want {
 			t.Errorf("%q: %q, %v", log, got, err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestOwnLog(t *testing.T) {
 // Outputs are recorded one by one, and are an archive again where Bazel makes one.
 func TestPack(t *testing.T) {
 	file := func(name, content string, executable bool) store.File {
-		return store.File{Path: name, Executable: executable, Content: section([]byte(content))}
+		return store.File{Path: name, Executable: executable, Content: store.Content([]byte(content))}
 	}
 	files := []store.File{
 		file("test.xml", "x", false), file("test.outputs/a/b.txt", "b", false), file("test.outputs/run", "r", true), file("test.outputs/deep/test.log", "no log", false),
@@ -108,7 +108,7 @@ func TestUnpack(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Close()
-		files, f, err := unpack(section(b.Bytes()))
+		files, f, err := unpack(store.Content(b.Bytes()))
 		if err == nil {
 			t.Errorf("%s: %v", what, texts(t, files))
 		}
@@ -116,7 +116,7 @@ func TestUnpack(t *testing.T) {
 			f.Close()
 		}
 	}
-	if _, _, err := unpack(section([]byte("no archive"))); err == nil {
+	if _, _, err := unpack(store.Content([]byte("no archive"))); err == nil {
 		t.Error("no archive: no error")
 	}
 }

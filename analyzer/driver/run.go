@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -428,7 +427,7 @@ func (s *session) record(ctx context.Context, labels []string, interrupted bool)
 // noteFailure keeps a pass with the same fingerprint from being recorded, now or
 // later.
 func (s *session) noteFailure(ctx context.Context, t *test) {
-	r := &store.Result{ExitCode: 1, Start: s.start, End: time.Now(), Log: section(nil)}
+	r := &store.Result{ExitCode: 1, Start: s.start, End: time.Now(), Log: store.Content(nil)}
 	r.Host, _ = os.Hostname()
 	for _, key := range t.keys() {
 		// Nothing is lost if that doesn't work.
@@ -487,7 +486,7 @@ func (s *session) audited(ctx context.Context, t *test) {
 		s.say("the recorded result stays: the store isn't written")
 		return
 	}
-	r := &store.Result{ExitCode: 1, Start: s.start, End: time.Now(), Log: section([]byte("withdrawn by an audit\n"))}
+	r := &store.Result{ExitCode: 1, Start: s.start, End: time.Now(), Log: store.Content([]byte("withdrawn by an audit\n"))}
 	r.Host, _ = os.Hostname()
 	keys, err := s.knownTraces(ctx, t)
 	for _, key := range append(keys, t.keys()...) {
@@ -498,8 +497,4 @@ func (s *session) audited(ctx context.Context, t *test) {
 	} else {
 		s.say("the recorded result is withdrawn")
 	}
-}
-
-func section(b []byte) *io.SectionReader {
-	return io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b)))
 }

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -72,7 +71,7 @@ func Record(ctx context.Context, s store.Store, label string, key store.Key, hos
 	}
 	at = at.UTC().Truncate(time.Second)
 	result := func(b []byte) *store.Result {
-		return &store.Result{Host: host, Start: at, End: at, Log: io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b)))}
+		return &store.Result{Host: host, Start: at, End: at, Log: store.Content(b)}
 	}
 	// The closure first: a history shouldn't name what isn't there.
 	if err := s.Set(ctx, closureKey(key), result(closure)); err != nil {

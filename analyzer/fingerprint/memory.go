@@ -14,8 +14,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/packed"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 )
@@ -89,12 +89,7 @@ func decodeMemory(b []byte) (r remembered, err error) {
 	if sum := sha256.Sum256(b[sha256.Size:]); !bytes.Equal(sum[:], b[:sha256.Size]) {
 		return r, errMemory
 	}
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<30))
-	if err != nil {
-		return r, err
-	}
-	defer d.Close()
-	text, err := d.DecodeAll(b[sha256.Size:], nil)
+	text, err := packed.Unpack(b[sha256.Size:], 1<<30)
 	if err != nil {
 		return r, err
 	}
@@ -131,11 +126,10 @@ func (m *Memory) Save() error {
 	if err != nil {
 		return err
 	}
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	b, err := packed.Pack(text)
 	if err != nil {
 		return err
 	}
-	b := e.EncodeAll(text, nil)
 	sum := sha256.Sum256(b)
 	if err := os.MkdirAll(filepath.Dir(m.file), 0o777); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/packed"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 )
 
@@ -65,11 +65,10 @@ func WriteProgram(file string, t *Test, collect bool) error {
 	if err != nil {
 		return err
 	}
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
-	if err != nil {
+	if b, err = packed.Pack(b); err != nil {
 		return err
 	}
-	return wholefile.Write(file, e.EncodeAll(b, nil), 0o666)
+	return wholefile.Write(file, b, 0o666)
 }
 
 // fill takes all that is read. What can't be taken along is an error.
@@ -143,17 +142,11 @@ func (p *Program) fill(t *Test) error {
 
 // ReadProgram reads what WriteProgram has written.
 func ReadProgram(file string) (*Program, error) {
-	packed, err := os.ReadFile(file)
+	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxProgram))
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	b, err := d.DecodeAll(packed, nil)
-	if err != nil {
+	if b, err = packed.Unpack(b, maxProgram); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	p := new(Program)

@@ -22,9 +22,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/packed"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
@@ -102,17 +102,11 @@ func read(ctx context.Context, s store.Store, label string) (*file, error) {
 	if r.Log.Size() > maxNames {
 		return nil, damaged(fmt.Sprintf("%d bytes", r.Log.Size()))
 	}
-	packed, err := io.ReadAll(r.Log)
+	b, err := io.ReadAll(r.Log)
 	if err != nil {
 		return nil, err
 	}
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(2*maxNames))
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	b, err := d.DecodeAll(packed, nil)
-	if err != nil {
+	if b, err = packed.Unpack(b, 2*maxNames); err != nil {
 		return nil, damaged(err)
 	}
 	var f file
@@ -158,11 +152,9 @@ func Add(ctx context.Context, s store.Store, label string, names []string, enter
 	if err != nil {
 		return err
 	}
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-	if err != nil {
+	if b, err = packed.Pack(b); err != nil {
 		return err
 	}
-	b = e.EncodeAll(b, nil)
 	now := time.Now().UTC().Truncate(time.Second)
-	return s.Set(ctx, keyOf(label), &store.Result{Start: now, End: now, Log: io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b)))})
+	return s.Set(ctx, keyOf(label), &store.Result{Start: now, End: now, Log: store.Content(b)})
 }

@@ -1,7 +1,6 @@
 package frontier
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +21,7 @@ func entered(name string) nameset.Set { return nameset.Of(slices.Values([]string
 
 func put(t testing.TB, s store.Store, label string, b []byte) {
 	t.Helper()
-	if err := s.Set(context.Background(), keyOf(label), &store.Result{Log: io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b)))}); err != nil {
+	if err := s.Set(context.Background(), keyOf(label), &store.Result{Log: store.Content(b)}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/packed"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
@@ -39,12 +39,8 @@ func Save(ctx context.Context, s store.Store, service, dir string) error {
 	if err != nil {
 		return err
 	}
-	var packed bytes.Buffer
-	z, err := zstd.NewWriter(&packed, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return err
-	}
-	w := tar.NewWriter(z)
+	var files bytes.Buffer
+	w := tar.NewWriter(&files)
 	for _, e := range entries {
 		if !ofTable(e.Name()) {
 			continue
@@ -60,11 +56,15 @@ func Save(ctx context.Context, s store.Store, service, dir string) error {
 			return err
 		}
 	}
-	if err := errors.Join(w.Close(), z.Close()); err != nil {
+	if err := w.Close(); err != nil {
+		return err
+	}
+	b, err := packed.Pack(files.Bytes())
+	if err != nil {
 		return err
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	return s.Set(ctx, keyOf(service), &store.Result{Start: now, End: now, Log: io.NewSectionReader(bytes.NewReader(packed.Bytes()), 0, int64(packed.Len()))})
+	return s.Set(ctx, keyOf(service), &store.Result{Start: now, End: now, Log: store.Content(b)})
 }
 
 // Load writes the newest table of a service into an empty directory. The error is one of Store.Get, or
@@ -76,13 +76,17 @@ func Load(ctx context.Context, s store.Store, service, dir string) error {
 	}
 	defer r.Close()
 	damaged := func(why any) error { return fmt.Errorf("%w: table of %s: %v", store.ErrCorrupt, service, why) }
-	z, err := zstd.NewReader(r.Log, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
+	if r.Log.Size() > maxTable {
+		return damaged(fmt.Sprintf("%d bytes", r.Log.Size()))
+	}
+	b, err := io.ReadAll(r.Log)
 	if err != nil {
+		return err
+	}
+	if b, err = packed.Unpack(b, maxTable); err != nil {
 		return damaged(err)
 	}
-	defer z.Close()
-	size := int64(0)
-	for files := tar.NewReader(z); ; {
+	for files := tar.NewReader(bytes.NewReader(b)); ; {
 		h, err := files.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -90,7 +94,7 @@ func Load(ctx context.Context, s store.Store, service, dir string) error {
 		if err != nil {
 			return damaged(err)
 		}
-		if size += h.Size; h.Typeflag != tar.TypeReg || !ofTable(h.Name) || size > maxTable {
+		if h.Typeflag != tar.TypeReg || !ofTable(h.Name) {
 			return damaged(fmt.Sprintf("%.100q (%d bytes)", h.Name, h.Size))
 		}
 		b, err := io.ReadAll(files)

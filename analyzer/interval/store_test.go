@@ -1,7 +1,6 @@
 package interval
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -59,7 +58,7 @@ func TestStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, b := range [][]byte{[]byte("text"), whole[:len(whole)-20]} {
-		if err := s.Set(t.Context(), keyOf("kv"), &store.Result{Log: io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b)))}); err != nil {
+		if err := s.Set(t.Context(), keyOf("kv"), &store.Result{Log: store.Content(b)}); err != nil {
 			t.Fatal(err)
 		}
 		if err := Load(t.Context(), s, "kv", t.TempDir()); !errors.Is(err, store.ErrCorrupt) {

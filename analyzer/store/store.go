@@ -38,6 +38,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -111,6 +112,11 @@ type File struct {
 	Path       string
 	Executable bool
 	Content    *io.SectionReader
+}
+
+// Content is what there is in b, as a log or a file of a result.
+func Content(b []byte) *io.SectionReader {
+	return io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b)))
 }
 
 // MaxFiles bounds how many files a result has: all of them are open at once.

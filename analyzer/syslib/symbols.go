@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/packed"
 )
 
 // definitions returns what other files can refer to in an object, an archive or a
@@ -94,11 +94,6 @@ func archiveIndex(r io.Reader) []string {
 // pack makes lists of names small: one name on each line, an empty line after each
 // list, zstd.
 func pack(lists [][]string) ([]byte, error) {
-	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
-	if err != nil {
-		return nil, err
-	}
-	defer w.Close()
 	var text []byte
 	for _, names := range lists {
 		for _, name := range names {
@@ -106,16 +101,11 @@ func pack(lists [][]string) ([]byte, error) {
 		}
 		text = append(text, '\n')
 	}
-	return w.EncodeAll(text, nil), nil
+	return packed.Pack(text)
 }
 
 func unpack(b []byte) ([][]string, error) {
-	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<28))
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	text, err := r.DecodeAll(b, nil)
+	text, err := packed.Unpack(b, 1<<28)
 	if err != nil {
 		return nil, err
 	}

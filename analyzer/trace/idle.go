@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/packed"
 )
 
 // maxIdle bounds the size in bytes of names that are decoded.
@@ -27,7 +27,7 @@ func EncodeIdle(idle map[string]bool) ([]byte, error) {
 			b.WriteString(name + "\n")
 		}
 	}
-	return pack(b.String())
+	return packed.Pack([]byte(b.String()))
 }
 
 // UnknownError is why it isn't known what a program entered.
@@ -38,25 +38,14 @@ func (why UnknownError) Error() string { return string(why) }
 const unknownHead = "tasting unknown 1\n"
 
 // Encode encodes the reason, in the place of names.
-func (why UnknownError) Encode() ([]byte, error) { return pack(unknownHead + string(why)) }
-
-func pack(text string) ([]byte, error) {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
-	if err != nil {
-		return nil, err
-	}
-	return e.EncodeAll([]byte(text), nil), nil
+func (why UnknownError) Encode() ([]byte, error) {
+	return packed.Pack([]byte(unknownHead + string(why)))
 }
 
 // DecodeIdle decodes what EncodeIdle has encoded; what UnknownError.Encode has, is returned as that error. It is
 // another one if b is anything else, or cut off.
 func DecodeIdle(b []byte) (map[string]bool, error) {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxIdle))
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	text, err := d.DecodeAll(b, nil)
+	text, err := packed.Unpack(b, maxIdle)
 	if err != nil {
 		return nil, fmt.Errorf("no names of functions: %w", err)
 	}

@@ -1,0 +1,25 @@
+// Package packed makes files that are read and written as a whole small, by zstd.
+package packed
+
+import "github.com/klauspost/compress/zstd"
+
+// Pack compresses b, fast, and the same way each time.
+func Pack(b []byte) ([]byte, error) {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	return e.EncodeAll(b, nil), nil
+}
+
+// Unpack returns what Pack has compressed. It is an error if b is anything else, or is more than limit bytes without
+// compression.
+func Unpack(b []byte, limit uint64) ([]byte, error) {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(limit))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.DecodeAll(b, nil)
+}
