@@ -3,11 +3,9 @@
 package trace
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -199,21 +197,9 @@ func (x *tracer) file(p *process, r *region) string {
 	return fmt.Sprintf("/proc/%d/root%s", p.pid, r.path)
 }
 
-// holds tells whether a process has some code at an address.
-func (x *tracer) holds(p *process, at uint64, code []byte) bool {
-	b := make([]byte, len(code))
-	n, err := unix.Pread(x.memory(p), b, int64(at))
-	return err == nil && bytes.Equal(b[:n], code)
-}
-
 // leaveAll lets go of a program that was attached to.
 func (x *tracer) leaveAll() {
 	for _, t := range x.threads {
 		x.leave(t.p)
 	}
-}
-
-// unseenLoader says that libraries which are loaded later aren't seen.
-func (x *tracer) unseenLoader(r *region) {
-	x.giveUp("libraries that are loaded from now on aren't seen: the loader %s can't be followed", filepath.Base(r.path))
 }

@@ -13,29 +13,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
 )
 
 // A program that was attached to has its functions seen from then on, in all threads, and goes on when it is let go, as
 // often as one likes.
 func TestAttach(t *testing.T) {
-	if !Permitted() {
-		t.Skip("ptrace isn't permitted")
-	}
-	dir := t.TempDir()
 	// One thread runs all the time, and is in no function that begins.
 	text := strings.Replace(service, "startup();", `startup(); pthread_t busy; pthread_create(&busy, 0, forever, 0);`, 1)
 	text = strings.Replace(text, "int main(void)", "static void *forever(void *p) { for (volatile long i = 0; ; i++); return p; }\nint main(void)", 1)
-	if err := os.WriteFile(filepath.Join(dir, "s.c"), []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command(clangtest.GCC(t), "-O0", "-pthread", "s.c", "-o", "s")
-	build.Dir = dir
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	cmd := exec.Command(filepath.Join(dir, "s"))
+	cmd := program(t, text)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -44,9 +30,7 @@ func TestAttach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	start(t, cmd)
 	lines := bufio.NewScanner(out)
 	ask := func(request string) {
 		t.Helper()
@@ -55,21 +39,8 @@ func TestAttach(t *testing.T) {
 		}
 	}
 	ask("")
-	attached := func() (*Control, func() *Result) {
-		c, started, ended := new(Control), make(chan struct{}), make(chan *Result, 1)
-		go func() {
-			r, err := Attach(cmd.Process.Pid, Options{}, c, func() { close(started) })
-			if err != nil {
-				t.Error(err)
-				close(started)
-			}
-			ended <- r
-		}()
-		<-started
-		return c, func() *Result { return <-ended }
-	}
 	for _, request := range []string{"get", "put", "thread", "child"} {
-		c, end := attached()
+		c, end := attachTo(t, cmd)
 		ask(request + "\n")
 		if request == "get" {
 			// Who has a tracer can't have another one.
@@ -102,7 +73,7 @@ func TestAttach(t *testing.T) {
 		ask(request + "\n")
 	}
 	// It ends while somebody is attached.
-	_, end := attached()
+	_, end := attachTo(t, cmd)
 	in.Close()
 	if r := end(); r == nil || len(r.Trace.Files) != 1 || r.Status.ExitStatus() != 3 {
 		t.Errorf("%+v", r)
@@ -113,13 +84,18 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// program compiles a program that isn't started by the collector, and starts it.
-func program(t *testing.T, text string, flags ...string) *exec.Cmd {
+// program compiles a program that somebody else starts, to attach to it.
+func program(t *testing.T, text string) *exec.Cmd {
 	t.Helper()
 	if !Permitted() {
 		t.Skip("ptrace isn't permitted")
 	}
-	cmd := exec.Command(compile(t, t.TempDir(), "gcc", "p", text, append(flags, "-O0", "-pthread")...))
+	return exec.Command(compile(t, t.TempDir(), "gcc", "p", text, "-O0", "-pthread"))
+}
+
+// start starts a program, which is killed in the end.
+func start(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
+	t.Helper()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -130,10 +106,27 @@ func program(t *testing.T, text string, flags ...string) *exec.Cmd {
 	return cmd
 }
 
+// attachTo attaches to a program, and returns what has it let go, and a function that waits for that and returns the result,
+// nil if it can't be attached to, which is an error.
+func attachTo(t *testing.T, cmd *exec.Cmd) (*Control, func() *Result) {
+	t.Helper()
+	c, started, ended := new(Control), make(chan struct{}), make(chan *Result, 1)
+	go func() {
+		r, err := Attach(cmd.Process.Pid, Options{}, c, func() { close(started) })
+		if err != nil {
+			t.Error(err)
+			close(started)
+		}
+		ended <- r
+	}()
+	<-started
+	return c, func() *Result { return <-ended }
+}
+
 // Somebody attaches again and again to a program whose threads and children begin and end all the time, and
 // all of which enter functions: none of them meets a breakpoint that nobody takes care of.
 func TestAttachBusy(t *testing.T) {
-	cmd := program(t, `
+	cmd := start(t, program(t, `
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -156,21 +149,12 @@ int main(void) {
 		if (p == 0) _exit(g(1));
 		if (waitpid(p, &status, 0) != p || status != 3 << 8) return 9;
 	}
-}`)
+}`))
 	for n := range 60 {
-		c, started, ended := new(Control), make(chan struct{}), make(chan *Result, 1)
-		go func() {
-			r, err := Attach(cmd.Process.Pid, Options{}, c, func() { close(started) })
-			if err != nil {
-				t.Error(err)
-				close(started)
-			}
-			ended <- r
-		}()
-		<-started
+		c, end := attachTo(t, cmd)
 		time.Sleep(time.Duration(n%10) * time.Millisecond)
 		c.Leave()
-		if r := <-ended; r == nil || r.Status != 0 || r.Void != "" {
+		if r := end(); r == nil || r.Status != 0 || r.Void != "" {
 			t.Fatalf("round %d: %+v", n, r)
 		}
 		if status := procStatus(cmd.Process.Pid); status["TracerPid"] != "0" || strings.HasPrefix(status["State"], "Z") {
@@ -181,7 +165,7 @@ int main(void) {
 
 // What is stopped stays so, and is let go all the same.
 func TestAttachStopped(t *testing.T) {
-	cmd := program(t, "#include <unistd.h>\nint main(void) { for (;;) usleep(1000); }")
+	cmd := start(t, program(t, "#include <unistd.h>\nint main(void) { for (;;) usleep(1000); }"))
 	state := func(want string) {
 		t.Helper()
 		for range 200 {
@@ -203,20 +187,13 @@ func TestAttachStopped(t *testing.T) {
 			stop()
 			state("T")
 		}
-		c, started, ended := new(Control), make(chan struct{}), make(chan error, 1)
-		go func() {
-			_, err := Attach(cmd.Process.Pid, Options{}, c, func() { close(started) })
-			ended <- err
-		}()
-		<-started
+		c, end := attachTo(t, cmd)
 		if !before {
 			stop()
 		}
 		state("t")
 		c.Leave()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		end()
 		state("T")
 		if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
@@ -227,7 +204,7 @@ func TestAttachStopped(t *testing.T) {
 
 // What can't be traced is let go at once, and goes on.
 func TestAttachDebugger(t *testing.T) {
-	cmd := program(t, "#include <sys/ptrace.h>\n#include <unistd.h>\nvolatile int asked;\nint main(void) { while (!asked) usleep(1000); return ptrace(0); }")
+	cmd := start(t, program(t, "#include <sys/ptrace.h>\n#include <unistd.h>\nvolatile int asked;\nint main(void) { while (!asked) usleep(1000); return ptrace(0); }"))
 	time.Sleep(50 * time.Millisecond)
 	r, err := Attach(cmd.Process.Pid, Options{}, new(Control), func() {})
 	if err != nil || len(r.Trace.GaveUp) != 2 || !strings.Contains(r.Trace.GaveUp[0], "can't run under a tracer: it traces processes itself") {
@@ -254,7 +231,7 @@ func TestAttachDebugger(t *testing.T) {
 // What has changed since breakpoints were set has none of them left in it.
 func TestAttachPatched(t *testing.T) {
 	dir := t.TempDir()
-	cmd := program(t, `
+	cmd := start(t, program(t, `
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -270,13 +247,8 @@ int main(void) {
 	rmdir("`+dir+`/patch");
 	await("`+dir+`/end");
 	return late() + 5;
-}`)
-	c, started, ended := new(Control), make(chan struct{}), make(chan error, 1)
-	go func() {
-		_, err := Attach(cmd.Process.Pid, Options{}, c, func() { close(started) })
-		ended <- err
-	}()
-	<-started
+}`))
+	c, end := attachTo(t, cmd)
 	if err := os.Mkdir(filepath.Join(dir, "patch"), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -287,9 +259,7 @@ int main(void) {
 		time.Sleep(time.Millisecond)
 	}
 	c.Leave()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	end()
 	if err := os.Mkdir(filepath.Join(dir, "end"), 0o777); err != nil {
 		t.Fatal(err)
 	}

@@ -918,7 +918,7 @@ func (x *tracer) watch(p *process, r *region, start uint64) {
 	p.specials = map[uint64]special{}
 	set := func(at uint64, kind specialKind, code []byte) {
 		code = code[:len(native.trap)]
-		if x.attached && !x.holds(p, at, code) {
+		if x.attached && !bytes.Equal(x.read(p, at, uint64(len(code))), code) {
 			return
 		}
 		p.specials[at] = special{kind, code}
@@ -936,13 +936,13 @@ func (x *tracer) watch(p *process, r *region, start uint64) {
 		return
 	}
 	if x.attached {
-		x.unseenLoader(r)
+		x.giveUp("libraries that are loaded from now on aren't seen: the loader %s can't be followed", filepath.Base(r.path))
 		return
 	}
 	// It is followed until it starts the program.
 	p.follow = true
-	code := make([]byte, len(native.trap))
-	if n, err := unix.Pread(x.memory(p), code, int64(start)); err != nil || n != len(code) {
+	code := x.read(p, start, uint64(len(native.trap)))
+	if code == nil {
 		x.giveUp("the program's first instruction can't be read")
 		return
 	}
@@ -1064,56 +1064,54 @@ func (x *tracer) writeRuns(p *process, f *loaded, armed bool) {
 			}
 			// What is mapped may be a part of it.
 			lo, hi := max(r.from+r.text.offset, m.offset), min(r.to+r.text.offset, m.offset+m.end-m.start)
-			for ; lo < hi && f == nil; lo += min(hi-lo, pageSize-lo%pageSize) {
-				end := min(hi, lo/pageSize*pageSize+pageSize)
-				if x.there(p, &m, lo, end) {
-					x.write(p, m.start+lo-m.offset, b[lo-r.text.offset:end-r.text.offset])
-				} else if !armed {
-					x.restore(p, &m, lo, end)
+			switch {
+			case lo >= hi:
+			case f != nil:
+				x.write(p, m.start+lo-m.offset, b[lo-r.text.offset:hi-r.text.offset])
+			default:
+				for ; lo < hi; lo += min(hi-lo, pageSize-lo%pageSize) {
+					x.rewrite(p, &m, lo, min(hi, lo/pageSize*pageSize+pageSize), armed)
 				}
 			}
-			if lo < hi {
-				x.write(p, m.start+lo-m.offset, b[lo-r.text.offset:hi-r.text.offset])
+		}
+	}
+}
+
+// rewrite writes a page of a file, or a part of one, by its offsets, if it is still what was loaded: libraries are closed, and
+// something else may be in their place. Code that has changed has its breakpoints taken out one by one, and is a reason to give up.
+func (x *tracer) rewrite(p *process, m *mapping, lo, hi uint64, armed bool) {
+	at := m.start + lo - m.offset
+	now := x.read(p, at, hi-lo)
+	if now == nil {
+		return
+	}
+	code, trapped := m.t.code[lo-m.t.offset:hi-m.t.offset], m.t.armed[lo-m.t.offset:hi-m.t.offset]
+	changed := false
+	for i, c := range now {
+		changed = changed || c != code[i] && c != trapped[i]
+	}
+	switch {
+	case !changed && armed:
+		x.write(p, at, trapped)
+	case !changed:
+		x.write(p, at, code)
+	case slices.ContainsFunc(regions(p.pid, 0), func(r region) bool { return at-r.start < r.end-r.start }):
+		x.giveUp("%s isn't in memory as it was loaded", m.f.name)
+		for i, c := range now {
+			if !armed && c == trapped[i] && c != code[i] {
+				x.write(p, at+uint64(i), code[i:i+1])
 			}
 		}
 	}
 }
 
-// restore takes breakpoints out of code that has changed around them.
-func (x *tracer) restore(p *process, m *mapping, lo, hi uint64) {
-	at := m.start + lo - m.offset
-	b := make([]byte, hi-lo)
-	n, err := unix.Pread(x.memory(p), b, int64(at))
-	if err != nil || n != len(b) || !slices.ContainsFunc(regions(p.pid, 0), func(r region) bool { return at-r.start < r.end-r.start }) {
-		return
+// read returns n bytes of a process's memory, or nil if they aren't all there.
+func (x *tracer) read(p *process, at, n uint64) []byte {
+	b := make([]byte, n)
+	if got, err := unix.Pread(x.memory(p), b, int64(at)); err != nil || got != len(b) {
+		return nil
 	}
-	code, armed := m.t.code[lo-m.t.offset:], m.t.armed[lo-m.t.offset:]
-	for i, c := range b {
-		if c == armed[i] && c != code[i] {
-			x.write(p, at+uint64(i), code[i:i+1])
-		}
-	}
-}
-
-// there tells whether a part of a file, by its offsets, is still mapped: libraries are closed, and something else may be in
-// their place. What is mapped and isn't what was loaded is a reason to give up.
-func (x *tracer) there(p *process, m *mapping, lo, hi uint64) bool {
-	at := m.start + lo - m.offset
-	b := make([]byte, hi-lo)
-	if n, err := unix.Pread(x.memory(p), b, int64(at)); err != nil || n != len(b) {
-		return false
-	}
-	code, armed := m.t.code[lo-m.t.offset:], m.t.armed[lo-m.t.offset:]
-	for i, c := range b {
-		if c == code[i] || c == armed[i] {
-			continue
-		}
-		if slices.ContainsFunc(regions(p.pid, 0), func(r region) bool { return at-r.start < r.end-r.start }) {
-			x.giveUp("%s isn't in memory as it was loaded", m.f.name)
-		}
-		return false
-	}
-	return true
+	return b
 }
 
 func (x *tracer) memory(p *process) int {
