@@ -29,8 +29,9 @@ the output group tasting_manifests of the aspect has them; @FILE stands for the 
 
 With --record, what the service is made of now is noted in DIR: call it when the
 tests have been collected. With --service as well, the table is kept in the store under
-that name; then everybody who knows the store does without DIR. Later, with the manifests of another version, the tests
-are printed, a line each, for which that version can do something else.
+that name; then everybody who knows the store does without DIR. Later, with the
+manifests of another version, the tests are printed, a line each, for which that version
+can do something else.
 
 That is safe for what was collected: it compares with the version that did execute
 the tests. With --before, the change is one from another version, which was noted by
@@ -113,17 +114,4 @@ Exit codes: 0 all went well, whether there are such tests or not; 2 bad usage or
 	f.BoolVar(&explain, "explain", false, "say of each test why, on standard error")
 	o.AddFlags(f)
 	return cmd
-}
-
-// withStore calls f with the store that flags and environment name.
-func withStore(cmd *cobra.Command, o *store.Options, f func(store.Store) error) error {
-	if err := o.Complete(cmd.Flags(), os.Getenv); err != nil {
-		return err
-	}
-	s, err := store.Open(o.Location, *o)
-	if err != nil {
-		return err
-	}
-	defer store.Close(s)
-	return f(s)
 }

@@ -73,32 +73,39 @@ $TASTING_STORE_FLAGS names, $TASTING_STORE and $TASTING_STORE_MODE. The exit cod
 is 1 if something that the mode allows doesn't work.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.Complete(cmd.Flags(), os.Getenv); err != nil {
-				return err
-			}
-			s, err := store.Open(o.Location, o)
-			if err != nil {
-				return err
-			}
-			defer store.Close(s)
-			out := cmd.OutOrStdout()
-			ok := true
-			for _, h := range store.Ping(cmd.Context(), s) {
-				fmt.Fprintf(out, "store %s\n", h.Location)
-				for _, line := range h.About {
-					fmt.Fprintf(out, "  %s\n", line)
+			return withStore(cmd, &o, func(s store.Store) error {
+				out := cmd.OutOrStdout()
+				ok := true
+				for _, h := range store.Ping(cmd.Context(), s) {
+					fmt.Fprintf(out, "store %s\n", h.Location)
+					for _, line := range h.About {
+						fmt.Fprintf(out, "  %s\n", line)
+					}
+					fmt.Fprintf(out, "  read: %s\n  write: %s\n", answer(h.CanRead, h.Read, h.ReadErr, nil), answer(h.CanWrite, h.Write, h.WriteErr, h.ReadErr))
+					ok = ok && h.OK()
 				}
-				fmt.Fprintf(out, "  read: %s\n  write: %s\n", answer(h.CanRead, h.Read, h.ReadErr, nil), answer(h.CanWrite, h.Write, h.WriteErr, h.ReadErr))
-				ok = ok && h.OK()
-			}
-			if !ok {
-				return exit(exitDifference, nil)
-			}
-			return nil
+				if !ok {
+					return exit(exitDifference, nil)
+				}
+				return nil
+			})
 		},
 	}
 	o.AddFlags(cmd.Flags())
 	return cmd
+}
+
+// withStore calls f with the store that flags and environment name.
+func withStore(cmd *cobra.Command, o *store.Options, f func(store.Store) error) error {
+	if err := o.Complete(cmd.Flags(), os.Getenv); err != nil {
+		return err
+	}
+	s, err := store.Open(o.Location, *o)
+	if err != nil {
+		return err
+	}
+	defer store.Close(s)
+	return f(s)
 }
 
 // answer is what ping says of reading or writing; before is why it wasn't tried.

@@ -53,6 +53,9 @@ this command is interrupted; then it goes on.`,
 			if (pid == 0) == (len(args) == 0) {
 				return errors.New("trace: name a PROGRAM, or a process with --attach")
 			}
+			if pid != 0 && (underBazel || idle != "") {
+				return errors.New("trace: what a process of --attach didn't enter isn't known")
+			}
 			for _, p := range libraries {
 				if _, err := filepath.Match(p, ""); err != nil {
 					return fmt.Errorf("--library=%s: %w", p, err)
@@ -69,8 +72,6 @@ this command is interrupted; then it goes on.`,
 				run = func(opt trace.Options) (*trace.Result, error) { return attach(pid, opt, cmd.ErrOrStderr()) }
 			}
 			switch {
-			case pid != 0 && (underBazel || idle != ""):
-				return errors.New("trace: what a process of --attach didn't enter isn't known")
 			case underBazel:
 				return traceTest(args, only, opt)
 			case serve != "":
