@@ -30,8 +30,8 @@ type Result struct {
 	// Analysis is how long it took to select, Execution how long what it has selected took.
 	Analysis, Execution time.Duration
 	// Unlike are, of a tool that knows what tests execute, those that were left out and don't execute what they did when
-	// their outcome was recorded; Collectors are those of which the naive collector doesn't see what the smart one sees, each with what.
-	// Both are sorted.
+	// their outcome was recorded; Collectors are those of which the naive collector doesn't see what the smart one sees. Both are
+	// sorted, and have each with what differs.
 	Unlike, Collectors []string
 }
 
@@ -57,8 +57,8 @@ type selecting interface {
 
 // collecting is a session of a selector that knows what tests execute.
 type collecting interface {
-	// unlike tells whether a test that was left out doesn't execute what decided about it.
-	unlike(ctx context.Context, x *Built) (bool, error)
+	// unlike tells what a test that was left out executes otherwise than what decided about it, or returns "".
+	unlike(ctx context.Context, x *Built) (string, error)
 	// collectors tells what the naive collector sees otherwise of a test than the smart one, or returns "".
 	collectors(ctx context.Context, x *Built) (string, error)
 }
@@ -134,8 +134,8 @@ func (r *Result) collect(ctx context.Context, c collecting, tests []*Built) erro
 		if err != nil {
 			return err
 		}
-		if unlike {
-			r.Unlike = append(r.Unlike, x.Test.Name)
+		if unlike != "" {
+			r.Unlike = append(r.Unlike, x.Test.Name+" ("+unlike+")")
 		}
 	}
 	slices.Sort(r.Unlike)

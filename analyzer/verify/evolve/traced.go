@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/trace"
@@ -18,7 +19,7 @@ const maxTraces = 8
 func OursWithTraces(name string, p Passes, e *Evidence) Tool {
 	return &selector{name, func() selecting {
 		keys := func(tests []*Built) ([]string, error) { return Keys(tests, e) }
-		return &byTrace{byKey{keys, nil, map[string]bool{}}, e, map[string][]map[string]bool{}, map[string]string{}}
+		return &byTrace{byKey{keys, nil, map[string]bool{}}, e, map[string][]map[string]bool{}, map[string]string{}, map[string]map[string]bool{}}
 	}, p}
 }
 
@@ -28,6 +29,7 @@ type byTrace struct {
 	evidence *Evidence
 	traces   map[string][]map[string]bool // of tests by their names, the newest first
 	of       map[string]string            // the key of the trace that is recorded under a key
+	idle     map[string]map[string]bool   // what is idle in a trace that has a key
 }
 
 func (b *byTrace) affected(tests []*Built) ([]bool, error) {
@@ -63,8 +65,8 @@ func (b *byTrace) executed(ctx context.Context, x *Built, passed bool) error {
 	if err := b.byKey.executed(ctx, x, passed); err != nil || !passed || b.now[x.Test.Name] == "" {
 		return err
 	}
-	key, names, known, err := b.trace(ctx, x)
-	if err != nil || !known || key == "" {
+	r, key, names, err := b.trace(ctx, x)
+	if err != nil || key == "" {
 		return err
 	}
 	// What isn't in the closure of the trace decides nothing.
@@ -72,36 +74,41 @@ func (b *byTrace) executed(ctx context.Context, x *Built, passed bool) error {
 	for _, name := range names {
 		frontier[name] = true
 	}
-	b.passed[key], b.of[b.now[x.Test.Name]] = true, key
+	b.passed[key], b.of[b.now[x.Test.Name]], b.idle[key] = true, key, b.evidence.idle(r)
 	l := b.traces[x.Test.Name]
 	b.traces[x.Test.Name] = append([]map[string]bool{frontier}, l[:min(len(l), maxTraces-1)]...)
 	return nil
 }
 
-// trace returns the key of a test's trace, "" if it has none, and what of that is in the closure. It isn't known
-// if the machine was busy.
-func (b *byTrace) trace(ctx context.Context, x *Built) (key string, names []string, known bool, err error) {
-	r, _, err := x.Traced(ctx)
-	if err != nil || r == nil {
-		return "", nil, false, err
-	}
-	if r.Idle == nil {
-		return "", nil, true, nil
+// trace returns a test's trace, nil if the machine was busy, its key, "" if it has none, and what of the trace is in the closure.
+func (b *byTrace) trace(ctx context.Context, x *Built) (r *trace.Result, key string, names []string, err error) {
+	r, _, err = x.Traced(ctx)
+	if err != nil || r == nil || r.Idle == nil {
+		return r, "", nil, err
 	}
 	keys, frontiers, err := traceKeys([]*Built{x}, []map[string]bool{b.evidence.idle(r)}, b.evidence)
 	if err != nil {
-		return "", nil, false, err
+		return nil, "", nil, err
 	}
-	return keys[0], frontiers[0], true, nil
+	return r, keys[0], frontiers[0], nil
 }
 
-func (b *byTrace) unlike(ctx context.Context, x *Built) (bool, error) {
+func (b *byTrace) unlike(ctx context.Context, x *Built) (string, error) {
 	recorded := b.of[b.now[x.Test.Name]]
 	if recorded == "" {
-		return false, nil
+		return "", nil
 	}
-	key, _, known, err := b.trace(ctx, x)
-	return known && key != recorded, err
+	r, key, _, err := b.trace(ctx, x)
+	switch {
+	case err != nil || r == nil || key == recorded:
+		return "", err
+	case r.Idle == nil:
+		return fmt.Sprintf("nothing is known: %v %s", r.Unknown(), r.Void), nil
+	}
+	if d := differ(b.evidence.idle(r), b.idle[recorded], "now", "when it was recorded"); d != "" {
+		return d, nil
+	}
+	return fmt.Sprintf("the same functions, and the key %q instead of %q", key, recorded), nil
 }
 
 func (b *byTrace) collectors(ctx context.Context, x *Built) (string, error) {
@@ -112,18 +119,27 @@ func (b *byTrace) collectors(ctx context.Context, x *Built) (string, error) {
 	if !slices.Equal(smart.Trace.GaveUp, naive.Trace.GaveUp) || smart.Void != naive.Void {
 		return fmt.Sprintf("smart: %q %s, naive: %q %s", smart.Trace.GaveUp, smart.Void, naive.Trace.GaveUp, naive.Void), nil
 	}
-	idle := b.evidence.idle(smart)
-	for _, name := range slices.Sorted(maps.Keys(idle)) {
-		if !naive.Idle[name] {
-			return name + " is idle to the smart one alone", nil
+	return differ(b.evidence.idle(smart), naive.Idle, "to the smart one", "to the naive one"), nil
+}
+
+// differ names functions that are idle in one of two traces, or returns "".
+func differ(one, other map[string]bool, here, there string) string {
+	var parts []string
+	for _, x := range []struct {
+		is, isnt map[string]bool
+		where    string
+	}{{one, other, here}, {other, one, there}} {
+		var names []string
+		for _, name := range slices.Sorted(maps.Keys(x.is)) {
+			if !x.isnt[name] {
+				names = append(names, name)
+			}
+		}
+		if len(names) > 0 {
+			parts = append(parts, fmt.Sprintf("idle %s alone: %d, %s", x.where, len(names), strings.Join(names[:min(len(names), 5)], " ")))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(naive.Idle)) {
-		if !idle[name] {
-			return name + " is idle to the naive one alone", nil
-		}
-	}
-	return "", nil
+	return strings.Join(parts, "; ")
 }
 
 // idle returns the functions that were idle, to an evidence that may be broken.
