@@ -19,7 +19,7 @@ const maxTraces = 8
 func OursWithTraces(name string, p Passes, e *Evidence) Tool {
 	return &selector{name, func() selecting {
 		keys := func(tests []*Built) ([]string, error) { return Keys(tests, e) }
-		return &byTrace{byKey{keys, nil, map[string]bool{}}, e, map[string][]map[string]bool{}, map[string]string{}, map[string]map[string]bool{}}
+		return &byTrace{byKey{keys, nil, map[string]bool{}}, e, map[string][]map[string]bool{}, map[string]string{}, map[string]*trace.Result{}}
 	}, p}
 }
 
@@ -29,7 +29,7 @@ type byTrace struct {
 	evidence *Evidence
 	traces   map[string][]map[string]bool // of tests by their names, the newest first
 	of       map[string]string            // the key of the trace that is recorded under a key
-	idle     map[string]map[string]bool   // what is idle in a trace that has a key
+	known    map[string]*trace.Result     // a trace that has a key
 }
 
 func (b *byTrace) affected(tests []*Built) ([]bool, error) {
@@ -74,7 +74,7 @@ func (b *byTrace) executed(ctx context.Context, x *Built, passed bool) error {
 	for _, name := range names {
 		frontier[name] = true
 	}
-	b.passed[key], b.of[b.now[x.Test.Name]], b.idle[key] = true, key, b.evidence.idle(r)
+	b.passed[key], b.of[b.now[x.Test.Name]], b.known[key] = true, key, r
 	l := b.traces[x.Test.Name]
 	b.traces[x.Test.Name] = append([]map[string]bool{frontier}, l[:min(len(l), maxTraces-1)]...)
 	return nil
@@ -99,16 +99,33 @@ func (b *byTrace) unlike(ctx context.Context, x *Built) (string, error) {
 		return "", nil
 	}
 	r, key, _, err := b.trace(ctx, x)
-	switch {
-	case err != nil || r == nil || key == recorded:
+	if err != nil || r == nil || key == recorded {
 		return "", err
-	case r.Idle == nil:
-		return fmt.Sprintf("nothing is known: %v %s", r.Unknown(), r.Void), nil
 	}
-	if d := differ(b.evidence.idle(r), b.idle[recorded], "now", "when it was recorded"); d != "" {
+	before := b.known[recorded]
+	switch {
+	case len(r.Trace.GaveUp) > 0 || r.Void != "":
+		return fmt.Sprintf("nothing is known: %v %s", r.Unknown(), r.Void), nil
+	case r.Idle == nil: // code without a symbol keeps it from having a key, but isn't part of a fingerprint if nothing refers to it
+		return differ(executed(r), executed(before), "executed now", "executed before"), nil
+	}
+	if d := differ(b.evidence.idle(r), b.evidence.idle(before), "idle now", "idle before"); d != "" {
 		return d, nil
 	}
 	return fmt.Sprintf("the same functions, and the key %q instead of %q", key, recorded), nil
+}
+
+// executed returns the names of functions that a trace has.
+func executed(r *trace.Result) map[string]bool {
+	names := map[string]bool{}
+	for _, f := range r.Trace.Files {
+		for _, x := range f.Executed {
+			for _, s := range x.Symbols {
+				names[s.Name] = true
+			}
+		}
+	}
+	return names
 }
 
 func (b *byTrace) collectors(ctx context.Context, x *Built) (string, error) {
@@ -119,10 +136,10 @@ func (b *byTrace) collectors(ctx context.Context, x *Built) (string, error) {
 	if !slices.Equal(smart.Trace.GaveUp, naive.Trace.GaveUp) || smart.Void != naive.Void {
 		return fmt.Sprintf("smart: %q %s, naive: %q %s", smart.Trace.GaveUp, smart.Void, naive.Trace.GaveUp, naive.Void), nil
 	}
-	return differ(b.evidence.idle(smart), naive.Idle, "to the smart one", "to the naive one"), nil
+	return differ(b.evidence.idle(smart), naive.Idle, "idle to the smart one", "idle to the naive one"), nil
 }
 
-// differ names functions that are idle in one of two traces, or returns "".
+// differ names functions that are in one of two sets, or returns "".
 func differ(one, other map[string]bool, here, there string) string {
 	var parts []string
 	for _, x := range []struct {
@@ -136,7 +153,7 @@ func differ(one, other map[string]bool, here, there string) string {
 			}
 		}
 		if len(names) > 0 {
-			parts = append(parts, fmt.Sprintf("idle %s alone: %d, %s", x.where, len(names), strings.Join(names[:min(len(names), 5)], " ")))
+			parts = append(parts, fmt.Sprintf("%s only: %d, %s", x.where, len(names), strings.Join(names[:min(len(names), 5)], " ")))
 		}
 	}
 	return strings.Join(parts, "; ")
