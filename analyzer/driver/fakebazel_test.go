@@ -332,7 +332,7 @@ func (f *fake) aspect(text, library string) {
 		}
 		must(manifest.Write(f.output(name), &manifest.Manifest{
 			Format: manifest.Format, Rung: manifest.Rung_RUNG_FUNCTION, Source: file, Units: []*manifest.Unit{{Name: file, Exact: true}}, Symbols: calls,
-			Components: []*manifest.Component{{Name: symbol, Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: hash[:16], Entry: entry, Links: links,
+			Components: []*manifest.Component{{Name: symbol, Kind: manifest.Kind_KIND_FUNCTION, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, LocalHash: hash[:16], Entries: []string{entry}, Links: links,
 				Definitions: manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, symbol)}},
 		}))
 	}

@@ -68,7 +68,7 @@ func newTests(t testing.TB, dir string, choose func(n int) int) []*Test {
 				c.Root = "constructor"
 			}
 			if choose(2) == 0 {
-				c.Entry = name
+				c.Entries = []string{name}
 			}
 			own[name] = len(m.Components)
 			m.Components = append(m.Components, c)

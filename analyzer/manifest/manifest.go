@@ -54,7 +54,8 @@ import (
 //	    people's; strings behind a label of assembly; other names of what asks for loaded files.
 //	13: which functions are entered at their beginning only (no hash has it); jumps into the middle of functions
 //	    elsewhere, and sizes of symbols, refer to anything.
-const Format = 13
+//	14: all names of such functions, and those of their pieces (no hash has them).
+const Format = 14
 
 // Uses of a symbol that an object doesn't define, in Reference.Uses.
 const (

@@ -724,11 +724,13 @@ type Component struct {
 	// Signature of its COMDAT group, or empty: a linker keeps the first group of
 	// each signature, as a whole.
 	Group string `protobuf:"bytes,12,opt,name=group,proto3" json:"group,omitempty"`
-	// Name of a function's symbol at its beginning, if it is code that is entered
-	// there only, as far as the object tells: a breakpoint there sees whether any of
-	// it is executed. It does not enter hashes.
-	Entry string `protobuf:"bytes,13,opt,name=entry,proto3" json:"entry,omitempty"`
-	// How a component with an entry is aligned beyond what all functions are, or 0.
+	// Names of functions' symbols at its beginning, sorted, if it is code that is
+	// entered there only, as far as the object tells: a breakpoint there sees whether
+	// any of it is executed. With them are those of the function that it is a piece
+	// of, and of its pieces. Linkers may use some of the names for other definitions.
+	// They do not enter hashes.
+	Entries []string `protobuf:"bytes,13,rep,name=entries,proto3" json:"entries,omitempty"`
+	// How a component with entries is aligned beyond what all functions are, or 0.
 	Alignment     uint32 `protobuf:"varint,14,opt,name=alignment,proto3" json:"alignment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -834,11 +836,11 @@ func (x *Component) GetGroup() string {
 	return ""
 }
 
-func (x *Component) GetEntry() string {
+func (x *Component) GetEntries() []string {
 	if x != nil {
-		return x.Entry
+		return x.Entries
 	}
-	return ""
+	return nil
 }
 
 func (x *Component) GetAlignment() uint32 {
@@ -953,7 +955,7 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"visibility\x18\x03 \x01(\x0e2\".rules_tasting.manifest.VisibilityR\n" +
 	"visibility\x12\x12\n" +
 	"\x04size\x18\x04 \x01(\x04R\x04size\x12!\n" +
-	"\fthread_local\x18\x05 \x01(\bR\vthreadLocal\"\x99\x03\n" +
+	"\fthread_local\x18\x05 \x01(\bR\vthreadLocal\"\x9d\x03\n" +
 	"\tComponent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1c.rules_tasting.manifest.KindR\x04kind\x129\n" +
@@ -966,8 +968,8 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"\vdefinitions\x18\n" +
 	" \x03(\v2\".rules_tasting.manifest.DefinitionR\vdefinitions\x12\x12\n" +
 	"\x04unit\x18\v \x01(\rR\x04unit\x12\x14\n" +
-	"\x05group\x18\f \x01(\tR\x05group\x12\x14\n" +
-	"\x05entry\x18\r \x01(\tR\x05entry\x12\x1c\n" +
+	"\x05group\x18\f \x01(\tR\x05group\x12\x18\n" +
+	"\aentries\x18\r \x03(\tR\aentries\x12\x1c\n" +
 	"\talignment\x18\x0e \x01(\rR\talignmentJ\x04\b\x06\x10\aJ\x04\b\t\x10\n" +
 	"\"r\n" +
 	"\bFallback\x12\x1c\n" +

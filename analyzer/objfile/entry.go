@@ -11,41 +11,62 @@ import (
 // enter notes of which components a breakpoint at the beginning sees whether anything of them is
 // executed: functions of a compiler into which nothing leads but to their beginning, or from themselves.
 // That a function returns, unwinds or jumps back into one that it was called by enters nothing.
+//
+// All names count: of a weak one, the program may have another definition, and linkers may leave out local ones.
 func (r *reader) enter() {
 	inside := r.enteredInside()
+	named := map[string][]*component{} // code
 	for i, c := range r.out {
 		s := &r.sections[c.sec]
-		if !s.code() || s.align > 16 || !r.cuts[c.sec].cut || r.cuts[c.sec].code == nil || c.root != "" || len(c.spans) != 1 || len(r.kept[c.sec]) > 0 || inside[i] {
+		if !s.code() {
 			continue
 		}
-		var names, visible []string // linkers may leave out the local ones
+		enters := s.align <= 16 && r.cuts[c.sec].cut && r.cuts[c.sec].code != nil && c.root == "" && len(c.spans) == 1 && len(r.kept[c.sec]) == 0 && !inside[i]
+		sized := false
 		for _, n := range c.syms {
 			sym := &r.syms[n]
+			named[sym.name] = append(named[sym.name], c)
 			switch {
 			case sym.value != c.base():
-				names, visible = nil, nil // who knows that place
-			case sym.typ() != elf.STT_FUNC || sym.size == 0 || sym.name == "":
-				continue
-			case sym.local():
-				names = append(names, symname.Printable(sym.name))
-				continue
-			default:
-				visible = append(visible, symname.Printable(sym.name))
-				continue
+				enters = false // who knows that place
+			case sym.typ() == elf.STT_FUNC && sym.name != "":
+				sized = sized || sym.size > 0
+				c.entries = append(c.entries, symname.Printable(sym.name))
 			}
-			break
 		}
-		if len(visible) > 0 {
-			names = visible
+		if !enters || !sized {
+			c.entries = nil
 		}
-		if len(names) > 0 {
-			c.entry = slices.Min(names)
-		}
+		slices.Sort(c.entries)
+		c.entries = slices.Compact(c.entries)
 	}
+	r.enterPieces(named)
 	for _, c := range r.out {
-		if c.entry == "" {
+		if c.entries == nil {
 			c.align = 0
 		}
+	}
+}
+
+// enterPieces adds to the names of pieces of functions those of the functions: a piece is executed if its function is,
+// by whatever name that was called.
+func (r *reader) enterPieces(named map[string][]*component) {
+	for _, c := range r.out {
+		for _, n := range c.syms {
+			of, is := symname.PieceOf(r.syms[n].name)
+			if !is {
+				continue
+			}
+			for _, whole := range named[of] {
+				if c.entries == nil || whole.entries == nil {
+					c.entries = nil
+					break
+				}
+				c.entries = append(c.entries, whole.entries...)
+			}
+		}
+		slices.Sort(c.entries)
+		c.entries = slices.Compact(c.entries)
 	}
 }
 

@@ -31,29 +31,42 @@ func TestEntries(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := load(t, build(t, "t.c", tc.source, strings.Fields(tc.flags)...))
-			entries := map[string]string{}
+			entries := map[string][]string{}
 			for _, c := range m.Components {
-				entries[c.Name] = c.Entry
+				entries[c.Name] = c.Entries
 			}
 			for _, name := range strings.Fields(tc.yes) {
-				if entries[name] != name {
-					t.Errorf("%s has the entry %q", name, entries[name])
+				if !slices.Equal(entries[name], []string{name}) {
+					t.Errorf("%s has the entries %q", name, entries[name])
 				}
 			}
 			for _, name := range strings.Fields(tc.no) {
-				if entry, there := entries[name]; !there || entry != "" {
-					t.Errorf("%s has the entry %q (%t), want none", name, entry, there)
+				if names, there := entries[name]; !there || names != nil {
+					t.Errorf("%s has the entries %q (%t), want none", name, names, there)
 				}
 			}
 		})
 	}
 }
 
-// A function with several names has one of them as its entry, always the same.
-func TestEntryOfAliases(t *testing.T) {
-	m := load(t, build(t, "t.cc", "struct S { S(); int x; }; S::S() : x(3) {} int g() { return S().x; }"))
-	i := slices.IndexFunc(m.Components, func(c *manifest.Component) bool { return slices.Contains(c.DefinedNames(), "_ZN1SC2Ev") })
-	if i < 0 || m.Components[i].Entry != "_ZN1SC1Ev" {
-		t.Errorf("component %d of %v", i, m.Components)
+// A function with several names has all of them: linkers may take another definition for a weak one. A piece has those of its function.
+func TestEntriesOfAliases(t *testing.T) {
+	for _, tc := range []struct {
+		file, source, flags string
+		want                map[string]string // of components by one of their names
+	}{
+		{"t.cc", "struct S { S(); int x; }; S::S() : x(3) {} int g() { return S().x; }", "", map[string]string{"_ZN1SC2Ev": "_ZN1SC1Ev _ZN1SC2Ev", "_Z1gv": "_Z1gv"}},
+		{"t.c", "int z(void) { return 1; } int a(void) __attribute__((weak, alias(\"z\")));", "", map[string]string{"z": "a z"}},
+		{"t.c", "static int d(void) { return 1; } int b(void) __attribute__((weak, alias(\"d\"))); int a(void) __attribute__((weak, alias(\"d\")));", "", map[string]string{"a": "a b d"}},
+		{"t.c", "void die(void) __attribute__((cold)); __attribute__((weak)) int a(int x) { if (__builtin_expect(x == 1, 0)) { die(); x++; die(); } return x; } int z(int) __attribute__((alias(\"a\")));", "-O2",
+			map[string]string{"a": "a z", "a.cold": "a a.cold z"}},
+	} {
+		m := load(t, build(t, tc.file, tc.source, strings.Fields(tc.flags)...))
+		for name, want := range tc.want {
+			i := slices.IndexFunc(m.Components, func(c *manifest.Component) bool { return c.Name == name || slices.Contains(c.DefinedNames(), name) })
+			if i < 0 || strings.Join(m.Components[i].Entries, " ") != want {
+				t.Errorf("%s is component %d of %v", name, i, m.Components)
+			}
+		}
 	}
 }

@@ -40,7 +40,7 @@ type component struct {
 	links             []link
 	unwind            []unwindEntry
 	next              int // the component that it runs into, or -1
-	entry             string
+	entries           []string
 	align             uint64 // as it counts, of code
 	hash              []byte
 }

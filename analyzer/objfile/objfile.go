@@ -189,7 +189,7 @@ func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
 		for _, x := range o.components {
 			c := &manifest.Component{
 				Name: x.name, Kind: manifest.Kind_KIND_SECTION, Linkage: x.linkage, LocalHash: x.hash,
-				Root: x.root, File: o.member, Definitions: x.definitions, Unit: unit, Group: x.group, Entry: x.entry, Alignment: uint32(x.align),
+				Root: x.root, File: o.member, Definitions: x.definitions, Unit: unit, Group: x.group, Entries: x.entries, Alignment: uint32(x.align),
 			}
 			for _, l := range x.links {
 				if l.component >= 0 {

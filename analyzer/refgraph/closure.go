@@ -209,7 +209,8 @@ func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
 	return x
 }
 
-// setIdle makes functions stubs in what is composed next.
+// setIdle makes functions stubs in what is composed next, those of which all names are idle: of a weak one, the idle
+// definition may be another one.
 func (c *Composer) setIdle(names map[string]bool) {
 	if names == nil {
 		c.idle = nil
@@ -218,8 +219,8 @@ func (c *Composer) setIdle(names map[string]bool) {
 	c.idle = slices.Grow(c.idle[:0], len(c.pool.entryNames)+1)[:len(c.pool.entryNames)] // not nil, even if there is none
 	clear(c.idle)
 	for name := range names {
-		if n, ok := c.pool.entries[name]; ok {
-			c.idle[n] = true
+		for _, n := range c.pool.entries[name] { // of which it is the first name
+			c.idle[n] = !slices.ContainsFunc(c.pool.entryNames[n], func(name string) bool { return !names[name] })
 		}
 	}
 }
@@ -246,14 +247,19 @@ func (x *Closure) trace(roots Roots) {
 			switch {
 			case e < 0:
 			case !c.isStub(id):
-				yield(c.pool.entryNames[e])
+				for _, name := range c.pool.entryNames[e] {
+					if !roots.Idle[name] {
+						yield(name)
+					}
+				}
 			case !seen[e]:
 				seen[e] = true
-				x.Idle = append(x.Idle, c.pool.entryNames[e])
+				x.Idle = append(x.Idle, c.pool.entryNames[e]...)
 			}
 		}
 	})
 	slices.Sort(x.Idle)
+	x.Idle = slices.Compact(x.Idle)
 }
 
 // allocation matches operator new and delete.

@@ -114,7 +114,7 @@ var walkers = []string{"dl_iterate_phdr", "dladdr1", "dlinfo", "_r_debug", "_r_d
 
 // codeReaders find out of a function by an address in it where it begins or ends, or how it is
 // unwound, whether it is executed or not.
-var codeReaders = []string{"dladdr", "backtrace_symbols", "backtrace_symbols_fd", "_Unwind_Find_FDE", "_Unwind_FindEnclosingFunction", "_dl_find_object", "__register_frame", "__register_frame_info",
+var codeReaders = []string{"dladdr", "backtrace_symbols", "backtrace_symbols_fd", "_Unwind_Find_FDE", "_Unwind_FindEnclosingFunction", "_dl_find_object", "__frame_state_for", "__register_frame", "__register_frame_info",
 	"__register_frame_table"}
 
 // unwinders are beginnings of the names of functions of libunwind that say where a function begins and ends.
@@ -358,8 +358,8 @@ func (c *Composer) description(id int32) int32 {
 	if ok {
 		return n
 	}
-	b := frame.New("tasting stub 1")
-	b.String(c.pool.entryNames[x.entry])
+	b := frame.New("tasting stub 2")
+	b.Strings(c.pool.entryNames[x.entry])
 	b.Uint(uint64(x.align)) // an address tells
 	b.String(withoutContent(c.pool.descriptions[x.description]))
 	if n, ok = c.stubs[string(b)]; !ok {

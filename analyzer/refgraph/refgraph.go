@@ -78,8 +78,8 @@ type Pool struct {
 
 	descriptions []string // of components, by number
 	described    map[string]int32
-	entries      map[string]int32 // of functions that a component is all of, by name
-	entryNames   []string
+	entries      map[string][]int32 // of functions that a component is all of, by the first of their names
+	entryNames   [][]string
 	sets         map[linkmodel.Symbol]linkmodel.Symbol // bounds of linker sets, to their beginnings
 	components   int
 	links        int
@@ -124,7 +124,7 @@ const LinkerSet = "linker set "
 
 // NewPool returns an empty pool.
 func NewPool() *Pool {
-	return &Pool{Symbols: linkmodel.NewTable(), described: map[string]int32{}, entries: map[string]int32{}, sets: map[linkmodel.Symbol]linkmodel.Symbol{}}
+	return &Pool{Symbols: linkmodel.NewTable(), described: map[string]int32{}, entries: map[string][]int32{}, sets: map[linkmodel.Symbol]linkmodel.Symbol{}}
 }
 
 // Len returns the number of components and of links of all units.
@@ -172,7 +172,7 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				}
 			}
 			x := &u.comps[i]
-			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c.Entry), align: c.Alignment}
+			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c.Entries), align: c.Alignment}
 			if c.Group != "" {
 				x.group = p.Symbols.Symbol(c.Group)
 			}
@@ -239,17 +239,19 @@ func (p *Pool) describe(c *manifest.Component) int32 {
 	return id
 }
 
-// entry returns the number of an entry, -1 if there is none.
-func (p *Pool) entry(name string) int32 {
-	if name == "" {
+// entry returns the number of an entry with these names, -1 if there are none.
+func (p *Pool) entry(names []string) int32 {
+	if len(names) == 0 {
 		return -1
 	}
-	n, ok := p.entries[name]
-	if !ok {
-		n = int32(len(p.entryNames))
-		p.entries[name] = n
-		p.entryNames = append(p.entryNames, name)
+	for _, n := range p.entries[names[0]] {
+		if slices.Equal(p.entryNames[n], names) {
+			return n
+		}
 	}
+	n := int32(len(p.entryNames))
+	p.entries[names[0]] = append(p.entries[names[0]], n)
+	p.entryNames = append(p.entryNames, names)
 	return n
 }
 

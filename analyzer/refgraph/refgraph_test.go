@@ -72,7 +72,7 @@ func newUnit(t testing.TB, name, text string) *manifest.Manifest {
 			}
 		}
 		if c.Name, c.LocalHash = f[0], hash16(f[1]); code {
-			c.Entry = c.Name
+			c.Entries = []string{c.Name}
 		}
 		if c.Linkage != manifest.Linkage_LINKAGE_LOCAL {
 			d.Name = c.Name

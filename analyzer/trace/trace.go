@@ -106,9 +106,11 @@ type Result struct {
 	Void string
 	// Idle are the names of functions that had a breakpoint in all files that they are in, and that
 	// nobody entered in any process, nor a function that they are a piece of. It is nil if the trace was
-	// given up, or if a file has code that belongs to no function.
+	// given up, if a file has code that belongs to no function, or if the program itself isn't traced.
 	Idle  map[string]bool
 	Stats Stats
+
+	system string // the path of the program if it isn't traced itself
 }
 
 // Stats are what collecting took. They differ from run to run.
@@ -124,6 +126,9 @@ type Stats struct {
 func (r *Result) Unknown() UnknownError {
 	if len(r.Trace.GaveUp) > 0 {
 		return UnknownError(strings.Join(r.Trace.GaveUp, "; "))
+	}
+	if r.system != "" {
+		return UnknownError(filepath.Base(r.system) + " itself isn't traced, it is in a directory of the system")
 	}
 	for _, f := range r.Trace.Files {
 		if f.Unseen > 0 {

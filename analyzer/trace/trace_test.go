@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 			fmt.Println(err)
 		} else {
 			fmt.Println(r.Status.ExitStatus(), r.Trace.GaveUp)
+			if r.Void != "" {
+				fmt.Println(r.Void)
+			}
 		}
 		os.Exit(0)
 	}
@@ -442,6 +445,35 @@ int main(void) {
 }
 `, executed: "main", gaveUp: "code that is in no file"},
 
+	{name: "maps its code from a copy", source: `
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((noinline)) int f(void) { return 4; }
+int main(void) {
+	char cmd[100], perm[9], line[500];
+	unsigned long a, b, o, at = (unsigned long)f & -4096;
+	sprintf(cmd, "cp /proc/%d/exe copy", getpid());
+	system(cmd);
+	int fd = open("copy", O_RDONLY);
+	FILE *m = fopen("/proc/self/maps", "r");
+	while (fgets(line, sizeof line, m))
+		if (sscanf(line, "%lx-%lx %8s %lx", &a, &b, perm, &o) == 4 && (unsigned long)f >= a && (unsigned long)f < b) break;
+	mmap((void *)at, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, o + (at - a));
+	return f();
+}
+`, executed: "main", gaveUp: "copy was loaded unnoticed"},
+
+	{name: "segments that share pages", flags: []string{"-O2", "-ffunction-sections", "-mcmodel=large", "-fuse-ld=lld"}, source: `
+#include <stdio.h>
+__attribute__((noinline)) int far(int x) { return x + 1; }
+__attribute__((noinline)) int near(int x) { return x + 2; }
+__attribute__((noinline)) int idle(int x) { return x; }
+int main(int n, char **v) { printf("%d %d\n", far(n), near(n)); return n > 9 ? idle(n) : 0; }
+`, executed: "main far near", idle: "idle"},
+
 	{name: "text relocations", flags: []string{"-fno-pic", "-pie", "-mcmodel=large", "-Wl,-z,notext", "-fuse-ld=bfd"}, source: `
 int x = 3; int f(void) { return x; } int main(void) { return f(); }
 `, gaveUp: "text relocations"},
@@ -486,7 +518,8 @@ func TestPrograms(t *testing.T) {
 	for _, p := range programs {
 		t.Run(p.name, func(t *testing.T) {
 			for _, compiler := range []string{"gcc", "clang"} {
-				if compiler == "clang" && strings.Contains(strings.Join(p.flags, " "), "bfd") {
+				linker := map[string]string{"clang": "bfd", "gcc": "lld"}[compiler] // that the other one is for
+				if strings.Contains(strings.Join(p.flags, " "), linker) {
 					continue
 				}
 				flags := slices.Clone(p.flags)
@@ -684,6 +717,59 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
+// What a program enters isn't known of one in a directory of the system, whatever it has executed elsewhere.
+func TestProgramOfSystem(t *testing.T) {
+	dir := realDir(t)
+	exe := compile(t, dir, "gcc", "program", `
+#include <unistd.h>
+int f(void) { return 0; }
+int main(int n, char **v) { if (n > 1) return 0; f(); execl("./copy", "copy", "x", (char *)0); return 1; }
+`)
+	b, err := os.ReadFile(exe)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "copy"), b, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, r := traced(t, Options{Own: func(file string) bool { return filepath.Base(file) == "copy" }}, dir, exe)
+	if got.Status != 0 || !has(r.Trace, "main") {
+		t.Fatalf("%v, %v", got, keys(names(r.Trace)))
+	}
+	if why := r.Unknown(); r.Idle != nil || !strings.HasPrefix(string(why), "program itself isn't traced") {
+		t.Errorf("%s, %v", why, r.Idle)
+	}
+}
+
+// A directory of the system is that of the tracer: a program may have mounted something else there.
+func TestMounted(t *testing.T) {
+	dir := realDir(t)
+	exe := compile(t, dir, "gcc", "mounts", `
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <unistd.h>
+int f(void) { return 0; }
+int main(int n, char **v) {
+	if (n > 1) return f();
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) && unshare(CLONE_NEWNS)) return 77;
+	if (mount(0, "/", 0, MS_PRIVATE | MS_REC, 0) || mount(".", "/usr", 0, MS_BIND, 0)) return 77;
+	execl("/usr/static", "static", "x", (char *)0);
+	return 1;
+}
+`)
+	// Libraries aren't there any more.
+	compile(t, dir, "gcc", "static", `int f(void) { return 0; } int main(int n, char **v) { return n > 1 ? f() : 1; }`, "-static")
+	got, r := traced(t, Options{Own: NotOfSystem}, dir, exe)
+	if got.Status.ExitStatus() == 77 {
+		t.Skip("nothing can be mounted here")
+	}
+	if got.Status != 0 || !has(r.Trace, "f") || r.Idle["f"] {
+		t.Errorf("%v, %v, %v", got, keys(names(r.Trace)), r.Idle)
+	}
+}
+
 func TestWanted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "wanted")
 	entered := nameset.Of(slices.Values([]string{"f", "g", "h"}))
@@ -819,6 +905,40 @@ int main(void) { write(1, "x", 1); for (;;) pause(); }`)
 	}
 	if !has(r.Trace, "main") {
 		t.Error("main isn't in the trace of a program that was killed")
+	}
+}
+
+// Without rights, the memory of a process can't be changed that has forked from one which isn't dumpable: then the run is void, and ends.
+func TestNotDumpable(t *testing.T) {
+	dir := realDir(t)
+	exe := compile(t, dir, "gcc", "program", `
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void child(void) { _exit(3); }
+int main(void) { int s; prctl(PR_SET_DUMPABLE, 0); if (fork() == 0) child(); wait(&s); return s >> 8; }
+`)
+	tracer := filepath.Join(dir, "tracer")
+	b, err := os.ReadFile(os.Args[0])
+	if err == nil {
+		err = os.WriteFile(tracer, b, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(tracer, "-trace-and-wait", exe)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr, c.Dir = &out, &out, "/"
+	if os.Getuid() == 0 {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534, NoSetGroups: true}}
+	}
+	if err := c.Start(); err != nil {
+		t.Skip(err)
+	}
+	timer := time.AfterFunc(60*time.Second, func() { c.Process.Kill() })
+	defer timer.Stop()
+	if err := c.Wait(); err != nil || !strings.Contains(out.String(), "memory of the program couldn't be changed") {
+		t.Errorf("%v: %s", err, out.String())
 	}
 }
 

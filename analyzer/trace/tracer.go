@@ -56,6 +56,8 @@ type tracer struct {
 	attached bool
 	ending   bool // the program is
 	ended    bool // the program has
+	// system is the path of the program if it isn't traced itself.
+	system string
 }
 
 // identity is what tells files of one machine apart.
@@ -493,6 +495,10 @@ func (x *tracer) stopped(t *thread, ws unix.WaitStatus) {
 			_ = restart(t.tid, false)
 		}
 		x.resume(t, 0) // see wake
+	case sig == unix.SIGSTOP && t.p.left && !t.resumed:
+		// Somebody stops it as it is let go: leave may have undone that.
+		x.detach(t, 0)
+		_ = unix.Kill(t.p.pid, unix.SIGSTOP)
 	default:
 		x.signalled(t, sig)
 	}
@@ -721,7 +727,7 @@ func (x *tracer) mapped(t *thread, c mmapCall) {
 	}
 	fd := fmt.Sprintf("/proc/%d/fd/%d", t.p.pid, c.fd)
 	file, err := os.Readlink(fd)
-	if err != nil || !x.opt.Own(file) {
+	if err != nil || !x.own(fd, file) {
 		return
 	}
 	f := x.open(fd, file, true)
@@ -735,14 +741,19 @@ func (x *tracer) mapped(t *thread, c mmapCall) {
 	}
 }
 
-// find returns the mapping that an address is in.
-func (p *process) find(at uint64) *mapping {
+// find returns the mapping that an address is in: of several, if segments share pages, the one with its code.
+func (p *process) find(at uint64) (found *mapping) {
 	for i := range p.maps {
-		if m := &p.maps[i]; at-m.start < m.end-m.start {
+		m := &p.maps[i]
+		switch {
+		case at-m.start >= m.end-m.start:
+		case at-m.start+m.offset-m.t.offset < uint64(len(m.t.code)):
 			return m
+		case found == nil:
+			found = m
 		}
 	}
-	return nil
+	return found
 }
 
 // function returns where a function with a breakpoint begins, or nil.
@@ -762,9 +773,21 @@ type region struct {
 	inode              bool
 }
 
-// regions returns what is executable in a process, and the memory that has an address in it.
+// regions returns what is executable in a process, and the memory that has an address in it: nothing of one that is about to end.
 func regions(pid int, also uint64) (list []region) {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	list, _ = readRegions(pid, also)
+	return list
+}
+
+// readRegions is regions. It is an error if the kernel doesn't tell.
+func readRegions(pid int, also uint64) (list []region, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
 	for line := range bytes.Lines(b) {
 		var r region
 		// START-END PERM OFFSET DEV INODE [PATH]
@@ -787,19 +810,22 @@ func regions(pid int, also uint64) (list []region) {
 		}
 		list = append(list, r)
 	}
-	return list
+	return list, nil
 }
 
 // refresh brings up to date which files are mapped where.
 func (x *tracer) refresh(p *process) {
 	var list []mapping
 	for _, r := range regions(p.pid, 0) {
-		if !r.inode || !x.opt.Own(r.path) {
+		if !r.inode {
 			continue
 		}
+		own := x.opt.Own(r.path)
 		known := func(m mapping) bool { return m.start == r.start && m.offset == r.offset }
-		if i := slices.IndexFunc(p.maps, known); i >= 0 && x.attached {
+		if i := slices.IndexFunc(p.maps, known); i >= 0 && (x.attached || !own) {
 			list = append(list, p.maps[i]) // its file may have been replaced
+		} else if !own {
+			continue
 		} else if f := x.open(x.file(p, &r), r.path, true); f != nil {
 			for _, t := range f.texts {
 				if r.offset < t.offset+uint64(len(t.code)) && t.offset < r.offset+r.end-r.start {
@@ -853,7 +879,11 @@ func (x *tracer) load(p *process) bool {
 	aux := auxv(b)
 	const atBase, atEntry = 7, 9
 	var loader *region
-	own := x.opt.Own(exe)
+	link := fmt.Sprintf("/proc/%d/exe", p.pid)
+	own := x.own(link, exe)
+	if x.result.Stats.Programs == 1 && !own {
+		x.system = exe
+	}
 	list := regions(p.pid, aux[atBase])
 	for i := range list {
 		r := &list[i]
@@ -865,7 +895,7 @@ func (x *tracer) load(p *process) bool {
 			}
 		}
 	}
-	f := x.open(fmt.Sprintf("/proc/%d/exe", p.pid), exe, own)
+	f := x.open(link, exe, own)
 	if f == nil {
 		return true // of another kind; its children may be traced
 	}
@@ -884,6 +914,17 @@ func (x *tracer) load(p *process) bool {
 		x.watch(p, loader, aux[atEntry])
 	}
 	return true
+}
+
+// own tells whether a file is traced that the program has at a path: of the system is what is there outside
+// of the program, which may have mounted something else in that place.
+func (x *tracer) own(file, path string) bool {
+	if x.opt.Own(path) {
+		return true
+	}
+	here, err := os.Stat(path)
+	there, err2 := os.Stat(file)
+	return err2 == nil && (err != nil || !os.SameFile(here, there))
 }
 
 // capable reports whether programs keep their rights under this tracer.
@@ -1145,11 +1186,12 @@ func (x *tracer) write(p *process, at uint64, b []byte) bool {
 	if err == nil {
 		return true
 	}
-	// A process without memory is about to end.
+	// A process without memory is about to end. Of one that has given up being looked at (PR_SET_DUMPABLE), children can't be changed.
+	list, unknown := readRegions(p.pid, 0)
 	switch {
 	case x.attached:
 		x.giveUp("memory of the program couldn't be changed: %v", err)
-	case len(regions(p.pid, 0)) > 0:
+	case len(list) > 0 || unknown != nil:
 		x.result.Void = "memory of the program couldn't be changed"
 		x.giveUp("memory of the program couldn't be changed: %v", err)
 		_ = unix.Kill(p.pid, unix.SIGKILL)
@@ -1192,7 +1234,11 @@ func (x *tracer) detach(t *thread, sig unix.Signal) {
 
 // look checks that nothing was missed in a process that is about to end.
 func (x *tracer) look(p *process) {
-	for _, r := range regions(p.pid, 0) {
+	list, err := readRegions(p.pid, 0)
+	if err != nil {
+		x.giveUp("the memory of a process can't be looked through")
+	}
+	for _, r := range list {
 		switch {
 		case !r.inode && (r.path == "[vdso]" || r.path == "[vsyscall]"):
 		case !r.inode || strings.HasSuffix(r.path, " (deleted)") || strings.HasPrefix(r.path, "/memfd:"):
@@ -1201,23 +1247,24 @@ func (x *tracer) look(p *process) {
 		case strings.Contains(r.perm, "w"):
 			x.giveUp("%s can't be traced: its code is writable", filepath.Base(r.path))
 		default:
-			switch m := p.find(r.start); {
-			case m == nil && x.hasCode(p, r):
+			noticed := false
+			f := x.open(x.file(p, &r), r.path, true)
+			for i := range p.maps {
+				if m := &p.maps[i]; m.f == f && r.start-m.start < m.end-m.start && r.start-m.start == r.offset-m.offset {
+					noticed = true
+					x.compare(p, m, r)
+				}
+			}
+			if !noticed && f.hasCode(r) {
 				x.giveUp("%s was loaded unnoticed", filepath.Base(r.path))
-			case m != nil && x.open(x.file(p, &r), r.path, true) == m.f:
-				x.compare(p, m, r)
 			}
 		}
 	}
 }
 
-// hasCode reports whether a mapping isn't just the page in which a segment begins or ends.
-func (x *tracer) hasCode(p *process, r region) bool {
-	f := x.open(x.file(p, &r), r.path, true)
-	if f == nil {
-		return false // said already
-	}
-	return slices.ContainsFunc(f.texts, func(t *text) bool {
+// hasCode reports whether a mapping isn't just the page in which a segment begins or ends. Of a file that can't be read that was said already.
+func (f *loaded) hasCode(r region) bool {
+	return f != nil && slices.ContainsFunc(f.texts, func(t *text) bool {
 		return r.offset < t.offset+uint64(len(t.code)) && t.offset < r.offset+r.end-r.start
 	})
 }
@@ -1256,7 +1303,7 @@ func (x *tracer) compare(p *process, m *mapping, in region) {
 	}
 }
 
-// woken tells whether a SIGSTOP is one of wake's, and does what was requested.
+// woken tells whether a SIGSTOP is one of wake's, and does what was requested. That of somebody else may be in its place.
 func (x *tracer) woken(t *thread) bool {
 	if x.opt.Control == nil {
 		return false
@@ -1266,7 +1313,7 @@ func (x *tracer) woken(t *thread) bool {
 	if ptrace(unix.PTRACE_GETSIGINFO, t.tid, 0, uintptr(unsafe.Pointer(&info))) != nil {
 		return served
 	}
-	return served || info.code == siUser && (int(info.pid) == os.Getpid() || x.attached && info.pid == 0) // 0 from another namespace
+	return info.code == siUser && (int(info.pid) == os.Getpid() || x.attached && info.pid == 0) // 0 from another namespace
 }
 
 // wake has a tracer look for requests: any thread of the program meets the one signal that can't be blocked, and
@@ -1336,7 +1383,7 @@ func (x *tracer) finish() *Result {
 			}
 		}
 	}
-	x.result.Trace, x.result.Idle = r.Trace, r.Idle
+	x.result.Trace, x.result.Idle, x.result.system = r.Trace, r.Idle, r.system
 	return x.result
 }
 
@@ -1367,9 +1414,9 @@ func (x *tracer) trace() *Result {
 	}
 	t.GaveUp = slices.Collect(maps.Keys(x.reasons))
 	t.normalise()
-	r := &Result{Trace: t}
+	r := &Result{Trace: t, system: x.system}
 	// Code without a name may be that of a function which has the name of an idle one.
-	if len(t.GaveUp) == 0 && x.result.Void == "" && unseen == 0 {
+	if len(t.GaveUp) == 0 && x.result.Void == "" && unseen == 0 && x.system == "" {
 		maps.DeleteFunc(idle, func(_ string, is bool) bool { return !is })
 		r.Idle = idle
 	}

@@ -106,7 +106,7 @@ var traceFaults = []Fault{
 	forgetting("traces without resolvers", "what a resolver enters isn't seen", []string{"C1+resolver"}, func(_ string, s trace.Symbol) bool { return has(s.Name, "leaf_which") }),
 	{"keys without virtual tables", "of traces' keys: no class has a virtual table", []string{"F1+vtable"}, drop("_ZTV"), true},
 	{"keys without data", "of traces' keys: what data refers to is ignored", []string{"F1+vtable"}, rewire(func(c *manifest.Component) {
-		if c.Entry == "" {
+		if len(c.Entries) == 0 {
 			c.Links = nil
 		}
 	}), true},
