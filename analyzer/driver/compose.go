@@ -114,7 +114,7 @@ func (s *session) composeBy(ctx context.Context, tests []*test) (known []*test, 
 			t.why = err.Error()
 			continue
 		}
-		x.Source, t.links = t.readsSources(), links(x)
+		x.Source, t.links = t.readsSources(), links(x, s.workspaceDir())
 		known, composed = append(known, t), append(composed, x)
 	}
 	line := progress.On(s.Err)
@@ -131,9 +131,19 @@ func (s *session) composeBy(ctx context.Context, tests []*test) (known []*test, 
 }
 
 // links contributes where links lead that rules declare, or that are in directories that actions
-// make: their files count by content. Bazel's own are absolute.
-func links(x *fingerprint.Test) []fingerprint.Contribution {
+// make: their files count by content. Bazel's own are absolute, and lead to what it has made or to sources.
+func links(x *fingerprint.Test, workspace string) []fingerprint.Contribution {
 	var l []string
+	var roots []string
+	for _, dir := range []string{filepath.Join(x.Dir, "..", ".."), workspace} {
+		roots = append(roots, dir+"/")
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			roots = append(roots, real+"/")
+		}
+	}
+	own := func(target string) bool {
+		return filepath.IsAbs(target) && slices.ContainsFunc(roots, func(root string) bool { return strings.HasPrefix(target, root) })
+	}
 	trees := slices.DeleteFunc(slices.Clone(x.Empty), func(name string) bool { return !strings.HasSuffix(name, "/") })
 	seen := map[string]bool{}
 	add := func(name, file string) {
@@ -141,7 +151,7 @@ func links(x *fingerprint.Test) []fingerprint.Contribution {
 			return
 		}
 		seen[file] = true
-		if target, err := os.Readlink(file); err == nil && !filepath.IsAbs(target) {
+		if target, err := os.Readlink(file); err == nil && !own(target) {
 			l = append(l, name, target)
 		}
 	}

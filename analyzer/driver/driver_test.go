@@ -589,27 +589,46 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestLinks: links among what actions make count by where they lead, those to directories, too.
+// TestLinks: links among what actions make count by where they lead, those to directories, too, unless Bazel has made them.
 func TestLinks(t *testing.T) {
-	root := t.TempDir()
+	base := t.TempDir()
+	root, workspace := filepath.Join(base, "execroot", "_main"), t.TempDir()
 	d := filepath.Join(root, "bazel-out", "d")
 	os.MkdirAll(filepath.Join(d, "s1"), 0o777)
 	os.WriteFile(filepath.Join(d, "s1", "f"), nil, 0o666)
-	os.Symlink("s1", filepath.Join(d, "l"))
-	test := func(empty ...string) *fingerprint.Test {
+	link := func(target string) {
+		os.Remove(filepath.Join(d, "l"))
+		if err := os.Symlink(target, filepath.Join(d, "l")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	test := func(names []string, empty ...string) []fingerprint.Contribution {
 		x := &fingerprint.Test{Dir: root, Empty: empty}
-		for _, name := range []string{"s1/f", "l/f"} {
+		for _, name := range names {
 			x.Data = append(x.Data, fingerprint.DataFile{Path: "p/d/" + name, File: filepath.Join(d, name)})
 		}
-		return x
+		return links(x, workspace)
 	}
-	if l := links(test()); l != nil {
+	files := []string{"s1/f", "l/f"}
+	link("s1")
+	if l := test(files); l != nil {
 		t.Errorf("files in no directory of one action: %v", l)
 	}
-	l := links(test("p/d/"))
-	os.Remove(filepath.Join(d, "l"))
-	os.Symlink("./s1", filepath.Join(d, "l"))
-	if again := links(test("p/d/")); l == nil || slices.Equal(l, again) {
+	l := test(files, "p/d/")
+	link("./s1")
+	if again := test(files, "p/d/"); l == nil || slices.Equal(l, again) {
 		t.Errorf("%v, and where it leads elsewhere %v", l, again)
+	}
+	for _, target := range []string{filepath.Join(d, "s1", "f"), filepath.Join(base, "external", "x"), filepath.Join(workspace, "x")} {
+		link(target)
+		if l := test([]string{"l"}); l != nil {
+			t.Errorf("a link of Bazel's to %s: %v", target, l)
+		}
+	}
+	link("/somewhere/x1")
+	l = test([]string{"l"})
+	link("/somewhere/x2")
+	if again := test([]string{"l"}); l == nil || slices.Equal(l, again) {
+		t.Errorf("declared to lead to x1 %v, to x2 %v", l, again)
 	}
 }

@@ -36,11 +36,15 @@ func (t *Test) AddFlags(f *pflag.FlagSet) (finish func(dir string) error) {
 			return errors.New("compose: no --binary: give the runfiles path of the test executable")
 		}
 		for _, d := range data {
-			file, err := splitData(dir, d)
-			if err != nil {
-				return err
+			files := splitData(dir, d)
+			switch len(files) {
+			case 0:
+				return fmt.Errorf("--data=%s: want RUNFILES_PATH=FILE, and the file must exist", d)
+			case 1:
+			default:
+				t.AlwaysRun = append(t.AlwaysRun, fmt.Sprintf("which file of the data is meant by %s can't be told, there are several: rename one that has \"=\" in its name", d))
 			}
-			t.Data = append(t.Data, file)
+			t.Data = append(t.Data, files[0])
 		}
 		t.Manifests = f.Args()
 		for _, l := range [][]string{t.Manifests, t.Links, t.LinkInputs, t.Tools} {
@@ -65,16 +69,15 @@ func inDir(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// splitData splits RUNFILES_PATH=FILE. Both may contain "=": the first split that
-// leaves the name of a file is taken.
-func splitData(dir, s string) (DataFile, error) {
+// splitData splits RUNFILES_PATH=FILE. Both may contain "=": it returns each way that leaves the name of a file.
+func splitData(dir, s string) (files []DataFile) {
 	for i, c := range []byte(s) {
 		if c != '=' || i == 0 {
 			continue
 		}
 		if _, err := os.Lstat(inDir(dir, s[i+1:])); err == nil {
-			return DataFile{Path: s[:i], File: inDir(dir, s[i+1:])}, nil
+			files = append(files, DataFile{Path: s[:i], File: inDir(dir, s[i+1:])})
 		}
 	}
-	return DataFile{}, fmt.Errorf("--data=%s: want RUNFILES_PATH=FILE, and the file must exist", s)
+	return files
 }

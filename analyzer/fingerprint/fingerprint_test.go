@@ -16,6 +16,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest/manifesttest"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
+	"github.com/spf13/pflag"
 )
 
 // source makes a manifest of external functions: name and, as its local hash,
@@ -429,5 +430,32 @@ func TestComposeData(t *testing.T) {
 	}
 	if _, _, _, err := Compose(&Test{Binary: "b", Data: []DataFile{{"z", filepath.Join(dir, "nowhere")}}}); err == nil {
 		t.Error("missing data: no error")
+	}
+}
+
+// Names may have "=" in them: of a file that can't be told apart from another one nothing is known.
+func TestDataNames(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"x=d", "d=x=d", "e=f"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for flag, want := range map[string]struct {
+		path, file string
+		sure       bool
+	}{"a=e=f": {"a", "e=f", true}, "a=b=e=f": {"a=b", "e=f", true}, "x=d=x=d": {"x", "d=x=d", false}} {
+		x := &Test{}
+		f := pflag.NewFlagSet("compose", pflag.ContinueOnError)
+		finish := x.AddFlags(f)
+		if err := f.Parse([]string{"--binary=b", "--data=" + flag}); err != nil {
+			t.Fatal(err)
+		}
+		if err := finish(dir); err != nil {
+			t.Fatal(err)
+		}
+		if got := x.Data[0]; got.Path != want.path || got.File != filepath.Join(dir, want.file) || (x.AlwaysRun == nil) != want.sure {
+			t.Errorf("%s: %v, %q", flag, got, x.AlwaysRun)
+		}
 	}
 }
