@@ -48,8 +48,8 @@ func (r *reader) enter() {
 	}
 }
 
-// enterPieces adds to the names of pieces of functions those of the functions: a piece is executed if its function is,
-// by whatever name that was called.
+// enterPieces has a function and its pieces be executed together: a piece is if its function is, by whatever name that was
+// called, and code of that name, which may be somebody else's, may go on in the middle of the function.
 func (r *reader) enterPieces(named map[string][]*component) {
 	for _, c := range r.out {
 		for _, n := range c.syms {
@@ -59,14 +59,15 @@ func (r *reader) enterPieces(named map[string][]*component) {
 			}
 			for _, whole := range named[of] {
 				if c.entries == nil || whole.entries == nil {
-					c.entries = nil
-					break
+					c.entries, whole.entries = nil, nil
+					continue
 				}
-				c.entries = append(c.entries, whole.entries...)
+				all := slices.Concat(c.entries, whole.entries)
+				slices.Sort(all)
+				all = slices.Compact(all)
+				c.entries, whole.entries = all, slices.Clone(all)
 			}
 		}
-		slices.Sort(c.entries)
-		c.entries = slices.Compact(c.entries)
 	}
 }
 

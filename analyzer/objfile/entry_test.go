@@ -36,7 +36,7 @@ func TestEntries(t *testing.T) {
 				entries[c.Name] = c.Entries
 			}
 			for _, name := range strings.Fields(tc.yes) {
-				if !slices.Equal(entries[name], []string{name}) {
+				if names := entries[name]; !slices.Equal(names, []string{name}) && !slices.Equal(names, []string{name, name + ".cold"}) {
 					t.Errorf("%s has the entries %q", name, entries[name])
 				}
 			}
@@ -59,7 +59,7 @@ func TestEntriesOfAliases(t *testing.T) {
 		{"t.c", "int z(void) { return 1; } int a(void) __attribute__((weak, alias(\"z\")));", "", map[string]string{"z": "a z"}},
 		{"t.c", "static int d(void) { return 1; } int b(void) __attribute__((weak, alias(\"d\"))); int a(void) __attribute__((weak, alias(\"d\")));", "", map[string]string{"a": "a b d"}},
 		{"t.c", "void die(void) __attribute__((cold)); __attribute__((weak)) int a(int x) { if (__builtin_expect(x == 1, 0)) { die(); x++; die(); } return x; } int z(int) __attribute__((alias(\"a\")));", "-O2",
-			map[string]string{"a": "a z", "a.cold": "a a.cold z"}},
+			map[string]string{"a": "a a.cold z", "a.cold": "a a.cold z"}},
 	} {
 		m := load(t, build(t, tc.file, tc.source, strings.Fields(tc.flags)...))
 		for name, want := range tc.want {

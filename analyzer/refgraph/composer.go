@@ -40,6 +40,7 @@ type Composer struct {
 	calls   []call
 	groups  int32
 	places  []linkmodel.Place
+	won     []linkmodel.Place // of named
 	key     []byte
 	lookups bool                                  // something that looks symbols up is reached
 	debug   bool                                  // so is something that reads debug information
@@ -344,7 +345,29 @@ func (c *Composer) isStub(id int32) bool {
 		return false
 	}
 	x := c.comp(id)
-	return x.entry >= 0 && c.idle[x.entry] && x.flags&flagRoot == 0
+	return x.entry >= 0 && c.idle[x.entry] && x.flags&flagRoot == 0 && c.named(id, c.pool.entryDefs[x.entry])
+}
+
+// named tells whether symbols stand for a node in its file: the names of a definition that lost are those of another one.
+func (c *Composer) named(id int32, symbols []linkmodel.Symbol) bool {
+	x := &c.nodes[id]
+	file := c.linked.Instances[x.instance].File
+	for _, s := range symbols {
+		is := false
+		c.won = c.linked.All(c.won[:0], s)
+		for _, p := range c.won {
+			switch {
+			case p.Instance == x.instance && p.Component == x.own:
+				is = true
+			case c.linked.Instances[p.Instance].File == file:
+				return false
+			}
+		}
+		if !is {
+			return false
+		}
+	}
+	return true
 }
 
 // description returns the number of what identifies a component without its links: of a stub, that

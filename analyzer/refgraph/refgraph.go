@@ -80,6 +80,7 @@ type Pool struct {
 	described    map[string]int32
 	entries      map[string][]int32 // of functions that a component is all of, by the first of their names
 	entryNames   [][]string
+	entryDefs    [][]linkmodel.Symbol                  // those of them that others can refer to
 	sets         map[linkmodel.Symbol]linkmodel.Symbol // bounds of linker sets, to their beginnings
 	components   int
 	links        int
@@ -172,7 +173,7 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				}
 			}
 			x := &u.comps[i]
-			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c.Entries), align: c.Alignment}
+			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c), align: c.Alignment}
 			if c.Group != "" {
 				x.group = p.Symbols.Symbol(c.Group)
 			}
@@ -239,19 +240,23 @@ func (p *Pool) describe(c *manifest.Component) int32 {
 	return id
 }
 
-// entry returns the number of an entry with these names, -1 if there are none.
-func (p *Pool) entry(names []string) int32 {
-	if len(names) == 0 {
+// entry returns the number of a component's entry, -1 if it has none.
+func (p *Pool) entry(c *manifest.Component) int32 {
+	if len(c.Entries) == 0 {
 		return -1
 	}
-	for _, n := range p.entries[names[0]] {
-		if slices.Equal(p.entryNames[n], names) {
+	var defs []linkmodel.Symbol
+	for _, d := range c.Definitions {
+		defs = append(defs, p.Symbols.Symbol(d.Name))
+	}
+	for _, n := range p.entries[c.Entries[0]] {
+		if slices.Equal(p.entryNames[n], c.Entries) && slices.Equal(p.entryDefs[n], defs) {
 			return n
 		}
 	}
 	n := int32(len(p.entryNames))
-	p.entries[names[0]] = append(p.entries[names[0]], n)
-	p.entryNames = append(p.entryNames, names)
+	p.entries[c.Entries[0]] = append(p.entries[c.Entries[0]], n)
+	p.entryNames, p.entryDefs = append(p.entryNames, c.Entries), append(p.entryDefs, defs)
 	return n
 }
 

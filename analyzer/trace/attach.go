@@ -165,7 +165,7 @@ func (x *tracer) arrive(p *process) (why string) {
 	if name, err := os.Readlink(exe); err == nil {
 		x.open(exe, name, x.opt.Own(name)) // first: that is the executable
 	}
-	x.refresh(p)
+	x.refresh(p, p.pid)
 	for _, m := range p.maps {
 		if m.f.debugs != "" {
 			p.maps = nil

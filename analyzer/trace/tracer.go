@@ -106,6 +106,7 @@ type process struct {
 	forked   bool // and hasn't executed another program
 	follow   bool // stop at its system calls, until its loader has finished
 	left     bool // its breakpoints are gone, and its threads are detached as they stop
+	looked   bool // in its end
 }
 
 // mapping is code of a file in memory.
@@ -316,7 +317,11 @@ func (x *tracer) loop() {
 				}
 				x.exited(tid, ws)
 			}
-			x.remove(x.threads[tid])
+			if t := x.threads[tid]; t != nil {
+				// What was killed has no end to look at.
+				t.p.looked = t.p.looked || ws.Signaled() && ws.Signal() == unix.SIGKILL
+				x.remove(t)
+			}
 			if tid == x.main {
 				for _, t := range slices.Collect(maps.Values(x.threads)) {
 					if t.p.live > 0 && t.p.pid != x.main {
@@ -355,14 +360,14 @@ func (x *tracer) resting() bool {
 }
 
 func (x *tracer) remove(t *thread) {
-	if t == nil {
-		return
-	}
 	delete(x.threads, t.tid)
 	for _, other := range x.threads {
 		if other.p == t.p {
 			return
 		}
+	}
+	if !t.p.looked && !t.p.left {
+		x.giveUp("the end of a process wasn't seen")
 	}
 	t.p.close()
 }
@@ -462,7 +467,7 @@ func (x *tracer) stopped(t *thread, ws unix.WaitStatus) {
 	case event == unix.PTRACE_EVENT_EXIT:
 		x.ending = x.ending || t.p.pid == x.main
 		if t.p.live--; t.p.live == 0 && !t.p.left {
-			x.look(t.p)
+			x.look(t)
 		}
 		_ = ptrace(unix.PTRACE_CONT, t.tid, 0, 0)
 	case event == eventStop:
@@ -603,7 +608,7 @@ func (x *tracer) trapped(t *thread) {
 			return
 		}
 		if t.p.find(at) == nil {
-			x.refresh(t.p)
+			x.refresh(t.p, t.tid)
 		}
 		if m, off := t.p.function(at); m != nil {
 			x.entered(t, m, at, off)
@@ -814,9 +819,9 @@ func readRegions(pid int, also uint64) (list []region, err error) {
 }
 
 // refresh brings up to date which files are mapped where.
-func (x *tracer) refresh(p *process) {
+func (x *tracer) refresh(p *process, tid int) {
 	var list []mapping
-	for _, r := range regions(p.pid, 0) {
+	for _, r := range regions(tid, 0) {
 		if !r.inode {
 			continue
 		}
@@ -903,12 +908,20 @@ func (x *tracer) load(p *process) bool {
 		x.giveUp("%s can't run under a tracer: %s", f.name, f.debugs)
 		return false
 	}
-	if own {
-		for _, r := range list {
-			if r.path == exe && strings.Contains(r.perm, "x") {
+	armed := false
+	for i := range list {
+		if r := &list[i]; r.path == exe && strings.Contains(r.perm, "x") {
+			switch {
+			case own:
 				x.arm(p, f, r.start, r.end, r.offset)
+				armed = true
+			case aux[atBase] == 0 && f.isLoader():
+				x.watch(p, r, 0) // it loads the program itself
 			}
 		}
+	}
+	if own && !armed {
+		x.giveUp("%s was loaded unnoticed", f.name)
 	}
 	if loader != nil {
 		x.watch(p, loader, aux[atEntry])
@@ -925,6 +938,11 @@ func (x *tracer) own(file, path string) bool {
 	here, err := os.Stat(path)
 	there, err2 := os.Stat(file)
 	return err2 == nil && (err != nil || !os.SameFile(here, there))
+}
+
+// isLoader tells whether a file is a loader of programs, by its name.
+func (f *loaded) isLoader() bool {
+	return strings.HasPrefix(f.soname, "ld-") || strings.HasPrefix(f.soname, "ld.") || strings.HasPrefix(f.soname, "libc.")
 }
 
 // capable reports whether programs keep their rights under this tracer.
@@ -976,7 +994,7 @@ func (x *tracer) watch(p *process, r *region, start uint64) {
 	if len(p.specials) > 0 {
 		return
 	}
-	if x.attached {
+	if x.attached || start == 0 {
 		x.giveUp("libraries that are loaded from now on aren't seen: the loader %s can't be followed", filepath.Base(r.path))
 		return
 	}
@@ -1108,7 +1126,14 @@ func (x *tracer) writeRuns(p *process, f *loaded, armed bool) {
 			switch {
 			case lo >= hi:
 			case f != nil:
-				x.write(p, m.start+lo-m.offset, b[lo-r.text.offset:hi-r.text.offset])
+				// Another file may have had the same identity.
+				switch now := x.read(p, m.start+lo-m.offset, hi-lo); {
+				case bytes.Equal(now, b[lo-r.text.offset:hi-r.text.offset]): // by an earlier call
+				case bytes.Equal(now, r.text.code[lo-r.text.offset:hi-r.text.offset]):
+					x.write(p, m.start+lo-m.offset, b[lo-r.text.offset:hi-r.text.offset])
+				default:
+					x.giveUp("%s isn't what it was", f.name)
+				}
 			default:
 				for ; lo < hi; lo += min(hi-lo, pageSize-lo%pageSize) {
 					x.rewrite(p, &m, lo, min(hi, lo/pageSize*pageSize+pageSize), armed)
@@ -1157,13 +1182,26 @@ func (x *tracer) read(p *process, at, n uint64) []byte {
 
 func (x *tracer) memory(p *process) int {
 	if p.mem < 0 {
-		fd, err := unix.Open(fmt.Sprintf("/proc/%d/mem", p.pid), unix.O_RDWR|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return -1
+		p.mem = openMemory(p.pid)
+	}
+	for tid, t := range x.threads {
+		if p.mem >= 0 {
+			break
 		}
-		p.mem = fd
+		if t.p == p && tid != p.pid { // the first one may have ended
+			p.mem = openMemory(tid)
+		}
 	}
 	return p.mem
+}
+
+// openMemory returns a descriptor, or -1.
+func openMemory(tid int) int {
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/mem", tid), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1
+	}
+	return fd
 }
 
 // write changes memory of a process. If that fails while it lives there is no way on.
@@ -1232,12 +1270,14 @@ func (x *tracer) detach(t *thread, sig unix.Signal) {
 	x.remove(t)
 }
 
-// look checks that nothing was missed in a process that is about to end.
-func (x *tracer) look(p *process) {
-	list, err := readRegions(p.pid, 0)
-	if err != nil {
+// look checks that nothing was missed in a process whose last thread is about to end. The first one may have none of its memory any more.
+func (x *tracer) look(t *thread) {
+	p := t.p
+	list, err := readRegions(t.tid, 0)
+	if err != nil || len(list) == 0 {
 		x.giveUp("the memory of a process can't be looked through")
 	}
+	p.looked = true
 	for _, r := range list {
 		switch {
 		case !r.inode && (r.path == "[vdso]" || r.path == "[vsyscall]"):
