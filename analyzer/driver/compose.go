@@ -134,15 +134,11 @@ func (s *session) composeBy(ctx context.Context, tests []*test) (known []*test, 
 // make: their files count by content. Bazel's own are absolute, and lead to what it has made or to sources.
 func links(x *fingerprint.Test, workspace string) []fingerprint.Contribution {
 	var l []string
-	var roots []string
-	for _, dir := range []string{filepath.Join(x.Dir, "..", ".."), workspace} {
-		roots = append(roots, dir+"/")
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			roots = append(roots, real+"/")
-		}
-	}
 	own := func(target string) bool {
-		return filepath.IsAbs(target) && slices.ContainsFunc(roots, func(root string) bool { return strings.HasPrefix(target, root) })
+		return filepath.IsAbs(target) && slices.ContainsFunc([]string{filepath.Join(x.Dir, "..", ".."), workspace}, func(dir string) bool {
+			real, err := filepath.EvalSymlinks(dir)
+			return strings.HasPrefix(target, dir+"/") || err == nil && strings.HasPrefix(target, real+"/")
+		})
 	}
 	trees := slices.DeleteFunc(slices.Clone(x.Empty), func(name string) bool { return !strings.HasSuffix(name, "/") })
 	seen := map[string]bool{}

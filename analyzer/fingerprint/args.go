@@ -37,11 +37,10 @@ func (t *Test) AddFlags(f *pflag.FlagSet) (finish func(dir string) error) {
 		}
 		for _, d := range data {
 			files := splitData(dir, d)
-			switch len(files) {
-			case 0:
+			if len(files) == 0 {
 				return fmt.Errorf("--data=%s: want RUNFILES_PATH=FILE, and the file must exist", d)
-			case 1:
-			default:
+			}
+			if len(files) > 1 {
 				t.AlwaysRun = append(t.AlwaysRun, fmt.Sprintf("which file of the data is meant by %s can't be told, there are several: rename one that has \"=\" in its name", d))
 			}
 			t.Data = append(t.Data, files[0])

@@ -137,13 +137,9 @@ func changes(old *fingerprint.Test, after []string) (map[string]bool, error) {
 // executes names those of changed functions that a test executes, if there are some.
 func executes(t *trace.Interval, changed map[string]bool) string {
 	var names []string
-	for _, f := range t.Trace.Files {
-		for _, x := range f.Executed {
-			for _, s := range x.Symbols {
-				if changed[s.Name] {
-					names = append(names, s.Name)
-				}
-			}
+	for _, s := range t.Trace.Symbols() {
+		if changed[s.Name] {
+			names = append(names, s.Name)
 		}
 	}
 	if len(names) == 0 {

@@ -25,6 +25,7 @@ package trace
 
 import (
 	"fmt"
+	"iter"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -79,6 +80,21 @@ type Symbol struct {
 	Name string `json:"name"`
 	// Unit is the source file, without directories, that a local name belongs to.
 	Unit string `json:"unit,omitzero"`
+}
+
+// Symbols yields the functions that were executed by all their names, each with the name of its file.
+func (t *Trace) Symbols() iter.Seq2[string, Symbol] {
+	return func(yield func(string, Symbol) bool) {
+		for _, f := range t.Files {
+			for _, x := range f.Executed {
+				for _, s := range x.Symbols {
+					if !yield(f.Name, s) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // Options say what is collected.

@@ -24,13 +24,9 @@ func Again(entered nameset.Set, salt []byte) nameset.Set {
 // Entered returns the names of all functions of the trace.
 func (t *Trace) Entered() nameset.Set {
 	return nameset.Of(func(yield func(string) bool) {
-		for _, f := range t.Files {
-			for _, x := range f.Executed {
-				for _, s := range x.Symbols {
-					if !yield(s.Name) {
-						return
-					}
-				}
+		for _, s := range t.Symbols() {
+			if !yield(s.Name) {
+				return
 			}
 		}
 	})

@@ -118,12 +118,8 @@ func (b *byTrace) unlike(ctx context.Context, x *Built) (string, error) {
 // executed returns the names of functions that a trace has.
 func executed(r *trace.Result) map[string]bool {
 	names := map[string]bool{}
-	for _, f := range r.Trace.Files {
-		for _, x := range f.Executed {
-			for _, s := range x.Symbols {
-				names[s.Name] = true
-			}
-		}
+	for _, s := range r.Trace.Symbols() {
+		names[s.Name] = true
 	}
 	return names
 }
@@ -165,13 +161,9 @@ func (e *Evidence) idle(r *trace.Result) map[string]bool {
 		return r.Idle
 	}
 	idle := maps.Clone(r.Idle)
-	for _, f := range r.Trace.Files {
-		for _, x := range f.Executed {
-			for _, s := range x.Symbols {
-				if e.forget(f.Name, s) {
-					idle[s.Name] = true
-				}
-			}
+	for file, s := range r.Trace.Symbols() {
+		if e.forget(file, s) {
+			idle[s.Name] = true
 		}
 	}
 	return idle
