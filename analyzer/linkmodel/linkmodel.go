@@ -474,6 +474,9 @@ func (l *Linked) bind(f *File, file int32, instances []Instance, base int32) {
 		}
 	}
 	for _, in := range instances {
+		if file > 0 && !t.units[in.Unit].restricts {
+			continue
+		}
 		for _, r := range t.units[in.Unit].Refs {
 			if r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT {
 				x := at(r.Symbol)
@@ -667,3 +670,7 @@ func (x Place) String() string { return fmt.Sprintf("%d.%d", x.Instance, x.Compo
 
 // Scoped says whether a file binds some symbol in its own way.
 func (l *Linked) Scoped(file int32) bool { return l.special[file] }
+
+// Instance returns the index of the only instance of a unit: -1 if it isn't linked, -2 if it is in
+// several files.
+func (l *Linked) Instance(unit int32) int32 { return l.instance[unit] }

@@ -60,8 +60,11 @@ type Unit struct {
 	Versioned []Symbol
 	// Library says that it is a shared library, which nobody links again.
 	Library bool
-	Defs    []Def
-	Refs    []Ref
+	// ThreadLocal says that it defines something thread-local, or takes it to be so.
+	ThreadLocal bool
+	Defs        []Def
+	Refs        []Ref
+	restricts   bool // a reference is of another visibility than the default
 }
 
 // A Def is a definition of a symbol.
@@ -162,6 +165,7 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 			if d.ThreadLocal || d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED {
 				t.uncopied[s] = true
 			}
+			x.ThreadLocal = x.ThreadLocal || d.ThreadLocal
 			x.version(d.Name, s)
 			x.Defs = append(x.Defs, Def{s, int32(i), d.Binding, d.Visibility, group, d.ThreadLocal})
 		}
@@ -174,6 +178,8 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 	slices.Sort(x.Groups)
 	for _, r := range m.Units[k].References {
 		s := t.Symbol(r.Name)
+		x.restricts = x.restricts || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
+		x.ThreadLocal = x.ThreadLocal || r.Uses&manifest.UseThreadLocal != 0
 		t.special[s] = t.special[s] || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 		if r.Visibility == manifest.Visibility_VISIBILITY_PROTECTED {
 			t.uncopied[s] = true

@@ -801,6 +801,9 @@ func (c *Composer) kindsHash(p *linkmodel.Program) (h Hash, some, inLibrary bool
 // resolvers returns how many components of a file are called to find out what symbols are.
 // Linkers put them in the order in which units mention the symbols, reached or not.
 func (c *Composer) resolvers() (most int) {
+	if !c.pool.resolvers {
+		return 0
+	}
 	of := map[int32]int{}
 	for _, id := range c.order {
 		if c.comp(id).flags&flagResolver != 0 {
@@ -1201,22 +1204,28 @@ func (c *Composer) needsOf(p *linkmodel.Program, running []int32, replaced []lin
 		}
 	}
 	files := make([]map[string]bool, len(p.Files))
-	names := map[linkmodel.Symbol]string{}
+	c.pass()                               // for symbols that units define
+	names := map[linkmodel.Symbol]string{} // of others
 	for _, in := range c.linked.Instances {
 		for _, r := range c.pool.Symbols.Unit(in.Unit).Refs {
-			if r.Weak {
+			if r.Weak || c.seen[r.Symbol] == c.passes {
+				continue
+			}
+			if x := &c.names[r.Symbol]; x.program == c.program && x.id > 0 {
 				continue
 			}
 			name, known := names[r.Symbol]
 			if !known {
-				if c.places = c.linked.All(c.places[:0], r.Symbol); len(c.places) == 0 {
-					name = c.pool.Symbols.Name(r.Symbol)
-					if system != nil {
-						name = system(name)
-					}
-					if !seen && len(replacing) == 0 && (name == "m" || name == "gcc") {
-						name = "" // they start nothing
-					}
+				if c.places = c.linked.All(c.places[:0], r.Symbol); len(c.places) > 0 {
+					c.seen[r.Symbol] = c.passes
+					continue
+				}
+				name = c.pool.Symbols.Name(r.Symbol)
+				if system != nil {
+					name = system(name)
+				}
+				if !seen && len(replacing) == 0 && (name == "m" || name == "gcc") {
+					name = "" // they start nothing
 				}
 				names[r.Symbol] = name
 			}
@@ -1386,6 +1395,9 @@ func (c *Composer) weakReferences(p *linkmodel.Program) (names []string) {
 // one doesn't, or that nothing defines: no linker links what doesn't fit.
 func (c *Composer) mismatches() (names []string) {
 	t := c.pool.Symbols
+	if !slices.ContainsFunc(c.linked.Instances, func(in linkmodel.Instance) bool { return t.Unit(in.Unit).ThreadLocal }) {
+		return nil
+	}
 	found := map[linkmodel.Symbol]bool{} // thread-local symbols: whether they are listed
 	each := func(do func(s linkmodel.Symbol, local, defined bool)) {
 		for _, in := range c.linked.Instances {
@@ -1403,9 +1415,6 @@ func (c *Composer) mismatches() (names []string) {
 			found[s] = false
 		}
 	})
-	if len(found) == 0 {
-		return nil
-	}
 	defined := map[linkmodel.Symbol]bool{}
 	each(func(s linkmodel.Symbol, local, defines bool) {
 		listed, is := found[s]

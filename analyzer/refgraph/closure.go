@@ -408,10 +408,9 @@ func (x *Closure) reachInitialisers() (files []int32, of [][]int32) {
 	last := int32(-1)
 	for i, in := range l.Instances {
 		start := len(x.roots)
-		for k := range c.pool.units[in.Unit].comps {
-			comp := &c.pool.units[in.Unit].comps[k]
-			if comp.flags&flagRoot != 0 && (comp.group == linkmodel.None || !l.Discarded(int32(i), comp.group)) {
-				id := c.base[i] + int32(k)
+		for _, k := range c.pool.units[in.Unit].roots {
+			if group := c.pool.units[in.Unit].comps[k].group; group == linkmodel.None || !l.Discarded(int32(i), group) {
+				id := c.base[i] + k
 				c.reach(id)
 				x.roots = append(x.roots, id)
 			}
@@ -482,7 +481,6 @@ type lacks struct {
 	*Closure
 	p              *linkmodel.Program
 	bound, refused map[linkmodel.Symbol]bool
-	state          map[linkmodel.Symbol]int
 	at             map[string][]string // the lines of files that lack them
 	weak           map[string]bool
 	weakly         bool // there are symbols that nothing has to define
@@ -491,20 +489,26 @@ type lacks struct {
 // Of symbols: that a file has one for itself, or that nothing has one for the last file.
 const hasOwn, hasNone = 1, 2
 
+// symbolState is what was found in the program with this number.
+type symbolState struct {
+	program uint32
+	state   uint8
+}
+
 // unresolved collects what a linker might complain about, and says whether there are
 // symbols that nothing has to define. (Those that begin with _ZTH initialise variables
 // of the program's own.)
 func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 	c := x.c
 	t, l := c.pool.Symbols, c.linked
-	if n := t.Len(); len(c.seen) < n {
-		c.seen = append(c.seen, make([]uint32, n-len(c.seen))...)
+	y := &lacks{Closure: x, p: p, bound: map[linkmodel.Symbol]bool{}, refused: map[linkmodel.Symbol]bool{}, at: map[string][]string{}, weak: map[string]bool{}}
+	if c.had == nil {
+		c.had = make([]symbolState, t.Len())
 	}
-	y := &lacks{Closure: x, p: p, bound: map[linkmodel.Symbol]bool{}, refused: map[linkmodel.Symbol]bool{}, state: map[linkmodel.Symbol]int{}, at: map[string][]string{}, weak: map[string]bool{}}
 	first, file := c.passes+1, int32(-1)
 	for _, in := range l.Instances {
 		if in.File != file { // they are in the order of the files
-			c.passes++
+			c.pass()
 			file = in.File
 		}
 		for _, r := range t.Unit(in.Unit).Refs {
@@ -542,6 +546,14 @@ func (x *Closure) unresolved(p *linkmodel.Program) (weakly bool) {
 	slices.Sort(x.Duplicates)
 	x.Duplicates = slices.Compact(x.Duplicates)
 	return y.weakly
+}
+
+// pass begins another pass over references, for which seen says nothing yet.
+func (c *Composer) pass() {
+	if n := c.pool.Symbols.Len(); len(c.seen) < n {
+		c.seen = append(c.seen, make([]uint32, n-len(c.seen))...)
+	}
+	c.passes++
 }
 
 // lack notes that a file lacks what it refers to.
@@ -583,7 +595,12 @@ func (x *lacks) readHidden(file int32, s linkmodel.Symbol) {
 // read looks at the first reference of a file to a symbol, and of all files if first.
 func (x *lacks) read(file int32, s linkmodel.Symbol, first bool) {
 	c, l, f := x.c, x.c.linked, &x.p.Files[file]
-	if f.Complete {
+	own := false // what it stands for is in the file, for certain
+	if !l.Scoped(file) {
+		id, certain := c.standsFor(s)
+		own = certain && id != nowhere && l.Instances[c.nodes[id].instance].File == file
+	}
+	if f.Complete && !own {
 		c.places = l.All(c.places[:0], s)
 		if len(c.places) > 0 && !slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
 			other := l.Instances[p.Instance].File
@@ -592,22 +609,31 @@ func (x *lacks) read(file int32, s linkmodel.Symbol, first bool) {
 			x.lack(file, c.pool.Symbols.Name(s))
 		}
 	}
-	if first || x.state[s] == hasOwn {
+	state := uint8(0)
+	if had := c.had[s]; had.program == c.program {
+		state = had.state
+	}
+	switch {
+	case !first && state != hasOwn:
+	case own:
+		state = hasOwn
+	default:
 		set, bounds := c.pool.sets[s]
 		c.places = l.Resolve(c.places[:0], file, s)
 		switch {
 		case bounds && len(c.places) == 0:
-			x.state[s] = hasOwn
+			state = hasOwn
 			if len(c.setOf(file, set)) == 0 { // else the linker defines them
 				x.lack(file, c.pool.Symbols.Name(s))
 			}
 		case !x.seen(x.p, file, s):
-			x.state[s] = hasNone
+			state = hasNone
 		case !slices.ContainsFunc(c.places, func(p linkmodel.Place) bool { return l.Instances[p.Instance].File != file }):
-			x.state[s] = hasOwn
+			state = hasOwn
 		}
 	}
-	if x.state[s] == hasNone {
+	c.had[s] = symbolState{c.program, state}
+	if state == hasNone {
 		x.lack(file, c.pool.Symbols.Name(s))
 	}
 }

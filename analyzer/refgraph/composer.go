@@ -19,38 +19,39 @@ type Composer struct {
 	// Groups that were hashed for any program, by their exact description.
 	known  map[string]int32
 	hashes []Hash
-	last   []membership // of each description: the last group with one that has it
 
-	passes uint32   // of unresolved, one for each file of each program
-	seen   []uint32 // of each symbol: the last pass that looked at it
-	first  []int32  // of each hash, while twins are looked for: its first group, and 1
-	twins  []int32  // of each group: its index among the twins
+	passes uint32        // of unresolved, one for each file of each program
+	seen   []uint32      // of each symbol: the last pass that looked at it
+	had    []symbolState // of each symbol: see lacks.read
+	first  []int32       // of each hash, while twins are looked for: its first group, and 1
+	twins  []int32       // of each group: its index among the twins
 
 	// Of the current program.
-	base    []int32 // first node of each instance, and the number of nodes
-	nodes   []node
-	program uint32
-	names   []nodeOf  // of each symbol: as in bound, for files that bind nothing in their own way
-	symbols []int32   // first of an instance's in bound
-	bound   []int32   // of the unit's symbols: a node and 1, -1-index in lists, or 0
-	lists   [][]int32 // what links to a symbol are in slots, if it isn't one node
-	order   []int32   // nodes in the order of discovery
-	slots   []int32
-	stack   []int32
-	calls   []call
-	groups  int32
-	places  []linkmodel.Place
-	won     []linkmodel.Place // of named
-	key     []byte
-	lookups bool                                  // something that looks symbols up is reached
-	debug   bool                                  // so is something that reads debug information
-	files   bool                                  // which files there are and what they define
-	needs   bool                                  // which files need which
-	tls     bool                                  // how much thread-local storage there is
-	code    bool                                  // where functions begin and end
-	layout  bool                                  // or where sections begin and end
-	sets    map[setKey][]int32                    // components of linker sets
-	sayings map[int32]map[linkmodel.Symbol]saying // of each file, once it is asked for
+	base      []int32 // first node of each instance, and the number of nodes
+	nodes     []node
+	program   uint32
+	names     []nodeOf  // of each symbol: as in bound, for files that bind nothing in their own way
+	symbols   []int32   // first of an instance's in bound
+	bound     []int32   // of the unit's symbols: a node and 1, -1-index in lists, or 0
+	lists     [][]int32 // what links to a symbol are in slots, if it isn't one node
+	order     []int32   // nodes in the order of discovery
+	slots     []int32
+	stack     []int32
+	calls     []call
+	groups    int32
+	places    []linkmodel.Place
+	won       []linkmodel.Place // of named
+	key       []byte
+	shortcuts shortcuts
+	lookups   bool                                  // something that looks symbols up is reached
+	debug     bool                                  // so is something that reads debug information
+	files     bool                                  // which files there are and what they define
+	needs     bool                                  // which files need which
+	tls       bool                                  // how much thread-local storage there is
+	code      bool                                  // where functions begin and end
+	layout    bool                                  // or where sections begin and end
+	sets      map[setKey][]int32                    // components of linker sets
+	sayings   map[int32]map[linkmodel.Symbol]saying // of each file, once it is asked for
 
 	// Of a program with Roots.Idle:
 	idle  []bool           // functions that are stubs, by entry; nil for none
@@ -61,37 +62,28 @@ type Composer struct {
 	// contested are the symbols with several possible definitions in links.
 	contested map[linkmodel.Symbol]bool
 	special   map[linkmodel.Symbol]uint8
+	odd       []bool             // of each symbol: it is special, or a bound of linker sets
 	asked     []linkmodel.Symbol // what some program defines for sanitizers
 }
 
 // node is what is known of a component in the current program.
 type node struct {
-	index, low    int32 // order of discovery, 0 is not yet
-	group         int32 // number in the program, -1 while it isn't complete
-	hash          int32 // of the group, in hashes
-	member        int32
-	start, end    int32 // of its links in slots
+	index, low int32 // order of discovery, 0 is not yet
+	group      int32 // number in the program, -1 while it isn't complete
+	hash       int32 // of the group, in hashes
+	member     int32
+	// Of its links in slots. If they aren't there: start is -1 minus a number in ways, end
+	// the number of the member.
+	start, end    int32
 	instance, own int32 // and number in its unit
 }
 
-type call struct{ id, next int32 }
+type call struct{ id, next, end int32 }
 
 // nodeOf is what was found in the program with this number.
 type nodeOf struct {
 	program uint32
 	id      int32
-}
-
-type membership struct {
-	group  *recent
-	member int32
-}
-
-// recent is a group that was hashed.
-type recent struct {
-	hash  int32
-	ends  []int32 // of each member's links
-	links []uint64
 }
 
 // What reading a symbol that no unit defines means.
@@ -277,7 +269,7 @@ func (c *Composer) mean(is uint8) {
 func (p *Pool) NewComposer() *Composer {
 	c := &Composer{
 		pool: p, linked: linkmodel.NewLinked(p.Symbols), known: map[string]int32{},
-		last: make([]membership, len(p.descriptions)), stubs: map[string]int32{}, stub: map[*comp]int32{}, names: make([]nodeOf, p.Symbols.Len()),
+		stubs: map[string]int32{}, stub: map[*comp]int32{}, names: make([]nodeOf, p.Symbols.Len()),
 		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{}, sayings: map[int32]map[linkmodel.Symbol]saying{},
 	}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
@@ -285,6 +277,8 @@ func (p *Pool) NewComposer() *Composer {
 		if bits := meaning(name); bits != 0 {
 			c.special[id] = bits
 		}
+		_, set := p.sets[id]
+		c.odd = append(c.odd, set || c.special[id] != 0)
 		if p.Symbols.Defined(id) && asksSanitizers(name) {
 			c.asked = append(c.asked, id)
 		}
@@ -298,11 +292,11 @@ func (c *Composer) link(p *linkmodel.Program) {
 	// What programs have in common is worth its memory.
 	if len(c.hashes) > c.pool.components+1<<18 {
 		clear(c.known)
-		clear(c.last)
 		c.hashes = c.hashes[:0]
+		c.shortcuts.reset()
 		clear(c.stubs)
 		clear(c.stub)
-		c.extra, c.last = c.extra[:0], c.last[:len(c.pool.descriptions)]
+		c.extra = c.extra[:0]
 	}
 	n, symbols := int32(0), 0
 	c.base, c.symbols = c.base[:0], c.symbols[:0]
@@ -313,7 +307,7 @@ func (c *Composer) link(p *linkmodel.Program) {
 	}
 	c.bound = slices.Grow(c.bound[:0], symbols)[:symbols]
 	clear(c.bound)
-	c.lists = c.lists[:0]
+	c.lists = append(c.lists[:0], []int32{-1})
 	c.base = append(c.base, n)
 	c.nodes = slices.Grow(c.nodes[:0], int(n))[:n]
 	clear(c.nodes)
@@ -325,12 +319,14 @@ func (c *Composer) link(p *linkmodel.Program) {
 	}
 	if c.program++; c.program == 0 {
 		clear(c.names)
+		clear(c.had)
 		c.program = 1
 	}
 	clear(c.contested)
 	clear(c.sets)
 	clear(c.sayings)
 	c.order, c.slots, c.stack, c.calls = c.order[:0], c.slots[:0], c.stack[:0], c.calls[:0]
+	c.shortcuts.start(c)
 	c.groups, c.lookups, c.debug, c.files, c.needs, c.layout, c.tls, c.code = 0, false, false, false, false, false, false, false
 }
 
@@ -387,7 +383,7 @@ func (c *Composer) description(id int32) int32 {
 	b.String(withoutContent(c.pool.descriptions[x.description]))
 	if n, ok = c.stubs[string(b)]; !ok {
 		n = int32(len(c.pool.descriptions) + len(c.extra))
-		c.extra, c.last = append(c.extra, string(b)), append(c.last, membership{})
+		c.extra = append(c.extra, string(b))
 		c.stubs[string(b)] = n
 	}
 	c.stub[x] = n
@@ -457,6 +453,9 @@ func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
 	return id
 }
 
+// none is what bind returns for a symbol that nothing defines: the first of lists.
+const none = -1
+
 // bindIn is bind in a file.
 func (c *Composer) bindIn(file int32, s linkmodel.Symbol) int32 {
 	c.places = c.linked.Resolve(c.places[:0], file, s)
@@ -481,6 +480,9 @@ func (c *Composer) bindIn(file int32, s linkmodel.Symbol) int32 {
 	case len(c.places) == 0:
 		c.mean(special)
 	}
+	if len(ids)+len(c.places) == 0 {
+		return none
+	}
 	list := append(make([]int32, 0, 1+len(ids)+len(c.places)), -int32(len(ids)+len(c.places))-1)
 	list = append(list, ids...)
 	for _, p := range c.places {
@@ -496,7 +498,12 @@ func (c *Composer) inLibrary(p linkmodel.Place) bool {
 	return in.File != 0 && !c.pool.Symbols.Unit(in.Unit).Library
 }
 
-func (c *Composer) linksOf(id int32) []int32 { return c.slots[c.nodes[id].start:c.nodes[id].end] }
+func (c *Composer) linksOf(id int32) []int32 {
+	if c.nodes[id].start < 0 {
+		c.resolve(id)
+	}
+	return c.slots[c.nodes[id].start:c.nodes[id].end]
+}
 
 // reach finds and hashes the strongly connected groups that start reaches, with
 // Tarjan's algorithm, which completes a group after everything that it refers
@@ -509,7 +516,7 @@ func (c *Composer) reach(start int32) {
 	for len(c.calls) > 0 {
 		v := &c.calls[len(c.calls)-1]
 		x := &c.nodes[v.id]
-		if v.next < x.end {
+		if v.next < v.end {
 			to := c.slots[v.next]
 			v.next++
 			switch {
@@ -539,13 +546,16 @@ func (c *Composer) reach(start int32) {
 }
 
 func (c *Composer) begin(id int32) {
+	if c.shortcut(id) {
+		return
+	}
 	c.order = append(c.order, id)
 	c.resolve(id)
 	x := &c.nodes[id]
 	x.index = int32(len(c.order))
 	x.low = x.index
 	c.stack = append(c.stack, id)
-	c.calls = append(c.calls, call{id, x.start})
+	c.calls = append(c.calls, call{id, x.start, x.end})
 }
 
 // finish numbers the members of a group whose references to the outside are all
@@ -556,7 +566,7 @@ func (c *Composer) finish(members []int32) {
 	for _, id := range members {
 		c.nodes[id].group = group
 	}
-	if c.recognise(members, group) {
+	if c.through(members) {
 		return
 	}
 	for _, id := range members {
@@ -596,60 +606,7 @@ func (c *Composer) finish(members []int32) {
 	for _, id := range order {
 		c.nodes[id].hash = hash
 	}
-	c.note(order, group, hash)
-}
-
-// recognise completes a group that is as the last one with its members' descriptions, which
-// say how its members are numbered. No two have the same one: if all links are as in that
-// group, they lead to as many descriptions as it has members.
-func (c *Composer) recognise(members []int32, group int32) bool {
-	first := c.description(members[0])
-	g := c.last[first].group
-	if g == nil || len(g.ends) != len(members) {
-		return false
-	}
-	for _, id := range members {
-		d := c.description(id)
-		x := &c.last[d]
-		if x.group != g {
-			return false
-		}
-		c.nodes[id].member, c.nodes[id].hash = x.member, g.hash
-	}
-	for _, id := range members {
-		start, end := int32(0), g.ends[c.nodes[id].member]
-		if m := c.nodes[id].member; m > 0 {
-			start = g.ends[m-1]
-		}
-		links := c.linksOf(id)
-		if len(links) != int(end-start) {
-			return false
-		}
-		for i, v := range links {
-			if c.linkCode(v, group) != g.links[int(start)+i] {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// note has recognise know a group. (If two members have the same description, recognise
-// only knows the later one: then nothing is ever like the group.)
-func (c *Composer) note(order []int32, group, hash int32) {
-	n := 0
-	for _, id := range order {
-		n += len(c.linksOf(id))
-	}
-	g := &recent{hash: hash, ends: make([]int32, 0, len(order)), links: make([]uint64, 0, n)}
-	for member, id := range order {
-		for _, v := range c.linksOf(id) {
-			g.links = append(g.links, c.linkCode(v, group))
-		}
-		g.ends = append(g.ends, int32(len(g.links)))
-		d := c.description(id)
-		c.last[d] = membership{g, int32(member)}
-	}
+	c.remember(order, group, hash, !ok)
 }
 
 // linkCode is what counts of a value of slots in a group: a length, the number of a

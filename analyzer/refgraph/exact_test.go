@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 )
 
@@ -426,6 +427,9 @@ func choices(b []byte) func(int) int {
 // twins, cycles, several copies.
 func newInvocation(choose func(n int) int) (programs []prog) {
 	one := func(n int) bool { return choose(n) == 0 }
+	if one(2) {
+		return newLibraries(choose)
+	}
 	externals := []string{"main", "f", "g", "h", "w", "v", "h@V"}
 	locals := []string{"x", "y", "z"}
 	var units []string
@@ -499,7 +503,57 @@ func newInvocation(choose func(n int) int) (programs []prog) {
 	return programs
 }
 
-type invocationStats struct{ programs, contested, unknown, twins, exported int }
+// newLibraries makes units that many programs have in common: functions that refer to each other, in cycles as well,
+// with copies of inline functions that may be compiled differently; and programs of them in which some are replaced.
+func newLibraries(choose func(n int) int) (programs []prog) {
+	one := func(n int) bool { return choose(n) == 0 }
+	names, inline := []string{"f", "g", "h", "v", "a", "b"}, []string{"i", "j"}
+	links := func(n int) string {
+		var b strings.Builder
+		for range choose(n) {
+			b.WriteString(" " + append(names, inline...)[choose(len(names)+len(inline))])
+		}
+		return b.String()
+	}
+	content := map[string]string{}
+	for _, i := range inline {
+		content[i] = links(4)
+	}
+	var units []string
+	for _, n := range names {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s 1 ->%s x\n", n, links(4))
+		fmt.Fprintf(&b, "static x %d ->%s\n", choose(2), []string{"", "", " " + n, " y\nstatic y 1 -> x"}[choose(4)])
+		for _, i := range inline {
+			if one(2) {
+				fmt.Fprintf(&b, "weak group=%s %s %d ->%s\n", i, i, choose(12)/11, content[i])
+			}
+		}
+		units = append(units, b.String())
+	}
+	for range 2 + choose(4) {
+		p := prog{"main 1 ->" + links(4)}
+		if one(2) {
+			i := inline[choose(2)]
+			p[0] += fmt.Sprintf("\nweak group=%s %s 0 ->%s", i, i, content[i])
+		}
+		if one(5) {
+			p[0] += "\n" + names[choose(len(names))] + " 2 ->" + links(2) // instead of a library's
+		}
+		for _, k := range []int{0, 1, 2, 3, 4, 5} {
+			if one(6) {
+				p = append(p, "lib")
+			}
+			if !one(8) && !strings.Contains(p[0], "\n"+names[k]+" ") {
+				p = append(p, units[k])
+			}
+		}
+		programs = append(programs, p)
+	}
+	return programs
+}
+
+type invocationStats struct{ programs, contested, unknown, twins, exported, shortcuts, apart int }
 
 func checkInvocation(t testing.TB, choose func(n int) int, stats *invocationStats) {
 	t.Helper()
@@ -518,13 +572,30 @@ func checkInvocation(t testing.TB, choose func(n int) int, stats *invocationStat
 		if s := pool.Symbols.Lookup("main"); s != linkmodel.None { // known from the start, as in an invocation
 			p.Files[0].Needs = []linkmodel.Symbol{s}
 		}
-		got := composer.Compose(p, roots(pool))
 		alone := NewPool()
 		q := programs[i].add(t, alone, map[string]int32{}, linker)
 		want := alone.NewComposer().Compose(q, roots(alone))
-		if got.Hash != want.Hash || got.Unknown != want.Unknown || !slices.Equal(got.Unresolved, want.Unresolved) || !slices.Equal(got.Duplicates, want.Duplicates) {
-			t.Errorf("program %d: hash %x, unknown %q, unresolved %q, duplicates %q; alone %x, %q, %q, %q\n%q", i,
-				got.Hash[:4], got.Unknown, got.Unresolved, got.Duplicates, want.Hash[:4], want.Unknown, want.Unresolved, want.Duplicates, programs[i])
+		members := membersOf(want)
+		// Again and again: what was met before is walked through by shortcuts.
+		for k := range min(i, 3) + 2 {
+			if k > 0 {
+				composer.Compose(linked[choose(i+1)], roots(pool))
+			}
+			got := composer.Compose(p, roots(pool))
+			stats.apart += len(composer.shortcuts.ways)
+			for _, id := range composer.order {
+				if n := &composer.nodes[id]; n.start < 0 && n.end == 0 {
+					stats.shortcuts++
+					stats.apart--
+				}
+			}
+			if got.Hash != want.Hash || got.Unknown != want.Unknown || !slices.Equal(got.Unresolved, want.Unresolved) || !slices.Equal(got.Duplicates, want.Duplicates) {
+				t.Errorf("program %d: hash %x, unknown %q, unresolved %q, duplicates %q; alone %x, %q, %q, %q\n%q", i,
+					got.Hash[:4], got.Unknown, got.Unresolved, got.Duplicates, want.Hash[:4], want.Unknown, want.Unresolved, want.Duplicates, programs[i])
+			}
+			if !cmp.Equal(membersOf(got), members) {
+				t.Errorf("program %d: members that aren't those of the program alone:\n%s\n%q", i, cmp.Diff(members, membersOf(got)), programs[i])
+			}
 		}
 		stats.programs++
 		if len(want.c.contested) > 0 {
@@ -541,12 +612,21 @@ func checkInvocation(t testing.TB, choose func(n int) int, stats *invocationStat
 	}
 }
 
+// membersOf returns the members of a closure without what is a pool's.
+func membersOf(x *Closure) []Member {
+	list := x.Members()
+	for i := range list {
+		list[i].Unit = 0
+	}
+	return list
+}
+
 // A program's hash doesn't depend on what was composed before, nor on what else
 // is in the pool.
 func TestIndependent(t *testing.T) {
-	n := 12_000
+	n := 5_000
 	if testing.Short() {
-		n = 1_200
+		n = 600
 	}
 	r := rand.New(rand.NewPCG(7, 8))
 	var stats invocationStats
@@ -556,8 +636,8 @@ func TestIndependent(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", stats)
-	if stats.contested < stats.programs/10 || stats.unknown < stats.programs/20 || stats.twins < stats.programs/50 || stats.exported < stats.programs/50 ||
-		stats.contested > stats.programs*9/10 || stats.unknown > stats.programs/2 {
+	if stats.contested < stats.programs/10 || stats.unknown < stats.programs/20 || stats.twins < stats.programs/50 || stats.exported < stats.programs/100 ||
+		stats.shortcuts < 5*stats.programs || stats.apart < stats.programs/10 || stats.contested > stats.programs*9/10 || stats.unknown > stats.programs/2 {
 		t.Error("the programs don't cover what they are to cover")
 	}
 }

@@ -52,13 +52,14 @@
 // # Many programs
 //
 // A Pool holds the components of all units, a Composer hashes one program after
-// the other. What was hashed for one is found again: a group whose members and links are those
-// of the group that had these members before has its hash; any other is looked up by its
-// exact description, with numbers in the place of hashes. So a further program costs a
-// walk over what it reaches, and no hashing of what others have in common with it.
+// the other. What was hashed for one is found again: by the exact description of a group, with numbers
+// in the place of hashes, or, if its members and what they refer to are where they were, by a shortcut
+// (shortcut.go). So a further program costs a walk over what it reaches, a step for each group and each
+// different thing that a group refers to, and no hashing of what others have in common with it.
 package refgraph
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -78,15 +79,18 @@ type Pool struct {
 
 	descriptions []string // of components, by number
 	described    map[string]int32
+	shapes       map[string]int32   // see comp.shape
 	entries      map[string][]int32 // of functions that a component is all of, by the first of their names
 	entryNames   [][]string
 	entryDefs    [][]linkmodel.Symbol                  // those of them that others can refer to
 	sets         map[linkmodel.Symbol]linkmodel.Symbol // bounds of linker sets, to their beginnings
 	components   int
 	links        int
+	resolvers    bool // some component is a resolver
 }
 
 type unit struct {
+	first      int32 // of its components in the pool
 	comps      []comp
 	links      []int32 // of all components: one of the unit, or -1 minus an index in symbols
 	symbols    []linkmodel.Symbol
@@ -94,6 +98,7 @@ type unit struct {
 	attributes string
 	sections   []byte
 	notes      []int32 // components that say something of the unit, and which nothing refers to
+	roots      []int32 // components that are roots by themselves
 }
 
 type comp struct {
@@ -104,7 +109,10 @@ type comp struct {
 	flags       uint16
 	name        string
 	entry       int32 // among Pool.entries, or -1
-	align       uint32
+	// shape numbers, of members of COMDAT groups that refer to symbols only, which have the same
+	// description and links, or is -1.
+	shape int32
+	align uint32
 }
 
 const (
@@ -125,7 +133,7 @@ const LinkerSet = "linker set "
 
 // NewPool returns an empty pool.
 func NewPool() *Pool {
-	return &Pool{Symbols: linkmodel.NewTable(), described: map[string]int32{}, entries: map[string][]int32{}, sets: map[linkmodel.Symbol]linkmodel.Symbol{}}
+	return &Pool{Symbols: linkmodel.NewTable(), described: map[string]int32{}, shapes: map[string]int32{}, entries: map[string][]int32{}, sets: map[linkmodel.Symbol]linkmodel.Symbol{}}
 }
 
 // Len returns the number of components and of links of all units.
@@ -146,7 +154,7 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 	}
 	var numbers []int32
 	for k, list := range lists {
-		u := &unit{comps: make([]comp, len(list))}
+		u := &unit{first: int32(p.components), comps: make([]comp, len(list))}
 		number := make(map[linkmodel.Symbol]int32, len(symbols)) // in u.symbols
 		link := func(s linkmodel.Symbol) {
 			n, ok := number[s]
@@ -173,9 +181,10 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				}
 			}
 			x := &u.comps[i]
-			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c), align: c.Alignment}
+			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c), align: c.Alignment, shape: -1}
 			if c.Group != "" {
 				x.group = p.Symbols.Symbol(c.Group)
+				x.shape = p.shape(x.description, u, int32(i))
 			}
 			if set, ok := strings.CutPrefix(c.Root, LinkerSet); ok {
 				x.set = p.Symbols.Symbol("__start_" + set)
@@ -201,6 +210,10 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 			case strings.HasPrefix(c.Name, manifest.Unusual):
 				x.flags |= flagUnusual
 			}
+			if x.flags&flagRoot != 0 {
+				u.roots = append(u.roots, int32(i))
+			}
+			p.resolvers = p.resolvers || x.flags&flagResolver != 0
 			if x.flags&(flagDebug|flagTLS|flagFixed|flagExecutable|flagLarge|flagUnusual) != 0 {
 				u.notes = append(u.notes, int32(i))
 			}
@@ -238,6 +251,23 @@ func (p *Pool) describe(c *manifest.Component) int32 {
 		p.described[p.descriptions[id]] = id
 	}
 	return id
+}
+
+// shape returns the number of a component's shape, -1 if it refers to its own unit.
+func (p *Pool) shape(description int32, u *unit, i int32) int32 {
+	key := binary.LittleEndian.AppendUint32(nil, uint32(description))
+	for _, l := range u.linksOf(i) {
+		if l >= 0 {
+			return -1
+		}
+		key = binary.LittleEndian.AppendUint32(key, uint32(u.symbols[-1-l]))
+	}
+	n, ok := p.shapes[string(key)]
+	if !ok {
+		n = int32(len(p.shapes))
+		p.shapes[string(key)] = n
+	}
+	return n
 }
 
 // entry returns the number of a component's entry, -1 if it has none.

@@ -161,20 +161,16 @@ func (x *Closure) sharing() (Hash, bool) {
 	}
 	for _, id := range c.order {
 		n := &c.nodes[id]
-		for slot, to := range c.linksOf(id) {
-			if to < 0 || c.nodes[to].group == n.group {
-				continue
-			}
-			t := c.twins[c.nodes[to].group]
-			if t == none {
-				continue
-			}
-			e := edge{to: c.nodes[to].member, from: fromPlain, hash: c.hashes[n.hash], member: n.member, slot: int32(slot)}
-			if from := c.twins[n.group]; from != none {
+		from := c.twins[n.group]
+		isOther := func(group int32) bool { return c.twins[group] != none && group != n.group }
+		c.links(id, isOther, func(member, to, slot int32) {
+			e := edge{to: c.nodes[to].member, from: fromPlain, hash: c.hashes[n.hash], member: member, slot: slot}
+			if from != none {
 				e.from = from
 			}
-			twins[t].edges = append(twins[t].edges, e)
-		}
+			t := &twins[c.twins[c.nodes[to].group]]
+			t.edges = append(t.edges, e)
+		})
 	}
 	return sharingHash(twins), true
 }
