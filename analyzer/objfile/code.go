@@ -247,8 +247,9 @@ func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent 
 	i, _ := firstReloc(s.relocs, e.start, e.end)
 	b := s.data[:e.end]
 	var last flow
-	var call, done uint64 // the field of the last instruction, and its end
-	called := false       // if it is a call
+	var call, done uint64           // the field of the last instruction, and its end
+	called := false                 // if it is a call
+	var inFrame, elsewhere []uint64 // instructions that access memory there
 	if !r.framed(b[e.start:]) {
 		r.frameless = true
 	}
@@ -293,6 +294,18 @@ func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent 
 		}
 		e.returns = e.returns || in.ret || in.flow == flowAway
 		r.clever = r.clever || in.clever
+		switch {
+		case in.base == frameBase:
+			inFrame = append(inFrame, at)
+		case in.base == otherBase && !in.lea && !in.nop:
+			elsewhere = append(elsewhere, at)
+		}
+		if in.branch && in.rel > 0 && !relocated && in.flow != flowCall {
+			if to := int64(next) + relative(b[field:], in.relSize); to >= int64(e.start) && to <= int64(at) {
+				// What a loop counts with is in the frame, unless it was optimised.
+				r.clever = r.clever || behindOrAt(elsewhere, to) && !behindOrAt(inFrame, to)
+			}
+		}
 		if !in.nop {
 			last, called, call, done = in.flow, in.flow == flowCall, field, next
 		}
@@ -300,6 +313,11 @@ func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent 
 	}
 	e.runsOver(last, call, done)
 	return ""
+}
+
+// behindOrAt tells whether one of some places, in order, is at another one or behind it.
+func behindOrAt(places []uint64, at int64) bool {
+	return len(places) > 0 && int64(places[len(places)-1]) >= at
 }
 
 // runsOver notes what the last instruction does at the end. After it only

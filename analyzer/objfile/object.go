@@ -1048,13 +1048,17 @@ func (r *reader) hashPlace(h *frame.Buffer, c *component, rel *reloc, u use) {
 				in(l[i], at)
 			}
 		}
-		if i >= 0 && l[i].kind != inComponent && l[i].start == uint64(at) && len(refsTo(r.cuts[k].refs, at)) == 1 {
-			return // without this reference there were no such table or text
+		// Without this reference there were no such table or text, unless it is to the end of a variable, and the
+		// text is there for others: in the middle of it.
+		j := r.before(k, at)
+		own := i >= 0 && (l[i].kind == jumpTable || l[i].kind == literal && (j < 0 || l[j].kind == literal))
+		if own && l[i].start == uint64(at) && len(refsTo(r.cuts[k].refs, at)) == 1 {
+			return
 		}
-		for _, j := range r.beside(k, i, at, u) {
-			in(l[j], at)
+		for _, other := range r.beside(k, i, at, u) {
+			in(l[other], at)
 		}
-		if j := r.before(k, at); j >= 0 && l[j].kind == literal && u.class != useDirect {
+		if j >= 0 && l[j].kind == literal && u.class != useDirect {
 			h.String("end of text")
 			r.hashText(h, c, k, j, at)
 		}

@@ -474,8 +474,8 @@ func isZero(b []byte) bool {
 // unoptimised says whether gcc made the object without optimisation, for certain:
 // it merges no constants but has strings (not only some with a zero in them, which
 // it never merges: of these a function may refer to several parts), every function has a frame, and a register is never set to zero
-// the short way, addresses are in the first registers only, and functions aren't
-// aligned.
+// the short way, addresses are in the first registers only, loops have what they count with in
+// the frame, and functions aren't aligned.
 func (r *reader) unoptimised() bool {
 	if r.frameless || r.clever || r.merges > 0 {
 		return false

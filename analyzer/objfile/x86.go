@@ -29,7 +29,17 @@ type inst struct {
 	clever  bool  // only optimisation makes it
 	indexed int   // offset of a number of 4 bytes that a register is added to, or 0
 	nop     bool
+	base    base
 }
+
+// base says what the address of an operand in memory is relative to.
+type base uint8
+
+const (
+	noBase    base = iota // there is none, or it is relative to the instruction or the stack
+	frameBase             // rbp
+	otherBase             // another register
+)
 
 // One bit for each opcode.
 type opcodes [4]uint64
@@ -296,6 +306,17 @@ prefixes:
 		// mod says.
 		if mod != 3 && !(table == 1 && op >= 0x20 && op <= 0x23) {
 			disp := 0
+			register := rm
+			if rm == 4 && i < len(b) {
+				register = b[i] & 7
+			}
+			switch {
+			case mod == 0 && register == 5:
+			case rexB || register != 4 && register != 5:
+				in.base = otherBase
+			case register == 5:
+				in.base = frameBase
+			}
 			switch {
 			case mod == 1:
 				disp = 1
