@@ -148,7 +148,7 @@ func (c *cache) identify(ctx context.Context, u *unit) string {
 func (x *installed) current() bool {
 	return len(x.Files) > 0 && !slices.ContainsFunc(x.Files, func(f compilerFile) bool {
 		s, err := stamp.At(f.Path)
-		return err != nil || s.String() != f.State
+		return err != nil || s.Exact() != f.State
 	})
 }
 
@@ -348,8 +348,8 @@ func (x *inspection) hash() (string, error) {
 }
 
 // placesOfHeaders are directories in which compilers look for installations of others, whose
-// headers they take.
-var placesOfHeaders = []string{"/usr/include/c++", "/usr/lib/gcc", "/usr/lib/gcc-cross", "/usr/local/lib/gcc", "/opt/rh"}
+// headers they take, and what says where a loader looks for libraries.
+var placesOfHeaders = []string{"/etc/ld.so.cache", "/usr/include/c++", "/usr/lib/gcc", "/usr/lib/gcc-cross", "/usr/local/lib/gcc", "/opt/rh"}
 
 // watch notes what may come to be at path: the nearest directory that is there.
 func (x *installed) watch(path string) error {
@@ -374,7 +374,7 @@ func (x *installed) follow(path string) error {
 	// Not cleaned: "/bin/.." is "/usr", where "/bin" is a link.
 	real, s, err := stamp.Trail{}.Follow(path, func(place string, s stamp.Stamp) {
 		if s.IsLink() {
-			x.Files = append(x.Files, compilerFile{place, s.String()})
+			x.Files = append(x.Files, compilerFile{place, s.Exact()})
 		}
 	})
 	if err == nil && real == "" {
@@ -382,7 +382,7 @@ func (x *installed) follow(path string) error {
 		s, err = stamp.At(real)
 	}
 	if err == nil {
-		x.Files = append(x.Files, compilerFile{real, s.String()})
+		x.Files = append(x.Files, compilerFile{real, s.Exact()})
 	}
 	return err
 }
@@ -396,8 +396,8 @@ func isProgram(path string) bool {
 	return err == nil
 }
 
-// libraries returns all files that may be libraries of a program: those of the
-// names that it asks for, wherever they are found.
+// libraries returns all files that may be libraries of a program: those that its loader says it would load,
+// and those of the names that it asks for, wherever they are found.
 func libraries(program string) (files []string) {
 	f, err := elf.Open(program)
 	if err != nil {
@@ -415,6 +415,16 @@ func libraries(program string) (files []string) {
 		for _, x := range l {
 			for _, d := range filepath.SplitList(x) {
 				dirs = append(dirs, strings.ReplaceAll(d, "$ORIGIN", filepath.Dir(program)))
+			}
+		}
+	}
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		cmd := exec.Command(program)
+		cmd.Env = append(os.Environ(), "LD_TRACE_LOADED_OBJECTS=1") // ld.so(8): it loads, and runs nothing
+		out, _ := cmd.Output()
+		for word := range strings.FieldsSeq(string(out)) {
+			if filepath.IsAbs(word) {
+				files = append(files, word)
 			}
 		}
 	}

@@ -1,6 +1,9 @@
 package launcher
 
 import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +18,27 @@ const parts = 32
 // the first two, and so on. They tell up to where a file is the same, lines and all, if only
 // its lines have changed. Zeros say nothing.
 type heads [parts - 1]uint32
+
+// MarshalText is for JSON, where numbers take most of the time of a hit.
+func (h heads) MarshalText() ([]byte, error) {
+	b := make([]byte, 0, 4*len(h))
+	for _, x := range h {
+		b = binary.BigEndian.AppendUint32(b, x)
+	}
+	return hex.AppendEncode(nil, b), nil
+}
+
+// UnmarshalText reads what MarshalText has written.
+func (h *heads) UnmarshalText(text []byte) error {
+	var b [4 * len(h)]byte
+	if n, err := hex.Decode(b[:], text[:min(len(text), 2*len(b))]); err != nil || 2*n != len(text) || n != len(b) {
+		return errors.New("heads of another length, or that aren't hexadecimal")
+	}
+	for i := range h {
+		h[i] = binary.BigEndian.Uint32(b[4*i:])
+	}
+	return nil
+}
 
 // place counts a token's line for heads.
 func (s *scanner) place() {
@@ -61,6 +85,7 @@ func behind(b []byte, cxx bool, n int, asking map[string]bool) bool {
 	s.seen = func(i int, t []byte) {
 		if s.directive == "#" && t[0] == '#' {
 			directive = i
+			odd = odd || depth != 0 // a condition may leave some of them out
 		}
 		if i == n {
 			from = last
@@ -125,6 +150,9 @@ func (u *unit) quiet(was []dependency, scans, all []*scan) bool {
 		if x.Callers && was[i].Path != "/usr/include/assert.h" {
 			return false
 		}
+	}
+	if pasted(all)&callers != 0 {
+		return false
 	}
 	asking := askingWords(all)
 	for i, x := range scans {

@@ -73,9 +73,9 @@ const records = 4
 
 // record is one compilation of a unit.
 type record struct {
-	Files []dependency
+	Files dependencyList
 	// Maps are module maps. Only their bytes count.
-	Maps []dependency `json:",omitempty"`
+	Maps dependencyList `json:",omitempty"`
 	// Exists is the hash of which names exist where.
 	Exists uint64
 	// Object is the name of the object's file, Sum the hash of its content; there is
@@ -96,7 +96,48 @@ type record struct {
 type dependency struct {
 	Path                       string
 	Raw, Lines, Tokens, Layout uint64
-	Heads                      heads `json:",omitzero"`
+	Heads                      heads
+}
+
+// A dependencyList is written down as lists of what the files have: a unit reads hundreds.
+type dependencyList []dependency
+
+type packed struct {
+	Paths  []string
+	Hashes []byte        // Raw, Lines, Tokens and Layout of each
+	Heads  map[int]heads `json:",omitempty"`
+}
+
+// MarshalJSON is for encoding/json.
+func (l dependencyList) MarshalJSON() ([]byte, error) {
+	p := packed{Heads: map[int]heads{}}
+	for i, d := range l {
+		p.Paths = append(p.Paths, d.Path)
+		for _, h := range []uint64{d.Raw, d.Lines, d.Tokens, d.Layout} {
+			p.Hashes = binary.BigEndian.AppendUint64(p.Hashes, h)
+		}
+		if d.Heads != (heads{}) {
+			p.Heads[i] = d.Heads
+		}
+	}
+	return json.Marshal(p)
+}
+
+// UnmarshalJSON reads what MarshalJSON has written.
+func (l *dependencyList) UnmarshalJSON(text []byte) error {
+	var p packed
+	if err := json.Unmarshal(text, &p); err != nil {
+		return err
+	}
+	if len(p.Hashes) != 4*8*len(p.Paths) {
+		return errors.New("there aren't four hashes of each file")
+	}
+	*l = make(dependencyList, len(p.Paths))
+	for i := range *l {
+		h := func(k int) uint64 { return binary.BigEndian.Uint64(p.Hashes[8*(4*i+k):]) }
+		(*l)[i] = dependency{p.Paths[i], h(0), h(1), h(2), h(3), p.Heads[i]}
+	}
+	return nil
 }
 
 func (x *scan) dependency(path string) dependency {
@@ -283,14 +324,14 @@ func plain(variable string) bool {
 	return !beginsWithOne(variable, []string{"LANG=", "LANGUAGE=", "LC_", "COLUMNS=", "TERM", "GCC_", "CLICOLOR", "NO_COLOR"})
 }
 
-// repeats tells whether the messages of r are still what the compiler says: their form is, and
-// no file that they name has changed.
+// repeats tells whether the messages of r are still what the compiler says: their form is,
+// no file that they name has changed, and none says that its lines are another's, which are shown then.
 func (r *record) repeats(scans []*scan) bool {
 	if len(r.Messages) == 0 {
 		return true
 	}
 	for i, x := range scans {
-		if d := r.Files[i]; x.Raw != d.Raw && (x.Relines || bytes.Contains(r.Messages, []byte(filepath.Base(d.Path)))) {
+		if d := r.Files[i]; x.Relines || x.Raw != d.Raw && bytes.Contains(r.Messages, []byte(filepath.Base(d.Path))) {
 			return false
 		}
 	}
@@ -328,6 +369,7 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, asBytes bool) s
 		}
 	}
 	var scans []*scan
+	relines := false
 	moved := map[string]*scan{} // with other lines
 	for _, d := range r.Files {
 		x, err := c.readScan(d.Path, u.cxx && !u.old)
@@ -335,6 +377,7 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, asBytes bool) s
 			return ""
 		}
 		scans = append(scans, x)
+		relines = relines || x.Relines
 		switch {
 		case x.Raw == d.Raw:
 		case asBytes || u.debug || u.contracts || u.warns && x.Layout != d.Layout:
@@ -343,15 +386,13 @@ func (c *cache) matches(ctx context.Context, u *unit, r *record, asBytes bool) s
 			how = max(how, "same tokens")
 		case x.Tokens == d.Tokens:
 			how = max(how, "same tokens")
-			if x.Relines {
-				return ""
-			}
 			moved[filepath.Clean(d.Path)] = x
 		default:
 			return ""
 		}
 	}
-	if !r.repeats(scans) {
+	// Without optimisation gcc compares places, columns and all, by the names and lines that files give them.
+	if relines && how != "same bytes" || !r.repeats(scans) {
 		return ""
 	}
 	means := u.means(r.Files, scans)
@@ -465,7 +506,11 @@ func (c *cache) describe(u *unit, depend []byte, start time.Time) (*record, erro
 			}
 		}
 	}
-	for _, f := range u.allMaps() {
+	for _, m := range u.allMaps() {
+		if m.unclear {
+			return nil, errors.New("a module map that isn't understood")
+		}
+		f := m.file
 		r.Maps = append(r.Maps, dependency{Path: f, Raw: hashMap(f)})
 		if s, err := stamp.Of(f); err == nil && s.Since(start) || err != nil && !os.IsNotExist(err) {
 			return nil, errChanging
@@ -586,6 +631,9 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 			if filepath.IsAbs(x.name) {
 				path = x.name
 			}
+			if u.clang && otherCase(x.dir, x.name) {
+				return 0, nil, "a name that is another one but for case"
+			}
 			if state&isDirectory == 0 {
 				found = append(found, path)
 				real, err := u.realPath(path, x.dir)
@@ -612,7 +660,21 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 		h.Write(head[:])
 		h.WriteString(x.dir + "\x00" + x.name + "\x00")
 	}
+	u.hashMapped(h, inodes)
 	return h.Sum64(), found, ""
+}
+
+// otherCase tells whether a part of a name is a link to what is called the same but for case, of which clang
+// warns.
+func otherCase(dir, name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		dir += "/" + part
+		to, err := os.Readlink(dir)
+		if to = filepath.Base(to); err == nil && to != part && strings.EqualFold(to, part) {
+			return true
+		}
+	}
+	return false
 }
 
 // nameIn is a name that is looked up in a directory.

@@ -49,6 +49,9 @@ func askLines(ctx context.Context, u *unit) (*asked, error) {
 // builtin; and whether a builtin stands where it could be that of a caller: it has
 // to be in the body of a function, and not in parentheses behind "=".
 func asking(text []byte) *asked {
+	if markersInside(text) {
+		return &asked{Elsewhere: true}
+	}
 	files := map[string]bool{}
 	file, builtin := "", false
 	for line := range bytes.Lines(text) {
@@ -64,6 +67,17 @@ func asking(text []byte) *asked {
 		}
 	}
 	return &asked{Files: slices.Sorted(maps.Keys(files)), Elsewhere: builtin && !inBodies(text)}
+}
+
+// markersInside tells whether a raw string has a line that begins as a marker does.
+func markersInside(text []byte) bool {
+	lex := token.New(text, 0)
+	for t := lex.Next(); t.Kind != token.EOF; t = lex.Next() {
+		if t.Kind != token.Marker && t.Kind != token.Pragma && bytes.Contains(text[t.Off:t.End], []byte("\n#")) {
+			return true
+		}
+	}
+	return false
 }
 
 // verbatimPragma matches pragmas in which compilers expand no macros.
@@ -104,6 +118,7 @@ type scope struct {
 	initial bool   // it has "="
 	result  bool   // behind its parentheses there is a type, or a constraint
 	members bool   // behind its parentheses there are initialisers of members
+	based   bool   // behind class, struct, union or enum there is ":", up to a semicolon
 	// Of the braces themselves: they are the outermost of a body, a builtin is in
 	// them, a statement ends in them.
 	outer, asks, ends bool
@@ -218,6 +233,7 @@ func (n *nesting) read(word string) bool {
 			n.initial = true
 		}
 	case ":":
+		n.based = n.based || n.tagged && len(n.parens) == 0
 		access := n.prev == "public" || n.prev == "private" || n.prev == "protected"
 		n.initial = n.initial || !n.called && !access // a bit-field may have an initialiser
 		n.members = n.members || n.called && len(n.parens) == 0
@@ -268,7 +284,7 @@ func (n *nesting) leave() bool {
 	n.scope = n.open[len(n.open)-1]
 	n.open = n.open[:len(n.open)-1]
 	n.asks = n.asks || asks
-	if len(n.parens) == 0 && !n.members {
+	if len(n.parens) == 0 && !n.members && !n.based {
 		n.scope = n.next() // most likely it ends a declaration
 	}
 	return true

@@ -1,18 +1,37 @@
 package launcher
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"syscall"
 
 	"github.com/cespare/xxhash/v2"
 )
 
 // external matches a declaration of a module that another map has.
-var external = regexp.MustCompile(`extern module (?:"[^"]*"|[A-Za-z0-9_.]+) "([^"]+)"`)
+var external = regexp.MustCompile(`extern\s+module\s+(?:"[^"]*"|[A-Za-z0-9_.]+)\s+"([^"]+)"`)
 
-// allMaps returns the module maps of the command line, and those that they name.
-func (u *unit) allMaps() (files []string) {
+// unclear are words and signs outside of quotes with which a map says more of files than their names, or may hide a
+// declaration.
+var unclear = [][]byte{[]byte("umbrella"), []byte("//"), []byte("/*"), []byte(`\`)}
+
+// moduleMap is a file that says which header is of which module.
+type moduleMap struct {
+	file    string
+	headers []string // that it names, but for those of absolute names, which are the toolchain's
+	unclear bool
+}
+
+// allMaps returns the module maps of the command line, those that they name, and those that clang
+// looks for beside them.
+func (u *unit) allMaps() []moduleMap {
+	if u.moduleMaps != nil {
+		return u.moduleMaps
+	}
 	seen := map[string]bool{}
 	var add func(file string)
 	add = func(file string) {
@@ -20,23 +39,48 @@ func (u *unit) allMaps() (files []string) {
 			return
 		}
 		seen[file] = true
-		files = append(files, file)
 		b, err := os.ReadFile(file)
+		m := moduleMap{file: file}
 		if err != nil {
-			return // whoever reads it again sees that
+			u.moduleMaps = append(u.moduleMaps, m) // whoever hashes it sees that
+			return
 		}
-		for _, m := range external.FindAllSubmatch(b, -1) {
-			next := string(m[1])
-			if !u.home && !filepath.IsAbs(next) {
-				next = filepath.Join(filepath.Dir(file), next)
+		dir := dirOf(file) + "/"
+		if u.home {
+			dir = ""
+		}
+		from := func(name string) string {
+			if filepath.IsAbs(name) {
+				return name
 			}
-			add(next)
+			return dir + name // not cleaned: links may be on the way
+		}
+		var outside []byte
+		for i, part := range bytes.Split(b, []byte(`"`)) {
+			if i%2 == 0 {
+				outside = append(outside, part...)
+			} else if len(part) > 0 && part[0] != '/' {
+				m.headers = append(m.headers, from(string(part)))
+			}
+		}
+		others := external.FindAllSubmatch(b, -1)
+		m.unclear = bytes.Count(outside, []byte("extern")) != len(others)
+		for _, w := range unclear {
+			m.unclear = m.unclear || bytes.Contains(outside, w)
+		}
+		u.moduleMaps = append(u.moduleMaps, m)
+		for _, o := range others {
+			add(from(string(o[1])))
+		}
+		if name := filepath.Base(file); name == "module.modulemap" || name == "module.map" {
+			add(dirOf(file) + "/module.private.modulemap")
+			add(dirOf(file) + "/module_private.map")
 		}
 	}
 	for _, f := range u.maps {
 		add(f)
 	}
-	return files
+	return u.moduleMaps
 }
 
 // hashMap hashes a module map. One that isn't there has a hash as well: a sandbox
@@ -47,4 +91,19 @@ func hashMap(file string) uint64 {
 		return 0
 	}
 	return xxhash.Sum64(b)
+}
+
+// hashMapped writes which of the files that maps name are there, and which of the files that were found they are:
+// that decides which module a header is of.
+func (u *unit) hashMapped(h io.Writer, inodes map[[2]uint64]int) {
+	for _, m := range u.allMaps() {
+		for _, name := range m.headers {
+			var st syscall.Stat_t
+			number := -1
+			if syscall.Stat(name, &st) == nil {
+				number = inodes[[2]uint64{uint64(st.Dev), st.Ino}]
+			}
+			fmt.Fprintf(h, "%s %d\x00", name, number)
+		}
+	}
 }

@@ -20,7 +20,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "14"
+const scanFormat = "16"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -80,6 +80,7 @@ const (
 	levels                      // one may, by a macro
 	options                     // names of such warnings
 	reads                       // a file that no list has, or whether there is one
+	callers                     // the line that a function is called from
 )
 
 // special are the words that mean something, wherever they stand.
@@ -88,6 +89,7 @@ var special = map[string]meaning{
 	"__builtin_COLUMN": columns, "__builtin_source_location": columns,
 	"__PRETTY_FUNCTION__": places, "__builtin_dump_struct": places, "__ASSERT_FUNCTION": places, "__assert_fail": places,
 	"diagnostic": strict, "dependency": reads, "include_alias": reads,
+	builtinLine: callers, "__builtin_FUNCSIG": callers, "assert": callers,
 	"__has_include": reads, "__has_include_next": reads, "__has_embed": reads,
 }
 
@@ -326,6 +328,10 @@ var (
 	allowed = regexp.MustCompile(`^[^"]*"\s*(?:GCC|clang)\s+diagnostic\s+(?:push|pop|ignored)\b`)
 )
 
+// statement are tokens behind which a statement begins: an assertion elsewhere is in an expression, which may
+// be that of an initialiser.
+var statement = []string{";", "{", "}", ")", "else", "do"}
+
 // notice notes what a word or a literal means.
 func (s *scanner) notice(t []byte) {
 	// Who suppresses warnings makes no errors.
@@ -361,7 +367,7 @@ func (s *scanner) notice(t []byte) {
 	}
 	word := string(t)
 	s.x.Callers = s.x.Callers || slices.Contains(builtins, word) && s.directive != "if" && s.directive != "elif" ||
-		(word == "assert" || strings.HasPrefix(word, "__ASSERT_")) && s.directive != "undef" && (s.define != nil || s.depth > 0)
+		(word == "assert" || strings.HasPrefix(word, "__ASSERT_")) && s.directive != "undef" && (s.define != nil || s.depth > 0 || !slices.Contains(statement, last))
 	switch {
 	case t[0] == 'W' && last == "-":
 		s.x.Means |= options
@@ -903,6 +909,9 @@ func (c *cache) readScan(path string, cxx bool) (*scan, error) {
 		x.kept = file
 		c.scans[path] = x
 		return x, nil
+	}
+	if !isFile(path) { // reading may never end
+		return nil, errors.New(path + " is no regular file")
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -37,12 +37,14 @@ type unit struct {
 	// maps are the module maps that -fmodule-map-file names, home says that what
 	// they name is relative to the current directory. Without -fmodules they only
 	// forbid includes.
-	maps  []string
-	home  bool
-	gch   bool // the compiler may take a precompiled header
-	clang bool
-	own   []string // directories of the compiler's own headers
-	key   string   // in hex
+	maps []string
+	home bool
+	// moduleMaps are these and what they lead to, once they were read.
+	moduleMaps []moduleMap
+	gch        bool // the compiler may take a precompiled header
+	clang      bool
+	own        []string // directories of the compiler's own headers
+	key        string   // in hex
 }
 
 // more are flags that read and write nothing, beside those that package compiler knows: what
@@ -53,14 +55,14 @@ var more = regexp.MustCompile(`^(-O[0-3sgz]?|-Ofast|-f(no-)?(rtti|threadsafe-sta
 var variables = []string{
 	"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "LIBRARY_PATH", "CCC_OVERRIDE_OPTIONS",
 	"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG", "SDKROOT", "SYSROOT", "CCC_ADD_ARGS", "GCC_SPECS", "CLANG_CONFIG_FILE_SYSTEM_DIR",
-	"CLANG_CONFIG_FILE_USER_DIR", "CLANG_NO_DEFAULT_CONFIG", "SOURCE_DATE_EPOCH", "LD_PRELOAD", "LD_LIBRARY_PATH",
+	"CLANG_CONFIG_FILE_USER_DIR", "CLANG_NO_DEFAULT_CONFIG", "SOURCE_DATE_EPOCH",
 }
 
 // bypassed are beginnings of flags that package compiler knows, and that read or write files, or
 // warn of comments, blanks and directories.
 var bypassed = []string{"-i", "-fmodule-map-file", "-fprofile", "--config", "-fdiagnostics-format", "-fdiagnostics-add", "-fdiagnostics-set", "-x",
 	"-frecord", "-grecord", "-Wdocumentation", "-Weverything", "-Wimplicit-fallthrough=1", "-Wtrailing-whitespace", "-Wleading-whitespace", "-Wmissing-include-dirs",
-	"-Wtraditional"}
+	"-Wtraditional", "-fno-show-source-location", "-fdiagnostics-absolute-paths"}
 
 // compat are warnings of what older standards don't have, as "//" comments.
 var compat = regexp.MustCompile(`^-W[^n].*-compat(-pedantic)?$`)
@@ -280,11 +282,14 @@ func (l *commandLine) setLanguage() (bypass string) {
 	return ""
 }
 
-// environment says which of variables is set.
+// prefixes are beginnings of others, those of the loader among them.
+var prefixes = []string{"CC_PRINT_", "CC_LOG_", "FORCE_CLANG_", "EXPERIMENTAL_", "LD_"}
+
+// environment says which of variables is set, if only to nothing.
 func environment() (bypass string) {
-	for _, v := range variables {
-		if os.Getenv(v) != "" {
-			return "environment variable " + v
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); slices.Contains(variables, name) || beginsWithOne(name, prefixes) {
+			return "environment variable " + name
 		}
 	}
 	return ""
@@ -305,7 +310,7 @@ func (l *commandLine) setMacros() (bypass string) {
 
 // setKey computes the key of the unit: all but what the files say.
 func (u *unit) setKey(compiler string) {
-	b := frame.New("tasting cc 9")
+	b := frame.New("tasting cc 10")
 	b.String(compiler)
 	b.Strings(u.args)
 	b.Strings(u.dirs)

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,6 +83,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if code, ok := runTest(args); ok {
 		return code
 	}
+	collectLater()
 	// bazel run starts programs in their runfiles, not where the user is.
 	if dir := os.Getenv("BUILD_WORKING_DIRECTORY"); dir != "" {
 		if wd, err := os.Getwd(); err == nil && strings.Contains(wd, ".runfiles/") {
@@ -94,6 +97,16 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return serve(args[1:n], stdin, stdout, stderr)
 	}
 	return execute(args[1:], stdin, stdout, stderr)
+}
+
+// collectLater has the first collection of garbage wait for 32 MiB, not 4. Most processes are
+// short: those of a compiler, the runner's. Afterwards all is as usual.
+func collectLater() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	usual := debug.SetGCPercent(800)
+	runtime.AddCleanup(new([32]byte), func(percent int) { debug.SetGCPercent(percent) }, usual)
 }
 
 // execute runs a command.
