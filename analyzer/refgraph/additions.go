@@ -89,7 +89,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, starting []int32, weakl
 		x.addHash("start-up symbols", c.startingHash(users, starting))
 	}
 	if c.debug || c.layout {
-		x.addHash("places", c.placesHash())
+		x.addHash("places", x.placesHash())
 	}
 }
 
@@ -657,12 +657,13 @@ func (c *Composer) debugHash() Hash {
 
 // placesHash says in which unit, and which of it, each component of the closure is: equal ones
 // have other names, lines and addresses.
-func (c *Composer) placesHash() Hash {
-	b := frame.New("tasting places 1")
-	b.Int(len(c.order))
-	for _, id := range c.order {
-		b.Int(int(c.nodes[id].instance))
-		b.Int(int(c.nodes[id].own))
+func (x *Closure) placesHash() Hash {
+	b := frame.New("tasting places 2")
+	order, _ := x.walk()
+	b.Int(len(order))
+	for _, id := range order {
+		b.Int(int(x.c.nodes[id].instance))
+		b.Int(int(x.c.nodes[id].own))
 	}
 	return b.Sum()
 }

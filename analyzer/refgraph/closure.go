@@ -685,12 +685,11 @@ type Member struct {
 	Roots     []string // why it is a root; empty if it isn't one, "" for a component that is one by itself
 }
 
-// Members lists the components of the closure, roots first and each component
-// before what only it refers to.
-func (x *Closure) Members() []Member {
+// walk returns the nodes of the closure, roots first and then breadth-first by their links, and of each node its place
+// among them, from 1. (Composer.order depends on what was composed before.)
+func (x *Closure) walk() (order, place []int32) {
 	c := x.c
-	var order []int32
-	place := make([]int32, len(c.nodes))
+	place = make([]int32, len(c.nodes))
 	visit := func(ids []int32) {
 		for _, id := range ids {
 			if id >= 0 && place[id] == 0 {
@@ -703,6 +702,14 @@ func (x *Closure) Members() []Member {
 	for i := 0; i < len(order); i++ {
 		visit(c.linksOf(order[i]))
 	}
+	return order, place
+}
+
+// Members lists the components of the closure, roots first and each component
+// before what only it refers to.
+func (x *Closure) Members() []Member {
+	c := x.c
+	order, place := x.walk()
 	members := make([]Member, len(order))
 	for i, id := range order {
 		n := &c.nodes[id]

@@ -34,7 +34,7 @@ type Composer struct {
 	symbols   []int32   // first of an instance's in bound
 	bound     []int32   // of the unit's symbols: a node and 1, -1-index in lists, or 0
 	lists     [][]int32 // what links to a symbol are in slots, if it isn't one node
-	order     []int32   // nodes in the order of discovery
+	order     []int32   // nodes in the order of discovery: with shortcuts it is another one
 	slots     []int32
 	stack     []int32
 	calls     []call

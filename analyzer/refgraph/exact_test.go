@@ -511,7 +511,7 @@ func newLibraries(choose func(n int) int) (programs []prog) {
 	links := func(n int) string {
 		var b strings.Builder
 		for range choose(n) {
-			b.WriteString(" " + append(names, inline...)[choose(len(names)+len(inline))])
+			b.WriteString(" " + []string{"", "", "", "="}[choose(4)] + append(names, inline...)[choose(len(names)+len(inline))])
 		}
 		return b.String()
 	}
@@ -523,7 +523,7 @@ func newLibraries(choose func(n int) int) (programs []prog) {
 	for _, n := range names {
 		var b strings.Builder
 		fmt.Fprintf(&b, "%s 1 ->%s x\n", n, links(4))
-		fmt.Fprintf(&b, "static x %d ->%s\n", choose(2), []string{"", "", " " + n, " y\nstatic y 1 -> x"}[choose(4)])
+		fmt.Fprintf(&b, "static x %d ->%s\n", choose(2), []string{"", "", " " + n, " =" + n, " y\nstatic y 1 -> x"}[choose(5)])
 		for _, i := range inline {
 			if one(2) {
 				fmt.Fprintf(&b, "weak group=%s %s %d ->%s\n", i, i, choose(12)/11, content[i])
@@ -532,7 +532,7 @@ func newLibraries(choose func(n int) int) (programs []prog) {
 		units = append(units, b.String())
 	}
 	for range 2 + choose(4) {
-		p := prog{"main 1 ->" + links(4)}
+		p := prog{"main 1 ->" + links(4) + []string{" backtrace_full", "", "", "", "", ""}[choose(6)]}
 		if one(2) {
 			i := inline[choose(2)]
 			p[0] += fmt.Sprintf("\nweak group=%s %s 0 ->%s", i, i, content[i])
@@ -619,6 +619,37 @@ func membersOf(x *Closure) []Member {
 		list[i].Unit = 0
 	}
 	return list
+}
+
+// TestShortcuts: what a program has in common with one before, but for what only this one has.
+func TestShortcuts(t *testing.T) {
+	for name, programs := range map[string][2]prog{
+		"a way out leads back": {
+			{"main 1 -> a", "a 1 -> =w w \n weak w 2 -> a", "w 3"},
+			{"main 1 -> a", "a 1 -> =w w \n weak w 2 -> a"}},
+		"another copy, but not for a link in the unit": {
+			{"main 1 -> a", "a 1 -> =b c \n weak group=b b 2 -> c", "c 3 -> a b"},
+			{"main 1 -> a", "weak group=b b 2 -> c", "a 1 -> =b c \n weak group=b b 2 -> c", "c 3 -> a b"}},
+		"places": {
+			{"main 1 -> m backtrace_full", "m 1 -> k o \n o 2 -> m \n k 3"},
+			{"main 1 -> m backtrace_full", "m 1 -> k o \n o 2 -> m \n k 3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool, known := NewPool(), map[string]int32{}
+			first, second := programs[0].add(t, pool, known, linkmodel.GNU), programs[1].add(t, pool, known, linkmodel.GNU)
+			c := pool.NewComposer()
+			roots := Roots{Symbols: []string{"main"}}
+			for range 3 {
+				c.Compose(first, roots)
+			}
+			if len(c.shortcuts.ways) == 0 {
+				t.Error("there is no shortcut")
+			}
+			if got, want := c.Compose(second, roots), programs[1].closure(t); got.Hash != want.Hash {
+				t.Errorf("%x, alone %x", got.Hash[:4], want.Hash[:4])
+			}
+		})
+	}
 }
 
 // A program's hash doesn't depend on what was composed before, nor on what else

@@ -43,6 +43,8 @@ type member struct {
 	unit, own int32
 	// symbol is one by which another member refers to it, or None.
 	symbol linkmodel.Symbol
+	// fixed says that one refers to it by a link in the unit: then it is this copy.
+	fixed bool
 }
 
 // exit is a link of a member; of those that are the same there is one.
@@ -172,6 +174,9 @@ func (c *Composer) resembles(n, id int32) bool {
 		x := &c.nodes[node]
 		in := c.linked.Instances[x.instance]
 		if in.Unit != m.unit || x.own != m.own {
+			if m.fixed {
+				return false
+			}
 			if shape := c.pool.units[in.Unit].comps[x.own].shape; shape < 0 || shape != c.pool.units[m.unit].comps[m.own].shape {
 				return false
 			}
@@ -239,7 +244,8 @@ func (c *Composer) through(members []int32) bool {
 		if e.hash < 0 {
 			continue
 		}
-		if to := &c.nodes[c.slots[at]]; to.hash != e.hash || to.member != e.member {
+		// What led out may lead to a member, which has no hash yet.
+		if to := &c.nodes[c.slots[at]]; to.group == c.nodes[members[0]].group || to.hash != e.hash || to.member != e.member {
 			return false
 		}
 		at++
@@ -296,7 +302,7 @@ func (c *Composer) describeExits(order []int32, group int32) bool {
 			return false
 		}
 		s.count[comp.description] = true
-		s.members = append(s.members, member{in.Unit, x.own, linkmodel.None})
+		s.members = append(s.members, member{unit: in.Unit, own: x.own, symbol: linkmodel.None})
 	}
 	for number, id := range order {
 		x := &c.nodes[id]
@@ -310,6 +316,7 @@ func (c *Composer) describeExits(order []int32, group int32) bool {
 				node := c.at(x.instance, l)
 				to := &c.nodes[node]
 				if to.group == group {
+					s.members[first+int(to.member)].fixed = true
 					continue
 				}
 				if at, known = s.others[node]; !known {
