@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
@@ -418,8 +419,11 @@ func libraries(program string) (files []string) {
 			}
 		}
 	}
-	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-		cmd := exec.Command(program)
+	if slices.ContainsFunc(f.Progs, isForGlibc) {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, program)
+		cmd.Dir = os.TempDir()
 		cmd.Env = append(os.Environ(), "LD_TRACE_LOADED_OBJECTS=1") // ld.so(8): it loads, and runs nothing
 		out, _ := cmd.Output()
 		for word := range strings.FieldsSeq(string(out)) {
@@ -436,6 +440,15 @@ func libraries(program string) (files []string) {
 		}
 	}
 	return files
+}
+
+// isForGlibc tells of a part of a program whether it names the loader of glibc. Others may run the program.
+func isForGlibc(p *elf.Prog) bool {
+	if p.Type != elf.PT_INTERP || p.Filesz > 4096 {
+		return false
+	}
+	name, err := io.ReadAll(p.Open())
+	return err == nil && bytes.HasPrefix(name[bytes.LastIndexByte(name, '/')+1:], []byte("ld-linux"))
 }
 
 func isFile(path string) bool {

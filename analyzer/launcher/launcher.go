@@ -667,11 +667,24 @@ func (c *cache) exists(u *unit, files []dependency, scans []*scan) (sum uint64, 
 // otherCase tells whether a part of a name is a link to what is called the same but for case, of which clang
 // warns.
 func otherCase(dir, name string) bool {
+	if filepath.IsAbs(name) {
+		dir, name = "", name[1:]
+	}
 	for part := range strings.SplitSeq(name, "/") {
 		dir += "/" + part
-		to, err := os.Readlink(dir)
-		if to = filepath.Base(to); err == nil && to != part && strings.EqualFold(to, part) {
-			return true
+		link := dir
+		for range 40 { // more aren't followed
+			to, err := os.Readlink(link)
+			if err != nil {
+				break
+			}
+			if base := filepath.Base(to); base != part && strings.EqualFold(base, part) {
+				return true
+			}
+			if !filepath.IsAbs(to) {
+				to = dirOf(link) + "/" + to
+			}
+			link = to
 		}
 	}
 	return false

@@ -17,7 +17,7 @@ var external = regexp.MustCompile(`extern\s+module\s+(?:"[^"]*"|[A-Za-z0-9_.]+)\
 
 // unclear are words and signs outside of quotes with which a map says more of files than their names, or may hide a
 // declaration.
-var unclear = [][]byte{[]byte("umbrella"), []byte("//"), []byte("/*"), []byte(`\`)}
+var unclear = [][]byte{[]byte("umbrella"), []byte("//"), []byte("/*")}
 
 // moduleMap is a file that says which header is of which module.
 type moduleMap struct {
@@ -64,7 +64,7 @@ func (u *unit) allMaps() []moduleMap {
 			}
 		}
 		others := external.FindAllSubmatch(b, -1)
-		m.unclear = bytes.Count(outside, []byte("extern")) != len(others)
+		m.unclear = bytes.Count(outside, []byte("extern")) != len(others) || bytes.Contains(b, []byte(`\`))
 		for _, w := range unclear {
 			m.unclear = m.unclear || bytes.Contains(outside, w)
 		}

@@ -20,7 +20,7 @@ import (
 
 // scanFormat is in the name of what is remembered of a file: another scanner finds
 // other things.
-const scanFormat = "16"
+const scanFormat = "17"
 
 // A scan is what the launcher knows of a source file or header.
 type scan struct {
@@ -330,7 +330,7 @@ var (
 
 // statement are tokens behind which a statement begins: an assertion elsewhere is in an expression, which may
 // be that of an initialiser.
-var statement = []string{";", "{", "}", ")", "else", "do"}
+var statement = []string{";", "{", "}", "else", "do"}
 
 // notice notes what a word or a literal means.
 func (s *scanner) notice(t []byte) {

@@ -134,6 +134,7 @@ prefixes:
 				return in, false
 			}
 			vexMap = b[i] & 0x1f
+			rexB = b[i]&0x20 == 0 // there it is inverted
 		}
 		if op == 0x62 {
 			n = 3
