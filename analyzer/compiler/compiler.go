@@ -11,12 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 )
 
 // Compiler is what a compiler says of itself under -v.
@@ -40,7 +41,7 @@ var ErrNoCompiler = errors.New("can't be started; install it, or name another on
 
 // versionLine matches "gcc version 16.2.0 (Debian 16.2.0-3)" and "Debian clang
 // version 21.1.8 (13)", but no line of cc1's own banner, which names paths.
-var versionLine = regexp.MustCompile(`^(?:[A-Za-z]+ )?(gcc|clang) version ([0-9]+)`)
+var versionLine = lazyregexp.New(`^(?:[A-Za-z]+ )?(gcc|clang) version ([0-9]+)`)
 
 // Identify reads what a compiler says of itself under -v.
 func Identify(path, printed string) (*Compiler, error) {
@@ -151,7 +152,7 @@ func (c *Compiler) Doubt() string {
 	return ""
 }
 
-var targets = regexp.MustCompile(`^(x86_64|aarch64)-([a-z0-9_]+-)?linux(-gnu|-musl)?$`)
+var targets = lazyregexp.New(`^(x86_64|aarch64)-([a-z0-9_]+-)?linux(-gnu|-musl)?$`)
 
 // effective are the flags of the command line, and those of the compiler proper.
 func (c *Compiler) effective(inv *Invocation) []string {

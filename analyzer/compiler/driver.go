@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 )
 
 // What only the drivers of gcc and clang have inside: gcc's specs of C, and what clang's main says
@@ -47,9 +48,9 @@ var wrappers = []string{
 
 // What differs in cc_wrapper.sh, and what `tasting cc --install` writes.
 var (
-	shell    = regexp.MustCompile(`^#!(/bin/bash|/bin/sh|/usr/bin/env bash)\n`)
-	calls    = regexp.MustCompile(`(?m)^(/[\w./+@-]+) "\$@"$`)
-	launches = regexp.MustCompile(`^#!/bin/sh\nexec '([^'\\]+)' 'cc' '--dir=[^'\\]*' '--audit=[^'\\]*' '--' '([^'\\]+)' "\$@"\n$`)
+	shell    = lazyregexp.New(`^#!(/bin/bash|/bin/sh|/usr/bin/env bash)\n`)
+	calls    = lazyregexp.New(`(?m)^(/[\w./+@-]+) "\$@"$`)
+	launches = lazyregexp.New(`^#!/bin/sh\nexec '([^'\\]+)' 'cc' '--dir=[^'\\]*' '--audit=[^'\\]*' '--' '([^'\\]+)' "\$@"\n$`)
 )
 
 // wrapped returns the compiler that a script runs, or "" if it may do something else.

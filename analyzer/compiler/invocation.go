@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 )
 
@@ -140,7 +140,7 @@ func refuses(flag string) bool {
 }
 
 // standards are those of C. An older or foreign one gives words another meaning.
-var standards = regexp.MustCompile(`^--?std=(c|gnu|iso9899:)(89|90|9x|99|11|1x|17|18|23|2x|2y|199409|1990|1999|2011|2017|2018|2024)$`)
+var standards = lazyregexp.New(`^--?std=(c|gnu|iso9899:)(89|90|9x|99|11|1x|17|18|23|2x|2y|199409|1990|1999|2011|2017|2018|2024)$`)
 
 // parses reports whether flag a, which is plain, decides how C is parsed.
 func parses(a string) bool {

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/tu"
 )
 
@@ -69,8 +69,8 @@ func dumpArgs(u *tu.Unit) []string {
 }
 
 var (
-	versionLine = regexp.MustCompile(`(?m)^.*clang version (\d+)\..*$`)
-	errorLine   = regexp.MustCompile(`(?m)^(?:<stdin>:(\d+):(\d+): |[^\s:][^:\n]*:\d+:\d+: )?(?:fatal )?error: (.*)$`)
+	versionLine = lazyregexp.New(`(?m)^.*clang version (\d+)\..*$`)
+	errorLine   = lazyregexp.New(`(?m)^(?:<stdin>:(\d+):(\d+): |[^\s:][^:\n]*:\d+:\d+: )?(?:fatal )?error: (.*)$`)
 )
 
 // runClang has clang dump the tree of u's text, and reads it. clang's own failure

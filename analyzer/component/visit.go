@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/clangast"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
@@ -529,9 +529,9 @@ func (b *builder) weighs() error {
 	return nil
 }
 
-var bits = regexp.MustCompile(`_BitInt\s*\(\s*(\d+)\s*\)`)
+var bits = lazyregexp.New(`_BitInt\s*\(\s*(\d+)\s*\)`)
 
-var arrayBound = regexp.MustCompile(`\[\s*(\d+)\s*\]`)
+var arrayBound = lazyregexp.New(`\[\s*(\d+)\s*\]`)
 
 // storageOf returns the storage class of a declaration.
 func storageOf(n *clangast.Node) (string, error) {

@@ -6,13 +6,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
@@ -131,7 +131,7 @@ func (s *session) readMappings() ([]byte, error) {
 }
 
 // ofTests matches flags about how tests are run.
-var ofTests = regexp.MustCompile(`(?m)^[^#\n]*(--(?:no)?(?:test_\w*|\w*action_env|run_under|runs_per_test|cache_test_results|collect_code_coverage|\w*strategy\w*|\w*sandbox\w*))`)
+var ofTests = lazyregexp.New(`(?m)^[^#\n]*(--(?:no)?(?:test_\w*|\w*action_env|run_under|runs_per_test|cache_test_results|collect_code_coverage|\w*strategy\w*|\w*sandbox\w*))`)
 
 // runOf returns what an execution of a test adds to what the build knows of it: what a runner would
 // observe inside of the test, and otherwise what it comes from.
@@ -235,7 +235,7 @@ func (s *session) shards(d *description) int {
 var modelled = wordset.Of("7")
 
 // literal matches arguments that Bazel passes on as they are in the BUILD file.
-var literal = regexp.MustCompile(`^[\w./=:,+@%^-]+$`)
+var literal = lazyregexp.New(`^[\w./=:,+@%^-]+$`)
 
 // environment returns the environment that Bazel starts a test with on this machine, and those of
 // the user's and the rule's variables that Bazel may set itself. Source: Bazel's TestPolicy,
@@ -276,7 +276,7 @@ func (s *session) environment(t *test, all *ofAll) (env, contested []string) {
 }
 
 // ofBazel matches the names of variables that Bazel sets for some tests.
-var ofBazel = regexp.MustCompile(`^(TEST_|GTEST_|TESTBRIDGE_|BASH_FUNC_|COVERAGE|RUNFILES_|BAZEL_|EXPERIMENTAL_|OLDPWD$|SHLVL$|_$)`)
+var ofBazel = lazyregexp.New(`^(TEST_|GTEST_|TESTBRIDGE_|BASH_FUNC_|COVERAGE|RUNFILES_|BAZEL_|EXPERIMENTAL_|OLDPWD$|SHLVL$|_$)`)
 
 // testBinary is the path of a test's executable in the runfiles of its workspace.
 func (s *session) testBinary(t *test) string {

@@ -6,11 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
@@ -40,7 +40,7 @@ func (s *session) writeRun(ctx context.Context) error {
 	return err
 }
 
-var moduleName = regexp.MustCompile(`(?s)\bmodule\(.*?\bname\s*=\s*"([^"]+)"`)
+var moduleName = lazyregexp.New(`(?s)\bmodule\(.*?\bname\s*=\s*"([^"]+)"`)
 
 // workspaceName is the name of the root module, or of its directory.
 func (s *session) workspaceName() string {

@@ -11,12 +11,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
 
@@ -35,7 +35,7 @@ const (
 )
 
 // shard matches Bazel's names of directories for shards.
-var shard = regexp.MustCompile(`^shard_[0-9]+_of_[0-9]+$`)
+var shard = lazyregexp.New(`^shard_[0-9]+_of_[0-9]+$`)
 
 // place splits the name of a file in a result: the directory of the log that it belongs to, and what
 // it is called there.
@@ -59,10 +59,10 @@ func cutOutputs(name string) (at, rest string, ok bool) {
 }
 
 // notRecorded matches files by which a test tells Bazel something that a replay doesn't.
-var notRecorded = regexp.MustCompile(`^test\.(unused_runfiles_log|infrastructure_failure|exited_prematurely|warnings|raw_splitlogs/.*)$`)
+var notRecorded = lazyregexp.New(`^test\.(unused_runfiles_log|infrastructure_failure|exited_prematurely|warnings|raw_splitlogs/.*)$`)
 
 // logHead is what Bazel's script writes before it starts a test. Source: test-setup.sh.
-var logHead = regexp.MustCompile(`^exec \$\{PAGER:-/usr/bin/less\} "\$0" \|\| exit 1\nExecuting tests from [^\n]*\n-{77}\n`)
+var logHead = lazyregexp.New(`^exec \$\{PAGER:-/usr/bin/less\} "\$0" \|\| exit 1\nExecuting tests from [^\n]*\n-{77}\n`)
 
 // maxHead is more than logHead matches.
 const maxHead = 16 << 10

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 )
@@ -133,7 +133,7 @@ type withoutTotal struct {
 	rest int    // lines held
 }
 
-var total = regexp.MustCompile(`^(\x1b\[[0-9;]*m)*Executed \d+ out of \d+ tests?\b`)
+var total = lazyregexp.New(`^(\x1b\[[0-9;]*m)*Executed \d+ out of \d+ tests?\b`)
 
 func (w *withoutTotal) Write(b []byte) (int, error) {
 	for _, part := range bytes.SplitAfter(b, []byte("\n")) {

@@ -11,11 +11,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
@@ -340,10 +340,10 @@ func systemLibrary(symbol string) string {
 }
 
 // instruments matches what is in runtimes of sanitizers and of coverage.
-var instruments = regexp.MustCompile(`^__(asan|hwasan|lsan|msan|tsan|ubsan|sanitizer|gcov|llvm_profile)_`)
+var instruments = lazyregexp.New(`^__(asan|hwasan|lsan|msan|tsan|ubsan|sanitizer|gcov|llvm_profile)_`)
 
 // ofCompilers matches what is in libgcc.
-var ofCompilers = regexp.MustCompile(`^(_Unwind_.*|__(de)?register_frame.*|__gcc_.*|__emutls_.*|__cpu_.*|__[a-z]+[dhstx][ifc][0-9]?)$`)
+var ofCompilers = lazyregexp.New(`^(_Unwind_.*|__(de)?register_frame.*|__gcc_.*|__emutls_.*|__cpu_.*|__[a-z]+[dhstx][ifc][0-9]?)$`)
 
 // bare tells whether a link is without the libraries that drivers add.
 func bare(l *linkflags.Line) bool {
@@ -364,10 +364,10 @@ var byLinkers = []string{"_GLOBAL_OFFSET_TABLE_", "_DYNAMIC", "_end", "end", "_e
 
 // optional matches what drivers don't link by themselves: libatomic's and
 // compiler-rt's.
-var optional = regexp.MustCompile(`^(__atomic_([a-eg-z]|f[a-km-z]).*|__mulo[dst]i4)$`)
+var optional = lazyregexp.New(`^(__atomic_([a-eg-z]|f[a-km-z]).*|__mulo[dst]i4)$`)
 
 // fundamental matches what the C++ library defines for fundamental types.
-var fundamental = regexp.MustCompile(`^_ZT[IS](PK?)?[a-z]$`)
+var fundamental = lazyregexp.New(`^_ZT[IS](PK?)?[a-z]$`)
 
 // An input is what counts of a manifest beside its components.
 type input struct {

@@ -36,7 +36,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -46,6 +45,8 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 )
 
 // Main is the symbol where a test starts unless told otherwise.
@@ -78,7 +79,7 @@ var overrides = sync.OnceValue(func() []string {
 
 // plugged matches what the C library looks up in files whose names are made of a
 // configuration: name services (nsswitch.conf(5)) and converters of characters (GCONV_PATH).
-var plugged = regexp.MustCompile(`^(?:_nss_|gconv(?:_init|_end)?$)`)
+var plugged = lazyregexp.New(`^(?:_nss_|gconv(?:_init|_end)?$)`)
 
 // overrides returns the symbols that some unit defines and libraries of the system refer to.
 func (p *pool) overrides() []linkmodel.Symbol {

@@ -9,11 +9,11 @@ import (
 	"maps"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
@@ -269,7 +269,7 @@ func isShared(file string) bool {
 }
 
 // startFile matches objects of which GNU ld's script leaves the oldest lists of initialisers out.
-var startFile = regexp.MustCompile(`crt(begin|end).?\.o$`)
+var startFile = lazyregexp.New(`crt(begin|end).?\.o$`)
 
 // twice notes what is linked although it is on the line already: as often as it is there, its
 // initialisers run. What is searched for members may be searched again.

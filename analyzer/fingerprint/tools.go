@@ -3,9 +3,9 @@ package fingerprint
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"slices"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 )
@@ -16,7 +16,7 @@ type Tools struct {
 	Variables []string // NAME=VALUE
 }
 
-var repository = regexp.MustCompile(`external/[^/]+/`)
+var repository = lazyregexp.New(`external/[^/]+/`)
 
 // Write writes, in any order of the files, what identifies them.
 func (t *Tools) Write(output string) error {

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,6 +20,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
@@ -156,7 +156,7 @@ func (x *installed) current() bool {
 // ownDir matches directories of headers that come with a compiler, unless one of
 // elsewhere has it look in others.
 var (
-	ownDir    = regexp.MustCompile(`/(c\+\+|lib/gcc|lib/clang)/`)
+	ownDir    = lazyregexp.New(`/(c\+\+|lib/gcc|lib/clang)/`)
 	elsewhere = []string{"--sysroot", "-nostdinc", "--gcc-toolchain", "-gcc-toolchain"}
 )
 

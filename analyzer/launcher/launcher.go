@@ -43,7 +43,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -52,6 +51,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 )
 
 // Options of Run.
@@ -549,7 +550,7 @@ func (l *links) changed(file string) bool {
 }
 
 // unnamedAt is in names of functions by clang (__PRETTY_FUNCTION__).
-var unnamedAt = regexp.MustCompile(`\((?:lambda|(?:unnamed|anonymous) (?:struct|class|union|enum)) at ([^()\x00]*?):\d+:\d+\)`)
+var unnamedAt = lazyregexp.New(`\((?:lambda|(?:unnamed|anonymous) (?:struct|class|union|enum)) at ([^()\x00]*?):\d+:\d+\)`)
 
 func placesIn(object []byte) []string {
 	files := map[string]bool{}
@@ -798,7 +799,7 @@ func (c *cache) copyOf(u *unit, path string, like [2]int64, copies map[[2]int64]
 }
 
 // plainNames are those that are the same in lists, line markers and names of functions.
-var plainNames = regexp.MustCompile(`^[A-Za-z0-9_./+=@,~ -]*$`)
+var plainNames = lazyregexp.New(`^[A-Za-z0-9_./+=@,~ -]*$`)
 
 // dependencies reads the rule that a compiler has written (-MD), without the
 // target, in order and each once.

@@ -6,11 +6,11 @@ import (
 	"maps"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
 
@@ -81,7 +81,7 @@ func markersInside(text []byte) bool {
 }
 
 // verbatimPragma matches pragmas in which compilers expand no macros.
-var verbatimPragma = regexp.MustCompile(`^#\s*pragma\s+(?:once|push_macro|pop_macro|(?:GCC|clang)\s+(?:diagnostic|system_header|visibility|poison|push_options|pop_options|optimize|target))\b`)
+var verbatimPragma = lazyregexp.New(`^#\s*pragma\s+(?:once|push_macro|pop_macro|(?:GCC|clang)\s+(?:diagnostic|system_header|visibility|poison|push_options|pop_options|optimize|target))\b`)
 
 // harmless are words of pragmas that nobody defines as macros that ask for lines.
 var harmless = map[string]bool{"GCC": true, "clang": true, "pack": true, "push": true, "pop": true, "unroll": true, "ivdep": true, "novector": true, "loop": true, "STDC": true, "FP_CONTRACT": true, "ON": true, "OFF": true, "DEFAULT": true}
@@ -356,7 +356,7 @@ func conditional(files []*scan) bool {
 }
 
 // fromCompiler matches macros of the compiler that stand for words.
-var fromCompiler = regexp.MustCompile(`^__.*_(SUFFIX|TYPE|PREFIX)__$`)
+var fromCompiler = lazyregexp.New(`^__.*_(SUFFIX|TYPE|PREFIX)__$`)
 
 // composes tells whether a word is two or more parts, one behind the other. Numbers,
 // which may have letters, can be parts, too.

@@ -6,14 +6,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"syscall"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 )
 
 // external matches a declaration of a module that another map has.
-var external = regexp.MustCompile(`extern\s+module\s+(?:"[^"]*"|[A-Za-z0-9_.]+)\s+"([^"]+)"`)
+var external = lazyregexp.New(`extern\s+module\s+(?:"[^"]*"|[A-Za-z0-9_.]+)\s+"([^"]+)"`)
 
 // unclear are words and signs outside of quotes with which a map says more of files than their names, or may hide a
 // declaration.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
 )
 
@@ -197,9 +198,9 @@ func scanText(b []byte, cxx bool) *scan {
 }
 
 var (
-	escaped      = regexp.MustCompile(`\\(?:\\|[abefnrtv]|x\{?([0-9a-f]+)\}?|u(?:0000|\{)?([0-9a-f]{2,4})\}?|o?\{?([0-7]+)\}?)`)
-	betweenParts = regexp.MustCompile(`"(?:\s|/\*(?s:.*?)\*/|//[^\n]*\n)*(?:u8|[ul])?"`)
-	mayAssemble  = regexp.MustCompile(`asm|(?:section|alias|symver|weakref|ifunc|patchable_function_entry)(?:__)?\s*\(|#\s*(?:pragma[^\n]*section|ident)`)
+	escaped      = lazyregexp.New(`\\(?:\\|[abefnrtv]|x\{?([0-9a-f]+)\}?|u(?:0000|\{)?([0-9a-f]{2,4})\}?|o?\{?([0-7]+)\}?)`)
+	betweenParts = lazyregexp.New(`"(?:\s|/\*(?s:.*?)\*/|//[^\n]*\n)*(?:u8|[ul])?"`)
+	mayAssemble  = lazyregexp.New(`asm|(?:section|alias|symver|weakref|ifunc|patchable_function_entry)(?:__)?\s*\(|#\s*(?:pragma[^\n]*section|ident)`)
 	// directiveNames are what reads files, and what can make the name of that.
 	directiveNames = []string{"incbin", "include", "macro", "irp", "rept", "altmacro", "mri"}
 	// hidden are directives that count, and beginnings of their names where a string ends
@@ -319,13 +320,13 @@ func hasEmbed(lower []byte) bool {
 	}
 }
 
-var anyWord = regexp.MustCompile(`[A-Za-z_$][A-Za-z0-9_$]*`)
+var anyWord = lazyregexp.New(`[A-Za-z_$][A-Za-z0-9_$]*`)
 
 var (
 	// aPragma matches what a string has that _Pragma may take for one of those, allowed
 	// those that make no errors.
-	aPragma = regexp.MustCompile(`\b(?:GCC|clang)\b(?s:.*)\bdiagnostic\b`)
-	allowed = regexp.MustCompile(`^[^"]*"\s*(?:GCC|clang)\s+diagnostic\s+(?:push|pop|ignored)\b`)
+	aPragma = lazyregexp.New(`\b(?:GCC|clang)\b(?s:.*)\bdiagnostic\b`)
+	allowed = lazyregexp.New(`^[^"]*"\s*(?:GCC|clang)\s+diagnostic\s+(?:push|pop|ignored)\b`)
 )
 
 // statement are tokens behind which a statement begins: an assertion elsewhere is in an expression, which may
@@ -623,9 +624,9 @@ func (s *scanner) hasInclude(word string, start int) {
 }
 
 // predefined matches names of files that a macro with a parameter may change.
-var predefined = regexp.MustCompile(`\b(?:linux|unix|i386)\b`)
+var predefined = lazyregexp.New(`\b(?:linux|unix|i386)\b`)
 
-var isDefined = regexp.MustCompile(`\bdefined[ \t]*\(?[ \t]*$`)
+var isDefined = lazyregexp.New(`\bdefined[ \t]*\(?[ \t]*$`)
 
 // blanks skips blanks on the line.
 func (s *scanner) blanks() {
@@ -809,7 +810,7 @@ func (s *scanner) comment() {
 	s.blank = true
 }
 
-var splicedEnd = regexp.MustCompile(`\*(\\[ \t\v\f\r]*\n)+/`)
+var splicedEnd = lazyregexp.New(`\*(\\[ \t\v\f\r]*\n)+/`)
 
 func (s *scanner) blockComment() {
 	n := bytes.Index(s.b[s.p+2:], []byte("*/"))
@@ -828,7 +829,7 @@ func (s *scanner) blockComment() {
 	s.blank = true
 }
 
-var anySplice = regexp.MustCompile(`\\[ \t\v\f\r]*\n`)
+var anySplice = lazyregexp.New(`\\[ \t\v\f\r]*\n`)
 
 // said counts comments that compilers read (gcc's -Wimplicit-fallthrough) or may warn
 // of.

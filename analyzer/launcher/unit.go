@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 )
 
 // unit is a compilation, as its command line says it.
@@ -49,7 +49,7 @@ type unit struct {
 
 // more are flags that read and write nothing, beside those that package compiler knows: what
 // they do to code is in the key.
-var more = regexp.MustCompile(`^(-O[0-3sgz]?|-Ofast|-f(no-)?(rtti|threadsafe-statics|char8_t|coroutines|concepts|aligned-allocation|sized-deallocation|implicit-templates|use-cxa-atexit|strict-enums|fast-math|finite-math-only|associative-math|reciprocal-math|trapping-math|signed-zeros|unroll-loops|vectorize|tree-vectorize|slp-vectorize|inline-functions|visibility-inlines-hidden|ipa-sra|gcse|tree-[a-z-]+|elide-constructors|operator-names|permissive|relaxed-template-template-args|new-inheriting-ctors|new-ttp-matching|access-control|keep-inline-functions|strict-volatile-bitfields|reorder-functions)|-f(constexpr-(depth|steps|loop-limit|ops-limit)|template-depth|bracket-depth|inline-limit|abi-version|abi-compat-version|clang-abi-compat)=[0-9a-z.]+|-frandom-seed=.*)$`)
+var more = lazyregexp.New(`^(-O[0-3sgz]?|-Ofast|-f(no-)?(rtti|threadsafe-statics|char8_t|coroutines|concepts|aligned-allocation|sized-deallocation|implicit-templates|use-cxa-atexit|strict-enums|fast-math|finite-math-only|associative-math|reciprocal-math|trapping-math|signed-zeros|unroll-loops|vectorize|tree-vectorize|slp-vectorize|inline-functions|visibility-inlines-hidden|ipa-sra|gcse|tree-[a-z-]+|elide-constructors|operator-names|permissive|relaxed-template-template-args|new-inheriting-ctors|new-ttp-matching|access-control|keep-inline-functions|strict-volatile-bitfields|reorder-functions)|-f(constexpr-(depth|steps|loop-limit|ops-limit)|template-depth|bracket-depth|inline-limit|abi-version|abi-compat-version|clang-abi-compat)=[0-9a-z.]+|-frandom-seed=.*)$`)
 
 // variables are those that change what compilers read or write.
 var variables = []string{
@@ -65,20 +65,20 @@ var bypassed = []string{"-i", "-fmodule-map-file", "-fprofile", "--config", "-fd
 	"-Wtraditional", "-fno-show-source-location", "-fdiagnostics-absolute-paths"}
 
 // compat are warnings of what older standards don't have, as "//" comments.
-var compat = regexp.MustCompile(`^-W[^n].*-compat(-pedantic)?$`)
+var compat = lazyregexp.New(`^-W[^n].*-compat(-pedantic)?$`)
 
 // foreign matches targets whose compilers take another language, that of Microsoft's.
-var foreign = regexp.MustCompile(`(?i)windows|win32|msvc|mingw|cyg|uefi|-ps[45]`)
+var foreign = lazyregexp.New(`(?i)windows|win32|msvc|mingw|cyg|uefi|-ps[45]`)
 
 var (
-	standard    = regexp.MustCompile(`^(--?std=|-ansi$)`)
-	oldStandard = regexp.MustCompile(`^(--?std=(c|gnu)\+\+(98|03|0x|11)|-ansi)$`)
+	standard    = lazyregexp.New(`^(--?std=|-ansi$)`)
+	oldStandard = lazyregexp.New(`^(--?std=(c|gnu)\+\+(98|03|0x|11)|-ansi)$`)
 )
 
 // oldC are standards of C that have no "//" comments.
-var oldC = regexp.MustCompile(`^(--?std=((c|gnu)(89|8x|90)|c94|iso9899:(1990|199409))|-ansi)$`)
+var oldC = lazyregexp.New(`^(--?std=((c|gnu)(89|8x|90)|c94|iso9899:(1990|199409))|-ansi)$`)
 
-var withContracts = regexp.MustCompile(`^--?std=(c|gnu)\+\+2([6-9]|[c-z])$`)
+var withContracts = lazyregexp.New(`^--?std=(c|gnu)\+\+2([6-9]|[c-z])$`)
 
 // searching are beginnings of flags that decide about the compiler's own
 // directories.

@@ -3,10 +3,10 @@ package linkflags
 import (
 	"cmp"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 )
 
@@ -102,7 +102,7 @@ func (l *Line) SeesWhatIsNeeded() bool {
 
 // bringsForeign matches flags of drivers that bring libraries along that aren't among the
 // runtimes: libc++, and those that run loops in parallel.
-var bringsForeign = regexp.MustCompile(`^-(?:-?stdlib=libc\+\+|fopenmp(?:=.*)?|fopenacc|ftree-parallelize-loops(?:=.*)?)$`)
+var bringsForeign = lazyregexp.New(`^-(?:-?stdlib=libc\+\+|fopenmp(?:=.*)?|fopenacc|ftree-parallelize-loops(?:=.*)?)$`)
 
 // Foreign tells whether the line names a library of the system that may call
 // the program by any name.
@@ -157,7 +157,7 @@ func (l *Line) Driven() []string {
 	return slices.DeleteFunc(slices.Clone(l.driver), func(w string) bool { return !driven.MatchString(w) })
 }
 
-var driven = regexp.MustCompile(`^-(?:nostd|nodefaultlibs|nolibc|nostartfiles|static|shared-lib|stdlib|-?rtlib|-?unwindlib|-?stdlib|fsanitize|fno-sanitize|fopenmp|fopenacc|ftree-parallelize|fprofile|fcs-profile|fxray|-?coverage|pg?$|pthread|m|-sysroot|-target|-gcc|gcc|-driver-mode|B|fsplit-stack|fexperimental)`)
+var driven = lazyregexp.New(`^-(?:nostd|nodefaultlibs|nolibc|nostartfiles|static|shared-lib|stdlib|-?rtlib|-?unwindlib|-?stdlib|fsanitize|fno-sanitize|fopenmp|fopenacc|ftree-parallelize|fprofile|fcs-profile|fxray|-?coverage|pg?$|pthread|m|-sysroot|-target|-gcc|gcc|-driver-mode|B|fsplit-stack|fexperimental)`)
 
 // once returns words without repetitions of those that say no more when they are said
 // again: each library on a line may say them.

@@ -2,10 +2,10 @@ package linkflags
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 )
 
@@ -112,10 +112,10 @@ func symbols(expression string) []string {
 }
 
 // asks matches expressions of linker scripts that say where sections are, or how big.
-var asks = regexp.MustCompile(`[A-Z_]\s*\(|(^|[^\w.$])\.($|[^\w.$])|SIZEOF_HEADERS|CONSTANT`)
+var asks = lazyregexp.New(`[A-Z_]\s*\(|(^|[^\w.$])\.($|[^\w.$])|SIZEOF_HEADERS|CONSTANT`)
 
 // solib matches a directory in which Bazel puts links to shared libraries.
-var solib = regexp.MustCompile(`^(\$ORIGIN|[^$])[^$]*/_solib_[^/]+(/[^./][^/]*)*/?$`)
+var solib = lazyregexp.New(`^(\$ORIGIN|[^$])[^$]*/_solib_[^/]+(/[^./][^/]*)*/?$`)
 
 // linkerFlags are the flags of the linkers bfd, gold, lld and mold.
 var linkerFlags = func() map[string]known {

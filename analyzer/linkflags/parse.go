@@ -2,9 +2,10 @@ package linkflags
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 )
 
 // Parse reads the words of a link's command line after the name of the driver.
@@ -191,7 +192,7 @@ func (p *parser) find(dir string, x *Item) string {
 	return ""
 }
 
-var configuration = regexp.MustCompile(`\bbazel-out/[^/]+/`)
+var configuration = lazyregexp.New(`\bbazel-out/[^/]+/`)
 
 // Neutral returns s without the name of a configuration in paths of outputs.
 func Neutral(s string) string {

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
@@ -263,7 +263,7 @@ func (x *Closure) trace(roots Roots) {
 }
 
 // allocation matches operator new and delete.
-var allocation = regexp.MustCompile(`^_Z(n[wa]|d[la])[jmP]`)
+var allocation = lazyregexp.New(`^_Z(n[wa]|d[la])[jmP]`)
 
 func (c *Composer) closure(p *linkmodel.Program, roots Roots) *Closure {
 	x := &Closure{c: c, Unknown: c.linked.Unknown, Exported: roots.Exported || c.linked.Unknown != ""}

@@ -3,11 +3,11 @@ package refgraph
 import (
 	"cmp"
 	"encoding/binary"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 )
 
@@ -129,7 +129,7 @@ var debugReaders = []string{
 // instrumentation matches what compilers refer to in instrumented code, define in it, or
 // C++ libraries and their users call to annotate memory: nothing of a sanitizer's that says
 // anything of the program to it.
-var instrumentation = regexp.MustCompile(`^__(?:` +
+var instrumentation = lazyregexp.New(`^__(?:` +
 	`(?:hw)?asan_(?:load|store|exp_|report_(?:exp_)?(?:load|store)|register_|unregister_|init|version_mismatch|stack_(?:malloc|free)_|set_shadow_|option_detect|handle_|allocas?_|` +
 	`(?:un)?poison_|before_dynamic|after_dynamic|shadow_memory|mem(?:cpy|move|set)|globals_|tag_|generate_tag|personality|tls|add_frame|address_is|region_is)|` +
 	`lsan_(?:ignore_object|disable|enable|(?:un)?register_root)|` +
@@ -140,7 +140,7 @@ var instrumentation = regexp.MustCompile(`^__(?:` +
 
 // sanitizer matches everything of sanitizers: by their functions a program learns names, lines
 // and files, by those that it defines for them it says which may do wrong, and is given reports.
-var sanitizer = regexp.MustCompile(`^__(?:(?:a|hwa|l|m|t|ub)san_|sanitizer_|(?:n|rt|ty)san_default_)`)
+var sanitizer = lazyregexp.New(`^__(?:(?:a|hwa|l|m|t|ub)san_|sanitizer_|(?:n|rt|ty)san_default_)`)
 
 func asksSanitizers(name string) bool {
 	return strings.HasPrefix(name, "__") && sanitizer.MatchString(name) && !instrumentation.MatchString(name)

@@ -11,13 +11,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 )
 
 // Format is the version of the files that WriteRun writes.
@@ -149,7 +150,7 @@ type Fallback struct {
 // tests has some 30 MB.
 const maxFile = 1 << 30
 
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var idPattern = lazyregexp.New(`^[A-Za-z0-9_-]{1,64}$`)
 
 // validate returns what is wrong with r.
 func (r *Run) validate() error {
@@ -214,10 +215,10 @@ const (
 func validSeconds(s float64) bool { return s >= 0 && s <= maxSeconds && !math.IsNaN(s) }
 
 // userinfo is what can stand before the host in a URL.
-var userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s,"'<>]*@`)
+var userinfo = lazyregexp.New(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s,"'<>]*@`)
 
 // query is what can follow the path in a URL; signed URLs have a key in it.
-var query = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^?#\s,"'<>]*)[?#][^\s,"'<>]*`)
+var query = lazyregexp.New(`([A-Za-z][A-Za-z0-9+.-]*://[^?#\s,"'<>]*)[?#][^\s,"'<>]*`)
 
 // redact cuts out of all URLs in s what could be a credential.
 func redact(s string) string {

@@ -9,11 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 )
 
 // Options control Preprocess.
@@ -199,9 +199,9 @@ func plainFiles(names []string) error {
 }
 
 var (
-	splice = regexp.MustCompile(`(\\|\?\?/)[ \t\f\v]*\r?\n`)
+	splice = lazyregexp.New(`(\\|\?\?/)[ \t\f\v]*\r?\n`)
 	// A directive may stand behind a comment.
-	embedding = regexp.MustCompile(`(?m)(^[ \t\f\v]*(#|%:|\?\?=)|\*/).*embed\b`)
+	embedding = lazyregexp.New(`(?m)(^[ \t\f\v]*(#|%:|\?\?=)|\*/).*embed\b`)
 )
 
 // embeds reports whether a source may have an #embed, or ask for one, however it

@@ -2,13 +2,13 @@ package tu
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/token"
 )
@@ -91,16 +91,16 @@ var targeted = []string{"__builtin_ia32_", "__builtin_arm_", "__builtin_aarch64_
 	"__builtin_elementwise_", "__builtin_reduce_"}
 
 // clock matches what a macro has made a literal of, which stands for a time.
-var clock = regexp.MustCompile(`__(TIME|DATE|TIMESTAMP)__`)
+var clock = lazyregexp.New(`__(TIME|DATE|TIMESTAMP)__`)
 
 // operators are the characters that C's operators and brackets begin with.
 const operators = `[](){}.,;:?~!%^&*-+=|/<>`
 
 // charLiteral matches a literal of one character.
-var charLiteral = regexp.MustCompile(`^(?:L|u8|u|U)?'(?:[^\\']|\\[abefnrtv'"?\\]|\\[0-7]{1,3}|\\x[0-9a-fA-F]+)'$`)
+var charLiteral = lazyregexp.New(`^(?:L|u8|u|U)?'(?:[^\\']|\\[abefnrtv'"?\\]|\\[0-7]{1,3}|\\x[0-9a-fA-F]+)'$`)
 
 // braced matches what only newer compilers know as one character.
-var braced = regexp.MustCompile(`^[^"]*"(?:[^\\]|\\[^uxoN]|\\[uxoN][^{])*\\[uxoN]\{`)
+var braced = lazyregexp.New(`^[^"]*"(?:[^\\]|\\[^uxoN]|\\[uxoN][^{])*\\[uxoN]\{`)
 
 type scanner struct {
 	text   []byte
@@ -154,7 +154,7 @@ func (s *scanner) next(end int) {
 
 // visible matches the pragmas that make declarations visible, which is what they are anyway.
 // Compilers differ in what others act on.
-var visible = regexp.MustCompile(`^#pragma GCC visibility (push ?\(default\)|pop)$`)
+var visible = lazyregexp.New(`^#pragma GCC visibility (push ?\(default\)|pop)$`)
 
 func (s *scanner) token(t token.Token) error {
 	b := s.text[t.Off:t.End]
@@ -449,7 +449,7 @@ func (s *scanner) attribute(off int) error {
 	}
 }
 
-var symbol = regexp.MustCompile(`^("[A-Za-z0-9_]*")+$`)
+var symbol = lazyregexp.New(`^("[A-Za-z0-9_]*")+$`)
 
 // label reads what follows the word asm. Only a declaration's symbol is plain.
 func (s *scanner) label() error {
@@ -511,7 +511,7 @@ func (x *Index) Attributes(text []byte, begin, end int) (declarations string, sa
 }
 
 // silent matches an attribute specifier that only warns or keeps from warnings.
-var silent = regexp.MustCompile(`^__attribute(__)?\s*\(\s*\(\s*_*(unused|deprecated|warn_unused_result|fallthrough)_*\s*\)\s*\)$`)
+var silent = lazyregexp.New(`^__attribute(__)?\s*\(\s*\(\s*_*(unused|deprecated|warn_unused_result|fallthrough)_*\s*\)\s*\)$`)
 
 // nodes matches an attribute specifier of which a node of the syntax tree says all.
-var nodes = regexp.MustCompile(`^(_Noreturn|__attribute(__)?\s*\(\s*\(\s*_*(noreturn|pure|const|nothrow|leaf|noinline|always_inline|cold|hot|returns_nonnull)_*\s*\)\s*\))$`)
+var nodes = lazyregexp.New(`^(_Noreturn|__attribute(__)?\s*\(\s*\(\s*_*(noreturn|pure|const|nothrow|leaf|noinline|always_inline|cold|hot|returns_nonnull)_*\s*\)\s*\))$`)

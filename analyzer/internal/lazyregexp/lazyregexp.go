@@ -28,3 +28,38 @@ func (r *Regexp) Match(b []byte) bool { return r.compiled().Match(b) }
 
 // MatchString is that of regexp.Regexp.
 func (r *Regexp) MatchString(s string) bool { return r.compiled().MatchString(s) }
+
+// FindStringSubmatch is that of regexp.Regexp.
+func (r *Regexp) FindStringSubmatch(s string) []string { return r.compiled().FindStringSubmatch(s) }
+
+// ReplaceAllString is that of regexp.Regexp.
+func (r *Regexp) ReplaceAllString(s, repl string) string {
+	return r.compiled().ReplaceAllString(s, repl)
+}
+
+// Find is that of regexp.Regexp.
+func (r *Regexp) Find(b []byte) []byte { return r.compiled().Find(b) }
+
+// FindAll is that of regexp.Regexp.
+func (r *Regexp) FindAll(b []byte, n int) [][]byte { return r.compiled().FindAll(b, n) }
+
+// FindAllSubmatch is that of regexp.Regexp.
+func (r *Regexp) FindAllSubmatch(b []byte, n int) [][][]byte {
+	return r.compiled().FindAllSubmatch(b, n)
+}
+
+// FindSubmatch is that of regexp.Regexp.
+func (r *Regexp) FindSubmatch(b []byte) [][]byte { return r.compiled().FindSubmatch(b) }
+
+// ReplaceAll is that of regexp.Regexp.
+func (r *Regexp) ReplaceAll(src, repl []byte) []byte { return r.compiled().ReplaceAll(src, repl) }
+
+// ReplaceAllFunc is that of regexp.Regexp.
+func (r *Regexp) ReplaceAllFunc(src []byte, repl func([]byte) []byte) []byte {
+	return r.compiled().ReplaceAllFunc(src, repl)
+}
+
+// FindAllStringSubmatch is that of regexp.Regexp.
+func (r *Regexp) FindAllStringSubmatch(s string, n int) [][]string {
+	return r.compiled().FindAllStringSubmatch(s, n)
+}
