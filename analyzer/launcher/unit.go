@@ -55,7 +55,7 @@ var more = lazyregexp.New(`^(-O[0-3sgz]?|-Ofast|-f(no-)?(rtti|threadsafe-statics
 var variables = []string{
 	"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "LIBRARY_PATH", "CCC_OVERRIDE_OPTIONS",
 	"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG", "SDKROOT", "SYSROOT", "CCC_ADD_ARGS", "GCC_SPECS", "CLANG_CONFIG_FILE_SYSTEM_DIR",
-	"CLANG_CONFIG_FILE_USER_DIR", "CLANG_NO_DEFAULT_CONFIG", "SOURCE_DATE_EPOCH",
+	"CLANG_CONFIG_FILE_USER_DIR", "CLANG_NO_DEFAULT_CONFIG", "SOURCE_DATE_EPOCH", "EXPERIMENTAL_SARIF_SOCKET",
 }
 
 // bypassed are beginnings of flags that package compiler knows, and that read or write files, or
@@ -283,7 +283,7 @@ func (l *commandLine) setLanguage() (bypass string) {
 }
 
 // prefixes are beginnings of others, those of the loader among them.
-var prefixes = []string{"CC_PRINT_", "CC_LOG_", "FORCE_CLANG_", "EXPERIMENTAL_", "LD_"}
+var prefixes = []string{"CC_PRINT_", "CC_LOG_", "FORCE_CLANG_", "LD_"}
 
 // environment says which of variables is set, if only to nothing.
 func environment() (bypass string) {
