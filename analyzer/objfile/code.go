@@ -247,9 +247,9 @@ func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent 
 	i, _ := firstReloc(s.relocs, e.start, e.end)
 	b := s.data[:e.end]
 	var last flow
-	var call, done uint64           // the field of the last instruction, and its end
-	called := false                 // if it is a call
-	var inFrame, elsewhere []uint64 // instructions that access memory there
+	var call, done uint64                      // the field of the last instruction, and its end
+	called := false                            // if it is a call
+	inFrame, elsewhere := int64(-1), int64(-1) // the last instructions that access memory there
 	if !r.framed(b[e.start:]) {
 		r.frameless = true
 	}
@@ -296,14 +296,14 @@ func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent 
 		r.clever = r.clever || in.clever
 		switch {
 		case in.base == frameBase:
-			inFrame = append(inFrame, at)
+			inFrame = int64(at)
 		case in.base == otherBase && !in.lea && !in.nop:
-			elsewhere = append(elsewhere, at)
+			elsewhere = int64(at)
 		}
 		if in.branch && in.rel > 0 && !relocated && in.flow != flowCall {
 			if to := int64(next) + relative(b[field:], in.relSize); to >= int64(e.start) && to <= int64(at) {
 				// What a loop counts with is in the frame, unless it was optimised.
-				r.clever = r.clever || behindOrAt(elsewhere, to) && !behindOrAt(inFrame, to)
+				r.clever = r.clever || elsewhere >= to && inFrame < to
 			}
 		}
 		if !in.nop {
@@ -313,11 +313,6 @@ func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent 
 	}
 	e.runsOver(last, call, done)
 	return ""
-}
-
-// behindOrAt tells whether one of some places, in order, is at another one or behind it.
-func behindOrAt(places []uint64, at int64) bool {
-	return len(places) > 0 && int64(places[len(places)-1]) >= at
 }
 
 // runsOver notes what the last instruction does at the end. After it only
