@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -309,5 +310,21 @@ func TestTruncatedEvents(t *testing.T) {
 	err := ReadEvents(name, func(*Event) error { n++; return nil })
 	if n != 1 || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%d events, %v", n, err)
+	}
+}
+
+// Labels come out as build events spell them.
+func TestReadAliases(t *testing.T) {
+	got, err := readAliases([]byte(`{"type":"RULE","rule":{"name":"@@//a:al","ruleClass":"alias","attribute":[{"name":"tags","stringListValue":[]},{"name":"actual","type":"LABEL","stringValue":"@@ext~//:t"}]}}
+{"type":"RULE","rule":{"name":"//b:al","attribute":[{"name":"actual","stringValue":"//b:t"}]}}
+`))
+	if want := map[string]string{"//a:al": "@@ext~//:t", "//b:al": "//b:t"}; err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	if got, err := readAliases(nil); err != nil || len(got) > 0 {
+		t.Errorf("none: %v, %v", got, err)
+	}
+	if _, err := readAliases([]byte(`{"rule":`)); err == nil {
+		t.Error("a stream that is cut has no error")
 	}
 }

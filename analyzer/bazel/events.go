@@ -35,6 +35,7 @@ type Event struct {
 		Workspace               *struct{}
 		BuildFinished           *struct{}
 		UnstructuredCommandLine *struct{}
+		Pattern                 *struct{}
 	}
 	Children []struct {
 		TargetCompleted struct {
@@ -42,7 +43,10 @@ type Event struct {
 			Configuration struct{ ID string }
 		}
 	}
-	Started struct{ BuildToolVersion string }
+	Started  struct{ BuildToolVersion string }
+	Expanded struct {
+		TestSuiteExpansions []struct{ SuiteLabel string }
+	}
 	Aborted *struct{ Reason, Description string }
 
 	UnstructuredCommandLine struct{ Args []string }

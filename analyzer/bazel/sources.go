@@ -1,9 +1,11 @@
 package bazel
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -34,6 +36,67 @@ func (b *Bazel) Dependents(ctx context.Context, rc, queryFile string, flags, tar
 		labels = append(labels, label)
 	}
 	return labels, err
+}
+
+// Aliases returns which of targets are aliases, with the labels that these stand for; all labels are as build events
+// spell them. Other arguments are those of Sources.
+func (b *Bazel) Aliases(ctx context.Context, rc, queryFile string, flags, targets []string) (map[string]string, error) {
+	if err := os.WriteFile(queryFile, []byte(fmt.Sprintf("kind(\"^alias rule$\", set(%s))\n", quote(targets))), 0o666); err != nil {
+		return nil, err
+	}
+	out, err := b.output(ctx, b.startup(rc), "query", append(slices.Clone(flags), "--query_file="+queryFile, "--output=streamed_jsonproto", "--consistent_labels"))
+	if err != nil {
+		return nil, err
+	}
+	return readAliases(out)
+}
+
+// readAliases reads a stream of Target messages (build.proto) of aliases.
+func readAliases(b []byte) (map[string]string, error) {
+	spelt := func(label string) string {
+		if rest, ok := strings.CutPrefix(label, "@@//"); ok {
+			return "//" + rest
+		}
+		return label
+	}
+	aliases := map[string]string{}
+	for d := json.NewDecoder(bytes.NewReader(b)); ; {
+		var t struct {
+			Rule struct {
+				Name      string
+				Attribute []struct{ Name, StringValue string }
+			}
+		}
+		if err := d.Decode(&t); err == io.EOF {
+			return aliases, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("bazel query: %w", err)
+		}
+		for _, a := range t.Rule.Attribute {
+			if a.Name == "actual" && a.StringValue != "" {
+				aliases[spelt(t.Rule.Name)] = spelt(a.StringValue)
+			}
+		}
+	}
+}
+
+// Repositories returns the names by which the main repository calls others, by their canonical names.
+func (b *Bazel) Repositories(ctx context.Context, rc string, flags []string) (map[string]string, error) {
+	out, err := b.output(ctx, b.startup(rc), "mod", append([]string{"dump_repo_mapping", ""}, flags...))
+	if err != nil {
+		return nil, err
+	}
+	apparent := map[string]string{}
+	if err := json.Unmarshal(out, &apparent); err != nil {
+		return nil, fmt.Errorf("bazel mod dump_repo_mapping: %w", err)
+	}
+	canonical := map[string]string{}
+	for name, repo := range apparent {
+		if old := canonical[repo]; old == "" || name < old {
+			canonical[repo] = name
+		}
+	}
+	return canonical, nil
 }
 
 func (b *Bazel) cquery(ctx context.Context, rc, queryFile string, flags []string, query, format string) ([]byte, error) {

@@ -53,7 +53,7 @@ var ofClients = []string{
 
 // ofSteps are options that step 1 or 2 sets.
 var ofSteps = append([]string{
-	"build", "build_tests_only", "bes_backend", "aspects", "output_groups", "run_validations", "remote_download_outputs", "show_result",
+	"build", "build_tests_only", "check_tests_up_to_date", "check_up_to_date", "bes_backend", "aspects", "output_groups", "run_validations", "remote_download_outputs", "show_result",
 	"build_event_json_file_path_conversion",
 }, outputs...)
 

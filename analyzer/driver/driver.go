@@ -120,7 +120,6 @@ type test struct {
 	trace    *traced     // of an execution, nil if it has none
 	xml      [][]byte    // its test.xml files, if they are wanted
 	outcome  *outcome    // of an execution
-	before   *outcome    // what Bazel had kept, if it was executed once more
 	audit    bool
 	uncached bool     // run without Bazel's own caches
 	doubt    string   // why an execution may not be that of the fingerprint
@@ -143,6 +142,7 @@ type session struct {
 	mnemonics map[string]string // output directory of a configuration
 	tests     []*test
 	broken    []string // labels that Bazel couldn't analyse
+	suites    []string // labels of those among patterns
 	lookedUp  report.Store
 	fallbacks []report.Fallback
 	// analysed says that step 2 went well for all tests.
@@ -185,6 +185,8 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 	if tmp, err = filepath.EvalSymlinks(tmp); err != nil {
 		return 0, err
 	}
+	mine := *o
+	o = &mine // the command line may forbid what the options allow
 	s := &session{Options: o, tmp: tmp, mnemonics: map[string]string{}, start: time.Now(), afterwards: newAspectOutputs(o.Aspect)}
 	if s.flags, err = o.Bazel.Flags(ctx); err != nil {
 		return 0, err
@@ -212,6 +214,12 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 		}
 	}
 	reason := s.runAll()
+	if s.executesAll() {
+		s.Read = false // and what passes is recorded
+	}
+	if s.checks() {
+		s.Audit = 0
+	}
 	if reason != "" {
 		s.withoutTracer()
 	} else {
@@ -364,6 +372,7 @@ type expansion struct {
 	configured   map[string]bool // with their configurations
 	failed       bool
 	finished     string
+	suites       []string
 
 	runUnder  string // see optionsOf
 	release   string
@@ -424,6 +433,10 @@ func (x *expansion) add(e *bazel.Event) error {
 		x.incompatible[e.ID.TargetCompleted.Label] = true
 	case e.ID.TargetCompleted.Label == "" && e.Aborted != nil:
 		x.failed = true
+	case e.ID.Pattern != nil:
+		for _, suite := range e.Expanded.TestSuiteExpansions {
+			x.suites = append(x.suites, suite.SuiteLabel)
+		}
 	case e.ID.BuildFinished != nil:
 		x.finished = e.Finished.ExitCode.Name
 	}
@@ -439,7 +452,7 @@ func (s *session) take(x *expansion) {
 			s.tests = append(s.tests, t)
 		}
 	}
-	s.broken = slices.Sorted(maps.Keys(x.children))
+	s.broken, s.suites = slices.Sorted(maps.Keys(x.children)), x.suites
 	slices.SortFunc(s.tests, func(a, b *test) int { return strings.Compare(a.label, b.label) })
 	s.failed = x.failed || len(s.broken) > 0
 }
@@ -466,12 +479,18 @@ func without(args, own []string) []string {
 // for those as well that one does.)
 var strategies = []string{"local", "standalone", "sandboxed", "linux-sandbox", "processwrapper-sandbox", "darwin-sandbox", "worker", "dynamic", "dynamic_worker", "remote", "exclusive"}
 
+// executesAll tells whether the user wants all tests to be executed, whatever is known of them.
+func (s *session) executesAll() bool { return isFalse(s.option("cache_test_results")) }
+
+// checks tells whether the user asks which tests are up to date, and has none executed.
+func (s *session) checks() bool { return isTrue(s.option("check_tests_up_to_date")) }
+
 // runAll returns why every test has to be run, or "".
 func (s *session) runAll() string {
 	if s.Store == nil {
 		return "no store"
 	}
-	if isFalse(s.option("cache_test_results")) {
+	if s.executesAll() && !s.Write {
 		return "--nocache_test_results"
 	}
 	if b, err := s.readMappings(); err == nil {
@@ -700,14 +719,14 @@ func (s *session) candidates() (tests []*test) {
 
 // build runs `bazel build` with the flags that the user has for tests, and with args.
 func (s *session) build(ctx context.Context, streams bazel.Streams, args ...string) (code int, err error) {
-	lines, err := s.rc()
-	if err == nil {
-		err = os.WriteFile(s.rcFile(), []byte(lines), 0o666)
-	}
-	if err != nil {
+	if err := s.writeRC(); err != nil {
 		return 0, err
 	}
 	own := slices.Clone(s.args)
+	if s.checks() {
+		// Whether a result is recorded shows when its objects are there.
+		own = append(own, "--nocheck_tests_up_to_date", "--nocheck_up_to_date")
+	}
 	if s.streams() {
 		own = append(own, "--test_sharding_strategy=disabled", "--test_strategy=exclusive")
 	}
@@ -717,6 +736,15 @@ func (s *session) build(ctx context.Context, streams bazel.Streams, args ...stri
 // streams tells whether "bazel test" adds options of its own, which "build" doesn't. Source:
 // Bazel's TestCommand.
 func (s *session) streams() bool { return s.option("test_output") == "streamed" }
+
+// writeRC writes the file with rc's lines.
+func (s *session) writeRC() error {
+	lines, err := s.rc()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.rcFile(), []byte(lines), 0o666)
+}
 
 // rcFile is the file with rc's lines.
 func (s *session) rcFile() string { return filepath.Join(s.tmp, "rc") }

@@ -483,6 +483,7 @@ func TestWithoutTotal(t *testing.T) {
 		"": "",
 		"out\n\nExecuted 1 out of 2 tests: 1 test passes.\n":                                   "out\n\n",
 		"out\nExecuted 1 out of 1 test: 1 test passes.\nThere were tests whose size\n":         "out\n",
+		"out\n\nFinished with 1 passing and 0 failing tests up to date, 0 out of date.\n":      "out\n\n",
 		"\x1b[0m\x1b[32mExecuted 2 out of 2 tests: x\n":                                        "",
 		"Executed 1 out of 2 tests: of a nested Bazel\na\nb\nc\nd\nExecuted 1 out of 1 test\n": "Executed 1 out of 2 tests: of a nested Bazel\na\nb\nc\nd\n",
 		"no line end": "no line end",
@@ -515,28 +516,50 @@ func TestReports(t *testing.T) {
 	failed := result("FAILED", func(r *bazel.TestResult) {
 		r.TestActionOutput = []bazel.File{file("f/test.log", "log"), file("f/test.xml", `<testsuite name="a/f" errors="1"><testcase name="x"><error message="m"/></testcase></testsuite>`)}
 	})
+	slow := result("PASSED", func(r *bazel.TestResult) { r.TestAttemptDuration = "4s" })
 	var out, messages bytes.Buffer
-	s := &session{Options: &Options{Out: &out, Err: &messages, JUnit: filepath.Join(dir, "junit.xml")}, broken: []string{"//b:broken"}, tests: []*test{
+	s := &session{Options: &Options{Out: &out, Err: &messages, JUnit: filepath.Join(dir, "junit.xml")}, tmp: dir, broken: []string{"//b:broken"}, tests: []*test{
 		{label: "//a:f", verdict: report.Miss, outcome: &outcome{"FAILED", []attempt{{1, 1, 1, failed}}}},
 		{label: "//a:hit", verdict: report.Hit, recorded: recorded, xml: [][]byte{suites}},
 		{label: "//a:pass", verdict: report.Other, outcome: &outcome{"PASSED", []attempt{{1, 1, 1, result("PASSED", nil)}}}},
+		{label: "//a:shards", verdict: report.Other, outcome: &outcome{"PASSED", []attempt{{1, 1, 1, result("PASSED", nil)}, {1, 2, 1, slow}}}},
 		{label: "//a:<&>", verdict: report.Miss, outcome: &outcome{}},
 		{label: "//a:skipped", verdict: report.Other, skipped: true},
 	}}
-	s.summary()
-	want := `//a:f                                                            FAILED in 2.0s
-  DIR/f/test.log
-//a:hit                                               (replayed) PASSED in 1.5s
-//a:pass                                                         PASSED in 2.0s
+	rows := map[string]string{
+		"": `//a:hit                                                       (replayed) PASSED in 1.5s
+//a:pass                                                                 PASSED in 2.0s
+//a:shards                                                               PASSED in 4.0s
+  Stats over 2 runs: max = 4.0s, min = 2.0s, avg = 3.0s, dev = 1.0s
 //a:<&>                                                               NO STATUS
 //a:skipped                                                             SKIPPED
+//a:f                                                                    FAILED in 2.0s
+  DIR/f/test.log
 //b:broken                                                      FAILED TO BUILD
-
-Executed 2 out of 6 tests, 1 replayed: 2 tests pass, 2 fail, 2 were skipped.
-`
-	got := strings.ReplaceAll(out.String(), dir, "DIR")
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("summary (-want +got):\n%s", d)
+`,
+		"terse": `//a:f                                                                    FAILED in 2.0s
+  DIR/f/test.log
+//b:broken                                                      FAILED TO BUILD
+`,
+		// Bazel prints the others.
+		"detailed": "//a:hit                                                       (replayed) PASSED in 1.5s\n",
+		"none":     "", "testcase": "",
+	}
+	rows["short"] = rows[""]
+	for mode, want := range rows {
+		out.Reset()
+		s.ran, s.options = true, []bazel.Option{{OptionName: "test_summary", OptionValue: mode}}
+		s.summary(t.Context())
+		want += "\nExecuted 3 out of 7 tests, 1 replayed: 3 tests pass, 1 fails to build, 1 fails locally and 2 were skipped.\n"
+		if d := cmp.Diff(want, strings.ReplaceAll(out.String(), dir, "DIR")); d != "" {
+			t.Errorf("--test_summary=%s (-want +got):\n%s", mode, d)
+		}
+	}
+	out.Reset()
+	s.options = []bazel.Option{{OptionName: "test_summary", OptionValue: "none"}, {OptionName: "check_tests_up_to_date", OptionValue: "1"}}
+	s.summary(t.Context())
+	if want := "\nFinished with 3 passing and 2 failing tests up to date, 2 out of date.\n"; out.String() != want {
+		t.Errorf("--check_tests_up_to_date: %q, want %q", out.String(), want)
 	}
 	if err := s.writeJUnit(); err != nil {
 		t.Fatal(err)
@@ -564,7 +587,7 @@ Executed 2 out of 6 tests, 1 replayed: 2 tests pass, 2 fail, 2 were skipped.
 		c := x.Cases[0]
 		list = append(list, fmt.Sprintf("%s|%s|%s|%v", x.Name, x.Verdict, c.Name, c.Error != nil || c.Failure != nil))
 	}
-	if d := cmp.Diff([]string{"//a:f|miss|x|true", "//a:hit.Gtest.Suite|hit|a < b|false", "//a:pass||//a:pass|false", "//a:<&>||//a:<&>|true", "//a:skipped||//a:skipped|false", "//b:broken||//b:broken|true"}, list); d != "" {
+	if d := cmp.Diff([]string{"//a:f|miss|x|true", "//a:hit.Gtest.Suite|hit|a < b|false", "//a:pass||//a:pass|false", "//a:shards||//a:shards|false", "//a:<&>||//a:<&>|true", "//a:skipped||//a:skipped|false", "//b:broken||//b:broken|true"}, list); d != "" {
 		t.Errorf("JUnit (-want +got):\n%s\n%s", d, b)
 	}
 	if messages.Len() > 0 {

@@ -353,6 +353,11 @@ func (f *fake) aspect(text, library string) {
 
 func (f *fake) test(object string) int {
 	_, fresh := f.flags["nocache_test_results"]
+	fresh = fresh || f.flags["cache_test_results"] == "0"
+	if f.flags["check_tests_up_to_date"] == "1" {
+		fmt.Fprintln(os.Stderr, "ERROR: action 'Testing //:t' is not up-to-date")
+		return 1
+	}
 	if f.Cached && !fresh {
 		log := filepath.Join(f.execRoot(), "bazel-out/k8/testlogs/t/test.log")
 		f.event(`{"id":{"testResult":{"label":"//:t","run":1,"shard":1,"attempt":1}},"testResult":{"status":"PASSED","cachedLocally":true,"testAttemptStart":"2026-01-02T03:04:05Z","testAttemptDuration":"1s","testActionOutput":[{"name":"test.log","uri":%s}]}}`, quoted("file://"+log))

@@ -93,7 +93,7 @@ func (t *test) junit() (suites []junitSuite, err error) {
 			err = errors.Join(err, read(bytes.NewReader(b)))
 		}
 	}
-	if o := t.outcome; o != nil && o != t.before { // whose files another run has replaced
+	if o := t.outcome; o != nil {
 		last := map[[2]int]string{} // the last attempt of each shard
 		for _, a := range o.attempts {
 			for _, f := range a.result.TestActionOutput {

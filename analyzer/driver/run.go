@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
@@ -60,24 +59,19 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 			return 0, err
 		}
 		if code == bazel.ExitInterrupted {
+			s.summary(ctx)
 			return code, nil
 		}
 	}
-	again := s.cached(ctx)
-	if len(again) > 0 {
-		s.say("%s that Bazel has from an earlier run, it doesn't say where: executed once, to be recorded", count(len(again), "test"))
-	}
-	if l := slices.Concat(audits, again); len(l) > 0 {
+	if len(audits) > 0 {
 		// Without the results that Bazel itself has kept: these would be no audit.
-		c, err := s.bazelTest(ctx, l, "audit", "--nocache_test_results")
+		c, err := s.bazelTest(ctx, audits, "audit", "--nocache_test_results")
 		if err != nil {
 			return 0, err
 		}
 		if c == bazel.ExitInterrupted {
+			s.summary(ctx)
 			return c, nil
-		}
-		if failed := s.passedBefore(); c == bazel.ExitTestsFailed && !failed {
-			c = bazel.ExitOK
 		}
 		code = cmp.Or(code, c)
 	}
@@ -90,10 +84,11 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		s.say("Bazel says nothing of %s, which it was to run: that isn't a pass", strings.Join(l, ", "))
 		s.failed = true
 	}
-	if s.failed && code == bazel.ExitOK {
+	if s.failed && (code == bazel.ExitOK || code == bazel.ExitTestsFailed) {
 		code = bazel.ExitBuildFailed
 	}
-	s.summary()
+	s.keptByBazel()
+	s.summary(ctx)
 	if s.RunsDir != "" {
 		if err := s.writeRun(ctx); err != nil {
 			s.say("warning: the run can't be written down for \"tasting report\": %v", err)
@@ -107,91 +102,23 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 	return code, nil
 }
 
-// cached prepares those tests for another run that passed, and would be recorded
-// if Bazel had executed them: it knows neither where a cached result comes from
-// nor the libraries of the system. Else nobody might ever record what readers of
-// the store, who record nothing, always execute first.
-func (s *session) cached(ctx context.Context) (labels []string) {
-	if !s.Write || !s.observes() {
-		return nil
-	}
-	var found []*test
-	refused := map[store.Store]error{} // why stores take nothing
+// keptByBazel says how many passes aren't recorded because Bazel has them from an earlier run: it doesn't say where
+// that was, nor with which libraries of the system. To execute them only to record them would cost what "bazel test" doesn't.
+func (s *session) keptByBazel() {
+	n := 0
 	for _, t := range s.tests {
-		o := t.outcome
-		if t.verdict != report.Miss || !t.hasFingerprint() || o == nil || o.status != "PASSED" || o.unclean(t.remote) != cachedByBazel || t.doubt != "" {
-			continue
-		}
-		found = append(found, t)
-		st := s.storeOf(t)
-		if _, asked := refused[st]; !asked {
-			refused[st] = nil
-			if !slices.ContainsFunc(store.Ping(ctx, st), func(h store.Health) bool { return h.CanWrite && h.OK() }) {
-				refused[st] = errUnwritten
-			}
+		if o := t.outcome; s.Write && t.verdict == report.Miss && t.hasFingerprint() && o != nil && o.status == "PASSED" && o.unclean(t.remote) == cachedByBazel {
+			n++
 		}
 	}
-	// What can't be recorded would be executed in each call.
-	var mu sync.Mutex
-	why := map[*test]error{}
-	parallel(transfers, found, func(t *test) {
-		st := s.storeOf(t)
-		err := refused[st]
-		if err == nil {
-			err = store.Noted(ctx, st, t.key)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		why[t] = err
-	})
-	unwritten := 0
-	for _, t := range found {
-		err := why[t]
-		if errors.Is(err, errUnwritten) {
-			unwritten++
-			continue
-		}
-		if err == nil {
-			var done func()
-			if _, done, err = t.outcome.result(s.zips()); err == nil {
-				done()
-			}
-		}
-		if err != nil {
-			s.say("%s isn't recorded: %v", t.label, err)
-			continue
-		}
-		t.before, t.outcome, t.uncached = t.outcome, nil, true
-		s.afterwards.forget(t.label)
-		labels = append(labels, t.label)
+	if n > 0 {
+		s.say("%s passed in an earlier run of Bazel that tasting hasn't observed, and can't be recorded; --nocache_test_results runs and records all tests", count(n, "test"))
 	}
-	if unwritten > 0 {
-		s.say("what Bazel has of %s from an earlier run isn't recorded: %v", count(unwritten, "test"), errUnwritten)
-	}
-	return labels
-}
-
-var errUnwritten = errors.New("the store can't be written")
-
-// passedBefore has what Bazel has kept count, where a test that was executed only to be
-// recorded doesn't pass: so it does for "bazel test". It tells whether another test failed.
-func (s *session) passedBefore() (failed bool) {
-	for _, t := range s.tests {
-		switch {
-		case t.before != nil && t.outcome.status != "PASSED" && t.outcome.status != "FLAKY":
-			s.say("%s passed when Bazel ran it earlier, and ended as %s now that it was executed to be recorded: it is flaky, or depends on something that isn't declared",
-				t.label, cmp.Or(t.outcome.status, "not run"))
-			t.outcome = t.before
-		case t.before == nil && t.outcome != nil && t.outcome.status != "PASSED" && t.outcome.status != "FLAKY":
-			failed = true
-		}
-	}
-	return failed
 }
 
 // unheard returns those of tests that Bazel was told to run of which it hasn't said how they ended.
 func (s *session) unheard(labels []string) (l []string) {
-	if isTrue(s.option("check_tests_up_to_date")) {
+	if s.checks() {
 		return nil // nothing is run
 	}
 	for _, t := range s.tests {
@@ -234,9 +161,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 	if groups := s.groups(labels); s.observes() && groups != "" {
 		args = append(args, "--aspects="+s.Aspect, "--output_groups="+groups)
 	}
-	if s.option("test_summary") == "" {
-		args = append(args, "--test_summary=none") // ours is of all tests
-	}
+	args = append(args, s.innerSummary())
 	out := &withoutTotal{out: s.Out}
 	code, err = s.Bazel.Run(ctx, bazel.Streams{In: s.Stdin, Out: out, Err: s.Err}, "test", slices.Concat(args, more, targets)...)
 	out.flush()
@@ -402,7 +327,7 @@ func (s *session) record(ctx context.Context, labels []string, interrupted bool)
 		}
 		why := o.unclean(t.remote)
 		if why == cachedByBazel {
-			continue // cached tells of it
+			continue // keptByBazel tells of it
 		}
 		if why == "" {
 			r, done, err := o.result(s.zips())

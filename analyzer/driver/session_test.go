@@ -362,52 +362,54 @@ func TestFlaky(t *testing.T) {
 	}
 }
 
-// A pass that Bazel has kept is executed once more, if it can be recorded then.
+// A pass that Bazel has kept stays Bazel's: nothing is executed to be recorded. If all tests are to be executed, they are
+// recorded, and a failure then is one.
 func TestCached(t *testing.T) {
-	const again = "executed once, to be recorded"
-	passed := func(w *workspace, what string, wantAgain bool) {
-		t.Helper()
-		if e := w.test(); e.err != nil || e.code != 0 || strings.Contains(e.say, again) != wantAgain || !strings.Contains(e.out, "PASSED") {
-			t.Errorf("%s: %+v", what, e)
+	const kept = "1 test passed in an earlier run of Bazel that tasting hasn't observed"
+	w := newWorkspace(t)
+	w.options.Write = false
+	w.test()
+	w.options.Write, w.Cached = true, true
+	for range 2 {
+		if e := w.test(); e.err != nil || e.code != 0 || e.replayed() || strings.Count(e.say, kept) != 1 || !strings.Contains(e.out, "(cached) PASSED") || !strings.Contains(e.out, "Executed 0 out of 1 test: 1 test passes.") {
+			t.Errorf("kept: %+v", e)
 		}
 	}
-	kept := func() *workspace {
-		w := newWorkspace(t)
-		w.options.Write = false
-		w.test()
-		w.options.Write, w.Cached = true, true
-		return w
+	w.options.Write = false
+	if e := w.test(); strings.Contains(e.say, kept) {
+		t.Errorf("nothing would be recorded anyway: %+v", e)
 	}
-
-	w := kept()
-	passed(w, "kept", true)
+	w.options.Write = true
+	if e := w.test("--cache_test_results=0"); e.err != nil || e.code != 0 || strings.Contains(e.say, kept) || !strings.Contains(e.out, "Executed 1 out of 1 test: 1 test passes.") {
+		t.Errorf("all are to be executed: %+v", e)
+	}
 	if e := w.test(); !e.replayed() {
 		t.Errorf("it isn't recorded: %+v", e)
 	}
-
-	w = kept()
+	if e := w.test("--cache_test_results=0"); e.replayed() || !strings.Contains(e.out, "Executed 1 out of 1 test: 1 test passes.") {
+		t.Errorf("all are to be executed, what is recorded as well: %+v", e)
+	}
 	w.Attempts = []string{"FAILED"}
-	passed(w, "kept, and fails", true) // as with "bazel test"
+	if e := w.test("--cache_test_results=0"); e.code != bazel.ExitTestsFailed || !strings.Contains(e.out, "FAILED in") {
+		t.Errorf("it fails: %+v", e)
+	}
 	w.Attempts = nil
-	passed(w, "it has failed", false)
-
-	w = kept()
-	if err := os.WriteFile(filepath.Join(w.dir, "store"), nil, 0o666); err != nil {
-		t.Fatal(err)
+	if e := w.test(); e.replayed() {
+		t.Errorf("it has failed with this fingerprint: %+v", e)
 	}
-	passed(w, "the store can't be written", false)
+}
 
-	w = kept()
-	later := time.Now().Add(time.Hour)
-	if err := os.Chtimes(filepath.Join(w.dir, "ws/data.txt"), later, later); err != nil {
-		t.Fatal(err)
+// Nothing is executed to find out whether tests are up to date, and a recorded result is.
+func TestUpToDate(t *testing.T) {
+	w := newWorkspace(t)
+	check := "--check_tests_up_to_date=1"
+	if e := w.test(check); e.code != bazel.ExitBuildFailed || !strings.Contains(e.out, "NO STATUS") || !strings.Contains(e.out, "Finished with 0 passing and 0 failing tests up to date, 1 out of date.") {
+		t.Errorf("not up to date: %+v", e)
 	}
-	passed(w, "data of the future", false)
-
-	w = kept()
-	w.OtherNotBuilt = true
-	if e := w.test(); e.code != bazel.ExitBuildFailed || strings.Contains(e.say, again) {
-		t.Errorf("another target isn't built: %+v", e)
+	w.test()
+	w.options.Audit = 1
+	if e := w.test(check); e.code != 0 || !e.replayed() || !strings.Contains(e.out, "Finished with 1 passing and 0 failing tests up to date, 0 out of date.") {
+		t.Errorf("recorded: %+v", e)
 	}
 }
 
@@ -430,7 +432,7 @@ func TestOtherNotBuilt(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	w := newWorkspace(t)
 	w.Interrupted = true
-	if e := w.test(); e.err != nil || e.code != bazel.ExitInterrupted {
+	if e := w.test(); e.err != nil || e.code != bazel.ExitInterrupted || !strings.Contains(e.out, "PASSED in") || !strings.Contains(e.out, "Executed 1 out of 1 test: 1 test passes.") {
 		t.Errorf("%+v", e)
 	}
 	w.Interrupted = false
