@@ -725,7 +725,7 @@ func (s *session) build(ctx context.Context, streams bazel.Streams, args ...stri
 	own := slices.Clone(s.args)
 	if s.checks() {
 		// Whether a result is recorded shows when its objects are there.
-		own = append(own, "--nocheck_tests_up_to_date", "--nocheck_up_to_date")
+		own = append(own, "--nocheck_up_to_date") // which --check_tests_up_to_date implies
 	}
 	if s.streams() {
 		own = append(own, "--test_sharding_strategy=disabled", "--test_strategy=exclusive")

@@ -203,7 +203,7 @@ func (s *session) bazelTest(ctx context.Context, labels []string, name string, m
 		case e.TestResult != nil:
 			o := of(e.ID.TestResult.Label)
 			o.attempts = append(o.attempts, attempt{e.ID.TestResult.Run, e.ID.TestResult.Shard, e.ID.TestResult.Attempt, e.TestResult})
-		case e.ID.TargetCompleted.Aspect == "" && e.Completed != nil && !e.Completed.Success && byLabel[e.ID.TargetCompleted.Label] != nil:
+		case e.ID.TargetCompleted.Aspect == "" && e.Completed != nil && !e.Completed.Success && byLabel[e.ID.TargetCompleted.Label] != nil && !s.checks():
 			of(e.ID.TargetCompleted.Label).status = "FAILED_TO_BUILD"
 		case e.TestSummary != nil:
 			of(e.ID.TestSummary.Label).status = e.TestSummary.OverallStatus
