@@ -485,7 +485,7 @@ func (s *session) executesAll() bool { return isFalse(s.option("cache_test_resul
 // checks tells whether the user asks which tests are up to date, and has none executed.
 func (s *session) checks() bool { return isTrue(s.option("check_tests_up_to_date")) }
 
-// runAll returns why every test has to be run, or "".
+// runAll returns why every test has to be run, or "". optionTable has the options by which it decides.
 func (s *session) runAll() string {
 	if s.Store == nil {
 		return "no store"
@@ -515,12 +515,12 @@ func (s *session) runAll() string {
 			if isTrue(o.OptionValue) {
 				return "--collect_code_coverage"
 			}
-		case "spawn_strategy", "strategy", "strategy_regexp", "test_strategy":
+		case "dynamic_local_strategy", "dynamic_remote_strategy", "spawn_strategy", "strategy", "strategy_regexp", "test_strategy":
 			// What else there is runs tests with libraries of which nothing is known here.
-			if o.OptionName == "strategy" && !strings.HasPrefix(o.OptionValue, "TestRunner=") {
+			value := o.OptionValue[strings.LastIndexByte(o.OptionValue, '=')+1:]
+			if of := strings.TrimSuffix(o.OptionValue, value); of != "" && of != "TestRunner=" && o.OptionName != "strategy_regexp" {
 				continue // of other actions
 			}
-			value := o.OptionValue[strings.LastIndexByte(o.OptionValue, '=')+1:]
 			for name := range strings.SplitSeq(value, ",") {
 				if name != "" && !slices.Contains(strategies, name) {
 					return "--" + o.OptionName + "=" + o.OptionValue

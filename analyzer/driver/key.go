@@ -17,67 +17,19 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
-// noEffect are options of Bazel that can't change what a test does. An option
-// that isn't here is in the fingerprint, so that one that is missing costs a run
-// and no more. Options of compilers are here: what they change is in manifests
-// and in the flags of the link. Those of sandboxes and strategies are here that decide whether
-// a test sees what it doesn't declare: it is assumed not to use that (docs/soundness.md).
-var noEffect = wordset.Of(`
-	announce_rc apple_platform_type aspects attempt_to_print_relative_paths auto_cpu_environment_group auto_output_filter
-	bes_backend bes_header bes_instance_name bes_keywords bes_results_url bes_timeout bes_upload_mode build
-	build_event_binary_file build_event_json_file build_event_json_file_path_conversion build_event_publish_all_actions build_event_text_file build_metadata
-	build_tag_filters build_tests_only cache_test_results check_tests_up_to_date check_up_to_date check_visibility
-	collect_code_coverage color combined_report compilation_mode compiler config conlyopt copt cpu credential_helper
-	credential_helper_cache_duration credential_helper_timeout curses cxxopt define deleted_packages discard_analysis_cache
-	disk_cache dynamic_local_strategy dynamic_mode dynamic_remote_strategy embed_label enable_bzlmod enable_workspace
-	execution_log_binary_file execution_log_json_file experimental_build_event_upload_strategy
-	experimental_convenience_symlinks experimental_record_metrics_for_all_mnemonics experimental_repository_cache_hardlinks experimental_ui_debug_all_events
-	experimental_ui_max_stdouterr_bytes explain explicit_java_test_deps extra_execution_platforms extra_toolchains features
-	fission flaky_test_attempts force_pic genrule_strategy google_credentials google_default_credentials
-	grpc_keepalive_time grpc_keepalive_timeout high_priority_workers host_action_env host_compilation_mode host_compiler
-	host_conlyopt host_copt host_cpu host_cxxopt host_features host_linkopt host_per_file_copt host_platform
-	http_timeout_scaling incompatible_enable_cc_toolchain_resolution incompatible_strict_action_env
-	interface_shared_objects internal_spawn_scheduler isatty java_language_version java_runtime_version javacopt jobs
-	keep_going keep_state_after_build linkopt loading_phase_threads local_cpu_resources local_ram_resources local_resources
-	local_termination_grace_seconds local_test_jobs lockfile_mode logging ltobackendopt ltoindexopt materialize_param_files
-	max_computation_steps memory_profile nested_set_depth_limit output_filter output_groups override_module
-	override_repository package_path per_file_copt per_file_ltobackendopt platforms print_relative_test_log_paths
-	process_headers_in_dependencies profile progress_in_terminal_title progress_report_interval proto_compiler registry
-	remote_accept_cached remote_bytestream_uri_prefix remote_cache remote_cache_async remote_cache_compression
-	remote_cache_header remote_download_minimal remote_download_outputs remote_download_regex
-	remote_download_symlink_template remote_exec_header remote_execution_priority remote_grpc_log remote_header
-	remote_local_fallback remote_local_fallback_strategy remote_max_connections
-	remote_print_execution_messages remote_proxy remote_result_cache_priority remote_retries remote_retry_max_delay
-	remote_timeout remote_upload_local_results remote_verify_downloads repo_contents_cache repo_env repository_cache
-	repository_disable_download run_validations runs_per_test sandbox_debug sandbox_writable_path save_temps show_loading_progress
-	show_progress show_progress_rate_limit show_result show_task_finish show_timestamps slim_profile spawn_strategy stamp strategy strategy_regexp strip stripopt
-	subcommands symlink_prefix target_pattern_file terminal_columns test_keep_going test_lang_filters test_output
-	test_size_filters test_strategy test_summary test_tag_filters test_timeout test_timeout_filters test_verbose_timeout_warnings
-	tls_certificate tls_client_certificate tls_client_key toolchain_resolution_debug ui_actions_shown ui_event_filters
-	use_ijars verbose_explanations verbose_failures watchfs worker_max_instances worker_quit_after_build worker_sandboxing
-	worker_verbose workspace_status_command
-	bes_check_preceding_lifecycle_events bes_lifecycle_events bes_oom_finish_upload_timeout bes_outerr_buffer_size
-	bes_outerr_chunk_size bes_proxy bes_system_keywords build_event_max_named_set_of_file_entries build_event_upload_max_retries
-	check_bazel_compatibility check_direct_dependencies allow_yanked_versions distdir downloader_config enable_platform_specific_config
-	experimental_collect_load_average_in_profiler experimental_collect_pressure_stall_indicators
-	experimental_collect_resource_estimation experimental_collect_skyframe_counts_in_profiler
-	experimental_collect_system_network_usage experimental_collect_worker_data_in_profiler experimental_disk_cache_gc_idle_delay
-	experimental_disk_cache_gc_max_age experimental_disk_cache_gc_max_size experimental_downloader_config
-	experimental_install_base_gc_max_age experimental_profile_additional_tasks experimental_profile_include_primary_output
-	experimental_profile_include_target_label experimental_repository_downloader_retries experimental_worker_for_repo_fetching
-	generate_json_trace_profile guard_against_concurrent_changes heap_dump_on_oom heuristically_drop_nodes http_connector_attempts
-	http_connector_retry_max_timeout http_max_parallel_downloads ignore_dev_dependency invocation_id legacy_important_outputs
-	profiles_to_retain remote_build_event_upload reuse_sandbox_directories starlark_cpu_profile tool_tag track_incremental_state vendor_dir`)
-
 // invocation contributes what Bazel's options and the user's environment say
-// about all tests: "option NAME" for each option, with its values in order.
+// about all tests: "option NAME" for each option that can decide, with its values in order.
 func invocation(options []bazel.Option) []fingerprint.Contribution {
 	values := map[string][]string{}
 	client := clientEnv(options)
+	modified := modifiesTests(options)
 	for _, o := range options {
-		hidden := slices.Contains(o.MetadataTags, "HIDDEN")
-		if hidden || noEffect[o.OptionName] || strings.HasPrefix(o.OptionName, "experimental_remote_") || strings.HasPrefix(o.OptionName, "@") || strings.HasPrefix(o.OptionName, "/") {
+		if e := reach(o); e == nothing || e == runsAll {
 			continue
+		}
+		name := "option " + o.OptionName
+		if modified && slices.Contains(modifying, o.OptionName) {
+			name += " of tests"
 		}
 		v := o.OptionValue
 		if o.OptionName == "test_env" || o.OptionName == "action_env" {
@@ -86,7 +38,7 @@ func invocation(options []bazel.Option) []fingerprint.Contribution {
 				v = inherited(name, value, set)
 			}
 		}
-		values["option "+o.OptionName] = append(values["option "+o.OptionName], v)
+		values[name] = append(values[name], v)
 	}
 	// Bazel passes these on to all actions unless told otherwise.
 	if !strict(options) {
@@ -101,10 +53,6 @@ func invocation(options []bazel.Option) []fingerprint.Contribution {
 	}
 	return l
 }
-
-// visible are options of which a test sees all that they do: in its environment, its arguments,
-// its runfiles, how many shards it has.
-var visible = wordset.Of("action_env legacy_external_runfiles test_arg test_env test_filter test_sharding_strategy")
 
 // mappings contributes what a file of the workspace says of options for platforms, and of platforms
 // for options: no event tells which of these are in effect. Source: Bazel's PlatformMappingFunction.
@@ -137,7 +85,8 @@ var ofTests = lazyregexp.New(`(?m)^[^#\n]*(--(?:no)?(?:test_\w*|\w*action_env|ru
 // observe inside of the test, and otherwise what it comes from.
 //
 // What the environment of tests is like was found out with the releases of Bazel in modelled. With
-// another one, and on the workers of remote execution, all options count, and the release.
+// another one, and on the workers of remote execution, what they see of options counts as options, and
+// the release counts.
 func (s *session) runOf(ctx context.Context, t *test, all *ofAll) (*fingerprint.Run, error) {
 	run := s.declared(t, all)
 	return run, s.machine(ctx, t, run)
@@ -185,8 +134,19 @@ func (s *session) declared(t *test, all *ofAll) *fingerprint.Run {
 		besides("release of Bazel", s.major())
 	}
 	for _, x := range all.invocation {
-		name, isOption := strings.CutPrefix(x.Name, "option ")
-		if !here || isOption && !visible[name] {
+		counts := !here // what tests see of it
+		if name, isOption := strings.CutPrefix(x.Name, "option "); isOption {
+			switch effectOf()[name] {
+			case seen:
+			case ofRemote:
+				counts = s.option("remote_executor") != ""
+			case ofExclusive:
+				counts = slices.ContainsFunc(d.Tags, func(tag string) bool { return strings.HasPrefix(tag, "exclusive") })
+			default:
+				counts = true
+			}
+		}
+		if counts {
 			run.Besides = append(run.Besides, x)
 		}
 	}

@@ -146,8 +146,11 @@ def _other_runfiles(ctx, target, link, known):
     for file in link.inputs.to_list():
         if file in known:
             own.update({f: None for f in known[file].files})
-    runfiles = target[TastingRunnerInfo].runfiles if TastingRunnerInfo in target else target[DefaultInfo].default_runfiles
-    return runfiles_without(ctx, runfiles, own)
+    return runfiles_without(ctx, _runfiles(target), own)
+
+def _runfiles(target):
+    """What the linked executable of a test runs with."""
+    return target[TastingRunnerInfo].runfiles if TastingRunnerInfo in target else target[DefaultInfo].default_runfiles
 
 def _additional_linker_inputs(ctx, dependencies):
     """Dict of the files that a target or what it links declares for its link."""
@@ -239,6 +242,7 @@ def _compose(ctx, target, link, linked, data, additional, usual):
         program = program,
         traces = traces,
     )
+    args.add_all(_runfiles(target).empty_filenames, format_each = "--data-empty=%s")  # ctx.runfiles can't have them
     links = [x.file for x in linked.links]
     args.add_all(links, format_each = "--link=%s")
     args.add_all(mappings, format_each = "--repo-mapping=%s")

@@ -130,7 +130,6 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, 
     args.add_all(tools, format_each = "--tools=%s")
     args.add_all(data.files, map_each = paths.file, allow_closure = True)
     args.add_all(data.files, map_each = paths.directory, allow_closure = True, expand_directories = False)
-    args.add_all(data.empty_filenames, format_each = "--data-empty=%s")
     args.add_all(data.symlinks, map_each = paths.symlink, allow_closure = True)
     args.add_all(data.root_symlinks, map_each = paths.root_symlink, allow_closure = True)
     args.add_all(_tag_reasons(tags, ["external", "no-cache"]), format_each = "--always-run=%s")
