@@ -2,15 +2,17 @@
 # Makes a checkout of any recent commit of Abseil, RE2 or LevelDB a workspace that
 # builds with what prepare.sh has made: for tasting evaluate.
 #
-#   tasting evaluate --prepare='/path/to/suites/at-commit.sh /tmp/suites [ANALYZER]' ...
+#   tasting evaluate --prepare="/path/to/suites/at-commit.sh $HOME/suites [ANALYZER]" ...
 #
-# /tmp/suites is the directory of prepare.sh, whose copies of the other modules are
-# used. ANALYZER is a built `tasting` program.
+# $HOME/suites is the directory of prepare.sh, whose copies of the other modules are
+# used. ANALYZER is a built `tasting` program. Neither can be below /tmp.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
 suites=$1
 analyzer=${2:-}
+. "$here/lib.sh"
+outside_tmp "$suites" "${analyzer:-$here}"
 if [ -e include/leveldb/db.h ]; then
     name=leveldb
 else

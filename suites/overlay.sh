@@ -4,13 +4,15 @@
 #
 #   tasting check defects --prepare='/path/to/suites/overlay.sh NAME ANALYZER' ...
 #
-# NAME is one of those below. ANALYZER is a built `tasting` program. What tests are is
+# NAME is one of those below. ANALYZER is a built `tasting` program, not below /tmp. What tests are is
 # found by patterns, so that a commit's tests are built whatever else is taken back.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
 name=$1
 analyzer=$2
+. "$here/lib.sh"
+outside_tmp "$analyzer"
 
 # put FILE writes a file, if it is another one.
 put() {

@@ -5,13 +5,15 @@
 #   suites/prepare.sh DIR [ANALYZER]
 #
 # ANALYZER is a built `tasting` program; without it Bazel builds one from source.
-# DIR must not exist, be empty, or be an earlier workspace, whose sources are kept.
+# DIR must not exist, be empty, or be an earlier workspace, whose sources are kept. It can't be
+# below /tmp.
 # SUITES names other versions than the newest in tools/corpus/corpora.lock:
 # SUITES="googletest@1.16.0 abseil@20240722.0 re2". See README.md.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
 repository=${here%/*}
+. "$here/lib.sh"
 
 die() {
     echo "prepare.sh: $*" >&2
@@ -25,6 +27,8 @@ dir=$1
 analyzer=${2:-}
 [ -e "$dir/MODULE.bazel" ] || [ -z "$(ls -A "$dir" 2>/dev/null)" ] || die "$dir exists and is no workspace: name another directory, or delete it"
 [ -z "$analyzer" ] || [ -x "$analyzer" ] || die "$analyzer can't be run: name a built tasting program, or none"
+outside_tmp "$dir"
+[ -n "$analyzer" ] || outside_tmp "$repository"
 mkdir -p "$dir"
 
 # edit FILE SED-ARG... changes a file of the sources, which are copies.

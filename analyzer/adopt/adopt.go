@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
@@ -240,27 +241,9 @@ func Undo(workspace string) (edits []Edit, notes []string, err error) {
 			recipes[file] = content
 		}
 	}
-	err = filepath.WalkDir(workspace, func(name string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrPermission) && d != nil && d.IsDir() {
-			notes = append(notes, fmt.Sprintf("%s isn't looked at: it can't be read", name))
-			return fs.SkipDir
-		}
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(workspace, name)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
-		if d.IsDir() {
-			if rel != "." && (d.Name() == ".git" || bazel.IsWorkspace(name)) {
-				return fs.SkipDir
-			}
-			return nil
-		}
+	look := func(rel string) error {
 		var undo func(text []byte) ([]byte, error)
-		switch recipe, of := recipes[rel], d.Name(); {
+		switch recipe, of := recipes[rel], path.Base(rel); {
 		case recipe != nil:
 			undo = func(text []byte) ([]byte, error) {
 				if bytes.Equal(text, recipe) {
@@ -280,6 +263,7 @@ func Undo(workspace string) (edits []Edit, notes []string, err error) {
 		default:
 			return nil
 		}
+		name := filepath.Join(workspace, filepath.FromSlash(rel))
 		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
 			return nil // a link to a directory, or to nothing
 		}
@@ -298,6 +282,32 @@ func Undo(workspace string) (edits []Edit, notes []string, err error) {
 			edits = append(edits, Edit{rel, "as it was", append([]byte{}, text...)})
 		}
 		return nil
+	}
+	for _, rel := range slices.Sorted(maps.Keys(recipes)) { // there may be a link on the way
+		if err := look(rel); err != nil {
+			return nil, nil, err
+		}
+	}
+	err = filepath.WalkDir(workspace, func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrPermission) && d != nil && d.IsDir() {
+			notes = append(notes, fmt.Sprintf("%s isn't looked at: it can't be read", name))
+			return fs.SkipDir
+		}
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(workspace, name)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		switch {
+		case d.IsDir() && rel != "." && (d.Name() == ".git" || bazel.IsWorkspace(name)):
+			return fs.SkipDir
+		case d.IsDir() || recipes[rel] != nil:
+			return nil
+		}
+		return look(rel)
 	})
 	// By it the workspace is found, if this is interrupted.
 	if i := slices.IndexFunc(edits, func(e Edit) bool { return e.File == "MODULE.bazel" }); i >= 0 {
@@ -331,6 +341,10 @@ func Apply(workspace string, edits []Edit) error {
 		if e.Content == nil {
 			if err := os.Remove(file); err != nil {
 				return err
+			}
+			// Directories that were made for it. A link to one isn't, and Rmdir leaves it.
+			for dir := path.Dir(e.File); dir != "." && syscall.Rmdir(filepath.Join(workspace, dir)) == nil; {
+				dir = path.Dir(dir)
 			}
 			continue
 		}

@@ -29,7 +29,10 @@ type Event struct {
 			Label               string
 			Run, Shard, Attempt int
 		}
-		TestSummary             struct{ Label string }
+		TestSummary     struct{ Label string }
+		ActionCompleted *struct {
+			Configuration struct{ ID string }
+		}
 		StructuredCommandLine   struct{ CommandLineLabel string }
 		Configuration           struct{ ID string }
 		Workspace               *struct{}
@@ -48,6 +51,10 @@ type Event struct {
 		TestSuiteExpansions []struct{ SuiteLabel string }
 	}
 	Aborted *struct{ Reason, Description string }
+	Action  struct {
+		Success bool
+		Type    string
+	}
 
 	UnstructuredCommandLine struct{ Args []string }
 	StructuredCommandLine   struct {

@@ -793,10 +793,34 @@ into MODULE.bazel, or say --aspect=LABEL. To only run the tests, use "bazel test
 	return code, nil
 }
 
+// noErrors has Bazel print no errors, nor what the actions that fail have printed.
+const noErrors = "--ui_event_filters=-error"
+
 // applyAspect has Bazel build an output group of the aspect, with the user's flags and
 // some more arguments, and returns what it has made. If more isn't nil, it gets the
-// events as well.
+// events as well, and the caller goes on to another invocation if this one fails. An error that
+// a later invocation prints isn't printed here.
 func (s *session) applyAspect(ctx context.Context, group string, more func(*bazel.Event) error, args ...string) (seen *aspectOutputs, code int, err error) {
+	seen, code, err = s.applyOnce(ctx, group, more, append([]string{noErrors}, args...)...)
+	if err != nil || code == bazel.ExitOK || code == bazel.ExitInterrupted || more != nil || code == bazel.ExitBuildFailed && s.failsAgain(seen) {
+		return seen, code, err
+	}
+	return s.applyOnce(ctx, group, more, args...)
+}
+
+// failsAgain tells whether all that has failed are actions of the tests themselves: these fail
+// again where the tests are run.
+func (s *session) failsAgain(seen *aspectOutputs) bool {
+	for _, a := range seen.failed {
+		ofTests := slices.ContainsFunc(s.tests, func(t *test) bool { return t.config == a.config })
+		if !ofTests || strings.HasPrefix(a.mnemonic, "Tasting") {
+			return false
+		}
+	}
+	return len(seen.failed) > 0 && !seen.aborted
+}
+
+func (s *session) applyOnce(ctx context.Context, group string, more func(*bazel.Event) error, args ...string) (seen *aspectOutputs, code int, err error) {
 	events := filepath.Join(s.tmp, group+".json")
 	own := append(s.aside(), "--build_event_json_file="+events, filesHere,
 		"--aspects="+s.Aspect, "--output_groups="+group, "--norun_validations",
@@ -853,10 +877,14 @@ type aspectOutputs struct {
 	sets    bazel.FileSets
 	found   map[string]map[string]*aspectOutput // by group and label
 	applied bool                                // to some target, even if its actions failed
+	failed  []failedAction
+	aborted bool // something wasn't analysed
 	// succeeded are those to which the aspect of that name was applied, whatever it made.
 	succeeded map[string]bool
 	aspect    string
 }
+
+type failedAction struct{ mnemonic, config string }
 
 type aspectOutput struct {
 	config string // ID of the configuration
@@ -873,6 +901,10 @@ func newAspectOutputs(aspect string) *aspectOutputs {
 
 func (l *aspectOutputs) add(e *bazel.Event) {
 	l.sets.Add(e)
+	if a := e.ID.ActionCompleted; a != nil && !e.Action.Success {
+		l.failed = append(l.failed, failedAction{e.Action.Type, a.Configuration.ID})
+	}
+	l.aborted = l.aborted || e.Aborted != nil && !slices.Contains([]string{"SKIPPED", "NO_BUILD"}, e.Aborted.Reason)
 	c := e.ID.TargetCompleted
 	if c.Label == "" || c.Aspect == "" || e.Completed == nil {
 		return

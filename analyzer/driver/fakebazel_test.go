@@ -50,6 +50,9 @@ type scenario struct {
 	// NoAspect says that the aspect can't be loaded, NotBuilt that a compilation
 	// fails.
 	NoAspect, NotBuilt bool
+	// Failed is the mnemonic of what fails, FailedConfig its configuration, if it isn't a compilation of the
+	// test's own.
+	Failed, FailedConfig string
 	// OtherNotBuilt says that a compilation of another target fails, Interrupted that the
 	// user stops the invocation when the test has run.
 	OtherNotBuilt, Interrupted bool
@@ -274,12 +277,18 @@ func (f *fake) read(name string) string {
 func (f *fake) build() int {
 	f.hook("")
 	f.found()
+	fails := func(message string) {
+		if f.flags["ui_event_filters"] != "-error" {
+			fmt.Fprintln(os.Stderr, "ERROR: "+message)
+		}
+	}
 	if f.NoAspect && f.flags["aspects"] != "" {
-		fmt.Fprintln(os.Stderr, "ERROR: No repository visible as '@rules_tasting' from main repository")
+		fails("No repository visible as '@rules_tasting' from main repository")
 		return 1
 	}
 	if f.NotBuilt {
-		fmt.Fprintln(os.Stderr, "ERROR: t.c:1: it doesn't compile")
+		fails("t.c:1: it doesn't compile")
+		f.event(`{"id":{"actionCompleted":{"label":"//:t","configuration":{"id":%q}}},"action":{"exitCode":1,"type":%q}}`, cmp.Or(f.FailedConfig, f.Config, "c"), cmp.Or(f.Failed, "CppCompile"))
 		if f.flags["aspects"] != "" {
 			f.event(`{"id":{"targetCompleted":{"label":"//:t","aspect":"a","configuration":{"id":"c"}}},"completed":{}}`)
 		}

@@ -634,6 +634,35 @@ func TestAnalysisFails(t *testing.T) {
 	}
 }
 
+// What doesn't compile is said once: by the invocation that runs the tests. What that one may not say is said before.
+func TestErrorsOnce(t *testing.T) {
+	for _, c := range []struct {
+		failed, config string
+		times          int
+	}{
+		{"CppCompile", "c", 1},
+		{"TastingObject", "c", 2},
+		{"GoCompilePkg", "exec", 2},
+	} {
+		w := newWorkspace(t)
+		w.NotBuilt, w.Failed, w.FailedConfig = true, c.failed, c.config
+		for _, known := range []bool{false, true} {
+			if known { // step 1 was made before
+				w.NotBuilt = false
+				w.test()
+				w.NotBuilt = true
+				if err := os.WriteFile(filepath.Join(w.dir, "ws/t.c"), []byte("edited"), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			e := w.test()
+			if n := strings.Count(e.say, "it doesn't compile"); e.err != nil || e.code != bazel.ExitBuildFailed || n != c.times {
+				t.Errorf("%+v, known: %t: said %d times: %+v", c, known, n, e)
+			}
+		}
+	}
+}
+
 // Variables of the loader: what it loads isn't known.
 func TestPreload(t *testing.T) {
 	w := newWorkspace(t)

@@ -104,6 +104,8 @@ type Commit struct {
 	// Missed are tests that were replayed, but don't pass with plain Bazel; behind a space, the side is named
 	// if it isn't tasting test.
 	Missed []string `json:"missed,omitempty"`
+	// More are tests that tasting test executed and plain Bazel didn't, if it executed more of them.
+	More []string `json:"more,omitempty"`
 	// Verified is the number of replayed tests that plain Bazel executed at this
 	// commit, by itself or for Options.Verify.
 	Verified int `json:"verified"`
@@ -330,6 +332,10 @@ func (e *evaluation) commit(ctx context.Context, i int) (*Commit, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", e.sides[name].title(), err)
 		}
+		// If nothing builds where it begins, it won't later.
+		if i == 0 && r.Exit != bazel.ExitOK && r.Executed+r.Cached+r.Replayed == 0 {
+			return nil, fmt.Errorf("%s has run no test at the first commit: begin with a commit at which TARGETS build, or have --prepare make it one. %w", e.sides[name].title(), e.sides[name].ended(r))
+		}
 		results[name] = r
 	}
 	p, t := results[plain], results[tasting]
@@ -337,7 +343,12 @@ func (e *evaluation) commit(ctx context.Context, i int) (*Commit, error) {
 	if x := results[traces]; x != nil {
 		c.Traces = &x.Side
 	}
-	c.Unbuilt = !slices.Contains([]int{bazel.ExitOK, bazel.ExitTestsFailed}, p.Exit)
+	if c.Unbuilt = !slices.Contains([]int{bazel.ExitOK, bazel.ExitTestsFailed}, p.Exit); c.Unbuilt {
+		say(e.Err, "%s doesn't build: see %s", short(c.Commit), e.sides[plain].log())
+	}
+	if c.More = t.more(p); len(c.More) > 0 {
+		say(e.Err, "%s: executed by tasting test and not by bazel test: %s", short(c.Commit), strings.Join(c.More, " "))
+	}
 	var err error
 	if c.Objects, c.Different, err = e.objects.census(e.sides[plain].base); err != nil {
 		return nil, err

@@ -280,6 +280,15 @@ func TestCount(t *testing.T) {
 	if d := cmp.Diff(want, r.Side); d != "" || !slices.Equal(r.replayed, []string{"//:hit"}) {
 		t.Errorf("%s%s", r.replayed, d)
 	}
+	// What counts is what was executed: by plain Bazel one test, and another one.
+	p := &result{Side: Side{Executed: 1}, tests: map[string]outcome{"//:miss": {"FAILED", false}, "//:audited": {"PASSED", false}, "//:hit": {"PASSED", true}}}
+	if got := r.more(p); !slices.Equal(got, []string{"//:audited", "//:miss"}) {
+		t.Errorf("more: %s", got)
+	}
+	p.Executed = 2
+	if got := r.more(p); got != nil {
+		t.Errorf("no more: %s", got)
+	}
 }
 
 func TestTable(t *testing.T) {
@@ -290,6 +299,7 @@ func TestTable(t *testing.T) {
 		{Commit: "1123456789", Subject: "second", Plain: Side{Tests: 3, Executed: 3, Compiled: 4, CPU: 8, Wall: 4}, Tasting: Side{Executed: 1, Replayed: 2, Compiled: 4, Analysed: 1, CPU: 6, Wall: 3}, Different: 1, Verified: 2},
 		{Commit: "2123456789", Subject: "third", Resumed: true, Plain: Side{Tests: 3, Exit: 3, CPU: 99}, Tasting: Side{CPU: 1}, Missed: []string{"//:a"}},
 		{Commit: "3123456789", Subject: "fourth", Unbuilt: true, Plain: Side{Exit: 1, CPU: 1}, Tasting: Side{Exit: 1, CPU: 2.2}},
+		{Commit: "4123456789", Subject: "fifth", Plain: Side{Tests: 3, Executed: 1, Cached: 2, CPU: 1, Wall: 1}, Tasting: Side{Tests: 3, Executed: 2, Replayed: 1, CPU: 1, Wall: 1}, More: []string{"//:x", "//:y"}},
 	}
 	for i := range all {
 		tab.row(&all[i])
@@ -299,9 +309,11 @@ func TestTable(t *testing.T) {
 11234567            3        4     8.0     4.0         1        2        4        1     6.0     3.0  0.75          1  second
 21234567            0        0    99.0     0.0         0        0        0        0     1.0     0.0  0.01          0  resumed: in no sum, exit codes 3 and 0, 1 MISSED, third
 31234567            0        0     1.0     0.0         0        0        0        0     2.2     0.0  2.20          0  doesn't build, fourth
-sum                 3        4     9.0     4.0         1        2        4        1     8.2     3.0  0.91          1  2 commits after the first one
+41234567            1        0     1.0     1.0         2        1        0        0     1.0     1.0  1.00          0  1 more executed, fifth
+sum                 4        4    10.0     5.0         3        3        4        1     9.2     4.0  0.92          1  3 commits after the first one
 
-Of 3 tests bazel test executed 3 (100.0 %), tasting test 1 (33.3 %).
+Of 6 tests bazel test executed 4 (66.7 %), tasting test 3 (50.0 %).
+1 commits where tasting test executed more tests than bazel test.
 Of 4 compilations by bazel test, 1 made an object that was new or different.
 1 commits cost tasting test more than 1.1 times the CPU time of bazel test and a second.
 2 replayed results were compared with an execution at the same commit.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,8 +113,9 @@ func (s *side) checkout(ctx context.Context, commit string) error {
 type result struct {
 	Side
 	tests    map[string]outcome // of plain Bazel, by label
-	replayed []string           // labels
-	run      *report.Run        // of tasting test, nil if it has written none
+	replayed []string           // labels, as those executed by tasting test
+	executed []string
+	run      *report.Run // of tasting test, nil if it has written none
 }
 
 type outcome struct {
@@ -173,6 +175,7 @@ func (r *result) count() {
 			r.Cached++
 		case t.Status != "NO_STATUS" && t.Status != "FAILED_TO_BUILD":
 			r.Executed++
+			r.executed = append(r.executed, t.Label)
 		}
 		r.Tests++
 		if t.Status != "PASSED" && t.Status != "FLAKY" {
@@ -185,6 +188,14 @@ func (r *result) count() {
 			r.action(mnemonic, n)
 		}
 	}
+}
+
+// more returns the tests that r executed and plain Bazel didn't, if it executed more.
+func (r *result) more(p *result) []string {
+	if r.Executed <= p.Executed {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.executed), func(label string) bool { return p.tests[label].executed })
 }
 
 func (s *Side) action(mnemonic string, n int) {
@@ -261,7 +272,7 @@ func (s *side) verify(ctx context.Context, labels []string) (map[string]outcome,
 // measure runs a program to its end and notes its exit code and what it has cost.
 func (s *side) measure(ctx context.Context, r *result, program string, args []string) error {
 	s.logs++
-	log, err := os.Create(filepath.Join(s.dir, fmt.Sprintf("log-%d.txt", s.logs)))
+	log, err := os.Create(s.log())
 	if err != nil {
 		return err
 	}
@@ -287,9 +298,17 @@ func (s *side) measure(ctx context.Context, r *result, program string, args []st
 		return ctx.Err()
 	}
 	if r.Exit == bazel.ExitUsage || r.Exit < 0 || r.Exit > bazel.ExitInterrupted {
-		return fmt.Errorf("%s ends with exit code %d; %s ends with:\n%s", filepath.Base(program), r.Exit, log.Name(), end(log.Name()))
+		return s.ended(r)
 	}
 	return nil
+}
+
+// log is where what the last command printed is.
+func (s *side) log() string { return filepath.Join(s.dir, fmt.Sprintf("log-%d.txt", s.logs)) }
+
+// ended says how the last command ended.
+func (s *side) ended(r *result) error {
+	return fmt.Errorf("exit code %d; %s ends with:\n%s", r.Exit, s.log(), end(s.log()))
 }
 
 // end returns the last lines of a file.

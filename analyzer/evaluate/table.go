@@ -30,6 +30,7 @@ func (t *table) row(c *Commit) {
 	add(c.Unbuilt, "doesn't build")
 	add(c.Plain.Exit != c.Tasting.Exit, fmt.Sprintf("exit codes %d and %d", c.Plain.Exit, c.Tasting.Exit))
 	add(c.Traces != nil && c.Traces.Exit != c.Plain.Exit, "another exit code by traces")
+	add(len(c.More) > 0, fmt.Sprintf("%d more executed", c.Tasting.Executed-c.Plain.Executed))
 	add(len(c.Missed) > 0, fmt.Sprintf("%d MISSED", len(c.Missed)))
 	t.line(short(c.Commit), &c.Plain, &c.Tasting, c.Different, strings.Join(append(notes, c.Subject), ", "))
 	if c.Traces != nil {
@@ -60,7 +61,7 @@ func (t *table) line(name string, p, x *Side, different int, note string) {
 func (t *table) sums(all []Commit) {
 	var p, x, y Side
 	traced := false
-	different, commits, above, unbuilt, verified, tests := 0, 0, 0, 0, 0, 0
+	different, commits, above, more, unbuilt, verified, tests := 0, 0, 0, 0, 0, 0, 0
 	for i := range all {
 		c := &all[i]
 		if c.Unbuilt {
@@ -79,6 +80,9 @@ func (t *table) sums(all []Commit) {
 		}
 		different += c.Different
 		tests += c.Plain.Tests
+		if c.Tasting.Executed > c.Plain.Executed {
+			more++
+		}
 		if c.Tasting.CPU > 1.1*c.Plain.CPU+1 {
 			above++
 		}
@@ -93,6 +97,7 @@ func (t *table) sums(all []Commit) {
 		if traced {
 			fmt.Fprintf(t.out, "With traces it executed %d (%.1f %%).\n", y.Executed, share(y.Executed))
 		}
+		fmt.Fprintf(t.out, "%d commits where tasting test executed more tests than bazel test.\n", more)
 		fmt.Fprintf(t.out, "Of %d compilations by bazel test, %d made an object that was new or different.\n", p.Compiled, different)
 		fmt.Fprintf(t.out, "%d commits cost tasting test more than 1.1 times the CPU time of bazel test and a second.\n", above)
 	}

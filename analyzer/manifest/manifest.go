@@ -108,7 +108,8 @@ var (
 	// ErrFormat says that a manifest was written by a newer analyzer.
 	ErrFormat = errors.New("manifest format is newer than this tasting; use the version of tasting that wrote it, or rebuild the manifest")
 	// ErrCorrupt says that a file is not a complete manifest.
-	ErrCorrupt = errors.New("not a complete tasting manifest; delete it and rebuild")
+	ErrCorrupt = errors.New("not a tasting manifest")
+	errDamaged = fmt.Errorf("%w: it begins as one and is damaged or cut off; build it again", ErrCorrupt)
 )
 
 // Marshal validates m, puts it into canonical form (components sorted by
@@ -136,17 +137,17 @@ func Unmarshal(b []byte) (*Manifest, error) {
 	b = b[len(Magic):]
 	n, k := protowire.ConsumeVarint(b)
 	if k < 0 || n != uint64(len(b)-k) {
-		return nil, ErrCorrupt
+		return nil, errDamaged
 	}
 	m := &Manifest{}
 	if err := (proto.UnmarshalOptions{DiscardUnknown: false}).Unmarshal(b[k:], m); err != nil {
-		return nil, fmt.Errorf("%w (%v)", ErrCorrupt, err)
+		return nil, fmt.Errorf("%w (%v)", errDamaged, err)
 	}
 	if m.Format > Format {
 		return nil, fmt.Errorf("format %d: %w", m.Format, ErrFormat)
 	}
 	if err := Validate(m); err != nil {
-		return nil, fmt.Errorf("%w (%v)", ErrCorrupt, err)
+		return nil, fmt.Errorf("%w (%v)", errDamaged, err)
 	}
 	return m, nil
 }

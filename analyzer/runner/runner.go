@@ -210,6 +210,9 @@ func (r *runner) main() (int, error) {
 		}
 	}
 	r.say("%s for fingerprint %s; running", why, key)
+	if missed && r.env.get("BAZEL_TEST") == "" {
+		r.say("results of bazel test have other fingerprints: it starts the test with another environment, other arguments and in another directory")
+	}
 	if !mode.CanWrite() {
 		return r.run(nil)
 	}

@@ -19,7 +19,10 @@ import (
 const unitMagic = "tasting-tu 4\n"
 
 // ErrUnit says that a file is not a complete normalised translation unit.
-var ErrUnit = errors.New("not a complete normalised translation unit; delete it and preprocess again")
+var (
+	ErrUnit    = errors.New("not a normalised translation unit of this version of tasting")
+	errDamaged = fmt.Errorf("%w: it begins as one and is damaged or cut off; preprocess again", ErrUnit)
+)
 
 // Unit is a normalised translation unit: what the compiler of the build
 // compiles, without anything that can't influence the generated code.
@@ -87,15 +90,15 @@ func DecodeUnit(b []byte) (*Unit, error) {
 	h, err1 := strconv.Atoi(hs)
 	t, err2 := strconv.Atoi(ts)
 	if !ok || !ok2 || err1 != nil || err2 != nil || h < 0 || t < 0 || h > len(rest) || len(rest) != h+1+t || rest[h] != '\n' {
-		return nil, ErrUnit
+		return nil, errDamaged
 	}
 	u := &Unit{}
 	if err := json.Unmarshal(rest[:h], u); err != nil {
-		return nil, fmt.Errorf("%w (%v)", ErrUnit, err)
+		return nil, fmt.Errorf("%w (%v)", errDamaged, err)
 	}
 	for i, s := range u.Segments {
 		if s[0] < 0 || s[0] > t || s[1] < 0 || s[1] >= len(u.Files) || i > 0 && s[0] < u.Segments[i-1][0] {
-			return nil, fmt.Errorf("%w (segment %d)", ErrUnit, i)
+			return nil, fmt.Errorf("%w (segment %d)", errDamaged, i)
 		}
 	}
 	u.Text = rest[h+1:]

@@ -112,11 +112,14 @@ func collectLater() {
 // execute runs a command.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := Root()
+	args, err := withRC(root, args)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.Execute()
+	if err == nil {
+		err = root.Execute()
+	}
 	if err == nil {
 		return exitOK
 	}

@@ -66,6 +66,9 @@ lists them.`,
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(autoep.Modes(), "\n"))
 				return err
 			}
+			if err := autoep.Check(o.Modes); err != nil {
+				return fmt.Errorf("check evolve: --modes: %w", err)
+			}
 			if cc == "clang" {
 				stop, err := served.Start("clang", "ld.lld")
 				if err != nil {

@@ -92,7 +92,7 @@ can't be read or nothing is recorded.`,
 	f.BoolVar(&asJSON, "json", false, "print all differences as JSON, with mangled names")
 	f.BoolVar(&all, "all", false, "print all differences, flags and names in full")
 	f.StringVar(&label, "label", "", "`LABEL` of a test whose recorded results are looked up, as Bazel prints it")
-	o.AddFlags(cmd.Flags())
+	storeFlags(f, &o)
 	f.IntVar(&last, "last", 10, "look at so `MANY` of the last recorded results")
 	return cmd
 }
@@ -116,7 +116,7 @@ func (e *explained) compareRecorded(cmd *cobra.Command, o *store.Options, args [
 	if last < 1 {
 		return fmt.Errorf("explain: --last=%d: want a positive number", last)
 	}
-	if err := o.Complete(cmd.Flags(), os.Getenv); err != nil {
+	if err := completeStore(cmd.Flags(), o); err != nil {
 		return err
 	}
 	// A misspelt name must not look like an empty store.

@@ -3,14 +3,14 @@ package cli
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
 
 func TestRC(t *testing.T) {
 	dir := t.TempDir()
-	own := testCommand().Flags()
 	write := func(name, text string) string {
 		t.Helper()
 		name = filepath.Join(dir, name)
@@ -24,46 +24,69 @@ func TestRC(t *testing.T) {
 	}
 	write("work/MODULE.bazel", "")
 	write("work/sub/BUILD", "")
-	home := write("home/.tastingrc", "# Mine.\n\ntest --store=/a   --audit=0\n")
-	work := write("work/.tastingrc", "test '--store_header=Authorization=Bearer X' -c=opt\ntest --config=ci")
+	home := write("home/.tastingrc", "# Mine.\n\ntest --store=/a   --audit=0\nexplain --all --last=3\n")
+	write("work/.tastingrc", "common --store=/b --store_header=A=1 --runs=r\ntest '--store_header=Authorization=Bearer X' -c=opt\ntest --config=ci --explain=FILE\nstore --max-size=1G\n")
 	env := map[string]string{"HOME": filepath.Join(dir, "home")}
 	get := func(name string) string { return env[name] }
-	read := func() ([]string, []string) {
+	// read returns flags of tasting that are set for a command, and those of Bazel.
+	read := func(words ...string) string {
 		t.Helper()
-		flags, files, err := rcFlags(filepath.Join(dir, "work/sub"), own, get)
+		cmd, _, err := Root().Find(words)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return flags, files
+		bazels, err := setRC(filepath.Join(dir, "work/sub"), cmd, cmd.Flags(), get)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		cmd.Flags().Visit(func(f *pflag.Flag) { all = append(all, f.Name+"="+f.Value.String()) })
+		return strings.Join(append(all, bazels...), " ")
 	}
-	mine := []string{"--store=/a", "--audit=0"}
-	flags, files := read()
-	if !slices.Equal(flags, append(slices.Clone(mine), "--store_header=Authorization=Bearer X", "-c=opt", "--config=ci")) || !slices.Equal(files, []string{home, work}) {
-		t.Errorf("%q of %q", flags, files)
+	for command, want := range map[string]string{
+		"test":         "audit=0 store=/a store_header=A,Authorization -c=opt --config=ci --explain=FILE",
+		"explain":      "all=true last=3 store=/b store_header=A",
+		"select":       "store=/b store_header=A",
+		"store ping":   "store=/b store_header=A",
+		"store stat":   "runs=r",
+		"store gc":     "max-size=1G",
+		"store verify": "",
+		"report":       "runs=[r]",
+	} {
+		if got := read(strings.Fields(command)...); got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
 	}
 	env["TASTINGRC"] = home
-	if flags, files = read(); !slices.Equal(flags, mine) || !slices.Equal(files, []string{home}) {
-		t.Errorf("%q of %q", flags, files)
+	if got := read("test"); got != "audit=0 store=/a" {
+		t.Errorf("by $TASTINGRC: %q", got)
 	}
 	env["TASTINGRC"] = os.DevNull
-	if flags, files = read(); len(flags)+len(files) > 0 {
-		t.Errorf("%q of %q", flags, files)
+	if got := read("test"); got != "" {
+		t.Errorf("without a file: %q", got)
 	}
 	for text, want := range map[string]string{
-		"test --config /a\n":   `:1: "/a": want flags alone`,
-		"test --store\n":       `:1: "--store": want flags alone, those with a value as --flag=value`,
-		"test -k -c opt\n":     `:1: "-c": want`,
-		"\ntest -- //...\n":    `:2: "--": want`,
-		"build --config=x\n":   `:1: "build": want test`,
-		"--store=/somewhere\n": `want test`,
+		"test --config /a\n":         `:1: "/a": want flags alone`,
+		"test --store\n":             `:1: "--store": want flags alone, those with a value as --flag=value`,
+		"common --store\n":           `:1: "--store": want flags alone`,
+		"test -k -c opt\n":           `:1: "-c": want`,
+		"\ntest -- //...\n":          `:2: "--": want`,
+		"build --config=x\n":         `:1: "build": want common, or one of test, explain,`,
+		"object -o=x\n":              `:1: "object": want common, or one of test, explain,`,
+		"--store=/somewhere\n":       `want common`,
+		"common --config=ci\n":       `:1: "--config=ci": tasting knows no such flag here; flags of Bazel are for test alone`,
+		"explain --sotre=x\n":        `:1: "--sotre=x": tasting knows no such flag here`,
+		"common --store_mode=read\n": `bad:1: invalid argument "read" for "--store_mode" flag`,
 	} {
 		env["TASTINGRC"] = write("bad", text)
-		if _, _, err := rcFlags(dir, own, get); err == nil || !strings.Contains(err.Error(), want) {
+		test, _, _ := Root().Find([]string{"test"})
+		if _, err := setRC(dir, test, test.Flags(), get); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
 	}
 	env["TASTINGRC"] = filepath.Join(dir, "none")
-	if _, _, err := rcFlags(dir, own, get); err == nil {
+	test, _, _ := Root().Find([]string{"test"})
+	if _, err := setRC(dir, test, test.Flags(), get); err == nil {
 		t.Error("a file that is asked for isn't there: no error")
 	}
 }

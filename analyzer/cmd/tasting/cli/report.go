@@ -25,7 +25,8 @@ func reportCommand() *cobra.Command {
 
 The page is one file without references to others, so it can be sent or kept as
 an artifact of a build. Files of runs that are damaged are named on standard
-error and in the report, and aren't counted. See docs/report.md.`,
+error and in the report, and aren't counted. If all are damaged, there is no page, and
+the exit code is 2. See docs/report.md.`,
 		Example: `  tasting report -o report.html
   tasting report --runs=laptop --runs=ci --json=-`,
 		Args: cobra.NoArgs,
@@ -52,8 +53,12 @@ error and in the report, and aren't counted. See docs/report.md.`,
 				b.AddDamaged(damaged...)
 			}
 			d := b.Data()
-			if d.Totals.Runs == 0 && len(d.Damaged) == 0 {
-				return fmt.Errorf("no runs in %s: \"tasting test\" writes them; name another directory with --runs", strings.Join(dirs, ", "))
+			if d.Totals.Runs == 0 {
+				where := strings.Join(dirs, ", ")
+				if len(d.Damaged) > 0 {
+					return fmt.Errorf("no run in %s can be read, as said above: name another directory with --runs", where)
+				}
+				return fmt.Errorf("no runs in %s: \"tasting test\" writes them; name another directory with --runs", where)
 			}
 			if err := writeFile(data, d.JSON, cmd.OutOrStdout()); err != nil {
 				return err

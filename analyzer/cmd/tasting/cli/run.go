@@ -29,9 +29,11 @@ func runCommand() *cobra.Command {
 		Long: `Replay the recorded result of a test, or execute the test and record it.
 
 TEST is the executable of a test that was built with TEST.tasting beside it.
-Bazel starts such a test without this command; started by hand, a test is always
-executed, and this command asks for what Bazel would do. The exit code is the
-test's, or 3 if it could not be started.`,
+Bazel starts such a test without this command, and started by hand it is always
+executed. This command replays what it has recorded itself, with the same arguments,
+environment and working directory. Bazel starts the test with others, which are known to
+Bazel alone, so that its results have other keys: for these use "bazel test".
+.tastingrc isn't read. The exit code is the test's, or 3 if it could not be started.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return exit(runner.Main(&runner.Test{

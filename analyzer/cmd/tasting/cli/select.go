@@ -112,6 +112,6 @@ Exit codes: 0 all went well, whether there are such tests or not; 2 bad usage or
 	f.BoolVar(&record, "record", false, "note what the service is made of, and select nothing")
 	f.StringVar(&before, "before", "", "`FILE` of the version that the change is from, if it isn't the one that was collected")
 	f.BoolVar(&explain, "explain", false, "say of each test why, on standard error")
-	o.AddFlags(f)
+	storeFlags(f, &o)
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func init() { register(storeCommand) }
@@ -28,14 +29,17 @@ func storeOf(cmd *cobra.Command, args []string) (*store.Disk, error) {
 	if len(args) > 0 {
 		location = args[0]
 	} else {
-		o, err := store.FromEnvironment(os.Getenv)
-		if err != nil {
+		// The flags of a store that files have, which these commands haven't.
+		var o store.Options
+		f := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
+		storeFlags(f, &o)
+		if _, err := setRC(".", cmd, f, os.Getenv); err != nil {
 			return nil, err
 		}
-		if location = o.Location; location == "" {
-			dir, err := store.DefaultDir(os.Getenv)
-			return store.OpenDisk(dir), err
+		if err := completeStore(f, &o); err != nil {
+			return nil, err
 		}
+		location = o.Location
 	}
 	if store.IsRemote(location) {
 		return nil, fmt.Errorf("%s: %s is for directories: a server's contents are counted, checked and removed by whoever runs it; name a DIR, or see whether the server works with: tasting store ping", store.Redact(location), cmd.CommandPath())
@@ -57,7 +61,7 @@ func storeOf(cmd *cobra.Command, args []string) (*store.Disk, error) {
 	return store.OpenDisk(dir), nil
 }
 
-const defaultStore = "Without DIR it is the default store: $TASTING_STORE, or tasting in the user's cache\ndirectory. A server's contents are a matter of whoever runs it."
+const defaultStore = "Without DIR it is the default store: that of .tastingrc or $TASTING_STORE, or tasting in\nthe user's cache directory. A server's contents are a matter of whoever runs it."
 
 func storePing() *cobra.Command {
 	var o store.Options
@@ -91,13 +95,13 @@ is 1 if something that the mode allows doesn't work.`,
 			})
 		},
 	}
-	o.AddFlags(cmd.Flags())
+	storeFlags(cmd.Flags(), &o)
 	return cmd
 }
 
 // withStore calls f with the store that flags and environment name.
 func withStore(cmd *cobra.Command, o *store.Options, f func(store.Store) error) error {
-	if err := o.Complete(cmd.Flags(), os.Getenv); err != nil {
+	if err := completeStore(cmd.Flags(), o); err != nil {
 		return err
 	}
 	s, err := store.Open(o.Location, *o)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
@@ -20,7 +19,7 @@ func init() { register(testCommand) }
 func testCommand() *cobra.Command {
 	o := driver.Options{Bazel: &bazel.Bazel{}}
 	var stores store.Options
-	var flagsFile, traces string
+	var traces string
 	cmd := &cobra.Command{
 		Use:   "test [flags] [flags of bazel test] [--] TARGETS",
 		Short: "Run the tests of a Bazel workspace whose outcome isn't known, and replay the others",
@@ -35,9 +34,11 @@ neither linked nor run: its log and test.xml are put where Bazel puts them. All
 others, and tests of other rules, are handed to "bazel test". Their clean passes are
 recorded.
 
-Flags, tasting's and Bazel's, may stand in ~/.tastingrc and in .tastingrc at the root of the
-workspace, as in .bazelrc: "test --store=grpcs://cache.example.com". Those of the command
-line come last. $TASTINGRC names another file in the place of both.
+Flags may stand in ~/.tastingrc and in .tastingrc at the root of the workspace, as in
+.bazelrc: on lines that begin with "test" tasting's and Bazel's, and on lines that begin with
+"common", such as "common --store=grpcs://cache.example.com", tasting's for this command and
+for explain, select, store and report, as far as they have them. Flags of the command line
+come last. $TASTINGRC names another file in the place of both.
 
 Startup options of Bazel follow --bazel_startup. A flag of Bazel that has the name of
 one of the flags below has to be written with "=": --explain=FILE is Bazel's.
@@ -51,8 +52,7 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 		DisableFlagParsing: true,
 	}
 	f := cmd.Flags()
-	stores.AddFlags(f)
-	f.StringVar(&flagsFile, "store_flags", "", "`FILE` with flags of the store, one on each line (default: $TASTING_STORE_FLAGS)")
+	storeFlags(f, &stores)
 	f.Float64Var(&o.Audit, "audit", 0.01, "share of recorded results, 0 to 1, whose tests are run all the same, to compare")
 	f.StringVar(&traces, "traces", string(driver.TracesOff), "what tests did execute decides, too: off; read, of what is recorded; on, and tests that are run are traced (docs/traces.md)")
 	f.StringVar(&o.RunsDir, "runs_dir", "", "`DIR` where runs are written down for \"tasting report\" (default: tasting/runs in $XDG_STATE_HOME or in ~/.local/state)")
@@ -63,7 +63,8 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 	f.StringVar(&o.Aspect, "aspect", driver.Aspect, "`LABEL` of the aspect")
 	f.BoolP("help", "h", false, "help for test")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		rest, err := parseTestFlags(f, args)
+		own, rest := splitOwn(f, args)
+		err := f.Parse(own)
 		if err != nil {
 			return err
 		}
@@ -79,14 +80,7 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 		if o.Audit < 0 || o.Audit > 1 {
 			return fmt.Errorf("--audit=%v: want a share from 0 to 1", o.Audit)
 		}
-		if err := stores.Complete(f, func(name string) string {
-			if name == store.FlagsVariable && flagsFile != "" {
-				if abs, err := filepath.Abs(flagsFile); err == nil {
-					return abs
-				}
-			}
-			return os.Getenv(name)
-		}); err != nil {
+		if err := completeStore(f, &stores); err != nil {
 			return err
 		}
 		o.Read, o.Write = stores.Mode.CanRead(), stores.Mode.CanWrite()
@@ -113,22 +107,6 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 		return exit(code, nil)
 	}
 	return cmd
-}
-
-// parseTestFlags parses the flags of tasting among args and in files of flags, and returns
-// Bazel's.
-func parseTestFlags(f *pflag.FlagSet, args []string) (rest []string, err error) {
-	var given, files []string
-	if !slices.Contains(args, "--help") && !slices.Contains(args, "-h") {
-		if given, files, err = rcFlags(".", f, os.Getenv); err != nil {
-			return nil, err
-		}
-	}
-	own, rest := splitOwn(f, slices.Concat(given, args))
-	if err = f.Parse(own); err != nil && len(files) > 0 {
-		err = fmt.Errorf("%w (flags are also taken from %s)", err, strings.Join(files, " and "))
-	}
-	return rest, err
 }
 
 // openStores opens the stores of o, and returns a function that closes them.

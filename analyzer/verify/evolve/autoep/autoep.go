@@ -42,6 +42,7 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 )
@@ -65,6 +66,24 @@ func Modes() []string {
 		names = append(names, m.String())
 	}
 	return names
+}
+
+// Check is an error if one of patterns stands for no mode.
+func Check(patterns []string) error {
+	for _, p := range patterns {
+		if len(modes([]string{p})) > 0 {
+			continue
+		}
+		var cs, ops []string
+		for _, c := range constraints {
+			cs = append(cs, c.name)
+		}
+		for _, o := range operators {
+			ops = append(ops, o.name)
+		}
+		return fmt.Errorf("%q is no mode, nor a pattern of modes: a mode is CONSTRAINT+OPERATOR, with one of %s and one of %s", p, strings.Join(cs, " "), strings.Join(ops, " "))
+	}
+	return nil
 }
 
 // Table describes constraints and operators, each by its name and a line.
