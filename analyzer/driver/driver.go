@@ -144,6 +144,7 @@ type session struct {
 	tests     []*test
 	broken    []string // labels that Bazel couldn't analyse
 	lookedUp  report.Store
+	refused   refusals
 	fallbacks []report.Fallback
 	// analysed says that step 2 went well for all tests.
 	analysed bool
