@@ -265,7 +265,8 @@ func (s *session) lookupIn(ctx context.Context, st store.Store, tests []*test) {
 		default:
 			t.why = "the store can't be read: " + err.Error()
 			failures, example = failures+1, max(example, err.Error())
-			s.lookedUp.Errors++
+			t.missed = &s.lookedUp.Errors // another location may know a trace
+			*t.missed++
 		}
 	})
 	if failures > 0 {

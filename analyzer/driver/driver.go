@@ -144,6 +144,7 @@ type session struct {
 	broken    []string // labels that Bazel couldn't analyse
 	suites    []string // labels of those among patterns
 	lookedUp  report.Store
+	refused   refusals
 	fallbacks []report.Fallback
 	// analysed says that step 2 went well for all tests.
 	analysed bool

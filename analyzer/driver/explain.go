@@ -108,7 +108,7 @@ func (s *session) remember(ctx context.Context, recorded map[*test]time.Time) {
 			err = s.rememberOne(ctx, t, r, recorded[t])
 		}
 		if err != nil {
-			s.say("%s: later runs can't be compared with this one: %v", t.label, err)
+			s.refused.add("kept for later runs to be compared with", err)
 		}
 	})
 }

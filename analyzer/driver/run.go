@@ -300,7 +300,10 @@ func (o *outcome) failed(remote bool) bool {
 // record keeps the results of tests that were just run.
 func (s *session) record(ctx context.Context, labels []string, interrupted bool) {
 	recorded := map[*test]time.Time{}
-	defer func() { s.remember(ctx, recorded) }()
+	defer func() {
+		s.remember(ctx, recorded)
+		s.tellRefused()
+	}()
 	for _, t := range s.fingerprinted(labels) {
 		o := t.outcome
 		switch {
@@ -332,14 +335,14 @@ func (s *session) record(ctx context.Context, labels []string, interrupted bool)
 		if why == "" {
 			r, done, err := o.result(s.zips())
 			if err == nil {
-				if err = store.RecordPass(ctx, s.storeOf(t), t.key, r); err == nil || errors.Is(err, store.ErrExists) {
+				if err = s.recordPass(ctx, t, t.key, "", r); store.IsRecorded(err) {
 					s.recordTrace(ctx, t, r)
 				}
 				done()
-			}
-			if err == nil {
-				recorded[t] = r.End
-			} else if !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrPartly) {
+				if err == nil || errors.Is(err, store.ErrPartly) {
+					recorded[t] = r.End
+				}
+			} else {
 				why = err.Error()
 			}
 		}
@@ -418,7 +421,7 @@ func (s *session) audited(ctx context.Context, t *test) {
 		err = errors.Join(err, s.storeOf(t).Set(ctx, key, r))
 	}
 	if err != nil {
-		s.say("warning: the recorded result can't be withdrawn: %v", err)
+		s.say("warning: the recorded result isn't withdrawn everywhere: %v", err)
 	} else {
 		s.say("the recorded result is withdrawn")
 	}

@@ -150,7 +150,7 @@ func (s *session) lookupTraces(ctx context.Context) error {
 			frontiers[t], t.entered = known.Frontiers, known.Entered
 		}
 	})
-	if failed != nil {
+	if failed != nil && s.lookedUp.Errors == 0 { // else it is known
 		s.say("warning: not all traces can be read: %v", failed)
 	}
 	asked = slices.DeleteFunc(asked, func(t *test) bool { return frontiers[t] == nil })
@@ -158,6 +158,7 @@ func (s *session) lookupTraces(ctx context.Context) error {
 	if err != nil || len(tests) == 0 {
 		return err
 	}
+	defer s.tellRefused()
 	line := progress.On(s.Err)
 	defer line.Clear()
 	traced := fingerprint.NewTraced(composed)
@@ -400,13 +401,11 @@ func (s *session) recordTrace(ctx context.Context, t *test, r *store.Result) {
 	if t.trace == nil {
 		return
 	}
-	st := s.storeOf(t)
-	err := store.RecordPass(ctx, st, t.trace.key, r)
-	if err == nil || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrPartly) {
-		err = frontier.Add(ctx, st, t.label, t.trace.frontier, t.trace.entered)
-	}
-	if err != nil {
-		s.say("%s isn't recorded by its trace: %v", t.label, err)
+	const byTrace = " by its trace"
+	if store.IsRecorded(s.recordPass(ctx, t, t.trace.key, byTrace, r)) {
+		if err := frontier.Add(ctx, s.storeOf(t), t.label, t.trace.frontier, t.trace.entered); err != nil {
+			s.refused.add("recorded"+byTrace, err)
+		}
 	}
 }
 

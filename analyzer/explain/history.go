@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -63,8 +64,9 @@ func historyKey(label string) store.Key {
 }
 
 // Record remembers that the result under key was recorded for the test of a
-// label. Closure is what fingerprint.RecordedClosure returned. The caller bounds
-// the time by ctx; whatever the error, no result is affected.
+// label, in each of several stores where it can. Closure is what
+// fingerprint.RecordedClosure returned. The caller bounds the time by ctx; whatever the
+// error, no result is affected.
 func Record(ctx context.Context, s store.Store, label string, key store.Key, host string, at time.Time, closure []byte) error {
 	if len(closure) > MaxClosure {
 		return fmt.Errorf("the closure has more than %d bytes", MaxClosure)
@@ -73,32 +75,55 @@ func Record(ctx context.Context, s store.Store, label string, key store.Key, hos
 	result := func(b []byte) *store.Result {
 		return &store.Result{Host: host, Start: at, End: at, Log: store.Content(b)}
 	}
-	// The closure first: a history shouldn't name what isn't there.
-	if err := s.Set(ctx, closureKey(key), result(closure)); err != nil {
-		return err
-	}
-	f, err := Read(ctx, s, label)
-	if err != nil && !store.IsMiss(err) {
-		return err
-	}
-	if err != nil {
-		f = &File{Format: HistoryFormat, Label: label}
-	}
 	sum := sha256.Sum256(closure)
 	e := Entry{Key: key.String(), Closure: hex.EncodeToString(sum[:]), Time: at, Host: host}
-	f.Entries = slices.DeleteFunc(f.Entries, func(x Entry) bool { return x.Closure == e.Closure || x.Key == e.Key })
-	f.Entries = slices.Insert(f.Entries, 0, e)
-	f.Entries = f.Entries[:min(len(f.Entries), maxEntries)]
-	b, err := json.MarshalIndent(f, "", " ")
-	if err != nil {
-		return err
-	}
-	return s.Set(ctx, historyKey(label), result(append(b, '\n')))
+	return store.Anywhere(s, func(s store.Store) error {
+		// The closure first: a history shouldn't name what isn't there.
+		if err := s.Set(ctx, closureKey(key), result(closure)); err != nil {
+			return err
+		}
+		f, err := read(ctx, s, label)
+		if err != nil && !store.IsMiss(err) {
+			return err
+		}
+		if err != nil {
+			f = &File{Format: HistoryFormat, Label: label}
+		}
+		f.Entries = slices.DeleteFunc(f.Entries, func(x Entry) bool { return x.Closure == e.Closure || x.Key == e.Key })
+		f.Entries = slices.Insert(f.Entries, 0, e)
+		f.Entries = f.Entries[:min(len(f.Entries), maxEntries)]
+		b, err := json.MarshalIndent(f, "", " ")
+		if err != nil {
+			return err
+		}
+		return s.Set(ctx, historyKey(label), result(append(b, '\n')))
+	})
 }
 
-// Read returns the history of the test of a label. If there is none that can be
-// used, store.IsMiss holds for the error.
+// Read returns the history of the test of a label: of several stores, what any of them knows. If there is
+// none that can be used, store.IsMiss holds for the error.
 func Read(ctx context.Context, s store.Store, label string) (*File, error) {
+	all := &File{Format: HistoryFormat, Label: label}
+	if err := store.Anywhere(s, func(s store.Store) error {
+		f, err := read(ctx, s, label)
+		if err != nil {
+			return err
+		}
+		for _, e := range f.Entries {
+			if !slices.ContainsFunc(all.Entries, func(x Entry) bool { return x.Closure == e.Closure }) {
+				all.Entries = append(all.Entries, e)
+			}
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all.Entries, func(a, b Entry) int { return b.Time.Compare(a.Time) })
+	return all, nil
+}
+
+// read returns the history that one store has.
+func read(ctx context.Context, s store.Store, label string) (*File, error) {
 	b, err := content(ctx, s, historyKey(label), maxFile)
 	if err != nil {
 		return nil, err
@@ -163,6 +188,7 @@ func none(label string, err error) error {
 
 func (f *File) nearest(ctx context.Context, s store.Store, entries []Entry, current *fingerprint.Report, n int) (*Recorded, error) {
 	var best *Recorded
+	var failed error
 	least := 0
 	for _, e := range entries {
 		if n == 0 {
@@ -173,18 +199,18 @@ func (f *File) nearest(ctx context.Context, s store.Store, entries []Entry, curr
 		}
 		n--
 		r, err := load(ctx, s, e)
-		if store.IsMiss(err) {
-			continue // evicted, damaged, or of another version
-		}
 		if err != nil {
-			return nil, err
+			if !store.IsMiss(err) { // else evicted, damaged, or of another version
+				failed = err
+			}
+			continue
 		}
 		if d := Distance(r.Report, current); best == nil || d < least {
 			best, least = r, d
 		}
 	}
 	if best == nil {
-		return nil, fmt.Errorf("%w of %s", ErrNone, f.Label)
+		return nil, cmp.Or(failed, fmt.Errorf("%w of %s", ErrNone, f.Label))
 	}
 	return best, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -162,6 +163,50 @@ func TestFailingStore(t *testing.T) {
 	}
 	if err := Record(t.Context(), s, label, storetest.Key("a"), "host", noon, closure(t, report("01"))); !errors.Is(err, errBroken) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Of a list of stores, what any of them knows is known, and each keeps what it knew.
+func TestListOfStores(t *testing.T) {
+	for _, bad := range []string{"http://127.0.0.1:1", "/proc/tasting"} {
+		near, far := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "store")
+		list, err := store.Open(near+","+bad+","+far, store.Options{Retries: new(int)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(t.Context(), list, label); err == nil {
+			t.Error("a history of nothing")
+		}
+		record(t, store.OpenDisk(near), "a", 1, report("01"))
+		record(t, store.OpenDisk(far), "b", 2, report("02"))
+		record(t, list, "c", 3, report("03"))
+		for s, want := range map[store.Store]string{list: "c b a", store.OpenDisk(near): "c a", store.OpenDisk(far): "c b"} {
+			f, err := Read(t.Context(), s, label)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range f.Entries {
+				got = append(got, map[string]string{storetest.Key("a").String(): "a", storetest.Key("b").String(): "b", storetest.Key("c").String(): "c"}[e.Key])
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("%v: %s, want %s", s, got, want)
+			}
+		}
+		for name, r := range map[string]*fingerprint.Report{"a": report("01"), "b": report("02")} {
+			if got, err := Nearest(t.Context(), list, label, r, 10); err != nil || got.Key != storetest.Key(name).String() {
+				t.Errorf("%s: %v, %v", name, got, err)
+			}
+		}
+		// A closure that may be where nobody can be asked is passed over.
+		for _, dir := range []string{near, far} {
+			if err := store.OpenDisk(dir).Set(t.Context(), closureKey(storetest.Key("c")), storetest.Result("no closure")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := Nearest(t.Context(), list, label, report("02", "ff"), 10); err != nil || got.Key != storetest.Key("b").String() {
+			t.Errorf("%v, %v", got, err)
+		}
 	}
 }
 

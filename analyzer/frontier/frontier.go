@@ -66,24 +66,38 @@ func keyOf(label string) store.Key {
 	return b.Sum()
 }
 
-// Read returns what is known of the test of a label. Nothing is no error; the error is one for which store.IsMiss doesn't hold, or
-// store.ErrCorrupt for a file that isn't what Add has written.
+// Read returns what is known of the test of a label: of several stores, what any of them knows. Nothing is no error; the error
+// is one for which store.IsMiss doesn't hold, or store.ErrCorrupt for a file that isn't what Add has written.
 func Read(ctx context.Context, s store.Store, label string) (*Known, error) {
-	f, err := read(ctx, s, label)
+	var k *Known
+	var seen [][]string
+	err := store.Anywhere(s, func(s store.Store) error {
+		f, err := read(ctx, s, label)
+		if err != nil {
+			return err
+		}
+		entered, err := nameset.Decode(f.Entered)
+		if err != nil {
+			return fmt.Errorf("%w: frontiers of %s: %v", store.ErrCorrupt, label, err)
+		}
+		if len(seen) == 0 {
+			k = &Known{Entered: entered}
+		}
+		for _, names := range f.Frontiers {
+			if slices.ContainsFunc(seen, func(l []string) bool { return slices.Equal(l, names) }) || len(seen) == Max {
+				continue
+			}
+			seen = append(seen, names)
+			set := make(map[string]bool, len(names))
+			for _, name := range names {
+				set[name] = true
+			}
+			k.Frontiers = append(k.Frontiers, set)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	k := &Known{}
-	for _, names := range f.Frontiers {
-		set := make(map[string]bool, len(names))
-		for _, name := range names {
-			set[name] = true
-		}
-		k.Frontiers = append(k.Frontiers, set)
-	}
-	k.Entered, err = nameset.Decode(f.Entered)
-	if err != nil {
-		return nil, fmt.Errorf("%w: frontiers of %s: %v", store.ErrCorrupt, label, err)
 	}
 	return k, nil
 }
@@ -120,8 +134,12 @@ func read(ctx context.Context, s store.Store, label string) (*file, error) {
 }
 
 // Add makes names the newest frontier of the test of a label, of an execution that may have entered what is said. The oldest are forgotten if there are more than
-// Max, or if their names are too many. Of two who add at once one may be forgotten.
+// Max, or if their names are too many. Of two who add at once one may be forgotten. Of several stores, it is enough if one takes it.
 func Add(ctx context.Context, s store.Store, label string, names []string, entered nameset.Set) error {
+	return store.Anywhere(s, func(s store.Store) error { return add(ctx, s, label, names, entered) })
+}
+
+func add(ctx context.Context, s store.Store, label string, names []string, entered nameset.Set) error {
 	before, err := read(ctx, s, label)
 	if err != nil && !store.IsMiss(err) {
 		return err

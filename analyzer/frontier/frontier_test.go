@@ -125,3 +125,43 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// Of a list of stores, what any of them knows is known, and each keeps what it knew.
+func TestListOfStores(t *testing.T) {
+	for _, bad := range []string{"http://127.0.0.1:1", "/proc/tasting"} {
+		near, far := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "store")
+		list, err := store.Open(bad+","+near+","+far, store.Options{Retries: new(int)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k, err := Read(t.Context(), list, "//:a"); err != nil || len(k.Frontiers) > 0 {
+			t.Errorf("nothing: %v, %v", k, err)
+		}
+		if err := Add(t.Context(), store.OpenDisk(far), "//:a", []string{"f"}, entered("f")); err != nil {
+			t.Fatal(err)
+		}
+		want := func(s store.Store, first string, frontiers ...string) {
+			t.Helper()
+			k, err := Read(t.Context(), s, "//:a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range k.Frontiers {
+				for name := range f {
+					got = append(got, name)
+				}
+			}
+			if d := cmp.Diff(frontiers, got); d != "" || !k.Entered.Has("with "+first) {
+				t.Errorf("%v: %s, entered %v", s, d, k.Entered)
+			}
+		}
+		want(list, "f", "f")
+		if err := Add(t.Context(), list, "//:a", []string{"g"}, entered("g")); err != nil {
+			t.Fatal(err)
+		}
+		want(list, "g", "g", "f")
+		want(store.OpenDisk(near), "g", "g")
+		want(store.OpenDisk(far), "g", "g", "f")
+	}
+}

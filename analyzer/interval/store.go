@@ -67,11 +67,24 @@ func Save(ctx context.Context, s store.Store, service, dir string) error {
 	return s.Set(ctx, keyOf(service), &store.Result{Start: now, End: now, Log: store.Content(b)})
 }
 
-// Load writes the newest table of a service into an empty directory. The error is one of Store.Get, or
-// store.ErrCorrupt for what Save hasn't written.
+// Load writes the newest table of a service, of those in several stores, into an empty directory. The error is one of
+// Store.Get, or store.ErrCorrupt for what Save hasn't written.
 func Load(ctx context.Context, s store.Store, service, dir string) error {
-	r, err := s.Get(ctx, keyOf(service))
-	if err != nil {
+	var r *store.Result
+	if err := store.Anywhere(s, func(s store.Store) error {
+		x, err := s.Get(ctx, keyOf(service))
+		if err != nil {
+			return err
+		}
+		if r != nil && !x.End.After(r.End) {
+			return x.Close()
+		}
+		if r != nil {
+			r.Close()
+		}
+		r = x
+		return nil
+	}); err != nil {
 		return fmt.Errorf("table of %s: %w", service, err)
 	}
 	defer r.Close()

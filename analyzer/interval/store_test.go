@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/trace"
@@ -70,4 +71,49 @@ func TestStore(t *testing.T) {
 			t.Errorf("%s is a file of a table: %t", name, !want)
 		}
 	}
+}
+
+// Of a list of stores, the newest table is loaded, whichever has it and whichever can't be asked.
+func TestListOfStores(t *testing.T) {
+	dirs := []string{filepath.Join(t.TempDir(), "near"), filepath.Join(t.TempDir(), "far")}
+	list, err := store.Open(dirs[0]+",/proc/tasting,"+dirs[1], store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	save := func(s store.Store, text string) error {
+		t.Helper()
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, ProgramFile), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return Save(t.Context(), s, "kv", dir)
+	}
+	want := func(text string) {
+		t.Helper()
+		to := t.TempDir()
+		if err := Load(t.Context(), list, "kv", to); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(filepath.Join(to, ProgramFile)); err != nil || string(b) != text {
+			t.Errorf("%q, %v, want %q", b, err, text)
+		}
+	}
+	if err := save(list, "old"); !errors.Is(err, store.ErrPartly) {
+		t.Errorf("%v", err)
+	}
+	want("old")
+	// Somebody else has saved a newer one, further away.
+	if err := save(store.OpenDisk(dirs[1]), "new"); err != nil {
+		t.Fatal(err)
+	}
+	newer, err := store.OpenDisk(dirs[1]).Get(t.Context(), keyOf("kv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer newer.Close()
+	newer.End = newer.End.Add(time.Minute) // on a clock that goes on
+	if err := store.OpenDisk(dirs[1]).Set(t.Context(), keyOf("kv"), newer); err != nil {
+		t.Fatal(err)
+	}
+	want("new")
 }

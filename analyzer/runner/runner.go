@@ -22,6 +22,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,7 +176,7 @@ func (r *runner) main() (int, error) {
 		return r.run(nil)
 	}
 	defer s.close()
-	missed := false
+	missed, unread := false, false // unread: some of the store couldn't be asked
 	why := "the store isn't read (mode " + string(mode) + ")"
 	if mode.CanRead() {
 		res, err := s.get(key, maxGet)
@@ -201,11 +202,11 @@ func (r *runner) main() (int, error) {
 			why = fmt.Sprintf("store could not be read: %v", err)
 			s.left = min(s.left, maxRest)
 		}
-		missed = !withdrawn && store.IsMiss(err)
+		missed, unread = !withdrawn, !withdrawn && !store.IsMiss(err)
 	}
 	traces := r.readTraces(run)
 	if traces != nil && missed {
-		if code, done := r.byTrace(s, mode.CanWrite(), key, traces); done {
+		if code, done := r.byTrace(s, mode.CanWrite(), key, traces, unread); done {
 			return code, nil
 		}
 	}
@@ -310,6 +311,7 @@ func (s *openStore) wait(limit time.Duration, f func(context.Context)) error {
 	case <-done:
 		return nil
 	case <-time.After(limit + limit/10):
+		s.left = 0 // f may wait for ever, and so may others
 		return fmt.Errorf("no answer within %v", limit)
 	}
 }
@@ -546,19 +548,17 @@ func (r *runner) run(rec *recorder) (int, error) {
 	if err == nil {
 		err = rec.passed(res)
 	}
-	if err == nil || errors.Is(err, store.ErrExists) {
+	if store.IsRecorded(err) {
 		r.recordTrace(rec, o.idle, res)
 	}
 	switch {
-	case err == nil:
-		r.say("recorded")
+	case errors.Is(err, store.ErrExists):
+		r.say("recorded already by another run")
+	case store.IsRecorded(err):
+		r.say("%v", cmp.Or(err, errors.New("recorded")))
 		if err := r.remember(rec, res); err != nil {
 			r.say("tasting explain won't know of this result: %v", err)
 		}
-	case errors.Is(err, store.ErrExists):
-		r.say("recorded already by another run")
-	case errors.Is(err, store.ErrPartly):
-		r.say("%v", err)
 	default:
 		r.say("not recorded: %v", err)
 	}

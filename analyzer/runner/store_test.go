@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/explain"
+	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/store/servertest"
 )
 
@@ -150,6 +152,27 @@ func TestPartlyRecorded(t *testing.T) {
 	h.want("hit", h.run("out=x"))
 }
 
+// A server that is down doesn't keep a directory from the result, nor from what explains it.
+func TestListWithServerThatIsDown(t *testing.T) {
+	gone, err := servertest.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, order := range []string{"http://%s,%s", "grpc://%s,%s"} {
+		h := newHarness(t)
+		h.env = append(h.env, "TEST_TARGET=//pkg:t")
+		h.closure(10, "v1")
+		h.at(fmt.Sprintf(order, gone, h.store))
+		if o := h.want("miss", h.run("out=x")); !strings.Contains(o.said, "recorded, but not everywhere: "+order[:4]+"://"+gone) {
+			t.Errorf("said %q", o.said)
+		}
+		if f, err := explain.Read(t.Context(), store.OpenDisk(h.store), "//pkg:t"); err != nil || len(f.Entries) != 1 {
+			t.Errorf("%+v, %v", f, err)
+		}
+		h.want("hit", h.run("out=x"))
+	}
+}
+
 // Whatever a server does, the test runs, after a bounded wait.
 func TestServerWithoutAnswer(t *testing.T) {
 	silent := listen(t, func(c net.Conn) { select {} })
@@ -176,8 +199,7 @@ func TestServerWithoutAnswer(t *testing.T) {
 	}{
 		{"http://" + gone, "connection refused", 5 * time.Second},
 		{"grpc://" + gone, "connection refused", 5 * time.Second},
-		// Ten seconds for the look-up, five for what comes after it, and some
-		// for a busy machine.
+		// Five seconds in all, and some for a busy machine.
 		{"http://" + silent, "store could not be read: ", 25 * time.Second},
 		{"grpc://" + silent, "store could not be read: ", 25 * time.Second},
 		{"http://" + trickle, "store could not be read: ", 25 * time.Second},

@@ -142,7 +142,7 @@ func (t *traces) find(s *openStore, of store.Key) (f found) {
 		case !store.IsMiss(getErr):
 			f.err = getErr
 		}
-		return f.res == nil && f.err == nil
+		return f.res == nil
 	})
 	if f.res != nil {
 		// A test that has failed with this very fingerprint isn't decided about by anything else.
@@ -155,8 +155,9 @@ func (t *traces) find(s *openStore, of store.Key) (f found) {
 	return f
 }
 
-// byTrace replays the result that a trace finds, if one does, and records it under the test's fingerprint.
-func (r *runner) byTrace(s *openStore, write bool, fingerprint store.Key, t *traces) (code int, done bool) {
+// byTrace replays the result that a trace finds, if one does, and records it under the test's fingerprint. Told says
+// that a line about the store is written anyway.
+func (r *runner) byTrace(s *openStore, write bool, fingerprint store.Key, t *traces, told bool) (code int, done bool) {
 	c := make(chan found, 1)
 	go func() { c <- t.find(s, fingerprint) }()
 	var f found
@@ -166,7 +167,7 @@ func (r *runner) byTrace(s *openStore, write bool, fingerprint store.Key, t *tra
 		f.err = errNoTime
 	}
 	t.entered = trace.Again(f.entered, fingerprint[:])
-	if f.err != nil {
+	if f.err != nil && !told {
 		r.say("traces don't decide: %v", f.err)
 	}
 	if f.res == nil {
@@ -212,7 +213,7 @@ func (r *runner) recordTrace(rec *recorder, idle map[string]bool, res *store.Res
 				return store.RecordFailure(ctx, s, key, res)
 			}
 			err := store.RecordPass(ctx, s, key, res)
-			if err == nil || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrPartly) {
+			if store.IsRecorded(err) {
 				err = frontier.Add(ctx, s, rec.traces.label, of.Idle, of.Entered)
 			}
 			return err

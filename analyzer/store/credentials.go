@@ -45,6 +45,7 @@ type credentials struct {
 	dynamic []Header
 	expires time.Time
 	seen    []string // values that were sent or are part of what was
+	silent  error    // says that the helper didn't answer: once is enough
 }
 
 // get returns the headers to send now.
@@ -54,6 +55,9 @@ func (c *credentials) get(ctx context.Context) ([]Header, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.silent != nil {
+		return nil, c.silent
+	}
 	if !time.Now().Before(c.expires) {
 		// Only one at a time; the others wait for its answer.
 		h, expires, err := c.ask(ctx)
@@ -84,8 +88,8 @@ func (c *credentials) forget() bool {
 }
 
 // ask runs the helper.
-func (c *credentials) ask(ctx context.Context) ([]Header, time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+func (c *credentials) ask(caller context.Context) ([]Header, time.Time, error) {
+	ctx, cancel := context.WithTimeout(caller, c.timeout)
 	defer cancel()
 	fail := func(format string, args ...any) ([]Header, time.Time, error) {
 		return nil, time.Time{}, fmt.Errorf("credential helper %s for %s: %s", c.program, c.uri, fmt.Sprintf(format, args...))
@@ -103,7 +107,11 @@ func (c *credentials) ask(ctx context.Context) ([]Header, time.Time, error) {
 	cmd.WaitDelay = 100 * time.Millisecond
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
-			return fail("no answer: %v", ctx.Err())
+			h, expires, err := fail("no answer: %v", ctx.Err())
+			if caller.Err() == nil {
+				c.silent = err
+			}
+			return h, expires, err
 		}
 		if errors.Is(err, errTooLong) || out.full {
 			return fail("more than %d bytes of output", maxHelperOutput)

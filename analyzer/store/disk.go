@@ -217,7 +217,11 @@ func (d *Disk) Set(ctx context.Context, key Key, r *Result) error {
 	if !d.mode.CanWrite() {
 		return notAllowed("written", d.dir, d.mode)
 	}
-	return d.put(ctx, key, r, true)
+	err := d.put(ctx, key, r, true)
+	if err != nil && r.ExitCode != 0 && os.Remove(d.acPath(key)) == nil {
+		return nil // a full disk, perhaps: what has to go is gone
+	}
+	return err
 }
 
 // put writes a result; with replace, also over one that is there.

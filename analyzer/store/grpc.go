@@ -102,8 +102,8 @@ func (g *grpcCache) close() error { return g.conn.Close() }
 func (g *grpcCache) knows() bool { return true }
 
 // rpc makes a call, as caller.call does, and understands its status.
-func (g *grpcCache) rpc(ctx context.Context, name string, size int64, f func(context.Context) error) error {
-	return g.call(ctx, name, size, func(ctx context.Context, headers []Header) error {
+func (g *grpcCache) rpc(ctx context.Context, name string, write bool, f func(context.Context) error) error {
+	return g.call(ctx, name, write, func(ctx context.Context, headers []Header) error {
 		for _, h := range headers {
 			ctx = metadata.AppendToOutgoingContext(ctx, strings.ToLower(h.Name), string(h.Value))
 		}
@@ -140,7 +140,7 @@ func (g *grpcCache) ask(ctx context.Context) (*serverCapabilities, error) {
 		return g.capabilities, nil
 	}
 	var answer *repb.ServerCapabilities
-	err := g.rpc(ctx, "GetCapabilities", 0, func(ctx context.Context) (err error) {
+	err := g.rpc(ctx, "GetCapabilities", false, func(ctx context.Context) (err error) {
 		answer, err = repb.NewCapabilitiesClient(g.conn).GetCapabilities(ctx, &repb.GetCapabilitiesRequest{InstanceName: g.instance})
 		if status.Code(err) == codes.Unimplemented {
 			// A plain cache. What it can't do it will say.
@@ -209,7 +209,7 @@ func (g *grpcCache) action(key Key) *repb.Digest {
 
 func (g *grpcCache) entry(ctx context.Context, key Key) ([]byte, error) {
 	var data []byte
-	err := g.rpc(ctx, "GetActionResult "+key.String(), 0, func(ctx context.Context) error {
+	err := g.rpc(ctx, "GetActionResult "+key.String(), false, func(ctx context.Context) error {
 		e, err := repb.NewActionCacheClient(g.conn).GetActionResult(ctx, &repb.GetActionResultRequest{
 			InstanceName: g.instance, ActionDigest: g.action(key), DigestFunction: repb.DigestFunction_SHA256,
 		})
@@ -245,7 +245,7 @@ func (g *grpcCache) setEntry(ctx context.Context, key Key, e *repb.ActionResult,
 	if !c.update {
 		return g.fail(name, "the server records no results from here; --store_mode=ro only reads", false, ErrNotAllowed)
 	}
-	return g.found(name, g.rpc(ctx, name, 0, func(ctx context.Context) error {
+	return g.found(name, g.rpc(ctx, name, true, func(ctx context.Context) error {
 		_, err := repb.NewActionCacheClient(g.conn).UpdateActionResult(ctx, &repb.UpdateActionResultRequest{
 			InstanceName: g.instance, ActionDigest: g.action(key), ActionResult: e, DigestFunction: repb.DigestFunction_SHA256,
 		})
@@ -267,7 +267,7 @@ func (g *grpcCache) missing(ctx context.Context, digests []*repb.Digest) ([]*rep
 		return nil, nil
 	}
 	var missing []*repb.Digest
-	err := g.rpc(ctx, "FindMissingBlobs", 0, func(ctx context.Context) error {
+	err := g.rpc(ctx, "FindMissingBlobs", false, func(ctx context.Context) error {
 		answer, err := repb.NewContentAddressableStorageClient(g.conn).FindMissingBlobs(ctx, &repb.FindMissingBlobsRequest{
 			InstanceName: g.instance, BlobDigests: digests, DigestFunction: repb.DigestFunction_SHA256,
 		})
@@ -298,7 +298,7 @@ func split[T any](items []T, size func(T) int64, c *serverCapabilities, compress
 		}
 		if n > room {
 			groups = append(groups, nil)
-			room = c.batch
+			room = min(c.batch, maxBatched+perBlob) // a sign of life for each MiB
 		}
 		room -= n
 		groups[len(groups)-1] = append(groups[len(groups)-1], x)
@@ -332,14 +332,12 @@ func (g *grpcCache) contents(ctx context.Context, digests []*repb.Digest, sink f
 
 func (g *grpcCache) readGroup(ctx context.Context, group []*repb.Digest, sink func(*repb.Digest) *sink) error {
 	const name = "BatchReadBlobs"
-	var size int64
 	want := map[string]*repb.Digest{}
 	for _, d := range group {
-		size += d.SizeBytes
 		want[d.Hash] = d
 	}
 	lost := ""
-	err := g.rpc(ctx, name, size, func(ctx context.Context) error {
+	err := g.rpc(ctx, name, false, func(ctx context.Context) error {
 		answer, err := repb.NewContentAddressableStorageClient(g.conn).BatchReadBlobs(ctx, &repb.BatchReadBlobsRequest{
 			InstanceName: g.instance, Digests: group, DigestFunction: repb.DigestFunction_SHA256,
 		})
@@ -397,9 +395,10 @@ func (g *grpcCache) resource(d *repb.Digest, compressed bool, upload string) str
 
 // streamReader is the data of a ByteStream.Read.
 type streamReader struct {
-	stream bytestream.ByteStream_ReadClient
-	rest   []byte
-	err    error
+	stream   bytestream.ByteStream_ReadClient
+	patience *patience
+	rest     []byte
+	err      error
 }
 
 func (r *streamReader) Read(p []byte) (int, error) {
@@ -410,6 +409,7 @@ func (r *streamReader) Read(p []byte) (int, error) {
 		var m *bytestream.ReadResponse
 		if m, r.err = r.stream.Recv(); r.err == nil {
 			r.rest = m.Data
+			r.patience.progress(len(m.Data))
 		}
 	}
 	n := copy(p, r.rest)
@@ -419,14 +419,14 @@ func (r *streamReader) Read(p []byte) (int, error) {
 
 func (g *grpcCache) read(ctx context.Context, d *repb.Digest, compressed bool, sink func(*repb.Digest) *sink) error {
 	name := "Read " + d.Hash
-	err := g.rpc(ctx, name, d.SizeBytes, func(ctx context.Context) error {
+	err := g.rpc(ctx, name, false, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx) // ends a stream that isn't read to its end
 		defer cancel()
 		stream, err := bytestream.NewByteStreamClient(g.conn).Read(ctx, &bytestream.ReadRequest{ResourceName: g.resource(d, compressed, "")})
 		if err != nil {
 			return err
 		}
-		in := &streamReader{stream: stream}
+		in := &streamReader{stream: stream, patience: g.patience}
 		var from io.Reader = in
 		if compressed {
 			z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(32<<20))
@@ -480,16 +480,14 @@ func (g *grpcCache) upload(ctx context.Context, blobs []blob) error {
 func (g *grpcCache) writeGroup(ctx context.Context, group []blob) error {
 	const name = "BatchUpdateBlobs"
 	request := &repb.BatchUpdateBlobsRequest{InstanceName: g.instance, DigestFunction: repb.DigestFunction_SHA256}
-	var size int64
 	for _, b := range group {
 		data, err := io.ReadAll(io.NewSectionReader(b.content, 0, b.digest.SizeBytes))
 		if err != nil {
 			return err
 		}
-		size += b.digest.SizeBytes
 		request.Requests = append(request.Requests, &repb.BatchUpdateBlobsRequest_Request{Digest: b.digest, Data: data})
 	}
-	return g.found(name, g.rpc(ctx, name, size, func(ctx context.Context) error {
+	return g.found(name, g.rpc(ctx, name, true, func(ctx context.Context) error {
 		answer, err := repb.NewContentAddressableStorageClient(g.conn).BatchUpdateBlobs(ctx, request)
 		if err != nil {
 			return err
@@ -512,10 +510,11 @@ func (g *grpcCache) writeGroup(ctx context.Context, group []blob) error {
 
 // streamWriter sends what is written to it as a ByteStream.Write.
 type streamWriter struct {
-	stream bytestream.ByteStream_WriteClient
-	name   string
-	buffer []byte
-	offset int64
+	stream   bytestream.ByteStream_WriteClient
+	patience *patience
+	name     string
+	buffer   []byte
+	offset   int64
 }
 
 func (w *streamWriter) Write(p []byte) (int, error) {
@@ -536,6 +535,7 @@ func (w *streamWriter) Write(p []byte) (int, error) {
 func (w *streamWriter) send(finish bool) error {
 	err := w.stream.Send(&bytestream.WriteRequest{ResourceName: w.name, WriteOffset: w.offset, FinishWrite: finish, Data: w.buffer})
 	w.offset += int64(len(w.buffer))
+	w.patience.progress(len(w.buffer))
 	w.buffer = make([]byte, 0, chunk)
 	w.name = "" // only with the first message
 	return err
@@ -543,14 +543,14 @@ func (w *streamWriter) send(finish bool) error {
 
 func (g *grpcCache) write(ctx context.Context, b blob, compressed bool) error {
 	name := "Write " + b.digest.Hash
-	return g.found(name, g.rpc(ctx, name, b.digest.SizeBytes, func(ctx context.Context) error {
+	return g.found(name, g.rpc(ctx, name, true, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		stream, err := bytestream.NewByteStreamClient(g.conn).Write(ctx)
 		if err != nil {
 			return err
 		}
-		out := &streamWriter{stream: stream, name: g.resource(b.digest, compressed, newUUID())}
+		out := &streamWriter{stream: stream, patience: g.patience, name: g.resource(b.digest, compressed, newUUID())}
 		content := io.NewSectionReader(b.content, 0, b.digest.SizeBytes)
 		if compressed {
 			z, zerr := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1))

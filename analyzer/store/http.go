@@ -79,7 +79,7 @@ func (h *httpCache) request(ctx context.Context, headers []Header, method, path 
 	if body != nil {
 		req.ContentLength = body.Size()
 		req.GetBody = func() (io.ReadCloser, error) {
-			return io.NopCloser(io.NewSectionReader(body, 0, body.Size())), nil
+			return io.NopCloser(watched{io.NewSectionReader(body, 0, body.Size()), h.patience}), nil
 		}
 		req.Body, _ = req.GetBody()
 		if body.Size() == 0 {
@@ -127,13 +127,13 @@ func (h *httpCache) request(ctx context.Context, headers []Header, method, path 
 func (h *httpCache) entry(ctx context.Context, key Key) ([]byte, error) {
 	var data []byte
 	path := "/ac/" + key.String()
-	err := h.call(ctx, "GET "+path, 0, func(ctx context.Context, headers []Header) error {
+	err := h.call(ctx, "GET "+path, false, func(ctx context.Context, headers []Header) error {
 		return h.request(ctx, headers, http.MethodGet, path, nil, func(resp *http.Response) error {
 			var err error
 			if data, err = io.ReadAll(io.LimitReader(resp.Body, maxEntry+1)); err != nil {
 				return h.fail("GET "+path, err.Error(), true, nil)
 			}
-			return nil
+			return h.notPage("GET "+path, resp, data)
 		})
 	})
 	if errors.Is(err, ErrNotFound) {
@@ -147,21 +147,34 @@ func (h *httpCache) setEntry(ctx context.Context, key Key, _ *repb.ActionResult,
 }
 
 func (h *httpCache) put(ctx context.Context, path string, content *io.SectionReader) error {
-	return h.call(ctx, "PUT "+path, content.Size(), func(ctx context.Context, headers []Header) error {
-		return h.request(ctx, headers, http.MethodPut, path, content, func(*http.Response) error { return nil })
+	return h.call(ctx, "PUT "+path, true, func(ctx context.Context, headers []Header) error {
+		return h.request(ctx, headers, http.MethodPut, path, content, func(resp *http.Response) error {
+			start, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
+			return h.notPage("PUT "+path, resp, start)
+		})
 	})
+}
+
+// notPage returns an error if a login or a captive portal has answered, with a web page. What a server tells of what
+// it has created may be one.
+func (h *httpCache) notPage(name string, resp *http.Response, body []byte) error {
+	const html = "text/html"
+	if resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), html) && strings.HasPrefix(http.DetectContentType(body), html) {
+		return h.fail(name, "the answer is a web page: this isn't a cache, or wants a login", false, nil)
+	}
+	return nil
 }
 
 func (h *httpCache) contents(ctx context.Context, digests []*repb.Digest, sink func(*repb.Digest) *sink) error {
 	var mu sync.Mutex
 	return parallel(ctx, transfers, digests, func(ctx context.Context, d *repb.Digest) error {
 		path := "/cas/" + d.Hash
-		err := h.call(ctx, "GET "+path, d.SizeBytes, func(ctx context.Context, headers []Header) error {
+		err := h.call(ctx, "GET "+path, false, func(ctx context.Context, headers []Header) error {
 			return h.request(ctx, headers, http.MethodGet, path, nil, func(resp *http.Response) error {
 				mu.Lock()
 				s := sink(d)
 				mu.Unlock()
-				if _, err := io.Copy(s, resp.Body); err != nil && !s.long {
+				if _, err := io.Copy(s, watched{resp.Body, h.patience}); err != nil && !s.long {
 					return h.fail("GET "+path, err.Error(), s.err == nil, s.err)
 				}
 				return nil
@@ -179,7 +192,7 @@ func (h *httpCache) missing(ctx context.Context, digests []*repb.Digest) ([]*rep
 	var missing []*repb.Digest
 	err := parallel(ctx, transfers, digests, func(ctx context.Context, d *repb.Digest) error {
 		path := "/cas/" + d.Hash
-		err := h.call(ctx, "HEAD "+path, 0, func(ctx context.Context, headers []Header) error {
+		err := h.call(ctx, "HEAD "+path, false, func(ctx context.Context, headers []Header) error {
 			return h.request(ctx, headers, http.MethodHead, path, nil, func(resp *http.Response) error {
 				if resp.ContentLength >= 0 && resp.ContentLength != d.SizeBytes {
 					return ErrNotFound

@@ -34,7 +34,8 @@ func (l *Layered) Close() error {
 }
 
 // Get implements Store. A store that can't be read doesn't keep others from
-// being asked; if none of these has a result, the error is no miss.
+// being asked; if none of these has a result, the error is no miss. If a nearer
+// store has noted that the test failed, that is the result.
 func (l *Layered) Get(ctx context.Context, key Key) (*Result, error) {
 	var errs []error
 	for i, s := range l.stores {
@@ -42,6 +43,12 @@ func (l *Layered) Get(ctx context.Context, key Key) (*Result, error) {
 		if err != nil {
 			errs = append(errs, err)
 			continue
+		}
+		for _, near := range l.stores[:i] {
+			if f, err := near.Get(ctx, failureKey(key)); err == nil {
+				r.Close()
+				return f, nil
+			}
 		}
 		if l.mode.CanWrite() {
 			for _, near := range l.stores[:i] {
@@ -56,12 +63,18 @@ func (l *Layered) Get(ctx context.Context, key Key) (*Result, error) {
 
 func (l *Layered) probe(ctx context.Context, key Key) (*Info, error) {
 	var errs []error
-	for _, s := range l.stores {
-		i, err := probe(ctx, s, key)
-		if err == nil {
-			return i, nil
+	for i, s := range l.stores {
+		info, err := probe(ctx, s, key)
+		if err != nil {
+			errs = append(errs, err)
+			continue
 		}
-		errs = append(errs, err)
+		for _, near := range l.stores[:i] {
+			if f, err := probe(ctx, near, failureKey(key)); err == nil {
+				return f, nil
+			}
+		}
+		return info, nil
 	}
 	return nil, noResult(errs)
 }
@@ -80,38 +93,85 @@ func noResult(errs []error) error {
 		}
 	}
 	if len(unusable) > 0 {
-		return errors.Join(unusable...)
+		return together(unusable)
 	}
 	return worst
 }
 
 // Put implements Store. The result is recorded wherever that is possible.
 func (l *Layered) Put(ctx context.Context, key Key, r *Result) error {
-	return l.write(func(s Store) error { return s.Put(ctx, key, r) })
+	return write(l.stores, func(_ int, s Store) error { return s.Put(ctx, key, r) })
 }
 
 // Set implements Store.
 func (l *Layered) Set(ctx context.Context, key Key, r *Result) error {
-	return l.write(func(s Store) error { return s.Set(ctx, key, r) })
+	return write(l.stores, func(_ int, s Store) error { return s.Set(ctx, key, r) })
 }
 
-func (l *Layered) write(f func(Store) error) error {
-	var failed, exists []error
-	for _, s := range l.stores {
-		switch err := f(s); {
+// write calls f for each of stores. One that takes no results from here isn't missed in the others.
+func write(stores []Store, f func(i int, s Store) error) error {
+	var failed, exists, forbidden []error
+	for i, s := range stores {
+		switch err := f(i, s); {
 		case errors.Is(err, ErrExists):
 			exists = append(exists, err)
+		case errors.Is(err, ErrNotAllowed):
+			forbidden = append(forbidden, err)
 		case err != nil:
 			failed = append(failed, err)
 		}
 	}
 	switch {
-	case len(failed) == len(l.stores):
-		return errors.Join(failed...)
+	case len(failed)+len(forbidden) == len(stores):
+		return together(append(failed, forbidden...))
 	case len(failed) > 0:
-		return fmt.Errorf("%w: %w", ErrPartly, errors.Join(failed...))
-	case len(exists) == len(l.stores):
+		return fmt.Errorf("%w: %w", ErrPartly, together(failed))
+	case len(exists)+len(forbidden) == len(stores):
 		return exists[0]
 	}
 	return nil
+}
+
+// Each returns the stores that s consists of, the nearest first: itself, if it is one. Whoever reads what
+// it then writes again does so with each of them: Get and Set of several say nothing of one another.
+func Each(s Store) []Store {
+	if l, ok := s.(*Layered); ok {
+		return l.stores
+	}
+	return []Store{s}
+}
+
+// Anywhere calls f with each of the stores that s consists of. It is enough if it works with one; else the error
+// is as of Get.
+func Anywhere(s Store, f func(Store) error) error {
+	var failed []error
+	all := Each(s)
+	for _, s := range all {
+		if err := f(s); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if len(failed) == len(all) {
+		return noResult(failed)
+	}
+	return nil
+}
+
+// together makes one error of those of several stores, which is said in one line.
+func together(errs []error) error {
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return &failures{errs}
+}
+
+type failures struct{ errs []error }
+
+func (f *failures) Unwrap() []error { return f.errs }
+func (f *failures) Error() string {
+	var s []string
+	for _, err := range f.errs {
+		s = append(s, err.Error())
+	}
+	return strings.Join(s, "; ")
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -39,10 +38,6 @@ type Outcome struct {
 // LookupOptions says otherwise.
 const DefaultConcurrency = 64
 
-// givenUp is the number of failures in a row after which Lookup doesn't try
-// any more.
-const givenUp = 16
-
 // LookupOptions are options of Lookup.
 type LookupOptions struct {
 	Concurrency int // 0: DefaultConcurrency
@@ -55,10 +50,7 @@ type LookupOptions struct {
 // entry is what was written, and its contents are there with the right sizes.
 // The contents aren't read; Get does that, and may still find one damaged.
 //
-// The outcomes are in the order of keys, and independent of each other, except
-// that a store which has failed too often in a row isn't asked again: then the
-// remaining keys have the last error. So a store that is out of reach costs the
-// time of a few calls.
+// The outcomes are in the order of keys, and independent of each other.
 func Lookup(ctx context.Context, s Store, keys []Key, o LookupOptions) []Outcome {
 	n := o.Concurrency
 	if n <= 0 {
@@ -66,33 +58,15 @@ func Lookup(ctx context.Context, s Store, keys []Key, o LookupOptions) []Outcome
 	}
 	outcomes := make([]Outcome, len(keys))
 	var mu sync.Mutex
-	done, failures := 0, 0
-	var last error
+	done := 0
 	var g errgroup.Group
 	g.SetLimit(n)
 	for i := range keys {
 		g.Go(func() error {
-			mu.Lock()
-			give := failures >= givenUp
-			err := last
-			mu.Unlock()
-			if give {
-				err = fmt.Errorf("not looked up after %d failures in a row: %w", givenUp, err)
-			} else {
-				outcomes[i].Info, err = probe(ctx, s, keys[i])
-			}
-			outcomes[i].Err = err
+			outcomes[i].Info, outcomes[i].Err = probe(ctx, s, keys[i])
 			mu.Lock()
 			defer mu.Unlock()
 			done++
-			switch {
-			case give:
-			case err == nil || IsMiss(err):
-				failures = 0
-			default:
-				failures++
-				last = err
-			}
 			if o.Progress != nil {
 				o.Progress(done)
 			}

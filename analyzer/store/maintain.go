@@ -29,6 +29,26 @@ type Stat struct {
 	Oldest, Newest time.Time
 }
 
+// Check returns an error if the directory isn't there, or is no store: neither empty, nor made by tasting, nor
+// in the layout of Bazel's disk cache.
+func (d *Disk) Check() error {
+	names, err := os.ReadDir(d.dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: there is no such directory: nothing has been recorded there", d.dir)
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%s: this is no directory", d.dir)
+	case err != nil:
+		return err
+	}
+	if len(names) > 0 && !slices.ContainsFunc(names, func(e fs.DirEntry) bool {
+		return e.Name() == marker || e.IsDir() && (e.Name() == "ac" || e.Name() == "cas")
+	}) {
+		return fmt.Errorf("%s: this is no store: it has neither a file %s nor a directory ac or cas", d.dir, marker)
+	}
+	return nil
+}
+
 // file is a file of the store.
 type file struct {
 	path string

@@ -133,14 +133,14 @@ type Options struct {
 	TLSClientKey         string
 
 	InstanceName string        // in requests of gRPC
-	Timeout      time.Duration // of one call; 0: DefaultTimeout
+	Timeout      time.Duration // that a server may cost without an answer; 0: DefaultTimeout
 	Retries      *int          // of one call; nil: DefaultRetries
 	Compression  bool          // zstd, if a server offers it
 }
 
 // Defaults of Options.
 const (
-	DefaultTimeout = 10 * time.Second
+	DefaultTimeout = 5 * time.Second
 	DefaultRetries = 3
 )
 
@@ -200,7 +200,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.TLSClientCertificate, "store_tls_client_certificate", "", "`FILE` with the client's certificate (PEM)")
 	fs.StringVar(&o.TLSClientKey, "store_tls_client_key", "", "`FILE` with the key (PEM) of the client's certificate")
 	fs.StringVar(&o.InstanceName, "store_instance_name", "", "`NAME` of the instance, for gRPC")
-	fs.DurationVar(&o.Timeout, "store_timeout", DefaultTimeout, "the longest that one call to a server may take, plus a second for each MiB that it moves")
+	fs.DurationVar(&o.Timeout, "store_timeout", DefaultTimeout, "the longest that a server may keep this process waiting in vain, all calls together; it isn't asked any more then")
 	fs.IntVar(o.Retries, "store_retries", DefaultRetries, "how often a call is repeated after a failure that may pass")
 	fs.BoolVar(&o.Compression, "store_compression", false, "compress contents with zstd on their way, if a gRPC server offers it")
 }

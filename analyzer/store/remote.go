@@ -25,11 +25,6 @@ const (
 	// Contents up to this size, in bytes, are kept in memory; others in an
 	// unnamed temporary file.
 	maxMemory = 256 << 10
-	// What is moved is granted a second for so many bytes.
-	slowest = 1 << 20
-	// The longest that any call may take, whatever an entry says about sizes.
-	longest = time.Hour
-
 	// How often Put writes anew what it doesn't find afterwards.
 	maxAttempts = 2
 
@@ -93,7 +88,8 @@ func newRemote(p place, o Options) (*Remote, error) {
 		}
 	}
 	r := &Remote{place: p, mode: o.mode()}
-	r.caller = &caller{where: p.String(), credentials: c, timeout: o.timeout(), retries: o.retries(), step: func(string) {}}
+	r.caller = &caller{where: p.String(), credentials: c, retries: o.retries(), step: func(string) {}}
+	r.patience = newPatience(o.timeout(), &callError{where: p.String(), message: fmt.Sprintf("no answer within %v", o.timeout()), err: context.DeadlineExceeded})
 	if p.grpc() {
 		g, err := newGRPC(r.caller, p, config, o)
 		if err != nil {
@@ -367,7 +363,7 @@ func notAllowed(what, where string, m Mode) error {
 	return fmt.Errorf("%w: %s must not be %s (mode %s)", ErrNotAllowed, where, what, m)
 }
 
-// callError is the failure of a call to a server.
+// callError is the failure of a call to a server, or if call is empty, of all that are under way.
 type callError struct {
 	where, call, message string
 	err                  error // for errors.Is, or nil
@@ -375,15 +371,21 @@ type callError struct {
 	denied               bool  // the credentials weren't accepted
 }
 
-func (e *callError) Error() string { return e.where + ": " + e.call + ": " + e.message }
+func (e *callError) Error() string {
+	if e.call == "" {
+		return e.where + ": " + e.message
+	}
+	return e.where + ": " + e.call + ": " + e.message
+}
+
 func (e *callError) Unwrap() error { return e.err }
 
 // caller makes calls to one server.
 type caller struct {
 	where       string
 	credentials *credentials
-	timeout     time.Duration
 	retries     int
+	patience    *patience
 
 	// step is called before and after each attempt of a call, for tests that
 	// stop there.
@@ -404,59 +406,53 @@ func (c *caller) fail(call, message string, again bool, err error) *callError {
 	return &callError{where: c.where, call: call, message: message, again: again, err: err}
 }
 
-// call makes a call that moves size bytes, and repeats it after a failure that
-// may pass. f gets the headers to send, and a context that ends when this
-// attempt has to.
-func (c *caller) call(ctx context.Context, name string, size int64, f func(context.Context, []Header) error) error {
-	limit := longest
-	if s := size / slowest; s < int64(longest/time.Second) {
-		limit = min(longest, c.timeout+time.Duration(s)*time.Second)
+// call makes a call that reads or writes, and repeats it after a failure that may pass. f gets
+// the headers to send, and a context that ends with the patience.
+func (c *caller) call(ctx context.Context, name string, write bool, f func(context.Context, []Header) error) error {
+	headers, err := c.credentials.get(ctx)
+	if err != nil {
+		return c.fail(name, err.Error(), false, ctx.Err())
 	}
+	if err := c.patience.begin(); err != nil {
+		return err
+	}
+	start := time.Now()
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.patience.gone, cancel)()
+	err = c.repeat(inner, name, write, headers, f)
+	if err != nil && !IsMiss(err) && ctx.Err() != nil {
+		err = c.fail(name, ctx.Err().Error(), false, ctx.Err())
+	}
+	return c.patience.done(start, write, err)
+}
+
+func (c *caller) repeat(ctx context.Context, name string, write bool, headers []Header, f func(context.Context, []Header) error) error {
 	renewed := false
 	for attempt := 0; ; attempt++ {
-		err := c.attempt(ctx, name, limit, f)
+		err := ctx.Err()
+		if err == nil {
+			c.step(name)
+			err = f(ctx, headers)
+			c.step("after " + name)
+		}
 		var e *callError
 		if err == nil || !errors.As(err, &e) {
 			return err
 		}
 		if e.denied && !renewed && c.credentials.forget() {
+			var herr error
+			if headers, herr = c.credentials.get(ctx); herr != nil {
+				return c.fail(name, herr.Error(), false, nil)
+			}
 			renewed = true
 			attempt--
 			continue
 		}
-		if !e.again || attempt >= c.retries {
-			return err
-		}
-		if pause(ctx, attempt) != nil {
+		if !e.again || attempt >= c.retries || c.patience.failing(write) || pause(ctx, attempt) != nil {
 			return err
 		}
 	}
-}
-
-func (c *caller) attempt(ctx context.Context, name string, limit time.Duration, f func(context.Context, []Header) error) error {
-	if err := ctx.Err(); err != nil {
-		return c.fail(name, err.Error(), false, err)
-	}
-	inner, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	headers, err := c.credentials.get(inner)
-	if err == nil {
-		c.step(name)
-		err = f(inner, headers)
-		c.step("after " + name)
-	} else {
-		err = c.fail(name, err.Error(), false, nil)
-	}
-	if err == nil || IsMiss(err) {
-		return err
-	}
-	if ctx.Err() != nil {
-		return c.fail(name, ctx.Err().Error(), false, ctx.Err())
-	}
-	if inner.Err() != nil {
-		return c.fail(name, fmt.Sprintf("no answer within %v", limit), false, context.DeadlineExceeded)
-	}
-	return err
 }
 
 // sink receives a content of known digest.

@@ -25,10 +25,11 @@
 //
 // # What a store may cost
 //
-// Every call to a server has a deadline that grows with what is moved, only
-// failures that may pass are repeated, and only so often. So each method
-// returns in bounded time, whatever a server does, and earlier if its context
-// ends.
+// A process waits for a server in vain for 5 s (Options.Timeout), all calls taken
+// together: then it doesn't ask it any more, and each method says why. Time is lost
+// while calls are under way to none of which the server answers, and in calls that
+// fail. A miss is an answer, and so is each MiB that moves. So a server may be slow,
+// but a call ends whatever it does, and earlier if its context ends.
 //
 // # Secrets
 //
@@ -74,6 +75,11 @@ var (
 // usable result.
 func IsMiss(err error) bool {
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrIncomplete) || errors.Is(err, ErrCorrupt)
+}
+
+// IsRecorded tells whether err, from Put or RecordPass, means that a result is recorded somewhere.
+func IsRecorded(err error) bool {
+	return err == nil || errors.Is(err, ErrExists) || errors.Is(err, ErrPartly)
 }
 
 // Key is the fingerprint of a test.
@@ -168,7 +174,8 @@ type Store interface {
 	Put(ctx context.Context, key Key, r *Result) error
 
 	// Set is like Put, but replaces what is there. It is for entries that
-	// inform, and to withdraw a result: of two writers at once one is lost.
+	// inform, and to withdraw a result (by one that failed, or by removing it from a full
+	// disk): of two writers at once one is lost.
 	Set(ctx context.Context, key Key, r *Result) error
 }
 

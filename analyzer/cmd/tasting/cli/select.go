@@ -78,7 +78,12 @@ Exit codes: 0 all went well, whether there are such tests or not; 2 bad usage or
 				if err := interval.Record(before, manifests); err != nil || service == "" {
 					return err
 				}
-				return withStore(cmd, &o, func(s store.Store) error { return interval.Save(cmd.Context(), s, service, dir) })
+				err := withStore(cmd, &o, func(s store.Store) error { return interval.Save(cmd.Context(), s, service, dir) })
+				if errors.Is(err, store.ErrPartly) {
+					fmt.Fprintf(cmd.ErrOrStderr(), "tasting: warning: the table is %v\n", err)
+					return nil
+				}
+				return err
 			}
 			tests, err := interval.Read(dir)
 			if err != nil {

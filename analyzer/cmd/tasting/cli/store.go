@@ -44,21 +44,19 @@ func storeOf(cmd *cobra.Command, args []string) (*store.Disk, error) {
 	if store.IsRemote(location) {
 		return nil, fmt.Errorf("%s: %s is for directories: a server's contents are counted, checked and removed by whoever runs it; name a DIR, or see whether the server works with: tasting store ping", store.Redact(location), cmd.CommandPath())
 	}
-	if len(args) == 0 {
-		if strings.Contains(location, ",") {
-			return nil, fmt.Errorf("%s: several directories; name one DIR", location)
-		}
-		return store.OpenDisk(location), nil
+	if len(args) == 0 && strings.Contains(location, ",") {
+		return nil, fmt.Errorf("%s: several directories; name one DIR", location)
 	}
 	dir, err := filepath.Abs(location)
 	if err != nil {
 		return nil, err
 	}
+	d := store.OpenDisk(dir)
 	// A misspelt name must not look like an empty store.
-	if _, err := os.Stat(dir); err != nil {
-		return nil, err
+	if err := d.Check(); err != nil {
+		return nil, fmt.Errorf("%w; name the DIR of a store, as in --store or $TASTING_STORE (see %s --help)", err, cmd.CommandPath())
 	}
-	return store.OpenDisk(dir), nil
+	return d, nil
 }
 
 const defaultStore = "Without DIR it is the default store: that of .tastingrc or $TASTING_STORE, or tasting in\nthe user's cache directory. A server's contents are a matter of whoever runs it."
