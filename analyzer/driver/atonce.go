@@ -54,7 +54,7 @@ var ofClients = []string{
 // ofSteps are options that step 1 or 2 sets.
 var ofSteps = append([]string{
 	"build", "build_tests_only", "check_tests_up_to_date", "check_up_to_date", "bes_backend", "aspects", "output_groups", "run_validations", "remote_download_outputs", "show_result",
-	"build_event_json_file_path_conversion", "ui_event_filters",
+	"build_event_json_file_path_conversion", "experimental_build_event_upload_strategy", "remote_cache", "ui_event_filters",
 }, outputs...)
 
 func isOfClients(o bazel.Option) bool { return slices.Contains(ofClients, o.OptionName) }

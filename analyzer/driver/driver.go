@@ -171,6 +171,8 @@ type session struct {
 	runUnder, only string
 	cost           cost
 	memory         *fingerprint.Memory // of compositions; nil without a directory for it
+	askCache       sync.Once
+	silent         bool // see cacheIsSilent
 }
 
 // Test runs tests as bazel test would and returns bazel test's exit code. An
@@ -303,11 +305,18 @@ func isFalse(value string) bool {
 // to do.
 func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 	events := s.expandEvents()
-	own := []string{"--nobuild", "--build_tests_only", "--build_event_json_file=" + events, "--bes_backend="}
-	args := append(append(append(slices.Clone(s.args), own...), "--"), s.patterns...)
+	own := []string{"--nobuild", "--build_tests_only", "--build_event_json_file=" + events, "--bes_backend=", uploadNothing, noCache}
+	args := slices.Concat(s.args, own, []string{"--"}, s.patterns)
 	messages := &tail{limit: 64 << 10}
 	s.say("asking Bazel for the tests")
 	code, err = s.Bazel.Run(ctx, bazel.Streams{Out: s.Out, Err: messages}, "test", args...)
+	if err == nil && code == bazel.ExitUsage {
+		// Perhaps another option needs the cache.
+		own = own[:len(own)-1]
+		args = slices.Concat(s.args, own, []string{"--"}, s.patterns)
+		messages = &tail{limit: 64 << 10}
+		code, err = s.Bazel.Run(ctx, bazel.Streams{Out: s.Out, Err: messages}, "test", args...)
+	}
 	if err != nil {
 		return 0, true, err
 	}
@@ -351,7 +360,7 @@ func (s *session) expand(ctx context.Context) (code int, done bool, err error) {
 	if s.enabled("keep_going") && !s.failed {
 		// The exit code of --nobuild says nothing of errors in BUILD files.
 		messages = &tail{limit: 64 << 10}
-		more := append(s.aside(), "--nobuild", "--build_tests_only", "--build_event_json_file=", "--")
+		more := append(s.builtNothing(), "--nobuild", "--build_tests_only", "--build_event_json_file=", "--")
 		code, err := s.build(ctx, bazel.Streams{Err: messages}, append(more, s.patterns...)...)
 		if err != nil || code == bazel.ExitInterrupted {
 			return code, true, err
@@ -826,6 +835,9 @@ func (s *session) applyOnce(ctx context.Context, group string, more func(*bazel.
 	own := append(s.aside(), "--build_event_json_file="+events, filesHere,
 		"--aspects="+s.Aspect, "--output_groups="+group, "--norun_validations",
 		"--remote_download_outputs=toplevel", "--show_result=0")
+	if s.cacheIsSilent(ctx) {
+		own = append(own, noCache)
+	}
 	code, err = s.build(ctx, bazel.Streams{In: s.Stdin, Out: s.Out, Err: s.Err}, append(own, args...)...)
 	if err != nil || code == bazel.ExitInterrupted {
 		return nil, code, err

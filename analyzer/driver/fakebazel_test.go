@@ -69,6 +69,8 @@ type scenario struct {
 	Config, Release string
 	// Policy is a flag that Bazel has from elsewhere, Added one that a client has.
 	Policy, Added string
+	// NeedsCache says that there is an option that is wrong without --remote_cache.
+	NeedsCache bool
 }
 
 type fake struct {
@@ -113,6 +115,8 @@ func fakeBazel(dir string, args []string) int {
 		f.help()
 		return 0
 	case command == "cquery":
+		f.name = "query"
+		must(f.note())
 		f.query()
 		if name := f.flags["build_event_json_file"]; name != "" {
 			must(os.WriteFile(name, []byte("of a query"), 0o666))
@@ -133,6 +137,10 @@ func fakeBazel(dir string, args []string) int {
 		f.name = strings.TrimSuffix(filepath.Base(f.flags["target_pattern_file"]), ".json")
 		code = f.build()
 	}
+	must(f.note())
+	if f.name == "expand" && f.NeedsCache && f.flags["remote_cache"] == "" {
+		return bazel.ExitUsage
+	}
 	f.event(`{"id":{"buildFinished":{}},"finished":{"exitCode":{"name":"SUCCESS"},"finishTime":%s}}`, quoted(time.Now()))
 	f.hook("after")
 	if name := f.flags["build_event_json_file"]; name != "" {
@@ -150,6 +158,16 @@ func must(err error) {
 	if err != nil {
 		panic(err)
 	}
+}
+
+// note writes down what caches and uploads the command has.
+func (f *fake) note() error {
+	log, err := os.OpenFile(filepath.Join(f.dir, "caches"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(log, "%s: cache %q, upload %q\n", f.name, f.flags["remote_cache"], f.flags["experimental_build_event_upload_strategy"])
+	return log.Close()
 }
 
 func (f *fake) hook(step string) {
@@ -176,7 +194,7 @@ func quoted(x any) string {
 
 func (f *fake) help() {
 	var raw []byte
-	for _, name := range []string{"build_event_json_file", "build_event_text_file", "build_event_binary_file", "profile", "bes_backend", "test_env", "target_pattern_file", "cache_test_results", "run_under"} {
+	for _, name := range []string{"build_event_json_file", "build_event_text_file", "build_event_binary_file", "profile", "bes_backend", "test_env", "target_pattern_file", "cache_test_results", "run_under", "remote_cache", "experimental_build_event_upload_strategy"} {
 		var b []byte
 		b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), name)
 		for _, c := range []string{"build", "test", "cquery"} {

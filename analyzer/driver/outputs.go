@@ -29,7 +29,7 @@ var reports = append([]string{"bes_backend"}, outputs...)
 
 // aside returns flags that keep a command from writing the user's files.
 func (s *session) aside() []string {
-	flags := []string{"--bes_backend="}
+	flags := []string{"--bes_backend=", uploadNothing}
 	for _, name := range outputs {
 		if s.option(name) != "" || s.given(name) != "" {
 			flags = append(flags, "--"+name+"="+filepath.Join(s.tmp, "unused-"+name))
@@ -40,7 +40,7 @@ func (s *session) aside() []string {
 
 // queryFlags returns the flags of the build for a query.
 func (s *session) queryFlags(command string) []string {
-	return s.flags.Known(command, append(slices.Clone(s.args), s.aside()...))
+	return s.flags.Known(command, append(slices.Clone(s.args), s.builtNothing()...))
 }
 
 // writeEvents makes a file of build events that of the user, if one is wanted.

@@ -76,7 +76,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		code = cmp.Or(code, c)
 	}
 	if !s.ran {
-		if code, err = s.reportNothing(ctx); err != nil || code != bazel.ExitOK {
+		if code, err = s.reportNothing(ctx); err != nil || code == bazel.ExitInterrupted {
 			return code, err
 		}
 	}
