@@ -174,8 +174,9 @@ type copier struct {
 	spool            *spool
 	readers, writers []*os.File
 	copies           sync.WaitGroup
-	mu               sync.Mutex // for spool and err
+	mu               sync.Mutex // for spool, err and held
 	err              error
+	held             bool // processes that the test left behind may write more
 }
 
 // pipe returns a file of which all is copied that is written to it.
@@ -186,14 +187,14 @@ func (c *copier) pipe(to *os.File) (*os.File, error) {
 	}
 	c.readers, c.writers = append(c.readers, pr), append(c.writers, pw)
 	c.copies.Go(func() {
-		err := tee(pr, to, func(b []byte) {
+		held, err := tee(pr, to, func(b []byte) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.spool.Write(b)
 		})
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.err = errors.Join(c.err, err)
+		c.err, c.held = errors.Join(c.err, err), c.held || held
 	})
 	return pw, nil
 }
@@ -208,11 +209,13 @@ func (c *copier) finish(o *outcome) {
 	select {
 	case <-done:
 	case <-time.After(grace):
-		o.obstacle = "processes that the test left behind hold its output open"
 		for _, pr := range c.readers {
 			_ = pr.SetReadDeadline(time.Now())
 		}
 		<-done
+	}
+	if c.held {
+		o.obstacle = "processes that the test left behind hold its output open"
 	}
 	if c.err != nil && o.obstacle == "" {
 		o.obstacle = fmt.Sprintf("the log could not be written: %v", c.err)
@@ -235,27 +238,50 @@ func (c *copier) close() {
 	}
 }
 
-// tee copies from a pipe until its end or the reader's deadline. If the log
-// can't be written any more the pipe is still emptied, so that the test doesn't
-// hang; the first error is returned.
-func tee(from, to *os.File, keep func([]byte)) error {
-	buf := make([]byte, 64<<10)
-	var failed error
-	for {
+// tee copies from a pipe until its end, or what it holds at the reader's deadline, and
+// tells whether it is held open then. If the log can't be written any more the pipe is
+// still emptied, so that the test doesn't hang; the first error is returned.
+func tee(from, to *os.File, keep func([]byte)) (held bool, failed error) {
+	buf := make([]byte, 64<<10) // as much as a pipe holds
+	for late := 0; ; {
 		n, err := from.Read(buf)
+		// The log may be slow, or this process: all that the test wrote is read once, and then
+		// the end of the pipe is seen, or none.
+		if errors.Is(err, os.ErrDeadlineExceeded) && late < 2 {
+			late++
+			n, err = readNow(from, buf)
+		}
 		if n > 0 {
 			keep(buf[:n])
 			if failed == nil {
 				_, failed = to.Write(buf[:n])
 			}
 		}
-		if err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded) {
-			return failed
+		if held = errors.Is(err, os.ErrDeadlineExceeded); held || err == io.EOF {
+			return held, failed
 		}
 		if err != nil {
-			return errors.Join(failed, err)
+			return false, errors.Join(failed, err)
 		}
 	}
+}
+
+// readNow reads what a pipe holds, past its deadline.
+func readNow(from *os.File, buf []byte) (n int, err error) {
+	c, err := from.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	if e := c.Control(func(fd uintptr) { n, err = syscall.Read(int(fd), buf) }); e != nil {
+		return 0, e
+	}
+	switch {
+	case err == syscall.EAGAIN:
+		return 0, os.ErrDeadlineExceeded
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, err
 }
 
 func sameFile(a, b *os.File) bool {

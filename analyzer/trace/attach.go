@@ -144,13 +144,15 @@ const maxStop = 2 * time.Second
 
 // stopOf waits for a thread to stop or end.
 func stopOf(tid int) (ws unix.WaitStatus, ok bool) {
-	for end := time.Now().Add(maxStop); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+	for end := time.Now().Add(maxStop); ; time.Sleep(100 * time.Microsecond) {
 		n, err := unix.Wait4(tid, &ws, unix.WALL|unix.WNOTHREAD|unix.WNOHANG, nil)
 		if n == tid || err != nil && err != unix.EINTR {
 			return ws, true
 		}
+		if time.Now().After(end) { // not before it is tried: this process may have stood still, too
+			return ws, false
+		}
 	}
-	return ws, false
 }
 
 // arrive sets the breakpoints of a process that has stopped, or says why it can't.

@@ -168,13 +168,10 @@ func TestAttachStopped(t *testing.T) {
 	cmd := start(t, program(t, "#include <unistd.h>\nint main(void) { for (;;) usleep(1000); }"))
 	state := func(want string) {
 		t.Helper()
-		for range 200 {
-			if strings.HasPrefix(procStatus(cmd.Process.Pid)["State"], want) {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
+		is := func() string { return procStatus(cmd.Process.Pid)["State"] }
+		if !eventually(func() bool { return strings.HasPrefix(is(), want) }) {
+			t.Fatalf("it is %s, not %s", is(), want)
 		}
-		t.Fatalf("it is %s, not %s", procStatus(cmd.Process.Pid)["State"], want)
 	}
 	for _, before := range []bool{true, false} {
 		stop := func() {
@@ -204,8 +201,15 @@ func TestAttachStopped(t *testing.T) {
 
 // What can't be traced is let go at once, and goes on.
 func TestAttachDebugger(t *testing.T) {
-	cmd := start(t, program(t, "#include <sys/ptrace.h>\n#include <unistd.h>\nvolatile int asked;\nint main(void) { while (!asked) usleep(1000); return ptrace(0); }"))
-	time.Sleep(50 * time.Millisecond)
+	cmd := program(t, "#include <stdio.h>\n#include <sys/ptrace.h>\n#include <unistd.h>\nvolatile int asked;\nint main(void) { puts(\"\"); fflush(stdout); while (!asked) usleep(1000); return ptrace(0); }")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, cmd)
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	r, err := Attach(cmd.Process.Pid, Options{}, new(Control), func() {})
 	if err != nil || len(r.Trace.GaveUp) != 2 || !strings.Contains(r.Trace.GaveUp[0], "can't run under a tracer: it traces processes itself") {
 		t.Errorf("%v, %+v", err, r)

@@ -175,10 +175,14 @@ bazelw test //...
 want 0 'inside: //...'
 
 machine two-at-once
-stub mmdebstrap 'echo run >>"$BOX/mmdebstrap.runs"; sleep 2; for a in "$@"; do case $a in *.tmp) touch "$a/made";; esac; done'
+# The first one sets up until the second one waits for it, or sets up as well.
+stub mmdebstrap 'echo run >>"$BOX/mmdebstrap.runs"
+until grep -q "waiting for it" "$BOX/out2" || [ "$(grep -c run "$BOX/mmdebstrap.runs")" -gt 1 ]; do sleep 0.1; done
+for a in "$@"; do case $a in *.tmp) touch "$a/made";; esac; done'
+: >"$box/out2"
 bazelw test //... &
 first=$!
-sleep 0.5
+until [ -e "$box/mmdebstrap.runs" ] || ! kill -0 $first; do sleep 0.1; done
 status=0
 env -i PATH="$box/bin" HOME="$box" RULES_TASTING_CACHE="$box/cache" "$repository/bazelw" build //b >"$box/out2" 2>&1 || status=$?
 wait $first

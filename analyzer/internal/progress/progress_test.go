@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 func TestLine(t *testing.T) {
@@ -12,7 +13,8 @@ func TestLine(t *testing.T) {
 	l := &Line{w: &b}
 	l.Clear()
 	l.Show("%d of %d", 1, 2)
-	l.Show("%d of %d", 2, 2) // too early
+	l.shown = l.shown.Add(time.Hour) // too early, however slow this is
+	l.Show("%d of %d", 2, 2)
 	l.Clear()
 	l.Clear()
 	if got, want := b.String(), "\r\x1b[Ktasting: 1 of 2\r\x1b[K"; got != want {

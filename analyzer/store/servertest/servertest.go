@@ -106,7 +106,7 @@ func Start(addr, dir string, command *exec.Cmd) (*Server, error) {
 		command.Wait()
 		close(s.done)
 	}()
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(5 * time.Minute); ; {
 		c, err := net.DialTimeout("tcp", addr, time.Second)
 		if err == nil {
 			c.Close()

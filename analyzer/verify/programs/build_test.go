@@ -409,7 +409,7 @@ const notBuilt = "isn't built"
 
 // execute has the program run, which is built, and returns how it ended and what it wrote.
 func (p *program) execute(ctx context.Context, run func(cmd *exec.Cmd) (*trace.Result, error)) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute) // far more than any takes
 	defer cancel()
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, "./prog", p.v.run...)

@@ -48,7 +48,7 @@ func (b *bazel) remote(ts *testscript.TestScript, neg bool, args []string) {
 		<-ended
 		_ = os.RemoveAll(dir)
 	})
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(5 * time.Minute); ; {
 		if c, err := net.Dial("tcp", server); err == nil {
 			c.Close()
 			break
