@@ -149,6 +149,7 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 		c.Needs = slices.Sorted(slices.Values(taken.Needs))
 	}
 	c.sort()
+	c.AlwaysRun = append(c.AlwaysRun, t.undeclared(linked)...)
 	for _, s := range code.Missing {
 		warnings = append(warnings, "no manifest defines "+s)
 	}
@@ -178,6 +179,24 @@ func declared(t *Test, digest func(file string) (string, bool, error)) (l []Cont
 		add("tools of the link", f)
 	}
 	return l, err
+}
+
+// undeclared says of files that are linked as they are why their content isn't known: they are neither
+// inputs of the link that count, nor files of the system, which a probe knows.
+func (t *Test) undeclared(linked []*linkedFile) (reasons []string) {
+	for _, f := range linked {
+		if f.line == nil {
+			continue
+		}
+		for _, name := range f.line.Blobs {
+			if file := filepath.Clean(inDir(t.Dir, name)); !filepath.IsAbs(name) && !slices.ContainsFunc(t.LinkInputs, func(s string) bool {
+				return filepath.Clean(s) == file || strings.HasPrefix(file, filepath.Clean(s)+"/")
+			}) {
+				reasons = append(reasons, name+" is linked as data (--format), and not among additional_linker_inputs")
+			}
+		}
+	}
+	return reasons
 }
 
 // ofSystem contributes what the links take from the system, or that it isn't known.

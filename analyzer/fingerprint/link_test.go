@@ -89,7 +89,8 @@ func TestGeneratedLinkInputs(t *testing.T) {
 	}
 }
 
-// What other programs than the test may open of its libraries counts as a whole.
+// What other programs than the test may open of its libraries counts as a whole, and what is linked as it
+// is has to be known.
 func TestOpened(t *testing.T) {
 	compose := func(unreached string, change func(dir string, x *Test), words ...string) Composed {
 		t.Helper()
@@ -149,6 +150,27 @@ func TestOpened(t *testing.T) {
 		}
 		if source := compose("1", func(dir string, t *Test) { x.change(dir, t); t.Source = true }); source.NotPlain != "" != x.opened {
 			t.Errorf("%s: by source: %q", name, source.NotPlain)
+		}
+	}
+
+	blob := func(name string) func(string, *Test) {
+		return func(dir string, x *Test) {
+			datum(name, "content")(dir, x)
+			x.Data, x.LinkInputs = nil, []string{filepath.Join(dir, "data", name)}
+		}
+	}
+	for _, x := range []struct {
+		input, words string
+		known        bool
+	}{
+		{"x.bin", "-Wl,--format=binary,./data/x.bin,--format=default", true},
+		{"sub/x.o", "-Wl,-b,binary,data/sub/x.o,-b,default", true},
+		{"x.bin", "-Wl,--format=binary,data/y.bin,--format=default", false},
+		{"x.bin", "-Wl,--format=binary,data/x.bin", false},
+		{"x.bin", "-Wl,--format=binary,/x.bin,--format=default", true}, // a probe's
+	} {
+		if c := compose("1", blob(x.input), x.words).Config; len(c.AlwaysRun) == 0 != x.known {
+			t.Errorf("%s: %q", x.words, c.AlwaysRun)
 		}
 	}
 }
