@@ -94,7 +94,7 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 		}
 		key, err := fingerprint.Key(c, run)
 		if err != nil {
-			t.why = err.Error()
+			t.verdict, t.why = report.AlwaysRun, err.Error()
 			return
 		}
 		t.run, t.key, t.why = run, key, "nothing is recorded"

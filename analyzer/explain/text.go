@@ -342,6 +342,7 @@ var compositions = map[string]string{
 	"levels":                  "a library that defines what one of the system does as well is needed by others, and so either may come first",
 	"as-needed libraries":     "which libraries linkers may leave out differs, or what these would bring",
 	"large":                   "sections may be too large for where linkers put them, or aren't any more",
+	"libraries":               "something in the libraries of the test differs, reached or not, and a program, script or library among its data, or a program that is told their names, may open them",
 	"mentions":                "other files mention what the program has in the place of the system's, and linkers export by that",
 	"mentioned":               "a library of the system may look symbols up, and linkers export others of the executable",
 	"start-up symbols":        "functions that a linker puts into each file, as atexit, are called in other files",

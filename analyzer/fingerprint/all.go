@@ -238,6 +238,12 @@ func newBatch(tests []*Test) *batch {
 		tests: tests, errs: make([]error, len(tests)), links: map[string]*link{}, linked: make([][]*linkedFile, len(tests)),
 		manifests: make([][]string, len(tests)), data: new(digests),
 	}
+	opened := make([]bool, len(tests))
+	parallel(len(tests), func() func(int) {
+		return func(i int) {
+			opened[i] = len(tests[i].Links)+len(tests[i].Files) > 1 && tests[i].opened(b.data.isProgram)
+		}
+	})
 	seen := map[string]bool{}
 	for i, t := range tests {
 		if b.linked[i], b.errs[i] = t.linkedFiles(func(name string) (*link, error) {
@@ -254,6 +260,7 @@ func newBatch(tests []*Test) *batch {
 		}
 		own := map[string]bool{}
 		for _, f := range b.linked[i] {
+			f.opened = opened[i] && len(b.linked[i]) > 1
 			for _, it := range f.items {
 				for _, m := range it.manifests {
 					if !own[m] {
@@ -366,6 +373,9 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 	if t.Source && len(t.LinkInputs) > 0 {
 		return Composed{NotPlain: "a linker script sees the sections that a compiler makes"}
 	}
+	if t.Source && files[0].opened {
+		return Composed{NotPlain: "other programs may open the libraries of the test, which compilers make"}
+	}
 	lines := lines(files)
 	var code *refgraph.Closure
 	if *known == nil {
@@ -394,7 +404,7 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 	if len(undefined) > 0 {
 		lineFlags = sum.FlagsUndefined
 	}
-	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, lineFlags, asked), lines, inputs, undefined, taken, loadedNames(files), b.data)
+	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, lineFlags, asked), lines, inputs, undefined, taken, files, b.data)
 	if err != nil {
 		return Composed{Err: err}
 	}
@@ -453,7 +463,7 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	}
 	// Suppressions name functions and files.
 	resolved.Debug = slices.ContainsFunc(t.EnvKeys, syslib.ForSanitizer)
-	resolved.Idle = t.Idle
+	resolved.Idle, resolved.Opened = t.Idle, files[0].opened
 	program, places := model(files, t.Roots.symbols(), overrides, p)
 	resolved.Overrides = overrides
 	return composer.Compose(program, resolved), places
@@ -579,13 +589,12 @@ func parallel(n int, new func() func(i int)) {
 	wg.Wait()
 }
 
-// digests remembers the digests of files.
-type digests struct{ files, libraries sync.Map }
+// digests remembers the digests of files, and which of them are programs.
+type digests struct{ files, programs sync.Map }
 
-// needed returns the names of the libraries that a file needs.
-func (d *digests) needed(file string) []string {
-	once, _ := d.libraries.LoadOrStore(file, sync.OnceValue(func() []string { return syslib.Needed(file) }))
-	return once.(func() []string)()
+func (d *digests) isProgram(file string) bool {
+	once, _ := d.programs.LoadOrStore(file, sync.OnceValue(func() bool { return isProgram(file) }))
+	return once.(func() bool)()
 }
 
 func (d *digests) digest(file string) (string, bool, error) {

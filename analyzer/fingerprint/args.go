@@ -26,6 +26,7 @@ func (t *Test) AddFlags(f *pflag.FlagSet) (finish func(dir string) error) {
 	f.StringArrayVar(&t.Tools, "tools", nil, "a `FILE` that says what the build's own tools for the link are, as \"tasting tools\" writes it (repeatable)")
 	f.StringVar(&t.Toolchain, "toolchain-files", "", "`FILE` that says what the toolchain adds to the link, as \"tasting probe\" writes it")
 	f.StringArrayVar(&t.EnvKeys, "env-key", nil, "`NAME` of an environment variable that the test's declaration mentions (repeatable)")
+	f.StringArrayVar(&t.Opens, "opens", nil, "a `WORD` of the test's arguments or environment that names a shared library: all of those of the test count, for another program may open them (repeatable)")
 	f.StringArrayVar(&t.AlwaysRun, "always-run", nil, "`REASON` to execute the test in any case (repeatable)")
 	f.StringArrayVar(&t.LocalOnly, "local-only", nil, "`REASON` not to keep results on another machine (repeatable)")
 	f.StringVar(&t.Store, "store", "", "`LOCATION` of recorded results (default: the runner's)")

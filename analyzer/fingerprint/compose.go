@@ -1,8 +1,10 @@
 package fingerprint
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
@@ -65,6 +68,8 @@ type Test struct {
 	// System returns what links by such lines take from the system, or nil if that isn't known.
 	// Without it, Toolchain says so.
 	System func(lines []*linkflags.Line) *syslib.Taken `json:"-"`
+	// Opens are words of the test's arguments and environment that name shared libraries.
+	Opens []string
 	// AlwaysRun are reasons to execute the test in any case.
 	AlwaysRun []string
 	// LocalOnly are reasons not to keep results on another machine.
@@ -115,7 +120,7 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 // compose completes what is known of a test once its code is hashed. undefined are
 // the symbols that nothing defines; taken is what the lines take from the system, or
 // nil if t.Toolchain doesn't know that.
-func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, taken *syslib.Taken, loaded map[string]bool, data *digests) (*Composed, []Contribution, error) {
+func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, taken *syslib.Taken, linked []*linkedFile, data *digests) (*Composed, []Contribution, error) {
 	c := &Config{
 		Format: ConfigFormat, Binary: t.Binary, LinkFlags: flags, Store: t.Store, Code: code.Hash,
 		AlwaysRun: slices.Clone(t.AlwaysRun), LocalOnly: slices.Clone(t.LocalOnly), EnvKeys: slices.Clone(t.EnvKeys),
@@ -135,8 +140,8 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Contributions = slices.Concat(declared, ofSystem(t, taken), ofSymbols(code, undefined), []Contribution{formats})
-	files, err := c.addTestData(t, data, loaded)
+	c.Contributions = slices.Concat(declared, ofSystem(t, taken), ofSymbols(code, undefined), t.openedLibraries(linked), []Contribution{formats})
+	files, err := c.addTestData(t, data)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -144,6 +149,7 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 		c.Needs = slices.Sorted(slices.Values(taken.Needs))
 	}
 	c.sort()
+	c.AlwaysRun = append(c.AlwaysRun, t.undeclared(linked)...)
 	for _, s := range code.Missing {
 		warnings = append(warnings, "no manifest defines "+s)
 	}
@@ -173,6 +179,24 @@ func declared(t *Test, digest func(file string) (string, bool, error)) (l []Cont
 		add("tools of the link", f)
 	}
 	return l, err
+}
+
+// undeclared says of files that are linked as they are why their content isn't known: they are neither
+// inputs of the link that count, nor files of the system, which a probe knows.
+func (t *Test) undeclared(linked []*linkedFile) (reasons []string) {
+	for _, f := range linked {
+		if f.line == nil {
+			continue
+		}
+		for _, name := range f.line.Blobs {
+			if file := filepath.Clean(inDir(t.Dir, name)); !filepath.IsAbs(name) && !slices.ContainsFunc(t.LinkInputs, func(s string) bool {
+				return filepath.Clean(s) == file || strings.HasPrefix(file, filepath.Clean(s)+"/")
+			}) {
+				reasons = append(reasons, name+" is linked as data (--format), and not among additional_linker_inputs")
+			}
+		}
+	}
+	return reasons
 }
 
 // ofSystem contributes what the links take from the system, or that it isn't known.
@@ -223,7 +247,7 @@ func ofSymbols(code *summary, undefined []string) (l []Contribution) {
 }
 
 // addTestData adds the data of a test, and returns its files.
-func (c *Config) addTestData(t *Test, data *digests, loaded map[string]bool) (files []string, err error) {
+func (c *Config) addTestData(t *Test, data *digests) (files []string, err error) {
 	var links []string
 	for _, d := range t.Data {
 		if err := addData(c, &files, &links, data.digest, d.Path, d.File); err != nil {
@@ -234,9 +258,6 @@ func (c *Config) addTestData(t *Test, data *digests, loaded map[string]bool) (fi
 		}
 	}
 	c.Contributions = append(c.Contributions, linksInDirectories(links)...)
-	if why := loadsLinked(files, loaded, data.needed); why != "" {
-		c.AlwaysRun = append(c.AlwaysRun, why)
-	}
 	for _, name := range t.Empty {
 		c.Data = append(c.Data, emptyFile(name))
 	}
@@ -494,26 +515,47 @@ func emptyFile(name string) File {
 	return File{name, hex.EncodeToString(sum[:])}
 }
 
-// loadsLinked tells whether one of the files that a test can read loads one of the libraries,
-// by their names, that the test is linked with and that isn't among these files: what it
-// reaches of that isn't known.
-func loadsLinked(files []string, libraries map[string]bool, needed func(file string) []string) string {
-	if len(libraries) == 0 {
-		return ""
+// Opened tells whether another program than the test may open the libraries that the test is linked with,
+// and so reach in them what the test doesn't: one of the data, or one of the system that is
+// told a library's name.
+func (t *Test) Opened() bool { return t.opened(isProgram) }
+
+func (t *Test) opened(isProgram func(file string) bool) bool {
+	found := len(t.Opens) > 0
+	look := func(file string) (string, bool, error) {
+		found = found || isProgram(file)
+		return "", false, nil
 	}
-	own := map[string]bool{}
-	for _, f := range files {
-		own[filepath.Base(f)] = true
-	}
-	for _, f := range files {
-		for _, name := range needed(f) {
-			if libraries[name] && !own[name] {
-				return fmt.Sprintf("%s in the data loads %s, which the test is linked with: put that among the data, too", filepath.Base(f), name)
-			}
+	for _, d := range t.Data {
+		if found {
+			break
 		}
+		_ = addData(new(Config), new([]string), new([]string), look, d.Path, d.File) // whoever reads it says what is wrong
 	}
-	return ""
+	return found
 }
+
+// scripts are extensions of files that interpreters run.
+var scripts = wordset.Of(`awk bash class cjs csh fish gdb jar js jl ksh lua mjs mk php pl pm ps1 py pyc pyz rb scm sh tcl ts zsh`)
+
+// isProgram tells whether a file is a program or a library, or a script, executable or not: Bazel calls all
+// files executable in remote actions.
+func isProgram(file string) bool {
+	if scripts[strings.ToLower(strings.TrimPrefix(filepath.Ext(file), "."))] {
+		return true
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var magic [4]byte
+	n, _ := io.ReadFull(f, magic[:])
+	return bytes.HasPrefix(magic[:n], []byte("#!")) || string(magic[:n]) == elf.ELFMAG
+}
+
+// ofLibrary matches words that name a shared library, or where Bazel puts some.
+var ofLibrary = lazyregexp.New(`\.so\b|\b_solib_`)
 
 type digester func(file string) (sum string, executable bool, err error)
 

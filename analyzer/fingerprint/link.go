@@ -162,15 +162,17 @@ type linkedFile struct {
 	line  *linkflags.Line
 	// uncertain is as in linkmodel.File, of files without a line.
 	uncertain string
-	// opened is what was read to understand the line.
-	opened []opened
+	// read is what was read to understand the line.
+	read []readFile
 	// prebuilt are the shared libraries on the line that Bazel doesn't link.
 	prebuilt []string
 	// several says that a link reads a file in several configurations.
 	several bool
+	// opened says that other programs may open the libraries of the test.
+	opened bool
 }
 
-type opened struct {
+type readFile struct {
 	name string
 	sum  [sha256.Size]byte // zero if it can't be read
 }
@@ -193,11 +195,11 @@ func (x links) read(l *link, source bool) *linkedFile {
 	f.line = linkflags.Parse(l.args, linkflags.Options{
 		Open: func(name string) ([]byte, error) {
 			b, err := os.ReadFile(inDir(l.dir, name))
-			x := opened{name: name}
+			x := readFile{name: name}
 			if err == nil {
 				x.sum = sha256.Sum256(b)
 			}
-			f.opened = append(f.opened, x)
+			f.read = append(f.read, x)
 			return b, err
 		},
 		Built: func(path string) bool {
@@ -314,7 +316,7 @@ func LinkFiles(file, dir string) ([]string, error) {
 		return nil, err
 	}
 	names := slices.Collect(maps.Keys(l.units))
-	for _, o := range (links{}).read(l, false).opened {
+	for _, o := range (links{}).read(l, false).read {
 		names = append(names, o.name)
 	}
 	return names, nil
@@ -444,13 +446,7 @@ func quiet(files []*linkedFile) []string {
 func (f *linkedFile) order() []string {
 	if f.doubts() != "" {
 		b := frame.New("tasting order of a link 1")
-		for _, w := range f.of.args {
-			b.String(f.neutral(w))
-		}
-		for _, o := range f.opened {
-			b.String(f.neutral(o.name))
-			b.Bytes(o.sum[:])
-		}
+		f.words(&b)
 		return []string{fmt.Sprintf("order: %x", b.Sum128())}
 	}
 	order, system, matters := []string{"order:"}, false, false
@@ -467,6 +463,17 @@ func (f *linkedFile) order() []string {
 		return nil
 	}
 	return []string{strings.Join(order, " ")}
+}
+
+// words appends all words of the line, and what files of parameters have of it.
+func (f *linkedFile) words(b *frame.Buffer) {
+	for _, w := range f.of.args {
+		b.String(f.neutral(w))
+	}
+	for _, o := range f.read {
+		b.String(f.neutral(o.name))
+		b.Bytes(o.sum[:])
+	}
 }
 
 // says tells lines apart: by what they are for, the flags that count, and what they have of
@@ -540,21 +547,28 @@ func collects(f string) bool {
 	return strings.Contains(f, "gc-sections") && !strings.Contains(f, "no-gc-sections")
 }
 
-// loadedNames returns the names by which a loader may know the libraries among files.
-func loadedNames(files []*linkedFile) map[string]bool {
-	names := map[string]bool{}
-	for _, f := range files {
-		if f.line == nil || f.of == nil || !f.line.Shared {
-			continue
-		}
-		for _, s := range append([]string{f.name}, f.of.aliases...) {
-			names[path.Base(s)] = true
-		}
-		for _, name := range sonames(f.line) {
-			names[name] = true
+// OpenedLibraries is the name of a Contribution: how the libraries of a test are linked and called, if
+// other programs than the test may open them. Everything in them counts then.
+const OpenedLibraries = "libraries that other programs may open"
+
+// openedLibraries contributes that.
+func (t *Test) openedLibraries(files []*linkedFile) []Contribution {
+	if !files[0].opened && len(t.Opens) == 0 {
+		return nil
+	}
+	b := frame.New("tasting opened libraries 1")
+	for _, f := range files[1:] {
+		b.String(f.neutral(f.name))
+		if f.of != nil {
+			b.Int(len(f.of.aliases))
+			for _, name := range f.of.aliases {
+				b.String(f.neutral(name))
+			}
+			f.words(&b)
 		}
 	}
-	return names
+	sum := b.Sum()
+	return []Contribution{{OpenedLibraries, hex.EncodeToString(sum[:])}}
 }
 
 // sonames returns the names that flags give to what a line links.

@@ -88,3 +88,89 @@ func TestGeneratedLinkInputs(t *testing.T) {
 		t.Error("the contents are exchanged: the same fingerprint")
 	}
 }
+
+// What other programs than the test may open of its libraries counts as a whole, and what is linked as it
+// is has to be known.
+func TestOpened(t *testing.T) {
+	compose := func(unreached string, change func(dir string, x *Test), words ...string) Composed {
+		t.Helper()
+		dir := t.TempDir()
+		x := &Test{Binary: "b", Dir: dir}
+		for _, m := range []part{source(t, "a.o", []string{"main", "1", "f"}), source(t, "l.o", []string{"f", "1"}, []string{"g", unreached})} {
+			if err := manifest.Write(filepath.Join(dir, m.Name+".manifest"), m.Manifest); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, l := range []LinkFile{
+			{"b", "executable", [][2]string{{"a.o", "a.o.manifest"}}, nil, []string{"a.o", "libl.so"}},
+			{"libl.so", "shared", [][2]string{{"l.o", "l.o.manifest"}}, nil, append([]string{"-shared"}, append(words, "l.o")...)},
+		} {
+			name := filepath.Join(dir, l.Output+".link")
+			if err := os.WriteFile(name, []byte(l.Text()), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			x.Links = append(x.Links, name)
+		}
+		change(dir, x)
+		c, _ := ComposeAll([]*Test{x}, nil)
+		if c[0].Err != nil {
+			t.Fatal(c[0].Err)
+		}
+		return c[0]
+	}
+	datum := func(name, content string) func(string, *Test) {
+		return func(dir string, x *Test) {
+			file := filepath.Join(dir, "data", name)
+			if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			x.Data = []DataFile{{"data", filepath.Join(dir, "data")}}
+		}
+	}
+	for name, x := range map[string]struct {
+		change func(string, *Test)
+		opened bool
+	}{
+		"nothing":              {func(string, *Test) {}, false},
+		"text":                 {datum("a.txt", "#"), false},
+		"a program":            {datum("a", "\x7fELF..."), true},
+		"a script":             {datum("a.txt", "#!/bin/sh"), true},
+		"a script by its name": {datum("sub/A.PY", ""), true},
+		"the name of one":      {func(_ string, x *Test) { x.Opens = []string{"libl.so"} }, true},
+	} {
+		before := compose("1", x.change)
+		if opened := before.Fingerprint != compose("2", x.change).Fingerprint; opened != x.opened {
+			t.Errorf("%s: that the library may be opened: %t", name, opened)
+		}
+		if changed := before.Fingerprint != compose("1", x.change, "-Wl,-rpath,bazel-out/k8/bin/_solib_k8").Fingerprint; changed != x.opened {
+			t.Errorf("%s: that the line of the library counts: %t", name, changed)
+		}
+		if source := compose("1", func(dir string, t *Test) { x.change(dir, t); t.Source = true }); source.NotPlain != "" != x.opened {
+			t.Errorf("%s: by source: %q", name, source.NotPlain)
+		}
+	}
+
+	blob := func(name string) func(string, *Test) {
+		return func(dir string, x *Test) {
+			datum(name, "content")(dir, x)
+			x.Data, x.LinkInputs = nil, []string{filepath.Join(dir, "data", name)}
+		}
+	}
+	for _, x := range []struct {
+		input, words string
+		known        bool
+	}{
+		{"x.bin", "-Wl,--format=binary,./data/x.bin,--format=default", true},
+		{"sub/x.o", "-Wl,-b,binary,data/sub/x.o,-b,default", true},
+		{"x.bin", "-Wl,--format=binary,data/y.bin,--format=default", false},
+		{"x.bin", "-Wl,--format=binary,data/x.bin", false},
+		{"x.bin", "-Wl,--format=binary,/x.bin,--format=default", true}, // a probe's
+	} {
+		if c := compose("1", blob(x.input), x.words).Config; len(c.AlwaysRun) == 0 != x.known {
+			t.Errorf("%s: %q", x.words, c.AlwaysRun)
+		}
+	}
+}

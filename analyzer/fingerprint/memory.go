@@ -223,8 +223,9 @@ func codeKey(t *Test, files []*linkedFile, known map[string]*link) (frame.Buffer
 	}
 	b.Int(len(files))
 	for _, f := range files {
-		b.Int(len(f.opened))
-		for _, o := range f.opened {
+		b.Flag(f.opened)
+		b.Int(len(f.read))
+		for _, o := range f.read {
 			b.String(o.name)
 			b.Bytes(o.sum[:])
 		}

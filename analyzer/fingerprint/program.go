@@ -128,7 +128,7 @@ func (p *Program) fill(t *Test) error {
 		}
 	}
 	for _, f := range linked.linked[0] {
-		for _, o := range f.opened {
+		for _, o := range f.read {
 			if filepath.IsAbs(o.name) {
 				return fmt.Errorf("its link reads %s", o.name)
 			}

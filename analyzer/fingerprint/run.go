@@ -3,6 +3,8 @@ package fingerprint
 import (
 	"cmp"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,12 +49,29 @@ type Run struct {
 }
 
 // Key is the key of a test's recorded result: the SHA-256 of all that can decide its outcome.
-// It is an error if c isn't valid.
+// It is an error if c isn't valid, or doesn't have what counts for r.
 func Key(c *Config, r *Run) (key [32]byte, err error) {
 	b := frame.New("tasting test 5")
-	err = c.Frame(&b)
+	err = errors.Join(c.Frame(&b), c.opens(r))
 	r.frame(&b)
 	return b.Sum(), err
+}
+
+// opens is an error if an execution is told the name of a shared library, which may be one of the
+// test's own, and the build doesn't know that.
+func (c *Config) opens(r *Run) error {
+	if slices.ContainsFunc(c.Contributions, func(x Contribution) bool { return x.Name == OpenedLibraries }) {
+		return nil
+	}
+	if slices.ContainsFunc(r.Args, ofLibrary.MatchString) {
+		return errors.New("an argument names a shared library, which another program may open: put it into the test's args")
+	}
+	for _, kv := range r.Env {
+		if name, value, _ := strings.Cut(kv, "="); ofLibrary.MatchString(value) {
+			return fmt.Errorf("%s names a shared library, which another program may open: put it into the test's env, or give it a value with --test_env", name)
+		}
+	}
+	return nil
 }
 
 // RepoMapping is the SHA-256 in hex of the _repo_mapping that the build has for the test,

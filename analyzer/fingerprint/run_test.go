@@ -57,6 +57,21 @@ func TestKey(t *testing.T) {
 		}
 		seen[k] = name
 	}
+	// What a run is told of libraries counts only if the build has said how.
+	for word, named := range map[string]bool{
+		"libx.so": true, "a/_solib_k8": true, "--plugin=libx.so.1:y": true, "x.sort": false, "--gtest_filter=A.so_B": false, "solib": false,
+	} {
+		for _, r := range []*Run{{Args: []string{word}}, {Env: []string{"V=" + word}}} {
+			c := &Config{Code: sum("code")}
+			if _, err := Key(c, r); err == nil == named {
+				t.Errorf("%q names a library: %v", word, err)
+			}
+			c.Contributions = []Contribution{{OpenedLibraries, sum("x")}}
+			if _, err := Key(c, r); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 	if _, err := Key(&Config{Code: "no hex"}, new(Run)); err == nil {
 		t.Error("a damaged configuration has a key")
 	}

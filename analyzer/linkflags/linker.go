@@ -202,7 +202,9 @@ var linkerFlags = func() map[string]known {
 	define(t, state(func(s *State) { s.Lazy = false }), `end-lib`)
 	define(t, func(p *parser, _ option) { p.groups++; p.state.Group = p.groups }, `start-group|(`)
 	define(t, state(func(s *State) { s.Group = 0 }), `end-group|)`)
-	define(t, func(p *parser, _ option) { p.states = append(p.states, p.state) }, `push-state`)
+	define(t, func(p *parser, _ option) {
+		p.states, p.formats = append(p.states, p.state), append(p.formats, p.format)
+	}, `push-state`)
 	define(t, func(p *parser, o option) {
 		n := len(p.states) - 1
 		if n < 0 {
@@ -210,13 +212,32 @@ var linkerFlags = func() map[string]known {
 			return
 		}
 		s := p.states[n]
-		p.states = p.states[:n]
+		if p.formats[n] != p.format {
+			p.format = "?" // gold restores it, and others don't
+		}
+		p.states, p.formats = p.states[:n], p.formats[:n]
 		s.Group, s.Lazy = p.state.Group, p.state.Lazy // not part of what is kept
 		p.state = s
 	}, `pop-state`)
 
+	define(t, func(p *parser, o option) {
+		p.format = o.value
+		if o.value == "default" {
+			p.format = ""
+		} else if strings.HasPrefix(o.value, "elf") {
+			p.format = ""
+			anything(p, o)
+		}
+	}, `format|b=`)
+
 	// Items and where they are searched for.
-	define(t, func(p *parser, o option) { p.item(Library, o.value) }, `library|l=`)
+	define(t, func(p *parser, o option) {
+		if p.format != "" {
+			p.blob("-l" + o.value)
+			return
+		}
+		p.item(Library, o.value)
+	}, `library|l=`)
 	define(t, func(p *parser, o option) { p.dirs = append(p.dirs, o.value) }, `library-path|L=`)
 	define(t, func(p *parser, o option) {
 		if o.name == "rpath" {
@@ -254,7 +275,7 @@ var linkerFlags = func() map[string]known {
 		copy-dt-needed-entries no-copy-dt-needed-entries call-graph-ordering-file= call-graph-profile-sort?
 		no-call-graph-profile-sort auxiliary|f= filter|F= audit= depaudit|P= Bgroup Y= force-group-allocation
 		no-gnu-unique gnu-unique accept-unknown-input-arch zdefs ctf-variables ctf-share-types=`)
-	define(t, anything, `just-symbols= section-start= Ttext= Tdata= Tbss= script|T= mri-script|c= relocatable|r|i Ur plugin= format|b= oformat= remap-inputs= remap-inputs-file= symbol-ordering-file= section-ordering-file=
+	define(t, anything, `just-symbols= section-start= Ttext= Tdata= Tbss= script|T= mri-script|c= relocatable|r|i Ur plugin= oformat= remap-inputs= remap-inputs-file= symbol-ordering-file= section-ordering-file=
 		shuffle-sections= shuffle-sections-seed= randomize-section-padding= sort-section= split-by-file? split-by-reloc? unique? enable-non-contiguous-regions embedded-relocs`)
 	define(t, keyword, `z=`)
 	return t
@@ -370,7 +391,18 @@ func (p *parser) unknown(word string) {
 	p.unknowable("unknown flag " + word)
 }
 
+// blob notes a file that is linked as it is: its name and its bytes are all that counts of it.
+func (p *parser) blob(name string) {
+	p.Blobs = append(p.Blobs, name)
+	p.flag(toLinker("--format="+p.format, name, "--format=default")...)
+	p.unknowable("--format=" + p.format)
+}
+
 func (p *parser) file(name string) {
+	if p.format != "" {
+		p.blob(name)
+		return
+	}
 	p.item(File, name)
 	if !linkable(name) {
 		p.opaque(name + " may be a linker script")

@@ -41,6 +41,8 @@ type Line struct {
 	// without outputs, and without what Items and Linker say. Parse reads them
 	// again.
 	Flags []string
+	// Blobs are the files that are linked as they are, whatever they are called (--format=binary).
+	Blobs []string
 	// Quiet are flags that change nothing in the file, if a linker doesn't refuse them.
 	Quiet []string
 	// Roots are symbols that flags name, sorted: where something defines them,

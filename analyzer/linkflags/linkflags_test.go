@@ -57,6 +57,7 @@ func dump(l *Line) string {
 		items = append(items, s)
 	}
 	add("items", items...)
+	add("blobs", l.Blobs...)
 	add("flags", l.Flags...)
 	add("roots", l.Roots...)
 	if l.Bsymbolic != BsymbolicNone {
@@ -153,6 +154,17 @@ func TestParse(t *testing.T) {
 		{"-flto=thin", "flags: -flto=thin; opaque: -flto=thin"},
 		{"-r", "flags: -Wl,--relocatable; opaque: --relocatable"},
 		{"-Wl,-R,a.o", "flags: -Wl,--just-symbols=a.o; opaque: --just-symbols=a.o"},
+		// Linked as it is, under any name, whether an object, a library or a script.
+		{"-Wl,--format=binary a.bin -Wl,--format=default b.o", "items: b.o; blobs: a.bin; flags: -Wl,--format=binary,a.bin,--format=default; opaque: --format=binary"},
+		{"-Wl,-b,binary,a.bin,b.o -Wl,-b,default -lx", "items: -lx; blobs: a.bin b.o; flags: -Wl,--format=binary,a.bin,--format=default -Wl,--format=binary,b.o,--format=default; opaque: --format=binary"},
+		{"-Wl,-bbinary a.bin -Wl,-bdefault", "blobs: a.bin; flags: -Wl,--format=binary,a.bin,--format=default; opaque: --format=binary"},
+		{"-Wl,--format,binary -Wl,a.lds -Wl,-format,default", "blobs: a.lds; flags: -Wl,--format=binary,a.lds,--format=default; opaque: --format=binary"},
+		{"-Xlinker -b -Xlinker binary -Xlinker a,b -Xlinker -b -Xlinker elf", "blobs: a,b; flags: -Xlinker --format=binary -Xlinker a,b -Xlinker --format=default -Wl,--format=elf; opaque: --format=binary, --format=elf"},
+		{"-Wl,--format=ihex,a.hex,--format=default", "blobs: a.hex; flags: -Wl,--format=ihex,a.hex,--format=default; opaque: --format=ihex"},
+		{"-Wl,--format=binary,-lx,--format=default", "blobs: -lx; flags: -Wl,--format=binary,-lx,--format=default; opaque: --format=binary"},
+		{"-Wl,--format=binary a.bin", "blobs: a.bin what the driver adds; flags: -Wl,--format=binary,a.bin,--format=default -Wl,--format=binary,what the driver adds,--format=default; opaque: --format=binary"},
+		{"-Wl,--push-state,--format=binary,a.bin,--pop-state b.o -Wl,-b,default c.o", "items: c.o; blobs: a.bin b.o; flags: -Wl,--format=binary,a.bin,--format=default -Wl,--format=?,b.o,--format=default; opaque: --format=binary, --format=?"},
+		{"-Wl,--push-state,--format=binary,a.bin,--format=default,--pop-state b.o", "items: b.o; blobs: a.bin; flags: -Wl,--format=binary,a.bin,--format=default; opaque: --format=binary"},
 		{"-specs=x -specs y", "flags: -specs=x -specs y; opaque: -specs=x, -specs y"},
 		{"-fuse-ld=foo", "flags: -fuse-ld=foo; opaque: -fuse-ld=foo"},
 		{"-Wl,--dynamic-linker=/x/mine.so", "flags: -Wl,--dynamic-linker=/x/mine.so; opaque: --dynamic-linker=/x/mine.so"},
@@ -361,6 +373,7 @@ func TestProbe(t *testing.T) {
 			"-m32", "-m32 -L/opt -Wl,--no-as-needed -ly -Wl,--push-state,-Bstatic -lx -Wl,--pop-state"},
 		{"-static -lx -Wl,-Bdynamic -ly", "-static", "-static -Wl,--no-as-needed -Wl,--push-state,-Bdynamic -ly -Wl,--pop-state -lx -Wl,-Bdynamic"},
 		{"-pthread -lx -pthread -pthread", "-pthread", "-pthread -Wl,--no-as-needed -lx"},
+		{"-Wl,--format=binary bazel-out/a.bin b.bin -Wl,--format=default -lx", "", "-Wl,--no-as-needed -lx"},
 		{"-r -Wl,-r -mllvm -x", "-mllvm -x", "-mllvm -x -Wl,--no-as-needed"},
 	} {
 		compile, link := parse(c.line).Probe()

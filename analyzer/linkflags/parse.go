@@ -33,6 +33,9 @@ func (p *parser) finish() *Line {
 	driver, system := p.Flags, p.system
 	p.Flags, p.system = nil, nil
 	p.run(slices.Concat(p.early, p.expand(p.late, 0)))
+	if p.format != "" {
+		p.blob("what the driver adds")
+	}
 	// Drivers put -L in front of what they pass on.
 	var dirs []string
 	for _, d := range p.dirs {
@@ -75,7 +78,10 @@ type parser struct {
 
 	state  State
 	states []State
-	groups int
+	// format is that of the files that follow, if they aren't objects, archives or libraries.
+	format  string
+	formats []string // when the states were kept
+	groups  int
 }
 
 // flag adds a flag that counts.

@@ -38,7 +38,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, starting []int32, weakl
 	switch unsure, left := c.mayNotNeed(p, roots.Foreign); {
 	case unsure:
 		// Linkers don't agree on what is needed, nor when.
-		x.addHash(AsNeeded, c.placement(p, true))
+		x.addHash(AsNeeded, c.placement(p.Files, true))
 	case left != nil:
 		// What a library has loaded, its thread-local storage and its flags are for the whole
 		// process.
@@ -80,7 +80,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, starting []int32, weakl
 		x.addHash("large", h)
 	}
 	if x.Unknown != "" || roots.Warned {
-		x.addHash("placement", c.placement(p, roots.Warned))
+		x.addHash("placement", c.placement(p.Files, roots.Warned))
 	}
 	if h, ok := x.sharing(); ok {
 		x.addHash("sharing", h)
@@ -126,6 +126,9 @@ func (x *Closure) addFiles(p *linkmodel.Program, roots Roots, drops, seesNeeds b
 	if c.files || c.layout || roots.Foreign || resolves {
 		// How often and in which order they are asked, mentions decide, reached or not.
 		x.addHash("files", c.filesHash(p, c.layout, c.layout || resolves))
+	}
+	if roots.Opened {
+		x.addHash("libraries", c.placement(p.Files[1:], true))
 	}
 	if roots.GarbageCollected && len(x.Unresolved) > 0 {
 		x.Layout = c.filesHash(p, true, false)
@@ -1005,12 +1008,12 @@ func (c *Composer) sourceDoubt(p *linkmodel.Program, foreign bool) string {
 	return ""
 }
 
-// placement describes the lines of all links: what may be linked, in which order,
+// placement describes the lines of the links of files: what may be linked, in which order,
 // and what each unit defines and needs; with code, all of that as well.
-func (c *Composer) placement(p *linkmodel.Program, code bool) Hash {
+func (c *Composer) placement(files []linkmodel.File, code bool) Hash {
 	b := frame.New("tasting placement 6")
-	b.Int(len(p.Files))
-	for _, f := range p.Files {
+	b.Int(len(files))
+	for _, f := range files {
 		b.Flag(f.Bsymbolic)
 		b.Flag(f.Unsure != "")
 		b.Int(len(f.Entries))

@@ -34,6 +34,8 @@ type Roots struct {
 	// Everything has all components count, with the file and the order in which they
 	// are linked: a linker script may collect what nothing refers to.
 	Everything bool
+	// Opened says that other programs may open the libraries: everything in them counts.
+	Opened bool
 	// GarbageCollected says that a linker drops what nothing refers to. Then
 	// whether a linker set is kept depends on all of a file.
 	GarbageCollected bool
@@ -111,6 +113,7 @@ type Closure struct {
 	//	        the order in which they are initialised
 	//	    "levels": which files need which libraries, if one may define what a library
 	//	        of the system does as well, or the program can see the order
+	//	    "libraries": all that is in them, and which need which, if other programs may open them
 	//	    "mentions": which files of a program with libraries define or refer to symbols
 	//	        that it has in the place of the system's
 	//	    "needs of files": which libraries of the system each file needs, if references

@@ -238,6 +238,7 @@ def _compose(ctx, target, link, linked, data, additional, usual):
         tags = ctx.rule.attr.tags,
         local = getattr(ctx.rule.attr, "local", False),
         env_keys = getattr(ctx.rule.attr, "env", {}).keys() + getattr(ctx.rule.attr, "env_inherit", []),
+        words = _located(ctx, ctx.rule.attr.args) + _environment(target).values(),
         store = ctx.attr._store[StringFlagInfo].value,
         program = program,
         traces = traces,
@@ -295,6 +296,10 @@ def _located(ctx, args):
         located.append("$$".join([ctx.expand_location(p, targets) for p in pieces]))
     return located
 
+def _environment(target):
+    """Dict of the variables that the test's rule sets."""
+    return target[RunEnvironmentInfo].environment if RunEnvironmentInfo in target else {}
+
 def _requirements(target):
     """Dict of what the test's rule asks of its execution."""
     return target[testing.ExecutionInfo].requirements if testing.ExecutionInfo in target else {}
@@ -315,7 +320,7 @@ def _describe(ctx, target, link, linked, arguments):
         # What the variables in args stand for.
         # (Since Bazel 9, those of the rule aren't the aspect's.)
         variables = getattr(ctx.rule, "var", ctx.var) if any(["$" in arg for arg in args]) else {},
-        env = environment.environment if environment else {},
+        env = _environment(target),
         env_inherited = environment.inherited_environment if environment else [],
         shard_count = ctx.rule.attr.shard_count,
         tags = sorted(ctx.rule.attr.tags),

@@ -95,7 +95,11 @@ def declare_program(ctx, name, traces):
     """
     return [] if traces == "off" else [ctx.actions.declare_file(name + ".traces")]
 
-def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, env_keys, store, requirements = {}, tools = [], program = [], traces = "off"):
+def _names_library(word):
+    """Whether a word may be or have the path of a shared library, or where Bazel puts some."""
+    return "_solib_" in word or any([not rest[:1].isalnum() and rest[:1] != "_" for rest in word.split(".so")[1:]])
+
+def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, env_keys, words, store, requirements = {}, tools = [], program = [], traces = "off"):
     """Arguments of `tasting compose` for all but the code.
 
     Args:
@@ -108,6 +112,7 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, 
       tags: list of strings, the test's.
       local: bool, the attribute of the test.
       env_keys: list of strings, the variables that the test's declaration names.
+      words: list of strings, its arguments and the values of variables.
       store: string: where results are recorded.
       requirements: dict of strings, what the rule and its attributes say beside tags of
         where and how it is executed.
@@ -149,6 +154,9 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, 
             if "@" in location.partition("://")[2].partition("/")[0]:
                 fail("--@rules_tasting//rules:store: a user name or password must not be in it; see TASTING_STORE_FLAGS in docs/store.md")
         args.add(store, format = "--store=%s")
+
+    words = words + ctx.configuration.test_env.values()
+    args.add_all([word for word in words if _names_library(word)], format_each = "--opens=%s")
 
     # What sanitizers are told by --test_env is as if the test's rule had it.
     env_keys = env_keys + [key for key in ctx.configuration.test_env if key.endswith("SAN_OPTIONS")]

@@ -107,7 +107,10 @@ def scripts_of(ctx, action, additional):
       list of File
     """
     named = _named(action.argv)
-    files = [f for f in action.inputs.to_list() if not is_linkable(f) and f.extension != "params"]
+
+    # With --format=binary, an object is one of them if it is declared as one.
+    blobs = any(["binary" in word for word in action.argv])
+    files = [f for f in action.inputs.to_list() if (not is_linkable(f) or blobs and f in additional) and f.extension != "params"]
     mentioned = {f: None for f in files if _mentions(named, f)}
     if mentioned and [f for f in toolchain_files(ctx).to_list() if f in mentioned]:
         return files
@@ -216,7 +219,7 @@ def describe_link(ctx, target, action, output, names, kind, known, infos, usual)
         if ctx.rule.kind == "cc_library":
             declared = {f: None for f in getattr(ctx.rule.files, "additional_linker_inputs", [])}
         else:
-            declared = {f: None for f in inputs if f not in excluded and f not in probe.inputs and f.extension != "processed"}
+            declared = {f: None for f in inputs if f not in excluded and f not in probe.inputs and f.extension != "processed" and not is_linkable(f)}
         scripts.extend(scripts_of(ctx, action, declared))
 
     return struct(

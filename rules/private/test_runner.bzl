@@ -128,6 +128,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store, traces)
         local = ctx.attr.local,
         requirements = getattr(ctx.attr, "exec_properties", {}),
         env_keys = ctx.attr.env.keys() + ctx.attr.env_inherit,
+        words = ctx.attr.args + processed_environment.values(),
         store = store,
         program = program,
         traces = traces,

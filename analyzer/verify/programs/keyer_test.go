@@ -27,7 +27,7 @@ func composed(p *program, source bool) (string, error) { return composedWithout(
 // composedWithout is the key of a trace of the program, given the functions that it didn't enter, or, if that
 // is nil, that which the rules would come to.
 func composedWithout(p *program, source bool, idle map[string]bool) (string, error) {
-	t := &fingerprint.Test{Binary: p.links[0].output, Source: source, Idle: idle}
+	t := &fingerprint.Test{Binary: p.links[0].output, Source: source, Idle: idle, Dir: p.dir + ".links"}
 	for _, kv := range p.v.env {
 		name, value, _ := strings.Cut(kv, "=")
 		if syslib.ChangesLoading(name, value) {
@@ -49,6 +49,13 @@ func composedWithout(p *program, source bool, idle map[string]bool) (string, err
 			return "", err
 		}
 		return name, os.WriteFile(name, []byte(text), 0o666)
+	}
+	for _, name := range p.v.data {
+		file, err := write("data/"+name, string(p.file(name)))
+		if err != nil {
+			return "", err
+		}
+		t.Data = append(t.Data, fingerprint.DataFile{Path: name, File: file})
 	}
 	var more [][2]string
 	for _, name := range p.inputs() {

@@ -132,8 +132,8 @@ func runScripts(t *testing.T, s setup, groups ...string) {
 // once names the scripts in which the compiler makes no difference, with the one
 // that they run with.
 var once = map[string]string{
-	"checkouts": "gcc", "contract": "gcc", "onekey": "gcc", "options": "gcc", "recipe": "gcc", "replay": "gcc", "runfiles": "gcc", "runtime": "gcc", "test_runner": "gcc", "toolchain": "gcc",
-	"driver": "clang", "edges": "clang", "evaluate": "clang", "explain": "clang", "history": "clang", "launcher": "clang", "remote": "clang", "started": "clang", "traces": "clang", "hostile": "clang", "traces_runner": "clang",
+	"blobs": "gcc", "checkouts": "gcc", "contract": "gcc", "onekey": "gcc", "options": "gcc", "recipe": "gcc", "replay": "gcc", "runfiles": "gcc", "runtime": "gcc", "test_runner": "gcc", "toolchain": "gcc",
+	"driver": "clang", "edges": "clang", "evaluate": "clang", "explain": "clang", "history": "clang", "launcher": "clang", "opened": "clang", "remote": "clang", "started": "clang", "traces": "clang", "hostile": "clang", "traces_runner": "clang",
 }
 
 // both is the group of all others.

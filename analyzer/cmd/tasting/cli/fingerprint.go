@@ -110,7 +110,7 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 		if err := finish(""); err != nil {
 			return err
 		}
-		dir, files, err := linked.describe(t.Data)
+		dir, files, err := linked.describe(len(linked) > 1 && t.Opened())
 		if err != nil {
 			return err
 		}

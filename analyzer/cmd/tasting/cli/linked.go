@@ -48,9 +48,8 @@ func (partFlag) String() string { return "" }
 func (partFlag) Type() string   { return "FILE" }
 
 // describe returns the files in the order of the loader, with manifests that it
-// writes into a new directory, which the caller removes. A library that a program among the
-// test's data loads as well counts as a whole: what that reaches of it isn't known.
-func (l linkedFiles) describe(data []fingerprint.DataFile) (dir string, files []fingerprint.LinkedFile, err error) {
+// writes into a new directory, which the caller removes. Libraries that other programs may open count as a whole.
+func (l linkedFiles) describe(opened bool) (dir string, files []fingerprint.LinkedFile, err error) {
 	if len(l) == 0 {
 		return "", nil, nil
 	}
@@ -59,8 +58,10 @@ func (l linkedFiles) describe(data []fingerprint.DataFile) (dir string, files []
 		return "", nil, err
 	}
 	n := 0
-	l.share(data)
 	for _, x := range l.inOrder() {
+		if opened {
+			x.parts = nil
+		}
 		ms, _, err := objfile.Linked(x.file, x.parts)
 		if err != nil {
 			return dir, nil, errors.Join(err, os.RemoveAll(dir))
@@ -83,30 +84,6 @@ func (l linkedFiles) describe(data []fingerprint.DataFile) (dir string, files []
 		files = append(files, f)
 	}
 	return dir, files, nil
-}
-
-// share has libraries that data need count as a whole.
-func (l linkedFiles) share(data []fingerprint.DataFile) {
-	names := map[string]int{}
-	for i, x := range l[1:] {
-		names[soname(x.file)] = i + 1
-	}
-	if len(names) == 0 {
-		return
-	}
-	var from []string
-	for _, d := range data {
-		from = append(from, d.File)
-	}
-	for i := 0; i < len(from); i++ {
-		for _, name := range syslib.Needed(from[i]) {
-			if k := names[name]; k > 0 {
-				delete(names, name)
-				l[k].parts = nil
-				from = append(from, l[k].file) // what that needs is loaded, too
-			}
-		}
-	}
 }
 
 // inOrder returns the files in the order in which the first one, the executable,
