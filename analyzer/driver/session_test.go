@@ -156,8 +156,14 @@ func TestSession(t *testing.T) {
 
 // Files are saved at every boundary of a session: as they will stay, or edited and
 // edited back later, with their old times. Whatever has run, a later session must
-// not replay it for what hasn't.
-func TestEdits(t *testing.T) {
+// not replay it for what hasn't. Three tests, for Bazel to run in shards.
+func TestEdits(t *testing.T)       { edits(t, kind{source: true}, kind{}) }
+func TestEditsAtOnce(t *testing.T) { edits(t, kind{source: true, known: true}, kind{known: true}) }
+func TestEditsTraced(t *testing.T) { edits(t, kind{source: true, traced: true}, kind{traced: true}) }
+
+type kind struct{ source, known, traced bool }
+
+func edits(t *testing.T, kinds ...kind) {
 	keep := func(file, commands string) string {
 		return "touch -r " + file + " .ref; " + commands + "; touch -r .ref " + file + "; rm .ref"
 	}
@@ -165,8 +171,7 @@ func TestEdits(t *testing.T) {
 	moments := []string{
 		"expand", "analyse", "analyse preprocess", "analyse compile", "analyse read", "analyse end", "run", "run preprocess", "run compile", "run read", "run link", "run test", "run end",
 	}
-	type kind struct{ source, known, traced bool }
-	for _, x := range []kind{{source: true}, {}, {source: true, known: true}, {known: true}, {source: true, traced: true}, {traced: true}} {
+	for _, x := range kinds {
 		for _, file := range []string{"t.c", "lib.a", "data.txt"} {
 			if file != "t.c" && x.traced {
 				continue // what is in lib.a isn't executed, and data are in both keys
