@@ -819,10 +819,11 @@ func (s *session) applyAspect(ctx context.Context, group string, more func(*baze
 }
 
 // failsAgain tells whether all that has failed are actions of the tests themselves: these fail
-// again where the tests are run.
+// again where the tests are run. What isn't a test has another configuration than one (--trim_test_configuration),
+// for the same output directory.
 func (s *session) failsAgain(seen *aspectOutputs) bool {
 	for _, a := range seen.failed {
-		ofTests := slices.ContainsFunc(s.tests, func(t *test) bool { return t.config == a.config })
+		ofTests := slices.ContainsFunc(s.tests, func(t *test) bool { return s.mnemonics[t.config] == seen.mnemonics[a.config] })
 		if !ofTests || strings.HasPrefix(a.mnemonic, "Tasting") {
 			return false
 		}
@@ -887,11 +888,12 @@ func (s *session) describe(tests []*test, seen *aspectOutputs, group string) (al
 
 // aspectOutputs collects from build events where the descriptions of tests are.
 type aspectOutputs struct {
-	sets    bazel.FileSets
-	found   map[string]map[string]*aspectOutput // by group and label
-	applied bool                                // to some target, even if its actions failed
-	failed  []failedAction
-	aborted bool // something wasn't analysed
+	sets      bazel.FileSets
+	found     map[string]map[string]*aspectOutput // by group and label
+	applied   bool                                // to some target, even if its actions failed
+	failed    []failedAction
+	aborted   bool              // something wasn't analysed
+	mnemonics map[string]string // as those of a session
 	// succeeded are those to which the aspect of that name was applied, whatever it made.
 	succeeded map[string]bool
 	aspect    string
@@ -909,11 +911,14 @@ type aspectOutput struct {
 func newAspectOutputs(aspect string) *aspectOutputs {
 	_, name, _ := strings.Cut(aspect, "%")
 	found := map[string]map[string]*aspectOutput{byObject: {}, bySource: {}}
-	return &aspectOutputs{sets: bazel.FileSets{}, found: found, succeeded: map[string]bool{}, aspect: name}
+	return &aspectOutputs{sets: bazel.FileSets{}, found: found, succeeded: map[string]bool{}, aspect: name, mnemonics: map[string]string{}}
 }
 
 func (l *aspectOutputs) add(e *bazel.Event) {
 	l.sets.Add(e)
+	if id := e.ID.Configuration.ID; id != "" {
+		l.mnemonics[id] = e.Configuration.Mnemonic
+	}
 	if a := e.ID.ActionCompleted; a != nil && !e.Action.Success {
 		l.failed = append(l.failed, failedAction{e.Action.Type, a.Configuration.ID})
 	}

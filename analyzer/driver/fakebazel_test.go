@@ -306,6 +306,7 @@ func (f *fake) build() int {
 	}
 	if f.NotBuilt {
 		fails("t.c:1: it doesn't compile")
+		f.event(`{"id":{"configuration":{"id":"trimmed"}},"configuration":{"mnemonic":"k8"}}`)
 		f.event(`{"id":{"actionCompleted":{"label":"//:t","configuration":{"id":%q}}},"action":{"exitCode":1,"type":%q}}`, cmp.Or(f.FailedConfig, f.Config, "c"), cmp.Or(f.Failed, "CppCompile"))
 		if f.flags["aspects"] != "" {
 			f.event(`{"id":{"targetCompleted":{"label":"//:t","aspect":"a","configuration":{"id":"c"}}},"completed":{}}`)

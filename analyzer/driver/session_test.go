@@ -646,6 +646,7 @@ func TestErrorsOnce(t *testing.T) {
 		times          int
 	}{
 		{"CppCompile", "c", 1},
+		{"Genrule", "trimmed", 1},
 		{"TastingObject", "c", 2},
 		{"GoCompilePkg", "exec", 2},
 	} {
