@@ -163,7 +163,7 @@ func TestListWithServerThatIsDown(t *testing.T) {
 		h.env = append(h.env, "TEST_TARGET=//pkg:t")
 		h.closure(10, "v1")
 		h.at(fmt.Sprintf(order, gone, h.store))
-		if o := h.want("miss", h.run("out=x")); !strings.Contains(o.said, "recorded, but not everywhere: "+order[:4]+"://"+gone) {
+		if o := h.want("miss", h.run("out=x")); !strings.Contains(o.said, "recorded, but not everywhere: ") || strings.Count(o.said, order[:4]+"://"+gone) != 2 {
 			t.Errorf("said %q", o.said)
 		}
 		if f, err := explain.Read(t.Context(), store.OpenDisk(h.store), "//pkg:t"); err != nil || len(f.Entries) != 1 {

@@ -354,6 +354,23 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
+// A server that takes everything and has nothing of it doesn't cost more than one that hangs.
+func TestServerThatForgets(t *testing.T) {
+	var requests atomic.Int32
+	s := open(t, answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		w.WriteHeader(404)
+	}, says(200, "")), store.Options{Timeout: time.Second})
+	for i := range 20 {
+		if err := store.RecordPass(ctx, s, storetest.Key(fmt.Sprint(i)), storetest.Result("passed")); err == nil || !strings.Contains(err.Error(), "doesn't give back") {
+			t.Errorf("%v", err)
+		}
+	}
+	if n := requests.Load(); n > 40 { // 10 for each that is recorded
+		t.Errorf("%d requests", n)
+	}
+}
+
 // A full disk keeps no pass from being withdrawn.
 func TestWithdrawOnFullDisk(t *testing.T) {
 	dir := newDir(t)
