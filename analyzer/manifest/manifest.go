@@ -55,7 +55,9 @@ import (
 //	13: which functions are entered at their beginning only (no hash has it); jumps into the middle of functions
 //	    elsewhere, and sizes of symbols, refer to anything.
 //	14: all names of such functions, and those of their pieces (no hash has them).
-const Format = 14
+//	15: the order of components in memory, and what orders them by their addresses or reads its
+//	    own program.
+const Format = 15
 
 // Uses of a symbol that an object doesn't define, in Reference.Uses.
 const (
@@ -94,6 +96,28 @@ const (
 	// Unusual: sections and symbols with which a linker may make something else of the
 	// rest of a file, or nothing.
 	Unusual = "(unusual)"
+)
+
+// Kinds of what a program may order by its address, in Component.Place.
+const (
+	// PlaceTypes: a name of a type that libstdc++ compares by its address (it begins with '*').
+	PlaceTypes = 1 + iota
+	// PlaceOtherTypes: another name of a type. libc++ compares all by their addresses.
+	PlaceOtherTypes
+	PlaceVariables
+	PlaceFunctions
+	PlaceKinds // as many as there are, and 1
+)
+
+// Symbols that no linker knows: a component that refers to one asks something of the whole program.
+const (
+	// OwnProgram: it reads the file that it is in, or how that is loaded.
+	OwnProgram = "*program"
+	// OrderOfTypes and the like: it orders these by their addresses.
+	OrderOfTypes     = "*types"
+	OrderOfLiterals  = "*literals"
+	OrderOfVariables = "*variables"
+	OrderOfFunctions = "*functions"
 )
 
 // Magic starts every manifest file, so that a foreign or truncated file is

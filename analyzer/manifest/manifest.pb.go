@@ -471,7 +471,13 @@ type Unit struct {
 	// content of those that only a linker script has loaded: what a
 	// linker script sees, and a linker that drops unused sections. Empty if the
 	// unit is no object.
-	Sections      []byte `protobuf:"bytes,5,opt,name=sections,proto3" json:"sections,omitempty"`
+	Sections []byte `protobuf:"bytes,5,opt,name=sections,proto3" json:"sections,omitempty"`
+	// Hash of the whole object, for programs that read their own files. Empty if the
+	// unit is no object.
+	Content []byte `protobuf:"bytes,6,opt,name=content,proto3" json:"content,omitempty"`
+	// Hash of its strings, in their order, for programs that order them by their
+	// addresses. Empty if the unit is no object.
+	Literals      []byte `protobuf:"bytes,7,opt,name=literals,proto3" json:"literals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -537,6 +543,20 @@ func (x *Unit) GetAttributes() []byte {
 func (x *Unit) GetSections() []byte {
 	if x != nil {
 		return x.Sections
+	}
+	return nil
+}
+
+func (x *Unit) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *Unit) GetLiterals() []byte {
+	if x != nil {
+		return x.Literals
 	}
 	return nil
 }
@@ -731,7 +751,11 @@ type Component struct {
 	// They do not enter hashes.
 	Entries []string `protobuf:"bytes,13,rep,name=entries,proto3" json:"entries,omitempty"`
 	// How a component with entries is aligned beyond what all functions are, or 0.
-	Alignment     uint32 `protobuf:"varint,14,opt,name=alignment,proto3" json:"alignment,omitempty"`
+	Alignment uint32 `protobuf:"varint,14,opt,name=alignment,proto3" json:"alignment,omitempty"`
+	// Of what a program may order by its address: PlaceKinds times its place in its
+	// unit, and which kind it is, see PlaceTypes in this package. 0 for all others.
+	// It enters no hash.
+	Place         uint32 `protobuf:"varint,15,opt,name=place,proto3" json:"place,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -850,6 +874,13 @@ func (x *Component) GetAlignment() uint32 {
 	return 0
 }
 
+func (x *Component) GetPlace() uint32 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
+}
+
 type Fallback struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty for the whole file.
@@ -929,7 +960,7 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"components\x18\t \x03(\v2!.rules_tasting.manifest.ComponentR\n" +
 	"components\x122\n" +
 	"\x05units\x18\n" +
-	" \x03(\v2\x1c.rules_tasting.manifest.UnitR\x05units\"\xaf\x01\n" +
+	" \x03(\v2\x1c.rules_tasting.manifest.UnitR\x05units\"\xe5\x01\n" +
 	"\x04Unit\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05exact\x18\x02 \x01(\bR\x05exact\x12A\n" +
@@ -939,7 +970,9 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"\n" +
 	"attributes\x18\x04 \x01(\fR\n" +
 	"attributes\x12\x1a\n" +
-	"\bsections\x18\x05 \x01(\fR\bsections\"\x8b\x01\n" +
+	"\bsections\x18\x05 \x01(\fR\bsections\x12\x18\n" +
+	"\acontent\x18\x06 \x01(\fR\acontent\x12\x1a\n" +
+	"\bliterals\x18\a \x01(\fR\bliterals\"\x8b\x01\n" +
 	"\tReference\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04weak\x18\x02 \x01(\bR\x04weak\x12B\n" +
@@ -955,7 +988,7 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"visibility\x18\x03 \x01(\x0e2\".rules_tasting.manifest.VisibilityR\n" +
 	"visibility\x12\x12\n" +
 	"\x04size\x18\x04 \x01(\x04R\x04size\x12!\n" +
-	"\fthread_local\x18\x05 \x01(\bR\vthreadLocal\"\x9d\x03\n" +
+	"\fthread_local\x18\x05 \x01(\bR\vthreadLocal\"\xb3\x03\n" +
 	"\tComponent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1c.rules_tasting.manifest.KindR\x04kind\x129\n" +
@@ -970,7 +1003,8 @@ const file_analyzer_manifest_manifest_proto_rawDesc = "" +
 	"\x04unit\x18\v \x01(\rR\x04unit\x12\x14\n" +
 	"\x05group\x18\f \x01(\tR\x05group\x12\x18\n" +
 	"\aentries\x18\r \x03(\tR\aentries\x12\x1c\n" +
-	"\talignment\x18\x0e \x01(\rR\talignmentJ\x04\b\x06\x10\aJ\x04\b\t\x10\n" +
+	"\talignment\x18\x0e \x01(\rR\talignment\x12\x14\n" +
+	"\x05place\x18\x0f \x01(\rR\x05placeJ\x04\b\x06\x10\aJ\x04\b\t\x10\n" +
 	"\"r\n" +
 	"\bFallback\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x16\n" +

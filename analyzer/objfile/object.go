@@ -24,6 +24,8 @@ type object struct {
 	references []*manifest.Reference
 	attributes []byte
 	sections   []byte
+	content    []byte
+	literals   []byte
 	fallbacks  []*manifest.Fallback
 	libraries  []string // that it asks the linker for, as words of a line
 }
@@ -41,6 +43,7 @@ type component struct {
 	unwind            []unwindEntry
 	next              int // the component that it runs into, or -1
 	entries           []string
+	placed            uint32 // see order
 	align             uint64 // as it counts, of code
 	hash              []byte
 }
@@ -125,7 +128,7 @@ func readObject(b []byte, member string, assembly bool) (*object, error) {
 	r.storage()
 	r.kindsOfFile()
 	r.unusual()
-	return &object{member, r.out, r.references(), r.attrs.Sum128(), r.layout(), r.fallbacks, r.libraries()}, nil
+	return &object{member, r.out, r.references(), r.attrs.Sum128(), r.layout(), frame.Buffer(b).Sum128(), r.literals(), r.fallbacks, r.libraries()}, nil
 }
 
 // layout hashes what a linker script may tell sections by, the content of those
@@ -644,6 +647,7 @@ func (r *reader) fill(c *component) {
 			}
 		}
 	}
+	r.ask(c)
 	c.hash = h.Sum128()
 }
 

@@ -182,14 +182,17 @@ func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
 	symbol := map[string]uint32{}
 	for _, o := range objs {
 		unit := uint32(len(m.Units))
-		m.Units = append(m.Units, &manifest.Unit{Name: o.member, Exact: true, References: o.references, Attributes: o.attributes, Sections: o.sections})
+		m.Units = append(m.Units, &manifest.Unit{Name: o.member, Exact: true, References: o.references, Attributes: o.attributes, Sections: o.sections, Content: o.content, Literals: o.literals})
 		first := uint32(len(m.Components))
 		m.Fallbacks = append(m.Fallbacks, o.fallbacks...)
 		m.Flags = append(m.Flags, o.libraries...)
-		for _, x := range o.components {
+		for i, x := range o.components {
 			c := &manifest.Component{
 				Name: x.name, Kind: manifest.Kind_KIND_SECTION, Linkage: x.linkage, LocalHash: x.hash,
 				Root: x.root, File: o.member, Definitions: x.definitions, Unit: unit, Group: x.group, Entries: x.entries, Alignment: uint32(x.align),
+			}
+			if x.placed != 0 {
+				c.Place = uint32(i)*manifest.PlaceKinds + x.placed
 			}
 			for _, l := range x.links {
 				if l.component >= 0 {

@@ -85,6 +85,7 @@ func (x *Closure) add(p *linkmodel.Program, roots Roots, starting []int32, weakl
 	if h, ok := x.sharing(); ok {
 		x.addHash("sharing", h)
 	}
+	x.addOrder()
 	if slices.ContainsFunc(users, func(u user) bool { return u.file > 0 }) {
 		x.addHash("start-up symbols", c.startingHash(users, starting))
 	}

@@ -131,8 +131,12 @@ type Closure struct {
 	//	    "places": where each component is, if names, lines or addresses can be seen
 	//	    "placement": if it can't be told which units are linked, or warnings of
 	//	        the linker are errors
+	//	    "order of types": of names of types that are compared by their addresses
+	//	    "order of addresses": of variables, or of functions as well, if something that is
+	//	        reached orders them so
 	//	    "sharing": if twins are in the closure
 	//	    "unusual": what units have that linkers may choke on, if there is any
+	//	    "whole program": all objects, if something that is reached reads them
 	//	    "weak references": the symbols that the executable refers to weakly, and that
 	//	        only libraries define that aren't on its line, or only if needed
 	//	    "thread-local references": the symbols that some units take to be
@@ -180,10 +184,11 @@ type Closure struct {
 	// Opaque is, of a trace, why executions may differ though its closure is the same, or empty.
 	Opaque string
 
-	c        *Composer
-	named    []named
-	roots    []int32 // in order
-	exported []int32 // sorted by global hash
+	c           *Composer
+	readsItself bool // see addOrder
+	named       []named
+	roots       []int32 // in order
+	exported    []int32 // sorted by global hash
 }
 
 // An Addition is a named part of a closure's hash.
@@ -240,6 +245,8 @@ func (x *Closure) trace(roots Roots) {
 		x.Opaque = "it may see where functions begin and end"
 	case c.layout:
 		x.Opaque = "it may see where sections begin and end"
+	case x.readsItself:
+		x.Opaque = "it may read its own program"
 	case roots.Everything:
 		x.Opaque = "the linker may make one of several functions, or see any section"
 	}

@@ -97,6 +97,8 @@ type unit struct {
 	placement  Hash
 	attributes string
 	sections   []byte
+	content    []byte
+	literals   []byte
 	notes      []int32 // components that say something of the unit, and which nothing refers to
 	roots      []int32 // components that are roots by themselves
 }
@@ -113,6 +115,7 @@ type comp struct {
 	// description and links, or is -1.
 	shape int32
 	align uint32
+	place uint32 // see manifest.Component
 }
 
 const (
@@ -181,7 +184,7 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				}
 			}
 			x := &u.comps[i]
-			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c), align: c.Alignment, shape: -1}
+			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c), align: c.Alignment, place: c.Place, shape: -1}
 			if c.Group != "" {
 				x.group = p.Symbols.Symbol(c.Group)
 				x.shape = p.shape(x.description, u, int32(i))
@@ -222,7 +225,7 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 			}
 		}
 		u.placement = placementOf(m, k, list)
-		u.attributes, u.sections = string(m.Units[k].Attributes), m.Units[k].Sections
+		u.attributes, u.sections, u.content, u.literals = string(m.Units[k].Attributes), m.Units[k].Sections, m.Units[k].Content, m.Units[k].Literals
 		p.components += len(u.comps)
 		p.links += len(u.links)
 		p.units = append(p.units, u)

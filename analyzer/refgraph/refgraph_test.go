@@ -23,8 +23,8 @@ import (
 //
 //	[WORD]... NAME HASH [-> LINK...]
 //
-// with the words static, weak, unique, common,
-// hidden, protected, root, code (a function that can be a stub), group=SIGNATURE and set=SECTION. A link is to the component of that
+// with the words static, weak, unique, common, hidden, protected, root, code (a function that can be a stub),
+// type, othertype, variable and function (which may be ordered by their addresses), group=SIGNATURE and set=SECTION. A link is to the component of that
 // name if it is a local one of the unit, otherwise to the symbol: ?f is a weak
 // reference, !f a hidden one, =f is the component of this unit itself, whatever
 // the linker does.
@@ -61,6 +61,8 @@ func newUnit(t testing.TB, name, text string) *manifest.Manifest {
 				d.Visibility = manifest.Visibility_VISIBILITY_PROTECTED
 			case f[0] == "code":
 				code = true
+			case placeKinds[f[0]] != 0:
+				c.Place = uint32(len(m.Components))*manifest.PlaceKinds + placeKinds[f[0]]
 			case f[0] == "root":
 				c.Root = "constructor"
 			case grouped:
@@ -114,6 +116,10 @@ func newUnit(t testing.TB, name, text string) *manifest.Manifest {
 		t.Fatal(err)
 	}
 	return m
+}
+
+var placeKinds = map[string]uint32{
+	"type": manifest.PlaceTypes, "othertype": manifest.PlaceOtherTypes, "variable": manifest.PlaceVariables, "function": manifest.PlaceFunctions,
 }
 
 func hash16(s string) []byte { return binary.BigEndian.AppendUint64([]byte("12345678"), fnv(s)) }
@@ -217,6 +223,21 @@ func TestPairs(t *testing.T) {
 		{"self reference", prog{"main 1 -> f", "f 1 -> f"}, prog{"main 1 -> f", "f 1"}, false},
 		{"group renamed", prog{"main 1 -> x \n static x 1 -> y \n static y 2 -> x"}, prog{"main 1 -> b \n static b 1 -> a \n static a 2 -> b"}, true},
 		{"group moved", prog{"main 1 -> m", "m 1 -> o \n o 2 -> m"}, prog{"main 1 -> m", "lib", "o 2 -> m", "lib", "m 1 -> o"}, true},
+
+		// Order in memory.
+		{"types in another order", prog{"main 1 -> f g", "f 1 -> x \n static type x 3", "g 2 -> y \n static type y 4"}, prog{"main 1 -> f g", "g 2 -> y \n static type y 4", "f 1 -> x \n static type x 3"}, false},
+		{"equal types in another order", prog{"main 1 -> f g", "f 1 -> x \n static type x 3", "g 2 -> x \n static type x 3"}, prog{"main 1 -> f g", "g 2 -> x \n static type x 3", "f 1 -> x \n static type x 3"}, false},
+		{"types in another order within a unit", prog{"main 1 -> x y \n static type x 3 \n static type y 4"}, prog{"main 1 -> x y \n static type y 4 \n static type x 3"}, false},
+		{"types in libraries in another order", prog{"main 1 -> f g", "lib", "f 1 -> x \n static type x 3", "lib", "g 2 -> y \n static type y 4"}, prog{"main 1 -> f g", "lib", "g 2 -> y \n static type y 4", "lib", "f 1 -> x \n static type x 3"}, false},
+		{"types and what isn't reached", prog{"main 1 -> f g", "f 1 -> x \n static type x 3 \n static type z 5", "g 2 -> y \n static type y 4"}, prog{"main 1 -> f g", "h 5 -> z \n static type z 5", "f 1 -> x \n k 1 \n static type x 3", "u 1", "g 2 -> y \n static type y 4", "lib", "w 1"}, true},
+		{"one type that moves", prog{"main 1 -> f g", "f 1 -> x \n static type x 3", "g 2"}, prog{"main 1 -> f g", "g 2", "f 1 -> x \n static type x 3"}, true},
+		{"names of other types in another order", prog{"main 1 -> x y", "othertype x 3", "othertype y 4"}, prog{"main 1 -> x y", "othertype y 4", "othertype x 3"}, true},
+		{"names of other types in another order, with libc++", prog{"main 1 -> x y *types", "othertype x 3", "othertype y 4"}, prog{"main 1 -> x y *types", "othertype y 4", "othertype x 3"}, false},
+		{"variables in another order", prog{"main 1 -> x y", "variable x 3", "variable y 4"}, prog{"main 1 -> x y", "variable y 4", "variable x 3"}, true},
+		{"variables in an order that counts", prog{"main 1 -> f x y", "f 1 -> *variables", "variable x 3", "variable y 4"}, prog{"main 1 -> f x y", "f 1 -> *variables", "variable y 4", "variable x 3"}, false},
+		{"variables in an order that counts for what isn't reached", prog{"main 1 -> x y", "f 1 -> *variables", "variable x 3", "variable y 4"}, prog{"main 1 -> x y", "f 1 -> *variables", "variable y 4", "variable x 3"}, true},
+		{"functions among variables whose order counts", prog{"main 1 -> *variables x y", "function x 3", "variable y 4"}, prog{"main 1 -> *variables x y", "variable y 4", "function x 3"}, true},
+		{"functions in an order that counts", prog{"main 1 -> *functions *variables x y", "function x 3", "function y 4"}, prog{"main 1 -> *functions *variables x y", "function y 4", "function x 3"}, false},
 
 		// Sharing.
 		{"static variable is split", // moving g takes a copy of x along

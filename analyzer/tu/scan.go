@@ -178,6 +178,9 @@ func (s *scanner) token(t token.Token) error {
 		if clock.Match(b) {
 			return notPlain("time as text")
 		}
+		if bytes.Contains(b, []byte("/proc")) {
+			return notPlain("name of a file that may tell how the program is made")
+		}
 		if bytes.IndexByte(b, '{') > 0 && braced.Match(b) {
 			return notPlain("escape in braces")
 		}

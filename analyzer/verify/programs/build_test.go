@@ -40,7 +40,7 @@ func (c config) like(pair string) bool {
 func (v *version) configs() (all []config) {
 	for _, c := range []config{{compiler: "clang", opt: "-O0"}, {compiler: "gcc", opt: "-O0"}, {compiler: "gcc", opt: "-O2"}, {compiler: "clang", opt: "-O2"}} {
 		for _, c.mode = range v.modes {
-			if slices.Contains(v.compilers, c.compiler) {
+			if slices.Contains(v.compilers, c.compiler) && slices.Contains(v.levels, c.opt) {
 				all = append(all, c)
 			}
 		}

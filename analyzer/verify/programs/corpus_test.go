@@ -31,6 +31,7 @@ type pair struct {
 //	coarse-source: WHY     beside same: by the evidence of sources it needn't be
 //	broken: WHY            one version may not compile or link
 //	compilers: gcc         only these; default gcc clang
+//	levels: -O0            only these; default -O0 -O2
 //	mode: dynamic          only this; default static dynamic if there are libraries
 //	flags: FLAG...         of all compilations
 //	flags a.c: FLAG...     of one more
@@ -104,7 +105,7 @@ func parsePairs(category string, b []byte) ([]pair, error) {
 
 func knownDirective(key string) bool {
 	key, _, _ = strings.Cut(key, " ")
-	return slices.Contains([]string{"same", "coarse", "coarse-source", "broken", "compilers", "mode", "flags", "lib", "archive", "plugin", "link", "ldflags", "data", "run", "env"}, key)
+	return slices.Contains([]string{"same", "coarse", "coarse-source", "broken", "compilers", "levels", "mode", "flags", "lib", "archive", "plugin", "link", "ldflags", "data", "run", "env"}, key)
 }
 
 var variants = regexp.MustCompile(`(?s)\{\{(.*?)\}\}/\{\{(.*?\}*)\}\}`)
@@ -130,6 +131,7 @@ type version struct {
 	ldflags      []string
 	modes        []string
 	compilers    []string
+	levels       []string
 	data         []string
 	run, env     []string
 	same, coarse bool
@@ -142,7 +144,7 @@ func (v *version) precise(source bool) bool { return v.same && !(source && v.coa
 
 func (p *pair) version(k int) (*version, error) {
 	var gone []string
-	v := &version{flags: map[string][]string{}, compilers: []string{"gcc", "clang"}}
+	v := &version{flags: map[string][]string{}, compilers: []string{"gcc", "clang"}, levels: []string{"-O0", "-O2"}}
 	for _, f := range p.files {
 		v.files = append(v.files, txtar.File{Name: f.Name, Data: []byte(variant(string(f.Data), k))})
 		if isUnit(f.Name) {
@@ -171,6 +173,8 @@ func (p *pair) version(k int) (*version, error) {
 			v.broken = true
 		case "compilers":
 			v.compilers = words
+		case "levels":
+			v.levels = words
 		case "mode":
 			v.modes = words
 		case "flags":
