@@ -128,3 +128,16 @@ func TestCacheDown(t *testing.T) {
 		})
 	}
 }
+
+// If what the user wants to read about the call can't be written, the tests are told of all the same.
+func TestReportFails(t *testing.T) {
+	w := newWorkspace(t)
+	flag := "--bes_backend=" + filepath.Join(w.dir, "bes")
+	if e := w.test(flag); e.err != nil || e.code != 0 {
+		t.Fatalf("%+v", e)
+	}
+	w.Hooks = map[string]string{"nothing after": "exit 1"}
+	if e := w.test(flag); e.err != nil || e.code == 0 || !e.replayed() {
+		t.Errorf("%+v", e)
+	}
+}
