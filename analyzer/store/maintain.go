@@ -35,7 +35,7 @@ func (d *Disk) Check() error {
 	names, err := os.ReadDir(d.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: there is no such directory: nothing has been recorded there", d.dir)
+		return fmt.Errorf("%w: nothing has been recorded there", err)
 	case errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("%s: this is no directory", d.dir)
 	case err != nil:

@@ -109,22 +109,30 @@ func (p *patience) done(start time.Time, write bool, err error) error {
 	}
 	if !errors.Is(err, context.Canceled) { // by whoever made the call
 		p.failed[write]++
-		p.lose(start, err)
+		if start.Before(p.alive) {
+			start = p.alive
+		}
+		p.count(start, err)
 	}
 	return cmp.Or(p.over, err)
 }
 
-// lose counts time from start on as lost.
-func (p *patience) lose(start time.Time, err error) {
+// count counts the time since start as lost.
+func (p *patience) count(start time.Time, err error) {
 	now := time.Now()
-	if start.Before(p.alive) {
-		start = p.alive
-	}
 	p.lost, p.last = p.lost+now.Sub(start), err
 	p.alive, p.moved = now, 0
 	if p.lost >= p.limit || p.failed[false] == givenUp {
 		p.giveUp(err)
 	}
+}
+
+// lose counts what several calls took, which were of no use though the server has answered.
+func (p *patience) lose(start time.Time, err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count(start, err)
+	return err
 }
 
 // failing tells whether the last such call has failed: repeating calls doesn't help then.

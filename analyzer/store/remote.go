@@ -271,6 +271,7 @@ func (r *Remote) Put(ctx context.Context, key Key, res *Result) error {
 		}
 		return err
 	}
+	start := time.Now()
 	for attempt := 0; ; attempt++ {
 		if err := r.write(ctx, key, res, damaged); err != nil {
 			return err
@@ -284,7 +285,7 @@ func (r *Remote) Put(ctx context.Context, key Key, res *Result) error {
 			}
 		}
 		if attempt == maxAttempts {
-			return fmt.Errorf("%s doesn't give back what was recorded: %w", r, lost{err})
+			return r.patience.lose(start, fmt.Errorf("%s doesn't give back what was recorded: %w", r, lost{err}))
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -49,7 +51,12 @@ func storeOf(cmd *cobra.Command, args []string) (*store.Disk, error) {
 	}
 	d := store.OpenDisk(dir)
 	// A misspelt name must not look like an empty store.
-	if err := d.Check(); err != nil {
+	err = d.Check()
+	if len(args) == 0 && errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "tasting: %v\n", err)
+		return d, nil // the first test that passes makes it
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w; name the DIR of a store, as in --store or $TASTING_STORE (see %s --help)", err, cmd.CommandPath())
 	}
 	return d, nil
