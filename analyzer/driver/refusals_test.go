@@ -29,6 +29,8 @@ func answering(t *testing.T, get, put int, body string) string {
 	return s.URL
 }
 
+const noAnswer = "no answer within"
+
 // badStores are locations that don't work, with a part of the reason.
 func badStores(t *testing.T) map[string]string {
 	gone, err := servertest.FreeAddr()
@@ -46,7 +48,7 @@ func badStores(t *testing.T) map[string]string {
 	}
 	return map[string]string{
 		"http://" + gone:                        "connection refused",
-		"grpc://" + l.Addr().String():           "no answer within",
+		"grpc://" + l.Addr().String():           noAnswer,
 		answering(t, 404, 507, ""):              "507 Insufficient Storage",
 		answering(t, 403, 403, ""):              "403 Forbidden",
 		answering(t, 200, 200, "<html></html>"): "the answer is a web page",
@@ -54,9 +56,10 @@ func badStores(t *testing.T) map[string]string {
 	}
 }
 
-func (w *workspace) storeAt(location string) {
+// storeAt has the workspace use the store at location. Where time isn't what is tested, a busy machine has enough of it.
+func (w *workspace) storeAt(location string, hangs bool) {
 	w.t.Helper()
-	s, err := store.Open(location, store.Options{Timeout: time.Second})
+	s, err := store.Open(location, store.Options{Timeout: map[bool]time.Duration{true: time.Second, false: time.Minute}[hangs]})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -69,7 +72,7 @@ func TestStoreThatRefuses(t *testing.T) {
 	for location, why := range badStores(t) {
 		t.Run(why, func(t *testing.T) {
 			w := newWorkspace(t)
-			w.storeAt(location)
+			w.storeAt(location, why == noAnswer)
 			e := w.test()
 			warning := "tasting: warning: 1 result is not recorded: "
 			_, told, _ := strings.Cut(e.say, warning)
@@ -95,7 +98,7 @@ func TestListWithBadStore(t *testing.T) {
 				if last {
 					location = dir + "," + bad
 				}
-				w.storeAt(location)
+				w.storeAt(location, why == noAnswer)
 				if e := w.test(); e.err != nil || e.code != 0 || !strings.Contains(e.say, "1 result is not recorded everywhere: ") || strings.Count(e.say, why) > 2 {
 					t.Errorf("%+v", e)
 				}
@@ -122,7 +125,7 @@ func TestListWithBadStore(t *testing.T) {
 func TestTracesInListWithBadStore(t *testing.T) {
 	w := newWorkspace(t)
 	w.trace()
-	w.storeAt(filepath.Join(w.dir, "store") + ",http://127.0.0.1:1")
+	w.storeAt(filepath.Join(w.dir, "store")+",http://127.0.0.1:1", false)
 	if e := w.test(); e.code != 0 || !strings.Contains(e.say, "1 result is not recorded everywhere by its trace: ") {
 		t.Fatalf("%+v", e)
 	}

@@ -21,9 +21,13 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/store/servertest"
 )
 
-// at has the runner use the store at location, with these flags in a file.
+// at has the runner use the store at location, with these flags in a file. Where time isn't what is tested, a busy
+// machine has enough of it.
 func (h *harness) at(location string, flags ...string) {
 	h.t.Helper()
+	if !strings.Contains(strings.Join(flags, "\n"), "--store_timeout") {
+		flags = append(flags, "--store_timeout=1m")
+	}
 	file := filepath.Join(h.dir, "flags")
 	if err := os.WriteFile(file, []byte(strings.Join(flags, "\n")), 0o600); err != nil {
 		h.t.Fatal(err)
@@ -203,7 +207,7 @@ func TestServerWithoutAnswer(t *testing.T) {
 		t.Run(c.location[:4]+" "+c.want, func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t)
-			h.at(c.location)
+			h.at(c.location, fmt.Sprint("--store_timeout=", store.DefaultTimeout))
 			o := h.want("miss", h.run("out=x"))
 			if o.code != 0 || o.log != "x\n" || !strings.Contains(o.said, c.want) || !strings.Contains(o.said, "not recorded: ") {
 				t.Errorf("%+v", o)

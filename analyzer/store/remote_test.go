@@ -7,15 +7,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/store/servertest"
 	"github.com/rules-tasting/rules_tasting/analyzer/store/storetest"
 )
 
-// open opens the store at location.
+// open opens the store at location. Where time isn't what is tested, a busy machine has enough of it.
 func open(t testing.TB, location string, o store.Options) store.Store {
 	t.Helper()
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
 	s, err := store.Open(location, o)
 	if err != nil {
 		t.Fatal(err)
