@@ -958,12 +958,6 @@ func (l *aspectOutputs) of(t *test) *aspectOutput {
 	return l.found[byObject][t.label]
 }
 
-func (l *aspectOutputs) forget(label string) {
-	for _, found := range l.found {
-		delete(found, label)
-	}
-}
-
 // note notes when an invocation that builds something ends.
 func (s *session) note(e *bazel.Event) {
 	if ended := e.Finished.FinishTime; !ended.IsZero() {
