@@ -34,8 +34,6 @@ func (r *reader) ask(c *component) {
 			if sym.value < uint64(len(s.data)) && s.data[sym.value] == '*' {
 				kind = manifest.PlaceTypes
 			}
-		case strings.HasPrefix(sym.name, "_ZT"), strings.HasPrefix(sym.name, "_ZGV"):
-			continue // nobody orders tables and guards
 		}
 		if c.placed == 0 || kind < c.placed {
 			c.placed = kind
@@ -100,7 +98,7 @@ func asked(name string) (what []string) {
 	case strings.HasPrefix(name, "_ZSt5align"):
 		what = append(what, manifest.OwnProgram) // where in a page something is, all in front of it decides
 	case ofLiterals.MatchString(name):
-		what = append(what, manifest.OrderOfLiterals, manifest.OrderOfVariables)
+		what = append(what, manifest.OrderOfFunctions, manifest.OrderOfLiterals, manifest.OrderOfVariables)
 	case ofCode.MatchString(name):
 		what = append(what, manifest.OrderOfFunctions, manifest.OrderOfVariables)
 	case ofAny.MatchString(name):

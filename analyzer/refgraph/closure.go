@@ -131,9 +131,10 @@ type Closure struct {
 	//	    "places": where each component is, if names, lines or addresses can be seen
 	//	    "placement": if it can't be told which units are linked, or warnings of
 	//	        the linker are errors
-	//	    "order of types": of names of types that are compared by their addresses
 	//	    "order of addresses": of variables, or of functions as well, if something that is
 	//	        reached orders them so
+	//	    "order of types": of names of types that are compared by their addresses
+	//	    "order of literals": strings of files that order them by their addresses
 	//	    "sharing": if twins are in the closure
 	//	    "unusual": what units have that linkers may choke on, if there is any
 	//	    "whole program": all objects, if something that is reached reads them

@@ -20,10 +20,14 @@ const (
 // if it reads its own file.
 func (x *Closure) addOrder() {
 	c := x.c
-	asks := func(what string) bool {
+	askers := func(what string) []user {
 		id := c.pool.Symbols.Lookup(what)
-		return id != linkmodel.None && len(c.usersOf(map[linkmodel.Symbol]bool{id: true})) > 0
+		if id == linkmodel.None {
+			return nil
+		}
+		return c.usersOf(map[linkmodel.Symbol]bool{id: true})
 	}
+	asks := func(what string) bool { return len(askers(what)) > 0 }
 	kinds := [manifest.PlaceKinds]bool{manifest.PlaceTypes: true, manifest.PlaceOtherTypes: asks(manifest.OrderOfTypes)}
 	if h, ok := x.orderHash(kinds); ok {
 		x.addHash("order of types", h)
@@ -34,23 +38,25 @@ func (x *Closure) addOrder() {
 			x.addHash(Order, h)
 		}
 	}
-	if asks(manifest.OrderOfLiterals) {
-		x.addHash(Literals, c.unitsHash(func(u *unit) []byte { return u.literals }))
+	if users := askers(manifest.OrderOfLiterals); len(users) > 0 {
+		rank := ranks(users, nil)
+		b := frame.New("tasting literals 1")
+		for _, in := range c.linked.Instances {
+			if n := rank(in.File); n >= 0 {
+				b.Int(n)
+				b.Bytes(c.pool.units[in.Unit].literals)
+			}
+		}
+		x.addHash(Literals, b.Sum())
 	}
 	if x.readsItself = asks(manifest.OwnProgram); x.readsItself {
-		x.addHash(Whole, c.unitsHash(func(u *unit) []byte { return u.content }))
+		b := frame.New("tasting whole program 1")
+		for _, in := range c.linked.Instances {
+			b.Int(int(in.File))
+			b.Bytes(c.pool.units[in.Unit].content)
+		}
+		x.addHash(Whole, b.Sum())
 	}
-}
-
-// unitsHash hashes what all units that are linked have of something, in the order of the link.
-func (c *Composer) unitsHash(of func(u *unit) []byte) Hash {
-	b := frame.New("tasting units 1")
-	b.Int(len(c.linked.Instances))
-	for _, in := range c.linked.Instances {
-		b.Int(int(in.File))
-		b.Bytes(of(c.pool.units[in.Unit]))
-	}
-	return b.Sum()
 }
 
 // orderHash says in which order components of some kinds are, if there are several: linkers put them
