@@ -59,8 +59,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 			return 0, err
 		}
 		if code == bazel.ExitInterrupted {
-			s.summary(ctx)
-			return code, nil
+			return s.interrupted(ctx), nil
 		}
 	}
 	if len(audits) > 0 {
@@ -70,8 +69,7 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 			return 0, err
 		}
 		if c == bazel.ExitInterrupted {
-			s.summary(ctx)
-			return c, nil
+			return s.interrupted(ctx), nil
 		}
 		code = cmp.Or(code, c)
 	}
@@ -100,6 +98,14 @@ func (s *session) run(ctx context.Context) (code int, err error) {
 		}
 	}
 	return code, nil
+}
+
+// interrupted prints what had ended by then, and asks Bazel for nothing more.
+func (s *session) interrupted(ctx context.Context) (code int) {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	s.summary(ctx)
+	return bazel.ExitInterrupted
 }
 
 // keptByBazel says how many passes aren't recorded because Bazel has them from an earlier run: it doesn't say where
