@@ -86,7 +86,7 @@ func (s *session) summary(ctx context.Context) {
 		case "FAILED TO BUILD":
 			unbuilt++
 		default:
-			if o.failed(true) {
+			if slices.ContainsFunc(o.attempts, func(a attempt) bool { return a.result.ExecutionInfo.Strategy == "remote" }) {
 				remotely++
 			} else {
 				failed++
