@@ -118,7 +118,7 @@ func (s *session) keptByBazel() {
 		}
 	}
 	if n > 0 {
-		s.say("%s passed in an earlier run of Bazel that tasting hasn't observed, and can't be recorded; --nocache_test_results runs and records all tests", count(n, "test"))
+		s.say("%s passed in an earlier run of Bazel that tasting hasn't observed: not recorded. --nocache_test_results runs and records all tests", count(n, "test"))
 	}
 }
 
