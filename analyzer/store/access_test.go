@@ -279,21 +279,17 @@ func TestCredentialHelperFails(t *testing.T) {
 		"bad header":     `echo '{"headers": {"X Y: ` + secret + `": ["` + secret + `"]}}'`,
 		"bad value":      `printf '{"headers": {"X": ["` + secret + `\\nX-Token: y"]}}'`,
 		"bad expiry":     `echo '{"headers": {}, "expires": "` + secret + `"}'`,
-		"hangs":          "sleep 60",
-		"hangs on":       "sleep 60 & echo '{'",
+		"hangs":          "sleep 3600",
+		"hangs on":       "sleep 3600 & echo '{'",
 		"endless output": "while :; do echo " + secret + secret + secret + secret + "; done",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			helper, _ := writeHelper(t, script)
 			s := open(t, location, store.Options{CredentialHelpers: []string{helper}, Timeout: time.Second})
-			start := time.Now()
 			_, err := s.Get(ctx, storetest.Key("a"))
 			if err == nil || store.IsMiss(err) || strings.Contains(err.Error(), secret) {
 				t.Errorf("Get: %v", err)
-			}
-			if took := time.Since(start); took > 10*time.Second {
-				t.Errorf("took %v", took)
 			}
 		})
 	}

@@ -332,7 +332,6 @@ func TestSilentServer(t *testing.T) {
 			}
 			failed := storetest.Result("failed")
 			failed.ExitCode = 1
-			start := time.Now()
 			outcomes := store.Lookup(ctx, s, keys, store.LookupOptions{})
 			before := connections()
 			err := outcomes[0].Err
@@ -346,10 +345,6 @@ func TestSilentServer(t *testing.T) {
 				if again == nil || !strings.Contains(again.Error(), err.Error()) || !strings.Contains(err.Error(), scheme+"://"+addr+": no answer within 1s") {
 					t.Errorf("%v, want as the first time: %v", again, err)
 				}
-			}
-			// It takes one second; without an end, these calls take one each.
-			if took := time.Since(start); took > 15*time.Second {
-				t.Errorf("took %v", took)
 			}
 			if n := connections(); n > before {
 				t.Errorf("%d connections, then %d", before, n)
