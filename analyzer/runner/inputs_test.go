@@ -38,15 +38,15 @@ func TestEdits(t *testing.T) {
 		{"data removed before", "rm $R/_main/data.txt", "", "the data file _main/data.txt isn't in its runfiles"},
 		{"data removed", "", "rm data.txt", "data.txt was changed while it ran"},
 		{"in a directory", "", "echo edit >dir/sub/file", "dir/sub/file was changed while it ran"},
-		{"link retargeted and back", "", "ln -sfn lib.so cur.txt; ln -sfn data.txt cur.txt", "/cur.txt was changed while it ran"},
+		{"link retargeted and back", "", "ln -sfn lib.bin cur.txt; ln -sfn data.txt cur.txt", "/cur.txt was changed while it ran"},
 		{"link to a directory retargeted and back", "", "ln -sfn alt now; ln -sfn dir now", "/now was changed while it ran"},
 		{"directory swapped and swapped back", "", "mv dir bak; mv alt dir; mv dir alt; mv bak dir", "/dir was changed while it ran"},
 		{"its parent swapped and swapped back", "", "mv $S $S.bak; mkdir $S; rmdir $S; mv $S.bak $S", "was changed while it ran"},
 		{"another directory moved", "", "mv alt other", ""},
 		{"files made beside data", "", "echo x >new; mkdir -p dir/sub/new; echo x >dir/sub/x; rm dir/sub/x; ln -s x $R/_main/link", ""},
 		{"Bazel's own directories", "", "mkdir -m 755 $G/new; chmod 700 $G; chmod 755 $G", ""},
-		{"library edited", "", "echo edit >lib.so", "lib.so was changed while it ran"},
-		{"library replaced", "", "echo library >new; mv new lib.so", "lib.so was changed while it ran"},
+		{"library edited", "", "echo edit >lib.bin", "lib.bin was changed while it ran"},
+		{"library replaced", "", "echo library >new; mv new lib.bin", "lib.bin was changed while it ran"},
 		{"built again as it was", "", "cp $T/t.tasting new; mv new $T/t.tasting", ""},
 		{"built again", "", `sed -i 's/"code": "ab/"code": "cd/' $T/t.tasting`, "the test was built again while it ran"},
 		{"linked again", "", "rm $R/_main/real; cp /bin/sh $R/_main/real", "real was changed while it ran"},
@@ -68,10 +68,10 @@ func TestEdits(t *testing.T) {
 					os.MkdirAll(filepath.Join(src, "dir", "sub"), 0o777),
 					os.WriteFile(filepath.Join(src, "data.txt"), []byte(content), 0o666),
 					os.WriteFile(filepath.Join(src, "dir", "sub", "file"), []byte(content), 0o666),
-					os.WriteFile(filepath.Join(src, "lib.so"), []byte("library\n"), 0o666),
+					os.WriteFile(filepath.Join(src, "lib.bin"), []byte("library\n"), 0o666),
 					os.Symlink(filepath.Join(src, "data.txt"), filepath.Join(run, "data.txt")),
 					os.Symlink(filepath.Join(src, "dir"), filepath.Join(run, "dir")),
-					os.Symlink(filepath.Join(src, "lib.so"), filepath.Join(run, "lib.so")),
+					os.Symlink(filepath.Join(src, "lib.bin"), filepath.Join(run, "lib.bin")),
 					os.Mkdir(filepath.Join(src, "alt"), 0o777),
 					os.Symlink("data.txt", filepath.Join(src, "cur.txt")),
 					os.Symlink(filepath.Join(src, "cur.txt"), filepath.Join(run, "cur.txt")),
@@ -86,7 +86,7 @@ func TestEdits(t *testing.T) {
 					}
 				}
 				old := time.Now().Add(-time.Hour)
-				for _, f := range []string{"data.txt", "dir/sub/file", "lib.so"} {
+				for _, f := range []string{"data.txt", "dir/sub/file", "lib.bin"} {
 					if err := os.Chtimes(filepath.Join(src, f), old, old); err != nil {
 						t.Fatal(err)
 					}
