@@ -213,8 +213,6 @@ func (s *session) lookup(ctx context.Context) {
 	for _, t := range s.tests {
 		switch {
 		case !t.hasKey():
-		case s.executesAll():
-			t.why = "--nocache_test_results"
 		case !s.Read:
 			t.why = "the store isn't read"
 		default:

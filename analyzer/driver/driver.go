@@ -217,11 +217,11 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 		}
 	}
 	reason := s.runAll()
-	if s.executesAll() {
-		s.Read = false // and what passes is recorded
-	}
-	if s.checks() {
+	switch {
+	case s.checks():
 		s.Audit = 0
+	case s.executesAll():
+		s.Audit = 1
 	}
 	if reason != "" {
 		s.withoutTracer()
@@ -489,7 +489,7 @@ func without(args, own []string) []string {
 // for those as well that one does.)
 var strategies = []string{"local", "standalone", "sandboxed", "linux-sandbox", "processwrapper-sandbox", "darwin-sandbox", "worker", "dynamic", "dynamic_worker", "remote", "exclusive"}
 
-// executesAll tells whether the user wants all tests to be executed, whatever is known of them.
+// executesAll tells whether the user wants all tests to be executed: results that are known are compared, others recorded.
 func (s *session) executesAll() bool { return isFalse(s.option("cache_test_results")) }
 
 // checks tells whether the user asks which tests are up to date, and has none executed.

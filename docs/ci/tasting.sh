@@ -30,11 +30,12 @@ store=${TASTING_STORE:-}
 token=${TASTING_TOKEN:-}
 # Tests don't need them, and nothing that is started from here may find them.
 unset TASTING_STORE TASTING_TOKEN
+cached=auto
 case $kind in
 presubmit) mode=ro audit=0.01 ;;
 fork) mode=ro audit=0 token= ;;
 main) mode=rw audit=0.01 ;;
-nightly) mode=rw audit=1 ;;
+nightly) mode=rw audit=1 cached=no ;;
 *)
     echo "usage: sh ci/tasting.sh presubmit|fork|main|nightly [TARGET]..." >&2
     exit 2
@@ -67,7 +68,7 @@ fi
 status=0
 # $tasting and $TASTING_FLAGS are several words.
 # shellcheck disable=SC2086
-$tasting test --store_flags="$flags" --store_mode=$mode --audit=$audit --explain \
+$tasting test --store_flags="$flags" --store_mode=$mode --audit=$audit --cache_test_results=$cached --explain \
     --junit_xml="$out/junit.xml" --runs_dir="$runs" ${TASTING_FLAGS:-} -- "$@" || status=$?
 
 # A report that fails doesn't decide whether a change is good.
