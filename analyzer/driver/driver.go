@@ -189,7 +189,7 @@ func Test(ctx context.Context, o *Options) (code int, err error) {
 		return 0, err
 	}
 	mine := *o
-	o = &mine // the command line may forbid what the options allow
+	o = &mine // Bazel's flags may set Audit
 	s := &session{Options: o, tmp: tmp, mnemonics: map[string]string{}, start: time.Now(), afterwards: newAspectOutputs(o.Aspect)}
 	if s.flags, err = o.Bazel.Flags(ctx); err != nil {
 		return 0, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -37,18 +36,13 @@ func badStores(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	return map[string]string{
 		"http://" + gone:                        "connection refused",
-		"grpc://" + l.Addr().String():           noAnswer,
+		"grpc://" + hangingServer(t):            noAnswer,
 		answering(t, 404, 507, ""):              "507 Insufficient Storage",
 		answering(t, 403, 403, ""):              "403 Forbidden",
 		answering(t, 200, 200, "<html></html>"): "the answer is a web page",
