@@ -217,7 +217,9 @@ func diffAdditions(before, after *fingerprint.Report, only bool) []Difference {
 	}
 	old, new := sums(before), sums(after)
 	var l []Difference
-	for _, name := range slices.Sorted(maps.Keys(compositions)) {
+	all := maps.Clone(old)
+	maps.Copy(all, new)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if old[name] != new[name] && (only || name != "contested" && name != "sharing") {
 			d := Difference{Category: CompositionChanged, Key: name, Before: old[name], After: new[name]}
 			if name == "contested" {

@@ -310,6 +310,11 @@ func TestExplainGolden(t *testing.T) {
 			old.Additions = []fingerprint.Contribution{{Name: "sharing", SHA256: "00"}}
 			new.Additions = []fingerprint.Contribution{{Name: "debug", SHA256: "01"}, {Name: "placement", SHA256: "02"}, {Name: "sharing", SHA256: "03"}}
 		},
+		"order": func(old, new *fingerprint.Report) {
+			code(new)
+			old.Additions = []fingerprint.Contribution{{Name: "of a later version", SHA256: "00"}, {Name: "order of literals", SHA256: "00"}}
+			new.Additions = []fingerprint.Contribution{{Name: "of a later version", SHA256: "01"}, {Name: "order of literals", SHA256: "01"}}
+		},
 		"contested": func(old, new *fingerprint.Report) {
 			code(new)
 			// Who uses them is in another place; what they are is as it was.

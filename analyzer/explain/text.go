@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -214,7 +215,7 @@ func (d *Difference) line(all bool) string {
 		}
 		return fmt.Sprintf("execution starts at: %s (%s, before %s)", Readable(d.Key, all), d.After, d.Before)
 	case CompositionChanged:
-		return "composition: " + compositions[d.Key] + d.undecided(all)
+		return "composition: " + cmp.Or(compositions[d.Key], d.Key) + d.undecided(all)
 	case BindingChanged:
 		symbol := Readable(d.Key, all)
 		of := func(s string) string { return symbol + strings.TrimPrefix(s, d.Key) }
@@ -350,10 +351,14 @@ var compositions = map[string]string{
 	"needs":                   "other symbols of libraries of the system are needed, and that decides which of them is loaded, or what of them is linked",
 	"needs of files":          "a file needs another library of the system, and so what is initialised may be so in another order",
 	"open":                    "something else is said of a symbol of which it can't be told what a linker makes of it",
+	"order of addresses":      "variables or functions are in another order in memory, and the test orders them by their addresses",
+	"order of literals":       "strings are in another order in memory, and the test orders them by their addresses",
+	"order of types":          "types that are compared by the addresses of their names are in another order in memory",
 	"places":                  "equal functions or variables are in other units, or in another order, and the test sees names, lines or places",
 	"placement":               "what is linked isn't known for certain, and the lines of the links differ",
 	"sharing":                 "the same functions share their static variables differently",
 	"thread-local references": "a symbol is taken to be thread-local, and isn't, which a linker may refuse",
+	"whole program":           "the objects differ, and the test reads its own program",
 	"weak references":         "the executable refers weakly to other symbols that only libraries off its line define, for which a linker may take nothing",
 	"thread-local storage":    "there is more or less thread-local storage, and the test can see that",
 }
