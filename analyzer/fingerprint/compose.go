@@ -515,11 +515,9 @@ func emptyFile(name string) File {
 	return File{name, hex.EncodeToString(sum[:])}
 }
 
-// Opened tells whether another program than the test may open the libraries that the test is linked with,
+// opened tells whether another program than the test may open the libraries that the test is linked with,
 // and so reach in them what the test doesn't: one of the data, or one of the system that is
 // told a library's name.
-func (t *Test) Opened() bool { return t.opened(isProgram) }
-
 func (t *Test) opened(isProgram func(file string) bool) bool {
 	found := len(t.Opens) > 0
 	look := func(file string) (string, bool, error) {

@@ -94,6 +94,9 @@ import (
 type Options struct {
 	// InterfaceOnly hashes only the names of a shared library's symbols.
 	InterfaceOnly bool
+	// Executable and Library say that the file was linked for a test, which executes or loads
+	// it: what is loaded of it counts.
+	Executable, Library bool
 	// Assembly says that an object was made of assembly, which may be a compiler's that
 	// somebody has changed: nothing is believed that only compilers keep to.
 	Assembly bool
@@ -164,12 +167,8 @@ func opaque(b []byte, why string) *manifest.Manifest {
 }
 
 func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
-	if isDynamic(b) {
-		f, err := openELF(b)
-		if err != nil {
-			return nil, err
-		}
-		return sharedLibrary(f, b, opt)
+	if opt.Executable || opt.Library || isDynamic(b) {
+		return linkedFile(b, opt)
 	}
 	if opt.InterfaceOnly {
 		return nil, errors.New("only a shared library has an interface apart from its content")
@@ -311,16 +310,6 @@ func isDynamic(b []byte) bool {
 
 func damaged(err error) error { return fmt.Errorf("malformed ELF file: %w", err) }
 
-// openELF parses the headers.
-func openELF(b []byte) (f *elf.File, err error) {
-	defer recoverMalformed(&err)
-	f, err = elf.NewFile(bytes.NewReader(b))
-	if err != nil {
-		return nil, damaged(err)
-	}
-	return f, nil
-}
-
 // recoverMalformed turns a panic over a damaged file into an error: the input
 // comes from other tools, and debug/elf doesn't promise to survive everything.
 func recoverMalformed(err *error) {
@@ -329,49 +318,102 @@ func recoverMalformed(err *error) {
 	}
 }
 
-func sharedLibrary(f *elf.File, content []byte, opt Options) (m *manifest.Manifest, err error) {
+// linkedFile is the manifest of an executable or a shared library: a root that defines its
+// dynamic symbols and refers to all of them. (A library's may be replaced; an
+// executable's copy of a variable gets its value from a library.)
+func linkedFile(b []byte, opt Options) (m *manifest.Manifest, err error) {
 	defer recoverMalformed(&err)
+	f, err := elf.NewFile(bytes.NewReader(b))
+	if err != nil {
+		return nil, damaged(err)
+	}
+	if f.Type != elf.ET_DYN && f.Type != elf.ET_EXEC {
+		return nil, fmt.Errorf("it is an ELF file of type %v", f.Type)
+	}
 	syms, err := f.DynamicSymbols()
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
 		return nil, fmt.Errorf("malformed ELF file: dynamic symbols: %w", err)
 	}
-	m = &manifest.Manifest{Rung: manifest.Rung_RUNG_CONTENT, Units: []*manifest.Unit{{}}}
-	c := &manifest.Component{Name: "(shared library)", Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_EXTERNAL, Root: "shared library"}
-	if names, err := f.DynString(elf.DT_SONAME); err == nil && len(names) == 1 && names[0] != "" {
-		c.Name = names[0]
-	}
-	c.Name = symname.Printable(c.Name)
+	c := &manifest.Component{Name: "(shared library)", Kind: manifest.Kind_KIND_FILE, Root: "shared library"}
 	var refs []*manifest.Reference
-	var all []string
-	h := frame.New("tasting shared library 2")
 	c.Definitions, refs = dynamicSymbols(syms)
+	if opt.Executable {
+		c.Name, c.Root = "(executable)", "executable"
+		c.Definitions = uniqueDefinitions(append(c.Definitions, manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, "main")...))
+	} else if names, err := f.DynString(elf.DT_SONAME); err == nil && len(names) == 1 && names[0] != "" {
+		c.Name = symname.Printable(names[0])
+	}
+	c.Linkage = linkage(c.Definitions, false)
+	m = &manifest.Manifest{Rung: manifest.Rung_RUNG_CONTENT, Units: []*manifest.Unit{{Exact: true, References: refs}}, Components: []*manifest.Component{c}}
+	h := frame.New("tasting shared library 2")
 	hashDynamic(&h, c.Definitions, refs)
-	for _, s := range syms {
-		if name := symname.Printable(s.Name); name != "" && elf.ST_BIND(s.Info) != elf.STB_LOCAL && !linkerSymbols[name] {
-			all = append(all, name)
+	switch {
+	case opt.Executable || opt.Library:
+		const why = "its objects aren't known"
+		c.Root += " as a whole: " + why // for the explanation
+		m.Fallbacks = []*manifest.Fallback{{Component: c.Name, Reason: why, Rung: manifest.Rung_RUNG_CONTENT}}
+		all, _ := f.Symbols() // none if it is stripped, of lines too
+		for _, s := range all {
+			if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC {
+				syms = append(syms, s) // readers of debug information may be linked statically
+			}
 		}
-	}
-	m.Units[0].Exact, m.Units[0].References = true, refs
-	slices.Sort(all)
-	all = slices.Compact(all)
-	if len(c.Definitions) == 0 {
-		c.Linkage = manifest.Linkage_LINKAGE_LOCAL
-	}
-	m.Symbols = all
-	for i := range all {
-		c.Links = append(c.Links, 2*uint32(i)+1)
-	}
-	if !opt.InterfaceOnly {
-		h.Bytes(content)
+		if err := hashLoaded(&h, f, b); err != nil {
+			return nil, err
+		}
+		whole := frame.Buffer(b).Sum128()
+		m.Units[0].Content = whole
+		m.Components = append(m.Components, &manifest.Component{Name: manifest.DebugLines, Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: whole})
+		if readsOwn(b) {
+			m.Symbols = append(m.Symbols, manifest.OwnProgram)
+		}
+	case !opt.InterfaceOnly:
+		h.Bytes(b)
 	}
 	c.LocalHash = h.Sum128()
-	m.Components = []*manifest.Component{c}
+	for _, s := range syms {
+		if name := symname.Printable(s.Name); name != "" && elf.ST_BIND(s.Info) != elf.STB_LOCAL && !linkerSymbols[name] {
+			m.Symbols = append(m.Symbols, name)
+		}
+	}
+	slices.Sort(m.Symbols)
+	m.Symbols = slices.Compact(m.Symbols)
+	for i := range m.Symbols {
+		c.Links = append(c.Links, 2*uint32(i)+1)
+	}
 	return m, nil
 }
 
-// linkerSymbols are defined by the linker in every library and program;
+// hashLoaded appends what is loaded of a file: neither debug information nor the build ID.
+func hashLoaded(h *frame.Buffer, f *elf.File, b []byte) error {
+	h.String(fmt.Sprint(f.Class, f.Data, f.OSABI, f.Type, f.Machine, f.Entry))
+	loaded := 0
+	for _, s := range f.Sections {
+		if s.Flags&elf.SHF_ALLOC == 0 || s.Name == ".note.gnu.build-id" {
+			continue
+		}
+		loaded++
+		h.String(fmt.Sprint(s.Name, s.Type, s.Flags, s.Addr, s.Size))
+		if s.Type != elf.SHT_NOBITS {
+			data, err := s.Data()
+			if err != nil {
+				return fmt.Errorf("malformed ELF file: %s: %w", s.Name, err)
+			}
+			h.Bytes(data)
+		}
+	}
+	for _, p := range f.Progs {
+		h.String(fmt.Sprint(p.Type, p.Flags))
+	}
+	if loaded == 0 { // without a table of sections
+		h.Bytes(b)
+	}
+	return nil
+}
+
+// linkerSymbols are defined by the linker and its start files in every library and program;
 // nothing is bound through them across libraries.
-var linkerSymbols = map[string]bool{"_init": true, "_fini": true, "_end": true, "_edata": true, "__bss_start": true}
+var linkerSymbols = map[string]bool{"_start": true, "_init": true, "_fini": true, "_end": true, "_edata": true, "__bss_start": true}
 
 // dynamicSymbols returns what a linked file defines for others and needs from
 // them, each sorted by name, without repetition. The name of a hidden version of

@@ -3,14 +3,8 @@
 `cc_test` asks the toolchain of type `@bazel_tools//tools/cpp:test_runner_toolchain_type`,
 if there is one, what Bazel shall start. This one answers with the runner. The
 function that says so sees neither sources nor actions, only the linked binary
-and what the dependencies provide:
-
-- Of each shared library that the test links and its dependencies provide, it
-  sees the objects. If these explain the library, they count, function by function.
-- The test's executable, and every other library, counts with its content.
-
-`tasting compose` decides that by reading the files, so nothing has to be known
-of how Bazel links.
+and what the dependencies provide: the executable and each shared library count by
+their content. So nothing has to be known of how Bazel links.
 """
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -34,7 +28,7 @@ def _linker_inputs(ctx):
         transitive = [t[CcInfo].linking_context.linker_inputs for t in _dependencies(ctx) if CcInfo in t],
     ).to_list()
 
-def _parts(linker_inputs, runfiles):
+def _shared_libraries(linker_inputs, runfiles):
     """The shared libraries that a test links, in the order of the link.
 
     Args:
@@ -42,22 +36,18 @@ def _parts(linker_inputs, runfiles):
       runfiles: dict whose keys are the files that the test can load.
 
     Returns:
-      (parts, names): parts, a dict from libraries to lists of the objects that
-      they may be made of; names, a dict whose keys are these libraries and their
-      other names.
+      (libraries, names): libraries, a list of File; names, a dict whose keys are
+      these libraries and their other names.
     """
-    parts = {}
+    libraries = []
     names = {}
     for linker_input in linker_inputs:
         for library in linker_input.libraries:
-            objects = library.pic_objects or library.objects or []
-            if [f for f in objects if f.is_directory]:
-                objects = []  # Known only when the build runs.
             files = [f for f in [library.dynamic_library, library.resolved_symlink_dynamic_library] if f and f in runfiles]
             if files and not [f for f in files if f in names]:
-                parts[files[0]] = objects
+                libraries.append(files[0])
             names.update({f: None for f in files})
-    return parts, names
+    return libraries, names
 
 def _link_flags(ctx, linker_inputs):
     flags = []
@@ -104,13 +94,13 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store, traces)
 
     linker_inputs = _linker_inputs(ctx)
     runfiles = {f: None for f in binary_info.runfiles.files.to_list()}
-    parts, names = _parts(linker_inputs, runfiles)
+    libraries, names = _shared_libraries(linker_inputs, runfiles)
     scripts = []
     for linker_input in linker_inputs:
         scripts.extend([f for f in linker_input.additional_inputs if not is_linkable(f)])
 
     # Others may be linked in another way, or opened by the test: they count as data, too.
-    libraries = parts.keys() + [f for f in runfiles if f not in names and is_shared_library(f) and not f.is_directory]
+    libraries += [f for f in runfiles if f not in names and is_shared_library(f) and not f.is_directory]
 
     # What a program in the data may load is data as well.
     loaded = files_of_runfiles(getattr(ctx.attr, "data", []))
@@ -135,15 +125,11 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store, traces)
     )
     args.add_all(_link_flags(ctx, linker_inputs), format_each = "--link-flag=%s")
     args.add_all(binary_info.runfiles.empty_filenames, format_each = "--data-empty=%s")  # ctx.runfiles can't have them
-    objects = []
-    for file in [binary_info.executable] + libraries:
-        args.add(file, format = "--linked=%s")
-        args.add_all(parts.get(file, []), format_each = "--part=%s")
-        objects.extend(parts.get(file, []))
+    args.add_all([binary_info.executable] + libraries, format_each = "--linked=%s")
     ctx.actions.run(
         executable = tasting.analyzer,
         arguments = ["compose", args],
-        inputs = depset([binary_info.executable] + libraries + objects + scripts, transitive = [data_files(data)]),
+        inputs = depset([binary_info.executable] + libraries + scripts, transitive = [data_files(data)]),
         outputs = [config, closure] + program,
         execution_requirements = WORKER,
         mnemonic = "TastingCompose",

@@ -764,9 +764,9 @@ def _runner(name):
     _runner_test(
         name = name,
         executable = name + "_subject.replay",
-        inputs = [name + "_subject", "liblibrary.so", "library.pic.o", "data.txt"],
-        # What the executable has in it.
-        not_inputs = ["test.pic.o"],
+        inputs = [name + "_subject", "liblibrary.so", "data.txt"],
+        # What these have in them.
+        not_inputs = ["test.pic.o", "library.pic.o"],
         runfiles = [name + "_subject.replay", name + "_subject.replay.tasting", name + "_subject", "data.txt"],
         target_under_test = name + "_subject",
     )

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
 	"github.com/spf13/cobra"
 )
 
@@ -61,7 +64,7 @@ func composeCommand() *cobra.Command {
 	var t fingerprint.Test
 	var output, closure, program string
 	var traces bool
-	var linked linkedFiles
+	var linked []string
 	cmd := &cobra.Command{
 		Use:   "compose -o NAME.tasting --binary=PATH [flags] MANIFEST...",
 		Short: "Write what the runner needs to know of a test",
@@ -69,12 +72,10 @@ func composeCommand() *cobra.Command {
 data and of its link. Bazel runs this command when it builds a test.
 
 What is linked is said in one of three ways. --link=FILE, for the executable and
-each library, names descriptions of links as the rules write them. --linked=FILE,
-followed by --part=FILE for each object, names a linked file and what it is made
-of: if the objects account for all that is in it, they count, component by
-component; otherwise its content does, and the closure says why. Otherwise the
-manifests given are those of everything that is linked into the executable, in the
-order of the link.
+each library, names descriptions of links as the rules write them. --linked=FILE
+names the linked executable, and then each library, which count by their content.
+Otherwise the manifests given are those of everything that is linked into the
+executable, in the order of the link.
 
 A manifest that is damaged or was written by a newer version of tasting makes the
 test run always; a warning on standard error and the configuration name it.
@@ -89,8 +90,7 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 	f.StringVar(&program, "program", "", "write what the test is composed of to `NAME.traces`, for a runner that looks tests up by what they did execute")
 	f.BoolVar(&traces, "traces", false, "have the runner trace executions as well")
 	finish := t.AddFlags(f)
-	f.Var(linkedFlag{&linked}, "linked", "`FILE` that was linked, an executable or a shared library, in the order of the link (repeatable)")
-	f.Var(partFlag{&linked}, "part", "`FILE`, an object or archive, that the last --linked file is made of (repeatable)")
+	f.StringArrayVar(&linked, "linked", nil, "`FILE` that was linked and counts by its content: first the executable, then shared libraries (repeatable)")
 	f.BoolP("help", "h", false, "help for compose")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		args, err := expandArgs(args)
@@ -110,12 +110,22 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 		if err := finish(""); err != nil {
 			return err
 		}
-		dir, files, err := linked.describe(len(linked) > 1 && t.Opened())
+		dir, err := os.MkdirTemp("", "tasting-linked-")
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		t.Files = files
+		for i, file := range linked {
+			m, err := objfile.ManifestOrContent(file, objfile.Options{Executable: i == 0, Library: i > 0})
+			if err != nil {
+				return err
+			}
+			name := filepath.Join(dir, fmt.Sprintf("%d.manifest", i))
+			if err := manifest.Write(name, m); err != nil {
+				return err
+			}
+			t.Files = append(t.Files, fingerprint.LinkedFile{Name: filepath.Base(file), Manifests: []string{name}})
+		}
 		c, r, warnings, err := fingerprint.Compose(&t)
 		if err != nil {
 			return err
