@@ -46,7 +46,6 @@ type use struct {
 type site struct {
 	at     uint64
 	width  int
-	mask   uint32
 	target uint64
 }
 
@@ -81,9 +80,6 @@ func (r *reader) extents(k int) ([]extent, string) {
 		case elf.STT_FUNC, elf.STT_OBJECT, elf.STT_NOTYPE, elf.STT_TLS, sttGNUIFunc:
 		default:
 			return nil, fmt.Sprintf("%s is a symbol of type %v", sym.name, sym.typ())
-		}
-		if isMapping(r.machine, sym) {
-			continue
 		}
 		if sym.typ() == elf.STT_OBJECT && s.code() {
 			return nil, sym.name + " is data among code" // whose bytes may look like anything
@@ -147,12 +143,6 @@ func covering(all []extent, at uint64) int {
 	return i - 1
 }
 
-// isMapping says whether a symbol only tells a disassembler code from data.
-func isMapping(m elf.Machine, s *symbol) bool {
-	return m == elf.EM_AARCH64 && s.local() && s.typ() == elf.STT_NOTYPE && s.size == 0 &&
-		(s.name == "$x" || s.name == "$d" || strings.HasPrefix(s.name, "$x.") || strings.HasPrefix(s.name, "$d."))
-}
-
 // code is what decoding a section of instructions found.
 type code struct {
 	starts  bitset // where instructions begin
@@ -176,13 +166,7 @@ func (r *reader) decode(k int, all []extent, uses []use) (*code, string) {
 		if why := r.padding(s, at, e.start, all, i); why != "" {
 			return nil, why
 		}
-		var why string
-		adjacent := i+1 < len(all) && all[i+1].start == e.end
-		if r.machine == elf.EM_X86_64 {
-			why = r.decodeX86(s, e, c, uses, adjacent)
-		} else {
-			why = r.decodeARM64(s, e, c, uses, adjacent)
-		}
+		why := r.decodeX86(s, e, c, uses, i+1 < len(all) && all[i+1].start == e.end)
 		if why != "" {
 			return nil, why
 		}
@@ -217,16 +201,7 @@ func (r *reader) padding(s *section, from, to uint64, all []extent, next int) st
 	if len(b) == 0 {
 		return ""
 	}
-	ok, traps := true, false
-	if r.machine == elf.EM_X86_64 {
-		ok, traps = isPaddingX86(b)
-	} else {
-		for ; len(b) >= 4 && ok; b = b[4:] {
-			w := r.order.Uint32(b)
-			ok, traps = w == nopARM64 || w == 0, traps || w == 0
-		}
-		ok = ok && len(bytes.Trim(b, "\x00")) == 0
-	}
+	ok, traps := isPaddingX86(b)
 	if _, hit := firstReloc(s.relocs, from, to); !ok || hit {
 		return fmt.Sprintf("no symbol covers the bytes at %#x", from)
 	}
@@ -269,14 +244,14 @@ func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent 
 				return fmt.Sprintf("the relocation at %#x isn't that of an instruction", rel.offset)
 			}
 			uses[i] = u
-			relocated = relocated || in.rel > 0 && rel.offset == field && elf.R_X86_64(rel.typ) != elf.R_X86_64_NONE
+			relocated = relocated || in.rel > 0 && rel.offset == field && rel.typ != elf.R_X86_64_NONE
 		}
 		if in.rel > 0 && !relocated {
 			target := int64(next) + relative(b[field:], in.relSize)
 			if target < 0 || uint64(target) >= s.size && (uint64(target) != e.end || !in.branch || in.flow == flowCall) {
 				return fmt.Sprintf("the instruction at %#x refers to a place out of the section", at)
 			}
-			x := site{field, in.relSize, 0xffffffff, uint64(target)}
+			x := site{field, in.relSize, uint64(target)}
 			if in.branch {
 				if x.target == e.end && in.flow != flowCall && (called || !adjacent) {
 					e.exits = append(e.exits, exit{at, call, called})
@@ -337,7 +312,7 @@ func (r *reader) framed(b []byte) bool {
 // stores in it.
 func useX86(rel *reloc, in *inst, at uint64) (use, bool) {
 	o := int(rel.offset - at)
-	switch elf.R_X86_64(rel.typ) {
+	switch rel.typ {
 	case elf.R_X86_64_NONE, elf.R_X86_64_TLSDESC_CALL:
 		return use{class: useExact}, true
 	case elf.R_X86_64_PC32, elf.R_X86_64_PLT32:
@@ -351,7 +326,7 @@ func useX86(rel *reloc, in *inst, at uint64) (use, bool) {
 			u.class = useFolded
 		}
 		return u, true
-	case elf.R_X86_64_GOTPCREL, r_X86_64_GOTPCRELX, r_X86_64_REX_GOTPCRELX:
+	case elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX:
 		return use{class: useExact, bias: int8(in.size - o)}, o > 0 && o+4 <= in.size
 	case elf.R_X86_64_64:
 		return use{class: useFolded}, o > 0 && o+8 <= in.size
@@ -361,127 +336,17 @@ func useX86(rel *reloc, in *inst, at uint64) (use, bool) {
 	return use{}, o > 0 && o < in.size
 }
 
-const (
-	r_X86_64_GOTPCRELX     = elf.R_X86_64(41)
-	r_X86_64_REX_GOTPCRELX = elf.R_X86_64(42)
-)
-
-func (r *reader) decodeARM64(s *section, e *extent, c *code, uses []use, adjacent bool) string {
-	i, _ := firstReloc(s.relocs, e.start, e.end)
-	if e.start%4 != 0 || e.end%4 != 0 {
-		return fmt.Sprintf("no instruction begins at %#x", e.start|e.end&3)
-	}
-	var last flow
-	var call, done uint64
-	called := false
-	data := r.dataIn(s)
-	d, _ := slices.BinarySearchFunc(data, e.start, func(x [2]uint64, at uint64) int { return cmp.Compare(x[1], at+1) })
-	for at := e.start; at < e.end; at += 4 {
-		for d < len(data) && data[d][1] <= at {
-			d++
-		}
-		if d < len(data) && data[d][0] < at+4 { // a pool of constants
-			for ; i < len(s.relocs) && s.relocs[i].offset < at+4; i++ {
-				if uses[i] = useData(r.machine, &s.relocs[i]); uses[i].class == useExact {
-					uses[i].class = useFolded // what the code makes of it is its own affair
-				}
-			}
-			last, called = flowStop, false
-			continue
-		}
-		c.starts.set(at)
-		relocated := false
-		for ; i < len(s.relocs) && s.relocs[i].offset < at+4; i++ {
-			if s.relocs[i].offset != at {
-				return fmt.Sprintf("the relocation at %#x isn't that of an instruction", s.relocs[i].offset)
-			}
-			uses[i] = useARM64(s.relocs[i].typ)
-			uses[i].branch = s.relocs[i].typ == uint32(elf.R_AARCH64_CALL26) || s.relocs[i].typ == uint32(elf.R_AARCH64_JUMP26)
-			relocated = relocated || s.relocs[i].typ != 0
-		}
-		w := r.order.Uint32(s.data[at:])
-		disp, mask, f, ret := decodeARM64(w)
-		branch := mask != 0 && w&0x1f000000 != 0x10000000 && w&0x3b000000 != 0x18000000
-		if mask != 0 && !relocated {
-			target := int64(at) + disp
-			if w&0x9f000000 == 0x90000000 || target < 0 || uint64(target) >= s.size && (uint64(target) != e.end || !branch || f == flowCall) { // adrp: pages aren't known yet
-				return fmt.Sprintf("the instruction at %#x refers to a place out of the section", at)
-			}
-			if branch && uint64(target) == e.end && f != flowCall && (called || !adjacent) {
-				e.exits = append(e.exits, exit{at, call, called})
-				target = int64(e.start)
-			} else if branch {
-				c.targets.set(uint64(target))
-			}
-			if uint64(target) < e.start || uint64(target) >= e.end {
-				c.sites = append(c.sites, site{at, 4, mask, uint64(target)})
-				e.returns = e.returns || branch && f != flowCall
-			}
-		} else if relocated && branch && f != flowCall {
-			e.returns = true
-		}
-		e.returns = e.returns || ret || f == flowAway
-		if w != nopARM64 {
-			last, called, call, done = f, f == flowCall, at, at+4
-		}
-	}
-	e.runsOver(last, call, done)
-	return ""
-}
-
-// dataIn returns the ranges of data in a section of code, which assemblers mark
-// for ARM.
-func (r *reader) dataIn(s *section) [][2]uint64 {
-	if l, ok := r.inlineData[s]; ok {
-		return l
-	}
-	type mark struct {
-		at   uint64
-		data bool
-	}
-	var marks []mark
-	for _, i := range s.locals {
-		if sym := &r.syms[i]; isMapping(r.machine, sym) {
-			marks = append(marks, mark{sym.value, sym.name[1] == 'd'})
-		}
-	}
-	slices.SortStableFunc(marks, func(a, b mark) int { return cmp.Compare(a.at, b.at) })
-	var l [][2]uint64
-	for i, m := range marks {
-		end := s.size
-		if i+1 < len(marks) {
-			end = marks[i+1].at
-		}
-		if m.data && m.at < end {
-			l = append(l, [2]uint64{m.at, end})
-		}
-	}
-	r.inlineData[s] = l
-	return l
-}
-
 // useData says what a relocation of data stores: compilers don't calculate in
 // initial values.
-func useData(m elf.Machine, rel *reloc) use {
-	if m == elf.EM_X86_64 {
-		switch elf.R_X86_64(rel.typ) {
-		case elf.R_X86_64_NONE, elf.R_X86_64_64, elf.R_X86_64_32:
-			return use{class: useExact}
-		case elf.R_X86_64_PC32, elf.R_X86_64_PC64, elf.R_X86_64_PLT32:
-			return use{class: useTable}
-		}
-		return use{}
-	}
-	switch elf.R_AARCH64(rel.typ) {
-	case elf.R_AARCH64_NONE, elf.R_AARCH64_ABS64, elf.R_AARCH64_ABS32:
+func useData(typ elf.R_X86_64) use {
+	switch typ {
+	case elf.R_X86_64_NONE, elf.R_X86_64_64, elf.R_X86_64_32:
 		return use{class: useExact}
-	case elf.R_AARCH64_PREL32, elf.R_AARCH64_PREL64, r_AARCH64_PLT32:
+	case elf.R_X86_64_PC32, elf.R_X86_64_PC64, elf.R_X86_64_PLT32:
 		return use{class: useTable}
 	}
 	return use{}
 }
-
-const r_AARCH64_PLT32 = elf.R_AARCH64(314)
 
 // neverReturns says whether control doesn't come back from a function of that
 // name: compilers emit nothing behind calls of these. For all others, a function

@@ -106,7 +106,7 @@ func (r *reader) enteredInside() map[int]bool {
 			if sym.sec <= 0 || r.inTable(k, rel.offset) {
 				continue
 			}
-			if rel.rel || u.class == useTable || u.class == useUnknown {
+			if u.class == useTable || u.class == useUnknown {
 				r.all(sym.sec, inside) // where it leads to isn't known
 				continue
 			}

@@ -26,7 +26,6 @@ func TestEntries(t *testing.T) {
 		{"addresses of labels in data", "int f(int x) { static void *const to[] = {&&a, &&b}; goto *to[x]; a: return 1; b: return 2; }", "-O0", "", "f"},
 		{"switch", "int f(int x) { switch (x) { case 0: return 5; case 1: return 9; case 2: return 4; case 3: return 17; case 4: return 3; case 5: return 12; } return 0; }", "-O2 -fno-tree-switch-conversion", "f", ""},
 		{"cold pieces", "void die(void) __attribute__((cold, noreturn)); int k(int); int f(int x) { if (__builtin_expect(x > 100, 0)) { k(x); k(x + 1); die(); } return k(x); }", "-O2", "f", ""},
-		{"what is kept for it", "int f(void) { return 1; }", "-fpatchable-function-entry=2", "", "f"},
 		{"data", "int f = 3; const int g = 4;", "", "", "f g"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -4,15 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
-	"encoding/binary"
-	"fmt"
+	"errors"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/symname"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 )
@@ -85,9 +83,7 @@ type reader struct {
 	attrs  frame.Buffer
 	// SHF_LINK_ORDER: by section, those that say that they belong to it.
 	kept        map[int][]int
-	linkedTo    map[string][]uint32 // by name, the sections that they belong to, sorted
-	rootCount   map[string]int      // how many root sections of each name were met
-	inlineData  map[*section][][2]uint64
+	rootCount   map[string]int // how many root sections of each name were met
 	fallbacks   []*manifest.Fallback
 	returns     map[[2]int]bool // by section and function: whether it may
 	rests       map[[2][2]int]bool
@@ -105,18 +101,26 @@ type reader struct {
 
 func readObject(b []byte, member string, assembly bool) (*object, error) {
 	f, err := readFile(b)
-	if err != nil {
+	if why := unusual(""); errors.As(err, &why) {
+		return whole(b, member, string(why))
+	} else if err != nil {
 		return nil, damaged(err)
 	}
 	r := &reader{
 		file: f, member: member, assembly: assembly, attrs: f.attributes(), kinds: make([]sectionKind, len(f.sections)), pieces: make([][]piece, len(f.sections)),
-		kept: map[int][]int{}, rootCount: map[string]int{}, inlineData: map[*section][][2]uint64{}, places: map[link]int{}, tails: map[[2]int]tail{}, returns: map[[2]int]bool{}, rests: map[[2][2]int]bool{},
+		kept: map[int][]int{}, rootCount: map[string]int{}, places: map[link]int{}, tails: map[[2]int]tail{}, returns: map[[2]int]bool{}, rests: map[[2][2]int]bool{},
 	}
 	if err := r.checkLTO(); err != nil {
 		return nil, err
 	}
+	if why := r.ordinary(); why != "" {
+		o, err := whole(b, member, why)
+		if err == nil {
+			o.libraries = r.libraries()
+		}
+		return o, err
+	}
 	r.classify()
-	r.groups()
 	r.split()
 	r.readUnwind()
 	for _, c := range r.out {
@@ -127,19 +131,20 @@ func readObject(b []byte, member string, assembly bool) (*object, error) {
 	r.everything()
 	r.storage()
 	r.kindsOfFile()
-	r.unusual()
 	return &object{member, r.out, r.references(), r.attrs.Sum128(), r.layout(), frame.Buffer(b).Sum128(), r.literals(), r.fallbacks, r.libraries()}, nil
 }
 
-// layout hashes what a linker script may tell sections by, the content of those
-// that aren't loaded unless a script says so, and which addresses are significant.
+// layout hashes what a linker script may tell sections by, and which addresses are significant
+// (.llvm_addrsig): all that isn't for debuggers.
 func (r *reader) layout() []byte {
-	h := frame.New("tasting sections 5")
-	h.Strings(r.significant())
+	h := frame.New("tasting sections 6")
 	for i := range r.sections {
 		s := &r.sections[i]
-		loaded := s.flags&elf.SHF_ALLOC != 0
-		if !loaded && (s.typ != elf.SHT_PROGBITS || ownSection(s.name)) {
+		to := s
+		if s.typ == elf.SHT_RELA {
+			to = &r.sections[s.info]
+		}
+		if ownSection(to.name) && to.typ == elf.SHT_PROGBITS || s.typ == elf.SHT_STRTAB || s.typ == elf.SHT_SYMTAB {
 			continue
 		}
 		h.String(s.name)
@@ -147,62 +152,10 @@ func (r *reader) layout() []byte {
 		h.Uint(uint64(s.flags))
 		h.String(s.group)
 		h.Uint(s.align)
-		if loaded {
-			// What a linker keeps with it, if it drops what nothing refers to.
-			h.Uint(s.size)
-			h.Int(len(s.relocs))
-			for _, rel := range s.relocs {
-				sym := &r.syms[rel.sym]
-				h.Int(sym.sec)
-				h.String(sym.name)
-				h.Uint(uint64(usesOf(r.machine, rel.typ)))
-			}
-			continue
-		}
+		h.Uint(s.size)
 		h.Bytes(s.data)
-		for _, rel := range s.relocs {
-			sym := &r.syms[rel.sym]
-			h.Uint(rel.offset)
-			h.Uint(uint64(rel.typ))
-			h.Uint(uint64(rel.addend))
-			h.String(sym.name)
-			h.Int(sym.sec)
-			h.Uint(sym.value)
-		}
 	}
 	return h.Sum128()
-}
-
-// significant lists the symbols whose addresses mean something, sorted (.llvm_addrsig,
-// "LLVM Extensions": indices of symbols, as LEB128): --icf=safe folds functions that aren't
-// among them. Without such a list it folds none.
-func (r *reader) significant() (list []string) {
-	for i := range r.sections {
-		s := &r.sections[i]
-		if s.typ != shtLLVMAddrsig {
-			continue
-		}
-		list = append(list, s.name)
-		for b := s.data; len(b) > 0; {
-			k, n := binary.Uvarint(b)
-			if n <= 0 || k >= uint64(len(r.syms)) {
-				list = append(list, "damaged "+string(b))
-				break
-			}
-			sym := &r.syms[k]
-			list = append(list, fmt.Sprintf("%s %d %d", sym.name, sym.sec, sym.value))
-			b = b[n:]
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
-// ownSection says whether a section that isn't loaded is one that compilers and
-// assemblers make for debuggers, linkers and themselves.
-func ownSection(name string) bool {
-	return name == ".comment" || name == ".note.GNU-stack" || name == ".gnu_debuglink" || slices.ContainsFunc([]string{".debug_", ".zdebug_", ".gnu.debuglto_", ".llvm", ".stab", ".ctf", ".BTF", ".GCC.command.line", ".gdb_index", ".pseudo_probe"},
-		func(s string) bool { return strings.HasPrefix(name, s) })
 }
 
 // libraries returns the libraries that the object asks the linker for.
@@ -257,16 +210,14 @@ func (r *reader) classify() {
 	for i := range r.sections {
 		s := &r.sections[i]
 		switch {
-		case affectsLink(s), s.typ == elf.SHT_PROGBITS && !s.loaded() && !strings.HasPrefix(s.name, "__llvm_cov") && (isIdentifier(s.name) || strings.HasPrefix(s.name, ".gnu.warning") ||
-			// Where something is in it may be used as a number: tokens of logs.
-			uint64(s.flags)&shfExclude == 0 && s.size > 0 && !ownSection(s.name)):
+		case affectsLink(s):
 			r.kinds[i] = kindComponent
 		case !s.loaded(), s.name == ".note.gnu.property":
 		case r.isUnwind(i):
 			if s.size > 0 {
 				r.kinds[i] = kindUnwind
 			}
-		case isLiterals(s) && !r.scattered(i):
+		case isLiterals(s):
 			r.kinds[i] = kindLiterals
 			r.merges++
 		case s.size == 0 && !referred[i] && len(s.locals)+len(s.globals) == 0 && (standardName(s.name) != "" || s.flags&elf.SHF_ALLOC == 0):
@@ -281,73 +232,11 @@ func (r *reader) classify() {
 	}
 }
 
-// groups looks for what refers, by a local symbol, into a COMDAT group that it isn't
-// in: a linker refuses that if it keeps the group of another object.
-func (r *reader) groups() {
-	for i := range r.sections {
-		s := &r.sections[i]
-		if r.kinds[i] != kindComponent || s.flags&elf.SHF_LINK_ORDER != 0 {
-			continue
-		}
-		for _, rel := range s.relocs {
-			sym := &r.syms[rel.sym]
-			if sym.sec <= 0 || !sym.local() || r.sections[sym.sec].comdat == "" || r.sections[sym.sec].comdat == s.comdat {
-				continue
-			}
-			r.fallbacks = append(r.fallbacks, &manifest.Fallback{
-				Reason: fmt.Sprintf("section %s refers to a local symbol of the section group %s, which a linker may drop", s.name, r.sections[sym.sec].comdat),
-			})
-			return
-		}
-	}
-}
-
 // isLiterals says whether a section holds constants that the linker merges with
 // equal ones: its entries are part of whoever refers to them.
 func isLiterals(s *section) bool {
 	return s.flags&elf.SHF_MERGE != 0 && s.flags&elf.SHF_WRITE == 0 && s.typ == elf.SHT_PROGBITS && s.entsize > 0 &&
 		standardName(s.name) != "" && len(s.relocs) == 0 && len(s.globals) == 0
-}
-
-// scattered tells whether linkers tear apart what symbols of section k name: each entry is merged
-// with an equal one, of whatever object, and what lies behind it isn't the next. (LLVM puts a
-// table called cst4 into the section that it has for constants of four bytes; and assembly may have
-// several strings behind a label.)
-func (r *reader) scattered(k int) bool {
-	s := &r.sections[k]
-	if s.flags&elf.SHF_MERGE == 0 || s.entsize == 0 {
-		return false
-	}
-	table := func(i int) bool {
-		sym := &r.syms[i]
-		if s.flags&elf.SHF_STRINGS == 0 {
-			return sym.size > s.entsize
-		}
-		if sym.typ() == elf.STT_NOTYPE && sym.size == 0 {
-			return !strings.HasPrefix(sym.name, ".L") && !isMapping(r.machine, sym) // no compiler's
-		}
-		_, end, ok := entry(s.data, sym.value, s.entsize, true)
-		return !ok || sym.size > end-sym.value
-	}
-	return slices.ContainsFunc(s.locals, table) || slices.ContainsFunc(s.globals, table)
-}
-
-// standardNames are the names, or their beginnings up to a dot, that compilers
-// give to sections which count only if something refers to them.
-var standardNames = []string{
-	".text", ".rodata", ".rodata1", ".data.rel.ro", ".data.rel", ".data", ".data1", ".bss.rel.ro", ".bss", ".tdata", ".tbss",
-	".ltext", ".lrodata", ".ldata", ".lbss", ".sdata", ".sbss", ".sdata2", ".sbss2", ".srodata",
-	".gcc_except_table", ".ARM.exidx", ".ARM.extab", ".opd", ".toc", ".got2", ".stapsdt.base",
-}
-
-// standardName returns the standard name that name belongs to, or "".
-func standardName(name string) string {
-	for _, s := range standardNames {
-		if rest, ok := strings.CutPrefix(name, s); ok && (rest == "" || rest[0] == '.') {
-			return s
-		}
-	}
-	return ""
 }
 
 // rootReason says why section k counts without a reference to it, or "".
@@ -373,100 +262,12 @@ func (r *reader) findRootReason(k int) string {
 		return "section " + s.name
 	case r.kinds[k] == kindUnwind:
 		return "section " + s.name // what the reader of unwind tables doesn't understand
-	case standardName(s.name) != "" && r.namedByCompiler(k):
+	case standardName(s.name) != "":
 		return ""
 	case isIdentifier(s.name):
 		return "linker set " + s.name
 	}
 	return "section " + s.name
-}
-
-// withoutMerged returns a name without what compilers put behind the names of sections of literals
-// ("str1.8", "cst16").
-func withoutMerged(name string) string {
-	i := max(strings.LastIndex(name, "str"), strings.LastIndex(name, "cst"))
-	if i < 0 || i > 0 && name[i-1] != '.' || name[i+3:] == "" || strings.Trim(name[i+3:], ".0123456789") != "" {
-		return name
-	}
-	return name[:max(i-1, 0)]
-}
-
-// kindsOfSections are words that compilers put behind a standard name, alone or in front of the
-// name of a function or variable.
-var kindsOfSections = map[string]map[string]bool{
-	".text": wordset.Of("startup exit unlikely hot unknown split"), ".ltext": wordset.Of("startup exit unlikely hot unknown split"),
-	".ldata": wordset.Of("rel ro local"), ".data.rel": wordset.Of("local"), ".data.rel.ro": wordset.Of("local"),
-}
-
-// machinesOf says for which machines compilers give standard names that they give for some only, or
-// no longer for any.
-var machinesOf = func() map[string][]elf.Machine {
-	m := map[string][]elf.Machine{
-		".rodata1": nil, ".data1": nil, ".toc": {elf.EM_PPC64}, ".opd": {elf.EM_PPC64}, ".got2": {elf.EM_PPC}, ".ARM.exidx": {elf.EM_ARM}, ".ARM.extab": {elf.EM_ARM},
-	}
-	for _, small := range []string{".sdata", ".sbss", ".sdata2", ".sbss2", ".srodata"} {
-		m[small] = []elf.Machine{elf.EM_RISCV, elf.EM_MIPS, elf.EM_PPC, elf.EM_PPC64, elf.EM_LOONGARCH, elf.EM_ALPHA, elf.EM_IA_64}
-	}
-	return m
-}()
-
-// namedByCompiler tells whether a compiler may have given section k its name, which begins with a
-// standard one. People give such names, too: linkers put all sections of one name in the order of
-// the link, between those that the first and the last file have to find the others by.
-func (r *reader) namedByCompiler(k int) bool {
-	s := &r.sections[k]
-	name := standardName(s.name)
-	rest := s.name[len(name):]
-	symbols := slices.Concat(s.globals, s.locals)
-	isObject := func(i int) bool { return r.syms[i].typ() == elf.STT_OBJECT }
-	machines, some := machinesOf[name]
-	switch {
-	case some && !slices.Contains(machines, r.machine):
-		return false
-	case strings.HasPrefix(name, ".ARM."):
-		return true // behind it is the name of a section
-	case name == ".stapsdt.base":
-		return s.comdat != "" // <sys/sdt.h> has one for all
-	case name == ".gcc_except_table" && slices.ContainsFunc(symbols, isObject):
-		return false // somebody's variable
-	}
-	// A variable's section has its name, others that of the function that they are for.
-	variable := s.flags&elf.SHF_WRITE != 0 && !strings.HasPrefix(name, ".data.rel.ro") || rest != "" && slices.ContainsFunc(symbols, isObject)
-	isFor := func(name string) bool {
-		if !variable {
-			return r.defines(name)
-		}
-		return slices.ContainsFunc(symbols, func(i int) bool { return r.syms[i].name == name })
-	}
-	for rest != "" {
-		word := rest[1:]
-		merged := word
-		if s.flags&elf.SHF_MERGE != 0 {
-			merged = withoutMerged(word)
-		}
-		if merged == "" && (s.code() || word != "") || strings.HasPrefix(word, ".L") || isFor(word) || isFor(merged) {
-			return true
-		}
-		word, _, _ = strings.Cut(word, ".")
-		if !kindsOfSections[name][word] {
-			return false
-		}
-		rest = rest[1+len(word):]
-	}
-	return true
-}
-
-// defines tells whether there is a symbol of that name in a section.
-func (r *reader) defines(name string) bool {
-	if r.defined == nil {
-		r.defined = map[string]bool{}
-		for i := range r.syms {
-			if r.syms[i].sec > 0 {
-				r.defined[r.syms[i].name] = true
-			}
-		}
-	}
-	return r.defined[name]
 }
 
 // isIdentifier tells whether linkers may define bounds of sections named so. GNU ld takes
@@ -618,10 +419,6 @@ func (r *reader) fill(c *component) {
 		h.Uint(p.start - base)
 		r.hashContent(h, c, p)
 	}
-	if r.scattered(c.sec) {
-		r.addLink(c, anything)
-		r.doubt(c, "the section "+r.sections[c.sec].name+" is for constants that linkers merge one by one, and there is a table in it")
-	}
 	switch {
 	case c.next >= 0:
 		h.String("runs into")
@@ -671,25 +468,14 @@ func (r *reader) hashSection(h *frame.Buffer, c *component) {
 	h.Uint(uint64(s.flags &^ (elf.SHF_GROUP | elf.SHF_INFO_LINK | elf.SHF_LINK_ORDER)))
 	h.Uint(s.entsize)
 	h.String(s.group)
-	if s.flags&elf.SHF_LINK_ORDER != 0 && isIdentifier(s.name) {
-		h.Int(r.linkRank(c.sec))
-	}
 	if c.root == "" {
 		return
 	}
 	// Initialisers of one priority run in the order of their sections, and a
-	// priority can be written in several ways; older ones are in sections of their own.
+	// priority can be written in several ways.
 	kind := s.name
-	prefix, _, dotted := strings.Cut(strings.TrimPrefix(s.name, "."), ".")
-	switch {
-	case s.typ == elf.SHT_INIT_ARRAY || prefix == "ctors":
-		kind = "initialisers"
-	case s.typ == elf.SHT_FINI_ARRAY || prefix == "dtors":
-		kind = "finalisers"
-	case s.typ == elf.SHT_PREINIT_ARRAY:
+	if s.typ == elf.SHT_INIT_ARRAY || s.typ == elf.SHT_FINI_ARRAY || s.typ == elf.SHT_PREINIT_ARRAY {
 		kind = s.typ.String()
-	case dotted:
-		kind = prefix
 	}
 	h.Int(r.rootCount[kind])
 	r.rootCount[kind]++
@@ -735,24 +521,6 @@ func (r *reader) hashAlignment(h *frame.Buffer, c *component) {
 	h.Uint(rest)
 }
 
-// linkRank returns how many sections of the name of section k are linked to others that are in
-// front of the one that it is linked to: linkers put them in the order of those.
-func (r *reader) linkRank(k int) int {
-	if r.linkedTo == nil {
-		r.linkedTo = map[string][]uint32{}
-		for i := range r.sections {
-			if s := &r.sections[i]; s.flags&elf.SHF_LINK_ORDER != 0 {
-				r.linkedTo[s.name] = append(r.linkedTo[s.name], uint32(s.link))
-			}
-		}
-		for _, l := range r.linkedTo {
-			slices.Sort(l)
-		}
-	}
-	n, _ := slices.BinarySearch(r.linkedTo[r.sections[k].name], uint32(r.sections[k].link))
-	return n
-}
-
 // define names the component and appends the symbols that it defines.
 func (r *reader) define(h *frame.Buffer, c *component) {
 	s := &r.sections[c.sec]
@@ -760,7 +528,7 @@ func (r *reader) define(h *frame.Buffer, c *component) {
 	for _, i := range c.syms {
 		if !r.syms[i].local() {
 			globals = append(globals, i)
-		} else if !isMapping(r.machine, &r.syms[i]) {
+		} else {
 			locals = append(locals, i)
 		}
 	}
@@ -828,7 +596,7 @@ func (r *reader) hashContent(h *frame.Buffer, c *component, p span) {
 			if at := data[x.at-p.start:]; x.width == 1 {
 				at[0] = 0
 			} else {
-				r.order.PutUint32(at, r.order.Uint32(at)&^x.mask)
+				clear(at[:4])
 			}
 		}
 		h.Int(len(sites))
@@ -877,13 +645,9 @@ func (r *reader) hashRelocs(h *frame.Buffer, c *component, k int, relocs []reloc
 			u = uses[i]
 		}
 		r.hashTarget(h, c, rel, u)
-		if r.syms[rel.sym].name == tlsGetAddr && !(i > 0 && isTLSCall(r.machine, relocs[i-1].typ)) {
+		if r.syms[rel.sym].name == tlsGetAddr && !(i > 0 && isTLSCall(relocs[i-1].typ)) {
 			// Not what compilers make of an access: it may be any variable of any file.
 			r.addLink(c, link{-1, manifest.AnySymbol})
-		}
-		if isSize(r.machine, rel.typ) {
-			r.addLink(c, anything)
-			r.doubt(c, "it has the size of a symbol in it")
 		}
 		if sym := &r.syms[rel.sym]; r.leadsInside(c.sec, rel, u) && !sym.local() {
 			// Only people jump into the middle of other functions.
@@ -897,32 +661,18 @@ func (r *reader) hashRelocs(h *frame.Buffer, c *component, k int, relocs []reloc
 // decoded, as in people's assembly, only calls and jumps by name are known.
 func (r *reader) leadsInside(k int, rel *reloc, u use) bool {
 	branch, inside := u.branch, rel.addend+int64(u.bias) != 0
-	if r.sections[k].code() && r.cuts[k].code == nil && !rel.rel {
-		switch r.machine {
-		case elf.EM_X86_64:
-			branch, inside = elf.R_X86_64(rel.typ) == elf.R_X86_64_PLT32, rel.addend != -4
-		case elf.EM_AARCH64:
-			branch, inside = elf.R_AARCH64(rel.typ) == elf.R_AARCH64_CALL26 || elf.R_AARCH64(rel.typ) == elf.R_AARCH64_JUMP26, rel.addend != 0
-		}
+	if r.sections[k].code() && r.cuts[k].code == nil {
+		branch, inside = rel.typ == elf.R_X86_64_PLT32, rel.addend != -4
 	}
 	return branch && inside
-}
-
-// isSize tells whether a relocation stores how large something is.
-func isSize(machine elf.Machine, typ uint32) bool {
-	return machine == elf.EM_X86_64 && (elf.R_X86_64(typ) == elf.R_X86_64_SIZE32 || elf.R_X86_64(typ) == elf.R_X86_64_SIZE64) ||
-		machine == elf.EM_386 && elf.R_386(typ) == elf.R_386_SIZE32
 }
 
 const tlsGetAddr = "__tls_get_addr"
 
 // isTLSCall tells whether a relocation is that of the argument of a compiler's call of
 // __tls_get_addr, which comes right behind it.
-func isTLSCall(machine elf.Machine, typ uint32) bool {
-	if machine == elf.EM_AARCH64 {
-		return elf.R_AARCH64(typ) >= elf.R_AARCH64_TLSGD_ADR_PREL21 && elf.R_AARCH64(typ) < elf.R_AARCH64_TLSLE_MOVW_TPREL_G2
-	}
-	return elf.R_X86_64(typ) == elf.R_X86_64_TLSGD || elf.R_X86_64(typ) == elf.R_X86_64_TLSLD
+func isTLSCall(typ elf.R_X86_64) bool {
+	return typ == elf.R_X86_64_TLSGD || typ == elf.R_X86_64_TLSLD
 }
 
 // hashTarget appends what a relocation refers to.
@@ -1142,8 +892,8 @@ func (r *reader) hashBeyond(h *frame.Buffer, c *component, rel *reloc, u use) {
 	}
 	x := r.cuts[sym.sec].extents[e]
 	biases := []int8{u.bias}
-	if typ := elf.R_X86_64(rel.typ); u.class == useUnknown && r.machine == elf.EM_X86_64 {
-		if typ != elf.R_X86_64_PC32 && typ != elf.R_X86_64_PLT32 {
+	if u.class == useUnknown {
+		if rel.typ != elf.R_X86_64_PC32 && rel.typ != elf.R_X86_64_PLT32 {
 			return // of thread-local variables and the like
 		}
 		biases = []int8{4, 5, 6, 8} // whatever follows in the instruction
@@ -1208,11 +958,10 @@ func (r *reader) before(k int, at int64) int {
 // section stands for it.
 func (r *reader) hashLiteral(h *frame.Buffer, sym *symbol, rel *reloc, u use) {
 	s := &r.sections[sym.sec]
-	at, addend := sym.value, uint64(rel.addend)
-	exact := !rel.rel
+	at, addend, exact := sym.value, uint64(rel.addend), true
 	if sym.typ() == elf.STT_SECTION {
 		// Not if the addend also holds the distance to the end of the instruction.
-		exact = exact && u.bias == 0 && (u.class == useExact || u.class == useFolded || u.class == useDirect)
+		exact = u.bias == 0 && (u.class == useExact || u.class == useFolded || u.class == useDirect)
 		at, addend = sym.value+addend, 0
 	}
 	if begin, end, ok := entry(s.data, at, s.entsize, s.flags&elf.SHF_STRINGS != 0); ok && exact {
@@ -1260,7 +1009,7 @@ func entry(data []byte, at, size uint64, isString bool) (begin, end uint64, ok b
 	return 0, 0, false // not terminated
 }
 
-// commons adds a component for each common or absolute global symbol.
+// commons adds a component for each common symbol.
 func (r *reader) commons() {
 	for i := range r.syms {
 		sym := &r.syms[i]
@@ -1271,15 +1020,10 @@ func (r *reader) commons() {
 		switch {
 		case sym.sec == secUndefined || sym.sec > 0 && r.kinds[sym.sec] == kindComponent:
 			continue
-		case sym.sec == secAbsolute:
-			name = "ABSOLUTE"
 		case sym.sec > 0: // of what isn't loaded
 			name = r.sections[sym.sec].name
 		default:
 			d.Binding, d.Size = manifest.Binding_BINDING_COMMON, sym.size
-			if sym.reserved != elf.SHN_COMMON {
-				name = sym.reserved.String() // large ones are elsewhere
-			}
 		}
 		h := frame.New("tasting symbol 1")
 		h.Bytes(r.attrs)
@@ -1360,30 +1104,25 @@ const large = 4 << 20
 // thread-local storage of the executable; and absolute addresses in what isn't
 // written; and much more than fits.
 func (r *reader) kindsOfFile() {
-	var fixed, executable []uint32 // types of relocations that say so
-	size := uint64(0)              // code can't refer farther than 2 GB
+	size := uint64(0) // code can't refer farther than 2 GB
+	fixed, executable := false, false
 	for i := range r.sections {
 		s := &r.sections[i]
-		if s.loaded() {
-			size += min(s.size, math.MaxInt64>>8)
+		if !s.loaded() {
+			continue
 		}
-		for j := 0; s.loaded() && j < len(s.relocs); j++ {
-			sym, typ := &r.syms[s.relocs[j].sym], s.relocs[j].typ
-			exported := !sym.local() && elf.ST_VISIBILITY(sym.other) == elf.STV_DEFAULT
-			isFixed, isExecutable := false, false
-			switch x86, arm64 := elf.R_X86_64(typ), elf.R_AARCH64(typ); {
-			case r.machine == elf.EM_X86_64:
-				isFixed = x86 == elf.R_X86_64_64 && s.flags&elf.SHF_WRITE == 0 || x86 == elf.R_X86_64_32 || x86 == elf.R_X86_64_32S || x86 == elf.R_X86_64_16 || x86 == elf.R_X86_64_8
-				isExecutable = x86 == elf.R_X86_64_TPOFF32 || x86 == elf.R_X86_64_TPOFF64 || exported && (x86 == elf.R_X86_64_PC32 || x86 == elf.R_X86_64_PC64)
-			case r.machine == elf.EM_AARCH64:
-				isFixed = arm64 == elf.R_AARCH64_ABS64 && s.flags&elf.SHF_WRITE == 0 || arm64 == elf.R_AARCH64_ABS32 || arm64 == elf.R_AARCH64_ABS16 || arm64 >= elf.R_AARCH64_MOVW_UABS_G0 && arm64 <= elf.R_AARCH64_MOVW_UABS_G3
-				isExecutable = arm64 >= elf.R_AARCH64_TLSLE_MOVW_TPREL_G2 && arm64 <= elf.R_AARCH64_TLSLE_ADD_TPREL_LO12_NC || exported && arm64 == elf.R_AARCH64_ADR_PREL_PG_HI21
-			}
-			if isFixed && !slices.Contains(fixed, typ) {
-				fixed = append(fixed, typ)
-			}
-			if isExecutable && !slices.Contains(executable, typ) {
-				executable = append(executable, typ)
+		size += min(s.size, math.MaxInt64>>8)
+		for j := range s.relocs {
+			sym := &r.syms[s.relocs[j].sym]
+			switch s.relocs[j].typ {
+			case elf.R_X86_64_32, elf.R_X86_64_32S:
+				fixed = true
+			case elf.R_X86_64_64:
+				fixed = fixed || s.flags&elf.SHF_WRITE == 0
+			case elf.R_X86_64_TPOFF32, elf.R_X86_64_TPOFF64:
+				executable = true
+			case elf.R_X86_64_PC32, elf.R_X86_64_PC64:
+				executable = executable || !sym.local() && elf.ST_VISIBILITY(sym.other) == elf.STV_DEFAULT
 			}
 		}
 	}
@@ -1392,24 +1131,16 @@ func (r *reader) kindsOfFile() {
 			size += min(sym.size, math.MaxInt64>>8)
 		}
 	}
-	slices.Sort(fixed)
-	slices.Sort(executable)
-	add := func(name string, what ...uint64) {
-		h := frame.New("tasting kind of file 3")
-		for _, n := range what {
+	note := func(is bool, name string, n uint64) {
+		if is {
+			h := frame.New("tasting kind of file 4")
 			h.Uint(n)
+			r.out = append(r.out, &component{name: name, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
 		}
-		r.out = append(r.out, &component{name: name, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
 	}
-	for _, t := range fixed {
-		add(manifest.FixedPlace, 0, uint64(t))
-	}
-	if size >= large {
-		add(manifest.Large, (size+1<<20-1)>>20)
-	}
-	for _, t := range executable {
-		add(manifest.Executable, 0, uint64(t))
-	}
+	note(fixed, manifest.FixedPlace, 0)
+	note(size >= large, manifest.Large, (size+1<<20-1)>>20)
+	note(executable, manifest.Executable, 0)
 }
 
 // references are the undefined symbols, referred to or not: they make a linker
@@ -1420,7 +1151,7 @@ func (r *reader) references() []*manifest.Reference {
 		s := &r.sections[i]
 		for j := 0; s.loaded() && j < len(s.relocs); j++ {
 			if rel := &s.relocs[j]; r.syms[rel.sym].sec == secUndefined {
-				uses[rel.sym] |= usesOf(r.machine, rel.typ)
+				uses[rel.sym] |= usesOf(rel.typ)
 			}
 		}
 	}
@@ -1437,24 +1168,13 @@ func (r *reader) references() []*manifest.Reference {
 
 // usesOf says how a relocation uses the symbol that it is against. What isn't known
 // is all that may be.
-func usesOf(machine elf.Machine, typ uint32) uint32 {
-	switch machine {
-	case elf.EM_X86_64:
-		switch t := elf.R_X86_64(typ); {
-		case t == elf.R_X86_64_PLT32 || t == elf.R_X86_64_NONE:
-			return 0
-		case t == elf.R_X86_64_GOT32 || t == elf.R_X86_64_GOTPCREL || t == elf.R_X86_64_GOT64 || t == elf.R_X86_64_GOTPCREL64 || t == elf.R_X86_64_GOTPCRELX || t == elf.R_X86_64_REX_GOTPCRELX,
-			t == elf.R_X86_64_TLSGD || t == elf.R_X86_64_GOTTPOFF || t == elf.R_X86_64_GOTPC32_TLSDESC || t == elf.R_X86_64_TLSDESC_CALL:
-			return manifest.UseBound
-		}
-	case elf.EM_AARCH64:
-		switch t := elf.R_AARCH64(typ); {
-		case t == elf.R_AARCH64_CALL26 || t == elf.R_AARCH64_JUMP26 || t == elf.R_AARCH64_NONE:
-			return 0
-		case t == elf.R_AARCH64_ADR_GOT_PAGE || t == elf.R_AARCH64_LD64_GOT_LO12_NC || t == elf.R_AARCH64_GOT_LD_PREL19 || t == elf.R_AARCH64_LD64_GOTPAGE_LO15,
-			t >= elf.R_AARCH64_TLSGD_ADR_PREL21 && t < elf.R_AARCH64_TLSLE_MOVW_TPREL_G2, t >= elf.R_AARCH64_TLSDESC_LD_PREL19 && t <= elf.R_AARCH64_TLSDESC_CALL:
-			return manifest.UseBound
-		}
+func usesOf(typ elf.R_X86_64) uint32 {
+	switch typ {
+	case elf.R_X86_64_PLT32, elf.R_X86_64_NONE:
+		return 0
+	case elf.R_X86_64_GOT32, elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOT64, elf.R_X86_64_GOTPCREL64, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX,
+		elf.R_X86_64_TLSGD, elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC, elf.R_X86_64_TLSDESC_CALL:
+		return manifest.UseBound
 	}
 	return manifest.UseBound | manifest.UseDirect
 }

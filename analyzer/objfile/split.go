@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,9 +66,7 @@ type ref struct {
 func (r *reader) split() {
 	r.cuts = make([]cutting, len(r.sections))
 	compiled, gcc := r.producer()
-	known := compiled && r.class == elf.ELFCLASS64 && r.order == binary.LittleEndian &&
-		(r.machine == elf.EM_X86_64 || r.machine == elf.EM_AARCH64)
-	if known {
+	if compiled {
 		for k := range r.sections {
 			r.prepare(k)
 		}
@@ -79,7 +76,6 @@ func (r *reader) split() {
 				r.cutCode(k)
 			}
 		}
-		gcc = gcc && r.machine == elf.EM_X86_64
 		plain := gcc && r.unoptimised()
 		for k := range r.sections {
 			if c := &r.cuts[k]; c.cut && !r.sections[k].code() {
@@ -94,7 +90,7 @@ func (r *reader) split() {
 		r.cutHandlers()
 	}
 	for k := range r.sections {
-		if r.kinds[k] == kindHandlers && !known {
+		if r.kinds[k] == kindHandlers && !compiled {
 			r.kinds[k] = kindComponent
 		}
 	}
@@ -174,7 +170,7 @@ func (r *reader) prepare(k int) {
 	}
 	if !s.code() {
 		for i := range s.relocs {
-			c.uses[i] = useData(r.machine, &s.relocs[i])
+			c.uses[i] = useData(s.relocs[i].typ)
 		}
 	}
 	if r.kinds[k] != kindComponent {
@@ -188,7 +184,7 @@ func (r *reader) prepare(k int) {
 	if s.code() && why != "" {
 		clear(c.uses)
 		for i := range s.relocs {
-			if u := useData(r.machine, &s.relocs[i]); u.class == useExact {
+			if u := useData(s.relocs[i].typ); u.class == useExact {
 				c.uses[i].class = useFolded // whatever it is in
 			}
 		}
@@ -214,11 +210,11 @@ func (r *reader) prepare(k int) {
 
 // cuttable are the standard names of sections of which compilers know nothing but
 // the symbols in them.
-var cuttable = wordset.Of(".text .rodata .rodata1 .data.rel.ro .data.rel .data .data1 .bss .tdata .tbss .ltext .lrodata .ldata .lbss")
+var cuttable = wordset.Of(".text .rodata .data.rel.ro .data.rel .data .bss .tdata .tbss .ltext .lrodata .ldata .lbss")
 
 // ownNames are the names that compilers give to sections of many functions or
 // variables.
-var ownNames = wordset.Of(`.text .text.startup .text.exit .text.unlikely .text.hot .rodata .rodata1 .data .data1 .bss .tdata .tbss .ltext .lrodata .ldata .lbss
+var ownNames = wordset.Of(`.text .text.startup .text.exit .text.unlikely .text.hot .rodata .data .bss .tdata .tbss .ltext .lrodata .ldata .lbss
 	.data.rel .data.rel.local .data.rel.ro .data.rel.ro.local`)
 
 // coarse keeps section k whole, for a reason.
@@ -258,7 +254,7 @@ func (r *reader) gather() {
 			}
 			to := &r.cuts[sym.sec]
 			to.refs = append(to.refs, ref{int64(sym.value) + rel.addend + int64(u.bias), u, k, rel.offset})
-			if rel.rel || u.class == useUnknown || u.class == useTable && (!r.sections[sym.sec].code() || !c.cut) {
+			if u.class == useUnknown || u.class == useTable && (!r.sections[sym.sec].code() || !c.cut) {
 				if to.cut {
 					r.coarse(sym.sec, fmt.Sprintf("what %s+%#x refers to isn't known", s.name, rel.offset))
 				}
@@ -767,7 +763,7 @@ func (r *reader) cutHandlers() {
 			}
 		}
 		for _, i := range s.locals { // a reference may go by symbol; clang's are names of what unwind tables refer to
-			ok = ok && (isMapping(r.machine, &r.syms[i]) || slices.ContainsFunc(out, func(p piece) bool { return p.start == r.syms[i].value }))
+			ok = ok && slices.ContainsFunc(out, func(p piece) bool { return p.start == r.syms[i].value })
 		}
 		if ok && isZero(s.data[:out[0].start]) {
 			if _, hit := firstReloc(s.relocs, 0, out[0].start); !hit {
@@ -785,12 +781,14 @@ func (r *reader) isUnwind(k int) bool {
 }
 
 // label returns the name of a section or a local symbol as that of a component.
-func (r *reader) label(name string) string {
+func label(member, name string) string {
 	if name = strings.TrimSpace(name); name == "" {
 		name = "(section without a name)"
 	}
-	if r.member != "" {
-		return r.member + "(" + name + ")"
+	if member != "" {
+		return member + "(" + name + ")"
 	}
 	return name
 }
+
+func (r *reader) label(name string) string { return label(r.member, name) }

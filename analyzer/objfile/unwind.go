@@ -3,7 +3,6 @@ package objfile
 import (
 	"bytes"
 	"cmp"
-	"debug/elf"
 	"slices"
 )
 
@@ -68,7 +67,7 @@ func (r *reader) splitUnwind(k int) bool {
 		if len(s.data)-at < 4 {
 			return false
 		}
-		size := r.order.Uint32(s.data[at:])
+		size := order.Uint32(s.data[at:])
 		if size == 0 { // end of the table: for readers of what linkers don't rewrite, of all tables
 			return false
 		}
@@ -81,7 +80,7 @@ func (r *reader) splitUnwind(k int) bool {
 		// Entries are padded with no-operations, the last one more than others.
 		e := unwindEntry{section: k, start: uint64(at), bytes: bytes.TrimRight(slices.Clone(s.data[at:end]), "\x00"), relocs: s.relocs[first:last]}
 		clear(e.bytes[:min(4, len(e.bytes))]) // size
-		if id := r.order.Uint32(s.data[at+4:]); id != 0 {
+		if id := order.Uint32(s.data[at+4:]); id != 0 {
 			if !t.describe(e, s.data[at+8:end], at+4-int(id)) {
 				return false
 			}
@@ -124,9 +123,9 @@ func (t *unwindTable) describe(e unwindEntry, b []byte, with int) bool {
 		return false
 	}
 	field := b[cie.sizes:]
-	length := uint64(t.order.Uint32(field))
+	length := uint64(order.Uint32(field))
 	if cie.sizes == 8 {
-		length = t.order.Uint64(field)
+		length = order.Uint64(field)
 	}
 	code := span{uint64(place), uint64(place) + length}
 	if place < 0 || code.end < code.start || code.end > t.sections[sym.sec].size || !t.followsInstructions(field[cie.sizes:], cie) {
@@ -252,10 +251,7 @@ func leb(b []byte) (n uint64, rest []byte, ok bool) {
 // bytes addresses of code have in the entries that refer to it, or 0, and whether they are
 // augmented.
 func (r *reader) pointerSize(b []byte) (size int, augmented bool) {
-	word := 8
-	if r.class == elf.ELFCLASS32 {
-		word = 4
-	}
+	const word = 8
 	if len(b) < 2 || b[0] != 1 {
 		return 0, false
 	}
@@ -274,7 +270,7 @@ func (r *reader) pointerSize(b []byte) (size int, augmented bool) {
 		if !ok || augmentation[0] != 'z' || n > uint64(len(rest)) {
 			return 0, false
 		}
-		if size = encodedSize(augmentation[1:], rest[:n], word); size == 0 {
+		if size = encodedSize(augmentation[1:], rest[:n]); size == 0 {
 			return 0, false
 		}
 		b = rest[n:]
@@ -287,7 +283,8 @@ func (r *reader) pointerSize(b []byte) (size int, augmented bool) {
 
 // encodedSize reads from the augmentation of common information how many bytes addresses of
 // code have, or 0.
-func encodedSize(augmentation, b []byte, word int) (size int) {
+func encodedSize(augmentation, b []byte) (size int) {
+	const word = 8
 	size = word
 	for _, c := range augmentation {
 		if len(b) == 0 && c != 'S' && c != 'B' {
