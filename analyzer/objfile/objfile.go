@@ -12,13 +12,13 @@
 // to by name (and the linker decides what that is), a place in the object by the
 // place of the link to its component and the offset there, a string by its
 // content. So neither names of local symbols nor places count. What holds for the
-// object as a whole (machine, ABI flags, properties such as control-flow
+// object as a whole (ABI flags, properties such as control-flow
 // protection, whether it asks for an executable stack) is in every local hash.
 //
 // Compilers put all functions into one section unless they are told otherwise,
 // and assemblers then resolve references between them without leaving a trace but
 // a distance. To cut such a section, all of its instructions are decoded (code.go,
-// x86.go, arm64.go). Only what adds up is cut (split.go): every byte of code is
+// x86.go). Only what adds up is cut (split.go): every byte of code is
 // covered by a symbol or does nothing, each jump leads to an instruction, each
 // relocation is that of an operand. A function that may run over its end links to
 // the next one. In data a reference says where it leads, not what it means: where
@@ -32,10 +32,12 @@
 //
 // Sections that run or are found without a reference are roots, and are never cut,
 // because their order can be seen: initialisers and finalisers, retained sections,
-// and all sections with names that compilers don't choose by themselves, because
-// the linker or a linker script may provide symbols for their bounds
-// (__start_NAME). Resolvers of functions (STT_GNU_IFUNC) are roots, too: the loader
+// and sections with identifiers for names, because the linker provides symbols for their
+// bounds (__start_NAME). Resolvers of functions (STT_GNU_IFUNC) are roots, too: the loader
 // calls them for any reference, reached or not.
+//
+// An object that compilers don't make of C and C++ for x86-64 is a root as a whole, that may refer
+// to anything: ordinary.go says which ones they do make.
 //
 // Left out, because they aren't loaded: comments, symbol and string tables,
 // address-significance tables, profiles, and debug information. Of an object with
