@@ -62,7 +62,7 @@ func TestCopiesOfTheSystem(t *testing.T) {
 			if c.copy != "" {
 				unused = append(unused, define(c.copy, group))
 			}
-			p := &Program{Files: []File{{Linker: linker, CxxInside: c.cxxInside, Entries: []Entry{
+			p := &Program{Files: []File{{Linker: linker, CxxInside: c.cxxInside, Complete: true, Entries: []Entry{
 				{Unit: add([]string{c.wants}, define("main", ""))},
 				{Unit: add(nil, define("f", ""), define(taken, taken)), Lazy: true, Archive: 1, BehindSystem: c.behind},
 				{Unit: add(nil, unused...), Lazy: true, Archive: 1, BehindSystem: c.behind},
@@ -74,8 +74,8 @@ func TestCopiesOfTheSystem(t *testing.T) {
 			}
 			l := NewLinked(table)
 			l.Link(p)
-			if got := l.Unknown != ""; got != c.unknown {
-				t.Errorf("%s, linker %d: unknown: %q", c.name, linker, l.Unknown)
+			if got := l.Unusual != ""; got != c.unknown {
+				t.Errorf("%s, linker %d: unknown: %q", c.name, linker, l.Unusual)
 			}
 			if want := 2; !c.unknown && len(l.Instances) != want {
 				t.Errorf("%s, linker %d: %d units, want %d", c.name, linker, len(l.Instances), want)

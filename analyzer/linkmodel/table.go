@@ -47,8 +47,6 @@ func (t *Table) plain(s Symbol) bool {
 
 // A Unit is what a linker sees of a manifest.Unit.
 type Unit struct {
-	// Needs are the references that name a version, with it.
-	Needs []string
 	// Exact is that of manifest.Unit.
 	Exact bool
 	// Roots says whether something in it runs or is found without a reference.
@@ -56,8 +54,8 @@ type Unit struct {
 	// Groups are the signatures of COMDAT groups with such components, or without
 	// definitions.
 	Groups []Symbol
-	// Versioned are the symbols that it mentions with a version.
-	Versioned []Symbol
+	// Versioned says that it mentions a symbol with a version.
+	Versioned bool
 	// Library says that it is a shared library, which nobody links again.
 	Library bool
 	// ThreadLocal says that it defines something thread-local, or takes it to be so.
@@ -166,7 +164,7 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 				t.uncopied[s] = true
 			}
 			x.ThreadLocal = x.ThreadLocal || d.ThreadLocal
-			x.version(d.Name, s)
+			x.Versioned = x.Versioned || strings.Contains(d.Name, "@")
 			x.Defs = append(x.Defs, Def{s, int32(i), d.Binding, d.Visibility, group, d.ThreadLocal})
 		}
 	}
@@ -184,10 +182,7 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 		if r.Visibility == manifest.Visibility_VISIBILITY_PROTECTED {
 			t.uncopied[s] = true
 		}
-		x.version(r.Name, s)
-		if strings.Contains(r.Name, "@") {
-			x.Needs = append(x.Needs, r.Name)
-		}
+		x.Versioned = x.Versioned || strings.Contains(r.Name, "@")
 		x.Refs = append(x.Refs, Ref{s, r.Weak, r.Visibility, r.Uses})
 	}
 	x.Defs = slices.Clip(x.Defs)
@@ -204,10 +199,4 @@ func (t *Table) isCopy(d Def) bool {
 
 func hides(v manifest.Visibility) bool {
 	return v == manifest.Visibility_VISIBILITY_HIDDEN || v == manifest.Visibility_VISIBILITY_INTERNAL
-}
-
-func (x *Unit) version(name string, s Symbol) {
-	if strings.Contains(name, "@") && !slices.Contains(x.Versioned, s) {
-		x.Versioned = append(x.Versioned, s)
-	}
 }
