@@ -17,6 +17,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"debug/elf"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -31,8 +32,20 @@ import (
 // Library is a shared library or loader of the system and the SHA-256 of its
 // content.
 type Library struct {
-	Name   string
-	SHA256 [32]byte
+	Name   string `json:"name"`
+	SHA256 Digest `json:"sha256"`
+}
+
+// Digest is a SHA-256, in hex as a text.
+type Digest [sha256.Size]byte
+
+func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
+
+func (d *Digest) UnmarshalText(text []byte) error {
+	if n, err := hex.Decode(d[:], text[:min(len(text), 2*len(d))]); err != nil || n < len(d) || len(text) > 2*len(d) {
+		return fmt.Errorf("%q is not a SHA-256 in hex", text)
+	}
+	return nil
 }
 
 // Static is the name of a Library that is the program itself, because libraries
@@ -111,7 +124,7 @@ func Sort(libs []Library) []Library {
 	return slices.Compact(libs)
 }
 
-func hashFile(name string) (sum [32]byte, err error) {
+func hashFile(name string) (sum Digest, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return sum, err
@@ -121,16 +134,12 @@ func hashFile(name string) (sum [32]byte, err error) {
 	if _, err := io.Copy(h, f); err != nil {
 		return sum, err
 	}
-	return [32]byte(h.Sum(nil)), nil
+	return Digest(h.Sum(nil)), nil
 }
 
 // object is an ELF file that is loaded.
 type object struct {
 	path   string // as the loader sees it, for $ORIGIN
-	loader *object
-	rpath  []string // directories of DT_RPATH, if there is no DT_RUNPATH
-	run    []string // directories of DT_RUNPATH
-	hasRun bool
 	needed []string
 }
 
@@ -142,7 +151,7 @@ type named struct{ name, path string }
 const ofData = " (data)"
 
 // resolver follows DT_NEEDED as ld.so does, breadth first. Where ld.so chooses
-// by the machine (its cache, subdirectories for CPU levels) all candidates are
+// by who asks, and by the machine (its cache, subdirectories for CPU levels), all candidates are
 // taken: the key may then differ without need, but never agree wrongly.
 type resolver struct {
 	getenv     func(string) string
@@ -156,8 +165,8 @@ type resolver struct {
 
 	class   elf.Class
 	machine elf.Machine
-	built   string // prefix of the real paths of everything Bazel has built
-	dirs    []string
+	built   string   // prefix of the real paths of everything Bazel has built
+	dirs    []string // in which any file may have libraries searched
 	main    *object
 	hash    []named
 	seen    map[string]bool // names and DT_SONAMEs
@@ -193,11 +202,16 @@ func (r *resolver) resolve(binary string) error {
 		return err
 	}
 	// The kernel, and so $ORIGIN, knows the executable by its real path.
-	main, err := r.read(f, real, nil)
+	main, err := r.read(f, real)
 	if err != nil {
 		return err
 	}
 	r.main = main
+	if l := r.getenv("LD_LIBRARY_PATH"); l != "" {
+		if err := r.search(l, ":;", real); err != nil {
+			return err
+		}
+	}
 
 	preload := strings.FieldsFunc(r.getenv("LD_PRELOAD"), func(c rune) bool { return c == ' ' || c == ':' })
 	if b, err := os.ReadFile("/etc/ld.so.preload"); err == nil {
@@ -292,7 +306,7 @@ func LoadsLinked(file string, dirs []string, getenv func(string) string) ([]Libr
 		return nil, err
 	}
 	r.dirs = append(r.dirs, dirs...)
-	o, err := r.read(f, filepath.Join(os.DevNull, filepath.Base(file)), nil)
+	o, err := r.read(f, filepath.Join(os.DevNull, filepath.Base(file)))
 	if err != nil {
 		return nil, err
 	}
@@ -362,7 +376,7 @@ func (r *resolver) resolveDatum(f *dynamic, real string) error {
 	if d.built == "" {
 		d.built = outputs(real)
 	}
-	o, err := d.read(f, real, d.main)
+	o, err := d.read(f, real)
 	if err != nil {
 		return err
 	}
@@ -472,40 +486,24 @@ func openDynamic(path string) (*dynamic, error) {
 	return d, nil
 }
 
-// read returns what the loader uses of f, which another object has it load.
-func (r *resolver) read(f *dynamic, path string, loader *object) (*object, error) {
+// read returns what the loader uses of f, and has it look where f says.
+func (r *resolver) read(f *dynamic, path string) (*object, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	o := &object{path: path, loader: loader, hasRun: len(f.runpath) > 0, needed: slices.Clip(f.needed)}
-	split := func(paths []string) (dirs []string, err error) {
-		for _, p := range paths {
-			d, err := r.split(p, ":", path)
-			if err != nil {
-				return nil, err
-			}
-			dirs = append(dirs, d...)
-		}
-		return dirs, nil
-	}
-	var err error
-	if o.run, err = split(f.runpath); err != nil {
-		return nil, err
-	}
-	if !o.hasRun {
-		if o.rpath, err = split(f.rpath); err != nil {
+	for _, p := range slices.Concat(f.runpath, f.rpath) {
+		if err := r.search(p, ":", path); err != nil {
 			return nil, err
 		}
 	}
 	for _, s := range f.sonames {
 		r.seen[s] = true
 	}
-	return o, nil
+	return &object{path, slices.Clip(f.needed)}, nil
 }
 
-// split splits a search path and replaces the loader's variables.
-func (r *resolver) split(list, separators, object string) ([]string, error) {
-	var dirs []string
+// search adds the directories of a search path, in which the loader replaces variables.
+func (r *resolver) search(list, separators, object string) error {
 	for {
 		i := strings.IndexAny(list, separators)
 		d := list
@@ -517,11 +515,13 @@ func (r *resolver) split(list, separators, object string) ([]string, error) {
 		}
 		d, err := expand(d, object)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		dirs = append(dirs, d)
+		if !slices.Contains(r.dirs, d) {
+			r.dirs = append(slices.Clip(r.dirs), d)
+		}
 		if i < 0 {
-			return dirs, nil
+			return nil
 		}
 		list = list[i+1:]
 	}
@@ -569,7 +569,7 @@ func (r *resolver) load(name string, by *object, always bool) error {
 		if err != nil {
 			return err
 		}
-		o, err := r.read(f, p, by)
+		o, err := r.read(f, p)
 		if err != nil {
 			return err
 		}
@@ -582,7 +582,8 @@ func (r *resolver) load(name string, by *object, always bool) error {
 	return nil
 }
 
-// find returns the paths of the files that the loader may take for name.
+// find returns the paths of all files that the loader may take for name: which directories it searches, and in which order,
+// depends on who asks, on its cache and on the machine.
 func (r *resolver) find(name string, by *object) ([]string, error) {
 	if strings.Contains(name, "/") {
 		p, err := expand(name, by.path)
@@ -591,26 +592,6 @@ func (r *resolver) find(name string, by *object) ([]string, error) {
 		}
 		return r.candidates(nil, p), nil
 	}
-	var dirs []string
-	if !by.hasRun {
-		for o := by; o != nil; o = o.loader {
-			dirs = append(dirs, o.rpath...)
-		}
-	}
-	if l := r.getenv("LD_LIBRARY_PATH"); l != "" {
-		d, err := r.split(l, ":;", by.path)
-		if err != nil {
-			return nil, err
-		}
-		dirs = append(dirs, d...)
-	}
-	dirs = append(dirs, by.run...)
-	for _, d := range dirs {
-		if l := r.inDir(nil, d, name); len(l) > 0 {
-			return l, nil
-		}
-	}
-	// The loader would ask its cache. Whatever that says, it is one of these.
 	var l []string
 	for _, d := range r.dirs {
 		l = r.inDir(l, d, name)
