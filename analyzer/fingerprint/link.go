@@ -16,7 +16,6 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
-	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
 )
 
 // # The link file
@@ -332,109 +331,21 @@ func lines(files []*linkedFile) []*linkflags.Line {
 	return l
 }
 
-// lineFlags returns what the lines of all links say beside what the model knows, in
-// a canonical form: those of the executable, then those of its libraries, each
-// different list once.
-//
-// A flag acts on what is in a file. So where files differ in flags that may change
-// what code does, each list comes with the components of the closure that such
-// flags are for. A library of which nothing is used, linked with flags that the
-// executable has as well, adds nothing, unless it counts whether it can be loaded,
-// or what is: if symbols are undefined, or something asks for the loaded files. Places are the
-// indices in files of the closure's.
-func lineFlags(files []*linkedFile, places []int, code *refgraph.Closure, undefined bool) []string {
-	var l []string
-	type library struct {
-		place int
-		flags []string
-		used  bool
-	}
-	var libraries []library
-	used := make([]bool, len(files))
-	for i, is := range code.Used(len(places)) {
-		if is && places[i] >= 0 {
-			used[places[i]] = true
-		}
-	}
-	whole := undefined || slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == "files" })
-	for i, f := range files {
-		switch {
-		case f.line == nil:
-		case i == 0:
-			// What is in the executable, a library may load.
-			whole = whole || f.line.Inside()
-			l = append(append(l, f.line.System()...), f.order()...)
-		default:
-			flags := append(slices.DeleteFunc(f.line.System(), func(s string) bool { return s == "-shared" }), f.order()...)
-			libraries = append(libraries, library{i, flags, used[i]})
-			whole = whole || slices.ContainsFunc(f.line.Flags, aboutLoading)
-		}
-	}
-	if !whole {
-		libraries = slices.DeleteFunc(libraries, func(x library) bool {
-			return !x.used && !slices.ContainsFunc(x.flags, func(s string) bool { return !slices.Contains(l, s) }) &&
-				!(files[0].line != nil && takesAsNeeded(files[0].line) && takesAny(files[x.place].line))
-		})
-	}
-	// Other libraries of the system may be loaded before or behind one that defines the
-	// same.
-	contests := len(code.Overridden) > 0 || slices.ContainsFunc(files, func(f *linkedFile) bool { return f.line != nil && f.line.Foreign() })
-	together := !slices.ContainsFunc(libraries, func(x library) bool { return !slices.Equal(x.flags, libraries[0].flags) })
-	// Files by what their flags do to code.
-	kinds := make([]string, len(files))
-	differ := false
-	for i, f := range files {
-		if f.line != nil {
-			kinds[i] = strings.Join(aboutCode(f.line.Flags), "\n")
-			differ = differ || kinds[i] != kinds[0]
-		}
-	}
-	var parts map[string]refgraph.Hash
-	if differ {
-		parts = code.Parts(func(file int32) string {
-			if i := places[file]; i >= 0 {
-				return kinds[i]
-			}
-			return "" // it isn't linked here
-		})
-	}
-	var texts []string
-	for _, x := range libraries {
-		text := strings.Join(append([]string{"-shared"}, x.flags...), "\n")
-		f := files[x.place]
-		switch {
-		case f.uncertain != "" || len(f.line.Opaque) > 0 || len(f.line.Roots) > 0 || f.line.Bsymbolic > linkflags.BsymbolicAll || (whole || contests || differ) && !together:
-			// Then it counts which library it is: by its place.
-			text = fmt.Sprintf("library %d\n%s", x.place, text)
-			if x.used && parts != nil {
-				text = fmt.Sprintf("of %x\n%s", parts[kinds[x.place]], text)
-			}
-		case x.used && parts != nil:
-			text = fmt.Sprintf("library of %x\n%s", parts[kinds[x.place]], text)
-		case !x.used && slices.ContainsFunc(libraries, func(y library) bool { return y.used && slices.Equal(x.flags, y.flags) }):
+// lineFlags returns what the lines of all links say, each different line once: that of the
+// executable, then those of its libraries, in the order of the loader. Which file has which is in
+// the shape of the link.
+func lineFlags(files []*linkedFile) (l []string) {
+	var seen []string
+	for _, f := range files {
+		if f.line == nil {
 			continue
 		}
-		texts = append(texts, text)
-	}
-	slices.Sort(texts)
-	for _, text := range slices.Compact(texts) {
-		l = append(l, strings.Split(text, "\n")...)
-	}
-	return append(l, quiet(files)...)
-}
-
-// quiet returns what is said to the drivers and linkers that changes nothing if they accept
-// it, wherever it is said.
-func quiet(files []*linkedFile) []string {
-	var l []string
-	for _, f := range files {
-		if f.line != nil && len(f.line.Quiet) > 0 {
-			words := slices.Sorted(slices.Values(f.line.Quiet))
-			l = append(l, fmt.Sprintf("quiet for %s: %s", f.line.Linker, strings.Join(slices.Compact(words), " ")))
+		words := slices.Concat(f.line.System(), f.order(), f.line.Quiet)
+		if text := strings.Join(words, "\n"); !slices.Contains(seen, text) {
+			l, seen = append(l, words...), append(seen, text)
 		}
 	}
-	slices.Sort(l)
-	return slices.Compact(l)
+	return l
 }
 
 // order returns in which order libraries of the system and what Bazel has built are on
@@ -484,53 +395,6 @@ func (f *linkedFile) says() string {
 	b.Strings(f.line.System())
 	sum := b.Sum128()
 	return hex.EncodeToString(sum[:6])
-}
-
-// apart tells whether a file may lack what the system has for another, as linkers see that: what
-// is on other lines, for then linkers refuse a reference or make it one to no version; of an
-// executable, and of a library that has to be complete, also what drivers add to these unless they
-// are told not to.
-func apart(files []*linkedFile) bool {
-	of := func(f *linkedFile) (names []string) {
-		if f.line != nil {
-			for _, it := range f.line.Items {
-				if it.Built == "" {
-					names = append(names, it.Name)
-				}
-			}
-		}
-		return names
-	}
-	var all, driven []string
-	for _, f := range files {
-		all = append(all, of(f)...)
-		if f.line != nil {
-			driven = append(driven, f.line.Driven()...)
-		}
-	}
-	for _, l := range []*[]string{&all, &driven} {
-		slices.Sort(*l)
-		*l = slices.Compact(*l)
-	}
-	alike := !slices.ContainsFunc(files, func(f *linkedFile) bool { return f.line != nil && lacks(f.line.Driven(), driven) })
-	for i, f := range files {
-		if f.line == nil {
-			continue
-		}
-		complete := slices.ContainsFunc(f.line.Flags, definesAll)
-		if lacks(of(f), all) || (i == 0 || complete) && (lacks(f.line.Driven(), driven)) {
-			return true
-		}
-		if (complete || bare(f.line) || bareCxx(f.line)) && !alike {
-			return true // it has said to be without what others have
-		}
-	}
-	return false
-}
-
-// lacks tells whether something of b isn't in a.
-func lacks(a, b []string) bool {
-	return slices.ContainsFunc(b, func(n string) bool { return !slices.Contains(a, n) })
 }
 
 // neutral is a word of the line without configurations, unless these tell files apart
@@ -622,31 +486,36 @@ func confused(files []*linkedFile) {
 	}
 }
 
-// takesAsNeeded says whether a library of the system may be left out though it is on
-// the line, takesAny whether one is on it.
-func takesAsNeeded(line *linkflags.Line) bool {
-	return slices.ContainsFunc(line.Items, func(it linkflags.Item) bool { return it.Built == "" && it.AsNeeded == linkflags.Yes })
+// unusualLine says which word of a line makes a link unusual, or returns "". Several says that there
+// are libraries.
+func unusualLine(l *linkflags.Line, several bool) string {
+	for _, f := range l.Flags {
+		for _, word := range unusualWords {
+			if strings.Contains(f, word) {
+				return "the line says " + f
+			}
+		}
+	}
+	switch {
+	case l.Everything:
+		return "the line isn't understood"
+	case l.Exported:
+		return "the line makes definitions reachable by name"
+	case l.Foreign():
+		return "a library of the system isn't known: it may call or look up any name"
+	case len(l.Roots)+len(l.Given)+len(l.Hooks) > 0:
+		return "the line names " + slices.Concat(l.Roots, l.Given, l.Hooks)[0]
+	case several && (bare(l) || bareCxx(l)):
+		return "a file is linked without libraries that drivers add"
+	case l.Inside() && l.Bsymbolic != linkflags.BsymbolicNone:
+		return "a library binds its own copies of libraries of the system"
+	}
+	return ""
 }
 
-func takesAny(line *linkflags.Line) bool {
-	return slices.ContainsFunc(line.Items, func(it linkflags.Item) bool { return it.Built == "" })
-}
-
-// aboutLoading says whether a flag of a library decides whether and where the loader finds
-// other libraries, or something for the whole process, whoever uses the library.
-func aboutLoading(flag string) bool {
-	return slices.ContainsFunc([]string{
-		"rpath", "nodefaultlib", "origin", "new-dtags", "execstack", "gnustack", "initfirst", "interpose", "ibt", "shstk", "x86-64", "bti", "gcs", "page-size",
-		"pack-dyn-relocs", "android-relr", // loaders may not know these
-		"sanitize", // what drivers link for them
-	}, func(s string) bool { return strings.Contains(flag, s) }) || initialises(flag) || strings.HasSuffix(flag, "-z,rel") || strings.HasSuffix(flag, "-z,rela")
-}
-
-// initialises says whether a flag names a function that the loader calls, or has a driver link a
-// file that sets the processor up.
-func initialises(flag string) bool {
-	return slices.ContainsFunc([]string{"-init=", "-fini=", "daz-ftz", "fast-math", "unsafe-math"}, func(s string) bool { return strings.Contains(flag, s) })
-}
+// unusualWords are parts of flags: functions that a loader calls or files that set the processor up,
+// copies of variables that aren't allowed, equal functions that become one, and linkers' warnings.
+var unusualWords = []string{"-init=", "-fini=", "daz-ftz", "fast-math", "unsafe-math", "nocopyreloc", "icf=all", "fatal-warnings"}
 
 // definesAll says whether a flag decides that it is an error if a library has undefined symbols.
 func definesAll(flag string) bool {
@@ -723,21 +592,14 @@ func (l *loading) add(f *linkedFile, unsure string) int32 {
 // model returns the program that the files are, for the units of pool: in the
 // order of the loader, which searches breadth first. Manifests that can't be used
 // have no units.
-func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, pool *pool) (p *linkmodel.Program, places []int) {
+func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, pool *pool) *linkmodel.Program {
 	l := &loading{pool: pool, byLink: map[*link]*linkedFile{}, fileOf: map[*linkedFile]int32{}, fileOfUnit: map[int32]int32{}}
 	for _, f := range files {
 		if f.of != nil {
 			l.byLink[f.of] = f
 		}
 	}
-	asNeeded := slices.ContainsFunc(files, func(f *linkedFile) bool {
-		return slices.ContainsFunc(f.items, func(it lineItem) bool { return it.asNeeded })
-	})
-	var own []string // what the executable's line says
-	if asNeeded && files[0].line != nil {
-		own = aboutCode(files[0].line.System())
-	}
-	p = &linkmodel.Program{Foreign: overrides}
+	p := &linkmodel.Program{Foreign: overrides}
 	l.add(files[0], "")
 	for _, f := range files[1:] {
 		if f.of == nil { // the order is given
@@ -751,7 +613,6 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 			p.Files = append(p.Files, linkmodel.File{
 				Name: pool.sources[at.unit].name, Entries: []linkmodel.Entry{{Unit: at.unit}}, Unsure: at.unsure,
 			})
-			places = append(places, -1)
 			continue
 		}
 		x := linkmodel.File{Name: f.name, Uncertain: f.doubts(), Unsure: at.unsure}
@@ -760,12 +621,11 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 		}
 		if f.line != nil {
 			f.describe(&x, pool)
-			x.Brings = asNeeded && (files[0].line == nil || lacks(own, aboutCode(f.line.System())))
 		}
 		x.Entries = l.entries(at)
-		p.Files, places = append(p.Files, x), append(places, slices.Index(files, f))
+		p.Files = append(p.Files, x)
 	}
-	return p, places
+	return p
 }
 
 // describe completes a file by what its line says of it as a whole.
@@ -781,9 +641,20 @@ func (f *linkedFile) describe(x *linkmodel.File, pool *pool) {
 		x.Unwanted = append(x.Unwanted, pool.Defined([]string{"main"})...)
 	}
 	x.Line = f.says()
+	x.Code, x.System = strings.Join(aboutCode(f.line.Flags), "\n"), strings.Join(slices.Concat(f.line.Driven(), systemNames(f.line)), "\n")
+	if f.line.Inside() {
+		x.Code += "\n" + x.System
+	}
 	if f.line.Foreign() {
 		x.Foreign = "a library of the system may need members of archives"
 	}
+}
+
+func systemNames(l *linkflags.Line) (names []string) {
+	for _, s := range l.Libraries() {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // entries returns what is linked into a file, and adds the libraries among that.

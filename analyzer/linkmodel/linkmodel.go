@@ -92,9 +92,9 @@ type File struct {
 	Unsure string
 	// Line tells files apart whose lines say different things.
 	Line string
-	// Brings says that loading the file may do more than load its units: its line has flags
-	// or libraries of the system that the executable's doesn't have.
-	Brings bool
+	// Code has the flags of the line that may change what the code in the file does, System the
+	// libraries of the system on it.
+	Code, System string
 }
 
 // Entry is a unit or a shared library on the line of a link.
