@@ -39,6 +39,8 @@ type Composed struct {
 	// NotPlain is why evidence by source can't decide about the test, if that was
 	// asked for: then there is nothing else.
 	NotPlain string
+	// Unusual is why all that the test links counts, or empty.
+	Unusual string
 	// Of a test with Idle, Idle are those of its functions that count by their names, sorted, Entered the
 	// others that could, and Opaque is why nothing may be replayed by the trace, or empty.
 	Idle    []string
@@ -407,7 +409,7 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 	for _, f := range files {
 		c.Prebuilt = append(c.Prebuilt, f.prebuilt...)
 	}
-	c.Manifests = manifests
+	c.Manifests, c.Unusual = manifests, sum.Unusual
 	if t.Idle != nil {
 		c.Idle, c.Entered, c.Opaque = code.Idle, code.Entered, code.Opaque
 	}
