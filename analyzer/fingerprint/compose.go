@@ -215,33 +215,13 @@ func ofSystem(t *Test, taken *syslib.Taken) []Contribution {
 }
 
 // ofSymbols contributes what a linker may refuse: a hit must not hide that the test no
-// longer links.
+// longer links. What it makes of such symbols depends on all that is linked.
 func ofSymbols(code *summary, undefined []string) (l []Contribution) {
-	if code.Apart {
-		list := slices.Clone(code.Unresolved)
-		for i := range list {
-			list[i] += " in " + code.UnresolvedAt[i]
-		}
-		list = append(list, code.WeaklyAt...)
-		l = append(l, NewContribution("symbols that files lack", list))
-	}
 	if len(undefined) > 0 {
-		list := slices.Clone(undefined)
-		for i, s := range list {
-			if _, bound := slices.BinarySearch(code.Bound, s); bound {
-				list[i] = s + " to be bound when it is loaded"
-			}
-			if k, ok := slices.BinarySearch(code.Unresolved, s); ok && code.UnresolvedAt[k] != "" {
-				list[i] += " in " + code.UnresolvedAt[k] // by their lines
-			}
-		}
-		if code.Layout != "" {
-			list = append(list, "sections "+code.Layout)
-		}
-		l = append(l, NewContribution("undefined symbols", list))
+		l = append(l, NewContribution("undefined symbols", append(slices.Clone(undefined), code.Content)))
 	}
 	if len(code.Duplicates) > 0 {
-		l = append(l, NewContribution("symbols with several definitions", code.Duplicates))
+		l = append(l, NewContribution("symbols with several definitions", append(slices.Clone(code.Duplicates), code.Content)))
 	}
 	return l
 }

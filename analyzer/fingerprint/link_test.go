@@ -149,7 +149,7 @@ func TestOpened(t *testing.T) {
 			}
 		}
 		for _, l := range []LinkFile{
-			{"b", "executable", [][2]string{{"a.o", "a.o.manifest"}}, nil, []string{"a.o", "libl.so"}},
+			{"b", "executable", [][2]string{{"a.o", "a.o.manifest"}}, nil, []string{"-Wl,--no-as-needed", "a.o", "libl.so"}},
 			{"libl.so", "shared", [][2]string{{"l.o", "l.o.manifest"}}, nil, append([]string{"-shared"}, append(words, "l.o")...)},
 		} {
 			name := filepath.Join(dir, l.Output+".link")

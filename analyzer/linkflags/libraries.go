@@ -71,18 +71,20 @@ func IsSystems(name string) bool {
 	return isRuntime(stem) || besides[stem] || strings.HasPrefix(stem, "nss_") || strings.HasPrefix(name, "ld-")
 }
 
-// Inside reports whether libraries of the system are linked into the file, and which: the C library, and that
-// of C++.
-func (l *Line) Inside() (any, c, cxx bool) {
-	c = l.Static || l.end.Static
-	cxx = c || slices.Contains(l.Flags, "-static-libstdc++")
-	any = cxx || slices.ContainsFunc(l.Flags, func(f string) bool { return strings.HasPrefix(f, "-static-") })
+// Inside says which libraries of the system are linked into a file: any, the C library, that of C++.
+type Inside struct{ Any, C, Cxx bool }
+
+// Inside says which libraries of the system l has linked into the file.
+func (l *Line) Inside() (in Inside) {
+	in.C = l.Static || l.end.Static
+	in.Cxx = in.C || slices.Contains(l.Flags, "-static-libstdc++")
+	in.Any = in.Cxx || slices.ContainsFunc(l.Flags, func(f string) bool { return strings.HasPrefix(f, "-static-") })
 	for _, s := range l.fromSystem() {
-		any = any || s.static
-		c = c || s.static && (s.name == "c" || strings.HasSuffix(s.name, "libc.a"))
-		cxx = cxx || s.static && strings.Contains(s.name, "c++")
+		in.Any = in.Any || s.static
+		in.C = in.C || s.static && (s.name == "c" || strings.HasSuffix(s.name, "libc.a"))
+		in.Cxx = in.Cxx || s.static && strings.Contains(s.name, "c++")
 	}
-	return any, c, cxx
+	return in
 }
 
 // Takes says what l takes from the system, whatever kind of file it links.

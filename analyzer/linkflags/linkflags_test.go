@@ -369,11 +369,11 @@ func TestLibraries(t *testing.T) {
 	} {
 		l := parse(line)
 		var words []string
-		all, c, cxx := l.Inside()
+		in := l.Inside()
 		for _, w := range []struct {
 			on   bool
 			name string
-		}{{len(l.Unusual) > 0, "unusual"}, {all, "any"}, {c, "c"}, {cxx, "c++"}} {
+		}{{len(l.Unusual) > 0, "unusual"}, {in.Any, "any"}, {in.C, "c"}, {in.Cxx, "c++"}} {
 			if w.on {
 				words = append(words, w.name)
 			}

@@ -54,6 +54,8 @@ type Unit struct {
 	// Groups are the signatures of COMDAT groups with such components, or without
 	// definitions.
 	Groups []Symbol
+	// Needs are the references that name a version, with it.
+	Needs []string
 	// Versioned says that it mentions a symbol with a version.
 	Versioned bool
 	// Library says that it is a shared library, which nobody links again.
@@ -182,7 +184,9 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 		if r.Visibility == manifest.Visibility_VISIBILITY_PROTECTED {
 			t.uncopied[s] = true
 		}
-		x.Versioned = x.Versioned || strings.Contains(r.Name, "@")
+		if strings.Contains(r.Name, "@") {
+			x.Needs, x.Versioned = append(x.Needs, r.Name), true
+		}
 		x.Refs = append(x.Refs, Ref{s, r.Weak, r.Visibility, r.Uses})
 	}
 	x.Defs = slices.Clip(x.Defs)
