@@ -26,8 +26,6 @@ type Table struct {
 	first    []definer
 	special  []bool
 	groups   []int32
-	// uncopied are those that some unit defines as thread-local, or takes to be protected.
-	uncopied map[Symbol]bool
 }
 
 type definer struct {
@@ -87,11 +85,7 @@ type Ref struct {
 }
 
 // NewTable returns an empty table.
-func NewTable() *Table { return &Table{ids: map[string]Symbol{}, uncopied: map[Symbol]bool{}} }
-
-// Uncopied tells whether a definition of a symbol is thread-local, or some unit takes it to be
-// protected: no executable has a copy of that.
-func (t *Table) Uncopied(s Symbol) bool { return t.uncopied[s] }
+func NewTable() *Table { return &Table{ids: map[string]Symbol{}} }
 
 // Symbol returns the number of a name. A version counts for nothing but that
 // there is one: "f@V" and "f@@V" are f.
@@ -162,9 +156,6 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 				t.first[s] = definer{n, int32(i), group}
 			}
 			t.special[s] = t.special[s] || d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
-			if d.ThreadLocal || d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED {
-				t.uncopied[s] = true
-			}
 			x.ThreadLocal = x.ThreadLocal || d.ThreadLocal
 			x.Versioned = x.Versioned || strings.Contains(d.Name, "@")
 			x.Defs = append(x.Defs, Def{s, int32(i), d.Binding, d.Visibility, group, d.ThreadLocal})
@@ -181,9 +172,6 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 		x.restricts = x.restricts || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 		x.ThreadLocal = x.ThreadLocal || r.Uses&manifest.UseThreadLocal != 0
 		t.special[s] = t.special[s] || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
-		if r.Visibility == manifest.Visibility_VISIBILITY_PROTECTED {
-			t.uncopied[s] = true
-		}
 		if strings.Contains(r.Name, "@") {
 			x.Needs, x.Versioned = append(x.Needs, r.Name), true
 		}

@@ -405,8 +405,8 @@ func (p *Probe) Program() string { return p.program }
 
 // Loaded returns what the loader takes, on this machine, for a program that was linked by the first
 // of the lines and needs all shared libraries of t, which is of all of them.
-func (p *Probe) Loaded(t *Taken, getenv func(string) string) ([]Library, error) {
-	return Program{Binary: p.program, Probed: true, Needs: t.Needs, Getenv: getenv}.libraries(p.shared)
+func (p *Probe) Loaded(t *Taken) ([]Library, error) {
+	return Program{Binary: p.program, Probed: true, Needs: t.Needs}.libraries(p.shared)
 }
 
 // probeFormat is the version of the file format of a Probe.

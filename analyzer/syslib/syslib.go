@@ -67,8 +67,6 @@ type Program struct {
 	Needs []string
 	// Data are the files that it may start or load.
 	Data []string
-	// Getenv asks for one variable of its environment.
-	Getenv func(string) string
 }
 
 // Libraries returns what the dynamic loader will load apart from what Bazel has
@@ -85,8 +83,9 @@ func (p Program) Libraries() ([]Library, error) {
 }
 
 func (p Program) libraries(shared *Shared) ([]Library, error) {
-	r := &resolver{getenv: p.Getenv, systemDirs: systemDirs, all: p.Alone, extra: p.Needs, shared: shared}
-	if err := r.resolve(p.Binary); err != nil {
+	r := newResolver(shared)
+	r.all = p.Alone
+	if err := r.resolve(p.Binary, p.Needs); err != nil {
 		return nil, fmt.Errorf("unknown shared libraries: %w", err)
 	}
 	if r.hash = slices.DeleteFunc(r.hash, func(n named) bool { return n.name == Static }); !p.Probed {
@@ -137,12 +136,6 @@ func hashFile(name string) (sum Digest, err error) {
 	return Digest(h.Sum(nil)), nil
 }
 
-// object is an ELF file that is loaded.
-type object struct {
-	path   string // as the loader sees it, for $ORIGIN
-	needed []string
-}
-
 // named is a file to be hashed and the name it was asked for.
 type named struct{ name, path string }
 
@@ -152,12 +145,9 @@ const ofData = " (data)"
 
 // resolver follows DT_NEEDED as ld.so does, breadth first. Where ld.so chooses
 // by who asks, and by the machine (its cache, subdirectories for CPU levels), all candidates are
-// taken: the key may then differ without need, but never agree wrongly.
+// taken: the key may then differ without need, but never agree wrongly. Who sets variables of
+// the loader isn't among these programs: see ChangesLoading.
 type resolver struct {
-	getenv     func(string) string
-	systemDirs func(interp string) ([]string, error)
-	// extra are libraries that the program may need as well.
-	extra []string
 	// optional makes a library that isn't found one that counts as such.
 	optional bool
 	all      bool    // what Bazel has built counts, too
@@ -167,17 +157,23 @@ type resolver struct {
 	machine elf.Machine
 	built   string   // prefix of the real paths of everything Bazel has built
 	dirs    []string // in which any file may have libraries searched
-	main    *object
 	hash    []named
 	seen    map[string]bool // names and DT_SONAMEs
 	loaded  map[string]bool // real paths
-	queue   []*object
+	queue   []need
+}
+
+// need is that of a library, by the file at a path.
+type need struct{ name, by string }
+
+func newResolver(shared *Shared) *resolver {
+	return &resolver{shared: shared, seen: map[string]bool{}, loaded: map[string]bool{}}
 }
 
 func (r *resolver) open(path string) (*dynamic, error) { return r.shared.open(path) }
 
-func (r *resolver) resolve(binary string) error {
-	r.seen, r.loaded = map[string]bool{}, map[string]bool{}
+// resolve finds what a program is run with, which may need more libraries than it says.
+func (r *resolver) resolve(binary string, more []string) error {
 	real, err := filepath.EvalSymlinks(binary)
 	if err != nil {
 		return err
@@ -187,53 +183,38 @@ func (r *resolver) resolve(binary string) error {
 		return fmt.Errorf("%s: %w", filepath.Base(binary), err)
 	}
 	r.class, r.machine = f.class, f.machine
-	interp, err := f.interp, f.interpErr
-	if err != nil {
-		return err
+	if f.interpErr != nil {
+		return f.interpErr
 	}
-	if interp == "" {
+	if f.interp == "" {
 		r.hash = []named{{Static, real}}
 		return nil
 	}
 	r.built = outputs(real)
-	r.hash = append(r.hash, named{"loader", interp})
-	r.startedBy(interp)
-	if r.dirs, err = r.systemDirs(interp); err != nil {
+	r.hash = append(r.hash, named{"loader", f.interp})
+	r.startedBy(f.interp)
+	if r.dirs, err = systemDirs(f.interp); err != nil {
 		return err
 	}
 	// The kernel, and so $ORIGIN, knows the executable by its real path.
-	main, err := r.read(f, real)
-	if err != nil {
+	if err := r.read(f, real); err != nil {
 		return err
 	}
-	r.main = main
-	if l := r.getenv("LD_LIBRARY_PATH"); l != "" {
-		if err := r.search(l, ":;", real); err != nil {
-			return err
-		}
-	}
-
-	preload := strings.FieldsFunc(r.getenv("LD_PRELOAD"), func(c rune) bool { return c == ' ' || c == ':' })
 	if b, err := os.ReadFile("/etc/ld.so.preload"); err == nil {
-		preload = append(preload, strings.FieldsFunc(string(b), func(c rune) bool { return strings.ContainsRune(" \t\n:", c) })...)
+		for _, name := range strings.FieldsFunc(string(b), func(c rune) bool { return strings.ContainsRune(" \t\n:", c) }) {
+			if err := r.load(need{name, real}, true); err != nil { // not linked, hence in no manifest
+				return err
+			}
+		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for _, name := range preload {
-		// Not linked, hence in no manifest.
-		if err := r.load(name, main, true); err != nil {
-			return err
-		}
-	}
-	r.queue = append([]*object{main}, r.queue...)
 	if err := r.follow(); err != nil {
 		return err
 	}
 	r.optional = true
-	for _, name := range r.extra {
-		if err := r.load(name, main, false); err != nil {
-			return err
-		}
+	for _, name := range more {
+		r.queue = append(r.queue, need{name, real})
 	}
 	return r.follow()
 }
@@ -258,12 +239,10 @@ func outputs(file string) string {
 // follow loads what is needed by what is loaded.
 func (r *resolver) follow() error {
 	for len(r.queue) > 0 {
-		o := r.queue[0]
+		n := r.queue[0]
 		r.queue = r.queue[1:]
-		for _, n := range o.needed {
-			if err := r.load(n, o, false); err != nil {
-				return err
-			}
+		if err := r.load(n, false); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -272,13 +251,13 @@ func (r *resolver) follow() error {
 // Loads returns what a program or shared library among a test's data is run with,
 // as Program.Libraries does. It is nil if the file is neither. The test is linked as program is, or
 // empty if that isn't known: it may say where to look for what a library needs (DT_RPATH).
-func Loads(file, program string, getenv func(string) string) ([]Library, error) {
+func Loads(file, program string) ([]Library, error) {
 	if !isELF(file) {
 		return nil, nil
 	}
-	r := &resolver{getenv: getenv, systemDirs: systemDirs}
+	r := newResolver(nil)
 	if program != "" {
-		if err := r.resolve(program); err != nil {
+		if err := r.resolve(program, nil); err != nil {
 			return nil, err
 		}
 		r.hash = nil
@@ -293,28 +272,28 @@ func Loads(file, program string, getenv func(string) string) ([]Library, error) 
 // library that Bazel hasn't linked. Bazel has it loaded through a link in a directory of
 // its own: nothing is beside it there. If it only says what another one has, that one
 // is found by its name. The program may have the loader look in dirs as well.
-func LoadsLinked(file string, dirs []string, getenv func(string) string) ([]Library, error) {
+func LoadsLinked(file string, dirs []string) ([]Library, error) {
 	if _, err := os.Stat(file); err != nil || !isELF(file) {
 		return nil, err
 	}
-	f, err := openDynamic(file)
+	r := newResolver(nil)
+	f, err := r.open(file)
 	if err != nil {
 		return nil, err
 	}
-	r := &resolver{getenv: getenv, optional: true, class: f.class, machine: f.machine, seen: map[string]bool{}, loaded: map[string]bool{}}
+	r.optional, r.class, r.machine = true, f.class, f.machine
 	if r.dirs, err = systemDirs("ld-linux"); err != nil {
 		return nil, err
 	}
 	r.dirs = append(r.dirs, dirs...)
-	o, err := r.read(f, filepath.Join(os.DevNull, filepath.Base(file)))
-	if err != nil {
+	by := filepath.Join(os.DevNull, filepath.Base(file))
+	if err := r.read(f, by); err != nil {
 		return nil, err
 	}
-	for name := range r.seen {
-		o.needed = append(o.needed, name)
-	}
 	clear(r.seen)
-	r.queue = []*object{o}
+	for _, name := range f.sonames {
+		r.queue = append(r.queue, need{name, by})
+	}
 	if err := r.follow(); err != nil {
 		return nil, err
 	}
@@ -343,44 +322,34 @@ func (r *resolver) resolveData(files []string) error {
 	return nil
 }
 
-func (r *resolver) resolveDatum(f *dynamic, real string) error {
+func (r *resolver) resolveDatum(f *dynamic, real string) (err error) {
 	if f.kind != elf.ET_EXEC && f.kind != elf.ET_DYN {
 		return nil
 	}
-	interp, err := f.interp, f.interpErr
-	if err != nil {
-		return err
-	}
-	d := &resolver{getenv: r.getenv, systemDirs: r.systemDirs, optional: true, built: r.built, main: r.main, class: r.class, machine: r.machine, dirs: r.dirs, seen: map[string]bool{}, loaded: map[string]bool{}}
-	if interp != "" {
-		// A program of its own.
-		if _, err := os.Stat(interp); err != nil {
-			r.add(named{"no loader " + interp + ofData, ""})
+	d := newResolver(nil)
+	d.optional, d.built, d.class, d.machine, d.dirs = true, cmp.Or(r.built, outputs(real)), f.class, f.machine, r.dirs
+	switch {
+	case f.interpErr != nil:
+		return f.interpErr
+	case f.interp != "": // a program of its own
+		if _, err := os.Stat(f.interp); err != nil {
+			r.add(named{"no loader " + f.interp + ofData, ""})
 			return nil
 		}
-		d.main, d.class, d.machine = nil, f.class, f.machine
-		if d.dirs, err = d.systemDirs(interp); err != nil {
-			return err
-		}
-		d.startedBy(interp)
-		r.add(named{"loader" + ofData, interp})
-	} else if d.main != nil && (d.class != f.class || d.machine != f.machine) {
+		d.dirs, err = systemDirs(f.interp)
+		d.startedBy(f.interp)
+		r.add(named{"loader" + ofData, f.interp})
+	case r.dirs == nil: // who loads it isn't known
+		d.dirs, err = systemDirs("ld-linux")
+	case r.class != f.class || r.machine != f.machine:
 		return nil
-	} else if d.main == nil {
-		// Who loads it isn't known.
-		d.class, d.machine = f.class, f.machine
-		if d.dirs, err = d.systemDirs("ld-linux"); err != nil {
-			return err
-		}
 	}
-	if d.built == "" {
-		d.built = outputs(real)
-	}
-	o, err := d.read(f, real)
 	if err != nil {
 		return err
 	}
-	d.queue = []*object{o}
+	if err := d.read(f, real); err != nil {
+		return err
+	}
 	if err := d.follow(); err != nil {
 		return err
 	}
@@ -486,47 +455,33 @@ func openDynamic(path string) (*dynamic, error) {
 	return d, nil
 }
 
-// read returns what the loader uses of f, and has it look where f says.
-func (r *resolver) read(f *dynamic, path string) (*object, error) {
+// read has the loader look where f says, for what it needs.
+func (r *resolver) read(f *dynamic, path string) error {
 	if f.err != nil {
-		return nil, f.err
+		return f.err
 	}
-	for _, p := range slices.Concat(f.runpath, f.rpath) {
-		if err := r.search(p, ":", path); err != nil {
-			return nil, err
+	for _, dir := range strings.Split(strings.Join(slices.Concat(f.runpath, f.rpath), ":"), ":") {
+		if len(f.runpath)+len(f.rpath) == 0 {
+			break
+		}
+		dir, err := expand(cmp.Or(dir, "."), path) // an empty element is the working directory
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(r.dirs, dir) {
+			r.dirs = append(slices.Clip(r.dirs), dir)
 		}
 	}
 	for _, s := range f.sonames {
 		r.seen[s] = true
 	}
-	return &object{path, slices.Clip(f.needed)}, nil
-}
-
-// search adds the directories of a search path, in which the loader replaces variables.
-func (r *resolver) search(list, separators, object string) error {
-	for {
-		i := strings.IndexAny(list, separators)
-		d := list
-		if i >= 0 {
-			d = list[:i]
-		}
-		if d == "" {
-			d = "." // an empty element is the working directory
-		}
-		d, err := expand(d, object)
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(r.dirs, d) {
-			r.dirs = append(slices.Clip(r.dirs), d)
-		}
-		if i < 0 {
-			return nil
-		}
-		list = list[i+1:]
+	for _, name := range f.needed {
+		r.queue = append(r.queue, need{name, path})
 	}
+	return nil
 }
 
+// expand replaces a variable of the loader in a path.
 func expand(p, object string) (string, error) {
 	origin := filepath.Dir(object)
 	p = strings.ReplaceAll(p, "${ORIGIN}", origin)
@@ -537,25 +492,30 @@ func expand(p, object string) (string, error) {
 	return p, nil
 }
 
-// load finds the library that object by asks for. If another one has asked for that name before, a
+// load finds a library. If another file has asked for that name before, a
 // loader would take what that one got. But here some may ask that in the end don't: what is on a
 // line counts, needed or not. So whatever else there is under the name is taken as well.
-func (r *resolver) load(name string, by *object, always bool) error {
-	again := r.seen[name]
-	r.seen[name] = true
-	found, err := r.find(name, by)
-	if again && (err != nil || len(found) == 0) {
-		return nil
+func (r *resolver) load(n need, always bool) error {
+	again := r.seen[n.name]
+	r.seen[n.name] = true
+	var found []string
+	if strings.Contains(n.name, "/") {
+		p, err := expand(n.name, n.by)
+		if err != nil && !again {
+			return err
+		}
+		found = r.candidates(nil, p)
+	} else {
+		for _, d := range r.dirs {
+			found = r.inDir(found, d, n.name)
+		}
 	}
-	if err != nil {
-		return err
-	}
-	if len(found) == 0 && r.optional {
-		r.add(named{"no " + name, ""})
-		return nil
-	}
-	if len(found) == 0 {
-		return fmt.Errorf("shared library %s, needed by %s, was not found", name, filepath.Base(by.path))
+	switch {
+	case len(found) > 0 || again:
+	case r.optional:
+		r.add(named{"no " + n.name, ""})
+	default:
+		return fmt.Errorf("shared library %s, needed by %s, was not found", n.name, filepath.Base(n.by))
 	}
 	for _, p := range found {
 		real, err := filepath.EvalSymlinks(p)
@@ -569,34 +529,15 @@ func (r *resolver) load(name string, by *object, always bool) error {
 		if err != nil {
 			return err
 		}
-		o, err := r.read(f, p)
-		if err != nil {
+		if err := r.read(f, p); err != nil {
 			return err
 		}
-		r.queue = append(r.queue, o)
 		r.loaded[real] = true
 		if always || r.all || r.built == "" || !strings.HasPrefix(real, r.built) {
-			r.hash = append(r.hash, named{name, real})
+			r.hash = append(r.hash, named{n.name, real})
 		}
 	}
 	return nil
-}
-
-// find returns the paths of all files that the loader may take for name: which directories it searches, and in which order,
-// depends on who asks, on its cache and on the machine.
-func (r *resolver) find(name string, by *object) ([]string, error) {
-	if strings.Contains(name, "/") {
-		p, err := expand(name, by.path)
-		if err != nil {
-			return nil, err
-		}
-		return r.candidates(nil, p), nil
-	}
-	var l []string
-	for _, d := range r.dirs {
-		l = r.inDir(l, d, name)
-	}
-	return l, nil
 }
 
 // inDir appends what the loader may take from one directory: glibc prefers
