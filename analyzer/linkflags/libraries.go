@@ -1,7 +1,6 @@
 package linkflags
 
 import (
-	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -113,10 +112,26 @@ func (l *Line) Code() string {
 
 var notCode = lazyregexp.New(`^(-pthread|-L.*|-Wl,-(s|-strip-(debug|all)|-(rpath|dynamic-linker|soname)=.*))$`)
 
-// System is what l takes from the system, as words that Parse reads: Flags, and
-// the items that the build doesn't know.
+// System says what l takes from the system: Flags, and the items that the build doesn't know, with their states.
 func (l *Line) System() []string {
-	return append(slices.Clone(l.Flags), l.items(func(s State) State { s.Group, s.Lazy = 0, false; return s })...)
+	words := slices.Clone(l.Flags)
+	for _, x := range l.Items {
+		if x.Built == "" {
+			words = append(words, strings.TrimSpace(strings.Join(x.words(), " ")+" "+x.State.String()))
+		}
+	}
+	if end := l.end.String(); end != "" {
+		words = append(words, "what the driver adds "+end)
+	}
+	return words
+}
+
+// words are those of a driver's line for an item.
+func (x *Item) words() []string {
+	if x.Kind == File {
+		return []string{x.Name}
+	}
+	return joined("-l", x.Name)
 }
 
 // Probe returns flags that link a program of nothing in the same way, as far as
@@ -125,16 +140,28 @@ func (l *Line) System() []string {
 // an order of its own.
 func (l *Line) Probe() (compile, link []string) {
 	link = append(once(l.system), "-Wl,--no-as-needed")
-	sorted := *l
-	sorted.Items = slices.Clone(l.Items)
-	for i := range sorted.Items {
-		sorted.Items[i].State = State{Static: sorted.Items[i].Static}
+	state := l.Static
+	static := func(s bool) {
+		if s != state {
+			link = append(link, map[bool]string{true: "-Wl,-Bstatic", false: "-Wl,-Bdynamic"}[s])
+		}
+		state = s
 	}
-	slices.SortFunc(sorted.Items, func(a, b Item) int {
-		return cmp.Or(compareBool(a.Static, b.Static), cmp.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name), strings.Compare(a.Built, b.Built))
-	})
-	sorted.Items = slices.Compact(sorted.Items)
-	return once(l.driver), append(link, sorted.items(func(s State) State { return State{Static: s.Static} })...)
+	for _, s := range []bool{false, true} {
+		var items []string
+		for _, x := range l.Items {
+			if x.Built == "" && x.Static == s {
+				items = append(items, strings.Join(x.words(), "\x00"))
+			}
+		}
+		slices.Sort(items)
+		for _, x := range slices.Compact(items) {
+			static(s)
+			link = append(link, strings.Split(x, "\x00")...)
+		}
+	}
+	static(l.end.Static)
+	return once(l.driver), link
 }
 
 // Named returns the absolute paths in flags that count: of scripts, lists of symbols,
@@ -163,71 +190,4 @@ func once(words []string) (l []string) {
 		}
 	}
 	return l
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
-}
-
-// items are the words for what l takes from the system, with the states that f
-// makes.
-func (l *Line) items(f func(State) State) []string {
-	base := State{Static: l.Static}
-	var words []string
-	now := base
-	for _, x := range l.Items {
-		if x.Built != "" {
-			continue
-		}
-		if s := f(x.State); s != now {
-			if now != base {
-				words = append(words, "-Wl,--pop-state")
-			}
-			if s != base {
-				words = append(words, "-Wl,--push-state"+s.from(base))
-			}
-			now = s
-		}
-		switch {
-		case x.Kind == File:
-			words = append(words, x.Name)
-		case x.Name == "":
-			words = append(words, "-l", "")
-		default:
-			words = append(words, "-l"+x.Name)
-		}
-	}
-	if now != base {
-		words = append(words, "-Wl,--pop-state")
-	}
-	if end := f(l.end); end != base {
-		words = append(words, "-Wl"+end.from(base))
-	}
-	return words
-}
-
-// from returns the flags, each after a comma, that make s of base.
-func (s State) from(base State) string {
-	flags := ""
-	if s.Static && !base.Static {
-		flags += ",-Bstatic"
-	} else if !s.Static && base.Static {
-		flags += ",-Bdynamic"
-	}
-	switch s.AsNeeded {
-	case Yes:
-		flags += ",--as-needed"
-	case No:
-		flags += ",--no-as-needed"
-	}
-	if s.WholeArchive {
-		flags += ",--whole-archive"
-	}
-	return flags
 }

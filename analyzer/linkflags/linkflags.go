@@ -102,16 +102,16 @@ type State struct {
 
 // String returns s in words.
 func (s State) String() string {
-	words := ""
+	var words []string
 	for _, w := range []struct {
 		on   bool
 		word string
-	}{{s.Static, " static"}, {s.AsNeeded == Yes, " as-needed"}, {s.WholeArchive, " whole"}, {s.Lazy, " lazy"}, {s.Group > 0, " group"}} {
+	}{{s.Static, "static"}, {s.AsNeeded == Yes, "as-needed"}, {s.AsNeeded == No, "needed"}, {s.WholeArchive, "whole"}, {s.Lazy, "lazy"}, {s.Group > 0, "group"}} {
 		if w.on {
-			words += w.word
+			words = append(words, w.word)
 		}
 	}
-	return strings.TrimSpace(words)
+	return strings.Join(words, " ")
 }
 
 // Choice is yes, no, or left to the driver.
