@@ -119,6 +119,8 @@ func (x *Closure) unusual(roots Roots) string {
 		return "a linker set, and --gc-sections"
 	case roots.GarbageCollected && several && c.sees&seesNeeds != 0:
 		return "it sees which libraries it needs, and --gc-sections decides that"
+	case roots.GarbageCollected && c.sees&seesTLS != 0 && slices.ContainsFunc(l.Instances, func(in linkmodel.Instance) bool { return c.pool.Symbols.Unit(in.Unit).ThreadLocal }):
+		return "it sees how much thread-local storage there is, and --gc-sections decides that" // see link-besides/gc-tls
 	case roots.GarbageCollected && several && x.unequal():
 		return "different definitions of a unique symbol, and --gc-sections"
 	}
