@@ -119,7 +119,7 @@ func (x *Closure) unusual(roots Roots) string {
 		return "a linker set, and --gc-sections"
 	case roots.GarbageCollected && several && c.sees&seesNeeds != 0:
 		return "it sees which libraries it needs, and --gc-sections decides that"
-	case roots.GarbageCollected && c.sees&seesTLS != 0 && slices.ContainsFunc(l.Instances, func(in linkmodel.Instance) bool { return c.pool.Symbols.Unit(in.Unit).ThreadLocal }):
+	case roots.GarbageCollected && c.sees&seesTLS != 0 && c.hasNote(flagTLS):
 		return "it sees how much thread-local storage there is, and --gc-sections decides that" // see link-besides/gc-tls
 	case roots.GarbageCollected && several && x.unequal():
 		return "different definitions of a unique symbol, and --gc-sections"
@@ -498,6 +498,13 @@ func (c *Composer) notes(flags uint16) iter.Seq2[linkmodel.Instance, string] {
 			}
 		}
 	}
+}
+
+func (c *Composer) hasNote(flags uint16) bool {
+	for range c.notes(flags) {
+		return true
+	}
+	return false
 }
 
 // resolvers returns how many components of the closure are called to find out what a symbol is.
