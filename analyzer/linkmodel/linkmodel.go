@@ -297,8 +297,7 @@ func needs(t *Table, p *Program, by, at int) bool {
 		return false
 	}
 	exports := map[Symbol]bool{}
-	var library func(file int32, exported bool)
-	library = func(file int32, exported bool) {
+	library := func(file int32, exported bool) {
 		for _, e := range p.Files[file].Entries {
 			if e.Library == 0 && !(exported && e.Lazy) {
 				for _, d := range t.units[e.Unit].Defs {
