@@ -290,7 +290,7 @@ func oddLines(t *Table, p *Program) string {
 }
 
 // needs reports whether a file surely needs a library on its line: a unit in front of it has a reference that is bound to it,
-// reached or not.
+// reached or not. GNU ld looks at references before it drops sections, LLD after that.
 func needs(t *Table, p *Program, by, at int) bool {
 	f := &p.Files[by]
 	if f.Collects && f.Linker != GNU {
@@ -325,7 +325,9 @@ func needs(t *Table, p *Program, by, at int) bool {
 	}
 	return slices.ContainsFunc(f.Entries[:at], func(e Entry) bool {
 		return e.Library == 0 && !e.Lazy && t.units[e.Unit].Exact &&
-			slices.ContainsFunc(t.units[e.Unit].Refs, func(r Ref) bool { return !r.Weak && exports[r.Symbol] })
+			slices.ContainsFunc(t.units[e.Unit].Refs, func(r Ref) bool {
+				return !r.Weak && exports[r.Symbol] && !slices.Contains(p.Foreign, r.Symbol) // else the system's may come first
+			})
 	})
 }
 
