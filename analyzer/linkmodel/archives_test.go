@@ -88,7 +88,7 @@ func TestCopiesOfTheSystem(t *testing.T) {
 func TestNeeds(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		ref      manifest.Reference
+		ref      *manifest.Reference
 		inexact  bool
 		lazy     bool // the unit that refers to it
 		behind   bool
@@ -99,8 +99,8 @@ func TestNeeds(t *testing.T) {
 		needed   bool
 	}{
 		{name: "a reference", needed: true},
-		{name: "none", ref: manifest.Reference{Name: "g"}},
-		{name: "a weak one", ref: manifest.Reference{Name: "f", Weak: true}},
+		{name: "none", ref: &manifest.Reference{Name: "g"}},
+		{name: "a weak one", ref: &manifest.Reference{Name: "f", Weak: true}},
 		{name: "what a compiler may drop", inexact: true},
 		{name: "of a member of an archive", lazy: true},
 		{name: "behind the library", behind: true},
@@ -113,15 +113,15 @@ func TestNeeds(t *testing.T) {
 		if c.linkers == nil {
 			c.linkers = []Linker{GNU, LLD, AnyLinker}
 		}
-		if c.ref.Name == "" {
-			c.ref.Name = "f"
+		if c.ref == nil {
+			c.ref = &manifest.Reference{Name: "f"}
 		}
 		for _, linker := range c.linkers {
 			table := NewTable()
 			define := func(name string) int32 {
 				return table.Add(&manifest.Manifest{Units: []*manifest.Unit{{Exact: true}}, Components: []*manifest.Component{{Definitions: []*manifest.Definition{{Name: name}}}}}, 0, []int32{0})
 			}
-			unit := Entry{Unit: table.Add(&manifest.Manifest{Units: []*manifest.Unit{{Exact: !c.inexact, References: []*manifest.Reference{&c.ref}}}}, 0, nil), Lazy: c.lazy}
+			unit := Entry{Unit: table.Add(&manifest.Manifest{Units: []*manifest.Unit{{Exact: !c.inexact, References: []*manifest.Reference{c.ref}}}}, 0, nil), Lazy: c.lazy}
 			library := Entry{Library: 1, AsNeeded: true}
 			p := &Program{Files: []File{{Linker: linker, Collects: c.collects, Complete: true, Entries: []Entry{unit, {Library: 2}, library}}, {Name: "libf", Entries: []Entry{{Unit: define("f")}}}, {Entries: []Entry{{Unit: define(c.other)}}}}}
 			if c.behind {
