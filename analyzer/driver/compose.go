@@ -339,7 +339,7 @@ func (s *session) machine(ctx context.Context, t *test, run *fingerprint.Run) er
 	}
 	system, err := s.prober.libraries(ctx, t.description, t.lines)
 	switch {
-	case t.remote && slices.ContainsFunc(t.lines, (*linkflags.Line).Inside):
+	case t.remote && slices.ContainsFunc(t.lines, func(l *linkflags.Line) bool { return l.Inside().Any }):
 		return errStatic // it may be another machine that links
 	case err != nil || t.remote:
 		return err

@@ -292,7 +292,7 @@ func newBatch(tests []*Test) *batch {
 			}
 			b.taken[i] = taken
 			for _, f := range b.linked[i] {
-				f.line.Complete(taken.Name, taken.AsNeeded)
+				f.line.FillIn(taken.Name, taken.AsNeeded)
 				f.cxxInside = slices.ContainsFunc(taken.Files, func(l syslib.Library) bool { return cxxArchive.MatchString(l.Name) })
 			}
 		}
@@ -446,19 +446,22 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 
 // closure composes the code of a test.
 func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, lines []*linkflags.Line, overrides []linkmodel.Symbol, asked []string) *refgraph.Closure {
-	flags := slices.Concat(t.LinkFlags, t.Roots.LinkFlags, asked)
-	roots := refgraph.Roots{
-		Symbols: t.Roots.symbols(), Overrides: overrides, Unusual: t.unusual(lines, flags), Opened: files[0].opened, Idle: t.Idle,
-		GarbageCollected: slices.ContainsFunc(flags, collects) || slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return slices.ContainsFunc(l.Flags, collects) }),
-		StaticC:          len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).SeesWhatIsNeeded),
-		System:           systemLibrary,
+	program := model(files, t.Roots.symbols(), overrides, p)
+	roots := refgraph.Roots{Symbols: t.Roots.symbols(), Overrides: overrides, Opened: files[0].opened, StaticC: len(lines) == 0, Idle: t.Idle, System: systemLibrary}
+	for _, l := range lines {
+		roots.StaticC = roots.StaticC || l.Inside().C
 	}
-	return composer.Compose(model(files, t.Roots.symbols(), overrides, p), roots)
+	if flags := slices.Concat(t.LinkFlags, t.Roots.LinkFlags, asked); len(flags) > 0 {
+		lines = append(slices.Clip(lines), linkflags.Parse(flags, linkflags.Options{}))
+	}
+	roots.GarbageCollected = slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.GCSections })
+	program.Unusual = t.unusual(files, lines)
+	return composer.Compose(program, roots)
 }
 
 // unusual says which words of the lines, or what else that the build says, make a link unusual, or
 // returns "".
-func (t *Test) unusual(lines []*linkflags.Line, flags []string) string {
+func (t *Test) unusual(files []*linkedFile, lines []*linkflags.Line) string {
 	switch {
 	case t.Roots.Exported:
 		return "any definition may be looked up by name"
@@ -470,12 +473,19 @@ func (t *Test) unusual(lines []*linkflags.Line, flags []string) string {
 			return name + " may name functions and files"
 		}
 	}
-	if len(flags) > 0 {
-		lines = append(slices.Clip(lines), linkflags.Parse(flags, linkflags.Options{}))
+	for _, f := range files {
+		if why := f.unusual(); why != "" {
+			return why
+		}
 	}
 	for _, l := range lines {
-		if why := unusualLine(l, len(lines) > 1); why != "" {
-			return why
+		switch {
+		case len(l.Unusual) > 0:
+			return "the line of the link: " + l.Unusual[0]
+		case len(files) > 1 && (bare(l) || bareCxx(l)):
+			return "a file is linked without libraries that drivers add"
+		case l.Inside().Any && l.Bsymbolic:
+			return "a library binds its own copies of libraries of the system"
 		}
 	}
 	return ""
@@ -518,7 +528,7 @@ func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 		switch {
 		case bare(l):
 			return "libraries that compilers' own calls need may not be linked, and these calls are in no source"
-		case i > 0 && l.Bsymbolic != linkflags.BsymbolicNone:
+		case i > 0 && l.Bsymbolic:
 			return "a library binds its own symbols, and compilers decide whether the program has copies of them"
 		}
 	}

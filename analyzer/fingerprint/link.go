@@ -346,7 +346,7 @@ func lineFlags(files []*linkedFile) (l []string) {
 		if f.line == nil {
 			continue
 		}
-		words := slices.Concat(f.line.System(), f.order(), f.line.Quiet)
+		words := append(f.line.System(), f.order()...)
 		if text := strings.Join(words, "\n"); !slices.Contains(seen, text) {
 			l, seen = append(l, words...), append(seen, text)
 		}
@@ -361,7 +361,7 @@ func lineFlags(files []*linkedFile) (l []string) {
 // Of a line that isn't understood all words count as they stand: what is a script to a
 // linker, or changes what it makes of the words behind it, has no other trace.
 func (f *linkedFile) order() []string {
-	if f.doubts() != "" {
+	if f.unusual() != "" {
 		b := frame.New("tasting order of a link 1")
 		f.words(&b)
 		return []string{fmt.Sprintf("order: %x", b.Sum128())}
@@ -399,6 +399,7 @@ func (f *linkedFile) says() string {
 	b := frame.New("tasting line 1")
 	b.Flag(f.line.Shared)
 	b.Strings(f.line.System())
+	b.Strings(f.order())
 	sum := b.Sum128()
 	return hex.EncodeToString(sum[:6])
 }
@@ -410,11 +411,6 @@ func (f *linkedFile) neutral(word string) string {
 		return word
 	}
 	return linkflags.Neutral(word)
-}
-
-// collects tells whether a flag has the linker drop sections that nothing refers to.
-func collects(f string) bool {
-	return strings.Contains(f, "gc-sections") && !strings.Contains(f, "no-gc-sections")
 }
 
 // OpenedLibraries is the name of a Contribution: how the libraries of a test are linked and called, if
@@ -441,17 +437,6 @@ func (t *Test) openedLibraries(files []*linkedFile) []Contribution {
 	return []Contribution{{OpenedLibraries, hex.EncodeToString(sum[:])}}
 }
 
-// sonames returns the names that flags give to what a line links.
-func sonames(l *linkflags.Line) (names []string) {
-	for _, s := range l.Flags {
-		if _, name, ok := strings.Cut(s, "soname"); ok {
-			name, _, _ = strings.Cut(strings.TrimLeft(name, "=, "), ",")
-			names = append(names, path.Base(name))
-		}
-	}
-	return names
-}
-
 // confused notes which libraries a loader takes for others, by the names that flags
 // give to them, or by those of the links through which they are loaded: it loads one of each
 // name.
@@ -465,7 +450,7 @@ func confused(files []*linkedFile) {
 		if f.line == nil || f.of == nil {
 			continue
 		}
-		for _, name := range sonames(f.line) {
+		if name := f.line.Soname; name != "" {
 			by[name] = append(by[name], library{f, true, true})
 		}
 		by[path.Base(f.name)] = append(by[path.Base(f.name)], library{f, false, len(f.of.aliases) == 0})
@@ -492,54 +477,12 @@ func confused(files []*linkedFile) {
 	}
 }
 
-// unusualLine says which word of a line makes a link unusual, or returns "". Several says that there
-// are libraries.
-func unusualLine(l *linkflags.Line, several bool) string {
-	for _, f := range l.Flags {
-		for _, word := range unusualWords {
-			if strings.Contains(f, word) {
-				return "the line says " + f
-			}
-		}
+// unusual returns why the file's line isn't understood, or "".
+func (f *linkedFile) unusual() string {
+	if f.uncertain != "" || f.line == nil || len(f.line.Unusual) == 0 {
+		return f.uncertain
 	}
-	switch {
-	case l.Everything:
-		return "the line isn't understood"
-	case l.Exported:
-		return "the line makes definitions reachable by name"
-	case l.Foreign():
-		return "a library of the system isn't known: it may call or look up any name"
-	case len(l.Roots)+len(l.Given)+len(l.Hooks) > 0:
-		return "the line names " + slices.Concat(l.Roots, l.Given, l.Hooks)[0]
-	case several && (bare(l) || bareCxx(l)):
-		return "a file is linked without libraries that drivers add"
-	case l.Inside() && l.Bsymbolic != linkflags.BsymbolicNone:
-		return "a library binds its own copies of libraries of the system"
-	}
-	return ""
-}
-
-// unusualWords are parts of flags: functions that a loader calls or files that set the processor up,
-// copies of variables that aren't allowed, equal functions that become one, and linkers' warnings.
-var unusualWords = []string{"-init=", "-fini=", "daz-ftz", "fast-math", "unsafe-math", "nocopyreloc", "icf=all", "fatal-warnings"}
-
-// definesAll says whether a flag decides that it is an error if a library has undefined symbols.
-func definesAll(flag string) bool {
-	return strings.HasSuffix(flag, "-no-undefined") || strings.HasSuffix(flag, "-no-allow-shlib-undefined") || strings.Contains(flag, "unresolved-symbols") || strings.HasSuffix(flag, "defs") && !strings.HasSuffix(flag, "undefs")
-}
-
-// aboutCode returns those of flags that may change what the code in a file does:
-// not those that executables and libraries have for what they are. They are in the reverse
-// order, each once: of two that exclude each other the last one counts.
-func aboutCode(flags []string) (l []string) {
-	for _, f := range slices.Backward(flags) {
-		s := strings.TrimPrefix(f, "-Wl,")
-		if !slices.Contains(l, f) && !slices.Contains([]string{"-shared", "--shared", "-pie", "--pie", "-no-pie", "--no-pie", "-rdynamic", "--export-dynamic", "-pthread", "--strip-debug", "--strip-all", "-s"}, s) &&
-			!strings.HasPrefix(s, "--rpath") && !strings.HasPrefix(s, "-L") && !strings.HasPrefix(s, "--dynamic-linker") && !strings.HasPrefix(s, "--soname") {
-			l = append(l, f)
-		}
-	}
-	return l
+	return "the line of the link: " + f.line.Unusual[0]
 }
 
 // linker is what the model knows of a linker.
@@ -553,21 +496,6 @@ func linker(name string) linkmodel.Linker {
 	return linkmodel.AnyLinker
 }
 
-// doubts returns why it can't be told from the line which definition wins.
-func (f *linkedFile) doubts() string {
-	var l []string
-	if f.uncertain != "" {
-		l = append(l, f.uncertain)
-	}
-	if f.line != nil {
-		l = append(l, f.line.Opaque...)
-		if f.line.Bsymbolic > linkflags.BsymbolicAll {
-			l = append(l, "-Bsymbolic for some symbols")
-		}
-	}
-	return strings.Join(l, "; ")
-}
-
 // loading is the order in which a loader comes upon the files of a program.
 type loading struct {
 	pool       *pool
@@ -578,19 +506,17 @@ type loading struct {
 }
 
 type loadedFile struct {
-	file   *linkedFile
-	unit   int32 // of a library that is known by its content, if there is no file
-	unsure string
+	file *linkedFile
+	unit int32 // of a library that is known by its content, if there is no file
 }
 
-// add returns the number of a file. What only a file needs that may not be loaded may not be
-// loaded, either.
-func (l *loading) add(f *linkedFile, unsure string) int32 {
+// add returns the number of a file.
+func (l *loading) add(f *linkedFile) int32 {
 	n, ok := l.fileOf[f]
 	if !ok {
 		n = int32(len(l.queue))
 		l.fileOf[f] = n
-		l.queue = append(l.queue, loadedFile{f, -1, unsure})
+		l.queue = append(l.queue, loadedFile{f, -1})
 	}
 	return n
 }
@@ -605,76 +531,47 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 			l.byLink[f.of] = f
 		}
 	}
-	p := &linkmodel.Program{Foreign: overrides}
-	l.add(files[0], "")
+	p := &linkmodel.Program{Foreign: overrides, Needs: pool.Defined(needs)}
+	l.add(files[0])
 	for _, f := range files[1:] {
 		if f.of == nil { // the order is given
-			l.add(f, "")
+			l.add(f)
 		}
 	}
 	for i := 0; i < len(l.queue); i++ {
 		at := l.queue[i]
 		f := at.file
 		if f == nil {
-			p.Files = append(p.Files, linkmodel.File{
-				Name: pool.sources[at.unit].name, Entries: []linkmodel.Entry{{Unit: at.unit}}, Unsure: at.unsure,
-			})
+			p.Files = append(p.Files, linkmodel.File{Name: pool.sources[at.unit].name, Entries: []linkmodel.Entry{{Unit: at.unit}}})
 			continue
 		}
-		x := linkmodel.File{Name: f.name, Uncertain: f.doubts(), Unsure: at.unsure}
-		if i == 0 {
-			x.Needs = pool.Defined(needs)
-		}
+		x := linkmodel.File{Name: f.name}
 		if f.line != nil {
-			f.describe(&x, pool)
+			f.describe(&x)
 		}
-		x.Entries = l.entries(at)
+		x.Entries = l.entries(f)
 		p.Files = append(p.Files, x)
 	}
 	return p
 }
 
 // describe completes a file by what its line says of it as a whole.
-func (f *linkedFile) describe(x *linkmodel.File, pool *pool) {
-	x.Bsymbolic = f.line.Bsymbolic == linkflags.BsymbolicAll
-	x.Linker = linker(f.line.Linker)
-	x.Collects = slices.ContainsFunc(f.line.Flags, collects)
-	x.Complete = !f.line.Shared || slices.ContainsFunc(f.line.Flags, definesAll)
-	x.Entry, x.Doubted = pool.Defined(f.line.Entry), pool.Defined(f.line.Given)
-	x.Needs = append(x.Needs, pool.Defined(slices.DeleteFunc(slices.Clone(f.line.Roots), func(s string) bool { return slices.Contains(f.line.Entry, s) }))...)
-	x.Unwanted = pool.Defined(f.line.Hooks)
-	if withoutStart(f.line) {
-		x.Unwanted = append(x.Unwanted, pool.Defined([]string{"main"})...)
-	}
-	x.CxxInside = f.cxxInside || f.line.CxxInside()
-	x.Line = f.says()
-	x.Code, x.System = strings.Join(aboutCode(f.line.Flags), "\n"), strings.Join(slices.Concat(f.line.Driven(), systemNames(f.line)), "\n")
-	if f.line.Inside() {
+func (f *linkedFile) describe(x *linkmodel.File) {
+	l := f.line
+	x.Bsymbolic, x.Linker, x.Collects, x.Complete = l.Bsymbolic, linker(l.Linker), l.GCSections, !l.Shared || l.NoUndefined
+	x.Line, x.Code, x.System = f.says(), l.Code(), l.Takes()
+	in := l.Inside()
+	if x.CxxInside = f.cxxInside || in.Cxx; in.Any {
 		x.Code += "\n" + x.System
 	}
-	if f.line.Foreign() {
-		x.Foreign = "a library of the system may need members of archives"
-	}
-}
-
-func systemNames(l *linkflags.Line) (names []string) {
-	for _, s := range l.Libraries() {
-		names = append(names, s.Name)
-	}
-	return names
 }
 
 // entries returns what is linked into a file, and adds the libraries among that.
-func (l *loading) entries(at loadedFile) (entries []linkmodel.Entry) {
+func (l *loading) entries(file *linkedFile) (entries []linkmodel.Entry) {
 	linked := map[int32]bool{}
-	for _, it := range at.file.items {
-		why := at.unsure
+	for _, it := range file.items {
 		if it.library != nil {
-			f := l.byLink[it.library]
-			if why == "" && it.asNeeded() {
-				why = unsure(f.name)
-			}
-			entries = append(entries, linkmodel.Entry{Library: l.add(f, why), AsNeeded: it.asNeeded(), Group: it.group})
+			entries = append(entries, linkmodel.Entry{Library: l.add(l.byLink[it.library]), AsNeeded: it.asNeeded(), Group: it.group})
 			continue
 		}
 		for _, name := range it.manifests {
@@ -683,12 +580,9 @@ func (l *loading) entries(at loadedFile) (entries []linkmodel.Entry) {
 					// A file of its own.
 					n, ok := l.fileOfUnit[unit]
 					if !ok {
-						if why == "" && it.asNeeded() {
-							why = unsure(l.pool.sources[unit].name)
-						}
 						n = int32(len(l.queue))
 						l.fileOfUnit[unit] = n
-						l.queue = append(l.queue, loadedFile{nil, unit, why})
+						l.queue = append(l.queue, loadedFile{nil, unit})
 					}
 					entries = append(entries, linkmodel.Entry{Library: n, AsNeeded: it.asNeeded(), Group: it.group})
 					continue
@@ -703,14 +597,4 @@ func (l *loading) entries(at loadedFile) (entries []linkmodel.Entry) {
 		}
 	}
 	return entries
-}
-
-// withoutStart tells whether a link is without the files that call main.
-func withoutStart(l *linkflags.Line) bool {
-	return (slices.Contains(l.Flags, "-nostartfiles") || slices.Contains(l.Flags, "-nostdlib")) &&
-		!slices.ContainsFunc(l.Items, func(it linkflags.Item) bool { return strings.HasSuffix(it.Name, "crt1.o") })
-}
-
-func unsure(name string) string {
-	return "--as-needed decides whether " + name + " is loaded"
 }

@@ -564,7 +564,7 @@ func checkInvocation(t testing.TB, choose func(n int) int, stats *invocationStat
 	composer := pool.NewComposer()
 	for i, p := range linked {
 		if s := pool.Symbols.Lookup("main"); s != linkmodel.None { // known from the start, as in an invocation
-			p.Files[0].Needs = []linkmodel.Symbol{s}
+			p.Needs = []linkmodel.Symbol{s}
 		}
 		alone := NewPool()
 		q := programs[i].add(t, alone, map[string]int32{}, linker)

@@ -159,7 +159,7 @@ func (p prog) add(t testing.TB, pool *Pool, known map[string]int32, linker linkm
 				case w == "indirect":
 					x.Files[0].Entries = slices.DeleteFunc(x.Files[0].Entries, func(e linkmodel.Entry) bool { return e.Library == number })
 				case w == "uncertain":
-					file.Uncertain = "a version script"
+					x.Unusual = "a version script"
 				case ok:
 					file.Entries = append(file.Entries, linkmodel.Entry{Library: int32(need[0] - '0')})
 				default:
@@ -178,7 +178,7 @@ func (p prog) add(t testing.TB, pool *Pool, known map[string]int32, linker linkm
 		}
 	}
 	if s := pool.Symbols.Lookup("main"); s != linkmodel.None {
-		x.Files[0].Needs = []linkmodel.Symbol{s}
+		x.Needs = []linkmodel.Symbol{s}
 	}
 	return x
 }

@@ -107,53 +107,27 @@ func (x *Closure) unusual(roots Roots) string {
 	switch resolvers := c.resolvers(); {
 	case x.Unusual != "":
 		return x.Unusual // its lines are
-	case l.Unknown != "":
-		return l.Unknown
+	case l.Unusual != "":
+		return l.Unusual
 	case c.sees&(seesLink|seesDebug) != 0:
 		return "it refers to " + c.seen
 	case len(x.Overridden) > 0 && (several || roots.StaticC):
 		return "it defines " + x.Overridden[0] + " in the place of the system's"
 	case resolvers > 1 || resolvers > 0 && several:
 		return "an indirect function (ifunc) sees the order of relocations"
-	case l.Collected:
-		return "--gc-sections decides what the executable exports"
 	case roots.GarbageCollected && len(c.sets) > 1:
 		return "a linker set, and --gc-sections"
 	case roots.GarbageCollected && several && c.sees&seesNeeds != 0:
 		return "it sees which libraries it needs, and --gc-sections decides that"
+	case roots.GarbageCollected && c.sees&seesTLS != 0 && c.hasNote(flagTLS):
+		return "it sees how much thread-local storage there is, and --gc-sections decides that" // see link-besides/gc-tls
 	case roots.GarbageCollected && several && x.unequal():
 		return "different definitions of a unique symbol, and --gc-sections"
 	}
 	if _, kept := x.copies(); roots.GarbageCollected && !kept {
 		return "a copy relocation that --gc-sections may drop"
 	}
-	if why := oddLine(p); why != "" {
-		return why
-	}
 	return x.oddUnit(several)
-}
-
-// oddLine says what is unusual about the lines of a link, or returns "".
-func oddLine(p *linkmodel.Program) string {
-	for i, f := range p.Files {
-		if why := cmp.Or(f.Uncertain, f.Unsure, f.Foreign); why != "" {
-			return why
-		}
-		on := make([]bool, len(p.Files))
-		libraries := i == 0
-		for _, e := range f.Entries {
-			if e.Library != 0 && e.AsNeeded {
-				return "--as-needed decides whether " + p.Files[e.Library].Name + " is linked"
-			}
-			on[e.Library], libraries = true, libraries || e.Library != 0
-		}
-		on[0], on[i] = true, true
-		// Linkers look at what the libraries on a line refer to.
-		if k := slices.Index(on, false); k >= 0 && libraries && f.Complete {
-			return p.Files[k].Name + " isn't on the line of " + f.Name
-		}
-	}
-	return ""
 }
 
 // oddUnit says what is unusual about the units, reached or not, or returns "".
@@ -175,9 +149,6 @@ func (x *Closure) oddUnit(several bool) string {
 	}
 	for _, in := range l.Instances {
 		u := t.Unit(in.Unit)
-		if len(u.Versioned)+len(u.Needs) > 0 {
-			return "a symbol has a version"
-		}
 		for i := range u.Defs {
 			d := &u.Defs[i]
 			if several && d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED {
@@ -527,6 +498,13 @@ func (c *Composer) notes(flags uint16) iter.Seq2[linkmodel.Instance, string] {
 			}
 		}
 	}
+}
+
+func (c *Composer) hasNote(flags uint16) bool {
+	for range c.notes(flags) {
+		return true
+	}
+	return false
 }
 
 // resolvers returns how many components of the closure are called to find out what a symbol is.

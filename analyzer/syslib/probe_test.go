@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -69,8 +70,8 @@ func write(t *testing.T, p *Probe) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(p.Links, q.Links, cmpopts.IgnoreUnexported(File{}), cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("read is not what was written: %s", diff)
+	if !reflect.DeepEqual(p.Links, q.Links) {
+		t.Errorf("%+v is read, and was written as %+v", q.Links, p.Links)
 	}
 	return string(b)
 }
@@ -318,7 +319,7 @@ func TestProbeLines(t *testing.T) {
 	if links != 4 {
 		t.Errorf("%d links, want 4", links)
 	}
-	if libs, err := p.Loaded(p.Of(parse("-no-pie"), parse("-shared -ldl")), environ(nil).get); err != nil || !slices.ContainsFunc(libs, func(l Library) bool { return l.Name == "loader" }) {
+	if libs, err := p.Loaded(p.Of(parse("-no-pie"), parse("-shared -ldl"))); err != nil || !slices.ContainsFunc(libs, func(l Library) bool { return l.Name == "loader" }) {
 		t.Errorf("%v, %v", libs, err)
 	}
 }
@@ -437,7 +438,7 @@ func FuzzReadProbe(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(p.Links, q.Links, cmpopts.IgnoreUnexported(File{}), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(p.Links, q.Links, cmpopts.EquateEmpty()); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -466,7 +467,7 @@ func TestProbeLoaded(t *testing.T) {
 		for _, line := range []string{"-lm", "-Wl,--as-needed -lm", "-shared -lm", "-lm -pthread"} {
 			parsed := linkflags.Parse(append(strings.Fields(line), flags...), linkflags.Options{})
 			p := probe(t, x, parsed)
-			libs, err := p.Loaded(p.Of(parsed), environ(nil).get)
+			libs, err := p.Loaded(p.Of(parsed))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -478,7 +479,7 @@ func TestProbeLoaded(t *testing.T) {
 		}
 		static := linkflags.Parse(append(flags, "-static"), linkflags.Options{})
 		p := probe(t, x, static)
-		if libs, err := p.Loaded(p.Of(static), environ(nil).get); err != nil || len(libs) > 0 {
+		if libs, err := p.Loaded(p.Of(static)); err != nil || len(libs) > 0 {
 			t.Errorf("-static: %v, %v", libs, err)
 		}
 	})
@@ -510,7 +511,7 @@ func TestData(t *testing.T) {
 	)
 	libraries := func(binary string, data ...string) []Library {
 		t.Helper()
-		p := Program{Binary: path("bazel-out/bin/" + binary), Probed: true, Getenv: environ(nil).get}
+		p := Program{Binary: path("bazel-out/bin/" + binary), Probed: true}
 		for _, d := range data {
 			p.Data = append(p.Data, path(d))
 		}
@@ -551,7 +552,7 @@ func TestData(t *testing.T) {
 		t.Errorf("a missing library doesn't count: %v", got)
 	}
 	for file, want := range map[string]string{"bazel-out/bin/tool": "liba.so (data) loader (data)", "bazel-out/bin/plugin.so": "liba.so (data)", "script": "", "gone": "", "bazel-out/bin/static": ""} {
-		libs, err := Loads(path(file), "", environ(nil).get)
+		libs, err := Loads(path(file), "")
 		var names []string
 		for _, l := range libs {
 			if !strings.HasPrefix(l.Name, "libc.so.6") && !strings.HasPrefix(l.Name, "ld-") {
@@ -568,7 +569,7 @@ func TestData(t *testing.T) {
 	for dirs, want := range map[string]string{"": "liba.so no liblinked.so.1 no near.so", path("far"): "liba.so liblinked.so.1 no near.so"} {
 		os.Mkdir(path("far"), 0o777)
 		compile(t, dir, "-shared -fPIC -o far/liblinked.so.1 a.c")
-		libs, err := LoadsLinked(path("linked.so"), strings.Fields(dirs), environ(nil).get)
+		libs, err := LoadsLinked(path("linked.so"), strings.Fields(dirs))
 		var names []string
 		for _, l := range libs {
 			if l.Name != "libc.so.6" && !strings.HasPrefix(l.Name, "ld-") {
@@ -580,7 +581,7 @@ func TestData(t *testing.T) {
 			t.Errorf("linked, with %q: %s, want %s (%v)", dirs, got, want, err)
 		}
 	}
-	if _, err := LoadsLinked(path("gone"), nil, environ(nil).get); err == nil {
+	if _, err := LoadsLinked(path("gone"), nil); err == nil {
 		t.Error("no error for a library that isn't there")
 	}
 	before := libraries("test", "bazel-out/bin/tool")
@@ -630,16 +631,15 @@ func TestShadowed(t *testing.T) {
 		}
 		return fmt.Sprintf("%x", s[:4])
 	}
-	p := Program{Binary: filepath.Join(dir, "test"), Probed: true, Getenv: environ(nil).get}
+	p := Program{Binary: filepath.Join(dir, "test"), Probed: true}
 	if got := found(p.Libraries()); !strings.Contains(got, sum("one/libb.so")) || !strings.Contains(got, sum("two/libb.so")) {
 		t.Errorf("%s: one of the two doesn't count", got)
 	}
 	// What the program says of where to look, its libraries among the data use as well.
-	unset := environ(nil).get
-	if got := found(Loads(filepath.Join(dir, "plugin.so"), "", unset)); got != "no libb.so (data) 00000000" {
+	if got := found(Loads(filepath.Join(dir, "plugin.so"), "")); got != "no libb.so (data) 00000000" {
 		t.Errorf("without a program: %s", got)
 	}
-	if got, want := found(Loads(filepath.Join(dir, "plugin.so"), filepath.Join(dir, "old"), unset)), "libb.so (data) "+sum("one/libb.so"); got != want {
+	if got, want := found(Loads(filepath.Join(dir, "plugin.so"), filepath.Join(dir, "old"))), "libb.so (data) "+sum("one/libb.so"); got != want {
 		t.Errorf("with a program: %s, want %s", got, want)
 	}
 }

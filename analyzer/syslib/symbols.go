@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -91,39 +92,31 @@ func archiveIndex(r io.Reader) []string {
 	return l
 }
 
-// pack makes lists of names small: one name on each line, an empty line after each
-// list, zstd.
-func pack(lists [][]string) ([]byte, error) {
-	var text []byte
-	for _, names := range lists {
-		for _, name := range names {
-			text = append(append(text, name...), '\n')
-		}
-		text = append(text, '\n')
-	}
-	return packed.Pack(text)
-}
+// names are written in little room.
+type names []string
 
-func unpack(b []byte) ([][]string, error) {
-	text, err := packed.Unpack(b, 1<<28)
+func (l names) MarshalJSON() ([]byte, error) {
+	b, err := packed.Pack([]byte(strings.Join(l, "\n")))
 	if err != nil {
 		return nil, err
 	}
-	var lists [][]string
-	var names []string
-	for line := range strings.Lines(string(text)) {
-		if name := strings.TrimSuffix(line, "\n"); name != "" {
-			names = append(names, name)
-			continue
-		}
-		if !slices.IsSorted(names) {
-			return nil, errors.New("names out of order")
-		}
-		lists = append(lists, names)
-		names = nil
+	return json.Marshal(b)
+}
+
+func (l *names) UnmarshalJSON(b []byte) error {
+	var small []byte
+	if err := json.Unmarshal(b, &small); err != nil {
+		return err
 	}
-	if len(names) > 0 {
-		return nil, io.ErrUnexpectedEOF
+	text, err := packed.Unpack(small, 1<<28)
+	if err != nil {
+		return err
 	}
-	return lists, nil
+	if len(text) == 0 {
+		return nil
+	}
+	if *l = strings.Split(string(text), "\n"); !slices.IsSorted(*l) {
+		return errors.New("names out of order")
+	}
+	return nil
 }
