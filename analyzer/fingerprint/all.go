@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
@@ -293,15 +292,12 @@ func newBatch(tests []*Test) *batch {
 			b.taken[i] = taken
 			for _, f := range b.linked[i] {
 				f.line.FillIn(taken.Name, taken.AsNeeded)
-				f.cxxInside = slices.ContainsFunc(taken.Files, func(l syslib.Library) bool { return cxxArchive.MatchString(l.Name) })
+				f.taken = taken
 			}
 		}
 	})
 	return b
 }
-
-// cxxArchive matches archives of the C++ library.
-var cxxArchive = lazyregexp.New(`^lib.*c\+\+.*\.a$`)
 
 // read reads manifests, and keeps them for reports if keep says so.
 func (b *batch) read(files []string, keep bool) {

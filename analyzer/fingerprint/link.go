@@ -16,6 +16,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
 // # The link file
@@ -170,8 +171,8 @@ type linkedFile struct {
 	prebuilt []string
 	// several says that a link reads a file in several configurations.
 	several bool
-	// cxxInside says that the linker takes members of archives of the C++ library.
-	cxxInside bool
+	// taken is what all links take from the system, or nil.
+	taken *syslib.Taken
 	// opened says that other programs may open the libraries of the test.
 	opened bool
 }
@@ -547,7 +548,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 		}
 		x := linkmodel.File{Name: f.name}
 		if f.line != nil {
-			f.describe(&x)
+			f.describe(&x, pool)
 		}
 		x.Entries = l.entries(f)
 		p.Files = append(p.Files, x)
@@ -556,12 +557,17 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 }
 
 // describe completes a file by what its line says of it as a whole.
-func (f *linkedFile) describe(x *linkmodel.File) {
+func (f *linkedFile) describe(x *linkmodel.File, pool *pool) {
 	l := f.line
 	x.Bsymbolic, x.Linker, x.Collects, x.Complete = l.Bsymbolic, linker(l.Linker), l.GCSections, !l.Shared || l.NoUndefined
 	x.Line, x.Code, x.System = f.says(), l.Code(), l.Takes()
 	in := l.Inside()
-	if x.CxxInside = f.cxxInside || in.Cxx; in.Any {
+	if f.taken != nil {
+		x.CxxWants = pool.Defined(f.taken.Wants)
+	} else {
+		x.CxxInside = in.Cxx
+	}
+	if in.Any {
 		x.Code += "\n" + x.System
 	}
 }

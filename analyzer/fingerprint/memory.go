@@ -174,6 +174,7 @@ func (m *Memory) recall(b *batch) *recalled {
 		if taken := b.taken[i]; taken != nil {
 			key.String(taken.Name)
 			key.Int(int(taken.AsNeeded))
+			key.Strings(taken.Wants)
 		}
 		for _, f := range manifests[i] {
 			if digests[f] == "" {

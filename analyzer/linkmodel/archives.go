@@ -162,7 +162,7 @@ func (s *search) archives(f *File, file int32) (taken []int32, known bool) {
 			case !s.in[i] && m.state <= archived && foreign:
 				// A shared library of C++ has its own copies, so that it doesn't want others. LLD takes the
 				// first copy on the line for an archive of it, and GNU ld one behind it.
-				may = may || !t.isCopy(d) || f.CxxInside && (f.Linker != GNU || e.BehindSystem)
+				may = may || !t.isCopy(d) || (f.CxxInside || slices.Contains(f.CxxWants, d.Symbol)) && (f.Linker != GNU || e.BehindSystem)
 			}
 		}
 		if may {

@@ -18,6 +18,7 @@ func TestCopiesOfTheSystem(t *testing.T) {
 		linkers   []Linker
 		behind    bool
 		cxxInside bool
+		cxxWants  string
 		unknown   bool
 	}{
 		{name: "copies", wants: "f"},
@@ -26,6 +27,8 @@ func TestCopiesOfTheSystem(t *testing.T) {
 		{name: "a definition", wants: "f", copy: "_ZNSt5ctypeIcED0Ev", strong: true, unknown: true},
 		{name: "an archive of C++ behind the program", wants: "f", cxxInside: true, linkers: []Linker{GNU}},
 		{name: "an archive of C++", wants: "f", cxxInside: true, linkers: []Linker{LLD, AnyLinker}, unknown: true},
+		{name: "an archive of C++ that wants it", wants: "f", cxxWants: left, linkers: []Linker{LLD, AnyLinker}, unknown: true},
+		{name: "an archive of C++ that wants something", wants: "f", cxxWants: taken},
 		{name: "an archive of C++ in front", wants: "f", cxxInside: true, behind: true, linkers: []Linker{GNU}, unknown: true},
 		{name: "a library in front", wants: "f", behind: true},
 		{name: "a library in front may define it", wants: taken, behind: true, unknown: true},
@@ -67,6 +70,9 @@ func TestCopiesOfTheSystem(t *testing.T) {
 				{Unit: add(nil, define("f", ""), define(taken, taken)), Lazy: true, Archive: 1, BehindSystem: c.behind},
 				{Unit: add(nil, unused...), Lazy: true, Archive: 1, BehindSystem: c.behind},
 			}}}}
+			if c.cxxWants != "" {
+				p.Files[0].CxxWants = []Symbol{table.Symbol(c.cxxWants)}
+			}
 			for _, s := range []string{taken, left, c.copy} {
 				if s != "" {
 					p.Foreign = append(p.Foreign, table.Symbol(s))

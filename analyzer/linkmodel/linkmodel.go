@@ -65,8 +65,10 @@ type File struct {
 	// they refer to. LLD does so before it decides which libraries the file needs, and what it
 	// exports for them.
 	Collects bool
-	// CxxInside says that archives of the C++ library are linked into the file, or may be.
+	// CxxInside says that archives of the C++ library are linked into the file, and that it isn't known what they want. Else
+	// that is in CxxWants.
 	CxxInside bool
+	CxxWants  []Symbol
 	// Complete says that its references have to be defined in it, or in the
 	// libraries on its line: of executables, and with -z defs.
 	Complete bool

@@ -96,6 +96,9 @@ type File struct {
 	Library
 	// Symbols are what it defines for others, sorted.
 	Symbols names `json:"symbols"`
+	// Wants are the mangled names that an archive of the C++ library refers to and some member of it doesn't
+	// define: linkers take the first definition on the line.
+	Wants names `json:"wants,omitempty"`
 	// Soname is the name under which a loader knows it, or empty: it may be no shared library.
 	Soname string `json:"soname,omitempty"`
 }
@@ -112,6 +115,8 @@ type Taken struct {
 	Files []Library
 	// Needs are the names under which a loader knows those of them that it may have to load.
 	Needs []string
+	// Wants are those of all Files.
+	Wants []string
 
 	program []*File
 }
@@ -143,7 +148,7 @@ func (p *Probe) Of(lines ...*linkflags.Line) *Taken {
 		}
 		for _, f := range link.Files {
 			if !slices.Contains(t.Files, f.Library) {
-				t.Files = append(t.Files, f.Library)
+				t.Files, t.Wants = append(t.Files, f.Library), append(t.Wants, f.Wants...)
 			}
 			if f.Soname != "" && !slices.Contains(t.Needs, f.Soname) {
 				t.Needs = append(t.Needs, f.Soname)
@@ -324,7 +329,7 @@ func (l *Link) opens(shared *Shared, path string) error {
 		if err != nil {
 			return err
 		}
-		f = &File{Library: Library{filepath.Base(path), sum}, Symbols: definitions(path)}
+		f = &File{Library: Library{filepath.Base(path), sum}, Symbols: definitions(path), Wants: wants(path)}
 		if d, err := shared.open(path); err == nil && len(d.sonames) == 1 {
 			f.Soname = d.sonames[0]
 		}

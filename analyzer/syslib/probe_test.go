@@ -161,6 +161,24 @@ func TestProbeDefaults(t *testing.T) {
 	}
 }
 
+// What the C++ library wants of a program that it is linked into.
+func TestProbeWants(t *testing.T) {
+	x := linker(t, "g++", t.TempDir())
+	static, dynamic := linkflags.Parse([]string{"-static-libstdc++"}, linkflags.Options{}), linkflags.Parse(nil, linkflags.Options{})
+	p, err := x.Probe(context.Background(), t.TempDir(), static, dynamic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, p)
+	if got := p.Of(dynamic).Wants; len(got) > 0 {
+		t.Errorf("a shared library wants %q", got)
+	}
+	const ostream, typeName = "_ZNSo5flushEv", "_ZTSSt16_Sp_counted_baseILN9__gnu_cxx12_Lock_policyE2EE"
+	if got := p.Of(static).Wants; !slices.Contains(got, ostream) || slices.Contains(got, typeName) || slices.Contains(got, "malloc") {
+		t.Errorf("an archive wants %d names, %s among them: %v", len(got), ostream, slices.Contains(got, ostream))
+	}
+}
+
 // What only a shared library is linked with, its program can't use.
 func TestProbeSymbolsOfLibraries(t *testing.T) {
 	x := linker(t, "cc", t.TempDir())

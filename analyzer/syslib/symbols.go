@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +57,38 @@ func symbols(file string) []string {
 		}
 	}
 	return l
+}
+
+// cxxArchive matches archives of the C++ library.
+var cxxArchive = regexp.MustCompile(`^lib.*c\+\+.*\.a$`)
+
+// wants returns the mangled names that members of an archive of the C++ library leave undefined, sorted.
+func wants(file string) (l names) {
+	if !cxxArchive.MatchString(filepath.Base(file)) {
+		return nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	const magic, header = 8, 60
+	for at := magic; at+header <= len(b); {
+		size, err := strconv.Atoi(strings.TrimSpace(string(b[at+48 : at+58])))
+		if at += header; err != nil || size < 0 || at+size > len(b) {
+			break
+		}
+		if e, err := elf.NewFile(bytes.NewReader(b[at : at+size])); err == nil {
+			table, _ := e.Symbols()
+			for _, s := range table {
+				if s.Section == elf.SHN_UNDEF && strings.HasPrefix(s.Name, "_Z") {
+					l = append(l, s.Name)
+				}
+			}
+		}
+		at += size + size%2
+	}
+	slices.Sort(l)
+	return slices.Compact(l)
 }
 
 // archiveIndex returns the names in the index of an archive, which follows its
