@@ -66,7 +66,7 @@ type part struct {
 
 // get returns the object of a unit, with an edit of the project that is called by its kind. Whoever asks
 // for edits has put them into the sources.
-func (b *builder) get(c *config, project *project, unit, edit string) (*object, error) {
+func (b *builder) get(ctx context.Context, c *config, project *project, unit, edit string) (*object, error) {
 	once, _ := b.objects.LoadOrStore(filepath.Join(c.name, edit, unit), sync.OnceValues(func() (*object, error) {
 		argv := append([]string{c.driver}, c.flags...)
 		if path.Ext(unit) != ".c" {
@@ -84,7 +84,7 @@ func (b *builder) get(c *config, project *project, unit, edit string) (*object, 
 		o := &object{file: filepath.Join(b.dir, "objects", fmt.Sprintf("%x.o", sum[:16]))}
 		o.manifest = o.file + ".manifest"
 		if _, err := os.Stat(o.file); err != nil { // of an earlier call with -keep
-			if _, err := run(filepath.Join(b.dir, "src"), append(argv, o.file)); err != nil {
+			if _, err := run(ctx, filepath.Join(b.dir, "src"), append(argv, o.file)); err != nil {
 				return nil, err
 			}
 		}
@@ -97,8 +97,8 @@ func (b *builder) get(c *config, project *project, unit, edit string) (*object, 
 	return once.(func() (*object, error))()
 }
 
-func run(dir string, argv []string) ([]byte, error) {
-	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
+func run(ctx context.Context, dir string, argv []string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -138,7 +138,7 @@ func (b *builder) objectsOf(c *config, p *part, v *variant) (names []string, obj
 		if u == at {
 			edit = v.kind
 		}
-		o, err := b.get(c, p.project, u, edit)
+		o, err := b.get(context.Background(), c, p.project, u, edit)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -237,7 +237,7 @@ func (b *builder) build(w *way, dir string, files []*linked) (string, error) {
 			return "", err
 		}
 		var err error
-		if out, err = run(dir, argv); err != nil {
+		if out, err = run(context.Background(), dir, argv); err != nil {
 			return "", err
 		}
 	}

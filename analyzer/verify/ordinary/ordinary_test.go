@@ -12,6 +12,7 @@
 package ordinary
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -53,8 +54,6 @@ func (r *row) String() string {
 	more := strings.Join(r.more, " ")
 	return fmt.Sprintf("%s\t%s\t%s\t%d\t%s", r.way, r.program, r.rung, r.components, more)
 }
-
-const rowsFile = "testdata/rows.txt"
 
 func readRows(t *testing.T) map[string]*row {
 	b, err := os.ReadFile(rowsFile)
@@ -139,7 +138,7 @@ func TestOrdinary(t *testing.T) {
 	}
 }
 
-// small tells whether a way that isn't for all takes a project.
+// takes tells whether programs of a project are linked in a way.
 func (w *way) takes(p *project) bool {
 	c := slices.ContainsFunc(p.libs, func(l library) bool { return strings.HasSuffix(l.srcs[0], ".c") })
 	return (w.all || slices.Contains(small, p.name)) && (c || !w.config.onlyC)
@@ -198,6 +197,13 @@ func libraries(parts map[string]*part, program *part) []*part {
 	return list
 }
 
+// compilers returns a group of calls of compilers, of which no more starts if one fails.
+func compilers() (*errgroup.Group, context.Context) {
+	group, ctx := errgroup.WithContext(context.Background())
+	group.SetLimit(2)
+	return group, ctx
+}
+
 // compile compiles all that the ways need, with each edit, and returns the edits of each project.
 func (b *builder) compile(used []project, parts map[string]*part, chosen []*way) (map[string][]*variant, error) {
 	configs := map[*config]map[*project]bool{}
@@ -212,9 +218,7 @@ func (b *builder) compile(used []project, parts map[string]*part, chosen []*way)
 		}
 	}
 	variants := map[string][]*variant{}
-	group := new(errgroup.Group)
-	group.SetLimit(2)
-	all := func(v *variant) {
+	all := func(v *variant, group *errgroup.Group, ctx context.Context) {
 		for c, projects := range configs {
 			for p := range projects {
 				if v != nil && v.of != p {
@@ -223,10 +227,10 @@ func (b *builder) compile(used []project, parts map[string]*part, chosen []*way)
 				compile := func(of *part) {
 					if v == nil {
 						for _, u := range of.units {
-							group.Go(func() error { _, err := b.get(c, of.project, u, ""); return err })
+							group.Go(func() error { _, err := b.get(ctx, c, of.project, u, ""); return err })
 						}
 					} else if u := path.Join(p.name, v.edit.unit); of.project == p && (v.edit.new || slices.Contains(of.units, u)) {
-						group.Go(func() error { _, err := b.get(c, p, u, v.kind); return err })
+						group.Go(func() error { _, err := b.get(ctx, c, p, u, v.kind); return err })
 					}
 				}
 				for _, x := range p.tests {
@@ -238,57 +242,60 @@ func (b *builder) compile(used []project, parts map[string]*part, chosen []*way)
 			}
 		}
 	}
-	all(nil)
+	group, ctx := compilers()
+	all(nil, group, ctx)
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
 	for _, kind := range kinds {
-		// All projects at once: none uses units of another one's edited.
-		var undo []func() error
-		for i := range used {
-			p := &used[i]
-			if !slices.ContainsFunc(slices.Collect(maps.Values(configs)), func(m map[*project]bool) bool { return m[p] }) {
-				continue
-			}
-			e, err := p.edit(kind, func(name string) (string, error) {
-				text, err := os.ReadFile(b.source(p.name, name))
-				return string(text), err
-			})
-			if err != nil {
-				return nil, err
-			}
-			if e == nil {
-				continue
-			}
-			file := b.source(p.name, e.unit)
-			before, err := os.ReadFile(file)
-			if err != nil && !e.new {
-				return nil, err
-			}
-			if err := os.WriteFile(file, []byte(e.text), 0o666); err != nil {
-				return nil, err
-			}
-			undo = append(undo, func() error {
-				if e.new {
-					return os.Remove(file)
+		if err := func() (failed error) {
+			group, ctx := compilers()
+			// All projects at once: none uses units of another one's edited.
+			for i := range used {
+				p := &used[i]
+				if !slices.ContainsFunc(slices.Collect(maps.Values(configs)), func(m map[*project]bool) bool { return m[p] }) {
+					continue
 				}
-				return os.WriteFile(file, before, 0o666)
-			})
-			v := &variant{kind, e, p}
-			variants[p.name] = append(variants[p.name], v)
-			all(v)
-		}
-		err := group.Wait()
-		for _, f := range undo {
-			err = errors.Join(err, f())
-		}
-		if err != nil {
+				e, undo, err := b.apply(p, kind)
+				switch {
+				case err != nil:
+					return errors.Join(err, group.Wait())
+				case e == nil:
+					continue
+				}
+				defer func() { failed = errors.Join(failed, undo()) }()
+				v := &variant{kind, e, p}
+				variants[p.name] = append(variants[p.name], v)
+				all(v, group, ctx)
+			}
+			return group.Wait()
+		}(); err != nil {
 			return nil, err
 		}
-		group = new(errgroup.Group)
-		group.SetLimit(2)
 	}
 	return variants, nil
+}
+
+// apply makes an edit of a project, and returns what takes it back; there may be none of this kind.
+func (b *builder) apply(p *project, kind string) (e *edited, undo func() error, err error) {
+	e, err = p.edit(kind, func(name string) (string, error) {
+		text, err := os.ReadFile(b.source(p.name, name))
+		return strings.ReplaceAll(string(text), "\r\n", "\n"), err
+	})
+	if e == nil || err != nil {
+		return nil, nil, err
+	}
+	file := b.source(p.name, e.unit)
+	before, err := os.ReadFile(file)
+	if err != nil && !e.new {
+		return nil, nil, err
+	}
+	return e, func() error {
+		if e.new {
+			return os.Remove(file)
+		}
+		return os.WriteFile(file, before, 0o666)
+	}, os.WriteFile(file, []byte(e.text), 0o666)
 }
 
 // rows links and composes all programs of a way.
@@ -426,7 +433,9 @@ func writeRows(t *testing.T, rows map[string]*row) {
 			}
 		}
 	}
-	if err := os.WriteFile(filepath.FromSlash(rowsFile), []byte(b.String()), 0o666); err != nil {
-		t.Fatal(err)
+	for file, text := range map[string]string{rowsFile: b.String(), pageFile: page(rows)} {
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -71,22 +71,22 @@ var projects = []project{{
 	tests: []program{
 		{"coding_test", []string{"util/coding_test.cc"}, []string{"leveldb", "gtest_main"}},
 		{"status_test", []string{"util/status_test.cc"}, []string{"leveldb", "gtest_main"}},
-		{"bloom_test", []string{"util/bloom_test.cc"}, []string{"leveldb", "gtest_main"}},
+		{"crc32c_test", []string{"util/crc32c_test.cc"}, []string{"leveldb", "gtest_main"}},
 		{"c_test", []string{"db/c_test.c"}, []string{"leveldb"}},
 	},
 	edits: edits{
 		library: "leveldb", unit: "util/coding.cc",
 		reached: [2]string{"char buf[5];", "char buf[7];"}, reachedBy: []string{"coding_test", "c_test"},
-		tableIn: "util/crc32c.cc", table: [2]string{"0xf26b8303", "0xf26b8304"}, tableBy: []string{"c_test"},
+		tableIn: "util/crc32c.cc", table: [2]string{"0xf26b8303", "0xf26b8304"}, tableBy: []string{"crc32c_test", "c_test"},
 		swap: "void PutFixed32(",
 	},
 }, {
 	name:  "abseil",
 	flags: []string{"-I{abseil}", "-I{googletest}/googletest/include", "-I{googletest}/googlemock/include"},
 	libs: []library{
-		{name: "absl_strings", srcs: []string{"absl/strings/*.cc", "absl/strings/internal/*.cc", "!*_test.cc", "!*benchmark.cc", "!*/*cord*.cc", "!*/*testing*.cc", "!*/*test_helpers.cc", "!*/*test_util*.cc", "!absl/strings/internal/*_test.cc", "!*/generic_printer*.cc"}, deps: []string{"absl_base"}},
+		{name: "absl_strings", srcs: []string{"absl/strings/*.cc", "absl/strings/internal/*.cc", "!absl/strings/*_test.cc", "!absl/strings/internal/*_test.cc", "!absl/strings/*_benchmark.cc", "!absl/strings/internal/*_benchmark.cc", "!absl/strings/cord*.cc", "!absl/strings/internal/cord*.cc", "!absl/strings/internal/generic_printer.cc", "!absl/strings/internal/pow10_helper.cc"}, deps: []string{"absl_base"}},
 		{name: "absl_base", srcs: []string{
-			"absl/base/log_severity.cc", "absl/base/internal/raw_logging.cc", "absl/base/internal/throw_delegate.cc", "absl/base/internal/sysinfo.cc", "absl/base/internal/cycleclock.cc",
+			"absl/base/log_severity.cc", "absl/base/throw_delegate.cc", "absl/base/internal/raw_logging.cc", "absl/base/internal/sysinfo.cc", "absl/base/internal/cycleclock.cc",
 			"absl/base/internal/spinlock.cc", "absl/base/internal/spinlock_wait.cc", "absl/base/internal/thread_identity.cc", "absl/base/internal/unscaledcycleclock.cc", "absl/numeric/int128.cc",
 		}, linkopts: []string{"-pthread"}},
 	},
@@ -98,7 +98,7 @@ var projects = []project{{
 	edits: edits{
 		library: "absl_strings", unit: "absl/strings/match.cc",
 		reached: [2]string{"return (text.size() >= suffix.size()) &&", "return (text.size() > suffix.size()) &&"}, reachedBy: []string{"match_test"},
-		tableIn: "absl/strings/ascii.cc", table: [2]string{"0x40, 0x40, 0x40, 0x40, 0x40", "0x41, 0x40, 0x40, 0x40, 0x40"}, tableBy: []string{"ascii_test"},
+		tableIn: "absl/strings/ascii.cc", table: [2]string{"0x40, 0x40, 0x40, 0x40, 0x40", "0x41, 0x40, 0x40, 0x40, 0x40"}, tableBy: []string{"ascii_test", "strip_test"},
 		swap: "bool EqualsIgnoreCase(",
 	},
 }, {
@@ -125,8 +125,7 @@ var projects = []project{{
 	tests: []program{{"snappy_unittest", []string{"snappy_unittest.cc"}, []string{"snappy_test_support", "gtest_main"}}},
 	edits: edits{
 		library: "snappy", unit: "snappy-sinksource.cc",
-		reached: [2]string{"memcpy(dest_, data, n);", "memmove(dest_, data, n);"}, reachedBy: []string{"snappy_unittest"},
-		tableIn: "snappy.cc", table: [2]string{"0x0001, 0x0804, 0x1001", "0x0001, 0x0804, 0x1002"}, tableBy: []string{"snappy_unittest"},
+		reached: [2]string{"memcpy(dest_, data, n);", "memcpy(dest_ + 1, data, n);"}, reachedBy: []string{"snappy_unittest"},
 		swap: "void ByteArraySource::Skip(",
 	},
 }, {
@@ -136,8 +135,8 @@ var projects = []project{{
 	tests: []program{{"xmltest", []string{"xmltest.cpp"}, []string{"tinyxml2"}}},
 	edits: edits{
 		library: "tinyxml2", unit: "tinyxml2.cpp",
-		reached: [2]string{"_flags = NEEDS_DELETE | flags;", "_flags = NEEDS_DELETE + flags;"}, reachedBy: []string{"xmltest"},
-		table: [2]string{`{ "amp", 3,		'&' }`, `{ "amp", 3,		'%' }`}, tableBy: []string{"xmltest"},
+		reached: [2]string{"_flags = flags | NEEDS_DELETE;", "_flags = flags + NEEDS_DELETE;"}, reachedBy: []string{"xmltest"},
+		table: [2]string{`{ "amp", 3,		'&'  }`, `{ "amp", 3,		'%'  }`}, tableBy: []string{"xmltest"},
 		swap: "void XMLUtil::ToStr( int v,",
 	},
 }, {
@@ -204,20 +203,20 @@ var projects = []project{{
 	},
 	edits: edits{
 		library: "jansson", unit: "src/pack_unpack.c",
-		reached: [2]string{"s->column = 0;", "s->column = 1;"}, reachedBy: []string{"test_pack"},
-		table: [2]string{`"object", "array"`, `"objekt", "array"`}, tableBy: []string{"test_pack"},
+		reached: [2]string{"s->column = 0;", "s->column = 1;"}, reachedBy: []string{"test_array", "test_pack"},
+		table: [2]string{`"object", "array"`, `"objekt", "array"`}, // of unpacking
 		swap: "int json_vunpack_ex(",
 	},
 }, {
 	name:  "lua",
 	flags: []string{"-DLUA_USE_POSIX"},
-	libs:  []library{{name: "lua", srcs: []string{"src/*.c", "!src/lua.c", "!src/luac.c"}, linkopts: []string{"-lm"}}},
-	tests: []program{{"lua", []string{"src/lua.c"}, []string{"lua"}}},
+	libs:  []library{{name: "lua_lib", srcs: []string{"src/*.c", "!src/lua.c", "!src/luac.c"}, linkopts: []string{"-lm"}}},
+	tests: []program{{"lua", []string{"src/lua.c"}, []string{"lua_lib"}}},
 	edits: edits{
-		library: "lua", unit: "src/lcorolib.c",
+		library: "lua_lib", unit: "src/lcorolib.c",
 		reached: [2]string{"return r + 1;", "return r + 2;"}, reachedBy: []string{"lua"},
 		table: [2]string{`{"create", luaB_cocreate}`, `{"create", luaB_costatus}`}, tableBy: []string{"lua"},
-		swap: "static int luaB_cocreate ",
+		swap: "static int luaB_yieldable ",
 	},
 }, {
 	name:  "bzip2",
