@@ -34,7 +34,7 @@ func (p *project) edit(kind string, read func(name string) (string, error)) (*ed
 	}
 	switch kind {
 	case "comment":
-		e.text = "/* What this is for. */\n" + text
+		e.text = "/* What this is for. */ " + text // lines are in the program with sanitizers
 	case "unreached":
 		e.text = text + "\nint ordinary_unreached(int x) { return 3 * x + 1; }\n"
 	case "libc":

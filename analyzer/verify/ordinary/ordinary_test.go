@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -47,7 +48,7 @@ type row struct {
 	way, program string
 	rung         string
 	components   int
-	more         []string // edits that select it and needn't
+	more         []string // edits that select it and needn't, and in what they differ
 }
 
 func (r *row) String() string {
@@ -138,12 +139,6 @@ func TestOrdinary(t *testing.T) {
 	}
 }
 
-// takes tells whether programs of a project are linked in a way.
-func (w *way) takes(p *project) bool {
-	c := slices.ContainsFunc(p.libs, func(l library) bool { return strings.HasSuffix(l.srcs[0], ".c") })
-	return (w.all || slices.Contains(small, p.name)) && (c || !w.config.onlyC)
-}
-
 // fetch gets the sources, and returns the libraries and programs by name.
 func (b *builder) fetch(used []project) (map[string]*part, error) {
 	parts := map[string]*part{}
@@ -206,37 +201,32 @@ func compilers() (*errgroup.Group, context.Context) {
 
 // compile compiles all that the ways need, with each edit, and returns the edits of each project.
 func (b *builder) compile(used []project, parts map[string]*part, chosen []*way) (map[string][]*variant, error) {
-	configs := map[*config]map[*project]bool{}
+	configs := map[*config]map[*project][]*part{}
 	for _, w := range chosen {
 		for i := range used {
-			if p := &used[i]; w.takes(p) {
+			for _, x := range w.programs(&used[i]) {
 				if configs[w.config] == nil {
-					configs[w.config] = map[*project]bool{}
+					configs[w.config] = map[*project][]*part{}
 				}
-				configs[w.config][p] = true
+				list := append(libraries(parts, parts[x.name]), parts[x.name])
+				configs[w.config][&used[i]] = append(configs[w.config][&used[i]], list...)
 			}
 		}
 	}
 	variants := map[string][]*variant{}
 	all := func(v *variant, group *errgroup.Group, ctx context.Context) {
 		for c, projects := range configs {
-			for p := range projects {
+			for p, list := range projects {
 				if v != nil && v.of != p {
 					continue
 				}
-				compile := func(of *part) {
+				for _, of := range list {
 					if v == nil {
 						for _, u := range of.units {
 							group.Go(func() error { _, err := b.get(ctx, c, of.project, u, ""); return err })
 						}
 					} else if u := path.Join(p.name, v.edit.unit); of.project == p && (v.edit.new || slices.Contains(of.units, u)) {
 						group.Go(func() error { _, err := b.get(ctx, c, p, u, v.kind); return err })
-					}
-				}
-				for _, x := range p.tests {
-					compile(parts[x.name])
-					for _, l := range libraries(parts, parts[x.name]) {
-						compile(l)
 					}
 				}
 			}
@@ -253,7 +243,7 @@ func (b *builder) compile(used []project, parts map[string]*part, chosen []*way)
 			// All projects at once: none uses units of another one's edited.
 			for i := range used {
 				p := &used[i]
-				if !slices.ContainsFunc(slices.Collect(maps.Values(configs)), func(m map[*project]bool) bool { return m[p] }) {
+				if !slices.ContainsFunc(chosen, func(w *way) bool { return len(w.programs(p)) > 0 }) {
 					continue
 				}
 				e, undo, err := b.apply(p, kind)
@@ -315,10 +305,7 @@ func (b *builder) rows(w *way, used []project, parts map[string]*part, variants 
 	var of []composition
 	for i := range used {
 		p := &used[i]
-		if !w.takes(p) {
-			continue
-		}
-		for _, x := range p.tests {
+		for _, x := range w.programs(p) {
 			program := parts[x.name]
 			libs := libraries(parts, program)
 			files, err := b.link(w, program, libs, nil)
@@ -359,7 +346,8 @@ func (b *builder) rows(w *way, used []project, parts map[string]*part, variants 
 	}
 	composed, _ := fingerprint.ComposeAll(tests, nil)
 	var base *fingerprint.Composed
-	var bases []*fingerprint.Composed
+	var reported []*fingerprint.Composed // bases, and what they select needlessly
+	var at []composition
 	for i := range composed {
 		c := &composed[i]
 		if c.Err != nil {
@@ -368,7 +356,7 @@ func (b *builder) rows(w *way, used []project, parts map[string]*part, variants 
 		r, v := of[i].r, of[i].v
 		if v == nil {
 			base = c
-			bases = append(bases, c)
+			reported, at = append(reported, c), append(at, of[i])
 			continue
 		}
 		selected := c.Fingerprint != base.Fingerprint || len(base.Config.AlwaysRun) > 0
@@ -378,19 +366,65 @@ func (b *builder) rows(w *way, used []project, parts map[string]*part, variants 
 			unsound = append(unsound, fmt.Sprintf("%s: %s (%s) must select it", r.program, v.kind, v.edit.unit))
 		}
 		if selected && !must {
-			r.more = append(r.more, v.kind)
+			reported, at = append(reported, c), append(at, of[i])
 		}
 	}
+	contents := make([]map[string]string, len(reported))
 	var mu sync.Mutex
-	fingerprint.Reports(bases, func(i int, report *fingerprint.Report, e error) {
+	fingerprint.Reports(reported, func(i int, report *fingerprint.Report, e error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err = errors.Join(err, e); e == nil {
-			rows[i].rung, rows[i].components = rung(bases[i], report), len(report.Components)
+			contents[i] = content(report)
+			if at[i].v == nil {
+				at[i].r.rung, at[i].r.components = rung(reported[i], report), len(report.Components)
+			}
 		}
 	})
-	return rows, unsound, err
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, x := range at {
+		if x.v == nil {
+			base := contents[i]
+			for k := i + 1; k < len(at) && at[k].v != nil; k++ {
+				x.r.more = append(x.r.more, at[k].v.kind+differences(base, contents[k]))
+			}
+		}
+	}
+	return rows, unsound, nil
 }
+
+// content is what a fingerprint is made of, by the names that explain a difference.
+func content(r *fingerprint.Report) map[string]string {
+	parts := map[string]string{}
+	for _, c := range slices.Concat(r.Contributions, r.Additions) {
+		if c.Name != "code" {
+			parts[strings.ReplaceAll(c.Name, " ", "-")] += c.SHA256
+		}
+	}
+	var local []string
+	for _, c := range r.Components {
+		local = append(local, c.Local)
+	}
+	slices.Sort(local)
+	parts["components"] = strings.Join(local, "")
+	return parts
+}
+
+// differences says in what two contents differ, like "(needs,copies)".
+func differences(a, b map[string]string) string {
+	var names []string
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(sortedKeys(a), sortedKeys(b))))) {
+		if a[name] != b[name] {
+			names = append(names, name)
+		}
+	}
+	return "(" + strings.Join(names, ",") + ")"
+}
+
+// ofOne matches names in reasons that differ from program to program.
+var ofOne = regexp.MustCompile(`\b[0-9a-f]{32}(\.o: )|(section group )[^ ,]+`)
 
 // rung says whether a program is exact, or why it counts as a whole.
 func rung(c *fingerprint.Composed, r *fingerprint.Report) string {
@@ -406,15 +440,15 @@ func rung(c *fingerprint.Composed, r *fingerprint.Report) string {
 	if slices.ContainsFunc(r.Roots, func(x fingerprint.Root) bool { return slices.Contains(x.Why, "exported") }) {
 		why = append(why, "all that is exported")
 	}
-	whole := map[string]int{}
 	for _, u := range r.Units {
 		if len(u.Fallbacks) > 0 {
-			whole[u.Fallbacks[0]]++
+			why = append(why, "units as a whole: "+u.Fallbacks[0])
 		}
 	}
-	for _, reason := range sortedKeys(whole) {
-		why = append(why, fmt.Sprintf("%d units as a whole: %s", whole[reason], reason))
+	for i := range why {
+		why[i] = ofOne.ReplaceAllString(why[i], "${1}${2}…")
 	}
+	why = slices.Compact(slices.Sorted(slices.Values(why)))
 	if len(why) == 0 {
 		return "exact"
 	}

@@ -22,10 +22,7 @@ func TestRows(t *testing.T) {
 		programs, googletest := 0, false
 		for k := range projects {
 			p := &projects[k]
-			if !w.takes(p) {
-				continue
-			}
-			for _, x := range p.tests {
+			for _, x := range w.programs(p) {
 				programs++
 				googletest = googletest || p.name == "googletest"
 				r := rows[w.name+"\t"+p.name+" "+x.name]
@@ -70,7 +67,7 @@ test decides: [` + "`verify/ordinary`" + `](../analyzer/verify/ordinary/ordinary
 	fmt.Fprintf(&b, `; %d programs) as toolchains of Bazel do,
 and makes nine kinds of edits: %s.
 The table is written by that test. "Size" is how many components static programs reach, in per cent of what they reach with shared libraries.
-"Needlessly" counts edits that select a test which they can't change, of all edits that were tried.
+"Needlessly" counts tests that an edit selects though it can't change them; with sanitizers, lines are in the program, and so is their order.
 
 | way | programs | exact | size | needlessly | why not exact |
 |---|---|---|---|---|---|
@@ -92,7 +89,8 @@ The table is written by that test. "Size" is how many components static programs
 				why[r.rung]++
 			}
 			for _, k := range r.more {
-				more[k]++
+				kind, _, _ := strings.Cut(k, "(")
+				more[kind]++
 			}
 			if d := rows[w.dynamic+"\t"+r.program]; d != nil {
 				size := (r.components*100 + d.components/2) / d.components

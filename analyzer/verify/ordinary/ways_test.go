@@ -1,5 +1,10 @@
 package ordinary
 
+import (
+	"slices"
+	"strings"
+)
+
 // A config is how units are compiled.
 type config struct {
 	name, driver string
@@ -42,7 +47,7 @@ type way struct {
 	config      *config
 	kind        kind
 	front, tail []string // words before the objects, and behind the libraries
-	all         bool     // all projects, and not only small ones
+	all         bool     // all programs, and not only some
 	dynamic     string   // the way with shared libraries that it is compared with
 	quick       bool     // also in the lane that decides quickly
 }
@@ -97,5 +102,15 @@ var ways = []way{
 	{name: "clang thin LTO, --start-lib, lld", config: thinLTO, kind: startLib, front: with(byClang[1:], "-flto=thin", "-Wl,--gc-sections"), tail: runtime},
 }
 
-// small are the projects for ways that aren't for all.
-var small = []string{"googletest", "tinyxml2", "jansson", "zlib"}
+// programs returns those of a project that are linked in a way: of few projects the first two, if it isn't all.
+func (w *way) programs(p *project) []program {
+	cxx := !slices.ContainsFunc(p.libs, func(l library) bool { return strings.HasSuffix(l.srcs[0], ".c") })
+	switch {
+	case cxx && w.config.onlyC:
+	case w.all:
+		return p.tests
+	case slices.Contains([]string{"googletest", "jansson", "zlib"}, p.name):
+		return p.tests[:2]
+	}
+	return nil
+}
