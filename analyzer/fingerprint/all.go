@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
@@ -225,8 +226,9 @@ type batch struct {
 	errs      []error // why a test can't be composed
 	links     map[string]*link
 	linked    [][]*linkedFile
-	manifests [][]string // of each test
-	files     []string   // all manifests
+	taken     []*syslib.Taken // by the links of each test, or nil
+	manifests [][]string      // of each test
+	files     []string        // all manifests
 	pool      *pool
 	overrides []linkmodel.Symbol
 	data      *digests
@@ -235,7 +237,7 @@ type batch struct {
 // newBatch finds out what tests are linked from.
 func newBatch(tests []*Test) *batch {
 	b := &batch{
-		tests: tests, errs: make([]error, len(tests)), links: map[string]*link{}, linked: make([][]*linkedFile, len(tests)),
+		tests: tests, errs: make([]error, len(tests)), taken: make([]*syslib.Taken, len(tests)), links: map[string]*link{}, linked: make([][]*linkedFile, len(tests)),
 		manifests: make([][]string, len(tests)), data: new(digests),
 	}
 	opened := make([]bool, len(tests))
@@ -275,8 +277,28 @@ func newBatch(tests []*Test) *batch {
 			}
 		}
 	}
+	parallel(len(tests), func() func(int) {
+		return func(i int) {
+			lines := lines(b.linked[i])
+			if b.errs[i] != nil || len(lines) == 0 {
+				return
+			}
+			var taken *syslib.Taken
+			if taken, b.errs[i] = tests[i].taken(lines); taken == nil {
+				return
+			}
+			b.taken[i] = taken
+			for _, f := range b.linked[i] {
+				f.line.Complete(taken.Name, taken.AsNeeded)
+				f.cxxInside = slices.ContainsFunc(taken.Files, func(l syslib.Library) bool { return cxxArchive.MatchString(l.Name) })
+			}
+		}
+	})
 	return b
 }
+
+// cxxArchive matches archives of the C++ library.
+var cxxArchive = lazyregexp.New(`^lib.*c\+\+.*\.a$`)
 
 // read reads manifests, and keeps them for reports if keep says so.
 func (b *batch) read(files []string, keep bool) {
@@ -290,7 +312,7 @@ func composeAll(tests []*Test, memory *Memory, report func(i int, c *Composed)) 
 	var stats Stats
 	out := make([]Composed, len(tests))
 	b := newBatch(tests)
-	recalled := memory.recall(tests, b.linked, b.links, b.manifests, b.files)
+	recalled := memory.recall(b)
 	var unread []string
 	seen := map[string]bool{}
 	for i := range tests {
@@ -387,13 +409,15 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 	if sum.NotPlain != "" {
 		return Composed{NotPlain: sum.NotPlain}
 	}
+	taken := b.taken[i]
 	if more := slices.Concat(t.LinkFlags, asked); len(more) > 0 || len(lines) == 0 {
 		lines = append(lines, linkflags.Parse(more, linkflags.Options{}))
+		var err error
+		if taken, err = t.taken(lines); err != nil {
+			return Composed{Err: err}
+		}
 	}
-	undefined, taken, err := t.undefined(sum.Unresolved, lines)
-	if err != nil {
-		return Composed{Err: err}
-	}
+	undefined := undefined(sum.Unresolved, lines, taken)
 	if t.Source {
 		// Builtins for functions of a library have the name of these.
 		if i := slices.IndexFunc(undefined, func(s string) bool { return !strings.HasPrefix(s, "__builtin_") }); i >= 0 {

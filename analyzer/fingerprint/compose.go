@@ -296,25 +296,27 @@ func (c *Config) parts(formats Contribution) []Contribution {
 	return more
 }
 
+// taken returns what links by some lines take from the system, or nil if that isn't known.
+func (t *Test) taken(lines []*linkflags.Line) (*syslib.Taken, error) {
+	if t.System != nil {
+		return t.System(lines), nil
+	}
+	if t.Toolchain == "" {
+		return nil, nil
+	}
+	probe, err := syslib.ReadProbe(t.Toolchain)
+	if err != nil || probe == nil {
+		return nil, err
+	}
+	// It knows what is on the lines, and perhaps not what objects and scripts ask for.
+	return probe.Of(lines...), nil
+}
+
 // undefined returns those of symbols that no library of the system defines that
-// lines link, and what t.Toolchain knows of these libraries, if it does. If nothing does, it
+// lines link. If it isn't known what is taken from these, it
 // goes by name: what overrides.txt has, and of libm only if it is on the line.
 // (Drivers for C++ add it themselves.)
-func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined []string, taken *syslib.Taken, err error) {
-	switch {
-	case t.System != nil:
-		taken = t.System(lines)
-	case t.Toolchain != "":
-		probe, err := syslib.ReadProbe(t.Toolchain)
-		if err != nil {
-			return nil, nil, err
-		}
-		// It knows what is on the lines, and perhaps not what objects and scripts
-		// ask for.
-		if probe != nil {
-			taken = probe.Of(lines...)
-		}
-	}
+func undefined(symbols []string, lines []*linkflags.Line, taken *syslib.Taken) []string {
 	math := len(lines) == 0 || slices.ContainsFunc(lines[0].Items, func(it linkflags.Item) bool { return it.Kind == linkflags.Library && it.Name == "m" })
 	return slices.DeleteFunc(slices.Clone(symbols), func(s string) bool {
 		if slices.Contains(byLinkers, s) {
@@ -335,7 +337,7 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 			return !missing
 		}
 		return known || fundamental.MatchString(s)
-	}), taken, nil
+	})
 }
 
 // systemLibrary returns in which library of the system a symbol surely is, or the symbol. The C

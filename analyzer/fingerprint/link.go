@@ -148,11 +148,14 @@ type lineItem struct {
 	archive   int
 	from      string // the archive's name for flags
 	group     int
-	asNeeded  bool
-	system    bool // something of the system is in front of it
+	line      *linkflags.Item // of the line
+	system    bool            // something of the system is in front of it
 	// part says that a library that is known by its content is this file itself.
 	part bool
 }
+
+// asNeeded reports whether the linker may leave a library out.
+func (it *lineItem) asNeeded() bool { return it.line != nil && it.line.AsNeeded != linkflags.No }
 
 // A linkedFile is a file of a test, with its line read.
 type linkedFile struct {
@@ -168,6 +171,8 @@ type linkedFile struct {
 	prebuilt []string
 	// several says that a link reads a file in several configurations.
 	several bool
+	// cxxInside says that the linker takes members of archives of the C++ library.
+	cxxInside bool
 	// opened says that other programs may open the libraries of the test.
 	opened bool
 }
@@ -211,13 +216,14 @@ func (x links) read(l *link, source bool) *linkedFile {
 	for _, it := range f.line.Items {
 		again[it.Group] = again[it.Group] || it.Built == "" && it.Group > 0
 	}
-	for _, it := range f.line.Items {
+	for i := range f.line.Items {
+		it := &f.line.Items[i]
 		file := it.Built
 		if file == "" {
 			system = true
 			continue
 		}
-		item := lineItem{system: system || again[it.Group], asNeeded: it.AsNeeded != linkflags.No, lazy: it.Lazy, group: it.Group}
+		item := lineItem{system: system || again[it.Group], line: it, lazy: it.Lazy, group: it.Group}
 		number := func() {
 			archives++
 			item.archive = archives
@@ -670,7 +676,7 @@ func aboutCode(flags []string) (l []string) {
 // linker is what the model knows of a linker.
 func linker(name string) linkmodel.Linker {
 	switch name {
-	case "bfd", "gold":
+	case "bfd":
 		return linkmodel.GNU
 	case "lld":
 		return linkmodel.LLD
@@ -731,7 +737,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 		}
 	}
 	asNeeded := slices.ContainsFunc(files, func(f *linkedFile) bool {
-		return slices.ContainsFunc(f.items, func(it lineItem) bool { return it.asNeeded })
+		return slices.ContainsFunc(f.items, func(it lineItem) bool { return it.asNeeded() })
 	})
 	var own []string // what the executable's line says
 	if asNeeded && files[0].line != nil {
@@ -780,6 +786,7 @@ func (f *linkedFile) describe(x *linkmodel.File, pool *pool) {
 	if withoutStart(f.line) {
 		x.Unwanted = append(x.Unwanted, pool.Defined([]string{"main"})...)
 	}
+	x.CxxInside = f.cxxInside || f.line.CxxInside()
 	x.Line = f.says()
 	if f.line.Foreign() {
 		x.Foreign = "a library of the system may need members of archives"
@@ -793,10 +800,10 @@ func (l *loading) entries(at loadedFile) (entries []linkmodel.Entry) {
 		why := at.unsure
 		if it.library != nil {
 			f := l.byLink[it.library]
-			if why == "" && it.asNeeded {
+			if why == "" && it.asNeeded() {
 				why = unsure(f.name)
 			}
-			entries = append(entries, linkmodel.Entry{Library: l.add(f, why), AsNeeded: it.asNeeded, Group: it.group})
+			entries = append(entries, linkmodel.Entry{Library: l.add(f, why), AsNeeded: it.asNeeded(), Group: it.group})
 			continue
 		}
 		for _, name := range it.manifests {
@@ -805,14 +812,14 @@ func (l *loading) entries(at loadedFile) (entries []linkmodel.Entry) {
 					// A file of its own.
 					n, ok := l.fileOfUnit[unit]
 					if !ok {
-						if why == "" && it.asNeeded {
+						if why == "" && it.asNeeded() {
 							why = unsure(l.pool.sources[unit].name)
 						}
 						n = int32(len(l.queue))
 						l.fileOfUnit[unit] = n
 						l.queue = append(l.queue, loadedFile{nil, unit, why})
 					}
-					entries = append(entries, linkmodel.Entry{Library: n, AsNeeded: it.asNeeded, Group: it.group})
+					entries = append(entries, linkmodel.Entry{Library: n, AsNeeded: it.asNeeded(), Group: it.group})
 					continue
 				}
 				// An archive that is on the line twice is searched twice.

@@ -79,6 +79,12 @@ func (l *Line) Inside() bool {
 		slices.ContainsFunc(l.Libraries(), func(s SystemLibrary) bool { return s.Static })
 }
 
+// CxxInside reports whether l asks for libraries of C++ that are linked into the file.
+func (l *Line) CxxInside() bool {
+	return l.Static || l.end.Static || slices.Contains(l.Flags, "-static-libstdc++") ||
+		slices.ContainsFunc(l.Libraries(), func(s SystemLibrary) bool { return s.Static && strings.Contains(s.Name, "c++") })
+}
+
 // TakesWhatIsNeeded tells whether references decide what l takes from the system: its
 // libraries, or members of those that are linked into the file.
 func (l *Line) TakesWhatIsNeeded() bool { return l.Inside() || l.LoadsWhatIsNeeded() }

@@ -162,6 +162,20 @@ type Options struct {
 	// content counts elsewhere. Of files that the line names by a path, outputs
 	// are known in any case.
 	Built func(path string) bool
-	// AsNeeded is the driver's default, as a probe tells it.
-	AsNeeded Choice
+}
+
+// Complete fills in what l leaves to the driver: which linker it calls, and whether it
+// passes --as-needed. Both may be unknown: "" and Default.
+func (l *Line) Complete(linker string, asNeeded Choice) {
+	if l.Linker == "" {
+		l.Linker = linker
+	}
+	for i := range l.Items {
+		if l.Items[i].AsNeeded == Default {
+			l.Items[i].AsNeeded = asNeeded
+		}
+	}
+	if l.end.AsNeeded == Default {
+		l.end.AsNeeded = asNeeded
+	}
 }

@@ -244,11 +244,20 @@ func foreign(l *Line) []string {
 }
 
 func TestDefaultOfTheDriver(t *testing.T) {
-	l := Parse(strings.Fields("-lx -Wl,--push-state,--no-as-needed -ly -Wl,--pop-state -lz"), Options{AsNeeded: Yes})
-	if got, want := dump(l), "items: -lx[as-needed] -ly[needed] -lz[as-needed]"; got != want {
+	l := Parse(strings.Fields("-lx -Wl,--push-state,--no-as-needed -ly -Wl,--pop-state -lz"), Options{})
+	if l.Complete("", Default); l.Linker != "" || !l.LoadsWhatIsNeeded() {
+		t.Error("the driver's default is known")
+	}
+	l.Complete("lld", Yes)
+	l.Complete("bfd", No)
+	if l.Linker != "lld" {
+		t.Errorf("the linker is %q", l.Linker)
+	}
+	const want = "items: -lx[as-needed] -ly[needed] -lz[as-needed]"
+	if got := dump(l); got != want+"; linker: lld" {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	if got, want := dump(Parse(l.System(), Options{})), dump(l); got != want {
+	if got := dump(Parse(l.System(), Options{})); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }

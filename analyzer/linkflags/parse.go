@@ -26,7 +26,7 @@ func newParser(o Options) *parser {
 	if o.Built == nil {
 		o.Built = func(string) bool { return false }
 	}
-	return &parser{Line: new(Line), options: o, state: State{AsNeeded: o.AsNeeded}}
+	return &parser{Line: new(Line), options: o}
 }
 
 func (p *parser) finish() *Line {

@@ -38,6 +38,7 @@ type search struct {
 	epoch uint32
 	out   []int32
 	in    []bool
+	sure  []bool // of entries in the file: no library of the system has what they are taken for
 }
 
 // mark is what is known of a symbol at a place of the line.
@@ -138,8 +139,12 @@ func (s *search) archives(f *File) (taken []int32, ok bool) {
 		taken = s.lld(f)
 	default:
 		taken = slices.Clone(s.gnu(f))
+		sure := slices.Clone(s.sure)
 		if !slices.Equal(taken, s.lld(f)) {
 			s.doubt("which linker it is isn't known, and they take different members of archives, or in another order")
+		}
+		for i := range sure {
+			s.sure[i] = s.sure[i] && sure[i]
 		}
 		// Others link what is taken in the order of the line.
 		i := 0
@@ -163,6 +168,8 @@ func (s *search) archives(f *File) (taken []int32, ok bool) {
 			case !s.in[i]:
 			case s.at(d.Symbol).perhaps:
 				s.doubt("a library needs " + t.Name(d.Symbol) + " of a member of an archive, unless its linker has dropped what does")
+			case t.isCopy(d) && f.Foreign == "" && s.sure[i]:
+				// It would be taken as well if the library of C++ in front defined this.
 			case slices.Contains(f.Unwanted, d.Symbol), e.BehindSystem && (f.Foreign != "" || slices.Contains(s.p.Foreign, d.Symbol)), slices.Contains(startFiles, t.Name(d.Symbol)):
 				s.doubt("something else may define " + t.Name(d.Symbol) + ", which a member of an archive defines as well, or nothing needs it")
 			}
@@ -180,7 +187,10 @@ func (s *search) archives(f *File) (taken []int32, ok bool) {
 			if m.state == tentative && rank(d.Binding) != common {
 				s.doubt("a member of an archive defines what is a tentative definition elsewhere: " + t.Name(d.Symbol))
 			}
-			if m.state <= archived && slices.Contains(s.p.Foreign, d.Symbol) {
+			// A shared library of C++ has its own copies, so that it doesn't want others. LLD takes the
+			// first copy on the line for an archive of it, and GNU ld one behind it.
+			own := t.isCopy(d) && !(f.CxxInside && (f.Linker != GNU || e.BehindSystem))
+			if m.state <= archived && !own && slices.Contains(s.p.Foreign, d.Symbol) {
 				may, why = true, "a library of the system may need "+t.Name(d.Symbol)+", which a member of an archive defines"
 			}
 		}
@@ -201,8 +211,10 @@ var startFiles = []string{"_start", "_init", "_fini", "_IO_stdin_used", "__data_
 func (s *search) start(f *File) {
 	s.epoch = s.tick()
 	s.out = s.out[:0]
-	s.in = slices.Grow(s.in[:0], len(f.Entries))[:len(f.Entries)]
-	clear(s.in)
+	for _, l := range []*[]bool{&s.in, &s.sure} {
+		*l = slices.Grow((*l)[:0], len(f.Entries))[:len(f.Entries)]
+		clear(*l)
+	}
 	for _, x := range f.Needs {
 		s.want(f, x, false, false)
 	}
@@ -246,6 +258,7 @@ func (s *search) want(f *File, x Symbol, weak, hidden bool) {
 		m.state = unknown
 	case m.state == archived && !weak:
 		m.state = wanted
+		s.sure[m.entry] = s.certain(f, m.entry, x)
 		s.take(f, m.entry)
 		return
 	}
@@ -356,16 +369,28 @@ func (s *search) archive(f *File, start, end int) {
 	for n := -1; n != len(s.out); {
 		n = len(s.out)
 		for k := start; k < end; k++ {
-			if !s.in[k] && s.wants(f.Entries[k].Unit) {
+			if !s.in[k] && s.wants(f, int32(k)) {
 				s.take(f, int32(k))
 			}
 		}
 	}
 }
 
-// wants says whether the unit defines something that is wanted.
-func (s *search) wants(unit int32) bool {
-	return slices.ContainsFunc(s.Table.units[unit].Defs, func(d Def) bool { return s.at(d.Symbol).state == wanted })
+// wants reports whether the unit of an entry defines something that is wanted.
+func (s *search) wants(f *File, i int32) (wants bool) {
+	for _, d := range s.Table.units[f.Entries[i].Unit].Defs {
+		if s.at(d.Symbol).state == wanted {
+			wants = true
+			s.sure[i] = s.sure[i] || s.certain(f, i, d.Symbol)
+		}
+	}
+	return wants
+}
+
+// certain reports whether an entry is surely taken if x is wanted: nothing of the system in front of
+// it defines x.
+func (s *search) certain(f *File, i int32, x Symbol) bool {
+	return !f.Entries[i].BehindSystem || f.Foreign == "" && !slices.Contains(s.p.Foreign, x)
 }
 
 // lld takes members as lld does.
@@ -377,7 +402,7 @@ func (s *search) lld(f *File) []int32 {
 			s.library(f, e.Library)
 		case !e.Lazy:
 			s.take(f, int32(i))
-		case s.wants(e.Unit):
+		case s.wants(f, int32(i)):
 			s.take(f, int32(i))
 		default:
 			for _, d := range s.Table.units[e.Unit].Defs {

@@ -84,6 +84,8 @@ type File struct {
 	// Foreign is why files without units on the line may need any symbol, or
 	// empty.
 	Foreign string
+	// CxxInside says that archives of the C++ library are linked into the file, or may be.
+	CxxInside bool
 	// Complete says that its references have to be defined in it, or in the
 	// libraries on its line: of executables, and with -z defs.
 	Complete bool

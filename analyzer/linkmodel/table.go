@@ -195,6 +195,13 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 	return n
 }
 
+// isCopy reports whether a definition is a copy of an inline function, of a template or of what
+// belongs to a type: whoever refers to it has one. What replaces operator new or delete is none.
+func (t *Table) isCopy(d Def) bool {
+	name := t.Name(d.Symbol)
+	return d.Group != None && strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_Zn") && !strings.HasPrefix(name, "_Zd")
+}
+
 func hides(v manifest.Visibility) bool {
 	return v == manifest.Visibility_VISIBILITY_HIDDEN || v == manifest.Visibility_VISIBILITY_INTERNAL
 }

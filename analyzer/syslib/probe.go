@@ -81,6 +81,10 @@ type Link struct {
 	// Linker is the linker's own name and version, and the flags that it gets,
 	// without directories.
 	Linker []string
+	// Name is the linker: "bfd", "gold", "lld" or "mold".
+	Name string
+	// AsNeeded says whether the driver passes --as-needed unless it is told otherwise.
+	AsNeeded linkflags.Choice
 	// Files are the files that the linker opens: start files, runtime libraries
 	// of the compiler, libraries that flags name, linker scripts behind them. In
 	// the order of the link, each one once.
@@ -101,6 +105,9 @@ type File struct {
 type Taken struct {
 	// Linker has the linkers of all lines.
 	Linker []string
+	// Name and AsNeeded are those that all links agree about, else "" and linkflags.Default.
+	Name     string
+	AsNeeded linkflags.Choice
 	// Files are those of all lines, each once.
 	Files []Library
 	// Needs are the names under which a loader knows those of them that it may have to load.
@@ -125,6 +132,15 @@ func (p *Probe) Of(lines ...*linkflags.Line) *Taken {
 			return nil
 		}
 		t.Linker = append(t.Linker, link.Linker...)
+		if i == 0 {
+			t.Name, t.AsNeeded = link.Name, link.AsNeeded
+		}
+		if link.Name != t.Name {
+			t.Name = ""
+		}
+		if link.AsNeeded != t.AsNeeded {
+			t.AsNeeded = linkflags.Default
+		}
 		for _, f := range link.Files {
 			if !slices.Contains(t.Files, f.Library) {
 				t.Files = append(t.Files, f.Library)
@@ -334,7 +350,10 @@ func dependencies(s string) []string {
 
 var directory = regexp.MustCompile(`([=,]|^)[^=,]*/`)
 
-var version = regexp.MustCompile(`^(GNU (ld|gold)|.*LLD|mold)\b.*\d`)
+var version = regexp.MustCompile(`^(GNU ld|GNU gold|.*LLD|mold)\b.*\d`)
+
+// linkerNames are the linkers by the ends of what version matches.
+var linkerNames = map[string]string{"ld": "bfd", "gold": "gold", "LLD": "lld", "mold": "mold"}
 
 // command reads how the driver called the linker for object from what it said.
 func (l *Link) command(out []byte, object string) error {
@@ -347,6 +366,8 @@ func (l *Link) command(out []byte, object string) error {
 			call = linkflags.Split(line)
 		case name == "" && version.MatchString(line):
 			name = line
+			words := strings.Fields(version.FindStringSubmatch(line)[1])
+			l.Name = linkerNames[words[len(words)-1]]
 		}
 	}
 	if len(call) == 0 || name == "" {
@@ -365,6 +386,14 @@ func (l *Link) command(out []byte, object string) error {
 		}
 	}
 	for _, item := range line.Items {
+		if item.Name == object {
+			// Drivers say it in front of all that they are told to link. Linkers' own default is
+			// --no-as-needed.
+			l.AsNeeded = linkflags.No
+			if item.AsNeeded == linkflags.Yes {
+				l.AsNeeded = linkflags.Yes
+			}
+		}
 		// Libraries that the driver itself asks for, and how.
 		l.Linker = append(l.Linker, strings.TrimSpace(filepath.Base(item.Name)+" "+item.State.String()))
 	}
@@ -381,7 +410,7 @@ func (p *Probe) Loaded(t *Taken, getenv func(string) string) ([]Library, error) 
 }
 
 // probeFormat is the version of the file format of a Probe.
-const probeFormat = 4
+const probeFormat = 5
 
 // probeFile is the file of a Probe, or says why there is none.
 type probeFile struct {
@@ -399,9 +428,11 @@ type probedFile struct {
 }
 
 type probedLink struct {
-	Line   string   `json:"line"`
-	Linker []string `json:"linker"`
-	Files  []int    `json:"files"` // indices
+	Line     string           `json:"line"`
+	Linker   []string         `json:"linker"`
+	Name     string           `json:"name"`
+	AsNeeded linkflags.Choice `json:"as_needed"`
+	Files    []int            `json:"files"` // indices
 }
 
 // Write writes p to a file. If p is nil, the file says why nothing is known: then
@@ -414,7 +445,7 @@ func (p *Probe) Write(file string, unknown error) error {
 		number := map[*File]int{}
 		var symbols [][]string
 		for _, l := range p.Links {
-			link := probedLink{Line: l.Line, Linker: l.Linker}
+			link := probedLink{Line: l.Line, Linker: l.Linker, Name: l.Name, AsNeeded: l.AsNeeded}
 			for _, f := range l.Files {
 				n, ok := number[f]
 				if !ok {
@@ -483,7 +514,7 @@ func parseProbe(b []byte) (*Probe, error) {
 	}
 	p := new(Probe)
 	for _, x := range in.Links {
-		l := Link{Line: x.Line, Linker: x.Linker}
+		l := Link{Line: x.Line, Linker: x.Linker, Name: x.Name, AsNeeded: x.AsNeeded}
 		if len(l.Linker) == 0 {
 			return nil, errors.New("no linker")
 		}

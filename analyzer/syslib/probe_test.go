@@ -125,6 +125,41 @@ func TestProbeSymbols(t *testing.T) {
 	})
 }
 
+// What a line leaves to the driver.
+func TestProbeDefaults(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ driver, flags, name string }{{"gcc", "-fuse-ld=bfd", "bfd"}, {"gcc", "-fuse-ld=lld", "lld"}, {"clang", "-fuse-ld=lld", "lld"}} {
+		x := linker(t, c.driver, dir)
+		for flag, want := range map[string]linkflags.Choice{"--as-needed": linkflags.Yes, "--no-as-needed": linkflags.No} {
+			// Distributions have such drivers.
+			wrapper := filepath.Join(dir, c.driver+flag)
+			if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nexec "+x.Path+" -Wl,"+flag+" \"$@\"\n"), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			program := linkflags.Parse([]string{c.flags}, linkflags.Options{})
+			library := linkflags.Parse([]string{c.flags, "-shared", "-Wl,--as-needed", "-lm"}, linkflags.Options{})
+			p, err := Linker{Path: wrapper, Dir: dir}.Probe(context.Background(), t.TempDir(), program, library)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, "probe.json")
+			if err := p.Write(file, nil); err != nil {
+				t.Fatal(err)
+			}
+			if p, err = ReadProbe(file); err != nil {
+				t.Fatal(err)
+			}
+			if taken := p.Of(program, library); taken.Name != c.name || taken.AsNeeded != want {
+				t.Errorf("%s: %q, as-needed %d, want %q, %d", wrapper, taken.Name, taken.AsNeeded, c.name, want)
+			}
+			p.Links[1].Name, p.Links[1].AsNeeded = "mold", linkflags.Yes+linkflags.No-want
+			if taken := p.Of(program, library); taken.Name != "" || taken.AsNeeded != linkflags.Default {
+				t.Errorf("links don't agree: %q, as-needed %d", taken.Name, taken.AsNeeded)
+			}
+		}
+	}
+}
+
 // What only a shared library is linked with, its program can't use.
 func TestProbeSymbolsOfLibraries(t *testing.T) {
 	x := linker(t, "cc", t.TempDir())
@@ -385,7 +420,7 @@ func FuzzReadProbe(f *testing.F) {
 	}
 	line := linkflags.Parse(nil, linkflags.Options{})
 	crt, libc := &File{Library: Library{Name: "crt1.o"}, Symbols: []string{"_start"}}, &File{Library: Library{Name: "libc.so.6"}, Symbols: []string{"free", "malloc"}}
-	whole := file(f, &Probe{Links: []Link{{LineID(line), []string{"GNU ld 2"}, []*File{crt, libc}}, {"0", []string{"LLD 21"}, []*File{libc}}}})
+	whole := file(f, &Probe{Links: []Link{{LineID(line), []string{"GNU ld 2"}, "bfd", linkflags.Yes, []*File{crt, libc}}, {"0", []string{"LLD 21"}, "lld", linkflags.No, []*File{libc}}}})
 	f.Add(whole)
 	f.Add(file(f, nil))
 	f.Add(bytes.Replace(whole, []byte("1\n"), []byte("2\n"), 1))
