@@ -424,7 +424,7 @@ func differences(a, b map[string]string) string {
 }
 
 // ofOne matches names in reasons that differ from program to program.
-var ofOne = regexp.MustCompile(`\b[0-9a-f]{32}(\.o: )|(section group )[^ ,]+`)
+var ofOne = regexp.MustCompile(`\b[0-9a-f]{32}\.o: | (of the section group) [^ ,]+`)
 
 // rung says whether a program is exact, or why it counts as a whole.
 func rung(c *fingerprint.Composed, r *fingerprint.Report) string {
@@ -446,7 +446,7 @@ func rung(c *fingerprint.Composed, r *fingerprint.Report) string {
 		}
 	}
 	for i := range why {
-		why[i] = ofOne.ReplaceAllString(why[i], "${1}${2}…")
+		why[i] = ofOne.ReplaceAllString(why[i], " $1")
 	}
 	why = slices.Compact(slices.Sorted(slices.Values(why)))
 	if len(why) == 0 {
