@@ -43,6 +43,11 @@ func TestRows(t *testing.T) {
 	if t.Failed() {
 		return
 	}
+	if *update {
+		if err := os.WriteFile(pageFile, []byte(page(rows)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	b, err := os.ReadFile(pageFile)
 	if err != nil || string(b) != page(rows) {
 		t.Errorf("%s isn't what %s says (%v): write it with -update", pageFile, rowsFile, err)
