@@ -365,7 +365,7 @@ func (b *builder) rows(w *way, used []project, parts map[string]*part, variants 
 		if must && !selected {
 			unsound = append(unsound, fmt.Sprintf("%s: %s (%s) must select it", r.program, v.kind, v.edit.unit))
 		}
-		if selected && !must {
+		if selected && !must && !w.may(v.kind) {
 			reported, at = append(reported, c), append(at, of[i])
 		}
 	}

@@ -72,7 +72,7 @@ test decides: [` + "`verify/ordinary`" + `](../analyzer/verify/ordinary/ordinary
 	fmt.Fprintf(&b, `; %d programs) as toolchains of Bazel do,
 and makes nine kinds of edits: %s.
 The table is written by that test. "Size" is how many components static programs reach, in per cent of what they reach with shared libraries.
-"Needlessly" counts tests that an edit selects though it can't change them; with sanitizers, lines are in the program, and so is their order.
+"Needlessly" counts tests that an edit selects though it can't change them.
 
 | way | programs | exact | size | needlessly | why not exact |
 |---|---|---|---|---|---|

@@ -32,6 +32,12 @@ var (
 
 func sanitized(by string) []string { return append(fastbuild[:4:4], "-fsanitize="+by) }
 
+// may says whether an edit may select a program because of a sanitizer: each unit registers itself when the
+// program starts, and lines are in what is registered.
+func (w *way) may(kind string) bool {
+	return (kind == "file" || kind == "order") && slices.ContainsFunc(w.config.flags, func(f string) bool { return strings.HasPrefix(f, "-fsanitize") })
+}
+
 // kind is what cc_libraries are for a link.
 type kind string
 
