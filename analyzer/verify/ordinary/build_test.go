@@ -129,8 +129,10 @@ func (b *builder) objectsOf(c *config, p *part, v *variant) (names []string, obj
 	if v != nil && v.of == p.project {
 		at = path.Join(v.of.name, v.edit.unit)
 		if v.edit.new && p.name == v.of.edits.library {
-			units = append(slices.Clip(units), at)
-			slices.Sort(units)
+			sorted := slices.IsSorted(units) // found by a pattern
+			if units = append(slices.Clip(units), at); sorted {
+				slices.Sort(units)
+			}
 		}
 	}
 	for _, u := range units {
