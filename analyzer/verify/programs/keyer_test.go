@@ -1,20 +1,16 @@
 package programs
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
@@ -84,7 +80,7 @@ func composedWithout(p *program, source bool, idle map[string]bool) (string, err
 		}
 		t.Links = append(t.Links, file)
 	}
-	t.System = p.system
+	t.System = probes.By(p.c.driver(p.v.cxx()), probes.Dir)
 	c, _ := fingerprint.ComposeAll([]*fingerprint.Test{t}, nil)
 	switch {
 	case c[0].Err != nil:
@@ -97,41 +93,6 @@ func composedWithout(p *program, source bool, idle map[string]bool) (string, err
 		return "", fmt.Errorf("%w: %q", errAlwaysRun, c[0].Config.AlwaysRun)
 	}
 	return fmt.Sprintf("%s %x", c[0].Fingerprint, p.run()), nil
-}
-
-// probed are the probes of a driver.
-type probed struct {
-	shared syslib.Shared
-	known  sync.Map // by lines: func() *syslib.Taken
-}
-
-var probes = map[string]*probed{"gcc": {}, "g++": {}, "clang": {}, "clang++": {}}
-
-// system returns what links by some lines take from the system, as a probe says. It is nil if a probe
-// can't link so, as it would be for the rules.
-func (p *program) system(lines []*linkflags.Line) *syslib.Taken {
-	driver := p.c.driver(p.v.cxx())
-	var key string
-	for _, l := range lines {
-		key += syslib.LineID(l) + " "
-	}
-	known, _ := probes[driver].known.LoadOrStore(key, sync.OnceValue(func() *syslib.Taken {
-		path, err := exec.LookPath(driver)
-		if err != nil {
-			return nil
-		}
-		tmp, err := os.MkdirTemp("", "probe-")
-		if err != nil {
-			return nil
-		}
-		defer os.RemoveAll(tmp)
-		probe, err := syslib.Linker{Path: path, Dir: tmp, Shared: &probes[driver].shared}.Probe(context.Background(), tmp, lines...)
-		if err != nil {
-			return nil
-		}
-		return probe.Of(lines...)
-	}))
-	return known.(func() *syslib.Taken)()
 }
 
 // describe returns the link file of a file, with more units.
