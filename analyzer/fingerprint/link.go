@@ -493,6 +493,10 @@ func linker(name string) linkmodel.Linker {
 		return linkmodel.GNU
 	case "lld":
 		return linkmodel.LLD
+	case "gold":
+		return linkmodel.Gold
+	case "mold":
+		return linkmodel.Mold
 	}
 	return linkmodel.AnyLinker
 }

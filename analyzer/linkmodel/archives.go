@@ -118,28 +118,37 @@ func (s *search) archives(f *File, file int32) (taken []int32, known bool) {
 			return nil, false
 		}
 	}
-	if f.Linker != LLD {
-		taken = slices.Clone(s.gnu(f, file))
-	}
-	if f.Linker != GNU {
-		sure := slices.Clone(s.sure)
-		other := s.lld(f, file)
-		if f.Linker == AnyLinker {
-			for i := range s.sure {
-				s.sure[i] = s.sure[i] && sure[i]
-			}
-			// Mold links what is taken in the order of the line.
-			i := 0
-			for _, e := range f.Entries {
-				if i < len(taken) && e.Library == 0 && e.Unit == taken[i] {
-					i++
-				}
-			}
-			if i < len(taken) || !slices.Equal(taken, other) {
-				s.odd("linkers don't agree which members of archives they take, or in which order")
+	switch f.Linker {
+	case GNU, Gold:
+		taken = s.gnu(f, file)
+	case LLD:
+		taken = s.lld(f, file)
+	case Mold:
+		s.lld(f, file)
+		for i, e := range f.Entries {
+			if s.in[i] {
+				taken = append(taken, e.Unit)
 			}
 		}
-		taken = other
+		s.shadows(f)
+	default:
+		taken = slices.Clone(s.gnu(f, file))
+		sure := slices.Clone(s.sure)
+		if !slices.Equal(taken, s.lld(f, file)) {
+			s.odd("linkers don't agree which members of archives they take, or in which order")
+		}
+		i := 0
+		for _, e := range f.Entries {
+			if i < len(taken) && e.Library == 0 && e.Unit == taken[i] {
+				i++
+			}
+		}
+		if i < len(taken) {
+			s.odd("linkers don't agree in which order they link members of archives")
+		}
+		for i := range s.sure {
+			s.sure[i] = s.sure[i] && sure[i]
+		}
 	}
 	var left []Entry // that a library of the system may have a linker take
 	for i, e := range f.Entries {
@@ -173,6 +182,25 @@ func (s *search) archives(f *File, file int32) (taken []int32, known bool) {
 		s.odd("a library of the system may need a member of an archive")
 	}
 	return taken, true
+}
+
+// shadows finds symbols that members of archives and libraries define: mold takes the first on the line of them, LLD the library's.
+func (s *search) shadows(f *File) {
+	shared := map[Symbol]bool{}
+	for _, e := range f.Entries {
+		if e.Library != 0 {
+			for _, u := range s.taken[e.Library] {
+				for _, d := range s.Table.units[u].Defs {
+					shared[d.Symbol] = shared[d.Symbol] || !hides(d.Visibility)
+				}
+			}
+		}
+	}
+	for _, e := range f.Entries {
+		if e.Lazy && slices.ContainsFunc(s.Table.units[e.Unit].Defs, func(d Def) bool { return shared[d.Symbol] }) {
+			s.odd("a library and a member of an archive define the same")
+		}
+	}
 }
 
 // startFiles are symbols that the files define which drivers put in front of all others.

@@ -106,10 +106,14 @@ const (
 	// AnyLinker stands for a linker that isn't known: only what GNU ld and
 	// lld have in common is certain.
 	AnyLinker Linker = iota
-	// GNU ld searches an archive where it stands on the line. So does gold.
+	// GNU ld searches an archive where it stands on the line.
 	GNU
 	// LLD takes members for all references on the line.
 	LLD
+	// Gold searches archives as GNU ld does.
+	Gold
+	// Mold takes the members that LLD takes, and links them in the order of the line.
+	Mold
 )
 
 // Place is a definition in a linked file.
@@ -466,7 +470,7 @@ func (l *Linked) bind(f *File, file int32, instances []Instance, base int32) {
 		switch {
 		case x.rank == 0:
 			y.own, y.exported = true, false // weak, and nothing
-			l.doubt(s, f.Linker == AnyLinker)
+			l.doubt(s, f.Linker != GNU && f.Linker != LLD)
 		case hides(x.visibility):
 			y.own, y.exported = true, false
 		case x.visibility == manifest.Visibility_VISIBILITY_PROTECTED, f.Bsymbolic:
@@ -522,7 +526,7 @@ func (l *Linked) define(x *slot, d Def, instance int32, f *File) {
 		x.globals++
 	}
 	switch {
-	case r == unique && x.rank == weak && f.Linker == AnyLinker:
+	case r == unique && x.rank == weak && f.Linker != GNU && f.Linker != LLD:
 		l.odd("linkers don't agree which definition of " + l.Table.Name(d.Symbol) + " they take")
 		return
 	case r == unique && x.rank == weak && f.Linker == LLD:

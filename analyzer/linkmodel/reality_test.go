@@ -745,8 +745,8 @@ func TestReality(t *testing.T) {
 	if testing.Short() {
 		programs = 4
 	}
-	kinds := map[string]Linker{"bfd": GNU, "gold": AnyLinker, "lld": LLD}
-	for _, linker := range []string{"bfd", "gold", "lld"} {
+	kinds := map[string]Linker{"bfd": GNU, "gold": Gold, "lld": LLD, "mold": Mold}
+	for _, linker := range []string{"bfd", "gold", "lld", "mold"} {
 		t.Run(linker, func(t *testing.T) {
 			if _, err := exec.LookPath("ld." + linker); err != nil {
 				t.Skip(err)
