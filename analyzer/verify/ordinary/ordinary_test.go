@@ -432,13 +432,8 @@ func rung(c *fingerprint.Composed, r *fingerprint.Report) string {
 	if len(c.Config.AlwaysRun) > 0 {
 		why = append(why, "always runs: "+c.Config.AlwaysRun[0])
 	}
-	for _, a := range r.Additions {
-		if slices.Contains([]string{"placement", "as-needed libraries", "whole program", "libraries"}, a.Name) {
-			why = append(why, a.Name)
-		}
-	}
-	if slices.ContainsFunc(r.Roots, func(x fingerprint.Root) bool { return slices.Contains(x.Why, "exported") }) {
-		why = append(why, "all that is exported")
+	if c.Unusual != "" {
+		why = append(why, "as a whole: "+c.Unusual)
 	}
 	for _, u := range r.Units {
 		if len(u.Fallbacks) > 0 {
