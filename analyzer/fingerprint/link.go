@@ -355,32 +355,16 @@ func lineFlags(files []*linkedFile) (l []string) {
 	return l
 }
 
-// order returns in which order libraries of the system and what Bazel has built are on
-// a line, unless all that is built comes first: both may define a symbol, and linkers
-// search archives in that order.
-//
-// Of a line that isn't understood all words count as they stand: what is a script to a
+// order returns in which order archives of the system and what Bazel has built are on a line, unless all that is
+// built comes first. Of a line that isn't understood all words count as they stand: what is a script to a
 // linker, or changes what it makes of the words behind it, has no other trace.
 func (f *linkedFile) order() []string {
-	if f.unusual() != "" {
-		b := frame.New("tasting order of a link 1")
-		f.words(&b)
-		return []string{fmt.Sprintf("order: %x", b.Sum128())}
+	if f.unusual() == "" {
+		return f.line.Order()
 	}
-	order, system, matters := []string{"order:"}, false, false
-	for _, it := range f.line.Items {
-		name := it.Name
-		if it.Built == "" {
-			system = true
-		} else {
-			name, matters = "(built)"+linkflags.Neutral(it.Built), matters || system
-		}
-		order = append(order, name)
-	}
-	if !matters {
-		return nil
-	}
-	return []string{strings.Join(order, " ")}
+	b := frame.New("tasting order of a link 1")
+	f.words(&b)
+	return []string{fmt.Sprintf("order: %x", b.Sum128())}
 }
 
 // words appends all words of the line, and what files of parameters have of it.

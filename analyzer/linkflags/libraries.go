@@ -86,6 +86,25 @@ func (l *Line) Inside() (in Inside) {
 	return in
 }
 
+// Order says in which order the items are, if an archive of the system is in front of a file that the build makes: both may
+// define a symbol, and linkers search archives in that order. Else it returns nil.
+func (l *Line) Order() []string {
+	words, system := []string{"order:"}, l.fromSystem()
+	inside, behind, matters := l.Inside().Any, false, false
+	for _, it := range l.Items {
+		if it.Built == "" {
+			behind = behind || inside || !system[0].runtime
+			words, system = append(words, it.Name), system[1:]
+		} else {
+			words, matters = append(words, "(built)"+Neutral(it.Built)), matters || behind
+		}
+	}
+	if !matters {
+		return nil
+	}
+	return []string{strings.Join(words, " ")}
+}
+
 // Takes says what l takes from the system, whatever kind of file it links.
 func (l *Line) Takes() string {
 	words := slices.DeleteFunc(once(l.system), kind.MatchString)

@@ -101,11 +101,13 @@ func TestNeeds(t *testing.T) {
 		collects bool
 		other    string // defined in front as well
 		foreign  bool
+		start    bool // it is what start files need
 		linkers  []Linker
 		needed   bool
 	}{
 		{name: "a reference", needed: true},
 		{name: "none", ref: &manifest.Reference{Name: "g"}},
+		{name: "what start files need", ref: &manifest.Reference{Name: "g"}, start: true, needed: true},
 		{name: "a weak one", ref: &manifest.Reference{Name: "f", Weak: true}},
 		{name: "what a compiler may drop", inexact: true},
 		{name: "of a member of an archive", lazy: true},
@@ -135,6 +137,9 @@ func TestNeeds(t *testing.T) {
 			}
 			if c.foreign {
 				p.Foreign = []Symbol{table.Symbol("f")}
+			}
+			if c.start {
+				p.Needs = []Symbol{table.Symbol("f")}
 			}
 			l := NewLinked(table)
 			l.Link(p)

@@ -329,7 +329,8 @@ func needs(t *Table, p *Program, by, at int) bool {
 			library(e.Library, false)
 		}
 	}
-	return slices.ContainsFunc(f.Entries[:at], func(e Entry) bool {
+	// Start files are in front of all, and refer to main.
+	return by == 0 && slices.ContainsFunc(p.Needs, func(s Symbol) bool { return exports[s] }) || slices.ContainsFunc(f.Entries[:at], func(e Entry) bool {
 		return e.Library == 0 && !e.Lazy && t.units[e.Unit].Exact &&
 			slices.ContainsFunc(t.units[e.Unit].Refs, func(r Ref) bool {
 				return !r.Weak && exports[r.Symbol] && !slices.Contains(p.Foreign, r.Symbol) // else the system's may come first

@@ -228,7 +228,11 @@ func (b *builder) build(w *way, dir string, files []*linked) (string, error) {
 	}
 	var out []byte
 	for _, f := range slices.Backward(files) { // each library before those that need it
-		argv := append([]string{w.config.driver, "-Wl,--trace,--trace"}, f.Words...)
+		says := "-Wl,--trace,--trace"
+		if slices.Contains(f.Words, "-fuse-ld=mold") {
+			says = "-Wl,--print-map" // its --trace has all members
+		}
+		argv := append([]string{w.config.driver, says}, f.Words...)
 		if f.Kind == "archive" {
 			argv = append([]string{"ar", "rcsD", f.Output}, f.Words...)
 		}
