@@ -68,6 +68,11 @@ func (s *session) compose(ctx context.Context) (code int, err error) {
 	for _, f := range fallbacks {
 		s.fallbacks = append(s.fallbacks, report.Fallback{Source: f.Source, Rung: f.Rung, Reason: f.Reason, Tests: f.Tests})
 	}
+	for i, t := range known {
+		if why := results[i].Unusual; why != "" {
+			s.fallbacks = append(s.fallbacks, report.Fallback{Source: t.label, Rung: "whole program", Reason: why, Tests: 1})
+		}
+	}
 	parallel(runtime.NumCPU(), numbers(len(known)), func(i int) {
 		t := known[i]
 		if results[i].Err != nil {
@@ -334,7 +339,7 @@ func (s *session) machine(ctx context.Context, t *test, run *fingerprint.Run) er
 	}
 	system, err := s.prober.libraries(ctx, t.description, t.lines)
 	switch {
-	case t.remote && slices.ContainsFunc(t.lines, (*linkflags.Line).Inside):
+	case t.remote && slices.ContainsFunc(t.lines, func(l *linkflags.Line) bool { return l.Inside().Any }):
 		return errStatic // it may be another machine that links
 	case err != nil || t.remote:
 		return err

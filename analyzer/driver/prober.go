@@ -123,11 +123,10 @@ type loads struct {
 
 func (x *loads) find(f loaded) {
 	x.once.Do(func() {
-		unset := func(string) string { return "" }
 		if f.linked {
-			x.libs, x.err = syslib.LoadsLinked(f.file, strings.Split(f.dirs, ":"), unset)
+			x.libs, x.err = syslib.LoadsLinked(f.file, strings.Split(f.dirs, ":"))
 		} else {
-			x.libs, x.err = syslib.Loads(f.file, f.program, unset)
+			x.libs, x.err = syslib.Loads(f.file, f.program)
 		}
 	})
 }
@@ -172,6 +171,6 @@ func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Li
 		return nil, err
 	}
 	s := &system{taken: probe.Of(lines...), program: probe.Program()}
-	s.loaded, err = probe.Loaded(s.taken, func(string) string { return "" })
+	s.loaded, err = probe.Loaded(s.taken)
 	return s, err
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -126,6 +127,9 @@ func (s *session) summary(ctx context.Context) {
 		}
 	}
 	fmt.Fprintf(s.Out, ": %s.\n", strings.Join(parts, ", "))
+	if n, why := s.whole(); n > 0 {
+		fmt.Fprintf(s.Out, "%d of %s counted as a whole: %s (docs/fallbacks.md).\n", n, count(len(rows), "test"), why)
+	}
 	if s.cost.deciding > 0 {
 		// What deciding has compiled, tests that are run would have needed anyway.
 		fmt.Fprintf(s.Out, "Deciding took %.1fs, %.1fs of it CPU time of the analysis", s.cost.deciding.Seconds(), s.cost.analysis.Seconds())
@@ -134,6 +138,23 @@ func (s *session) summary(ctx context.Context) {
 		}
 		fmt.Fprintln(s.Out, ".")
 	}
+}
+
+// whole returns how many tests count as a whole, and the most frequent reasons.
+func (s *session) whole() (n int, why string) {
+	reasons := map[string]int{}
+	for _, t := range s.tests {
+		if t.composition != nil && t.composition.Unusual != "" {
+			n++
+			reasons[t.composition.Unusual]++
+		}
+	}
+	list := slices.SortedFunc(maps.Keys(reasons), func(a, b string) int { return cmp.Or(reasons[b]-reasons[a], strings.Compare(a, b)) })
+	const shown = 3
+	if len(list) > shown {
+		list = append(list[:shown], fmt.Sprintf("and %d more reasons", len(list)-shown))
+	}
+	return n, strings.Join(list, "; ")
 }
 
 // rows are the lines of the summary, in order.

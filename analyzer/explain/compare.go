@@ -26,6 +26,7 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
 )
 
 // Category says what sort of thing differs.
@@ -205,28 +206,43 @@ func diffBindings(before, after *fingerprint.Report) []Difference {
 	return l
 }
 
-// diffAdditions compares additions. Those that follow from components are left
-// out, unless only additions differ.
+// diffAdditions compares additions. The shape of a link and orders of addresses may follow from components: they
+// are left out, unless only additions differ. Of a program that counts as a whole there are the sources that differ.
 func diffAdditions(before, after *fingerprint.Report, only bool) []Difference {
-	sums := func(r *fingerprint.Report) map[string]string {
+	of := func(list []fingerprint.Contribution) map[string]string {
 		m := map[string]string{}
-		for _, a := range r.Additions {
-			m[a.Name] = a.SHA256
+		for _, a := range list {
+			m[a.Name] += a.SHA256
 		}
 		return m
 	}
-	old, new := sums(before), sums(after)
+	old, new := of(before.Additions), of(after.Additions)
 	var l []Difference
 	all := maps.Clone(old)
 	maps.Copy(all, new)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if old[name] != new[name] && (only || name != "contested" && name != "sharing") {
-			d := Difference{Category: CompositionChanged, Key: name, Before: old[name], After: new[name]}
-			if name == "contested" {
-				d.Gone, d.New = undecided(before), undecided(after)
-			}
-			l = append(l, d)
+		if old[name] == new[name] || !only && (name == refgraph.Shape || name == refgraph.Types) {
+			continue
 		}
+		d := Difference{Category: CompositionChanged, Key: name, Before: old[name], After: new[name]}
+		switch name {
+		case refgraph.Shape:
+			d.Gone, d.New = undecided(before), undecided(after)
+		case refgraph.Content:
+			d.Before, d.After = before.Unusual, after.Unusual
+			x, y := of(before.Linked), of(after.Linked)
+			for _, source := range slices.Sorted(maps.Keys(y)) {
+				if x[source] != y[source] {
+					d.New = append(d.New, source)
+				}
+			}
+			for _, source := range slices.Sorted(maps.Keys(x)) {
+				if y[source] == "" {
+					d.Gone = append(d.Gone, source)
+				}
+			}
+		}
+		l = append(l, d)
 	}
 	if only && len(l) == 0 {
 		l = append(l, Difference{Category: CompositionChanged, Key: "roots", Before: codeOf(before), After: codeOf(after)})

@@ -16,6 +16,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest/manifesttest"
+	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
 	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
@@ -78,13 +79,14 @@ func TestExplainComponents(t *testing.T) {
 			[]Difference{
 				{Category: ComponentAdded, Key: "malloc", AfterFile: "c.c", Path: []string{"malloc"}},
 				{Category: RootsChanged, Key: "malloc", After: "replaces malloc of a system library"},
+				{Category: CompositionChanged, Key: refgraph.Content, After: "it defines malloc in the place of the system's", New: []string{"a.c", "b.c", "c.c"}},
 			}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := Compare(computed(t, base), computed(t, tc.new))
 			for i := range c.Differences {
 				d := &c.Differences[i]
-				if d.Category != RootsChanged { // hashes
+				if d.Category != RootsChanged && d.Category != CompositionChanged { // hashes
 					if (d.Before == "") != (d.Category == ComponentAdded || d.Category == LinksChanged) || (d.After == "") != (d.Category == ComponentRemoved || d.Category == LinksChanged) {
 						t.Errorf("%s %s: before %q, after %q", d.Category, d.Key, d.Before, d.After)
 					}
@@ -108,6 +110,7 @@ func TestExplainComponents(t *testing.T) {
 	want := []Difference{
 		{Category: ComponentRemoved, Key: "malloc", Before: c.Differences[0].Before, Kind: "function", BeforeFile: "c.c", Path: []string{"malloc"}},
 		{Category: RootsChanged, Key: "malloc", Before: "replaces malloc of a system library"},
+		{Category: CompositionChanged, Key: refgraph.Content, Before: "it defines malloc in the place of the system's", Gone: []string{"a.c", "b.c", "c.c"}},
 	}
 	if d := cmp.Diff(want, c.Differences); d != "" || c.Equal {
 		t.Errorf("(-want +got):\n%s", d)
@@ -174,7 +177,7 @@ func TestExplainMatchesWhatIsRenumbered(t *testing.T) {
 	for _, d := range Compare(one, two).Differences {
 		got = append(got, string(d.Category)+" "+d.Key)
 	}
-	if d := cmp.Diff([]string{"added malloc", "added s (b.c)", "roots malloc"}, got); d != "" {
+	if d := cmp.Diff([]string{"added malloc", "added s (b.c)", "roots malloc", "composition " + refgraph.Content}, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
@@ -307,8 +310,10 @@ func TestExplainGolden(t *testing.T) {
 		},
 		"composition": func(old, new *fingerprint.Report) {
 			code(new)
-			old.Additions = []fingerprint.Contribution{{Name: "sharing", SHA256: "00"}}
-			new.Additions = []fingerprint.Contribution{{Name: "debug", SHA256: "01"}, {Name: "placement", SHA256: "02"}, {Name: "sharing", SHA256: "03"}}
+			old.Additions = []fingerprint.Contribution{{Name: refgraph.Shape, SHA256: "00"}}
+			new.Additions = []fingerprint.Contribution{{Name: refgraph.Content, SHA256: "01"}, {Name: refgraph.Own, SHA256: "02"}}
+			new.Unusual = "it refers to dlsym"
+			new.Linked = []fingerprint.Contribution{{Name: "a.cc", SHA256: "03"}, {Name: "b.cc", SHA256: "04"}}
 		},
 		"order": func(old, new *fingerprint.Report) {
 			code(new)
@@ -320,7 +325,7 @@ func TestExplainGolden(t *testing.T) {
 			// Who uses them is in another place; what they are is as it was.
 			open := []fingerprint.Contested{{Symbol: "_ZN4shop5priceEv", Copies: []string{"a.cc", "b.cc"}, Winners: 2}, {Symbol: "same", Copies: []string{"a.cc", "b.cc"}, Winners: 1}}
 			old.Contested, new.Contested = open, open
-			old.Additions, new.Additions = []fingerprint.Contribution{{Name: "contested", SHA256: "00"}}, []fingerprint.Contribution{{Name: "contested", SHA256: "01"}}
+			old.Additions, new.Additions = []fingerprint.Contribution{{Name: refgraph.Shape, SHA256: "00"}}, []fingerprint.Contribution{{Name: refgraph.Shape, SHA256: "01"}}
 		},
 		"compiler": func(old, new *fingerprint.Report) {
 			code(new)

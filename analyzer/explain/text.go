@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
+	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
 )
 
 // How much of a comparison is shown unless all is asked for.
@@ -127,8 +128,10 @@ func (d *Difference) text(w io.Writer, all bool) {
 				fmt.Fprintf(w, "  (%d more)\n", len(d.symbols())-i)
 				break
 			}
-			name, copies, _ := strings.Cut(s, ": ")
-			fmt.Fprintf(w, "  %s: %s\n", Readable(name, all), copies)
+			if name, copies, ok := strings.Cut(s, ": "); ok {
+				s = Readable(name, all) + ": " + copies
+			}
+			fmt.Fprintf(w, "  %s\n", s)
 		}
 	}
 	if len(d.Path) > 1 {
@@ -148,7 +151,7 @@ func (d *Difference) text(w io.Writer, all bool) {
 	}
 }
 
-// symbols are those of a difference of contested symbols, with their definitions.
+// symbols are contested ones, with their definitions, or the sources of a program that counts as a whole.
 func (d *Difference) symbols() []string {
 	if len(d.New) > 0 {
 		return d.New
@@ -215,7 +218,11 @@ func (d *Difference) line(all bool) string {
 		}
 		return fmt.Sprintf("execution starts at: %s (%s, before %s)", Readable(d.Key, all), d.After, d.Before)
 	case CompositionChanged:
-		return "composition: " + cmp.Or(compositions[d.Key], d.Key) + d.undecided(all)
+		why := ""
+		if d.Key == refgraph.Content {
+			why = " (" + cmp.Or(d.After, d.Before) + ")"
+		}
+		return "composition: " + cmp.Or(compositions[d.Key], d.Key) + why + d.undecided(all)
 	case BindingChanged:
 		symbol := Readable(d.Key, all)
 		of := func(s string) string { return symbol + strings.TrimPrefix(s, d.Key) }
@@ -327,38 +334,12 @@ func Readable(id string, all bool, options ...demangle.Option) string {
 
 // compositions says what the additions to a closure mean.
 var compositions = map[string]string{
-	"attributes":              "the objects differ in what holds for a whole program: ABI, control-flow protection, an executable stack",
-	"contested":               "the definitions of a symbol, of which it can't be told which one is taken, are linked in another way",
-	"copies":                  "code that isn't position-independent refers to other symbols of libraries, and so the executable has other copies of variables, or addresses of functions",
-	"debug":                   "debug information differs, and the test reads it",
-	"dependencies":            "which libraries need which others differs, and so may the order in which they are initialised",
-	"files":                   "the linked files, or what they define, differ, and the test asks for that",
-	"hidden":                  "what the program defines in the place of a library of the system is, or isn't, for this library",
-	"indirect":                "libraries refer to what isn't on the line of the executable, which linkers may refuse",
-	"kinds":                   "what is linked has code for another kind of executable or library, which a linker may refuse",
-	"kinds of libraries":      "a library has code that isn't made for libraries, which a linker may refuse",
-	"protected":               "code that isn't position-independent refers to other symbols of libraries that are protected or thread-local, which linkers refuse",
-	"unusual":                 "sections, symbols or relocations that linkers may refuse, or make something else of other code for, differ",
-	"versions":                "other versions of symbols of libraries are asked for, which may not be there",
-	"levels":                  "a library that defines what one of the system does as well is needed by others, and so either may come first",
-	"as-needed libraries":     "which libraries linkers may leave out differs, or what these would bring",
-	"large":                   "sections may be too large for where linkers put them, or aren't any more",
-	"libraries":               "something in the libraries of the test differs, reached or not, and a program, script or library among its data, or a program that is told their names, may open them",
-	"mentions":                "other files mention what the program has in the place of the system's, and linkers export by that",
-	"mentioned":               "a library of the system may look symbols up, and linkers export others of the executable",
-	"start-up symbols":        "functions that a linker puts into each file, as atexit, are called in other files",
-	"roots":                   "the same components that run by themselves are in other linked files, so that they may run in another order",
-	"needs":                   "other symbols of libraries of the system are needed, and that decides which of them is loaded, or what of them is linked",
-	"needs of files":          "a file needs another library of the system, and so what is initialised may be so in another order",
-	"open":                    "something else is said of a symbol of which it can't be told what a linker makes of it",
-	"order of addresses":      "variables or functions are in another order in memory, and the test orders them by their addresses",
-	"order of literals":       "strings are in another order in memory, and the test orders them by their addresses",
-	"order of types":          "types that are compared by the addresses of their names are in another order in memory",
-	"places":                  "equal functions or variables are in other units, or in another order, and the test sees names, lines or places",
-	"placement":               "what is linked isn't known for certain, and the lines of the links differ",
-	"sharing":                 "the same functions share their static variables differently",
-	"thread-local references": "a symbol is taken to be thread-local, and isn't, which a linker may refuse",
-	"whole program":           "the objects differ, and the test reads its own program",
-	"weak references":         "the executable refers weakly to other symbols that only libraries off its line define, for which a linker may take nothing",
-	"thread-local storage":    "there is more or less thread-local storage, and the test can see that",
+	refgraph.Content:   "the whole program counts, and differs",
+	refgraph.Libraries: "something in the libraries of the test differs, reached or not, and a program, script or library among its data, or a program that is told their names, may open them",
+	refgraph.Literals:  "strings are in another order in memory, and the test orders them by their addresses",
+	refgraph.Order:     "variables or functions are in another order in memory, and the test orders them by their addresses",
+	refgraph.Own:       "the objects differ, and the test reads its own program",
+	refgraph.Shape:     "the link has another shape: other files or flags, other libraries of the system that are needed, or other definitions of one symbol",
+	refgraph.Types:     "types that are compared by the addresses of their names are in another order in memory",
+	"roots":            "the same components are put together in another way",
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
@@ -38,6 +39,8 @@ type Composed struct {
 	// NotPlain is why evidence by source can't decide about the test, if that was
 	// asked for: then there is nothing else.
 	NotPlain string
+	// Unusual is why all that the test links counts, or empty.
+	Unusual string
 	// Of a test with Idle, Idle are those of its functions that count by their names, sorted, Entered the
 	// others that could, and Opaque is why nothing may be replayed by the trace, or empty.
 	Idle    []string
@@ -225,8 +228,9 @@ type batch struct {
 	errs      []error // why a test can't be composed
 	links     map[string]*link
 	linked    [][]*linkedFile
-	manifests [][]string // of each test
-	files     []string   // all manifests
+	taken     []*syslib.Taken // by the links of each test, or nil
+	manifests [][]string      // of each test
+	files     []string        // all manifests
 	pool      *pool
 	overrides []linkmodel.Symbol
 	data      *digests
@@ -235,7 +239,7 @@ type batch struct {
 // newBatch finds out what tests are linked from.
 func newBatch(tests []*Test) *batch {
 	b := &batch{
-		tests: tests, errs: make([]error, len(tests)), links: map[string]*link{}, linked: make([][]*linkedFile, len(tests)),
+		tests: tests, errs: make([]error, len(tests)), taken: make([]*syslib.Taken, len(tests)), links: map[string]*link{}, linked: make([][]*linkedFile, len(tests)),
 		manifests: make([][]string, len(tests)), data: new(digests),
 	}
 	opened := make([]bool, len(tests))
@@ -275,6 +279,23 @@ func newBatch(tests []*Test) *batch {
 			}
 		}
 	}
+	parallel(len(tests), func() func(int) {
+		return func(i int) {
+			lines := lines(b.linked[i])
+			if b.errs[i] != nil || len(lines) == 0 {
+				return
+			}
+			var taken *syslib.Taken
+			if taken, b.errs[i] = tests[i].taken(lines); taken == nil {
+				return
+			}
+			b.taken[i] = taken
+			for _, f := range b.linked[i] {
+				f.line.FillIn(taken.Name, taken.AsNeeded)
+				f.taken = taken
+			}
+		}
+	})
 	return b
 }
 
@@ -290,7 +311,7 @@ func composeAll(tests []*Test, memory *Memory, report func(i int, c *Composed)) 
 	var stats Stats
 	out := make([]Composed, len(tests))
 	b := newBatch(tests)
-	recalled := memory.recall(tests, b.linked, b.links, b.manifests, b.files)
+	recalled := memory.recall(b)
 	var unread []string
 	seen := map[string]bool{}
 	for i := range tests {
@@ -379,39 +400,36 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 	lines := lines(files)
 	var code *refgraph.Closure
 	if *known == nil {
-		var places []int
-		code, places = closure(t, p, composer, files, lines, b.overrides, asked)
-		*known = summarise(t, code, files, places, lines)
+		code = closure(t, p, composer, files, lines, b.overrides, asked)
+		*known = summarise(t, code, files, lines)
 	}
 	sum := *known
 	if sum.NotPlain != "" {
 		return Composed{NotPlain: sum.NotPlain}
 	}
+	taken := b.taken[i]
 	if more := slices.Concat(t.LinkFlags, asked); len(more) > 0 || len(lines) == 0 {
 		lines = append(lines, linkflags.Parse(more, linkflags.Options{}))
+		var err error
+		if taken, err = t.taken(lines); err != nil {
+			return Composed{Err: err}
+		}
 	}
-	undefined, taken, err := t.undefined(sum.Unresolved, lines)
-	if err != nil {
-		return Composed{Err: err}
-	}
+	undefined := undefined(sum.Unresolved, lines, taken)
 	if t.Source {
 		// Builtins for functions of a library have the name of these.
 		if i := slices.IndexFunc(undefined, func(s string) bool { return !strings.HasPrefix(s, "__builtin_") }); i >= 0 {
 			return Composed{NotPlain: "nothing defines " + undefined[i] + ", and compilers leave references out"}
 		}
 	}
-	lineFlags := sum.Flags
-	if len(undefined) > 0 {
-		lineFlags = sum.FlagsUndefined
-	}
-	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, lineFlags, asked), lines, inputs, undefined, taken, files, b.data)
+	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, sum.Flags, asked), lines, inputs, undefined, taken, files, b.data)
 	if err != nil {
 		return Composed{Err: err}
 	}
 	for _, f := range files {
 		c.Prebuilt = append(c.Prebuilt, f.prebuilt...)
 	}
-	c.Manifests = manifests
+	c.Manifests, c.Unusual = manifests, sum.Unusual
 	if t.Idle != nil {
 		c.Idle, c.Entered, c.Opaque = code.Idle, code.Entered, code.Opaque
 	}
@@ -422,76 +440,70 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 	return *c
 }
 
-// closure composes the code of a test. It returns also the index in files of each linked file,
-// as model does.
-func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, lines []*linkflags.Line, overrides []linkmodel.Symbol, asked []string) (*refgraph.Closure, []int) {
-	flags := slices.Clone(t.LinkFlags)
+// closure composes the code of a test.
+func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, lines []*linkflags.Line, overrides []linkmodel.Symbol, asked []string) *refgraph.Closure {
+	program := model(files, t.Roots.symbols(), overrides, p)
+	roots := refgraph.Roots{Symbols: t.Roots.symbols(), Overrides: overrides, Opened: files[0].opened, StaticC: len(lines) == 0, Idle: t.Idle, System: systemLibrary}
 	for _, l := range lines {
-		flags = append(flags, l.System()...)
+		roots.StaticC = roots.StaticC || l.Inside().C
 	}
-	flags = append(flags, asked...)
-	roots := t.Roots
-	roots.LinkFlags = slices.Concat(roots.LinkFlags, flags)
-	for _, f := range files {
-		roots.Exported = roots.Exported || f.line != nil && (f.line.Exported || f.line.Foreign())
+	if flags := slices.Concat(t.LinkFlags, t.Roots.LinkFlags, asked); len(flags) > 0 {
+		lines = append(slices.Clip(lines), linkflags.Parse(flags, linkflags.Options{}))
 	}
-	// A linker script can refer to any symbol.
-	roots.Exported = roots.Exported || len(t.LinkInputs) > 0
-	resolved := roots.resolve()
-	// Sections with the same content become one, with all that is in them.
-	folds := func(f string) bool { return strings.HasSuffix(f, "icf=all") }
-	resolved.Everything = len(t.LinkInputs) > 0 || slices.ContainsFunc(flags, folds) || slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.Everything })
-	resolved.GarbageCollected = slices.ContainsFunc(flags, collects)
-	resolved.Foreign = slices.ContainsFunc(lines, (*linkflags.Line).Foreign)
-	resolved.Initialises = slices.ContainsFunc(flags, initialises)
-	if !resolved.Foreign {
-		resolved.System = systemLibrary
+	roots.GarbageCollected = slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.GCSections })
+	program.Unusual = t.unusual(files, lines)
+	return composer.Compose(program, roots)
+}
+
+// unusual says which words of the lines, or what else that the build says, make a link unusual, or
+// returns "".
+func (t *Test) unusual(files []*linkedFile, lines []*linkflags.Line) string {
+	switch {
+	case t.Roots.Exported:
+		return "any definition may be looked up by name"
+	case len(t.LinkInputs) > 0:
+		return "a link reads " + path.Base(t.LinkInputs[0]) // which link isn't known
 	}
-	resolved.NoCopies = slices.ContainsFunc(flags, func(f string) bool { return strings.HasSuffix(f, "nocopyreloc") })
-	resolved.TakesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).TakesWhatIsNeeded)
-	resolved.LoadsWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).LoadsWhatIsNeeded)
-	resolved.SeesWhatIsNeeded = len(lines) == 0 || slices.ContainsFunc(lines, (*linkflags.Line).SeesWhatIsNeeded)
-	// Of runtimes the first copy is that of all files, unless one binds its own.
-	resolved.Inside = slices.ContainsFunc(lines, (*linkflags.Line).Inside) && slices.ContainsFunc(lines, func(l *linkflags.Line) bool {
-		return l.Bsymbolic != linkflags.BsymbolicNone || l.Foreign()
-	})
-	// It warns of some functions of the C library.
-	for _, f := range flags {
-		if strings.HasSuffix(f, "-fatal-warnings") && !strings.HasSuffix(f, "-no-fatal-warnings") {
-			resolved.SeesWhatIsNeeded, resolved.Warned = true, true
+	for _, name := range t.EnvKeys {
+		if syslib.ForSanitizer(name) {
+			return name + " may name functions and files"
 		}
 	}
-	// Suppressions name functions and files.
-	resolved.Debug = slices.ContainsFunc(t.EnvKeys, syslib.ForSanitizer)
-	resolved.Idle, resolved.Opened = t.Idle, files[0].opened
-	program, places := model(files, t.Roots.symbols(), overrides, p)
-	resolved.Overrides = overrides
-	return composer.Compose(program, resolved), places
+	for _, f := range files {
+		if why := f.unusual(); why != "" {
+			return why
+		}
+	}
+	for _, l := range lines {
+		switch {
+		case len(l.Unusual) > 0:
+			return "the line of the link: " + l.Unusual[0]
+		case len(files) > 1 && (bare(l) || bareCxx(l)):
+			return "a file is linked without libraries that drivers add"
+		case l.Inside().Any && l.Bsymbolic:
+			return "a library binds its own copies of libraries of the system"
+		}
+	}
+	return ""
 }
 
 // A summary is what counts of a closure.
 type summary struct {
-	Hash           string   // in hex
-	NotPlain       string   `json:",omitempty"` // why sources don't say all
-	Unresolved     []string `json:",omitempty"`
-	UnresolvedAt   []string `json:",omitempty"`
-	WeaklyAt       []string `json:",omitempty"`
-	Apart          bool     `json:",omitempty"` // see apart
-	Bound          []string `json:",omitempty"` // those of them that a loader needs
-	Duplicates     []string `json:",omitempty"`
-	Missing        []string `json:",omitempty"` // roots that nothing defines
-	Flags          []string `json:",omitempty"` // of the lines
-	FlagsUndefined []string `json:",omitempty"` // the same if there are undefined symbols
-	Layout         string   `json:",omitempty"` // counts then
+	Hash       string   // in hex
+	Unusual    string   `json:",omitempty"`
+	NotPlain   string   `json:",omitempty"` // why sources don't say all
+	Unresolved []string `json:",omitempty"`
+	Duplicates []string `json:",omitempty"`
+	Missing    []string `json:",omitempty"` // roots that nothing defines
+	Flags      []string `json:",omitempty"` // of the lines
+	Content    string   // counts if a linker might complain
 }
 
-func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, places []int, lines []*linkflags.Line) *summary {
+func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, lines []*linkflags.Line) *summary {
+	content := code.Content()
 	s := &summary{
-		Hash: hex.EncodeToString(code.Hash[:]), Unresolved: code.Unresolved, UnresolvedAt: code.UnresolvedAt, WeaklyAt: code.WeaklyAt, Apart: apart(files), Bound: code.Bound, Duplicates: code.Duplicates,
-		Missing: t.Roots.missing(code), Flags: lineFlags(files, places, code, false), FlagsUndefined: lineFlags(files, places, code, true),
-	}
-	if code.Layout != (refgraph.Hash{}) {
-		s.Layout = hex.EncodeToString(code.Layout[:])
+		Hash: hex.EncodeToString(code.Hash[:]), Unusual: code.Unusual, Unresolved: code.Unresolved, Duplicates: code.Duplicates,
+		Missing: t.Roots.missing(code), Flags: lineFlags(files), Content: hex.EncodeToString(content[:]),
 	}
 	if t.Source {
 		s.NotPlain = notPlain(code, lines)
@@ -508,47 +520,15 @@ func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 	if code.SourceDoubt != "" {
 		return code.SourceDoubt
 	}
-	if code.LooksUp {
-		return "the program looks symbols up by name, and linkers decide which there are"
-	}
-	if i := slices.IndexFunc(lines, func(l *linkflags.Line) bool { return l.Everything }); i >= 0 {
-		return "a flag of the link makes all sections count, and compilers make these"
-	}
-	if slices.ContainsFunc(lines, bare) {
-		return "libraries that compilers' own calls need may not be linked, and these calls are in no source"
-	}
-	for _, a := range code.Additions {
-		if why := unseen[a.Name]; why != "" {
-			return why
-		}
-	}
 	for i, l := range lines {
-		if i > 0 && l.Bsymbolic != linkflags.BsymbolicNone {
+		switch {
+		case bare(l):
+			return "libraries that compilers' own calls need may not be linked, and these calls are in no source"
+		case i > 0 && l.Bsymbolic:
 			return "a library binds its own symbols, and compilers decide whether the program has copies of them"
-		}
-		for _, s := range l.Roots {
-			if _, known := slices.BinarySearch(overrides(), s); known && s != "_start" {
-				return "a flag of the link names " + s + ", of which compilers may know what it does"
-			}
 		}
 	}
 	return ""
-}
-
-// unseen says of additions to a closure why sources don't say what they need.
-var unseen = map[string]string{
-	refgraph.AsNeeded:     "a library is only linked if it is needed, and compilers decide what code needs",
-	"debug":               "the program may read debug information",
-	"needs":               "the program may see what is linked of the system, and compilers leave references out",
-	"mentions":            "linkers export what the program has in the place of the system's if it is mentioned, and compilers leave references out",
-	"needs of files":      "the order of files depends on which libraries of the system they need, and compilers decide what code needs",
-	"open":                "it can't be told what linkers make of a symbol, and compilers leave references out",
-	refgraph.Order:        "the program may order variables by their addresses",
-	refgraph.Literals:     "the program may order literals by their addresses",
-	refgraph.Whole:        "the program may read its own files",
-	"places":              "the program may see where its code is",
-	refgraph.LibraryKinds: "a library has code that isn't made for libraries, and compilers decide what it refers to",
-	refgraph.ThreadLocal:  "the program sees how much thread-local storage there is",
 }
 
 func fallbacks(files []string, inputs map[string]*input, manifests [][]string) []Fallback {

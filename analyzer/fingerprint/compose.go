@@ -151,7 +151,9 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	c.sort()
 	c.AlwaysRun = append(c.AlwaysRun, t.undeclared(linked)...)
 	for _, s := range code.Missing {
-		warnings = append(warnings, "no manifest defines "+s)
+		if code.Unusual == "" || len(t.Links) == 0 { // else it may be in a unit of which only the content is known, as with -flto
+			warnings = append(warnings, "no manifest defines "+s)
+		}
 	}
 	c.AlwaysRun = append(c.AlwaysRun, warnings...)
 	all := contributions(code.Hash, formats, c.parts(formats))
@@ -215,33 +217,13 @@ func ofSystem(t *Test, taken *syslib.Taken) []Contribution {
 }
 
 // ofSymbols contributes what a linker may refuse: a hit must not hide that the test no
-// longer links.
+// longer links. What it makes of such symbols depends on all that is linked.
 func ofSymbols(code *summary, undefined []string) (l []Contribution) {
-	if code.Apart {
-		list := slices.Clone(code.Unresolved)
-		for i := range list {
-			list[i] += " in " + code.UnresolvedAt[i]
-		}
-		list = append(list, code.WeaklyAt...)
-		l = append(l, NewContribution("symbols that files lack", list))
-	}
 	if len(undefined) > 0 {
-		list := slices.Clone(undefined)
-		for i, s := range list {
-			if _, bound := slices.BinarySearch(code.Bound, s); bound {
-				list[i] = s + " to be bound when it is loaded"
-			}
-			if k, ok := slices.BinarySearch(code.Unresolved, s); ok && code.UnresolvedAt[k] != "" {
-				list[i] += " in " + code.UnresolvedAt[k] // by their lines
-			}
-		}
-		if code.Layout != "" {
-			list = append(list, "sections "+code.Layout)
-		}
-		l = append(l, NewContribution("undefined symbols", list))
+		l = append(l, NewContribution("undefined symbols", append(slices.Clone(undefined), code.Content)))
 	}
 	if len(code.Duplicates) > 0 {
-		l = append(l, NewContribution("symbols with several definitions", code.Duplicates))
+		l = append(l, NewContribution("symbols with several definitions", append(slices.Clone(code.Duplicates), code.Content)))
 	}
 	return l
 }
@@ -296,25 +278,27 @@ func (c *Config) parts(formats Contribution) []Contribution {
 	return more
 }
 
+// taken returns what links by some lines take from the system, or nil if that isn't known.
+func (t *Test) taken(lines []*linkflags.Line) (*syslib.Taken, error) {
+	if t.System != nil {
+		return t.System(lines), nil
+	}
+	if t.Toolchain == "" {
+		return nil, nil
+	}
+	probe, err := syslib.ReadProbe(t.Toolchain)
+	if err != nil || probe == nil {
+		return nil, err
+	}
+	// It knows what is on the lines, and perhaps not what objects and scripts ask for.
+	return probe.Of(lines...), nil
+}
+
 // undefined returns those of symbols that no library of the system defines that
-// lines link, and what t.Toolchain knows of these libraries, if it does. If nothing does, it
+// lines link. If it isn't known what is taken from these, it
 // goes by name: what overrides.txt has, and of libm only if it is on the line.
 // (Drivers for C++ add it themselves.)
-func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined []string, taken *syslib.Taken, err error) {
-	switch {
-	case t.System != nil:
-		taken = t.System(lines)
-	case t.Toolchain != "":
-		probe, err := syslib.ReadProbe(t.Toolchain)
-		if err != nil {
-			return nil, nil, err
-		}
-		// It knows what is on the lines, and perhaps not what objects and scripts
-		// ask for.
-		if probe != nil {
-			taken = probe.Of(lines...)
-		}
-	}
+func undefined(symbols []string, lines []*linkflags.Line, taken *syslib.Taken) []string {
 	math := len(lines) == 0 || slices.ContainsFunc(lines[0].Items, func(it linkflags.Item) bool { return it.Kind == linkflags.Library && it.Name == "m" })
 	return slices.DeleteFunc(slices.Clone(symbols), func(s string) bool {
 		if slices.Contains(byLinkers, s) {
@@ -334,8 +318,8 @@ func (t *Test) undefined(symbols []string, lines []*linkflags.Line) (undefined [
 			_, missing := slices.BinarySearch(libm(), s)
 			return !missing
 		}
-		return known || fundamental.MatchString(s)
-	}), taken, nil
+		return known || fundamental.MatchString(s) || standard.MatchString(s)
+	})
 }
 
 // systemLibrary returns in which library of the system a symbol surely is, or the symbol. The C
@@ -389,6 +373,10 @@ var optional = lazyregexp.New(`^(__atomic_([a-eg-z]|f[a-km-z]).*|__mulo[dst]i4)$
 
 // fundamental matches what the C++ library defines for fundamental types.
 var fundamental = lazyregexp.New(`^_ZT[IS](PK?)?[a-z]$`)
+
+// standard matches what may be in the library of C++, of which only a probe knows what it defines. Without
+// one the test's binary counts, and so whether it was linked.
+var standard = lazyregexp.New(`^_ZN?K?St`)
 
 // An input is what counts of a manifest beside its components.
 type input struct {

@@ -41,7 +41,6 @@ import (
 	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
-	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
@@ -112,28 +111,6 @@ func names(text string) []string {
 	return l
 }
 
-// resolve returns the roots for the graph of a test, without overrides.
-func (r Roots) resolve() refgraph.Roots {
-	line := linkflags.Parse(r.LinkFlags, linkflags.Options{})
-	// A library of the system may call the program by any name, as flex's does.
-	out := refgraph.Roots{Symbols: r.symbols(), Read: line.Roots, Exported: r.Exported || line.Exported || line.Foreign()}
-	for _, f := range r.LinkFlags {
-		// Not every word in a flag is a symbol; one that nothing defines is
-		// no root.
-		for _, word := range strings.FieldsFunc(f, func(c rune) bool {
-			return c != '_' && c != '$' && c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
-		}) {
-			out.Named = append(out.Named, word, "__wrap_"+word)
-			if strings.HasPrefix(f, "-u") {
-				out.Named = append(out.Named, strings.TrimPrefix(word, "u"))
-			}
-		}
-	}
-	slices.Sort(out.Named)
-	out.Named = slices.Compact(out.Named)
-	return out
-}
-
 func (r Roots) symbols() []string {
 	if len(r.Symbols) == 0 {
 		return []string{Main}
@@ -172,6 +149,10 @@ type Report struct {
 	// Additions are what the code's hash has beside components, by name: see
 	// docs/fingerprint.md.
 	Additions []Contribution `json:"additions,omitempty"`
+	// Unusual is why all that is linked counts, or empty (docs/fallbacks.md). Linked are then the sources
+	// of all units that are linked or may be, with hashes of all that their manifests say.
+	Unusual string         `json:"unusual,omitempty"`
+	Linked  []Contribution `json:"linked,omitempty"`
 	// Contested are the symbols that something in the closure refers to and that
 	// are defined more than once, differently, sorted.
 	Contested []Contested `json:"contested,omitempty"`
@@ -226,8 +207,6 @@ type Component struct {
 	Kind    string `json:"kind"`
 	Linkage string `json:"linkage"`
 	Local   string `json:"local_hash"`
-	// Global is left out of recorded closures.
-	Global string `json:"global_hash,omitempty"`
 	// Symbols are further symbols that it defines.
 	Symbols []string `json:"symbols,omitempty"`
 	// Links holds the IDs of what it refers to, in order.
@@ -256,10 +235,8 @@ func compute(sources []part, roots Roots) (*Report, []string) {
 		x.items = append(x.items, lineItem{manifests: []string{name}, lazy: true, members: true, archive: i + 1})
 		versions = append(versions, s.Manifest.Format)
 	}
-	resolved := roots.resolve()
-	resolved.Overrides = p.overrides()
-	program, _ := model([]*linkedFile{x}, roots.symbols(), resolved.Overrides, p)
-	code := p.NewComposer().Compose(program, resolved)
+	t, overrides := &Test{Roots: roots}, p.overrides()
+	code := closure(t, p, p.NewComposer(), []*linkedFile{x}, nil, overrides, nil)
 	return newReport(contributions(hex.EncodeToString(code.Hash[:]), formats(versions), nil), p, code), roots.missing(code)
 }
 
@@ -304,7 +281,7 @@ func newReport(contributions []Contribution, p *pool, closure *refgraph.Closure)
 		c := Component{
 			ID: ids[i], Name: x.Name, Source: p.sources[m.Unit].name, File: x.File,
 			Kind: manifest.EnumName(x.Kind), Linkage: manifest.EnumName(x.Linkage),
-			Local: hex.EncodeToString(x.LocalHash), Global: hex.EncodeToString(m.Global[:]),
+			Local:   hex.EncodeToString(x.LocalHash),
 			Symbols: x.Aliases(), Links: []string{},
 		}
 		for _, l := range m.Links {
@@ -314,6 +291,11 @@ func newReport(contributions []Contribution, p *pool, closure *refgraph.Closure)
 	}
 	for _, a := range closure.Additions {
 		r.Additions = append(r.Additions, Contribution{a.Name, hex.EncodeToString(a.Hash[:])})
+	}
+	if r.Unusual = closure.Unusual; r.Unusual != "" {
+		for unit, h := range closure.Units() {
+			r.Linked = append(r.Linked, Contribution{p.sources[unit].name, hex.EncodeToString(h[:])})
+		}
 	}
 	for _, x := range closure.Contests() {
 		y := Contested{Symbol: x.Symbol, Winners: x.Winners}

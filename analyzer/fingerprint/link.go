@@ -16,7 +16,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
-	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
 
 // # The link file
@@ -148,11 +148,14 @@ type lineItem struct {
 	archive   int
 	from      string // the archive's name for flags
 	group     int
-	asNeeded  bool
-	system    bool // something of the system is in front of it
+	line      *linkflags.Item // of the line
+	system    bool            // something of the system is in front of it
 	// part says that a library that is known by its content is this file itself.
 	part bool
 }
+
+// asNeeded reports whether the linker may leave a library out.
+func (it *lineItem) asNeeded() bool { return it.line != nil && it.line.AsNeeded != linkflags.No }
 
 // A linkedFile is a file of a test, with its line read.
 type linkedFile struct {
@@ -168,6 +171,8 @@ type linkedFile struct {
 	prebuilt []string
 	// several says that a link reads a file in several configurations.
 	several bool
+	// taken is what all links take from the system, or nil.
+	taken *syslib.Taken
 	// opened says that other programs may open the libraries of the test.
 	opened bool
 }
@@ -211,13 +216,14 @@ func (x links) read(l *link, source bool) *linkedFile {
 	for _, it := range f.line.Items {
 		again[it.Group] = again[it.Group] || it.Built == "" && it.Group > 0
 	}
-	for _, it := range f.line.Items {
+	for i := range f.line.Items {
+		it := &f.line.Items[i]
 		file := it.Built
 		if file == "" {
 			system = true
 			continue
 		}
-		item := lineItem{system: system || again[it.Group], asNeeded: it.AsNeeded != linkflags.No, lazy: it.Lazy, group: it.Group}
+		item := lineItem{system: system || again[it.Group], line: it, lazy: it.Lazy, group: it.Group}
 		number := func() {
 			archives++
 			item.archive = archives
@@ -332,137 +338,33 @@ func lines(files []*linkedFile) []*linkflags.Line {
 	return l
 }
 
-// lineFlags returns what the lines of all links say beside what the model knows, in
-// a canonical form: those of the executable, then those of its libraries, each
-// different list once.
-//
-// A flag acts on what is in a file. So where files differ in flags that may change
-// what code does, each list comes with the components of the closure that such
-// flags are for. A library of which nothing is used, linked with flags that the
-// executable has as well, adds nothing, unless it counts whether it can be loaded,
-// or what is: if symbols are undefined, or something asks for the loaded files. Places are the
-// indices in files of the closure's.
-func lineFlags(files []*linkedFile, places []int, code *refgraph.Closure, undefined bool) []string {
-	var l []string
-	type library struct {
-		place int
-		flags []string
-		used  bool
-	}
-	var libraries []library
-	used := make([]bool, len(files))
-	for i, is := range code.Used(len(places)) {
-		if is && places[i] >= 0 {
-			used[places[i]] = true
-		}
-	}
-	whole := undefined || slices.ContainsFunc(code.Additions, func(a refgraph.Addition) bool { return a.Name == "files" })
-	for i, f := range files {
-		switch {
-		case f.line == nil:
-		case i == 0:
-			// What is in the executable, a library may load.
-			whole = whole || f.line.Inside()
-			l = append(append(l, f.line.System()...), f.order()...)
-		default:
-			flags := append(slices.DeleteFunc(f.line.System(), func(s string) bool { return s == "-shared" }), f.order()...)
-			libraries = append(libraries, library{i, flags, used[i]})
-			whole = whole || slices.ContainsFunc(f.line.Flags, aboutLoading)
-		}
-	}
-	if !whole {
-		libraries = slices.DeleteFunc(libraries, func(x library) bool {
-			return !x.used && !slices.ContainsFunc(x.flags, func(s string) bool { return !slices.Contains(l, s) }) &&
-				!(files[0].line != nil && takesAsNeeded(files[0].line) && takesAny(files[x.place].line))
-		})
-	}
-	// Other libraries of the system may be loaded before or behind one that defines the
-	// same.
-	contests := len(code.Overridden) > 0 || slices.ContainsFunc(files, func(f *linkedFile) bool { return f.line != nil && f.line.Foreign() })
-	together := !slices.ContainsFunc(libraries, func(x library) bool { return !slices.Equal(x.flags, libraries[0].flags) })
-	// Files by what their flags do to code.
-	kinds := make([]string, len(files))
-	differ := false
-	for i, f := range files {
-		if f.line != nil {
-			kinds[i] = strings.Join(aboutCode(f.line.Flags), "\n")
-			differ = differ || kinds[i] != kinds[0]
-		}
-	}
-	var parts map[string]refgraph.Hash
-	if differ {
-		parts = code.Parts(func(file int32) string {
-			if i := places[file]; i >= 0 {
-				return kinds[i]
-			}
-			return "" // it isn't linked here
-		})
-	}
-	var texts []string
-	for _, x := range libraries {
-		text := strings.Join(append([]string{"-shared"}, x.flags...), "\n")
-		f := files[x.place]
-		switch {
-		case f.uncertain != "" || len(f.line.Opaque) > 0 || len(f.line.Roots) > 0 || f.line.Bsymbolic > linkflags.BsymbolicAll || (whole || contests || differ) && !together:
-			// Then it counts which library it is: by its place.
-			text = fmt.Sprintf("library %d\n%s", x.place, text)
-			if x.used && parts != nil {
-				text = fmt.Sprintf("of %x\n%s", parts[kinds[x.place]], text)
-			}
-		case x.used && parts != nil:
-			text = fmt.Sprintf("library of %x\n%s", parts[kinds[x.place]], text)
-		case !x.used && slices.ContainsFunc(libraries, func(y library) bool { return y.used && slices.Equal(x.flags, y.flags) }):
+// lineFlags returns what the lines of all links say, each different line once: that of the
+// executable, then those of its libraries, in the order of the loader. Which file has which is in
+// the shape of the link.
+func lineFlags(files []*linkedFile) (l []string) {
+	var seen []string
+	for _, f := range files {
+		if f.line == nil {
 			continue
 		}
-		texts = append(texts, text)
-	}
-	slices.Sort(texts)
-	for _, text := range slices.Compact(texts) {
-		l = append(l, strings.Split(text, "\n")...)
-	}
-	return append(l, quiet(files)...)
-}
-
-// quiet returns what is said to the drivers and linkers that changes nothing if they accept
-// it, wherever it is said.
-func quiet(files []*linkedFile) []string {
-	var l []string
-	for _, f := range files {
-		if f.line != nil && len(f.line.Quiet) > 0 {
-			words := slices.Sorted(slices.Values(f.line.Quiet))
-			l = append(l, fmt.Sprintf("quiet for %s: %s", f.line.Linker, strings.Join(slices.Compact(words), " ")))
+		words := append(f.line.System(), f.order()...)
+		if text := strings.Join(words, "\n"); !slices.Contains(seen, text) {
+			l, seen = append(l, words...), append(seen, text)
 		}
 	}
-	slices.Sort(l)
-	return slices.Compact(l)
+	return l
 }
 
-// order returns in which order libraries of the system and what Bazel has built are on
-// a line, unless all that is built comes first: both may define a symbol, and linkers
-// search archives in that order.
-//
-// Of a line that isn't understood all words count as they stand: what is a script to a
+// order returns in which order archives of the system and what Bazel has built are on a line, unless all that is
+// built comes first. Of a line that isn't understood all words count as they stand: what is a script to a
 // linker, or changes what it makes of the words behind it, has no other trace.
 func (f *linkedFile) order() []string {
-	if f.doubts() != "" {
-		b := frame.New("tasting order of a link 1")
-		f.words(&b)
-		return []string{fmt.Sprintf("order: %x", b.Sum128())}
+	if f.unusual() == "" {
+		return f.line.Order()
 	}
-	order, system, matters := []string{"order:"}, false, false
-	for _, it := range f.line.Items {
-		name := it.Name
-		if it.Built == "" {
-			system = true
-		} else {
-			name, matters = "(built)"+linkflags.Neutral(it.Built), matters || system
-		}
-		order = append(order, name)
-	}
-	if !matters {
-		return nil
-	}
-	return []string{strings.Join(order, " ")}
+	b := frame.New("tasting order of a link 1")
+	f.words(&b)
+	return []string{fmt.Sprintf("order: %x", b.Sum128())}
 }
 
 // words appends all words of the line, and what files of parameters have of it.
@@ -482,55 +384,9 @@ func (f *linkedFile) says() string {
 	b := frame.New("tasting line 1")
 	b.Flag(f.line.Shared)
 	b.Strings(f.line.System())
+	b.Strings(f.order())
 	sum := b.Sum128()
 	return hex.EncodeToString(sum[:6])
-}
-
-// apart tells whether a file may lack what the system has for another, as linkers see that: what
-// is on other lines, for then linkers refuse a reference or make it one to no version; of an
-// executable, and of a library that has to be complete, also what drivers add to these unless they
-// are told not to.
-func apart(files []*linkedFile) bool {
-	of := func(f *linkedFile) (names []string) {
-		if f.line != nil {
-			for _, it := range f.line.Items {
-				if it.Built == "" {
-					names = append(names, it.Name)
-				}
-			}
-		}
-		return names
-	}
-	var all, driven []string
-	for _, f := range files {
-		all = append(all, of(f)...)
-		if f.line != nil {
-			driven = append(driven, f.line.Driven()...)
-		}
-	}
-	for _, l := range []*[]string{&all, &driven} {
-		slices.Sort(*l)
-		*l = slices.Compact(*l)
-	}
-	alike := !slices.ContainsFunc(files, func(f *linkedFile) bool { return f.line != nil && lacks(f.line.Driven(), driven) })
-	for i, f := range files {
-		if f.line == nil {
-			continue
-		}
-		complete := slices.ContainsFunc(f.line.Flags, definesAll)
-		if lacks(of(f), all) || (i == 0 || complete) && (lacks(f.line.Driven(), driven)) {
-			return true
-		}
-		if (complete || bare(f.line) || bareCxx(f.line)) && !alike {
-			return true // it has said to be without what others have
-		}
-	}
-	return false
-}
-
-// lacks tells whether something of b isn't in a.
-func lacks(a, b []string) bool {
-	return slices.ContainsFunc(b, func(n string) bool { return !slices.Contains(a, n) })
 }
 
 // neutral is a word of the line without configurations, unless these tell files apart
@@ -540,11 +396,6 @@ func (f *linkedFile) neutral(word string) string {
 		return word
 	}
 	return linkflags.Neutral(word)
-}
-
-// collects tells whether a flag has the linker drop sections that nothing refers to.
-func collects(f string) bool {
-	return strings.Contains(f, "gc-sections") && !strings.Contains(f, "no-gc-sections")
 }
 
 // OpenedLibraries is the name of a Contribution: how the libraries of a test are linked and called, if
@@ -571,17 +422,6 @@ func (t *Test) openedLibraries(files []*linkedFile) []Contribution {
 	return []Contribution{{OpenedLibraries, hex.EncodeToString(sum[:])}}
 }
 
-// sonames returns the names that flags give to what a line links.
-func sonames(l *linkflags.Line) (names []string) {
-	for _, s := range l.Flags {
-		if _, name, ok := strings.Cut(s, "soname"); ok {
-			name, _, _ = strings.Cut(strings.TrimLeft(name, "=, "), ",")
-			names = append(names, path.Base(name))
-		}
-	}
-	return names
-}
-
 // confused notes which libraries a loader takes for others, by the names that flags
 // give to them, or by those of the links through which they are loaded: it loads one of each
 // name.
@@ -595,7 +435,7 @@ func confused(files []*linkedFile) {
 		if f.line == nil || f.of == nil {
 			continue
 		}
-		for _, name := range sonames(f.line) {
+		if name := f.line.Soname; name != "" {
 			by[name] = append(by[name], library{f, true, true})
 		}
 		by[path.Base(f.name)] = append(by[path.Base(f.name)], library{f, false, len(f.of.aliases) == 0})
@@ -622,75 +462,27 @@ func confused(files []*linkedFile) {
 	}
 }
 
-// takesAsNeeded says whether a library of the system may be left out though it is on
-// the line, takesAny whether one is on it.
-func takesAsNeeded(line *linkflags.Line) bool {
-	return slices.ContainsFunc(line.Items, func(it linkflags.Item) bool { return it.Built == "" && it.AsNeeded == linkflags.Yes })
-}
-
-func takesAny(line *linkflags.Line) bool {
-	return slices.ContainsFunc(line.Items, func(it linkflags.Item) bool { return it.Built == "" })
-}
-
-// aboutLoading says whether a flag of a library decides whether and where the loader finds
-// other libraries, or something for the whole process, whoever uses the library.
-func aboutLoading(flag string) bool {
-	return slices.ContainsFunc([]string{
-		"rpath", "nodefaultlib", "origin", "new-dtags", "execstack", "gnustack", "initfirst", "interpose", "ibt", "shstk", "x86-64", "bti", "gcs", "page-size",
-		"pack-dyn-relocs", "android-relr", // loaders may not know these
-		"sanitize", // what drivers link for them
-	}, func(s string) bool { return strings.Contains(flag, s) }) || initialises(flag) || strings.HasSuffix(flag, "-z,rel") || strings.HasSuffix(flag, "-z,rela")
-}
-
-// initialises says whether a flag names a function that the loader calls, or has a driver link a
-// file that sets the processor up.
-func initialises(flag string) bool {
-	return slices.ContainsFunc([]string{"-init=", "-fini=", "daz-ftz", "fast-math", "unsafe-math"}, func(s string) bool { return strings.Contains(flag, s) })
-}
-
-// definesAll says whether a flag decides that it is an error if a library has undefined symbols.
-func definesAll(flag string) bool {
-	return strings.HasSuffix(flag, "-no-undefined") || strings.HasSuffix(flag, "-no-allow-shlib-undefined") || strings.Contains(flag, "unresolved-symbols") || strings.HasSuffix(flag, "defs") && !strings.HasSuffix(flag, "undefs")
-}
-
-// aboutCode returns those of flags that may change what the code in a file does:
-// not those that executables and libraries have for what they are. They are in the reverse
-// order, each once: of two that exclude each other the last one counts.
-func aboutCode(flags []string) (l []string) {
-	for _, f := range slices.Backward(flags) {
-		s := strings.TrimPrefix(f, "-Wl,")
-		if !slices.Contains(l, f) && !slices.Contains([]string{"-shared", "--shared", "-pie", "--pie", "-no-pie", "--no-pie", "-rdynamic", "--export-dynamic", "-pthread", "--strip-debug", "--strip-all", "-s"}, s) &&
-			!strings.HasPrefix(s, "--rpath") && !strings.HasPrefix(s, "-L") && !strings.HasPrefix(s, "--dynamic-linker") && !strings.HasPrefix(s, "--soname") {
-			l = append(l, f)
-		}
+// unusual returns why the file's line isn't understood, or "".
+func (f *linkedFile) unusual() string {
+	if f.uncertain != "" || f.line == nil || len(f.line.Unusual) == 0 {
+		return f.uncertain
 	}
-	return l
+	return "the line of the link: " + f.line.Unusual[0]
 }
 
 // linker is what the model knows of a linker.
 func linker(name string) linkmodel.Linker {
 	switch name {
-	case "bfd", "gold":
+	case "bfd":
 		return linkmodel.GNU
 	case "lld":
 		return linkmodel.LLD
+	case "gold":
+		return linkmodel.Gold
+	case "mold":
+		return linkmodel.Mold
 	}
 	return linkmodel.AnyLinker
-}
-
-// doubts returns why it can't be told from the line which definition wins.
-func (f *linkedFile) doubts() string {
-	var l []string
-	if f.uncertain != "" {
-		l = append(l, f.uncertain)
-	}
-	if f.line != nil {
-		l = append(l, f.line.Opaque...)
-		if f.line.Bsymbolic > linkflags.BsymbolicAll {
-			l = append(l, "-Bsymbolic for some symbols")
-		}
-	}
-	return strings.Join(l, "; ")
 }
 
 // loading is the order in which a loader comes upon the files of a program.
@@ -703,19 +495,17 @@ type loading struct {
 }
 
 type loadedFile struct {
-	file   *linkedFile
-	unit   int32 // of a library that is known by its content, if there is no file
-	unsure string
+	file *linkedFile
+	unit int32 // of a library that is known by its content, if there is no file
 }
 
-// add returns the number of a file. What only a file needs that may not be loaded may not be
-// loaded, either.
-func (l *loading) add(f *linkedFile, unsure string) int32 {
+// add returns the number of a file.
+func (l *loading) add(f *linkedFile) int32 {
 	n, ok := l.fileOf[f]
 	if !ok {
 		n = int32(len(l.queue))
 		l.fileOf[f] = n
-		l.queue = append(l.queue, loadedFile{f, -1, unsure})
+		l.queue = append(l.queue, loadedFile{f, -1})
 	}
 	return n
 }
@@ -723,80 +513,59 @@ func (l *loading) add(f *linkedFile, unsure string) int32 {
 // model returns the program that the files are, for the units of pool: in the
 // order of the loader, which searches breadth first. Manifests that can't be used
 // have no units.
-func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, pool *pool) (p *linkmodel.Program, places []int) {
+func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, pool *pool) *linkmodel.Program {
 	l := &loading{pool: pool, byLink: map[*link]*linkedFile{}, fileOf: map[*linkedFile]int32{}, fileOfUnit: map[int32]int32{}}
 	for _, f := range files {
 		if f.of != nil {
 			l.byLink[f.of] = f
 		}
 	}
-	asNeeded := slices.ContainsFunc(files, func(f *linkedFile) bool {
-		return slices.ContainsFunc(f.items, func(it lineItem) bool { return it.asNeeded })
-	})
-	var own []string // what the executable's line says
-	if asNeeded && files[0].line != nil {
-		own = aboutCode(files[0].line.System())
-	}
-	p = &linkmodel.Program{Foreign: overrides}
-	l.add(files[0], "")
+	p := &linkmodel.Program{Foreign: overrides, Needs: pool.Defined(needs)}
+	l.add(files[0])
 	for _, f := range files[1:] {
 		if f.of == nil { // the order is given
-			l.add(f, "")
+			l.add(f)
 		}
 	}
 	for i := 0; i < len(l.queue); i++ {
 		at := l.queue[i]
 		f := at.file
 		if f == nil {
-			p.Files = append(p.Files, linkmodel.File{
-				Name: pool.sources[at.unit].name, Entries: []linkmodel.Entry{{Unit: at.unit}}, Unsure: at.unsure,
-			})
-			places = append(places, -1)
+			p.Files = append(p.Files, linkmodel.File{Name: pool.sources[at.unit].name, Entries: []linkmodel.Entry{{Unit: at.unit}}})
 			continue
 		}
-		x := linkmodel.File{Name: f.name, Uncertain: f.doubts(), Unsure: at.unsure}
-		if i == 0 {
-			x.Needs = pool.Defined(needs)
-		}
+		x := linkmodel.File{Name: f.name}
 		if f.line != nil {
 			f.describe(&x, pool)
-			x.Brings = asNeeded && (files[0].line == nil || lacks(own, aboutCode(f.line.System())))
 		}
-		x.Entries = l.entries(at)
-		p.Files, places = append(p.Files, x), append(places, slices.Index(files, f))
+		x.Entries = l.entries(f)
+		p.Files = append(p.Files, x)
 	}
-	return p, places
+	return p
 }
 
 // describe completes a file by what its line says of it as a whole.
 func (f *linkedFile) describe(x *linkmodel.File, pool *pool) {
-	x.Bsymbolic = f.line.Bsymbolic == linkflags.BsymbolicAll
-	x.Linker = linker(f.line.Linker)
-	x.Collects = slices.ContainsFunc(f.line.Flags, collects)
-	x.Complete = !f.line.Shared || slices.ContainsFunc(f.line.Flags, definesAll)
-	x.Entry, x.Doubted = pool.Defined(f.line.Entry), pool.Defined(f.line.Given)
-	x.Needs = append(x.Needs, pool.Defined(slices.DeleteFunc(slices.Clone(f.line.Roots), func(s string) bool { return slices.Contains(f.line.Entry, s) }))...)
-	x.Unwanted = pool.Defined(f.line.Hooks)
-	if withoutStart(f.line) {
-		x.Unwanted = append(x.Unwanted, pool.Defined([]string{"main"})...)
+	l := f.line
+	x.Bsymbolic, x.Linker, x.Collects, x.Complete = l.Bsymbolic, linker(l.Linker), l.GCSections, !l.Shared || l.NoUndefined
+	x.Line, x.Code, x.System = f.says(), l.Code(), l.Takes()
+	in := l.Inside()
+	if f.taken != nil {
+		x.CxxWants = pool.Defined(f.taken.Wants)
+	} else {
+		x.CxxInside = in.Cxx
 	}
-	x.Line = f.says()
-	if f.line.Foreign() {
-		x.Foreign = "a library of the system may need members of archives"
+	if in.Any {
+		x.Code += "\n" + x.System
 	}
 }
 
 // entries returns what is linked into a file, and adds the libraries among that.
-func (l *loading) entries(at loadedFile) (entries []linkmodel.Entry) {
+func (l *loading) entries(file *linkedFile) (entries []linkmodel.Entry) {
 	linked := map[int32]bool{}
-	for _, it := range at.file.items {
-		why := at.unsure
+	for _, it := range file.items {
 		if it.library != nil {
-			f := l.byLink[it.library]
-			if why == "" && it.asNeeded {
-				why = unsure(f.name)
-			}
-			entries = append(entries, linkmodel.Entry{Library: l.add(f, why), AsNeeded: it.asNeeded, Group: it.group})
+			entries = append(entries, linkmodel.Entry{Library: l.add(l.byLink[it.library]), AsNeeded: it.asNeeded(), Group: it.group})
 			continue
 		}
 		for _, name := range it.manifests {
@@ -805,14 +574,11 @@ func (l *loading) entries(at loadedFile) (entries []linkmodel.Entry) {
 					// A file of its own.
 					n, ok := l.fileOfUnit[unit]
 					if !ok {
-						if why == "" && it.asNeeded {
-							why = unsure(l.pool.sources[unit].name)
-						}
 						n = int32(len(l.queue))
 						l.fileOfUnit[unit] = n
-						l.queue = append(l.queue, loadedFile{nil, unit, why})
+						l.queue = append(l.queue, loadedFile{nil, unit})
 					}
-					entries = append(entries, linkmodel.Entry{Library: n, AsNeeded: it.asNeeded, Group: it.group})
+					entries = append(entries, linkmodel.Entry{Library: n, AsNeeded: it.asNeeded(), Group: it.group})
 					continue
 				}
 				// An archive that is on the line twice is searched twice.
@@ -825,14 +591,4 @@ func (l *loading) entries(at loadedFile) (entries []linkmodel.Entry) {
 		}
 	}
 	return entries
-}
-
-// withoutStart tells whether a link is without the files that call main.
-func withoutStart(l *linkflags.Line) bool {
-	return (slices.Contains(l.Flags, "-nostartfiles") || slices.Contains(l.Flags, "-nostdlib")) &&
-		!slices.ContainsFunc(l.Items, func(it linkflags.Item) bool { return strings.HasSuffix(it.Name, "crt1.o") })
-}
-
-func unsure(name string) string {
-	return "--as-needed decides whether " + name + " is loaded"
 }

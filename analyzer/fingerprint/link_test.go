@@ -6,8 +6,55 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 )
+
+// Whether a library is loaded that nothing refers to is up to the driver, which a probe knows.
+func TestDefaultsOfTheDriver(t *testing.T) {
+	dir := t.TempDir()
+	x := &Test{Binary: "b", Dir: dir}
+	for _, m := range []part{source(t, "a.o", []string{"main", "1"}), source(t, "l.o", []string{"main", "1"})} {
+		if err := manifest.Write(filepath.Join(dir, m.Name+".manifest"), m.Manifest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range []LinkFile{
+		{"b", "executable", [][2]string{{"a.o", "a.o.manifest"}}, nil, []string{"a.o", "libl.so"}},
+		{"libl.so", "shared", [][2]string{{"l.o", "l.o.manifest"}}, nil, []string{"-shared", "l.o"}},
+	} {
+		name := filepath.Join(dir, l.Output+".link")
+		if err := os.WriteFile(name, []byte(l.Text()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		x.Links = append(x.Links, name)
+	}
+	memory := OpenMemory(filepath.Join(dir, "memory"))
+	fingerprints := map[string]string{}
+	for _, taken := range []*syslib.Taken{nil, {Name: "bfd"}, {Name: "bfd", AsNeeded: linkflags.Yes}, {Name: "bfd", AsNeeded: linkflags.No}, {Name: "lld", AsNeeded: linkflags.No}} {
+		x.System = func([]*linkflags.Line) *syslib.Taken { return taken }
+		b := newBatch([]*Test{x})
+		item, line := &b.linked[0][0].items[1], b.linked[0][0].line
+		if want := taken == nil || taken.AsNeeded != linkflags.No; item.asNeeded() != want {
+			t.Errorf("%+v: as needed: %v", taken, !want)
+		}
+		if taken != nil && line.Linker != taken.Name {
+			t.Errorf("%+v: linker %q", taken, line.Linker)
+		}
+		known, _ := ComposeAll([]*Test{x}, nil)
+		got, _ := ComposeAll([]*Test{x}, memory)
+		if got[0].Err != nil || got[0].Fingerprint != known[0].Fingerprint {
+			t.Errorf("%+v: %v, %s remembered, %s composed", taken, got[0].Err, got[0].Fingerprint, known[0].Fingerprint)
+		}
+		if taken != nil && taken.Name == "bfd" {
+			fingerprints[taken.Name+string(rune('0'+taken.AsNeeded))] = got[0].Fingerprint
+		}
+	}
+	if fingerprints["bfd1"] == fingerprints["bfd2"] {
+		t.Errorf("--as-needed makes no difference: %v", fingerprints)
+	}
+}
 
 // Files that a link reads beside code, made by the build: which, where on the line, and
 // in which state counts; not the name of a configuration.
@@ -102,7 +149,7 @@ func TestOpened(t *testing.T) {
 			}
 		}
 		for _, l := range []LinkFile{
-			{"b", "executable", [][2]string{{"a.o", "a.o.manifest"}}, nil, []string{"a.o", "libl.so"}},
+			{"b", "executable", [][2]string{{"a.o", "a.o.manifest"}}, nil, []string{"-Wl,--no-as-needed", "a.o", "libl.so"}},
 			{"libl.so", "shared", [][2]string{{"l.o", "l.o.manifest"}}, nil, append([]string{"-shared"}, append(words, "l.o")...)},
 		} {
 			name := filepath.Join(dir, l.Output+".link")

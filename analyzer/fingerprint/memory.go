@@ -150,8 +150,9 @@ type recalled struct {
 	before    []bool // that were remembered
 }
 
-// recall looks up tests that are linked as linked and known, their link files, say.
-func (m *Memory) recall(tests []*Test, linked [][]*linkedFile, known map[string]*link, manifests [][]string, files []string) *recalled {
+// recall looks up the tests of a batch.
+func (m *Memory) recall(b *batch) *recalled {
+	tests, manifests, files := b.tests, b.manifests, b.files
 	r := &recalled{summaries: make([]*summary, len(tests)), inputs: map[string]*input{}}
 	if m == nil {
 		return r
@@ -166,10 +167,15 @@ func (m *Memory) recall(tests []*Test, linked [][]*linkedFile, known map[string]
 		digests[f] = sums[i]
 	}
 	for i, t := range tests {
-		if linked[i] == nil || t.Idle != nil {
+		if b.linked[i] == nil || t.Idle != nil {
 			continue
 		}
-		key, err := codeKey(t, linked[i], known)
+		key, err := codeKey(t, b.linked[i], b.links)
+		if taken := b.taken[i]; taken != nil {
+			key.String(taken.Name)
+			key.Int(int(taken.AsNeeded))
+			key.Strings(taken.Wants)
+		}
 		for _, f := range manifests[i] {
 			if digests[f] == "" {
 				err = errMemory // who reads it says what is wrong
@@ -212,7 +218,7 @@ func intact(x any) bool {
 // codeKey begins the key of a test with all that decides about its closure, but for
 // its manifests.
 func codeKey(t *Test, files []*linkedFile, known map[string]*link) (frame.Buffer, error) {
-	b := frame.New("tasting remembered composition 1")
+	b := frame.New("tasting remembered composition 2")
 	text, err := json.Marshal(t)
 	if !isText(text) {
 		err = errNoText

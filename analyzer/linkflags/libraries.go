@@ -1,7 +1,6 @@
 package linkflags
 
 import (
-	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -20,43 +19,42 @@ var runtimes = wordset.Of(`asan atomic anl c c_nonshared clang_rt crypt dl gcc g
 // archives are those that there are only as archives.
 var archives = wordset.Of(`stdc++exp stdc++fs stdc++_libbacktrace supc++`)
 
-// SystemLibrary is a library of the system that a line names.
-type SystemLibrary struct {
-	// Name is that of an Item.
-	Name string
-	// Static and Shared say what it is, if that is known.
-	Static, Shared bool
-	// Runtime is set for the runtimes of C and C++. Any other library may call
+// systemLibrary is a library of the system that a line names.
+type systemLibrary struct {
+	name   string
+	static bool // for certain
+	// runtime is set for the runtimes of C and C++. Any other library may call
 	// the program by any name, as flex's calls yywrap.
-	Runtime bool
+	runtime bool
 }
 
-// Libraries returns the libraries of the system that l names: all items that
-// the build doesn't know, in their order.
-func (l *Line) Libraries() []SystemLibrary {
-	var libs []SystemLibrary
+// fromSystem returns the libraries of the system that l names: all items that the build doesn't know.
+func (l *Line) fromSystem() (libs []systemLibrary) {
 	for _, x := range l.Items {
 		if x.Built != "" {
 			continue
 		}
-		base := path.Base(strings.TrimPrefix(x.Name, ":"))
-		s := SystemLibrary{Name: x.Name, Static: x.Kind == Library && x.Static}
-		stem := base
+		s := systemLibrary{name: x.Name, static: x.Kind == Library && x.Static}
+		stem := path.Base(strings.TrimPrefix(x.Name, ":"))
 		if x.Kind == File || strings.HasPrefix(x.Name, ":") {
-			s.Shared = strings.Contains(base+".", ".so.")
-			s.Static = !s.Shared
-			base, _, _ = strings.Cut(strings.TrimPrefix(base, "lib"), ".so")
-			stem = strings.TrimSuffix(base, ".a")
+			s.static = !strings.Contains(stem+".", ".so.")
+			stem, _, _ = strings.Cut(strings.TrimPrefix(stem, "lib"), ".so")
+			stem = strings.TrimSuffix(stem, ".a")
 		}
-		s.Runtime = isRuntime(stem)
-		s.Static = s.Static || archives[stem]
+		s.runtime = isRuntime(stem)
+		s.static = s.static || archives[stem]
 		libs = append(libs, s)
 	}
 	return libs
 }
 
-// isRuntime tells whether a library is one of the runtimes, by its name without "lib" and extension.
-func isRuntime(stem string) bool { return runtimes[stem] || strings.HasPrefix(stem, "clang_rt.") }
+// isRuntime reports whether a library is one of the runtimes, by its name without "lib" and extension, or a file
+// that begins or ends a program.
+func isRuntime(stem string) bool {
+	return runtimes[stem] || strings.HasPrefix(stem, "clang_rt.") || startFile.MatchString(stem)
+}
+
+var startFile = lazyregexp.New(`^([SgrM]?crt1|crt[in]|(clang_rt\.)?crt(begin|end)[ST]?(-\w+)?)\.o$`)
 
 // besides are libraries of the system that others bring along, and that may call any name.
 var besides = wordset.Of(`BrokenLocale c++ c++abi gfortran gomp iomp5 omp quadmath thread_db`)
@@ -72,48 +70,87 @@ func IsSystems(name string) bool {
 	return isRuntime(stem) || besides[stem] || strings.HasPrefix(stem, "nss_") || strings.HasPrefix(name, "ld-")
 }
 
-// Inside tells whether l asks for libraries of the system that are linked into
-// the file.
-func (l *Line) Inside() bool {
-	return l.Static || l.end.Static || slices.ContainsFunc(l.Flags, func(f string) bool { return strings.HasPrefix(f, "-static-") }) ||
-		slices.ContainsFunc(l.Libraries(), func(s SystemLibrary) bool { return s.Static })
+// Inside says which libraries of the system are linked into a file: any, the C library, that of C++.
+type Inside struct{ Any, C, Cxx bool }
+
+// Inside says which libraries of the system l has linked into the file.
+func (l *Line) Inside() (in Inside) {
+	in.C = l.Static || l.end.Static
+	in.Cxx = in.C || slices.Contains(l.Flags, "-static-libstdc++")
+	in.Any = in.Cxx || slices.ContainsFunc(l.Flags, func(f string) bool { return strings.HasPrefix(f, "-static-") })
+	for _, s := range l.fromSystem() {
+		in.Any = in.Any || s.static
+		in.C = in.C || s.static && (s.name == "c" || strings.HasSuffix(s.name, "libc.a"))
+		in.Cxx = in.Cxx || s.static && strings.Contains(s.name, "c++")
+	}
+	return in
 }
 
-// TakesWhatIsNeeded tells whether references decide what l takes from the system: its
-// libraries, or members of those that are linked into the file.
-func (l *Line) TakesWhatIsNeeded() bool { return l.Inside() || l.LoadsWhatIsNeeded() }
-
-// LoadsWhatIsNeeded tells whether references decide which libraries of the system l has
-// loaded.
-func (l *Line) LoadsWhatIsNeeded() bool {
-	return !l.Static && (l.end.AsNeeded != No || slices.ContainsFunc(l.Items, func(x Item) bool { return x.Built == "" && x.AsNeeded != No }))
+// Order says in which order the items are, if an archive of the system is in front of a file that the build makes: both may
+// define a symbol, and linkers search archives in that order. Else it returns nil.
+func (l *Line) Order() []string {
+	words, system := []string{"order:"}, l.fromSystem()
+	inside, behind, matters := l.Inside().Any, false, false
+	for _, it := range l.Items {
+		if it.Built == "" {
+			behind = behind || inside || !system[0].runtime
+			words, system = append(words, it.Name), system[1:]
+		} else {
+			words, matters = append(words, "(built)"+Neutral(it.Built)), matters || behind
+		}
+	}
+	if !matters {
+		return nil
+	}
+	return []string{strings.Join(words, " ")}
 }
 
-// SeesWhatIsNeeded tells whether a program can see which libraries of the system, or
-// members of these, are linked: glibc's setlocale knows the categories of which a
-// static program has some function, by weak references. Of libraries other than
-// those of C and C++ that isn't known.
-func (l *Line) SeesWhatIsNeeded() bool {
-	return l.Static || l.end.Static || l.TakesWhatIsNeeded() && l.Foreign() ||
-		slices.ContainsFunc(l.Libraries(), func(s SystemLibrary) bool {
-			return s.Static && strings.TrimPrefix(s.Name, ":lib") == "c.a" || s.Static && s.Name == "c"
-		})
+// Takes says what l takes from the system, whatever kind of file it links.
+func (l *Line) Takes() string {
+	words := slices.DeleteFunc(once(l.system), kind.MatchString)
+	for _, s := range l.fromSystem() {
+		words = append(words, s.name)
+	}
+	return strings.Join(words, "\n")
 }
 
-// bringsForeign matches flags of drivers that bring libraries along that aren't among the
-// runtimes: libc++, and those that run loops in parallel.
-var bringsForeign = lazyregexp.New(`^-(?:-?stdlib=libc\+\+|fopenmp(?:=.*)?|fopenacc|ftree-parallelize-loops(?:=.*)?)$`)
+// kind matches flags about the kind of a file.
+var kind = lazyregexp.New(`^(-Wl,-)?-(shared|pie|no-pie)$`)
 
-// Foreign tells whether the line names a library of the system that may call
-// the program by any name.
-func (l *Line) Foreign() bool {
-	return slices.ContainsFunc(l.Flags, bringsForeign.MatchString) || slices.ContainsFunc(l.Libraries(), func(s SystemLibrary) bool { return !s.Runtime })
+// Code returns the Flags that may change what the code in a file does: not those that executables and libraries have for what
+// they are. They are in the reverse order, each once: of two that exclude each other the last one counts.
+func (l *Line) Code() string {
+	var words []string
+	for _, f := range slices.Backward(l.Flags) {
+		if !slices.Contains(words, f) && !kind.MatchString(f) && !notCode.MatchString(f) {
+			words = append(words, f)
+		}
+	}
+	return strings.Join(words, "\n")
 }
 
-// System is what l takes from the system, as words that Parse reads: Flags, and
-// the items that the build doesn't know.
+var notCode = lazyregexp.New(`^(-pthread|-L.*|-Wl,-(s|-strip-(debug|all)|-(rpath|dynamic-linker|soname)=.*))$`)
+
+// System says what l takes from the system: Flags, and the items that the build doesn't know, with their states.
 func (l *Line) System() []string {
-	return append(slices.Clone(l.Flags), l.items(func(s State) State { s.Group, s.Lazy = 0, false; return s })...)
+	words := slices.Clone(l.Flags)
+	for _, x := range l.Items {
+		if x.Built == "" {
+			words = append(words, strings.TrimSpace(strings.Join(x.words(), " ")+" "+x.State.String()))
+		}
+	}
+	if end := l.end.String(); end != "" {
+		words = append(words, "what the driver adds "+end)
+	}
+	return words
+}
+
+// words are those of a driver's line for an item.
+func (x *Item) words() []string {
+	if x.Kind == File {
+		return []string{x.Name}
+	}
+	return joined("-l", x.Name)
 }
 
 // Probe returns flags that link a program of nothing in the same way, as far as
@@ -122,16 +159,28 @@ func (l *Line) System() []string {
 // an order of its own.
 func (l *Line) Probe() (compile, link []string) {
 	link = append(once(l.system), "-Wl,--no-as-needed")
-	sorted := *l
-	sorted.Items = slices.Clone(l.Items)
-	for i := range sorted.Items {
-		sorted.Items[i].State = State{Static: sorted.Items[i].Static}
+	state := l.Static
+	static := func(s bool) {
+		if s != state {
+			link = append(link, map[bool]string{true: "-Wl,-Bstatic", false: "-Wl,-Bdynamic"}[s])
+		}
+		state = s
 	}
-	slices.SortFunc(sorted.Items, func(a, b Item) int {
-		return cmp.Or(compareBool(a.Static, b.Static), cmp.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name), strings.Compare(a.Built, b.Built))
-	})
-	sorted.Items = slices.Compact(sorted.Items)
-	return once(l.driver), append(link, sorted.items(func(s State) State { return State{Static: s.Static} })...)
+	for _, s := range []bool{false, true} {
+		var items []string
+		for _, x := range l.Items {
+			if x.Built == "" && x.Static == s {
+				items = append(items, strings.Join(x.words(), "\x00"))
+			}
+		}
+		slices.Sort(items)
+		for _, x := range slices.Compact(items) {
+			static(s)
+			link = append(link, strings.Split(x, "\x00")...)
+		}
+	}
+	static(l.end.Static)
+	return once(l.driver), link
 }
 
 // Named returns the absolute paths in flags that count: of scripts, lists of symbols,
@@ -151,14 +200,6 @@ func (l *Line) Named() []string {
 	return slices.Compact(names)
 }
 
-// Driven returns what is said to the driver that may have it add libraries, or leave them
-// out, or take others.
-func (l *Line) Driven() []string {
-	return slices.DeleteFunc(slices.Clone(l.driver), func(w string) bool { return !driven.MatchString(w) })
-}
-
-var driven = lazyregexp.New(`^-(?:nostd|nodefaultlibs|nolibc|nostartfiles|static|shared-lib|stdlib|-?rtlib|-?unwindlib|-?stdlib|fsanitize|fno-sanitize|fopenmp|fopenacc|ftree-parallelize|fprofile|fcs-profile|fxray|-?coverage|pg?$|pthread|m|-sysroot|-target|-gcc|gcc|-driver-mode|B|fsplit-stack|fexperimental)`)
-
 // once returns words without repetitions of those that say no more when they are said
 // again: each library on a line may say them.
 func once(words []string) (l []string) {
@@ -168,71 +209,4 @@ func once(words []string) (l []string) {
 		}
 	}
 	return l
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
-}
-
-// items are the words for what l takes from the system, with the states that f
-// makes.
-func (l *Line) items(f func(State) State) []string {
-	base := State{Static: l.Static}
-	var words []string
-	now := base
-	for _, x := range l.Items {
-		if x.Built != "" {
-			continue
-		}
-		if s := f(x.State); s != now {
-			if now != base {
-				words = append(words, "-Wl,--pop-state")
-			}
-			if s != base {
-				words = append(words, "-Wl,--push-state"+s.from(base))
-			}
-			now = s
-		}
-		switch {
-		case x.Kind == File:
-			words = append(words, x.Name)
-		case x.Name == "":
-			words = append(words, "-l", "")
-		default:
-			words = append(words, "-l"+x.Name)
-		}
-	}
-	if now != base {
-		words = append(words, "-Wl,--pop-state")
-	}
-	if end := f(l.end); end != base {
-		words = append(words, "-Wl"+end.from(base))
-	}
-	return words
-}
-
-// from returns the flags, each after a comma, that make s of base.
-func (s State) from(base State) string {
-	flags := ""
-	if s.Static && !base.Static {
-		flags += ",-Bstatic"
-	} else if !s.Static && base.Static {
-		flags += ",-Bdynamic"
-	}
-	switch s.AsNeeded {
-	case Yes:
-		flags += ",--as-needed"
-	case No:
-		flags += ",--no-as-needed"
-	}
-	if s.WholeArchive {
-		flags += ",--whole-archive"
-	}
-	return flags
 }

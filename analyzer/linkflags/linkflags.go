@@ -11,19 +11,14 @@
 //
 // # Tables
 //
-// Each of the two has a table of the flags that it knows, with what they do. A
-// flag can
-//   - be ignored, as it changes nothing that a program can see, and no linker refuses it,
-//   - be quiet: what it changes, if it isn't refused, no program can see,
-//   - count: the text is in Flags, and so in the key of a test,
-//   - say how the items after it are linked (the State of an Item),
-//   - name symbols where code starts (Roots), or make all of them reachable by
-//     name (Exported),
-//   - make it unknown, from the line alone, which definition wins (Opaque).
+// Each of the two has a table of the flags that it knows. A flag is
+//   - harmless: it changes nothing that a program can see, and no linker refuses it,
+//   - counted: its text is in Flags, and so in the key of a test,
+//   - of the system: it counts, and decides which files of the system are opened as well,
+//   - state: it says how the items after it are linked (State),
+//   - unusual: it counts, and is a reason in Unusual. The program then counts as a whole.
 //
-// A flag that is in no table counts, and is a reason in Opaque: then all that is
-// linked has to count with its content, and in its order. To forget a flag costs
-// a run, never a wrong result.
+// A flag that is in no table is unusual. To forget a flag costs a run, never a wrong result.
 //
 // # What isn't on the line
 //
@@ -38,44 +33,29 @@ type Line struct {
 	// Items are the files and libraries, in order.
 	Items []Item
 	// Flags are those that count, in order and in one spelling for each meaning:
-	// without outputs, and without what Items and Linker say. Parse reads them
-	// again.
+	// without outputs and what Items say. Parse reads them again.
 	Flags []string
 	// Blobs are the files that are linked as they are, whatever they are called (--format=binary).
 	Blobs []string
-	// Quiet are flags that change nothing in the file, if a linker doesn't refuse them.
-	Quiet []string
-	// Roots are symbols that flags name, sorted: where something defines them,
-	// code starts there, or may be replaced.
-	Roots []string
-	// Entry are those of them at which the file begins (-e) and that no other flag names.
-	Entry []string
-	// Given are those that flags define or put in the place of others (--defsym, --wrap).
-	Given []string
-	// Hooks are those that linkers only look up: nothing is linked for them.
-	Hooks []string
+	// Unusual has the words and files that no table calls ordinary: all that is linked counts
+	// then, in its order.
+	Unusual []string
 	// RunPath are the directories in which the loader is told to look for libraries.
 	RunPath []string
-	// Exported says that every definition may be found by its name at run time.
-	Exported bool
-	// Bsymbolic says which references of a shared library to its own definitions
-	// the loader has no say in.
-	Bsymbolic Bsymbolic
-	// Opaque holds the reasons why it can't be told from the line which
-	// definition wins, what is linked, or in which order it is initialised.
-	Opaque []string
-	// Everything says that even less is known: a flag isn't, or it has a linker take
-	// other files, or put sections in another order.
-	Everything bool
+	// Soname is the name under which a loader is to know a shared library, or empty.
+	Soname string
+	// GCSections says that sections are dropped that nothing refers to, NoUndefined that undefined
+	// symbols of a shared library may be errors.
+	GCSections, NoUndefined bool
+	// Bsymbolic says that references of a shared library to its own definitions are bound to them.
+	Bsymbolic bool
 	// Linker is "bfd", "gold", "lld" or "mold", or "" if it is the driver's
 	// default.
 	Linker string
 	// Static is set if the driver was asked for a static program.
 	Static bool
-	// Shared is set if the result is a shared library, PIE if it was said
-	// whether it is a position independent program.
+	// Shared is set if the result is a shared library.
 	Shared bool
-	PIE    Choice
 
 	// system are the Flags that decide which files of the system are opened, and
 	// driver those of them that are for the driver.
@@ -122,28 +102,17 @@ type State struct {
 
 // String returns s in words.
 func (s State) String() string {
-	words := ""
+	var words []string
 	for _, w := range []struct {
 		on   bool
 		word string
-	}{{s.Static, " static"}, {s.AsNeeded == Yes, " as-needed"}, {s.WholeArchive, " whole"}, {s.Lazy, " lazy"}, {s.Group > 0, " group"}} {
+	}{{s.Static, "static"}, {s.AsNeeded == Yes, "as-needed"}, {s.AsNeeded == No, "needed"}, {s.WholeArchive, "whole"}, {s.Lazy, "lazy"}, {s.Group > 0, "group"}} {
 		if w.on {
-			words += w.word
+			words = append(words, w.word)
 		}
 	}
-	return strings.TrimSpace(words)
+	return strings.Join(words, " ")
 }
-
-// Bsymbolic is the meaning of -Bsymbolic and the like.
-type Bsymbolic uint8
-
-const (
-	BsymbolicNone Bsymbolic = iota
-	BsymbolicAll
-	BsymbolicFunctions
-	BsymbolicNonWeak
-	BsymbolicNonWeakFunctions
-)
 
 // Choice is yes, no, or left to the driver.
 type Choice uint8
@@ -162,6 +131,20 @@ type Options struct {
 	// content counts elsewhere. Of files that the line names by a path, outputs
 	// are known in any case.
 	Built func(path string) bool
-	// AsNeeded is the driver's default, as a probe tells it.
-	AsNeeded Choice
+}
+
+// FillIn says what l leaves to the driver: which linker it calls, and whether it passes
+// --as-needed. Both may be unknown: "" and Default.
+func (l *Line) FillIn(linker string, asNeeded Choice) {
+	if l.Linker == "" {
+		l.Linker = linker
+	}
+	for i := range l.Items {
+		if l.Items[i].AsNeeded == Default {
+			l.Items[i].AsNeeded = asNeeded
+		}
+	}
+	if l.end.AsNeeded == Default {
+		l.end.AsNeeded = asNeeded
+	}
 }

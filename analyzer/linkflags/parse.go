@@ -26,8 +26,11 @@ func newParser(o Options) *parser {
 	if o.Built == nil {
 		o.Built = func(string) bool { return false }
 	}
-	return &parser{Line: new(Line), options: o, state: State{AsNeeded: o.AsNeeded}}
+	return &parser{Line: new(Line), options: o}
 }
+
+// ofTheSystem ends what is said of a library of the system that isn't known.
+const ofTheSystem = " of the system may call or look up any name"
 
 func (p *parser) finish() *Line {
 	driver, system := p.Flags, p.system
@@ -51,13 +54,166 @@ func (p *parser) finish() *Line {
 	p.end = p.state
 	p.end.Group, p.end.Lazy = 0, false
 	p.resolve()
-	p.Entry = slices.DeleteFunc(p.Entry, func(s string) bool { return slices.Contains(p.Roots, s) })
-	p.Roots = append(p.Roots, p.Entry...)
-	for _, l := range []*[]string{&p.Roots, &p.Entry, &p.Given} {
-		slices.Sort(*l)
-		*l = slices.Compact(*l)
+	for _, s := range p.fromSystem() {
+		if !s.runtime {
+			p.unusual(s.name + ofTheSystem)
+		}
+	}
+	if !p.Shared && (slices.Contains(p.Flags, "-nostartfiles") || slices.Contains(p.Flags, "-nostdlib")) &&
+		!slices.ContainsFunc(p.Items, func(x Item) bool { return strings.HasSuffix(x.Name, "crt1.o") }) {
+		p.unusual("nothing on the line calls main")
 	}
 	return p.Line
+}
+
+// drive reads the line of a driver.
+func (p *parser) drive(args []string) {
+	for len(args) > 0 {
+		w := args[0]
+		args = args[1:]
+		if w == "" || w[0] != '-' {
+			p.late = append(p.late, w)
+			continue
+		}
+		o := option{words: []string{w}, driver: true}
+		var k known
+		var ok bool
+		if o.name, o.value, k, ok = lookUpDriver(w); !ok {
+			if w[1:] != "" && (w[1] == 'e' || w[1] == 'T') {
+				// Drivers pass these on as they are, so that -export-dynamic
+				// and -Ttext=0 are what they are for the linker.
+				p.early = append(p.early, w)
+				continue
+			}
+			counts(p, o)
+			p.unusual("unknown flag " + w)
+			continue
+		}
+		if o.name == w && k.separate && !strings.HasSuffix(w, "=") {
+			if len(args) == 0 {
+				p.unusual("flag " + w + " without a value")
+				p.dangling = append(p.dangling, w)
+				return
+			}
+			if o.value, args = args[0], args[1:]; k.joined {
+				o.words = joined(w, o.value)
+			} else {
+				o.words = []string{w, o.value}
+			}
+		}
+		k.effect(p, o)
+	}
+}
+
+// lookUpDriver finds the flag w in the table.
+func lookUpDriver(w string) (name, value string, k known, ok bool) {
+	const longest = 64 // name of a flag
+	if k, ok = driverFlags[w]; ok {
+		return w, "", k, true
+	}
+	for n := min(len(w), longest); n > 0; n-- {
+		if k, ok = driverFlags[w[:n]]; ok && k.joined {
+			return w[:n], w[n:], k, true
+		}
+	}
+	return "", "", k, false
+}
+
+// run reads the line of a linker.
+func (p *parser) run(line []string) {
+	for len(line) > 0 {
+		w := line[0]
+		line = line[1:]
+		if w == "" || w[0] != '-' {
+			p.file(w)
+			continue
+		}
+		o, k, ok := lookUp(w)
+		if !ok {
+			counts(p, option{words: toLinker(w)})
+			p.unusual("unknown flag " + w)
+			continue
+		}
+		if k.separate && !o.has {
+			if len(line) == 0 {
+				p.unusual("flag " + w + " without a value")
+				p.dangling = append(p.dangling, toLinker(w)...)
+				return
+			}
+			o.value, o.has, line = line[0], true, line[1:]
+		}
+		o.words = toLinker(o.linkerWords()...)
+		k.effect(p, o)
+	}
+}
+
+// lookUp finds the flag w in the table.
+func lookUp(w string) (o option, k known, ok bool) {
+	name := w[1:]
+	long := strings.HasPrefix(name, "-")
+	if long {
+		name = name[1:]
+	}
+	o.name, o.value, o.has = strings.Cut(name, "=")
+	k, ok = linkerFlags[o.name]
+	if ok && (long || o.name == "o" || !strings.HasPrefix(o.name, "o")) && (k.joined || !o.has) && (len(o.name) > 1 || !o.has) {
+		if k.alias != "" {
+			o.name = k.alias
+		}
+		return o, k, o.name != "O" || o.has
+	}
+	if long || name == "" || abbreviates(name) {
+		return o, k, false
+	}
+	// A letter and its value.
+	o = option{name: name[:1], value: name[1:], has: true}
+	if k = linkerFlags[o.name]; !k.separate {
+		return o, k, false
+	}
+	if k.alias != "" {
+		o.name = k.alias
+	}
+	return o, k, true
+}
+
+// abbreviates tells whether a linker may take a word for the beginning of a long
+// flag. Those of one letter that drivers pass on are what they are.
+func abbreviates(name string) bool {
+	if strings.ContainsRune("lLo", rune(name[0])) || len(name) < 3 {
+		return false
+	}
+	name, _, _ = strings.Cut(name, "=")
+	for long := range linkerFlags {
+		if strings.HasPrefix(long, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// blob notes a file that is linked as it is: its name and its bytes are all that counts of it.
+func (p *parser) blob(name string) {
+	p.Blobs = append(p.Blobs, name)
+	counts(p, option{words: toLinker("--format="+p.format, name, "--format=default")})
+	p.unusual("--format=" + p.format)
+}
+
+func (p *parser) file(name string) {
+	if p.format != "" {
+		p.blob(name)
+		return
+	}
+	p.item(File, name)
+	if !linkable(name) {
+		p.unusual(name + " may be a linker script")
+	}
+}
+
+// linkable tells whether a file has the name of an object, an archive or a shared
+// library.
+func linkable(name string) bool {
+	base := path.Base(name)
+	return slices.Contains([]string{".o", ".obj", ".lo", ".a", ".la", ".lib", ".rlib", ".so", ".ifso"}, path.Ext(base)) || strings.Contains(base, ".so.")
 }
 
 // IsOutput tells whether a path is that of an output of the build.
@@ -84,32 +240,6 @@ type parser struct {
 	groups  int
 }
 
-// flag adds a flag that counts.
-func (p *parser) flag(words ...string) {
-	for _, w := range words {
-		p.Flags = append(p.Flags, Neutral(w))
-	}
-}
-
-// quiet adds words that only a linker or driver that doesn't know them makes something of.
-func (p *parser) quiet(words ...string) {
-	for _, w := range words {
-		p.Quiet = append(p.Quiet, Neutral(w))
-	}
-}
-
-// systemFlag adds one that also decides which files of the system are opened.
-func (p *parser) systemFlag(words ...string) {
-	p.flag(words...)
-	p.system = append(p.system, words...)
-}
-
-// driverFlag adds one that is for the driver.
-func (p *parser) driverFlag(words ...string) {
-	p.systemFlag(words...)
-	p.driver = append(p.driver, words...)
-}
-
 // joined returns the words of a driver's flag that has its value in the same word
 // unless that is empty.
 func joined(name, value string) []string {
@@ -119,16 +249,11 @@ func joined(name, value string) []string {
 	return []string{name + value}
 }
 
-func (p *parser) opaque(reason string) {
-	if reason = Neutral(reason); !slices.Contains(p.Opaque, reason) {
-		p.Opaque = append(p.Opaque, reason)
+// unusual notes why all that is linked has to count.
+func (p *parser) unusual(reason string) {
+	if reason = Neutral(reason); !slices.Contains(p.Unusual, reason) {
+		p.Unusual = append(p.Unusual, reason)
 	}
-}
-
-// unknowable notes that anything may come of a link.
-func (p *parser) unknowable(reason string) {
-	p.opaque(reason)
-	p.Everything = true
 }
 
 func (p *parser) item(k Kind, name string) {
@@ -150,7 +275,7 @@ func (p *parser) resolve() {
 				break
 			}
 			if file := p.find(d, &Item{Name: name}); file != "" {
-				p.unknowable("-l" + name + ", which drivers add, may be " + file)
+				p.unusual("-l" + name + ", which drivers add, may be " + file)
 				if !slices.ContainsFunc(p.Items, func(x Item) bool { return x.Kind == Library && x.Name == name }) {
 					p.item(File, file)
 				}
@@ -174,8 +299,9 @@ func (p *parser) resolve() {
 				foreign = d
 			}
 		}
-		if x.Built != "" && foreign != "" {
-			p.opaque("-l" + x.Name + " may be in " + foreign + ", too")
+		// Names that Bazel makes of the labels of libraries are nobody else's.
+		if x.Built != "" && foreign != "" && !mangled.MatchString(x.Built) {
+			p.unusual("-l" + x.Name + " may be in " + foreign + ", too")
 		}
 	}
 }
@@ -197,6 +323,9 @@ func (p *parser) find(dir string, x *Item) string {
 	}
 	return ""
 }
+
+// mangled matches a library that Bazel has named by its label.
+var mangled = lazyregexp.New(`/_solib_[^/]+/lib(lib|[^/]*_S)[^/]*$`)
 
 var configuration = lazyregexp.New(`\bbazel-out/[^/]+/`)
 

@@ -23,7 +23,7 @@ func (p *parser) expand(args []string, depth int) []string {
 				continue
 			}
 		}
-		p.opaque("response file " + a + " can't be read")
+		p.unusual("response file " + a + " can't be read")
 		out = append(out, a)
 	}
 	return out

@@ -1,7 +1,6 @@
 package linkmodel
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
@@ -29,15 +28,14 @@ type search struct {
 	*Linked
 	p     *Program
 	taken [][]int32 // units of each file
-	state []uint8   // of each file: 0, busy, done
-	vague []string  // of each file: why it isn't certain which units are taken
-	why   []string  // reasons for doubt about the file in work
+	done  []bool    // of each file
 	seen  []uint32  // of each unit
 
 	// Of one linker and one file.
 	epoch uint32
 	out   []int32
 	in    []bool
+	sure  []bool // of entries in the file: no library of the system has what they are taken for
 }
 
 // mark is what is known of a symbol at a place of the line.
@@ -60,45 +58,39 @@ const (
 	defined
 )
 
-// file returns the units of a file in the order of the link.
-func (s *search) file(file int32) []int32 {
-	const busy, done = 1, 2
-	if s.state[file] != 0 {
-		return s.taken[file] // a library that needs itself has no archives
+// file finds the units of a file, in the order of the link.
+func (s *search) file(file int32) {
+	if s.done[file] {
+		return // a library that needs itself has no archives
 	}
-	s.state[file] = busy
+	s.done[file] = true
 	f := &s.p.Files[file]
-	if f.Unsure != "" && matters(s.Table, s.p, f.Entries) && !needed(s.Table, s.p, file) {
-		s.Unknown = f.Unsure
-	}
-	if slices.ContainsFunc(f.Entries, func(e Entry) bool { return e.Lazy }) {
+	if s.Unusual == "" && slices.ContainsFunc(f.Entries, func(e Entry) bool { return e.Lazy }) {
 		for _, e := range f.Entries {
 			if e.Library != 0 {
 				s.file(e.Library)
 			}
 		}
-		s.why = nil
-		taken, ok := s.archives(f)
-		if len(s.why) > 0 {
-			s.Unknown, s.vague[file] = s.why[0], s.why[0]
-		}
-		if ok && len(s.why) == 0 {
-			s.taken[file], s.state[file] = slices.Clone(taken), done
-			return taken
+		if taken, known := s.archives(f, file); known {
+			s.taken[file] = slices.Clone(taken)
+			return
 		}
 	}
-	// Everything. An archive may be on the line twice, and so may what is in it.
+	s.everything(file)
+}
+
+// everything takes all units of a file, each once: an archive may be on the line twice, and so may what is in it.
+func (s *search) everything(file int32) {
 	s.epoch = s.tick()
-	for _, e := range f.Entries {
+	s.taken[file] = nil
+	for _, e := range s.p.Files[file].Entries {
 		if e.Library == 0 && s.first(e.Unit) {
 			s.taken[file] = append(s.taken[file], e.Unit)
 		}
 	}
-	s.state[file] = done
-	return s.taken[file]
 }
 
-// first says whether it is called for the first time in an epoch for a unit.
+// first reports whether it is called for the first time in an epoch for a unit.
 func (s *search) first(unit int32) bool {
 	for len(s.seen) <= int(unit) {
 		s.seen = append(s.seen, 0)
@@ -108,40 +100,43 @@ func (s *search) first(unit int32) bool {
 	return first
 }
 
-func (s *search) doubt(why string) { s.why = append(s.why, why) }
-
-// archives returns the units that the linker takes from a line with archives, or
-// that they may be all of them.
-func (s *search) archives(f *File) (taken []int32, ok bool) {
+// archives returns the units that the linker takes from a line with archives, or reports that they may be all of
+// them. Any doubt is unusual.
+func (s *search) archives(f *File, file int32) (taken []int32, known bool) {
 	t := s.Table
-	if f.Uncertain != "" {
-		s.doubt(f.Uncertain)
-		return nil, false
-	}
 	for _, e := range f.Entries {
-		switch {
-		case e.Library != 0:
-			if why := cmp.Or(s.p.Files[e.Library].Uncertain, s.vague[e.Library]); why != "" {
-				s.doubt(why)
+		if e.Library == 0 && !t.units[e.Unit].Exact && !t.units[e.Unit].Library {
+			var lazy []Entry
+			for _, e := range f.Entries {
+				if e.Lazy {
+					lazy = append(lazy, e)
+				}
 			}
-		case !t.units[e.Unit].Exact && !t.units[e.Unit].Library:
-			if !harmless(t, s.p, f) {
-				s.doubt("the references of a unit aren't known before it is compiled, and they decide which members of archives are linked")
+			if matters(t, s.p, lazy) {
+				s.odd("the references of a unit aren't known before it is compiled, and they decide which members of archives are linked")
 			}
 			return nil, false
 		}
 	}
 	switch f.Linker {
-	case GNU:
-		taken = s.gnu(f)
+	case GNU, Gold:
+		taken = s.gnu(f, file)
 	case LLD:
-		taken = s.lld(f)
-	default:
-		taken = slices.Clone(s.gnu(f))
-		if !slices.Equal(taken, s.lld(f)) {
-			s.doubt("which linker it is isn't known, and they take different members of archives, or in another order")
+		taken = s.lld(f, file)
+	case Mold:
+		s.lld(f, file)
+		for i, e := range f.Entries {
+			if s.in[i] {
+				taken = append(taken, e.Unit)
+			}
 		}
-		// Others link what is taken in the order of the line.
+		s.shadows(f)
+	default:
+		taken = slices.Clone(s.gnu(f, file))
+		sure := slices.Clone(s.sure)
+		if !slices.Equal(taken, s.lld(f, file)) {
+			s.odd("linkers don't agree which members of archives they take, or in which order")
+		}
 		i := 0
 		for _, e := range f.Entries {
 			if i < len(taken) && e.Library == 0 && e.Unit == taken[i] {
@@ -149,39 +144,34 @@ func (s *search) archives(f *File) (taken []int32, ok bool) {
 			}
 		}
 		if i < len(taken) {
-			s.doubt("which linker it is isn't known, and they link members of archives in another order")
+			s.odd("linkers don't agree in which order they link members of archives")
+		}
+		for i := range s.sure {
+			s.sure[i] = s.sure[i] && sure[i]
 		}
 	}
+	var left []Entry // that a library of the system may have a linker take
 	for i, e := range f.Entries {
 		if !e.Lazy {
 			continue
 		}
+		may := false
 		for _, d := range t.units[e.Unit].Defs {
+			name, m := t.Name(d.Symbol), s.at(d.Symbol)
+			foreign := slices.Contains(s.p.Foreign, d.Symbol)
 			switch {
-			case slices.Contains(t.units[e.Unit].Versioned, d.Symbol):
-				s.doubt("a member of an archive defines a version of " + t.Name(d.Symbol) + ", which is another symbol")
-			case !s.in[i]:
-			case s.at(d.Symbol).perhaps:
-				s.doubt("a library needs " + t.Name(d.Symbol) + " of a member of an archive, unless its linker has dropped what does")
-			case slices.Contains(f.Unwanted, d.Symbol), e.BehindSystem && (f.Foreign != "" || slices.Contains(s.p.Foreign, d.Symbol)), slices.Contains(startFiles, t.Name(d.Symbol)):
-				s.doubt("something else may define " + t.Name(d.Symbol) + ", which a member of an archive defines as well, or nothing needs it")
-			}
-		}
-	}
-	var left []Entry // that may be taken after all
-	why := f.Foreign
-	for i, e := range f.Entries {
-		if !e.Lazy || s.in[i] {
-			continue
-		}
-		may := f.Foreign != ""
-		for _, d := range t.units[e.Unit].Defs {
-			m := s.at(d.Symbol)
-			if m.state == tentative && rank(d.Binding) != common {
-				s.doubt("a member of an archive defines what is a tentative definition elsewhere: " + t.Name(d.Symbol))
-			}
-			if m.state <= archived && slices.Contains(s.p.Foreign, d.Symbol) {
-				may, why = true, "a library of the system may need "+t.Name(d.Symbol)+", which a member of an archive defines"
+			case s.in[i] && m.perhaps:
+				s.odd("a library needs " + name + " of a member of an archive, unless its linker has dropped what does")
+			case s.in[i] && t.isCopy(d) && s.sure[i]:
+				// It would be taken as well if the library of C++ in front defined this.
+			case s.in[i] && (e.BehindSystem && foreign || slices.Contains(startFiles, name)):
+				s.odd("something else may define " + name + ", which a member of an archive defines as well")
+			case !s.in[i] && m.state == tentative && rank(d.Binding) != common:
+				s.odd("a member of an archive defines what is a tentative definition elsewhere: " + name)
+			case !s.in[i] && m.state <= archived && foreign:
+				// A shared library of C++ has its own copies, so that it doesn't want others. LLD takes the
+				// first copy on the line for an archive of it, and GNU ld one behind it.
+				may = may || !t.isCopy(d) || (f.CxxInside || slices.Contains(f.CxxWants, d.Symbol)) && (f.Linker != GNU || e.BehindSystem)
 			}
 		}
 		if may {
@@ -189,22 +179,45 @@ func (s *search) archives(f *File) (taken []int32, ok bool) {
 		}
 	}
 	if len(left) > 0 && matters(t, s.p, left) {
-		s.doubt(why)
+		s.odd("a library of the system may need a member of an archive")
 	}
 	return taken, true
+}
+
+// shadows finds symbols that members of archives and libraries define: mold takes the first on the line of them, LLD the library's.
+func (s *search) shadows(f *File) {
+	shared := map[Symbol]bool{}
+	for _, e := range f.Entries {
+		if e.Library != 0 {
+			for _, u := range s.taken[e.Library] {
+				for _, d := range s.Table.units[u].Defs {
+					shared[d.Symbol] = shared[d.Symbol] || !hides(d.Visibility)
+				}
+			}
+		}
+	}
+	for _, e := range f.Entries {
+		if e.Lazy && slices.ContainsFunc(s.Table.units[e.Unit].Defs, func(d Def) bool { return shared[d.Symbol] }) {
+			s.odd("a library and a member of an archive define the same")
+		}
+	}
 }
 
 // startFiles are symbols that the files define which drivers put in front of all others.
 var startFiles = []string{"_start", "_init", "_fini", "_IO_stdin_used", "__data_start", "__dso_handle", "__TMC_END__", "_dl_relocate_static_pie", "data_start"}
 
 // start begins the search of one linker.
-func (s *search) start(f *File) {
+func (s *search) start(f *File, file int32) {
 	s.epoch = s.tick()
 	s.out = s.out[:0]
-	s.in = slices.Grow(s.in[:0], len(f.Entries))[:len(f.Entries)]
-	clear(s.in)
-	for _, x := range f.Needs {
-		s.want(f, x, false, false)
+	for _, l := range []*[]bool{&s.in, &s.sure} {
+		*l = slices.Grow((*l)[:0], len(f.Entries))[:len(f.Entries)]
+		clear(*l)
+	}
+	if file == 0 {
+		for _, x := range s.p.Needs {
+			s.want(f, x, false, false)
+		}
 	}
 }
 
@@ -246,6 +259,7 @@ func (s *search) want(f *File, x Symbol, weak, hidden bool) {
 		m.state = unknown
 	case m.state == archived && !weak:
 		m.state = wanted
+		s.sure[m.entry] = s.certain(f, m.entry, x)
 		s.take(f, m.entry)
 		return
 	}
@@ -301,16 +315,13 @@ func (s *search) library(f *File, file int32) {
 		}
 	}
 	if wants > 1 && len(s.out) > before+1 {
-		s.doubt("the order in which a linker takes members of archives for " + s.p.Files[file].Name + " isn't known")
+		s.odd("the order in which a linker takes members of archives for " + s.p.Files[file].Name + " isn't known")
 	}
 }
 
 // gnu takes members as GNU ld does.
-func (s *search) gnu(f *File) []int32 {
-	s.start(f)
-	for _, x := range f.Entry {
-		s.want(f, x, false, false)
-	}
+func (s *search) gnu(f *File, file int32) []int32 {
+	s.start(f, file)
 	for i := 0; i < len(f.Entries); {
 		end := i + 1
 		for g := f.Entries[i].Group; g > 0 && end < len(f.Entries) && f.Entries[end].Group == g; {
@@ -356,28 +367,40 @@ func (s *search) archive(f *File, start, end int) {
 	for n := -1; n != len(s.out); {
 		n = len(s.out)
 		for k := start; k < end; k++ {
-			if !s.in[k] && s.wants(f.Entries[k].Unit) {
+			if !s.in[k] && s.wants(f, int32(k)) {
 				s.take(f, int32(k))
 			}
 		}
 	}
 }
 
-// wants says whether the unit defines something that is wanted.
-func (s *search) wants(unit int32) bool {
-	return slices.ContainsFunc(s.Table.units[unit].Defs, func(d Def) bool { return s.at(d.Symbol).state == wanted })
+// wants reports whether the unit of an entry defines something that is wanted.
+func (s *search) wants(f *File, i int32) (wants bool) {
+	for _, d := range s.Table.units[f.Entries[i].Unit].Defs {
+		if s.at(d.Symbol).state == wanted {
+			wants = true
+			s.sure[i] = s.sure[i] || s.certain(f, i, d.Symbol)
+		}
+	}
+	return wants
+}
+
+// certain reports whether an entry is surely taken if x is wanted: nothing of the system in front of
+// it defines x.
+func (s *search) certain(f *File, i int32, x Symbol) bool {
+	return !f.Entries[i].BehindSystem || !slices.Contains(s.p.Foreign, x)
 }
 
 // lld takes members as lld does.
-func (s *search) lld(f *File) []int32 {
-	s.start(f)
+func (s *search) lld(f *File, file int32) []int32 {
+	s.start(f, file)
 	for i, e := range f.Entries {
 		switch {
 		case e.Library != 0:
 			s.library(f, e.Library)
 		case !e.Lazy:
 			s.take(f, int32(i))
-		case s.wants(e.Unit):
+		case s.wants(f, int32(i)):
 			s.take(f, int32(i))
 		default:
 			for _, d := range s.Table.units[e.Unit].Defs {
@@ -386,9 +409,6 @@ func (s *search) lld(f *File) []int32 {
 				}
 			}
 		}
-	}
-	for _, x := range f.Entry {
-		s.want(f, x, false, false)
 	}
 	return s.out
 }
@@ -428,63 +448,4 @@ func matters(t *Table, p *Program, entries []Entry) bool {
 		u := t.units[e.Unit]
 		return u.Roots || slices.ContainsFunc(u.Defs, func(d Def) bool { return uses[d.Symbol].definers > 1 || uses[d.Symbol].weak })
 	})
-}
-
-// needed says whether the executable has a reference that is bound to a file: no
-// --as-needed can leave it out.
-func needed(t *Table, p *Program, file int32) bool {
-	if p.Files[0].Collects && p.Files[0].Linker != GNU {
-		return false
-	}
-	exports := map[Symbol]bool{}
-	for _, e := range p.Files[file].Entries {
-		if e.Lazy || e.Library != 0 {
-			continue
-		}
-		for _, d := range t.units[e.Unit].Defs {
-			exports[d.Symbol] = true
-		}
-	}
-	for _, e := range p.Files[file].Entries {
-		if e.Library == 0 {
-			for _, d := range t.units[e.Unit].Defs {
-				if hides(d.Visibility) {
-					delete(exports, d.Symbol)
-				}
-			}
-			for _, r := range t.units[e.Unit].Refs {
-				if hides(r.Visibility) {
-					delete(exports, r.Symbol)
-				}
-			}
-		}
-	}
-	for i := range p.Files[:file] {
-		for _, e := range p.Files[i].Entries {
-			if e.Library == 0 {
-				for _, d := range t.units[e.Unit].Defs {
-					delete(exports, d.Symbol)
-				}
-			}
-		}
-	}
-	return slices.ContainsFunc(p.Files[0].Entries, func(e Entry) bool {
-		if e.Lazy || e.Library != 0 {
-			return false
-		}
-		u := t.units[e.Unit]
-		return u.Exact && slices.ContainsFunc(u.Refs, func(r Ref) bool { return !r.Weak && exports[r.Symbol] })
-	})
-}
-
-// harmless says whether nothing depends on which lazy units of a file are
-// linked.
-func harmless(t *Table, p *Program, f *File) bool {
-	var lazy []Entry
-	for _, e := range f.Entries {
-		if e.Lazy {
-			lazy = append(lazy, e)
-		}
-	}
-	return !matters(t, p, lazy)
 }

@@ -21,18 +21,12 @@
 //
 // # What isn't decided
 //
-// Where the line of a link has something that this package doesn't model (a
-// version script, --wrap, an unknown flag), where symbols have versions, where
-// several common definitions are merged, all definitions count, in their
-// order. Which of them wins is then a function of these, of the flags and of the
-// files they are in, so whoever hashes all of that is on the safe side.
+// Where the linkers and their lines have something that isn't modelled here, Linked.Unusual has the
+// reason, and all that may be linked counts, in its order: then it doesn't matter what a reference is
+// bound to.
 //
-// A symbol can be Doubtful even with one definition: whether others see it, or
-// how many copies of it there are, depends on what isn't referred to from here.
-//
-// If even the units that are linked can't be told (units whose references aren't
-// exactly known, linkers that disagree), Linked.Unknown has the reason, and
-// everything that may be linked has to count.
+// A symbol can be Doubtful: whether others see its definition, or how many copies of it there are, depends on what
+// isn't referred to from here. Then all definitions count, and who offers them.
 package linkmodel
 
 import (
@@ -51,50 +45,36 @@ type Program struct {
 	// Foreign are symbols that files without units, those of the system, may
 	// refer to.
 	Foreign []Symbol
+	// Needs are symbols that the link of the executable needs beside those of its units: main.
+	Needs []Symbol
+	// Unusual is why the program isn't modelled, or empty.
+	Unusual string
 }
 
 // File is a linked file.
 type File struct {
 	// Name is for explanations.
 	Name string
-	// Collects says that the linker drops sections that nothing refers to, and with them what
-	// they refer to. LLD does so before it decides which libraries the file needs, and what it
-	// exports for them.
-	Collects bool
 	// Entries are the units on the line of the link, in its order.
 	Entries []Entry
 	// Bsymbolic binds the file's references to its own definitions.
 	Bsymbolic bool
-	// Uncertain is why which definition wins in the file, or which of its
-	// definitions others see, can't be told; or empty.
-	Uncertain string
 	// Linker is the linker that decides which members of archives are taken.
 	Linker Linker
-	// Needs are symbols that the link needs beside those of its units: main, and
-	// what -u names.
-	Needs []Symbol
-	// Entry is the symbol at which a flag has the file begin, if any. LLD takes a member of an
-	// archive for it when it has read its line.
-	Entry []Symbol
-	// Doubted are symbols that flags may define, or give to others.
-	Doubted []Symbol
-	// Unwanted are those of Needs, and others that flags name, of which it isn't certain that
-	// the link needs them.
-	Unwanted []Symbol
-	// Foreign is why files without units on the line may need any symbol, or
-	// empty.
-	Foreign string
+	// Collects says that the linker drops sections that nothing refers to, and with them what
+	// they refer to. LLD does so before it decides which libraries the file needs, and what it
+	// exports for them.
+	Collects bool
+	// CxxInside says that archives of the C++ library are linked into the file, and that it isn't known what they want. Else
+	// that is in CxxWants.
+	CxxInside bool
+	CxxWants  []Symbol
 	// Complete says that its references have to be defined in it, or in the
 	// libraries on its line: of executables, and with -z defs.
 	Complete bool
-	// Unsure is why it can't be told whether the file is loaded at all, or
-	// empty: --as-needed. It counts unless the executable surely needs the file.
-	Unsure string
-	// Line tells files apart whose lines say different things.
-	Line string
-	// Brings says that loading the file may do more than load its units: its line has flags
-	// or libraries of the system that the executable's doesn't have.
-	Brings bool
+	// Line tells files apart whose lines say different things, Code those whose lines have different flags
+	// for code, System those that take different things from the system.
+	Line, Code, System string
 }
 
 // Entry is a unit or a shared library on the line of a link.
@@ -126,10 +106,14 @@ const (
 	// AnyLinker stands for a linker that isn't known: only what GNU ld and
 	// lld have in common is certain.
 	AnyLinker Linker = iota
-	// GNU ld searches an archive where it stands on the line. So does gold.
+	// GNU ld searches an archive where it stands on the line.
 	GNU
 	// LLD takes members for all references on the line.
 	LLD
+	// Gold searches archives as GNU ld does.
+	Gold
+	// Mold takes the members that LLD takes, and links them in the order of the line.
+	Mold
 )
 
 // Place is a definition in a linked file.
@@ -149,15 +133,12 @@ type Linked struct {
 	Table *Table
 	// Instances are the units that are linked, by file, in order.
 	Instances []Instance
-	// Unknown is why it isn't certain which units are linked, or empty: then
-	// Instances are all that may be.
-	Unknown string
+	// Unusual is why the program isn't modelled, or empty. If it isn't certain which units are linked, Instances are
+	// all that may be.
+	Unusual string
 	// Duplicates are symbols with several global definitions in one file: an
 	// error of most links.
 	Duplicates []Symbol
-	// Collected says that what an executable exports depends on which sections of a
-	// library are dropped (File.Collects).
-	Collected bool
 
 	epoch     uint32
 	program   uint32    // epoch of the current program
@@ -170,7 +151,6 @@ type Linked struct {
 	special   []bool    // of each file: it binds some symbol in its own way
 	owners    []owner   // of each signature
 	discarded map[discard]bool
-	versioned map[Symbol]bool
 	doubtful  []uint32 // of each symbol: the program in which it is
 	doubts    bool     // any
 	needed    []uint32 // of each symbol: the program whose executable refers to it
@@ -180,10 +160,9 @@ type Linked struct {
 // scope is what a file says about a symbol that it defines.
 type scope struct {
 	file           int32
-	start, end     int32 // of its definitions in places
-	own, ownSure   bool  // the file's references are bound to them, and to nothing else
-	exported, sure bool  // those of others are, and to nothing behind
-	common, unique bool  // one of them is
+	start, end     int32 // of its definition in places, if there is one
+	own, exported  bool  // the file's references are bound to them, those of others are
+	common, unique bool  // it is
 }
 
 // owner is the instance whose COMDAT group of a signature is kept in a file.
@@ -202,12 +181,11 @@ type slot struct {
 	epoch      uint32
 	rank       uint8
 	visibility manifest.Visibility
-	unique     bool   // one of list is
-	split      bool   // linkers disagree
-	kept       Symbol // signature of a group that one of list is in
+	unique     bool
+	kept       Symbol // signature of a group that the definition is in
 	globals    int    // definitions of which there has to be one only
 	discarded  bool   // there was one that isn't kept, and what is kept of its group doesn't define it, or more weakly
-	list       []Place
+	place      Place
 }
 
 // Ranks of definitions.
@@ -232,7 +210,7 @@ func rank(b manifest.Binding) uint8 {
 
 // NewLinked returns room for the programs of a table, one after the other.
 func NewLinked(t *Table) *Linked {
-	return &Linked{Table: t, discarded: map[discard]bool{}, versioned: map[Symbol]bool{}}
+	return &Linked{Table: t, discarded: map[discard]bool{}}
 }
 
 // Link links p.
@@ -255,33 +233,30 @@ func (l *Linked) Link(p *Program) {
 		l.needed = append(l.needed, make([]uint32, n-len(l.needed))...)
 		l.marks = append(l.marks, make([]mark, n-len(l.marks))...)
 	}
-	l.Instances, l.Unknown, l.Duplicates = l.Instances[:0], "", nil
+	l.Instances, l.Unusual, l.Duplicates = l.Instances[:0], p.Unusual, nil
 	l.scoped, l.places, l.doubts = l.scoped[:0], l.places[:0], false
 	l.special = slices.Grow(l.special[:0], len(p.Files))[:len(p.Files)]
 	clear(l.special)
-	l.Collected = false
 	clear(l.discarded)
-	clear(l.versioned)
 	l.program = l.tick()
 
-	s := &search{Linked: l, p: p, taken: make([][]int32, len(p.Files)), state: make([]uint8, len(p.Files)), vague: make([]string, len(p.Files))}
+	if l.Unusual == "" {
+		l.Unusual = oddLines(t, p)
+	}
+	s := &search{Linked: l, p: p, taken: make([][]int32, len(p.Files)), done: make([]bool, len(p.Files))}
+	for i := range p.Files {
+		s.file(int32(i))
+	}
+	unsure := l.Unusual != ""
 	start := make([]int, len(p.Files)+1)
 	for i := range p.Files {
-		for _, u := range s.file(int32(i)) {
+		if unsure {
+			s.everything(int32(i))
+		}
+		for _, u := range s.taken[i] {
 			l.add(int32(i), u)
 		}
 		start[i+1] = len(l.Instances)
-	}
-	for _, in := range l.Instances {
-		for _, s := range t.units[in.Unit].Versioned {
-			l.versioned[s] = true
-		}
-	}
-	l.indirect(p)
-	for _, f := range p.Files {
-		for _, s := range f.Doubted {
-			l.doubt(s, true)
-		}
 	}
 	for i := range p.Files {
 		l.bind(&p.Files[i], int32(i), l.Instances[start[i]:start[i+1]], int32(start[i]))
@@ -289,78 +264,78 @@ func (l *Linked) Link(p *Program) {
 	l.disputes()
 }
 
-// indirect finds the symbols of which it isn't certain that the loader sees the
-// executable's definition, or that the executable is bound to any: those that
-// only libraries mention which weren't on its line. A linker exports from an
-// executable what the libraries on its line mention.
-func (l *Linked) indirect(p *Program) {
-	const direct, other = 1, 2
-	var kind []uint8
-	for i := range p.Files {
-		for _, e := range p.Files[i].Entries {
-			if e.Library == 0 {
-				continue
+// odd notes why the program isn't modelled.
+func (l *Linked) odd(why string) {
+	if l.Unusual == "" {
+		l.Unusual = why
+	}
+}
+
+// oddLines says why it can't be told from the lines, and the names of symbols, which libraries are loaded, and what linkers
+// export for them, or returns "".
+func oddLines(t *Table, p *Program) string {
+	for by, f := range p.Files {
+		on := make([]bool, len(p.Files))
+		libraries := by == 0
+		for i, e := range f.Entries {
+			if e.Library != 0 && e.AsNeeded && !needs(t, p, by, i) {
+				return "--as-needed decides whether " + p.Files[e.Library].Name + " is loaded"
 			}
-			if kind == nil {
-				kind = make([]uint8, len(p.Files))
+			if e.Library == 0 && t.units[e.Unit].Versioned {
+				return "a symbol has a version"
 			}
-			if i == 0 {
-				kind[e.Library] = direct
-			} else if kind[e.Library] == 0 {
-				kind[e.Library] = other
-			}
+			on[e.Library], libraries = true, libraries || e.Library != 0
+		}
+		on[0], on[by] = true, true
+		// A linker exports from an executable what the libraries on its line mention.
+		if k := slices.Index(on, false); k >= 0 && libraries && f.Complete {
+			return p.Files[k].Name + " isn't on the line of " + f.Name
 		}
 	}
-	if !slices.Contains(kind, other) {
-		return
+	return ""
+}
+
+// needs reports whether a file surely needs a library on its line: a unit in front of it has a reference that is bound to it,
+// reached or not. GNU ld looks at references before it drops sections, LLD after that.
+func needs(t *Table, p *Program, by, at int) bool {
+	f := &p.Files[by]
+	if f.Collects && f.Linker != GNU {
+		return false
 	}
-	t := l.Table
-	epoch := l.tick()            // of slots of what direct libraries mention
-	perhaps := map[Symbol]bool{} // mentioned, if what does isn't dropped
-	for file := range p.Files {
-		if file == 0 || kind[file] == other {
-			continue
-		}
-		hidden := map[Symbol]bool{} // not for the executable to see
-		for _, mark := range []bool{false, true} {
-			mention := func(s Symbol, v manifest.Visibility) {
-				if hides(v) {
-					hidden[s] = true
-				} else if mark && !hidden[s] {
-					l.slots[s].epoch = epoch
-				}
-			}
-			for _, in := range l.Instances {
-				if in.File == int32(file) {
-					for _, d := range t.units[in.Unit].Defs {
-						mention(d.Symbol, d.Visibility)
-					}
-					for _, r := range t.units[in.Unit].Refs {
-						if mark && p.Files[file].Collects {
-							perhaps[r.Symbol] = true
-						} else {
-							mention(r.Symbol, r.Visibility)
-						}
-					}
+	exports := map[Symbol]bool{}
+	library := func(file int32, exported bool) {
+		for _, e := range p.Files[file].Entries {
+			if e.Library == 0 && !(exported && e.Lazy) {
+				for _, d := range t.units[e.Unit].Defs {
+					exports[d.Symbol] = exported
 				}
 			}
 		}
 	}
-	doubt := func(s Symbol) {
-		yes := l.slots[s].epoch != epoch
-		l.doubt(s, yes)
-		l.Collected = l.Collected || yes && perhaps[s]
-	}
-	for _, in := range l.Instances {
-		if kind[in.File] == other {
-			for _, d := range t.units[in.Unit].Defs {
-				doubt(d.Symbol)
+	library(f.Entries[at].Library, true)
+	for _, e := range p.Files[f.Entries[at].Library].Entries {
+		if e.Library == 0 {
+			for _, d := range t.units[e.Unit].Defs {
+				exports[d.Symbol] = exports[d.Symbol] && !hides(d.Visibility)
 			}
-			for _, r := range t.units[in.Unit].Refs {
-				doubt(r.Symbol)
+			for _, r := range t.units[e.Unit].Refs {
+				exports[r.Symbol] = exports[r.Symbol] && !hides(r.Visibility)
 			}
 		}
 	}
+	library(int32(by), false)
+	for _, e := range f.Entries[:at] {
+		if e.Library != 0 {
+			library(e.Library, false)
+		}
+	}
+	// Start files are in front of all, and refer to main.
+	return by == 0 && slices.ContainsFunc(p.Needs, func(s Symbol) bool { return exports[s] }) || slices.ContainsFunc(f.Entries[:at], func(e Entry) bool {
+		return e.Library == 0 && !e.Lazy && t.units[e.Unit].Exact &&
+			slices.ContainsFunc(t.units[e.Unit].Refs, func(r Ref) bool {
+				return !r.Weak && exports[r.Symbol] && !slices.Contains(p.Foreign, r.Symbol) // else the system's may come first
+			})
+	})
 }
 
 func (l *Linked) doubt(s Symbol, yes bool) {
@@ -372,12 +347,6 @@ func (l *Linked) doubt(s Symbol, yes bool) {
 // Doubtful says that it can't be told where s is found, even if Resolve returns
 // one definition only, or none.
 func (l *Linked) Doubtful(s Symbol) bool { return l.doubts && l.doubtful[s] == l.program }
-
-// Open says that what s stands for is open somewhere: it is doubtful, has versions, or is
-// defined or restricted in a file of which it isn't known what it makes of that.
-func (l *Linked) Open(s Symbol) bool {
-	return l.Doubtful(s) || slices.ContainsFunc(l.scopes[s], func(x scope) bool { return !x.sure })
-}
 
 // tick returns a number that no slot has yet. Those of a program's files follow
 // that of the program.
@@ -432,7 +401,7 @@ func (l *Linked) bind(f *File, file int32, instances []Instance, base int32) {
 	at := func(s Symbol) *slot {
 		x := &l.slots[s]
 		if x.epoch != epoch {
-			*x = slot{epoch: epoch, list: x.list[:0], kept: None}
+			*x = slot{epoch: epoch, kept: None}
 			l.touched = append(l.touched, s)
 		}
 		return x
@@ -443,7 +412,7 @@ func (l *Linked) bind(f *File, file int32, instances []Instance, base int32) {
 		if x.epoch != epoch {
 			*x = owner{epoch, id}
 		}
-		return x.instance == id || f.Uncertain != ""
+		return x.instance == id
 	}
 	for i, in := range instances {
 		id := base + int32(i)
@@ -455,16 +424,14 @@ func (l *Linked) bind(f *File, file int32, instances []Instance, base int32) {
 		}
 		for _, d := range u.Defs {
 			kept := d.Group == None || keep(d.Group, id)
-			if f.Uncertain != "" {
-				l.doubt(d.Symbol, true)
-			} else if l.plain(d.Symbol, in.Unit) && !f.Bsymbolic {
+			if l.plain(d.Symbol, in.Unit) && !f.Bsymbolic {
 				continue
 			}
 			// What isn't kept is a reference with this visibility.
 			x := at(d.Symbol)
 			x.visibility = Constrain(x.visibility, d.Visibility)
 			if kept {
-				x.add(Place{id, d.Component}, rank(d.Binding), f)
+				l.define(x, d, id, f)
 				if d.Group != None {
 					x.kept = d.Group
 				}
@@ -490,32 +457,30 @@ func (l *Linked) bind(f *File, file int32, instances []Instance, base int32) {
 	for _, s := range l.touched {
 		x := &l.slots[s]
 		l.doubt(s, x.discarded)
-		if len(x.list) == 0 && x.visibility == manifest.Visibility_VISIBILITY_DEFAULT {
+		if x.rank == 0 && x.visibility == manifest.Visibility_VISIBILITY_DEFAULT {
 			continue
 		}
 		if x.globals > 1 {
 			l.Duplicates = append(l.Duplicates, s)
 		}
-		y := scope{file: file, start: int32(len(l.places)), ownSure: true, exported: true, sure: true, common: x.rank == common, unique: x.unique}
-		l.places = append(l.places, x.list...)
+		y := scope{file: file, start: int32(len(l.places)), exported: true, common: x.rank == common, unique: x.unique}
+		if x.rank > 0 {
+			l.places = append(l.places, x.place)
+		}
 		y.end = int32(len(l.places))
 		switch {
-		case len(x.list) == 0 && f.Uncertain == "":
+		case x.rank == 0:
 			y.own, y.exported = true, false // weak, and nothing
-			l.doubt(s, f.Linker == AnyLinker)
-		case f.Uncertain != "" || l.versioned[s]:
-			y.own, y.ownSure, y.sure = true, false, false
+			l.doubt(s, f.Linker != GNU && f.Linker != LLD)
 		case hides(x.visibility):
 			y.own, y.exported = true, false
-		case x.visibility == manifest.Visibility_VISIBILITY_PROTECTED:
-			y.own = true
-		case f.Bsymbolic:
+		case x.visibility == manifest.Visibility_VISIBILITY_PROTECTED, f.Bsymbolic:
 			y.own = true
 		}
 		if y.own {
 			l.special[file] = true
 		}
-		if file > 0 && len(x.list) > 0 && y.own && y.exported && l.needed[s] == l.program {
+		if file > 0 && x.rank > 0 && y.own && y.exported && l.needed[s] == l.program {
 			// If the executable isn't position independent, it has a copy of
 			// the variable, which others are bound to, but not this file.
 			l.doubt(s, true)
@@ -540,55 +505,45 @@ func (l *Linked) disputes() {
 			unique = unique || x.unique
 			own = own || x.own
 		}
-		// A definition in a shared library may win over a tentative one. The
-		// loader has one unique symbol for all files: that for which it is asked
+		if common {
+			l.odd("a library may define " + l.Table.Name(s) + " in the place of a tentative definition")
+		}
+		// The loader has one unique symbol for all files: that for which it is asked
 		// first, by the file that is relocated first.
-		l.doubt(s, common || unique && own)
+		l.doubt(s, unique && own)
 	}
 }
 
 // plain says that the only definition of s, in a unit, is all that anything is
 // bound to that refers to s.
 func (l *Linked) plain(s Symbol, unit int32) bool {
-	return l.Table.plain(s) && l.instance[unit] >= 0 && !l.Doubtful(s) && !(len(l.versioned) > 0 && l.versioned[s])
+	return l.Table.plain(s) && l.instance[unit] >= 0
 }
 
-// add makes a further definition that a file has one of those that a symbol
-// stands for, or the one, or none of them.
-func (x *slot) add(p Place, r uint8, f *File) {
-	if slices.Contains(x.list, p) {
-		return
-	}
+// define makes a further definition that a file has the one that a symbol stands for, or not.
+func (l *Linked) define(x *slot, d Def, instance int32, f *File) {
+	r := rank(d.Binding)
 	if r >= unique {
 		x.globals++
 	}
 	switch {
-	case len(x.list) == 0 || f.Uncertain != "":
-		x.list = append(x.list, p)
-	case x.split && r < strong:
-		x.list = append(x.list, p)
-	case r == unique && x.rank == weak && f.Linker != GNU:
-		// For lld, the first of them wins.
-		if f.Linker == LLD {
-			return
-		}
-		x.list = append(x.list, p)
-		x.split = true
-	case r > x.rank:
-		x.list = append(x.list[:0], p)
-		x.unique, x.split = false, false
-	case r == x.rank && (r == common || r == strong):
-		x.list = append(x.list, p) // the largest gives the size; an error
-	default:
+	case r == unique && x.rank == weak && f.Linker != GNU && f.Linker != LLD:
+		l.odd("linkers don't agree which definition of " + l.Table.Name(d.Symbol) + " they take")
+		return
+	case r == unique && x.rank == weak && f.Linker == LLD:
+		return // the first of them wins
+	case r == common && x.rank == common:
+		l.odd("several tentative definitions of " + l.Table.Name(d.Symbol) + " become one")
+		return
+	case r <= x.rank:
 		return
 	}
-	x.rank = max(x.rank, r)
-	x.unique = x.unique || r == unique
+	x.place, x.rank, x.unique = Place{instance, d.Component}, r, r == unique
 }
 
 // Resolve appends what a reference to s in a file is bound to, in the order of
 // preference: nothing if no unit defines it, one definition, or several if it
-// can't be told which.
+// is Doubtful.
 func (l *Linked) Resolve(out []Place, file int32, s Symbol) []Place {
 	t := l.Table
 	if t.definers[s] == 0 {
@@ -605,7 +560,7 @@ func (l *Linked) Resolve(out []Place, file int32, s Symbol) []Place {
 	// They are in the order of files.
 	if i, ok := slices.BinarySearchFunc(scopes, file, func(x scope, file int32) int { return int(x.file - file) }); ok && scopes[i].own {
 		x := &scopes[i]
-		if out = append(out, l.places[x.start:x.end]...); x.ownSure && (!doubtful || !x.exported) {
+		if out = append(out, l.places[x.start:x.end]...); !doubtful || !x.exported {
 			return out
 		}
 	}
@@ -616,7 +571,7 @@ func (l *Linked) Resolve(out []Place, file int32, s Symbol) []Place {
 					out = append(out, p)
 				}
 			}
-			if x.sure && !doubtful {
+			if !doubtful {
 				break
 			}
 		}
@@ -627,8 +582,7 @@ func (l *Linked) Resolve(out []Place, file int32, s Symbol) []Place {
 // Scope is what a file says about a symbol that it defines.
 type Scope struct {
 	File int32
-	// Definitions are what it stands for there, one or, if that isn't decided,
-	// more; none if others must not define it, either.
+	// Definitions has what it stands for there, or nothing if others must not define it, either.
 	Definitions []Place
 	// Own says that the references in the file are bound to them, Exported that
 	// those in others may be.

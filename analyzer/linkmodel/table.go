@@ -26,8 +26,6 @@ type Table struct {
 	first    []definer
 	special  []bool
 	groups   []int32
-	// uncopied are those that some unit defines as thread-local, or takes to be protected.
-	uncopied map[Symbol]bool
 }
 
 type definer struct {
@@ -47,8 +45,6 @@ func (t *Table) plain(s Symbol) bool {
 
 // A Unit is what a linker sees of a manifest.Unit.
 type Unit struct {
-	// Needs are the references that name a version, with it.
-	Needs []string
 	// Exact is that of manifest.Unit.
 	Exact bool
 	// Roots says whether something in it runs or is found without a reference.
@@ -56,8 +52,10 @@ type Unit struct {
 	// Groups are the signatures of COMDAT groups with such components, or without
 	// definitions.
 	Groups []Symbol
-	// Versioned are the symbols that it mentions with a version.
-	Versioned []Symbol
+	// Needs are the references that name a version, with it.
+	Needs []string
+	// Versioned says that it mentions a symbol with a version.
+	Versioned bool
 	// Library says that it is a shared library, which nobody links again.
 	Library bool
 	// ThreadLocal says that it defines something thread-local, or takes it to be so.
@@ -87,11 +85,7 @@ type Ref struct {
 }
 
 // NewTable returns an empty table.
-func NewTable() *Table { return &Table{ids: map[string]Symbol{}, uncopied: map[Symbol]bool{}} }
-
-// Uncopied tells whether a definition of a symbol is thread-local, or some unit takes it to be
-// protected: no executable has a copy of that.
-func (t *Table) Uncopied(s Symbol) bool { return t.uncopied[s] }
+func NewTable() *Table { return &Table{ids: map[string]Symbol{}} }
 
 // Symbol returns the number of a name. A version counts for nothing but that
 // there is one: "f@V" and "f@@V" are f.
@@ -162,11 +156,8 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 				t.first[s] = definer{n, int32(i), group}
 			}
 			t.special[s] = t.special[s] || d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
-			if d.ThreadLocal || d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED {
-				t.uncopied[s] = true
-			}
 			x.ThreadLocal = x.ThreadLocal || d.ThreadLocal
-			x.version(d.Name, s)
+			x.Versioned = x.Versioned || strings.Contains(d.Name, "@")
 			x.Defs = append(x.Defs, Def{s, int32(i), d.Binding, d.Visibility, group, d.ThreadLocal})
 		}
 	}
@@ -181,12 +172,8 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 		x.restricts = x.restricts || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 		x.ThreadLocal = x.ThreadLocal || r.Uses&manifest.UseThreadLocal != 0
 		t.special[s] = t.special[s] || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
-		if r.Visibility == manifest.Visibility_VISIBILITY_PROTECTED {
-			t.uncopied[s] = true
-		}
-		x.version(r.Name, s)
 		if strings.Contains(r.Name, "@") {
-			x.Needs = append(x.Needs, r.Name)
+			x.Needs, x.Versioned = append(x.Needs, r.Name), true
 		}
 		x.Refs = append(x.Refs, Ref{s, r.Weak, r.Visibility, r.Uses})
 	}
@@ -195,12 +182,13 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 	return n
 }
 
-func hides(v manifest.Visibility) bool {
-	return v == manifest.Visibility_VISIBILITY_HIDDEN || v == manifest.Visibility_VISIBILITY_INTERNAL
+// isCopy reports whether a definition is a copy of an inline function, of a template or of what
+// belongs to a type: whoever refers to it has one. What replaces operator new or delete is none.
+func (t *Table) isCopy(d Def) bool {
+	name := t.Name(d.Symbol)
+	return d.Group != None && strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_Zn") && !strings.HasPrefix(name, "_Zd")
 }
 
-func (x *Unit) version(name string, s Symbol) {
-	if strings.Contains(name, "@") && !slices.Contains(x.Versioned, s) {
-		x.Versioned = append(x.Versioned, s)
-	}
+func hides(v manifest.Visibility) bool {
+	return v == manifest.Visibility_VISIBILITY_HIDDEN || v == manifest.Visibility_VISIBILITY_INTERNAL
 }

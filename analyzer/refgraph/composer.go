@@ -1,8 +1,9 @@
 package refgraph
 
 import (
-	"cmp"
 	"encoding/binary"
+	"hash"
+	"iter"
 	"slices"
 	"strings"
 
@@ -11,53 +12,32 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
 )
 
-// A Composer hashes one program after the other: one for each goroutine.
+// A Composer walks one program after the other: one for each goroutine.
 type Composer struct {
 	pool   *Pool
 	linked *linkmodel.Linked
 
-	// Groups that were hashed for any program, by their exact description.
-	known  map[string]int32
-	hashes []Hash
-
-	passes uint32        // of unresolved, one for each file of each program
-	seen   []uint32      // of each symbol: the last pass that looked at it
-	had    []symbolState // of each symbol: see lacks.read
-	first  []int32       // of each hash, while twins are looked for: its first group, and 1
-	twins  []int32       // of each group: its index among the twins
+	passes uint32   // of undefined, one for each file of each program
+	looked []uint32 // of each symbol: the last pass that looked at it
 
 	// Of the current program.
-	base      []int32 // first node of each instance, and the number of nodes
+	instances []instance
 	nodes     []node
 	program   uint32
 	names     []nodeOf  // of each symbol: as in bound, for files that bind nothing in their own way
-	symbols   []int32   // first of an instance's in bound
 	bound     []int32   // of the unit's symbols: a node and 1, -1-index in lists, or 0
-	lists     [][]int32 // what links to a symbol are in slots, if it isn't one node
-	order     []int32   // nodes in the order of discovery: with shortcuts it is another one
-	slots     []int32
-	stack     []int32
-	calls     []call
-	groups    int32
+	lists     [][]int32 // the nodes that a symbol stands for, if it isn't one
+	order     []int32   // nodes in the order of the walk
+	from      []int32   // their instances
 	places    []linkmodel.Place
-	won       []linkmodel.Place // of named
-	key       []byte
-	shortcuts shortcuts
-	lookups   bool                                  // something that looks symbols up is reached
-	debug     bool                                  // so is something that reads debug information
-	files     bool                                  // which files there are and what they define
-	needs     bool                                  // which files need which
-	tls       bool                                  // how much thread-local storage there is
-	code      bool                                  // where functions begin and end
-	layout    bool                                  // or where sections begin and end
-	sets      map[setKey][]int32                    // components of linker sets
-	sayings   map[int32]map[linkmodel.Symbol]saying // of each file, once it is asked for
+	won       []linkmodel.Place  // of named
+	text      []byte             // see walk
+	sees      uint8              // what symbols mean to which something that is reached refers
+	seen      string             // the first of them that means seesLink or seesDebug
+	sets      map[setKey][]int32 // components of linker sets
 
 	// Of a program with Roots.Idle:
-	idle  []bool           // functions that are stubs, by entry; nil for none
-	stubs map[string]int32 // descriptions of stubs, numbered after those of the pool
-	extra []string
-	stub  map[*comp]int32 // those of components
+	idle []bool // functions that are stubs, by entry; nil for none
 
 	// contested are the symbols with several possible definitions in links.
 	contested map[linkmodel.Symbol]bool
@@ -68,17 +48,16 @@ type Composer struct {
 
 // node is what is known of a component in the current program.
 type node struct {
-	index, low int32 // order of discovery, 0 is not yet
-	group      int32 // number in the program, -1 while it isn't complete
-	hash       int32 // of the group, in hashes
-	member     int32
-	// Of its links in slots. If they aren't there: start is -1 minus a number in ways, end
-	// the number of the member.
-	start, end    int32
-	instance, own int32 // and number in its unit
+	number   int32 // in order, from 1; 0 is not reached
+	instance int32
 }
 
-type call struct{ id, next, end int32 }
+// instance is a unit in a file of the current program.
+type instance struct {
+	unit  *unit
+	base  int32 // its first node
+	bound int32 // the first of its symbols in Composer.bound
+}
 
 // nodeOf is what was found in the program with this number.
 type nodeOf struct {
@@ -86,16 +65,13 @@ type nodeOf struct {
 	id      int32
 }
 
-// What reading a symbol that no unit defines means.
+// What it means that something refers to a symbol that no unit defines.
 const (
-	looksUp = 1 << iota
-	readsDebug
-	readsFiles
-	readsNeeds
-	readsLayout
-	readsTLS
-	readsCode // or how long functions are
-	walks     = looksUp | readsFiles | readsNeeds | readsLayout | readsTLS
+	seesLink  = 1 << iota // symbols, sections, loaded files: the link is unusual
+	seesDebug             // debug information, whoever defines the symbol
+	seesNeeds             // which libraries a file needs
+	seesTLS               // how much thread-local storage there is
+	seesCode              // where a function begins or ends: no trace is good
 )
 
 // lookups are functions that find symbols by name, and what stands for any
@@ -182,7 +158,7 @@ func (c *Composer) setOf(file int32, set linkmodel.Symbol) []int32 {
 			for k := range c.pool.units[in.Unit].comps {
 				if x := &c.pool.units[in.Unit].comps[k]; x.set != linkmodel.None {
 					key := setKey{in.File, x.set}
-					c.sets[key] = append(c.sets[key], c.base[i]+int32(k))
+					c.sets[key] = append(c.sets[key], c.at(int32(i), int32(k)))
 				}
 			}
 		}
@@ -201,22 +177,21 @@ func (c *Composer) hasSet(set linkmodel.Symbol) bool {
 	return false
 }
 
-// meanings are those of names, aliases those of what functions of the system are called
-// without what sets their names apart.
+// meanings are those of names, aliases those of functions of the system, which have several names
+// (withoutPrefix).
 var meanings, aliases = func() (is, alias map[string]uint8) {
-	is, alias = map[string]uint8{}, map[string]uint8{}
+	is, alias = map[string]uint8{"*": seesLink | seesDebug}, map[string]uint8{}
 	for _, x := range []struct {
 		names []string
 		is    uint8
-	}{{lookups, looksUp | readsFiles}, {walkers, walks}, {fileReaders, readsFiles | readsTLS}, {needsReaders, readsNeeds | readsTLS}, {tlsReaders, readsTLS}, {codeReaders, readsCode}} {
+	}{{lookups, seesLink}, {walkers, seesLink}, {fileReaders, seesLink}, {needsReaders, seesNeeds | seesTLS}, {tlsReaders, seesTLS}, {codeReaders, seesCode}} {
 		for _, s := range x.names {
 			alias[withoutPrefix(s)] |= x.is
 		}
 	}
 	for _, s := range layoutSymbols {
-		is[s] |= readsLayout
+		is[s] |= seesLink
 	}
-	is["*"] |= readsDebug | readsFiles | readsLayout | readsTLS
 	return is, alias
 }()
 
@@ -236,41 +211,29 @@ func meaning(name string) uint8 {
 	name = strings.TrimPrefix(name, "__real_") // the linker's name for what is wrapped
 	bits |= meanings[name]
 	if slices.ContainsFunc(private, func(p string) bool { return strings.HasPrefix(name, p) }) {
-		bits |= walks
+		bits |= seesLink
 	}
 	if strings.HasPrefix(name, ".sizeof.") || strings.HasPrefix(name, ".startof.") {
-		bits |= readsLayout // of GNU ld
+		bits |= seesLink // of GNU ld
 	}
 	if slices.ContainsFunc(unwinders, func(p string) bool { return strings.HasPrefix(name, p) }) {
-		bits |= readsCode
+		bits |= seesCode
 	}
 	if slices.ContainsFunc(debugReaders, func(r string) bool { return strings.HasPrefix(name, r) }) {
-		bits |= readsDebug
+		bits |= seesDebug
 	}
 	if asksSanitizers(name) {
-		bits |= readsDebug | readsFiles
+		bits |= seesLink
 	}
 	return bits
-}
-
-// mean notes what it means that something is read.
-func (c *Composer) mean(is uint8) {
-	c.lookups = c.lookups || is&looksUp != 0
-	c.debug = c.debug || is&readsDebug != 0
-	c.files = c.files || is&readsFiles != 0
-	c.needs = c.needs || is&readsNeeds != 0
-	c.layout = c.layout || is&readsLayout != 0
-	c.tls = c.tls || is&readsTLS != 0
-	c.code = c.code || is&readsCode != 0
 }
 
 // NewComposer returns a composer of programs from the units of p, to which none
 // is added any more.
 func (p *Pool) NewComposer() *Composer {
 	c := &Composer{
-		pool: p, linked: linkmodel.NewLinked(p.Symbols), known: map[string]int32{},
-		stubs: map[string]int32{}, stub: map[*comp]int32{}, names: make([]nodeOf, p.Symbols.Len()),
-		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{}, sayings: map[int32]map[linkmodel.Symbol]saying{},
+		pool: p, linked: linkmodel.NewLinked(p.Symbols), names: make([]nodeOf, p.Symbols.Len()),
+		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{},
 	}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
 		name := p.Symbols.Name(id)
@@ -289,50 +252,46 @@ func (p *Pool) NewComposer() *Composer {
 // link makes p the current program.
 func (c *Composer) link(p *linkmodel.Program) {
 	c.linked.Link(p)
-	// What programs have in common is worth its memory.
-	if len(c.hashes) > c.pool.components+1<<18 {
-		clear(c.known)
-		c.hashes = c.hashes[:0]
-		c.shortcuts.reset()
-		clear(c.stubs)
-		clear(c.stub)
-		c.extra = c.extra[:0]
-	}
 	n, symbols := int32(0), 0
-	c.base, c.symbols = c.base[:0], c.symbols[:0]
+	c.instances = c.instances[:0]
 	for _, in := range c.linked.Instances {
-		c.base, c.symbols = append(c.base, n), append(c.symbols, int32(symbols))
-		n += int32(len(c.pool.units[in.Unit].comps))
-		symbols += len(c.pool.units[in.Unit].symbols)
+		u := c.pool.units[in.Unit]
+		c.instances = append(c.instances, instance{u, n, int32(symbols)})
+		n += int32(len(u.comps))
+		symbols += len(u.symbols)
 	}
 	c.bound = slices.Grow(c.bound[:0], symbols)[:symbols]
 	clear(c.bound)
-	c.lists = append(c.lists[:0], []int32{-1})
-	c.base = append(c.base, n)
+	c.lists = append(c.lists[:0], nil)
 	c.nodes = slices.Grow(c.nodes[:0], int(n))[:n]
-	clear(c.nodes)
-	for i, in := range c.linked.Instances {
-		for k := range c.pool.units[in.Unit].comps {
-			x := &c.nodes[c.base[i]+int32(k)]
-			x.instance, x.own, x.group = int32(i), int32(k), -1
+	for i, in := range c.instances {
+		of := c.nodes[in.base:][:len(in.unit.comps)]
+		for k := range of {
+			of[k] = node{instance: int32(i)}
 		}
 	}
 	if c.program++; c.program == 0 {
 		clear(c.names)
-		clear(c.had)
 		c.program = 1
 	}
 	clear(c.contested)
 	clear(c.sets)
-	clear(c.sayings)
-	c.order, c.slots, c.stack, c.calls = c.order[:0], c.slots[:0], c.stack[:0], c.calls[:0]
-	c.shortcuts.start(c)
-	c.groups, c.lookups, c.debug, c.files, c.needs, c.layout, c.tls, c.code = 0, false, false, false, false, false, false, false
+	c.order, c.from = c.order[:0], c.from[:0]
+	c.sees, c.seen = 0, ""
 }
 
+// of returns the unit of a node, and its number there.
+func (c *Composer) of(id int32) (u *unit, own int32) {
+	in := &c.instances[c.nodes[id].instance]
+	return in.unit, id - in.base
+}
+
+// fileOf returns the number of the file that a node is in.
+func (c *Composer) fileOf(id int32) int32 { return c.linked.Instances[c.nodes[id].instance].File }
+
 func (c *Composer) comp(id int32) *comp {
-	x := &c.nodes[id]
-	return &c.pool.units[c.linked.Instances[x.instance].Unit].comps[x.own]
+	u, own := c.of(id)
+	return &u.comps[own]
 }
 
 // isStub tells whether a component is a function that isn't entered.
@@ -346,14 +305,13 @@ func (c *Composer) isStub(id int32) bool {
 
 // named tells whether symbols stand for a node in its file: the names of a definition that lost are those of another one.
 func (c *Composer) named(id int32, symbols []linkmodel.Symbol) bool {
-	x := &c.nodes[id]
-	file := c.linked.Instances[x.instance].File
+	file := c.fileOf(id)
 	for _, s := range symbols {
 		is := false
 		c.won = c.linked.All(c.won[:0], s)
 		for _, p := range c.won {
 			switch {
-			case p.Instance == x.instance && p.Component == x.own:
+			case c.at(p.Instance, p.Component) == id:
 				is = true
 			case c.linked.Instances[p.Instance].File == file:
 				return false
@@ -366,36 +324,18 @@ func (c *Composer) named(id int32, symbols []linkmodel.Symbol) bool {
 	return true
 }
 
-// description returns the number of what identifies a component without its links: of a stub, that
+// description returns what identifies a component without its links: of a stub, that
 // it is one, with its names.
-func (c *Composer) description(id int32) int32 {
+func (c *Composer) description(id int32) digest {
 	x := c.comp(id)
 	if !c.isStub(id) {
-		return x.description
-	}
-	n, ok := c.stub[x]
-	if ok {
-		return n
+		return c.pool.digests[x.description]
 	}
 	b := frame.New("tasting stub 2")
 	b.Strings(c.pool.entryNames[x.entry])
 	b.Uint(uint64(x.align)) // an address tells
 	b.String(withoutContent(c.pool.descriptions[x.description]))
-	if n, ok = c.stubs[string(b)]; !ok {
-		n = int32(len(c.pool.descriptions) + len(c.extra))
-		c.extra = append(c.extra, string(b))
-		c.stubs[string(b)] = n
-	}
-	c.stub[x] = n
-	return n
-}
-
-// described returns the description with a number.
-func (c *Composer) described(n int32) string {
-	if n := int(n) - len(c.pool.descriptions); n >= 0 {
-		return c.extra[n]
-	}
-	return c.pool.descriptions[n]
+	return digestOf(b)
 }
 
 // linksFrom returns the links of a component as its unit has them: none of a stub.
@@ -403,38 +343,12 @@ func (c *Composer) linksFrom(id int32) []int32 {
 	if c.isStub(id) {
 		return nil
 	}
-	x := &c.nodes[id]
-	return c.pool.units[c.linked.Instances[x.instance].Unit].linksOf(x.own)
+	u, own := c.of(id)
+	return u.linksOf(own)
 }
 
 // at returns the node of a component of an instance.
-func (c *Composer) at(instance, own int32) int32 { return c.base[instance] + own }
-
-// resolve writes the links of a node to slots: a value v >= 0 is a link to node v
-// only, v < 0 says that the next -v-1 values together are one link's definitions
-// (none, or several).
-func (c *Composer) resolve(id int32) {
-	x := &c.nodes[id]
-	u := c.pool.units[c.linked.Instances[x.instance].Unit]
-	bound := c.bound[c.symbols[x.instance]:]
-	x.start = int32(len(c.slots))
-	for _, l := range c.linksFrom(id) {
-		if l >= 0 {
-			c.slots = append(c.slots, c.at(x.instance, l))
-			continue
-		}
-		to := &bound[-1-l]
-		if *to == 0 {
-			*to = c.bind(x.instance, u.symbols[-1-l])
-		}
-		if *to > 0 {
-			c.slots = append(c.slots, *to-1)
-		} else {
-			c.slots = append(c.slots, c.lists[-1-*to]...)
-		}
-	}
-	x.end = int32(len(c.slots))
-}
+func (c *Composer) at(instance, own int32) int32 { return c.instances[instance].base + own }
 
 // bind returns what a symbol stands for in a unit from which it is reached, as in bound.
 func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
@@ -453,6 +367,14 @@ func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
 	return id
 }
 
+// see notes what a symbol means.
+func (c *Composer) see(s linkmodel.Symbol, is uint8) {
+	c.sees |= is
+	if is&(seesLink|seesDebug) != 0 && c.seen == "" {
+		c.seen = c.pool.Symbols.Name(s)
+	}
+}
+
 // none is what bind returns for a symbol that nothing defines: the first of lists.
 const none = -1
 
@@ -464,10 +386,10 @@ func (c *Composer) bindIn(file int32, s linkmodel.Symbol) int32 {
 	}
 	special := c.special[s]
 	if special != 0 && slices.ContainsFunc(c.places, c.inLibrary) {
-		c.mean(special) // a library of the system may be loaded before
+		c.see(s, special) // a library of the system may be loaded before
 	}
 	if len(c.places) == 1 {
-		c.mean(special & readsDebug) // whoever has compiled it
+		c.see(s, special&seesDebug) // whoever has compiled it
 		return c.at(c.places[0].Instance, c.places[0].Component) + 1
 	}
 	var ids []int32
@@ -475,21 +397,49 @@ func (c *Composer) bindIn(file int32, s linkmodel.Symbol) int32 {
 	switch {
 	case ok && len(c.places) == 0:
 		if ids = c.setOf(file, set); len(ids) == 0 && c.hasSet(set) {
-			c.mean(readsFiles | readsLayout) // another file may have bounds of its own for all
+			c.see(s, seesLink) // another file may have bounds of its own for all
 		}
 	case len(c.places) == 0:
-		c.mean(special)
+		c.see(s, special)
 	}
 	if len(ids)+len(c.places) == 0 {
 		return none
 	}
-	list := append(make([]int32, 0, 1+len(ids)+len(c.places)), -int32(len(ids)+len(c.places))-1)
-	list = append(list, ids...)
+	list := slices.Clone(ids)
 	for _, p := range c.places {
 		list = append(list, c.at(p.Instance, p.Component))
 	}
 	c.lists = append(c.lists, list)
 	return -int32(len(c.lists))
+}
+
+// nowhere is what standsFor returns for a symbol that no unit defines.
+const nowhere = -1
+
+// standsFor returns the node that a symbol stands for in files that bind nothing in their own way, or
+// nowhere. Of symbols that mean more it isn't certain: what that is is found out by bind.
+func (c *Composer) standsFor(s linkmodel.Symbol) (id int32, certain bool) {
+	x := &c.names[s]
+	if x.program != c.program {
+		if c.odd[s] {
+			return 0, false
+		}
+		c.places = c.linked.Resolve(c.places[:0], 0, s)
+		if len(c.places) > 1 || c.linked.Doubtful(s) || c.linked.Scoped(0) {
+			return 0, false
+		}
+		*x = nodeOf{c.program, none}
+		if len(c.places) > 0 {
+			x.id = c.at(c.places[0].Instance, c.places[0].Component) + 1
+		}
+	}
+	switch {
+	case x.id > 0:
+		return x.id - 1, true
+	case x.id == none:
+		return nowhere, true
+	}
+	return 0, false
 }
 
 // inLibrary tells whether a definition is in a shared library that the build links.
@@ -498,189 +448,114 @@ func (c *Composer) inLibrary(p linkmodel.Place) bool {
 	return in.File != 0 && !c.pool.Symbols.Unit(in.Unit).Library
 }
 
-func (c *Composer) linksOf(id int32) []int32 {
-	if c.nodes[id].start < 0 {
-		c.resolve(id)
+// targets returns the nodes that a link of an instance leads to.
+func (c *Composer) targets(instance, link int32, one *[1]int32) []int32 {
+	if link >= 0 {
+		one[0] = c.at(instance, link)
+		return one[:]
 	}
-	return c.slots[c.nodes[id].start:c.nodes[id].end]
+	in := &c.instances[instance]
+	to := &c.bound[in.bound-1-link]
+	if *to == 0 {
+		*to = c.bind(instance, in.unit.symbols[-1-link])
+	}
+	if *to > 0 {
+		one[0] = *to - 1
+		return one[:]
+	}
+	return c.lists[-1-*to]
 }
 
-// reach finds and hashes the strongly connected groups that start reaches, with
-// Tarjan's algorithm, which completes a group after everything that it refers
-// to. It keeps its own stack: reference chains can be longer than a call stack.
-func (c *Composer) reach(start int32) {
-	if c.nodes[start].index != 0 {
-		return
-	}
-	c.begin(start)
-	for len(c.calls) > 0 {
-		v := &c.calls[len(c.calls)-1]
-		x := &c.nodes[v.id]
-		if v.next < v.end {
-			to := c.slots[v.next]
-			v.next++
-			switch {
-			case to < 0: // not a node: length of a list
-			case c.nodes[to].index == 0:
-				c.begin(to)
-			case c.nodes[to].group < 0: // on the stack
-				x.low = min(x.low, c.nodes[to].index)
+// linksOf yields the position of each link of a node, and the nodes that it leads to.
+func (c *Composer) linksOf(id int32) iter.Seq2[int, []int32] {
+	return func(yield func(int, []int32) bool) {
+		var one [1]int32
+		for i, l := range c.linksFrom(id) {
+			if !yield(i, c.targets(c.nodes[id].instance, l, &one)) {
+				return
 			}
-			continue
-		}
-		id := v.id
-		c.calls = c.calls[:len(c.calls)-1]
-		if len(c.calls) > 0 {
-			up := &c.nodes[c.calls[len(c.calls)-1].id]
-			up.low = min(up.low, c.nodes[id].low)
-		}
-		if c.nodes[id].low == c.nodes[id].index {
-			k := len(c.stack) - 1
-			for c.stack[k] != id {
-				k--
-			}
-			c.finish(c.stack[k:])
-			c.stack = c.stack[:k]
 		}
 	}
 }
 
-func (c *Composer) begin(id int32) {
-	if c.shortcut(id) {
-		return
-	}
-	c.order = append(c.order, id)
-	c.resolve(id)
+// visit returns the number of a node in the walk, its last one if it hasn't got one yet.
+func (c *Composer) visit(id int32) uint32 {
 	x := &c.nodes[id]
-	x.index = int32(len(c.order))
-	x.low = x.index
-	c.stack = append(c.stack, id)
-	c.calls = append(c.calls, call{id, x.start, x.end})
+	if x.number == 0 {
+		c.order = append(c.order, id)
+		c.from = append(c.from, x.instance)
+		x.number = int32(len(c.order))
+	}
+	return uint32(x.number)
 }
 
-// finish numbers the members of a group whose references to the outside are all
-// hashed, and hashes the group's exact description unless it is known.
-func (c *Composer) finish(members []int32) {
-	group := c.groups
-	c.groups++
-	for _, id := range members {
-		c.nodes[id].group = group
-	}
-	if c.through(members) {
-		return
-	}
-	for _, id := range members {
-		c.nodes[id].member = -1
-	}
-	order := members[:1]
-	if len(members) > 1 {
-		order = append(make([]int32, 0, len(members)), c.firstMember(members))
-		c.nodes[order[0]].member = 0
-		for i := 0; i < len(order); i++ {
-			for _, to := range c.linksOf(order[i]) {
-				if to >= 0 && c.nodes[to].group == group && c.nodes[to].member < 0 {
-					c.nodes[to].member = int32(len(order))
-					order = append(order, to)
+// severalTargets is added to the number of the definitions of a link that hasn't got one.
+const severalTargets = 1 << 31
+
+// walk visits all that the nodes that were visited reach, breadth first, and writes it down to h: of each
+// node its description, the number of its links, and for each of them the number of the node that it leads to, 0 if there is
+// none, or how many there are and their numbers. A reader can take that apart, and build the graph from it up to
+// the numbers of its nodes. So two walks are the same if, and only if, what they reach is.
+func (c *Composer) walk(h hash.Hash) {
+	const full = 1 << 15
+	text := slices.Grow(c.text[:0], 2*full)[:2*full]
+	at := 0
+	for i := 0; i < len(c.order); i++ {
+		id, in := c.order[i], &c.instances[c.from[i]]
+		head := &in.unit.heads[id-in.base]
+		links := in.unit.links[head.start:head.end]
+		if need := at + 24 + 4*len(links); at > full || need > len(text) {
+			h.Write(text[:at])
+			at = 0
+			if need := 24 + 4*len(links); need > len(text) {
+				text = make([]byte, need)
+			}
+		}
+		if c.idle != nil && c.isStub(id) {
+			d := c.description(id)
+			at += copy(text[at:], d[:])
+			links = nil
+		} else {
+			at += copy(text[at:], head.digest[:])
+		}
+		binary.LittleEndian.PutUint32(text[at:], uint32(len(links)))
+		at += 4
+		bound := c.bound[in.bound : int(in.bound)+len(in.unit.symbols)]
+		for _, l := range links {
+			to := in.base + l
+			if l < 0 {
+				x := &bound[-1-l]
+				if *x == 0 {
+					*x = c.bind(c.from[i], in.unit.symbols[-1-l])
+				}
+				if to = *x - 1; to < 0 {
+					list := c.lists[-1-*x]
+					n := uint32(len(list))
+					if n > 0 {
+						n |= severalTargets
+					}
+					binary.LittleEndian.PutUint32(text[at:], n)
+					at += 4
+					if n > 0 {
+						h.Write(text[:at])
+						at = 0
+						b := make([]byte, 0, 4*len(list))
+						for _, to := range list {
+							b = binary.LittleEndian.AppendUint32(b, c.visit(to))
+						}
+						h.Write(b)
+					}
+					continue
 				}
 			}
-		}
-	} else {
-		c.nodes[order[0]].member = 0
-	}
-	key := binary.AppendUvarint(c.key[:0], uint64(len(order)))
-	for _, id := range order {
-		key = binary.AppendUvarint(key, uint64(c.description(id)))
-		links := c.linksOf(id)
-		key = binary.AppendUvarint(key, uint64(len(links)))
-		for _, v := range links {
-			key = binary.AppendUvarint(key, c.linkCode(v, group))
-		}
-	}
-	c.key = key
-	hash, ok := c.known[string(key)]
-	if !ok {
-		hash = int32(len(c.hashes))
-		c.known[string(key)] = hash
-		c.hashes = append(c.hashes, c.hashGroup(order, group))
-	}
-	for _, id := range order {
-		c.nodes[id].hash = hash
-	}
-	c.remember(order, group, hash, !ok)
-}
-
-// linkCode is what counts of a value of slots in a group: a length, the number of a
-// member, or the number of another group's hash and of its member.
-func (c *Composer) linkCode(v, group int32) uint64 {
-	if v < 0 {
-		return uint64(-v) << 2
-	}
-	x := &c.nodes[v]
-	if x.group == group {
-		return uint64(x.member)<<2 | 1
-	}
-	return uint64(x.hash)<<32 | uint64(x.member)<<2 | 2
-}
-
-// hashGroup returns the hash of the exact description of a group.
-func (c *Composer) hashGroup(order []int32, group int32) Hash {
-	b := frame.New("tasting group 2")
-	b.Int(len(order))
-	for _, id := range order {
-		b = append(b, c.described(c.description(id))...)
-		links := 0
-		for i, v := 0, c.linksOf(id); i < len(v); i++ {
-			if links++; v[i] < 0 {
-				i += int(-v[i] - 1)
+			n := c.nodes[to].number
+			if n == 0 {
+				n = int32(c.visit(to))
 			}
-		}
-		b.Int(links)
-		rest := 0
-		for _, v := range c.linksOf(id) {
-			if v < 0 {
-				rest = int(-v - 1)
-				b.Int(rest)
-				continue
-			}
-			if rest > 0 {
-				rest--
-			} else {
-				b.Int(1)
-			}
-			if c.nodes[v].group == group {
-				b.Int(0)
-				b.Int(int(c.nodes[v].member))
-			} else {
-				b.Int(1)
-				c.writeRef(&b, v)
-			}
+			binary.LittleEndian.PutUint32(text[at:], uint32(n))
+			at += 4
 		}
 	}
-	return b.Sum()
-}
-
-// writeRef appends the global identity of a node: the hash of its group and
-// which member it is.
-func (c *Composer) writeRef(b *frame.Buffer, id int32) {
-	b.Bytes(c.hashes[c.nodes[id].hash][:])
-	b.Int(int(c.nodes[id].member))
-}
-
-// firstMember chooses where the numbering of a group starts: at the member with
-// the rarest description, then the smallest; names break ties, then the order of
-// the link.
-func (c *Composer) firstMember(members []int32) int32 {
-	count := make(map[int32]int, len(members))
-	for _, id := range members {
-		count[c.comp(id).description]++
-	}
-	return slices.MinFunc(members, func(x, y int32) int {
-		a, b := c.comp(x), c.comp(y)
-		if a.description != b.description {
-			return cmp.Or(
-				cmp.Compare(count[a.description], count[b.description]),
-				strings.Compare(c.pool.descriptions[a.description], c.pool.descriptions[b.description]))
-		}
-		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(x, y))
-	})
+	h.Write(text[:at])
+	c.text = text
 }

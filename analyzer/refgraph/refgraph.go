@@ -1,7 +1,6 @@
 // Package refgraph composes: it resolves the links of all that a program is
-// linked from into a graph of references, gives every component its global hash,
-// and answers what a set of roots reaches and what identifies that (TASTING,
-// section 2.3).
+// linked from into a graph of references, and answers what a set of roots reaches and
+// what identifies that.
 //
 // # Resolution
 //
@@ -13,34 +12,20 @@
 // come into question, in their order. A symbol that nothing defines is no edge;
 // its name is in the local hash of whoever refers to it.
 //
-// # Global hashes
+// # The key of a program's code
 //
-// The global hash of a node is the hash of its description (kind, linkage, local
-// hash, symbols) and of the global hashes of what its links resolve to, in the
-// order of the links. Nodes that reach each other, a strongly connected group,
-// share one global hash: that of the exact description of the group, its members
-// numbered, each with its own description and its links, a link being a member's
-// number or the global hash of a node outside. So everything outside that any
-// member refers to is in the hash of all of them, and so is who refers to whom; a
-// list of the members' local hashes and their children, sorted, would be the same
-// when two members exchange their children. What refers to a group says to which
-// member.
+// What a program reaches is a rooted graph: its components, each with a description (kind,
+// linkage, local hash, symbols) and an ordered list of links. Its key is the hash of a canonical
+// form of that graph: a breadth-first walk from the ordered roots gives each component a number
+// when it is first met, and what is hashed is, in the order of the numbers, each component's description and the
+// numbers of what its links lead to. A reader of that text can rebuild the graph from it. So equal walks mean
+// equal graphs, with cycles, equal copies and shared ones, and the numbers depend on no name.
+// (TASTING, section 2.3, hashes each component for itself and needs cases for all of these.)
 //
-// A group of n > 1 is numbered by a breadth-first walk in the order of the
-// links, starting at the member with the rarest description, so that the numbers
-// depend on no name. Only if every description occurs more than once in the
-// group do names break the tie. That may cost an unnecessary run after a
-// renaming; it can't make two different groups equal.
+// # What no component says
 //
-// # What global hashes can't tell
-//
-// A hash over hashes identifies what a node refers to up to sharing: two
-// functions that count in one static variable and two functions that count in two
-// equal ones look alike. That is the difference that moving a function to another
-// file makes to the static variables that it uses. So different nodes with equal
-// global hashes in one closure, twins, add to its hash who refers to which of
-// them (see sharingHash). That a function is only called makes no difference: return
-// addresses tell in which of its copies a call stands.
+// Linkers and loaders see more of a program than what it reaches. Of an ordinary link that is its
+// shape. Of an unusual one all that is linked counts, by content. See shape.go.
 //
 // # Traces
 //
@@ -51,17 +36,13 @@
 //
 // # Many programs
 //
-// A Pool holds the components of all units, a Composer hashes one program after
-// the other. What was hashed for one is found again: by the exact description of a group, with numbers
-// in the place of hashes, or, if its members and what they refer to are where they were, by a shortcut
-// (shortcut.go). So a further program costs a walk over what it reaches, a step for each group and each
-// different thing that a group refers to, and no hashing of what others have in common with it.
+// A Pool holds the components of all units, a Composer walks one program after the other.
 package refgraph
 
 import (
-	"encoding/binary"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
@@ -78,8 +59,8 @@ type Pool struct {
 	units   []*unit
 
 	descriptions []string // of components, by number
+	digests      []digest // of these
 	described    map[string]int32
-	shapes       map[string]int32   // see comp.shape
 	entries      map[string][]int32 // of functions that a component is all of, by the first of their names
 	entryNames   [][]string
 	entryDefs    [][]linkmodel.Symbol                  // those of them that others can refer to
@@ -90,7 +71,7 @@ type Pool struct {
 }
 
 type unit struct {
-	first      int32 // of its components in the pool
+	heads      []head // of comps
 	comps      []comp
 	links      []int32 // of all components: one of the unit, or -1 minus an index in symbols
 	symbols    []linkmodel.Symbol
@@ -101,6 +82,7 @@ type unit struct {
 	literals   []byte
 	notes      []int32 // components that say something of the unit, and which nothing refers to
 	roots      []int32 // components that are roots by themselves
+	identity   func() Hash
 }
 
 type comp struct {
@@ -111,23 +93,17 @@ type comp struct {
 	flags       uint16
 	name        string
 	entry       int32 // among Pool.entries, or -1
-	// shape numbers, of members of COMDAT groups that refer to symbols only, which have the same
-	// description and links, or is -1.
-	shape int32
-	align uint32
-	place uint32 // see manifest.Component
+	align       uint32
+	place       uint32 // see manifest.Component
 }
 
 const (
-	flagRoot       = 1 << iota // a root by itself
-	flagDebug                  // counts if something reads debug information
-	flagExternal               // other units can refer to it
-	flagTLS                    // says how much thread-local storage its unit has
-	flagFixed                  // says that its unit needs a fixed place
-	flagExecutable             // says that its unit is for executables
-	flagLarge                  // says how large its unit is
-	flagUnusual                // says what linkers may choke on
-	flagResolver               // a loader calls it to find out what a symbol is
+	flagRoot     = 1 << iota // a root by itself
+	flagTLS                  // says how much thread-local storage its unit has
+	flagFixed                // says that its unit is for executables, or needs a fixed place
+	flagLarge                // says how large its unit is
+	flagUnusual              // says what linkers may choke on
+	flagResolver             // a loader calls it to find out what a symbol is
 )
 
 // LinkerSet, followed by its name, is the root of a component in a section with a
@@ -136,7 +112,7 @@ const LinkerSet = "linker set "
 
 // NewPool returns an empty pool.
 func NewPool() *Pool {
-	return &Pool{Symbols: linkmodel.NewTable(), described: map[string]int32{}, shapes: map[string]int32{}, entries: map[string][]int32{}, sets: map[linkmodel.Symbol]linkmodel.Symbol{}}
+	return &Pool{Symbols: linkmodel.NewTable(), described: map[string]int32{}, entries: map[string][]int32{}, sets: map[linkmodel.Symbol]linkmodel.Symbol{}}
 }
 
 // Len returns the number of components and of links of all units.
@@ -157,13 +133,13 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 	}
 	var numbers []int32
 	for k, list := range lists {
-		u := &unit{first: int32(p.components), comps: make([]comp, len(list))}
-		number := make(map[linkmodel.Symbol]int32, len(symbols)) // in u.symbols
+		u := &unit{comps: make([]comp, len(list))}
+		index := make(map[linkmodel.Symbol]int32, len(symbols)) // in u.symbols
 		link := func(s linkmodel.Symbol) {
-			n, ok := number[s]
+			n, ok := index[s]
 			if !ok {
 				n = int32(len(u.symbols))
-				number[s] = n
+				index[s] = n
 				u.symbols = append(u.symbols, s)
 			}
 			u.links = append(u.links, -1-n)
@@ -184,10 +160,9 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				}
 			}
 			x := &u.comps[i]
-			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c), align: c.Alignment, place: c.Place, shape: -1}
+			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c), align: c.Alignment, place: c.Place}
 			if c.Group != "" {
 				x.group = p.Symbols.Symbol(c.Group)
-				x.shape = p.shape(x.description, u, int32(i))
 			}
 			if set, ok := strings.CutPrefix(c.Root, LinkerSet); ok {
 				x.set = p.Symbols.Symbol("__start_" + set)
@@ -200,14 +175,10 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 			case c.Root != "":
 				x.flags |= flagRoot
 			case c.Linkage != manifest.Linkage_LINKAGE_LOCAL:
-			case strings.HasPrefix(c.Name, manifest.DebugLines), strings.HasPrefix(c.Name, manifest.LocalNames):
-				x.flags |= flagDebug
 			case strings.HasPrefix(c.Name, manifest.ThreadStorage):
 				x.flags |= flagTLS
-			case strings.HasPrefix(c.Name, manifest.FixedPlace):
+			case strings.HasPrefix(c.Name, manifest.FixedPlace), strings.HasPrefix(c.Name, manifest.Executable):
 				x.flags |= flagFixed
-			case strings.HasPrefix(c.Name, manifest.Executable):
-				x.flags |= flagExecutable
 			case strings.HasPrefix(c.Name, manifest.Large):
 				x.flags |= flagLarge
 			case strings.HasPrefix(c.Name, manifest.Unusual):
@@ -217,21 +188,44 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				u.roots = append(u.roots, int32(i))
 			}
 			p.resolvers = p.resolvers || x.flags&flagResolver != 0
-			if x.flags&(flagDebug|flagTLS|flagFixed|flagExecutable|flagLarge|flagUnusual) != 0 {
+			if x.flags&(flagTLS|flagFixed|flagLarge|flagUnusual) != 0 {
 				u.notes = append(u.notes, int32(i))
 			}
-			if len(c.Definitions) > 0 {
-				x.flags |= flagExternal
+		}
+		u.heads = make([]head, len(list))
+		for i := range u.comps {
+			h := &u.heads[i]
+			if i > 0 {
+				h.start = u.comps[i-1].end
 			}
+			h.end = u.comps[i].end
+			h.digest = p.digests[u.comps[i].description]
 		}
 		u.placement = placementOf(m, k, list)
 		u.attributes, u.sections, u.content, u.literals = string(m.Units[k].Attributes), m.Units[k].Sections, m.Units[k].Content, m.Units[k].Literals
 		p.components += len(u.comps)
 		p.links += len(u.links)
 		p.units = append(p.units, u)
-		numbers = append(numbers, p.Symbols.Add(m, k, list))
+		number := p.Symbols.Add(m, k, list)
+		u.identity = sync.OnceValue(func() Hash { return p.identify(u, p.Symbols.Unit(number)) })
+		numbers = append(numbers, number)
 	}
 	return numbers
+}
+
+// A digest identifies a description.
+type digest [16]byte
+
+// A head is what a walk needs of a component.
+type head struct {
+	digest     digest
+	start, end int32 // of its links
+}
+
+func digestOf(description frame.Buffer) (d digest) {
+	sum := description.Sum()
+	copy(d[:], sum[:])
+	return d
 }
 
 // withoutContent returns what a description has beside the local hash.
@@ -251,26 +245,10 @@ func (p *Pool) describe(c *manifest.Component) int32 {
 	if !ok {
 		id = int32(len(p.descriptions))
 		p.descriptions = append(p.descriptions, string(b))
+		p.digests = append(p.digests, digestOf(b))
 		p.described[p.descriptions[id]] = id
 	}
 	return id
-}
-
-// shape returns the number of a component's shape, -1 if it refers to its own unit.
-func (p *Pool) shape(description int32, u *unit, i int32) int32 {
-	key := binary.LittleEndian.AppendUint32(nil, uint32(description))
-	for _, l := range u.linksOf(i) {
-		if l >= 0 {
-			return -1
-		}
-		key = binary.LittleEndian.AppendUint32(key, uint32(u.symbols[-1-l]))
-	}
-	n, ok := p.shapes[string(key)]
-	if !ok {
-		n = int32(len(p.shapes))
-		p.shapes[string(key)] = n
-	}
-	return n
 }
 
 // entry returns the number of a component's entry, -1 if it has none.
@@ -329,5 +307,33 @@ func placementOf(m *manifest.Manifest, k int, list []int32) Hash {
 		b.Uint(uint64(r.Uses))
 	}
 	b.Strings(slices.Sorted(slices.Values(m.Symbols)))
+	return b.Sum()
+}
+
+// identify returns the hash of all that the manifest of a unit says of it.
+func (p *Pool) identify(u *unit, of *linkmodel.Unit) Hash {
+	b := frame.New("tasting unit 1")
+	b.Bytes(u.placement[:])
+	b.String(u.attributes)
+	b.Bytes(u.sections)
+	b.Int(len(u.comps))
+	for i := range u.comps {
+		x := &u.comps[i]
+		b.String(p.descriptions[x.description])
+		b.String(x.name)
+		b.Uint(uint64(x.align))
+		b.Int(int(x.flags))
+		links := u.linksOf(int32(i))
+		b.Int(len(links))
+		for _, l := range links {
+			if l >= 0 {
+				b.Int(int(l) + 1)
+			} else {
+				b.Int(0)
+				b.String(p.Symbols.Name(u.symbols[-1-l]))
+			}
+		}
+	}
+	b.Strings(of.Needs)
 	return b.Sum()
 }

@@ -159,7 +159,7 @@ func (p prog) add(t testing.TB, pool *Pool, known map[string]int32, linker linkm
 				case w == "indirect":
 					x.Files[0].Entries = slices.DeleteFunc(x.Files[0].Entries, func(e linkmodel.Entry) bool { return e.Library == number })
 				case w == "uncertain":
-					file.Uncertain = "a version script"
+					x.Unusual = "a version script"
 				case ok:
 					file.Entries = append(file.Entries, linkmodel.Entry{Library: int32(need[0] - '0')})
 				default:
@@ -178,7 +178,7 @@ func (p prog) add(t testing.TB, pool *Pool, known map[string]int32, linker linkm
 		}
 	}
 	if s := pool.Symbols.Lookup("main"); s != linkmodel.None {
-		x.Files[0].Needs = []linkmodel.Symbol{s}
+		x.Needs = []linkmodel.Symbol{s}
 	}
 	return x
 }
@@ -187,8 +187,11 @@ func (p prog) closure(t testing.TB) *Closure {
 	t.Helper()
 	pool := NewPool()
 	x := p.add(t, pool, nil, linkmodel.GNU)
-	return pool.NewComposer().Compose(x, Roots{Symbols: []string{"main"}})
+	return pool.NewComposer().Compose(x, Roots{Symbols: []string{"main"}, System: inLibc})
 }
+
+// inLibc says that all symbols that no unit defines are in the C library.
+func inLibc(string) string { return "" }
 
 // Each case holds two programs and whether they have the same hash.
 func TestPairs(t *testing.T) {
@@ -207,8 +210,8 @@ func TestPairs(t *testing.T) {
 		{"definition appears", prog{"main 1 -> f", "g 1"}, prog{"main 1 -> f", "f 1"}, false},
 		{"moved function", prog{"main 1 -> f g", "f 1 -> g \n g 2"}, prog{"main 1 -> f g", "f 1 -> g", "g 2"}, true},
 		{"moved into main's unit", prog{"main 1 -> f", "f 1"}, prog{"main 1 -> f \n f 1"}, true},
-		{"moved to a library", prog{"main 1 -> f", "f 1"}, prog{"main 1 -> f", "lib", "f 1"}, true},
-		{"library split", prog{"main 1 -> f", "lib", "f 1 -> g \n g 2 -> h \n h 3"}, prog{"main 1 -> f", "lib", "h 3", "g 2 -> h", "lib", "f 1 -> g"}, true},
+		{"moved to a library", prog{"main 1 -> f", "f 1"}, prog{"main 1 -> f", "lib", "f 1"}, false},
+		{"library split", prog{"main 1 -> f", "lib", "f 1 -> g \n g 2 -> h \n h 3"}, prog{"main 1 -> f", "lib", "h 3", "g 2 -> h", "lib", "f 1 -> g"}, false},
 		{"local renamed", prog{"main 1 -> x \n static x 2"}, prog{"main 1 -> y \n static y 2"}, true},
 		{"order of links", prog{"main 1 -> f g", "f 1 \n g 2"}, prog{"main 1 -> g f", "f 1 \n g 2"}, false},
 		{"exchanged definitions", prog{"main 1 -> f g", "f 1 \n g 2"}, prog{"main 1 -> f g", "f 2 \n g 1"}, false},
@@ -222,14 +225,14 @@ func TestPairs(t *testing.T) {
 		{"entry into a group", prog{"main 1 -> x \n static x 1 -> y \n static y 2 -> x"}, prog{"main 1 -> y \n static x 1 -> y \n static y 2 -> x"}, false},
 		{"self reference", prog{"main 1 -> f", "f 1 -> f"}, prog{"main 1 -> f", "f 1"}, false},
 		{"group renamed", prog{"main 1 -> x \n static x 1 -> y \n static y 2 -> x"}, prog{"main 1 -> b \n static b 1 -> a \n static a 2 -> b"}, true},
-		{"group moved", prog{"main 1 -> m", "m 1 -> o \n o 2 -> m"}, prog{"main 1 -> m", "lib", "o 2 -> m", "lib", "m 1 -> o"}, true},
+		{"group moved", prog{"main 1 -> m", "m 1 -> o \n o 2 -> m"}, prog{"main 1 -> m", "lib", "o 2 -> m", "lib", "m 1 -> o"}, false},
 
 		// Order in memory.
 		{"types in another order", prog{"main 1 -> f g", "f 1 -> x \n static type x 3", "g 2 -> y \n static type y 4"}, prog{"main 1 -> f g", "g 2 -> y \n static type y 4", "f 1 -> x \n static type x 3"}, false},
 		{"equal types in another order", prog{"main 1 -> f g", "f 1 -> x \n static type x 3", "g 2 -> x \n static type x 3"}, prog{"main 1 -> f g", "g 2 -> x \n static type x 3", "f 1 -> x \n static type x 3"}, false},
 		{"types in another order within a unit", prog{"main 1 -> x y \n static type x 3 \n static type y 4"}, prog{"main 1 -> x y \n static type y 4 \n static type x 3"}, false},
 		{"types in libraries in another order", prog{"main 1 -> f g", "lib", "f 1 -> x \n static type x 3", "lib", "g 2 -> y \n static type y 4"}, prog{"main 1 -> f g", "lib", "g 2 -> y \n static type y 4", "lib", "f 1 -> x \n static type x 3"}, false},
-		{"types and what isn't reached", prog{"main 1 -> f g", "f 1 -> x \n static type x 3 \n static type z 5", "g 2 -> y \n static type y 4"}, prog{"main 1 -> f g", "h 5 -> z \n static type z 5", "f 1 -> x \n k 1 \n static type x 3", "u 1", "g 2 -> y \n static type y 4", "lib", "w 1"}, true},
+		{"types and what isn't reached", prog{"main 1 -> f g", "f 1 -> x \n static type x 3 \n static type z 5", "g 2 -> y \n static type y 4"}, prog{"main 1 -> f g", "h 5 -> z \n static type z 5", "f 1 -> x \n k 1 \n static type x 3", "u 1", "g 2 -> y \n static type y 4"}, true},
 		{"one type that moves", prog{"main 1 -> f g", "f 1 -> x \n static type x 3", "g 2"}, prog{"main 1 -> f g", "g 2", "f 1 -> x \n static type x 3"}, true},
 		{"names of other types in another order", prog{"main 1 -> x y", "othertype x 3", "othertype y 4"}, prog{"main 1 -> x y", "othertype y 4", "othertype x 3"}, true},
 		{"names of other types in another order, with libc++", prog{"main 1 -> x y *types", "othertype x 3", "othertype y 4"}, prog{"main 1 -> x y *types", "othertype y 4", "othertype x 3"}, false},
@@ -281,7 +284,7 @@ func TestPairs(t *testing.T) {
 			prog{"main 1 -> f g", "lib", "f 1 -> h" + hidden, "g 2 -> h" + hidden}, false},
 		{"a third library with hidden copies that nobody uses",
 			prog{"main 1 -> f g", "lib", "f 1 -> h" + hidden, "lib", "g 2 -> h" + hidden},
-			prog{"main 1 -> f g", "lib", "f 1 -> h" + hidden, "lib", "g 2 -> h" + hidden, "lib", "k 2 -> h" + hidden}, true},
+			prog{"main 1 -> f g", "lib", "f 1 -> h" + hidden, "lib", "g 2 -> h" + hidden, "lib", "k 2 -> h" + hidden}, false},
 		{"the same unit in two libraries instead of one", // each has its own x
 			prog{"main 1 -> f g", "lib", "f 1 -> c", "c 1 -> x \n static x 3", "lib", "g 1 -> c"},
 			prog{"main 1 -> f g", "lib", "f 1 -> c", "c 1 -> x \n static x 3", "lib", "g 1 -> c", "c 1 -> x \n static x 3"}, true}, // the first one wins for both
@@ -320,8 +323,8 @@ func TestPairs(t *testing.T) {
 		{"kept group", prog{"main 1 -> f g", "weak group=f f 2 \n weak group=f g 2", "weak g 3"},
 			prog{"main 1 -> f g", "weak group=f f 2 \n weak group=f g 4", "weak g 3"}, false},
 
-		// Several files.
-		{"a library that wins nothing", prog{"main 1 -> f w", "lib", "f 1 -> w \n weak w 5"}, prog{"main 1 -> f w", "lib", "f 1 -> w \n weak w 5", "lib", "k 1 \n w 6"}, true},
+		// Several files: which there are, in which order, and which needs which is in the shape of a link.
+		{"a library that wins nothing", prog{"main 1 -> f w", "lib", "f 1 -> w \n weak w 5"}, prog{"main 1 -> f w", "lib", "f 1 -> w \n weak w 5", "lib", "k 1 \n w 6"}, false},
 		{"a library that wins", prog{"main 1 -> f w", "lib", "f 1 -> w \n weak w 5"}, prog{"main 1 -> f w", "lib", "k 1 \n w 6", "lib", "f 1 -> w \n weak w 5"}, false},
 		{"order of libraries, the winner is the executable", prog{"main 1 -> f w \n weak w 4", "lib", "f 1 -> w", "lib", "weak w 5", "lib", "w 6"},
 			prog{"main 1 -> f w \n weak w 4", "lib", "w 6", "lib", "weak w 5", "lib", "f 1 -> w"}, true},
@@ -333,7 +336,7 @@ func TestPairs(t *testing.T) {
 			prog{"main 1 -> f g", "lib", "f 1 -> w \n weak w 5", "lib bsymbolic", "g 1 -> w \n weak w 6"}, false},
 		{"-Bsymbolic moves, and only one library has definitions",
 			prog{"main 1 -> f", "lib", "f 1 -> w", "lib bsymbolic", "w 5 -> v \n v 1", "lib", "k 1"},
-			prog{"main 1 -> f", "lib", "f 1 -> w", "lib", "w 5 -> v \n v 1", "lib bsymbolic", "k 1"}, true},
+			prog{"main 1 -> f", "lib", "f 1 -> w", "lib", "w 5 -> v \n v 1", "lib bsymbolic", "k 1"}, false},
 		{"hidden, and used by another library", prog{"main 1 -> g", "lib", "f 1", "lib", "g 1 -> ?f"}, prog{"main 1 -> g", "lib", "hidden f 1", "lib", "g 1 -> ?f"}, false},
 		{"hidden by a reference elsewhere in its library", prog{"main 1 -> g", "lib", "f 1", "k 1 -> f", "lib", "g 1 -> ?f"}, prog{"main 1 -> g", "lib", "f 1", "k 1 -> !f", "lib", "g 1 -> ?f"}, false},
 		{"hidden definition and another one", prog{"main 1 -> f g", "lib", "f 1 -> w \n hidden w 5", "lib", "g 1 -> w \n w 6"}, prog{"main 1 -> f g", "lib", "f 1 -> w \n hidden w 5", "lib", "g 1 -> w \n w 7"}, false},
@@ -368,7 +371,7 @@ func TestPairs(t *testing.T) {
 		{"constructor's callee", prog{"main 1", "root static c 1 -> f \n f 1"}, prog{"main 1", "root static c 1 -> f \n f 2"}, false},
 		{"order of constructors", prog{"main 1", "root static c 1", "root static d 2"}, prog{"main 1", "root static d 2", "root static c 1"}, false},
 		{"order of units without roots", prog{"main 1 -> f", "root static c 1", "f 1"}, prog{"f 1", "root static c 1", "main 1 -> f"}, true},
-		{"order of libraries without roots", prog{"main 1 -> f", "lib", "root static c 1", "lib", "f 1"}, prog{"main 1 -> f", "lib", "f 1", "lib", "root static c 1"}, true},
+		{"order of libraries without roots", prog{"main 1 -> f", "lib", "root static c 1", "lib", "f 1"}, prog{"main 1 -> f", "lib", "f 1", "lib", "root static c 1"}, false},
 		{"order of libraries with roots", prog{"main 1", "lib", "root static c 1", "lib", "root static d 1"}, prog{"main 1", "lib", "root static d 2", "lib", "root static c 1"}, false},
 		{"libraries with constructors are merged", // they ran last library first
 			prog{"main 1", "lib", "root static c 1", "lib", "root static d 2"}, prog{"main 1", "lib", "root static c 1", "root static d 2"}, false},
@@ -377,7 +380,7 @@ func TestPairs(t *testing.T) {
 		{"a library without constructors comes to need another one", // c runs before d now
 			prog{"main 1", "lib", "root static c 1", "lib", "root static d 2", "lib", "k 1"}, prog{"main 1", "lib", "root static c 1", "lib", "root static d 2", "lib needs=1", "k 1"}, false},
 		{"a library comes to need another one, and one has a constructor",
-			prog{"main 1", "lib", "root static c 1", "lib", "k 2"}, prog{"main 1", "lib", "root static c 1", "lib needs=1", "k 2"}, true},
+			prog{"main 1", "lib", "root static c 1", "lib", "k 2"}, prog{"main 1", "lib", "root static c 1", "lib needs=1", "k 2"}, false},
 		{"constructor moves from the executable to a library", prog{"main 1", "root static c 1", "root static d 2"}, prog{"main 1", "root static d 2", "lib", "root static c 1"}, false},
 		{"two equal constructors", prog{"main 1", "root static c 1"}, prog{"main 1", "root static c 1", "root static c 1"}, false},
 		{"two equal constructors in one group", prog{"main 1", "root static group=g c 1"}, prog{"main 1", "root static group=g c 1", "root static group=g c 1"}, true},
@@ -394,34 +397,18 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// All members of a group share one global hash.
-func TestGroupSharesHash(t *testing.T) {
-	pool := NewPool()
-	p := prog{"main 1 -> m \n m 1 -> o \n o 2 -> m k \n k 3"}.add(t, pool, nil, linkmodel.GNU)
-	global := map[string]Hash{}
-	for _, m := range pool.NewComposer().Compose(p, Roots{Symbols: []string{"main"}}).Members() {
-		global[pool.units[m.Unit].comps[m.Component].name] = m.Global
-	}
-	if global["m"] != global["o"] {
-		t.Error("m and o reach each other but have different global hashes")
-	}
-	if global["m"] == global["k"] || global["m"] == global["main"] {
-		t.Error("different components have the same global hash")
-	}
-}
-
-func TestExported(t *testing.T) {
-	hash := func(p prog, exported bool) Hash {
+func TestUnusual(t *testing.T) {
+	hash := func(p prog, unusual string) Hash {
 		pool := NewPool()
 		linked := p.add(t, pool, nil, linkmodel.GNU)
-		return pool.NewComposer().Compose(linked, Roots{Symbols: []string{"main"}, Exported: exported}).Hash
+		return pool.NewComposer().Compose(linked, Roots{Symbols: []string{"main"}, Unusual: unusual}).Hash
 	}
 	a, b := prog{"main 1", "plugin 1"}, prog{"main 1", "plugin 2"}
-	if hash(a, false) != hash(b, false) {
+	if hash(a, "") != hash(b, "") {
 		t.Error("an unreachable function counts")
 	}
-	if hash(a, true) == hash(b, true) {
-		t.Error("an exported function doesn't count")
+	if hash(a, "-rdynamic") == hash(b, "-rdynamic") {
+		t.Error("an unreachable function of an unusual link doesn't count")
 	}
 }
 

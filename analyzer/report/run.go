@@ -137,9 +137,9 @@ type Test struct {
 
 // Fallback is a step down the ladder of docs/fallbacks.md.
 type Fallback struct {
-	// Source is the file that was stepped down for.
+	// Source is the file that was stepped down for, or the test that counts as a whole.
 	Source string `json:"source"`
-	// Rung that it is on now: "object", "content" or "always run".
+	// Rung that it is on now: "object", "content" or "always run"; of a test, "whole program".
 	Rung   string `json:"rung"`
 	Reason string `json:"reason,omitzero"`
 	// Tests is the number of tests in the run that link the source.

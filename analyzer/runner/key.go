@@ -90,7 +90,7 @@ func (r *runner) runOf() (*fingerprint.Run, error) {
 	}
 	var err error
 	run.Libraries, err = syslib.Program{
-		Binary: r.binary, Probed: r.has(fingerprint.LinkedFromSystem), Alone: r.has(fingerprint.NotProbed), Needs: r.config.Needs, Data: data, Getenv: r.env.get,
+		Binary: r.binary, Probed: r.has(fingerprint.LinkedFromSystem), Alone: r.has(fingerprint.NotProbed), Needs: r.config.Needs, Data: data,
 	}.Libraries()
 	if err != nil {
 		return nil, err

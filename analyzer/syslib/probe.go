@@ -36,7 +36,7 @@ type Shared struct {
 	objects map[string]string // by the flags that they are compiled with
 	links   map[string]*sharedLink
 	files   map[string]*File // by path
-	hashes  sync.Map         // by path: func() ([32]byte, error)
+	hashes  sync.Map         // by path: func() (Digest, error)
 	opened  sync.Map         // by path: func() (*dynamic, error)
 }
 
@@ -50,12 +50,12 @@ func (s *Shared) open(path string) (*dynamic, error) {
 }
 
 // hash returns the SHA-256 of a file, which is read once unless s is nil.
-func (s *Shared) hash(path string) ([32]byte, error) {
+func (s *Shared) hash(path string) (Digest, error) {
 	if s == nil {
 		return hashFile(path)
 	}
-	f, _ := s.hashes.LoadOrStore(path, sync.OnceValues(func() ([32]byte, error) { return hashFile(path) }))
-	return f.(func() ([32]byte, error))()
+	f, _ := s.hashes.LoadOrStore(path, sync.OnceValues(func() (Digest, error) { return hashFile(path) }))
+	return f.(func() (Digest, error))()
 }
 
 type sharedLink struct {
@@ -77,23 +77,30 @@ type Probe struct {
 // Link is what is taken for one line.
 type Link struct {
 	// Line identifies the line: see Probe.Of.
-	Line string
+	Line string `json:"line"`
 	// Linker is the linker's own name and version, and the flags that it gets,
 	// without directories.
-	Linker []string
+	Linker []string `json:"linker"`
+	// Name is the linker: "bfd", "gold", "lld" or "mold".
+	Name string `json:"name"`
+	// AsNeeded says whether the driver passes --as-needed unless it is told otherwise.
+	AsNeeded linkflags.Choice `json:"as_needed"`
 	// Files are the files that the linker opens: start files, runtime libraries
 	// of the compiler, libraries that flags name, linker scripts behind them. In
 	// the order of the link, each one once.
-	Files []*File
+	Files []*File `json:"-"`
 }
 
 // File is a file that a linker opens.
 type File struct {
 	Library
 	// Symbols are what it defines for others, sorted.
-	Symbols []string
+	Symbols names `json:"symbols"`
+	// Wants are the mangled names that an archive of the C++ library refers to and some member of it doesn't
+	// define: linkers take the first definition on the line.
+	Wants names `json:"wants,omitempty"`
 	// Soname is the name under which a loader knows it, or empty: it may be no shared library.
-	Soname string
+	Soname string `json:"soname,omitempty"`
 }
 
 // Taken is what a program and the shared libraries that it is linked with take
@@ -101,10 +108,15 @@ type File struct {
 type Taken struct {
 	// Linker has the linkers of all lines.
 	Linker []string
+	// Name and AsNeeded are those that all links agree about, else "" and linkflags.Default.
+	Name     string
+	AsNeeded linkflags.Choice
 	// Files are those of all lines, each once.
 	Files []Library
 	// Needs are the names under which a loader knows those of them that it may have to load.
 	Needs []string
+	// Wants are those of all Files.
+	Wants []string
 
 	program []*File
 }
@@ -125,9 +137,18 @@ func (p *Probe) Of(lines ...*linkflags.Line) *Taken {
 			return nil
 		}
 		t.Linker = append(t.Linker, link.Linker...)
+		if i == 0 {
+			t.Name, t.AsNeeded = link.Name, link.AsNeeded
+		}
+		if link.Name != t.Name {
+			t.Name = ""
+		}
+		if link.AsNeeded != t.AsNeeded {
+			t.AsNeeded = linkflags.Default
+		}
 		for _, f := range link.Files {
 			if !slices.Contains(t.Files, f.Library) {
-				t.Files = append(t.Files, f.Library)
+				t.Files, t.Wants = append(t.Files, f.Library), append(t.Wants, f.Wants...)
 			}
 			if f.Soname != "" && !slices.Contains(t.Needs, f.Soname) {
 				t.Needs = append(t.Needs, f.Soname)
@@ -308,7 +329,7 @@ func (l *Link) opens(shared *Shared, path string) error {
 		if err != nil {
 			return err
 		}
-		f = &File{Library: Library{filepath.Base(path), sum}, Symbols: definitions(path)}
+		f = &File{Library: Library{filepath.Base(path), sum}, Symbols: definitions(path), Wants: wants(path)}
 		if d, err := shared.open(path); err == nil && len(d.sonames) == 1 {
 			f.Soname = d.sonames[0]
 		}
@@ -334,7 +355,10 @@ func dependencies(s string) []string {
 
 var directory = regexp.MustCompile(`([=,]|^)[^=,]*/`)
 
-var version = regexp.MustCompile(`^(GNU (ld|gold)|.*LLD|mold)\b.*\d`)
+var version = regexp.MustCompile(`^(GNU ld|GNU gold|.*LLD|mold)\b.*\d`)
+
+// linkerNames are the linkers by the ends of what version matches.
+var linkerNames = map[string]string{"ld": "bfd", "gold": "gold", "LLD": "lld", "mold": "mold"}
 
 // command reads how the driver called the linker for object from what it said.
 func (l *Link) command(out []byte, object string) error {
@@ -347,6 +371,8 @@ func (l *Link) command(out []byte, object string) error {
 			call = linkflags.Split(line)
 		case name == "" && version.MatchString(line):
 			name = line
+			words := strings.Fields(version.FindStringSubmatch(line)[1])
+			l.Name = linkerNames[words[len(words)-1]]
 		}
 	}
 	if len(call) == 0 || name == "" {
@@ -365,6 +391,14 @@ func (l *Link) command(out []byte, object string) error {
 		}
 	}
 	for _, item := range line.Items {
+		if item.Name == object {
+			// Drivers say it in front of all that they are told to link. Linkers' own default is
+			// --no-as-needed.
+			l.AsNeeded = linkflags.No
+			if item.AsNeeded == linkflags.Yes {
+				l.AsNeeded = linkflags.Yes
+			}
+		}
 		// Libraries that the driver itself asks for, and how.
 		l.Linker = append(l.Linker, strings.TrimSpace(filepath.Base(item.Name)+" "+item.State.String()))
 	}
@@ -376,32 +410,24 @@ func (p *Probe) Program() string { return p.program }
 
 // Loaded returns what the loader takes, on this machine, for a program that was linked by the first
 // of the lines and needs all shared libraries of t, which is of all of them.
-func (p *Probe) Loaded(t *Taken, getenv func(string) string) ([]Library, error) {
-	return Program{Binary: p.program, Probed: true, Needs: t.Needs, Getenv: getenv}.libraries(p.shared)
+func (p *Probe) Loaded(t *Taken) ([]Library, error) {
+	return Program{Binary: p.program, Probed: true, Needs: t.Needs}.libraries(p.shared)
 }
 
 // probeFormat is the version of the file format of a Probe.
-const probeFormat = 4
+const probeFormat = 5
 
 // probeFile is the file of a Probe, or says why there is none.
 type probeFile struct {
 	Format  int          `json:"format"`
 	Unknown string       `json:"unknown,omitempty"`
-	Files   []probedFile `json:"files,omitempty"`
+	Files   []*File      `json:"files,omitempty"`
 	Links   []probedLink `json:"links,omitempty"`
-	Symbols []byte       `json:"symbols,omitempty"` // see pack
-}
-
-type probedFile struct {
-	Name   string `json:"name"`
-	SHA256 string `json:"sha256"`
-	Soname string `json:"soname,omitempty"`
 }
 
 type probedLink struct {
-	Line   string   `json:"line"`
-	Linker []string `json:"linker"`
-	Files  []int    `json:"files"` // indices
+	Link
+	Indices []int `json:"files"`
 }
 
 // Write writes p to a file. If p is nil, the file says why nothing is known: then
@@ -411,25 +437,17 @@ func (p *Probe) Write(file string, unknown error) error {
 	if p == nil {
 		out.Unknown = unknown.Error()
 	} else {
-		number := map[*File]int{}
-		var symbols [][]string
 		for _, l := range p.Links {
-			link := probedLink{Line: l.Line, Linker: l.Linker}
+			x := probedLink{Link: l}
 			for _, f := range l.Files {
-				n, ok := number[f]
-				if !ok {
+				n := slices.Index(out.Files, f)
+				if n < 0 {
 					n = len(out.Files)
-					number[f] = n
-					out.Files = append(out.Files, probedFile{f.Name, hex.EncodeToString(f.SHA256[:]), f.Soname})
-					symbols = append(symbols, f.Symbols)
+					out.Files = append(out.Files, f)
 				}
-				link.Files = append(link.Files, n)
+				x.Indices = append(x.Indices, n)
 			}
-			out.Links = append(out.Links, link)
-		}
-		var err error
-		if out.Symbols, err = pack(symbols); err != nil {
-			return err
+			out.Links = append(out.Links, x)
 		}
 	}
 	b, err := json.MarshalIndent(out, "", "  ")
@@ -466,34 +484,18 @@ func parseProbe(b []byte) (*Probe, error) {
 	if in.Unknown != "" {
 		return nil, nil
 	}
-	symbols, err := unpack(in.Symbols)
-	if err != nil {
-		return nil, fmt.Errorf("symbols: %w", err)
-	}
-	if len(symbols) != len(in.Files) {
-		return nil, fmt.Errorf("symbols of %d files, and there are %d", len(symbols), len(in.Files))
-	}
-	var files []*File
-	for i, x := range in.Files {
-		sum, err := hex.DecodeString(x.SHA256)
-		if err != nil || len(sum) != sha256.Size {
-			return nil, fmt.Errorf("%s: %q is not a SHA-256 in hex", x.Name, x.SHA256)
-		}
-		files = append(files, &File{Library: Library{x.Name, [32]byte(sum)}, Symbols: symbols[i], Soname: x.Soname})
-	}
 	p := new(Probe)
 	for _, x := range in.Links {
-		l := Link{Line: x.Line, Linker: x.Linker}
-		if len(l.Linker) == 0 {
+		if len(x.Linker) == 0 {
 			return nil, errors.New("no linker")
 		}
-		for _, n := range x.Files {
-			if n < 0 || n >= len(files) {
+		for _, n := range x.Indices {
+			if n < 0 || n >= len(in.Files) || in.Files[n] == nil {
 				return nil, fmt.Errorf("there is no file %d", n)
 			}
-			l.Files = append(l.Files, files[n])
+			x.Link.Files = append(x.Link.Files, in.Files[n])
 		}
-		p.Links = append(p.Links, l)
+		p.Links = append(p.Links, x.Link)
 	}
 	if len(p.Links) == 0 {
 		return nil, errors.New("no links")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -69,8 +70,8 @@ func write(t *testing.T, p *Probe) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(p.Links, q.Links, cmpopts.IgnoreUnexported(File{}), cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("read is not what was written: %s", diff)
+	if !reflect.DeepEqual(p.Links, q.Links) {
+		t.Errorf("%+v is read, and was written as %+v", q.Links, p.Links)
 	}
 	return string(b)
 }
@@ -123,6 +124,59 @@ func TestProbeSymbols(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What a line leaves to the driver.
+func TestProbeDefaults(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ driver, flags, name string }{{"gcc", "-fuse-ld=bfd", "bfd"}, {"gcc", "-fuse-ld=lld", "lld"}, {"clang", "-fuse-ld=lld", "lld"}} {
+		x := linker(t, c.driver, dir)
+		for flag, want := range map[string]linkflags.Choice{"--as-needed": linkflags.Yes, "--no-as-needed": linkflags.No} {
+			// Distributions have such drivers.
+			wrapper := filepath.Join(dir, c.driver+flag)
+			if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nexec "+x.Path+" -Wl,"+flag+" \"$@\"\n"), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			program := linkflags.Parse([]string{c.flags}, linkflags.Options{})
+			library := linkflags.Parse([]string{c.flags, "-shared", "-Wl,--as-needed", "-lm"}, linkflags.Options{})
+			p, err := Linker{Path: wrapper, Dir: dir}.Probe(context.Background(), t.TempDir(), program, library)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, "probe.json")
+			if err := p.Write(file, nil); err != nil {
+				t.Fatal(err)
+			}
+			if p, err = ReadProbe(file); err != nil {
+				t.Fatal(err)
+			}
+			if taken := p.Of(program, library); taken.Name != c.name || taken.AsNeeded != want {
+				t.Errorf("%s: %q, as-needed %d, want %q, %d", wrapper, taken.Name, taken.AsNeeded, c.name, want)
+			}
+			p.Links[1].Name, p.Links[1].AsNeeded = "mold", linkflags.Yes+linkflags.No-want
+			if taken := p.Of(program, library); taken.Name != "" || taken.AsNeeded != linkflags.Default {
+				t.Errorf("links don't agree: %q, as-needed %d", taken.Name, taken.AsNeeded)
+			}
+		}
+	}
+}
+
+// What the C++ library wants of a program that it is linked into.
+func TestProbeWants(t *testing.T) {
+	x := linker(t, "g++", t.TempDir())
+	static, dynamic := linkflags.Parse([]string{"-static-libstdc++"}, linkflags.Options{}), linkflags.Parse(nil, linkflags.Options{})
+	p, err := x.Probe(context.Background(), t.TempDir(), static, dynamic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, p)
+	if got := p.Of(dynamic).Wants; len(got) > 0 {
+		t.Errorf("a shared library wants %q", got)
+	}
+	const ostream, typeName = "_ZNSo5flushEv", "_ZTSSt16_Sp_counted_baseILN9__gnu_cxx12_Lock_policyE2EE"
+	if got := p.Of(static).Wants; !slices.Contains(got, ostream) || slices.Contains(got, typeName) || slices.Contains(got, "malloc") {
+		t.Errorf("an archive wants %d names, %s among them: %v", len(got), ostream, slices.Contains(got, ostream))
+	}
 }
 
 // What only a shared library is linked with, its program can't use.
@@ -283,7 +337,7 @@ func TestProbeLines(t *testing.T) {
 	if links != 4 {
 		t.Errorf("%d links, want 4", links)
 	}
-	if libs, err := p.Loaded(p.Of(parse("-no-pie"), parse("-shared -ldl")), environ(nil).get); err != nil || !slices.ContainsFunc(libs, func(l Library) bool { return l.Name == "loader" }) {
+	if libs, err := p.Loaded(p.Of(parse("-no-pie"), parse("-shared -ldl"))); err != nil || !slices.ContainsFunc(libs, func(l Library) bool { return l.Name == "loader" }) {
 		t.Errorf("%v, %v", libs, err)
 	}
 }
@@ -385,7 +439,7 @@ func FuzzReadProbe(f *testing.F) {
 	}
 	line := linkflags.Parse(nil, linkflags.Options{})
 	crt, libc := &File{Library: Library{Name: "crt1.o"}, Symbols: []string{"_start"}}, &File{Library: Library{Name: "libc.so.6"}, Symbols: []string{"free", "malloc"}}
-	whole := file(f, &Probe{Links: []Link{{LineID(line), []string{"GNU ld 2"}, []*File{crt, libc}}, {"0", []string{"LLD 21"}, []*File{libc}}}})
+	whole := file(f, &Probe{Links: []Link{{LineID(line), []string{"GNU ld 2"}, "bfd", linkflags.Yes, []*File{crt, libc}}, {"0", []string{"LLD 21"}, "lld", linkflags.No, []*File{libc}}}})
 	f.Add(whole)
 	f.Add(file(f, nil))
 	f.Add(bytes.Replace(whole, []byte("1\n"), []byte("2\n"), 1))
@@ -402,7 +456,7 @@ func FuzzReadProbe(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(p.Links, q.Links, cmpopts.IgnoreUnexported(File{}), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(p.Links, q.Links, cmpopts.EquateEmpty()); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -431,7 +485,7 @@ func TestProbeLoaded(t *testing.T) {
 		for _, line := range []string{"-lm", "-Wl,--as-needed -lm", "-shared -lm", "-lm -pthread"} {
 			parsed := linkflags.Parse(append(strings.Fields(line), flags...), linkflags.Options{})
 			p := probe(t, x, parsed)
-			libs, err := p.Loaded(p.Of(parsed), environ(nil).get)
+			libs, err := p.Loaded(p.Of(parsed))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -443,7 +497,7 @@ func TestProbeLoaded(t *testing.T) {
 		}
 		static := linkflags.Parse(append(flags, "-static"), linkflags.Options{})
 		p := probe(t, x, static)
-		if libs, err := p.Loaded(p.Of(static), environ(nil).get); err != nil || len(libs) > 0 {
+		if libs, err := p.Loaded(p.Of(static)); err != nil || len(libs) > 0 {
 			t.Errorf("-static: %v, %v", libs, err)
 		}
 	})
@@ -475,7 +529,7 @@ func TestData(t *testing.T) {
 	)
 	libraries := func(binary string, data ...string) []Library {
 		t.Helper()
-		p := Program{Binary: path("bazel-out/bin/" + binary), Probed: true, Getenv: environ(nil).get}
+		p := Program{Binary: path("bazel-out/bin/" + binary), Probed: true}
 		for _, d := range data {
 			p.Data = append(p.Data, path(d))
 		}
@@ -516,7 +570,7 @@ func TestData(t *testing.T) {
 		t.Errorf("a missing library doesn't count: %v", got)
 	}
 	for file, want := range map[string]string{"bazel-out/bin/tool": "liba.so (data) loader (data)", "bazel-out/bin/plugin.so": "liba.so (data)", "script": "", "gone": "", "bazel-out/bin/static": ""} {
-		libs, err := Loads(path(file), "", environ(nil).get)
+		libs, err := Loads(path(file), "")
 		var names []string
 		for _, l := range libs {
 			if !strings.HasPrefix(l.Name, "libc.so.6") && !strings.HasPrefix(l.Name, "ld-") {
@@ -533,7 +587,7 @@ func TestData(t *testing.T) {
 	for dirs, want := range map[string]string{"": "liba.so no liblinked.so.1 no near.so", path("far"): "liba.so liblinked.so.1 no near.so"} {
 		os.Mkdir(path("far"), 0o777)
 		compile(t, dir, "-shared -fPIC -o far/liblinked.so.1 a.c")
-		libs, err := LoadsLinked(path("linked.so"), strings.Fields(dirs), environ(nil).get)
+		libs, err := LoadsLinked(path("linked.so"), strings.Fields(dirs))
 		var names []string
 		for _, l := range libs {
 			if l.Name != "libc.so.6" && !strings.HasPrefix(l.Name, "ld-") {
@@ -545,7 +599,7 @@ func TestData(t *testing.T) {
 			t.Errorf("linked, with %q: %s, want %s (%v)", dirs, got, want, err)
 		}
 	}
-	if _, err := LoadsLinked(path("gone"), nil, environ(nil).get); err == nil {
+	if _, err := LoadsLinked(path("gone"), nil); err == nil {
 		t.Error("no error for a library that isn't there")
 	}
 	before := libraries("test", "bazel-out/bin/tool")
@@ -595,16 +649,15 @@ func TestShadowed(t *testing.T) {
 		}
 		return fmt.Sprintf("%x", s[:4])
 	}
-	p := Program{Binary: filepath.Join(dir, "test"), Probed: true, Getenv: environ(nil).get}
+	p := Program{Binary: filepath.Join(dir, "test"), Probed: true}
 	if got := found(p.Libraries()); !strings.Contains(got, sum("one/libb.so")) || !strings.Contains(got, sum("two/libb.so")) {
 		t.Errorf("%s: one of the two doesn't count", got)
 	}
 	// What the program says of where to look, its libraries among the data use as well.
-	unset := environ(nil).get
-	if got := found(Loads(filepath.Join(dir, "plugin.so"), "", unset)); got != "no libb.so (data) 00000000" {
+	if got := found(Loads(filepath.Join(dir, "plugin.so"), "")); got != "no libb.so (data) 00000000" {
 		t.Errorf("without a program: %s", got)
 	}
-	if got, want := found(Loads(filepath.Join(dir, "plugin.so"), filepath.Join(dir, "old"), unset)), "libb.so (data) "+sum("one/libb.so"); got != want {
+	if got, want := found(Loads(filepath.Join(dir, "plugin.so"), filepath.Join(dir, "old"))), "libb.so (data) "+sum("one/libb.so"); got != want {
 		t.Errorf("with a program: %s, want %s", got, want)
 	}
 }

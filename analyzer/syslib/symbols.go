@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +59,38 @@ func symbols(file string) []string {
 	return l
 }
 
+// cxxArchive matches archives of the C++ library.
+var cxxArchive = regexp.MustCompile(`^lib.*c\+\+.*\.a$`)
+
+// wants returns the mangled names that members of an archive of the C++ library leave undefined, sorted.
+func wants(file string) (l names) {
+	if !cxxArchive.MatchString(filepath.Base(file)) {
+		return nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	const magic, header = 8, 60
+	for at := magic; at+header <= len(b); {
+		size, err := strconv.Atoi(strings.TrimSpace(string(b[at+48 : at+58])))
+		if at += header; err != nil || size < 0 || at+size > len(b) {
+			break
+		}
+		if e, err := elf.NewFile(bytes.NewReader(b[at : at+size])); err == nil {
+			table, _ := e.Symbols()
+			for _, s := range table {
+				if s.Section == elf.SHN_UNDEF && strings.HasPrefix(s.Name, "_Z") {
+					l = append(l, s.Name)
+				}
+			}
+		}
+		at += size + size%2
+	}
+	slices.Sort(l)
+	return slices.Compact(l)
+}
+
 // archiveIndex returns the names in the index of an archive, which follows its
 // magic string: ar(5), "/" and "/SYM64/".
 func archiveIndex(r io.Reader) []string {
@@ -91,39 +126,31 @@ func archiveIndex(r io.Reader) []string {
 	return l
 }
 
-// pack makes lists of names small: one name on each line, an empty line after each
-// list, zstd.
-func pack(lists [][]string) ([]byte, error) {
-	var text []byte
-	for _, names := range lists {
-		for _, name := range names {
-			text = append(append(text, name...), '\n')
-		}
-		text = append(text, '\n')
-	}
-	return packed.Pack(text)
-}
+// names are written in little room.
+type names []string
 
-func unpack(b []byte) ([][]string, error) {
-	text, err := packed.Unpack(b, 1<<28)
+func (l names) MarshalJSON() ([]byte, error) {
+	b, err := packed.Pack([]byte(strings.Join(l, "\n")))
 	if err != nil {
 		return nil, err
 	}
-	var lists [][]string
-	var names []string
-	for line := range strings.Lines(string(text)) {
-		if name := strings.TrimSuffix(line, "\n"); name != "" {
-			names = append(names, name)
-			continue
-		}
-		if !slices.IsSorted(names) {
-			return nil, errors.New("names out of order")
-		}
-		lists = append(lists, names)
-		names = nil
+	return json.Marshal(b)
+}
+
+func (l *names) UnmarshalJSON(b []byte) error {
+	var small []byte
+	if err := json.Unmarshal(b, &small); err != nil {
+		return err
 	}
-	if len(names) > 0 {
-		return nil, io.ErrUnexpectedEOF
+	text, err := packed.Unpack(small, 1<<28)
+	if err != nil {
+		return err
 	}
-	return lists, nil
+	if len(text) == 0 {
+		return nil
+	}
+	if *l = strings.Split(string(text), "\n"); !slices.IsSorted(*l) {
+		return errors.New("names out of order")
+	}
+	return nil
 }

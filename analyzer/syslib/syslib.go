@@ -17,6 +17,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"debug/elf"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -31,8 +32,20 @@ import (
 // Library is a shared library or loader of the system and the SHA-256 of its
 // content.
 type Library struct {
-	Name   string
-	SHA256 [32]byte
+	Name   string `json:"name"`
+	SHA256 Digest `json:"sha256"`
+}
+
+// Digest is a SHA-256, in hex as a text.
+type Digest [sha256.Size]byte
+
+func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
+
+func (d *Digest) UnmarshalText(text []byte) error {
+	if n, err := hex.Decode(d[:], text[:min(len(text), 2*len(d))]); err != nil || n < len(d) || len(text) > 2*len(d) {
+		return fmt.Errorf("%q is not a SHA-256 in hex", text)
+	}
+	return nil
 }
 
 // Static is the name of a Library that is the program itself, because libraries
@@ -54,8 +67,6 @@ type Program struct {
 	Needs []string
 	// Data are the files that it may start or load.
 	Data []string
-	// Getenv asks for one variable of its environment.
-	Getenv func(string) string
 }
 
 // Libraries returns what the dynamic loader will load apart from what Bazel has
@@ -72,8 +83,9 @@ func (p Program) Libraries() ([]Library, error) {
 }
 
 func (p Program) libraries(shared *Shared) ([]Library, error) {
-	r := &resolver{getenv: p.Getenv, systemDirs: systemDirs, all: p.Alone, extra: p.Needs, shared: shared}
-	if err := r.resolve(p.Binary); err != nil {
+	r := newResolver(shared)
+	r.all = p.Alone
+	if err := r.resolve(p.Binary, p.Needs); err != nil {
 		return nil, fmt.Errorf("unknown shared libraries: %w", err)
 	}
 	if r.hash = slices.DeleteFunc(r.hash, func(n named) bool { return n.name == Static }); !p.Probed {
@@ -111,7 +123,7 @@ func Sort(libs []Library) []Library {
 	return slices.Compact(libs)
 }
 
-func hashFile(name string) (sum [32]byte, err error) {
+func hashFile(name string) (sum Digest, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return sum, err
@@ -121,17 +133,7 @@ func hashFile(name string) (sum [32]byte, err error) {
 	if _, err := io.Copy(h, f); err != nil {
 		return sum, err
 	}
-	return [32]byte(h.Sum(nil)), nil
-}
-
-// object is an ELF file that is loaded.
-type object struct {
-	path   string // as the loader sees it, for $ORIGIN
-	loader *object
-	rpath  []string // directories of DT_RPATH, if there is no DT_RUNPATH
-	run    []string // directories of DT_RUNPATH
-	hasRun bool
-	needed []string
+	return Digest(h.Sum(nil)), nil
 }
 
 // named is a file to be hashed and the name it was asked for.
@@ -142,13 +144,10 @@ type named struct{ name, path string }
 const ofData = " (data)"
 
 // resolver follows DT_NEEDED as ld.so does, breadth first. Where ld.so chooses
-// by the machine (its cache, subdirectories for CPU levels) all candidates are
-// taken: the key may then differ without need, but never agree wrongly.
+// by who asks, and by the machine (its cache, subdirectories for CPU levels), all candidates are
+// taken: the key may then differ without need, but never agree wrongly. Who sets variables of
+// the loader isn't among these programs: see ChangesLoading.
 type resolver struct {
-	getenv     func(string) string
-	systemDirs func(interp string) ([]string, error)
-	// extra are libraries that the program may need as well.
-	extra []string
 	// optional makes a library that isn't found one that counts as such.
 	optional bool
 	all      bool    // what Bazel has built counts, too
@@ -156,19 +155,25 @@ type resolver struct {
 
 	class   elf.Class
 	machine elf.Machine
-	built   string // prefix of the real paths of everything Bazel has built
-	dirs    []string
-	main    *object
+	built   string   // prefix of the real paths of everything Bazel has built
+	dirs    []string // in which any file may have libraries searched
 	hash    []named
 	seen    map[string]bool // names and DT_SONAMEs
 	loaded  map[string]bool // real paths
-	queue   []*object
+	queue   []need
+}
+
+// need is that of a library, by the file at a path.
+type need struct{ name, by string }
+
+func newResolver(shared *Shared) *resolver {
+	return &resolver{shared: shared, seen: map[string]bool{}, loaded: map[string]bool{}}
 }
 
 func (r *resolver) open(path string) (*dynamic, error) { return r.shared.open(path) }
 
-func (r *resolver) resolve(binary string) error {
-	r.seen, r.loaded = map[string]bool{}, map[string]bool{}
+// resolve finds what a program is run with, which may need more libraries than it says.
+func (r *resolver) resolve(binary string, more []string) error {
 	real, err := filepath.EvalSymlinks(binary)
 	if err != nil {
 		return err
@@ -178,48 +183,38 @@ func (r *resolver) resolve(binary string) error {
 		return fmt.Errorf("%s: %w", filepath.Base(binary), err)
 	}
 	r.class, r.machine = f.class, f.machine
-	interp, err := f.interp, f.interpErr
-	if err != nil {
-		return err
+	if f.interpErr != nil {
+		return f.interpErr
 	}
-	if interp == "" {
+	if f.interp == "" {
 		r.hash = []named{{Static, real}}
 		return nil
 	}
 	r.built = outputs(real)
-	r.hash = append(r.hash, named{"loader", interp})
-	r.startedBy(interp)
-	if r.dirs, err = r.systemDirs(interp); err != nil {
+	r.hash = append(r.hash, named{"loader", f.interp})
+	r.startedBy(f.interp)
+	if r.dirs, err = systemDirs(f.interp); err != nil {
 		return err
 	}
 	// The kernel, and so $ORIGIN, knows the executable by its real path.
-	main, err := r.read(f, real, nil)
-	if err != nil {
+	if err := r.read(f, real); err != nil {
 		return err
 	}
-	r.main = main
-
-	preload := strings.FieldsFunc(r.getenv("LD_PRELOAD"), func(c rune) bool { return c == ' ' || c == ':' })
 	if b, err := os.ReadFile("/etc/ld.so.preload"); err == nil {
-		preload = append(preload, strings.FieldsFunc(string(b), func(c rune) bool { return strings.ContainsRune(" \t\n:", c) })...)
+		for _, name := range strings.FieldsFunc(string(b), func(c rune) bool { return strings.ContainsRune(" \t\n:", c) }) {
+			if err := r.load(need{name, real}, true); err != nil { // not linked, hence in no manifest
+				return err
+			}
+		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for _, name := range preload {
-		// Not linked, hence in no manifest.
-		if err := r.load(name, main, true); err != nil {
-			return err
-		}
-	}
-	r.queue = append([]*object{main}, r.queue...)
 	if err := r.follow(); err != nil {
 		return err
 	}
 	r.optional = true
-	for _, name := range r.extra {
-		if err := r.load(name, main, false); err != nil {
-			return err
-		}
+	for _, name := range more {
+		r.queue = append(r.queue, need{name, real})
 	}
 	return r.follow()
 }
@@ -244,12 +239,10 @@ func outputs(file string) string {
 // follow loads what is needed by what is loaded.
 func (r *resolver) follow() error {
 	for len(r.queue) > 0 {
-		o := r.queue[0]
+		n := r.queue[0]
 		r.queue = r.queue[1:]
-		for _, n := range o.needed {
-			if err := r.load(n, o, false); err != nil {
-				return err
-			}
+		if err := r.load(n, false); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -258,13 +251,13 @@ func (r *resolver) follow() error {
 // Loads returns what a program or shared library among a test's data is run with,
 // as Program.Libraries does. It is nil if the file is neither. The test is linked as program is, or
 // empty if that isn't known: it may say where to look for what a library needs (DT_RPATH).
-func Loads(file, program string, getenv func(string) string) ([]Library, error) {
+func Loads(file, program string) ([]Library, error) {
 	if !isELF(file) {
 		return nil, nil
 	}
-	r := &resolver{getenv: getenv, systemDirs: systemDirs}
+	r := newResolver(nil)
 	if program != "" {
-		if err := r.resolve(program); err != nil {
+		if err := r.resolve(program, nil); err != nil {
 			return nil, err
 		}
 		r.hash = nil
@@ -279,28 +272,28 @@ func Loads(file, program string, getenv func(string) string) ([]Library, error) 
 // library that Bazel hasn't linked. Bazel has it loaded through a link in a directory of
 // its own: nothing is beside it there. If it only says what another one has, that one
 // is found by its name. The program may have the loader look in dirs as well.
-func LoadsLinked(file string, dirs []string, getenv func(string) string) ([]Library, error) {
+func LoadsLinked(file string, dirs []string) ([]Library, error) {
 	if _, err := os.Stat(file); err != nil || !isELF(file) {
 		return nil, err
 	}
-	f, err := openDynamic(file)
+	r := newResolver(nil)
+	f, err := r.open(file)
 	if err != nil {
 		return nil, err
 	}
-	r := &resolver{getenv: getenv, optional: true, class: f.class, machine: f.machine, seen: map[string]bool{}, loaded: map[string]bool{}}
+	r.optional, r.class, r.machine = true, f.class, f.machine
 	if r.dirs, err = systemDirs("ld-linux"); err != nil {
 		return nil, err
 	}
 	r.dirs = append(r.dirs, dirs...)
-	o, err := r.read(f, filepath.Join(os.DevNull, filepath.Base(file)), nil)
-	if err != nil {
+	by := filepath.Join(os.DevNull, filepath.Base(file))
+	if err := r.read(f, by); err != nil {
 		return nil, err
 	}
-	for name := range r.seen {
-		o.needed = append(o.needed, name)
-	}
 	clear(r.seen)
-	r.queue = []*object{o}
+	for _, name := range f.sonames {
+		r.queue = append(r.queue, need{name, by})
+	}
 	if err := r.follow(); err != nil {
 		return nil, err
 	}
@@ -329,44 +322,34 @@ func (r *resolver) resolveData(files []string) error {
 	return nil
 }
 
-func (r *resolver) resolveDatum(f *dynamic, real string) error {
+func (r *resolver) resolveDatum(f *dynamic, real string) (err error) {
 	if f.kind != elf.ET_EXEC && f.kind != elf.ET_DYN {
 		return nil
 	}
-	interp, err := f.interp, f.interpErr
-	if err != nil {
-		return err
-	}
-	d := &resolver{getenv: r.getenv, systemDirs: r.systemDirs, optional: true, built: r.built, main: r.main, class: r.class, machine: r.machine, dirs: r.dirs, seen: map[string]bool{}, loaded: map[string]bool{}}
-	if interp != "" {
-		// A program of its own.
-		if _, err := os.Stat(interp); err != nil {
-			r.add(named{"no loader " + interp + ofData, ""})
+	d := newResolver(nil)
+	d.optional, d.built, d.class, d.machine, d.dirs = true, cmp.Or(r.built, outputs(real)), f.class, f.machine, r.dirs
+	switch {
+	case f.interpErr != nil:
+		return f.interpErr
+	case f.interp != "": // a program of its own
+		if _, err := os.Stat(f.interp); err != nil {
+			r.add(named{"no loader " + f.interp + ofData, ""})
 			return nil
 		}
-		d.main, d.class, d.machine = nil, f.class, f.machine
-		if d.dirs, err = d.systemDirs(interp); err != nil {
-			return err
-		}
-		d.startedBy(interp)
-		r.add(named{"loader" + ofData, interp})
-	} else if d.main != nil && (d.class != f.class || d.machine != f.machine) {
+		d.dirs, err = systemDirs(f.interp)
+		d.startedBy(f.interp)
+		r.add(named{"loader" + ofData, f.interp})
+	case r.dirs == nil: // who loads it isn't known
+		d.dirs, err = systemDirs("ld-linux")
+	case r.class != f.class || r.machine != f.machine:
 		return nil
-	} else if d.main == nil {
-		// Who loads it isn't known.
-		d.class, d.machine = f.class, f.machine
-		if d.dirs, err = d.systemDirs("ld-linux"); err != nil {
-			return err
-		}
 	}
-	if d.built == "" {
-		d.built = outputs(real)
-	}
-	o, err := d.read(f, real, d.main)
 	if err != nil {
 		return err
 	}
-	d.queue = []*object{o}
+	if err := d.read(f, real); err != nil {
+		return err
+	}
 	if err := d.follow(); err != nil {
 		return err
 	}
@@ -472,61 +455,33 @@ func openDynamic(path string) (*dynamic, error) {
 	return d, nil
 }
 
-// read returns what the loader uses of f, which another object has it load.
-func (r *resolver) read(f *dynamic, path string, loader *object) (*object, error) {
+// read has the loader look where f says, for what it needs.
+func (r *resolver) read(f *dynamic, path string) error {
 	if f.err != nil {
-		return nil, f.err
+		return f.err
 	}
-	o := &object{path: path, loader: loader, hasRun: len(f.runpath) > 0, needed: slices.Clip(f.needed)}
-	split := func(paths []string) (dirs []string, err error) {
-		for _, p := range paths {
-			d, err := r.split(p, ":", path)
-			if err != nil {
-				return nil, err
-			}
-			dirs = append(dirs, d...)
+	for _, dir := range strings.Split(strings.Join(slices.Concat(f.runpath, f.rpath), ":"), ":") {
+		if len(f.runpath)+len(f.rpath) == 0 {
+			break
 		}
-		return dirs, nil
-	}
-	var err error
-	if o.run, err = split(f.runpath); err != nil {
-		return nil, err
-	}
-	if !o.hasRun {
-		if o.rpath, err = split(f.rpath); err != nil {
-			return nil, err
+		dir, err := expand(cmp.Or(dir, "."), path) // an empty element is the working directory
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(r.dirs, dir) {
+			r.dirs = append(slices.Clip(r.dirs), dir)
 		}
 	}
 	for _, s := range f.sonames {
 		r.seen[s] = true
 	}
-	return o, nil
-}
-
-// split splits a search path and replaces the loader's variables.
-func (r *resolver) split(list, separators, object string) ([]string, error) {
-	var dirs []string
-	for {
-		i := strings.IndexAny(list, separators)
-		d := list
-		if i >= 0 {
-			d = list[:i]
-		}
-		if d == "" {
-			d = "." // an empty element is the working directory
-		}
-		d, err := expand(d, object)
-		if err != nil {
-			return nil, err
-		}
-		dirs = append(dirs, d)
-		if i < 0 {
-			return dirs, nil
-		}
-		list = list[i+1:]
+	for _, name := range f.needed {
+		r.queue = append(r.queue, need{name, path})
 	}
+	return nil
 }
 
+// expand replaces a variable of the loader in a path.
 func expand(p, object string) (string, error) {
 	origin := filepath.Dir(object)
 	p = strings.ReplaceAll(p, "${ORIGIN}", origin)
@@ -537,25 +492,30 @@ func expand(p, object string) (string, error) {
 	return p, nil
 }
 
-// load finds the library that object by asks for. If another one has asked for that name before, a
+// load finds a library. If another file has asked for that name before, a
 // loader would take what that one got. But here some may ask that in the end don't: what is on a
 // line counts, needed or not. So whatever else there is under the name is taken as well.
-func (r *resolver) load(name string, by *object, always bool) error {
-	again := r.seen[name]
-	r.seen[name] = true
-	found, err := r.find(name, by)
-	if again && (err != nil || len(found) == 0) {
-		return nil
+func (r *resolver) load(n need, always bool) error {
+	again := r.seen[n.name]
+	r.seen[n.name] = true
+	var found []string
+	if strings.Contains(n.name, "/") {
+		p, err := expand(n.name, n.by)
+		if err != nil && !again {
+			return err
+		}
+		found = r.candidates(nil, p)
+	} else {
+		for _, d := range r.dirs {
+			found = r.inDir(found, d, n.name)
+		}
 	}
-	if err != nil {
-		return err
-	}
-	if len(found) == 0 && r.optional {
-		r.add(named{"no " + name, ""})
-		return nil
-	}
-	if len(found) == 0 {
-		return fmt.Errorf("shared library %s, needed by %s, was not found", name, filepath.Base(by.path))
+	switch {
+	case len(found) > 0 || again:
+	case r.optional:
+		r.add(named{"no " + n.name, ""})
+	default:
+		return fmt.Errorf("shared library %s, needed by %s, was not found", n.name, filepath.Base(n.by))
 	}
 	for _, p := range found {
 		real, err := filepath.EvalSymlinks(p)
@@ -569,53 +529,15 @@ func (r *resolver) load(name string, by *object, always bool) error {
 		if err != nil {
 			return err
 		}
-		o, err := r.read(f, p, by)
-		if err != nil {
+		if err := r.read(f, p); err != nil {
 			return err
 		}
-		r.queue = append(r.queue, o)
 		r.loaded[real] = true
 		if always || r.all || r.built == "" || !strings.HasPrefix(real, r.built) {
-			r.hash = append(r.hash, named{name, real})
+			r.hash = append(r.hash, named{n.name, real})
 		}
 	}
 	return nil
-}
-
-// find returns the paths of the files that the loader may take for name.
-func (r *resolver) find(name string, by *object) ([]string, error) {
-	if strings.Contains(name, "/") {
-		p, err := expand(name, by.path)
-		if err != nil {
-			return nil, err
-		}
-		return r.candidates(nil, p), nil
-	}
-	var dirs []string
-	if !by.hasRun {
-		for o := by; o != nil; o = o.loader {
-			dirs = append(dirs, o.rpath...)
-		}
-	}
-	if l := r.getenv("LD_LIBRARY_PATH"); l != "" {
-		d, err := r.split(l, ":;", by.path)
-		if err != nil {
-			return nil, err
-		}
-		dirs = append(dirs, d...)
-	}
-	dirs = append(dirs, by.run...)
-	for _, d := range dirs {
-		if l := r.inDir(nil, d, name); len(l) > 0 {
-			return l, nil
-		}
-	}
-	// The loader would ask its cache. Whatever that says, it is one of these.
-	var l []string
-	for _, d := range r.dirs {
-		l = r.inDir(l, d, name)
-	}
-	return l, nil
 }
 
 // inDir appends what the loader may take from one directory: glibc prefers

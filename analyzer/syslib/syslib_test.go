@@ -10,23 +10,11 @@ import (
 	"testing"
 )
 
-// environ is an environment, for a resolver.
-type environ []string
-
-func (e environ) get(name string) string {
-	for _, kv := range e {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v
-		}
-	}
-	return ""
-}
-
 // resolved returns the real paths of the files that are hashed for binary.
-func resolved(t *testing.T, binary string, env ...string) ([]string, error) {
+func resolved(t *testing.T, binary string) ([]string, error) {
 	t.Helper()
-	r := &resolver{getenv: environ(env).get, systemDirs: systemDirs}
-	if err := r.resolve(binary); err != nil {
+	r := newResolver(nil)
+	if err := r.resolve(binary, nil); err != nil {
 		return nil, err
 	}
 	var l []string
@@ -44,10 +32,10 @@ func resolved(t *testing.T, binary string, env ...string) ([]string, error) {
 var traced = regexp.MustCompile(`(?m)(/\S+) \(0x`)
 
 // loaded returns the real paths that the loader itself says it would load.
-func loaded(t *testing.T, binary string, env ...string) []string {
+func loaded(t *testing.T, binary string) []string {
 	t.Helper()
 	c := exec.Command(binary)
-	c.Env = append([]string{"LD_TRACE_LOADED_OBJECTS=1"}, env...)
+	c.Env = []string{"LD_TRACE_LOADED_OBJECTS=1"}
 	out, err := c.Output()
 	if err != nil {
 		t.Skipf("%s: %v", binary, err)
@@ -142,6 +130,7 @@ func TestResolveSearchPaths(t *testing.T) {
 		"-o "+out+"bin/prebuilt main.c -Lprebuilt -la -Wl,-rpath,"+dir+"/prebuilt -Wl,--enable-new-dtags -Wl,--allow-shlib-undefined",
 		"-o "+out+"bin/rpath main.c -Lother -la -Wl,-rpath,"+dir+"/other -Wl,--disable-new-dtags -Wl,--allow-shlib-undefined",
 		"-o "+out+"bin/runpath main.c -Lother -la -Wl,-rpath,"+dir+"/other -Wl,--enable-new-dtags -Wl,--allow-shlib-undefined",
+		"-o "+out+"bin/lib main.c -Lother -la -Wl,-rpath,/usr/$LIB -Wl,--allow-shlib-undefined",
 		"-o "+out+"bin/nowhere main.c -Lother -la -Wl,--allow-shlib-undefined",
 	)
 	prog := func(n string) string { return filepath.Join(dir, out, "bin", n) }
@@ -151,25 +140,19 @@ func TestResolveSearchPaths(t *testing.T) {
 	lib := func(p string) string { return filepath.Join(dir, p) }
 	for _, c := range []struct {
 		name, binary string
-		env          []string
 		want         []string // below dir
 		err          string
 	}{
-		{"built by Bazel", prog("built"), nil, nil, ""},
-		{"through a link", link, nil, nil, ""},
-		{"prebuilt", prog("prebuilt"), nil, []string{lib("prebuilt/liba.so"), lib("prebuilt/libb.so")}, ""},
-		{"RPATH is inherited", prog("rpath"), nil, []string{lib("other/liba.so"), lib("other/libb.so")}, ""},
-		{"RUNPATH isn't", prog("runpath"), nil, nil, "shared library libb.so, needed by liba.so, was not found"},
-		{"nowhere", prog("nowhere"), nil, nil, "shared library liba.so, needed by nowhere, was not found"},
-		{"LD_LIBRARY_PATH", prog("nowhere"), []string{"LD_LIBRARY_PATH=/nonexistent:" + lib("other")}, []string{lib("other/liba.so"), lib("other/libb.so")}, ""},
-		{"LD_LIBRARY_PATH before RUNPATH", prog("prebuilt"), []string{"LD_LIBRARY_PATH=" + lib("other")}, []string{lib("other/liba.so"), lib("other/libb.so")}, ""},
-		{"RPATH before LD_LIBRARY_PATH", prog("rpath"), []string{"LD_LIBRARY_PATH=" + lib("prebuilt")}, []string{lib("other/liba.so"), lib("other/libb.so")}, ""},
-		{"LD_PRELOAD counts even if built", prog("built"), []string{"LD_PRELOAD=" + lib(out+"lib/libb.so")}, []string{lib(out + "lib/libb.so")}, ""},
-		{"missing LD_PRELOAD", prog("built"), []string{"LD_PRELOAD=libgone.so"}, nil, "libgone.so"},
-		{"$LIB", prog("nowhere"), []string{"LD_LIBRARY_PATH=/usr/$LIB"}, nil, "a variable other than $ORIGIN"},
+		{"built by Bazel", prog("built"), nil, ""},
+		{"through a link", link, nil, ""},
+		{"prebuilt", prog("prebuilt"), []string{lib("prebuilt/liba.so"), lib("prebuilt/libb.so")}, ""},
+		{"RPATH is inherited", prog("rpath"), []string{lib("other/liba.so"), lib("other/libb.so")}, ""},
+		{"RUNPATH isn't, but counts", prog("runpath"), []string{lib("other/liba.so"), lib("other/libb.so")}, ""},
+		{"$LIB", prog("lib"), nil, "a variable other than $ORIGIN"},
+		{"nowhere", prog("nowhere"), nil, "shared library liba.so, needed by nowhere, was not found"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := resolved(t, c.binary, c.env...)
+			got, err := resolved(t, c.binary)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("error %v, want %q", err, c.err)
@@ -188,7 +171,7 @@ func TestResolveSearchPaths(t *testing.T) {
 			if !slices.Equal(below, c.want) {
 				t.Errorf("hashed %v, want %v", below, c.want)
 			}
-			for _, l := range loaded(t, c.binary, c.env...) {
+			for _, l := range loaded(t, c.binary) {
 				if !slices.Contains(got, l) && !strings.HasPrefix(l, lib(out)) {
 					t.Errorf("%s is loaded but not hashed", l)
 				}
@@ -198,7 +181,7 @@ func TestResolveSearchPaths(t *testing.T) {
 
 	t.Run("content", func(t *testing.T) {
 		sum := func() string {
-			libs, err := Program{Binary: prog("prebuilt"), Probed: true, Getenv: environ(nil).get}.Libraries()
+			libs, err := Program{Binary: prog("prebuilt"), Probed: true}.Libraries()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,7 +228,7 @@ func TestResolveSearchPaths(t *testing.T) {
 	t.Run("no probe", func(t *testing.T) {
 		for _, probed := range []bool{false, true} {
 			for _, binary := range []string{prog("built"), lib("static")} {
-				libs, err := Program{Binary: binary, Probed: probed, Getenv: environ(nil).get}.Libraries()
+				libs, err := Program{Binary: binary, Probed: probed}.Libraries()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/probed"
 	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 )
 
@@ -36,7 +37,7 @@ type Builder struct {
 	ran     sync.Map // *execution by program and data
 	written sync.Map // files of manifests and links: see file
 	texts   sync.Map // directives by text
-	probes  sync.Map // what links take from the system
+	probes  probed.Links
 	// compared are the comparisons of hybrid tools that were made.
 	compared sync.Map
 	lines    sync.Map // *line by a driver's words
@@ -44,9 +45,10 @@ type Builder struct {
 
 // Forget drops what is kept, but for what compilers' drivers do. Nothing that was built before may be used then.
 func (b *Builder) Forget() error {
-	for _, m := range []*sync.Map{&b.units, &b.linked, &b.ran, &b.written, &b.texts, &b.probes, &b.compared} {
+	for _, m := range []*sync.Map{&b.units, &b.linked, &b.ran, &b.written, &b.texts, &b.compared} {
 		m.Clear()
 	}
+	b.probes.Forget()
 	entries, err := os.ReadDir(b.Dir)
 	for _, e := range entries {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(b.Dir, e.Name())))

@@ -1,21 +1,16 @@
 package evolve
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
-	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
 	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 )
 
@@ -131,38 +126,11 @@ func (x *Built) composed(e *Evidence) (*fingerprint.Test, error) {
 		}
 		t.Data = append(t.Data, fingerprint.DataFile{Path: "_main/" + d, File: file})
 	}
-	t.System = x.b.system(x.driver())
+	t.System = x.b.probes.By(x.driver(), x.b.Dir)
 	if e.Test != nil {
 		e.Test(t)
 	}
 	return t, nil
-}
-
-// system returns what tells what links by a driver take from the system.
-func (b *Builder) system(driver string) func(lines []*linkflags.Line) *syslib.Taken {
-	return func(lines []*linkflags.Line) *syslib.Taken {
-		key := driver
-		for _, l := range lines {
-			key += " " + syslib.LineID(l)
-		}
-		known, _ := b.probes.LoadOrStore(key, sync.OnceValue(func() *syslib.Taken {
-			path, err := exec.LookPath(driver)
-			if err != nil {
-				return nil
-			}
-			tmp, err := os.MkdirTemp(b.Dir, "probe-")
-			if err != nil {
-				return nil
-			}
-			defer os.RemoveAll(tmp)
-			probe, err := syslib.Linker{Path: path}.Probe(context.Background(), tmp, lines...)
-			if err != nil {
-				return nil
-			}
-			return probe.Of(lines...)
-		}))
-		return known.(func() *syslib.Taken)()
-	}
 }
 
 // describe returns the link file of a file, and writes the manifests that it names.

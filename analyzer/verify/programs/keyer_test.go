@@ -80,6 +80,7 @@ func composedWithout(p *program, source bool, idle map[string]bool) (string, err
 		}
 		t.Links = append(t.Links, file)
 	}
+	t.System = probes.By(p.c.driver(p.v.cxx()), probes.Dir)
 	c, _ := fingerprint.ComposeAll([]*fingerprint.Test{t}, nil)
 	switch {
 	case c[0].Err != nil:

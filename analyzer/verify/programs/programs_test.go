@@ -22,10 +22,23 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/probed"
 	"github.com/rules-tasting/rules_tasting/analyzer/trace"
 )
 
-func TestMain(m *testing.M) { os.Exit(clangtest.Main(m)) }
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "probes-")
+	if err != nil {
+		panic(err)
+	}
+	probes.Dir = dir
+	code := clangtest.Main(m)
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// probes are those of the links of all programs, in a directory without their files.
+var probes probed.Links
 
 var exhaustive = flag.Bool("exhaustive", false, "run also what can no longer be a violation, build all configurations of pairs that are known to be tests, not one of three,"+
 	" build links of gcc's objects at -O0 as well, and analyse sources in every configuration")

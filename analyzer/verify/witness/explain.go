@@ -23,9 +23,10 @@ type Evidence struct {
 	linkers      map[string][]int // and by the symbols that they link to
 	links, users [][]int          // within the manifest
 	pool         *refgraph.Pool
+	composer     *refgraph.Composer
 	program      *linkmodel.Program
-	global       []refgraph.Hash // of components; of what nothing reaches, zero
-	roots        refgraph.Hash   // of what every test contains
+	identities   map[string]refgraph.Hash // of entries, once they are asked for
+	roots        refgraph.Hash            // of what every test contains
 }
 
 // newEvidence prepares m, as composition will see it.
@@ -40,7 +41,7 @@ func newEvidence(name string, m *manifest.Manifest) (*Evidence, error) {
 	e := &Evidence{
 		Name: name, Manifest: m, defines: map[string][]int{}, labels: map[string][]int{}, linkers: map[string][]int{},
 		links: make([][]int, len(m.Components)), users: make([][]int, len(m.Components)),
-		pool: refgraph.NewPool(), global: make([]refgraph.Hash, len(m.Components)),
+		pool: refgraph.NewPool(), identities: map[string]refgraph.Hash{},
 	}
 	for i, c := range m.Components {
 		for _, d := range c.Definitions {
@@ -70,17 +71,19 @@ func newEvidence(name string, m *manifest.Manifest) (*Evidence, error) {
 		file.Entries = append(file.Entries, linkmodel.Entry{Unit: u})
 	}
 	e.program = &linkmodel.Program{Files: []linkmodel.File{file}}
-	composer := e.pool.NewComposer()
-	e.roots = composer.Compose(e.program, refgraph.Roots{}).Hash
-	for _, x := range composer.Compose(e.program, refgraph.Roots{Exported: true}).Members() {
-		e.global[x.Component] = x.Global
-	}
+	e.composer = e.pool.NewComposer()
+	e.roots = e.identity("")
 	return e, nil
 }
 
 // identity is that of a test that begins at symbol.
 func (e *Evidence) identity(symbol string) refgraph.Hash {
-	return e.pool.NewComposer().Compose(e.program, refgraph.Roots{Symbols: []string{symbol}}).Hash
+	h, ok := e.identities[symbol]
+	if !ok {
+		h = e.composer.Compose(e.program, refgraph.Roots{Symbols: []string{symbol}}).Hash
+		e.identities[symbol] = h
+	}
+	return h
 }
 
 // same reports whether a test that begins at symbol, "" for what every test
@@ -89,14 +92,7 @@ func same(a, b *Evidence, symbol string) bool {
 	if symbol == "" || a.roots != b.roots {
 		return a.roots == b.roots
 	}
-	of := func(e *Evidence) (l []refgraph.Hash) {
-		for _, i := range e.defines[symbol] {
-			l = append(l, e.global[i])
-		}
-		return l
-	}
-	// Global hashes say it all but for who shares what.
-	return slices.Equal(of(a), of(b)) && a.identity(symbol) == b.identity(symbol)
+	return a.identity(symbol) == b.identity(symbol)
 }
 
 // Explanation of a difference.

@@ -222,6 +222,9 @@ func dumpClosure(w io.Writer, r *fingerprint.Report) {
 	for _, x := range r.Roots {
 		fmt.Fprintf(w, "root %s: %s\n", x.Component, strings.Join(x.Why, ", "))
 	}
+	if r.Unusual != "" {
+		fmt.Fprintf(w, "counts as a whole: %s\n", r.Unusual)
+	}
 	for _, x := range r.Contested {
 		fmt.Fprintf(w, "contested %s\n", x.Text())
 	}

@@ -33,7 +33,7 @@ symbols given, what manifests call a root (constructors, shared libraries and th
 like), and definitions that replace a symbol of a system library.
 
 With --json, print the closure as well: every component with its manifest, local
-and global hash and links, the roots with the reason for each, and all
+hash and links, the roots with the reason for each, and all
 contributions. That is what "tasting explain" compares.
 
 An argument @FILE stands for the arguments in FILE, one on each line.`,

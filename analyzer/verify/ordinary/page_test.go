@@ -1,0 +1,123 @@
+package ordinary
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	rowsFile = "testdata/rows.txt"
+	pageFile = "../../../docs/ordinary.md"
+)
+
+// TestRows: all that is expected is complete, the page says the same, and an exact program reaches as much
+// if it is linked statically as with shared libraries.
+func TestRows(t *testing.T) {
+	rows := readRows(t)
+	for i := range ways {
+		w := &ways[i]
+		programs, googletest := 0, false
+		for k := range projects {
+			p := &projects[k]
+			for _, x := range w.programs(p) {
+				programs++
+				googletest = googletest || p.name == "googletest"
+				r := rows[w.name+"\t"+p.name+" "+x.name]
+				if r == nil {
+					t.Errorf("there is no row of %s: %s %s", w.name, p.name, x.name)
+					continue
+				}
+				d := rows[w.dynamic+"\t"+r.program]
+				if d != nil && r.rung == "exact" && d.rung == "exact" && (r.components*10 > d.components*11 || r.components*11 < d.components*10) {
+					t.Errorf("%s: %s reaches %d components, and %d with shared libraries", w.name, r.program, r.components, d.components)
+				}
+			}
+		}
+		if programs < 3 || !googletest && !w.config.onlyC {
+			t.Errorf("%s: %d programs aren't enough", w.name, programs)
+		}
+	}
+	if t.Failed() {
+		return
+	}
+	if *update {
+		if err := os.WriteFile(pageFile, []byte(page(rows)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(pageFile)
+	if err != nil || string(b) != page(rows) {
+		t.Errorf("%s isn't what %s says (%v): write it with -update", pageFile, rowsFile, err)
+	}
+}
+
+// page returns docs/ordinary.md.
+func page(rows map[string]*row) string {
+	var b strings.Builder
+	b.WriteString(`# Ordinary links
+
+A program that is linked in an ordinary way is *exact*: only what it reaches is in its key. Any other counts as a whole. Which ways are ordinary, a
+test decides: [` + "`verify/ordinary`" + `](../analyzer/verify/ordinary/ordinary_test.go) compiles and links tests of real projects (`)
+	programs := 0
+	for i := range projects {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(projects[i].name)
+		programs += len(projects[i].tests)
+	}
+	fmt.Fprintf(&b, `; %d programs) as toolchains of Bazel do,
+and makes nine kinds of edits: %s.
+The table is written by that test. "Size" is how many components static programs reach, in per cent of what they reach with shared libraries.
+"Needlessly" counts tests that an edit selects though it can't change them.
+
+| way | programs | exact | size | needlessly | why not exact |
+|---|---|---|---|---|---|
+`, programs, strings.Join(kinds, ", "))
+	for i := range ways {
+		w := &ways[i]
+		all, exact, lo, hi := 0, 0, 0, 0
+		more := map[string]int{}
+		why := map[string]int{}
+		for _, key := range sortedKeys(rows) {
+			r := rows[key]
+			if r.way != w.name {
+				continue
+			}
+			all++
+			if r.rung == "exact" {
+				exact++
+			} else {
+				why[r.rung]++
+			}
+			for _, k := range r.more {
+				kind, _, _ := strings.Cut(k, "(")
+				more[kind]++
+			}
+			if d := rows[w.dynamic+"\t"+r.program]; d != nil {
+				size := (r.components*100 + d.components/2) / d.components
+				if lo == 0 || size < lo {
+					lo = size
+				}
+				hi = max(hi, size)
+			}
+		}
+		size := ""
+		if hi > 0 {
+			size = fmt.Sprintf("%d–%d", lo, hi)
+		}
+		var selects []string
+		for _, k := range kinds {
+			if more[k] > 0 {
+				selects = append(selects, fmt.Sprintf("%d %s", more[k], k))
+			}
+		}
+		reasons := sortedKeys(why)
+		slices.SortStableFunc(reasons, func(a, b string) int { return why[b] - why[a] })
+		fmt.Fprintf(&b, "| %s | %d | %d | %s | %s | %s |\n", w.name, all, exact, size, strings.Join(selects, ", "), strings.ReplaceAll(strings.Join(reasons, "<br>"), "|", "\\|"))
+	}
+	return b.String()
+}
