@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/symname"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
 	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
@@ -38,7 +39,8 @@ func (r *reader) ordinary() string {
 //     note, unwind table or list of initialisers, or an identifier, whose bounds programs ask
 //     for (__start_NAME) and which is a root,
 //   - constants that linkers can merge one by one, if it is to be merged,
-//   - relocations of those below, and thread-local variables found as the psABI says.
+//   - relocations of those below, thread-local variables found as the psABI says, and no
+//     references into what a linker may drop.
 //
 // If it isn't loaded, it is one that compilers make for debuggers and linkers. Whatever isn't
 // ordinary, a linker may lay out in another way, or refuse.
@@ -73,7 +75,26 @@ func (r *reader) ordinarySection(k int) string {
 			}
 		} else if !isThreadLocal(s, rel) {
 			return "it finds thread-local variables in another way than the psABI says"
+		} else if why := r.ordinaryTarget(k, &r.syms[rel.sym]); why != "" {
+			return why
 		}
+	}
+	return ""
+}
+
+// ofModule matches COMDAT groups that only one object has: clang's address sanitizer makes one for each
+// local variable, with a hash of all exported names in its signature.
+var ofModule = lazyregexp.New(`\.[0-9a-f]{32}$`)
+
+// ordinaryTarget returns why section k may not refer to a symbol, or "". If a linker keeps the COMDAT group
+// of another object, it refuses references to local symbols of this one.
+func (r *reader) ordinaryTarget(k int, sym *symbol) string {
+	s := &r.sections[k]
+	if sym.sec <= 0 || !sym.local() || s.flags&elf.SHF_LINK_ORDER != 0 || r.isUnwind(k) || standardName(s.name) == ".gcc_except_table" {
+		return ""
+	}
+	if group := r.sections[sym.sec].comdat; group != "" && group != s.comdat && !ofModule.MatchString(group) {
+		return fmt.Sprintf("it refers to a local symbol of the section group %s, which a linker may drop", symname.Printable(group))
 	}
 	return ""
 }
