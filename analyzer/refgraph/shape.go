@@ -166,7 +166,7 @@ func (x *Closure) oddUnit(several bool) string {
 		for _, k := range c.pool.units[in.Unit].notes {
 			switch note := &c.pool.units[in.Unit].comps[k]; {
 			case note.flags&flagUnusual != 0:
-				return note.name
+				return strings.TrimPrefix(note.name, manifest.Unusual+" ") // with the section, and why
 			case note.flags&flagFixed != 0 && in.File > 0:
 				return "a library has code that isn't for libraries"
 			}
