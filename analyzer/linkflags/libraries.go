@@ -86,15 +86,13 @@ func (l *Line) Inside() (in Inside) {
 	return in
 }
 
-// Order says in which order the items are, if an archive of the system, or a library of it that may be left out, is in front of a
-// file that the build makes: linkers take of both what is needed so far (link-order/system-then-object-as). Else it returns nil.
+// Order says in which order the items are, unless all that the build makes is in front of what is the system's: both may define a
+// symbol, and linkers and loaders take the first (link-order/system-library-order-nested). Else it returns nil.
 func (l *Line) Order() []string {
-	words, system := []string{"order:"}, l.fromSystem()
-	inside, behind, matters := l.Inside().Any, false, false
+	words, behind, matters := []string{"order:"}, false, false
 	for _, it := range l.Items {
 		if it.Built == "" {
-			behind = behind || inside || !system[0].runtime || it.AsNeeded != No
-			words, system = append(words, it.Name), system[1:]
+			words, behind = append(words, it.Name), true
 		} else {
 			words, matters = append(words, "(built)"+Neutral(it.Built)), matters || behind
 		}
