@@ -6,8 +6,8 @@
 // The line is that of a compiler driver (gcc, clang), which translates some
 // flags, passes on others (-Wl, -Xlinker), and keeps the order of files and
 // libraries. What it passes on is read by a linker, which has flags of its own:
-// a -B or -E means something else there. So a line is read in two steps:
-// driver.go makes of it the line that the linker gets, linker.go reads that.
+// a -B or -E means something else there. So a line is read in two steps, by two
+// tables (flags.go): the driver's makes of it the line that the linker gets.
 //
 // # Tables
 //

@@ -124,8 +124,10 @@ func (x *Closure) unusual(roots Roots) string {
 	case roots.GarbageCollected && several && x.unequal():
 		return "different definitions of a unique symbol, and --gc-sections"
 	}
-	if _, kept := x.copies(); roots.GarbageCollected && !kept {
-		return "a copy relocation that --gc-sections may drop"
+	if roots.GarbageCollected {
+		if _, kept := x.copies(); !kept {
+			return "a copy relocation that --gc-sections may drop"
+		}
 	}
 	return x.oddUnit(several)
 }
@@ -172,10 +174,14 @@ func (x *Closure) oddUnit(several bool) string {
 			}
 		}
 	}
+	var odd []string
 	for s, bits := range local {
 		if bits&is != 0 && bits != is|defined {
-			return t.Name(s) + " is thread-local for some units only, or in the system"
+			odd = append(odd, t.Name(s))
 		}
+	}
+	if len(odd) > 0 {
+		return slices.Min(odd) + " is thread-local for some units only, or in the system"
 	}
 	if several && threads {
 		for _, r := range c.directRefs() {
@@ -256,12 +262,7 @@ func (x *Closure) shape(roots Roots, running []int32) Hash {
 		}
 		x.users(&b, own)
 	}
-	rivals := map[linkmodel.Symbol]bool{}
-	for s := range c.contested {
-		if c.linked.Doubtful(s) || !x.alike(s) {
-			rivals[s] = true
-		}
-	}
+	rivals := maps.Clone(c.contested)
 	for _, n := range x.named {
 		if s := t.Lookup(n.symbol); len(n.defs) > 1 || c.linked.Doubtful(s) {
 			rivals[s] = true
@@ -356,36 +357,6 @@ func (x *Closure) users(b *frame.Buffer, symbols map[linkmodel.Symbol]bool) {
 		b.Int(int(x.c.nodes[id].number))
 		b.Int(int(x.c.fileOf(id)))
 	}
-}
-
-// alike reports whether all definitions of a symbol do the same for all: functions with the
-// same description and links, of which no file keeps one for itself.
-func (x *Closure) alike(s linkmodel.Symbol) bool {
-	c, l := x.c, x.c.linked
-	var first *unit
-	var own int32
-	for scope := range l.Scopes(s) {
-		if scope.Own || !scope.Exported {
-			return false
-		}
-		for _, place := range scope.Definitions {
-			u := c.pool.units[l.Instances[place.Instance].Unit]
-			if first == nil {
-				first, own = u, place.Component
-			}
-			if !equal(first, own, u, place.Component) || manifest.Kind(c.pool.descriptions[u.comps[place.Component].description][0]) != manifest.Kind_KIND_FUNCTION {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// equal reports whether two components have the same description and links, all to symbols.
-func equal(u *unit, i int32, v *unit, j int32) bool {
-	return u.comps[i].description == v.comps[j].description && slices.EqualFunc(u.linksOf(i), v.linksOf(j), func(a, b int32) bool {
-		return a < 0 && b < 0 && u.symbols[-1-a] == v.symbols[-1-b]
-	})
 }
 
 // unequal reports whether a contested symbol has different definitions.
