@@ -229,25 +229,29 @@ func (x *Closure) nameRoots(roots Roots) {
 			continue
 		}
 		x.replaced = append(x.replaced, id)
-		s := t.Name(id)
-		if Copies(s) && !slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
-			u, own := c.of(c.at(p.Instance, p.Component))
-			return u.comps[own].group == linkmodel.None
-		}) {
-			continue // the system's library has one that does the same
-		}
-		if !Copies(s) {
+		s, nodes := t.Name(id), c.nodesAt(c.places)
+		if copies := strings.HasPrefix(s, "_Z") && !allocation.MatchString(s); !copies {
 			x.Overridden = append(x.Overridden, s)
+		} else if !slices.ContainsFunc(nodes, func(id int32) bool { return !c.isCopy(id) }) {
+			continue // the library has one that does the same
 		}
-		defs := slices.DeleteFunc(c.nodesAt(c.places), func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
+		defs := slices.DeleteFunc(nodes, func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
 		x.name(s, "replaces "+s+" of a system library", defs)
 	}
 }
 
-// Copies reports whether definitions of a symbol of the C++ library in COMDAT groups are copies of
-// it: instantiations of its templates and its inline functions, not what a program may replace.
-func Copies(symbol string) bool {
-	return strings.HasPrefix(symbol, "_Z") && !allocation.MatchString(symbol)
+// isCopy reports whether a definition of a symbol of the C++ library may be a copy of it: an instantiation of a template or an
+// inline function, in a COMDAT group, which refers to such and to the system. What refers to anything else of the
+// program does something of its own (link-cxx/copies-specialised).
+func (c *Composer) isCopy(id int32) bool {
+	u, own := c.of(id)
+	return u.comps[own].group != linkmodel.None && !slices.ContainsFunc(u.linksOf(own), func(l int32) bool {
+		if l >= 0 {
+			return u.comps[l].group == linkmodel.None
+		}
+		c.won = c.linked.All(c.won[:0], u.symbols[-1-l])
+		return slices.ContainsFunc(c.won, func(p linkmodel.Place) bool { return c.comp(c.at(p.Instance, p.Component)).group == linkmodel.None })
+	})
 }
 
 // name makes the definitions of a symbol roots, if there are any and it isn't one of them yet.
@@ -412,7 +416,7 @@ func (x *Closure) Members() []Member {
 		_, own := c.of(id)
 		m := Member{Unit: in.Unit, Component: own, File: int(in.File)}
 		seen := map[int32]bool{}
-		for _, targets := range c.linksOf(id) {
+		for targets := range c.linksOf(id) {
 			for _, to := range targets {
 				if !seen[to] {
 					seen[to] = true

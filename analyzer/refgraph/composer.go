@@ -17,7 +17,7 @@ type Composer struct {
 	pool   *Pool
 	linked *linkmodel.Linked
 
-	passes uint32   // of undefined, one for each file of each program
+	passes uint32   // of Closure.resolve, one for each file of each program
 	looked []uint32 // of each symbol: the last pass that looked at it
 
 	// Of the current program.
@@ -30,7 +30,7 @@ type Composer struct {
 	order     []int32   // nodes in the order of the walk
 	from      []int32   // their instances
 	places    []linkmodel.Place
-	won       []linkmodel.Place  // of named
+	won       []linkmodel.Place  // of named and isCopy
 	text      []byte             // see walk
 	sees      uint8              // what symbols mean to which something that is reached refers
 	seen      string             // the first of them that means seesLink or seesDebug
@@ -324,13 +324,9 @@ func (c *Composer) named(id int32, symbols []linkmodel.Symbol) bool {
 	return true
 }
 
-// description returns what identifies a component without its links: of a stub, that
-// it is one, with its names.
-func (c *Composer) description(id int32) digest {
+// stub returns what identifies a stub: that it is one, with its names.
+func (c *Composer) stub(id int32) digest {
 	x := c.comp(id)
-	if !c.isStub(id) {
-		return c.pool.digests[x.description]
-	}
 	b := frame.New("tasting stub 2")
 	b.Strings(c.pool.entryNames[x.entry])
 	b.Uint(uint64(x.align)) // an address tells
@@ -466,12 +462,12 @@ func (c *Composer) targets(instance, link int32, one *[1]int32) []int32 {
 	return c.lists[-1-*to]
 }
 
-// linksOf yields the position of each link of a node, and the nodes that it leads to.
-func (c *Composer) linksOf(id int32) iter.Seq2[int, []int32] {
-	return func(yield func(int, []int32) bool) {
+// linksOf yields the nodes that each link of a node leads to.
+func (c *Composer) linksOf(id int32) iter.Seq[[]int32] {
+	return func(yield func([]int32) bool) {
 		var one [1]int32
-		for i, l := range c.linksFrom(id) {
-			if !yield(i, c.targets(c.nodes[id].instance, l, &one)) {
+		for _, l := range c.linksFrom(id) {
+			if !yield(c.targets(c.nodes[id].instance, l, &one)) {
 				return
 			}
 		}
@@ -512,7 +508,7 @@ func (c *Composer) walk(h hash.Hash) {
 			}
 		}
 		if c.idle != nil && c.isStub(id) {
-			d := c.description(id)
+			d := c.stub(id)
 			at += copy(text[at:], d[:])
 			links = nil
 		} else {
