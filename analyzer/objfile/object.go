@@ -1104,8 +1104,8 @@ const large = 4 << 20
 // thread-local storage of the executable; and absolute addresses in what isn't
 // written; and much more than fits.
 func (r *reader) kindsOfFile() {
-	size := uint64(0) // code can't refer farther than 2 GB
-	fixed, executable := false, false
+	size := uint64(0)                         // code can't refer farther than 2 GB
+	fixed, executable := uint64(0), uint64(0) // sets of types of relocations: linkers refuse some of them, and others not
 	for i := range r.sections {
 		s := &r.sections[i]
 		if !s.loaded() {
@@ -1114,15 +1114,19 @@ func (r *reader) kindsOfFile() {
 		size += min(s.size, math.MaxInt64>>8)
 		for j := range s.relocs {
 			sym := &r.syms[s.relocs[j].sym]
-			switch s.relocs[j].typ {
+			switch typ := s.relocs[j].typ; typ {
 			case elf.R_X86_64_32, elf.R_X86_64_32S:
-				fixed = true
+				fixed |= 1 << typ
 			case elf.R_X86_64_64:
-				fixed = fixed || s.flags&elf.SHF_WRITE == 0
+				if s.flags&elf.SHF_WRITE == 0 {
+					fixed |= 1 << typ
+				}
 			case elf.R_X86_64_TPOFF32, elf.R_X86_64_TPOFF64:
-				executable = true
+				executable |= 1 << typ
 			case elf.R_X86_64_PC32, elf.R_X86_64_PC64:
-				executable = executable || !sym.local() && elf.ST_VISIBILITY(sym.other) == elf.STV_DEFAULT
+				if !sym.local() && elf.ST_VISIBILITY(sym.other) == elf.STV_DEFAULT {
+					executable |= 1 << typ
+				}
 			}
 		}
 	}
@@ -1131,16 +1135,18 @@ func (r *reader) kindsOfFile() {
 			size += min(sym.size, math.MaxInt64>>8)
 		}
 	}
-	note := func(is bool, name string, n uint64) {
-		if is {
-			h := frame.New("tasting kind of file 4")
+	note := func(name string, n uint64) {
+		if n > 0 {
+			h := frame.New("tasting kind of file 5")
 			h.Uint(n)
 			r.out = append(r.out, &component{name: name, linkage: manifest.Linkage_LINKAGE_LOCAL, hash: h.Sum128()})
 		}
 	}
-	note(fixed, manifest.FixedPlace, 0)
-	note(size >= large, manifest.Large, (size+1<<20-1)>>20)
-	note(executable, manifest.Executable, 0)
+	note(manifest.FixedPlace, fixed)
+	note(manifest.Executable, executable)
+	if size >= large {
+		note(manifest.Large, (size+1<<20-1)>>20)
+	}
 }
 
 // references are the undefined symbols, referred to or not: they make a linker
