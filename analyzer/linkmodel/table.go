@@ -60,9 +60,11 @@ type Unit struct {
 	Library bool
 	// ThreadLocal says that it defines something thread-local, or takes it to be so.
 	ThreadLocal bool
-	Defs        []Def
-	Refs        []Ref
-	restricts   bool // a reference is of another visibility than the default
+	// Protected is a symbol with protected visibility that it mentions, or None.
+	Protected Symbol
+	Defs      []Def
+	Refs      []Ref
+	restricts bool // a reference is of another visibility than the default
 }
 
 // A Def is a definition of a symbol.
@@ -133,7 +135,7 @@ func (t *Table) Defined(s Symbol) bool { return s != None && t.definers[s] > 0 }
 // and returns its number.
 func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 	n := int32(len(t.units))
-	x := &Unit{Exact: m.Units[k].Exact, Library: m.Rung == manifest.Rung_RUNG_CONTENT}
+	x := &Unit{Protected: None, Exact: m.Units[k].Exact, Library: m.Rung == manifest.Rung_RUNG_CONTENT}
 	grouped := map[Symbol]bool{} // whether something is defined in it
 	for i, id := range list {
 		c := m.Components[id]
@@ -157,6 +159,7 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 			}
 			t.special[s] = t.special[s] || d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 			x.ThreadLocal = x.ThreadLocal || d.ThreadLocal
+			x.protect(s, d.Visibility)
 			x.Versioned = x.Versioned || strings.Contains(d.Name, "@")
 			x.Defs = append(x.Defs, Def{s, int32(i), d.Binding, d.Visibility, group, d.ThreadLocal})
 		}
@@ -170,6 +173,7 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 	for _, r := range m.Units[k].References {
 		s := t.Symbol(r.Name)
 		x.restricts = x.restricts || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
+		x.protect(s, r.Visibility)
 		x.ThreadLocal = x.ThreadLocal || r.Uses&manifest.UseThreadLocal != 0
 		t.special[s] = t.special[s] || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 		if strings.Contains(r.Name, "@") {
@@ -180,6 +184,12 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 	x.Defs = slices.Clip(x.Defs)
 	t.units = append(t.units, x)
 	return n
+}
+
+func (u *Unit) protect(s Symbol, v manifest.Visibility) {
+	if v == manifest.Visibility_VISIBILITY_PROTECTED {
+		u.Protected = s
+	}
 }
 
 // isCopy reports whether a definition is a copy of an inline function, of a template or of what

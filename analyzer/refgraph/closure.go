@@ -55,7 +55,7 @@ func (p *Pool) Defined(symbols []string) []linkmodel.Symbol {
 type Closure struct {
 	// Hash identifies the code of the program.
 	//
-	//	"tasting code 4"
+	//	"tasting code 5"
 	//	list of named roots: symbol, list of the numbers of its definitions
 	//	list of the files with components that are roots by themselves, in the
 	//	    order of the loader: whether it is the executable, list of their numbers
@@ -117,9 +117,9 @@ func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
 	slices.SortFunc(x.named, func(x, y named) int { return strings.Compare(x.symbol, y.symbol) })
 	files, initialisers := x.initialisers()
 
-	b := frame.New("tasting code 4")
+	b := frame.New("tasting code 5")
 	if c.idle != nil {
-		b = frame.New("tasting trace 2")
+		b = frame.New("tasting trace 3")
 	}
 	refs := func(ids []int32) {
 		b.Int(len(ids))
@@ -303,9 +303,6 @@ const hidden = " (hidden)"
 func (x *Closure) resolve() {
 	c, p := x.c, x.program
 	t, l := c.pool.Symbols, c.linked
-	if n := t.Len(); len(c.looked) < n {
-		c.looked = append(c.looked, make([]uint32, n-len(c.looked))...)
-	}
 	x.undefined, x.weak = make([][]linkmodel.Symbol, len(p.Files)), map[linkmodel.Symbol]bool{}
 	file, on := int32(-1), make([]bool, len(p.Files))
 	for _, in := range l.Instances {
@@ -331,10 +328,11 @@ func (x *Closure) resolve() {
 				}
 				continue
 			}
-			if c.looked[r.Symbol] == c.passes {
+			if x := &c.names[r.Symbol]; x.looked == c.passes {
 				continue
+			} else {
+				x.looked = c.passes
 			}
-			c.looked[r.Symbol] = c.passes
 			complete := on
 			if !p.Files[file].Complete {
 				complete = nil
@@ -412,7 +410,7 @@ func (x *Closure) Members() []Member {
 	c := x.c
 	members := make([]Member, len(c.order))
 	for i, id := range c.order {
-		in := c.linked.Instances[c.nodes[id].instance]
+		in := c.linked.Instances[c.within[id]]
 		_, own := c.of(id)
 		m := Member{Unit: in.Unit, Component: own, File: int(in.File)}
 		seen := map[int32]bool{}
@@ -420,14 +418,14 @@ func (x *Closure) Members() []Member {
 			for _, to := range targets {
 				if !seen[to] {
 					seen[to] = true
-					m.Links = append(m.Links, int(c.nodes[to].number-1))
+					m.Links = append(m.Links, int(c.numbers[to]-1))
 				}
 			}
 		}
 		members[i] = m
 	}
 	why := func(id int32, reason string) {
-		m := &members[c.nodes[id].number-1]
+		m := &members[c.numbers[id]-1]
 		m.Roots = append(m.Roots, reason)
 	}
 	for _, n := range x.named {
@@ -468,7 +466,7 @@ func (x *Closure) Contests() []Contest {
 	seen := map[key]bool{}
 	var list []Contest
 	for _, id := range c.order {
-		in := l.Instances[c.nodes[id].instance]
+		in := l.Instances[c.within[id]]
 		u := c.pool.units[in.Unit]
 		for _, raw := range c.linksFrom(id) {
 			if raw >= 0 {

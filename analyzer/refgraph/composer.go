@@ -17,18 +17,19 @@ type Composer struct {
 	pool   *Pool
 	linked *linkmodel.Linked
 
-	passes uint32   // of Closure.resolve, one for each file of each program
-	looked []uint32 // of each symbol: the last pass that looked at it
+	passes uint32 // of Closure.resolve, one for each file of each program
 
 	// Of the current program.
 	instances []instance
-	nodes     []node
+	numbers   []int32 // of nodes in order, from 1; 0 is not reached
+	within    []int32 // the instances of nodes
 	program   uint32
 	names     []nodeOf  // of each symbol: as in bound, for files that bind nothing in their own way
 	bound     []int32   // of the unit's symbols: a node and 1, -1-index in lists, or 0
 	lists     [][]int32 // the nodes that a symbol stands for, if it isn't one
-	order     []int32   // nodes in the order of the walk
-	from      []int32   // their instances
+	order     []int32   // nodes by their numbers
+	placed    []int32   // those of them whose order in memory may count (manifest.Component.Place)
+	next      []int32   // those of them whose links the walk has still to follow, the next one last
 	places    []linkmodel.Place
 	won       []linkmodel.Place  // of named and isCopy
 	text      []byte             // see walk
@@ -46,12 +47,6 @@ type Composer struct {
 	asked     []linkmodel.Symbol // what some program defines for sanitizers
 }
 
-// node is what is known of a component in the current program.
-type node struct {
-	number   int32 // in order, from 1; 0 is not reached
-	instance int32
-}
-
 // instance is a unit in a file of the current program.
 type instance struct {
 	unit  *unit
@@ -63,6 +58,7 @@ type instance struct {
 type nodeOf struct {
 	program uint32
 	id      int32
+	looked  uint32 // the last of Composer.passes that looked at the symbol
 }
 
 // What it means that something refers to a symbol that no unit defines.
@@ -263,11 +259,13 @@ func (c *Composer) link(p *linkmodel.Program) {
 	c.bound = slices.Grow(c.bound[:0], symbols)[:symbols]
 	clear(c.bound)
 	c.lists = append(c.lists[:0], nil)
-	c.nodes = slices.Grow(c.nodes[:0], int(n))[:n]
+	c.numbers = slices.Grow(c.numbers[:0], int(n))[:n]
+	clear(c.numbers)
+	c.within = slices.Grow(c.within[:0], int(n))[:n]
 	for i, in := range c.instances {
-		of := c.nodes[in.base:][:len(in.unit.comps)]
+		of := c.within[in.base:][:len(in.unit.comps)]
 		for k := range of {
-			of[k] = node{instance: int32(i)}
+			of[k] = int32(i)
 		}
 	}
 	if c.program++; c.program == 0 {
@@ -276,18 +274,18 @@ func (c *Composer) link(p *linkmodel.Program) {
 	}
 	clear(c.contested)
 	clear(c.sets)
-	c.order, c.from = c.order[:0], c.from[:0]
+	c.order, c.placed, c.next = c.order[:0], c.placed[:0], c.next[:0]
 	c.sees, c.seen = 0, ""
 }
 
 // of returns the unit of a node, and its number there.
 func (c *Composer) of(id int32) (u *unit, own int32) {
-	in := &c.instances[c.nodes[id].instance]
+	in := &c.instances[c.within[id]]
 	return in.unit, id - in.base
 }
 
 // fileOf returns the number of the file that a node is in.
-func (c *Composer) fileOf(id int32) int32 { return c.linked.Instances[c.nodes[id].instance].File }
+func (c *Composer) fileOf(id int32) int32 { return c.linked.Instances[c.within[id]].File }
 
 func (c *Composer) comp(id int32) *comp {
 	u, own := c.of(id)
@@ -358,7 +356,7 @@ func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
 	}
 	id := c.bindIn(file, s)
 	if _, set := c.pool.sets[s]; !set { // each file has its own
-		*x = nodeOf{c.program, id}
+		x.program, x.id = c.program, id
 	}
 	return id
 }
@@ -424,7 +422,7 @@ func (c *Composer) standsFor(s linkmodel.Symbol) (id int32, certain bool) {
 		if len(c.places) > 1 || c.linked.Doubtful(s) || c.linked.Scoped(0) {
 			return 0, false
 		}
-		*x = nodeOf{c.program, none}
+		x.program, x.id = c.program, none
 		if len(c.places) > 0 {
 			x.id = c.at(c.places[0].Instance, c.places[0].Component) + 1
 		}
@@ -467,7 +465,7 @@ func (c *Composer) linksOf(id int32) iter.Seq[[]int32] {
 	return func(yield func([]int32) bool) {
 		var one [1]int32
 		for _, l := range c.linksFrom(id) {
-			if !yield(c.targets(c.nodes[id].instance, l, &one)) {
+			if !yield(c.targets(c.within[id], l, &one)) {
 				return
 			}
 		}
@@ -476,30 +474,35 @@ func (c *Composer) linksOf(id int32) iter.Seq[[]int32] {
 
 // visit returns the number of a node in the walk, its last one if it hasn't got one yet.
 func (c *Composer) visit(id int32) uint32 {
-	x := &c.nodes[id]
-	if x.number == 0 {
-		c.order = append(c.order, id)
-		c.from = append(c.from, x.instance)
-		x.number = int32(len(c.order))
+	if c.numbers[id] == 0 {
+		c.order, c.next = append(c.order, id), append(c.next, id)
+		c.numbers[id] = int32(len(c.order))
 	}
-	return uint32(x.number)
+	return uint32(c.numbers[id])
 }
 
 // severalTargets is added to the number of the definitions of a link that hasn't got one.
 const severalTargets = 1 << 31
 
-// walk visits all that the nodes that were visited reach, breadth first, and writes it down to h: of each
+// walk visits all that the nodes that were visited reach, and writes it down to h: of each
 // node its description, the number of its links, and for each of them the number of the node that it leads to, 0 if there is
-// none, or how many there are and their numbers. A reader can take that apart, and build the graph from it up to
-// the numbers of its nodes. So two walks are the same if, and only if, what they reach is.
+// none, or how many there are and their numbers. A node gets its number when it is first met; the links of the node
+// with the highest number are followed next: it is likely to be in the same unit. A reader can take that apart, and
+// build the graph from it up to the numbers of its nodes. So two walks are the same if, and only if, what they reach is.
 func (c *Composer) walk(h hash.Hash) {
 	const full = 1 << 15
 	text := slices.Grow(c.text[:0], 2*full)[:2*full]
 	at := 0
-	for i := 0; i < len(c.order); i++ {
-		id, in := c.order[i], &c.instances[c.from[i]]
+	for len(c.next) > 0 {
+		id := c.next[len(c.next)-1]
+		c.next = c.next[:len(c.next)-1]
+		instance := c.within[id]
+		in := &c.instances[instance]
 		head := &in.unit.heads[id-in.base]
 		links := in.unit.links[head.start:head.end]
+		if head.placed {
+			c.placed = append(c.placed, id)
+		}
 		if need := at + 24 + 4*len(links); at > full || need > len(text) {
 			h.Write(text[:at])
 			at = 0
@@ -522,7 +525,7 @@ func (c *Composer) walk(h hash.Hash) {
 			if l < 0 {
 				x := &bound[-1-l]
 				if *x == 0 {
-					*x = c.bind(c.from[i], in.unit.symbols[-1-l])
+					*x = c.bind(instance, in.unit.symbols[-1-l])
 				}
 				if to = *x - 1; to < 0 {
 					list := c.lists[-1-*x]
@@ -544,7 +547,7 @@ func (c *Composer) walk(h hash.Hash) {
 					continue
 				}
 			}
-			n := c.nodes[to].number
+			n := c.numbers[to]
 			if n == 0 {
 				n = int32(c.visit(to))
 			}

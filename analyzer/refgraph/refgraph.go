@@ -16,8 +16,8 @@
 //
 // What a program reaches is a rooted graph: its components, each with a description (kind,
 // linkage, local hash, symbols) and an ordered list of links. Its key is the hash of a canonical
-// form of that graph: a breadth-first walk from the ordered roots gives each component a number
-// when it is first met, and what is hashed is, in the order of the numbers, each component's description and the
+// form of that graph: a walk from the ordered roots, the component met last first, gives each component a number
+// when it is first met. Hashed is, in the order of the walk, each component's description and the
 // numbers of what its links lead to. A reader of that text can rebuild the graph from it. So equal walks mean
 // equal graphs, with cycles, equal copies and shared ones, and the numbers depend on no name.
 // (TASTING, section 2.3, hashes each component for itself and needs cases for all of these.)
@@ -199,6 +199,7 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 				h.start = u.comps[i-1].end
 			}
 			h.end = u.comps[i].end
+			h.placed = u.comps[i].place%manifest.PlaceKinds != 0
 			h.digest = p.digests[u.comps[i].description]
 		}
 		u.placement = placementOf(m, k, list)
@@ -220,6 +221,7 @@ type digest [16]byte
 type head struct {
 	digest     digest
 	start, end int32 // of its links
+	placed     bool  // its place may count
 }
 
 func digestOf(description frame.Buffer) (d digest) {

@@ -140,9 +140,6 @@ func (x *Closure) oddUnit(several bool) string {
 	local := map[linkmodel.Symbol]uint8{}
 	threads := slices.ContainsFunc(l.Instances, func(in linkmodel.Instance) bool { return t.Unit(in.Unit).ThreadLocal })
 	say := func(s linkmodel.Symbol, threadLocal bool, more uint8) {
-		if !threads {
-			return
-		}
 		if threadLocal {
 			local[s] |= is | more
 		} else {
@@ -151,19 +148,16 @@ func (x *Closure) oddUnit(several bool) string {
 	}
 	for _, in := range l.Instances {
 		u := t.Unit(in.Unit)
-		for i := range u.Defs {
-			d := &u.Defs[i]
-			if several && d.Visibility == manifest.Visibility_VISIBILITY_PROTECTED {
-				return t.Name(d.Symbol) + " is protected"
-			}
-			say(d.Symbol, d.ThreadLocal, defined)
+		if several && u.Protected != linkmodel.None {
+			return t.Name(u.Protected) + " is protected"
 		}
-		for i := range u.Refs {
-			r := &u.Refs[i]
-			if several && r.Visibility == manifest.Visibility_VISIBILITY_PROTECTED {
-				return t.Name(r.Symbol) + " is protected"
+		if threads {
+			for i := range u.Defs {
+				say(u.Defs[i].Symbol, u.Defs[i].ThreadLocal, defined)
 			}
-			say(r.Symbol, r.Uses&manifest.UseThreadLocal != 0, 0)
+			for i := range u.Refs {
+				say(u.Refs[i].Symbol, u.Refs[i].Uses&manifest.UseThreadLocal != 0, 0)
+			}
 		}
 		for _, k := range c.pool.units[in.Unit].notes {
 			switch note := &c.pool.units[in.Unit].comps[k]; {
@@ -354,7 +348,7 @@ func (x *Closure) users(b *frame.Buffer, symbols map[linkmodel.Symbol]bool) {
 	ids := x.c.usersOf(symbols)
 	b.Int(len(ids))
 	for _, id := range ids {
-		b.Int(int(x.c.nodes[id].number))
+		b.Int(int(x.c.numbers[id]))
 		b.Int(int(x.c.fileOf(id)))
 	}
 }
@@ -509,7 +503,7 @@ func (x *Closure) copies() (names []string, kept bool) {
 		if !known {
 			c.places = c.linked.Resolve(c.places[:0], 0, r.Symbol)
 			if !slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
-				return c.linked.Instances[p.Instance].File > 0 && c.nodes[c.at(p.Instance, p.Component)].number != 0
+				return c.linked.Instances[p.Instance].File > 0 && c.numbers[c.at(p.Instance, p.Component)] != 0
 			}) {
 				seen[r.Symbol] = true
 				continue
@@ -519,7 +513,7 @@ func (x *Closure) copies() (names []string, kept bool) {
 		u := c.instances[i].unit
 		link := int32(-1 - slices.Index(u.symbols, r.Symbol)) // 0 if there is none: to itself, at most
 		for k := int32(0); !reached && link < 0 && k < int32(len(u.comps)); k++ {
-			reached = c.nodes[c.at(i, k)].number != 0 && slices.Contains(c.linksFrom(c.at(i, k)), link)
+			reached = c.numbers[c.at(i, k)] != 0 && slices.Contains(c.linksFrom(c.at(i, k)), link)
 		}
 		seen[r.Symbol] = reached
 	}
@@ -593,7 +587,7 @@ func (x *Closure) addOrder() {
 func (x *Closure) addPlaces(name string, kinds [manifest.PlaceKinds]bool) {
 	c := x.c
 	var list []int32
-	for _, id := range c.order {
+	for _, id := range c.placed {
 		if kinds[c.comp(id).place%manifest.PlaceKinds] {
 			list = append(list, id)
 		}
@@ -602,13 +596,13 @@ func (x *Closure) addPlaces(name string, kinds [manifest.PlaceKinds]bool) {
 		return
 	}
 	slices.SortFunc(list, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(c.nodes[a].instance, c.nodes[b].instance), cmp.Compare(c.comp(a).place, c.comp(b).place))
+		return cmp.Or(cmp.Compare(c.within[a], c.within[b]), cmp.Compare(c.comp(a).place, c.comp(b).place))
 	})
 	rank := c.ranks(list)
 	b := frame.New("tasting order 2")
 	for _, id := range list {
 		b.Int(rank(c.fileOf(id)))
-		b.Int(int(c.nodes[id].number))
+		b.Int(int(c.numbers[id]))
 	}
 	x.addHash(name, b.Sum())
 }
