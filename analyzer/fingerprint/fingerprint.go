@@ -71,20 +71,28 @@ var overridesText string
 //go:embed static.txt
 var staticText string
 
+//go:embed libcxx.txt
+var libcxxText string
+
 // overrides returns the symbols that libraries of the system refer to.
 var overrides = sync.OnceValue(func() []string {
-	return slices.Sorted(slices.Values(slices.Concat(shared(), names(staticText))))
+	return slices.Sorted(slices.Values(slices.Concat(shared(), names(staticText), names(libcxxText))))
 })
 
 // plugged matches what the C library looks up in files whose names are made of a
 // configuration: name services (nsswitch.conf(5)) and converters of characters (GCONV_PATH).
 var plugged = lazyregexp.New(`^(?:_nss_|gconv(?:_init|_end)?$)`)
 
+// libcxx matches what versions of libc++ that libcxx.txt wasn't made from may have, if it isn't a copy of a template or of an
+// inline function.
+var libcxx = lazyregexp.New(`^(?:__cxa_|__gxx_|_Unwind_|_?_?unw_|_Z(?:T[VIST]|GV|GR)?(?:N[rVKRO]*)?(?:St3__1|10__cxxabiv1|9libunwind|24__llvm_libc))`)
+
 // overrides returns the symbols that some unit defines and libraries of the system refer to.
 func (p *pool) overrides() []linkmodel.Symbol {
 	list := p.Defined(overrides())
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
-		if p.Symbols.Defined(id) && plugged.MatchString(p.Symbols.Name(id)) && !slices.Contains(list, id) {
+		name := p.Symbols.Name(id)
+		if p.Symbols.Defined(id) && (plugged.MatchString(name) || p.Symbols.DefinedAlone(id) && libcxx.MatchString(name)) && !slices.Contains(list, id) {
 			list = append(list, id)
 		}
 	}

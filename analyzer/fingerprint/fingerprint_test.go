@@ -158,7 +158,7 @@ func TestSharedLibraryIsNoCallerOfDlsym(t *testing.T) {
 }
 
 func TestOverridesAreSorted(t *testing.T) {
-	for file, text := range map[string]string{"overrides.txt": overridesText, "static.txt": staticText} {
+	for file, text := range map[string]string{"overrides.txt": overridesText, "static.txt": staticText, "libcxx.txt": libcxxText} {
 		if !slices.IsSorted(names(text)) {
 			t.Errorf("%s isn't sorted", file)
 		}

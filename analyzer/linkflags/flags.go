@@ -180,7 +180,7 @@ var driverFlags = func() map[string]known {
 		-fvirtual-function-elimination -fsplit-lto-unit -fno-split-lto-unit -fthin-link-bitcode= -fthinlto-index= -fembed-bitcode* -fplugin= -fpass-plugin=
 		-fvtable-verify= -fbasic-block-sections= -fprofile-sample-use= -fauto-profile= -femulated-tls -fno-emulated-tls -fgnu-tm -foffload* -fsplit-stack
 		-fno-split-stack -specs= --specs= --config= -mllvm: -Xclang: -wrapper: -specs: --specs: --config: -Ofast -ffast-math -funsafe-math-optimizations -mdaz-ftz
-		-stdlib=libc++ --stdlib=libc++ -fopenmp -fopenmp= -fopenacc -ftree-parallelize-loops=`)
+		-fopenmp -fopenmp= -fopenacc -ftree-parallelize-loops=`)
 	define(t, func(p *parser, o option) {
 		o.words = joined("-x", o.value)
 		counts(p, o)

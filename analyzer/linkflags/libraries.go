@@ -10,9 +10,9 @@ import (
 )
 
 // runtimes are the libraries of the C and C++ runtimes: what they call in a
-// program is known (overrides.txt of package fingerprint). Of libc++, of OpenMP's, and of the
+// program is known (overrides.txt and libcxx.txt of package fingerprint). Of OpenMP's, and of the
 // small libraries beside libstdc++ and the C library, it isn't known.
-var runtimes = wordset.Of(`asan atomic anl c c_nonshared clang_rt crypt dl gcc gcc_eh gcc_s gcov hwasan
+var runtimes = wordset.Of(`asan atomic anl c c++ c++abi c_nonshared clang_rt crypt dl gcc gcc_eh gcc_s gcov hwasan
 	itm lsan m mvec nsl nss_files pthread pthread_nonshared resolv rt ssp ssp_nonshared stdc++ supc++
 	tsan ubsan unwind util`)
 
@@ -57,7 +57,7 @@ func isRuntime(stem string) bool {
 var startFile = lazyregexp.New(`^([SgrM]?crt1|crt[in]|(clang_rt\.)?crt(begin|end)[ST]?(-\w+)?)\.o$`)
 
 // besides are libraries of the system that others bring along, and that may call any name.
-var besides = wordset.Of(`BrokenLocale c++ c++abi gfortran gomp iomp5 omp quadmath thread_db`)
+var besides = wordset.Of(`BrokenLocale gfortran gomp iomp5 omp quadmath thread_db`)
 
 // IsSystems tells whether the base name of a shared library is one under which a part of the
 // system is loaded, whoever asks for it. glibc's and the compilers' have a version, LLVM's runtimes
@@ -87,18 +87,29 @@ func (l *Line) Inside() (in Inside) {
 }
 
 // Order says in which order the items are, unless all that the build makes is in front of what is the system's: both may define a
-// symbol, and linkers and loaders take the first (link-order/system-library-order-nested). Else it returns nil.
+// symbol, and linkers and loaders take the first (link-order/system-library-order-nested). Else it returns nil. Of what the
+// build makes without anything of the system between it, it says only that it is there.
 func (l *Line) Order() []string {
-	words, behind, matters := []string{"order:"}, false, false
-	for _, it := range l.Items {
-		if it.Built == "" {
-			words, behind = append(words, it.Name), true
-		} else {
-			words, matters = append(words, "(built)"+Neutral(it.Built)), matters || behind
-		}
+	system := func(x Item) bool { return x.Built == "" }
+	items := l.Items
+	for len(items) > 0 && system(items[len(items)-1]) {
+		items = items[:len(items)-1]
 	}
-	if !matters {
+	first := slices.IndexFunc(items, func(x Item) bool { return !system(x) })
+	if !slices.ContainsFunc(items, system) {
 		return nil
+	}
+	together := !slices.ContainsFunc(items[first:], system)
+	words := []string{"order:"}
+	for i, it := range l.Items {
+		switch {
+		case system(it):
+			words = append(words, it.Name)
+		case !together:
+			words = append(words, "(built)"+Neutral(it.Built))
+		case i == first:
+			words = append(words, "(built)")
+		}
 	}
 	return []string{strings.Join(words, " ")}
 }

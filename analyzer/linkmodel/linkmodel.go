@@ -505,7 +505,7 @@ func (l *Linked) disputes() {
 			unique = unique || x.unique
 			own = own || x.own
 		}
-		if common {
+		if common && l.Table.Name(s) != asanMark {
 			l.odd("a library may define " + l.Table.Name(s) + " in the place of a tentative definition")
 		}
 		// The loader has one unique symbol for all files: that for which it is asked
@@ -520,6 +520,9 @@ func (l *Linked) plain(s Symbol, unit int32) bool {
 	return l.Table.plain(s) && l.instance[unit] >= 0
 }
 
+// asanMark is a hidden tentative definition of eight bytes that clang's address sanitizer puts into each unit.
+const asanMark = "___asan_globals_registered"
+
 // define makes a further definition that a file has the one that a symbol stands for, or not.
 func (l *Linked) define(x *slot, d Def, instance int32, f *File) {
 	r := rank(d.Binding)
@@ -532,7 +535,7 @@ func (l *Linked) define(x *slot, d Def, instance int32, f *File) {
 		return
 	case r == unique && x.rank == weak && f.Linker == LLD:
 		return // the first of them wins
-	case r == common && x.rank == common:
+	case r == common && x.rank == common && l.Table.Name(d.Symbol) != asanMark:
 		l.odd("several tentative definitions of " + l.Table.Name(d.Symbol) + " become one")
 		return
 	case r <= x.rank:

@@ -20,10 +20,11 @@ type Table struct {
 	ids   map[string]Symbol
 	units []*Unit
 	// Of each symbol: how many definitions it has in all units, the first of
-	// them, whether any mention of it constrains its visibility, and of how
-	// many COMDAT groups it is the signature.
+	// them, whether one of them is outside of COMDAT groups, whether any mention of it constrains its visibility,
+	// and of how many COMDAT groups it is the signature.
 	definers []int32
 	first    []definer
+	alone    []bool
 	special  []bool
 	groups   []int32
 }
@@ -107,6 +108,7 @@ func (t *Table) Symbol(name string) Symbol {
 		t.first = append(t.first, definer{})
 		t.special = append(t.special, false)
 		t.groups = append(t.groups, 0)
+		t.alone = append(t.alone, false)
 	}
 	return id
 }
@@ -130,6 +132,9 @@ func (t *Table) Unit(i int32) *Unit { return t.units[i] }
 
 // Defined says whether any unit defines s.
 func (t *Table) Defined(s Symbol) bool { return s != None && t.definers[s] > 0 }
+
+// DefinedAlone says whether a unit defines s outside of COMDAT groups.
+func (t *Table) DefinedAlone(s Symbol) bool { return t.alone[s] }
 
 // Add adds unit k of m, whose components are those with the indices in list,
 // and returns its number.
@@ -157,6 +162,7 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 			if t.definers[s]++; t.definers[s] == 1 {
 				t.first[s] = definer{n, int32(i), group}
 			}
+			t.alone[s] = t.alone[s] || group == None
 			t.special[s] = t.special[s] || d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 			x.ThreadLocal = x.ThreadLocal || d.ThreadLocal
 			x.protect(s, d.Visibility)

@@ -73,6 +73,7 @@ const (
 	firstOfKey = `(?:NS_12__value_typeI)?(?:(?:St|NS_)4pairI|(?:St|NS_)5tupleIJ)?[a-z]*`
 	ordered    = `(?:St(?:8_Rb_tree|3map|3set|8multimap|8multiset)|St3__1(?:6__tree|3map|3set|8multimap|8multiset))I` + firstOfKey
 	byLess     = `.*(?:4less|7greater)`
+	variable   = `(?:[^KcwaDv]|K[^cwaDv])` // what a pointer is to
 )
 
 var (
@@ -80,8 +81,9 @@ var (
 	ofCode     = lazyregexp.New(ordered + `PF` + byLess)
 	ofAny      = lazyregexp.New(ordered + `(?:P|(?:St|NS_)10error_code|(?:St|NS_)15error_condition)` + byLess +
 		`|(?:sort|heap|merge)[a-z_]*I(?:N9__gnu_cxx17__normal_iteratorI|St15_Deque_iteratorI)?PP.*(?:4less|7greater|less_iter)` +
-		`|^_ZNKSt(?:4less|7greater)IP(?:[^KcwaDv]|K[^cwaDv])` +
-		`|14error_category(?:lt|ss)E|^_ZSt(?:lt|ss)RKSt1[05]error_co`)
+		`|^_ZNSt3__1.*(?:sort|heap|merge|nth_element)[a-z_]*(?:B[0-9a-z]+)?I.*(?:(?:4less|7greater)IP` + variable + `|(?:4less|7greater|6__less)I.*(?:NS_11__wrap_iterIP|NS_16__deque_iteratorI|P)P)` +
+		`|^_ZNKSt(?:3__1)?(?:4less|7greater)IP` + variable +
+		`|14error_category(?:lt|ss)(?:B[0-9a-z]+)?E|^_Z(?:NSt3__1|St)(?:lt|ss)(?:B[0-9a-z]+E)?RK(?:St|NS_)1[05]error_co`)
 	// libc++ compares the names of all types by their addresses.
 	ofTypes = lazyregexp.New(`St3__1.*10type_index|St9type_info6beforeB`)
 	// GoogleMock's own sets of mock objects: only what it prints of failures is in their order.
@@ -90,7 +92,7 @@ var (
 
 // asked returns what a function asks of the whole program, as far as its name tells.
 func asked(name string) (what []string) {
-	if !strings.Contains(name, "4less") && !strings.Contains(name, "7greater") && !strings.Contains(name, "less_iter") && !strings.Contains(name, "error_c") && !strings.Contains(name, "type_in") && !strings.Contains(name, "5align") ||
+	if !strings.Contains(name, "4less") && !strings.Contains(name, "6__less") && !strings.Contains(name, "7greater") && !strings.Contains(name, "less_iter") && !strings.Contains(name, "error_c") && !strings.Contains(name, "type_in") && !strings.Contains(name, "5align") ||
 		!strings.HasPrefix(name, "_Z") || harmless.MatchString(name) {
 		return nil
 	}

@@ -390,8 +390,8 @@ func (c *Composer) bindIn(file int32, s linkmodel.Symbol) int32 {
 	set, ok := c.pool.sets[s]
 	switch {
 	case ok && len(c.places) == 0:
-		if ids = c.setOf(file, set); len(ids) == 0 && c.hasSet(set) {
-			c.see(s, seesLink) // another file may have bounds of its own for all
+		if ids = c.setOf(file, set); len(ids) == 0 && c.hasSet(set) && c.pool.Symbols.Name(set) != "__start_asan_globals" {
+			c.see(s, seesLink) // another file may have bounds of its own for all; clang's are hidden
 		}
 	case len(c.places) == 0:
 		c.see(s, special)

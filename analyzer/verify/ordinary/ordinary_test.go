@@ -5,10 +5,10 @@
 //
 // testdata/rows.txt says how far that is so, and docs/ordinary.md sums it up. Both are written by
 //
-//	./bazelw --exec env TASTING_CORPORA=1 go test ./analyzer/verify/ordinary -update
+//	./bazelw --exec env TASTING_CORPORA=1 go test ./analyzer/verify/ordinary -all -update
 //
 // A row that is worse than there fails, and so does one that is better. That an edit doesn't select a test
-// that it may change is an error in any case.
+// that it may change is an error in any case. Without -all, the largest projects are compiled by clang only.
 package ordinary
 
 import (
@@ -37,6 +37,7 @@ import (
 
 var (
 	update = flag.Bool("update", false, "write testdata/rows.txt and docs/ordinary.md")
+	all    = flag.Bool("all", false, "all programs")
 	only   = flag.String("ways", "", "try only ways with this in their names")
 	keep   = flag.String("keep", "", "a directory where sources and objects are kept, for another call")
 )
@@ -204,7 +205,7 @@ func (b *builder) compile(used []project, parts map[string]*part, chosen []*way)
 	configs := map[*config]map[*project][]*part{}
 	for _, w := range chosen {
 		for i := range used {
-			for _, x := range w.programs(&used[i]) {
+			for _, x := range w.tried(&used[i]) {
 				if configs[w.config] == nil {
 					configs[w.config] = map[*project][]*part{}
 				}
@@ -243,7 +244,7 @@ func (b *builder) compile(used []project, parts map[string]*part, chosen []*way)
 			// All projects at once: none uses units of another one's edited.
 			for i := range used {
 				p := &used[i]
-				if !slices.ContainsFunc(chosen, func(w *way) bool { return len(w.programs(p)) > 0 }) {
+				if !slices.ContainsFunc(chosen, func(w *way) bool { return len(w.tried(p)) > 0 }) {
 					continue
 				}
 				e, undo, err := b.apply(p, kind)
@@ -305,7 +306,7 @@ func (b *builder) rows(w *way, used []project, parts map[string]*part, variants 
 	var of []composition
 	for i := range used {
 		p := &used[i]
-		for _, x := range w.programs(p) {
+		for _, x := range w.tried(p) {
 			program := parts[x.name]
 			libs := libraries(parts, program)
 			files, err := b.link(w, program, libs, nil)

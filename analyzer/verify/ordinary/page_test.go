@@ -14,7 +14,7 @@ const (
 )
 
 // TestRows: all that is expected is complete, the page says the same, and an exact program reaches as much
-// if it is linked statically as with shared libraries.
+// if it is linked statically as with shared libraries: less with sanitizers, by which each unit that is linked registers itself.
 func TestRows(t *testing.T) {
 	rows := readRows(t)
 	for i := range ways {
@@ -31,7 +31,7 @@ func TestRows(t *testing.T) {
 					continue
 				}
 				d := rows[w.dynamic+"\t"+r.program]
-				if d != nil && r.rung == "exact" && d.rung == "exact" && (r.components*10 > d.components*11 || r.components*11 < d.components*10) {
+				if d != nil && r.rung == "exact" && d.rung == "exact" && (r.components*10 > d.components*11 || r.components*11 < d.components*10 && !w.may("file")) {
 					t.Errorf("%s: %s reaches %d components, and %d with shared libraries", w.name, r.program, r.components, d.components)
 				}
 			}
@@ -72,7 +72,8 @@ test decides: [` + "`verify/ordinary`" + `](../analyzer/verify/ordinary/ordinary
 	fmt.Fprintf(&b, `; %d programs) as toolchains of Bazel do,
 and makes nine kinds of edits: %s.
 The table is written by that test. "Size" is how many components static programs reach, in per cent of what they reach with shared libraries.
-"Needlessly" counts tests that an edit selects though it can't change them.
+"Needlessly" counts tests that an edit selects though it can't change them: a template's copy that refers to its unit's literals (gcc without
+optimisation), a table beside others without symbols, what a sanitizer registers of a unit as one piece, a libc function's member in a static program.
 
 | way | programs | exact | size | needlessly | why not exact |
 |---|---|---|---|---|---|

@@ -108,6 +108,14 @@ var ways = []way{
 	{name: "clang thin LTO, --start-lib, lld", config: thinLTO, kind: startLib, front: with(byClang[1:], "-flto=thin", "-Wl,--gc-sections"), tail: runtime},
 }
 
+// tried returns those of a project's programs that are compiled and linked in a way.
+func (w *way) tried(p *project) []program {
+	if !*all && w.config == gcc && slices.Contains([]string{"abseil", "fmtlib", "leveldb", "snappy"}, p.name) {
+		return nil
+	}
+	return w.programs(p)
+}
+
 // programs returns those of a project that are linked in a way: of few projects the first two, if it isn't all.
 func (w *way) programs(p *project) []program {
 	cxx := !slices.ContainsFunc(p.libs, func(l library) bool { return strings.HasSuffix(l.srcs[0], ".c") })
