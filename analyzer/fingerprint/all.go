@@ -196,7 +196,7 @@ func (t *Test) linkedFiles(read func(file string) (*link, error)) ([]*linkedFile
 		confused(files)
 	case len(t.Files) > 0:
 		for _, f := range t.Files {
-			x := &linkedFile{name: f.Name, uncertain: f.Uncertain}
+			x := &linkedFile{name: f.Name}
 			for _, m := range f.Manifests {
 				x.items = append(x.items, lineItem{manifests: []string{m}, part: true})
 			}

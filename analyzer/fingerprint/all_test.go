@@ -141,9 +141,6 @@ func newTests(t testing.TB, dir string, choose func(n int) int) []*Test {
 			for _, m := range test.Manifests {
 				if len(test.Files) == 0 || choose(2) == 0 {
 					test.Files = append(test.Files, LinkedFile{Name: fmt.Sprint("file ", len(test.Files))})
-					if choose(6) == 0 {
-						test.Files[len(test.Files)-1].Uncertain = "a version script"
-					}
 				}
 				x := &test.Files[len(test.Files)-1]
 				x.Manifests = append(x.Manifests, m)

@@ -91,9 +91,6 @@ type Test struct {
 type LinkedFile struct {
 	Name      string
 	Manifests []string
-	// Uncertain is why it can't be told which of its definitions it uses and
-	// exports, or empty.
-	Uncertain string
 }
 
 // DataFile is a file or directory that the test can read.

@@ -378,23 +378,6 @@ func isELF(file string) bool {
 	return err == nil && string(magic[:]) == elf.ELFMAG
 }
 
-// Needed returns the names of the libraries that a file needs, if it is linked.
-func Needed(file string) (names []string) {
-	if !isELF(file) {
-		return nil
-	}
-	f, err := elf.Open(file)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	names, _ = f.ImportedLibraries()
-	for i, n := range names {
-		names[i] = filepath.Base(n)
-	}
-	return names
-}
-
 // maxInterpreter is the longest path that the kernel takes for that of a loader (PATH_MAX).
 const maxInterpreter = 4096
 
