@@ -147,7 +147,7 @@ func TestFlagsAreJudged(t *testing.T) {
 }
 
 // TestWrappers: what runs a compiler may do with -c what it doesn't with -E. Only Bazel's
-// script and that of `tasting cc` are known not to.
+// script is known not to.
 func TestWrappers(t *testing.T) {
 	clang, gcc := clangtest.Clang(t), clangtest.GCC(t)
 	dir := t.TempDir()
@@ -164,14 +164,6 @@ func TestWrappers(t *testing.T) {
 	}
 	wrappers = append(slices.Clip(wrappers), digestOf(bazels("%{cc}"), "%{cc}"))
 	t.Cleanup(func() { wrappers = wrappers[:len(wrappers)-1] })
-	// The test has the launcher's sign, as `tasting` has it.
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	tasting := func(self, compiler string) string {
-		return "#!/bin/sh\nexec '" + self + "' 'cc' '--dir=/x' '--audit=0.005' '--' '" + compiler + "' \"$@\"\n"
-	}
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink(clang, link); err != nil {
 		t.Fatal(err)
@@ -182,7 +174,6 @@ func TestWrappers(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	script := write("script", "#!/bin/sh\nexec "+clang+" \"$@\"\n")
-	ours := write("ours", tasting(self, clang))
 	good := bazels(clang)
 	for _, c := range []struct {
 		name, file string
@@ -203,10 +194,6 @@ func TestWrappers(t *testing.T) {
 		{"Bazel's with a variable", write("variable", strings.Replace(good, "set -eu", "set -eu\nexport CPATH=/x", 1)), false},
 		{"Bazel's of a script", write("of-script", bazels(script)), false},
 		{"Bazel's of itself", write("itself", bazels(filepath.Join(dir, "itself"))), false},
-		{"that of tasting cc", ours, true},
-		{"that of tasting cc, of a script", write("ours-of-script", tasting(self, script)), false},
-		{"that of another program", write("other", tasting(elf, clang)), false},
-		{"Bazel's of that of tasting cc", write("of-ours", bazels(ours)), true},
 		{"none", filepath.Join(dir, "none"), false},
 	} {
 		if got := IsCompiler(c.file); got != c.want {

@@ -14,11 +14,10 @@ import (
 )
 
 // What only the drivers of gcc and clang have inside: gcc's specs of C, and what clang's main says
-// of tools that it hasn't. And the name of a function that only `tasting` has.
+// of tools that it hasn't.
 const (
 	gccDriver   = "%(cpp_unique_options)"
 	clangDriver = "Valid tools include '-cc1'"
-	launcher    = "rules_tasting/analyzer/launcher.Run"
 )
 
 // IsDriver tells whether a file is a driver of gcc or clang itself. Scripts and programs that run
@@ -28,15 +27,7 @@ func IsDriver(file string) bool { return holds(file, gccDriver, clangDriver) }
 // IsCompiler tells whether a program compiles and does nothing else: it is a driver, or a script
 // in front of one that is known.
 func IsCompiler(file string) bool {
-	for range 3 { // Bazel's script may run that of `tasting cc`
-		if IsDriver(file) {
-			return true
-		}
-		if file = wrapped(file); file == "" {
-			return false
-		}
-	}
-	return false
+	return IsDriver(file) || IsDriver(wrapped(file))
 }
 
 // wrappers are digests of the commands of Bazel's cc_wrapper.sh (linux_cc_wrapper.sh.tpl), with
@@ -46,11 +37,10 @@ var wrappers = []string{
 	"6aa672deb97e1eb274fa835bb925f17ca382443400805272efa3a957751cf331",
 }
 
-// What differs in cc_wrapper.sh, and what `tasting cc --install` writes.
+// What differs in cc_wrapper.sh.
 var (
-	shell    = lazyregexp.New(`^#!(/bin/bash|/bin/sh|/usr/bin/env bash)\n`)
-	calls    = lazyregexp.New(`(?m)^(/[\w./+@-]+) "\$@"$`)
-	launches = lazyregexp.New(`^#!/bin/sh\nexec '([^'\\]+)' 'cc' '--dir=[^'\\]*' '--audit=[^'\\]*' '--' '([^'\\]+)' "\$@"\n$`)
+	shell = lazyregexp.New(`^#!(/bin/bash|/bin/sh|/usr/bin/env bash)\n`)
+	calls = lazyregexp.New(`(?m)^(/[\w./+@-]+) "\$@"$`)
 )
 
 // wrapped returns the compiler that a script runs, or "" if it may do something else.
@@ -66,9 +56,6 @@ func wrapped(script string) string {
 		return ""
 	}
 	text := string(b)
-	if m := launches.FindStringSubmatch(text); m != nil && holds(m[1], launcher) {
-		return m[2]
-	}
 	m := calls.FindStringSubmatch(text)
 	if m == nil || !shell.MatchString(text) || os.Getenv("BASH_ENV") != "" {
 		return ""

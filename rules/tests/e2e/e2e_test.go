@@ -135,7 +135,7 @@ func runScripts(t *testing.T, s setup, group string) {
 // clang's and those of tasting test (driver) with clang.
 var once = map[string]string{
 	"blobs": "gcc", "checkouts": "gcc", "contract": "gcc", "onekey": "gcc", "options": "gcc", "recipe": "gcc", "replay": "gcc", "runfiles": "gcc", "runtime": "gcc", "test_runner": "gcc", "toolchain": "gcc",
-	"evaluate": "clang", "explain": "clang", "history": "clang", "launcher": "clang", "traces": "clang", "traces_runner": "clang",
+	"evaluate": "clang", "explain": "clang", "history": "clang", "traces": "clang", "traces_runner": "clang",
 	"driver": "driver", "edges": "driver", "hostile": "driver", "opened": "driver", "remote": "driver", "started": "driver",
 }
 
