@@ -115,13 +115,6 @@ func table(names map[class]string) (exact, prefixes map[string]flag) {
 // longest beginning in the table.
 func lookup(a string) flag { return find(exact, prefixes, a) }
 
-// Known reports whether it is known of an argument of a compiler that it acts on
-// text, code or messages alone, and whether its value is the next argument.
-func Known(a string) (value, known bool) {
-	f := lookup(a)
-	return f.value, f.class != unknown && f.class != output
-}
-
 func find(exact, prefixes map[string]flag, a string) flag {
 	if f, ok := exact[a]; ok {
 		return f

@@ -40,9 +40,6 @@ func (r *Regexp) ReplaceAllString(s, repl string) string {
 // Find is that of regexp.Regexp.
 func (r *Regexp) Find(b []byte) []byte { return r.compiled().Find(b) }
 
-// FindAll is that of regexp.Regexp.
-func (r *Regexp) FindAll(b []byte, n int) [][]byte { return r.compiled().FindAll(b, n) }
-
 // FindAllSubmatch is that of regexp.Regexp.
 func (r *Regexp) FindAllSubmatch(b []byte, n int) [][][]byte {
 	return r.compiled().FindAllSubmatch(b, n)
@@ -53,11 +50,6 @@ func (r *Regexp) FindSubmatch(b []byte) [][]byte { return r.compiled().FindSubma
 
 // ReplaceAll is that of regexp.Regexp.
 func (r *Regexp) ReplaceAll(src, repl []byte) []byte { return r.compiled().ReplaceAll(src, repl) }
-
-// ReplaceAllFunc is that of regexp.Regexp.
-func (r *Regexp) ReplaceAllFunc(src []byte, repl func([]byte) []byte) []byte {
-	return r.compiled().ReplaceAllFunc(src, repl)
-}
 
 // FindAllStringSubmatch is that of regexp.Regexp.
 func (r *Regexp) FindAllStringSubmatch(s string, n int) [][]string {
