@@ -18,10 +18,12 @@ var (
 
 	gcc      = &config{name: "gcc", driver: "gcc", flags: fastbuild}
 	gccOpt   = &config{name: "gcc-opt", driver: "gcc", flags: optimised}
+	gccPIC   = &config{name: "gcc-opt-pic", driver: "gcc", flags: append(optimised[:9:9], "-fPIC")}
 	gccAsan  = &config{name: "gcc-asan", driver: "gcc", flags: sanitized("address")}
 	gccUbsan = &config{name: "gcc-ubsan", driver: "gcc", flags: sanitized("undefined")}
 	clang    = &config{name: "clang", driver: "clang", flags: fastbuild}
 	clangOpt = &config{name: "clang-opt", driver: "clang", flags: optimised}
+	clangPIC = &config{name: "clang-opt-pic", driver: "clang", flags: append(optimised[:9:9], "-fPIC")}
 	asan     = &config{name: "asan", driver: "clang", flags: sanitized("address")}
 	ubsan    = &config{name: "ubsan", driver: "clang", flags: sanitized("undefined")}
 	tsan     = &config{name: "tsan", driver: "clang", flags: sanitized("thread")}
@@ -81,6 +83,7 @@ var ways = []way{
 	{name: "gcc, archives, gold", config: gcc, kind: archive, front: with(byGCC, "-fuse-ld=gold"), tail: runtime, dynamic: "gcc, shared libraries"},
 	{name: "gcc, --start-lib, lld", config: gcc, kind: startLib, front: with(byGCC, "-fuse-ld=lld"), tail: runtime, dynamic: "gcc, shared libraries"},
 	{name: "gcc -c opt, archives, bfd", config: gccOpt, kind: archive, front: with(byGCC[1:], "-Wl,--gc-sections"), tail: runtime},
+	{name: "gcc -c opt, shared libraries", config: gccPIC, kind: shared, front: with(byGCC[1:], "-Wl,--gc-sections"), tail: runtime},
 	{name: "gcc asan, shared libraries", config: gccAsan, kind: shared, front: with(byGCC, "-fsanitize=address"), tail: runtime},
 	{name: "gcc ubsan, archives, bfd", config: gccUbsan, kind: archive, front: with(byGCC, "-fsanitize=undefined"), tail: runtime},
 	{name: "gcc, archives, static libstdc++", config: gcc, kind: archive, front: with(byGCC, "-static-libgcc"), tail: with(staticStdcxx, "-lm"), dynamic: "gcc, shared libraries"},
@@ -94,6 +97,7 @@ var ways = []way{
 	{name: "clang, archives, lld", config: clang, kind: archive, front: byClang, tail: runtime, dynamic: "clang, shared libraries"},
 	{name: "clang, archives, mold", config: clang, kind: archive, front: with(byClang[:1], "-fuse-ld=mold", "-Wl,-no-as-needed", "-Wl,-z,relro,-z,now"), tail: runtime, dynamic: "clang, shared libraries"},
 	{name: "clang -c opt, --start-lib, lld", config: clangOpt, kind: startLib, front: with(byClang[1:], "-Wl,--gc-sections"), tail: runtime},
+	{name: "clang -c opt, shared libraries", config: clangPIC, kind: shared, front: with(byClang[1:], "-Wl,--gc-sections"), tail: runtime},
 	{name: "clang asan, shared libraries", config: asan, kind: shared, front: with(byClang, "-fsanitize=address"), tail: runtime},
 	{name: "clang asan, --start-lib, lld", config: asan, kind: startLib, front: with(byClang, "-fsanitize=address"), tail: runtime, dynamic: "clang asan, shared libraries"},
 	{name: "clang ubsan, shared libraries", config: ubsan, kind: shared, front: with(byClang, "-fsanitize=undefined"), tail: runtime},
