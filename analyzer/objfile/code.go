@@ -1,7 +1,6 @@
 package objfile
 
 import (
-	"bytes"
 	"cmp"
 	"debug/elf"
 	"fmt"
@@ -34,11 +33,9 @@ const (
 
 // use is what the bytes around a relocation say about it.
 type use struct {
-	class   class
-	scalar  uint8 // size of the floating-point number that is accessed, or 0
-	bias    int8  // what the addend lacks because it counts from another place than the relocated one
-	indexed bool  // a register is added to it
-	branch  bool  // control goes there
+	class  class
+	bias   int8 // what the addend lacks because it counts from another place than the relocated one
+	branch bool // control goes there
 }
 
 // site is a reference that the assembler resolved: a field of 1 or 4 bytes that
@@ -222,12 +219,8 @@ func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent 
 	i, _ := firstReloc(s.relocs, e.start, e.end)
 	b := s.data[:e.end]
 	var last flow
-	var call, done uint64                      // the field of the last instruction, and its end
-	called := false                            // if it is a call
-	inFrame, elsewhere := int64(-1), int64(-1) // the last instructions that access memory there
-	if !r.framed(b[e.start:]) {
-		r.frameless = true
-	}
+	var call, done uint64 // the field of the last instruction, and its end
+	called := false       // if it is a call
 	for at := e.start; at < e.end; {
 		in, ok := decodeX86(b[at:])
 		if !ok {
@@ -268,19 +261,6 @@ func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent 
 			e.returns = true // whatever the other function does
 		}
 		e.returns = e.returns || in.ret || in.flow == flowAway
-		r.clever = r.clever || in.clever
-		switch {
-		case in.base == frameBase:
-			inFrame = int64(at)
-		case in.base == otherBase && !in.lea && !in.nop:
-			elsewhere = int64(at)
-		}
-		if in.branch && in.rel > 0 && !relocated && in.flow != flowCall {
-			if to := int64(next) + relative(b[field:], in.relSize); to >= int64(e.start) && to <= int64(at) {
-				// What a loop counts with is in the frame, unless it was optimised.
-				r.clever = r.clever || elsewhere >= to && inFrame < to
-			}
-		}
 		if !in.nop {
 			last, called, call, done = in.flow, in.flow == flowCall, field, next
 		}
@@ -301,13 +281,6 @@ func (e *extent) runsOver(last flow, field, from uint64) {
 	}
 }
 
-// framed says whether a function begins as those of a compiler that doesn't
-// optimise do: push %rbp; mov %rsp,%rbp.
-func (r *reader) framed(b []byte) bool {
-	b = bytes.TrimPrefix(b, []byte{0xf3, 0x0f, 0x1e, 0xfa}) // endbr64
-	return bytes.HasPrefix(b, []byte{0x55, 0x48, 0x89, 0xe5})
-}
-
 // useX86 says what an instruction does with the address that a relocation
 // stores in it.
 func useX86(rel *reloc, in *inst, at uint64) (use, bool) {
@@ -319,7 +292,7 @@ func useX86(rel *reloc, in *inst, at uint64) (use, bool) {
 		if o != in.rel || in.relSize != 4 || in.rel == 0 {
 			return use{}, o > 0 && o+4 <= in.size
 		}
-		u := use{class: useDirect, scalar: in.scalar, bias: int8(in.size - o)}
+		u := use{class: useDirect, bias: int8(in.size - o)}
 		if u.branch = in.branch; in.branch {
 			u.class = useExact
 		} else if in.lea {
@@ -331,7 +304,7 @@ func useX86(rel *reloc, in *inst, at uint64) (use, bool) {
 	case elf.R_X86_64_64:
 		return use{class: useFolded}, o > 0 && o+8 <= in.size
 	case elf.R_X86_64_32, elf.R_X86_64_32S:
-		return use{class: useFolded, indexed: o == in.indexed}, o > 0 && o+4 <= in.size
+		return use{class: useFolded}, o > 0 && o+4 <= in.size
 	}
 	return use{}, o > 0 && o < in.size
 }

@@ -90,13 +90,9 @@ type reader struct {
 	assembly    bool            // Options.Assembly
 	defined     map[string]bool // see defines
 	rootReasons []*string       // by section
-	merges      int             // sections of constants that linkers merge
-	clever      bool            // an instruction that optimisation makes
-	frameless   bool            // a function without a frame
 	// Of the component at work: what is hashed, and the places of its links.
 	message frame.Buffer
 	places  map[link]int
-	tails   map[[2]int]tail // by section and literal
 }
 
 func readObject(b []byte, member string, assembly bool) (*object, error) {
@@ -108,7 +104,7 @@ func readObject(b []byte, member string, assembly bool) (*object, error) {
 	}
 	r := &reader{
 		file: f, member: member, assembly: assembly, attrs: f.attributes(), kinds: make([]sectionKind, len(f.sections)), pieces: make([][]piece, len(f.sections)),
-		kept: map[int][]int{}, rootCount: map[string]int{}, places: map[link]int{}, tails: map[[2]int]tail{}, returns: map[[2]int]bool{}, rests: map[[2][2]int]bool{},
+		kept: map[int][]int{}, rootCount: map[string]int{}, places: map[link]int{}, returns: map[[2]int]bool{}, rests: map[[2][2]int]bool{},
 	}
 	if err := r.checkLTO(); err != nil {
 		return nil, err
@@ -219,15 +215,11 @@ func (r *reader) classify() {
 			}
 		case isLiterals(s):
 			r.kinds[i] = kindLiterals
-			r.merges++
 		case s.size == 0 && !referred[i] && len(s.locals)+len(s.globals) == 0 && (standardName(s.name) != "" || s.flags&elf.SHF_ALLOC == 0):
 		case s.name == ".gcc_except_table" || strings.HasPrefix(s.name, ".gcc_except_table."):
 			r.kinds[i] = kindHandlers
 		default:
 			r.kinds[i] = kindComponent
-			if s.flags&elf.SHF_MERGE != 0 {
-				r.merges++
-			}
 		}
 	}
 }
@@ -790,9 +782,6 @@ func (r *reader) hashPlace(h *frame.Buffer, c *component, rel *reloc, u use) {
 			if r.cuts[k].hub && r.cuts[k].beyond[uint64(at)] {
 				in(l[r.cuts[k].hubPiece], at)
 			}
-		case i >= 0 && l[i].kind == literal:
-			h.String("text")
-			r.hashText(h, c, k, i, at)
 		default:
 			h.String("place")
 			if i < 0 && r.cuts[k].hub { // out of everything
@@ -802,71 +791,14 @@ func (r *reader) hashPlace(h *frame.Buffer, c *component, rel *reloc, u use) {
 				in(l[i], at)
 			}
 		}
-		// Without this reference there were no such table or text, unless it is to the end of a variable, and the
-		// text is there for others: in the middle of it.
-		j := r.before(k, at)
-		own := i >= 0 && (l[i].kind == jumpTable || l[i].kind == literal && (j < 0 || l[j].kind == literal))
-		if own && l[i].start == uint64(at) && len(refsTo(r.cuts[k].refs, at)) == 1 {
+		// Without this reference there were no such table.
+		if i >= 0 && l[i].kind == jumpTable && l[i].start == uint64(at) && len(refsTo(r.cuts[k].refs, at)) == 1 {
 			return
 		}
 		for _, other := range r.beside(k, i, at, u) {
 			in(l[other], at)
 		}
-		if j >= 0 && l[j].kind == literal && u.class != useDirect {
-			h.String("end of text")
-			r.hashText(h, c, k, j, at)
-		}
 	}
-}
-
-// hashText appends literal i of section k and what it may go on with, and a place in it or
-// at its end.
-func (r *reader) hashText(h *frame.Buffer, c *component, k, i int, at int64) {
-	p := r.pieces[k][i]
-	h.Bytes(r.sections[k].data[p.start:p.end])
-	h.Uint(uint64(at) - p.start)
-	if !p.more {
-		return
-	}
-	t := r.tail(k, i)
-	h.Bytes(t.hash)
-	if t.comp >= 0 {
-		h.Int(r.addLink(c, link{component: t.comp}))
-	}
-}
-
-// A tail is what follows a literal: the hash of other literals, and the component behind them,
-// or -1.
-type tail struct {
-	hash []byte
-	comp int
-}
-
-// tail returns that of literal i of section k, which has more.
-func (r *reader) tail(k, i int) tail {
-	if t, ok := r.tails[[2]int{k, i}]; ok {
-		return t
-	}
-	l := r.pieces[k]
-	last := i + 1 // of the chain
-	for last < len(l)-1 && l[last].kind == literal && l[last].more {
-		last++
-	}
-	t := tail{comp: -1}
-	if l[last].kind == inComponent {
-		t.comp = l[last].comp
-	}
-	for j := last; j > i; j-- {
-		if l[j].kind == literal {
-			h := frame.New("tasting literals 1")
-			h.Uint(l[j].start - l[j-1].start)
-			h.Bytes(r.sections[k].data[l[j].start:l[j].end])
-			h.Bytes(t.hash)
-			t.hash = h.Sum128()
-		}
-		r.tails[[2]int{k, j - 1}] = t
-	}
-	return t
 }
 
 // refsTo returns those of refs that lead to a place.
@@ -926,7 +858,7 @@ func (r *reader) beside(k, i int, at int64, u use) []int {
 		return nil
 	}
 	var out []int
-	if j := r.before(k, at); j >= 0 && l[j].kind == inComponent {
+	if j := r.before(k, at); j >= 0 {
 		out = append(out, j)
 	}
 	// What is in front of an array or a member may be several variables.
@@ -939,16 +871,15 @@ func (r *reader) beside(k, i int, at int64, u use) []int {
 	return out
 }
 
-// before returns the index of the variable or literal that ends where another may
-// begin, or -1.
+// before returns the index of the variable that ends where another may begin, or -1.
 func (r *reader) before(k int, at int64) int {
 	l := r.pieces[k]
 	if at <= 0 {
 		return -1
 	}
 	i, _ := slices.BinarySearchFunc(l, uint64(at), func(p piece, at uint64) int { return cmp.Compare(p.start, at) })
-	if i == 0 || l[i-1].end > uint64(at) || l[i-1].end < uint64(at) && l[i-1].kind != literal || l[i-1].kind != inComponent && l[i-1].kind != literal {
-		return -1 // of a literal zeros at the end are left out
+	if i == 0 || l[i-1].end != uint64(at) || l[i-1].kind != inComponent {
+		return -1
 	}
 	return i - 1
 }

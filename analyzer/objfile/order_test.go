@@ -72,7 +72,7 @@ int k;
 int *f() { return &n; }
 const std::type_info &b() { return typeid(B); }
 FILE *file() { return fopen("/proc/self/exe", "rb"); }
-FILE *other() { return fopen("/proc/cpuinfo", "rb"); }`, "-O0"))
+FILE *other() { return fopen("/proc/cpuinfo", "rb"); }`, "-O1"))
 	kinds := map[string]uint32{}
 	for _, c := range m.Components {
 		kinds[c.Name] = c.Place % manifest.PlaceKinds

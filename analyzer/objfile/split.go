@@ -18,7 +18,6 @@ type piece struct {
 	start, end uint64
 	kind       pieceKind
 	comp       int
-	more       bool // a literal that may go on with the next piece
 }
 
 type pieceKind uint8
@@ -26,7 +25,6 @@ type pieceKind uint8
 const (
 	inComponent pieceKind = iota
 	jumpTable             // of the one function that refers to it
-	literal               // a string or number
 	handlers              // of exceptions: what the unwind tables of a function refer to
 )
 
@@ -61,8 +59,7 @@ type ref struct {
 // sense of all. Data is cut where variables begin, and, outside of them, where
 // references lead to. That is right only if a reference leads into what it
 // refers to, which optimised code doesn't promise (see class): then all that it
-// might refer to becomes one component. gcc without optimisation is known by
-// what it leaves undone, see unoptimised.
+// might refer to becomes one component.
 func (r *reader) split() {
 	r.cuts = make([]cutting, len(r.sections))
 	compiled, gcc := r.producer()
@@ -76,15 +73,14 @@ func (r *reader) split() {
 				r.cutCode(k)
 			}
 		}
-		plain := gcc && r.unoptimised()
 		for k := range r.sections {
 			if c := &r.cuts[k]; c.cut && !r.sections[k].code() {
-				r.findTables(k, plain)
+				r.findTables(k)
 			}
 		}
 		for k := range r.sections {
 			if c := &r.cuts[k]; c.cut && !r.sections[k].code() {
-				r.cutData(k, plain, gcc)
+				r.cutData(k, gcc)
 			}
 		}
 		r.cutHandlers()
@@ -309,14 +305,13 @@ func (r *reader) origin(k int, at uint64) (id [2]int, ok bool) {
 	return [2]int{k, e}, e >= 0
 }
 
-// findTables finds the jump tables in section k: what a function refers to once
-// (or more often, in code that isn't optimised), no symbol covers, and that
+// findTables finds the jump tables in section k: what a function refers to once, no symbol covers, and that
 // consists of references to instructions of that function, of which the rest may be
 // in another section. Each table is part of the function.
 //
 // A table ends where another reference leads to, unless it may go on: that one may
 // be the beginning of a calculation that ends elsewhere.
-func (r *reader) findTables(k int, plain bool) {
+func (r *reader) findTables(k int) {
 	s, c := &r.sections[k], &r.cuts[k]
 	if s.flags&elf.SHF_WRITE != 0 || len(s.relocs) == 0 || s.data == nil {
 		return
@@ -332,11 +327,11 @@ func (r *reader) findTables(k int, plain bool) {
 		if j < len(refs) {
 			end = min(end, refs[j].at)
 		}
-		if at >= 0 && at < end && (j-i == 1 || plain) && covering(c.extents, uint64(at)) < 0 {
+		if at >= 0 && at < end && j-i == 1 && covering(c.extents, uint64(at)) < 0 {
 			end = c.upTo(at, end)
 			if n := r.tableAt(k, uint64(at), uint64(end), refs[i:j]); n > 0 && (uint64(at)+n < uint64(end) || !r.goesOn(k, refs[i], refs[j:], end)) {
 				of, _ := r.origin(refs[i].from, refs[i].site)
-				if l := len(c.tables); l > 0 && c.tables[l-1].end == uint64(at) && last == of && !plain {
+				if l := len(c.tables); l > 0 && c.tables[l-1].end == uint64(at) && last == of {
 					if c.beyond == nil {
 						c.beyond = map[uint64]bool{}
 					}
@@ -467,84 +462,8 @@ func isZero(b []byte) bool {
 	return len(b) < 64 && len(bytes.Trim(b, "\x00")) == 0
 }
 
-// unoptimised says whether gcc made the object without optimisation, for certain:
-// it merges no constants but has strings (not only some with a zero in them, which
-// it never merges: of these a function may refer to several parts), every function has a frame, and a register is never set to zero
-// the short way, addresses are in the first registers only, loops have what they count with in
-// the frame, and functions aren't aligned.
-func (r *reader) unoptimised() bool {
-	if r.frameless || r.clever || r.merges > 0 {
-		return false
-	}
-	found := false
-	for k := range r.cuts {
-		c, s := &r.cuts[k], &r.sections[k]
-		if s.code() && s.size > 0 && s.align > 2 {
-			return false
-		}
-		// The beginning of a calculation may be part of it.
-		if slices.ContainsFunc(c.refs, func(x ref) bool { return x.use.indexed && !startsAt(c.extents, x.at) }) {
-			return false
-		}
-		if !c.cut || s.code() || s.flags&elf.SHF_WRITE != 0 || standardName(s.name) != ".rodata" {
-			continue
-		}
-		for i, x := range c.refs {
-			if x.use.class == useFolded && x.at >= 0 && x.at < int64(len(s.data)) && covering(c.extents, uint64(x.at)) < 0 {
-				n := bytes.IndexByte(s.data[x.at:], 0)
-				if n <= 0 || !isText(s.data[x.at:x.at+int64(n)]) {
-					continue
-				}
-				end, next := x.at+int64(n)+1, len(s.data)
-				of, _ := r.origin(x.from, x.site)
-				// A function may refer to several parts of one string.
-				part := func(refs []ref) bool {
-					return slices.ContainsFunc(refs, func(y ref) bool { by, ok := r.origin(y.from, y.site); return !ok || by == of })
-				}
-				first := i
-				for first > 0 && c.refs[first-1].at == x.at {
-					first--
-				}
-				parts := x.at > 0 && s.data[x.at-1] == 0 && first > 0 && part(refsTo(c.refs, c.refs[first-1].at))
-				for _, y := range c.refs[i:] {
-					if y.at > x.at {
-						next = min(next, int(y.at))
-						parts = parts || y.at == end && part(refsTo(c.refs, y.at))
-						break
-					}
-				}
-				if e, _ := slices.BinarySearchFunc(c.extents, uint64(x.at), func(e extent, at uint64) int { return cmp.Compare(e.start, at) }); e < len(c.extents) {
-					next = min(next, int(c.extents[e].start))
-				}
-				found = found || end == int64(next) && !parts
-			}
-		}
-	}
-	return found
-}
-
-// startsAt says whether a variable begins at an offset.
-func startsAt(extents []extent, at int64) bool {
-	if at < 0 {
-		return false
-	}
-	_, ok := slices.BinarySearchFunc(extents, uint64(at), func(e extent, at uint64) int { return cmp.Compare(e.start, at) })
-	return ok
-}
-
-// isText says whether b looks like what people write into strings.
-func isText(b []byte) bool {
-	for _, c := range b {
-		if c < ' ' && c != '\n' && c != '\t' && c != '\r' && c != 0x1b || c == 0x7f {
-			return false
-		}
-	}
-	return true
-}
-
-// cutData cuts section k where its variables begin. plain says that the object
-// isn't optimised, named that references to global variables never go by place.
-func (r *reader) cutData(k int, plain, named bool) {
+// cutData cuts section k where its variables begin. named says that references to global variables never go by place.
+func (r *reader) cutData(k int, named bool) {
 	s, c := &r.sections[k], &r.cuts[k]
 	tables := map[uint64]bool{}
 	for _, t := range c.tables {
@@ -556,7 +475,7 @@ func (r *reader) cutData(k int, plain, named bool) {
 			continue
 		}
 		refs = append(refs, x)
-		if x.use.class == useFolded && !plain || x.at < 0 || x.at > int64(s.size) {
+		if x.use.class == useFolded || x.at < 0 || x.at > int64(s.size) {
 			c.hub = true
 		}
 	}
@@ -594,7 +513,7 @@ func (r *reader) cutData(k int, plain, named bool) {
 					first < len(c.extents) && c.extents[first].start < end {
 					out = append(out, piece{start: at, end: end, comp: hubComponent})
 				}
-			} else if out, why = r.cutGap(s, refs, at, end, out, plain); why != "" {
+			} else if out, why = r.cutGap(s, refs, at, end, out); why != "" {
 				r.coarse(k, why)
 				return
 			}
@@ -634,64 +553,31 @@ func (r *reader) refersInto(refs []ref, at, end uint64) bool {
 	return i < len(refs) && refs[i].at < int64(end)
 }
 
-// cutGap cuts what is between variables where references lead to. A piece ends
-// at the next one only if it is known to be complete: a string, or a number that
-// is only used as one. Plain says that gcc has made the object without optimisation.
-func (r *reader) cutGap(s *section, refs []ref, at, end uint64, out []piece, plain bool) ([]piece, string) {
+// cutGap cuts what is between variables: the addresses of descriptions of classes, to which only tables of handlers refer, each
+// by itself, and the rest as one piece from where a reference leads to on.
+func (r *reader) cutGap(s *section, refs []ref, at, end uint64, out []piece) ([]piece, string) {
 	i, _ := slices.BinarySearchFunc(refs, int64(at), func(x ref, at int64) int { return cmp.Compare(x.at, at) })
-	next := func() (uint64, []ref) { // where the next reference leads to, and all that lead there
-		if i >= len(refs) || uint64(refs[i].at) >= end {
-			return end, nil
-		}
-		first := i
-		for i < len(refs) && refs[i].at == refs[first].at {
-			i++
-		}
-		return uint64(refs[first].at), refs[first:i]
+	refs = refs[i:]
+	n, _ := slices.BinarySearchFunc(refs, int64(end), func(x ref, at int64) int { return cmp.Compare(x.at, at) })
+	refs = refs[:n]
+	first := end
+	if n > 0 {
+		first = uint64(refs[0].at)
 	}
-	first, here := next()
-	if s.data == nil {
-		if here != nil {
-			out = append(out, piece{start: first, end: end, comp: -1})
-		}
-		return out, ""
-	}
-	if _, hit := firstReloc(s.relocs, at, first); hit || !isZero(s.data[at:first]) {
+	if _, hit := firstReloc(s.relocs, at, first); s.data != nil && (hit || !isZero(s.data[at:first])) {
 		return nil, fmt.Sprintf("nothing refers to the bytes at %#x", at)
 	}
-	for here != nil {
-		cut, then := next()
-		p := piece{start: first, end: cut, comp: -1}
-		for {
-			if r.isStub(s, here, p.start, p.end) {
-				p.end = p.start + 8
-				break
-			}
-			if _, hit := firstReloc(s.relocs, p.start, p.end); !hit {
-				if n := numberSize(here); n > 0 && p.end-p.start >= n && isZero(s.data[p.start+n:p.end]) {
-					p.kind, p.end = literal, p.start+n
-					break
-				}
-				// A string that isn't where linkers merge strings has a zero in it, or is more
-				// than a string, and the next reference may lead to its other part. Only gcc
-				// without optimisation has all strings here.
-				if n := stringSize(s.data[p.start:p.end], then); n > 0 && (then == nil || plain && !isRead(here)) {
-					p.more = then != nil && numberSize(then) == 0
-					if p.kind = literal; p.end%4 == 0 {
-						p.end = p.start + n // the rest only aligns what follows
-					}
-					break
-				}
-			}
-			if then == nil {
-				break
-			}
-			here = append(slices.Clone(here), then...)
-			cut, then = next()
-			p.end = cut
+	for len(refs) > 0 {
+		here, next := refsTo(refs, refs[0].at), end
+		if refs = refs[len(here):]; len(refs) > 0 {
+			next = uint64(refs[0].at)
 		}
+		p := piece{start: uint64(here[0].at), end: end, comp: -1}
+		if s.data == nil || !r.isStub(s, here, p.start, next) {
+			return append(out, p), ""
+		}
+		p.end = p.start + 8
 		out = append(out, p)
-		first, here = cut, then
 	}
 	return out, ""
 }
@@ -709,36 +595,6 @@ func (r *reader) isStub(s *section, refs []ref, start, end uint64) bool {
 	}
 	i, hit := firstReloc(s.relocs, start, end)
 	return hit && s.relocs[i].offset == start && (i+1 == len(s.relocs) || s.relocs[i+1].offset >= end)
-}
-
-// numberSize returns the size of the floating-point number that all references
-// to a place access, or 0.
-func numberSize(refs []ref) uint64 {
-	n := refs[0].use.scalar
-	for _, x := range refs {
-		if x.use.class != useDirect || x.use.scalar != n {
-			return 0
-		}
-	}
-	return uint64(n)
-}
-
-// isRead says whether instructions access what references lead to, and not as a number: as
-// one of another size, perhaps.
-func isRead(refs []ref) bool {
-	return numberSize(refs) == 0 && slices.ContainsFunc(refs, func(x ref) bool { return x.use.class == useDirect })
-}
-
-// stringSize returns the size of the string that b is, but for padding, or 0.
-// Where the next piece begins that instructions only access, and not as a number,
-// b could be the first field of a structure.
-func stringSize(b []byte, next []ref) uint64 {
-	n := bytes.IndexByte(b, 0)
-	if n < 0 || !isText(b[:n]) || n == 0 && len(b) > 1 || !isZero(b[n:]) ||
-		next != nil && numberSize(next) == 0 && !slices.ContainsFunc(next, func(x ref) bool { return x.use.class != useDirect }) {
-		return 0
-	}
-	return uint64(n) + 1
 }
 
 // cutHandlers cuts tables of exception handlers where unwind tables refer to

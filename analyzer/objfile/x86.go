@@ -20,26 +20,13 @@ const (
 type inst struct {
 	size    int
 	flow    flow
-	ret     bool  // it returns
-	branch  bool  // rel is the target of a branch
-	rel     int   // offset of a field relative to the end of the instruction, or 0
-	relSize int   // 1 or 4
-	lea     bool  // computes an address instead of accessing it
-	scalar  uint8 // size of a floating-point number that it accesses in memory, or 0
-	clever  bool  // only optimisation makes it
-	indexed int   // offset of a number of 4 bytes that a register is added to, or 0
+	ret     bool // it returns
+	branch  bool // rel is the target of a branch
+	rel     int  // offset of a field relative to the end of the instruction, or 0
+	relSize int  // 1 or 4
+	lea     bool // computes an address instead of accessing it
 	nop     bool
-	base    base
 }
-
-// base says what the address of an operand in memory is relative to.
-type base uint8
-
-const (
-	noBase    base = iota // there is none, or it is relative to the instruction or the stack
-	frameBase             // rbp
-	otherBase             // another register
-)
 
 // One bit for each opcode.
 type opcodes [4]uint64
@@ -71,8 +58,6 @@ var (
 	x86Bad0F     = ops(0x04, 0x04, 0x0a, 0x0a, 0x0c, 0x0c, 0x24, 0x27, 0x36, 0x36, 0x39, 0x39, 0x3b, 0x3f)
 	x86NoModRM0F = ops(0x05, 0x09, 0x0b, 0x0b, 0x0e, 0x0e, 0x30, 0x37, 0x77, 0x77, 0x80, 0x8f, 0xa0, 0xa2, 0xa8, 0xaa, 0xc8, 0xcf)
 	x86Imm80F    = ops(0x0f, 0x0f, 0x70, 0x73, 0xa4, 0xa4, 0xac, 0xac, 0xba, 0xba, 0xc2, 0xc2, 0xc4, 0xc6)
-	// Arithmetic on single floating-point numbers.
-	x86Scalar = ops(0x10, 0x11, 0x2a, 0x2a, 0x2c, 0x2d, 0x51, 0x51, 0x58, 0x5a, 0x5c, 0x5f)
 )
 
 // decodeX86 reads the instruction of 64-bit mode at the beginning of b: its
@@ -83,7 +68,7 @@ func decodeX86(b []byte) (in inst, ok bool) {
 	if len(b) > 15 {
 		b = b[:15]
 	}
-	var osize, rep, repne, rex, rexW, rexX, rexB bool
+	var osize, rep, repne, rex, rexW bool
 	vexAllowed := true // these encodings take no prefix but for segment and address size
 	i := 0
 prefixes:
@@ -102,7 +87,7 @@ prefixes:
 			vexAllowed = false
 		case isSegmentX86(c) || c == 0x67:
 		case c&0xf0 == 0x40:
-			rex, rexW, rexX, rexB, vexAllowed = true, c&8 != 0, c&2 != 0, c&1 != 0, false
+			rex, rexW, vexAllowed = true, c&8 != 0, false
 			i++
 			break prefixes
 		default:
@@ -134,7 +119,6 @@ prefixes:
 				return in, false
 			}
 			vexMap = b[i] & 0x1f
-			rexB = b[i]&0x20 == 0 // there it is inverted
 		}
 		if op == 0x62 {
 			n = 3
@@ -209,18 +193,6 @@ prefixes:
 		case table == 1 && (op == 0x05 || op == 0x34): // syscall returns
 		case table == 1 && (op == 0x07 || op == 0x35):
 			in.flow = flowStop
-		}
-		if table == 1 && (rep || repne) && x86Scalar.has(op) || table == 1 && !rep && !repne && op&^1 == 0x2e {
-			in.scalar = 4
-			if repne || osize && op&^1 == 0x2e {
-				in.scalar = 8
-			}
-			if op == 0x2a { // from an integer
-				in.scalar = 4
-				if rexW {
-					in.scalar = 8
-				}
-			}
 		}
 	case x86Bad.has(op):
 		return in, false
@@ -297,8 +269,6 @@ prefixes:
 					return in, false
 				}
 				in.branch, in.rel, in.relSize = true, i, 4
-			case (op == 0x31 || op == 0x33) && mod == 3 && reg == rm:
-				in.clever = true // zero, the short way
 			case op == 0x8d && mod == 3:
 				return in, false
 			}
@@ -307,17 +277,6 @@ prefixes:
 		// mod says.
 		if mod != 3 && !(table == 1 && op >= 0x20 && op <= 0x23) {
 			disp := 0
-			register := rm
-			if rm == 4 && i < len(b) {
-				register = b[i] & 7
-			}
-			switch {
-			case mod == 0 && register == 5:
-			case rexB || register != 4 && register != 5:
-				in.base = otherBase
-			case register == 5:
-				in.base = frameBase
-			}
 			switch {
 			case mod == 1:
 				disp = 1
@@ -333,20 +292,9 @@ prefixes:
 				if mod == 0 && b[i]&7 == 5 {
 					disp = 4
 				}
-				if disp == 4 {
-					in.indexed = i + 1
-				}
-				// An index in another register than rax, rcx and rdx, or none.
-				in.clever = in.clever || rexX || b[i]>>3&7 > 2 && b[i]>>3&7 != 4
 				i++
-			} else if mod == 2 {
-				in.indexed = i
-				in.clever = in.clever || rexB || rm > 2 && rm != 5 // or rbp
 			}
 			i += disp
-		}
-		if in.rel == 0 {
-			in.scalar = 0
 		}
 	}
 	i += imm
