@@ -104,7 +104,6 @@ func TestSplit(t *testing.T) {
 		{"-c opt -k //a", "--compilation_mode=opt --keep_going", "//a"},
 		{"--keep_going //a", "--keep_going", "//a"},
 		{"--nokeep_going //a", "--nokeep_going", "//a"},
-		{"--old x //a", "--old=x", "//a"},
 		{"--@r//f:x=1 --//f:y //a", "--@r//f:x=1 --//f:y", "//a"},
 		{"//a -- -//b //c", "", "//a -//b //c"},
 		{"-- --config", "", "--config"},

@@ -140,11 +140,9 @@ type TestResult struct {
 	CachedLocally       bool
 	TestAttemptStart    string // RFC 3339
 	TestAttemptDuration string // "1.5s"
-	// The same, in versions of Bazel before 4.
-	TestAttemptStartMillisEpoch, TestAttemptDurationMillis json.Number
-	TestActionOutput                                       []File
-	Warning                                                []string
-	ExecutionInfo                                          struct {
+	TestActionOutput    []File
+	Warning             []string
+	ExecutionInfo       struct {
 		Strategy       string
 		CachedRemotely bool
 	}
@@ -152,14 +150,8 @@ type TestResult struct {
 
 // When returns when the attempt started and how long it took.
 func (r *TestResult) When() (start time.Time, took time.Duration) {
-	start, err := time.Parse(time.RFC3339Nano, r.TestAttemptStart)
-	if ms, merr := r.TestAttemptStartMillisEpoch.Int64(); err != nil && merr == nil {
-		start = time.UnixMilli(ms)
-	}
-	took, err = time.ParseDuration(r.TestAttemptDuration)
-	if ms, merr := r.TestAttemptDurationMillis.Int64(); err != nil && merr == nil {
-		took = time.Duration(ms) * time.Millisecond
-	}
+	start, _ = time.Parse(time.RFC3339Nano, r.TestAttemptStart)
+	took, _ = time.ParseDuration(r.TestAttemptDuration)
 	return start.UTC(), took
 }
 

@@ -125,7 +125,7 @@ func readFlags(raw []byte) (Flags, error) {
 		if n != 1 {
 			return nil
 		}
-		f, negative, required, known, short := &Flag{}, false, false, false, ""
+		f, negative, short := &Flag{}, false, ""
 		if err := fields(v, func(n protowire.Number, v []byte, x uint64) error {
 			switch n {
 			case 1:
@@ -137,7 +137,7 @@ func readFlags(raw []byte) (Flags, error) {
 			case 5:
 				short = string(v)
 			case 10:
-				required, known = x != 0, true
+				f.Value = x != 0
 			}
 			return nil
 		}); err != nil {
@@ -146,8 +146,6 @@ func readFlags(raw []byte) (Flags, error) {
 		if f.Name == "" {
 			return errFlags
 		}
-		// Versions that don't say whether a value is required.
-		f.Value = required || !known && !negative
 		flags["--"+f.Name] = f
 		if negative {
 			flags["--no"+f.Name] = &Flag{Name: f.Name, Commands: f.Commands}

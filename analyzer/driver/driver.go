@@ -845,17 +845,18 @@ func (s *session) applyOnce(ctx context.Context, group string, more func(*bazel.
 	}
 	seen = newAspectOutputs(s.Aspect)
 	s.built = time.Time{}
+	var failed error
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
 		seen.add(e)
 		s.note(e)
 		s.cost.add(e)
 		if more != nil {
-			return more(e)
+			failed = more(e)
 		}
-		return nil
+		return failed
 	})
 	if code != bazel.ExitOK {
-		err = nil // perhaps it hasn't come so far
+		err = failed // a Bazel that fails may write no events, or only some
 	}
 	return seen, code, err
 }

@@ -42,7 +42,7 @@ func (s *session) workers(ctx context.Context, tests []*test) map[*test]worker {
 	for _, t := range tests {
 		labels = append(labels, t.label)
 	}
-	rc := filepath.Join(s.tmp, "rc")
+	rc := s.rcFile()
 	executions, err := s.Bazel.Executions(ctx, rc, filepath.Join(s.tmp, "aquery"), s.queryFlags("aquery"), labels, []string{"TestRunner", "CppLink"})
 	defaults := s.option("remote_default_exec_properties") != "" || s.option("remote_default_platform_properties") != ""
 	type platform struct {

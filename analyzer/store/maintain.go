@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -386,12 +387,7 @@ func (d *Disk) Verify(ctx context.Context, remove bool) ([]Problem, error) {
 			return problems, err
 		}
 	}
-	slices.SortFunc(problems, func(a, b Problem) int {
-		if a.Path < b.Path {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
 	return problems, nil
 }
 

@@ -26,7 +26,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Library is a shared library or loader of the system and the SHA-256 of its
@@ -101,17 +102,19 @@ func (p Program) libraries(shared *Shared) ([]Library, error) {
 func (r *resolver) libraries() ([]Library, error) {
 	libs := make([]Library, len(r.hash))
 	errs := make([]error, len(r.hash))
-	var wg sync.WaitGroup
+	var g errgroup.Group
+	g.SetLimit(16)
 	for i, f := range r.hash {
 		libs[i].Name = f.name
 		if f.path == "" {
 			continue
 		}
-		wg.Go(func() {
+		g.Go(func() error {
 			libs[i].SHA256, errs[i] = r.shared.hash(f.path)
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = g.Wait()
 	return Sort(libs), errors.Join(errs...)
 }
 
