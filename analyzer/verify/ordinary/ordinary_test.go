@@ -8,7 +8,7 @@
 //	./bazelw --exec env TASTING_CORPORA=1 go test ./analyzer/verify/ordinary -all -update
 //
 // A row that is worse than there fails, and so does one that is better. That an edit doesn't select a test
-// that it may change is an error in any case. Without -all, the largest projects are compiled by clang only.
+// that it may change is an error in any case. Without -all, fewer are compiled in C++.
 package ordinary
 
 import (

@@ -112,9 +112,13 @@ var ways = []way{
 	{name: "clang thin LTO, --start-lib, lld", config: thinLTO, kind: startLib, front: with(byClang[1:], "-flto=thin", "-Wl,--gc-sections"), tail: runtime},
 }
 
-// tried returns those of a project's programs that are compiled and linked in a way.
+// tried returns those of a project's programs that are compiled and linked in a way: without -all few in C++.
 func (w *way) tried(p *project) []program {
-	if !*all && w.config == gcc && slices.Contains([]string{"abseil", "fmtlib", "leveldb", "snappy"}, p.name) {
+	switch {
+	case *all:
+	case p.name == "leveldb" || p.name == "fmtlib", w.config == gcc && (p.name == "abseil" || p.name == "snappy"):
+		return nil
+	case p.name == "googletest" && slices.Contains([]*config{gccPIC, gccAsan, gccUbsan, clangPIC, ubsan, tsan, thinLTO}, w.config):
 		return nil
 	}
 	return w.programs(p)
