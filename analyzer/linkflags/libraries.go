@@ -26,15 +26,21 @@ type systemLibrary struct {
 	// runtime is set for the runtimes of C and C++. Any other library may call
 	// the program by any name, as flex's calls yywrap.
 	runtime bool
+	// front says that something that the build makes is behind it.
+	front bool
 }
 
 // fromSystem returns the libraries of the system that l names: all items that the build doesn't know.
 func (l *Line) fromSystem() (libs []systemLibrary) {
-	for _, x := range l.Items {
+	last := len(l.Items) - 1
+	for last >= 0 && l.Items[last].Built == "" {
+		last--
+	}
+	for i, x := range l.Items {
 		if x.Built != "" {
 			continue
 		}
-		s := systemLibrary{name: x.Name, static: x.Kind == Library && x.Static}
+		s := systemLibrary{front: i < last, name: x.Name, static: x.Kind == Library && x.Static}
 		stem := path.Base(strings.TrimPrefix(x.Name, ":"))
 		if x.Kind == File || strings.HasPrefix(x.Name, ":") {
 			s.static = !strings.Contains(stem+".", ".so.")

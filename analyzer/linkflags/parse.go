@@ -58,6 +58,9 @@ func (p *parser) finish() *Line {
 		if !s.runtime {
 			p.unusual(s.name + ofTheSystem)
 		}
+		if s.static && s.front && !strings.HasSuffix(s.name, ".o") {
+			p.unusual(s.name + ", an archive of the system, is in front of what is built") // see link-inside/front-weak
+		}
 	}
 	if !p.Shared && (slices.Contains(p.Flags, "-nostartfiles") || slices.Contains(p.Flags, "-nostdlib")) &&
 		!slices.ContainsFunc(p.Items, func(x Item) bool { return strings.HasSuffix(x.Name, "crt1.o") }) {

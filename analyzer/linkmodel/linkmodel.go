@@ -505,7 +505,7 @@ func (l *Linked) disputes() {
 			unique = unique || x.unique
 			own = own || x.own
 		}
-		if common && l.Table.Name(s) != asanMark {
+		if common && l.Table.Name(s) != asanMark { // see define
 			l.odd("a library may define " + l.Table.Name(s) + " in the place of a tentative definition")
 		}
 		// The loader has one unique symbol for all files: that for which it is asked
@@ -529,13 +529,16 @@ func (l *Linked) define(x *slot, d Def, instance int32, f *File) {
 	if r >= unique {
 		x.globals++
 	}
+	if !d.Mark && l.Table.Name(d.Symbol) == asanMark {
+		l.odd("it defines " + asanMark)
+	}
 	switch {
 	case r == unique && x.rank == weak && f.Linker != GNU && f.Linker != LLD:
 		l.odd("linkers don't agree which definition of " + l.Table.Name(d.Symbol) + " they take")
 		return
 	case r == unique && x.rank == weak && f.Linker == LLD:
 		return // the first of them wins
-	case r == common && x.rank == common && l.Table.Name(d.Symbol) != asanMark:
+	case r == common && x.rank == common && !d.Mark:
 		l.odd("several tentative definitions of " + l.Table.Name(d.Symbol) + " become one")
 		return
 	case r <= x.rank:

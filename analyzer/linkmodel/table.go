@@ -77,6 +77,8 @@ type Def struct {
 	Group      Symbol // signature of its COMDAT group, or None
 	// ThreadLocal says that each thread has one.
 	ThreadLocal bool
+	// Mark says that it is clang's own definition of asanMark.
+	Mark bool
 }
 
 // A Ref is an undefined symbol.
@@ -167,7 +169,8 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 			x.ThreadLocal = x.ThreadLocal || d.ThreadLocal
 			x.protect(s, d.Visibility)
 			x.Versioned = x.Versioned || strings.Contains(d.Name, "@")
-			x.Defs = append(x.Defs, Def{s, int32(i), d.Binding, d.Visibility, group, d.ThreadLocal})
+			x.Defs = append(x.Defs, Def{s, int32(i), d.Binding, d.Visibility, group, d.ThreadLocal,
+				d.Name == asanMark && d.Binding == manifest.Binding_BINDING_COMMON && d.Visibility == manifest.Visibility_VISIBILITY_HIDDEN && d.Size == 8})
 		}
 	}
 	for group, defines := range grouped {

@@ -39,6 +39,11 @@ func (r *reader) ask(c *component) {
 			c.placed = kind
 		}
 	}
+	if slices.ContainsFunc(c.links, func(l link) bool { return inserts.MatchString(l.symbol) }) &&
+		!slices.ContainsFunc(c.syms, func(i int) bool { return strings.Contains(r.syms[i].name, "6__treeI") }) {
+		r.addLink(c, link{-1, manifest.OrderOfVariables})
+		r.addLink(c, link{-1, manifest.OrderOfTypes})
+	}
 	if readsOwn(r.message) && !r.isSymbolizer() || slices.ContainsFunc(c.links, func(l link) bool { return symbolize.MatchString(l.symbol) }) && !ofAbseil {
 		r.addLink(c, link{-1, manifest.OwnProgram})
 	}
@@ -52,6 +57,10 @@ var symbolize = lazyregexp.New(`^_ZN4absl(?:12lts_[0-9]{8})?9SymbolizeE`)
 func (r *reader) isSymbolizer() bool {
 	return slices.ContainsFunc(r.syms, func(s symbol) bool { return s.sec > 0 && symbolize.MatchString(s.name) })
 }
+
+// inserts matches the function of libc++ by which sets and maps grow, and in which nothing tells of what. Optimised code has the others
+// inlined (link-libcxx/leaky-map).
+var inserts = lazyregexp.New(`^_ZN` + libcxx + `27__tree_balance_after_insert`)
 
 // literals hashes the strings of the object, in their order. Linkers put each where its first copy is,
 // whatever refers to that, or into another string that ends with it.
@@ -70,22 +79,27 @@ func (r *reader) literals() []byte {
 
 const (
 	// The first type that keys of containers are compared by.
-	firstOfKey = `(?:NS_12__value_typeI)?(?:(?:St|NS_)4pairI|(?:St|NS_)5tupleIJ)?[a-z]*`
-	ordered    = `(?:St(?:8_Rb_tree|3map|3set|8multimap|8multiset)|St3__1(?:6__tree|3map|3set|8multimap|8multiset))I` + firstOfKey
-	byLess     = `.*(?:4less|7greater)`
-	variable   = `(?:[^KcwaDv]|K[^cwaDv])` // what a pointer is to
+	firstOfKey = `(?:NS_12__value_typeI)?(?:(?:St|NS_)(?:4pairI|5tupleIJ|5arrayI|8optionalI|7variantIJ|6vectorI)|N?S[0-9A-Z]*_I)*[a-z]*`
+	ordered    = `(?:St(?:8_Rb_tree|3map|3set|8multimap|8multiset)|` + libcxx + `(?:6__tree|3map|3set|8multimap|8multiset))I` + firstOfKey
+	// The namespaces of libc++: of its ABI versions, Chromium's and Android's.
+	libcxx         = `St(?:3__[12]|4__Cr|6__ndk1)`
+	libcxxLess     = `(?:(?:4less|7greater|6__less)I|6ranges(?:4less|7greater)E)`
+	libcxxPointers = `(?:NS_11__wrap_iterIP|NS_16__deque_iteratorI|P)P`
+	byLess         = `.*(?:4less|7greater)`
+	variable       = `(?:[^KcwaDv]|K[^cwaDv])` // what a pointer is to
 )
 
 var (
 	ofLiterals = lazyregexp.New(ordered + `PK[cwD]` + byLess)
-	ofCode     = lazyregexp.New(ordered + `PF` + byLess)
+	ofCode     = lazyregexp.New(ordered + `P(?:Do|DO.*E|Dw.*E)?F` + byLess)
 	ofAny      = lazyregexp.New(ordered + `(?:P|(?:St|NS_)10error_code|(?:St|NS_)15error_condition)` + byLess +
 		`|(?:sort|heap|merge)[a-z_]*I(?:N9__gnu_cxx17__normal_iteratorI|St15_Deque_iteratorI)?PP.*(?:4less|7greater|less_iter)` +
-		`|^_ZNSt3__1.*(?:sort|heap|merge|nth_element)[a-z_]*(?:B[0-9a-z]+)?I.*(?:(?:4less|7greater)IP` + variable + `|(?:4less|7greater|6__less)I.*(?:NS_11__wrap_iterIP|NS_16__deque_iteratorI|P)P)` +
-		`|^_ZNKSt(?:3__1)?(?:4less|7greater)IP` + variable +
-		`|14error_category(?:lt|ss)(?:B[0-9a-z]+)?E|^_Z(?:NSt3__1|St)(?:lt|ss)(?:B[0-9a-z]+E)?RK(?:St|NS_)1[05]error_co`)
+		`|^_ZN` + libcxx + `.*(?:sort|heap|merge|nth_element)[a-z_]*(?:B[0-9a-z]+)?I.*(?:(?:4less|7greater)IP|` + libcxxLess + `.*` + libcxxPointers + `|` + libcxxPointers + `.*` + libcxxLess + `)` +
+		`|^_ZN` + libcxx + `(?:4list|12forward_list)IP.*(?:sort|merge)` +
+		`|^_ZNK(?:St|` + libcxx + `)(?:4less|7greater)IP` + variable +
+		`|14error_category(?:lt|ss)(?:B[0-9a-z]+)?E|^_Z(?:N` + libcxx + `|St)(?:lt|ss)(?:B[0-9a-z]+E)?RK(?:St|NS_)1[05]error_co`)
 	// libc++ compares the names of all types by their addresses.
-	ofTypes = lazyregexp.New(`St3__1.*10type_index|St9type_info6beforeB`)
+	ofTypes = lazyregexp.New(libcxx + `.*10type_index|St9type_info6beforeB`)
 	// GoogleMock's own sets of mock objects: only what it prints of failures is in their order.
 	harmless = lazyregexp.New(`N7testing(?:12_GLOBAL__N_115MockObjectState|8internal25UntypedFunctionMockerBase)E`)
 )

@@ -28,6 +28,11 @@ func TestAsked(t *testing.T) {
 		{"_ZNSt8_Rb_treeIPKcSt4pairIKS1_iESt10_Select1stIS4_ESt4lessIS1_ESaIS4_EE24_M_get_insert_unique_posERS3_", "*functions *literals *variables"},
 		{"_ZNSt3__16__treeINS_12__value_typeIPKviEENS_19__map_value_compareIS3_S4_NS_4lessIS3_EELb1EEENS_9allocatorIS4_EEE7destroyEPNS_11__tree_nodeIS4_PvEE", "*variables"},
 		{"_ZNSt3__16__treeINS_12__value_typeINS_10type_indexEiEENS_19__map_value_compareIS2_S3_NS_4lessIS2_EELb1EEENS_9allocatorIS3_EEE7destroyEPNS_11__tree_nodeIS3_PvEE", "*types"},
+		{"_ZNSt4__Cr6__treeIPiNS_4lessIS1_EENS_9allocatorIS1_EEE7destroyEPNS_11__tree_nodeIS1_PvEE", "*variables"},
+		{"_ZNSt3__111__introsortINS_17_ClassicAlgPolicyERNS_4lessIPiEEPS3_Lb0EEEvT1_S7_T0_NS_15iterator_traitsIS7_E15difference_typeEb", "*variables"},
+		{"_ZNSt3__111__introsortINS_17_ClassicAlgPolicyERNS_6__lessIvvEEPPiLb0EEEvT1_S7_T0_NS_15iterator_traitsIS7_E15difference_typeEb", "*variables"},
+		{"_ZNSt3__119__partial_sort_implB8ne210108INS_17_ClassicAlgPolicyERNS_7greaterIvEEPPiS6_EET1_S7_S7_T2_OT0_", "*variables"},
+		{"_ZNSt3__111__introsortINS_17_ClassicAlgPolicyERNS_6__lessIvvEEPiLb0EEEvT1_S6_T0_NS_15iterator_traitsIS6_E15difference_typeEb", ""},
 		{"_ZSt5alignmmRPvRm", "*program"},
 
 		// Others compare what pointers point to, or nobody sees the order.

@@ -232,7 +232,7 @@ func (x *Closure) nameRoots(roots Roots) {
 		s, nodes := t.Name(id), c.nodesAt(c.places)
 		if copies := strings.HasPrefix(s, "_Z") && !allocation.MatchString(s); !copies {
 			x.Overridden = append(x.Overridden, s)
-		} else if !slices.ContainsFunc(nodes, func(id int32) bool { return !c.isCopy(id) }) {
+		} else if ofTemplate.MatchString(s) && !slices.ContainsFunc(nodes, func(id int32) bool { return !c.isCopy(id, map[int32]bool{}) }) {
 			continue // the library has one that does the same
 		}
 		defs := slices.DeleteFunc(nodes, func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
@@ -240,18 +240,33 @@ func (x *Closure) nameRoots(roots Roots) {
 	}
 }
 
-// isCopy reports whether a definition of a symbol of the C++ library may be a copy of it: an instantiation of a template or an
-// inline function, in a COMDAT group, which refers to such and to the system. What refers to anything else of the
-// program does something of its own (link-cxx/copies-specialised).
-func (c *Composer) isCopy(id int32) bool {
+// ofTemplate matches names of instances of templates, and ofCxx those of what the library of C++ has in its headers.
+var (
+	ofTemplate = lazyregexp.New(`^_Z.*I`)
+	ofCxx      = lazyregexp.New(`^(?:_Z(?:T[VIST]|GV|GR|TW|TH)?Z?(?:N[rVKRO]*)?(?:S[tabsiod]|9__gnu_cxx|10__cxxabiv1)|__clang_call_terminate$|DW\.ref\.__gxx_personality_v0$|_Z(?:nw|na|dl|da))`)
+)
+
+// isCopy reports whether a definition of a symbol of the C++ library may be a copy of it: an instantiation of a template
+// in a COMDAT group, which refers to copies and to the system only. What refers to anything else of the
+// program does something of its own (link-cxx/copies-specialised). Seen are those that are looked at.
+func (c *Composer) isCopy(id int32, seen map[int32]bool) bool {
+	if seen[id] {
+		return true
+	}
+	seen[id] = true
 	u, own := c.of(id)
-	return u.comps[own].group != linkmodel.None && !slices.ContainsFunc(u.linksOf(own), func(l int32) bool {
-		if l >= 0 {
-			return u.comps[l].group == linkmodel.None
+	if u.comps[own].group == linkmodel.None {
+		return false
+	}
+	for targets := range c.linksOf(id) {
+		for _, to := range targets {
+			x := c.comp(to)
+			if x.group == linkmodel.None || !ofCxx.MatchString(c.pool.Symbols.Name(x.group)) || !c.isCopy(to, seen) {
+				return false
+			}
 		}
-		c.won = c.linked.All(c.won[:0], u.symbols[-1-l])
-		return slices.ContainsFunc(c.won, func(p linkmodel.Place) bool { return c.comp(c.at(p.Instance, p.Component)).group == linkmodel.None })
-	})
+	}
+	return true
 }
 
 // name makes the definitions of a symbol roots, if there are any and it isn't one of them yet.

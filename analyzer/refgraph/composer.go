@@ -114,6 +114,10 @@ var instrumentation = lazyregexp.New(`^__(?:` +
 // and files, by those that it defines for them it says which may do wrong, and is given reports.
 var sanitizer = lazyregexp.New(`^__(?:(?:a|hwa|l|m|t|ub)san_|sanitizer_|(?:n|rt|ty)san_default_)`)
 
+// otherLibcxx matches names of builds of libc++ with another namespace than std::__1, of which it isn't known what they
+// call and order: ABI version 2, Chromium's, Android's.
+var otherLibcxx = lazyregexp.New(`^_Z(?:T[VIST]|GV|N[rVKRO]*)*St(?:3__2|4__Cr|6__ndk1)`)
+
 func asksSanitizers(name string) bool {
 	return strings.HasPrefix(name, "__") && sanitizer.MatchString(name) && !instrumentation.MatchString(name)
 }
@@ -218,7 +222,7 @@ func meaning(name string) uint8 {
 	if slices.ContainsFunc(debugReaders, func(r string) bool { return strings.HasPrefix(name, r) }) {
 		bits |= seesDebug
 	}
-	if asksSanitizers(name) {
+	if asksSanitizers(name) || otherLibcxx.MatchString(name) {
 		bits |= seesLink
 	}
 	return bits
