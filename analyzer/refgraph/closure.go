@@ -261,6 +261,9 @@ func (c *Composer) isCopy(id int32, seen map[int32]bool) bool {
 	for targets := range c.linksOf(id) {
 		for _, to := range targets {
 			x := c.comp(to)
+			if strings.Contains(x.name, ".rodata") && len(c.linksFrom(to)) == 0 {
+				continue // gcc's literals, without optimisation
+			}
 			if x.group == linkmodel.None || !ofCxx.MatchString(c.pool.Symbols.Name(x.group)) || !c.isCopy(to, seen) {
 				return false
 			}
