@@ -83,8 +83,8 @@ var overrides = sync.OnceValue(func() []string {
 // configuration: name services (nsswitch.conf(5)) and converters of characters (GCONV_PATH).
 var plugged = lazyregexp.New(`^(?:_nss_|gconv(?:_init|_end)?$)`)
 
-// libcxx matches what versions of libc++ that libcxx.txt wasn't made from may have, if it isn't a copy of a template or of an
-// inline function.
+// libcxx matches names that another version of libc++ may define or need than that of libcxx.txt. Definitions in COMDAT
+// groups don't count: they are copies.
 var libcxx = lazyregexp.New(`^(?:__cxa_|__gxx_|_Unwind_|_?_?unw_|_Z(?:T[VIST]|GV|GR)?(?:N[rVKRO]*)?(?:St3__1|10__cxxabiv1|9libunwind|24__llvm_libc))`)
 
 // overrides returns the symbols that some unit defines and libraries of the system refer to.

@@ -32,10 +32,7 @@ type systemLibrary struct {
 
 // fromSystem returns the libraries of the system that l names: all items that the build doesn't know.
 func (l *Line) fromSystem() (libs []systemLibrary) {
-	last := len(l.Items) - 1
-	for last >= 0 && l.Items[last].Built == "" {
-		last--
-	}
+	last := l.lastBuilt()
 	for i, x := range l.Items {
 		if x.Built != "" {
 			continue
@@ -52,6 +49,15 @@ func (l *Line) fromSystem() (libs []systemLibrary) {
 		libs = append(libs, s)
 	}
 	return libs
+}
+
+// lastBuilt returns the index of the last item that the build makes, or -1.
+func (l *Line) lastBuilt() int {
+	last := len(l.Items) - 1
+	for last >= 0 && l.Items[last].Built == "" {
+		last--
+	}
+	return last
 }
 
 // isRuntime reports whether a library is one of the runtimes, by its name without "lib" and extension, or a file
@@ -97,14 +103,11 @@ func (l *Line) Inside() (in Inside) {
 // build makes without anything of the system between it, it says only that it is there.
 func (l *Line) Order() []string {
 	system := func(x Item) bool { return x.Built == "" }
-	items := l.Items
-	for len(items) > 0 && system(items[len(items)-1]) {
-		items = items[:len(items)-1]
-	}
-	first := slices.IndexFunc(items, func(x Item) bool { return !system(x) })
+	items := l.Items[:l.lastBuilt()+1]
 	if !slices.ContainsFunc(items, system) {
 		return nil
 	}
+	first := slices.IndexFunc(items, func(x Item) bool { return !system(x) })
 	together := !slices.ContainsFunc(items[first:], system)
 	words := []string{"order:"}
 	for i, it := range l.Items {

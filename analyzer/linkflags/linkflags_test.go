@@ -341,6 +341,9 @@ func TestLibraries(t *testing.T) {
 		"-static-libgcc":                   "any",
 		"-static-pie":                      "any c c++",
 		"-l:libx.so.1":                     "unusual",
+		"-lm -l:libc++.so.1 bazel-out/x.o": "",
+		"-l:libc++.a bazel-out/k8/bin/x.o": "unusual any c++",
+		"bazel-out/k8/bin/x.o -l:libc++.a": "any c++",
 		"bazel-out/k8/bin/libx.a a.so -lm": "unusual",
 	} {
 		l := parse(line)

@@ -39,7 +39,7 @@ func (r *reader) ask(c *component) {
 			c.placed = kind
 		}
 	}
-	if slices.ContainsFunc(c.links, func(l link) bool { return inserts.MatchString(l.symbol) }) &&
+	if slices.ContainsFunc(c.links, func(l link) bool { return strings.Contains(l.symbol, inserts) }) &&
 		!slices.ContainsFunc(c.syms, func(i int) bool { return strings.Contains(r.syms[i].name, "6__treeI") }) {
 		r.addLink(c, link{-1, manifest.OrderOfVariables})
 		r.addLink(c, link{-1, manifest.OrderOfTypes})
@@ -58,9 +58,9 @@ func (r *reader) isSymbolizer() bool {
 	return slices.ContainsFunc(r.syms, func(s symbol) bool { return s.sec > 0 && symbolize.MatchString(s.name) })
 }
 
-// inserts matches the function of libc++ by which sets and maps grow, and in which nothing tells of what. Optimised code has the others
-// inlined (link-libcxx/leaky-map).
-var inserts = lazyregexp.New(`^_ZN` + libcxx + `27__tree_balance_after_insert`)
+// inserts is in the name of the function of libc++ by which sets and maps grow. Optimised code calls it where all else
+// is inlined, so that no name has the type of the key. See link-libcxx/leaky-map.
+const inserts = "27__tree_balance_after_insert"
 
 // literals hashes the strings of the object, in their order. Linkers put each where its first copy is,
 // whatever refers to that, or into another string that ends with it.

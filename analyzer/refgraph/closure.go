@@ -232,7 +232,7 @@ func (x *Closure) nameRoots(roots Roots) {
 		s, nodes := t.Name(id), c.nodesAt(c.places)
 		if copies := strings.HasPrefix(s, "_Z") && !allocation.MatchString(s); !copies {
 			x.Overridden = append(x.Overridden, s)
-		} else if ofTemplate.MatchString(s) && !slices.ContainsFunc(nodes, func(id int32) bool { return !c.isCopy(id, map[int32]bool{}) }) {
+		} else if strings.Contains(s, "I") && !slices.ContainsFunc(nodes, func(id int32) bool { return !c.isCopy(id) }) { // I begins arguments of templates
 			continue // the library has one that does the same
 		}
 		defs := slices.DeleteFunc(nodes, func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
@@ -240,34 +240,50 @@ func (x *Closure) nameRoots(roots Roots) {
 	}
 }
 
-// ofTemplate matches names of instances of templates, and ofCxx those of what the library of C++ has in its headers.
-var (
-	ofTemplate = lazyregexp.New(`^_Z.*I`)
-	ofCxx      = lazyregexp.New(`^(?:_Z(?:T[VIST]|GV|GR|TW|TH)?Z?(?:N[rVKRO]*)?(?:S[tabsiod]|9__gnu_cxx|10__cxxabiv1)|__clang_call_terminate$|DW\.ref\.__gxx_personality_v0$|_Z(?:nw|na|dl|da))`)
-)
+// ofCxx matches the signatures of COMDAT groups that the headers of a C++ library bring along.
+var ofCxx = lazyregexp.New(`^(?:_Z(?:T[VIST]|GV|GR|TW|TH)?Z?(?:N[rVKRO]*)?(?:S[tabsiod]|9__gnu_cxx|10__cxxabiv1)|__clang_call_terminate$|DW\.ref\.__gxx_personality_v0$|_Z(?:nw|na|dl|da))`)
 
-// isCopy reports whether a definition of a symbol of the C++ library may be a copy of it: an instantiation of a template
-// in a COMDAT group, which refers to copies and to the system only. What refers to anything else of the
-// program does something of its own (link-cxx/copies-specialised). Seen are those that are looked at.
-func (c *Composer) isCopy(id int32, seen map[int32]bool) bool {
-	if seen[id] {
-		return true
-	}
-	seen[id] = true
-	u, own := c.of(id)
-	if u.comps[own].group == linkmodel.None {
+// isCopy reports whether a definition of a symbol of the C++ library may be a copy of the library's own: it is in a
+// COMDAT group, and reaches nothing of the program but other copies and gcc's unoptimised literals. See
+// link-cxx/copies-specialised and link-inside/copy-gnu.
+//
+// It is asked before the walk, of definitions that may be unreached. So it binds nothing: each definition of a symbol
+// may be the one.
+func (c *Composer) isCopy(id int32) bool {
+	if c.comp(id).group == linkmodel.None {
 		return false
 	}
-	for targets := range c.linksOf(id) {
-		for _, to := range targets {
-			x := c.comp(to)
-			if strings.Contains(x.name, ".rodata") && len(c.linksFrom(to)) == 0 {
-				continue // gcc's literals, without optimisation
+	list, seen := []int32{id}, map[int32]bool{id: true}
+	add := func(to int32) bool {
+		x := c.comp(to)
+		switch {
+		case seen[to] || c.copies[to]:
+		case strings.Contains(x.name, ".rodata") && len(c.linksFrom(to)) == 0: // literals
+		case x.group == linkmodel.None || !ofCxx.MatchString(c.pool.Symbols.Name(x.group)):
+			return false
+		default:
+			seen[to] = true
+			list = append(list, to)
+		}
+		return true
+	}
+	for i := 0; i < len(list); i++ {
+		u, own := c.of(list[i])
+		for _, l := range u.linksOf(own) {
+			if l >= 0 {
+				if !add(list[i] - own + l) {
+					return false
+				}
+				continue
 			}
-			if x.group == linkmodel.None || !ofCxx.MatchString(c.pool.Symbols.Name(x.group)) || !c.isCopy(to, seen) {
+			c.won = c.linked.All(c.won[:0], u.symbols[-1-l])
+			if slices.ContainsFunc(c.won, func(p linkmodel.Place) bool { return !add(c.at(p.Instance, p.Component)) }) {
 				return false
 			}
 		}
+	}
+	for _, x := range list {
+		c.copies[x] = true
 	}
 	return true
 }

@@ -36,6 +36,7 @@ type Composer struct {
 	sees      uint8              // what symbols mean to which something that is reached refers
 	seen      string             // the first of them that means seesLink or seesDebug
 	sets      map[setKey][]int32 // components of linker sets
+	copies    map[int32]bool     // nodes of which isCopy knows that they are
 
 	// Of a program with Roots.Idle:
 	idle []bool // functions that are stubs, by entry; nil for none
@@ -233,7 +234,7 @@ func meaning(name string) uint8 {
 func (p *Pool) NewComposer() *Composer {
 	c := &Composer{
 		pool: p, linked: linkmodel.NewLinked(p.Symbols), names: make([]nodeOf, p.Symbols.Len()),
-		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{},
+		contested: map[linkmodel.Symbol]bool{}, special: map[linkmodel.Symbol]uint8{}, sets: map[setKey][]int32{}, copies: map[int32]bool{},
 	}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
 		name := p.Symbols.Name(id)
@@ -278,6 +279,7 @@ func (c *Composer) link(p *linkmodel.Program) {
 	}
 	clear(c.contested)
 	clear(c.sets)
+	clear(c.copies)
 	c.order, c.placed, c.next = c.order[:0], c.placed[:0], c.next[:0]
 	c.sees, c.seen = 0, ""
 }
