@@ -308,7 +308,7 @@ def _describe(ctx, target, link, linked, arguments):
     """What decides how Bazel starts a test, for `tasting test`.
 
     Returns:
-      struct for JSON: driver.description in analyzer/driver.
+      struct for JSON: driver.description in analyzer/internal/run/driver.
     """
     environment = target[RunEnvironmentInfo] if RunEnvironmentInfo in target else None
     args = _located(ctx, ctx.rule.attr.args)

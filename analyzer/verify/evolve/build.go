@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/probed"
-	"github.com/rules-tasting/rules_tasting/analyzer/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/probed"
 )
 
 // Builder compiles, links, analyses and runs revisions. What is equal is done once, whichever

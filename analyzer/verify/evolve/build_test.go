@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/clangtest"
 )
 
 // Archives are what ar makes.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
-	"github.com/rules-tasting/rules_tasting/analyzer/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 )
 
 // Evidence says what the key of a test is made of.

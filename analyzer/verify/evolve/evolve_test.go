@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/clangtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(clangtest.Main(m)) }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 )
 
 // Hybrid is HyRTS (Zhang; ICSE 2018): functions and variables count in units that are different from

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
-	"github.com/rules-tasting/rules_tasting/analyzer/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/clangtest"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve/autoep"
 )

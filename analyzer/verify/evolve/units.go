@@ -13,10 +13,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/component"
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
-	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
-	"github.com/rules-tasting/rules_tasting/analyzer/tu"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/component"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/objfile"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/tu"
 )
 
 // Unit is a compiled source.

@@ -21,8 +21,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 )
 
 // EntryCoverage are clang's flags for a program that records which of its

@@ -11,11 +11,11 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
-	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
-	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
-	"github.com/rules-tasting/rules_tasting/analyzer/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/objfile"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/clangtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(clangtest.Main(m)) }

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
-	"github.com/rules-tasting/rules_tasting/analyzer/token"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/token"
 )
 
 // decl is a declaration of C++ at namespace or class scope: toks[b:e+1].
@@ -107,7 +107,7 @@ func (s *source) skip(i, end int) int {
 }
 
 // Words with parentheses before those of the parameters.
-var notNames = wordset.Of("__attribute__ alignas decltype noexcept explicit requires __declspec asm __asm__ static_assert sizeof")
+var notNames = words.Set("__attribute__ alignas decltype noexcept explicit requires __declspec asm __asm__ static_assert sizeof")
 
 // reading is a declaration that is being read.
 type reading struct {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/token"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/token"
 )
 
 // edit replaces ranges of a source's text.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/token"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/token"
 )
 
 // cxxKinds are the kinds of edits that C++ has besides those of C. The names

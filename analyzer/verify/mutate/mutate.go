@@ -21,7 +21,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/witness"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/wordset"
-	"github.com/rules-tasting/rules_tasting/analyzer/token"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/token"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/witness"
 )
 
@@ -239,11 +239,11 @@ func (s *source) conditional(word string, f []string) int {
 // keyword reports a keyword of the source's language.
 func (s *source) keyword(w string) bool { return keywords[w] || s.cxx && cxxKeywords[w] }
 
-var keywords = wordset.Of(`auto break case char const continue default do double else enum extern float for goto if inline int long register
+var keywords = words.Set(`auto break case char const continue default do double else enum extern float for goto if inline int long register
 		restrict return short signed sizeof static struct switch typedef union unsigned void volatile while _Alignas _Alignof _Atomic _Bool _Complex
 		_Generic _Imaginary _Noreturn _Static_assert _Thread_local asm __asm__ __attribute__ __extension__ __inline __inline__ __restrict __volatile__ typeof __typeof__ defined`)
 
-var cxxKeywords = wordset.Of(`alignas alignof and bool catch char8_t char16_t char32_t class co_await co_return co_yield concept consteval constexpr constinit
+var cxxKeywords = words.Set(`alignas alignof and bool catch char8_t char16_t char32_t class co_await co_return co_yield concept consteval constexpr constinit
 	const_cast decltype delete dynamic_cast explicit export false friend mutable namespace new noexcept not nullptr operator or private protected public
 	reinterpret_cast requires static_assert static_cast template this thread_local throw true try typeid typename using virtual wchar_t`)
 

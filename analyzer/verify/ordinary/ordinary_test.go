@@ -31,8 +31,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/clangtest"
 )
 
 var (

@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
-	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
-	"github.com/rules-tasting/rules_tasting/analyzer/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/objfile"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 )
 

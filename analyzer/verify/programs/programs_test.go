@@ -21,9 +21,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/probed"
-	"github.com/rules-tasting/rules_tasting/analyzer/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/clangtest"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/probed"
 )
 
 func TestMain(m *testing.M) {

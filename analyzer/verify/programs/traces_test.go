@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 )
 
 var allTraces = flag.Bool("traces", false, "check traces of all pairs; else of those that are about traces, and with -short of all that are left")

@@ -12,10 +12,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/component"
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
-	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
-	"github.com/rules-tasting/rules_tasting/analyzer/tu"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/component"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/objfile"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/tu"
 )
 
 // The names of the evidence, as in the package's comment.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/compiler"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/clangtest"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/corporatest"
 )
 

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/linkmodel"
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
-	"github.com/rules-tasting/rules_tasting/analyzer/refgraph"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/refgraph"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkmodel"
 )
 
 // Evidence is a manifest, and what identifies a test that links nothing but its

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 )
 
 // LinkResult is the outcome of checking the links of a unit's evidence.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/compiler"
 )
 
 // ObjectsOptions describe two versions to compare.

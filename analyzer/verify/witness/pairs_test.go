@@ -11,8 +11,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/clangtest"
 )
 
 var variants = regexp.MustCompile(`(?s)\{\{(.*?)\}\}/\{\{(.*?\}*)\}\}`)

@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/clangtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(clangtest.Main(m)) }

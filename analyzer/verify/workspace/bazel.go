@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	buildevents "github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	buildevents "github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
 // A bazel runs Bazel in a workspace, with a server and outputs of its own.

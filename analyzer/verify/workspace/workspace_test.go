@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	buildevents "github.com/rules-tasting/rules_tasting/analyzer/bazel"
-	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	buildevents "github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/clangtest"
 )
 
-// Bazel itself runs in rules/tests/e2e/testdata/check.txtar.
+// Bazel itself runs in analyzer/verify/e2e/testdata/check.txtar.
 
 func TestQuery(t *testing.T) {
 	for _, test := range []struct{ targets, want string }{

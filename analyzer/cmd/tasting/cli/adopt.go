@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/adopt"
-	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
-	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/tools/adopt"
 	"github.com/spf13/cobra"
 )
 

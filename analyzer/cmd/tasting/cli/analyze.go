@@ -12,12 +12,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
-	"github.com/rules-tasting/rules_tasting/analyzer/component"
-	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
-	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
-	"github.com/rules-tasting/rules_tasting/analyzer/tu"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/compiler"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/component"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/objfile"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/tu"
 	"github.com/spf13/cobra"
 )
 
@@ -198,7 +198,7 @@ plain C it only says why. C that gcc compiles is plain with --evidence=source on
 				if err != nil {
 					return err
 				}
-				opt.Variants = append(opt.Variants, linkflags.Split(string(b)))
+				opt.Variants = append(opt.Variants, words.Split(string(b)))
 			}
 			var listed []string
 			if inputs != "" {

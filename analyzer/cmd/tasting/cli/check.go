@@ -11,9 +11,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/compiler"
-	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/progress"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/compiler"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/executions"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/mutate"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/witness"

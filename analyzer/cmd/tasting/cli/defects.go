@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/evaluate"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/tools/evaluate"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve/history"
 	"github.com/spf13/cobra"
@@ -32,7 +32,7 @@ such commit: "kept", "uncompiled" if a test only doesn't compile without the fix
 
 Exit codes: 0 done, 1 this tool misses a bug or violates another rule of safety or
 generality, 2 bad usage, or it couldn't go on.`,
-		Example:            `  tasting check defects --commits=v1.0..main --dir=$HOME/defects --prepare='suites/overlay.sh cJSON /path/to/tasting' --runs_per_test=3 --runs_per_test_detects_flakes //...`,
+		Example:            `  tasting check defects --commits=v1.0..main --dir=$HOME/defects --prepare='examples/suites/overlay.sh cJSON /path/to/tasting' --runs_per_test=3 --runs_per_test_detects_flakes //...`,
 		DisableFlagParsing: true, // most flags are Bazel's
 	}
 	f := cmd.Flags()

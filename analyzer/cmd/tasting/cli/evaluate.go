@@ -10,8 +10,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/driver"
-	"github.com/rules-tasting/rules_tasting/analyzer/evaluate"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/driver"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/tools/evaluate"
 	"github.com/spf13/cobra"
 )
 

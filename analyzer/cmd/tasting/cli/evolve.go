@@ -11,11 +11,11 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/component"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/progress"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/served"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/component"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve/autoep"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/served"
 	"github.com/spf13/cobra"
 )
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/explain"
-	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/explain"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/spf13/cobra"
 )
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/component"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/progress"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/component"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve/autoep"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve/history"
@@ -33,7 +33,7 @@ Bazel workspace and their revisions commits of it, and compare what tools select
 Tests that print something new without Bazel have to be selected with it. Called again,
 it goes on where it was stopped. The exit code is 1 if this tool violates a rule of safety or
 generality, or doesn't select a test that prints something new.`,
-		Example:            `  tasting check generated --programs=200 --dir=$HOME/generated --prepare='suites/overlay.sh generated /path/to/tasting' --copt=-O0`,
+		Example:            `  tasting check generated --programs=200 --dir=$HOME/generated --prepare='examples/suites/overlay.sh generated /path/to/tasting' --copt=-O0`,
 		DisableFlagParsing: true, // most flags are Bazel's
 	}
 	f := cmd.Flags()

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/driver"
-	"github.com/rules-tasting/rules_tasting/analyzer/evaluate"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/driver"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/tools/evaluate"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve/history"
 	"github.com/spf13/cobra"

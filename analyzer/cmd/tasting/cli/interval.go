@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/interval"
-	"github.com/rules-tasting/rules_tasting/analyzer/runner"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/runner"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/services/interval"
 	"github.com/spf13/cobra"
 )
 

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 	"github.com/spf13/cobra"
 )
 

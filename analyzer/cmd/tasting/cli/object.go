@@ -6,8 +6,8 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/manifest"
-	"github.com/rules-tasting/rules_tasting/analyzer/objfile"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/objfile"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 )

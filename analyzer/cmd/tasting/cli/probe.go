@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
-	"github.com/rules-tasting/rules_tasting/analyzer/syslib"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
 	"github.com/spf13/cobra"
 )
 

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
-	"github.com/rules-tasting/rules_tasting/analyzer/linkflags"
-	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -93,7 +93,7 @@ func setRC(dir string, cmd *cobra.Command, own *pflag.FlagSet, getenv func(strin
 			if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 				continue
 			}
-			words := linkflags.Split(line)
+			words := words.Split(line)
 			if len(words) == 0 {
 				continue
 			}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/report"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 	"github.com/rules-tasting/rules_tasting/docs/ci"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
-	"github.com/rules-tasting/rules_tasting/analyzer/report"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 	"github.com/spf13/cobra"
 )
 

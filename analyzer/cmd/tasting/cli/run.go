@@ -3,7 +3,7 @@ package cli
 import (
 	"os"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/runner"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/runner"
 	"github.com/spf13/cobra"
 )
 

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/ianlancetaylor/demangle"
-	"github.com/rules-tasting/rules_tasting/analyzer/interval"
-	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/services/interval"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/spf13/cobra"
 )
 

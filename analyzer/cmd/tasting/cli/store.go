@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/progress"
-	"github.com/rules-tasting/rules_tasting/analyzer/report"
-	"github.com/rules-tasting/rules_tasting/analyzer/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )

@@ -3,7 +3,7 @@ package cli
 import (
 	"errors"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/spf13/cobra"
 )
 

@@ -17,10 +17,10 @@ import (
 	"text/tabwriter"
 
 	"github.com/ianlancetaylor/demangle"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
-	"github.com/rules-tasting/rules_tasting/analyzer/interval"
-	"github.com/rules-tasting/rules_tasting/analyzer/runner"
-	"github.com/rules-tasting/rules_tasting/analyzer/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/runner"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/services/interval"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 	"github.com/spf13/cobra"
 )
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
 // workerFlag makes tasting a persistent worker of Bazel: it then answers requests

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/clangtest"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/clangtest"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 )
 

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/evaluate"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/tools/evaluate"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rules-tasting/rules_tasting/analyzer/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 )
 

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
-	"github.com/rules-tasting/rules_tasting/analyzer/report"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 )
 

@@ -18,9 +18,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/bazel"
-	"github.com/rules-tasting/rules_tasting/analyzer/evaluate"
-	"github.com/rules-tasting/rules_tasting/analyzer/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/tools/evaluate"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 )
 
 // Options say what is recorded, and how.

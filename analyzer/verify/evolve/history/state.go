@@ -23,8 +23,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/stamp"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/wholefile"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/stamp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 )
 
 // Format is the version of the files of revisions.

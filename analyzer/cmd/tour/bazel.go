@@ -1,0 +1,311 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/cputime"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
+)
+
+// A verdict is how the outcome of a test came about.
+type verdict string
+
+const (
+	executed verdict = "executed" // its program was run
+	replayed verdict = "replayed" // Bazel started it, and it printed its record
+	cached   verdict = "cached"   // Bazel answered without starting it
+)
+
+// A result is what one invocation of Bazel reported of one test.
+type result struct {
+	verdict verdict
+	passed  bool
+}
+
+// A bazel runs Bazel in scratch workspaces.
+type bazel struct {
+	program string
+	scratch string   // directory for outputs
+	flags   []string // of every test command
+	log     io.Writer
+	meters  map[checkout]*cputime.Meter
+}
+
+// meter returns that of the workspace's Bazel.
+func (b *bazel) meter(workspace checkout) *cputime.Meter {
+	m := b.meters[workspace]
+	if m == nil {
+		m = cputime.NewMeter(fmt.Sprintf("tasting-tour-%d-%d", os.Getpid(), len(b.meters)), b.outputBase(workspace))
+		b.meters[workspace] = m
+	}
+	return m
+}
+
+// outputBase returns the directory of the workspace's Bazel. What Bazel has
+// downloaded is shared with the user's other workspaces, what it has built isn't.
+func (b *bazel) outputBase(workspace checkout) string {
+	return filepath.Join(b.scratch, "bazel-"+filepath.Base(string(workspace)))
+}
+
+// command returns a Bazel command in a workspace.
+func (b *bazel) command(ctx context.Context, workspace checkout, args ...string) *exec.Cmd {
+	return command(ctx, workspace, b.program, append([]string{"--output_base=" + b.outputBase(workspace)}, args...)...)
+}
+
+// command returns a command in a workspace, stripped of what the Bazel that
+// runs this program has put into the environment.
+func command(ctx context.Context, workspace checkout, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = string(workspace)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		return slices.ContainsFunc([]string{
+			"BAZEL_", "BUILD_", "GIT_", "JAVA_RUNFILES=", "PYTHON_RUNFILES=", "RUNFILES_", "TASTING_", "TEST_", "XML_OUTPUT_FILE=",
+		}, func(prefix string) bool { return strings.HasPrefix(kv, prefix) })
+	})
+	cmd.Env = append(cmd.Env, "TASTINGRC="+os.DevNull)
+	return cmd
+}
+
+// version returns what `bazel --version` prints.
+func (b *bazel) version(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, b.program, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("%s --version: %w", b.program, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// An outcome is what one command did.
+type outcome struct {
+	results  map[string]result
+	compiled int           // actions that compile a unit, in Bazel's count
+	took     time.Duration // wall time
+	cpu      time.Duration // of all processes, Bazel's server included
+}
+
+// build builds all of the workspace, with a disk cache.
+func (b *bazel) build(ctx context.Context, workspace checkout, cache string, flags ...string) (outcome, error) {
+	return b.run(ctx, workspace, slices.Concat(flags, []string{
+		// Later commands are without the cache: all outputs have to be here, lists
+		// of headers included.
+		"--disk_cache=" + cache, "--remote_download_outputs=all", "--noexperimental_inmemory_dotd_files",
+	}), func(flags []string) *exec.Cmd {
+		return b.command(ctx, workspace, slices.Concat([]string{"build", "//..."}, flags)...)
+	})
+}
+
+// test runs all tests of the workspace. A test that fails is no error.
+func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (outcome, error) {
+	return b.run(ctx, workspace, flags, func(flags []string) *exec.Cmd {
+		return b.command(ctx, workspace, slices.Concat([]string{"test", "//...", "--test_output=summary"}, flags)...)
+	})
+}
+
+// tastingTest returns test by tasting test: given is its command line but for
+// what there is to say about Bazel.
+func (b *bazel) tastingTest(given []string) func(ctx context.Context, workspace checkout, flags ...string) (outcome, error) {
+	return func(ctx context.Context, workspace checkout, flags ...string) (outcome, error) {
+		runs, err := os.MkdirTemp(b.scratch, "runs-")
+		if err != nil {
+			return outcome{}, err
+		}
+		defer os.RemoveAll(runs)
+		o, err := b.run(ctx, workspace, flags, func(flags []string) *exec.Cmd {
+			return command(ctx, workspace, given[0], slices.Concat(given[1:], []string{
+				"--bazel=" + b.program, "--bazel_startup=--output_base=" + b.outputBase(workspace), "--runs_dir=" + runs, "--test_output=summary",
+			}, flags, []string{"--", "//..."})...)
+		})
+		if err != nil {
+			return outcome{}, err
+		}
+		damaged, err := report.ReadRuns(runs, o.add)
+		if err == nil && len(damaged) > 0 {
+			err = fmt.Errorf("%v", damaged)
+		}
+		return o, err
+	}
+}
+
+// add adds what only tasting test knows: what Bazel compiled in its other
+// invocations, and the tests that Bazel wasn't told to run.
+func (o *outcome) add(r *report.Run) {
+	o.compiled = r.Cost.Actions[compile]
+	for _, test := range r.Tests {
+		name := strings.TrimPrefix(test.Label, "//:")
+		if _, ran := o.results[name]; !ran && test.Verdict == report.Hit && test.Status == "PASSED" {
+			o.results[name] = result{replayed, true}
+		}
+	}
+}
+
+// run runs a command that starts Bazel, with flags that all have.
+func (b *bazel) run(ctx context.Context, workspace checkout, flags []string, start func(flags []string) *exec.Cmd) (outcome, error) {
+	events, err := os.CreateTemp(b.scratch, "events-*.json")
+	if err != nil {
+		return outcome{}, err
+	}
+	defer os.Remove(events.Name())
+	defer events.Close()
+
+	cmd := start(slices.Concat([]string{
+		"--keep_going", "--build_event_json_file=" + events.Name(),
+		// The reader sees a table, and the log whatever goes wrong.
+		"--color=no", "--curses=no", "--noshow_progress",
+		// No links to where Bazel works: these are nobody's workspaces.
+		"--symlink_prefix=/",
+		// Nobody else's results: a cache in the user's settings would count as ours.
+		"--remote_cache=", "--disk_cache=",
+	}, flags, b.flags))
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	begin := time.Now()
+	cpu, err := b.meter(workspace).Run(cmd)
+	took := time.Since(begin)
+	fmt.Fprintf(b.log, "%s$ %s\n%s\n", workspace, strings.Join(cmd.Args, " "), output.Bytes())
+
+	const testsFailed = 3 // Bazel's exit code if all was built and some test failed
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == testsFailed {
+		err = nil
+	}
+	if err != nil {
+		return outcome{}, fmt.Errorf("%s in %s: %w\n%s", cmd, workspace, err, output.Bytes())
+	}
+	results, compiled, err := readResults(events)
+	if err != nil {
+		return outcome{}, fmt.Errorf("build events of %s in %s: %w", cmd, workspace, err)
+	}
+	return outcome{results, compiled, took, cpu}, nil
+}
+
+// shutdown ends the Bazel server of the workspace.
+func (b *bazel) shutdown(workspace checkout) error {
+	if out, err := b.command(context.Background(), workspace, "shutdown").CombinedOutput(); err != nil {
+		return fmt.Errorf("bazel shutdown in %s: %w\n%s", workspace, err, out)
+	}
+	// A group with processes that still end is left to the system.
+	_ = b.meter(workspace).Close()
+	return nil
+}
+
+// event is the part of Bazel's build event protocol, in JSON, that tells about
+// tests (build_event_stream.proto).
+type event struct {
+	ID struct {
+		TestResult *struct {
+			Label        string
+			Run, Attempt int
+		}
+	}
+	TestResult struct {
+		Status        string
+		CachedLocally bool
+		ExecutionInfo struct {
+			CachedRemotely bool
+		}
+		TestActionOutput []struct {
+			Name string
+			URI  string
+		}
+	}
+	BuildMetrics struct {
+		ActionSummary struct {
+			ActionData []struct {
+				Mnemonic        string
+				ActionsExecuted int `json:",string"`
+			}
+		}
+	}
+}
+
+// compile is Bazel's name of actions that compile a unit.
+const compile = "CppCompile"
+
+// readResults reads the results of tests, by their names without "//:", and how
+// many units were compiled, from a file of build events. The shards of a test
+// are one: executed if one of them was, passed if all have.
+func readResults(events io.Reader) (results map[string]result, compiled int, err error) {
+	results = make(map[string]result)
+	d := json.NewDecoder(bufio.NewReader(events))
+	for {
+		var e event
+		if err := d.Decode(&e); err == io.EOF {
+			return results, compiled, nil
+		} else if err != nil {
+			return nil, 0, err
+		}
+		for _, actions := range e.BuildMetrics.ActionSummary.ActionData {
+			if actions.Mnemonic == compile {
+				compiled += actions.ActionsExecuted
+			}
+		}
+		if e.ID.TestResult == nil {
+			continue
+		}
+		name := strings.TrimPrefix(e.ID.TestResult.Label, "//:")
+		if e.ID.TestResult.Run > 1 || e.ID.TestResult.Attempt > 1 {
+			return nil, 0, fmt.Errorf("test %s: run more than once, which the tour doesn't count", name)
+		}
+		r := result{verdict: executed, passed: e.TestResult.Status == "PASSED"}
+		if e.TestResult.CachedLocally || e.TestResult.ExecutionInfo.CachedRemotely {
+			r.verdict = cached
+		} else {
+			for _, output := range e.TestResult.TestActionOutput {
+				if output.Name != "test.log" {
+					continue
+				}
+				is, err := isReplay(output.URI)
+				if err != nil {
+					return nil, 0, fmt.Errorf("test %s: %w", name, err)
+				}
+				if is {
+					r.verdict = replayed
+				}
+			}
+		}
+		if other, sharded := results[name]; sharded {
+			if other.verdict != r.verdict {
+				r.verdict = executed
+			}
+			r.passed = r.passed && other.passed
+		}
+		results[name] = r
+	}
+}
+
+// isReplay tells whether the test log at uri says that it is a replay.
+func isReplay(uri string) (bool, error) {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "file" {
+		return false, fmt.Errorf("test log %s: want a file:// address", uri)
+	}
+	log, err := os.ReadFile(filepath.FromSlash(u.Path))
+	if err != nil {
+		return false, err
+	}
+	for line := range bytes.Lines(log) {
+		if bytes.HasPrefix(line, []byte(replayNotice)) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// replayNotice begins the line of a test log that says that the log is a replay
+// (analyzer/internal/run/runner).
+const replayNotice = "tasting: replayed result of fingerprint "

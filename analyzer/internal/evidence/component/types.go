@@ -1,0 +1,157 @@
+package component
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/token"
+)
+
+// depth says how much of a type a use of it depends on.
+type depth uint8
+
+const (
+	// name: only which type it is. A pointer that is copied, compared or
+	// passed on doesn't depend on the layout of what it points to.
+	name depth = iota
+	// value: size, layout and attributes, of the type itself and what it
+	// contains, but not of what it points to.
+	value
+	// pointee: value, and the value of what a pointer of that type points to
+	// (arithmetic, dereferences, casts).
+	pointee
+)
+
+// typeText is a parsed type string: its canonical tokens, in which every name
+// of a declared type is replaced by a reference.
+type typeText struct {
+	// literal holds the tokens; a name is replaced by "\x00".
+	literal string
+	names   []typeName
+	// pointer is true if the type has a pointer or function in it, so that its
+	// names aren't part of its own layout.
+	pointer bool
+	// doubt says what the string hides: a variable bound, typeof.
+	doubt string
+}
+
+type typeName struct {
+	tag  bool   // struct, union or enum NAME
+	name string // or the LINE:COLUMN of an unnamed one, with anon set
+	anon bool
+}
+
+// typeWords are the words of a type string that name no declared type. A word
+// that is neither isn't plain.
+var typeWords = words.Set(`void char short int long float double signed unsigned _Bool bool _Complex const volatile restrict
+	__restrict _Atomic __int128 _BitInt __float128 __attribute__ noreturn static`)
+
+// languageWords are words that clang prints in types, in some dialect of C or
+// C++. A type that is declared by such a name could be taken for something else.
+var languageWords = words.Set(`bool true false nullptr nullptr_t noreturn auto typeof typeof_unqual decltype char8_t char16_t char32_t half cdecl stdcall fastcall
+	thiscall vectorcall pascal regparm regcall ms_abi sysv_abi pcs vector pixel unnamed anonymous lambda address_space constexpr static_assert
+	thread_local alignas alignof class template typename namespace operator this virtual explicit mutable friend export concept requires
+	co_await co_return co_yield asm inline restrict vector_size ext_vector_type preserve_most preserve_all preserve_none aarch64_vector_pcs
+	sampler_t event_t queue_t reserve_id_t image1d_t image2d_t image3d_t`)
+
+var (
+	typeCacheMu sync.Mutex
+	typeCache   = map[string]*typeText{}
+)
+
+// parseType parses a type string. Results are cached: the strings of one dump
+// repeat a lot.
+func parseType(s string) *typeText {
+	typeCacheMu.Lock()
+	defer typeCacheMu.Unlock()
+	if t, ok := typeCache[s]; ok {
+		return t
+	}
+	if len(typeCache) > 1<<14 {
+		typeCache = map[string]*typeText{}
+	}
+	t := parseTypeText(s)
+	typeCache[strings.Clone(s)] = t
+	return t
+}
+
+func parseTypeText(s string) *typeText {
+	t := &typeText{}
+	if strings.HasPrefix(s, "<") { // <builtin fn type>, <overloaded function type>
+		t.literal = s
+		return t
+	}
+	var lit strings.Builder
+	b := []byte(s)
+	lex := token.New(b, 0)
+	var toks []string
+	var kinds []token.Kind
+	for {
+		tok := lex.Next()
+		if tok.Kind == token.EOF {
+			break
+		}
+		toks = append(toks, s[tok.Off:tok.End])
+		kinds = append(kinds, tok.Kind)
+	}
+	at := func(i int) string {
+		if i >= 0 && i < len(toks) {
+			return toks[i]
+		}
+		return ""
+	}
+	tag := false
+	for i := 0; i < len(toks); i++ {
+		w := toks[i]
+		switch {
+		case w == "struct" || w == "union" || w == "enum":
+			tag = true
+			lit.WriteString(w + " ")
+			continue
+		case kinds[i] == token.Ident && (w == "typeof" || w == "__typeof__" || w == "__typeof" || w == "typeof_unqual" || w == "__typeof_unqual__"):
+			t.doubt = "typeof"
+			lit.WriteString(w + " ")
+		case w == "(" && (at(i+1) == "unnamed" || at(i+1) == "anonymous"):
+			// (unnamed struct at FILE:LINE:COLUMN)
+			j := i
+			for j < len(toks) && toks[j] != ")" {
+				j++
+			}
+			if j >= i+6 {
+				t.names = append(t.names, typeName{tag: true, anon: true, name: toks[j-3] + ":" + toks[j-1]})
+				lit.WriteString("\x00")
+			} else {
+				t.doubt = "type " + s
+			}
+			i = j
+		case kinds[i] == token.Ident && at(i+1) == "::":
+			// Where an anonymous one is a member: that says no more than its place.
+			i++
+			continue
+		case kinds[i] == token.Ident && (tag || !typeWords[w]):
+			t.names = append(t.names, typeName{tag: tag, name: w})
+			lit.WriteString("\x00")
+		case w == "[":
+			j := i + 1
+			for j < len(toks) && (kinds[j] == token.Number || toks[j] == "*" || toks[j] == "static" || toks[j] == "const" || toks[j] == "restrict" || toks[j] == "volatile") {
+				j++
+			}
+			if at(j) != "]" {
+				t.doubt = "array with a variable bound"
+			}
+			for ; i < j && i < len(toks); i++ {
+				lit.WriteString(toks[i] + " ")
+			}
+			i--
+		default:
+			if w == "*" || w == "^" {
+				t.pointer = true
+			}
+			lit.WriteString(w + " ")
+		}
+		tag = false
+	}
+	t.literal = lit.String()
+	return t
+}

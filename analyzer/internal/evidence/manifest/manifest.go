@@ -1,0 +1,436 @@
+// Package manifest is the contract between analysis and composition: what one
+// translation unit, object file, archive or shared library contributes to the
+// fingerprints of the tests that link it.
+//
+// A manifest lists components (functions, variables, asm blocks, sections,
+// whole files). Each has a local hash, which covers everything in its own
+// definition that can influence the code or data emitted for it, and links,
+// which name every component that it references (TASTING, section 2.2). The
+// composition side resolves the links across all manifests of a test and
+// needs nothing else: no source, no compiler, no path.
+//
+// The format is a versioned protocol buffer (manifest.proto). A manifest is
+// deterministic: same inputs give the same bytes, whatever the checkout's
+// path, the machine or the number of CPUs.
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// Format is the version of the manifest format and of every rule that decides
+// what enters a hash. It is raised whenever a hash could change meaning.
+//
+//	1: first version.
+//	2: definitions with binding and visibility instead of aliases, units, COMDAT
+//	   groups; a link to an own component leads to that one only.
+//	3: components that name local functions, and tell how much thread-local storage
+//	   there is.
+//	4: how objects use undefined symbols, and which symbols are thread-local; empty
+//	   sections of linker sets and initialisers; jump tables that an array may be
+//	   referred to through.
+//	5: what linkers may choke on; references to thread-local variables aren't direct
+//	   unless they are at a fixed distance.
+//	6: how large units are; symbols that only the linker has a place for; entries of unwind
+//	   tables that linkers don't follow.
+//	7: the order of sections that belong to others; a function's type in front of it is a part
+//	   of it; more of C isn't plain.
+//	8: attributes of C with all of their declaration.
+//	9: flags and words of C that are known to be plain, and no others.
+//	10: what begins up to 4 KiB behind a place that code refers to; sections that aren't
+//	    loaded; significant addresses.
+//	11: no functions are said to be indistinguishable from their copies: return addresses tell.
+//	12: sections named as compilers for other machines name them, or after no variable of theirs, are
+//	    people's; strings behind a label of assembly; other names of what asks for loaded files.
+//	13: which functions are entered at their beginning only (no hash has it); jumps into the middle of functions
+//	    elsewhere, and sizes of symbols, refer to anything.
+//	14: all names of such functions, and those of their pieces (no hash has them).
+//	15: the order of components in memory, and what orders them by their addresses or reads its
+//	    own program.
+const Format = 15
+
+// Uses of a symbol that an object doesn't define, in Reference.Uses.
+const (
+	// UseDirect: its address, or the distance to it, is in the code or data. Of what
+	// a library defines, the executable then has a copy, or a stub in its place.
+	UseDirect = 1 << iota
+	// UseBound: it has to be bound when the file is loaded, unlike a mere call.
+	UseBound
+	// UseThreadLocal: as a thread-local variable.
+	UseThreadLocal
+)
+
+// Names of local components that no reference reaches: all but the last three count
+// only if something that is reached can see what they hold. In an archive a number
+// follows.
+const (
+	// DebugLines: what only readers of debug information see.
+	DebugLines = "(debug lines)"
+	// LocalNames: the same if there is none, the names of local functions in the
+	// symbol table.
+	LocalNames = "(local names)"
+	// ThreadStorage: how much thread-local storage an object has. The stacks of
+	// threads are smaller by that.
+	ThreadStorage = "(thread-local storage)"
+	// FixedPlace: code or data that only an executable can have that is loaded where
+	// its linker put it.
+	FixedPlace = "(for a fixed place)"
+	// Executable: code that no shared library can have.
+	Executable = "(for executables)"
+	// Large: so many bytes that a file with many such units may have none that code can
+	// refer to.
+	Large = "(large)"
+	// Resolver is the root of a function that a loader calls to find out what a symbol is
+	// (STT_GNU_IFUNC), for any reference.
+	Resolver = "resolver of a function"
+	// Unusual: sections and symbols with which a linker may make something else of the
+	// rest of a file, or nothing.
+	Unusual = "(unusual)"
+)
+
+// Kinds of what a program may order by its address, in Component.Place.
+const (
+	// PlaceTypes: a name of a type that libstdc++ compares by its address (it begins with '*').
+	PlaceTypes = 1 + iota
+	// PlaceOtherTypes: another name of a type. libc++ compares all by their addresses.
+	PlaceOtherTypes
+	PlaceVariables
+	PlaceFunctions
+	PlaceKinds // as many as there are, and 1
+)
+
+// Symbols that no linker knows: a component that refers to one asks something of the whole program.
+const (
+	// OwnProgram: it reads the file that it is in, or how that is loaded.
+	OwnProgram = "*program"
+	// OrderOfTypes and the like: it orders these by their addresses.
+	OrderOfTypes     = "*types"
+	OrderOfLiterals  = "*literals"
+	OrderOfVariables = "*variables"
+	OrderOfFunctions = "*functions"
+)
+
+// Magic starts every manifest file, so that a foreign or truncated file is
+// recognised before it is parsed.
+const Magic = "tasting-manifest\n"
+
+// AnySymbol in Manifest.Symbols says that the unit may refer to any symbol of
+// the test: what it names are not symbols.
+const AnySymbol = "*"
+
+var (
+	// ErrFormat says that a manifest was written by a newer analyzer.
+	ErrFormat = errors.New("manifest format is newer than this tasting; use the version of tasting that wrote it, or rebuild the manifest")
+	// ErrCorrupt says that a file is not a complete manifest.
+	ErrCorrupt = errors.New("not a tasting manifest")
+	errDamaged = fmt.Errorf("%w: it begins as one and is damaged or cut off; build it again", ErrCorrupt)
+)
+
+// Marshal validates m, puts it into canonical form (components sorted by
+// name, links renumbered) and returns its deterministic encoding.
+func Marshal(m *Manifest) ([]byte, error) {
+	m.Format = Format
+	canonicalize(m)
+	if err := Validate(m); err != nil {
+		return nil, err
+	}
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	out := append([]byte(Magic), protowire.AppendVarint(nil, uint64(len(body)))...)
+	return append(out, body...), nil
+}
+
+// Unmarshal reads what Marshal wrote. It returns ErrCorrupt or ErrFormat
+// (wrapped) for anything else.
+func Unmarshal(b []byte) (*Manifest, error) {
+	if len(b) < len(Magic) || string(b[:len(Magic)]) != Magic {
+		return nil, ErrCorrupt
+	}
+	b = b[len(Magic):]
+	n, k := protowire.ConsumeVarint(b)
+	if k < 0 || n != uint64(len(b)-k) {
+		return nil, errDamaged
+	}
+	m := &Manifest{}
+	if err := (proto.UnmarshalOptions{DiscardUnknown: false}).Unmarshal(b[k:], m); err != nil {
+		return nil, fmt.Errorf("%w (%v)", errDamaged, err)
+	}
+	if m.Format > Format {
+		return nil, fmt.Errorf("format %d: %w", m.Format, ErrFormat)
+	}
+	if err := Validate(m); err != nil {
+		return nil, fmt.Errorf("%w (%v)", errDamaged, err)
+	}
+	return m, nil
+}
+
+// Unknown returns why the outcome of tests that link the unit can't be known
+// from the manifest, or "".
+func (m *Manifest) Unknown() string {
+	for _, f := range m.Fallbacks {
+		if f.Rung == Rung_RUNG_UNSPECIFIED {
+			return f.Reason
+		}
+	}
+	return ""
+}
+
+// notPlain starts the reason of a unit without source evidence.
+const notPlain = "not plain C: "
+
+// NewNotPlain returns the manifest that only says that source isn't plain C, and
+// why: its evidence is its object file.
+func NewNotPlain(source, reason string) *Manifest {
+	return &Manifest{Rung: Rung_RUNG_OBJECT, Source: source, Units: []*Unit{{}}, Fallbacks: []*Fallback{NotPlainFallback(reason)}}
+}
+
+// NotPlainFallback is the step down of a unit whose object file is read because
+// its source isn't plain C.
+func NotPlainFallback(reason string) *Fallback {
+	return &Fallback{Reason: notPlain + strings.TrimPrefix(reason, notPlain), Rung: Rung_RUNG_OBJECT}
+}
+
+// NotPlain returns why m stands for no more than that its unit isn't plain C, or
+// "". The manifest of an object is exact about its units, even of an empty one.
+func (m *Manifest) NotPlain() string {
+	if m.Rung != Rung_RUNG_OBJECT || len(m.Components) > 0 || len(m.Units) != 1 || m.Units[0].Exact || len(m.Fallbacks) != 1 {
+		return ""
+	}
+	reason, ok := strings.CutPrefix(m.Fallbacks[0].Reason, notPlain)
+	if !ok {
+		return ""
+	}
+	return reason
+}
+
+// Validate checks the invariants that readers rely on.
+func Validate(m *Manifest) error {
+	if m.Format == 0 {
+		return errors.New("no format version")
+	}
+	if m.Rung == Rung_RUNG_UNSPECIFIED {
+		return errors.New("no rung")
+	}
+	if len(m.Units) == 0 {
+		return errors.New("no unit")
+	}
+	for i, c := range m.Components {
+		if i > 0 && m.Components[i-1].Name >= c.Name {
+			return fmt.Errorf("components are not sorted or %q is repeated", c.Name)
+		}
+		if c.Name == "" || len(c.LocalHash) != 16 || c.Kind == Kind_KIND_UNSPECIFIED || c.Linkage == Linkage_LINKAGE_UNSPECIFIED {
+			return fmt.Errorf("component %q is incomplete", c.Name)
+		}
+		if int(c.Unit) >= len(m.Units) {
+			return fmt.Errorf("component %q is in unit %d of %d", c.Name, c.Unit, len(m.Units))
+		}
+		if c.Linkage == Linkage_LINKAGE_LOCAL && len(c.Definitions) > 0 {
+			return fmt.Errorf("component %q is local and defines %s", c.Name, c.Definitions[0].Name)
+		}
+		for k, d := range c.Definitions {
+			if d.Name == "" || d.Binding == Binding_BINDING_UNSPECIFIED || k > 0 && c.Definitions[k-1].Name >= d.Name {
+				return fmt.Errorf("component %q has an incomplete or repeated definition %q", c.Name, d.Name)
+			}
+		}
+		for _, l := range c.Links {
+			if l%2 == 0 && int(l/2) >= len(m.Components) || l%2 == 1 && int(l/2) >= len(m.Symbols) {
+				return fmt.Errorf("component %q has a link out of range", c.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// canonicalize makes all strings UTF-8, sorts the components, drops symbols that nothing refers to,
+// sorts the rest and renumbers the links.
+func canonicalize(m *Manifest) {
+	m.Source, m.Clang, m.Compiler = text(m.Source), text(m.Clang), text(m.Compiler)
+	texts(m.Flags)
+	texts(m.Symbols)
+	for _, f := range m.Fallbacks {
+		f.Component, f.Reason = text(f.Component), text(f.Reason)
+	}
+	for _, c := range m.Components {
+		c.Name, c.Root, c.File = text(c.Name), text(c.Root), text(c.File)
+		c.Group = text(c.Group)
+		for _, d := range c.Definitions {
+			d.Name = text(d.Name)
+		}
+	}
+	for _, u := range m.Units {
+		u.Name = text(u.Name)
+		for _, r := range u.References {
+			r.Name = text(r.Name)
+		}
+	}
+	old := append([]*Component(nil), m.Components...)
+	pos := make(map[*Component]uint32, len(old))
+	sort.SliceStable(m.Components, func(i, j int) bool { return m.Components[i].Name < m.Components[j].Name })
+	for i, c := range m.Components {
+		pos[c] = uint32(i)
+	}
+	used := map[string]bool{}
+	for _, c := range old {
+		for _, l := range c.Links {
+			if l%2 == 1 && int(l/2) < len(m.Symbols) {
+				used[m.Symbols[l/2]] = true
+			}
+		}
+	}
+	syms := make([]string, 0, len(used))
+	for s := range used {
+		syms = append(syms, s)
+	}
+	sort.Strings(syms)
+	symPos := make(map[string]uint32, len(syms))
+	for i, s := range syms {
+		symPos[s] = uint32(i)
+	}
+	for _, c := range old {
+		seen := make(map[uint32]bool, len(c.Links))
+		links := c.Links[:0]
+		for _, l := range c.Links {
+			switch {
+			case l%2 == 0 && int(l/2) < len(old):
+				l = 2 * pos[old[l/2]]
+			case l%2 == 1 && int(l/2) < len(m.Symbols):
+				l = 2*symPos[m.Symbols[l/2]] + 1
+			}
+			if !seen[l] {
+				seen[l] = true
+				links = append(links, l)
+			}
+		}
+		c.Links = links
+		slices.SortStableFunc(c.Definitions, func(a, b *Definition) int { return strings.Compare(a.Name, b.Name) })
+	}
+	m.Symbols = syms
+	if len(syms) == 0 {
+		m.Symbols = nil
+	}
+	sort.SliceStable(m.Fallbacks, func(i, j int) bool {
+		a, b := m.Fallbacks[i], m.Fallbacks[j]
+		if a.Component != b.Component {
+			return a.Component < b.Component
+		}
+		return a.Reason < b.Reason
+	})
+}
+
+// text writes the bytes of s that aren't UTF-8 as \xNN: symbols, file names and
+// words of asm text can be anything, the strings of a protocol buffer can't.
+func text(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		} else {
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+func texts(list []string) {
+	for i, s := range list {
+		list[i] = text(s)
+	}
+}
+
+// DefinedNames returns the symbols by which other units can refer to c, sorted.
+func (c *Component) DefinedNames() []string {
+	var names []string
+	for _, d := range c.Definitions {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// Aliases returns the symbols that c defines beside that of its name, sorted.
+func (c *Component) Aliases() []string {
+	var names []string
+	for _, d := range c.Definitions {
+		if d.Name != c.Name {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}
+
+// Defines says whether c defines the symbol name.
+func (c *Component) Defines(name string) bool {
+	return slices.ContainsFunc(c.Definitions, func(d *Definition) bool { return d.Name == name })
+}
+
+// NewDefinitions returns definitions of names with one binding and default
+// visibility, sorted, without repetition.
+func NewDefinitions(b Binding, names ...string) []*Definition {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	var l []*Definition
+	for _, n := range names {
+		l = append(l, &Definition{Name: n, Binding: b})
+	}
+	return l
+}
+
+// LinkNames returns the names that c links to, in order, and for each whether
+// it is a component of m itself.
+func (m *Manifest) LinkNames(c *Component) (names []string, own []bool) {
+	for _, l := range c.Links {
+		if l%2 == 0 {
+			names, own = append(names, m.Components[l/2].Name), append(own, true)
+		} else {
+			names, own = append(names, m.Symbols[l/2]), append(own, false)
+		}
+	}
+	return names, own
+}
+
+// Read reads the manifest in the file path. Errors name the file.
+func Read(path string) (*Manifest, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := Unmarshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+// Write writes m to the file path: whole, or not at all.
+func Write(path string, m *Manifest) error {
+	b, err := Marshal(m)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := wholefile.Write(path, b, 0o644); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// EnumName is the name of a value of one of the format's enumerations, as people read it:
+// KIND_FUNCTION is "function".
+func EnumName(value fmt.Stringer) string {
+	_, name, _ := strings.Cut(value.String(), "_")
+	return strings.ToLower(name)
+}

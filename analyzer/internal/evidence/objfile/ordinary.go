@@ -1,0 +1,364 @@
+package objfile
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/symname"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+)
+
+// ordinary returns why an object isn't one as gcc and clang make them for x86-64, or "". It
+// is ordinary if each of its sections is, and each of its global symbols.
+func (r *reader) ordinary() string {
+	for k := range r.sections {
+		if why := r.ordinarySection(k); why != "" {
+			return fmt.Sprintf("section %s: %s", r.sections[k].name, why)
+		}
+	}
+	for i := range r.syms {
+		if why := r.ordinarySymbol(&r.syms[i]); why != "" {
+			return fmt.Sprintf("symbol %s: %s", symname.Printable(r.syms[i].name), why)
+		}
+	}
+	return ""
+}
+
+// ordinarySection returns why section k isn't ordinary, or "". An ordinary one has
+//
+//   - a type, flags and an alignment of those below,
+//   - if it is loaded, the name that compilers give to sections with these flags: a standard
+//     one, alone or with the name of what is in it (.text.hot.f, .rodata.str1.1), that of a
+//     note, unwind table or list of initialisers, or an identifier, whose bounds programs ask
+//     for (__start_NAME) and which is a root,
+//   - constants that linkers can merge one by one, if it is to be merged,
+//   - relocations of those below, thread-local variables found as the psABI says, and no
+//     references into what a linker may drop.
+//
+// If it isn't loaded, it is one that compilers make for debuggers and linkers. Whatever isn't
+// ordinary, a linker may lay out in another way, or refuse.
+func (r *reader) ordinarySection(k int) string {
+	s := &r.sections[k]
+	const known = elf.SHF_WRITE | elf.SHF_ALLOC | elf.SHF_EXECINSTR | elf.SHF_MERGE | elf.SHF_STRINGS | elf.SHF_INFO_LINK | elf.SHF_LINK_ORDER |
+		elf.SHF_GROUP | elf.SHF_TLS | elf.SHF_COMPRESSED | shfGNURetain | shfX86Large | shfExclude
+	switch {
+	case !slices.Contains(ordinaryTypes, s.typ):
+		return fmt.Sprintf("its type %#x isn't known", uint32(s.typ))
+	case s.flags&^known != 0:
+		return fmt.Sprintf("its flags %#x aren't known", uint64(s.flags&^known))
+	case s.align > 1<<12:
+		return fmt.Sprintf("it is aligned to %d bytes", s.align)
+	case s.flags&elf.SHF_ALLOC == 0:
+		if s.typ == elf.SHT_PROGBITS && s.size > 0 && !ownSection(s.name) {
+			return "it isn't loaded, and for no tool that is known"
+		}
+		return ""
+	case s.size == 0 && len(s.locals)+len(s.globals) == 0:
+		return ""
+	}
+	if why := r.ordinaryName(k); why != "" {
+		return why
+	}
+	for i := range s.relocs {
+		if rel := &s.relocs[i]; !slices.Contains(ordinaryRelocs, rel.typ) {
+			return fmt.Sprintf("it has a relocation of type %v", rel.typ)
+		} else if rel.addend > 1<<30 || rel.addend < -1<<30 {
+			if rel.typ == elf.R_X86_64_PC32 || rel.typ == elf.R_X86_64_PLT32 {
+				return "it has a relocation that may not fit"
+			}
+		} else if !isThreadLocal(s, rel) {
+			return "it finds thread-local variables in another way than the psABI says"
+		} else if why := r.ordinaryTarget(k, &r.syms[rel.sym]); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// ofModule matches COMDAT groups that only one object has: clang's address sanitizer makes one for each
+// local variable, with a hash of all exported names in its signature.
+var ofModule = lazyregexp.New(`\.[0-9a-f]{32}$`)
+
+// ordinaryTarget returns why section k may not refer to a symbol, or "". If a linker keeps the COMDAT group
+// of another object, it refuses references to local symbols of this one.
+func (r *reader) ordinaryTarget(k int, sym *symbol) string {
+	s := &r.sections[k]
+	if sym.sec <= 0 || !sym.local() || s.flags&elf.SHF_LINK_ORDER != 0 || r.isUnwind(k) || standardName(s.name) == ".gcc_except_table" {
+		return ""
+	}
+	if group := r.sections[sym.sec].comdat; group != "" && group != s.comdat && !ofModule.MatchString(group) {
+		return fmt.Sprintf("it refers to a local symbol of the section group %s, which a linker may drop", symname.Printable(group))
+	}
+	return ""
+}
+
+// ordinaryName returns why a loaded section has another name than compilers give it, or
+// can't be merged.
+func (r *reader) ordinaryName(k int) string {
+	s := &r.sections[k]
+	const access = elf.SHF_WRITE | elf.SHF_EXECINSTR | elf.SHF_TLS
+	flags, name := s.flags&access, standardName(s.name)
+	o, standard := standardSections[name]
+	switch {
+	case standard && s.size > 0 && (flags != o.flags || o.empty != (s.typ == elf.SHT_NOBITS)):
+		return "it has other flags than compilers give it"
+	case standard && !r.namedByCompiler(k):
+		return "compilers don't give it that name"
+	case standard:
+	case s.typ == elf.SHT_NOTE && strings.HasPrefix(s.name, ".note."), r.isUnwind(k):
+		if flags != 0 {
+			return "it has other flags than compilers give it"
+		}
+	case s.typ == elf.SHT_INIT_ARRAY || s.typ == elf.SHT_FINI_ARRAY || s.typ == elf.SHT_PREINIT_ARRAY:
+		if base, _, _ := strings.Cut(strings.TrimPrefix(s.name, "."), "."); flags != elf.SHF_WRITE || base != "init_array" && base != "fini_array" && base != "preinit_array" {
+			return "it has other flags than compilers give it"
+		}
+	case !isIdentifier(s.name):
+		return "its name isn't known"
+	case flags&elf.SHF_WRITE != 0 && flags&elf.SHF_EXECINSTR != 0:
+		return "it has code that can be written"
+	case s.flags&elf.SHF_LINK_ORDER != 0 && s.name != "asan_globals" && !strings.HasPrefix(s.name, "__sancov_"):
+		return "it is in the order of other sections"
+	}
+	if s.flags&elf.SHF_MERGE != 0 && s.entsize > 0 && (s.flags&elf.SHF_WRITE != 0 || s.size%s.entsize != 0 || r.scattered(k)) {
+		return "its constants can't be merged one by one"
+	}
+	return ""
+}
+
+// scattered reports whether linkers tear apart what symbols of section k name: each entry is merged
+// with an equal one, of whatever object, and what lies behind it isn't the next. (LLVM puts a
+// table called cst4 into the section that it has for constants of four bytes; and assembly may have
+// several strings behind a label.) So is a string without an end.
+func (r *reader) scattered(k int) bool {
+	s := &r.sections[k]
+	table := func(i int) bool {
+		sym := &r.syms[i]
+		if s.flags&elf.SHF_STRINGS == 0 {
+			return sym.size > s.entsize
+		}
+		if sym.typ() == elf.STT_NOTYPE && sym.size == 0 {
+			return !strings.HasPrefix(sym.name, ".L") // no compiler's
+		}
+		_, end, ok := entry(s.data, sym.value, s.entsize, true)
+		return !ok || sym.size > end-sym.value
+	}
+	if s.flags&elf.SHF_STRINGS != 0 && s.size > 0 {
+		if _, _, ok := entry(s.data, s.size-s.entsize, s.entsize, true); !ok {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.locals, table) || slices.ContainsFunc(s.globals, table)
+}
+
+// ordinarySymbol returns why a symbol isn't ordinary, or "". Linkers may refuse to make a
+// copy of what has no type or no bytes, and a number isn't in any section.
+func (r *reader) ordinarySymbol(s *symbol) string {
+	v := elf.ST_VISIBILITY(s.other)
+	switch {
+	case s.local() || s.name == "__gnu_lto_slim":
+	case s.sec == secAbsolute:
+		return "it is a number"
+	case s.sec == secCommon && s.reserved != elf.SHN_COMMON:
+		return "it is in a section that isn't known"
+	case v == elf.STV_HIDDEN || v == elf.STV_INTERNAL || s.sec <= 0:
+	case s.typ() == elf.STT_NOTYPE && r.sections[s.sec].loaded() && !r.sections[s.sec].code():
+		return "it is data without a type"
+	case s.typ() == elf.STT_OBJECT && s.size == 0:
+		return "it is data without bytes"
+	}
+	return ""
+}
+
+var ordinaryTypes = []elf.SectionType{
+	elf.SHT_NULL, elf.SHT_PROGBITS, elf.SHT_NOBITS, elf.SHT_SYMTAB, elf.SHT_SYMTAB_SHNDX, elf.SHT_STRTAB, elf.SHT_RELA, elf.SHT_NOTE, elf.SHT_GROUP,
+	elf.SHT_INIT_ARRAY, elf.SHT_FINI_ARRAY, elf.SHT_PREINIT_ARRAY, shtX86Unwind,
+	shtLLVMLinkerOptions, shtLLVMDependentLibs, shtLLVMAddrsig, shtLLVMCallGraph,
+}
+
+var ordinaryRelocs = []elf.R_X86_64{
+	elf.R_X86_64_NONE, elf.R_X86_64_64, elf.R_X86_64_PC32, elf.R_X86_64_PLT32, elf.R_X86_64_32, elf.R_X86_64_32S, elf.R_X86_64_PC64,
+	elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX,
+	elf.R_X86_64_TLSGD, elf.R_X86_64_TLSLD, elf.R_X86_64_DTPOFF32, elf.R_X86_64_DTPOFF64, elf.R_X86_64_GOTTPOFF, elf.R_X86_64_TPOFF32, elf.R_X86_64_TPOFF64,
+	elf.R_X86_64_GOTPC32_TLSDESC, elf.R_X86_64_TLSDESC_CALL,
+	// Of the medium and large code models.
+	elf.R_X86_64_GOTOFF64, elf.R_X86_64_GOTPC32, elf.R_X86_64_GOTPC64, elf.R_X86_64_GOT64, elf.R_X86_64_GOTPCREL64, elf.R_X86_64_PLTOFF64,
+}
+
+// standardSections are the names, or their beginnings up to a dot, that compilers give to
+// sections which count only if something refers to them, the flags that they give to these, and whether they
+// are without content.
+var standardSections = map[string]struct {
+	flags elf.SectionFlag
+	empty bool
+}{
+	".text": {flags: elf.SHF_EXECINSTR}, ".ltext": {flags: elf.SHF_EXECINSTR},
+	".rodata": {}, ".lrodata": {}, ".gcc_except_table": {},
+	".data": {flags: elf.SHF_WRITE}, ".ldata": {flags: elf.SHF_WRITE},
+	".data.rel": {flags: elf.SHF_WRITE}, ".data.rel.ro": {flags: elf.SHF_WRITE},
+	".bss": {elf.SHF_WRITE, true}, ".bss.rel.ro": {elf.SHF_WRITE, true}, ".lbss": {elf.SHF_WRITE, true},
+	".tdata": {flags: elf.SHF_WRITE | elf.SHF_TLS}, ".tbss": {elf.SHF_WRITE | elf.SHF_TLS, true},
+}
+
+// standardName returns the longest standard name that name belongs to, or "".
+func standardName(name string) string {
+	for at := len(name); at > 0; at = strings.LastIndexByte(name[:at], '.') {
+		if _, ok := standardSections[name[:at]]; ok {
+			return name[:at]
+		}
+	}
+	return ""
+}
+
+// kindsOfSections are words that compilers put behind a standard name, alone or in front of the
+// name of a function or variable.
+var kindsOfSections = map[string]map[string]bool{
+	".text": words.Set("startup exit unlikely hot unknown split"), ".ltext": words.Set("startup exit unlikely hot unknown split"),
+	".ldata": words.Set("rel ro local"), ".data.rel": words.Set("local"), ".data.rel.ro": words.Set("local"),
+}
+
+// namedByCompiler reports whether a compiler may have given section k its name, which begins with a
+// standard one. People give such names, too: linkers put all sections of one name in the order of
+// the link, between those that the first and the last file have to find the others by.
+func (r *reader) namedByCompiler(k int) bool {
+	s := &r.sections[k]
+	name := standardName(s.name)
+	rest := s.name[len(name):]
+	symbols := slices.Concat(s.globals, s.locals)
+	isObject := func(i int) bool { return r.syms[i].typ() == elf.STT_OBJECT }
+	if name == ".gcc_except_table" && slices.ContainsFunc(symbols, isObject) {
+		return false // somebody's variable
+	}
+	// A variable's section has its name, others that of the function that they are for.
+	variable := s.flags&elf.SHF_WRITE != 0 && !strings.HasPrefix(name, ".data.rel.ro") || rest != "" && slices.ContainsFunc(symbols, isObject)
+	isFor := func(name string) bool {
+		if !variable {
+			return r.defines(name)
+		}
+		return slices.ContainsFunc(symbols, func(i int) bool { return r.syms[i].name == name })
+	}
+	for rest != "" {
+		word := rest[1:]
+		merged := word
+		if s.flags&elf.SHF_MERGE != 0 {
+			merged = withoutMerged(word)
+		}
+		if merged == "" && (s.code() || word != "") || strings.HasPrefix(word, ".L") || isFor(word) || isFor(merged) {
+			return true
+		}
+		word, _, _ = strings.Cut(word, ".")
+		if !kindsOfSections[name][word] {
+			return false
+		}
+		rest = rest[1+len(word):]
+	}
+	return true
+}
+
+// withoutMerged returns a name without what compilers put behind the names of sections of literals
+// ("str1.8", "cst16").
+func withoutMerged(name string) string {
+	i := max(strings.LastIndex(name, "str"), strings.LastIndex(name, "cst"))
+	if i < 0 || i > 0 && name[i-1] != '.' || name[i+3:] == "" || strings.Trim(name[i+3:], ".0123456789") != "" {
+		return name
+	}
+	return name[:max(i-1, 0)]
+}
+
+// defines reports whether there is a symbol of that name in a section.
+func (r *reader) defines(name string) bool {
+	if r.defined == nil {
+		r.defined = map[string]bool{}
+		for i := range r.syms {
+			if r.syms[i].sec > 0 {
+				r.defined[r.syms[i].name] = true
+			}
+		}
+	}
+	return r.defined[name]
+}
+
+// ownSection reports whether a section that isn't loaded is one that compilers and
+// assemblers make for debuggers, linkers and themselves.
+func ownSection(name string) bool {
+	return name == ".comment" || name == ".note.GNU-stack" || name == ".gnu_debuglink" || slices.ContainsFunc([]string{".debug_", ".zdebug_", ".gnu.debuglto_", ".llvm", "__llvm_cov", ".stab", ".ctf", ".BTF", ".GCC.command.line", ".gdb_index", ".pseudo_probe"},
+		func(s string) bool { return strings.HasPrefix(name, s) })
+}
+
+// isThreadLocal reports whether a relocation is in an instruction of those by which compilers find
+// thread-local variables, which linkers replace by shorter ways, or for something else.
+func isThreadLocal(s *section, rel *reloc) bool {
+	var before [4]byte
+	n := min(rel.offset, 4)
+	if rel.offset+4 > uint64(len(s.data)) {
+		return s.data == nil
+	}
+	copy(before[4-n:], s.data[rel.offset-n:])
+	behind := func(l ...string) bool {
+		return slices.ContainsFunc(l, func(x string) bool { return bytes.HasPrefix(s.data[rel.offset+4:], []byte(x)) })
+	}
+	wide, op, relative := before[1]&^4 == 0x48, before[2], before[3]&0xc7 == 5
+	switch rel.typ {
+	case elf.R_X86_64_TLSGD:
+		return string(before[:]) == "\x66\x48\x8d\x3d" && behind("\x66\x66\x48\xe8", "\x66\x48\xff\x15")
+	case elf.R_X86_64_TLSLD:
+		return string(before[1:]) == "\x48\x8d\x3d" && behind("\xe8", "\x67\xe8", "\xff\x15")
+	case elf.R_X86_64_GOTTPOFF:
+		return wide && (op == 0x8b || op == 0x03) && relative
+	case elf.R_X86_64_GOTPC32_TLSDESC:
+		return wide && op == 0x8d && relative
+	}
+	return true
+}
+
+// whole is the object for a file that isn't ordinary: a root of its content that may refer to any symbol.
+func whole(b []byte, member, why string) (o *object, err error) {
+	defer recoverMalformed(&err)
+	f, err := elf.NewFile(bytes.NewReader(b))
+	if err != nil {
+		return nil, damaged(err)
+	}
+	if f.Type != elf.ET_REL {
+		return nil, fmt.Errorf("this is an ELF file of type %v: want a relocatable object", f.Type)
+	}
+	syms, err := f.Symbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return nil, damaged(err)
+	}
+	h := frame.New("tasting unit as a whole 1")
+	h.Bytes(b)
+	hash := h.Sum128()
+	c := &component{name: label(member, "(unit)"), root: "unit as a whole: " + why, links: []link{anything}, hash: hash}
+	note := &component{name: manifest.Unusual + " " + label(member, why), linkage: manifest.Linkage_LINKAGE_LOCAL, hash: hash}
+	o = &object{member: member, attributes: hash, sections: hash, content: frame.Buffer(b).Sum128(), literals: hash}
+	for _, s := range syms {
+		name := symname.Printable(s.Name)
+		if elf.ST_BIND(s.Info) == elf.STB_LOCAL || name == "" {
+			continue
+		}
+		if s.Section == elf.SHN_UNDEF {
+			x := reference(s.Info, s.Other, name)
+			x.Uses |= manifest.UseBound | manifest.UseDirect
+			o.references = append(o.references, x)
+		} else {
+			d := definition(s.Info, s.Other, name)
+			if s.Section == elf.SHN_COMMON {
+				d.Binding, d.Size = manifest.Binding_BINDING_COMMON, s.Size
+			}
+			c.definitions = append(c.definitions, d)
+		}
+		c.links = append(c.links, link{-1, name})
+	}
+	o.references, c.definitions = uniqueReferences(o.references), uniqueDefinitions(c.definitions)
+	c.linkage = linkage(c.definitions, false)
+	o.components = []*component{c, note}
+	o.fallbacks = []*manifest.Fallback{{Component: c.name, Reason: why, Rung: manifest.Rung_RUNG_CONTENT}}
+	return o, nil
+}

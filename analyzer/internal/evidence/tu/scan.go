@@ -1,0 +1,520 @@
+package tu
+
+import (
+	"bytes"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/token"
+)
+
+// Index is what Scan finds in the text of a unit.
+type Index struct {
+	decls []decl
+	// Labels are the symbols that asm labels give to declarations, Released the
+	// functions that attributes malloc name.
+	Labels, Released map[string]bool
+	// Aligned is the largest alignment that the text asks for in bytes, if that is more than any
+	// type has by itself.
+	Aligned uint64
+}
+
+// decl is an external declaration: Text[begin:end].
+type decl struct {
+	begin, end int
+	// attributes are its attribute specifiers, but for those that only warn or keep from warnings.
+	attributes []attribute
+	doubt      string
+}
+
+// attribute is an attribute specifier, Text[begin:end]. A node of the syntax tree may say all that
+// it says, and of what.
+type attribute struct {
+	begin, end int
+	node       bool
+}
+
+// argument says what an attribute may have as arguments.
+type argument uint8
+
+const (
+	none     argument = 1 + iota // nothing
+	constant                     // literals, and sizes of built-in types
+	naming                       // words of its own as well
+	function                     // the function that releases what the declared one returns
+	doubtful                     // anything, but the meaning isn't known
+)
+
+// attributes are those that are plain. All of their declaration's text belongs to its hash, so
+// that it doesn't matter what they are written at. Those that are doubtful matter only where the
+// declaration is used.
+var attributes = func() map[string]argument {
+	m := map[string]argument{}
+	for a, names := range map[argument]string{
+		none: `nothrow leaf pure const malloc returns_nonnull noreturn always_inline noinline cold hot
+			packed unused fallthrough warn_unused_result may_alias`,
+		constant: `nonnull aligned alloc_size visibility sentinel deprecated format_arg nonstring`,
+		naming:   `format mode access fd_arg fd_arg_read fd_arg_write`,
+		doubtful: `transparent_union warning error weak alloc_align returns_twice`,
+	} {
+		for n := range words.Set(names) {
+			m[n] = a
+		}
+	}
+	return m
+}()
+
+// sizes are the words that constant arguments may have.
+var sizes = words.Set(`sizeof alignof _Alignof __alignof__ __alignof char short int long float double signed unsigned void __int128 _Bool bool`)
+
+// foreign are words whose meaning the syntax tree doesn't show, or shows wrongly:
+// for the text without its positions, for clang's idea of a type.
+var foreign = words.Set(`__builtin_LINE __builtin_FILE __builtin_FILE_NAME __builtin_COLUMN __builtin_FUNCTION __builtin_source_location __builtin_choose_expr
+	__builtin_types_compatible_p __TIME__ __DATE__ __TIMESTAMP__ _Pragma __pragma __declspec _Float16 __fp16 __bf16 __float80 __ibm128 _Decimal32
+	_Decimal64 _Decimal128 _Decimal64x __auto_type __embed __builtin_dump_struct __block __builtin_apply __builtin_apply_args __builtin_return
+	__builtin_has_attribute __builtin_counted_by_ref _Countof __label__ __tls_get_addr _Thread_local __thread thread_local constexpr`)
+
+// doubted are words that say more than the syntax tree does, or something else for each compiler.
+// They matter only where their declaration is used. What a compiler knows of a value depends on
+// what it has read, and on when it compiles what.
+var doubted = words.Set(`_Alignas alignas _Atomic _Complex __complex__ __complex _BitInt _Generic typeof __typeof__ __typeof typeof_unqual __typeof_unqual__ __typeof_unqual
+	__real__ __real __imag__ __imag __builtin_constant_p __builtin_object_size __builtin_dynamic_object_size`)
+
+// targeted are beginnings of builtins that a target may not have: the tree doesn't say so.
+var targeted = []string{"__builtin_ia32_", "__builtin_arm_", "__builtin_aarch64_", "__builtin_neon_", "__builtin_sve_", "__builtin_sme_", "__builtin_amdgcn_", "__nvvm_",
+	// These may become calls of functions that have other names.
+	"__builtin_elementwise_", "__builtin_reduce_"}
+
+// clock matches what a macro has made a literal of, which stands for a time.
+var clock = lazyregexp.New(`__(TIME|DATE|TIMESTAMP)__`)
+
+// operators are the characters that C's operators and brackets begin with.
+const operators = `[](){}.,;:?~!%^&*-+=|/<>`
+
+// charLiteral matches a literal of one character.
+var charLiteral = lazyregexp.New(`^(?:L|u8|u|U)?'(?:[^\\']|\\[abefnrtv'"?\\]|\\[0-7]{1,3}|\\x[0-9a-fA-F]+)'$`)
+
+// braced matches what only newer compilers know as one character.
+var braced = lazyregexp.New(`^[^"]*"(?:[^\\]|\\[^uxoN]|\\[uxoN][^{])*\\[uxoN]\{`)
+
+type scanner struct {
+	text   []byte
+	lex    *token.Lexer
+	x      *Index
+	decl   decl
+	prev   string // the last token: what it is, or which operator
+	before string // the last one that is in no attribute
+	// depth counts open braces, nested other open brackets.
+	depth, nested int
+	open          []byte // the open brackets
+	enum          bool   // behind the keyword, or the name of one
+	started       bool   // the declaration has a token
+	assign        bool   // the declaration has an initialiser
+	body          bool   // the open brace at depth 0 began a function's body
+	// tag follows struct, union and enum: 1 behind the keyword, 2 behind an
+	// attribute, 3 behind the name then.
+	tag int
+}
+
+// Scan looks through the text of a unit for everything that isn't plain before
+// the syntax tree is there to say it, and indexes the attributes.
+func Scan(text []byte) (*Index, error) {
+	if !utf8.Valid(text) {
+		return nil, notPlain("text that isn't UTF-8")
+	}
+	if bytes.Contains(text, []byte("??")) {
+		return nil, notPlain("text that may have a trigraph")
+	}
+	s := &scanner{text: text, lex: token.New(text, 0), x: &Index{Labels: map[string]bool{}, Released: map[string]bool{}}}
+	for {
+		t := s.lex.Next()
+		if t.Kind == token.EOF {
+			break
+		}
+		if err := s.token(t); err != nil {
+			return nil, err
+		}
+	}
+	s.next(len(text))
+	return s.x, nil
+}
+
+// next ends an external declaration.
+func (s *scanner) next(end int) {
+	s.decl.end = end
+	s.x.decls = append(s.x.decls, s.decl)
+	s.decl = decl{begin: end}
+	s.assign, s.started = false, false
+}
+
+// visible matches the pragmas that make declarations visible, which is what they are anyway.
+// Compilers differ in what others act on.
+var visible = lazyregexp.New(`^#pragma GCC visibility (push ?\(default\)|pop)$`)
+
+func (s *scanner) token(t token.Token) error {
+	b := s.text[t.Off:t.End]
+	if s.tag == 3 && b[0] != '{' && b[0] != ':' {
+		return notPlain("attribute of a type that isn't defined there")
+	}
+	first := !s.started
+	s.started = true
+	switch t.Kind {
+	case token.Pragma:
+		if s.started = !first; first && visible.Match(b) {
+			return nil
+		}
+		return notPlain("directive %s", b)
+	case token.Marker:
+		return notPlain("line marker")
+	case token.String:
+		if i := bytes.IndexByte(b, '"'); i > 0 && b[i-1] == 'R' {
+			return notPlain("raw string")
+		}
+		if clock.Match(b) {
+			return notPlain("time as text")
+		}
+		if bytes.Contains(b, []byte("/proc")) {
+			return notPlain("name of a file that may tell how the program is made")
+		}
+		if bytes.IndexByte(b, '{') > 0 && braced.Match(b) {
+			return notPlain("escape in braces")
+		}
+		s.prev, s.tag = "string", 0
+	case token.Char:
+		if !charLiteral.Match(b) {
+			return notPlain("character literal %s", b)
+		}
+		s.prev, s.tag = "character", 0
+	case token.Number:
+		s.prev, s.tag = "number", 0
+	case token.Ident:
+		return s.word(t, b)
+	case token.Punct:
+		return s.punct(t, string(b))
+	}
+	return nil
+}
+
+func (s *scanner) punct(t token.Token, p string) error {
+	s.tag = 0
+	s.inner(p)
+	if strings.IndexByte(operators, p[0]) < 0 {
+		return notPlain("character %q", p)
+	}
+	switch p {
+	case "<:", ":>", "<%", "%>", "%:", "%:%:", "::", ".*", "->*", "<=>":
+		return notPlain("operator %s", p)
+	case "...":
+		// The tree has the value once for each element, and compilers evaluate it
+		// once, or make one compound literal of it.
+		if n := len(s.open); n > 0 && s.open[n-1] == '[' {
+			return notPlain("range designator")
+		}
+	case "[":
+		if t.End < len(s.text) && s.text[t.End] == '[' {
+			return notPlain("attribute in brackets")
+		}
+		s.nested++
+	case "(":
+		s.nested++
+	case ")", "]":
+		s.nested--
+	case "{":
+		if s.depth == 0 {
+			head := s.prev
+			if head == "attribute" {
+				head = s.before
+			}
+			s.body = !s.assign && head == ")" || head == ";" || head == ""
+		}
+		s.depth++
+	case "}":
+		s.depth--
+		if s.depth == 0 && s.body {
+			s.next(t.End)
+			p = ""
+		}
+	case "=":
+		s.assign = s.assign || s.depth == 0
+	case ";":
+		if s.depth == 0 {
+			s.next(t.End)
+		}
+	}
+	if s.depth < 0 || s.nested < 0 {
+		return notPlain("brackets that don't match")
+	}
+	s.prev = p
+	return nil
+}
+
+// inner doubts a declaration that defines a type inside of parentheses, as a
+// parameter's or an operand's: the syntax tree doesn't have its members.
+func (s *scanner) inner(p string) {
+	n := len(s.open)
+	if n > 0 && s.open[n-1] != '{' && (p == "{" && s.prev != "(" && s.prev != ")" || p == ":" && s.enum) {
+		s.decl.doubt = "type that is defined in parentheses"
+	}
+	s.enum = false
+	switch p {
+	case "(", "[", "{":
+		s.open = append(s.open, p[0])
+	case ")", "]", "}":
+		s.open = s.open[:max(n-1, 0)]
+	}
+}
+
+func (s *scanner) word(t token.Token, w []byte) error {
+	for _, c := range w {
+		if c == '$' || c >= 0x80 {
+			return notPlain("name %s", w)
+		}
+	}
+	switch string(w) {
+	case "__attribute__", "__attribute":
+		return s.attribute(t.Off)
+	case "_Noreturn":
+		s.add(t.Off, t.End)
+		return nil
+	case "asm", "__asm__", "__asm":
+		return s.label()
+	case "struct", "union", "enum":
+		s.prev, s.tag, s.enum = "word", 1, w[0] == 'e'
+		return nil
+	}
+	if foreignWord(string(w)) {
+		return notPlain("%s", w)
+	}
+	if doubted[string(w)] {
+		s.decl.doubt = string(w)
+	}
+	if s.tag == 2 {
+		s.tag = 3
+	} else {
+		s.tag = 0
+	}
+	s.prev = "word"
+	return nil
+}
+
+func foreignWord(w string) bool {
+	return foreign[w] || slices.ContainsFunc(targeted, func(p string) bool { return strings.HasPrefix(w, p) })
+}
+
+// add notes the attribute s.text[begin:end].
+func (s *scanner) add(begin, end int) {
+	if !silent.Match(s.text[begin:end]) {
+		s.decl.attributes = append(s.decl.attributes, attribute{begin, end, len(s.open) == 0 && nodes.Match(s.text[begin:end])})
+	}
+	if s.tag == 1 || s.tag == 2 {
+		s.tag = 2
+	} else {
+		s.tag = 0
+	}
+	s.attributed()
+}
+
+// attributed notes that the last token is an attribute's.
+func (s *scanner) attributed() {
+	if s.prev != "attribute" {
+		s.before = s.prev
+	}
+	s.prev = "attribute"
+}
+
+// group reads a group in parentheses, and returns what is in them and its end.
+func (s *scanner) group() (inner []string, end int, err error) {
+	depth := 0
+	for {
+		t := s.lex.Next()
+		w := string(s.text[t.Off:t.End])
+		switch {
+		case t.Kind == token.EOF || t.Kind == token.Pragma, depth == 0 && w != "(":
+			return nil, 0, notPlain("no parentheses behind a word that has them")
+		case t.Kind == token.Punct && (w == "(" || w == "[" || w == "{"):
+			depth++
+		case t.Kind == token.Punct && (w == ")" || w == "]" || w == "}"):
+			depth--
+		}
+		if depth == 0 {
+			return inner[1:], t.End, nil
+		}
+		inner = append(inner, w)
+	}
+}
+
+// constants reports whether words are literals, operators and sizes of built-in
+// types.
+func constants(args []string) bool {
+	return !slices.ContainsFunc(args, func(a string) bool { return token.IsIdentStart(a[0]) && !strings.HasSuffix(a, `"`) && !sizes[a] })
+}
+
+// small tells whether an alignment can't be that of many bytes, which move what code
+// has to reach: a small number, or that of a built-in type.
+func (s *scanner) small(args []string) bool {
+	operands := 0
+	for i, a := range args {
+		switch {
+		case token.IsDigit(a[0]):
+			n, err := strconv.ParseUint(strings.TrimRight(a, "uUlL"), 0, 64)
+			if operands++; err != nil || n > 1<<8 {
+				return false
+			}
+			s.x.Aligned = max(s.x.Aligned, n)
+		case a == "(" || a == ")" || i > 0 && sizes[args[i-1]] && sizes[a]:
+		case sizes[a]:
+			operands++
+		default:
+			return false
+		}
+	}
+	return operands < 3 // sizeof and its type
+}
+
+// attribute reads an attribute specifier that begins at off, behind its keyword.
+func (s *scanner) attribute(off int) error {
+	for range 2 {
+		if t := s.lex.Next(); string(s.text[t.Off:t.End]) != "(" {
+			return notPlain("attribute without parentheses")
+		}
+	}
+	var name string
+	check := func(args []string, written bool) error {
+		if name == "" {
+			return nil
+		}
+		n := name
+		if len(n) > 4 && strings.HasPrefix(n, "__") && strings.HasSuffix(n, "__") {
+			n = n[2 : len(n)-2]
+		}
+		name = ""
+		if n == "malloc" && written {
+			if i := slices.Index(args, ","); i >= 0 {
+				args = append(args[:i:i], args[i+1:]...)
+			}
+			if len(args) == 0 || !constants(args[1:]) {
+				return notPlain("attribute malloc with other arguments than a function")
+			}
+			s.x.Released[args[0]] = true
+			return nil
+		}
+		switch a := attributes[n]; {
+		case n == "aligned" && !s.small(args):
+			return notPlain("attribute aligned of many bytes")
+		case a == none && !written, a == constant && constants(args), a == naming:
+		case a == doubtful:
+			s.decl.doubt = "attribute " + n
+		default:
+			return notPlain("attribute %s", n)
+		}
+		return nil
+	}
+	for {
+		t := s.lex.Next()
+		w := string(s.text[t.Off:t.End])
+		switch {
+		case t.Kind == token.Ident && name == "":
+			name = w
+		case w == "(" && name != "":
+			s.lex.Back(t)
+			args, _, err := s.group()
+			if err != nil {
+				return err
+			}
+			if i := slices.IndexFunc(args, foreignWord); i >= 0 {
+				return notPlain("%s", args[i])
+			}
+			if err := check(args, true); err != nil {
+				return err
+			}
+		case w == ",":
+			if err := check(nil, false); err != nil {
+				return err
+			}
+		case w == ")":
+			if err := check(nil, false); err != nil {
+				return err
+			}
+			last := s.lex.Next()
+			if string(s.text[last.Off:last.End]) != ")" {
+				return notPlain("attribute in an unknown form")
+			}
+			s.add(off, last.End)
+			return nil
+		default:
+			return notPlain("attribute in an unknown form")
+		}
+	}
+}
+
+var symbol = lazyregexp.New(`^("[A-Za-z0-9_]*")+$`)
+
+// label reads what follows the word asm. Only a declaration's symbol is plain.
+func (s *scanner) label() error {
+	if s.depth > 0 || s.nested > 0 || s.assign || s.prev != ")" && s.prev != "attribute" {
+		return notPlain("asm")
+	}
+	args, _, err := s.group()
+	joined := strings.Join(args, "")
+	name := strings.ReplaceAll(joined, `"`, "")
+	if err != nil || !symbol.MatchString(joined) || name == "" || token.IsDigit(name[0]) {
+		return notPlain("asm")
+	}
+	s.x.Labels[name] = true
+	s.attributed()
+	s.tag = 0
+	return nil
+}
+
+// Extent returns the offsets of all external declarations that have a part of
+// [begin, end), and why their meaning isn't known, or "".
+func (x *Index) Extent(begin, end int) (from, to int, doubt string) {
+	from, to = begin, end
+	i := sort.Search(len(x.decls), func(i int) bool { return x.decls[i].end > begin })
+	for ; i < len(x.decls) && x.decls[i].begin < max(end, begin+1); i++ {
+		d := &x.decls[i]
+		from, to = min(from, d.begin), max(to, d.end)
+		if doubt == "" {
+			doubt = d.doubt
+		}
+	}
+	return from, to, doubt
+}
+
+// Attributes returns the attributes of external declarations that begin in [begin, end); unless nodes
+// say all of them with those declarations up to end, so that it doesn't matter whose they are.
+func (x *Index) Attributes(text []byte, begin, end int) (declarations string, said bool) {
+	var out []byte
+	said = true
+	i := sort.Search(len(x.decls), func(i int) bool { return x.decls[i].end > begin })
+	for ; i < len(x.decls) && x.decls[i].begin < end; i++ {
+		d := &x.decls[i]
+		whole := false
+		for _, a := range d.attributes {
+			if a.begin >= begin && a.begin < end {
+				out = append(append(out, text[a.begin:a.end]...), '\n')
+				whole = whole || !a.node
+			}
+		}
+		if !whole {
+			continue
+		}
+		said = false
+		lex := token.New(text, d.begin)
+		for t := lex.Next(); t.Kind != token.EOF && t.Off < min(end, d.end); t = lex.Next() {
+			out = append(append(out, text[t.Off:t.End]...), '\n')
+		}
+	}
+	return string(out), said
+}
+
+// silent matches an attribute specifier that only warns or keeps from warnings.
+var silent = lazyregexp.New(`^__attribute(__)?\s*\(\s*\(\s*_*(unused|deprecated|warn_unused_result|fallthrough)_*\s*\)\s*\)$`)
+
+// nodes matches an attribute specifier of which a node of the syntax tree says all.
+var nodes = lazyregexp.New(`^(_Noreturn|__attribute(__)?\s*\(\s*\(\s*_*(noreturn|pure|const|nothrow|leaf|noinline|always_inline|cold|hot|returns_nonnull)_*\s*\)\s*\))$`)

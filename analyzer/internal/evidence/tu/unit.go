@@ -1,0 +1,309 @@
+package tu
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/token"
+)
+
+// unitMagic starts every .tu file; its number is raised with every change of
+// the format.
+const unitMagic = "tasting-tu 4\n"
+
+// ErrUnit says that a file is not a complete normalised translation unit.
+var (
+	ErrUnit    = errors.New("not a normalised translation unit of this version of tasting")
+	errDamaged = fmt.Errorf("%w: it begins as one and is damaged or cut off; preprocess again", ErrUnit)
+)
+
+// Unit is a normalised translation unit: what the compiler of the build
+// compiles, without anything that can't influence the generated code.
+type Unit struct {
+	// Source is the main file as named on the command line.
+	Source string `json:"source"`
+	// NotPlain is why the unit isn't plain. Then all that follows is empty.
+	NotPlain string `json:"not_plain,omitempty"`
+	// Compiler identifies the compiler of the build: version and target.
+	Compiler string `json:"compiler"`
+	// Clang is true if the compiler of the build is a clang.
+	Clang bool `json:"clang,omitempty"`
+	// Flags are those that can influence generated code, in order.
+	Flags []string `json:"flags"`
+	// Variants are the flags of further compilations of the same source (with
+	// and without -fPIC, say) that differ from Flags.
+	Variants [][]string `json:"variants,omitempty"`
+	// DumpFlags are the flags that clang needs to parse Text as the compiler
+	// of the build does.
+	DumpFlags []string `json:"dump_flags"`
+	// Files are the presumed names of the files that Text stems from.
+	Files []string `json:"files"`
+	// Segments map Text to Files: {offset, index into Files}, ascending.
+	Segments [][2]int `json:"segments"`
+	// Text holds the tokens and pragmas.
+	Text []byte `json:"-"`
+}
+
+// packPrelude declares what only gcc has built in, for clang.
+const packPrelude = `int __builtin_va_arg_pack(void);
+int __builtin_va_arg_pack_len(void);
+`
+
+const floatPrelude = `typedef float _Float32;
+typedef double _Float64;
+typedef double _Float32x;
+typedef long double _Float64x;
+typedef __float128 _Float128;
+`
+
+var gccFloats = map[string]bool{"_Float32": true, "_Float64": true, "_Float128": true, "_Float32x": true, "_Float64x": true}
+
+// Encode returns the bytes of a .tu file.
+func (u *Unit) Encode() ([]byte, error) {
+	h, err := json.Marshal(u)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s%d %d\n", unitMagic, len(h), len(u.Text))
+	b.Write(h)
+	b.WriteByte('\n')
+	b.Write(u.Text)
+	return b.Bytes(), nil
+}
+
+// DecodeUnit reads what Encode wrote, or returns ErrUnit, wrapped.
+func DecodeUnit(b []byte) (*Unit, error) {
+	rest, ok := bytes.CutPrefix(b, []byte(unitMagic))
+	if !ok {
+		return nil, ErrUnit
+	}
+	line, rest, ok := bytes.Cut(rest, []byte("\n"))
+	hs, ts, ok2 := strings.Cut(string(line), " ")
+	h, err1 := strconv.Atoi(hs)
+	t, err2 := strconv.Atoi(ts)
+	if !ok || !ok2 || err1 != nil || err2 != nil || h < 0 || t < 0 || h > len(rest) || len(rest) != h+1+t || rest[h] != '\n' {
+		return nil, errDamaged
+	}
+	u := &Unit{}
+	if err := json.Unmarshal(rest[:h], u); err != nil {
+		return nil, fmt.Errorf("%w (%v)", errDamaged, err)
+	}
+	for i, s := range u.Segments {
+		if s[0] < 0 || s[0] > t || s[1] < 0 || s[1] >= len(u.Files) || i > 0 && s[0] < u.Segments[i-1][0] {
+			return nil, fmt.Errorf("%w (segment %d)", errDamaged, i)
+		}
+	}
+	u.Text = rest[h+1:]
+	return u, nil
+}
+
+// ReadUnit reads the .tu file name.
+func ReadUnit(name string) (*Unit, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	u, err := DecodeUnit(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return u, nil
+}
+
+// FileAt returns the presumed name of the file that Text[off] stems from.
+func (u *Unit) FileAt(off int) string {
+	lo, hi := 0, len(u.Segments)
+	for lo < hi {
+		if mid := (lo + hi) / 2; u.Segments[mid][0] <= off {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo == 0 {
+		return ""
+	}
+	return u.Files[u.Segments[lo-1][1]]
+}
+
+// normalize lexes the output of a preprocessor (with line markers) into u's
+// Text, Files and Segments. It returns the names of all files that the markers
+// mention, in order of appearance, as spelled there.
+func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
+	out := make([]byte, 0, len(raw))
+	lex := token.New(raw, 0)
+	seen := map[string]bool{}
+	fileIdx := map[string]int{}
+	file, system := u.Source, false
+	var floats [2]bool // in the user's files and in the system's: are gcc's _FloatN types used?
+	pack := false
+	idx, lastSeg, atStart := -1, -1, true
+	var prev token.Token
+	for {
+		t := lex.Next()
+		if t.Kind == token.EOF {
+			break
+		}
+		text := raw[t.Off:t.End]
+		switch t.Kind {
+		case token.Marker:
+			if name, flags, ok := parseMarker(text); ok {
+				file, system, idx = name, slices.Contains(flags, "3"), -1
+				if !seen[name] {
+					seen[name] = true
+					read = append(read, name)
+				}
+			}
+			continue
+		case token.Pragma:
+			if diagnoses(text) {
+				continue
+			}
+			if !atStart {
+				out = append(out, '\n')
+				atStart = true
+			}
+		case token.Ident:
+			if text[0] == '_' && gcc {
+				if gccFloats[string(text)] {
+					floats[index(system)] = true
+				}
+				pack = pack || bytes.HasPrefix(text, []byte("__builtin_va_arg_pack"))
+			}
+		}
+		if !atStart && needsSpace(raw, prev, t) {
+			out = append(out, ' ')
+		}
+		if idx < 0 {
+			var ok bool
+			if idx, ok = fileIdx[file]; !ok {
+				idx = len(u.Files)
+				fileIdx[file] = idx
+				u.Files = append(u.Files, relative(file))
+			}
+		}
+		if idx != lastSeg {
+			u.Segments = append(u.Segments, [2]int{len(out), idx})
+			lastSeg = idx
+		}
+		if t.Kind == token.Pragma {
+			text = bytes.Join(bytes.Fields(text), []byte(" "))
+		}
+		out = append(out, text...)
+		atStart = false
+		if t.Kind == token.Pragma || t.Kind == token.Punct && len(text) == 1 && (text[0] == ';' || text[0] == '{' || text[0] == '}') {
+			out = append(out, '\n')
+			atStart = true
+		}
+		prev = t
+	}
+	// gcc's C has the _FloatN types built in, clang's hasn't. Where only
+	// declarations of system headers use them, names for the same
+	// representation do; elsewhere clang refuses the unit.
+	prelude := ""
+	if floats[index(true)] && !floats[index(false)] {
+		prelude = floatPrelude
+	}
+	if pack {
+		prelude += packPrelude
+	}
+	u.Text = append([]byte(prelude), out...)
+	for i := range u.Segments {
+		u.Segments[i][0] += len(prelude)
+	}
+	return read
+}
+
+func index(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// diagnostic lists the pragmas that only control messages.
+var diagnostic = []string{"GCC diagnostic", "clang diagnostic", "GCC system_header", "clang system_header", "once", "message", "region", "endregion", "mark"}
+
+// diagnoses reports whether a directive only controls messages. One that makes an
+// error of a warning decides whether there is an object.
+func diagnoses(line []byte) bool {
+	body, ok := strings.CutPrefix(strings.Join(strings.Fields(string(line[1:])), " ")+" ", "pragma ")
+	_, kind, _ := strings.Cut(body, " diagnostic ")
+	return ok && !strings.HasPrefix(kind, "error") && !strings.HasPrefix(kind, "fatal") && slices.ContainsFunc(diagnostic, func(d string) bool { return strings.HasPrefix(body, d) && !token.IsIdent(body[len(d)]) })
+}
+
+// relative returns name as it may enter a manifest: relative to the current
+// directory, or the base name alone if it lies elsewhere.
+func relative(name string) string {
+	if !filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	if wd, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(wd, name); err == nil && filepath.IsLocal(rel) {
+			return rel
+		}
+	}
+	return filepath.Base(name)
+}
+
+// needsSpace reports whether b must be kept apart from a: always, except
+// beside brackets, commas and semicolons, which never join with a neighbour.
+func needsSpace(raw []byte, a, b token.Token) bool {
+	free := func(t token.Token) bool {
+		if t.Kind != token.Punct || t.End-t.Off != 1 {
+			return false
+		}
+		switch raw[t.Off] {
+		case '(', ')', '{', '}', '[', ']', ',', ';':
+			return true
+		}
+		return false
+	}
+	return !free(a) && !free(b)
+}
+
+// parseMarker reads # LINE "FILE" FLAGS.
+func parseMarker(b []byte) (file string, flags []string, ok bool) {
+	s := strings.TrimLeft(string(b[1:]), " \t")
+	s = strings.TrimLeft(strings.TrimPrefix(s, "line"), " \t")
+	i := 0
+	for i < len(s) && token.IsDigit(s[i]) {
+		i++
+	}
+	s = strings.TrimLeft(s[i:], " \t")
+	if i == 0 || s == "" || s[0] != '"' {
+		return "", nil, false
+	}
+	var name strings.Builder
+	for j := 1; j < len(s); j++ {
+		switch s[j] {
+		case '"':
+			return name.String(), strings.Fields(s[j+1:]), true
+		case '\\':
+			j++
+			if j < len(s) {
+				if s[j] >= '0' && s[j] <= '7' { // octal, as both compilers print other bytes
+					v, n := 0, 0
+					for n < 3 && j < len(s) && s[j] >= '0' && s[j] <= '7' {
+						v, j, n = v*8+int(s[j]-'0'), j+1, n+1
+					}
+					j--
+					name.WriteByte(byte(v))
+				} else {
+					name.WriteByte(s[j])
+				}
+			}
+		default:
+			name.WriteByte(s[j])
+		}
+	}
+	return "", nil, false
+}

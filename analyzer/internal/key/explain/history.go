@@ -1,0 +1,252 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+)
+
+// HistoryFormat is the version of File.
+//
+// History:
+//
+//	1  first version
+const HistoryFormat = 1
+
+const (
+	// maxEntries is how many results of a test are remembered.
+	maxEntries = 20
+	// MaxClosure is the size in bytes of the largest closure that is recorded.
+	// A test of 120,000 components has 7 MB.
+	MaxClosure = 64 << 20
+	// maxFile bounds a history that is read.
+	maxFile = 1 << 20
+)
+
+// File is the history of a test.
+type File struct {
+	Format int    `json:"format"`
+	Label  string `json:"label"`
+	// Entries are sorted, newest first. Results with the same closure, such as
+	// those of the shards of a test, are one entry.
+	Entries []Entry `json:"entries"`
+}
+
+// Entry is a result that was recorded.
+type Entry struct {
+	Key     string    `json:"key"`     // of the result, in hex
+	Closure string    `json:"closure"` // SHA-256 of the recorded closure, in hex
+	Time    time.Time `json:"time"`
+	Host    string    `json:"host"`
+}
+
+func closureKey(key store.Key) store.Key {
+	b := frame.New("tasting closure 1")
+	b.Bytes(key[:])
+	return b.Sum()
+}
+
+func historyKey(label string) store.Key {
+	b := frame.New("tasting history 1")
+	b.String(label)
+	return b.Sum()
+}
+
+// Record remembers that the result under key was recorded for the test of a
+// label, in each of several stores where it can. Closure is what
+// fingerprint.RecordedClosure returned. The caller bounds the time by ctx; whatever the
+// error, no result is affected.
+func Record(ctx context.Context, s store.Store, label string, key store.Key, host string, at time.Time, closure []byte) error {
+	if len(closure) > MaxClosure {
+		return fmt.Errorf("the closure has more than %d bytes", MaxClosure)
+	}
+	at = at.UTC().Truncate(time.Second)
+	result := func(b []byte) *store.Result {
+		return &store.Result{Host: host, Start: at, End: at, Log: store.Content(b)}
+	}
+	sum := sha256.Sum256(closure)
+	e := Entry{Key: key.String(), Closure: hex.EncodeToString(sum[:]), Time: at, Host: host}
+	return store.Anywhere(s, func(s store.Store) error {
+		// The closure first: a history shouldn't name what isn't there.
+		if err := s.Set(ctx, closureKey(key), result(closure)); err != nil {
+			return err
+		}
+		f, err := read(ctx, s, label)
+		if err != nil && !store.IsMiss(err) {
+			return err
+		}
+		if err != nil {
+			f = &File{Format: HistoryFormat, Label: label}
+		}
+		f.Entries = slices.DeleteFunc(f.Entries, func(x Entry) bool { return x.Closure == e.Closure || x.Key == e.Key })
+		f.Entries = slices.Insert(f.Entries, 0, e)
+		f.Entries = f.Entries[:min(len(f.Entries), maxEntries)]
+		b, err := json.MarshalIndent(f, "", " ")
+		if err != nil {
+			return err
+		}
+		return s.Set(ctx, historyKey(label), result(append(b, '\n')))
+	})
+}
+
+// Read returns the history of the test of a label: of several stores, what any of them knows. If there is
+// none that can be used, store.IsMiss holds for the error.
+func Read(ctx context.Context, s store.Store, label string) (*File, error) {
+	all := &File{Format: HistoryFormat, Label: label}
+	if err := store.Anywhere(s, func(s store.Store) error {
+		f, err := read(ctx, s, label)
+		if err != nil {
+			return err
+		}
+		for _, e := range f.Entries {
+			if !slices.ContainsFunc(all.Entries, func(x Entry) bool { return x.Closure == e.Closure }) {
+				all.Entries = append(all.Entries, e)
+			}
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all.Entries, func(a, b Entry) int { return b.Time.Compare(a.Time) })
+	return all, nil
+}
+
+// read returns the history that one store has.
+func read(ctx context.Context, s store.Store, label string) (*File, error) {
+	b, err := content(ctx, s, historyKey(label), maxFile)
+	if err != nil {
+		return nil, err
+	}
+	f := new(File)
+	if err := json.Unmarshal(b, f); err != nil {
+		return nil, fmt.Errorf("%w: history of %s: %v", store.ErrCorrupt, label, err)
+	}
+	if f.Format != HistoryFormat || f.Label != label {
+		return nil, fmt.Errorf("%w: history of %s: it is of %s in format %d", store.ErrCorrupt, label, f.Label, f.Format)
+	}
+	f.Entries = f.Entries[:min(len(f.Entries), maxEntries)]
+	return f, nil
+}
+
+// Recorded is a result that was recorded, and what its key is made of.
+type Recorded struct {
+	Entry
+	Report *fingerprint.Report
+}
+
+// ErrNone says that there is nothing to compare with.
+var ErrNone = errors.New("no recorded fingerprint")
+
+// Nearest returns, of the last n results that were recorded for the test of a
+// label, the one whose closure differs least from current, the newest of several
+// equally near ones. It reads and unpacks n closures: some 20 ms for each 10,000
+// components. The result that current is the key of isn't considered.
+//
+// The error is ErrNone if nothing usable is recorded, else that of the store.
+func Nearest(ctx context.Context, s store.Store, label string, current *fingerprint.Report, n int) (*Recorded, error) {
+	f, err := Read(ctx, s, label)
+	if err != nil {
+		return nil, none(label, err)
+	}
+	return f.nearest(ctx, s, f.Entries, current, n)
+}
+
+// Last returns the result that was recorded last for the test of a label, and
+// the nearest of the n before it.
+func Last(ctx context.Context, s store.Store, label string, n int) (before, last *Recorded, err error) {
+	f, err := Read(ctx, s, label)
+	if err != nil {
+		return nil, nil, none(label, err)
+	}
+	if len(f.Entries) < 2 {
+		return nil, nil, fmt.Errorf("%w of %s but one: there is nothing to compare it with", ErrNone, label)
+	}
+	if last, err = load(ctx, s, f.Entries[0]); err != nil {
+		return nil, nil, none(label, err)
+	}
+	before, err = f.nearest(ctx, s, f.Entries[1:], last.Report, n)
+	return before, last, err
+}
+
+func none(label string, err error) error {
+	if store.IsMiss(err) {
+		return fmt.Errorf("%w of %s: %w", ErrNone, label, err)
+	}
+	return err
+}
+
+func (f *File) nearest(ctx context.Context, s store.Store, entries []Entry, current *fingerprint.Report, n int) (*Recorded, error) {
+	var best *Recorded
+	var failed error
+	least := 0
+	for _, e := range entries {
+		if n == 0 {
+			break
+		}
+		if e.Key == current.Key {
+			continue
+		}
+		n--
+		r, err := load(ctx, s, e)
+		if err != nil {
+			if !store.IsMiss(err) { // else evicted, damaged, or of another version
+				failed = err
+			}
+			continue
+		}
+		if d := Distance(r.Report, current); best == nil || d < least {
+			best, least = r, d
+		}
+	}
+	if best == nil {
+		return nil, cmp.Or(failed, fmt.Errorf("%w of %s", ErrNone, f.Label))
+	}
+	return best, nil
+}
+
+// load reads the closure of an entry.
+func load(ctx context.Context, s store.Store, e Entry) (*Recorded, error) {
+	key, err := store.ParseKey(e.Key)
+	if err != nil {
+		return nil, fmt.Errorf("%w: history: %v", store.ErrCorrupt, err)
+	}
+	b, err := content(ctx, s, closureKey(key), MaxClosure)
+	if err != nil {
+		return nil, err
+	}
+	r, err := fingerprint.DecodeClosure(b)
+	if err != nil {
+		return nil, fmt.Errorf("%w: closure of %s: %w", store.ErrCorrupt, key, err)
+	}
+	// Not in the closure itself, so that equal ones are equal bytes.
+	r.Key = e.Key
+	return &Recorded{e, r}, nil
+}
+
+// content returns the log of an entry.
+func content(ctx context.Context, s store.Store, key store.Key, limit int64) ([]byte, error) {
+	r, err := s.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if r.Log.Size() > limit {
+		return nil, fmt.Errorf("%w: entry %s has %d bytes, more than %d", store.ErrCorrupt, key, r.Log.Size(), limit)
+	}
+	b, err := io.ReadAll(r.Log)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}

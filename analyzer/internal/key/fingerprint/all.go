@@ -1,0 +1,595 @@
+package fingerprint
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/nameset"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/refgraph"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkmodel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
+)
+
+// Composed is the result of ComposeAll for one test.
+type Composed struct {
+	// Config and Warnings are those of Compose.
+	Config   *Config
+	Warnings []string
+	// Fingerprint is that of Compose's report, in hex.
+	Fingerprint string
+	// Lines are those of the test's links: of its executable, of its libraries,
+	// and one of what is said beside them.
+	Lines []*linkflags.Line
+	// DataFiles are the files that the test can read.
+	DataFiles []string
+	// Manifests are those of all that is linked.
+	Manifests []string
+	// Prebuilt are the shared libraries that it is linked with and Bazel doesn't link.
+	Prebuilt []string
+	// NotPlain is why evidence by source can't decide about the test, if that was
+	// asked for: then there is nothing else.
+	NotPlain string
+	// Unusual is why all that the test links counts, or empty.
+	Unusual string
+	// Of a test with Idle, Idle are those of its functions that count by their names, sorted, Entered the
+	// others that could, and Opaque is why nothing may be replayed by the trace, or empty.
+	Idle    []string
+	Entered nameset.Set
+	Opaque  string
+	// Err is why this test can't be composed: then there is nothing else.
+	Err error
+
+	test   *Test
+	report *Report
+}
+
+// Undecided says why nothing may be replayed by what the test was composed to, or is nil.
+func (c *Composed) Undecided() error {
+	switch {
+	case c.Err != nil:
+		return c.Err
+	case c.NotPlain != "":
+		return errors.New(c.NotPlain)
+	case c.Opaque != "":
+		return errors.New(c.Opaque)
+	case len(c.Config.AlwaysRun) > 0:
+		return errors.New(c.Config.AlwaysRun[0])
+	}
+	return nil
+}
+
+// reported is how many tests are composed together for their reports: the manifests of all of them
+// are in memory meanwhile.
+const reported = 64
+
+// Reports composes tests once more, and calls do with the report of the closure of each, by its
+// index, perhaps of several at once: these reports are large. It is an error if a fingerprint isn't
+// the same, because a file has changed.
+func Reports(composed []*Composed, do func(i int, r *Report, err error)) {
+	for start := 0; start < len(composed); start += reported {
+		var tests []*Test
+		var which []int
+		for i := start; i < min(start+reported, len(composed)); i++ {
+			if c := composed[i]; c.Err != nil {
+				do(i, nil, c.Err)
+			} else {
+				tests, which = append(tests, c.test), append(which, i)
+			}
+		}
+		composeAll(tests, nil, func(k int, again *Composed) {
+			c, err := composed[which[k]], again.Err
+			if err == nil && again.Fingerprint != c.Fingerprint {
+				err = fmt.Errorf("%s: its fingerprint was %s and now is %s: a manifest or a data file has been changed meanwhile; start again", c.test.Binary, c.Fingerprint, again.Fingerprint)
+			}
+			do(which[k], again.report, err)
+		})
+	}
+}
+
+// Stats says how ComposeAll came to its results.
+type Stats struct {
+	Manifests  int // files read
+	Components int
+	Links      int
+	// Fallbacks are the sources that aren't analysed at the level of functions.
+	Fallbacks []Fallback
+}
+
+// Fallback is a source that was stepped down for (docs/fallbacks.md).
+type Fallback struct {
+	Source string
+	Rung   string // where it is now
+	Reason string
+	Tests  int // that link it
+}
+
+// ComposeAll composes all tests of an invocation, and reads each of their files
+// once. The result for each test is that of Compose for this test, whatever
+// else is in the invocation.
+//
+// Memory is what earlier invocations have found out, or nil. It spares the manifests
+// of tests whose code is known to be read, and isn't counted in Stats.
+func ComposeAll(tests []*Test, memory *Memory) ([]Composed, Stats) {
+	return composeAll(tests, memory, nil)
+}
+
+// A pool is what tests are linked from.
+type pool struct {
+	*refgraph.Pool
+	numbers map[string][]int32 // units of each manifest, by its file
+	inputs  map[string]*input
+	sources []unitSource // of each unit
+}
+
+// unitSource is what explanations say of a unit.
+type unitSource struct {
+	name     string
+	member   bool               // of an archive
+	manifest *manifest.Manifest // nil unless a report is wanted
+	list     []int32            // components of the unit
+}
+
+// newPool reads manifests, some at a time: what is kept of them is smaller.
+func newPool(files []string, keep bool) *pool {
+	p := &pool{Pool: refgraph.NewPool(), numbers: map[string][]int32{}, inputs: map[string]*input{}}
+	const chunk = 256
+	manifests, inputs := make([]*manifest.Manifest, chunk), make([]*input, chunk)
+	for ; len(files) > 0; files = files[min(chunk, len(files)):] {
+		some := files[:min(chunk, len(files))]
+		parallel(len(some), func() func(int) {
+			return func(i int) { manifests[i], inputs[i] = readInput(some[i]) }
+		})
+		for i, f := range some {
+			p.inputs[f] = inputs[i]
+			if manifests[i] != nil {
+				p.add(f, manifests[i], keep)
+			}
+		}
+	}
+	return p
+}
+
+func (p *pool) add(file string, m *manifest.Manifest, keep bool) {
+	p.numbers[file] = p.Add(m)
+	for k := range m.Units {
+		s := unitSource{name: sourceName(m, file), member: m.Units[k].Name != ""}
+		if keep {
+			s.manifest = m
+			for i, c := range m.Components {
+				if int(c.Unit) == k {
+					s.list = append(s.list, int32(i))
+				}
+			}
+		}
+		p.sources = append(p.sources, s)
+	}
+}
+
+// linkedFiles returns what a test is linked from.
+func (t *Test) linkedFiles(read func(file string) (*link, error)) ([]*linkedFile, error) {
+	var files []*linkedFile
+	switch {
+	case len(t.Links) > 0:
+		x := links{}
+		var executable *link
+		for i, name := range t.Links {
+			l, err := read(name)
+			if err != nil {
+				return nil, err
+			}
+			if i == 0 {
+				executable = l
+			}
+			x.add(l)
+		}
+		files = x.program(executable, t.Source)
+		confused(files)
+	case len(t.Files) > 0:
+		for _, f := range t.Files {
+			x := &linkedFile{name: f.Name}
+			for _, m := range f.Manifests {
+				x.items = append(x.items, lineItem{manifests: []string{m}, part: true})
+			}
+			files = append(files, x)
+		}
+	default:
+		x := &linkedFile{name: t.Binary}
+		for i, m := range t.Manifests {
+			x.items = append(x.items, lineItem{manifests: []string{m}, lazy: true, members: true, archive: i + 1})
+		}
+		files = append(files, x)
+	}
+	if len(t.LinkInputs) > 0 {
+		// Which link reads them isn't known.
+		names := map[string]bool{}
+		for _, name := range t.LinkInputs {
+			names[linkflags.Neutral(name)] = true
+		}
+		for _, f := range files {
+			f.uncertain, f.several = "a link reads "+strings.Join(t.LinkInputs, ", "), len(names) < len(t.LinkInputs)
+		}
+	}
+	return files, nil
+}
+
+// A batch is tests that are composed together: what they are linked from is read once.
+type batch struct {
+	tests     []*Test
+	errs      []error // why a test can't be composed
+	links     map[string]*link
+	linked    [][]*linkedFile
+	taken     []*syslib.Taken // by the links of each test, or nil
+	manifests [][]string      // of each test
+	files     []string        // all manifests
+	pool      *pool
+	overrides []linkmodel.Symbol
+	data      *digests
+}
+
+// newBatch finds out what tests are linked from.
+func newBatch(tests []*Test) *batch {
+	b := &batch{
+		tests: tests, errs: make([]error, len(tests)), taken: make([]*syslib.Taken, len(tests)), links: map[string]*link{}, linked: make([][]*linkedFile, len(tests)),
+		manifests: make([][]string, len(tests)), data: new(digests),
+	}
+	opened := make([]bool, len(tests))
+	parallel(len(tests), func() func(int) {
+		return func(i int) {
+			opened[i] = len(tests[i].Links)+len(tests[i].Files) > 1 && tests[i].opened(b.data.isProgram)
+		}
+	})
+	seen := map[string]bool{}
+	for i, t := range tests {
+		if b.linked[i], b.errs[i] = t.linkedFiles(func(name string) (*link, error) {
+			if l := b.links[name]; l != nil {
+				return l, nil
+			}
+			l, err := readLink(name, t.Dir)
+			if err == nil {
+				b.links[name] = l
+			}
+			return l, err
+		}); b.errs[i] != nil {
+			continue
+		}
+		own := map[string]bool{}
+		for _, f := range b.linked[i] {
+			f.opened = opened[i] && len(b.linked[i]) > 1
+			for _, it := range f.items {
+				for _, m := range it.manifests {
+					if !own[m] {
+						own[m] = true
+						b.manifests[i] = append(b.manifests[i], m)
+					}
+					if !seen[m] {
+						seen[m] = true
+						b.files = append(b.files, m)
+					}
+				}
+			}
+		}
+	}
+	parallel(len(tests), func() func(int) {
+		return func(i int) {
+			lines := lines(b.linked[i])
+			if b.errs[i] != nil || len(lines) == 0 {
+				return
+			}
+			var taken *syslib.Taken
+			if taken, b.errs[i] = tests[i].taken(lines); taken == nil {
+				return
+			}
+			b.taken[i] = taken
+			for _, f := range b.linked[i] {
+				f.line.FillIn(taken.Name, taken.AsNeeded)
+				f.taken = taken
+			}
+		}
+	})
+	return b
+}
+
+// read reads manifests, and keeps them for reports if keep says so.
+func (b *batch) read(files []string, keep bool) {
+	b.pool = newPool(files, keep)
+	b.overrides = b.pool.overrides()
+}
+
+// composeAll calls report, if it isn't nil, with what each test has come to, from several goroutines,
+// and forgets its report.
+func composeAll(tests []*Test, memory *Memory, report func(i int, c *Composed)) ([]Composed, Stats) {
+	var stats Stats
+	out := make([]Composed, len(tests))
+	b := newBatch(tests)
+	recalled := memory.recall(b)
+	var unread []string
+	seen := map[string]bool{}
+	for i := range tests {
+		if recalled.summaries[i] == nil {
+			for _, m := range b.manifests[i] {
+				if !seen[m] {
+					seen[m] = true
+					unread = append(unread, m)
+				}
+			}
+		}
+	}
+	b.read(unread, report != nil)
+	for file, in := range recalled.inputs {
+		if b.pool.inputs[file] == nil {
+			b.pool.inputs[file] = in
+		}
+	}
+	stats.Manifests = len(unread)
+	stats.Components, stats.Links = b.pool.Len()
+	stats.Fallbacks = fallbacks(b.files, b.pool.inputs, b.manifests)
+	parallel(len(tests), func() func(int) {
+		composer := b.pool.NewComposer()
+		return func(i int) {
+			out[i] = b.compose(i, tests[i], composer, &recalled.summaries[i], report != nil)
+			if report != nil {
+				report(i, &out[i])
+				out[i].report = nil
+			}
+		}
+	})
+	memory.remember(recalled, b.pool.inputs)
+	return out, stats
+}
+
+// A Traced is tests that are composed by what executions of them didn't enter, as often as there are
+// executions.
+type Traced struct{ batch *batch }
+
+// NewTraced reads what tests are linked from, once.
+func NewTraced(tests []*Test) *Traced {
+	b := newBatch(tests)
+	b.read(b.files, false)
+	return &Traced{b}
+}
+
+// Compose composes for each k the test with the number which[k] as ComposeAll does if its Idle is idle[k].
+func (x *Traced) Compose(which []int, idle []map[string]bool) []Composed {
+	out := make([]Composed, len(which))
+	parallel(len(which), func() func(int) {
+		composer := x.batch.pool.NewComposer()
+		return func(k int) {
+			t := *x.batch.tests[which[k]]
+			t.Idle = idle[k]
+			out[k] = x.batch.compose(which[k], &t, composer, new(*summary), false)
+		}
+	})
+	return out
+}
+
+// compose composes t, the test with the number i. Known is what is known of its closure, or nil: then it is set.
+func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **summary, keep bool) Composed {
+	if b.errs[i] != nil {
+		return Composed{Err: b.errs[i]}
+	}
+	p, files, manifests := b.pool, b.linked[i], b.manifests[i]
+	var inputs []*input
+	var asked []string
+	for _, m := range manifests {
+		in := p.inputs[m]
+		switch {
+		case in.err != nil:
+			return Composed{Err: in.err}
+		case in.NotPlain != "":
+			return Composed{NotPlain: in.NotPlain}
+		}
+		inputs = append(inputs, in)
+		asked = append(asked, in.Libraries...)
+	}
+	if t.Source && len(t.LinkInputs) > 0 {
+		return Composed{NotPlain: "a linker script sees the sections that a compiler makes"}
+	}
+	if t.Source && files[0].opened {
+		return Composed{NotPlain: "other programs may open the libraries of the test, which compilers make"}
+	}
+	lines := lines(files)
+	var code *refgraph.Closure
+	if *known == nil {
+		code = closure(t, p, composer, files, lines, b.overrides, asked)
+		*known = summarise(t, code, files, lines)
+	}
+	sum := *known
+	if sum.NotPlain != "" {
+		return Composed{NotPlain: sum.NotPlain}
+	}
+	taken := b.taken[i]
+	if more := slices.Concat(t.LinkFlags, asked); len(more) > 0 || len(lines) == 0 {
+		lines = append(lines, linkflags.Parse(more, linkflags.Options{}))
+		var err error
+		if taken, err = t.taken(lines); err != nil {
+			return Composed{Err: err}
+		}
+	}
+	undefined := undefined(sum.Unresolved, lines, taken)
+	if t.Source {
+		// Builtins for functions of a library have the name of these.
+		if i := slices.IndexFunc(undefined, func(s string) bool { return !strings.HasPrefix(s, "__builtin_") }); i >= 0 {
+			return Composed{NotPlain: "nothing defines " + undefined[i] + ", and compilers leave references out"}
+		}
+	}
+	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, sum.Flags, asked), lines, inputs, undefined, taken, files, b.data)
+	if err != nil {
+		return Composed{Err: err}
+	}
+	for _, f := range files {
+		c.Prebuilt = append(c.Prebuilt, f.prebuilt...)
+	}
+	c.Manifests, c.Unusual = manifests, sum.Unusual
+	if t.Idle != nil {
+		c.Idle, c.Entered, c.Opaque = code.Idle, code.Entered, code.Opaque
+	}
+	if keep {
+		c.report = newReport(all, p, code)
+		c.report.LinkFlags, c.report.AlwaysRun = slices.Clone(c.Config.LinkFlags), slices.Clone(c.Config.AlwaysRun)
+	}
+	return *c
+}
+
+// closure composes the code of a test.
+func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, lines []*linkflags.Line, overrides []linkmodel.Symbol, asked []string) *refgraph.Closure {
+	program := model(files, t.Roots.symbols(), overrides, p)
+	roots := refgraph.Roots{Symbols: t.Roots.symbols(), Overrides: overrides, Opened: files[0].opened, StaticC: len(lines) == 0, Idle: t.Idle, System: systemLibrary}
+	for _, l := range lines {
+		roots.StaticC = roots.StaticC || l.Inside().C
+	}
+	if flags := slices.Concat(t.LinkFlags, t.Roots.LinkFlags, asked); len(flags) > 0 {
+		lines = append(slices.Clip(lines), linkflags.Parse(flags, linkflags.Options{}))
+	}
+	roots.GarbageCollected = slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.GCSections })
+	program.Unusual = t.unusual(files, lines)
+	return composer.Compose(program, roots)
+}
+
+// unusual says which words of the lines, or what else that the build says, make a link unusual, or
+// returns "".
+func (t *Test) unusual(files []*linkedFile, lines []*linkflags.Line) string {
+	switch {
+	case t.Roots.Exported:
+		return "any definition may be looked up by name"
+	case len(t.LinkInputs) > 0:
+		return "a link reads " + path.Base(t.LinkInputs[0]) // which link isn't known
+	}
+	for _, name := range t.EnvKeys {
+		if syslib.ForSanitizer(name) {
+			return name + " may name functions and files"
+		}
+	}
+	for _, f := range files {
+		if why := f.unusual(); why != "" {
+			return why
+		}
+	}
+	for _, l := range lines {
+		switch {
+		case len(l.Unusual) > 0:
+			return "the line of the link: " + l.Unusual[0]
+		case len(files) > 1 && (bare(l) || bareCxx(l)):
+			return "a file is linked without libraries that drivers add"
+		case l.Inside().Any && l.Bsymbolic:
+			return "a library binds its own copies of libraries of the system"
+		}
+	}
+	return ""
+}
+
+// A summary is what counts of a closure.
+type summary struct {
+	Hash       string   // in hex
+	Unusual    string   `json:",omitempty"`
+	NotPlain   string   `json:",omitempty"` // why sources don't say all
+	Unresolved []string `json:",omitempty"`
+	Duplicates []string `json:",omitempty"`
+	Missing    []string `json:",omitempty"` // roots that nothing defines
+	Flags      []string `json:",omitempty"` // of the lines
+	Content    string   // counts if a linker might complain
+}
+
+func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, lines []*linkflags.Line) *summary {
+	content := code.Content()
+	s := &summary{
+		Hash: hex.EncodeToString(code.Hash[:]), Unusual: code.Unusual, Unresolved: code.Unresolved, Duplicates: code.Duplicates,
+		Missing: t.Roots.missing(code), Flags: lineFlags(files), Content: hex.EncodeToString(content[:]),
+	}
+	if t.Source {
+		s.NotPlain = notPlain(code, lines)
+	}
+	return s
+}
+
+// notPlain says why sources don't say all that counts of a program, or returns "":
+// a compiler turns calls of printf into those of puts.
+func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
+	if len(code.Overridden) > 0 {
+		return "the program defines " + code.Overridden[0] + ", as a library of the system does: compilers may know what it does"
+	}
+	if code.SourceDoubt != "" {
+		return code.SourceDoubt
+	}
+	for i, l := range lines {
+		switch {
+		case bare(l):
+			return "libraries that compilers' own calls need may not be linked, and these calls are in no source"
+		case i > 0 && l.Bsymbolic:
+			return "a library binds its own symbols, and compilers decide whether the program has copies of them"
+		}
+	}
+	return ""
+}
+
+func fallbacks(files []string, inputs map[string]*input, manifests [][]string) []Fallback {
+	tests := map[string]int{}
+	for _, l := range manifests {
+		for _, m := range l {
+			tests[m]++
+		}
+	}
+	var l []Fallback
+	for _, file := range files {
+		if in := inputs[file]; in.Fallback != nil {
+			f := *in.Fallback
+			f.Tests = tests[file]
+			l = append(l, f)
+		}
+	}
+	slices.SortFunc(l, func(a, b Fallback) int {
+		return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.Rung, b.Rung), strings.Compare(a.Reason, b.Reason), b.Tests-a.Tests)
+	})
+	return l
+}
+
+// parallel calls a function with 0 to n-1, in any order, on all processors. New
+// makes one for each of them.
+func parallel(n int, new func() func(i int)) {
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			f := new()
+			for {
+				i := int(next.Add(1) - 1)
+				if i >= n {
+					return
+				}
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// digests remembers the digests of files, and which of them are programs.
+type digests struct{ files, programs sync.Map }
+
+func (d *digests) isProgram(file string) bool {
+	once, _ := d.programs.LoadOrStore(file, sync.OnceValue(func() bool { return isProgram(file) }))
+	return once.(func() bool)()
+}
+
+func (d *digests) digest(file string) (string, bool, error) {
+	type result struct {
+		sum        string
+		executable bool
+		err        error
+	}
+	once, _ := d.files.LoadOrStore(file, sync.OnceValue(func() result {
+		sum, executable, err := digest(file)
+		return result{sum, executable, err}
+	}))
+	r := once.(func() result)()
+	return r.sum, r.executable, r.err
+}

@@ -1,0 +1,604 @@
+package fingerprint
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
+)
+
+// Test is what the build knows of a test.
+type Test struct {
+	// Links are the link files of what is linked: that of the test's
+	// executable, then those of its libraries and archives, in any order.
+	Links []string
+	// Source has manifests of sources speak for the units that have one.
+	Source bool
+	// Files are the linked files of a test whose links aren't known, in the
+	// order of the loader.
+	Files []LinkedFile
+	// Manifests of everything that is linked into one executable, in the order of
+	// the link, if there are neither Links nor Files. Members of archives are
+	// linked if they are needed.
+	Manifests []string
+	// Roots holds where the test starts. LinkFlags needn't be repeated there.
+	Roots Roots
+	// Binary is the runfiles path of the real test executable.
+	Binary string
+	// Data maps runfiles paths to files or directories.
+	Data []DataFile
+	// Empty are runfiles paths of empty files, and with a slash at the end, of
+	// directories.
+	Empty []string
+	// RepoMapping is Bazel's file _repo_mapping, by which the test finds runfiles of
+	// other repositories, or empty.
+	RepoMapping string
+	// Execution are tags that say where or how Bazel executes the test.
+	Execution []string
+	// LinkFlags are flags of the link that Links don't have.
+	LinkFlags []string
+	// LinkInputs are files that a link reads beside code: linker scripts,
+	// version scripts.
+	LinkInputs []string
+	// Tools are files that say what the build's own tools for the link are, as Tools.Write
+	// writes them.
+	Tools []string
+	// Toolchain is a file that says what the toolchain adds to the link, as
+	// tasting probe writes it, or empty.
+	Toolchain string
+	// EnvKeys are names of variables that the test's declaration mentions.
+	EnvKeys []string
+	// System returns what links by such lines take from the system, or nil if that isn't known.
+	// Without it, Toolchain says so.
+	System func(lines []*linkflags.Line) *syslib.Taken `json:"-"`
+	// Opens are words of the test's arguments and environment that name shared libraries.
+	Opens []string
+	// AlwaysRun are reasons to execute the test in any case.
+	AlwaysRun []string
+	// LocalOnly are reasons not to keep results on another machine.
+	LocalOnly []string
+	// Store is where results are recorded, empty for the runner's default.
+	Store string
+
+	// Idle has, if it isn't nil, the names of functions that an execution of the test didn't enter
+	// (trace.Result.Idle): what is composed is then what a trace's key is made of (docs/traces.md).
+	Idle map[string]bool `json:"-"`
+
+	// Dir is what the names of manifests in link files are relative to, or empty for
+	// the current directory.
+	Dir string
+}
+
+// LinkedFile is an executable or shared library and the manifests that speak for
+// what is in it.
+type LinkedFile struct {
+	Name      string
+	Manifests []string
+}
+
+// DataFile is a file or directory that the test can read.
+type DataFile struct {
+	Path string // in the runfiles
+	File string // where its content is now
+}
+
+// Compose returns the configuration of a test and what its fingerprint, as far
+// as the build knows it, is made of. Warnings say what makes the test always
+// run.
+//
+// A manifest that can't be understood doesn't fail the build of the test: it
+// makes the test run always, and the reason names it.
+func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
+	var x Composed
+	composeAll([]*Test{t}, nil, func(_ int, c *Composed) { x = *c })
+	if x.Err != nil {
+		return nil, nil, nil, x.Err
+	}
+	return x.Config, x.report, x.Warnings, nil
+}
+
+// compose completes what is known of a test once its code is hashed. undefined are
+// the symbols that nothing defines; taken is what the lines take from the system, or
+// nil if t.Toolchain doesn't know that.
+func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, taken *syslib.Taken, linked []*linkedFile, data *digests) (*Composed, []Contribution, error) {
+	c := &Config{
+		Format: ConfigFormat, Binary: t.Binary, LinkFlags: flags, Store: t.Store, Code: code.Hash,
+		AlwaysRun: slices.Clone(t.AlwaysRun), LocalOnly: slices.Clone(t.LocalOnly), EnvKeys: slices.Clone(t.EnvKeys),
+	}
+	var warnings []string
+	var versions []uint32
+	for _, in := range inputs {
+		if in.Warning != "" {
+			warnings = append(warnings, in.Warning)
+		}
+		if !in.Corrupt && !slices.Contains(versions, in.Format) {
+			versions = append(versions, in.Format)
+		}
+	}
+	formats := formats(versions)
+	declared, err := declared(t, data.digest)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Contributions = slices.Concat(declared, ofSystem(t, taken), ofSymbols(code, undefined), t.openedLibraries(linked), []Contribution{formats})
+	files, err := c.addTestData(t, data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if taken != nil {
+		c.Needs = slices.Sorted(slices.Values(taken.Needs))
+	}
+	c.sort()
+	c.AlwaysRun = append(c.AlwaysRun, t.undeclared(linked)...)
+	for _, s := range code.Missing {
+		if code.Unusual == "" || len(t.Links) == 0 { // else it may be in a unit of which only the content is known, as with -flto
+			warnings = append(warnings, "no manifest defines "+s)
+		}
+	}
+	c.AlwaysRun = append(c.AlwaysRun, warnings...)
+	all := contributions(code.Hash, formats, c.parts(formats))
+	return &Composed{Config: c, Warnings: warnings, Fingerprint: combine(all), Lines: lines, DataFiles: files, test: t}, all, nil
+}
+
+// declared contributes what the build says of a test's execution, and which files its link reads
+// beside code.
+func declared(t *Test, digest func(file string) (string, bool, error)) (l []Contribution, err error) {
+	add := func(name, file string) {
+		sum, _, e := digest(file)
+		err = errors.Join(err, e)
+		l = append(l, Contribution{name, sum})
+	}
+	if t.RepoMapping != "" {
+		add(repoMapping, t.RepoMapping)
+	}
+	if len(t.Execution) > 0 {
+		l = append(l, NewContribution("execution tags", t.Execution))
+	}
+	for i, f := range t.LinkInputs {
+		add(fmt.Sprintf("link input %d %s", i+1, linkflags.Neutral(strings.TrimPrefix(f, t.Dir+"/"))), f)
+	}
+	for _, f := range t.Tools {
+		add("tools of the link", f)
+	}
+	return l, err
+}
+
+// undeclared says of files that are linked as they are why their content isn't known: they are neither
+// inputs of the link that count, nor files of the system, which a probe knows.
+func (t *Test) undeclared(linked []*linkedFile) (reasons []string) {
+	for _, f := range linked {
+		if f.line == nil {
+			continue
+		}
+		for _, name := range f.line.Blobs {
+			if file := filepath.Clean(inDir(t.Dir, name)); !filepath.IsAbs(name) && !slices.ContainsFunc(t.LinkInputs, func(s string) bool {
+				return filepath.Clean(s) == file || strings.HasPrefix(file, filepath.Clean(s)+"/")
+			}) {
+				reasons = append(reasons, name+" is linked as data (--format), and not among additional_linker_inputs")
+			}
+		}
+	}
+	return reasons
+}
+
+// ofSystem contributes what the links take from the system, or that it isn't known.
+func ofSystem(t *Test, taken *syslib.Taken) []Contribution {
+	if taken == nil {
+		if len(t.Links) > 0 {
+			return []Contribution{NewContribution(NotProbed, nil)}
+		}
+		return nil
+	}
+	words := append(slices.Clone(taken.Linker), "")
+	for _, f := range taken.Files {
+		words = append(words, f.Name, hex.EncodeToString(f.SHA256[:]))
+	}
+	return []Contribution{NewContribution(LinkedFromSystem, words)}
+}
+
+// ofSymbols contributes what a linker may refuse: a hit must not hide that the test no
+// longer links. What it makes of such symbols depends on all that is linked.
+func ofSymbols(code *summary, undefined []string) (l []Contribution) {
+	if len(undefined) > 0 {
+		l = append(l, NewContribution("undefined symbols", append(slices.Clone(undefined), code.Content)))
+	}
+	if len(code.Duplicates) > 0 {
+		l = append(l, NewContribution("symbols with several definitions", append(slices.Clone(code.Duplicates), code.Content)))
+	}
+	return l
+}
+
+// addTestData adds the data of a test, and returns its files.
+func (c *Config) addTestData(t *Test, data *digests) (files []string, err error) {
+	var links []string
+	for _, d := range t.Data {
+		if err := addData(c, &files, &links, data.digest, d.Path, d.File); err != nil {
+			return nil, fmt.Errorf("data %s: %w", d.Path, err)
+		}
+		if info, err := os.Stat(d.File); err == nil && info.IsDir() {
+			c.Directories = append(c.Directories, d.Path)
+		}
+	}
+	c.Contributions = append(c.Contributions, linksInDirectories(links)...)
+	for _, name := range t.Empty {
+		c.Data = append(c.Data, emptyFile(name))
+	}
+	return files, nil
+}
+
+// sort brings what has no order into one.
+func (c *Config) sort() {
+	// Of several files with one path, the order decides which is there.
+	slices.SortStableFunc(c.Data, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	c.Data = slices.Compact(c.Data)
+	for _, l := range []*[]string{&c.Directories, &c.Executable, &c.EnvKeys} {
+		slices.Sort(*l)
+		*l = slices.Compact(*l)
+	}
+	slices.SortFunc(c.Contributions, func(a, b Contribution) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.SHA256, b.SHA256))
+	})
+}
+
+// parts are the contributions that reports have: one for each file, and formats apart.
+func (c *Config) parts(formats Contribution) []Contribution {
+	more := slices.DeleteFunc(slices.Clone(c.Contributions), func(x Contribution) bool { return x == formats })
+	for _, d := range c.Data {
+		more = append(more, Contribution{"data " + d.Path, d.SHA256})
+	}
+	if len(c.Executable) > 0 {
+		more = append(more, NewContribution("executable data files", c.Executable))
+	}
+	if len(c.LinkFlags) > 0 {
+		more = append(more, NewContribution("link flags", c.LinkFlags))
+	}
+	if len(c.EnvKeys) > 0 {
+		more = append(more, NewContribution("names of environment variables", c.EnvKeys))
+	}
+	return more
+}
+
+// taken returns what links by some lines take from the system, or nil if that isn't known.
+func (t *Test) taken(lines []*linkflags.Line) (*syslib.Taken, error) {
+	if t.System != nil {
+		return t.System(lines), nil
+	}
+	if t.Toolchain == "" {
+		return nil, nil
+	}
+	probe, err := syslib.ReadProbe(t.Toolchain)
+	if err != nil || probe == nil {
+		return nil, err
+	}
+	// It knows what is on the lines, and perhaps not what objects and scripts ask for.
+	return probe.Of(lines...), nil
+}
+
+// undefined returns those of symbols that no library of the system defines that
+// lines link. If it isn't known what is taken from these, it
+// goes by name: what overrides.txt has, and of libm only if it is on the line.
+// (Drivers for C++ add it themselves.)
+func undefined(symbols []string, lines []*linkflags.Line, taken *syslib.Taken) []string {
+	math := len(lines) == 0 || slices.ContainsFunc(lines[0].Items, func(it linkflags.Item) bool { return it.Kind == linkflags.Library && it.Name == "m" })
+	return slices.DeleteFunc(slices.Clone(symbols), func(s string) bool {
+		if slices.Contains(byLinkers, s) {
+			return true
+		}
+		if taken != nil {
+			return taken.Provides(s)
+		}
+		if slices.ContainsFunc(lines, bare) || cxx(s) && slices.ContainsFunc(lines, bareCxx) {
+			return false
+		}
+		_, known := slices.BinarySearch(shared(), s)
+		if optional.MatchString(s) {
+			return false
+		}
+		if known && !math {
+			_, missing := slices.BinarySearch(libm(), s)
+			return !missing
+		}
+		return known || fundamental.MatchString(s) || standard.MatchString(s)
+	})
+}
+
+// systemLibrary returns in which library of the system a symbol surely is, or the symbol. The C
+// library's own is "", since all need it.
+func systemLibrary(symbol string) string {
+	_, known := slices.BinarySearch(shared(), symbol)
+	_, math := slices.BinarySearch(libm(), symbol)
+	switch {
+	case slices.Contains(byLinkers, symbol), strings.HasPrefix(symbol, "__start_"), strings.HasPrefix(symbol, "__stop_"):
+		return ""
+	case instruments.MatchString(symbol):
+		return instruments.FindStringSubmatch(symbol)[1]
+	case cxx(symbol):
+		return "C++"
+	case math:
+		return "m"
+	case ofCompilers.MatchString(symbol):
+		return "gcc"
+	case known && !optional.MatchString(symbol):
+		return ""
+	}
+	return symbol
+}
+
+// instruments matches what is in runtimes of sanitizers and of coverage.
+var instruments = lazyregexp.New(`^__(asan|hwasan|lsan|msan|tsan|ubsan|sanitizer|gcov|llvm_profile)_`)
+
+// ofCompilers matches what is in libgcc.
+var ofCompilers = lazyregexp.New(`^(_Unwind_.*|__(de)?register_frame.*|__gcc_.*|__emutls_.*|__cpu_.*|__[a-z]+[dhstx][ifc][0-9]?)$`)
+
+// bare tells whether a link is without the libraries that drivers add.
+func bare(l *linkflags.Line) bool {
+	return slices.ContainsFunc(l.Flags, func(f string) bool {
+		return f == "-nostdlib" || f == "-nodefaultlibs" || f == "-nolibc"
+	})
+}
+
+// bareCxx tells whether it is without the library of C++, cxx whether a symbol may be in that.
+func bareCxx(l *linkflags.Line) bool { return slices.Contains(l.Flags, "-nostdlib++") }
+
+func cxx(symbol string) bool {
+	return strings.HasPrefix(symbol, "_Z") || strings.HasPrefix(symbol, "__cxa_") || strings.HasPrefix(symbol, "__gxx_")
+}
+
+// byLinkers are symbols that any link defines. (__executable_start is one of executables.)
+var byLinkers = []string{"_GLOBAL_OFFSET_TABLE_", "_DYNAMIC", "_end", "end", "_edata", "edata", "_etext", "etext", "__bss_start", "__ehdr_start"}
+
+// optional matches what drivers don't link by themselves: libatomic's and
+// compiler-rt's.
+var optional = lazyregexp.New(`^(__atomic_([a-eg-z]|f[a-km-z]).*|__mulo[dst]i4)$`)
+
+// fundamental matches what the C++ library defines for fundamental types.
+var fundamental = lazyregexp.New(`^_ZT[IS](PK?)?[a-z]$`)
+
+// standard matches what may be in the library of C++, of which only a probe knows what it defines. Without
+// one the test's binary counts, and so whether it was linked.
+var standard = lazyregexp.New(`^_ZN?K?St`)
+
+// An input is what counts of a manifest beside its components.
+type input struct {
+	err       error     // the test can't be composed
+	Corrupt   bool      `json:",omitempty"` // it can't be understood
+	Warning   string    `json:",omitempty"` // why the test always runs
+	Format    uint32    // of the manifest
+	Libraries []string  `json:",omitempty"` // that a linker script or an object asks for
+	NotPlain  string    `json:",omitempty"` // why there is no evidence by source
+	Fallback  *Fallback `json:",omitempty"`
+}
+
+// readInput reads the manifest in file; it is nil if it can't be used.
+func readInput(file string) (*manifest.Manifest, *input) {
+	m, err := manifest.Read(file)
+	if errors.Is(err, manifest.ErrCorrupt) || errors.Is(err, manifest.ErrFormat) {
+		return nil, &input{Corrupt: true, Warning: "manifest " + err.Error()}
+	}
+	if err != nil {
+		return nil, &input{err: err}
+	}
+	in := &input{Format: m.Format}
+	if why := m.Unknown(); why != "" {
+		in.Warning = fmt.Sprintf("%s: %s", sourceName(m, file), why)
+	}
+	for _, f := range m.Fallbacks {
+		if f.Component == "" {
+			in.Fallback = &Fallback{Source: sourceName(m, file), Rung: manifest.EnumName(m.Rung), Reason: f.Reason}
+			if f.Rung == manifest.Rung_RUNG_UNSPECIFIED {
+				in.Fallback.Rung = "always run"
+			}
+			break
+		}
+	}
+	if m.Rung == manifest.Rung_RUNG_CONTENT || m.Rung == manifest.Rung_RUNG_OBJECT {
+		in.Libraries = m.Flags
+	}
+	in.NotPlain = m.NotPlain()
+	return m, in
+}
+
+// linksName is the name of the Contribution that says where links in directories of data lead.
+const linksName = "links in directories"
+
+// linksInDirectories contributes where links lead that are in directories of data: what they lead
+// to counts by content, as if it were there.
+func linksInDirectories(links []string) []Contribution {
+	if len(links) == 0 {
+		return nil
+	}
+	return []Contribution{NewContribution(linksName, slices.Sorted(slices.Values(links)))}
+}
+
+// StaleDirectory returns the first of c's Directories in which there is something else
+// than c says, or that can't be read, or "". At finds runfiles.
+func (c *Config) StaleDirectory(at func(path string) string) string {
+	var links []string
+	for _, dir := range c.Directories {
+		var now Config
+		if err := addData(&now, new([]string), &links, digest, dir, at(dir)); err != nil {
+			return dir
+		}
+		then := slices.DeleteFunc(slices.Clone(c.Data), func(f File) bool { return !strings.HasPrefix(f.Path, dir+"/") })
+		slices.SortFunc(now.Data, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+		if !slices.Equal(now.Data, then) {
+			return dir
+		}
+	}
+	then := slices.DeleteFunc(slices.Clone(c.Contributions), func(x Contribution) bool { return x.Name != linksName })
+	if !slices.Equal(linksInDirectories(links), then) {
+		return strings.Join(c.Directories, " or ")
+	}
+	return ""
+}
+
+// addData adds the file at file, or everything in it, as runfile name. Symbolic
+// links count with what they lead to, and in directories with their targets, unless these are
+// absolute and so of one place; the operating system ends the walk if one leads back.
+func addData(c *Config, files, links *[]string, digest digester, name, file string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		// A link to nowhere is an input too: its target's name is all there is.
+		if target, lerr := os.Readlink(file); lerr == nil && errors.Is(err, fs.ErrNotExist) {
+			b := frame.New("tasting dangling link 1")
+			b.String(target)
+			sum := b.Sum()
+			c.Data = append(c.Data, File{name, hex.EncodeToString(sum[:])})
+			return nil
+		}
+		return err
+	}
+	if !info.IsDir() {
+		sum, exec, err := digest(file)
+		if err != nil {
+			return err
+		}
+		if exec {
+			c.Executable = append(c.Executable, name)
+		}
+		c.Data = append(c.Data, File{name, sum})
+		*files = append(*files, file)
+		return nil
+	}
+	entries, err := os.ReadDir(file)
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		c.Data = append(c.Data, emptyFile(name+"/"))
+	}
+	for _, e := range entries {
+		if target, err := os.Readlink(filepath.Join(file, e.Name())); err == nil && !filepath.IsAbs(target) {
+			*links = append(*links, name+"/"+e.Name()+" -> "+target)
+		}
+		if err := addData(c, files, links, digest, name+"/"+e.Name(), filepath.Join(file, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func emptyFile(name string) File {
+	sum := sha256.Sum256(nil)
+	return File{name, hex.EncodeToString(sum[:])}
+}
+
+// opened tells whether another program than the test may open the libraries that the test is linked with,
+// and so reach in them what the test doesn't: one of the data, or one of the system that is
+// told a library's name.
+func (t *Test) opened(isProgram func(file string) bool) bool {
+	found := len(t.Opens) > 0
+	look := func(file string) (string, bool, error) {
+		found = found || isProgram(file)
+		return "", false, nil
+	}
+	for _, d := range t.Data {
+		if found {
+			break
+		}
+		_ = addData(new(Config), new([]string), new([]string), look, d.Path, d.File) // whoever reads it says what is wrong
+	}
+	return found
+}
+
+// scripts are extensions of files that interpreters run.
+var scripts = words.Set(`awk bash class cjs csh fish gdb jar js jl ksh lua mjs mk php pl pm ps1 py pyc pyz rb scm sh tcl ts zsh`)
+
+// isProgram tells whether a file is a program or a library, or a script, executable or not: Bazel calls all
+// files executable in remote actions.
+func isProgram(file string) bool {
+	if scripts[strings.ToLower(strings.TrimPrefix(filepath.Ext(file), "."))] {
+		return true
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var magic [4]byte
+	n, _ := io.ReadFull(f, magic[:])
+	return bytes.HasPrefix(magic[:n], []byte("#!")) || string(magic[:n]) == elf.ELFMAG
+}
+
+// ofLibrary matches words that name a shared library, or where Bazel puts some.
+var ofLibrary = lazyregexp.New(`\.so\b|\b_solib_`)
+
+type digester func(file string) (sum string, executable bool, err error)
+
+// digest returns the SHA-256 of the content of a file, in hex, and whether its
+// owner may execute it.
+func digest(file string) (sum string, executable bool, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", false, err
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", false, err
+	}
+	return hex.EncodeToString(h.Sum(nil)), info.Mode()&0o100 != 0, nil
+}
+
+// WriteReport writes r as JSON; equal reports give equal bytes.
+func WriteReport(w io.Writer, r *Report) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
+
+// maxReport bounds the size in bytes of a file with a report in it.
+const maxReport = 1 << 30
+
+// ReadReport reads what WriteReport or WriteClosure wrote. Errors name the file.
+func ReadReport(file string) (*Report, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxReport+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxReport {
+		return nil, fmt.Errorf("%s: larger than %d bytes: not a closure", file, maxReport)
+	}
+	r := new(Report)
+	if IsClosure(b) {
+		if r, err = DecodeClosure(b); err != nil {
+			return nil, fmt.Errorf("%s: %w; build the test again", file, err)
+		}
+	} else if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("%s: not the output of tasting fingerprint --json or tasting compose --closure: %w", file, err)
+	}
+	if r.Format == 0 || r.Fingerprint == "" {
+		return nil, fmt.Errorf("%s: not the output of tasting fingerprint --json or tasting compose --closure", file)
+	}
+	if r.Format > ReportFormat {
+		return nil, fmt.Errorf("%s: format %d is newer than this tasting, which reads format %d: use the version that wrote it", file, r.Format, ReportFormat)
+	}
+	return r, nil
+}

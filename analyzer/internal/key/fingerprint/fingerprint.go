@@ -1,0 +1,435 @@
+// Package fingerprint decides what identifies a test. If two versions of a
+// test have the same fingerprint, running it gives the same outcome in both.
+//
+// # What is in it
+//
+// A fingerprint is the SHA-256 of a list of named contributions. The one called
+// "code" identifies all code and static data that the test can reach (package
+// refgraph); the others are whatever else decides the outcome: data files, link
+// flags, the format of the manifests. docs/fingerprint.md lists them all, and
+// what is deliberately left out.
+//
+// The composition (Compose) knows what is known when a test is built and writes
+// it to the test's Config. The runner adds what is known only when the test
+// is run.
+//
+// # Framing
+//
+// Nothing is hashed but messages of package frame: every string and list is
+// preceded by its length, every message by its name and version. So two
+// different lists of contributions can't give the same bytes, whatever they
+// contain.
+//
+//	"tasting fingerprint 1"
+//	list of contributions, sorted by name:
+//	    name
+//	    SHA-256, as a string of 32 bytes
+//
+// # Roots
+//
+// Execution starts at main, but not only there: see Roots.
+package fingerprint
+
+import (
+	"cmp"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/refgraph"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkmodel"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+)
+
+// Main is the symbol where a test starts unless told otherwise.
+const Main = "main"
+
+// Roots says where a test starts. Whatever its manifests call a root is one
+// as well.
+type Roots struct {
+	// Symbols where the test starts; none means Main.
+	Symbols []string
+	// Exported makes every definition a root: symbols are looked up at run
+	// time, or a linker script refers to them. It is implied if dlsym or dlopen
+	// is reached, and by a link flag that exports symbols.
+	Exported bool
+	// LinkFlags are searched for symbols: -u, --wrap, --defsym, --init and
+	// others name one.
+	LinkFlags []string
+}
+
+//go:embed overrides.txt
+var overridesText string
+
+//go:embed static.txt
+var staticText string
+
+//go:embed libcxx.txt
+var libcxxText string
+
+// overrides returns the symbols that libraries of the system refer to.
+var overrides = sync.OnceValue(func() []string {
+	return slices.Sorted(slices.Values(slices.Concat(shared(), names(staticText), names(libcxxText))))
+})
+
+// plugged matches what the C library looks up in files whose names are made of a
+// configuration: name services (nsswitch.conf(5)) and converters of characters (GCONV_PATH).
+var plugged = lazyregexp.New(`^(?:_nss_|gconv(?:_init|_end)?$)`)
+
+// libcxx matches names that another version of libc++ may define or need than that of libcxx.txt. Definitions in COMDAT
+// groups don't count: they are copies.
+var libcxx = lazyregexp.New(`^(?:__cxa_|__gxx_|_Unwind_|_?_?unw_|_Z(?:T[VIST]|GV|GR)?(?:N[rVKRO]*)?(?:St3__1|10__cxxabiv1|9libunwind|24__llvm_libc))`)
+
+// overrides returns the symbols that some unit defines and libraries of the system refer to.
+func (p *pool) overrides() []linkmodel.Symbol {
+	list := p.Defined(overrides())
+	for id := range linkmodel.Symbol(p.Symbols.Len()) {
+		name := p.Symbols.Name(id)
+		if p.Symbols.Defined(id) && (plugged.MatchString(name) || p.Symbols.DefinedAlone(id) && libcxx.MatchString(name)) && !slices.Contains(list, id) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// shared returns those of them that shared libraries have, sorted.
+var shared = sync.OnceValue(func() []string { return names(overridesText) })
+
+//go:embed libm.txt
+var libmText string
+
+// libm returns those that only libm defines.
+var libm = sync.OnceValue(func() []string { return names(libmText) })
+
+// names returns the lines of text but for comments.
+func names(text string) []string {
+	var l []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			l = append(l, line)
+		}
+	}
+	return l
+}
+
+func (r Roots) symbols() []string {
+	if len(r.Symbols) == 0 {
+		return []string{Main}
+	}
+	return slices.Clone(r.Symbols)
+}
+
+// ReportFormat is the version of Report.
+//
+// History:
+//
+//	1  first version
+//	2  symbols and copies
+//	3  units, link flags, reasons to always run, and what a run adds
+//	4  contested symbols and additions instead of copies
+const ReportFormat = 4
+
+// Report is a fingerprint and all that it is made of: the input of Explain.
+type Report struct {
+	Format      int    `json:"format"`
+	Fingerprint string `json:"fingerprint"`
+	// Key is the key of a recorded result, in hex; empty if nothing was run.
+	Key string `json:"key,omitempty"`
+	// Contributions are sorted by name. They include one called "code".
+	Contributions []Contribution `json:"contributions"`
+	// LinkFlags are those of Config, AlwaysRun its reasons.
+	LinkFlags []string `json:"link_flags,omitempty"`
+	AlwaysRun []string `json:"always_run,omitempty"`
+	// Run is what only a run knows, sorted by name; empty if nothing was run.
+	Run []Part `json:"run,omitempty"`
+	// Units says how the sources in the closure were analyzed, in the order of
+	// the link.
+	Units []Unit `json:"units,omitempty"`
+	// Roots lists the components where execution starts, in order.
+	Roots []Root `json:"roots"`
+	// Additions are what the code's hash has beside components, by name: see
+	// docs/fingerprint.md.
+	Additions []Contribution `json:"additions,omitempty"`
+	// Unusual is why all that is linked counts, or empty (docs/fallbacks.md). Linked are then the sources
+	// of all units that are linked or may be, with hashes of all that their manifests say.
+	Unusual string         `json:"unusual,omitempty"`
+	Linked  []Contribution `json:"linked,omitempty"`
+	// Contested are the symbols that something in the closure refers to and that
+	// are defined more than once, differently, sorted.
+	Contested []Contested `json:"contested,omitempty"`
+	// Components is the closure: all that the roots reach, each one before what
+	// only it refers to.
+	Components []Component `json:"components"`
+}
+
+// Unit is a manifest that components of a closure are in.
+type Unit struct {
+	Source   string `json:"source"`
+	Rung     string `json:"rung"`
+	Clang    string `json:"clang,omitempty"`
+	Compiler string `json:"compiler,omitempty"`
+	// Flags are those that decide about generated code, in order.
+	Flags []string `json:"flags,omitempty"`
+	// Fallbacks are the reasons why the unit as a whole stands on its rung.
+	Fallbacks []string `json:"fallbacks,omitempty"`
+}
+
+// Contested is a symbol with different definitions.
+type Contested struct {
+	Symbol string `json:"symbol"`
+	// Copies are the sources of the definitions: first those that are taken, one
+	// unless it can't be told which, and that many are Winners.
+	Copies  []string `json:"copies"`
+	Winners int      `json:"winners"`
+}
+
+// Text says which definition of the symbol is taken.
+func (c *Contested) Text() string {
+	if c.Winners == 1 {
+		return fmt.Sprintf("%s: that of %s is taken, not that of %s", c.Symbol, c.Copies[0], strings.Join(c.Copies[1:], ", "))
+	}
+	return fmt.Sprintf("%s: it can't be told which is taken of those of %s", c.Symbol, strings.Join(c.Copies[:c.Winners], ", "))
+}
+
+// Root is a component where execution starts.
+type Root struct {
+	Component string   `json:"component"` // its ID
+	Why       []string `json:"why"`
+}
+
+// Component is a component in a closure.
+type Component struct {
+	// ID is the component's name, followed by its manifest if there is another
+	// one of that name in the closure.
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Source  string `json:"source"` // file that was analyzed
+	File    string `json:"file,omitempty"`
+	Kind    string `json:"kind"`
+	Linkage string `json:"linkage"`
+	Local   string `json:"local_hash"`
+	// Symbols are further symbols that it defines.
+	Symbols []string `json:"symbols,omitempty"`
+	// Links holds the IDs of what it refers to, in order.
+	Links []string `json:"links"`
+}
+
+// part is a manifest with a name for explanations.
+type part struct {
+	Name     string
+	Manifest *manifest.Manifest
+}
+
+// compute returns the fingerprint of the test that is linked from sources, in this
+// order, into one executable, and the roots that nothing defines. Members of
+// archives are linked if they are needed.
+func compute(sources []part, roots Roots) (*Report, []string) {
+	p := newPool(nil, true)
+	x := &linkedFile{}
+	var versions []uint32
+	for i, s := range sources {
+		name := fmt.Sprint(i)
+		p.add(name, s.Manifest, true)
+		for k := range s.Manifest.Units {
+			p.sources[len(p.sources)-1-k].name = s.Name
+		}
+		x.items = append(x.items, lineItem{manifests: []string{name}, lazy: true, members: true, archive: i + 1})
+		versions = append(versions, s.Manifest.Format)
+	}
+	t, overrides := &Test{Roots: roots}, p.overrides()
+	code := closure(t, p, p.NewComposer(), []*linkedFile{x}, nil, overrides, nil)
+	return newReport(contributions(hex.EncodeToString(code.Hash[:]), formats(versions), nil), p, code), roots.missing(code)
+}
+
+// missing returns the roots that nothing defines.
+func (r Roots) missing(closure interface{ Defines(symbol string) bool }) []string {
+	return slices.DeleteFunc(r.symbols(), closure.Defines)
+}
+
+// contributions returns everything that a fingerprint is made of, sorted.
+func contributions(code string, formats Contribution, more []Contribution) []Contribution {
+	l := append([]Contribution{{Name: "code", SHA256: code}, formats}, more...)
+	slices.SortFunc(l, func(a, b Contribution) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.SHA256, b.SHA256))
+	})
+	return l
+}
+
+func newReport(contributions []Contribution, p *pool, closure *refgraph.Closure) *Report {
+	r := &Report{
+		Format: ReportFormat, Fingerprint: combine(contributions), Contributions: contributions,
+		Roots: []Root{}, Components: []Component{},
+	}
+	members := closure.Members()
+	r.Units = units(p, members)
+	component := func(m *refgraph.Member) *manifest.Component {
+		s := p.sources[m.Unit]
+		return s.manifest.Components[s.list[m.Component]]
+	}
+	ids := memberIDs(p, members, component)
+	for i := range members {
+		m := &members[i]
+		x := component(m)
+		if len(m.Roots) > 0 {
+			why := slices.Clone(m.Roots)
+			for k := range why {
+				if why[k] == "" {
+					why[k] = x.Root
+				}
+			}
+			r.Roots = append(r.Roots, Root{ids[i], why})
+		}
+		c := Component{
+			ID: ids[i], Name: x.Name, Source: p.sources[m.Unit].name, File: x.File,
+			Kind: manifest.EnumName(x.Kind), Linkage: manifest.EnumName(x.Linkage),
+			Local:   hex.EncodeToString(x.LocalHash),
+			Symbols: x.Aliases(), Links: []string{},
+		}
+		for _, l := range m.Links {
+			c.Links = append(c.Links, ids[l])
+		}
+		r.Components = append(r.Components, c)
+	}
+	for _, a := range closure.Additions {
+		r.Additions = append(r.Additions, Contribution{a.Name, hex.EncodeToString(a.Hash[:])})
+	}
+	if r.Unusual = closure.Unusual; r.Unusual != "" {
+		for unit, h := range closure.Units() {
+			r.Linked = append(r.Linked, Contribution{p.sources[unit].name, hex.EncodeToString(h[:])})
+		}
+	}
+	for _, x := range closure.Contests() {
+		y := Contested{Symbol: x.Symbol, Winners: x.Winners}
+		for _, copy := range x.Copies {
+			y.Copies = append(y.Copies, p.sources[copy.Unit].name)
+		}
+		r.Contested = append(r.Contested, y)
+	}
+	return r
+}
+
+// units describes the manifests that members are in.
+func units(p *pool, members []refgraph.Member) []Unit {
+	var l []Unit
+	seen := map[*manifest.Manifest]bool{}
+	for i := range members {
+		s := p.sources[members[i].Unit]
+		if seen[s.manifest] {
+			continue
+		}
+		seen[s.manifest] = true
+		u := Unit{Source: s.name, Rung: manifest.EnumName(s.manifest.Rung), Clang: s.manifest.Clang, Compiler: s.manifest.Compiler, Flags: s.manifest.Flags}
+		for _, f := range s.manifest.Fallbacks {
+			if f.Component == "" {
+				u.Fallbacks = append(u.Fallbacks, f.Reason)
+			}
+		}
+		l = append(l, u)
+	}
+	return l
+}
+
+// combine returns the SHA-256 of sorted contributions, in hex.
+func combine(l []Contribution) string {
+	b := frame.New("tasting fingerprint 1")
+	b.Int(len(l))
+	for _, c := range l {
+		sum, err := hex.DecodeString(c.SHA256)
+		if err != nil {
+			panic(err) // every one was made by this package
+		}
+		b.String(c.Name)
+		b.Bytes(sum)
+	}
+	sum := b.Sum()
+	return hex.EncodeToString(sum[:])
+}
+
+// NewContribution returns the contribution of values, in order, under a name.
+func NewContribution(name string, values []string) Contribution {
+	b := frame.New("tasting " + name + " 1")
+	b.Strings(values)
+	sum := b.Sum()
+	return Contribution{name, hex.EncodeToString(sum[:])}
+}
+
+// formats contributes the versions of the manifests' format: they say what a
+// local hash means.
+func formats(versions []uint32) Contribution {
+	var l []string
+	for _, v := range slices.Compact(slices.Sorted(slices.Values(versions))) {
+		l = append(l, fmt.Sprint(v))
+	}
+	slices.Sort(l)
+	return NewContribution("manifest format", l)
+}
+
+// memberIDs gives every member a name of its own.
+func memberIDs(p *pool, members []refgraph.Member, component func(*refgraph.Member) *manifest.Component) []string {
+	count := map[string]int{}
+	for i := range members {
+		count[component(&members[i]).Name]++
+	}
+	ids := make([]string, len(members))
+	taken := map[string]bool{}
+	for i := range members {
+		id := component(&members[i]).Name
+		if count[id] > 1 {
+			id += " (" + p.sources[members[i].Unit].name + ")"
+		}
+		base := id
+		for n := 2; taken[id]; n++ {
+			id = fmt.Sprintf("%s#%d", base, n)
+		}
+		taken[id] = true
+		ids[i] = id
+	}
+	return ids
+}
+
+// sourceName is how explanations call a manifest: after the file that was
+// analyzed, or else after its own.
+func sourceName(m *manifest.Manifest, file string) string {
+	if m.Source != "" {
+		return m.Source
+	}
+	if path.IsAbs(file) {
+		return path.Base(file)
+	}
+	return file
+}
+
+// MissingRootError says that nothing defines a root.
+type MissingRootError struct{ Symbols []string }
+
+func (e *MissingRootError) Error() string {
+	return fmt.Sprintf("no manifest defines %s: give all manifests of the test, or name where it starts with --root", strings.Join(e.Symbols, ", "))
+}
+
+// FromFiles computes the fingerprint of the test that is linked from the
+// manifests in files, in this order.
+func FromFiles(files []string, roots Roots) (*Report, error) {
+	var sources []part
+	for _, f := range files {
+		m, err := manifest.Read(f)
+		if err != nil {
+			return nil, err
+		}
+		if why := m.Unknown(); why != "" {
+			return nil, fmt.Errorf("%s: what a test does that links it isn't known (see docs/fallbacks.md): %s", sourceName(m, f), why)
+		}
+		sources = append(sources, part{Name: sourceName(m, f), Manifest: m})
+	}
+	r, missing := compute(sources, roots)
+	if len(missing) > 0 {
+		return nil, &MissingRootError{missing}
+	}
+	return r, nil
+}

@@ -1,0 +1,594 @@
+package fingerprint
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkmodel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
+)
+
+// # The link file
+//
+// For each file that Bazel links or archives, the rules write how:
+//
+//	tasting link 1
+//	output PATH
+//	alias PATH              another path of the same file
+//	kind executable|shared|archive
+//	unit PATH<TAB>MANIFEST  what may be on the line, and its manifest
+//	source PATH<TAB>MANIFEST    the manifest of the source that PATH is compiled from
+//	library PATH<TAB>FILE   a shared library that Bazel doesn't link, and where it is
+//	arg WORD                of the command line, without the program, in order
+//	member PATH             of an archive, in order
+const linkMagic = "tasting link 1"
+
+// LinkFile is what a link file says of one that isn't made by the rules.
+type LinkFile struct {
+	Output string
+	Kind   string // executable, shared or archive
+	// Manifests are those of the files that may be on the line, Sources those of sources.
+	Manifests, Sources [][2]string
+	// Words are the arguments, or the members of an archive.
+	Words []string
+}
+
+// Text returns the content of the file.
+func (l *LinkFile) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\noutput %s\nkind %s\n", linkMagic, l.Output, l.Kind)
+	for _, m := range l.Manifests {
+		fmt.Fprintf(&b, "unit %s\t%s\n", m[0], m[1])
+	}
+	for _, m := range l.Sources {
+		fmt.Fprintf(&b, "source %s\t%s\n", m[0], m[1])
+	}
+	word := "arg"
+	if l.Kind == "archive" {
+		word = "member"
+	}
+	for _, w := range l.Words {
+		fmt.Fprintf(&b, "%s %s\n", word, w)
+	}
+	return b.String()
+}
+
+// link is the content of a link file.
+type link struct {
+	dir      string // names are relative to it
+	output   string
+	aliases  []string
+	kind     string
+	units    map[string]string
+	sources  map[string]string
+	prebuilt map[string]string
+	args     []string
+	members  []string
+	sum      [sha256.Size]byte // of the file
+}
+
+func readLink(file, dir string) (*link, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{dir: dir, units: map[string]string{}, sources: map[string]string{}, prebuilt: map[string]string{}, sum: sha256.Sum256(b)}
+	s := bufio.NewScanner(bytes.NewReader(b))
+	s.Buffer(nil, 1<<24)
+	for n := 1; s.Scan(); n++ {
+		word, rest, _ := strings.Cut(s.Text(), " ")
+		bad := false
+		pair := func(to map[string]string) {
+			path, file, ok := strings.Cut(rest, "\t")
+			bad = !ok
+			to[path] = inDir(dir, file)
+		}
+		switch {
+		case n == 1:
+			bad = s.Text() != linkMagic
+		case word == "output":
+			l.output = rest
+		case word == "alias":
+			l.aliases = append(l.aliases, rest)
+		case word == "kind":
+			l.kind = rest
+		case word == "unit":
+			pair(l.units)
+		case word == "source":
+			pair(l.sources)
+		case word == "library":
+			pair(l.prebuilt)
+		case word == "arg":
+			l.args = append(l.args, rest)
+		case word == "member":
+			l.members = append(l.members, rest)
+		default:
+			bad = true
+		}
+		if bad {
+			return nil, fmt.Errorf("%s:%d: %q: not the description of a link that this tasting reads: build it again with one version of the rules", file, n, s.Text())
+		}
+	}
+	if err := s.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if l.output == "" || l.kind == "" {
+		return nil, fmt.Errorf("%s: it is cut off: build it again", file)
+	}
+	return l, nil
+}
+
+// manifest returns the file of the manifest that speaks for a path on the line,
+// or "".
+func (l *link) manifest(path string, source bool) string {
+	if m, ok := l.sources[path]; ok && source {
+		return m
+	}
+	return l.units[path]
+}
+
+// A lineItem is what is linked at one place of a line: manifests, or a library
+// that Bazel links.
+type lineItem struct {
+	manifests []string
+	library   *link // shared
+	lazy      bool
+	members   bool // only members of archives are lazy
+	archive   int
+	from      string // the archive's name for flags
+	group     int
+	line      *linkflags.Item // of the line
+	system    bool            // something of the system is in front of it
+	// part says that a library that is known by its content is this file itself.
+	part bool
+}
+
+// asNeeded reports whether the linker may leave a library out.
+func (it *lineItem) asNeeded() bool { return it.line != nil && it.line.AsNeeded != linkflags.No }
+
+// A linkedFile is a file of a test, with its line read.
+type linkedFile struct {
+	name  string
+	of    *link // nil if there is no link file
+	items []lineItem
+	line  *linkflags.Line
+	// uncertain is as in linkmodel.File, of files without a line.
+	uncertain string
+	// read is what was read to understand the line.
+	read []readFile
+	// prebuilt are the shared libraries on the line that Bazel doesn't link.
+	prebuilt []string
+	// several says that a link reads a file in several configurations.
+	several bool
+	// taken is what all links take from the system, or nil.
+	taken *syslib.Taken
+	// opened says that other programs may open the libraries of the test.
+	opened bool
+}
+
+type readFile struct {
+	name string
+	sum  [sha256.Size]byte // zero if it can't be read
+}
+
+// links are the link files of a test, by the paths of what they describe.
+type links map[string]*link
+
+func (x links) add(l *link) {
+	for _, p := range append([]string{l.output}, l.aliases...) {
+		if x[p] == nil {
+			x[p] = l
+		}
+	}
+}
+
+// read reads the line of a link. Source says whether manifests of sources are
+// preferred.
+func (x links) read(l *link, source bool) *linkedFile {
+	f := &linkedFile{name: l.output, of: l}
+	f.line = linkflags.Parse(l.args, linkflags.Options{
+		Open: func(name string) ([]byte, error) {
+			b, err := os.ReadFile(inDir(l.dir, name))
+			x := readFile{name: name}
+			if err == nil {
+				x.sum = sha256.Sum256(b)
+			}
+			f.read = append(f.read, x)
+			return b, err
+		},
+		Built: func(path string) bool {
+			return x[path] != nil || l.units[path] != "" || path == l.output
+		},
+	})
+	archives, system, seen := 0, false, map[string]bool{}
+	again := map[int]bool{} // groups with something of the system: they are searched again behind it
+	for _, it := range f.line.Items {
+		again[it.Group] = again[it.Group] || it.Built == "" && it.Group > 0
+	}
+	for i := range f.line.Items {
+		it := &f.line.Items[i]
+		file := it.Built
+		if file == "" {
+			system = true
+			continue
+		}
+		item := lineItem{system: system || again[it.Group], line: it, lazy: it.Lazy, group: it.Group}
+		number := func() {
+			archives++
+			item.archive = archives
+		}
+		switch known := x[file]; {
+		case known != nil && known != l && known.kind == "shared":
+			item.library = known
+		case known != nil && known != l && known.kind == "archive":
+			for _, m := range known.members {
+				if name := known.manifest(m, source); name != "" {
+					item.manifests = append(item.manifests, name)
+				} else {
+					f.uncertain = fmt.Sprintf("%s is in %s and has no manifest", m, file)
+				}
+			}
+			item.from = path.Base(file)
+			if item.lazy = !it.WholeArchive; item.lazy {
+				number()
+			}
+		default:
+			name := l.manifest(file, source)
+			if name == "" {
+				f.uncertain = fmt.Sprintf("%s is linked and has no manifest", file)
+				continue
+			}
+			if startFile.MatchString(file) {
+				f.uncertain = fmt.Sprintf("GNU ld takes %s for a file of compilers", file)
+			}
+			item.manifests = []string{name}
+			if library := l.prebuilt[file]; library != "" {
+				f.prebuilt = append(f.prebuilt, library)
+			}
+			if strings.HasSuffix(file, ".a") {
+				item.from = path.Base(file)
+			}
+			if item.lazy || !it.WholeArchive && item.from != "" {
+				item.lazy = true
+				number()
+			}
+		}
+		if item.library == nil && !isShared(file) {
+			f.twice(item, seen)
+		}
+		f.items = append(f.items, item)
+	}
+	return f
+}
+
+func isShared(file string) bool {
+	return strings.Contains(path.Base(file)+".", ".so.")
+}
+
+// startFile matches objects of which GNU ld's script leaves the oldest lists of initialisers out.
+var startFile = lazyregexp.New(`crt(begin|end).?\.o$`)
+
+// twice notes what is linked although it is on the line already: as often as it is there, its
+// initialisers run. What is searched for members may be searched again.
+func (f *linkedFile) twice(it lineItem, seen map[string]bool) {
+	for _, name := range it.manifests {
+		if !it.lazy && seen[name] {
+			f.uncertain = path.Base(name) + " is on the line twice"
+		}
+		seen[name] = true
+	}
+}
+
+// program returns the files of a test in the order of the loader: the
+// executable, then what it needs, breadth first.
+func (x links) program(executable *link, source bool) []*linkedFile {
+	files := []*linkedFile{x.read(executable, source)}
+	seen := map[*link]bool{executable: true}
+	for i := 0; i < len(files); i++ {
+		for _, it := range files[i].items {
+			if l := it.library; l != nil && !seen[l] {
+				seen[l] = true
+				files = append(files, x.read(l, source))
+			}
+		}
+	}
+	return files
+}
+
+// Lines returns the lines of the test's links: of its executable, then of its
+// libraries.
+func (t *Test) Lines() ([]*linkflags.Line, error) {
+	files, err := t.linkedFiles(func(name string) (*link, error) { return readLink(name, t.Dir) })
+	return lines(files), err
+}
+
+// LinkFiles returns the files that a link reads, of the description of it in a file: objects,
+// archives, libraries, scripts and files of parameters, whoever has made them. Their names, and
+// those that it returns, are relative to dir.
+func LinkFiles(file, dir string) ([]string, error) {
+	l, err := readLink(file, dir)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Collect(maps.Keys(l.units))
+	for _, o := range (links{}).read(l, false).read {
+		names = append(names, o.name)
+	}
+	return names, nil
+}
+
+func lines(files []*linkedFile) []*linkflags.Line {
+	var l []*linkflags.Line
+	for _, f := range files {
+		if f.line != nil {
+			l = append(l, f.line)
+		}
+	}
+	return l
+}
+
+// lineFlags returns what the lines of all links say, each different line once: that of the
+// executable, then those of its libraries, in the order of the loader. Which file has which is in
+// the shape of the link.
+func lineFlags(files []*linkedFile) (l []string) {
+	var seen []string
+	for _, f := range files {
+		if f.line == nil {
+			continue
+		}
+		words := append(f.line.System(), f.order()...)
+		if text := strings.Join(words, "\n"); !slices.Contains(seen, text) {
+			l, seen = append(l, words...), append(seen, text)
+		}
+	}
+	return l
+}
+
+// order returns in which order archives of the system and what Bazel has built are on a line, unless all that is
+// built comes first. Of a line that isn't understood all words count as they stand: what is a script to a
+// linker, or changes what it makes of the words behind it, has no other trace.
+func (f *linkedFile) order() []string {
+	if f.unusual() == "" {
+		return f.line.Order()
+	}
+	b := frame.New("tasting order of a link 1")
+	f.words(&b)
+	return []string{fmt.Sprintf("order: %x", b.Sum128())}
+}
+
+// words appends all words of the line, and what files of parameters have of it.
+func (f *linkedFile) words(b *frame.Buffer) {
+	for _, w := range f.of.args {
+		b.String(f.neutral(w))
+	}
+	for _, o := range f.read {
+		b.String(f.neutral(o.name))
+		b.Bytes(o.sum[:])
+	}
+}
+
+// says tells lines apart: by what they are for, the flags that count, and what they have of
+// the system.
+func (f *linkedFile) says() string {
+	b := frame.New("tasting line 1")
+	b.Flag(f.line.Shared)
+	b.Strings(f.line.System())
+	b.Strings(f.order())
+	sum := b.Sum128()
+	return hex.EncodeToString(sum[:6])
+}
+
+// neutral is a word of the line without configurations, unless these tell files apart
+// that a link reads.
+func (f *linkedFile) neutral(word string) string {
+	if f.several {
+		return word
+	}
+	return linkflags.Neutral(word)
+}
+
+// OpenedLibraries is the name of a Contribution: how the libraries of a test are linked and called, if
+// other programs than the test may open them. Everything in them counts then.
+const OpenedLibraries = "libraries that other programs may open"
+
+// openedLibraries contributes that.
+func (t *Test) openedLibraries(files []*linkedFile) []Contribution {
+	if !files[0].opened && len(t.Opens) == 0 {
+		return nil
+	}
+	b := frame.New("tasting opened libraries 1")
+	for _, f := range files[1:] {
+		b.String(f.neutral(f.name))
+		if f.of != nil {
+			b.Int(len(f.of.aliases))
+			for _, name := range f.of.aliases {
+				b.String(f.neutral(name))
+			}
+			f.words(&b)
+		}
+	}
+	sum := b.Sum()
+	return []Contribution{{OpenedLibraries, hex.EncodeToString(sum[:])}}
+}
+
+// confused notes which libraries a loader takes for others, by the names that flags
+// give to them, or by those of the links through which they are loaded: it loads one of each
+// name.
+func confused(files []*linkedFile) {
+	type library struct {
+		*linkedFile
+		given, loaded bool // by a flag; as this
+	}
+	by := map[string][]library{}
+	for _, f := range files {
+		if f.line == nil || f.of == nil {
+			continue
+		}
+		if name := f.line.Soname; name != "" {
+			by[name] = append(by[name], library{f, true, true})
+		}
+		by[path.Base(f.name)] = append(by[path.Base(f.name)], library{f, false, len(f.of.aliases) == 0})
+		for _, s := range f.of.aliases {
+			by[path.Base(s)] = append(by[path.Base(s)], library{f, false, true})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		l := by[name]
+		for _, x := range l {
+			if (x.given || x.loaded) && linkflags.IsSystems(name) {
+				x.uncertain = "it may be loaded as the system's " + name
+			}
+		}
+		if !slices.ContainsFunc(l, func(x library) bool { return x.given }) {
+			l = slices.DeleteFunc(l, func(x library) bool { return !x.loaded })
+		}
+		if !slices.ContainsFunc(l, func(x library) bool { return x.linkedFile != l[0].linkedFile }) {
+			continue
+		}
+		for _, x := range l {
+			x.uncertain = "several libraries may be loaded as " + name
+		}
+	}
+}
+
+// unusual returns why the file's line isn't understood, or "".
+func (f *linkedFile) unusual() string {
+	if f.uncertain != "" || f.line == nil || len(f.line.Unusual) == 0 {
+		return f.uncertain
+	}
+	return "the line of the link: " + f.line.Unusual[0]
+}
+
+// linker is what the model knows of a linker.
+func linker(name string) linkmodel.Linker {
+	switch name {
+	case "bfd":
+		return linkmodel.GNU
+	case "lld":
+		return linkmodel.LLD
+	case "gold":
+		return linkmodel.Gold
+	case "mold":
+		return linkmodel.Mold
+	}
+	return linkmodel.AnyLinker
+}
+
+// loading is the order in which a loader comes upon the files of a program.
+type loading struct {
+	pool       *pool
+	byLink     map[*link]*linkedFile
+	queue      []loadedFile
+	fileOf     map[*linkedFile]int32
+	fileOfUnit map[int32]int32
+}
+
+type loadedFile struct {
+	file *linkedFile
+	unit int32 // of a library that is known by its content, if there is no file
+}
+
+// add returns the number of a file.
+func (l *loading) add(f *linkedFile) int32 {
+	n, ok := l.fileOf[f]
+	if !ok {
+		n = int32(len(l.queue))
+		l.fileOf[f] = n
+		l.queue = append(l.queue, loadedFile{f, -1})
+	}
+	return n
+}
+
+// model returns the program that the files are, for the units of pool: in the
+// order of the loader, which searches breadth first. Manifests that can't be used
+// have no units.
+func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, pool *pool) *linkmodel.Program {
+	l := &loading{pool: pool, byLink: map[*link]*linkedFile{}, fileOf: map[*linkedFile]int32{}, fileOfUnit: map[int32]int32{}}
+	for _, f := range files {
+		if f.of != nil {
+			l.byLink[f.of] = f
+		}
+	}
+	p := &linkmodel.Program{Foreign: overrides, Needs: pool.Defined(needs)}
+	l.add(files[0])
+	for _, f := range files[1:] {
+		if f.of == nil { // the order is given
+			l.add(f)
+		}
+	}
+	for i := 0; i < len(l.queue); i++ {
+		at := l.queue[i]
+		f := at.file
+		if f == nil {
+			p.Files = append(p.Files, linkmodel.File{Name: pool.sources[at.unit].name, Entries: []linkmodel.Entry{{Unit: at.unit}}})
+			continue
+		}
+		x := linkmodel.File{Name: f.name}
+		if f.line != nil {
+			f.describe(&x, pool)
+		}
+		x.Entries = l.entries(f)
+		p.Files = append(p.Files, x)
+	}
+	return p
+}
+
+// describe completes a file by what its line says of it as a whole.
+func (f *linkedFile) describe(x *linkmodel.File, pool *pool) {
+	l := f.line
+	x.Bsymbolic, x.Linker, x.Collects, x.Complete = l.Bsymbolic, linker(l.Linker), l.GCSections, !l.Shared || l.NoUndefined
+	x.Line, x.Code, x.System = f.says(), l.Code(), l.Takes()
+	in := l.Inside()
+	if f.taken != nil {
+		x.CxxWants = pool.Defined(f.taken.Wants)
+	} else {
+		x.CxxInside = in.Cxx
+	}
+	if in.Any {
+		x.Code += "\n" + x.System
+	}
+}
+
+// entries returns what is linked into a file, and adds the libraries among that.
+func (l *loading) entries(file *linkedFile) (entries []linkmodel.Entry) {
+	linked := map[int32]bool{}
+	for _, it := range file.items {
+		if it.library != nil {
+			entries = append(entries, linkmodel.Entry{Library: l.add(l.byLink[it.library]), AsNeeded: it.asNeeded(), Group: it.group})
+			continue
+		}
+		for _, name := range it.manifests {
+			for _, unit := range l.pool.numbers[name] {
+				if l.pool.Symbols.Unit(unit).Library && !it.part {
+					// A file of its own.
+					n, ok := l.fileOfUnit[unit]
+					if !ok {
+						n = int32(len(l.queue))
+						l.fileOfUnit[unit] = n
+						l.queue = append(l.queue, loadedFile{nil, unit})
+					}
+					entries = append(entries, linkmodel.Entry{Library: n, AsNeeded: it.asNeeded(), Group: it.group})
+					continue
+				}
+				// An archive that is on the line twice is searched twice.
+				lazy := it.lazy && (!it.members || l.pool.sources[unit].member)
+				if lazy || !linked[unit] {
+					entries = append(entries, linkmodel.Entry{Unit: unit, Lazy: lazy, BehindSystem: it.system, Archive: it.archive, From: it.from, Group: it.group})
+				}
+				linked[unit] = linked[unit] || !lazy
+			}
+		}
+	}
+	return entries
+}

@@ -1,0 +1,42 @@
+package fingerprint
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
+)
+
+// Tools are the tools that a build brings for its links, and what is said to them.
+type Tools struct {
+	Files     []string // and directories
+	Variables []string // NAME=VALUE
+}
+
+var repository = lazyregexp.New(`external/[^/]+/`)
+
+// Write writes, in any order of the files, what identifies them.
+func (t *Tools) Write(output string) error {
+	var c Config
+	var files, links []string
+	for _, f := range t.Files {
+		// What a module is called depends on the version of Bazel.
+		name := repository.ReplaceAllString(linkflags.Neutral(f), "external/")
+		if err := addData(&c, &files, &links, digest, name, f); err != nil {
+			return fmt.Errorf("tool %s: %w", f, err)
+		}
+	}
+	lines := slices.Concat(links, t.Variables)
+	for _, f := range c.Data {
+		lines = append(lines, f.SHA256+" "+f.Path)
+	}
+	slices.Sort(lines)
+	var b bytes.Buffer
+	for _, l := range slices.Compact(lines) {
+		fmt.Fprintf(&b, "%q\n", l)
+	}
+	return wholefile.Write(output, b.Bytes(), 0o666)
+}

@@ -1,0 +1,388 @@
+package linkflags
+
+import (
+	"path"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
+)
+
+// option is a flag as it stands on a line.
+type option struct {
+	name, value string
+	has         bool     // a value
+	words       []string // for a driver, in one spelling
+	driver      bool     // it is one of the driver
+}
+
+// text returns o in one word, for reasons.
+func (o option) text() string {
+	if o.driver {
+		return strings.Join(o.words, " ")
+	}
+	return strings.Join(o.linkerWords(), " ")
+}
+
+// linkerWords returns the one spelling of o for a linker.
+func (o option) linkerWords() []string {
+	switch {
+	case len(o.name) == 1 && o.has && (o.name == "O" || strings.HasPrefix(o.value, "@")):
+		return []string{"-" + o.name + o.value} // a word that starts with @ is a file
+	case len(o.name) == 1 && o.has:
+		return []string{"-" + o.name, o.value}
+	case len(o.name) == 1:
+		return []string{"-" + o.name}
+	case o.has:
+		return []string{"--" + o.name + "=" + o.value}
+	}
+	return []string{"--" + o.name}
+}
+
+// effect is what a flag does.
+type effect func(*parser, option)
+
+func harmless(*parser, option) {}
+
+func counts(p *parser, o option) {
+	for _, w := range o.words {
+		p.Flags = append(p.Flags, Neutral(w))
+	}
+}
+
+func system(p *parser, o option) {
+	counts(p, o)
+	p.system = append(p.system, o.words...)
+	if o.driver {
+		p.driver = append(p.driver, o.words...)
+	}
+}
+
+func unusual(p *parser, o option) {
+	if o.driver {
+		system(p, o) // it may choose among the files of the system
+	} else {
+		counts(p, o)
+	}
+	p.unusual(o.text())
+	// It may have files of the build taken.
+	for _, file := range strings.FieldsFunc(o.value, func(c rune) bool { return strings.ContainsRune("=,:", c) }) {
+		if words.Linkable(file) && (IsOutput(file) || p.options.Built(file)) {
+			p.item(File, file)
+		}
+	}
+}
+
+func state(f func(*State)) effect { return func(p *parser, _ option) { f(&p.state) } }
+
+// known is an entry of a table of flags.
+type known struct {
+	// separate and joined say where a value may stand: in the next word, or in
+	// the same one.
+	separate, joined bool
+	alias            string // the name to use instead
+	effect           effect
+}
+
+// define adds flags to a table. Each word of spec is a name. More names after it, separated by "|", mean
+// the same. A linker's flag ends with "=" if it has a value, with "?" if it may have one. That of a driver ends with "="
+// or "*" if a value follows in the same word, with ":" if it may be the next word.
+func define(table map[string]known, e effect, spec string) {
+	for w := range strings.FieldsSeq(spec) {
+		k := known{effect: e}
+		if strings.HasPrefix(w, "-") {
+			w, k.separate = strings.CutSuffix(w, ":")
+			w, k.joined = strings.CutSuffix(w, "*")
+			k.joined = k.joined || strings.HasSuffix(w, "=")
+		} else if s, ok := strings.CutSuffix(w, "="); ok {
+			w, k.separate, k.joined = s, true, true
+		} else {
+			w, k.joined = strings.CutSuffix(w, "?")
+		}
+		for i, name := range strings.Split(w, "|") {
+			if i > 0 {
+				k.alias, _, _ = strings.Cut(w, "|")
+			}
+			if _, twice := table[name]; twice {
+				panic("linkflags: two entries for " + name)
+			}
+			table[name] = k
+		}
+	}
+}
+
+// driverFlags are the flags of gcc and clang that matter to a link. Those with a
+// value in the same word are found by the longest name that fits.
+var driverFlags = func() map[string]known {
+	t := map[string]known{}
+	// What drivers know and take as it is. Files that are written have names of their own.
+	define(t, harmless, `-o*: --output= --output: -MF*: -MT*: -MQ*: -save-temps* --save-temps* -dumpbase: -dumpbase-ext: -dumpdir: -aux-info:`)
+	// What compiles, and what a driver tells about its work: another driver may refuse it, or
+	// this one with -Werror.
+	define(t, counts, `-D*: -U*: -I*: -iquote*: -isystem*: -idirafter*: -include*: -imacros*: -iprefix*: -iwithprefix*: -isysroot*: -fdebug-prefix-map=
+		-ffile-prefix-map= -fmacro-prefix-map= -fdebug-compilation-dir= -ffile-compilation-dir= -g* -W* -w -v -pipe -time* -t -pedantic* -Xpreprocessor: -Xassembler: -M
+		-MM -MD -MMD -MP -MG -fdiagnostics* -fcolor-diagnostics -fno-color-diagnostics -fansi-escape-codes -ftime-report -ftime-trace* -fcrash-diagnostics*
+		-fno-crash-diagnostics -fmessage-length= -ferror-limit= -fmax-errors= -fcaret-diagnostics -fno-caret-diagnostics -fshow-column -fno-show-column -fverbose-asm
+		-fdebug-types-section -fno-debug-types-section -fstandalone-debug -fno-standalone-debug -flimit-debug-info -fno-limit-debug-info -fsplit-dwarf-inlining
+		-fno-split-dwarf-inlining -fno-canonical-system-headers -fno-working-directory -pass-exit-codes -no-canonical-prefixes -canonical-prefixes -Qunused-arguments
+		-Qn -Qy --start-no-unused-arguments --end-no-unused-arguments`)
+	// What chooses among the files that come with the compiler, and what
+	// generates code, as the link may do that.
+	define(t, system, `-Werror -Werror=* -gz -gz=* -O* -std= -ansi -m* -p -pg -coverage --coverage -pthread -rtlib= --rtlib= -unwindlib= --unwindlib= -stdlib= --stdlib=
+		-static-libgcc -shared-libgcc -static-libstdc++ -static-libgfortran -static-libasan -shared-libasan -static-libsan -shared-libsan -static-libtsan
+		-static-liblsan -static-libubsan -static-libhwasan -static-openmp -nostdlib -nostdlib++ -nodefaultlibs -nostartfiles -nolibc --sysroot= --gcc-install-dir=
+		--gcc-triple= --driver-mode= -fexperimental-library -fno-fast-math -fno-unsafe-math-optimizations -fno-openmp -fopenmp-simd -fsanitize= -fno-sanitize=
+		-fsanitize-recover* -fno-sanitize-recover* -fsanitize-trap* -fno-sanitize-trap* -fsanitize-undefined-trap-on-error -fsanitize-link-runtime
+		-fno-sanitize-link-runtime -fsanitize-link-c++-runtime -fno-sanitize-link-c++-runtime -fsanitize-minimal-runtime -fsanitize-coverage= -fsanitize-ignorelist=
+		-fsanitize-blacklist= -fsanitize-address-use-after-scope -fsanitize-memory-track-origins* -fprofile-arcs -ftest-coverage -fprofile-generate -fprofile-generate=
+		-fprofile-use -fprofile-use= -fprofile-instr-generate -fprofile-instr-generate= -fprofile-instr-use -fprofile-instr-use= -fcs-profile-generate* -fprofile-dir=
+		-fprofile-update= -fno-profile-generate -fno-profile-instr-generate -fcoverage-mapping -fxray-instrument -fno-xray-instrument -fcf-protection -fcf-protection=
+		-fno-lto -fPIC -fpic -fPIE -fpie -fno-PIC -fno-pic -fno-PIE -fno-pie -fplt -fno-plt -fcommon -fno-common -fexceptions -fno-exceptions -frtti -fno-rtti
+		-fasynchronous-unwind-tables -fno-asynchronous-unwind-tables -funwind-tables -fno-unwind-tables -ffunction-sections -fno-function-sections -fdata-sections
+		-fno-data-sections -fstack-protector -fstack-protector-strong -fstack-protector-all -fno-stack-protector -fstack-clash-protection -fno-stack-clash-protection
+		-fomit-frame-pointer -fno-omit-frame-pointer -foptimize-sibling-calls -fno-optimize-sibling-calls -fvisibility= -fvisibility-inlines-hidden -fstrict-aliasing
+		-fno-strict-aliasing -fwrapv -ftrapv -fbuiltin -fno-builtin -ffreestanding -fhosted -fmath-errno -fno-math-errno -fno-inline -finline-functions
+		-fno-omit-leaf-frame-pointer -fno-ident -fsigned-char -funsigned-char -fsemantic-interposition -fno-semantic-interposition -fsized-deallocation -faligned-new
+		-fcoroutines -fconcepts -fmodules -fno-modules -fuse-cxa-atexit -fno-use-cxa-atexit -fthreadsafe-statics -fno-threadsafe-statics -fchar8_t -fno-char8_t -fblocks
+		-fmerge-all-constants -fno-merge-all-constants -fno-builtin-* -fprofile-correction -fprofile-continuous -fprofile-list= -fprofile-abs-path
+		-fcoverage-prefix-map= -fcoverage-compilation-dir= -fdebug-info-for-profiling -ffile-reproducible -ftrivial-auto-var-init= -ffp-contract= -ftrapping-math
+		-fno-trapping-math -fno-signed-zeros -funroll-loops -fno-strict-overflow -fno-delete-null-pointer-checks -fsanitize-address-use-after-return=
+		-fno-sanitize-address-use-after-scope -fhardened -fstrict-flex-arrays= -fno-gnu-unique -fms-extensions -nostdinc -nostdinc++ -stdlib++-isystem*
+		--no-default-config -fzero-call-used-regs= -ftemplate-depth= -ftemplate-backtrace-limit= -fconstexpr-depth= -fconstexpr-steps=`)
+	as := func(spelling, spec string) {
+		define(t, func(p *parser, o option) {
+			o.words = joined(spelling, o.value)
+			system(p, o)
+		}, spec)
+	}
+	as("-nostdlib", `--no-standard-libraries`)
+	as("--target=", `--target= -target:`)
+	as("--sysroot=", `--sysroot:`)
+	as("--param=", `--param= --param:`)
+	as("--gcc-toolchain=", `--gcc-toolchain= -gcc-toolchain:`)
+	as("-resource-dir=", `-resource-dir= -resource-dir:`)
+	define(t, func(p *parser, o option) {
+		o.words = joined("-B", o.value)
+		system(p, o)
+		if strings.HasPrefix(o.value, "static") || strings.HasPrefix(o.value, "dynamic") || strings.HasPrefix(o.value, "symbolic") {
+			p.unusual("-B" + o.value + ": not for the linker without -Wl")
+		}
+	}, `-B*: --prefix= --prefix:`)
+	define(t, func(p *parser, o option) {
+		system(p, o)
+		if p.Linker = linkerName(o.value); p.Linker == "" {
+			p.unusual(o.text())
+		}
+	}, `-fuse-ld= --ld-path=`)
+	// Code is generated by the link, files are taken in another way, set the processor up (crtfastmath.o), or belong to
+	// libraries of which it isn't known what they call in a program.
+	define(t, unusual, `-flto* -ffat-lto-objects -fno-fat-lto-objects -fuse-linker-plugin -fno-use-linker-plugin -fwhole-program* -fno-whole-program-vtables
+		-fvirtual-function-elimination -fsplit-lto-unit -fno-split-lto-unit -fthin-link-bitcode= -fthinlto-index= -fembed-bitcode* -fplugin= -fpass-plugin=
+		-fvtable-verify= -fbasic-block-sections= -fprofile-sample-use= -fauto-profile= -femulated-tls -fno-emulated-tls -fgnu-tm -foffload* -fsplit-stack
+		-fno-split-stack -specs= --specs= --config= -mllvm: -Xclang: -wrapper: -specs: --specs: --config: -Ofast -ffast-math -funsafe-math-optimizations -mdaz-ftz
+		-fopenmp -fopenmp= -fopenacc -ftree-parallelize-loops=`)
+	define(t, func(p *parser, o option) {
+		o.words = joined("-x", o.value)
+		counts(p, o)
+		p.unusual("-x " + o.value)
+	}, `-x*:`)
+
+	// What is for the linker.
+	define(t, func(p *parser, o option) { p.late = append(p.late, strings.Split(o.value, ",")...) }, `-Wl,*`)
+	define(t, func(p *parser, o option) { p.late = append(p.late, o.value) }, `-Xlinker: --for-linker= --for-linker:`)
+	define(t, func(p *parser, o option) { p.late = append(p.late, joined("-l", o.value)...) }, `-l*:`)
+	for flag, spec := range map[string]string{
+		"-L": `-L*: --library-directory= --library-directory:`, "-u": `-u*: --force-link= --force-link:`, "-z": `-z*:`, "-rpath": `-rpath:`,
+		"-e": `--entry= --entry: -e:`, "-T": `-T:`,
+	} {
+		define(t, func(p *parser, o option) { p.early = append(p.early, flag, o.value) }, spec)
+	}
+	for flag, word := range map[string]string{"-r": "-r", "-s": "-s", "-rdynamic": "--export-dynamic"} {
+		define(t, func(p *parser, _ option) { p.early = append(p.early, word) }, flag)
+	}
+
+	// The kind of result.
+	kind := func(spelling, spec string, shared, static bool) {
+		define(t, func(p *parser, o option) {
+			o.words = []string{spelling}
+			system(p, o)
+			p.Shared, p.Static = p.Shared || shared, p.Static || static
+			if static {
+				p.early = append(p.early, "-Bstatic")
+			}
+		}, spec)
+	}
+	kind("-shared", `-shared --shared`, true, false)
+	kind("-pie", `-pie --pie`, false, false)
+	kind("-no-pie", `-no-pie --no-pie -nopie`, false, false)
+	kind("-static", `-static --static`, false, true)
+	kind("-static-pie", `-static-pie --static-pie`, false, true)
+	return t
+}()
+
+// solib matches a directory in which Bazel puts links to shared libraries.
+var solib = lazyregexp.New(`^(\$ORIGIN|[^$])[^$]*/_solib_[^/]+(/[^./][^/]*)*/?$`)
+
+// linkerFlags are the flags of the linkers bfd, gold, lld and mold.
+var linkerFlags = func() map[string]known {
+	t := map[string]known{}
+	// What each of the linkers knows and takes as it is.
+	define(t, harmless, `o|output= M|print-map trace|t trace-symbol|y= v verbose? print-gc-sections no-print-gc-sections no-demangle`)
+	// Of these many can't be seen in a running program, and make the link an error where they aren't known.
+	define(t, counts, `Map= threads? thread-count= no-threads build-id? error-limit= color-diagnostics? no-color-diagnostics compress-debug-sections= dependency-file=
+		reproduce= time-trace? time-trace-file= time-trace-granularity= stats no-stats print-memory-usage print-map-discarded cref no-cref demangle? gdb-index
+		no-gdb-index debug-names no-debug-names print-icf-sections no-print-icf-sections print-archive-stats= why-extract= why-live= keep-memory no-keep-memory
+		reduce-memory-overheads keep-files-mapped no-keep-files-mapped mmap-output-file no-mmap-output-file map-whole-files no-map-whole-files fork no-fork V
+		separate-debug-file? add-gnu-debuglink= no-warnings|w warn-common no-warn-common warn-once warn-section-align warn-textrel warn-shared-textrel
+		detect-odr-violations no-detect-odr-violations warn-backrefs no-warn-backrefs warn-backrefs-exclude= warn-symbol-ordering no-warn-symbol-ordering
+		warn-ifunc-textrel no-warn-ifunc-textrel warn-execstack no-warn-execstack warn-rwx-segments no-warn-rwx-segments warn-mismatch no-warn-mismatch
+		warn-search-mismatch no-warn-search-mismatch no-fatal-warnings check-sections no-check-sections error-execstack no-error-execstack error-rwx-segments
+		no-error-rwx-segments strip-all|s strip-debug|S discard-all|x discard-locals|X discard-none strip-debug-gdb strip-debug-non-line strip-lto-sections
+		strip-discarded no-strip-discarded gc-keep-exported no-gc-keep-exported O= relax no-relax relax-gp no-relax-gp optimize-bb-jumps no-optimize-bb-jumps
+		hash-style= hash-size= eh-frame-hdr no-eh-frame-hdr ld-generated-unwind-info no-ld-generated-unwind-info allow-shlib-undefined undefined-version
+		no-undefined-version sort-common? image-base= text-segment|Ttext-segment= rodata-segment|Trodata-segment= ldata-segment|Tldata-segment= rosegment no-rosegment
+		N|omagic n|nmagic orphan-handling= emit-relocs|q no-emit-relocs fix-cortex-a53-843419 fix-cortex-a53-835769 no-fix-cortex-a53-843419 no-fix-cortex-a53-835769
+		force-bti apply-dynamic-relocs no-apply-dynamic-relocs pack-dyn-relocs= use-android-relr-tags package-metadata? execute-only no-execute-only no-merge-strings
+		ignore-unresolved-symbol= keep-unique= ignore-data-address-equality ignore-function-address-equality no-export-dynamic enable-linker-version
+		disable-linker-version define-common|d|dc|dp no-define-common dynamic-undefined-weak EL EB`)
+	define(t, system, `m= sysroot= nostdlib enable-new-dtags disable-new-dtags no-dynamic-linker pie|pic-executable no-pie`)
+	define(t, func(p *parser, o option) { p.Shared = true; system(p, o) }, `shared|Bshareable`)
+	define(t, func(p *parser, o option) { counts(p, o); p.GCSections = o.name == "gc-sections" }, `gc-sections no-gc-sections`)
+	define(t, func(p *parser, o option) { counts(p, o); p.NoUndefined = true }, `no-undefined defs no-allow-shlib-undefined unresolved-symbols= warn-unresolved-symbols
+		error-unresolved-symbols`)
+	define(t, func(p *parser, o option) { counts(p, o); p.Soname = path.Base(o.value) }, `soname|h=`)
+	define(t, func(p *parser, o option) {
+		if o.value == "none" {
+			counts(p, o)
+		} else {
+			unusual(p, o) // equal functions become one, and .llvm_addrsig is no part of manifests
+		}
+	}, `icf=`)
+	define(t, func(p *parser, o option) { counts(p, o); p.Bsymbolic = o.name == "Bsymbolic" }, `Bsymbolic Bno-symbolic`)
+
+	// What names symbols, makes all of them reachable by name, takes the choice of a definition, or the order, out of our
+	// hands, or puts sections in another order. What isn't here is unusual as well, but its value may be taken for a file.
+	define(t, unusual, `undefined|u= require-defined= entry|e= init= fini= defsym= wrap= export-dynamic|E export-dynamic-symbol= export-dynamic-symbol-list=
+		dynamic-list= dynamic-list-data dynamic-list-cpp-new dynamic-list-cpp-typeinfo version-script= default-script|dT= script|T= just-symbols= section-start= Ttext=
+		Tdata= Tbss= retain-symbols-file= exclude-libs= auxiliary|f= filter|F= audit= depaudit|P= plugin= plugin-opt= mllvm= oformat= mri-script|c= relocatable|r|i
+		symbol-ordering-file= section-ordering-file= call-graph-ordering-file= sort-section= remap-inputs= fatal-warnings`)
+
+	// The state of what follows.
+	define(t, state(func(s *State) { s.WholeArchive = true }), `whole-archive`)
+	define(t, state(func(s *State) { s.WholeArchive = false }), `no-whole-archive`)
+	define(t, state(func(s *State) { s.AsNeeded = Yes }), `as-needed`)
+	define(t, state(func(s *State) { s.AsNeeded = No }), `no-as-needed`)
+	define(t, state(func(s *State) { s.Static = true }), `Bstatic|dn|non_shared|static`)
+	define(t, state(func(s *State) { s.Static = false }), `Bdynamic|dy|call_shared`)
+	define(t, state(func(s *State) { s.Lazy = true }), `start-lib`)
+	define(t, state(func(s *State) { s.Lazy = false }), `end-lib`)
+	define(t, func(p *parser, _ option) { p.groups++; p.state.Group = p.groups }, `start-group|(`)
+	define(t, state(func(s *State) { s.Group = 0 }), `end-group|)`)
+	define(t, func(p *parser, _ option) {
+		p.states, p.formats = append(p.states, p.state), append(p.formats, p.format)
+	}, `push-state`)
+	define(t, func(p *parser, o option) {
+		n := len(p.states) - 1
+		if n < 0 {
+			unusual(p, o)
+			return
+		}
+		s := p.states[n]
+		if p.formats[n] != p.format {
+			p.format = "?" // gold restores it, and others don't
+		}
+		p.states, p.formats = p.states[:n], p.formats[:n]
+		s.Group, s.Lazy = p.state.Group, p.state.Lazy // not part of what is kept
+		p.state = s
+	}, `pop-state`)
+	define(t, func(p *parser, o option) {
+		p.format = strings.TrimPrefix(o.value, "default")
+		if strings.HasPrefix(o.value, "elf") {
+			p.format = ""
+			unusual(p, o)
+		}
+	}, `format|b=`)
+
+	// Items and where they are searched for.
+	define(t, func(p *parser, o option) {
+		if p.format != "" {
+			p.blob("-l" + o.value)
+			return
+		}
+		p.item(Library, o.value)
+	}, `library|l=`)
+	define(t, func(p *parser, o option) { p.dirs = append(p.dirs, o.value) }, `library-path|L=`)
+	define(t, func(p *parser, o option) {
+		if o.name == "rpath" {
+			p.RunPath = append(p.RunPath, strings.Split(o.value, ":")...)
+		}
+		for _, dir := range strings.Split(o.value, ":") {
+			if !solib.MatchString(dir) { // where Bazel has put what it has linked is no news
+				system(p, o)
+				break
+			}
+		}
+	}, `rpath= rpath-link=`)
+	define(t, func(p *parser, o option) { // -rpath if it is a directory
+		o.name = "rpath"
+		if words.Linkable(o.value) {
+			o.name = "just-symbols"
+		}
+		o.words = toLinker(o.linkerWords()...)
+		t[o.name].effect(p, o)
+	}, `R=`)
+	define(t, func(p *parser, o option) {
+		system(p, o)
+		if !loader(o.value) {
+			p.unusual(o.text())
+		}
+	}, `dynamic-linker|I=`)
+	define(t, keyword, `z=`)
+	return t
+}()
+
+// keywords of -z that choose no definition and no order.
+var keywords = words.Set(`now lazy relro norelro execstack noexecstack defs undefs combreloc nocombreloc common nocommon text notext textoff textwarn origin
+		nodefaultlib nodelete nodlopen nodump copyreloc global separate-code noseparate-code separate-loadable-segments max-page-size= common-page-size= stack-size=
+		start-stop-gc nostart-stop-gc start-stop-visibility= ibt ibtplt shstk cet-report= lam-u48 lam-u57 lam-u48-report= lam-u57-report= lam-report= x86-64-baseline
+		x86-64-v2 x86-64-v3 x86-64-v4 isa-level-report= force-ibt retpolineplt hazardplt pac-plt force-bti bti-report= gcs= gcs-report= gcs-report-dynamic=
+		dynamic-undefined-weak nodynamic-undefined-weak extern-protected-data noextern-protected-data indirect-extern-access noindirect-extern-access call-nop= rel rela
+		pack-relative-relocs nopack-relative-relocs rewrite-endbr dead-reloc-in-nonalloc= keep-text-section-prefix nokeep-text-section-prefix nognustack gnustack
+		sectionheader nosectionheader memory-seal nomemory-seal mark-plt nomark-plt report-relative-reloc unique-symbol nounique-symbol ifunc-noplt wxneeded unique
+		nounique loadfltr no-dynamic-linker`)
+
+func keyword(p *parser, o option) {
+	name, _, has := strings.Cut(o.value, "=")
+	if has {
+		name += "="
+	}
+	switch {
+	case o.value == "origin" || o.value == "nodefaultlib":
+		system(p, o)
+	case keywords[name]:
+		counts(p, o)
+		p.NoUndefined = p.NoUndefined || o.value == "defs"
+	default:
+		counts(p, o)
+		p.unusual("-z " + o.value)
+	}
+}
+
+// loader tells whether a path is that of a dynamic loader whose rules are known.
+func loader(p string) bool {
+	base := path.Base(p)
+	return strings.HasPrefix(base, "ld-linux") || strings.HasPrefix(base, "ld-musl-") || strings.HasPrefix(base, "ld64.so") || base == "ld.so.1"
+}
+
+// linkerName returns what -fuse-ld= calls a linker.
+func linkerName(value string) string {
+	name := path.Base(value)
+	if i := strings.LastIndex(name, "ld."); i >= 0 {
+		name = name[i+len("ld."):]
+	}
+	switch name = strings.TrimRight(name, "-0123456789"); name { // ld.lld-21
+	case "bfd", "gold", "lld", "mold":
+		return name
+	}
+	return ""
+}

@@ -1,0 +1,230 @@
+package linkflags
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
+)
+
+// runtimes are the libraries of the C and C++ runtimes: what they call in a
+// program is known (overrides.txt and libcxx.txt of package fingerprint). Of OpenMP's, and of the
+// small libraries beside libstdc++ and the C library, it isn't known.
+var runtimes = words.Set(`asan atomic anl c c++ c++abi c_nonshared clang_rt crypt dl gcc gcc_eh gcc_s gcov hwasan
+	itm lsan m mvec nsl nss_files pthread pthread_nonshared resolv rt ssp ssp_nonshared stdc++ supc++
+	tsan ubsan unwind util`)
+
+// archives are those that there are only as archives.
+var archives = words.Set(`stdc++exp stdc++fs stdc++_libbacktrace supc++`)
+
+// systemLibrary is a library of the system that a line names.
+type systemLibrary struct {
+	name   string
+	static bool // for certain
+	// runtime is set for the runtimes of C and C++. Any other library may call
+	// the program by any name, as flex's calls yywrap.
+	runtime bool
+	// front says that something that the build makes is behind it.
+	front bool
+}
+
+// fromSystem returns the libraries of the system that l names: all items that the build doesn't know.
+func (l *Line) fromSystem() (libs []systemLibrary) {
+	last := l.lastBuilt()
+	for i, x := range l.Items {
+		if x.Built != "" {
+			continue
+		}
+		s := systemLibrary{front: i < last, name: x.Name, static: x.Kind == Library && x.Static}
+		stem := path.Base(strings.TrimPrefix(x.Name, ":"))
+		if x.Kind == File || strings.HasPrefix(x.Name, ":") {
+			s.static = !strings.Contains(stem+".", ".so.")
+			stem, _, _ = strings.Cut(strings.TrimPrefix(stem, "lib"), ".so")
+			stem = strings.TrimSuffix(stem, ".a")
+		}
+		s.runtime = isRuntime(stem)
+		s.static = s.static || archives[stem]
+		libs = append(libs, s)
+	}
+	return libs
+}
+
+// lastBuilt returns the index of the last item that the build makes, or -1.
+func (l *Line) lastBuilt() int {
+	last := len(l.Items) - 1
+	for last >= 0 && l.Items[last].Built == "" {
+		last--
+	}
+	return last
+}
+
+// isRuntime reports whether a library is one of the runtimes, by its name without "lib" and extension, or a file
+// that begins or ends a program.
+func isRuntime(stem string) bool {
+	return runtimes[stem] || strings.HasPrefix(stem, "clang_rt.") || startFile.MatchString(stem)
+}
+
+var startFile = lazyregexp.New(`^([SgrM]?crt1|crt[in]|(clang_rt\.)?crt(begin|end)[ST]?(-\w+)?)\.o$`)
+
+// besides are libraries of the system that others bring along, and that may call any name.
+var besides = words.Set(`BrokenLocale gfortran gomp iomp5 omp quadmath thread_db`)
+
+// IsSystems tells whether the base name of a shared library is one under which a part of the
+// system is loaded, whoever asks for it. glibc's and the compilers' have a version, LLVM's runtimes
+// don't.
+func IsSystems(name string) bool {
+	stem, version, shared := strings.Cut(strings.TrimPrefix(name, "lib"), ".so")
+	if !shared || version == "" && stem != "omp" && !strings.HasPrefix(stem, "clang_rt.") {
+		return false
+	}
+	return isRuntime(stem) || besides[stem] || strings.HasPrefix(stem, "nss_") || strings.HasPrefix(name, "ld-")
+}
+
+// Inside says which libraries of the system are linked into a file: any, the C library, that of C++.
+type Inside struct{ Any, C, Cxx bool }
+
+// Inside says which libraries of the system l has linked into the file.
+func (l *Line) Inside() (in Inside) {
+	in.C = l.Static || l.end.Static
+	in.Cxx = in.C || slices.Contains(l.Flags, "-static-libstdc++")
+	in.Any = in.Cxx || slices.ContainsFunc(l.Flags, func(f string) bool { return strings.HasPrefix(f, "-static-") })
+	for _, s := range l.fromSystem() {
+		in.Any = in.Any || s.static
+		in.C = in.C || s.static && (s.name == "c" || strings.HasSuffix(s.name, "libc.a"))
+		in.Cxx = in.Cxx || s.static && strings.Contains(s.name, "c++")
+	}
+	return in
+}
+
+// Order says in which order the items are, unless all that the build makes is in front of what is the system's: both may define a
+// symbol, and linkers and loaders take the first (link-order/system-library-order-nested). Else it returns nil. Of what the
+// build makes without anything of the system between it, it says only that it is there.
+func (l *Line) Order() []string {
+	system := func(x Item) bool { return x.Built == "" }
+	items := l.Items[:l.lastBuilt()+1]
+	if !slices.ContainsFunc(items, system) {
+		return nil
+	}
+	first := slices.IndexFunc(items, func(x Item) bool { return !system(x) })
+	together := !slices.ContainsFunc(items[first:], system)
+	words := []string{"order:"}
+	for i, it := range l.Items {
+		switch {
+		case system(it):
+			words = append(words, it.Name)
+		case !together:
+			words = append(words, "(built)"+Neutral(it.Built))
+		case i == first:
+			words = append(words, "(built)")
+		}
+	}
+	return []string{strings.Join(words, " ")}
+}
+
+// Takes says what l takes from the system, whatever kind of file it links.
+func (l *Line) Takes() string {
+	words := slices.DeleteFunc(once(l.system), kind.MatchString)
+	for _, s := range l.fromSystem() {
+		words = append(words, s.name)
+	}
+	return strings.Join(words, "\n")
+}
+
+// kind matches flags about the kind of a file.
+var kind = lazyregexp.New(`^(-Wl,-)?-(shared|pie|no-pie)$`)
+
+// Code returns the Flags that may change what the code in a file does: not those that executables and libraries have for what
+// they are. They are in the reverse order, each once: of two that exclude each other the last one counts.
+func (l *Line) Code() string {
+	var words []string
+	for _, f := range slices.Backward(l.Flags) {
+		if !slices.Contains(words, f) && !kind.MatchString(f) && !notCode.MatchString(f) {
+			words = append(words, f)
+		}
+	}
+	return strings.Join(words, "\n")
+}
+
+var notCode = lazyregexp.New(`^(-pthread|-L.*|-Wl,-(s|-strip-(debug|all)|-(rpath|dynamic-linker|soname)=.*))$`)
+
+// System says what l takes from the system: Flags, and the items that the build doesn't know, with their states.
+func (l *Line) System() []string {
+	words := slices.Clone(l.Flags)
+	for _, x := range l.Items {
+		if x.Built == "" {
+			words = append(words, strings.TrimSpace(strings.Join(x.words(), " ")+" "+x.State.String()))
+		}
+	}
+	if end := l.end.String(); end != "" {
+		words = append(words, "what the driver adds "+end)
+	}
+	return words
+}
+
+// words are those of a driver's line for an item.
+func (x *Item) words() []string {
+	if x.Kind == File {
+		return []string{x.Name}
+	}
+	return joined("-l", x.Name)
+}
+
+// Probe returns flags that link a program of nothing in the same way, as far as
+// they decide which files of the system the linker opens, and flags to compile it
+// with. Libraries that such a program doesn't need are linked, too: each once, in
+// an order of its own.
+func (l *Line) Probe() (compile, link []string) {
+	link = append(once(l.system), "-Wl,--no-as-needed")
+	state := l.Static
+	static := func(s bool) {
+		if s != state {
+			link = append(link, map[bool]string{true: "-Wl,-Bstatic", false: "-Wl,-Bdynamic"}[s])
+		}
+		state = s
+	}
+	for _, s := range []bool{false, true} {
+		var items []string
+		for _, x := range l.Items {
+			if x.Built == "" && x.Static == s {
+				items = append(items, strings.Join(x.words(), "\x00"))
+			}
+		}
+		slices.Sort(items)
+		for _, x := range slices.Compact(items) {
+			static(s)
+			link = append(link, strings.Split(x, "\x00")...)
+		}
+	}
+	static(l.end.Static)
+	return once(l.driver), link
+}
+
+// Named returns the absolute paths in flags that count: of scripts, lists of symbols,
+// plugins, which the build doesn't know, and of directories.
+func (l *Line) Named() []string {
+	var names []string
+	for _, w := range slices.Concat(l.Flags, l.system) {
+		// With and without what is in front of the path and behind it.
+		for i, c := range w {
+			if c == '/' && (i == 0 || strings.ContainsRune("=,:@TBR", rune(w[i-1]))) {
+				first, _, _ := strings.Cut(w[i:], ",")
+				names = append(names, w[i:], first)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// once returns words without repetitions of those that say no more when they are said
+// again: each library on a line may say them.
+func once(words []string) (l []string) {
+	for _, w := range words {
+		if w != "-pthread" || !slices.Contains(l, w) {
+			l = append(l, w)
+		}
+	}
+	return l
+}

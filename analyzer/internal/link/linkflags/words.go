@@ -1,0 +1,46 @@
+package linkflags
+
+import (
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
+)
+
+// maxDepth is how deep response files may be nested.
+const maxDepth = 16
+
+// expand replaces the names of response files (@FILE) by what is in them. One
+// that can't be read stays: it is then the name of a file that starts with @.
+func (p *parser) expand(args []string, depth int) []string {
+	var out []string
+	for _, a := range args {
+		name, ok := strings.CutPrefix(a, "@")
+		if !ok || name == "" {
+			out = append(out, a)
+			continue
+		}
+		if depth < maxDepth && p.options.Open != nil {
+			if b, err := p.options.Open(name); err == nil {
+				out = append(out, p.expand(words.Split(string(b)), depth+1)...)
+				continue
+			}
+		}
+		p.unusual("response file " + a + " can't be read")
+		out = append(out, a)
+	}
+	return out
+}
+
+// toLinker returns how a driver is told to pass words on.
+func toLinker(words ...string) []string {
+	for _, w := range words {
+		if strings.Contains(w, ",") || w == "" {
+			var out []string
+			for _, w := range words {
+				out = append(out, "-Xlinker", w)
+			}
+			return out
+		}
+	}
+	return []string{"-Wl," + strings.Join(words, ",")}
+}

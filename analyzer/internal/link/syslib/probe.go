@@ -1,0 +1,505 @@
+package syslib
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
+)
+
+// Linker is a driver that links, and where it is run.
+type Linker struct {
+	Path string
+	Dir  string   // what names of files are relative to
+	Env  []string // nil means that of this process
+	// Shared is what probes by the same linker have in common, or nil.
+	Shared *Shared
+}
+
+// Shared keeps links, and the files that they read, for further probes by the same
+// linker: each line is linked once, whatever lines it is together with. It may be used
+// concurrently, as long as nothing of the system is expected to change.
+type Shared struct {
+	mu      sync.Mutex
+	objects map[string]string // by the flags that they are compiled with
+	links   map[string]*sharedLink
+	files   map[string]*File // by path
+	hashes  sync.Map         // by path: func() (Digest, error)
+	opened  sync.Map         // by path: func() (*dynamic, error)
+}
+
+// open returns what the loader uses of a file, which is read once unless s is nil.
+func (s *Shared) open(path string) (*dynamic, error) {
+	if s == nil {
+		return openDynamic(path)
+	}
+	f, _ := s.opened.LoadOrStore(path, sync.OnceValues(func() (*dynamic, error) { return openDynamic(path) }))
+	return f.(func() (*dynamic, error))()
+}
+
+// hash returns the SHA-256 of a file, which is read once unless s is nil.
+func (s *Shared) hash(path string) (Digest, error) {
+	if s == nil {
+		return hashFile(path)
+	}
+	f, _ := s.hashes.LoadOrStore(path, sync.OnceValues(func() (Digest, error) { return hashFile(path) }))
+	return f.(func() (Digest, error))()
+}
+
+type sharedLink struct {
+	Link
+	program string
+	err     error
+}
+
+// Probe is what a driver and its linker take from the system for links by some
+// lines.
+type Probe struct {
+	// Links are those that were probed, each once.
+	Links []Link
+
+	program string // by the first line
+	shared  *Shared
+}
+
+// Link is what is taken for one line.
+type Link struct {
+	// Line identifies the line: see Probe.Of.
+	Line string `json:"line"`
+	// Linker is the linker's own name and version, and the flags that it gets,
+	// without directories.
+	Linker []string `json:"linker"`
+	// Name is the linker: "bfd", "gold", "lld" or "mold".
+	Name string `json:"name"`
+	// AsNeeded says whether the driver passes --as-needed unless it is told otherwise.
+	AsNeeded linkflags.Choice `json:"as_needed"`
+	// Files are the files that the linker opens: start files, runtime libraries
+	// of the compiler, libraries that flags name, linker scripts behind them. In
+	// the order of the link, each one once.
+	Files []*File `json:"-"`
+}
+
+// File is a file that a linker opens.
+type File struct {
+	Library
+	// Symbols are what it defines for others, sorted.
+	Symbols names `json:"symbols"`
+	// Wants are the mangled names that an archive of the C++ library refers to and some member of it doesn't
+	// define: linkers take the first definition on the line.
+	Wants names `json:"wants,omitempty"`
+	// Soname is the name under which a loader knows it, or empty: it may be no shared library.
+	Soname string `json:"soname,omitempty"`
+}
+
+// Taken is what a program and the shared libraries that it is linked with take
+// from the system.
+type Taken struct {
+	// Linker has the linkers of all lines.
+	Linker []string
+	// Name and AsNeeded are those that all links agree about, else "" and linkflags.Default.
+	Name     string
+	AsNeeded linkflags.Choice
+	// Files are those of all lines, each once.
+	Files []Library
+	// Needs are the names under which a loader knows those of them that it may have to load.
+	Needs []string
+	// Wants are those of all Files.
+	Wants []string
+
+	program []*File
+}
+
+// Of returns what links by some lines take from the system: first that of a
+// program, then those of its libraries. It is nil unless p knows all of them.
+func (p *Probe) Of(lines ...*linkflags.Line) *Taken {
+	t := new(Taken)
+	seen := map[string]bool{}
+	for i, l := range lines {
+		line := LineID(l)
+		if seen[line] {
+			continue
+		}
+		seen[line] = true
+		link := p.link(line)
+		if link == nil {
+			return nil
+		}
+		t.Linker = append(t.Linker, link.Linker...)
+		if i == 0 {
+			t.Name, t.AsNeeded = link.Name, link.AsNeeded
+		}
+		if link.Name != t.Name {
+			t.Name = ""
+		}
+		if link.AsNeeded != t.AsNeeded {
+			t.AsNeeded = linkflags.Default
+		}
+		for _, f := range link.Files {
+			if !slices.Contains(t.Files, f.Library) {
+				t.Files, t.Wants = append(t.Files, f.Library), append(t.Wants, f.Wants...)
+			}
+			if f.Soname != "" && !slices.Contains(t.Needs, f.Soname) {
+				t.Needs = append(t.Needs, f.Soname)
+			}
+		}
+		if i == 0 {
+			t.program = link.Files
+		}
+	}
+	return t
+}
+
+// link returns the link by the line with a digest, or nil.
+func (p *Probe) link(line string) *Link {
+	k := slices.IndexFunc(p.Links, func(x Link) bool { return x.Line == line })
+	if k < 0 {
+		return nil
+	}
+	return &p.Links[k]
+}
+
+// Provides tells whether one of the files that the linker opens for the program
+// defines a symbol. What only its libraries are linked with, a program can't use.
+func (t *Taken) Provides(symbol string) bool {
+	return slices.ContainsFunc(t.program, func(f *File) bool {
+		_, ok := slices.BinarySearch(f.Symbols, symbol)
+		return ok
+	})
+}
+
+// Probe finds out what links by some lines take from the system. It links, in the
+// directory tmp, a program that does nothing by each of them. What the driver adds
+// to a line is known to nobody else: it differs with its version, its
+// configuration and nearly every flag. If there is an error, the probe has the
+// lines that could be linked all the same.
+func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line) (*Probe, error) {
+	shared := x.Shared
+	if shared == nil {
+		shared = new(Shared)
+	}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.links == nil {
+		shared.objects, shared.links, shared.files = map[string]string{}, map[string]*sharedLink{}, map[string]*File{}
+	}
+	p := &Probe{shared: shared}
+	var failed []error
+	for i, l := range lines {
+		line := LineID(l)
+		if p.link(line) != nil {
+			continue
+		}
+		key := fmt.Sprint(line, i == 0)
+		known := shared.links[key]
+		if known == nil {
+			known = shared.link(ctx, x, filepath.Join(tmp, fmt.Sprint("line", i)), l, i == 0)
+			shared.links[key] = known
+		}
+		if i == 0 {
+			p.program = known.program
+		}
+		if known.err != nil {
+			failed = append(failed, known.err)
+			continue
+		}
+		p.Links = append(p.Links, known.Link)
+	}
+	return p, errors.Join(failed...)
+}
+
+// link links a program or library by a line, in a directory that isn't there yet. The
+// names of its files are the same for all lines: linkers are told them.
+func (s *Shared) link(ctx context.Context, x Linker, dir string, l *linkflags.Line, first bool) *sharedLink {
+	program := filepath.Join(dir, "probe")
+	link := &sharedLink{Link: Link{Line: LineID(l)}, program: program}
+	if link.err = os.Mkdir(dir, 0o777); link.err != nil {
+		return link
+	}
+	compile, flags := l.Probe()
+	compile = append([]string{"-fPIC"}, slices.DeleteFunc(compile, func(w string) bool {
+		return w == "-shared" || w == "-pthread" // about nothing that is in an object
+	})...)
+	words := strings.Join(compile, "\x00")
+	object := s.objects[words]
+	if object == "" {
+		object = program + ".o"
+		if link.err = os.WriteFile(program+".c", []byte("int main(void) { return 0; }\n"), 0o666); link.err != nil {
+			return link
+		}
+		if out, err := x.run(ctx, slices.Concat(compile, []string{"-c", program + ".c", "-o", object})); err != nil {
+			link.err = fmt.Errorf("%w\n%s", err, out)
+			return link
+		}
+		s.objects[words] = object
+	}
+	link.err = link.by(ctx, x, object, program, flags, s)
+	for _, name := range l.Named() {
+		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+			continue // the linker looks into it, or says that there is none
+		}
+		if link.err == nil {
+			link.err = link.opens(s, name)
+		}
+	}
+	if link.err == nil && first && l.Shared {
+		// A program, to see what the loader makes of the libraries.
+		flags = slices.DeleteFunc(flags, func(w string) bool { return w == "-shared" || w == "-Wl,--shared" })
+		link.err = link.by(ctx, x, object, program, flags, s)
+	}
+	return link
+}
+
+// LineID is what identifies a line for a probe.
+func LineID(l *linkflags.Line) string {
+	compile, link := l.Probe()
+	var words []string
+	for _, part := range [][]string{compile, link, l.Named()} {
+		words = append(append(words, part...), "")
+	}
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
+func (x Linker) run(ctx context.Context, args []string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, x.Path, args...)
+	cmd.Dir = x.Dir
+	if x.Env != nil {
+		cmd.Env = x.Env
+	}
+	// For the messages that are read.
+	cmd.Env = append(cmd.Environ(), "LC_ALL=C")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("it can't be told with which libraries of the system it is linked: %s %s: %w", x.Path, strings.Join(args, " "), err)
+	}
+	return out, err
+}
+
+// by links an object to a program and adds what there is to see to l.
+func (l *Link) by(ctx context.Context, x Linker, object, program string, flags []string, shared *Shared) error {
+	list := program + ".d"
+	args := slices.Concat([]string{object}, flags, []string{
+		"-o", program, "-Xlinker", "--dependency-file=" + list, "-Wl,--unresolved-symbols=ignore-all,--allow-multiple-definition",
+	})
+	out, err := x.run(ctx, append(args, "-v", "-Wl,-v"))
+	if err != nil {
+		if out, err2 := x.run(ctx, args); err2 != nil { // without so many words
+			return fmt.Errorf("%w\n%s", err2, out)
+		}
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	if err := l.command(out, object); err != nil {
+		return fmt.Errorf("it can't be told how %s links: %w\n%s", x.Path, err, out)
+	}
+	b, err := os.ReadFile(list)
+	if err != nil {
+		return err
+	}
+	for _, path := range dependencies(string(b)) {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(x.Dir, path)
+		}
+		if path = filepath.Clean(path); path == filepath.Clean(object) {
+			continue
+		}
+		if err := l.opens(shared, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// opens adds a file that the linker opens.
+func (l *Link) opens(shared *Shared, path string) error {
+	f := shared.files[path]
+	if f == nil {
+		sum, err := shared.hash(path)
+		if err != nil {
+			return err
+		}
+		f = &File{Library: Library{filepath.Base(path), sum}, Symbols: definitions(path), Wants: wants(path)}
+		if d, err := shared.open(path); err == nil && len(d.sonames) == 1 {
+			f.Soname = d.sonames[0]
+		}
+		shared.files[path] = f
+	}
+	if !slices.ContainsFunc(l.Files, func(known *File) bool { return known.Library == f.Library }) {
+		l.Files = append(l.Files, f)
+	}
+	return nil
+}
+
+// dependencies returns the prerequisites of the first rule of a makefile.
+func dependencies(s string) []string {
+	s, _, _ = strings.Cut(s, "\n\n")
+	_, s, _ = strings.Cut(s, ":")
+	var files []string
+	s = strings.NewReplacer("\\\n", " ", "\\ ", "\x00", "\\#", "#", "$$", "$").Replace(s)
+	for f := range strings.FieldsSeq(s) {
+		files = append(files, strings.ReplaceAll(f, "\x00", " "))
+	}
+	return files
+}
+
+var directory = regexp.MustCompile(`([=,]|^)[^=,]*/`)
+
+var version = regexp.MustCompile(`^(GNU ld|GNU gold|.*LLD|mold)\b.*\d`)
+
+// linkerNames are the linkers by the ends of what version matches.
+var linkerNames = map[string]string{"ld": "bfd", "gold": "gold", "LLD": "lld", "mold": "mold"}
+
+// command reads how the driver called the linker for object from what it said.
+func (l *Link) command(out []byte, object string) error {
+	var call []string
+	name := ""
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.HasPrefix(line, " ") && strings.Contains(line, object):
+			call = words.Split(line)
+		case name == "" && version.MatchString(line):
+			name = line
+			words := strings.Fields(version.FindStringSubmatch(line)[1])
+			l.Name = linkerNames[words[len(words)-1]]
+		}
+	}
+	if len(call) == 0 || name == "" {
+		return errors.New("it doesn't show its linker")
+	}
+	l.Linker = append(l.Linker, name)
+	line := linkflags.ParseLinker(slices.DeleteFunc(call[1:], func(w string) bool {
+		// Names of temporary files.
+		return strings.HasPrefix(w, "-plugin-opt=")
+	}), linkflags.Options{})
+	for _, f := range line.Flags {
+		if strings.HasPrefix(f, "-Wl,--dynamic-linker=") { // a place on the machine that runs it
+			l.Linker = append(l.Linker, f)
+		} else if !strings.HasPrefix(f, "-L") {
+			l.Linker = append(l.Linker, directory.ReplaceAllString(f, "$1"))
+		}
+	}
+	for _, item := range line.Items {
+		if item.Name == object {
+			// Drivers say it in front of all that they are told to link. Linkers' own default is
+			// --no-as-needed.
+			l.AsNeeded = linkflags.No
+			if item.AsNeeded == linkflags.Yes {
+				l.AsNeeded = linkflags.Yes
+			}
+		}
+		// Libraries that the driver itself asks for, and how.
+		l.Linker = append(l.Linker, strings.TrimSpace(filepath.Base(item.Name)+" "+item.State.String()))
+	}
+	return nil
+}
+
+// Program is the program that was linked by the first of the lines.
+func (p *Probe) Program() string { return p.program }
+
+// Loaded returns what the loader takes, on this machine, for a program that was linked by the first
+// of the lines and needs all shared libraries of t, which is of all of them.
+func (p *Probe) Loaded(t *Taken) ([]Library, error) {
+	return Program{Binary: p.program, Probed: true, Needs: t.Needs}.libraries(p.shared)
+}
+
+// probeFormat is the version of the file format of a Probe.
+const probeFormat = 5
+
+// probeFile is the file of a Probe, or says why there is none.
+type probeFile struct {
+	Format  int          `json:"format"`
+	Unknown string       `json:"unknown,omitempty"`
+	Files   []*File      `json:"files,omitempty"`
+	Links   []probedLink `json:"links,omitempty"`
+}
+
+type probedLink struct {
+	Link
+	Indices []int `json:"files"`
+}
+
+// Write writes p to a file. If p is nil, the file says why nothing is known: then
+// the program that is linked has to count with its content.
+func (p *Probe) Write(file string, unknown error) error {
+	out := probeFile{Format: probeFormat}
+	if p == nil {
+		out.Unknown = unknown.Error()
+	} else {
+		for _, l := range p.Links {
+			x := probedLink{Link: l}
+			for _, f := range l.Files {
+				n := slices.Index(out.Files, f)
+				if n < 0 {
+					n = len(out.Files)
+					out.Files = append(out.Files, f)
+				}
+				x.Indices = append(x.Indices, n)
+			}
+			out.Links = append(out.Links, x)
+		}
+	}
+	b, err := json.MarshalIndent(out, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(b, '\n'), 0o666)
+}
+
+// ReadProbe reads the file that Write has written. It returns nil if that says
+// that nothing is known.
+func ReadProbe(file string) (*Probe, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	p, err := parseProbe(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return p, nil
+}
+
+func parseProbe(b []byte) (*Probe, error) {
+	var in probeFile
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return nil, err
+	}
+	if in.Format != probeFormat {
+		return nil, fmt.Errorf("format %d, this tasting reads format %d: build it again with one version of tasting", in.Format, probeFormat)
+	}
+	if in.Unknown != "" {
+		return nil, nil
+	}
+	p := new(Probe)
+	for _, x := range in.Links {
+		if len(x.Linker) == 0 {
+			return nil, errors.New("no linker")
+		}
+		for _, n := range x.Indices {
+			if n < 0 || n >= len(in.Files) || in.Files[n] == nil {
+				return nil, fmt.Errorf("there is no file %d", n)
+			}
+			x.Link.Files = append(x.Link.Files, in.Files[n])
+		}
+		p.Links = append(p.Links, x.Link)
+	}
+	if len(p.Links) == 0 {
+		return nil, errors.New("no links")
+	}
+	return p, nil
+}

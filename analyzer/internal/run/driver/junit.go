@@ -1,0 +1,147 @@
+package driver
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
+)
+
+// JUnit's XML, as far as it has to be known to put several files into one:
+// whatever is in a suite stays as it is.
+type (
+	junitSuites struct {
+		XMLName xml.Name     `xml:"testsuites"`
+		Suites  []junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		XMLName xml.Name   `xml:"testsuite"`
+		Attrs   []xml.Attr `xml:",any,attr"`
+		Inner   string     `xml:",innerxml"`
+	}
+)
+
+// writeJUnit writes the results of all tests to one file. The suites of a test
+// are those of its test.xml, with the label in front of their names; a test
+// without one gets a suite of its own.
+func (s *session) writeJUnit() error {
+	var all junitSuites
+	for _, t := range s.tests {
+		suites, err := t.junit()
+		if err != nil {
+			s.say("warning: %s: its test.xml can't be read: %v", t.label, err)
+		}
+		all.Suites = append(all.Suites, suites...)
+	}
+	for _, l := range s.broken {
+		all.Suites = append(all.Suites, plainSuite(l, "FAILED TO BUILD", 0))
+	}
+	b, err := xml.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := wholefile.Write(s.JUnit, append([]byte(xml.Header), append(b, '\n')...), 0o644); err != nil {
+		return fmt.Errorf("--junit_xml: %w", err)
+	}
+	return nil
+}
+
+func (t *test) junit() (suites []junitSuite, err error) {
+	read := func(r io.Reader) error {
+		b, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		one := junitSuites{}
+		if err := xml.Unmarshal(b, &one); err != nil {
+			single := junitSuite{}
+			if xml.Unmarshal(b, &single) != nil {
+				return err
+			}
+			one.Suites = []junitSuite{single}
+		}
+		for _, x := range one.Suites {
+			name := ""
+			var attrs []xml.Attr
+			for _, a := range x.Attrs {
+				if a.Name.Local == "name" {
+					name = a.Value
+				} else if a.Name.Local != "classname" {
+					attrs = append(attrs, a)
+				}
+			}
+			// Bazel's own name is the label's path.
+			full := t.label
+			if rest, ok := strings.CutPrefix(name, strings.TrimLeft(strings.ReplaceAll(t.label, ":", "/"), "@/")); ok {
+				full += rest
+			} else if name != "" {
+				full += "." + name
+			}
+			x.Attrs = append([]xml.Attr{{Name: xml.Name{Local: "name"}, Value: full}, {Name: xml.Name{Local: "tasting"}, Value: string(t.verdict)}}, attrs...)
+			suites = append(suites, x)
+		}
+		return nil
+	}
+	if t.outcome == nil && t.recorded != nil {
+		for _, b := range t.xml {
+			err = errors.Join(err, read(bytes.NewReader(b)))
+		}
+	}
+	if o := t.outcome; o != nil {
+		last := map[[2]int]string{} // the last attempt of each shard
+		for _, a := range o.attempts {
+			for _, f := range a.result.TestActionOutput {
+				if p, perr := f.Path(); perr == nil && f.Name == "test.xml" {
+					last[[2]int{a.run, a.shard}] = p
+				}
+			}
+		}
+		for _, a := range o.attempts {
+			k := [2]int{a.run, a.shard}
+			if p := last[k]; p != "" {
+				delete(last, k)
+				b, rerr := os.Open(filepath.Clean(p))
+				if rerr == nil {
+					rerr = read(b)
+					b.Close()
+				}
+				err = errors.Join(err, rerr)
+			}
+		}
+	}
+	if len(suites) == 0 {
+		status, took := t.status()
+		suites = append(suites, plainSuite(t.label, status, took.Seconds()))
+	}
+	return suites, err
+}
+
+// plainSuite is for a test that has written no XML.
+func plainSuite(label, status string, seconds float64) junitSuite {
+	var b strings.Builder
+	esc := func(s string) string {
+		var e strings.Builder
+		xml.EscapeText(&e, []byte(s))
+		return e.String()
+	}
+	fmt.Fprintf(&b, `<testcase name="%s" time="%.3f">`, esc(label), seconds)
+	failures, skipped := "0", "0"
+	switch status {
+	case "PASSED", "FLAKY":
+	case "SKIPPED":
+		skipped = "1"
+		b.WriteString(`<skipped message="not compatible with the platform"></skipped>`)
+	default:
+		failures = "1"
+		fmt.Fprintf(&b, `<failure message="%s"></failure>`, esc(status))
+	}
+	b.WriteString("</testcase>")
+	attr := func(k, v string) xml.Attr { return xml.Attr{Name: xml.Name{Local: k}, Value: v} }
+	return junitSuite{Attrs: []xml.Attr{attr("name", label), attr("tests", "1"), attr("failures", failures), attr("skipped", skipped)}, Inner: b.String()}
+}

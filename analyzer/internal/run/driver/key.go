@@ -1,0 +1,404 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+)
+
+// invocation contributes what Bazel's options and the user's environment say
+// about all tests: "option NAME" for each option that can decide, with its values in order.
+func invocation(options []bazel.Option) []fingerprint.Contribution {
+	values := map[string][]string{}
+	client := clientEnv(options)
+	modified := modifiesTests(options)
+	for _, o := range options {
+		if e := reach(o); e == nothing || e == runsAll {
+			continue
+		}
+		name := "option " + o.OptionName
+		if modified && slices.Contains(modifying, o.OptionName) {
+			name += " of tests"
+		}
+		v := o.OptionValue
+		if o.OptionName == "test_env" || o.OptionName == "action_env" {
+			if name, _, assigned := strings.Cut(v, "="); !assigned {
+				value, set := client[name]
+				v = inherited(name, value, set)
+			}
+		}
+		values[name] = append(values[name], v)
+	}
+	// Bazel passes these on to all actions unless told otherwise.
+	if !strict(options) {
+		for _, name := range []string{"PATH", "LD_LIBRARY_PATH"} {
+			v, set := client[name]
+			values["environment variable "+name] = []string{inherited(name, v, set)}
+		}
+	}
+	var l []fingerprint.Contribution
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		l = append(l, fingerprint.NewContribution(name, values[name]))
+	}
+	return l
+}
+
+// mappings contributes what a file of the workspace says of options for platforms, and of platforms
+// for options: no event tells which of these are in effect. Source: Bazel's PlatformMappingFunction.
+func (s *session) mappings() []fingerprint.Contribution {
+	b, err := s.readMappings()
+	if err != nil {
+		return nil
+	}
+	values := []string{string(b)}
+	for _, o := range s.options {
+		if o.OptionName == "platforms" || o.OptionName == "cpu" || o.OptionName == "platform_mappings" {
+			values = append(values, o.OptionName+"="+o.OptionValue)
+		}
+	}
+	return []fingerprint.Contribution{fingerprint.NewContribution("platform mappings", values)}
+}
+
+func (s *session) readMappings() ([]byte, error) {
+	file := cmp.Or(s.option("platform_mappings"), "platform_mappings")
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(s.workspaceDir(), file)
+	}
+	return os.ReadFile(file)
+}
+
+// ofTests matches flags about how tests are run.
+var ofTests = lazyregexp.New(`(?m)^[^#\n]*(--(?:no)?(?:test_\w*|\w*action_env|run_under|runs_per_test|cache_test_results|collect_code_coverage|\w*strategy\w*|\w*sandbox\w*))`)
+
+// runOf returns what an execution of a test adds to what the build knows of it: what a runner would
+// observe inside of the test, and otherwise what it comes from.
+//
+// What the environment of tests is like was found out with the releases of Bazel in modelled. With
+// another one, and on the workers of remote execution, what they see of options counts as options, and
+// the release counts.
+func (s *session) runOf(ctx context.Context, t *test, all *ofAll) (*fingerprint.Run, error) {
+	run := s.declared(t, all)
+	return run, s.machine(ctx, t, run)
+}
+
+// ofAll is what options and the user's environment say of all tests.
+type ofAll struct {
+	client     map[string]string // the user's environment
+	env        map[string]string // what tests have of it
+	disputed   []string
+	args       []string
+	filter     *string // nil if there is none
+	mappings   []fingerprint.Contribution
+	invocation []fingerprint.Contribution
+}
+
+func (s *session) ofAll() *ofAll {
+	all := &ofAll{
+		client: clientEnv(s.options), env: optionsEnv(s.options, "action_env", "test_env"), disputed: disputed(s.options),
+		mappings: s.mappings(), invocation: invocation(s.options),
+	}
+	for _, o := range s.options {
+		switch o.OptionName {
+		case "test_arg":
+			all.args = append(all.args, o.OptionValue)
+		case "test_filter": // an empty one is one
+			all.filter = &o.OptionValue
+		}
+	}
+	return all
+}
+
+// declared is what runOf returns, without what counts of this machine.
+func (s *session) declared(t *test, all *ofAll) *fingerprint.Run {
+	c, d := t.composed, t.description
+	run := &fingerprint.Run{
+		Dir: "\x00runfiles\x00/" + s.runfilesRoot(), Executable: c.Executable, Shards: s.shards(d),
+		Besides: slices.Concat(all.mappings, t.worker.parts, t.links),
+	}
+	besides := func(name string, values ...string) {
+		run.Besides = append(run.Besides, fingerprint.NewContribution(name, values))
+	}
+	here := modelled[s.major()] && !t.remote
+	if !here {
+		besides("release of Bazel", s.major())
+	}
+	for _, x := range all.invocation {
+		counts := !here // what tests see of it
+		if name, isOption := strings.CutPrefix(x.Name, "option "); isOption {
+			switch effectOf()[name] {
+			case seen:
+			case ofRemote:
+				counts = s.option("remote_executor") != ""
+			case ofExclusive:
+				counts = slices.ContainsFunc(d.Tags, func(tag string) bool { return strings.HasPrefix(tag, "exclusive") })
+			default:
+				counts = true
+			}
+		}
+		if counts {
+			run.Besides = append(run.Besides, x)
+		}
+	}
+	env, contested := s.environment(t, all)
+	run.Env = fingerprint.Environment(env, c.EnvKeys, func(v string) string { return v })
+	if len(contested) > 0 {
+		besides("variables that Bazel sets as well", contested...)
+	}
+	for _, a := range d.Args {
+		if !literal.MatchString(a) {
+			besides("arguments as declared", append(append(slices.Clone(d.Args), ""), pairs(d.Variables)...)...)
+			break
+		}
+	}
+	run.Args = slices.Concat(d.Args, all.args)
+	run.External = s.external(t)
+	slices.SortFunc(run.Besides, func(x, y fingerprint.Contribution) int {
+		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.SHA256, y.SHA256))
+	})
+	// Files without read permission, ports below 1024, chown: root is different from everybody
+	// else, who are alike.
+	run.Root = os.Geteuid() == 0
+	return run
+}
+
+// major is the first number of the release of Bazel.
+func (s *session) major() string {
+	major, _, _ := strings.Cut(cmp.Or(s.version, s.release), ".")
+	return major
+}
+
+// shards is the number of shards that Bazel makes of a test, or 0 for none. Source: Bazel's
+// TestShardingStrategy.
+func (s *session) shards(d *description) int {
+	strategy := s.option("test_sharding_strategy")
+	if strategy == "disabled" {
+		return 0
+	}
+	if n, err := strconv.Atoi(strings.TrimPrefix(strategy, "forced=")); err == nil {
+		return n
+	}
+	return max(0, d.ShardCount) // -1 unless it is declared
+}
+
+// modelled are the first numbers of the releases of Bazel of which environment is true.
+var modelled = words.Set("7")
+
+// literal matches arguments that Bazel passes on as they are in the BUILD file.
+var literal = lazyregexp.New(`^[\w./=:,+@%^-]+$`)
+
+// environment returns the environment that Bazel starts a test with on this machine, and those of
+// the user's and the rule's variables that Bazel may set itself. Source: Bazel's TestPolicy,
+// TestRunnerAction.setupEnvVariables and test-setup.sh. (onekey.txtar compares it with what a runner sees.)
+func (s *session) environment(t *test, all *ofAll) (env, contested []string) {
+	d := t.description
+	values := maps.Clone(all.env)
+	maps.Copy(values, d.Env)
+	for _, name := range d.EnvInherited {
+		if v, set := all.client[name]; set {
+			values[name] = v
+		}
+	}
+	own := map[string]string{
+		"BAZEL_TEST": "1", "EXPERIMENTAL_SPLIT_XML_GENERATION": "1", "RUN_UNDER_RUNFILES": "1", "TZ": "UTC",
+		"TEST_BINARY": s.testBinary(t), "TEST_TARGET": t.label, "TEST_WORKSPACE": s.runfilesRoot(),
+	}
+	for _, name := range fingerprint.SetByBazel {
+		own[name] = ""
+	}
+	if all.filter != nil {
+		own["TESTBRIDGE_TEST_ONLY"] = *all.filter
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		_, set := own[name]
+		if set || ofBazel.MatchString(name) {
+			contested = append(contested, name+"="+values[name])
+		}
+	}
+	contested = append(contested, all.disputed...)
+	if path, set := values["PATH"]; set {
+		values["PATH"] = ".:" + path
+	} else {
+		contested = append(contested, "PATH")
+	}
+	maps.Copy(values, own)
+	return pairs(values), contested
+}
+
+// ofBazel matches the names of variables that Bazel sets for some tests.
+var ofBazel = lazyregexp.New(`^(TEST_|GTEST_|TESTBRIDGE_|BASH_FUNC_|COVERAGE|RUNFILES_|BAZEL_|EXPERIMENTAL_|OLDPWD$|SHLVL$|_$)`)
+
+// testBinary is the path of a test's executable in the runfiles of its workspace.
+func (s *session) testBinary(t *test) string {
+	repo, path, _ := strings.Cut(t.label, "//")
+	pkg, name, _ := strings.Cut(path, ":")
+	switch {
+	case repo != "":
+		return "../" + strings.TrimLeft(repo, "@") + "/" + filepath.Join(pkg, name)
+	case pkg == "" && !strings.Contains(name, "/"):
+		return "./" + name
+	}
+	return filepath.Join(pkg, name)
+}
+
+// runfilesRoot is the name of the directory in the runfiles where a test starts: that of its workspace.
+func (s *session) runfilesRoot() string { return filepath.Base(s.execRoot) }
+
+// external tells whether there are files of other repositories in the runfiles a second time.
+func (s *session) external(t *test) bool {
+	legacy := s.option("legacy_external_runfiles")
+	if isFalse(legacy) || legacy == "" && !modelled[s.major()] {
+		return false
+	}
+	if strings.HasPrefix(t.label, "@") {
+		return true // the test itself
+	}
+	return slices.ContainsFunc(t.composed.Data, func(f fingerprint.File) bool { return !strings.HasPrefix(f.Path, s.runfilesRoot()+"/") })
+}
+
+// strict tells whether Bazel keeps PATH and LD_LIBRARY_PATH of the user from
+// tests.
+func strict(options []bazel.Option) bool {
+	return isTrue(effective(options, strictActionEnv))
+}
+
+func inherited(name, value string, set bool) string {
+	if !set {
+		return name
+	}
+	return name + "=" + value
+}
+
+// loading says why it can't be told which libraries a test loads, or "": its own
+// environment, or that of all tests, has a variable of the loader. Of the user's
+// environment LD_LIBRARY_PATH alone reaches tests, unless Bazel is strict.
+func (d *description) loading(options []bazel.Option) string {
+	client := clientEnv(options)
+	var set []string
+	note := func(name, value string) {
+		if syslib.ChangesLoading(name, value) {
+			set = append(set, name)
+		}
+	}
+	if !strict(options) {
+		note("LD_LIBRARY_PATH", client["LD_LIBRARY_PATH"])
+	}
+	// Which of several says the last word doesn't matter: one is enough.
+	for _, o := range options {
+		if o.OptionName != "test_env" && o.OptionName != "action_env" {
+			continue
+		}
+		if name, value, assigned := strings.Cut(o.OptionValue, "="); assigned {
+			note(name, value)
+		} else if value, there := client[name]; there {
+			note(name, value)
+		}
+	}
+	for _, name := range d.EnvInherited {
+		if value, there := client[name]; there {
+			note(name, value)
+		}
+	}
+	for name, value := range d.Env {
+		note(name, value)
+	}
+	if len(set) == 0 {
+		return ""
+	}
+	return slices.Min(set) + " is set: what it has the test load isn't known"
+}
+
+// optionsEnv is the environment in which Bazel starts actions, but for what each has of its
+// own: nothing else of the user's is there, so no LIBRARY_PATH that leads to other libraries. Options
+// that say more of it are applied one after the other; the last mention of a variable counts.
+// Source: Bazel's BazelRuleClassProvider.SHELL_ACTION_ENV, ActionEnvironment.
+func optionsEnv(options []bazel.Option, names ...string) map[string]string {
+	client := clientEnv(options)
+	env := map[string]string{}
+	inherit := func(name string) {
+		if v, set := client[name]; set {
+			env[name] = v
+		}
+	}
+	if strict(options) {
+		env["PATH"] = "/bin:/usr/bin:/usr/local/bin"
+	} else {
+		inherit("PATH")
+		inherit("LD_LIBRARY_PATH")
+	}
+	for _, option := range names {
+		last := map[string]string{} // the whole word
+		for _, o := range options {
+			if o.OptionName != option {
+				continue
+			}
+			if name, unset := strings.CutPrefix(o.OptionValue, "="); unset {
+				delete(last, name)
+				delete(env, name)
+				continue
+			}
+			name, _, _ := strings.Cut(o.OptionValue, "=")
+			last[name] = o.OptionValue
+		}
+		for name, word := range last {
+			if _, value, assigned := strings.Cut(word, "="); assigned {
+				env[name] = value
+			} else {
+				inherit(name)
+			}
+		}
+	}
+	return env
+}
+
+// disputed returns what several options say of one variable.
+func disputed(options []bazel.Option) (words []string) {
+	said := map[string]map[string]bool{}
+	of := func(o bazel.Option) string {
+		name, _, _ := strings.Cut(strings.TrimPrefix(o.OptionValue, "="), "=")
+		return name
+	}
+	among := slices.DeleteFunc(slices.Clone(options), func(o bazel.Option) bool { return o.OptionName != "test_env" && o.OptionName != "action_env" })
+	for _, o := range among {
+		if said[of(o)] == nil {
+			said[of(o)] = map[string]bool{}
+		}
+		said[of(o)][o.OptionName+"="+o.OptionValue] = true
+	}
+	for _, o := range among {
+		if len(said[of(o)]) > 1 {
+			words = append(words, o.OptionName+"="+o.OptionValue)
+		}
+	}
+	return words
+}
+
+// clientEnv is the environment that Bazel's client has passed on.
+func clientEnv(options []bazel.Option) map[string]string {
+	env := map[string]string{}
+	for _, o := range options {
+		if o.OptionName == "client_env" {
+			k, v, _ := strings.Cut(o.OptionValue, "=")
+			env[k] = v
+		}
+	}
+	return env
+}
+
+func pairs(m map[string]string) []string {
+	var l []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		l = append(l, k+"="+m[k])
+	}
+	return l
+}

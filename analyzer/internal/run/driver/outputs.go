@@ -1,0 +1,89 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+)
+
+// The user's flags say where Bazel writes about its invocation: build events, logs,
+// a profile. This program makes several invocations of one, and the user wants to
+// read about the one that runs the tests: so all others write elsewhere. If there
+// is nothing to run, an invocation that builds nothing writes these files: they are
+// there, they are of this call, and they say that all is well.
+
+// outputs are options of Bazel that name files which each command writes.
+var outputs = []string{
+	"build_event_binary_file", "build_event_json_file", "build_event_text_file", "execution_log_binary_file", "execution_log_compact_file",
+	"execution_log_json_file", "explain", "memory_profile", "profile", "remote_grpc_log",
+}
+
+// reports are those of outputs, and others, for which it is worth while to build
+// nothing.
+var reports = append([]string{"bes_backend"}, outputs...)
+
+// aside returns flags that keep a command from writing the user's files.
+func (s *session) aside() []string {
+	flags := []string{"--bes_backend=", uploadNothing}
+	for _, name := range outputs {
+		if s.option(name) != "" || s.given(name) != "" {
+			flags = append(flags, "--"+name+"="+filepath.Join(s.tmp, "unused-"+name))
+		}
+	}
+	return flags
+}
+
+// queryFlags returns the flags of the build for a query.
+func (s *session) queryFlags(command string) []string {
+	return s.flags.Known(command, append(slices.Clone(s.args), s.builtNothing()...))
+}
+
+// writeEvents makes a file of build events that of the user, if one is wanted.
+func (s *session) writeEvents(events string) {
+	own := s.given("build_event_json_file")
+	if own == "" {
+		return
+	}
+	if !filepath.IsAbs(own) {
+		own = filepath.Join(s.workspaceDir(), own) // where Bazel runs
+	}
+	if err := copyFile(own, events); err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.say("warning: build events can't be written: %v", err)
+	}
+}
+
+// reportNothing has Bazel write the user's files if there is nothing to run.
+func (s *session) reportNothing(ctx context.Context) (code int, err error) {
+	if !slices.ContainsFunc(reports, func(name string) bool { return s.given(name) != "" }) {
+		return bazel.ExitOK, nil
+	}
+	targets := filepath.Join(s.tmp, "nothing")
+	if err := os.WriteFile(targets, nil, 0o666); err != nil {
+		return 0, err
+	}
+	messages := &tail{limit: 64 << 10}
+	code, err = s.build(ctx, bazel.Streams{Out: s.Out, Err: messages}, "--target_pattern_file="+targets)
+	if err != nil || code != bazel.ExitOK {
+		s.Err.Write(messages.buf)
+	}
+	return code, err
+}
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}

@@ -1,0 +1,176 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
+)
+
+// A prober finds out what tests that aren't linked yet take from the system, by a
+// syslib.Probe. It may be used concurrently.
+type prober struct {
+	dir string   // the execution root, which flags refer to
+	env []string // actionEnv
+	tmp string
+
+	mu     sync.Mutex
+	known  map[string]*probe
+	shared map[string]*syslib.Shared // by linker and environment
+	data   sync.Map                  // loaded to *loads
+	checks int
+}
+
+type probe struct {
+	once   sync.Once
+	number int
+	link   func(tmp string, shared map[string]*syslib.Shared) (*system, error)
+	*system
+	err error
+}
+
+// system is what tests that are linked in one way take from the system.
+type system struct {
+	taken   *syslib.Taken
+	loaded  []syslib.Library
+	program string
+}
+
+func (s *system) equal(x *system) bool {
+	return slices.Equal(s.taken.Linker, x.taken.Linker) && slices.Equal(s.taken.Files, x.taken.Files) &&
+		slices.Equal(s.taken.Needs, x.taken.Needs) && slices.Equal(s.loaded, x.loaded)
+}
+
+// libraries returns what links by some lines take from the system, and the libraries of the
+// system that such a program is run with.
+func (p *prober) libraries(ctx context.Context, d *description, lines []*linkflags.Line) (*system, error) {
+	linker := strings.Join(append([]string{d.Linker}, pairs(d.LinkEnv)...), "\x00")
+	words := []string{linker}
+	for _, l := range lines {
+		words = append(words, syslib.LineID(l))
+	}
+	key := strings.Join(words, "\x00")
+	p.mu.Lock()
+	x := p.known[key]
+	if x == nil {
+		x = &probe{number: len(p.known), link: func(tmp string, shared map[string]*syslib.Shared) (*system, error) {
+			p.mu.Lock()
+			if shared[linker] == nil {
+				shared[linker] = new(syslib.Shared)
+			}
+			by := shared[linker]
+			p.mu.Unlock()
+			return p.link(ctx, d, lines, tmp, by)
+		}}
+		p.known[key] = x
+	}
+	if p.shared == nil {
+		p.shared = map[string]*syslib.Shared{}
+	}
+	p.mu.Unlock()
+	x.once.Do(func() {
+		x.system, x.err = x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d", x.number)), p.shared)
+	})
+	return x.system, x.err
+}
+
+// unchanged tells whether all that has been found out is still true.
+func (p *prober) unchanged() bool {
+	p.checks++
+	shared := map[string]*syslib.Shared{}
+	for _, x := range p.known {
+		if x.err != nil {
+			continue // such a test has no fingerprint
+		}
+		now, err := x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d-%d", x.number, p.checks)), shared)
+		if err != nil || !now.equal(x.system) {
+			return false
+		}
+	}
+	same := true
+	p.data.Range(func(x, known any) bool {
+		before := known.(*loads)
+		if before.err == nil {
+			now := new(loads)
+			now.find(x.(loaded))
+			same = now.err == nil && slices.Equal(now.libs, before.libs)
+		}
+		return same
+	})
+	return same
+}
+
+// loaded is a file of a test: of its data, with a program that is linked as the test is, or a
+// library that it is linked with, and where the test has the loader look for more.
+type loaded struct {
+	file, program, dirs string
+	linked              bool
+}
+
+// loads is what a test is run with because of such a file, if that is a program or a
+// library.
+type loads struct {
+	once sync.Once
+	libs []syslib.Library
+	err  error
+}
+
+func (x *loads) find(f loaded) {
+	x.once.Do(func() {
+		if f.linked {
+			x.libs, x.err = syslib.LoadsLinked(f.file, strings.Split(f.dirs, ":"))
+		} else {
+			x.libs, x.err = syslib.Loads(f.file, f.program)
+		}
+	})
+}
+
+// loads returns what programs and libraries among the data are run with, and libraries that
+// Bazel hasn't linked.
+func (p *prober) loads(t *test, program string) (libs []syslib.Library, err error) {
+	var files []loaded
+	for _, file := range t.data {
+		files = append(files, loaded{file: file, program: program})
+	}
+	var dirs []string
+	for _, line := range t.lines {
+		for _, d := range line.RunPath {
+			if filepath.IsAbs(d) {
+				dirs = append(dirs, d)
+			}
+		}
+	}
+	for _, file := range t.prebuilt {
+		files = append(files, loaded{file: file, dirs: strings.Join(dirs, ":"), linked: true})
+	}
+	for _, f := range files {
+		known, _ := p.data.LoadOrStore(f, new(loads))
+		x := known.(*loads)
+		x.find(f)
+		if x.err != nil {
+			return nil, fmt.Errorf("%s: %w", f.file, x.err)
+		}
+		libs = append(libs, x.libs...)
+	}
+	return libs, nil
+}
+
+func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Line, tmp string, shared *syslib.Shared) (*system, error) {
+	if err := os.Mkdir(tmp, 0o777); err != nil {
+		return nil, err
+	}
+	linker := syslib.Linker{Path: d.Linker, Dir: p.dir, Env: slices.Concat([]string{"TMPDIR=" + tmp}, p.env, pairs(d.LinkEnv)), Shared: shared}
+	probe, err := linker.Probe(ctx, tmp, lines...)
+	if err != nil {
+		return nil, err
+	}
+	s := &system{taken: probe.Of(lines...), program: probe.Program()}
+	s.loaded, err = probe.Loaded(s.taken)
+	return s, err
+}

@@ -1,0 +1,570 @@
+package driver
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+)
+
+// A recorded result has what the test itself has written, as a runner inside of the test keeps
+// it, so that either replays what the other has recorded: its log without what Bazel's script
+// puts in front, test.xml, and its undeclared outputs one by one, not in an archive. Only what
+// several shards have written is under the names of their directories, logs as well. What Bazel's
+// script makes of outputs (test.outputs_manifest/MANIFEST) is no part of it.
+
+const (
+	logName     = "test.log"
+	xmlName     = "test.xml"
+	outputsName = "test.outputs"
+	archiveName = outputsName + "/outputs.zip"
+	listName    = "test.outputs_manifest/MANIFEST"
+)
+
+// shard matches Bazel's names of directories for shards.
+var shard = lazyregexp.New(`^shard_[0-9]+_of_[0-9]+$`)
+
+// place splits the name of a file in a result: the directory of the log that it belongs to, and what
+// it is called there.
+func place(name string) (at, rest string) {
+	if first, rest, ok := strings.Cut(name, "/"); ok && shard.MatchString(first) {
+		return first, rest
+	}
+	return "", name
+}
+
+func is(name, what string) bool {
+	_, rest := place(name)
+	return rest == what
+}
+
+// cutOutputs splits the name of an undeclared output: the directory of the test's log, and the rest.
+func cutOutputs(name string) (at, rest string, ok bool) {
+	at, rest = place(name)
+	rest, ok = strings.CutPrefix(rest, outputsName+"/")
+	return at, rest, ok
+}
+
+// notRecorded matches files by which a test tells Bazel something that a replay doesn't.
+var notRecorded = lazyregexp.New(`^test\.(unused_runfiles_log|infrastructure_failure|exited_prematurely|warnings|raw_splitlogs/.*)$`)
+
+// logHead is what Bazel's script writes before it starts a test. Source: test-setup.sh.
+var logHead = lazyregexp.New(`^exec \$\{PAGER:-/usr/bin/less\} "\$0" \|\| exit 1\nExecuting tests from [^\n]*\n-{77}\n`)
+
+// maxHead is more than logHead matches.
+const maxHead = 16 << 10
+
+// ownLog returns what of Bazel's test.log is the test's own.
+func ownLog(log *io.SectionReader) *io.SectionReader {
+	b := make([]byte, min(maxHead, log.Size()))
+	if _, err := log.ReadAt(b, 0); err != nil && err != io.EOF {
+		return log
+	}
+	n := int64(len(logHead.Find(b)))
+	return io.NewSectionReader(log, n, log.Size()-n)
+}
+
+// maxUnpacked bounds how many bytes there may be in an archive.
+const maxUnpacked = 1 << 30
+
+// unpack returns the files in an archive of undeclared outputs, by their names in a result. They
+// are in a file that nobody else sees, and that the caller closes, also if there is an error.
+func unpack(archive *io.SectionReader) (files []store.File, f *os.File, err error) {
+	z, err := zip.NewReader(archive, archive.Size())
+	if err != nil {
+		return nil, nil, err
+	}
+	if f, err = os.CreateTemp("", "tasting-outputs-"); err != nil {
+		return nil, nil, err
+	}
+	_ = os.Remove(f.Name())
+	var end int64
+	for _, x := range z.File {
+		name := outputsName + "/" + x.Name
+		switch {
+		case strings.HasSuffix(x.Name, "/"):
+			if !slices.ContainsFunc(z.File, func(y *zip.File) bool { return y != x && strings.HasPrefix(y.Name, x.Name) }) {
+				return nil, f, fmt.Errorf("it made the empty directory %s, which can't be recorded", name)
+			}
+			continue
+		case !x.Mode().IsRegular() || !filepath.IsLocal(x.Name) || path.Clean(x.Name) != x.Name:
+			return nil, f, fmt.Errorf("%s is no regular file", name)
+		}
+		r, err := x.Open()
+		if err != nil {
+			return nil, f, err
+		}
+		n, err := io.Copy(f, io.LimitReader(r, maxUnpacked-end+1))
+		if err = errors.Join(err, r.Close()); err == nil && end+n > maxUnpacked {
+			err = fmt.Errorf("its outputs have more than %d bytes", maxUnpacked)
+		}
+		if err != nil {
+			return nil, f, err
+		}
+		files = append(files, store.File{Path: name, Executable: x.Mode()&0o111 != 0, Content: io.NewSectionReader(f, end, n)})
+		end += n
+	}
+	return files, f, nil
+}
+
+// result opens what Bazel has kept of a test as a result to be recorded. Zipped says whether Bazel
+// has put undeclared outputs into an archive.
+func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) {
+	r = &store.Result{Log: store.Content(nil)}
+	r.Host, _ = os.Hostname()
+	var open []*os.File
+	closeAll := func() {
+		for _, f := range open {
+			f.Close()
+		}
+	}
+	defer func() {
+		if err != nil {
+			closeAll()
+		}
+	}()
+	if o.status != "PASSED" {
+		r.ExitCode = 1
+	}
+	dir, err := o.dir()
+	if err != nil {
+		return nil, nil, err
+	}
+	var took time.Duration
+	logs := map[string]*bazel.TestResult{} // by directory
+	for _, a := range o.attempts {
+		start, duration := a.result.When()
+		if r.Start.IsZero() || start.Before(r.Start) {
+			r.Start = start
+		}
+		took += duration
+		for _, f := range a.result.TestActionOutput {
+			p, err := f.Path()
+			if err != nil {
+				return nil, nil, err
+			}
+			name, err := filepath.Rel(dir, p)
+			if err != nil || !filepath.IsLocal(name) {
+				continue // a file of an earlier attempt
+			}
+			files, err := recordable(dir, name)
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, file := range files {
+				if isIdle(file, filepath.Join(dir, file)) {
+					continue
+				}
+				x, err := os.Open(filepath.Join(dir, file))
+				if err != nil {
+					return nil, nil, err
+				}
+				open = append(open, x)
+				name := filepath.ToSlash(file)
+				if _, rest := place(name); notRecorded.MatchString(rest) {
+					return nil, nil, fmt.Errorf("it wrote %s, which isn't recorded", rest)
+				}
+				content, more, err := contents(name, x, zipped)
+				if more != nil {
+					open = append(open, more)
+				}
+				if err != nil {
+					return nil, nil, err
+				}
+				if is(name, logName) {
+					logs[filepath.Dir(p)] = a.result
+					if a.shard <= 1 {
+						r.Log = content[0].Content
+					}
+				}
+				if name != logName && !is(name, listName) {
+					r.Files = append(r.Files, content...)
+				}
+				if len(r.Files) > store.MaxFiles || len(open) > store.MaxFiles {
+					return nil, nil, fmt.Errorf("it wrote more than %d files", store.MaxFiles)
+				}
+			}
+		}
+	}
+	// Now that they are open: who writes others removes these.
+	for dir, a := range logs {
+		if err := a.Left(dir); err != nil {
+			return nil, nil, err
+		}
+	}
+	r.End = r.Start.Add(took)
+	return r, closeAll, nil
+}
+
+// contents returns what is recorded of an open file: itself, or what is in it. The caller closes
+// what is open beside it, if it isn't nil.
+func contents(name string, f *os.File, zipped bool) (files []store.File, more *os.File, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	all := io.NewSectionReader(f, 0, info.Size())
+	switch {
+	case is(name, logName):
+		all = ownLog(all)
+	case zipped && is(name, archiveName):
+		if files, more, err = unpack(all); err != nil {
+			return nil, more, fmt.Errorf("%s: %w", name, err)
+		}
+		for i := range files {
+			files[i].Path = strings.TrimSuffix(name, archiveName) + files[i].Path
+		}
+		return files, more, nil
+	}
+	// Bazel has made all files executable.
+	return []store.File{{Path: name, Content: all}}, nil, nil
+}
+
+// recordable returns name, of a file in dir, or the files in it if it is a directory:
+// undeclared outputs that Bazel doesn't put into an archive.
+func recordable(dir, name string) (files []string, err error) {
+	if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
+		return []string{name}, nil
+	}
+	err = filepath.WalkDir(filepath.Join(dir, name), func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			l, err := os.ReadDir(p)
+			if err == nil && len(l) == 0 && p != filepath.Join(dir, name) {
+				err = fmt.Errorf("it made the empty directory %s, which can't be recorded", p)
+			}
+			return err
+		}
+		name, err := filepath.Rel(dir, p)
+		if err != nil {
+			return err
+		}
+		if !e.Type().IsRegular() {
+			return fmt.Errorf("%s is no regular file", name)
+		}
+		files = append(files, name)
+		return nil
+	})
+	return files, err
+}
+
+// dir is the directory of a test's log, or of those of its shards.
+func (o *outcome) dir() (string, error) {
+	for _, a := range o.attempts {
+		for _, f := range a.result.TestActionOutput {
+			if f.Name != "test.log" {
+				continue
+			}
+			p, err := f.Path()
+			if err != nil {
+				return "", err
+			}
+			d := filepath.Dir(p)
+			if shard.MatchString(filepath.Base(d)) {
+				d = filepath.Dir(d)
+			}
+			return d, nil
+		}
+	}
+	return "", errors.New("no log was named by Bazel")
+}
+
+// testlogs is the directory where Bazel would put the logs of a test.
+func (s *session) testlogs(t *test) string {
+	l := t.label
+	root := ""
+	if strings.HasPrefix(l, "@") {
+		repo, rest, _ := strings.Cut(strings.TrimLeft(l, "@"), "//")
+		root, l = path.Join("external", repo), "//"+rest
+	}
+	pkg, name, _ := strings.Cut(strings.TrimPrefix(l, "//"), ":")
+	return filepath.Join(s.execRoot, "bazel-out", s.mnemonics[t.config], "testlogs", root, pkg, name)
+}
+
+// files returns what is in the directory of a test's log after this run, outputs one by one.
+func (s *session) files(t *test, r *store.Result) []store.File {
+	files := slices.Clone(r.Files)
+	if slices.ContainsFunc(files, func(f store.File) bool { at, _ := place(f.Path); return at != "" }) {
+		return files // of shards
+	}
+	files = append(files, store.File{Path: logName, Content: r.Log})
+	if !wroteXML(r) {
+		// As Bazel makes it of the log.
+		var b bytes.Buffer
+		name := strings.TrimPrefix(strings.TrimPrefix(s.testBinary(t), "./"), "../")
+		if bazel.WriteTestXML(&b, name, r.End.Sub(r.Start), r.Log) != nil {
+			b.Reset()
+			_ = bazel.WriteTestXML(&b, name, r.End.Sub(r.Start), store.Content([]byte("(the log is too large to be repeated here)")))
+		}
+		files = append(files, store.File{Path: xmlName, Content: store.Content(b.Bytes())})
+	}
+	return files
+}
+
+func wroteXML(r *store.Result) bool {
+	return slices.ContainsFunc(r.Files, func(f store.File) bool { return is(f.Path, xmlName) })
+}
+
+// replay puts the files of the result of a test that is recorded under key where Bazel would. The
+// error is the store's: files that can't be written cost a warning, the result is
+// known all the same. With record, it is recorded for the test's fingerprint, too.
+func (s *session) replay(ctx context.Context, st store.Store, t *test, key store.Key, record bool) error {
+	r, err := st.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if r.ExitCode != 0 {
+		return store.ErrNotFound // it has been withdrawn since
+	}
+	files := s.files(t, r)
+	for _, f := range files {
+		if s.JUnit != "" && is(f.Path, xmlName) {
+			b, err := io.ReadAll(again(f))
+			if err != nil {
+				return err
+			}
+			t.xml = append(t.xml, b)
+		}
+	}
+	if err := s.write(t, key, r, files); err != nil {
+		s.say("warning: %s: its log can't be written: %v", t.label, err)
+	}
+	if record && s.Write {
+		_ = s.recordPass(ctx, t, t.key, " by its fingerprint", r)
+	}
+	return nil
+}
+
+// again reads a file of a result from its beginning.
+func again(f store.File) io.Reader { return io.NewSectionReader(f.Content, 0, f.Content.Size()) }
+
+// outputsOfTests are files and directories that Bazel removes before it runs a test. Source:
+// Bazel's TestRunnerAction.deleteOutputs.
+var outputsOfTests = []string{
+	"coverage.dat", "_coverage", "test.exited_prematurely", "test.infrastructure_failure", "test.log", "test.outputs", "test.outputs_manifest",
+	"test.raw_splitlogs", "test.shard", "test.unused_runfiles_log", "test.warnings", "test.xml", "test_attempts",
+}
+
+// have tells whether the files of a result, and no others that Bazel knows, are in the directory of a test where
+// Bazel has put them: Bazel takes the test for executed as long as they stay.
+func (s *session) have(root *os.Root, dir string, r *store.Result, files []store.File) bool {
+	if s.streams() || s.option("test_output") == "all" {
+		return false // it is printed
+	}
+	if _, err := root.Lstat(path.Join(dir, bazel.StatusFile)); err != nil {
+		return false
+	}
+	if !wroteXML(r) {
+		// One that is there may be of a run that has failed.
+		files = slices.DeleteFunc(slices.Clone(files), func(f store.File) bool { return f.Path == xmlName })
+	}
+	here, done := s.onDisk(root, dir)
+	defer done()
+	if len(here) != len(files) {
+		return false
+	}
+	for _, f := range files {
+		if x, ok := here[f.Path]; !ok || !equal(x.Content, f.Content) {
+			return false
+		}
+	}
+	return true
+}
+
+// onDisk returns the files that Bazel has put into a directory for a test, as they would be recorded, by their
+// names. They are open until done. It is nil if they can't be recorded.
+func (s *session) onDisk(root *os.Root, dir string) (files map[string]store.File, done func()) {
+	var open []*os.File
+	done = func() {
+		for _, f := range open {
+			f.Close()
+		}
+	}
+	files = map[string]store.File{}
+	err := fs.WalkDir(root.FS(), dir, func(p string, e fs.DirEntry, err error) error {
+		name := strings.TrimPrefix(p, dir+"/")
+		_, rest := place(name)
+		first, _, _ := strings.Cut(rest, "/")
+		switch {
+		case err != nil || e.IsDir():
+			return err
+		case !slices.Contains(outputsOfTests, first) || rest == "test.shard" || rest == listName:
+			return nil
+		case !e.Type().IsRegular() || len(open) > store.MaxFiles:
+			return fs.ErrInvalid
+		}
+		if isIdle(name, filepath.Join(root.Name(), p)) {
+			return nil
+		}
+		f, err := root.Open(p)
+		if err != nil {
+			return err
+		}
+		open = append(open, f)
+		l, more, err := contents(name, f, s.zips())
+		if more != nil {
+			open = append(open, more)
+		}
+		for _, x := range l {
+			files[x.Path] = x
+		}
+		return err
+	})
+	if err != nil {
+		files = nil
+	}
+	return files, done
+}
+
+// equal compares two contents.
+func equal(a, b *io.SectionReader) bool {
+	if a.Size() != b.Size() {
+		return false
+	}
+	x, y := make([]byte, 64<<10), make([]byte, 64<<10)
+	for at := int64(0); at < a.Size(); at += int64(len(x)) {
+		n, err := a.ReadAt(x, at)
+		k, err2 := b.ReadAt(y, at)
+		if err != nil && err != io.EOF || err2 != nil && err2 != io.EOF || !bytes.Equal(x[:n], y[:k]) {
+			return false
+		}
+	}
+	return true
+}
+
+// zips tells whether Bazel puts undeclared outputs into an archive.
+func (s *session) zips() bool {
+	value := s.option("zip_undeclared_test_outputs")
+	return isTrue(value) || value == "" && modelled[s.major()]
+}
+
+// pack puts the undeclared outputs among files into archives, which are in files that the caller closes.
+func pack(files []store.File, made time.Time) (packed []store.File, open []*os.File, err error) {
+	archives := map[string]*zip.Writer{} // by the directory of the log
+	var dirs []string
+	for _, f := range files {
+		at, name, ok := cutOutputs(f.Path)
+		if !ok {
+			packed = append(packed, f)
+			continue
+		}
+		if archives[at] == nil {
+			x, err := os.CreateTemp("", "tasting-outputs-")
+			if err != nil {
+				return nil, open, err
+			}
+			_ = os.Remove(x.Name())
+			open, dirs, archives[at] = append(open, x), append(dirs, at), zip.NewWriter(x)
+		}
+		h := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: made}
+		if h.SetMode(0o644); f.Executable {
+			h.SetMode(0o755)
+		}
+		w, err := archives[at].CreateHeader(h)
+		if err == nil {
+			_, err = io.Copy(w, again(f))
+		}
+		if err != nil {
+			return nil, open, err
+		}
+	}
+	for i, at := range dirs {
+		if err := archives[at].Close(); err != nil {
+			return nil, open, err
+		}
+		info, err := open[i].Stat()
+		if err != nil {
+			return nil, open, err
+		}
+		packed = append(packed, store.File{Path: path.Join(at, archiveName), Content: io.NewSectionReader(open[i], 0, info.Size())})
+	}
+	return packed, open, nil
+}
+
+// write writes the files of a result, through no link: there may be some that the
+// test made when it ran here, or that lead to what Bazel keeps.
+func (s *session) write(t *test, key store.Key, r *store.Result, files []store.File) error {
+	dir := s.testlogs(t)
+	top, rest, ok := strings.Cut(dir, "/testlogs/")
+	if !ok {
+		return fmt.Errorf("%s is no directory for logs", dir)
+	}
+	rest = filepath.ToSlash(rest)
+	top += "/testlogs"
+	if err := os.MkdirAll(top, 0o777); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(top)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if s.have(root, rest, r, files) {
+		return nil // and Bazel's cache of tests has them as well
+	}
+	if s.zips() {
+		var open []*os.File
+		files, open, err = pack(files, r.End)
+		for _, f := range open {
+			defer f.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	// As Bazel does before it runs a test. What Bazel has put there can't be
+	// written, anyway.
+	old := append([]string{bazel.StatusFile}, outputsOfTests...)
+	for _, f := range files {
+		first, _, _ := strings.Cut(f.Path, "/")
+		old = append(old, first)
+	}
+	for _, name := range old {
+		if err := root.RemoveAll(path.Join(rest, name)); err != nil {
+			return err
+		}
+	}
+	by := "fingerprint"
+	if key != t.key {
+		by = "trace"
+	}
+	head := fmt.Sprintf("tasting: replayed: this is the log of a run that ended on %s on %s, %s %s\n",
+		r.End.UTC().Format(time.RFC3339), r.Host, by, key)
+	for _, f := range files {
+		content := again(f)
+		if is(f.Path, logName) {
+			content = io.MultiReader(strings.NewReader(head), content)
+			if s.streams() || s.option("test_output") == "all" {
+				s.printLog(t, f)
+			}
+		}
+		if err := store.WriteFile(root, path.Join(rest, f.Path), f.Executable, content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printLog prints a replayed log as Bazel prints that of a test.
+func (s *session) printLog(t *test, log store.File) {
+	b, _ := io.ReadAll(again(log))
+	s.printing.Lock()
+	defer s.printing.Unlock()
+	fmt.Fprintf(s.Out, "==================== Test output for %s (replayed):\n%s%s\n", t.label, b, strings.Repeat("=", 80))
+}

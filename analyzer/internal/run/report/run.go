@@ -1,0 +1,427 @@
+package report
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+)
+
+// Format is the version of the files that WriteRun writes.
+//
+// History:
+//
+//	1: first version
+//	2: cost, plain; files of format 1 are read as well
+const Format = 2
+
+// Verdict is what was decided about a test before anything ran.
+type Verdict string
+
+const (
+	// Hit: a result is recorded under the test's fingerprint.
+	Hit Verdict = "hit"
+	// Miss: none is.
+	Miss Verdict = "miss"
+	// AlwaysRun: there is a reason to execute the test in any case.
+	AlwaysRun Verdict = "always-run"
+	// Other: the test has no fingerprint, as tests in other languages.
+	Other Verdict = "other"
+)
+
+// Run is what one invocation of "tasting test" did. A file holds one of them.
+// It has names of tests, components and machines; it has no values of
+// environment variables, no output of tests and no credentials.
+type Run struct {
+	// Format is the version of this schema.
+	Format int `json:"format"`
+	// ID tells runs apart: letters, digits, "-" and "_". WriteRun makes one up
+	// if it is empty.
+	ID    string    `json:"id"`
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
+	// Workspace is a name that is the same in all checkouts, such as that of
+	// the root module. Tests of different workspaces are different tests.
+	Workspace string `json:"workspace,omitzero"`
+	// Commit is what was checked out, Branch the name it was checked out by.
+	Commit string `json:"commit,omitzero"`
+	Branch string `json:"branch,omitzero"`
+	// Host is the machine on which tasting ran.
+	Host string `json:"host,omitzero"`
+
+	Store     Store      `json:"store"`
+	Tests     []Test     `json:"tests"`
+	Fallbacks []Fallback `json:"fallbacks,omitempty"`
+	// Cost is what the run cost, nil if that isn't known.
+	Cost *Cost `json:"cost,omitempty"`
+	// Plain is what plain "bazel test" cost in the place of the run, if
+	// "tasting evaluate" has tried it.
+	Plain *Cost `json:"plain,omitempty"`
+}
+
+// Cost is what an invocation cost.
+type Cost struct {
+	// WallSeconds from its start to its end.
+	WallSeconds float64 `json:"wall_seconds"`
+	// CPUSeconds of Bazel's server, all that it starts, and tasting itself. 0 if
+	// nobody measured it.
+	CPUSeconds float64 `json:"cpu_seconds,omitzero"`
+	// DecidingSeconds is the wall time until Bazel was told which tests to run: in
+	// it is what had to be compiled for that.
+	DecidingSeconds float64 `json:"deciding_seconds,omitzero"`
+	// AnalysisCPUSeconds is the CPU time of tasting's own actions and process: what
+	// plain "bazel test" hasn't.
+	AnalysisCPUSeconds float64 `json:"analysis_cpu_seconds,omitzero"`
+	// Actions that Bazel executed in all invocations, by mnemonic.
+	Actions map[string]int `json:"actions,omitempty"`
+}
+
+// Store is what a run asked of the store of results.
+type Store struct {
+	// Location is where it is. What could be a credential is cut out of it.
+	Location string `json:"location,omitzero"`
+	// Lookups is the number of fingerprints that were looked up, and so
+	// Hits + Misses + Damaged + Errors.
+	Lookups int `json:"lookups"`
+	Hits    int `json:"hits"`
+	Misses  int `json:"misses"`
+	// Traces are those of Hits that a trace has found.
+	Traces int `json:"traces,omitzero"`
+	// Damaged counts entries that failed verification, and so were misses.
+	Damaged int `json:"damaged,omitzero"`
+	// Errors counts look-ups that the store didn't answer.
+	Errors int `json:"errors,omitzero"`
+	// LookupSeconds is the wall time of all look-ups together.
+	LookupSeconds float64 `json:"lookup_seconds"`
+}
+
+// Test is one test target of a run.
+type Test struct {
+	// Label as Bazel prints it.
+	Label string `json:"label"`
+	// Fingerprint in hex; "" if the test has none.
+	Fingerprint string  `json:"fingerprint,omitzero"`
+	Verdict     Verdict `json:"verdict"`
+	// Status as Bazel says it: PASSED, FAILED, FLAKY, TIMEOUT, INCOMPLETE,
+	// REMOTE_FAILURE, FAILED_TO_BUILD, NO_STATUS.
+	Status string `json:"status"`
+	// Cached: Bazel didn't execute the test since its own cache had the result.
+	Cached bool `json:"cached,omitzero"`
+	// Seconds that the execution took; of a hit that was replayed, that the
+	// recorded execution took. 0 if that isn't known.
+	Seconds float64 `json:"seconds,omitzero"`
+	// Reason why the test was executed, for people.
+	Reason string `json:"reason,omitzero"`
+	// Changed names what is different from the nearest recorded fingerprint of
+	// this test: components, or other contributions.
+	Changed []string `json:"changed,omitempty"`
+	// Trace: of a hit, it isn't the fingerprint that is recorded, but a trace.
+	Trace bool `json:"trace,omitzero"`
+	// Audited: the test was executed although its verdict is a hit.
+	Audited bool `json:"audited,omitzero"`
+}
+
+// Fallback is a step down the ladder of docs/fallbacks.md.
+type Fallback struct {
+	// Source is the file that was stepped down for, or the test that counts as a whole.
+	Source string `json:"source"`
+	// Rung that it is on now: "object", "content" or "always run"; of a test, "whole program".
+	Rung   string `json:"rung"`
+	Reason string `json:"reason,omitzero"`
+	// Tests is the number of tests in the run that link the source.
+	Tests int `json:"tests"`
+}
+
+// maxFile bounds the size of a file that is read, in bytes: a run of 100,000
+// tests has some 30 MB.
+const maxFile = 1 << 30
+
+var idPattern = lazyregexp.New(`^[A-Za-z0-9_-]{1,64}$`)
+
+// validate returns what is wrong with r.
+func (r *Run) validate() error {
+	switch {
+	case r.Format < 1 || r.Format > Format:
+		return fmt.Errorf("format %d, this tasting reads formats 1 to %d", r.Format, Format)
+	case !idPattern.MatchString(r.ID):
+		return fmt.Errorf("id %q: want up to 64 letters, digits, - and _", r.ID)
+	// Years of four digits, as RFC 3339 has them; 1 is that of the zero time.
+	case r.Start.Year() < 1970 || r.Start.Year() > 9998:
+		return fmt.Errorf("start %v: not a time that a run can have", r.Start)
+	case r.End.Before(r.Start) || r.End.Year() > 9999:
+		return fmt.Errorf("end %v is before start %v", r.End, r.Start)
+	}
+	s := r.Store
+	if min(s.Lookups, s.Hits, s.Misses, s.Damaged, s.Errors) < 0 || max(s.Lookups, s.Hits, s.Misses, s.Damaged, s.Errors) > maxCount {
+		return fmt.Errorf("store: a count is negative or above %d", maxCount)
+	}
+	if !validSeconds(s.LookupSeconds) {
+		return fmt.Errorf("store: lookup_seconds %v: want a duration", s.LookupSeconds)
+	}
+	for _, c := range []*Cost{r.Cost, r.Plain} {
+		if c == nil {
+			continue
+		}
+		for _, x := range []float64{c.WallSeconds, c.CPUSeconds, c.DecidingSeconds, c.AnalysisCPUSeconds} {
+			if !validSeconds(x) {
+				return fmt.Errorf("cost: %v: want a duration", x)
+			}
+		}
+		for name, n := range c.Actions {
+			if n < 0 || n > maxCount {
+				return fmt.Errorf("cost: %d actions of %s", n, name)
+			}
+		}
+	}
+	for i, t := range r.Tests {
+		switch {
+		case t.Label == "":
+			return fmt.Errorf("tests[%d]: no label", i)
+		case !slices.Contains([]Verdict{Hit, Miss, AlwaysRun, Other}, t.Verdict):
+			return fmt.Errorf("%s: verdict %q: want hit, miss, always-run or other", t.Label, t.Verdict)
+		case !validSeconds(t.Seconds):
+			return fmt.Errorf("%s: seconds %v: want a duration", t.Label, t.Seconds)
+		case i > 0 && r.Tests[i-1].Label >= t.Label:
+			return fmt.Errorf("%s: tests are not in order, or there twice", t.Label)
+		}
+	}
+	for _, f := range r.Fallbacks {
+		if f.Tests < 0 || f.Tests > maxCount {
+			return fmt.Errorf("fallback of %s: %d tests", f.Source, f.Tests)
+		}
+	}
+	return nil
+}
+
+const (
+	maxCount   = 1 << 40
+	maxSeconds = 1e6 // 11 days
+)
+
+func validSeconds(s float64) bool { return s >= 0 && s <= maxSeconds && !math.IsNaN(s) }
+
+// userinfo is what can stand before the host in a URL.
+var userinfo = lazyregexp.New(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s,"'<>]*@`)
+
+// query is what can follow the path in a URL; signed URLs have a key in it.
+var query = lazyregexp.New(`([A-Za-z][A-Za-z0-9+.-]*://[^?#\s,"'<>]*)[?#][^\s,"'<>]*`)
+
+// redact cuts out of all URLs in s what could be a credential.
+func redact(s string) string {
+	if !strings.Contains(s, "://") {
+		return s
+	}
+	return query.ReplaceAllString(userinfo.ReplaceAllString(s, "$1"), "$1")
+}
+
+// normalise returns a copy of r as it is written: sorted, in UTC, without
+// credentials in URLs.
+func (r *Run) normalise() *Run {
+	c := *r
+	c.Format = Format
+	c.Start, c.End = r.Start.UTC(), r.End.UTC()
+	c.Workspace, c.Branch, c.Store.Location = redact(r.Workspace), redact(r.Branch), redact(r.Store.Location)
+	c.Tests = slices.Clone(r.Tests)
+	if c.Tests == nil {
+		c.Tests = []Test{}
+	}
+	for i := range c.Tests {
+		t := &c.Tests[i]
+		t.Reason = redact(t.Reason)
+		if len(t.Changed) == 0 {
+			t.Changed = nil // nothing in JSON, as for []
+		}
+	}
+	slices.SortFunc(c.Tests, func(a, b Test) int { return strings.Compare(a.Label, b.Label) })
+	// Not slices.Clone: it keeps [] apart from nil.
+	c.Fallbacks = append([]Fallback(nil), r.Fallbacks...)
+	for i := range c.Fallbacks {
+		c.Fallbacks[i].Reason = redact(c.Fallbacks[i].Reason)
+	}
+	slices.SortFunc(c.Fallbacks, func(a, b Fallback) int {
+		return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.Rung, b.Rung), strings.Compare(a.Reason, b.Reason))
+	})
+	return &c
+}
+
+// fileSuffix ends the name of a file with a run. Other files are left alone.
+const fileSuffix = ".tasting-run.json"
+
+// tmpPrefix begins the name of a file that is being written.
+const tmpPrefix = ".tmp-"
+
+// WriteRun writes r as a file into dir, which is made if need be, and returns
+// its path. Whoever reads the directory sees the whole file or none. No file is
+// replaced: r with the ID of a run that is there is an error. The content
+// depends on r alone; the order of tests and fallbacks doesn't matter.
+// Credentials in URLs are cut out.
+func WriteRun(dir string, r *Run) (path string, err error) {
+	c := r.normalise()
+	if c.ID == "" {
+		b := make([]byte, 16)
+		rand.Read(b)
+		c.ID = hex.EncodeToString(b)
+	}
+	if err := c.validate(); err != nil {
+		return "", fmt.Errorf("this run can't be written: %w", err)
+	}
+	text, err := json.Marshal(c, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", err
+	}
+	f, err := os.CreateTemp(dir, tmpPrefix)
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(append(text, '\n'))
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", err
+	}
+	// Names sort by time. A link, unlike a rename, replaces nothing.
+	path = filepath.Join(dir, c.Start.Format("20060102T150405Z")+"-"+c.ID+fileSuffix)
+	if err := os.Link(f.Name(), path); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return "", fmt.Errorf("%s: a run with this id is there already", path)
+		}
+		// A file system without hard links.
+		if err := renameNew(f.Name(), path); err != nil {
+			return "", err
+		}
+	}
+	return path, nil
+}
+
+// renameNew moves a file to a path that nobody else writes, since there is an
+// ID of a run in it.
+func renameNew(from, to string) error {
+	if _, err := os.Lstat(to); err == nil {
+		return fmt.Errorf("%s: a run with this id is there already", to)
+	}
+	return os.Rename(from, to)
+}
+
+// ReadRun reads a file that WriteRun has written. The error says what is wrong
+// with the file, without its name.
+func ReadRun(text []byte) (*Run, error) {
+	r := new(Run)
+	if err := json.Unmarshal(text, r, json.RejectUnknownMembers(true)); err != nil {
+		// A newer format may have other fields: say that it is newer, not that
+		// one doesn't fit.
+		var head struct {
+			Format int `json:"format"`
+		}
+		if json.Unmarshal(text, &head) == nil && head.Format > Format {
+			return nil, fmt.Errorf("format %d, this tasting reads formats 1 to %d", head.Format, Format)
+		}
+		return nil, shorten(err)
+	}
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
+	// Whoever wrote the file may have been less careful.
+	return r.normalise(), nil
+}
+
+// shorten keeps what a damaged file says out of a message but for where.
+func shorten(err error) error {
+	var syntax *jsontext.SyntacticError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("not a JSON object, or cut off: byte %d: %w", syntax.ByteOffset, syntax.Err)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("not a JSON object, or cut off")
+	}
+	var semantic *json.SemanticError
+	if errors.As(err, &semantic) {
+		return fmt.Errorf("byte %d: %s doesn't fit the schema of format %d", semantic.ByteOffset, cmp.Or(string(semantic.JSONPointer), "/"), Format)
+	}
+	return err
+}
+
+// Damaged is a file that could not be read as a run.
+type Damaged struct {
+	File   string `json:"file"`
+	Reason string `json:"reason"`
+}
+
+// ReadRuns gives the runs in dir to add, one after the other in the order of
+// the file names, so that not all have to be in memory. Files that aren't
+// whole or of another format are returned, by base name. The error is that of
+// the directory.
+func ReadRuns(dir string, add func(*Run)) ([]Damaged, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var damaged []Damaged
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), fileSuffix) {
+			continue
+		}
+		r, err := readFile(filepath.Join(dir, e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			damaged = append(damaged, Damaged{e.Name(), err.Error()})
+			continue
+		}
+		add(r)
+	}
+	return damaged, nil
+}
+
+func readFile(path string) (*Run, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = errors.New("not a regular file")
+	case info.Size() > maxFile:
+		err = fmt.Errorf("larger than %d bytes", maxFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return ReadRun(text)
+}
+
+// DefaultDir returns the directory where runs are kept if none is named:
+// tasting/runs in $XDG_STATE_HOME, or in .local/state in the home directory.
+// getenv is os.Getenv, or stands for it.
+func DefaultDir(getenv func(string) string) (string, error) {
+	// As the specification of these directories says, a relative one counts
+	// as not set.
+	if state := getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+		return filepath.Join(state, "tasting", "runs"), nil
+	}
+	if home := getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "state", "tasting", "runs"), nil
+	}
+	return "", errors.New("no directory for runs: set XDG_STATE_HOME or HOME, or name one")
+}

@@ -1,0 +1,196 @@
+package runner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/stamp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+)
+
+// A key says what the test was when it was built, and which libraries the system
+// had when it was started. The result of a run belongs to that key only if the
+// run has read just that: a file of data that was saved after the build, or while
+// the test ran, has another result.
+//
+// So files are looked at before the test starts and when it has ended. If none was
+// touched, and the data are still what the configuration says, and the key is the
+// same when it is computed again, that is what has run.
+
+// With them, the links and directories that lead to them: versions of data are also
+// swapped by retargeting a link or renaming a directory. Tests make files beside
+// their data, which changes both times of a directory, a rename only one. So it isn't
+// noticed that a directory was moved away and back if something was made or removed
+// in it afterwards, nor that a directory of data had another file for a while.
+
+// inputs are the files that a test can read and the places on the way to them, as
+// they were at some moment.
+type inputs map[string]stamp.Stamp
+
+// look returns the state of the test's binary and of all its runfiles.
+func (r *runner) look() inputs {
+	in := inputs{}
+	add := func(place string, s stamp.Stamp) {
+		// Of its own directories Bazel changes modes at any time.
+		if !s.IsDir() || !strings.Contains(place+"/", "/execroot/") && !strings.Contains(place+"/", "/bazel-out/") {
+			in[place] = s
+		}
+	}
+	trail, seen := stamp.Trail{}, map[string]bool{}
+	trail.Walk(r.binary, seen, add, add)
+	if root, ok := strings.CutSuffix(r.binary, "/"+r.config.Binary); ok {
+		trail.Walk(root, seen, add, add)
+	}
+	for _, d := range r.config.Data {
+		if file := r.runfile(d.Path); file != "" {
+			trail.Walk(file, seen, add, add)
+		}
+	}
+	return in
+}
+
+// changedInTime is changed, if there is time for it: it reads all data.
+func (r *runner) changedInTime(before inputs, key store.Key) string {
+	if r.deadline.IsZero() {
+		return r.changed(before, key)
+	}
+	c := make(chan string, 1)
+	go func() { c <- r.changed(before, key) }()
+	select {
+	case why := <-c:
+		return why
+	case <-time.After(time.Until(r.deadline)):
+		return errNoTime.Error()
+	}
+}
+
+// changed says why a run that has just ended may not be that of key, or "".
+func (r *runner) changed(before inputs, key store.Key) string {
+	config, err := fingerprint.ReadConfig(r.Path + fingerprint.ConfigSuffix)
+	if err != nil || !reflect.DeepEqual(config, r.config) {
+		return "the test was built again while it ran"
+	}
+	if again, _, err := r.key(); err != nil || again != key {
+		return "libraries of the system were changed while it ran"
+	}
+	for _, place := range slices.Sorted(maps.Keys(before)) {
+		if now, err := stamp.At(place); err != nil || !now.Kept(before[place]) {
+			return place + " was changed while it ran"
+		}
+	}
+	for _, d := range r.config.Data {
+		file := r.runfile(d.Path)
+		if file == "" {
+			return fmt.Sprintf("the data file %s isn't in its runfiles", d.Path)
+		}
+		if strings.HasSuffix(d.Path, "/") {
+			continue // a directory; the files in it are data, too
+		}
+		sum, err := digest(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a link to nowhere
+		}
+		if err != nil {
+			return err.Error()
+		}
+		if sum != d.SHA256 {
+			return file + " was changed after the test was built"
+		}
+	}
+	return ""
+}
+
+// executable tells whether the owner of a data file, which is at file, may execute it.
+func executable(file, name string) bool {
+	info, err := os.Stat(file)
+	return err == nil && !info.IsDir() && info.Mode()&0o100 != 0 && !(info.Size() == 0 && noLink(file, name))
+}
+
+// noLink tells whether a file of the runfiles is there itself, as what Bazel makes
+// for __init__.py: empty, with whatever mode.
+func noLink(file, name string) bool {
+	real, err := filepath.EvalSymlinks(file)
+	return err == nil && strings.HasSuffix(real, ".runfiles/"+name)
+}
+
+func digest(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// runfile returns where the file with a runfiles path is, or "".
+func (r *runner) runfile(name string) string {
+	for _, dir := range r.runfilesDirs() {
+		p := filepath.Join(dir, name)
+		if _, err := os.Lstat(p); err == nil {
+			return p
+		}
+	}
+	return r.runfilesManifest()[name]
+}
+
+// runfilesDirs are the directories where the runfiles of this test may be.
+func (r *runner) runfilesDirs() []string {
+	var dirs []string
+	if abs, err := filepath.Abs(r.Path); err == nil {
+		dirs = append(dirs, abs+".runfiles")
+		if i := strings.LastIndex(abs, ".runfiles/"); i >= 0 {
+			dirs = append(dirs, abs[:i]+".runfiles")
+		}
+	}
+	for _, v := range []string{"RUNFILES_DIR", "TEST_SRCDIR"} {
+		if d, err := filepath.Abs(r.env.get(v)); err == nil && r.env.get(v) != "" {
+			dirs = append(dirs, d)
+		}
+	}
+	return dirs
+}
+
+// runfilesManifests are the files that may list the runfiles instead.
+func (r *runner) runfilesManifests() []string {
+	files := []string{r.env.get("RUNFILES_MANIFEST_FILE")}
+	if abs, err := filepath.Abs(r.Path); err == nil {
+		files = append(files, abs+".runfiles_manifest", abs+".runfiles/MANIFEST")
+	}
+	return files
+}
+
+// runfilesManifest maps runfiles paths to files.
+func (r *runner) runfilesManifest() map[string]string {
+	if r.manifest == nil {
+		r.manifest = map[string]string{}
+		for _, m := range r.runfilesManifests() {
+			b, err := os.ReadFile(m)
+			if err != nil {
+				continue
+			}
+			for line := range strings.Lines(string(b)) {
+				name, p, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+				if r.manifest[name] == "" {
+					r.manifest[name] = p
+				}
+			}
+		}
+	}
+	return r.manifest
+}

@@ -1,0 +1,225 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/nameset"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/frontier"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
+)
+
+// maxFind is the longest that a test waits for traces.
+const maxFind = 20 * time.Second
+
+// soon tells when there is no time left, at most after limit.
+func (r *runner) soon(limit time.Duration) <-chan time.Time {
+	if !r.deadline.IsZero() {
+		limit = min(limit, time.Until(r.deadline))
+	}
+	return time.After(limit)
+}
+
+// maxFrontiers is for reading or writing what executions didn't enter.
+const maxFrontiers = 5 * time.Second
+
+// traces are what a test is composed of, by which what it did execute decides where its fingerprint doesn't
+// (docs/traces.md).
+type traces struct {
+	program *fingerprint.Program
+	label   string // under which its frontiers are
+	run     *fingerprint.Run
+	place   func(path string) string
+	// entered is what the last execution may have entered; nil if that isn't known.
+	entered nameset.Set
+}
+
+// readTraces returns nil if the build doesn't have traces decide about this test.
+func (r *runner) readTraces(run *fingerprint.Run) *traces {
+	label := r.env.get("TEST_TARGET")
+	file := r.Path + fingerprint.ProgramSuffix
+	if _, err := os.Stat(file); label == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	p, err := fingerprint.ReadProgram(file)
+	if err != nil {
+		r.say("traces don't decide: %v", err)
+		return nil
+	}
+	if p.Unknown != "" {
+		return nil // it has no key, as the build knows
+	}
+	// Each shard executes something else.
+	if n := r.env.get("TEST_TOTAL_SHARDS"); n != "" {
+		label += " shard " + r.env.get("TEST_SHARD_INDEX") + " of " + n
+	}
+	return &traces{p, label, run, r.runfile, nil}
+}
+
+// options says how the test is traced that is executed, nil if it isn't.
+func (t *traces) options() *trace.Options {
+	if t == nil || !t.program.Collect {
+		return nil
+	}
+	return &trace.Options{Entered: t.entered}
+}
+
+// errOther is why a trace can't be that of a test.
+var errOther = errors.New("what it is made of isn't what was fingerprinted: a file was saved meanwhile, or the file beside it is of another build")
+
+// keys calls use with the key of each trace and what it is of, given what executions didn't enter, until that returns
+// false. Traces without a key are left out. It is an error if the test isn't the one with this fingerprint.
+func (t *traces) keys(of store.Key, idle []map[string]bool, use func(key store.Key, c *fingerprint.Composed) bool) error {
+	dir, err := os.MkdirTemp("", "tasting-traces-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	x, err := t.program.Unpack(dir, t.place)
+	if err != nil {
+		return err
+	}
+	traced := fingerprint.NewTraced([]*fingerprint.Test{x})
+	plain := &traced.Compose([]int{0}, []map[string]bool{nil})[0]
+	if plain.Err != nil {
+		return plain.Err
+	}
+	if key, err := fingerprint.Key(plain.Config, t.run); err != nil || key != of {
+		return cmp.Or(err, errOther)
+	}
+	for i := range idle {
+		c := traced.Compose([]int{0}, idle[i:i+1])[0]
+		if c.Err != nil {
+			return c.Err
+		}
+		if c.Undecided() != nil {
+			continue
+		}
+		key, err := fingerprint.Key(c.Config, t.run)
+		if err != nil {
+			return err
+		}
+		if !use(key, &c) {
+			break
+		}
+	}
+	return nil
+}
+
+// found is the result that is recorded under the key of a trace, nil if there is none.
+type found struct {
+	key store.Key
+	res *store.Result
+	// entered is what the last execution may have entered.
+	entered nameset.Set
+	err     error
+}
+
+// find looks for a result by all traces that are known.
+func (t *traces) find(s *openStore, of store.Key) (f found) {
+	var known *frontier.Known
+	if err := s.do(maxFrontiers, func(ctx context.Context, st store.Store) (err error) {
+		known, err = frontier.Read(ctx, st, t.label)
+		return err
+	}); err != nil || len(known.Frontiers) == 0 {
+		f.err = err
+		return f
+	}
+	f.entered = known.Entered
+	failed := t.keys(of, known.Frontiers, func(k store.Key, _ *fingerprint.Composed) bool {
+		x, getErr := s.get(k, maxGet)
+		switch {
+		case getErr == nil && x.ExitCode == 0:
+			f.key, f.res = k, x
+		case getErr == nil: // withdrawn
+			x.Close()
+		case !store.IsMiss(getErr):
+			f.err = getErr
+		}
+		return f.res == nil
+	})
+	if f.res != nil {
+		// A test that has failed with this very fingerprint isn't decided about by anything else.
+		f.err = s.do(maxGet, func(ctx context.Context, st store.Store) error { return store.Noted(ctx, st, of) })
+	}
+	if f.err = errors.Join(failed, f.err); f.err != nil && f.res != nil {
+		f.res.Close()
+		f.res = nil
+	}
+	return f
+}
+
+// byTrace replays the result that a trace finds, if one does, and records it under the test's fingerprint. Told says
+// that a line about the store is written anyway.
+func (r *runner) byTrace(s *openStore, write bool, fingerprint store.Key, t *traces, told bool) (code int, done bool) {
+	c := make(chan found, 1)
+	go func() { c <- t.find(s, fingerprint) }()
+	var f found
+	select {
+	case f = <-c:
+	case <-r.soon(maxFind):
+		f.err = errNoTime
+	}
+	t.entered = trace.Again(f.entered, fingerprint[:])
+	if f.err != nil && !told {
+		r.say("traces don't decide: %v", f.err)
+	}
+	if f.res == nil {
+		return 0, false
+	}
+	defer f.res.Close()
+	code, err := r.replay("trace", f.key, f.res)
+	if err != nil {
+		r.say("result of trace %s could not be replayed: %v; running", f.key, err)
+		return 0, false
+	}
+	if write && code == 0 {
+		// Nothing is lost if that doesn't work.
+		_ = s.do(maxRest, func(ctx context.Context, st store.Store) error { return store.RecordPass(ctx, st, fingerprint, f.res) })
+	}
+	return code, true
+}
+
+// recordTrace keeps what an execution came to under the key of its trace, a failure as a note.
+func (r *runner) recordTrace(rec *recorder, idle map[string]bool, res *store.Result) {
+	if rec.traces == nil || idle == nil {
+		return
+	}
+	var key store.Key
+	var of *fingerprint.Composed
+	done := make(chan error, 1)
+	go func() {
+		done <- rec.traces.keys(rec.key, []map[string]bool{idle}, func(k store.Key, c *fingerprint.Composed) bool {
+			key, of = k, c
+			return false
+		})
+	}()
+	var err error
+	select {
+	case err = <-done:
+	case <-r.soon(maxStore):
+		r.say("not recorded by its trace: %v", errNoTime)
+		return
+	}
+	if err == nil && key != (store.Key{}) {
+		err = rec.store.do(maxStore, func(ctx context.Context, s store.Store) error {
+			if res.ExitCode != 0 {
+				return store.RecordFailure(ctx, s, key, res)
+			}
+			err := store.RecordPass(ctx, s, key, res)
+			if store.IsRecorded(err) {
+				err = frontier.Add(ctx, s, rec.traces.label, of.Idle, of.Entered)
+			}
+			return err
+		})
+	}
+	if err != nil && res.ExitCode == 0 {
+		r.say("not recorded by its trace: %v", err)
+	}
+}
