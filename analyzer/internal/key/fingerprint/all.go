@@ -16,7 +16,6 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/refgraph"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkmodel"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
 )
 
@@ -232,7 +231,7 @@ type batch struct {
 	manifests [][]string      // of each test
 	files     []string        // all manifests
 	pool      *pool
-	overrides []linkmodel.Symbol
+	overrides overrides
 	data      *digests
 }
 
@@ -441,9 +440,9 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 }
 
 // closure composes the code of a test.
-func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, lines []*linkflags.Line, overrides []linkmodel.Symbol, asked []string) *refgraph.Closure {
-	program := model(files, t.Roots.symbols(), overrides, p)
-	roots := refgraph.Roots{Symbols: t.Roots.symbols(), Overrides: overrides, Opened: files[0].opened, StaticC: len(lines) == 0, Idle: t.Idle, System: systemLibrary}
+func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, lines []*linkflags.Line, overrides overrides, asked []string) *refgraph.Closure {
+	program := model(files, t.Roots.symbols(), overrides.of(files), p)
+	roots := refgraph.Roots{Symbols: t.Roots.symbols(), Overrides: program.Foreign, Opened: files[0].opened, StaticC: len(lines) == 0, Idle: t.Idle, System: systemLibrary}
 	for _, l := range lines {
 		roots.StaticC = roots.StaticC || l.Inside().C
 	}

@@ -44,6 +44,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/refgraph"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkmodel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
 )
@@ -74,10 +75,25 @@ var staticText string
 //go:embed libcxx.txt
 var libcxxText string
 
-// overrides returns the symbols that libraries of the system refer to.
-var overrides = sync.OnceValue(func() []string {
-	return slices.Sorted(slices.Values(slices.Concat(shared(), names(staticText), names(libcxxText))))
-})
+// gnuNames and allNames return the symbols that libraries of the system define or refer to: with libstdc++, and with any C++ library.
+var (
+	gnuNames = sync.OnceValue(func() []string { return slices.Concat(shared(), names(staticText)) })
+	allNames = sync.OnceValue(func() []string { return slices.Concat(gnuNames(), names(libcxxText)) })
+)
+
+// isGNU reports whether the C++ library that a program takes is libstdc++ for certain.
+func isGNU(taken *syslib.Taken) bool {
+	found := false
+	for _, f := range taken.Files {
+		switch {
+		case strings.HasPrefix(f.Name, "libstdc++"):
+			found = true
+		case strings.Contains(f.Name, "c++"), strings.HasPrefix(f.Name, "libunwind"):
+			return false
+		}
+	}
+	return found
+}
 
 // plugged matches what the C library looks up in files whose names are made of a
 // configuration: name services (nsswitch.conf(5)) and converters of characters (GCONV_PATH).
@@ -87,19 +103,34 @@ var plugged = lazyregexp.New(`^(?:_nss_|gconv(?:_init|_end)?$)`)
 // groups don't count: they are copies.
 var libcxx = lazyregexp.New(`^(?:__cxa_|__gxx_|_Unwind_|_?_?unw_|_Z(?:T[VIST]|GV|GR)?(?:N[rVKRO]*)?(?:St3__1|10__cxxabiv1|9libunwind|24__llvm_libc))`)
 
-// overrides returns the symbols that some unit defines and libraries of the system refer to.
-func (p *pool) overrides() []linkmodel.Symbol {
-	list := p.Defined(overrides())
+// An override is a symbol that some unit defines and libraries of the system define or refer to.
+type overrides struct{ gnu, all []linkmodel.Symbol }
+
+// overrides finds the overrides among the units of p. See TestPrograms/link-libcxx for the names of libc++.
+func (p *pool) overrides() overrides {
+	o := overrides{p.Defined(gnuNames()), p.Defined(allNames())}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
 		name := p.Symbols.Name(id)
-		if p.Symbols.Defined(id) && (plugged.MatchString(name) || p.Symbols.DefinedAlone(id) && libcxx.MatchString(name)) && !slices.Contains(list, id) {
-			list = append(list, id)
+		plugged := p.Symbols.Defined(id) && plugged.MatchString(name)
+		if plugged && !slices.Contains(o.gnu, id) {
+			o.gnu = append(o.gnu, id)
+		}
+		if (plugged || p.Symbols.DefinedAlone(id) && libcxx.MatchString(name)) && !slices.Contains(o.all, id) {
+			o.all = append(o.all, id)
 		}
 	}
-	return list
+	return o
 }
 
-// shared returns those of them that shared libraries have, sorted.
+// of returns the overrides that count in a program of files.
+func (o overrides) of(files []*linkedFile) []linkmodel.Symbol {
+	if t := files[0].taken; t != nil && isGNU(t) {
+		return o.gnu
+	}
+	return o.all
+}
+
+// shared returns the names that shared libraries have, sorted.
 var shared = sync.OnceValue(func() []string { return names(overridesText) })
 
 //go:embed libm.txt

@@ -175,6 +175,7 @@ func (m *Memory) recall(b *batch) *recalled {
 			key.String(taken.Name)
 			key.Int(int(taken.AsNeeded))
 			key.Strings(taken.Wants)
+			key.Flag(isGNU(taken))
 		}
 		for _, f := range manifests[i] {
 			if digests[f] == "" {
@@ -218,7 +219,7 @@ func intact(x any) bool {
 // codeKey begins the key of a test with all that decides about its closure, but for
 // its manifests.
 func codeKey(t *Test, files []*linkedFile, known map[string]*link) (frame.Buffer, error) {
-	b := frame.New("tasting remembered composition 2")
+	b := frame.New("tasting remembered composition 3")
 	text, err := json.Marshal(t)
 	if !isText(text) {
 		err = errNoText
