@@ -115,7 +115,7 @@ func (p *pool) overrides() overrides {
 		if plugged && !slices.Contains(o.gnu, id) {
 			o.gnu = append(o.gnu, id)
 		}
-		if (plugged || p.Symbols.DefinedAlone(id) && libcxx.MatchString(name)) && !slices.Contains(o.all, id) {
+		if (plugged || p.Symbols.DefinedUngrouped(id) && libcxx.MatchString(name)) && !slices.Contains(o.all, id) {
 			o.all = append(o.all, id)
 		}
 	}

@@ -14,32 +14,30 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkmodel"
 )
 
-// Roots says where the execution of a test starts, beside the components that
-// their manifests call roots, and what is known of its link.
+// Roots are the symbols where the execution of a test starts, and facts about its link. Components that are roots by
+// themselves, such as initialisers, are in manifests.
 type Roots struct {
-	// Symbols are roots if anything defines them: those to which the executable refers.
+	// Symbols are the symbols to which start files refer. Those that nothing defines are no roots.
 	Symbols []string
-	// Overrides are symbols that libraries of the system define or refer to. The program's
-	// definition of one is a root.
+	// Overrides are symbols that libraries of the system define or refer to. The program's definition of one is a root.
 	Overrides []linkmodel.Symbol
-	// Unusual is why the whole link counts by content, or empty.
+	// Unusual is why the whole link is hashed by content, or empty.
 	Unusual string
-	// Opened says that other programs may open the libraries: everything in them counts.
+	// Opened is set if other programs may open the test's shared libraries: their whole content is then hashed.
 	Opened bool
-	// GarbageCollected says that a linker drops sections to which nothing refers (--gc-sections).
+	// GarbageCollected is set if a file is linked with --gc-sections.
 	GarbageCollected bool
-	// StaticC says that the C library is linked statically: its members ask by weak
-	// references which others are there.
+	// StaticC is set if the C library is linked statically. Its members ask by weak references which other members are there.
 	StaticC bool
-	// System returns the library of the system that surely defines a symbol, "" for one that every
-	// file needs, and the symbol if that isn't known. If it is nil, nothing is known.
+	// System returns the library of the system that surely defines a symbol, "" if every file needs that library, and the
+	// symbol if the library isn't known. A nil System knows nothing.
 	System func(symbol string) string
-	// Idle has, if it isn't nil, the names of functions that an execution of the test didn't enter,
-	// whichever of that name: a closure with them is that of a trace.
+	// Idle, if it isn't nil, has the names of functions that an execution of the test didn't enter. The closure is then that
+	// of a trace.
 	Idle map[string]bool
 }
 
-// Defined returns the numbers of those of symbols that any unit defines.
+// Defined returns the numbers of those symbols that some unit defines.
 func (p *Pool) Defined(symbols []string) []linkmodel.Symbol {
 	var out []linkmodel.Symbol
 	for _, s := range symbols {
@@ -50,50 +48,51 @@ func (p *Pool) Defined(symbols []string) []linkmodel.Symbol {
 	return out
 }
 
-// Closure is what a set of roots reaches in a program. All but Hash is valid
-// until the composer's next program.
+// Closure is what roots reach in a program. Members, Contests and Content are valid until the composer's next program.
 type Closure struct {
-	// Hash identifies the code of the program.
+	// Hash identifies the code of the program. It is the hash of
 	//
-	//	"tasting code 5"
-	//	list of named roots: symbol, list of the numbers of its definitions
-	//	list of the files with components that are roots by themselves, in the
-	//	    order of the loader: whether it is the executable, list of their numbers
-	//	the walk (Composer.walk)
-	//	list of additions, each with its name and hash (shape.go)
+	//	"tasting code 5", or "tasting trace 3" for a trace
+	//	named roots: for each its symbol, and the numbers of its definitions
+	//	files with components that are roots by themselves, in the loader's order:
+	//	    whether it is the executable, and the components' numbers
+	//	the walk (Composer.writeWalk)
+	//	additions, each with its name and hash (shape.go)
 	//
-	// Equal hashes mean equal closures, up to the names of local components and
-	// to the objects that definitions are in.
+	// Equal hashes mean equal closures, up to names of local components and the units of definitions.
 	Hash Hash
-	// Additions are the parts of Hash that linkers, loaders or the program see beside what it reaches.
+	// Additions are the parts of Hash that linkers, loaders or the program see besides what it reaches.
 	Additions []Addition
-	// Unusual is why the whole link counts by content, or empty.
+	// Unusual is why the whole link is hashed by content, or empty.
 	Unusual string
-	// Unresolved are the symbols to which some linked unit refers and that none defines,
-	// and Duplicates those that two units of a file define: what a linker might
-	// complain about.
+	// Unresolved are the symbols that a linked unit refers to and nothing defines, Duplicates those that two units of a file
+	// define. A linker may refuse both.
 	Unresolved, Duplicates []string
-	// SourceDoubt is why evidence by source doesn't say what linkers and loaders make of
-	// the program, or empty.
+	// SourceDoubt is why evidence by source isn't enough to tell what linkers and loaders make of the program, or empty.
 	SourceDoubt string
-	// Overridden are those of Roots.Overrides that the program defines, without
-	// copies of templates of the C++ library, which do the same.
+	// Overridden are those of Roots.Overrides that the program defines, without copies of templates of the C++ library, which
+	// do the same as the library's own.
 	Overridden []string
-	// Idle are those of Roots.Idle that the closure has as stubs, sorted: all others don't matter.
-	Idle []string
-	// Entered are, of a trace, the other functions that it has and that could be stubs.
-	Entered nameset.Set
-	// Opaque is, of a trace, why executions may differ though its closure is the same, or empty.
-	Opaque string
+	Trace
 
 	c        *Composer
 	program  *linkmodel.Program
-	named    []named
-	roots    []int32            // in order
-	replaced []linkmodel.Symbol // Roots.Overrides that the program defines
-	// undefined are Unresolved by file, weak the references that may stay undefined.
+	named    []namedRoot
+	roots    []int32            // nodes that are roots by themselves, in order
+	replaced []linkmodel.Symbol // those of Roots.Overrides that the program defines
+	// undefined are Unresolved by file, weak the symbols of weak references that may stay undefined.
 	undefined [][]linkmodel.Symbol
 	weak      map[linkmodel.Symbol]bool
+}
+
+// Trace is what a closure with stubs has in addition.
+type Trace struct {
+	// Idle are those of Roots.Idle that the closure has as stubs, sorted. All others don't matter.
+	Idle []string
+	// Entered are the other functions of the closure that could be stubs.
+	Entered nameset.Set
+	// Opaque is why executions may differ though the closure is the same, or empty.
+	Opaque string
 }
 
 // An Addition is a named part of a closure's hash.
@@ -102,19 +101,18 @@ type Addition struct {
 	Hash Hash
 }
 
-type named struct {
+type namedRoot struct {
 	symbol, why string
-	defs        []int32
+	nodes       []int32
 }
 
-// Compose links p and returns what roots and the components that are roots by
-// themselves reach.
+// Compose links p and returns what roots, and the components that are roots by themselves, reach.
 func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
 	c.link(p)
 	c.setIdle(roots.Idle)
 	x := &Closure{c: c, program: p, Unusual: roots.Unusual}
 	x.nameRoots(roots)
-	slices.SortFunc(x.named, func(x, y named) int { return strings.Compare(x.symbol, y.symbol) })
+	slices.SortFunc(x.named, func(x, y namedRoot) int { return strings.Compare(x.symbol, y.symbol) })
 	files, initialisers := x.initialisers()
 
 	b := frame.New("tasting code 5")
@@ -130,21 +128,21 @@ func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
 	b.Int(len(x.named))
 	for _, n := range x.named {
 		b.String(n.symbol)
-		refs(n.defs)
+		refs(n.nodes)
 	}
 	b.Int(len(files))
 	for i, file := range files {
-		// A library's run before the C library has been told what ends the program, and before
-		// the executable's addresses are in place.
+		// Initialisers of libraries run before the C library registers the destructors of all libraries, and before the
+		// executable is relocated. See link-moved/on-exit-constructor-moved and link-moved/ifunc-moved-into-library.
 		b.Flag(file == 0)
 		refs(initialisers[i])
 	}
 	h := sha256.New()
 	h.Write(b)
-	c.walk(h)
+	c.writeWalk(h)
 
 	x.resolve()
-	x.add(roots, files)
+	x.makeAdditions(roots, files)
 	b = b[:0]
 	b.Int(len(x.Additions))
 	for _, a := range x.Additions {
@@ -154,13 +152,13 @@ func (c *Composer) Compose(p *linkmodel.Program, roots Roots) *Closure {
 	h.Write(b)
 	h.Sum(x.Hash[:0])
 	if c.idle != nil {
-		x.trace(roots)
+		x.finishTrace(roots)
 	}
 	return x
 }
 
-// setIdle makes functions stubs in what is composed next, those of which all names are idle: of a weak one, the idle
-// definition may be another one.
+// setIdle makes idle functions stubs in the closure that is composed next. A function with several names is idle if all
+// of them are: by one name alone, another definition may have won. See trace-sound/weak-alias.
 func (c *Composer) setIdle(names map[string]bool) {
 	if names == nil {
 		c.idle = nil
@@ -169,19 +167,19 @@ func (c *Composer) setIdle(names map[string]bool) {
 	c.idle = slices.Grow(c.idle[:0], len(c.pool.entryNames)+1)[:len(c.pool.entryNames)] // not nil, even if there is none
 	clear(c.idle)
 	for name := range names {
-		for _, n := range c.pool.entries[name] { // of which it is the first name
+		for _, n := range c.pool.entries[name] { // functions whose first name it is
 			c.idle[n] = !slices.ContainsFunc(c.pool.entryNames[n], func(name string) bool { return !names[name] })
 		}
 	}
 }
 
-// trace notes which stubs there are, and why the closure isn't good for a trace.
-func (x *Closure) trace(roots Roots) {
+// finishTrace lists the stubs of the closure and decides whether it is opaque.
+func (x *Closure) finishTrace(roots Roots) {
 	c := x.c
 	switch {
 	case x.Unusual != "":
 		x.Opaque = x.Unusual
-	case c.sees&seesCode != 0:
+	case c.sees&seesCode != 0: // see trace-sound/dladdr-size
 		x.Opaque = "it may see where functions begin and end"
 	case slices.ContainsFunc(x.Additions, func(a Addition) bool { return a.Name == Own }):
 		x.Opaque = "it may read its own program"
@@ -211,44 +209,43 @@ func (x *Closure) trace(roots Roots) {
 // allocation matches operator new and delete.
 var allocation = lazyregexp.New(`^_Z(n[wa]|d[la])[jmP]`)
 
-// nameRoots finds the definitions of symbols that are roots.
+// nameRoots finds the nodes of named roots.
 func (x *Closure) nameRoots(roots Roots) {
 	c := x.c
 	t, l := c.pool.Symbols, c.linked
 	for _, s := range roots.Symbols {
 		if id := t.Lookup(s); id != linkmodel.None {
-			if c.places = l.Resolve(c.places[:0], 0, id); len(c.places) == 0 {
-				c.places = l.All(c.places, id) // hidden
+			if c.resolved = l.Resolve(c.resolved[:0], 0, id); len(c.resolved) == 0 {
+				c.resolved = l.Definitions(c.resolved, id) // hidden
 			}
-			x.name(s, s, c.nodesAt(c.places))
+			x.name(s, s, c.nodesOf(c.resolved))
 		}
 	}
 	for _, id := range roots.Overrides {
-		c.places = l.All(c.places[:0], id)
-		if len(c.places) == 0 {
+		c.resolved = l.Definitions(c.resolved[:0], id)
+		if len(c.resolved) == 0 {
 			continue
 		}
 		x.replaced = append(x.replaced, id)
-		s, nodes := t.Name(id), c.nodesAt(c.places)
+		s, nodes := t.Name(id), c.nodesOf(c.resolved)
 		if copies := strings.HasPrefix(s, "_Z") && !allocation.MatchString(s); !copies {
 			x.Overridden = append(x.Overridden, s)
-		} else if strings.Contains(s, "I") && !slices.ContainsFunc(nodes, func(id int32) bool { return !c.isCopy(id) }) { // I begins arguments of templates
-			continue // the library has one that does the same
+		} else if strings.Contains(s, "I") && !slices.ContainsFunc(nodes, func(id int32) bool { return !c.isCopy(id) }) { // I begins template arguments
+			continue // the library's copy does the same
 		}
-		defs := slices.DeleteFunc(nodes, func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
-		x.name(s, "replaces "+s+" of a system library", defs)
+		nodes = slices.DeleteFunc(nodes, func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
+		x.name(s, "replaces "+s+" of a system library", nodes)
 	}
 }
 
-// ofCxx matches the signatures of COMDAT groups that the headers of a C++ library bring along.
+// ofCxx matches the signatures of COMDAT groups that come from headers of a C++ library.
 var ofCxx = lazyregexp.New(`^(?:_Z(?:T[VIST]|GV|GR|TW|TH)?Z?(?:N[rVKRO]*)?(?:S[tabsiod]|9__gnu_cxx|10__cxxabiv1)|__clang_call_terminate$|DW\.ref\.__gxx_personality_v0$|_Z(?:nw|na|dl|da))`)
 
-// isCopy reports whether a definition of a symbol of the C++ library may be a copy of the library's own: it is in a
-// COMDAT group, and reaches nothing of the program but other copies and gcc's unoptimised literals. See
-// link-cxx/copies-specialised and link-inside/copy-gnu.
+// isCopy reports whether a definition of a symbol of the C++ library does the same as the library's own: it is in a COMDAT
+// group, and reaches only other copies and literals. See link-cxx/copies-specialised and link-inside/copy-gnu.
 //
-// It is asked before the walk, of definitions that may be unreached. So it binds nothing: each definition of a symbol
-// may be the one.
+// It is called before the walk, for nodes that may be unreached. So it binds nothing, and takes every definition of a
+// symbol for a possible target.
 func (c *Composer) isCopy(id int32) bool {
 	if c.comp(id).group == linkmodel.None {
 		return false
@@ -258,7 +255,7 @@ func (c *Composer) isCopy(id int32) bool {
 		x := c.comp(to)
 		switch {
 		case seen[to] || c.copies[to]:
-		case strings.Contains(x.name, ".rodata") && len(c.linksFrom(to)) == 0: // literals
+		case strings.Contains(x.name, ".rodata") && len(c.linksFrom(to)) == 0: // literals, which gcc -O0 has in one component
 		case x.group == linkmodel.None || !ofCxx.MatchString(c.pool.Symbols.Name(x.group)):
 			return false
 		default:
@@ -268,16 +265,16 @@ func (c *Composer) isCopy(id int32) bool {
 		return true
 	}
 	for i := 0; i < len(list); i++ {
-		u, own := c.of(list[i])
-		for _, l := range u.linksOf(own) {
+		u, index := c.unitOf(list[i])
+		for _, l := range u.linksOf(index) {
 			if l >= 0 {
-				if !add(list[i] - own + l) {
+				if !add(list[i] - index + l) {
 					return false
 				}
 				continue
 			}
-			c.won = c.linked.All(c.won[:0], u.symbols[-1-l])
-			if slices.ContainsFunc(c.won, func(p linkmodel.Place) bool { return !add(c.at(p.Instance, p.Component)) }) {
+			c.alternatives = c.linked.Definitions(c.alternatives[:0], u.symbols[-1-l])
+			if slices.ContainsFunc(c.alternatives, func(d linkmodel.Definition) bool { return !add(c.nodeOf(d)) }) {
 				return false
 			}
 		}
@@ -288,36 +285,36 @@ func (c *Composer) isCopy(id int32) bool {
 	return true
 }
 
-// name makes the definitions of a symbol roots, if there are any and it isn't one of them yet.
-func (x *Closure) name(symbol, why string, defs []int32) {
-	if len(defs) > 0 && !x.Defines(symbol) {
-		x.named = append(x.named, named{symbol, why, defs})
+// name makes the nodes of a symbol roots, if there are any and the symbol isn't a root yet.
+func (x *Closure) name(symbol, why string, nodes []int32) {
+	if len(nodes) > 0 && !x.Defines(symbol) {
+		x.named = append(x.named, namedRoot{symbol, why, nodes})
 	}
 }
 
-// nodesAt returns the nodes at places, each once.
-func (c *Composer) nodesAt(places []linkmodel.Place) (ids []int32) {
-	for _, p := range places {
-		if id := c.at(p.Instance, p.Component); !slices.Contains(ids, id) {
+// nodesOf returns the nodes of definitions, each once.
+func (c *Composer) nodesOf(definitions []linkmodel.Definition) (ids []int32) {
+	for _, d := range definitions {
+		if id := c.nodeOf(d); !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// initialisers finds what is a root by itself, and returns the files that have such
-// components, with these. They run by file, and within a file in the order of the link.
+// initialisers finds the nodes that are roots by themselves. It returns the files that have some, and for each of these
+// files the nodes. They run by file, and within a file in the order of the link.
 func (x *Closure) initialisers() (files []int32, of [][]int32) {
 	c, l := x.c, x.c.linked
 	last := int32(-1)
-	for i, in := range l.Instances {
+	for i, in := range l.Units {
 		start := len(x.roots)
 		for _, k := range c.pool.units[in.Unit].roots {
-			if group := c.pool.units[in.Unit].comps[k].group; group == linkmodel.None || !l.Discarded(int32(i), group) {
-				x.roots = append(x.roots, c.at(int32(i), k))
+			if group := c.pool.units[in.Unit].comps[k].group; group == linkmodel.None || !l.IsDiscarded(int32(i), group) {
+				x.roots = append(x.roots, c.node(int32(i), k))
 			}
 		}
-		// What depends on an order within a unit is one component.
+		// Roots whose order within the unit matters are one component.
 		c.sort(x.roots[start:])
 		if start == len(x.roots) {
 			continue
@@ -330,16 +327,16 @@ func (x *Closure) initialisers() (files []int32, of [][]int32) {
 	return files, of
 }
 
-// hidden is the suffix of an undefined symbol of hidden visibility: no library of the system can define it.
+// hidden is the suffix of an undefined symbol with hidden visibility, which no shared library can define.
 const hidden = " (hidden)"
 
-// resolve finds the symbols to which units refer and that nothing defines for them.
+// resolve finds the symbols that units refer to and that nothing defines for them.
 func (x *Closure) resolve() {
 	c, p := x.c, x.program
 	t, l := c.pool.Symbols, c.linked
 	x.undefined, x.weak = make([][]linkmodel.Symbol, len(p.Files)), map[linkmodel.Symbol]bool{}
 	file, on := int32(-1), make([]bool, len(p.Files))
-	for _, in := range l.Instances {
+	for _, in := range l.Units {
 		if in.File != file { // they are in the order of the files
 			file = in.File
 			c.passes++
@@ -350,28 +347,27 @@ func (x *Closure) resolve() {
 			}
 		}
 		for _, r := range t.Unit(in.Unit).Refs {
-			if r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT && !r.Weak && !c.linkersOwn(r.Symbol) {
-				if c.places = l.All(c.places[:0], r.Symbol); len(c.places) == 0 {
+			if r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT && !r.Weak && !c.isLinkerDefined(r.Symbol) {
+				if c.resolved = l.Definitions(c.resolved[:0], r.Symbol); len(c.resolved) == 0 {
 					x.Unresolved = append(x.Unresolved, t.Name(r.Symbol)+hidden)
 				}
 			}
 			if r.Weak {
-				// Symbols that begin with _ZTH initialise variables of the program's own.
-				if !x.weak[r.Symbol] && !strings.HasPrefix(t.Name(r.Symbol), "_ZTH") && !c.finds(file, r.Symbol, nil) {
+				// _ZTH begins initialisers of the program's own thread-local variables.
+				if !x.weak[r.Symbol] && !strings.HasPrefix(t.Name(r.Symbol), "_ZTH") && !c.isDefined(file, r.Symbol, nil) {
 					x.weak[r.Symbol] = true
 				}
 				continue
 			}
-			if x := &c.names[r.Symbol]; x.looked == c.passes {
+			if c.names[r.Symbol].looked == c.passes {
 				continue
-			} else {
-				x.looked = c.passes
 			}
+			c.names[r.Symbol].looked = c.passes
 			complete := on
 			if !p.Files[file].Complete {
 				complete = nil
 			}
-			if !c.finds(file, r.Symbol, complete) {
+			if !c.isDefined(file, r.Symbol, complete) {
 				x.Unresolved = append(x.Unresolved, t.Name(r.Symbol))
 				x.undefined[file] = append(x.undefined[file], r.Symbol)
 			}
@@ -386,23 +382,22 @@ func (x *Closure) resolve() {
 	}
 }
 
-// finds reports whether a file finds a definition of a symbol; on are the files in which it has to
-// be, nil for any.
-func (c *Composer) finds(file int32, s linkmodel.Symbol, on []bool) bool {
-	if !c.linked.Scoped(file) {
-		if id, certain := c.standsFor(s); certain {
-			return id != nowhere && (on == nil || on[c.fileOf(id)])
+// isDefined reports whether a file finds a definition of a symbol in one of the files that on marks, or in any file if on
+// is nil.
+func (c *Composer) isDefined(file int32, s linkmodel.Symbol, on []bool) bool {
+	if !c.linked.HasOwnBindings(file) {
+		if to := c.plainBinding(s); to != 0 {
+			return to > 0 && (on == nil || on[c.fileOf(to-1)])
 		}
 	}
-	c.places = c.linked.Resolve(c.places[:0], file, s)
-	if set, ok := c.pool.sets[s]; ok && len(c.places) == 0 {
+	c.resolved = c.linked.Resolve(c.resolved[:0], file, s)
+	if set, ok := c.pool.sets[s]; ok && len(c.resolved) == 0 {
 		return len(c.setOf(file, set)) > 0 // the linker defines its bounds
 	}
-	return slices.ContainsFunc(c.places, func(p linkmodel.Place) bool { return on == nil || on[c.linked.Instances[p.Instance].File] })
+	return slices.ContainsFunc(c.resolved, func(d linkmodel.Definition) bool { return on == nil || on[c.linked.Units[d.In].File] })
 }
 
-// sort brings components into an order that doesn't depend on where they are, as far as their descriptions
-// and names tell them apart.
+// sort sorts nodes by their descriptions and names, so that the order of components within a unit doesn't matter.
 func (c *Composer) sort(ids []int32) {
 	slices.SortFunc(ids, func(x, y int32) int {
 		a, b := c.comp(x), c.comp(y)
@@ -413,40 +408,35 @@ func (c *Composer) sort(ids []int32) {
 	})
 }
 
-// linkersOwn tells whether linkers or start-up files define a symbol.
-func (c *Composer) linkersOwn(s linkmodel.Symbol) bool {
-	set, ok := c.pool.sets[s]
-	if ok {
-		c.setOf(0, set) // of this program; others may have more
-		ok = c.hasSet(set)
-	}
+// isLinkerDefined reports whether the linker or a start file defines a symbol in this program.
+func (c *Composer) isLinkerDefined(s linkmodel.Symbol) bool {
+	set, isBound := c.pool.sets[s]
 	name := c.pool.Symbols.Name(s)
-	return ok || slices.Contains(layoutSymbols, name) || name == "__dso_handle"
+	return isBound && c.hasSet(set) || slices.Contains(layoutSymbols, name) || name == "__dso_handle"
 }
 
-// Defines says whether symbol is among the roots, that is: defined.
+// Defines reports whether symbol is a named root, which has a definition.
 func (x *Closure) Defines(symbol string) bool {
-	return slices.ContainsFunc(x.named, func(n named) bool { return n.symbol == symbol })
+	return slices.ContainsFunc(x.named, func(n namedRoot) bool { return n.symbol == symbol })
 }
 
 // Member is a component in a closure.
 type Member struct {
 	Unit      int32    // its unit in the pool
-	Component int32    // and number in the unit
+	Component int32    // its index in the unit
 	File      int      // in which it is linked
 	Links     []int    // indices of members, without repetition
 	Roots     []string // why it is a root; empty if it isn't one, "" for a component that is one by itself
 }
 
-// Members lists the components of the closure, roots first and each component
-// before what only it refers to.
+// Members lists the components of the closure in the order of the walk.
 func (x *Closure) Members() []Member {
 	c := x.c
 	members := make([]Member, len(c.order))
 	for i, id := range c.order {
-		in := c.linked.Instances[c.within[id]]
-		_, own := c.of(id)
-		m := Member{Unit: in.Unit, Component: own, File: int(in.File)}
+		in := c.linked.Units[c.within[id]]
+		_, index := c.unitOf(id)
+		m := Member{Unit: in.Unit, Component: index, File: int(in.File)}
 		seen := map[int32]bool{}
 		for targets := range c.linksOf(id) {
 			for _, to := range targets {
@@ -463,7 +453,7 @@ func (x *Closure) Members() []Member {
 		m.Roots = append(m.Roots, reason)
 	}
 	for _, n := range x.named {
-		for _, id := range n.defs {
+		for _, id := range n.nodes {
 			why(id, n.why)
 		}
 	}
@@ -473,11 +463,10 @@ func (x *Closure) Members() []Member {
 	return members
 }
 
-// Contest is a symbol of which several definitions are linked.
+// Contest is a symbol with several definitions.
 type Contest struct {
 	Symbol string
-	// Copies are the definitions, in the order of the link; of the first Winners
-	// it can't be told which one is taken.
+	// Copies are the definitions, in the order of the link. One of the first Winners is taken.
 	Copies  []Copy
 	Winners int
 }
@@ -488,8 +477,7 @@ type Copy struct {
 	File            int
 }
 
-// Contests lists the symbols to which something in the closure refers and of
-// which different definitions are linked, with the one that wins first.
+// Contests lists the symbols that members of the closure refer to and that have different definitions in linked units.
 func (x *Closure) Contests() []Contest {
 	c := x.c
 	t, l := c.pool.Symbols, c.linked
@@ -500,44 +488,41 @@ func (x *Closure) Contests() []Contest {
 	seen := map[key]bool{}
 	var list []Contest
 	for _, id := range c.order {
-		in := l.Instances[c.within[id]]
+		in := l.Units[c.within[id]]
 		u := c.pool.units[in.Unit]
 		for _, raw := range c.linksFrom(id) {
 			if raw >= 0 {
 				continue
 			}
-			s := u.symbols[-1-raw]
-			k := key{-1, s}
-			if l.Scoped(in.File) {
+			k := key{-1, u.symbols[-1-raw]}
+			if l.HasOwnBindings(in.File) {
 				k.file = in.File
 			}
 			if seen[k] {
 				continue
 			}
 			seen[k] = true
-			winners := l.Resolve(nil, in.File, s)
+			winners := l.Resolve(nil, in.File, k.symbol)
 			if len(winners) == 0 {
 				continue
 			}
 			all := slices.Clone(winners)
-			for i, other := range l.Instances {
+			for i, other := range l.Units {
 				for _, d := range t.Unit(other.Unit).Defs {
-					p := linkmodel.Place{Instance: int32(i), Component: d.Component}
-					if d.Symbol == s && !slices.Contains(all, p) {
+					p := linkmodel.Definition{In: int32(i), Component: d.Component}
+					if d.Symbol == k.symbol && !slices.Contains(all, p) {
 						all = append(all, p)
 					}
 				}
 			}
-			describe := func(p linkmodel.Place) int32 {
-				return c.pool.units[l.Instances[p.Instance].Unit].comps[p.Component].description
-			}
-			if !slices.ContainsFunc(all, func(p linkmodel.Place) bool { return describe(p) != describe(all[0]) }) {
+			first := c.comp(c.nodeOf(all[0])).description
+			if !slices.ContainsFunc(all, func(d linkmodel.Definition) bool { return c.comp(c.nodeOf(d)).description != first }) {
 				continue
 			}
-			x := Contest{Symbol: t.Name(s), Winners: len(winners)}
-			for _, p := range all {
-				o := l.Instances[p.Instance]
-				x.Copies = append(x.Copies, Copy{o.Unit, p.Component, int(o.File)})
+			x := Contest{Symbol: t.Name(k.symbol), Winners: len(winners)}
+			for _, d := range all {
+				o := l.Units[d.In]
+				x.Copies = append(x.Copies, Copy{o.Unit, d.Component, int(o.File)})
 			}
 			list = append(list, x)
 		}

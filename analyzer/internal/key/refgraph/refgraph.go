@@ -1,42 +1,55 @@
-// Package refgraph composes: it resolves the links of all that a program is
-// linked from into a graph of references, and answers what a set of roots reaches and
-// what identifies that.
+// Package refgraph identifies the code of a program: it builds the graph of references of all that is linked, walks over
+// what the test's roots reach, and hashes the walk together with the shape of the link.
+//
+// # Input and output
+//
+// The input is a Pool of units (the components and links of manifests), a linkmodel.Program that says how they are linked,
+// and Roots, where execution starts. The output is a Closure: its Hash identifies the code. Equal hashes mean that
+// the roots reach the same graph and that linkers, loaders and the program itself see the same things besides it.
 //
 // # Resolution
 //
-// A component of a unit that is linked is a node; of a unit that is linked into
-// two files there are two. A link to a component of the same manifest is an edge
-// to its node. A link to a symbol is an edge to the definition that the linker
-// or the loader binds it to (package linkmodel), which depends on the file that
-// refers to it. Where that can't be told, it is a link to all definitions that
-// come into question, in their order. A symbol that nothing defines is no edge;
-// its name is in the local hash of whoever refers to it.
+// A component of a linked unit is a node. If the unit is linked into two files, there are two nodes. A link to a
+// component of the same manifest is an edge to its node. A link to a symbol is an edge to the definition that the linker
+// or the loader binds it to (package linkmodel), which depends on the file of the reference. A link to an ambiguous symbol
+// has edges to all candidates, in their order. A symbol that nothing defines has no edge: its name is in the local
+// hash of the component that refers to it.
 //
-// # The key of a program's code
+// # The canonical walk
 //
-// What a program reaches is a rooted graph: its components, each with a description (kind,
-// linkage, local hash, symbols) and an ordered list of links. Its key is the hash of a canonical
-// form of that graph: a walk from the ordered roots, the component met last first, gives each component a number
-// when it is first met. Hashed is, in the order of the walk, each component's description and the
-// numbers of what its links lead to. A reader of that text can rebuild the graph from it. So equal walks mean
-// equal graphs, with cycles, equal copies and shared ones, and the numbers depend on no name.
-// (TASTING, section 2.3, hashes each component for itself and needs cases for all of these.)
+// The roots reach a rooted graph of components. Each one has a description (kind, linkage, local hash, symbols) and
+// an ordered list of links. The walk starts at the ordered roots and visits the component that was met last first. It
+// numbers components as they are met, and writes down each component's description and the numbers of its links'
+// targets:
+//
+//	a.c: static int n; static void f(void) { n++; g(); } int main(void) { f(); }
+//	b.c: void g(void) { }
+//
+//	roots: main is 1
+//	1: description of main, links 2
+//	2: description of f, links 3 4
+//	4: description of g, no links
+//	3: description of n, no links
+//
+// A reader of that text can rebuild the graph. So equal texts mean equal graphs, with cycles, equal copies and shared
+// nodes. The numbers don't depend on names, units or their order. (TASTING, section 2.3, hashes each component for
+// itself, and needs special cases for all of these.)
 //
 // # What no component says
 //
-// Linkers and loaders see more of a program than what it reaches. Of an ordinary link that is its
-// shape. Of an unusual one all that is linked counts, by content. See shape.go.
+// Linkers and loaders see more of a program than its roots reach. For an ordinary link, the hash has the link's shape in
+// addition. For an unusual one it has the content of all that is linked. See shape.go.
 //
 // # Traces
 //
-// A test that was traced (package trace) has functions that it didn't enter. With Roots.Idle these are
-// stubs: they have their names and linkage, no content and no links. Two programs with one
-// hash then agree in all that was executed, in the data that it refers to, and in the names of what it could
-// have gone on to and didn't. docs/traces.md has the argument.
+// A traced test (package trace) has functions that its execution didn't enter. With Roots.Idle, these are stubs: their
+// names and linkage are hashed, their content and links aren't. Two programs with equal hashes then agree in all that was
+// executed, in the data that it refers to, and in the names of functions that it could have entered and didn't.
+// docs/traces.md has the argument.
 //
 // # Many programs
 //
-// A Pool holds the components of all units, a Composer walks one program after the other.
+// A Pool holds the components of all units. A Composer walks one program after the other.
 package refgraph
 
 import (
@@ -52,19 +65,19 @@ import (
 // A Hash is a SHA-256.
 type Hash = [32]byte
 
-// A Pool holds units, without what only explanations need. It may be used
-// concurrently once all units are added.
+// A Pool holds units, without the fields that only explanations need. It may be used concurrently once all units are
+// added.
 type Pool struct {
 	Symbols *linkmodel.Table
 	units   []*unit
 
 	descriptions []string // of components, by number
-	digests      []digest // of these
+	digests      []digest // of descriptions
 	described    map[string]int32
-	entries      map[string][]int32 // of functions that a component is all of, by the first of their names
-	entryNames   [][]string
-	entryDefs    [][]linkmodel.Symbol                  // those of them that others can refer to
-	sets         map[linkmodel.Symbol]linkmodel.Symbol // bounds of linker sets, to their beginnings
+	entries      map[string][]int32                    // the functions (see comp.entry) whose first name this is
+	entryNames   [][]string                            // of each function
+	entryDefs    [][]linkmodel.Symbol                  // of each function: the names that are symbols
+	sets         map[linkmodel.Symbol]linkmodel.Symbol // __start_NAME and __stop_NAME of linker sets to __start_NAME
 	components   int
 	links        int
 	resolvers    bool // some component is a resolver
@@ -73,41 +86,42 @@ type Pool struct {
 type unit struct {
 	heads      []head // of comps
 	comps      []comp
-	links      []int32 // of all components: one of the unit, or -1 minus an index in symbols
+	links      []int32 // of all components: the index of a component of the unit, or -1 minus an index in symbols
 	symbols    []linkmodel.Symbol
 	placement  Hash
 	attributes string
 	sections   []byte
 	content    []byte
 	literals   []byte
-	notes      []int32 // components that say something of the unit, and which nothing refers to
-	roots      []int32 // components that are roots by themselves
+	notes      []int32 // indices of components that describe the unit and to which nothing refers
+	roots      []int32 // indices of components that are roots by themselves
 	identity   func() Hash
 }
 
 type comp struct {
 	description int32
-	end         int32 // of its links
-	group       linkmodel.Symbol
-	set         linkmodel.Symbol // that which begins its linker set, or None
+	group       linkmodel.Symbol // signature of its COMDAT group, or None
+	set         linkmodel.Symbol // __start_NAME of its linker set, or None
 	flags       uint16
 	name        string
-	entry       int32 // among Pool.entries, or -1
+	entry       int32 // number of the function that is the whole component, or -1
 	align       uint32
-	place       uint32 // see manifest.Component
+	place       uint32 // manifest.Component.Place
 }
 
 const (
-	flagRoot     = 1 << iota // a root by itself
-	flagTLS                  // says how much thread-local storage its unit has
-	flagFixed                // says that its unit is for executables, or needs a fixed place
-	flagLarge                // says how large its unit is
-	flagUnusual              // says what linkers may choke on
-	flagResolver             // a loader calls it to find out what a symbol is
+	flagRoot     = 1 << iota // it is a root by itself
+	flagTLS                  // a note: how much thread-local storage the unit has
+	flagFixed                // a note: the unit is for executables, or needs a fixed address
+	flagLarge                // a note: how large the unit is
+	flagUnusual              // a note: what linkers may refuse
+	flagResolver             // it resolves an indirect function (STT_GNU_IFUNC)
+
+	noteFlags = flagTLS | flagFixed | flagLarge | flagUnusual
 )
 
-// LinkerSet, followed by its name, is the root of a component in a section with a
-// name of C: the linker defines symbols for the bounds of all of these in a file.
+// LinkerSet, followed by a name, is the root of a component in a section whose name is an identifier of C. For each file
+// the linker defines __start_NAME and __stop_NAME, the bounds of all these sections.
 const LinkerSet = "linker set "
 
 // NewPool returns an empty pool.
@@ -118,13 +132,12 @@ func NewPool() *Pool {
 // Len returns the number of components and of links of all units.
 func (p *Pool) Len() (components, links int) { return p.components, p.links }
 
-// Add adds the units of m, which is valid, and returns their numbers: those of
-// Symbols, in the order of m's units.
+// Add adds the units of m, which is valid, and returns their numbers in Symbols, in the order of m's units.
 func (p *Pool) Add(m *manifest.Manifest) []int32 {
 	lists := make([][]int32, len(m.Units))
-	place := make([]int32, len(m.Components)) // in its unit
+	index := make([]int32, len(m.Components)) // of a component in its unit
 	for i, c := range m.Components {
-		place[i] = int32(len(lists[c.Unit]))
+		index[i] = int32(len(lists[c.Unit]))
 		lists[c.Unit] = append(lists[c.Unit], int32(i))
 	}
 	symbols := make([]linkmodel.Symbol, len(m.Symbols))
@@ -133,95 +146,101 @@ func (p *Pool) Add(m *manifest.Manifest) []int32 {
 	}
 	var numbers []int32
 	for k, list := range lists {
-		u := &unit{comps: make([]comp, len(list))}
-		index := make(map[linkmodel.Symbol]int32, len(symbols)) // in u.symbols
-		link := func(s linkmodel.Symbol) {
-			n, ok := index[s]
-			if !ok {
-				n = int32(len(u.symbols))
-				index[s] = n
-				u.symbols = append(u.symbols, s)
-			}
-			u.links = append(u.links, -1-n)
-		}
-		for i, id := range list {
-			c := m.Components[id]
-			for _, l := range c.Links {
-				switch {
-				case l%2 == 1:
-					link(symbols[l/2])
-				case int(m.Components[l/2].Unit) == k:
-					u.links = append(u.links, place[l/2])
-				default:
-					// No manifest has this. All of its symbols are a safe reading.
-					for _, d := range m.Components[l/2].Definitions {
-						link(p.Symbols.Symbol(d.Name))
-					}
-				}
-			}
-			x := &u.comps[i]
-			*x = comp{description: p.describe(c), end: int32(len(u.links)), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c), align: c.Alignment, place: c.Place}
-			if c.Group != "" {
-				x.group = p.Symbols.Symbol(c.Group)
-			}
-			if set, ok := strings.CutPrefix(c.Root, LinkerSet); ok {
-				x.set = p.Symbols.Symbol("__start_" + set)
-				p.sets[x.set] = x.set
-				p.sets[p.Symbols.Symbol("__stop_"+set)] = x.set
-			}
-			switch {
-			case c.Root == manifest.Resolver:
-				x.flags |= flagRoot | flagResolver
-			case c.Root != "":
-				x.flags |= flagRoot
-			case c.Linkage != manifest.Linkage_LINKAGE_LOCAL:
-			case strings.HasPrefix(c.Name, manifest.ThreadStorage):
-				x.flags |= flagTLS
-			case strings.HasPrefix(c.Name, manifest.FixedPlace), strings.HasPrefix(c.Name, manifest.Executable):
-				x.flags |= flagFixed
-			case strings.HasPrefix(c.Name, manifest.Large):
-				x.flags |= flagLarge
-			case strings.HasPrefix(c.Name, manifest.Unusual):
-				x.flags |= flagUnusual
-			}
-			if x.flags&flagRoot != 0 {
-				u.roots = append(u.roots, int32(i))
-			}
-			p.resolvers = p.resolvers || x.flags&flagResolver != 0
-			if x.flags&(flagTLS|flagFixed|flagLarge|flagUnusual) != 0 {
-				u.notes = append(u.notes, int32(i))
-			}
-		}
-		u.heads = make([]head, len(list))
-		for i := range u.comps {
-			h := &u.heads[i]
-			if i > 0 {
-				h.start = u.comps[i-1].end
-			}
-			h.end = u.comps[i].end
-			h.placed = u.comps[i].place%manifest.PlaceKinds != 0
-			h.digest = p.digests[u.comps[i].description]
-		}
-		u.placement = placementOf(m, k, list)
-		u.attributes, u.sections, u.content, u.literals = string(m.Units[k].Attributes), m.Units[k].Sections, m.Units[k].Content, m.Units[k].Literals
-		p.components += len(u.comps)
-		p.links += len(u.links)
-		p.units = append(p.units, u)
+		u := p.newUnit(m, k, list, index, symbols)
 		number := p.Symbols.Add(m, k, list)
 		u.identity = sync.OnceValue(func() Hash { return p.identify(u, p.Symbols.Unit(number)) })
+		p.units = append(p.units, u)
 		numbers = append(numbers, number)
 	}
 	return numbers
 }
 
+// newUnit returns unit k of m. List has the indices of its components in m, index those of all components in their
+// units, and symbols the numbers of m.Symbols.
+func (p *Pool) newUnit(m *manifest.Manifest, k int, list, index []int32, symbols []linkmodel.Symbol) *unit {
+	of := m.Units[k]
+	u := &unit{
+		heads: make([]head, len(list)), comps: make([]comp, len(list)), placement: placementOf(m, k, list),
+		attributes: string(of.Attributes), sections: of.Sections, content: of.Content, literals: of.Literals,
+	}
+	numbers := make(map[linkmodel.Symbol]int32, len(symbols)) // indices in u.symbols
+	link := func(s linkmodel.Symbol) {
+		n, ok := numbers[s]
+		if !ok {
+			n = int32(len(u.symbols))
+			numbers[s] = n
+			u.symbols = append(u.symbols, s)
+		}
+		u.links = append(u.links, -1-n)
+	}
+	for i, id := range list {
+		c := m.Components[id]
+		start := int32(len(u.links))
+		for _, l := range c.Links {
+			switch {
+			case l%2 == 1:
+				link(symbols[l/2])
+			case int(m.Components[l/2].Unit) == k:
+				u.links = append(u.links, index[l/2])
+			default:
+				// A link into another unit, which no tool writes: links to all symbols of its target are a safe reading.
+				for _, d := range m.Components[l/2].Definitions {
+					link(p.Symbols.Symbol(d.Name))
+				}
+			}
+		}
+		x := p.newComp(c)
+		u.comps[i] = x
+		u.heads[i] = head{p.digests[x.description], start, int32(len(u.links)), x.place%manifest.PlaceKinds != 0}
+		if x.flags&flagRoot != 0 {
+			u.roots = append(u.roots, int32(i))
+		}
+		if x.flags&noteFlags != 0 {
+			u.notes = append(u.notes, int32(i))
+		}
+	}
+	p.components += len(u.comps)
+	p.links += len(u.links)
+	return u
+}
+
+// newComp returns a component without its links.
+func (p *Pool) newComp(c *manifest.Component) comp {
+	x := comp{description: p.describe(c), group: linkmodel.None, set: linkmodel.None, name: c.Name, entry: p.entry(c), align: c.Alignment, place: c.Place}
+	if c.Group != "" {
+		x.group = p.Symbols.Symbol(c.Group)
+	}
+	if set, ok := strings.CutPrefix(c.Root, LinkerSet); ok {
+		x.set = p.Symbols.Symbol("__start_" + set)
+		p.sets[x.set] = x.set
+		p.sets[p.Symbols.Symbol("__stop_"+set)] = x.set
+	}
+	switch {
+	case c.Root == manifest.Resolver:
+		x.flags, p.resolvers = flagRoot|flagResolver, true
+	case c.Root != "":
+		x.flags = flagRoot
+	case c.Linkage != manifest.Linkage_LINKAGE_LOCAL:
+	case strings.HasPrefix(c.Name, manifest.ThreadStorage):
+		x.flags = flagTLS
+	case strings.HasPrefix(c.Name, manifest.FixedPlace), strings.HasPrefix(c.Name, manifest.Executable):
+		x.flags = flagFixed
+	case strings.HasPrefix(c.Name, manifest.Large):
+		x.flags = flagLarge
+	case strings.HasPrefix(c.Name, manifest.Unusual):
+		x.flags = flagUnusual
+	}
+	return x
+}
+
 // A digest identifies a description.
 type digest [16]byte
 
-// A head is what a walk needs of a component.
+// A head is the part of a component that the walk reads.
 type head struct {
 	digest     digest
 	start, end int32 // of its links
-	placed     bool  // its place may count
+	placed     bool  // its order in memory may be part of the hash
 }
 
 func digestOf(description frame.Buffer) (d digest) {
@@ -230,13 +249,13 @@ func digestOf(description frame.Buffer) (d digest) {
 	return d
 }
 
-// withoutContent returns what a description has beside the local hash.
+// withoutContent returns a description without its local hash.
 func withoutContent(description string) string {
 	n := 3 + int(description[2]) // kind, linkage and a length are a byte each
 	return description[:2] + description[n:]
 }
 
-// describe returns the number of what identifies a component without its links.
+// describe returns the number of a component's description, which identifies it without its links.
 func (p *Pool) describe(c *manifest.Component) int32 {
 	var b frame.Buffer
 	b.Int(int(c.Kind))
@@ -253,7 +272,7 @@ func (p *Pool) describe(c *manifest.Component) int32 {
 	return id
 }
 
-// entry returns the number of a component's entry, -1 if it has none.
+// entry returns the number of the function that is the whole component, or -1.
 func (p *Pool) entry(c *manifest.Component) int32 {
 	if len(c.Entries) == 0 {
 		return -1
@@ -273,15 +292,9 @@ func (p *Pool) entry(c *manifest.Component) int32 {
 	return n
 }
 
-func (u *unit) linksOf(i int32) []int32 {
-	start := int32(0)
-	if i > 0 {
-		start = u.comps[i-1].end
-	}
-	return u.links[start:u.comps[i].end]
-}
+func (u *unit) linksOf(i int32) []int32 { return u.links[u.heads[i].start:u.heads[i].end] }
 
-// placementOf describes what unit k of m defines and needs, and what runs in it.
+// placementOf hashes what linkers see of unit k of m: its definitions, references, COMDAT groups and roots.
 func placementOf(m *manifest.Manifest, k int, list []int32) Hash {
 	b := frame.New("tasting placement of a unit 2")
 	b.Int(len(list))
@@ -312,7 +325,7 @@ func placementOf(m *manifest.Manifest, k int, list []int32) Hash {
 	return b.Sum()
 }
 
-// identify returns the hash of all that the manifest of a unit says of it.
+// identify hashes the whole manifest of a unit.
 func (p *Pool) identify(u *unit, of *linkmodel.Unit) Hash {
 	b := frame.New("tasting unit 1")
 	b.Bytes(u.placement[:])

@@ -19,15 +19,15 @@ const (
 	Shape     = "shape of the link"        // of an ordinary link
 	Content   = "content of the link"      // of an unusual one: all that is linked
 	Libraries = "content of the libraries" // if other programs may open them
-	Order     = "order of addresses"       // of variables and functions, if the program orders them
-	Types     = "order of types"           // of names of types that are compared by their addresses
-	Literals  = "order of literals"        // strings of files that order them by their addresses
+	Order     = "order of addresses"       // of variables and functions, if the program compares them
+	Types     = "order of types"           // of names of types, which are compared by address
+	Literals  = "order of literals"        // of files that compare addresses of string literals
 	Own       = "content of the objects"   // if the program reads its own file
 )
 
-// add makes x.Additions: what linkers, loaders and the program itself can see beside the
-// components of the closure. Running are the files with components that are roots by themselves.
-func (x *Closure) add(roots Roots, running []int32) {
+// makeAdditions makes x.Additions, the hashes of what linkers, loaders and the program can see besides the components of
+// the closure. Running are the files with components that are roots by themselves.
+func (x *Closure) makeAdditions(roots Roots, running []int32) {
 	c, p := x.c, x.program
 	if x.Unusual = x.unusual(roots); x.Unusual != "" {
 		x.addHash(Content, x.Content())
@@ -43,11 +43,11 @@ func (x *Closure) add(roots Roots, running []int32) {
 
 func (x *Closure) addHash(name string, h Hash) { x.Additions = append(x.Additions, Addition{name, h}) }
 
-// Content hashes all that is linked or may be: each file with its line, in the loader's order, and each
-// unit with all that its manifest says, in the linker's.
+// Content hashes all units that are linked or may be: each file with its line, in the loader's order, and each unit's
+// manifest, in the order of the line.
 func (x *Closure) Content() Hash { return x.c.contentOf(x.program.Files) }
 
-// Units yields the units that are linked or may be, each with the hash of all that its manifest says.
+// Units yields the units that are linked or may be, each with the hash of its manifest.
 func (x *Closure) Units() iter.Seq2[int32, Hash] {
 	return func(yield func(int32, Hash) bool) {
 		for _, f := range x.program.Files {
@@ -87,99 +87,109 @@ func (c *Composer) contentOf(files []linkmodel.File) Hash {
 	return b.Sum()
 }
 
-// unusual says why more of a link can be seen than its shape, or returns "". It is the one place that
-// decides this. What it lets pass is ordinary: programs that people have, linked as Bazel and common toolchains link them.
+// unusual returns why more of a link can be seen than its shape, or "". It is the one place that decides this, and an
+// allow-list: what passes is ordinary, programs that people have, linked as Bazel and common toolchains link them.
 //
-// The rule: whoever finds a program whose outcome depends on something that is neither reached nor in the
-// shape adds one condition here. A model in the place of a condition has to be
-// paid for by an ordinary program that would count as a whole without it (verify/ordinary).
+// Whoever finds a program whose outcome depends on something that is neither reached nor in the shape adds one condition
+// here. A model in the place of a condition has to be paid for by an ordinary program that the condition would make
+// unusual (verify/ordinary).
 func (x *Closure) unusual(roots Roots) string {
-	c, p, l := x.c, x.program, x.c.linked
-	several := len(p.Files) > 1
-	if roots.GarbageCollected {
-		c.setOf(0, linkmodel.None) // finds all linker sets
-	}
-	for _, id := range c.asked {
-		if c.places = l.All(c.places[:0], id); len(c.places) > 0 {
+	c, l := x.c, x.c.linked
+	several := len(x.program.Files) > 1
+	for _, id := range c.sanitizerHooks { // see link-system/asan-death-callback
+		if c.resolved = l.Definitions(c.resolved[:0], id); len(c.resolved) > 0 {
 			return "it defines " + c.pool.Symbols.Name(id) + ", which names functions and files"
 		}
 	}
 	switch resolvers := c.resolvers(); {
-	case x.Unusual != "":
-		return x.Unusual // its lines are
+	case x.Unusual != "": // Roots.Unusual: a line of the link
+		return x.Unusual
 	case l.Unusual != "":
 		return l.Unusual
-	case c.sees&(seesLink|seesDebug) != 0:
-		return "it refers to " + c.seen
-	case len(x.Overridden) > 0 && (several || roots.StaticC):
+	case c.sees&(seesLink|seesDebug) != 0: // see link-load/dlsym-new-name and cxx/stacktrace-static-name
+		return "it refers to " + c.seesBy
+	case len(x.Overridden) > 0 && (several || roots.StaticC): // see link-symbols/override-hidden-reference
 		return "it defines " + x.Overridden[0] + " in the place of the system's"
-	case resolvers > 1 || resolvers > 0 && several:
+	case resolvers > 1 || resolvers > 0 && several: // see link-symbols/ifunc-order and link-state/ifunc-library-order
 		return "an indirect function (ifunc) sees the order of relocations"
-	case roots.GarbageCollected && len(c.sets) > 1:
-		return "a linker set, and --gc-sections"
-	case roots.GarbageCollected && several && c.sees&seesNeeds != 0:
-		return "it sees which libraries it needs, and --gc-sections decides that"
-	case roots.GarbageCollected && c.sees&seesTLS != 0 && c.hasNote(flagTLS):
-		return "it sees how much thread-local storage there is, and --gc-sections decides that" // see link-besides/gc-tls
-	case roots.GarbageCollected && several && x.unequal():
-		return "different definitions of a unique symbol, and --gc-sections"
 	}
 	if roots.GarbageCollected {
-		if _, kept := x.copies(); !kept {
-			return "a copy relocation that --gc-sections may drop"
+		if why := x.unusualCollection(several); why != "" {
+			return why
 		}
 	}
-	return x.oddUnit(several)
+	return x.unusualUnit(several)
 }
 
-// oddUnit says what is unusual about the units, reached or not, or returns "".
-func (x *Closure) oddUnit(several bool) string {
+// unusualCollection returns why --gc-sections changes something that can be seen, or "".
+func (x *Closure) unusualCollection(several bool) string {
+	c := x.c
+	c.findSets()
+	switch {
+	case len(c.sets) > 0: // see link-archives/gc-sections-set
+		return "a linker set, and --gc-sections"
+	case several && c.sees&seesNeeds != 0: // see link-load/gc-loads
+		return "it sees which libraries it needs, and --gc-sections decides that"
+	case c.sees&seesTLS != 0 && c.hasNote(flagTLS): // see link-besides/gc-tls
+		return "it sees how much thread-local storage there is, and --gc-sections decides that"
+	case several && x.contestedDiffer(): // see link-besides/unique-asked-collected
+		return "different definitions of a unique symbol, and --gc-sections"
+	}
+	if _, kept := x.copies(); !kept { // see link-load/gc-copy and link-load/gc-copy-moved-alias
+		return "a copy relocation that --gc-sections may drop"
+	}
+	return ""
+}
+
+// unusualUnit returns what is unusual about a linked unit, reached or not, or "".
+func (x *Closure) unusualUnit(several bool) string {
 	c := x.c
 	t, l := c.pool.Symbols, c.linked
-	const is, isnt, defined = 1, 2, 4 // thread-local
-	local := map[linkmodel.Symbol]uint8{}
-	threads := slices.ContainsFunc(l.Instances, func(in linkmodel.Instance) bool { return t.Unit(in.Unit).ThreadLocal })
-	say := func(s linkmodel.Symbol, threadLocal bool, more uint8) {
-		if threadLocal {
-			local[s] |= is | more
+	const isLocal, isntLocal, isDefined = 1, 2, 4
+	threadLocal := map[linkmodel.Symbol]uint8{} // what units take the symbol for
+	anyThreadLocal := slices.ContainsFunc(l.Units, func(in linkmodel.LinkedUnit) bool { return t.Unit(in.Unit).ThreadLocal })
+	record := func(s linkmodel.Symbol, local bool, bits uint8) {
+		if local {
+			bits |= isLocal
 		} else {
-			local[s] |= isnt | more
+			bits |= isntLocal
 		}
+		threadLocal[s] |= bits
 	}
-	for _, in := range l.Instances {
+	for _, in := range l.Units {
 		u := t.Unit(in.Unit)
-		if several && u.Protected != linkmodel.None {
+		if several && u.Protected != linkmodel.None { // see link-unreached/protected-dead
 			return t.Name(u.Protected) + " is protected"
 		}
-		if threads {
+		if anyThreadLocal {
 			for i := range u.Defs {
-				say(u.Defs[i].Symbol, u.Defs[i].ThreadLocal, defined)
+				record(u.Defs[i].Symbol, u.Defs[i].ThreadLocal, isDefined)
 			}
 			for i := range u.Refs {
-				say(u.Refs[i].Symbol, u.Refs[i].Uses&manifest.UseThreadLocal != 0, 0)
+				record(u.Refs[i].Symbol, u.Refs[i].Uses&manifest.UseThreadLocal != 0, 0)
 			}
 		}
 		for _, k := range c.pool.units[in.Unit].notes {
 			switch note := &c.pool.units[in.Unit].comps[k]; {
 			case note.flags&flagUnusual != 0:
-				return strings.TrimPrefix(note.name, manifest.Unusual+" ") // with the section, and why
-			case note.flags&flagFixed != 0 && in.File > 0:
+				return strings.TrimPrefix(note.name, manifest.Unusual+" ") // the section, and why
+			case note.flags&flagFixed != 0 && in.File > 0: // see link-files/textrel-moved
 				return "a library has code that isn't for libraries"
 			}
 		}
 	}
-	var odd []string
-	for s, bits := range local {
-		if bits&is != 0 && bits != is|defined {
-			odd = append(odd, t.Name(s))
+	var mixed []string // see link-broken/unreached-tls-mismatch
+	for s, bits := range threadLocal {
+		if bits&isLocal != 0 && bits != isLocal|isDefined {
+			mixed = append(mixed, t.Name(s))
 		}
 	}
-	if len(odd) > 0 {
-		return slices.Min(odd) + " is thread-local for some units only, or in the system"
+	if len(mixed) > 0 {
+		return slices.Min(mixed) + " is thread-local for some units only, or in the system"
 	}
-	if several && threads {
+	if several && anyThreadLocal {
 		for _, r := range c.directRefs() {
-			if local[r.Symbol]&is != 0 && c.fromLibrary(r.Symbol) {
+			if threadLocal[r.Symbol]&isLocal != 0 && c.fromLibrary(r.Symbol) {
 				return "the executable refers directly to " + t.Name(r.Symbol) + ", which is thread-local and in a library"
 			}
 		}
@@ -187,21 +197,22 @@ func (x *Closure) oddUnit(several bool) string {
 	return ""
 }
 
-// shape hashes what linkers, loaders and programs can see of an ordinary link beside the components of the
-// closure:
+// shape hashes what linkers, loaders and programs can see of an ordinary link besides the components of the closure:
 //
-//   - each file, in the loader's order: its line, -Bsymbolic, whether something runs in it by itself, the libraries
-//     on its line, attributes (.note.gnu.property) and notes of its units, libraries of the system that it needs,
-//   - with a static C library, or if the program can see what it needs, all undefined symbols,
-//   - symbols of libraries to which the executable refers directly: copy relocations,
-//   - which flags each component is linked with, if files differ in flags for code,
-//   - who uses symbols of which each file has its own, in which file,
-//   - of a symbol with several definitions, what decides which one is taken.
+//   - each file, in the loader's order: its line, -Bsymbolic, whether it has initialisers, the libraries on its line,
+//     attributes (.note.gnu.property) and notes of its units, and the libraries of the system that it needs,
+//   - all undefined symbols, if the C library is static or the program can see DT_NEEDED,
+//   - sizes of thread-local storage, if the program can see them,
+//   - symbols of libraries to which the executable refers directly, which makes copy relocations and canonical PLT entries,
+//   - replacements for functions of the C++ library that the library doesn't see,
+//   - the flags that each component's file is linked with, if files differ in flags for code,
+//   - references to symbols of which each file has its own, and their files,
+//   - for a symbol with several definitions, what decides which one is taken.
 func (x *Closure) shape(roots Roots, running []int32) Hash {
 	c, p := x.c, x.program
 	t := c.pool.Symbols
 	b := frame.New("tasting shape of a link 1")
-	words := x.words(roots)
+	words := x.fileWords(roots)
 	b.Int(len(p.Files))
 	for i, f := range p.Files {
 		b.String(f.Line)
@@ -223,7 +234,7 @@ func (x *Closure) shape(roots Roots, running []int32) Hash {
 		b.Strings(x.Unresolved)
 		b.Strings(x.names(maps.Keys(x.weak)))
 	}
-	// The loader takes memory for thread-local storage from the program's own malloc.
+	// The loader allocates the table of thread-local blocks (DTV) by the program's own malloc. See link-besides/dtv-calloc.
 	if c.sees&seesTLS != 0 || slices.ContainsFunc(x.Overridden, func(s string) bool { return slices.Contains(allocators, s) }) {
 		for in, note := range c.notes(flagTLS) {
 			b.Int(int(in.File))
@@ -232,9 +243,9 @@ func (x *Closure) shape(roots Roots, running []int32) Hash {
 	}
 	direct, _ := x.copies()
 	b.Strings(direct)
-	var hidden []string // copies of templates of the C++ library that aren't for this library
+	var hidden []string // replacements that the C++ library doesn't see: see link-files/override-hidden-reference-cxx
 	for _, s := range x.replaced {
-		for scope := range c.linked.Scopes(s) {
+		for _, scope := range c.linked.Scopes(s) {
 			if scope.Own || !scope.Exported {
 				hidden = append(hidden, t.Name(s))
 			}
@@ -248,53 +259,49 @@ func (x *Closure) shape(roots Roots, running []int32) Hash {
 		}
 	}
 	if len(p.Files) > 1 {
-		own := map[linkmodel.Symbol]bool{}
-		for _, s := range ownSymbols {
-			if id := t.Lookup(s); id != linkmodel.None {
-				own[id] = true
-			}
-		}
-		x.users(&b, own)
+		x.writeUsers(&b, c.symbolSet(ownSymbols...))
 	}
 	rivals := maps.Clone(c.contested)
 	for _, n := range x.named {
-		if s := t.Lookup(n.symbol); len(n.defs) > 1 || c.linked.Doubtful(s) {
+		if s := t.Lookup(n.symbol); len(n.nodes) > 1 || c.linked.Ambiguous(s) {
 			rivals[s] = true
 		}
 	}
 	if len(rivals) > 0 {
-		x.users(&b, rivals)
+		x.writeUsers(&b, rivals)
 		x.writeRivals(&b, rivals)
 	}
 	return b.Sum()
 }
 
-// words returns what the units of each file say together, sorted.
-func (x *Closure) words(roots Roots) [][]string {
+// fileWords returns for each file the attributes and notes of its units and the libraries of the system that they need, as
+// sorted words.
+func (x *Closure) fileWords(roots Roots) [][]string {
 	c, p := x.c, x.program
 	t := c.pool.Symbols
 	system := roots.System
 	if system == nil {
 		system = func(s string) string { return s }
 	}
-	// libm and libgcc start nothing: who needs them can't be told from who doesn't, unless something asks.
-	idle := map[string]bool{"m": true, "gcc": true}
+	// libm and libgcc have no initialisers. Whether they are loaded doesn't matter, unless a weak reference may be bound to
+	// them (link-dead/as-needed-brings-libm), or the program sees DT_NEEDED.
+	passive := map[string]bool{"m": true, "gcc": true}
 	for s := range x.weak {
-		delete(idle, system(t.Name(s)))
+		delete(passive, system(t.Name(s)))
 	}
 	if c.sees&seesNeeds != 0 || len(x.Overridden) > 0 || slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return f.System != p.Files[0].System }) {
-		clear(idle)
+		clear(passive)
 	}
 	words := make([]map[string]bool, len(p.Files))
 	for i := range words {
 		words[i] = map[string]bool{}
 		for _, s := range x.undefined[i] {
-			if name := system(t.Name(s)); name != "" && !idle[name] {
+			if name := system(t.Name(s)); name != "" && !passive[name] {
 				words[i]["needs "+name] = true
 			}
 		}
 	}
-	for _, in := range c.linked.Instances {
+	for _, in := range c.linked.Units {
 		words[in.File]["attributes "+c.pool.units[in.Unit].attributes] = true
 	}
 	for in, note := range c.notes(flagFixed | flagLarge) {
@@ -315,11 +322,11 @@ func (x *Closure) names(symbols iter.Seq[linkmodel.Symbol]) (names []string) {
 	return names
 }
 
-// allocators may be asked for tables of thread-local storage.
+// allocators are functions by which a loader may allocate tables of thread-local storage.
 var allocators = []string{"aligned_alloc", "calloc", "malloc", "memalign", "posix_memalign", "realloc"}
 
-// ownSymbols are hidden symbols of which each file has its own: of start-up files, of
-// libc_nonshared.a, of libgcc (the processor, rounding of decimals) and of counters of coverage.
+// ownSymbols are hidden symbols of which each file has its own copy: in start files, libc_nonshared.a, libgcc (the
+// processor's model, rounding of decimals) and runtimes of coverage. See link-files/dso-handle-moved.
 var ownSymbols = []string{
 	"__dso_handle", "__TMC_END__", "atexit", "at_quick_exit", "pthread_atfork", "__pthread_atfork", "__cpu_model", "__cpu_features2", "__cpu_indicator_init",
 	"__dfp_set_round", "__dfp_get_round", "__dfp_test_except", "__dfp_clear_except", "__dfp_raise_except",
@@ -329,13 +336,24 @@ var ownSymbols = []string{
 	"__llvm_profile_initialize_file", "__gcov_dump", "__gcov_reset",
 }
 
-// usersOf returns the components of the closure that refer to symbols.
+// symbolSet returns the numbers of names that units mention.
+func (c *Composer) symbolSet(names ...string) map[linkmodel.Symbol]bool {
+	set := map[linkmodel.Symbol]bool{}
+	for _, s := range names {
+		if id := c.pool.Symbols.Lookup(s); id != linkmodel.None {
+			set[id] = true
+		}
+	}
+	return set
+}
+
+// usersOf returns the nodes of the closure that refer to some of the symbols.
 func (c *Composer) usersOf(symbols map[linkmodel.Symbol]bool) (ids []int32) {
 	if len(symbols) == 0 {
 		return nil
 	}
 	for _, id := range c.order {
-		u, _ := c.of(id)
+		u, _ := c.unitOf(id)
 		if slices.ContainsFunc(c.linksFrom(id), func(l int32) bool { return l < 0 && symbols[u.symbols[-1-l]] }) {
 			ids = append(ids, id)
 		}
@@ -343,8 +361,8 @@ func (c *Composer) usersOf(symbols map[linkmodel.Symbol]bool) (ids []int32) {
 	return ids
 }
 
-// users appends the components that refer to symbols, and their files.
-func (x *Closure) users(b *frame.Buffer, symbols map[linkmodel.Symbol]bool) {
+// writeUsers appends the nodes of the closure that refer to some of the symbols, and their files.
+func (x *Closure) writeUsers(b *frame.Buffer, symbols map[linkmodel.Symbol]bool) {
 	ids := x.c.usersOf(symbols)
 	b.Int(len(ids))
 	for _, id := range ids {
@@ -353,21 +371,22 @@ func (x *Closure) users(b *frame.Buffer, symbols map[linkmodel.Symbol]bool) {
 	}
 }
 
-// unequal reports whether a contested symbol has different definitions.
-func (x *Closure) unequal() bool {
+// contestedDiffer reports whether some contested symbol has different definitions.
+func (x *Closure) contestedDiffer() bool {
 	for s := range x.c.contested {
-		if x.differ(s) {
+		if x.definitionsDiffer(s) {
 			return true
 		}
 	}
 	return false
 }
 
-func (x *Closure) differ(s linkmodel.Symbol) bool {
+// definitionsDiffer reports whether files define s differently.
+func (x *Closure) definitionsDiffer(s linkmodel.Symbol) bool {
 	first := int32(-1)
-	for scope := range x.c.linked.Scopes(s) {
-		for _, place := range scope.Definitions {
-			d := x.c.comp(x.c.at(place.Instance, place.Component)).description
+	for _, scope := range x.c.linked.Scopes(s) {
+		if scope.Defined {
+			d := x.c.comp(x.c.nodeOf(scope.Definition)).description
 			if first >= 0 && d != first {
 				return true
 			}
@@ -377,52 +396,54 @@ func (x *Closure) differ(s linkmodel.Symbol) bool {
 	return false
 }
 
-// writeRivals appends what decides which of several definitions of symbols is taken: those that each file
-// offers and, if they differ, which files ask. Of a doubtful symbol that is all that units say of it.
+// writeRivals appends what decides which of several definitions of symbols is taken. These are the definitions that each
+// file offers and, if they differ, the files that refer to the symbol: the loader binds a STB_GNU_UNIQUE symbol at the
+// first reference. For an ambiguous symbol, all definitions and references of units are appended.
 func (x *Closure) writeRivals(b *frame.Buffer, symbols map[linkmodel.Symbol]bool) {
 	c, t, l := x.c, x.c.pool.Symbols, x.c.linked
 	differ := map[linkmodel.Symbol]bool{}
 	for _, s := range slices.SortedFunc(maps.Keys(symbols), func(a, b linkmodel.Symbol) int { return strings.Compare(t.Name(a), t.Name(b)) }) {
 		b.String(t.Name(s))
-		differ[s] = x.differ(s)
-		for scope := range l.Scopes(s) {
+		differ[s] = x.definitionsDiffer(s)
+		for _, scope := range l.Scopes(s) {
 			b.Int(int(scope.File))
 			b.Flag(scope.Own)
 			b.Flag(scope.Exported)
-			b.Int(len(scope.Definitions))
-			for _, place := range scope.Definitions {
-				u := l.Instances[place.Instance].Unit
-				for _, d := range t.Unit(u).Defs {
-					if d.Symbol == s && d.Component == place.Component {
-						b.Int(int(d.Binding))
-						b.Int(int(d.Visibility))
-					}
-				}
-				b.String(c.pool.descriptions[c.pool.units[u].comps[place.Component].description])
+			if !scope.Defined {
+				b.Int(0)
+				continue
 			}
+			b.Int(1)
+			for _, d := range t.Unit(l.Units[scope.Definition.In].Unit).Defs {
+				if d.Symbol == s && d.Component == scope.Definition.Component {
+					b.Int(int(d.Binding))
+					b.Int(int(d.Visibility))
+				}
+			}
+			b.String(c.pool.descriptions[c.comp(c.nodeOf(scope.Definition)).description])
 		}
 	}
 	type group struct {
 		file      int32
 		signature linkmodel.Symbol
 	}
-	before, asks := map[group]bool{}, map[string]bool{}
-	for _, in := range l.Instances {
+	before, referring := map[group]bool{}, map[string]bool{}
+	for _, in := range l.Units {
 		u := t.Unit(in.Unit)
-		var said []string // in any order: that of a unit's components decides nothing
+		var mentions []string // sorted, because the order of a unit's components decides nothing
 		for _, d := range u.Defs {
-			if symbols[d.Symbol] && l.Doubtful(d.Symbol) {
-				said = append(said, fmt.Sprintf("%d %s defined %d %d %t %t %t %q", in.File, t.Name(d.Symbol), d.Binding, d.Visibility, d.ThreadLocal,
-					d.Group != linkmodel.None, before[group{in.File, d.Group}], from(&x.program.Files[in.File], in.Unit)))
+			if symbols[d.Symbol] && l.Ambiguous(d.Symbol) {
+				mentions = append(mentions, fmt.Sprintf("%d %s defined %d %d %t %t %t %q", in.File, t.Name(d.Symbol), d.Binding, d.Visibility, d.ThreadLocal,
+					d.Group != linkmodel.None, before[group{in.File, d.Group}], archiveOf(&x.program.Files[in.File], in.Unit)))
 			}
 		}
 		for _, r := range u.Refs {
 			switch {
 			case !symbols[r.Symbol]:
-			case l.Doubtful(r.Symbol):
-				said = append(said, fmt.Sprintf("%d %s wanted %t %d %d", in.File, t.Name(r.Symbol), r.Weak, r.Visibility, r.Uses))
+			case l.Ambiguous(r.Symbol):
+				mentions = append(mentions, fmt.Sprintf("%d %s wanted %t %d %d", in.File, t.Name(r.Symbol), r.Weak, r.Visibility, r.Uses))
 			case differ[r.Symbol]:
-				asks[fmt.Sprintf("%d %s", in.File, t.Name(r.Symbol))] = true
+				referring[fmt.Sprintf("%d %s", in.File, t.Name(r.Symbol))] = true
 			}
 		}
 		for _, d := range u.Defs {
@@ -433,16 +454,16 @@ func (x *Closure) writeRivals(b *frame.Buffer, symbols map[linkmodel.Symbol]bool
 		for _, g := range u.Groups {
 			before[group{in.File, g}] = true
 		}
-		if len(said) > 0 {
-			slices.Sort(said)
-			b.Strings(said)
+		if len(mentions) > 0 {
+			slices.Sort(mentions)
+			b.Strings(mentions)
 		}
 	}
-	b.Strings(slices.Sorted(maps.Keys(asks)))
+	b.Strings(slices.Sorted(maps.Keys(referring)))
 }
 
-// from returns the name of the archive that a unit of a file is from, or "".
-func from(f *linkmodel.File, unit int32) string {
+// archiveOf returns the name of the archive that a unit of a file is from, or "".
+func archiveOf(f *linkmodel.File, unit int32) string {
 	for _, e := range f.Entries {
 		if e.Library == 0 && e.Unit == unit {
 			return e.From
@@ -451,10 +472,10 @@ func from(f *linkmodel.File, unit int32) string {
 	return ""
 }
 
-// notes yields the notes of some kinds of all units that are linked.
-func (c *Composer) notes(flags uint16) iter.Seq2[linkmodel.Instance, string] {
-	return func(yield func(linkmodel.Instance, string) bool) {
-		for _, in := range c.linked.Instances {
+// notes yields the notes with some of the flags, for each linked unit.
+func (c *Composer) notes(flags uint16) iter.Seq2[linkmodel.LinkedUnit, string] {
+	return func(yield func(linkmodel.LinkedUnit, string) bool) {
+		for _, in := range c.linked.Units {
 			u := c.pool.units[in.Unit]
 			for _, k := range u.notes {
 				if x := &u.comps[k]; x.flags&flags != 0 && !yield(in, c.pool.descriptions[x.description]) {
@@ -472,12 +493,12 @@ func (c *Composer) hasNote(flags uint16) bool {
 	return false
 }
 
-// resolvers returns how many components of the closure are called to find out what a symbol is.
+// resolvers counts the components of the closure that resolve indirect functions.
 func (c *Composer) resolvers() (n int) {
+	if !c.pool.resolvers {
+		return 0
+	}
 	for _, id := range c.order {
-		if !c.pool.resolvers {
-			break
-		}
 		if c.comp(id).flags&flagResolver != 0 {
 			n++
 		}
@@ -485,57 +506,56 @@ func (c *Composer) resolvers() (n int) {
 	return n
 }
 
-// fromLibrary reports whether the executable finds a symbol in a library.
+// fromLibrary reports whether a symbol of the executable is bound to a library.
 func (c *Composer) fromLibrary(s linkmodel.Symbol) bool {
-	c.places = c.linked.Resolve(c.places[:0], 0, s)
-	return slices.ContainsFunc(c.places, func(p linkmodel.Place) bool { return c.linked.Instances[p.Instance].File > 0 })
+	c.resolved = c.linked.Resolve(c.resolved[:0], 0, s)
+	return slices.ContainsFunc(c.resolved, func(d linkmodel.Definition) bool { return c.linked.Units[d.In].File > 0 })
 }
 
-// copies returns the symbols of libraries in the closure to which the executable refers
-// directly, reached or not: it has a copy of the variable, or the address of the
-// function. Kept says that something that is reached refers to each of them so, which
-// no linker drops.
+// copies returns the symbols of libraries in the closure to which the executable refers directly, reached or not: it has
+// a copy of the variable, or the canonical address of the function. Kept reports whether a reached component refers
+// directly to each of them, so that no linker drops the copy.
 func (x *Closure) copies() (names []string, kept bool) {
 	c := x.c
-	seen := map[linkmodel.Symbol]bool{} // whether something that is reached refers to it
+	kept = true
+	refersTo := map[linkmodel.Symbol]bool{} // whether a reached component does
 	for i, r := range c.directRefs() {
-		reached, known := seen[r.Symbol]
+		reached, known := refersTo[r.Symbol]
 		if !known {
-			c.places = c.linked.Resolve(c.places[:0], 0, r.Symbol)
-			if !slices.ContainsFunc(c.places, func(p linkmodel.Place) bool {
-				return c.linked.Instances[p.Instance].File > 0 && c.numbers[c.at(p.Instance, p.Component)] != 0
+			c.resolved = c.linked.Resolve(c.resolved[:0], 0, r.Symbol)
+			if !slices.ContainsFunc(c.resolved, func(d linkmodel.Definition) bool {
+				return c.linked.Units[d.In].File > 0 && c.numbers[c.nodeOf(d)] != 0
 			}) {
-				seen[r.Symbol] = true
+				refersTo[r.Symbol] = true
 				continue
 			}
 			names = append(names, c.pool.Symbols.Name(r.Symbol))
 		}
 		u := c.instances[i].unit
-		link := int32(-1 - slices.Index(u.symbols, r.Symbol)) // 0 if there is none: to itself, at most
+		link := int32(-1 - slices.Index(u.symbols, r.Symbol)) // 0 if no component has a link to it
 		for k := int32(0); !reached && link < 0 && k < int32(len(u.comps)); k++ {
-			reached = c.numbers[c.at(i, k)] != 0 && slices.Contains(c.linksFrom(c.at(i, k)), link)
+			reached = c.numbers[c.node(i, k)] != 0 && slices.Contains(c.linksFrom(c.node(i, k)), link)
 		}
-		seen[r.Symbol] = reached
+		refersTo[r.Symbol] = reached
 	}
 	slices.Sort(names)
-	kept = true
-	for _, reached := range seen {
+	for _, reached := range refersTo {
 		kept = kept && reached
 	}
 	return names, kept
 }
 
-// directRefs yields the direct references of the executable, reached or not, with the
-// instances that they are in.
+// directRefs yields the direct references of the executable (not by the GOT or PLT), reached or not, with the indices of
+// their units in Composer.instances.
 func (c *Composer) directRefs() iter.Seq2[int32, linkmodel.Ref] {
 	return func(yield func(int32, linkmodel.Ref) bool) {
-		for i, in := range c.linked.Instances {
+		for i, in := range c.linked.Units {
 			if in.File > 0 {
 				return // they are in the order of the files
 			}
 			u := c.pool.Symbols.Unit(in.Unit)
 			for _, r := range u.Refs {
-				// Of sources it isn't known.
+				// A source doesn't tell which references are direct.
 				if (!u.Exact || r.Uses&manifest.UseDirect != 0) && !yield(int32(i), r) {
 					return
 				}
@@ -544,27 +564,21 @@ func (c *Composer) directRefs() iter.Seq2[int32, linkmodel.Ref] {
 	}
 }
 
-// addOrder adds in which order in memory is what the program orders by its address, and all objects
-// if it reads its own file.
+// addOrder adds the order in memory of components whose addresses the program compares, and the content of all objects if
+// it reads its own file.
 func (x *Closure) addOrder() {
 	c := x.c
-	askers := func(what string) []int32 {
-		id := c.pool.Symbols.Lookup(what)
-		if id == linkmodel.None {
-			return nil
-		}
-		return c.usersOf(map[linkmodel.Symbol]bool{id: true})
+	isUsed := func(name string) bool { return len(c.usersOf(c.symbolSet(name))) > 0 }
+	kinds := [manifest.PlaceKinds]bool{manifest.PlaceTypes: true, manifest.PlaceOtherTypes: isUsed(manifest.OrderOfTypes)}
+	x.addPlaces(Types, kinds)
+	if isUsed(manifest.OrderOfVariables) {
+		kinds[manifest.PlaceVariables], kinds[manifest.PlaceFunctions] = true, isUsed(manifest.OrderOfFunctions)
+		x.addPlaces(Order, kinds)
 	}
-	asks := func(what string) bool { return len(askers(what)) > 0 }
-	x.addPlaces(Types, [manifest.PlaceKinds]bool{manifest.PlaceTypes: true, manifest.PlaceOtherTypes: asks(manifest.OrderOfTypes)})
-	if asks(manifest.OrderOfVariables) {
-		x.addPlaces(Order, [manifest.PlaceKinds]bool{manifest.PlaceTypes: true, manifest.PlaceOtherTypes: asks(manifest.OrderOfTypes),
-			manifest.PlaceVariables: true, manifest.PlaceFunctions: asks(manifest.OrderOfFunctions)})
-	}
-	if ids := askers(manifest.OrderOfLiterals); len(ids) > 0 {
+	if ids := c.usersOf(c.symbolSet(manifest.OrderOfLiterals)); len(ids) > 0 {
 		rank := c.ranks(ids)
 		b := frame.New("tasting literals 1")
-		for _, in := range c.linked.Instances {
+		for _, in := range c.linked.Units {
 			if n := rank(in.File); n >= 0 {
 				b.Int(n)
 				b.Bytes(c.pool.units[in.Unit].literals)
@@ -572,9 +586,9 @@ func (x *Closure) addOrder() {
 		}
 		x.addHash(Literals, b.Sum())
 	}
-	if asks(manifest.OwnProgram) {
+	if isUsed(manifest.OwnProgram) {
 		b := frame.New("tasting whole program 1")
-		for _, in := range c.linked.Instances {
+		for _, in := range c.linked.Units {
 			b.Int(int(in.File))
 			b.Bytes(c.pool.units[in.Unit].content)
 		}
@@ -582,8 +596,8 @@ func (x *Closure) addOrder() {
 	}
 }
 
-// addPlaces adds in which order components of some kinds are, if there are several: linkers put them
-// into a file in the order of its units, and loaders put files into memory in their order.
+// addPlaces adds the order of components of some kinds, if there are several. Linkers lay out units in the order of the
+// link, and loaders map files in their order.
 func (x *Closure) addPlaces(name string, kinds [manifest.PlaceKinds]bool) {
 	c := x.c
 	var list []int32
@@ -607,8 +621,7 @@ func (x *Closure) addPlaces(name string, kinds [manifest.PlaceKinds]bool) {
 	x.addHash(name, b.Sum())
 }
 
-// ranks numbers the executable and the files of components in their order: where others are
-// among them decides nothing.
+// ranks numbers the executable and the files of nodes in their order. Where other files are among them doesn't matter.
 func (c *Composer) ranks(ids []int32) func(file int32) int {
 	files := []int32{0}
 	for _, id := range ids {
@@ -619,13 +632,12 @@ func (c *Composer) ranks(ids []int32) func(file int32) int {
 	return func(file int32) int { return slices.Index(files, file) }
 }
 
-// sourceDoubt says why linkers and loaders may see of sources what isn't in the objects, or
-// not what is, or returns "". A source doesn't tell which references a compiler leaves out
-// of code that nothing reaches, and which are calls.
+// sourceDoubt returns why linkers and loaders may see other references in objects than sources have, or "". A source
+// doesn't tell which references of unreached code a compiler drops, and which are calls.
 func (x *Closure) sourceDoubt(roots Roots) string {
 	c := x.c
 	t, l := c.pool.Symbols, c.linked
-	if !slices.ContainsFunc(l.Instances, func(in linkmodel.Instance) bool { return !t.Unit(in.Unit).Exact }) {
+	if !slices.ContainsFunc(l.Units, func(in linkmodel.LinkedUnit) bool { return !t.Unit(in.Unit).Exact }) {
 		return ""
 	}
 	if x.Unusual != "" {
@@ -642,7 +654,7 @@ func (x *Closure) sourceDoubt(roots Roots) string {
 	if len(x.program.Files) < 2 {
 		return ""
 	}
-	for _, in := range l.Instances {
+	for _, in := range l.Units {
 		u := t.Unit(in.Unit)
 		if u.Exact {
 			continue

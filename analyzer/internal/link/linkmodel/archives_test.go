@@ -83,8 +83,8 @@ func TestCopiesOfTheSystem(t *testing.T) {
 			if got := l.Unusual != ""; got != c.unknown {
 				t.Errorf("%s, linker %d: unknown: %q", c.name, linker, l.Unusual)
 			}
-			if want := 2; !c.unknown && len(l.Instances) != want {
-				t.Errorf("%s, linker %d: %d units, want %d", c.name, linker, len(l.Instances), want)
+			if want := 2; !c.unknown && len(l.Units) != want {
+				t.Errorf("%s, linker %d: %d units, want %d", c.name, linker, len(l.Units), want)
 			}
 		}
 	}
@@ -199,8 +199,8 @@ func TestUnusual(t *testing.T) {
 		p := c.program(table)
 		l := NewLinked(table)
 		l.Link(p)
-		if l.Unusual != "" != c.unusual || len(l.Instances) != c.units {
-			t.Errorf("%s: %q, %d units", c.name, l.Unusual, len(l.Instances))
+		if l.Unusual != "" != c.unusual || len(l.Units) != c.units {
+			t.Errorf("%s: %q, %d units", c.name, l.Unusual, len(l.Units))
 		}
 	}
 }

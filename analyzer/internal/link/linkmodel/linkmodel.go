@@ -1,51 +1,58 @@
-// Package linkmodel says which definition a reference is bound to: in a linked
-// file as the linker chooses, among the files of a process as the loader does.
+// Package linkmodel decides which definition a reference is bound to: within a linked file as the static linker does,
+// among the files of a process as the dynamic loader does.
 //
-// # What is modelled
+// # Input and output
 //
-// A program is a list of linked files in the order in which the loader searches
-// them: the executable, then its shared libraries, breadth first. Each is made of
-// units (objects, members of archives) in the order of its link.
+// The input is a Program: the linked files in the order in which the loader searches them, which is the executable and
+// then its shared libraries, breadth first. Each file is made of units (objects, members of archives) in the order of its
+// command line. A Table holds what all units define and refer to. The output is a Linked: the units that are linked
+// into each file, and for a file and a symbol the definition that a reference is bound to.
 //
-// Within a file (System V gABI, chapter 4, "Symbol Table"; ld's manual): of the
-// definitions of a symbol, a global one wins over unique ones, these over common
-// ones, these over weak ones, and of weak or unique ones the first; of the COMDAT
-// groups of one signature the first is kept, as a whole. The most constraining
-// visibility that any unit of the file gives to a symbol is that of the file.
-// Members of archives: see archives.go.
+// # Example
 //
-// Among files (ld.so(8), gABI chapter 5): the first file that exports the symbol
-// wins, weak or not. A file's own references don't go through the loader if its
-// definition is hidden, internal or protected, or if it is linked with
-// -Bsymbolic.
+//	main.o      main refers to f and w, defines w weakly
+//	libone.so   defines f, which refers to w; defines w
+//
+// Both references to w are bound to the executable's weak definition: the loader takes the first file that exports
+// the symbol and doesn't look at bindings. Were libone.so linked with -Bsymbolic, or its w hidden or protected, f would
+// refer to the library's own w.
+//
+// # Rules
+//
+// Within a file (System V gABI, chapter 4, "Symbol Table"; the manual of ld):
+//   - A global definition wins over STB_GNU_UNIQUE ones, these over common ones, and these over weak ones. Among several
+//     weak or unique definitions, the first one wins.
+//   - The first COMDAT group of a signature is kept as a whole. All others are discarded.
+//   - The visibility of a symbol is the most constraining one that any unit of the file gives to it.
+//   - Members of archives are linked on demand: see archives.go.
+//
+// Among files (ld.so(8); gABI, chapter 5):
+//   - The first file that exports the symbol wins, whether its definition is weak or not.
+//   - A file's own references don't go through the loader if its definition is hidden, internal or protected, or if
+//     it is linked with -Bsymbolic.
 //
 // # What isn't decided
 //
-// Where the linkers and their lines have something that isn't modelled here, Linked.Unusual has the
-// reason, and all that may be linked counts, in its order: then it doesn't matter what a reference is
-// bound to.
+// If linkers disagree, or a command line has something that isn't modelled here, Linked.Unusual has the reason. All units
+// that may be linked are then part of the key, in their order, so it doesn't matter what a reference is bound to.
 //
-// A symbol can be Doubtful: whether others see its definition, or how many copies of it there are, depends on what
-// isn't referred to from here. Then all definitions count, and who offers them.
+// A symbol can be Ambiguous: which definition is taken depends on something outside of the reference, such as who refers to
+// the symbol first. Then all its definitions are part of the key, and so is every file that offers one.
 package linkmodel
 
 import (
-	"fmt"
-	"iter"
 	"math"
 	"slices"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 )
 
-// Program is a list of linked files, in the order of the loader's search. The
-// first one is the executable.
+// Program is a list of linked files in the order in which the loader searches them. The first one is the executable.
 type Program struct {
 	Files []File
-	// Foreign are symbols that files without units, those of the system, may
-	// refer to.
+	// Foreign are the symbols to which libraries of the system may refer.
 	Foreign []Symbol
-	// Needs are symbols that the link of the executable needs beside those of its units: main.
+	// Needs are the symbols to which start files refer: main.
 	Needs []Symbol
 	// Unusual is why the program isn't modelled, or empty.
 	Unusual string
@@ -55,58 +62,51 @@ type Program struct {
 type File struct {
 	// Name is for explanations.
 	Name string
-	// Entries are the units on the line of the link, in its order.
+	// Entries are the units and libraries on the command line of the link, in its order.
 	Entries []Entry
-	// Bsymbolic binds the file's references to its own definitions.
+	// Bsymbolic is set by -Bsymbolic: the file's references are bound to its own definitions.
 	Bsymbolic bool
-	// Linker is the linker that decides which members of archives are taken.
+	// Linker is the linker that searches archives.
 	Linker Linker
-	// Collects says that the linker drops sections that nothing refers to, and with them what
-	// they refer to. LLD does so before it decides which libraries the file needs, and what it
-	// exports for them.
+	// Collects is set by --gc-sections. LLD drops sections before it computes DT_NEEDED and the dynamic symbol table, GNU ld
+	// after that.
 	Collects bool
-	// CxxInside says that archives of the C++ library are linked into the file, and that it isn't known what they want. Else
-	// that is in CxxWants.
+	// CxxInside is set if the C++ library is linked statically and its references aren't known. If they are known, CxxWants
+	// has them.
 	CxxInside bool
 	CxxWants  []Symbol
-	// Complete says that its references have to be defined in it, or in the
-	// libraries on its line: of executables, and with -z defs.
+	// Complete is set if undefined symbols are errors: for executables, and with -z defs.
 	Complete bool
-	// Line tells files apart whose lines say different things, Code those whose lines have different flags
-	// for code, System those that take different things from the system.
+	// Line identifies what the command line says, Code its flags for code, System what it takes from the system.
 	Line, Code, System string
 }
 
-// Entry is a unit or a shared library on the line of a link.
+// Entry is a unit or a shared library on the command line of a link.
 type Entry struct {
 	Unit int32
-	// Library is the number of the file of the program that stands here in the
-	// place of a unit, or 0.
+	// Library is the index in Program.Files of the shared library at this place, or 0 for a unit.
 	Library int32
-	// AsNeeded says that the library is left out if the file may do without it.
+	// AsNeeded is set by --as-needed: the linker leaves an unneeded library out.
 	AsNeeded bool
-	// Lazy says that the linker takes the unit only if it is needed.
+	// Lazy is set for a member of an archive: the linker links it only on demand.
 	Lazy bool
-	// BehindSystem says that a library of the system is in front of it on the line.
+	// BehindSystem is set if a library of the system precedes the entry.
 	BehindSystem bool
-	// Archive numbers the archives of a line, from 1. The members of one are
-	// adjacent.
+	// Archive numbers the archives of a line from 1. The members of one are adjacent.
 	Archive int
-	// From is the name by which flags know the archive, or empty.
+	// From is the archive's name for --exclude-libs, or empty.
 	From string
-	// Group numbers the groups (--start-group) of a line, from 1, or is 0. The
-	// entries of one are adjacent.
+	// Group numbers the groups (--start-group) of a line from 1. It is 0 outside of groups. The entries of one are adjacent.
 	Group int
 }
 
-// A Linker differs from others in how it searches archives.
+// A Linker is an implementation of ld. They differ in how they search archives.
 type Linker int
 
 const (
-	// AnyLinker stands for a linker that isn't known: only what GNU ld and
-	// lld have in common is certain.
+	// AnyLinker is a linker that isn't known: only what GNU ld and LLD have in common is certain.
 	AnyLinker Linker = iota
-	// GNU ld searches an archive where it stands on the line.
+	// GNU ld searches an archive at its place on the line.
 	GNU
 	// LLD takes members for all references on the line.
 	LLD
@@ -116,79 +116,92 @@ const (
 	Mold
 )
 
-// Place is a definition in a linked file.
-type Place struct {
-	Instance  int32 // index in Linked.Instances
-	Component int32
-}
-
-// Instance is a unit in a linked file.
-type Instance struct {
+// LinkedUnit is a unit in a linked file. A unit that is linked into two files is two of them.
+type LinkedUnit struct {
 	File int32
 	Unit int32
+}
+
+// Definition is a definition of a symbol in a linked file.
+type Definition struct {
+	In        int32 // index in Linked.Units
+	Component int32
 }
 
 // Linked is a program after its link. It is valid until the next call of Link.
 type Linked struct {
 	Table *Table
-	// Instances are the units that are linked, by file, in order.
-	Instances []Instance
-	// Unusual is why the program isn't modelled, or empty. If it isn't certain which units are linked, Instances are
-	// all that may be.
+	// Units are the units that are linked, by file, each file's in the order of its link. If Unusual isn't empty, they are
+	// all that may be linked.
+	Units []LinkedUnit
+	// Unusual is why the program isn't modelled, or empty.
 	Unusual string
-	// Duplicates are symbols with several global definitions in one file: an
-	// error of most links.
+	// Duplicates are symbols with several global definitions in one file, which most linkers refuse.
 	Duplicates []Symbol
 
-	epoch     uint32
-	program   uint32    // epoch of the current program
-	instance  []int32   // of each unit: its only instance, -1 for none, -2 for several
-	slots     []slot    // of each symbol
-	touched   []Symbol  // those with a slot in the current file
-	scopes    [][]scope // of each symbol, by file
-	scoped    []Symbol  // those with scopes
-	places    []Place   // of scopes
-	special   []bool    // of each file: it binds some symbol in its own way
-	owners    []owner   // of each signature
-	discarded map[discard]bool
-	doubtful  []uint32 // of each symbol: the program in which it is
-	doubts    bool     // any
-	needed    []uint32 // of each symbol: the program whose executable refers to it
-	marks     []mark   // of each symbol, while archives are searched
+	epoch       uint32
+	program     uint32    // the epoch in which the current program began
+	only        []int32   // of each unit: index in Units, notLinked or inSeveral
+	symbols     []state   // of each symbol
+	touched     []Symbol  // those whose slot belongs to the current file
+	scopes      [][]Scope // of each symbol, by file
+	scoped      []Symbol  // those with scopes
+	ownBindings []bool    // of each file: see HasOwnBindings
+	discarded   map[discard]bool
+	ambiguous   []uint32 // of each symbol: the last program in which it was ambiguous
+	anyInDoubt  bool     // some symbol of the current program is ambiguous
 }
 
-// scope is what a file says about a symbol that it defines.
-type scope struct {
-	file           int32
-	start, end     int32 // of its definition in places, if there is one
-	own, exported  bool  // the file's references are bound to them, those of others are
-	common, unique bool  // it is
+const (
+	notLinked = -1
+	inSeveral = -2 // files
+)
+
+// A Scope is what one file does with a symbol that it defines or restricts.
+type Scope struct {
+	File int32
+	// Definition is the file's definition, if Defined is set. If it isn't, the file refers to the symbol with hidden
+	// visibility, and nothing may define it.
+	Definition Definition
+	Defined    bool
+	// Own is set if the file's own references are bound to the definition, Exported if those of other files may be.
+	Own, Exported bool
+
+	common, unique bool // the definition's binding
 }
 
-// owner is the instance whose COMDAT group of a signature is kept in a file.
+// state is what is known of a symbol while a program is linked.
+type state struct {
+	slot   slot
+	owner  owner // as the signature of a COMDAT group
+	mark   mark
+	needed uint32 // the last program whose executable refers to it
+}
+
+// owner is the unit whose COMDAT group is kept in a file.
 type owner struct {
-	epoch    uint32
-	instance int32
+	epoch uint32
+	in    int32 // index in Linked.Units
 }
 
 type discard struct {
-	instance int32
-	group    Symbol
+	in    int32 // index in Linked.Units
+	group Symbol
 }
 
 // slot is what is known of a symbol in the file that is being linked.
 type slot struct {
 	epoch      uint32
-	rank       uint8
+	rank       uint8 // of the definition that wins so far
 	visibility manifest.Visibility
 	unique     bool
-	kept       Symbol // signature of a group that the definition is in
-	globals    int    // definitions of which there has to be one only
-	discarded  bool   // there was one that isn't kept, and what is kept of its group doesn't define it, or more weakly
-	place      Place
+	kept       Symbol // signature of a kept group with a definition of it
+	globals    int    // global and unique definitions, of which there should be one
+	discarded  bool   // a definition was discarded, and its group's winner has none, or a weaker one
+	definition Definition
 }
 
-// Ranks of definitions.
+// Ranks of definitions. The highest one wins.
 const (
 	weak = 1 + iota
 	common
@@ -208,86 +221,101 @@ func rank(b manifest.Binding) uint8 {
 	return weak
 }
 
-// NewLinked returns room for the programs of a table, one after the other.
+// NewLinked returns a Linked for programs made of the units of t, one program after the other.
 func NewLinked(t *Table) *Linked {
 	return &Linked{Table: t, discarded: map[discard]bool{}}
 }
 
 // Link links p.
 func (l *Linked) Link(p *Program) {
-	t := l.Table
-	for len(l.instance) < len(t.units) {
-		l.instance = append(l.instance, -1)
-	}
-	for _, x := range l.Instances {
-		l.instance[x.Unit] = -1
-	}
-	for _, s := range l.scoped {
-		l.scopes[s] = l.scopes[s][:0]
-	}
-	if n := t.Len(); len(l.slots) < n {
-		l.slots = append(l.slots, make([]slot, n-len(l.slots))...)
-		l.owners = append(l.owners, make([]owner, n-len(l.owners))...)
-		l.scopes = append(l.scopes, make([][]scope, n-len(l.scopes))...)
-		l.doubtful = append(l.doubtful, make([]uint32, n-len(l.doubtful))...)
-		l.needed = append(l.needed, make([]uint32, n-len(l.needed))...)
-		l.marks = append(l.marks, make([]mark, n-len(l.marks))...)
-	}
-	l.Instances, l.Unusual, l.Duplicates = l.Instances[:0], p.Unusual, nil
-	l.scoped, l.places, l.doubts = l.scoped[:0], l.places[:0], false
-	l.special = slices.Grow(l.special[:0], len(p.Files))[:len(p.Files)]
-	clear(l.special)
-	clear(l.discarded)
-	l.program = l.tick()
-
+	l.reset(p)
 	if l.Unusual == "" {
-		l.Unusual = oddLines(t, p)
+		l.Unusual = unusualLines(l.Table, p)
 	}
-	s := &search{Linked: l, p: p, taken: make([][]int32, len(p.Files)), done: make([]bool, len(p.Files))}
+	s := &search{
+		Linked: l, p: p, taken: make([][]int32, len(p.Files)), done: make([]bool, len(p.Files)), seen: make([]uint32, len(l.Table.units)),
+	}
 	for i := range p.Files {
-		s.file(int32(i))
+		s.searchFile(int32(i))
 	}
 	unsure := l.Unusual != ""
 	start := make([]int, len(p.Files)+1)
 	for i := range p.Files {
 		if unsure {
-			s.everything(int32(i))
+			s.takeAll(int32(i))
 		}
 		for _, u := range s.taken[i] {
 			l.add(int32(i), u)
 		}
-		start[i+1] = len(l.Instances)
+		start[i+1] = len(l.Units)
 	}
 	for i := range p.Files {
-		l.bind(&p.Files[i], int32(i), l.Instances[start[i]:start[i+1]], int32(start[i]))
+		l.bind(&p.Files[i], int32(i), l.Units[start[i]:start[i+1]], int32(start[i]))
 	}
-	l.disputes()
+	l.compareFiles()
 }
 
-// odd notes why the program isn't modelled.
-func (l *Linked) odd(why string) {
+// reset forgets the previous program.
+func (l *Linked) reset(p *Program) {
+	for len(l.only) < len(l.Table.units) {
+		l.only = append(l.only, notLinked)
+	}
+	for _, x := range l.Units {
+		l.only[x.Unit] = notLinked
+	}
+	for _, s := range l.scoped {
+		l.scopes[s] = l.scopes[s][:0]
+	}
+	if n := l.Table.Len(); len(l.symbols) < n {
+		l.symbols = append(l.symbols, make([]state, n-len(l.symbols))...)
+		l.scopes = append(l.scopes, make([][]Scope, n-len(l.scopes))...)
+		l.ambiguous = append(l.ambiguous, make([]uint32, n-len(l.ambiguous))...)
+	}
+	if l.epoch > math.MaxUint32-1<<20 { // no program has as many files and archives
+		clear(l.symbols)
+		clear(l.ambiguous)
+		l.epoch = 0
+	}
+	l.Units, l.Unusual, l.Duplicates = l.Units[:0], p.Unusual, nil
+	l.scoped, l.anyInDoubt = l.scoped[:0], false
+	l.ownBindings = slices.Grow(l.ownBindings[:0], len(p.Files))[:len(p.Files)]
+	clear(l.ownBindings)
+	clear(l.discarded)
+	l.program = l.tick()
+}
+
+// tick begins a new epoch: everything that is stamped with an earlier one is forgotten.
+func (l *Linked) tick() uint32 {
+	l.epoch++
+	return l.epoch
+}
+
+// markUnusual records why the program isn't modelled. The first reason stays.
+func (l *Linked) markUnusual(why string) {
 	if l.Unusual == "" {
 		l.Unusual = why
 	}
 }
 
-// oddLines says why it can't be told from the lines, and the names of symbols, which libraries are loaded, and what linkers
-// export for them, or returns "".
-func oddLines(t *Table, p *Program) string {
+// unusualLines returns why command lines and names of symbols don't decide which libraries are loaded and what linkers
+// export for them, or "".
+func unusualLines(t *Table, p *Program) string {
 	for by, f := range p.Files {
 		on := make([]bool, len(p.Files))
 		libraries := by == 0
 		for i, e := range f.Entries {
-			if e.Library != 0 && e.AsNeeded && !needs(t, p, by, i) {
+			// See link-load/as-needed-gc and link-needed/as-needed-first-definer.
+			if e.Library != 0 && e.AsNeeded && !surelyNeeds(t, p, by, i) {
 				return "--as-needed decides whether " + p.Files[e.Library].Name + " is loaded"
 			}
+			// See link-symbols/version-edge and link-unreached/symver-dead.
 			if e.Library == 0 && t.units[e.Unit].Versioned {
 				return "a symbol has a version"
 			}
 			on[e.Library], libraries = true, libraries || e.Library != 0
 		}
 		on[0], on[by] = true, true
-		// A linker exports from an executable what the libraries on its line mention.
+		// A linker exports from an executable what the libraries on its line refer to. See link-needed/indirect-collected.
 		if k := slices.Index(on, false); k >= 0 && libraries && f.Complete {
 			return p.Files[k].Name + " isn't on the line of " + f.Name
 		}
@@ -295,87 +323,72 @@ func oddLines(t *Table, p *Program) string {
 	return ""
 }
 
-// needs reports whether a file surely needs a library on its line: a unit in front of it has a reference that is bound to it,
-// reached or not. GNU ld looks at references before it drops sections, LLD after that.
-func needs(t *Table, p *Program, by, at int) bool {
+// surelyNeeds reports whether every linker keeps the library at an entry in spite of --as-needed: a unit in front of it
+// has a reference, reached or not, that is bound to the library. GNU ld looks at references before it drops sections,
+// LLD after that.
+func surelyNeeds(t *Table, p *Program, by, at int) bool {
 	f := &p.Files[by]
 	if f.Collects && f.Linker != GNU {
 		return false
 	}
-	exports := map[Symbol]bool{}
-	library := func(file int32, exported bool) {
+	provides := map[Symbol]bool{} // symbols that the library exports and that nothing in front of it defines
+	define := func(file int32, value bool) {
 		for _, e := range p.Files[file].Entries {
-			if e.Library == 0 && !(exported && e.Lazy) {
+			if e.Library == 0 && !(value && e.Lazy) {
 				for _, d := range t.units[e.Unit].Defs {
-					exports[d.Symbol] = exported
+					provides[d.Symbol] = value
 				}
 			}
 		}
 	}
-	library(f.Entries[at].Library, true)
+	define(f.Entries[at].Library, true)
 	for _, e := range p.Files[f.Entries[at].Library].Entries {
 		if e.Library == 0 {
 			for _, d := range t.units[e.Unit].Defs {
-				exports[d.Symbol] = exports[d.Symbol] && !hides(d.Visibility)
+				provides[d.Symbol] = provides[d.Symbol] && !hides(d.Visibility)
 			}
 			for _, r := range t.units[e.Unit].Refs {
-				exports[r.Symbol] = exports[r.Symbol] && !hides(r.Visibility)
+				provides[r.Symbol] = provides[r.Symbol] && !hides(r.Visibility)
 			}
 		}
 	}
-	library(int32(by), false)
+	define(int32(by), false)
 	for _, e := range f.Entries[:at] {
 		if e.Library != 0 {
-			library(e.Library, false)
+			define(e.Library, false)
 		}
 	}
-	// Start files are in front of all, and refer to main.
-	return by == 0 && slices.ContainsFunc(p.Needs, func(s Symbol) bool { return exports[s] }) || slices.ContainsFunc(f.Entries[:at], func(e Entry) bool {
+	// Start files are in front of all other units, and refer to main.
+	return by == 0 && slices.ContainsFunc(p.Needs, func(s Symbol) bool { return provides[s] }) || slices.ContainsFunc(f.Entries[:at], func(e Entry) bool {
 		return e.Library == 0 && !e.Lazy && t.units[e.Unit].Exact &&
 			slices.ContainsFunc(t.units[e.Unit].Refs, func(r Ref) bool {
-				return !r.Weak && exports[r.Symbol] && !slices.Contains(p.Foreign, r.Symbol) // else the system's may come first
+				return !r.Weak && provides[r.Symbol] && !slices.Contains(p.Foreign, r.Symbol) // else a library of the system may define it first
 			})
 	})
 }
 
-func (l *Linked) doubt(s Symbol, yes bool) {
-	if yes {
-		l.doubtful[s], l.doubts = l.program, true
+// markAmbiguous makes s ambiguous on a condition.
+func (l *Linked) markAmbiguous(s Symbol, condition bool) {
+	if condition {
+		l.ambiguous[s], l.anyInDoubt = l.program, true
 	}
 }
 
-// Doubtful says that it can't be told where s is found, even if Resolve returns
-// one definition only, or none.
-func (l *Linked) Doubtful(s Symbol) bool { return l.doubts && l.doubtful[s] == l.program }
+// Ambiguous reports whether it can't be decided what s is bound to, even if Resolve returns one definition or none.
+func (l *Linked) Ambiguous(s Symbol) bool { return l.anyInDoubt && l.ambiguous[s] == l.program }
 
-// tick returns a number that no slot has yet. Those of a program's files follow
-// that of the program.
-func (l *Linked) tick() uint32 {
-	if l.epoch > math.MaxUint32-1<<20 {
-		clear(l.slots)
-		clear(l.owners)
-		clear(l.doubtful)
-		clear(l.needed)
-		clear(l.marks)
-		l.epoch = 0
-	}
-	l.epoch++
-	return l.epoch
-}
-
-// add makes a unit part of a file.
+// add links a unit into a file.
 func (l *Linked) add(file, unit int32) {
-	switch l.instance[unit] {
-	case -1:
-		l.instance[unit] = int32(len(l.Instances))
-	default:
-		l.instance[unit] = -2
+	if l.only[unit] == notLinked {
+		l.only[unit] = int32(len(l.Units))
+	} else {
+		l.only[unit] = inSeveral
 	}
-	l.Instances = append(l.Instances, Instance{file, unit})
+	l.Units = append(l.Units, LinkedUnit{file, unit})
 }
 
-// Constrain returns the more constraining of two visibilities.
-func Constrain(a, b manifest.Visibility) manifest.Visibility {
+// constrain returns the more constraining of two visibilities.
+func constrain(a, b manifest.Visibility) manifest.Visibility {
 	const (
 		d = manifest.Visibility_VISIBILITY_DEFAULT
 		i = manifest.Visibility_VISIBILITY_INTERNAL
@@ -392,192 +405,195 @@ func Constrain(a, b manifest.Visibility) manifest.Visibility {
 	return a
 }
 
-// bind finds what each contested symbol stands for in a file, and for others
-// that the file exports it to. Symbols that one unit defines need no decision.
-func (l *Linked) bind(f *File, file int32, instances []Instance, base int32) {
-	t := l.Table
-	epoch := l.tick()
+// slotOf returns the slot of a symbol for the current file.
+func (l *Linked) slotOf(s Symbol) *slot {
+	x := &l.symbols[s].slot
+	if x.epoch != l.epoch {
+		*x = slot{epoch: l.epoch, kept: None}
+		l.touched = append(l.touched, s)
+	}
+	return x
+}
+
+// keepsGroup reports whether the current file keeps the COMDAT group of a unit: the first one of its signature.
+func (l *Linked) keepsGroup(group Symbol, in int32) bool {
+	x := &l.symbols[group].owner
+	if x.epoch != l.epoch {
+		*x = owner{l.epoch, in}
+	}
+	return x.in == in
+}
+
+// bind makes the scopes of a file: one for each symbol with several definitions, or with a visibility other than the
+// default. All other symbols are isPlain. The file's units start at the index base of Linked.Units.
+func (l *Linked) bind(f *File, file int32, units []LinkedUnit, base int32) {
+	l.tick()
 	l.touched = l.touched[:0]
-	at := func(s Symbol) *slot {
-		x := &l.slots[s]
-		if x.epoch != epoch {
-			*x = slot{epoch: epoch, kept: None}
-			l.touched = append(l.touched, s)
-		}
-		return x
+	for i, u := range units {
+		l.define(f, l.Table.units[u.Unit], u.Unit, base+int32(i))
 	}
-	// keep says whether the group with a signature is that of the instance.
-	keep := func(group Symbol, id int32) bool {
-		x := &l.owners[group]
-		if x.epoch != epoch {
-			*x = owner{epoch, id}
-		}
-		return x.instance == id
-	}
-	for i, in := range instances {
-		id := base + int32(i)
-		u := t.units[in.Unit]
-		for _, g := range u.Groups {
-			if !keep(g, id) {
-				l.discarded[discard{id, g}] = true
-			}
-		}
-		for _, d := range u.Defs {
-			kept := d.Group == None || keep(d.Group, id)
-			if l.plain(d.Symbol, in.Unit) && !f.Bsymbolic {
-				continue
-			}
-			// What isn't kept is a reference with this visibility.
-			x := at(d.Symbol)
-			x.visibility = Constrain(x.visibility, d.Visibility)
-			if kept {
-				l.define(x, d, id, f)
-				if d.Group != None {
-					x.kept = d.Group
-				}
-			} else if r := rank(d.Binding); x.kept != d.Group || r == strong && x.rank < r {
-				x.discarded = true
-			}
-		}
-	}
-	for _, in := range instances {
-		if file > 0 && !t.units[in.Unit].restricts {
+	for _, u := range units {
+		if file > 0 && !l.Table.units[u.Unit].restricts {
 			continue
 		}
-		for _, r := range t.units[in.Unit].Refs {
+		for _, r := range l.Table.units[u.Unit].Refs {
 			if r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT {
-				x := at(r.Symbol)
-				x.visibility = Constrain(x.visibility, r.Visibility)
+				x := l.slotOf(r.Symbol)
+				x.visibility = constrain(x.visibility, r.Visibility)
 			}
 			if file == 0 {
-				l.needed[r.Symbol] = l.program
+				l.symbols[r.Symbol].needed = l.program
 			}
 		}
 	}
 	for _, s := range l.touched {
-		x := &l.slots[s]
-		l.doubt(s, x.discarded)
+		x := &l.symbols[s].slot
+		l.markAmbiguous(s, x.discarded)
 		if x.rank == 0 && x.visibility == manifest.Visibility_VISIBILITY_DEFAULT {
 			continue
 		}
 		if x.globals > 1 {
 			l.Duplicates = append(l.Duplicates, s)
 		}
-		y := scope{file: file, start: int32(len(l.places)), exported: true, common: x.rank == common, unique: x.unique}
-		if x.rank > 0 {
-			l.places = append(l.places, x.place)
-		}
-		y.end = int32(len(l.places))
-		switch {
-		case x.rank == 0:
-			y.own, y.exported = true, false // weak, and nothing
-			l.doubt(s, f.Linker != GNU && f.Linker != LLD)
-		case hides(x.visibility):
-			y.own, y.exported = true, false
-		case x.visibility == manifest.Visibility_VISIBILITY_PROTECTED, f.Bsymbolic:
-			y.own = true
-		}
-		if y.own {
-			l.special[file] = true
-		}
-		if file > 0 && x.rank > 0 && y.own && y.exported && l.needed[s] == l.program {
-			// If the executable isn't position independent, it has a copy of
-			// the variable, which others are bound to, but not this file.
-			l.doubt(s, true)
-		}
-		if len(l.scopes[s]) == 0 {
-			l.scoped = append(l.scoped, s)
-		}
-		l.scopes[s] = append(l.scopes[s], y)
+		l.addScope(f, file, s, x)
 	}
 }
 
-// disputes finds the symbols of which linkers and loaders don't take the first.
-func (l *Linked) disputes() {
-	for _, s := range l.scoped {
-		scopes := l.scopes[s]
-		if len(scopes) < 2 {
+// define enters the definitions of a unit into the slots of its file.
+func (l *Linked) define(f *File, u *Unit, unit, in int32) {
+	for _, g := range u.Groups {
+		if !l.keepsGroup(g, in) {
+			l.discarded[discard{in, g}] = true
+		}
+	}
+	for _, d := range u.Defs {
+		kept := d.Group == None || l.keepsGroup(d.Group, in)
+		if l.isPlain(d.Symbol, unit) && !f.Bsymbolic {
 			continue
 		}
-		common, unique, own := false, false, false
-		for _, x := range scopes {
-			common = common || x.common
-			unique = unique || x.unique
-			own = own || x.own
+		// A discarded definition still is a reference with its visibility.
+		x := l.slotOf(d.Symbol)
+		x.visibility = constrain(x.visibility, d.Visibility)
+		if kept {
+			l.compete(f, x, d, in)
+			if d.Group != None {
+				x.kept = d.Group
+			}
+		} else if r := rank(d.Binding); x.kept != d.Group || r == strong && x.rank < r {
+			// The kept group lacks this symbol, or linkers disagree: LLD resolves symbols before it discards groups. See
+			// link-cxx/comdat-missing-symbol and link-cxx/strong-in-linkonce-and-comdat.
+			x.discarded = true
 		}
-		if common && l.Table.Name(s) != asanMark { // see define
-			l.odd("a library may define " + l.Table.Name(s) + " in the place of a tentative definition")
-		}
-		// The loader has one unique symbol for all files: that for which it is asked
-		// first, by the file that is relocated first.
-		l.doubt(s, unique && own)
 	}
-}
-
-// plain says that the only definition of s, in a unit, is all that anything is
-// bound to that refers to s.
-func (l *Linked) plain(s Symbol, unit int32) bool {
-	return l.Table.plain(s) && l.instance[unit] >= 0
 }
 
 // asanMark is a hidden tentative definition of eight bytes that clang's address sanitizer puts into each unit.
 const asanMark = "___asan_globals_registered"
 
-// define makes a further definition that a file has the one that a symbol stands for, or not.
-func (l *Linked) define(x *slot, d Def, instance int32, f *File) {
+// compete decides whether a further definition of a file wins over the previous ones.
+func (l *Linked) compete(f *File, x *slot, d Def, in int32) {
 	r := rank(d.Binding)
 	if r >= unique {
 		x.globals++
 	}
 	if !d.Mark && l.Table.Name(d.Symbol) == asanMark {
-		l.odd("it defines " + asanMark)
+		l.markUnusual("it defines " + asanMark)
 	}
 	switch {
 	case r == unique && x.rank == weak && f.Linker != GNU && f.Linker != LLD:
-		l.odd("linkers don't agree which definition of " + l.Table.Name(d.Symbol) + " they take")
+		l.markUnusual("linkers don't agree which definition of " + l.Table.Name(d.Symbol) + " they take")
 		return
 	case r == unique && x.rank == weak && f.Linker == LLD:
-		return // the first of them wins
+		return // for LLD, both are weak
 	case r == common && x.rank == common && !d.Mark:
-		l.odd("several tentative definitions of " + l.Table.Name(d.Symbol) + " become one")
+		// The size and alignment of the result are those of the largest. See link-symbols/common-largest.
+		l.markUnusual("several tentative definitions of " + l.Table.Name(d.Symbol) + " become one")
 		return
 	case r <= x.rank:
 		return
 	}
-	x.place, x.rank, x.unique = Place{instance, d.Component}, r, r == unique
+	x.definition, x.rank, x.unique = Definition{in, d.Component}, r, r == unique
 }
 
-// Resolve appends what a reference to s in a file is bound to, in the order of
-// preference: nothing if no unit defines it, one definition, or several if it
-// is Doubtful.
-func (l *Linked) Resolve(out []Place, file int32, s Symbol) []Place {
+// addScope adds what a file does with a symbol to the symbol's scopes.
+func (l *Linked) addScope(f *File, file int32, s Symbol, x *slot) {
+	y := Scope{File: file, Definition: x.definition, Defined: x.rank > 0, Exported: true, common: x.rank == common, unique: x.unique}
+	switch {
+	case !y.Defined:
+		y.Own, y.Exported = true, false
+		// A hidden weak reference stays undefined for GNU ld and LLD.
+		l.markAmbiguous(s, f.Linker != GNU && f.Linker != LLD)
+	case hides(x.visibility):
+		y.Own, y.Exported = true, false
+	case x.visibility == manifest.Visibility_VISIBILITY_PROTECTED, f.Bsymbolic:
+		y.Own = true
+	}
+	l.ownBindings[file] = l.ownBindings[file] || y.Own
+	// If the executable isn't position independent, it may have a copy relocation: all files but this one are bound to the
+	// copy. See link-symbols/copy-relocation-protected and link-load/protected-copy.
+	l.markAmbiguous(s, file > 0 && y.Own && y.Exported && l.symbols[s].needed == l.program)
+	if len(l.scopes[s]) == 0 {
+		l.scoped = append(l.scoped, s)
+	}
+	l.scopes[s] = append(l.scopes[s], y)
+}
+
+// compareFiles finds the symbols for which linkers and loaders don't take the first exported definition.
+func (l *Linked) compareFiles() {
+	for _, s := range l.scoped {
+		if len(l.scopes[s]) < 2 {
+			continue
+		}
+		common, unique, own := false, false, false
+		for _, x := range l.scopes[s] {
+			common = common || x.common
+			unique = unique || x.unique
+			own = own || x.Own
+		}
+		// See link-symbols/common-and-defined.
+		if common && l.Table.Name(s) != asanMark {
+			l.markUnusual("a library may define " + l.Table.Name(s) + " in the place of a tentative definition")
+		}
+		// The loader has one STB_GNU_UNIQUE definition for the whole process: the one that the first relocation of the symbol
+		// is bound to. See link-dead/unique-first-asked.
+		l.markAmbiguous(s, unique && own)
+	}
+}
+
+// isPlain reports whether s has one definition, which is in a unit, and all references to s are bound to it.
+func (l *Linked) isPlain(s Symbol, unit int32) bool {
+	return l.Table.isPlain(s) && l.only[unit] >= 0
+}
+
+// Resolve appends the definitions that a reference to s in a file is bound to: none if no unit defines it, one, or
+// several, in the order of preference, if s is Ambiguous.
+func (l *Linked) Resolve(out []Definition, file int32, s Symbol) []Definition {
 	t := l.Table
 	if t.definers[s] == 0 {
 		return out
 	}
 	scopes := l.scopes[s]
 	if len(scopes) == 0 {
-		if d := t.first[s]; l.plain(s, d.unit) {
-			return append(out, Place{l.instance[d.unit], d.component})
+		if d := t.first[s]; l.isPlain(s, d.unit) {
+			return append(out, Definition{l.only[d.unit], d.component})
 		}
 		return out
 	}
-	doubtful := l.Doubtful(s)
-	// They are in the order of files.
-	if i, ok := slices.BinarySearchFunc(scopes, file, func(x scope, file int32) int { return int(x.file - file) }); ok && scopes[i].own {
-		x := &scopes[i]
-		if out = append(out, l.places[x.start:x.end]...); !doubtful || !x.exported {
+	ambiguous := l.Ambiguous(s)
+	if i, ok := slices.BinarySearchFunc(scopes, file, func(x Scope, file int32) int { return int(x.File - file) }); ok && scopes[i].Own {
+		if scopes[i].Defined {
+			out = append(out, scopes[i].Definition)
+		}
+		if !ambiguous || !scopes[i].Exported {
 			return out
 		}
 	}
 	for _, x := range scopes {
-		if x.exported {
-			for _, p := range l.places[x.start:x.end] {
-				if !slices.Contains(out, p) {
-					out = append(out, p)
-				}
+		if x.Exported {
+			if !slices.Contains(out, x.Definition) {
+				out = append(out, x.Definition)
 			}
-			if !doubtful {
+			if !ambiguous {
 				break
 			}
 		}
@@ -585,52 +601,29 @@ func (l *Linked) Resolve(out []Place, file int32, s Symbol) []Place {
 	return out
 }
 
-// Scope is what a file says about a symbol that it defines.
-type Scope struct {
-	File int32
-	// Definitions has what it stands for there, or nothing if others must not define it, either.
-	Definitions []Place
-	// Own says that the references in the file are bound to them, Exported that
-	// those in others may be.
-	Own, Exported bool
-}
+// Scopes returns what files do with s, in their order: those that define it, or restrict it by hidden references. It is
+// empty for a symbol whose only definition is the same for all files.
+func (l *Linked) Scopes(s Symbol) []Scope { return l.scopes[s] }
 
-// Scopes yields the files that define s, or that restrict it to what they
-// define. It has nothing about a symbol with one definition that is the same
-// for all.
-func (l *Linked) Scopes(s Symbol) iter.Seq[Scope] {
-	return func(yield func(Scope) bool) {
-		for _, x := range l.scopes[s] {
-			if !yield(Scope{x.file, l.places[x.start:x.end], x.own, x.exported}) {
-				return
-			}
-		}
-	}
-}
-
-// All appends what s stands for in each file of the program that defines it,
-// whether or not another one sees it.
-func (l *Linked) All(out []Place, s Symbol) []Place {
+// Definitions appends the definition of s in each file that defines it, whether or not other files see it.
+func (l *Linked) Definitions(out []Definition, s Symbol) []Definition {
 	if len(l.scopes[s]) == 0 {
 		return l.Resolve(out, 0, s)
 	}
 	for _, x := range l.scopes[s] {
-		out = append(out, l.places[x.start:x.end]...)
+		if x.Defined {
+			out = append(out, x.Definition)
+		}
 	}
 	return out
 }
 
-// Discarded says whether the linker drops the root with this COMDAT signature in
-// an instance.
-func (l *Linked) Discarded(instance int32, group Symbol) bool {
-	return len(l.discarded) > 0 && l.discarded[discard{instance, group}]
+// IsDiscarded reports whether the linker discards the COMDAT group of a linked unit, by its index in Units. Only groups
+// with roots, or without definitions, are known.
+func (l *Linked) IsDiscarded(in int32, group Symbol) bool {
+	return len(l.discarded) > 0 && l.discarded[discard{in, group}]
 }
 
-func (x Place) String() string { return fmt.Sprintf("%d.%d", x.Instance, x.Component) }
-
-// Scoped says whether a file binds some symbol in its own way.
-func (l *Linked) Scoped(file int32) bool { return l.special[file] }
-
-// Instance returns the index of the only instance of a unit: -1 if it isn't linked, -2 if it is in
-// several files.
-func (l *Linked) Instance(unit int32) int32 { return l.instance[unit] }
+// HasOwnBindings reports whether a file binds some symbol to its own definition, whatever other files define: by
+// visibility or -Bsymbolic. In all other files, a symbol is bound to the same definition.
+func (l *Linked) HasOwnBindings(file int32) bool { return l.ownBindings[file] }

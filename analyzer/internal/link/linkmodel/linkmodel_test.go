@@ -181,8 +181,8 @@ func (r *reference) decide(file int, name string) (d decision) {
 	return d
 }
 
-// doubtful are the reasons for which it can't be told where a symbol is found.
-func (r *reference) doubtful(name string) bool {
+// ambiguous are the reasons for which it can't be told where a symbol is found.
+func (r *reference) ambiguous(name string) bool {
 	var decisions []decision
 	executable := len(r.mentions(0, name)) > 0 && slices.ContainsFunc(r.mentions(0, name), func(m mention) bool { return m.component < 0 })
 	unique, own := false, false
@@ -249,11 +249,11 @@ func (r *reference) unusual() bool {
 
 // resolve returns what a reference in a file is bound to: instances and
 // components.
-func (r *reference) resolve(file int, name string) (out []Place) {
-	doubtful := r.doubtful(name)
+func (r *reference) resolve(file int, name string) (out []Definition) {
+	ambiguous := r.ambiguous(name)
 	add := func(l []mention) {
 		for _, m := range l {
-			if p := (Place{int32(m.instance), int32(m.component)}); !slices.Contains(out, p) {
+			if p := (Definition{int32(m.instance), int32(m.component)}); !slices.Contains(out, p) {
 				out = append(out, p)
 			}
 		}
@@ -268,7 +268,7 @@ func (r *reference) resolve(file int, name string) (out []Place) {
 		return nil
 	case len(d.winners) > 0 && (restricted || d.vis == protected || f.bsymbolic):
 		add(d.winners)
-		if restricted || !doubtful {
+		if restricted || !ambiguous {
 			return out
 		}
 	}
@@ -276,7 +276,7 @@ func (r *reference) resolve(file int, name string) (out []Place) {
 		d := r.decide(i, name)
 		if len(d.winners) > 0 && d.vis != hidden && d.vis != internal {
 			add(d.winners)
-			if !doubtful {
+			if !ambiguous {
 				break
 			}
 		}
@@ -629,7 +629,7 @@ func (r *reference) String() string {
 	return b.String()
 }
 
-type linkStats struct{ programs, unusual, references, decided, doubtful int }
+type linkStats struct{ programs, unusual, references, decided, ambiguous int }
 
 // check compares. Linked may have been used for other programs.
 func (r *reference) check(t testing.TB, table *Table, l *Linked, units []int32, stats *linkStats) {
@@ -651,13 +651,13 @@ func (r *reference) check(t testing.TB, table *Table, l *Linked, units []int32, 
 	}
 	l.Link(p)
 	stats.programs++
-	var got, want []Instance
+	var got, want []LinkedUnit
 	for i, f := range r.files {
 		for _, u := range f.taken {
-			want = append(want, Instance{int32(i), units[u]})
+			want = append(want, LinkedUnit{int32(i), units[u]})
 		}
 	}
-	got = l.Instances
+	got = l.Units
 	if unusual := r.unusual(); (l.Unusual != "") != unusual {
 		t.Errorf("unusual: %q; want %v\n%s", l.Unusual, unusual, r)
 		return
@@ -686,17 +686,17 @@ func (r *reference) check(t testing.TB, table *Table, l *Linked, units []int32, 
 			}
 		}
 		// If nothing defines it, it isn't found, whatever the reason.
-		if got, want := l.Doubtful(s), r.doubtful(name); got != want && len(l.All(nil, s)) > 0 {
-			t.Errorf("%s is doubtful: %v, want %v\n%s", name, got, want, r)
+		if got, want := l.Ambiguous(s), r.ambiguous(name); got != want && len(l.Definitions(nil, s)) > 0 {
+			t.Errorf("%s is ambiguous: %v, want %v\n%s", name, got, want, r)
 			return
 		} else if want {
-			stats.doubtful++
+			stats.ambiguous++
 		}
 	}
-	for i, in := range l.Instances {
+	for i, in := range l.Units {
 		for _, c := range r.units[slices.Index(units, in.Unit)].Components {
 			if c.Root != "" && c.Group != "" {
-				got := l.Discarded(int32(i), table.Symbol(c.Group))
+				got := l.IsDiscarded(int32(i), table.Symbol(c.Group))
 				want := !r.kept(int(in.File), i, c.Group)
 				if got != want {
 					t.Errorf("root with group %s of instance %d is discarded: %v, want %v\n%s", c.Group, i, got, want, r)
@@ -746,7 +746,7 @@ func TestReference(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", stats)
-	if stats.unusual > stats.programs/2 || stats.decided < stats.references/2 || stats.doubtful < stats.references/40 {
+	if stats.unusual > stats.programs/2 || stats.decided < stats.references/2 || stats.ambiguous < stats.references/40 {
 		t.Error("the programs don't cover what they are to cover")
 	}
 }

@@ -548,7 +548,7 @@ func (w *world) compare(t *testing.T, out string, linker Linker, stats *seenStat
 	l.Link(program)
 	type definition struct{ file, unit, sym int }
 	at := map[string]definition{}
-	var present []Instance
+	var present []LinkedUnit
 	type reference struct {
 		definition
 		address string
@@ -565,7 +565,7 @@ func (w *world) compare(t *testing.T, out string, linker Linker, stats *seenStat
 			case 1:
 				at[address] = definition{file, unit, sym}
 			case 2:
-				present = append(present, Instance{int32(file), int32(unit)})
+				present = append(present, LinkedUnit{int32(file), int32(unit)})
 			}
 		} else if n, _ := fmt.Sscanf(line, "init %d", &unit); n == 1 {
 			inits = append(inits, unit)
@@ -576,19 +576,19 @@ func (w *world) compare(t *testing.T, out string, linker Linker, stats *seenStat
 	stats.programs++
 	stats.dropped += len(w.dropped)
 	stats.symbols += w.symbols
-	byFile := func(a, b Instance) int { return int(a.File - b.File) }
+	byFile := func(a, b LinkedUnit) int { return int(a.File - b.File) }
 	slices.SortStableFunc(present, byFile)
 	if l.Unusual != "" {
 		stats.unusual++
 		for _, x := range present {
-			if !slices.Contains(l.Instances, x) {
+			if !slices.Contains(l.Units, x) {
 				t.Errorf("unusual, and unit %d in file %d isn't among what may be linked", x.Unit, x.File)
 			}
 		}
 		return
 	}
-	if !slices.Equal(present, l.Instances) {
-		t.Errorf("linked units (file, unit) %v, the model says %v", present, l.Instances)
+	if !slices.Equal(present, l.Units) {
+		t.Errorf("linked units (file, unit) %v, the model says %v", present, l.Units)
 		return
 	}
 	for _, x := range present {
@@ -612,30 +612,30 @@ func (w *world) compare(t *testing.T, out string, linker Linker, stats *seenStat
 				where = fmt.Sprintf("unit %d of file %d", d.unit, d.file)
 				found = false
 				for _, p := range places {
-					in := l.Instances[p.Instance]
+					in := l.Units[p.In]
 					found = found || int(in.File) == d.file && int(in.Unit) == d.unit
 				}
 			} else {
 				for _, p := range places {
-					for _, d := range table.Unit(l.Instances[p.Instance].Unit).Defs {
+					for _, d := range table.Unit(l.Units[p.In].Unit).Defs {
 						found = found || d.Symbol == s && d.Binding == manifest.Binding_BINDING_COMMON
 					}
 				}
 			}
 		}
-		found = found || l.Doubtful(s)
+		found = found || l.Ambiguous(s)
 		switch {
 		case len(places) == 0:
 			stats.undefined++
-		case len(places) == 1 && !l.Doubtful(s):
+		case len(places) == 1 && !l.Ambiguous(s):
 			stats.decided++
 		}
 		if !found {
 			var want []string
 			for _, p := range places {
-				want = append(want, fmt.Sprintf("unit %d of file %d", l.Instances[p.Instance].Unit, l.Instances[p.Instance].File))
+				want = append(want, fmt.Sprintf("unit %d of file %d", l.Units[p.In].Unit, l.Units[p.In].File))
 			}
-			t.Errorf("s%d in unit %d of file %d is bound to %s, the model says %v (doubtful %v)\n%s", r.sym, r.unit, r.file, where, want, l.Doubtful(s), w.about(map[int]bool{r.sym: true}))
+			t.Errorf("s%d in unit %d of file %d is bound to %s, the model says %v (ambiguous %v)\n%s", r.sym, r.unit, r.file, where, want, l.Ambiguous(s), w.about(map[int]bool{r.sym: true}))
 		}
 	}
 	// Initialisers by file and priority, files by glibc's order.
@@ -643,9 +643,9 @@ func (w *world) compare(t *testing.T, out string, linker Linker, stats *seenStat
 	for _, f := range w.initOrder() {
 		type initialiser struct{ priority, unit int }
 		var list []initialiser
-		for i, in := range l.Instances {
+		for i, in := range l.Units {
 			u := w.units[in.Unit]
-			if in.File != f || !u.root || u.group != "" && l.Discarded(int32(i), table.Symbol(u.group)) {
+			if in.File != f || !u.root || u.group != "" && l.IsDiscarded(int32(i), table.Symbol(u.group)) {
 				continue
 			}
 			priority := u.priority

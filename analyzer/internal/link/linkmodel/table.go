@@ -7,26 +7,25 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 )
 
-// A Symbol is the number of a name in a Table, without its version.
+// A Symbol is the number of a name in a Table. It has no version.
 type Symbol int32
 
 // None is no symbol.
 const None Symbol = -1
 
-// A Table holds what units define and need. Units are added once; any number of
-// programs can then be linked from them.
+// A Table holds what units define and refer to. Units are added once. Any number of programs can then be linked from
+// them.
 type Table struct {
 	names []string
 	ids   map[string]Symbol
 	units []*Unit
-	// Of each symbol: how many definitions it has in all units, the first of
-	// them, whether one of them is outside of COMDAT groups, whether any mention of it constrains its visibility,
-	// and of how many COMDAT groups it is the signature.
-	definers []int32
-	first    []definer
-	alone    []bool
-	special  []bool
-	groups   []int32
+
+	// Of each symbol:
+	definers   []int32   // number of its definitions in all units
+	first      []definer // the first of them
+	ungrouped  []bool    // one of them is outside of COMDAT groups
+	restricted []bool    // a definition or reference has another visibility than the default
+	groups     []int32   // number of COMDAT groups with this signature
 }
 
 type definer struct {
@@ -34,10 +33,10 @@ type definer struct {
 	group           Symbol
 }
 
-// plain says that a symbol has one definition, of which no link makes anything
-// else than it is: whoever links it refers to it.
-func (t *Table) plain(s Symbol) bool {
-	if t.definers[s] != 1 || t.special[s] {
+// isPlain reports whether s has only one definition, and neither visibility nor COMDAT groups can make a difference: in
+// each program with its unit, s is bound to it.
+func (t *Table) isPlain(s Symbol) bool {
+	if t.definers[s] != 1 || t.restricted[s] {
 		return false
 	}
 	g := t.first[s].group
@@ -46,38 +45,36 @@ func (t *Table) plain(s Symbol) bool {
 
 // A Unit is what a linker sees of a manifest.Unit.
 type Unit struct {
-	// Exact is that of manifest.Unit.
+	// Exact is manifest.Unit.Exact.
 	Exact bool
-	// Roots says whether something in it runs or is found without a reference.
+	// Roots is set if some component is a root: it runs or is found without a reference.
 	Roots bool
-	// Groups are the signatures of COMDAT groups with such components, or without
-	// definitions.
+	// Groups are the signatures of COMDAT groups that have roots or no definitions.
 	Groups []Symbol
-	// Needs are the references that name a version, with it.
+	// Needs are the references with a version, such as "f@V".
 	Needs []string
-	// Versioned says that it mentions a symbol with a version.
+	// Versioned is set if a definition or reference has a version.
 	Versioned bool
-	// Library says that it is a shared library, which nobody links again.
+	// Library is set for a shared library that is known by its content.
 	Library bool
-	// ThreadLocal says that it defines something thread-local, or takes it to be so.
+	// ThreadLocal is set if a definition or reference is thread-local.
 	ThreadLocal bool
-	// Protected is a symbol with protected visibility that it mentions, or None.
+	// Protected is a symbol with STV_PROTECTED, or None.
 	Protected Symbol
 	Defs      []Def
 	Refs      []Ref
-	restricts bool // a reference is of another visibility than the default
+	restricts bool // a reference has another visibility than the default
 }
 
 // A Def is a definition of a symbol.
 type Def struct {
-	Symbol     Symbol
-	Component  int32 // as the caller of Add numbers them
-	Binding    manifest.Binding
-	Visibility manifest.Visibility
-	Group      Symbol // signature of its COMDAT group, or None
-	// ThreadLocal says that each thread has one.
+	Symbol      Symbol
+	Component   int32 // as the caller of Add numbers them
+	Binding     manifest.Binding
+	Visibility  manifest.Visibility
+	Group       Symbol // signature of its COMDAT group, or None
 	ThreadLocal bool
-	// Mark says that it is clang's own definition of asanMark.
+	// Mark is set for clang's own definition of asanMark.
 	Mark bool
 }
 
@@ -92,8 +89,7 @@ type Ref struct {
 // NewTable returns an empty table.
 func NewTable() *Table { return &Table{ids: map[string]Symbol{}} }
 
-// Symbol returns the number of a name. A version counts for nothing but that
-// there is one: "f@V" and "f@@V" are f.
+// Symbol returns the number of a name without its version: "f@V" and "f@@V" are f.
 func (t *Table) Symbol(name string) Symbol {
 	id, ok := t.ids[name]
 	if !ok {
@@ -108,9 +104,9 @@ func (t *Table) Symbol(name string) Symbol {
 		t.names = append(t.names, name)
 		t.definers = append(t.definers, 0)
 		t.first = append(t.first, definer{})
-		t.special = append(t.special, false)
+		t.ungrouped = append(t.ungrouped, false)
+		t.restricted = append(t.restricted, false)
 		t.groups = append(t.groups, 0)
-		t.alone = append(t.alone, false)
 	}
 	return id
 }
@@ -132,18 +128,17 @@ func (t *Table) Len() int { return len(t.names) }
 // Unit returns unit i.
 func (t *Table) Unit(i int32) *Unit { return t.units[i] }
 
-// Defined says whether any unit defines s.
+// Defined reports whether any unit defines s.
 func (t *Table) Defined(s Symbol) bool { return s != None && t.definers[s] > 0 }
 
-// DefinedAlone says whether a unit defines s outside of COMDAT groups.
-func (t *Table) DefinedAlone(s Symbol) bool { return t.alone[s] }
+// DefinedUngrouped reports whether a unit defines s outside of COMDAT groups.
+func (t *Table) DefinedUngrouped(s Symbol) bool { return t.ungrouped[s] }
 
-// Add adds unit k of m, whose components are those with the indices in list,
-// and returns its number.
+// Add adds unit k of m and returns its number. List has the indices of the unit's components in m.
 func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 	n := int32(len(t.units))
 	x := &Unit{Protected: None, Exact: m.Units[k].Exact, Library: m.Rung == manifest.Rung_RUNG_CONTENT}
-	grouped := map[Symbol]bool{} // whether something is defined in it
+	grouped := map[Symbol]bool{} // whether a group has definitions
 	for i, id := range list {
 		c := m.Components[id]
 		x.Roots = x.Roots || c.Root != ""
@@ -164,8 +159,8 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 			if t.definers[s]++; t.definers[s] == 1 {
 				t.first[s] = definer{n, int32(i), group}
 			}
-			t.alone[s] = t.alone[s] || group == None
-			t.special[s] = t.special[s] || d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
+			t.ungrouped[s] = t.ungrouped[s] || group == None
+			t.restricted[s] = t.restricted[s] || d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 			x.ThreadLocal = x.ThreadLocal || d.ThreadLocal
 			x.protect(s, d.Visibility)
 			x.Versioned = x.Versioned || strings.Contains(d.Name, "@")
@@ -184,7 +179,7 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 		x.restricts = x.restricts || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 		x.protect(s, r.Visibility)
 		x.ThreadLocal = x.ThreadLocal || r.Uses&manifest.UseThreadLocal != 0
-		t.special[s] = t.special[s] || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
+		t.restricted[s] = t.restricted[s] || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 		if strings.Contains(r.Name, "@") {
 			x.Needs, x.Versioned = append(x.Needs, r.Name), true
 		}
@@ -195,14 +190,15 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 	return n
 }
 
+// protect records a symbol with protected visibility.
 func (u *Unit) protect(s Symbol, v manifest.Visibility) {
 	if v == manifest.Visibility_VISIBILITY_PROTECTED {
 		u.Protected = s
 	}
 }
 
-// isCopy reports whether a definition is a copy of an inline function, of a template or of what
-// belongs to a type: whoever refers to it has one. What replaces operator new or delete is none.
+// isCopy reports whether a definition is a copy of an inline function, a template, or a type's vtable or name: each
+// object that refers to it has one. A replacement of operator new or delete is none. See link-libcxx/new-archive.
 func (t *Table) isCopy(d Def) bool {
 	name := t.Name(d.Symbol)
 	return d.Group != None && strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_Zn") && !strings.HasPrefix(name, "_Zd")
