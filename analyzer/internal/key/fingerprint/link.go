@@ -347,7 +347,7 @@ func lineFlags(files []*linkedFile) (l []string) {
 		if f.line == nil {
 			continue
 		}
-		words := append(f.line.System(), f.order()...)
+		words := append(f.line.Words(), f.order()...)
 		if text := strings.Join(words, "\n"); !slices.Contains(seen, text) {
 			l, seen = append(l, words...), append(seen, text)
 		}
@@ -383,7 +383,7 @@ func (f *linkedFile) words(b *frame.Buffer) {
 func (f *linkedFile) says() string {
 	b := frame.New("tasting line 1")
 	b.Flag(f.line.Shared)
-	b.Strings(f.line.System())
+	b.Strings(f.line.Words())
 	b.Strings(f.order())
 	sum := b.Sum128()
 	return hex.EncodeToString(sum[:6])
@@ -548,7 +548,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 func (f *linkedFile) describe(x *linkmodel.File, pool *pool) {
 	l := f.line
 	x.Bsymbolic, x.Linker, x.Collects, x.Complete = l.Bsymbolic, linker(l.Linker), l.GCSections, !l.Shared || l.NoUndefined
-	x.Line, x.Code, x.System = f.says(), l.Code(), l.Takes()
+	x.Line, x.Code, x.System = f.says(), l.Code(), l.SystemInputs()
 	in := l.Inside()
 	if f.taken != nil {
 		x.CxxWants = pool.Defined(f.taken.Wants)

@@ -8,15 +8,15 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 )
 
-// option is a flag as it stands on a line.
+// option is a flag on a line.
 type option struct {
 	name, value string
-	has         bool     // a value
+	hasValue    bool
 	words       []string // for a driver, in one spelling
-	driver      bool     // it is one of the driver
+	driver      bool     // it is a flag of the driver
 }
 
-// text returns o in one word, for reasons.
+// text returns o as one word, for reasons.
 func (o option) text() string {
 	if o.driver {
 		return strings.Join(o.words, " ")
@@ -24,72 +24,75 @@ func (o option) text() string {
 	return strings.Join(o.linkerWords(), " ")
 }
 
-// linkerWords returns the one spelling of o for a linker.
+// linkerWords returns o for a linker, in one spelling.
 func (o option) linkerWords() []string {
 	switch {
-	case len(o.name) == 1 && o.has && (o.name == "O" || strings.HasPrefix(o.value, "@")):
-		return []string{"-" + o.name + o.value} // a word that starts with @ is a file
-	case len(o.name) == 1 && o.has:
+	case len(o.name) == 1 && o.hasValue && (o.name == "O" || strings.HasPrefix(o.value, "@")):
+		return []string{"-" + o.name + o.value} // a word that starts with @ would be a response file
+	case len(o.name) == 1 && o.hasValue:
 		return []string{"-" + o.name, o.value}
 	case len(o.name) == 1:
 		return []string{"-" + o.name}
-	case o.has:
+	case o.hasValue:
 		return []string{"--" + o.name + "=" + o.value}
 	}
 	return []string{"--" + o.name}
 }
 
-// effect is what a flag does.
+// effect is what a flag does to the line that is read.
 type effect func(*parser, option)
 
-func harmless(*parser, option) {}
+func ignore(*parser, option) {}
 
-func counts(p *parser, o option) {
+// record records the text of a flag.
+func record(p *parser, o option) {
 	for _, w := range o.words {
 		p.Flags = append(p.Flags, Neutral(w))
 	}
 }
 
-func system(p *parser, o option) {
-	counts(p, o)
+// recordSystem records a flag that chooses among the files of the system.
+func recordSystem(p *parser, o option) {
+	record(p, o)
 	p.system = append(p.system, o.words...)
 	if o.driver {
 		p.driver = append(p.driver, o.words...)
 	}
 }
 
-func unusual(p *parser, o option) {
+// recordUnusual records an unusual flag.
+func recordUnusual(p *parser, o option) {
 	if o.driver {
-		system(p, o) // it may choose among the files of the system
+		recordSystem(p, o) // it may be for these files
 	} else {
-		counts(p, o)
+		record(p, o)
 	}
-	p.unusual(o.text())
-	// It may have files of the build taken.
+	p.markUnusual(o.text())
+	// It may name a file that is linked.
 	for _, file := range strings.FieldsFunc(o.value, func(c rune) bool { return strings.ContainsRune("=,:", c) }) {
-		if words.Linkable(file) && (IsOutput(file) || p.options.Built(file)) {
-			p.item(File, file)
+		if words.Linkable(file) && (isOutput(file) || p.options.Built(file)) {
+			p.addItem(File, file)
 		}
 	}
 }
 
-func state(f func(*State)) effect { return func(p *parser, _ option) { f(&p.state) } }
+// setState returns the effect of a flag for the items after it.
+func setState(f func(*State)) effect { return func(p *parser, _ option) { f(&p.State) } }
 
-// known is an entry of a table of flags.
-type known struct {
-	// separate and joined say where a value may stand: in the next word, or in
-	// the same one.
+// flag is an entry of a table.
+type flag struct {
+	// separate is set if the value may be the next word, joined if it may be in the same word.
 	separate, joined bool
 	alias            string // the name to use instead
 	effect           effect
 }
 
-// define adds flags to a table. Each word of spec is a name. More names after it, separated by "|", mean
-// the same. A linker's flag ends with "=" if it has a value, with "?" if it may have one. That of a driver ends with "="
-// or "*" if a value follows in the same word, with ":" if it may be the next word.
-func define(table map[string]known, e effect, spec string) {
+// define adds flags to a table. Each word of spec is a name, with aliases after "|". A linker's flag ends with "=" if it has
+// a value, and with "?" if it may have one. A driver's flag ends with "=" or "*" if its value is in the same word, and with
+// ":" if it may be the next word.
+func define(table map[string]flag, e effect, spec string) {
 	for w := range strings.FieldsSeq(spec) {
-		k := known{effect: e}
+		k := flag{effect: e}
 		if strings.HasPrefix(w, "-") {
 			w, k.separate = strings.CutSuffix(w, ":")
 			w, k.joined = strings.CutSuffix(w, "*")
@@ -103,7 +106,7 @@ func define(table map[string]known, e effect, spec string) {
 			if i > 0 {
 				k.alias, _, _ = strings.Cut(w, "|")
 			}
-			if _, twice := table[name]; twice {
+			if _, ok := table[name]; ok {
 				panic("linkflags: two entries for " + name)
 			}
 			table[name] = k
@@ -111,24 +114,22 @@ func define(table map[string]known, e effect, spec string) {
 	}
 }
 
-// driverFlags are the flags of gcc and clang that matter to a link. Those with a
-// value in the same word are found by the longest name that fits.
-var driverFlags = func() map[string]known {
-	t := map[string]known{}
-	// What drivers know and take as it is. Files that are written have names of their own.
-	define(t, harmless, `-o*: --output= --output: -MF*: -MT*: -MQ*: -save-temps* --save-temps* -dumpbase: -dumpbase-ext: -dumpdir: -aux-info:`)
-	// What compiles, and what a driver tells about its work: another driver may refuse it, or
-	// this one with -Werror.
-	define(t, counts, `-D*: -U*: -I*: -iquote*: -isystem*: -idirafter*: -include*: -imacros*: -iprefix*: -iwithprefix*: -isysroot*: -fdebug-prefix-map=
+// driverFlags are the flags of gcc and clang. A flag with a value in the same word is found by the longest name that is a
+// prefix of the word.
+var driverFlags = func() map[string]flag {
+	t := map[string]flag{}
+	// Flags that change nothing but the names of written files.
+	define(t, ignore, `-o*: --output= --output: -MF*: -MT*: -MQ*: -save-temps* --save-temps* -dumpbase: -dumpbase-ext: -dumpdir: -aux-info:`)
+	// Flags for compilations and diagnostics. A driver may refuse them, or warn of them, which -Werror makes an error.
+	define(t, record, `-D*: -U*: -I*: -iquote*: -isystem*: -idirafter*: -include*: -imacros*: -iprefix*: -iwithprefix*: -isysroot*: -fdebug-prefix-map=
 		-ffile-prefix-map= -fmacro-prefix-map= -fdebug-compilation-dir= -ffile-compilation-dir= -g* -W* -w -v -pipe -time* -t -pedantic* -Xpreprocessor: -Xassembler: -M
 		-MM -MD -MMD -MP -MG -fdiagnostics* -fcolor-diagnostics -fno-color-diagnostics -fansi-escape-codes -ftime-report -ftime-trace* -fcrash-diagnostics*
 		-fno-crash-diagnostics -fmessage-length= -ferror-limit= -fmax-errors= -fcaret-diagnostics -fno-caret-diagnostics -fshow-column -fno-show-column -fverbose-asm
 		-fdebug-types-section -fno-debug-types-section -fstandalone-debug -fno-standalone-debug -flimit-debug-info -fno-limit-debug-info -fsplit-dwarf-inlining
 		-fno-split-dwarf-inlining -fno-canonical-system-headers -fno-working-directory -pass-exit-codes -no-canonical-prefixes -canonical-prefixes -Qunused-arguments
 		-Qn -Qy --start-no-unused-arguments --end-no-unused-arguments`)
-	// What chooses among the files that come with the compiler, and what
-	// generates code, as the link may do that.
-	define(t, system, `-Werror -Werror=* -gz -gz=* -O* -std= -ansi -m* -p -pg -coverage --coverage -pthread -rtlib= --rtlib= -unwindlib= --unwindlib= -stdlib= --stdlib=
+	// Flags that choose among the compiler's own files, and flags for the code that a link generates.
+	define(t, recordSystem, `-Werror -Werror=* -gz -gz=* -O* -std= -ansi -m* -p -pg -coverage --coverage -pthread -rtlib= --rtlib= -unwindlib= --unwindlib= -stdlib= --stdlib=
 		-static-libgcc -shared-libgcc -static-libstdc++ -static-libgfortran -static-libasan -shared-libasan -static-libsan -shared-libsan -static-libtsan
 		-static-liblsan -static-libubsan -static-libhwasan -static-openmp -nostdlib -nostdlib++ -nodefaultlibs -nostartfiles -nolibc --sysroot= --gcc-install-dir=
 		--gcc-triple= --driver-mode= -fexperimental-library -fno-fast-math -fno-unsafe-math-optimizations -fno-openmp -fopenmp-simd -fsanitize= -fno-sanitize=
@@ -152,7 +153,7 @@ var driverFlags = func() map[string]known {
 	as := func(spelling, spec string) {
 		define(t, func(p *parser, o option) {
 			o.words = joined(spelling, o.value)
-			system(p, o)
+			recordSystem(p, o)
 		}, spec)
 	}
 	as("-nostdlib", `--no-standard-libraries`)
@@ -163,31 +164,31 @@ var driverFlags = func() map[string]known {
 	as("-resource-dir=", `-resource-dir= -resource-dir:`)
 	define(t, func(p *parser, o option) {
 		o.words = joined("-B", o.value)
-		system(p, o)
+		recordSystem(p, o)
 		if strings.HasPrefix(o.value, "static") || strings.HasPrefix(o.value, "dynamic") || strings.HasPrefix(o.value, "symbolic") {
-			p.unusual("-B" + o.value + ": not for the linker without -Wl")
+			p.markUnusual("-B" + o.value + ": not for the linker without -Wl")
 		}
 	}, `-B*: --prefix= --prefix:`)
 	define(t, func(p *parser, o option) {
-		system(p, o)
+		recordSystem(p, o)
 		if p.Linker = linkerName(o.value); p.Linker == "" {
-			p.unusual(o.text())
+			p.markUnusual(o.text())
 		}
 	}, `-fuse-ld= --ld-path=`)
-	// Code is generated by the link, files are taken in another way, set the processor up (crtfastmath.o), or belong to
-	// libraries of which it isn't known what they call in a program.
-	define(t, unusual, `-flto* -ffat-lto-objects -fno-fat-lto-objects -fuse-linker-plugin -fno-use-linker-plugin -fwhole-program* -fno-whole-program-vtables
+	// Flags that generate code in the link, take files in another way, set up the processor (crtfastmath.o), or add libraries
+	// that may call any name in a program.
+	define(t, recordUnusual, `-flto* -ffat-lto-objects -fno-fat-lto-objects -fuse-linker-plugin -fno-use-linker-plugin -fwhole-program* -fno-whole-program-vtables
 		-fvirtual-function-elimination -fsplit-lto-unit -fno-split-lto-unit -fthin-link-bitcode= -fthinlto-index= -fembed-bitcode* -fplugin= -fpass-plugin=
 		-fvtable-verify= -fbasic-block-sections= -fprofile-sample-use= -fauto-profile= -femulated-tls -fno-emulated-tls -fgnu-tm -foffload* -fsplit-stack
 		-fno-split-stack -specs= --specs= --config= -mllvm: -Xclang: -wrapper: -specs: --specs: --config: -Ofast -ffast-math -funsafe-math-optimizations -mdaz-ftz
 		-fopenmp -fopenmp= -fopenacc -ftree-parallelize-loops=`)
 	define(t, func(p *parser, o option) {
 		o.words = joined("-x", o.value)
-		counts(p, o)
-		p.unusual("-x " + o.value)
+		record(p, o)
+		p.markUnusual("-x " + o.value)
 	}, `-x*:`)
 
-	// What is for the linker.
+	// Flags for the linker.
 	define(t, func(p *parser, o option) { p.late = append(p.late, strings.Split(o.value, ",")...) }, `-Wl,*`)
 	define(t, func(p *parser, o option) { p.late = append(p.late, o.value) }, `-Xlinker: --for-linker= --for-linker:`)
 	define(t, func(p *parser, o option) { p.late = append(p.late, joined("-l", o.value)...) }, `-l*:`)
@@ -201,11 +202,11 @@ var driverFlags = func() map[string]known {
 		define(t, func(p *parser, _ option) { p.early = append(p.early, word) }, flag)
 	}
 
-	// The kind of result.
+	// The kind of output.
 	kind := func(spelling, spec string, shared, static bool) {
 		define(t, func(p *parser, o option) {
 			o.words = []string{spelling}
-			system(p, o)
+			recordSystem(p, o)
 			p.Shared, p.Static = p.Shared || shared, p.Static || static
 			if static {
 				p.early = append(p.early, "-Bstatic")
@@ -220,16 +221,16 @@ var driverFlags = func() map[string]known {
 	return t
 }()
 
-// solib matches a directory in which Bazel puts links to shared libraries.
+// solib matches directories in which Bazel puts links to shared libraries.
 var solib = lazyregexp.New(`^(\$ORIGIN|[^$])[^$]*/_solib_[^/]+(/[^./][^/]*)*/?$`)
 
 // linkerFlags are the flags of the linkers bfd, gold, lld and mold.
-var linkerFlags = func() map[string]known {
-	t := map[string]known{}
-	// What each of the linkers knows and takes as it is.
-	define(t, harmless, `o|output= M|print-map trace|t trace-symbol|y= v verbose? print-gc-sections no-print-gc-sections no-demangle`)
-	// Of these many can't be seen in a running program, and make the link an error where they aren't known.
-	define(t, counts, `Map= threads? thread-count= no-threads build-id? error-limit= color-diagnostics? no-color-diagnostics compress-debug-sections= dependency-file=
+var linkerFlags = func() map[string]flag {
+	t := map[string]flag{}
+	// Flags that all linkers know and that change no program.
+	define(t, ignore, `o|output= M|print-map trace|t trace-symbol|y= v verbose? print-gc-sections no-print-gc-sections no-demangle`)
+	// Flags that a linker may not know, and then refuses. Many of them can't be seen in a running program.
+	define(t, record, `Map= threads? thread-count= no-threads build-id? error-limit= color-diagnostics? no-color-diagnostics compress-debug-sections= dependency-file=
 		reproduce= time-trace? time-trace-file= time-trace-granularity= stats no-stats print-memory-usage print-map-discarded cref no-cref demangle? gdb-index
 		no-gdb-index debug-names no-debug-names print-icf-sections no-print-icf-sections print-archive-stats= why-extract= why-live= keep-memory no-keep-memory
 		reduce-memory-overheads keep-files-mapped no-keep-files-mapped mmap-output-file no-mmap-output-file map-whole-files no-map-whole-files fork no-fork V
@@ -245,71 +246,71 @@ var linkerFlags = func() map[string]known {
 		force-bti apply-dynamic-relocs no-apply-dynamic-relocs pack-dyn-relocs= use-android-relr-tags package-metadata? execute-only no-execute-only no-merge-strings
 		ignore-unresolved-symbol= keep-unique= ignore-data-address-equality ignore-function-address-equality no-export-dynamic enable-linker-version
 		disable-linker-version define-common|d|dc|dp no-define-common dynamic-undefined-weak EL EB`)
-	define(t, system, `m= sysroot= nostdlib enable-new-dtags disable-new-dtags no-dynamic-linker pie|pic-executable no-pie`)
-	define(t, func(p *parser, o option) { p.Shared = true; system(p, o) }, `shared|Bshareable`)
-	define(t, func(p *parser, o option) { counts(p, o); p.GCSections = o.name == "gc-sections" }, `gc-sections no-gc-sections`)
-	define(t, func(p *parser, o option) { counts(p, o); p.NoUndefined = true }, `no-undefined defs no-allow-shlib-undefined unresolved-symbols= warn-unresolved-symbols
+	define(t, recordSystem, `m= sysroot= nostdlib enable-new-dtags disable-new-dtags no-dynamic-linker pie|pic-executable no-pie`)
+	define(t, func(p *parser, o option) { p.Shared = true; recordSystem(p, o) }, `shared|Bshareable`)
+	define(t, func(p *parser, o option) { record(p, o); p.GCSections = o.name == "gc-sections" }, `gc-sections no-gc-sections`)
+	define(t, func(p *parser, o option) { record(p, o); p.NoUndefined = true }, `no-undefined defs no-allow-shlib-undefined unresolved-symbols= warn-unresolved-symbols
 		error-unresolved-symbols`)
-	define(t, func(p *parser, o option) { counts(p, o); p.Soname = path.Base(o.value) }, `soname|h=`)
+	define(t, func(p *parser, o option) { record(p, o); p.Soname = path.Base(o.value) }, `soname|h=`)
 	define(t, func(p *parser, o option) {
 		if o.value == "none" {
-			counts(p, o)
+			record(p, o)
 		} else {
-			unusual(p, o) // equal functions become one, and .llvm_addrsig is no part of manifests
+			recordUnusual(p, o) // manifests don't have .llvm_addrsig, which it reads: see link-besides/icf-addrsig
 		}
 	}, `icf=`)
-	define(t, func(p *parser, o option) { counts(p, o); p.Bsymbolic = o.name == "Bsymbolic" }, `Bsymbolic Bno-symbolic`)
+	define(t, func(p *parser, o option) { record(p, o); p.Bsymbolic = o.name == "Bsymbolic" }, `Bsymbolic Bno-symbolic`)
 
-	// What names symbols, makes all of them reachable by name, takes the choice of a definition, or the order, out of our
-	// hands, or puts sections in another order. What isn't here is unusual as well, but its value may be taken for a file.
-	define(t, unusual, `undefined|u= require-defined= entry|e= init= fini= defsym= wrap= export-dynamic|E export-dynamic-symbol= export-dynamic-symbol-list=
+	// Flags that name symbols, export them, choose definitions, or change the order of units or sections. A flag that is
+	// missing here is unusual as well, but its value in the next word is then taken for a file.
+	define(t, recordUnusual, `undefined|u= require-defined= entry|e= init= fini= defsym= wrap= export-dynamic|E export-dynamic-symbol= export-dynamic-symbol-list=
 		dynamic-list= dynamic-list-data dynamic-list-cpp-new dynamic-list-cpp-typeinfo version-script= default-script|dT= script|T= just-symbols= section-start= Ttext=
 		Tdata= Tbss= retain-symbols-file= exclude-libs= auxiliary|f= filter|F= audit= depaudit|P= plugin= plugin-opt= mllvm= oformat= mri-script|c= relocatable|r|i
 		symbol-ordering-file= section-ordering-file= call-graph-ordering-file= sort-section= remap-inputs= fatal-warnings`)
 
-	// The state of what follows.
-	define(t, state(func(s *State) { s.WholeArchive = true }), `whole-archive`)
-	define(t, state(func(s *State) { s.WholeArchive = false }), `no-whole-archive`)
-	define(t, state(func(s *State) { s.AsNeeded = Yes }), `as-needed`)
-	define(t, state(func(s *State) { s.AsNeeded = No }), `no-as-needed`)
-	define(t, state(func(s *State) { s.Static = true }), `Bstatic|dn|non_shared|static`)
-	define(t, state(func(s *State) { s.Static = false }), `Bdynamic|dy|call_shared`)
-	define(t, state(func(s *State) { s.Lazy = true }), `start-lib`)
-	define(t, state(func(s *State) { s.Lazy = false }), `end-lib`)
-	define(t, func(p *parser, _ option) { p.groups++; p.state.Group = p.groups }, `start-group|(`)
-	define(t, state(func(s *State) { s.Group = 0 }), `end-group|)`)
+	// Flags for the items after them.
+	define(t, setState(func(s *State) { s.WholeArchive = true }), `whole-archive`)
+	define(t, setState(func(s *State) { s.WholeArchive = false }), `no-whole-archive`)
+	define(t, setState(func(s *State) { s.AsNeeded = Yes }), `as-needed`)
+	define(t, setState(func(s *State) { s.AsNeeded = No }), `no-as-needed`)
+	define(t, setState(func(s *State) { s.Static = true }), `Bstatic|dn|non_shared|static`)
+	define(t, setState(func(s *State) { s.Static = false }), `Bdynamic|dy|call_shared`)
+	define(t, setState(func(s *State) { s.Lazy = true }), `start-lib`)
+	define(t, setState(func(s *State) { s.Lazy = false }), `end-lib`)
+	define(t, func(p *parser, _ option) { p.groups++; p.State.Group = p.groups }, `start-group|(`)
+	define(t, setState(func(s *State) { s.Group = 0 }), `end-group|)`)
 	define(t, func(p *parser, _ option) {
-		p.states, p.formats = append(p.states, p.state), append(p.formats, p.format)
+		p.saved = append(p.saved, p.savedState)
 	}, `push-state`)
 	define(t, func(p *parser, o option) {
-		n := len(p.states) - 1
+		n := len(p.saved) - 1
 		if n < 0 {
-			unusual(p, o)
+			recordUnusual(p, o)
 			return
 		}
-		s := p.states[n]
-		if p.formats[n] != p.format {
-			p.format = "?" // gold restores it, and others don't
+		s := p.saved[n]
+		p.saved = p.saved[:n]
+		if s.format != p.format {
+			s.format = "?" // gold restores the format, other linkers don't
 		}
-		p.states, p.formats = p.states[:n], p.formats[:n]
-		s.Group, s.Lazy = p.state.Group, p.state.Lazy // not part of what is kept
-		p.state = s
+		s.Group, s.Lazy = p.State.Group, p.State.Lazy // linkers don't save these
+		p.savedState = s
 	}, `pop-state`)
 	define(t, func(p *parser, o option) {
 		p.format = strings.TrimPrefix(o.value, "default")
 		if strings.HasPrefix(o.value, "elf") {
 			p.format = ""
-			unusual(p, o)
+			recordUnusual(p, o)
 		}
 	}, `format|b=`)
 
-	// Items and where they are searched for.
+	// Libraries, and directories in which they are searched for.
 	define(t, func(p *parser, o option) {
 		if p.format != "" {
-			p.blob("-l" + o.value)
+			p.addBlob("-l" + o.value)
 			return
 		}
-		p.item(Library, o.value)
+		p.addItem(Library, o.value)
 	}, `library|l=`)
 	define(t, func(p *parser, o option) { p.dirs = append(p.dirs, o.value) }, `library-path|L=`)
 	define(t, func(p *parser, o option) {
@@ -317,13 +318,13 @@ var linkerFlags = func() map[string]known {
 			p.RunPath = append(p.RunPath, strings.Split(o.value, ":")...)
 		}
 		for _, dir := range strings.Split(o.value, ":") {
-			if !solib.MatchString(dir) { // where Bazel has put what it has linked is no news
-				system(p, o)
+			if !solib.MatchString(dir) { // it is the same for all of the build's libraries
+				recordSystem(p, o)
 				break
 			}
 		}
 	}, `rpath= rpath-link=`)
-	define(t, func(p *parser, o option) { // -rpath if it is a directory
+	define(t, func(p *parser, o option) { // -rpath for a directory, --just-symbols for a file
 		o.name = "rpath"
 		if words.Linkable(o.value) {
 			o.name = "just-symbols"
@@ -332,16 +333,16 @@ var linkerFlags = func() map[string]known {
 		t[o.name].effect(p, o)
 	}, `R=`)
 	define(t, func(p *parser, o option) {
-		system(p, o)
-		if !loader(o.value) {
-			p.unusual(o.text())
+		recordSystem(p, o)
+		if !isKnownLoader(o.value) {
+			p.markUnusual(o.text())
 		}
 	}, `dynamic-linker|I=`)
-	define(t, keyword, `z=`)
+	define(t, recordKeyword, `z=`)
 	return t
 }()
 
-// keywords of -z that choose no definition and no order.
+// keywords are the keywords of -z that choose no definition and no order.
 var keywords = words.Set(`now lazy relro norelro execstack noexecstack defs undefs combreloc nocombreloc common nocommon text notext textoff textwarn origin
 		nodefaultlib nodelete nodlopen nodump copyreloc global separate-code noseparate-code separate-loadable-segments max-page-size= common-page-size= stack-size=
 		start-stop-gc nostart-stop-gc start-stop-visibility= ibt ibtplt shstk cet-report= lam-u48 lam-u57 lam-u48-report= lam-u57-report= lam-report= x86-64-baseline
@@ -351,30 +352,31 @@ var keywords = words.Set(`now lazy relro norelro execstack noexecstack defs unde
 		sectionheader nosectionheader memory-seal nomemory-seal mark-plt nomark-plt report-relative-reloc unique-symbol nounique-symbol ifunc-noplt wxneeded unique
 		nounique loadfltr no-dynamic-linker`)
 
-func keyword(p *parser, o option) {
-	name, _, has := strings.Cut(o.value, "=")
-	if has {
+// recordKeyword is the effect of -z.
+func recordKeyword(p *parser, o option) {
+	name, _, hasValue := strings.Cut(o.value, "=")
+	if hasValue {
 		name += "="
 	}
 	switch {
 	case o.value == "origin" || o.value == "nodefaultlib":
-		system(p, o)
+		recordSystem(p, o)
 	case keywords[name]:
-		counts(p, o)
+		record(p, o)
 		p.NoUndefined = p.NoUndefined || o.value == "defs"
 	default:
-		counts(p, o)
-		p.unusual("-z " + o.value)
+		record(p, o)
+		p.markUnusual("-z " + o.value)
 	}
 }
 
-// loader tells whether a path is that of a dynamic loader whose rules are known.
-func loader(p string) bool {
+// isKnownLoader reports whether a path is that of glibc's or musl's dynamic loader, whose rules are known.
+func isKnownLoader(p string) bool {
 	base := path.Base(p)
 	return strings.HasPrefix(base, "ld-linux") || strings.HasPrefix(base, "ld-musl-") || strings.HasPrefix(base, "ld64.so") || base == "ld.so.1"
 }
 
-// linkerName returns what -fuse-ld= calls a linker.
+// linkerName returns the linker that the value of -fuse-ld= names, or "".
 func linkerName(value string) string {
 	name := path.Base(value)
 	if i := strings.LastIndex(name, "ld."); i >= 0 {

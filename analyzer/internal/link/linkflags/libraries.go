@@ -9,29 +9,28 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 )
 
-// runtimes are the libraries of the C and C++ runtimes: what they call in a
-// program is known (overrides.txt and libcxx.txt of package fingerprint). Of OpenMP's, and of the
-// small libraries beside libstdc++ and the C library, it isn't known.
+// runtimes are the libraries of the C and C++ runtimes. The names that they call in a program are known (overrides.txt and
+// libcxx.txt of package fingerprint). Those of OpenMP, and of small libraries besides libstdc++ and the C library, aren't.
 var runtimes = words.Set(`asan atomic anl c c++ c++abi c_nonshared clang_rt crypt dl gcc gcc_eh gcc_s gcov hwasan
 	itm lsan m mvec nsl nss_files pthread pthread_nonshared resolv rt ssp ssp_nonshared stdc++ supc++
 	tsan ubsan unwind util`)
 
-// archives are those that there are only as archives.
+// archives are libraries of the system that exist only as archives.
 var archives = words.Set(`stdc++exp stdc++fs stdc++_libbacktrace supc++`)
 
 // systemLibrary is a library of the system that a line names.
 type systemLibrary struct {
 	name   string
-	static bool // for certain
-	// runtime is set for the runtimes of C and C++. Any other library may call
-	// the program by any name, as flex's calls yywrap.
+	static bool // it is an archive for certain
+	// runtime is set for the runtimes of C and C++. Any other library may call any name in the program, as flex's calls
+	// yywrap.
 	runtime bool
-	// front says that something that the build makes is behind it.
+	// front is set if an item that the build makes is behind it.
 	front bool
 }
 
-// fromSystem returns the libraries of the system that l names: all items that the build doesn't know.
-func (l *Line) fromSystem() (libs []systemLibrary) {
+// systemLibraries returns the libraries of the system on the line: all items that the build doesn't know.
+func (l *Line) systemLibraries() (libs []systemLibrary) {
 	last := l.lastBuilt()
 	for i, x := range l.Items {
 		if x.Built != "" {
@@ -60,20 +59,18 @@ func (l *Line) lastBuilt() int {
 	return last
 }
 
-// isRuntime reports whether a library is one of the runtimes, by its name without "lib" and extension, or a file
-// that begins or ends a program.
+// isRuntime reports whether a library is one of the runtimes, by its name without "lib" and extension, or a start file.
 func isRuntime(stem string) bool {
 	return runtimes[stem] || strings.HasPrefix(stem, "clang_rt.") || startFile.MatchString(stem)
 }
 
 var startFile = lazyregexp.New(`^([SgrM]?crt1|crt[in]|(clang_rt\.)?crt(begin|end)[ST]?(-\w+)?)\.o$`)
 
-// besides are libraries of the system that others bring along, and that may call any name.
+// besides are libraries of the system that aren't runtimes.
 var besides = words.Set(`BrokenLocale gfortran gomp iomp5 omp quadmath thread_db`)
 
-// IsSystems tells whether the base name of a shared library is one under which a part of the
-// system is loaded, whoever asks for it. glibc's and the compilers' have a version, LLVM's runtimes
-// don't.
+// IsSystems reports whether the base name of a shared library is that of a library of the system: a loader would take one
+// for the other. Names of glibc and the compilers have a version, those of LLVM's runtimes don't.
 func IsSystems(name string) bool {
 	stem, version, shared := strings.Cut(strings.TrimPrefix(name, "lib"), ".so")
 	if !shared || version == "" && stem != "omp" && !strings.HasPrefix(stem, "clang_rt.") {
@@ -82,15 +79,15 @@ func IsSystems(name string) bool {
 	return isRuntime(stem) || besides[stem] || strings.HasPrefix(stem, "nss_") || strings.HasPrefix(name, "ld-")
 }
 
-// Inside says which libraries of the system are linked into a file: any, the C library, that of C++.
+// Inside are the libraries of the system that are linked statically: any, the C library, the C++ library.
 type Inside struct{ Any, C, Cxx bool }
 
-// Inside says which libraries of the system l has linked into the file.
+// Inside returns which libraries of the system are linked statically into the file.
 func (l *Line) Inside() (in Inside) {
 	in.C = l.Static || l.end.Static
 	in.Cxx = in.C || slices.Contains(l.Flags, "-static-libstdc++")
 	in.Any = in.Cxx || slices.ContainsFunc(l.Flags, func(f string) bool { return strings.HasPrefix(f, "-static-") })
-	for _, s := range l.fromSystem() {
+	for _, s := range l.systemLibraries() {
 		in.Any = in.Any || s.static
 		in.C = in.C || s.static && (s.name == "c" || strings.HasSuffix(s.name, "libc.a"))
 		in.Cxx = in.Cxx || s.static && strings.Contains(s.name, "c++")
@@ -98,9 +95,9 @@ func (l *Line) Inside() (in Inside) {
 	return in
 }
 
-// Order says in which order the items are, unless all that the build makes is in front of what is the system's: both may define a
-// symbol, and linkers and loaders take the first (link-order/system-library-order-nested). Else it returns nil. Of what the
-// build makes without anything of the system between it, it says only that it is there.
+// Order returns the order of the items, or nil if all that the build makes is in front of all libraries of the system: both
+// may define a symbol, and linkers and loaders take the first. See link-order/system-library-order-nested. Items of the
+// build that are adjacent have no names.
 func (l *Line) Order() []string {
 	system := func(x Item) bool { return x.Built == "" }
 	items := l.Items[:l.lastBuilt()+1]
@@ -123,20 +120,20 @@ func (l *Line) Order() []string {
 	return []string{strings.Join(words, " ")}
 }
 
-// Takes says what l takes from the system, whatever kind of file it links.
-func (l *Line) Takes() string {
-	words := slices.DeleteFunc(once(l.system), kind.MatchString)
-	for _, s := range l.fromSystem() {
+// SystemInputs identifies what the link takes from the system, for any kind of output.
+func (l *Line) SystemInputs() string {
+	words := slices.DeleteFunc(withoutRepeats(l.system), kind.MatchString)
+	for _, s := range l.systemLibraries() {
 		words = append(words, s.name)
 	}
 	return strings.Join(words, "\n")
 }
 
-// kind matches flags about the kind of a file.
+// kind matches flags for the kind of output.
 var kind = lazyregexp.New(`^(-Wl,-)?-(shared|pie|no-pie)$`)
 
-// Code returns the Flags that may change what the code in a file does: not those that executables and libraries have for what
-// they are. They are in the reverse order, each once: of two that exclude each other the last one counts.
+// Code returns the Flags that may change what the code in a file does, without those for the kind of output. Each is there
+// once, the last one first: if two exclude each other, the last one wins. See link-dead/unused-execstack.
 func (l *Line) Code() string {
 	var words []string
 	for _, f := range slices.Backward(l.Flags) {
@@ -149,8 +146,8 @@ func (l *Line) Code() string {
 
 var notCode = lazyregexp.New(`^(-pthread|-L.*|-Wl,-(s|-strip-(debug|all)|-(rpath|dynamic-linker|soname)=.*))$`)
 
-// System says what l takes from the system: Flags, and the items that the build doesn't know, with their states.
-func (l *Line) System() []string {
+// Words returns Flags, and the items that the build doesn't know, with their states.
+func (l *Line) Words() []string {
 	words := slices.Clone(l.Flags)
 	for _, x := range l.Items {
 		if x.Built == "" {
@@ -163,7 +160,7 @@ func (l *Line) System() []string {
 	return words
 }
 
-// words are those of a driver's line for an item.
+// words returns an item as words of a driver's line.
 func (x *Item) words() []string {
 	if x.Kind == File {
 		return []string{x.Name}
@@ -171,12 +168,10 @@ func (x *Item) words() []string {
 	return joined("-l", x.Name)
 }
 
-// Probe returns flags that link a program of nothing in the same way, as far as
-// they decide which files of the system the linker opens, and flags to compile it
-// with. Libraries that such a program doesn't need are linked, too: each once, in
-// an order of its own.
+// Probe returns flags to compile and link an empty program so that the linker opens the same files of the system.
+// Libraries that it doesn't need are linked as well, each once, in an order that doesn't depend on l.
 func (l *Line) Probe() (compile, link []string) {
-	link = append(once(l.system), "-Wl,--no-as-needed")
+	link = append(withoutRepeats(l.system), "-Wl,--no-as-needed")
 	state := l.Static
 	static := func(s bool) {
 		if s != state {
@@ -198,15 +193,15 @@ func (l *Line) Probe() (compile, link []string) {
 		}
 	}
 	static(l.end.Static)
-	return once(l.driver), link
+	return withoutRepeats(l.driver), link
 }
 
-// Named returns the absolute paths in flags that count: of scripts, lists of symbols,
-// plugins, which the build doesn't know, and of directories.
+// Named returns the absolute paths in recorded flags: of scripts, lists of symbols and plugins, which the build doesn't
+// know, and of directories.
 func (l *Line) Named() []string {
 	var names []string
 	for _, w := range slices.Concat(l.Flags, l.system) {
-		// With and without what is in front of the path and behind it.
+		// A path may begin behind a letter of a flag or a separator, and end at a comma.
 		for i, c := range w {
 			if c == '/' && (i == 0 || strings.ContainsRune("=,:@TBR", rune(w[i-1]))) {
 				first, _, _ := strings.Cut(w[i:], ",")
@@ -218,9 +213,8 @@ func (l *Line) Named() []string {
 	return slices.Compact(names)
 }
 
-// once returns words without repetitions of those that say no more when they are said
-// again: each library on a line may say them.
-func once(words []string) (l []string) {
+// withoutRepeats returns words with only the first -pthread: each library on a line may add one.
+func withoutRepeats(words []string) (l []string) {
 	for _, w := range words {
 		if w != "-pthread" || !slices.Contains(l, w) {
 			l = append(l, w)

@@ -1,100 +1,100 @@
-// Package linkflags says what the command line of a link means: it is the one
-// place that decides about a flag.
+// Package linkflags parses the command line of a link. It is the one place that decides what a flag means.
+//
+// # Input and output
+//
+// The input is the words of a driver's line. The output is a Line: the files and libraries, each with the state in which it
+// is linked, the flags that are part of a test's key, and reasons why the link is unusual. For example,
+//
+//	gcc -o t t.o -Wl,--as-needed -lz -Wl,-Map,t.map,--wrap=f
+//
+// has the items t.o and -lz, the second with AsNeeded, the flags -Wl,--Map=t.map and -Wl,--wrap=f, and the reason --wrap=f.
 //
 // # Two programs, two languages
 //
-// The line is that of a compiler driver (gcc, clang), which translates some
-// flags, passes on others (-Wl, -Xlinker), and keeps the order of files and
-// libraries. What it passes on is read by a linker, which has flags of its own:
-// a -B or -E means something else there. So a line is read in two steps, by two
-// tables (flags.go): the driver's makes of it the line that the linker gets.
+// The line is read by a compiler driver (gcc, clang), which translates some flags, passes on others (-Wl, -Xlinker), and
+// keeps the order of files and libraries. What it passes on is read by a linker, for which -B or -E means something else.
+// So a line is read in two steps, by two tables (flags.go): the first step makes the linker's line.
 //
-// # Tables
+// # Effects
 //
-// Each of the two has a table of the flags that it knows. A flag is
-//   - harmless: it changes nothing that a program can see, and no linker refuses it,
-//   - counted: its text is in Flags, and so in the key of a test,
-//   - of the system: it counts, and decides which files of the system are opened as well,
-//   - state: it says how the items after it are linked (State),
-//   - unusual: it counts, and is a reason in Unusual. The program then counts as a whole.
+// A table has for each flag its effect:
+//   - ignore: it changes nothing that a program can see, and no linker refuses it.
+//   - record: its text is in Line.Flags, and so in the key of a test.
+//   - recordSystem: in addition, it decides which files of the system are opened.
+//   - setState: it decides how the items after it are linked (State).
+//   - recordUnusual: its text is recorded and a reason in Line.Unusual. The whole link is then hashed by content.
 //
 // A flag that is in no table is unusual. To forget a flag costs a run, never a wrong result.
 //
 // # What isn't on the line
 //
-// The driver adds files and flags of its own, which differ from one installation
-// to the next. Line.Probe is the line that shows them: see package syslib.
+// The driver adds files and flags, which differ from one installation to the next. Line.Probe is a line that shows them: see
+// package syslib.
 package linkflags
 
 import "strings"
 
-// Line is what the command line of a link says.
+// Line is the command line of a link.
 type Line struct {
 	// Items are the files and libraries, in order.
 	Items []Item
-	// Flags are those that count, in order and in one spelling for each meaning:
-	// without outputs and what Items say. Parse reads them again.
+	// Flags are the recorded flags, in order, each meaning in one spelling. They have no outputs and no items. Parse reads
+	// them again.
 	Flags []string
-	// Blobs are the files that are linked as they are, whatever they are called (--format=binary).
+	// Blobs are the files that are linked as data (--format=binary).
 	Blobs []string
-	// Unusual has the words and files that no table calls ordinary: all that is linked counts
-	// then, in its order.
+	// Unusual are the reasons why all that is linked is hashed by content, in its order.
 	Unusual []string
-	// RunPath are the directories in which the loader is told to look for libraries.
+	// RunPath are the directories of -rpath.
 	RunPath []string
-	// Soname is the name under which a loader is to know a shared library, or empty.
+	// Soname is the DT_SONAME of a shared library, or empty.
 	Soname string
-	// GCSections says that sections are dropped that nothing refers to, NoUndefined that undefined
-	// symbols of a shared library may be errors.
+	// GCSections is set by --gc-sections, NoUndefined if undefined symbols of a shared library may be errors (-z defs).
 	GCSections, NoUndefined bool
-	// Bsymbolic says that references of a shared library to its own definitions are bound to them.
+	// Bsymbolic is set by -Bsymbolic.
 	Bsymbolic bool
-	// Linker is "bfd", "gold", "lld" or "mold", or "" if it is the driver's
-	// default.
+	// Linker is "bfd", "gold", "lld" or "mold", or "" for the driver's default.
 	Linker string
-	// Static is set if the driver was asked for a static program.
+	// Static is set by -static and -static-pie.
 	Static bool
-	// Shared is set if the result is a shared library.
+	// Shared is set if the output is a shared library.
 	Shared bool
 
-	// system are the Flags that decide which files of the system are opened, and
-	// driver those of them that are for the driver.
+	// system are the recordSystem flags, driver those of them that are for the driver.
 	system, driver []string
-	// end is the state at the end: in it the driver's own libraries are linked.
+	// end is the state at the end of the line, in which the driver's own libraries are linked.
 	end State
 }
 
 // Item is a file or a library on the line.
 type Item struct {
 	Kind Kind
-	// Name is a path, or what follows -l, which starts with ":" if it is the
-	// name of a file.
+	// Name is a path, or the value of -l, in which ":" is followed by the name of a file.
 	Name string
-	// Built is the path of the file if it is among those that the build makes or
-	// knows.
+	// Built is the path of the file if the build makes or knows it.
 	Built string
 	State
 }
 
-// Kind says what the name of an Item is.
+// Kind is the kind of an Item.
 type Kind uint8
 
 const (
 	// File is an object, an archive, a shared library or a linker script.
 	File Kind = iota
-	// Library is searched for.
+	// Library is a library that is searched for (-l).
 	Library
 )
 
-// State is what flags before an item say about it.
+// State is how an item is linked, by the flags before it.
 type State struct {
 	WholeArchive bool
-	// AsNeeded says whether a shared library is left out if nothing needs it.
-	// Some distributions' drivers do so by Default.
+	// AsNeeded is Yes if the linker leaves out a shared library that nothing needs. By Default some distributions' drivers
+	// pass --as-needed.
 	AsNeeded Choice
-	// Static is set if only archives are searched for.
+	// Static is set by -Bstatic: only archives are searched for.
 	Static bool
-	// Lazy is set for objects that are taken as members of an archive are.
+	// Lazy is set by --start-lib: objects are linked on demand, like members of archives.
 	Lazy bool
 	// Group is the number of the group, from 1, or 0 outside of groups.
 	Group int
@@ -123,18 +123,17 @@ const (
 	No
 )
 
-// Options is what a line doesn't say.
+// Options is what isn't on a line.
 type Options struct {
-	// Open reads a response file: @FILE. Without it none can be read.
+	// Open reads a response file (@FILE). Without it none can be read.
 	Open func(path string) ([]byte, error)
-	// Built tells whether the build makes or knows the file at a path: then its
-	// content counts elsewhere. Of files that the line names by a path, outputs
-	// are known in any case.
+	// Built reports whether the build makes or knows the file at a path, so that its content is hashed elsewhere. For a file
+	// that is on the line by its path, each output of the build is known in any case.
 	Built func(path string) bool
 }
 
-// FillIn says what l leaves to the driver: which linker it calls, and whether it passes
-// --as-needed. Both may be unknown: "" and Default.
+// FillIn sets what l leaves to the driver: the linker, and whether --as-needed is passed. Both may be unknown ("" and
+// Default).
 func (l *Line) FillIn(linker string, asNeeded Choice) {
 	if l.Linker == "" {
 		l.Linker = linker

@@ -231,7 +231,7 @@ func TestDefaultOfTheDriver(t *testing.T) {
 	if got, want := dump(l), "items: -lx[as-needed] -ly[needed] -lz[as-needed]; linker: lld"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	if got := strings.Join(l.System(), ", "); got != "-lx as-needed, -ly needed, -lz as-needed, what the driver adds as-needed" {
+	if got := strings.Join(l.Words(), ", "); got != "-lx as-needed, -ly needed, -lz as-needed, what the driver adds as-needed" {
 		t.Errorf("from the system: %s", got)
 	}
 }
@@ -304,7 +304,7 @@ func TestDifferent(t *testing.T) {
 		{"-Wl,-pie", "-pie"},
 		{"-Wl,-s", "-Wl,-S"},
 	} {
-		if a, b := dump(parse(c[0])), dump(parse(c[1])); a == b && reflect.DeepEqual(parse(c[0]).System(), parse(c[1]).System()) {
+		if a, b := dump(parse(c[0])), dump(parse(c[1])); a == b && reflect.DeepEqual(parse(c[0]).Words(), parse(c[1]).Words()) {
 			t.Errorf("%q and %q: %s", c[0], c[1], a)
 		}
 	}
@@ -318,7 +318,7 @@ func TestLibraries(t *testing.T) {
 		{name: "/usr/lib/libpthread.so.0", runtime: true}, {name: "/p/liby.a", static: true},
 		{name: "/p/libclang_rt.asan-x86_64.a", static: true, runtime: true}, {name: "/p/libc.a", static: true, runtime: true},
 	}
-	if got := l.fromSystem(); !slices.Equal(got, want) {
+	if got := l.systemLibraries(); !slices.Equal(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 	for line, want := range map[string]string{ // unusual; any, of C, of C++ inside
@@ -365,7 +365,7 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
-// What counts for code, and what is taken from the system, isn't what makes a library of a file.
+// Code and SystemInputs don't depend on the kind of output.
 func TestCode(t *testing.T) {
 	for _, c := range []struct{ a, b, differ string }{
 		{"-pie -lm -Wl,-rpath,/x -L/x", "-shared -Wl,-Bsymbolic -Wl,-soname,y -lm", "code system"},
@@ -380,7 +380,7 @@ func TestCode(t *testing.T) {
 		if a.Code() != b.Code() {
 			differ = append(differ, "code")
 		}
-		if a.Takes() != b.Takes() {
+		if a.SystemInputs() != b.SystemInputs() {
 			differ = append(differ, "system")
 		}
 		if got := strings.Join(differ, " "); got != c.differ {

@@ -12,7 +12,7 @@ import (
 // Parse reads the words of a link's command line after the name of the driver.
 func Parse(args []string, o Options) *Line {
 	p := newParser(o)
-	p.drive(p.expand(args, 0))
+	p.readDriver(p.expand(args, 0))
 	return p.finish()
 }
 
@@ -30,20 +30,21 @@ func newParser(o Options) *parser {
 	return &parser{Line: new(Line), options: o}
 }
 
-// ofTheSystem ends what is said of a library of the system that isn't known.
+// ofTheSystem is the end of the reason for an unknown library of the system.
 const ofTheSystem = " of the system may call or look up any name"
 
+// finish reads what the driver passes to the linker, and completes the line.
 func (p *parser) finish() *Line {
 	driver, system := p.Flags, p.system
 	p.Flags, p.system = nil, nil
-	p.run(slices.Concat(p.early, p.expand(p.late, 0)))
+	p.readLinker(slices.Concat(p.early, p.expand(p.late, 0)))
 	if p.format != "" {
-		p.blob("what the driver adds")
+		p.addBlob("what the driver adds")
 	}
-	// Drivers put -L in front of what they pass on.
+	// Drivers put -L in front of all that they pass on.
 	var dirs []string
 	for _, d := range p.dirs {
-		if !IsOutput(d + "/") {
+		if !isOutput(d + "/") {
 			dirs = append(dirs, joined("-L", d)...)
 		}
 	}
@@ -52,26 +53,26 @@ func (p *parser) finish() *Line {
 		dirs[i] = Neutral(d)
 	}
 	p.Flags = slices.Concat(driver, dirs, p.Flags, p.dangling)
-	p.end = p.state
+	p.end = p.State
 	p.end.Group, p.end.Lazy = 0, false
 	p.resolve()
-	for _, s := range p.fromSystem() {
+	for _, s := range p.systemLibraries() {
 		if !s.runtime {
-			p.unusual(s.name + ofTheSystem)
+			p.markUnusual(s.name + ofTheSystem)
 		}
 		if s.static && s.front && !strings.HasSuffix(s.name, ".o") {
-			p.unusual(s.name + ", an archive of the system, is in front of what is built") // see link-inside/front-weak
+			p.markUnusual(s.name + ", an archive of the system, is in front of what is built") // see link-inside/front-weak
 		}
 	}
 	if !p.Shared && (slices.Contains(p.Flags, "-nostartfiles") || slices.Contains(p.Flags, "-nostdlib")) &&
 		!slices.ContainsFunc(p.Items, func(x Item) bool { return strings.HasSuffix(x.Name, "crt1.o") }) {
-		p.unusual("nothing on the line calls main")
+		p.markUnusual("nothing on the line calls main")
 	}
 	return p.Line
 }
 
-// drive reads the line of a driver.
-func (p *parser) drive(args []string) {
+// readDriver reads the line of a driver.
+func (p *parser) readDriver(args []string) {
 	for len(args) > 0 {
 		w := args[0]
 		args = args[1:]
@@ -80,22 +81,21 @@ func (p *parser) drive(args []string) {
 			continue
 		}
 		o := option{words: []string{w}, driver: true}
-		var k known
+		var k flag
 		var ok bool
 		if o.name, o.value, k, ok = lookUpDriver(w); !ok {
 			if w[1:] != "" && (w[1] == 'e' || w[1] == 'T') {
-				// Drivers pass these on as they are, so that -export-dynamic
-				// and -Ttext=0 are what they are for the linker.
+				// Drivers pass these on unchanged: -export-dynamic and -Ttext=0 are flags of the linker.
 				p.early = append(p.early, w)
 				continue
 			}
-			counts(p, o)
-			p.unusual("unknown flag " + w)
+			record(p, o)
+			p.markUnusual("unknown flag " + w)
 			continue
 		}
 		if o.name == w && k.separate && !strings.HasSuffix(w, "=") {
 			if len(args) == 0 {
-				p.unusual("flag " + w + " without a value")
+				p.markUnusual("flag " + w + " without a value")
 				p.dangling = append(p.dangling, w)
 				return
 			}
@@ -109,8 +109,8 @@ func (p *parser) drive(args []string) {
 	}
 }
 
-// lookUpDriver finds the flag w in the table.
-func lookUpDriver(w string) (name, value string, k known, ok bool) {
+// lookUpDriver finds a driver's flag.
+func lookUpDriver(w string) (name, value string, k flag, ok bool) {
 	const longest = 64 // name of a flag
 	if k, ok = driverFlags[w]; ok {
 		return w, "", k, true
@@ -123,54 +123,54 @@ func lookUpDriver(w string) (name, value string, k known, ok bool) {
 	return "", "", k, false
 }
 
-// run reads the line of a linker.
-func (p *parser) run(line []string) {
+// readLinker reads the line of a linker.
+func (p *parser) readLinker(line []string) {
 	for len(line) > 0 {
 		w := line[0]
 		line = line[1:]
 		if w == "" || w[0] != '-' {
-			p.file(w)
+			p.addFile(w)
 			continue
 		}
-		o, k, ok := lookUp(w)
+		o, k, ok := lookUpLinker(w)
 		if !ok {
-			counts(p, option{words: toLinker(w)})
-			p.unusual("unknown flag " + w)
+			record(p, option{words: toLinker(w)})
+			p.markUnusual("unknown flag " + w)
 			continue
 		}
-		if k.separate && !o.has {
+		if k.separate && !o.hasValue {
 			if len(line) == 0 {
-				p.unusual("flag " + w + " without a value")
+				p.markUnusual("flag " + w + " without a value")
 				p.dangling = append(p.dangling, toLinker(w)...)
 				return
 			}
-			o.value, o.has, line = line[0], true, line[1:]
+			o.value, o.hasValue, line = line[0], true, line[1:]
 		}
 		o.words = toLinker(o.linkerWords()...)
 		k.effect(p, o)
 	}
 }
 
-// lookUp finds the flag w in the table.
-func lookUp(w string) (o option, k known, ok bool) {
+// lookUpLinker finds a linker's flag.
+func lookUpLinker(w string) (o option, k flag, ok bool) {
 	name := w[1:]
 	long := strings.HasPrefix(name, "-")
 	if long {
 		name = name[1:]
 	}
-	o.name, o.value, o.has = strings.Cut(name, "=")
+	o.name, o.value, o.hasValue = strings.Cut(name, "=")
 	k, ok = linkerFlags[o.name]
-	if ok && (long || o.name == "o" || !strings.HasPrefix(o.name, "o")) && (k.joined || !o.has) && (len(o.name) > 1 || !o.has) {
+	if ok && (long || o.name == "o" || !strings.HasPrefix(o.name, "o")) && (k.joined || !o.hasValue) && (len(o.name) > 1 || !o.hasValue) {
 		if k.alias != "" {
 			o.name = k.alias
 		}
-		return o, k, o.name != "O" || o.has
+		return o, k, o.name != "O" || o.hasValue
 	}
 	if long || name == "" || abbreviates(name) {
 		return o, k, false
 	}
-	// A letter and its value.
-	o = option{name: name[:1], value: name[1:], has: true}
+	// One letter, followed by its value.
+	o = option{name: name[:1], value: name[1:], hasValue: true}
 	if k = linkerFlags[o.name]; !k.separate {
 		return o, k, false
 	}
@@ -180,8 +180,8 @@ func lookUp(w string) (o option, k known, ok bool) {
 	return o, k, true
 }
 
-// abbreviates tells whether a linker may take a word for the beginning of a long
-// flag. Those of one letter that drivers pass on are what they are.
+// abbreviates reports whether a linker may take a word for the beginning of a long flag. It doesn't for l, L and o, which
+// are followed by a value.
 func abbreviates(name string) bool {
 	if strings.ContainsRune("lLo", rune(name[0])) || len(name) < 3 {
 		return false
@@ -195,26 +195,27 @@ func abbreviates(name string) bool {
 	return false
 }
 
-// blob notes a file that is linked as it is: its name and its bytes are all that counts of it.
-func (p *parser) blob(name string) {
+// addBlob records a file that is linked as data. Its name becomes symbols, and its content is a link input.
+func (p *parser) addBlob(name string) {
 	p.Blobs = append(p.Blobs, name)
-	counts(p, option{words: toLinker("--format="+p.format, name, "--format=default")})
-	p.unusual("--format=" + p.format)
+	record(p, option{words: toLinker("--format="+p.format, name, "--format=default")})
+	p.markUnusual("--format=" + p.format)
 }
 
-func (p *parser) file(name string) {
+// addFile records a file on the line.
+func (p *parser) addFile(name string) {
 	if p.format != "" {
-		p.blob(name)
+		p.addBlob(name)
 		return
 	}
-	p.item(File, name)
+	p.addItem(File, name)
 	if !words.Linkable(name) {
-		p.unusual(name + " may be a linker script")
+		p.markUnusual(name + " may be a linker script")
 	}
 }
 
-// IsOutput tells whether a path is that of an output of the build.
-func IsOutput(p string) bool {
+// isOutput reports whether a path is that of an output of the build.
+func isOutput(p string) bool {
 	return strings.HasPrefix(p, "bazel-out/") || strings.Contains(p, "/bazel-out/")
 }
 
@@ -222,23 +223,25 @@ func IsOutput(p string) bool {
 type parser struct {
 	*Line
 	options Options
-	// early and late are the words that the linker gets: those that the driver
-	// puts in front, and those whose place on the line it keeps.
+	// early and late are the words that the driver passes to the linker: those that it puts in front, and those whose place
+	// on the line it keeps.
 	early, late []string
-	// dangling are flags without the value that they need: nothing may follow.
+	// dangling is a last flag without its value.
 	dangling []string
 	dirs     []string // of -L
 
-	state  State
-	states []State
-	// format is that of the files that follow, if they aren't objects, archives or libraries.
-	format  string
-	formats []string // when the states were kept
-	groups  int
+	savedState // of the next item
+	saved      []savedState
+	groups     int
 }
 
-// joined returns the words of a driver's flag that has its value in the same word
-// unless that is empty.
+// savedState is what --push-state saves.
+type savedState struct {
+	State
+	format string // of --format, or empty for objects, archives and libraries
+}
+
+// joined returns the words of a driver's flag with its value in the same word. An empty value is a word of its own.
 func joined(name, value string) []string {
 	if value == "" {
 		return []string{name, ""}
@@ -246,18 +249,19 @@ func joined(name, value string) []string {
 	return []string{name + value}
 }
 
-// unusual notes why all that is linked has to count.
-func (p *parser) unusual(reason string) {
+// markUnusual records a reason why the link is unusual.
+func (p *parser) markUnusual(reason string) {
 	if reason = Neutral(reason); !slices.Contains(p.Unusual, reason) {
 		p.Unusual = append(p.Unusual, reason)
 	}
 }
 
-func (p *parser) item(k Kind, name string) {
-	p.Items = append(p.Items, Item{Kind: k, Name: name, State: p.state})
+// addItem adds a file or library to the line.
+func (p *parser) addItem(k Kind, name string) {
+	p.Items = append(p.Items, Item{Kind: k, Name: name, State: p.State})
 }
 
-// implicit are libraries that drivers link by themselves, some for a flag.
+// implicit are libraries that drivers link without -l, some of them because of a flag.
 var implicit = strings.Fields(`asan atomic atomic_asneeded c c++ c++abi dl gcc gcc_eh gcc_s gcov gomp gomp-plugin-host hwasan iomp5 itm lsan m
 	omp pthread quadmath resolv rt ssp ssp_nonshared stdc++ stdc++exp supc++ tsan ubsan unwind`)
 
@@ -272,9 +276,9 @@ func (p *parser) resolve() {
 				break
 			}
 			if file := p.find(d, &Item{Name: name}); file != "" {
-				p.unusual("-l" + name + ", which drivers add, may be " + file)
+				p.markUnusual("-l" + name + ", which drivers add, may be " + file)
 				if !slices.ContainsFunc(p.Items, func(x Item) bool { return x.Kind == Library && x.Name == name }) {
-					p.item(File, file)
+					p.addItem(File, file)
 				}
 			}
 		}
@@ -282,7 +286,7 @@ func (p *parser) resolve() {
 	for i := range p.Items {
 		x := &p.Items[i]
 		if x.Kind == File {
-			if IsOutput(x.Name) || p.options.Built(x.Name) {
+			if isOutput(x.Name) || p.options.Built(x.Name) {
 				x.Built = x.Name
 			}
 			continue
@@ -292,18 +296,18 @@ func (p *parser) resolve() {
 			if x.Built = p.find(d, x); x.Built != "" {
 				break
 			}
-			if foreign == "" && !IsOutput(d+"/") {
+			if foreign == "" && !isOutput(d+"/") {
 				foreign = d
 			}
 		}
-		// Names that Bazel makes of the labels of libraries are nobody else's.
+		// No library of the system has a name that Bazel makes of a label.
 		if x.Built != "" && foreign != "" && !mangled.MatchString(x.Built) {
-			p.unusual("-l" + x.Name + " may be in " + foreign + ", too")
+			p.markUnusual("-l" + x.Name + " may be in " + foreign + ", too")
 		}
 	}
 }
 
-// find returns the path of a library in a directory, if the build knows it.
+// find returns the path of a library in a directory, or "" if the build has none there.
 func (p *parser) find(dir string, x *Item) string {
 	names := []string{"lib" + x.Name + ".so", "lib" + x.Name + ".a"}
 	if file, ok := strings.CutPrefix(x.Name, ":"); ok {
@@ -321,12 +325,13 @@ func (p *parser) find(dir string, x *Item) string {
 	return ""
 }
 
-// mangled matches a library that Bazel has named by its label.
+// mangled matches libraries that Bazel has named by their labels.
 var mangled = lazyregexp.New(`/_solib_[^/]+/lib(lib|[^/]*_S)[^/]*$`)
 
+// configuration matches the name of a configuration in paths of outputs.
 var configuration = lazyregexp.New(`\bbazel-out/[^/]+/`)
 
-// Neutral returns s without the name of a configuration in paths of outputs.
+// Neutral returns s with "_" for the names of configurations in paths of outputs.
 func Neutral(s string) string {
 	return configuration.ReplaceAllString(s, "bazel-out/_/")
 }

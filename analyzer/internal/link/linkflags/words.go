@@ -9,8 +9,7 @@ import (
 // maxDepth is how deep response files may be nested.
 const maxDepth = 16
 
-// expand replaces the names of response files (@FILE) by what is in them. One
-// that can't be read stays: it is then the name of a file that starts with @.
+// expand replaces response files (@FILE) by their words. The name of one that can't be read stays.
 func (p *parser) expand(args []string, depth int) []string {
 	var out []string
 	for _, a := range args {
@@ -25,13 +24,13 @@ func (p *parser) expand(args []string, depth int) []string {
 				continue
 			}
 		}
-		p.unusual("response file " + a + " can't be read")
+		p.markUnusual("response file " + a + " can't be read")
 		out = append(out, a)
 	}
 	return out
 }
 
-// toLinker returns how a driver is told to pass words on.
+// toLinker returns words for a driver that pass words on to the linker.
 func toLinker(words ...string) []string {
 	for _, w := range words {
 		if strings.Contains(w, ",") || w == "" {
