@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/refgraph"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
@@ -26,33 +25,29 @@ type Composed struct {
 	Warnings []string
 	// Fingerprint is that of Compose's report, in hex.
 	Fingerprint string
-	// Lines are those of the test's links: of its executable, of its libraries,
-	// and one of what is said beside them.
+	// Lines are the lines of the test's links: that of its executable, those of its libraries, and one with the flags that are
+	// on none of these.
 	Lines []*linkflags.Line
 	// DataFiles are the files that the test can read.
 	DataFiles []string
-	// Manifests are those of all that is linked.
+	// Manifests are the manifests of all linked units.
 	Manifests []string
 	// Prebuilt are the shared libraries that it is linked with and Bazel doesn't link.
 	Prebuilt []string
-	// NotPlain is why evidence by source can't decide about the test, if that was
-	// asked for: then there is nothing else.
+	// NotPlain is why evidence by source, if it was requested, can't identify the test. Nothing else is then set.
 	NotPlain string
-	// Unusual is why all that the test links counts, or empty.
+	// Unusual is why the whole link is hashed by content, or empty.
 	Unusual string
-	// Of a test with Idle, Idle are those of its functions that count by their names, sorted, Entered the
-	// others that could, and Opaque is why nothing may be replayed by the trace, or empty.
-	Idle    []string
-	Entered nameset.Set
-	Opaque  string
-	// Err is why this test can't be composed: then there is nothing else.
+	// Trace is set for a test with Idle.
+	refgraph.Trace
+	// Err is why this test can't be composed. Nothing else is then set.
 	Err error
 
 	test   *Test
 	report *Report
 }
 
-// Undecided says why nothing may be replayed by what the test was composed to, or is nil.
+// Undecided returns why no result may be replayed for the test, or nil.
 func (c *Composed) Undecided() error {
 	switch {
 	case c.Err != nil:
@@ -67,13 +62,11 @@ func (c *Composed) Undecided() error {
 	return nil
 }
 
-// reported is how many tests are composed together for their reports: the manifests of all of them
-// are in memory meanwhile.
+// reported is the number of tests that are composed together for their reports. Their manifests are all in memory.
 const reported = 64
 
-// Reports composes tests once more, and calls do with the report of the closure of each, by its
-// index, perhaps of several at once: these reports are large. It is an error if a fingerprint isn't
-// the same, because a file has changed.
+// Reports composes tests once more, and calls do with the report of each, by its index, because reports are large. Calls may
+// be concurrent. It is an error if a fingerprint has changed.
 func Reports(composed []*Composed, do func(i int, r *Report, err error)) {
 	for start := 0; start < len(composed); start += reported {
 		var tests []*Test
@@ -95,7 +88,7 @@ func Reports(composed []*Composed, do func(i int, r *Report, err error)) {
 	}
 }
 
-// Stats says how ComposeAll came to its results.
+// Stats counts what ComposeAll read.
 type Stats struct {
 	Manifests  int // files read
 	Components int
@@ -104,33 +97,32 @@ type Stats struct {
 	Fallbacks []Fallback
 }
 
-// Fallback is a source that was stepped down for (docs/fallbacks.md).
+// Fallback is a source that is analysed on a lower rung (docs/fallbacks.md).
 type Fallback struct {
 	Source string
-	Rung   string // where it is now
+	Rung   string
 	Reason string
 	Tests  int // that link it
 }
 
-// ComposeAll composes all tests of an invocation, and reads each of their files
-// once. The result for each test is that of Compose for this test, whatever
-// else is in the invocation.
+// ComposeAll composes all tests of an invocation, and reads each of their files once. The result for each test is that of
+// Compose, whatever other tests there are.
 //
-// Memory is what earlier invocations have found out, or nil. It spares the manifests
-// of tests whose code is known to be read, and isn't counted in Stats.
+// Memory has results of earlier invocations, or is nil. Manifests of tests whose code it knows aren't read, nor counted in
+// Stats.
 func ComposeAll(tests []*Test, memory *Memory) ([]Composed, Stats) {
 	return composeAll(tests, memory, nil)
 }
 
-// A pool is what tests are linked from.
+// A pool has the units that tests are linked from.
 type pool struct {
 	*refgraph.Pool
-	numbers map[string][]int32 // units of each manifest, by its file
+	numbers map[string][]int32 // the units of each manifest, by its file
 	inputs  map[string]*input
 	sources []unitSource // of each unit
 }
 
-// unitSource is what explanations say of a unit.
+// unitSource is a unit in explanations.
 type unitSource struct {
 	name     string
 	member   bool               // of an archive
@@ -138,7 +130,7 @@ type unitSource struct {
 	list     []int32            // components of the unit
 }
 
-// newPool reads manifests, some at a time: what is kept of them is smaller.
+// newPool reads manifests, some at a time, because the pool keeps only a part of each. Keep keeps them whole, for reports.
 func newPool(files []string, keep bool) *pool {
 	p := &pool{Pool: refgraph.NewPool(), numbers: map[string][]int32{}, inputs: map[string]*input{}}
 	const chunk = 256
@@ -174,7 +166,7 @@ func (p *pool) add(file string, m *manifest.Manifest, keep bool) {
 	}
 }
 
-// linkedFiles returns what a test is linked from.
+// linkedFiles returns the files that a test consists of.
 func (t *Test) linkedFiles(read func(file string) (*link, error)) ([]*linkedFile, error) {
 	var files []*linkedFile
 	switch {
@@ -192,7 +184,7 @@ func (t *Test) linkedFiles(read func(file string) (*link, error)) ([]*linkedFile
 			x.add(l)
 		}
 		files = x.program(executable, t.Source)
-		confused(files)
+		checkNames(files)
 	case len(t.Files) > 0:
 		for _, f := range t.Files {
 			x := &linkedFile{name: f.Name}
@@ -209,7 +201,7 @@ func (t *Test) linkedFiles(read func(file string) (*link, error)) ([]*linkedFile
 		files = append(files, x)
 	}
 	if len(t.LinkInputs) > 0 {
-		// Which link reads them isn't known.
+		// It isn't known which link reads them.
 		names := map[string]bool{}
 		for _, name := range t.LinkInputs {
 			names[linkflags.Neutral(name)] = true
@@ -221,13 +213,13 @@ func (t *Test) linkedFiles(read func(file string) (*link, error)) ([]*linkedFile
 	return files, nil
 }
 
-// A batch is tests that are composed together: what they are linked from is read once.
+// A batch is tests that are composed together. Each file is read once for all of them.
 type batch struct {
 	tests     []*Test
-	errs      []error // why a test can't be composed
+	errs      []error // of each test: why it can't be composed
 	links     map[string]*link
-	linked    [][]*linkedFile
-	taken     []*syslib.Taken // by the links of each test, or nil
+	linked    [][]*linkedFile // of each test
+	taken     []*syslib.Taken // of each test: what its links take from the system, or nil
 	manifests [][]string      // of each test
 	files     []string        // all manifests
 	pool      *pool
@@ -235,7 +227,7 @@ type batch struct {
 	data      *digests
 }
 
-// newBatch finds out what tests are linked from.
+// newBatch reads the link files of tests.
 func newBatch(tests []*Test) *batch {
 	b := &batch{
 		tests: tests, errs: make([]error, len(tests)), taken: make([]*syslib.Taken, len(tests)), links: map[string]*link{}, linked: make([][]*linkedFile, len(tests)),
@@ -244,10 +236,10 @@ func newBatch(tests []*Test) *batch {
 	opened := make([]bool, len(tests))
 	parallel(len(tests), func() func(int) {
 		return func(i int) {
-			opened[i] = len(tests[i].Links)+len(tests[i].Files) > 1 && tests[i].opened(b.data.isProgram)
+			opened[i] = len(tests[i].Links)+len(tests[i].Files) > 1 && tests[i].mayBeOpened(b.data.isProgram)
 		}
 	})
-	seen := map[string]bool{}
+	all := map[string]bool{}
 	for i, t := range tests {
 		if b.linked[i], b.errs[i] = t.linkedFiles(func(name string) (*link, error) {
 			if l := b.links[name]; l != nil {
@@ -266,14 +258,8 @@ func newBatch(tests []*Test) *batch {
 			f.opened = opened[i] && len(b.linked[i]) > 1
 			for _, it := range f.items {
 				for _, m := range it.manifests {
-					if !own[m] {
-						own[m] = true
-						b.manifests[i] = append(b.manifests[i], m)
-					}
-					if !seen[m] {
-						seen[m] = true
-						b.files = append(b.files, m)
-					}
+					b.manifests[i] = appendNew(b.manifests[i], own, m)
+					b.files = appendNew(b.files, all, m)
 				}
 			}
 		}
@@ -298,28 +284,34 @@ func newBatch(tests []*Test) *batch {
 	return b
 }
 
-// read reads manifests, and keeps them for reports if keep says so.
+// appendNew appends s to list if it isn't in known.
+func appendNew(list []string, known map[string]bool, s string) []string {
+	if known[s] {
+		return list
+	}
+	known[s] = true
+	return append(list, s)
+}
+
+// read reads manifests. Keep keeps them whole, for reports.
 func (b *batch) read(files []string, keep bool) {
 	b.pool = newPool(files, keep)
 	b.overrides = b.pool.overrides()
 }
 
-// composeAll calls report, if it isn't nil, with what each test has come to, from several goroutines,
-// and forgets its report.
+// composeAll composes tests. If report isn't nil, it is called with the result of each test, concurrently, and the result's
+// report is then dropped.
 func composeAll(tests []*Test, memory *Memory, report func(i int, c *Composed)) ([]Composed, Stats) {
 	var stats Stats
 	out := make([]Composed, len(tests))
 	b := newBatch(tests)
 	recalled := memory.recall(b)
 	var unread []string
-	seen := map[string]bool{}
+	known := map[string]bool{}
 	for i := range tests {
 		if recalled.summaries[i] == nil {
 			for _, m := range b.manifests[i] {
-				if !seen[m] {
-					seen[m] = true
-					unread = append(unread, m)
-				}
+				unread = appendNew(unread, known, m)
 			}
 		}
 	}
@@ -346,18 +338,17 @@ func composeAll(tests []*Test, memory *Memory, report func(i int, c *Composed)) 
 	return out, stats
 }
 
-// A Traced is tests that are composed by what executions of them didn't enter, as often as there are
-// executions.
+// A Traced composes tests for traces: each test as often as there are executions of it.
 type Traced struct{ batch *batch }
 
-// NewTraced reads what tests are linked from, once.
+// NewTraced reads the link files and manifests of tests.
 func NewTraced(tests []*Test) *Traced {
 	b := newBatch(tests)
 	b.read(b.files, false)
 	return &Traced{b}
 }
 
-// Compose composes for each k the test with the number which[k] as ComposeAll does if its Idle is idle[k].
+// Compose composes, for each k, the test with the index which[k] as ComposeAll does for Idle idle[k].
 func (x *Traced) Compose(which []int, idle []map[string]bool) []Composed {
 	out := make([]Composed, len(which))
 	parallel(len(which), func() func(int) {
@@ -371,14 +362,15 @@ func (x *Traced) Compose(which []int, idle []map[string]bool) []Composed {
 	return out
 }
 
-// compose composes t, the test with the number i. Known is what is known of its closure, or nil: then it is set.
+// compose composes t, the test with the index i. Known is the summary of its closure, or nil and then set. Keep makes a
+// report.
 func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **summary, keep bool) Composed {
 	if b.errs[i] != nil {
 		return Composed{Err: b.errs[i]}
 	}
 	p, files, manifests := b.pool, b.linked[i], b.manifests[i]
 	var inputs []*input
-	var asked []string
+	var requested []string // libraries that objects ask for
 	for _, m := range manifests {
 		in := p.inputs[m]
 		switch {
@@ -388,7 +380,7 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 			return Composed{NotPlain: in.NotPlain}
 		}
 		inputs = append(inputs, in)
-		asked = append(asked, in.Libraries...)
+		requested = append(requested, in.Libraries...)
 	}
 	if t.Source && len(t.LinkInputs) > 0 {
 		return Composed{NotPlain: "a linker script sees the sections that a compiler makes"}
@@ -399,7 +391,7 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 	lines := lines(files)
 	var code *refgraph.Closure
 	if *known == nil {
-		code = closure(t, p, composer, files, lines, b.overrides, asked)
+		code = closure(t, p, composer, files, lines, b.overrides, requested)
 		*known = summarise(t, code, files, lines)
 	}
 	sum := *known
@@ -407,7 +399,7 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 		return Composed{NotPlain: sum.NotPlain}
 	}
 	taken := b.taken[i]
-	if more := slices.Concat(t.LinkFlags, asked); len(more) > 0 || len(lines) == 0 {
+	if more := slices.Concat(t.LinkFlags, requested); len(more) > 0 || len(lines) == 0 {
 		lines = append(lines, linkflags.Parse(more, linkflags.Options{}))
 		var err error
 		if taken, err = t.taken(lines); err != nil {
@@ -416,12 +408,12 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 	}
 	undefined := undefined(sum.Unresolved, lines, taken)
 	if t.Source {
-		// Builtins for functions of a library have the name of these.
+		// A builtin has the name of the library function that it replaces.
 		if i := slices.IndexFunc(undefined, func(s string) bool { return !strings.HasPrefix(s, "__builtin_") }); i >= 0 {
 			return Composed{NotPlain: "nothing defines " + undefined[i] + ", and compilers leave references out"}
 		}
 	}
-	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, sum.Flags, asked), lines, inputs, undefined, taken, files, b.data)
+	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, sum.Flags, requested), lines, inputs, undefined, taken, files, b.data)
 	if err != nil {
 		return Composed{Err: err}
 	}
@@ -430,7 +422,7 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 	}
 	c.Manifests, c.Unusual = manifests, sum.Unusual
 	if t.Idle != nil {
-		c.Idle, c.Entered, c.Opaque = code.Idle, code.Entered, code.Opaque
+		c.Trace = code.Trace
 	}
 	if keep {
 		c.report = newReport(all, p, code)
@@ -440,13 +432,13 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 }
 
 // closure composes the code of a test.
-func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, lines []*linkflags.Line, overrides overrides, asked []string) *refgraph.Closure {
+func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, lines []*linkflags.Line, overrides overrides, requested []string) *refgraph.Closure {
 	program := model(files, t.Roots.symbols(), overrides.of(files), p)
 	roots := refgraph.Roots{Symbols: t.Roots.symbols(), Overrides: program.Foreign, Opened: files[0].opened, StaticC: len(lines) == 0, Idle: t.Idle, System: systemLibrary}
 	for _, l := range lines {
 		roots.StaticC = roots.StaticC || l.Inside().C
 	}
-	if flags := slices.Concat(t.LinkFlags, t.Roots.LinkFlags, asked); len(flags) > 0 {
+	if flags := slices.Concat(t.LinkFlags, t.Roots.LinkFlags, requested); len(flags) > 0 {
 		lines = append(slices.Clip(lines), linkflags.Parse(flags, linkflags.Options{}))
 	}
 	roots.GarbageCollected = slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.GCSections })
@@ -454,8 +446,7 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	return composer.Compose(program, roots)
 }
 
-// unusual says which words of the lines, or what else that the build says, make a link unusual, or
-// returns "".
+// unusual returns why the test's links are unusual, by their lines and by what the build says of the test, or "".
 func (t *Test) unusual(files []*linkedFile, lines []*linkflags.Line) string {
 	switch {
 	case t.Roots.Exported:
@@ -463,7 +454,7 @@ func (t *Test) unusual(files []*linkedFile, lines []*linkflags.Line) string {
 	case len(t.LinkInputs) > 0:
 		return "a link reads " + path.Base(t.LinkInputs[0]) // which link isn't known
 	}
-	for _, name := range t.EnvKeys {
+	for _, name := range t.EnvKeys { // see TestSuppressions
 		if syslib.ForSanitizer(name) {
 			return name + " may name functions and files"
 		}
@@ -477,7 +468,7 @@ func (t *Test) unusual(files []*linkedFile, lines []*linkflags.Line) string {
 		switch {
 		case len(l.Unusual) > 0:
 			return "the line of the link: " + l.Unusual[0]
-		case len(files) > 1 && (bare(l) || bareCxx(l)):
+		case len(files) > 1 && (isBare(l) || isBareCxx(l)):
 			return "a file is linked without libraries that drivers add"
 		case l.Inside().Any && l.Bsymbolic:
 			return "a library binds its own copies of libraries of the system"
@@ -486,16 +477,16 @@ func (t *Test) unusual(files []*linkedFile, lines []*linkflags.Line) string {
 	return ""
 }
 
-// A summary is what counts of a closure.
+// A summary is the part of a closure that a fingerprint needs. Memory keeps it.
 type summary struct {
 	Hash       string   // in hex
 	Unusual    string   `json:",omitempty"`
-	NotPlain   string   `json:",omitempty"` // why sources don't say all
+	NotPlain   string   `json:",omitempty"` // why sources aren't enough
 	Unresolved []string `json:",omitempty"`
 	Duplicates []string `json:",omitempty"`
 	Missing    []string `json:",omitempty"` // roots that nothing defines
 	Flags      []string `json:",omitempty"` // of the lines
-	Content    string   // counts if a linker might complain
+	Content    string   // of the link, in hex: part of the fingerprint if a linker may refuse a symbol
 }
 
 func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, lines []*linkflags.Line) *summary {
@@ -510,8 +501,8 @@ func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, lines []*li
 	return s
 }
 
-// notPlain says why sources don't say all that counts of a program, or returns "":
-// a compiler turns calls of printf into those of puts.
+// notPlain returns why sources aren't enough to identify a program, or "". A compiler turns calls of printf into calls of
+// puts, for example.
 func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 	if len(code.Overridden) > 0 {
 		return "the program defines " + code.Overridden[0] + ", as a library of the system does: compilers may know what it does"
@@ -521,7 +512,7 @@ func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 	}
 	for i, l := range lines {
 		switch {
-		case bare(l):
+		case isBare(l):
 			return "libraries that compilers' own calls need may not be linked, and these calls are in no source"
 		case i > 0 && l.Bsymbolic:
 			return "a library binds its own symbols, and compilers decide whether the program has copies of them"
@@ -530,6 +521,7 @@ func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 	return ""
 }
 
+// fallbacks returns the fallbacks of manifests, sorted, with the number of tests that link each.
 func fallbacks(files []string, inputs map[string]*input, manifests [][]string) []Fallback {
 	tests := map[string]int{}
 	for _, l := range manifests {
@@ -571,7 +563,7 @@ func parallel(n int, new func() func(i int)) {
 	wg.Wait()
 }
 
-// digests remembers the digests of files, and which of them are programs.
+// digests caches the digests of files, and which of them are programs.
 type digests struct{ files, programs sync.Map }
 
 func (d *digests) isProgram(file string) bool {

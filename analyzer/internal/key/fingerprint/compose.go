@@ -26,10 +26,9 @@ import (
 
 // Test is what the build knows of a test.
 type Test struct {
-	// Links are the link files of what is linked: that of the test's
-	// executable, then those of its libraries and archives, in any order.
+	// Links are link files: that of the test's executable, then those of its libraries and archives, in any order.
 	Links []string
-	// Source has manifests of sources speak for the units that have one.
+	// Source uses manifests of sources for the units that have one.
 	Source bool
 	// Files are the linked files of a test whose links aren't known, in the
 	// order of the loader.
@@ -38,56 +37,49 @@ type Test struct {
 	// the link, if there are neither Links nor Files. Members of archives are
 	// linked if they are needed.
 	Manifests []string
-	// Roots holds where the test starts. LinkFlags needn't be repeated there.
+	// Roots is where the test starts. LinkFlags needn't be repeated there.
 	Roots Roots
 	// Binary is the runfiles path of the real test executable.
 	Binary string
-	// Data maps runfiles paths to files or directories.
+	// Data are the files and directories that the test can read.
 	Data []DataFile
-	// Empty are runfiles paths of empty files, and with a slash at the end, of
-	// directories.
+	// Empty are runfiles paths of empty files and, with a slash at the end, of empty directories.
 	Empty []string
-	// RepoMapping is Bazel's file _repo_mapping, by which the test finds runfiles of
-	// other repositories, or empty.
+	// RepoMapping is Bazel's file _repo_mapping, which maps names of repositories in runfiles, or empty.
 	RepoMapping string
-	// Execution are tags that say where or how Bazel executes the test.
+	// Execution are tags that change where or how Bazel executes the test.
 	Execution []string
 	// LinkFlags are flags of the link that Links don't have.
 	LinkFlags []string
-	// LinkInputs are files that a link reads beside code: linker scripts,
-	// version scripts.
+	// LinkInputs are files that a link reads besides code, such as linker scripts and version scripts.
 	LinkInputs []string
-	// Tools are files that say what the build's own tools for the link are, as Tools.Write
-	// writes them.
+	// Tools are files that identify the build's own tools for the link, written by Tools.Write.
 	Tools []string
-	// Toolchain is a file that says what the toolchain adds to the link, as
-	// tasting probe writes it, or empty.
+	// Toolchain is a file with what the toolchain adds to the link, written by tasting probe, or empty.
 	Toolchain string
-	// EnvKeys are names of variables that the test's declaration mentions.
+	// EnvKeys are names of variables that the test's declaration sets or inherits.
 	EnvKeys []string
-	// System returns what links by such lines take from the system, or nil if that isn't known.
-	// Without it, Toolchain says so.
+	// System returns what links with such lines take from the system, or nil if that isn't known. If System is nil, Toolchain
+	// is read.
 	System func(lines []*linkflags.Line) *syslib.Taken `json:"-"`
 	// Opens are words of the test's arguments and environment that name shared libraries.
 	Opens []string
 	// AlwaysRun are reasons to execute the test in any case.
 	AlwaysRun []string
-	// LocalOnly are reasons not to keep results on another machine.
+	// LocalOnly are reasons not to share results with other machines.
 	LocalOnly []string
 	// Store is where results are recorded, empty for the runner's default.
 	Store string
 
-	// Idle has, if it isn't nil, the names of functions that an execution of the test didn't enter
-	// (trace.Result.Idle): what is composed is then what a trace's key is made of (docs/traces.md).
+	// Idle, if it isn't nil, has the names of functions that an execution of the test didn't enter (trace.Result.Idle). The
+	// test is then composed for the key of a trace (docs/traces.md).
 	Idle map[string]bool `json:"-"`
 
-	// Dir is what the names of manifests in link files are relative to, or empty for
-	// the current directory.
+	// Dir is the directory to which names of manifests in link files are relative, or empty for the current one.
 	Dir string
 }
 
-// LinkedFile is an executable or shared library and the manifests that speak for
-// what is in it.
+// LinkedFile is an executable or shared library with the manifests of its units.
 type LinkedFile struct {
 	Name      string
 	Manifests []string
@@ -96,15 +88,13 @@ type LinkedFile struct {
 // DataFile is a file or directory that the test can read.
 type DataFile struct {
 	Path string // in the runfiles
-	File string // where its content is now
+	File string // that has its content now
 }
 
-// Compose returns the configuration of a test and what its fingerprint, as far
-// as the build knows it, is made of. Warnings say what makes the test always
-// run.
+// Compose returns the configuration of a test and the report of its fingerprint. Warnings are reasons why the test always
+// runs.
 //
-// A manifest that can't be understood doesn't fail the build of the test: it
-// makes the test run always, and the reason names it.
+// A manifest that can't be read doesn't fail the build of the test: it is such a reason.
 func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	var x Composed
 	composeAll([]*Test{t}, nil, func(_ int, c *Composed) { x = *c })
@@ -114,9 +104,8 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	return x.Config, x.report, x.Warnings, nil
 }
 
-// compose completes what is known of a test once its code is hashed. undefined are
-// the symbols that nothing defines; taken is what the lines take from the system, or
-// nil if t.Toolchain doesn't know that.
+// compose makes the Config of a test from the summary of its code. Undefined are the symbols that nothing defines, taken is
+// what the lines take from the system, or nil if that isn't known.
 func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, taken *syslib.Taken, linked []*linkedFile, data *digests) (*Composed, []Contribution, error) {
 	c := &Config{
 		Format: ConfigFormat, Binary: t.Binary, LinkFlags: flags, Store: t.Store, Code: code.Hash,
@@ -133,11 +122,11 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 		}
 	}
 	formats := formats(versions)
-	declared, err := declared(t, data.digest)
+	declared, err := declaredContributions(t, data.digest)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Contributions = slices.Concat(declared, ofSystem(t, taken), ofSymbols(code, undefined), t.openedLibraries(linked), []Contribution{formats})
+	c.Contributions = slices.Concat(declared, systemContributions(t, taken), symbolContributions(code, undefined), t.openedLibraries(linked), []Contribution{formats})
 	files, err := c.addTestData(t, data)
 	if err != nil {
 		return nil, nil, err
@@ -148,7 +137,7 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	c.sort()
 	c.AlwaysRun = append(c.AlwaysRun, t.undeclared(linked)...)
 	for _, s := range code.Missing {
-		if code.Unusual == "" || len(t.Links) == 0 { // else it may be in a unit of which only the content is known, as with -flto
+		if code.Unusual == "" || len(t.Links) == 0 { // else it may be in a unit that is known by its content, as with -flto
 			warnings = append(warnings, "no manifest defines "+s)
 		}
 	}
@@ -157,9 +146,9 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 	return &Composed{Config: c, Warnings: warnings, Fingerprint: combine(all), Lines: lines, DataFiles: files, test: t}, all, nil
 }
 
-// declared contributes what the build says of a test's execution, and which files its link reads
-// beside code.
-func declared(t *Test, digest func(file string) (string, bool, error)) (l []Contribution, err error) {
+// declaredContributions contributes what the build declares for a test's execution, and the files that its link reads besides
+// code.
+func declaredContributions(t *Test, digest func(file string) (string, bool, error)) (l []Contribution, err error) {
 	add := func(name, file string) {
 		sum, _, e := digest(file)
 		err = errors.Join(err, e)
@@ -180,8 +169,8 @@ func declared(t *Test, digest func(file string) (string, bool, error)) (l []Cont
 	return l, err
 }
 
-// undeclared says of files that are linked as they are why their content isn't known: they are neither
-// inputs of the link that count, nor files of the system, which a probe knows.
+// undeclared returns reasons to always run the test: files that are linked as data (--format) and whose content isn't known.
+// They are neither LinkInputs nor files of the system, which a probe knows.
 func (t *Test) undeclared(linked []*linkedFile) (reasons []string) {
 	for _, f := range linked {
 		if f.line == nil {
@@ -198,8 +187,8 @@ func (t *Test) undeclared(linked []*linkedFile) (reasons []string) {
 	return reasons
 }
 
-// ofSystem contributes what the links take from the system, or that it isn't known.
-func ofSystem(t *Test, taken *syslib.Taken) []Contribution {
+// systemContributions contributes what the links take from the system, or that it isn't known.
+func systemContributions(t *Test, taken *syslib.Taken) []Contribution {
 	if taken == nil {
 		if len(t.Links) > 0 {
 			return []Contribution{NewContribution(NotProbed, nil)}
@@ -213,9 +202,9 @@ func ofSystem(t *Test, taken *syslib.Taken) []Contribution {
 	return []Contribution{NewContribution(LinkedFromSystem, words)}
 }
 
-// ofSymbols contributes what a linker may refuse: a hit must not hide that the test no
-// longer links. What it makes of such symbols depends on all that is linked.
-func ofSymbols(code *summary, undefined []string) (l []Contribution) {
+// symbolContributions contributes symbols that a linker may refuse: a replay must not hide that the test no longer links. Whether
+// a linker does refuse them depends on all that is linked.
+func symbolContributions(code *summary, undefined []string) (l []Contribution) {
 	if len(undefined) > 0 {
 		l = append(l, NewContribution("undefined symbols", append(slices.Clone(undefined), code.Content)))
 	}
@@ -243,9 +232,9 @@ func (c *Config) addTestData(t *Test, data *digests) (files []string, err error)
 	return files, nil
 }
 
-// sort brings what has no order into one.
+// sort sorts the lists whose order has no meaning.
 func (c *Config) sort() {
-	// Of several files with one path, the order decides which is there.
+	// The order of several files with one path decides which one is in the runfiles.
 	slices.SortStableFunc(c.Data, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	c.Data = slices.Compact(c.Data)
 	for _, l := range []*[]string{&c.Directories, &c.Executable, &c.EnvKeys} {
@@ -257,7 +246,7 @@ func (c *Config) sort() {
 	})
 }
 
-// parts are the contributions that reports have: one for each file, and formats apart.
+// parts returns the contributions for a report: one for each file, without formats.
 func (c *Config) parts(formats Contribution) []Contribution {
 	more := slices.DeleteFunc(slices.Clone(c.Contributions), func(x Contribution) bool { return x == formats })
 	for _, d := range c.Data {
@@ -275,7 +264,7 @@ func (c *Config) parts(formats Contribution) []Contribution {
 	return more
 }
 
-// taken returns what links by some lines take from the system, or nil if that isn't known.
+// taken returns what links with such lines take from the system, or nil if that isn't known.
 func (t *Test) taken(lines []*linkflags.Line) (*syslib.Taken, error) {
 	if t.System != nil {
 		return t.System(lines), nil
@@ -287,14 +276,13 @@ func (t *Test) taken(lines []*linkflags.Line) (*syslib.Taken, error) {
 	if err != nil || probe == nil {
 		return nil, err
 	}
-	// It knows what is on the lines, and perhaps not what objects and scripts ask for.
+	// The probe may not know the libraries that objects and scripts ask for.
 	return probe.Of(lines...), nil
 }
 
-// undefined returns those of symbols that no library of the system defines that
-// lines link. If it isn't known what is taken from these, it
-// goes by name: what overrides.txt has, and of libm only if it is on the line.
-// (Drivers for C++ add it themselves.)
+// undefined returns the symbols that no library of the system on the lines defines. If it isn't known what the libraries
+// define, names decide: those of overrides.txt are defined, those of libm only if it is on the line. (Drivers for C++ add
+// libm.)
 func undefined(symbols []string, lines []*linkflags.Line, taken *syslib.Taken) []string {
 	math := len(lines) == 0 || slices.ContainsFunc(lines[0].Items, func(it linkflags.Item) bool { return it.Kind == linkflags.Library && it.Name == "m" })
 	return slices.DeleteFunc(slices.Clone(symbols), func(s string) bool {
@@ -304,7 +292,7 @@ func undefined(symbols []string, lines []*linkflags.Line, taken *syslib.Taken) [
 		if taken != nil {
 			return taken.Provides(s)
 		}
-		if slices.ContainsFunc(lines, bare) || cxx(s) && slices.ContainsFunc(lines, bareCxx) {
+		if slices.ContainsFunc(lines, isBare) || isCxx(s) && slices.ContainsFunc(lines, isBareCxx) {
 			return false
 		}
 		_, known := slices.BinarySearch(shared(), s)
@@ -319,8 +307,8 @@ func undefined(symbols []string, lines []*linkflags.Line, taken *syslib.Taken) [
 	})
 }
 
-// systemLibrary returns in which library of the system a symbol surely is, or the symbol. The C
-// library's own is "", since all need it.
+// systemLibrary returns the library of the system that surely defines a symbol, or the symbol if none does. It returns "" for
+// the C library, which every file needs.
 func systemLibrary(symbol string) string {
 	_, known := slices.BinarySearch(shared(), symbol)
 	_, math := slices.BinarySearch(libm(), symbol)
@@ -329,7 +317,7 @@ func systemLibrary(symbol string) string {
 		return ""
 	case instruments.MatchString(symbol):
 		return instruments.FindStringSubmatch(symbol)[1]
-	case cxx(symbol):
+	case isCxx(symbol):
 		return "C++"
 	case math:
 		return "m"
@@ -341,52 +329,52 @@ func systemLibrary(symbol string) string {
 	return symbol
 }
 
-// instruments matches what is in runtimes of sanitizers and of coverage.
+// instruments matches symbols of the runtimes of sanitizers and coverage.
 var instruments = lazyregexp.New(`^__(asan|hwasan|lsan|msan|tsan|ubsan|sanitizer|gcov|llvm_profile)_`)
 
-// ofCompilers matches what is in libgcc.
+// ofCompilers matches symbols of libgcc.
 var ofCompilers = lazyregexp.New(`^(_Unwind_.*|__(de)?register_frame.*|__gcc_.*|__emutls_.*|__cpu_.*|__[a-z]+[dhstx][ifc][0-9]?)$`)
 
-// bare tells whether a link is without the libraries that drivers add.
-func bare(l *linkflags.Line) bool {
+// isBare reports whether a link is without the libraries that drivers add.
+func isBare(l *linkflags.Line) bool {
 	return slices.ContainsFunc(l.Flags, func(f string) bool {
 		return f == "-nostdlib" || f == "-nodefaultlibs" || f == "-nolibc"
 	})
 }
 
-// bareCxx tells whether it is without the library of C++, cxx whether a symbol may be in that.
-func bareCxx(l *linkflags.Line) bool { return slices.Contains(l.Flags, "-nostdlib++") }
+// isBareCxx reports whether a link is without the C++ library.
+func isBareCxx(l *linkflags.Line) bool { return slices.Contains(l.Flags, "-nostdlib++") }
 
-func cxx(symbol string) bool {
+// isCxx reports whether a symbol may be in the C++ library.
+func isCxx(symbol string) bool {
 	return strings.HasPrefix(symbol, "_Z") || strings.HasPrefix(symbol, "__cxa_") || strings.HasPrefix(symbol, "__gxx_")
 }
 
-// byLinkers are symbols that any link defines. (__executable_start is one of executables.)
+// byLinkers are symbols that the linker defines in each file. (__executable_start is in executables only.)
 var byLinkers = []string{"_GLOBAL_OFFSET_TABLE_", "_DYNAMIC", "_end", "end", "_edata", "edata", "_etext", "etext", "__bss_start", "__ehdr_start"}
 
-// optional matches what drivers don't link by themselves: libatomic's and
-// compiler-rt's.
+// optional matches symbols of libatomic and compiler-rt, which drivers don't add.
 var optional = lazyregexp.New(`^(__atomic_([a-eg-z]|f[a-km-z]).*|__mulo[dst]i4)$`)
 
-// fundamental matches what the C++ library defines for fundamental types.
+// fundamental matches the type information of fundamental types, which the C++ library defines.
 var fundamental = lazyregexp.New(`^_ZT[IS](PK?)?[a-z]$`)
 
-// standard matches what may be in the library of C++, of which only a probe knows what it defines. Without
-// one the test's binary counts, and so whether it was linked.
+// standard matches symbols that may be in the C++ library. Only a probe knows whether they are. Without one, the key has the
+// content of the test's binary, and so whether it could be linked.
 var standard = lazyregexp.New(`^_ZN?K?St`)
 
-// An input is what counts of a manifest beside its components.
+// An input is the part of a manifest that compositions need besides its units.
 type input struct {
-	err       error     // the test can't be composed
-	Corrupt   bool      `json:",omitempty"` // it can't be understood
+	err       error     // why the test can't be composed
+	Corrupt   bool      `json:",omitempty"` // it can't be read
 	Warning   string    `json:",omitempty"` // why the test always runs
 	Format    uint32    // of the manifest
-	Libraries []string  `json:",omitempty"` // that a linker script or an object asks for
+	Libraries []string  `json:",omitempty"` // for which a linker script or an object asks
 	NotPlain  string    `json:",omitempty"` // why there is no evidence by source
 	Fallback  *Fallback `json:",omitempty"`
 }
 
-// readInput reads the manifest in file; it is nil if it can't be used.
+// readInput reads a manifest. It returns nil for one that can't be used.
 func readInput(file string) (*manifest.Manifest, *input) {
 	m, err := manifest.Read(file)
 	if errors.Is(err, manifest.ErrCorrupt) || errors.Is(err, manifest.ErrFormat) {
@@ -415,11 +403,11 @@ func readInput(file string) (*manifest.Manifest, *input) {
 	return m, in
 }
 
-// linksName is the name of the Contribution that says where links in directories of data lead.
+// linksName is the name of the Contribution with the targets of symbolic links in directories of data.
 const linksName = "links in directories"
 
-// linksInDirectories contributes where links lead that are in directories of data: what they lead
-// to counts by content, as if it were there.
+// linksInDirectories contributes the targets of symbolic links in directories of data. The content of a target is hashed as
+// if it were in the place of the link.
 func linksInDirectories(links []string) []Contribution {
 	if len(links) == 0 {
 		return nil
@@ -427,8 +415,8 @@ func linksInDirectories(links []string) []Contribution {
 	return []Contribution{NewContribution(linksName, slices.Sorted(slices.Values(links)))}
 }
 
-// StaleDirectory returns the first of c's Directories in which there is something else
-// than c says, or that can't be read, or "". At finds runfiles.
+// StaleDirectory returns the first of c's Directories whose content has changed or can't be read, or "". At returns the
+// file of a runfiles path.
 func (c *Config) StaleDirectory(at func(path string) string) string {
 	var links []string
 	for _, dir := range c.Directories {
@@ -449,13 +437,13 @@ func (c *Config) StaleDirectory(at func(path string) string) string {
 	return ""
 }
 
-// addData adds the file at file, or everything in it, as runfile name. Symbolic
-// links count with what they lead to, and in directories with their targets, unless these are
-// absolute and so of one place; the operating system ends the walk if one leads back.
+// addData adds a file, or all files in a directory, to the data as name. A symbolic link is hashed with the content of its
+// target, and in a directory with the target's name, unless that is absolute and so differs between machines. The
+// operating system refuses to follow a cycle.
 func addData(c *Config, files, links *[]string, digest digester, name, file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
-		// A link to nowhere is an input too: its target's name is all there is.
+		// A dangling link is an input, too: all that it has is its target's name.
 		if target, lerr := os.Readlink(file); lerr == nil && errors.Is(err, fs.ErrNotExist) {
 			b := frame.New("tasting dangling link 1")
 			b.String(target)
@@ -500,10 +488,9 @@ func emptyFile(name string) File {
 	return File{name, hex.EncodeToString(sum[:])}
 }
 
-// opened tells whether another program than the test may open the libraries that the test is linked with,
-// and so reach in them what the test doesn't: one of the data, or one of the system that is
-// told a library's name.
-func (t *Test) opened(isProgram func(file string) bool) bool {
+// mayBeOpened reports whether another program may open the test's shared libraries, and so reach code in them that the test
+// doesn't reach: a program among the data, or one of the system that is told a library's name.
+func (t *Test) mayBeOpened(isProgram func(file string) bool) bool {
 	found := len(t.Opens) > 0
 	look := func(file string) (string, bool, error) {
 		found = found || isProgram(file)
@@ -513,16 +500,16 @@ func (t *Test) opened(isProgram func(file string) bool) bool {
 		if found {
 			break
 		}
-		_ = addData(new(Config), new([]string), new([]string), look, d.Path, d.File) // whoever reads it says what is wrong
+		_ = addData(new(Config), new([]string), new([]string), look, d.Path, d.File) // its reader returns the error
 	}
 	return found
 }
 
-// scripts are extensions of files that interpreters run.
+// scripts are extensions of scripts.
 var scripts = words.Set(`awk bash class cjs csh fish gdb jar js jl ksh lua mjs mk php pl pm ps1 py pyc pyz rb scm sh tcl ts zsh`)
 
-// isProgram tells whether a file is a program or a library, or a script, executable or not: Bazel calls all
-// files executable in remote actions.
+// isProgram reports whether a file is a program, library or script. Its mode doesn't matter: Bazel makes all files
+// executable in remote actions.
 func isProgram(file string) bool {
 	if scripts[strings.ToLower(strings.TrimPrefix(filepath.Ext(file), "."))] {
 		return true
@@ -537,7 +524,7 @@ func isProgram(file string) bool {
 	return bytes.HasPrefix(magic[:n], []byte("#!")) || string(magic[:n]) == elf.ELFMAG
 }
 
-// ofLibrary matches words that name a shared library, or where Bazel puts some.
+// ofLibrary matches words that name a shared library, or a directory in which Bazel puts some.
 var ofLibrary = lazyregexp.New(`\.so\b|\b_solib_`)
 
 type digester func(file string) (sum string, executable bool, err error)

@@ -24,66 +24,53 @@ const ConfigFormat = 2
 // test's Config.
 const ConfigSuffix = ".tasting"
 
-// LinkedFromSystem is the name of a Contribution: what the link took from the
-// system, as a probe of it tells. Without it, the test's program counts as a
-// whole.
+// LinkedFromSystem is the name of a Contribution: what the link takes from the system, by a probe. Without it, the content
+// of the test's program is part of the key.
 const LinkedFromSystem = "linked from the system"
 
-// NotProbed is the name of a Contribution that is there in its place if the links of a test are
-// known, and no probe knows them: then its libraries count as a whole, too.
+// NotProbed is the name of the Contribution in its place if the links of a test are known, and no probe knows them. The
+// content of the test's libraries is then part of the key, too.
 const NotProbed = "links that no probe knows"
 
-// Config is everything about a test that is known when it is built: the
-// composition action writes it beside the test's executable, the runner reads
-// it when the test is run, adds what only then is known, and so has the key of
-// the recorded result.
+// Config is what is known of a test when it is built. The composition action writes it next to the test's executable. The
+// runner reads it when the test is run, adds a Run, and so has the key of the recorded result.
 //
-// Code, Data, LinkFlags and Contributions are part of the key, each of them
-// framed. Binary, Store, LocalOnly and AlwaysRun are not: where the test is, and
-// where its results are kept, can't change its outcome. Nor are Needs and EnvKeys, which say
-// what to look for when the test is run.
+// Code, Data, LinkFlags and Contributions are part of the key. Binary, Store, LocalOnly and AlwaysRun aren't: the place of
+// the test and of its results can't change its outcome. Neither are Needs and EnvKeys, which name things that the runner
+// looks up for the key.
 type Config struct {
 	// Format is ConfigFormat.
 	Format int `json:"format"`
-	// Code is the SHA-256 of the test's code, in hex: the global hashes of all
-	// roots.
+	// Code is the SHA-256 of the test's code, in hex: refgraph.Closure.Hash.
 	Code string `json:"code"`
-	// Binary is the runfiles path of the real test executable, which starts
-	// with the name of a repository ("_main/pkg/name").
+	// Binary is the runfiles path of the real test executable. It starts with the name of a repository ("_main/pkg/name").
 	Binary string `json:"binary"`
-	// Data are the files in the test's runfiles that are not code, sorted by
-	// Path.
+	// Data are the files in the test's runfiles that aren't code, sorted by Path.
 	Data []File `json:"data,omitempty"`
-	// Executable are the paths of those of Data that their owner may execute where
-	// this was composed, sorted. That is no part of the key: Bazel makes nothing again
-	// if only modes change, and calls all files executable in remote actions. Whoever
-	// runs the test looks again.
+	// Executable are the paths of Data that their owner may execute where this was composed, sorted. They aren't part of the
+	// key: Bazel rebuilds nothing if only modes change, and makes all files executable in remote actions. The runner looks
+	// again.
 	Executable []string `json:"-"`
-	// Directories are the paths of directories whose files are among Data, sorted, if
-	// Bazel doesn't know what is in them: those of sources. They are no part of the key.
+	// Directories are the paths of source directories whose files are among Data, sorted. Bazel doesn't know their content.
+	// They aren't part of the key.
 	Directories []string `json:"directories,omitempty"`
-	// Needs are names of shared libraries of the system, sorted: those that are on the lines of
-	// the links, whether the test needs them or not.
+	// Needs are the names of shared libraries of the system on the lines of the links, sorted, whether the test needs them or
+	// not.
 	Needs []string `json:"needs,omitempty"`
-	// LinkFlags are the flags of the test's link that can change its
-	// behaviour, in order.
+	// LinkFlags are the flags of the test's links that can change its behaviour, in order.
 	LinkFlags []string `json:"link_flags,omitempty"`
-	// AlwaysRun holds the reasons why the outcome can't be known from the key.
-	// If there is one, the test is executed and nothing is recorded.
+	// AlwaysRun are the reasons why the key can't identify the outcome. If there is one, the test is executed and nothing is
+	// recorded.
 	AlwaysRun []string `json:"always_run,omitempty"`
-	// Store is the location of recorded results; empty means the runner's
-	// default.
+	// Store is the location of recorded results. Empty means the runner's default.
 	Store string `json:"store,omitempty"`
-	// LocalOnly holds the reasons why results must not be kept on, nor come
-	// from, another machine.
+	// LocalOnly are the reasons not to share results with other machines.
 	LocalOnly []string `json:"local_only,omitempty"`
-	// EnvKeys are the names of the environment variables that the test's
-	// declaration sets or inherits, sorted. They are in the key even if the
-	// runner ignores that name for other tests.
+	// EnvKeys are the names of the environment variables that the test's declaration sets or inherits, sorted. Their values are
+	// part of the key even if the runner ignores the variable for other tests.
 	EnvKeys []string `json:"env_keys,omitempty"`
-	// Contributions is whatever else decides the outcome and is known when the
-	// test is built, sorted by Name: compiler, format version, link inputs
-	// without a manifest.
+	// Contributions are all other things that decide the outcome and are known when the test is built, sorted by Name:
+	// compiler, format version, link inputs without a manifest.
 	Contributions []Contribution `json:"contributions,omitempty"`
 }
 
@@ -99,7 +86,7 @@ type Contribution struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Validate reports the first thing that is wrong with c.
+// Validate returns the first error in c.
 func (c *Config) Validate() error {
 	if c.Format != ConfigFormat {
 		return fmt.Errorf("format %d, this tasting reads format %d: build the test again with one version of tasting", c.Format, ConfigFormat)
@@ -123,8 +110,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Frame appends what counts of c to the message that a key is made of. It is an
-// error if c isn't valid.
+// Frame appends the parts of c that belong to the key. It is an error if c isn't valid.
 func (c *Config) Frame(b *frame.Buffer) error {
 	var bad error
 	hash := func(s string) {
@@ -162,8 +148,7 @@ func ReadConfig(file string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Strict: a field that this version doesn't know might be one that the key
-	// has to contain.
+	// An unknown field may be part of the key.
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	c := new(Config)
@@ -179,8 +164,7 @@ func ReadConfig(file string) (*Config, error) {
 	return c, nil
 }
 
-// WriteConfig validates c and writes it to file; equal configurations give
-// equal bytes.
+// WriteConfig validates c and writes it to file. Equal configurations have equal bytes.
 func WriteConfig(file string, c *Config) error {
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", file, err)

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// SetByBazel are variables that Bazel and its script choose for each test and place. They are in
-// a key only as being set: Bazel's own key doesn't have their values either. Two are functions that
-// the script exports, as the shell writes them down. docs/runner.md says what each one is.
+// SetByBazel are variables that Bazel and its test script set for each test and machine. A key has their names without their
+// values, which Bazel's own key doesn't have either. Two are functions that the script exports, in the shell's encoding.
+// docs/runner.md describes each variable.
 var SetByBazel = []string{
 	"BASH_FUNC_is_absolute%%",
 	"BASH_FUNC_rlocation%%",
@@ -32,8 +32,7 @@ var SetByBazel = []string{
 	"XML_OUTPUT_FILE",
 }
 
-// setAtTimes are others of them, of tests with shards, without a directory of runfiles, or of some
-// releases of Bazel.
+// setAtTimes are further such variables: for tests with shards or without a runfiles directory, or in some releases of Bazel.
 var setAtTimes = []string{
 	"GTEST_SHARD_STATUS_FILE",
 	"RUNFILES_MANIFEST_FILE",
@@ -43,9 +42,8 @@ var setAtTimes = []string{
 	"TEST_UNDECLARED_OUTPUTS_ZIP",
 }
 
-// Environment returns what counts of the environment of a test, sorted. Declared are the names
-// that the test's rule mentions, whose values always count; strip takes out of a value what
-// differs from run to run.
+// Environment returns the part of a test's environment that belongs to the key, sorted. Declared are the names that the
+// test's rule mentions, whose values are always part of it. Strip removes from a value what differs from run to run.
 func Environment(env, declared []string, strip func(string) string) []string {
 	var l []string
 	for _, kv := range env {
@@ -54,7 +52,7 @@ func Environment(env, declared []string, strip func(string) string) []string {
 		case slices.Contains(declared, k):
 			l = append(l, k+"="+strip(v))
 		case k == "USER" && v == userName():
-			// Bazel's script sets it to that if nobody else does.
+			// Bazel's script sets it by default.
 		case slices.Contains(SetByBazel, k) || slices.Contains(setAtTimes, k):
 			l = append(l, k+"=\x00set") // no value can contain NUL
 		default:
@@ -65,7 +63,7 @@ func Environment(env, declared []string, strip func(string) string) []string {
 	return l
 }
 
-// userName is the name of the user whom the process runs as, or empty.
+// userName returns the name of the process's effective user, or "".
 func userName() string {
 	u, err := user.LookupId(strconv.Itoa(os.Geteuid()))
 	if err != nil {

@@ -1,24 +1,20 @@
-// Package fingerprint decides what identifies a test. If two versions of a
-// test have the same fingerprint, running it gives the same outcome in both.
+// Package fingerprint identifies tests. If two versions of a test have the same key, running it gives the same outcome
+// in both.
 //
-// # What is in it
+// # Input and output
 //
-// A fingerprint is the SHA-256 of a list of named contributions. The one called
-// "code" identifies all code and static data that the test can reach (package
-// refgraph); the others are whatever else decides the outcome: data files, link
-// flags, the format of the manifests. docs/fingerprint.md lists them all, and
-// what is deliberately left out.
+// The input is a Test: what the build knows of its links, manifests, data files and declaration. Compose turns it into a
+// Config, which is written next to the test's executable. When the test is run, a Run is what only the execution
+// knows: arguments, environment, libraries of the system. Key hashes both.
 //
-// The composition (Compose) knows what is known when a test is built and writes
-// it to the test's Config. The runner adds what is known only when the test
-// is run.
+// A fingerprint is the part that the build knows: the SHA-256 of a list of named contributions. The one called "code"
+// identifies all code and static data that the test can reach (package refgraph). The others are data files, link flags,
+// the format of the manifests, and so on. docs/fingerprint.md lists them all, and what is deliberately left out.
 //
 // # Framing
 //
-// Nothing is hashed but messages of package frame: every string and list is
-// preceded by its length, every message by its name and version. So two
-// different lists of contributions can't give the same bytes, whatever they
-// contain.
+// Only messages of package frame are hashed: every string and list is preceded by its length, every message by its name
+// and version. So two different lists of contributions never have the same bytes.
 //
 //	"tasting fingerprint 1"
 //	list of contributions, sorted by name:
@@ -27,7 +23,8 @@
 //
 // # Roots
 //
-// Execution starts at main, but not only there: see Roots.
+// Execution starts at main, at initialisers, and at functions that libraries of the system call: see Roots and
+// overrides.txt.
 package fingerprint
 
 import (
@@ -52,17 +49,13 @@ import (
 // Main is the symbol where a test starts unless told otherwise.
 const Main = "main"
 
-// Roots says where a test starts. Whatever its manifests call a root is one
-// as well.
+// Roots is where a test starts, besides the roots that its manifests name.
 type Roots struct {
-	// Symbols where the test starts; none means Main.
+	// Symbols are the symbols where the test starts. None means Main.
 	Symbols []string
-	// Exported makes every definition a root: symbols are looked up at run
-	// time, or a linker script refers to them. It is implied if dlsym or dlopen
-	// is reached, and by a link flag that exports symbols.
+	// Exported is set if any definition may be looked up at run time, or referred to by a linker script.
 	Exported bool
-	// LinkFlags are searched for symbols: -u, --wrap, --defsym, --init and
-	// others name one.
+	// LinkFlags are flags of the link that may name symbols: -u, --wrap, --defsym, --init and others.
 	LinkFlags []string
 }
 
@@ -95,12 +88,12 @@ func isGNU(taken *syslib.Taken) bool {
 	return found
 }
 
-// plugged matches what the C library looks up in files whose names are made of a
-// configuration: name services (nsswitch.conf(5)) and converters of characters (GCONV_PATH).
+// plugged matches functions that the C library looks up in plugins: name services (nsswitch.conf(5)) and character set
+// converters (GCONV_PATH). See link-system/nss-group and link-files/gconv-module.
 var plugged = lazyregexp.New(`^(?:_nss_|gconv(?:_init|_end)?$)`)
 
-// libcxx matches names that another version of libc++ may define or need than that of libcxx.txt. Definitions in COMDAT
-// groups don't count: they are copies.
+// libcxx matches names that versions of libc++ other than that of libcxx.txt may define or need. A definition in a COMDAT
+// group is a copy.
 var libcxx = lazyregexp.New(`^(?:__cxa_|__gxx_|_Unwind_|_?_?unw_|_Z(?:T[VIST]|GV|GR)?(?:N[rVKRO]*)?(?:St3__1|10__cxxabiv1|9libunwind|24__llvm_libc))`)
 
 // An override is a symbol that some unit defines and libraries of the system define or refer to.
@@ -136,10 +129,10 @@ var shared = sync.OnceValue(func() []string { return names(overridesText) })
 //go:embed libm.txt
 var libmText string
 
-// libm returns those that only libm defines.
+// libm returns the symbols that only libm defines, sorted.
 var libm = sync.OnceValue(func() []string { return names(libmText) })
 
-// names returns the lines of text but for comments.
+// names returns the lines of text without comments.
 func names(text string) []string {
 	var l []string
 	for line := range strings.Lines(text) {
@@ -167,7 +160,7 @@ func (r Roots) symbols() []string {
 //	4  contested symbols and additions instead of copies
 const ReportFormat = 4
 
-// Report is a fingerprint and all that it is made of: the input of Explain.
+// Report is a fingerprint and all that it is made of: the input of package explain.
 type Report struct {
 	Format      int    `json:"format"`
 	Fingerprint string `json:"fingerprint"`
@@ -178,25 +171,21 @@ type Report struct {
 	// LinkFlags are those of Config, AlwaysRun its reasons.
 	LinkFlags []string `json:"link_flags,omitempty"`
 	AlwaysRun []string `json:"always_run,omitempty"`
-	// Run is what only a run knows, sorted by name; empty if nothing was run.
+	// Run are the parts of the key that only a run knows, sorted by name; empty if nothing was run.
 	Run []Part `json:"run,omitempty"`
-	// Units says how the sources in the closure were analyzed, in the order of
-	// the link.
+	// Units are the manifests of the closure, in the order of its components.
 	Units []Unit `json:"units,omitempty"`
 	// Roots lists the components where execution starts, in order.
 	Roots []Root `json:"roots"`
-	// Additions are what the code's hash has beside components, by name: see
-	// docs/fingerprint.md.
+	// Additions are the parts of the code's hash besides components: see docs/fingerprint.md.
 	Additions []Contribution `json:"additions,omitempty"`
-	// Unusual is why all that is linked counts, or empty (docs/fallbacks.md). Linked are then the sources
-	// of all units that are linked or may be, with hashes of all that their manifests say.
+	// Unusual is why the whole link is hashed by content, or empty (docs/fallbacks.md). Linked are then the sources of all
+	// units that are linked or may be, with hashes of their manifests.
 	Unusual string         `json:"unusual,omitempty"`
 	Linked  []Contribution `json:"linked,omitempty"`
-	// Contested are the symbols that something in the closure refers to and that
-	// are defined more than once, differently, sorted.
+	// Contested are the symbols of the closure's references that have different definitions, sorted.
 	Contested []Contested `json:"contested,omitempty"`
-	// Components is the closure: all that the roots reach, each one before what
-	// only it refers to.
+	// Components is the closure: all that the roots reach, in the order of the walk.
 	Components []Component `json:"components"`
 }
 
@@ -206,22 +195,21 @@ type Unit struct {
 	Rung     string `json:"rung"`
 	Clang    string `json:"clang,omitempty"`
 	Compiler string `json:"compiler,omitempty"`
-	// Flags are those that decide about generated code, in order.
+	// Flags are the flags that change generated code, in order.
 	Flags []string `json:"flags,omitempty"`
-	// Fallbacks are the reasons why the unit as a whole stands on its rung.
+	// Fallbacks are the reasons why the whole unit is analysed on this rung.
 	Fallbacks []string `json:"fallbacks,omitempty"`
 }
 
 // Contested is a symbol with different definitions.
 type Contested struct {
 	Symbol string `json:"symbol"`
-	// Copies are the sources of the definitions: first those that are taken, one
-	// unless it can't be told which, and that many are Winners.
+	// Copies are the sources of the definitions. One of the first Winners is taken.
 	Copies  []string `json:"copies"`
 	Winners int      `json:"winners"`
 }
 
-// Text says which definition of the symbol is taken.
+// Text describes which definition of the symbol is taken.
 func (c *Contested) Text() string {
 	if c.Winners == 1 {
 		return fmt.Sprintf("%s: that of %s is taken, not that of %s", c.Symbol, c.Copies[0], strings.Join(c.Copies[1:], ", "))
@@ -237,8 +225,7 @@ type Root struct {
 
 // Component is a component in a closure.
 type Component struct {
-	// ID is the component's name, followed by its manifest if there is another
-	// one of that name in the closure.
+	// ID is the component's name, followed by its source if the closure has several components of that name.
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Source  string `json:"source"` // file that was analyzed
@@ -246,9 +233,9 @@ type Component struct {
 	Kind    string `json:"kind"`
 	Linkage string `json:"linkage"`
 	Local   string `json:"local_hash"`
-	// Symbols are further symbols that it defines.
+	// Symbols are the symbols that it defines besides its name.
 	Symbols []string `json:"symbols,omitempty"`
-	// Links holds the IDs of what it refers to, in order.
+	// Links are the IDs of the components that it refers to, in order.
 	Links []string `json:"links"`
 }
 
@@ -258,9 +245,8 @@ type part struct {
 	Manifest *manifest.Manifest
 }
 
-// compute returns the fingerprint of the test that is linked from sources, in this
-// order, into one executable, and the roots that nothing defines. Members of
-// archives are linked if they are needed.
+// compute returns the fingerprint of a test whose executable is linked from sources in this order, and the roots that
+// nothing defines. Members of archives are linked on demand.
 func compute(sources []part, roots Roots) (*Report, []string) {
 	p := newPool(nil, true)
 	x := &linkedFile{}
@@ -284,7 +270,7 @@ func (r Roots) missing(closure interface{ Defines(symbol string) bool }) []strin
 	return slices.DeleteFunc(r.symbols(), closure.Defines)
 }
 
-// contributions returns everything that a fingerprint is made of, sorted.
+// contributions returns all contributions to a fingerprint, sorted.
 func contributions(code string, formats Contribution, more []Contribution) []Contribution {
 	l := append([]Contribution{{Name: "code", SHA256: code}, formats}, more...)
 	slices.SortFunc(l, func(a, b Contribution) int {
@@ -391,8 +377,7 @@ func NewContribution(name string, values []string) Contribution {
 	return Contribution{name, hex.EncodeToString(sum[:])}
 }
 
-// formats contributes the versions of the manifests' format: they say what a
-// local hash means.
+// formats contributes the versions of the manifests' format, on which the meaning of local hashes depends.
 func formats(versions []uint32) Contribution {
 	var l []string
 	for _, v := range slices.Compact(slices.Sorted(slices.Values(versions))) {
@@ -402,7 +387,7 @@ func formats(versions []uint32) Contribution {
 	return NewContribution("manifest format", l)
 }
 
-// memberIDs gives every member a name of its own.
+// memberIDs returns a unique ID for each member.
 func memberIDs(p *pool, members []refgraph.Member, component func(*refgraph.Member) *manifest.Component) []string {
 	count := map[string]int{}
 	for i := range members {
@@ -425,8 +410,7 @@ func memberIDs(p *pool, members []refgraph.Member, component func(*refgraph.Memb
 	return ids
 }
 
-// sourceName is how explanations call a manifest: after the file that was
-// analyzed, or else after its own.
+// sourceName returns the name of a manifest in explanations: its source, or its own file.
 func sourceName(m *manifest.Manifest, file string) string {
 	if m.Source != "" {
 		return m.Source
@@ -437,15 +421,7 @@ func sourceName(m *manifest.Manifest, file string) string {
 	return file
 }
 
-// MissingRootError says that nothing defines a root.
-type MissingRootError struct{ Symbols []string }
-
-func (e *MissingRootError) Error() string {
-	return fmt.Sprintf("no manifest defines %s: give all manifests of the test, or name where it starts with --root", strings.Join(e.Symbols, ", "))
-}
-
-// FromFiles computes the fingerprint of the test that is linked from the
-// manifests in files, in this order.
+// FromFiles computes the fingerprint of a test that is linked from the manifests in files, in this order.
 func FromFiles(files []string, roots Roots) (*Report, error) {
 	var sources []part
 	for _, f := range files {
@@ -460,7 +436,7 @@ func FromFiles(files []string, roots Roots) (*Report, error) {
 	}
 	r, missing := compute(sources, roots)
 	if len(missing) > 0 {
-		return nil, &MissingRootError{missing}
+		return nil, fmt.Errorf("no manifest defines %s: give all manifests of the test, or name where it starts with --root", strings.Join(missing, ", "))
 	}
 	return r, nil
 }

@@ -21,24 +21,24 @@ import (
 
 // # The link file
 //
-// For each file that Bazel links or archives, the rules write how:
+// For each file that Bazel links or archives, the rules write a link file:
 //
 //	tasting link 1
 //	output PATH
 //	alias PATH              another path of the same file
 //	kind executable|shared|archive
-//	unit PATH<TAB>MANIFEST  what may be on the line, and its manifest
+//	unit PATH<TAB>MANIFEST  a file that may be on the line, and its manifest
 //	source PATH<TAB>MANIFEST    the manifest of the source that PATH is compiled from
-//	library PATH<TAB>FILE   a shared library that Bazel doesn't link, and where it is
+//	library PATH<TAB>FILE   a shared library that Bazel doesn't link, and its place
 //	arg WORD                of the command line, without the program, in order
 //	member PATH             of an archive, in order
 const linkMagic = "tasting link 1"
 
-// LinkFile is what a link file says of one that isn't made by the rules.
+// LinkFile is the content of a link file that isn't written by the rules.
 type LinkFile struct {
 	Output string
 	Kind   string // executable, shared or archive
-	// Manifests are those of the files that may be on the line, Sources those of sources.
+	// Manifests are pairs of a file that may be on the line and its manifest, Sources of a file and its source's manifest.
 	Manifests, Sources [][2]string
 	// Words are the arguments, or the members of an archive.
 	Words []string
@@ -129,8 +129,7 @@ func readLink(file, dir string) (*link, error) {
 	return l, nil
 }
 
-// manifest returns the file of the manifest that speaks for a path on the line,
-// or "".
+// manifest returns the file of the manifest of a path on the line, or "". Source prefers the manifest of the source.
 func (l *link) manifest(path string, source bool) string {
 	if m, ok := l.sources[path]; ok && source {
 		return m
@@ -138,23 +137,22 @@ func (l *link) manifest(path string, source bool) string {
 	return l.units[path]
 }
 
-// A lineItem is what is linked at one place of a line: manifests, or a library
-// that Bazel links.
+// A lineItem is an item of a line with its manifests, or a shared library that Bazel links.
 type lineItem struct {
 	manifests []string
-	library   *link // shared
+	library   *link // a shared library, or nil
 	lazy      bool
 	members   bool // only members of archives are lazy
 	archive   int
 	from      string // the archive's name for flags
 	group     int
-	line      *linkflags.Item // of the line
-	system    bool            // something of the system is in front of it
-	// part says that a library that is known by its content is this file itself.
+	line      *linkflags.Item // nil without a line
+	system    bool            // a library of the system is in front of it
+	// part is set if the manifest of a shared library that is known by its content is that of the linked file itself.
 	part bool
 }
 
-// asNeeded reports whether the linker may leave a library out.
+// asNeeded reports whether the linker may leave out a library.
 func (it *lineItem) asNeeded() bool { return it.line != nil && it.line.AsNeeded != linkflags.No }
 
 // A linkedFile is a file of a test, with its line read.
@@ -163,17 +161,17 @@ type linkedFile struct {
 	of    *link // nil if there is no link file
 	items []lineItem
 	line  *linkflags.Line
-	// uncertain is as in linkmodel.File, of files without a line.
+	// uncertain is why the file's link isn't understood, for other reasons than the line's flags, or empty.
 	uncertain string
-	// read is what was read to understand the line.
+	// read are the response files of the line.
 	read []readFile
 	// prebuilt are the shared libraries on the line that Bazel doesn't link.
 	prebuilt []string
-	// several says that a link reads a file in several configurations.
+	// several is set if a link reads a file in several configurations.
 	several bool
-	// taken is what all links take from the system, or nil.
+	// taken is what all links take from the system, or nil if that isn't known.
 	taken *syslib.Taken
-	// opened says that other programs may open the libraries of the test.
+	// opened is set if other programs may open the libraries of the test.
 	opened bool
 }
 
@@ -193,8 +191,7 @@ func (x links) add(l *link) {
 	}
 }
 
-// read reads the line of a link. Source says whether manifests of sources are
-// preferred.
+// read reads the line of a link. Source prefers manifests of sources.
 func (x links) read(l *link, source bool) *linkedFile {
 	f := &linkedFile{name: l.output, of: l}
 	f.line = linkflags.Parse(l.args, linkflags.Options{
@@ -211,8 +208,8 @@ func (x links) read(l *link, source bool) *linkedFile {
 			return x[path] != nil || l.units[path] != "" || path == l.output
 		},
 	})
-	archives, system, seen := 0, false, map[string]bool{}
-	again := map[int]bool{} // groups with something of the system: they are searched again behind it
+	archives, system, linked := 0, false, map[string]bool{}
+	again := map[int]bool{} // groups with a library of the system: their archives are searched again behind it
 	for _, it := range f.line.Items {
 		again[it.Group] = again[it.Group] || it.Built == "" && it.Group > 0
 	}
@@ -224,10 +221,6 @@ func (x links) read(l *link, source bool) *linkedFile {
 			continue
 		}
 		item := lineItem{system: system || again[it.Group], line: it, lazy: it.Lazy, group: it.Group}
-		number := func() {
-			archives++
-			item.archive = archives
-		}
 		switch known := x[file]; {
 		case known != nil && known != l && known.kind == "shared":
 			item.library = known
@@ -239,10 +232,7 @@ func (x links) read(l *link, source bool) *linkedFile {
 					f.uncertain = fmt.Sprintf("%s is in %s and has no manifest", m, file)
 				}
 			}
-			item.from = path.Base(file)
-			if item.lazy = !it.WholeArchive; item.lazy {
-				number()
-			}
+			item.from, item.lazy = path.Base(file), !it.WholeArchive
 		default:
 			name := l.manifest(file, source)
 			if name == "" {
@@ -259,13 +249,14 @@ func (x links) read(l *link, source bool) *linkedFile {
 			if strings.HasSuffix(file, ".a") {
 				item.from = path.Base(file)
 			}
-			if item.lazy || !it.WholeArchive && item.from != "" {
-				item.lazy = true
-				number()
-			}
+			item.lazy = item.lazy || !it.WholeArchive && item.from != ""
+		}
+		if item.lazy && item.library == nil {
+			archives++
+			item.archive = archives
 		}
 		if item.library == nil && !isShared(file) {
-			f.twice(item, seen)
+			f.checkRepeated(item, linked)
 		}
 		f.items = append(f.items, item)
 	}
@@ -276,22 +267,21 @@ func isShared(file string) bool {
 	return strings.Contains(path.Base(file)+".", ".so.")
 }
 
-// startFile matches objects of which GNU ld's script leaves the oldest lists of initialisers out.
+// startFile matches objects whose .ctors and .dtors GNU ld's script places apart. See link-moved/crtend-name.
 var startFile = lazyregexp.New(`crt(begin|end).?\.o$`)
 
-// twice notes what is linked although it is on the line already: as often as it is there, its
-// initialisers run. What is searched for members may be searched again.
-func (f *linkedFile) twice(it lineItem, seen map[string]bool) {
+// checkRepeated makes the file uncertain if an object is on the line twice: its initialisers run twice. An archive may be
+// searched twice. See link-files/object-twice-constructor.
+func (f *linkedFile) checkRepeated(it lineItem, linked map[string]bool) {
 	for _, name := range it.manifests {
-		if !it.lazy && seen[name] {
+		if !it.lazy && linked[name] {
 			f.uncertain = path.Base(name) + " is on the line twice"
 		}
-		seen[name] = true
+		linked[name] = true
 	}
 }
 
-// program returns the files of a test in the order of the loader: the
-// executable, then what it needs, breadth first.
+// program returns the files of a test in the order of the loader: the executable, then its libraries, breadth first.
 func (x links) program(executable *link, source bool) []*linkedFile {
 	files := []*linkedFile{x.read(executable, source)}
 	seen := map[*link]bool{executable: true}
@@ -306,16 +296,14 @@ func (x links) program(executable *link, source bool) []*linkedFile {
 	return files
 }
 
-// Lines returns the lines of the test's links: of its executable, then of its
-// libraries.
+// Lines returns the lines of the test's links: that of its executable, then those of its libraries.
 func (t *Test) Lines() ([]*linkflags.Line, error) {
 	files, err := t.linkedFiles(func(name string) (*link, error) { return readLink(name, t.Dir) })
 	return lines(files), err
 }
 
-// LinkFiles returns the files that a link reads, of the description of it in a file: objects,
-// archives, libraries, scripts and files of parameters, whoever has made them. Their names, and
-// those that it returns, are relative to dir.
+// LinkFiles returns the names of the files that a link reads: objects, archives, libraries, scripts and response files. File
+// is its link file. All names are relative to dir.
 func LinkFiles(file, dir string) ([]string, error) {
 	l, err := readLink(file, dir)
 	if err != nil {
@@ -338,16 +326,15 @@ func lines(files []*linkedFile) []*linkflags.Line {
 	return l
 }
 
-// lineFlags returns what the lines of all links say, each different line once: that of the
-// executable, then those of its libraries, in the order of the loader. Which file has which is in
-// the shape of the link.
+// lineFlags returns the words of all lines, in the order of the loader. Equal lines are there once: the shape of the link has
+// which file has which line.
 func lineFlags(files []*linkedFile) (l []string) {
 	var seen []string
 	for _, f := range files {
 		if f.line == nil {
 			continue
 		}
-		words := append(f.line.Words(), f.order()...)
+		words := append(f.line.Words(), f.systemOrder()...)
 		if text := strings.Join(words, "\n"); !slices.Contains(seen, text) {
 			l, seen = append(l, words...), append(seen, text)
 		}
@@ -355,20 +342,20 @@ func lineFlags(files []*linkedFile) (l []string) {
 	return l
 }
 
-// order returns in which order archives of the system and what Bazel has built are on a line, unless all that is
-// built comes first. Of a line that isn't understood all words count as they stand: what is a script to a
-// linker, or changes what it makes of the words behind it, has no other trace.
-func (f *linkedFile) order() []string {
+// systemOrder returns the order of libraries of the system and of items that Bazel has built, unless all that is built comes
+// first. For an unusual line it returns a hash of all words: nothing else may show that one of them is a script, or changes
+// the meaning of the words behind it.
+func (f *linkedFile) systemOrder() []string {
 	if f.unusual() == "" {
 		return f.line.Order()
 	}
 	b := frame.New("tasting order of a link 1")
-	f.words(&b)
+	f.writeWords(&b)
 	return []string{fmt.Sprintf("order: %x", b.Sum128())}
 }
 
-// words appends all words of the line, and what files of parameters have of it.
-func (f *linkedFile) words(b *frame.Buffer) {
+// writeWords appends all words of the line, and its response files.
+func (f *linkedFile) writeWords(b *frame.Buffer) {
 	for _, w := range f.of.args {
 		b.String(f.neutral(w))
 	}
@@ -378,19 +365,17 @@ func (f *linkedFile) words(b *frame.Buffer) {
 	}
 }
 
-// says tells lines apart: by what they are for, the flags that count, and what they have of
-// the system.
-func (f *linkedFile) says() string {
+// lineID identifies a line: the kind of its output, its flags, and its libraries of the system.
+func (f *linkedFile) lineID() string {
 	b := frame.New("tasting line 1")
 	b.Flag(f.line.Shared)
 	b.Strings(f.line.Words())
-	b.Strings(f.order())
+	b.Strings(f.systemOrder())
 	sum := b.Sum128()
 	return hex.EncodeToString(sum[:6])
 }
 
-// neutral is a word of the line without configurations, unless these tell files apart
-// that a link reads.
+// neutral returns a word of the line without names of configurations, unless the link reads a file in several of them.
 func (f *linkedFile) neutral(word string) string {
 	if f.several {
 		return word
@@ -398,11 +383,11 @@ func (f *linkedFile) neutral(word string) string {
 	return linkflags.Neutral(word)
 }
 
-// OpenedLibraries is the name of a Contribution: how the libraries of a test are linked and called, if
-// other programs than the test may open them. Everything in them counts then.
+// OpenedLibraries is the name of a Contribution: the names and lines of a test's libraries, if other programs may open them.
+// Their whole content is then hashed.
 const OpenedLibraries = "libraries that other programs may open"
 
-// openedLibraries contributes that.
+// openedLibraries returns the contribution OpenedLibraries, if other programs may open libraries.
 func (t *Test) openedLibraries(files []*linkedFile) []Contribution {
 	if !files[0].opened && len(t.Opens) == 0 {
 		return nil
@@ -415,20 +400,19 @@ func (t *Test) openedLibraries(files []*linkedFile) []Contribution {
 			for _, name := range f.of.aliases {
 				b.String(f.neutral(name))
 			}
-			f.words(&b)
+			f.writeWords(&b)
 		}
 	}
 	sum := b.Sum()
 	return []Contribution{{OpenedLibraries, hex.EncodeToString(sum[:])}}
 }
 
-// confused notes which libraries a loader takes for others, by the names that flags
-// give to them, or by those of the links through which they are loaded: it loads one of each
-// name.
-func confused(files []*linkedFile) {
+// checkNames makes libraries uncertain that a loader may take for others. It loads one library of each name, by DT_SONAME or
+// by the name of the file or symbolic link. See link-load/soname-twice and link-needed/same-basename.
+func checkNames(files []*linkedFile) {
 	type library struct {
 		*linkedFile
-		given, loaded bool // by a flag; as this
+		given, loaded bool // the name is that of -soname; it is loaded by this name
 	}
 	by := map[string][]library{}
 	for _, f := range files {
@@ -462,7 +446,7 @@ func confused(files []*linkedFile) {
 	}
 }
 
-// unusual returns why the file's line isn't understood, or "".
+// unusual returns why the file's link is unusual, or "".
 func (f *linkedFile) unusual() string {
 	if f.uncertain != "" || f.line == nil || len(f.line.Unusual) == 0 {
 		return f.uncertain
@@ -470,7 +454,7 @@ func (f *linkedFile) unusual() string {
 	return "the line of the link: " + f.line.Unusual[0]
 }
 
-// linker is what the model knows of a linker.
+// linker returns the model of a linker by its name.
 func linker(name string) linkmodel.Linker {
 	switch name {
 	case "bfd":
@@ -485,46 +469,44 @@ func linker(name string) linkmodel.Linker {
 	return linkmodel.AnyLinker
 }
 
-// loading is the order in which a loader comes upon the files of a program.
+// loading finds the files of a program in the order in which a loader does.
 type loading struct {
-	pool       *pool
-	byLink     map[*link]*linkedFile
-	queue      []loadedFile
-	fileOf     map[*linkedFile]int32
-	fileOfUnit map[int32]int32
+	pool    *pool
+	byLink  map[*link]*linkedFile
+	queue   []loadedFile
+	numbers map[loadedFile]int32 // indices in queue
 }
 
+// loadedFile is a linked file, or a library that is known by its content: a unit.
 type loadedFile struct {
 	file *linkedFile
-	unit int32 // of a library that is known by its content, if there is no file
+	unit int32
 }
 
 // add returns the number of a file.
-func (l *loading) add(f *linkedFile) int32 {
-	n, ok := l.fileOf[f]
+func (l *loading) add(f loadedFile) int32 {
+	n, ok := l.numbers[f]
 	if !ok {
 		n = int32(len(l.queue))
-		l.fileOf[f] = n
-		l.queue = append(l.queue, loadedFile{f, -1})
+		l.numbers[f] = n
+		l.queue = append(l.queue, f)
 	}
 	return n
 }
 
-// model returns the program that the files are, for the units of pool: in the
-// order of the loader, which searches breadth first. Manifests that can't be used
-// have no units.
+// model returns files as a program of the pool's units, in the order of the loader, which searches breadth first. Manifests
+// that can't be used have no units.
 func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, pool *pool) *linkmodel.Program {
-	l := &loading{pool: pool, byLink: map[*link]*linkedFile{}, fileOf: map[*linkedFile]int32{}, fileOfUnit: map[int32]int32{}}
+	l := &loading{pool: pool, byLink: map[*link]*linkedFile{}, numbers: map[loadedFile]int32{}}
 	for _, f := range files {
 		if f.of != nil {
 			l.byLink[f.of] = f
 		}
 	}
 	p := &linkmodel.Program{Foreign: overrides, Needs: pool.Defined(needs)}
-	l.add(files[0])
-	for _, f := range files[1:] {
-		if f.of == nil { // the order is given
-			l.add(f)
+	for i, f := range files {
+		if i == 0 || f.of == nil { // without links, the order is given
+			l.add(loadedFile{file: f})
 		}
 	}
 	for i := 0; i < len(l.queue); i++ {
@@ -544,11 +526,11 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 	return p
 }
 
-// describe completes a file by what its line says of it as a whole.
+// describe sets the properties of a file that its line decides.
 func (f *linkedFile) describe(x *linkmodel.File, pool *pool) {
 	l := f.line
 	x.Bsymbolic, x.Linker, x.Collects, x.Complete = l.Bsymbolic, linker(l.Linker), l.GCSections, !l.Shared || l.NoUndefined
-	x.Line, x.Code, x.System = f.says(), l.Code(), l.SystemInputs()
+	x.Line, x.Code, x.System = f.lineID(), l.Code(), l.SystemInputs()
 	in := l.Inside()
 	if f.taken != nil {
 		x.CxxWants = pool.Defined(f.taken.Wants)
@@ -560,28 +542,21 @@ func (f *linkedFile) describe(x *linkmodel.File, pool *pool) {
 	}
 }
 
-// entries returns what is linked into a file, and adds the libraries among that.
+// entries returns the units and libraries on the line of a file, and adds the libraries to the queue.
 func (l *loading) entries(file *linkedFile) (entries []linkmodel.Entry) {
 	linked := map[int32]bool{}
 	for _, it := range file.items {
 		if it.library != nil {
-			entries = append(entries, linkmodel.Entry{Library: l.add(l.byLink[it.library]), AsNeeded: it.asNeeded(), Group: it.group})
+			entries = append(entries, linkmodel.Entry{Library: l.add(loadedFile{file: l.byLink[it.library]}), AsNeeded: it.asNeeded(), Group: it.group})
 			continue
 		}
 		for _, name := range it.manifests {
 			for _, unit := range l.pool.numbers[name] {
 				if l.pool.Symbols.Unit(unit).Library && !it.part {
-					// A file of its own.
-					n, ok := l.fileOfUnit[unit]
-					if !ok {
-						n = int32(len(l.queue))
-						l.fileOfUnit[unit] = n
-						l.queue = append(l.queue, loadedFile{nil, unit})
-					}
-					entries = append(entries, linkmodel.Entry{Library: n, AsNeeded: it.asNeeded(), Group: it.group})
+					entries = append(entries, linkmodel.Entry{Library: l.add(loadedFile{unit: unit}), AsNeeded: it.asNeeded(), Group: it.group})
 					continue
 				}
-				// An archive that is on the line twice is searched twice.
+				// An archive that is on the line twice is searched twice, an object is linked once.
 				lazy := it.lazy && (!it.members || l.pool.sources[unit].member)
 				if lazy || !linked[unit] {
 					entries = append(entries, linkmodel.Entry{Unit: unit, Lazy: lazy, BehindSystem: it.system, Archive: it.archive, From: it.from, Group: it.group})

@@ -13,9 +13,8 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
 )
 
-// Run is what an execution adds to what the build knows of a test: the second half of
-// its Key. A runner inside of the test observes it; `tasting test` knows it in advance, from what
-// Bazel says of its options and the test's rule.
+// Run is what an execution adds to Config: the second half of the Key. The runner inside the test's action observes it.
+// `tasting test` predicts it from Bazel's options and the test's rule.
 type Run struct {
 	// Args are the arguments, without paths that differ from run to run.
 	Args []string
@@ -25,41 +24,41 @@ type Run struct {
 	Dir string
 	// Machine is the architecture.
 	Machine string
-	// Root is whether the test runs as root, who may do what others may not.
+	// Root is set if the test runs as root, which has more rights than other users.
 	Root bool
 	// Executable are the paths of data files that their owner may execute, in order.
 	Executable []string
-	// Links are the data files in directories that actions make of which a part of the path is a
-	// link, each with where it really is in the directory.
+	// Links are the files in generated directories of data whose path has a symbolic link in it, each with its real path in
+	// the directory.
 	Links []string
-	// RepoMapping is the SHA-256 of Bazel's file _repo_mapping in the runfiles, in
-	// hex, or empty if that is what the build has: Config.RepoMapping.
+	// RepoMapping is the SHA-256 of Bazel's file _repo_mapping in the runfiles, in hex, or empty if it is equal to
+	// Config.RepoMapping.
 	RepoMapping string
-	// External is whether the runfiles have what other repositories bring a second time,
-	// in WORKSPACE/external (--legacy_external_runfiles).
+	// External is set if the runfiles have files of other repositories a second time, in WORKSPACE/external
+	// (--legacy_external_runfiles).
 	External bool
 	// Libraries are the loader and the shared libraries of the system that may be loaded, sorted.
 	Libraries []syslib.Library
-	// Shards is the number of shards whose results are one, or 0 if it is the result of one
-	// execution, which Env tells from those of other shards.
+	// Shards is the number of shards whose results are recorded as one, or 0 for the result of a single execution, whose shard
+	// is in Env.
 	Shards int
-	// Besides is what else can decide and isn't known in the form above, sorted by Name: options
-	// of Bazel, arguments that aren't expanded, the platform of a remote execution.
+	// Besides are all other things that decide the outcome, sorted by Name: options of Bazel, arguments that aren't expanded,
+	// the platform of a remote execution.
 	Besides []Contribution
 }
 
-// Key is the key of a test's recorded result: the SHA-256 of all that can decide its outcome.
-// It is an error if c isn't valid, or doesn't have what counts for r.
+// Key returns the key of a test's recorded result: the SHA-256 of all that can decide its outcome. It is an error if c isn't
+// valid, or lacks something that r makes part of the key.
 func Key(c *Config, r *Run) (key [32]byte, err error) {
 	b := frame.New("tasting test 5")
-	err = errors.Join(c.Frame(&b), c.opens(r))
+	err = errors.Join(c.Frame(&b), c.checkOpened(r))
 	r.frame(&b)
 	return b.Sum(), err
 }
 
-// opens is an error if an execution is told the name of a shared library, which may be one of the
-// test's own, and the build doesn't know that.
-func (c *Config) opens(r *Run) error {
+// checkOpened returns an error if an execution is told the name of a shared library, which may be one of the test's own, and
+// the build doesn't know that.
+func (c *Config) checkOpened(r *Run) error {
 	if slices.ContainsFunc(c.Contributions, func(x Contribution) bool { return x.Name == OpenedLibraries }) {
 		return nil
 	}
@@ -74,8 +73,7 @@ func (c *Config) opens(r *Run) error {
 	return nil
 }
 
-// RepoMapping is the SHA-256 in hex of the _repo_mapping that the build has for the test,
-// or empty.
+// RepoMapping returns the SHA-256 in hex of the _repo_mapping that the build has for the test, or "".
 func (c *Config) RepoMapping() string {
 	for _, x := range c.Contributions {
 		if x.Name == repoMapping {
@@ -108,17 +106,17 @@ func (r *Run) frame(b *frame.Buffer) {
 	}
 }
 
-// Part is a named part of what a run adds. Sum tells whether it changed.
+// Part is a named part of a Run. Sum changes with it.
 type Part struct {
 	Name string `json:"name"`
 	Sum  string `json:"sum"` // hex
 }
 
-// repoMapping is the name of the Contribution or Part that Bazel's file _repo_mapping
-// is, by which a test finds runfiles of other repositories.
+// repoMapping is the name of the Contribution and Part of Bazel's file _repo_mapping, by which a test finds runfiles of other
+// repositories.
 const repoMapping = "repository mapping"
 
-// The names of parts: some are the beginnings of names.
+// Names of parts, or prefixes of them.
 const (
 	PartArguments   = "arguments"
 	PartEnvironment = "environment variable " // and its name
@@ -128,15 +126,12 @@ const (
 	partUser        = "user" // root or not
 )
 
-// shardVariables tell the shards of a test apart. They are in no part, so that
-// all shards have the same explanation.
+// shardVariables differ between the shards of a test. They are in no part, so that all shards have the same explanation.
 var shardVariables = []string{"GTEST_SHARD_INDEX", "TEST_SHARD_INDEX"}
 
-// Parts names what r consists of, for explanations. The values of arguments and
-// variables may be secrets. They are never in a Part, and neither is a hash that
-// would confirm a guess: Sum is 16 bits of one. So a change goes unnoticed once
-// in 65536 times, which only an explanation suffers from, and whoever can read
-// a recorded closure learns of a value what 16 bits tell.
+// Parts returns the parts of r, for explanations. The values of arguments and variables may be secrets. So a Part has neither
+// a value nor a hash that would confirm a guess: Sum is 16 bits of a hash. One in 65536 changes is missing in an
+// explanation, and a reader of a recorded closure learns 16 bits about a value.
 func (r *Run) Parts() []Part {
 	var l []Part
 	add := func(name string, bytes int, values ...string) {

@@ -10,7 +10,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
 )
 
-// Tools are the tools that a build brings for its links, and what is said to them.
+// Tools are the build's own tools for its links, and their environment.
 type Tools struct {
 	Files     []string // and directories
 	Variables []string // NAME=VALUE
@@ -18,12 +18,12 @@ type Tools struct {
 
 var repository = lazyregexp.New(`external/[^/]+/`)
 
-// Write writes, in any order of the files, what identifies them.
+// Write writes a file that identifies the tools. It doesn't depend on the order of Files.
 func (t *Tools) Write(output string) error {
 	var c Config
 	var files, links []string
 	for _, f := range t.Files {
-		// What a module is called depends on the version of Bazel.
+		// The directory of a module depends on the version of Bazel.
 		name := repository.ReplaceAllString(linkflags.Neutral(f), "external/")
 		if err := addData(&c, &files, &links, digest, name, f); err != nil {
 			return fmt.Errorf("tool %s: %w", f, err)
