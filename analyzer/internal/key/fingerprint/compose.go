@@ -2,7 +2,6 @@ package fingerprint
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
@@ -117,7 +116,7 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 		if in.Warning != "" {
 			warnings = append(warnings, in.Warning)
 		}
-		if !in.Corrupt && !slices.Contains(versions, in.Format) {
+		if !in.Corrupt {
 			versions = append(versions, in.Format)
 		}
 	}
@@ -241,9 +240,7 @@ func (c *Config) sort() {
 		slices.Sort(*l)
 		*l = slices.Compact(*l)
 	}
-	slices.SortFunc(c.Contributions, func(a, b Contribution) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.SHA256, b.SHA256))
-	})
+	slices.SortFunc(c.Contributions, Contribution.compare)
 }
 
 // parts returns the contributions for a report: one for each file, without formats.

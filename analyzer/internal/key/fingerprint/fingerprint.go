@@ -273,10 +273,12 @@ func (r Roots) missing(closure interface{ Defines(symbol string) bool }) []strin
 // contributions returns all contributions to a fingerprint, sorted.
 func contributions(code string, formats Contribution, more []Contribution) []Contribution {
 	l := append([]Contribution{{Name: "code", SHA256: code}, formats}, more...)
-	slices.SortFunc(l, func(a, b Contribution) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.SHA256, b.SHA256))
-	})
+	slices.SortFunc(l, Contribution.compare)
 	return l
+}
+
+func (c Contribution) compare(d Contribution) int {
+	return cmp.Or(strings.Compare(c.Name, d.Name), strings.Compare(c.SHA256, d.SHA256))
 }
 
 func newReport(contributions []Contribution, p *pool, closure *refgraph.Closure) *Report {
@@ -380,11 +382,11 @@ func NewContribution(name string, values []string) Contribution {
 // formats contributes the versions of the manifests' format, on which the meaning of local hashes depends.
 func formats(versions []uint32) Contribution {
 	var l []string
-	for _, v := range slices.Compact(slices.Sorted(slices.Values(versions))) {
+	for _, v := range versions {
 		l = append(l, fmt.Sprint(v))
 	}
 	slices.Sort(l)
-	return NewContribution("manifest format", l)
+	return NewContribution("manifest format", slices.Compact(l))
 }
 
 // memberIDs returns a unique ID for each member.

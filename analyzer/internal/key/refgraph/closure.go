@@ -255,7 +255,7 @@ func (c *Composer) isCopy(id int32) bool {
 		x := c.comp(to)
 		switch {
 		case seen[to] || c.copies[to]:
-		case strings.Contains(x.name, ".rodata") && len(c.linksFrom(to)) == 0: // literals, which gcc -O0 has in one component
+		case strings.Contains(x.name, ".rodata") && len(c.unitLinks(to)) == 0: // literals, which gcc -O0 has in one component
 		case x.group == linkmodel.None || !ofCxx.MatchString(c.pool.Symbols.Name(x.group)):
 			return false
 		default:

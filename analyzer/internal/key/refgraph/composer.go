@@ -350,11 +350,16 @@ func (c *Composer) stub(id int32) digest {
 	return digestOf(b)
 }
 
-// linksFrom returns the links of a node as its unit has them. A stub has none.
+// linksFrom returns the links of a node in the form of unit.links. A stub has none.
 func (c *Composer) linksFrom(id int32) []int32 {
 	if c.isStub(id) {
 		return nil
 	}
+	return c.unitLinks(id)
+}
+
+// unitLinks returns the links of a node as its unit has them, whether it is a stub or not.
+func (c *Composer) unitLinks(id int32) []int32 {
 	u, index := c.unitOf(id)
 	return u.linksOf(index)
 }

@@ -128,7 +128,7 @@ func (x *Closure) unusualCollection(several bool) string {
 	switch {
 	case len(c.sets) > 0: // see link-archives/gc-sections-set
 		return "a linker set, and --gc-sections"
-	case several && c.sees&seesNeeds != 0: // see link-load/gc-loads
+	case several && c.sees&seesNeeds != 0:
 		return "it sees which libraries it needs, and --gc-sections decides that"
 	case c.sees&seesTLS != 0 && c.hasNote(flagTLS): // see link-besides/gc-tls
 		return "it sees how much thread-local storage there is, and --gc-sections decides that"

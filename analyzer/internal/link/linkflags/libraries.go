@@ -133,7 +133,7 @@ func (l *Line) SystemInputs() string {
 var kind = lazyregexp.New(`^(-Wl,-)?-(shared|pie|no-pie)$`)
 
 // Code returns the Flags that may change what the code in a file does, without those for the kind of output. Each is there
-// once, the last one first: if two exclude each other, the last one wins. See link-dead/unused-execstack.
+// once, the last one first: if two exclude each other, the last one wins. See link-files/unused-execstack.
 func (l *Line) Code() string {
 	var words []string
 	for _, f := range slices.Backward(l.Flags) {

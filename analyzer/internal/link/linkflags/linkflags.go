@@ -138,12 +138,13 @@ func (l *Line) FillIn(linker string, asNeeded Choice) {
 	if l.Linker == "" {
 		l.Linker = linker
 	}
-	for i := range l.Items {
-		if l.Items[i].AsNeeded == Default {
-			l.Items[i].AsNeeded = asNeeded
+	fill := func(s *State) {
+		if s.AsNeeded == Default {
+			s.AsNeeded = asNeeded
 		}
 	}
-	if l.end.AsNeeded == Default {
-		l.end.AsNeeded = asNeeded
+	for i := range l.Items {
+		fill(&l.Items[i].State)
 	}
+	fill(&l.end)
 }

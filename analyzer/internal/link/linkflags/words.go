@@ -1,6 +1,7 @@
 package linkflags
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
@@ -32,14 +33,12 @@ func (p *parser) expand(args []string, depth int) []string {
 
 // toLinker returns words for a driver that pass words on to the linker.
 func toLinker(words ...string) []string {
-	for _, w := range words {
-		if strings.Contains(w, ",") || w == "" {
-			var out []string
-			for _, w := range words {
-				out = append(out, "-Xlinker", w)
-			}
-			return out
-		}
+	if !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, ",") || w == "" }) {
+		return []string{"-Wl," + strings.Join(words, ",")}
 	}
-	return []string{"-Wl," + strings.Join(words, ",")}
+	var out []string
+	for _, w := range words {
+		out = append(out, "-Xlinker", w)
+	}
+	return out
 }

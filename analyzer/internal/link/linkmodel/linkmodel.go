@@ -308,7 +308,7 @@ func unusualLines(t *Table, p *Program) string {
 			if e.Library != 0 && e.AsNeeded && !surelyNeeds(t, p, by, i) {
 				return "--as-needed decides whether " + p.Files[e.Library].Name + " is loaded"
 			}
-			// See link-symbols/version-edge and link-unreached/symver-dead.
+			// See link-symbols/symver-reference and link-unreached/symver-dead.
 			if e.Library == 0 && t.units[e.Unit].Versioned {
 				return "a symbol has a version"
 			}
