@@ -1,6 +1,5 @@
-// Package wholefile writes files that others may be reading, or that a killed
-// process mustn't leave half done: whoever looks sees the old content or the new
-// one, whole.
+// Package wholefile writes and hashes whole files. Other processes may be reading a file that is
+// written, and this process may be killed: a reader sees the old content or the new one, whole.
 package wholefile
 
 import (
@@ -8,14 +7,15 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 )
 
-// Write puts a file with content b and permissions perm, regardless of the umask,
-// into the place of path, whose directory exists. After an error the old file is
-// still there. A process that is killed may leave a file .tmp-N beside it.
+// Write replaces the file at path by one with content b and permissions perm, regardless of the
+// umask. The directory must exist. After an error the old file is still there. A process that is
+// killed may leave a file .tmp-N next to it.
 func Write(path string, b []byte, perm fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-")
 	if err != nil {
@@ -32,10 +32,10 @@ func Write(path string, b []byte, perm fs.FileMode) error {
 	return nil
 }
 
-// ErrDamaged says that a sealed file isn't what was written.
+// ErrDamaged is the error for a sealed file that isn't what was written.
 var ErrDamaged = errors.New("damaged")
 
-// WriteSealed writes a file as Write does, behind a line with the checksum of b.
+// WriteSealed is like Write, and puts a line with the checksum of b in front of b.
 func WriteSealed(path string, b []byte, perm fs.FileMode) error {
 	return Write(path, append([]byte(Checksum(b)+"\n"), b...), perm)
 }
@@ -55,3 +55,17 @@ func ReadSealed(path string) ([]byte, error) {
 
 // Checksum returns the SHA-256 of b, in hex.
 func Checksum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
+
+// Digest returns the SHA-256 of the content of the file at path.
+func Digest(path string) (sum [sha256.Size]byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return sum, err
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}

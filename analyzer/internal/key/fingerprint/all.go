@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/refgraph"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
+	"golang.org/x/sync/errgroup"
 )
 
 // Composed is the result of ComposeAll for one test.
@@ -137,9 +137,7 @@ func newPool(files []string, keep bool) *pool {
 	manifests, inputs := make([]*manifest.Manifest, chunk), make([]*input, chunk)
 	for ; len(files) > 0; files = files[min(chunk, len(files)):] {
 		some := files[:min(chunk, len(files))]
-		parallel(len(some), func() func(int) {
-			return func(i int) { manifests[i], inputs[i] = readInput(some[i]) }
-		})
+		parallel(len(some), func(i int) { manifests[i], inputs[i] = readInput(some[i]) })
 		for i, f := range some {
 			p.inputs[f] = inputs[i]
 			if manifests[i] != nil {
@@ -234,10 +232,8 @@ func newBatch(tests []*Test) *batch {
 		manifests: make([][]string, len(tests)), data: new(digests),
 	}
 	opened := make([]bool, len(tests))
-	parallel(len(tests), func() func(int) {
-		return func(i int) {
-			opened[i] = len(tests[i].Links)+len(tests[i].Files) > 1 && tests[i].mayBeOpened(b.data.isProgram)
-		}
+	parallel(len(tests), func(i int) {
+		opened[i] = len(tests[i].Links)+len(tests[i].Files) > 1 && tests[i].mayBeOpened(b.data.isProgram)
 	})
 	all := map[string]bool{}
 	for i, t := range tests {
@@ -264,21 +260,19 @@ func newBatch(tests []*Test) *batch {
 			}
 		}
 	}
-	parallel(len(tests), func() func(int) {
-		return func(i int) {
-			lines := lines(b.linked[i])
-			if b.errs[i] != nil || len(lines) == 0 {
-				return
-			}
-			var taken *syslib.Taken
-			if taken, b.errs[i] = tests[i].taken(lines); taken == nil {
-				return
-			}
-			b.taken[i] = taken
-			for _, f := range b.linked[i] {
-				f.line.FillIn(taken.Name, taken.AsNeeded)
-				f.taken = taken
-			}
+	parallel(len(tests), func(i int) {
+		lines := lines(b.linked[i])
+		if b.errs[i] != nil || len(lines) == 0 {
+			return
+		}
+		var taken *syslib.Taken
+		if taken, b.errs[i] = tests[i].taken(lines); taken == nil {
+			return
+		}
+		b.taken[i] = taken
+		for _, f := range b.linked[i] {
+			f.line.FillIn(taken.Name, taken.AsNeeded)
+			f.taken = taken
 		}
 	})
 	return b
@@ -324,14 +318,14 @@ func composeAll(tests []*Test, memory *Memory, report func(i int, c *Composed)) 
 	stats.Manifests = len(unread)
 	stats.Components, stats.Links = b.pool.Len()
 	stats.Fallbacks = fallbacks(b.files, b.pool.inputs, b.manifests)
-	parallel(len(tests), func() func(int) {
-		composer := b.pool.NewComposer()
-		return func(i int) {
-			out[i] = b.compose(i, tests[i], composer, &recalled.summaries[i], report != nil)
-			if report != nil {
-				report(i, &out[i])
-				out[i].report = nil
-			}
+	composers := b.composers()
+	parallel(len(tests), func(i int) {
+		composer := composers.Get().(*refgraph.Composer)
+		defer composers.Put(composer)
+		out[i] = b.compose(i, tests[i], composer, &recalled.summaries[i], report != nil)
+		if report != nil {
+			report(i, &out[i])
+			out[i].report = nil
 		}
 	})
 	memory.remember(recalled, b.pool.inputs)
@@ -351,13 +345,13 @@ func NewTraced(tests []*Test) *Traced {
 // Compose composes, for each k, the test with the index which[k] as ComposeAll does for Idle idle[k].
 func (x *Traced) Compose(which []int, idle []map[string]bool) []Composed {
 	out := make([]Composed, len(which))
-	parallel(len(which), func() func(int) {
-		composer := x.batch.pool.NewComposer()
-		return func(k int) {
-			t := *x.batch.tests[which[k]]
-			t.Idle = idle[k]
-			out[k] = x.batch.compose(which[k], &t, composer, new(*summary), false)
-		}
+	composers := x.batch.composers()
+	parallel(len(which), func(k int) {
+		composer := composers.Get().(*refgraph.Composer)
+		defer composers.Put(composer)
+		t := *x.batch.tests[which[k]]
+		t.Idle = idle[k]
+		out[k] = x.batch.compose(which[k], &t, composer, new(*summary), false)
 	})
 	return out
 }
@@ -543,24 +537,22 @@ func fallbacks(files []string, inputs map[string]*input, manifests [][]string) [
 	return l
 }
 
-// parallel calls a function with 0 to n-1, in any order, on all processors. New
-// makes one for each of them.
-func parallel(n int, new func() func(i int)) {
-	var wg sync.WaitGroup
-	var next atomic.Int64
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			f := new()
-			for {
-				i := int(next.Add(1) - 1)
-				if i >= n {
-					return
-				}
-				f(i)
-			}
+// parallel calls f with 0 to n-1, in any order, on all processors.
+func parallel(n int, f func(i int)) {
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		g.Go(func() error {
+			f(i)
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = g.Wait() // f returns no error
+}
+
+// composers returns a pool of composers, which are for one goroutine at a time.
+func (b *batch) composers() *sync.Pool {
+	return &sync.Pool{New: func() any { return b.pool.NewComposer() }}
 }
 
 // digests caches the digests of files, and which of them are programs.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
@@ -529,20 +530,15 @@ type digester func(file string) (sum string, executable bool, err error)
 // digest returns the SHA-256 of the content of a file, in hex, and whether its
 // owner may execute it.
 func digest(file string) (sum string, executable bool, err error) {
-	f, err := os.Open(file)
+	info, err := os.Stat(file)
 	if err != nil {
 		return "", false, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
+	hash, err := wholefile.Digest(file)
 	if err != nil {
 		return "", false, err
 	}
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", false, err
-	}
-	return hex.EncodeToString(h.Sum(nil)), info.Mode()&0o100 != 0, nil
+	return hex.EncodeToString(hash[:]), info.Mode()&0o100 != 0, nil
 }
 
 // WriteReport writes r as JSON; equal reports give equal bytes.

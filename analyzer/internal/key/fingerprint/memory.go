@@ -159,9 +159,7 @@ func (m *Memory) recall(b *batch) *recalled {
 	}
 	r.keys, r.inputKeys, r.before = make([]string, len(tests)), make([][]string, len(tests)), make([]bool, len(tests))
 	sums := make([]string, len(files))
-	parallel(len(files), func() func(int) {
-		return func(i int) { sums[i], _, _ = digest(files[i]) }
-	})
+	parallel(len(files), func(i int) { sums[i], _, _ = digest(files[i]) })
 	digests := map[string]string{}
 	for i, f := range files {
 		digests[f] = sums[i]

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
 )
@@ -53,9 +54,9 @@ func (s *Shared) open(path string) (*dynamic, error) {
 // hash returns the SHA-256 of a file, which is read once unless s is nil.
 func (s *Shared) hash(path string) (Digest, error) {
 	if s == nil {
-		return hashFile(path)
+		return wholefile.Digest(path)
 	}
-	f, _ := s.hashes.LoadOrStore(path, sync.OnceValues(func() (Digest, error) { return hashFile(path) }))
+	f, _ := s.hashes.LoadOrStore(path, sync.OnceValues(func() (Digest, error) { return wholefile.Digest(path) }))
 	return f.(func() (Digest, error))()
 }
 

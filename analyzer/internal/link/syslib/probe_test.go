@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
 )
@@ -644,7 +645,7 @@ func TestShadowed(t *testing.T) {
 		return strings.Join(l, ", ")
 	}
 	sum := func(name string) string {
-		s, err := hashFile(filepath.Join(dir, name))
+		s, err := wholefile.Digest(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}

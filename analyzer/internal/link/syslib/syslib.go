@@ -126,19 +126,6 @@ func Sort(libs []Library) []Library {
 	return slices.Compact(libs)
 }
 
-func hashFile(name string) (sum Digest, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return sum, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return sum, err
-	}
-	return Digest(h.Sum(nil)), nil
-}
-
 // named is a file to be hashed and the name it was asked for.
 type named struct{ name, path string }
 

@@ -1,11 +1,9 @@
 package runner
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/stamp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
@@ -76,7 +75,7 @@ func (r *runner) changedInTime(before inputs, key store.Key) string {
 	}
 }
 
-// changed says why a run that has just ended may not be that of key, or "".
+// changed returns why a run that has just ended may not belong to key, or "".
 func (r *runner) changed(before inputs, key store.Key) string {
 	config, err := fingerprint.ReadConfig(r.Path + fingerprint.ConfigSuffix)
 	if err != nil || !reflect.DeepEqual(config, r.config) {
@@ -98,44 +97,31 @@ func (r *runner) changed(before inputs, key store.Key) string {
 		if strings.HasSuffix(d.Path, "/") {
 			continue // a directory; the files in it are data, too
 		}
-		sum, err := digest(file)
+		sum, err := wholefile.Digest(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a link to nowhere
 		}
 		if err != nil {
 			return err.Error()
 		}
-		if sum != d.SHA256 {
+		if hex.EncodeToString(sum[:]) != d.SHA256 {
 			return file + " was changed after the test was built"
 		}
 	}
 	return ""
 }
 
-// executable tells whether the owner of a data file, which is at file, may execute it.
+// executable reports whether the owner of a data file may execute it. The file named name in the runfiles is at file.
 func executable(file, name string) bool {
 	info, err := os.Stat(file)
 	return err == nil && !info.IsDir() && info.Mode()&0o100 != 0 && !(info.Size() == 0 && noLink(file, name))
 }
 
-// noLink tells whether a file of the runfiles is there itself, as what Bazel makes
-// for __init__.py: empty, with whatever mode.
+// noLink reports whether a file of the runfiles is no link. Such is an __init__.py that Bazel makes:
+// empty, with any mode.
 func noLink(file, name string) bool {
 	real, err := filepath.EvalSymlinks(file)
 	return err == nil && strings.HasSuffix(real, ".runfiles/"+name)
-}
-
-func digest(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // runfile returns where the file with a runfiles path is, or "".

@@ -1,12 +1,14 @@
 package runner
 
 import (
+	"encoding/hex"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
@@ -113,19 +115,19 @@ func (r *runner) runOf() (*fingerprint.Run, error) {
 	// from everybody else, who are alike.
 	run.Root = os.Geteuid() == 0
 	if file := r.runfile("_repo_mapping"); file != "" {
-		sum, err := digest(file)
+		digest, err := wholefile.Digest(file)
 		if err != nil {
 			return nil, err
 		}
-		if sum != r.config.RepoMapping() {
+		if sum := hex.EncodeToString(digest[:]); sum != r.config.RepoMapping() {
 			run.RepoMapping = sum
 		}
 	}
 	return run, nil
 }
 
-// linksIn says of the files in a directory which really are elsewhere in it, or out of it. In a
-// sandbox each is a link to where it was made; on another machine it may be a copy.
+// linksIn lists the files of a directory that are links to another place in it, or out of it. In a
+// sandbox each file is a link to where it was made; on another machine it may be a copy.
 func linksIn(tree string, files map[string]string) (links []string) {
 	real, root := map[string]string{}, ""
 	for in, file := range files {
@@ -202,7 +204,7 @@ func isPathByte(c byte) bool {
 		'0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// has tells whether the build has contributed something of that name.
+// has reports whether the build has made a contribution of that name.
 func (r *runner) has(contribution string) bool {
 	return slices.ContainsFunc(r.config.Contributions, func(c fingerprint.Contribution) bool { return c.Name == contribution })
 }
