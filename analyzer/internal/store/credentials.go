@@ -6,8 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,10 +23,10 @@ const (
 // helperFor returns the program of the last of helpers that is for host, or "".
 // The last one counts, as with Bazel's flag.
 func helperFor(helpers []string, host string) string {
-	for i := len(helpers) - 1; i >= 0; i-- {
-		pattern, program, ok := strings.Cut(helpers[i], "=")
+	for _, helper := range slices.Backward(helpers) {
+		pattern, program, ok := strings.Cut(helper, "=")
 		if !ok {
-			return helpers[i]
+			return helper
 		}
 		if pattern == host || strings.HasPrefix(pattern, "*.") && strings.HasSuffix(host, pattern[1:]) {
 			return program
@@ -45,7 +46,7 @@ type credentials struct {
 	dynamic []Header
 	expires time.Time
 	seen    []string // values that were sent or are part of what was
-	silent  error    // says that the helper didn't answer: once is enough
+	silent  error    // why the helper isn't called any more: it didn't answer once
 }
 
 // get returns the headers to send now.
@@ -75,8 +76,8 @@ func (c *credentials) get(ctx context.Context) ([]Header, error) {
 	return append(c.dynamic[:len(c.dynamic):len(c.dynamic)], c.static...), nil
 }
 
-// forget drops what the helper has said, because a server doesn't accept it, and
-// tells whether asking again may help.
+// forget drops the helper's answer, because a server doesn't accept it, and reports
+// whether calling the helper again may help.
 func (c *credentials) forget() bool {
 	if c.program == "" {
 		return false
@@ -153,13 +154,8 @@ func parseHelper(b []byte) ([]Header, time.Time, error) {
 			return nil, time.Time{}, errors.New("expires: want a time like 2006-01-02T15:04:05Z")
 		}
 	}
-	names := make([]string, 0, len(answer.Headers))
-	for n := range answer.Headers {
-		names = append(names, n)
-	}
-	sort.Strings(names)
 	var h []Header
-	for _, n := range names {
+	for _, n := range slices.Sorted(maps.Keys(answer.Headers)) {
 		for _, v := range answer.Headers[n] {
 			if err := checkHeader(n, v); err != nil {
 				return nil, time.Time{}, errors.New("it names a header that can't be sent, or a value that isn't printable")

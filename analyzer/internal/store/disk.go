@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,9 +17,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// marker is a file that says that a directory belongs to tasting alone. Only
-// then may maintenance remove what it doesn't know: a directory that is Bazel's
-// --disk_cache as well has none.
+// marker is a file in directories that belong to tasting alone. Only there may
+// maintenance remove unknown files: a directory that is Bazel's --disk_cache as well
+// has no marker.
 const marker = "tasting-store"
 
 // Disk is a store in a directory, in the layout of Bazel's disk cache:
@@ -91,8 +90,8 @@ func (d *Disk) used(key Key) {
 	}
 }
 
-// probe tells what is recorded under key, if its contents are there; they
-// aren't read.
+// probe returns what is recorded under key, if its contents are there; it doesn't
+// read them.
 func (d *Disk) probe(ctx context.Context, key Key) (*Info, error) {
 	if !d.mode.CanRead() {
 		return nil, notAllowed("read", d.dir, d.mode)
@@ -112,7 +111,7 @@ func (d *Disk) probe(ctx context.Context, key Key) (*Info, error) {
 }
 
 func (d *Disk) readEntry(key Key) (*repb.ActionResult, error) {
-	data, err := readLimited(d.acPath(key), maxEntry)
+	data, err := readStart(d.acPath(key))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w for %s in %s", ErrNotFound, key, d.dir)
 	}
@@ -135,8 +134,8 @@ func (d *Disk) get(ctx context.Context, key Key) (*Result, error) {
 	})
 }
 
-// openBlob opens a content and hashes it. The file stays open, so that what was
-// verified is what is read, even if it is removed or replaced meanwhile.
+// openBlob opens a content and hashes it. The file stays open, so that the caller reads
+// what was verified, even if the file is removed or replaced meanwhile.
 func (d *Disk) openBlob(key Key, dg *repb.Digest) (*io.SectionReader, io.Closer, error) {
 	f, err := os.Open(d.casPath(dg.Hash))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -174,20 +173,14 @@ func checkBlob(f *os.File, hash string, size int64) error {
 	return nil
 }
 
-func readLimited(name string, limit int64) ([]byte, error) {
+// readStart reads a file, or so much of it that it is too large for an entry.
+func readStart(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("%w: %s is larger than %d bytes", ErrCorrupt, name, limit)
-	}
-	return b, nil
+	return io.ReadAll(io.LimitReader(f, maxEntry+1))
 }
 
 // Put implements Store.
@@ -199,14 +192,8 @@ func (d *Disk) Put(ctx context.Context, key Key, r *Result) error {
 		return d.put(ctx, key, r, true)
 	}
 	old, err := d.get(ctx, key)
-	if err == nil {
-		old.Close()
-		return fmt.Errorf("%w for %s in %s", ErrExists, key, d.dir)
-	}
-	// Only what is damaged is replaced. An entry that merely can't be read now
-	// (too many open files) may be whole.
-	replace := errors.Is(err, ErrCorrupt) || errors.Is(err, ErrIncomplete)
-	if !replace && !errors.Is(err, ErrNotFound) {
+	replace, err := checkFree(old, err, key, d.dir)
+	if err != nil {
 		return err
 	}
 	return d.put(ctx, key, r, replace)
@@ -255,7 +242,7 @@ func (d *Disk) put(ctx context.Context, key Key, r *Result, replace bool) error 
 		return err
 	}
 	err = d.write(d.acPath(key), replace, func(f *os.File) error {
-		_, err := io.Copy(f, bytes.NewReader(data))
+		_, err := f.Write(data)
 		return err
 	})
 	if errors.Is(err, fs.ErrExist) {

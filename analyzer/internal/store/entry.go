@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
@@ -119,11 +119,7 @@ func checksum(key Key, e *repb.ActionResult) [sha256.Size]byte {
 	for _, f := range e.OutputFiles {
 		b.String(f.Path)
 		digest(f.Digest)
-		exec := uint64(0)
-		if f.IsExecutable {
-			exec = 1
-		}
-		b.Uint(exec)
+		b.Flag(f.IsExecutable)
 	}
 	return b.Sum()
 }
@@ -131,6 +127,9 @@ func checksum(key Key, e *repb.ActionResult) [sha256.Size]byte {
 // readEntry parses and checks the entry of key. The blobs it names may still be
 // missing or wrong.
 func readEntry(key Key, data []byte) (*repb.ActionResult, error) {
+	if len(data) > maxEntry {
+		return nil, fmt.Errorf("%w: entry %s is larger than %d bytes", ErrCorrupt, key, maxEntry)
+	}
 	e := new(repb.ActionResult)
 	if err := proto.Unmarshal(data, e); err != nil {
 		return nil, fmt.Errorf("%w: entry %s: %v", ErrCorrupt, key, err)
@@ -149,6 +148,21 @@ func readEntry(key Key, data []byte) (*repb.ActionResult, error) {
 	return e, nil
 }
 
+// checkFree returns an error unless Put may record under key, given what Get returned for it. Damaged reports whether Put
+// replaces something. An entry that merely can't be read now (too many open files) may be whole and stays.
+func checkFree(old *Result, err error, key Key, where string) (damaged bool, _ error) {
+	switch {
+	case err == nil:
+		old.Close()
+		return false, fmt.Errorf("%w for %s in %s", ErrExists, key, where)
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrIncomplete):
+		return true, nil
+	case errors.Is(err, ErrNotFound):
+		return false, nil
+	}
+	return false, err
+}
+
 // checkEntry checks everything that can be checked without the blobs. It is
 // applied to what is written as well, so that nothing unreadable is stored.
 func checkEntry(e *repb.ActionResult) error {
@@ -164,6 +178,7 @@ func checkEntry(e *repb.ActionResult) error {
 	if err := checkDigest(e.StdoutDigest); err != nil {
 		return fmt.Errorf("log: %w", err)
 	}
+	sizes := map[string]int64{e.StdoutDigest.Hash: e.StdoutDigest.SizeBytes}
 	for i, f := range e.OutputFiles {
 		if !fs.ValidPath(f.Path) || f.Path == "." || strings.ContainsAny(f.Path, "\x00\\") {
 			return fmt.Errorf("file %q: not a clean relative path", f.Path)
@@ -171,6 +186,10 @@ func checkEntry(e *repb.ActionResult) error {
 		if err := checkDigest(f.Digest); err != nil {
 			return fmt.Errorf("file %s: %w", f.Path, err)
 		}
+		if size, ok := sizes[f.Digest.Hash]; ok && size != f.Digest.SizeBytes {
+			return fmt.Errorf("blob %s: two sizes", f.Digest.Hash)
+		}
+		sizes[f.Digest.Hash] = f.Digest.SizeBytes
 		if i > 0 && e.OutputFiles[i-1].Path >= f.Path {
 			return fmt.Errorf("file %s: files are not in order", f.Path)
 		}
@@ -192,45 +211,39 @@ func checkDigest(d *repb.Digest) error {
 	return nil
 }
 
-// newResult builds the result that e describes; open returns the verified
-// content of a digest.
-func newResult(e *repb.ActionResult, open func(*repb.Digest) (*io.SectionReader, io.Closer, error)) (*Result, error) {
-	m := e.ExecutionMetadata
-	r := &Result{
-		ExitCode: int(e.ExitCode),
-		Host:     m.Worker,
-		Start:    m.ExecutionStartTimestamp.AsTime().In(time.UTC),
-		End:      m.ExecutionCompletedTimestamp.AsTime().In(time.UTC),
-	}
-	opened := map[string]*io.SectionReader{}
-	get := func(d *repb.Digest) (*io.SectionReader, error) {
-		// Readers of one content must not share an offset.
-		if c := opened[d.Hash]; c != nil {
-			if c.Size() != d.SizeBytes {
-				return nil, fmt.Errorf("%w: blob %s: two sizes", ErrCorrupt, d.Hash)
-			}
-			return io.NewSectionReader(c, 0, c.Size()), nil
-		}
-		c, closer, err := open(d)
-		if err != nil {
-			return nil, err
-		}
-		opened[d.Hash] = c
-		r.closers = append(r.closers, closer)
-		return io.NewSectionReader(c, 0, c.Size()), nil
-	}
-	var err error
-	if r.Log, err = get(e.StdoutDigest); err != nil {
-		r.Close()
-		return nil, err
-	}
+// digestsOf returns the digests of the contents of e, each once.
+func digestsOf(e *repb.ActionResult) []*repb.Digest {
+	l := []*repb.Digest{e.StdoutDigest}
+	seen := map[string]bool{e.StdoutDigest.Hash: true}
 	for _, f := range e.OutputFiles {
-		c, err := get(f.Digest)
+		if !seen[f.Digest.Hash] {
+			seen[f.Digest.Hash] = true
+			l = append(l, f.Digest)
+		}
+	}
+	return l
+}
+
+// newResult builds the result that e describes. Open returns the verified content of a digest, and is
+// called once for each.
+func newResult(e *repb.ActionResult, open func(*repb.Digest) (*io.SectionReader, io.Closer, error)) (*Result, error) {
+	info := infoOf(e)
+	r := &Result{ExitCode: info.ExitCode, Host: info.Host, Start: info.Start, End: info.End}
+	contents := map[string]*io.SectionReader{}
+	for _, d := range digestsOf(e) {
+		c, closer, err := open(d)
 		if err != nil {
 			r.Close()
 			return nil, err
 		}
-		r.Files = append(r.Files, File{Path: f.Path, Executable: f.IsExecutable, Content: c})
+		contents[d.Hash] = c
+		r.closers = append(r.closers, closer)
+	}
+	// Readers of one content must not share an offset.
+	reader := func(d *repb.Digest) *io.SectionReader { return io.NewSectionReader(contents[d.Hash], 0, d.SizeBytes) }
+	r.Log = reader(e.StdoutDigest)
+	for _, f := range e.OutputFiles {
+		r.Files = append(r.Files, File{Path: f.Path, Executable: f.IsExecutable, Content: reader(f.Digest)})
 	}
 	return r, nil
 }

@@ -18,22 +18,21 @@ func (e *FlakyError) Error() string {
 		e.Failure.End.Format(time.RFC3339), e.Failure.Host)
 }
 
-// failureKey is where failures are noted. They are never replayed: a failure is
-// worth a second look. But a pass after a failure, with everything the same,
-// shows that the fingerprint doesn't decide the outcome.
+// failureKey is the key for a note that the test failed with a fingerprint. Failures
+// are never replayed. But a pass after a failure shows that the fingerprint doesn't
+// decide the outcome.
 func failureKey(key Key) Key {
 	b := frame.New("tasting failure 1")
 	b.Bytes(key[:])
 	return b.Sum()
 }
 
-// RecordFailure notes that a test with fingerprint key failed, with when and
-// where of r. A note has no contents, so that there is nothing that a cache
-// could evict without the note. A pass that is recorded, by whoever ran the test at the same
-// time or earlier, is withdrawn.
+// RecordFailure notes that a test with fingerprint key failed, with the times and the
+// host of r. A note has no contents, so that a cache can't evict them without the note.
+// A failure withdraws a recorded pass for the same key, even one that another machine wrote meanwhile.
 func RecordFailure(ctx context.Context, s Store, key Key, r *Result) error {
 	if l, ok := s.(*Layered); ok {
-		// A store that has withdrawn it says nothing of those behind it.
+		// The other stores may still have a pass.
 		return write(l.stores, func(_ int, s Store) error { return RecordFailure(ctx, s, key, r) })
 	}
 	note := &Result{ExitCode: r.ExitCode, Host: r.Host, Start: r.Start, End: r.End, Log: Content(nil)}
@@ -45,20 +44,20 @@ func RecordFailure(ctx context.Context, s Store, key Key, r *Result) error {
 		if pass.ExitCode != 0 {
 			return noted
 		}
-	case !errors.Is(err, ErrNotAllowed): // who may not read withdraws what may be there
+	case !errors.Is(err, ErrNotAllowed): // if the mode forbids reading, there may be a pass
 		return noted
 	}
 	return errors.Join(noted, s.Set(ctx, key, withdrawn(r)))
 }
 
-// withdrawn is what takes the place of a pass, because of a failure.
+// withdrawn returns the result that replaces a pass because of a failure.
 func withdrawn(failure *Result) *Result {
 	return &Result{ExitCode: 1, Host: failure.Host, Start: failure.Start, End: failure.End, Log: Content(nil)}
 }
 
-// Noted returns nil if nothing is known of a failure with fingerprint key, a *FlakyError
-// if there was one, and another error if that can't be told. A store that may not be read
-// isn't asked. Of several stores each can have noted one; it is enough if one of them can be asked.
+// Noted returns a *FlakyError if a failure with fingerprint key is known, nil if none is, and
+// another error if no store can be read. A store that the mode forbids to read is skipped. Each of
+// several stores may have noted a failure.
 func Noted(ctx context.Context, s Store, key Key) error {
 	unknown, flaky := notes(ctx, Each(s), key)
 	if flaky == nil && !slices.Contains(unknown, nil) {
@@ -67,8 +66,8 @@ func Noted(ctx context.Context, s Store, key Key) error {
 	return flaky
 }
 
-// notes asks each of stores for a failure. It returns why those couldn't be asked that couldn't, and a
-// *FlakyError if there was one. A pass that was withdrawn is as good as a note, which caches may have removed.
+// notes looks for a failure in each of stores. It returns for each store why that couldn't be read, or nil,
+// and a *FlakyError if there was a failure. A withdrawn pass counts as a note, which caches may have removed.
 func notes(ctx context.Context, stores []Store, key Key) (unknown []error, flaky error) {
 	unknown = make([]error, len(stores))
 	for i, s := range stores {
@@ -81,7 +80,7 @@ func notes(ctx context.Context, stores []Store, key Key) (unknown []error, flaky
 			unknown[i] = fmt.Errorf("it can't be told whether the test has failed with the same fingerprint: %w", err)
 			continue
 		}
-		// What is there can't be told only if it can't be recorded either.
+		// If that fails, recording will fail as well.
 		if i, err := probe(ctx, s, key); err == nil && i.ExitCode != 0 {
 			return nil, &FlakyError{&Result{ExitCode: i.ExitCode, Host: i.Host, Start: i.Start, End: i.End}}
 		}
@@ -89,8 +88,8 @@ func notes(ctx context.Context, stores []Store, key Key) (unknown []error, flaky
 	return unknown, nil
 }
 
-// RecordPass records a pass, unless Noted returns an error. Of several stores, those don't get it
-// of which that can't be told. A failure that is noted while it is being recorded withdraws it.
+// RecordPass records a pass, unless Noted returns an error. A store that can't be read for notes
+// doesn't get it. A failure that is noted while the pass is being recorded withdraws it.
 func RecordPass(ctx context.Context, s Store, key Key, r *Result) error {
 	stores := Each(s)
 	unknown, flaky := notes(ctx, stores, key)
@@ -106,7 +105,7 @@ func RecordPass(ctx context.Context, s Store, key Key, r *Result) error {
 	if recorded != nil && !errors.Is(recorded, ErrPartly) {
 		return recorded
 	}
-	// RecordFailure notes it before it looks for a pass, so one of both sees the other.
+	// RecordFailure writes its note before it looks for a pass, so one of the two sees the other.
 	for _, noted := range stores {
 		if f, err := noted.Get(ctx, failureKey(key)); err == nil {
 			f.Close()

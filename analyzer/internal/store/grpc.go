@@ -132,7 +132,7 @@ func (g *grpcCache) statusError(name string, s *status.Status) error {
 	return e
 }
 
-// ask returns the capabilities of the server, which is asked once.
+// ask returns the capabilities of the server. It calls the server once.
 func (g *grpcCache) ask(ctx context.Context) (*serverCapabilities, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -164,29 +164,26 @@ func (g *grpcCache) ask(ctx context.Context) (*serverCapabilities, error) {
 	if cache == nil {
 		return nil, g.fail("GetCapabilities", "the server is no cache", false, nil)
 	}
-	sha := false
 	var functions []string
 	for _, f := range cache.DigestFunctions {
-		sha = sha || f == repb.DigestFunction_SHA256
 		functions = append(functions, f.String())
 	}
-	if !sha && len(functions) > 0 {
+	if len(functions) > 0 && !slices.Contains(cache.DigestFunctions, repb.DigestFunction_SHA256) {
 		return nil, g.fail("GetCapabilities", fmt.Sprintf("the server knows digests by %s, not by SHA256", strings.Join(functions, ", ")), false, nil)
 	}
 	if n := cache.MaxBatchTotalSizeBytes; n > 0 {
 		c.batch = min(n, defaultBatch)
 	}
-	for _, x := range cache.SupportedCompressors {
-		c.zstd = c.zstd || x == repb.Compressor_ZSTD
-	}
+	c.zstd = slices.Contains(cache.SupportedCompressors, repb.Compressor_ZSTD)
 	if u := cache.ActionCacheUpdateCapabilities; u != nil {
 		c.update = u.UpdateEnabled
 	}
+	yes := map[bool]string{true: "yes", false: "no"}
 	c.about = []string{
 		"digests: " + strings.Join(functions, ", "),
-		fmt.Sprintf("records results: %s", map[bool]string{true: "yes", false: "no"}[c.update]),
+		"records results: " + yes[c.update],
 		fmt.Sprintf("largest batch: %d bytes", cache.MaxBatchTotalSizeBytes),
-		fmt.Sprintf("zstd: %s", map[bool]string{true: "yes", false: "no"}[c.zstd]),
+		"zstd: " + yes[c.zstd],
 	}
 	if h := answer.HighApiVersion; h != nil {
 		c.about = append(c.about, fmt.Sprintf("API version: %d.%d", h.Major, h.Minor))
@@ -220,9 +217,6 @@ func (g *grpcCache) entry(ctx context.Context, key Key) ([]byte, error) {
 		default:
 			return err
 		}
-		if n := proto.Size(e); n > maxEntry {
-			return fmt.Errorf("%w: entry %s of %s is larger than %d bytes", ErrCorrupt, key, g.where, maxEntry)
-		}
 		data, err = proto.Marshal(e)
 		if err != nil {
 			// Not UTF-8, perhaps.
@@ -230,9 +224,6 @@ func (g *grpcCache) entry(ctx context.Context, key Key) ([]byte, error) {
 		}
 		return nil
 	})
-	if errors.Is(err, ErrNotFound) {
-		return nil, fmt.Errorf("%w for %s in %s", ErrNotFound, key, g.where)
-	}
 	return data, err
 }
 
@@ -253,8 +244,7 @@ func (g *grpcCache) setEntry(ctx context.Context, key Key, e *repb.ActionResult,
 	}))
 }
 
-// found turns ErrNotFound into an ordinary error: a writer isn't looking for
-// anything.
+// found turns ErrNotFound, from writing, into an ordinary error: nothing was looked up.
 func (g *grpcCache) found(name string, err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return g.fail(name, "NotFound", false, nil)
@@ -282,13 +272,22 @@ func (g *grpcCache) missing(ctx context.Context, digests []*repb.Digest) ([]*rep
 	return missing, g.found("FindMissingBlobs", err)
 }
 
-// split divides items into those that are moved alone, and groups that fit into
-// a message.
-func split[T any](items []T, size func(T) int64, c *serverCapabilities, compressing bool) (alone []T, groups [][]T) {
+// move moves items one by one, compressed if possible, or if they are small in groups that fit into a message.
+func move[T any](ctx context.Context, g *grpcCache, items []T, size func(T) int64, group func(context.Context, []T) error, one func(context.Context, T, bool) error) error {
+	if len(items) == 0 {
+		return nil
+	}
+	c, err := g.ask(ctx)
+	if err != nil {
+		return err
+	}
+	compressed := g.compress && c.zstd
 	limit := min(int64(maxBatched), c.batch-2*perBlob)
-	if compressing {
+	if compressed {
 		limit = min(limit, maxBatchedCompressing)
 	}
+	var alone []T
+	var groups [][]T
 	var room int64
 	for _, x := range items {
 		n := size(x) + perBlob
@@ -303,64 +302,55 @@ func split[T any](items []T, size func(T) int64, c *serverCapabilities, compress
 		room -= n
 		groups[len(groups)-1] = append(groups[len(groups)-1], x)
 	}
-	return alone, groups
-}
-
-func (g *grpcCache) compressing(c *serverCapabilities) bool { return g.compress && c.zstd }
-
-func (g *grpcCache) contents(ctx context.Context, digests []*repb.Digest, sink func(*repb.Digest) *sink) error {
-	if len(digests) == 0 {
-		return nil
-	}
-	c, err := g.ask(ctx)
-	if err != nil {
-		return err
-	}
-	alone, groups := split(digests, func(d *repb.Digest) int64 { return d.SizeBytes }, c, g.compressing(c))
-	for _, group := range groups {
-		if err := g.readGroup(ctx, group, sink); err != nil {
+	for _, l := range groups {
+		if err := group(ctx, l); err != nil {
 			return err
 		}
 	}
-	for _, d := range alone {
-		if err := g.read(ctx, d, g.compressing(c), sink); err != nil {
+	for _, x := range alone {
+		if err := one(ctx, x, compressed); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *grpcCache) readGroup(ctx context.Context, group []*repb.Digest, sink func(*repb.Digest) *sink) error {
+func (g *grpcCache) contents(ctx context.Context, sinks []*sink) error {
+	return move(ctx, g, sinks, func(s *sink) int64 { return s.digest.SizeBytes }, g.readGroup, g.read)
+}
+
+func (g *grpcCache) readGroup(ctx context.Context, group []*sink) error {
 	const name = "BatchReadBlobs"
-	want := map[string]*repb.Digest{}
-	for _, d := range group {
-		want[d.Hash] = d
+	want := map[string]*sink{}
+	var digests []*repb.Digest
+	for _, s := range group {
+		want[s.digest.Hash] = s
+		digests = append(digests, s.digest)
 	}
-	lost := ""
-	err := g.rpc(ctx, name, false, func(ctx context.Context) error {
+	return g.lacks(group[0].digest.Hash, g.rpc(ctx, name, false, func(ctx context.Context) error {
 		answer, err := repb.NewContentAddressableStorageClient(g.conn).BatchReadBlobs(ctx, &repb.BatchReadBlobsRequest{
-			InstanceName: g.instance, Digests: group, DigestFunction: repb.DigestFunction_SHA256,
+			InstanceName: g.instance, Digests: digests, DigestFunction: repb.DigestFunction_SHA256,
 		})
 		if err != nil {
 			return err
 		}
 		got := map[string]bool{}
 		for _, x := range answer.Responses {
-			d := want[x.GetDigest().GetHash()]
-			if d == nil || got[d.Hash] {
+			hash := x.GetDigest().GetHash()
+			s := want[hash]
+			if s == nil || got[hash] {
 				return g.fail(name, "the server answered something else", false, nil)
 			}
-			got[d.Hash] = true
-			if s := status.FromProto(x.Status); s.Code() == codes.NotFound {
-				lost = d.Hash
-				return ErrNotFound
-			} else if s.Code() != codes.OK {
-				return g.statusError(name, s)
+			got[hash] = true
+			if err := status.FromProto(x.Status); err.Code() == codes.NotFound {
+				return g.lacks(hash, ErrNotFound)
+			} else if err.Code() != codes.OK {
+				return g.statusError(name, err)
 			}
 			if x.Compressor != repb.Compressor_IDENTITY {
 				return g.fail(name, "the server compressed what it wasn't asked to", false, nil)
 			}
-			s := sink(d)
+			s.reset()
 			if _, err := s.Write(x.Data); err != nil && !s.long {
 				return g.fail(name, err.Error(), false, err)
 			}
@@ -369,28 +359,19 @@ func (g *grpcCache) readGroup(ctx context.Context, group []*repb.Digest, sink fu
 			return g.fail(name, "the server left something out", true, nil)
 		}
 		return nil
-	})
-	if errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("%w: blob %s is missing in %s", ErrIncomplete, lost, g.where)
-	}
-	return err
+	}))
 }
 
-// resource returns the name of a content for ByteStream.
-func (g *grpcCache) resource(d *repb.Digest, compressed bool, upload string) string {
-	var parts []string
+// resource returns the name of a content for ByteStream. Prefix is empty or ends with a slash.
+func (g *grpcCache) resource(d *repb.Digest, compressed bool, prefix string) string {
 	if g.instance != "" {
-		parts = append(parts, g.instance)
+		prefix = g.instance + "/" + prefix
 	}
-	if upload != "" {
-		parts = append(parts, "uploads", upload)
-	}
+	kind := "blobs"
 	if compressed {
-		parts = append(parts, "compressed-blobs", "zstd")
-	} else {
-		parts = append(parts, "blobs")
+		kind = "compressed-blobs/zstd"
 	}
-	return strings.Join(append(parts, d.Hash, fmt.Sprint(d.SizeBytes)), "/")
+	return fmt.Sprintf("%s%s/%s/%d", prefix, kind, d.Hash, d.SizeBytes)
 }
 
 // streamReader is the data of a ByteStream.Read.
@@ -417,9 +398,10 @@ func (r *streamReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (g *grpcCache) read(ctx context.Context, d *repb.Digest, compressed bool, sink func(*repb.Digest) *sink) error {
+func (g *grpcCache) read(ctx context.Context, s *sink, compressed bool) error {
+	d := s.digest
 	name := "Read " + d.Hash
-	err := g.rpc(ctx, name, false, func(ctx context.Context) error {
+	return g.lacks(d.Hash, g.rpc(ctx, name, false, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx) // ends a stream that isn't read to its end
 		defer cancel()
 		stream, err := bytestream.NewByteStreamClient(g.conn).Read(ctx, &bytestream.ReadRequest{ResourceName: g.resource(d, compressed, "")})
@@ -436,7 +418,7 @@ func (g *grpcCache) read(ctx context.Context, d *repb.Digest, compressed bool, s
 			defer z.Close()
 			from = z
 		}
-		s := sink(d)
+		s.reset()
 		_, err = io.Copy(s, from)
 		switch {
 		case err == nil || s.long:
@@ -448,33 +430,11 @@ func (g *grpcCache) read(ctx context.Context, d *repb.Digest, compressed bool, s
 		}
 		// The server is done, but the decoder isn't.
 		return fmt.Errorf("%w: blob %s of %s: %v", ErrCorrupt, d.Hash, g.where, err)
-	})
-	if errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("%w: blob %s is missing in %s", ErrIncomplete, d.Hash, g.where)
-	}
-	return err
+	}))
 }
 
 func (g *grpcCache) upload(ctx context.Context, blobs []blob) error {
-	if len(blobs) == 0 {
-		return nil
-	}
-	c, err := g.ask(ctx)
-	if err != nil {
-		return err
-	}
-	alone, groups := split(blobs, func(b blob) int64 { return b.digest.SizeBytes }, c, g.compressing(c))
-	for _, group := range groups {
-		if err := g.writeGroup(ctx, group); err != nil {
-			return err
-		}
-	}
-	for _, b := range alone {
-		if err := g.write(ctx, b, g.compressing(c)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return move(ctx, g, blobs, func(b blob) int64 { return b.digest.SizeBytes }, g.writeGroup, g.write)
 }
 
 func (g *grpcCache) writeGroup(ctx context.Context, group []blob) error {
@@ -508,7 +468,7 @@ func (g *grpcCache) writeGroup(ctx context.Context, group []blob) error {
 	}))
 }
 
-// streamWriter sends what is written to it as a ByteStream.Write.
+// streamWriter is an io.Writer that sends a ByteStream.Write.
 type streamWriter struct {
 	stream   bytestream.ByteStream_WriteClient
 	patience *patience
@@ -550,7 +510,7 @@ func (g *grpcCache) write(ctx context.Context, b blob, compressed bool) error {
 		if err != nil {
 			return err
 		}
-		out := &streamWriter{stream: stream, patience: g.patience, name: g.resource(b.digest, compressed, newUUID())}
+		out := &streamWriter{stream: stream, patience: g.patience, name: g.resource(b.digest, compressed, "uploads/"+newUUID()+"/")}
 		content := io.NewSectionReader(b.content, 0, b.digest.SizeBytes)
 		if compressed {
 			z, zerr := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1))

@@ -1,11 +1,9 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -136,14 +134,11 @@ func (h *httpCache) entry(ctx context.Context, key Key) ([]byte, error) {
 			return h.notPage("GET "+path, resp, data)
 		})
 	})
-	if errors.Is(err, ErrNotFound) {
-		return nil, fmt.Errorf("%w for %s in %s", ErrNotFound, key, h.where)
-	}
 	return data, err
 }
 
 func (h *httpCache) setEntry(ctx context.Context, key Key, _ *repb.ActionResult, data []byte) error {
-	return h.put(ctx, "/ac/"+key.String(), io.NewSectionReader(strings.NewReader(string(data)), 0, int64(len(data))))
+	return h.put(ctx, "/ac/"+key.String(), Content(data))
 }
 
 func (h *httpCache) put(ctx context.Context, path string, content *io.SectionReader) error {
@@ -165,32 +160,25 @@ func (h *httpCache) notPage(name string, resp *http.Response, body []byte) error
 	return nil
 }
 
-func (h *httpCache) contents(ctx context.Context, digests []*repb.Digest, sink func(*repb.Digest) *sink) error {
-	var mu sync.Mutex
-	return parallel(ctx, transfers, digests, func(ctx context.Context, d *repb.Digest) error {
-		path := "/cas/" + d.Hash
-		err := h.call(ctx, "GET "+path, false, func(ctx context.Context, headers []Header) error {
+func (h *httpCache) contents(ctx context.Context, sinks []*sink) error {
+	return parallel(ctx, sinks, func(ctx context.Context, s *sink) error {
+		path := "/cas/" + s.digest.Hash
+		return h.lacks(s.digest.Hash, h.call(ctx, "GET "+path, false, func(ctx context.Context, headers []Header) error {
 			return h.request(ctx, headers, http.MethodGet, path, nil, func(resp *http.Response) error {
-				mu.Lock()
-				s := sink(d)
-				mu.Unlock()
+				s.reset()
 				if _, err := io.Copy(s, watched{resp.Body, h.patience}); err != nil && !s.long {
 					return h.fail("GET "+path, err.Error(), s.err == nil, s.err)
 				}
 				return nil
 			})
-		})
-		if errors.Is(err, ErrNotFound) {
-			return fmt.Errorf("%w: blob %s is missing in %s", ErrIncomplete, d.Hash, h.where)
-		}
-		return err
+		}))
 	})
 }
 
 func (h *httpCache) missing(ctx context.Context, digests []*repb.Digest) ([]*repb.Digest, error) {
 	var mu sync.Mutex
 	var missing []*repb.Digest
-	err := parallel(ctx, transfers, digests, func(ctx context.Context, d *repb.Digest) error {
+	err := parallel(ctx, digests, func(ctx context.Context, d *repb.Digest) error {
 		path := "/cas/" + d.Hash
 		err := h.call(ctx, "HEAD "+path, false, func(ctx context.Context, headers []Header) error {
 			return h.request(ctx, headers, http.MethodHead, path, nil, func(resp *http.Response) error {
@@ -212,21 +200,17 @@ func (h *httpCache) missing(ctx context.Context, digests []*repb.Digest) ([]*rep
 }
 
 func (h *httpCache) upload(ctx context.Context, blobs []blob) error {
-	return parallel(ctx, transfers, blobs, func(ctx context.Context, b blob) error {
+	return parallel(ctx, blobs, func(ctx context.Context, b blob) error {
 		return h.put(ctx, "/cas/"+b.digest.Hash, io.NewSectionReader(b.content, 0, b.digest.SizeBytes))
 	})
 }
 
-// parallel calls f for each of list, at most n at once. After an error it
-// starts no more, and returns the first one.
-func parallel[T any](ctx context.Context, n int, list []T, f func(context.Context, T) error) error {
-	g, inner := errgroup.WithContext(ctx)
-	g.SetLimit(n)
+// parallel calls f for each element of list. The first error ends the context of all calls.
+func parallel[T any](ctx context.Context, list []T, f func(context.Context, T) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(transfers)
 	for _, x := range list {
-		if inner.Err() != nil {
-			break
-		}
-		g.Go(func() error { return f(inner, x) })
+		g.Go(func() error { return f(ctx, x) })
 	}
-	return cmp.Or(g.Wait(), ctx.Err())
+	return g.Wait()
 }

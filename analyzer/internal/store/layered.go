@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 )
 
@@ -37,49 +38,44 @@ func (l *Layered) Close() error {
 // being asked; if none of these has a result, the error is no miss. If a nearer
 // store has noted that the test failed, that is the result.
 func (l *Layered) Get(ctx context.Context, key Key) (*Result, error) {
-	var errs []error
-	for i, s := range l.stores {
-		r, err := s.Get(ctx, key)
-		if err != nil {
-			errs = append(errs, err)
-			continue
+	r, missed, err := nearest(l.stores, key, func(s Store, key Key) (*Result, error) { return s.Get(ctx, key) })
+	if err == nil && l.mode.CanWrite() {
+		for _, near := range missed {
+			// The result is there, whether this works or not.
+			_ = near.Put(ctx, key, r)
 		}
-		for _, near := range l.stores[:i] {
-			if f, err := near.Get(ctx, failureKey(key)); err == nil {
-				r.Close()
-				return f, nil
-			}
-		}
-		if l.mode.CanWrite() {
-			for _, near := range l.stores[:i] {
-				// The result is there, whether this works or not.
-				_ = near.Put(ctx, key, r)
-			}
-		}
-		return r, nil
 	}
-	return nil, noResult(errs)
+	return r, err
 }
 
 func (l *Layered) probe(ctx context.Context, key Key) (*Info, error) {
+	info, _, err := nearest(l.stores, key, func(s Store, key Key) (*Info, error) { return probe(ctx, s, key) })
+	return info, err
+}
+
+// nearest returns the first result of stores under key, and which nearer stores miss it. If one of these
+// has noted a failure, that is the result, and no store misses it.
+func nearest[T any](stores []Store, key Key, get func(Store, Key) (T, error)) (result T, missed []Store, err error) {
 	var errs []error
-	for i, s := range l.stores {
-		info, err := probe(ctx, s, key)
-		if err != nil {
+	for i, s := range stores {
+		if result, err = get(s, key); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		for _, near := range l.stores[:i] {
-			if f, err := probe(ctx, near, failureKey(key)); err == nil {
-				return f, nil
+		for _, near := range stores[:i] {
+			if failure, err := get(near, failureKey(key)); err == nil {
+				if c, ok := any(result).(io.Closer); ok {
+					c.Close()
+				}
+				return failure, nil, nil
 			}
 		}
-		return info, nil
+		return result, stores[:i], nil
 	}
-	return nil, noResult(errs)
+	return result, nil, noResult(errs)
 }
 
-// noResult returns what stores say, none of which has a result: that some can't
+// noResult returns the error for several stores without a result: that some can't
 // be used, or else that an entry is damaged, or else that there is none.
 func noResult(errs []error) error {
 	var unusable []error
@@ -108,7 +104,7 @@ func (l *Layered) Set(ctx context.Context, key Key, r *Result) error {
 	return write(l.stores, func(_ int, s Store) error { return s.Set(ctx, key, r) })
 }
 
-// write calls f for each of stores. One that takes no results from here isn't missed in the others.
+// write calls f for each of stores. ErrNotAllowed from one is no failure if another takes the result.
 func write(stores []Store, f func(i int, s Store) error) error {
 	var failed, exists, forbidden []error
 	for i, s := range stores {
@@ -132,8 +128,8 @@ func write(stores []Store, f func(i int, s Store) error) error {
 	return nil
 }
 
-// Each returns the stores that s consists of, the nearest first: itself, if it is one. Whoever reads what
-// it then writes again does so with each of them: Get and Set of several say nothing of one another.
+// Each returns the stores that s consists of, the nearest first, or s itself. A caller who reads an
+// entry to change it must do so in each of them: Get of several stores may return another store's entry.
 func Each(s Store) []Store {
 	if l, ok := s.(*Layered); ok {
 		return l.stores
@@ -141,8 +137,8 @@ func Each(s Store) []Store {
 	return []Store{s}
 }
 
-// Anywhere calls f with each of the stores that s consists of. It is enough if it works with one; else the error
-// is as of Get.
+// Anywhere calls f with each of the stores that s consists of. It returns nil if f succeeds with one of them,
+// else an error as Get does.
 func Anywhere(s Store, f func(Store) error) error {
 	var failed []error
 	all := Each(s)
@@ -157,20 +153,14 @@ func Anywhere(s Store, f func(Store) error) error {
 	return nil
 }
 
-// together makes one error of those of several stores, which is said in one line.
-func together(errs []error) error {
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	return &failures{errs}
-}
+// together is the errors of several stores, in one line.
+type together []error
 
-type failures struct{ errs []error }
+func (l together) Unwrap() []error { return l }
 
-func (f *failures) Unwrap() []error { return f.errs }
-func (f *failures) Error() string {
+func (l together) Error() string {
 	var s []string
-	for _, err := range f.errs {
+	for _, err := range l {
 		s = append(s, err.Error())
 	}
 	return strings.Join(s, "; ")

@@ -7,6 +7,7 @@ import (
 	"os/user"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -120,9 +121,9 @@ func parsePlace(s string) (place, error) {
 	return p, nil
 }
 
-// Redact returns a location without the user parts of its URLs. All that is
-// shown of a location goes through it. Of one that isn't well-formed it can't be
-// told where a user part begins and ends: if there may be one, nothing is shown.
+// Redact returns a location without the user parts of its URLs. Every location that is
+// shown goes through it. If a location isn't well-formed and may have a user part,
+// nothing of it is shown: nobody knows where the user part begins and ends.
 func Redact(location string) string {
 	places, err := parseLocation(location)
 	if err != nil {
@@ -138,19 +139,14 @@ func Redact(location string) string {
 	return strings.Join(names, ",")
 }
 
-// IsRemote tells whether any part of a location is on a server.
+// IsRemote reports whether any part of a location is on a server.
 func IsRemote(location string) bool { return strings.Contains(location, "://") }
 
 // Local returns the directories of a location, as a location; "" if it has
-// none. It is where results may go that must not leave the machine.
+// none. Results that must not leave the machine may go there.
 func Local(location string) string {
-	var dirs []string
-	for _, s := range strings.Split(location, ",") {
-		if filepath.IsAbs(s) {
-			dirs = append(dirs, s)
-		}
-	}
-	return strings.Join(dirs, ",")
+	parts := strings.Split(location, ",")
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return !filepath.IsAbs(s) }), ",")
 }
 
 // DefaultDir returns the directory of the store if none is named: tasting in

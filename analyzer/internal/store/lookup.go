@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Info is what an entry says without its contents.
+// Info is a result without its contents.
 type Info struct {
 	ExitCode   int
 	Host       string
@@ -26,7 +26,7 @@ func infoOf(e *repb.ActionResult) *Info {
 	}
 }
 
-// Outcome is what a store says about one key.
+// Outcome is the result of a look-up of one key.
 type Outcome struct {
 	// Info is that of the recorded result, or nil.
 	Info *Info
@@ -42,13 +42,13 @@ const DefaultConcurrency = 64
 type LookupOptions struct {
 	Concurrency int // 0: DefaultConcurrency
 	// Progress, if there is one, is called after each key with the number of
-	// those that are done, not concurrently.
+	// keys that are done, not concurrently.
 	Progress func(done int)
 }
 
-// Lookup tells for each of keys whether there is a usable result: whether the
+// Lookup finds out for each of keys whether there is a usable result: the
 // entry is what was written, and its contents are there with the right sizes.
-// The contents aren't read; Get does that, and may still find one damaged.
+// Only Get reads the contents, and may still find one damaged.
 //
 // The outcomes are in the order of keys, and independent of each other.
 func Lookup(ctx context.Context, s Store, keys []Key, o LookupOptions) []Outcome {

@@ -106,14 +106,14 @@ func (d *Disk) Stat(ctx context.Context) (*Stat, error) {
 	return s, ctx.Err()
 }
 
-// GCOptions says what to keep. A zero limit is no limit.
+// GCOptions are the limits of a store. A zero limit is no limit.
 type GCOptions struct {
 	MaxBytes int64         // size of all entries and blobs
 	MaxAge   time.Duration // since an entry was last used
 	Grace    time.Duration // see DefaultGrace
 }
 
-// GCReport says what GC removed and what is left.
+// GCReport is the result of GC.
 type GCReport struct {
 	RemovedEntries, RemovedBlobs int
 	RemovedBytes                 int64
@@ -135,18 +135,13 @@ func (d *Disk) GC(ctx context.Context, o GCOptions) (*GCReport, error) {
 	now := time.Now()
 	// Entries are listed before blobs: a blob that an entry names after this
 	// moment was written after it too, hence is young.
-	acs, err := d.list("ac")
-	if err != nil {
-		return nil, err
+	var lists [3][]file
+	for i, sub := range []string{"ac", "cas", "tmp"} {
+		if lists[i], err = d.list(sub); err != nil {
+			return nil, err
+		}
 	}
-	cas, err := d.list("cas")
-	if err != nil {
-		return nil, err
-	}
-	tmp, err := d.list("tmp")
-	if err != nil {
-		return nil, err
-	}
+	acs, cas, tmp := lists[0], lists[1], lists[2]
 	r := new(GCReport)
 	drop, refs, err := d.choose(acs, cas, o, now)
 	if err != nil {
@@ -245,13 +240,13 @@ func (d *Disk) choose(acs, cas []file, o GCOptions, now time.Time) (drop []file,
 	return drop, refs, nil
 }
 
-// lockName is a file in tmp. Whoever removes things locks it: remove takes a file
+// lockName is a file in tmp that GC and Verify lock while they remove files: remove takes a file
 // out of its place for a moment, and another GC that lists entries at that moment
 // would take its blobs for garbage.
 const lockName = "lock"
 
-// mayRemove tells whether everything in the directory is tasting's, and waits
-// until nobody else removes anything.
+// mayRemove returns an error unless everything in the directory is tasting's, and waits
+// until no other process removes files.
 func (d *Disk) mayRemove() (unlock func(), err error) {
 	names, err := os.ReadDir(d.dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
@@ -307,7 +302,7 @@ func (d *Disk) readKey(path string) (Key, *repb.ActionResult, error) {
 	if err != nil || d.acPath(key) != path {
 		return key, nil, fmt.Errorf("%w: %s is not the name of an entry", ErrCorrupt, path)
 	}
-	data, err := readLimited(path, maxEntry)
+	data, err := readStart(path)
 	if err != nil {
 		return key, nil, err
 	}
@@ -321,12 +316,11 @@ func (d *Disk) digests(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := []string{e.StdoutDigest.Hash}
-	for _, f := range e.OutputFiles {
-		l = append(l, f.Digest.Hash)
+	var l []string
+	for _, dg := range digestsOf(e) {
+		l = append(l, dg.Hash)
 	}
-	slices.Sort(l)
-	return slices.Compact(l), nil
+	return l, nil
 }
 
 // Problem is something that Verify found.
@@ -336,7 +330,7 @@ type Problem struct {
 	Removed bool
 }
 
-// Verify reads and hashes everything in the store and returns what is wrong,
+// Verify reads and hashes everything in the store and returns the problems,
 // sorted by path. With remove, damaged blobs and entries that are damaged or
 // incomplete are removed.
 func (d *Disk) Verify(ctx context.Context, remove bool) ([]Problem, error) {
@@ -416,11 +410,7 @@ func (d *Disk) verifyEntry(path string) error {
 
 // checkSizes checks that the blobs of an entry are there with the right sizes.
 func (d *Disk) checkSizes(key Key, e *repb.ActionResult) error {
-	digests := []*repb.Digest{e.StdoutDigest}
-	for _, f := range e.OutputFiles {
-		digests = append(digests, f.Digest)
-	}
-	for _, dg := range digests {
+	for _, dg := range digestsOf(e) {
 		info, err := os.Stat(d.casPath(dg.Hash))
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%w: entry %s: blob %s is missing", ErrIncomplete, key, dg.Hash)

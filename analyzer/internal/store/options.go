@@ -3,6 +3,7 @@ package store
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -24,7 +25,7 @@ const (
 	FlagsVariable    = "TASTING_STORE_FLAGS"
 )
 
-// Mode says what may be done with a store.
+// Mode is what may be done with a store.
 type Mode string
 
 // The modes. The empty Mode is ReadWrite.
@@ -35,10 +36,10 @@ const (
 	Off       Mode = "off"
 )
 
-// CanRead tells whether results may be read.
+// CanRead reports whether results may be read.
 func (m Mode) CanRead() bool { return m == ReadWrite || m == ReadOnly || m == "" }
 
-// CanWrite tells whether results may be recorded.
+// CanWrite reports whether results may be recorded.
 func (m Mode) CanWrite() bool { return m == ReadWrite || m == WriteOnly || m == "" }
 
 // ParseMode parses rw, ro, wo or off.
@@ -82,10 +83,8 @@ type headers struct{ list *[]Header }
 
 func (h headers) String() string {
 	var names []string
-	if h.list != nil {
-		for _, x := range *h.list {
-			names = append(names, x.Name)
-		}
+	for _, x := range *h.list {
+		names = append(names, x.Name)
 	}
 	return strings.Join(names, ",")
 }
@@ -106,17 +105,12 @@ func (h headers) Set(s string) error {
 // locationValue is the value of --store.
 type locationValue struct{ s *string }
 
-func (l locationValue) String() string {
-	if l.s == nil {
-		return ""
-	}
-	return Redact(*l.s)
-}
+func (l locationValue) String() string     { return Redact(*l.s) }
 func (l locationValue) Type() string       { return "LOCATION" }
 func (l locationValue) Set(s string) error { *l.s = s; return nil }
 
-// Options says where a store is and how it is spoken to. The zero value is that
-// of the flags' defaults.
+// Options are the location of a store and how to connect to it. The zero value stands
+// for the flags' defaults.
 type Options struct {
 	// Location is what Open describes. It may contain a secret: Redact it
 	// before it is shown.
@@ -152,40 +146,15 @@ func (o Options) String() string {
 // GoString implements fmt.GoStringer.
 func (o Options) GoString() string { return o.String() }
 
-func (o *Options) mode() Mode {
-	if o.Mode == "" {
-		return ReadWrite
-	}
-	return o.Mode
-}
+func (o *Options) mode() Mode { return cmp.Or(o.Mode, ReadWrite) }
 
-func (o *Options) timeout() time.Duration {
-	if o.Timeout == 0 {
-		return DefaultTimeout
-	}
-	return o.Timeout
-}
+func (o *Options) timeout() time.Duration { return cmp.Or(o.Timeout, DefaultTimeout) }
 
 func (o *Options) retries() int {
 	if o.Retries == nil {
 		return DefaultRetries
 	}
 	return *o.Retries
-}
-
-// flagFields are the flags and how the field of one is copied.
-var flagFields = map[string]func(to, from *Options){
-	"store":                        func(to, from *Options) { to.Location = from.Location },
-	"store_mode":                   func(to, from *Options) { to.Mode = from.Mode },
-	"store_header":                 func(to, from *Options) { to.Headers = from.Headers },
-	"store_credential_helper":      func(to, from *Options) { to.CredentialHelpers = from.CredentialHelpers },
-	"store_tls_certificate":        func(to, from *Options) { to.TLSCertificate = from.TLSCertificate },
-	"store_tls_client_certificate": func(to, from *Options) { to.TLSClientCertificate = from.TLSClientCertificate },
-	"store_tls_client_key":         func(to, from *Options) { to.TLSClientKey = from.TLSClientKey },
-	"store_instance_name":          func(to, from *Options) { to.InstanceName = from.InstanceName },
-	"store_timeout":                func(to, from *Options) { to.Timeout = from.Timeout },
-	"store_retries":                func(to, from *Options) { to.Retries = from.Retries },
-	"store_compression":            func(to, from *Options) { to.Compression = from.Compression },
 }
 
 // AddFlags adds the flags of a store to fs and sets o to their defaults. They
@@ -205,21 +174,12 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Compression, "store_compression", false, "compress contents with zstd on their way, if a gRPC server offers it")
 }
 
-// Complete fills in what the command line of fs, to which AddFlags was applied,
-// has left open: from the file of flags that the environment names, and from
-// the other variables of a store, which go before the file. Without any
-// location the store is in DefaultDir.
+// Complete sets the options that the command line of fs, to which AddFlags was applied, has left
+// open. It takes them from the variables of a store, then from the file of flags that the environment
+// names. Without any location the store is in DefaultDir.
 func (o *Options) Complete(fs *pflag.FlagSet, getenv func(string) string) error {
-	env, err := environment(getenv)
-	if err != nil {
-		return err
-	}
-	for name, copyField := range flagFields {
-		if !fs.Changed(name) {
-			copyField(o, env)
-		}
-	}
-	if o.Location == "" {
+	err := o.addEnvironment(fs, getenv)
+	if err == nil && o.Location == "" {
 		o.Location, err = DefaultDir(getenv)
 	}
 	return err
@@ -227,50 +187,54 @@ func (o *Options) Complete(fs *pflag.FlagSet, getenv func(string) string) error 
 
 // FromEnvironment returns the options of the environment alone. Location is
 // empty if it names none.
-func FromEnvironment(getenv func(string) string) (Options, error) {
-	o, err := environment(getenv)
-	if err != nil {
-		return Options{}, err
-	}
-	return *o, nil
-}
-
-func environment(getenv func(string) string) (*Options, error) {
-	o := new(Options)
+func FromEnvironment(getenv func(string) string) (o Options, err error) {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	o.AddFlags(fs)
+	err = o.addEnvironment(fs, getenv)
+	return o, err
+}
+
+func (o *Options) addEnvironment(fs *pflag.FlagSet, getenv func(string) string) error {
 	if file := getenv(FlagsVariable); file != "" {
 		if !filepath.IsAbs(file) {
-			return nil, fmt.Errorf("%s=%s: want an absolute path", FlagsVariable, file)
+			return fmt.Errorf("%s=%s: want an absolute path", FlagsVariable, file)
 		}
 		b, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", FlagsVariable, err)
+			return fmt.Errorf("%s: %w", FlagsVariable, err)
 		}
-		if err := parseFlags(fs, b); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+		if err := addFile(fs, b); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	if l := getenv(LocationVariable); l != "" {
 		if _, err := parseLocation(l); err != nil {
-			return nil, fmt.Errorf("%s: %w", LocationVariable, err)
+			return fmt.Errorf("%s: %w", LocationVariable, err)
 		}
-		o.Location = l
+		if !fs.Changed("store") {
+			o.Location = l
+		}
 	}
 	if m := getenv(ModeVariable); m != "" {
-		var err error
-		if o.Mode, err = ParseMode(m); err != nil {
-			return nil, fmt.Errorf("%s=%w", ModeVariable, err)
+		mode, err := ParseMode(m)
+		if err != nil {
+			return fmt.Errorf("%s=%w", ModeVariable, err)
+		}
+		if !fs.Changed("store_mode") {
+			o.Mode = mode
 		}
 	}
-	return o, nil
+	return nil
 }
 
 var flagLine = regexp.MustCompile(`^--([a-z_]+)(=.*)?$`)
 
-// parseFlags parses a file with one flag on each line; empty lines and those
-// that start with # are ignored. Errors don't show what a line holds.
-func parseFlags(fs *pflag.FlagSet, file []byte) error {
+// addFile sets the flags of a file that the command line of fs has left open. The file has one flag
+// on each line; empty lines and those that start with # are ignored. Errors don't show what a line
+// holds.
+func addFile(fs *pflag.FlagSet, file []byte) error {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(Options).AddFlags(all)
 	lines := bufio.NewScanner(bytes.NewReader(file))
 	lines.Buffer(nil, 1<<20)
 	for n := 1; lines.Scan(); n++ {
@@ -282,7 +246,7 @@ func parseFlags(fs *pflag.FlagSet, file []byte) error {
 		if m == nil {
 			return fmt.Errorf("line %d: want --flag=value", n)
 		}
-		f := fs.Lookup(m[1])
+		f := all.Lookup(m[1])
 		if f == nil {
 			return fmt.Errorf("line %d: --%s is not a flag of the store", n, m[1])
 		}
@@ -293,8 +257,11 @@ func parseFlags(fs *pflag.FlagSet, file []byte) error {
 			}
 			value = f.NoOptDefVal
 		}
-		if err := fs.Set(m[1], value); err != nil {
+		if err := f.Value.Set(value); err != nil {
 			return fmt.Errorf("line %d: bad value of --%s", n, m[1])
+		}
+		if !fs.Changed(m[1]) {
+			_ = fs.Lookup(m[1]).Value.Set(value) // as above; the command line still hasn't it
 		}
 	}
 	return lines.Err()

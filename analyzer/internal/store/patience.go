@@ -18,15 +18,15 @@ const (
 	givenUp = 16
 )
 
-// patience is how long a process waits for a server in vain, all calls taken together. When it is
-// at its end, the server isn't asked any more.
+// patience bounds how long a process waits for a server in vain, all calls taken together. After
+// that the process makes no more calls.
 //
-// Time is lost while calls are under way and none of them has an answer; a miss is one. So a server
-// that answers slowly isn't given up, however many calls it makes wait. One that never answers is
+// Time is lost while calls are under way and none of them has an answer; a miss is an answer. So a
+// slow server isn't given up, however many calls wait for it. A server that never answers is
 // given up after limit. Calls that fail may take as long together.
 type patience struct {
 	limit  time.Duration
-	silent error // says that the server doesn't answer
+	silent error // that the server doesn't answer
 
 	gone context.Context // ends with the patience
 	end  context.CancelFunc
@@ -38,7 +38,7 @@ type patience struct {
 	moved  int           // bytes since then
 	lost   time.Duration // in calls that have failed
 	last   error         // of the last one of these
-	failed map[bool]int  // calls in a row that failed, of those that write (true) and those that read
+	failed map[bool]int  // calls in a row that failed: writing (true) and reading
 	over   error         // why the server isn't asked any more, or nil
 }
 
@@ -107,7 +107,7 @@ func (p *patience) done(start time.Time, write bool, err error) error {
 		p.alive, p.moved, p.failed[write] = time.Now(), 0, 0
 		return err
 	}
-	if !errors.Is(err, context.Canceled) { // by whoever made the call
+	if !errors.Is(err, context.Canceled) { // by the caller
 		p.failed[write]++
 		if start.Before(p.alive) {
 			start = p.alive
@@ -135,7 +135,7 @@ func (p *patience) lose(start time.Time, err error) error {
 	return err
 }
 
-// failing tells whether the last such call has failed: repeating calls doesn't help then.
+// failing reports whether the last call that wrote, or read, has failed. Then repeating calls doesn't help.
 func (p *patience) failing(write bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
@@ -17,69 +15,65 @@ import (
 type Health struct {
 	Location string // without secrets
 	About    []string
-	// Read and Write are how long a look-up without a hit and a recording took;
-	// zero if they weren't tried or have failed.
+	// Read and Write are how long a look-up without a hit and a recording took.
 	Read, Write       time.Duration
 	ReadErr, WriteErr error // nil if it works or isn't allowed
 	CanRead, CanWrite bool  // what the mode allows
 }
 
-// OK tells whether all works that is allowed.
+// OK reports whether everything works that the mode allows.
 func (h *Health) OK() bool { return h.ReadErr == nil && h.WriteErr == nil }
 
 // Ping tries each location of s: a look-up, and if s may be written, a small
 // entry under a key of its own, which is read again if s may be read.
-func Ping(ctx context.Context, s Store) []Health {
-	if l, ok := s.(*Layered); ok {
-		var all []Health
-		for _, s := range l.stores {
-			all = append(all, Ping(ctx, s)...)
+func Ping(ctx context.Context, s Store) (all []Health) {
+	for _, s := range Each(s) {
+		h := Health{Location: fmt.Sprint(s)}
+		mode := Off
+		switch s := s.(type) {
+		case *Disk:
+			mode, h.About = s.mode, []string{"directory"}
+		case *Remote:
+			mode = s.mode
+			h.About, h.ReadErr = s.protocol.describe(ctx)
 		}
-		return all
+		h.CanRead, h.CanWrite = mode.CanRead(), mode.CanWrite()
+		if h.CanRead && h.ReadErr == nil {
+			h.Read, h.ReadErr = timed(func() error { return pingRead(ctx, s) })
+		}
+		if h.CanWrite && h.ReadErr == nil {
+			h.Write, h.WriteErr = timed(func() error { return pingWrite(ctx, s, h.CanRead) })
+		}
+		all = append(all, h)
 	}
-	h := Health{Location: fmt.Sprint(s)}
-	switch s := s.(type) {
-	case *Disk:
-		h.CanRead, h.CanWrite = s.mode.CanRead(), s.mode.CanWrite()
-		h.About = []string{"directory"}
-	case *Remote:
-		h.CanRead, h.CanWrite = s.mode.CanRead(), s.mode.CanWrite()
-		about, err := s.protocol.describe(ctx)
-		if err != nil {
-			h.ReadErr = err
-			return []Health{h}
-		}
-		h.About = about
+	return all
+}
+
+func timed(f func() error) (time.Duration, error) {
+	start := time.Now()
+	err := f()
+	return time.Since(start), err
+}
+
+func pingRead(ctx context.Context, s Store) error {
+	var key Key // that nobody has recorded anything under
+	rand.Read(key[:])
+	r, err := s.Get(ctx, key)
+	if err == nil {
+		r.Close()
+		return fmt.Errorf("%s has a result for a key that is new", s)
 	}
-	if h.CanRead {
-		var key Key // that nobody has recorded anything under
-		rand.Read(key[:])
-		start := time.Now()
-		r, err := s.Get(ctx, key)
-		if err == nil {
-			r.Close()
-			err = fmt.Errorf("%s has a result for a key that is new", h.Location)
-		}
-		if errors.Is(err, ErrNotFound) {
-			h.Read, err = time.Since(start), nil
-		}
-		h.ReadErr = err
+	if errors.Is(err, ErrNotFound) {
+		return nil
 	}
-	if h.CanWrite && h.ReadErr == nil {
-		start := time.Now()
-		if h.WriteErr = pingWrite(ctx, s, h.CanRead); h.WriteErr == nil {
-			h.Write = time.Since(start)
-		}
-	}
-	return []Health{h}
+	return err
 }
 
 func pingWrite(ctx context.Context, s Store, read bool) error {
 	b := frame.New("tasting ping 1")
 	key := Key(b.Sum())
-	text := "tasting store ping\n"
 	now := time.Now()
-	r := &Result{Start: now, End: now, Log: io.NewSectionReader(strings.NewReader(text), 0, int64(len(text)))}
+	r := &Result{Start: now, End: now, Log: Content([]byte("tasting store ping\n"))}
 	r.Host, _ = os.Hostname()
 	if err := s.Set(ctx, key, r); err != nil || !read {
 		return err

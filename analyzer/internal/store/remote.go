@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -14,6 +13,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	// Contents up to this size, in bytes, are kept in memory; others in an
-	// unnamed temporary file.
+	// maxMemory is how many bytes of a content are kept in memory.
 	maxMemory = 256 << 10
 	// How often Put writes anew what it doesn't find afterwards.
 	maxAttempts = 2
@@ -32,22 +31,22 @@ const (
 	longestBackoff = 5 * time.Second
 )
 
-// protocol is how a server is spoken to. Each method is one exchange, or a few
+// protocol is the protocol that a server speaks. Each method is one exchange, or a few
 // of them, repeated as Remote.call says; digests are without duplicates and
 // never those of empty contents.
 type protocol interface {
 	// entry returns the bytes of an entry, or ErrNotFound, or ErrCorrupt.
 	entry(ctx context.Context, key Key) ([]byte, error)
 	setEntry(ctx context.Context, key Key, e *repb.ActionResult, data []byte) error
-	// contents hands over the contents of digests; a missing one is
-	// ErrIncomplete. What sink gets isn't verified.
-	contents(ctx context.Context, digests []*repb.Digest, sink func(*repb.Digest) *sink) error
+	// contents reads contents into sinks, which it resets before each attempt. A missing content is
+	// ErrIncomplete. What a sink gets isn't verified.
+	contents(ctx context.Context, sinks []*sink) error
 	// missing returns which of digests the server doesn't have.
 	missing(ctx context.Context, digests []*repb.Digest) ([]*repb.Digest, error)
 	upload(ctx context.Context, blobs []blob) error
-	// knows tells whether missing is cheap enough to be asked before an upload.
+	// knows reports whether missing is cheap enough to be called before an upload.
 	knows() bool
-	// describe returns what the server says of itself.
+	// describe returns lines about the server for people.
 	describe(ctx context.Context) ([]string, error)
 	close() error
 }
@@ -138,40 +137,23 @@ func (r *Remote) get(ctx context.Context, key Key) (*Result, error) {
 		return nil, err
 	}
 	sinks := map[string]*sink{}
-	closeAll := func() {
+	var wanted []*sink
+	for _, d := range digestsOf(e) {
+		s := &sink{digest: d, sum: sha256.New()}
+		if sinks[d.Hash] = s; d.SizeBytes > 0 {
+			wanted = append(wanted, s)
+		}
+	}
+	var result *Result
+	if err = r.protocol.contents(ctx, wanted); err == nil {
+		result, err = newResult(e, func(d *repb.Digest) (*io.SectionReader, io.Closer, error) {
+			return sinks[d.Hash].verified(r.place)
+		})
+	}
+	if err != nil {
 		for _, s := range sinks {
 			s.Close()
 		}
-	}
-	wanted, err := digestsOf(e)
-	if err != nil {
-		return nil, fmt.Errorf("entry %s of %s: %w", key, r, err)
-	}
-	err = r.protocol.contents(ctx, wanted, func(d *repb.Digest) *sink {
-		if s := sinks[d.Hash]; s != nil {
-			s.Close() // another attempt
-		}
-		s := newSink(d)
-		sinks[d.Hash] = s
-		return s
-	})
-	if err != nil {
-		closeAll()
-		return nil, fmt.Errorf("entry %s: %w", key, err)
-	}
-	result, err := newResult(e, func(d *repb.Digest) (*io.SectionReader, io.Closer, error) {
-		if d.SizeBytes == 0 {
-			s := newSink(d)
-			return s.verified(r.place)
-		}
-		s := sinks[d.Hash]
-		if s == nil {
-			return nil, nil, fmt.Errorf("%w: entry %s: blob %s is missing in %s", ErrIncomplete, key, d.Hash, r)
-		}
-		return s.verified(r.place)
-	})
-	if err != nil {
-		closeAll()
 		return nil, fmt.Errorf("entry %s: %w", key, err)
 	}
 	return result, nil
@@ -179,11 +161,11 @@ func (r *Remote) get(ctx context.Context, key Key) (*Result, error) {
 
 func (r *Remote) readEntry(ctx context.Context, key Key) (*repb.ActionResult, error) {
 	data, err := r.protocol.entry(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return nil, fmt.Errorf("%w for %s in %s", ErrNotFound, key, r)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if len(data) > maxEntry {
-		return nil, fmt.Errorf("%w: entry %s of %s is larger than %d bytes", ErrCorrupt, key, r, maxEntry)
 	}
 	e, err := readEntry(key, data)
 	if err != nil {
@@ -192,32 +174,8 @@ func (r *Remote) readEntry(ctx context.Context, key Key) (*repb.ActionResult, er
 	return e, nil
 }
 
-// digestsOf returns the digests of the contents of e that aren't empty, each
-// once.
-func digestsOf(e *repb.ActionResult) ([]*repb.Digest, error) {
-	all := []*repb.Digest{e.StdoutDigest}
-	for _, f := range e.OutputFiles {
-		all = append(all, f.Digest)
-	}
-	size := map[string]int64{}
-	var l []*repb.Digest
-	for _, d := range all {
-		if s, ok := size[d.Hash]; ok {
-			if s != d.SizeBytes {
-				return nil, fmt.Errorf("%w: blob %s: two sizes", ErrCorrupt, d.Hash)
-			}
-			continue
-		}
-		size[d.Hash] = d.SizeBytes
-		if d.SizeBytes > 0 {
-			l = append(l, d)
-		}
-	}
-	return l, nil
-}
-
-// probe tells what is recorded under key, if its contents are there; they
-// aren't read.
+// probe returns what is recorded under key, if its contents are there; it doesn't
+// read them.
 func (r *Remote) probe(ctx context.Context, key Key) (*Info, error) {
 	if !r.mode.CanRead() {
 		return nil, notAllowed("read", r.String(), r.mode)
@@ -226,10 +184,7 @@ func (r *Remote) probe(ctx context.Context, key Key) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	digests, err := digestsOf(e)
-	if err != nil {
-		return nil, err
-	}
+	digests := slices.DeleteFunc(digestsOf(e), func(d *repb.Digest) bool { return d.SizeBytes == 0 })
 	missing, err := r.protocol.missing(ctx, digests)
 	if err != nil {
 		return nil, err
@@ -249,17 +204,13 @@ func (r *Remote) Put(ctx context.Context, key Key, res *Result) error {
 		return r.write(ctx, key, res, true)
 	}
 	old, err := r.get(ctx, key)
-	if err == nil {
-		old.Close()
-		return fmt.Errorf("%w for %s in %s", ErrExists, key, r)
-	}
-	damaged := errors.Is(err, ErrCorrupt) || errors.Is(err, ErrIncomplete)
-	if !damaged && !errors.Is(err, ErrNotFound) {
+	damaged, err := checkFree(old, err, key, r.where)
+	if err != nil {
 		return err
 	}
-	// A look at what is there now: a server may believe that it has a content
-	// which is damaged, and not take it; and when two write one entry while a
-	// third reads it, some servers lose it.
+	// Whether the result is there now: a server may keep a damaged content, since
+	// it has one of that digest. And when two processes write an entry while a
+	// third one reads it, some servers lose it.
 	recorded := func() error {
 		if !damaged {
 			_, err := r.readEntry(ctx, key)
@@ -303,7 +254,7 @@ func pause(ctx context.Context, attempt int) error {
 	}
 }
 
-// lost is a miss that isn't one for who has just written.
+// lost hides that an error is a miss, from a caller who has just written.
 type lost struct{ miss error }
 
 func (l lost) Error() string { return l.miss.Error() }
@@ -327,34 +278,21 @@ func (r *Remote) write(ctx context.Context, key Key, res *Result, all bool) erro
 	if err != nil {
 		return err
 	}
-	var send []blob
-	for _, b := range blobs {
-		if b.digest.SizeBytes > 0 {
-			send = append(send, b)
-		}
-	}
-	if !all && r.protocol.knows() && len(send) > 0 {
-		digests, err := digestsOf(e)
-		if err != nil {
-			return err
+	blobs = slices.DeleteFunc(blobs, func(b blob) bool { return b.digest.SizeBytes == 0 })
+	if !all && r.protocol.knows() {
+		var digests []*repb.Digest
+		for _, b := range blobs {
+			digests = append(digests, b.digest)
 		}
 		missing, err := r.protocol.missing(ctx, digests)
 		if err != nil {
 			return err
 		}
-		want := map[string]bool{}
-		for _, d := range missing {
-			want[d.Hash] = true
-		}
-		var some []blob
-		for _, b := range send {
-			if want[b.digest.Hash] {
-				some = append(some, b)
-			}
-		}
-		send = some
+		blobs = slices.DeleteFunc(blobs, func(b blob) bool {
+			return !slices.ContainsFunc(missing, func(d *repb.Digest) bool { return d.Hash == b.digest.Hash })
+		})
 	}
-	if err := r.protocol.upload(ctx, send); err != nil {
+	if err := r.protocol.upload(ctx, blobs); err != nil {
 		return err
 	}
 	return r.protocol.setEntry(ctx, key, e, data)
@@ -405,6 +343,14 @@ func (c *caller) fail(call, message string, again bool, err error) *callError {
 		message = strings.ToValidUTF8(message[:300], "") + "..."
 	}
 	return &callError{where: c.where, call: call, message: message, again: again, err: err}
+}
+
+// lacks turns ErrNotFound, from reading a content, into ErrIncomplete.
+func (c *caller) lacks(hash string, err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("%w: blob %s is missing in %s", ErrIncomplete, hash, c.where)
+	}
+	return err
 }
 
 // call makes a call that reads or writes, and repeats it after a failure that may pass. f gets
@@ -458,55 +404,28 @@ func (c *caller) repeat(ctx context.Context, name string, write bool, headers []
 
 // sink receives a content of known digest.
 type sink struct {
+	Spool
 	digest *repb.Digest
-	n      int64
 	sum    hash.Hash
-	memory bytes.Buffer
-	file   *os.File
 	long   bool
-	err    error // of this machine, like a full disk
+	err    error // of this machine, such as a full disk
 }
 
-func newSink(d *repb.Digest) *sink { return &sink{digest: d, sum: sha256.New()} }
+// reset makes the sink empty, for another attempt.
+func (s *sink) reset() {
+	s.Close()
+	*s = sink{Spool: Spool{Memory: maxMemory}, digest: s.digest, sum: sha256.New()}
+}
 
 // Write implements io.Writer. It fails, with errTooLong, for more bytes than
 // the digest says.
 func (s *sink) Write(p []byte) (n int, err error) {
-	if int64(len(p)) > s.digest.SizeBytes-s.n {
-		s.long = true
+	if s.long = s.size+int64(len(p)) > s.digest.SizeBytes; s.long {
 		return 0, errTooLong
 	}
-	s.n += int64(len(p))
 	s.sum.Write(p)
-	if s.digest.SizeBytes <= maxMemory {
-		return s.memory.Write(p)
-	}
-	defer func() { s.err = err }()
-	if s.file == nil {
-		f, err := os.CreateTemp("", "tasting-")
-		if err != nil {
-			return 0, err
-		}
-		s.file = f
-		if err := os.Remove(f.Name()); err != nil {
-			return 0, err
-		}
-	}
-	return s.file.Write(p)
-}
-
-// full tells whether the content has as many bytes as it should.
-func (s *sink) full() bool { return s.n == s.digest.SizeBytes }
-
-// Close releases the content.
-func (s *sink) Close() error {
-	s.memory = bytes.Buffer{}
-	if s.file == nil {
-		return nil
-	}
-	f := s.file
-	s.file = nil
-	return f.Close()
+	n, s.err = s.Spool.Write(p)
+	return n, s.err
 }
 
 // verified returns the content, which is closed by the closer, if it is what
@@ -515,14 +434,11 @@ func (s *sink) verified(from place) (*io.SectionReader, io.Closer, error) {
 	if s.long {
 		return nil, nil, fmt.Errorf("%w: blob %s of %s has more than %d bytes", ErrCorrupt, s.digest.Hash, from, s.digest.SizeBytes)
 	}
-	if !s.full() {
-		return nil, nil, fmt.Errorf("%w: blob %s of %s has %d bytes, want %d", ErrCorrupt, s.digest.Hash, from, s.n, s.digest.SizeBytes)
+	if s.size != s.digest.SizeBytes {
+		return nil, nil, fmt.Errorf("%w: blob %s of %s has %d bytes, want %d", ErrCorrupt, s.digest.Hash, from, s.size, s.digest.SizeBytes)
 	}
 	if got := hex.EncodeToString(s.sum.Sum(nil)); got != s.digest.Hash {
 		return nil, nil, fmt.Errorf("%w: blob %s of %s has the content of %s", ErrCorrupt, s.digest.Hash, from, got)
 	}
-	if s.file != nil {
-		return io.NewSectionReader(s.file, 0, s.n), s, nil
-	}
-	return io.NewSectionReader(bytes.NewReader(s.memory.Bytes()), 0, s.n), s, nil
+	return s.Content(), s, nil
 }

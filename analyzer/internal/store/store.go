@@ -26,10 +26,10 @@
 // # What a store may cost
 //
 // A process waits for a server in vain for 5 s (Options.Timeout), all calls taken
-// together: then it doesn't ask it any more, and each method says why. Time is lost
-// while calls are under way to none of which the server answers, and in calls that
+// together. Then it makes no more calls, and each method returns why. Time counts as
+// lost while the server answers none of the calls under way, and in calls that
 // fail. A miss is an answer, and so is each MiB that moves. So a server may be slow,
-// but a call ends whatever it does, and earlier if its context ends.
+// but each call ends, and earlier if its context ends.
 //
 // # Secrets
 //
@@ -71,13 +71,13 @@ var (
 	ErrNotAllowed = errors.New("not allowed")
 )
 
-// IsMiss tells whether err, from Get, means that the store works but has no
+// IsMiss reports whether err, from Get, means that the store works but has no
 // usable result.
 func IsMiss(err error) bool {
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrIncomplete) || errors.Is(err, ErrCorrupt)
 }
 
-// IsRecorded tells whether err, from Put or RecordPass, means that a result is recorded somewhere.
+// IsRecorded reports whether err, from Put or RecordPass, means that a result is recorded somewhere.
 func IsRecorded(err error) bool {
 	return err == nil || errors.Is(err, ErrExists) || errors.Is(err, ErrPartly)
 }
@@ -120,7 +120,7 @@ type File struct {
 	Content    *io.SectionReader
 }
 
-// Content is what there is in b, as a log or a file of a result.
+// Content returns b as a log or a file of a result.
 func Content(b []byte) *io.SectionReader {
 	return io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b)))
 }
@@ -128,7 +128,7 @@ func Content(b []byte) *io.SectionReader {
 // MaxFiles bounds how many files a result has: all of them are open at once.
 const MaxFiles = 500
 
-// WriteFile makes a file below root, which isn't there yet, with the directories that it is in.
+// WriteFile makes a new file below root, and the directories that it is in.
 func WriteFile(root *os.Root, name string, executable bool, content io.Reader) error {
 	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
 		return err
@@ -173,9 +173,9 @@ type Store interface {
 	// only be written.
 	Put(ctx context.Context, key Key, r *Result) error
 
-	// Set is like Put, but replaces what is there. It is for entries that
-	// inform, and to withdraw a result (by one that failed, or by removing it from a full
-	// disk): of two writers at once one is lost.
+	// Set is like Put, but replaces a result that is there. It is for entries that
+	// inform, and to withdraw a result: by a failed one, or by removing it from a full
+	// disk. Of two writers at once one is lost.
 	Set(ctx context.Context, key Key, r *Result) error
 }
 

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 )
 
@@ -39,9 +39,9 @@ type outcome struct {
 	code     int            // exit code
 	signal   syscall.Signal // that killed the test, or 0
 	obstacle string         // why the result must not be recorded, or ""
-	// void is why a tracer may have changed it, or "".
+	// void is why a tracer may have changed the result, or "".
 	void string
-	// idle are the functions that it didn't enter, nil if that isn't known.
+	// idle are the functions that the test didn't enter, nil if they aren't known.
 	idle map[string]bool
 }
 
@@ -102,10 +102,9 @@ func (r *runner) executeOnce(spool *spool, traced *trace.Options) (*outcome, err
 	if spool != nil {
 		c.finish(o)
 	}
-	switch {
-	case ws.Signaled():
+	if ws.Signaled() {
 		o.signal = ws.Signal()
-	default:
+	} else {
 		o.code = ws.ExitStatus()
 	}
 	return o, nil
@@ -238,9 +237,9 @@ func (c *copier) close() {
 	}
 }
 
-// tee copies from a pipe until its end, or what it holds at the reader's deadline, and
-// tells whether it is held open then. If the log can't be written any more the pipe is
-// still emptied, so that the test doesn't hang; the first error is returned.
+// tee copies from a pipe until its end or the reader's deadline. It reports whether the pipe
+// is held open then. If the log can't be written any more the pipe is still emptied, so that
+// the test doesn't hang; the first error is returned.
 func tee(from, to *os.File, keep func([]byte)) (held bool, failed error) {
 	buf := make([]byte, 64<<10) // as much as a pipe holds
 	for late := 0; ; {
@@ -290,60 +289,24 @@ func sameFile(a, b *os.File) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// spool keeps a copy of the log: in memory up to a limit, then in a file without
-// a name, so that nothing is left if the runner is killed.
+// spool keeps a copy of the log.
 type spool struct {
-	mem  bytes.Buffer
-	file *os.File
+	store.Spool
 	size int64
 	last byte  // the last byte of the log
 	err  error // why the copy isn't complete
 }
 
-func newSpool() *spool { return new(spool) }
+func newSpool() *spool { return &spool{Spool: store.Spool{Memory: spoolMemory}} }
 
 func (s *spool) Write(b []byte) {
 	s.last = b[len(b)-1]
-	if s.err != nil {
+	if s.size += int64(len(b)); s.err != nil {
 		return
 	}
-	s.size += int64(len(b))
 	if s.size > maxLog {
 		s.err = fmt.Errorf("the log is larger than %d bytes", maxLog)
-		return
-	}
-	if s.file == nil {
-		s.mem.Write(b)
-		if s.mem.Len() <= spoolMemory {
-			return
-		}
-		f, err := os.CreateTemp("", "tasting-log-")
-		if err == nil {
-			err = os.Remove(f.Name())
-		}
-		if err != nil {
-			s.err = fmt.Errorf("no place for a copy of the log: %w", err)
-			return
-		}
-		s.file = f
-		b = s.mem.Bytes()
-	}
-	if _, err := s.file.Write(b); err != nil {
+	} else if _, err := s.Spool.Write(b); err != nil {
 		s.err = fmt.Errorf("no place for a copy of the log: %w", err)
-	}
-	s.mem = bytes.Buffer{}
-}
-
-// Content returns the copy, if err is nil.
-func (s *spool) Content() *io.SectionReader {
-	if s.file != nil {
-		return io.NewSectionReader(s.file, 0, s.size)
-	}
-	return io.NewSectionReader(bytes.NewReader(s.mem.Bytes()), 0, s.size)
-}
-
-func (s *spool) Close() {
-	if s.file != nil {
-		s.file.Close()
 	}
 }

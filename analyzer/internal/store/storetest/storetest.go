@@ -109,333 +109,356 @@ func Flatten(t testing.TB, r *store.Result) Flat {
 
 // Run runs the suite; open returns a new, empty backend.
 func Run(t *testing.T, open func(t *testing.T) Backend) {
-	ctx := context.Background()
-	put := func(t *testing.T, s store.Store, k store.Key, r *store.Result) {
-		t.Helper()
-		if err := s.Put(ctx, k, r); err != nil {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, Backend)
+	}{
+		{"NotFound", testNotFound},
+		{"RoundTrip", testRoundTrip},
+		{"FirstStays", testFirstStays},
+		{"EveryDamage", testEveryDamage},
+		{"Set", testSet},
+		{"ClockSkew", testClockSkew},
+		{"BadPaths", testBadPaths},
+		{"UnreadableContent", testUnreadableContent},
+		{"Cancelled", testCancelled},
+		{"Concurrent", testConcurrent},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
+	}
+	for _, test := range damages {
+		t.Run(test.name, func(t *testing.T) { testDamage(t, open(t), test) })
+	}
+}
+
+var ctx = context.Background()
+
+// put records r, which has to succeed.
+func put(t *testing.T, s store.Store, k store.Key, r *store.Result) {
+	t.Helper()
+	if err := s.Put(ctx, k, r); err != nil {
+		t.Fatalf("Put: %v", err)
+	}
+}
+
+// want checks that Get returns a result that flattens to w.
+func want(t *testing.T, s store.Store, k store.Key, w Flat) {
+	t.Helper()
+	r, err := s.Get(ctx, k)
+	if err != nil {
+		t.Fatalf("Get: %v", err)
+	}
+	defer r.Close()
+	if d := cmp.Diff(w, Flatten(t, r)); d != "" {
+		t.Fatalf("Get returned something else (-put +got):\n%s", d)
+	}
+	info := &store.Info{ExitCode: w.ExitCode, Host: w.Host, Start: w.Start, End: w.End}
+	o := store.Lookup(ctx, s, []store.Key{k}, store.LookupOptions{})[0]
+	if o.Err != nil || cmp.Diff(info, o.Info) != "" {
+		t.Fatalf("Lookup: %+v %v, want %+v", o.Info, o.Err, info)
+	}
+}
+
+// miss checks that Get returns a miss for a reason.
+func miss(t *testing.T, s store.Store, k store.Key, reason error) {
+	t.Helper()
+	r, err := s.Get(ctx, k)
+	if err == nil {
+		r.Close()
+	}
+	if !errors.Is(err, reason) || !store.IsMiss(err) {
+		t.Fatalf("Get: error %v, want %v", err, reason)
+	}
+	// A look-up doesn't read contents, so it may think there is a result.
+	if o := store.Lookup(ctx, s, []store.Key{k}, store.LookupOptions{})[0]; (o.Info == nil) == (o.Err == nil) || o.Err != nil && !store.IsMiss(o.Err) {
+		t.Fatalf("Lookup: %+v", o)
+	}
+}
+
+func testNotFound(t *testing.T, b Backend) {
+	miss(t, b.Store, Key("a"), store.ErrNotFound)
+	put(t, b.Store, Key("a"), Result("log"))
+	miss(t, b.Store, Key("b"), store.ErrNotFound)
+}
+
+func testRoundTrip(t *testing.T, b Backend) {
+	big := make([]byte, 5<<20)
+	rand.New(rand.NewSource(1)).Read(big)
+	exec := Result("log", "test.outputs/run.sh", "#!/bin/sh\n")
+	exec.Files[0].Executable = true
+	failed := Result("failed")
+	failed.ExitCode = 3
+	for name, r := range map[string]*store.Result{
+		"empty":      Result(""),
+		"binary":     Result("\x00\xff\r\n not UTF-8 \xc3"),
+		"big":        Result(string(big), "test.xml", string(big[1:])),
+		"files":      Result("log", "test.xml", "<x/>", "test.outputs/a/b/c", "", "test.outputs/ä ö", "x"),
+		"unsorted":   Result("log", "b", "1", "a", "2"),
+		"one blob":   Result("same", "a", "same", "b", "same"),
+		"executable": exec,
+		"exit code":  failed,
+	} {
+		put(t, b.Store, Key(name), r)
+		for _, f := range r.Files {
+			f.Content.Seek(0, io.SeekStart)
+		}
+		r.Log.Seek(0, io.SeekStart)
+		want(t, b.Store, Key(name), Flatten(t, r))
+	}
+}
+
+func testFirstStays(t *testing.T, b Backend) {
+	put(t, b.Store, Key("a"), Result("first"))
+	if err := b.Store.Put(ctx, Key("a"), Result("second", "f", "x")); !errors.Is(err, store.ErrExists) {
+		t.Fatalf("second Put: %v, want ErrExists", err)
+	}
+	want(t, b.Store, Key("a"), Flatten(t, Result("first")))
+}
+
+// damage is a way to damage the entry under Key("a") or one of its blobs, and the miss that it leads to.
+type damage struct {
+	name   string
+	reason error
+	do     func(b Backend)
+}
+
+var damages = []damage{
+	{"MissingLog", store.ErrIncomplete, func(b Backend) { b.WriteBlob(Hash("the log"), nil) }},
+	{"MissingFile", store.ErrIncomplete, func(b Backend) { b.WriteBlob(Hash("<xml/>"), nil) }},
+	{"TruncatedBlob", store.ErrCorrupt, func(b Backend) { b.WriteBlob(Hash("<xml/>"), []byte("<xml")) }},
+	{"EmptyBlob", store.ErrCorrupt, func(b Backend) { b.WriteBlob(Hash("the log"), []byte{}) }},
+	{"LongerBlob", store.ErrCorrupt, func(b Backend) { b.WriteBlob(Hash("the log"), []byte("the log and more")) }},
+	{"ChangedBlob", store.ErrCorrupt, func(b Backend) { b.WriteBlob(Hash("the log"), []byte("the lug")) }},
+	{"EmptyEntry", store.ErrCorrupt, func(b Backend) { b.WriteEntry(Key("a"), []byte{}) }},
+	{"ZeroedEntry", store.ErrCorrupt, func(b Backend) { b.WriteEntry(Key("a"), make([]byte, len(b.ReadEntry(Key("a"))))) }},
+	{"GarbageEntry", store.ErrCorrupt, func(b Backend) { b.WriteEntry(Key("a"), []byte("<html>502 Bad Gateway</html>")) }},
+	{"HugeEntry", store.ErrCorrupt, func(b Backend) { b.WriteEntry(Key("a"), bytes.Repeat([]byte{'x'}, 8<<20)) }},
+	{"EntryOfAnotherKey", store.ErrCorrupt, func(b Backend) { b.WriteEntry(Key("a"), b.ReadEntry(Key("other"))) }},
+}
+
+// testDamage checks that a damaged entry is a miss with the right name, and that the next Put heals it.
+func testDamage(t *testing.T, b Backend, d damage) {
+	put(t, b.Store, Key("other"), Result("other log"))
+	put(t, b.Store, Key("a"), Result("the log", "test.xml", "<xml/>"))
+	d.do(b)
+	if b.Judges {
+		if r, err := b.Store.Get(ctx, Key("a")); err == nil {
+			defer r.Close()
+			if d := cmp.Diff(Flatten(t, Result("the log", "test.xml", "<xml/>")), Flatten(t, r)); d != "" {
+				t.Fatalf("Get returned something else (-put +got):\n%s", d)
+			}
+			return
+		} else if !store.IsMiss(err) {
+			t.Fatalf("Get: %v, want a miss", err)
+		}
+	} else {
+		miss(t, b.Store, Key("a"), d.reason)
+	}
+	if err := b.Store.Put(ctx, Key("a"), Result("the log", "test.xml", "<xml/>")); err != nil {
+		if !b.Keeps || errors.Is(err, store.ErrExists) {
 			t.Fatalf("Put: %v", err)
 		}
+		if r, err := b.Store.Get(ctx, Key("a")); !store.IsMiss(err) {
+			t.Fatalf("Get after a Put that failed: %v, %v, want a miss", r, err)
+		}
+		return
 	}
-	// want checks that Get returns what flattens to w.
-	want := func(t *testing.T, s store.Store, k store.Key, w Flat) {
-		t.Helper()
-		r, err := s.Get(ctx, k)
+	want(t, b.Store, Key("a"), Flatten(t, Result("the log", "test.xml", "<xml/>")))
+	want(t, b.Store, Key("other"), Flatten(t, Result("other log")))
+}
+
+// An entry cut off anywhere or with any bit wrong is a miss or, if the change has no meaning, the same result; never
+// another one.
+func testEveryDamage(t *testing.T, b Backend) {
+	k := Key("a")
+	put(t, b.Store, k, Result("the log", "test.outputs/a", "A", "test.xml", "<xml/>"))
+	w := Flatten(t, Result("the log", "test.outputs/a", "A", "test.xml", "<xml/>"))
+	entry := b.ReadEntry(k)
+	misses := 0
+	check := func(what string, data []byte) {
+		b.WriteEntry(k, data)
+		r, err := b.Store.Get(ctx, k)
 		if err != nil {
-			t.Fatalf("Get: %v", err)
+			if !store.IsMiss(err) && !b.Judges {
+				t.Fatalf("%s: %v, want a miss", what, err)
+			}
+			misses++
+			return
 		}
 		defer r.Close()
 		if d := cmp.Diff(w, Flatten(t, r)); d != "" {
-			t.Fatalf("Get returned something else (-put +got):\n%s", d)
-		}
-		info := &store.Info{ExitCode: w.ExitCode, Host: w.Host, Start: w.Start, End: w.End}
-		o := store.Lookup(ctx, s, []store.Key{k}, store.LookupOptions{})[0]
-		if o.Err != nil || cmp.Diff(info, o.Info) != "" {
-			t.Fatalf("Lookup: %+v %v, want %+v", o.Info, o.Err, info)
+			t.Fatalf("%s: Get returned something else (-put +got):\n%s", what, d)
 		}
 	}
-	miss := func(t *testing.T, s store.Store, k store.Key, reason error) {
+	for i := range entry {
+		check(fmt.Sprintf("cut at %d of %d", i, len(entry)), entry[:i])
+		if misses != i+1 && !b.Judges {
+			t.Fatalf("cut at %d of %d is no miss", i, len(entry))
+		}
+	}
+	for i := range entry {
+		for bit := range 8 {
+			c := bytes.Clone(entry)
+			c[i] ^= 1 << bit
+			check(fmt.Sprintf("bit %d of byte %d flipped", bit, i), c)
+		}
+	}
+	check("undamaged", entry)
+}
+
+func testSet(t *testing.T, b Backend) {
+	set := func(r *store.Result) {
 		t.Helper()
-		r, err := s.Get(ctx, k)
-		if err == nil {
-			r.Close()
-		}
-		if !errors.Is(err, reason) || !store.IsMiss(err) {
-			t.Fatalf("Get: error %v, want %v", err, reason)
-		}
-		// A look-up doesn't read contents, so it may think there is a result.
-		if o := store.Lookup(ctx, s, []store.Key{k}, store.LookupOptions{})[0]; (o.Info == nil) == (o.Err == nil) || o.Err != nil && !store.IsMiss(o.Err) {
-			t.Fatalf("Lookup: %+v", o)
+		if err := b.Store.Set(ctx, Key("a"), r); err != nil {
+			t.Fatalf("Set: %v", err)
 		}
 	}
-
-	t.Run("NotFound", func(t *testing.T) {
-		b := open(t)
-		miss(t, b.Store, Key("a"), store.ErrNotFound)
-		put(t, b.Store, Key("a"), Result("log"))
-		miss(t, b.Store, Key("b"), store.ErrNotFound)
-	})
-
-	t.Run("RoundTrip", func(t *testing.T) {
-		b := open(t)
-		big := make([]byte, 5<<20)
-		rand.New(rand.NewSource(1)).Read(big)
-		exec := Result("log", "test.outputs/run.sh", "#!/bin/sh\n")
-		exec.Files[0].Executable = true
-		failed := Result("failed")
-		failed.ExitCode = 3
-		for name, r := range map[string]*store.Result{
-			"empty":      Result(""),
-			"binary":     Result("\x00\xff\r\n not UTF-8 \xc3"),
-			"big":        Result(string(big), "test.xml", string(big[1:])),
-			"files":      Result("log", "test.xml", "<x/>", "test.outputs/a/b/c", "", "test.outputs/ä ö", "x"),
-			"unsorted":   Result("log", "b", "1", "a", "2"),
-			"one blob":   Result("same", "a", "same", "b", "same"),
-			"executable": exec,
-			"exit code":  failed,
-		} {
-			put(t, b.Store, Key(name), r)
-			for _, f := range r.Files {
-				f.Content.Seek(0, io.SeekStart)
-			}
-			r.Log.Seek(0, io.SeekStart)
-			want(t, b.Store, Key(name), Flatten(t, r))
-		}
-	})
-
-	t.Run("FirstStays", func(t *testing.T) {
-		b := open(t)
-		put(t, b.Store, Key("a"), Result("first"))
-		if err := b.Store.Put(ctx, Key("a"), Result("second", "f", "x")); !errors.Is(err, store.ErrExists) {
-			t.Fatalf("second Put: %v, want ErrExists", err)
-		}
-		want(t, b.Store, Key("a"), Flatten(t, Result("first")))
-	})
-
-	// A damaged entry is a miss with the right name, and the next Put heals it.
-	damaged := func(name string, reason error, damage func(b Backend)) {
-		t.Run(name, func(t *testing.T) {
-			b := open(t)
-			put(t, b.Store, Key("other"), Result("other log"))
-			put(t, b.Store, Key("a"), Result("the log", "test.xml", "<xml/>"))
-			damage(b)
-			if b.Judges {
-				if r, err := b.Store.Get(ctx, Key("a")); err == nil {
-					defer r.Close()
-					if d := cmp.Diff(Flatten(t, Result("the log", "test.xml", "<xml/>")), Flatten(t, r)); d != "" {
-						t.Fatalf("Get returned something else (-put +got):\n%s", d)
-					}
-					return
-				} else if !store.IsMiss(err) {
-					t.Fatalf("Get: %v, want a miss", err)
+	set(Result("first"))
+	want(t, b.Store, Key("a"), Flatten(t, Result("first")))
+	set(Result("second", "f", "x"))
+	want(t, b.Store, Key("a"), Flatten(t, Result("second", "f", "x")))
+	set(Result("first"))
+	want(t, b.Store, Key("a"), Flatten(t, Result("first")))
+	b.WriteEntry(Key("a"), []byte("damaged"))
+	set(Result("third"))
+	want(t, b.Store, Key("a"), Flatten(t, Result("third")))
+	if err := b.Store.Set(ctx, Key("b"), Result("log", "../a", "x")); err == nil {
+		t.Error("Set of a bad path: no error")
+	}
+	// Readers see one of the results, whole.
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 8 {
+				name := fmt.Sprintf("writer %d %d", i, j)
+				if err := b.Store.Set(ctx, Key("c"), Result(name, "f", name)); err != nil {
+					t.Errorf("Set: %v", err)
 				}
-			} else {
-				miss(t, b.Store, Key("a"), reason)
-			}
-			if err := b.Store.Put(ctx, Key("a"), Result("the log", "test.xml", "<xml/>")); err != nil {
-				if !b.Keeps || errors.Is(err, store.ErrExists) {
-					t.Fatalf("Put: %v", err)
+				r, err := b.Store.Get(ctx, Key("c"))
+				if b.Judges && store.IsMiss(err) {
+					continue
 				}
-				if r, err := b.Store.Get(ctx, Key("a")); !store.IsMiss(err) {
-					t.Fatalf("Get after a Put that failed: %v, %v, want a miss", r, err)
+				if err != nil {
+					t.Errorf("Get: %v", err)
+					continue
 				}
-				return
+				if f := Flatten(t, r); f.Log != f.Files["f"] {
+					t.Errorf("mixed result: %+v", f)
+				}
+				r.Close()
 			}
-			want(t, b.Store, Key("a"), Flatten(t, Result("the log", "test.xml", "<xml/>")))
-			want(t, b.Store, Key("other"), Flatten(t, Result("other log")))
 		})
 	}
-	damaged("MissingLog", store.ErrIncomplete, func(b Backend) { b.WriteBlob(Hash("the log"), nil) })
-	damaged("MissingFile", store.ErrIncomplete, func(b Backend) { b.WriteBlob(Hash("<xml/>"), nil) })
-	damaged("TruncatedBlob", store.ErrCorrupt, func(b Backend) { b.WriteBlob(Hash("<xml/>"), []byte("<xml")) })
-	damaged("EmptyBlob", store.ErrCorrupt, func(b Backend) { b.WriteBlob(Hash("the log"), []byte{}) })
-	damaged("LongerBlob", store.ErrCorrupt, func(b Backend) { b.WriteBlob(Hash("the log"), []byte("the log and more")) })
-	damaged("ChangedBlob", store.ErrCorrupt, func(b Backend) { b.WriteBlob(Hash("the log"), []byte("the lug")) })
-	damaged("EmptyEntry", store.ErrCorrupt, func(b Backend) { b.WriteEntry(Key("a"), []byte{}) })
-	damaged("ZeroedEntry", store.ErrCorrupt, func(b Backend) { b.WriteEntry(Key("a"), make([]byte, len(b.ReadEntry(Key("a"))))) })
-	damaged("GarbageEntry", store.ErrCorrupt, func(b Backend) { b.WriteEntry(Key("a"), []byte("<html>502 Bad Gateway</html>")) })
-	damaged("HugeEntry", store.ErrCorrupt, func(b Backend) { b.WriteEntry(Key("a"), bytes.Repeat([]byte{'x'}, 8<<20)) })
-	damaged("EntryOfAnotherKey", store.ErrCorrupt, func(b Backend) { b.WriteEntry(Key("a"), b.ReadEntry(Key("other"))) })
+	wg.Wait()
+}
 
-	// An entry cut off anywhere or with any bit wrong is a miss or, if the
-	// change has no meaning, the same result; never another one.
-	t.Run("EveryDamage", func(t *testing.T) {
-		b := open(t)
-		k := Key("a")
-		put(t, b.Store, k, Result("the log", "test.outputs/a", "A", "test.xml", "<xml/>"))
-		w := Flatten(t, Result("the log", "test.outputs/a", "A", "test.xml", "<xml/>"))
-		entry := b.ReadEntry(k)
-		misses := 0
-		check := func(what string, data []byte) {
-			b.WriteEntry(k, data)
-			r, err := b.Store.Get(ctx, k)
-			if err != nil {
-				if !store.IsMiss(err) && !b.Judges {
-					t.Fatalf("%s: %v, want a miss", what, err)
+// Clocks differ; a result from the future is a result.
+func testClockSkew(t *testing.T, b Backend) {
+	r := Result("log")
+	r.Start, r.End = r.Start.AddDate(100, 0, 0), r.End.AddDate(-50, 0, 0)
+	put(t, b.Store, Key("a"), r)
+	want(t, b.Store, Key("a"), Flatten(t, r))
+}
+
+func testBadPaths(t *testing.T, b Backend) {
+	for _, p := range []string{"", ".", "..", "../a", "a/../../b", "/a", "a//b", "./a", "a/", `a\b`, "a\x00"} {
+		err := b.Store.Put(ctx, Key(p), Result("log", p, "x"))
+		if err == nil || errors.Is(err, store.ErrExists) {
+			t.Errorf("Put of a file %q: %v, want an error", p, err)
+		}
+		miss(t, b.Store, Key(p), store.ErrNotFound)
+	}
+	if err := b.Store.Put(ctx, Key("twice"), Result("log", "a", "x", "a", "y")); err == nil {
+		t.Errorf("Put of two files with one name: want an error")
+	}
+}
+
+func testUnreadableContent(t *testing.T, b Backend) {
+	r := Result("log", "a", "x")
+	r.Files[0].Content = io.NewSectionReader(failingReader{}, 0, 10)
+	if err := b.Store.Put(ctx, Key("a"), r); !errors.Is(err, errRead) {
+		t.Errorf("Put: %v, want %v", err, errRead)
+	}
+	miss(t, b.Store, Key("a"), store.ErrNotFound)
+}
+
+func testCancelled(t *testing.T, b Backend) {
+	put(t, b.Store, Key("a"), Result("log"))
+	c, cancel := context.WithCancel(ctx)
+	cancel()
+	if r, err := b.Store.Get(c, Key("a")); !errors.Is(err, context.Canceled) {
+		t.Errorf("Get: %v, %v, want %v", r, err, context.Canceled)
+	}
+	if err := b.Store.Put(c, Key("b"), Result("log")); !errors.Is(err, context.Canceled) {
+		t.Errorf("Put: %v, want %v", err, context.Canceled)
+	}
+	miss(t, b.Store, Key("b"), store.ErrNotFound)
+}
+
+// 64 writers with different results for one key, and as many readers:
+// everyone sees nothing or a whole result, and from the first sight on the
+// same one, unless the last one wins.
+func testConcurrent(t *testing.T, b Backend) {
+	const n = 64
+	results := map[string]Flat{}
+	name := func(i int) string { return fmt.Sprintf("log of writer %d", i) }
+	result := func(i int) *store.Result {
+		return Result(name(i), "test.xml", "shared", "test.outputs/big", strings.Repeat(name(i), 5000))
+	}
+	for i := range n {
+		results[name(i)] = Flatten(t, result(i))
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	stored := 0
+	for i := range n {
+		wg.Go(func() {
+			err := b.Store.Put(ctx, Key("one"), result(i))
+			if err == nil {
+				mu.Lock()
+				stored++
+				mu.Unlock()
+			} else if !errors.Is(err, store.ErrExists) && !b.Judges {
+				t.Errorf("Put %d: %v", i, err)
+			}
+		})
+		wg.Go(func() {
+			seen := ""
+			for range 20 {
+				r, err := b.Store.Get(ctx, Key("one"))
+				if errors.Is(err, store.ErrNotFound) && (seen == "" || b.Judges) {
+					continue
 				}
-				misses++
-				return
-			}
-			defer r.Close()
-			if d := cmp.Diff(w, Flatten(t, r)); d != "" {
-				t.Fatalf("%s: Get returned something else (-put +got):\n%s", what, d)
-			}
-		}
-		for i := range entry {
-			check(fmt.Sprintf("cut at %d of %d", i, len(entry)), entry[:i])
-			if misses != i+1 && !b.Judges {
-				t.Fatalf("cut at %d of %d is no miss", i, len(entry))
-			}
-		}
-		for i := range entry {
-			for bit := range 8 {
-				c := bytes.Clone(entry)
-				c[i] ^= 1 << bit
-				check(fmt.Sprintf("bit %d of byte %d flipped", bit, i), c)
-			}
-		}
-		check("undamaged", entry)
-	})
-
-	t.Run("Set", func(t *testing.T) {
-		b := open(t)
-		set := func(r *store.Result) {
-			t.Helper()
-			if err := b.Store.Set(ctx, Key("a"), r); err != nil {
-				t.Fatalf("Set: %v", err)
-			}
-		}
-		set(Result("first"))
-		want(t, b.Store, Key("a"), Flatten(t, Result("first")))
-		set(Result("second", "f", "x"))
-		want(t, b.Store, Key("a"), Flatten(t, Result("second", "f", "x")))
-		set(Result("first"))
-		want(t, b.Store, Key("a"), Flatten(t, Result("first")))
-		b.WriteEntry(Key("a"), []byte("damaged"))
-		set(Result("third"))
-		want(t, b.Store, Key("a"), Flatten(t, Result("third")))
-		if err := b.Store.Set(ctx, Key("b"), Result("log", "../a", "x")); err == nil {
-			t.Error("Set of a bad path: no error")
-		}
-		// Readers see one of the results, whole.
-		var wg sync.WaitGroup
-		for i := range 8 {
-			wg.Go(func() {
-				for j := range 8 {
-					name := fmt.Sprintf("writer %d %d", i, j)
-					if err := b.Store.Set(ctx, Key("c"), Result(name, "f", name)); err != nil {
-						t.Errorf("Set: %v", err)
-					}
-					r, err := b.Store.Get(ctx, Key("c"))
-					if b.Judges && store.IsMiss(err) {
-						continue
-					}
-					if err != nil {
-						t.Errorf("Get: %v", err)
-						continue
-					}
-					if f := Flatten(t, r); f.Log != f.Files["f"] {
-						t.Errorf("mixed result: %+v", f)
-					}
-					r.Close()
+				if err != nil {
+					t.Errorf("Get after %q: %v", seen, err)
+					return
 				}
-			})
-		}
-		wg.Wait()
-	})
-
-	// Clocks differ; a result from the future is a result.
-	t.Run("ClockSkew", func(t *testing.T) {
-		b := open(t)
-		r := Result("log")
-		r.Start, r.End = r.Start.AddDate(100, 0, 0), r.End.AddDate(-50, 0, 0)
-		put(t, b.Store, Key("a"), r)
-		want(t, b.Store, Key("a"), Flatten(t, r))
-	})
-
-	t.Run("BadPaths", func(t *testing.T) {
-		b := open(t)
-		for _, p := range []string{"", ".", "..", "../a", "a/../../b", "/a", "a//b", "./a", "a/", `a\b`, "a\x00"} {
-			err := b.Store.Put(ctx, Key(p), Result("log", p, "x"))
-			if err == nil || errors.Is(err, store.ErrExists) {
-				t.Errorf("Put of a file %q: %v, want an error", p, err)
+				f := Flatten(t, r)
+				r.Close()
+				if seen != "" && f.Log != seen && !b.LastWins {
+					t.Errorf("the result changed from %q to %q", seen, f.Log)
+				}
+				seen = f.Log
+				if d := cmp.Diff(results[f.Log], f); d != "" {
+					t.Errorf("mixed result:\n%s", d)
+				}
 			}
-			miss(t, b.Store, Key(p), store.ErrNotFound)
-		}
-		if err := b.Store.Put(ctx, Key("twice"), Result("log", "a", "x", "a", "y")); err == nil {
-			t.Errorf("Put of two files with one name: want an error")
-		}
-	})
-
-	t.Run("UnreadableContent", func(t *testing.T) {
-		b := open(t)
-		r := Result("log", "a", "x")
-		r.Files[0].Content = io.NewSectionReader(failingReader{}, 0, 10)
-		if err := b.Store.Put(ctx, Key("a"), r); !errors.Is(err, errRead) {
-			t.Errorf("Put: %v, want %v", err, errRead)
-		}
-		miss(t, b.Store, Key("a"), store.ErrNotFound)
-	})
-
-	t.Run("Cancelled", func(t *testing.T) {
-		b := open(t)
-		put(t, b.Store, Key("a"), Result("log"))
-		c, cancel := context.WithCancel(ctx)
-		cancel()
-		if r, err := b.Store.Get(c, Key("a")); !errors.Is(err, context.Canceled) {
-			t.Errorf("Get: %v, %v, want %v", r, err, context.Canceled)
-		}
-		if err := b.Store.Put(c, Key("b"), Result("log")); !errors.Is(err, context.Canceled) {
-			t.Errorf("Put: %v, want %v", err, context.Canceled)
-		}
-		miss(t, b.Store, Key("b"), store.ErrNotFound)
-	})
-
-	// 64 writers with different results for one key, and as many readers:
-	// everyone sees nothing or a whole result, and from the first sight on the
-	// same one, unless the last one wins.
-	t.Run("Concurrent", func(t *testing.T) {
-		b := open(t)
-		const n = 64
-		results := map[string]Flat{}
-		name := func(i int) string { return fmt.Sprintf("log of writer %d", i) }
-		result := func(i int) *store.Result {
-			return Result(name(i), "test.xml", "shared", "test.outputs/big", strings.Repeat(name(i), 5000))
-		}
-		for i := range n {
-			results[name(i)] = Flatten(t, result(i))
-		}
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		stored := 0
-		for i := range n {
-			wg.Go(func() {
-				err := b.Store.Put(ctx, Key("one"), result(i))
-				if err == nil {
-					mu.Lock()
-					stored++
-					mu.Unlock()
-				} else if !errors.Is(err, store.ErrExists) && !b.Judges {
-					t.Errorf("Put %d: %v", i, err)
-				}
-			})
-			wg.Go(func() {
-				seen := ""
-				for range 20 {
-					r, err := b.Store.Get(ctx, Key("one"))
-					if errors.Is(err, store.ErrNotFound) && (seen == "" || b.Judges) {
-						continue
-					}
-					if err != nil {
-						t.Errorf("Get after %q: %v", seen, err)
-						return
-					}
-					f := Flatten(t, r)
-					r.Close()
-					if seen != "" && f.Log != seen && !b.LastWins {
-						t.Errorf("the result changed from %q to %q", seen, f.Log)
-					}
-					seen = f.Log
-					if d := cmp.Diff(results[f.Log], f); d != "" {
-						t.Errorf("mixed result:\n%s", d)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		if stored != 1 && !b.LastWins || stored == 0 {
-			t.Errorf("%d writers stored a result, want 1", stored)
-		}
-		// What was recorded isn't lost, and if it is, can be recorded again.
-		r, err := b.Store.Get(ctx, Key("one"))
-		if b.Judges && errors.Is(err, store.ErrNotFound) {
-			put(t, b.Store, Key("one"), result(0))
-			r, err = b.Store.Get(ctx, Key("one"))
-		}
-		if err != nil {
-			t.Fatalf("Get in the end: %v", err)
-		}
-		r.Close()
-	})
+		})
+	}
+	wg.Wait()
+	if stored != 1 && !b.LastWins || stored == 0 {
+		t.Errorf("%d writers stored a result, want 1", stored)
+	}
+	// What was recorded isn't lost, and if it is, can be recorded again.
+	r, err := b.Store.Get(ctx, Key("one"))
+	if b.Judges && errors.Is(err, store.ErrNotFound) {
+		put(t, b.Store, Key("one"), result(0))
+		r, err = b.Store.Get(ctx, Key("one"))
+	}
+	if err != nil {
+		t.Fatalf("Get in the end: %v", err)
+	}
+	r.Close()
 }
 
 var errRead = errors.New("read error")
