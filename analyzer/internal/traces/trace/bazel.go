@@ -67,7 +67,7 @@ func CleanTest(getenv func(string) string) error {
 }
 
 // ReadIdle reads what a test that Bazel has run didn't enter: none of its shards, by the directories of their logs.
-// It is nil if that isn't known of all of them; an UnknownError says why, if that is known.
+// It is nil if that isn't known of all of them, with an UnknownError if the reason is known.
 func ReadIdle(dirs []string) (map[string]bool, error) {
 	var idle map[string]bool
 	for _, dir := range dirs {

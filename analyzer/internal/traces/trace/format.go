@@ -18,44 +18,23 @@ type document struct {
 	*Trace
 }
 
-// Marshal writes a trace down: JSON, a line per function, always the same for equal traces.
+// lines breaks lines before files and functions. None of these texts is inside a JSON string, where quotes are escaped.
+var lines = strings.NewReplacer(`"files":[{`, "\"files\":[\n{", `]},{"name":`, "]},\n{\"name\":", `{"address":`, "\n {\"address\":", `,"gaveUp":`, ",\n\"gaveUp\":")
+
+// Marshal encodes a trace as JSON with a line per function. Equal traces give equal bytes.
 func (t *Trace) Marshal() ([]byte, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
+	d := document{Format, &Trace{t.Naive, append([]File{}, t.Files...), t.GaveUp}} // an empty list isn't null
+	for i := range d.Files {
+		d.Files[i].Executed = append([]Function{}, d.Files[i].Executed...)
+	}
 	var b bytes.Buffer
-	line := func(x any) { // what json.Marshal returns needs no line breaks
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		if err := e.Encode(x); err != nil {
-			panic(err) // strings and numbers alone
-		}
-		b.Truncate(b.Len() - 1)
-	}
-	fmt.Fprintf(&b, "{\"tastingTrace\":%d", Format)
-	if t.Naive {
-		b.WriteString(",\"naive\":true")
-	}
-	b.WriteString(",\"files\":[")
-	for i, f := range t.Files {
-		b.WriteString([]string{",\n", "\n"}[min(1, max(0, 1-i))])
-		functions := f.Executed
-		f.Executed = []Function{}
-		line(f)
-		b.Truncate(b.Len() - len("]}"))
-		for i, x := range functions {
-			b.WriteString([]string{",\n ", "\n "}[min(1, max(0, 1-i))])
-			line(x)
-		}
-		b.WriteString("]}")
-	}
-	b.WriteString("]")
-	if len(t.GaveUp) > 0 {
-		b.WriteString(",\n\"gaveUp\":")
-		line(t.GaveUp)
-	}
-	b.WriteString("}\n")
-	return b.Bytes(), nil
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(d)
+	return []byte(lines.Replace(b.String())), err
 }
 
 // Unmarshal reads what Marshal wrote, and nothing else: any other bytes are an error.
@@ -83,7 +62,7 @@ func Unmarshal(b []byte) (*Trace, error) {
 	return d.Trace, nil
 }
 
-// check returns what is wrong with a trace.
+// check returns an error if a trace isn't in its normal form.
 func (t *Trace) check() error {
 	if !ascending(t.Files, func(a, b File) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID)) }) {
 		return errors.New("files aren't sorted")

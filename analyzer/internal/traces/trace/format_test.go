@@ -192,7 +192,7 @@ func FuzzImage(f *testing.F) {
 		}
 		_, _ = m.id()
 		m.functions(func(*symbol) bool { return true }, func(s *symbol, _, _ string) {
-			if text, at := m.find(s.value); text.isArmed(at, m.arch.trap) {
+			if text, at := m.find(s.Value); text.isArmed(at, m.arch.trap) {
 				text.counts[at] = 1
 			}
 		})

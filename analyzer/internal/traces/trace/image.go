@@ -16,13 +16,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/symname"
 )
 
-// image is an ELF file of which code may be executed. Only what is needed is read, and names
-// only at the end: files may be large, and a program waits meanwhile.
+// image is an ELF file with code that may be executed. It is read as far as needed, and names
+// only at the end: files may be large, and the program waits meanwhile.
 type image struct {
 	file   io.ReaderAt
 	size   int64
@@ -30,13 +31,12 @@ type image struct {
 	texts  []*text // loaded segments with code
 	arch   *machine
 
-	sections []elf.Section64
-	names    int // of sections, the section with them
-	symtab   []byte
-	strtab   []byte
+	elf    *elf.File
+	symtab []symbol
+	strtab []byte
 	// entries is how many functions have a breakpoint, unseen the bytes outside of all functions.
 	entries, unseen int
-	// debugs says why nothing that loads this file can run under a tracer, opaque why its
+	// debugs is why a program that loads this file can't run under a tracer, opaque why its
 	// functions can't be known.
 	debugs, opaque string
 }
@@ -99,23 +99,18 @@ const (
 
 // openImage reads a file. Functions that count as entered get no breakpoints.
 func openImage(file io.ReaderAt, size int64, arch *machine, d depth, entered nameset.Set) (*image, error) {
-	m := &image{file: file, size: size, arch: arch}
-	head, err := m.part(0, 64)
-	if err != nil || !bytes.HasPrefix(head, []byte(elf.ELFMAG)) {
-		return nil, errNotELF
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", errNotELF, err)
 	}
-	if elf.Class(head[elf.EI_CLASS]) != elf.ELFCLASS64 || elf.Data(head[elf.EI_DATA]) != elf.ELFDATA2LSB {
+	if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB || f.Machine != arch.elf {
 		return nil, errForeign
 	}
-	var h elf.Header64
-	_, _ = binary.Decode(head, binary.LittleEndian, &h)
-	if elf.Machine(h.Machine) != arch.elf {
-		return nil, errForeign
-	}
-	if err := m.readSegments(&h, d >= contents); err != nil {
+	m := &image{file: file, size: size, elf: f, arch: arch}
+	if err := m.readSegments(d >= contents); err != nil {
 		return nil, err
 	}
-	if err := m.readSections(&h); err != nil {
+	if err := m.readDynamic(); err != nil {
 		return nil, err
 	}
 	if err := m.readSymbols(d == breakpoints); err != nil {
@@ -127,21 +122,12 @@ func openImage(file io.ReaderAt, size int64, arch *machine, d depth, entered nam
 	return m, nil
 }
 
-func (m *image) readSegments(h *elf.Header64, contents bool) error {
-	if h.Phentsize != 56 {
-		return errDamaged
-	}
-	b, err := m.part(h.Phoff, 56*uint64(h.Phnum))
-	if err != nil {
-		return err
-	}
-	for ; len(b) > 0; b = b[56:] {
-		var p elf.Prog64
-		_, _ = binary.Decode(b, binary.LittleEndian, &p)
-		if elf.ProgType(p.Type) != elf.PT_LOAD || elf.ProgFlag(p.Flags)&elf.PF_X == 0 {
+func (m *image) readSegments(contents bool) (err error) {
+	for _, p := range m.elf.Progs {
+		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 {
 			continue
 		}
-		if elf.ProgFlag(p.Flags)&elf.PF_W != 0 {
+		if p.Flags&elf.PF_W != 0 {
 			m.opaque = "its code is writable"
 		}
 		t := &text{offset: p.Off, address: p.Vaddr, own: map[uint64]bool{}, counts: map[uint64]uint64{}, outside: map[uint64]uint64{}, inside: map[uint64]uint64{}}
@@ -153,36 +139,6 @@ func (m *image) readSegments(h *elf.Header64, contents bool) error {
 		m.texts = append(m.texts, t)
 	}
 	return nil
-}
-
-func (m *image) readSections(h *elf.Header64) error {
-	if h.Shoff == 0 || h.Shnum == 0 {
-		return nil
-	}
-	if h.Shentsize != 64 {
-		return errDamaged
-	}
-	b, err := m.part(h.Shoff, 64*uint64(h.Shnum))
-	if err != nil {
-		return err
-	}
-	m.sections = make([]elf.Section64, h.Shnum)
-	_, _ = binary.Decode(b, binary.LittleEndian, m.sections)
-	m.names = int(h.Shstrndx)
-	return m.readDynamic()
-}
-
-// nameSections returns the names of sections, empty ones if there are none.
-func (m *image) nameSections() []string {
-	names := make([]string, len(m.sections))
-	if m.names < len(m.sections) {
-		if strs, err := m.part(m.sections[m.names].Off, m.sections[m.names].Size); err == nil {
-			for i, s := range m.sections {
-				names[i] = stringAt(strs, uint64(s.Name))
-			}
-		}
-	}
-	return names
 }
 
 // stringAt returns a string of a table, or "".
@@ -198,62 +154,39 @@ func stringAt(table []byte, at uint64) string {
 }
 
 func (m *image) readDynamic() error {
-	for _, s := range m.sections {
-		if elf.SectionType(s.Type) != elf.SHT_DYNAMIC || int(s.Link) >= len(m.sections) {
-			continue
-		}
-		b, err := m.part(s.Off, s.Size)
-		if err != nil {
-			return err
-		}
-		for ; len(b) >= 16; b = b[16:] {
-			tag, value := elf.DynTag(binary.LittleEndian.Uint64(b)), binary.LittleEndian.Uint64(b[8:])
-			switch {
-			case tag == elf.DT_NULL:
-				return nil
-			case tag == elf.DT_TEXTREL, tag == elf.DT_FLAGS && elf.DynFlag(value)&elf.DF_TEXTREL != 0:
-				m.opaque = "its code is changed when it is loaded (text relocations): compile it with -fPIC"
-			case tag == elf.DT_SONAME:
-				l := m.sections[s.Link]
-				strs, err := m.part(l.Off, l.Size)
-				if err != nil {
-					return err
-				}
-				m.soname = path.Base(stringAt(strs, value))
-			}
-		}
+	relocations, err := m.elf.DynValue(elf.DT_TEXTREL)
+	flags, err2 := m.elf.DynValue(elf.DT_FLAGS)
+	sonames, err3 := m.elf.DynString(elf.DT_SONAME)
+	if len(relocations) > 0 || slices.ContainsFunc(flags, func(f uint64) bool { return elf.DynFlag(f)&elf.DF_TEXTREL != 0 }) {
+		m.opaque = "its code is changed when it is loaded (text relocations): compile it with -fPIC"
 	}
-	return nil
+	if len(sonames) > 0 {
+		m.soname = path.Base(sonames[0])
+	}
+	return errors.Join(err, err2, err3)
 }
 
 // readSymbols reads the symbol table, or for a file that isn't traced the dynamic one.
 func (m *image) readSymbols(static bool) error {
-	table := -1
-	for i, s := range m.sections {
-		switch elf.SectionType(s.Type) {
-		case elf.SHT_SYMTAB:
-			table = i
-		case elf.SHT_DYNSYM:
-			if table < 0 {
-				table = i
-			}
-		}
-	}
-	if static && (table < 0 || elf.SectionType(m.sections[table].Type) != elf.SHT_SYMTAB) && m.opaque == "" {
+	table := m.elf.SectionByType(elf.SHT_SYMTAB)
+	if static && table == nil && m.opaque == "" {
 		m.opaque = "it has no symbol table: don't strip it"
 	}
-	if table < 0 {
+	if table == nil {
+		table = m.elf.SectionByType(elf.SHT_DYNSYM)
+	}
+	if table == nil {
 		return nil
 	}
-	t := m.sections[table]
-	if t.Entsize != symSize || int(t.Link) >= len(m.sections) {
+	if table.Entsize != symSize || int(table.Link) >= len(m.elf.Sections) {
 		return errDamaged
 	}
-	var err error
-	if m.symtab, err = m.part(t.Off, t.Size/symSize*symSize); err != nil {
+	b, err := table.Data()
+	if err != nil {
 		return err
 	}
-	if m.strtab, err = m.part(m.sections[t.Link].Off, m.sections[t.Link].Size); err != nil {
+	m.symtab = unsafe.Slice((*symbol)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/symSize) // both are little-endian
+	if m.strtab, err = m.elf.Sections[table.Link].Data(); err != nil {
 		return err
 	}
 	found := m.revealing()
@@ -270,8 +203,8 @@ func (m *image) readSymbols(static bool) error {
 // revealing returns the names of symbols that say how a file behaves, without versions.
 func (m *image) revealing() map[string]bool {
 	found := map[string]bool{}
-	for b := m.symtab; len(b) > 0; b = b[symSize:] {
-		at := uint64(binary.LittleEndian.Uint32(b))
+	for _, s := range m.symtab {
+		at := uint64(s.Name)
 		if at+2 > uint64(len(m.strtab)) {
 			continue
 		}
@@ -290,32 +223,21 @@ func (m *image) revealing() map[string]bool {
 
 // symbolNamed returns where in the code a symbol is, or nil.
 func (m *image) symbolNamed(name string) (*text, uint64) {
-	for b := m.symtab; len(b) > 0; b = b[symSize:] {
-		if s := symbolAt(b); s.shndx != uint16(elf.SHN_UNDEF) && stringAt(m.strtab, uint64(s.name)) == name {
-			return m.find(s.value)
+	for _, s := range m.symtab {
+		if s.Shndx != uint16(elf.SHN_UNDEF) && stringAt(m.strtab, uint64(s.Name)) == name {
+			return m.find(s.Value)
 		}
 	}
 	return nil, 0
 }
 
 // symbol is an entry of the symbol table.
-type symbol struct {
-	name  uint32
-	info  byte
-	shndx uint16
-	value uint64
-	size  uint64
-}
-
-func symbolAt(b []byte) symbol {
-	_ = b[symSize-1]
-	return symbol{binary.LittleEndian.Uint32(b), b[4], binary.LittleEndian.Uint16(b[6:]), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}
-}
+type symbol elf.Sym64
 
 func (s *symbol) function() bool {
 	const ifunc = 10
-	t := elf.SymType(s.info & 15)
-	return (t == elf.STT_FUNC || t == ifunc) && s.shndx != uint16(elf.SHN_UNDEF)
+	t := elf.SymType(s.Info & 15)
+	return (t == elf.STT_FUNC || t == ifunc) && s.Shndx != uint16(elf.SHN_UNDEF)
 }
 
 // find returns the segment that an address as linked is in, and its place there.
@@ -335,58 +257,58 @@ func (m *image) arm(entered nameset.Set) {
 		t.armed = slices.Clone(t.code)
 		cover[i] = make([]byte, len(t.code))
 	}
-	code := make([]bool, len(m.sections))
-	for i, s := range m.sections {
+	code := make([]bool, len(m.elf.Sections))
+	for i, s := range m.elf.Sections {
 		const want = elf.SHF_ALLOC | elf.SHF_EXECINSTR
-		code[i] = elf.SectionFlag(s.Flags)&want == want && elf.SectionType(s.Type) == elf.SHT_PROGBITS
+		code[i] = s.Flags&want == want && s.Type == elf.SHT_PROGBITS
 	}
-	var sizeless []symbol
+	var sizeless []*symbol
 	labels := map[uint64]bool{} // where a symbol is that isn't a function's
 	trap := m.arch.trap
-	spared := map[uint64]bool{} // of which one name is among those that count as entered
+	spared := map[uint64]bool{} // addresses of functions that count as entered, by one of their names
 	if len(entered) > 0 {
-		for b := m.symtab; len(b) > 0; b = b[symSize:] {
-			if s := symbolAt(b); s.function() && m.among(entered, &s) {
-				spared[s.value] = true
+		for i := range m.symtab {
+			if s := &m.symtab[i]; s.function() && m.among(entered, s) {
+				spared[s.Value] = true
 			}
 		}
 	}
-	for b := m.symtab; len(b) > 0; b = b[symSize:] {
-		s := symbolAt(b)
-		if int(s.shndx) >= len(code) || !code[s.shndx] {
+	for i := range m.symtab {
+		s := &m.symtab[i]
+		if int(s.Shndx) >= len(code) || !code[s.Shndx] {
 			continue
 		}
 		if !s.function() {
-			if elf.SymType(s.info&15) == elf.STT_NOTYPE && !m.mapping(&s) {
-				labels[s.value] = true
+			if elf.SymType(s.Info&15) == elf.STT_NOTYPE && !m.mapping(s) {
+				labels[s.Value] = true
 			}
 			continue
 		}
 		for i, t := range m.texts {
-			at := s.value - t.address
+			at := s.Value - t.address
 			if at >= uint64(len(t.code)) {
 				continue
 			}
-			if n := uint64(len(trap)); uint64(len(t.code))-at >= n && m.arch.aligned(s.value) && !t.isArmed(at, trap) && !spared[s.value] {
+			if n := uint64(len(trap)); uint64(len(t.code))-at >= n && m.arch.aligned(s.Value) && !t.isArmed(at, trap) && !spared[s.Value] {
 				if bytes.Equal(t.code[at:at+n], trap) {
 					t.own[at] = true
 				}
 				copy(t.armed[at:], trap)
 				m.entries++
 			}
-			if s.size == 0 {
+			if s.Size == 0 {
 				sizeless = append(sizeless, s)
 			}
-			fill(cover[i][at:], s.size)
+			fill(cover[i][at:], s.Size)
 			break
 		}
 	}
 	// A function without a size ends where the next symbol is.
 	for _, s := range sizeless {
 		for i, t := range m.texts {
-			if at := s.value - t.address; at < uint64(len(t.code)) {
+			if at := s.Value - t.address; at < uint64(len(t.code)) {
 				c, n := cover[i][at:], 1
-				for n < len(c) && c[n] == 0 && !labels[s.value+uint64(n)] {
+				for n < len(c) && c[n] == 0 && !labels[s.Value+uint64(n)] {
 					n++
 				}
 				fill(c, uint64(n))
@@ -396,9 +318,9 @@ func (m *image) arm(entered nameset.Set) {
 	m.countUnseen(cover)
 }
 
-// among tells whether a function, or one that it is a piece of, is among those that count as entered.
+// among reports whether a function, or the one that it is a piece of, counts as entered.
 func (m *image) among(entered nameset.Set, s *symbol) bool {
-	name := symname.Printable(stringAt(m.strtab, uint64(s.name)))
+	name := symname.Printable(stringAt(m.strtab, uint64(s.Name)))
 	base, ok := symname.PieceOf(name)
 	return entered.Has(name) || ok && entered.Has(base)
 }
@@ -425,13 +347,12 @@ func fill(b []byte, n uint64) {
 
 // mapping reports whether it is a symbol that says only where code begins ($x).
 func (m *image) mapping(s *symbol) bool {
-	return m.arch.elf == elf.EM_AARCH64 && uint64(s.name) < uint64(len(m.strtab)) && m.strtab[s.name] == '$'
+	return m.arch.elf == elf.EM_AARCH64 && uint64(s.Name) < uint64(len(m.strtab)) && m.strtab[s.Name] == '$'
 }
 
 func (m *image) countUnseen(cover [][]byte) {
-	names := m.nameSections()
-	for i, s := range m.sections {
-		if elf.SectionFlag(s.Flags)&elf.SHF_EXECINSTR == 0 || linkers(names[i]) {
+	for _, s := range m.elf.Sections {
+		if s.Flags&elf.SHF_EXECINSTR == 0 || linkers(s.Name) {
 			continue
 		}
 		for k, t := range m.texts {
@@ -465,11 +386,11 @@ func linkers(section string) bool {
 
 // id identifies the file.
 func (m *image) id() (string, error) {
-	for _, s := range m.sections {
-		if elf.SectionType(s.Type) != elf.SHT_NOTE {
+	for _, s := range m.elf.Sections {
+		if s.Type != elf.SHT_NOTE {
 			continue
 		}
-		b, err := m.part(s.Off, s.Size)
+		b, err := s.Data()
 		if err != nil {
 			return "", err
 		}
@@ -503,25 +424,25 @@ func (m *image) executed() []Function {
 		}
 	}
 	names := map[string]bool{}
-	m.functions(func(s *symbol) bool { return at[s.value] != nil }, func(s *symbol, name, unit string) {
-		f := at[s.value]
+	m.functions(func(s *symbol) bool { return at[s.Value] != nil }, func(s *symbol, name, unit string) {
+		f := at[s.Value]
 		f.Symbols = append(f.Symbols, Symbol{name, unit})
 		names[name] = true
 	})
 	// One round is enough: a piece is named after its function, not after another piece.
 	entered := len(at)
 	dotted := func(s *symbol) bool {
-		name, _, _ := bytes.Cut(m.strtab[min(int(s.name), len(m.strtab)):], []byte{0})
+		name, _, _ := bytes.Cut(m.strtab[min(int(s.Name), len(m.strtab)):], []byte{0})
 		return bytes.IndexByte(name, '.') >= 0
 	}
 	m.functions(dotted, func(s *symbol, name, unit string) {
-		if base, ok := symname.PieceOf(name); !ok || !names[base] || at[s.value] != nil && at[s.value].Count > 0 {
+		if base, ok := symname.PieceOf(name); !ok || !names[base] || at[s.Value] != nil && at[s.Value].Count > 0 {
 			return
 		}
-		if at[s.value] == nil {
-			at[s.value] = &Function{Address: s.value}
+		if at[s.Value] == nil {
+			at[s.Value] = &Function{Address: s.Value}
 		}
-		at[s.value].Symbols = append(at[s.value].Symbols, Symbol{name, unit})
+		at[s.Value].Symbols = append(at[s.Value].Symbols, Symbol{name, unit})
 	})
 	list := make([]Function, 0, max(entered, len(at)))
 	for _, f := range at {
@@ -530,16 +451,16 @@ func (m *image) executed() []Function {
 	return list
 }
 
-// idle notes of the names of all functions whether they have breakpoints and aren't among those that
-// were executed: in this file and in those that were noted before.
+// idle adds the names of all functions to names, with whether all functions of that name have a breakpoint and weren't
+// executed, in this file and in those before.
 func (m *image) idle(executed []Function, names map[string]bool) {
 	at := map[uint64]bool{}
 	for _, f := range executed {
 		at[f.Address] = true
 	}
 	m.functions(func(*symbol) bool { return true }, func(s *symbol, name, _ string) {
-		t, off := m.find(s.value)
-		is := t.isArmed(off, m.arch.trap) && !at[s.value]
+		t, off := m.find(s.Value)
+		is := t.isArmed(off, m.arch.trap) && !at[s.Value]
 		if other, known := names[name]; known {
 			is = is && other
 		}
@@ -550,10 +471,10 @@ func (m *image) idle(executed []Function, names map[string]bool) {
 // functions calls f for each function's symbol that is wanted.
 func (m *image) functions(wanted func(s *symbol) bool, f func(s *symbol, name, unit string)) {
 	unit := ""
-	for b := m.symtab; len(b) > 0; b = b[symSize:] {
-		s := symbolAt(b)
-		if elf.SymType(s.info&15) == elf.STT_FILE {
-			if unit = stringAt(m.strtab, uint64(s.name)); unit != "" {
+	for i := range m.symtab {
+		s := &m.symtab[i]
+		if elf.SymType(s.Info&15) == elf.STT_FILE {
+			if unit = stringAt(m.strtab, uint64(s.Name)); unit != "" {
 				unit = symname.Printable(path.Base(unit))
 			}
 			continue
@@ -561,18 +482,18 @@ func (m *image) functions(wanted func(s *symbol) bool, f func(s *symbol, name, u
 		if !s.function() {
 			continue
 		}
-		if t, _ := m.find(s.value); t == nil || !wanted(&s) {
+		if t, _ := m.find(s.Value); t == nil || !wanted(s) {
 			continue
 		}
 		of := ""
-		if elf.SymBind(s.info>>4) == elf.STB_LOCAL {
+		if elf.SymBind(s.Info>>4) == elf.STB_LOCAL {
 			of = unit
 		}
-		name := symname.Printable(stringAt(m.strtab, uint64(s.name)))
+		name := symname.Printable(stringAt(m.strtab, uint64(s.Name)))
 		if name == "" {
-			name = "0x" + strconv.FormatUint(s.value, 16)
+			name = "0x" + strconv.FormatUint(s.Value, 16)
 		}
-		f(&s, name, of)
+		f(s, name, of)
 	}
 }
 

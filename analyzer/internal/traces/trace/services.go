@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// Control has a program traced in intervals while it runs: for services of which tests are clients (TestSage,
+// Control traces a running program in intervals: a service that has tests as clients (TestSage,
 // section III.E). When an interval starts, all functions get their breakpoints again.
 //
-// Of what is entered outside of intervals, as when the service starts, it isn't known for whom that was: so it is in each
-// interval that ends later.
+// Functions that are entered outside of intervals, as when the service starts, may be needed by any test. So they are in
+// each interval that ends later.
 type Control struct {
-	// Merge has intervals that overlap become one: each of them then has what was entered since the first one started.
-	// Otherwise only one may be open.
+	// Merge makes overlapping intervals one: each of them then has the functions entered since the first one started.
+	// Otherwise only one interval may be open.
 	Merge bool
 
 	mu       sync.Mutex
@@ -43,7 +43,7 @@ type collector interface {
 // Interval is what a program executed in an interval.
 type Interval struct {
 	Name string
-	// Result has the trace, and what is idle: it is nil as in a whole run.
+	// Result has the trace and Idle, which is nil as in a whole run.
 	*Result
 }
 
@@ -93,7 +93,7 @@ func (c *Control) Leave() {
 	})
 }
 
-// request has a function called on the thread of the tracer.
+// request calls a function on the thread of the tracer.
 func (c *Control) request(do func(collector) error) error {
 	r := request{do, make(chan error, 1)}
 	c.mu.Lock()
@@ -121,7 +121,7 @@ func (c *Control) request(do func(collector) error) error {
 	}
 }
 
-// begin says which program is traced, end why it isn't any more.
+// begin sets the program that is traced, end why it isn't traced any more.
 func (c *Control) begin(pid int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,7 +138,7 @@ func (c *Control) end(why error) {
 	}
 }
 
-// serve does what was requested, and tells whether there was anything.
+// serve fulfils requests, and reports whether there were any.
 func (c *Control) serve(x collector) bool {
 	if c == nil {
 		return false
@@ -151,4 +151,18 @@ func (c *Control) serve(x collector) bool {
 		r.done <- r.do(x)
 	}
 	return len(requests) > 0
+}
+
+// Attach traces a program that runs already, and returns when it has ended or c.Leave was called. After Leave the program goes
+// on without breakpoints; if the tracer is killed, they stay, and the program dies of the next one. Functions that it executed
+// before, and processes that it started before, aren't known: the trace says so, and Result.Idle is nil.
+func Attach(pid int, opt Options, c *Control, started func()) (*Result, error) {
+	if opt.Own == nil {
+		opt.Own = NotOfSystem
+	}
+	if c == nil {
+		c = new(Control)
+	}
+	opt.Control = c
+	return attach(pid, opt, started)
 }

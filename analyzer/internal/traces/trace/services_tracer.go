@@ -5,20 +5,22 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// # Attaching
+// This file is for services alone (see Control); a test is traced without it.
 //
-// A process that runs already is stopped as a whole: who is known has its new threads traced, but for one that is being made
-// just now, so that all are known when all have stopped and none is new. Then breakpoints are written, where the memory is what
-// the file has, and everybody goes on. If the tracer is killed the process stays, with its breakpoints.
+// To attach to a process, the tracer first stops all of its threads. New threads of a thread that is traced are traced, except
+// one that is being made just now. So all threads are known when all have stopped and a further look finds no new one. Then the
+// tracer writes breakpoints where the memory is that of the file, and all threads go on.
 
 func attach(pid int, opt Options, started func()) (r *Result, err error) {
 	onOwnThread(func() {
@@ -35,7 +37,7 @@ func attach(pid int, opt Options, started func()) (r *Result, err error) {
 	return r, err
 }
 
-// attachable says why a process can't be attached to.
+// attachable returns why a process can't be attached to, or nil.
 func attachable(pid int) error {
 	status := procStatus(pid)
 	switch {
@@ -82,7 +84,7 @@ func (x *tracer) attach() error {
 		}
 	}
 	if err != nil {
-		for _, t := range x.threads { // of those that are new meanwhile
+		for _, t := range x.threads { // some are new
 			_ = ptrace(unix.PTRACE_INTERRUPT, t.tid, 0, 0)
 		}
 		x.loop()
@@ -90,8 +92,8 @@ func (x *tracer) attach() error {
 	return err
 }
 
-// stopAll stops all threads of a process, and returns how each of them has stopped, or ended. With an error, those that have
-// stopped are to be let go.
+// stopAll stops all threads of a process, and returns how each of them has stopped, or ended. After an error the caller lets go
+// of the threads that have stopped.
 func (x *tracer) stopAll(p *process) (map[int]unix.WaitStatus, error) {
 	stops := map[int]unix.WaitStatus{}
 	for found := true; found; {
@@ -155,7 +157,7 @@ func stopOf(tid int) (ws unix.WaitStatus, ok bool) {
 	}
 }
 
-// arrive sets the breakpoints of a process that has stopped, or says why it can't.
+// arrive sets the breakpoints of a process that has stopped. It returns why it can't, or "".
 func (x *tracer) arrive(p *process) (why string) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", p.pid))
 	if err != nil || len(b) == 0 {
@@ -204,4 +206,67 @@ func (x *tracer) leaveAll() {
 	for _, t := range x.threads {
 		x.leave(t.p)
 	}
+}
+
+// resting reports whether all threads are stopped with their groups.
+func (x *tracer) resting() bool {
+	found := false
+	for _, t := range x.threads {
+		if t.p.pid == x.main {
+			if !t.rests {
+				return false
+			}
+			found = true
+		}
+	}
+	return found
+}
+
+// woken fulfils requests, and reports whether a SIGSTOP is one of wake's. Another process's SIGSTOP may have taken its place.
+func (x *tracer) woken(t *thread) bool {
+	if x.opt.Control == nil {
+		return false
+	}
+	served := x.opt.Control.serve(x)
+	var info siginfo
+	if ptrace(unix.PTRACE_GETSIGINFO, t.tid, 0, uintptr(unsafe.Pointer(&info))) != nil {
+		return served
+	}
+	return info.code == siUser && (int(info.pid) == os.Getpid() || x.attached && info.pid == 0) // 0 from another namespace
+}
+
+// wake makes a tracer look for requests. A thread of the program stops for SIGSTOP, which can't be blocked, and the tracer
+// doesn't deliver it.
+func wake(pid int) { _ = unix.Kill(pid, unix.SIGSTOP) }
+
+// restart sets all breakpoints again.
+func (x *tracer) restart(outside bool) {
+	for _, t := range x.texts() {
+		if outside {
+			addCounts(t.outside, t.counts)
+		} else {
+			addCounts(t.inside, t.counts)
+		}
+		clear(t.counts)
+	}
+	done := map[*process]bool{}
+	for _, t := range x.threads {
+		if !done[t.p] && !t.p.left {
+			done[t.p] = true
+			x.writeRuns(t.p, nil, true)
+		}
+	}
+}
+
+// collected returns the functions that were entered since restart, or outside of intervals.
+func (x *tracer) collected() *Result {
+	for _, t := range x.texts() {
+		own := t.counts
+		t.counts = maps.Clone(own)
+		addCounts(t.counts, t.outside)
+		defer func() { t.counts = own }()
+	}
+	r := x.trace()
+	r.Stats = x.result.Stats
+	return r
 }

@@ -17,7 +17,7 @@
 // without a symbol table, is a reason to give the trace up.
 //
 // Nothing may be changed either: the program's exit status, output and signals are
-// those that it has without a tracer. What wouldn't work under one, such as a
+// those that it has without a tracer. A program that wouldn't work under one, such as a
 // debugger, is let go before it begins. If the collector itself is killed, so is the program,
 // by the kernel: half a run with breakpoints in it must not look like a test's result.
 // Where the collector did leave a mark, the run is void: it has to be repeated without.
@@ -97,16 +97,16 @@ func (t *Trace) Symbols() iter.Seq2[string, Symbol] {
 	}
 }
 
-// Options say what is collected.
+// Options are how a program is traced.
 type Options struct {
 	// Naive has each entry counted, which is slow.
 	Naive bool
-	// Own says whether a file is traced, by its path without symbolic links. Nil means NotOfSystem.
+	// Own reports whether a file is traced, by its path without symbolic links. Nil means NotOfSystem.
 	Own func(path string) bool
 
 	// Entered are functions that get no breakpoint: they count as entered.
 	Entered nameset.Set
-	// Control has it traced in intervals; nil stands for one, the whole run.
+	// Control is for services, which are traced in intervals; nil stands for the whole run.
 	Control *Control
 
 	// withoutPattern has the loader followed as one that isn't known.
@@ -118,7 +118,7 @@ type Result struct {
 	Trace  *Trace
 	Status syscall.WaitStatus
 	Usage  syscall.Rusage // of the program and all its children that it waited for
-	// Void says why the result may be another one without a tracer; nobody may keep it.
+	// Void is why tracing may have changed the result, which must be discarded then; or "".
 	Void string
 	// Idle are the names of functions that had a breakpoint in all files that they are in, and that
 	// nobody entered in any process, nor a function that they are a piece of. It is nil if the trace was
@@ -138,7 +138,7 @@ type Stats struct {
 	Entries   int // stops at breakpoints of functions
 }
 
-// Unknown says why Idle is nil.
+// Unknown returns why Idle is nil.
 func (r *Result) Unknown() UnknownError {
 	if len(r.Trace.GaveUp) > 0 {
 		return UnknownError(strings.Join(r.Trace.GaveUp, "; "))
@@ -190,26 +190,12 @@ func Run(cmd *exec.Cmd, opt Options, started func()) (*Result, error) {
 	return run(cmd, opt, started)
 }
 
-// Attach traces a program that runs already, and returns when it has ended or c.Leave was called. It goes on then as if nothing
-// had been; if the tracer is killed, breakpoints stay, and it dies of the next one. What it had executed before isn't known, nor are processes
-// that it had started: the trace says so, and Result.Idle is nil.
-func Attach(pid int, opt Options, c *Control, started func()) (*Result, error) {
-	if opt.Own == nil {
-		opt.Own = NotOfSystem
-	}
-	if c == nil {
-		c = new(Control)
-	}
-	opt.Control = c
-	return attach(pid, opt, started)
-}
-
 // Bare runs cmd as Run does, but without a tracer: to compare.
 func Bare(cmd *exec.Cmd) (*Result, error) {
 	return untraced(cmd, Options{}, func() {}, "it was run without a tracer")
 }
 
-// Ending says how the program ended, "exit status 1" or "signal: killed".
+// Ending returns how the program ended, "exit status 1" or "signal: killed".
 func (r *Result) Ending() string {
 	if r.Status.Signaled() {
 		return "signal: " + r.Status.Signal().String()
@@ -217,7 +203,7 @@ func (r *Result) Ending() string {
 	return fmt.Sprintf("exit status %d", r.Status.ExitStatus())
 }
 
-// Permitted tells whether programs can be traced here: ptrace may be forbidden, or unknown on this system.
+// Permitted reports whether programs can be traced here: ptrace may be forbidden, or unknown on this system.
 func Permitted() bool {
 	r, err := Run(exec.Command("/bin/true"), Options{}, nil)
 	return err == nil && len(r.Trace.GaveUp) == 0

@@ -4,6 +4,7 @@ package trace
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -179,7 +180,7 @@ func onOwnThread(f func()) {
 	}
 }
 
-// privileged says why a program would have fewer rights under a tracer.
+// privileged returns why a program would have fewer rights under a tracer, or "".
 func privileged(file string) string {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -345,20 +346,6 @@ func (x *tracer) loop() {
 	}
 }
 
-// resting tells whether all threads are stopped with their groups.
-func (x *tracer) resting() bool {
-	found := false
-	for _, t := range x.threads {
-		if t.p.pid == x.main {
-			if !t.rests {
-				return false
-			}
-			found = true
-		}
-	}
-	return found
-}
-
 func (x *tracer) remove(t *thread) {
 	delete(x.threads, t.tid)
 	for _, other := range x.threads {
@@ -438,9 +425,9 @@ func procStatus(tid int) map[string]string {
 	return m
 }
 
+// message returns the number that belongs to an event, such as that of a new thread.
 func message(tid int) int {
-	var n uintptr
-	_ = ptrace(unix.PTRACE_GETEVENTMSG, tid, 0, uintptr(unsafe.Pointer(&n)))
+	n, _ := unix.PtraceGetEventMsg(tid)
 	return int(n)
 }
 
@@ -535,7 +522,7 @@ func (x *tracer) signalled(t *thread, sig unix.Signal) {
 	x.resume(t, sig)
 }
 
-// disposition says what a process does about a signal.
+// disposition reports whether a process catches or ignores a signal.
 func disposition(pid int, sig unix.Signal) (caught, ignored bool) {
 	status := procStatus(pid)
 	has := func(key string) bool {
@@ -582,7 +569,7 @@ func (x *tracer) trapped(t *thread) {
 		return // it was killed
 	}
 	if info.code&0xff == int32(unix.SIGTRAP) && info.code>>8 == unix.PTRACE_EVENT_EXIT {
-		return // it was killed, and stops once more at its end, of which will be heard
+		return // it was killed, and stops once more at its end
 	}
 	if t.step != nil && info.code > siUser && info.code != breakpointCode {
 		at := t.step.at
@@ -778,13 +765,13 @@ type region struct {
 	inode              bool
 }
 
-// regions returns what is executable in a process, and the memory that has an address in it: nothing of one that is about to end.
+// regions returns the executable memory of a process, and the region that an address is in. There is none if the process is about to end.
 func regions(pid int, also uint64) (list []region) {
 	list, _ = readRegions(pid, also)
 	return list
 }
 
-// readRegions is regions. It is an error if the kernel doesn't tell.
+// readRegions is like regions, and returns an error if the kernel doesn't list them.
 func readRegions(pid int, also uint64) (list []region, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
@@ -929,8 +916,8 @@ func (x *tracer) load(p *process) bool {
 	return true
 }
 
-// own tells whether a file is traced that the program has at a path: of the system is what is there outside
-// of the program, which may have mounted something else in that place.
+// own reports whether a file is traced that the program has at a path. The program may have mounted something else in the
+// place of a file of the system.
 func (x *tracer) own(file, path string) bool {
 	if x.opt.Own(path) {
 		return true
@@ -940,7 +927,7 @@ func (x *tracer) own(file, path string) bool {
 	return err2 == nil && (err != nil || !os.SameFile(here, there))
 }
 
-// isLoader tells whether a file is a loader of programs, by its name.
+// isLoader reports whether a file is a loader of programs, by its name.
 func (f *loaded) isLoader() bool {
 	return strings.HasPrefix(f.soname, "ld-") || strings.HasPrefix(f.soname, "ld.") || strings.HasPrefix(f.soname, "libc.")
 }
@@ -955,16 +942,9 @@ func (x *tracer) capable() bool {
 func auxv(b []byte) map[uint64]uint64 {
 	m := map[uint64]uint64{}
 	for ; len(b) >= 16; b = b[16:] {
-		m[word(b)] = word(b[8:])
+		m[binary.NativeEndian.Uint64(b)] = binary.NativeEndian.Uint64(b[8:])
 	}
 	return m
-}
-
-func word(b []byte) (x uint64) {
-	for i := range 8 {
-		x |= uint64(b[i]) << (8 * i)
-	}
-	return x
 }
 
 // watch sets the breakpoints of a loader.
@@ -1107,7 +1087,7 @@ func (x *tracer) arm(p *process, f *loaded, start, end, offset uint64) {
 	x.writeRuns(p, f, true)
 }
 
-// writeRuns writes pages of a file that was mapped just now, or of all if f is nil: of these, what is still there.
+// writeRuns writes the pages of a file that was mapped just now, or if f is nil, those of all files that are still there.
 func (x *tracer) writeRuns(p *process, f *loaded, armed bool) {
 	for _, m := range p.maps {
 		if f != nil && m.f != f {
@@ -1343,23 +1323,6 @@ func (x *tracer) compare(p *process, m *mapping, in region) {
 	}
 }
 
-// woken tells whether a SIGSTOP is one of wake's, and does what was requested. That of somebody else may be in its place.
-func (x *tracer) woken(t *thread) bool {
-	if x.opt.Control == nil {
-		return false
-	}
-	served := x.opt.Control.serve(x)
-	var info siginfo
-	if ptrace(unix.PTRACE_GETSIGINFO, t.tid, 0, uintptr(unsafe.Pointer(&info))) != nil {
-		return served
-	}
-	return info.code == siUser && (int(info.pid) == os.Getpid() || x.attached && info.pid == 0) // 0 from another namespace
-}
-
-// wake has a tracer look for requests: any thread of the program meets the one signal that can't be blocked, and
-// doesn't get it.
-func wake(pid int) { _ = unix.Kill(pid, unix.SIGSTOP) }
-
 // texts returns the code of all files that are traced.
 func (x *tracer) texts() (list []*text) {
 	for _, f := range x.files {
@@ -1375,38 +1338,6 @@ func addCounts(to, more map[uint64]uint64) {
 	for at, n := range more {
 		to[at] += n
 	}
-}
-
-// restart sets all breakpoints again.
-func (x *tracer) restart(outside bool) {
-	for _, t := range x.texts() {
-		if outside {
-			addCounts(t.outside, t.counts)
-		} else {
-			addCounts(t.inside, t.counts)
-		}
-		clear(t.counts)
-	}
-	done := map[*process]bool{}
-	for _, t := range x.threads {
-		if !done[t.p] && !t.p.left {
-			done[t.p] = true
-			x.writeRuns(t.p, nil, true)
-		}
-	}
-}
-
-// collected returns what was entered since restart, or outside of intervals.
-func (x *tracer) collected() *Result {
-	for _, t := range x.texts() {
-		own := t.counts
-		t.counts = maps.Clone(own)
-		addCounts(t.counts, t.outside)
-		defer func() { t.counts = own }()
-	}
-	r := x.trace()
-	r.Stats = x.result.Stats
-	return r
 }
 
 // finish makes the result.
@@ -1427,7 +1358,7 @@ func (x *tracer) finish() *Result {
 	return x.result
 }
 
-// trace returns the trace of what was entered, and what is idle.
+// trace returns the trace of the functions that were entered, and which functions are idle.
 func (x *tracer) trace() *Result {
 	t := &Trace{Naive: x.opt.Naive, Files: []File{}}
 	idle, unseen := map[string]bool{}, 0 // whether a function of that name is

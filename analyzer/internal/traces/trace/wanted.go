@@ -14,9 +14,9 @@ import (
 // again is one of how many functions that were entered gets a breakpoint in the next execution.
 const again = 8
 
-// Again returns which functions need no breakpoint when a test is executed once more, given what it has entered before: they
-// count as entered, and are spared a stop. One in eight is looked at again, others each time by the salt (4 bytes or
-// more), so that what isn't entered any more doesn't count for long.
+// Again returns which functions need no breakpoint when a test is executed once more, given those that it has entered
+// before. They count as entered, and cost no stop. One in eight gets a breakpoint again, chosen by the salt (4 bytes or
+// more), so that a function that isn't entered any more doesn't count for long.
 func Again(entered nameset.Set, salt []byte) nameset.Set {
 	return entered.Without(again, binary.LittleEndian.Uint32(salt))
 }
