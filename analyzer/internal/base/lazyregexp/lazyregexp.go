@@ -1,7 +1,7 @@
 // Package lazyregexp has regular expressions that are compiled when they are first used.
 //
-// A program with seventy of them spends a quarter of its start on these, and it is started for each
-// compilation and each test. Go's own tools do the same (internal/lazyregexp).
+// This program has seventy of them, would spend a quarter of its start on compiling them, and is started for
+// each compilation and each test. Go's own tools do the same (internal/lazyregexp).
 package lazyregexp
 
 import (
@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// A Regexp is a *regexp.Regexp, of which it has the methods that somebody calls.
+// A Regexp is a *regexp.Regexp that is compiled when it is first used. It has only the methods that are called.
 type Regexp struct{ compiled func() *regexp.Regexp }
 
-// New returns the regular expression that regexp.MustCompile returns, later. In tests it is compiled at
-// once, so that a wrong one is seen.
+// New returns the regular expression that regexp.MustCompile would return. In tests it is compiled at
+// once, so that a wrong one is noticed.
 func New(expr string) *Regexp {
 	r := &Regexp{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })}
 	if testing.Testing() {
@@ -23,35 +23,35 @@ func New(expr string) *Regexp {
 	return r
 }
 
-// Match is that of regexp.Regexp, as are all others.
+// Match is the method of regexp.Regexp, as are all others.
 func (r *Regexp) Match(b []byte) bool { return r.compiled().Match(b) }
 
-// MatchString is that of regexp.Regexp.
+// MatchString is the method of regexp.Regexp.
 func (r *Regexp) MatchString(s string) bool { return r.compiled().MatchString(s) }
 
-// FindStringSubmatch is that of regexp.Regexp.
+// FindStringSubmatch is the method of regexp.Regexp.
 func (r *Regexp) FindStringSubmatch(s string) []string { return r.compiled().FindStringSubmatch(s) }
 
-// ReplaceAllString is that of regexp.Regexp.
+// ReplaceAllString is the method of regexp.Regexp.
 func (r *Regexp) ReplaceAllString(s, repl string) string {
 	return r.compiled().ReplaceAllString(s, repl)
 }
 
-// Find is that of regexp.Regexp.
+// Find is the method of regexp.Regexp.
 func (r *Regexp) Find(b []byte) []byte { return r.compiled().Find(b) }
 
-// FindAllSubmatch is that of regexp.Regexp.
+// FindAllSubmatch is the method of regexp.Regexp.
 func (r *Regexp) FindAllSubmatch(b []byte, n int) [][][]byte {
 	return r.compiled().FindAllSubmatch(b, n)
 }
 
-// FindSubmatch is that of regexp.Regexp.
+// FindSubmatch is the method of regexp.Regexp.
 func (r *Regexp) FindSubmatch(b []byte) [][]byte { return r.compiled().FindSubmatch(b) }
 
-// ReplaceAll is that of regexp.Regexp.
+// ReplaceAll is the method of regexp.Regexp.
 func (r *Regexp) ReplaceAll(src, repl []byte) []byte { return r.compiled().ReplaceAll(src, repl) }
 
-// FindAllStringSubmatch is that of regexp.Regexp.
+// FindAllStringSubmatch is the method of regexp.Regexp.
 func (r *Regexp) FindAllStringSubmatch(s string, n int) [][]string {
 	return r.compiled().FindAllStringSubmatch(s, n)
 }

@@ -1,5 +1,5 @@
-// Package nameset makes small sets of many names: by 32 bits of the hash of each. So a set may have a
-// name that nobody has put in, in one of some 400,000 cases if there are 10,000 in it; it is for what is right then, too.
+// Package nameset makes small sets of many names: it keeps 32 bits of the hash of each. So a set may have
+// a name that nobody has put in: of 10,000 names in it, with a probability of 1 in 400,000. Its users must be right then, too.
 package nameset
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Set is a set of names: hashes, in order, each of them once.
+// Set is a set of names: their hashes, sorted and each once.
 type Set []uint32
 
 func hash(name string) uint32 { return uint32(xxhash.Sum64String(name)) }
@@ -26,20 +26,20 @@ func Of(names iter.Seq[string]) Set {
 	return slices.Compact(s)
 }
 
-// Has tells whether a name is in the set.
+// Has reports whether a name is in the set.
 func (s Set) Has(name string) bool {
 	_, ok := slices.BinarySearch(s, hash(name))
 	return ok
 }
 
-// Without returns the set without one of n names: with another salt, without other ones.
+// Without returns the set without one in n of its names. The salt chooses which names.
 func (s Set) Without(n, salt uint32) Set {
 	return slices.DeleteFunc(slices.Clone(s), func(h uint32) bool {
 		return uint32(xxhash.Sum64(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, h), salt)))%n == 0
 	})
 }
 
-// Encode encodes the set: the differences, as binary.PutUvarint has them.
+// Encode encodes the set as the differences between hashes, in the form of binary.PutUvarint.
 func (s Set) Encode() []byte {
 	var b []byte
 	last := uint32(0)

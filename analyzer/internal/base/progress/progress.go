@@ -1,5 +1,5 @@
-// Package progress shows how far long work is, on a line that the next one replaces, to
-// those who watch a terminal. Nobody else sees anything.
+// Package progress shows on a terminal how far long work is, on a line that the next one replaces.
+// It shows nothing if the output isn't a terminal.
 package progress
 
 import (

@@ -1,10 +1,10 @@
-// Package stamp tells whether a file has been touched.
+// Package stamp finds out whether a file has been touched.
 //
-// A digest says what a file holds at the moment at which it is read. Whether it
-// held the same all the time between two moments, only the file system knows: it
-// gives every write, rename, replacement and change of times a new change time,
-// which no program can set. So two equal stamps around a run, and the right
-// digest once, say that the run has read that content.
+// A digest describes the content of a file at the moment when it is read. Only the
+// file system knows whether the file had that content all the time between two
+// moments: every write, rename, replacement and change of times sets the change time
+// (ctime), which no program can choose. So if the stamps before and after a run are
+// equal, and the digest is right once, the run has read that content.
 package stamp
 
 import (
@@ -34,7 +34,7 @@ func Of(path string) (Stamp, error) {
 	return of(info), nil
 }
 
-// At returns the state of what is at path: of a symbolic link, its own.
+// At returns the state of the file at path, without following a symbolic link.
 func At(path string) (Stamp, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -52,9 +52,9 @@ func of(info fs.FileInfo) Stamp {
 	return s
 }
 
-// Same tells whether a file with stamp s now, and t before or later, was left
-// alone in between. The change time of a file with several names says nothing:
-// whoever makes or removes a link to it, as sandboxes and caches do, changes it.
+// Same reports whether a file with stamp s now, and t before or later, was left
+// alone in between. It ignores the change time of a file with several names:
+// making or removing a hard link, as sandboxes and caches do, changes it.
 func (s Stamp) Same(t Stamp) bool {
 	if s.links > 1 || t.links > 1 {
 		s.changed, t.changed, s.links, t.links = s.modified, t.modified, 0, 0
@@ -63,7 +63,7 @@ func (s Stamp) Same(t Stamp) bool {
 		s.modified.Equal(t.modified) && s.changed.Equal(t.changed)
 }
 
-// String is the same for stamps of which Same is true, and for no others.
+// String returns equal strings for two stamps if and only if Same holds for them.
 func (s Stamp) String() string {
 	if s.links > 1 {
 		s.changed, s.links = s.modified, 0
@@ -71,20 +71,20 @@ func (s Stamp) String() string {
 	return fmt.Sprintf("%o %d %d %d %d %d %d", uint32(s.mode), s.size, s.dev, s.ino, s.links, s.modified.UnixNano(), s.changed.UnixNano())
 }
 
-// Exact is String with the time of change, links or not.
+// Exact is like String, but has the change time of a file with several names as well.
 func (s Stamp) Exact() string { return fmt.Sprintf("%s %d", s, s.changed.UnixNano()) }
 
-// File is the same for all names of a file.
+// File identifies the file: it is the same for all names of it.
 func (s Stamp) File() string { return fmt.Sprintf("%x-%x", s.dev, s.ino) }
 
-// slack is how much the clock of a file system may be behind that of the program:
+// slack is how much the clock of a file system may be behind the program's clock:
 // times of files advance in ticks.
 const slack = 100 * time.Millisecond
 
 // coarse is the slack where times seem to have no fractions, as on some file systems.
 const coarse = 2 * time.Second
 
-// before is the time since which a time of a file means that it may have been touched at t.
+// before returns the earliest time that a file touched at t may have, given one of the file's times.
 func before(t, of time.Time) time.Time {
 	if of.Nanosecond() == 0 {
 		return t.Add(-coarse)
@@ -92,7 +92,7 @@ func before(t, of time.Time) time.Time {
 	return t.Add(-slack)
 }
 
-// Since tells whether the file may have been touched at t or later.
+// Since reports whether the file may have been touched at t or later.
 func (s Stamp) Since(t time.Time) bool {
 	last := s.modified
 	if s.links <= 1 && s.changed.After(last) {
@@ -101,26 +101,25 @@ func (s Stamp) Since(t time.Time) bool {
 	return !last.Before(before(t, last))
 }
 
-// Several tells whether a file has several names. Since doesn't tell whether one was made: After
-// does.
+// Several reports whether a file has several names. Since ignores that a name was made; After
+// doesn't.
 func (s Stamp) Several() bool { return s.links > 1 && !s.mode.IsDir() }
 
-// After tells whether the file was touched after t, but for the tick of the file system's
-// clock, or where its times have no fractions.
+// After reports whether the file was touched after t. It may miss a change within one tick of the
+// file system's clock. If times have no fractions, it allows for that.
 func (s Stamp) After(t time.Time) bool {
 	return s.changed.After(t) || s.changed.Nanosecond() == 0 && s.changed.After(t.Add(-coarse))
 }
 
-// MovedAfter tells whether a directory was moved after t: what is made or removed in
-// it changes both of its times, a move the second one only. So a move doesn't show
-// if something was made in the directory later.
+// MovedAfter reports whether a directory was moved after t. Making or removing a file in
+// it sets its modification and change times, a move the change time only. So a move
+// is missed if a file was made in the directory later.
 func (s Stamp) MovedAfter(t time.Time) bool {
 	return s.changed.After(before(t, s.changed)) && s.changed.After(s.modified)
 }
 
-// Kept tells whether what has state s now, and t before or later, was left alone in
-// between, or as a directory at least not moved. What is made in a directory means
-// nothing.
+// Kept reports whether a file with state s now, and t before or later, was left alone in
+// between. A directory must not have been moved; files may have been made in it.
 func (s Stamp) Kept(t Stamp) bool {
 	if s.mode.IsDir() && t.mode.IsDir() {
 		return s.dev == t.dev && s.ino == t.ino && (s.changed.Equal(t.changed) || !s.changed.After(s.modified))
@@ -128,8 +127,8 @@ func (s Stamp) Kept(t Stamp) bool {
 	return s.Same(t)
 }
 
-// IsDir tells whether it is the state of a directory.
+// IsDir reports whether it is the state of a directory.
 func (s Stamp) IsDir() bool { return s.mode.IsDir() }
 
-// IsLink tells whether it is the state of a symbolic link.
+// IsLink reports whether it is the state of a symbolic link.
 func (s Stamp) IsLink() bool { return s.mode&fs.ModeSymlink != 0 }

@@ -6,10 +6,9 @@ import (
 	"syscall"
 )
 
-// A Trail is what leads to files: directories and symbolic links. A path that is
-// made to lead elsewhere and back leaves no trace in the file at its end, but where
-// it was bent: a link that was replaced is another one, with another change time,
-// and a directory that was moved has a new change time, too (see MovedAfter).
+// A Trail is the directories and symbolic links that lead to files. If a path is made to
+// lead elsewhere and back, the file at its end doesn't show it. But a link that was
+// replaced has another change time, and so has a directory that was moved (see MovedAfter).
 //
 // Each place is looked at once.
 type Trail map[string]*step
@@ -23,9 +22,8 @@ type step struct {
 // maxLinks is how many links may be on the way to a file, as in Linux.
 const maxLinks = 40
 
-// Follow calls way for each directory and link on the way to the file at path, which
-// is absolute, in order. It returns the path without links and the state of what is
-// there.
+// Follow calls way for each directory and link on the way to the file at path, an
+// absolute path, in order. It returns the path without links, and the state of the file.
 func (t Trail) Follow(path string, way func(place string, s Stamp)) (real string, s Stamp, err error) {
 	return t.follow("", path, way)
 }
@@ -80,9 +78,9 @@ func (t Trail) look(place string) *step {
 	return x
 }
 
-// Walk follows path, and if it leads to a directory, everything below that, also
-// through links. It calls way for what is on the way and what for all that it leads
-// to. Directories that are in seen are left out; links to nowhere are, too.
+// Walk follows path, and if it leads to a directory, everything below it, also
+// through links. It calls way for the places on the way, and what for the files and directories
+// that path leads to. It skips directories that are in seen, and links to nowhere.
 func (t Trail) Walk(path string, seen map[string]bool, way, what func(place string, s Stamp)) {
 	t.walk("", path, seen, way, what)
 }

@@ -1,11 +1,10 @@
 // Package cputime measures the CPU time of Bazel: of a client that ends, of a
 // server that stays, and of all that the server starts.
 //
-// A control group of its own (cgroup v1 or v2) counts exactly what happens in it,
-// whoever inherits it. Where this process may not make one, the processes are
-// added up as /proc has them: the server and its live descendants, each with the
-// descendants that it has waited for. What that misses is a process that
-// outlives its parent.
+// A control group (cgroup v1 or v2) counts exactly, since descendants inherit it.
+// If this process may not make one, the times in /proc are added up: of the server
+// and its live descendants, each with the descendants that it has waited for. That
+// misses a process that outlives its parent.
 //
 // A Meter chooses between the two, and runs the commands that are measured.
 package cputime

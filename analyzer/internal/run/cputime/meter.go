@@ -16,8 +16,8 @@ type Meter struct {
 }
 
 // NewMeter returns a meter of the Bazel with an output base. No server of it may be
-// running: it would be counted by nobody. The name is that of a control group, of which
-// there is no other one.
+// running, since that wouldn't be in the control group. Name is the name of the control group and must be
+// unique.
 func NewMeter(name, outputBase string) *Meter {
 	group, err := NewGroup(name)
 	if err != nil {
@@ -26,7 +26,7 @@ func NewMeter(name, outputBase string) *Meter {
 	return &Meter{group, outputBase}
 }
 
-// Method says how CPU time is measured: "control group" or "process tree".
+// Method returns how CPU time is measured: "control group" or "process tree".
 func (m *Meter) Method() string {
 	if m.group == nil {
 		return "process tree"

@@ -33,8 +33,8 @@ func (r *runner) outputDirs() map[string]string {
 	return dirs
 }
 
-// outputsInTheWay tells whether there are outputs before the test has started:
-// they couldn't be told from the test's.
+// outputsInTheWay returns which output is there before the test has started, or "": it couldn't be told
+// from the test's.
 func (r *runner) outputsInTheWay() string {
 	if f := r.env.get("XML_OUTPUT_FILE"); f != "" {
 		if _, err := os.Lstat(f); err == nil {
@@ -49,7 +49,7 @@ func (r *runner) outputsInTheWay() string {
 	return ""
 }
 
-// unclean tells why a run that ended with exit code 0 is no clean pass.
+// unclean returns why a run that ended with exit code 0 is no clean pass, or "".
 func (r *runner) unclean() string {
 	for _, x := range []struct{ variable, what string }{
 		{"TEST_PREMATURE_EXIT_FILE", "the test ended prematurely"},
@@ -135,7 +135,7 @@ func (r *runner) collect() (files []store.File, done func(), err error) {
 	return files, done, nil
 }
 
-// replay gives the outside world the result of key.
+// replay writes the log and the files of a recorded result, and returns its exit code.
 func (r *runner) replay(by string, key store.Key, res *store.Result) (int, error) {
 	// Files first: if that fails, nothing has been said yet, and the test finds none of them.
 	if err := r.placeFiles(res.Files); err != nil {

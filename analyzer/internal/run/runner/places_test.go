@@ -48,7 +48,7 @@ func TestIs(t *testing.T) {
 		{"sub/t", "sub/t", "/x/t.runfiles", true},
 	} {
 		r := &runner{Test: &Test{Path: c.path}, env: newEnviron([]string{"TEST_SRCDIR=" + c.srcdir, "TEST_WORKSPACE=_main"})}
-		if got := r.is(filepath.Clean(c.test)); got != c.want {
+		if got := r.isTest(filepath.Clean(c.test)); got != c.want {
 			t.Errorf("%+v: %t", c, got)
 		}
 	}

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"os"
@@ -64,18 +63,10 @@ func setup() (s setupScript, ok bool) {
 		if s.between == "" {
 			s.between = cmp.Or(argv[0], "another program")
 		}
-		// PID (NAME) STATE PPID ...; the name may contain anything.
-		b, err = os.ReadFile(dir + "/stat")
-		if err != nil {
-			break
-		}
-		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-		if len(f) < 2 {
-			break
-		}
-		if pid, err = strconv.Atoi(f[1]); err != nil {
-			break
-		}
+		b, _ = os.ReadFile(dir + "/status")
+		_, rest, _ := strings.Cut(string(b), "\nPPid:\t") // the kernel escapes line ends in names
+		parent, _, _ := strings.Cut(rest, "\n")
+		pid, _ = strconv.Atoi(parent) // 0 if the process has ended
 	}
 	return s, false
 }

@@ -70,14 +70,14 @@ type Test struct {
 
 	Stdin, Stdout, Stderr *os.File
 
-	// Asked is whether the caller asked for a verdict explicitly. Otherwise a
-	// test that isn't started by Bazel is executed: whoever starts a test by
+	// Asked is set if the caller asked for a verdict explicitly. Otherwise a
+	// test that isn't started by Bazel is executed: a user who starts a test by
 	// hand wants to see it run.
 	Asked bool
 }
 
-// Configured tells whether argv0, the first argument of the process, is the
-// executable of a test, and with which path.
+// Configured reports whether argv0, the first argument of the process, is the
+// executable of a test, and returns its path.
 func Configured(argv0 string, getenv func(string) string) (path string, ok bool) {
 	path = argv0
 	if !strings.Contains(path, "/") {
@@ -286,9 +286,9 @@ type openStore struct {
 
 func (s *openStore) close() { store.Close(s.store) }
 
-// wait calls f and waits for its end for at most limit and what is left, also
-// if it doesn't heed its context: a file system may not answer.
-func (s *openStore) wait(limit time.Duration, f func(context.Context)) error {
+// do calls f with the store. It waits at most for limit and the time that is left, even if f doesn't heed its context:
+// a file system may not answer.
+func (s *openStore) do(limit time.Duration, f func(context.Context, store.Store) error) error {
 	limit = min(limit, s.left)
 	start := time.Now()
 	defer func() { s.left -= time.Since(start) }()
@@ -302,14 +302,11 @@ func (s *openStore) wait(limit time.Duration, f func(context.Context)) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	done := make(chan struct{})
-	go func() {
-		f(ctx)
-		close(done)
-	}()
+	done := make(chan error, 1)
+	go func() { done <- f(ctx, s.store) }()
 	select {
-	case <-done:
-		return nil
+	case err := <-done:
+		return err
 	case <-time.After(limit + limit/10):
 		s.left = 0 // f may wait for ever, and so may others
 		return fmt.Errorf("no answer within %v", limit)
@@ -317,28 +314,15 @@ func (s *openStore) wait(limit time.Duration, f func(context.Context)) error {
 }
 
 func (s *openStore) get(key store.Key, limit time.Duration) (*store.Result, error) {
-	type answer struct {
-		r   *store.Result
-		err error
-	}
-	c := make(chan answer, 1)
-	if err := s.wait(limit, func(ctx context.Context) {
-		r, err := s.store.Get(ctx, key)
-		c <- answer{r, err}
-	}); err != nil {
-		return nil, err
-	}
-	a := <-c
-	return a.r, a.err
-}
-
-// do calls f with the store.
-func (s *openStore) do(limit time.Duration, f func(context.Context, store.Store) error) error {
-	c := make(chan error, 1)
-	if err := s.wait(limit, func(ctx context.Context) { c <- f(ctx, s.store) }); err != nil {
+	var r *store.Result
+	err := s.do(limit, func(ctx context.Context, s store.Store) (err error) {
+		r, err = s.Get(ctx, key)
 		return err
+	})
+	if err != nil {
+		return nil, err // the call may still be under way, so r isn't read
 	}
-	return <-c
+	return r, nil
 }
 
 // noStoreError is why a test has no store, although there is one for others.
@@ -419,10 +403,11 @@ type setupScript struct {
 	between string // the program that has started this process, if that isn't the script
 }
 
-// startedBy says why this process isn't what Bazel has started as its test, or returns "".
-// Bazel's script is run by bash, which puts the path of what it starts into the variable "_".
-// A program that is a script itself does so, too, but then Bazel's was asked to start something
-// else than the test. And what a test starts isn't the test: nobody knows what it is given to read.
+// startedBy returns why this process isn't the one that Bazel has started as its test, or "".
+//
+// Bash runs Bazel's script, and puts the path of each program that it starts into the variable "_".
+// A --run_under script does so as well, but then Bazel's script was asked to start that one. A process
+// that the test itself starts isn't the test: it may be given anything to read.
 func (r *runner) startedBy() string {
 	const tool = "started by %s (--run_under)"
 	test := filepath.Clean(r.env.get("TEST_BINARY"))
@@ -434,7 +419,7 @@ func (r *runner) startedBy() string {
 			return fmt.Sprintf("started by %s, not by Bazel: what it is given to read isn't known", s.between)
 		}
 	}
-	if !r.is(test) {
+	if !r.isTest(test) {
 		return fmt.Sprintf("started in the place of %s: what it is given to read isn't known", test)
 	}
 	started := r.env.get("_")
@@ -449,9 +434,9 @@ func (r *runner) startedBy() string {
 	return ""
 }
 
-// is tells whether this process may be what Bazel calls test, a path in the runfiles of the
-// workspace.
-func (r *runner) is(test string) bool {
+// isTest reports whether this process may be the one that Bazel calls test, a path in the runfiles of
+// the workspace.
+func (r *runner) isTest(test string) bool {
 	path := filepath.Clean(r.Path)
 	if test == "." || path == test {
 		return true
@@ -481,8 +466,8 @@ func isFile(p string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// crashes are the signals by which a program dies from what it does. All others
-// may have been sent by somebody: when the time is over, or memory is short.
+// crashes are the signals by which a program dies from its own actions. Others
+// may have been sent to it: when the time is over, or memory is short.
 var crashes = []syscall.Signal{
 	syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGSEGV, syscall.SIGSYS, syscall.SIGTRAP,
 }
@@ -529,13 +514,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 	if spool.size > 0 && spool.last != '\n' {
 		fmt.Fprintln(r.Stderr)
 	}
-	if obstacle == "" {
-		obstacle = o.obstacle
-	}
-	if obstacle == "" {
-		obstacle = r.unclean()
-	}
-	if obstacle == "" {
+	if obstacle = cmp.Or(obstacle, o.obstacle, r.unclean()); obstacle == "" {
 		obstacle = r.changedInTime(before, rec.key)
 	}
 	if obstacle != "" {

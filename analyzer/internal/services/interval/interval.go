@@ -1,5 +1,5 @@
-// Package interval has tests that are clients of a service say when they begin and end, so that it is known what
-// the service executes for each of them, and selects those that a change of the service can affect (TestSage).
+// Package interval finds out which functions a service executes for each test that is a client of it, and selects the
+// tests that a change of the service can affect (TestSage). The tests report when they begin and end.
 //
 // # Collecting
 //
@@ -159,7 +159,7 @@ func Write(dir string, i *trace.Interval) error {
 	return wholefile.Write(file+idleSuffix, idle, 0o666)
 }
 
-// Read returns the intervals of a table, sorted by name. Of one of which it isn't known what wasn't executed, Idle is nil.
+// Read returns the intervals of a table, sorted by name. Idle is nil if it isn't known which functions weren't executed.
 func Read(dir string) ([]*trace.Interval, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -200,7 +200,7 @@ func Read(dir string) ([]*trace.Interval, error) {
 	return list, nil
 }
 
-// A Client says to services when tests begin and end.
+// A Client tells services when tests begin and end.
 type Client struct {
 	// Addresses of all services that the tests use.
 	Addresses []string

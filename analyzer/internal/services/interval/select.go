@@ -23,7 +23,7 @@ func service(manifests []string) *fingerprint.Test {
 	return &fingerprint.Test{Binary: "service", Manifests: manifests}
 }
 
-// Selected is what was decided about a test.
+// Selected is the decision about a test.
 type Selected struct {
 	Test string
 	// Why it has to be executed, or empty.
@@ -87,7 +87,7 @@ func Select(tests []*trace.Interval, before string, after []string) ([]Selected,
 
 const affected = "what it executes has changed"
 
-// differ says why the executions of two versions may differ, or returns "".
+// differ returns why the executions of two versions may differ, or "".
 func differ(was, is *fingerprint.Composed) (string, error) {
 	for _, c := range []*fingerprint.Composed{was, is} {
 		if c.Err != nil {
@@ -134,7 +134,7 @@ func changes(old *fingerprint.Test, after []string) (map[string]bool, error) {
 	return changed, nil
 }
 
-// executes names those of changed functions that a test executes, if there are some.
+// executes returns a reason with the names of the changed functions that a test executes, if there are any.
 func executes(t *trace.Interval, changed map[string]bool) string {
 	var names []string
 	for _, s := range t.Trace.Symbols() {

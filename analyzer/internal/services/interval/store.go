@@ -26,14 +26,14 @@ func keyOf(service string) store.Key {
 	return b.Sum()
 }
 
-// ofTable tells whether a file of a directory is one of a table.
+// ofTable reports whether a file of a directory is one of a table.
 func ofTable(name string) bool {
 	return filepath.IsLocal(name) && name == filepath.Base(name) &&
 		(name == ProgramFile || strings.HasSuffix(name, traceSuffix) || strings.HasSuffix(name, idleSuffix))
 }
 
-// Save keeps a table, with what Record has noted in it, in a store: as the newest one of a service. Of two
-// who save at once one is lost.
+// Save puts a table, with the file of Record, into a store, as the newest one of a service. If two processes save at
+// once, one table is lost.
 func Save(ctx context.Context, s store.Store, service, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -67,8 +67,8 @@ func Save(ctx context.Context, s store.Store, service, dir string) error {
 	return s.Set(ctx, keyOf(service), &store.Result{Start: now, End: now, Log: store.Content(b)})
 }
 
-// Load writes the newest table of a service, of those in several stores, into an empty directory. The error is one of
-// Store.Get, or store.ErrCorrupt for what Save hasn't written.
+// Load writes the newest table of a service that several stores have into an empty directory. The error is one of
+// Store.Get, or store.ErrCorrupt for an entry that Save hasn't written.
 func Load(ctx context.Context, s store.Store, service, dir string) error {
 	var r *store.Result
 	if err := store.Anywhere(s, func(s store.Store) error {

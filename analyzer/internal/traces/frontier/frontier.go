@@ -1,16 +1,16 @@
-// Package frontier keeps what executions of a test didn't enter, beside the recorded results.
+// Package frontier keeps the functions that executions of a test didn't enter, next to the recorded results.
 //
-// A test that was traced has two keys: its fingerprint, and that of its trace, which ends where the execution
-// did (docs/traces.md). To tell whether another version has the same trace key, one has to know where
-// to stop: at the functions that were reachable and nobody entered, the frontier of that execution. So a test that
-// isn't known by its fingerprint is looked up by each frontier that is known of it, the newest first.
+// A test that was traced has two keys: its fingerprint, and the key of its trace, which ends where the execution
+// did (docs/traces.md). The trace key of another version can be computed only with the functions where the walk
+// stops: reachable ones that the execution didn't enter. They are the frontier of that execution. So a test without
+// a result for its fingerprint is looked up by each known frontier, the newest first.
 //
-// Frontiers can't make a result wrong: which functions they name is part of the key that is looked up, and only
-// who has seen a test pass records something under that. A frontier that is lost, damaged or somebody else's
-// leads to a key that nobody has recorded.
+// Frontiers can't make a result wrong. The functions of a frontier are part of the key that is looked up, and a result is
+// recorded under that key only after an execution that passed. A frontier that is lost, damaged or of another test
+// leads to a key without a result.
 //
-// Beside the newest frontier is what that execution entered: when the test is executed again, it needs
-// no breakpoints there.
+// The newest frontier comes with the functions that its execution entered: when the test is executed again,
+// they need no breakpoints.
 package frontier
 
 import (
@@ -42,7 +42,7 @@ const (
 //	1  first version; later with entered, which others do without
 const format = 1
 
-// file is what is kept of a test.
+// file is the file of a test.
 type file struct {
 	Format int    `json:"format"`
 	Label  string `json:"label"`
@@ -52,7 +52,7 @@ type file struct {
 	Entered []byte `json:"entered,omitempty"`
 }
 
-// Known is what is known of executions of a test.
+// Known is the knowledge about executions of a test.
 type Known struct {
 	// Frontiers are the newest first: sets of names of functions, as linkers have them.
 	Frontiers []map[string]bool
@@ -66,8 +66,8 @@ func keyOf(label string) store.Key {
 	return b.Sum()
 }
 
-// Read returns what is known of the test of a label: of several stores, what any of them knows. Nothing is no error; the error
-// is one for which store.IsMiss doesn't hold, or store.ErrCorrupt for a file that isn't what Add has written.
+// Read returns the knowledge that any of several stores has about the test of a label. It is no error if there is none. The
+// error is store.ErrCorrupt for a file that Add hasn't written, else one for which store.IsMiss doesn't hold.
 func Read(ctx context.Context, s store.Store, label string) (*Known, error) {
 	var k *Known
 	var seen [][]string
@@ -133,8 +133,9 @@ func read(ctx context.Context, s store.Store, label string) (*file, error) {
 	return &f, nil
 }
 
-// Add makes names the newest frontier of the test of a label, of an execution that may have entered what is said. The oldest are forgotten if there are more than
-// Max, or if their names are too many. Of two who add at once one may be forgotten. Of several stores, it is enough if one takes it.
+// Add makes names the newest frontier of the test of a label, by an execution that may have entered the functions of entered.
+// It drops the oldest frontiers if there are more than Max, or too many names. If two processes add at once, one frontier may be
+// lost. It is enough if one of several stores takes it.
 func Add(ctx context.Context, s store.Store, label string, names []string, entered nameset.Set) error {
 	return store.Anywhere(s, func(s store.Store) error { return add(ctx, s, label, names, entered) })
 }
@@ -144,11 +145,10 @@ func add(ctx context.Context, s store.Store, label string, names []string, enter
 	if err != nil && !store.IsMiss(err) {
 		return err
 	}
-	f := file{Format: format, Label: label, Entered: entered.Encode()}
-	var known [][]string
-	if before != nil {
-		known = before.Frontiers
+	if before == nil {
+		before = new(file)
 	}
+	f, known := file{Format: format, Label: label, Entered: entered.Encode()}, before.Frontiers
 	if len(known) > 0 && slices.Equal(known[0], names) && bytes.Equal(before.Entered, f.Entered) {
 		return nil
 	}
