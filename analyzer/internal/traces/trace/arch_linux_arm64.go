@@ -1,8 +1,6 @@
 package trace
 
 import (
-	"unsafe"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -17,13 +15,11 @@ type regs struct{ unix.PtraceRegsArm64 }
 const ntPRStatus = 1
 
 func (r *regs) read(tid int) error {
-	v := unix.Iovec{Base: (*byte)(unsafe.Pointer(&r.PtraceRegsArm64)), Len: uint64(unsafe.Sizeof(r.PtraceRegsArm64))}
-	return ptrace(unix.PTRACE_GETREGSET, tid, ntPRStatus, uintptr(unsafe.Pointer(&v)))
+	return unix.PtraceGetRegSetArm64(tid, ntPRStatus, &r.PtraceRegsArm64)
 }
 
 func (r *regs) write(tid int) error {
-	v := unix.Iovec{Base: (*byte)(unsafe.Pointer(&r.PtraceRegsArm64)), Len: uint64(unsafe.Sizeof(r.PtraceRegsArm64))}
-	return ptrace(unix.PTRACE_SETREGSET, tid, ntPRStatus, uintptr(unsafe.Pointer(&v)))
+	return unix.PtraceSetRegSetArm64(tid, ntPRStatus, &r.PtraceRegsArm64)
 }
 
 // mmap returns the result and the arguments of a call of mmap that has just returned.

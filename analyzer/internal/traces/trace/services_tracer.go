@@ -177,7 +177,7 @@ func (x *tracer) arrive(p *process) (why string) {
 		}
 	}
 	x.writeRuns(p, nil, true)
-	list := regions(p.pid, base)
+	list, _ := regions(p.pid, base)
 	i := slices.IndexFunc(list, func(r region) bool { return base != 0 && base-r.start < r.end-r.start })
 	if i < 0 {
 		return ""

@@ -513,9 +513,9 @@ func (x *tracer) resume(t *thread, sig unix.Signal) {
 // call; under a tracer it does, so the call is repeated.
 func (x *tracer) signalled(t *thread, sig unix.Signal) {
 	if interrupted(t.tid) {
-		caught, _ := disposition(t.p.pid, sig)
+		caught, ignored := disposition(t.p.pid, sig)
 		byDefault := sig == unix.SIGCHLD || sig == unix.SIGURG || sig == unix.SIGWINCH || sig == unix.SIGCONT
-		if _, ignored := disposition(t.p.pid, sig); !caught && (ignored || byDefault) {
+		if !caught && (ignored || byDefault) {
 			_ = restart(t.tid, false)
 		}
 	}
@@ -524,25 +524,20 @@ func (x *tracer) signalled(t *thread, sig unix.Signal) {
 
 // disposition reports whether a process catches or ignores a signal.
 func disposition(pid int, sig unix.Signal) (caught, ignored bool) {
-	status := procStatus(pid)
-	has := func(key string) bool {
-		mask, _ := strconv.ParseUint(status[key], 16, 64)
-		return mask>>(sig-1)&1 != 0
-	}
-	return has("SigCgt"), has("SigIgn")
+	return statusBit(pid, "SigCgt", int(sig)-1), statusBit(pid, "SigIgn", int(sig)-1)
+}
+
+// statusBit returns a bit of a mask in /proc/PID/status.
+func statusBit(tid int, key string, bit int) bool {
+	mask, _ := strconv.ParseUint(procStatus(tid)[key], 16, 64)
+	return mask>>bit&1 != 0
 }
 
 // pendingTrap reports whether a thread has met a breakpoint and not said so yet.
-func pendingTrap(tid int) bool {
-	mask, _ := strconv.ParseUint(procStatus(tid)["SigPnd"], 16, 64)
-	return mask&maskOfSignal != 0
-}
+func pendingTrap(tid int) bool { return statusBit(tid, "SigPnd", int(unix.SIGTRAP)-1) }
 
 // pending reports whether a process has a signal that none of its threads has taken yet.
-func pending(pid int, sig unix.Signal) bool {
-	mask, _ := strconv.ParseUint(procStatus(pid)["ShdPnd"], 16, 64)
-	return mask>>(sig-1)&1 != 0
-}
+func pending(pid int, sig unix.Signal) bool { return statusBit(pid, "ShdPnd", int(sig)-1) }
 
 // siginfo is the beginning of struct siginfo_t.
 type siginfo struct {
@@ -650,10 +645,7 @@ func keepBlocked(tid int) {
 	if ptrace(unix.PTRACE_GETSIGMASK, tid, 8, uintptr(unsafe.Pointer(&mask))) != nil {
 		return
 	}
-	all := uint64(1)<<31 - 1
-	for _, s := range []unix.Signal{unix.SIGKILL, unix.SIGSTOP, unix.SIGTRAP} {
-		all &^= 1 << (s - 1)
-	}
+	const all = (1<<31 - 1) &^ (1<<(unix.SIGKILL-1) | 1<<(unix.SIGSTOP-1) | maskOfSignal)
 	if mask&all == all && mask&maskOfSignal == 0 {
 		mask |= maskOfSignal
 		_ = ptrace(unix.PTRACE_SETSIGMASK, tid, 8, uintptr(unsafe.Pointer(&mask)))
@@ -765,14 +757,9 @@ type region struct {
 	inode              bool
 }
 
-// regions returns the executable memory of a process, and the region that an address is in. There is none if the process is about to end.
-func regions(pid int, also uint64) (list []region) {
-	list, _ = readRegions(pid, also)
-	return list
-}
-
-// readRegions is like regions, and returns an error if the kernel doesn't list them.
-func readRegions(pid int, also uint64) (list []region, err error) {
+// regions returns the executable memory of a process, and the region that an address is in. There is none if the process is
+// about to end. It is an error if the kernel doesn't list them.
+func regions(pid int, also uint64) (list []region, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return nil, nil
@@ -808,7 +795,8 @@ func readRegions(pid int, also uint64) (list []region, err error) {
 // refresh brings up to date which files are mapped where.
 func (x *tracer) refresh(p *process, tid int) {
 	var list []mapping
-	for _, r := range regions(tid, 0) {
+	all, _ := regions(tid, 0)
+	for _, r := range all {
 		if !r.inode {
 			continue
 		}
@@ -876,7 +864,7 @@ func (x *tracer) load(p *process) bool {
 	if x.result.Stats.Programs == 1 && !own {
 		x.system = exe
 	}
-	list := regions(p.pid, aux[atBase])
+	list, _ := regions(p.pid, aux[atBase])
 	for i := range list {
 		r := &list[i]
 		if aux[atBase] != 0 && aux[atBase]-r.start < r.end-r.start {
@@ -934,9 +922,7 @@ func (f *loaded) isLoader() bool {
 
 // capable reports whether programs keep their rights under this tracer.
 func (x *tracer) capable() bool {
-	const sysPtrace = 19 // CAP_SYS_PTRACE
-	mask, _ := strconv.ParseUint(procStatus(os.Getpid())["CapEff"], 16, 64)
-	return mask>>sysPtrace&1 != 0
+	return statusBit(os.Getpid(), "CapEff", unix.CAP_SYS_PTRACE)
 }
 
 func auxv(b []byte) map[uint64]uint64 {
@@ -1141,7 +1127,7 @@ func (x *tracer) rewrite(p *process, m *mapping, lo, hi uint64, armed bool) {
 		x.write(p, at, trapped)
 	case !changed:
 		x.write(p, at, code)
-	case slices.ContainsFunc(regions(p.pid, 0), func(r region) bool { return at-r.start < r.end-r.start }):
+	case p.executes(at):
 		x.giveUp("%s isn't in memory as it was loaded", m.f.name)
 		for i, c := range now {
 			if !armed && c == trapped[i] && c != code[i] {
@@ -1149,6 +1135,12 @@ func (x *tracer) rewrite(p *process, m *mapping, lo, hi uint64, armed bool) {
 			}
 		}
 	}
+}
+
+// executes reports whether there is executable memory at an address.
+func (p *process) executes(at uint64) bool {
+	list, _ := regions(p.pid, 0)
+	return slices.ContainsFunc(list, func(r region) bool { return at-r.start < r.end-r.start })
 }
 
 // read returns n bytes of a process's memory, or nil if they aren't all there.
@@ -1205,7 +1197,7 @@ func (x *tracer) write(p *process, at uint64, b []byte) bool {
 		return true
 	}
 	// A process without memory is about to end. Of one that has given up being looked at (PR_SET_DUMPABLE), children can't be changed.
-	list, unknown := readRegions(p.pid, 0)
+	list, unknown := regions(p.pid, 0)
 	switch {
 	case x.attached:
 		x.giveUp("memory of the program couldn't be changed: %v", err)
@@ -1253,7 +1245,7 @@ func (x *tracer) detach(t *thread, sig unix.Signal) {
 // look checks that nothing was missed in a process whose last thread is about to end. The first one may have none of its memory any more.
 func (x *tracer) look(t *thread) {
 	p := t.p
-	list, err := readRegions(t.tid, 0)
+	list, err := regions(t.tid, 0)
 	if err != nil || len(list) == 0 {
 		x.giveUp("the memory of a process can't be looked through")
 	}
