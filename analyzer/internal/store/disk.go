@@ -90,8 +90,7 @@ func (d *Disk) used(key Key) {
 	}
 }
 
-// probe returns what is recorded under key, if its contents are there; it doesn't
-// read them.
+// probe implements Store.
 func (d *Disk) probe(ctx context.Context, key Key) (*Info, error) {
 	if !d.mode.CanRead() {
 		return nil, notAllowed("read", d.dir, d.mode)

@@ -81,7 +81,7 @@ func notes(ctx context.Context, stores []Store, key Key) (unknown []error, flaky
 			continue
 		}
 		// If that fails, recording will fail as well.
-		if i, err := probe(ctx, s, key); err == nil && i.ExitCode != 0 {
+		if i, err := s.probe(ctx, key); err == nil && i.ExitCode != 0 {
 			return nil, &FlakyError{&Result{ExitCode: i.ExitCode, Host: i.Host, Start: i.Start, End: i.End}}
 		}
 	}

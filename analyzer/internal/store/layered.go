@@ -48,8 +48,9 @@ func (l *Layered) Get(ctx context.Context, key Key) (*Result, error) {
 	return r, err
 }
 
+// probe implements Store.
 func (l *Layered) probe(ctx context.Context, key Key) (*Info, error) {
-	info, _, err := nearest(l.stores, key, func(s Store, key Key) (*Info, error) { return probe(ctx, s, key) })
+	info, _, err := nearest(l.stores, key, func(s Store, key Key) (*Info, error) { return s.probe(ctx, key) })
 	return info, err
 }
 

@@ -63,7 +63,7 @@ func Lookup(ctx context.Context, s Store, keys []Key, o LookupOptions) []Outcome
 	g.SetLimit(n)
 	for i := range keys {
 		g.Go(func() error {
-			outcomes[i].Info, outcomes[i].Err = probe(ctx, s, keys[i])
+			outcomes[i].Info, outcomes[i].Err = s.probe(ctx, keys[i])
 			mu.Lock()
 			defer mu.Unlock()
 			done++
@@ -75,19 +75,4 @@ func Lookup(ctx context.Context, s Store, keys []Key, o LookupOptions) []Outcome
 	}
 	_ = g.Wait() // each outcome has its own error
 	return outcomes
-}
-
-// probe looks up one key, without reading contents if s can do that.
-func probe(ctx context.Context, s Store, key Key) (*Info, error) {
-	if p, ok := s.(interface {
-		probe(context.Context, Key) (*Info, error)
-	}); ok {
-		return p.probe(ctx, key)
-	}
-	r, err := s.Get(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return &Info{ExitCode: r.ExitCode, Host: r.Host, Start: r.Start, End: r.End}, nil
 }

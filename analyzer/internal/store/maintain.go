@@ -60,21 +60,16 @@ type file struct {
 func (d *Disk) list(sub string) ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(filepath.Join(d.dir, sub), func(p string, e fs.DirEntry, err error) error {
+		var info fs.FileInfo
+		if err == nil && !e.IsDir() {
+			if info, err = e.Info(); err == nil {
+				files = append(files, file{p, info})
+			}
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // removed meanwhile
 		}
-		if err != nil || e.IsDir() {
-			return err
-		}
-		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		files = append(files, file{p, info})
-		return nil
+		return err
 	})
 	return files, err
 }
@@ -377,7 +372,12 @@ func (d *Disk) Verify(ctx context.Context, remove bool) ([]Problem, error) {
 		return nil, err
 	}
 	for _, f := range acs {
-		if err := found(f, d.verifyEntry(f.path)); err != nil {
+		// The contents of blobs have been checked.
+		key, e, err := d.readKey(f.path)
+		if err == nil {
+			err = d.checkSizes(key, e)
+		}
+		if err := found(f, err); err != nil {
 			return problems, err
 		}
 	}
@@ -396,16 +396,6 @@ func (d *Disk) verifyBlob(path string) error {
 	}
 	defer f.Close()
 	return checkBlob(f, hash, -1)
-}
-
-// verifyEntry checks an entry and that its blobs are there with the right size;
-// their contents have been checked one by one.
-func (d *Disk) verifyEntry(path string) error {
-	key, e, err := d.readKey(path)
-	if err != nil {
-		return err
-	}
-	return d.checkSizes(key, e)
 }
 
 // checkSizes checks that the blobs of an entry are there with the right sizes.

@@ -174,8 +174,7 @@ func (r *Remote) readEntry(ctx context.Context, key Key) (*repb.ActionResult, er
 	return e, nil
 }
 
-// probe returns what is recorded under key, if its contents are there; it doesn't
-// read them.
+// probe implements Store.
 func (r *Remote) probe(ctx context.Context, key Key) (*Info, error) {
 	if !r.mode.CanRead() {
 		return nil, notAllowed("read", r.String(), r.mode)

@@ -177,6 +177,10 @@ type Store interface {
 	// inform, and to withdraw a result: by a failed one, or by removing it from a full
 	// disk. Of two writers at once one is lost.
 	Set(ctx context.Context, key Key, r *Result) error
+
+	// probe returns the result under key as Get does, but without its contents: it only checks that they are there, with the
+	// right sizes.
+	probe(ctx context.Context, key Key) (*Info, error)
 }
 
 // Open returns the store at a location: the absolute path of a directory, an

@@ -29,23 +29,23 @@ func NewGroup(name string) (*Group, error) {
 	for line := range strings.Lines(string(b)) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, path, _ := strings.Cut(rest, ":")
+		g, file := new(Group), "cpuacct.usage"
 		switch {
 		case controllers == "" && exists("/sys/fs/cgroup/cgroup.controllers"):
-			err = errors.Join(err, tryGroup(filepath.Join("/sys/fs/cgroup", path, name), "cpu.stat"))
-			if err == nil {
-				return &Group{dir: filepath.Join("/sys/fs/cgroup", path, name)}, nil
-			}
+			g.dir, file = filepath.Join("/sys/fs/cgroup", path, name), "cpu.stat"
 		case strings.Contains(","+controllers+",", ",cpuacct,"):
-			own := filepath.Join("/sys/fs/cgroup", controllers, path)
-			if !exists(own) {
-				own = filepath.Join("/sys/fs/cgroup/cpuacct", path)
+			if g.own = filepath.Join("/sys/fs/cgroup", controllers, path); !exists(g.own) {
+				g.own = filepath.Join("/sys/fs/cgroup/cpuacct", path)
 			}
-			if e := tryGroup(filepath.Join(own, name), "cpuacct.usage"); e != nil {
-				err = errors.Join(err, e)
-				continue
-			}
-			return &Group{dir: filepath.Join(own, name), own: own}, nil
+			g.dir = filepath.Join(g.own, name)
+		default:
+			continue
 		}
+		e := tryGroup(g.dir, file)
+		if e == nil {
+			return g, nil
+		}
+		err = errors.Join(err, e)
 	}
 	return nil, errors.Join(errors.New("no control group can be made"), err)
 }

@@ -47,6 +47,7 @@ type text struct {
 	address uint64          // as linked
 	code    []byte          // as it is in the file
 	armed   []byte          // with breakpoints
+	cover   []byte          // 1 where a function is; only while breakpoints are made
 	own     map[uint64]bool // functions that begin with the same instruction
 	counts  map[uint64]uint64
 	// Entries until counts were last cleared, outside of intervals and in them.
@@ -252,10 +253,8 @@ func (m *image) find(address uint64) (*text, uint64) {
 
 // arm makes the copies with breakpoints, and counts code that belongs to no function.
 func (m *image) arm(entered nameset.Set) {
-	cover := make([][]byte, len(m.texts)) // 1 where a function is
-	for i, t := range m.texts {
-		t.armed = slices.Clone(t.code)
-		cover[i] = make([]byte, len(t.code))
+	for _, t := range m.texts {
+		t.armed, t.cover = slices.Clone(t.code), make([]byte, len(t.code))
 	}
 	code := make([]bool, len(m.elf.Sections))
 	for i, s := range m.elf.Sections {
@@ -284,38 +283,35 @@ func (m *image) arm(entered nameset.Set) {
 			}
 			continue
 		}
-		for i, t := range m.texts {
-			at := s.Value - t.address
-			if at >= uint64(len(t.code)) {
-				continue
-			}
-			if n := uint64(len(trap)); uint64(len(t.code))-at >= n && m.arch.aligned(s.Value) && !t.isArmed(at, trap) && !spared[s.Value] {
-				if bytes.Equal(t.code[at:at+n], trap) {
-					t.own[at] = true
-				}
-				copy(t.armed[at:], trap)
-				m.entries++
-			}
-			if s.Size == 0 {
-				sizeless = append(sizeless, s)
-			}
-			fill(cover[i][at:], s.Size)
-			break
+		t, at := m.find(s.Value)
+		if t == nil {
+			continue
 		}
+		if n := uint64(len(trap)); uint64(len(t.code))-at >= n && m.arch.aligned(s.Value) && !t.isArmed(at, trap) && !spared[s.Value] {
+			if bytes.Equal(t.code[at:at+n], trap) {
+				t.own[at] = true
+			}
+			copy(t.armed[at:], trap)
+			m.entries++
+		}
+		if s.Size == 0 {
+			sizeless = append(sizeless, s)
+		}
+		fill(t.cover[at:], s.Size)
 	}
 	// A function without a size ends where the next symbol is.
 	for _, s := range sizeless {
-		for i, t := range m.texts {
-			if at := s.Value - t.address; at < uint64(len(t.code)) {
-				c, n := cover[i][at:], 1
-				for n < len(c) && c[n] == 0 && !labels[s.Value+uint64(n)] {
-					n++
-				}
-				fill(c, uint64(n))
-			}
+		t, at := m.find(s.Value)
+		c, n := t.cover[at:], 1
+		for n < len(c) && c[n] == 0 && !labels[s.Value+uint64(n)] {
+			n++
 		}
+		fill(c, uint64(n))
 	}
-	m.countUnseen(cover)
+	m.countUnseen()
+	for _, t := range m.texts {
+		t.cover = nil
+	}
 }
 
 // among reports whether a function, or the one that it is a piece of, counts as entered.
@@ -350,30 +346,28 @@ func (m *image) mapping(s *symbol) bool {
 	return m.arch.elf == elf.EM_AARCH64 && uint64(s.Name) < uint64(len(m.strtab)) && m.strtab[s.Name] == '$'
 }
 
-func (m *image) countUnseen(cover [][]byte) {
+func (m *image) countUnseen() {
 	for _, s := range m.elf.Sections {
 		if s.Flags&elf.SHF_EXECINSTR == 0 || linkers(s.Name) {
 			continue
 		}
-		for k, t := range m.texts {
-			at := s.Addr - t.address
-			if at >= uint64(len(t.code)) {
-				continue
+		t, at := m.find(s.Addr)
+		if t == nil {
+			continue
+		}
+		c := t.cover[:min(at+s.Size, uint64(len(t.code)))]
+		for {
+			n := bytes.IndexByte(c[at:], 0)
+			if n < 0 {
+				break
 			}
-			c := cover[k][:min(at+s.Size, uint64(len(t.code)))]
-			for {
-				n := bytes.IndexByte(c[at:], 0)
-				if n < 0 {
-					break
-				}
-				from := at + uint64(n)
-				at = uint64(len(c))
-				if n := bytes.IndexByte(c[from:], 1); n >= 0 {
-					at = from + uint64(n)
-				}
-				if !m.arch.padding(t.code[from:at]) {
-					m.unseen += int(at - from)
-				}
+			from := at + uint64(n)
+			at = uint64(len(c))
+			if n := bytes.IndexByte(c[from:], 1); n >= 0 {
+				at = from + uint64(n)
+			}
+			if !m.arch.padding(t.code[from:at]) {
+				m.unseen += int(at - from)
 			}
 		}
 	}

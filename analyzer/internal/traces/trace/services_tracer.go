@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -178,14 +177,8 @@ func (x *tracer) arrive(p *process) (why string) {
 	}
 	x.writeRuns(p, nil, true)
 	list, _ := regions(p.pid, base)
-	i := slices.IndexFunc(list, func(r region) bool { return base != 0 && base-r.start < r.end-r.start })
-	if i < 0 {
-		return ""
-	}
-	for k := range list {
-		if r := &list[k]; r.path == list[i].path && strings.Contains(r.perm, "x") {
-			x.watch(p, r, 0)
-		}
+	for _, r := range codeOf(list, base) {
+		x.watch(p, r, 0)
 	}
 	return ""
 }

@@ -792,6 +792,17 @@ func regions(pid int, also uint64) (list []region, err error) {
 	return list, nil
 }
 
+// codeOf returns the code of the loader that is mapped at base: none if base is 0.
+func codeOf(list []region, base uint64) (code []*region) {
+	i := slices.IndexFunc(list, func(r region) bool { return base != 0 && base-r.start < r.end-r.start })
+	for k := range list {
+		if r := &list[k]; i >= 0 && r.path == list[i].path && strings.Contains(r.perm, "x") {
+			code = append(code, r)
+		}
+	}
+	return code
+}
+
 // refresh brings up to date which files are mapped where.
 func (x *tracer) refresh(p *process, tid int) {
 	var list []mapping
@@ -865,15 +876,8 @@ func (x *tracer) load(p *process) bool {
 		x.system = exe
 	}
 	list, _ := regions(p.pid, aux[atBase])
-	for i := range list {
-		r := &list[i]
-		if aux[atBase] != 0 && aux[atBase]-r.start < r.end-r.start {
-			for k := range list {
-				if list[k].path == r.path && strings.Contains(list[k].perm, "x") {
-					loader = &list[k]
-				}
-			}
-		}
+	for _, r := range codeOf(list, aux[atBase]) {
+		loader = r
 	}
 	f := x.open(link, exe, own)
 	if f == nil {
