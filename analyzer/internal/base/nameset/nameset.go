@@ -42,14 +42,10 @@ func (s Set) Without(n, salt uint32) Set {
 // Encode encodes the set as the differences between hashes, in the form of binary.PutUvarint.
 func (s Set) Encode() []byte {
 	var b []byte
-	last := uint32(0)
-	for i, h := range s {
-		if i == 0 {
-			b = binary.AppendUvarint(b, uint64(h))
-		} else {
-			b = binary.AppendUvarint(b, uint64(h-last-1))
-		}
-		last = h
+	next := uint64(0)
+	for _, h := range s {
+		b = binary.AppendUvarint(b, uint64(h)-next)
+		next = uint64(h) + 1
 	}
 	return b
 }

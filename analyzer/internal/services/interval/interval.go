@@ -73,8 +73,7 @@ func Listen(address string) (net.Listener, error) {
 // Serve answers requests until the listener is closed, and writes what was executed in intervals into a directory.
 func Serve(l net.Listener, c *trace.Control, dir string) {
 	var connections sync.WaitGroup
-	var mu sync.Mutex
-	open := map[net.Conn]bool{}
+	ctx, cancel := context.WithCancel(context.Background())
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -84,16 +83,10 @@ func Serve(l net.Listener, c *trace.Control, dir string) {
 			time.Sleep(10 * time.Millisecond) // too many files
 			continue
 		}
-		mu.Lock()
-		open[conn] = true
-		mu.Unlock()
 		connections.Go(func() {
-			defer func() {
-				mu.Lock()
-				delete(open, conn)
-				mu.Unlock()
-				conn.Close()
-			}()
+			defer conn.Close()
+			// In the end, a client that hasn't sent a request doesn't wait for an answer.
+			defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })()
 			lines := bufio.NewScanner(conn)
 			lines.Buffer(nil, maxLine)
 			for lines.Scan() {
@@ -107,12 +100,7 @@ func Serve(l net.Listener, c *trace.Control, dir string) {
 			}
 		})
 	}
-	// Who hasn't asked has no answer to wait for.
-	mu.Lock()
-	for conn := range open {
-		_ = conn.SetReadDeadline(time.Now())
-	}
-	mu.Unlock()
+	cancel()
 	connections.Wait()
 }
 
