@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -228,11 +229,7 @@ func (d *Disk) put(ctx context.Context, key Key, r *Result, replace bool) error 
 		}
 		// Also if the blob is there: that one may be damaged, and a new one is
 		// young, which keeps GC away from it until the entry names it.
-		err := d.write(d.casPath(b.digest.Hash), true, func(f *os.File) error {
-			_, err := io.Copy(f, io.NewSectionReader(b.content, 0, b.digest.SizeBytes))
-			return err
-		})
-		if err != nil {
+		if err := d.write(d.casPath(b.digest.Hash), true, io.NewSectionReader(b.content, 0, b.digest.SizeBytes)); err != nil {
 			return err
 		}
 	}
@@ -240,10 +237,7 @@ func (d *Disk) put(ctx context.Context, key Key, r *Result, replace bool) error 
 	if err != nil {
 		return err
 	}
-	err = d.write(d.acPath(key), replace, func(f *os.File) error {
-		_, err := f.Write(data)
-		return err
-	})
+	err = d.write(d.acPath(key), replace, bytes.NewReader(data))
 	if errors.Is(err, fs.ErrExist) {
 		// Another writer was faster.
 		return fmt.Errorf("%w for %s in %s", ErrExists, key, d.dir)
@@ -275,7 +269,7 @@ func (d *Disk) create() error {
 
 // write puts a new file at path. Without replace, a file that is there already
 // stays and the error is fs.ErrExist.
-func (d *Disk) write(path string, replace bool, fill func(*os.File) error) (err error) {
+func (d *Disk) write(path string, replace bool, content io.Reader) (err error) {
 	d.step("write " + filepath.Base(filepath.Dir(filepath.Dir(path))))
 	tmp := d.tmpName()
 	// Not os.CreateTemp: users who share a store have to be able to read it.
@@ -284,7 +278,7 @@ func (d *Disk) write(path string, replace bool, fill func(*os.File) error) (err 
 		return err
 	}
 	defer os.Remove(tmp)
-	err = fill(f)
+	_, err = io.Copy(f, content)
 	d.step("close")
 	// Some file systems report a full disk only here.
 	if err = errors.Join(err, f.Close()); err != nil {

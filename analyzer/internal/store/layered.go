@@ -18,11 +18,16 @@ type Layered struct {
 
 // String returns the locations.
 func (l *Layered) String() string {
-	var names []string
-	for _, s := range l.stores {
-		names = append(names, fmt.Sprint(s))
+	return joined(l.stores, ",")
+}
+
+// joined returns the texts of a list, with a separator between them.
+func joined[T any](list []T, separator string) string {
+	var s []string
+	for _, x := range list {
+		s = append(s, fmt.Sprint(x))
 	}
-	return strings.Join(names, ",")
+	return strings.Join(s, separator)
 }
 
 // Close closes all of the stores.
@@ -159,10 +164,4 @@ type together []error
 
 func (l together) Unwrap() []error { return l }
 
-func (l together) Error() string {
-	var s []string
-	for _, err := range l {
-		s = append(s, err.Error())
-	}
-	return strings.Join(s, "; ")
-}
+func (l together) Error() string { return joined(l, "; ") }

@@ -132,11 +132,7 @@ func Redact(location string) string {
 		}
 		return location
 	}
-	var names []string
-	for _, p := range places {
-		names = append(names, p.String())
-	}
-	return strings.Join(names, ",")
+	return joined(places, ",")
 }
 
 // IsRemote reports whether any part of a location is on a server.

@@ -17,11 +17,19 @@ import (
 // umask. The directory must exist. After an error the old file is still there. A process that is
 // killed may leave a file .tmp-N next to it.
 func Write(path string, b []byte, perm fs.FileMode) error {
+	return WriteFrom(path, perm, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}
+
+// WriteFrom is like Write, with the content that write writes.
+func WriteFrom(path string, perm fs.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-")
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
+	err = write(f)
 	// Some file systems report a full disk only when the file is closed.
 	if err = errors.Join(err, f.Chmod(perm), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)

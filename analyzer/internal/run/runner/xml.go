@@ -1,13 +1,12 @@
 package runner
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
@@ -24,17 +23,9 @@ func (r *runner) writeXML(res *store.Result) {
 		return // the test's own
 	}
 	// Whole or not at all: Bazel may stop the test at any moment.
-	w, err := os.CreateTemp(filepath.Dir(file), ".test.xml-")
-	if err != nil {
-		return
-	}
-	err = bazel.WriteTestXML(w, r.xmlName(), res.End.Sub(res.Start), io.NewSectionReader(res.Log, 0, res.Log.Size()))
-	if err = errors.Join(err, w.Chmod(0o644), w.Close()); err == nil {
-		err = os.Rename(w.Name(), file)
-	}
-	if err != nil {
-		_ = os.Remove(w.Name())
-	}
+	_ = wholefile.WriteFrom(file, 0o644, func(w io.Writer) error {
+		return bazel.WriteTestXML(w, r.xmlName(), res.End.Sub(res.Start), io.NewSectionReader(res.Log, 0, res.Log.Size()))
+	})
 }
 
 // xmlName is the name of the test as Bazel has it in XML.

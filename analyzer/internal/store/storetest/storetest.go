@@ -109,25 +109,21 @@ func Flatten(t testing.TB, r *store.Result) Flat {
 
 // Run runs the suite; open returns a new, empty backend.
 func Run(t *testing.T, open func(t *testing.T) Backend) {
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, Backend)
-	}{
-		{"NotFound", testNotFound},
-		{"RoundTrip", testRoundTrip},
-		{"FirstStays", testFirstStays},
-		{"EveryDamage", testEveryDamage},
-		{"Set", testSet},
-		{"ClockSkew", testClockSkew},
-		{"BadPaths", testBadPaths},
-		{"UnreadableContent", testUnreadableContent},
-		{"Cancelled", testCancelled},
-		{"Concurrent", testConcurrent},
-	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
+	run := func(name string, test func(*testing.T, Backend)) {
+		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
-	for _, test := range damages {
-		t.Run(test.name, func(t *testing.T) { testDamage(t, open(t), test) })
+	run("NotFound", testNotFound)
+	run("RoundTrip", testRoundTrip)
+	run("FirstStays", testFirstStays)
+	run("EveryDamage", testEveryDamage)
+	run("Set", testSet)
+	run("ClockSkew", testClockSkew)
+	run("BadPaths", testBadPaths)
+	run("UnreadableContent", testUnreadableContent)
+	run("Cancelled", testCancelled)
+	run("Concurrent", testConcurrent)
+	for _, d := range damages {
+		run(d.name, func(t *testing.T, b Backend) { testDamage(t, b, d) })
 	}
 }
 

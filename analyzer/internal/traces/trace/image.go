@@ -380,25 +380,14 @@ func linkers(section string) bool {
 
 // id identifies the file.
 func (m *image) id() (string, error) {
-	for _, s := range m.elf.Sections {
-		if s.Type != elf.SHT_NOTE {
-			continue
-		}
+	if s := m.elf.Section(".note.gnu.build-id"); s != nil && s.Type == elf.SHT_NOTE {
 		b, err := s.Data()
 		if err != nil {
 			return "", err
 		}
-		for len(b) >= 12 {
-			name, desc := uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:]))
-			typ := binary.LittleEndian.Uint32(b[8:])
-			end := 12 + (name+3)&^3 + (desc+3)&^3
-			if end > uint64(len(b)) {
-				break
-			}
-			if typ == 3 && string(b[12:12+name]) == "GNU\x00" && desc > 0 {
-				return "build-id:" + hex.EncodeToString(b[12+(name+3)&^3:][:desc]), nil
-			}
-			b = b[end:]
+		// The length of the name, that of the ID, NT_GNU_BUILD_ID, and the name.
+		if len(b) > 16 && b[4] > 0 && string(b[8:16]) == "\x03\x00\x00\x00GNU\x00" {
+			return "build-id:" + hex.EncodeToString(b[16:][:min(int(binary.LittleEndian.Uint32(b[4:])), len(b)-16)]), nil
 		}
 	}
 	h := sha256.New()
