@@ -28,7 +28,7 @@ const (
 	// maxEntries is how many results of a test are remembered.
 	maxEntries = 20
 	// MaxClosure is the size in bytes of the largest closure that is recorded.
-	// A test of 120,000 components has 7 MB.
+	// A test of 120,000 components has some 20 MB.
 	MaxClosure = 64 << 20
 	// maxFile bounds a history that is read.
 	maxFile = 1 << 20
