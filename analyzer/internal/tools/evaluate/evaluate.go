@@ -3,23 +3,24 @@
 //
 // # How
 //
-// It goes through commits of a git repository. At each of them it runs the tests
-// with plain `bazel test` and with `tasting test`, one side after the other; who is
-// first alternates. Each side has a work tree, an output base and, if wanted, a
-// disk cache of its own, so that neither profits from the other, and all of them
-// are in a directory of the evaluation: the user's checkout, builds and store are
-// never touched.
+// It goes through commits of a git repository. At each commit it runs the tests
+// with plain `bazel test` and with `tasting test`, one side after the other. The
+// first side alternates. Each side has a work tree, an output base and, on request,
+// a disk cache of its own, so that neither profits from the other. All of them are
+// in a directory of the evaluation: the user's checkout, builds and store are never
+// touched.
 //
-// Of each side it notes what was executed, replayed, compiled, linked and
-// analysed, wall time, and the CPU time of Bazel's server and all that it starts
-// (package cputime). Plain Bazel also says the truth: a test that one side replays
-// as passed, and that doesn't pass on the other, was missed.
+// For each side it counts tests that were executed or replayed, and actions that
+// compiled, linked or analysed. It measures wall time, and the CPU time of Bazel's
+// server with everything that it starts (package cputime). Plain Bazel is also the
+// reference for results: a change was missed if tasting replays a test as passed
+// that doesn't pass with plain Bazel.
 //
-// Beside what was compiled stands how many objects came out different from the
-// commit before: compiling the others is what could be saved at most.
+// The evaluation also counts objects that differ from the commit before: only the
+// compilations of the others could be saved.
 //
-// A line for each commit is appended to a file as soon as both sides are done, so
-// that an evaluation that is stopped goes on where it was.
+// It appends a line for each commit to a file as soon as both sides are done. A
+// stopped evaluation goes on after the last line.
 package evaluate
 
 import (
@@ -45,23 +46,23 @@ import (
 type Options struct {
 	// Dir is a directory in the workspace, which is in a git repository.
 	Dir string
-	// Commits are commits and ranges A..B, with
-	// commas between them. A range is A and the first parents of B after it.
+	// Commits is a comma-separated list of commits and ranges A..B. A range is A and
+	// the first parents of B after it.
 	Commits string
-	// Every leaves only each Nth commit of a range, its first and its last.
+	// Every keeps only each Nth commit of a range, its first and its last.
 	Every int
 	// State is the directory of the evaluation.
 	State string
 	// Prepare is a shell command that is run in each work tree after each checkout,
-	// or empty. TASTING_SIDE says which side's tree it is.
+	// or empty. TASTING_SIDE is the name of the tree's side.
 	Prepare string
 	// DiskCache gives each side a disk cache.
 	DiskCache bool
-	// Fresh has each commit start without Bazel's outputs, as a new machine does.
+	// Fresh removes Bazel's outputs after each commit, so that each starts as on a new machine.
 	Fresh bool
 	// Traces adds a side: tasting test with --traces=on.
 	Traces bool
-	// Verify executes what was replayed, in the output base of plain Bazel.
+	// Verify executes replayed tests with plain Bazel.
 	Verify bool
 
 	// Bazel is the path or name of Bazel, Startup are options for it.
@@ -79,58 +80,58 @@ type Options struct {
 // Format is the version of the lines of commits.jsonl.
 const Format = 1
 
-// Commit is a line of commits.jsonl: what both sides did at one commit.
+// Commit is a line of commits.jsonl: the results of all sides at one commit.
 type Commit struct {
 	Format  int    `json:"format"`
 	Commit  string `json:"commit"`
 	Subject string `json:"subject"`
 	// First is the side that ran first.
 	First string `json:"first"`
-	// Cold: nothing had been built before.
+	// Cold is true for the first commit: nothing had been built before.
 	Cold bool `json:"cold,omitzero"`
-	// Resumed: the evaluation had been stopped before, so that servers were started
-	// anew and some of the commit may have been built already. It is in no sum.
+	// Resumed is true for the first commit after a stop: servers were started anew,
+	// and parts of the commit may have been built already. It is in no sum.
 	Resumed bool `json:"resumed,omitzero"`
-	// Unbuilt: plain Bazel couldn't build everything, or found no tests.
+	// Unbuilt is true if plain Bazel couldn't build everything, or found no tests.
 	Unbuilt bool `json:"unbuilt,omitzero"`
 	Plain   Side `json:"plain"`
 	Tasting Side `json:"tasting"`
-	// Traces is tasting test with traces, nil if that isn't wanted.
+	// Traces is tasting test with traces; nil without Options.Traces.
 	Traces *Side `json:"traces,omitempty"`
-	// Objects are the object files of plain Bazel, Different those that are new or
-	// not what they were at the commit before.
+	// Objects counts the object files of plain Bazel, Different those that are new or
+	// differ from the commit before.
 	Objects   int `json:"objects"`
 	Different int `json:"objects_different"`
-	// Missed are tests that were replayed, but don't pass with plain Bazel; behind a space, the side is named
-	// if it isn't tasting test.
+	// Missed are replayed tests that don't pass with plain Bazel. The name of a side other than tasting test
+	// follows after a space.
 	Missed []string `json:"missed,omitempty"`
-	// More are tests that tasting test executed and plain Bazel didn't, if it executed more of them.
+	// More are the tests that only tasting test executed, if it executed more tests than plain Bazel.
 	More []string `json:"more,omitempty"`
 	// Verified is the number of replayed tests that plain Bazel executed at this
 	// commit, by itself or for Options.Verify.
 	Verified int `json:"verified"`
 }
 
-// Side is what one way to run the tests did. Times are in seconds.
+// Side is the result of one way to run the tests. Times are in seconds.
 type Side struct {
 	// Exit is the exit code, as of bazel test.
 	Exit int `json:"exit"`
-	// Tests by what was done with them.
+	// Tests counts tests with a result, by what was done with them.
 	Tests    int `json:"tests"`
 	Executed int `json:"executed"`
 	Replayed int `json:"replayed,omitzero"`
 	ByTrace  int `json:"by_trace,omitzero"` // of Replayed
 	Cached   int `json:"cached"`
-	// Failed ones are in one of the numbers above, or weren't built.
+	// Failed counts tests that are in one of the numbers above, or weren't built.
 	Failed int `json:"failed"`
-	// Actions that were executed, not taken from a cache: compilations, links, and
-	// those of tasting's aspect.
+	// Compiled, Linked and Analysed count actions that were executed, not taken from a
+	// cache: compilations, links, and those of tasting's aspect.
 	Compiled int     `json:"compiled"`
 	Linked   int     `json:"linked"`
 	Analysed int     `json:"analysed,omitzero"`
 	Wall     float64 `json:"wall"`
 	CPU      float64 `json:"cpu"`
-	// Deciding is the wall time until it was known what to run.
+	// Deciding is the wall time until tasting knew which tests to run.
 	Deciding float64 `json:"deciding,omitzero"`
 }
 
@@ -152,7 +153,7 @@ type evaluation struct {
 	all     []Commit
 }
 
-// plan is what an evaluation measures. One that goes on has to have the same.
+// plan identifies what an evaluation measures. A stopped evaluation goes on only with an equal plan.
 type plan struct {
 	Format     int
 	Repository string
@@ -167,16 +168,16 @@ type plan struct {
 	Traces     bool `json:",omitzero"`
 }
 
-// names are the sides of an evaluation.
-func (o *Options) names() []string {
+// sideNames returns the names of the sides of an evaluation.
+func (o *Options) sideNames() []string {
 	if o.Traces {
 		return []string{plain, tasting, traces}
 	}
 	return []string{plain, tasting}
 }
 
-// Run evaluates. ErrMissed says that it has come to its end, but a change was
-// missed. All other errors end it early; what is written stays.
+// Run evaluates. It returns ErrMissed if it reached the end and a change was
+// missed. Every other error ends it early; lines that were written stay.
 func Run(ctx context.Context, o *Options) (err error) {
 	e := &evaluation{Options: o}
 	if e.git, err = Open(ctx, o.Dir); err != nil {
@@ -195,7 +196,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 	}
 	e.objects = readObjects(filepath.Join(o.State, "objects.json"))
 	e.sides = map[string]*side{}
-	for _, name := range o.names() {
+	for _, name := range o.sideNames() {
 		s, err := e.newSide(ctx, name)
 		if err != nil {
 			return err
@@ -204,7 +205,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 		defer s.close()
 	}
 	var titles []string
-	for _, name := range o.names() {
+	for _, name := range o.sideNames() {
 		titles = append(titles, strconv.Quote(title(name)))
 	}
 	say(o.Err, "%d commits, each by %s, in %s; CPU time by %s", len(commits), strings.Join(titles, " and by "), o.State, e.sides[plain].meter.Method())
@@ -246,17 +247,17 @@ func Run(ctx context.Context, o *Options) (err error) {
 	return nil
 }
 
-// ErrMissed says that tests were replayed which don't pass.
+// ErrMissed is the error of an evaluation in which a test was replayed that doesn't pass.
 var ErrMissed = errors.New("tests were replayed that don't pass with plain bazel test")
 
 func say(w io.Writer, format string, args ...any) { fmt.Fprintf(w, "tasting: "+format+"\n", args...) }
 
 func (e *evaluation) lines() string { return filepath.Join(e.State, "commits.jsonl") }
 
-// Agree compares a plan with the one that a file holds, so that what is resumed is the same work. If there is
-// no file yet, it writes one: then nothing is known so far. It is an error if the file has another plan; says is
-// what that error says of the directory: "has an evaluation of".
-func Agree(file string, plan any, says string) (known bool, err error) {
+// Agree compares a plan with that of a file, so that only the same work is resumed. If there is no file, Agree
+// writes it, and known is false. It is an error if the file has another plan: the message claims that the directory
+// "has an evaluation of" something else.
+func Agree(file string, plan any, claim string) (known bool, err error) {
 	want, err := json.MarshalIndent(plan, "", " ")
 	if err != nil {
 		return false, err
@@ -267,12 +268,12 @@ func Agree(file string, plan any, says string) (known bool, err error) {
 	case err != nil:
 		return false, err
 	case !bytes.Equal(have, want):
-		return false, fmt.Errorf("%s %s something else (%s): name another directory with --dir, or delete it", filepath.Dir(file), says, filepath.Base(file))
+		return false, fmt.Errorf("%s %s something else (%s): name another directory with --dir, or delete it", filepath.Dir(file), claim, filepath.Base(file))
 	}
 	return true, nil
 }
 
-// resume makes the directory of the evaluation, or reads how far it has come.
+// resume makes the directory of the evaluation, or reads the commits that are done.
 func (e *evaluation) resume() error {
 	if err := os.MkdirAll(e.State, 0o777); err != nil {
 		return err
@@ -316,7 +317,7 @@ func (e *evaluation) append(c *Commit) error {
 func (e *evaluation) commit(ctx context.Context, i int) (*Commit, error) {
 	c := &Commit{Format: Format, Commit: e.plan.Commits[i], Cold: i == 0}
 	c.Subject = e.git.Subject(ctx, c.Commit)
-	names := e.names()
+	names := e.sideNames()
 	first := i % len(names)
 	order := slices.Concat(names[first:], names[:first])
 	c.First = order[0]
@@ -332,7 +333,7 @@ func (e *evaluation) commit(ctx context.Context, i int) (*Commit, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", e.sides[name].title(), err)
 		}
-		// If nothing builds where it begins, it won't later.
+		// A side that can't build the first commit won't build later ones.
 		if i == 0 && r.Exit != bazel.ExitOK && r.Executed+r.Cached+r.Replayed == 0 {
 			return nil, fmt.Errorf("%s has run no test at the first commit: begin with a commit at which TARGETS build, or have --prepare make it one. %w", e.sides[name].title(), e.sides[name].ended(r))
 		}
@@ -371,7 +372,7 @@ func (e *evaluation) commit(ctx context.Context, i int) (*Commit, error) {
 	return c, nil
 }
 
-// verify looks for tests that a side has replayed, and that don't pass with plain Bazel.
+// verify finds tests that a side has replayed and that don't pass with plain Bazel.
 func (e *evaluation) verify(ctx context.Context, c *Commit, p *result, side string, replayed []string) error {
 	var cached []string
 	truth := map[string]string{}
@@ -396,8 +397,7 @@ func (e *evaluation) verify(ctx context.Context, c *Commit, p *result, side stri
 		}
 	}
 	for _, label := range replayed {
-		// A test that fails by chance passes in one attempt of several.
-		if s := truth[label]; s != "PASSED" && s != "FLAKY" {
+		if s := truth[label]; !passed(s) {
 			missed := label
 			if side != tasting {
 				missed += " " + side
@@ -409,10 +409,10 @@ func (e *evaluation) verify(ctx context.Context, c *Commit, p *result, side stri
 	return nil
 }
 
-// writeRun writes the run of tasting test, with what both sides cost, for the page.
+// writeRun writes the run of tasting test, with the costs of both sides, for the page.
 func (e *evaluation) writeRun(c *Commit, r *report.Run) error {
 	if r == nil {
-		return nil // it ended before it came so far
+		return nil // tasting test ended early
 	}
 	r.Commit = c.Commit
 	if r.Cost != nil {

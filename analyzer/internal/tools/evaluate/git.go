@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Repository is a git repository, which is only read.
+// Repository is a git repository. It is only read.
 type Repository struct {
 	Top    string // of its work tree
 	Prefix string // of the workspace in it, "" or with a slash at its end
@@ -36,7 +36,7 @@ func Open(ctx context.Context, dir string) (*Repository, error) {
 	return &Repository{top, prefix}, err
 }
 
-// List returns the commits that are meant: see Options.Commits and Every.
+// List returns the commits of Options.Commits and Options.Every.
 func (r *Repository) List(ctx context.Context, commits string, every int) (l []string, err error) {
 	for _, x := range strings.Split(commits, ",") {
 		from, to, ok := strings.Cut(x, "..")
@@ -74,8 +74,8 @@ func (r *Repository) Subject(ctx context.Context, commit string) string {
 	return s
 }
 
-// Clone makes a work tree in dir that shares the objects of the repository and
-// nothing else: unlike "git worktree", it leaves no trace there.
+// Clone makes a work tree in dir that shares only objects with the repository.
+// Unlike "git worktree", it changes nothing there.
 func (r *Repository) Clone(ctx context.Context, dir string) error {
 	_, err := Git(ctx, r.Top, "clone", "--quiet", "--shared", "--no-checkout", "--", r.Top, dir)
 	return err

@@ -3,6 +3,7 @@ package evaluate
 import (
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,9 +12,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// objects knows the object files of an output base.
+// objects are the object files of an output base.
 type objects struct {
-	file  string // where it is kept for an evaluation that goes on
+	file  string // file of save
 	Known map[string]object
 }
 
@@ -24,8 +25,7 @@ type object struct {
 	Hash     uint64
 }
 
-// readObjects reads what save has written; of what can't be read nothing is known,
-// and all objects count as different once.
+// readObjects reads the file of save. If it can't be read, all objects count as different once.
 func readObjects(file string) *objects {
 	o := &objects{file: file}
 	if b, err := os.ReadFile(file); err == nil {
@@ -45,8 +45,8 @@ func (o *objects) save() error {
 	return os.WriteFile(o.file, b, 0o666)
 }
 
-// census returns how many object files for the target platform an output base has,
-// and how many are new or have other content than at the call before.
+// census counts the object files for the target platform in an output base, and those
+// that are new or differ from the call before.
 func (o *objects) census(base string) (all, different int, err error) {
 	now := map[string]object{}
 	root := filepath.Join(base, "execroot")
@@ -85,12 +85,7 @@ func (o *objects) census(base string) (all, different int, err error) {
 		now[rel] = x
 		return nil
 	})
-	// What is gone from here may come back.
-	for rel, x := range o.Known {
-		if _, ok := now[rel]; !ok {
-			now[rel] = x
-		}
-	}
-	o.Known = now
+	// A file that is gone may come back.
+	maps.Copy(o.Known, now)
 	return all, different, err
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 )
 
-// side is one of the ways to run the tests, with all that it owns.
+// side is one of the ways to run the tests.
 type side struct {
 	*evaluation
 	name  string
@@ -25,7 +25,7 @@ type side struct {
 	tree  string // work tree
 	base  string // output base
 	meter *cputime.Meter
-	logs  int
+	logs  int // number of logs so far
 }
 
 func (e *evaluation) newSide(ctx context.Context, name string) (*side, error) {
@@ -35,7 +35,7 @@ func (e *evaluation) newSide(ctx context.Context, name string) (*side, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(s.tree, ".git")); errors.Is(err, fs.ErrNotExist) {
-		// One that was begun is begun anew.
+		// A clone may have been cut off.
 		if err := os.RemoveAll(s.tree); err != nil {
 			return nil, err
 		}
@@ -43,7 +43,7 @@ func (e *evaluation) newSide(ctx context.Context, name string) (*side, error) {
 			return nil, err
 		}
 	}
-	// Servers that are left from an earlier call are in no group of this one.
+	// The meter doesn't see servers that an earlier call left behind.
 	s.shutdown()
 	s.meter = cputime.NewMeter(fmt.Sprintf("tasting-evaluate-%d-%s", os.Getpid(), name), s.base)
 	return s, nil
@@ -51,7 +51,7 @@ func (e *evaluation) newSide(ctx context.Context, name string) (*side, error) {
 
 func (s *side) title() string { return title(s.name) }
 
-// title is the command that a side stands for.
+// title returns the command of a side.
 func title(side string) string {
 	switch side {
 	case plain:
@@ -64,11 +64,16 @@ func title(side string) string {
 
 func (s *side) workspace() string { return filepath.Join(s.tree, s.git.Prefix) }
 
+// command returns a command in the workspace of s.
+func (s *side) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = s.workspace()
+	return cmd
+}
+
 func (s *side) shutdown() {
 	if _, err := os.Stat(s.base); err == nil {
-		cmd := exec.Command(s.Bazel, s.startup("shutdown")...)
-		cmd.Dir = s.workspace()
-		_ = cmd.Run() // a server that isn't there
+		_ = s.command(context.Background(), s.Bazel, s.startup("shutdown")...).Run() // there may be no server
 	}
 }
 
@@ -78,21 +83,19 @@ func (s *side) close() {
 }
 
 func (s *side) startup(command string) []string {
-	return append(append([]string{}, s.Startup...), "--output_base="+s.base, command)
+	return slices.Concat(s.Startup, []string{"--output_base=" + s.base, command})
 }
 
 // expunge removes all that Bazel has built.
 func (s *side) expunge(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, s.Bazel, append(s.startup("clean"), "--expunge")...)
-	cmd.Dir = s.workspace()
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := s.command(ctx, s.Bazel, append(s.startup("clean"), "--expunge")...).CombinedOutput(); err != nil {
 		return fmt.Errorf("bazel clean --expunge: %w\n%s", err, out)
 	}
 	return nil
 }
 
-// checkout makes the work tree that of a commit. Files that stay the same keep
-// their times, as when a user does it.
+// checkout checks out a commit in the work tree of s. Files that stay the same keep
+// their times, as in a user's work tree.
 func (s *side) checkout(ctx context.Context, commit string) error {
 	if _, err := Git(ctx, s.tree, "checkout", "--quiet", "--force", "--detach", commit); err != nil {
 		return err
@@ -100,8 +103,7 @@ func (s *side) checkout(ctx context.Context, commit string) error {
 	if s.Prepare == "" {
 		return nil
 	}
-	cmd := exec.CommandContext(ctx, "sh", "-c", s.Prepare)
-	cmd.Dir = s.workspace()
+	cmd := s.command(ctx, "sh", "-c", s.Prepare)
 	cmd.Env = append(os.Environ(), "TASTING_SIDE="+s.name)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("--prepare failed in %s: %w\n%s", cmd.Dir, err, out)
@@ -109,13 +111,13 @@ func (s *side) checkout(ctx context.Context, commit string) error {
 	return nil
 }
 
-// result is what one run came to.
+// result is the result of one run.
 type result struct {
 	Side
-	tests    map[string]outcome // of plain Bazel, by label
-	replayed []string           // labels, as those executed by tasting test
-	executed []string
-	run      *report.Run // of tasting test, nil if it has written none
+	tests map[string]outcome // of plain Bazel, by label
+	// replayed and executed are labels of tasting test.
+	replayed, executed []string
+	run                *report.Run // of tasting test, nil if it has written none
 }
 
 type outcome struct {
@@ -145,12 +147,10 @@ func (s *side) run(ctx context.Context) (*result, error) {
 		args = append(args, "--bazel_startup="+x)
 	}
 	r := &result{}
-	err := s.measure(ctx, r, s.Tasting, append(append(append(args, s.TestFlags...), flags...), targets...))
-	if err != nil {
+	if err := s.measure(ctx, r, s.Tasting, slices.Concat(args, s.TestFlags, flags, targets)); err != nil {
 		return nil, err
 	}
-	_, err = report.ReadRuns(runs, func(x *report.Run) { r.run = x })
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := report.ReadRuns(runs, func(x *report.Run) { r.run = x }); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if r.run != nil {
@@ -159,7 +159,7 @@ func (s *side) run(ctx context.Context) (*result, error) {
 	return r, nil
 }
 
-// count takes what a run of tasting test says.
+// count adds up the tests and actions of a run of tasting test.
 func (r *result) count() {
 	for _, t := range r.run.Tests {
 		switch {
@@ -178,7 +178,7 @@ func (r *result) count() {
 			r.executed = append(r.executed, t.Label)
 		}
 		r.Tests++
-		if t.Status != "PASSED" && t.Status != "FLAKY" {
+		if !passed(t.Status) {
 			r.Failed++
 		}
 	}
@@ -190,7 +190,10 @@ func (r *result) count() {
 	}
 }
 
-// more returns the tests that r executed and plain Bazel didn't, if it executed more.
+// passed reports whether Bazel's status of a test is a pass. A test that fails by chance passes in one attempt of several.
+func passed(status string) bool { return status == "PASSED" || status == "FLAKY" }
+
+// more returns the tests that r executed and plain Bazel didn't, if r executed more tests.
 func (r *result) more(p *result) []string {
 	if r.Executed <= p.Executed {
 		return nil
@@ -245,17 +248,17 @@ func (s *side) runPlain(ctx context.Context, args []string) (*result, error) {
 		switch {
 		case x.executed:
 			r.Executed++
-		case x.status == "PASSED" || x.status == "FLAKY":
+		case passed(x.status):
 			r.Cached++
 		}
-		if x.status != "PASSED" && x.status != "FLAKY" {
+		if !passed(x.status) {
 			r.Failed++
 		}
 	}
 	return r, nil
 }
 
-// verify executes tests with plain Bazel, which has built them.
+// verify executes tests that plain Bazel has built.
 func (s *side) verify(ctx context.Context, labels []string) (map[string]outcome, error) {
 	file := filepath.Join(s.dir, "verify")
 	if err := os.WriteFile(file, []byte(strings.Join(labels, "\n")+"\n"), 0o666); err != nil {
@@ -269,7 +272,7 @@ func (s *side) verify(ctx context.Context, labels []string) (map[string]outcome,
 	return r.tests, nil
 }
 
-// measure runs a program to its end and notes its exit code and what it has cost.
+// measure runs a program to its end, and sets the exit code, wall time and CPU time of r.
 func (s *side) measure(ctx context.Context, r *result, program string, args []string) error {
 	s.logs++
 	log, err := os.Create(s.log())
@@ -277,15 +280,12 @@ func (s *side) measure(ctx context.Context, r *result, program string, args []st
 		return err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.workspace(), log, log
+	cmd := s.command(ctx, program, args...)
+	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	for _, kv := range os.Environ() {
-		if !strings.HasPrefix(kv, "TASTING_") { // the user's store
-			cmd.Env = append(cmd.Env, kv)
-		}
-	}
-	cmd.Env = append(cmd.Env, "TASTINGRC="+os.DevNull) // both sides have the flags of the evaluation
+	// Neither the user's store nor the user's flags may have a part in it.
+	own := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "TASTING_") })
+	cmd.Env = append(own, "TASTINGRC="+os.DevNull)
 	start := time.Now()
 	cpu, err := s.meter.Run(cmd)
 	r.Wall, r.CPU = time.Since(start).Seconds(), cpu.Seconds()
@@ -303,10 +303,10 @@ func (s *side) measure(ctx context.Context, r *result, program string, args []st
 	return nil
 }
 
-// log is where what the last command printed is.
+// log returns the file with the output of the last command.
 func (s *side) log() string { return filepath.Join(s.dir, fmt.Sprintf("log-%d.txt", s.logs)) }
 
-// ended says how the last command ended.
+// ended returns an error with the exit code of the last command and the end of its output.
 func (s *side) ended(r *result) error {
 	return fmt.Errorf("exit code %d; %s ends with:\n%s", r.Exit, s.log(), end(s.log()))
 }

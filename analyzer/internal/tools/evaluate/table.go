@@ -38,13 +38,13 @@ func (t *table) row(c *Commit) {
 	}
 }
 
-// traces prints in a second line what tasting test has done with traces.
+// traces prints a second line: tasting test with traces.
 func (t *table) traces(p, x *Side) {
 	fmt.Fprintf(t.out, "%-46s  %8d %8d %8d %8d %7.1f %7.1f %s  %9s  %d replayed by traces\n",
 		"  with --traces=on", x.Executed, x.Replayed, x.Compiled, x.Analysed, x.CPU, x.Wall, ratio(p, x), "", x.ByTrace)
 }
 
-// ratio is the CPU time of x over that of p.
+// ratio returns the CPU time of x over that of p.
 func ratio(p, x *Side) string {
 	if p.CPU == 0 {
 		return "    -"
@@ -57,11 +57,11 @@ func (t *table) line(name string, p, x *Side, different int, note string) {
 		name, p.Executed, p.Compiled, p.CPU, p.Wall, x.Executed, x.Replayed, x.Compiled, x.Analysed, x.CPU, x.Wall, ratio(p, x), different, note)
 }
 
-// sums ends the table with the sums of what came after the first commit.
+// sums ends the table with the sums of all commits after the first one.
 func (t *table) sums(all []Commit) {
 	var p, x, y Side
 	traced := false
-	different, commits, above, more, unbuilt, verified, tests := 0, 0, 0, 0, 0, 0, 0
+	different, commits, above, more, unbuilt, verified := 0, 0, 0, 0, 0, 0
 	for i := range all {
 		c := &all[i]
 		if c.Unbuilt {
@@ -79,7 +79,6 @@ func (t *table) sums(all []Commit) {
 			y.add(c.Traces)
 		}
 		different += c.Different
-		tests += c.Plain.Tests
 		if c.Tasting.Executed > c.Plain.Executed {
 			more++
 		}
@@ -92,8 +91,8 @@ func (t *table) sums(all []Commit) {
 		if traced {
 			t.traces(&p, &y)
 		}
-		share := func(n int) float64 { return 100 * float64(n) / float64(max(tests, 1)) }
-		fmt.Fprintf(t.out, "\nOf %d tests bazel test executed %d (%.1f %%), tasting test %d (%.1f %%).\n", tests, p.Executed, share(p.Executed), x.Executed, share(x.Executed))
+		share := func(n int) float64 { return 100 * float64(n) / float64(max(p.Tests, 1)) }
+		fmt.Fprintf(t.out, "\nOf %d tests bazel test executed %d (%.1f %%), tasting test %d (%.1f %%).\n", p.Tests, p.Executed, share(p.Executed), x.Executed, share(x.Executed))
 		if traced {
 			fmt.Fprintf(t.out, "With traces it executed %d (%.1f %%).\n", y.Executed, share(y.Executed))
 		}
