@@ -1,22 +1,22 @@
-// Package explain says why two fingerprints of a test differ, and remembers, beside the
-// results of a test, what their fingerprints were made of, so that a later one that has
-// no result can be explained: what is different from the last time.
+// Package explain says why two fingerprints of a test differ. It also records the
+// parts of fingerprints next to the results of a test, so that a later fingerprint
+// without a result can be compared with an earlier one.
 //
-// # What is kept
+// # Recorded entries
 //
-// Both are ordinary entries of a store whose log has the content.
+// Both are ordinary entries of a store. The content is in their logs.
 //
 //	SHA-256("tasting closure 1", key)    the recorded closure of the result
 //	                                     under key (package fingerprint)
 //	SHA-256("tasting history 1", label)  a File in JSON: the last keys that were
 //	                                     recorded for the test of that label
 //
-// Nothing here decides about a replay, and nothing may delay or endanger one: a
-// missing, damaged or forged entry costs an explanation. Two writers of one
-// history at the same moment lose an entry of it.
+// No entry decides about a replay, and none may delay or endanger one: a missing,
+// damaged or forged entry costs an explanation. If two writers change a history at
+// the same moment, one entry is lost.
 //
-// Closures have names of files, functions and environment variables in them, no
-// values of variables or arguments (fingerprint.Run).
+// Closures contain names of files, functions and environment variables. They
+// contain no values of variables or arguments (fingerprint.Run).
 package explain
 
 import (
@@ -29,11 +29,11 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/refgraph"
 )
 
-// Category says what sort of thing differs.
+// Category is the kind of a difference.
 type Category string
 
-// categories in the order in which an explanation has them: first what isn't
-// code, then what changed in the code itself, then what follows from it.
+// categories are in the order of an explanation: differences outside the code, then
+// changes of the code, then consequences of these.
 var categories = []Category{
 	AlwaysRun, DataChanged, ArgumentsChanged, EnvironmentChanged, LibraryChanged, RunChanged, LinkFlagsChanged, ContributionChanged,
 	CompilerChanged, FlagsChanged, FallbackChanged,
@@ -41,8 +41,8 @@ var categories = []Category{
 }
 
 const (
-	// AlwaysRun: a reason to execute the test in any case. Key is the reason;
-	// After is set if there is one now, Before if there was one.
+	// AlwaysRun: a reason to execute the test in any case. Key is the reason, as is
+	// After if it is given now, or Before if it no longer is.
 	AlwaysRun Category = "always-run"
 	// DataChanged: a data file. Key is its path in the runfiles.
 	DataChanged Category = "data"
@@ -52,41 +52,40 @@ const (
 	EnvironmentChanged Category = "environment"
 	// LibraryChanged: a shared library of the system. Key is its name.
 	LibraryChanged Category = "system-library"
-	// RunChanged: something else that a run adds: the working directory, the
-	// machine, the user being root.
+	// RunChanged: another part that a run adds, such as the working directory, the
+	// machine, or the user being root.
 	RunChanged Category = "run"
 	// LinkFlagsChanged: the flags of the link. Gone and New list them; if both
 	// are empty it is their order.
 	LinkFlagsChanged Category = "link-flags"
-	// ContributionChanged: something else that isn't code.
+	// ContributionChanged: another contribution that isn't code.
 	ContributionChanged Category = "contribution"
 	// CompilerChanged: the compiler of Units, or the clang that read them.
 	CompilerChanged Category = "compiler"
 	// FlagsChanged: the flags of Units, as for the link.
 	FlagsChanged Category = "flags"
-	// FallbackChanged: Units are now analyzed as Key, a rung.
+	// FallbackChanged: the rung of Units. Key is the new one.
 	// Before and After are the rungs with their reasons.
 	FallbackChanged Category = "fallback"
 	// ComponentChanged: the definition of a component.
 	ComponentChanged Category = "changed"
-	// ComponentAdded: a component is reached that was not.
+	// ComponentAdded: a component is reached now and wasn't before.
 	ComponentAdded Category = "added"
 	// ComponentRemoved: a component is no longer reached.
 	ComponentRemoved Category = "removed"
-	// LinksChanged: the definition is the same, but it refers to others, which
-	// Gone and New list, or to the same in another order.
+	// LinksChanged: the definition is the same, but refers to other components. Gone
+	// and New list them; if both are empty it is their order.
 	LinksChanged Category = "links"
-	// RootsChanged: execution starts at a component where it didn't, or no
-	// longer. Before and After say why; Key is "order" if only that changed.
+	// RootsChanged: execution now starts at a component, or no longer does. Before
+	// and After are the reasons. Key is "order" if only the order of roots changed.
 	RootsChanged Category = "roots"
-	// BindingChanged: another definition of a symbol is taken, or it can't be told
-	// any more. Key is the symbol; Before and After say which, and where the other
-	// definitions are.
+	// BindingChanged: a symbol is bound to another definition, or the definition is
+	// no longer known. Key is the symbol; Before and After are its definitions.
 	BindingChanged Category = "binding"
-	// CompositionChanged: the components are the same, but not how they are put
-	// together. Key is the addition that differs, see docs/fingerprint.md, or
-	// "roots". If it is "contested", Gone and New are the symbols of the two sides
-	// whose definition it can't tell, and where their definitions are.
+	// CompositionChanged: the components are the same, but are put together
+	// differently. Key is an addition (docs/fingerprint.md) or "roots". For
+	// refgraph.Shape, Gone and New are symbols of the two sides whose definition isn't
+	// known. For refgraph.Content, Before and After are reasons, Gone and New sources.
 	CompositionChanged Category = "composition"
 )
 
@@ -95,11 +94,11 @@ type Difference struct {
 	Category Category `json:"category"`
 	// Key names what differs. For components it is their ID.
 	Key string `json:"key"`
-	// Before and After are hashes, or what Category says. One of them is empty
-	// for what was added or removed.
+	// Before and After are hashes unless Category says otherwise. One of them is
+	// empty if Key was added or removed.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
-	// Gone and New are flags or IDs that only one side has, or what Category says.
+	// Gone and New are flags or IDs that only one side has; see also Category.
 	Gone []string `json:"gone,omitempty"`
 	New  []string `json:"new,omitempty"`
 	// Kind of a component: function, variable, vtable, ...
@@ -107,40 +106,37 @@ type Difference struct {
 	// BeforeFile and AfterFile are where a component is defined.
 	BeforeFile string `json:"before_file,omitempty"`
 	AfterFile  string `json:"after_file,omitempty"`
-	// Because says what changes the hash of a component by itself, so that it
-	// isn't known whether its definition changed as well: "compiler", "flags" or
-	// "fallback" of its unit, or "changed", a static component that it refers to
-	// and whose content is in its hash.
+	// Because is set if another difference changes the hash of a component too: then
+	// its definition may be the same. It is "compiler", "flags" or "fallback" of the
+	// unit, or "changed": a static component whose content is in the hash.
 	Because Category `json:"because,omitempty"`
-	// Units are the sources that a change of compiler, flags or rung concerns,
-	// and Components is how many components differ with it.
+	// Units are the sources with a changed compiler, flag or rung. Components counts
+	// the components of these that differ.
 	Units      []string `json:"units,omitempty"`
 	Components int      `json:"components,omitempty"`
-	// Path is a shortest chain of references from a root to the component, in
-	// the new version, or in the old one for what was removed.
+	// Path is a shortest chain of references from a root to the component: in the
+	// old version for a removed component, else in the new one.
 	Path []string `json:"path,omitempty"`
 }
 
-// Comparison is the result of Explain.
+// Comparison is the result of Compare.
 type Comparison struct {
 	Equal bool `json:"equal"`
 	// Old and New are the fingerprints, or the keys of two recorded results.
 	Old string `json:"old"`
 	New string `json:"new"`
-	// RunUnknown says that one of the two wasn't run, so that arguments,
-	// environment and system libraries were not compared.
+	// RunUnknown is true if one of the two wasn't run: arguments, environment and
+	// system libraries were not compared.
 	RunUnknown  bool         `json:"run_unknown,omitempty"`
 	Differences []Difference `json:"differences"`
 }
 
-// Compare says why two fingerprints differ. Components are compared by ID, or by
-// what else identifies them if that fails (see match): renaming a function is
-// seen as one removed and one added, moving it to another file isn't seen at
-// all, since it changes no fingerprint.
+// Compare returns the differences of two fingerprints. Function match pairs
+// components. A renamed function is one removed and one added component. A function
+// that was moved to another file is no difference, since its fingerprint is equal.
 //
-// Causes come first: what isn't code, then components whose own definition
-// changed, those closest to a root first, then added, removed and merely
-// relinked ones.
+// Differences are sorted by category. Within one, the components closest to a root
+// come first.
 func Compare(before, after *fingerprint.Report) *Comparison {
 	c := &Comparison{Old: before.Fingerprint, New: after.Fingerprint, Differences: []Difference{}}
 	c.Equal = before.Fingerprint == after.Fingerprint
@@ -150,7 +146,9 @@ func Compare(before, after *fingerprint.Report) *Comparison {
 		c.Equal = before.Key == after.Key
 	}
 	add := func(d ...Difference) { c.Differences = append(c.Differences, d...) }
-	add(diffSet(AlwaysRun, before.AlwaysRun, after.AlwaysRun)...)
+	add(diffNamed(setOf(before.AlwaysRun), setOf(after.AlwaysRun), func(reason, x, y string) Difference {
+		return Difference{Category: AlwaysRun, Key: reason, Before: x, After: y}
+	})...)
 	if c.Equal && keys {
 		return c
 	}
@@ -184,7 +182,7 @@ func Compare(before, after *fingerprint.Report) *Comparison {
 	return c
 }
 
-// diffBindings compares which definitions are taken of symbols that have several.
+// diffBindings compares the bindings of symbols with several definitions.
 func diffBindings(before, after *fingerprint.Report) []Difference {
 	old := map[string]*fingerprint.Contested{}
 	for i := range before.Contested {
@@ -206,52 +204,38 @@ func diffBindings(before, after *fingerprint.Report) []Difference {
 	return l
 }
 
-// diffAdditions compares additions. The shape of a link and orders of addresses may follow from components: they
-// are left out, unless only additions differ. Of a program that counts as a whole there are the sources that differ.
+// diffAdditions compares additions. If only is false, components differ as well: the
+// shape of the link and orders of addresses may follow from these and are left out.
 func diffAdditions(before, after *fingerprint.Report, only bool) []Difference {
-	of := func(list []fingerprint.Contribution) map[string]string {
-		m := map[string]string{}
-		for _, a := range list {
-			m[a.Name] += a.SHA256
-		}
-		return m
-	}
-	old, new := of(before.Additions), of(after.Additions)
-	var l []Difference
-	all := maps.Clone(old)
-	maps.Copy(all, new)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if old[name] == new[name] || !only && (name == refgraph.Shape || name == refgraph.Types) {
-			continue
-		}
-		d := Difference{Category: CompositionChanged, Key: name, Before: old[name], After: new[name]}
+	l := diffNamed(hashes(before.Additions), hashes(after.Additions), func(name, x, y string) Difference {
+		d := Difference{Category: CompositionChanged, Key: name, Before: x, After: y}
 		switch name {
 		case refgraph.Shape:
 			d.Gone, d.New = undecided(before), undecided(after)
 		case refgraph.Content:
 			d.Before, d.After = before.Unusual, after.Unusual
-			x, y := of(before.Linked), of(after.Linked)
-			for _, source := range slices.Sorted(maps.Keys(y)) {
-				if x[source] != y[source] {
-					d.New = append(d.New, source)
-				}
-			}
-			for _, source := range slices.Sorted(maps.Keys(x)) {
-				if y[source] == "" {
-					d.Gone = append(d.Gone, source)
+			for _, s := range diffNamed(hashes(before.Linked), hashes(after.Linked), func(source, x, y string) Difference {
+				return Difference{Key: source, Before: x, After: y}
+			}) {
+				if s.After == "" {
+					d.Gone = append(d.Gone, s.Key)
+				} else {
+					d.New = append(d.New, s.Key)
 				}
 			}
 		}
-		l = append(l, d)
+		return d
+	})
+	if !only {
+		return slices.DeleteFunc(l, func(d Difference) bool { return d.Key == refgraph.Shape || d.Key == refgraph.Types })
 	}
-	if only && len(l) == 0 {
+	if len(l) == 0 {
 		l = append(l, Difference{Category: CompositionChanged, Key: "roots", Before: codeOf(before), After: codeOf(after)})
 	}
 	return l
 }
 
-// undecided are the symbols of which it can't be told which definition is taken, and where
-// their definitions are.
+// undecided returns the symbols whose definition isn't known, each with its definitions.
 func undecided(r *fingerprint.Report) (l []string) {
 	for i := range r.Contested {
 		if c := &r.Contested[i]; c.Winners != 1 {
@@ -259,22 +243,6 @@ func undecided(r *fingerprint.Report) (l []string) {
 		}
 	}
 	return l
-}
-
-// diffSet compares lists as sets.
-func diffSet(category Category, before, after []string) []Difference {
-	var diffs []Difference
-	for _, s := range before {
-		if !slices.Contains(after, s) {
-			diffs = append(diffs, Difference{Category: category, Key: s, Before: s})
-		}
-	}
-	for _, s := range after {
-		if !slices.Contains(before, s) {
-			diffs = append(diffs, Difference{Category: category, Key: s, After: s})
-		}
-	}
-	return diffs
 }
 
 func codeOf(r *fingerprint.Report) string {
@@ -286,7 +254,7 @@ func codeOf(r *fingerprint.Report) string {
 	return ""
 }
 
-// named are values by name; several of one name are joined.
+// named are values by name. Values of the same name are joined.
 type named map[string]string
 
 func (m named) add(name, value string) {
@@ -296,41 +264,47 @@ func (m named) add(name, value string) {
 	m[name] = value
 }
 
-// diffNamed compares by name, in the order of names.
+// setOf returns the elements of l, each as its own value.
+func setOf(l []string) named {
+	m := named{}
+	for _, s := range l {
+		m[s] = s
+	}
+	return m
+}
+
+// hashes returns contributions by name.
+func hashes(l []fingerprint.Contribution) named {
+	m := named{}
+	for _, c := range l {
+		m.add(c.Name, c.SHA256)
+	}
+	return m
+}
+
+// diffNamed returns a difference for each name whose values differ, sorted by name.
 func diffNamed(before, after named, difference func(name, before, after string) Difference) []Difference {
-	var names []string
-	for n, x := range after {
-		if y, ok := before[n]; !ok || x != y {
-			names = append(names, n)
-		}
-	}
-	for n := range before {
-		if _, ok := after[n]; !ok {
-			names = append(names, n)
-		}
-	}
-	slices.Sort(names)
+	all := maps.Clone(before)
+	maps.Copy(all, after)
 	var diffs []Difference
-	for _, n := range names {
-		diffs = append(diffs, difference(n, before[n], after[n]))
+	for _, n := range slices.Sorted(maps.Keys(all)) {
+		x, inOld := before[n]
+		y, inNew := after[n]
+		if x != y || inOld != inNew {
+			diffs = append(diffs, difference(n, x, y))
+		}
 	}
 	return diffs
 }
 
-// diffContributions leaves code to its components.
+// diffContributions compares contributions. Code is left to diffCode.
 func diffContributions(before, after *fingerprint.Report) []Difference {
-	collect := func(r *fingerprint.Report) named {
-		m := named{}
-		for _, c := range r.Contributions {
-			if c.Name != "code" {
-				m.add(c.Name, c.SHA256)
-			}
-		}
-		return m
-	}
-	// Versions before 3 don't have the flags.
+	old, new := hashes(before.Contributions), hashes(after.Contributions)
+	delete(old, "code")
+	delete(new, "code")
+	// Formats before 3 have no flags.
 	flags := before.Format >= 3 && after.Format >= 3
-	return diffNamed(collect(before), collect(after), func(name, x, y string) Difference {
+	return diffNamed(old, new, func(name, x, y string) Difference {
 		if file, ok := strings.CutPrefix(name, "data "); ok {
 			return Difference{Category: DataChanged, Key: file, Before: x, After: y}
 		}
@@ -342,7 +316,7 @@ func diffContributions(before, after *fingerprint.Report) []Difference {
 	})
 }
 
-// diffLists returns what only one of two lists has, in order.
+// diffLists returns the elements that only one of two lists has, in order.
 func diffLists(before, after []string) (gone, come []string) {
 	count := map[string]int{}
 	for _, f := range before {
@@ -384,13 +358,13 @@ func diffParts(before, after []fingerprint.Part) []Difference {
 	})
 }
 
-// diffUnits compares how sources were analyzed, and tells for each source that
-// differs the most telling category.
+// diffUnits compares units. The map has, for each source that differs, the first
+// category in which it does.
 func diffUnits(before, after *fingerprint.Report) ([]Difference, map[string]Category) {
 	collect := func(r *fingerprint.Report) map[string]*fingerprint.Unit {
 		m := map[string]*fingerprint.Unit{}
 		for _, u := range r.Units {
-			// One source in several targets: what any of them has.
+			// Several targets have this source: join their units.
 			if x := m[u.Source]; x != nil {
 				v := *x
 				v.Compiler, v.Clang, v.Rung = joinNew(v.Compiler, u.Compiler), joinNew(v.Clang, u.Clang), joinNew(v.Rung, u.Rung)
@@ -449,7 +423,7 @@ func diffUnits(before, after *fingerprint.Report) ([]Difference, map[string]Cate
 	return diffs, why
 }
 
-// joinNew appends to a list what it doesn't have.
+// joinNew appends s to a list that doesn't end with it.
 func joinNew(l, s string) string {
 	if l == s || strings.HasSuffix(l, ", "+s) {
 		return l
@@ -470,7 +444,7 @@ func diffCode(before, after *fingerprint.Report) []Difference {
 			oldID[after.Components[i].ID] = before.Components[k].ID
 		}
 	}
-	// links are those of the new version under their old names.
+	// links returns the links of a new component, by the old IDs where there are some.
 	links := func(y *fingerprint.Component) []string {
 		l := make([]string, len(y.Links))
 		for i, id := range y.Links {
@@ -480,8 +454,8 @@ func diffCode(before, after *fingerprint.Report) []Difference {
 		}
 		return l
 	}
-	changed := map[string]int{} // components that differ, by source
-	var edited []int            // components that changed without their unit
+	changed := map[string]int{} // number of components that differ, by source
+	var edited []int            // changed components of unchanged units
 	var diffs []Difference
 	for i := range after.Components {
 		y := &after.Components[i]
@@ -542,9 +516,9 @@ func diffCode(before, after *fingerprint.Report) []Difference {
 	return slices.Concat(units, diffs, roots)
 }
 
-// followers returns the IDs of those of the changed components whose hash changes
-// with that of another changed one: they refer to a static one, or to one that
-// follows from such. Of static functions that call each other none follows.
+// followers returns the IDs of changed components whose hash contains that of another
+// changed component: a static one that they refer to, directly or through static ones.
+// Static functions that call each other aren't followers.
 func followers(components []fingerprint.Component, changed []int) map[string]bool {
 	index := make(map[string]int, len(changed))
 	for _, i := range changed {
@@ -580,7 +554,7 @@ func followers(components []fingerprint.Component, changed []int) map[string]boo
 	return follows
 }
 
-// diffRoots also reports another order of the same roots, if asked to.
+// diffRoots compares roots. If order is true, it also reports another order of equal roots.
 func diffRoots(before, after *fingerprint.Report, oldID map[string]string, order bool) []Difference {
 	old := map[string]string{}
 	for _, x := range before.Roots {
@@ -616,19 +590,14 @@ func rootList(r *fingerprint.Report) string {
 	return strings.Join(l, " ")
 }
 
-// place is where a component is defined, as far as is known.
-func placeOf(c *fingerprint.Component) string {
-	if c.File != "" {
-		return c.File
-	}
-	return c.Source
-}
+// placeOf returns the file that defines a component, or else its source.
+func placeOf(c *fingerprint.Component) string { return cmp.Or(c.File, c.Source) }
 
-// match returns for every component of after the number of the one in before
-// that it is compared with, or -1. Names don't always tell: an ID has the source
-// only if the name isn't unique, compilers number the local variables and
-// initialisers of a unit, and a definition may have moved. So, in this order,
-// components belong together that have in common
+// match returns, for each component of after, the index of its counterpart in before,
+// or -1. Names alone don't identify components: an ID has the source only if the name
+// isn't unique, compilers number the local variables and initialisers of a unit, and a
+// definition may have moved. Two components are counterparts if they have in common,
+// tried in this order:
 //
 //	ID and local hash
 //	source, name without a number at its end, and local hash
@@ -637,7 +606,7 @@ func placeOf(c *fingerprint.Component) string {
 //	name and local hash
 //	name
 //
-// Of several with the same, each one takes the first that is left.
+// If several components qualify, each takes the first that is left.
 func match(before, after []fingerprint.Component) []int {
 	pairs := make([]int, len(after))
 	for i := range pairs {
@@ -677,8 +646,8 @@ func match(before, after []fingerprint.Component) []int {
 	return pairs
 }
 
-// Distance says how much two reports differ: the number of components, counted
-// by name and local hash, and of other named things that only one of them has.
+// Distance returns the number of components, contributions and parts that only one of
+// two reports has. Components are identified by name and local hash.
 func Distance(before, after *fingerprint.Report) int {
 	type thing struct{ name, hash string }
 	count := make(map[thing]int, len(before.Components))
@@ -707,7 +676,7 @@ func Distance(before, after *fingerprint.Report) int {
 	return distance
 }
 
-// stem is a name without a number that a compiler appended.
+// stem returns a name without the number that a compiler appended.
 func stem(name string) string {
 	s := strings.TrimRight(name, "0123456789")
 	if len(s) < len(name) && strings.HasSuffix(s, ".") {
@@ -716,8 +685,8 @@ func stem(name string) string {
 	return name
 }
 
-// paths returns a function that gives for a component a shortest chain of
-// references from a root.
+// paths returns a function that returns a shortest chain of references from a root to
+// a component.
 func paths(r *fingerprint.Report) func(i int) []string {
 	index := make(map[string]int, len(r.Components))
 	for i := range r.Components {

@@ -25,12 +25,12 @@ import (
 const HistoryFormat = 1
 
 const (
-	// maxEntries is how many results of a test are remembered.
+	// maxEntries is the number of results of a test in its history.
 	maxEntries = 20
 	// MaxClosure is the size in bytes of the largest closure that is recorded.
 	// A test of 120,000 components has some 20 MB.
 	MaxClosure = 64 << 20
-	// maxFile bounds a history that is read.
+	// maxFile bounds the size in bytes of a history that is read.
 	maxFile = 1 << 20
 )
 
@@ -43,7 +43,7 @@ type File struct {
 	Entries []Entry `json:"entries"`
 }
 
-// Entry is a result that was recorded.
+// Entry is a recorded result.
 type Entry struct {
 	Key     string    `json:"key"`     // of the result, in hex
 	Closure string    `json:"closure"` // SHA-256 of the recorded closure, in hex
@@ -63,10 +63,9 @@ func historyKey(label string) store.Key {
 	return b.Sum()
 }
 
-// Record remembers that the result under key was recorded for the test of a
-// label, in each of several stores where it can. Closure is what
-// fingerprint.RecordedClosure returned. The caller bounds the time by ctx; whatever the
-// error, no result is affected.
+// Record adds the result under key to the history of the test of a label, in every
+// store that accepts it. closure is the result of fingerprint.RecordedClosure. The
+// caller bounds the time by ctx. An error affects no result.
 func Record(ctx context.Context, s store.Store, label string, key store.Key, host string, at time.Time, closure []byte) error {
 	if len(closure) > MaxClosure {
 		return fmt.Errorf("the closure has more than %d bytes", MaxClosure)
@@ -78,7 +77,7 @@ func Record(ctx context.Context, s store.Store, label string, key store.Key, hos
 	sum := sha256.Sum256(closure)
 	e := Entry{Key: key.String(), Closure: hex.EncodeToString(sum[:]), Time: at, Host: host}
 	return store.Anywhere(s, func(s store.Store) error {
-		// The closure first: a history shouldn't name what isn't there.
+		// The closure first: a history shouldn't name a closure that doesn't exist.
 		if err := s.Set(ctx, closureKey(key), result(closure)); err != nil {
 			return err
 		}
@@ -100,8 +99,8 @@ func Record(ctx context.Context, s store.Store, label string, key store.Key, hos
 	})
 }
 
-// Read returns the history of the test of a label: of several stores, what any of them knows. If there is
-// none that can be used, store.IsMiss holds for the error.
+// Read returns the history of the test of a label, joined from all stores. If no store
+// has a usable one, store.IsMiss holds for the error.
 func Read(ctx context.Context, s store.Store, label string) (*File, error) {
 	all := &File{Format: HistoryFormat, Label: label}
 	if err := store.Anywhere(s, func(s store.Store) error {
@@ -122,7 +121,7 @@ func Read(ctx context.Context, s store.Store, label string) (*File, error) {
 	return all, nil
 }
 
-// read returns the history that one store has.
+// read returns the history in one store.
 func read(ctx context.Context, s store.Store, label string) (*File, error) {
 	b, err := content(ctx, s, historyKey(label), maxFile)
 	if err != nil {
@@ -139,19 +138,19 @@ func read(ctx context.Context, s store.Store, label string) (*File, error) {
 	return f, nil
 }
 
-// Recorded is a result that was recorded, and what its key is made of.
+// Recorded is a recorded result and the parts of its key.
 type Recorded struct {
 	Entry
 	Report *fingerprint.Report
 }
 
-// ErrNone says that there is nothing to compare with.
+// ErrNone is the error if there is nothing to compare with.
 var ErrNone = errors.New("no recorded fingerprint")
 
-// Nearest returns, of the last n results that were recorded for the test of a
-// label, the one whose closure differs least from current, the newest of several
-// equally near ones. It reads and unpacks n closures: some 20 ms for each 10,000
-// components. The result that current is the key of isn't considered.
+// Nearest returns the result whose closure differs least from current, among the last
+// n recorded results of the test of a label. The newest of several equally near ones
+// wins. The result under current.Key isn't considered. Nearest reads and unpacks n
+// closures.
 //
 // The error is ErrNone if nothing usable is recorded, else that of the store.
 func Nearest(ctx context.Context, s store.Store, label string, current *fingerprint.Report, n int) (*Recorded, error) {
@@ -162,8 +161,8 @@ func Nearest(ctx context.Context, s store.Store, label string, current *fingerpr
 	return f.nearest(ctx, s, f.Entries, current, n)
 }
 
-// Last returns the result that was recorded last for the test of a label, and
-// the nearest of the n before it.
+// Last returns the last recorded result of the test of a label, and the nearest of the
+// n before it.
 func Last(ctx context.Context, s store.Store, label string, n int) (before, last *Recorded, err error) {
 	f, err := Read(ctx, s, label)
 	if err != nil {
@@ -200,7 +199,7 @@ func (f *File) nearest(ctx context.Context, s store.Store, entries []Entry, curr
 		n--
 		r, err := load(ctx, s, e)
 		if err != nil {
-			if !store.IsMiss(err) { // else evicted, damaged, or of another version
+			if !store.IsMiss(err) { // a miss: evicted, damaged, or of another version
 				failed = err
 			}
 			continue
@@ -229,7 +228,7 @@ func load(ctx context.Context, s store.Store, e Entry) (*Recorded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: closure of %s: %w", store.ErrCorrupt, key, err)
 	}
-	// Not in the closure itself, so that equal ones are equal bytes.
+	// The closure has no key, so that equal closures are equal bytes.
 	r.Key = e.Key
 	return &Recorded{e, r}, nil
 }
@@ -244,9 +243,5 @@ func content(ctx context.Context, s store.Store, key store.Key, limit int64) ([]
 	if r.Log.Size() > limit {
 		return nil, fmt.Errorf("%w: entry %s has %d bytes, more than %d", store.ErrCorrupt, key, r.Log.Size(), limit)
 	}
-	b, err := io.ReadAll(r.Log)
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
+	return io.ReadAll(r.Log)
 }

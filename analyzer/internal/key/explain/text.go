@@ -11,7 +11,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/refgraph"
 )
 
-// How much of a comparison is shown unless all is asked for.
+// Limits of a text that isn't asked for everything.
 const (
 	textDifferences = 20  // of each category
 	textLinks       = 3   // components that refer to others, after other differences
@@ -20,8 +20,8 @@ const (
 	textList        = 5   // sources, flags or symbols
 )
 
-// Text writes the comparison for people: with readable names of C++, and unless
-// all is set with as much of each list as one looks at.
+// Text writes the comparison for people, with demangled names. Without all, long
+// lists and names are cut.
 func (c *Comparison) Text(w io.Writer, all bool) {
 	if c.Equal {
 		fmt.Fprintf(w, "equal: %s\n", c.New)
@@ -67,8 +67,7 @@ func hiddenVerb(c Category) string {
 	return "changed"
 }
 
-// Reason is one line that says why the test has to run, for a list of tests: the
-// first differences, which are its causes.
+// Reason returns one line with the first differences: the causes why the test has to run.
 func (c *Comparison) Reason() string {
 	const most = 2
 	var l []string
@@ -76,7 +75,7 @@ func (c *Comparison) Reason() string {
 	for i := range c.Differences {
 		d := &c.Differences[i]
 		if d.Because != "" || len(l) > 0 && (d.Category == ComponentAdded || d.Category == ComponentRemoved || d.Category == LinksChanged || d.Category == RootsChanged) {
-			continue // it follows from what was said
+			continue // it follows from another difference
 		}
 		if len(l) == most {
 			rest++
@@ -91,9 +90,8 @@ func (c *Comparison) Reason() string {
 	return s
 }
 
-// Changed returns the IDs of the components whose definition changed or that
-// are new or gone, causes first, without those that may only follow from others
-// (see Difference.Because).
+// Changed returns the IDs of components that were changed, added or removed, causes
+// first. Components with Difference.Because are left out.
 func (c *Comparison) Changed() []string {
 	var l []string
 	for _, d := range c.Differences {
@@ -151,7 +149,8 @@ func (d *Difference) text(w io.Writer, all bool) {
 	}
 }
 
-// symbols are contested ones, with their definitions, or the sources of a program that counts as a whole.
+// symbols returns undecided symbols with their definitions, or sources of a program
+// that counts as a whole.
 func (d *Difference) symbols() []string {
 	if len(d.New) > 0 {
 		return d.New
@@ -159,7 +158,7 @@ func (d *Difference) symbols() []string {
 	return d.Gone
 }
 
-// undecided names the first of them.
+// undecided returns the first of symbols, and the number of the others.
 func (d *Difference) undecided(all bool) string {
 	symbols := d.symbols()
 	if len(symbols) == 0 {
@@ -172,7 +171,7 @@ func (d *Difference) undecided(all bool) string {
 	return ": " + Readable(name, all)
 }
 
-// line says in one line what differs.
+// line returns d as one line.
 func (d *Difference) line(all bool) string {
 	change := "changed"
 	switch {
@@ -200,7 +199,7 @@ func (d *Difference) line(all bool) string {
 	case LinkFlagsChanged:
 		return "link flags changed:" + d.flags(all)
 	case CompilerChanged:
-		return fmt.Sprintf("%s changed: %s, before %s%s", d.Key, orNone(d.After), orNone(d.Before), d.units(all))
+		return fmt.Sprintf("%s changed: %s, before %s%s", d.Key, cmp.Or(d.After, "none"), cmp.Or(d.Before, "none"), d.units(all))
 	case FlagsChanged:
 		return "compiler flags changed:" + d.flags(all) + d.units(all)
 	case FallbackChanged:
@@ -238,12 +237,9 @@ func (d *Difference) line(all bool) string {
 	return fmt.Sprintf("%s: %s%s%s", d.Category, Readable(d.Key, all), d.place(), because)
 }
 
-// place says where a component is, and where it was if that differs.
+// place returns the file of a component, and its file before if that differs.
 func (d *Difference) place() string {
-	file := d.AfterFile
-	if file == "" {
-		file = d.BeforeFile
-	}
+	file := cmp.Or(d.AfterFile, d.BeforeFile)
 	// An ID has the source already if the name isn't unique.
 	s := " in " + file
 	if file == "" || strings.HasSuffix(d.Key, "("+file+")") {
@@ -255,7 +251,7 @@ func (d *Difference) place() string {
 	return s
 }
 
-// units says which sources differ and what changed with them.
+// units returns the sources that differ, and the number of components that do.
 func (d *Difference) units(all bool) string {
 	s := ", for " + shorten(d.Units, all, ", ")
 	switch {
@@ -267,8 +263,8 @@ func (d *Difference) units(all bool) string {
 	return s
 }
 
-// flags says which are new and which are gone. Those of clang's own front end
-// (cc1) follow from the others.
+// flags returns the new and the removed flags. Without all, flags of clang's front end
+// (cc1) are left out if others differ, from which they follow.
 func (d *Difference) flags(all bool) string {
 	if len(d.Gone)+len(d.New) == 0 {
 		return " their order"
@@ -292,7 +288,7 @@ func (d *Difference) flags(all bool) string {
 	return come + gone
 }
 
-// shorten joins the beginning of a list.
+// shorten joins the first elements of a list.
 func shorten(l []string, all bool, separator string) string {
 	if len(l) <= textList || all {
 		return strings.Join(l, separator)
@@ -300,21 +296,14 @@ func shorten(l []string, all bool, separator string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(l[:textList], separator), len(l)-textList)
 }
 
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
-}
-
-// shortNames are those that programmers use.
+// shortNames replaces types by the names that programmers use.
 var shortNames = strings.NewReplacer(
 	"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string",
 	"std::basic_string_view<char, std::char_traits<char> >", "std::string_view",
 )
 
-// Readable is a component's ID as people read it: a mangled name of C++ as it is in the
-// source. Long names lose their middle, unless all of them is to be seen.
+// Readable returns a component's ID with its name demangled. Without all, a long name
+// loses its middle.
 func Readable(id string, all bool, options ...demangle.Option) string {
 	name, rest := id, ""
 	if i := strings.Index(id, " ("); i > 0 {
@@ -332,7 +321,7 @@ func Readable(id string, all bool, options ...demangle.Option) string {
 	return name + rest
 }
 
-// compositions says what the additions to a closure mean.
+// compositions describes a change of each addition.
 var compositions = map[string]string{
 	refgraph.Content:   "the whole program counts, and differs",
 	refgraph.Libraries: "something in the libraries of the test differs, reached or not, and a program, script or library among its data, or a program that is told their names, may open them",
