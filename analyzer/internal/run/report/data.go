@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// How much is shown. All counts and sums are over everything; only lists and
-// pictures are cut.
+// Limits of lists. Counts and sums include everything.
 const (
-	maxColumns    = 500 // newest runs in pictures
+	maxColumns    = 500 // newest runs that are shown
 	maxRows       = 100 // tests in the matrix, those executed most often
 	maxComponents = 30
 	maxReasons    = 20
@@ -25,22 +24,21 @@ const (
 // DataFormat is the version of Data as JSON.
 const DataFormat = 1
 
-// State is what became of a test in a run.
+// State is the outcome of a test in a run.
 type State byte
 
 const (
-	// Absent: the test was not in the run, or has no result since it wasn't
-	// built or the run was stopped.
+	// Absent: the test wasn't in the run, wasn't built, or the run was stopped.
 	Absent State = iota
-	// Replayed: the recorded result was taken.
+	// Replayed: the recorded result was replayed.
 	Replayed
 	// Cached: Bazel's own cache had the result.
 	Cached
-	// Missed: executed, since nothing was recorded.
+	// Missed: executed, because nothing was recorded.
 	Missed
-	// AuditedHit: executed as a sample, although a result is recorded.
+	// AuditedHit: executed as a sample, although a result was recorded.
 	AuditedHit
-	// Always: executed, since there is a reason to always do so.
+	// Always: executed, for a reason to always do so.
 	Always
 	// Foreign: executed by Bazel; the test has no fingerprint.
 	Foreign
@@ -86,8 +84,8 @@ func stateOf(t *Test) State {
 	return Foreign
 }
 
-// Data is what a report shows. Times are in seconds. Lists are in the order in
-// which they are shown.
+// Data is the content of a report. Times are in seconds. Lists are in the order of
+// the page, but runs are oldest first.
 type Data struct {
 	Format int    `json:"format"`
 	Totals Totals `json:"totals"`
@@ -104,10 +102,10 @@ type Data struct {
 	// Fallbacks in use come first, then those of earlier runs.
 	Fallbacks        []FallbackData `json:"fallbacks"`
 	FallbacksOmitted int            `json:"fallbacks_omitted"`
-	// Stores that were asked, the most asked first.
+	// Stores are sorted by look-ups, most first.
 	Stores        []StoreData `json:"stores"`
 	StoresOmitted int         `json:"stores_omitted"`
-	// Damaged files, which don't count.
+	// Damaged files are in no count.
 	Damaged        []Damaged `json:"damaged"`
 	DamagedOmitted int       `json:"damaged_omitted"`
 }
@@ -128,43 +126,37 @@ type Counts struct {
 	NoResult int `json:"no_result"`
 	// Flaky tests failed and then passed; they are in the states above too.
 	Flaky int `json:"flaky"`
-	// Hits and Misses are verdicts: what Replayed and Missed would be without
-	// audits, failures and Bazel's cache.
+	// Hits and Misses are verdicts. Without audits, failures and Bazel's cache they
+	// would be equal to Replayed and Missed.
 	Hits   int `json:"verdict_hit"`
 	Misses int `json:"verdict_miss"`
 }
 
-// Executed is the number of tests that were executed.
+// Executed returns the number of tests that were executed.
 func (c *Counts) Executed() int { return c.Missed + c.Audited + c.Always + c.Foreign + c.Failed }
 
-func (c *Counts) byState() [numStates]int {
-	return [numStates]int{c.NoResult, c.Replayed, c.Cached, c.Missed, c.Audited, c.Always, c.Foreign, c.Failed}
+// fields returns all counts: first those of the states, in their order.
+func (c *Counts) fields() [13]*int {
+	return [13]*int{
+		&c.NoResult, &c.Replayed, &c.Cached, &c.Missed, &c.Audited, &c.Always, &c.Foreign, &c.Failed,
+		&c.Tests, &c.ByTrace, &c.Flaky, &c.Hits, &c.Misses,
+	}
 }
 
 func (c *Counts) add(d *Counts) {
-	c.Tests += d.Tests
-	c.Replayed += d.Replayed
-	c.ByTrace += d.ByTrace
-	c.Cached += d.Cached
-	c.Missed += d.Missed
-	c.Audited += d.Audited
-	c.Always += d.Always
-	c.Foreign += d.Foreign
-	c.Failed += d.Failed
-	c.NoResult += d.NoResult
-	c.Flaky += d.Flaky
-	c.Hits += d.Hits
-	c.Misses += d.Misses
+	for i, n := range d.fields() {
+		*c.fields()[i] += *n
+	}
 }
 
 func (c *Counts) count(s State) {
-	*[numStates]*int{&c.NoResult, &c.Replayed, &c.Cached, &c.Missed, &c.Audited, &c.Always, &c.Foreign, &c.Failed}[s]++
+	*c.fields()[s]++
 	if s != Absent {
 		c.Tests++
 	}
 }
 
-// HitRatio is hits over hits and misses; nil if there are neither.
+// HitRatio returns hits over hits and misses; nil if there are neither.
 func (c *Counts) HitRatio() *float64 { return ratio(float64(c.Hits), float64(c.Hits+c.Misses)) }
 
 func ratio(a, b float64) *float64 {
@@ -175,21 +167,21 @@ func ratio(a, b float64) *float64 {
 	return &r
 }
 
-// Times are sums of durations of single tests, not of the whole run: tests run
-// in parallel, and what isn't executed need not be built either.
+// Times are sums of durations of single tests, not of the whole run: tests run in
+// parallel, and tests that aren't executed need not be built either.
 type Times struct {
-	// ExecutedTime: what was executed took that long.
+	// ExecutedTime is the time of executed tests.
 	ExecutedTime float64 `json:"executed_seconds"`
-	// SavedTime: the recorded executions of what was replayed took that long.
+	// SavedTime is the time of the recorded executions of replayed tests.
 	SavedTime float64 `json:"saved_seconds"`
-	// CachedTime: the executions that Bazel's own cache made unnecessary.
+	// CachedTime is the time of the executions that Bazel's own cache saved.
 	CachedTime float64 `json:"cached_seconds"`
 	// Unknown is the number of replayed tests without a recorded duration;
 	// they count as 0 seconds saved.
 	Unknown int `json:"replayed_without_duration"`
 }
 
-// All is what executing everything would have taken.
+// All returns the time of executing everything.
 func (t *Times) All() float64 { return t.ExecutedTime + t.SavedTime + t.CachedTime }
 
 // Totals are over all runs.
@@ -206,7 +198,7 @@ type Totals struct {
 	HitRatio *float64 `json:"hit_ratio"`
 	// Avoided is the share of results that were replayed.
 	Avoided *float64 `json:"replayed_share"`
-	// SavedShare is SavedTime over what executing everything would have taken.
+	// SavedShare is SavedTime over the time of executing everything.
 	SavedShare *float64 `json:"saved_share"`
 	// DecidingTime and AnalysisTime are the sums of Cost.DecidingSeconds and
 	// Cost.AnalysisCPUSeconds.
@@ -227,8 +219,7 @@ type RunData struct {
 	Times
 	HitRatio *float64 `json:"hit_ratio"`
 	Store    Store    `json:"store"`
-	// Cost of the run, and of plain "bazel test" in its place, as far as they are
-	// known.
+	// Cost and Plain are those of Run.
 	Cost  *Cost `json:"cost,omitempty"`
 	Plain *Cost `json:"plain,omitempty"`
 	// LookupMilliseconds is the mean time of a look-up.
@@ -251,7 +242,7 @@ type Matrix struct {
 	Executed []*float64 `json:"executed_share"`
 }
 
-// Row is a test.
+// Row is a test in the matrix.
 type Row struct {
 	Workspace string `json:"workspace,omitzero"`
 	Label     string `json:"label"`
@@ -263,21 +254,21 @@ type Row struct {
 	// always run, "o" other, "f" failed.
 	States string `json:"states"`
 
-	runs []span
+	// Spans are the same for the page, which has the newest run first.
+	Spans []span `json:"-"`
 }
 
-// span is a number of columns with the same state.
+// span is a number of neighbouring columns with the same state.
 type span struct {
-	state State
-	start int
-	n     int
+	State State
+	N     int
 }
 
 // Cause is a component whose changes made tests run.
 type Cause struct {
 	Component string `json:"component"`
-	// Executions of tests in which it had changed; Alone: in which nothing else
-	// had. An execution counts for each component that changed.
+	// Executions counts executed tests in which it had changed, Alone those in which
+	// nothing else had. An execution counts for each component that changed.
 	Executions int `json:"executions"`
 	Alone      int `json:"alone"`
 	// Tests and Runs are how many different ones that concerned.
@@ -371,7 +362,7 @@ type fallbackRecord struct {
 	last        *runRecord
 }
 
-// micros are microseconds: nine million tests of maxSeconds each are no overflow.
+// micros are microseconds. Nine million tests of maxSeconds each don't overflow.
 type micros int64
 
 func toMicros(seconds float64) micros { return micros(math.Round(seconds * 1e6)) }
@@ -379,10 +370,10 @@ func toMicros(seconds float64) micros { return micros(math.Round(seconds * 1e6))
 // seconds are rounded to milliseconds.
 func (m micros) seconds() float64 { return math.Round(float64(m)/1e3) / 1e3 }
 
-// AddDamaged notes files that could not be read.
+// AddDamaged adds files that couldn't be read.
 func (b *Builder) AddDamaged(d ...Damaged) { b.damaged = append(b.damaged, d...) }
 
-// Add takes a run into account. r isn't kept.
+// Add adds a run. It doesn't keep r.
 func (b *Builder) Add(r *Run) {
 	if b.ids == nil {
 		b.ids = map[string]bool{}
@@ -511,7 +502,7 @@ func meanMilliseconds(seconds float64, n int) *float64 {
 	return &ms
 }
 
-// cut returns the first n of list, and how many there are behind them.
+// cut returns the first n elements of list, and the number of the others.
 func cut[T any](list []T, n int) ([]T, int) {
 	if len(list) <= n {
 		// Not nil: [] in JSON.
@@ -520,7 +511,7 @@ func cut[T any](list []T, n int) ([]T, int) {
 	return list[:n:n], len(list) - n
 }
 
-// Data returns what the runs so far come to.
+// Data returns the report on all runs so far.
 func (b *Builder) Data() *Data {
 	d := &Data{Format: DataFormat, Runs: []RunData{}}
 	runs := slices.SortedFunc(slices.Values(b.runs), byTime)
@@ -592,14 +583,9 @@ func (b *Builder) fallbackList(d *Data, newest map[string]*runRecord) {
 			Tests: f.tests, Runs: f.runs, LastSeen: f.last.Start, InUse: f.last == newest[key.workspace],
 		})
 	}
-	rank := func(f FallbackData) int {
-		if f.InUse {
-			return 0
-		}
-		return 1
-	}
+	unused := map[bool]int{false: 1}
 	slices.SortFunc(list, func(x, y FallbackData) int {
-		return cmp.Or(rank(x)-rank(y), y.Tests-x.Tests, strings.Compare(x.Source, y.Source), strings.Compare(x.Rung, y.Rung),
+		return cmp.Or(unused[x.InUse]-unused[y.InUse], y.Tests-x.Tests, strings.Compare(x.Source, y.Source), strings.Compare(x.Rung, y.Rung),
 			strings.Compare(x.Reason, y.Reason), strings.Compare(x.Workspace, y.Workspace))
 	})
 	d.Fallbacks, d.FallbacksOmitted = cut(list, maxFallbacks)
@@ -683,22 +669,21 @@ func (b *Builder) matrix(runs []*runRecord) Matrix {
 	}
 	for _, s := range sums[:min(len(sums), maxRows)] {
 		row := Row{Label: keys[s.test].label, Workspace: keys[s.test].workspace, Executed: s.executed, Reused: s.reused, Failed: s.failed}
-		for i, r := range runs {
+		for _, r := range runs {
 			state := Absent
 			if s.test < len(r.states) {
 				state = r.states[s.test]
 			}
-			if n := len(row.runs); n > 0 && row.runs[n-1].state == state {
-				row.runs[n-1].n++
+			if n := len(row.Spans); n > 0 && row.Spans[n-1].State == state {
+				row.Spans[n-1].N++
 			} else {
-				row.runs = append(row.runs, span{state, i, 1})
+				row.Spans = append(row.Spans, span{state, 1})
 			}
 		}
-		var text []byte
-		for _, x := range row.runs {
-			text = append(strconv.AppendInt(text, int64(x.n), 10), stateInfo[x.state].letter)
+		for _, x := range row.Spans {
+			row.States += strconv.Itoa(x.N) + x.State.Letter()
 		}
-		row.States = string(text)
+		slices.Reverse(row.Spans)
 		m.Rows = append(m.Rows, row)
 	}
 	return m

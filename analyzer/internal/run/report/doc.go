@@ -16,8 +16,7 @@
 // order in which they were read. Long lists are cut to what matters most, and
 // what was left out is counted.
 //
-// HTML writes one file without any reference to another: style, script and
-// drawings are in it, and its content security policy forbids the rest. All of
-// it can be read without the script, which only shows what is under the
-// pointer. Everything that comes from a run is escaped by html/template.
+// HTML writes one file without any reference to another, and without a script:
+// tables, with bars made by CSS. Its content security policy forbids the rest.
+// html/template escapes everything that comes from a run.
 package report

@@ -40,13 +40,7 @@ func TestEscaping(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := page.String()
-	if n := strings.Count(text, "<script"); n != 2 {
-		t.Errorf("%d scripts, want 2", n)
-	}
-	if n := strings.Count(text, "</script"); n != 2 {
-		t.Errorf("%d ends of scripts, want 2", n)
-	}
-	for _, bad := range []string{"<img", "<!--", "onerror=\"", "\u2028<", `style=""`} {
+	for _, bad := range []string{"<script", "</script", "<img", "<!--", "onerror=\"", "\u2028<", `style=""`} {
 		if strings.Contains(text, bad) {
 			t.Errorf("the page has %q", bad)
 		}

@@ -187,7 +187,7 @@ func TestReadRunsDamaged(t *testing.T) {
 	write("f-type"+fileSuffix, strings.Replace(string(good), `"verdict":"`, `"verdict":1,"x":"`, 1))
 	write("g-list"+fileSuffix, "[]")
 	write("ignored.json", "{")
-	write(tmpPrefix+"123", "{")
+	write(".tmp-123", "{")
 	if err := os.Mkdir(filepath.Join(dir, "h-dir"+fileSuffix), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func TestData(t *testing.T) {
 		Stores:  []StoreData{{Location: "/s", Runs: 2, Lookups: 7, Hits: 3, Misses: 3, Damaged: 1, Seconds: 0.046, Mean: f(6.571), Worst: f(10)}},
 		Damaged: []Damaged{},
 	}
-	if diff := cmp.Diff(want, d, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".runs" }, cmp.Ignore())); diff != "" {
+	if diff := cmp.Diff(want, d, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Spans" }, cmp.Ignore())); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -376,8 +376,6 @@ func TestCutListsAreCounted(t *testing.T) {
 	}
 }
 
-// The pages and JSON of testdata/runs, as they were looked at.
-// go test ./analyzer/internal/run/report -run TestGolden -update writes them anew.
 // TestReadsFormat1: files of the first format have no cost.
 func TestReadsFormat1(t *testing.T) {
 	r, err := ReadRun([]byte(`{"format":1,"id":"0","start":"2026-01-01T00:00:00Z","end":"2026-01-01T00:00:01Z","store":{"lookups":0,"hits":0,"misses":0,"lookup_seconds":0},"tests":[{"label":"//:a","verdict":"hit","status":"PASSED"}]}`))
@@ -386,6 +384,8 @@ func TestReadsFormat1(t *testing.T) {
 	}
 }
 
+// TestGolden compares with the page and the JSON of testdata/runs, as they were looked at.
+// go test ./analyzer/internal/run/report -run TestGolden -update writes them anew.
 func TestGolden(t *testing.T) {
 	dir := filepath.Join("testdata", "runs")
 	if *update {
@@ -448,12 +448,6 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}
-	for most, want := range map[float64][2]float64{1: {0.2, 1}, 7: {2, 8}, 40: {10, 40}, 10000: {2000, 10000}, 0.03: {0.01, 0.03}, 36: {10, 40}} {
-		step, top := axis(most)
-		if round := func(f float64) float64 { return float64(int(f*1e6+0.5)) / 1e6 }; round(step) != want[0] || round(top) != want[1] {
-			t.Errorf("axis to %v: step %v, top %v, want %v", most, step, top, want)
-		}
-	}
 }
 
 // No text makes ReadRun panic, and what it accepts is written and read again as
@@ -499,8 +493,8 @@ func FuzzReadRun(f *testing.F) {
 		if err := b.Data().HTML(&page); err != nil {
 			t.Error(err)
 		}
-		if n := strings.Count(page.String(), "<script"); n != 2 {
-			t.Errorf("%d scripts", n)
+		if strings.Contains(page.String(), "<script") {
+			t.Error("the page has a script")
 		}
 	})
 }

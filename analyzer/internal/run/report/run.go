@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 )
 
 // Format is the version of the files that WriteRun writes.
@@ -29,7 +30,7 @@ import (
 //	2: cost, plain; files of format 1 are read as well
 const Format = 2
 
-// Verdict is what was decided about a test before anything ran.
+// Verdict is the decision about a test before anything ran.
 type Verdict string
 
 const (
@@ -39,25 +40,25 @@ const (
 	Miss Verdict = "miss"
 	// AlwaysRun: there is a reason to execute the test in any case.
 	AlwaysRun Verdict = "always-run"
-	// Other: the test has no fingerprint, as tests in other languages.
+	// Other: the test has no fingerprint, for example because of its language.
 	Other Verdict = "other"
 )
 
-// Run is what one invocation of "tasting test" did. A file holds one of them.
-// It has names of tests, components and machines; it has no values of
-// environment variables, no output of tests and no credentials.
+// Run is one invocation of "tasting test". A file holds one run. It contains names
+// of tests, components and machines. It contains no values of environment
+// variables, no output of tests and no credentials.
 type Run struct {
 	// Format is the version of this schema.
 	Format int `json:"format"`
-	// ID tells runs apart: letters, digits, "-" and "_". WriteRun makes one up
-	// if it is empty.
+	// ID identifies the run: letters, digits, "-" and "_". WriteRun chooses one if
+	// it is empty.
 	ID    string    `json:"id"`
 	Start time.Time `json:"start"`
 	End   time.Time `json:"end"`
 	// Workspace is a name that is the same in all checkouts, such as that of
 	// the root module. Tests of different workspaces are different tests.
 	Workspace string `json:"workspace,omitzero"`
-	// Commit is what was checked out, Branch the name it was checked out by.
+	// Commit is the checked-out commit, Branch the name that it was checked out by.
 	Commit string `json:"commit,omitzero"`
 	Branch string `json:"branch,omitzero"`
 	// Host is the machine on which tasting ran.
@@ -66,42 +67,42 @@ type Run struct {
 	Store     Store      `json:"store"`
 	Tests     []Test     `json:"tests"`
 	Fallbacks []Fallback `json:"fallbacks,omitempty"`
-	// Cost is what the run cost, nil if that isn't known.
+	// Cost is nil if it isn't known.
 	Cost *Cost `json:"cost,omitempty"`
-	// Plain is what plain "bazel test" cost in the place of the run, if
-	// "tasting evaluate" has tried it.
+	// Plain is the cost of plain "bazel test" at the same commit, measured by
+	// "tasting evaluate".
 	Plain *Cost `json:"plain,omitempty"`
 }
 
-// Cost is what an invocation cost.
+// Cost is the cost of an invocation.
 type Cost struct {
 	// WallSeconds from its start to its end.
 	WallSeconds float64 `json:"wall_seconds"`
-	// CPUSeconds of Bazel's server, all that it starts, and tasting itself. 0 if
-	// nobody measured it.
+	// CPUSeconds of Bazel's server, all processes that it starts, and tasting. 0 if
+	// they weren't measured.
 	CPUSeconds float64 `json:"cpu_seconds,omitzero"`
-	// DecidingSeconds is the wall time until Bazel was told which tests to run: in
-	// it is what had to be compiled for that.
+	// DecidingSeconds is the wall time until Bazel was told which tests to run. It
+	// includes the compilations that this needs.
 	DecidingSeconds float64 `json:"deciding_seconds,omitzero"`
-	// AnalysisCPUSeconds is the CPU time of tasting's own actions and process: what
-	// plain "bazel test" hasn't.
+	// AnalysisCPUSeconds is the CPU time of tasting's own actions and process, which
+	// plain "bazel test" doesn't have.
 	AnalysisCPUSeconds float64 `json:"analysis_cpu_seconds,omitzero"`
-	// Actions that Bazel executed in all invocations, by mnemonic.
+	// Actions counts the actions that Bazel executed in all invocations, by mnemonic.
 	Actions map[string]int `json:"actions,omitempty"`
 }
 
-// Store is what a run asked of the store of results.
+// Store counts a run's look-ups in the store of results.
 type Store struct {
-	// Location is where it is. What could be a credential is cut out of it.
+	// Location of the store. Anything that could be a credential is cut out.
 	Location string `json:"location,omitzero"`
 	// Lookups is the number of fingerprints that were looked up, and so
 	// Hits + Misses + Damaged + Errors.
 	Lookups int `json:"lookups"`
 	Hits    int `json:"hits"`
 	Misses  int `json:"misses"`
-	// Traces are those of Hits that a trace has found.
+	// Traces counts the hits that a trace has found.
 	Traces int `json:"traces,omitzero"`
-	// Damaged counts entries that failed verification, and so were misses.
+	// Damaged counts entries that failed verification. They are treated as misses.
 	Damaged int `json:"damaged,omitzero"`
 	// Errors counts look-ups that the store didn't answer.
 	Errors int `json:"errors,omitzero"`
@@ -116,20 +117,20 @@ type Test struct {
 	// Fingerprint in hex; "" if the test has none.
 	Fingerprint string  `json:"fingerprint,omitzero"`
 	Verdict     Verdict `json:"verdict"`
-	// Status as Bazel says it: PASSED, FAILED, FLAKY, TIMEOUT, INCOMPLETE,
+	// Status as Bazel reports it: PASSED, FAILED, FLAKY, TIMEOUT, INCOMPLETE,
 	// REMOTE_FAILURE, FAILED_TO_BUILD, NO_STATUS.
 	Status string `json:"status"`
 	// Cached: Bazel didn't execute the test since its own cache had the result.
 	Cached bool `json:"cached,omitzero"`
-	// Seconds that the execution took; of a hit that was replayed, that the
-	// recorded execution took. 0 if that isn't known.
+	// Seconds is the duration of the execution; for a replayed test, of the recorded
+	// execution. 0 if it isn't known.
 	Seconds float64 `json:"seconds,omitzero"`
 	// Reason why the test was executed, for people.
 	Reason string `json:"reason,omitzero"`
-	// Changed names what is different from the nearest recorded fingerprint of
-	// this test: components, or other contributions.
+	// Changed names the components or other contributions that differ from the nearest
+	// recorded fingerprint of this test.
 	Changed []string `json:"changed,omitempty"`
-	// Trace: of a hit, it isn't the fingerprint that is recorded, but a trace.
+	// Trace: the hit was found by a trace, not by the fingerprint.
 	Trace bool `json:"trace,omitzero"`
 	// Audited: the test was executed although its verdict is a hit.
 	Audited bool `json:"audited,omitzero"`
@@ -137,9 +138,9 @@ type Test struct {
 
 // Fallback is a step down the ladder of docs/fallbacks.md.
 type Fallback struct {
-	// Source is the file that was stepped down for, or the test that counts as a whole.
+	// Source is the file with the fallback, or the test that counts as a whole.
 	Source string `json:"source"`
-	// Rung that it is on now: "object", "content" or "always run"; of a test, "whole program".
+	// Rung it is on now: "object", "content" or "always run"; for a test, "whole program".
 	Rung   string `json:"rung"`
 	Reason string `json:"reason,omitzero"`
 	// Tests is the number of tests in the run that link the source.
@@ -152,7 +153,7 @@ const maxFile = 1 << 30
 
 var idPattern = lazyregexp.New(`^[A-Za-z0-9_-]{1,64}$`)
 
-// validate returns what is wrong with r.
+// validate returns an error if r isn't a valid run.
 func (r *Run) validate() error {
 	switch {
 	case r.Format < 1 || r.Format > Format:
@@ -214,13 +215,13 @@ const (
 
 func validSeconds(s float64) bool { return s >= 0 && s <= maxSeconds && !math.IsNaN(s) }
 
-// userinfo is what can stand before the host in a URL.
+// userinfo matches a URL up to its host.
 var userinfo = lazyregexp.New(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s,"'<>]*@`)
 
-// query is what can follow the path in a URL; signed URLs have a key in it.
+// query matches a URL with a query or fragment. Signed URLs have a key in it.
 var query = lazyregexp.New(`([A-Za-z][A-Za-z0-9+.-]*://[^?#\s,"'<>]*)[?#][^\s,"'<>]*`)
 
-// redact cuts out of all URLs in s what could be a credential.
+// redact removes user information, queries and fragments from all URLs in s.
 func redact(s string) string {
 	if !strings.Contains(s, "://") {
 		return s
@@ -228,7 +229,7 @@ func redact(s string) string {
 	return query.ReplaceAllString(userinfo.ReplaceAllString(s, "$1"), "$1")
 }
 
-// normalise returns a copy of r as it is written: sorted, in UTC, without
+// normalise returns a copy of r in its written form: sorted, in UTC, without
 // credentials in URLs.
 func (r *Run) normalise() *Run {
 	c := *r
@@ -243,11 +244,11 @@ func (r *Run) normalise() *Run {
 		t := &c.Tests[i]
 		t.Reason = redact(t.Reason)
 		if len(t.Changed) == 0 {
-			t.Changed = nil // nothing in JSON, as for []
+			t.Changed = nil // JSON omits both
 		}
 	}
 	slices.SortFunc(c.Tests, func(a, b Test) int { return strings.Compare(a.Label, b.Label) })
-	// Not slices.Clone: it keeps [] apart from nil.
+	// slices.Clone would distinguish [] from nil.
 	c.Fallbacks = append([]Fallback(nil), r.Fallbacks...)
 	for i := range c.Fallbacks {
 		c.Fallbacks[i].Reason = redact(c.Fallbacks[i].Reason)
@@ -258,17 +259,13 @@ func (r *Run) normalise() *Run {
 	return &c
 }
 
-// fileSuffix ends the name of a file with a run. Other files are left alone.
+// fileSuffix ends the name of a file with a run. Other files are ignored.
 const fileSuffix = ".tasting-run.json"
 
-// tmpPrefix begins the name of a file that is being written.
-const tmpPrefix = ".tmp-"
-
-// WriteRun writes r as a file into dir, which is made if need be, and returns
-// its path. Whoever reads the directory sees the whole file or none. No file is
-// replaced: r with the ID of a run that is there is an error. The content
-// depends on r alone; the order of tests and fallbacks doesn't matter.
-// Credentials in URLs are cut out.
+// WriteRun writes r as a file into dir, which it makes if need be, and returns the
+// file's path. A reader of the directory sees the whole file or none. A file with the
+// same ID is an error. The content depends only on r, not on the order of tests and
+// fallbacks. Credentials in URLs are cut out.
 func WriteRun(dir string, r *Run) (path string, err error) {
 	c := r.normalise()
 	if c.ID == "" {
@@ -286,48 +283,22 @@ func WriteRun(dir string, r *Run) (path string, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", err
 	}
-	f, err := os.CreateTemp(dir, tmpPrefix)
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(append(text, '\n'))
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", err
-	}
-	// Names sort by time. A link, unlike a rename, replaces nothing.
+	// Names sort by time. Only runs with the same ID have the same name.
 	path = filepath.Join(dir, c.Start.Format("20060102T150405Z")+"-"+c.ID+fileSuffix)
-	if err := os.Link(f.Name(), path); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return "", fmt.Errorf("%s: a run with this id is there already", path)
-		}
-		// A file system without hard links.
-		if err := renameNew(f.Name(), path); err != nil {
-			return "", err
-		}
+	if _, err := os.Lstat(path); err == nil {
+		return "", fmt.Errorf("%s: a run with this id is there already", path)
+	}
+	if err := wholefile.Write(path, append(text, '\n'), 0o644); err != nil {
+		return "", err
 	}
 	return path, nil
 }
 
-// renameNew moves a file to a path that nobody else writes, since there is an
-// ID of a run in it.
-func renameNew(from, to string) error {
-	if _, err := os.Lstat(to); err == nil {
-		return fmt.Errorf("%s: a run with this id is there already", to)
-	}
-	return os.Rename(from, to)
-}
-
-// ReadRun reads a file that WriteRun has written. The error says what is wrong
-// with the file, without its name.
+// ReadRun reads a file of WriteRun. The error doesn't name the file.
 func ReadRun(text []byte) (*Run, error) {
 	r := new(Run)
 	if err := json.Unmarshal(text, r, json.RejectUnknownMembers(true)); err != nil {
-		// A newer format may have other fields: say that it is newer, not that
-		// one doesn't fit.
+		// A newer format may have unknown fields: report the format, not the field.
 		var head struct {
 			Format int `json:"format"`
 		}
@@ -339,11 +310,11 @@ func ReadRun(text []byte) (*Run, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	// Whoever wrote the file may have been less careful.
+	// Another writer may have left credentials in it.
 	return r.normalise(), nil
 }
 
-// shorten keeps what a damaged file says out of a message but for where.
+// shorten removes the content of a damaged file from an error, and keeps the place.
 func shorten(err error) error {
 	var syntax *jsontext.SyntacticError
 	if errors.As(err, &syntax) {
@@ -365,10 +336,9 @@ type Damaged struct {
 	Reason string `json:"reason"`
 }
 
-// ReadRuns gives the runs in dir to add, one after the other in the order of
-// the file names, so that not all have to be in memory. Files that aren't
-// whole or of another format are returned, by base name. The error is that of
-// the directory.
+// ReadRuns calls add with each run in dir, in the order of the file names, so that
+// not all have to be in memory. It returns the base names of files that are damaged
+// or of another format. The error is that of the directory.
 func ReadRuns(dir string, add func(*Run)) ([]Damaged, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -413,10 +383,9 @@ func readFile(path string) (*Run, error) {
 
 // DefaultDir returns the directory where runs are kept if none is named:
 // tasting/runs in $XDG_STATE_HOME, or in .local/state in the home directory.
-// getenv is os.Getenv, or stands for it.
+// getenv is os.Getenv or a substitute for it.
 func DefaultDir(getenv func(string) string) (string, error) {
-	// As the specification of these directories says, a relative one counts
-	// as not set.
+	// See the XDG Base Directory Specification: relative paths are ignored.
 	if state := getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
 		return filepath.Join(state, "tasting", "runs"), nil
 	}
