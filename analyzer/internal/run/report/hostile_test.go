@@ -23,6 +23,7 @@ func hostile() []*Run {
 			{Label: "javascript:alert(1)", Verdict: Other, Status: "FAILED", Reason: "javascript:alert(1)"},
 		},
 		Fallbacks: []Fallback{{Source: evil, Rung: evil, Reason: evil, Tests: 1}},
+		Cost:      &Cost{CPUSeconds: 5, Actions: map[string]int{evil: 1}}, Plain: &Cost{CPUSeconds: 4242},
 	}
 	other := *r
 	other.ID, other.Workspace, other.Start, other.Tests = "hostile2", "b", r.Start.Add(time.Hour), r.Tests[:2]
@@ -44,6 +45,9 @@ func TestEscaping(t *testing.T) {
 		if strings.Contains(text, bad) {
 			t.Errorf("the page has %q", bad)
 		}
+	}
+	if !strings.Contains(text, durationText(4242)) {
+		t.Error("the page doesn't have the cost of plain bazel test")
 	}
 	// It is all there, escaped.
 	if n := strings.Count(text, "&lt;/script&gt;"); n < 8 {
