@@ -105,6 +105,18 @@ type Fallback struct {
 	Tests  int // that link it
 }
 
+// Inputs returns the names of the files that ComposeAll reads for t, in the current directory: its manifests, and files
+// that its links open, which may not exist. Files that t names otherwise are left out.
+func (t *Test) Inputs() (manifests, opened []string, err error) {
+	b := newBatch([]*Test{t})
+	for _, f := range b.linked[0] {
+		for _, o := range f.read {
+			opened = append(opened, o.name)
+		}
+	}
+	return b.files, opened, b.errs[0]
+}
+
 // ComposeAll composes all tests of an invocation, and reads each of their files once. The result for each test is that of
 // Compose, whatever other tests there are.
 //

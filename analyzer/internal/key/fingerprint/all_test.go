@@ -14,6 +14,9 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 )
 
+// NewTests is for traced_test.go.
+var NewTests = newTests
+
 // newTests writes manifests and returns tests that link them, made from choices.
 func newTests(t testing.TB, dir string, choose func(n int) int) []*Test {
 	t.Helper()

@@ -200,18 +200,19 @@ func (m *Memory) recall(b *batch) *recalled {
 	return r
 }
 
-var errNoText = errors.New("a name that is no text")
+// ErrNoText is the error for names that JSON can't hold.
+var ErrNoText = errors.New("a name that is no text")
 
-// isText tells whether what was made JSON of had text in it only: JSON has the same
+// IsText tells whether what was made JSON of had text in it only: JSON has the same
 // letter for all bytes that are none, which Go's encoder writes as it is since version 1.27.
-func isText(b []byte) bool {
+func IsText(b []byte) bool {
 	return !bytes.Contains(b, []byte(`\ufffd`)) && !bytes.ContainsRune(b, '\ufffd')
 }
 
 // intact tells whether x can be kept as it is.
 func intact(x any) bool {
 	b, err := json.Marshal(x)
-	return err == nil && isText(b)
+	return err == nil && IsText(b)
 }
 
 // codeKey begins the key of a test with all that decides about its closure, but for
@@ -219,8 +220,8 @@ func intact(x any) bool {
 func codeKey(t *Test, files []*linkedFile, known map[string]*link) (frame.Buffer, error) {
 	b := frame.New("tasting remembered composition 3")
 	text, err := json.Marshal(t)
-	if !isText(text) {
-		err = errNoText
+	if !IsText(text) {
+		err = ErrNoText
 	}
 	b.Bytes(text)
 	for _, name := range t.Links {

@@ -32,7 +32,7 @@ const maxFrontiers = 5 * time.Second
 // traces are what a test is composed of, by which what it did execute decides where its fingerprint doesn't
 // (docs/traces.md).
 type traces struct {
-	program *fingerprint.Program
+	program *frontier.Program
 	label   string // under which its frontiers are
 	run     *fingerprint.Run
 	place   func(path string) string
@@ -43,11 +43,11 @@ type traces struct {
 // readTraces returns nil if the build doesn't have traces decide about this test.
 func (r *runner) readTraces(run *fingerprint.Run) *traces {
 	label := r.env.get("TEST_TARGET")
-	file := r.Path + fingerprint.ProgramSuffix
+	file := r.Path + frontier.ProgramSuffix
 	if _, err := os.Stat(file); label == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	p, err := fingerprint.ReadProgram(file)
+	p, err := frontier.ReadProgram(file)
 	if err != nil {
 		r.say("traces don't decide: %v", err)
 		return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/frontier"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 )
 
@@ -16,7 +17,7 @@ const ProgramFile = "service.traces"
 
 // Record writes what a service is composed of, by its manifests, into a file: they may be made anew meanwhile.
 func Record(file string, manifests []string) error {
-	return fingerprint.WriteProgram(file, service(manifests), false)
+	return frontier.WriteProgram(file, service(manifests), false)
 }
 
 func service(manifests []string) *fingerprint.Test {
@@ -33,7 +34,7 @@ type Selected struct {
 // Select decides which tests of a table a change can affect: from the version of the service that a file of Record has to
 // that of manifests. It returns all tests, sorted by name.
 func Select(tests []*trace.Interval, before string, after []string) ([]Selected, error) {
-	p, err := fingerprint.ReadProgram(before)
+	p, err := frontier.ReadProgram(before)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,8 @@
 //
 // The newest frontier comes with the functions that its execution entered: when the test is executed again,
 // they need no breakpoints.
+//
+// A Program has the files that a test is composed of, so that the runner can compose it given a frontier.
 package frontier
 
 import (

@@ -1,4 +1,4 @@
-package fingerprint
+package frontier
 
 import (
 	"encoding/json"
@@ -11,10 +11,10 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/packed"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 )
 
-// ProgramSuffix is appended to the path of a test's executable to find what it is composed of, if the build has traces
-// decide.
+// ProgramSuffix is appended to the path of a test's executable to find its Program, if the build uses traces.
 const ProgramSuffix = ".traces"
 
 // ProgramFormat is the version of the files of WriteProgram.
@@ -27,21 +27,21 @@ const ProgramFormat = 1
 // maxProgram bounds the size in bytes of such a file, packed and unpacked.
 const maxProgram = 1 << 30
 
-// A Program is all that a test is composed of, but for its data, in one file: so that a runner, which has neither
-// manifests nor descriptions of links, can compose it by what an execution didn't enter.
+// A Program is a test with the content of all files that it is composed of, except for its data. The runner has
+// neither manifests nor descriptions of links. With a Program it composes the test again, given a frontier.
 type Program struct {
 	Format int `json:"format"`
-	// Collect says that executions are traced, not only looked up.
+	// Collect reports whether executions are traced; else traces are only looked up.
 	Collect bool `json:"collect,omitempty"`
-	// Unknown is why the test can't be composed again, or empty: then there is nothing else.
+	// Unknown is the reason why the test can't be composed again. If it is set, the fields below are empty.
 	Unknown string `json:"unknown,omitempty"`
-	// Test has names of files that are relative, those of Files. Of its data there are the paths only.
-	Test  *Test             `json:"test,omitempty"`
+	// Test has relative names of files, those of Files. Its data have only paths.
+	Test  *fingerprint.Test `json:"test,omitempty"`
 	Files map[string][]byte `json:"files,omitempty"`
 }
 
-// paths are the fields of a test with names of files that are read to compose it.
-func (t *Test) paths() (fields []*string) {
+// paths returns the fields of a test with names of files that are read to compose it.
+func paths(t *fingerprint.Test) (fields []*string) {
 	for _, l := range [][]string{t.Links, t.Manifests, t.LinkInputs, t.Tools} {
 		for i := range l {
 			fields = append(fields, &l[i])
@@ -55,8 +55,8 @@ func (t *Test) paths() (fields []*string) {
 	return append(fields, &t.RepoMapping, &t.Toolchain)
 }
 
-// WriteProgram writes a test that is composed in the current directory to a file.
-func WriteProgram(file string, t *Test, collect bool) error {
+// WriteProgram writes the Program of a test that is composed in the current directory.
+func WriteProgram(file string, t *fingerprint.Test, collect bool) error {
 	p := &Program{Format: ProgramFormat, Collect: collect}
 	if err := p.fill(t); err != nil {
 		p = &Program{Format: ProgramFormat, Unknown: err.Error()}
@@ -71,8 +71,8 @@ func WriteProgram(file string, t *Test, collect bool) error {
 	return wholefile.Write(file, b, 0o666)
 }
 
-// fill takes all that is read. What can't be taken along is an error.
-func (p *Program) fill(t *Test) error {
+// fill adds t and the files that it is composed of. It is an error if one can't be added.
+func (p *Program) fill(t *fingerprint.Test) error {
 	if len(t.AlwaysRun) > 0 {
 		return errors.New(t.AlwaysRun[0])
 	}
@@ -80,10 +80,10 @@ func (p *Program) fill(t *Test) error {
 	if err != nil {
 		return err
 	}
-	if !isText(b) {
-		return errNoText
+	if !fingerprint.IsText(b) {
+		return fingerprint.ErrNoText
 	}
-	p.Test, p.Files = new(Test), map[string][]byte{}
+	p.Test, p.Files = new(fingerprint.Test), map[string][]byte{}
 	if err := json.Unmarshal(b, p.Test); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (p *Program) fill(t *Test) error {
 		p.Files[as] = b
 		return err
 	}
-	for i, name := range p.Test.paths() {
+	for i, name := range paths(p.Test) {
 		if *name == "" {
 			continue
 		}
@@ -112,11 +112,11 @@ func (p *Program) fill(t *Test) error {
 		}
 		*name = as
 	}
-	linked := newBatch([]*Test{t})
-	if err := linked.errs[0]; err != nil {
+	manifests, opened, err := t.Inputs()
+	if err != nil {
 		return err
 	}
-	for _, name := range linked.files {
+	for _, name := range manifests {
 		if filepath.IsAbs(name) {
 			if len(t.Links) > 0 {
 				return fmt.Errorf("its link names %s", name)
@@ -127,20 +127,18 @@ func (p *Program) fill(t *Test) error {
 			return err
 		}
 	}
-	for _, f := range linked.linked[0] {
-		for _, o := range f.read {
-			if filepath.IsAbs(o.name) {
-				return fmt.Errorf("its link reads %s", o.name)
-			}
-			if err := take(o.name, o.name); err != nil {
-				delete(p.Files, o.name) // it isn't there for the link either
-			}
+	for _, name := range opened {
+		if filepath.IsAbs(name) {
+			return fmt.Errorf("its link reads %s", name)
+		}
+		if err := take(name, name); err != nil {
+			delete(p.Files, name) // the link finds no such file either
 		}
 	}
 	return nil
 }
 
-// ReadProgram reads what WriteProgram has written.
+// ReadProgram reads a file of WriteProgram.
 func ReadProgram(file string) (*Program, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -162,9 +160,9 @@ func ReadProgram(file string) (*Program, error) {
 	return p, nil
 }
 
-// Unpack writes the files of a program, of which Unknown is empty, into a directory, and returns the test that they
-// make. Place returns where a file of the test's data is now, by its path in the runfiles.
-func (p *Program) Unpack(dir string, place func(path string) string) (*Test, error) {
+// Unpack writes the files of p, whose Unknown is empty, into a directory, and returns the test. place returns the name of
+// a data file, given its path in the runfiles.
+func (p *Program) Unpack(dir string, place func(path string) string) (*fingerprint.Test, error) {
 	for _, name := range slices.Sorted(maps.Keys(p.Files)) {
 		if !filepath.IsLocal(name) {
 			return nil, fmt.Errorf("%q is no name of a file", name)
@@ -186,7 +184,7 @@ func (p *Program) Unpack(dir string, place func(path string) string) (*Test, err
 	for i := range t.Files {
 		t.Files[i].Manifests = slices.Clone(t.Files[i].Manifests)
 	}
-	for _, name := range t.paths() {
+	for _, name := range paths(t) {
 		if *name != "" {
 			if !filepath.IsLocal(*name) {
 				return nil, fmt.Errorf("%q is no name of a file", *name)
