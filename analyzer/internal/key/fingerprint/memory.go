@@ -20,11 +20,12 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 )
 
-// A Memory keeps what the code of tests came to, in a file, so that ComposeAll only
-// hashes what it has to look at. What is remembered belongs to the contents of all
-// manifests and links of a test, to how it is linked, and to this program.
+// A Memory keeps compositions of tests in a file, so that ComposeAll reads the
+// manifests of a test only if they are new. The key of a composition has the contents
+// of all manifests and links of the test, and its flags. A file belongs to one version
+// of this program.
 //
-// Whatever is wrong with the file, there is less to remember.
+// A damaged file is an empty memory.
 type Memory struct {
 	file    string
 	program string
@@ -34,10 +35,10 @@ type Memory struct {
 
 // remembered is the content of the file.
 type remembered struct {
-	// Program is the state of the program that has written it.
+	// Program is the stamp of the program that wrote the file.
 	Program string
 	Tests   map[string]*rememberedTest
-	Inputs  map[string]*input // by file and content of manifests
+	Inputs  map[string]*input // by name and content of the manifest
 }
 
 type rememberedTest struct {
@@ -46,13 +47,13 @@ type rememberedTest struct {
 	Inputs []string // keys of its manifests
 }
 
-// maxRemembered is how many tests are remembered, those that were used last.
+// maxRemembered is the number of tests that are remembered: those that were used last.
 const maxRemembered = 20000
 
-// OpenMemory reads what is remembered in a file. There is no memory, nil, if it isn't
-// known what this program is.
+// OpenMemory reads a memory from a file. It returns nil, which is no memory, if this
+// program has no stamp.
 func OpenMemory(file string) *Memory {
-	// The file that runs, even if another one is in its place by now.
+	// This is the file that runs, even if another file has replaced it.
 	program := "/proc/self/exe"
 	s, err := stamp.Of(program)
 	if err != nil {
@@ -64,7 +65,7 @@ func OpenMemory(file string) *Memory {
 		return nil
 	}
 	m := &Memory{file: file, program: s.Exact()}
-	if b, err := os.ReadFile(file); err == nil {
+	if b, err := wholefile.ReadSealed(file); err == nil {
 		m.kept, _ = decodeMemory(b)
 	}
 	if m.kept.Program != m.program {
@@ -80,16 +81,8 @@ func OpenMemory(file string) *Memory {
 	return m
 }
 
-var errMemory = errors.New("damaged")
-
 func decodeMemory(b []byte) (r remembered, err error) {
-	if len(b) < sha256.Size {
-		return r, errMemory
-	}
-	if sum := sha256.Sum256(b[sha256.Size:]); !bytes.Equal(sum[:], b[:sha256.Size]) {
-		return r, errMemory
-	}
-	text, err := packed.Unpack(b[sha256.Size:], 1<<30)
+	text, err := packed.Unpack(b, 1<<30)
 	if err != nil {
 		return r, err
 	}
@@ -102,7 +95,7 @@ func decodeMemory(b []byte) (r remembered, err error) {
 	return r, err
 }
 
-// Save writes what has been remembered since it was opened.
+// Save writes the file of m if it has changed.
 func (m *Memory) Save() error {
 	if m == nil || !m.changed {
 		return nil
@@ -130,24 +123,23 @@ func (m *Memory) Save() error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256(b)
 	if err := os.MkdirAll(filepath.Dir(m.file), 0o777); err != nil {
 		return err
 	}
-	if err := wholefile.Write(m.file, append(sum[:], b...), 0o600); err != nil {
+	if err := wholefile.WriteSealed(m.file, b, 0o600); err != nil {
 		return err
 	}
 	m.changed = false
 	return nil
 }
 
-// recalled is what is remembered of the tests of an invocation.
+// recalled is the part of a memory for the tests of an invocation.
 type recalled struct {
-	keys      []string   // of the tests; "" if one isn't to be remembered
-	inputKeys [][]string // of their manifests
-	summaries []*summary // nil if nothing is remembered
-	inputs    map[string]*input
-	before    []bool // that were remembered
+	keys      []string          // of the tests; "" if a test can't be remembered
+	inputKeys [][]string        // of their manifests
+	summaries []*summary        // of the tests; nil if a test isn't remembered
+	inputs    map[string]*input // by name of the manifest
+	before    []bool            // whether a test was remembered
 }
 
 // recall looks up the tests of a batch.
@@ -177,7 +169,7 @@ func (m *Memory) recall(b *batch) *recalled {
 		}
 		for _, f := range manifests[i] {
 			if digests[f] == "" {
-				err = errMemory // who reads it says what is wrong
+				err = errUnreadable // the reader of the manifest reports why
 			}
 			key.String(f)
 			key.String(digests[f])
@@ -200,23 +192,25 @@ func (m *Memory) recall(b *batch) *recalled {
 	return r
 }
 
+var errUnreadable = errors.New("a manifest can't be read")
+
 // ErrNoText is the error for names that JSON can't hold.
 var ErrNoText = errors.New("a name that is no text")
 
-// IsText tells whether what was made JSON of had text in it only: JSON has the same
-// letter for all bytes that are none, which Go's encoder writes as it is since version 1.27.
+// IsText reports whether all strings in JSON were valid UTF-8 when they were encoded. JSON has one
+// letter for all invalid bytes; Go's encoder writes it unescaped since version 1.27.
 func IsText(b []byte) bool {
 	return !bytes.Contains(b, []byte(`\ufffd`)) && !bytes.ContainsRune(b, '\ufffd')
 }
 
-// intact tells whether x can be kept as it is.
+// intact reports whether JSON can hold x.
 func intact(x any) bool {
 	b, err := json.Marshal(x)
 	return err == nil && IsText(b)
 }
 
-// codeKey begins the key of a test with all that decides about its closure, but for
-// its manifests.
+// codeKey begins the key of a test with everything that its closure depends on, except
+// for its manifests.
 func codeKey(t *Test, files []*linkedFile, known map[string]*link) (frame.Buffer, error) {
 	b := frame.New("tasting remembered composition 3")
 	text, err := json.Marshal(t)
@@ -239,8 +233,7 @@ func codeKey(t *Test, files []*linkedFile, known map[string]*link) (frame.Buffer
 	return b, err
 }
 
-// remember keeps what has been found out, if the manifests are still those whose
-// digests are in the keys.
+// remember adds new compositions, if the manifests still have the digests of the keys.
 func (m *Memory) remember(r *recalled, inputs map[string]*input) {
 	if m == nil {
 		return
@@ -252,7 +245,7 @@ func (m *Memory) remember(r *recalled, inputs map[string]*input) {
 			continue
 		}
 		if r.before[i] {
-			// Who is used stays; that needn't be written down each time.
+			// A used test stays. Its time of use is saved at most once a day.
 			x := m.kept.Tests[key]
 			m.changed = m.changed || now-x.Used > 24*60*60
 			x.Used = now
