@@ -24,10 +24,10 @@ import (
 // ID identifies a node within one dump: clang's address of it. 0 is no node.
 type ID uint64
 
-// Type is a type as clang prints it.
+// Type is a type of a node.
 type Type struct {
 	Key  string // the key of the node that holds the type: "type", "argType", ...
-	Qual string // as written
+	Qual string // as clang prints it
 }
 
 // Ref is a reference to a declaration.
@@ -39,10 +39,10 @@ type Ref struct {
 	Type string
 }
 
-// Attr is any other key of a node with its value as text.
+// Attr is any other key of a node, with its value as text.
 type Attr struct{ Key, Value string }
 
-// Node is one node without its children. The visitor must not keep it.
+// Node is a node without its children. A visitor must not keep it.
 type Node struct {
 	ID    ID
 	Kind  string // empty for a null child
@@ -57,7 +57,7 @@ type Node struct {
 	Name, Mangled string
 	// Prev is the previous declaration of the same entity.
 	Prev ID
-	// Member is what a MemberExpr refers to.
+	// Member is the field that a MemberExpr refers to.
 	Member ID
 	// LabelID is the label that a goto, label or address-of-label names.
 	LabelID ID
@@ -98,13 +98,12 @@ type Visitor interface {
 	Leave(n *Node) error
 }
 
-// ErrDump says that the input is not a complete dump.
+// ErrDump is wrapped by the error of an input that isn't a complete dump.
 var ErrDump = errors.New("not a complete clang AST dump")
 
-// Read walks the dump in r. Anything but one whole JSON value with a
-// TranslationUnitDecl at its top is an error that wraps ErrDump; the visitor
-// may have seen a part of the tree by then. An error of the visitor is
-// returned as it is.
+// Read walks the dump in r. If r isn't one JSON value with a TranslationUnitDecl at its top, the error wraps
+// ErrDump, and the visitor may have seen a part of the tree. An error of the visitor is returned
+// unchanged.
 func Read(r io.Reader, v Visitor) error {
 	d := &reader{s: newScanner(r), v: v, strs: map[string]string{}}
 	err := d.node("", 0)
@@ -118,13 +117,28 @@ func Read(r io.Reader, v Visitor) error {
 	return err
 }
 
-// maxDepth bounds the recursion: deeper trees are refused, not a stack
-// overflow.
+// maxDepth bounds the recursion, so that a deep tree is an error and not a stack overflow.
 const maxDepth = 9000
+
+// tooDeep returns an error if depth exceeds maxDepth.
+func tooDeep(depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%w: nested deeper than %d", ErrDump, maxDepth)
+	}
+	return nil
+}
 
 type visitorError struct{ err error }
 
 func (e *visitorError) Error() string { return e.err.Error() }
+
+// visitor wraps an error of the visitor.
+func visitor(err error) error {
+	if err != nil {
+		return &visitorError{err}
+	}
+	return nil
+}
 
 type reader struct {
 	s    *scanner
@@ -134,6 +148,7 @@ type reader struct {
 	strs map[string]string
 }
 
+// get returns an empty node.
 func (d *reader) get() *Node {
 	if n := len(d.pool); n > 0 {
 		node := d.pool[n-1]
@@ -160,12 +175,9 @@ func (d *reader) intern(b []byte) string {
 	return t
 }
 
-// node reads the object that follows as a node.
+// node reads an object as a node.
 func (d *reader) node(label string, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("%w: nested deeper than %d", ErrDump, maxDepth)
-	}
-	if err := d.s.expect('{'); err != nil {
+	if err := tooDeep(depth); err != nil {
 		return err
 	}
 	n := d.get()
@@ -179,96 +191,69 @@ func (d *reader) node(label string, depth int) error {
 		if depth == 0 && n.Kind != "TranslationUnitDecl" {
 			return fmt.Errorf("%w: its top is %q, not a TranslationUnitDecl", ErrDump, n.Kind)
 		}
-		if err := d.v.Enter(n); err != nil {
-			return &visitorError{err}
-		}
-		return nil
+		return visitor(d.v.Enter(n))
 	}
-	for first := true; ; first = false {
-		more, err := d.s.more(first, '}')
-		if err != nil {
-			return err
-		}
-		if !more {
-			break
-		}
-		k, err := d.s.key()
-		if err != nil {
-			return err
-		}
+	err := d.s.object(func(k []byte) error {
 		key := d.intern(k)
-		if d.s.peek() == '[' {
+		switch c := d.s.peek(); {
+		case c == '[':
 			if err := enter(); err != nil {
 				return err
 			}
-			if err := d.children(key, depth); err != nil {
-				return err
-			}
-			continue
-		}
-		if entered {
+			return d.children(key, depth)
+		case entered:
 			return fmt.Errorf("%w: key %q behind the children of a %s", ErrDump, key, n.Kind)
+		case c == '{':
+			return d.object(n, key, depth)
 		}
-		if d.s.peek() == '{' {
-			err = d.object(n, key, depth)
-		} else {
-			err = d.scalar(n, key)
-		}
-		if err != nil {
-			return err
-		}
+		return d.scalar(n, key)
+	})
+	if err != nil {
+		return err
 	}
 	if err := enter(); err != nil {
 		return err
 	}
+	return d.leave(n)
+}
+
+// leave has the visitor leave a node, which may be reused then.
+func (d *reader) leave(n *Node) error {
 	if err := d.v.Leave(n); err != nil {
-		return &visitorError{err}
+		return visitor(err)
 	}
 	d.pool = append(d.pool, n)
 	return nil
 }
 
-// children reads an array. Its objects are nodes; other values become children
-// of kind "value", so that they can't be lost.
+// children reads an array. Its objects are nodes, and its other values children of kind "value", so that
+// nothing is lost.
 func (d *reader) children(key string, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("%w: nested deeper than %d", ErrDump, maxDepth)
-	}
-	if err := d.s.expect('['); err != nil {
+	if err := tooDeep(depth); err != nil {
 		return err
 	}
-	for first := true; ; first = false {
-		more, err := d.s.more(first, ']')
-		if !more || err != nil {
-			return err
-		}
+	return d.s.array(func() error {
 		switch d.s.peek() {
 		case '{':
-			err = d.node(key, depth+1)
+			return d.node(key, depth+1)
 		case '[':
-			err = d.children(key, depth+1)
-		default:
-			var v []byte
-			if v, err = d.s.scalar(); err != nil {
-				return err
-			}
-			c := d.get()
-			c.Label, c.Kind = key, "value"
-			c.Attrs = append(c.Attrs, Attr{"value", string(v)})
-			if err := d.v.Enter(c); err != nil {
-				return &visitorError{err}
-			}
-			if err := d.v.Leave(c); err != nil {
-				return &visitorError{err}
-			}
-			d.pool = append(d.pool, c)
+			return d.children(key, depth+1)
 		}
+		v, err := d.s.scalar()
 		if err != nil {
 			return err
 		}
-	}
+		c := d.get()
+		c.Label, c.Kind = key, "value"
+		c.Attrs = append(c.Attrs, Attr{"value", string(v)})
+		if err := d.v.Enter(c); err != nil {
+			return visitor(err)
+		}
+		return d.leave(c)
+	})
 }
 
+// scalar reads the value of a key of a node.
 func (d *reader) scalar(n *Node, key string) error {
 	v, err := d.s.scalar()
 	if err != nil {
@@ -298,8 +283,8 @@ func (d *reader) scalar(n *Node, key string) error {
 	return nil
 }
 
-// object reads an object that is no node: a location, a type, a reference, or
-// something unknown, whose leaves become attributes "key.sub".
+// object reads an object that isn't a node: a location, a type, a reference, or an unknown one, whose leaves
+// become attributes KEY.SUBKEY.
 func (d *reader) object(n *Node, key string, depth int) error {
 	switch key {
 	case "range":
@@ -309,27 +294,13 @@ func (d *reader) object(n *Node, key string, depth int) error {
 		n.Loc = loc
 		return err
 	}
-	if depth > maxDepth {
-		return fmt.Errorf("%w: nested deeper than %d", ErrDump, maxDepth)
-	}
-	if err := d.s.expect('{'); err != nil {
+	if err := tooDeep(depth); err != nil {
 		return err
 	}
 	var typ Type
 	var ref Ref
 	mark := len(n.Attrs)
-	for first := true; ; first = false {
-		more, err := d.s.more(first, '}')
-		if err != nil {
-			return err
-		}
-		if !more {
-			break
-		}
-		kb, err := d.s.key()
-		if err != nil {
-			return err
-		}
+	err := d.s.object(func(kb []byte) error {
 		k := d.intern(kb)
 		switch c := d.s.peek(); {
 		case c == '{' && k == "type": // of a referenced declaration
@@ -339,17 +310,11 @@ func (d *reader) object(n *Node, key string, depth int) error {
 			}
 			ref.Type = m.Type()
 			d.pool = append(d.pool, m)
-			continue
+			return nil
 		case c == '{':
-			if err := d.object(n, key+"."+k, depth+1); err != nil {
-				return err
-			}
-			continue
+			return d.object(n, key+"."+k, depth+1)
 		case c == '[':
-			if err := d.list(n, key+"."+k, depth+1); err != nil {
-				return err
-			}
-			continue
+			return d.list(n, key+"."+k, depth+1)
 		}
 		v, err := d.s.scalar()
 		if err != nil {
@@ -370,6 +335,10 @@ func (d *reader) object(n *Node, key string, depth int) error {
 				n.Attrs = append(n.Attrs, Attr{key + "." + k, d.intern(v)})
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	switch {
 	case typ.Qual != "":
@@ -384,79 +353,47 @@ func (d *reader) object(n *Node, key string, depth int) error {
 	return nil
 }
 
-// list reads an array inside an object that is no node.
+// list reads an array in an object that isn't a node.
 func (d *reader) list(n *Node, key string, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("%w: nested deeper than %d", ErrDump, maxDepth)
-	}
-	if err := d.s.expect('['); err != nil {
+	if err := tooDeep(depth); err != nil {
 		return err
 	}
-	for first := true; ; first = false {
-		more, err := d.s.more(first, ']')
-		if !more || err != nil {
-			return err
-		}
+	return d.s.array(func() error {
 		switch d.s.peek() {
 		case '{':
-			err = d.object(n, key+".", depth+1)
+			return d.object(n, key+".", depth+1)
 		case '[':
-			err = d.list(n, key, depth+1)
-		default:
-			var v []byte
-			if v, err = d.s.scalar(); err == nil && !isPointer(v) {
-				n.Attrs = append(n.Attrs, Attr{key, string(v)})
-			}
+			return d.list(n, key, depth+1)
 		}
-		if err != nil {
-			return err
+		v, err := d.s.scalar()
+		if err == nil && !isPointer(v) {
+			n.Attrs = append(n.Attrs, Attr{key, string(v)})
 		}
-	}
+		return err
+	})
 }
 
+// rangeOf reads the source range of a node.
 func (d *reader) rangeOf(n *Node) error {
-	if err := d.s.expect('{'); err != nil {
-		return err
-	}
-	for first := true; ; first = false {
-		more, err := d.s.more(first, '}')
-		if !more || err != nil {
-			return err
-		}
-		k, err := d.s.key()
-		if err != nil {
-			return err
-		}
+	return d.s.object(func(k []byte) error {
 		begin := len(k) == len("begin")
 		off, length, err := d.location(0)
-		if err != nil {
-			return err
-		}
 		if begin {
 			n.Begin = off
 		} else {
 			n.End, n.EndLen = off, length
 		}
-	}
+		return err
+	})
 }
 
-// location reads a location object. Where a token was split or comes from a
-// macro, the place of the expansion counts.
+// location reads a location. That of a token that was split, or is from a macro, is that of the expansion.
 func (d *reader) location(depth int) (off, tokLen int, err error) {
 	off = -1
 	if d.s.peek() != '{' || depth > 4 {
 		return off, 0, d.s.skip(0)
 	}
-	d.s.pos++
-	for first := true; ; first = false {
-		more, err := d.s.more(first, '}')
-		if !more || err != nil {
-			return off, tokLen, err
-		}
-		k, err := d.s.key()
-		if err != nil {
-			return off, 0, err
-		}
+	err = d.s.object(func(k []byte) (err error) {
 		switch string(k) {
 		case "offset":
 			off, err = d.number()
@@ -467,10 +404,9 @@ func (d *reader) location(depth int) (off, tokLen int, err error) {
 		default:
 			err = d.s.skip(0)
 		}
-		if err != nil {
-			return off, 0, err
-		}
-	}
+		return err
+	})
+	return off, tokLen, err
 }
 
 // number reads a small unsigned number.
@@ -489,7 +425,7 @@ func (d *reader) number() (int, error) {
 	return n, nil
 }
 
-// parseID reads clang's "0x55d0c8a3f2b8"; anything else is 0.
+// parseID reads an address such as "0x55d0c8a3f2b8". Anything else is 0.
 func parseID(b []byte) ID {
 	if len(b) < 3 || b[0] != '0' || b[1] != 'x' {
 		return 0
@@ -508,6 +444,5 @@ func parseID(b []byte) ID {
 	return id
 }
 
-// isPointer recognises the addresses that clang prints, wherever they occur:
-// they differ from run to run.
+// isPointer reports whether a value is an address, which differs from run to run.
 func isPointer(b []byte) bool { return len(b) >= 8 && parseID(b) != 0 }

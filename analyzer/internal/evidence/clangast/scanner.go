@@ -7,14 +7,14 @@ import (
 	"io"
 	"math/bits"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// scanner reads JSON from a stream, strictly, without building values. Two
-// thirds of a dump are leading blanks and half is source ranges, so what counts
-// is to pass over bytes quickly. Its tests compare it with a general streaming
-// decoder: what it accepts by fuzzing, how fast it is by benchmark.
+// scanner reads JSON from a stream, strictly, without building values. Two thirds of a dump are blanks and
+// half of it is source ranges, so it passes over bytes quickly. Tests compare it with a general streaming
+// decoder: the language by fuzzing, the speed by a benchmark.
 type scanner struct {
 	r        io.Reader
 	buf      []byte
@@ -28,8 +28,8 @@ const maxString = 1 << 28
 
 func newScanner(r io.Reader) *scanner { return &scanner{r: r, buf: make([]byte, 1<<18)} }
 
-// fill reads more, keeping buf[keep:end], which it moves to the front. It
-// returns the distance moved, and false at the end of the input.
+// fill reads more, and moves buf[keep:end] to the front. It returns the distance moved, and false at the
+// end of the input.
 func (s *scanner) fill(keep int) (moved int, ok bool) {
 	if s.err != nil {
 		return 0, false
@@ -65,11 +65,10 @@ func (s *scanner) peek() byte {
 	return s.blanks()
 }
 
-// ones has the lowest bit of each byte of a word set: multiplied by a byte it
-// repeats that byte. The scanner looks at eight bytes at a time.
+// ones has the lowest bit of each byte set: times a byte, it repeats the byte, to compare eight at a time.
 const ones = 0x0101010101010101
 
-// blanks is peek where white space follows.
+// blanks is the slow path of peek.
 func (s *scanner) blanks() byte {
 	for {
 		buf, p := s.buf[:s.end], s.pos
@@ -95,7 +94,7 @@ func (s *scanner) blanks() byte {
 	}
 }
 
-// fail describes what stands in place of want.
+// fail returns an error with the byte that stands in place of want.
 func (s *scanner) fail(want string) error {
 	c := s.peek()
 	switch {
@@ -150,6 +149,42 @@ func (s *scanner) key() ([]byte, error) {
 	return s.scratch, s.expect(':')
 }
 
+// object reads an object, and calls value to read the value of each key.
+func (s *scanner) object(value func(key []byte) error) error {
+	if err := s.expect('{'); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		more, err := s.more(first, '}')
+		if !more || err != nil {
+			return err
+		}
+		k, err := s.key()
+		if err != nil {
+			return err
+		}
+		if err := value(k); err != nil {
+			return err
+		}
+	}
+}
+
+// array reads an array, and calls element to read each element.
+func (s *scanner) array(element func() error) error {
+	if err := s.expect('['); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		more, err := s.more(first, ']')
+		if !more || err != nil {
+			return err
+		}
+		if err := element(); err != nil {
+			return err
+		}
+	}
+}
+
 // str reads a string. The result is valid until the next call.
 func (s *scanner) str() ([]byte, error) {
 	if s.peek() != '"' {
@@ -201,8 +236,7 @@ func (s *scanner) str() ([]byte, error) {
 	}
 }
 
-// plain returns the length of the beginning of b that has no quote, backslash
-// or control character.
+// plain returns the length of the beginning of b without quotes, backslashes and control characters.
 func plain(b []byte) int {
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
@@ -221,17 +255,12 @@ func plain(b []byte) int {
 
 func below(y, n uint64) uint64 { return (y - ones*n) &^ y & (ones * 0x80) }
 
+// unescape returns the text of a string with escapes.
 func (s *scanner) unescape(b []byte) ([]byte, error) {
 	out := make([]byte, 0, len(b))
-	hex := func(i int) (rune, bool) {
-		if i+4 > len(b) {
-			return 0, false
-		}
-		u, err := strconv.ParseUint(string(b[i:i+4]), 16, 16)
-		return rune(u), err == nil
-	}
-	for i := 0; i < len(b); i++ {
-		c := b[i]
+	for len(b) > 0 {
+		c := b[0]
+		b = b[1:]
 		if c < ' ' {
 			return nil, fmt.Errorf("%w: control character in a string", ErrDump)
 		}
@@ -239,42 +268,37 @@ func (s *scanner) unescape(b []byte) ([]byte, error) {
 			out = append(out, c)
 			continue
 		}
-		i++
-		if i == len(b) {
+		if len(b) == 0 {
 			return nil, fmt.Errorf("%w: incomplete escape in a string", ErrDump)
 		}
-		switch b[i] {
-		case '"', '\\', '/':
-			out = append(out, b[i])
-		case 'b':
-			out = append(out, '\b')
-		case 'f':
-			out = append(out, '\f')
-		case 'n':
-			out = append(out, '\n')
-		case 'r':
-			out = append(out, '\r')
-		case 't':
-			out = append(out, '\t')
-		case 'u':
-			r, ok := hex(i + 1)
-			if !ok {
-				return nil, fmt.Errorf("%w: bad escape in a string", ErrDump)
-			}
-			i += 4
-			if utf16.IsSurrogate(r) {
-				r2, ok := hex(i + 3)
-				if ok && b[i+1] == '\\' && b[i+2] == 'u' && utf16.DecodeRune(r, r2) != utf8.RuneError {
-					r = utf16.DecodeRune(r, r2)
-					i += 6
-				}
-			}
-			out = utf8.AppendRune(out, r)
-		default:
+		c = b[0]
+		b = b[1:]
+		if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 {
+			out = append(out, "\"\\/\b\f\n\r\t"[i])
+			continue
+		}
+		r, ok := hexRune(b)
+		if c != 'u' || !ok {
 			return nil, fmt.Errorf("%w: bad escape in a string", ErrDump)
 		}
+		b = b[4:]
+		if rest, ok := bytes.CutPrefix(b, []byte(`\u`)); ok && utf16.IsSurrogate(r) {
+			if low, ok := hexRune(rest); ok && utf16.DecodeRune(r, low) != utf8.RuneError {
+				r, b = utf16.DecodeRune(r, low), rest[4:]
+			}
+		}
+		out = utf8.AppendRune(out, r)
 	}
 	return out, nil
+}
+
+// hexRune reads four hexadecimal digits.
+func hexRune(b []byte) (rune, bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	u, err := strconv.ParseUint(string(b[:4]), 16, 16)
+	return rune(u), err == nil
 }
 
 // scalar reads a string, number, true, false or null as text. The result is
@@ -362,37 +386,16 @@ func isNumber(b []byte) bool {
 	return len(b) == 0
 }
 
-// skip passes over one value of any kind.
+// skip passes over a value.
 func (s *scanner) skip(depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("%w: nested deeper than %d", ErrDump, maxDepth)
+	if err := tooDeep(depth); err != nil {
+		return err
 	}
 	switch s.peek() {
 	case '{':
-		s.pos++
-		for first := true; ; first = false {
-			more, err := s.more(first, '}')
-			if !more || err != nil {
-				return err
-			}
-			if _, err := s.key(); err != nil {
-				return err
-			}
-			if err := s.skip(depth + 1); err != nil {
-				return err
-			}
-		}
+		return s.object(func([]byte) error { return s.skip(depth + 1) })
 	case '[':
-		s.pos++
-		for first := true; ; first = false {
-			more, err := s.more(first, ']')
-			if !more || err != nil {
-				return err
-			}
-			if err := s.skip(depth + 1); err != nil {
-				return err
-			}
-		}
+		return s.array(func() error { return s.skip(depth + 1) })
 	}
 	_, err := s.scalar()
 	return err
