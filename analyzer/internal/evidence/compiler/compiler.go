@@ -6,6 +6,7 @@
 package compiler
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -15,35 +16,33 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
-
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 )
 
-// Compiler is what a compiler says of itself under -v.
+// Compiler is what a compiler prints about itself under -v.
 type Compiler struct {
-	// Identity is its version, target and configuration, without any path
-	// that depends on where it is installed.
+	// Identity is its version, target and configuration, without paths of its installation.
 	Identity string
 	// Clang is true for clang, false for gcc.
 	Clang  bool
 	major  int
 	target string
-	// Flags are those of the compiler proper that its driver, or a script in
-	// its place, derives from the command line and the environment.
+	// Flags are the flags of the compiler proper that its driver, or a wrapper script, derives from the
+	// command line and the environment.
 	Flags []string
-	// doubt is a flag of those that may mean what the syntax tree doesn't show.
+	// doubt is the first of them whose effect the syntax tree may not show.
 	doubt string
 }
 
-// ErrNoCompiler says that a compiler can't be started.
+// ErrNoCompiler is wrapped by the error of a compiler that can't be started.
 var ErrNoCompiler = errors.New("can't be started; install it, or name another one")
 
 // versionLine matches "gcc version 16.2.0 (Debian 16.2.0-3)" and "Debian clang
 // version 21.1.8 (13)", but no line of cc1's own banner, which names paths.
 var versionLine = lazyregexp.New(`^(?:[A-Za-z]+ )?(gcc|clang) version ([0-9]+)`)
 
-// Identify reads what a compiler says of itself under -v.
+// Identify parses what a compiler prints under -v.
 func Identify(path, printed string) (*Compiler, error) {
 	c := &Compiler{}
 	var id []string
@@ -55,13 +54,13 @@ func Identify(path, printed string) (*Compiler, error) {
 		}
 		switch {
 		case strings.HasPrefix(line, "Configuration file: "):
-			// A configuration file adds flags: its content counts.
+			// A configuration file adds flags.
 			if b, err := os.ReadFile(strings.TrimPrefix(line, "Configuration file: ")); err == nil {
 				sum := sha256.Sum256(b)
 				id = append(id, "configuration "+hex.EncodeToString(sum[:]))
 			}
 		case strings.HasPrefix(line, "Configured with: "):
-			// Decides about defaults, such as position independence.
+			// It decides about defaults, such as position independence.
 			sum := sha256.Sum256([]byte(line))
 			id = append(id, "configured "+hex.EncodeToString(sum[:8]))
 		case strings.HasPrefix(line, "Target: "):
@@ -72,10 +71,10 @@ func Identify(path, printed string) (*Compiler, error) {
 		case strings.HasPrefix(line, "Reading specs from "):
 			c.doubt = "-specs"
 		case strings.HasPrefix(line, "COLLECT_GCC_OPTIONS="):
-			// Those of a wrapper, too, that the preprocessor isn't told.
+			// With flags of a wrapper that the preprocessor doesn't get.
 			for _, a := range words.Split(strings.TrimPrefix(line, "COLLECT_GCC_OPTIONS=")) {
-				if c.doubt == "" && strings.HasPrefix(a, "-") && (lookup(a).class == unknown || refuses(a)) {
-					c.doubt = a
+				if strings.HasPrefix(a, "-") && (lookup(a).class == unknown || refuses(a)) {
+					c.doubt = cmp.Or(c.doubt, a)
 				}
 			}
 		case strings.Contains(line, "/cc1 -E ") || strings.Contains(line, " -cc1 "):
@@ -89,8 +88,8 @@ func Identify(path, printed string) (*Compiler, error) {
 	return c, nil
 }
 
-// properExact and properPrefixes are the table of flags that the drivers give to the compiler
-// proper, beside those of their own, if all that they are told is plain.
+// properExact and properPrefixes are the table of flags that drivers pass to the compiler proper for a plain
+// command line, besides those of their own.
 var properExact, properPrefixes = table(map[class]string{
 	text: `-internal-isystem_ -internal-externc-isystem_ -resource-dir_ -fgnuc-version=* -fskip-odr-check-in-gmf`,
 	code: `-triple_ -target-cpu_ -tune-cpu_ -target-feature_ -target-abi_ -mrelocation-model_ -pic-level_ -pic-is-pie -mframe-pointer=* -mcmodel=* -mlarge-data-threshold=*
@@ -114,22 +113,17 @@ func (c *Compiler) proper(args []string) {
 		if f.class == unknown {
 			f = lookup(a)
 		}
-		words := args[i : i+1]
-		if f.value && i+1 < len(args) {
-			i++
-			words = args[i-1 : i+1]
-		}
+		words := f.words(args[i:])
+		i += len(words) - 1
 		if refuses(a) {
 			f.class = unknown
 		}
 		switch {
 		case f.class == code:
 		case !c.Clang && native && (strings.HasPrefix(a, "-m") || strings.HasPrefix(a, "--param")):
-			// gcc spells out what "native" stands for.
+			// The meaning of "native".
 		case f.class == unknown || f.class == emission:
-			if c.doubt == "" {
-				c.doubt = strings.Join(words, " ")
-			}
+			c.doubt = cmp.Or(c.doubt, strings.Join(words, " "))
 		default:
 			continue
 		}
@@ -137,8 +131,7 @@ func (c *Compiler) proper(args []string) {
 	}
 }
 
-// Doubt says why the compiler may compile plain C in another way than the syntax tree says, or
-// returns "".
+// Doubt returns why the compiler may compile plain C in another way than the syntax tree says, or "".
 func (c *Compiler) Doubt() string {
 	switch {
 	case c.doubt != "":
@@ -146,7 +139,7 @@ func (c *Compiler) Doubt() string {
 	case c.major < 10, c.Clang && c.major < 11:
 		return "tentative definitions are common"
 	case !targets.MatchString(c.target):
-		// Others compute with more precision than a type has, or aren't ELF.
+		// Others compute with excess precision, or aren't ELF.
 		return "target " + c.target
 	}
 	return ""
@@ -154,7 +147,7 @@ func (c *Compiler) Doubt() string {
 
 var targets = lazyregexp.New(`^(x86_64|aarch64)-([a-z0-9_]+-)?linux(-gnu|-musl)?$`)
 
-// effective are the flags of the command line, and those of the compiler proper.
+// effective returns the flags of the command line, and those of the compiler proper.
 func (c *Compiler) effective(inv *Invocation) []string {
 	all := slices.Clone(inv.Code)
 	for _, f := range c.Flags {
@@ -163,8 +156,7 @@ func (c *Compiler) effective(inv *Invocation) []string {
 	return all
 }
 
-// DumpFlags returns what clang must be told to parse the unit's text as the
-// build's compiler does.
+// DumpFlags returns the flags for clang to parse the unit's text as the build's compiler does.
 func (c *Compiler) DumpFlags(inv *Invocation) []string {
 	out := []string{"--target=" + c.target}
 	standard := false
@@ -180,7 +172,7 @@ func (c *Compiler) DumpFlags(inv *Invocation) []string {
 	return out
 }
 
-// standard is the language of a compiler that isn't told which.
+// standard returns the default language of a compiler.
 func (c *Compiler) standard() string {
 	switch {
 	case c.Clang && c.major < 11, !c.Clang && c.major < 8:

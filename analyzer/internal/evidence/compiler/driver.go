@@ -13,19 +13,18 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
 )
 
-// What only the drivers of gcc and clang have inside: gcc's specs of C, and what clang's main says
-// of tools that it hasn't.
+// Texts that only the drivers of gcc and clang have inside: gcc's specs of C, and clang's message about
+// unknown tools.
 const (
 	gccDriver   = "%(cpp_unique_options)"
 	clangDriver = "Valid tools include '-cc1'"
 )
 
-// IsDriver tells whether a file is a driver of gcc or clang itself. Scripts and programs that run
-// one, and may do anything to what is compiled, aren't, whatever they print.
+// IsDriver reports whether a file is a driver of gcc or clang itself. A script or program that runs one isn't:
+// it may change the compilation, whatever it prints.
 func IsDriver(file string) bool { return holds(file, gccDriver, clangDriver) }
 
-// IsCompiler tells whether a program compiles and does nothing else: it is a driver, or a script
-// in front of one that is known.
+// IsCompiler reports whether a program only compiles: it is a driver, or a known wrapper script.
 func IsCompiler(file string) bool {
 	return IsDriver(file) || IsDriver(wrapped(file))
 }
@@ -37,13 +36,13 @@ var wrappers = []string{
 	"6aa672deb97e1eb274fa835bb925f17ca382443400805272efa3a957751cf331",
 }
 
-// What differs in cc_wrapper.sh.
+// The parts that differ between copies of cc_wrapper.sh.
 var (
 	shell = lazyregexp.New(`^#!(/bin/bash|/bin/sh|/usr/bin/env bash)\n`)
 	calls = lazyregexp.New(`(?m)^(/[\w./+@-]+) "\$@"$`)
 )
 
-// wrapped returns the compiler that a script runs, or "" if it may do something else.
+// wrapped returns the compiler that a known wrapper script runs, or "".
 func wrapped(script string) string {
 	f, err := os.Open(script)
 	if err != nil {
@@ -66,12 +65,12 @@ func wrapped(script string) string {
 	return ""
 }
 
-// digestOf returns the digest of a script's commands but for the compiler that they run.
+// digestOf returns the digest of a script's commands without the name of the compiler.
 func digestOf(script, compiler string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(commands(strings.ReplaceAll(script, compiler, "%{cc}")))))
 }
 
-// commands are the lines of a script without comments and indentation.
+// commands returns the lines of a script without comments and indentation.
 func commands(script string) string {
 	var b strings.Builder
 	for line := range strings.SplitSeq(script, "\n") {
@@ -82,7 +81,7 @@ func commands(script string) string {
 	return b.String()
 }
 
-// holds tells whether one of the texts is among the constants of an ELF program.
+// holds reports whether one of the texts is among the constants of an ELF program.
 func holds(program string, texts ...string) bool {
 	f, err := elf.Open(program)
 	if err != nil {
@@ -97,19 +96,16 @@ func holds(program string, texts ...string) bool {
 	return false
 }
 
-// contains looks for texts of less than 64 bytes: piece by piece, as a compiler may be large.
+// contains reports whether a stream has one of texts, of less than 64 bytes each. It reads in pieces, because a
+// compiler may be large.
 func contains(r io.Reader, texts []string) bool {
 	b := make([]byte, 0, 1<<18)
 	for {
 		n, err := io.ReadFull(r, b[len(b):cap(b)])
 		b = b[:len(b)+n]
-		for _, t := range texts {
-			if bytes.Contains(b, []byte(t)) {
-				return true
-			}
-		}
-		if err != nil {
-			return false
+		found := slices.ContainsFunc(texts, func(t string) bool { return bytes.Contains(b, []byte(t)) })
+		if found || err != nil {
+			return found
 		}
 		b = append(b[:0], b[len(b)-64:]...)
 	}

@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,36 +20,42 @@ type Invocation struct {
 	Compiler string
 	Source   string
 	Lang     string // "c", "c++", "asm" or "other"
-	// Args are the arguments but those that choose outputs.
+	// Args are the arguments except those that choose outputs.
 	Args []string
 	// Code are the flags that decide about generated code.
 	Code []string
-	// Doubt says why the flags may mean what the syntax tree doesn't show, or
-	// is empty.
+	// Doubt is why the syntax tree may not show the effect of the flags, or "".
 	Doubt string
 }
 
-// A class says what a flag acts on.
+// class is what a flag acts on.
 type class uint8
 
 const (
-	unknown  class = iota // anything: what is compiled with it isn't plain
+	unknown  class = iota // anything: the unit isn't plain
 	text                  // the preprocessed text, which is hashed itself
-	code                  // code, in a way that the flag and the syntax tree say completely
-	emission              // code, in a way that an object says better
+	code                  // code, as the flag and the syntax tree say completely
+	emission              // code, in a way that only an object shows
 	quiet                 // neither: messages, debug information, links
-	output                // what is written, and where
+	output                // the outputs
 )
 
-// A flag of the table below: its class, and where its value is.
+// flag is an entry of the table of flags.
 type flag struct {
 	class class
-	value bool // in the next argument
+	value bool // its value is the next argument
 }
 
-// exact and prefixes are the table of flags. A name as it is stands for itself,
-// NAME_ has its value in the next argument, NAME* at the end, NAME+ at either
-// place. What isn't in the table, or longer than all of it, is unknown.
+// words returns the flag at the start of args with its value.
+func (f flag) words(args []string) []string {
+	if f.value && len(args) > 1 {
+		return args[:2]
+	}
+	return args[:1]
+}
+
+// exact and prefixes are the table of flags. NAME stands for itself, NAME_ has its value in the next argument,
+// NAME* at its end, NAME+ at either place. Any other flag is unknown.
 var exact, prefixes = table(map[class]string{
 	text: `-D+ -U+ -I+ -isystem+ -iquote+ -idirafter+ -isysroot+ --sysroot_ --sysroot=* -include+ -iprefix_ -iwithprefix_
 		-iwithprefixbefore_ -imultilib_ -imultiarch_ -nostdinc -nostdinc++ -undef -trigraphs -x+ -stdlib=* --gcc-toolchain=* -gcc-toolchain_
@@ -85,12 +92,13 @@ var exact, prefixes = table(map[class]string{
 // both returns -fNAME and -fno-NAME for each name.
 func both(names string) string {
 	var b strings.Builder
-	for _, n := range strings.Fields(names) {
+	for n := range strings.FieldsSeq(names) {
 		b.WriteString(" -f" + n + " -fno-" + n)
 	}
 	return b.String()
 }
 
+// table parses lists of flags.
 func table(names map[class]string) (exact, prefixes map[string]flag) {
 	exact, prefixes = map[string]flag{}, map[string]flag{}
 	for c, list := range names {
@@ -111,8 +119,7 @@ func table(names map[class]string) (exact, prefixes map[string]flag) {
 	return exact, prefixes
 }
 
-// lookup finds what is known of the argument a: the flag itself, or else its
-// longest beginning in the table.
+// lookup returns the flag of an argument: itself, or its longest prefix in the table.
 func lookup(a string) flag { return find(exact, prefixes, a) }
 
 func find(exact, prefixes map[string]flag, a string) flag {
@@ -127,15 +134,15 @@ func find(exact, prefixes map[string]flag, a string) flag {
 	return flag{}
 }
 
-// refuses tells whether a flag makes errors of warnings.
+// refuses reports whether a flag turns warnings into errors.
 func refuses(flag string) bool {
 	return flag == "-pedantic-errors" || strings.HasPrefix(flag, "-Werror") || strings.HasPrefix(flag, "-Wfatal-errors=") || strings.HasPrefix(flag, "-Wfatal-errors-")
 }
 
-// standards are those of C. An older or foreign one gives words another meaning.
+// standards are those of C. In an older or foreign one, words have another meaning.
 var standards = lazyregexp.New(`^--?std=(c|gnu|iso9899:)(89|90|9x|99|11|1x|17|18|23|2x|2y|199409|1990|1999|2011|2017|2018|2024)$`)
 
-// parses reports whether flag a, which is plain, decides how C is parsed.
+// parses reports whether the plain flag a decides how C is parsed.
 func parses(a string) bool {
 	return a == "-ansi" || a == "-fno-signed-char" || strings.HasPrefix(a, "-std=") || strings.HasPrefix(a, "--std=")
 }
@@ -148,8 +155,7 @@ var languages = map[string]string{
 	".S": "asm", ".s": "asm", ".sx": "asm", ".asm": "asm", ".i": "other", ".m": "other", ".mm": "other", ".cu": "other", ".cppm": "c++",
 }
 
-// IsSource reports whether a file's name is that of C or C++ that compiles by
-// itself.
+// IsSource reports whether a file's name is that of C or C++ that compiles by itself.
 func IsSource(name string) bool {
 	l := languages[filepath.Ext(name)]
 	return l == "c" || l == "c++" || filepath.Ext(name) == ".i"
@@ -167,7 +173,7 @@ func ParseArgs(argv []string) (*Invocation, error) {
 		return nil, err
 	}
 	var sources []string
-	lang, sourceLang := "none", ""
+	lang, sourceLang := "none", "" // that of -x so far, and at the last source
 	for i := 0; i < len(args); i++ {
 		a := args[i]
 		if a == "-" || !strings.HasPrefix(a, "-") {
@@ -180,32 +186,12 @@ func ParseArgs(argv []string) (*Invocation, error) {
 			continue
 		}
 		f := lookup(a)
-		words := args[i : i+1]
-		if f.value && i+1 < len(args) {
-			i++
-			words = args[i-1 : i+1]
+		words := f.words(args[i:])
+		i += len(words) - 1
+		if strings.HasPrefix(a, "-x") {
+			lang = strings.TrimPrefix(strings.Join(words, ""), "-x")
 		}
-		switch {
-		case a == "-x" && len(words) == 2:
-			lang = words[1]
-		case strings.HasPrefix(a, "-x"):
-			lang = a[2:]
-		case a == "-Xclang" && len(words) == 2 && (words[1] == "-fno-cxx-modules" || words[1] == "-fmodule-map-file-home-is-cwd"):
-			f.class = quiet // Bazel's layering_check
-		case refuses(a):
-			f.class = unknown // only the compiler knows whether it makes an object
-		case strings.Contains(a, "std=") && f.class == code && !standards.MatchString(a):
-			f.class = unknown
-		}
-		switch f.class {
-		case output:
-			continue
-		case unknown, emission:
-			inv.doubts("flag " + a)
-		case code:
-			inv.Code = append(inv.Code, words...)
-		}
-		inv.Args = append(inv.Args, words...)
+		inv.add(f.class, words)
 	}
 	if inv.Doubt != "" && len(sources) > 1 {
 		// An unknown flag may have a value.
@@ -220,20 +206,7 @@ func ParseArgs(argv []string) (*Invocation, error) {
 	default:
 		return nil, fmt.Errorf("more than one source file (%s, %s): analyse one translation unit at a time", sources[0], sources[1])
 	}
-	switch {
-	case sourceLang == "none":
-		inv.Lang = languages[filepath.Ext(inv.Source)]
-		if (inv.Lang == "c" || inv.Lang == "") && strings.Contains(filepath.Base(inv.Compiler), "++") {
-			inv.Lang = "c++"
-		}
-	case strings.HasPrefix(sourceLang, "assembler"):
-		inv.Lang = "asm"
-	case sourceLang == "c" || sourceLang == "c++":
-		inv.Lang = sourceLang
-	}
-	if inv.Lang == "" {
-		inv.Lang = "other"
-	}
+	inv.Lang = inv.language(sourceLang)
 	if inv.Source == "-" {
 		inv.doubts("standard input")
 	}
@@ -245,7 +218,45 @@ func ParseArgs(argv []string) (*Invocation, error) {
 	return inv, nil
 }
 
-// IncludeDirs returns the directories in which a command line has headers looked for.
+// add adds a flag with its value.
+func (inv *Invocation) add(c class, words []string) {
+	switch a := words[0]; {
+	case a == "-Xclang" && len(words) == 2 && (words[1] == "-fno-cxx-modules" || words[1] == "-fmodule-map-file-home-is-cwd"):
+		c = quiet // Bazel's layering_check
+	case refuses(a): // only the compiler knows whether it makes an object
+		c = unknown
+	case strings.Contains(a, "std=") && c == code && !standards.MatchString(a):
+		c = unknown
+	}
+	switch c {
+	case output:
+		return
+	case unknown, emission:
+		inv.doubts("flag " + words[0])
+	case code:
+		inv.Code = append(inv.Code, words...)
+	}
+	inv.Args = append(inv.Args, words...)
+}
+
+// language returns the language of the source, for which -x says x or none.
+func (inv *Invocation) language(x string) string {
+	switch {
+	case strings.HasPrefix(x, "assembler"):
+		return "asm"
+	case x == "c" || x == "c++":
+		return x
+	case x != "none":
+		return "other"
+	}
+	l := languages[filepath.Ext(inv.Source)]
+	if (l == "c" || l == "") && strings.Contains(filepath.Base(inv.Compiler), "++") {
+		return "c++"
+	}
+	return cmp.Or(l, "other")
+}
+
+// IncludeDirs returns the directories in which a command line looks for headers.
 func IncludeDirs(argv []string) (dirs []string) {
 	for i, a := range argv {
 		for _, name := range []string{"-I", "-isystem", "-iquote", "-idirafter"} {
@@ -262,28 +273,20 @@ func IncludeDirs(argv []string) (dirs []string) {
 	return dirs
 }
 
-// doubts notes the first reason why flags aren't plain.
-func (inv *Invocation) doubts(reason string) {
-	if inv.Doubt == "" {
-		inv.Doubt = reason
-	}
-}
+// doubts adds a reason why flags aren't plain.
+func (inv *Invocation) doubts(reason string) { inv.Doubt = cmp.Or(inv.Doubt, reason) }
 
-// CompileTo returns the command line that compiles the source to the object
-// file name: the same but for what is written where.
+// CompileTo returns the command line that compiles the source to the object file name.
 func (inv *Invocation) CompileTo(name string) []string {
 	return append(append([]string{inv.Compiler}, inv.Args...), "-c", "-o", name)
 }
 
+// isObject reports whether a word is a file for the linker.
 func isObject(a string) bool {
-	switch filepath.Ext(a) {
-	case ".o", ".a", ".so", ".lo":
-		return true
-	}
-	return false
+	return slices.Contains([]string{".o", ".a", ".so", ".lo"}, filepath.Ext(a))
 }
 
-// expand replaces response files by the arguments in them.
+// expand replaces response files with their arguments.
 func (inv *Invocation) expand(args []string, depth int) ([]string, error) {
 	var out []string
 	for _, a := range args {

@@ -15,11 +15,12 @@
 package manifest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
-	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -59,46 +60,41 @@ import (
 //	    own program.
 const Format = 15
 
-// Uses of a symbol that an object doesn't define, in Reference.Uses.
+// Uses of an undefined symbol by an object, in Reference.Uses.
 const (
-	// UseDirect: its address, or the distance to it, is in the code or data. Of what
-	// a library defines, the executable then has a copy, or a stub in its place.
+	// UseDirect: the code or data holds its address or the distance to it. If a library defines it, the
+	// executable has a copy of it, or a stub in its place.
 	UseDirect = 1 << iota
-	// UseBound: it has to be bound when the file is loaded, unlike a mere call.
+	// UseBound: it is bound when the file is loaded, unlike a mere call.
 	UseBound
-	// UseThreadLocal: as a thread-local variable.
+	// UseThreadLocal: it is a thread-local variable.
 	UseThreadLocal
 )
 
-// Names of local components that no reference reaches: all but the last three count
-// only if something that is reached can see what they hold. In an archive a number
-// follows.
+// Names of local components that no reference reaches: all but the last three matter only if reached code
+// can see what they hold. In an archive a number follows.
 const (
 	// DebugLines: what only readers of debug information see.
 	DebugLines = "(debug lines)"
-	// LocalNames: the same if there is none, the names of local functions in the
-	// symbol table.
+	// LocalNames: the same of an object without debug information: names of local functions in the symbol
+	// table.
 	LocalNames = "(local names)"
-	// ThreadStorage: how much thread-local storage an object has. The stacks of
-	// threads are smaller by that.
+	// ThreadStorage: the size of thread-local storage, which the stacks of threads have less.
 	ThreadStorage = "(thread-local storage)"
-	// FixedPlace: code or data that only an executable can have that is loaded where
-	// its linker put it.
+	// FixedPlace: code or data that only a position-dependent executable can have.
 	FixedPlace = "(for a fixed place)"
 	// Executable: code that no shared library can have.
 	Executable = "(for executables)"
-	// Large: so many bytes that a file with many such units may have none that code can
-	// refer to.
+	// Large: so much data that code may not reach over that of many such units.
 	Large = "(large)"
-	// Resolver is the root of a function that a loader calls to find out what a symbol is
-	// (STT_GNU_IFUNC), for any reference.
+	// Resolver is the root of a resolver (STT_GNU_IFUNC), which the loader calls for any reference.
 	Resolver = "resolver of a function"
-	// Unusual: sections and symbols with which a linker may make something else of the
-	// rest of a file, or nothing.
+	// Unusual: sections and symbols that may change what a linker makes of the rest of a file, or make it
+	// fail.
 	Unusual = "(unusual)"
 )
 
-// Kinds of what a program may order by its address, in Component.Place.
+// Kinds of components that a program may order by their addresses, in Component.Place.
 const (
 	// PlaceTypes: a name of a type that libstdc++ compares by its address (it begins with '*').
 	PlaceTypes = 1 + iota
@@ -106,7 +102,7 @@ const (
 	PlaceOtherTypes
 	PlaceVariables
 	PlaceFunctions
-	PlaceKinds // as many as there are, and 1
+	PlaceKinds // the number of kinds, and 1
 )
 
 // Symbols that no linker knows: a component that refers to one asks something of the whole program.
@@ -124,14 +120,13 @@ const (
 // recognised before it is parsed.
 const Magic = "tasting-manifest\n"
 
-// AnySymbol in Manifest.Symbols says that the unit may refer to any symbol of
-// the test: what it names are not symbols.
+// AnySymbol in Manifest.Symbols stands for any symbol of the test: the unit's references aren't known.
 const AnySymbol = "*"
 
 var (
-	// ErrFormat says that a manifest was written by a newer analyzer.
+	// ErrFormat is the error of a manifest that a newer analyzer has written.
 	ErrFormat = errors.New("manifest format is newer than this tasting; use the version of tasting that wrote it, or rebuild the manifest")
-	// ErrCorrupt says that a file is not a complete manifest.
+	// ErrCorrupt is the error of a file that is not a complete manifest.
 	ErrCorrupt = errors.New("not a tasting manifest")
 	errDamaged = fmt.Errorf("%w: it begins as one and is damaged or cut off; build it again", ErrCorrupt)
 )
@@ -176,8 +171,7 @@ func Unmarshal(b []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// Unknown returns why the outcome of tests that link the unit can't be known
-// from the manifest, or "".
+// Unknown returns why the manifest doesn't decide the outcome of tests that link the unit, or "".
 func (m *Manifest) Unknown() string {
 	for _, f := range m.Fallbacks {
 		if f.Rung == Rung_RUNG_UNSPECIFIED {
@@ -190,20 +184,18 @@ func (m *Manifest) Unknown() string {
 // notPlain starts the reason of a unit without source evidence.
 const notPlain = "not plain C: "
 
-// NewNotPlain returns the manifest that only says that source isn't plain C, and
-// why: its evidence is its object file.
+// NewNotPlain returns the manifest of a unit that isn't plain C: its evidence is its object file.
 func NewNotPlain(source, reason string) *Manifest {
 	return &Manifest{Rung: Rung_RUNG_OBJECT, Source: source, Units: []*Unit{{}}, Fallbacks: []*Fallback{NotPlainFallback(reason)}}
 }
 
-// NotPlainFallback is the step down of a unit whose object file is read because
-// its source isn't plain C.
+// NotPlainFallback is the fallback of a unit whose object file is read because its source isn't plain C.
 func NotPlainFallback(reason string) *Fallback {
 	return &Fallback{Reason: notPlain + strings.TrimPrefix(reason, notPlain), Rung: Rung_RUNG_OBJECT}
 }
 
-// NotPlain returns why m stands for no more than that its unit isn't plain C, or
-// "". The manifest of an object is exact about its units, even of an empty one.
+// NotPlain returns the reason if m is that of NewNotPlain, or "". (The manifest of an object is exact about its
+// units, even if it is empty.)
 func (m *Manifest) NotPlain() string {
 	if m.Rung != Rung_RUNG_OBJECT || len(m.Components) > 0 || len(m.Units) != 1 || m.Units[0].Exact || len(m.Fallbacks) != 1 {
 		return ""
@@ -253,50 +245,27 @@ func Validate(m *Manifest) error {
 	return nil
 }
 
-// canonicalize makes all strings UTF-8, sorts the components, drops symbols that nothing refers to,
-// sorts the rest and renumbers the links.
+// canonicalize makes all strings UTF-8, sorts the components, drops symbols without a reference, sorts the
+// rest and renumbers the links.
 func canonicalize(m *Manifest) {
-	m.Source, m.Clang, m.Compiler = text(m.Source), text(m.Clang), text(m.Compiler)
-	texts(m.Flags)
-	texts(m.Symbols)
-	for _, f := range m.Fallbacks {
-		f.Component, f.Reason = text(f.Component), text(f.Reason)
-	}
-	for _, c := range m.Components {
-		c.Name, c.Root, c.File = text(c.Name), text(c.Root), text(c.File)
-		c.Group = text(c.Group)
-		for _, d := range c.Definitions {
-			d.Name = text(d.Name)
-		}
-	}
-	for _, u := range m.Units {
-		u.Name = text(u.Name)
-		for _, r := range u.References {
-			r.Name = text(r.Name)
-		}
-	}
-	old := append([]*Component(nil), m.Components...)
+	m.makeUTF8()
+	old := slices.Clone(m.Components)
+	slices.SortStableFunc(m.Components, func(a, b *Component) int { return strings.Compare(a.Name, b.Name) })
 	pos := make(map[*Component]uint32, len(old))
-	sort.SliceStable(m.Components, func(i, j int) bool { return m.Components[i].Name < m.Components[j].Name })
 	for i, c := range m.Components {
 		pos[c] = uint32(i)
 	}
-	used := map[string]bool{}
+	used := map[string]uint32{}
 	for _, c := range old {
 		for _, l := range c.Links {
 			if l%2 == 1 && int(l/2) < len(m.Symbols) {
-				used[m.Symbols[l/2]] = true
+				used[m.Symbols[l/2]] = 0
 			}
 		}
 	}
-	syms := make([]string, 0, len(used))
-	for s := range used {
-		syms = append(syms, s)
-	}
-	sort.Strings(syms)
-	symPos := make(map[string]uint32, len(syms))
+	syms := slices.Sorted(maps.Keys(used))
 	for i, s := range syms {
-		symPos[s] = uint32(i)
+		used[s] = uint32(i)
 	}
 	for _, c := range old {
 		seen := make(map[uint32]bool, len(c.Links))
@@ -306,7 +275,7 @@ func canonicalize(m *Manifest) {
 			case l%2 == 0 && int(l/2) < len(old):
 				l = 2 * pos[old[l/2]]
 			case l%2 == 1 && int(l/2) < len(m.Symbols):
-				l = 2*symPos[m.Symbols[l/2]] + 1
+				l = 2*used[m.Symbols[l/2]] + 1
 			}
 			if !seen[l] {
 				seen[l] = true
@@ -317,20 +286,34 @@ func canonicalize(m *Manifest) {
 		slices.SortStableFunc(c.Definitions, func(a, b *Definition) int { return strings.Compare(a.Name, b.Name) })
 	}
 	m.Symbols = syms
-	if len(syms) == 0 {
-		m.Symbols = nil
-	}
-	sort.SliceStable(m.Fallbacks, func(i, j int) bool {
-		a, b := m.Fallbacks[i], m.Fallbacks[j]
-		if a.Component != b.Component {
-			return a.Component < b.Component
-		}
-		return a.Reason < b.Reason
+	slices.SortStableFunc(m.Fallbacks, func(a, b *Fallback) int {
+		return cmp.Or(strings.Compare(a.Component, b.Component), strings.Compare(a.Reason, b.Reason))
 	})
 }
 
-// text writes the bytes of s that aren't UTF-8 as \xNN: symbols, file names and
-// words of asm text can be anything, the strings of a protocol buffer can't.
+// makeUTF8 makes all strings UTF-8.
+func (m *Manifest) makeUTF8() {
+	m.Source, m.Clang, m.Compiler = text(m.Source), text(m.Clang), text(m.Compiler)
+	texts(m.Flags)
+	texts(m.Symbols)
+	for _, f := range m.Fallbacks {
+		f.Component, f.Reason = text(f.Component), text(f.Reason)
+	}
+	for _, c := range m.Components {
+		c.Name, c.Root, c.File, c.Group = text(c.Name), text(c.Root), text(c.File), text(c.Group)
+		for _, d := range c.Definitions {
+			d.Name = text(d.Name)
+		}
+	}
+	for _, u := range m.Units {
+		u.Name = text(u.Name)
+		for _, r := range u.References {
+			r.Name = text(r.Name)
+		}
+	}
+}
+
+// text returns s with bytes that aren't UTF-8 as \xNN, because a protocol buffer can't hold them.
 func text(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -354,7 +337,7 @@ func texts(list []string) {
 	}
 }
 
-// DefinedNames returns the symbols by which other units can refer to c, sorted.
+// DefinedNames returns the symbols that c defines, sorted.
 func (c *Component) DefinedNames() []string {
 	var names []string
 	for _, d := range c.Definitions {
@@ -363,24 +346,17 @@ func (c *Component) DefinedNames() []string {
 	return names
 }
 
-// Aliases returns the symbols that c defines beside that of its name, sorted.
+// Aliases returns the symbols that c defines besides its name, sorted.
 func (c *Component) Aliases() []string {
-	var names []string
-	for _, d := range c.Definitions {
-		if d.Name != c.Name {
-			names = append(names, d.Name)
-		}
-	}
-	return names
+	return slices.DeleteFunc(c.DefinedNames(), func(name string) bool { return name == c.Name })
 }
 
-// Defines says whether c defines the symbol name.
+// Defines reports whether c defines the symbol name.
 func (c *Component) Defines(name string) bool {
 	return slices.ContainsFunc(c.Definitions, func(d *Definition) bool { return d.Name == name })
 }
 
-// NewDefinitions returns definitions of names with one binding and default
-// visibility, sorted, without repetition.
+// NewDefinitions returns definitions of names with one binding and default visibility, sorted.
 func NewDefinitions(b Binding, names ...string) []*Definition {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	var l []*Definition
@@ -390,8 +366,7 @@ func NewDefinitions(b Binding, names ...string) []*Definition {
 	return l
 }
 
-// LinkNames returns the names that c links to, in order, and for each whether
-// it is a component of m itself.
+// LinkNames returns the names that c links to, in order, and for each whether it is a component of m.
 func (m *Manifest) LinkNames(c *Component) (names []string, own []bool) {
 	for _, l := range c.Links {
 		if l%2 == 0 {
@@ -428,8 +403,7 @@ func Write(path string, m *Manifest) error {
 	return nil
 }
 
-// EnumName is the name of a value of one of the format's enumerations, as people read it:
-// KIND_FUNCTION is "function".
+// EnumName returns the name of an enumeration's value for people: KIND_FUNCTION is "function".
 func EnumName(value fmt.Stringer) string {
 	_, name, _ := strings.Cut(value.String(), "_")
 	return strings.ToLower(name)

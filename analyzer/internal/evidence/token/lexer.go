@@ -42,7 +42,7 @@ func New(text []byte, from int) *Lexer {
 	return &Lexer{text: text, pos: from, lineStart: from == 0 || from <= len(text) && text[from-1] == '\n'}
 }
 
-// identBytes holds 1 for what begins an identifier, and 2 for digits.
+// identBytes is 1 for bytes that begin an identifier, and 2 for digits.
 var identBytes = func() (t [256]uint8) {
 	for c := range t {
 		switch c := byte(c); {
@@ -55,13 +55,13 @@ var identBytes = func() (t [256]uint8) {
 	return t
 }()
 
-// IsIdentStart tells whether a byte can begin an identifier.
+// IsIdentStart reports whether a byte can begin an identifier.
 func IsIdentStart(c byte) bool { return identBytes[c] == 1 }
 
-// IsDigit tells whether a byte is a decimal digit.
+// IsDigit reports whether a byte is a decimal digit.
 func IsDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// IsIdent tells whether a byte can be in an identifier.
+// IsIdent reports whether a byte can be in an identifier.
 func IsIdent(c byte) bool { return identBytes[c] != 0 }
 
 // puncts are the operators longer than one byte, longest first.
@@ -78,7 +78,7 @@ var punctsBy = func() (t [256][]string) {
 	return t
 }()
 
-// Back has t, the last token, be the next one once more.
+// Back makes t, the last token, the next one again.
 func (l *Lexer) Back(t Token) { l.pos = t.Off }
 
 // Next returns the next token; at the end of the text its kind is EOF.
@@ -124,14 +124,13 @@ func (l *Lexer) Next() Token {
 }
 
 func (l *Lexer) lineEnd(p int) int {
-	for p < len(l.text) && l.text[p] != '\n' {
-		p++
+	if n := bytes.IndexByte(l.text[p:], '\n'); n >= 0 {
+		return p + n
 	}
-	return p
+	return len(l.text)
 }
 
-// directive tells line markers from every other directive. Whatever isn't a
-// line marker is kept as a pragma, so that an unknown directive counts.
+// directive tells line markers from other directives, which are pragmas, so that an unknown one isn't lost.
 func directive(line []byte) Kind {
 	s := strings.TrimLeft(string(line[1:min(len(line), 16)]), " \t")
 	s = strings.TrimLeft(strings.TrimPrefix(s, "line"), " \t")
@@ -141,7 +140,7 @@ func directive(line []byte) Kind {
 	return Pragma
 }
 
-// token returns the end and the kind of the token that starts at p.
+// token returns the end and the kind of the token at p.
 func (l *Lexer) token(p int) (int, Kind) {
 	t := l.text
 	c := t[p]
@@ -188,7 +187,7 @@ func quotedKind(quote byte) Kind {
 	return Char
 }
 
-// punct returns the end of the operator that starts at p.
+// punct returns the end of the operator at p.
 func (l *Lexer) punct(p int) int {
 	t := l.text
 	c := t[p]
@@ -202,7 +201,7 @@ func (l *Lexer) punct(p int) int {
 		}
 	}
 	for _, s := range punctsBy[c] {
-		if p+len(s) <= len(t) && string(t[p:p+len(s)]) == s {
+		if bytes.HasPrefix(t[p:], []byte(s)) {
 			return p + len(s)
 		}
 	}

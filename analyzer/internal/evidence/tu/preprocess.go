@@ -2,6 +2,7 @@ package tu
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,28 +17,27 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/compiler"
 )
 
-// Options control Preprocess.
+// Options are options of Preprocess.
 type Options struct {
 	// Variants are further command lines that compile the same source.
 	Variants [][]string
-	// AnyCompiler takes what another compiler than clang compiles for plain C as
-	// well. It accepts other C, and constants have other values.
+	// AnyCompiler accepts units of other compilers than clang as plain. They accept other C, and
+	// constants have other values.
 	AnyCompiler bool
-	// Declared, if it isn't nil, says of a file as the preprocessor spells it whether the build
-	// lets a compilation read it. A unit that reads others isn't plain: it has to be compiled,
-	// for the build to refuse it.
+	// Declared, if it isn't nil, reports whether the build lets a compilation read a file, as the
+	// preprocessor spells it. A unit that reads another file isn't plain: it is compiled, so that the
+	// build refuses it.
 	Declared func(name string) bool
 }
 
-// NotPlain says why a unit isn't plain: its evidence is its object file.
+// NotPlain is the error of a unit that isn't plain C: its evidence is its object file.
 type NotPlain struct{ Reason string }
 
 func (e *NotPlain) Error() string { return "not plain C: " + e.Reason }
 
 func notPlain(format string, args ...any) error { return &NotPlain{fmt.Sprintf(format, args...)} }
 
-// PreprocessError is the failure of the build's own preprocessor: the source
-// doesn't compile, so there is nothing to analyse.
+// PreprocessError is the error of a source that doesn't compile.
 type PreprocessError struct {
 	Source string
 	Err    error
@@ -50,14 +50,13 @@ func (e *PreprocessError) Error() string {
 
 func (e *PreprocessError) Unwrap() error { return e.Err }
 
-// times are the macros whose value is another at each run. Defined as themselves
-// they stay in the text, unless the command line or the source defines them.
+// times keeps macros whose value changes with each run in the text, unless the command line or the source
+// defines them.
 var times = []string{"-D__TIME__=__TIME__", "-D__DATE__=__DATE__", "-D__TIMESTAMP__=__TIMESTAMP__"}
 
-// Preprocess runs the preprocessor of argv's compiler, with all of argv's
-// flags, and returns the normalised unit and the names of all files that were
-// read, as the preprocessor spells them. A unit that isn't plain has no text, but
-// the reason.
+// Preprocess runs the preprocessor of argv's compiler with all of argv's flags. It returns the normalised
+// unit and the names of all files that were read, as the preprocessor spells them. A unit that isn't plain
+// has no text, but the reason.
 func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []string, error) {
 	u, read, err := preprocess(ctx, argv, opt.AnyCompiler)
 	if err != nil {
@@ -88,8 +87,8 @@ func Preprocess(ctx context.Context, argv []string, opt Options) (*Unit, []strin
 	return u, read, nil
 }
 
-// refused says why a build that lets compilations read what is declared refuses one of the
-// command lines, or what was read, or returns "".
+// refused returns why a build whose compilations may only read declared files refuses a command line or a
+// file that was read, or "".
 func refused(lines [][]string, read []string, declared func(name string) bool) string {
 	for _, line := range lines {
 		for _, dir := range compiler.IncludeDirs(line) {
@@ -158,13 +157,13 @@ func preprocess(ctx context.Context, argv []string, anyCompiler bool) (*Unit, []
 	return u, read, nil
 }
 
-// reject makes u a unit that isn't plain: only that, and why, is left of it.
+// reject makes u a unit that isn't plain: only its source and the reason are left.
 func (u *Unit) reject(reason string) {
 	*u = Unit{Source: u.Source, NotPlain: strings.TrimPrefix(reason, "not plain C: ")}
 }
 
-// isFile tells whether a line marker names a file: not what is built in, the command line, the
-// working directory, or a name of a #line.
+// isFile reports whether a line marker names a file: not <built-in>, <command-line>, the working directory,
+// or a name from #line.
 func isFile(name string) bool {
 	if strings.HasPrefix(name, "<") || strings.HasSuffix(name, "//") {
 		return false
@@ -173,8 +172,8 @@ func isFile(name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// plainFiles looks for what the preprocessor's output doesn't tell of the files
-// that it read: that others were read as well, or in their place.
+// plainFiles returns an error for a file that hides others from the preprocessor's output: precompiled
+// headers, and #embed.
 func plainFiles(names []string) error {
 	seen := map[string]bool{}
 	for _, name := range names {
@@ -204,8 +203,7 @@ var (
 	embedding = lazyregexp.New(`(?m)(^[ \t\f\v]*(#|%:|\?\?=)|\*/).*embed\b`)
 )
 
-// embeds reports whether a source may have an #embed, or ask for one, however it
-// is written.
+// embeds reports whether a source may have an #embed or __has_embed, in any spelling.
 func embeds(b []byte) bool {
 	if !bytes.Contains(b, []byte("embed")) && !splits(b) {
 		return false
@@ -213,7 +211,7 @@ func embeds(b []byte) bool {
 	return embedding.Match(splice.ReplaceAll(b, nil))
 }
 
-// splits reports whether a line may end inside of the word embed.
+// splits reports whether a spliced line may end inside the word embed.
 func splits(b []byte) bool {
 	for i := 0; ; i++ {
 		n := bytes.IndexByte(b[i:], '\n')
@@ -230,16 +228,8 @@ func splits(b []byte) bool {
 	}
 }
 
-// messages keeps the lines of a compiler's output that report an error.
+// messages returns the lines of a compiler's output that report an error, or all lines if there is none.
 func messages(stderr string) string {
-	var out []string
-	for _, line := range strings.Split(stderr, "\n") {
-		if strings.Contains(line, "error:") {
-			out = append(out, line)
-		}
-	}
-	if out == nil {
-		return stderr
-	}
-	return strings.Join(out, "\n")
+	errs := slices.DeleteFunc(strings.Split(stderr, "\n"), func(line string) bool { return !strings.Contains(line, "error:") })
+	return cmp.Or(strings.Join(errs, "\n"), stderr)
 }

@@ -2,6 +2,7 @@ package tu
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"sort"
 	"strconv"
@@ -13,46 +14,44 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/token"
 )
 
-// Index is what Scan finds in the text of a unit.
+// Index is the result of Scan.
 type Index struct {
 	decls []decl
-	// Labels are the symbols that asm labels give to declarations, Released the
-	// functions that attributes malloc name.
+	// Labels are the symbols that asm labels give to declarations, Released the functions that
+	// attributes malloc name.
 	Labels, Released map[string]bool
-	// Aligned is the largest alignment that the text asks for in bytes, if that is more than any
-	// type has by itself.
+	// Aligned is the largest alignment in bytes that an attribute asks for as a number.
 	Aligned uint64
 }
 
 // decl is an external declaration: Text[begin:end].
 type decl struct {
 	begin, end int
-	// attributes are its attribute specifiers, but for those that only warn or keep from warnings.
+	// attributes are its attribute specifiers, except those that only warn or suppress warnings.
 	attributes []attribute
 	doubt      string
 }
 
-// attribute is an attribute specifier, Text[begin:end]. A node of the syntax tree may say all that
-// it says, and of what.
+// attribute is an attribute specifier, Text[begin:end]. node is set if a node of the syntax tree says all
+// that it says, and of what.
 type attribute struct {
 	begin, end int
 	node       bool
 }
 
-// argument says what an attribute may have as arguments.
+// argument is what an attribute may have as arguments.
 type argument uint8
 
 const (
 	none     argument = 1 + iota // nothing
 	constant                     // literals, and sizes of built-in types
-	naming                       // words of its own as well
+	naming                       // words of its own, too
 	function                     // the function that releases what the declared one returns
 	doubtful                     // anything, but the meaning isn't known
 )
 
-// attributes are those that are plain. All of their declaration's text belongs to its hash, so
-// that it doesn't matter what they are written at. Those that are doubtful matter only where the
-// declaration is used.
+// attributes are the plain ones. All text of their declaration is in its hash, so it doesn't matter which
+// declarator they are written at. A doubtful one matters only if its declaration is used.
 var attributes = func() map[string]argument {
 	m := map[string]argument{}
 	for a, names := range map[argument]string{
@@ -72,34 +71,33 @@ var attributes = func() map[string]argument {
 // sizes are the words that constant arguments may have.
 var sizes = words.Set(`sizeof alignof _Alignof __alignof__ __alignof char short int long float double signed unsigned void __int128 _Bool bool`)
 
-// foreign are words whose meaning the syntax tree doesn't show, or shows wrongly:
-// for the text without its positions, for clang's idea of a type.
+// foreign are words whose meaning the syntax tree doesn't show, or shows wrongly, because the text has no
+// positions or clang has other types.
 var foreign = words.Set(`__builtin_LINE __builtin_FILE __builtin_FILE_NAME __builtin_COLUMN __builtin_FUNCTION __builtin_source_location __builtin_choose_expr
 	__builtin_types_compatible_p __TIME__ __DATE__ __TIMESTAMP__ _Pragma __pragma __declspec _Float16 __fp16 __bf16 __float80 __ibm128 _Decimal32
 	_Decimal64 _Decimal128 _Decimal64x __auto_type __embed __builtin_dump_struct __block __builtin_apply __builtin_apply_args __builtin_return
 	__builtin_has_attribute __builtin_counted_by_ref _Countof __label__ __tls_get_addr _Thread_local __thread thread_local constexpr`)
 
-// doubted are words that say more than the syntax tree does, or something else for each compiler.
-// They matter only where their declaration is used. What a compiler knows of a value depends on
-// what it has read, and on when it compiles what.
+// doubted are words that say more than the syntax tree does, or differ between compilers: a compiler's
+// knowledge of a value depends on when it compiles what. They matter only if their declaration is used.
 var doubted = words.Set(`_Alignas alignas _Atomic _Complex __complex__ __complex _BitInt _Generic typeof __typeof__ __typeof typeof_unqual __typeof_unqual__ __typeof_unqual
 	__real__ __real __imag__ __imag __builtin_constant_p __builtin_object_size __builtin_dynamic_object_size`)
 
-// targeted are beginnings of builtins that a target may not have: the tree doesn't say so.
+// targeted are beginnings of builtins that a target may not have, which the tree doesn't show.
 var targeted = []string{"__builtin_ia32_", "__builtin_arm_", "__builtin_aarch64_", "__builtin_neon_", "__builtin_sve_", "__builtin_sme_", "__builtin_amdgcn_", "__nvvm_",
 	// These may become calls of functions that have other names.
 	"__builtin_elementwise_", "__builtin_reduce_"}
 
-// clock matches what a macro has made a literal of, which stands for a time.
+// clock matches a string literal that a macro has made of a time.
 var clock = lazyregexp.New(`__(TIME|DATE|TIMESTAMP)__`)
 
-// operators are the characters that C's operators and brackets begin with.
+// operators are the characters that operators and brackets of C begin with.
 const operators = `[](){}.,;:?~!%^&*-+=|/<>`
 
 // charLiteral matches a literal of one character.
 var charLiteral = lazyregexp.New(`^(?:L|u8|u|U)?'(?:[^\\']|\\[abefnrtv'"?\\]|\\[0-7]{1,3}|\\x[0-9a-fA-F]+)'$`)
 
-// braced matches what only newer compilers know as one character.
+// braced matches a string with an escape in braces, which only newer compilers know.
 var braced = lazyregexp.New(`^[^"]*"(?:[^\\]|\\[^uxoN]|\\[uxoN][^{])*\\[uxoN]\{`)
 
 type scanner struct {
@@ -107,22 +105,21 @@ type scanner struct {
 	lex    *token.Lexer
 	x      *Index
 	decl   decl
-	prev   string // the last token: what it is, or which operator
-	before string // the last one that is in no attribute
-	// depth counts open braces, nested other open brackets.
+	prev   string // the last token: its kind, or the operator
+	before string // the last token outside of attributes
+	// depth is the number of open braces, nested that of other open brackets.
 	depth, nested int
 	open          []byte // the open brackets
-	enum          bool   // behind the keyword, or the name of one
+	enum          bool   // behind the keyword enum, or the enum's name
 	started       bool   // the declaration has a token
 	assign        bool   // the declaration has an initialiser
 	body          bool   // the open brace at depth 0 began a function's body
-	// tag follows struct, union and enum: 1 behind the keyword, 2 behind an
-	// attribute, 3 behind the name then.
+	// tag is 1 behind struct, union or enum, 2 behind an attribute there, 3 behind the name then.
 	tag int
 }
 
-// Scan looks through the text of a unit for everything that isn't plain before
-// the syntax tree is there to say it, and indexes the attributes.
+// Scan returns an error if the text has something that isn't plain, for which no syntax tree is needed, and
+// indexes the attributes.
 func Scan(text []byte) (*Index, error) {
 	if !utf8.Valid(text) {
 		return nil, notPlain("text that isn't UTF-8")
@@ -152,8 +149,8 @@ func (s *scanner) next(end int) {
 	s.assign, s.started = false, false
 }
 
-// visible matches the pragmas that make declarations visible, which is what they are anyway.
-// Compilers differ in what others act on.
+// visible matches pragmas that give declarations the default visibility. Compilers differ in what other ones
+// act on.
 var visible = lazyregexp.New(`^#pragma GCC visibility (push ?\(default\)|pop)$`)
 
 func (s *scanner) token(t token.Token) error {
@@ -210,8 +207,7 @@ func (s *scanner) punct(t token.Token, p string) error {
 	case "<:", ":>", "<%", "%>", "%:", "%:%:", "::", ".*", "->*", "<=>":
 		return notPlain("operator %s", p)
 	case "...":
-		// The tree has the value once for each element, and compilers evaluate it
-		// once, or make one compound literal of it.
+		// The tree has the value for each element; compilers evaluate it once. See code-data/range-init.
 		if n := len(s.open); n > 0 && s.open[n-1] == '[' {
 			return notPlain("range designator")
 		}
@@ -253,8 +249,8 @@ func (s *scanner) punct(t token.Token, p string) error {
 	return nil
 }
 
-// inner doubts a declaration that defines a type inside of parentheses, as a
-// parameter's or an operand's: the syntax tree doesn't have its members.
+// inner doubts a declaration that defines a type in parentheses, such as a parameter's: the syntax tree
+// doesn't have its members. See code-data/parameter-struct.
 func (s *scanner) inner(p string) {
 	n := len(s.open)
 	if n > 0 && s.open[n-1] != '{' && (p == "{" && s.prev != "(" && s.prev != ")" || p == ":" && s.enum) {
@@ -270,10 +266,8 @@ func (s *scanner) inner(p string) {
 }
 
 func (s *scanner) word(t token.Token, w []byte) error {
-	for _, c := range w {
-		if c == '$' || c >= 0x80 {
-			return notPlain("name %s", w)
-		}
+	if bytes.ContainsFunc(w, func(c rune) bool { return c == '$' || c >= utf8.RuneSelf }) {
+		return notPlain("name %s", w)
 	}
 	switch string(w) {
 	case "__attribute__", "__attribute":
@@ -306,7 +300,7 @@ func foreignWord(w string) bool {
 	return foreign[w] || slices.ContainsFunc(targeted, func(p string) bool { return strings.HasPrefix(w, p) })
 }
 
-// add notes the attribute s.text[begin:end].
+// add adds the attribute s.text[begin:end].
 func (s *scanner) add(begin, end int) {
 	if !silent.Match(s.text[begin:end]) {
 		s.decl.attributes = append(s.decl.attributes, attribute{begin, end, len(s.open) == 0 && nodes.Match(s.text[begin:end])})
@@ -319,7 +313,7 @@ func (s *scanner) add(begin, end int) {
 	s.attributed()
 }
 
-// attributed notes that the last token is an attribute's.
+// attributed is called for a last token that is an attribute's.
 func (s *scanner) attributed() {
 	if s.prev != "attribute" {
 		s.before = s.prev
@@ -327,7 +321,7 @@ func (s *scanner) attributed() {
 	s.prev = "attribute"
 }
 
-// group reads a group in parentheses, and returns what is in them and its end.
+// group reads a group in parentheses, and returns its words and its end.
 func (s *scanner) group() (inner []string, end int, err error) {
 	depth := 0
 	for {
@@ -348,14 +342,13 @@ func (s *scanner) group() (inner []string, end int, err error) {
 	}
 }
 
-// constants reports whether words are literals, operators and sizes of built-in
-// types.
+// constants reports whether words are literals, operators and sizes of built-in types.
 func constants(args []string) bool {
 	return !slices.ContainsFunc(args, func(a string) bool { return token.IsIdentStart(a[0]) && !strings.HasSuffix(a, `"`) && !sizes[a] })
 }
 
-// small tells whether an alignment can't be that of many bytes, which move what code
-// has to reach: a small number, or that of a built-in type.
+// small reports whether an alignment is a small number or that of a built-in type. A large one moves what
+// code has to reach. See link-unreached/huge-alignment.
 func (s *scanner) small(args []string) bool {
 	operands := 0
 	for i, a := range args {
@@ -432,13 +425,12 @@ func (s *scanner) attribute(off int) error {
 			if err := check(args, true); err != nil {
 				return err
 			}
-		case w == ",":
+		case w == "," || w == ")":
 			if err := check(nil, false); err != nil {
 				return err
 			}
-		case w == ")":
-			if err := check(nil, false); err != nil {
-				return err
+			if w == "," {
+				continue
 			}
 			last := s.lex.Next()
 			if string(s.text[last.Off:last.End]) != ")" {
@@ -454,7 +446,7 @@ func (s *scanner) attribute(off int) error {
 
 var symbol = lazyregexp.New(`^("[A-Za-z0-9_]*")+$`)
 
-// label reads what follows the word asm. Only a declaration's symbol is plain.
+// label reads the operands of asm. Only a symbol of a declaration is plain.
 func (s *scanner) label() error {
 	if s.depth > 0 || s.nested > 0 || s.assign || s.prev != ")" && s.prev != "attribute" {
 		return notPlain("asm")
@@ -471,23 +463,21 @@ func (s *scanner) label() error {
 	return nil
 }
 
-// Extent returns the offsets of all external declarations that have a part of
-// [begin, end), and why their meaning isn't known, or "".
+// Extent returns the range of all external declarations that overlap [begin, end), and the first doubt about
+// their meaning, or "".
 func (x *Index) Extent(begin, end int) (from, to int, doubt string) {
 	from, to = begin, end
 	i := sort.Search(len(x.decls), func(i int) bool { return x.decls[i].end > begin })
 	for ; i < len(x.decls) && x.decls[i].begin < max(end, begin+1); i++ {
 		d := &x.decls[i]
 		from, to = min(from, d.begin), max(to, d.end)
-		if doubt == "" {
-			doubt = d.doubt
-		}
+		doubt = cmp.Or(doubt, d.doubt)
 	}
 	return from, to, doubt
 }
 
-// Attributes returns the attributes of external declarations that begin in [begin, end); unless nodes
-// say all of them with those declarations up to end, so that it doesn't matter whose they are.
+// Attributes returns the attributes of external declarations in [begin, end), each behind the text of its
+// declaration up to end unless nodes say all. said is set if nodes say all of all attributes.
 func (x *Index) Attributes(text []byte, begin, end int) (declarations string, said bool) {
 	var out []byte
 	said = true
@@ -513,8 +503,8 @@ func (x *Index) Attributes(text []byte, begin, end int) (declarations string, sa
 	return string(out), said
 }
 
-// silent matches an attribute specifier that only warns or keeps from warnings.
+// silent matches an attribute specifier that only warns or suppresses warnings.
 var silent = lazyregexp.New(`^__attribute(__)?\s*\(\s*\(\s*_*(unused|deprecated|warn_unused_result|fallthrough)_*\s*\)\s*\)$`)
 
-// nodes matches an attribute specifier of which a node of the syntax tree says all.
+// nodes matches an attribute specifier that a node of the syntax tree fully describes.
 var nodes = lazyregexp.New(`^(_Noreturn|__attribute(__)?\s*\(\s*\(\s*_*(noreturn|pure|const|nothrow|leaf|noinline|always_inline|cold|hot|returns_nonnull)_*\s*\)\s*\))$`)

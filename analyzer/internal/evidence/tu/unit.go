@@ -8,14 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/token"
 )
 
-// unitMagic starts every .tu file; its number is raised with every change of
-// the format.
+// unitMagic starts every .tu file. Its number is the version of the format.
 const unitMagic = "tasting-tu 4\n"
 
 // ErrUnit says that a file is not a complete normalised translation unit.
@@ -24,12 +24,11 @@ var (
 	errDamaged = fmt.Errorf("%w: it begins as one and is damaged or cut off; preprocess again", ErrUnit)
 )
 
-// Unit is a normalised translation unit: what the compiler of the build
-// compiles, without anything that can't influence the generated code.
+// Unit is a normalised translation unit: the input of a compilation, without what can't influence the code.
 type Unit struct {
 	// Source is the main file as named on the command line.
 	Source string `json:"source"`
-	// NotPlain is why the unit isn't plain. Then all that follows is empty.
+	// NotPlain is why the unit isn't plain. If it is set, the fields below are empty.
 	NotPlain string `json:"not_plain,omitempty"`
 	// Compiler identifies the compiler of the build: version and target.
 	Compiler string `json:"compiler"`
@@ -51,7 +50,7 @@ type Unit struct {
 	Text []byte `json:"-"`
 }
 
-// packPrelude declares what only gcc has built in, for clang.
+// packPrelude and floatPrelude declare for clang what gcc has built in.
 const packPrelude = `int __builtin_va_arg_pack(void);
 int __builtin_va_arg_pack_len(void);
 `
@@ -118,25 +117,17 @@ func ReadUnit(name string) (*Unit, error) {
 	return u, nil
 }
 
-// FileAt returns the presumed name of the file that Text[off] stems from.
+// FileAt returns the presumed name of the file of Text[off].
 func (u *Unit) FileAt(off int) string {
-	lo, hi := 0, len(u.Segments)
-	for lo < hi {
-		if mid := (lo + hi) / 2; u.Segments[mid][0] <= off {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	if lo == 0 {
+	i := sort.Search(len(u.Segments), func(i int) bool { return u.Segments[i][0] > off })
+	if i == 0 {
 		return ""
 	}
-	return u.Files[u.Segments[lo-1][1]]
+	return u.Files[u.Segments[i-1][1]]
 }
 
-// normalize lexes the output of a preprocessor (with line markers) into u's
-// Text, Files and Segments. It returns the names of all files that the markers
-// mention, in order of appearance, as spelled there.
+// normalize lexes the output of a preprocessor (with line markers) into u's Text, Files and Segments. It
+// returns the names of all files in the markers, in order of appearance.
 func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
 	out := make([]byte, 0, len(raw))
 	lex := token.New(raw, 0)
@@ -205,9 +196,8 @@ func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
 		}
 		prev = t
 	}
-	// gcc's C has the _FloatN types built in, clang's hasn't. Where only
-	// declarations of system headers use them, names for the same
-	// representation do; elsewhere clang refuses the unit.
+	// gcc has the _FloatN types built in, clang hasn't. For declarations of system headers, types of the
+	// same representation do; elsewhere clang refuses the unit.
 	prelude := ""
 	if floats[index(true)] && !floats[index(false)] {
 		prelude = floatPrelude
@@ -229,19 +219,19 @@ func index(b bool) int {
 	return 0
 }
 
-// diagnostic lists the pragmas that only control messages.
+// diagnostic are the pragmas that only control messages.
 var diagnostic = []string{"GCC diagnostic", "clang diagnostic", "GCC system_header", "clang system_header", "once", "message", "region", "endregion", "mark"}
 
-// diagnoses reports whether a directive only controls messages. One that makes an
-// error of a warning decides whether there is an object.
+// diagnoses reports whether a directive only controls messages. One that turns warnings into errors decides
+// whether there is an object.
 func diagnoses(line []byte) bool {
 	body, ok := strings.CutPrefix(strings.Join(strings.Fields(string(line[1:])), " ")+" ", "pragma ")
 	_, kind, _ := strings.Cut(body, " diagnostic ")
 	return ok && !strings.HasPrefix(kind, "error") && !strings.HasPrefix(kind, "fatal") && slices.ContainsFunc(diagnostic, func(d string) bool { return strings.HasPrefix(body, d) && !token.IsIdent(body[len(d)]) })
 }
 
-// relative returns name as it may enter a manifest: relative to the current
-// directory, or the base name alone if it lies elsewhere.
+// relative returns name for a manifest: relative to the current directory, or the base name if it lies
+// elsewhere.
 func relative(name string) string {
 	if !filepath.IsAbs(name) {
 		return filepath.Clean(name)
@@ -254,8 +244,7 @@ func relative(name string) string {
 	return filepath.Base(name)
 }
 
-// needsSpace reports whether b must be kept apart from a: always, except
-// beside brackets, commas and semicolons, which never join with a neighbour.
+// needsSpace reports whether b must be kept apart from a: always, except next to brackets, commas and semicolons.
 func needsSpace(raw []byte, a, b token.Token) bool {
 	free := func(t token.Token) bool {
 		if t.Kind != token.Punct || t.End-t.Off != 1 {
