@@ -19,8 +19,8 @@ type arMember struct {
 	data []byte
 }
 
-// readArchive lists the members of an ar archive, without its symbol tables,
-// in order. It understands the long names of GNU and BSD.
+// readArchive returns the members of an ar archive in order, without its symbol tables. It understands the
+// long names of GNU and BSD.
 func readArchive(b []byte) ([]arMember, error) {
 	var members []arMember
 	var longNames []byte

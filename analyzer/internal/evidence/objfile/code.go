@@ -12,103 +12,98 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 )
 
-// class says how sure it is that the place that a relocation leads to is in what
-// the source refers to. Of a reference to arr[i-1] a compiler makes an
-// instruction that takes the address arr-4, and an assembler makes of that the
-// section and an offset: in what is in front of arr.
+// class says how surely the place that a relocation leads to is in the variable that the source refers
+// to. For arr[i-1] a compiler emits the address arr-4, and the assembler makes of it the section symbol
+// and an offset: a place in the variable in front of arr. See code-data/biased-array.
 type class uint8
 
 const (
 	useUnknown class = iota
-	// The place is in it or, if it is a variable, at its end.
+	// The place is in the variable, or at its end.
 	useExact
-	// The place is accessed: it is in it.
+	// The instruction accesses the place, which is in the variable.
 	useDirect
-	// The place is the beginning of a calculation.
+	// The place is where a calculation begins.
 	useFolded
-	// The field holds a distance to a place that isn't known, in the same
-	// section: jump tables of position-independent code.
+	// The field holds the distance from an unknown place of its section: jump tables of
+	// position-independent code.
 	useTable
 )
 
-// use is what the bytes around a relocation say about it.
+// use is what the instruction around a relocation says about it.
 type use struct {
 	class  class
-	bias   int8 // what the addend lacks because it counts from another place than the relocated one
+	bias   int8 // from the field to the place that the addend counts from
 	branch bool // control goes there
 }
 
-// site is a reference that the assembler resolved: a field of 1 or 4 bytes that
-// holds the distance to another place in the section.
+// site is a reference that the assembler has resolved: a field of 1 or 4 bytes with the distance to
+// another place of the section.
 type site struct {
 	at     uint64
 	width  int
 	target uint64
 }
 
-// extent is a range of a section that symbols with a size cover.
+// extent is a range of a section that sized symbols cover.
 type extent struct {
 	start, end    uint64
-	local, global bool // has local, has global names
+	local, global bool // it has local, global symbols
 	// Of code:
 	exits    []exit // ways to run over its end
-	padTraps bool   // what follows, traps
-	returns  bool   // it may
+	padTraps bool   // the padding behind it traps
+	returns  bool   // it has a return, or a jump elsewhere
 }
 
-// exit is a way to run over the end of a function, at its last instruction or
-// with a jump. Compilers make them of calls of functions that don't return. (A
-// jump without a call to what begins right there is one to another function.)
+// exit is a way to run over the end of a function: its last instruction, or a jump to the end. Compilers
+// emit it where a call doesn't return. (A jump without a call to the adjacent function is a tail call.)
 type exit struct {
-	at       uint64 // the jump, or what is behind the last instruction
-	call     uint64 // the field of the call, if it has one
-	withCall bool
+	at       uint64 // the jump, or the end of the last instruction
+	call     uint64 // the field of the call in front of it
+	withCall bool   // there is such a call
 }
 
-// extents returns the ranges of section k that symbols cover, in order; ranges
-// that overlap are one. It fails if a symbol doesn't say what it covers.
-func (r *reader) extents(k int) ([]extent, string) {
+// extents returns the ranges of section k that symbols cover, in order; overlapping ones are merged. It
+// fails, with the reason, if a symbol doesn't say what it covers.
+func (r *cutter) extents(k int) ([]extent, string) {
 	s := &r.sections[k]
 	var all []extent
 	var points []int
 	for _, i := range slices.Concat(s.locals, s.globals) {
 		sym := &r.syms[i]
 		switch sym.typ() {
-		case elf.STT_FUNC, elf.STT_OBJECT, elf.STT_NOTYPE, elf.STT_TLS, sttGNUIFunc:
+		case elf.STT_FUNC, elf.STT_OBJECT, elf.STT_NOTYPE, elf.STT_TLS, elf.STT_GNU_IFUNC:
 		default:
 			return nil, fmt.Sprintf("%s is a symbol of type %v", sym.name, sym.typ())
 		}
-		if sym.typ() == elf.STT_OBJECT && s.code() {
-			return nil, sym.name + " is data among code" // whose bytes may look like anything
+		if sym.typ() == elf.STT_OBJECT && s.executable() {
+			return nil, sym.name + " is data among code" // its bytes may decode as anything; see code-asm/object-in-text
 		}
 		if sym.value > s.size || sym.size > s.size-sym.value {
 			return nil, sym.name + " reaches over the end of the section"
 		}
 		if sym.size == 0 {
-			if !sym.local() && !s.code() {
-				return nil, sym.name + " has no size" // it may be the end of what is in front of it
+			if !sym.local() && !s.executable() {
+				return nil, sym.name + " has no size" // it may be the end of a variable; see code-torn/blob-end
 			}
 			points = append(points, i)
 			continue
 		}
 		end := sym.value + sym.size
 		if strings.HasPrefix(sym.name, "__cfi_") && end < s.size {
-			end++ // what is in front of a function for its callers (-fsanitize=kcfi) is a part of it
+			end++ // the type in front of a function (-fsanitize=kcfi) is part of it; see link-moved/kcfi-type
 		}
 		all = append(all, extent{start: sym.value, end: end, local: sym.local(), global: !sym.local()})
 	}
 	slices.SortFunc(all, func(a, b extent) int {
-		if a.start != b.start {
-			return cmp.Compare(a.start, b.start)
-		}
-		return cmp.Compare(a.end, b.end)
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end))
 	})
 	n := 0
 	for _, e := range all {
 		if n > 0 && e.start < all[n-1].end {
 			p := &all[n-1]
-			if !s.code() && (p.global || e.global) {
-				return nil, "two symbols are at one place" // one may stand for the end of what is in front
+			if !s.executable() && (p.global || e.global) {
+				return nil, "two symbols are at one place" // one may be the end of the variable in front; see code-torn/set-end
 			}
 			p.end, p.local, p.global = max(p.end, e.end), p.local || e.local, p.global || e.global
 			continue
@@ -128,7 +123,7 @@ func (r *reader) extents(k int) ([]extent, string) {
 	return all, ""
 }
 
-// covering returns the index of the extent that at is in, or -1.
+// covering returns the index of the extent that contains a place, or -1.
 func covering(all []extent, at uint64) int {
 	i, ok := slices.BinarySearchFunc(all, at, func(e extent, at uint64) int { return cmp.Compare(e.start, at) })
 	if ok {
@@ -140,18 +135,17 @@ func covering(all []extent, at uint64) int {
 	return i - 1
 }
 
-// code is what decoding a section of instructions found.
+// code is the result of decoding a section.
 type code struct {
-	starts  bitset // where instructions begin
-	targets bitset // where jumps lead to
+	starts  bitset // starts of instructions
+	targets bitset // targets of branches
 	sites   []site // in order
 }
 
-// decode reads the instructions of section k, fills in where its extents lead
-// to, and says what each relocation is used for. It fails, with a reason, unless
-// everything fits together: each branch leads to an instruction, each relocation
-// belongs to a field. Data among the instructions would hardly pass.
-func (r *reader) decode(k int, all []extent, uses []use) (*code, string) {
+// decode decodes the instructions of section k, completes its extents, and sets the use of each
+// relocation. It fails, with the reason, unless everything fits: each branch leads to an instruction,
+// and each relocation is that of a field. Data among instructions would hardly pass.
+func (r *cutter) decode(k int, all []extent, uses []use) (*code, string) {
 	s := &r.sections[k]
 	if s.data == nil || len(all) == 0 {
 		return nil, "no symbol covers it"
@@ -163,7 +157,7 @@ func (r *reader) decode(k int, all []extent, uses []use) (*code, string) {
 		if why := r.padding(s, at, e.start, all, i); why != "" {
 			return nil, why
 		}
-		why := r.decodeX86(s, e, c, uses, i+1 < len(all) && all[i+1].start == e.end)
+		why := r.decodeFunction(s, e, c, uses, i+1 < len(all) && all[i+1].start == e.end)
 		if why != "" {
 			return nil, why
 		}
@@ -180,7 +174,7 @@ func (r *reader) decode(k int, all []extent, uses []use) (*code, string) {
 	for i := range all {
 		for j := range all[i].exits {
 			if x := &all[i].exits[j]; c.targets.has(x.at) {
-				x.withCall = false // there are other ways to get there
+				x.withCall = false // there is another way than behind the call
 			}
 		}
 	}
@@ -192,8 +186,8 @@ func (r *reader) decode(k int, all []extent, uses []use) (*code, string) {
 	return c, ""
 }
 
-// padding says whether nothing is between two functions.
-func (r *reader) padding(s *section, from, to uint64, all []extent, next int) string {
+// padding returns an error text unless the bytes between two functions are padding.
+func (r *cutter) padding(s *section, from, to uint64, all []extent, next int) string {
 	b := s.data[from:to]
 	if len(b) == 0 {
 		return ""
@@ -208,19 +202,27 @@ func (r *reader) padding(s *section, from, to uint64, all []extent, next int) st
 	return ""
 }
 
-// firstReloc returns the index of the first relocation from an offset on, and
-// whether there is one before end.
+// firstReloc returns the index of the first relocation at or behind from, and reports whether it is in
+// front of end.
 func firstReloc(l []reloc, from, end uint64) (int, bool) {
 	i, _ := slices.BinarySearchFunc(l, from, func(r reloc, at uint64) int { return cmp.Compare(r.offset, at) })
 	return i, i < len(l) && l[i].offset < end
 }
 
-func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent bool) string {
+// relocsIn returns the indices of the relocations in a range.
+func relocsIn(l []reloc, from, to uint64) (first, end int) {
+	first, _ = firstReloc(l, from, to)
+	end, _ = firstReloc(l, to, to)
+	return first, end
+}
+
+// decodeFunction decodes one extent. adjacent is set if another one begins where it ends.
+func (r *cutter) decodeFunction(s *section, e *extent, c *code, uses []use, adjacent bool) string {
 	i, _ := firstReloc(s.relocs, e.start, e.end)
 	b := s.data[:e.end]
 	var last flow
-	var call, done uint64 // the field of the last instruction, and its end
-	called := false       // if it is a call
+	var call, done uint64 // the field and the end of the last instruction that isn't a nop
+	called := false       // that one is a call
 	for at := e.start; at < e.end; {
 		in, ok := decodeX86(b[at:])
 		if !ok {
@@ -248,7 +250,7 @@ func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent 
 			if in.branch {
 				if x.target == e.end && in.flow != flowCall && (called || !adjacent) {
 					e.exits = append(e.exits, exit{at, call, called})
-					x.target = e.start // in it, in a way
+					x.target = e.start // no reference to another function
 				} else {
 					c.targets.set(x.target)
 				}
@@ -258,31 +260,26 @@ func (r *reader) decodeX86(s *section, e *extent, c *code, uses []use, adjacent 
 				e.returns = e.returns || in.branch && in.flow != flowCall
 			}
 		} else if relocated && in.branch && in.flow != flowCall {
-			e.returns = true // whatever the other function does
+			e.returns = true // a tail call: the callee may return
 		}
-		e.returns = e.returns || in.ret || in.flow == flowAway
+		e.returns = e.returns || in.ret || in.flow == flowIndirect
 		if !in.nop {
 			last, called, call, done = in.flow, in.flow == flowCall, field, next
 		}
 		at = next
 	}
-	e.runsOver(last, call, done)
+	if last == flowNext || last == flowCall {
+		at := done
+		if at == e.end {
+			at = math.MaxUint64 // jumps to the end lead to another function
+		}
+		e.exits = append(e.exits, exit{at, call, last == flowCall})
+	}
 	return ""
 }
 
-// runsOver notes what the last instruction does at the end. After it only
-// no-operations may follow it, from an offset on.
-func (e *extent) runsOver(last flow, field, from uint64) {
-	if from == e.end {
-		from = math.MaxUint64
-	}
-	if last == flowNext || last == flowCall {
-		e.exits = append(e.exits, exit{from, field, last == flowCall})
-	}
-}
-
-// useX86 says what an instruction does with the address that a relocation
-// stores in it.
+// useX86 returns what an instruction does with the address that a relocation stores in it. It fails if
+// the relocation isn't that of a field.
 func useX86(rel *reloc, in *inst, at uint64) (use, bool) {
 	o := int(rel.offset - at)
 	switch rel.typ {
@@ -309,8 +306,7 @@ func useX86(rel *reloc, in *inst, at uint64) (use, bool) {
 	return use{}, o > 0 && o < in.size
 }
 
-// useData says what a relocation of data stores: compilers don't calculate in
-// initial values.
+// useData returns the use of a relocation of data: compilers don't calculate in initial values.
 func useData(typ elf.R_X86_64) use {
 	switch typ {
 	case elf.R_X86_64_NONE, elf.R_X86_64_64, elf.R_X86_64_32:
@@ -321,9 +317,8 @@ func useData(typ elf.R_X86_64) use {
 	return use{}
 }
 
-// neverReturns says whether control doesn't come back from a function of that
-// name: compilers emit nothing behind calls of these. For all others, a function
-// that ends in a call is taken to run into the next one.
+// neverReturns reports whether compilers emit nothing behind a call of a function with that name. A
+// function that ends in a call of any other one runs into the next. See code-closure/noreturn-chain.
 func neverReturns(name string) bool {
 	return noReturn[name] || strings.HasPrefix(name, "_ZSt") && strings.Contains(name, "__throw_")
 }

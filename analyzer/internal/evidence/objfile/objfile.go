@@ -1,85 +1,79 @@
-// Package objfile makes manifests of what a build links: objects, archives and
-// shared libraries. What isn't in the object doesn't run, so this evidence has to
-// believe no parser and no compiler.
+// Package objfile makes manifests of the files that a build links: relocatable objects, archives, shared
+// libraries and linker scripts. Code that isn't in the object doesn't run, so this evidence relies on no
+// parser and no compiler.
 //
 // # Relocatable objects
 //
-// An object is cut into components: functions, variables, and sections that can't
-// be cut. Every loaded byte is in one of them, and so is every relocation. A local
-// hash covers what a linker takes from the component: its content without what
-// links stand for, the section's type, flags and alignment, the global symbols
-// that it defines, and what each relocation refers to. A global symbol is referred
-// to by name (and the linker decides what that is), a place in the object by the
-// place of the link to its component and the offset there, a string by its
-// content. So neither names of local symbols nor places count. What holds for the
-// object as a whole (ABI flags, properties such as control-flow
-// protection, whether it asks for an executable stack) is in every local hash.
+// The input is the content of an ELF file for x86-64, the output its components: functions, variables,
+// and sections that can't be cut, each with a local hash and links. There are four phases, each with a
+// type of its own that has the results of those before it:
 //
-// Compilers put all functions into one section unless they are told otherwise,
-// and assemblers then resolve references between them without leaving a trace but
-// a distance. To cut such a section, all of its instructions are decoded (code.go,
-// x86.go). Only what adds up is cut (split.go): every byte of code is
-// covered by a symbol or does nothing, each jump leads to an instruction, each
-// relocation is that of an operand. A function that may run over its end links to
-// the next one. In data a reference says where it leads, not what it means: where
-// optimised code may count from another place, all variables that it could mean
-// are one component. Objects that no known compiler signed (.comment) are not cut:
-// in what people write in assembly, a distance can be in any number.
+//	parse     parse.go       file        sections, symbols, groups, relocations
+//	          ordinary.go                whether gcc and clang make such objects; others are one root
+//	classify  classify.go    classified  what becomes of each section, which ones are roots
+//	cut       cut.go         cutter      where functions and variables begin, by symbols and references
+//	          code.go x86.go             instructions of sections with several functions
+//	          tables.go                  jump tables, which are parts of functions
+//	          components.go unwind.go    pieces and unwind entries to components
+//	hash      hash.go        hasher      local hashes and links
+//	          entry.go order.go unit.go  what traces, programs and linkers see beside them
 //
-// What belongs to one function without being in it, is part of it: jump tables,
-// strings and numbers without a name, entries of the unwind table with the handlers
-// of exceptions that they refer to (unwind.go).
+// Every loaded byte and every relocation is in a component. A local hash covers the content without the
+// fields that links stand for, the section's type, flags and alignment, the global symbols that the
+// component defines, and the target of each relocation: a global symbol by name, a place in the object by
+// the position of the link to its component and the offset there, a string by its content. So neither
+// names of local symbols nor places of components are hashed. Attributes of the object as a whole (ABI
+// flags, control-flow protection, an executable stack) are in every local hash.
 //
-// Sections that run or are found without a reference are roots, and are never cut,
-// because their order can be seen: initialisers and finalisers, retained sections,
-// and sections with identifiers for names, because the linker provides symbols for their
-// bounds (__start_NAME). Resolvers of functions (STT_GNU_IFUNC) are roots, too: the loader
-// calls them for any reference, reached or not.
+// Compilers put all functions into one section unless they are told otherwise, and the assembler resolves
+// references between them to bare distances. Such a section is cut only if it is fully understood: each
+// byte of code is covered by a symbol or is padding, each instruction can be decoded, each jump leads to
+// an instruction, each relocation is that of an operand. A function that may run over its end links to the
+// next one. In data a reference gives a place, not the variable that is meant: optimised code may count
+// from another one, and then all variables that it may mean are one component. Objects that no known
+// compiler has signed (.comment) are not cut: any number in handwritten assembly may be a distance.
 //
-// An object that compilers don't make of C and C++ for x86-64 is a root as a whole, that may refer
-// to anything: ordinary.go says which ones they do make.
+// What belongs to one function is part of it: jump tables, strings and numbers without a name, and its
+// unwind entries with the exception handlers that they refer to.
 //
-// Left out, because they aren't loaded: comments, symbol and string tables,
-// address-significance tables, profiles, and debug information. Of an object with
-// line tables there is one more component, "(debug lines)", to which nothing links,
-// for whoever finds a reader of debug information in the program.
+// Sections that run or are found without a reference are roots, and are never cut, because their order
+// can be seen: initialisers and finalisers, retained sections, and those with identifiers for names, as
+// linkers define symbols for their bounds (__start_NAME). Resolvers of functions (STT_GNU_IFUNC) are roots
+// as well.
 //
-// What has to be believed:
-//   - Compilers let code run into what follows only where that is no error of the
-//     program: a function whose last instruction is a call, at the end of its
-//     section, doesn't come back from that call; neither do calls of functions such
-//     as abort.
-//   - Compilers give no distances between functions in numbers, but in tables of
-//     jumps.
-//   - Variables are reached from references to them, to their end, or to a place at
-//     most one element (of 256 bytes) in front of an array, unless code is optimised
-//     (see class). Literals are reached from references to them or to their end.
+// Sections that aren't loaded are ignored: comments, symbol and string tables, profiles, and debug
+// information. An object with line tables has one more component, "(debug lines)", without links to it,
+// for programs that read debug information.
+//
+// Assumptions:
+//   - Compilers let control run over the end of a function only where the program has no error: a
+//     function that ends in a call at the end of its section doesn't return from that call, and calls of
+//     functions such as abort don't return.
+//   - Compilers store distances between functions only in jump tables.
+//   - Variables are reached by references to them, to their end, or to a place at most maxInFront bytes in
+//     front of them, unless code is optimised (see class). Literals are reached by references to them or
+//     to their end.
 //
 // # Archives
 //
-// The components of all members, each of which is a unit: which ones a linker
-// takes depends on the references of the others, so the model of the link
-// decides.
+// The components of all members, each of which is a unit. The model of the link decides which members a
+// linker takes.
 //
 // # Shared libraries
 //
-// A single component, which is a root, defines all dynamic symbols and links to
-// all of them, undefined or not: a program that defines such a symbol itself
-// replaces the library's (interposition). Its hash is that of the content, or
-// for libraries of the system, whose identity is established when the test is
-// run, of the names only.
+// A root that defines all dynamic symbols and links to all of them, undefined or not: a program that
+// defines such a symbol replaces the library's (interposition). Its hash is that of the content, or of the
+// names only if it is a library of the system, which the run identifies.
 //
 // # Linker scripts
 //
-// Text under the name of a library is a script. It is a root and may refer to
-// any symbol.
+// Text under the name of a library is a linker script: a root that may refer to any symbol.
 package objfile
 
 import (
 	"bytes"
 	"cmp"
 	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -92,20 +86,20 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 )
 
-// Options of Manifest.
+// Options are options of Manifest.
 type Options struct {
 	// InterfaceOnly hashes only the names of a shared library's symbols.
 	InterfaceOnly bool
-	// Executable and Library say that the file was linked for a test, which executes or loads
-	// it: what is loaded of it counts.
+	// Executable and Library are set for a file that was linked for a test, which executes or loads
+	// it: its loaded content is hashed.
 	Executable, Library bool
-	// Assembly says that an object was made of assembly, which may be a compiler's that
-	// somebody has changed: nothing is believed that only compilers keep to.
+	// Assembly is set for an object made of assembly, which somebody may have edited: nothing is
+	// assumed that only compilers keep to.
 	Assembly bool
 }
 
-// Manifest returns the manifest of the object, archive or shared library at
-// path. The path doesn't enter any hash.
+// Manifest returns the manifest of the object, archive, shared library or linker script at path. The path
+// is in no hash.
 func Manifest(path string, opt Options) (*manifest.Manifest, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -119,9 +113,9 @@ func Manifest(path string, opt Options) (*manifest.Manifest, error) {
 	return m, nil
 }
 
-// ManifestOrContent is Manifest for a build, which has to go on: a file that
-// isn't understood, such as the intermediate form of link-time optimisation,
-// counts with its content and may refer to any symbol. Why, is in its fallback.
+// ManifestOrContent is Manifest for a build, which has to go on: a file that isn't understood, such as the
+// intermediate form of link-time optimisation, is a root of its content that may refer to any symbol. The
+// reason is in its fallback.
 func ManifestOrContent(path string, opt Options) (*manifest.Manifest, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -131,7 +125,9 @@ func ManifestOrContent(path string, opt Options) (*manifest.Manifest, error) {
 	if err != nil && (opt.InterfaceOnly || errors.Is(err, errThin)) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	} else if err != nil {
-		m = opaque(b, err.Error())
+		h := frame.New("tasting opaque file 1")
+		h.Bytes(b)
+		m = anySymbol(h, "(file)", "file as a whole: "+err.Error(), err.Error())
 	}
 	m.Source = sourceName(path)
 	return m, nil
@@ -144,7 +140,7 @@ func fromFile(path string, b []byte, opt Options) (*manifest.Manifest, error) {
 	return fromBytes(b, opt)
 }
 
-// sourceName returns path as a manifest says it: never absolute.
+// sourceName returns path as a manifest has it: never absolute.
 func sourceName(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Base(path)
@@ -152,19 +148,14 @@ func sourceName(path string) string {
 	return filepath.ToSlash(path)
 }
 
-// opaque is the manifest of a file that can't be taken apart: a root that may
-// refer to any symbol. What it defines isn't known.
-func opaque(b []byte, why string) *manifest.Manifest {
-	h := frame.New("tasting opaque file 1")
-	h.Bytes(b)
-	const name = "(file)"
+// anySymbol returns the manifest of a file that is a root and may refer to any symbol.
+func anySymbol(hashed frame.Buffer, name, root, reason string) *manifest.Manifest {
 	return &manifest.Manifest{
 		Rung: manifest.Rung_RUNG_CONTENT, Units: []*manifest.Unit{{}}, Symbols: []string{manifest.AnySymbol},
 		Components: []*manifest.Component{{
-			Name: name, Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: h.Sum128(),
-			Root: "file as a whole: " + why, Links: []uint32{1},
+			Name: name, Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: hashed.Sum128(), Root: root, Links: []uint32{1},
 		}},
-		Fallbacks: []*manifest.Fallback{{Component: name, Reason: why, Rung: manifest.Rung_RUNG_CONTENT}},
+		Fallbacks: []*manifest.Fallback{{Component: name, Reason: reason, Rung: manifest.Rung_RUNG_CONTENT}},
 	}
 }
 
@@ -192,8 +183,8 @@ func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
 				Name: x.name, Kind: manifest.Kind_KIND_SECTION, Linkage: x.linkage, LocalHash: x.hash,
 				Root: x.root, File: o.member, Definitions: x.definitions, Unit: unit, Group: x.group, Entries: x.entries, Alignment: uint32(x.align),
 			}
-			if x.placed != 0 {
-				c.Place = uint32(i)*manifest.PlaceKinds + x.placed
+			if x.place != 0 {
+				c.Place = uint32(i)*manifest.PlaceKinds + x.place
 			}
 			for _, l := range x.links {
 				if l.component >= 0 {
@@ -228,7 +219,7 @@ func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
 	return m, nil
 }
 
-// uniqueNames numbers components of equal names in their order.
+// uniqueNames numbers components with the same name.
 func uniqueNames(comps []*manifest.Component) {
 	taken := map[string]bool{}
 	next := map[string]int{}
@@ -242,8 +233,8 @@ func uniqueNames(comps []*manifest.Component) {
 	}
 }
 
-// readObjects reads a relocatable object or the members of an archive; foreign
-// are members that aren't objects.
+// readObjects reads a relocatable object or the members of an archive. foreign are members that aren't
+// objects.
 func readObjects(b []byte, assembly bool) (objs []*object, foreign []arMember, err error) {
 	switch {
 	case isELF(b):
@@ -284,7 +275,8 @@ var errThin = errors.New("a thin archive holds no code, only the paths of object
 
 var errLTO = errors.New("the object holds an intermediate form for link-time optimisation, which linkers take for the code: compile it without -flto")
 
-func isELF(b []byte) bool     { return bytes.HasPrefix(b, []byte(elf.ELFMAG)) }
+func isELF(b []byte) bool { return bytes.HasPrefix(b, []byte(elf.ELFMAG)) }
+
 func isBitcode(b []byte) bool { return bytes.HasPrefix(b, []byte("BC\xc0\xde")) }
 
 func notAnObject(b []byte) error {
@@ -298,160 +290,13 @@ func notAnObject(b []byte) error {
 	return errors.New(want)
 }
 
-// isDynamic says whether b is a shared library, by its header.
-func isDynamic(b []byte) bool {
-	if !isELF(b) || len(b) < 18 {
-		return false
-	}
-	var order binary.ByteOrder = binary.LittleEndian
-	if elf.Data(b[elf.EI_DATA]) == elf.ELFDATA2MSB {
-		order = binary.BigEndian
-	}
-	return elf.Type(order.Uint16(b[16:])) == elf.ET_DYN
-}
-
 func damaged(err error) error { return fmt.Errorf("malformed ELF file: %w", err) }
 
-// recoverMalformed turns a panic over a damaged file into an error: the input
-// comes from other tools, and debug/elf doesn't promise to survive everything.
+// recoverMalformed turns a panic into an error: the input comes from other tools, and debug/elf doesn't
+// promise to survive everything.
 func recoverMalformed(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("malformed ELF file: %v", p)
-	}
-}
-
-// linkedFile is the manifest of an executable or a shared library: a root that defines its
-// dynamic symbols and refers to all of them. (A library's may be replaced; an
-// executable's copy of a variable gets its value from a library.)
-func linkedFile(b []byte, opt Options) (m *manifest.Manifest, err error) {
-	defer recoverMalformed(&err)
-	f, err := elf.NewFile(bytes.NewReader(b))
-	if err != nil {
-		return nil, damaged(err)
-	}
-	if f.Type != elf.ET_DYN && f.Type != elf.ET_EXEC {
-		return nil, fmt.Errorf("it is an ELF file of type %v", f.Type)
-	}
-	syms, err := f.DynamicSymbols()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return nil, fmt.Errorf("malformed ELF file: dynamic symbols: %w", err)
-	}
-	c := &manifest.Component{Name: "(shared library)", Kind: manifest.Kind_KIND_FILE, Root: "shared library"}
-	var refs []*manifest.Reference
-	c.Definitions, refs = dynamicSymbols(syms)
-	if opt.Executable {
-		c.Name, c.Root = "(executable)", "executable"
-		c.Definitions = uniqueDefinitions(append(c.Definitions, manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, "main")...))
-	} else if names, err := f.DynString(elf.DT_SONAME); err == nil && len(names) == 1 && names[0] != "" {
-		c.Name = symname.Printable(names[0])
-	}
-	c.Linkage = linkage(c.Definitions, false)
-	m = &manifest.Manifest{Rung: manifest.Rung_RUNG_CONTENT, Units: []*manifest.Unit{{Exact: true, References: refs}}, Components: []*manifest.Component{c}}
-	h := frame.New("tasting shared library 2")
-	hashDynamic(&h, c.Definitions, refs)
-	switch {
-	case opt.Executable || opt.Library:
-		const why = "its objects aren't known"
-		c.Root += " as a whole: " + why // for the explanation
-		m.Fallbacks = []*manifest.Fallback{{Component: c.Name, Reason: why, Rung: manifest.Rung_RUNG_CONTENT}}
-		all, _ := f.Symbols() // none if it is stripped, of lines too
-		for _, s := range all {
-			if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC {
-				syms = append(syms, s) // readers of debug information may be linked statically
-			}
-		}
-		if err := hashLoaded(&h, f, b); err != nil {
-			return nil, err
-		}
-		whole := frame.Buffer(b).Sum128()
-		m.Units[0].Content = whole
-		m.Components = append(m.Components, &manifest.Component{Name: manifest.DebugLines, Kind: manifest.Kind_KIND_FILE, Linkage: manifest.Linkage_LINKAGE_LOCAL, LocalHash: whole})
-		if readsOwn(b) {
-			m.Symbols = append(m.Symbols, manifest.OwnProgram)
-		}
-	case !opt.InterfaceOnly:
-		h.Bytes(b)
-	}
-	c.LocalHash = h.Sum128()
-	for _, s := range syms {
-		if name := symname.Printable(s.Name); name != "" && elf.ST_BIND(s.Info) != elf.STB_LOCAL && !linkerSymbols[name] {
-			m.Symbols = append(m.Symbols, name)
-		}
-	}
-	slices.Sort(m.Symbols)
-	m.Symbols = slices.Compact(m.Symbols)
-	for i := range m.Symbols {
-		c.Links = append(c.Links, 2*uint32(i)+1)
-	}
-	return m, nil
-}
-
-// hashLoaded appends what is loaded of a file: neither debug information nor the build ID.
-func hashLoaded(h *frame.Buffer, f *elf.File, b []byte) error {
-	h.String(fmt.Sprint(f.Class, f.Data, f.OSABI, f.Type, f.Machine, f.Entry))
-	loaded := 0
-	for _, s := range f.Sections {
-		if s.Flags&elf.SHF_ALLOC == 0 || s.Name == ".note.gnu.build-id" {
-			continue
-		}
-		loaded++
-		h.String(fmt.Sprint(s.Name, s.Type, s.Flags, s.Addr, s.Size))
-		if s.Type != elf.SHT_NOBITS {
-			data, err := s.Data()
-			if err != nil {
-				return fmt.Errorf("malformed ELF file: %s: %w", s.Name, err)
-			}
-			h.Bytes(data)
-		}
-	}
-	for _, p := range f.Progs {
-		h.String(fmt.Sprint(p.Type, p.Flags))
-	}
-	if loaded == 0 { // without a table of sections
-		h.Bytes(b)
-	}
-	return nil
-}
-
-// linkerSymbols are defined by the linker and its start files in every library and program;
-// nothing is bound through them across libraries.
-var linkerSymbols = map[string]bool{"_start": true, "_init": true, "_fini": true, "_end": true, "_edata": true, "__bss_start": true}
-
-// dynamicSymbols returns what a linked file defines for others and needs from
-// them, each sorted by name, without repetition. The name of a hidden version of
-// a symbol, which no new link is bound to, is foo@V; that of all others is the
-// plain one.
-func dynamicSymbols(syms []elf.Symbol) ([]*manifest.Definition, []*manifest.Reference) {
-	var defs []*manifest.Definition
-	var refs []*manifest.Reference
-	for _, s := range syms {
-		name := symname.Printable(s.Name)
-		if s.Name == "" || elf.ST_BIND(s.Info) == elf.STB_LOCAL || linkerSymbols[s.Name] {
-			continue
-		}
-		if s.Section == elf.SHN_UNDEF {
-			refs = append(refs, reference(s.Info, s.Other, name))
-			continue
-		}
-		if s.HasVersion && s.VersionIndex.IsHidden() && s.Version != "" {
-			name += "@" + symname.Printable(s.Version)
-		}
-		defs = append(defs, definition(s.Info, s.Other, name))
-	}
-	return uniqueDefinitions(defs), uniqueReferences(refs)
-}
-
-func hashDynamic(h *frame.Buffer, defs []*manifest.Definition, refs []*manifest.Reference) {
-	h.Int(len(defs))
-	for _, d := range defs {
-		h.String(d.Name)
-		h.Int(int(d.Binding))
-		h.Int(int(d.Visibility))
-	}
-	h.Int(len(refs))
-	for _, r := range refs {
-		h.String(r.Name)
-		h.Uint(flag(r.Weak))
 	}
 }
 
@@ -476,8 +321,8 @@ func reference(info, other byte, name string) *manifest.Reference {
 
 func visibility(other byte) manifest.Visibility { return manifest.Visibility(elf.ST_VISIBILITY(other)) }
 
-// uniqueDefinitions sorts. Of several with one name, which only a damaged file
-// has, the strongest stays.
+// uniqueDefinitions sorts definitions by name, and keeps the strongest of each name. (Only a damaged file has
+// several.)
 func uniqueDefinitions(l []*manifest.Definition) []*manifest.Definition {
 	slices.SortStableFunc(l, func(a, b *manifest.Definition) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Binding, b.Binding))
@@ -485,9 +330,8 @@ func uniqueDefinitions(l []*manifest.Definition) []*manifest.Definition {
 	return slices.CompactFunc(l, func(a, b *manifest.Definition) bool { return a.Name == b.Name })
 }
 
-// uniqueReferences keeps the order, which is that in which lld takes members of
-// archives. Several with one name, which only a damaged file has, are one, which
-// needs a definition if any of them does.
+// uniqueReferences merges references of one name, which only a damaged file has. It keeps the order, in which
+// lld takes members of archives. See link-order/archive-pull-order.
 func uniqueReferences(l []*manifest.Reference) []*manifest.Reference {
 	at := make(map[string]int, len(l))
 	out := l[:0]
@@ -503,7 +347,7 @@ func uniqueReferences(l []*manifest.Reference) []*manifest.Reference {
 	return out
 }
 
-// linkage is what the definitions of a component say together.
+// linkage returns the linkage of a component with these definitions.
 func linkage(defs []*manifest.Definition, comdat bool) manifest.Linkage {
 	switch {
 	case len(defs) == 0:

@@ -7,24 +7,23 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 )
 
-// ask finds out whether a component is one of those that a program may order by their addresses,
-// and links it to what it asks of the whole program.
-func (r *reader) ask(c *component) {
+// linkToProgram finds out whether a program may order a component by its address, and links it to what it
+// asks of the whole program: the order of others in memory, or the program's own file.
+func (r *hasher) linkToProgram(c *component) {
 	s, ofAbseil := &r.sections[c.sec], false
 	for _, i := range c.syms {
 		sym := &r.syms[i]
 		ofAbseil = ofAbseil || strings.HasPrefix(sym.name, "_ZN4absl") || strings.HasPrefix(sym.name, "_ZNK4absl")
 		kind := uint32(manifest.PlaceVariables)
 		switch {
-		case sym.typ() == elf.STT_FUNC && s.code():
+		case sym.typ() == elf.STT_FUNC && s.executable():
 			kind = manifest.PlaceFunctions
-			for _, what := range asked(sym.name) {
+			for _, what := range ordersBy(sym.name) {
 				r.addLink(c, link{-1, what})
 			}
 		case sym.typ() != elf.STT_OBJECT && sym.typ() != elf.STT_TLS:
@@ -35,11 +34,11 @@ func (r *reader) ask(c *component) {
 				kind = manifest.PlaceTypes
 			}
 		}
-		if c.placed == 0 || kind < c.placed {
-			c.placed = kind
+		if c.place == 0 || kind < c.place {
+			c.place = kind
 		}
 	}
-	if slices.ContainsFunc(c.links, func(l link) bool { return strings.Contains(l.symbol, inserts) }) &&
+	if slices.ContainsFunc(c.links, func(l link) bool { return strings.Contains(l.symbol, treeInsert) }) &&
 		!slices.ContainsFunc(c.syms, func(i int) bool { return strings.Contains(r.syms[i].name, "6__treeI") }) {
 		r.addLink(c, link{-1, manifest.OrderOfVariables})
 		r.addLink(c, link{-1, manifest.OrderOfTypes})
@@ -49,36 +48,21 @@ func (r *reader) ask(c *component) {
 	}
 }
 
-// symbolize is the function by which Abseil finds names of functions in the program's own file. It
-// asks for them itself only to report a deadlock or a fatal error.
+// symbolize matches Abseil's function that finds names of functions in the program's own file. Abseil calls
+// it only to report a deadlock or a fatal error.
 var symbolize = lazyregexp.New(`^_ZN4absl(?:12lts_[0-9]{8})?9SymbolizeE`)
 
-// isSymbolizer tells whether the object is Abseil's with that function.
-func (r *reader) isSymbolizer() bool {
-	return slices.ContainsFunc(r.syms, func(s symbol) bool { return s.sec > 0 && symbolize.MatchString(s.name) })
+// isSymbolizer reports whether the object defines that function.
+func (f *file) isSymbolizer() bool {
+	return slices.ContainsFunc(f.syms, func(s symbol) bool { return s.sec > 0 && symbolize.MatchString(s.name) })
 }
 
-// inserts is in the name of the function of libc++ by which sets and maps grow. Optimised code calls it where all else
-// is inlined, so that no name has the type of the key. See link-libcxx/leaky-map.
-const inserts = "27__tree_balance_after_insert"
-
-// literals hashes the strings of the object, in their order. Linkers put each where its first copy is,
-// whatever refers to that, or into another string that ends with it.
-func (r *reader) literals() []byte {
-	h := frame.New("tasting literals of a unit 1")
-	for i := range r.sections {
-		s := &r.sections[i]
-		if s.loaded() && s.flags&(elf.SHF_WRITE|elf.SHF_EXECINSTR) == 0 && (s.flags&elf.SHF_STRINGS != 0 || s.name == ".rodata") {
-			h.String(s.name)
-			h.Uint(s.align)
-			h.Bytes(s.data)
-		}
-	}
-	return h.Sum128()
-}
+// treeInsert is in the name of the function of libc++ by which sets and maps grow. Where all else is inlined,
+// optimised code calls it, and no name has the type of the key. See link-libcxx/leaky-map.
+const treeInsert = "27__tree_balance_after_insert"
 
 const (
-	// The first type that keys of containers are compared by.
+	// What precedes the first type that keys of ordered containers are compared by.
 	firstOfKey = `(?:NS_12__value_typeI)?(?:(?:St|NS_)(?:4pairI|5tupleIJ|5arrayI|8optionalI|7variantIJ|6vectorI)|N?S[0-9A-Z]*_I)*[a-z]*`
 	ordered    = `(?:St(?:8_Rb_tree|3map|3set|8multimap|8multiset)|` + libcxx + `(?:6__tree|3map|3set|8multimap|8multiset))I` + firstOfKey
 	// The namespaces of libc++: of its ABI versions, Chromium's and Android's.
@@ -86,9 +70,11 @@ const (
 	libcxxLess     = `(?:(?:4less|7greater|6__less)I|6ranges(?:4less|7greater)E)`
 	libcxxPointers = `(?:NS_11__wrap_iterIP|NS_16__deque_iteratorI|P)P`
 	byLess         = `.*(?:4less|7greater)`
-	variable       = `(?:[^KcwaDv]|K[^cwaDv])` // what a pointer is to
+	variable       = `(?:[^KcwaDv]|K[^cwaDv])` // the pointee of a pointer to a variable
 )
 
+// Names of functions that order pointers to string literals, to functions or to anything. See
+// link-addresses/literals, functions and categories.
 var (
 	ofLiterals = lazyregexp.New(ordered + `PK[cwD]` + byLess)
 	ofCode     = lazyregexp.New(ordered + `P(?:Do|DO.*E|Dw.*E)?F` + byLess)
@@ -98,21 +84,21 @@ var (
 		`|^_ZN` + libcxx + `(?:4list|12forward_list)IP.*(?:sort|merge)` +
 		`|^_ZNK(?:St|` + libcxx + `)(?:4less|7greater)IP` + variable +
 		`|14error_category(?:lt|ss)(?:B[0-9a-z]+)?E|^_Z(?:N` + libcxx + `|St)(?:lt|ss)(?:B[0-9a-z]+E)?RK(?:St|NS_)1[05]error_co`)
-	// libc++ compares the names of all types by their addresses.
+	// libc++ compares the names of all types by their addresses. See link-addresses/types-before.
 	ofTypes = lazyregexp.New(libcxx + `.*10type_index|St9type_info6beforeB`)
-	// GoogleMock's own sets of mock objects: only what it prints of failures is in their order.
+	// GoogleMock's own sets of mock objects: only its messages about failures are in their order.
 	harmless = lazyregexp.New(`N7testing(?:12_GLOBAL__N_115MockObjectState|8internal25UntypedFunctionMockerBase)E`)
 )
 
-// asked returns what a function asks of the whole program, as far as its name tells.
-func asked(name string) (what []string) {
+// ordersBy returns what a function asks of the whole program, by its name.
+func ordersBy(name string) (what []string) {
 	if !strings.Contains(name, "4less") && !strings.Contains(name, "6__less") && !strings.Contains(name, "7greater") && !strings.Contains(name, "less_iter") && !strings.Contains(name, "error_c") && !strings.Contains(name, "type_in") && !strings.Contains(name, "5align") ||
 		!strings.HasPrefix(name, "_Z") || harmless.MatchString(name) {
 		return nil
 	}
 	switch {
 	case strings.HasPrefix(name, "_ZSt5align"):
-		what = append(what, manifest.OwnProgram) // where in a page something is, all in front of it decides
+		what = append(what, manifest.OwnProgram) // std::align: all that lies in front decides; see link-addresses/aligned
 	case ofLiterals.MatchString(name):
 		what = append(what, manifest.OrderOfFunctions, manifest.OrderOfLiterals, manifest.OrderOfVariables)
 	case ofCode.MatchString(name):
@@ -126,18 +112,19 @@ func asked(name string) (what []string) {
 	return what
 }
 
-// ownFiles matches files of processes. Code may have the first eight bytes as a number.
+// ownFiles matches files of a process. Code may hold the first eight bytes as a number.
 var ownFiles = lazyregexp.New(`/proc/(?:(?:thread-)?se(?:lf(?:/([a-z_]*)([^\x00]*))?)?|%[a-z]+/([a-z_]*))`)
 
-// describing are files of a process that don't tell how its program is made, but how large it is
-// among much else. telling are those that do.
+// describing are files of a process that don't show how its program is made, or only its size among much
+// else. telling are those that do. See link-addresses/same-status and own-map.
 var (
 	describing = words.Set("attr auxv cgroup cmdline comm coredump_filter cwd environ fd fdinfo io limits loginuid mountinfo mounts mountstats " +
 		"net ns oom_adj oom_score oom_score_adj personality root sched schedstat sessionid setgroups stat status task uid_map gid_map wchan")
 	telling = words.Set("exe map_files maps mem numa_maps pagemap smaps smaps_rollup statm")
 )
 
-// readsOwn tells whether the content of a component names a file that tells how the program is made.
+// readsOwn reports whether the content of a component names a file that shows how the program is made. See
+// link-addresses/own-file.
 func readsOwn(content []byte) bool {
 	if !bytes.Contains(content, []byte("/proc/")) {
 		return false

@@ -8,7 +8,7 @@ import (
 )
 
 // Names of functions tell what a program orders by addresses.
-func TestAsked(t *testing.T) {
+func TestOrdersBy(t *testing.T) {
 	for _, tc := range []struct{ name, want string }{
 		{"main", ""},
 		{"_ZNSt8_Rb_treeIPKvSt4pairIKS1_iESt10_Select1stIS4_ESt4lessIS1_ESaIS4_EE24_M_get_insert_unique_posERS3_.isra.0", "*variables"},
@@ -44,7 +44,7 @@ func TestAsked(t *testing.T) {
 		{"_ZNSt8_Rb_treeIPKvSt4pairIKS1_N7testing12_GLOBAL__N_115MockObjectStateEESt10_Select1stIS7_ESt4lessIS1_ESaIS7_EE8_M_eraseEPSt13_Rb_tree_nodeIS7_E", ""},
 		{"_ZNSt3setIPN7testing8internal25UntypedFunctionMockerBaseESt4lessIS3_ESaIS3_EED2Ev", ""},
 	} {
-		if got := strings.Join(asked(tc.name), " "); got != tc.want {
+		if got := strings.Join(ordersBy(tc.name), " "); got != tc.want {
 			t.Errorf("%s asks for %q, want %q", tc.name, got, tc.want)
 		}
 	}

@@ -15,17 +15,17 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 )
 
-// ordinary returns why an object isn't one as gcc and clang make them for x86-64, or "". It
-// is ordinary if each of its sections is, and each of its global symbols.
-func (r *reader) ordinary() string {
-	for k := range r.sections {
-		if why := r.ordinarySection(k); why != "" {
-			return fmt.Sprintf("section %s: %s", r.sections[k].name, why)
+// unusual returns why an object isn't one as gcc and clang make them for x86-64, or "". It is ordinary if
+// each section and each global symbol is.
+func (f *file) unusual() string {
+	for k := range f.sections {
+		if why := f.ordinarySection(k); why != "" {
+			return fmt.Sprintf("section %s: %s", f.sections[k].name, why)
 		}
 	}
-	for i := range r.syms {
-		if why := r.ordinarySymbol(&r.syms[i]); why != "" {
-			return fmt.Sprintf("symbol %s: %s", symname.Printable(r.syms[i].name), why)
+	for i := range f.syms {
+		if why := f.ordinarySymbol(&f.syms[i]); why != "" {
+			return fmt.Sprintf("symbol %s: %s", symname.Printable(f.syms[i].name), why)
 		}
 	}
 	return ""
@@ -34,18 +34,17 @@ func (r *reader) ordinary() string {
 // ordinarySection returns why section k isn't ordinary, or "". An ordinary one has
 //
 //   - a type, flags and an alignment of those below,
-//   - if it is loaded, the name that compilers give to sections with these flags: a standard
-//     one, alone or with the name of what is in it (.text.hot.f, .rodata.str1.1), that of a
-//     note, unwind table or list of initialisers, or an identifier, whose bounds programs ask
-//     for (__start_NAME) and which is a root,
-//   - constants that linkers can merge one by one, if it is to be merged,
-//   - relocations of those below, thread-local variables found as the psABI says, and no
-//     references into what a linker may drop.
+//   - if it is loaded, a name that compilers give to sections with these flags: a standard one, alone or
+//     with that of its function or variable (.text.hot.f, .rodata.str1.1), that of a note, unwind table or
+//     list of initialisers, or an identifier, which is a root for its bounds (__start_NAME),
+//   - constants that linkers can merge one by one, if it is mergeable,
+//   - relocations of those below, TLS code sequences of the psABI, and no references to local symbols of
+//     another COMDAT group.
 //
-// If it isn't loaded, it is one that compilers make for debuggers and linkers. Whatever isn't
-// ordinary, a linker may lay out in another way, or refuse.
-func (r *reader) ordinarySection(k int) string {
-	s := &r.sections[k]
+// If it isn't loaded, it is for debuggers or linkers. A linker may lay out any other section in another
+// way, or refuse it.
+func (f *file) ordinarySection(k int) string {
+	s := &f.sections[k]
 	const known = elf.SHF_WRITE | elf.SHF_ALLOC | elf.SHF_EXECINSTR | elf.SHF_MERGE | elf.SHF_STRINGS | elf.SHF_INFO_LINK | elf.SHF_LINK_ORDER |
 		elf.SHF_GROUP | elf.SHF_TLS | elf.SHF_COMPRESSED | shfGNURetain | shfX86Large | shfExclude
 	switch {
@@ -63,7 +62,7 @@ func (r *reader) ordinarySection(k int) string {
 	case s.size == 0 && len(s.locals)+len(s.globals) == 0:
 		return ""
 	}
-	if why := r.ordinaryName(k); why != "" {
+	if why := f.ordinaryName(k); why != "" {
 		return why
 	}
 	for i := range s.relocs {
@@ -75,48 +74,48 @@ func (r *reader) ordinarySection(k int) string {
 			}
 		} else if !isThreadLocal(s, rel) {
 			return "it finds thread-local variables in another way than the psABI says"
-		} else if why := r.ordinaryTarget(k, &r.syms[rel.sym]); why != "" {
+		} else if why := f.ordinaryTarget(k, &f.syms[rel.sym]); why != "" {
 			return why
 		}
 	}
 	return ""
 }
 
-// ofModule matches COMDAT groups that only one object has: clang's address sanitizer makes one for each
-// local variable, with a hash of all exported names in its signature.
+// ofModule matches the signatures of COMDAT groups that only one object has: clang's address sanitizer makes
+// one for each local variable, with a hash of all exported names.
 var ofModule = lazyregexp.New(`\.[0-9a-f]{32}$`)
 
 // ordinaryTarget returns why section k may not refer to a symbol, or "". If a linker keeps the COMDAT group
-// of another object, it refuses references to local symbols of this one.
-func (r *reader) ordinaryTarget(k int, sym *symbol) string {
-	s := &r.sections[k]
-	if sym.sec <= 0 || !sym.local() || s.flags&elf.SHF_LINK_ORDER != 0 || r.isUnwind(k) || standardName(s.name) == ".gcc_except_table" {
+// of another object, it refuses references to local symbols of this one. See link-broken/comdat-local.
+func (f *file) ordinaryTarget(k int, sym *symbol) string {
+	s := &f.sections[k]
+	if sym.sec <= 0 || !sym.local() || s.flags&elf.SHF_LINK_ORDER != 0 || f.isUnwind(k) || standardName(s.name) == ".gcc_except_table" {
 		return ""
 	}
-	if group := r.sections[sym.sec].comdat; group != "" && group != s.comdat && !ofModule.MatchString(group) {
+	if group := f.sections[sym.sec].comdat; group != "" && group != s.comdat && !ofModule.MatchString(group) {
 		return fmt.Sprintf("it refers to a local symbol of the section group %s, which a linker may drop", symname.Printable(group))
 	}
 	return ""
 }
 
-// ordinaryName returns why a loaded section has another name than compilers give it, or
-// can't be merged.
-func (r *reader) ordinaryName(k int) string {
-	s := &r.sections[k]
+// ordinaryName returns why compilers don't give a loaded section its name, or why it can't be merged. See
+// link-ordered/data-set-c.
+func (f *file) ordinaryName(k int) string {
+	s := &f.sections[k]
 	const access = elf.SHF_WRITE | elf.SHF_EXECINSTR | elf.SHF_TLS
 	flags, name := s.flags&access, standardName(s.name)
 	o, standard := standardSections[name]
 	switch {
 	case standard && s.size > 0 && (flags != o.flags || o.empty != (s.typ == elf.SHT_NOBITS)):
 		return "it has other flags than compilers give it"
-	case standard && !r.namedByCompiler(k):
+	case standard && !f.namedByCompiler(k):
 		return "compilers don't give it that name"
 	case standard:
-	case s.typ == elf.SHT_NOTE && strings.HasPrefix(s.name, ".note."), r.isUnwind(k):
+	case s.typ == elf.SHT_NOTE && strings.HasPrefix(s.name, ".note."), f.isUnwind(k):
 		if flags != 0 {
 			return "it has other flags than compilers give it"
 		}
-	case s.typ == elf.SHT_INIT_ARRAY || s.typ == elf.SHT_FINI_ARRAY || s.typ == elf.SHT_PREINIT_ARRAY:
+	case isInitArray(s):
 		if base, _, _ := strings.Cut(strings.TrimPrefix(s.name, "."), "."); flags != elf.SHF_WRITE || base != "init_array" && base != "fini_array" && base != "preinit_array" {
 			return "it has other flags than compilers give it"
 		}
@@ -127,20 +126,20 @@ func (r *reader) ordinaryName(k int) string {
 	case s.flags&elf.SHF_LINK_ORDER != 0 && s.name != "asan_globals" && !strings.HasPrefix(s.name, "__sancov_"):
 		return "it is in the order of other sections"
 	}
-	if s.flags&elf.SHF_MERGE != 0 && s.entsize > 0 && (s.flags&elf.SHF_WRITE != 0 || s.size%s.entsize != 0 || r.scattered(k)) {
+	if s.flags&elf.SHF_MERGE != 0 && s.entsize > 0 && (s.flags&elf.SHF_WRITE != 0 || s.size%s.entsize != 0 || f.scattered(k)) {
 		return "its constants can't be merged one by one"
 	}
 	return ""
 }
 
-// scattered reports whether linkers tear apart what symbols of section k name: each entry is merged
-// with an equal one, of whatever object, and what lies behind it isn't the next. (LLVM puts a
-// table called cst4 into the section that it has for constants of four bytes; and assembly may have
-// several strings behind a label.) So is a string without an end.
-func (r *reader) scattered(k int) bool {
-	s := &r.sections[k]
+// scattered reports whether a linker separates the entries that a symbol of section k covers, because it
+// merges each one with an equal one. LLVM has a section .rodata.cst4 for constants and puts a table named
+// cst4 into it (see code-torn/cst4-extern); assembly may have several strings behind a label (see
+// code-torn/string-label). A string without an end isn't mergeable either.
+func (f *file) scattered(k int) bool {
+	s := &f.sections[k]
 	table := func(i int) bool {
-		sym := &r.syms[i]
+		sym := &f.syms[i]
 		if s.flags&elf.SHF_STRINGS == 0 {
 			return sym.size > s.entsize
 		}
@@ -158,9 +157,9 @@ func (r *reader) scattered(k int) bool {
 	return slices.ContainsFunc(s.locals, table) || slices.ContainsFunc(s.globals, table)
 }
 
-// ordinarySymbol returns why a symbol isn't ordinary, or "". Linkers may refuse to make a
-// copy of what has no type or no bytes, and a number isn't in any section.
-func (r *reader) ordinarySymbol(s *symbol) string {
+// ordinarySymbol returns why a symbol isn't ordinary, or "". Linkers may refuse to copy a variable without a
+// type or without bytes (see link-unreached/copy-of-nothing), and an absolute symbol is in no section.
+func (f *file) ordinarySymbol(s *symbol) string {
 	v := elf.ST_VISIBILITY(s.other)
 	switch {
 	case s.local() || s.name == "__gnu_lto_slim":
@@ -169,7 +168,7 @@ func (r *reader) ordinarySymbol(s *symbol) string {
 	case s.sec == secCommon && s.reserved != elf.SHN_COMMON:
 		return "it is in a section that isn't known"
 	case v == elf.STV_HIDDEN || v == elf.STV_INTERNAL || s.sec <= 0:
-	case s.typ() == elf.STT_NOTYPE && r.sections[s.sec].loaded() && !r.sections[s.sec].code():
+	case s.typ() == elf.STT_NOTYPE && f.sections[s.sec].loaded() && !f.sections[s.sec].executable():
 		return "it is data without a type"
 	case s.typ() == elf.STT_OBJECT && s.size == 0:
 		return "it is data without bytes"
@@ -192,9 +191,8 @@ var ordinaryRelocs = []elf.R_X86_64{
 	elf.R_X86_64_GOTOFF64, elf.R_X86_64_GOTPC32, elf.R_X86_64_GOTPC64, elf.R_X86_64_GOT64, elf.R_X86_64_GOTPCREL64, elf.R_X86_64_PLTOFF64,
 }
 
-// standardSections are the names, or their beginnings up to a dot, that compilers give to
-// sections which count only if something refers to them, the flags that they give to these, and whether they
-// are without content.
+// standardSections are the names, or their beginnings up to a dot, of sections that only matter if something
+// refers to them, with the flags that compilers give them, and whether they are SHT_NOBITS.
 var standardSections = map[string]struct {
 	flags elf.SectionFlag
 	empty bool
@@ -207,7 +205,7 @@ var standardSections = map[string]struct {
 	".tdata": {flags: elf.SHF_WRITE | elf.SHF_TLS}, ".tbss": {elf.SHF_WRITE | elf.SHF_TLS, true},
 }
 
-// standardName returns the longest standard name that name belongs to, or "".
+// standardName returns the longest standard name that name is, or begins with up to a dot, or "".
 func standardName(name string) string {
 	for at := len(name); at > 0; at = strings.LastIndexByte(name[:at], '.') {
 		if _, ok := standardSections[name[:at]]; ok {
@@ -217,32 +215,32 @@ func standardName(name string) string {
 	return ""
 }
 
-// kindsOfSections are words that compilers put behind a standard name, alone or in front of the
-// name of a function or variable.
-var kindsOfSections = map[string]map[string]bool{
+// sectionWords are words that compilers put behind a standard name, alone or in front of the name of a
+// function or variable.
+var sectionWords = map[string]map[string]bool{
 	".text": words.Set("startup exit unlikely hot unknown split"), ".ltext": words.Set("startup exit unlikely hot unknown split"),
 	".ldata": words.Set("rel ro local"), ".data.rel": words.Set("local"), ".data.rel.ro": words.Set("local"),
 }
 
-// namedByCompiler reports whether a compiler may have given section k its name, which begins with a
-// standard one. People give such names, too: linkers put all sections of one name in the order of
-// the link, between those that the first and the last file have to find the others by.
-func (r *reader) namedByCompiler(k int) bool {
-	s := &r.sections[k]
+// namedByCompiler reports whether a compiler may have given section k its name, which begins with a standard
+// one. People give such names, too: a linker puts sections of one name next to each other, so their order
+// is seen from a first and a last one. See link-ordered/data-set-one-unit.
+func (f *file) namedByCompiler(k int) bool {
+	s := &f.sections[k]
 	name := standardName(s.name)
 	rest := s.name[len(name):]
 	symbols := slices.Concat(s.globals, s.locals)
-	isObject := func(i int) bool { return r.syms[i].typ() == elf.STT_OBJECT }
+	isObject := func(i int) bool { return f.syms[i].typ() == elf.STT_OBJECT }
 	if name == ".gcc_except_table" && slices.ContainsFunc(symbols, isObject) {
-		return false // somebody's variable
+		return false // see link-ordered/set-handlers
 	}
-	// A variable's section has its name, others that of the function that they are for.
+	// The section of a variable has its name, any other one that of a function.
 	variable := s.flags&elf.SHF_WRITE != 0 && !strings.HasPrefix(name, ".data.rel.ro") || rest != "" && slices.ContainsFunc(symbols, isObject)
 	isFor := func(name string) bool {
 		if !variable {
-			return r.defines(name)
+			return f.defines(name)
 		}
-		return slices.ContainsFunc(symbols, func(i int) bool { return r.syms[i].name == name })
+		return slices.ContainsFunc(symbols, func(i int) bool { return f.syms[i].name == name })
 	}
 	for rest != "" {
 		word := rest[1:]
@@ -250,11 +248,11 @@ func (r *reader) namedByCompiler(k int) bool {
 		if s.flags&elf.SHF_MERGE != 0 {
 			merged = withoutMerged(word)
 		}
-		if merged == "" && (s.code() || word != "") || strings.HasPrefix(word, ".L") || isFor(word) || isFor(merged) {
+		if merged == "" && (s.executable() || word != "") || strings.HasPrefix(word, ".L") || isFor(word) || isFor(merged) {
 			return true
 		}
 		word, _, _ = strings.Cut(word, ".")
-		if !kindsOfSections[name][word] {
+		if !sectionWords[name][word] {
 			return false
 		}
 		rest = rest[1+len(word):]
@@ -262,8 +260,7 @@ func (r *reader) namedByCompiler(k int) bool {
 	return true
 }
 
-// withoutMerged returns a name without what compilers put behind the names of sections of literals
-// ("str1.8", "cst16").
+// withoutMerged returns a name without the suffix for sections of literals ("str1.8", "cst16").
 func withoutMerged(name string) string {
 	i := max(strings.LastIndex(name, "str"), strings.LastIndex(name, "cst"))
 	if i < 0 || i > 0 && name[i-1] != '.' || name[i+3:] == "" || strings.Trim(name[i+3:], ".0123456789") != "" {
@@ -273,27 +270,27 @@ func withoutMerged(name string) string {
 }
 
 // defines reports whether there is a symbol of that name in a section.
-func (r *reader) defines(name string) bool {
-	if r.defined == nil {
-		r.defined = map[string]bool{}
-		for i := range r.syms {
-			if r.syms[i].sec > 0 {
-				r.defined[r.syms[i].name] = true
+func (f *file) defines(name string) bool {
+	if f.defined == nil {
+		f.defined = map[string]bool{}
+		for i := range f.syms {
+			if f.syms[i].sec > 0 {
+				f.defined[f.syms[i].name] = true
 			}
 		}
 	}
-	return r.defined[name]
+	return f.defined[name]
 }
 
-// ownSection reports whether a section that isn't loaded is one that compilers and
-// assemblers make for debuggers, linkers and themselves.
+// ownSection reports whether an unloaded section is one that compilers and assemblers make for debuggers,
+// linkers and themselves. See link-besides/nonalloc-own.
 func ownSection(name string) bool {
 	return name == ".comment" || name == ".note.GNU-stack" || name == ".gnu_debuglink" || slices.ContainsFunc([]string{".debug_", ".zdebug_", ".gnu.debuglto_", ".llvm", "__llvm_cov", ".stab", ".ctf", ".BTF", ".GCC.command.line", ".gdb_index", ".pseudo_probe"},
 		func(s string) bool { return strings.HasPrefix(name, s) })
 }
 
-// isThreadLocal reports whether a relocation is in an instruction of those by which compilers find
-// thread-local variables, which linkers replace by shorter ways, or for something else.
+// isThreadLocal reports whether a relocation isn't part of a TLS code sequence, or of one of the psABI, which
+// linkers rewrite. See link-unreached/tls-sequence.
 func isThreadLocal(s *section, rel *reloc) bool {
 	var before [4]byte
 	n := min(rel.offset, 4)
@@ -318,8 +315,8 @@ func isThreadLocal(s *section, rel *reloc) bool {
 	return true
 }
 
-// whole is the object for a file that isn't ordinary: a root of its content that may refer to any symbol.
-func whole(b []byte, member, why string) (o *object, err error) {
+// byContent returns an object that isn't ordinary: a root of its content that may refer to any symbol.
+func byContent(b []byte, member, why string) (o *object, err error) {
 	defer recoverMalformed(&err)
 	f, err := elf.NewFile(bytes.NewReader(b))
 	if err != nil {

@@ -438,13 +438,13 @@ func TestDecodeX86(t *testing.T) {
 		t.Fatal(err)
 	}
 	compared := 0
-	f, err := readFile(object)
+	f, err := parse(object)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range f.sections {
 		b := f.sections[i].data
-		for at := 0; f.sections[i].code() && at < len(b); {
+		for at := 0; f.sections[i].executable() && at < len(b); {
 			in, ok := decodeX86(b[at:])
 			want, err := x86asm.Decode(b[at:], 64)
 			if !ok || err != nil || want.Len != in.size {
@@ -495,7 +495,7 @@ func TestDecodeLibrary(t *testing.T) {
 	}
 	compared := 0
 	for i, m := range members {
-		f, err := readFile(m.data)
+		f, err := parse(m.data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -503,7 +503,7 @@ func TestDecodeLibrary(t *testing.T) {
 			s := &f.sections[k]
 			for _, j := range slices.Concat(s.locals, s.globals) {
 				y := &f.syms[j]
-				if !s.code() || y.typ() != elf.STT_FUNC {
+				if !s.executable() || y.typ() != elf.STT_FUNC {
 					continue
 				}
 				for at, end := y.value, y.value+y.size; at < end; {

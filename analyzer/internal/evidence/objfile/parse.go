@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/symname"
 )
 
@@ -26,7 +25,6 @@ const (
 	shtLLVMCallGraph     = 0x6fff4c09
 	grpComdat            = 1
 	stbGNUUnique         = elf.SymBind(10)
-	sttGNUIFunc          = elf.SymType(10)
 )
 
 // Values of symbol.sec that are no section.
@@ -36,13 +34,14 @@ const (
 	secCommon    = -2 // or another section that only the linker knows
 )
 
-// file is a relocatable object for x86-64. Everything that a header says was checked
-// against the size of the file: later code indexes without asking.
+// file is a parsed relocatable object for x86-64. parse has checked each offset and index in its
+// headers, so later phases index without asking.
 type file struct {
 	raw      []byte
 	sections []section
-	names    int      // of sections, the section with them
-	syms     []symbol // syms[0] is the null symbol
+	names    int             // e_shstrndx
+	syms     []symbol        // syms[0] is the null symbol
+	defined  map[string]bool // see defines
 }
 
 type section struct {
@@ -54,29 +53,34 @@ type section struct {
 	align, entsize  uint64
 	data            []byte  // nil if it has none in the file
 	relocs          []reloc // sorted by offset
-	group           string  // what its group says, or ""
+	group           string  // "comdat" or "group" and the signature if that is global, or ""
 	comdat          string  // the signature of its COMDAT group, or ""
-	locals, globals []int   // symbols with a name, by index; globals sorted by name
+	locals, globals []int   // indices of symbols with a name; globals sorted by name
 }
 
+// loaded reports whether the section is part of the linked file.
 func (s *section) loaded() bool {
 	return s.flags&elf.SHF_ALLOC != 0 && uint64(s.flags)&shfExclude == 0
 }
-func (s *section) code() bool { return s.flags&elf.SHF_EXECINSTR != 0 }
+
+// executable reports whether the section holds instructions.
+func (s *section) executable() bool { return s.flags&elf.SHF_EXECINSTR != 0 }
 
 type symbol struct {
 	name        string
 	info, other byte
 	sec         int
-	reserved    elf.SectionIndex // of secCommon
+	reserved    elf.SectionIndex // the index that sec == secCommon stands for
 	value, size uint64
 }
 
 func (s *symbol) bind() elf.SymBind { return elf.ST_BIND(s.info) }
-func (s *symbol) typ() elf.SymType  { return elf.ST_TYPE(s.info) }
-func (s *symbol) local() bool       { return s.bind() == elf.STB_LOCAL }
 
-// reloc is a relocation of a section.
+func (s *symbol) typ() elf.SymType { return elf.ST_TYPE(s.info) }
+
+func (s *symbol) local() bool { return s.bind() == elf.STB_LOCAL }
+
+// reloc is an entry of a SHT_RELA section.
 type reloc struct {
 	offset uint64
 	addend int64
@@ -89,15 +93,14 @@ const headerSize, sectionSize, symbolSize, relocSize = 64, 64, 24, 24
 
 var order = binary.LittleEndian
 
-// unusual is why an object isn't one that is taken apart.
+// unusual is the reason why an object is identified by its content.
 type unusual string
 
 func (u unusual) Error() string { return string(u) }
 
-// readFile parses a relocatable object: sections, symbols, groups and
-// relocations. (debug/elf neither knows the relocations of an object nor many
-// sections, and takes longer.)
-func readFile(b []byte) (*file, error) {
+// parse reads sections, symbols, groups and relocations. (debug/elf doesn't read relocations and
+// reserved section indices, and is slower.)
+func parse(b []byte) (*file, error) {
 	if len(b) < headerSize || !isELF(b) {
 		return nil, errors.New("the file is cut off")
 	}
@@ -137,16 +140,16 @@ func readFile(b []byte) (*file, error) {
 	return f, nil
 }
 
-// part returns size bytes of the file.
-func (f *file) part(offset, size uint64) ([]byte, bool) {
+// slice returns size bytes of the file from offset.
+func (f *file) slice(offset, size uint64) ([]byte, bool) {
 	if n := uint64(len(f.raw)); offset > n || size > n-offset {
 		return nil, false
 	}
 	return f.raw[offset : offset+size : offset+size], true
 }
 
-// text returns the string at an offset of a table of strings.
-func text(table string, at uint32) (string, bool) {
+// stringAt returns the string at an offset of a string table.
+func stringAt(table string, at uint32) (string, bool) {
 	if at == 0 && table == "" {
 		return "", true
 	}
@@ -161,6 +164,7 @@ func text(table string, at uint32) (string, bool) {
 	return symname.Printable(s[:n]), true
 }
 
+// readSections reads the section headers (gABI 4.8).
 func (f *file) readSections() error {
 	offset := order.Uint64(f.raw[40:])
 	size, count, names := int(order.Uint16(f.raw[58:])), uint64(order.Uint16(f.raw[60:])), uint64(order.Uint16(f.raw[62:]))
@@ -170,21 +174,15 @@ func (f *file) readSections() error {
 	if size != sectionSize {
 		return fmt.Errorf("section headers of %d bytes", size)
 	}
-	first, ok := f.part(offset, sectionSize)
-	if !ok {
-		return errors.New("the section headers are cut off")
-	}
-	if count == 0 { // more than fit into the field
+	first, ok := f.slice(offset, sectionSize)
+	if ok && count == 0 { // more sections than e_shnum can hold
 		count = order.Uint64(first[32:])
 	}
-	if names == uint64(elf.SHN_XINDEX) {
+	if ok && names == uint64(elf.SHN_XINDEX) {
 		names = uint64(order.Uint32(first[40:]))
 	}
-	if count > uint64(len(f.raw))/sectionSize {
-		return errors.New("the section headers are cut off")
-	}
-	table, ok := f.part(offset, count*sectionSize)
-	if !ok {
+	table, whole := f.slice(offset, min(count, uint64(len(f.raw)))*sectionSize)
+	if !ok || !whole {
 		return errors.New("the section headers are cut off")
 	}
 	f.sections = make([]section, count)
@@ -205,7 +203,7 @@ func (f *file) readSections() error {
 			return fmt.Errorf("section %d has %d bytes", i, s.size)
 		}
 		if s.typ != elf.SHT_NOBITS {
-			if s.data, ok = f.part(order.Uint64(b[24:]), s.size); !ok {
+			if s.data, ok = f.slice(order.Uint64(b[24:]), s.size); !ok {
 				return fmt.Errorf("section %d is cut off", i)
 			}
 		}
@@ -220,13 +218,14 @@ func (f *file) readSections() error {
 		if s.typ == elf.SHT_NULL {
 			continue
 		}
-		if s.name, ok = text(strs, nameAt[i]); !ok {
+		if s.name, ok = stringAt(strs, nameAt[i]); !ok {
 			return fmt.Errorf("section %d has no name", i)
 		}
 	}
 	return nil
 }
 
+// readSymbols reads the symbol table (gABI 4.18).
 func (f *file) readSymbols() error {
 	table, index := -1, []byte(nil)
 	for i := range f.sections {
@@ -257,17 +256,15 @@ func (f *file) readSymbols() error {
 		s.value, s.size = order.Uint64(b[8:]), order.Uint64(b[16:])
 		shndx := uint32(order.Uint16(b[6:]))
 		var ok bool
-		if s.name, ok = text(names, order.Uint32(b)); !ok {
+		if s.name, ok = stringAt(names, order.Uint32(b)); !ok {
 			return fmt.Errorf("symbol %d has no name", i)
 		}
 		switch k := elf.SectionIndex(shndx); {
 		case k == elf.SHN_XINDEX:
-			if len(index) < 4*i+4 {
+			if len(index) < 4*i+4 || order.Uint32(index[4*i:]) == 0 {
 				return fmt.Errorf("symbol %q has no section", s.name)
 			}
-			if shndx = order.Uint32(index[4*i:]); shndx == 0 {
-				return fmt.Errorf("symbol %q has no section", s.name)
-			}
+			shndx = order.Uint32(index[4*i:])
 			fallthrough
 		case k < elf.SHN_LORESERVE:
 			if uint64(shndx) >= uint64(len(f.sections)) {
@@ -294,8 +291,8 @@ func (f *file) readSymbols() error {
 	return nil
 }
 
-// readGroup notes for each member of a section group its signature: the linker
-// keeps one COMDAT group of each signature.
+// readGroup stores the group of each member of a SHT_GROUP section. A linker keeps one COMDAT group
+// of each signature.
 func (f *file) readGroup(s *section) error {
 	b := s.data
 	if len(b) < 4 || len(b)%4 != 0 || uint64(s.info) >= uint64(len(f.syms)) {
@@ -310,19 +307,19 @@ func (f *file) readGroup(s *section) error {
 	if comdat && name == "" {
 		return errors.New("a COMDAT group without a signature")
 	}
-	said := "group"
+	group := "group"
 	if comdat {
-		said = "comdat"
+		group = "comdat"
 	}
 	if !signature.local() {
-		said += " " + name
+		group += " " + name
 	}
 	for b = b[4:]; len(b) > 0; b = b[4:] {
 		i := order.Uint32(b)
 		if uint64(i) >= uint64(len(f.sections)) {
 			return fmt.Errorf("section %d of %d", i, len(f.sections))
 		}
-		f.sections[i].group = said
+		f.sections[i].group = group
 		if comdat {
 			f.sections[i].comdat = name
 		}
@@ -330,13 +327,14 @@ func (f *file) readGroup(s *section) error {
 	return nil
 }
 
+// readRelocs appends the entries of a SHT_RELA section to the section that they apply to.
 func (f *file) readRelocs(s *section) error {
 	if uint64(s.info) >= uint64(len(f.sections)) {
 		return fmt.Errorf("relocations for section %d of %d", s.info, len(f.sections))
 	}
 	to := &f.sections[s.info]
 	if !to.loaded() && !affectsLink(to) {
-		return nil // nothing reads those of debug information
+		return nil // debug information is hashed as raw bytes
 	}
 	if len(s.data)%relocSize != 0 {
 		return fmt.Errorf("%d bytes are no list of relocations", len(s.data))
@@ -350,30 +348,4 @@ func (f *file) readRelocs(s *section) error {
 		to.relocs = append(to.relocs, rel)
 	}
 	return nil
-}
-
-// attributes is what holds for the object as a whole: ABI flags,
-// properties such as control-flow protection, whether it asks for an executable
-// stack.
-func (f *file) attributes() frame.Buffer {
-	var h frame.Buffer
-	stack, properties := "absent", []byte(nil)
-	for i := range f.sections {
-		switch s := &f.sections[i]; s.name {
-		case ".note.GNU-stack":
-			stack = fmt.Sprint(s.code())
-		case ".note.gnu.property":
-			properties = append(properties, s.data...)
-		}
-	}
-	abi := elf.OSABI(f.raw[elf.EI_OSABI])
-	if abi == elf.ELFOSABI_LINUX { // says only that a GNU extension is in use
-		abi = elf.ELFOSABI_NONE
-	}
-	h.Int(int(abi))
-	h.Int(int(f.raw[elf.EI_ABIVERSION]))
-	h.Uint(uint64(order.Uint32(f.raw[48:])))
-	h.String(stack)
-	h.Bytes(properties)
-	return h
 }
