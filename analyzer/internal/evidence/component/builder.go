@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"math/big"
+	"sort"
+	"strconv"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/clangast"
@@ -11,27 +13,27 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/tu"
 )
 
-// target is what an id of the dump stands for.
+// target is the declaration that an id of the dump refers to.
 type target struct {
 	ent   *entity
 	field string // of record ent
-	local int    // 1 + number of a local variable, parameter
+	local int    // the number of a local variable or parameter, from 1
 	enum  string // value of an enumerator
 }
 
-// frame is the state of one node on the way from the root of the tree.
+// frame is the state of a node on the way from the root of the tree.
 type frame struct {
 	kind string
 	// children counts those entered so far.
 	children int
-	deep     bool // types of children count at depth pointee
-	open     bool // the node was written to the stream: close it
-	skip     bool // nothing below counts
+	deep     bool // types of children are written at depth pointee
+	open     bool // the node was opened in the stream
+	skip     bool // the nodes below are ignored
 	scope    bool // a block inside a block that ends the life of something
 	leave    func(n *clangast.Node) error
 }
 
-// function is the state of the function definition being read.
+// function is the state of a function definition.
 type function struct {
 	ent    *entity
 	ids    []clangast.ID // to be forgotten at its end
@@ -56,34 +58,32 @@ type builder struct {
 	scope
 
 	comps []*comp
-	// weights are the types of all variables, and of what else takes room.
+	// weights are the types of all variables, compound literals and initial values.
 	weights []weight
-	// late is what is used before all is said of it: a compiler knew less of it there than at the
-	// end of the unit. What it knew, and of what it had compiled first, isn't in the tree.
+	// late is an entity that was used before its last declaration: the compiler knew less of it there than
+	// the tree says. See code-late/typedef-redeclared.
 	late string
 }
 
-// scope is what changes with the declaration being read, and is restored
-// behind it.
+// scope is the state of the declaration that is being read. It is restored behind it.
 type scope struct {
 	fn        *function
 	cur       *stream // where nodes are written; nil between declarations
 	decl      *stream // where attributes of the declaration go
 	owner     *entity // whose declaration that is
 	typedefOf *entity
-	unnamed   []*entity // unnamed tags that the typedef names
+	unnamed   []*entity // unnamed tags that the typedef gives a name
 	enum      *enumState
 }
 
-// enumState computes the values of an enum's enumerators, because the dump
-// doesn't have the implicit ones.
+// enumState computes the values of enumerators: the dump doesn't have implicit ones.
 type enumState struct {
 	next, lo, hi *big.Int
 	members      int
 	hasInit      bool     // of the enumerator being read
 	explicit     *big.Int // its value
 	ids          []clangast.ID
-	doubt        string // why its values may be others than the dump's
+	doubt        string // why the values may differ from the dump's
 }
 
 func newBuilder(u *tu.Unit) (*builder, error) {
@@ -91,9 +91,8 @@ func newBuilder(u *tu.Unit) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{unit: u, x: x, ids: map[clangast.ID]target{}, anon: map[string]*entity{}}
+	b := &builder{unit: u, x: x, ids: map[clangast.ID]target{}, anon: map[string]*entity{}, lines: []int{0}}
 	b.resolver = resolver{ordinary: map[string]*entity{}, tags: map[string]*entity{}, cut: math.MaxInt}
-	b.lines = []int{0}
 	for i, c := range u.Text {
 		if c == '\n' {
 			b.lines = append(b.lines, i+1)
@@ -102,51 +101,45 @@ func newBuilder(u *tu.Unit) (*builder, error) {
 	return b, nil
 }
 
-// ordinaryEntity returns the file-scope function, variable or typedef NAME.
-func (b *builder) ordinaryEntity(name string, kind entityKind) *entity {
-	e := b.ordinary[name]
+// entityIn returns the entity of a key, which is made if there is none.
+func entityIn(m map[string]*entity, key string, made entity) *entity {
+	e := m[key]
 	if e == nil {
-		e = &entity{kind: kind, name: name, sym: name}
-		b.ordinary[name] = e
+		e = &made
+		m[key] = e
 	}
 	return e
+}
+
+// ordinaryEntity returns the file-scope function, variable or typedef of that name.
+func (b *builder) ordinaryEntity(name string, kind entityKind) *entity {
+	return entityIn(b.ordinary, name, entity{kind: kind, name: name, sym: name})
 }
 
 func (b *builder) tagEntity(name string) *entity {
-	e := b.tags[name]
-	if e == nil {
-		e = &entity{kind: entRecord, name: name}
-		b.tags[name] = e
-	}
-	return e
+	return entityIn(b.tags, name, entity{kind: entRecord, name: name})
 }
 
 func (b *builder) anonEntity(at string) *entity {
-	e := b.anon[at]
-	if e == nil {
-		e = &entity{kind: entRecord}
-		b.anon[at] = e
-	}
-	return e
+	return entityIn(b.anon, at, entity{kind: entRecord})
 }
 
-// position returns LINE:COLUMN of an offset, as clang prints it.
+// position returns the LINE:COLUMN of an offset, as clang prints it.
 func (b *builder) position(off int) string {
-	lo, hi := 0, len(b.lines)
-	for lo < hi {
-		if mid := (lo + hi) / 2; b.lines[mid] <= off {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return itoa(lo) + ":" + itoa(off-b.lines[lo-1]+1)
+	line := sort.SearchInts(b.lines, off+1)
+	return strconv.Itoa(line) + ":" + strconv.Itoa(off-b.lines[line-1]+1)
 }
 
-func itoa(i int) string { return big.NewInt(int64(i)).String() }
+// bind sets the target of an id, until the end of the function if there is one.
+func (b *builder) bind(id clangast.ID, t target) {
+	b.ids[id] = t
+	if b.fn != nil {
+		b.fn.ids = append(b.fn.ids, id)
+	}
+}
 
-// named returns what a name in a type string stands for, or nil. No type hides
-// another of its name: see localType.
+// named returns the entity of a name in a type string, or nil. No type hides another one of its name: see
+// localType.
 func (b *builder) named(n typeName) *entity {
 	switch {
 	case n.anon:
@@ -167,12 +160,10 @@ func (b *builder) named(n typeName) *entity {
 	return b.tags[n.name]
 }
 
-// resolveType parses a type string and finds what its names stand for.
+// resolveType parses a type string and resolves its names.
 func (b *builder) resolveType(s *stream, qual string) *typeUse {
 	u := &typeUse{text: parseType(qual)}
-	if u.text.doubt != "" {
-		s.doubts(u.text.doubt)
-	}
+	s.doubts(u.text.doubt)
 	for _, n := range u.text.names {
 		e := b.named(n)
 		if e == nil {
@@ -185,7 +176,7 @@ func (b *builder) resolveType(s *stream, qual string) *typeUse {
 	return u
 }
 
-// writeType writes a type string to s at depth d, and returns what it stands for.
+// writeType writes a type string to s at depth d, and returns it.
 func (b *builder) writeType(s *stream, qual string, d depth) *typeUse {
 	u := b.resolveType(s, qual)
 	s.h.str(u.text.literal)
@@ -195,16 +186,14 @@ func (b *builder) writeType(s *stream, qual string, d depth) *typeUse {
 	return u
 }
 
-// writeAttributes writes what has attributes in [from, to) of the external declaration that n is,
-// or is in; negative bounds are its own.
+// writeAttributes writes the declarations with attributes in [from, to) of the external declaration that
+// n is in. A negative bound is that of the declaration.
 func (b *builder) writeAttributes(s *stream, n *clangast.Node, from, to int) {
 	if n.Begin < 0 {
 		return
 	}
 	begin, end, doubt := b.x.Extent(n.Begin, nodeEnd(n))
-	if doubt != "" {
-		s.doubts(doubt)
-	}
+	s.doubts(doubt)
 	if from >= 0 {
 		begin = from
 	}
@@ -218,8 +207,8 @@ func (b *builder) writeAttributes(s *stream, n *clangast.Node, from, to int) {
 	}
 }
 
-// writeBounds writes the bounds of arrays among the parameters in [begin, end):
-// their types are those of pointers in the dump. A definition evaluates them.
+// writeBounds writes the bounds of arrays among the parameters in [begin, end): the dump has the types of
+// pointers, but a definition evaluates the bounds. See code-data/vla-parameter.
 func (b *builder) writeBounds(s *stream, begin, end int, definition bool) {
 	text := b.unit.Text
 	if bytes.IndexByte(text[begin:end], '[') < 0 {
@@ -251,5 +240,5 @@ func (b *builder) writeBounds(s *stream, begin, end int, definition bool) {
 
 var boundWords = words.Set(`static const volatile restrict __restrict __restrict__ __const`)
 
-// nodeEnd is the offset behind the node's last token.
+// nodeEnd returns the offset behind the last token of a node.
 func nodeEnd(n *clangast.Node) int { return n.End + n.EndLen }

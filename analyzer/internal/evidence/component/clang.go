@@ -15,16 +15,14 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/tu"
 )
 
-// MinClang is the oldest major version of clang whose dumps are understood.
-// MaxClang is the newest one that was tested.
+// MinClang and MaxClang are the oldest and the newest major version of clang whose dumps are understood.
 const (
 	MinClang = 19
 	MaxClang = 21
 )
 
-// FindClang returns a clang whose dumps are understood: named, unless that is
-// empty, or else the first of its usual names on PATH that is one. It returns a
-// NotPlain if there is none.
+// FindClang returns named or, if that is empty, the first clang of the usual names on PATH that is supported.
+// If there is none, the error is a NotPlain.
 func FindClang(ctx context.Context, named string) (string, error) {
 	names := []string{named}
 	if named == "" {
@@ -54,14 +52,13 @@ func FindClang(ctx context.Context, named string) (string, error) {
 	return "", notPlain(fmt.Sprintf("%v; install clang %d or name it with --clang", first, MaxClang))
 }
 
-// refused are the messages of clang about what gcc takes for an error, or its link
-// for an undefined symbol. A test that doesn't reach such code must not be found.
+// refused are flags for what gcc or its linker takes for an error and clang doesn't: a test that doesn't
+// reach such code must not be replayed. See code-refused/pointer-types.
 var refused = strings.Fields(`-Werror=incompatible-pointer-types -Werror=pointer-type-mismatch -Werror=conditional-type-mismatch -Werror=gnu-folding-constant
 	-Werror=gnu-compound-literal-initializer -Werror=many-braces-around-scalar-init -Werror=undefined-internal`)
 
-// dumpArgs are the flags for a dump of preprocessed text on standard input.
-// -undef keeps the second preprocessing from expanding predefined macros. Warnings stay
-// on: some are errors by themselves.
+// dumpArgs returns the flags for a dump of preprocessed text from standard input. -undef keeps clang from
+// expanding predefined macros. Warnings stay on, because some are errors.
 func dumpArgs(u *tu.Unit) []string {
 	return append(append(slices.Clone(u.DumpFlags), refused...),
 		"-v", "-undef", "-fno-crash-diagnostics", "-ferror-limit=1", "-fno-color-diagnostics", "-fno-caret-diagnostics",
@@ -73,8 +70,8 @@ var (
 	errorLine   = lazyregexp.New(`(?m)^(?:<stdin>:(\d+):(\d+): |[^\s:][^:\n]*:\d+:\d+: )?(?:fatal )?error: (.*)$`)
 )
 
-// runClang has clang dump the tree of u's text, and reads it. clang's own failure
-// counts more than the reader's, unless that is what u isn't plain for.
+// runClang has clang dump the tree of u's text, and reads it. clang's own failure precedes the reader's, unless
+// that is a NotPlain.
 func runClang(ctx context.Context, u *tu.Unit, clang string) (b *builder, version string, err error) {
 	if clang == "" {
 		return nil, "", fmt.Errorf("no clang is configured; install clang %d", MaxClang)
@@ -122,8 +119,7 @@ func runClang(ctx context.Context, u *tu.Unit, clang string) (b *builder, versio
 	return b, version, readErr
 }
 
-// supported returns an error unless version has a line "clang version N." with
-// a version whose output is understood.
+// supported returns an error unless version has a line of a supported clang.
 func supported(version string) error {
 	m := versionLine.FindStringSubmatch(version)
 	if m == nil {
@@ -135,7 +131,7 @@ func supported(version string) error {
 	return nil
 }
 
-// errorPlace names the file of an error in the normalised text.
+// errorPlace returns the file of an error in the normalised text.
 func errorPlace(u *tu.Unit, line, col string) string {
 	l, err := strconv.Atoi(line)
 	if err != nil {
@@ -156,7 +152,7 @@ func errorPlace(u *tu.Unit, line, col string) string {
 	return ""
 }
 
-// head keeps the beginning of what is written, up to max bytes.
+// head keeps the first max bytes that are written.
 type head struct {
 	bytes.Buffer
 	max int

@@ -1,6 +1,7 @@
 package component
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -18,58 +19,58 @@ const (
 	entTypedef
 )
 
-// entity is something with a name that several declarations may declare: a
-// function, a variable, a type.
+// entity is a function, variable or type, which several declarations may declare.
 type entity struct {
 	kind entityKind
 	name string
-	// sym is the linker's symbol of a function or variable.
-	sym string
-	// local: internal linkage, or none.
+	sym  string // the symbol of a function or variable
+	// local is set for internal linkage or none.
 	local bool
-	// decls are the distinct declarations of a function or variable, in their
-	// order: the whole redeclaration chain counts, wherever it stands.
-	decls []declaration
-	// inline: some declaration says so.
-	inline bool
-	// labelled: its symbol is given by an asm label.
-	labelled bool
-	// library: the compiler knows it as a function of the C library.
-	library bool
-	// visibility is that of its attribute, or empty.
-	visibility string
-	// attributes are the texts of declarations that have some which nodes don't say, kinds are the
-	// kinds of their nodes.
-	attributes, kinds []string
-	// used: something has referred to it, or has defined it.
+	// used is set if something has referred to it or defined it.
 	used bool
-	// early: there is a variable of this type from before it was complete.
-	early bool
-	// declared: a tag at file scope that isn't only mentioned.
-	declared bool
-	// content is the definition of a type.
-	content *sealed
-	// typ is the target of a typedef, bare says that it is nothing but another name for it.
-	typ  *typeUse
-	bare bool
-	// members are the types of a structure's members, room how many bytes it has at most.
-	members []*typeUse
-	room    float64
-	// comp is the component that defines the entity here.
+	// comp is the component that defines it here.
 	comp *comp
+	declarations
+	definition
 
 	declHash  *Hash
 	typeHash  [3]*Hash
-	computing [3]int // which of the types that are being hashed it is, at a depth, from 1
+	computing [3]int // its position among the types that are being hashed at each depth, from 1
 }
 
-// A declaration has what is said of a function's or variable's type, and all that is said.
+// declarations is what declarations say of a function or variable.
+type declarations struct {
+	// decls are the distinct declarations in their order: the whole redeclaration chain is hashed.
+	decls      []declaration
+	inline     bool   // a declaration says so
+	labelled   bool   // an asm label gives its symbol
+	library    bool   // clang knows it as a function of the C library
+	visibility string // of its attribute, or ""
+	// attributes are the texts of declarations with attributes that nodes don't fully describe, kinds the
+	// kinds of attribute nodes.
+	attributes, kinds []string
+}
+
+// definition is what is known of a type.
+type definition struct {
+	early    bool    // there is a variable of this type from before it was complete
+	declared bool    // a tag that is declared at file scope, not only mentioned
+	content  *sealed // the definition
+	// typ is the target of a typedef; bare is set if the typedef is only another name for it.
+	typ  *typeUse
+	bare bool
+	// members are the types of a structure's members, room its greatest size in bytes.
+	members []*typeUse
+	room    float64
+}
+
+// declaration has the hash of a type, and of all that is said with it.
 type declaration struct {
 	typ, all sealed
 }
 
-// declare adds a declaration of a type, unless there is an equal one. It returns whether the type
-// or an attribute is new, after the entity has been used.
+// declare adds a declaration, unless there is an equal one. It reports whether the type or an attribute is
+// new although the entity has been used.
 func (e *entity) declare(typ sealed, ds *stream) (late bool) {
 	d := declaration{typ, ds.seal()}
 	late = !slices.ContainsFunc(e.decls, func(o declaration) bool { return o.typ.equal(&typ) })
@@ -89,16 +90,15 @@ func (e *entity) declare(typ sealed, ds *stream) (late bool) {
 	return late && e.used
 }
 
-// use is a reference from a stream to an entity: to the declaration of a
-// function or variable, or to a type at some depth.
+// use is a reference from a stream to an entity: to the declaration of a function or variable, or to a type
+// at a depth.
 type use struct {
 	ent *entity
 	d   depth
 }
 
-// stream collects what goes into one hash: values at once, references to
-// entities by number, because an entity is complete only at the end of the
-// translation unit.
+// stream collects what goes into a hash: values at once, references to entities by number, because an
+// entity is only complete at the end of the unit.
 type stream struct {
 	h    *hasher
 	uses []use
@@ -107,8 +107,8 @@ type stream struct {
 	links []*entity
 	// doubt is the first reason why the stream isn't complete.
 	doubt string
-	// attributed: the text of the declaration has attributes. It is in attributes if nodes don't say
-	// all of them; kinds are those of the nodes of a function or variable.
+	// attributed is set if the declaration has attributes. Their text is in attributes if nodes don't
+	// describe all of them; kinds are the kinds of nodes.
 	attributed bool
 	attributes string
 	kinds      []string
@@ -121,7 +121,7 @@ func (s *stream) use(e *entity, d depth) {
 		s.pos = map[use]int{}
 	}
 	if e.kind <= entVariable {
-		d = name // their declaration counts, however they are used
+		d = name // the depth of a use doesn't matter
 	}
 	u := use{e, d}
 	i, ok := s.pos[u]
@@ -137,11 +137,8 @@ func (s *stream) use(e *entity, d depth) {
 	s.h.num(uint64(i))
 }
 
-func (s *stream) doubts(reason string) {
-	if s.doubt == "" {
-		s.doubt = reason
-	}
-}
+// doubts adds a reason why the stream isn't complete.
+func (s *stream) doubts(reason string) { s.doubt = cmp.Or(s.doubt, reason) }
 
 // sealed is a finished stream.
 type sealed struct {
@@ -172,23 +169,19 @@ type comp struct {
 	h0, h Hash
 }
 
-// resolver turns entities into hashes at the end of the translation unit.
+// resolver turns entities into hashes at the end of the unit.
 type resolver struct {
 	ordinary map[string]*entity
 	tags     map[string]*entity
-	// doubt is why something that was hashed isn't plain.
-	doubt string
-	// Of typeHash: how many types are being hashed, and the first of them that was met
-	// again in the one at the top.
+	doubt    string // why something that was hashed isn't plain
+	// Of typeHash: how many types are being hashed, and the outermost one that was met again in the one
+	// at the top.
 	open, cut int
 }
 
-// sealedHash combines a finished stream with the hashes of what it refers to.
-// References to functions and variables contribute their declarations.
+// sealedHash hashes a sealed stream with the declarations of functions and variables, and the types, of its uses.
 func (r *resolver) sealedHash(s *sealed) Hash {
-	if r.doubt == "" {
-		r.doubt = s.doubt
-	}
+	r.doubt = cmp.Or(r.doubt, s.doubt)
 	h := newHasher()
 	h.hash(s.sum)
 	for _, u := range s.uses {
@@ -204,8 +197,7 @@ func (r *resolver) useHash(u use) Hash {
 	return r.typeHash(u.ent, u.d)
 }
 
-// declarationHash covers the whole redeclaration chain of a function or
-// variable. Redundant declarations don't matter.
+// declarationHash hashes the redeclaration chain of a function or variable.
 func (r *resolver) declarationHash(e *entity) Hash {
 	if e.declHash != nil {
 		return *e.declHash
@@ -231,7 +223,7 @@ func (r *resolver) declarationHash(e *entity) Hash {
 	return x
 }
 
-// typeHash covers a type at depth d.
+// typeHash hashes a type at a depth.
 func (r *resolver) typeHash(e *entity, d depth) Hash {
 	if e.kind == entRecord && d == pointee || e.kind == entEnum {
 		d = value
@@ -239,7 +231,7 @@ func (r *resolver) typeHash(e *entity, d depth) Hash {
 	if p := e.typeHash[d]; p != nil {
 		return *p
 	}
-	// At another depth it is no cycle, and what is cut short isn't the type's hash.
+	// In a cycle the name stands for the type, and the hash of a type inside isn't final.
 	if e.computing[d] > 0 {
 		r.cut = min(r.cut, e.computing[d])
 		return hashOf("cycle", e.name)
@@ -252,7 +244,7 @@ func (r *resolver) typeHash(e *entity, d depth) Hash {
 	h.num(uint64(e.kind))
 	switch {
 	case e.kind == entTypedef:
-		// A typedef is transparent: its own name doesn't matter.
+		// The name of a typedef doesn't matter.
 		if e.content != nil {
 			h.hash(r.sealedHash(e.content))
 		}
@@ -276,14 +268,14 @@ func (r *resolver) typeHash(e *entity, d depth) Hash {
 	if r.cut == e.computing[d] {
 		e.typeHash[d] = &x
 		r.cut = outer
-	} // Else another that is being hashed is cut short in it.
+	} // else it is inside of a cycle
 	r.cut = min(r.cut, outer)
 	e.computing[d] = 0
 	r.open--
 	return x
 }
 
-// target returns what a type is that is nothing but names of another one.
+// target follows bare typedefs.
 func (t *typeUse) target() *typeUse {
 	for strings.TrimSpace(t.text.literal) == "\x00" && len(t.ents) == 1 && t.ents[0].kind == entTypedef && t.ents[0].bare {
 		t = t.ents[0].typ
@@ -291,8 +283,7 @@ func (t *typeUse) target() *typeUse {
 	return t
 }
 
-// depthOf says how deep a use at depth d of a type t goes into a type e that
-// t's text names.
+// depthOf returns the depth of a use of type e, which t's text names, by a use of t at depth d.
 func (t *typeText) depthOf(e *entity, d depth) depth {
 	switch {
 	case d == pointee && e.kind == entTypedef:
@@ -305,15 +296,11 @@ func (t *typeText) depthOf(e *entity, d depth) depth {
 	return d
 }
 
-// reserved recognises symbols that a compiler may call on its own.
+// reserved reports whether compilers may call a symbol on their own.
 func reserved(sym string) bool {
-	if runtimeSymbols[sym] {
+	if runtimeSymbols[sym] || hasPrefix(sym, "__atomic_", "__sync_", "__sanitizer_", "__asan_", "__ubsan_", "__tsan_", "__msan_",
+		"__gcov_", "__llvm_", "__cyg_profile_", "__xray_", "_Unwind_", "__cxa_", "__aeabi_") {
 		return true
-	}
-	for _, p := range []string{"__atomic_", "__sync_", "__sanitizer_", "__asan_", "__ubsan_", "__tsan_", "__msan_", "__gcov_", "__llvm_", "__cyg_profile_", "__xray_", "_Unwind_", "__cxa_", "__aeabi_"} {
-		if strings.HasPrefix(sym, p) {
-			return true
-		}
 	}
 	if !strings.HasPrefix(sym, "__") || len(sym) > 16 {
 		return false
@@ -322,25 +309,22 @@ func reserved(sym string) bool {
 	if strings.ContainsFunc(sym[2:], func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') }) {
 		return false
 	}
-	for _, m := range []string{"qi", "hi", "si", "di", "ti", "hf", "bf", "sf", "df", "xf", "tf", "sc", "dc", "xc", "tc"} {
-		if strings.Contains(sym, m) {
-			return true
-		}
-	}
-	return false
+	modes := []string{"qi", "hi", "si", "di", "ti", "hf", "bf", "sf", "df", "xf", "tf", "sc", "dc", "xc", "tc"}
+	return slices.ContainsFunc(modes, func(mode string) bool { return strings.Contains(sym, mode) })
 }
 
-// builtinSymbol returns the symbol that a call of the builtin function name may
-// become: __builtin_memcpy is memcpy, unless it is inlined. Some are always.
+// hasPrefix reports whether s begins with one of prefixes.
+func hasPrefix(s string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
+}
+
+// builtinSymbol returns the symbol that a call of a builtin may become: __builtin_memcpy is memcpy, unless it
+// is always inlined.
 func builtinSymbol(name string) string {
 	s, ok := strings.CutPrefix(name, "__builtin_")
-	if !ok || inlined[s] || strings.HasSuffix(s, "_overflow") {
+	if !ok || inlined[s] || strings.HasSuffix(s, "_overflow") ||
+		hasPrefix(s, "clz", "ctz", "popcount", "parity", "bswap", "bitreverse", "rotate", "stdc_", "isgreater", "isless", "elementwise", "reduce", "ia32_") {
 		return name
-	}
-	for _, p := range []string{"clz", "ctz", "popcount", "parity", "bswap", "bitreverse", "rotate", "stdc_", "isgreater", "isless", "elementwise", "reduce", "ia32_"} {
-		if strings.HasPrefix(s, p) {
-			return name
-		}
 	}
 	return s
 }

@@ -15,9 +15,8 @@ const (
 	seedB = 0x7461_7374_696e_6742 // "tastingB"
 )
 
-// hasher computes a Hash over framed values. The framing makes every sequence
-// of calls give a different byte stream: each value starts with a tag byte,
-// strings and lists are length-prefixed, numbers are unsigned varints.
+// hasher computes a Hash over framed values, so that each sequence of calls gives another byte stream: a
+// value starts with a tag byte, strings have their length in front, numbers are unsigned varints.
 //
 //	's' LEN BYTES   a string
 //	'u' VARINT      a number

@@ -10,8 +10,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/tu"
 )
 
-// salt is what the translation unit as a whole contributes to every local
-// hash: format, compilers and flags.
+// salt hashes what applies to the whole unit: format, compilers and flags. It is in every local hash.
 func salt(u *tu.Unit, clang string) Hash {
 	h := newHasher()
 	h.num(manifest.Format)
@@ -31,7 +30,7 @@ func salt(u *tu.Unit, clang string) Hash {
 	return h.sum()
 }
 
-// allFlags lists the flags of u, and behind a "|" each those of its variants.
+// allFlags returns the flags of u and, behind a "|" each, those of its variants.
 func allFlags(u *tu.Unit) []string {
 	flags := slices.Clone(u.Flags)
 	for _, v := range u.Variants {
@@ -40,8 +39,8 @@ func allFlags(u *tu.Unit) []string {
 	return flags
 }
 
-// kindsOfFile returns the components that say for which kinds of files the code is,
-// by flags: of the flags that make it position independent the last counts.
+// kindsOfFile returns components for the kinds of files that the code can't be linked into, by the last of
+// the flags for position independence.
 func kindsOfFile(u *tu.Unit) (l []*manifest.Component) {
 	var fixed, executable []string
 	for _, flags := range append([][]string{u.Flags}, u.Variants...) {
@@ -70,13 +69,12 @@ func kindsOfFile(u *tu.Unit) (l []*manifest.Component) {
 	return l
 }
 
-// visibilities are those of attributes.
+// visibilities are the arguments of attribute visibility.
 var visibilities = map[string]manifest.Visibility{
 	"internal": manifest.Visibility_VISIBILITY_INTERNAL, "hidden": manifest.Visibility_VISIBILITY_HIDDEN, "protected": manifest.Visibility_VISIBILITY_PROTECTED,
 }
 
-// reachable returns the components that something emitted can depend on: those
-// with a symbol, and what they refer to.
+// reachable returns the components with a symbol, and those that they refer to.
 func (b *builder) reachable() map[*comp]bool {
 	reached := map[*comp]bool{}
 	var visit func(c *comp)
@@ -99,9 +97,8 @@ func (b *builder) reachable() map[*comp]bool {
 	return reached
 }
 
-// contents computes h0 of every component: all of its hash but which local
-// components it refers to. Functions without a symbol that nothing uses are left
-// out if they aren't plain, and not emitted.
+// contents computes h0 of each component: its hash without the local components that it refers to. Functions
+// without a symbol that nothing uses are removed if they aren't plain, and not emitted.
 func (b *builder) contents(clang string) error {
 	unit := salt(b.unit, clang)
 	hash := func(c *comp) {
@@ -138,15 +135,14 @@ func (b *builder) contents(clang string) error {
 	return nil
 }
 
-// keeps says whether a compiler emits a local definition that nothing uses: gcc
-// does without optimisation, but for inline functions. So what it refers to is
-// linked.
+// keeps reports whether a compiler emits a local definition that nothing uses, so that its references are
+// linked: gcc does without optimisation, except for inline functions.
 func (b *builder) keeps(e *entity) bool {
 	return e.local && !b.unit.Clang && !e.inline
 }
 
-// inlinesItself returns a function of several that are always inlined in each other, if there is
-// one: which of them disappears is up to what the unit refers to first.
+// inlinesItself returns a function of a cycle of functions that are always inlined, or nil: which one of
+// them is emitted depends on the first reference. See code-order/inline-recursion-by-unreached.
 func (b *builder) inlinesItself() *entity {
 	const open, done = 1, 2
 	state := map[*entity]int{}
@@ -177,8 +173,8 @@ func (b *builder) inlinesItself() *entity {
 	return nil
 }
 
-// sameSymbol returns an error if several names of one function or variable are used: compilers
-// make it of what they use first.
+// sameSymbol returns an error if several names of one symbol are used: compilers emit it by the first use.
+// See code-said/symbol-two-names-order.
 func (b *builder) sameSymbol() error {
 	bySymbol := map[string]*entity{}
 	for _, name := range slices.Sorted(maps.Keys(b.ordinary)) {
@@ -194,13 +190,13 @@ func (b *builder) sameSymbol() error {
 	return nil
 }
 
-// check returns an error if a definition isn't plain for what it is.
+// check returns an error if a definition isn't plain.
 func (b *builder) check() error {
 	if b.late != "" {
 		return notPlain(b.late + " is used before all is said of it")
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.ordinary)) {
-		// Whether there is code for it depends on all of its declarations, and on the compiler.
+		// All declarations, and the compiler, decide whether it is emitted. See code-data/gnu-inline.
 		if e := b.ordinary[name]; e.inline && !e.local {
 			return notPlain("inline function " + name + " with external linkage")
 		}
@@ -236,72 +232,29 @@ func (b *builder) check() error {
 
 // manifest computes all hashes and returns the manifest.
 func (b *builder) manifest(clang string) (*manifest.Manifest, error) {
-	u := b.unit
 	if err := b.check(); err != nil {
 		return nil, err
 	}
-	unit := &manifest.Unit{References: b.references()}
+	u, unit := b.unit, &manifest.Unit{References: b.references()}
 	if err := b.contents(clang); err != nil {
 		return nil, err
 	}
-	// A link to a local component, which has no name that counts, is identified
-	// by its content, and by its name where two have the same.
-	seen := map[Hash]int{}
-	for _, c := range b.comps {
-		if c.ent.local {
-			seen[c.h0]++
-		}
-	}
-	for _, c := range b.comps {
-		h := newHasher()
-		h.hash(c.h0)
-		for _, e := range c.body.links {
-			switch {
-			case !e.local:
-			case e.comp == nil:
-				h.str(e.sym)
-			default:
-				h.hash(e.comp.h0)
-				if seen[e.comp.h0] > 1 {
-					h.str(e.comp.name)
-				}
-			}
-		}
-		c.h = h.sum()
-	}
-
+	b.identifyLocals()
+	b.uniqueNames()
 	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Units: []*manifest.Unit{unit}, Source: u.Source, Clang: clang, Compiler: u.Compiler, Flags: allFlags(u)}
 	index := map[*comp]uint32{}
 	bySymbol := map[string]*comp{}
-	used := map[string]bool{}
 	for i, c := range b.comps {
 		index[c] = uint32(i)
 		if !c.ent.local {
 			bySymbol[c.ent.sym] = c
 		}
-		base := c.name
-		for n := 2; used[c.name]; n++ {
-			c.name = base + "#" + strconv.Itoa(n)
-		}
-		used[c.name] = true
 	}
 	symbols := map[string]uint32{}
 	for _, c := range b.comps {
-		e := c.ent
-		mc := &manifest.Component{Name: c.name, Kind: manifest.Kind_KIND_FUNCTION, LocalHash: slices.Clone(c.h[:]), Root: e.root(), File: c.file}
-		if e.kind == entVariable {
-			mc.Kind = manifest.Kind_KIND_VARIABLE
-		}
-		switch {
-		case e.local:
-			mc.Linkage = manifest.Linkage_LINKAGE_LOCAL
-		default:
-			mc.Linkage = manifest.Linkage_LINKAGE_EXTERNAL
-			mc.Definitions = []*manifest.Definition{{Name: e.sym, Binding: manifest.Binding_BINDING_GLOBAL, Visibility: visibilities[e.visibility]}}
-		}
+		mc := c.component()
 		for _, l := range c.body.links {
-			// The compiler may have inlined the unit's own definition, and the
-			// linker may choose another.
+			// The compiler may have inlined the unit's own definition, and the linker may choose another one.
 			own := l.comp
 			if own == nil && !l.local {
 				own = bySymbol[l.sym] // __builtin_memcpy, and memcpy
@@ -326,6 +279,60 @@ func (b *builder) manifest(clang string) (*manifest.Manifest, error) {
 	return m, nil
 }
 
+// identifyLocals computes the final hash of each component. A local component that it refers to is in there by
+// its content, and by its name if another one has the same content.
+func (b *builder) identifyLocals() {
+	seen := map[Hash]int{}
+	for _, c := range b.comps {
+		if c.ent.local {
+			seen[c.h0]++
+		}
+	}
+	for _, c := range b.comps {
+		h := newHasher()
+		h.hash(c.h0)
+		for _, e := range c.body.links {
+			switch {
+			case !e.local:
+			case e.comp == nil:
+				h.str(e.sym)
+			default:
+				h.hash(e.comp.h0)
+				if seen[e.comp.h0] > 1 {
+					h.str(e.comp.name)
+				}
+			}
+		}
+		c.h = h.sum()
+	}
+}
+
+// uniqueNames numbers components with the same name.
+func (b *builder) uniqueNames() {
+	used := map[string]bool{}
+	for _, c := range b.comps {
+		base := c.name
+		for n := 2; used[c.name]; n++ {
+			c.name = base + "#" + strconv.Itoa(n)
+		}
+		used[c.name] = true
+	}
+}
+
+// component returns c for the manifest, without links.
+func (c *comp) component() *manifest.Component {
+	e := c.ent
+	m := &manifest.Component{Name: c.name, Kind: manifest.Kind_KIND_FUNCTION, LocalHash: slices.Clone(c.h[:]), Root: e.root(), File: c.file, Linkage: manifest.Linkage_LINKAGE_LOCAL}
+	if e.kind == entVariable {
+		m.Kind = manifest.Kind_KIND_VARIABLE
+	}
+	if !e.local {
+		m.Linkage = manifest.Linkage_LINKAGE_EXTERNAL
+		m.Definitions = []*manifest.Definition{{Name: e.sym, Binding: manifest.Binding_BINDING_GLOBAL, Visibility: visibilities[e.visibility]}}
+	}
+	return m
+}
+
 // references returns all symbols that the unit may leave undefined.
 func (b *builder) references() []*manifest.Reference {
 	names := map[string]manifest.Visibility{}
@@ -348,8 +355,7 @@ func (b *builder) references() []*manifest.Reference {
 	return out
 }
 
-// root says why a definition runs or matters without being referred to, "" if it
-// doesn't.
+// root returns why a definition is a root, or "".
 func (e *entity) root() string {
 	switch {
 	case e.local || e.kind != entFunction:

@@ -8,7 +8,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/token"
 )
 
-// depth says how much of a type a use of it depends on.
+// depth is how much of a type a use depends on.
 type depth uint8
 
 const (
@@ -23,8 +23,7 @@ const (
 	pointee
 )
 
-// typeText is a parsed type string: its canonical tokens, in which every name
-// of a declared type is replaced by a reference.
+// typeText is a parsed type string: its tokens, in which references replace the names of declared types.
 type typeText struct {
 	// literal holds the tokens; a name is replaced by "\x00".
 	literal string
@@ -42,13 +41,13 @@ type typeName struct {
 	anon bool
 }
 
-// typeWords are the words of a type string that name no declared type. A word
-// that is neither isn't plain.
+// typeWords are the words of a type string that name no declared type. Any other word has to be a declared
+// type.
 var typeWords = words.Set(`void char short int long float double signed unsigned _Bool bool _Complex const volatile restrict
 	__restrict _Atomic __int128 _BitInt __float128 __attribute__ noreturn static`)
 
-// languageWords are words that clang prints in types, in some dialect of C or
-// C++. A type that is declared by such a name could be taken for something else.
+// languageWords are words that clang prints in types of some dialect of C or C++. A declared type with such a
+// name could be mistaken.
 var languageWords = words.Set(`bool true false nullptr nullptr_t noreturn auto typeof typeof_unqual decltype char8_t char16_t char32_t half cdecl stdcall fastcall
 	thiscall vectorcall pascal regparm regcall ms_abi sysv_abi pcs vector pixel unnamed anonymous lambda address_space constexpr static_assert
 	thread_local alignas alignof class template typename namespace operator this virtual explicit mutable friend export concept requires
@@ -60,8 +59,7 @@ var (
 	typeCache   = map[string]*typeText{}
 )
 
-// parseType parses a type string. Results are cached: the strings of one dump
-// repeat a lot.
+// parseType parses a type string, with a cache: the strings of a dump repeat.
 func parseType(s string) *typeText {
 	typeCacheMu.Lock()
 	defer typeCacheMu.Unlock()

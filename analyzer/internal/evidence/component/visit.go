@@ -15,8 +15,8 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/token"
 )
 
-// complete lists the node kinds whose JSON, children included, is known to
-// say everything that can influence code. No other kind is plain.
+// complete are the kinds of nodes whose JSON, children included, says everything that can influence code.
+// No other kind is plain.
 var complete = words.Set(`
 	CompoundStmt DeclStmt NullStmt IfStmt WhileStmt DoStmt ForStmt SwitchStmt CaseStmt DefaultStmt BreakStmt
 	ContinueStmt ReturnStmt GotoStmt LabelStmt AttributedStmt
@@ -27,18 +27,18 @@ var complete = words.Set(`
 	VAArgExpr CXXBoolLiteralExpr
 	OffsetOfExpr VarDecl ParmVarDecl FieldDecl IndirectFieldDecl`)
 
-// completeAttrs lists the attributes whose node adds nothing to their text.
+// completeAttrs are the attributes whose node adds nothing to their text.
 var completeAttrs = words.Set(`NoThrowAttr LeafAttr PureAttr ConstAttr RestrictAttr ReturnsNonNullAttr NonNullAttr NoReturnAttr C11NoReturnAttr
 	AlwaysInlineAttr NoInlineAttr ColdAttr HotAttr PackedAttr AlignedAttr UnusedAttr FallThroughAttr
 	WarnUnusedResultAttr ReturnsTwiceAttr AllocSizeAttr SentinelAttr
 	DeprecatedAttr FormatAttr FormatArgAttr ModeAttr BuiltinAttr AsmLabelAttr VisibilityAttr MayAliasAttr
 	AvailableOnlyInDefaultEvalMethodAttr`)
 
-// silentAttrs are those that only warn or keep from warnings.
+// silentAttrs are attributes that only warn or suppress warnings.
 var silentAttrs = words.Set(`UnusedAttr DeprecatedAttr WarnUnusedResultAttr FallThroughAttr`)
 
-// shallow lists the kinds whose own type, where it is a pointer, doesn't bring
-// in what it points to: the pointer is only copied, tested or passed on.
+// shallow are the kinds whose own type, if it is a pointer, is used at depth value: the pointer is only
+// copied, tested or passed on.
 var shallow = words.Set(`
 	CompoundStmt DeclStmt NullStmt IfStmt WhileStmt DoStmt ForStmt SwitchStmt CaseStmt DefaultStmt BreakStmt
 	ContinueStmt ReturnStmt GotoStmt LabelStmt DeclRefExpr ParenExpr CallExpr MemberExpr InitListExpr ImplicitValueInitExpr
@@ -59,14 +59,14 @@ func isShallow(n *clangast.Node) bool {
 		}
 		return false
 	case "UnaryOperator":
-		// What "*" accesses is the node's own type.
+		// The type of "*" is that of the accessed object.
 		op := n.Attr("opcode")
 		return op == "!" || op == "&" || op == "*"
 	}
 	return shallow[n.Kind]
 }
 
-// bookkeeping lists attributes of nodes that never influence code.
+// bookkeeping are attributes of nodes that never influence code.
 var bookkeeping = words.Set(`isUsed isReferenced isThisDeclarationReferenced completeDefinition inherited`)
 
 func (b *builder) top() *frame { return &b.stack[len(b.stack)-1] }
@@ -102,20 +102,13 @@ func (b *builder) Enter(n *clangast.Node) error {
 		return b.recordDecl(n)
 	case "FieldDecl":
 		return b.fieldDecl(n)
-	case "IndirectFieldDecl":
-		b.skipNode()
-		return nil
 	case "EnumDecl":
 		return b.enumDecl(n)
 	case "EnumConstantDecl":
 		return b.enumConstant(n)
 	case "TypedefDecl":
 		return b.typedefDecl(n)
-	case "StaticAssertDecl", "EmptyDecl":
-		// Checked or nothing; what is evaluated emits no code.
-		b.skipNode()
-		return nil
-	case "FullComment":
+	case "StaticAssertDecl", "EmptyDecl", "FullComment", "IndirectFieldDecl": // no code
 		b.skipNode()
 		return nil
 	}
@@ -134,8 +127,8 @@ func (b *builder) Enter(n *clangast.Node) error {
 	case b.enum != nil:
 		b.enumInit(n)
 	case b.typedefOf != nil:
-		// The types below a typedef: all that they say is in its own type
-		// string, but for the unnamed tag that it gives a name to.
+		// The typedef's type string says all of the types below it, except which unnamed tag it gives a
+		// name.
 		for _, r := range n.Refs {
 			if t, ok := b.ids[r.ID]; ok && r.Name == "" && t.ent != nil {
 				b.unnamed = append(b.unnamed, t.ent)
@@ -184,12 +177,12 @@ func (b *builder) Leave(n *clangast.Node) error {
 func (b *builder) node(n *clangast.Node) error {
 	s := b.cur
 	if n.Kind == "ParenExpr" || n.Kind == "NullStmt" && b.stack[len(b.stack)-2].kind == "CompoundStmt" {
-		return nil // no code stems from these
+		return nil // no code
 	}
 	switch n.Kind {
 	case "CompoundStmt":
 		if len(n.Attrs) == 0 && b.stack[len(b.stack)-2].kind == "CompoundStmt" {
-			return nil // no code stems from its braces, unless openScope says so
+			return nil // no code, unless openScope says so
 		}
 	case "CompoundLiteralExpr":
 		b.openScope()
@@ -197,7 +190,7 @@ func (b *builder) node(n *clangast.Node) error {
 	case "DeclStmt":
 		b.openScope()
 	case "InitListExpr":
-		// Of a flexible array, its variable's type doesn't say it.
+		// The type of a variable doesn't have the size of a flexible array.
 		if in := b.stack[len(b.stack)-2].kind; in != "InitListExpr" || strings.HasSuffix(n.Type(), "]") {
 			b.weigh("initial value", n)
 		}
@@ -205,10 +198,7 @@ func (b *builder) node(n *clangast.Node) error {
 	if !complete[n.Kind] && n.Kind != "" {
 		s.doubts(n.Kind)
 	}
-	f := b.top()
-	f.open = true
-	s.h.tag('(')
-	s.h.str(n.Kind)
+	f := b.openNode(s, n.Kind)
 	if n.Kind == "OffsetOfExpr" {
 		b.offsetOf(s, n)
 	}
@@ -226,8 +216,17 @@ func (b *builder) node(n *clangast.Node) error {
 	return nil
 }
 
-// offsetOf writes what an offsetof names, which the dump lacks: a type and a
-// member, of which only the simplest forms are plain.
+// openNode opens the current node in a stream.
+func (b *builder) openNode(s *stream, kind string) *frame {
+	f := b.top()
+	f.open = true
+	s.h.tag('(')
+	s.h.str(kind)
+	return f
+}
+
+// offsetOf writes the operands of an offsetof, which the dump lacks. Only a type and a member are plain. See
+// code-data/offsetof.
 func (b *builder) offsetOf(s *stream, n *clangast.Node) {
 	text := b.unit.Text
 	lex := token.New(text, max(n.Begin, 0))
@@ -255,8 +254,8 @@ func (b *builder) offsetOf(s *stream, n *clangast.Node) {
 	s.h.str(strings.Join(member, " "))
 }
 
-// openScope writes that the innermost block ends the life of something: of a
-// variable, or of a compound literal (C17 6.5.2.5, paragraph 5).
+// openScope writes that the innermost block ends the life of a variable or compound literal (C17 6.5.2.5,
+// paragraph 5).
 func (b *builder) openScope() {
 	for i := len(b.stack) - 1; i >= 0; i-- {
 		if f := &b.stack[i]; f.kind == "CompoundStmt" {
@@ -269,7 +268,7 @@ func (b *builder) openScope() {
 	}
 }
 
-// keys writes what a node says of itself.
+// keys writes the types, names, attributes and references of a node.
 func (b *builder) keys(s *stream, n *clangast.Node, d depth) {
 	for _, t := range n.Types {
 		s.h.str(t.Key)
@@ -363,8 +362,7 @@ func (b *builder) reference(s *stream, r clangast.Ref) {
 
 func (b *builder) newLocal(id clangast.ID) int {
 	b.fn.locals++
-	b.ids[id] = target{local: b.fn.locals}
-	b.fn.ids = append(b.fn.ids, id)
+	b.bind(id, target{local: b.fn.locals})
 	return b.fn.locals
 }
 
@@ -422,7 +420,7 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 			delete(b.ids, id)
 		}
 		if body {
-			// Whether it is returned in memory is in no return that isn't reached.
+			// Its size decides whether it is returned in memory. See code-types/return-type-jump.
 			result, _, _ := strings.Cut(n.Type(), " (")
 			b.writeType(cur, result, value)
 			return b.define(e, n, cur, max(fn.bodyAt, n.Begin))
@@ -432,20 +430,19 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 	return nil
 }
 
-// define makes the component that defines e, whose stream is s, and the attributes behind the
-// offset from.
+// define makes the component of e, whose stream is s, with the attributes behind the offset from.
 func (b *builder) define(e *entity, n *clangast.Node, s *stream, from int) error {
 	if e.comp != nil {
 		return notPlain(e.name + " is defined twice")
 	}
 	b.writeAttributes(s, n, from, -1)
-	e.used = true // with what it inherits from the declarations before it
+	e.used = true // it inherits attributes of earlier declarations
 	e.comp = &comp{ent: e, name: e.sym, body: s.seal(), file: b.unit.FileAt(max(n.Begin, 0))}
 	b.comps = append(b.comps, e.comp)
 	return nil
 }
 
-// size returns how many bytes a type has at most, structures with alignments of so many bytes.
+// size returns the greatest size of a type in bytes, if structures are aligned to align bytes.
 func (t *typeUse) size(align float64) float64 {
 	if t.text.pointer {
 		return 8 * elements(t.text.literal)
@@ -453,7 +450,7 @@ func (t *typeUse) size(align float64) float64 {
 	n := 0.0
 	for _, e := range t.ents {
 		if e.room == 0 {
-			e.room = 8 // of an enumeration; and for what is in itself, in a damaged dump
+			e.room = 8 // of an enumeration, or of a type in itself in a damaged dump
 			if e.kind == entTypedef && e.typ != nil {
 				e.room = e.typ.size(align)
 			}
@@ -472,7 +469,7 @@ func (t *typeUse) size(align float64) float64 {
 	return max(n, 1) * elements(t.text.literal)
 }
 
-// scalar returns how many bytes a basic type has.
+// scalar returns the size of a basic type in bytes.
 func scalar(typ string) float64 {
 	for _, x := range []struct {
 		word string
@@ -485,7 +482,7 @@ func scalar(typ string) float64 {
 	return 16
 }
 
-// elements returns how many elements an array type of one level or more has.
+// elements returns the number of elements of an array type, in all dimensions.
 func elements(typ string) float64 {
 	n := 1.0
 	for _, m := range bits.FindAllStringSubmatch(typ, -1) {
@@ -505,10 +502,11 @@ func elements(typ string) float64 {
 	return n
 }
 
-// huge are more bytes than a unit may have: code can't reach over what a hundred such units have.
+// huge is the greatest size of the data of a unit: code reaches over that of a hundred units. See
+// link-unreached/huge-struct.
 const huge = 1 << 23
 
-// weight is what takes part of the room that code can reach over.
+// weight is a type of data that code has to reach over.
 type weight struct {
 	what string
 	typ  *typeUse
@@ -518,7 +516,7 @@ func (b *builder) weigh(what string, n *clangast.Node) {
 	b.weights = append(b.weights, weight{what, b.resolveType(newStream(), n.Type())})
 }
 
-// weighs tells, at the end of the unit, where all types are known, whether there is too much.
+// weighs returns an error if the unit has too much data. All types are complete at its end.
 func (b *builder) weighs() error {
 	align, sum := float64(max(b.x.Aligned, 16)), 0.0
 	for _, w := range b.weights {
@@ -602,7 +600,7 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	return nil
 }
 
-// early notes of which structures there are variables that aren't complete yet.
+// early marks structures that variables have as type before they are complete.
 func early(t *typeUse) {
 	for _, e := range t.ents {
 		switch {
@@ -615,8 +613,7 @@ func early(t *typeUse) {
 	}
 }
 
-// constant tells whether a type may be that of a constant: of a pointer, not of what it points
-// to.
+// constant reports whether a type may be const itself, not only what it points to.
 func (t *typeUse) constant() bool {
 	if i := strings.LastIndexByte(t.text.literal, '*'); i >= 0 && !strings.Contains(t.text.literal, "(") {
 		return strings.Contains(t.text.literal[i:], "const")
@@ -624,8 +621,7 @@ func (t *typeUse) constant() bool {
 	return strings.Contains(t.text.literal, "const") || slices.ContainsFunc(t.ents, func(e *entity) bool { return e.kind == entTypedef && e.typ != nil && e.typ.constant() })
 }
 
-// localVar handles variables of a function. A static one is a component of
-// its own.
+// localVar handles a variable of a function. A static one is a component.
 func (b *builder) localVar(n *clangast.Node, storage string) error {
 	if b.cur == nil {
 		return fmt.Errorf("%w: variable %q outside of a function", clangast.ErrDump, n.Name)
@@ -655,10 +651,7 @@ func (b *builder) localVar(n *clangast.Node, storage string) error {
 		}
 		return nil
 	}
-	f := b.top()
-	f.open = true
-	s.h.tag('(')
-	s.h.str("VarDecl")
+	b.openNode(s, "VarDecl")
 	s.h.num(uint64(num))
 	b.writeType(s, n.Type(), value)
 	attrs(s, n)
@@ -672,9 +665,7 @@ func (b *builder) parmDecl(n *clangast.Node) error {
 	}
 	num := b.newLocal(n.ID)
 	s := b.cur
-	b.top().open = true
-	s.h.tag('(')
-	s.h.str("ParmVarDecl")
+	b.openNode(s, "ParmVarDecl")
 	s.h.num(uint64(num))
 	b.writeType(s, n.Type(), value)
 	if sc := n.Attr("storageClass"); sc != "" {
@@ -711,7 +702,7 @@ func (b *builder) recordDecl(n *clangast.Node) error {
 	return nil
 }
 
-// unnamedTypedef starts the name of a type that only a typedef gives one to.
+// unnamedTypedef precedes the name that a typedef gives an unnamed type.
 const unnamedTypedef = "typedef "
 
 // tag returns the entity of a declared struct, union or enum.
@@ -734,15 +725,12 @@ func (b *builder) tag(n *clangast.Node) (e *entity, err error) {
 	if languageWords[n.Name] || typeWords[n.Name] {
 		return nil, notPlain("type named " + n.Name)
 	}
-	b.ids[n.ID] = target{ent: e}
-	if b.fn != nil {
-		b.fn.ids = append(b.fn.ids, n.ID)
-	}
+	b.bind(n.ID, target{ent: e})
 	return e, nil
 }
 
-// localType returns the entity of a type declared inside a function. It may hide
-// no other: type strings don't say which one of a name they mean.
+// localType returns the entity of a type that is declared in a function. It may hide no other one: type
+// strings don't tell types of one name apart.
 func (b *builder) localType(n *clangast.Node, scope map[string]*entity, outer *entity) (*entity, error) {
 	if n.Prev != 0 {
 		if t, ok := b.ids[n.Prev]; ok && t.ent != nil {
@@ -761,18 +749,10 @@ func (b *builder) fieldDecl(n *clangast.Node) error {
 	if b.owner == nil || b.cur == nil {
 		return fmt.Errorf("%w: field %q outside of a record", clangast.ErrDump, n.Name)
 	}
-	field := n.Name
-	if field == "" {
-		field = "(unnamed)"
-	}
-	b.ids[n.ID] = target{ent: b.owner, field: field}
-	if b.fn != nil {
-		b.fn.ids = append(b.fn.ids, n.ID)
-	}
+	field := cmp.Or(n.Name, "(unnamed)")
+	b.bind(n.ID, target{ent: b.owner, field: field})
 	s := b.cur
-	b.top().open = true
-	s.h.tag('(')
-	s.h.str("FieldDecl")
+	b.openNode(s, "FieldDecl")
 	s.h.str(n.Name)
 	b.owner.members = append(b.owner.members, b.writeType(s, n.Type(), value))
 	attrs(s, n)
@@ -796,25 +776,23 @@ func (b *builder) enumDecl(n *clangast.Node) error {
 	b.top().leave = func(n *clangast.Node) error {
 		b.scope = outer
 		if st.members == 0 && (len(n.Types) == 0 || e.content != nil) {
-			return nil // else its type is known, if not its enumerators
+			return nil // only declared
 		}
 		if e.early {
 			return notPlain("there are variables of type " + e.name + " before it is complete")
 		}
 		if st.lo.Cmp(minInt) < 0 || st.hi.Cmp(maxInt) > 0 {
-			// Compilers differ in whether the others have its type as well.
+			// Compilers differ in the type of its other enumerators.
 			for _, id := range st.ids {
 				t := b.ids[id]
 				t.ent = e
 				b.ids[id] = t
 			}
 		}
-		// Its size and sign follow from the extreme values.
+		// The extreme values give size and sign.
 		s.h.str(st.lo.String())
 		s.h.str(st.hi.String())
-		if st.doubt != "" {
-			s.doubts(st.doubt)
-		}
+		s.doubts(st.doubt)
 		b.writeAttributes(s, n, -1, -1)
 		c := s.seal()
 		e.content = &c
@@ -823,8 +801,8 @@ func (b *builder) enumDecl(n *clangast.Node) error {
 	return nil
 }
 
-// enumConstant finds the value of an enumerator: that of its ConstantExpr, or
-// one more than the previous one's.
+// enumConstant computes the value of an enumerator: that of its ConstantExpr, or one more than the previous
+// one.
 func (b *builder) enumConstant(n *clangast.Node) error {
 	st := b.enum
 	if st == nil {
@@ -849,13 +827,10 @@ func (b *builder) enumConstant(n *clangast.Node) error {
 		}
 		t := target{enum: v.String() + " " + n.Type()}
 		if st.doubt != "" {
-			t.ent = b.owner // has the doubt
+			t.ent = b.owner // which has the doubt
 		}
-		b.ids[n.ID] = t
+		b.bind(n.ID, t)
 		st.ids = append(st.ids, n.ID)
-		if b.fn != nil {
-			b.fn.ids = append(b.fn.ids, n.ID)
-		}
 		return nil
 	}
 	return nil
@@ -863,12 +838,11 @@ func (b *builder) enumConstant(n *clangast.Node) error {
 
 var minInt, maxInt = big.NewInt(math.MinInt32), big.NewInt(math.MaxInt32)
 
-// constantKinds are the nodes of constants that every compiler of a target
-// evaluates alike.
+// constantKinds are nodes of constants that every compiler evaluates in the same way.
 var constantKinds = words.Set(`ConstantExpr ImplicitCastExpr CStyleCastExpr ParenExpr IntegerLiteral CharacterLiteral UnaryOperator BinaryOperator ConditionalOperator
 	DeclRefExpr UnaryExprOrTypeTraitExpr CXXBoolLiteralExpr`)
 
-// enumInit reads the initialiser of an enumerator, or what is below it.
+// enumInit reads a node of the initialiser of an enumerator.
 func (b *builder) enumInit(n *clangast.Node) {
 	st := b.enum
 	st.hasInit = true
@@ -905,8 +879,7 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 		if local && parseType(n.Type()).doubt != "" {
 			return notPlain("type " + e.name + " depends on values where it is declared")
 		}
-		// Only now is the unnamed tag known that the type string calls by the
-		// typedef's name.
+		// The type string names an unnamed tag by the typedef, so the tag has to be known first.
 		typ := b.resolveType(s, n.Type())
 		typ.ents = append(typ.ents, unnamed...)
 		if e.typ == nil && slices.Contains(typ.ents, e) {
@@ -918,7 +891,7 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 		}
 		float := strings.HasPrefix(e.name, "_Float")
 		if float {
-			s.h.str(e.name) // gcc has types of these names, which are no others
+			s.h.str(e.name) // a type of its own for gcc
 		}
 		c := s.seal()
 		if e.content != nil {
@@ -936,7 +909,7 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 	return nil
 }
 
-// attr handles an attribute node: its text is hashed with its declaration.
+// attr handles an attribute. Its text is hashed with its declaration.
 func (b *builder) attr(n *clangast.Node) error {
 	s := b.cur
 	if s == nil {
@@ -954,7 +927,7 @@ func (b *builder) attr(n *clangast.Node) error {
 			switch v := n.Attr("visibility"); {
 			case b.owner.visibility == v, b.owner.visibility == "" && v == "default":
 			case b.owner.decls != nil || b.owner.visibility != "":
-				// Compilers differ in what they do with a late one.
+				// Compilers differ in the effect of a late one.
 				s.doubts("attribute visibility " + v + " that isn't on the first declaration")
 			default:
 				b.owner.visibility = v
@@ -965,8 +938,7 @@ func (b *builder) attr(n *clangast.Node) error {
 		if !completeAttrs[n.Kind] {
 			s.doubts(n.Kind)
 		}
-		// A keyword such as _Noreturn has no other text, nor has what clang knows of a library's
-		// function by itself, where the types before it let it.
+		// A keyword such as _Noreturn, and clang's knowledge of a library's function, have no other text.
 		if !n.Has("inherited") {
 			s.h.str(n.Kind)
 			if owned && !silentAttrs[n.Kind] {
