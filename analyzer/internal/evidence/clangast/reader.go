@@ -1,18 +1,13 @@
-// Package clangast streams clang's JSON dump of a syntax tree
-// (-ast-dump=json) without ever holding the tree.
+// Package clangast streams clang's JSON dump of a syntax tree (-ast-dump=json) without holding the tree.
 //
-// A dump is large (a C file of 500 lines can give 25 MB) and says each thing
-// once, in the order of the source. Read walks it in one pass and calls a
-// Visitor for each node, parents before children: clang writes a node's own keys
-// before its children, so everything that the node says is known when the
-// visitor enters it. Memory is bounded by the depth of the tree and its largest
-// node.
+// A dump is large (a C file of 500 lines can give 25 MB) and has each fact once, in the order of the source.
+// Read walks it in one pass and calls a Visitor for each node, parents before children. clang writes a node's
+// own keys before its children, so the visitor enters a node when all its keys are known. The memory is bounded
+// by the depth of the tree and its largest node.
 //
-// The format has no specification and no promise of completeness
-// (clang/AST/JSONNodeDumper.h). So the reader keeps every key that it doesn't
-// know as a plain attribute, and leaves it to the visitor to decide which
-// kinds of node it trusts. Pointer values (ids) are parsed apart from the
-// attributes, so that they can't slip into a hash.
+// The format has no specification and no promise of completeness (clang/AST/JSONNodeDumper.h). So the reader
+// keeps unknown keys as attributes, and the visitor decides which kinds of nodes it trusts. Pointers (ids) are
+// kept apart from attributes, so that they can't get into a hash.
 package clangast
 
 import (

@@ -1,8 +1,8 @@
-// Package compiler knows gcc and clang from outside: what their command lines mean, what they
-// say of themselves, which program is one.
+// Package compiler knows gcc and clang from the outside: the meaning of their command lines (invocation.go),
+// what they print about themselves (compiler.go), and which programs are compilers (driver.go).
 //
-// A flag acts on the text, on code, or on neither; a table (exact and prefixes) says which.
-// What isn't in it may do anything: then the text, and clang's tree of it, don't say what is compiled.
+// A flag acts on the text, on code, or on neither, by a table of names and prefixes. Any other flag may do
+// anything: then the text, and clang's tree of it, don't determine the object.
 package compiler
 
 import (

@@ -1,5 +1,5 @@
-// Package token splits preprocessed C and C++ into tokens, without judging them: a text that
-// no compiler would take has tokens, too.
+// Package token splits preprocessed C and C++ into tokens. It has no errors: a text that no compiler would
+// accept has tokens as well.
 package token
 
 import (

@@ -18,7 +18,7 @@ import (
 // unitMagic starts every .tu file. Its number is the version of the format.
 const unitMagic = "tasting-tu 4\n"
 
-// ErrUnit says that a file is not a complete normalised translation unit.
+// ErrUnit is the error of a file that is not a complete normalised translation unit.
 var (
 	ErrUnit    = errors.New("not a normalised translation unit of this version of tasting")
 	errDamaged = fmt.Errorf("%w: it begins as one and is damaged or cut off; preprocess again", ErrUnit)
