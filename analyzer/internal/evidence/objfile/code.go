@@ -12,8 +12,8 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 )
 
-// class says how surely the place that a relocation leads to is in the variable that the source refers
-// to. For arr[i-1] a compiler emits the address arr-4, and the assembler makes of it the section symbol
+// class is how certain it is that the place that a relocation leads to is in the variable that the source
+// refers to. For arr[i-1] a compiler emits the address arr-4, and the assembler makes of it the section symbol
 // and an offset: a place in the variable in front of arr. See code-data/biased-array.
 type class uint8
 
@@ -30,7 +30,7 @@ const (
 	useTable
 )
 
-// use is what the instruction around a relocation says about it.
+// use is how an instruction uses the place that a relocation leads to.
 type use struct {
 	class  class
 	bias   int8 // from the field to the place that the addend counts from

@@ -7,9 +7,9 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/symname"
 )
 
-// findEntries sets the entries of each function that only a breakpoint at its beginning is needed for: nothing
-// leads into it elsewhere, except from itself. (A return, an unwinder or longjmp leads to a function that
-// was entered before.)
+// findEntries sets the entries of each function for which a breakpoint at its beginning is enough to see that
+// it runs: nothing but itself leads into it elsewhere. (A return, an unwinder or longjmp leads to a function
+// that was entered before.)
 //
 // All names are entries: a program may have another definition of a weak one, and a linker may drop local
 // ones. See trace-sound/weak-handlers.

@@ -52,7 +52,7 @@ func (r *hasher) linkToProgram(c *component) {
 // it only to report a deadlock or a fatal error.
 var symbolize = lazyregexp.New(`^_ZN4absl(?:12lts_[0-9]{8})?9SymbolizeE`)
 
-// isSymbolizer reports whether the object defines that function.
+// isSymbolizer reports whether the object defines absl::Symbolize.
 func (f *file) isSymbolizer() bool {
 	return slices.ContainsFunc(f.syms, func(s symbol) bool { return s.sec > 0 && symbolize.MatchString(s.name) })
 }

@@ -205,7 +205,8 @@ var standardSections = map[string]struct {
 	".tdata": {flags: elf.SHF_WRITE | elf.SHF_TLS}, ".tbss": {elf.SHF_WRITE | elf.SHF_TLS, true},
 }
 
-// standardName returns the longest standard name that name is, or begins with up to a dot, or "".
+// standardName returns the longest standard name that equals name, or is the part of it in front of a dot,
+// or "".
 func standardName(name string) string {
 	for at := len(name); at > 0; at = strings.LastIndexByte(name[:at], '.') {
 		if _, ok := standardSections[name[:at]]; ok {

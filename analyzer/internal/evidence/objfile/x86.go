@@ -79,13 +79,15 @@ func decodeX86(b []byte) (inst, bool) {
 type decoderX86 struct {
 	b  [2 * maxX86]byte // the instruction, and zeros behind it
 	at int              // the next byte
+
 	// Prefixes: 66, f3, f2, 40 to 4f, that with the bit W, any that VEX, EVEX and XOP don't allow.
 	opSize, rep, repne, rex, rexW, legacy bool
-	table                                 int // opcode map: 0, 1 (0f), 2 (0f 38), 3 (0f 3a); 8 and more of VEX, EVEX and XOP
-	op                                    byte
-	modRM                                 bool // a ModRM byte follows
-	imm                                   int  // bytes of immediates
-	in                                    inst
+
+	table int // opcode map: 0, 1 (0f), 2 (0f 38), 3 (0f 3a); 8 and more of VEX, EVEX and XOP
+	op    byte
+	modRM bool // a ModRM byte follows
+	imm   int  // bytes of immediates
+	in    inst
 }
 
 func (d *decoderX86) next() byte {
