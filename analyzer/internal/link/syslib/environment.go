@@ -2,10 +2,9 @@ package syslib
 
 import "strings"
 
-// ChangesLoading tells whether a variable of a program's environment may have the
-// dynamic loader take other files, or bind or initialise them in another way, than
-// the files themselves say: then it isn't known what they refer to. Variables of
-// the loader that aren't known are among these.
+// ChangesLoading reports whether a variable of a program's environment may have the dynamic loader take other
+// files, or bind or initialise them in another way, than the files say. So may unknown variables of the
+// loader.
 func ChangesLoading(name, value string) bool {
 	switch name {
 	case "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD", "GCONV_PATH": // the last by iconv_open and the like
@@ -18,11 +17,11 @@ func ChangesLoading(name, value string) bool {
 	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_")
 }
 
-// ForSanitizer says whether a variable holds options of a sanitizer, which may name
-// functions, files and libraries that may do wrong.
+// ForSanitizer reports whether a variable holds options of a sanitizer, which may name functions, files and
+// libraries for suppressions.
 func ForSanitizer(name string) bool { return strings.HasSuffix(name, "SAN_OPTIONS") }
 
-// Suppresses says whether a variable with such a value has such names.
+// Suppresses reports whether a variable with a value has suppressions.
 func Suppresses(name, value string) bool {
 	return ForSanitizer(name) && strings.Contains(value, "suppressions")
 }

@@ -2,6 +2,7 @@ package syslib
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,18 +22,17 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
 )
 
-// Linker is a driver that links, and where it is run.
+// Linker is a driver that links.
 type Linker struct {
 	Path string
-	Dir  string   // what names of files are relative to
-	Env  []string // nil means that of this process
-	// Shared is what probes by the same linker have in common, or nil.
+	Dir  string   // the working directory
+	Env  []string // nil is that of this process
+	// Shared is for probes by the same linker, or nil.
 	Shared *Shared
 }
 
-// Shared keeps links, and the files that they read, for further probes by the same
-// linker: each line is linked once, whatever lines it is together with. It may be used
-// concurrently, as long as nothing of the system is expected to change.
+// Shared keeps links, and the files that they read, for further probes by the same linker: each line is
+// linked once. It may be used concurrently, as long as the system doesn't change.
 type Shared struct {
 	mu      sync.Mutex
 	objects map[string]string // by the flags that they are compiled with
@@ -42,22 +42,16 @@ type Shared struct {
 	opened  sync.Map         // by path: func() (*dynamic, error)
 }
 
-// open returns what the loader uses of a file, which is read once unless s is nil.
-func (s *Shared) open(path string) (*dynamic, error) {
-	if s == nil {
-		return openDynamic(path)
-	}
-	f, _ := s.opened.LoadOrStore(path, sync.OnceValues(func() (*dynamic, error) { return openDynamic(path) }))
-	return f.(func() (*dynamic, error))()
-}
+// open returns what the loader reads of a file.
+func (s *Shared) open(path string) (*dynamic, error) { return once(&s.opened, path, openDynamic) }
 
-// hash returns the SHA-256 of a file, which is read once unless s is nil.
-func (s *Shared) hash(path string) (Digest, error) {
-	if s == nil {
-		return wholefile.Digest(path)
-	}
-	f, _ := s.hashes.LoadOrStore(path, sync.OnceValues(func() (Digest, error) { return wholefile.Digest(path) }))
-	return f.(func() (Digest, error))()
+// hash returns the SHA-256 of a file.
+func (s *Shared) hash(path string) (Digest, error) { return once(&s.hashes, path, wholefile.Digest) }
+
+// once reads a file unless its result is known.
+func once[T any](known *sync.Map, path string, read func(string) (T, error)) (T, error) {
+	f, _ := known.LoadOrStore(path, sync.OnceValues(func() (T, error) { return read(path) }))
+	return f.(func() (T, error))()
 }
 
 type sharedLink struct {
@@ -66,10 +60,9 @@ type sharedLink struct {
 	err     error
 }
 
-// Probe is what a driver and its linker take from the system for links by some
-// lines.
+// Probe is what a driver and its linker take from the system for some link lines.
 type Probe struct {
-	// Links are those that were probed, each once.
+	// Links are the links that were probed, each once.
 	Links []Link
 
 	program string // by the first line
@@ -85,46 +78,44 @@ type Link struct {
 	Linker []string `json:"linker"`
 	// Name is the linker: "bfd", "gold", "lld" or "mold".
 	Name string `json:"name"`
-	// AsNeeded says whether the driver passes --as-needed unless it is told otherwise.
+	// AsNeeded is the default of --as-needed that the driver passes.
 	AsNeeded linkflags.Choice `json:"as_needed"`
-	// Files are the files that the linker opens: start files, runtime libraries
-	// of the compiler, libraries that flags name, linker scripts behind them. In
-	// the order of the link, each one once.
+	// Files are the files that the linker opens, in order, each once: start files, runtime libraries of
+	// the compiler, libraries that flags name, linker scripts.
 	Files []*File `json:"-"`
 }
 
 // File is a file that a linker opens.
 type File struct {
 	Library
-	// Symbols are what it defines for others, sorted.
+	// Symbols are the symbols that it defines for others, sorted.
 	Symbols names `json:"symbols"`
-	// Wants are the mangled names that an archive of the C++ library refers to and some member of it doesn't
-	// define: linkers take the first definition on the line.
+	// Wants are mangled names that a member of an archive of the C++ library leaves undefined: linkers take
+	// the first definition on the line.
 	Wants names `json:"wants,omitempty"`
-	// Soname is the name under which a loader knows it, or empty: it may be no shared library.
+	// Soname is the DT_SONAME of a shared library, or "".
 	Soname string `json:"soname,omitempty"`
 }
 
-// Taken is what a program and the shared libraries that it is linked with take
-// from the system.
+// Taken is what a program and its shared libraries take from the system.
 type Taken struct {
 	// Linker has the linkers of all lines.
 	Linker []string
-	// Name and AsNeeded are those that all links agree about, else "" and linkflags.Default.
+	// Name and AsNeeded are those of all links, or "" and linkflags.Default if they differ.
 	Name     string
 	AsNeeded linkflags.Choice
-	// Files are those of all lines, each once.
+	// Files are the files of all lines, each once.
 	Files []Library
-	// Needs are the names under which a loader knows those of them that it may have to load.
+	// Needs are the DT_SONAMEs of the shared libraries among them.
 	Needs []string
-	// Wants are those of all Files.
+	// Wants are the Wants of all Files.
 	Wants []string
 
 	program []*File
 }
 
-// Of returns what links by some lines take from the system: first that of a
-// program, then those of its libraries. It is nil unless p knows all of them.
+// Of returns what links by some lines take from the system: first that of a program, then those of its
+// libraries. It is nil unless p has all of them.
 func (p *Probe) Of(lines ...*linkflags.Line) *Taken {
 	t := new(Taken)
 	seen := map[string]bool{}
@@ -163,7 +154,7 @@ func (p *Probe) Of(lines ...*linkflags.Line) *Taken {
 	return t
 }
 
-// link returns the link by the line with a digest, or nil.
+// link returns the link by the line with an id, or nil.
 func (p *Probe) link(line string) *Link {
 	k := slices.IndexFunc(p.Links, func(x Link) bool { return x.Line == line })
 	if k < 0 {
@@ -172,8 +163,8 @@ func (p *Probe) link(line string) *Link {
 	return &p.Links[k]
 }
 
-// Provides tells whether one of the files that the linker opens for the program
-// defines a symbol. What only its libraries are linked with, a program can't use.
+// Provides reports whether a file that the linker opens for the program defines a symbol. The program can't
+// use files of its libraries' links.
 func (t *Taken) Provides(symbol string) bool {
 	return slices.ContainsFunc(t.program, func(f *File) bool {
 		_, ok := slices.BinarySearch(f.Symbols, symbol)
@@ -181,11 +172,10 @@ func (t *Taken) Provides(symbol string) bool {
 	})
 }
 
-// Probe finds out what links by some lines take from the system. It links, in the
-// directory tmp, a program that does nothing by each of them. What the driver adds
-// to a line is known to nobody else: it differs with its version, its
-// configuration and nearly every flag. If there is an error, the probe has the
-// lines that could be linked all the same.
+// Probe finds out what links by some lines take from the system: it links, in the directory tmp, a program
+// that does nothing by each of them. Only the driver knows what it adds to a line: that depends on its
+// version, its configuration and most flags. If there is an error, the probe has the lines that could be
+// linked.
 func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line) (*Probe, error) {
 	shared := x.Shared
 	if shared == nil {
@@ -221,8 +211,8 @@ func (x Linker) Probe(ctx context.Context, tmp string, lines ...*linkflags.Line)
 	return p, errors.Join(failed...)
 }
 
-// link links a program or library by a line, in a directory that isn't there yet. The
-// names of its files are the same for all lines: linkers are told them.
+// link links a program or library by a line, in a directory that it makes. The names of its files are the same
+// for all lines, because linkers get them.
 func (s *Shared) link(ctx context.Context, x Linker, dir string, l *linkflags.Line, first bool) *sharedLink {
 	program := filepath.Join(dir, "probe")
 	link := &sharedLink{Link: Link{Line: LineID(l)}, program: program}
@@ -231,7 +221,7 @@ func (s *Shared) link(ctx context.Context, x Linker, dir string, l *linkflags.Li
 	}
 	compile, flags := l.Probe()
 	compile = append([]string{"-fPIC"}, slices.DeleteFunc(compile, func(w string) bool {
-		return w == "-shared" || w == "-pthread" // about nothing that is in an object
+		return w == "-shared" || w == "-pthread" // no effect on an object
 	})...)
 	words := strings.Join(compile, "\x00")
 	object := s.objects[words]
@@ -249,21 +239,21 @@ func (s *Shared) link(ctx context.Context, x Linker, dir string, l *linkflags.Li
 	link.err = link.by(ctx, x, object, program, flags, s)
 	for _, name := range l.Named() {
 		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
-			continue // the linker looks into it, or says that there is none
+			continue // the linker handles it
 		}
 		if link.err == nil {
 			link.err = link.opens(s, name)
 		}
 	}
 	if link.err == nil && first && l.Shared {
-		// A program, to see what the loader makes of the libraries.
+		// Also a program, for the loader.
 		flags = slices.DeleteFunc(flags, func(w string) bool { return w == "-shared" || w == "-Wl,--shared" })
 		link.err = link.by(ctx, x, object, program, flags, s)
 	}
 	return link
 }
 
-// LineID is what identifies a line for a probe.
+// LineID identifies a line for a probe.
 func LineID(l *linkflags.Line) string {
 	compile, link := l.Probe()
 	var words []string
@@ -280,7 +270,7 @@ func (x Linker) run(ctx context.Context, args []string) ([]byte, error) {
 	if x.Env != nil {
 		cmd.Env = x.Env
 	}
-	// For the messages that are read.
+	// command parses messages.
 	cmd.Env = append(cmd.Environ(), "LC_ALL=C")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -289,7 +279,7 @@ func (x Linker) run(ctx context.Context, args []string) ([]byte, error) {
 	return out, err
 }
 
-// by links an object to a program and adds what there is to see to l.
+// by links an object to a program, and adds what that shows to l.
 func (l *Link) by(ctx context.Context, x Linker, object, program string, flags []string, shared *Shared) error {
 	list := program + ".d"
 	args := slices.Concat([]string{object}, flags, []string{
@@ -297,7 +287,7 @@ func (l *Link) by(ctx context.Context, x Linker, object, program string, flags [
 	})
 	out, err := x.run(ctx, append(args, "-v", "-Wl,-v"))
 	if err != nil {
-		if out, err2 := x.run(ctx, args); err2 != nil { // without so many words
+		if out, err2 := x.run(ctx, args); err2 != nil { // -v may be the reason
 			return fmt.Errorf("%w\n%s", err2, out)
 		}
 		return fmt.Errorf("%w\n%s", err, out)
@@ -359,10 +349,10 @@ var directory = regexp.MustCompile(`([=,]|^)[^=,]*/`)
 
 var version = regexp.MustCompile(`^(GNU ld|GNU gold|.*LLD|mold)\b.*\d`)
 
-// linkerNames are the linkers by the ends of what version matches.
+// linkerNames are the linkers by the last word of version's match.
 var linkerNames = map[string]string{"ld": "bfd", "gold": "gold", "LLD": "lld", "mold": "mold"}
 
-// command reads how the driver called the linker for object from what it said.
+// command parses the driver's call of the linker for object.
 func (l *Link) command(out []byte, object string) error {
 	var call []string
 	name := ""
@@ -394,32 +384,31 @@ func (l *Link) command(out []byte, object string) error {
 	}
 	for _, item := range line.Items {
 		if item.Name == object {
-			// Drivers say it in front of all that they are told to link. Linkers' own default is
-			// --no-as-needed.
+			// Drivers pass it in front of all files. The default of linkers is --no-as-needed.
 			l.AsNeeded = linkflags.No
 			if item.AsNeeded == linkflags.Yes {
 				l.AsNeeded = linkflags.Yes
 			}
 		}
-		// Libraries that the driver itself asks for, and how.
+		// Libraries that the driver adds.
 		l.Linker = append(l.Linker, strings.TrimSpace(filepath.Base(item.Name)+" "+item.State.String()))
 	}
 	return nil
 }
 
-// Program is the program that was linked by the first of the lines.
+// Program returns the program that was linked by the first line.
 func (p *Probe) Program() string { return p.program }
 
-// Loaded returns what the loader takes, on this machine, for a program that was linked by the first
-// of the lines and needs all shared libraries of t, which is of all of them.
+// Loaded returns the files that the loader takes, on this machine, for a program that was linked by the first
+// line and needs all shared libraries of t, which has all lines.
 func (p *Probe) Loaded(t *Taken) ([]Library, error) {
-	return Program{Binary: p.program, Probed: true, Needs: t.Needs}.libraries(p.shared)
+	return Program{Binary: p.program, Probed: true, Needs: t.Needs}.libraries(cmp.Or(p.shared, new(Shared)))
 }
 
 // probeFormat is the version of the file format of a Probe.
 const probeFormat = 5
 
-// probeFile is the file of a Probe, or says why there is none.
+// probeFile is the file of a Probe, or of the reason why there is none.
 type probeFile struct {
 	Format  int          `json:"format"`
 	Unknown string       `json:"unknown,omitempty"`
@@ -432,8 +421,8 @@ type probedLink struct {
 	Indices []int `json:"files"`
 }
 
-// Write writes p to a file. If p is nil, the file says why nothing is known: then
-// the program that is linked has to count with its content.
+// Write writes p to a file. If p is nil, the file has the reason, and the linked program is identified by its
+// content.
 func (p *Probe) Write(file string, unknown error) error {
 	out := probeFile{Format: probeFormat}
 	if p == nil {
@@ -459,8 +448,7 @@ func (p *Probe) Write(file string, unknown error) error {
 	return os.WriteFile(file, append(b, '\n'), 0o666)
 }
 
-// ReadProbe reads the file that Write has written. It returns nil if that says
-// that nothing is known.
+// ReadProbe reads a file that Write has written. It returns nil if that has no probe.
 func ReadProbe(file string) (*Probe, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

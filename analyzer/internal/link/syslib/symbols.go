@@ -17,9 +17,8 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/packed"
 )
 
-// definitions returns what other files can refer to in an object, an archive or a
-// shared library, sorted; there is nothing of that in a linker script, or in what
-// isn't understood.
+// definitions returns the symbols that an object, an archive or a shared library defines for others, sorted. A
+// linker script, or a file that isn't understood, has none.
 func definitions(file string) []string {
 	l := slices.DeleteFunc(symbols(file), func(s string) bool { return s == "" || strings.Contains(s, "\n") })
 	slices.Sort(l)
@@ -91,8 +90,7 @@ func wants(file string) (l names) {
 	return slices.Compact(l)
 }
 
-// archiveIndex returns the names in the index of an archive, which follows its
-// magic string: ar(5), "/" and "/SYM64/".
+// archiveIndex returns the names in the index of an archive ("/" and "/SYM64/" of ar(5)), behind its magic string.
 func archiveIndex(r io.Reader) []string {
 	header := make([]byte, 60)
 	if _, err := io.ReadFull(r, header); err != nil {
@@ -126,7 +124,7 @@ func archiveIndex(r io.Reader) []string {
 	return l
 }
 
-// names are written in little room.
+// names is a list that is packed in JSON.
 type names []string
 
 func (l names) MarshalJSON() ([]byte, error) {

@@ -1,15 +1,12 @@
-// Package syslib finds out what a program takes from the system: the files that
-// are linked into it, and the libraries that it is run with. They are no input
-// of a build, and decide about its tests all the same.
+// Package syslib finds out what a program takes from the system: files that are linked into it, and
+// libraries that it is run with. They are no inputs of a build, but decide about its tests.
 //
-// What is linked, a probe tells: a link of a program that does nothing, by the
-// same driver and with the same flags (probe.go). So crt1.o, libgcc.a, a linker
-// script in the place of a library, or a static library behind a dynamic one
-// count with their content, however they got onto the line.
+// A probe shows what is linked: a link of a program that does nothing, by the same driver and with the
+// same flags (probe.go). Its result is the content of crt1.o, libgcc.a, a linker script in the place of a
+// library, or a static library behind a dynamic one, however they get onto the line.
 //
-// What is loaded, the dynamic loader's rules tell (ld.so(8)), applied to ELF
-// files, without running them: to the test's program, and to programs and
-// libraries among its data.
+// The rules of the dynamic loader (ld.so(8)) show what is loaded. They are applied to ELF files without
+// running them: to the test's program, and to programs and libraries in its data.
 package syslib
 
 import (
@@ -30,14 +27,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Library is a shared library or loader of the system and the SHA-256 of its
-// content.
+// Library is a shared library or loader of the system, and its content.
 type Library struct {
 	Name   string `json:"name"`
 	SHA256 Digest `json:"sha256"`
 }
 
-// Digest is a SHA-256, in hex as a text.
+// Digest is a SHA-256. As a text it is in hex.
 type Digest [sha256.Size]byte
 
 func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
@@ -49,38 +45,36 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Static is the name of a Library that is the program itself, because libraries
-// of the system are, or may be, inside of it.
+// Static is the name of a Library that is the program itself, because libraries of the system are or may be
+// linked into it.
 const Static = "static"
 
 // Program is an executable and what is known about it.
 type Program struct {
 	// Binary is its path.
 	Binary string
-	// Probed is set if it is known what was linked into it: from a Probe of its
-	// link, and of each of the shared libraries that were built.
+	// Probed is set if a Probe shows what the system has added to its link, and to those of the shared
+	// libraries that were built.
 	Probed bool
-	// Alone is set if nothing but the program says what is inside of the shared libraries that
-	// Bazel has built.
+	// Alone is set if only the program shows the content of the shared libraries that Bazel has built.
 	Alone bool
-	// Needs are names of libraries of the system that it may need as well: those that are on the
-	// lines of its links, used or not. Who hasn't linked it yet knows no more.
+	// Needs are libraries of the system that it may need as well, because a line of its link names them.
+	// Before the link, that is all that is known.
 	Needs []string
 	// Data are the files that it may start or load.
 	Data []string
 }
 
-// Libraries returns what the dynamic loader will load apart from what Bazel has
-// built: the loader and the shared libraries of the system, by content, sorted by name. What
-// Bazel has built is known by its manifests already, and its content would change
-// with every edit. So it does for programs and libraries among the data.
+// Libraries returns the files that the dynamic loader takes for the program, except those that Bazel has
+// built: the loader and the shared libraries of the system, by content, sorted by name. What Bazel has
+// built is identified by manifests. The same applies to programs and libraries in the data.
 //
-// Without a probe the program itself counts: the toolchain's start files and libraries of the
-// system may be inside. So they may be inside of what Bazel has built and the program loads.
+// Without a probe the program itself is one of them, because start files and libraries of the system may
+// be inside.
 //
-// An error means that it can't be told what will be loaded.
+// An error means that the files aren't known.
 func (p Program) Libraries() ([]Library, error) {
-	return p.libraries(nil)
+	return p.libraries(new(Shared))
 }
 
 func (p Program) libraries(shared *Shared) ([]Library, error) {
@@ -98,10 +92,9 @@ func (p Program) libraries(shared *Shared) ([]Library, error) {
 	return r.libraries()
 }
 
-// libraries returns what was found, with its content.
+// libraries returns the files that were found, with their content.
 func (r *resolver) libraries() ([]Library, error) {
 	libs := make([]Library, len(r.hash))
-	errs := make([]error, len(r.hash))
 	var g errgroup.Group
 	g.SetLimit(16)
 	for i, f := range r.hash {
@@ -109,16 +102,16 @@ func (r *resolver) libraries() ([]Library, error) {
 		if f.path == "" {
 			continue
 		}
-		g.Go(func() error {
-			libs[i].SHA256, errs[i] = r.shared.hash(f.path)
-			return nil
+		g.Go(func() (err error) {
+			libs[i].SHA256, err = r.shared.hash(f.path)
+			return err
 		})
 	}
-	_ = g.Wait()
-	return Sort(libs), errors.Join(errs...)
+	err := g.Wait()
+	return Sort(libs), err
 }
 
-// Sort sorts libraries by name and content, and leaves each once.
+// Sort sorts libraries by name and content, and removes duplicates.
 func Sort(libs []Library) []Library {
 	slices.SortFunc(libs, func(a, b Library) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), bytes.Compare(a.SHA256[:], b.SHA256[:]))
@@ -126,49 +119,45 @@ func Sort(libs []Library) []Library {
 	return slices.Compact(libs)
 }
 
-// named is a file to be hashed and the name it was asked for.
+// named is a file and the name that it was asked for.
 type named struct{ name, path string }
 
-// ofData ends the names of what a file among the data is run with: a program, or a process of its
-// own, may find another library under the same name.
+// ofData ends the names of files for a program or library in the data: a process of its own may find another
+// library under the same name.
 const ofData = " (data)"
 
-// resolver follows DT_NEEDED as ld.so does, breadth first. Where ld.so chooses
-// by who asks, and by the machine (its cache, subdirectories for CPU levels), all candidates are
-// taken: the key may then differ without need, but never agree wrongly. Who sets variables of
-// the loader isn't among these programs: see ChangesLoading.
+// resolver follows DT_NEEDED as ld.so does, breadth first. Where ld.so decides by the file that asks, its
+// cache or the CPU, all candidates are taken: the key may differ without need, but never agree wrongly.
+// Variables of the loader are excluded by ChangesLoading.
 type resolver struct {
-	// optional makes a library that isn't found one that counts as such.
-	optional bool
-	all      bool    // what Bazel has built counts, too
-	shared   *Shared // or nil
+	optional bool // a library that isn't found is an entry instead of an error
+	all      bool // files that Bazel has built are entries, too
+	shared   *Shared
 
 	class   elf.Class
 	machine elf.Machine
-	built   string   // prefix of the real paths of everything Bazel has built
-	dirs    []string // in which any file may have libraries searched
+	built   string   // prefix of the real paths of all that Bazel has built
+	dirs    []string // that are searched for libraries of any file
 	hash    []named
 	seen    map[string]bool // names and DT_SONAMEs
 	loaded  map[string]bool // real paths
 	queue   []need
 }
 
-// need is that of a library, by the file at a path.
+// need is a reference to a library by the file at a path.
 type need struct{ name, by string }
 
 func newResolver(shared *Shared) *resolver {
 	return &resolver{shared: shared, seen: map[string]bool{}, loaded: map[string]bool{}}
 }
 
-func (r *resolver) open(path string) (*dynamic, error) { return r.shared.open(path) }
-
-// resolve finds what a program is run with, which may need more libraries than it says.
+// resolve finds the files for a program, which may need more libraries than it says.
 func (r *resolver) resolve(binary string, more []string) error {
 	real, err := filepath.EvalSymlinks(binary)
 	if err != nil {
 		return err
 	}
-	f, err := r.open(real)
+	f, err := r.shared.open(real)
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(binary), err)
 	}
@@ -209,7 +198,7 @@ func (r *resolver) resolve(binary string, more []string) error {
 	return r.follow()
 }
 
-// startedBy notes that a loader is there.
+// startedBy adds a loader to the loaded files.
 func (r *resolver) startedBy(interp string) {
 	r.seen[filepath.Base(interp)] = true
 	if loader, err := filepath.EvalSymlinks(interp); err == nil {
@@ -217,8 +206,7 @@ func (r *resolver) startedBy(interp string) {
 	}
 }
 
-// outputs returns the prefix of the paths of what Bazel has built beside a file, or
-// "".
+// outputs returns the prefix of the paths of all that Bazel has built next to a file, or "".
 func outputs(file string) string {
 	if i := strings.LastIndex(file, "/bazel-out/"); i >= 0 {
 		return file[:i] + "/bazel-out/"
@@ -226,7 +214,7 @@ func outputs(file string) string {
 	return ""
 }
 
-// follow loads what is needed by what is loaded.
+// follow loads the needs of loaded files.
 func (r *resolver) follow() error {
 	for len(r.queue) > 0 {
 		n := r.queue[0]
@@ -238,14 +226,13 @@ func (r *resolver) follow() error {
 	return nil
 }
 
-// Loads returns what a program or shared library among a test's data is run with,
-// as Program.Libraries does. It is nil if the file is neither. The test is linked as program is, or
-// empty if that isn't known: it may say where to look for what a library needs (DT_RPATH).
+// Loads returns the files for a program or shared library in the data of a test, as Program.Libraries does, or
+// nil if the file is neither. The test is linked as program is (DT_RPATH), or empty if that isn't known.
 func Loads(file, program string) ([]Library, error) {
 	if !isELF(file) {
 		return nil, nil
 	}
-	r := newResolver(nil)
+	r := newResolver(new(Shared))
 	if program != "" {
 		if err := r.resolve(program, nil); err != nil {
 			return nil, err
@@ -258,16 +245,15 @@ func Loads(file, program string) ([]Library, error) {
 	return r.libraries()
 }
 
-// LoadsLinked returns what a program is run with because it is linked with a shared
-// library that Bazel hasn't linked. Bazel has it loaded through a link in a directory of
-// its own: nothing is beside it there. If it only says what another one has, that one
-// is found by its name. The program may have the loader look in dirs as well.
+// LoadsLinked returns the files that a program loads because it is linked with a shared library that Bazel
+// hasn't linked. Bazel has it loaded through a symbolic link in a directory of its own, with nothing next
+// to it. The program may have the loader search dirs as well.
 func LoadsLinked(file string, dirs []string) ([]Library, error) {
 	if _, err := os.Stat(file); err != nil || !isELF(file) {
 		return nil, err
 	}
-	r := newResolver(nil)
-	f, err := r.open(file)
+	r := newResolver(new(Shared))
+	f, err := r.shared.open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -290,9 +276,8 @@ func LoadsLinked(file string, dirs []string) ([]Library, error) {
 	return r.libraries()
 }
 
-// resolveData follows the programs and shared libraries among files, which may
-// be started or loaded. What can't be on this machine doesn't count; a library
-// that is missing counts as such.
+// resolveData follows the programs and shared libraries among files, which may be started or loaded. Those for
+// other machines are ignored, and a missing library is an entry.
 func (r *resolver) resolveData(files []string) error {
 	done := map[string]bool{}
 	for _, file := range files {
@@ -301,7 +286,7 @@ func (r *resolver) resolveData(files []string) error {
 			continue
 		}
 		done[real] = true
-		f, err := r.open(real)
+		f, err := r.shared.open(real)
 		if err != nil {
 			continue
 		}
@@ -312,11 +297,12 @@ func (r *resolver) resolveData(files []string) error {
 	return nil
 }
 
+// resolveDatum follows one of them.
 func (r *resolver) resolveDatum(f *dynamic, real string) (err error) {
 	if f.kind != elf.ET_EXEC && f.kind != elf.ET_DYN {
 		return nil
 	}
-	d := newResolver(nil)
+	d := newResolver(r.shared)
 	d.optional, d.built, d.class, d.machine, d.dirs = true, cmp.Or(r.built, outputs(real)), f.class, f.machine, r.dirs
 	switch {
 	case f.interpErr != nil:
@@ -329,7 +315,7 @@ func (r *resolver) resolveDatum(f *dynamic, real string) (err error) {
 		d.dirs, err = systemDirs(f.interp)
 		d.startedBy(f.interp)
 		r.add(named{"loader" + ofData, f.interp})
-	case r.dirs == nil: // who loads it isn't known
+	case r.dirs == nil: // the program that loads it isn't known
 		d.dirs, err = systemDirs("ld-linux")
 	case r.class != f.class || r.machine != f.machine:
 		return nil
@@ -356,7 +342,7 @@ func (r *resolver) add(n named) {
 	}
 }
 
-// isELF tells whether the file begins as ELF files do.
+// isELF reports whether a file begins as ELF files do.
 func isELF(file string) bool {
 	f, err := os.Open(file)
 	if err != nil {
@@ -368,9 +354,10 @@ func isELF(file string) bool {
 	return err == nil && string(magic[:]) == elf.ELFMAG
 }
 
-// maxInterpreter is the longest path that the kernel takes for that of a loader (PATH_MAX).
+// maxInterpreter is the longest path of a loader that the kernel accepts (PATH_MAX).
 const maxInterpreter = 4096
 
+// interpreter returns the path of a program's loader (PT_INTERP), or "".
 func interpreter(f *elf.File) (string, error) {
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_INTERP {
@@ -388,7 +375,7 @@ func interpreter(f *elf.File) (string, error) {
 	return "", nil
 }
 
-// dynamic is what the loader uses of a file.
+// dynamic is what the loader reads of a file.
 type dynamic struct {
 	class     elf.Class
 	machine   elf.Machine
@@ -400,7 +387,7 @@ type dynamic struct {
 	err                             error // of the four
 }
 
-// openDynamic reads what the loader uses of a file.
+// openDynamic reads it.
 func openDynamic(path string) (*dynamic, error) {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -428,15 +415,16 @@ func openDynamic(path string) (*dynamic, error) {
 	return d, nil
 }
 
-// read has the loader look where f says, for what it needs.
+// read adds the directories and the needs of a loaded file.
 func (r *resolver) read(f *dynamic, path string) error {
 	if f.err != nil {
 		return f.err
 	}
-	for _, dir := range strings.Split(strings.Join(slices.Concat(f.runpath, f.rpath), ":"), ":") {
-		if len(f.runpath)+len(f.rpath) == 0 {
-			break
-		}
+	var dirs []string
+	if paths := slices.Concat(f.runpath, f.rpath); len(paths) > 0 {
+		dirs = strings.Split(strings.Join(paths, ":"), ":")
+	}
+	for _, dir := range dirs {
 		dir, err := expand(cmp.Or(dir, "."), path) // an empty element is the working directory
 		if err != nil {
 			return err
@@ -456,18 +444,16 @@ func (r *resolver) read(f *dynamic, path string) error {
 
 // expand replaces a variable of the loader in a path.
 func expand(p, object string) (string, error) {
-	origin := filepath.Dir(object)
-	p = strings.ReplaceAll(p, "${ORIGIN}", origin)
-	p = strings.ReplaceAll(p, "$ORIGIN", origin)
+	p = strings.NewReplacer("${ORIGIN}", filepath.Dir(object), "$ORIGIN", filepath.Dir(object)).Replace(p)
 	if strings.Contains(p, "$") {
 		return "", fmt.Errorf("library path %s of %s has a variable other than $ORIGIN", p, filepath.Base(object))
 	}
 	return p, nil
 }
 
-// load finds a library. If another file has asked for that name before, a
-// loader would take what that one got. But here some may ask that in the end don't: what is on a
-// line counts, needed or not. So whatever else there is under the name is taken as well.
+// load finds a library. If another file has asked for that name before, a loader takes the library of that
+// one. But that file may not be needed in the end: Needs has all that is on a line. So all other candidates
+// are taken as well.
 func (r *resolver) load(n need, always bool) error {
 	again := r.seen[n.name]
 	r.seen[n.name] = true
@@ -498,7 +484,7 @@ func (r *resolver) load(n need, always bool) error {
 		if again && r.loaded[real] {
 			continue
 		}
-		f, err := r.open(p)
+		f, err := r.shared.open(p)
 		if err != nil {
 			return err
 		}
@@ -513,8 +499,8 @@ func (r *resolver) load(n need, always bool) error {
 	return nil
 }
 
-// inDir appends what the loader may take from one directory: glibc prefers
-// subdirectories for what the CPU can do.
+// inDir appends the candidates in one directory. glibc prefers those in subdirectories for features of the
+// CPU.
 func (r *resolver) inDir(l []string, dir, name string) []string {
 	levels, _ := filepath.Glob(filepath.Join(dir, "glibc-hwcaps", "*", name))
 	for _, p := range levels {
@@ -523,14 +509,13 @@ func (r *resolver) inDir(l []string, dir, name string) []string {
 	return r.candidates(l, filepath.Join(dir, name))
 }
 
-// candidates appends p if it is a library that the loader would not skip, and
-// not the same file as one in l.
+// candidates appends p if it is a library for the machine, and not the same file as one in l.
 func (r *resolver) candidates(l []string, p string) []string {
 	info, err := os.Stat(p)
 	if err != nil || !info.Mode().IsRegular() {
 		return l
 	}
-	f, err := r.open(p)
+	f, err := r.shared.open(p)
 	if err != nil || f.class != r.class || f.machine != r.machine {
 		return l
 	}
@@ -542,7 +527,7 @@ func (r *resolver) candidates(l []string, p string) []string {
 	return append(l, p)
 }
 
-// systemDirs returns the directories in which a loader looks last.
+// systemDirs returns the directories that a loader searches last.
 func systemDirs(interp string) ([]string, error) {
 	base := filepath.Base(interp)
 	switch {
@@ -551,14 +536,13 @@ func systemDirs(interp string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The defaults that were compiled into the loader depend on the
-		// distribution; these are all that are in use.
+		// The loader's defaults depend on the distribution. These are all of them.
 		dirs = append(dirs, "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/lib32", "/usr/lib32", "/libx32", "/usr/libx32")
 		for _, pattern := range []string{"/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*"} {
 			l, _ := filepath.Glob(pattern)
 			dirs = append(dirs, l...)
 		}
-		// The loader's own directory: a distribution like NixOS has all there.
+		// NixOS has libraries in the loader's directory.
 		if real, err := filepath.EvalSymlinks(interp); err == nil {
 			dirs = append(dirs, filepath.Dir(real))
 		}
@@ -575,17 +559,14 @@ func systemDirs(interp string) ([]string, error) {
 	return nil, fmt.Errorf("unknown dynamic loader %s", interp)
 }
 
-// confDirs reads the directories in a configuration file of ldconfig.
+// confDirs returns the directories in a configuration file of ldconfig.
 func confDirs(file string, depth int) ([]string, error) {
 	if depth > 8 {
 		return nil, fmt.Errorf("%s includes itself", file)
 	}
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
+		err = nil
 	}
 	var dirs []string
 	for line := range strings.Lines(string(b)) {
@@ -616,5 +597,5 @@ func confDirs(file string, depth int) ([]string, error) {
 			}
 		}
 	}
-	return dirs, nil
+	return dirs, err
 }
