@@ -45,11 +45,40 @@ var neutral = map[string]bool{}
 // kind is a kind of edits with its generator.
 type kind struct {
 	name string
-	gen  func(s *source, add addFunc)
+	gen  generator
 }
 
-// addFunc takes an edit.
-type addFunc = func(where string, parts ...part)
+// generator adds all edits of a kind.
+type generator = func(s *source, add addFunc)
+
+// addFunc adds an edit.
+type addFunc func(where string, parts ...part)
+
+// replace adds an edit for each of texts, which replaces text[off:end].
+func (add addFunc) replace(where string, off, end int, texts ...string) {
+	for _, x := range texts {
+		add(where, part{off, end, x})
+	}
+}
+
+// replaceToken adds an edit for each of texts, which replaces t.
+func (add addFunc) replaceToken(where string, t lexeme, texts ...string) {
+	add.replace(where, t.Off, t.End, texts...)
+}
+
+// insert adds an edit for each of texts, which inserts it.
+func (add addFunc) insert(where string, off int, texts ...string) {
+	add.replace(where, off, off, texts...)
+}
+
+// around puts text before and after each element of list.
+func around(before string, list []string, after string) []string {
+	var out []string
+	for _, x := range list {
+		out = append(out, before+x+after)
+	}
+	return out
+}
 
 // kinds lists all kinds of edits in a fixed order. Those of C++ follow.
 var kinds = []kind{
@@ -104,32 +133,25 @@ var kinds = []kind{
 		}
 		return nil
 	})},
-	{"condition", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t lexeme) {
-			if n := s.next(i); (t.s == "if" || t.s == "while") && s.at(n) == "(" && s.toks[n].match > 0 {
-				o, c := s.toks[n], s.toks[s.toks[n].match]
-				add(s.where(i), part{o.End, o.End, "!("}, part{c.Off, c.Off, ")"})
-				add(s.where(i), part{o.End, c.Off, "1"})
-				add(s.where(i), part{o.End, c.Off, "0"})
-				add(s.where(i), part{o.End, o.End, "0 && ("}, part{c.Off, c.Off, ")"})
-			}
-		})
-	}},
+	{"condition", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		if n := s.next(i); (t.s == "if" || t.s == "while") && s.at(n) == "(" && s.toks[n].match > 0 {
+			o, c := s.toks[n], s.toks[s.toks[n].match]
+			add(s.where(i), part{o.End, o.End, "!("}, part{c.Off, c.Off, ")"})
+			add.replace(s.where(i), o.End, c.Off, "1", "0")
+			add(s.where(i), part{o.End, o.End, "0 && ("}, part{c.Off, c.Off, ")"})
+		}
+	})},
 	{"type", eachToken(func(s *source, i int, t lexeme) []string { return types[t.s] })},
-	{"declared-type", func(s *source, add func(string, ...part)) {
+	{"declared-type", perToken(func(s *source, add addFunc, i int, t lexeme) {
 		// The type of a field, local, parameter, typedef, or the result.
-		s.own(func(i int, t lexeme) {
-			p, n := s.at(s.prev(i)), s.next(i)
-			if t.Kind != token.Ident || n >= len(s.toks) || !(s.toks[n].Kind == token.Ident || s.at(n) == "*") {
-				return
-			}
-			if p == ";" || p == "{" || p == "}" || p == "(" || p == "," || p == "const" || p == "static" || p == "typedef" || p == "extern" {
-				for _, x := range []string{"short", "double", "struct tasting_unknown *", "unsigned char", "volatile " + t.s, "const " + t.s, t.s + " *"} {
-					add(s.where(i), part{t.Off, t.End, x})
-				}
-			}
-		})
-	}},
+		p, n := s.at(s.prev(i)), s.next(i)
+		if t.Kind != token.Ident || n >= len(s.toks) || !(s.toks[n].Kind == token.Ident || s.at(n) == "*") {
+			return
+		}
+		if p == ";" || p == "{" || p == "}" || p == "(" || p == "," || p == "const" || p == "static" || p == "typedef" || p == "extern" {
+			add.replaceToken(s.where(i), t, "short", "double", "struct tasting_unknown *", "unsigned char", "volatile "+t.s, "const "+t.s, t.s+" *")
+		}
+	})},
 	{"qualifier", eachToken(func(s *source, i int, t lexeme) []string {
 		switch t.s {
 		case "const", "volatile", "restrict", "register":
@@ -148,32 +170,19 @@ var kinds = []kind{
 		}
 		return nil
 	})},
-	{"storage-local", func(s *source, add func(string, ...part)) {
-		s.statements(func(f function, b, e int) {
-			if s.declares(f, b) {
-				for _, x := range []string{"static ", "register ", "volatile ", "_Alignas(64) ", "const ", "static _Thread_local "} {
-					add(f.name, insert(s.toks[b].Off, x))
-				}
-			}
-		})
-	}},
-	{"linkage", func(s *source, add func(string, ...part)) {
-		s.functions(func(f function) {
-			for _, x := range []string{"static ", "extern ", "inline ", "static inline ", "extern inline ", "_Noreturn "} {
-				add(f.name, insert(s.toks[f.head].Off, x))
-			}
-			add(f.name, insert(s.toks[f.end-1].End, "\nextern __typeof__("+f.name+") "+f.name+";\n"))
-			add(f.name, insert(s.toks[f.end-1].End, "\nextern __typeof__("+f.name+") tasting_alias __attribute__((alias(\""+f.name+"\")));\n"))
-		})
-	}},
-	{"attribute-function", func(s *source, add func(string, ...part)) {
-		s.functions(func(f function) {
-			for _, x := range functionAttributes {
-				add(f.name, insert(s.toks[f.head].Off, "__attribute__(("+x+")) "))
-			}
-		})
-	}},
-	{"attribute-declaration", func(s *source, add func(string, ...part)) {
+	{"storage-local", perStatement(func(s *source, add addFunc, f function, b, e int) {
+		if s.declares(f, b) {
+			add.insert(f.name, s.toks[b].Off, "static ", "register ", "volatile ", "_Alignas(64) ", "const ", "static _Thread_local ")
+		}
+	})},
+	{"linkage", perFunction(func(s *source, add addFunc, f function) {
+		add.insert(f.name, s.toks[f.head].Off, "static ", "extern ", "inline ", "static inline ", "extern inline ", "_Noreturn ")
+		add.insert(f.name, s.toks[f.end-1].End, "\nextern __typeof__("+f.name+") "+f.name+";\n", "\nextern __typeof__("+f.name+") tasting_alias __attribute__((alias(\""+f.name+"\")));\n")
+	})},
+	{"attribute-function", perFunction(func(s *source, add addFunc, f function) {
+		add.insert(f.name, s.toks[f.head].Off, around("__attribute__((", functionAttributes, ")) ")...)
+	})},
+	{"attribute-declaration", func(s *source, add addFunc) {
 		// On a further declaration, before the first or after the last use.
 		s.functions(func(f function) {
 			for _, x := range functionAttributes {
@@ -187,90 +196,70 @@ var kinds = []kind{
 			}
 		})
 	}},
-	{"attribute-variable", func(s *source, add func(string, ...part)) {
+	{"attribute-variable", func(s *source, add addFunc) {
 		s.variables(func(name string, b, e int) {
-			for _, x := range variableAttributes {
-				add(name, insert(s.toks[b].Off, "__attribute__(("+x+")) "))
-			}
+			add.insert(name, s.toks[b].Off, around("__attribute__((", variableAttributes, ")) ")...)
 		})
 		s.statements(func(f function, b, e int) {
 			if s.declares(f, b) {
-				for _, x := range variableAttributes {
-					add(f.name, insert(s.toks[b].Off, "__attribute__(("+x+")) "))
-				}
+				add.insert(f.name, s.toks[b].Off, around("__attribute__((", variableAttributes, ")) ")...)
 			}
 		})
 	}},
-	{"attribute-record", func(s *source, add func(string, ...part)) {
+	{"attribute-record", func(s *source, add addFunc) {
 		for _, r := range s.records {
 			if r.kind == "enum" {
 				add(r.name, insert(s.toks[r.end].End, " __attribute__((packed))"))
 				continue
 			}
-			for _, x := range []string{"packed", "aligned(16)", "aligned(64)", "may_alias", "ms_struct", "packed, aligned(2)", "transparent_union"} {
-				add(r.name, insert(s.toks[r.end].End, " __attribute__(("+x+"))"))
-			}
+			add.insert(r.name, s.toks[r.end].End, around(" __attribute__((", []string{"packed", "aligned(16)", "aligned(64)", "may_alias", "ms_struct", "packed, aligned(2)", "transparent_union"}, "))")...)
 			for _, e := range r.fieldEnds {
-				for _, x := range []string{"packed", "aligned(16)", "aligned(2)"} {
-					add(r.name, insert(s.toks[e].Off, " __attribute__(("+x+"))"))
-				}
+				add.insert(r.name, s.toks[e].Off, around(" __attribute__((", []string{"packed", "aligned(16)", "aligned(2)"}, "))")...)
 			}
 		}
 	}},
-	{"attribute-argument", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t lexeme) {
-			if n := s.next(i); t.s == "__attribute__" && s.at(n) == "(" && s.toks[n].match > 0 {
-				m := s.toks[n].match
-				add(s.where(i), part{t.Off, s.toks[m].End, ""})
-				for k := n; k < m; k++ {
-					switch x := s.toks[k]; {
-					case x.Kind == token.Number:
-						if v, suffix, ok := parseInt(x.s); ok {
-							add(s.where(i), part{x.Off, x.End, fmt.Sprint(v+1) + suffix})
-						}
-					case x.Kind == token.String:
-						add(s.where(i), part{x.Off, x.End, `"default"`})
+	{"attribute-argument", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		if n := s.next(i); t.s == "__attribute__" && s.at(n) == "(" && s.toks[n].match > 0 {
+			m := s.toks[n].match
+			add(s.where(i), part{t.Off, s.toks[m].End, ""})
+			for k := n; k < m; k++ {
+				switch x := s.toks[k]; {
+				case x.Kind == token.Number:
+					if v, suffix, ok := parseInt(x.s); ok {
+						add(s.where(i), part{x.Off, x.End, fmt.Sprint(v+1) + suffix})
 					}
+				case x.Kind == token.String:
+					add(s.where(i), part{x.Off, x.End, `"default"`})
 				}
 			}
-		})
-	}},
-	{"pragma", func(s *source, add func(string, ...part)) {
+		}
+	})},
+	{"pragma", func(s *source, add addFunc) {
 		s.functions(func(f function) {
-			for _, x := range pragmas {
-				add(f.name, insert(s.toks[f.head].Off, "\n#pragma "+x+"\n"))
-			}
+			add.insert(f.name, s.toks[f.head].Off, around("\n#pragma ", pragmas, "\n")...)
 		})
 		for _, r := range s.records {
 			if p := s.toks[r.body]; p.depth == 0 {
-				for _, x := range []string{"pack(1)", "pack(push, 2)", "ms_struct on"} {
-					add(r.name, insert(s.lineStart(p.Off), "#pragma "+x+"\n"))
-				}
+				add.insert(r.name, s.lineStart(p.Off), around("#pragma ", []string{"pack(1)", "pack(push, 2)", "ms_struct on"}, "\n")...)
 			}
 		}
 	}},
-	{"pragma-loop", func(s *source, add func(string, ...part)) {
+	{"pragma-loop", func(s *source, add addFunc) {
 		s.statements(func(f function, b, e int) {
 			if x := s.at(b); x == "for" || x == "while" || x == "do" {
-				for _, p := range []string{"clang loop unroll(full)", "clang loop unroll(disable)", "clang loop vectorize(disable)", "unroll(4)", "nounroll", "clang loop vectorize_width(2)"} {
-					add(f.name, insert(s.toks[b].Off, "\n#pragma "+p+"\n"))
-				}
+				add.insert(f.name, s.toks[b].Off, around("\n#pragma ", []string{"clang loop unroll(full)", "clang loop unroll(disable)", "clang loop vectorize(disable)", "unroll(4)", "nounroll", "clang loop vectorize_width(2)"}, "\n")...)
 			}
 		})
 		s.functions(func(f function) {
-			for _, p := range []string{"STDC FP_CONTRACT OFF", "clang fp reassociate(on)", "STDC FENV_ACCESS ON", "clang fp contract(fast)"} {
-				add(f.name, insert(s.toks[f.body].End, "\n#pragma "+p+"\n"))
-			}
+			add.insert(f.name, s.toks[f.body].End, around("\n#pragma ", []string{"STDC FP_CONTRACT OFF", "clang fp reassociate(on)", "STDC FENV_ACCESS ON", "clang fp contract(fast)"}, "\n")...)
 		})
 	}},
-	{"macro", func(s *source, add func(string, ...part)) {
+	{"macro", func(s *source, add addFunc) {
 		for i, t := range s.toks {
 			if !t.own || t.directive != "define" {
 				continue
 			}
-			for _, x := range operators[t.s] {
-				add("macro", part{t.Off, t.End, x})
-			}
+			add.replaceToken("macro", t, operators[t.s]...)
 			if v, suffix, ok := parseInt(t.s); ok && t.Kind == token.Number {
 				add("macro", part{t.Off, t.End, fmt.Sprint(v+1) + suffix})
 			}
@@ -282,34 +271,32 @@ var kinds = []kind{
 			}
 		}
 	}},
-	{"initializer", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t lexeme) {
-			if t.s != "{" || t.match < 0 || s.at(s.prev(i)) != "=" && s.at(s.prev(i)) != "," && s.at(s.prev(i)) != "{" {
-				return
+	{"initializer", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		if t.s != "{" || t.match < 0 || s.at(s.prev(i)) != "=" && s.at(s.prev(i)) != "," && s.at(s.prev(i)) != "{" {
+			return
+		}
+		var commas []int
+		for k := i + 1; k < t.match; k++ {
+			if s.toks[k].s == "," && s.toks[k].depth == t.depth+1 {
+				commas = append(commas, k)
 			}
-			var commas []int
-			for k := i + 1; k < t.match; k++ {
-				if s.toks[k].s == "," && s.toks[k].depth == t.depth+1 {
-					commas = append(commas, k)
-				}
+		}
+		last := s.toks[t.match].Off
+		add(s.where(i), insert(last, ", 1"))
+		add(s.where(i), part{t.End, last, "0"})
+		if len(commas) > 0 {
+			k := commas[len(commas)-1]
+			add(s.where(i), part{s.toks[k].Off, last, ""})
+			first := s.toks[commas[0]]
+			second := last
+			if len(commas) > 1 {
+				second = s.toks[commas[1]].Off
 			}
-			last := s.toks[t.match].Off
-			add(s.where(i), insert(last, ", 1"))
-			add(s.where(i), part{t.End, last, "0"})
-			if len(commas) > 0 {
-				k := commas[len(commas)-1]
-				add(s.where(i), part{s.toks[k].Off, last, ""})
-				first := s.toks[commas[0]]
-				second := last
-				if len(commas) > 1 {
-					second = s.toks[commas[1]].Off
-				}
-				a, b := string(s.text[t.End:first.Off]), string(s.text[first.End:second])
-				add(s.where(i), part{t.End, first.Off, b}, part{first.End, second, a})
-			}
-		})
-	}},
-	{"enum", func(s *source, add func(string, ...part)) {
+			a, b := string(s.text[t.End:first.Off]), string(s.text[first.End:second])
+			add(s.where(i), part{t.End, first.Off, b}, part{first.End, second, a})
+		}
+	})},
+	{"enum", func(s *source, add addFunc) {
 		for _, r := range s.records {
 			if r.kind != "enum" {
 				continue
@@ -323,22 +310,21 @@ var kinds = []kind{
 			}
 		}
 	}},
-	{"field-order", func(s *source, add func(string, ...part)) {
+	{"field-order", func(s *source, add addFunc) {
 		s.fields(func(r record, b, m, e int) {
 			// Exchange two neighbouring fields.
 			x, y := string(s.text[b:m]), string(s.text[m:e])
 			add(r.name, part{b, m, y}, part{m, e, x})
 		})
 	}},
-	{"field", func(s *source, add func(string, ...part)) {
+	{"field", func(s *source, add addFunc) {
 		for _, r := range s.records {
 			if r.kind == "enum" {
 				continue
 			}
 			for _, e := range r.fieldEnds {
 				add(r.name, insert(s.toks[e].End, " char tasting_field;"))
-				add(r.name, insert(s.toks[e].Off, " : 3"))
-				add(r.name, insert(s.toks[e].Off, "[2]"))
+				add.insert(r.name, s.toks[e].Off, " : 3", "[2]")
 			}
 			add(r.name, insert(s.toks[r.body].End, " long tasting_field;"))
 			if r.kind == "struct" {
@@ -348,30 +334,23 @@ var kinds = []kind{
 			}
 		}
 	}},
-	{"array-size", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t lexeme) {
-			if t.s == "[" && t.match > i+1 && t.directive == "" {
-				c := s.toks[t.match]
-				add(s.where(i), insert(c.Off, " + 1"))
-				add(s.where(i), part{t.End, t.End, "("}, part{c.Off, c.Off, ") * 2"})
+	{"array-size", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		if t.s == "[" && t.match > i+1 && t.directive == "" {
+			c := s.toks[t.match]
+			add(s.where(i), insert(c.Off, " + 1"))
+			add(s.where(i), part{t.End, t.End, "("}, part{c.Off, c.Off, ") * 2"})
+		}
+	})},
+	{"bit-field", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		if n := s.next(i); t.s == ":" && n < len(s.toks) && s.toks[n].Kind == token.Number && t.fn < 0 {
+			if v, _, ok := parseInt(s.at(n)); ok {
+				add.replaceToken(s.where(i), s.toks[n], fmt.Sprint(v+1), fmt.Sprint(max(v, 2)-1))
 			}
-		})
-	}},
-	{"bit-field", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t lexeme) {
-			if n := s.next(i); t.s == ":" && n < len(s.toks) && s.toks[n].Kind == token.Number && t.fn < 0 {
-				if v, _, ok := parseInt(s.at(n)); ok {
-					add(s.where(i), part{s.toks[n].Off, s.toks[n].End, fmt.Sprint(v + 1)})
-					add(s.where(i), part{s.toks[n].Off, s.toks[n].End, fmt.Sprint(max(v, 2) - 1)})
-				}
-			}
-		})
-	}},
-	{"asm", func(s *source, add func(string, ...part)) {
+		}
+	})},
+	{"asm", func(s *source, add addFunc) {
 		s.statements(func(f function, b, e int) {
-			for _, x := range []string{`"nop"`, `"# %0" :: "r"(1)`, `"" ::: "memory"`, `"call tasting_unknown"`} {
-				add(f.name, insert(s.toks[b].Off, "__asm__ volatile("+x+"); "))
-			}
+			add.insert(f.name, s.toks[b].Off, around("__asm__ volatile(", []string{`"nop"`, `"# %0" :: "r"(1)`, `"" ::: "memory"`, `"call tasting_unknown"`}, "); ")...)
 		})
 		s.functions(func(f function) {
 			add(f.name, insert(s.toks[f.head].Off, `__asm__(".globl tasting_asm\ntasting_asm: nop"); `))
@@ -387,7 +366,7 @@ var kinds = []kind{
 			}
 		})
 	}},
-	{"call-added", func(s *source, add func(string, ...part)) {
+	{"call-added", func(s *source, add addFunc) {
 		names := append([]string{"__builtin_trap", "abort", "tasting_unknown"}, s.callable()...)
 		n := 0
 		s.statements(func(f function, b, e int) {
@@ -397,7 +376,7 @@ var kinds = []kind{
 			}
 		})
 	}},
-	{"call-target", func(s *source, add func(string, ...part)) {
+	{"call-target", func(s *source, add addFunc) {
 		names := s.callable()
 		s.own(func(i int, t lexeme) {
 			if t.fn < 0 || t.Kind != token.Ident || s.keyword(t.s) || s.at(s.next(i)) != "(" || len(names) == 0 {
@@ -408,38 +387,33 @@ var kinds = []kind{
 			}
 		})
 	}},
-	{"call-arguments", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t lexeme) {
-			if t.fn < 0 || t.s != "," || t.depth == 0 {
-				return
-			}
-			// Exchange the single-token arguments around a comma.
-			a, b := s.prev(i), s.next(i)
-			if b < len(s.toks) {
-				x, y := s.toks[a], s.toks[b]
-				add(s.where(i), part{x.Off, x.End, y.s}, part{y.Off, y.End, x.s})
-			}
-		})
-	}},
-	{"variable", func(s *source, add func(string, ...part)) {
+	{"call-arguments", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		if t.fn < 0 || t.s != "," || t.depth == 0 {
+			return
+		}
+		// Exchange the single-token arguments around a comma.
+		a, b := s.prev(i), s.next(i)
+		if b < len(s.toks) {
+			add(s.where(i), s.exchange(a, a+1, b, b+1)...)
+		}
+	})},
+	{"variable", perToken(func(s *source, add addFunc, i int, t lexeme) {
 		// Another variable of the function or the unit.
-		s.own(func(i int, t lexeme) {
-			if t.fn < 0 || t.Kind != token.Ident || s.keyword(t.s) {
-				return
+		if t.fn < 0 || t.Kind != token.Ident || s.keyword(t.s) {
+			return
+		}
+		f := s.funcs[t.fn]
+		names := slices.Concat(f.params, f.locals, s.globals)
+		if !slices.Contains(names, t.s) || len(names) < 2 {
+			return
+		}
+		for k := range 2 {
+			if x := names[(i+k)%len(names)]; x != t.s {
+				add(f.name, part{t.Off, t.End, x})
 			}
-			f := s.funcs[t.fn]
-			names := slices.Concat(f.params, f.locals, s.globals)
-			if !slices.Contains(names, t.s) || len(names) < 2 {
-				return
-			}
-			for k := range 2 {
-				if x := names[(i+k)%len(names)]; x != t.s {
-					add(f.name, part{t.Off, t.End, x})
-				}
-			}
-		})
-	}},
-	{"member", func(s *source, add func(string, ...part)) {
+		}
+	})},
+	{"member", func(s *source, add addFunc) {
 		var members []string
 		s.own(func(i int, t lexeme) {
 			if p := s.at(s.prev(i)); (p == "." || p == "->") && t.Kind == token.Ident {
@@ -456,80 +430,65 @@ var kinds = []kind{
 			}
 		})
 	}},
-	{"statement-deleted", func(s *source, add func(string, ...part)) {
+	{"statement-deleted", func(s *source, add addFunc) {
 		s.statements(func(f function, b, e int) { add(f.name, part{s.toks[b].Off, s.toks[e].End, ";"}) })
 	}},
-	{"statement-doubled", func(s *source, add func(string, ...part)) {
-		s.statements(func(f function, b, e int) {
-			x := string(s.text[s.toks[b].Off:s.toks[e].End])
-			if !strings.Contains(x, "#") {
-				add(f.name, insert(s.toks[e].End, " "+x))
-			}
-		})
-	}},
-	{"statement-order", func(s *source, add func(string, ...part)) {
+	{"statement-doubled", perStatement(func(s *source, add addFunc, f function, b, e int) {
+		x := string(s.text[s.toks[b].Off:s.toks[e].End])
+		if !strings.Contains(x, "#") {
+			add(f.name, insert(s.toks[e].End, " "+x))
+		}
+	})},
+	{"statement-order", func(s *source, add addFunc) {
 		pb, pe, pf := -1, -1, ""
 		s.statements(func(f function, b, e int) {
 			if pf == f.name && pe+1 == b {
-				x, y := string(s.text[s.toks[pb].Off:s.toks[pe].End]), string(s.text[s.toks[b].Off:s.toks[e].End])
-				add(f.name, part{s.toks[pb].Off, s.toks[pe].End, y}, part{s.toks[b].Off, s.toks[e].End, x})
+				add(f.name, s.exchange(pb, pe+1, b, e+1)...)
 			}
 			pb, pe, pf = b, e, f.name
 		})
 	}},
-	{"return", func(s *source, add func(string, ...part)) {
-		s.statements(func(f function, b, e int) {
-			if s.at(b) == "return" && e > b+1 {
-				add(f.name, part{s.toks[b].End, s.toks[e].Off, " 0"})
-				add(f.name, part{s.toks[b].End, s.toks[e].Off, " 1"})
-			} else {
-				add(f.name, insert(s.toks[b].Off, "return 0; "))
-			}
-		})
-	}},
-	{"cast", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t lexeme) {
-			p := s.at(s.prev(i))
-			if t.fn >= 0 && (t.Kind == token.Ident && !s.keyword(t.s) || t.Kind == token.Number) && (operators[p] != nil || p == "=" || p == "return" || p == "(" || p == ",") {
-				for _, x := range []string{"(char)", "(unsigned)", "(short)", "(long long)", "(void *)", "(_Bool)"} {
-					add(s.where(i), insert(t.Off, x))
+	{"return", perStatement(func(s *source, add addFunc, f function, b, e int) {
+		if s.at(b) == "return" && e > b+1 {
+			add.replace(f.name, s.toks[b].End, s.toks[e].Off, " 0", " 1")
+		} else {
+			add(f.name, insert(s.toks[b].Off, "return 0; "))
+		}
+	})},
+	{"cast", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		p := s.at(s.prev(i))
+		if t.fn >= 0 && (t.Kind == token.Ident && !s.keyword(t.s) || t.Kind == token.Number) && (operators[p] != nil || p == "=" || p == "return" || p == "(" || p == ",") {
+			add.insert(s.where(i), t.Off, "(char)", "(unsigned)", "(short)", "(long long)", "(void *)", "(_Bool)")
+		}
+		if t.s == "(" && t.match == i+2 && t.fn >= 0 && s.keyword(s.at(i+1)) {
+			add(s.where(i), part{t.Off, s.toks[t.match].End, ""})
+		}
+	})},
+	{"sizeof", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		if n := s.next(i); t.s == "sizeof" && s.at(n) == "(" && s.toks[n].match > 0 {
+			c := s.toks[s.toks[n].match]
+			add(s.where(i), part{s.toks[n].Off, c.End, "(char)"})
+			add(s.where(i), part{t.Off, t.End, "_Alignof"})
+			add(s.where(i), insert(c.Off, "*"))
+			add(s.where(i), part{c.Off, c.Off, "[2]"})
+		}
+	})},
+	{"case", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		if t.fn < 0 || t.s != "case" && t.s != "default" {
+			return
+		}
+		for k := i; k < len(s.toks) && k < i+12; k++ {
+			if s.toks[k].s == ":" {
+				add(s.where(i), part{t.Off, s.toks[k].End, ""})
+				if t.s == "case" {
+					add.insert(s.where(i), s.toks[k].Off, " + 100", " ... 1000000")
+					add(s.where(i), part{t.Off, s.toks[k].End, "default:"})
 				}
+				break
 			}
-			if t.s == "(" && t.match == i+2 && t.fn >= 0 && s.keyword(s.at(i+1)) {
-				add(s.where(i), part{t.Off, s.toks[t.match].End, ""})
-			}
-		})
-	}},
-	{"sizeof", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t lexeme) {
-			if n := s.next(i); t.s == "sizeof" && s.at(n) == "(" && s.toks[n].match > 0 {
-				c := s.toks[s.toks[n].match]
-				add(s.where(i), part{s.toks[n].Off, c.End, "(char)"})
-				add(s.where(i), part{t.Off, t.End, "_Alignof"})
-				add(s.where(i), insert(c.Off, "*"))
-				add(s.where(i), part{c.Off, c.Off, "[2]"})
-			}
-		})
-	}},
-	{"case", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t lexeme) {
-			if t.fn < 0 || t.s != "case" && t.s != "default" {
-				return
-			}
-			for k := i; k < len(s.toks) && k < i+12; k++ {
-				if s.toks[k].s == ":" {
-					add(s.where(i), part{t.Off, s.toks[k].End, ""})
-					if t.s == "case" {
-						add(s.where(i), insert(s.toks[k].Off, " + 100"))
-						add(s.where(i), insert(s.toks[k].Off, " ... 1000000"))
-						add(s.where(i), part{t.Off, s.toks[k].End, "default:"})
-					}
-					break
-				}
-			}
-		})
-	}},
-	{"jump", func(s *source, add func(string, ...part)) {
+		}
+	})},
+	{"jump", func(s *source, add addFunc) {
 		s.own(func(i int, t lexeme) {
 			if t.fn < 0 {
 				return
@@ -558,132 +517,98 @@ var kinds = []kind{
 			}
 		})
 	}},
-	{"label-moved", func(s *source, add func(string, ...part)) {
-		s.statements(func(f function, b, e int) {
-			p := s.prev(b)
-			if s.at(p) == ":" && slices.Contains(f.labels, s.at(s.prev(p))) {
-				l := s.toks[s.prev(p)]
-				add(f.name, part{l.Off, s.toks[p].End, ""}, insert(s.toks[e].End, " "+l.s+": ;"))
-			}
-		})
-	}},
-	{"builtin", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t lexeme) {
-			p := s.at(s.prev(i))
-			if t.fn >= 0 && t.Kind == token.Ident && !s.keyword(t.s) && s.at(s.next(i)) != "(" && (p == "=" || p == "return" || operators[p] != nil) {
-				for _, x := range []string{"__builtin_LINE()", "__LINE__", "__builtin_expect(" + t.s + ", 1)", "sizeof(" + t.s + ")", "__builtin_constant_p(" + t.s + ")", "(int)__func__[0]", "(*(volatile __typeof__(" + t.s + ") *)&" + t.s + ")", "__builtin_object_size(&" + t.s + ", 0)"} {
-					add(s.where(i), part{t.Off, t.End, x})
-				}
-			}
-		})
-	}},
-	{"vla", func(s *source, add func(string, ...part)) {
-		s.functions(func(f function) {
-			for _, p := range f.params {
-				add(f.name, insert(s.toks[f.body].End, " volatile char tasting_vla[1 + (unsigned char)(long)"+p+"]; tasting_vla[0] = sizeof tasting_vla;"))
-			}
-			for _, g := range s.callable()[:min(3, len(s.callable()))] {
-				add(f.name, insert(s.toks[f.body].End, " volatile char tasting_vla[1 + !"+g+"]; tasting_vla[0] = 1;"))
-			}
-		})
-	}},
-	{"prototype", func(s *source, add func(string, ...part)) {
+	{"label-moved", perStatement(func(s *source, add addFunc, f function, b, e int) {
+		p := s.prev(b)
+		if s.at(p) == ":" && slices.Contains(f.labels, s.at(s.prev(p))) {
+			l := s.toks[s.prev(p)]
+			add(f.name, part{l.Off, s.toks[p].End, ""}, insert(s.toks[e].End, " "+l.s+": ;"))
+		}
+	})},
+	{"builtin", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		p := s.at(s.prev(i))
+		if t.fn >= 0 && t.Kind == token.Ident && !s.keyword(t.s) && s.at(s.next(i)) != "(" && (p == "=" || p == "return" || operators[p] != nil) {
+			add.replaceToken(s.where(i), t, "__builtin_LINE()", "__LINE__", "__builtin_expect("+t.s+", 1)", "sizeof("+t.s+")", "__builtin_constant_p("+t.s+")", "(int)__func__[0]", "(*(volatile __typeof__("+t.s+") *)&"+t.s+")", "__builtin_object_size(&"+t.s+", 0)")
+		}
+	})},
+	{"vla", perFunction(func(s *source, add addFunc, f function) {
+		add.insert(f.name, s.toks[f.body].End, around(" volatile char tasting_vla[1 + (unsigned char)(long)", f.params, "]; tasting_vla[0] = sizeof tasting_vla;")...)
+		for _, g := range s.callable()[:min(3, len(s.callable()))] {
+			add(f.name, insert(s.toks[f.body].End, " volatile char tasting_vla[1 + !"+g+"]; tasting_vla[0] = 1;"))
+		}
+	})},
+	{"prototype", func(s *source, add addFunc) {
 		s.prototypes(func(name string, b, e int) {
 			add(name, part{s.toks[b].Off, s.toks[e].End, ""})
-			add(name, insert(s.toks[b].Off, "static "))
-			add(name, insert(s.toks[b].Off, "inline "))
+			add.insert(name, s.toks[b].Off, "static ", "inline ")
 			add(name, insert(s.toks[e].Off, ` __asm__("tasting_label")`))
 		})
 	}},
-	{"variable-definition", func(s *source, add func(string, ...part)) {
+	{"variable-definition", func(s *source, add addFunc) {
 		s.variables(func(name string, b, e int) {
-			add(name, insert(s.toks[b].Off, "static "))
-			add(name, insert(s.toks[b].Off, "const "))
-			add(name, insert(s.toks[b].Off, "volatile "))
-			add(name, insert(s.toks[b].Off, "extern "))
-			add(name, insert(s.toks[b].Off, "_Thread_local "))
+			add.insert(name, s.toks[b].Off, "static ", "const ", "volatile ", "extern ", "_Thread_local ")
 			add(name, insert(s.toks[e].Off, " = {1}"))
 		})
 	}},
 
 	// Neutral edits.
-	{"=comment", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t lexeme) {
-			if t.directive == "" && t.Kind != token.Punct {
-				add(s.where(i), insert(t.Off, "/* tasting */ "))
-			}
-		})
-	}},
-	{"=layout", func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t lexeme) {
-			if t.directive == "" && (t.s == "{" || t.s == ";") {
-				add(s.where(i), insert(t.End, "\n\n    "))
-			}
-		})
-	}},
-	{"=rename-local", func(s *source, add func(string, ...part)) {
-		s.functions(func(f function) {
-			for _, name := range append(slices.Clone(f.locals), f.params...) {
-				add(f.name, s.rename(name, f.head, f.end)...)
-			}
-		})
-	}},
-	{"=rename-static", func(s *source, add func(string, ...part)) {
+	{"=comment", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		if t.directive == "" && t.Kind != token.Punct {
+			add(s.where(i), insert(t.Off, "/* tasting */ "))
+		}
+	})},
+	{"=layout", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		if t.directive == "" && (t.s == "{" || t.s == ";") {
+			add(s.where(i), insert(t.End, "\n\n    "))
+		}
+	})},
+	{"=rename-local", perFunction(func(s *source, add addFunc, f function) {
+		for _, name := range append(slices.Clone(f.locals), f.params...) {
+			add(f.name, s.rename(name, f.head, f.end)...)
+		}
+	})},
+	{"=rename-static", func(s *source, add addFunc) {
 		for _, name := range s.statics {
 			add(name, s.rename(name, 0, len(s.toks))...)
 		}
 	}},
-	{"=rename-label", func(s *source, add func(string, ...part)) {
-		s.functions(func(f function) {
-			for _, name := range f.labels {
-				add(f.name, s.rename(name, f.body, f.end)...)
-			}
-		})
-	}},
-	{"=redundant-declaration", func(s *source, add func(string, ...part)) {
-		s.functions(func(f function) {
-			head := s.text[s.toks[f.head].Off:s.toks[f.body].Off]
-			if !bytes.Contains(head, []byte("#")) {
-				add(f.name, insert(s.toks[f.end-1].End, "\n"+strings.TrimSpace(string(head))+";\n"))
-			}
-		})
-	}},
-	{"=order-of-functions", func(s *source, add func(string, ...part)) {
+	{"=rename-label", perFunction(func(s *source, add addFunc, f function) {
+		for _, name := range f.labels {
+			add(f.name, s.rename(name, f.body, f.end)...)
+		}
+	})},
+	{"=redundant-declaration", perFunction(func(s *source, add addFunc, f function) {
+		head := s.text[s.toks[f.head].Off:s.toks[f.body].Off]
+		if !bytes.Contains(head, []byte("#")) {
+			add(f.name, insert(s.toks[f.end-1].End, "\n"+strings.TrimSpace(string(head))+";\n"))
+		}
+	})},
+	{"=order-of-functions", func(s *source, add addFunc) {
 		for k := 0; k+1 < len(s.funcs); k++ {
 			f, g := s.funcs[k], s.funcs[k+1]
 			if !s.toks[f.body].own || !s.toks[g.body].own || f.end != g.head {
 				continue
 			}
-			x, y := string(s.text[s.toks[f.head].Off:s.toks[f.end-1].End]), string(s.text[s.toks[g.head].Off:s.toks[g.end-1].End])
-			add(f.name, part{s.toks[f.head].Off, s.toks[f.end-1].End, y}, part{s.toks[g.head].Off, s.toks[g.end-1].End, x})
+			add(f.name, s.exchange(f.head, f.end, g.head, g.end)...)
 		}
 	}},
-	{"=parentheses", func(s *source, add func(string, ...part)) {
-		s.statements(func(f function, b, e int) {
-			if s.at(b) == "return" && e > b+1 {
-				add(f.name, insert(s.toks[b].End, " ("), insert(s.toks[e].Off, ")"))
+	{"=parentheses", perStatement(func(s *source, add addFunc, f function, b, e int) {
+		if s.at(b) == "return" && e > b+1 {
+			add(f.name, insert(s.toks[b].End, " ("), insert(s.toks[e].Off, ")"))
+		}
+		for k := b; k < e; k++ {
+			if s.toks[k].s == "=" && s.toks[k].depth == s.toks[b].depth && s.at(s.next(k)) != "{" && !s.declares(f, b) {
+				add(f.name, insert(s.toks[k].End, " ("), insert(s.toks[e].Off, ")"))
 			}
-			for k := b; k < e; k++ {
-				if s.toks[k].s == "=" && s.toks[k].depth == s.toks[b].depth && s.at(s.next(k)) != "{" && !s.declares(f, b) {
-					add(f.name, insert(s.toks[k].End, " ("), insert(s.toks[e].Off, ")"))
-				}
-			}
-		})
-	}},
-	{"=block", func(s *source, add func(string, ...part)) {
-		s.statements(func(f function, b, e int) {
-			if !s.declares(f, b) {
-				add(f.name, insert(s.toks[b].Off, "{ "), insert(s.toks[e].End, " }"))
-			}
-		})
-	}},
-	{"=unused", func(s *source, add func(string, ...part)) {
-		s.functions(func(f function) {
-			for _, x := range []string{"struct tasting_unused { int x; };", "typedef int tasting_unused;", "extern int tasting_unused(int);", "static int tasting_unused(int x) { return x; }", "enum tasting_unused { TASTING_A };", "\n#define TASTING_UNUSED 1\n", "\n#pragma GCC diagnostic ignored \"-Wall\"\n", "extern int tasting_unused;"} {
-				add(f.name, insert(s.toks[f.head].Off, x+" "))
-			}
-		})
-	}},
+		}
+	})},
+	{"=block", perStatement(func(s *source, add addFunc, f function, b, e int) {
+		if !s.declares(f, b) {
+			add(f.name, insert(s.toks[b].Off, "{ "), insert(s.toks[e].End, " }"))
+		}
+	})},
+	{"=unused", perFunction(func(s *source, add addFunc, f function) {
+		add.insert(f.name, s.toks[f.head].Off, "struct tasting_unused { int x; }; ", "typedef int tasting_unused; ", "extern int tasting_unused(int); ", "static int tasting_unused(int x) { return x; } ", "enum tasting_unused { TASTING_A }; ", "\n#define TASTING_UNUSED 1\n ", "\n#pragma GCC diagnostic ignored \"-Wall\"\n ", "extern int tasting_unused; ")
+	})},
 	{"=spelling", eachToken(func(s *source, i int, t lexeme) []string {
 		if v, suffix, ok := parseInt(t.s); ok && suffix == "" && t.Kind == token.Number && t.s[0] != '0' && v < 1<<31 {
 			return []string{fmt.Sprintf("%#x", v)}
@@ -697,7 +622,7 @@ var kinds = []kind{
 		}
 		return nil
 	})},
-	{"=tag", func(s *source, add func(string, ...part)) {
+	{"=tag", func(s *source, add addFunc) {
 		for _, r := range s.records {
 			if r.name != "" {
 				add(r.name, s.rename(r.name, 0, len(s.toks))...)
@@ -765,16 +690,28 @@ var pragmas = []string{
 
 func insert(off int, s string) part { return part{off, off, s} }
 
+// exchange exchanges toks[b:e] and toks[c:f].
+func (s *source) exchange(b, e, c, f int) []part {
+	return []part{{s.toks[b].Off, s.toks[s.prev(e)].End, s.code(c, f)}, {s.toks[c].Off, s.toks[s.prev(f)].End, s.code(b, e)}}
+}
+
 // eachToken makes a generator of replacements of single tokens outside of
 // macros.
-func eachToken(f func(s *source, i int, t lexeme) []string) func(*source, func(string, ...part)) {
-	return func(s *source, add func(string, ...part)) {
-		s.own(func(i int, t lexeme) {
-			for _, x := range f(s, i, t) {
-				add(s.where(i), part{t.Off, t.End, x})
-			}
-		})
-	}
+func eachToken(f func(s *source, i int, t lexeme) []string) generator {
+	return perToken(func(s *source, add addFunc, i int, t lexeme) { add.replaceToken(s.where(i), t, f(s, i, t)...) })
+}
+
+// perToken makes a generator of f for each token that source.own calls it for.
+func perToken(f func(s *source, add addFunc, i int, t lexeme)) generator {
+	return func(s *source, add addFunc) { s.own(func(i int, t lexeme) { f(s, add, i, t) }) }
+}
+
+func perFunction(f func(s *source, add addFunc, f function)) generator {
+	return func(s *source, add addFunc) { s.functions(func(fn function) { f(s, add, fn) }) }
+}
+
+func perStatement(f func(s *source, add addFunc, f function, b, e int)) generator {
+	return func(s *source, add addFunc) { s.statements(func(fn function, b, e int) { f(s, add, fn, b, e) }) }
 }
 
 // own calls f for the tokens of the unit's own files outside of directives.

@@ -2,6 +2,7 @@ package mutate
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,15 +14,13 @@ import (
 // rts-e1 to rts-e9 are the operators by which RTSCheck's AutoEP evolves
 // programs (Zhu et al., ICSE 2019, table III).
 var cxxKinds = []kind{
-	{"rts-e1-base-added", func(s *source, add addFunc) {
-		s.eachClass(func(ci int, c *class) {
-			for _, b := range s.before(ci, 8) {
-				for _, x := range []string{"public ", "public virtual "} {
-					add(c.name, s.addBase(c, x+s.classes[b].path))
-				}
+	{"rts-e1-base-added", perClass(func(s *source, add addFunc, ci int, c *class) {
+		for _, b := range s.before(ci, 8) {
+			for _, x := range []string{"public ", "public virtual "} {
+				add(c.name, s.addBase(c, x+s.classes[b].path))
 			}
-		})
-	}},
+		}
+	})},
 	{"rts-e2-field-copied", func(s *source, add addFunc) {
 		s.copies("variable", func(from, to int, d *decl, text string) {
 			add(s.classes[to].name, s.member(to, text))
@@ -59,46 +58,35 @@ var cxxKinds = []kind{
 		}
 		return nil
 	})},
-	{"rts-e8-base-removed", func(s *source, add addFunc) {
-		s.eachClass(func(ci int, c *class) {
-			for k, b := range c.bases {
-				from, to := s.prev(b.b), b.e // with the comma or colon before
-				if k == 0 && len(c.bases) > 1 {
-					from, to = b.b, c.bases[1].b
-				}
-				add(c.name, part{s.toks[from].Off, s.toks[to].Off, " "})
+	{"rts-e8-base-removed", perClass(func(s *source, add addFunc, ci int, c *class) {
+		for k, b := range c.bases {
+			from, to := s.prev(b.b), b.e // with the comma or colon before
+			if k == 0 && len(c.bases) > 1 {
+				from, to = b.b, c.bases[1].b
 			}
-		})
-	}},
-	{"rts-e9-method-removed", func(s *source, add addFunc) {
-		s.eachMember("function", func(ci int, d *decl) {
-			parts := []part{{s.toks[d.b].Off, s.toks[d.e].End, ""}}
-			for k := range s.decls {
-				if o := &s.decls[k]; o.class < 0 && o.outer == s.classes[ci].name && o.name == d.name && d.body < 0 {
-					parts = append(parts, part{s.toks[o.b].Off, s.toks[o.e].End, ""})
-					break
-				}
+			add(c.name, part{s.toks[from].Off, s.toks[to].Off, " "})
+		}
+	})},
+	{"rts-e9-method-removed", perMethod(func(s *source, add addFunc, ci int, d *decl) {
+		parts := []part{{s.toks[d.b].Off, s.toks[d.e].End, ""}}
+		for k := range s.decls {
+			if o := &s.decls[k]; o.class < 0 && o.outer == s.classes[ci].name && o.name == d.name && d.body < 0 {
+				parts = append(parts, part{s.toks[o.b].Off, s.toks[o.e].End, ""})
+				break
 			}
-			add(s.classes[ci].name+"::"+d.name, parts...)
-		})
-	}},
+		}
+		add(s.classes[ci].name+"::"+d.name, parts...)
+	})},
 
 	// Classes, bases, virtual functions.
-	{"c++-virtual", func(s *source, add addFunc) {
-		s.eachMember("function", func(ci int, d *decl) {
-			if k, ok := s.in("virtual", d.b, d.open); ok {
-				add(d.name, part{s.toks[k].Off, s.toks[k].End, ""})
-			} else {
-				add(d.name, insert(s.toks[d.begin].Off, "virtual "))
-			}
-		})
-	}},
+	{"c++-virtual", perMethod(func(s *source, add addFunc, ci int, d *decl) {
+		s.toggle(add, d.name, "virtual", d.b, d.open, s.toks[d.begin].Off)
+	})},
 	{"c++-override-specifier", func(s *source, add addFunc) {
 		s.eachMember("function", func(ci int, d *decl) {
 			for _, w := range []string{"override", "final"} {
 				if k, ok := s.in(w, d.open, s.tail(d)); ok {
-					add(d.name, part{s.toks[k].Off, s.toks[k].End, ""})
-					add(d.name, part{s.toks[k].Off, s.toks[k].End, "override final"})
+					add.replaceToken(d.name, s.toks[k], "", "override final")
 				} else {
 					add(d.name, insert(s.toks[s.tail(d)].Off, " "+w+" "))
 				}
@@ -115,150 +103,127 @@ var cxxKinds = []kind{
 			}
 		})
 	}},
-	{"c++-override-added", func(s *source, add addFunc) {
-		s.eachClass(func(ci int, c *class) {
-			for _, a := range s.ancestors[ci] {
-				for _, m := range s.classes[a].members {
-					d := &s.decls[m]
-					if d.kind != "function" || d.name == s.classes[a].name {
-						continue
-					}
-					head := strings.ReplaceAll(s.code(d.begin, s.tail(d)), "virtual ", "")
-					if strings.HasPrefix(d.name, "~") {
-						add(c.name, s.member(ci, "~"+c.name+"() { __builtin_trap(); }"))
-						add(c.name, s.member(ci, "~"+c.name+"() override;"))
-						continue
-					}
-					for _, body := range []string{" { __builtin_trap(); }", " { return {}; }", " { while (true) { } }", ";"} {
-						add(c.name, s.member(ci, head+body))
-					}
-				}
-			}
-		})
-	}},
-	{"c++-override-removed", func(s *source, add addFunc) {
-		s.eachMember("function", func(ci int, d *decl) {
-			_, o := s.in("override", d.open, s.tail(d))
-			if _, f := s.in("final", d.open, s.tail(d)); (o || f) && d.body >= 0 {
-				add(s.classes[ci].name+"::"+d.name, part{s.toks[d.b].Off, s.toks[d.e].End, ""})
-			}
-		})
-	}},
-	{"c++-override-hides", func(s *source, add addFunc) {
-		// Another signature: no longer an override.
-		s.eachMember("function", func(ci int, d *decl) {
-			parts := []part{}
-			for _, w := range []string{"override", "final"} {
-				if k, ok := s.in(w, d.open, s.tail(d)); ok {
-					parts = append(parts, part{s.toks[k].Off, s.toks[k].End, ""})
-				}
-			}
-			if len(parts) == 0 {
-				return
-			}
-			c := s.toks[d.open].match
-			x := "int = 0"
-			if c > d.open+1 {
-				x = ", int = 0"
-			}
-			add(d.name, append(slices.Clone(parts), insert(s.toks[c].Off, x))...)
-			if k := s.next(c); s.at(k) == "const" {
-				add(d.name, append(slices.Clone(parts), part{s.toks[k].Off, s.toks[k].End, ""})...)
-			}
-		})
-	}},
-	{"c++-pure", func(s *source, add addFunc) {
-		s.eachMember("function", func(ci int, d *decl) {
-			if d.body >= 0 {
-				add(d.name, part{s.toks[s.tail(d)].Off, s.toks[d.e].End, " = 0;"})
-			} else if d.init >= 0 && s.at(s.next(d.init)) == "0" {
-				add(d.name, part{s.toks[d.init].Off, s.toks[d.e].End, " { __builtin_trap(); }"})
-				add(d.name, part{s.toks[d.init].Off, s.toks[d.e].Off, ""})
-			} else if d.init < 0 {
-				add(d.name, insert(s.toks[d.e].Off, " = 0"))
-			}
-		})
-	}},
-	{"c++-covariant", func(s *source, add addFunc) {
-		s.eachMember("function", func(ci int, d *decl) {
-			for k := d.begin; k < d.nameTok; k++ {
-				t := s.toks[k]
-				if n := s.at(s.next(k)); n != "*" && n != "&" || t.directive != "" || t.Kind != token.Ident {
+	{"c++-override-added", perClass(func(s *source, add addFunc, ci int, c *class) {
+		for _, a := range s.ancestors[ci] {
+			for _, m := range s.classes[a].members {
+				d := &s.decls[m]
+				if d.kind != "function" || d.name == s.classes[a].name {
 					continue
 				}
-				if b := s.classOf(t.s, s.classes[ci].end); b >= 0 || t.s == s.classes[ci].name {
-					add(d.name, part{t.Off, t.End, s.classes[ci].name})
-					for _, a := range s.ancestors[ci] {
-						add(d.name, part{t.Off, t.End, s.classes[a].name})
+				head := strings.ReplaceAll(s.code(d.begin, s.tail(d)), "virtual ", "")
+				if strings.HasPrefix(d.name, "~") {
+					s.addMembers(add, ci, "~"+c.name+"() { __builtin_trap(); }", "~"+c.name+"() override;")
+					continue
+				}
+				for _, body := range []string{" { __builtin_trap(); }", " { return {}; }", " { while (true) { } }", ";"} {
+					add(c.name, s.member(ci, head+body))
+				}
+			}
+		}
+	})},
+	{"c++-override-removed", perMethod(func(s *source, add addFunc, ci int, d *decl) {
+		_, o := s.in("override", d.open, s.tail(d))
+		if _, f := s.in("final", d.open, s.tail(d)); (o || f) && d.body >= 0 {
+			add(s.classes[ci].name+"::"+d.name, part{s.toks[d.b].Off, s.toks[d.e].End, ""})
+		}
+	})},
+	{"c++-override-hides", perMethod(func(s *source, add addFunc, ci int, d *decl) {
+		// Another signature: no longer an override.
+		parts := []part{}
+		for _, w := range []string{"override", "final"} {
+			if k, ok := s.in(w, d.open, s.tail(d)); ok {
+				parts = append(parts, part{s.toks[k].Off, s.toks[k].End, ""})
+			}
+		}
+		if len(parts) == 0 {
+			return
+		}
+		c := s.toks[d.open].match
+		x := "int = 0"
+		if c > d.open+1 {
+			x = ", int = 0"
+		}
+		add(d.name, append(slices.Clone(parts), insert(s.toks[c].Off, x))...)
+		if k := s.next(c); s.at(k) == "const" {
+			add(d.name, append(slices.Clone(parts), part{s.toks[k].Off, s.toks[k].End, ""})...)
+		}
+	})},
+	{"c++-pure", perMethod(func(s *source, add addFunc, ci int, d *decl) {
+		if d.body >= 0 {
+			add(d.name, part{s.toks[s.tail(d)].Off, s.toks[d.e].End, " = 0;"})
+		} else if d.init >= 0 && s.at(s.next(d.init)) == "0" {
+			add(d.name, part{s.toks[d.init].Off, s.toks[d.e].End, " { __builtin_trap(); }"})
+			add(d.name, part{s.toks[d.init].Off, s.toks[d.e].Off, ""})
+		} else if d.init < 0 {
+			add(d.name, insert(s.toks[d.e].Off, " = 0"))
+		}
+	})},
+	{"c++-covariant", perMethod(func(s *source, add addFunc, ci int, d *decl) {
+		for k := d.begin; k < d.nameTok; k++ {
+			t := s.toks[k]
+			if n := s.at(s.next(k)); n != "*" && n != "&" || t.directive != "" || t.Kind != token.Ident {
+				continue
+			}
+			if b := s.classOf(t.s, s.classes[ci].end); b >= 0 || t.s == s.classes[ci].name {
+				add(d.name, part{t.Off, t.End, s.classes[ci].name})
+				for _, a := range s.ancestors[ci] {
+					add(d.name, part{t.Off, t.End, s.classes[a].name})
+				}
+			}
+		}
+	})},
+	{"c++-base", perClass(func(s *source, add addFunc, ci int, c *class) {
+		for k, b := range c.bases {
+			s.toggle(add, c.name, "virtual", b.b, b.e, s.toks[b.b].Off)
+			access := false
+			for _, w := range []string{"public", "protected", "private"} {
+				v, ok := s.in(w, b.b, b.e)
+				access = access || ok
+				for _, x := range []string{"public", "protected", "private", ""} {
+					if ok && x != w {
+						add(c.name, part{s.toks[v].Off, s.toks[v].End, x})
 					}
 				}
 			}
-		})
-	}},
-	{"c++-base", func(s *source, add addFunc) {
-		s.eachClass(func(ci int, c *class) {
-			for k, b := range c.bases {
-				if v, ok := s.in("virtual", b.b, b.e); ok {
-					add(c.name, part{s.toks[v].Off, s.toks[v].End, ""})
-				} else {
-					add(c.name, insert(s.toks[b.b].Off, "virtual "))
-				}
-				access := false
-				for _, w := range []string{"public", "protected", "private"} {
-					v, ok := s.in(w, b.b, b.e)
-					access = access || ok
-					for _, x := range []string{"public", "protected", "private", ""} {
-						if ok && x != w {
-							add(c.name, part{s.toks[v].Off, s.toks[v].End, x})
-						}
-					}
-				}
-				if !access {
-					add(c.name, insert(s.toks[b.b].Off, "private "))
-				}
-				if k > 0 {
-					p := c.bases[k-1]
-					add(c.name, part{s.toks[p.b].Off, s.toks[p.e-1].End, s.code(b.b, b.e)}, part{s.toks[b.b].Off, s.toks[b.e-1].End, s.code(p.b, p.e)})
-				}
-				for _, o := range s.before(ci, 4) {
-					add(c.name, part{s.toks[b.b].Off, s.toks[b.e-1].End, "public ::" + s.classes[o].path})
-				}
+			if !access {
+				add(c.name, insert(s.toks[b.b].Off, "private "))
 			}
-		})
-	}},
-	{"c++-hierarchy-used", func(s *source, add addFunc) {
+			if k > 0 {
+				p := c.bases[k-1]
+				add(c.name, part{s.toks[p.b].Off, s.toks[p.e-1].End, s.code(b.b, b.e)}, part{s.toks[b.b].Off, s.toks[b.e-1].End, s.code(p.b, p.e)})
+			}
+			for _, o := range s.before(ci, 4) {
+				add(c.name, part{s.toks[b.b].Off, s.toks[b.e-1].End, "public ::" + s.classes[o].path})
+			}
+		}
+	})},
+	{"c++-hierarchy-used", perToken(func(s *source, add addFunc, i int, t lexeme) {
 		// The class in a cast, a handler, typeid, new, throw.
-		s.own(func(i int, t lexeme) {
-			if t.fn < 0 || t.Kind != token.Ident {
-				return
-			}
-			ci := s.classOf(t.s, i)
-			if ci < 0 {
-				return
-			}
-			for _, k := range slices.Concat(s.ancestors[ci], s.derived[ci][:min(4, len(s.derived[ci]))]) {
-				add(s.where(i), part{t.Off, t.End, s.classes[k].name})
-			}
-		})
-	}},
-	{"c++-field-hides", func(s *source, add addFunc) {
-		s.eachClass(func(ci int, c *class) {
-			for _, a := range s.ancestors[ci] {
-				for _, m := range s.classes[a].members {
-					d := &s.decls[m]
-					switch {
-					case d.name == "" || d.name == s.classes[a].name || strings.HasPrefix(d.name, "~"):
-					case d.kind == "variable":
-						add(c.name, s.member(ci, s.code(d.b, d.e+1)))
-						add(c.name, s.member(ci, "short "+d.name+" = 5;"))
-						add(c.name, s.member(ci, "static constexpr int "+d.name+" = 5;"))
-					case d.kind == "function":
-						add(c.name, s.member(ci, "template <typename... T> int "+d.name+"(T &&...) const { return 5; }"))
-					}
+		if t.fn < 0 || t.Kind != token.Ident {
+			return
+		}
+		ci := s.classOf(t.s, i)
+		if ci < 0 {
+			return
+		}
+		for _, k := range slices.Concat(s.ancestors[ci], s.derived[ci][:min(4, len(s.derived[ci]))]) {
+			add(s.where(i), part{t.Off, t.End, s.classes[k].name})
+		}
+	})},
+	{"c++-field-hides", perClass(func(s *source, add addFunc, ci int, c *class) {
+		for _, a := range s.ancestors[ci] {
+			for _, m := range s.classes[a].members {
+				d := &s.decls[m]
+				switch {
+				case d.name == "" || d.name == s.classes[a].name || strings.HasPrefix(d.name, "~"):
+				case d.kind == "variable":
+					s.addMembers(add, ci, s.code(d.b, d.e+1), "short "+d.name+" = 5;", "static constexpr int "+d.name+" = 5;")
+				case d.kind == "function":
+					add(c.name, s.member(ci, "template <typename... T> int "+d.name+"(T &&...) const { return 5; }"))
 				}
 			}
-		})
-	}},
+		}
+	})},
 	{"c++-member-initializer", func(s *source, add addFunc) {
 		for _, d := range s.decls {
 			if d.kind == "function" && d.colon >= 0 && d.body >= 0 {
@@ -267,29 +232,23 @@ var cxxKinds = []kind{
 					last := s.toks[s.prev(r[1])]
 					if last.match > r[0] {
 						o := s.toks[last.match]
-						for _, x := range []string{"", "1", "{}", "0"} {
-							add(d.name, part{o.End, last.Off, x})
-						}
+						add.replace(d.name, o.End, last.Off, "", "1", "{}", "0")
 					}
 					switch {
 					case len(l) == 1:
 						add(d.name, part{s.toks[d.colon].Off, s.toks[d.body].Off, " "})
 					case k > 0:
 						add(d.name, part{s.toks[s.prev(r[0])].Off, last.End, ""})
-						p := l[k-1]
-						add(d.name, part{s.toks[p[0]].Off, s.toks[s.prev(p[1])].End, s.code(r[0], r[1])}, part{s.toks[r[0]].Off, last.End, s.code(p[0], p[1])})
+						add(d.name, s.exchange(l[k-1][0], l[k-1][1], r[0], r[1])...)
 					}
 				}
 			}
 		}
 		s.eachMember("variable", func(ci int, d *decl) {
 			if d.init >= 0 {
-				add(d.name, part{s.toks[d.init].Off, s.toks[d.e].Off, ""})
-				add(d.name, part{s.toks[d.init].Off, s.toks[d.e].Off, "{}"})
+				add.replace(d.name, s.toks[d.init].Off, s.toks[d.e].Off, "", "{}")
 			} else {
-				for _, x := range []string{"{}", "{7}", " = 7", "{nullptr}"} {
-					add(d.name, insert(s.toks[d.e].Off, x))
-				}
+				add.insert(d.name, s.toks[d.e].Off, "{}", "{7}", " = 7", "{nullptr}")
 			}
 		})
 	}},
@@ -298,35 +257,27 @@ var cxxKinds = []kind{
 			if c.name == "" {
 				return
 			}
-			for _, x := range []string{
+			s.addMembers(add, ci, withName(c.name,
 				"X() = default;", "X() {}", "X() = delete;", "X();", "X(const X &) = default;", "X(const X &) = delete;", "X(const X &) {}", "X(X &&) = default;", "X(X &&) noexcept {}",
 				"X &operator=(const X &) = default;", "X &operator=(const X &) { return *this; }", "X &operator=(X &&) = default;", "X &operator=(const X &) = delete;", "explicit X(const X &) = default;", "X(const X &);",
-			} {
-				add(c.name, s.member(ci, strings.ReplaceAll(x, "X", c.name)))
-			}
+			)...)
 		})
 		s.eachMember("function", func(ci int, d *decl) {
 			if d.init < 0 {
 				if n := s.toks[d.open].match; d.body >= 0 {
-					add(d.name, part{s.toks[s.tail(d)].Off, s.toks[d.e].End, " = default;"})
-					add(d.name, part{s.toks[s.tail(d)].Off, s.toks[d.e].End, " = delete;"})
+					add.replace(d.name, s.toks[s.tail(d)].Off, s.toks[d.e].End, " = default;", " = delete;")
 				} else if n > 0 {
-					add(d.name, insert(s.toks[d.e].Off, " = delete"))
-					add(d.name, insert(s.toks[d.e].Off, " = default"))
+					add.insert(d.name, s.toks[d.e].Off, " = delete", " = default")
 				}
 				return
 			}
-			for _, x := range []string{" = default;", " = delete;", " {}", ";", " { __builtin_trap(); }"} {
-				add(d.name, part{s.toks[d.init].Off, s.toks[d.e].End, x})
-			}
+			add.replace(d.name, s.toks[d.init].Off, s.toks[d.e].End, " = default;", " = delete;", " {}", ";", " { __builtin_trap(); }")
 		})
 	}},
 	{"c++-destructor", func(s *source, add addFunc) {
 		s.eachClass(func(ci int, c *class) {
-			for _, x := range []string{"~X() {}", "~X() { __builtin_trap(); }", "~X();", "virtual ~X() {}", "~X() noexcept(false) { throw 1; }", "~X() = default;", "protected: ~X() = default; public:", "virtual ~X() = default;", "~X() = delete;", "constexpr ~X() {}"} {
-				if c.name != "" {
-					add(c.name, s.member(ci, strings.ReplaceAll(x, "X", c.name)))
-				}
+			if c.name != "" {
+				s.addMembers(add, ci, withName(c.name, "~X() {}", "~X() { __builtin_trap(); }", "~X();", "virtual ~X() {}", "~X() noexcept(false) { throw 1; }", "~X() = default;", "protected: ~X() = default; public:", "virtual ~X() = default;", "~X() = delete;", "constexpr ~X() {}")...)
 			}
 		})
 		for _, d := range s.decls {
@@ -335,8 +286,7 @@ var cxxKinds = []kind{
 			}
 			if d.body >= 0 {
 				add(d.name, part{s.toks[d.body].End, s.toks[s.toks[d.body].match].Off, ""})
-				add(d.name, insert(s.toks[d.body].End, " __builtin_trap();"))
-				add(d.name, insert(s.toks[d.body].End, " extern int tasting_unknown(); tasting_unknown();"))
+				add.insert(d.name, s.toks[d.body].End, " __builtin_trap();", " extern int tasting_unknown(); tasting_unknown();")
 			}
 			if d.class >= 0 {
 				add(d.name, part{s.toks[d.b].Off, s.toks[d.e].End, ""})
@@ -345,12 +295,10 @@ var cxxKinds = []kind{
 	}},
 	{"c++-conversion", func(s *source, add addFunc) {
 		s.eachClass(func(ci int, c *class) {
-			for _, x := range []string{
+			s.addMembers(add, ci, withName(c.name,
 				"operator int() const { return 7; }", "operator bool() const { return true; }", "explicit operator bool() const { return false; }", "template <typename T> operator T() const { return T(); }",
 				"operator const char *() const { return \"x\"; }", "X(int) {}", "template <typename T> X(const T &) {}", "X(decltype(nullptr)) {}", "template <typename... T> explicit X(T &&...) {}",
-			} {
-				add(c.name, s.member(ci, strings.ReplaceAll(x, "X", c.name)))
-			}
+			)...)
 		})
 		s.eachMember("function", func(ci int, d *decl) {
 			if k, ok := s.in("explicit", d.b, d.open); ok {
@@ -364,20 +312,16 @@ var cxxKinds = []kind{
 		s.own(func(i int, t lexeme) {
 			if t.s == "operator" {
 				n := s.toks[s.next(i)]
-				for _, x := range append(slices.Clone(operators[n.s]), map[string][]string{"=": {"+="}, "+=": {"-="}, "[": {}, "<": {">"}, "++": {"--"}, "==": {"!="}, "<<": {">>"}}[n.s]...) {
-					add(s.where(i), part{n.Off, n.End, x})
-				}
+				add.replaceToken(s.where(i), n, append(slices.Clone(operators[n.s]), map[string][]string{"=": {"+="}, "+=": {"-="}, "[": {}, "<": {">"}, "++": {"--"}, "==": {"!="}, "<<": {">>"}}[n.s]...)...)
 			}
 		})
 		s.eachClass(func(ci int, c *class) {
-			for _, x := range []string{
+			s.addMembers(add, ci, withName(c.name,
 				"X *operator&() { return nullptr; }", "template <typename T> T &&operator,(T &&t) const { return static_cast<T &&>(t); }", "X *operator->() { return this; }", "bool operator!() const { return true; }",
 				"static void *operator new(decltype(sizeof 0)) { return nullptr; }", "void operator delete(void *) {}", "static void *operator new[](decltype(sizeof 0)) { return nullptr; }", "void operator delete(X *, std::destroying_delete_t);",
 				"template <typename T> int operator+(const T &) const { return 1; }", "template <typename T> bool operator==(const T &) const { return true; }", "template <typename T> int operator[](const T &) const { return 1; }",
 				"template <typename... T> int operator()(T &&...) const { return 1; }", "friend auto operator<=>(const X &, const X &) = default;", "bool operator==(const X &) const = default;", "template <typename T> X &operator=(const T &) { return *this; }",
-			} {
-				add(c.name, s.member(ci, strings.ReplaceAll(x, "X", c.name)))
-			}
+			)...)
 		})
 	}},
 	{"c++-friend", func(s *source, add addFunc) {
@@ -386,8 +330,7 @@ var cxxKinds = []kind{
 			add(c.name, s.member(ci, strings.ReplaceAll("friend bool operator==(const X &, const X &) { return true; }", "X", c.name)))
 			for k := range min(6, len(names)) {
 				x := names[(ci*7+k*5)%len(names)]
-				add(c.name, s.member(ci, "template <typename... T> friend int "+x+"(const "+c.name+" &, T &&...) { return 1; }"))
-				add(c.name, s.member(ci, "friend int "+x+"("+c.name+" &) { return 1; }"))
+				s.addMembers(add, ci, "template <typename... T> friend int "+x+"(const "+c.name+" &, T &&...) { return 1; }", "friend int "+x+"("+c.name+" &) { return 1; }")
 			}
 		})
 		s.own(func(i int, t lexeme) {
@@ -401,13 +344,9 @@ var cxxKinds = []kind{
 	{"c++-default-argument", func(s *source, add addFunc) {
 		s.eachParameter(func(d *decl, b, e int) {
 			if k, ok := s.in("=", b, e); ok {
-				for _, x := range []string{"", "= 1 ", "= {}", "= 0"} {
-					add(d.name, part{s.toks[k].Off, s.toks[s.prev(e)].End, x})
-				}
+				add.replace(d.name, s.toks[k].Off, s.toks[s.prev(e)].End, "", "= 1 ", "= {}", "= 0")
 			} else if s.at(e) == ")" { // of the last one
-				for _, x := range []string{" = {}", " = 1", " = nullptr"} {
-					add(d.name, insert(s.toks[s.prev(e)].End, x))
-				}
+				add.insert(d.name, s.toks[s.prev(e)].End, " = {}", " = 1", " = nullptr")
 			}
 		})
 	}},
@@ -417,51 +356,34 @@ var cxxKinds = []kind{
 			for k := b; k < e; k++ {
 				switch t := s.toks[k]; t.s {
 				case "&", "&&":
-					for _, x := range []string{"", "&", "&&", "*"} {
-						add(d.name, part{t.Off, t.End, x})
-					}
+					add.replaceToken(d.name, t, "", "&", "&&", "*")
 				case "const":
 					add(d.name, part{t.Off, t.End, ""})
 				}
 			}
 			if n := s.prev(e); n > b && s.toks[n].Kind == token.Ident {
 				add(d.name, insert(s.toks[n].Off, "&"), insert(s.toks[b].Off, "const "))
-				add(d.name, insert(s.toks[n].Off, "&&"))
-				add(d.name, insert(s.toks[n].Off, "const "))
-				add(d.name, insert(s.toks[n].Off, "..."))
+				add.insert(d.name, s.toks[n].Off, "&&", "const ", "...")
 				add(d.name, insert(s.toks[s.next(n)].Off, ", ..."))
 			}
 		})
 	}},
 	{"c++-specifier", func(s *source, add addFunc) {
-		for i := range s.decls {
-			d := &s.decls[i]
-			if d.kind != "function" && d.kind != "variable" {
-				continue
-			}
+		for d := range s.declared("function", "variable") {
 			words := []string{"constexpr", "consteval", "inline", "static", "extern", "friend"}
 			if d.kind == "variable" {
 				words = []string{"constexpr", "constinit", "inline", "static", "extern", "mutable", "thread_local", "volatile", "const"}
 			}
 			for _, w := range words {
-				if k, ok := s.in(w, d.begin, d.nameTok); ok {
-					add(d.name, part{s.toks[k].Off, s.toks[k].End, ""})
-				} else {
-					add(d.name, insert(s.toks[d.begin].Off, w+" "))
-				}
+				s.toggle(add, d.name, w, d.begin, d.nameTok, s.toks[d.begin].Off)
 			}
 			if d.kind == "variable" {
-				add(d.name, insert(s.toks[d.begin].Off, "inline static "))
-				add(d.name, insert(s.toks[d.begin].Off, "static constexpr "))
+				add.insert(d.name, s.toks[d.begin].Off, "inline static ", "static constexpr ")
 			}
 		}
 	}},
 	{"c++-function-qualifier", func(s *source, add addFunc) {
-		for i := range s.decls {
-			d := &s.decls[i]
-			if d.kind != "function" {
-				continue
-			}
+		for d := range s.declared("function") {
 			c := s.toks[d.open].match
 			for _, w := range []string{"const", "noexcept", "volatile", "&", "&&"} {
 				if k, ok := s.in(w, c, s.tail(d)); ok {
@@ -470,8 +392,7 @@ var cxxKinds = []kind{
 					if k, ok := s.in("const", c, s.tail(d)); ok {
 						c = k
 					}
-					add(d.name, insert(s.toks[c].End, " noexcept "))
-					add(d.name, insert(s.toks[c].End, " noexcept(false) "))
+					add.insert(d.name, s.toks[c].End, " noexcept ", " noexcept(false) ")
 				} else {
 					add(d.name, insert(s.toks[c].End, " "+w+" "))
 				}
@@ -480,9 +401,8 @@ var cxxKinds = []kind{
 	}},
 	{"c++-overload", func(s *source, add addFunc) {
 		// A function that may be a better choice for calls that follow.
-		for i := range s.decls {
-			d := &s.decls[i]
-			if d.kind != "function" || d.outer != "" || strings.HasPrefix(d.name, "~") {
+		for d := range s.declared("function") {
+			if d.outer != "" || strings.HasPrefix(d.name, "~") {
 				continue
 			}
 			result := strings.NewReplacer("virtual ", "", "explicit ", "").Replace(s.code(d.begin, d.nameTok))
@@ -533,9 +453,8 @@ var cxxKinds = []kind{
 		})
 	}},
 	{"c++-return-type", func(s *source, add addFunc) {
-		for i := range s.decls {
-			d := &s.decls[i]
-			if d.kind != "function" || d.nameTok <= d.begin {
+		for d := range s.declared("function") {
+			if d.nameTok <= d.begin {
 				continue
 			}
 			p := s.prev(d.nameTok)
@@ -543,8 +462,7 @@ var cxxKinds = []kind{
 				add(d.name, part{t.Off, t.End, ""})
 			} else if s.toks[p].Kind == token.Ident {
 				add(d.name, insert(t.End, " &"))
-				add(d.name, part{t.Off, t.End, "auto"})
-				add(d.name, part{t.Off, t.End, "decltype(auto)"})
+				add.replaceToken(d.name, t, "auto", "decltype(auto)")
 			}
 		}
 	}},
@@ -555,9 +473,7 @@ var cxxKinds = []kind{
 			switch n := s.next(i); {
 			case t.s == "catch" && s.at(n) == "(" && s.toks[n].match > n:
 				o, c := s.toks[n], s.toks[s.toks[n].match]
-				for _, x := range []string{"...", "int", "const char *", "..., int"} {
-					add(s.where(i), part{o.End, c.Off, x})
-				}
+				add.replace(s.where(i), o.End, c.Off, "...", "int", "const char *", "..., int")
 				if k, ok := s.in("&", n+1, s.toks[n].match); ok {
 					add(s.where(i), part{s.toks[k].Off, s.toks[k].End, ""})
 				}
@@ -566,13 +482,10 @@ var cxxKinds = []kind{
 					add(s.where(i), part{t.Off, s.toks[s.toks[b].match].End, "catch (...) { throw; }"})
 				}
 			case t.s == "throw":
-				for _, x := range []string{"", "throw 1, "} {
-					add(s.where(i), part{t.Off, t.End, x})
-				}
+				add.replaceToken(s.where(i), t, "", "throw 1, ")
 			case t.s == "noexcept" && s.at(n) == "(" && s.toks[n].match > n:
 				o, c := s.toks[n], s.toks[s.toks[n].match]
-				add(s.where(i), part{o.End, c.Off, "true"})
-				add(s.where(i), part{o.End, c.Off, "false"})
+				add.replace(s.where(i), o.End, c.Off, "true", "false")
 			}
 		})
 		s.statements(func(f function, b, e int) {
@@ -583,92 +496,74 @@ var cxxKinds = []kind{
 			}
 		})
 	}},
-	{"c++-lambda", func(s *source, add addFunc) {
-		s.own(func(i int, t lexeme) {
-			p := s.at(s.prev(i))
-			n := s.at(s.next(t.match))
-			if t.s != "[" || t.match < 0 || n != "(" && n != "{" || p == "]" || p == "delete" || s.toks[s.prev(i)].Kind == token.Ident && !s.keyword(p) || p == "operator" || p == "auto" {
-				return
+	{"c++-lambda", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		p := s.at(s.prev(i))
+		n := s.at(s.next(t.match))
+		if t.s != "[" || t.match < 0 || n != "(" && n != "{" || p == "]" || p == "delete" || s.toks[s.prev(i)].Kind == token.Ident && !s.keyword(p) || p == "operator" || p == "auto" {
+			return
+		}
+		c := s.toks[t.match]
+		add.replace(s.where(i), t.End, c.Off, "", "=", "&", "this", "=, this", "*this", "tasting_init = 1")
+		for _, r := range s.list(i+1, t.match) {
+			x := s.toks[r[0]]
+			switch {
+			case x.s == "&" && r[1] > r[0]+1:
+				add(s.where(i), part{x.Off, x.End, ""})
+			case x.Kind == token.Ident && !s.keyword(x.s):
+				add(s.where(i), insert(x.Off, "&"))
+				add(s.where(i), insert(x.End, " = 7"))
 			}
-			c := s.toks[t.match]
-			for _, x := range []string{"", "=", "&", "this", "=, this", "*this", "tasting_init = 1"} {
-				add(s.where(i), part{t.End, c.Off, x})
-			}
-			for _, r := range s.list(i+1, t.match) {
-				x := s.toks[r[0]]
-				switch {
-				case x.s == "&" && r[1] > r[0]+1:
-					add(s.where(i), part{x.Off, x.End, ""})
-				case x.Kind == token.Ident && !s.keyword(x.s):
-					add(s.where(i), insert(x.Off, "&"))
-					add(s.where(i), insert(x.End, " = 7"))
-				}
-			}
-			if n == "(" {
-				m := s.toks[s.toks[s.next(t.match)].match]
-				for _, x := range []string{" mutable", " noexcept", " -> long", " -> bool", " constexpr"} {
-					add(s.where(i), insert(m.End, x))
-				}
-			}
-		})
-	}},
-	{"c++-range-for", func(s *source, add addFunc) {
-		s.own(func(i int, t lexeme) {
-			n := s.next(i)
-			if t.s != "for" || s.at(n) != "(" || s.toks[n].match < 0 {
-				return
-			}
-			colon, ok := s.in(":", n+1, s.toks[n].match)
-			if !ok {
-				return
-			}
-			v := s.prev(colon)
-			for _, x := range []string{"auto ", "auto &", "auto &&", "const auto &", "int ", "volatile auto &"} {
-				add(s.where(i), part{s.toks[n+1].Off, s.toks[v].Off, x})
-			}
-		})
-	}},
+		}
+		if n == "(" {
+			m := s.toks[s.toks[s.next(t.match)].match]
+			add.insert(s.where(i), m.End, " mutable", " noexcept", " -> long", " -> bool", " constexpr")
+		}
+	})},
+	{"c++-range-for", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		n := s.next(i)
+		if t.s != "for" || s.at(n) != "(" || s.toks[n].match < 0 {
+			return
+		}
+		colon, ok := s.in(":", n+1, s.toks[n].match)
+		if !ok {
+			return
+		}
+		v := s.prev(colon)
+		add.replace(s.where(i), s.toks[n+1].Off, s.toks[v].Off, "auto ", "auto &", "auto &&", "const auto &", "int ", "volatile auto &")
+	})},
 	{"c++-auto", func(s *source, add addFunc) {
 		s.own(func(i int, t lexeme) {
 			if t.s == "auto" {
-				for _, x := range []string{"const auto", "int", "auto &", "auto *", "decltype(auto)", "const auto &", "auto &&", "long", "double"} {
-					add(s.where(i), part{t.Off, t.End, x})
-				}
+				add.replaceToken(s.where(i), t, "const auto", "int", "auto &", "auto *", "decltype(auto)", "const auto &", "auto &&", "long", "double")
 			}
 		})
 		s.statements(func(f function, b, e int) {
 			if k, ok := s.in("=", b, e); ok && s.declares(f, b) {
-				for _, x := range []string{"auto ", "auto &&", "const auto &"} {
-					add(f.name, part{s.toks[b].Off, s.toks[s.prev(k)].Off, x})
-				}
+				add.replace(f.name, s.toks[b].Off, s.toks[s.prev(k)].Off, "auto ", "auto &&", "const auto &")
 			}
 		})
 	}},
-	{"c++-structured-binding", func(s *source, add addFunc) {
-		s.own(func(i int, t lexeme) {
-			p := s.toks[max(s.prev(i), 0)]
-			if t.s != "[" || t.match < 0 || p.s != "auto" && s.at(s.prev(s.prev(i))) != "auto" {
-				return
-			}
-			l := s.list(i+1, t.match)
-			if len(l) > 1 {
-				a, b := s.toks[l[0][0]], s.toks[l[1][0]]
-				add(s.where(i), part{a.Off, a.End, b.s}, part{b.Off, b.End, a.s})
-			}
-			if p.s == "auto" {
-				add(s.where(i), insert(p.End, " &"))
-				add(s.where(i), insert(p.End, " &&"))
-				add(s.where(i), insert(p.Off, "const "))
-			} else if p.s == "&" || p.s == "&&" {
-				add(s.where(i), part{p.Off, p.End, ""})
-			}
-		})
-	}},
+	{"c++-structured-binding", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		p := s.toks[max(s.prev(i), 0)]
+		if t.s != "[" || t.match < 0 || p.s != "auto" && s.at(s.prev(s.prev(i))) != "auto" {
+			return
+		}
+		l := s.list(i+1, t.match)
+		if len(l) > 1 {
+			a, b := s.toks[l[0][0]], s.toks[l[1][0]]
+			add(s.where(i), part{a.Off, a.End, b.s}, part{b.Off, b.End, a.s})
+		}
+		if p.s == "auto" {
+			add.insert(s.where(i), p.End, " &", " &&")
+			add(s.where(i), insert(p.Off, "const "))
+		} else if p.s == "&" || p.s == "&&" {
+			add(s.where(i), part{p.Off, p.End, ""})
+		}
+	})},
 	{"c++-static-local", func(s *source, add addFunc) {
 		s.functions(func(f function) {
 			at := s.toks[f.body].End
-			add(f.name, insert(at, " extern int tasting_unknown(); static int tasting_local = tasting_unknown(); "))
-			add(f.name, insert(at, " extern int tasting_unknown(); thread_local int tasting_local = tasting_unknown(); "))
+			add.insert(f.name, at, " extern int tasting_unknown(); static int tasting_local = tasting_unknown(); ", " extern int tasting_unknown(); thread_local int tasting_local = tasting_unknown(); ")
 			for k := range min(3, len(s.classes)) {
 				if c := s.classes[len(s.classes)-1-(f.body*3+k)%len(s.classes)]; c.path != "" && s.toks[c.body].own && c.end < f.body {
 					for _, x := range []string{" static ", " ", " thread_local ", " const "} {
@@ -679,34 +574,28 @@ var cxxKinds = []kind{
 		})
 		s.statements(func(f function, b, e int) {
 			if s.declares(f, b) {
-				for _, x := range []string{"static ", "thread_local ", "static const ", "constexpr ", "static constexpr "} {
-					add(f.name, insert(s.toks[b].Off, x))
-				}
+				add.insert(f.name, s.toks[b].Off, "static ", "thread_local ", "static const ", "constexpr ", "static constexpr ")
 			}
 			if w := s.toks[b]; w.s == "static" || w.s == "thread_local" || w.s == "constexpr" || w.s == "const" {
 				add(f.name, part{w.Off, w.End, ""})
 			}
 		})
 	}},
-	{"c++-cast", func(s *source, add addFunc) {
-		s.own(func(i int, t lexeme) {
-			casts := []string{"static_cast", "dynamic_cast", "reinterpret_cast", "const_cast"}
-			n := s.next(i)
-			if !slices.Contains(casts, t.s) || s.at(n) != "<" {
-				return
+	{"c++-cast", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		casts := []string{"static_cast", "dynamic_cast", "reinterpret_cast", "const_cast"}
+		n := s.next(i)
+		if !slices.Contains(casts, t.s) || s.at(n) != "<" {
+			return
+		}
+		for _, x := range casts {
+			if x != t.s {
+				add(s.where(i), part{t.Off, t.End, x})
 			}
-			for _, x := range casts {
-				if x != t.s {
-					add(s.where(i), part{t.Off, t.End, x})
-				}
-			}
-			if a := s.angle(n); a > 0 {
-				for _, x := range []string{"int", "bool", "unsigned char", "void *"} {
-					add(s.where(i), part{s.toks[n].End, s.toks[a].Off, x})
-				}
-			}
-		})
-	}},
+		}
+		if a := s.angle(n); a > 0 {
+			add.replace(s.where(i), s.toks[n].End, s.toks[a].Off, "int", "bool", "unsigned char", "void *")
+		}
+	})},
 	{"c++-qualified-call", func(s *source, add addFunc) {
 		// A qualified name suppresses virtual dispatch and ADL.
 		var names []string
@@ -729,32 +618,29 @@ var cxxKinds = []kind{
 				add(s.where(i), part{s.toks[s.prev(p)].Off, t.Off, ""})
 			default:
 				add(s.where(i), part{t.Off, t.End, "(" + t.s + ")"}) // no ADL
-				add(s.where(i), insert(t.Off, "::"))
-				add(s.where(i), insert(t.Off, "this->"))
+				add.insert(s.where(i), t.Off, "::", "this->")
 			}
 		})
 	}},
-	{"c++-construction", func(s *source, add addFunc) {
-		s.own(func(i int, t lexeme) {
-			n := s.next(i)
-			if t.fn < 0 || t.Kind != token.Ident || s.keyword(t.s) || n >= len(s.toks) || s.toks[n].match < n {
-				return
+	{"c++-construction", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		n := s.next(i)
+		if t.fn < 0 || t.Kind != token.Ident || s.keyword(t.s) || n >= len(s.toks) || s.toks[n].match < n {
+			return
+		}
+		o, c := s.toks[n], s.toks[s.toks[n].match]
+		switch s.at(n) {
+		case "(":
+			if s.classOf(t.s, i) >= 0 || s.toks[s.prev(i)].Kind == token.Ident && !s.keyword(s.at(s.prev(i))) {
+				add(s.where(i), part{o.Off, o.End, "{"}, part{c.Off, c.End, "}"})
+				add(s.where(i), part{o.End, c.Off, ""})
 			}
-			o, c := s.toks[n], s.toks[s.toks[n].match]
-			switch s.at(n) {
-			case "(":
-				if s.classOf(t.s, i) >= 0 || s.toks[s.prev(i)].Kind == token.Ident && !s.keyword(s.at(s.prev(i))) {
-					add(s.where(i), part{o.Off, o.End, "{"}, part{c.Off, c.End, "}"})
-					add(s.where(i), part{o.End, c.Off, ""})
-				}
-			case "{":
-				if s.at(s.prev(i)) != ")" {
-					add(s.where(i), part{o.Off, o.End, "("}, part{c.Off, c.End, ")"})
-					add(s.where(i), part{o.End, c.Off, ""})
-				}
+		case "{":
+			if s.at(s.prev(i)) != ")" {
+				add(s.where(i), part{o.Off, o.End, "("}, part{c.Off, c.End, ")"})
+				add(s.where(i), part{o.End, c.Off, ""})
 			}
-		})
-	}},
+		}
+	})},
 	{"c++-new", eachToken(func(s *source, i int, t lexeme) []string {
 		switch {
 		case t.s == "new" && s.at(s.prev(i)) != "operator":
@@ -774,16 +660,14 @@ var cxxKinds = []kind{
 		}
 		return nil
 	})},
-	{"c++-constexpr-if", func(s *source, add addFunc) {
-		s.own(func(i int, t lexeme) {
-			if n := s.next(i); t.s == "if" && s.at(n) == "constexpr" {
-				add(s.where(i), part{s.toks[n].Off, s.toks[n].End, ""})
-			} else if t.s == "if" && s.at(n) == "(" {
-				add(s.where(i), insert(t.End, " constexpr"))
-				add(s.where(i), part{t.End, s.toks[s.toks[n].match].End, " consteval"})
-			}
-		})
-	}},
+	{"c++-constexpr-if", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		if n := s.next(i); t.s == "if" && s.at(n) == "constexpr" {
+			add(s.where(i), part{s.toks[n].Off, s.toks[n].End, ""})
+		} else if t.s == "if" && s.at(n) == "(" {
+			add(s.where(i), insert(t.End, " constexpr"))
+			add(s.where(i), part{t.End, s.toks[s.toks[n].match].End, " consteval"})
+		}
+	})},
 
 	// Templates.
 	{"c++-template-argument", func(s *source, add addFunc) {
@@ -792,14 +676,11 @@ var cxxKinds = []kind{
 				return
 			}
 			for k, r := range l {
-				p := part{s.toks[r[0]].Off, s.toks[s.prev(r[1])].End, ""}
-				for _, x := range []string{"int", "char", "unsigned long", "3", "const " + s.code(r[0], r[1]), s.code(r[0], r[1]) + " *", s.code(r[0], r[1]) + " + 1"} {
-					add(s.where(i), part{p.off, p.end, x})
-				}
+				end := s.toks[s.prev(r[1])].End
+				add.replace(s.where(i), s.toks[r[0]].Off, end, "int", "char", "unsigned long", "3", "const "+s.code(r[0], r[1]), s.code(r[0], r[1])+" *", s.code(r[0], r[1])+" + 1")
 				if k > 0 {
-					q := l[k-1]
-					add(s.where(i), part{s.toks[q[0]].Off, s.toks[s.prev(q[1])].End, s.code(r[0], r[1])}, part{p.off, p.end, s.code(q[0], q[1])})
-					add(s.where(i), part{s.toks[s.prev(r[0])].Off, p.end, ""})
+					add(s.where(i), s.exchange(l[k-1][0], l[k-1][1], r[0], r[1])...)
+					add(s.where(i), part{s.toks[s.prev(r[0])].Off, end, ""})
 				}
 			}
 		})
@@ -812,142 +693,45 @@ var cxxKinds = []kind{
 			for _, r := range l {
 				end := s.toks[s.prev(r[1])].End
 				if k, ok := s.in("=", r[0], r[1]); ok {
-					for _, x := range []string{"", "= int", "= 1", "= void", "= long"} {
-						add(s.where(i), part{s.toks[k].Off, end, x})
-					}
+					add.replace(s.where(i), s.toks[k].Off, end, "", "= int", "= 1", "= void", "= long")
 				} else {
-					for _, x := range []string{" = int", " = 1"} {
-						add(s.where(i), insert(end, x))
-					}
+					add.insert(s.where(i), end, " = int", " = 1")
 					add(s.where(i), insert(end, ", typename tasting_parameter = int"))
 				}
 				if s.at(r[0]) == "int" || s.at(r[0]) == "unsigned" || s.at(r[0]) == "bool" {
-					add(s.where(i), part{s.toks[r[0]].Off, s.toks[r[0]].End, "long"})
-					add(s.where(i), part{s.toks[r[0]].Off, s.toks[r[0]].End, "auto"})
+					add.replaceToken(s.where(i), s.toks[r[0]], "long", "auto")
 				}
 			}
 		})
 	}},
-	{"c++-specialization", func(s *source, add addFunc) {
-		for i := range s.decls {
-			d := &s.decls[i]
-			o := s.next(d.b)
-			if d.begin == d.b || d.class >= 0 || s.at(o) != "<" || d.outer != "" {
-				continue
-			}
-			l := s.list(o+1, s.angle(o))
-			after := insert(s.toks[d.e].End, "")
-			name, text := d.name, ""
-			if d.kind == "class" {
-				for _, c := range s.classes {
-					if c.body == d.body {
-						name, text = c.kind+" "+c.name, s.code(c.body, c.end+1)
-						if s.at(s.next(c.nameTok)) == "<" || c.name == "" {
-							name = ""
-						}
-					}
+	{"c++-specialization", specializations},
+	{"c++-concept", perToken(func(s *source, add addFunc, i int, t lexeme) {
+		switch n := s.next(i); t.s {
+		case "concept":
+			for k := n; k < len(s.toks) && s.at(k) != ";"; k++ {
+				if s.at(k) == "=" {
+					e := s.skip(k, len(s.toks)) - 1
+					add.replace(s.where(i), s.toks[k].End, s.toks[e].Off, " true", " false", " sizeof(int) == 4", " !("+s.code(k+1, e)+")")
+					break
 				}
 			}
-			if name == "" || len(l) == 0 || s.at(l[0][0]) != "typename" && s.at(l[0][0]) != "class" || s.toks[l[0][0]+1].Kind != token.Ident {
-				if len(l) > 0 && d.kind == "class" && name != "" && s.toks[l[0][0]].Kind == token.Ident {
-					for _, x := range []string{"1", "2", "3", "true", "false"} {
-						after.new = "\ntemplate <> " + name + "<" + x + "> " + text + ";\n"
-						add(name, after)
-					}
-				}
-				continue
+		case "requires":
+			add.replaceToken(s.where(i), t, "requires true && ", "requires (!true) && ")
+		case "template":
+			if a := s.angle(n); s.at(n) == "<" && a > n+1 {
+				p := s.at(s.prev(a))
+				add.insert(s.where(i), s.toks[a].End, " requires true ", " requires (sizeof("+p+") > 4) ", " requires false ", " requires requires("+p+" x) { x + x; } ")
 			}
-			param := s.at(l[0][0] + 1)
-			rest := strings.Repeat(", int", len(l)-1)
-			replace := func(text, by string) string {
-				var b strings.Builder
-				lex := token.New([]byte(text), 0)
-				for pos := 0; ; {
-					t := lex.Next()
-					b.WriteString(text[pos:t.Off])
-					if t.Kind == token.EOF {
-						return b.String()
-					}
-					if pos = t.End; text[t.Off:t.End] == param {
-						b.WriteString(by)
-					} else {
-						b.WriteString(text[t.Off:t.End])
-					}
-				}
-			}
-			for _, x := range []string{"int", "char", "double", "long", "bool", "unsigned"} {
-				switch d.kind {
-				case "class":
-					after.new = "\ntemplate <> " + name + "<" + x + rest + "> " + replace(text, x) + ";\n"
-					add(name, after)
-					after.new = "\ntemplate <> " + name + "<" + x + rest + "> { };\n"
-					add(name, after)
-					after.new = "\ntemplate " + name + "<" + x + rest + ">;\n"
-					add(name, after)
-					after.new = "\nextern template " + name + "<" + x + rest + ">;\n"
-					add(name, after)
-				case "function":
-					head := replace(s.code(d.begin, s.tail(d)), x)
-					for _, body := range []string{" { __builtin_trap(); }", ";", " = delete;"} {
-						after.new = "\ntemplate <> " + head + body + "\n"
-						add(name, after)
-					}
-					after.new = "\ntemplate " + head + ";\n"
-					add(name, after)
-					after.new = "\nextern template " + head + ";\n"
-					add(name, after)
-				case "variable":
-					after.new = "\ntemplate <> " + replace(s.code(d.begin, d.nameTok), x) + " " + name + "<" + x + rest + ">{};\n"
-					add(name, after)
-				}
-			}
-			if d.kind == "class" {
-				for _, x := range []string{"*", "&", " const", "[3]"} {
-					if len(l) == 1 {
-						after.new = "\ntemplate <typename " + param + "> " + name + "<" + param + x + "> " + text + ";\n"
-						add(name, after)
-						after.new = "\ntemplate <typename " + param + "> " + name + "<" + param + x + "> { };\n"
-						add(name, after)
+		case "typename", "class":
+			if p := s.at(s.prev(i)); p == "<" || p == "," {
+				for _, d := range s.decls {
+					if d.kind == "other" && s.at(d.begin) == "concept" && d.e < i {
+						add(s.where(i), part{t.Off, t.End, s.at(s.next(d.begin))})
 					}
 				}
 			}
 		}
-	}},
-	{"c++-concept", func(s *source, add addFunc) {
-		s.own(func(i int, t lexeme) {
-			switch n := s.next(i); t.s {
-			case "concept":
-				for k := n; k < len(s.toks) && s.at(k) != ";"; k++ {
-					if s.at(k) == "=" {
-						e := s.skip(k, len(s.toks)) - 1
-						for _, x := range []string{"true", "false", "sizeof(int) == 4", "!(" + s.code(k+1, e) + ")"} {
-							add(s.where(i), part{s.toks[k].End, s.toks[e].Off, " " + x})
-						}
-						break
-					}
-				}
-			case "requires":
-				for _, x := range []string{"requires true && ", "requires (!true) && "} {
-					add(s.where(i), part{t.Off, t.End, x})
-				}
-			case "template":
-				if a := s.angle(n); s.at(n) == "<" && a > n+1 {
-					p := s.at(s.prev(a))
-					for _, x := range []string{" requires true ", " requires (sizeof(" + p + ") > 4) ", " requires false ", " requires requires(" + p + " x) { x + x; } "} {
-						add(s.where(i), insert(s.toks[a].End, x))
-					}
-				}
-			case "typename", "class":
-				if p := s.at(s.prev(i)); p == "<" || p == "," {
-					for _, d := range s.decls {
-						if d.kind == "other" && s.at(d.begin) == "concept" && d.e < i {
-							add(s.where(i), part{t.Off, t.End, s.at(s.next(d.begin))})
-						}
-					}
-				}
-			}
-		})
-	}},
+	})},
 
 	// Namespaces and variables.
 	{"c++-using", func(s *source, add addFunc) {
@@ -984,9 +768,8 @@ var cxxKinds = []kind{
 		})
 	}},
 	{"c++-namespace", func(s *source, add addFunc) {
-		for i := range s.decls {
-			d := &s.decls[i]
-			if d.class >= 0 || d.kind != "function" && d.kind != "variable" && d.kind != "class" {
+		for d := range s.declared("function", "variable", "class") {
+			if d.class >= 0 {
 				continue
 			}
 			for _, x := range []string{"namespace", "inline namespace tasting", "extern \"C\"", "extern \"C++\"", "namespace tasting"} {
@@ -1016,27 +799,21 @@ var cxxKinds = []kind{
 			if d.kind != "variable" || d.class >= 0 {
 				continue
 			}
-			for _, x := range []string{"101", "65535"} {
-				add(d.name, insert(s.toks[d.b].Off, "__attribute__((init_priority("+x+"))) "))
-			}
-			for _, x := range []string{"constinit ", "constexpr ", "inline ", "thread_local ", "[[clang::no_destroy]] ", "const ", "static "} {
-				add(d.name, insert(s.toks[d.b].Off, x))
-			}
+			add.insert(d.name, s.toks[d.b].Off, around("__attribute__((init_priority(", []string{"101", "65535"}, "))) ")...)
+			add.insert(d.name, s.toks[d.b].Off, "constinit ", "constexpr ", "inline ", "thread_local ", "[[clang::no_destroy]] ", "const ", "static ")
 			if d.init >= 0 && s.at(d.init) == "=" {
 				add(d.name, insert(s.toks[d.b].Off, "extern int tasting_unknown(); "), insert(s.toks[d.init].End, " tasting_unknown(),"))
 				add(d.name, insert(s.toks[d.b].Off, "extern int tasting_unknown(); "), part{s.toks[d.init].Off, s.toks[d.e].Off, "= tasting_unknown() ? "}, insert(s.toks[d.e].Off, s.code(d.init+1, d.e)+" : "+s.code(d.init+1, d.e)))
 			}
 			if prev >= 0 && s.decls[prev].e+1 == d.b {
 				p := &s.decls[prev]
-				add(d.name, part{s.toks[p.b].Off, s.toks[p.e].End, s.code(d.b, d.e+1)}, part{s.toks[d.b].Off, s.toks[d.e].End, s.code(p.b, p.e+1)})
+				add(d.name, s.exchange(p.b, p.e+1, d.b, d.e+1)...)
 			}
 			prev = i
 		}
 		s.eachClass(func(ci int, c *class) {
 			if n := s.next(c.end); c.path != "" && s.at(n) == ";" {
-				for _, x := range []string{"static X tasting_object;", "X tasting_object;", "inline X tasting_object;", "static thread_local X tasting_object;", "__attribute__((init_priority(200))) X tasting_object;", "static X *tasting_object = new X;"} {
-					add(c.name, insert(s.toks[n].End, "\n"+strings.ReplaceAll(x, "X", c.path)+"\n"))
-				}
+				add.insert(c.name, s.toks[n].End, around("\n", withName(c.path, "static X tasting_object;", "X tasting_object;", "inline X tasting_object;", "static thread_local X tasting_object;", "__attribute__((init_priority(200))) X tasting_object;", "static X *tasting_object = new X;"), "\n")...)
 			}
 		})
 	}},
@@ -1068,29 +845,20 @@ var cxxKinds = []kind{
 		}
 	}},
 	{"c++-attribute", func(s *source, add addFunc) {
-		for i := range s.decls {
-			d := &s.decls[i]
+		for d := range s.declared("function", "variable") {
 			switch d.kind {
 			case "function":
-				for _, x := range cxxFunctionAttributes {
-					add(d.name, insert(s.toks[d.begin].Off, "[["+x+"]] "))
-				}
+				add.insert(d.name, s.toks[d.begin].Off, around("[[", cxxFunctionAttributes, "]] ")...)
 			case "variable":
-				for _, x := range cxxVariableAttributes {
-					add(d.name, insert(s.toks[d.begin].Off, x+" "))
-				}
+				add.insert(d.name, s.toks[d.begin].Off, around("", cxxVariableAttributes, " ")...)
 			}
 		}
 		s.eachClass(func(ci int, c *class) {
-			for _, x := range []string{"alignas(32)", "[[clang::trivial_abi]]", "[[gnu::packed]]", "[[gnu::visibility(\"hidden\")]]", "[[gnu::may_alias]]", "[[gnu::abi_tag(\"tasting\")]]", "[[clang::lto_visibility_public]]", "[[nodiscard]]", "[[gnu::aligned(64)]]",
-				"[[clang::ptrauth_vtable_pointer(no_authentication)]]", "[[gnu::type_visibility(\"hidden\")]]", "[[gnu::ms_struct]]", "[[clang::preferred_name(int)]]", "__attribute__((novtable))", "__attribute__((empty_bases))", "[[clang::standalone_debug]]", "[[gnu::warn_unused]]", "[[clang::uninitialized]]"} {
-				add(c.name, insert(s.toks[c.word].End, " "+x))
-			}
+			add.insert(c.name, s.toks[c.word].End, around(" ", []string{"alignas(32)", "[[clang::trivial_abi]]", "[[gnu::packed]]", "[[gnu::visibility(\"hidden\")]]", "[[gnu::may_alias]]", "[[gnu::abi_tag(\"tasting\")]]", "[[clang::lto_visibility_public]]", "[[nodiscard]]", "[[gnu::aligned(64)]]",
+				"[[clang::ptrauth_vtable_pointer(no_authentication)]]", "[[gnu::type_visibility(\"hidden\")]]", "[[gnu::ms_struct]]", "[[clang::preferred_name(int)]]", "__attribute__((novtable))", "__attribute__((empty_bases))", "[[clang::standalone_debug]]", "[[gnu::warn_unused]]", "[[clang::uninitialized]]"}, "")...)
 		})
 		s.statements(func(f function, b, e int) {
-			for _, x := range []string{"[[likely]] ", "[[unlikely]] ", "[[assume(true)]]; ", "[[clang::noinline]] ", "[[clang::always_inline]] ", "[[clang::nomerge]] ", "[[clang::musttail]] ", "__builtin_assume(false); ", "[[clang::noconvergent]] ", "[[clang::code_align(64)]] "} {
-				add(f.name, insert(s.toks[b].Off, x))
-			}
+			add.insert(f.name, s.toks[b].Off, "[[likely]] ", "[[unlikely]] ", "[[assume(true)]]; ", "[[clang::noinline]] ", "[[clang::always_inline]] ", "[[clang::nomerge]] ", "[[clang::musttail]] ", "__builtin_assume(false); ", "[[clang::noconvergent]] ", "[[clang::code_align(64)]] ")
 		})
 	}},
 	{"c++-layout", func(s *source, add addFunc) {
@@ -1107,7 +875,7 @@ var cxxKinds = []kind{
 			for k := 0; k+1 < len(l); k++ {
 				n := &s.decls[l[k+1]]
 				if &s.decls[l[k]] == d && n.kind == "function" && n.b > d.e {
-					add(d.name, part{s.toks[d.b].Off, s.toks[d.e].End, s.code(n.b, n.e+1)}, part{s.toks[n.b].Off, s.toks[n.e].End, s.code(d.b, d.e+1)})
+					add(d.name, s.exchange(d.b, d.e+1, n.b, n.e+1)...)
 				}
 			}
 		})
@@ -1120,44 +888,33 @@ var cxxKinds = []kind{
 			"namespace tasting_unused { }", "template <typename T> constexpr int tasting_unused = 1;", "extern template struct tasting_unused<int>;", "static const int tasting_unused = 3;", "constexpr int tasting_unused(int x) { return x + 1; }", "namespace { struct tasting_unused { int f() { return 2; } }; }", "using namespace tasting_unused;", "inline int tasting_unused = 3;"}
 		for _, d := range s.decls {
 			if d.class < 0 {
-				for _, x := range unused {
-					add(d.name, insert(s.toks[d.b].Off, x+" "))
-				}
+				add.insert(d.name, s.toks[d.b].Off, around("", unused, " ")...)
 			}
 		}
 		s.statements(func(f function, b, e int) {
-			for _, x := range []string{"using tasting_unused = int; ", "struct tasting_unused { int x; }; ", "static_assert(true); ", "; ", "(void)0; ", "enum { tasting_unused }; "} {
-				add(f.name, insert(s.toks[b].Off, x))
-			}
+			add.insert(f.name, s.toks[b].Off, "using tasting_unused = int; ", "struct tasting_unused { int x; }; ", "static_assert(true); ", "; ", "(void)0; ", "enum { tasting_unused }; ")
 		})
 	}},
-	{"=c++-unused-member", func(s *source, add addFunc) {
-		s.eachClass(func(ci int, c *class) {
-			for _, x := range []string{"using tasting_unused = int;", "typedef int tasting_unused;", "friend class tasting_unused;", "int tasting_unused() const;", "int tasting_unused(int x) { return x; }", "template <typename T> T tasting_unused(T x) { return x; }",
-				"struct tasting_unused { int x; };", "enum { tasting_unused };", "static constexpr int tasting_unused = 3;", "static int tasting_unused;", "static_assert(true);", "friend int tasting_unused(int x) { return x; }"} {
-				add(c.name, s.member(ci, x))
+	{"=c++-unused-member", perClass(func(s *source, add addFunc, ci int, c *class) {
+		s.addMembers(add, ci, "using tasting_unused = int;", "typedef int tasting_unused;", "friend class tasting_unused;", "int tasting_unused() const;", "int tasting_unused(int x) { return x; }", "template <typename T> T tasting_unused(T x) { return x; }",
+			"struct tasting_unused { int x; };", "enum { tasting_unused };", "static constexpr int tasting_unused = 3;", "static int tasting_unused;", "static_assert(true);", "friend int tasting_unused(int x) { return x; }")
+	})},
+	{"=c++-access", perClass(func(s *source, add addFunc, ci int, c *class) {
+		x := "public:"
+		if c.kind == "class" {
+			x = "private:"
+		}
+		add(c.name, insert(s.toks[c.body].End, " "+x+" "))
+		add(c.name, insert(s.toks[c.end].Off, " protected: "))
+		for k := c.body + 1; k < c.end; k++ {
+			switch t := s.toks[k]; {
+			case t.match > k:
+				k = t.match
+			case (t.s == "private" || t.s == "protected" || t.s == "public") && s.at(s.next(k)) == ":":
+				add.replaceToken(c.name, t, "public: "+t.s, "public")
 			}
-		})
-	}},
-	{"=c++-access", func(s *source, add addFunc) {
-		s.eachClass(func(ci int, c *class) {
-			x := "public:"
-			if c.kind == "class" {
-				x = "private:"
-			}
-			add(c.name, insert(s.toks[c.body].End, " "+x+" "))
-			add(c.name, insert(s.toks[c.end].Off, " protected: "))
-			for k := c.body + 1; k < c.end; k++ {
-				switch t := s.toks[k]; {
-				case t.match > k:
-					k = t.match
-				case (t.s == "private" || t.s == "protected" || t.s == "public") && s.at(s.next(k)) == ":":
-					add(c.name, part{t.Off, t.End, "public: " + t.s})
-					add(c.name, part{t.Off, t.End, "public"})
-				}
-			}
-		})
-	}},
+		}
+	})},
 	{"=c++-spelling", func(s *source, add addFunc) {
 		s.own(func(i int, t lexeme) {
 			n, p := s.next(i), s.prev(i)
@@ -1212,7 +969,7 @@ var cxxKinds = []kind{
 		for i := 0; i+1 < len(s.decls); i++ {
 			d, n := &s.decls[i], &s.decls[i+1]
 			if d.class < 0 && n.class < 0 && n.b == d.e+1 && d.kind != "variable" && n.kind != "variable" {
-				add(d.name, part{s.toks[d.b].Off, s.toks[d.e].End, s.code(n.b, n.e+1)}, part{s.toks[n.b].Off, s.toks[n.e].End, s.code(d.b, d.e+1)})
+				add(d.name, s.exchange(d.b, d.e+1, n.b, n.e+1)...)
 			}
 		}
 	}},
@@ -1264,12 +1021,92 @@ func nextProgram(s *source, add addFunc) {
 	}
 }
 
+// specializations adds specialisations and instantiations behind each template at namespace scope.
+func specializations(s *source, add addFunc) {
+	for d := range s.declared("class", "function", "variable") {
+		o := s.next(d.b)
+		if d.begin == d.b || d.class >= 0 || s.at(o) != "<" || d.outer != "" {
+			continue
+		}
+		l := s.list(o+1, s.angle(o))
+		after := s.toks[d.e].End
+		name, text := d.name, ""
+		if d.kind == "class" {
+			for _, c := range s.classes {
+				if c.body == d.body {
+					name, text = c.kind+" "+c.name, s.code(c.body, c.end+1)
+					if s.at(s.next(c.nameTok)) == "<" || c.name == "" {
+						name = ""
+					}
+				}
+			}
+		}
+		if name == "" || len(l) == 0 {
+			continue
+		}
+		first := l[0][0]
+		if s.at(first) != "typename" && s.at(first) != "class" || s.toks[first+1].Kind != token.Ident {
+			if d.kind == "class" && s.toks[first].Kind == token.Ident {
+				add.insert(name, after, around("\ntemplate <> "+name+"<", []string{"1", "2", "3", "true", "false"}, "> "+text+";\n")...)
+			}
+			continue
+		}
+		param := s.at(first + 1)
+		rest := strings.Repeat(", int", len(l)-1)
+		for _, x := range []string{"int", "char", "double", "long", "bool", "unsigned"} {
+			id := name + "<" + x + rest + ">"
+			switch d.kind {
+			case "class":
+				add.insert(name, after, "\ntemplate <> "+id+" "+replaceToken(text, param, x)+";\n", "\ntemplate <> "+id+" { };\n", "\ntemplate "+id+";\n", "\nextern template "+id+";\n")
+			case "function":
+				head := replaceToken(s.code(d.begin, s.tail(d)), param, x)
+				add.insert(name, after, around("\ntemplate <> "+head, []string{" { __builtin_trap(); }", ";", " = delete;"}, "\n")...)
+				add.insert(name, after, "\ntemplate "+head+";\n", "\nextern template "+head+";\n")
+			case "variable":
+				add.insert(name, after, "\ntemplate <> "+replaceToken(s.code(d.begin, d.nameTok), param, x)+" "+id+"{};\n")
+			}
+		}
+		if d.kind == "class" && len(l) == 1 {
+			for _, x := range []string{"*", "&", " const", "[3]"} {
+				head := "\ntemplate <typename " + param + "> " + name + "<" + param + x + ">"
+				add.insert(name, after, head+" "+text+";\n", head+" { };\n")
+			}
+		}
+	}
+}
+
+// replaceToken puts another text in the place of each token of text that is old.
+func replaceToken(text, old, by string) string {
+	var b strings.Builder
+	lex := token.New([]byte(text), 0)
+	for pos := 0; ; {
+		t := lex.Next()
+		b.WriteString(text[pos:t.Off])
+		if t.Kind == token.EOF {
+			return b.String()
+		}
+		if pos = t.End; text[t.Off:t.End] == old {
+			b.WriteString(by)
+		} else {
+			b.WriteString(text[t.Off:t.End])
+		}
+	}
+}
+
 func (s *source) eachClass(f func(ci int, c *class)) {
 	for ci := range s.classes {
 		if c := &s.classes[ci]; s.toks[c.body].own {
 			f(ci, c)
 		}
 	}
+}
+
+func perClass(f func(s *source, add addFunc, ci int, c *class)) generator {
+	return func(s *source, add addFunc) { s.eachClass(func(ci int, c *class) { f(s, add, ci, c) }) }
+}
+
+func perMethod(f func(s *source, add addFunc, ci int, d *decl)) generator {
+	return func(s *source, add addFunc) { s.eachMember("function", func(ci int, d *decl) { f(s, add, ci, d) }) }
 }
 
 // eachMember calls f for the members of classes that are of a kind.
@@ -1283,13 +1120,22 @@ func (s *source) eachMember(kind string, f func(ci int, d *decl)) {
 	})
 }
 
+// declared returns the declarations of some kinds.
+func (s *source) declared(kinds ...string) iter.Seq[*decl] {
+	return func(yield func(*decl) bool) {
+		for i := range s.decls {
+			if d := &s.decls[i]; slices.Contains(kinds, d.kind) && !yield(d) {
+				return
+			}
+		}
+	}
+}
+
 // eachParameter calls f for parameters of functions: toks[b:e].
 func (s *source) eachParameter(f func(d *decl, b, e int)) {
-	for i := range s.decls {
-		if d := &s.decls[i]; d.kind == "function" {
-			for _, r := range s.list(d.open+1, s.toks[d.open].match) {
-				f(d, r[0], r[1])
-			}
+	for d := range s.declared("function") {
+		for _, r := range s.list(d.open+1, s.toks[d.open].match) {
+			f(d, r[0], r[1])
 		}
 	}
 }
@@ -1360,6 +1206,30 @@ func (s *source) member(ci int, text string) part {
 		back = "private:"
 	}
 	return insert(s.toks[c.body].End, " public: "+text+" "+back+" ")
+}
+
+// addMembers adds an edit for each of texts, which adds it to a class as member does.
+func (s *source) addMembers(add addFunc, ci int, texts ...string) {
+	for _, x := range texts {
+		add(s.classes[ci].name, s.member(ci, x))
+	}
+}
+
+// withName puts the name of a class in the place of X in texts.
+func withName(class string, texts ...string) []string {
+	for i, x := range texts {
+		texts[i] = strings.ReplaceAll(x, "X", class)
+	}
+	return texts
+}
+
+// toggle adds an edit that deletes word if toks[b:e] have it, as in finds it, or else one that inserts it at off.
+func (s *source) toggle(add addFunc, where, word string, b, e, off int) {
+	if k, ok := s.in(word, b, e); ok {
+		add.replaceToken(where, s.toks[k], "")
+	} else {
+		add.insert(where, off, word+" ")
+	}
 }
 
 // larger returns a larger constant than that at token i, "" if it is none.
