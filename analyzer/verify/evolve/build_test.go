@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/clangtest"
 )
 
@@ -102,8 +103,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestUnquote(t *testing.T) {
-	got := unquote(` "/usr/bin/a b" -c "-rpath" "\$ORIGIN" "" x\ y "-DA=\"b\""`)
+func TestWordsOfLine(t *testing.T) {
+	got := words.Split(` "/usr/bin/a b" -c "-rpath" "\$ORIGIN" "" x\ y "-DA=\"b\""`)
 	if want := []string{"/usr/bin/a b", "-c", "-rpath", "$ORIGIN", "", "x y", `-DA="b"`}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

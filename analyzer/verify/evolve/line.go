@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 )
 
 // line is how a driver would start a compiler or linker, as -### prints it. Who starts that at once saves
@@ -66,9 +68,9 @@ func (l *line) do(files []string, driver, direct func() error) error {
 	return driver()
 }
 
-// started asks a driver what it would start for words, where there are files of some names.
-func (b *Builder) started(ctx context.Context, driver string, words, files []string, known func(argv []string) []string) (*line, error) {
-	e, _ := b.lines.LoadOrStore(sum(append([]string{driver}, words...)...), new(line))
+// started asks a driver what it would start for args, where there are files of some names.
+func (b *Builder) started(ctx context.Context, driver string, args, files []string, known func(argv []string) []string) (*line, error) {
+	e, _ := b.lines.LoadOrStore(sum(append([]string{driver}, args...)...), new(line))
 	l := e.(*line)
 	l.once.Do(func() {
 		if l.dir, l.err = os.MkdirTemp(b.Dir, "line-"); l.err != nil {
@@ -78,7 +80,7 @@ func (b *Builder) started(ctx context.Context, driver string, words, files []str
 		for _, f := range files {
 			l.err = errors.Join(l.err, write(filepath.Join(l.dir, f), ""))
 		}
-		cmd := exec.CommandContext(ctx, driver, append([]string{"-###"}, words...)...)
+		cmd := exec.CommandContext(ctx, driver, append([]string{"-###"}, args...)...)
 		cmd.Dir = l.dir
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
@@ -89,7 +91,7 @@ func (b *Builder) started(ctx context.Context, driver string, words, files []str
 		var all [][]string
 		for s := range strings.SplitSeq(stderr.String(), "\n") {
 			if strings.HasPrefix(s, " /") || strings.HasPrefix(s, ` "`) {
-				all = append(all, unquote(s))
+				all = append(all, words.Split(s))
 			}
 		}
 		if len(all) != 1 {
@@ -102,34 +104,6 @@ func (b *Builder) started(ctx context.Context, driver string, words, files []str
 		}
 	})
 	return l, l.err
-}
-
-// unquote splits a line of -###.
-func unquote(s string) (words []string) {
-	var w strings.Builder
-	quoted, some := false, false
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"':
-			quoted, some = !quoted, true
-		case c == ' ' && !quoted:
-			if some {
-				words = append(words, w.String())
-			}
-			w.Reset()
-			some = false
-		case c == '\\' && i+1 < len(s):
-			i++
-			fallthrough
-		default:
-			w.WriteByte(s[i])
-			some = true
-		}
-	}
-	if some {
-		words = append(words, w.String())
-	}
-	return words
 }
 
 // compiler is the line of a compiler without its sources, which are put behind it: each object gets

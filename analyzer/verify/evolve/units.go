@@ -179,13 +179,14 @@ func (b *Builder) objects(ctx context.Context, r *checkout, dir, driver string, 
 			if err := errors.Join(p.unit.err, err); err != nil {
 				return err
 			}
-			reads := prerequisites(string(deps))
-			for _, name := range reads {
-				if p.reads != nil && !slices.Contains(p.reads, name) {
-					return fmt.Errorf("%s reads %s, which its directives don't tell", p.source, name)
+			_, reads := Makefile(string(deps))
+			for i, name := range reads {
+				if reads[i] = path.Clean(name); p.reads != nil && !slices.Contains(p.reads, reads[i]) {
+					return fmt.Errorf("%s reads %s, which its directives don't tell", p.source, reads[i])
 				}
 			}
-			p.unit.Reads = reads
+			slices.Sort(reads)
+			p.unit.Reads = slices.Compact(reads)
 		}
 		return nil
 	}
@@ -313,15 +314,19 @@ func preprocess(ctx context.Context, dir string, argv []string) (*tu.Unit, error
 	return t, errors.Join(err, os.Chdir(was))
 }
 
-// prerequisites returns the files in a makefile that a compiler has written, relative ones only.
-func prerequisites(makefile string) []string {
-	_, list, _ := strings.Cut(strings.ReplaceAll(makefile, "\\\n", " "), ":")
-	var files []string
-	for f := range strings.FieldsSeq(list) {
-		if !filepath.IsAbs(f) {
-			files = append(files, path.Clean(f))
+// Makefile returns the source and all prerequisites in a makefile that a compiler has written, but
+// for those of the machine, which have absolute names.
+func Makefile(text string) (source string, reads []string) {
+	_, list, _ := strings.Cut(strings.ReplaceAll(text, "\\\n", " "), ": ")
+	for _, f := range strings.Fields(strings.ReplaceAll(list, `\ `, "\x00")) {
+		f = strings.ReplaceAll(f, "\x00", " ")
+		if source == "" {
+			source = f
+		}
+		if !strings.HasPrefix(f, "/") {
+			reads = append(reads, f)
 		}
 	}
-	slices.Sort(files)
-	return slices.Compact(files)
+	slices.Sort(reads)
+	return source, slices.Compact(reads)
 }

@@ -86,17 +86,6 @@ func Check(patterns []string) error {
 	return nil
 }
 
-// Table describes constraints and operators, each by its name and a line.
-func Table() (cs, ops [][2]string) {
-	for _, c := range constraints {
-		cs = append(cs, [2]string{c.name, c.doc})
-	}
-	for _, o := range operators {
-		ops = append(ops, [2]string{o.name, o.doc})
-	}
-	return cs, ops
-}
-
 type mode struct {
 	constraint *constraint
 	operator   *operator

@@ -7,14 +7,16 @@ import (
 
 // classOperators change classes and what calls mean.
 var classOperators = []operator{
-	{name: "override", doc: "a subclass gets a method that its base has", edits: func(m *model) []func() {
+	// A subclass gets a method that its base has.
+	{name: "override", edits: func(m *model) []func() {
 		return m.inherited(func(c *class, f *function) func() {
 			return func() {
 				c.methods = append(c.methods, &function{name: f.name, param: f.param, virtual: f.virtual, body: []term{num(61), {op: opParam}}})
 			}
 		})
 	}},
-	{name: "hide", doc: "a subclass gets a field that its base has", edits: func(m *model) (es []func()) {
+	// A subclass gets a field that its base has.
+	{name: "hide", edits: func(m *model) (es []func()) {
 		for _, c := range m.classes() {
 			for _, b := range m.lineage(c)[1:] {
 				for _, f := range b.fields {
@@ -26,12 +28,14 @@ var classOperators = []operator{
 		}
 		return es
 	}},
-	{name: "virtual", doc: "a method becomes virtual, or no longer is", edits: func(m *model) []func() {
+	// A method becomes virtual, or no longer is.
+	{name: "virtual", edits: func(m *model) []func() {
 		return m.eachMethod(func(c *class, f *function) []func() {
 			return []func(){func() { f.virtual = !f.virtual }}
 		})
 	}},
-	{name: "overload", doc: "an overload or a template is added that matches better", edits: func(m *model) []func() {
+	// An overload or a template is added that matches better.
+	{name: "overload", edits: func(m *model) []func() {
 		return m.eachMethod(func(c *class, f *function) (es []func()) {
 			for _, param := range []string{"int", "T"} {
 				if f.param == "long" && c.method(f.name, param) == nil {
@@ -45,7 +49,8 @@ var classOperators = []operator{
 	}, plant: func(m *model, r *rand.Rand) {
 		m.somewhere(r, &function{name: "m0", param: "long", body: []term{num(63)}})
 	}},
-	{name: "static", effect: seldom, doc: "a method becomes a static one", edits: func(m *model) []func() {
+	// A method becomes a static one.
+	{name: "static", effect: seldom, edits: func(m *model) []func() {
 		return m.eachMethod(func(c *class, f *function) (es []func()) {
 			if f.virtual || f.param == "T" || slices.ContainsFunc(f.body, func(t term) bool {
 				return slices.Contains([]string{opField, opStore, opSelf, opSuper}, t.op)
@@ -55,10 +60,12 @@ var classOperators = []operator{
 			return append(es, func() { f.static = !f.static })
 		})
 	}},
-	{name: "vdtor", doc: "a class gets a virtual destructor", edits: func(m *model) []func() {
+	// A class gets a virtual destructor.
+	{name: "vdtor", edits: func(m *model) []func() {
 		return m.eachClass(func(c *class) []func() { return []func(){func() { c.vdtor = true }} })
 	}, plant: func(m *model, r *rand.Rand) { m.useClass(r, opPoly); m.useClass(r, opSize) }},
-	{name: "vbase", doc: "a base becomes a virtual one, or no longer is", edits: func(m *model) []func() {
+	// A base becomes a virtual one, or no longer is.
+	{name: "vbase", edits: func(m *model) []func() {
 		return m.eachClass(func(c *class) (es []func()) {
 			if c.base != "" {
 				es = append(es, func() { c.vbase = !c.vbase })
@@ -66,7 +73,8 @@ var classOperators = []operator{
 			return es
 		})
 	}, plant: func(m *model, r *rand.Rand) { m.useClass(r, opSize) }},
-	{name: "layout", doc: "fields change places, or there is one more, or alignment", plain: true, edits: func(m *model) []func() {
+	// Fields change places, or there is one more, or alignment.
+	{name: "layout", plain: true, edits: func(m *model) []func() {
 		return m.eachClass(func(c *class) []func() {
 			es := []func(){
 				func() { c.align = 16 },
@@ -85,7 +93,8 @@ var classOperators = []operator{
 		m.useClass(r, opSize)
 		m.useClass(r, opAlign)
 	}},
-	{name: "type", doc: "a field gets another type", edits: func(m *model) []func() {
+	// A field gets another type.
+	{name: "type", edits: func(m *model) []func() {
 		return m.eachClass(func(c *class) (es []func()) {
 			for _, f := range c.fields {
 				for _, typ := range []string{"signed char", "unsigned char", "short", "long"} {
@@ -97,7 +106,8 @@ var classOperators = []operator{
 			return es
 		})
 	}},
-	{name: "unhide", doc: "a using-declaration in a class shows the base's overloads", edits: func(m *model) []func() {
+	// A using-declaration in a class shows the base's overloads.
+	{name: "unhide", edits: func(m *model) []func() {
 		return m.inheritedAny(func(c *class, f *function) func() {
 			if c.method(f.name, "") == nil || c.method(f.name, "int") != nil || f.param != "int" || slices.Contains(c.usings, f.name) {
 				return nil
@@ -105,7 +115,8 @@ var classOperators = []operator{
 			return func() { c.usings = append(c.usings, f.name) }
 		})
 	}},
-	{name: "inline", doc: "a body moves into the header or out of it, or changes there", plain: true, edits: func(m *model) (es []func()) {
+	// A body moves into the header or out of it, or changes there.
+	{name: "inline", plain: true, edits: func(m *model) (es []func()) {
 		m.bodies(func(u *unit, _ *class, f *function) {
 			if callable(f) && u.outside == "" && !u.alone && !f.weak && f.at == "" {
 				es = append(es, func() { f.inline = !f.inline })
@@ -120,7 +131,8 @@ var classOperators = []operator{
 		u.functions = append(u.functions, &function{name: "leaf_in", param: "int", inline: true, body: []term{num(65), {op: opParam}}})
 		m.use(r, 2, term{op: opCall, of: "u", name: "leaf_in"})
 	}},
-	{name: "defarg", doc: "a default argument in a header", edits: func(m *model) (es []func()) {
+	// A default argument in a header.
+	{name: "defarg", edits: func(m *model) (es []func()) {
 		m.bodies(func(u *unit, _ *class, f *function) {
 			if f.deflt > 0 {
 				es = append(es, func() { f.deflt = f.deflt%3 + 1 })

@@ -1,10 +1,13 @@
 package autoep
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"slices"
+)
 
 // constraint makes models: those that hold, with something planted.
 type constraint struct {
-	name, doc string
+	name string
 	// plain is C alone.
 	plain bool
 	holds func(m *model) bool
@@ -15,41 +18,57 @@ type constraint struct {
 
 // constraints are those of RTSCheck's Table II, and some of C and C++.
 var constraints = []constraint{
-	{name: "JD1", doc: "no constraints"},
-	{name: "JD2", doc: "a class with a method and a superclass", holds: anyClass(func(m *model, c *class) bool {
+	// No constraints.
+	{name: "JD1"},
+	// A class with a method and a superclass.
+	{name: "JD2", holds: anyClass(func(m *model, c *class) bool {
 		return c.base != "" && len(c.methods) > 0
 	})},
-	{name: "JD3", doc: "a class with a method and a subclass", holds: anyClass(func(m *model, c *class) bool {
+	// A class with a method and a subclass.
+	{name: "JD3", holds: anyClass(func(m *model, c *class) bool {
 		return len(c.methods) > 0 && m.hasSubclass(c)
 	})},
-	{name: "JD4", doc: "a class with a field and a superclass", holds: anyClass(func(m *model, c *class) bool {
+	// A class with a field and a superclass.
+	{name: "JD4", holds: anyClass(func(m *model, c *class) bool {
 		return c.base != "" && len(c.fields) > 0
 	})},
-	{name: "JD5", doc: "a class with a method and a field", holds: anyClass(func(m *model, c *class) bool {
+	// A class with a method and a field.
+	{name: "JD5", holds: anyClass(func(m *model, c *class) bool {
 		return len(c.methods) > 0 && len(c.fields) > 0
 	})},
-	{name: "JD6", doc: "some inheritance", holds: anyClass(func(m *model, c *class) bool { return c.base != "" })},
-	{name: "JD7", doc: "some method", holds: anyClass(func(m *model, c *class) bool { return len(c.methods) > 0 })},
-	{name: "JD8", doc: "some field", holds: anyClass(func(m *model, c *class) bool { return len(c.fields) > 0 })},
-	{name: "JD9", doc: "a method that calls a method", holds: anyTerm(term.calls)},
-	{name: "JD10", doc: "a field and an access to it", holds: anyTerm(func(t term) bool { return t.op == opField || t.op == opStore })},
+	// Some inheritance.
+	{name: "JD6", holds: anyClass(func(m *model, c *class) bool { return c.base != "" })},
+	// Some method.
+	{name: "JD7", holds: anyClass(func(m *model, c *class) bool { return len(c.methods) > 0 })},
+	// Some field.
+	{name: "JD8", holds: anyClass(func(m *model, c *class) bool { return len(c.fields) > 0 })},
+	// A method that calls a method.
+	{name: "JD9", holds: anyTerm(term.calls)},
+	// A field and an access to it.
+	{name: "JD10", holds: anyTerm(func(t term) bool { return t.op == opField || t.op == opStore })},
 
-	{name: "T1", doc: "templates of functions and classes, used in two units", plant: plantTemplates},
-	{name: "N1", doc: "units are in namespaces", finish: func(m *model) {
+	// Templates of functions and classes, used in two units.
+	{name: "T1", plant: plantTemplates},
+	// Units are in namespaces.
+	{name: "N1", finish: func(m *model) {
 		for i, u := range m.units {
 			if !u.c && !u.alone && u.outside == "" && len(u.usings) == 0 {
 				u.ns = []string{"n0", "n1", "n0::in"}[i%3]
 			}
 		}
 	}},
-	{name: "G1", doc: "globals with initialisers that depend on those of other units", plant: plantGlobals},
-	{name: "F1", doc: "tables of function pointers", plant: plantTable},
-	{name: "H1", doc: "bodies are in headers, where they may", finish: func(m *model) {
+	// Globals with initialisers that depend on those of other units.
+	{name: "G1", plant: plantGlobals},
+	// Tables of function pointers.
+	{name: "F1", plant: plantTable},
+	// Bodies are in headers, where they may.
+	{name: "H1", finish: func(m *model) {
 		m.bodies(func(u *unit, c *class, f *function) {
 			f.inline = f.inline || !f.private && !f.weak && f.at == "" && u.outside == ""
 		})
 	}},
-	{name: "V1", doc: "classes have a virtual function that tells them apart, as do virtual bases", plant: func(m *model, r *rand.Rand) {
+	// Classes have a virtual function that tells them apart, as do virtual bases.
+	{name: "V1", plant: func(m *model, r *rand.Rand) {
 		for i, c := range m.classes() {
 			if c.method("who", "") == nil && r.IntN(4) > 0 {
 				c.methods = append(c.methods, &function{name: "who", param: "int", virtual: true, body: []term{num(100 + i)}})
@@ -57,13 +76,16 @@ var constraints = []constraint{
 			c.vbase = c.vbase || c.base != "" && r.IntN(2) == 0
 		}
 	}},
-	{name: "S1", doc: "all libraries are shared", plant: func(m *model, r *rand.Rand) {
+	// All libraries are shared.
+	{name: "S1", plant: func(m *model, r *rand.Rand) {
 		for _, l := range m.libs {
 			l.shared = true
 		}
 	}},
-	{name: "C1", doc: "plain C", plain: true},
-	{name: "M1", doc: "C++ that calls a unit of C", plant: func(m *model, r *rand.Rand) {
+	// Plain C.
+	{name: "C1", plain: true},
+	// C++ that calls a unit of C.
+	{name: "M1", plant: func(m *model, r *rand.Rand) {
 		c := &unit{name: "z", c: true, globals: []*global{{name: "gz", typ: "int", k: 3}}}
 		c.functions = []*function{
 			{name: "hidden", param: "int", static: true, body: []term{num(21), {op: opCount, k: 1}}},
@@ -78,12 +100,7 @@ var constraints = []constraint{
 
 func anyClass(is func(m *model, c *class) bool) func(m *model) bool {
 	return func(m *model) bool {
-		for _, c := range m.classes() {
-			if is(m, c) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(m.classes(), func(c *class) bool { return is(m, c) })
 	}
 }
 
@@ -100,12 +117,7 @@ func anyTerm(is func(t term) bool) func(m *model) bool {
 }
 
 func (m *model) hasSubclass(c *class) bool {
-	for _, s := range m.classes() {
-		if s.base == c.name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.classes(), func(s *class) bool { return s.base == c.name })
 }
 
 func plantTemplates(m *model, r *rand.Rand) {

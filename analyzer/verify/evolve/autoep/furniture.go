@@ -7,13 +7,15 @@ import (
 
 // furnitureOperators change what they have planted: what else there is in C and C++.
 var furnitureOperators = []operator{
-	{name: "macro", doc: "a macro in a header that two units use", plain: true, plant: plantMacros, edits: func(m *model) (es []func()) {
+	// A macro in a header that two units use.
+	{name: "macro", plain: true, plant: plantMacros, edits: func(m *model) (es []func()) {
 		for _, d := range m.unit("u").macros {
 			es = append(es, func() { d.k += 5 })
 		}
 		return es
 	}},
-	{name: "enum", doc: "an enumerator is put in front, or gets a value", plain: true, plant: func(m *model, r *rand.Rand) {
+	// An enumerator is put in front, or gets a value.
+	{name: "enum", plain: true, plant: func(m *model, r *rand.Rand) {
 		u := m.unit("u")
 		u.enums = append(u.enums, enumerator{"EN0", -1}, enumerator{"EN1", 4}, enumerator{"EN2", -1})
 		m.use(r, 2, term{op: opEnum, of: "u", name: "EN0"})
@@ -26,7 +28,8 @@ var furnitureOperators = []operator{
 			func() { u.enums = slices.Insert(u.enums, 2, enumerator{"EN", -1}) },
 		}
 	}},
-	{name: "init", doc: "the initialiser of a global, or its value", plain: true, plant: func(m *model, r *rand.Rand) {
+	// The initialiser of a global, or its value.
+	{name: "init", plain: true, plant: func(m *model, r *rand.Rand) {
 		if m.plain {
 			m.unit("u").globals = append(m.unit("u").globals, &global{name: "start", typ: "int", k: 12})
 			m.use(r, 2, term{op: opGlobal, of: "u", name: "start"})
@@ -43,7 +46,8 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "order", doc: "sources of a library, or globals of a unit, are in another order, and so start-up is", plant: plantGlobals, edits: func(m *model) []func() {
+	// Sources of a library, or globals of a unit, are in another order, and so start-up is.
+	{name: "order", plant: plantGlobals, edits: func(m *model) []func() {
 		es := m.eachLibrary(func(l *library) { l.backwards = !l.backwards })
 		for _, u := range m.units {
 			if len(u.globals) > 1 {
@@ -52,7 +56,8 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "boot", doc: "a function becomes a constructor, or no longer is", plain: true, plant: func(m *model, r *rand.Rand) {
+	// A function becomes a constructor, or no longer is.
+	{name: "boot", plain: true, plant: func(m *model, r *rand.Rand) {
 		u := m.units[len(m.units)-1]
 		u.globals = append(u.globals, &global{name: "booted", typ: "int", k: 1})
 		u.boots = append(u.boots, &boot{global: "booted", k: 30, constructor: r.IntN(2) == 0})
@@ -66,9 +71,12 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "thread", doc: "what another thread executes", plain: true, plant: func(m *model, _ *rand.Rand) { m.plantFar("thread") }, edits: editFar("leaf_thread")},
-	{name: "child", doc: "what a forked child executes", plain: true, plant: func(m *model, _ *rand.Rand) { m.plantFar("child") }, edits: editFar("leaf_child")},
-	{name: "resolver", doc: "what a resolver executes when the program is loaded", plain: true, plant: func(m *model, _ *rand.Rand) {
+	// What another thread executes.
+	{name: "thread", plain: true, plant: func(m *model, _ *rand.Rand) { m.plantFar("thread") }, edits: editFar("leaf_thread")},
+	// What a forked child executes.
+	{name: "child", plain: true, plant: func(m *model, _ *rand.Rand) { m.plantFar("child") }, edits: editFar("leaf_child")},
+	// What a resolver executes when the program is loaded.
+	{name: "resolver", plain: true, plant: func(m *model, _ *rand.Rand) {
 		u := m.unit("u")
 		u.functions = append(u.functions,
 			&function{name: "leaf_which", param: "int", static: true, body: []term{num(93)}},
@@ -76,7 +84,8 @@ var furnitureOperators = []operator{
 		f := u.functions[0]
 		f.body = append([]term{{op: opCall, of: u.name, name: "leaf_chosen"}}, f.body...)
 	}, edits: editFar("leaf_which")},
-	{name: "spec", doc: "a specialisation is added, changed or removed", plant: plantTemplates, edits: func(m *model) (es []func()) {
+	// A specialisation is added, changed or removed.
+	{name: "spec", plant: plantTemplates, edits: func(m *model) (es []func()) {
 		for _, t := range m.unit("u").templates {
 			es = append(es, func() {
 				if len(t.specs) > 0 {
@@ -91,13 +100,15 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "template", doc: "the body of a template of which two units have copies", plant: plantTemplates, edits: func(m *model) (es []func()) {
+	// The body of a template of which two units have copies.
+	{name: "template", plant: plantTemplates, edits: func(m *model) (es []func()) {
 		for _, t := range m.unit("u").templates {
 			es = append(es, func() { t.body[len(t.body)-1].k += 11 })
 		}
 		return es
 	}},
-	{name: "attr", effect: seldom, doc: "attributes of alignment, and noinline", plain: true, plant: func(m *model, r *rand.Rand) {
+	// Attributes of alignment, and noinline.
+	{name: "attr", effect: seldom, plain: true, plant: func(m *model, r *rand.Rand) {
 		u := m.unit("u")
 		u.globals = append(u.globals, &global{name: "aligned", typ: "int", k: 14})
 		m.use(r, 2, term{op: opAlignG, of: "u", name: "aligned"})
@@ -115,7 +126,8 @@ var furnitureOperators = []operator{
 		})
 		return es
 	}},
-	{name: "using", doc: "a using-directive or -declaration brings in a better match", plant: plantPicks, edits: func(m *model) (es []func()) {
+	// A using-directive or -declaration brings in a better match.
+	{name: "using", plant: plantPicks, edits: func(m *model) (es []func()) {
 		for _, u := range m.units {
 			if len(u.usings) > 0 {
 				es = append(es,
@@ -126,7 +138,8 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "include", doc: "headers are in another order, one more declares a better match, or one exists that was optional", plant: plantIncludes, edits: func(m *model) (es []func()) {
+	// Headers are in another order, one more declares a better match, or one exists that was optional.
+	{name: "include", plant: plantIncludes, edits: func(m *model) (es []func()) {
 		for _, u := range m.units {
 			if len(u.includes) > 1 {
 				es = append(es, func() { slices.Reverse(u.includes) }, func() { u.includes = append(u.includes, "better") })
@@ -139,7 +152,8 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "linkorder", doc: "two archives have a function, and a test links them the other way round", plain: true, plant: func(m *model, r *rand.Rand) {
+	// Two archives have a function, and a test links them the other way round.
+	{name: "linkorder", plain: true, plant: func(m *model, r *rand.Rand) {
 		for i, name := range []string{"x", "y"} {
 			m.addUnit(&unit{name: name, outside: "l" + name, functions: []*function{
 				{name: "leaf_both", param: "int", weak: true, private: i > 0, body: []term{num(70 + i), {op: opParam}}},
@@ -159,7 +173,8 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "weak", doc: "two definitions in a library, weak or not, of which the linker takes one", plain: true, plant: plantWeak, edits: func(m *model) (es []func()) {
+	// Two definitions in a library, weak or not, of which the linker takes one.
+	{name: "weak", plain: true, plant: plantWeak, edits: func(m *model) (es []func()) {
 		for _, u := range m.units {
 			if f := u.function("leaf_weak"); f != nil {
 				if es = append(es, func() { f.body[0].k += 20 }); f.private {
@@ -169,7 +184,8 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "data", doc: "content of a file that tests read, or which one", plain: true, plant: func(m *model, r *rand.Rand) {
+	// Content of a file that tests read, or which one.
+	{name: "data", plain: true, plant: func(m *model, r *rand.Rand) {
 		m.data = map[string]string{"data/one.txt": "one 1\n", "data/two.txt": "two 2\n", "data/same.txt": "one 1\n"}
 		m.use(r, 1+r.IntN(2), term{op: opData, name: "data/one.txt"})
 	}, edits: func(m *model) (es []func()) {
@@ -181,7 +197,8 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "flags", doc: "-D, of a macro with a default, for all or a library; -funsigned-char", plain: true, plant: func(m *model, r *rand.Rand) {
+	// -D, of a macro with a default, for all or a library; -funsigned-char.
+	{name: "flags", plain: true, plant: func(m *model, r *rand.Rand) {
 		m.unit("u").macros = append(m.unit("u").macros, &macro{name: "LEVEL", k: 3, guarded: true})
 		m.use(r, 3, term{op: opMacro, of: "u", name: "LEVEL"})
 		m.use(r, 2, term{op: opChar})
@@ -192,7 +209,8 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "fnptr", doc: "an entry of a table of functions, or their order", plain: true, plant: func(m *model, r *rand.Rand) {
+	// An entry of a table of functions, or their order.
+	{name: "fnptr", plain: true, plant: func(m *model, r *rand.Rand) {
 		if last := m.units[len(m.units)-1]; last.global("table") == nil {
 			plantTable(m, r)
 		}
@@ -204,7 +222,8 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "twins", doc: "two units have static functions of a name, which change, or swap bodies", plain: true, plant: plantTwins, edits: func(m *model) []func() {
+	// Two units have static functions of a name, which change, or swap bodies.
+	{name: "twins", plain: true, plant: plantTwins, edits: func(m *model) []func() {
 		var fs []*function
 		for _, u := range m.units {
 			if f := u.function("leaf_twin"); f != nil {
@@ -217,7 +236,8 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "swap", doc: "two static functions of a unit swap callers, or bodies", plain: true, plant: func(m *model, r *rand.Rand) {
+	// Two static functions of a unit swap callers, or bodies.
+	{name: "swap", plain: true, plant: func(m *model, r *rand.Rand) {
 		u := m.units[len(m.units)-1]
 		for i, name := range []string{"leaf_s", "leaf_t"} {
 			u.functions = append(u.functions, &function{name: name, param: "int", static: true, body: []term{num(80 + i), {op: opParam}}})
@@ -235,12 +255,14 @@ var furnitureOperators = []operator{
 		}
 		return nil
 	}},
-	{name: "move", effect: seldom, doc: "a definition moves to another unit of the library", plain: true, plant: func(m *model, r *rand.Rand) {
+	// A definition moves to another unit of the library.
+	{name: "move", effect: seldom, plain: true, plant: func(m *model, r *rand.Rand) {
 		if !m.plain {
 			plantGlobals(m, r)
 		}
 	}, edits: moves},
-	{name: "rodata", doc: "a global becomes a constant, or a string literal or an array of constants changes", plain: true, plant: func(m *model, r *rand.Rand) {
+	// A global becomes a constant, or a string literal or an array of constants changes.
+	{name: "rodata", plain: true, plant: func(m *model, r *rand.Rand) {
 		u := m.unit("u")
 		u.globals = append(u.globals, &global{name: "fixed", typ: "int", k: 15}, &global{name: "other", typ: "char", k: 15})
 		m.use(r, 2, term{op: opGlobal, of: "u", name: "fixed"})
@@ -261,7 +283,8 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "anon", doc: "two units have a class Local in an anonymous namespace, one of which changes", plant: plantAnonymous, edits: func(m *model) (es []func()) {
+	// Two units have a class Local in an anonymous namespace, one of which changes.
+	{name: "anon", plant: plantAnonymous, edits: func(m *model) (es []func()) {
 		for _, u := range m.units {
 			for _, c := range u.classes {
 				if c.anonymous {
@@ -273,14 +296,16 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "throw", doc: "what is thrown has another type or value", plant: func(m *model, r *rand.Rand) {
+	// What is thrown has another type or value.
+	{name: "throw", plant: func(m *model, r *rand.Rand) {
 		m.use(r, 2, term{op: opThrow, arg: "int", k: 4})
 	}, edits: func(m *model) []func() {
 		es := m.eachTerm(opThrow, func(t *term) { t.arg = "long" })
 		es = append(es, m.eachTerm(opThrow, func(t *term) { t.arg = "char" })...)
 		return append(es, m.eachTerm(opThrow, func(t *term) { t.k += 2 })...)
 	}},
-	{name: "raise", doc: "a class that is thrown has another base", plant: func(m *model, r *rand.Rand) {
+	// A class that is thrown has another base.
+	{name: "raise", plant: func(m *model, r *rand.Rand) {
 		u := m.unit("u")
 		u.classes = append(u.classes, &class{name: "X0"}, &class{name: "X1"}, &class{name: "X2", base: "X0"})
 		m.use(r, 3, term{op: opRaise, of: "X2"})
@@ -288,7 +313,8 @@ var furnitureOperators = []operator{
 		c, _ := m.class("X2")
 		return []func(){func() { c.base = "X1" }, func() { c.base = "" }}
 	}},
-	{name: "vtable", doc: "a class overrides what is called only as a virtual function, or no longer does", plant: func(m *model, r *rand.Rand) {
+	// A class overrides what is called only as a virtual function, or no longer does.
+	{name: "vtable", plant: func(m *model, r *rand.Rand) {
 		u := m.unit("u")
 		virtual := func(name string, k int) *function {
 			return &function{name: name, param: "int", virtual: true, body: []term{num(k)}}
@@ -312,7 +338,8 @@ var furnitureOperators = []operator{
 			func() { v2.methods = v2.methods[:1] },
 		}
 	}},
-	{name: "shared", effect: seldom, doc: "an archive becomes a shared library, or the other way round", plain: true, edits: func(m *model) (es []func()) {
+	// An archive becomes a shared library, or the other way round.
+	{name: "shared", effect: seldom, plain: true, edits: func(m *model) (es []func()) {
 		for i, l := range m.libs {
 			if last := i == len(m.libs)-1 || !m.libs[i+1].shared; last && l.shared {
 				es = append(es, func() { l.shared = false })
@@ -323,13 +350,15 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "args", doc: "arguments of a test", plain: true, plant: func(m *model, r *rand.Rand) { m.arguments = true }, edits: func(m *model) (es []func()) {
+	// Arguments of a test.
+	{name: "args", plain: true, plant: func(m *model, r *rand.Rand) { m.arguments = true }, edits: func(m *model) (es []func()) {
 		for _, t := range m.tests {
 			es = append(es, func() { t.args = []string{"2"} }, func() { t.args = append(slices.Clone(t.args), "more") })
 		}
 		return es
 	}},
-	{name: "test", doc: "a test has one call less or more", plain: true, edits: func(m *model) (es []func()) {
+	// A test has one call less or more.
+	{name: "test", plain: true, edits: func(m *model) (es []func()) {
 		for _, t := range m.tests {
 			if n := len(t.steps); n > 0 {
 				es = append(es, func() { t.steps = t.steps[:n-1] }, func() { t.steps = append(slices.Clip(t.steps), t.steps[n-1]) })
@@ -337,11 +366,14 @@ var furnitureOperators = []operator{
 		}
 		return es
 	}},
-	{name: "line", doc: "comments move code to other lines, and a function returns its line", plain: true, plant: func(m *model, r *rand.Rand) {
+	// Comments move code to other lines, and a function returns its line.
+	{name: "line", plain: true, plant: func(m *model, r *rand.Rand) {
 		m.use(r, 2, term{op: opLine})
 	}, edits: comment},
-	{name: "comment", effect: never, doc: "nothing but comments and blank lines", plain: true, edits: comment},
-	{name: "same", effect: never, doc: "nothing", plain: true, edits: func(m *model) []func() { return []func(){func() {}} }},
+	// Nothing but comments and blank lines.
+	{name: "comment", effect: never, plain: true, edits: comment},
+	// Nothing.
+	{name: "same", effect: never, plain: true, edits: func(m *model) []func() { return []func(){func() {}} }},
 }
 
 func comment(m *model) (es []func()) {

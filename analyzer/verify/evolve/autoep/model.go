@@ -201,13 +201,16 @@ func (t term) bound() bool {
 	return slices.Contains([]string{opLocal, opBare, opFar, opData, opSecond, opLine}, t.op)
 }
 
-func (m *model) unit(name string) *unit {
-	for _, u := range m.units {
-		if u.name == name {
-			return u
-		}
+// find returns the first of list that is something, or nil.
+func find[T any](list []*T, is func(*T) bool) *T {
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		return list[i]
 	}
 	return nil
+}
+
+func (m *model) unit(name string) *unit {
+	return find(m.units, func(u *unit) bool { return u.name == name })
 }
 
 // class finds one that isn't anonymous, and its unit.
@@ -235,59 +238,29 @@ func (m *model) classes() (all []*class) {
 }
 
 func (u *unit) function(name string) *function {
-	for _, f := range u.functions {
-		if f.name == name {
-			return f
-		}
-	}
-	return nil
+	return find(u.functions, func(f *function) bool { return f.name == name })
 }
 
 func (u *unit) global(name string) *global {
-	for _, g := range u.globals {
-		if g.name == name {
-			return g
-		}
-	}
-	return nil
+	return find(u.globals, func(g *global) bool { return g.name == name })
 }
 
 func (c *class) field(name string) *field {
-	for _, f := range c.fields {
-		if f.name == name {
-			return f
-		}
-	}
-	return nil
+	return find(c.fields, func(f *field) bool { return f.name == name })
 }
 
 func (c *class) method(name, param string) *function {
-	for _, f := range c.methods {
-		if f.name == name && (param == "" || f.param == param) {
-			return f
-		}
-	}
-	return nil
+	return find(c.methods, func(f *function) bool { return f.name == name && (param == "" || f.param == param) })
 }
 
 // hasField looks into bases as well, as the language does.
 func (m *model) hasField(c *class, name string) bool {
-	for _, c := range m.lineage(c) {
-		if c.field(name) != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.lineage(c), func(c *class) bool { return c.field(name) != nil })
 }
 
 // lookup returns the class whose methods of a name are those of c.
 func (m *model) lookup(c *class, name string) *class {
-	for _, c := range m.lineage(c) {
-		if c.method(name, "") != nil {
-			return c
-		}
-	}
-	return nil
+	return find(m.lineage(c), func(c *class) bool { return c.method(name, "") != nil })
 }
 
 // overloads are the methods of a name that a call on an object of c chooses from.

@@ -4,7 +4,7 @@ import "math/rand/v2"
 
 // operator changes a model in one place.
 type operator struct {
-	name, doc string
+	name string
 	// plain is for C, too.
 	plain bool
 	// plant adds to all revisions what the operator needs.
@@ -28,14 +28,22 @@ const (
 // operators are those of RTSCheck's Table III, then those about classes (classes.go), then those
 // that plant what they change (furniture.go).
 var operators = append(append([]operator{
-	{name: "E1", doc: "add a base class", edits: addBase},
-	{name: "E2", doc: "copy a field to another class", edits: copyField(0)},
-	{name: "E3", doc: "copy a field to another class, with another value", edits: copyField(50)},
-	{name: "E4", doc: "copy a method to another class", edits: copyMethod(0)},
-	{name: "E5", doc: "copy a method to another class, with another constant", edits: copyMethod(50)},
-	{name: "E6", doc: "the next program of the enumeration whose classes the tests can use", plain: true, inOrder: true, edits: nextProgram},
-	{name: "E7", doc: "increase a constant", plain: true, edits: increase},
-	{name: "E8", doc: "remove a base class", edits: func(m *model) (es []func()) {
+	// Add a base class.
+	{name: "E1", edits: addBase},
+	// Copy a field to another class.
+	{name: "E2", edits: copyField(0)},
+	// Copy a field to another class, with another value.
+	{name: "E3", edits: copyField(50)},
+	// Copy a method to another class.
+	{name: "E4", edits: copyMethod(0)},
+	// Copy a method to another class, with another constant.
+	{name: "E5", edits: copyMethod(50)},
+	// The next program of the enumeration whose classes the tests can use.
+	{name: "E6", plain: true, inOrder: true, edits: nextProgram},
+	// Increase a constant.
+	{name: "E7", plain: true, edits: increase},
+	// Remove a base class.
+	{name: "E8", edits: func(m *model) (es []func()) {
 		for _, c := range m.classes() {
 			if c.base != "" {
 				es = append(es, func() { c.base, c.vbase = "", false })
@@ -43,7 +51,8 @@ var operators = append(append([]operator{
 		}
 		return es
 	}},
-	{name: "E9", doc: "remove a method", edits: removeMethod},
+	// Remove a method.
+	{name: "E9", edits: removeMethod},
 }, classOperators...), furnitureOperators...)
 
 func addBase(m *model) (es []func()) {

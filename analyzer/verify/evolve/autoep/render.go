@@ -592,12 +592,43 @@ func (w *writer) name(u *unit, name string) string {
 	return name
 }
 
-// expr renders a term. Calls are guarded by n, and pass a lower one.
+// expressions are how terms are rendered, a leading ? for those that are guarded by n: calls, which pass a lower one.
+// NAME is a term's name, FULL the same with its namespaces; OF and ARG are its classes, TEXT its text and K its number.
+var expressions = map[string]string{
+	opConst:  "K",
+	opParam:  "(int)n",
+	opSecond: "d",
+	opField:  "FULL",
+	opStore:  "FULL",
+	opEnum:   "FULL",
+	opGlobal: "FULL",
+	opSet:    "FULL",
+	opMacro:  "NAMETEXT",
+	opSelf:   "?NAME(n - 1)",
+	opSuper:  "?OF::NAME(n - 1)",
+	opObject: "?OF().NAME(n - 1)",
+	opUpcast: "?as<OF>(ARG()).NAME(n - 1)",
+	opLocal:  "?Local().NAME(n - 1)",
+	opSize:   "(int)sizeof(OF)",
+	opAlign:  "(int)__alignof__(OF)",
+	opAlignG: "(int)__alignof__(FULL)",
+	opBase:   "(int)__is_base_of(OF, ARG)",
+	opPoly:   "(__is_polymorphic(OF) + 2 * __has_virtual_destructor(OF))",
+	opCall:   "?FULL((int)n - 1)",
+	opFar:    "?in_TEXT(FULL, (int)n - 1)",
+	opBare:   "?NAME((int)n - 1)",
+	opTable:  "?FULL[n & 1]((int)n - 1)",
+	opFuncT:  "?FULL<TEXT>((TEXT)(n - 1))",
+	opClassT: "FULL<TEXT>::value",
+	opChar:   "((char)200 < 0)",
+	opRaise:  "OF",
+	opText:   `"TEXT"[n & 3]`,
+	opLine:   "__LINE__",
+	opData:   `?slurp("NAME")`,
+}
+
+// expr renders a term.
 func (w *writer) expr(t term) string {
-	guard := func(format string, args ...any) string {
-		return "(n > 0 ? " + fmt.Sprintf(format, args...) + " : 0)"
-	}
-	of := w.m.owner(t)
 	class := func(name string) string {
 		if _, u := w.m.class(name); u == nil {
 			return name
@@ -607,64 +638,12 @@ func (w *writer) expr(t term) string {
 			return w.name(u, name)
 		}
 	}
-	switch t.op {
-	case opConst:
-		return strconv.Itoa(t.k)
-	case opParam:
-		return "(int)n"
-	case opSecond:
-		return "d"
-	case opField, opStore, opEnum:
-		return w.nameOf(of, t.name)
-	case opGlobal, opSet, opMacro:
-		if of != nil && t.op != opMacro {
-			return w.name(of, t.name)
-		}
-		return t.name + t.arg
-	case opSelf:
-		return guard("%s(n - 1)", t.name)
-	case opSuper:
-		return guard("%s::%s(n - 1)", class(t.of), t.name)
-	case opObject:
-		return guard("%s().%s(n - 1)", class(t.of), t.name)
-	case opUpcast:
-		return guard("as<%s>(%s()).%s(n - 1)", class(t.of), class(t.arg), t.name)
-	case opLocal:
-		return guard("Local().%s(n - 1)", t.name)
-	case opSize:
-		return fmt.Sprintf("(int)sizeof(%s)", class(t.of))
-	case opAlign:
-		return fmt.Sprintf("(int)__alignof__(%s)", class(t.of))
-	case opAlignG:
-		return fmt.Sprintf("(int)__alignof__(%s)", w.name(of, t.name))
-	case opBase:
-		return fmt.Sprintf("(int)__is_base_of(%s, %s)", class(t.of), class(t.arg))
-	case opPoly:
-		return fmt.Sprintf("(__is_polymorphic(%[1]s) + 2 * __has_virtual_destructor(%[1]s))", class(t.of))
-	case opCall:
-		return guard("%s((int)n - 1)", w.name(of, t.name))
-	case opFar:
-		return guard("in_%s(%s, (int)n - 1)", t.arg, w.name(of, t.name))
-	case opBare:
-		return guard("%s((int)n - 1)", t.name)
-	case opTable:
-		return guard("%s[n & 1]((int)n - 1)", w.name(of, t.name))
-	case opFuncT:
-		return guard("%s<%s>((%[2]s)(n - 1))", w.name(of, t.name), t.arg)
-	case opClassT:
-		return fmt.Sprintf("%s<%s>::value", w.name(of, t.name), t.arg)
-	case opChar:
-		return "((char)200 < 0)"
-	case opRaise:
-		return class(t.of)
-	case opText:
-		return fmt.Sprintf("%q[n & 3]", t.arg)
-	case opLine:
-		return "__LINE__"
-	case opData:
-		return guard("slurp(%q)", t.name)
+	format, guarded := strings.CutPrefix(expressions[t.op], "?")
+	text := strings.NewReplacer("NAME", t.name, "FULL", w.nameOf(w.m.owner(t), t.name), "OF", class(t.of), "ARG", class(t.arg), "TEXT", t.arg, "K", strconv.Itoa(t.k)).Replace(format)
+	if guarded {
+		return "(n > 0 ? " + text + " : 0)"
 	}
-	return ""
+	return text
 }
 
 func (w *writer) nameOf(u *unit, name string) string {

@@ -106,20 +106,3 @@ func attributes(all []json.RawMessage) (l []string) {
 	slices.Sort(l)
 	return l
 }
-
-// makefile returns the source and all prerequisites in a makefile that a compiler has written, but
-// for those of the machine, which have absolute names.
-func makefile(text string) (source string, reads []string) {
-	_, list, _ := strings.Cut(strings.ReplaceAll(text, "\\\n", " "), ": ")
-	for _, f := range strings.Fields(strings.ReplaceAll(list, `\ `, "\x00")) {
-		f = strings.ReplaceAll(f, "\x00", " ")
-		if source == "" {
-			source = f
-		}
-		if !strings.HasPrefix(f, "/") {
-			reads = append(reads, f)
-		}
-	}
-	slices.Sort(reads)
-	return source, slices.Compact(reads)
-}

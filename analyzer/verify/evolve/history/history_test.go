@@ -18,7 +18,7 @@ import (
 )
 
 func TestMakefile(t *testing.T) {
-	source, reads := makefile("bazel-out/k8/bin/_objs/a/a.o: src/a.cc \\\n  /usr/include/x.h src/b\\ c.h \\\n bazel-out/k8/bin/gen.h src/b\\ c.h\n")
+	source, reads := evolve.Makefile("bazel-out/k8/bin/_objs/a/a.o: src/a.cc \\\n  /usr/include/x.h src/b\\ c.h \\\n bazel-out/k8/bin/gen.h src/b\\ c.h\n")
 	if want := []string{"bazel-out/k8/bin/gen.h", "src/a.cc", "src/b c.h"}; source != "src/a.cc" || !slices.Equal(reads, want) {
 		t.Errorf("%q, %q", source, reads)
 	}

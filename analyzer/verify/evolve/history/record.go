@@ -21,6 +21,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/tools/evaluate"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 )
 
 // Options say what is recorded, and how.
@@ -605,7 +606,7 @@ func (n *noting) unit(path, manifest string) (int, error) {
 	reads := []string{path}
 	switch text, err := os.ReadFile(n.path(strings.TrimSuffix(path, filepath.Ext(path)) + ".d")); {
 	case err == nil:
-		u.Source, reads = makefile(string(text))
+		u.Source, reads = evolve.Makefile(string(text))
 		if n.r.Objects {
 			if u.Object, err = n.blob(path); err != nil {
 				return 0, err

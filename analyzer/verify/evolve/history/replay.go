@@ -300,7 +300,6 @@ func Sum(rows []*Row, tool string, onlyChanged bool) (s Totals) {
 
 // Text writes a row for each revision, with how many tests each tool has selected, and sums.
 func Text(w io.Writer, tools []string, rows []*Row) error {
-	short := func(id string) string { return id[:min(len(id), 8)] }
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "revision\ttests\tdiffer\t%s\t  \n", strings.Join(tools, "\t"))
 	for _, r := range rows {
