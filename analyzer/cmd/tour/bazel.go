@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	buildevents "github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/cputime"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 )
@@ -155,15 +153,13 @@ func (o *outcome) add(r *report.Run) {
 
 // run runs a command that starts Bazel, with flags that all have.
 func (b *bazel) run(ctx context.Context, workspace checkout, flags []string, start func(flags []string) *exec.Cmd) (outcome, error) {
-	events, err := os.CreateTemp(b.scratch, "events-*.json")
-	if err != nil {
+	events := filepath.Join(b.scratch, "events.json")
+	if err := os.WriteFile(events, nil, 0o666); err != nil { // tasting test may need no Bazel that writes it
 		return outcome{}, err
 	}
-	defer os.Remove(events.Name())
-	defer events.Close()
-
+	defer os.Remove(events)
 	cmd := start(slices.Concat([]string{
-		"--keep_going", "--build_event_json_file=" + events.Name(),
+		"--keep_going", "--build_event_json_file=" + events,
 		// The reader sees a table, and the log whatever goes wrong.
 		"--color=no", "--curses=no", "--noshow_progress",
 		// No links to where Bazel works: these are nobody's workspaces.
@@ -203,80 +199,34 @@ func (b *bazel) shutdown(workspace checkout) error {
 	return nil
 }
 
-// event is the part of Bazel's build event protocol, in JSON, that tells about
-// tests (build_event_stream.proto).
-type event struct {
-	ID struct {
-		TestResult *struct {
-			Label        string
-			Run, Attempt int
-		}
-	}
-	TestResult struct {
-		Status        string
-		CachedLocally bool
-		ExecutionInfo struct {
-			CachedRemotely bool
-		}
-		TestActionOutput []struct {
-			Name string
-			URI  string
-		}
-	}
-	BuildMetrics struct {
-		ActionSummary struct {
-			ActionData []struct {
-				Mnemonic        string
-				ActionsExecuted int `json:",string"`
-			}
-		}
-	}
-}
-
 // compile is Bazel's name of actions that compile a unit.
 const compile = "CppCompile"
 
 // readResults reads the results of tests, by their names without "//:", and how
 // many units were compiled, from a file of build events. The shards of a test
 // are one: executed if one of them was, passed if all have.
-func readResults(events io.Reader) (results map[string]result, compiled int, err error) {
-	results = make(map[string]result)
-	d := json.NewDecoder(bufio.NewReader(events))
-	for {
-		var e event
-		if err := d.Decode(&e); err == io.EOF {
-			return results, compiled, nil
-		} else if err != nil {
-			return nil, 0, err
-		}
-		for _, actions := range e.BuildMetrics.ActionSummary.ActionData {
-			if actions.Mnemonic == compile {
-				compiled += actions.ActionsExecuted
+func readResults(events string) (results map[string]result, compiled int, err error) {
+	results = map[string]result{}
+	err = buildevents.ReadEvents(events, func(e *buildevents.Event) error {
+		e.Actions(func(mnemonic string, executed int, _ time.Duration) {
+			if mnemonic == compile {
+				compiled += executed
 			}
-		}
-		if e.ID.TestResult == nil {
-			continue
+		})
+		if e.TestResult == nil {
+			return nil
 		}
 		name := strings.TrimPrefix(e.ID.TestResult.Label, "//:")
 		if e.ID.TestResult.Run > 1 || e.ID.TestResult.Attempt > 1 {
-			return nil, 0, fmt.Errorf("test %s: run more than once, which the tour doesn't count", name)
+			return fmt.Errorf("test %s: run more than once, which the tour doesn't count", name)
 		}
-		r := result{verdict: executed, passed: e.TestResult.Status == "PASSED"}
+		r := result{executed, e.TestResult.Status == "PASSED"}
 		if e.TestResult.CachedLocally || e.TestResult.ExecutionInfo.CachedRemotely {
 			r.verdict = cached
-		} else {
-			for _, output := range e.TestResult.TestActionOutput {
-				if output.Name != "test.log" {
-					continue
-				}
-				is, err := isReplay(output.URI)
-				if err != nil {
-					return nil, 0, fmt.Errorf("test %s: %w", name, err)
-				}
-				if is {
-					r.verdict = replayed
-				}
-			}
+		} else if is, err := isReplay(e.TestResult); err != nil {
+			return fmt.Errorf("test %s: %w", name, err)
+		} else if is {
+			r.verdict = replayed
 		}
 		if other, sharded := results[name]; sharded {
 			if other.verdict != r.verdict {
@@ -285,25 +235,28 @@ func readResults(events io.Reader) (results map[string]result, compiled int, err
 			r.passed = r.passed && other.passed
 		}
 		results[name] = r
-	}
+		return nil
+	})
+	return results, compiled, err
 }
 
-// isReplay tells whether the test log at uri says that it is a replay.
-func isReplay(uri string) (bool, error) {
-	u, err := url.Parse(uri)
-	if err != nil || u.Scheme != "file" {
-		return false, fmt.Errorf("test log %s: want a file:// address", uri)
-	}
-	log, err := os.ReadFile(filepath.FromSlash(u.Path))
-	if err != nil {
-		return false, err
-	}
-	for line := range bytes.Lines(log) {
-		if bytes.HasPrefix(line, []byte(replayNotice)) {
-			return true, nil
+// isReplay reports whether the log of a test says that it is a replay.
+func isReplay(r *buildevents.TestResult) (is bool, err error) {
+	for _, output := range r.TestActionOutput {
+		if output.Name != "test.log" {
+			continue
 		}
+		file, err := output.Path()
+		if err != nil {
+			return false, err
+		}
+		log, err := os.ReadFile(file)
+		if err != nil {
+			return false, err
+		}
+		is = is || bytes.Contains(append([]byte("\n"), log...), []byte("\n"+replayNotice))
 	}
-	return false, nil
+	return is, nil
 }
 
 // replayNotice begins the line of a test log that says that the log is a replay

@@ -7,54 +7,44 @@ package main
 // What a test reaches was also counted without rules_tasting, in the
 // relocations of the tests' objects built with -O0 -ffunction-sections.
 var cjson = &story{
-	name:        "cjson",
-	sources:     []source{{"cjson@1.7.18", "upstream"}},
-	tests:       cjsonTests,
-	tastingLoad: `load("@rules_tasting//rules:defs.bzl", cc_test = "tasting_cc_test")`,
-	plainLoad:   `load("@rules_cc//cc:defs.bzl", "cc_test")`,
+	name:    "cjson",
+	sources: []source{{"cjson@1.7.18", "upstream"}},
+	tests:   cjsonTests,
+	rule:    true,
 	chapters: []chapter{
 		{
 			title:  "first run",
 			tells:  "No test has a record: all are executed.",
-			edit:   unchanged,
 			expect: expectation{executed: cjsonTests},
 		},
 		{
 			title:  "no change",
 			tells:  "The same command again: Bazel itself has nothing to do.",
-			edit:   unchanged,
 			expect: expectation{others: cached},
 		},
 		{
 			title: "comments and layout",
 			tells: "cJSON.c is indented anew, with more comments; no test is executed.",
-			edit:  func(c checkout) error { return c.reformat("upstream/cJSON.c") },
+			edit:  reformat("upstream/cJSON.c"),
 		},
 		{
-			title: "one function",
-			tells: "cJSON_Compare compares pointers before strings: the tests that reach it are executed.",
-			edit: func(c checkout) error {
-				if err := c.revert(); err != nil {
-					return err
-				}
-				return editCompare(c)
-			},
+			title:  "one function",
+			tells:  "cJSON_Compare compares pointers before strings: the tests that reach it are executed.",
+			edit:   steps(restore("."), editCompare),
 			expect: expectation{executed: reachCompare, others: replayed},
 		},
 		{
 			title:  "reverted",
 			tells:  "cJSON_Compare is as before: every result is on record.",
-			edit:   checkout.revert,
+			edit:   restore("."),
 			expect: expectation{others: replayed},
 		},
 		{
 			title: "one type",
 			tells: "A new field in struct printbuffer: the tests that reach a user of the type are executed.",
-			edit: func(c checkout) error {
-				return c.replace("upstream/cJSON.c",
-					"    internal_hooks hooks;\n} printbuffer;",
-					"    internal_hooks hooks;\n    size_t high_water_mark;\n} printbuffer;")
-			},
+			edit: replace("upstream/cJSON.c",
+				"    internal_hooks hooks;\n} printbuffer;",
+				"    internal_hooks hooks;\n    size_t high_water_mark;\n} printbuffer;"),
 			expect: expectation{
 				executed: []string{
 					"json_patch_tests", "misc_tests", "old_utils_tests", "parse_examples", "print_array", "print_number",
@@ -66,14 +56,9 @@ var cjson = &story{
 		{
 			title: "a bug",
 			tells: "minify_string no longer knows \\\": both tests that reach it are executed, one of them fails.",
-			edit: func(c checkout) error {
-				if err := c.revert(); err != nil {
-					return err
-				}
-				return c.replace("upstream/cJSON.c",
-					`} else if (((*input)[0] == '\\') && ((*input)[1] == '\"')) {`,
-					`} else if (((*input)[0] == '/') && ((*input)[1] == '\"')) {`)
-			},
+			edit: steps(restore("."), replace("upstream/cJSON.c",
+				`} else if (((*input)[0] == '\\') && ((*input)[1] == '\"')) {`,
+				`} else if (((*input)[0] == '/') && ((*input)[1] == '\"')) {`)),
 			expect: expectation{
 				executed: []string{"minify_tests", "misc_tests"},
 				failed:   []string{"minify_tests"},
@@ -83,28 +68,20 @@ var cjson = &story{
 		{
 			title:  "bug fixed",
 			tells:  "The failure left no record that could be replayed; the passes before it did.",
-			edit:   checkout.revert,
+			edit:   restore("."),
 			expect: expectation{others: replayed},
 		},
 		{
-			title: "another branch",
-			tells: "A new branch gets the change of cJSON_Compare from above: those results are on record as well.",
-			edit: func(c checkout) error {
-				if err := c.git("switch", "--quiet", "--create", "compare"); err != nil {
-					return err
-				}
-				if err := editCompare(c); err != nil {
-					return err
-				}
-				return c.commit("Compare pointers first")
-			},
+			title:  "another branch",
+			tells:  "A new branch gets the change of cJSON_Compare from above: those results are on record as well.",
+			edit:   steps(git("switch", "--quiet", "--create", "compare"), editCompare, func(c checkout) error { return c.commit("Compare pointers first") }),
 			expect: expectation{others: replayed},
 		},
 		{
 			title:     "another checkout",
 			tells:     "A clone of that branch elsewhere, for whose Bazel everything is new: it shares the records.",
 			elsewhere: true,
-			edit:      func(c checkout) error { return c.git("switch", "--quiet", "compare") },
+			edit:      git("switch", "--quiet", "compare"),
 			expect:    expectation{others: replayed},
 		},
 	},
@@ -120,10 +97,6 @@ var cjsonTests = []string{
 // reachCompare are the tests that reach cJSON_Compare.
 var reachCompare = []string{"compare_tests", "json_patch_tests", "misc_tests", "parse_with_opts"}
 
-func editCompare(c checkout) error {
-	return c.replace("upstream/cJSON.c",
-		"if (strcmp(a->valuestring, b->valuestring) == 0)",
-		"if (a->valuestring == b->valuestring || strcmp(a->valuestring, b->valuestring) == 0)")
-}
-
-func unchanged(checkout) error { return nil }
+var editCompare = replace("upstream/cJSON.c",
+	"if (strcmp(a->valuestring, b->valuestring) == 0)",
+	"if (a->valuestring == b->valuestring || strcmp(a->valuestring, b->valuestring) == 0)")

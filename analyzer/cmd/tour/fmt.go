@@ -7,36 +7,30 @@ package main
 // linked statically of objects built with -O0 -ffunction-sections, by what
 // the linker's --gc-sections leaves in.
 var fmtlib = &story{
-	name:        "fmt",
-	sources:     []source{{"fmtlib@11.1.1", "upstream"}, {"googletest@1.18.0", "googletest"}},
-	tests:       fmtTests,
-	tastingLoad: `load("@rules_tasting//rules:defs.bzl", cc_test = "tasting_cc_test")`,
-	plainLoad:   `load("@rules_cc//cc:defs.bzl", "cc_test")`,
+	name:    "fmt",
+	sources: []source{{"fmtlib@11.1.1", "upstream"}, {"googletest@1.18.0", "googletest"}},
+	tests:   fmtTests,
+	rule:    true,
 	chapters: []chapter{
 		{
 			title:  "first run",
 			tells:  "No test has a record: all are executed.",
-			edit:   unchanged,
 			expect: expectation{executed: fmtTests},
 		},
 		{
 			title: "a comment",
 			tells: "More documentation of fmt::print in base.h, the header that all include: all is compiled.",
-			edit: func(c checkout) error {
-				// Behind the last FMT_ASSERT: what is in front of one moves __LINE__.
-				return c.replace("upstream/include/fmt/base.h",
-					" * Formats `args` according to specifications in `fmt` and writes the output\n * to `stdout`.\n",
-					" * Formats `args` according to specifications in `fmt`.\n *\n * The output goes to `stdout`; a program that wants it elsewhere passes a file,\n * or formats to a string first.\n")
-			},
+			// Behind the last FMT_ASSERT: what is in front of one moves __LINE__.
+			edit: replace("upstream/include/fmt/base.h",
+				" * Formats `args` according to specifications in `fmt` and writes the output\n * to `stdout`.\n",
+				" * Formats `args` according to specifications in `fmt`.\n *\n * The output goes to `stdout`; a program that wants it elsewhere passes a file,\n * or formats to a string first.\n"),
 		},
 		{
 			title: "one function",
 			tells: "file::dup, in os.cc, tests its result in another way: the tests that reach it are executed.",
-			edit: func(c checkout) error {
-				return c.replace("upstream/src/os.cc",
-					"  int new_fd = FMT_POSIX_CALL(dup(fd));\n  if (new_fd == -1)\n",
-					"  int new_fd = FMT_POSIX_CALL(dup(fd));\n  if (new_fd < 0)\n")
-			},
+			edit: replace("upstream/src/os.cc",
+				"  int new_fd = FMT_POSIX_CALL(dup(fd));\n  if (new_fd == -1)\n",
+				"  int new_fd = FMT_POSIX_CALL(dup(fd));\n  if (new_fd < 0)\n"),
 			expect: expectation{
 				executed: []string{
 					"color-test", "compile-test", "format-test", "gtest-extra-test", "os-test", "posix-mock-test", "printf-test",
@@ -47,11 +41,9 @@ var fmtlib = &story{
 		{
 			title: "one template",
 			tells: "The formatter of fmt::join, in ranges.h, copies no empty separator: the tests that instantiate it are executed.",
-			edit: func(c checkout) error {
-				return c.replace("upstream/include/fmt/ranges.h",
-					"    while (it != value.end) {\n      out = detail::copy<Char>(value.sep.begin(), value.sep.end(), out);\n",
-					"    while (it != value.end) {\n      if (value.sep.size() != 0)\n        out = detail::copy<Char>(value.sep.begin(), value.sep.end(), out);\n")
-			},
+			edit: replace("upstream/include/fmt/ranges.h",
+				"    while (it != value.end) {\n      out = detail::copy<Char>(value.sep.begin(), value.sep.end(), out);\n",
+				"    while (it != value.end) {\n      if (value.sep.size() != 0)\n        out = detail::copy<Char>(value.sep.begin(), value.sep.end(), out);\n"),
 			expect: expectation{
 				executed: []string{"compile-test", "ostream-test", "ranges-test", "xchar-test"},
 			},
@@ -59,9 +51,7 @@ var fmtlib = &story{
 		{
 			title: "reverted",
 			tells: "The function and the template are as before: every result is on record.",
-			edit: func(c checkout) error {
-				return c.git("checkout", "--quiet", "--", "upstream/src", "upstream/include/fmt/ranges.h")
-			},
+			edit:  restore("upstream/src", "upstream/include/fmt/ranges.h"),
 		},
 	},
 }

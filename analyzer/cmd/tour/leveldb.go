@@ -15,28 +15,23 @@ var leveldb = &story{
 		{
 			title:  "cold",
 			tells:  "All is built, but no test has a record: all are executed.",
-			edit:   unchanged,
 			expect: expectation{executed: leveldbTests},
 		},
 		{
 			title: "a comment",
 			tells: "A comment in slice.h, which nearly all of LevelDB includes: that is compiled.",
-			edit: func(c checkout) error {
-				// Behind the last assert: what is in front of one moves __LINE__.
-				return c.replace("upstream/include/leveldb/slice.h",
-					"inline int Slice::compare(const Slice& b) const {\n",
-					"// Bytes are compared as unsigned ones; a prefix comes first.\ninline int Slice::compare(const Slice& b) const {\n")
-			},
+			// Behind the last assert: what is in front of one moves __LINE__.
+			edit: replace("upstream/include/leveldb/slice.h",
+				"inline int Slice::compare(const Slice& b) const {\n",
+				"// Bytes are compared as unsigned ones; a prefix comes first.\ninline int Slice::compare(const Slice& b) const {\n"),
 			expect: expectation{others: replayed},
 		},
 		{
 			title: "a leaf: crc32c",
 			tells: "crc32c::Extend ends its last loop in another way: the tests that reach it are executed.",
-			edit: func(c checkout) error {
-				return c.replace("upstream/util/crc32c.cc",
-					"  // Process the last few bytes.\n  while (p != e) {\n",
-					"  // Process the last few bytes.\n  while (p < e) {\n")
-			},
+			edit: replace("upstream/util/crc32c.cc",
+				"  // Process the last few bytes.\n  while (p != e) {\n",
+				"  // Process the last few bytes.\n  while (p < e) {\n"),
 			expect: expectation{
 				executed: []string{
 					"c_test", "corruption_test", "crc32c_test", "fault_injection_test", "issue178_test",
@@ -48,11 +43,9 @@ var leveldb = &story{
 		{
 			title: "the core: skip list",
 			tells: "SkipList::FindGreaterOrEqual ends at its lowest level in another way: the tests that reach it are executed.",
-			edit: func(c checkout) error {
-				return c.replace("upstream/db/skiplist.h",
-					"      if (level == 0) {\n        return next;\n",
-					"      if (level <= 0) {\n        return next;\n")
-			},
+			edit: replace("upstream/db/skiplist.h",
+				"      if (level == 0) {\n        return next;\n",
+				"      if (level <= 0) {\n        return next;\n"),
 			expect: expectation{
 				executed: []string{
 					"c_test", "corruption_test", "fault_injection_test", "issue178_test", "issue200_test",
@@ -62,18 +55,15 @@ var leveldb = &story{
 			},
 		},
 		{
-			title: "reverted",
-			tells: "Both functions are as before: every result is on record.",
-			edit: func(c checkout) error {
-				return c.git("checkout", "--quiet", "--", "upstream/util/crc32c.cc", "upstream/db/skiplist.h")
-			},
+			title:  "reverted",
+			tells:  "Both functions are as before: every result is on record.",
+			edit:   restore("upstream/util/crc32c.cc", "upstream/db/skiplist.h"),
 			expect: expectation{others: replayed},
 		},
 		{
 			title:     "another checkout",
 			tells:     "A clone of what was fetched, for whose Bazel everything is new: it shares the records.",
 			elsewhere: true,
-			edit:      unchanged,
 			expect:    expectation{others: replayed},
 		},
 	},

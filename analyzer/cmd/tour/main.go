@@ -274,11 +274,38 @@ toolchain(
 // A side is one of the two that are compared.
 type side struct {
 	name  string
-	load  string   // loads the rule of its tests
+	plain bool
 	run   []string // the command line of tasting test, if that runs its tests
 	flags []string // of its tests
 	here  checkout
 	there checkout // the second checkout
+}
+
+// sides checks out the sides of a story: that of plain Bazel, unless it is left out, and the other one.
+func (t *tour) sides(ctx context.Context, s *story) ([]*side, error) {
+	store := filepath.Join(t.scratch, "store")
+	if err := os.MkdirAll(store, 0o777); err != nil {
+		return nil, err
+	}
+	tasting := &side{name: "tasting", flags: s.flags}
+	if s.rule {
+		tasting.flags = slices.Concat(s.flags, []string{"--@rules_tasting//rules:store=" + store, "--sandbox_writable_path=" + store})
+	} else {
+		// An audit would run a test now and then whose result is recorded.
+		tasting.run = []string{t.analyzer, "test", "--store=" + store, "--audit=0"}
+	}
+	sides := []*side{tasting}
+	if t.plain {
+		sides = []*side{{name: "plain", plain: true, flags: s.flags}, tasting}
+	}
+	for _, side := range sides {
+		side.here = checkout(filepath.Join(t.scratch, s.name+"-"+side.name))
+		side.there = side.here + "-elsewhere"
+		if err := t.checkOut(ctx, s, side); err != nil {
+			return nil, err
+		}
+	}
+	return sides, nil
 }
 
 func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
@@ -289,46 +316,14 @@ func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
 	if err != nil {
 		return nil, err
 	}
-	store := filepath.Join(t.scratch, "store")
-	if err := os.MkdirAll(store, 0o777); err != nil {
+	sides, err := t.sides(ctx, s)
+	if err != nil {
 		return nil, err
 	}
-	plain := &side{name: "plain", load: s.plainLoad, flags: s.flags}
-	tasting := &side{name: "tasting", load: s.tastingLoad, flags: s.flags}
-	if s.tastingLoad == "" {
-		// An audit would run a test now and then whose result is recorded.
-		tasting.run = []string{t.analyzer, "test", "--store=" + store, "--audit=0"}
-	} else {
-		tasting.flags = slices.Concat(s.flags, []string{"--@rules_tasting//rules:store=" + store, "--sandbox_writable_path=" + store})
-	}
-	sides := []*side{plain, tasting}
-	if !t.plain {
-		sides = sides[1:]
-	}
-	for _, side := range sides {
-		side.here = checkout(filepath.Join(t.scratch, s.name+"-"+side.name))
-		side.there = side.here + "-elsewhere"
-		if err := t.checkOut(ctx, s, side); err != nil {
-			return nil, err
-		}
-	}
-
 	told := &toldStory{Name: s.name, Sources: s.sources[0].corpus, Bazel: version, Tests: s.tests, AsExpected: true}
 	told.printTitle(t.progress)
-	build := func(side *side, workspace checkout) error {
-		if !s.sharedObjects {
-			return nil
-		}
-		built, err := t.bazel.build(ctx, workspace, filepath.Join(t.scratch, s.name+"-objects"), side.flags...)
-		if err != nil {
-			return err
-		}
-		told.Builds = append(told.Builds, toldBuild{filepath.Base(string(workspace)), built.took.Seconds()})
-		told.printBuild(t.progress)
-		return nil
-	}
 	for _, side := range sides {
-		if err := build(side, side.here); err != nil {
+		if err := t.build(ctx, s, told, side, side.here); err != nil {
 			return nil, err
 		}
 	}
@@ -342,20 +337,21 @@ func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
 				if err := t.cloneElsewhere(side); err != nil {
 					return nil, err
 				}
-				if err := build(side, side.there); err != nil {
+				if err := t.build(ctx, s, told, side, side.there); err != nil {
 					return nil, err
 				}
 			}
 		}
-		if t.plain {
-			plainly, err := t.play(ctx, s, c, plain)
+		for _, side := range sides {
+			played, err := t.play(ctx, s, c, side)
 			if err != nil {
-				return nil, fmt.Errorf("chapter %q, plain Bazel: %w", c.title, err)
+				return nil, fmt.Errorf("chapter %q, %s: %w", c.title, side.name, err)
 			}
-			ch.Plain = &plainly
-		}
-		if ch.Tasting, err = t.play(ctx, s, c, tasting); err != nil {
-			return nil, fmt.Errorf("chapter %q, rules_tasting: %w", c.title, err)
+			if side.plain {
+				ch.Plain = played
+			} else {
+				ch.Tasting = *played
+			}
 		}
 		ch.Differences = c.expect.differences(&ch.Tasting)
 		ch.AsExpected = len(ch.Differences) == 0
@@ -366,6 +362,20 @@ func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
 	told.sum(s.faster)
 	told.printTable(t.progress)
 	return told, nil
+}
+
+// build builds a checkout before its first chapter, if its story says so.
+func (t *tour) build(ctx context.Context, s *story, told *toldStory, side *side, workspace checkout) error {
+	if !s.sharedObjects {
+		return nil
+	}
+	built, err := t.bazel.build(ctx, workspace, filepath.Join(t.scratch, s.name+"-objects"), side.flags...)
+	if err != nil {
+		return err
+	}
+	told.Builds = append(told.Builds, toldBuild{filepath.Base(string(workspace)), built.took.Seconds()})
+	told.printBuild(t.progress)
+	return nil
 }
 
 // checkOut makes the first checkout of a side: the example's files, its fetched
@@ -397,8 +407,8 @@ register_toolchains("@prebuilt_tasting//:all")
 	}); err != nil {
 		return err
 	}
-	if side.load != s.tastingLoad {
-		if err := side.here.replace("BUILD.bazel", "\n"+s.tastingLoad, "\n"+side.load); err != nil {
+	if s.rule && side.plain {
+		if err := side.here.replace("BUILD.bazel", tastingLoad, plainLoad); err != nil {
 			return err
 		}
 	}
@@ -424,13 +434,15 @@ func (t *tour) cloneElsewhere(side *side) error {
 }
 
 // play brings a side into the state of a chapter and tests it.
-func (t *tour) play(ctx context.Context, s *story, c chapter, side *side) (toldSide, error) {
+func (t *tour) play(ctx context.Context, s *story, c chapter, side *side) (*toldSide, error) {
 	workspace := side.here
 	if c.elsewhere {
 		workspace = side.there
 	}
-	if err := c.edit(workspace); err != nil {
-		return toldSide{}, err
+	if c.edit != nil {
+		if err := c.edit(workspace); err != nil {
+			return nil, err
+		}
 	}
 	test := t.bazel.test
 	if side.run != nil {
@@ -438,31 +450,25 @@ func (t *tour) play(ctx context.Context, s *story, c chapter, side *side) (toldS
 	}
 	o, err := test(ctx, workspace, side.flags...)
 	if err != nil {
-		return toldSide{}, err
+		return nil, err
 	}
-	told := toldSide{
+	told := &toldSide{
 		Executed: names(nil), Replayed: names(nil), Cached: names(nil), Failed: names(nil),
 		Compiled: o.compiled, Seconds: o.took.Seconds(), CPU: o.cpu.Seconds(),
 	}
 	for _, test := range s.tests {
 		r, ok := o.results[test]
 		if !ok {
-			return toldSide{}, fmt.Errorf("no report from Bazel of test %s", test)
+			return nil, fmt.Errorf("no report from Bazel of test %s", test)
 		}
-		switch r.verdict {
-		case executed:
-			told.Executed = append(told.Executed, test)
-		case replayed:
-			told.Replayed = append(told.Replayed, test)
-		case cached:
-			told.Cached = append(told.Cached, test)
-		}
+		list := map[verdict]*[]string{executed: &told.Executed, replayed: &told.Replayed, cached: &told.Cached}[r.verdict]
+		*list = append(*list, test)
 		if !r.passed {
 			told.Failed = append(told.Failed, test)
 		}
 	}
 	if len(o.results) != len(s.tests) {
-		return toldSide{}, fmt.Errorf("reports from Bazel of %d tests, the story knows of %d", len(o.results), len(s.tests))
+		return nil, fmt.Errorf("reports from Bazel of %d tests, the story knows of %d", len(o.results), len(s.tests))
 	}
 	return told, nil
 }

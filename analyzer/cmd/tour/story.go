@@ -16,10 +16,10 @@ type story struct {
 	sources []source // to fetch; the first one is what it is about
 	flags   []string // of Bazel, on both sides
 	tests   []string // every test of the example, without "//:"; sorted
-	// tastingLoad is the line of the example's BUILD.bazel that loads the rule
-	// of its tests; plain Bazel's checkouts get plainLoad instead. Without them
+	// rule: the example's BUILD.bazel loads the rule of its tests by the line
+	// tastingLoad; plain Bazel's checkouts get plainLoad instead. Without it
 	// the checkouts are the same, and one side's tests are run by tasting test.
-	tastingLoad, plainLoad string
+	rule bool
 	// sharedObjects: each checkout is built before its first chapter, with a
 	// cache of what the first of them has built. That counts for no side.
 	sharedObjects bool
@@ -30,6 +30,11 @@ type story struct {
 	// its scratch directory in STORY_SCRATCH, prints what happens, and ends with 1 if something isn't as expected.
 	script string
 }
+
+const (
+	tastingLoad = "\n" + `load("@rules_tasting//rules:defs.bzl", cc_test = "tasting_cc_test")`
+	plainLoad   = "\n" + `load("@rules_cc//cc:defs.bzl", "cc_test")`
+)
 
 // A source is what tools/corpus/fetch.sh fetches into a directory of the example.
 type source struct {
@@ -46,9 +51,9 @@ type chapter struct {
 	// directory with a clone of the first, and with a Bazel of its own that
 	// knows nothing of the first one's.
 	elsewhere bool
-	// edit changes the checkout. It starts from what the last chapter in the
-	// same checkout left.
-	edit   func(checkout) error
+	// edit changes the checkout, nil doesn't. It starts from what the last chapter
+	// in the same checkout left.
+	edit   edit
 	expect expectation
 }
 
@@ -133,13 +138,43 @@ func (c checkout) git(args ...string) error {
 	return nil
 }
 
+// An edit changes a checkout.
+type edit = func(checkout) error
+
+// steps returns an edit of several steps.
+func steps(edits ...edit) edit {
+	return func(c checkout) error {
+		for _, e := range edits {
+			if err := e(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func git(args ...string) edit { return func(c checkout) error { return c.git(args...) } }
+
+// restore takes all edits of files back that are not committed.
+func restore(paths ...string) edit {
+	return git(slices.Concat([]string{"checkout", "--quiet", "--"}, paths)...)
+}
+
+func replace(file, old, new string) edit {
+	return func(c checkout) error { return c.replace(file, old, new) }
+}
+
+// reformat changes the layout of a C file beyond recognition, but no token of it.
+func reformat(file string) edit {
+	return func(c checkout) error {
+		return c.rewrite(file, func(text string) (string, error) { return reformatC(text), nil })
+	}
+}
+
 // commit records the edits of files that are already in the repository.
 func (c checkout) commit(message string) error {
 	return c.git("commit", "--quiet", "--all", "--message", message)
 }
-
-// revert takes all edits back that are not committed.
-func (c checkout) revert() error { return c.git("checkout", "--quiet", "--", ".") }
 
 // replace replaces the only occurrence of old in file.
 func (c checkout) replace(file, old, new string) error {
@@ -149,11 +184,6 @@ func (c checkout) replace(file, old, new string) error {
 		}
 		return strings.Replace(text, old, new, 1), nil
 	})
-}
-
-// reformat changes the layout of a C file beyond recognition, but no token of it.
-func (c checkout) reformat(file string) error {
-	return c.rewrite(file, func(text string) (string, error) { return reformatC(text), nil })
 }
 
 func (c checkout) rewrite(file string, change func(string) (string, error)) error {
@@ -204,7 +234,7 @@ func reformatC(text string) string {
 	return "/* Reformatted, for a change. */\n\n" + strings.Join(out, "\n")
 }
 
-// joinable tells whether a token may follow at the end of line.
+// joinable reports whether a token may follow at the end of line.
 func joinable(line string) bool {
 	line = strings.TrimSpace(line)
 	return line != "" && line[0] != '#' && line[len(line)-1] != '\\'

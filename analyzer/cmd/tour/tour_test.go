@@ -153,7 +153,15 @@ func TestReadResults(t *testing.T) {
 		`{"id":{"testSummary":{"label":"//:ran"}},"testSummary":{"overallStatus":"PASSED"}}` + "\n" +
 		`{"id":{"buildMetrics":{}},"buildMetrics":{"actionSummary":{"actionsExecuted":"9","actionData":[` +
 		`{"mnemonic":"CppCompile","actionsExecuted":"5"}]}}}` + "\n"
-	got, compiled, err := readResults(strings.NewReader(events))
+	read := func(events string) (map[string]result, int, error) {
+		t.Helper()
+		file := filepath.Join(dir, "events")
+		if err := os.WriteFile(file, []byte(events), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return readResults(file)
+	}
+	got, compiled, err := read(events)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,10 +180,10 @@ func TestReadResults(t *testing.T) {
 		t.Errorf("%d units compiled, want 5", compiled)
 	}
 
-	if _, _, err := readResults(strings.NewReader(strings.Replace(events, `"attempt":1`, `"attempt":2`, 1))); err == nil {
+	if _, _, err := read(strings.Replace(events, `"attempt":1`, `"attempt":2`, 1)); err == nil {
 		t.Error("a test that was attempted twice: no error")
 	}
-	if _, _, err := readResults(strings.NewReader(fmt.Sprintf(form, "ran", "bytestream://host/x", "PASSED", false, false))); err == nil {
+	if _, _, err := read(fmt.Sprintf(form, "ran", "bytestream://host/x", "PASSED", false, false)); err == nil {
 		t.Error("a test log that can't be read: no error")
 	}
 }
