@@ -1,12 +1,12 @@
-// Command bench measures what an analysis and a replay cost, on real files of C and
-// C++.
+// Command bench measures what this project costs.
 //
-//	./bazelw --exec go run ./analyzer/verify/bench            a table
-//	./bazelw --exec go run ./analyzer/verify/bench --json     the same for programs
+//	./bazelw --exec go run ./analyzer/verify/bench                      analysis and replay, on real files of C and C++
+//	./bazelw --exec go run ./analyzer/verify/bench scale                composition of thousands of tests
+//	./bazelw --exec go run ./analyzer/verify/bench store                stores under load
+//	./bazelw --exec go run ./analyzer/verify/bench traces PROGRAM...    tracing
 //
-// All figures that matter are ratios of times taken in one run, alternately, so
-// that a slow or busy machine falsifies both alike. docs/bench.md explains each
-// figure. A benchmark never fails for being slow, only if a run itself fails.
+// Each prints a table, or all but the last with --json the same for programs. docs/bench.md, docs/store.md and
+// docs/traces.md explain the figures. A benchmark never fails for being slow, only if a run itself fails.
 //
 // The program contains tasting: it starts itself in place of it, so that a
 // process can report its own memory and processor time apart from clang's.
@@ -14,27 +14,17 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"runtime"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/cli"
 )
 
-// Report is the result of a run; times are in seconds.
-type Report struct {
-	Machine string       `json:"machine"`
-	Clang   string       `json:"clang"`
-	GCC     string       `json:"gcc"`
-	Files   []FileReport `json:"files"`
-	Runner  RunnerReport `json:"runner"`
-}
+// benchmarks are the benchmarks by their names on the command line, with their further arguments.
+var benchmarks = map[string]func(args []string) error{"files": benchFiles, "scale": benchScale, "store": benchStore, "traces": benchTraces}
 
 func main() {
 	if report := os.Getenv(childVariable); report != "" {
@@ -45,150 +35,27 @@ func main() {
 		}
 		os.Exit(code)
 	}
-	asJSON := flag.Bool("json", false, "print JSON, not a table")
-	runs := flag.Int("n", 5, "repetitions; the least of them counts")
-	only := flag.String("files", "", "measure only the files whose name contains this")
-	flag.Parse()
-	if err := run(*runs, *only, *asJSON, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
+	name, args := "files", os.Args[1:]
+	if len(args) > 0 && benchmarks[args[0]] != nil {
+		name, args = args[0], args[1:]
+	}
+	if err := benchmarks[name](args); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %s: %v\n", name, err)
 		os.Exit(1)
 	}
 }
 
-func run(runs int, only string, asJSON bool, out io.Writer) error {
-	dir, err := os.MkdirTemp("", "tasting-bench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	inputs, err := inputs(dir)
-	if err != nil {
-		return err
-	}
-	r := Report{Machine: machine(), Clang: version("clang"), GCC: version("gcc")}
-	for _, in := range inputs {
-		for _, compiler := range []string{"clang", "gcc"} {
-			if !strings.Contains(in.name, only) {
-				continue
-			}
-			fmt.Fprintf(os.Stderr, "bench: %s with %s\n", in.name, compiler)
-			f, err := measureFile(dir, in, compiler, runs)
-			if err != nil {
-				return err
-			}
-			r.Files = append(r.Files, *f)
-		}
-	}
-	fmt.Fprintln(os.Stderr, "bench: runner")
-	if r.Runner, err = measureRunner(dir, 10*runs); err != nil {
-		return err
-	}
-	if asJSON {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	}
-	return r.print(out)
+func newTable(out io.Writer) *tabwriter.Writer {
+	return tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 }
 
-func (r *Report) print(out io.Writer) error {
-	fmt.Fprintf(out, "%s; %s; %s\n\n", r.Machine, r.Clang, r.GCC)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "file\tcompiler\t-O0 -c\tobject\tanalysis\t(wall)\tunchanged\t(wall)\tGo/clang\tmemory\t")
-	row := func(f *FileReport) {
-		fmt.Fprintf(w, "%s\t%s\t%.2f s\t%.3f\t", f.File, f.Compiler, f.Compile.CPU, f.ObjectCPU)
-		if f.Plain {
-			fmt.Fprintf(w, "%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t", f.AnalysisCPU, f.AnalysisWall, f.UnchangedCPU, f.UnchangedWall, f.GoOverClang)
-		} else {
-			fmt.Fprint(w, "\t\t\t\t\t")
-		}
-		fmt.Fprintf(w, "%.0f MB\t\n", f.MemoryMB)
-	}
-	for i := range r.Files {
-		row(&r.Files[i])
-	}
-	for _, compiler := range []string{"clang", "gcc"} {
-		for _, plain := range []bool{true, false} {
-			if m := median(r.Files, compiler, plain); m != nil {
-				row(m)
-			}
-		}
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(out)
-	fmt.Fprintln(w, "\twall\tmedian\tCPU\toverhead\t")
-	ms := func(name string, t Times, over string) {
-		fmt.Fprintf(w, "%s\t%.1f ms\t%.1f ms\t%.1f ms\t%s\t\n", name, 1e3*t.Wall, 1e3*t.MedianWall, 1e3*t.CPU, over)
-	}
-	p := &r.Runner
-	ms("bare test", p.Bare, "")
-	ms("tasting --help", p.Start, "")
-	ms("hit", p.Hit, fmt.Sprintf("%.1f ms", 1e3*p.HitOverStart))
-	ms("miss", p.Miss, fmt.Sprintf("%.1f ms", 1e3*p.MissOverBareAndStart))
-	return w.Flush()
-}
-
-// median returns the medians of the ratios of the real files of plain C, or of all
-// others.
-func median(files []FileReport, compiler string, plain bool) *FileReport {
-	var real []FileReport
-	for _, f := range files {
-		if f.Compiler == compiler && !f.Generated && f.Plain == plain {
-			real = append(real, f)
-		}
-	}
-	if len(real) < 2 {
-		return nil
-	}
-	of := func(get func(f FileReport) float64) float64 {
-		var l []float64
-		for _, f := range real {
-			l = append(l, get(f))
-		}
-		return medianOf(l)
-	}
-	name := "median of plain C"
-	if !plain {
-		name = "median of others"
-	}
-	return &FileReport{
-		File: name, Compiler: compiler, Plain: plain,
-		Compile:       Times{CPU: of(func(f FileReport) float64 { return f.Compile.CPU })},
-		ObjectCPU:     of(func(f FileReport) float64 { return f.ObjectCPU }),
-		AnalysisCPU:   of(func(f FileReport) float64 { return f.AnalysisCPU }),
-		AnalysisWall:  of(func(f FileReport) float64 { return f.AnalysisWall }),
-		UnchangedCPU:  of(func(f FileReport) float64 { return f.UnchangedCPU }),
-		UnchangedWall: of(func(f FileReport) float64 { return f.UnchangedWall }),
-		GoOverClang:   of(func(f FileReport) float64 { return f.GoOverClang }),
-		MemoryMB:      of(func(f FileReport) float64 { return f.MemoryMB }),
-	}
+func printJSON(v any) error {
+	e := json.NewEncoder(os.Stdout)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }
 
 func medianOf(l []float64) float64 {
 	l = slices.Sorted(slices.Values(l))
 	return (l[(len(l)-1)/2] + l[len(l)/2]) / 2
-}
-
-// machine describes where the figures come from.
-func machine() string {
-	model := runtime.GOARCH
-	b, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(b)) {
-		if k, v, _ := strings.Cut(line, ":"); strings.TrimSpace(k) == "model name" {
-			model = strings.TrimSpace(v)
-			break
-		}
-	}
-	return fmt.Sprintf("%d x %s, %s", runtime.NumCPU(), model, runtime.Version())
-}
-
-func version(compiler string) string {
-	b, err := exec.Command(compiler, "--version").Output()
-	if err != nil {
-		return compiler + ": " + err.Error()
-	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	return line
 }

@@ -29,31 +29,38 @@ func writeUsage(file string) error {
 	if file == "-" {
 		return nil
 	}
-	u := usage{CPU: cpuOf(syscall.RUSAGE_SELF), Children: cpuOf(syscall.RUSAGE_CHILDREN)}
-	// Not ru_maxrss, which is at least that of the process that started this one.
-	b, err := os.ReadFile("/proc/self/status")
+	peak, err := peakMB()
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) == 3 && f[0] == "VmHWM:" {
-			kb, _ := strconv.ParseFloat(f[1], 64)
-			u.MemoryMB = kb / 1024
-		}
-	}
-	if u.MemoryMB == 0 {
-		return errors.New("the kernel doesn't tell the peak memory of a process (VmHWM in /proc/self/status)")
-	}
-	if b, err = json.Marshal(u); err != nil {
+	b, err := json.Marshal(usage{cpuOf(syscall.RUSAGE_SELF).Seconds(), cpuOf(syscall.RUSAGE_CHILDREN).Seconds(), peak})
+	if err != nil {
 		return err
 	}
 	return os.WriteFile(file, b, 0o666)
 }
 
-func cpuOf(who int) float64 {
+// cpuOf returns the processor time of this process so far, or of its children that have ended.
+func cpuOf(who int) time.Duration {
 	var r syscall.Rusage
 	_ = syscall.Getrusage(who, &r) // fails only for another who
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// peakMB returns the most memory that this process had at any time. It is not
+// ru_maxrss, which is at least that of the process that started this one.
+func peakMB() (float64, error) {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "VmHWM:" {
+			kb, err := strconv.ParseFloat(f[1], 64)
+			return kb / 1024, err
+		}
+	}
+	return 0, errors.New("the kernel doesn't tell the peak memory of a process (VmHWM in /proc/self/status)")
 }
 
 // Times are the times of one command over all its repetitions, in seconds.

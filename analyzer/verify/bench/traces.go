@@ -1,64 +1,44 @@
-// The traces command measures what collecting traces costs: it runs programs as they are, traced, and traced once more when it is
-// known what they enter, in turns, and prints CPU times of program and tracer.
-//
-//	./bazelw --exec go run ./analyzer/verify/bench/traces [-n ROUNDS] PROGRAM...
-//
-// The bar is 3 % of the program's CPU time, 5 µs for each function that is entered, and 10 ms.
 package main
 
 import (
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 )
 
+// The bar for what tracing may cost.
 const perFunction, fixed, share = 5 * time.Microsecond, 10 * time.Millisecond, 0.03
 
-func main() {
-	n := flag.Int("n", 3, "`ROUNDS`: the smallest CPU time of each counts")
-	flag.Parse()
-	if err := run(flag.Args(), *n, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "traces:", err)
-		os.Exit(1)
-	}
-}
-
-// cpu is the CPU time of this process and of its children that have ended.
-func cpu() (sum time.Duration) {
-	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
-		var u syscall.Rusage
-		_ = syscall.Getrusage(who, &u)
-		sum += time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	return sum
-}
-
-// measured is what a program took, each the least of all rounds.
-type measured struct {
+// tracing is what a program took, each the least of all rounds.
+type tracing struct {
 	functions, entered  int
 	bare, traced, again time.Duration
 }
 
 // bar is how much more tracing may take.
-func (m *measured) bar() time.Duration {
+func (m *tracing) bar() time.Duration {
 	return time.Duration(share*float64(m.bare)) + time.Duration(m.entered)*perFunction + fixed
 }
 
-func run(programs []string, n int, out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+// benchTraces runs programs as they are, traced, and traced once more when it is
+// known what they enter, in turns, and prints CPU times of program and tracer.
+//
+// The bar is 3 % of the program's CPU time, 5 µs for each function that is entered, and 10 ms.
+func benchTraces(args []string) error {
+	f := flag.NewFlagSet("bench traces", flag.ExitOnError)
+	n := f.Int("n", 3, "`ROUNDS`: the smallest CPU time of each counts")
+	_ = f.Parse(args)
+	w := newTable(os.Stdout)
 	fmt.Fprintln(w, "program\tfunctions\tentered\tbare, ms\ttraced: more, ms\tof the bar\tonce more: more, ms\tof the bar\t")
 	var first, later []float64
-	for _, p := range programs {
-		m, err := measure(p, n)
+	for _, p := range f.Args() {
+		m, err := measureTraces(p, *n)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "left out: %v\n", err)
 			continue
@@ -71,14 +51,12 @@ func run(programs []string, n int, out io.Writer) error {
 	if err := w.Flush(); err != nil || len(first) == 0 {
 		return err
 	}
-	slices.Sort(first)
-	slices.Sort(later)
-	fmt.Fprintf(out, "%d programs, medians: %.2f of the bar, once more %.2f\n", len(first), first[len(first)/2], later[len(later)/2])
+	fmt.Printf("%d programs, medians: %.2f of the bar, once more %.2f\n", len(first), medianOf(first), medianOf(later))
 	return nil
 }
 
-// measure runs a program as it is, traced, and once more, n times in turns.
-func measure(p string, n int) (*measured, error) {
+// measureTraces runs a program as it is, traced, and once more, n times in turns.
+func measureTraces(p string, n int) (*tracing, error) {
 	p, err := filepath.Abs(p)
 	if err != nil {
 		return nil, err
@@ -95,9 +73,9 @@ func measure(p string, n int) (*measured, error) {
 		if dir := p + ".runfiles/_main"; isDir(dir) {
 			cmd.Dir = dir
 		}
-		before := cpu()
+		before := cpuOf(syscall.RUSAGE_SELF) + cpuOf(syscall.RUSAGE_CHILDREN)
 		r, err := f(cmd)
-		took := cpu() - before
+		took := cpuOf(syscall.RUSAGE_SELF) + cpuOf(syscall.RUSAGE_CHILDREN) - before
 		if err == nil && (r.Status != 0 || r.Void != "") {
 			err = fmt.Errorf("%s: %s %s", p, r.Ending(), r.Void)
 		}
@@ -106,15 +84,15 @@ func measure(p string, n int) (*measured, error) {
 		}
 		return r, err
 	}
-	tracing := func(opt trace.Options) func(*exec.Cmd) (*trace.Result, error) {
+	traced := func(opt trace.Options) func(*exec.Cmd) (*trace.Result, error) {
 		return func(cmd *exec.Cmd) (*trace.Result, error) { return trace.Run(cmd, opt, nil) }
 	}
-	m := new(measured)
+	m := new(tracing)
 	for round := range n {
 		if _, err := start(&m.bare, trace.Bare); err != nil {
 			return nil, err
 		}
-		r, err := start(&m.traced, tracing(trace.Options{}))
+		r, err := start(&m.traced, traced(trace.Options{}))
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +102,7 @@ func measure(p string, n int) (*measured, error) {
 		}
 		// Which of the functions get a breakpoint again differs from round to round.
 		again := trace.Again(r.Trace.Entered(), fmt.Appendf(nil, "%4d", round))
-		if _, err := start(&m.again, tracing(trace.Options{Entered: again})); err != nil {
+		if _, err := start(&m.again, traced(trace.Options{Entered: again})); err != nil {
 			return nil, err
 		}
 	}

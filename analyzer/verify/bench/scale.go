@@ -1,12 +1,3 @@
-// Command scale measures how the composition of many tests, and the look-up of
-// their results, grows.
-//
-//	./bazelw --exec go run ./analyzer/verify/bench/scale
-//
-// It generates manifests of 10^4 to 10^6 components with ten times as many
-// links and a hundredth as many tests, composes all tests of each size in a
-// process of its own, and looks up all keys in a disk store. docs/bench.md
-// explains the figures. A benchmark never fails for being slow.
 package main
 
 import (
@@ -28,15 +19,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
 
-// Report is what one invocation costs; times are in seconds.
-type Report struct {
+// scaleReport is what one invocation costs; times are in seconds.
+type scaleReport struct {
 	Override   bool    `json:"override,omitempty"`
 	Components int     `json:"components"`
 	Links      int     `json:"links"`
@@ -53,43 +43,37 @@ type Report struct {
 	Different  int     `json:"different"` // of those, results that aren't the same
 }
 
-func main() {
-	sizes := flag.String("sizes", "10000,100000,1000000", "numbers of components")
-	dir := flag.String("dir", "", "keep the generated files in this directory, and use what is there")
-	compare := flag.Int("compare", 20, "number of tests to compose alone as well")
-	asJSON := flag.Bool("json", false, "print JSON, not a table")
-	measure := flag.String("measure", "", "internal: measure the files in this directory")
-	profile := flag.String("profile", "", "write a CPU profile of the composition")
-	flag.Parse()
-	var err error
+// benchScale generates manifests of 10^4 to 10^6 components with ten times as many
+// links and a hundredth as many tests, composes all tests of each size in a
+// process of its own, and looks up all keys in a disk store.
+func benchScale(args []string) error {
+	f := flag.NewFlagSet("bench scale", flag.ExitOnError)
+	sizes := f.String("sizes", "10000,100000,1000000", "numbers of components")
+	dir := f.String("dir", "", "keep the generated files in this directory, and use what is there")
+	compare := f.Int("compare", 20, "number of tests to compose alone as well")
+	asJSON := f.Bool("json", false, "print JSON, not a table")
+	measure := f.String("measure", "", "internal: measure the files in this directory")
+	profile := f.String("profile", "", "write a CPU profile of the composition")
+	_ = f.Parse(args)
 	if *measure != "" {
-		err = child(*measure, *compare, *profile)
-	} else {
-		err = run(*sizes, *dir, *compare, *asJSON)
+		return measureScale(*measure, *compare, *profile)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "scale:", err)
-		os.Exit(1)
-	}
-}
-
-func run(sizes, dir string, compare int, asJSON bool) error {
-	if dir == "" {
+	if *dir == "" {
 		tmp, err := os.MkdirTemp("", "tasting-scale-")
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(tmp)
-		dir = tmp
+		*dir = tmp
 	}
-	var reports []Report
+	var reports []scaleReport
 	for _, override := range []bool{false, true} {
-		for s := range strings.SplitSeq(sizes, ",") {
+		for s := range strings.SplitSeq(*sizes, ",") {
 			n, err := strconv.Atoi(s)
 			if err != nil {
 				return fmt.Errorf("--sizes: %w", err)
 			}
-			r, err := one(filepath.Join(dir, fmt.Sprintf("%d-%v", n, override)), n, override, compare)
+			r, err := startScale(filepath.Join(*dir, fmt.Sprintf("%d-%v", n, override)), n, override, *compare)
 			if err != nil {
 				return err
 			}
@@ -97,15 +81,14 @@ func run(sizes, dir string, compare int, asJSON bool) error {
 			fmt.Fprintf(os.Stderr, "scale: %+v\n", *r)
 		}
 	}
-	if asJSON {
-		e := json.NewEncoder(os.Stdout)
-		e.SetIndent("", "  ")
-		return e.Encode(reports)
+	if *asJSON {
+		return printJSON(reports)
 	}
-	return print(os.Stdout, reports)
+	return printScale(os.Stdout, reports)
 }
 
-func one(dir string, n int, override bool, compare int) (*Report, error) {
+// startScale measures one size in a process of its own.
+func startScale(dir string, n int, override bool, compare int) (*scaleReport, error) {
 	if _, err := os.Stat(filepath.Join(dir, "plan.json")); err != nil {
 		fmt.Fprintf(os.Stderr, "scale: generating %d components\n", n)
 		if err := generate(dir, n, n/100, override); err != nil {
@@ -116,18 +99,18 @@ func one(dir string, n int, override bool, compare int) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(exe, "-measure", dir, "-compare", strconv.Itoa(compare))
+	cmd := exec.Command(exe, "scale", "-measure", dir, "-compare", strconv.Itoa(compare))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("measuring %s: %w", dir, err)
 	}
-	r := &Report{Override: override}
+	r := &scaleReport{Override: override}
 	return r, json.Unmarshal(out, r)
 }
 
-// child measures one invocation and prints the report.
-func child(dir string, compare int, profile string) error {
+// measureScale measures one invocation and prints the report.
+func measureScale(dir string, compare int, profile string) error {
 	b, err := os.ReadFile(filepath.Join(dir, "plan.json"))
 	if err != nil {
 		return err
@@ -167,12 +150,12 @@ func child(dir string, compare int, profile string) error {
 			return err
 		}
 	}
-	start, before := time.Now(), cpu()
+	start, before := time.Now(), cpuOf(syscall.RUSAGE_SELF)
 	composed, stats := fingerprint.ComposeAll(tests, nil)
-	r := Report{
+	r := scaleReport{
 		Components: stats.Components, Links: stats.Links, Manifests: stats.Manifests, Tests: len(tests),
 		Linked:  [3]int{linked[0], linked[len(linked)/2], linked[len(linked)-1]},
-		Compose: time.Since(start).Seconds(), CPU: cpu() - before,
+		Compose: time.Since(start).Seconds(), CPU: (cpuOf(syscall.RUSAGE_SELF) - before).Seconds(),
 	}
 	pprof.StopCPUProfile()
 	keys := make([]store.Key, len(composed))
@@ -187,10 +170,10 @@ func child(dir string, compare int, profile string) error {
 		distinct[keys[i]] = true
 	}
 	r.Distinct = len(distinct)
-	if r.Lookup, r.Hits, err = lookup(filepath.Join(dir, "store"), keys); err != nil {
+	if r.Lookup, r.Hits, err = lookupAll(filepath.Join(dir, "store"), keys); err != nil {
 		return err
 	}
-	if r.MemoryMB, err = peak(); err != nil {
+	if r.MemoryMB, err = peakMB(); err != nil {
 		return err
 	}
 	for i := range compare {
@@ -211,8 +194,8 @@ func child(dir string, compare int, profile string) error {
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
-// lookup records a result for every second key, then looks up all of them.
-func lookup(dir string, keys []store.Key) (seconds float64, hits int, err error) {
+// lookupAll records a result for every second key, then looks up all of them.
+func lookupAll(dir string, keys []store.Key) (seconds float64, hits int, err error) {
 	s := store.OpenDisk(dir)
 	defer os.RemoveAll(dir)
 	each := func(f func(i int) error) error {
@@ -264,30 +247,8 @@ func lookup(dir string, keys []store.Key) (seconds float64, hits int, err error)
 	return time.Since(start).Seconds(), int(found.Load()), err
 }
 
-// cpu returns the processor time of this process so far, in seconds.
-func cpu() float64 {
-	var r syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // fails only for another who
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()
-}
-
-// peak returns the most memory that this process had at any time, in MB.
-func peak() (float64, error) {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) == 3 && f[0] == "VmHWM:" {
-			kb, err := strconv.ParseFloat(f[1], 64)
-			return kb / 1024, err
-		}
-	}
-	return 0, errors.New("the kernel doesn't tell the peak memory of a process (VmHWM in /proc/self/status)")
-}
-
-func print(out io.Writer, reports []Report) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+func printScale(out io.Writer, reports []scaleReport) error {
+	w := newTable(out)
 	fmt.Fprintln(w, "components\tlinks\tmanifests\ttests\tlibraries of a test\tcompose\t(CPU)\tlook-up\tmemory\tone test alone\t")
 	for _, r := range reports {
 		if r.Override {

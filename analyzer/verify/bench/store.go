@@ -1,18 +1,8 @@
-// Command store measures stores under load: a directory, nginx as an HTTP cache,
-// and buildbox-casd, both started for this on the loopback interface.
-//
-//	./bazelw --exec go run ./analyzer/verify/bench/store           a table
-//	./bazelw --exec go run ./analyzer/verify/bench/store --json    the same for programs
-//
-// Each of the clients has a connection of its own and does one thing after the
-// other. A result has a log of 2 KiB and a test.xml of 1 KiB. It is a benchmark:
-// it fails if an operation does, never for being slow.
 package main
 
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -24,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
@@ -43,33 +32,37 @@ type Figures struct {
 	PerSecond float64 `json:"per_second"`
 }
 
-func main() {
-	asJSON := flag.Bool("json", false, "print JSON, not a table")
-	n := flag.Int("n", 10000, "number of results, and of operations of each kind")
-	clients := flag.Int("clients", 64, "number of clients at work at once")
-	location := flag.String("store", "", "measure the store at this location only, instead of starting servers")
-	flag.Parse()
-	figures, err := run(*n, *clients, *location)
-	if err == nil {
-		err = report(os.Stdout, figures, *n, *clients, *asJSON)
+// benchStore measures a directory, nginx as an HTTP cache, and buildbox-casd, both
+// started for this on the loopback interface. Each of the clients has a connection
+// of its own and does one thing after the other. A result has a log of 2 KiB and a
+// test.xml of 1 KiB. It fails if an operation does.
+func benchStore(args []string) error {
+	f := flag.NewFlagSet("bench store", flag.ExitOnError)
+	asJSON := f.Bool("json", false, "print JSON, not a table")
+	n := f.Int("n", 10000, "number of results, and of operations of each kind")
+	clients := f.Int("clients", 64, "number of clients at work at once")
+	location := f.String("store", "", "measure the store at this location only, instead of starting servers")
+	_ = f.Parse(args)
+	figures, err := measureStores(*n, *clients, *location)
+	if err != nil {
+		return err
 	}
-	for _, f := range figures {
-		if f.Errors > 0 && err == nil {
-			err = fmt.Errorf("%s: %s: %d errors", f.Store, f.Operation, f.Errors)
+	if *asJSON {
+		err = printJSON(figures)
+	} else {
+		err = printStores(os.Stdout, figures, *n, *clients)
+	}
+	for _, x := range figures {
+		if x.Errors > 0 && err == nil {
+			err = fmt.Errorf("%s: %s: %d errors", x.Store, x.Operation, x.Errors)
 		}
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	return err
 }
 
-func report(w io.Writer, figures []Figures, n, clients int, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(w).Encode(figures)
-	}
+func printStores(w io.Writer, figures []Figures, n, clients int) error {
 	fmt.Fprintf(w, "%d operations by %d clients, %d processors\n", n, clients, runtime.NumCPU())
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := newTable(w)
 	fmt.Fprintln(t, "store\toperation\tp50 ms\tp99 ms\tlongest ms\tper second\terrors\t")
 	for _, f := range figures {
 		fmt.Fprintf(t, "%s\t%s\t%.1f\t%.1f\t%.1f\t%.0f\t%d\t\n", f.Store, f.Operation, f.P50, f.P99, f.Longest, f.PerSecond, f.Errors)
@@ -77,16 +70,16 @@ func report(w io.Writer, figures []Figures, n, clients int, asJSON bool) error {
 	return t.Flush()
 }
 
-func run(n, clients int, location string) ([]Figures, error) {
+func measureStores(n, clients int, location string) ([]Figures, error) {
 	if location != "" {
-		return measure("store", location, n, clients)
+		return measureStore("store", location, n, clients)
 	}
 	dir, err := os.MkdirTemp("", "tasting-bench-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	all, err := measure("directory", filepath.Join(dir, "disk"), n, clients)
+	all, err := measureStore("directory", filepath.Join(dir, "disk"), n, clients)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +98,7 @@ func run(n, clients int, location string) ([]Figures, error) {
 		if err != nil {
 			return nil, err
 		}
-		f, err := measure(s.name, s.scheme+server.Addr, n, clients)
+		f, err := measureStore(s.name, s.scheme+server.Addr, n, clients)
 		server.Stop()
 		if err != nil {
 			return nil, err
@@ -115,8 +108,8 @@ func run(n, clients int, location string) ([]Figures, error) {
 	return all, nil
 }
 
-// measure records n results, looks them and as many others up, and reads them.
-func measure(name, location string, n, clients int) ([]Figures, error) {
+// measureStore records n results, looks them and as many others up, and reads them.
+func measureStore(name, location string, n, clients int) ([]Figures, error) {
 	fmt.Fprintf(os.Stderr, "bench: %s\n", name)
 	stores := make([]store.Store, clients)
 	for i := range stores {
