@@ -122,6 +122,10 @@ type Entries struct {
 	GaveUp []string `json:"gaveUp,omitempty"`
 }
 
+func (f Function) compare(g Function) int {
+	return cmp.Or(strings.Compare(f.Source, g.Source), strings.Compare(f.Symbol, g.Symbol))
+}
+
 // CheckTrace checks that every function that a test executed by its counters (see Check) is in the trace of
 // that run, or was inlined by the closure of the test as it is without counters. has are the functions of the
 // instrumented program and its libraries.
@@ -158,11 +162,8 @@ func CheckTrace(ctx context.Context, closure *fingerprint.Report, t *trace.Trace
 			e.InlinedFunctions = append(e.InlinedFunctions, f)
 		}
 	}
-	for _, l := range [][]Function{e.Missing, e.InlinedFunctions} {
-		slices.SortFunc(l, func(f, g Function) int {
-			return cmp.Or(strings.Compare(f.Source, g.Source), strings.Compare(f.Symbol, g.Symbol))
-		})
-	}
+	slices.SortFunc(e.Missing, Function.compare)
+	slices.SortFunc(e.InlinedFunctions, Function.compare)
 	return e, nil
 }
 
@@ -275,11 +276,8 @@ func compareExecution(closure *fingerprint.Report, entered map[Function]bool, ha
 			e.Wholes = append(e.Wholes, c.ID)
 		}
 	}
-	order := func(f, g Function) int {
-		return cmp.Or(strings.Compare(f.Source, g.Source), strings.Compare(f.Symbol, g.Symbol))
-	}
-	slices.SortFunc(e.Whole, order)
-	slices.SortFunc(e.Violations, func(v, w Violation) int { return order(v.Function, w.Function) })
+	slices.SortFunc(e.Whole, Function.compare)
+	slices.SortFunc(e.Violations, func(v, w Violation) int { return v.compare(w.Function) })
 	return e
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -124,9 +125,7 @@ func explain(a, b *Version, oa, ob *Object, ea, eb *Evidence, d Difference) Expl
 		}
 	}
 	entries := oa.entries(d.a)
-	for n := range ob.entries(d.b) {
-		entries[n] = true
-	}
+	maps.Copy(entries, ob.entries(d.b))
 	for n := range entries {
 		if same(ea, eb, n) {
 			x.Missed = append(x.Missed, n)
@@ -211,12 +210,8 @@ func ComparePair(a, b *Version) []*Pair {
 		compare := func(oa, ob *Object, list []Difference) {
 			for _, d := range list {
 				p.Emitted = append(p.Emitted, explain(a, b, oa, ob, ea, eb, d))
-				for n := range oa.entries(d.a) {
-					needed[n] = true
-				}
-				for n := range ob.entries(d.b) {
-					needed[n] = true
-				}
+				maps.Copy(needed, oa.entries(d.a))
+				maps.Copy(needed, ob.entries(d.b))
 			}
 		}
 		if ea.Name == Source && a.IR != nil && b.IR != nil {
@@ -233,7 +228,7 @@ func ComparePair(a, b *Version) []*Pair {
 		for n := range eb.defines {
 			all[n] = true
 		}
-		for _, n := range sorted(all) {
+		for _, n := range slices.Sorted(maps.Keys(all)) {
 			if !same(ea, eb, n) {
 				p.Changed = append(p.Changed, n)
 				if !needed[n] && !needed[""] {

@@ -2,7 +2,7 @@ package witness
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -109,14 +109,7 @@ func irHead(val string) []string {
 	return f[:min(len(f), 6)]
 }
 
-func hasField(val, word string) bool {
-	for _, w := range irHead(val) {
-		if w == word {
-			return true
-		}
-	}
-	return false
-}
+func hasField(val, word string) bool { return slices.Contains(irHead(val), word) }
 
 func irPrivate(val string) bool { return hasField(val, "private") }
 func irLocal(val string) bool   { return hasField(val, "internal") || irPrivate(val) }
@@ -165,11 +158,9 @@ func (r *irReader) line(t *text, s, self string) {
 
 // nested writes a type or metadata node by content, cycles by distance.
 func (r *irReader) nested(t *text, name, self string) {
-	for k, x := range t.stack {
-		if x == name {
-			fmt.Fprintf(t, "<cycle %d>", len(t.stack)-k)
-			return
-		}
+	if k := slices.Index(t.stack, name); k >= 0 {
+		fmt.Fprintf(t, "<cycle %d>", len(t.stack)-k)
+		return
 	}
 	t.stack = append(t.stack, name)
 	t.WriteByte('<')
@@ -207,13 +198,4 @@ func (r *irReader) global(t *text, name, self string) {
 			t.WriteByte('}')
 		}
 	}
-}
-
-func sorted(set map[string]bool) []string {
-	out := make([]string, 0, len(set))
-	for s := range set {
-		out = append(out, s)
-	}
-	sort.Strings(out)
-	return out
 }

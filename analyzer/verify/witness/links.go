@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 )
 
@@ -154,34 +155,17 @@ func (r *LinkResult) binding(u *Unit, symbol string, e *Evidence, report func(*U
 
 // compilerCalls lists what compilers call without being told to: block operations,
 // string functions into which others are optimised, checks, arithmetic.
-var compilerCalls = func() map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(`memcpy memmove memset memcmp bcmp bzero strlen strcpy stpcpy strcat strncat strchr strrchr memchr puts putchar fputc fputs fwrite
+var compilerCalls = words.Set(`memcpy memmove memset memcmp bcmp bzero strlen strcpy stpcpy strcat strncat strchr strrchr memchr puts putchar fputc fputs fwrite
 		abort __stack_chk_fail __stack_chk_guard __tls_get_addr _GLOBAL_OFFSET_TABLE_ __dso_handle sincos sincosf exp2 exp10 sqrt fmin fmax floor ceil trunc rint nearbyint fma fmod fmodf fmodl pow ldexp
-		__start___sancov_guards __stop___sancov_guards`) {
-		m[w] = true
-	}
-	return m
-}()
+		__start___sancov_guards __stop___sancov_guards`)
 
-// Runtime reports a symbol that a compiler may refer to on its own.
+// Runtime reports whether a compiler may refer to a symbol on its own.
 func Runtime(symbol string) bool {
-	if compilerCalls[symbol] {
-		return true
-	}
-	for _, p := range []string{"__asan_", "__ubsan_", "__tsan_", "__msan_", "__sanitizer_", "__kmpc_", "__xray_", "__profc_", "__llvm_", "__cyg_profile_", "__gcc_personality_", "DW.ref.", "_Unwind_", ".gomp_"} {
-		if strings.HasPrefix(symbol, p) {
-			return true
-		}
-	}
-	// libgcc's and compiler-rt's arithmetic has the modes of its operands in
-	// its names: __udivti3, __floatunditf.
-	if strings.HasPrefix(symbol, "__") && len(symbol) <= 16 {
-		for _, m := range []string{"qi", "hi", "si", "di", "ti", "hf", "sf", "df", "xf", "tf", "sc", "dc", "xc", "tc"} {
-			if strings.Contains(symbol, m) {
-				return true
-			}
-		}
-	}
-	return false
+	return compilerCalls[symbol] || slices.ContainsFunc(runtimePrefixes, func(p string) bool { return strings.HasPrefix(symbol, p) }) ||
+		strings.HasPrefix(symbol, "__") && len(symbol) <= 16 && slices.ContainsFunc(modes, func(m string) bool { return strings.Contains(symbol, m) })
 }
+
+var runtimePrefixes = strings.Fields("__asan_ __ubsan_ __tsan_ __msan_ __sanitizer_ __kmpc_ __xray_ __profc_ __llvm_ __cyg_profile_ __gcc_personality_ DW.ref. _Unwind_ .gomp_")
+
+// modes are the modes of operands, which libgcc's and compiler-rt's arithmetic has in its names: __udivti3, __floatunditf.
+var modes = strings.Fields("qi hi si di ti hf sf df xf tf sc dc xc tc")

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"sort"
@@ -637,7 +638,7 @@ func (r *objReader) merged(t *text, sec int, off int64) {
 	size := int64(max(sh.Entsize, 1))
 	end := off
 	if sh.Flags&elf.SHF_STRINGS != 0 {
-		for end+size <= int64(len(b)) && !allZero(b[end:end+size]) {
+		for end+size <= int64(len(b)) && len(bytes.Trim(b[end:end+size], "\x00")) > 0 {
 			end += size
 		}
 	}
@@ -649,15 +650,6 @@ func (r *objReader) merged(t *text, sec int, off int64) {
 			r.target(t, x)
 		}
 	}
-}
-
-func allZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // unwind gives each function its frame description entry with the common
@@ -744,30 +736,21 @@ func runs(s elf.SectionHeader) bool {
 	if s.Flags&retain != 0 || s.Type == elf.SHT_INIT_ARRAY || s.Type == elf.SHT_FINI_ARRAY || s.Type == elf.SHT_PREINIT_ARRAY {
 		return true
 	}
-	for _, p := range []string{".text", ".data", ".rodata", ".bss", ".tdata", ".tbss", ".ltext", ".ldata", ".lrodata", ".lbss", ".gcc_except_table", ".note", ".comment"} {
-		if s.Name == p || strings.HasPrefix(s.Name, p+".") {
-			return false
-		}
-	}
-	return !linkerReads(s.Name)
+	return !isSection(s.Name, ".text", ".data", ".rodata", ".bss", ".tdata", ".tbss", ".ltext", ".ldata", ".lrodata", ".lbss", ".gcc_except_table", ".note", ".comment") && !linkerReads(s.Name)
 }
 
 // ordered reports a section in which the order of its parts can be observed:
 // tables of initialisers, and linker sets (__start_NAME, __stop_NAME exist for
 // names that are C identifiers).
 func ordered(name string) bool {
-	for _, p := range []string{".init_array", ".fini_array", ".preinit_array", ".ctors", ".dtors"} {
-		if name == p || strings.HasPrefix(name, p+".") {
-			return true
-		}
-	}
-	for i := 0; i < len(name); i++ {
-		c := name[i]
-		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9' || i == 0) {
-			return false
-		}
-	}
-	return name != ""
+	return isSection(name, ".init_array", ".fini_array", ".preinit_array", ".ctors", ".dtors") || identifier.MatchString(name)
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// isSection reports whether a section has one of names, or one of them with a suffix behind a point.
+func isSection(section string, names ...string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return section == n || strings.HasPrefix(section, n+".") })
 }
 
 // rest makes a unit of what no symbol covers in a section.
@@ -1003,11 +986,4 @@ func (o *Object) deep() func(name string) string {
 	return describe
 }
 
-func sortedUnits(o *Object) []string {
-	names := make([]string, 0, len(o.Units))
-	for n := range o.Units {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	return names
-}
+func sortedUnits(o *Object) []string { return slices.Sorted(maps.Keys(o.Units)) }

@@ -72,47 +72,38 @@ func inDir(args []string, dir string) []string {
 	return args
 }
 
+// pairNames returns the sources that two directories have in common, or the second of two files.
 func pairNames(a, b string) (names []string, dirs bool, err error) {
 	var isDir [2]bool
+	var sources [2][]string
 	for i, p := range []string{a, b} {
 		st, err := os.Stat(p)
 		if err != nil {
 			return nil, false, err
 		}
-		isDir[i] = st.IsDir()
-	}
-	if isDir[0] != isDir[1] {
-		return nil, false, fmt.Errorf("%s and %s: want two source files or two directories", a, b)
-	}
-	if !isDir[0] {
-		return []string{b}, false, nil
-	}
-	sources := func(root string) ([]string, error) {
-		entries, err := os.ReadDir(root)
-		var l []string
+		if isDir[i] = st.IsDir(); !isDir[i] {
+			continue
+		}
+		entries, err := os.ReadDir(p)
 		for _, e := range entries {
 			if compiler.IsSource(e.Name()) {
-				l = append(l, e.Name())
+				sources[i] = append(sources[i], e.Name())
 			}
 		}
-		if err == nil && len(l) == 0 {
-			err = fmt.Errorf("%s: %w: want two source files, or two directories with sources", root, fs.ErrNotExist)
+		if err == nil && len(sources[i]) == 0 {
+			err = fmt.Errorf("%s: %w: want two source files, or two directories with sources", p, fs.ErrNotExist)
 		}
-		return l, err
-	}
-	x, err := sources(a)
-	if err != nil {
-		return nil, false, err
-	}
-	y, err := sources(b)
-	if err != nil {
-		return nil, false, err
-	}
-	for _, n := range x {
-		if slices.Contains(y, n) {
-			names = append(names, n)
+		if err != nil {
+			return nil, false, err
 		}
 	}
+	switch {
+	case isDir[0] != isDir[1]:
+		return nil, false, fmt.Errorf("%s and %s: want two source files or two directories", a, b)
+	case !isDir[0]:
+		return []string{b}, false, nil
+	}
+	names = slices.DeleteFunc(sources[0], func(n string) bool { return !slices.Contains(sources[1], n) })
 	if len(names) == 0 {
 		return nil, false, fmt.Errorf("%s and %s have no source in common", a, b)
 	}

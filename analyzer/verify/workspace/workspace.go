@@ -23,6 +23,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"debug/elf"
@@ -153,17 +154,8 @@ func (r *Report) Unchecked() (n int) {
 // Check runs the checks over the tests of a workspace and all that they link.
 // It changes the current directory while it runs.
 func Check(ctx context.Context, opt Options) (r *Report, err error) {
-	if opt.Dir == "" {
-		if opt.Dir, err = os.Getwd(); err != nil {
-			return nil, err
-		}
-	}
-	if opt.OutputBase == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return nil, fmt.Errorf("no place for Bazel's outputs (%w): name one with --output-base", err)
-		}
-		opt.OutputBase = filepath.Join(cache, "rules_tasting", fmt.Sprintf("check-%x", sha256.Sum256([]byte(opt.Dir)))[:22])
+	if err := opt.complete(); err != nil {
+		return nil, err
 	}
 	tmp, err := os.MkdirTemp("", "tasting-workspace-")
 	if err != nil {
@@ -175,9 +167,6 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 		if b.known, err = (&buildevents.Bazel{Program: b.program, Dir: b.dir, Startup: b.startup()}).Flags(ctx); err != nil {
 			return nil, err
 		}
-	}
-	if opt.Progress == nil {
-		opt.Progress = func(string, int, int) {}
 	}
 	labels, err := b.tests(ctx, opt.Targets)
 	if err != nil {
@@ -222,21 +211,9 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 	}
 	defer func() { err = errors.Join(err, os.Chdir(wd)) }()
 
-	compilers, err := compilersOf(ctx, units)
+	clang, err := opt.findClang(ctx, units)
 	if err != nil {
 		return nil, err
-	}
-	clang := opt.Clang
-	for _, c := range compilers {
-		if c.clang && clang == "" {
-			clang = c.program
-		}
-		if !c.clang && !opt.SkipExecutions {
-			return nil, fmt.Errorf("%s is not clang, and only clang tells which functions a test executes: build with clang (--bazel-flag=--repo_env=CC=clang), or check links only (--skip-executions)", c.program)
-		}
-	}
-	if clang == "" {
-		clang = "clang"
 	}
 	r = &Report{}
 	if !opt.SkipLinks {
@@ -252,13 +229,30 @@ func Check(ctx context.Context, opt Options) (r *Report, err error) {
 	return r, nil
 }
 
-type builder struct {
-	program string
-	clang   bool
+// complete sets the options that are left open.
+func (opt *Options) complete() (err error) {
+	if opt.Progress == nil {
+		opt.Progress = func(string, int, int) {}
+	}
+	if opt.Dir == "" {
+		if opt.Dir, err = os.Getwd(); err != nil {
+			return err
+		}
+	}
+	if opt.OutputBase == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return fmt.Errorf("no place for Bazel's outputs (%w): name one with --output-base", err)
+		}
+		opt.OutputBase = filepath.Join(cache, "rules_tasting", fmt.Sprintf("check-%x", sha256.Sum256([]byte(opt.Dir)))[:22])
+	}
+	return nil
 }
 
-// compilersOf returns the compilers in command lines, in their order.
-func compilersOf(ctx context.Context, units []compilation) (list []builder, err error) {
+// findClang returns the clang that analyses: the named one, or the first among the compilers of units. To check
+// executions, all of these have to be clang.
+func (opt *Options) findClang(ctx context.Context, units []compilation) (string, error) {
+	clang := opt.Clang
 	seen := map[string]bool{}
 	for _, u := range units {
 		program := u.argv[0]
@@ -267,12 +261,16 @@ func compilersOf(ctx context.Context, units []compilation) (list []builder, err 
 		}
 		seen[program] = true
 		out, err := exec.CommandContext(ctx, program, "--version").Output()
-		if err != nil {
-			return nil, fmt.Errorf("%s, the compiler of %s, can't be started: %w", program, u.source, err)
+		switch isClang := bytes.Contains(out, []byte("clang version")); {
+		case err != nil:
+			return "", fmt.Errorf("%s, the compiler of %s, can't be started: %w", program, u.source, err)
+		case isClang:
+			clang = cmp.Or(clang, program)
+		case !opt.SkipExecutions:
+			return "", fmt.Errorf("%s is not clang, and only clang tells which functions a test executes: build with clang (--bazel-flag=--repo_env=CC=clang), or check links only (--skip-executions)", program)
 		}
-		list = append(list, builder{program, bytes.Contains(out, []byte("clang version"))})
 	}
-	return list, nil
+	return cmp.Or(clang, "clang"), nil
 }
 
 // links checks units of C and C++, or a sample of them that is spread evenly.
@@ -313,9 +311,7 @@ func links(ctx context.Context, units []compilation, clang string, sample int, p
 		l.Symbols += r.Symbols
 		l.References += r.References
 		l.Runtime += r.Runtime
-		l.Functions += r.Functions
-		l.Sharing += r.Sharing
-		l.Apart += r.Apart
+		l.Counts.Add(r.Counts)
 		for _, v := range r.Violations {
 			l.Violations = append(l.Violations, Violation{r.File, v})
 		}
