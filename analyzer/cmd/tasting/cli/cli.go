@@ -41,11 +41,6 @@ func (e *exitError) Unwrap() error { return e.err }
 // exit wraps err, which may be nil, so that Main returns code.
 func exit(code int, err error) error { return &exitError{code, err} }
 
-// commands holds the constructors of all commands; each file adds its own.
-var commands []func() *cobra.Command
-
-func register(f func() *cobra.Command) { commands = append(commands, f) }
-
 // Root returns the whole command tree.
 func Root() *cobra.Command {
 	root := &cobra.Command{
@@ -54,9 +49,10 @@ func Root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	for _, c := range commands {
-		root.AddCommand(c())
-	}
+	root.AddCommand(
+		adoptCommand(), analyzeCommand(), checkCommand(), closureCommand(), composeCommand(), evaluateCommand(), explainCommand(), fingerprintCommand(),
+		intervalCommand(), manifestCommand(), objectCommand(), preprocessCommand(), probeCommand(), reportCommand(), runCommand(), selectCommand(),
+		storeCommand(), testCommand(), toolsCommand(), traceCommand(), versionCommand())
 	for _, c := range root.Commands() {
 		if c.HasSubCommands() {
 			c.RunE = subcommand

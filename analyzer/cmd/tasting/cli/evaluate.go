@@ -10,12 +10,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/driver"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/tools/evaluate"
 	"github.com/spf13/cobra"
 )
-
-func init() { register(evaluateCommand) }
 
 func evaluateCommand() *cobra.Command {
 	var o evaluate.Options
@@ -51,25 +48,18 @@ usage, or it couldn't go on.`,
 	f.BoolVar(&o.Fresh, "fresh", false, "remove Bazel's outputs after each commit, as on a new machine; disk caches and the store stay")
 	f.BoolVar(&o.Traces, "traces", false, "also run tasting test with --traces=on, as a third side")
 	f.BoolVar(&o.Verify, "verify", false, "execute with plain Bazel whatever was replayed, outside of the measurement")
-	f.StringVar(&o.Bazel, "bazel", "bazel", "`PATH` of Bazel")
-	f.StringArrayVar(&o.Startup, "bazel_startup", nil, "a startup `OPTION` for Bazel (repeatable)")
-	f.StringVar(&aspect, "aspect", driver.Aspect, "`LABEL` of the aspect")
-	f.BoolP("help", "h", false, "help for evaluate")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		own, rest := splitOwn(f, args)
-		if err := f.Parse(own); err != nil {
+	addBazelFlags(f, &o.Bazel, &o.Startup)
+	aspectFlag(f, &aspect)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if o.Args, err = parseOwn(cmd, args); err != nil {
 			return err
 		}
-		if help, _ := f.GetBool("help"); help {
-			return cmd.Help()
-		}
-		if o.Commits == "" || len(rest) == 0 {
+		if o.Commits == "" || len(o.Args) == 0 {
 			return errors.New("want --commits=A..B and targets")
 		}
 		if o.Every < 1 {
 			return fmt.Errorf("--every=%d: want 1 or more", o.Every)
 		}
-		var err error
 		if o.Dir, err = os.Getwd(); err != nil {
 			return err
 		}
@@ -88,7 +78,6 @@ usage, or it couldn't go on.`,
 			return err
 		}
 		o.TestFlags = []string{"--aspect=" + aspect}
-		o.Args = rest
 		o.Out, o.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -22,28 +23,26 @@ import (
 // ours begins the names of tools that are this one.
 const ours = "tasting"
 
-// evolveTools are the tools that need no Bazel. Without a clang there is none by source.
-// With traces there is one that knows what tests have executed.
-func evolveTools(clang string, traces bool) func(evolve.Passes) []evolve.Tool {
-	return func(p evolve.Passes) []evolve.Tool {
-		l := []evolve.Tool{
-			evolve.BazelCache(p), evolve.Targets(p), evolve.Files(p), evolve.Hybrid(p, false), evolve.Hybrid(p, true),
-			evolve.Ours(ours+", whole files", p, evolve.WholeFiles()), evolve.Ours(ours, p, &evolve.Evidence{}),
-		}
-		if clang != "" {
-			l = append(l, evolve.Ours(ours+", by source", p, &evolve.Evidence{Source: true}))
-		}
-		if traces {
-			l = append(l, evolve.OursWithTraces(ours+", with traces", p, &evolve.Evidence{}))
-		}
-		return l
+// commonTools are the tools that need no Bazel: with source also ours by evidence by source, and with traces ours
+// that knows what tests have executed.
+func commonTools(p evolve.Passes, source, traces bool) []evolve.Tool {
+	l := []evolve.Tool{
+		evolve.BazelCache(p), evolve.Targets(p), evolve.Files(p), evolve.Hybrid(p, false), evolve.Hybrid(p, true),
+		evolve.Ours(ours+", whole files", p, evolve.WholeFiles()), evolve.Ours(ours, p, &evolve.Evidence{}),
 	}
+	if source {
+		l = append(l, evolve.Ours(ours+", by source", p, &evolve.Evidence{Source: true}))
+	}
+	if traces {
+		l = append(l, evolve.OursWithTraces(ours+", with traces", p, &evolve.Evidence{}))
+	}
+	return l
 }
 
 func checkEvolveCommand() *cobra.Command {
-	o := autoep.Options{}
-	var cc, cxx, clang, out, replay string
-	var flags, links []string
+	var o autoep.Options
+	b := &evolve.Builder{}
+	var out, replay string
 	var asJSON, faults, traces bool
 	cmd := &cobra.Command{
 		Use:   "evolve [flags]",
@@ -69,76 +68,39 @@ lists them.`,
 			if err := autoep.Check(o.Modes); err != nil {
 				return fmt.Errorf("check evolve: --modes: %w", err)
 			}
-			if cc == "clang" {
-				stop, err := served.Start("clang", "ld.lld")
-				if err != nil {
-					fmt.Fprintln(cmd.ErrOrStderr(), "clang is loaded at each call:", err)
-				}
-				defer stop()
-			}
-			if clang != "" {
-				path, err := component.FindClang(cmd.Context(), clang)
-				if err != nil {
+			defer serveClang(b.C, cmd.ErrOrStderr())()
+			var err error
+			if b.Clang != "" {
+				if b.Clang, err = component.FindClang(cmd.Context(), b.Clang); err != nil {
 					return err
 				}
-				clang = path
 			}
-			dir, err := os.MkdirTemp(memory(), "tasting-evolve-")
-			if err != nil {
+			if b.Dir, err = os.MkdirTemp(memory(), "tasting-evolve-"); err != nil {
 				return err
 			}
-			defer os.RemoveAll(dir)
-			b := &evolve.Builder{Dir: dir, C: cc, CXX: cxx, Flags: flags, Links: links, Clang: clang, Traces: traces || faults}
-			c := &evolve.Campaign{Builder: b, Tools: evolveTools(clang, traces)}
+			defer os.RemoveAll(b.Dir)
+			b.Traces = traces || faults
+			c := &evolve.Campaign{Builder: b, Tools: func(p evolve.Passes) []evolve.Tool { return commonTools(p, b.Clang != "", traces) }}
 			if faults {
 				if c.Tools = faultyTools; len(o.Modes) == 0 {
 					o.Modes = evolve.FaultModes()
 				}
 			}
-			programs := autoep.Programs(o)
-			if replay != "" {
-				p, err := evolve.Read(replay)
-				if err != nil {
-					return err
-				}
-				programs = slices.Values([]*evolve.Program{p})
-			}
-			r, err := runCampaign(cmd, c, programs, o.N-o.Skip)
+			programs, err := evolving(o, replay)
 			if err != nil {
 				return err
 			}
-			if out != "" {
-				if err := writeFound(cmd.Context(), c, r, programs, out); err != nil {
-					return err
-				}
-			}
-			switch {
-			case asJSON:
-				err = printJSON(cmd.OutOrStdout(), r)
-			case faults:
-				err = r.FaultsText(cmd.OutOrStdout())
-			default:
-				err = r.Text(cmd.OutOrStdout())
+			line := progress.On(cmd.ErrOrStderr())
+			c.Progress = func(done int) { line.Show("%d of %d programs", done, o.N-o.Skip) }
+			r, err := c.Run(cmd.Context(), programs)
+			line.Clear()
+			if err == nil && out != "" {
+				err = writeFound(cmd.Context(), c, r, programs, out)
 			}
 			if err != nil {
 				return err
 			}
-			if len(r.Programs) == 0 {
-				return errors.New("check evolve: no program was checked: --programs counts those that --skip leaves out, too")
-			}
-			if faults {
-				return unfound(r)
-			}
-			wrong := 0
-			for _, t := range r.Tools {
-				if strings.HasPrefix(t, ours) {
-					wrong += len(r.Wrong(t))
-				}
-			}
-			if wrong > 0 {
-				return exit(exitDifference, fmt.Errorf("check evolve: %d violations of safety or generality: this is a bug of the analyzer, please report it with what --out writes", wrong))
-			}
-			return nil
+			return concludeEvolve(cmd.OutOrStdout(), r, asJSON, faults)
 		},
 	}
 	f := cmd.Flags()
@@ -146,17 +108,73 @@ lists them.`,
 	f.IntVar(&o.Skip, "skip", 0, "how many of them not to check, from the first: to go on, or to share the work")
 	f.Uint64Var(&o.Seed, "seed", 1, "which programs")
 	f.StringSliceVar(&o.Modes, "modes", nil, "only these `MODES`, or patterns such as *+E3 (default: all, or with --faults those that show them)")
-	f.StringVar(&cc, "cc", "clang", "the compiler of C")
-	f.StringVar(&cxx, "cxx", "clang++", "the compiler of C++")
-	f.StringArrayVar(&flags, "copt", []string{"-O0", "-w"}, "a `FLAG` of all compilations (repeatable)")
-	f.StringArrayVar(&links, "linkopt", []string{"-fuse-ld=lld"}, "a `FLAG` of all links (repeatable)")
+	f.StringVar(&b.C, "cc", "clang", "the compiler of C")
+	f.StringVar(&b.CXX, "cxx", "clang++", "the compiler of C++")
+	f.StringArrayVar(&b.Flags, "copt", []string{"-O0", "-w"}, "a `FLAG` of all compilations (repeatable)")
+	f.StringArrayVar(&b.Links, "linkopt", []string{"-fuse-ld=lld"}, "a `FLAG` of all links (repeatable)")
 	f.StringVar(&out, "out", "", "write one program of each group of violations to this `DIR`, made smaller")
 	f.StringVar(&replay, "replay", "", "check the program in this `DIR`, which --out has written, and no others")
 	f.BoolVar(&faults, "faults", false, "check the checker: analyzers that are broken on purpose, each of which has to be found")
 	f.BoolVar(&traces, "traces", false, "also check this tool as it is when it knows what tests have executed: each execution is done once more, under a tracer")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
-	f.StringVar(&clang, "clang", "", "the clang that dumps syntax trees, for evidence by source of what clang compiles (default: none)")
+	f.StringVar(&b.Clang, "clang", "", "the clang that dumps syntax trees, for evidence by source of what clang compiles (default: none)")
 	return cmd
+}
+
+// serveClang has clang, if that is the compiler, and its linker loaded once, until stop.
+func serveClang(compiler string, stderr io.Writer) (stop func()) {
+	if compiler != "clang" {
+		return func() {}
+	}
+	stop, err := served.Start("clang", "ld.lld")
+	if err != nil {
+		fmt.Fprintln(stderr, "clang is loaded at each call:", err)
+	}
+	return stop
+}
+
+// evolving returns the programs to check: generated ones, or the one in a directory.
+func evolving(o autoep.Options, replay string) (iter.Seq[*evolve.Program], error) {
+	if replay == "" {
+		return autoep.Programs(o), nil
+	}
+	p, err := evolve.Read(replay)
+	return slices.Values([]*evolve.Program{p}), err
+}
+
+// concludeEvolve prints a report, and returns an error if it isn't as it has to be.
+func concludeEvolve(out io.Writer, r *evolve.Report, asJSON, faults bool) (err error) {
+	switch {
+	case asJSON:
+		err = printJSON(out, r)
+	case faults:
+		err = r.FaultsText(out)
+	default:
+		err = r.Text(out)
+	}
+	switch n := len(ourViolations(r)); {
+	case err != nil:
+		return err
+	case len(r.Programs) == 0:
+		return errors.New("check evolve: no program was checked: --programs counts those that --skip leaves out, too")
+	case faults:
+		return unfound(r)
+	case n > 0:
+		return exit(exitDifference, fmt.Errorf("check evolve: %d violations of safety or generality: this is a bug of the analyzer, please report it with what --out writes", n))
+	}
+	return nil
+}
+
+// ourViolations are the violations of rules of safety and generality by this tool.
+func ourViolations(r *evolve.Report) (l []string) {
+	for _, t := range r.Tools {
+		if strings.HasPrefix(t, ours) {
+			for _, v := range r.Wrong(t) {
+				l = append(l, v.String())
+			}
+		}
+	}
+	return l
 }
 
 // memory is a directory that is no disk, if the machine has one where programs may run: nothing
@@ -168,13 +186,6 @@ func memory() string {
 		return shm
 	}
 	return ""
-}
-
-func runCampaign(cmd *cobra.Command, c *evolve.Campaign, programs iter.Seq[*evolve.Program], n int) (*evolve.Report, error) {
-	line := progress.On(cmd.ErrOrStderr())
-	defer line.Clear()
-	c.Progress = func(done int) { line.Show("%d of %d programs", done, n) }
-	return c.Run(cmd.Context(), programs)
 }
 
 // faultyTools are analyzers that are broken on purpose, and one that isn't.

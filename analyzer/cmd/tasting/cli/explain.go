@@ -15,11 +15,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func init() {
-	register(explainCommand)
-	register(closureCommand)
-}
-
 // explained is the JSON form of an explanation.
 type explained struct {
 	*explain.Comparison
@@ -71,21 +66,16 @@ can't be read or nothing is recorded.`,
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			if asJSON {
-				if err := printJSON(out, e); err != nil {
-					return err
-				}
-			} else {
+			err = show(cmd, asJSON, e, func(out io.Writer) {
 				if e.Recorded != nil {
 					fmt.Fprintf(out, "%s: old is the result recorded %s on %s\n", label, e.Recorded.Time.Format(time.RFC3339), e.Recorded.Host)
 				}
 				e.Text(out, all)
-			}
-			if !e.Equal {
+			})
+			if err == nil && !e.Equal {
 				return exit(exitDifference, nil)
 			}
-			return nil
+			return err
 		},
 	}
 	f := cmd.Flags()
@@ -116,39 +106,33 @@ func (e *explained) compareRecorded(cmd *cobra.Command, o *store.Options, args [
 	if last < 1 {
 		return fmt.Errorf("explain: --last=%d: want a positive number", last)
 	}
-	if err := completeStore(cmd.Flags(), o); err != nil {
-		return err
-	}
 	// A misspelt name must not look like an empty store.
 	if cmd.Flags().Changed("store") && store.Local(o.Location) == o.Location && !strings.Contains(o.Location, ",") {
 		if _, err := os.Stat(o.Location); err != nil {
 			return err
 		}
 	}
-	s, err := store.Open(o.Location, *o)
-	if err != nil {
-		return err
-	}
-	defer store.Close(s)
-	var before, now *explain.Recorded
-	if len(args) == 0 {
-		before, now, err = explain.Last(cmd.Context(), s, e.Label, last)
-	} else {
-		now = new(explain.Recorded)
-		if now.Report, err = fingerprint.ReadReport(args[0]); err != nil {
+	return withStore(cmd, o, func(s store.Store) (err error) {
+		var before, now *explain.Recorded
+		if len(args) == 0 {
+			before, now, err = explain.Last(cmd.Context(), s, e.Label, last)
+		} else {
+			now = new(explain.Recorded)
+			if now.Report, err = fingerprint.ReadReport(args[0]); err != nil {
+				return err
+			}
+			before, err = explain.Nearest(cmd.Context(), s, e.Label, now.Report, last)
+		}
+		if errors.Is(err, explain.ErrNone) {
+			return fmt.Errorf("explain: %w; results are recorded by tasting test and by bazel test of tasting_cc_test, and their explanations with them", err)
+		}
+		if err != nil {
 			return err
 		}
-		before, err = explain.Nearest(cmd.Context(), s, e.Label, now.Report, last)
-	}
-	if errors.Is(err, explain.ErrNone) {
-		return fmt.Errorf("explain: %w; results are recorded by tasting test and by bazel test of tasting_cc_test, and their explanations with them", err)
-	}
-	if err != nil {
-		return err
-	}
-	e.Recorded = &before.Entry
-	e.Comparison = explain.Compare(before.Report, now.Report)
-	return nil
+		e.Recorded = &before.Entry
+		e.Comparison = explain.Compare(before.Report, now.Report)
+		return nil
+	})
 }
 
 func (e *explained) compareFiles(old, new string) error {
@@ -162,83 +146,4 @@ func (e *explained) compareFiles(old, new string) error {
 	}
 	e.Comparison = explain.Compare(before, after)
 	return nil
-}
-
-func closureCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "closure", Short: "Look into closures"}
-	var format string
-	dump := &cobra.Command{
-		Use:   "dump FILE",
-		Short: "Print what a fingerprint is made of",
-		Long: `Print what a fingerprint is made of: its contributions, the sources with flags and
-fallbacks, the roots, and every component that they reach, with its hash and links.
-
-FILE is the file NAME.closure of a test, or the output of "tasting fingerprint
---json", which is also what --format=json prints.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := fingerprint.ReadReport(args[0])
-			if err != nil {
-				return err
-			}
-			switch format {
-			case "json":
-				return fingerprint.WriteReport(cmd.OutOrStdout(), r)
-			case "text":
-				dumpClosure(cmd.OutOrStdout(), r)
-				return nil
-			}
-			return fmt.Errorf("--format=%s: want json or text", format)
-		},
-	}
-	dump.Flags().StringVar(&format, "format", "text", "output format: json or text")
-	cmd.AddCommand(dump)
-	return cmd
-}
-
-func dumpClosure(w io.Writer, r *fingerprint.Report) {
-	fmt.Fprintf(w, "fingerprint %s\n", r.Fingerprint)
-	for _, s := range r.AlwaysRun {
-		fmt.Fprintf(w, "always run: %s\n", s)
-	}
-	for _, c := range r.Contributions {
-		fmt.Fprintf(w, "contribution %s %s\n", c.SHA256, c.Name)
-	}
-	for _, p := range r.Run {
-		fmt.Fprintf(w, "run %s %s\n", p.Sum, p.Name)
-	}
-	if len(r.LinkFlags) > 0 {
-		fmt.Fprintf(w, "link flags %s\n", strings.Join(r.LinkFlags, " "))
-	}
-	for _, u := range r.Units {
-		fmt.Fprintf(w, "source %s, rung %s\n", u.Source, u.Rung)
-		if u.Compiler != "" {
-			fmt.Fprintf(w, "  compiler %s\n  flags %s\n", u.Compiler, strings.Join(u.Flags, " "))
-		}
-		for _, s := range u.Fallbacks {
-			fmt.Fprintf(w, "  fallback: %s\n", s)
-		}
-	}
-	for _, x := range r.Roots {
-		fmt.Fprintf(w, "root %s: %s\n", x.Component, strings.Join(x.Why, ", "))
-	}
-	if r.Unusual != "" {
-		fmt.Fprintf(w, "counts as a whole: %s\n", r.Unusual)
-	}
-	for _, x := range r.Contested {
-		fmt.Fprintf(w, "contested %s\n", x.Text())
-	}
-	for _, c := range r.Components {
-		fmt.Fprintf(w, "%s %s %s %s", c.Local, c.Kind, c.Linkage, c.ID)
-		if c.File != "" {
-			fmt.Fprintf(w, " file=%s", c.File)
-		}
-		fmt.Fprintln(w)
-		for _, s := range c.Symbols {
-			fmt.Fprintf(w, "  = %s\n", s)
-		}
-		for _, to := range c.Links {
-			fmt.Fprintf(w, "  -> %s\n", to)
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,122 +53,38 @@ generality, or doesn't select a test that prints something new.`,
 }
 
 func runGenerated(ctx context.Context, cmd *cobra.Command, o *history.Options, a autoep.Options, clang string, link []string) error {
-	clang, err := component.FindClang(ctx, clang)
-	if err != nil {
+	g := &generated{Options: o}
+	if err := g.checkDirectly(ctx, a, clang, link); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "tasting-generated-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	b := &evolve.Builder{Dir: dir, C: "clang", CXX: "clang++", Flags: []string{"-O0", "-w"}, Clang: clang, Links: link, Traces: o.Tracer != ""}
-	var programs []*evolve.Program
-	var direct []*evolve.Trace
-	line := progress.On(o.Err)
-	for p := range autoep.Programs(a) {
-		line.Show("%d programs without Bazel", len(programs))
-		t, err := evolve.Check(ctx, b, p, func(evolve.Passes) []evolve.Tool {
-			// For Bazel, too, a test passes if it ends well.
-			return recordedTools(false, o.Tracer != "")(func(_ string, x *evolve.Outcome) bool { return x.OK() })
-		})
-		if errors.Is(err, evolve.ErrUnfit) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		programs, direct = append(programs, p), append(direct, t)
-	}
-	line.Clear()
 	repository := filepath.Join(o.State, "repository")
-	commits, err := history.Repository(ctx, repository, fmt.Sprintf("%+v", a), programs)
+	commits, err := history.Repository(ctx, repository, fmt.Sprintf("%+v", a), g.programs)
 	if err != nil {
 		return err
 	}
 	o.Dir = repository
-	r, err := history.Open(ctx, o)
+	g.revisions, err = recordAll(ctx, o, commits, func(i int) string { return fmt.Sprintf("revision %d of %d programs", i, len(g.programs)) })
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	var all []*history.Revision
-	for i, c := range commits {
-		fmt.Fprintf(o.Err, "tasting: revision %d of %d programs\n", i, len(programs))
-		x, err := r.Commit(ctx, c)
-		if err == nil && x.Unbuilt != "" {
-			err = fmt.Errorf("%s: see the logs in %s", x.Unbuilt, o.State)
-		}
-		if err != nil {
-			return err
-		}
-		all = append(all, x)
+	if _, left := history.Testable(g.revisions); len(left) > 0 {
+		return fmt.Errorf("%s: see the logs in %s", left[0].Unbuilt, o.State)
 	}
 	p, done, err := newReplay(o.State)
 	if err != nil {
 		return err
 	}
 	defer done()
-	t, err := p.Run(ctx, "generated", "generated", all, recordedTools(false, o.Tracer != ""))
-	if err != nil {
+	if g.recorded, err = p.Run(ctx, "generated", "generated", g.revisions, recordedTools(false, o.Tracer != "")); err != nil {
 		return err
 	}
 	out := cmd.OutOrStdout()
-	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "with Bazel\twithout\tsame\tonly with\tonly without\tprint something new\tnot selected of these\t")
-	missed := 0
-	for _, pair := range comparedTools {
-		same, changed, with, without, unseen := 0, 0, []string{}, []string{}, []string{}
-		for n := range all {
-			selected := t.Results[pair[0]][n+min(n, 1)].Selected // the first comes twice
-			if pair[0] == bazelItself {
-				selected = all[n].Executed()
-			}
-			for i, p := range programs {
-				if n >= len(p.Revisions) {
-					continue
-				}
-				for _, x := range p.Revisions[n].Tests {
-					there := slices.Contains(selected, history.Label(i, x.Name))
-					here := slices.Contains(direct[i].Results[pair[1]][n].Selected, x.Name)
-					at := fmt.Sprintf("%s, revision %d, %s in %s", p.Name, n, x.Name, history.Label(i, x.Name))
-					if n > 0 && isNew(direct[i], n, x.Name) {
-						if changed++; !there {
-							unseen = append(unseen, at)
-						}
-					}
-					switch {
-					case there == here:
-						same++
-					case there:
-						with = append(with, at)
-					default:
-						without = append(without, at)
-					}
-				}
-			}
-		}
-		name := pair[0]
-		if name == bazelItself {
-			name = "bazel test"
-		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t\n", name, pair[1], same, len(with), len(without), changed, len(unseen))
-		if strings.HasPrefix(pair[1], ours) {
-			missed += len(unseen)
-			for _, at := range unseen {
-				fmt.Fprintf(o.Err, "tasting: %s doesn't select what prints something new: %s\n", pair[0], at)
-			}
-		}
-		for _, l := range [][]string{with, without} {
-			for _, at := range l[:min(len(l), 10)] {
-				fmt.Fprintf(o.Err, "tasting: %s and %s differ: %s\n", pair[0], pair[1], at)
-			}
-		}
-	}
-	if err := table.Flush(); err != nil {
+	missed, err := g.compare(out)
+	if err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
-	report := reportOn(t)
+	report := reportOn(g.recorded)
 	if err := report.Text(out); err != nil {
 		return err
 	}
@@ -178,6 +95,112 @@ func runGenerated(ctx context.Context, cmd *cobra.Command, o *history.Options, a
 		return exit(exitDifference, fmt.Errorf("check generated: %d tests print something new and aren't selected: this is a bug of the analyzer, please report it", missed))
 	}
 	return nil
+}
+
+// generated are programs that were checked without Bazel and recorded with it.
+type generated struct {
+	*history.Options
+	programs  []*evolve.Program
+	direct    []*evolve.Trace // of each program, without Bazel
+	revisions []*history.Revision
+	recorded  *evolve.Trace // of revisions: all programs at once; the first comes twice
+}
+
+// checkDirectly generates programs and checks them without Bazel.
+func (g *generated) checkDirectly(ctx context.Context, a autoep.Options, clang string, link []string) error {
+	clang, err := component.FindClang(ctx, clang)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "tasting-generated-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	b := &evolve.Builder{Dir: dir, C: "clang", CXX: "clang++", Flags: []string{"-O0", "-w"}, Clang: clang, Links: link, Traces: g.Tracer != ""}
+	line := progress.On(g.Err)
+	defer line.Clear()
+	for p := range autoep.Programs(a) {
+		line.Show("%d programs without Bazel", len(g.programs))
+		t, err := evolve.Check(ctx, b, p, func(evolve.Passes) []evolve.Tool {
+			// For Bazel, too, a test passes if it ends well.
+			return recordedTools(false, g.Tracer != "")(func(_ string, x *evolve.Outcome) bool { return x.OK() })
+		})
+		if errors.Is(err, evolve.ErrUnfit) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		g.programs, g.direct = append(g.programs, p), append(g.direct, t)
+	}
+	return nil
+}
+
+// comparison is what two tools select.
+type comparison struct {
+	same, changed         int
+	with, without, unseen []string
+}
+
+// compare prints what tools select with and without Bazel, and returns how many tests that print something new one of ours
+// doesn't select with Bazel.
+func (g *generated) compare(out io.Writer) (missed int, err error) {
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "with Bazel\twithout\tsame\tonly with\tonly without\tprint something new\tnot selected of these\t")
+	for _, pair := range comparedTools {
+		c := g.comparison(pair[0], pair[1])
+		name := pair[0]
+		if name == bazelItself {
+			name = "bazel test"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t\n", name, pair[1], c.same, len(c.with), len(c.without), c.changed, len(c.unseen))
+		if strings.HasPrefix(pair[1], ours) {
+			missed += len(c.unseen)
+			for _, at := range c.unseen {
+				fmt.Fprintf(g.Err, "tasting: %s doesn't select what prints something new: %s\n", pair[0], at)
+			}
+		}
+		for _, l := range [][]string{c.with, c.without} {
+			for _, at := range l[:min(len(l), 10)] {
+				fmt.Fprintf(g.Err, "tasting: %s and %s differ: %s\n", pair[0], pair[1], at)
+			}
+		}
+	}
+	return missed, table.Flush()
+}
+
+// comparison compares what a tool selects with Bazel with what one selects without.
+func (g *generated) comparison(with, without string) (c comparison) {
+	for n := range g.revisions {
+		selected := g.recorded.Results[with][n+min(n, 1)].Selected // the first comes twice
+		if with == bazelItself {
+			selected = g.revisions[n].Executed()
+		}
+		for i, p := range g.programs {
+			if n >= len(p.Revisions) {
+				continue
+			}
+			for _, x := range p.Revisions[n].Tests {
+				there := slices.Contains(selected, history.Label(i, x.Name))
+				here := slices.Contains(g.direct[i].Results[without][n].Selected, x.Name)
+				at := fmt.Sprintf("%s, revision %d, %s in %s", p.Name, n, x.Name, history.Label(i, x.Name))
+				if n > 0 && isNew(g.direct[i], n, x.Name) {
+					if c.changed++; !there {
+						c.unseen = append(c.unseen, at)
+					}
+				}
+				switch {
+				case there == here:
+					c.same++
+				case there:
+					c.with = append(c.with, at)
+				default:
+					c.without = append(c.without, at)
+				}
+			}
+		}
+	}
+	return c
 }
 
 // isNew tells whether a test prints in a revision what it hasn't printed in an earlier one: who

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/driver"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/tools/evaluate"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve/history"
@@ -21,17 +20,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// recordedTools are all tools that go through what was recorded.
+// recordedTools returns the tools that go through what was recorded.
 func recordedTools(kinds, traces bool) func(evolve.Passes) []evolve.Tool {
 	return func(p evolve.Passes) []evolve.Tool {
-		l := []evolve.Tool{
-			evolve.RetestAll(p), evolve.BazelCache(p), evolve.Targets(p), evolve.Files(p), evolve.Hybrid(p, false), evolve.Hybrid(p, true),
-			evolve.Ours(ours+", whole files", p, evolve.WholeFiles()), evolve.Ours(ours, p, &evolve.Evidence{}),
-			evolve.Ours(ours+", by source", p, &evolve.Evidence{Source: true}),
-		}
-		if traces {
-			l = append(l, evolve.OursWithTraces(ours+", with traces", p, &evolve.Evidence{}))
-		}
+		l := append([]evolve.Tool{evolve.RetestAll(p)}, commonTools(p, true, traces)...)
 		if kinds {
 			for _, k := range evolve.ChangeKinds {
 				l = append(l, evolve.Transformed(p, k))
@@ -62,45 +54,37 @@ func collected(tool string, r *history.Revision) float64 {
 func recordFlags(f *pflag.FlagSet, o *history.Options) {
 	f.StringVar(&o.State, "dir", "", "`DIR` where all is kept; not below /tmp, which Bazel's sandbox hides (required)")
 	f.StringVar(&o.Prepare, "prepare", "", "shell `COMMAND` to run in the workspace after each checkout, as to add rules_tasting to MODULE.bazel, or BUILD files")
-	f.StringVar(&o.Bazel, "bazel", "bazel", "`PATH` of Bazel")
-	f.StringArrayVar(&o.Startup, "bazel_startup", nil, "a startup `OPTION` for Bazel (repeatable)")
-	f.StringVar(&o.Aspect, "aspect", driver.Aspect, "`LABEL` of the aspect")
+	addBazelFlags(f, &o.Bazel, &o.Startup)
+	aspectFlag(f, &o.Aspect)
 	f.Bool("traces", false, "execute tests under a tracer, in all times of the output, and add this tool as it is when it knows what they have executed (docs/traces.md)")
 	f.Bool("real", false, "run \"tasting test\" at each revision as well, with a store of its own")
-	f.BoolP("help", "h", false, "help for this command")
 }
 
 // recording parses the arguments of a command that records, of which most are Bazel's.
-func recording(cmd *cobra.Command, o *history.Options, args []string, do func(ctx context.Context) error) error {
-	f := cmd.Flags()
-	own, rest := splitOwn(f, args)
-	if err := f.Parse(own); err != nil {
+func recording(cmd *cobra.Command, o *history.Options, args []string, do func(ctx context.Context) error) (err error) {
+	if o.Args, err = parseOwn(cmd, args); err != nil {
 		return err
 	}
-	if help, _ := f.GetBool("help"); help {
-		return cmd.Help()
-	}
-	if o.State == "" || len(rest) == 0 {
+	if o.State == "" || len(o.Args) == 0 {
 		return fmt.Errorf("%s: want --dir=DIR and targets", cmd.Name())
 	}
-	var err error
 	if o.Dir, err = os.Getwd(); err != nil {
 		return err
 	}
 	if o.State, err = filepath.Abs(o.State); err != nil {
 		return err
 	}
-	if real, _ := f.GetBool("real"); real {
+	if real, _ := cmd.Flags().GetBool("real"); real {
 		if o.Tasting, err = os.Executable(); err != nil {
 			return err
 		}
 	}
-	if traces, _ := f.GetBool("traces"); traces {
+	if traces, _ := cmd.Flags().GetBool("traces"); traces {
 		if o.Tracer, err = tracer(); err != nil {
 			return err
 		}
 	}
-	o.Args, o.Err = rest, cmd.ErrOrStderr()
+	o.Err = cmd.ErrOrStderr()
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return do(ctx)
@@ -154,19 +138,11 @@ func runHistory(ctx context.Context, out io.Writer, o *history.Options, commits 
 	if err != nil {
 		return err
 	}
-	r, err := history.Open(ctx, o)
+	all, err := recordAll(ctx, o, list, func(i int) string {
+		return fmt.Sprintf("%d/%d %s %s", i+1, len(list), list[i][:8], git.Subject(ctx, list[i]))
+	})
 	if err != nil {
 		return err
-	}
-	defer r.Close()
-	var all []*history.Revision
-	for i, c := range list {
-		fmt.Fprintf(o.Err, "tasting: %d/%d %s %s\n", i+1, len(list), c[:8], git.Subject(ctx, c))
-		x, err := r.Commit(ctx, c)
-		if err != nil {
-			return err
-		}
-		all = append(all, x)
 	}
 	all, left := history.Testable(all)
 	for _, x := range left {
@@ -216,6 +192,24 @@ func runHistory(ctx context.Context, out io.Writer, o *history.Options, commits 
 	return wrong("check history", report)
 }
 
+// recordAll records commits, and says each time what it does.
+func recordAll(ctx context.Context, o *history.Options, commits []string, say func(i int) string) (all []*history.Revision, err error) {
+	r, err := history.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	for i, c := range commits {
+		fmt.Fprintf(o.Err, "tasting: %s\n", say(i))
+		x, err := r.Commit(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
 // reportOn is a report by the rules, which compare all other tools with RetestAll.
 func reportOn(traces ...*evolve.Trace) *evolve.Report {
 	for _, t := range traces {
@@ -232,14 +226,7 @@ func newReplay(state string) (p *history.Replay, done func(), err error) {
 
 // wrong is an error if this tool violates a rule of safety or generality.
 func wrong(command string, r *evolve.Report) error {
-	var l []string
-	for _, t := range r.Tools {
-		if strings.HasPrefix(t, ours) {
-			for _, v := range r.Wrong(t) {
-				l = append(l, v.String())
-			}
-		}
-	}
+	l := ourViolations(r)
 	if len(l) == 0 {
 		return nil
 	}

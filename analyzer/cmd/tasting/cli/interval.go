@@ -14,8 +14,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func init() { register(intervalCommand) }
-
 // maxInterval is how long services may take to open or close an interval.
 const maxInterval = 30 * time.Second
 

@@ -12,8 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-func init() { register(objectCommand) }
-
 func objectCommand() *cobra.Command {
 	var output string
 	var each bool

@@ -13,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func init() { register(probeCommand) }
-
 func probeCommand() *cobra.Command {
 	var output string
 	var known, links, files []string

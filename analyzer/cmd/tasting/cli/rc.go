@@ -11,7 +11,6 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -144,24 +143,4 @@ func setRC(dir string, cmd *cobra.Command, own *pflag.FlagSet, getenv func(strin
 		}
 	}
 	return bazels, nil
-}
-
-// storeFlags adds the flags of a store to f.
-func storeFlags(f *pflag.FlagSet, o *store.Options) {
-	o.AddFlags(f)
-	f.String(storeFlagsFile, "", "`FILE` with flags of the store, one on each line (default: $TASTING_STORE_FLAGS)")
-}
-
-const storeFlagsFile = "store_flags"
-
-// completeStore fills in what f has left open.
-func completeStore(f *pflag.FlagSet, o *store.Options) error {
-	return o.Complete(f, func(name string) string {
-		if file, _ := f.GetString(storeFlagsFile); name == store.FlagsVariable && file != "" {
-			if abs, err := filepath.Abs(file); err == nil {
-				return abs
-			}
-		}
-		return os.Getenv(name)
-	})
 }

@@ -13,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func init() { register(reportCommand) }
-
 func reportCommand() *cobra.Command {
 	var dirs []string
 	var page, data string

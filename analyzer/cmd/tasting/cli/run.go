@@ -7,8 +7,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func init() { register(runCommand) }
-
 // runTest hands over to the runner if the program was started as a test; the
 // arguments are the test's then and must not be parsed.
 func runTest(args []string) (code int, ok bool) {

@@ -12,12 +12,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func init() { register(selectCommand) }
+// selection is what is asked of a table of a service's tests.
+type selection struct {
+	dir, before, service string
+	manifests            []string
+	store                store.Options
+}
 
 func selectCommand() *cobra.Command {
-	var dir, before, service string
+	var s selection
 	var record, explain bool
-	var o store.Options
 	cmd := &cobra.Command{
 		Use:   "select --dir=DIR|--service=NAME [--record | --before=FILE] [--explain] MANIFEST...",
 		Short: "Print which tests of a service a change of it can affect",
@@ -44,79 +48,85 @@ Exit codes: 0 all went well, whether there are such tests or not; 2 bad usage or
   tasting select --dir=kv.traces --service=kv --store=grpc://cache:8980 --record @manifests
   tasting select --service=kv --store=grpc://cache:8980 @manifests`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			manifests, err := expandArgs(args)
-			if err != nil {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if s.manifests, err = expandArgs(args); err != nil {
 				return err
 			}
 			switch {
-			case service != "" && !record && dir != "":
+			case s.service != "" && !record && s.dir != "":
 				return errors.New("select: --dir and --service: name one of them, the table of which is to be used")
-			case service != "" && record && before != "":
+			case s.service != "" && record && s.before != "":
 				return errors.New("select: --record --before --service: the store has what was collected, without --before")
-			}
-			if dir == "" && (service == "" || record) {
+			case s.dir == "" && (s.service == "" || record):
 				return errors.New("select: no --dir: name the directory that tasting trace --serve has written")
-			}
-			if dir == "" {
-				if dir, err = os.MkdirTemp("", "tasting-select-"); err != nil {
+			case s.dir == "":
+				if s.dir, err = os.MkdirTemp("", "tasting-select-"); err != nil {
 					return err
 				}
-				defer os.RemoveAll(dir)
-				load := func(s store.Store) error { return interval.Load(cmd.Context(), s, service, dir) }
-				if err := withStore(cmd, &o, load); err != nil {
-					return fmt.Errorf("%w: collect its tests, and keep the table with tasting select --record --service=%s", err, service)
+				defer os.RemoveAll(s.dir)
+				load := func(st store.Store) error { return interval.Load(cmd.Context(), st, s.service, s.dir) }
+				if err := withStore(cmd, &s.store, load); err != nil {
+					return fmt.Errorf("%w: collect its tests, and keep the table with tasting select --record --service=%s", err, s.service)
 				}
 			}
-			collected := filepath.Join(dir, interval.ProgramFile)
-			if before == "" {
-				before = collected
+			if s.before == "" {
+				s.before = filepath.Join(s.dir, interval.ProgramFile)
 			} else if !record {
 				fmt.Fprintln(cmd.ErrOrStderr(), "tasting: warning: what tests need was collected with another version than the change is from: one may be missed")
 			}
 			if record {
-				if err := interval.Record(before, manifests); err != nil || service == "" {
-					return err
-				}
-				err := withStore(cmd, &o, func(s store.Store) error { return interval.Save(cmd.Context(), s, service, dir) })
-				if errors.Is(err, store.ErrPartly) {
-					fmt.Fprintf(cmd.ErrOrStderr(), "tasting: warning: the table is %v\n", err)
-					return nil
-				}
-				return err
+				return s.record(cmd)
 			}
-			tests, err := interval.Read(dir)
-			if err != nil {
-				return err
-			}
-			if len(tests) == 0 {
-				return fmt.Errorf("%s has no tests: collect them with tasting trace --serve", dir)
-			}
-			list, err := interval.Select(tests, before, manifests)
-			if err != nil {
-				return err
-			}
-			selected := 0
-			for _, s := range list {
-				if s.Why == "" {
-					continue
-				}
-				selected++
-				fmt.Fprintln(cmd.OutOrStdout(), s.Test)
-				if explain {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", s.Test, demangle.Filter(s.Why))
-				}
-			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "tasting: %d of %d tests can be affected\n", selected, len(list))
-			return nil
+			return s.print(cmd, explain)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&dir, "dir", "", "`DIR` of the table")
-	f.StringVar(&service, "service", "", "`NAME` of the service whose newest table is in the store: with --record to put it there, else to use it in the place of DIR")
+	f.StringVar(&s.dir, "dir", "", "`DIR` of the table")
+	f.StringVar(&s.service, "service", "", "`NAME` of the service whose newest table is in the store: with --record to put it there, else to use it in the place of DIR")
 	f.BoolVar(&record, "record", false, "note what the service is made of, and select nothing")
-	f.StringVar(&before, "before", "", "`FILE` of the version that the change is from, if it isn't the one that was collected")
+	f.StringVar(&s.before, "before", "", "`FILE` of the version that the change is from, if it isn't the one that was collected")
 	f.BoolVar(&explain, "explain", false, "say of each test why, on standard error")
-	storeFlags(f, &o)
+	storeFlags(f, &s.store)
 	return cmd
+}
+
+// record notes what the service is made of, and keeps the table in the store under the name of the service, if it has one.
+func (s *selection) record(cmd *cobra.Command) error {
+	if err := interval.Record(s.before, s.manifests); err != nil || s.service == "" {
+		return err
+	}
+	err := withStore(cmd, &s.store, func(st store.Store) error { return interval.Save(cmd.Context(), st, s.service, s.dir) })
+	if errors.Is(err, store.ErrPartly) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "tasting: warning: the table is %v\n", err)
+		return nil
+	}
+	return err
+}
+
+// print prints the tests that a change can affect, and to standard error why, if explain is set.
+func (s *selection) print(cmd *cobra.Command, explain bool) error {
+	tests, err := interval.Read(s.dir)
+	if err != nil {
+		return err
+	}
+	if len(tests) == 0 {
+		return fmt.Errorf("%s has no tests: collect them with tasting trace --serve", s.dir)
+	}
+	list, err := interval.Select(tests, s.before, s.manifests)
+	if err != nil {
+		return err
+	}
+	selected := 0
+	for _, x := range list {
+		if x.Why == "" {
+			continue
+		}
+		selected++
+		fmt.Fprintln(cmd.OutOrStdout(), x.Test)
+		if explain {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", x.Test, demangle.Filter(x.Why))
+		}
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "tasting: %d of %d tests can be affected\n", selected, len(list))
+	return nil
 }

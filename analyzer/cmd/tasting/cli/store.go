@@ -17,8 +17,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func init() { register(storeCommand) }
-
 func storeCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "store", Short: "Look after a store of recorded results"}
 	cmd.AddCommand(storeStat(), storeGC(), storeVerify(), storePing())
@@ -102,19 +100,6 @@ is 1 if something that the mode allows doesn't work.`,
 	}
 	storeFlags(cmd.Flags(), &o)
 	return cmd
-}
-
-// withStore calls f with the store that flags and environment name.
-func withStore(cmd *cobra.Command, o *store.Options, f func(store.Store) error) error {
-	if err := completeStore(cmd.Flags(), o); err != nil {
-		return err
-	}
-	s, err := store.Open(o.Location, *o)
-	if err != nil {
-		return err
-	}
-	defer store.Close(s)
-	return f(s)
 }
 
 // answer is what ping says of reading or writing; before is why it wasn't tried.

@@ -4,17 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/driver"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
-
-func init() { register(testCommand) }
 
 func testCommand() *cobra.Command {
 	o := driver.Options{Bazel: &bazel.Bazel{}}
@@ -58,18 +54,11 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 	f.StringVar(&o.RunsDir, "runs_dir", "", "`DIR` where runs are written down for \"tasting report\" (default: tasting/runs in $XDG_STATE_HOME or in ~/.local/state)")
 	f.BoolVar(&o.Explain, "explain", false, "tell of each test that is run what changed since its nearest recorded fingerprint (--explain=FILE is Bazel's)")
 	f.StringVar(&o.JUnit, "junit_xml", "", "write the results of all tests to `FILE`, in JUnit's format")
-	f.StringVar(&o.Bazel.Program, "bazel", "bazel", "`PATH` of Bazel")
-	f.StringArrayVar(&o.Bazel.Startup, "bazel_startup", nil, "a startup `OPTION` for Bazel (repeatable)")
-	f.StringVar(&o.Aspect, "aspect", driver.Aspect, "`LABEL` of the aspect")
-	f.BoolP("help", "h", false, "help for test")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		own, rest := splitOwn(f, args)
-		err := f.Parse(own)
-		if err != nil {
+	addBazelFlags(f, &o.Bazel.Program, &o.Bazel.Startup)
+	aspectFlag(f, &o.Aspect)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if o.Args, err = parseOwn(cmd, args); err != nil {
 			return err
-		}
-		if help, _ := f.GetBool("help"); help {
-			return cmd.Help()
 		}
 		if o.Traces, err = driver.ParseTraces(traces); err != nil {
 			return err
@@ -98,7 +87,6 @@ built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupt
 		if dir, err := os.UserCacheDir(); err == nil {
 			o.Bazel.Cache = filepath.Join(dir, "tasting-bazel")
 		}
-		o.Args = rest
 		o.Stdin, o.Out, o.Err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 		code, err := driver.Test(cmd.Context(), &o)
 		if err != nil {
@@ -131,29 +119,4 @@ func openStores(o *driver.Options, options store.Options) (closeAll func(), err 
 		store.Close(local)
 		store.Close(all)
 	}, nil
-}
-
-// splitOwn splits arguments into those that f knows and the others, which are
-// Bazel's. Behind "--" all are.
-func splitOwn(f *pflag.FlagSet, args []string) (own, rest []string) {
-	for i := 0; i < len(args); i++ {
-		a := args[i]
-		if a == "--" {
-			return own, append(rest, args[i:]...)
-		}
-		name, _, assigned := strings.Cut(strings.TrimPrefix(a, "--"), "=")
-		x := f.Lookup(name)
-		switch {
-		case a == "-h":
-			own = append(own, a)
-		case !strings.HasPrefix(a, "--") || x == nil || x.Value.Type() == "bool" && assigned:
-			rest = append(rest, a)
-		case x.Value.Type() == "bool" || assigned || i+1 == len(args):
-			own = append(own, a)
-		default:
-			own = append(own, a, args[i+1])
-			i++
-		}
-	}
-	return own, rest
 }

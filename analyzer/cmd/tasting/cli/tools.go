@@ -7,8 +7,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func init() { register(toolsCommand) }
-
 func toolsCommand() *cobra.Command {
 	var output string
 	var tools fingerprint.Tools

@@ -14,17 +14,13 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 
-	"github.com/ianlancetaylor/demangle"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/runner"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/services/interval"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 	"github.com/spf13/cobra"
 )
-
-func init() { register(traceCommand) }
 
 func traceCommand() *cobra.Command {
 	var opt trace.Options
@@ -88,10 +84,7 @@ this command is interrupted; then it goes on.`,
 			if err := writeTrace(r, asJSON, out, idle, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
 				return exit(exitInternal, err)
 			}
-			if r.Status.Signaled() {
-				runner.Die(r.Status.Signal())
-			}
-			return exit(r.Status.ExitStatus(), nil)
+			return endAs(r)
 		},
 	}
 	f := cmd.Flags()
@@ -108,6 +101,14 @@ this command is interrupted; then it goes on.`,
 	f.IntVar(&pid, "attach", 0, "trace the process with this `PID`, which goes on afterwards")
 	f.StringVar(&idle, "idle", "", "write the names of the functions that nobody entered to this file, a line each, if it is known that nobody did, and no table")
 	return cmd
+}
+
+// endAs ends this program as a traced one has ended.
+func endAs(r *trace.Result) error {
+	if r.Status.Signaled() {
+		runner.Die(r.Status.Signal())
+	}
+	return exit(r.Status.ExitStatus(), nil)
 }
 
 // traceService runs a service, and answers its tests.
@@ -131,10 +132,7 @@ func traceService(run func(trace.Options) (*trace.Result, error), address, dir s
 	for _, why := range r.Trace.GaveUp {
 		fmt.Fprintf(stderr, "tasting: functions may be missing: %s\n", why)
 	}
-	if r.Status.Signaled() {
-		runner.Die(r.Status.Signal())
-	}
-	return exit(r.Status.ExitStatus(), nil)
+	return endAs(r)
 }
 
 // traceTest runs a test for Bazel.
@@ -190,10 +188,7 @@ func traceTest(args []string, only string, opt trace.Options) error {
 			fmt.Fprintf(os.Stderr, "tasting: nobody will know what the test has executed: %v\n", err)
 		}
 	}
-	if r.Status.Signaled() {
-		runner.Die(r.Status.Signal())
-	}
-	return exit(r.Status.ExitStatus(), nil)
+	return endAs(r)
 }
 
 // plainPath matches paths that a shell takes as they are.
@@ -292,7 +287,7 @@ func writeTrace(r *trace.Result, asJSON bool, out, idle string, stdout, stderr i
 	case idle != "":
 		return nil
 	default:
-		printTrace(r, stderr)
+		r.Print(stderr)
 		return nil
 	}
 	for _, why := range r.Trace.GaveUp {
@@ -311,41 +306,4 @@ func writeTrace(r *trace.Result, asJSON bool, out, idle string, stdout, stderr i
 		_, err = stdout.Write(b)
 	}
 	return err
-}
-
-// printTrace prints a trace for people.
-func printTrace(r *trace.Result, w io.Writer) {
-	t := r.Trace
-	n, all := 0, 0
-	for _, f := range t.Files {
-		fmt.Fprintf(w, "\n%s: %d of %d functions", f.Name, len(f.Executed), f.Functions)
-		if f.Unseen > 0 {
-			fmt.Fprintf(w, ", and %d bytes of code without symbols", f.Unseen)
-		}
-		fmt.Fprintln(w)
-		n, all = n+len(f.Executed), all+f.Functions
-		tw := tabwriter.NewWriter(w, 0, 0, 1, ' ', tabwriter.AlignRight)
-		for _, x := range f.Executed {
-			var names []string
-			for _, s := range x.Symbols {
-				name := demangle.Filter(s.Name)
-				if s.Unit != "" {
-					name += " of " + s.Unit
-				}
-				names = append(names, name)
-			}
-			count := "-"
-			if x.Count > 0 {
-				count = fmt.Sprint(x.Count)
-			}
-			fmt.Fprintf(tw, "%s\t", count)
-			tw.Flush()
-			fmt.Fprintf(w, " %s\n", strings.Join(names, " = "))
-		}
-	}
-	s := r.Stats
-	fmt.Fprintf(w, "\n%d of %d functions in %d files; %d processes, %d threads, %d stops\n", n, all, len(t.Files), s.Processes, s.Threads, s.Stops)
-	for _, why := range t.GaveUp {
-		fmt.Fprintf(w, "tasting: functions may be missing: %s\n", why)
-	}
 }

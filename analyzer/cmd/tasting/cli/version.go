@@ -8,12 +8,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func init() { register(versionCommand) }
-
 // version is what the program calls itself. tools/release sets it with -X.
 var version = unreleased
 
 const unreleased = "development"
+
+// release is the version of this program, "" if it is no release.
+func release() string {
+	if version == unreleased {
+		return ""
+	}
+	return version
+}
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{

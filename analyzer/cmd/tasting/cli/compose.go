@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/objfile"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func composeCommand() *cobra.Command {
+	var t fingerprint.Test
+	var output, closure, program string
+	var traces bool
+	var linked []string
+	cmd := &cobra.Command{
+		Use:   "compose -o NAME.tasting --binary=PATH [flags] MANIFEST...",
+		Short: "Write what the runner needs to know of a test",
+		Long: `Write what the runner needs to know of a test: the identity of all its code, of its
+data and of its link. Bazel runs this command when it builds a test.
+
+What is linked is said in one of three ways. --link=FILE, for the executable and
+each library, names descriptions of links as the rules write them. --linked=FILE
+names the linked executable, and then each library, which count by their content.
+Otherwise the manifests given are those of everything that is linked into the
+executable, in the order of the link.
+
+A manifest that is damaged or was written by a newer version of tasting makes the
+test run always; a warning on standard error and the configuration name it.
+
+An argument @FILE stands for the arguments in FILE, one on each line.`,
+		// Files of arguments hold flags as well.
+		DisableFlagParsing: true,
+	}
+	f := cmd.Flags()
+	f.StringVarP(&output, "output", "o", "", "write the configuration to `NAME.tasting` (required)")
+	f.StringVar(&closure, "closure", "", "write what the fingerprint is made of to `NAME.closure`, for \"tasting explain\"")
+	f.StringVar(&program, "program", "", "write what the test is composed of to `NAME.traces`, for a runner that looks tests up by what they did execute")
+	f.BoolVar(&traces, "traces", false, "have the runner trace executions as well")
+	finish := t.AddFlags(f)
+	f.StringArrayVar(&linked, "linked", nil, "`FILE` that was linked and counts by its content: first the executable, then shared libraries (repeatable)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		args, err := expandArgs(args)
+		if err != nil {
+			return err
+		}
+		if err := f.Parse(args); err != nil {
+			return err
+		}
+		if help, _ := f.GetBool("help"); help {
+			return pflag.ErrHelp
+		}
+		if output == "" {
+			return errors.New("compose: no -o: name the file to write, -o NAME.tasting")
+		}
+		if err := finish(""); err != nil {
+			return err
+		}
+		dir, err := os.MkdirTemp("", "tasting-linked-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		if err := addLinked(&t, linked, dir); err != nil {
+			return err
+		}
+		c, r, warnings, err := fingerprint.Compose(&t)
+		if err != nil {
+			return err
+		}
+		for _, w := range warnings {
+			fmt.Fprintf(cmd.ErrOrStderr(), "tasting: warning: the test will always run: %s\n", w)
+		}
+		if closure != "" {
+			out, err := os.Create(closure)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(fingerprint.WriteClosure(out, r), out.Close()); err != nil {
+				return err
+			}
+		}
+		if program != "" {
+			if err := fingerprint.WriteProgram(program, &t, traces); err != nil {
+				return err
+			}
+		}
+		return fingerprint.WriteConfig(output, c)
+	}
+	return cmd
+}
+
+// addLinked adds files that count by their content, whose manifests it writes into dir: an executable and its libraries.
+func addLinked(t *fingerprint.Test, files []string, dir string) error {
+	for i, file := range files {
+		m, err := objfile.ManifestOrContent(file, objfile.Options{Executable: i == 0, Library: i > 0})
+		if err != nil {
+			return err
+		}
+		name := filepath.Join(dir, fmt.Sprintf("%d.manifest", i))
+		if err := manifest.Write(name, m); err != nil {
+			return err
+		}
+		t.Files = append(t.Files, fingerprint.LinkedFile{Name: filepath.Base(file), Manifests: []string{name}})
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/verify/executions"
+	"github.com/spf13/cobra"
+)
+
+func checkExecutionsCommand() *cobra.Command {
+	var clang string
+	var programs []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "executions CLOSURE PROFILE...",
+		Short: "Check that every function that a test executed is in its closure",
+		Long: `Check that every function that a test executed is in its closure.
+
+CLOSURE is what "tasting compose --closure" or "tasting fingerprint --json" wrote
+for the test. Each PROFILE is a raw profile of a run of the test, or a
+directory of such. The test, with all its libraries, is compiled by clang with
+
+    ` + strings.ReplaceAll(strings.Join(executions.EntryCoverage, " "), " -mllvm", " \\\n        -mllvm") + `
+
+beside its own flags, linked with
+
+    ` + executions.EntryCoverageLink + `
+
+and run with LLVM_PROFILE_FILE=DIR/%p-%m%c.profraw. Code that is compiled
+otherwise is invisible.
+
+Optimised objects lack functions that were inlined everywhere. --program names the
+test and its libraries without instrumentation: what has no symbol there is a part
+of its callers.`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			closure, err := fingerprint.ReadReport(args[0])
+			if err != nil {
+				return err
+			}
+			var has executions.Functions
+			for _, p := range programs {
+				if has == nil {
+					has = executions.Functions{}
+				}
+				if err := has.Add(p); err != nil {
+					return fmt.Errorf("check executions: %w", err)
+				}
+			}
+			r, err := executions.Check(cmd.Context(), closure, args[1:], has, clang)
+			if err != nil {
+				return fmt.Errorf("check executions: %w", err)
+			}
+			return conclude(cmd, asJSON, r, func(out io.Writer) { printExecution(out, args[0], r) },
+				len(r.Violations), "executed functions are not in the closure: this is a bug of the analyzer, please report it with the source")
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	cmd.Flags().StringArrayVar(&programs, "program", nil, "the test, or a library of it, as `FILE` without instrumentation (repeatable; default: nothing was inlined)")
+	clangFlag(cmd, &clang)
+	cmd.Flags().Lookup("clang").Usage = "clang that compiled the test (default also: $TASTING_CLANG); the llvm-profdata beside it reads the profiles"
+	return cmd
+}
+
+func printExecution(out io.Writer, name string, r *executions.Result) {
+	fmt.Fprintf(out, "%s: %d functions executed, %d instrumented and not executed, %d inlined; %d components in the closure\n", name, r.Executed, r.Idle, r.Inlined, r.Closure)
+	if len(r.Whole) > 0 {
+		fmt.Fprintf(out, "  %d executed functions may belong to what counts as a whole (%s): %s\n", len(r.Whole), strings.Join(r.Wholes, ", "), r.Whole[0])
+	}
+	for _, v := range r.Violations {
+		what := v.Function.String()
+		if v.Demangled != "" {
+			what += " (" + v.Demangled + ")"
+		}
+		fmt.Fprintf(out, "  VIOLATION: %s was executed and is not in the closure\n", what)
+	}
+}
