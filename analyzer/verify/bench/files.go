@@ -26,7 +26,7 @@ type FileReport struct {
 
 	// ObjectCPU is reading the object, over compile.
 	ObjectCPU float64 `json:"object_cpu"`
-	// Plain says that the source is plain C. Only then there is the rest.
+	// Plain is set if the source is plain C. Only then the following fields are set.
 	Plain bool `json:"plain"`
 	// Analysis is preprocess and analyze, over compile.
 	AnalysisCPU  float64 `json:"analysis_cpu"`

@@ -158,7 +158,7 @@ func measureStore(name, location string, n, clients int) ([]Figures, error) {
 	return all, nil
 }
 
-// load has each of stores work through its share of n operations and returns
+// load runs n operations, each store its share of them, and returns
 // one of the errors.
 func load(n int, stores []store.Store, f func(s store.Store, i int) error) (Figures, error) {
 	times := make([]time.Duration, n)

@@ -29,7 +29,7 @@ type Builder struct {
 	Flags, Links []string
 	// Clang dumps syntax trees for evidence by source, or is empty: then there is none.
 	Clang string
-	// Traces has each execution done once more, under a tracer.
+	// Traces repeats each execution under a tracer.
 	Traces bool
 
 	units   sync.Map // *pending by sources and flags
@@ -277,10 +277,10 @@ type Outcome struct {
 	Output string // standard output and error
 }
 
-// OK tells whether the program was built and ended with 0.
+// OK reports whether the program was built and ended with 0.
 func (o *Outcome) OK() bool { return o.Built && o.Status == "exit status 0" }
 
-// Same tells whether two executions can't be told apart.
+// Same reports whether two executions can't be told apart.
 func (o *Outcome) Same(x *Outcome) bool { return *o == *x }
 
 // execution is done once.
@@ -357,7 +357,7 @@ func (x *Built) execute(ctx context.Context, t *execution) error {
 	return err
 }
 
-// trace has the program in a directory run under a tracer, nil if it takes too long.
+// trace runs the program in a directory under a tracer. It returns nil if that takes too long.
 func (x *Built) trace(ctx context.Context, dir string, bare *Outcome, opt trace.Options) (r *trace.Result, err error) {
 	o, err := x.start(ctx, dir, func(cmd *exec.Cmd) (_ *trace.Result, err error) {
 		r, err = trace.Run(cmd, opt, nil)
@@ -373,7 +373,7 @@ func (x *Built) trace(ctx context.Context, dir string, bare *Outcome, opt trace.
 	return r, err
 }
 
-// start has the program in a directory run, with its data; its standard output and error are one.
+// start runs the program in a directory with its data. Its standard output and error are one.
 func (x *Built) start(ctx context.Context, dir string, run func(cmd *exec.Cmd) (*trace.Result, error)) (*Outcome, error) {
 	at, err := os.MkdirTemp(dir, "runfiles-")
 	if err != nil {

@@ -59,7 +59,7 @@ func Check(ctx context.Context, b *Builder, p *Program, makeTools func(Passes) [
 	return follow(ctx, p, built, func(test string, o *Outcome) bool { return o.OK() && o.Same(oracle[test]) }, makeTools)
 }
 
-// follow has RetestAll and then tools go through the revisions of a program.
+// follow runs the revisions of a program through RetestAll and then through tools.
 func follow(ctx context.Context, p *Program, built []map[string]*Built, passes Passes, makeTools func(Passes) []Tool) (*Trace, error) {
 	t := &Trace{Program: p, Results: map[string][]*Result{}}
 	for i, r := range p.Revisions {

@@ -14,9 +14,9 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 )
 
-// Evidence says what the key of a test is made of.
+// Evidence is what the key of a test is made of.
 type Evidence struct {
-	// Source has manifests of sources speak for the units that have one.
+	// Source uses the manifest of a unit's source, if it has one.
 	Source bool
 	// Of returns the manifest of a unit, given the one that the analyzer has made: it may be coarser,
 	// or, to check the checker, broken. Nil stands for no change. Its ID tells it from others.

@@ -21,7 +21,7 @@ type Fault struct {
 	// Modes show it soon, in autoep's names.
 	Modes []string
 	new   func() *Evidence
-	// Traces says that it is the tool with traces that is wrong.
+	// Traces is set if the tool with traces has the fault.
 	Traces bool
 }
 
@@ -121,14 +121,14 @@ var (
 
 func has(name, part string) bool { return strings.Contains(name, part) }
 
-// noInitialisers has nothing run in front of main.
+// noInitialisers drops what runs in front of main.
 var noInitialisers = rewire(func(c *manifest.Component) {
 	if strings.HasPrefix(c.Name, ".init_array") || strings.HasPrefix(c.Name, "_GLOBAL__sub_I") {
 		c.Root, c.Links = "", nil
 	}
 })
 
-// initialises tells whether a function runs in front of main.
+// initialises reports whether a function runs in front of main.
 func initialises(s trace.Symbol) bool {
 	return strings.HasPrefix(s.Name, "_GLOBAL__sub_I") || strings.HasPrefix(s.Name, "__cxx_global_var_init")
 }

@@ -157,7 +157,7 @@ func (h *hybrid) isWhole(before, now *Unit) (bool, error) {
 	return whole, nil
 }
 
-// sameNames tells whether two units define the same.
+// sameNames reports whether two units define the same.
 func sameNames(a, b *manifest.Manifest) bool {
 	return slices.EqualFunc(a.Components, b.Components, func(x, y *manifest.Component) bool { return x.Name == y.Name })
 }

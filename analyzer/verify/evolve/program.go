@@ -69,7 +69,7 @@ type Test struct {
 	Args []string
 }
 
-// IsCXX tells whether a source is C++, by its name.
+// IsCXX reports whether a source is C++, by its name.
 func IsCXX(source string) bool { return path.Ext(source) != ".c" }
 
 // Validate says what is wrong with a revision, if that can be told without a compiler.

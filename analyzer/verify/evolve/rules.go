@@ -134,7 +134,7 @@ func extreme(t *Trace, tool string, found func(int, []string, string), own, othe
 	}
 }
 
-// differs tells whether a test does something else than in the revision before.
+// differs reports whether a test does something else than in the revision before.
 func (t *Trace) differs(revision int) bool {
 	for name, o := range t.Outcomes[revision] {
 		if before := t.Outcomes[revision-1][name]; before == nil || !before.Same(o) {
@@ -144,7 +144,7 @@ func (t *Trace) differs(revision int) bool {
 	return false
 }
 
-// alwaysAll finds who never leaves out a test, though the outcome of one didn't change. In a small
+// alwaysAll finds a tool that never leaves out a test, though the outcome of one didn't change. In a small
 // program all tests may be affected, always: the paper counts that, too.
 func alwaysAll(t *Trace, tool string, found func(int, []string, string)) {
 	var spare []string // as the last one has it
@@ -213,7 +213,7 @@ func leftOut(t *Trace, tool string, found func(int, []string, string), counts fu
 	}
 }
 
-// each finds tests that results name.
+// each reports the revisions whose result names tests.
 func each(t *Trace, tool string, found func(int, []string, string), detail string, tests func(*Result) []string) {
 	for i, r := range t.Results[tool] {
 		if l := tests(r); len(l) > 0 {

@@ -35,7 +35,7 @@ type Result struct {
 	Unlike, Collectors []string
 }
 
-// Passes tells whether an outcome is a pass of a test: what it prints is what it printed in the first
+// Passes reports whether an outcome is a pass of a test: what it prints is what it printed in the first
 // revision that has it (the oracle of AutoEP, the paper, II.B).
 type Passes func(test string, o *Outcome) bool
 
@@ -48,18 +48,18 @@ type selector struct {
 
 // selecting is a session of a selector.
 type selecting interface {
-	// affected tells of each of the tests of a revision whether it has to be executed, as far as its
-	// code and data go.
+	// affected reports for each test of a revision whether its code or data require that it
+	// is executed.
 	affected(tests []*Built) ([]bool, error)
-	// executed is told of each execution, passed or not.
+	// executed notes an execution, passed or not.
 	executed(ctx context.Context, x *Built, passed bool) error
 }
 
 // collecting is a session of a selector that knows what tests execute.
 type collecting interface {
-	// unlike tells what a test that was left out executes otherwise than what decided about it, or returns "".
+	// unlike returns how the execution of a test that was left out differs from the recorded one that decided that, or "".
 	unlike(ctx context.Context, x *Built) (string, error)
-	// collectors tells what the naive collector sees otherwise of a test than the smart one, or returns "".
+	// collectors returns how the traces of a test by the naive and the smart collector differ, or "".
 	collectors(ctx context.Context, x *Built) (string, error)
 }
 
@@ -117,7 +117,7 @@ func (s *selection) Revision(ctx context.Context, r *Revision, tests map[string]
 	return result, nil
 }
 
-// collect looks at what tests execute.
+// collect compares the traces of tests: Unlike and Collectors of the result.
 func (r *Result) collect(ctx context.Context, c collecting, tests []*Built) error {
 	for _, x := range tests {
 		differ, err := c.collectors(ctx, x)

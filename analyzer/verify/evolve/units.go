@@ -150,7 +150,7 @@ func (b *Builder) compile(ctx context.Context, r *checkout, driver string, words
 	return nil
 }
 
-// objects has all objects made: by one process, where that makes the same ones (line), or by the driver.
+// objects compiles sources: in one process if that makes the same objects (line), or by the driver.
 func (b *Builder) objects(ctx context.Context, r *checkout, dir, driver string, words []string, list []*pending) error {
 	var sources []string
 	for _, p := range list {

@@ -167,7 +167,7 @@ func CheckTrace(ctx context.Context, closure *fingerprint.Report, t *trace.Trace
 	return e, nil
 }
 
-// callable tells whether something that was entered, or isn't a function, refers to a function.
+// callable reports whether something that was entered, or isn't a function, refers to a function.
 func callable(closure *fingerprint.Report, traced map[string]bool, has Functions) func(f Function) bool {
 	x := newClosureIndex(closure)
 	number := make(map[string]int, len(closure.Components))

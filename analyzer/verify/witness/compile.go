@@ -64,7 +64,7 @@ func (c *Counts) Add(d Counts) {
 	c.Apart += d.Apart
 }
 
-// ErrCompile says that a source doesn't compile.
+// ErrCompile is returned for a source that doesn't compile.
 var ErrCompile = errors.New("doesn't compile")
 
 // Compile compiles the source in argv, a compiler's command line, with its own

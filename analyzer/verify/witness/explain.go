@@ -104,7 +104,7 @@ type Explanation struct {
 	// same in both versions: a test that enters there would be replayed
 	// wrongly. "" stands for what every test has.
 	Missed []string `json:"missed,omitempty"`
-	// Reason says why the difference isn't explained, "" if it is.
+	// Reason is why the difference isn't explained, "" if it is.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -242,7 +242,7 @@ func ComparePair(a, b *Version) []*Pair {
 	return pairs
 }
 
-// inlineOrder tells for units whether their code may differ by nothing but the
+// inlineOrder returns a function that reports whether the code of a unit may differ by nothing but the
 // order in which clang inlined always_inline functions, which follows that of all
 // functions in the file and decides where variables are in the stack frame:
 // everything that the unit reaches is the same in IR, and there is an

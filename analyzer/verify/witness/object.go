@@ -138,7 +138,7 @@ func (u *Unit) placed() []byte {
 	return append(b, u.Text[end:]...)
 }
 
-// ErrObject says that a file isn't an object that this package can read.
+// ErrObject is returned for a file that isn't an object that this package can read.
 var ErrObject = errors.New("want a relocatable 64-bit little-endian ELF file: compile with -c for an ELF target")
 
 // reloc is a relocation of a section.

@@ -93,7 +93,7 @@ type Links struct {
 	Violations []Violation `json:"violations"`
 }
 
-// UnitError says why a unit wasn't checked.
+// UnitError is the reason why a unit wasn't checked.
 type UnitError struct {
 	File   string `json:"file"`
 	Reason string `json:"reason"`
@@ -111,7 +111,7 @@ type Test struct {
 	// Failed is true if the instrumented test failed. What it executed counts
 	// all the same.
 	Failed bool `json:"failed,omitempty"`
-	// Error says why the test could not be checked.
+	// Error is the reason why the test could not be checked, or empty.
 	Error string `json:"error,omitempty"`
 	// Others is the number of profiles of programs and libraries in the test's
 	// data. Their content is in the fingerprint instead of their functions.

@@ -95,8 +95,8 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return execute(args[1:], stdin, stdout, stderr)
 }
 
-// collectLater has the first collection of garbage wait for 32 MiB, not 4. Most processes are
-// short: those of a compiler, the runner's. Afterwards all is as usual.
+// collectLater delays the first garbage collection from a heap of 4 MiB to one of 32. Most processes, such as the runner's,
+// end before it. Later collections are as usual.
 func collectLater() {
 	if os.Getenv("GOGC") != "" {
 		return

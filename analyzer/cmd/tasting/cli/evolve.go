@@ -121,7 +121,7 @@ lists them.`,
 	return cmd
 }
 
-// serveClang has clang, if that is the compiler, and its linker loaded once, until stop.
+// serveClang keeps clang and its linker loaded until stop, if the compiler is clang.
 func serveClang(compiler string, stderr io.Writer) (stop func()) {
 	if compiler != "clang" {
 		return func() {}
@@ -197,7 +197,7 @@ func faultyTools(p evolve.Passes) []evolve.Tool {
 	return l
 }
 
-// unfound says which faults no rule has found.
+// unfound returns an error that names the faults that no rule has found, if any.
 func unfound(r *evolve.Report) error {
 	var missed []string
 	for _, f := range evolve.Faults {

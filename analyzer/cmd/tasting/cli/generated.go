@@ -203,8 +203,8 @@ func (g *generated) comparison(with, without string) (c comparison) {
 	return c
 }
 
-// isNew tells whether a test prints in a revision what it hasn't printed in an earlier one: who
-// doesn't execute it doesn't see that.
+// isNew reports whether a test prints in a revision what it hasn't printed in an earlier one: a tool
+// that doesn't execute it misses that.
 func isNew(t *evolve.Trace, n int, test string) bool {
 	for _, before := range t.Outcomes[:n] {
 		if o := before[test]; o != nil && o.Same(t.Outcomes[n][test]) {

@@ -256,7 +256,7 @@ damaged result is ever replayed.
 	return cmd
 }
 
-// inUnits says a number of bytes in the units that parseSize takes.
+// inUnits formats a number of bytes in the units that parseSize takes.
 func inUnits(n int64) string {
 	x, unit := float64(n), 0
 	for ; x >= 1024 && unit < 4; unit++ {

@@ -226,8 +226,8 @@ func (md mode) program(seed uint64, number int) *evolve.Program {
 	return nil
 }
 
-// changes says by which changes each revision after the first one differs from the first. Where
-// there are several, one of them is undone.
+// changes returns the changes by which each revision after the first differs from the first. If
+// there are several operators, the last revision undoes one of them.
 func (md mode) changes(e evolution, r *rand.Rand, ops []*operator) (list [][]change, ok bool) {
 	var all []change
 	for i, o := range ops {

@@ -172,7 +172,7 @@ func (m *model) eachMethod(f func(c *class, fn *function) []func()) []func() {
 	})
 }
 
-// inheritedAny has edits for methods of bases of classes.
+// inheritedAny returns edits for the methods that classes inherit.
 func (m *model) inheritedAny(edit func(c *class, f *function) func()) []func() {
 	return m.eachClass(func(c *class) (es []func()) {
 		for _, b := range m.lineage(c)[1:] {
@@ -206,7 +206,7 @@ func (m *model) somewhere(r *rand.Rand, f *function) {
 	}
 }
 
-// useClass has each class looked at by a function.
+// useClass adds a term about each class to a function.
 func (m *model) useClass(r *rand.Rand, op string) {
 	for _, c := range m.classes() {
 		m.use(r, 1, term{op: op, of: c.name})

@@ -104,7 +104,7 @@ func anyClass(is func(m *model, c *class) bool) func(m *model) bool {
 	}
 }
 
-// anyTerm looks at methods.
+// anyTerm reports whether a term of a method is something.
 func anyTerm(is func(t term) bool) func(m *model) bool {
 	return func(m *model) (found bool) {
 		m.bodies(func(_ *unit, c *class, f *function) {

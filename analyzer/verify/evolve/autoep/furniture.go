@@ -465,7 +465,7 @@ func (m *model) bind(u *unit, t term) {
 	f.body = append([]term{t}, f.body...)
 }
 
-// plantWeak has two units of a library define a function.
+// plantWeak defines a weak function in two units of a library.
 func plantWeak(m *model, r *rand.Rand) {
 	for i, u := range m.units {
 		if u.alone || u.outside != "" || u.c {
@@ -524,14 +524,14 @@ func moves(m *model) (es []func()) {
 	return es
 }
 
-// free says whether terms of u mean the same in o.
+// free reports whether terms of u mean the same in o.
 func (m *model) free(u, o *unit, body []term) bool {
 	return !slices.ContainsFunc(body, func(t term) bool {
 		return t.bound() || !m.soundTerm(o, nil, t) || t.op == opMacro && t.of == ""
 	})
 }
 
-// plantFar has a function called elsewhere than in its caller's thread.
+// plantFar adds a function that is called in another thread, or in a child.
 func (m *model) plantFar(how string) {
 	u := m.unit("u")
 	u.functions = append(u.functions, &function{name: "leaf_" + how, param: "int", static: true, body: []term{num(91), {op: opParam}}})

@@ -60,7 +60,7 @@ func (s *source) model(skip int) *model {
 	return m
 }
 
-// beyond says whether models aren't of the enumeration.
+// beyond reports whether models aren't of the enumeration.
 func (s *source) beyond() bool { return s.id%4 == 3 }
 
 // fill makes the classes of the i-th model.
@@ -324,5 +324,5 @@ func (m *model) use(r *rand.Rand, n int, t term) {
 	}
 }
 
-// leaf says whether a function is one that something planted is about.
+// leaf reports whether a function is one that something planted is about.
 func leaf(f *function) bool { return strings.HasPrefix(f.name, "leaf") }

@@ -190,12 +190,12 @@ const (
 
 func num(k int) term { return term{op: opConst, k: k} }
 
-// calls says whether a term calls a method.
+// calls reports whether a term calls a method.
 func (t term) calls() bool {
 	return slices.Contains([]string{opSelf, opSuper, opObject, opUpcast}, t.op)
 }
 
-// bound says whether a term means something else, or nothing, in another function than a free one of
+// bound reports whether a term means something else, or nothing, in another function than a free one of
 // its unit's source.
 func (t term) bound() bool {
 	return slices.Contains([]string{opLocal, opBare, opFar, opData, opSecond, opLine}, t.op)
@@ -316,12 +316,12 @@ func (m *model) owners(t term) (us []*unit) {
 	return us
 }
 
-// inHeader says whether a function is defined in the header: if it is meant to be, and may.
+// inHeader reports whether a function is defined in the header: if it is meant to be, and may.
 func (m *model) inHeader(u *unit, f *function) bool {
 	return f.param == "T" || f.inline && m.early(u, f.body)
 }
 
-// early says whether terms refer only to what is known in the header of a unit.
+// early reports whether terms refer only to what is known in the header of a unit.
 func (m *model) early(u *unit, body []term) bool {
 	for _, t := range body {
 		if t.bound() {

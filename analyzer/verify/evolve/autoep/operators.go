@@ -13,7 +13,7 @@ type operator struct {
 	edits func(m *model) []func()
 	// inOrder means that the first sound edit is the one.
 	inOrder bool
-	// effect says how often tests print something else: by default often.
+	// effect is how often tests print something else: by default often.
 	effect effect
 }
 
@@ -120,7 +120,7 @@ func nextProgram(m *model) (es []func()) {
 	return es
 }
 
-// increase has an edit for each constant: of fields, globals, bodies.
+// increase returns an edit for each constant: of fields, globals, bodies.
 func increase(m *model) (es []func()) {
 	add := func(k *int) { es = append(es, func() { *k += 100 }) }
 	for _, c := range m.classes() {

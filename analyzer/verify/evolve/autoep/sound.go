@@ -2,7 +2,7 @@ package autoep
 
 import "slices"
 
-// sound says whether a model compiles, as far as is easily told. What isn't, the compiler tells.
+// sound reports whether a model compiles, as far as is easily told. What isn't, the compiler tells.
 func (m *model) sound() bool {
 	ok := true
 	for _, u := range m.units {
@@ -71,7 +71,7 @@ func (m *model) soundGlobal(u *unit, g *global) bool {
 	return true
 }
 
-// soundTerm says whether a term of a function of u, or of a method of c, means something.
+// soundTerm reports whether a term of a function of u, or of a method of c, means something.
 func (m *model) soundTerm(u *unit, c *class, t term) bool {
 	if t.of != "" {
 		os := m.owners(t)

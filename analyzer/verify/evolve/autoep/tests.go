@@ -37,7 +37,7 @@ type step struct {
 	callee string
 }
 
-// stateHeader has what tests print of an object. A field or method that isn't there counts as -1, so
+// stateHeader declares the functions by which tests print an object. A field or method that isn't there counts as -1, so
 // that tests outlive it, as if they had found it by reflection.
 var stateHeader = func() string {
 	var b strings.Builder
@@ -104,7 +104,7 @@ func (m *model) addOutside(r *rand.Rand) {
 	}
 }
 
-// callable says whether a test may call a function.
+// callable reports whether a test may call a function.
 func callable(f *function) bool { return !f.static && !f.private && f.param != "T" }
 
 // fill adds objects and calls.

@@ -373,7 +373,7 @@ func (r *Recorder) idle(logs []string) (string, error) {
 	return r.blob(b)
 }
 
-// diskCache tells whether Bazel may know more than the last execution of a test.
+// diskCache reports whether Bazel may know more than the last execution of a test.
 func (r *Recorder) diskCache() bool {
 	return slices.ContainsFunc(r.flags, func(f string) bool {
 		return strings.HasPrefix(f, "--disk_cache") || strings.HasPrefix(f, "--remote_cache")

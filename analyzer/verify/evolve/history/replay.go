@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Replay has tools select tests of recorded revisions.
+// Replay runs recorded revisions through tools that select tests.
 type Replay struct {
 	state
 	builder *evolve.Builder
@@ -32,7 +32,7 @@ func NewReplay(dir, composed string) *Replay {
 	return &Replay{state{dir}, &evolve.Builder{Dir: composed}, map[string][]byte{}}
 }
 
-// Run has tools go through revisions. The first one comes twice, so that nothing has changed at first.
+// Run runs revisions through tools. The first revision comes twice: a tool must select nothing the second time.
 func (p *Replay) Run(ctx context.Context, name, mode string, revisions []*Revision, makeTools func(evolve.Passes) []evolve.Tool) (*evolve.Trace, error) {
 	program := &evolve.Program{Name: name, Mode: mode}
 	var built []map[string]*evolve.Built
@@ -214,16 +214,16 @@ type Row struct {
 	Selected                        map[string][]string
 	Analysis, Collection, Execution map[string]float64
 	Build                           float64
-	// Changed tells whether anything has changed for any test, by the build graph and all files.
+	// Changed reports whether anything has changed for any test, by the build graph and all files.
 	Changed bool
 }
 
-// AllBySource tells whether all that is linked has a manifest of its source.
+// AllBySource reports whether all that is linked has a manifest of its source.
 func (r *Revision) AllBySource() bool {
 	return !slices.ContainsFunc(r.Units, func(u Unit) bool { return u.BySource == "" })
 }
 
-// Collection tells what a tool needs beside a build, by the name of the tool.
+// Collection returns the seconds that it takes to make what a tool needs beside a build, by the name of the tool.
 type Collection func(tool string, r *Revision) float64
 
 // Rows returns the rows of all revisions but the first. Tools are in the order of the trace.

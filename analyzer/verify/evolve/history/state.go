@@ -169,10 +169,10 @@ func (r *Revision) validate(id string) error {
 	return errors.Join(errs...)
 }
 
-// built tells whether there was anything to execute.
+// built reports whether there was anything to execute.
 func (t *Test) built() bool { return t.Compose != "" }
 
-// passed tells whether it ended well.
+// passed reports whether it ended well.
 func (t *Test) passed() bool { return t.Status == "PASSED" || t.Status == "FLAKY" }
 
 func (s state) save(r *Revision) error {
