@@ -109,28 +109,21 @@ func median(files []FileReport, compiler string, plain bool) *FileReport {
 	if len(real) < 2 {
 		return nil
 	}
-	of := func(get func(f FileReport) float64) float64 {
-		var l []float64
-		for _, f := range real {
-			l = append(l, get(f))
-		}
-		return medianOf(l)
-	}
-	name := "median of plain C"
+	m := &FileReport{File: "median of plain C", Compiler: compiler, Plain: plain}
 	if !plain {
-		name = "median of others"
+		m.File = "median of others"
 	}
-	return &FileReport{
-		File: name, Compiler: compiler, Plain: plain,
-		Compile:       Times{CPU: of(func(f FileReport) float64 { return f.Compile.CPU })},
-		ObjectCPU:     of(func(f FileReport) float64 { return f.ObjectCPU }),
-		AnalysisCPU:   of(func(f FileReport) float64 { return f.AnalysisCPU }),
-		AnalysisWall:  of(func(f FileReport) float64 { return f.AnalysisWall }),
-		UnchangedCPU:  of(func(f FileReport) float64 { return f.UnchangedCPU }),
-		UnchangedWall: of(func(f FileReport) float64 { return f.UnchangedWall }),
-		GoOverClang:   of(func(f FileReport) float64 { return f.GoOverClang }),
-		MemoryMB:      of(func(f FileReport) float64 { return f.MemoryMB }),
+	figures := func(f *FileReport) []*float64 {
+		return []*float64{&f.Compile.CPU, &f.ObjectCPU, &f.AnalysisCPU, &f.AnalysisWall, &f.UnchangedCPU, &f.UnchangedWall, &f.GoOverClang, &f.MemoryMB}
 	}
+	for i, figure := range figures(m) {
+		var l []float64
+		for k := range real {
+			l = append(l, *figures(&real[k])[i])
+		}
+		*figure = medianOf(l)
+	}
+	return m
 }
 
 // machine describes where the figures come from.

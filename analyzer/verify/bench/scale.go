@@ -16,13 +16,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+	"golang.org/x/sync/errgroup"
 )
 
 // scaleReport is what one invocation costs; times are in seconds.
@@ -199,21 +199,12 @@ func lookupAll(dir string, keys []store.Key) (seconds float64, hits int, err err
 	s := store.OpenDisk(dir)
 	defer os.RemoveAll(dir)
 	each := func(f func(i int) error) error {
-		var next atomic.Int64
-		errs := make([]error, 16)
-		var wg sync.WaitGroup
-		for w := range errs {
-			wg.Go(func() {
-				for i := int(next.Add(1) - 1); i < len(keys); i = int(next.Add(1) - 1) {
-					if err := f(i); err != nil {
-						errs[w] = err
-						return
-					}
-				}
-			})
+		var g errgroup.Group
+		g.SetLimit(16)
+		for i := range keys {
+			g.Go(func() error { return f(i) })
 		}
-		wg.Wait()
-		return errors.Join(errs...)
+		return g.Wait()
 	}
 	ctx := context.Background()
 	err = each(func(i int) error {

@@ -14,14 +14,7 @@ import (
 // the first, how long that took, and how many programs violate which rule, by groups that are likely
 // one bug each.
 func (r *Report) Text(w io.Writer) error {
-	n, unfit := 0, 0
-	for _, k := range r.Programs {
-		n += k
-	}
-	for _, k := range r.Unfit {
-		unfit += k
-	}
-	fmt.Fprintf(w, "%d programs, and %d that aren't fit: they don't compile, or a test fails from the beginning\n\n", n, unfit)
+	fmt.Fprintf(w, "%d programs, and %d that aren't fit: they don't compile, or a test fails from the beginning\n\n", total(r.Programs), total(r.Unfit))
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "tool\tselected\t%\tanalysis\texecution\t")
 	for _, rule := range Rules {
@@ -54,6 +47,13 @@ func (r *Report) Text(w io.Writer) error {
 		fmt.Fprintf(w, "\n%d programs: %s\n", g.Count, g.First)
 	}
 	return nil
+}
+
+func total(counts map[string]int) (n int) {
+	for _, k := range counts {
+		n += k
+	}
+	return n
 }
 
 func percent(n, of int) float64 {
@@ -100,11 +100,7 @@ func (r *Report) Wrong(tool string) (l []*Violation) {
 
 // FaultsText writes in which programs each fault was found, by which rules, and in which mode most often.
 func (r *Report) FaultsText(w io.Writer) error {
-	n := 0
-	for _, k := range r.Programs {
-		n += k
-	}
-	fmt.Fprintf(w, "%d programs\n\n", n)
+	fmt.Fprintf(w, "%d programs\n\n", total(r.Programs))
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "fault\twhat is broken\tprograms\trules\tmost often in")
 	for _, f := range Faults {
