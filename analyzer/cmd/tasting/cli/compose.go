@@ -9,6 +9,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/objfile"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/frontier"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -86,7 +87,7 @@ An argument @FILE stands for the arguments in FILE, one on each line.`,
 			}
 		}
 		if program != "" {
-			if err := fingerprint.WriteProgram(program, &t, traces); err != nil {
+			if err := frontier.WriteProgram(program, &t, traces); err != nil {
 				return err
 			}
 		}
