@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -32,8 +33,8 @@ type commandLine struct {
 	Workspace string // directory
 	ExecRoot  string
 	Sources   map[string]string // bazelrc files: the checksums of their contents
-	Overrides []string          // session.overrides, without what differs from call to call
-	Options   []bazel.Option    // session.options, without that
+	Overrides []string          // invocation.overrides, without what differs from call to call
+	Options   []bazel.Option    // invocation.options, without that
 	Configs   []string          // IDs of the tests' configurations
 	Failures  int               // attempts that weren't believed, in succession
 }
@@ -65,55 +66,106 @@ func optionName(arg string) string {
 	return name
 }
 
-// commandLineFile is the file where the command line is remembered, and its key, or "".
-func (s *session) commandLineFile() (file, key string) {
-	dir, err := filepath.Abs(s.Bazel.Dir)
-	program := s.Bazel.Binary()
-	if s.Bazel.Cache == "" || err != nil || program == "" {
-		return "", ""
-	}
-	b, err := json.Marshal([]any{"tasting command line 1", program, dir, s.Bazel.Startup, s.args, s.patterns})
-	if err != nil {
-		return "", ""
-	}
-	return filepath.Join(s.Bazel.Cache, "command-line-"+wholefile.Checksum(b)[:16]), string(b)
+// shortcut is the file where a command line is remembered.
+type shortcut struct {
+	dir, file, key string // "" if nothing can be remembered
+	failures       int    // commandLine.Failures
+	resting        bool   // there are too many of them
 }
 
-// rememberCommandLine keeps what was found by a command with args, some of which are not
+func newShortcut(typed *invocation) *shortcut {
+	dir, err := filepath.Abs(typed.Bazel.Dir)
+	program := typed.Bazel.Binary()
+	if typed.Bazel.Cache == "" || err != nil || program == "" {
+		return &shortcut{}
+	}
+	b, err := json.Marshal([]any{"tasting command line 1", program, dir, typed.Bazel.Startup, typed.args, typed.patterns})
+	if err != nil {
+		return &shortcut{}
+	}
+	return &shortcut{dir: typed.Bazel.Cache, file: filepath.Join(typed.Bazel.Cache, "command-line-"+wholefile.Checksum(b)[:16]), key: string(b)}
+}
+
+// expand makes step 2 without step 1, if that was made before. The expansion is nil if it has to be made, the beginning if
+// step 2 hasn't begun.
+func (k *shortcut) expand(ctx context.Context, typed *invocation) (*expansion, *beginning, error) {
+	m := k.read()
+	if m == nil {
+		return nil, nil, nil
+	}
+	inv := *typed
+	inv.options, inv.overrides, inv.execRoot = m.Options, m.Overrides, m.ExecRoot
+	if inv.runsAll() != "" || inv.enabled("keep_going") || inv.streams() {
+		return nil, nil, nil // there may be tests that Bazel doesn't tell of
+	}
+	began := inv.begin()
+	inv.say("analysing the tests")
+	f := newFound(typed)
+	seen, code, err := inv.applyAspect(ctx, bySource, f.add, append([]string{noErrors, "--build_tests_only", "--"}, inv.patterns...)...)
+	if errors.Is(err, interrupted) {
+		return nil, began, err
+	}
+	if seen != nil {
+		began.spent = seen.spent
+	}
+	// Whatever an error in a BUILD file leaves out, nothing tells of it.
+	if err != nil || code != bazel.ExitOK || !m.agrees(&inv, f) {
+		k.failures++
+		m.Failures = k.failures
+		k.write(m)
+		return nil, began, nil
+	}
+	if m.Failures > 0 {
+		m.Failures = 0
+		k.write(m)
+	}
+	_ = os.Chtimes(k.file, time.Time{}, time.Now()) // it is used
+	for _, o := range f.options {
+		if isOfClients(o) {
+			m.Options = append(m.Options, o)
+		}
+	}
+	f.options = m.Options
+	x := f.expansion(&inv)
+	x.shortcut, x.early, x.seen = k, began, seen
+	return x, began, nil
+}
+
+// remember keeps what was found by a command with args, some of which are not
 // the user's.
-func (s *session) rememberCommandLine(x *expansion, args, own []string) {
-	if s.remembered == "" || s.failed || s.resting || added(x.args, args) || hasWrapper(s.workspaceDir()) {
+func (k *shortcut) remember(x *expansion, f *found, args, own []string) {
+	if k.file == "" || x.failed || k.resting || isChanged(f.args, args) || hasWrapper(x.workspaceDir()) {
 		return
 	}
-	m := &commandLine{Key: s.rememberedAs, Release: x.release, Workspace: s.workspaceDir(), ExecRoot: x.execRoot, Sources: map[string]string{}, Failures: s.failures}
-	for _, name := range rcFiles(s.overrides) {
+	m := &commandLine{Key: k.key, Release: x.release, Workspace: x.workspaceDir(), ExecRoot: x.execRoot, Sources: map[string]string{}, Failures: k.failures}
+	for _, name := range rcFiles(x.overrides) {
 		if m.Sources[name] = checksum(name); m.Sources[name] == "" {
 			return
 		}
 	}
-	m.Overrides = slices.DeleteFunc(slices.Clone(s.overrides), func(a string) bool {
+	m.Overrides = slices.DeleteFunc(slices.Clone(x.overrides), func(a string) bool {
 		name := optionName(a)
 		return slices.Contains(ofClients, name) && name != "rc_source" && name != "default_override"
 	})
-	m.Options = slices.DeleteFunc(slices.Clone(s.options), func(o bazel.Option) bool { return isOfClients(o) || slices.Contains(own, o.CombinedForm) })
-	for _, t := range s.tests {
+	m.Options = slices.DeleteFunc(slices.Clone(x.options), func(o bazel.Option) bool { return isOfClients(o) || slices.Contains(own, o.CombinedForm) })
+	for _, t := range x.targets {
 		m.Configs = append(m.Configs, t.config)
 	}
 	slices.Sort(m.Configs)
 	m.Configs = slices.Compact(m.Configs)
-	s.keep(m)
+	k.write(m)
 }
 
-// recallCommandLine returns what is remembered of the command line, or nil.
-func (s *session) recallCommandLine() *commandLine {
-	b, err := wholefile.ReadSealed(s.remembered)
+// read returns what is remembered of the command line, or nil.
+func (k *shortcut) read() *commandLine {
+	b, err := wholefile.ReadSealed(k.file)
 	m := new(commandLine)
-	if err != nil || json.Unmarshal(b, m) != nil || m.Key != s.rememberedAs || hasWrapper(m.Workspace) {
+	if err != nil || json.Unmarshal(b, m) != nil || m.Key != k.key || hasWrapper(m.Workspace) {
 		return nil
 	}
-	s.failures = m.Failures
-	if info, err := os.Stat(s.remembered); m.Failures >= maxFailures && (err != nil || time.Since(info.ModTime()) < retryAfter) {
-		s.resting = true
+	k.failures = m.Failures
+	if info, err := os.Stat(k.file); m.Failures >= maxFailures && (err != nil || time.Since(info.ModTime()) < retryAfter) {
+		k.resting = true
 		return nil
 	}
 	for name, sum := range m.Sources {
@@ -124,114 +176,62 @@ func (s *session) recallCommandLine() *commandLine {
 	return m
 }
 
-// keep writes what is remembered. What can't be kept is asked for again.
-func (s *session) keep(m *commandLine) {
+// write keeps m, and of all others the last ones that were used. What can't be kept is asked for again.
+func (k *shortcut) write(m *commandLine) {
 	b, err := json.Marshal(m)
-	if err != nil || os.MkdirAll(s.Bazel.Cache, 0o777) != nil {
+	if err != nil || os.MkdirAll(k.dir, 0o777) != nil {
 		return
 	}
-	if _, err := os.Stat(s.remembered); err != nil {
-		s.forgetCommandLines(maxCommandLines - 1)
-	}
-	_ = wholefile.WriteSealed(s.remembered, b, 0o600) // flags may have secrets
-}
-
-// forget has the next call make both steps.
-func (s *session) forget() {
-	if s.remembered != "" {
-		_ = os.Remove(s.remembered)
-	}
-}
-
-// forgetCommandLines leaves n of those that are remembered, the last ones that were used.
-func (s *session) forgetCommandLines(n int) {
-	files, _ := filepath.Glob(filepath.Join(s.Bazel.Cache, "command-line-*"))
-	used := map[string]time.Time{}
-	for _, f := range files {
-		if info, err := os.Stat(f); err == nil {
-			used[f] = info.ModTime()
+	if _, err := os.Stat(k.file); err != nil {
+		files, _ := filepath.Glob(filepath.Join(k.dir, "command-line-*"))
+		used := map[string]time.Time{}
+		for _, f := range files {
+			if info, err := os.Stat(f); err == nil {
+				used[f] = info.ModTime()
+			}
+		}
+		slices.SortFunc(files, func(a, b string) int { return used[b].Compare(used[a]) })
+		for _, f := range files[min(maxCommandLines-1, len(files)):] {
+			_ = os.Remove(f)
 		}
 	}
-	slices.SortFunc(files, func(a, b string) int { return used[b].Compare(used[a]) })
-	for _, f := range files[min(n, len(files)):] {
-		_ = os.Remove(f)
+	_ = wholefile.WriteSealed(k.file, b, 0o600) // flags may have secrets
+}
+
+// remove has the next call make both steps.
+func (k *shortcut) remove() {
+	if k.file != "" {
+		_ = os.Remove(k.file)
 	}
 }
 
-// hasWrapper tells whether there is a program in a workspace that Bazel's launchers start in
+// hasWrapper reports whether there is a program in a workspace that Bazel's launchers start in
 // the place of Bazel.
 func hasWrapper(workspace string) bool {
 	_, err := os.Lstat(filepath.Join(workspace, "tools", "bazel"))
 	return err == nil
 }
 
-// atOnce makes step 2 without step 1, if that was made before.
-func (s *session) atOnce(ctx context.Context) (believed bool, code int, err error) {
-	m := s.recallCommandLine()
-	if m == nil {
-		return false, 0, nil
-	}
-	s.options, s.overrides, s.execRoot = m.Options, m.Overrides, m.ExecRoot
-	defer func() {
-		if !believed {
-			s.options, s.overrides, s.execRoot = nil, nil, ""
-		}
-	}()
-	if s.runAll() != "" || s.enabled("keep_going") || s.streams() {
-		return false, 0, nil // there may be tests that Bazel doesn't tell of
-	}
-	s.begin()
-	s.say("analysing the tests")
-	found := s.newExpansion()
-	args := append([]string{"--build_tests_only", "--"}, s.patterns...)
-	seen, code, err := s.applyAspect(ctx, bySource, found.add, args...)
-	if code == bazel.ExitInterrupted {
-		return false, code, nil
-	}
-	// Whatever an error in a BUILD file leaves out, nothing tells of it.
-	if believed = err == nil && code == bazel.ExitOK && s.agrees(m, found); !believed {
-		m.Failures++
-		s.failures = m.Failures
-		s.keep(m)
-		return false, 0, nil
-	}
-	if m.Failures > 0 {
-		m.Failures = 0
-		s.keep(m)
-	}
-	_ = os.Chtimes(s.remembered, time.Time{}, time.Now()) // it is used
-	for _, o := range found.options {
-		if isOfClients(o) {
-			m.Options = append(m.Options, o)
-		}
-	}
-	found.options = m.Options
-	s.take(found)
-	tests := s.candidates()
-	s.analysed = s.describe(tests, seen, bySource) && len(tests) > 0
-	return true, 0, nil
-}
-
-// agrees tells whether step 1 would find what is remembered, and the tests that step 2 has found.
-func (s *session) agrees(m *commandLine, found *expansion) bool {
-	if len(found.tests) == 0 || len(found.children) > 0 || found.failed || found.release != m.Release || found.execRoot != m.ExecRoot {
+// agrees reports whether step 1 would find what is remembered, and the tests that step 2 has found.
+func (m *commandLine) agrees(inv *invocation, f *found) bool {
+	if len(f.tests) == 0 || len(f.aborted) > 0 || f.failed || f.release != m.Release || f.execRoot != m.ExecRoot {
 		return false
 	}
-	for l, t := range found.tests {
-		if !found.incompatible[l] && !slices.Contains(m.Configs, t.config) {
+	for l, t := range f.tests {
+		if !f.incompatible[l] && !slices.Contains(m.Configs, t.config) {
 			return false
 		}
 	}
-	return maps.EqualFunc(said(found.args, s.rcFile()), said(m.Overrides, ""), slices.Equal[[]string]) &&
-		maps.EqualFunc(s.ofBuild(found.options), s.ofBuild(m.Options), slices.Equal[[]string])
+	return maps.EqualFunc(rcSettings(f.args, inv.rcFile()), rcSettings(m.Overrides, ""), slices.Equal[[]string]) &&
+		maps.EqualFunc(inv.buildOptions(f.options), inv.buildOptions(m.Options), slices.Equal[[]string])
 }
 
-// ofBuild returns the values of the options that "build" knows as well, without those that
+// buildOptions returns the values of the options that "build" knows as well, without those that
 // differ between the steps.
-func (s *session) ofBuild(options []bazel.Option) map[string][]string {
+func (inv *invocation) buildOptions(options []bazel.Option) map[string][]string {
 	values := map[string][]string{}
 	for _, o := range options {
-		f := s.flags["--"+o.OptionName]
+		f := inv.flags["--"+o.OptionName]
 		if !isOfClients(o) && !slices.Contains(ofSteps, o.OptionName) && (f == nil || slices.Contains(f.Commands, "build")) {
 			values[o.OptionName] = append(values[o.OptionName], o.OptionValue)
 		}
@@ -239,8 +239,8 @@ func (s *session) ofBuild(options []bazel.Option) map[string][]string {
 	return values
 }
 
-// added tells whether a command got other arguments than it was passed.
-func added(args, passed []string) bool {
+// isChanged reports whether a command got other arguments than it was passed.
+func isChanged(args, passed []string) bool {
 	count := map[string]int{}
 	add := func(args []string, n int) {
 		for _, a := range args {
@@ -260,9 +260,9 @@ func added(args, passed []string) bool {
 	return false
 }
 
-// said returns what bazelrc files say for each command and configuration, by a client's
+// rcSettings returns what bazelrc files say for each command and configuration, by a client's
 // arguments, but for one of the files and what is said of a terminal.
-func said(args []string, except string) map[string][]string {
+func rcSettings(args []string, except string) map[string][]string {
 	lines := map[string][]string{}
 	for _, l := range rcLines(args) {
 		if l.file != except && !(l.file == "client" && slices.Contains(ofClients, optionName(l.arg))) {

@@ -110,10 +110,10 @@ func TestAtOnce(t *testing.T) {
 }
 
 // The same lines of the same files are the same, whatever their numbers are.
-func TestSaid(t *testing.T) {
-	with := said(strings.Fields(`test --rc_source=client --default_override=0:common=--isatty=0 --rc_source=/etc/bazel.bazelrc --rc_source=/rc --rc_source=/w/.bazelrc
+func TestRCSettings(t *testing.T) {
+	with := rcSettings(strings.Fields(`test --rc_source=client --default_override=0:common=--isatty=0 --rc_source=/etc/bazel.bazelrc --rc_source=/rc --rc_source=/w/.bazelrc
 		--default_override=3:common=--a --default_override=2:build=--b --default_override=2:build:c=--d --default_override=3:build=--e=f=g --client_env=A=B`), "/rc")
-	without := said(strings.Fields(`build --rc_source=client --default_override=0:common=--isatty=1 --rc_source=/etc/bazel.bazelrc --rc_source=/w/.bazelrc
+	without := rcSettings(strings.Fields(`build --rc_source=client --default_override=0:common=--isatty=1 --rc_source=/etc/bazel.bazelrc --rc_source=/w/.bazelrc
 		--default_override=2:build=--e=f=g --default_override=2:common=--a`), "")
 	if diff := cmp.Diff(with, without); diff != "" {
 		t.Error(diff)
@@ -121,13 +121,13 @@ func TestSaid(t *testing.T) {
 	if want := map[string][]string{"common:": {"/w/.bazelrc --a"}, "build:": {"/w/.bazelrc --e=f=g"}}; !cmp.Equal(with, want) {
 		t.Error(with)
 	}
-	other := said(strings.Fields(`--rc_source=client --rc_source=/etc/bazel.bazelrc --rc_source=/w/.bazelrc --default_override=1:build=--e=f=g --default_override=2:common=--a`), "")
+	other := rcSettings(strings.Fields(`--rc_source=client --rc_source=/etc/bazel.bazelrc --rc_source=/w/.bazelrc --default_override=1:build=--e=f=g --default_override=2:common=--a`), "")
 	if cmp.Equal(with, other) {
 		t.Error("another file says it")
 	}
 }
 
-func TestAdded(t *testing.T) {
+func TestIsChanged(t *testing.T) {
 	passed := []string{"--a=1", "--b", "--", "//..."}
 	for _, c := range []struct {
 		args string
@@ -140,7 +140,7 @@ func TestAdded(t *testing.T) {
 		{"test --a=1 --b --b //...", true},
 		{"test --a=1 --b //... client_env=A", true},
 	} {
-		if got := added(strings.Fields(c.args), passed); got != c.want {
+		if got := isChanged(strings.Fields(c.args), passed); got != c.want {
 			t.Errorf("%s: %v, want %v", c.args, got, c.want)
 		}
 	}

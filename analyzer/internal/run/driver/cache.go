@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,26 +30,32 @@ const (
 )
 
 // builtNothing returns flags for a command that builds nothing.
-func (s *session) builtNothing() []string {
-	if s.given("experimental_remote_downloader") != "" {
-		return s.aside() // it needs a cache
+func (inv *invocation) builtNothing() []string {
+	if inv.userValue("experimental_remote_downloader") != "" {
+		return inv.aside() // it needs a cache
 	}
-	return append(s.aside(), noCache)
+	return append(inv.aside(), noCache)
 }
 
-// cacheIsSilent tells whether the user's remote cache doesn't answer, and says so once.
-func (s *session) cacheIsSilent(ctx context.Context) bool {
-	s.askCache.Do(func() {
-		cache := s.given("remote_cache")
-		if s.option("remote_executor") != "" || s.given("experimental_remote_downloader") != "" || s.given("remote_proxy") != "" {
+// silence is whether the user's remote cache doesn't answer, which is found out once.
+type silence struct {
+	once   sync.Once
+	silent bool
+}
+
+// cacheIsSilent reports whether the user's remote cache doesn't answer, and says so once.
+func (inv *invocation) cacheIsSilent(ctx context.Context) bool {
+	inv.silence.once.Do(func() {
+		cache := inv.userValue("remote_cache")
+		if inv.option("remote_executor") != "" || inv.userValue("experimental_remote_downloader") != "" || inv.userValue("remote_proxy") != "" {
 			return
 		}
 		if err := silent(ctx, cache, maxSilence); err != nil {
-			s.silent = true
-			s.say("the remote cache %s doesn't answer (%v): the tests are analysed without it", store.Redact(cache), err)
+			inv.silence.silent = true
+			inv.say("the remote cache %s doesn't answer (%v): the tests are analysed without it", store.Redact(cache), err)
 		}
 	})
-	return s.silent
+	return inv.silence.silent
 }
 
 // maxSilence is how long a remote cache may take for its first word.

@@ -11,33 +11,48 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/cputime"
 )
 
-// cost is what the session has cost so far, beside the tests.
-type cost struct {
-	actions  map[string]int // executed, by mnemonic
-	deciding time.Duration  // wall time until it was known what to run
-	analysis time.Duration  // CPU time of the aspect's actions and of this process
-	workers  time.Duration  // CPU time of Bazel's workers before the analysis
+// spent is what calls of Bazel have spent on actions. What workers do isn't in it.
+type spent struct {
+	actions map[string]int // executed, by mnemonic
+	cpu     time.Duration  // of this program's actions
 }
 
-// add takes what one invocation of Bazel says about its actions. What workers do
-// isn't in there.
-func (c *cost) add(e *bazel.Event) {
+// add adds what one invocation of Bazel says about its actions.
+func (s *spent) add(e *bazel.Event) {
 	e.Actions(func(mnemonic string, executed int, cpu time.Duration) {
-		if c.actions == nil {
-			c.actions = map[string]int{}
+		if s.actions == nil {
+			s.actions = map[string]int{}
 		}
-		c.actions[mnemonic] += executed
-		if strings.HasPrefix(mnemonic, "Tasting") && c.deciding == 0 {
-			c.analysis += cpu
+		s.actions[mnemonic] += executed
+		if strings.HasPrefix(mnemonic, "Tasting") {
+			s.cpu += cpu
 		}
 	})
 }
 
-// decided ends what belongs to deciding.
-func (s *session) decided() {
-	c := &s.cost
-	c.deciding = time.Since(s.start)
-	c.analysis += max(0, s.workersCPU()-c.workers)
+// plus returns the sum of both.
+func (s spent) plus(t spent) spent {
+	sum := spent{map[string]int{}, s.cpu + t.cpu}
+	for _, x := range []spent{s, t} {
+		for mnemonic, n := range x.actions {
+			sum.actions[mnemonic] += n
+		}
+	}
+	return sum
+}
+
+// cost is what it took to decide.
+type cost struct {
+	deciding time.Duration // wall time until it was known what to run
+	analysis time.Duration // CPU time of the aspect's actions and of this process
+}
+
+// decidingCost returns what it has taken to decide, by now.
+func (d *decisions) decidingCost() cost {
+	c := cost{time.Since(d.start), d.spent.cpu}
+	if d.began != nil {
+		c.analysis += max(0, d.workersCPU()-d.began.workers)
+	}
 	// Its children are Bazel's clients and links of probes.
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var u syscall.Rusage
@@ -45,13 +60,14 @@ func (s *session) decided() {
 			c.analysis += time.Duration(u.Utime.Nano() + u.Stime.Nano())
 		}
 	}
+	return c
 }
 
 // workersCPU returns the CPU time of those workers of Bazel's server that are this
 // program, or 0 if the system doesn't tell.
-func (s *session) workersCPU() (used time.Duration) {
+func (inv *invocation) workersCPU() (used time.Duration) {
 	// The execution root is OUTPUT_BASE/execroot/NAME.
-	pid, ok := cputime.Server(filepath.Join(s.execRoot, "..", ".."))
+	pid, ok := cputime.Server(filepath.Join(inv.execRoot, "..", ".."))
 	if !ok {
 		return 0
 	}

@@ -37,7 +37,7 @@ type description struct {
 	LinkEnv map[string]string `json:"link_env"`
 }
 
-// equal tells whether two descriptions are of the same test.
+// equal reports whether two descriptions are of the same test.
 func (d *description) equal(e *description) bool { return reflect.DeepEqual(d, e) }
 
 func readDescription(file string) (*description, error) {

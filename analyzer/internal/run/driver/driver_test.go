@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ func TestInvocation(t *testing.T) {
 				o[i].MetadataTags = []string{"HIDDEN"}
 			}
 		}
-		return names(invocation(o))
+		return names(invocationParts(o))
 	}
 	same := func(a, b []string) bool { return cmp.Equal(contributions(a...), contributions(b...)) }
 	for _, c := range []struct {
@@ -97,19 +98,20 @@ func TestDeclared(t *testing.T) {
 		data    []fingerprint.File
 	}
 	run := func(g given) *fingerprint.Run {
-		s := &session{execRoot: "/base/execroot/_main", release: g.release}
+		inv := &invocation{execRoot: "/base/execroot/_main", release: g.release}
 		for _, o := range strings.Fields(g.options) {
-			s.options = append(s.options, option(o))
+			inv.options = append(inv.options, option(o))
 		}
-		for i := range s.options {
-			if s.options[i].OptionName == "client_env" {
-				s.options[i].MetadataTags = []string{"HIDDEN"}
+		for i := range inv.options {
+			if inv.options[i].OptionName == "client_env" {
+				inv.options[i].MetadataTags = []string{"HIDDEN"}
 			}
 		}
-		x := &test{label: g.label, description: &g.d, composed: &fingerprint.Config{EnvKeys: slices.Sorted(maps.Keys(g.d.Env)), Data: g.data}, remote: g.remote, links: g.links}
-		all := s.ofAll()
+		config := &fingerprint.Config{EnvKeys: slices.Sorted(maps.Keys(g.d.Env)), Data: g.data}
+		x := &subject{target: &target{label: g.label}, evidence: &evidence{description: &g.d}, composed: &fingerprint.Composed{Config: config}, remote: g.remote, links: g.links}
+		all := inv.ofAll()
 		all.client = g.client
-		return s.declared(x, all)
+		return inv.declared(x, all)
 	}
 	base := func() given {
 		return given{
@@ -282,7 +284,7 @@ func TestDefaults(t *testing.T) {
 		}
 		if err := bazel.ReadEvents(file, func(e *bazel.Event) error {
 			seen = true
-			if got := strict(optionsOf(e, c.release, "")); got != c.want {
+			if got := strict(effectiveOptions(e, c.release, "")); got != c.want {
 				t.Errorf("%s %s: %t", c.release, c.options, got)
 			}
 			return nil
@@ -294,31 +296,31 @@ func TestDefaults(t *testing.T) {
 
 // What a bazelrc says for tests alone must reach the analysis, and nothing else.
 func TestRC(t *testing.T) {
-	s := &session{flags: bazel.Flags{}, overrides: []string{
+	inv := &invocation{flags: bazel.Flags{}, overrides: []string{
 		"test", "--default_override=1:common=--a", "--default_override=1:build=--b", "--default_override=1:build:x=--c",
 		"--default_override=2:test=--test_env=X=1 2", "--default_override=2:test=--test_env", "--default_override=2:test=Y",
 		"--default_override=2:test:x=--f", "--default_override=3:testing=--g", "--default_override=3:test=--only_test",
 	}}
 	for _, f := range []struct{ name, commands string }{{"test_env", "build test"}, {"f", "build test"}, {"only_test", "test"}} {
-		s.flags["--"+f.name] = &bazel.Flag{Name: f.name, Value: f.name == "test_env", Commands: strings.Fields(f.commands)}
+		inv.flags["--"+f.name] = &bazel.Flag{Name: f.name, Value: f.name == "test_env", Commands: strings.Fields(f.commands)}
 	}
-	got, err := s.rc()
+	got, err := inv.buildLines()
 	want := "build '--test_env=X=1 2'\nbuild '--test_env=Y'\nbuild:x '--f'\n"
 	if err != nil || got != want {
 		t.Errorf("%v\n%s", err, cmp.Diff(want, got))
 	}
-	s.overrides = []string{`--default_override=2:test=--test_env=it's \"`}
-	if got, err := s.rc(); err != nil || got != `build '--test_env=it\'s \\"'`+"\n" {
+	inv.overrides = []string{`--default_override=2:test=--test_env=it's \"`}
+	if got, err := inv.buildLines(); err != nil || got != `build '--test_env=it\'s \\"'`+"\n" {
 		t.Errorf("a quote: %s, %v", got, err)
 	}
-	s.overrides = []string{"--default_override=2:test=--test_env=a\nb"}
-	if got, err := s.rc(); err == nil {
+	inv.overrides = []string{"--default_override=2:test=--test_env=a\nb"}
+	if got, err := inv.buildLines(); err == nil {
 		t.Errorf("a line end: %s", got)
 	}
 }
 
 // The analysis has a file of events of its own: the run has to write the user's.
-func TestGiven(t *testing.T) {
+func TestUserValue(t *testing.T) {
 	flags := bazel.Flags{"--f": {Name: "f", Value: true}, "--config": {Name: "config", Value: true}}
 	rc := []string{"test", "--default_override=1:test=--f=rc", "--default_override=1:build:x=--f=x", "--default_override=1:test:y=--config=x", "--default_override=1:run=--f=run"}
 	for _, c := range []struct {
@@ -336,14 +338,14 @@ func TestGiven(t *testing.T) {
 		{append(rc, "--config=y", "--f="), ""},
 		{append(rc, "--", "--f=3"), "rc"},
 	} {
-		s := &session{flags: flags, overrides: c.args}
-		if got := s.given("f"); got != c.want {
+		inv := &invocation{flags: flags, overrides: c.args}
+		if got := inv.userValue("f"); got != c.want {
 			t.Errorf("%q: %q, want %q", c.args, got, c.want)
 		}
 	}
 }
 
-func result(status string, change func(*bazel.TestResult)) *bazel.TestResult {
+func withStatus(status string, change func(*bazel.TestResult)) *bazel.TestResult {
 	r := &bazel.TestResult{Status: status, TestAttemptStart: "2026-01-02T03:04:05Z", TestAttemptDuration: "2s"}
 	if change != nil {
 		change(r)
@@ -352,9 +354,9 @@ func result(status string, change func(*bazel.TestResult)) *bazel.TestResult {
 }
 
 func TestUnclean(t *testing.T) {
-	pass := result("PASSED", nil)
-	cached := result("PASSED", func(r *bazel.TestResult) { r.CachedLocally = true })
-	remotely := result("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.Strategy = "remote" })
+	pass := withStatus("PASSED", nil)
+	cached := withStatus("PASSED", func(r *bazel.TestResult) { r.CachedLocally = true })
+	remotely := withStatus("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.Strategy = "remote" })
 	for _, c := range []struct {
 		name     string
 		attempts []attempt
@@ -365,22 +367,22 @@ func TestUnclean(t *testing.T) {
 		{"shards", []attempt{{1, 1, 1, pass}, {1, 2, 1, pass}}, false, true},
 		{"a shard is missing", []attempt{{1, 2, 1, pass}}, false, false},
 		{"none", nil, false, false},
-		{"flaky", []attempt{{1, 1, 1, result("FAILED", nil)}, {1, 1, 2, pass}}, false, false},
+		{"flaky", []attempt{{1, 1, 1, withStatus("FAILED", nil)}, {1, 1, 2, pass}}, false, false},
 		{"second attempt alone", []attempt{{1, 1, 2, pass}}, false, false},
-		{"timed out", []attempt{{1, 1, 1, result("TIMEOUT", nil)}}, false, false},
+		{"timed out", []attempt{{1, 1, 1, withStatus("TIMEOUT", nil)}}, false, false},
 		{"runs", []attempt{{1, 1, 1, pass}, {2, 1, 1, pass}}, false, false},
 		{"cached here", []attempt{{1, 1, 1, cached}}, false, false},
 		{"remote", []attempt{{1, 1, 1, remotely}}, true, true},
 		{"remote, and ran here", []attempt{{1, 1, 1, pass}}, true, false},
 		{"not remote, and ran there", []attempt{{1, 1, 1, remotely}}, false, false},
 		{"remote, one shard ran here", []attempt{{1, 1, 1, remotely}, {1, 2, 1, pass}}, true, false},
-		{"in the sandbox", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.Strategy = "linux-sandbox" })}}, false, true},
-		{"in a container", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.Strategy = "docker" })}}, false, false},
-		{"cached elsewhere", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.CachedRemotely = true })}}, false, false},
-		{"cached here, with warnings", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.CachedLocally, r.Warning = true, []string{"x"} })}}, false, false},
-		{"warnings", []attempt{{1, 1, 1, result("PASSED", func(r *bazel.TestResult) { r.Warning = []string{"x"} })}}, false, false},
+		{"in the sandbox", []attempt{{1, 1, 1, withStatus("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.Strategy = "linux-sandbox" })}}, false, true},
+		{"in a container", []attempt{{1, 1, 1, withStatus("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.Strategy = "docker" })}}, false, false},
+		{"cached elsewhere", []attempt{{1, 1, 1, withStatus("PASSED", func(r *bazel.TestResult) { r.ExecutionInfo.CachedRemotely = true })}}, false, false},
+		{"cached here, with warnings", []attempt{{1, 1, 1, withStatus("PASSED", func(r *bazel.TestResult) { r.CachedLocally, r.Warning = true, []string{"x"} })}}, false, false},
+		{"warnings", []attempt{{1, 1, 1, withStatus("PASSED", func(r *bazel.TestResult) { r.Warning = []string{"x"} })}}, false, false},
 	} {
-		why := (&outcome{attempts: c.attempts}).unclean(c.remote)
+		why := (&outcome{attempts: c.attempts}).uncleanReason(c.remote)
 		if (why == "") != c.clean {
 			t.Errorf("%s: %q", c.name, why)
 		}
@@ -398,9 +400,9 @@ func TestRunAll(t *testing.T) {
 		"runs_per_test=1": false, "runs_per_test=2": true,
 	} {
 		name, value, _ := strings.Cut(option, "=")
-		s := &session{Options: &Options{Store: store.OpenDisk(t.TempDir())}}
-		s.options = []bazel.Option{{OptionName: name, OptionValue: value}}
-		if why := s.runAll(); (why != "") != want {
+		inv := &invocation{Options: &Options{Store: store.OpenDisk(t.TempDir())}}
+		inv.options = []bazel.Option{{OptionName: name, OptionValue: value}}
+		if why := inv.runsAll(); (why != "") != want {
 			t.Errorf("%s: %q", option, why)
 		}
 	}
@@ -415,19 +417,19 @@ func TestFailed(t *testing.T) {
 		remote   bool
 		want     bool
 	}{
-		{"failed", []*bazel.TestResult{result("FAILED", nil)}, false, true},
-		{"passed", []*bazel.TestResult{result("PASSED", nil)}, false, false},
-		{"at the second attempt", []*bazel.TestResult{result("FAILED", nil), result("PASSED", nil)}, false, true},
-		{"after a time-out", []*bazel.TestResult{result("TIMEOUT", nil), result("PASSED", nil)}, false, false},
-		{"time-out", []*bazel.TestResult{result("TIMEOUT", nil)}, false, false},
-		{"incomplete", []*bazel.TestResult{result("INCOMPLETE", nil)}, false, false},
-		{"remote failure", []*bazel.TestResult{result("REMOTE_FAILURE", nil)}, false, false},
-		{"failed to build", []*bazel.TestResult{result("FAILED_TO_BUILD", nil)}, false, false},
-		{"tool stopped", []*bazel.TestResult{result("TOOL_HALTED_BEFORE_TESTING", nil)}, false, false},
+		{"failed", []*bazel.TestResult{withStatus("FAILED", nil)}, false, true},
+		{"passed", []*bazel.TestResult{withStatus("PASSED", nil)}, false, false},
+		{"at the second attempt", []*bazel.TestResult{withStatus("FAILED", nil), withStatus("PASSED", nil)}, false, true},
+		{"after a time-out", []*bazel.TestResult{withStatus("TIMEOUT", nil), withStatus("PASSED", nil)}, false, false},
+		{"time-out", []*bazel.TestResult{withStatus("TIMEOUT", nil)}, false, false},
+		{"incomplete", []*bazel.TestResult{withStatus("INCOMPLETE", nil)}, false, false},
+		{"remote failure", []*bazel.TestResult{withStatus("REMOTE_FAILURE", nil)}, false, false},
+		{"failed to build", []*bazel.TestResult{withStatus("FAILED_TO_BUILD", nil)}, false, false},
+		{"tool stopped", []*bazel.TestResult{withStatus("TOOL_HALTED_BEFORE_TESTING", nil)}, false, false},
 		{"not run", nil, false, false},
-		{"failed there", []*bazel.TestResult{result("FAILED", remotely)}, true, true},
-		{"failed there, and was to run here", []*bazel.TestResult{result("FAILED", remotely)}, false, false},
-		{"failed here, and was to run there", []*bazel.TestResult{result("FAILED", nil)}, true, false},
+		{"failed there", []*bazel.TestResult{withStatus("FAILED", remotely)}, true, true},
+		{"failed there, and was to run here", []*bazel.TestResult{withStatus("FAILED", remotely)}, false, false},
+		{"failed here, and was to run there", []*bazel.TestResult{withStatus("FAILED", nil)}, true, false},
 	} {
 		o := &outcome{}
 		for i, r := range c.attempts {
@@ -465,14 +467,14 @@ func TestIsRemote(t *testing.T) {
 }
 
 func TestTestlogs(t *testing.T) {
-	s := &session{execRoot: "/x", mnemonics: map[string]string{"1": "k8-opt"}}
+	x := &expansion{invocation: &invocation{execRoot: "/x"}, mnemonics: map[string]string{"1": "k8-opt"}}
 	for label, want := range map[string]string{
 		"//:t":              "/x/bazel-out/k8-opt/testlogs/t",
 		"//a/b:t/u":         "/x/bazel-out/k8-opt/testlogs/a/b/t/u",
 		"@@re2~//a:t":       "/x/bazel-out/k8-opt/testlogs/external/re2~/a/t",
 		"@@googletest~//:t": "/x/bazel-out/k8-opt/testlogs/external/googletest~/t",
 	} {
-		if got := s.testlogs(&test{label: label, config: "1"}); got != want {
+		if got := x.testlogs(&target{label: label, config: "1"}); got != want {
 			t.Errorf("%s: %s, want %s", label, got, want)
 		}
 	}
@@ -513,18 +515,24 @@ func TestReports(t *testing.T) {
 	}
 	recorded := &store.Info{Start: time.Unix(0, 0), End: time.Unix(1, 5e8)}
 	suites := []byte(`<testsuites><testsuite name="Gtest.Suite" tests="2"><testcase name="a &lt; b"/></testsuite></testsuites>`)
-	failed := result("FAILED", func(r *bazel.TestResult) {
+	failed := withStatus("FAILED", func(r *bazel.TestResult) {
 		r.TestActionOutput = []bazel.File{file("f/test.log", "log"), file("f/test.xml", `<testsuite name="a/f" errors="1"><testcase name="x"><error message="m"/></testcase></testsuite>`)}
 	})
-	slow := result("PASSED", func(r *bazel.TestResult) { r.TestAttemptDuration = "4s" })
+	slow := withStatus("PASSED", func(r *bazel.TestResult) { r.TestAttemptDuration = "4s" })
 	var out, messages bytes.Buffer
-	s := &session{Options: &Options{Out: &out, Err: &messages, JUnit: filepath.Join(dir, "junit.xml")}, tmp: dir, broken: []string{"//b:broken"}, tests: []*test{
-		{label: "//a:f", verdict: report.Miss, outcome: &outcome{"FAILED", []attempt{{1, 1, 1, failed}}}},
-		{label: "//a:hit", verdict: report.Hit, recorded: recorded, xml: [][]byte{suites}},
-		{label: "//a:pass", verdict: report.Other, outcome: &outcome{"PASSED", []attempt{{1, 1, 1, result("PASSED", nil)}}}},
-		{label: "//a:shards", verdict: report.Other, outcome: &outcome{"PASSED", []attempt{{1, 1, 1, result("PASSED", nil)}, {1, 2, 1, slow}}}},
-		{label: "//a:<&>", verdict: report.Miss, outcome: &outcome{}},
-		{label: "//a:skipped", verdict: report.Other, skipped: true},
+	test := func(label string, verdict report.Verdict, o *outcome) result {
+		return result{&decision{subject: &subject{target: &target{label: label}}, verdict: verdict}, o}
+	}
+	hit, skipped := test("//a:hit", report.Hit, nil), test("//a:skipped", report.Other, nil)
+	hit.recorded, hit.xml, skipped.skipped = recorded, [][]byte{suites}, true
+	inv := &invocation{Options: &Options{Out: &out, Err: &messages, JUnit: filepath.Join(dir, "junit.xml")}, tmp: dir, printing: new(sync.Mutex)}
+	s := &summary{decisions: &decisions{analysis: &analysis{expansion: &expansion{invocation: inv, broken: []string{"//b:broken"}}}}, ran: true, results: []result{
+		test("//a:f", report.Miss, &outcome{"FAILED", []attempt{{1, 1, 1, failed}}}),
+		hit,
+		test("//a:pass", report.Other, &outcome{"PASSED", []attempt{{1, 1, 1, withStatus("PASSED", nil)}}}),
+		test("//a:shards", report.Other, &outcome{"PASSED", []attempt{{1, 1, 1, withStatus("PASSED", nil)}, {1, 2, 1, slow}}}),
+		test("//a:<&>", report.Miss, &outcome{}),
+		skipped,
 	}}
 	rows := map[string]string{
 		"": `//a:hit                                                       (replayed) PASSED in 1.5s
@@ -548,16 +556,16 @@ func TestReports(t *testing.T) {
 	rows["short"] = rows[""]
 	for mode, want := range rows {
 		out.Reset()
-		s.ran, s.options = true, []bazel.Option{{OptionName: "test_summary", OptionValue: mode}}
-		s.summary(t.Context())
+		inv.options = []bazel.Option{{OptionName: "test_summary", OptionValue: mode}}
+		s.printTests(t.Context())
 		want += "\nExecuted 3 out of 7 tests, 1 replayed: 3 tests pass, 1 fails to build, 1 fails locally and 2 were skipped.\n"
 		if d := cmp.Diff(want, strings.ReplaceAll(out.String(), dir, "DIR")); d != "" {
 			t.Errorf("--test_summary=%s (-want +got):\n%s", mode, d)
 		}
 	}
 	out.Reset()
-	s.options = []bazel.Option{{OptionName: "test_summary", OptionValue: "none"}, {OptionName: "check_tests_up_to_date", OptionValue: "1"}}
-	s.summary(t.Context())
+	inv.options = []bazel.Option{{OptionName: "test_summary", OptionValue: "none"}, {OptionName: "check_tests_up_to_date", OptionValue: "1"}}
+	s.printTests(t.Context())
 	if want := "\nFinished with 3 passing and 2 failing tests up to date, 2 out of date.\n"; out.String() != want {
 		t.Errorf("--check_tests_up_to_date: %q, want %q", out.String(), want)
 	}
@@ -598,17 +606,22 @@ func TestReports(t *testing.T) {
 // What is asked for beside the tests that are run: the evidence that decided, and
 // none for those without a fingerprint.
 func TestGroups(t *testing.T) {
-	by := func(label string, bySource, source bool) *test {
-		return &test{label: label, bySource: bySource, key: store.Key{1}, description: &description{Source: source}}
+	by := func(label string, sources, source bool) *decision {
+		return &decision{subject: &subject{target: &target{label: label}, evidence: &evidence{description: &description{Source: source}, sources: sources}}, key: store.Key{1}}
 	}
-	s := &session{tests: []*test{by("c", true, true), by("objects", false, true), by("c++", true, false), {label: "sh"}}}
-	for labels, want := range map[string]string{
-		"c": "+tasting_source", "objects": "+tasting_test", "c++": "+tasting_test", "sh": "", "other": "",
-		"c c++ sh": "+tasting_source,+tasting_test",
+	c, objects, cxx := by("c", true, true), by("objects", false, true), by("c++", true, false)
+	sh := &decision{subject: &subject{target: &target{label: "sh"}}}
+	for want, tests := range map[string][][]*decision{
+		"+tasting_source": {{c}}, "+tasting_test": {{objects}, {cxx}}, "": {{sh}, nil}, "+tasting_source,+tasting_test": {{c, cxx, sh}},
 	} {
-		if got := s.groups(strings.Fields(labels)); got != want {
-			t.Errorf("%s: %q, want %q", labels, got, want)
+		for _, l := range tests {
+			if got := outputGroups(fingerprinted(l), false); got != want {
+				t.Errorf("%s: %q, want %q", labels(l), got, want)
+			}
 		}
+	}
+	if got := outputGroups([]*decision{c}, true); got != "+tasting_source,+tasting_test" {
+		t.Errorf("traced: %q", got)
 	}
 }
 

@@ -1,13 +1,10 @@
 package driver
 
 import (
-	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
@@ -30,12 +27,12 @@ type (
 // writeJUnit writes the results of all tests to one file. The suites of a test
 // are those of its test.xml, with the label in front of their names; a test
 // without one gets a suite of its own.
-func (s *session) writeJUnit() error {
+func (s *summary) writeJUnit() error {
 	var all junitSuites
-	for _, t := range s.tests {
-		suites, err := t.junit()
+	for _, r := range s.results {
+		suites, err := r.junit()
 		if err != nil {
-			s.say("warning: %s: its test.xml can't be read: %v", t.label, err)
+			s.say("warning: %s: its test.xml can't be read: %v", r.label, err)
 		}
 		all.Suites = append(all.Suites, suites...)
 	}
@@ -52,74 +49,72 @@ func (s *session) writeJUnit() error {
 	return nil
 }
 
-func (t *test) junit() (suites []junitSuite, err error) {
-	read := func(r io.Reader) error {
-		b, err := io.ReadAll(r)
-		if err != nil {
-			return err
+// junit returns the suites of a test, which there are whatever the error is.
+func (r result) junit() (suites []junitSuite, err error) {
+	add := func(b []byte, readErr error) {
+		var l []junitSuite
+		if readErr == nil {
+			l, readErr = r.readSuites(b)
 		}
-		one := junitSuites{}
-		if err := xml.Unmarshal(b, &one); err != nil {
-			single := junitSuite{}
-			if xml.Unmarshal(b, &single) != nil {
-				return err
-			}
-			one.Suites = []junitSuite{single}
-		}
-		for _, x := range one.Suites {
-			name := ""
-			var attrs []xml.Attr
-			for _, a := range x.Attrs {
-				if a.Name.Local == "name" {
-					name = a.Value
-				} else if a.Name.Local != "classname" {
-					attrs = append(attrs, a)
-				}
-			}
-			// Bazel's own name is the label's path.
-			full := t.label
-			if rest, ok := strings.CutPrefix(name, strings.TrimLeft(strings.ReplaceAll(t.label, ":", "/"), "@/")); ok {
-				full += rest
-			} else if name != "" {
-				full += "." + name
-			}
-			x.Attrs = append([]xml.Attr{{Name: xml.Name{Local: "name"}, Value: full}, {Name: xml.Name{Local: "tasting"}, Value: string(t.verdict)}}, attrs...)
-			suites = append(suites, x)
-		}
-		return nil
+		suites, err = append(suites, l...), errors.Join(err, readErr)
 	}
-	if t.outcome == nil && t.recorded != nil {
-		for _, b := range t.xml {
-			err = errors.Join(err, read(bytes.NewReader(b)))
+	if r.isReplayed() {
+		for _, b := range r.xml {
+			add(b, nil)
 		}
 	}
-	if o := t.outcome; o != nil {
+	if o := r.outcome; o != nil {
 		last := map[[2]int]string{} // the last attempt of each shard
 		for _, a := range o.attempts {
-			for _, f := range a.result.TestActionOutput {
-				if p, perr := f.Path(); perr == nil && f.Name == "test.xml" {
-					last[[2]int{a.run, a.shard}] = p
-				}
+			if p, ok, _ := a.file(xmlName); ok {
+				last[[2]int{a.run, a.shard}] = p
 			}
 		}
 		for _, a := range o.attempts {
 			k := [2]int{a.run, a.shard}
 			if p := last[k]; p != "" {
 				delete(last, k)
-				b, rerr := os.Open(filepath.Clean(p))
-				if rerr == nil {
-					rerr = read(b)
-					b.Close()
-				}
-				err = errors.Join(err, rerr)
+				add(os.ReadFile(p))
 			}
 		}
 	}
 	if len(suites) == 0 {
-		status, took := t.status()
-		suites = append(suites, plainSuite(t.label, status, took.Seconds()))
+		status, took := r.status()
+		suites = append(suites, plainSuite(r.label, status, took.Seconds()))
 	}
 	return suites, err
+}
+
+// readSuites reads a test.xml.
+func (r result) readSuites(b []byte) ([]junitSuite, error) {
+	all := junitSuites{}
+	if err := xml.Unmarshal(b, &all); err != nil {
+		single := junitSuite{}
+		if xml.Unmarshal(b, &single) != nil {
+			return nil, err
+		}
+		all.Suites = []junitSuite{single}
+	}
+	for i, x := range all.Suites {
+		name := ""
+		var attrs []xml.Attr
+		for _, a := range x.Attrs {
+			if a.Name.Local == "name" {
+				name = a.Value
+			} else if a.Name.Local != "classname" {
+				attrs = append(attrs, a)
+			}
+		}
+		// Bazel's own name is the label's path.
+		full := r.label
+		if rest, ok := strings.CutPrefix(name, strings.TrimLeft(strings.ReplaceAll(r.label, ":", "/"), "@/")); ok {
+			full += rest
+		} else if name != "" {
+			full += "." + name
+		}
+		all.Suites[i].Attrs = append([]xml.Attr{{Name: xml.Name{Local: "name"}, Value: full}, {Name: xml.Name{Local: "tasting"}, Value: string(r.verdict)}}, attrs...)
+	}
+	return all.Suites, nil
 }
 
 // plainSuite is for a test that has written no XML.

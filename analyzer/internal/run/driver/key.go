@@ -3,6 +3,7 @@ package driver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,13 +14,14 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
-// invocation contributes what Bazel's options and the user's environment say
+// invocationParts contributes what Bazel's options and the user's environment say
 // about all tests: "option NAME" for each option that can decide, with its values in order.
-func invocation(options []bazel.Option) []fingerprint.Contribution {
+func invocationParts(options []bazel.Option) []fingerprint.Contribution {
 	values := map[string][]string{}
 	client := clientEnv(options)
 	modified := modifiesTests(options)
@@ -56,13 +58,13 @@ func invocation(options []bazel.Option) []fingerprint.Contribution {
 
 // mappings contributes what a file of the workspace says of options for platforms, and of platforms
 // for options: no event tells which of these are in effect. Source: Bazel's PlatformMappingFunction.
-func (s *session) mappings() []fingerprint.Contribution {
-	b, err := s.readMappings()
+func (inv *invocation) mappings() []fingerprint.Contribution {
+	b, err := inv.readMappings()
 	if err != nil {
 		return nil
 	}
 	values := []string{string(b)}
-	for _, o := range s.options {
+	for _, o := range inv.options {
 		if o.OptionName == "platforms" || o.OptionName == "cpu" || o.OptionName == "platform_mappings" {
 			values = append(values, o.OptionName+"="+o.OptionValue)
 		}
@@ -70,10 +72,10 @@ func (s *session) mappings() []fingerprint.Contribution {
 	return []fingerprint.Contribution{fingerprint.NewContribution("platform mappings", values)}
 }
 
-func (s *session) readMappings() ([]byte, error) {
-	file := cmp.Or(s.option("platform_mappings"), "platform_mappings")
+func (inv *invocation) readMappings() ([]byte, error) {
+	file := cmp.Or(inv.option("platform_mappings"), "platform_mappings")
 	if !filepath.IsAbs(file) {
-		file = filepath.Join(s.workspaceDir(), file)
+		file = filepath.Join(inv.workspaceDir(), file)
 	}
 	return os.ReadFile(file)
 }
@@ -87,9 +89,9 @@ var ofTests = lazyregexp.New(`(?m)^[^#\n]*(--(?:no)?(?:test_\w*|\w*action_env|ru
 // What the environment of tests is like was found out with the releases of Bazel in modelled. With
 // another one, and on the workers of remote execution, what they see of options counts as options, and
 // the release counts.
-func (s *session) runOf(ctx context.Context, t *test, all *ofAll) (*fingerprint.Run, error) {
-	run := s.declared(t, all)
-	return run, s.machine(ctx, t, run)
+func (a *analysis) runOf(ctx context.Context, t *subject, all *ofAll) (*fingerprint.Run, error) {
+	run := a.declared(t, all)
+	return run, a.machine(ctx, t, run)
 }
 
 // ofAll is what options and the user's environment say of all tests.
@@ -103,12 +105,12 @@ type ofAll struct {
 	invocation []fingerprint.Contribution
 }
 
-func (s *session) ofAll() *ofAll {
+func (inv *invocation) ofAll() *ofAll {
 	all := &ofAll{
-		client: clientEnv(s.options), env: optionsEnv(s.options, "action_env", "test_env"), disputed: disputed(s.options),
-		mappings: s.mappings(), invocation: invocation(s.options),
+		client: clientEnv(inv.options), env: optionsEnv(inv.options, "action_env", "test_env"), disputed: disputed(inv.options),
+		mappings: inv.mappings(), invocation: invocationParts(inv.options),
 	}
-	for _, o := range s.options {
+	for _, o := range inv.options {
 		switch o.OptionName {
 		case "test_arg":
 			all.args = append(all.args, o.OptionValue)
@@ -120,18 +122,18 @@ func (s *session) ofAll() *ofAll {
 }
 
 // declared is what runOf returns, without what counts of this machine.
-func (s *session) declared(t *test, all *ofAll) *fingerprint.Run {
-	c, d := t.composed, t.description
+func (inv *invocation) declared(t *subject, all *ofAll) *fingerprint.Run {
+	c, d := t.composed.Config, t.description
 	run := &fingerprint.Run{
-		Dir: "\x00runfiles\x00/" + s.runfilesRoot(), Executable: c.Executable, Shards: s.shards(d),
+		Dir: "\x00runfiles\x00/" + inv.runfilesRoot(), Executable: c.Executable, Shards: inv.shards(d),
 		Besides: slices.Concat(all.mappings, t.worker.parts, t.links),
 	}
 	besides := func(name string, values ...string) {
 		run.Besides = append(run.Besides, fingerprint.NewContribution(name, values))
 	}
-	here := modelled[s.major()] && !t.remote
+	here := modelled[inv.major()] && !t.remote
 	if !here {
-		besides("release of Bazel", s.major())
+		besides("release of Bazel", inv.major())
 	}
 	for _, x := range all.invocation {
 		counts := !here // what tests see of it
@@ -139,7 +141,7 @@ func (s *session) declared(t *test, all *ofAll) *fingerprint.Run {
 			switch effectOf()[name] {
 			case seen:
 			case ofRemote:
-				counts = s.option("remote_executor") != ""
+				counts = inv.option("remote_executor") != ""
 			case ofExclusive:
 				counts = slices.ContainsFunc(d.Tags, func(tag string) bool { return strings.HasPrefix(tag, "exclusive") })
 			default:
@@ -150,7 +152,7 @@ func (s *session) declared(t *test, all *ofAll) *fingerprint.Run {
 			run.Besides = append(run.Besides, x)
 		}
 	}
-	env, contested := s.environment(t, all)
+	env, contested := inv.environment(t, all)
 	run.Env = fingerprint.Environment(env, c.EnvKeys, func(v string) string { return v })
 	if len(contested) > 0 {
 		besides("variables that Bazel sets as well", contested...)
@@ -162,7 +164,7 @@ func (s *session) declared(t *test, all *ofAll) *fingerprint.Run {
 		}
 	}
 	run.Args = slices.Concat(d.Args, all.args)
-	run.External = s.external(t)
+	run.External = inv.external(t)
 	slices.SortFunc(run.Besides, func(x, y fingerprint.Contribution) int {
 		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.SHA256, y.SHA256))
 	})
@@ -172,16 +174,10 @@ func (s *session) declared(t *test, all *ofAll) *fingerprint.Run {
 	return run
 }
 
-// major is the first number of the release of Bazel.
-func (s *session) major() string {
-	major, _, _ := strings.Cut(cmp.Or(s.version, s.release), ".")
-	return major
-}
-
 // shards is the number of shards that Bazel makes of a test, or 0 for none. Source: Bazel's
 // TestShardingStrategy.
-func (s *session) shards(d *description) int {
-	strategy := s.option("test_sharding_strategy")
+func (inv *invocation) shards(d *description) int {
+	strategy := inv.option("test_sharding_strategy")
 	if strategy == "disabled" {
 		return 0
 	}
@@ -200,7 +196,7 @@ var literal = lazyregexp.New(`^[\w./=:,+@%^-]+$`)
 // environment returns the environment that Bazel starts a test with on this machine, and those of
 // the user's and the rule's variables that Bazel may set itself. Source: Bazel's TestPolicy,
 // TestRunnerAction.setupEnvVariables and test-setup.sh. (onekey.txtar compares it with what a runner sees.)
-func (s *session) environment(t *test, all *ofAll) (env, contested []string) {
+func (inv *invocation) environment(t *subject, all *ofAll) (env, contested []string) {
 	d := t.description
 	values := maps.Clone(all.env)
 	maps.Copy(values, d.Env)
@@ -211,7 +207,7 @@ func (s *session) environment(t *test, all *ofAll) (env, contested []string) {
 	}
 	own := map[string]string{
 		"BAZEL_TEST": "1", "EXPERIMENTAL_SPLIT_XML_GENERATION": "1", "RUN_UNDER_RUNFILES": "1", "TZ": "UTC",
-		"TEST_BINARY": s.testBinary(t), "TEST_TARGET": t.label, "TEST_WORKSPACE": s.runfilesRoot(),
+		"TEST_BINARY": inv.testBinary(t), "TEST_TARGET": t.label, "TEST_WORKSPACE": inv.runfilesRoot(),
 	}
 	for _, name := range fingerprint.SetByBazel {
 		own[name] = ""
@@ -239,7 +235,7 @@ func (s *session) environment(t *test, all *ofAll) (env, contested []string) {
 var ofBazel = lazyregexp.New(`^(TEST_|GTEST_|TESTBRIDGE_|BASH_FUNC_|COVERAGE|RUNFILES_|BAZEL_|EXPERIMENTAL_|OLDPWD$|SHLVL$|_$)`)
 
 // testBinary is the path of a test's executable in the runfiles of its workspace.
-func (s *session) testBinary(t *test) string {
+func (inv *invocation) testBinary(t *subject) string {
 	repo, path, _ := strings.Cut(t.label, "//")
 	pkg, name, _ := strings.Cut(path, ":")
 	switch {
@@ -251,22 +247,19 @@ func (s *session) testBinary(t *test) string {
 	return filepath.Join(pkg, name)
 }
 
-// runfilesRoot is the name of the directory in the runfiles where a test starts: that of its workspace.
-func (s *session) runfilesRoot() string { return filepath.Base(s.execRoot) }
-
-// external tells whether there are files of other repositories in the runfiles a second time.
-func (s *session) external(t *test) bool {
-	legacy := s.option("legacy_external_runfiles")
-	if isFalse(legacy) || legacy == "" && !modelled[s.major()] {
+// external reports whether there are files of other repositories in the runfiles a second time.
+func (inv *invocation) external(t *subject) bool {
+	legacy := inv.option("legacy_external_runfiles")
+	if isFalse(legacy) || legacy == "" && !modelled[inv.major()] {
 		return false
 	}
 	if strings.HasPrefix(t.label, "@") {
 		return true // the test itself
 	}
-	return slices.ContainsFunc(t.composed.Data, func(f fingerprint.File) bool { return !strings.HasPrefix(f.Path, s.runfilesRoot()+"/") })
+	return slices.ContainsFunc(t.composed.Config.Data, func(f fingerprint.File) bool { return !strings.HasPrefix(f.Path, inv.runfilesRoot()+"/") })
 }
 
-// strict tells whether Bazel keeps PATH and LD_LIBRARY_PATH of the user from
+// strict reports whether Bazel keeps PATH and LD_LIBRARY_PATH of the user from
 // tests.
 func strict(options []bazel.Option) bool {
 	return isTrue(effective(options, strictActionEnv))
@@ -401,4 +394,28 @@ func pairs(m map[string]string) []string {
 		l = append(l, k+"="+m[k])
 	}
 	return l
+}
+
+var errStatic = errors.New("it links libraries of the system statically, which may be those of another machine")
+
+// machine completes run by what counts of this machine for a test that runs on it. It is an error
+// if it can't be told what it will be run with, or, if it runs remotely, linked with.
+func (a *analysis) machine(ctx context.Context, t *subject, run *fingerprint.Run) error {
+	if why := t.loading(a.options); why != "" {
+		return errors.New(why)
+	}
+	system, err := a.prober.libraries(ctx, t.description, t.composed.Lines)
+	switch {
+	case t.remote && slices.ContainsFunc(t.composed.Lines, func(l *linkflags.Line) bool { return l.Inside().Any }):
+		return errStatic // it may be another machine that links
+	case err != nil || t.remote:
+		return err
+	}
+	data, err := a.prober.loads(t.composed, system.program)
+	if err != nil {
+		return err
+	}
+	run.Libraries = syslib.Sort(slices.Concat(system.loaded, data))
+	run.Machine, err = syslib.Machine()
+	return err
 }

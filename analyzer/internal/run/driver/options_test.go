@@ -53,8 +53,8 @@ func TestRunAllOptions(t *testing.T) {
 	for _, name := range known(t) {
 		runs := ""
 		for _, value := range []string{"0", "1", "2", "docker", "TestRunner=docker", "/a:/b"} {
-			s := &session{Options: &Options{Store: st}, options: []bazel.Option{option(name + "=" + value)}}
-			runs = max(runs, s.runAll())
+			inv := &invocation{Options: &Options{Store: st}, options: []bazel.Option{option(name + "=" + value)}}
+			runs = max(runs, inv.runsAll())
 		}
 		e := effectOf()[name]
 		if (runs != "") != (e == runsAll || e == runsAllOrKey) {
@@ -65,14 +65,14 @@ func TestRunAllOptions(t *testing.T) {
 
 // besides returns what options contribute for a test with tags.
 func besides(options, tags, release string) *fingerprint.Run {
-	s := &session{execRoot: "/base/execroot/_main", release: release}
+	inv := &invocation{execRoot: "/base/execroot/_main", release: release}
 	for _, o := range strings.Fields("client_env=PATH=/bin test_env=T=1 " + options) {
-		s.options = append(s.options, option(o))
+		inv.options = append(inv.options, option(o))
 	}
 	d := &description{Tags: strings.Fields(tags)}
-	t := &test{label: "//p:t", description: d, composed: &fingerprint.Config{}}
-	t.remote = s.option("remote_executor") != "" && d.isRemote()
-	return s.declared(t, s.ofAll())
+	t := &subject{target: &target{label: "//p:t"}, evidence: &evidence{description: d}, composed: &fingerprint.Composed{Config: &fingerprint.Config{}}}
+	t.remote = inv.option("remote_executor") != "" && d.isRemote()
+	return inv.declared(t, inv.ofAll())
 }
 
 // Options that bazelrc files of CI have: the results are those of laptops.
@@ -134,7 +134,7 @@ func TestOptionsOfCI(t *testing.T) {
 func TestOwnOptions(t *testing.T) {
 	own := slices.Concat(ofClients, ofSteps, outputs, []string{"aspects", "cache_test_results", "experimental_build_event_upload_strategy", "keep_going", "target_pattern_file", "test_summary"})
 	for _, name := range own {
-		if l := invocation([]bazel.Option{option("incompatible_strict_action_env=1"), option(name + "=1")}); len(l) > 0 {
+		if l := invocationParts([]bazel.Option{option("incompatible_strict_action_env=1"), option(name + "=1")}); len(l) > 0 {
 			t.Errorf("%s: %v", name, l)
 		}
 	}

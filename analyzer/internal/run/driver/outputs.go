@@ -28,48 +28,51 @@ var outputs = []string{
 var reports = append([]string{"bes_backend"}, outputs...)
 
 // aside returns flags that keep a command from writing the user's files.
-func (s *session) aside() []string {
+func (inv *invocation) aside() []string {
 	flags := []string{"--bes_backend=", uploadNothing}
 	for _, name := range outputs {
-		if s.option(name) != "" || s.given(name) != "" {
-			flags = append(flags, "--"+name+"="+filepath.Join(s.tmp, "unused-"+name))
+		if inv.option(name) != "" || inv.userValue(name) != "" {
+			flags = append(flags, "--"+name+"="+filepath.Join(inv.tmp, "unused-"+name))
 		}
 	}
 	return flags
 }
 
 // queryFlags returns the flags of the build for a query.
-func (s *session) queryFlags(command string) []string {
-	return s.flags.Known(command, append(slices.Clone(s.args), s.builtNothing()...))
+func (inv *invocation) queryFlags(command string) []string {
+	return inv.flags.Known(command, append(slices.Clone(inv.args), inv.builtNothing()...))
 }
 
 // writeEvents makes a file of build events that of the user, if one is wanted.
-func (s *session) writeEvents(events string) {
-	own := s.given("build_event_json_file")
+func (inv *invocation) writeEvents(events string) {
+	own := inv.userValue("build_event_json_file")
 	if own == "" {
 		return
 	}
 	if !filepath.IsAbs(own) {
-		own = filepath.Join(s.workspaceDir(), own) // where Bazel runs
+		own = filepath.Join(inv.workspaceDir(), own) // where Bazel runs
 	}
 	if err := copyFile(own, events); err != nil && !errors.Is(err, os.ErrNotExist) {
-		s.say("warning: build events can't be written: %v", err)
+		inv.say("warning: build events can't be written: %v", err)
 	}
 }
 
 // reportNothing has Bazel write the user's files if there is nothing to run.
-func (s *session) reportNothing(ctx context.Context) (code int, err error) {
-	if !slices.ContainsFunc(reports, func(name string) bool { return s.given(name) != "" }) {
+func (inv *invocation) reportNothing(ctx context.Context) (code int, err error) {
+	if !slices.ContainsFunc(reports, func(name string) bool { return inv.userValue(name) != "" }) {
 		return bazel.ExitOK, nil
 	}
-	targets := filepath.Join(s.tmp, "nothing")
+	targets := filepath.Join(inv.tmp, "nothing")
 	if err := os.WriteFile(targets, nil, 0o666); err != nil {
 		return 0, err
 	}
-	messages := &tail{limit: 64 << 10}
-	code, err = s.build(ctx, bazel.Streams{Out: s.Out, Err: messages}, "--target_pattern_file="+targets)
+	var messages tail
+	code, err = inv.bazelBuild(ctx, bazel.Streams{Out: inv.Out, Err: &messages}, "--target_pattern_file="+targets)
 	if err != nil || code != bazel.ExitOK {
-		s.Err.Write(messages.buf)
+		inv.Err.Write(messages)
+	}
+	if code == bazel.ExitInterrupted {
+		err = interrupted
 	}
 	return code, err
 }

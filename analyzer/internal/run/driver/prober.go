@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
 )
@@ -80,7 +81,7 @@ func (p *prober) libraries(ctx context.Context, d *description, lines []*linkfla
 	return x.system, x.err
 }
 
-// unchanged tells whether all that has been found out is still true.
+// unchanged reports whether all that has been found out is still true.
 func (p *prober) unchanged() bool {
 	p.checks++
 	shared := map[string]*syslib.Shared{}
@@ -133,20 +134,20 @@ func (x *loads) find(f loaded) {
 
 // loads returns what programs and libraries among the data are run with, and libraries that
 // Bazel hasn't linked.
-func (p *prober) loads(t *test, program string) (libs []syslib.Library, err error) {
+func (p *prober) loads(c *fingerprint.Composed, program string) (libs []syslib.Library, err error) {
 	var files []loaded
-	for _, file := range t.data {
+	for _, file := range c.DataFiles {
 		files = append(files, loaded{file: file, program: program})
 	}
 	var dirs []string
-	for _, line := range t.lines {
+	for _, line := range c.Lines {
 		for _, d := range line.RunPath {
 			if filepath.IsAbs(d) {
 				dirs = append(dirs, d)
 			}
 		}
 	}
-	for _, file := range t.prebuilt {
+	for _, file := range c.Prebuilt {
 		files = append(files, loaded{file: file, dirs: strings.Join(dirs, ":"), linked: true})
 	}
 	for _, f := range files {

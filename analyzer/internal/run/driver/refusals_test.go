@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -132,13 +133,12 @@ func TestTracesInListWithBadStore(t *testing.T) {
 // However many results a store doesn't take, it is said once.
 func TestRefusals(t *testing.T) {
 	var said bytes.Buffer
-	s := &session{Options: &Options{Err: &said}}
+	r := &recorder{invocation: &invocation{Options: &Options{Err: &said}, printing: new(sync.Mutex)}}
 	for range 1000 {
-		s.refused.add("recorded", errors.New("http://h: full"))
+		r.addRefusal("recorded", errors.New("http://h: full"))
 	}
-	s.refused.add("recorded everywhere", fmt.Errorf("%w: http://g: full", store.ErrPartly))
-	s.tellRefused()
-	s.tellRefused()
+	r.addRefusal("recorded everywhere", fmt.Errorf("%w: http://g: full", store.ErrPartly))
+	r.sayRefusals()
 	const want = "tasting: warning: 1000 results are not recorded: http://h: full\n" +
 		"tasting: warning: 1 result is not recorded everywhere: http://g: full\n"
 	if said.String() != want {

@@ -1,12 +1,14 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
 // Under remote execution a test's outcome depends on the worker, of which this
@@ -21,7 +23,7 @@ type worker struct {
 	why   string // the test has to run always, if it does so remotely
 }
 
-// isRemote says whether Bazel may run the test by remote execution.
+// isRemote reports whether Bazel may run the test by remote execution.
 func (d *description) isRemote() bool {
 	for _, tag := range []string{"exclusive", "local", "no-remote", "no-remote-exec"} {
 		if _, ok := d.Requirements[tag]; ok || slices.Contains(d.Tags, tag) {
@@ -33,81 +35,82 @@ func (d *description) isRemote() bool {
 
 // workers asks Bazel for the platforms of tests. Those of the link count for
 // tests that run on this machine as well.
-func (s *session) workers(ctx context.Context, tests []*test) map[*test]worker {
-	all := map[*test]worker{}
+func (inv *invocation) workers(ctx context.Context, tests []*subject) map[*subject]worker {
+	all := map[*subject]worker{}
 	if len(tests) == 0 {
 		return all
 	}
-	var labels []string
+	executions, err := inv.Bazel.Executions(ctx, inv.rcFile(), filepath.Join(inv.tmp, "aquery"), inv.queryFlags("aquery"), labels(tests), []string{"TestRunner", "CppLink"})
+	platforms := map[string]*platform{}
 	for _, t := range tests {
-		labels = append(labels, t.label)
-	}
-	rc := s.rcFile()
-	executions, err := s.Bazel.Executions(ctx, rc, filepath.Join(s.tmp, "aquery"), s.queryFlags("aquery"), labels, []string{"TestRunner", "CppLink"})
-	defaults := s.option("remote_default_exec_properties") != "" || s.option("remote_default_platform_properties") != ""
-	type platform struct {
-		part       fingerprint.Contribution
-		properties bool
-		why        string
-	}
-	known := map[string]*platform{}
-	for _, t := range tests {
-		var w worker
-		runs := false
-		for _, x := range executions[t.label] {
-			p := known[x.Platform]
-			if p == nil {
-				p = &platform{}
-				known[x.Platform] = p
-				rules, err := s.Bazel.PlatformRules(ctx, rc, s.queryFlags("cquery"), x.Platform)
-				if err != nil {
-					p.why = err.Error()
-				}
-				var lines []string
-				for _, r := range rules {
-					lines = append(append(lines, r.Label), r.Attributes...)
-					p.properties = p.properties || r.Properties
-				}
-				p.part = fingerprint.NewContribution("execution platform "+strings.TrimLeft(x.Platform, "@"), lines)
-			}
-			if !slices.Contains(w.parts, p.part) {
-				w.parts = append(w.parts, p.part)
-			}
-			if p.why != "" {
-				w.why = p.why
-			}
-			if x.Mnemonic == "TestRunner" {
-				runs = true
-				if !p.properties && !defaults && len(t.description.ExecProperties) == 0 {
-					w.why = "its platform has no properties that say which image the workers have: set exec_properties of the platform, or --remote_default_exec_properties"
-				}
-			}
+		all[t] = inv.workerOf(ctx, t, executions[t.label], platforms)
+		if err != nil {
+			all[t] = worker{why: err.Error()}
 		}
-		switch {
-		case err != nil:
-			w.why = err.Error()
-		case !runs:
-			w.why = "Bazel doesn't say on which platform it runs"
-		}
-		all[t] = w
 	}
 	return all
 }
 
-// findWorkers finds out about the workers of all tests that can be composed.
-func (s *session) findWorkers(ctx context.Context) {
-	var tests []*test
-	for _, t := range s.tests {
-		if t.description != nil {
-			t.remote = t.description.isRemote()
-			tests = append(tests, t)
+// platform is what Bazel says of an execution platform.
+type platform struct {
+	part       fingerprint.Contribution
+	properties bool   // it says which image the workers have
+	why        string // it can't be told
+}
+
+// workerOf returns where a test is linked and run, and completes the platforms that are known by their labels.
+func (inv *invocation) workerOf(ctx context.Context, t *subject, executions []bazel.Execution, platforms map[string]*platform) (w worker) {
+	defaults := inv.option("remote_default_exec_properties") != "" || inv.option("remote_default_platform_properties") != ""
+	runs := false
+	for _, x := range executions {
+		p := platforms[x.Platform]
+		if p == nil {
+			p = inv.askPlatform(ctx, x.Platform)
+			platforms[x.Platform] = p
+		}
+		if !slices.Contains(w.parts, p.part) {
+			w.parts = append(w.parts, p.part)
+		}
+		w.why = cmp.Or(p.why, w.why)
+		if x.Mnemonic == "TestRunner" {
+			runs = true
+			if !p.properties && !defaults && len(t.ExecProperties) == 0 {
+				w.why = "its platform has no properties that say which image the workers have: set exec_properties of the platform, or --remote_default_exec_properties"
+			}
 		}
 	}
+	if !runs {
+		w.why = "Bazel doesn't say on which platform it runs"
+	}
+	return w
+}
+
+func (inv *invocation) askPlatform(ctx context.Context, label string) *platform {
+	p := &platform{}
+	rules, err := inv.Bazel.PlatformRules(ctx, inv.rcFile(), inv.queryFlags("cquery"), label)
+	if err != nil {
+		p.why = err.Error()
+	}
+	var lines []string
+	for _, r := range rules {
+		lines = append(append(lines, r.Label), r.Attributes...)
+		p.properties = p.properties || r.Properties
+	}
+	p.part = fingerprint.NewContribution("execution platform "+strings.TrimLeft(label, "@"), lines)
+	return p
+}
+
+// findWorkers finds out about the workers of all tests that can be composed, with remote execution.
+func (a *analysis) findWorkers(ctx context.Context) {
+	if a.option("remote_executor") == "" {
+		return
+	}
+	tests := slices.DeleteFunc(slices.Clone(a.subjects), func(t *subject) bool { return t.evidence == nil })
 	if len(tests) == 0 {
 		return
 	}
-	s.say("asking Bazel for the platforms of %s", count(len(tests), "test"))
-	for t, w := range s.workers(ctx, tests) {
-		t.worker = w
+	a.say("asking Bazel for the platforms of %s", count(len(tests), "test"))
+	for t, w := range a.workers(ctx, tests) {
+		t.remote, t.worker = t.isRemote(), w
 	}
 }

@@ -120,35 +120,43 @@ func unpack(archive *io.SectionReader) (files []store.File, f *os.File, err erro
 	return files, f, nil
 }
 
+// collected is a result that is being put together.
+type collected struct {
+	store.Result
+	zipped bool
+	open   []*os.File
+	logs   map[string]*bazel.TestResult // by directory
+}
+
+func (c *collected) close() {
+	for _, f := range c.open {
+		f.Close()
+	}
+}
+
 // result opens what Bazel has kept of a test as a result to be recorded. Zipped says whether Bazel
 // has put undeclared outputs into an archive.
 func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) {
-	r = &store.Result{Log: store.Content(nil)}
-	r.Host, _ = os.Hostname()
-	var open []*os.File
-	closeAll := func() {
-		for _, f := range open {
-			f.Close()
-		}
-	}
+	c := &collected{zipped: zipped, logs: map[string]*bazel.TestResult{}}
 	defer func() {
 		if err != nil {
-			closeAll()
+			c.close()
 		}
 	}()
+	c.Log = store.Content(nil)
+	c.Host, _ = os.Hostname()
 	if o.status != "PASSED" {
-		r.ExitCode = 1
+		c.ExitCode = 1
 	}
 	dir, err := o.dir()
 	if err != nil {
 		return nil, nil, err
 	}
 	var took time.Duration
-	logs := map[string]*bazel.TestResult{} // by directory
 	for _, a := range o.attempts {
 		start, duration := a.result.When()
-		if r.Start.IsZero() || start.Before(r.Start) {
-			r.Start = start
+		if c.Start.IsZero() || start.Before(c.Start) {
+			c.Start = start
 		}
 		took += duration
 		for _, f := range a.result.TestActionOutput {
@@ -165,48 +173,56 @@ func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) 
 				return nil, nil, err
 			}
 			for _, file := range files {
-				if isIdle(file, filepath.Join(dir, file)) {
-					continue
-				}
-				x, err := os.Open(filepath.Join(dir, file))
-				if err != nil {
+				if err := c.add(dir, file, a); err != nil {
 					return nil, nil, err
-				}
-				open = append(open, x)
-				name := filepath.ToSlash(file)
-				if _, rest := place(name); notRecorded.MatchString(rest) {
-					return nil, nil, fmt.Errorf("it wrote %s, which isn't recorded", rest)
-				}
-				content, more, err := contents(name, x, zipped)
-				if more != nil {
-					open = append(open, more)
-				}
-				if err != nil {
-					return nil, nil, err
-				}
-				if is(name, logName) {
-					logs[filepath.Dir(p)] = a.result
-					if a.shard <= 1 {
-						r.Log = content[0].Content
-					}
-				}
-				if name != logName && !is(name, listName) {
-					r.Files = append(r.Files, content...)
-				}
-				if len(r.Files) > store.MaxFiles || len(open) > store.MaxFiles {
-					return nil, nil, fmt.Errorf("it wrote more than %d files", store.MaxFiles)
 				}
 			}
 		}
 	}
 	// Now that they are open: who writes others removes these.
-	for dir, a := range logs {
+	for dir, a := range c.logs {
 		if err := a.Left(dir); err != nil {
 			return nil, nil, err
 		}
 	}
-	r.End = r.Start.Add(took)
-	return r, closeAll, nil
+	c.End = c.Start.Add(took)
+	return &c.Result, c.close, nil
+}
+
+// add adds a file in dir that an attempt has written.
+func (c *collected) add(dir, file string, a attempt) error {
+	if isIdle(file, filepath.Join(dir, file)) {
+		return nil
+	}
+	x, err := os.Open(filepath.Join(dir, file))
+	if err != nil {
+		return err
+	}
+	c.open = append(c.open, x)
+	name := filepath.ToSlash(file)
+	if _, rest := place(name); notRecorded.MatchString(rest) {
+		return fmt.Errorf("it wrote %s, which isn't recorded", rest)
+	}
+	content, more, err := contents(name, x, c.zipped)
+	if more != nil {
+		c.open = append(c.open, more)
+	}
+	if err != nil {
+		return err
+	}
+	if is(name, logName) {
+		c.logs[filepath.Dir(filepath.Join(dir, file))] = a.result
+		if a.shard <= 1 {
+			c.Log = content[0].Content
+		}
+	}
+	if name != logName && !is(name, listName) {
+		c.Files = append(c.Files, content...)
+	}
+	if len(c.Files) > store.MaxFiles || len(c.open) > store.MaxFiles {
+		return fmt.Errorf("it wrote more than %d files", store.MaxFiles)
+	}
+	return nil
 }
 
 // contents returns what is recorded of an open file: itself, or what is in it. The caller closes
@@ -263,29 +279,22 @@ func recordable(dir, name string) (files []string, err error) {
 	return files, err
 }
 
-// dir is the directory of a test's log, or of those of its shards.
+// dir returns the directory of a test's log, or of those of its shards.
 func (o *outcome) dir() (string, error) {
 	for _, a := range o.attempts {
-		for _, f := range a.result.TestActionOutput {
-			if f.Name != "test.log" {
-				continue
-			}
-			p, err := f.Path()
-			if err != nil {
-				return "", err
-			}
+		if p, ok, err := a.file(logName); ok || err != nil {
 			d := filepath.Dir(p)
 			if shard.MatchString(filepath.Base(d)) {
 				d = filepath.Dir(d)
 			}
-			return d, nil
+			return d, err
 		}
 	}
 	return "", errors.New("no log was named by Bazel")
 }
 
 // testlogs is the directory where Bazel would put the logs of a test.
-func (s *session) testlogs(t *test) string {
+func (x *expansion) testlogs(t *target) string {
 	l := t.label
 	root := ""
 	if strings.HasPrefix(l, "@") {
@@ -293,11 +302,11 @@ func (s *session) testlogs(t *test) string {
 		root, l = path.Join("external", repo), "//"+rest
 	}
 	pkg, name, _ := strings.Cut(strings.TrimPrefix(l, "//"), ":")
-	return filepath.Join(s.execRoot, "bazel-out", s.mnemonics[t.config], "testlogs", root, pkg, name)
+	return filepath.Join(x.execRoot, "bazel-out", x.mnemonics[t.config], "testlogs", root, pkg, name)
 }
 
 // files returns what is in the directory of a test's log after this run, outputs one by one.
-func (s *session) files(t *test, r *store.Result) []store.File {
+func (inv *invocation) files(t *subject, r *store.Result) []store.File {
 	files := slices.Clone(r.Files)
 	if slices.ContainsFunc(files, func(f store.File) bool { at, _ := place(f.Path); return at != "" }) {
 		return files // of shards
@@ -306,7 +315,7 @@ func (s *session) files(t *test, r *store.Result) []store.File {
 	if !wroteXML(r) {
 		// As Bazel makes it of the log.
 		var b bytes.Buffer
-		name := strings.TrimPrefix(strings.TrimPrefix(s.testBinary(t), "./"), "../")
+		name := strings.TrimPrefix(strings.TrimPrefix(inv.testBinary(t), "./"), "../")
 		if bazel.WriteTestXML(&b, name, r.End.Sub(r.Start), r.Log) != nil {
 			b.Reset()
 			_ = bazel.WriteTestXML(&b, name, r.End.Sub(r.Start), store.Content([]byte("(the log is too large to be repeated here)")))
@@ -322,8 +331,8 @@ func wroteXML(r *store.Result) bool {
 
 // replay puts the files of the result of a test that is recorded under key where Bazel would. The
 // error is the store's: files that can't be written cost a warning, the result is
-// known all the same. With record, it is recorded for the test's fingerprint, too.
-func (s *session) replay(ctx context.Context, st store.Store, t *test, key store.Key, record bool) error {
+// known all the same. Rec, if it isn't nil, records it for the test's fingerprint, too.
+func (x *expansion) replay(ctx context.Context, st store.Store, t *decision, key store.Key, rec *recorder) error {
 	r, err := st.Get(ctx, key)
 	if err != nil {
 		return err
@@ -332,9 +341,9 @@ func (s *session) replay(ctx context.Context, st store.Store, t *test, key store
 	if r.ExitCode != 0 {
 		return store.ErrNotFound // it has been withdrawn since
 	}
-	files := s.files(t, r)
+	files := x.files(t.subject, r)
 	for _, f := range files {
-		if s.JUnit != "" && is(f.Path, xmlName) {
+		if x.JUnit != "" && is(f.Path, xmlName) {
 			b, err := io.ReadAll(again(f))
 			if err != nil {
 				return err
@@ -342,11 +351,11 @@ func (s *session) replay(ctx context.Context, st store.Store, t *test, key store
 			t.xml = append(t.xml, b)
 		}
 	}
-	if err := s.write(t, key, r, files); err != nil {
-		s.say("warning: %s: its log can't be written: %v", t.label, err)
+	if err := x.write(t, key, r, files); err != nil {
+		x.say("warning: %s: its log can't be written: %v", t.label, err)
 	}
-	if record && s.Write {
-		_ = s.recordPass(ctx, t, t.key, " by its fingerprint", r)
+	if rec != nil && x.Write {
+		_ = rec.recordPass(ctx, t, t.key, " by its fingerprint", r)
 	}
 	return nil
 }
@@ -361,10 +370,10 @@ var outputsOfTests = []string{
 	"test.raw_splitlogs", "test.shard", "test.unused_runfiles_log", "test.warnings", "test.xml", "test_attempts",
 }
 
-// have tells whether the files of a result, and no others that Bazel knows, are in the directory of a test where
+// isAsBazelLeft reports whether the files of a result, and no others that Bazel knows, are in the directory of a test where
 // Bazel has put them: Bazel takes the test for executed as long as they stay.
-func (s *session) have(root *os.Root, dir string, r *store.Result, files []store.File) bool {
-	if s.streams() || s.option("test_output") == "all" {
+func (inv *invocation) isAsBazelLeft(root *os.Root, dir string, r *store.Result, files []store.File) bool {
+	if inv.streams() || inv.option("test_output") == "all" {
 		return false // it is printed
 	}
 	if _, err := root.Lstat(path.Join(dir, bazel.StatusFile)); err != nil {
@@ -374,7 +383,7 @@ func (s *session) have(root *os.Root, dir string, r *store.Result, files []store
 		// One that is there may be of a run that has failed.
 		files = slices.DeleteFunc(slices.Clone(files), func(f store.File) bool { return f.Path == xmlName })
 	}
-	here, done := s.onDisk(root, dir)
+	here, done := inv.onDisk(root, dir)
 	defer done()
 	if len(here) != len(files) {
 		return false
@@ -389,7 +398,7 @@ func (s *session) have(root *os.Root, dir string, r *store.Result, files []store
 
 // onDisk returns the files that Bazel has put into a directory for a test, as they would be recorded, by their
 // names. They are open until done. It is nil if they can't be recorded.
-func (s *session) onDisk(root *os.Root, dir string) (files map[string]store.File, done func()) {
+func (inv *invocation) onDisk(root *os.Root, dir string) (files map[string]store.File, done func()) {
 	var open []*os.File
 	done = func() {
 		for _, f := range open {
@@ -417,7 +426,7 @@ func (s *session) onDisk(root *os.Root, dir string) (files map[string]store.File
 			return err
 		}
 		open = append(open, f)
-		l, more, err := contents(name, f, s.zips())
+		l, more, err := contents(name, f, inv.zips())
 		if more != nil {
 			open = append(open, more)
 		}
@@ -448,10 +457,10 @@ func equal(a, b *io.SectionReader) bool {
 	return true
 }
 
-// zips tells whether Bazel puts undeclared outputs into an archive.
-func (s *session) zips() bool {
-	value := s.option("zip_undeclared_test_outputs")
-	return isTrue(value) || value == "" && modelled[s.major()]
+// zips reports whether Bazel puts undeclared outputs into an archive.
+func (inv *invocation) zips() bool {
+	value := inv.option("zip_undeclared_test_outputs")
+	return isTrue(value) || value == "" && modelled[inv.major()]
 }
 
 // pack puts the undeclared outputs among files into archives, which are in files that the caller closes.
@@ -499,8 +508,8 @@ func pack(files []store.File, made time.Time) (packed []store.File, open []*os.F
 
 // write writes the files of a result, through no link: there may be some that the
 // test made when it ran here, or that lead to what Bazel keeps.
-func (s *session) write(t *test, key store.Key, r *store.Result, files []store.File) error {
-	dir := s.testlogs(t)
+func (x *expansion) write(t *decision, key store.Key, r *store.Result, files []store.File) error {
+	dir := x.testlogs(t.target)
 	top, rest, ok := strings.Cut(dir, "/testlogs/")
 	if !ok {
 		return fmt.Errorf("%s is no directory for logs", dir)
@@ -515,10 +524,10 @@ func (s *session) write(t *test, key store.Key, r *store.Result, files []store.F
 		return err
 	}
 	defer root.Close()
-	if s.have(root, rest, r, files) {
+	if x.isAsBazelLeft(root, rest, r, files) {
 		return nil // and Bazel's cache of tests has them as well
 	}
-	if s.zips() {
+	if x.zips() {
 		var open []*os.File
 		files, open, err = pack(files, r.End)
 		for _, f := range open {
@@ -550,8 +559,8 @@ func (s *session) write(t *test, key store.Key, r *store.Result, files []store.F
 		content := again(f)
 		if is(f.Path, logName) {
 			content = io.MultiReader(strings.NewReader(head), content)
-			if s.streams() || s.option("test_output") == "all" {
-				s.printLog(t, f)
+			if x.streams() || x.option("test_output") == "all" {
+				x.printLog(t.label, f)
 			}
 		}
 		if err := store.WriteFile(root, path.Join(rest, f.Path), f.Executable, content); err != nil {
@@ -562,9 +571,9 @@ func (s *session) write(t *test, key store.Key, r *store.Result, files []store.F
 }
 
 // printLog prints a replayed log as Bazel prints that of a test.
-func (s *session) printLog(t *test, log store.File) {
+func (inv *invocation) printLog(label string, log store.File) {
 	b, _ := io.ReadAll(again(log))
-	s.printing.Lock()
-	defer s.printing.Unlock()
-	fmt.Fprintf(s.Out, "==================== Test output for %s (replayed):\n%s%s\n", t.label, b, strings.Repeat("=", 80))
+	inv.printing.Lock()
+	defer inv.printing.Unlock()
+	fmt.Fprintf(inv.Out, "==================== Test output for %s (replayed):\n%s%s\n", label, b, strings.Repeat("=", 80))
 }

@@ -768,14 +768,13 @@ func TestPrebuiltLibrary(t *testing.T) {
 	if composed[0].Err != nil {
 		t.Fatal(composed[0].Err)
 	}
-	subject := &test{prebuilt: composed[0].Prebuilt, lines: composed[0].Lines}
 	p := &prober{}
-	before, err := p.loads(subject, "")
+	before, err := p.loads(&composed[0], "")
 	if err != nil || !p.unchanged() {
 		t.Fatal("it has changed", err)
 	}
 	compile("2", "-o libsystem.so")
-	after, err := new(prober).loads(subject, "")
+	after, err := new(prober).loads(&composed[0], "")
 	if err != nil || slices.Equal(before, after) {
 		t.Errorf("another library makes no difference: %v, %v", after, err)
 	}

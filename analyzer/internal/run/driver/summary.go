@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
 
 // Values of --test_summary, of which only those that change what is printed here have a name.
@@ -26,19 +26,127 @@ const (
 	summaryTestcase = "testcase"
 )
 
-// innerSummary is the --test_summary of Bazel's own invocations. Bazel prints test cases, since it has
+// innerSummary returns the --test_summary of Bazel's own invocations. Bazel prints test cases, since it has
 // parsed them: of replayed tests there are none to print, as of those that it has cached. All else is
 // printed here, for all tests.
-func (s *session) innerSummary() string {
-	if v := s.option("test_summary"); v == summaryDetailed || v == summaryTestcase {
+func (inv *invocation) innerSummary() string {
+	if v := inv.option("test_summary"); v == summaryDetailed || v == summaryTestcase {
 		return "--test_summary=" + v
 	}
 	return "--test_summary=" + summaryNone
 }
 
+// result is what became of a test.
+type result struct {
+	*decision
+	outcome *outcome // nil if it wasn't run
+}
+
+// isReplayed reports whether the result of a test is a recorded one.
+func (r result) isReplayed() bool { return r.verdict == report.Hit && r.outcome == nil }
+
+// status returns how a test ended, in Bazel's words, and how long it took, or
+// did when it was recorded.
+func (r result) status() (status string, took time.Duration) {
+	if r.skipped {
+		return "SKIPPED", 0
+	}
+	if r.isReplayed() {
+		return "PASSED", r.recorded.End.Sub(r.recorded.Start)
+	}
+	if r.outcome == nil {
+		return "NO STATUS", 0
+	}
+	for _, a := range r.outcome.attempts {
+		_, d := a.result.When()
+		took += d
+	}
+	return strings.ReplaceAll(cmp.Or(r.outcome.status, "NO STATUS"), "_", " "), took
+}
+
+// summary is what is told at the end.
+type summary struct {
+	*decisions
+	results []result
+	unheard []string // tests that Bazel was to run, of which it hasn't said how they ended
+	ran     bool     // Bazel has run tests
+	cost    cost
+	spent   spent
+}
+
+// newSummary is called when all is decided and nothing has run.
+func newSummary(d *decisions) *summary {
+	s := &summary{decisions: d, cost: d.decidingCost(), spent: d.spent}
+	for _, t := range d.tests {
+		s.results = append(s.results, result{decision: t})
+	}
+	return s
+}
+
+// add adds what was run.
+func (s *summary) add(e *execution) {
+	s.ran, s.spent = true, s.spent.plus(e.seen.spent)
+	for i, r := range s.results {
+		o := e.outcomes[r.decision]
+		if o == nil {
+			continue
+		}
+		s.results[i].outcome = o
+		if o.status == "" && !r.audit && !s.onlyChecks() { // which runs nothing
+			s.unheard = append(s.unheard, r.label)
+		}
+	}
+}
+
+// print tells about all tests, and returns Test's exit code, given Bazel's.
+func (s *summary) print(ctx context.Context, code int) (int, error) {
+	failed := s.failed
+	if len(s.unheard) > 0 && code == bazel.ExitOK {
+		s.say("Bazel says nothing of %s, which it was to run: that isn't a pass", strings.Join(s.unheard, ", "))
+		failed = true
+	}
+	if failed && (code == bazel.ExitOK || code == bazel.ExitTestsFailed) {
+		code = bazel.ExitBuildFailed
+	}
+	s.sayKeptByBazel()
+	s.printTests(ctx)
+	if s.RunsDir != "" {
+		if err := s.writeRun(ctx); err != nil {
+			s.say("warning: the run can't be written down for \"tasting report\": %v", err)
+		}
+	}
+	if s.JUnit != "" {
+		if err := s.writeJUnit(); err != nil {
+			return 0, err
+		}
+	}
+	return code, nil
+}
+
+// printInterrupted prints what had ended by then, and asks Bazel for nothing more.
+func (s *summary) printInterrupted(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	s.printTests(ctx)
+}
+
+// sayKeptByBazel says how many passes aren't recorded because Bazel has them from an earlier run: it doesn't say where
+// that was, nor with which libraries of the system. To execute them only to record them would cost what "bazel test" doesn't.
+func (s *summary) sayKeptByBazel() {
+	n := 0
+	for _, r := range s.results {
+		if s.Write && r.hasKey() && r.outcome != nil && r.outcome.status == "PASSED" && r.outcome.uncleanReason(r.remote) == cachedByBazel {
+			n++
+		}
+	}
+	if n > 0 {
+		s.say("%s passed in an earlier run of Bazel that tasting hasn't observed: not recorded. --nocache_test_results runs and records all tests", count(n, "test"))
+	}
+}
+
 // row is what the summary says of a test under one of its names.
 type row struct {
-	*test
+	result
 	name, status string
 	took         time.Duration
 }
@@ -47,7 +155,7 @@ type row struct {
 // passes, and last what needs attention.
 func (r row) rank() int {
 	switch {
-	case r.replayed() || r.outcome.cached():
+	case r.isReplayed() || r.outcome.isCached():
 		return 0
 	case r.status == "PASSED":
 		return 1
@@ -57,48 +165,43 @@ func (r row) rank() int {
 	return 3
 }
 
-// replayed tells whether the result of a test is a recorded one.
-func (t *test) replayed() bool { return t.verdict == report.Hit && t.outcome == nil }
+// totals counts rows.
+type totals struct {
+	passed, unbuilt, failed, remotely, skipped int
+	executed, replayed, traced                 int
+	saved                                      time.Duration
+}
 
-// summary prints what became of all tests as bazel test does (its
-// TestSummaryPrinter and TerminalTestResultNotifier), with replays marked.
-func (s *session) summary(ctx context.Context) {
-	mode := s.option("test_summary")
-	rows := s.rows(ctx)
-	passed, unbuilt, failed, remotely, skipped, executed, replayed, traced := 0, 0, 0, 0, 0, 0, 0, 0
-	var saved time.Duration
-	for _, r := range rows {
-		o := r.outcome
-		switch {
-		case r.replayed():
-			replayed++
-			if r.byTrace != (store.Key{}) {
-				traced++
-			}
-			saved += r.took
-		case o != nil && len(o.attempts) > 0 && !o.cached():
-			executed++
+func (n *totals) add(r row) {
+	o := r.outcome
+	switch {
+	case r.isReplayed():
+		n.replayed++
+		if r.isByTrace() {
+			n.traced++
 		}
-		switch r.status {
-		case "PASSED", "FLAKY":
-			passed++
-		case "NO STATUS", "SKIPPED":
-			skipped++
-		case "FAILED TO BUILD":
-			unbuilt++
-		default:
-			if slices.ContainsFunc(o.attempts, func(a attempt) bool { return a.result.ExecutionInfo.Strategy == "remote" }) {
-				remotely++
-			} else {
-				failed++
-			}
-		}
-		byBazel := s.ran && mode == summaryDetailed && !r.replayed()
-		quiet := mode == summaryTerse && (r.status == "PASSED" || r.status == "NO STATUS" || r.status == "SKIPPED")
-		if mode != summaryNone && mode != summaryTestcase && !byBazel && !quiet {
-			r.print(s.Out)
+		n.saved += r.took
+	case o != nil && len(o.attempts) > 0 && !o.isCached():
+		n.executed++
+	}
+	switch r.status {
+	case "PASSED", "FLAKY":
+		n.passed++
+	case "NO STATUS", "SKIPPED":
+		n.skipped++
+	case "FAILED TO BUILD":
+		n.unbuilt++
+	default:
+		if slices.ContainsFunc(o.attempts, attempt.isRemote) {
+			n.remotely++
+		} else {
+			n.failed++
 		}
 	}
+}
+
+// String is what "bazel test" says of them.
+func (n *totals) String() string {
 	var parts []string
 	add := func(n int, one, many, how string) {
 		if n == 1 {
@@ -107,46 +210,63 @@ func (s *session) summary(ctx context.Context) {
 			parts = append(parts, fmt.Sprintf("%d %s%s", n, many, how))
 		}
 	}
-	add(passed, "test passes", "tests pass", "")
-	add(unbuilt, "fails", "fail", " to build")
-	add(failed, "fails", "fail", " locally")
-	add(remotely, "fails", "fail", " remotely")
-	add(skipped, "was", "were", " skipped")
-	if n := len(parts); n > 1 {
-		parts = append(parts[:n-2], parts[n-2]+" and "+parts[n-1])
+	add(n.passed, "test passes", "tests pass", "")
+	add(n.unbuilt, "fails", "fail", " to build")
+	add(n.failed, "fails", "fail", " locally")
+	add(n.remotely, "fails", "fail", " remotely")
+	add(n.skipped, "was", "were", " skipped")
+	if k := len(parts); k > 1 {
+		parts = append(parts[:k-2], parts[k-2]+" and "+parts[k-1])
 	}
-	if s.checks() {
-		fmt.Fprintf(s.Out, "\nFinished with %d passing and %d failing tests up to date, %d out of date.\n", passed, unbuilt+failed+remotely, skipped)
-		return
-	}
-	fmt.Fprintf(s.Out, "\nExecuted %d out of %s", executed, count(len(rows), "test"))
-	if replayed > 0 {
-		fmt.Fprintf(s.Out, ", %d replayed", replayed)
-		if traced > 0 {
-			fmt.Fprintf(s.Out, " (%d by traces)", traced)
+	return strings.Join(parts, ", ")
+}
+
+// printTests prints what became of all tests as bazel test does (its
+// TestSummaryPrinter and TerminalTestResultNotifier), with replays marked.
+func (s *summary) printTests(ctx context.Context) {
+	mode := s.option("test_summary")
+	rows := s.rows(ctx)
+	n := &totals{}
+	for _, r := range rows {
+		n.add(r)
+		byBazel := s.ran && mode == summaryDetailed && !r.isReplayed()
+		quiet := mode == summaryTerse && (r.status == "PASSED" || r.status == "NO STATUS" || r.status == "SKIPPED")
+		if mode != summaryNone && mode != summaryTestcase && !byBazel && !quiet {
+			r.print(s.Out)
 		}
 	}
-	fmt.Fprintf(s.Out, ": %s.\n", strings.Join(parts, ", "))
+	if s.onlyChecks() {
+		fmt.Fprintf(s.Out, "\nFinished with %d passing and %d failing tests up to date, %d out of date.\n", n.passed, n.unbuilt+n.failed+n.remotely, n.skipped)
+		return
+	}
+	fmt.Fprintf(s.Out, "\nExecuted %d out of %s", n.executed, count(len(rows), "test"))
+	if n.replayed > 0 {
+		fmt.Fprintf(s.Out, ", %d replayed", n.replayed)
+		if n.traced > 0 {
+			fmt.Fprintf(s.Out, " (%d by traces)", n.traced)
+		}
+	}
+	fmt.Fprintf(s.Out, ": %s.\n", n)
 	if n, why := s.whole(); n > 0 {
 		fmt.Fprintf(s.Out, "%d of %s counted as a whole: %s (docs/fallbacks.md).\n", n, count(len(rows), "test"), why)
 	}
 	if s.cost.deciding > 0 {
 		// What deciding has compiled, tests that are run would have needed anyway.
 		fmt.Fprintf(s.Out, "Deciding took %.1fs, %.1fs of it CPU time of the analysis", s.cost.deciding.Seconds(), s.cost.analysis.Seconds())
-		if replayed > 0 {
-			fmt.Fprintf(s.Out, "; what was replayed had taken %.1fs", saved.Seconds())
+		if n.replayed > 0 {
+			fmt.Fprintf(s.Out, "; what was replayed had taken %.1fs", n.saved.Seconds())
 		}
 		fmt.Fprintln(s.Out, ".")
 	}
 }
 
 // whole returns how many tests count as a whole, and the most frequent reasons.
-func (s *session) whole() (n int, why string) {
+func (d *decisions) whole() (n int, why string) {
 	reasons := map[string]int{}
-	for _, t := range s.tests {
-		if t.composition != nil && t.composition.Unusual != "" {
+	for _, t := range d.tests {
+		if c := t.composed; c != nil && c.Err == nil && c.Unusual != "" {
 			n++
-			reasons[t.composition.Unusual]++
+			reasons[c.Unusual]++
 		}
 	}
 	list := slices.SortedFunc(maps.Keys(reasons), func(a, b string) int { return cmp.Or(reasons[b]-reasons[a], strings.Compare(a, b)) })
@@ -158,16 +278,16 @@ func (s *session) whole() (n int, why string) {
 }
 
 // rows are the lines of the summary, in order.
-func (s *session) rows(ctx context.Context) (rows []row) {
+func (s *summary) rows(ctx context.Context) (rows []row) {
 	names := s.names(ctx)
-	for _, t := range s.tests {
-		status, took := t.status()
-		for _, name := range names(t.label) {
-			rows = append(rows, row{t, name, status, took})
+	for _, r := range s.results {
+		status, took := r.status()
+		for _, name := range names(r.label) {
+			rows = append(rows, row{r, name, status, took})
 		}
 	}
 	for _, l := range s.broken {
-		rows = append(rows, row{&test{label: l}, names(l)[0], "FAILED TO BUILD", 0})
+		rows = append(rows, row{result{decision: &decision{}}, names(l)[0], "FAILED TO BUILD", 0})
 	}
 	slices.SortStableFunc(rows, func(a, b row) int {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), strings.Compare(a.name, b.name))
@@ -178,11 +298,11 @@ func (s *session) rows(ctx context.Context) (rows []row) {
 // names returns a function from the label of a test to the names under which Bazel shows it: repositories as
 // the main one calls them, and aliases that the command line names. Whatever Bazel can't be asked is shown as
 // it is in build events.
-func (s *session) names(ctx context.Context) func(label string) []string {
-	err := s.writeRC()
+func (x *expansion) names(ctx context.Context) func(label string) []string {
+	err := x.writeRC()
 	repos := map[string]string{}
-	if err == nil && slices.ContainsFunc(s.tests, func(t *test) bool { return strings.HasPrefix(t.label, "@") }) {
-		repos, _ = s.Bazel.Repositories(ctx, s.rcFile(), s.queryFlags("mod"))
+	if err == nil && slices.ContainsFunc(x.targets, func(t *target) bool { return strings.HasPrefix(t.label, "@") }) {
+		repos, _ = x.Bazel.Repositories(ctx, x.rcFile(), x.queryFlags("mod"))
 	}
 	shown := func(label string) string {
 		repo, rest, ok := strings.Cut(strings.TrimLeft(label, "@"), "//")
@@ -192,8 +312,8 @@ func (s *session) names(ctx context.Context) func(label string) []string {
 		return label
 	}
 	aliases := map[string][]string{}
-	if asked := s.unknownPatterns(shown); len(asked) > 0 && err == nil {
-		actual, _ := s.Bazel.Aliases(ctx, s.rcFile(), filepath.Join(s.tmp, "aliases"), s.queryFlags("query"), asked)
+	if asked := x.unknownPatterns(shown); len(asked) > 0 && err == nil {
+		actual, _ := x.Bazel.Aliases(ctx, x.rcFile(), filepath.Join(x.tmp, "aliases"), x.queryFlags("query"), asked)
 		for alias, label := range actual {
 			aliases[label] = append(aliases[label], shown(alias))
 		}
@@ -202,12 +322,9 @@ func (s *session) names(ctx context.Context) func(label string) []string {
 }
 
 // unknownPatterns returns the patterns of single targets that are neither tests nor suites: perhaps aliases.
-func (s *session) unknownPatterns(shown func(label string) string) (patterns []string) {
-	known := slices.Clone(append(s.broken, s.suites...))
-	for _, t := range s.tests {
-		known = append(known, t.label)
-	}
-	for _, p := range s.patterns {
+func (x *expansion) unknownPatterns(shown func(label string) string) (patterns []string) {
+	known := slices.Concat(x.broken, x.suites, labels(x.targets))
+	for _, p := range x.patterns {
 		if single.MatchString(p) && !slices.ContainsFunc(known, func(l string) bool { return l == p || shown(l) == p }) {
 			patterns = append(patterns, p)
 		}
@@ -231,10 +348,10 @@ func (r row) print(out io.Writer) {
 	}
 	switch {
 	case r.status == "NO STATUS" || r.status == "SKIPPED" || r.status == "FAILED TO BUILD":
-	case r.replayed():
+	case r.isReplayed():
 		message = "(replayed) " + message
 		each = []time.Duration{r.took}
-	case o.cached():
+	case o.isCached():
 		message = "(cached) " + message
 	}
 	switch n := len(each); {
@@ -273,42 +390,10 @@ func (r row) print(out io.Writer) {
 		}
 	}
 	for _, a := range o.attempts {
-		for _, f := range a.result.TestActionOutput {
-			if p, err := f.Path(); err == nil && f.Name == logName && a.result.Status != "PASSED" {
-				fmt.Fprintf(out, "  %s\n", p)
-			}
+		if p, ok, _ := a.file(logName); ok && a.result.Status != "PASSED" {
+			fmt.Fprintf(out, "  %s\n", p)
 		}
 	}
-}
-
-// cached tells whether Bazel had all results of a test already.
-func (o *outcome) cached() bool {
-	return o != nil && len(o.attempts) > 0 && !slices.ContainsFunc(o.attempts, func(a attempt) bool {
-		return !a.result.CachedLocally && !a.result.ExecutionInfo.CachedRemotely
-	})
-}
-
-// status returns how a test ended, in Bazel's words, and how long it took, or
-// did when it was recorded.
-func (t *test) status() (status string, took time.Duration) {
-	if t.skipped {
-		return "SKIPPED", 0
-	}
-	if t.outcome == nil {
-		if t.verdict == report.Hit {
-			return "PASSED", t.recorded.End.Sub(t.recorded.Start)
-		}
-		return "NO STATUS", 0
-	}
-	for _, a := range t.outcome.attempts {
-		_, d := a.result.When()
-		took += d
-	}
-	status = t.outcome.status
-	if status == "" {
-		status = "NO STATUS"
-	}
-	return strings.ReplaceAll(status, "_", " "), took
 }
 
 // withoutTotal passes on what Bazel prints, without its last "Executed N out of

@@ -1,9 +1,11 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,47 +45,47 @@ const auditTraces = 5
 
 // hiddenBySandbox begins the paths that tests in Bazel's sandbox don't see: they have a directory of that name of
 // their own, unless the command line has one of showsAll.
-var hiddenBySandbox = "/tmp/"
+const hiddenBySandbox = "/tmp/"
 
 var showsAll = []string{"--noincompatible_sandbox_hermetic_tmp", "--sandbox_add_mount_pair=/tmp", "--spawn_strategy=local", "--spawn_strategy=processwrapper-sandbox"}
 
-// collect has tests traced that are run, if that can be.
-func (s *session) collect() {
-	if s.Traces != TracesOn || s.Store == nil || !s.Write || s.flags["--run_under"] == nil {
+// addTracer has tests traced that are run, if that can be.
+func (inv *invocation) addTracer() {
+	if inv.Traces != TracesOn || inv.Store == nil || !inv.Write || inv.flags["--run_under"] == nil {
 		return
 	}
 	why := ""
-	dir, err := filepath.Abs(s.Bazel.Dir)
-	s.only = filepath.Join(s.Bazel.Cache, "traced-"+wholefile.Checksum([]byte(dir))[:16])
-	hidden := func(path string) bool {
-		return strings.HasPrefix(path, hiddenBySandbox) && !slices.ContainsFunc(s.args, func(a string) bool { return slices.Contains(showsAll, a) })
+	dir, err := filepath.Abs(inv.Bazel.Dir)
+	inv.only = filepath.Join(inv.Bazel.Cache, "traced-"+wholefile.Checksum([]byte(dir))[:16])
+	isHidden := func(path string) bool {
+		return strings.HasPrefix(path, cmp.Or(inv.hidden, hiddenBySandbox)) && !slices.ContainsFunc(inv.args, func(a string) bool { return slices.Contains(showsAll, a) })
 	}
 	switch {
 	case err != nil:
 		why = err.Error()
-	case s.Bazel.Cache == "":
+	case inv.Bazel.Cache == "":
 		why = "there is no directory for caches"
-	case hidden(s.Tracer):
-		why = "Bazel's sandbox hides " + s.Tracer
-	case hidden(s.only):
-		why = "Bazel's sandbox hides " + s.only
+	case isHidden(inv.Tracer):
+		why = "Bazel's sandbox hides " + inv.Tracer
+	case isHidden(inv.only):
+		why = "Bazel's sandbox hides " + inv.only
 	case !trace.Permitted():
 		why = "ptrace isn't permitted here"
 	}
 	if why != "" {
-		s.say("warning: tests aren't traced: %s", why)
+		inv.say("warning: tests aren't traced: %s", why)
 		return
 	}
-	s.runUnder = trace.RunUnder(s.Tracer, "--only="+s.only)
-	s.args = append([]string{s.runUnder}, s.args...)
+	inv.runUnder = trace.RunUnder(inv.Tracer, "--only="+inv.only)
+	inv.args = append([]string{inv.runUnder}, inv.args...)
 }
 
 // hides are options by which a sandbox may hide this program from tests.
 var hides = []string{"sandbox_block_path", "sandbox_tmpfs_path", "experimental_use_hermetic_linux_sandbox", "experimental_docker_image"}
 
-// outOfReach says why tests can't be run by this program, by the effective options, or returns "".
-func (s *session) outOfReach() string {
-	for _, o := range s.options {
+// hidesTracer says why tests can't be run by this program, by the effective options, or returns "".
+func (inv *invocation) hidesTracer() string {
+	for _, o := range inv.options {
 		if o.OptionName == "remote_executor" && o.OptionValue != "" {
 			return "this program isn't on the machines of remote execution"
 		}
@@ -94,30 +96,31 @@ func (s *session) outOfReach() string {
 	return ""
 }
 
-// withoutTracer has Bazel run tests as if no trace were wanted.
-func (s *session) withoutTracer() {
-	if s.runUnder != "" {
-		s.args = without(s.args, []string{s.runUnder})
-		s.runUnder = ""
+// withoutTracer returns the invocation if no trace is wanted.
+func (inv *invocation) withoutTracer() *invocation {
+	plain := *inv
+	if inv.runUnder != "" {
+		plain.args, plain.runUnder = without(inv.args, []string{inv.runUnder}), ""
 	}
+	return &plain
 }
 
-// listTraced says which of the tests that are run now are traced.
-func (s *session) listTraced(labels []string) error {
-	if s.runUnder == "" {
+// listTraced says which tests are traced of those that are run now.
+func (inv *invocation) listTraced(tests []*decision) error {
+	if inv.runUnder == "" {
 		return nil
 	}
 	var traced []trace.Wanted
-	for _, t := range s.fingerprinted(labels) {
-		if t.verdict == report.Miss {
+	for _, t := range tests {
+		if t.hasKey() {
 			traced = append(traced, trace.Wanted{Label: t.label, Entered: trace.Again(t.entered, t.key[:])})
 		}
 	}
-	return trace.WriteWanted(s.only, traced)
+	return trace.WriteWanted(inv.only, traced)
 }
 
 // traceKey returns the key of what a test with a frontier was composed to, or why there is none.
-func (t *test) traceKey(c *fingerprint.Composed) (store.Key, error) {
+func (t *decision) traceKey(c *fingerprint.Composed) (store.Key, error) {
 	if err := c.Undecided(); err != nil {
 		return store.Key{}, err
 	}
@@ -125,41 +128,20 @@ func (t *test) traceKey(c *fingerprint.Composed) (store.Key, error) {
 }
 
 // lookupTraces replays tests that aren't known by their fingerprints, but by a trace.
-func (s *session) lookupTraces(ctx context.Context) error {
-	if s.Traces == TracesOff || s.Traces == "" || !s.Read {
+func (d *decisions) lookupTraces(ctx context.Context) error {
+	if d.Traces == TracesOff || d.Traces == "" || !d.Read {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxLookup)
 	defer cancel()
-	var asked []*test
-	for _, t := range s.tests {
-		if t.hasKey() && t.missed != nil {
-			asked = append(asked, t)
-		}
-	}
-	frontiers := map[*test][]map[string]bool{}
-	var mu sync.Mutex
-	var failed error
-	parallel(transfers, asked, func(t *test) {
-		known, err := frontier.Read(ctx, s.storeOf(t), t.label)
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil {
-			failed = err
-		} else if len(known.Frontiers) > 0 {
-			frontiers[t], t.entered = known.Frontiers, known.Entered
-		}
-	})
-	if failed != nil && s.lookedUp.Errors == 0 { // else it is known
-		s.say("warning: not all traces can be read: %v", failed)
-	}
-	asked = slices.DeleteFunc(asked, func(t *test) bool { return frontiers[t] == nil })
-	tests, composed, err := s.byObjects(ctx, asked)
+	asked, frontiers := d.readFrontiers(ctx)
+	tests, composed, err := d.withObjects(ctx, asked)
 	if err != nil || len(tests) == 0 {
 		return err
 	}
-	defer s.tellRefused()
-	line := progress.On(s.Err)
+	rec := &recorder{invocation: d.invocation}
+	defer rec.sayRefusals()
+	line := progress.On(d.Err)
 	defer line.Clear()
 	traced := fingerprint.NewTraced(composed)
 	for round := range frontier.Max {
@@ -174,100 +156,71 @@ func (s *session) lookupTraces(ctx context.Context) error {
 			break
 		}
 		line.Show("looking up %s by what they have executed", count(len(which), "test"))
-		touches := s.touches()
-		keys := map[store.Store]map[store.Key]*test{}
-		place := map[*test]int{}
+		touches := d.touches(d.built)
+		keys := map[store.Store]map[store.Key]*decision{}
+		place := map[*decision]int{}
 		for k, c := range traced.Compose(which, idle) {
 			t := tests[which[k]]
 			key, err := t.traceKey(&c)
 			if err == nil {
-				err = touches.remade(t, composed[which[k]], &c)
+				err = touches.remade(t.evidence, composed[which[k]], &c)
 			}
 			if err != nil {
 				continue
 			}
-			st := s.storeOf(t)
+			st := d.storeOf(t)
 			if keys[st] == nil {
-				keys[st] = map[store.Key]*test{}
+				keys[st] = map[store.Key]*decision{}
 			}
 			keys[st][key] = t
 			place[t] = which[k]
 		}
 		// Files may have been saved since the fingerprint was computed: what is recorded for it has to be of the same.
-		same := func(t *test) bool {
+		recorderFor := func(t *decision) *recorder {
 			if t.readsSources() {
-				return false // objects were made later than that
+				return nil // objects were made later than that
 			}
 			c := &traced.Compose([]int{place[t]}, []map[string]bool{nil})[0]
-			key, err := t.traceKey(c)
-			return err == nil && key == t.key
+			if key, err := t.traceKey(c); err != nil || key != t.key {
+				return nil
+			}
+			return rec
 		}
 		for st, of := range keys {
-			s.replayTraces(ctx, st, of, same)
+			d.replayTraces(ctx, st, of, recorderFor)
 		}
 	}
 	return nil
 }
 
-// byObjects returns what tests are composed of by their objects, as traces want it: of C by its sources, Bazel has
-// to make objects first. Those are left out of which that can't be told.
-func (s *session) byObjects(ctx context.Context, tests []*test) (known []*test, composed []*fingerprint.Test, err error) {
-	var labels []string
-	for _, t := range tests {
-		if t.readsSources() {
-			labels = append(labels, t.label)
+// readFrontiers returns the tests of which traces are known that may decide, and what their executions didn't enter.
+func (d *decisions) readFrontiers(ctx context.Context) (tests []*decision, frontiers map[*decision][]map[string]bool) {
+	frontiers = map[*decision][]map[string]bool{}
+	var mu sync.Mutex
+	var failed error
+	parallel(transfers, d.tests, func(t *decision) {
+		if !t.hasKey() || !t.lookup.mayHaveTrace() {
+			return
 		}
-	}
-	seen := newAspectOutputs(s.Aspect)
-	if len(labels) > 0 {
-		s.say("compiling what %s made of, of which traces are known", map[bool]string{true: "1 test is", false: count(len(labels), "test") + " are"}[len(labels) == 1])
-		targets, err := s.targets(byObject, labels)
+		known, err := frontier.Read(ctx, d.storeOf(t), t.label)
+		mu.Lock()
+		defer mu.Unlock()
 		if err != nil {
-			return nil, nil, err
+			failed = err
+		} else if len(known.Frontiers) > 0 {
+			frontiers[t], t.entered = known.Frontiers, known.Entered
 		}
-		if seen, _, err = s.applyAspect(ctx, byObject, nil, append([]string{"--nobuild_tests_only", "--keep_going"}, targets...)...); err != nil {
-			return nil, nil, err
-		}
-		if seen == nil {
-			return nil, nil, nil // interrupted, which step 5 will be as well
-		}
+	})
+	if failed != nil && d.lookups().Errors == 0 { // else it is known
+		d.say("warning: not all traces can be read: %v", failed)
 	}
-	for _, t := range tests {
-		if x, err := s.byObject(ctx, t, t.description, seen); err == nil {
-			known, composed = append(known, t), append(composed, x)
-		}
-	}
-	return known, composed, nil
-}
-
-// byObject returns what a test is composed of by its objects. The description is that of its manifests, or if these
-// are of sources, the aspect has made another one.
-func (s *session) byObject(ctx context.Context, t *test, d *description, seen *aspectOutputs) (*fingerprint.Test, error) {
-	if t.readsSources() {
-		o := seen.found[byObject][t.label]
-		switch {
-		case o == nil:
-			return nil, errors.New("the aspect doesn't tell of its objects")
-		case o.err != nil:
-			return nil, o.err
-		case o.config != t.config && !t.uncached: // see confirm
-			return nil, errors.New("the analysis has another configuration than the test")
-		}
-		var err error
-		if d, err = readDescription(o.file); err != nil {
-			return nil, err
-		}
-	}
-	return s.arguments(ctx, d)
+	return slices.DeleteFunc(slices.Clone(d.tests), func(t *decision) bool { return frontiers[t] == nil }), frontiers
 }
 
 // replayTraces replays those tests of which the store has the result under the key of a trace, and records it for their
-// fingerprints, if these are of the same.
-func (s *session) replayTraces(ctx context.Context, st store.Store, of map[store.Key]*test, same func(*test) bool) {
-	var keys []store.Key
-	for key := range of {
-		keys = append(keys, key)
-	}
+// fingerprints by what recorderFor returns.
+func (d *decisions) replayTraces(ctx context.Context, st store.Store, of map[store.Key]*decision, recorderFor func(*decision) *recorder) {
+	keys := slices.Collect(maps.Keys(of))
 	outcomes := store.Lookup(ctx, st, keys, store.LookupOptions{})
 	var mu sync.Mutex
 	parallel(transfers, numbers(len(keys)), func(i int) {
@@ -279,16 +232,13 @@ func (s *session) replayTraces(ctx context.Context, st store.Store, of map[store
 		if store.Noted(ctx, st, t.key) != nil {
 			return
 		}
-		if s.replay(ctx, st, t, keys[i], same(t)) != nil {
+		if d.replay(ctx, st, t, keys[i], recorderFor(t)) != nil {
 			return
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		t.hit(outcomes[i].Info, auditTraces*s.Audit)
+		t.hit(outcomes[i].Info, auditTraces*d.auditShare())
 		t.byTrace = keys[i]
-		*t.missed--
-		s.lookedUp.Hits++
-		s.lookedUp.Traces++
 	})
 }
 
@@ -299,18 +249,22 @@ type traced struct {
 	entered  nameset.Set
 }
 
-// traces finds out of tests that were run the keys of their traces, given what has run. Why a test has none, it says
+// findTraces finds out of tests that were run the keys of their traces, given what has run. Why a test has none, it says
 // in --explain only: most have their reason in every run.
-func (s *session) traces(ctx context.Context, tests []*test, composed []*fingerprint.Test) {
-	if s.runUnder == "" {
+func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confirmed, evidences []*evidence, composed []*fingerprint.Test) {
+	if d.runUnder == "" {
 		return
 	}
-	var known []*test
+	no := func(t *confirmed, why error) {
+		if d.Explain {
+			d.say("%s has no trace: %v", t.label, why)
+		}
+	}
+	var known []int
 	var idle []map[string]bool
 	var those []*fingerprint.Test
 	for i, t := range tests {
-		t.trace = nil
-		dirs := t.outcome.dirs()
+		dirs := t.dirs()
 		if dirs == nil {
 			continue
 		}
@@ -320,42 +274,43 @@ func (s *session) traces(ctx context.Context, tests []*test, composed []*fingerp
 		}
 		x := composed[i]
 		if err == nil && t.readsSources() {
-			x, err = s.byObject(ctx, t, nil, s.afterwards)
+			x, err = d.objects(ctx, t.decision, nil, e.seen)
 		}
 		if err != nil {
-			s.noTrace(t, err)
+			no(t, err)
 			continue
 		}
-		known, idle, those = append(known, t), append(idle, names), append(those, x)
+		known, idle, those = append(known, i), append(idle, names), append(those, x)
 	}
 	if len(known) == 0 {
 		return
 	}
-	touches := s.touches()
-	for i, c := range fingerprint.NewTraced(those).Compose(numbers(len(those)), idle) {
-		key, err := known[i].traceKey(&c)
+	touches := d.touches(e.seen.built)
+	for k, c := range fingerprint.NewTraced(those).Compose(numbers(len(those)), idle) {
+		t := tests[known[k]]
+		key, err := t.traceKey(&c)
 		if err == nil {
-			err = touches.remade(known[i], those[i], &c)
+			err = touches.remade(evidences[known[k]], those[k], &c)
 		}
 		if err != nil {
-			s.noTrace(known[i], err)
+			no(t, err)
 			continue
 		}
-		known[i].trace = &traced{key, c.Idle, c.Entered}
+		t.trace = &traced{key, c.Idle, c.Entered}
 	}
 }
 
 // knownTraces returns the keys of all traces that are known of a test: nobody shall replay what an audit has shown to be
 // wrong, whichever of them led to it.
-func (s *session) knownTraces(ctx context.Context, t *test) (keys []store.Key, err error) {
+func (d *decisions) knownTraces(ctx context.Context, t *decision) (keys []store.Key, err error) {
 	if t.readsSources() {
 		return nil, nil // what a trace finds for it isn't recorded for its fingerprint
 	}
-	known, err := frontier.Read(ctx, s.storeOf(t), t.label)
+	known, err := frontier.Read(ctx, d.storeOf(t), t.label)
 	if err != nil || len(known.Frontiers) == 0 {
 		return nil, err
 	}
-	x, err := s.arguments(ctx, t.description)
+	x, err := d.arguments(ctx, t.description)
 	if err != nil {
 		return nil, err
 	}
@@ -367,49 +322,32 @@ func (s *session) knownTraces(ctx context.Context, t *test) (keys []store.Key, e
 	return keys, nil
 }
 
-func (s *session) noTrace(t *test, why error) {
-	if s.Explain {
-		s.say("%s has no trace: %v", t.label, why)
-	}
-}
-
 // dirs returns the directories of the logs of a test's shards, or nil if one was executed in several attempts.
 func (o *outcome) dirs() (dirs []string) {
 	for _, a := range o.attempts {
-		if a.attempt > 1 || a.run > 1 {
+		p, ok, _ := a.file(logName)
+		if !ok || a.attempt > 1 || a.run > 1 {
 			return nil
 		}
-		for _, f := range a.result.TestActionOutput {
-			if f.Name != logName {
-				continue
-			}
-			p, err := f.Path()
-			if err != nil {
-				return nil
-			}
-			dirs = append(dirs, filepath.Dir(p))
-		}
-	}
-	if len(dirs) < len(o.attempts) {
-		return nil
+		dirs = append(dirs, filepath.Dir(p))
 	}
 	return dirs
 }
 
 // recordTrace keeps a result of a test under the key of its trace as well.
-func (s *session) recordTrace(ctx context.Context, t *test, r *store.Result) {
+func (r *recorder) recordTrace(ctx context.Context, t *confirmed, result *store.Result) {
 	if t.trace == nil {
 		return
 	}
 	const byTrace = " by its trace"
-	if store.IsRecorded(s.recordPass(ctx, t, t.trace.key, byTrace, r)) {
-		if err := frontier.Add(ctx, s.storeOf(t), t.label, t.trace.frontier, t.trace.entered); err != nil {
-			s.refused.add("recorded"+byTrace, err)
+	if store.IsRecorded(r.recordPass(ctx, t.decision, t.trace.key, byTrace, result)) {
+		if err := frontier.Add(ctx, r.storeOf(t.decision), t.label, t.trace.frontier, t.trace.entered); err != nil {
+			r.addRefusal("recorded"+byTrace, err)
 		}
 	}
 }
 
-// isIdle tells whether a file beside a test's log is what tracing it has left there.
+// isIdle reports whether a file beside a test's log is what tracing it has left there.
 func isIdle(name, path string) bool {
 	if !is(filepath.ToSlash(name), trace.IdleFile) {
 		return false

@@ -12,14 +12,13 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 )
 
-func init() { hiddenBySandbox = "/hidden/" } // where tests are may be in /tmp
-
 // trace has tests traced, which don't enter what there is in the archive.
 func (w *workspace) trace() {
 	if !trace.Permitted() {
 		w.t.Skip("ptrace isn't permitted")
 	}
 	w.options.Traces, w.options.Tracer, w.options.Bazel.Cache = TracesOn, "/a/tasting", w.t.TempDir()
+	w.options.hidden = "/hidden/" // the test may be in /tmp
 	w.Idle = []string{"lib"}
 }
 

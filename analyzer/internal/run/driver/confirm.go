@@ -1,10 +1,10 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,72 +35,89 @@ import (
 // What is left is Bazel's own: an action that reads a file while it is edited, in
 // a session before this one, keeps what it made under the file's other content.
 
-// confirm finds out of tests that were just run whether their fingerprint is that
-// of what has run: else it sets why it isn't.
-func (s *session) confirm(ctx context.Context, labels []string) {
-	var tests []*test
+// confirmed is a test that was run, and whether its fingerprint is that of what has run.
+type confirmed struct {
+	*decision
+	*outcome
+	doubt string  // why an execution may not be that of the fingerprint
+	trace *traced // nil if it has none
+}
+
+// confirm composes tests that were just run once more.
+func confirm(ctx context.Context, d *decisions, e *execution, sources *sources) (all []*confirmed) {
+	var tests []*confirmed
+	var evidences []*evidence
 	var composed []*fingerprint.Test
-	for _, t := range s.fingerprinted(labels) {
-		if t.outcome == nil {
-			continue
+	for _, t := range fingerprinted(e.tests) {
+		x := &confirmed{decision: t, outcome: e.outcomes[t], doubt: "its sources, data or flags were edited while it was tested"}
+		all = append(all, x)
+		if !d.observes() {
+			x.doubt = "not all tests could be analysed"
+		} else if now, c := d.evidenceNow(ctx, e, t); now != nil {
+			tests, evidences, composed = append(tests, x), append(evidences, now), append(composed, c)
 		}
-		t.doubt = "its sources, data or flags were edited while it was tested"
-		if !s.observes() {
-			t.doubt = "not all tests could be analysed"
-			continue
-		}
-		x := s.afterwards.of(t)
-		if s.edited || x == nil || x.err != nil {
-			continue
-		}
-		// --nocache_test_results makes another configuration.
-		if x.config != t.config && !t.uncached {
-			continue
-		}
-		d, err := readDescription(x.file)
-		if err != nil {
-			continue
-		}
-		c, err := s.arguments(ctx, d)
-		if err != nil || !d.equal(t.description) {
-			continue
-		}
-		c.Source, t.described = t.readsSources(), x.file
-		tests, composed = append(tests, t), append(composed, c)
 	}
 	if len(tests) == 0 {
-		return
+		return all
 	}
-	results, _ := fingerprint.ComposeAll(composed, s.memory)
-	s.traces(ctx, tests, composed)
-	touches := s.touches()
-	system := s.prober.unchanged()
-	touched, err := s.touchedSources(ctx, touches)
+	results, _ := fingerprint.ComposeAll(composed, d.memory)
+	d.findTraces(ctx, e, tests, evidences, composed)
+	touches := d.touches(e.seen.built)
+	system := d.prober.unchanged()
+	ofSources := sources.doubts(ctx, d.invocation, touches)
 	for i, t := range tests {
 		if results[i].Err != nil || results[i].Config == nil {
 			continue
 		}
-		key, kerr := fingerprint.Key(results[i].Config, t.run)
-		remade := touches.remade(t, composed[i], &results[i])
+		key, err := fingerprint.Key(results[i].Config, t.run)
+		remade := touches.remade(evidences[i], composed[i], &results[i])
 		switch {
 		case remade != nil:
 			t.doubt = remade.Error()
-		case kerr != nil || key != t.key:
+		case err != nil || key != t.key:
 		case !system:
 			t.doubt = "the linker or libraries of the system were changed while it was tested"
-		case t.readsSources() && err != nil:
-			t.doubt = fmt.Sprintf("it can't be told whether its sources were edited: %v", err)
-		case t.readsSources() && touched[t.label]:
-			t.doubt = "its sources were saved while it was tested"
 		default:
-			t.doubt = touches.inputs(composed[i])
+			t.doubt = cmp.Or(ofSources(t.decision), touches.inputs(composed[i]))
 		}
 	}
-	if s.option("remote_executor") != "" {
-		for t, w := range s.workers(ctx, tests) {
-			if t.doubt == "" && (w.why != t.worker.why || !slices.Equal(w.parts, t.worker.parts)) {
-				t.doubt = "its platform was changed while it was tested"
-			}
+	if d.option("remote_executor") != "" {
+		d.confirmWorkers(ctx, tests)
+	}
+	return all
+}
+
+// evidenceNow returns what a test is made of that was just run, or nil if it can't be the same as before.
+func (d *decisions) evidenceNow(ctx context.Context, e *execution, t *decision) (*evidence, *fingerprint.Test) {
+	x := e.seen.found[t.group()][t.label]
+	if e.edited || x == nil || x.err != nil {
+		return nil, nil
+	}
+	// --nocache_test_results makes another configuration.
+	if x.config != t.config && !t.audit {
+		return nil, nil
+	}
+	now, err := readDescription(x.file)
+	if err != nil {
+		return nil, nil
+	}
+	c, err := d.arguments(ctx, now)
+	if err != nil || !now.equal(t.description) {
+		return nil, nil
+	}
+	c.Source = t.readsSources()
+	return &evidence{description: now, file: x.file, sources: t.evidence.sources}, c
+}
+
+func (d *decisions) confirmWorkers(ctx context.Context, tests []*confirmed) {
+	var subjects []*subject
+	for _, t := range tests {
+		subjects = append(subjects, t.subject)
+	}
+	workers := d.workers(ctx, subjects)
+	for _, t := range tests {
+		if w := workers[t.subject]; t.doubt == "" && (w.why != t.worker.why || !slices.Equal(w.parts, t.worker.parts)) {
+			t.doubt = "its platform was changed while it was tested"
 		}
 	}
 }
@@ -108,11 +125,11 @@ func (s *session) confirm(ctx context.Context, labels []string) {
 // remade says which file of Bazel's outputs that a composition has read was made once more after
 // the invocation that made them: another command may have another configuration, and the
 // same directory for it.
-func (t *touches) remade(of *test, x *fingerprint.Test, c *fingerprint.Composed) error {
+func (t *touches) remade(of *evidence, x *fingerprint.Test, c *fingerprint.Composed) error {
 	if t.built.IsZero() {
 		return errors.New("bazel doesn't say when it was done, and another command may have built something since")
 	}
-	files := slices.Concat([]string{of.described, filepath.Join(x.Dir, of.description.Compose)}, x.Links, x.LinkInputs, x.Tools, c.Manifests)
+	files := slices.Concat([]string{of.file, filepath.Join(x.Dir, of.Compose)}, x.Links, x.LinkInputs, x.Tools, c.Manifests)
 	if x.RepoMapping != "" {
 		files = append(files, x.RepoMapping)
 	}
@@ -143,11 +160,7 @@ func (t *touches) remade(of *test, x *fingerprint.Test, c *fingerprint.Composed)
 	return nil
 }
 
-// readsSources tells whether a fingerprint is made of sources that Bazel's compiler
-// reads for itself.
-func (t *test) readsSources() bool { return t.bySource && t.description.Source }
-
-// touches tells of files whether they were touched since the analysis began, or
+// touches says of files whether they were touched since the analysis began, or
 // whether what leads to them was: see package stamp. A directory that was moved away
 // and back isn't noticed if something was made or removed in it later.
 type touches struct {
@@ -155,21 +168,25 @@ type touches struct {
 	from            time.Time
 	outputBase, out string            // directories of Bazel's
 	linked          map[string]string // of links, and what they read: see link
-	built           time.Time         // session.built
+	built           time.Time         // when the last call of Bazel had built
 	again           map[string]bool   // of files: whether one was made after that
 }
 
-func (s *session) touches() *touches {
+// touches returns touches of files since the analysis began, of which a call of Bazel has built some.
+func (a *analysis) touches(built time.Time) *touches {
 	real := func(dir string) string {
 		if r, err := filepath.EvalSymlinks(dir); err == nil {
 			return r
 		}
 		return dir
 	}
-	return &touches{stamp.Trail{}, s.from, real(filepath.Join(s.execRoot, "..", "..")) + "/", real(filepath.Join(s.execRoot, "bazel-out")) + "/", map[string]string{}, s.built, map[string]bool{}}
+	return &touches{
+		from: a.began.time, outputBase: real(filepath.Join(a.execRoot, "..", "..")) + "/", out: real(filepath.Join(a.execRoot, "bazel-out")) + "/",
+		trail: stamp.Trail{}, linked: map[string]string{}, built: built, again: map[string]bool{},
+	}
 }
 
-// touched tells whether a file, or one in a directory, was touched, or what leads to
+// touched reports whether a file, or one in a directory, was touched, or what leads to
 // it.
 func (t *touches) touched(file string) bool {
 	found := false
@@ -186,7 +203,7 @@ func (t *touches) touched(file string) bool {
 	return found
 }
 
-// inputs says which file that a test or its links read was touched, or returns "".
+// inputs says which file was touched that a test or its links read, or returns "".
 func (t *touches) inputs(x *fingerprint.Test) string {
 	for _, d := range x.Data {
 		if t.touched(d.File) {
@@ -225,43 +242,4 @@ func (t *touches) link(f, dir string, describes bool) string {
 		}
 	}
 	return ""
-}
-
-// listSources finds out which files are read to build tests whose fingerprints
-// were made of sources, as far as they are to be recorded or audited.
-func (s *session) listSources(ctx context.Context, labels []string) {
-	var tests []string
-	for _, t := range s.fingerprinted(labels) {
-		if t.readsSources() && (s.Write || t.audit) {
-			tests = append(tests, t.label)
-		}
-	}
-	if len(tests) == 0 {
-		return
-	}
-	s.sources, s.sourcesErr = s.Bazel.Sources(ctx, s.rcFile(), filepath.Join(s.tmp, "sources"), s.queryFlags("cquery"), tests)
-	s.sourcesOf = tests
-}
-
-// touchedSources tells of which tests with manifests of sources one was touched
-// since the analysis began.
-func (s *session) touchedSources(ctx context.Context, touches *touches) (map[string]bool, error) {
-	if s.sourcesErr != nil || len(s.sourcesOf) == 0 {
-		return nil, s.sourcesErr
-	}
-	var labels []string
-	for _, x := range s.sources {
-		if _, err := os.Stat(x.Path); err != nil || touches.touched(x.Path) {
-			labels = append(labels, x.Label)
-		}
-	}
-	if len(labels) == 0 {
-		return nil, nil
-	}
-	tests, err := s.Bazel.Dependents(ctx, s.rcFile(), filepath.Join(s.tmp, "dependents"), s.queryFlags("cquery"), s.sourcesOf, labels)
-	touched := map[string]bool{}
-	for _, l := range tests {
-		touched[l] = true
-	}
-	return touched, err
 }

@@ -1,0 +1,407 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
+	"github.com/spf13/pflag"
+)
+
+// subject is a test with what the analysis says of it.
+type subject struct {
+	*target
+	*evidence                            // nil if the aspect has made none that can be used
+	why       string                     // there is no evidence, or it can't be read
+	unlinked  bool                       // it is of a rule named cc_test that isn't Bazel's, which links nothing
+	links     []fingerprint.Contribution // see links
+	composed  *fingerprint.Composed      // nil without evidence
+	// remote reports whether it is run by remote execution: only then is the result
+	// that of the key.
+	remote bool
+	worker worker // with remote execution
+}
+
+func (t *subject) isCC() bool { return t.target.isCC() && !t.unlinked }
+
+// analysis is what all tests are made of.
+type analysis struct {
+	*expansion
+	subjects  []*subject // of all targets
+	complete  bool       // the aspect was applied well to all that it knows
+	fallbacks []report.Fallback
+	prober    *prober
+	memory    *fingerprint.Memory // of compositions; nil without a directory for it
+	began     *beginning          // nil if nothing is analysed
+	built     time.Time           // when the last call of Bazel had built
+	spent     spent
+}
+
+// analyse has Bazel make the manifests of all cc_tests, and composes them.
+func analyse(ctx context.Context, x *expansion) (*analysis, error) {
+	a := &analysis{expansion: x}
+	var tests []*subject // that the aspect knows
+	for _, t := range x.targets {
+		s := &subject{target: t}
+		a.subjects = append(a.subjects, s)
+		if s.isCC() {
+			s.why = "it couldn't be analysed"
+			tests = append(tests, s)
+		}
+	}
+	if x.runAll != "" {
+		return a, nil
+	}
+	if a.began = x.early; a.began == nil {
+		a.began = x.begin()
+	}
+	a.spent = a.began.spent
+	a.complete = true
+	if x.seen != nil {
+		a.built = x.seen.built
+		a.complete = describe(tests, x.seen, bySource)
+	} else if len(tests) > 0 {
+		a.say("analysing %s", count(len(tests), "test"))
+		if err := a.analyseBy(ctx, bySource, tests); err != nil {
+			return nil, err
+		}
+	}
+	a.findWorkers(ctx)
+	return a, a.compose(ctx)
+}
+
+func labels[T interface{ name() string }](tests []T) (l []string) {
+	for _, t := range tests {
+		l = append(l, t.name())
+	}
+	return l
+}
+
+func (t *target) name() string { return t.label }
+
+// analyseBy has Bazel build an output group of the aspect for tests, and reads
+// their descriptions.
+func (a *analysis) analyseBy(ctx context.Context, group string, tests []*subject) error {
+	seen, code, err := a.applyTo(ctx, group, labels(tests))
+	if err != nil {
+		return err
+	}
+	a.built, a.spent = seen.built, a.spent.plus(seen.spent)
+	if code != bazel.ExitOK && !seen.applied {
+		return fmt.Errorf(`bazel can't apply %s to any of the tests, so that no result would ever be recorded or replayed.
+Bazel has said above what is wrong with it. If it sees no repository of that name, put
+    bazel_dep(name = "rules_tasting")
+into MODULE.bazel, or say --aspect=LABEL. To only run the tests, use "bazel test"`, a.Aspect)
+	}
+	all := describe(tests, seen, group)
+	a.complete = a.complete && all && code == bazel.ExitOK
+	return nil
+}
+
+// describe reads the descriptions of tests, and reports whether there are all.
+func describe(tests []*subject, seen *aspectOutputs, group string) (all bool) {
+	all = true
+	for _, t := range tests {
+		x := seen.found[group][t.label]
+		t.evidence = nil
+		switch {
+		case x == nil && seen.succeeded[t.label]:
+			t.unlinked = true
+		case x == nil:
+			all = false
+		case x.config != t.config:
+			t.why = "the analysis has another configuration than the test"
+		case x.err != nil:
+			t.why = x.err.Error()
+		default:
+			d, err := readDescription(x.file)
+			if err != nil {
+				t.why = err.Error()
+				break
+			}
+			t.evidence = &evidence{description: d, file: x.file, sources: group == bySource}
+		}
+	}
+	return all
+}
+
+// noErrors has Bazel print no errors, nor what the actions that fail have printed.
+const noErrors = "--ui_event_filters=-error"
+
+// filesHere makes Bazel tell in build events where files are on this machine, even
+// if a remote cache has them too.
+const filesHere = "--nobuild_event_json_file_path_conversion"
+
+// applyTo has Bazel build an output group of the aspect for tests. An error that
+// a later invocation prints isn't printed here.
+func (x *expansion) applyTo(ctx context.Context, group string, labels []string) (seen *aspectOutputs, code int, err error) {
+	targets, err := x.targetArgs(group, labels)
+	if err != nil {
+		return nil, 0, err
+	}
+	args := append([]string{"--nobuild_tests_only", "--keep_going"}, targets...)
+	seen, code, err = x.applyAspect(ctx, group, nil, append([]string{noErrors}, args...)...)
+	if err != nil || code == bazel.ExitOK || code == bazel.ExitBuildFailed && x.failsAgain(seen) {
+		return seen, code, err
+	}
+	again, code, err := x.applyAspect(ctx, group, nil, args...)
+	if err == nil {
+		again.spent = again.spent.plus(seen.spent)
+	}
+	return again, code, err
+}
+
+// failsAgain reports whether all that has failed are actions of the tests themselves: these fail
+// again where the tests are run. What isn't a test has another configuration than one (--trim_test_configuration),
+// for the same output directory.
+func (x *expansion) failsAgain(seen *aspectOutputs) bool {
+	for _, a := range seen.failed {
+		ofTests := slices.ContainsFunc(x.targets, func(t *target) bool { return x.mnemonics[t.config] == seen.mnemonics[a.config] })
+		if !ofTests || strings.HasPrefix(a.mnemonic, "Tasting") {
+			return false
+		}
+	}
+	return len(seen.failed) > 0 && !seen.aborted
+}
+
+// applyAspect has Bazel build an output group of the aspect, with the user's flags and
+// some more arguments, and returns what it has made. If more isn't nil, it gets the
+// events as well. If the user interrupts Bazel, that is the error.
+func (inv *invocation) applyAspect(ctx context.Context, group string, more func(*bazel.Event) error, args ...string) (seen *aspectOutputs, code int, err error) {
+	events := filepath.Join(inv.tmp, group+".json")
+	own := append(inv.aside(), "--build_event_json_file="+events, filesHere,
+		"--aspects="+inv.Aspect, "--output_groups="+group, "--norun_validations",
+		"--remote_download_outputs=toplevel", "--show_result=0")
+	if inv.cacheIsSilent(ctx) {
+		own = append(own, noCache)
+	}
+	code, err = inv.bazelBuild(ctx, bazel.Streams{In: inv.Stdin, Out: inv.Out, Err: inv.Err}, append(own, args...)...)
+	if err == nil && code == bazel.ExitInterrupted {
+		err = interrupted
+	}
+	if err != nil {
+		return nil, code, err
+	}
+	seen = newAspectOutputs(inv.Aspect)
+	var failed error
+	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
+		seen.add(e)
+		if more != nil {
+			failed = more(e)
+		}
+		return failed
+	})
+	if code != bazel.ExitOK {
+		err = failed // a Bazel that fails may write no events, or only some
+	}
+	return seen, code, err
+}
+
+// aspectOutputs is what build events say of the aspect: where the descriptions of tests are.
+type aspectOutputs struct {
+	sets      bazel.FileSets
+	found     map[string]map[string]*aspectOutput // by group and label
+	applied   bool                                // to some target, even if its actions failed
+	failed    []failedAction
+	aborted   bool              // something wasn't analysed
+	mnemonics map[string]string // as those of an expansion
+	// succeeded are those to which the aspect of that name was applied, whatever it made.
+	succeeded map[string]bool
+	aspect    string
+	built     time.Time // when all was built
+	spent     spent
+}
+
+type failedAction struct{ mnemonic, config string }
+
+type aspectOutput struct {
+	config string // ID of the configuration
+	file   string
+	err    error
+}
+
+// newAspectOutputs returns room for what the aspect LABEL%NAME makes.
+func newAspectOutputs(aspect string) *aspectOutputs {
+	_, name, _ := strings.Cut(aspect, "%")
+	found := map[string]map[string]*aspectOutput{byObject: {}, bySource: {}}
+	return &aspectOutputs{sets: bazel.FileSets{}, found: found, succeeded: map[string]bool{}, aspect: name, mnemonics: map[string]string{}}
+}
+
+func (l *aspectOutputs) add(e *bazel.Event) {
+	l.sets.Add(e)
+	l.spent.add(e)
+	if ended := e.Finished.FinishTime; !ended.IsZero() {
+		l.built = ended.Add(time.Millisecond) // of which it has no fractions
+	}
+	if id := e.ID.Configuration.ID; id != "" {
+		l.mnemonics[id] = e.Configuration.Mnemonic
+	}
+	if a := e.ID.ActionCompleted; a != nil && !e.Action.Success {
+		l.failed = append(l.failed, failedAction{e.Action.Type, a.Configuration.ID})
+	}
+	l.aborted = l.aborted || e.Aborted != nil && !slices.Contains([]string{"SKIPPED", "NO_BUILD"}, e.Aborted.Reason)
+	c := e.ID.TargetCompleted
+	if c.Label == "" || c.Aspect == "" || e.Completed == nil {
+		return
+	}
+	l.applied = true
+	if !e.Completed.Success {
+		return
+	}
+	if _, name, _ := strings.Cut(c.Aspect, "%"); name == l.aspect {
+		l.succeeded[c.Label] = true
+	}
+	for _, g := range e.Completed.OutputGroup {
+		found := l.found[g.Name]
+		if found == nil {
+			continue
+		}
+		for _, set := range g.FileSets {
+			for _, f := range l.sets.Files(set.ID) {
+				if strings.HasSuffix(f.Name, descriptionSuffix) {
+					x := &aspectOutput{config: c.Configuration.ID}
+					x.file, x.err = f.Path()
+					found[c.Label] = x
+				}
+			}
+		}
+	}
+}
+
+// compose computes the fingerprints of all tests that are described.
+func (a *analysis) compose(ctx context.Context) error {
+	if dir := a.Bazel.Cache; dir != "" {
+		a.memory = fingerprint.OpenMemory(filepath.Join(dir, fmt.Sprintf("compositions-%016x", xxhash.Sum64String(a.execRoot))))
+	}
+	a.prober = &prober{dir: a.execRoot, env: pairs(optionsEnv(a.options, "action_env")), tmp: a.tmp, known: map[string]*probe{}}
+	a.composeAll(ctx, a.subjects)
+	if err := a.composeObjects(ctx); err != nil {
+		return err
+	}
+	if err := a.memory.Save(); err != nil {
+		a.say("warning: what the tests are composed of isn't remembered: %v", err)
+	}
+	for _, t := range a.subjects {
+		if t.composed != nil && t.composed.Unusual != "" {
+			a.fallbacks = append(a.fallbacks, report.Fallback{Source: t.label, Rung: "whole program", Reason: t.composed.Unusual, Tests: 1})
+		}
+	}
+	return nil
+}
+
+// composeAll composes those of tests that are described.
+func (a *analysis) composeAll(ctx context.Context, tests []*subject) {
+	var known []*subject
+	var composed []*fingerprint.Test
+	for _, t := range tests {
+		if t.evidence == nil {
+			continue
+		}
+		x, err := a.arguments(ctx, t.description)
+		if err != nil {
+			t.why = err.Error()
+			continue
+		}
+		x.Source, t.links = t.readsSources(), links(x, a.workspaceDir())
+		known, composed = append(known, t), append(composed, x)
+	}
+	line := progress.On(a.Err)
+	line.Show("composing the fingerprints of %s", count(len(composed), "test"))
+	results, stats := fingerprint.ComposeAll(composed, a.memory)
+	line.Clear()
+	touches := a.touches(a.built)
+	for i, t := range known {
+		t.composed = &results[i]
+		if t.composed.Err == nil {
+			t.composed.Err = touches.remade(t.evidence, composed[i], t.composed)
+		}
+	}
+	for _, f := range stats.Fallbacks {
+		a.fallbacks = append(a.fallbacks, report.Fallback{Source: f.Source, Rung: f.Rung, Reason: f.Reason, Tests: f.Tests})
+	}
+}
+
+// links contributes where links lead that rules declare, or that are in directories that actions
+// make: their files count by content. Bazel's own are absolute, and lead to what it has made or to sources.
+func links(x *fingerprint.Test, workspace string) []fingerprint.Contribution {
+	var l []string
+	own := func(target string) bool {
+		return filepath.IsAbs(target) && slices.ContainsFunc([]string{filepath.Join(x.Dir, "..", ".."), workspace}, func(dir string) bool {
+			real, err := filepath.EvalSymlinks(dir)
+			return strings.HasPrefix(target, dir+"/") || err == nil && strings.HasPrefix(target, real+"/")
+		})
+	}
+	trees := slices.DeleteFunc(slices.Clone(x.Empty), func(name string) bool { return !strings.HasSuffix(name, "/") })
+	seen := map[string]bool{}
+	add := func(name, file string) {
+		if seen[file] {
+			return
+		}
+		seen[file] = true
+		if target, err := os.Readlink(file); err == nil && !own(target) {
+			l = append(l, name, target)
+		}
+	}
+	for _, d := range x.Data {
+		if !strings.HasPrefix(d.File, filepath.Join(x.Dir, "bazel-out")+"/") {
+			continue
+		}
+		add(d.Path, d.File)
+		for _, tree := range trees {
+			// The directories between.
+			name, file := path.Dir(d.Path), path.Dir(d.File)
+			for ; strings.HasPrefix(name, tree); name, file = path.Dir(name), path.Dir(file) {
+				add(name, file)
+			}
+		}
+	}
+	if l == nil {
+		return nil
+	}
+	return []fingerprint.Contribution{fingerprint.NewContribution("links among the data", l)}
+}
+
+// arguments reads what the aspect has written for one test.
+func (a *analysis) arguments(ctx context.Context, d *description) (*fingerprint.Test, error) {
+	b, err := os.ReadFile(filepath.Join(a.execRoot, d.Compose))
+	if err != nil {
+		return nil, err
+	}
+	t := &fingerprint.Test{}
+	flags := pflag.NewFlagSet("compose", pflag.ContinueOnError)
+	flags.StringP("output", "o", "", "")
+	flags.String("closure", "", "")
+	flags.String("program", "", "")
+	flags.Bool("traces", false, "")
+	finish := t.AddFlags(flags)
+	if err := flags.Parse(strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")); err != nil {
+		return nil, fmt.Errorf("%s: %w: the rules are of another version than this program", d.Compose, err)
+	}
+	t.System = func(lines []*linkflags.Line) *syslib.Taken {
+		if system, err := a.prober.libraries(ctx, d, lines); err == nil {
+			return system.taken
+		}
+		return nil // it will be run
+	}
+	for _, o := range a.options {
+		// What sanitizers are told is as if the test's rule had it.
+		if name, _, _ := strings.Cut(o.OptionValue, "="); (o.OptionName == "test_env" || o.OptionName == "action_env") && syslib.ForSanitizer(name) {
+			t.EnvKeys = append(t.EnvKeys, name)
+		}
+	}
+	err = finish(a.execRoot)
+	t.Toolchain = "" // which the prober asks
+	return t, err
+}

@@ -1,0 +1,282 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/nameset"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+	"golang.org/x/sync/errgroup"
+)
+
+// Bounds of the look-up.
+const (
+	transfers = 16              // of results at once
+	maxLookup = 5 * time.Minute // for all of them; what has no answer then is run
+)
+
+// decision is whether a test is run, and why.
+type decision struct {
+	*subject
+	verdict  report.Verdict
+	why      string // for a miss, and for report.AlwaysRun the reason
+	run      *fingerprint.Run
+	key      store.Key // zero if the test has no fingerprint
+	lookup   lookup
+	recorded *store.Info // of a hit
+	byTrace  store.Key   // of the trace that has decided, if one has
+	entered  nameset.Set // what its last traced execution may have entered
+	xml      [][]byte    // its test.xml files, if they are wanted
+	audit    bool        // a hit that is run all the same, without Bazel's own caches
+	changed  []string    // since the nearest recorded fingerprint
+}
+
+// lookup is what a store has said of a fingerprint.
+type lookup int
+
+const (
+	notLookedUp lookup = iota
+	recorded
+	withdrawn
+	absent
+	damaged
+	unanswered
+)
+
+// mayHaveTrace reports whether nothing usable is recorded, which another key may have.
+func (l lookup) mayHaveTrace() bool { return l == absent || l == damaged || l == unanswered }
+
+// decisions are about all tests of an analysis.
+type decisions struct {
+	*analysis
+	tests     []*decision
+	lookingUp time.Duration
+	built     time.Time // when the last call of Bazel had built
+	spent     spent     // that of the analysis, too
+}
+
+// decide looks up all tests, and replays what is recorded.
+func decide(ctx context.Context, a *analysis) (*decisions, error) {
+	d := &decisions{analysis: a, tests: make([]*decision, len(a.subjects)), built: a.built, spent: a.spent}
+	all := a.ofAll()
+	parallel(runtime.NumCPU(), numbers(len(a.subjects)), func(i int) { d.tests[i] = a.decideByKey(ctx, a.subjects[i], all) })
+	if a.runAll != "" {
+		return d, nil
+	}
+	d.warn()
+	d.lookupAll(ctx)
+	if err := d.lookupTraces(ctx); err != nil {
+		return nil, err
+	}
+	d.explain(ctx)
+	return d, nil
+}
+
+// decideByKey returns the decision about a test of which nothing is recorded, with its key.
+func (a *analysis) decideByKey(ctx context.Context, t *subject, all *ofAll) *decision {
+	d := &decision{subject: t, verdict: report.Other}
+	if !t.isCC() {
+		return d
+	}
+	alwaysRun := func(why string) *decision {
+		d.verdict, d.why = report.AlwaysRun, why
+		return d
+	}
+	if a.runAll != "" {
+		return alwaysRun(a.runAll)
+	}
+	d.verdict = report.Miss
+	if t.composed == nil {
+		d.why = t.why
+		return d
+	}
+	if err := t.composed.Err; err != nil {
+		d.why = err.Error()
+		return d
+	}
+	c := t.composed.Config
+	if len(c.AlwaysRun) > 0 {
+		return alwaysRun(c.AlwaysRun[0])
+	}
+	run, err := a.runOf(ctx, t, all)
+	if t.remote && t.worker.why != "" {
+		err = errors.New(t.worker.why)
+	}
+	if err != nil {
+		return alwaysRun(err.Error())
+	}
+	if len(c.LocalOnly) > 0 && a.LocalStore == nil {
+		return alwaysRun(c.LocalOnly[0] + ", and the store is on another machine")
+	}
+	key, err := fingerprint.Key(c, run)
+	if err != nil {
+		return alwaysRun(err.Error())
+	}
+	d.run, d.key, d.why = run, key, "nothing is recorded"
+	return d
+}
+
+// warn says so if there are tests whose results can't be recorded or replayed for
+// a reason that isn't the test's own.
+func (d *decisions) warn() {
+	n, all, why := 0, 0, ""
+	for _, t := range d.tests {
+		if t.isCC() {
+			all++
+			if t.verdict == report.Miss && !t.hasFingerprint() {
+				n++
+				why = cmp.Or(why, t.label+": "+t.why)
+			}
+		}
+	}
+	if n > 0 {
+		d.say("warning: %d of %d tests have no fingerprint, they are run and not recorded. %s", n, all, why)
+	}
+}
+
+// lookupAll asks the stores for all fingerprints, replays what is recorded, and
+// chooses what is audited.
+func (d *decisions) lookupAll(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, maxLookup)
+	defer cancel()
+	start := time.Now()
+	asked := map[store.Store][]*decision{}
+	for _, t := range d.tests {
+		switch {
+		case !t.hasKey():
+		case !d.Read:
+			t.why = "the store isn't read"
+		default:
+			st := d.storeOf(t)
+			asked[st] = append(asked[st], t)
+		}
+	}
+	for st, tests := range asked {
+		d.lookupIn(ctx, st, tests)
+	}
+	d.lookingUp = time.Since(start)
+}
+
+func (d *decisions) lookupIn(ctx context.Context, st store.Store, tests []*decision) {
+	keys := make([]store.Key, len(tests))
+	for i, t := range tests {
+		keys[i] = t.key
+	}
+	line := progress.On(d.Err)
+	defer line.Clear()
+	outcomes := store.Lookup(ctx, st, keys, store.LookupOptions{Progress: func(n int) { line.Show("looking up %d of %s", n, count(len(keys), "result")) }})
+	var mu sync.Mutex
+	replayed, failures, example := 0, 0, ""
+	parallel(transfers, numbers(len(tests)), func(i int) {
+		t, err := tests[i], outcomes[i].Err
+		isWithdrawn := err == nil && outcomes[i].Info.ExitCode != 0
+		if err == nil && !isWithdrawn {
+			err = d.replay(ctx, st, t, t.key, nil)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		line.Show("replaying %s", count(replayed, "result"))
+		switch {
+		case isWithdrawn:
+			t.why, t.lookup = "the recorded result was withdrawn", withdrawn
+		case err == nil:
+			t.hit(outcomes[i].Info, d.auditShare())
+			replayed++
+		case errors.Is(err, store.ErrNotFound):
+			t.lookup = absent
+		case store.IsMiss(err):
+			t.why, t.lookup = err.Error(), damaged
+		default:
+			t.why, t.lookup = "the store can't be read: "+err.Error(), unanswered // another location may know a trace
+			failures, example = failures+1, max(example, err.Error())
+		}
+	})
+	if failures > 0 {
+		d.say("warning: %d of the look-ups failed, their tests are run: %s", failures, example)
+	}
+}
+
+// hit decides that the result of a test is known, which is audited with some probability.
+func (t *decision) hit(info *store.Info, audit float64) {
+	t.verdict, t.lookup, t.recorded, t.why = report.Hit, recorded, info, ""
+	t.audit = rand.Float64() < audit
+}
+
+// lookups counts what the store was asked for.
+func (d *decisions) lookups() report.Store {
+	l := report.Store{Location: d.StoreName, LookupSeconds: d.lookingUp.Seconds()}
+	for _, t := range d.tests {
+		switch t.lookup {
+		case notLookedUp:
+			continue
+		case recorded:
+			l.Hits++
+		case withdrawn, absent:
+			l.Misses++
+		case damaged:
+			l.Damaged++
+		case unanswered:
+			l.Errors++
+		}
+		l.Lookups++
+		if t.isByTrace() {
+			l.Traces++
+		}
+	}
+	return l
+}
+
+// hasKey reports whether the store can be asked for the test's result.
+func (t *decision) hasKey() bool { return t.verdict == report.Miss && t.hasFingerprint() }
+
+func (t *decision) hasFingerprint() bool { return t.key != store.Key{} }
+
+func (t *decision) isByTrace() bool { return t.byTrace != store.Key{} }
+
+// isRun reports whether Bazel is to run the test.
+func (t *decision) isRun() bool { return !t.skipped && (t.audit || t.verdict != report.Hit) }
+
+// fingerprinted returns those of tests that have a fingerprint.
+func fingerprinted(tests []*decision) (l []*decision) {
+	for _, t := range tests {
+		if t.hasFingerprint() {
+			l = append(l, t)
+		}
+	}
+	return l
+}
+
+// storeOf returns where the test's result may be.
+func (inv *invocation) storeOf(t *decision) store.Store {
+	if len(t.composed.Config.LocalOnly) > 0 {
+		return inv.LocalStore
+	}
+	return inv.Store
+}
+
+// numbers returns 0 to n-1.
+func numbers(n int) []int {
+	l := make([]int, n)
+	for i := range l {
+		l[i] = i
+	}
+	return l
+}
+
+// parallel calls f for every element, n at a time.
+func parallel[T any](n int, l []T, f func(T)) {
+	var g errgroup.Group
+	g.SetLimit(n)
+	for _, x := range l {
+		g.Go(func() error { f(x); return nil })
+	}
+	_ = g.Wait()
+}

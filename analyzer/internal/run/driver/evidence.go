@@ -1,0 +1,193 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+)
+
+// Manifests are made of objects or, where C is plain, of its sources, before anything is compiled. What
+// the phases have to know of that is here:
+//
+//   - Analyse asks for manifests of sources. Tests that turn out to have C that isn't plain are analysed once more,
+//     by objects (composeObjects).
+//   - Execute asks for manifests of what is built then, of the same kind (outputGroups).
+//   - Record doesn't record a test if one of its sources was touched meanwhile (sources).
+//   - Traces are of objects (withObjects, objects).
+
+// Output groups of the aspect: with manifests of objects, and with those of
+// sources where C has some.
+const (
+	byObject = "tasting_test"
+	bySource = "tasting_source"
+)
+
+// evidence is what the key of a test is made of.
+type evidence struct {
+	*description
+	file    string // of the description
+	sources bool   // manifests of sources are preferred
+}
+
+// readsSources reports whether a fingerprint is made of sources that Bazel's compiler
+// reads for itself.
+func (e *evidence) readsSources() bool { return e.sources && e.Source }
+
+// group returns the output group of the aspect that the evidence is from.
+func (e *evidence) group() string {
+	if e.readsSources() {
+		return bySource
+	}
+	return byObject
+}
+
+// composeObjects composes tests once more, by their objects, that can't be decided by sources.
+func (a *analysis) composeObjects(ctx context.Context) error {
+	var again []*subject
+	why := ""
+	for _, t := range a.subjects {
+		if t.composed != nil && t.composed.NotPlain != "" {
+			again, why = append(again, t), cmp.Or(why, t.label+": "+t.composed.NotPlain)
+			t.composed = nil
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	a.say("analysing %s by the objects: not all of their C is plain (%s)", count(len(again), "test"), why)
+	if err := a.analyseBy(ctx, byObject, again); err != nil {
+		return err
+	}
+	a.composeAll(ctx, again)
+	return nil
+}
+
+// outputGroups adds the output groups of the aspect that say afterwards what was run of
+// tests.
+func outputGroups(tests []*decision, traced bool) string {
+	add := map[string]bool{}
+	for _, t := range tests {
+		add["+"+t.group()] = true
+		if traced {
+			add["+"+byObject] = true
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(add)), ",")
+}
+
+// sources are the files that are read to build tests whose fingerprints
+// are made of sources.
+type sources struct {
+	files []bazel.Source
+	tests []string // labels
+	err   error
+}
+
+// listSources finds out about the sources of tests that are to be recorded or audited.
+func (d *decisions) listSources(ctx context.Context) *sources {
+	s := &sources{}
+	for _, t := range d.tests {
+		if t.isRun() && t.hasFingerprint() && t.readsSources() && (d.Write || t.audit) {
+			s.tests = append(s.tests, t.label)
+		}
+	}
+	if len(s.tests) > 0 {
+		s.files, s.err = d.Bazel.Sources(ctx, d.rcFile(), filepath.Join(d.tmp, "sources"), d.queryFlags("cquery"), s.tests)
+	}
+	return s
+}
+
+// touched returns the labels of tests of which a source was touched since the analysis began.
+func (s *sources) touched(ctx context.Context, inv *invocation, touches *touches) (map[string]bool, error) {
+	if s.err != nil || len(s.tests) == 0 {
+		return nil, s.err
+	}
+	var labels []string
+	for _, x := range s.files {
+		if _, err := os.Stat(x.Path); err != nil || touches.touched(x.Path) {
+			labels = append(labels, x.Label)
+		}
+	}
+	if len(labels) == 0 {
+		return nil, nil
+	}
+	tests, err := inv.Bazel.Dependents(ctx, inv.rcFile(), filepath.Join(inv.tmp, "dependents"), inv.queryFlags("cquery"), s.tests, labels)
+	touched := map[string]bool{}
+	for _, l := range tests {
+		touched[l] = true
+	}
+	return touched, err
+}
+
+// doubts returns a function that returns why a test wasn't built of the sources of its fingerprint, or "".
+func (s *sources) doubts(ctx context.Context, inv *invocation, touches *touches) func(t *decision) string {
+	touched, err := s.touched(ctx, inv, touches)
+	return func(t *decision) string {
+		switch {
+		case !t.readsSources():
+		case err != nil:
+			return fmt.Sprintf("it can't be told whether its sources were edited: %v", err)
+		case touched[t.label]:
+			return "its sources were saved while it was tested"
+		}
+		return ""
+	}
+}
+
+// withObjects returns what tests are composed of by their objects. If their fingerprints are made of sources, Bazel
+// makes the objects first. Tests of which that can't be told are left out.
+func (d *decisions) withObjects(ctx context.Context, tests []*decision) (known []*decision, composed []*fingerprint.Test, err error) {
+	var asked []string
+	for _, t := range tests {
+		if t.readsSources() {
+			asked = append(asked, t.label)
+		}
+	}
+	seen := newAspectOutputs(d.Aspect)
+	if len(asked) > 0 {
+		d.say("compiling what %s made of, of which traces are known", map[bool]string{true: "1 test is", false: count(len(asked), "test") + " are"}[len(asked) == 1])
+		if seen, _, err = d.applyTo(ctx, byObject, asked); err != nil {
+			if errors.Is(err, interrupted) {
+				err = nil // Execute will be as well
+			}
+			return nil, nil, err
+		}
+		d.built, d.spent = seen.built, d.spent.plus(seen.spent)
+	}
+	for _, t := range tests {
+		if x, err := d.objects(ctx, t, t.description, seen); err == nil {
+			known, composed = append(known, t), append(composed, x)
+		}
+	}
+	return known, composed, nil
+}
+
+// objects returns what a test is composed of by its objects. The description is that of its manifests, or if these
+// are of sources, the aspect has made another one.
+func (a *analysis) objects(ctx context.Context, t *decision, d *description, seen *aspectOutputs) (*fingerprint.Test, error) {
+	if t.readsSources() {
+		o := seen.found[byObject][t.label]
+		switch {
+		case o == nil:
+			return nil, errors.New("the aspect doesn't tell of its objects")
+		case o.err != nil:
+			return nil, o.err
+		case o.config != t.config && !t.audit: // see confirm
+			return nil, errors.New("the analysis has another configuration than the test")
+		}
+		var err error
+		if d, err = readDescription(o.file); err != nil {
+			return nil, err
+		}
+	}
+	return a.arguments(ctx, d)
+}

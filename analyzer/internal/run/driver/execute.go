@@ -1,0 +1,219 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
+)
+
+// batch is what one call of "bazel test" runs.
+type batch struct {
+	name   string
+	tests  []*decision
+	broken []string // labels that Bazel couldn't analyse: it says what is wrong with them
+	flags  []string
+	first  bool
+}
+
+// batches returns what is to be run: tests whose results aren't known, and tests that are audited.
+func (d *decisions) batches() (list []*batch) {
+	run, audit := &batch{name: "run", broken: d.broken}, &batch{name: "audit"}
+	// Without the results that Bazel itself has kept: these would be no audit.
+	audit.flags = []string{"--nocache_test_results"}
+	hits := 0
+	for _, t := range d.tests {
+		if t.verdict == report.Hit {
+			hits++
+		}
+		if t.audit {
+			audit.tests = append(audit.tests, t)
+		} else if t.isRun() {
+			run.tests = append(run.tests, t)
+		}
+	}
+	auditing := ""
+	if n := len(audit.tests); n > 0 {
+		auditing = fmt.Sprintf(", %d of the recorded to be run as an audit", n)
+	}
+	d.say("%s: %d recorded, %d to be run%s", count(len(d.tests)+len(d.broken), "test"), hits, len(run.labels()), auditing)
+	for _, b := range []*batch{run, audit} {
+		if len(b.labels()) > 0 {
+			b.first = list == nil
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+func (b *batch) labels() []string { return slices.Concat(labels(b.tests), b.broken) }
+
+// outcome is what Bazel tells about a test that it has run.
+type outcome struct {
+	status   string // overall, as in the test summary; "" if it wasn't run
+	attempts []attempt
+}
+
+type attempt struct {
+	run, shard, attempt int
+	result              *bazel.TestResult
+}
+
+// file returns the path of a file that Bazel has kept of an attempt.
+func (a attempt) file(name string) (path string, ok bool, err error) {
+	for _, f := range a.result.TestActionOutput {
+		if f.Name == name {
+			path, err = f.Path()
+			return path, err == nil, err
+		}
+	}
+	return "", false, nil
+}
+
+// execution is what became of a batch.
+type execution struct {
+	*batch
+	outcomes map[*decision]*outcome // of all tests of the batch
+	code     int
+	// seen is what the aspect says of the tests afterwards: made
+	// of the same sources as they are.
+	seen   *aspectOutputs
+	edited bool // flags aren't what they were before
+}
+
+// execute has Bazel run a batch, and reads what became of it.
+func execute(ctx context.Context, d *decisions, b *batch) (*execution, error) {
+	events := filepath.Join(d.tmp, b.name+".json")
+	targets, err := d.targetArgs(b.name, b.labels())
+	if err == nil {
+		err = d.listTraced(b.tests)
+	}
+	if err != nil {
+		return nil, err
+	}
+	args := slices.Clone(d.args)
+	if !b.first {
+		args = append(args, d.aside()...)
+	}
+	args = append(args, "--build_event_json_file="+events, filesHere)
+	if groups := outputGroups(fingerprinted(b.tests), d.runUnder != ""); d.observes() && groups != "" {
+		args = append(args, "--aspects="+d.Aspect, "--output_groups="+groups)
+	}
+	args = append(args, d.innerSummary())
+	out := &withoutTotal{out: d.Out}
+	code, err := d.Bazel.Run(ctx, bazel.Streams{In: d.Stdin, Out: out, Err: d.Err}, "test", slices.Concat(args, b.flags, targets)...)
+	out.flush()
+	if err != nil {
+		return nil, err
+	}
+	if b.first {
+		d.writeEvents(events)
+	}
+	e := &execution{batch: b, outcomes: map[*decision]*outcome{}, code: code, seen: newAspectOutputs(d.Aspect)}
+	err = e.readEvents(d.expansion, events)
+	if err != nil && code != bazel.ExitOK && (errors.Is(err, os.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF)) {
+		err = nil // it hadn't come so far, or was stopped
+	}
+	if e.edited {
+		d.shortcut.remove()
+	}
+	return e, err
+}
+
+func (e *execution) readEvents(x *expansion, file string) error {
+	byLabel := map[string]*outcome{}
+	for _, t := range e.tests {
+		byLabel[t.label] = &outcome{}
+		e.outcomes[t] = byLabel[t.label]
+	}
+	of := func(label string) *outcome {
+		if o := byLabel[label]; o != nil {
+			return o
+		}
+		return &outcome{}
+	}
+	return bazel.ReadEvents(file, func(event *bazel.Event) error {
+		e.seen.add(event)
+		id := event.ID
+		switch {
+		case event.Options() != nil:
+			e.edited = e.edited || !slices.Equal(invocationParts(effectiveOptions(event, x.release, x.runUnder)), invocationParts(x.options))
+		case event.TestResult != nil:
+			o := of(id.TestResult.Label)
+			o.attempts = append(o.attempts, attempt{id.TestResult.Run, id.TestResult.Shard, id.TestResult.Attempt, event.TestResult})
+		case id.TargetCompleted.Aspect == "" && event.Completed != nil && !event.Completed.Success && !x.onlyChecks():
+			of(id.TargetCompleted.Label).status = "FAILED_TO_BUILD"
+		case event.TestSummary != nil:
+			of(id.TestSummary.Label).status = event.TestSummary.OverallStatus
+		}
+		return nil
+	})
+}
+
+// observes reports whether the aspect says of tests afterwards what has run. A test that can't
+// be analysed would keep others from being run, unless Bazel is to keep going.
+func (a *analysis) observes() bool { return a.complete || a.enabled("keep_going") }
+
+// uncleanReason returns why a pass isn't recorded, or "".
+func (o *outcome) uncleanReason(remote bool) string {
+	shards, cached := map[int]bool{}, ""
+	for _, a := range o.attempts {
+		switch {
+		case a.result.Status != "PASSED" || a.attempt > 1:
+			return "it took several attempts"
+		case a.run > 1:
+			return "it is one of several runs"
+		case len(a.result.Warning) > 0:
+			return "the test wrote warnings, which aren't recorded"
+		case a.isCached():
+			cached = cachedByBazel
+		case remote != a.isRemote():
+			return "by its tags it was to run remotely, or here, and it didn't"
+		case !slices.Contains(ranBy, a.result.ExecutionInfo.Strategy):
+			return "Bazel ran it by " + a.result.ExecutionInfo.Strategy + ", of which it isn't known what tests see there"
+		}
+		shards[a.shard] = true
+	}
+	if len(shards) == 0 {
+		return "Bazel doesn't say how it went"
+	}
+	for i := range len(shards) {
+		if !shards[i+1] {
+			return "Bazel doesn't say how all shards went"
+		}
+	}
+	return cached
+}
+
+// ranBy are the strategies as events call them; an empty name is of events that don't say it.
+var ranBy = append([]string{""}, strategies...)
+
+const cachedByBazel = "Bazel has it from an earlier run, and doesn't say where, and with which libraries of the system, that was"
+
+func (a attempt) isCached() bool {
+	return a.result.CachedLocally || a.result.ExecutionInfo.CachedRemotely
+}
+
+func (a attempt) isRemote() bool { return a.result.ExecutionInfo.Strategy == "remote" }
+
+// failed reports whether a test has come to its end and failed, at least once:
+// nothing else speaks against a pass. Time may be short, and machines fail.
+func (o *outcome) failed(remote bool) bool {
+	return slices.ContainsFunc(o.attempts, func(a attempt) bool {
+		if slices.ContainsFunc(a.result.TestActionOutput, func(f bazel.File) bool { return f.Name == "test.infrastructure_failure" }) {
+			return false // as a runner does
+		}
+		return a.result.Status == "FAILED" && !a.isCached() && remote == a.isRemote()
+	})
+}
+
+// isCached reports whether Bazel had all results of a test already.
+func (o *outcome) isCached() bool {
+	return o != nil && len(o.attempts) > 0 && !slices.ContainsFunc(o.attempts, func(a attempt) bool { return !a.isCached() })
+}

@@ -1,0 +1,275 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+)
+
+// invocation is what the user typed and, once it is expanded, what Bazel makes of it.
+type invocation struct {
+	*Options
+	tmp      string
+	flags    bazel.Flags
+	version  string // of Bazel, by the program, or ""
+	start    time.Time
+	printing *sync.Mutex // for Out and Err
+	silence  *silence
+	args     []string // flags for bazel test
+	patterns []string
+	// runUnder is the flag by which Bazel has tests traced, or "", only the file with the labels of those that are.
+	runUnder, only string
+
+	options   []bazel.Option // effective ones
+	overrides []string       // the command line, after the lines of bazelrc files
+	execRoot  string
+	release   string // of Bazel, by its events
+}
+
+// newInvocation makes the directory tmp, which the caller removes.
+func newInvocation(ctx context.Context, o *Options) (inv *invocation, err error) {
+	tmp, err := os.MkdirTemp("", "tasting-test-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(tmp)
+		}
+	}()
+	// As Bazel calls it.
+	if tmp, err = filepath.EvalSymlinks(tmp); err != nil {
+		return nil, err
+	}
+	mine := *o
+	mine.Aspect = cmp.Or(o.Aspect, Aspect)
+	inv = &invocation{Options: &mine, tmp: tmp, start: time.Now(), printing: new(sync.Mutex), silence: new(silence)}
+	if inv.flags, err = o.Bazel.Flags(ctx); err != nil {
+		return nil, err
+	}
+	inv.version = o.Bazel.Version(ctx)
+	inv.args, inv.patterns = inv.flags.Split(o.Args)
+	if inv.flags[bazel.AllMnemonics] != nil {
+		inv.args = append([]string{bazel.AllMnemonics}, inv.args...)
+	}
+	inv.addTracer()
+	return inv, nil
+}
+
+// say tells the user something, as Bazel does.
+func (inv *invocation) say(format string, args ...any) {
+	inv.printing.Lock()
+	defer inv.printing.Unlock()
+	fmt.Fprintf(inv.Err, "tasting: "+format+"\n", args...)
+}
+
+// option returns the effective value of an option.
+func (inv *invocation) option(name string) string { return effective(inv.options, name) }
+
+func effective(options []bazel.Option, name string) string {
+	for _, o := range slices.Backward(options) {
+		if o.OptionName == name {
+			return o.OptionValue
+		}
+	}
+	return ""
+}
+
+const strictActionEnv = "incompatible_strict_action_env"
+
+// effectiveOptions returns the options of a command, including --incompatible_strict_action_env, on by default since
+// Bazel 9, and without runUnder, which isn't the user's. Source: Bazel's
+// BazelRuleClassProvider.StrictActionEnvOptions.
+func effectiveOptions(e *bazel.Event, release, runUnder string) []bazel.Option {
+	options := slices.DeleteFunc(slices.Clone(e.Options()), func(o bazel.Option) bool { return runUnder != "" && o.CombinedForm == runUnder })
+	major, _, _ := strings.Cut(release, ".")
+	if n, err := strconv.Atoi(major); err == nil && n >= 9 && effective(options, strictActionEnv) == "" {
+		options = append(options, bazel.Option{CombinedForm: "--" + strictActionEnv, OptionName: strictActionEnv, OptionValue: "1"})
+	}
+	return options
+}
+
+// enabled reports whether a boolean option is on.
+func (inv *invocation) enabled(name string) bool { return isTrue(inv.option(name)) }
+
+// isTrue and isFalse report what a boolean value means, which Bazel passes on as the user has
+// spelt it. Source: com.google.devtools.common.options.Converters.BooleanConverter.
+func isTrue(value string) bool {
+	return slices.Contains([]string{"true", "1", "yes", "t", "y"}, strings.ToLower(value))
+}
+
+func isFalse(value string) bool {
+	return slices.Contains([]string{"false", "0", "no", "f", "n"}, strings.ToLower(value))
+}
+
+// executesAll reports whether the user wants all tests to be executed: results that are known are compared, others recorded.
+func (inv *invocation) executesAll() bool { return isFalse(inv.option("cache_test_results")) }
+
+// onlyChecks reports whether the user asks which tests are up to date, and has none executed.
+func (inv *invocation) onlyChecks() bool { return inv.enabled("check_tests_up_to_date") }
+
+// streams reports whether "bazel test" adds options of its own, which "build" doesn't. Source:
+// Bazel's TestCommand.
+func (inv *invocation) streams() bool { return inv.option("test_output") == "streamed" }
+
+// auditShare returns the share of recorded results that are audited.
+func (inv *invocation) auditShare() float64 {
+	switch {
+	case inv.onlyChecks():
+		return 0
+	case inv.executesAll():
+		return 1
+	}
+	return inv.Audit
+}
+
+// major returns the first number of the release of Bazel.
+func (inv *invocation) major() string {
+	major, _, _ := strings.Cut(cmp.Or(inv.version, inv.release), ".")
+	return major
+}
+
+// workspaceDir returns the directory of MODULE.bazel or WORKSPACE.
+func (inv *invocation) workspaceDir() string {
+	start := inv.option("client_cwd")
+	if root, ok := bazel.Workspace(start); ok {
+		return root
+	}
+	return start
+}
+
+// runfilesRoot returns the name of the directory in the runfiles where a test starts: that of its workspace.
+func (inv *invocation) runfilesRoot() string { return filepath.Base(inv.execRoot) }
+
+// strategies are those that run a test on this machine, among its files, or on workers that
+// have been asked. (A persistent worker runs no test, but what is said for all actions is said
+// for those as well that one does.)
+var strategies = []string{"local", "standalone", "sandboxed", "linux-sandbox", "processwrapper-sandbox", "darwin-sandbox", "worker", "dynamic", "dynamic_worker", "remote", "exclusive"}
+
+// runsAll returns why every test has to be run, or "". optionTable has the options by which it decides.
+func (inv *invocation) runsAll() string {
+	if inv.Store == nil {
+		return "no store"
+	}
+	if inv.executesAll() && !inv.Write {
+		return "--nocache_test_results"
+	}
+	if b, err := inv.readMappings(); err == nil {
+		if flag := ofTests.FindSubmatch(b); flag != nil {
+			return fmt.Sprintf("%s for some platforms (platform_mappings)", flag[1])
+		}
+	}
+	if inv.userValue("run_under") != "" {
+		return "--run_under" // in a bazelrc, which the command line may replace
+	}
+	for _, o := range inv.options {
+		if why := runsAllBy(o); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// runsAllBy returns why every test has to be run with an option, or "".
+func runsAllBy(o bazel.Option) string {
+	because := false
+	value := o.OptionValue
+	switch o.OptionName {
+	case "runs_per_test":
+		because = value != "1"
+	case "run_under":
+		because = value != ""
+	case "collect_code_coverage", "experimental_use_hermetic_linux_sandbox":
+		because = isTrue(value)
+	case "dynamic_local_strategy", "dynamic_remote_strategy", "spawn_strategy", "strategy", "strategy_regexp", "test_strategy":
+		// What else there is runs tests with libraries of which nothing is known here.
+		names := value[strings.LastIndexByte(value, '=')+1:]
+		if of := strings.TrimSuffix(value, names); of != "" && of != "TestRunner=" && o.OptionName != "strategy_regexp" {
+			return "" // of other actions
+		}
+		for name := range strings.SplitSeq(names, ",") {
+			if name != "" && !slices.Contains(strategies, name) {
+				return "--" + o.OptionName + "=" + value
+			}
+		}
+	case "sandbox_add_mount_pair":
+		if from, to, ok := strings.Cut(value, ":"); ok && from != to {
+			return "--sandbox_add_mount_pair=" + value
+		}
+	}
+	if because {
+		return "--" + o.OptionName
+	}
+	return ""
+}
+
+// bazelBuild runs `bazel build` with the flags that the user has for tests, and with args.
+func (inv *invocation) bazelBuild(ctx context.Context, streams bazel.Streams, args ...string) (code int, err error) {
+	if err := inv.writeRC(); err != nil {
+		return 0, err
+	}
+	own := slices.Clone(inv.args)
+	if inv.onlyChecks() {
+		// Whether a result is recorded shows when its objects are there.
+		own = append(own, "--nocheck_up_to_date") // which --check_tests_up_to_date implies
+	}
+	if inv.streams() {
+		own = append(own, "--test_sharding_strategy=disabled", "--test_strategy=exclusive")
+	}
+	return inv.Bazel.RunRC(ctx, streams, inv.rcFile(), "build", inv.flags.Known("build", append(own, args...))...)
+}
+
+// targetArgs returns the arguments that name targets, the last ones of a command: a file of the
+// name, which may be any length, unless there is a "#" in one of them, behind which Bazel takes
+// the rest of a line for a comment.
+func (inv *invocation) targetArgs(name string, labels []string) ([]string, error) {
+	if slices.ContainsFunc(labels, func(l string) bool { return strings.Contains(l, "#") }) {
+		return append([]string{"--"}, labels...), nil
+	}
+	file := filepath.Join(inv.tmp, name)
+	return []string{"--target_pattern_file=" + file}, os.WriteFile(file, []byte(strings.Join(labels, "\n")+"\n"), 0o666)
+}
+
+// tail is the end of what is written to it.
+type tail []byte
+
+const maxTail = 64 << 10
+
+func (t *tail) Write(b []byte) (int, error) {
+	*t = append(*t, b...)
+	if len(*t) > 2*maxTail {
+		*t = slices.Clone((*t)[len(*t)-maxTail:])
+	}
+	return len(b), nil
+}
+
+// without returns args without those of own, the last of each: the user may have
+// said the same.
+func without(args, own []string) []string {
+	args = slices.Clone(args)
+	for _, o := range own {
+		for i, a := range slices.Backward(args) {
+			if a == o {
+				args = slices.Delete(args, i, i+1)
+				break
+			}
+		}
+	}
+	return args
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,158 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+)
+
+// maxLastWords is how long results are recorded for after an interruption.
+const maxLastWords = 10 * time.Second
+
+// record keeps the results of tests that were just run.
+func record(ctx context.Context, d *decisions, e *execution, sources *sources) {
+	isInterrupted := e.code == bazel.ExitInterrupted
+	if isInterrupted {
+		// What had passed by then did. Who has interrupted isn't kept waiting.
+		limited, cancel := context.WithTimeout(ctx, maxLastWords)
+		defer cancel()
+		ctx = limited
+	}
+	rec := &recorder{invocation: d.invocation}
+	ended := map[*decision]time.Time{}
+	for _, t := range confirm(ctx, d, e, sources) {
+		switch {
+		case t.status == "" && !t.audit:
+		case isInterrupted && (t.status != "PASSED" || t.doubt != ""): // that may be why
+		case t.doubt != "":
+			if d.Write || t.verdict == report.Hit {
+				d.say("%s isn't recorded: %s", t.label, t.doubt)
+			}
+		case t.verdict == report.Hit:
+			d.compare(ctx, rec, t)
+		case d.Write && t.verdict == report.Miss:
+			if end, ok := rec.recordRun(ctx, t); ok {
+				ended[t.decision] = end
+			}
+		}
+	}
+	rec.recordClosures(ctx, ended)
+	rec.sayRefusals()
+}
+
+// recordRun records what became of a test, and returns when it ended if the result is kept.
+func (r *recorder) recordRun(ctx context.Context, t *confirmed) (end time.Time, ok bool) {
+	if t.failed(t.remote) {
+		r.recordFailure(ctx, t)
+	}
+	if t.status != "PASSED" && t.status != "FLAKY" {
+		return end, false
+	}
+	why := t.uncleanReason(t.remote)
+	if why == cachedByBazel {
+		return end, false // keptByBazel tells of it
+	}
+	if why != "" {
+		r.say("%s isn't recorded: %s", t.label, why)
+		return end, false
+	}
+	result, done, err := t.result(r.zips())
+	if err != nil {
+		r.say("%s isn't recorded: %v", t.label, err)
+		return end, false
+	}
+	defer done()
+	if err = r.recordPass(ctx, t.decision, t.key, "", result); store.IsRecorded(err) {
+		r.recordTrace(ctx, t, result)
+	}
+	return result.End, err == nil || errors.Is(err, store.ErrPartly)
+}
+
+// failure returns the result of a test that failed.
+func (inv *invocation) failure(log string) *store.Result {
+	r := &store.Result{ExitCode: 1, Start: inv.start, End: time.Now(), Log: store.Content([]byte(log))}
+	r.Host, _ = os.Hostname()
+	return r
+}
+
+// recordFailure keeps a pass with the same fingerprint from being recorded, now or
+// later.
+func (r *recorder) recordFailure(ctx context.Context, t *confirmed) {
+	for _, key := range t.keys() {
+		// Nothing is lost if that doesn't work.
+		_ = store.RecordFailure(ctx, r.storeOf(t.decision), key, r.failure(""))
+	}
+}
+
+// keys returns the keys under which a result of the test is recorded, if it is.
+func (t *confirmed) keys() []store.Key {
+	keys := []store.Key{t.key}
+	if t.isByTrace() {
+		keys = append(keys, t.byTrace)
+	}
+	if t.trace != nil {
+		keys = append(keys, t.trace.key)
+	}
+	return keys
+}
+
+// compare compares a recorded result with a run.
+func (d *decisions) compare(ctx context.Context, rec *recorder, t *confirmed) {
+	status := strings.ReplaceAll(cmp.Or(t.status, "not run"), "_", " ")
+	failed := t.failed(t.remote)
+	if failed && status == "FAILED" && d.Write {
+		rec.recordFailure(ctx, t)
+	}
+	switch {
+	case status == "PASSED":
+		return
+	case !failed || status != "FAILED":
+		d.say("the audit of %s says nothing, it ended as %s: the recorded result stays", t.label, status)
+		return
+	}
+	d.sayAuditFailed(t)
+	if !d.Write {
+		d.say("the recorded result stays: the store isn't written")
+		return
+	}
+	keys, err := d.knownTraces(ctx, t.decision)
+	for _, key := range append(keys, t.keys()...) {
+		err = errors.Join(err, d.storeOf(t.decision).Set(ctx, key, d.failure("withdrawn by an audit\n")))
+	}
+	if err != nil {
+		d.say("warning: the recorded result isn't withdrawn everywhere: %v", err)
+	} else {
+		d.say("the recorded result is withdrawn")
+	}
+}
+
+func (inv *invocation) sayAuditFailed(t *confirmed) {
+	log := "none"
+	for _, a := range t.attempts {
+		if p, ok, _ := a.file(logName); ok {
+			log = p
+		}
+	}
+	inv.say("AUDIT FAILED: %s ended as FAILED, and a pass was recorded on %s by %s for the same fingerprint %s.\n"+
+		"  The test is flaky, depends on something that isn't declared, or its fingerprint lacks something: please report the last.\n"+
+		"  Log of this run: %s", t.label, t.recorded.End.UTC().Format(time.RFC3339), t.recorded.Host, t.key, log)
+	c := t.composed.Config
+	fmt.Fprintf(inv.Err, "  The fingerprint is made of\n    code %s\n", c.Code)
+	for _, d := range c.Data {
+		fmt.Fprintf(inv.Err, "    data %s %s\n", d.Path, d.SHA256)
+	}
+	for _, p := range c.Contributions {
+		fmt.Fprintf(inv.Err, "    %s %s\n", p.Name, p.SHA256)
+	}
+	for _, p := range t.run.Parts() {
+		fmt.Fprintf(inv.Err, "    %s %s\n", p.Name, p.Sum)
+	}
+}
