@@ -15,18 +15,18 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
-// What step 1 is for before step 2 is what bazelrc files say for "test" alone, which
-// "build" doesn't heed. That is remembered for each command line. As long as these
-// files hold what they held, step 2 is given the user's patterns, and its events say
-// which tests there are, what it has read in bazelrc files, and its effective options. If
-// these aren't as they were, or if anything went wrong, nothing of it is believed, and both
-// steps are made. After several such attempts in succession there is none for an hour.
+// Step 1 (Expand) comes before step 2 (Analyse) because bazelrc files may have lines for "test" alone, which
+// "build" ignores. The result of step 1 is remembered for each command line. As long as the bazelrc
+// files don't change, step 2 gets the user's patterns at once. Its events list the tests, the lines of
+// bazelrc files and the effective options. If these differ from the remembered ones, or if anything
+// fails, the result of step 2 is dropped and both steps are made. After three such failures in a row,
+// step 1 is made for an hour.
 //
-// Whoever stands in front of Bazel may add flags to "bazel test", which nobody sees if no
-// test is run. So nothing is remembered of a Bazel that is a script, nor in a workspace with
-// a tools/bazel, nor if a command got other flags than it was given.
+// A wrapper of Bazel may add flags to "bazel test", which show only if a
+// test is run. So nothing is remembered if Bazel is a script, if the workspace has
+// a tools/bazel, or if a command got other flags than it was given.
 
-// A commandLine is what step 1 has found out of a command line, but for the tests.
+// commandLine is what step 1 has found out about a command line, without the tests.
 type commandLine struct {
 	Key       string // all that the file's name is a checksum of
 	Release   string // of Bazel
@@ -45,14 +45,13 @@ const (
 	maxCommandLines = 100 // that are kept
 )
 
-// ofClients are options that a client adds to those of the user, or to its bazelrc files,
-// and that may differ from call to call.
+// ofClients are options that Bazel's client adds by itself, and that may differ from call to call.
 var ofClients = []string{
 	"startup_time", "command_wait_time", "extract_data_time", "restart_reason", "binary_path", "rc_source", "default_override",
 	"client_env", "client_cwd", "isatty", "terminal_columns", "emacs",
 }
 
-// ofSteps are options that step 1 or 2 sets.
+// ofSteps are options that this program sets in step 1 or 2.
 var ofSteps = append([]string{
 	"build", "build_tests_only", "check_tests_up_to_date", "check_up_to_date", "bes_backend", "aspects", "output_groups", "run_validations", "remote_download_outputs", "show_result",
 	"build_event_json_file_path_conversion", "experimental_build_event_upload_strategy", "remote_cache", "ui_event_filters",
@@ -60,7 +59,7 @@ var ofSteps = append([]string{
 
 func isOfClients(o bazel.Option) bool { return slices.Contains(ofClients, o.OptionName) }
 
-// optionName is the name of an option in an argument, without dashes.
+// optionName returns the name of the option in an argument, without dashes.
 func optionName(arg string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	return name
@@ -86,8 +85,8 @@ func newShortcut(typed *invocation) *shortcut {
 	return &shortcut{dir: typed.Bazel.Cache, file: filepath.Join(typed.Bazel.Cache, "command-line-"+wholefile.Checksum(b)[:16]), key: string(b)}
 }
 
-// expand makes step 2 without step 1, if that was made before. The expansion is nil if it has to be made, the beginning if
-// step 2 hasn't begun.
+// expand makes step 2 without step 1, if the result of step 1 is remembered. It returns no expansion if step 1 has to be made, and
+// no beginning if step 2 wasn't tried.
 func (k *shortcut) expand(ctx context.Context, typed *invocation) (*expansion, *beginning, error) {
 	m := k.read()
 	if m == nil {
@@ -108,7 +107,7 @@ func (k *shortcut) expand(ctx context.Context, typed *invocation) (*expansion, *
 	if seen != nil {
 		began.spent = seen.spent
 	}
-	// Whatever an error in a BUILD file leaves out, nothing tells of it.
+	// After an error in a BUILD file, tests may be missing without a word.
 	if err != nil || code != bazel.ExitOK || !m.agrees(&inv, f) {
 		k.failures++
 		m.Failures = k.failures
@@ -125,14 +124,13 @@ func (k *shortcut) expand(ctx context.Context, typed *invocation) (*expansion, *
 			m.Options = append(m.Options, o)
 		}
 	}
-	f.options = m.Options
-	x := f.expansion(&inv)
+	f.options, f.overrides = m.Options, m.Overrides
+	x := f.complete()
 	x.shortcut, x.early, x.seen = k, began, seen
 	return x, began, nil
 }
 
-// remember keeps what was found by a command with args, some of which are not
-// the user's.
+// remember keeps the expansion that a call of Bazel with args has found; own are those of args that this program has added.
 func (k *shortcut) remember(x *expansion, f *found, args, own []string) {
 	if k.file == "" || x.failed || k.resting || isChanged(f.args, args) || hasWrapper(x.workspaceDir()) {
 		return
@@ -176,7 +174,7 @@ func (k *shortcut) read() *commandLine {
 	return m
 }
 
-// write keeps m, and of all others the last ones that were used. What can't be kept is asked for again.
+// write keeps m, and removes the command lines that weren't used for longest. If m can't be kept, step 1 is made again.
 func (k *shortcut) write(m *commandLine) {
 	b, err := json.Marshal(m)
 	if err != nil || os.MkdirAll(k.dir, 0o777) != nil {

@@ -12,11 +12,12 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/stamp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/plan"
 )
 
-// A result is recorded, or noted as a failure, or withdraws another, only if what
-// has run is what the fingerprint was made of. Between the two there are several
-// invocations of Bazel, and people save files meanwhile. So after each invocation
+// A result is recorded, noted as a failure, or withdraws another one, only if the program that
+// has run is the one of the fingerprint. Several calls of Bazel lie between the two,
+// and people save files meanwhile. So after each call
 // that has run tests, before anything else is built:
 //
 //   - The fingerprint is computed once more, from what Bazel built in that same
@@ -39,8 +40,8 @@ import (
 type confirmed struct {
 	*decision
 	*outcome
-	doubt string  // why an execution may not be that of the fingerprint
-	trace *traced // nil if it has none
+	doubt string      // why an execution may not be that of the fingerprint
+	trace *plan.Trace // nil if it has none
 }
 
 // confirm composes tests that were just run once more.

@@ -66,8 +66,8 @@ type decisions struct {
 // decide looks up all tests, and replays what is recorded.
 func decide(ctx context.Context, a *analysis) (*decisions, error) {
 	d := &decisions{analysis: a, tests: make([]*decision, len(a.subjects)), built: a.built, spent: a.spent}
-	all := a.ofAll()
-	parallel(runtime.NumCPU(), numbers(len(a.subjects)), func(i int) { d.tests[i] = a.decideByKey(ctx, a.subjects[i], all) })
+	all := a.commonInputs()
+	parallel(runtime.NumCPU(), len(a.subjects), func(i int) { d.tests[i] = a.decideByKey(ctx, a.subjects[i], all) })
 	if a.runAll != "" {
 		return d, nil
 	}
@@ -81,7 +81,7 @@ func decide(ctx context.Context, a *analysis) (*decisions, error) {
 }
 
 // decideByKey returns the decision about a test of which nothing is recorded, with its key.
-func (a *analysis) decideByKey(ctx context.Context, t *subject, all *ofAll) *decision {
+func (a *analysis) decideByKey(ctx context.Context, t *subject, all *commonInputs) *decision {
 	d := &decision{subject: t, verdict: report.Other}
 	if !t.isCC() {
 		return d
@@ -175,7 +175,7 @@ func (d *decisions) lookupIn(ctx context.Context, st store.Store, tests []*decis
 	outcomes := store.Lookup(ctx, st, keys, store.LookupOptions{Progress: func(n int) { line.Show("looking up %d of %s", n, count(len(keys), "result")) }})
 	var mu sync.Mutex
 	replayed, failures, example := 0, 0, ""
-	parallel(transfers, numbers(len(tests)), func(i int) {
+	parallel(transfers, len(tests), func(i int) {
 		t, err := tests[i], outcomes[i].Err
 		isWithdrawn := err == nil && outcomes[i].Info.ExitCode != 0
 		if err == nil && !isWithdrawn {
@@ -212,26 +212,18 @@ func (t *decision) hit(info *store.Info, audit float64) {
 
 // lookups counts what the store was asked for.
 func (d *decisions) lookups() report.Store {
-	l := report.Store{Location: d.StoreName, LookupSeconds: d.lookingUp.Seconds()}
+	n := map[lookup]int{}
+	traces := 0
 	for _, t := range d.tests {
-		switch t.lookup {
-		case notLookedUp:
-			continue
-		case recorded:
-			l.Hits++
-		case withdrawn, absent:
-			l.Misses++
-		case damaged:
-			l.Damaged++
-		case unanswered:
-			l.Errors++
-		}
-		l.Lookups++
+		n[t.lookup]++
 		if t.isByTrace() {
-			l.Traces++
+			traces++
 		}
 	}
-	return l
+	return report.Store{
+		Location: d.StoreName, Lookups: len(d.tests) - n[notLookedUp], LookupSeconds: d.lookingUp.Seconds(), Traces: traces,
+		Hits: n[recorded], Misses: n[withdrawn] + n[absent], Damaged: n[damaged], Errors: n[unanswered],
+	}
 }
 
 // hasKey reports whether the store can be asked for the test's result.
@@ -262,21 +254,12 @@ func (inv *invocation) storeOf(t *decision) store.Store {
 	return inv.Store
 }
 
-// numbers returns 0 to n-1.
-func numbers(n int) []int {
-	l := make([]int, n)
-	for i := range l {
-		l[i] = i
-	}
-	return l
-}
-
-// parallel calls f for every element, n at a time.
-func parallel[T any](n int, l []T, f func(T)) {
+// parallel calls f for each of the numbers from 0 to n-1, of at most limit at a time.
+func parallel(limit, n int, f func(i int)) {
 	var g errgroup.Group
-	g.SetLimit(n)
-	for _, x := range l {
-		g.Go(func() error { f(x); return nil })
+	g.SetLimit(limit)
+	for i := range n {
+		g.Go(func() error { f(i); return nil })
 	}
 	_ = g.Wait()
 }

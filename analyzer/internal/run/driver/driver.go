@@ -69,9 +69,7 @@ type Options struct {
 	// RunsDir is the directory where the run is written down for tasting
 	// report, or empty.
 	RunsDir string
-	// Traces says what traces are for, Tracer is the path of this program, for Bazel to run tests under it.
-	Traces Traces
-	Tracer string
+	Tracing
 	// Explain has it told why each test is run.
 	Explain bool
 	// JUnit is the file for the results of all tests, or empty.
@@ -79,8 +77,6 @@ type Options struct {
 
 	Stdin    io.Reader
 	Out, Err io.Writer
-
-	hidden string // see hiddenBySandbox
 }
 
 // exit is the error that ends Test with an exit code of Bazel's.

@@ -109,7 +109,7 @@ func TestDeclared(t *testing.T) {
 		}
 		config := &fingerprint.Config{EnvKeys: slices.Sorted(maps.Keys(g.d.Env)), Data: g.data}
 		x := &subject{target: &target{label: g.label}, evidence: &evidence{description: &g.d}, composed: &fingerprint.Composed{Config: config}, remote: g.remote, links: g.links}
-		all := inv.ofAll()
+		all := inv.commonInputs()
 		all.client = g.client
 		return inv.declared(x, all)
 	}

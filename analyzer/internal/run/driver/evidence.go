@@ -1,13 +1,16 @@
 package driver
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -31,7 +34,7 @@ const (
 	bySource = "tasting_source"
 )
 
-// evidence is what the key of a test is made of.
+// evidence is where the manifests of a test come from.
 type evidence struct {
 	*description
 	file    string // of the description
@@ -71,8 +74,7 @@ func (a *analysis) composeObjects(ctx context.Context) error {
 	return nil
 }
 
-// outputGroups adds the output groups of the aspect that say afterwards what was run of
-// tests.
+// outputGroups returns the value of --output_groups that adds the manifests of what is built when tests are run.
 func outputGroups(tests []*decision, traced bool) string {
 	add := map[string]bool{}
 	for _, t := range tests {
@@ -84,15 +86,14 @@ func outputGroups(tests []*decision, traced bool) string {
 	return strings.Join(slices.Sorted(maps.Keys(add)), ",")
 }
 
-// sources are the files that are read to build tests whose fingerprints
-// are made of sources.
+// sources lists the source files of tests whose fingerprints are made of sources.
 type sources struct {
 	files []bazel.Source
 	tests []string // labels
 	err   error
 }
 
-// listSources finds out about the sources of tests that are to be recorded or audited.
+// listSources asks Bazel for the sources of tests that are to be recorded or audited.
 func (d *decisions) listSources(ctx context.Context) *sources {
 	s := &sources{}
 	for _, t := range d.tests {
@@ -106,37 +107,25 @@ func (d *decisions) listSources(ctx context.Context) *sources {
 	return s
 }
 
-// touched returns the labels of tests of which a source was touched since the analysis began.
-func (s *sources) touched(ctx context.Context, inv *invocation, touches *touches) (map[string]bool, error) {
-	if s.err != nil || len(s.tests) == 0 {
-		return nil, s.err
-	}
-	var labels []string
+// doubts returns a function that returns why a test wasn't built of the sources of its fingerprint, or "": one was touched
+// since the analysis began.
+func (s *sources) doubts(ctx context.Context, inv *invocation, touches *touches) func(t *decision) string {
+	var touched, dependents []string
 	for _, x := range s.files {
 		if _, err := os.Stat(x.Path); err != nil || touches.touched(x.Path) {
-			labels = append(labels, x.Label)
+			touched = append(touched, x.Label)
 		}
 	}
-	if len(labels) == 0 {
-		return nil, nil
+	err := s.err
+	if err == nil && len(touched) > 0 {
+		dependents, err = inv.Bazel.Dependents(ctx, inv.rcFile(), filepath.Join(inv.tmp, "dependents"), inv.queryFlags("cquery"), s.tests, touched)
 	}
-	tests, err := inv.Bazel.Dependents(ctx, inv.rcFile(), filepath.Join(inv.tmp, "dependents"), inv.queryFlags("cquery"), s.tests, labels)
-	touched := map[string]bool{}
-	for _, l := range tests {
-		touched[l] = true
-	}
-	return touched, err
-}
-
-// doubts returns a function that returns why a test wasn't built of the sources of its fingerprint, or "".
-func (s *sources) doubts(ctx context.Context, inv *invocation, touches *touches) func(t *decision) string {
-	touched, err := s.touched(ctx, inv, touches)
 	return func(t *decision) string {
 		switch {
 		case !t.readsSources():
 		case err != nil:
 			return fmt.Sprintf("it can't be told whether its sources were edited: %v", err)
-		case touched[t.label]:
+		case slices.Contains(dependents, t.label):
 			return "its sources were saved while it was tested"
 		}
 		return ""
@@ -190,4 +179,54 @@ func (a *analysis) objects(ctx context.Context, t *decision, d *description, see
 		}
 	}
 	return a.arguments(ctx, d)
+}
+
+// descriptionSuffix ends the names of the files that describe tests.
+const descriptionSuffix = ".tasting-test.json"
+
+// description is what decides how Bazel starts a test, as the aspect knows it
+// (_describe in rules/private/aspect.bzl).
+type description struct {
+	// Compose is the file with the arguments of tasting compose, relative to
+	// the execution root.
+	Compose string `json:"compose"`
+	// Source says that some of the code has manifests of its sources.
+	Source bool `json:"source"`
+	// Args as in the BUILD file, but for the labels in them, and Variables what
+	// others stand for, if they have any.
+	Args      []string          `json:"args"`
+	Variables map[string]string `json:"variables"`
+	// Env is the environment that the rule sets, expanded; EnvInherited names
+	// the variables that it takes from the user.
+	Env          map[string]string `json:"env"`
+	EnvInherited []string          `json:"env_inherited"`
+	ShardCount   int               `json:"shard_count"`
+	Tags         []string          `json:"tags"`
+	// ExecProperties and Requirements say where and how the test is run.
+	ExecProperties map[string]string `json:"exec_properties"`
+	Requirements   map[string]string `json:"requirements"`
+	// Linker is the program that links, LinkEnv its environment.
+	Linker  string            `json:"linker"`
+	LinkEnv map[string]string `json:"link_env"`
+}
+
+// equal reports whether two descriptions are of the same test.
+func (d *description) equal(e *description) bool { return reflect.DeepEqual(d, e) }
+
+func readDescription(file string) (*description, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	d := new(description)
+	// Strict: what isn't known here might belong into the fingerprint.
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(d); err != nil {
+		return nil, fmt.Errorf("%s: %w: the rules are of another version than this program", file, err)
+	}
+	if d.Compose == "" {
+		return nil, fmt.Errorf("%s: no arguments for the composition: the rules are of another version than this program", file)
+	}
+	return d, nil
 }

@@ -76,7 +76,7 @@ func askBazel(ctx context.Context, typed *invocation, known *shortcut) (*expansi
 	}
 	found := newFound(typed)
 	readErr := bazel.ReadEvents(events, found.add)
-	x := found.expansion(typed)
+	x := found.complete()
 	x.overrides, x.shortcut = without(found.args, own), known
 	if why := x.hidesTracer(); x.runUnder != "" && why != "" {
 		x.say("tests aren't traced: %s", why)
@@ -137,26 +137,20 @@ func (x *expansion) loadPatterns(ctx context.Context) (code int, err error) {
 // found is what build events say of the tests that patterns stand for, and of the
 // invocation.
 type found struct {
+	*expansion
 	tests        map[string]*target
 	aborted      map[string]string // labels that Bazel couldn't analyse: why
 	incompatible map[string]bool
 	configured   map[string]bool // with their configurations
-	failed       bool
+	args         []string        // of the client
 	finished     string
-	suites       []string
-
-	runUnder  string // see effectiveOptions
-	release   string
-	args      []string
-	options   []bazel.Option
-	execRoot  string
-	mnemonics map[string]string
 }
 
 func newFound(typed *invocation) *found {
+	inv := *typed
 	return &found{
-		runUnder: typed.runUnder, tests: map[string]*target{}, aborted: map[string]string{}, incompatible: map[string]bool{},
-		configured: map[string]bool{}, mnemonics: map[string]string{},
+		expansion: &expansion{invocation: &inv, mnemonics: map[string]string{}},
+		tests:     map[string]*target{}, aborted: map[string]string{}, incompatible: map[string]bool{}, configured: map[string]bool{},
 	}
 }
 
@@ -218,19 +212,17 @@ func (f *found) addTarget(e *bazel.Event) {
 	}
 }
 
-// expansion returns what was found of a command line.
-func (f *found) expansion(typed *invocation) *expansion {
-	inv := *typed
-	inv.options, inv.execRoot, inv.release = f.options, f.execRoot, f.release
-	x := &expansion{invocation: &inv, mnemonics: f.mnemonics, broken: slices.Sorted(maps.Keys(f.aborted)), suites: f.suites}
-	x.failed = f.failed || len(x.broken) > 0
+// complete returns the expansion when there are no more events.
+func (f *found) complete() *expansion {
+	f.broken = slices.Sorted(maps.Keys(f.aborted))
+	f.failed = f.failed || len(f.broken) > 0
 	for _, label := range slices.Sorted(maps.Keys(f.tests)) {
 		if t := f.tests[label]; f.aborted[label] == "" {
 			t.skipped = f.incompatible[label]
-			x.targets = append(x.targets, t)
+			f.targets = append(f.targets, t)
 		}
 	}
-	return x
+	return f.expansion
 }
 
 // beginning is when the analysis began, and what was spent by then.

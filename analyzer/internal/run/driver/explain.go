@@ -47,7 +47,8 @@ func (d *decisions) explain(ctx context.Context) {
 	texts := map[*decision]string{}
 	var known []*decision
 	var mu sync.Mutex
-	parallel(transfers, d.tests, func(t *decision) {
+	parallel(transfers, len(d.tests), func(i int) {
+		t := d.tests[i]
 		if !t.hasKey() || ctx.Err() != nil {
 			return
 		}

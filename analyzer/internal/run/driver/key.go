@@ -89,13 +89,13 @@ var ofTests = lazyregexp.New(`(?m)^[^#\n]*(--(?:no)?(?:test_\w*|\w*action_env|ru
 // What the environment of tests is like was found out with the releases of Bazel in modelled. With
 // another one, and on the workers of remote execution, what they see of options counts as options, and
 // the release counts.
-func (a *analysis) runOf(ctx context.Context, t *subject, all *ofAll) (*fingerprint.Run, error) {
+func (a *analysis) runOf(ctx context.Context, t *subject, all *commonInputs) (*fingerprint.Run, error) {
 	run := a.declared(t, all)
 	return run, a.machine(ctx, t, run)
 }
 
-// ofAll is what options and the user's environment say of all tests.
-type ofAll struct {
+// commonInputs is what options and the user's environment say of all tests.
+type commonInputs struct {
 	client     map[string]string // the user's environment
 	env        map[string]string // what tests have of it
 	disputed   []string
@@ -105,8 +105,8 @@ type ofAll struct {
 	invocation []fingerprint.Contribution
 }
 
-func (inv *invocation) ofAll() *ofAll {
-	all := &ofAll{
+func (inv *invocation) commonInputs() *commonInputs {
+	all := &commonInputs{
 		client: clientEnv(inv.options), env: optionsEnv(inv.options, "action_env", "test_env"), disputed: disputed(inv.options),
 		mappings: inv.mappings(), invocation: invocationParts(inv.options),
 	}
@@ -122,7 +122,7 @@ func (inv *invocation) ofAll() *ofAll {
 }
 
 // declared is what runOf returns, without what counts of this machine.
-func (inv *invocation) declared(t *subject, all *ofAll) *fingerprint.Run {
+func (inv *invocation) declared(t *subject, all *commonInputs) *fingerprint.Run {
 	c, d := t.composed.Config, t.description
 	run := &fingerprint.Run{
 		Dir: "\x00runfiles\x00/" + inv.runfilesRoot(), Executable: c.Executable, Shards: inv.shards(d),
@@ -196,7 +196,7 @@ var literal = lazyregexp.New(`^[\w./=:,+@%^-]+$`)
 // environment returns the environment that Bazel starts a test with on this machine, and those of
 // the user's and the rule's variables that Bazel may set itself. Source: Bazel's TestPolicy,
 // TestRunnerAction.setupEnvVariables and test-setup.sh. (onekey.txtar compares it with what a runner sees.)
-func (inv *invocation) environment(t *subject, all *ofAll) (env, contested []string) {
+func (inv *invocation) environment(t *subject, all *commonInputs) (env, contested []string) {
 	d := t.description
 	values := maps.Clone(all.env)
 	maps.Copy(values, d.Env)

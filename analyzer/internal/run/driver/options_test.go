@@ -72,7 +72,7 @@ func besides(options, tags, release string) *fingerprint.Run {
 	d := &description{Tags: strings.Fields(tags)}
 	t := &subject{target: &target{label: "//p:t"}, evidence: &evidence{description: d}, composed: &fingerprint.Composed{Config: &fingerprint.Config{}}}
 	t.remote = inv.option("remote_executor") != "" && d.isRemote()
-	return inv.declared(t, inv.ofAll())
+	return inv.declared(t, inv.commonInputs())
 }
 
 // Options that bazelrc files of CI have: the results are those of laptops.

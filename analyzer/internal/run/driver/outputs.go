@@ -11,11 +11,11 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
-// The user's flags say where Bazel writes about its invocation: build events, logs,
-// a profile. This program makes several invocations of one, and the user wants to
-// read about the one that runs the tests: so all others write elsewhere. If there
-// is nothing to run, an invocation that builds nothing writes these files: they are
-// there, they are of this call, and they say that all is well.
+// The user's flags name files in which Bazel writes about a call: build events, logs,
+// a profile. This program calls Bazel several times, and the user wants to
+// read about the call that runs the tests. So all other calls write elsewhere. If there
+// is nothing to run, a call that builds nothing writes these files, so that they aren't those of an
+// earlier call.
 
 // outputs are options of Bazel that name files which each command writes.
 var outputs = []string{

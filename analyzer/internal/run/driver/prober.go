@@ -24,16 +24,14 @@ type prober struct {
 	mu     sync.Mutex
 	known  map[string]*probe
 	shared map[string]*syslib.Shared // by linker and environment
-	data   sync.Map                  // loaded to *loads
+	data   sync.Map                  // loaded to its find, once
 	checks int
 }
 
 type probe struct {
-	once   sync.Once
 	number int
 	link   func(tmp string, shared map[string]*syslib.Shared) (*system, error)
-	*system
-	err error
+	known  func() (*system, error) // what link has returned
 }
 
 // system is what tests that are linked in one way take from the system.
@@ -69,16 +67,16 @@ func (p *prober) libraries(ctx context.Context, d *description, lines []*linkfla
 			p.mu.Unlock()
 			return p.link(ctx, d, lines, tmp, by)
 		}}
+		x.known = sync.OnceValues(func() (*system, error) {
+			return x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d", x.number)), p.shared)
+		})
 		p.known[key] = x
 	}
 	if p.shared == nil {
 		p.shared = map[string]*syslib.Shared{}
 	}
 	p.mu.Unlock()
-	x.once.Do(func() {
-		x.system, x.err = x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d", x.number)), p.shared)
-	})
-	return x.system, x.err
+	return x.known()
 }
 
 // unchanged reports whether all that has been found out is still true.
@@ -86,21 +84,20 @@ func (p *prober) unchanged() bool {
 	p.checks++
 	shared := map[string]*syslib.Shared{}
 	for _, x := range p.known {
-		if x.err != nil {
+		before, err := x.known()
+		if err != nil {
 			continue // such a test has no fingerprint
 		}
 		now, err := x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d-%d", x.number, p.checks)), shared)
-		if err != nil || !now.equal(x.system) {
+		if err != nil || !now.equal(before) {
 			return false
 		}
 	}
 	same := true
 	p.data.Range(func(x, known any) bool {
-		before := known.(*loads)
-		if before.err == nil {
-			now := new(loads)
-			now.find(x.(loaded))
-			same = now.err == nil && slices.Equal(now.libs, before.libs)
+		if before, err := known.(loads)(); err == nil {
+			now, err := x.(loaded).find()
+			same = err == nil && slices.Equal(now, before)
 		}
 		return same
 	})
@@ -114,22 +111,15 @@ type loaded struct {
 	linked              bool
 }
 
-// loads is what a test is run with because of such a file, if that is a program or a
-// library.
-type loads struct {
-	once sync.Once
-	libs []syslib.Library
-	err  error
-}
+type loads = func() ([]syslib.Library, error)
 
-func (x *loads) find(f loaded) {
-	x.once.Do(func() {
-		if f.linked {
-			x.libs, x.err = syslib.LoadsLinked(f.file, strings.Split(f.dirs, ":"))
-		} else {
-			x.libs, x.err = syslib.Loads(f.file, f.program)
-		}
-	})
+// find returns what a test is run with because of the file, if that is a program or a
+// library.
+func (f loaded) find() ([]syslib.Library, error) {
+	if f.linked {
+		return syslib.LoadsLinked(f.file, strings.Split(f.dirs, ":"))
+	}
+	return syslib.Loads(f.file, f.program)
 }
 
 // loads returns what programs and libraries among the data are run with, and libraries that
@@ -151,13 +141,12 @@ func (p *prober) loads(c *fingerprint.Composed, program string) (libs []syslib.L
 		files = append(files, loaded{file: file, dirs: strings.Join(dirs, ":"), linked: true})
 	}
 	for _, f := range files {
-		known, _ := p.data.LoadOrStore(f, new(loads))
-		x := known.(*loads)
-		x.find(f)
-		if x.err != nil {
-			return nil, fmt.Errorf("%s: %w", f.file, x.err)
+		known, _ := p.data.LoadOrStore(f, sync.OnceValues(f.find))
+		more, err := known.(loads)()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.file, err)
 		}
-		libs = append(libs, x.libs...)
+		libs = append(libs, more...)
 	}
 	return libs, nil
 }

@@ -80,58 +80,70 @@ func ownLog(log *io.SectionReader) *io.SectionReader {
 // maxUnpacked bounds how many bytes there may be in an archive.
 const maxUnpacked = 1 << 30
 
-// unpack returns the files in an archive of undeclared outputs, by their names in a result. They
-// are in a file that nobody else sees, and that the caller closes, also if there is an error.
-func unpack(archive *io.SectionReader) (files []store.File, f *os.File, err error) {
+// opened are files that are closed together.
+type opened []*os.File
+
+func (o *opened) close() {
+	for _, f := range *o {
+		f.Close()
+	}
+}
+
+// addNameless adds a new file that nobody else sees.
+func (o *opened) addNameless() (*os.File, error) {
+	f, err := os.CreateTemp("", "tasting-outputs-")
+	if err == nil {
+		_ = os.Remove(f.Name())
+		*o = append(*o, f)
+	}
+	return f, err
+}
+
+// unpack returns the files in an archive of undeclared outputs, by their names in a result.
+func unpack(archive *io.SectionReader, open *opened) (files []store.File, err error) {
 	z, err := zip.NewReader(archive, archive.Size())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if f, err = os.CreateTemp("", "tasting-outputs-"); err != nil {
-		return nil, nil, err
+	f, err := open.addNameless()
+	if err != nil {
+		return nil, err
 	}
-	_ = os.Remove(f.Name())
 	var end int64
 	for _, x := range z.File {
 		name := outputsName + "/" + x.Name
 		switch {
 		case strings.HasSuffix(x.Name, "/"):
 			if !slices.ContainsFunc(z.File, func(y *zip.File) bool { return y != x && strings.HasPrefix(y.Name, x.Name) }) {
-				return nil, f, fmt.Errorf("it made the empty directory %s, which can't be recorded", name)
+				return nil, fmt.Errorf("it made the empty directory %s, which can't be recorded", name)
 			}
 			continue
 		case !x.Mode().IsRegular() || !filepath.IsLocal(x.Name) || path.Clean(x.Name) != x.Name:
-			return nil, f, fmt.Errorf("%s is no regular file", name)
+			return nil, fmt.Errorf("%s is no regular file", name)
 		}
 		r, err := x.Open()
 		if err != nil {
-			return nil, f, err
+			return nil, err
 		}
 		n, err := io.Copy(f, io.LimitReader(r, maxUnpacked-end+1))
 		if err = errors.Join(err, r.Close()); err == nil && end+n > maxUnpacked {
 			err = fmt.Errorf("its outputs have more than %d bytes", maxUnpacked)
 		}
 		if err != nil {
-			return nil, f, err
+			return nil, err
 		}
 		files = append(files, store.File{Path: name, Executable: x.Mode()&0o111 != 0, Content: io.NewSectionReader(f, end, n)})
 		end += n
 	}
-	return files, f, nil
+	return files, nil
 }
 
 // collected is a result that is being put together.
 type collected struct {
 	store.Result
 	zipped bool
-	open   []*os.File
+	open   opened
 	logs   map[string]*bazel.TestResult // by directory
-}
-
-func (c *collected) close() {
-	for _, f := range c.open {
-		f.Close()
-	}
 }
 
 // result opens what Bazel has kept of a test as a result to be recorded. Zipped says whether Bazel
@@ -140,7 +152,7 @@ func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) 
 	c := &collected{zipped: zipped, logs: map[string]*bazel.TestResult{}}
 	defer func() {
 		if err != nil {
-			c.close()
+			c.open.close()
 		}
 	}()
 	c.Log = store.Content(nil)
@@ -186,7 +198,7 @@ func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) 
 		}
 	}
 	c.End = c.Start.Add(took)
-	return &c.Result, c.close, nil
+	return &c.Result, c.open.close, nil
 }
 
 // add adds a file in dir that an attempt has written.
@@ -203,10 +215,7 @@ func (c *collected) add(dir, file string, a attempt) error {
 	if _, rest := place(name); notRecorded.MatchString(rest) {
 		return fmt.Errorf("it wrote %s, which isn't recorded", rest)
 	}
-	content, more, err := contents(name, x, c.zipped)
-	if more != nil {
-		c.open = append(c.open, more)
-	}
+	content, err := contents(name, x, c.zipped, &c.open)
 	if err != nil {
 		return err
 	}
@@ -225,28 +234,27 @@ func (c *collected) add(dir, file string, a attempt) error {
 	return nil
 }
 
-// contents returns what is recorded of an open file: itself, or what is in it. The caller closes
-// what is open beside it, if it isn't nil.
-func contents(name string, f *os.File, zipped bool) (files []store.File, more *os.File, err error) {
+// contents returns what is recorded of an open file: itself, or what is in it.
+func contents(name string, f *os.File, zipped bool, open *opened) (files []store.File, err error) {
 	info, err := f.Stat()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	all := io.NewSectionReader(f, 0, info.Size())
 	switch {
 	case is(name, logName):
 		all = ownLog(all)
 	case zipped && is(name, archiveName):
-		if files, more, err = unpack(all); err != nil {
-			return nil, more, fmt.Errorf("%s: %w", name, err)
+		if files, err = unpack(all, open); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		for i := range files {
 			files[i].Path = strings.TrimSuffix(name, archiveName) + files[i].Path
 		}
-		return files, more, nil
+		return files, nil
 	}
 	// Bazel has made all files executable.
-	return []store.File{{Path: name, Content: all}}, nil, nil
+	return []store.File{{Path: name, Content: all}}, nil
 }
 
 // recordable returns name, of a file in dir, or the files in it if it is a directory:
@@ -383,8 +391,9 @@ func (inv *invocation) isAsBazelLeft(root *os.Root, dir string, r *store.Result,
 		// One that is there may be of a run that has failed.
 		files = slices.DeleteFunc(slices.Clone(files), func(f store.File) bool { return f.Path == xmlName })
 	}
-	here, done := inv.onDisk(root, dir)
-	defer done()
+	var open opened
+	defer open.close()
+	here := inv.onDisk(root, dir, &open)
 	if len(here) != len(files) {
 		return false
 	}
@@ -397,15 +406,9 @@ func (inv *invocation) isAsBazelLeft(root *os.Root, dir string, r *store.Result,
 }
 
 // onDisk returns the files that Bazel has put into a directory for a test, as they would be recorded, by their
-// names. They are open until done. It is nil if they can't be recorded.
-func (inv *invocation) onDisk(root *os.Root, dir string) (files map[string]store.File, done func()) {
-	var open []*os.File
-	done = func() {
-		for _, f := range open {
-			f.Close()
-		}
-	}
-	files = map[string]store.File{}
+// names. It is nil if they can't be recorded.
+func (inv *invocation) onDisk(root *os.Root, dir string, open *opened) map[string]store.File {
+	files := map[string]store.File{}
 	err := fs.WalkDir(root.FS(), dir, func(p string, e fs.DirEntry, err error) error {
 		name := strings.TrimPrefix(p, dir+"/")
 		_, rest := place(name)
@@ -415,7 +418,7 @@ func (inv *invocation) onDisk(root *os.Root, dir string) (files map[string]store
 			return err
 		case !slices.Contains(outputsOfTests, first) || rest == "test.shard" || rest == listName:
 			return nil
-		case !e.Type().IsRegular() || len(open) > store.MaxFiles:
+		case !e.Type().IsRegular() || len(*open) > store.MaxFiles:
 			return fs.ErrInvalid
 		}
 		if isIdle(name, filepath.Join(root.Name(), p)) {
@@ -425,20 +428,17 @@ func (inv *invocation) onDisk(root *os.Root, dir string) (files map[string]store
 		if err != nil {
 			return err
 		}
-		open = append(open, f)
-		l, more, err := contents(name, f, inv.zips())
-		if more != nil {
-			open = append(open, more)
-		}
+		*open = append(*open, f)
+		l, err := contents(name, f, inv.zips(), open)
 		for _, x := range l {
 			files[x.Path] = x
 		}
 		return err
 	})
 	if err != nil {
-		files = nil
+		return nil
 	}
-	return files, done
+	return files
 }
 
 // equal compares two contents.
@@ -463,47 +463,51 @@ func (inv *invocation) zips() bool {
 	return isTrue(value) || value == "" && modelled[inv.major()]
 }
 
-// pack puts the undeclared outputs among files into archives, which are in files that the caller closes.
-func pack(files []store.File, made time.Time) (packed []store.File, open []*os.File, err error) {
-	archives := map[string]*zip.Writer{} // by the directory of the log
-	var dirs []string
+// pack puts the undeclared outputs among files into archives.
+func pack(files []store.File, made time.Time, open *opened) (packed []store.File, err error) {
+	type archive struct {
+		*zip.Writer
+		file *os.File
+		at   string // the directory of the log
+	}
+	var archives []archive
 	for _, f := range files {
 		at, name, ok := cutOutputs(f.Path)
 		if !ok {
 			packed = append(packed, f)
 			continue
 		}
-		if archives[at] == nil {
-			x, err := os.CreateTemp("", "tasting-outputs-")
+		i := slices.IndexFunc(archives, func(a archive) bool { return a.at == at })
+		if i < 0 {
+			x, err := open.addNameless()
 			if err != nil {
-				return nil, open, err
+				return nil, err
 			}
-			_ = os.Remove(x.Name())
-			open, dirs, archives[at] = append(open, x), append(dirs, at), zip.NewWriter(x)
+			i, archives = len(archives), append(archives, archive{zip.NewWriter(x), x, at})
 		}
 		h := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: made}
 		if h.SetMode(0o644); f.Executable {
 			h.SetMode(0o755)
 		}
-		w, err := archives[at].CreateHeader(h)
+		w, err := archives[i].CreateHeader(h)
 		if err == nil {
 			_, err = io.Copy(w, again(f))
 		}
 		if err != nil {
-			return nil, open, err
+			return nil, err
 		}
 	}
-	for i, at := range dirs {
-		if err := archives[at].Close(); err != nil {
-			return nil, open, err
+	for _, a := range archives {
+		if err := a.Close(); err != nil {
+			return nil, err
 		}
-		info, err := open[i].Stat()
+		info, err := a.file.Stat()
 		if err != nil {
-			return nil, open, err
+			return nil, err
 		}
-		packed = append(packed, store.File{Path: path.Join(at, archiveName), Content: io.NewSectionReader(open[i], 0, info.Size())})
+		packed = append(packed, store.File{Path: path.Join(a.at, archiveName), Content: io.NewSectionReader(a.file, 0, info.Size())})
 	}
-	return packed, open, nil
+	return packed, nil
 }
 
 // write writes the files of a result, through no link: there may be some that the
@@ -528,12 +532,9 @@ func (x *expansion) write(t *decision, key store.Key, r *store.Result, files []s
 		return nil // and Bazel's cache of tests has them as well
 	}
 	if x.zips() {
-		var open []*os.File
-		files, open, err = pack(files, r.End)
-		for _, f := range open {
-			defer f.Close()
-		}
-		if err != nil {
+		var open opened
+		defer open.close()
+		if files, err = pack(files, r.End, &open); err != nil {
 			return err
 		}
 	}

@@ -58,7 +58,9 @@ func TestPack(t *testing.T) {
 		file("test.outputs/shard_1_of_2/test.xml", "no xml", false),
 		file("shard_1_of_2/test.outputs/c", strings.Repeat("c", 1e5), false), file("shard_1_of_2/test.log", "l", false),
 	}
-	packed, open, err := pack(files, time.Now())
+	var open opened
+	defer open.close()
+	packed, err := pack(files, time.Now(), &open)
 	if err != nil || len(open) != 2 {
 		t.Fatal(err)
 	}
@@ -76,12 +78,9 @@ func TestPack(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer x.Close()
-		l, more, err := contents(f.Path, x, true)
+		l, err := contents(f.Path, x, true, &open)
 		if err != nil {
 			t.Fatal(err)
-		}
-		if more != nil {
-			defer more.Close()
 		}
 		unpacked = append(unpacked, l...)
 	}
@@ -108,15 +107,14 @@ func TestUnpack(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Close()
-		files, f, err := unpack(store.Content(b.Bytes()))
+		var open opened
+		defer open.close()
+		files, err := unpack(store.Content(b.Bytes()), &open)
 		if err == nil {
 			t.Errorf("%s: %v", what, texts(t, files))
 		}
-		if f != nil {
-			f.Close()
-		}
 	}
-	if _, _, err := unpack(store.Content([]byte("no archive"))); err == nil {
+	if _, err := unpack(store.Content([]byte("no archive")), nil); err == nil {
 		t.Error("no archive: no error")
 	}
 }

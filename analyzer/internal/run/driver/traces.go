@@ -5,22 +5,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/nameset"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/frontier"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/plan"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 )
+
+// Tracing is the part of Options that is about traces.
+type Tracing struct {
+	// Traces says what traces are for.
+	Traces Traces
+	// Tracer is the path of this program, for Bazel to run tests under it.
+	Tracer string
+
+	hidden string // in the place of hiddenBySandbox
+}
 
 // Traces says what traces are for: see docs/traces.md.
 type Traces string
@@ -119,14 +128,6 @@ func (inv *invocation) listTraced(tests []*decision) error {
 	return trace.WriteWanted(inv.only, traced)
 }
 
-// traceKey returns the key of what a test with a frontier was composed to, or why there is none.
-func (t *decision) traceKey(c *fingerprint.Composed) (store.Key, error) {
-	if err := c.Undecided(); err != nil {
-		return store.Key{}, err
-	}
-	return fingerprint.Key(c.Config, t.run)
-}
-
 // lookupTraces replays tests that aren't known by their fingerprints, but by a trace.
 func (d *decisions) lookupTraces(ctx context.Context) error {
 	if d.Traces == TracesOff || d.Traces == "" || !d.Read {
@@ -143,54 +144,42 @@ func (d *decisions) lookupTraces(ctx context.Context) error {
 	defer rec.sayRefusals()
 	line := progress.On(d.Err)
 	defer line.Clear()
-	traced := fingerprint.NewTraced(composed)
-	for round := range frontier.Max {
-		var which []int
-		var idle []map[string]bool
-		for i, t := range tests {
-			if l := frontiers[t]; t.verdict == report.Miss && round < len(l) {
-				which, idle = append(which, i), append(idle, l[round])
-			}
-		}
-		if len(which) == 0 || ctx.Err() != nil {
-			break
-		}
-		line.Show("looking up %s by what they have executed", count(len(which), "test"))
-		touches := d.touches(d.built)
-		keys := map[store.Store]map[store.Key]*decision{}
-		place := map[*decision]int{}
-		for k, c := range traced.Compose(which, idle) {
-			t := tests[which[k]]
-			key, err := t.traceKey(&c)
-			if err == nil {
-				err = touches.remade(t.evidence, composed[which[k]], &c)
-			}
-			if err != nil {
-				continue
-			}
-			st := d.storeOf(t)
-			if keys[st] == nil {
-				keys[st] = map[store.Key]*decision{}
-			}
-			keys[st][key] = t
-			place[t] = which[k]
-		}
-		// Files may have been saved since the fingerprint was computed: what is recorded for it has to be of the same.
-		recorderFor := func(t *decision) *recorder {
-			if t.readsSources() {
-				return nil // objects were made later than that
-			}
-			c := &traced.Compose([]int{place[t]}, []map[string]bool{nil})[0]
-			if key, err := t.traceKey(c); err != nil || key != t.key {
-				return nil
-			}
-			return rec
-		}
-		for st, of := range keys {
-			d.replayTraces(ctx, st, of, recorderFor)
-		}
+	line.Show("looking up %s by what they have executed", count(len(tests), "test"))
+	p := newPlan(tests, composed)
+	of := make([][]map[string]bool, len(tests))
+	for i, t := range tests {
+		of[i] = frontiers[t]
 	}
+	// Files may have been saved since the fingerprint was computed: what is recorded for it has to be of the same.
+	recorderFor := func(i int) *recorder {
+		if tests[i].readsSources() || p.Confirm(i) != nil { // objects were made later than sources were read
+			return nil
+		}
+		return rec
+	}
+	isDecided := func(i int) bool { return ctx.Err() != nil || tests[i].verdict != report.Miss }
+	p.Search(of, isDecided, func(round []*plan.Trace) {
+		touches := d.touches(d.built)
+		byStore := map[store.Store][]*plan.Trace{}
+		for _, x := range round {
+			t := tests[x.Test]
+			if x.Err == nil && touches.remade(t.evidence, composed[x.Test], x.Composed) == nil {
+				byStore[d.storeOf(t)] = append(byStore[d.storeOf(t)], x)
+			}
+		}
+		for st, traces := range byStore {
+			d.replayTraces(ctx, st, tests, traces, recorderFor)
+		}
+	})
 	return nil
+}
+
+func newPlan(tests []*decision, objects []*fingerprint.Test) *plan.Plan {
+	var l []plan.Test
+	for i, t := range tests {
+		l = append(l, plan.Test{Objects: objects[i], Run: t.run, Fingerprint: t.key})
+	}
+	return plan.New(l)
 }
 
 // readFrontiers returns the tests of which traces are known that may decide, and what their executions didn't enter.
@@ -198,7 +187,8 @@ func (d *decisions) readFrontiers(ctx context.Context) (tests []*decision, front
 	frontiers = map[*decision][]map[string]bool{}
 	var mu sync.Mutex
 	var failed error
-	parallel(transfers, d.tests, func(t *decision) {
+	parallel(transfers, len(d.tests), func(i int) {
+		t := d.tests[i]
 		if !t.hasKey() || !t.lookup.mayHaveTrace() {
 			return
 		}
@@ -219,12 +209,15 @@ func (d *decisions) readFrontiers(ctx context.Context) (tests []*decision, front
 
 // replayTraces replays those tests of which the store has the result under the key of a trace, and records it for their
 // fingerprints by what recorderFor returns.
-func (d *decisions) replayTraces(ctx context.Context, st store.Store, of map[store.Key]*decision, recorderFor func(*decision) *recorder) {
-	keys := slices.Collect(maps.Keys(of))
+func (d *decisions) replayTraces(ctx context.Context, st store.Store, tests []*decision, traces []*plan.Trace, recorderFor func(i int) *recorder) {
+	var keys []store.Key
+	for _, x := range traces {
+		keys = append(keys, x.Key)
+	}
 	outcomes := store.Lookup(ctx, st, keys, store.LookupOptions{})
 	var mu sync.Mutex
-	parallel(transfers, numbers(len(keys)), func(i int) {
-		t := of[keys[i]]
+	parallel(transfers, len(keys), func(i int) {
+		t := tests[traces[i].Test]
 		if outcomes[i].Err != nil || outcomes[i].Info.ExitCode != 0 {
 			return
 		}
@@ -232,7 +225,7 @@ func (d *decisions) replayTraces(ctx context.Context, st store.Store, of map[sto
 		if store.Noted(ctx, st, t.key) != nil {
 			return
 		}
-		if d.replay(ctx, st, t, keys[i], recorderFor(t)) != nil {
+		if d.replay(ctx, st, t, keys[i], recorderFor(traces[i].Test)) != nil {
 			return
 		}
 		mu.Lock()
@@ -242,14 +235,7 @@ func (d *decisions) replayTraces(ctx context.Context, st store.Store, of map[sto
 	})
 }
 
-// traced is what an execution of a test was, by its trace.
-type traced struct {
-	key      store.Key
-	frontier []string
-	entered  nameset.Set
-}
-
-// findTraces finds out of tests that were run the keys of their traces, given what has run. Why a test has none, it says
+// findTraces finds the traces of tests that were run, given what has run. Why a test has none, it says
 // in --explain only: most have their reason in every run.
 func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confirmed, evidences []*evidence, composed []*fingerprint.Test) {
 	if d.runUnder == "" {
@@ -260,7 +246,8 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 			d.say("%s has no trace: %v", t.label, why)
 		}
 	}
-	var known []int
+	var known, which []int // tests, and their numbers in the plan
+	var ran []*decision
 	var idle []map[string]bool
 	var those []*fingerprint.Test
 	for i, t := range tests {
@@ -280,23 +267,24 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 			no(t, err)
 			continue
 		}
-		known, idle, those = append(known, i), append(idle, names), append(those, x)
+		known, which = append(known, i), append(which, len(which))
+		ran, idle, those = append(ran, t.decision), append(idle, names), append(those, x)
 	}
 	if len(known) == 0 {
 		return
 	}
 	touches := d.touches(e.seen.built)
-	for k, c := range fingerprint.NewTraced(those).Compose(numbers(len(those)), idle) {
-		t := tests[known[k]]
-		key, err := t.traceKey(&c)
+	for _, x := range newPlan(ran, those).Compose(which, idle) {
+		i := known[x.Test]
+		err := x.Err
 		if err == nil {
-			err = touches.remade(evidences[known[k]], those[k], &c)
+			err = touches.remade(evidences[i], those[x.Test], x.Composed)
 		}
 		if err != nil {
-			no(t, err)
+			no(tests[i], err)
 			continue
 		}
-		t.trace = &traced{key, c.Idle, c.Entered}
+		tests[i].trace = x
 	}
 }
 
@@ -314,9 +302,9 @@ func (d *decisions) knownTraces(ctx context.Context, t *decision) (keys []store.
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range fingerprint.NewTraced([]*fingerprint.Test{x}).Compose(make([]int, len(known.Frontiers)), known.Frontiers) {
-		if key, err := t.traceKey(&c); err == nil {
-			keys = append(keys, key)
+	for _, x := range newPlan([]*decision{t}, []*fingerprint.Test{x}).Compose(make([]int, len(known.Frontiers)), known.Frontiers) {
+		if x.Err == nil {
+			keys = append(keys, x.Key)
 		}
 	}
 	return keys, nil
@@ -340,8 +328,8 @@ func (r *recorder) recordTrace(ctx context.Context, t *confirmed, result *store.
 		return
 	}
 	const byTrace = " by its trace"
-	if store.IsRecorded(r.recordPass(ctx, t.decision, t.trace.key, byTrace, result)) {
-		if err := frontier.Add(ctx, r.storeOf(t.decision), t.label, t.trace.frontier, t.trace.entered); err != nil {
+	if store.IsRecorded(r.recordPass(ctx, t.decision, t.trace.Key, byTrace, result)) {
+		if err := t.trace.Keep(ctx, r.storeOf(t.decision), t.label); err != nil {
 			r.addRefusal("recorded"+byTrace, err)
 		}
 	}

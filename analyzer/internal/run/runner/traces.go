@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/frontier"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/plan"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 )
 
@@ -70,12 +70,9 @@ func (t *traces) options() *trace.Options {
 	return &trace.Options{Entered: t.entered}
 }
 
-// errOther is why a trace can't be that of a test.
-var errOther = errors.New("what it is made of isn't what was fingerprinted: a file was saved meanwhile, or the file beside it is of another build")
-
-// keys calls use with the key of each trace and what it is of, given what executions didn't enter, until that returns
+// search calls use with each trace of the test with a fingerprint, given what executions didn't enter, until that returns
 // false. Traces without a key are left out. It is an error if the test isn't the one with this fingerprint.
-func (t *traces) keys(of store.Key, idle []map[string]bool, use func(key store.Key, c *fingerprint.Composed) bool) error {
+func (t *traces) search(of store.Key, frontiers []map[string]bool, use func(*plan.Trace) bool) error {
 	dir, err := os.MkdirTemp("", "tasting-traces-")
 	if err != nil {
 		return err
@@ -85,31 +82,21 @@ func (t *traces) keys(of store.Key, idle []map[string]bool, use func(key store.K
 	if err != nil {
 		return err
 	}
-	traced := fingerprint.NewTraced([]*fingerprint.Test{x})
-	plain := &traced.Compose([]int{0}, []map[string]bool{nil})[0]
-	if plain.Err != nil {
-		return plain.Err
+	p := plan.New([]plan.Test{{Objects: x, Run: t.run, Fingerprint: of}})
+	if err := p.Confirm(0); err != nil {
+		return err
 	}
-	if key, err := fingerprint.Key(plain.Config, t.run); err != nil || key != of {
-		return cmp.Or(err, errOther)
-	}
-	for i := range idle {
-		c := traced.Compose([]int{0}, idle[i:i+1])[0]
-		if c.Err != nil {
-			return c.Err
+	var failed error
+	ended := false
+	p.Search([][]map[string]bool{frontiers}, func(int) bool { return ended }, func(round []*plan.Trace) {
+		switch x := round[0]; {
+		case x.Err == nil:
+			ended = !use(x)
+		case x.Composed.Err != nil || x.Composed.Undecided() == nil: // else nothing may be replayed by this trace
+			failed, ended = x.Err, true
 		}
-		if c.Undecided() != nil {
-			continue
-		}
-		key, err := fingerprint.Key(c.Config, t.run)
-		if err != nil {
-			return err
-		}
-		if !use(key, &c) {
-			break
-		}
-	}
-	return nil
+	})
+	return failed
 }
 
 // found is the result that is recorded under the key of a trace, nil if there is none.
@@ -132,11 +119,11 @@ func (t *traces) find(s *openStore, of store.Key) (f found) {
 		return f
 	}
 	f.entered = known.Entered
-	failed := t.keys(of, known.Frontiers, func(k store.Key, _ *fingerprint.Composed) bool {
-		x, getErr := s.get(k, maxGet)
+	failed := t.search(of, known.Frontiers, func(trace *plan.Trace) bool {
+		x, getErr := s.get(trace.Key, maxGet)
 		switch {
 		case getErr == nil && x.ExitCode == 0:
-			f.key, f.res = k, x
+			f.key, f.res = trace.Key, x
 		case getErr == nil: // withdrawn
 			x.Close()
 		case !store.IsMiss(getErr):
@@ -191,12 +178,11 @@ func (r *runner) recordTrace(rec *recorder, idle map[string]bool, res *store.Res
 	if rec.traces == nil || idle == nil {
 		return
 	}
-	var key store.Key
-	var of *fingerprint.Composed
+	var newest *plan.Trace
 	done := make(chan error, 1)
 	go func() {
-		done <- rec.traces.keys(rec.key, []map[string]bool{idle}, func(k store.Key, c *fingerprint.Composed) bool {
-			key, of = k, c
+		done <- rec.traces.search(rec.key, []map[string]bool{idle}, func(x *plan.Trace) bool {
+			newest = x
 			return false
 		})
 	}()
@@ -207,14 +193,14 @@ func (r *runner) recordTrace(rec *recorder, idle map[string]bool, res *store.Res
 		r.say("not recorded by its trace: %v", errNoTime)
 		return
 	}
-	if err == nil && key != (store.Key{}) {
+	if err == nil && newest != nil {
 		err = rec.store.do(maxStore, func(ctx context.Context, s store.Store) error {
 			if res.ExitCode != 0 {
-				return store.RecordFailure(ctx, s, key, res)
+				return store.RecordFailure(ctx, s, newest.Key, res)
 			}
-			err := store.RecordPass(ctx, s, key, res)
+			err := store.RecordPass(ctx, s, newest.Key, res)
 			if store.IsRecorded(err) {
-				err = frontier.Add(ctx, s, rec.traces.label, of.Idle, of.Entered)
+				err = newest.Keep(ctx, s, rec.traces.label)
 			}
 			return err
 		})

@@ -1,0 +1,96 @@
+// Package plan says under which keys results of tests are that are decided about by what an execution did enter (docs/traces.md).
+//
+// A test that isn't known by its fingerprint is composed once more for each frontier that is known of it, with stubs in
+// the place of the functions that the execution with this frontier didn't enter. The result has a key of its own, the key of a trace.
+// If a pass is recorded under it, the test would pass again. When a test has been traced, its pass is recorded under
+// the key of the new trace, and the new frontier is kept (package frontier).
+package plan
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/frontier"
+)
+
+// Test is a test that traces may decide about.
+type Test struct {
+	// Objects is what the test is composed of, by its objects.
+	Objects *fingerprint.Test
+	// Run is what an execution adds to that.
+	Run         *fingerprint.Run
+	Fingerprint store.Key
+}
+
+// Plan composes tests by frontiers. It may be used concurrently.
+type Plan struct {
+	tests  []Test
+	traced *fingerprint.Traced
+}
+
+// New reads what tests are linked from, once.
+func New(tests []Test) *Plan {
+	var objects []*fingerprint.Test
+	for _, t := range tests {
+		objects = append(objects, t.Objects)
+	}
+	return &Plan{tests, fingerprint.NewTraced(objects)}
+}
+
+// Trace is what a test comes to with a frontier.
+type Trace struct {
+	Test     int // its index
+	Key      store.Key
+	Composed *fingerprint.Composed
+	// Err is why there is no key.
+	Err error
+}
+
+// Compose returns for each k the trace of the test with the index which[k], of whose functions those of frontiers[k] aren't entered.
+func (p *Plan) Compose(which []int, frontiers []map[string]bool) []*Trace {
+	var traces []*Trace
+	for k, c := range p.traced.Compose(which, frontiers) {
+		t := &Trace{Test: which[k], Composed: &c, Err: c.Undecided()}
+		if t.Err == nil {
+			t.Key, t.Err = fingerprint.Key(c.Config, p.tests[which[k]].Run)
+		}
+		traces = append(traces, t)
+	}
+	return traces
+}
+
+var errOther = errors.New("what it is made of isn't what was fingerprinted: a file was saved meanwhile, or the file beside it is of another build")
+
+// Confirm returns an error unless the test with index i still has its fingerprint.
+func (p *Plan) Confirm(i int) error {
+	t := p.Compose([]int{i}, []map[string]bool{nil})[0]
+	if t.Err == nil && t.Key != p.tests[i].Fingerprint {
+		return errOther
+	}
+	return t.Err
+}
+
+// Search calls try with the traces of all tests by the first of their frontiers, then by the second, and so on.
+// Tests for which decided reports true are left out. It ends when there are no more.
+func (p *Plan) Search(frontiers [][]map[string]bool, decided func(i int) bool, try func(round []*Trace)) {
+	for round := range frontier.Max {
+		var which []int
+		var names []map[string]bool
+		for i, l := range frontiers {
+			if round < len(l) && !decided(i) {
+				which, names = append(which, i), append(names, l[round])
+			}
+		}
+		if len(which) == 0 {
+			return
+		}
+		try(p.Compose(which, names))
+	}
+}
+
+// Keep makes the frontier of a trace, under whose key a pass is recorded, the newest that is known of the test with a label.
+func (t *Trace) Keep(ctx context.Context, s store.Store, label string) error {
+	return frontier.Add(ctx, s, label, t.Composed.Idle, t.Composed.Entered)
+}
