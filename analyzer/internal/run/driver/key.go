@@ -19,8 +19,8 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
-// invocationParts contributes what Bazel's options and the user's environment say
-// about all tests: "option NAME" for each option that can decide, with its values in order.
+// invocationParts contributes Bazel's options and the user's environment, as far as they can decide
+// about tests: "option NAME" for each option, with its values in order.
 func invocationParts(options []bazel.Option) []fingerprint.Contribution {
 	values := map[string][]string{}
 	client := clientEnv(options)
@@ -56,8 +56,8 @@ func invocationParts(options []bazel.Option) []fingerprint.Contribution {
 	return l
 }
 
-// mappings contributes what a file of the workspace says of options for platforms, and of platforms
-// for options: no event tells which of these are in effect. Source: Bazel's PlatformMappingFunction.
+// mappings contributes the workspace's file that maps platforms to options and options to platforms:
+// no event tells which of these are in effect. Source: Bazel's PlatformMappingFunction.
 func (inv *invocation) mappings() []fingerprint.Contribution {
 	b, err := inv.readMappings()
 	if err != nil {
@@ -83,11 +83,11 @@ func (inv *invocation) readMappings() ([]byte, error) {
 // ofTests matches flags about how tests are run.
 var ofTests = lazyregexp.New(`(?m)^[^#\n]*(--(?:no)?(?:test_\w*|\w*action_env|run_under|runs_per_test|cache_test_results|collect_code_coverage|\w*strategy\w*|\w*sandbox\w*))`)
 
-// runOf returns what an execution of a test adds to what the build knows of it: what a runner would
-// observe inside of the test, and otherwise what it comes from.
+// runOf returns the part of a test's key that a runner would observe inside of the test. Where that can't be predicted,
+// it is replaced by its causes.
 //
-// What the environment of tests is like was found out with the releases of Bazel in modelled. With
-// another one, and on the workers of remote execution, what they see of options counts as options, and
+// The environment of tests was studied with the releases of Bazel in modelled. With
+// other ones, and on the workers of remote execution, the options count in place of their effects, and
 // the release counts.
 func (a *analysis) runOf(ctx context.Context, t *subject, all *commonInputs) (*fingerprint.Run, error) {
 	run := a.declared(t, all)
@@ -121,7 +121,7 @@ func (inv *invocation) commonInputs() *commonInputs {
 	return all
 }
 
-// declared is what runOf returns, without what counts of this machine.
+// declared returns runOf's result without the libraries of this machine.
 func (inv *invocation) declared(t *subject, all *commonInputs) *fingerprint.Run {
 	c, d := t.composed.Config, t.description
 	run := &fingerprint.Run{
@@ -174,7 +174,7 @@ func (inv *invocation) declared(t *subject, all *commonInputs) *fingerprint.Run 
 	return run
 }
 
-// shards is the number of shards that Bazel makes of a test, or 0 for none. Source: Bazel's
+// shards returns the number of shards that Bazel makes of a test, or 0 for none. Source: Bazel's
 // TestShardingStrategy.
 func (inv *invocation) shards(d *description) int {
 	strategy := inv.option("test_sharding_strategy")
@@ -234,7 +234,7 @@ func (inv *invocation) environment(t *subject, all *commonInputs) (env, conteste
 // ofBazel matches the names of variables that Bazel sets for some tests.
 var ofBazel = lazyregexp.New(`^(TEST_|GTEST_|TESTBRIDGE_|BASH_FUNC_|COVERAGE|RUNFILES_|BAZEL_|EXPERIMENTAL_|OLDPWD$|SHLVL$|_$)`)
 
-// testBinary is the path of a test's executable in the runfiles of its workspace.
+// testBinary returns the path of a test's executable in the runfiles of its workspace.
 func (inv *invocation) testBinary(t *subject) string {
 	repo, path, _ := strings.Cut(t.label, "//")
 	pkg, name, _ := strings.Cut(path, ":")
@@ -247,7 +247,7 @@ func (inv *invocation) testBinary(t *subject) string {
 	return filepath.Join(pkg, name)
 }
 
-// external reports whether there are files of other repositories in the runfiles a second time.
+// external reports whether the runfiles have the files of other repositories a second time, in WORKSPACE/external.
 func (inv *invocation) external(t *subject) bool {
 	legacy := inv.option("legacy_external_runfiles")
 	if isFalse(legacy) || legacy == "" && !modelled[inv.major()] {
@@ -272,9 +272,9 @@ func inherited(name, value string, set bool) string {
 	return name + "=" + value
 }
 
-// loading says why it can't be told which libraries a test loads, or "": its own
-// environment, or that of all tests, has a variable of the loader. Of the user's
-// environment LD_LIBRARY_PATH alone reaches tests, unless Bazel is strict.
+// loading returns why the libraries that a test loads can't be told, or "": its own
+// environment, or that of all tests, has a variable of the loader. LD_LIBRARY_PATH is the only such variable
+// of the user's environment that reaches tests, unless Bazel is strict.
 func (d *description) loading(options []bazel.Option) string {
 	client := clientEnv(options)
 	var set []string
@@ -286,7 +286,7 @@ func (d *description) loading(options []bazel.Option) string {
 	if !strict(options) {
 		note("LD_LIBRARY_PATH", client["LD_LIBRARY_PATH"])
 	}
-	// Which of several says the last word doesn't matter: one is enough.
+	// Any of several mentions of a variable is enough; it needn't be the last one.
 	for _, o := range options {
 		if o.OptionName != "test_env" && o.OptionName != "action_env" {
 			continue
@@ -311,9 +311,9 @@ func (d *description) loading(options []bazel.Option) string {
 	return slices.Min(set) + " is set: what it has the test load isn't known"
 }
 
-// optionsEnv is the environment in which Bazel starts actions, but for what each has of its
-// own: nothing else of the user's is there, so no LIBRARY_PATH that leads to other libraries. Options
-// that say more of it are applied one after the other; the last mention of a variable counts.
+// optionsEnv returns the environment in which Bazel starts actions, without variables that an action has of its
+// own. Actions have no other variable of the user's, such as a LIBRARY_PATH that leads to other libraries. The options named
+// are applied one after the other; the last mention of a variable counts.
 // Source: Bazel's BazelRuleClassProvider.SHELL_ACTION_ENV, ActionEnvironment.
 func optionsEnv(options []bazel.Option, names ...string) map[string]string {
 	client := clientEnv(options)
@@ -354,7 +354,7 @@ func optionsEnv(options []bazel.Option, names ...string) map[string]string {
 	return env
 }
 
-// disputed returns what several options say of one variable.
+// disputed returns the options that set one variable to different values.
 func disputed(options []bazel.Option) (words []string) {
 	said := map[string]map[string]bool{}
 	of := func(o bazel.Option) string {
@@ -376,7 +376,7 @@ func disputed(options []bazel.Option) (words []string) {
 	return words
 }
 
-// clientEnv is the environment that Bazel's client has passed on.
+// clientEnv returns the environment that Bazel's client has passed on.
 func clientEnv(options []bazel.Option) map[string]string {
 	env := map[string]string{}
 	for _, o := range options {
@@ -398,8 +398,8 @@ func pairs(m map[string]string) []string {
 
 var errStatic = errors.New("it links libraries of the system statically, which may be those of another machine")
 
-// machine completes run by what counts of this machine for a test that runs on it. It is an error
-// if it can't be told what it will be run with, or, if it runs remotely, linked with.
+// machine adds the libraries of this machine to run, if the test runs here. It is an error
+// if the libraries can't be told that the test is run with or, if it runs remotely, linked with.
 func (a *analysis) machine(ctx context.Context, t *subject, run *fingerprint.Run) error {
 	if why := t.loading(a.options); why != "" {
 		return errors.New(why)

@@ -74,8 +74,8 @@ func reach(o bazel.Option) effect {
 			return nothing
 		}
 	}
-	// What a client of a later release tells its server differs from call to call. Flags of Starlark
-	// reach nothing but rules, and the aspect sees what these make.
+	// Hidden options, by which a client of a later release tells its server of itself, differ from call to call. Flags of Starlark
+	// reach rules only, and the aspect sees what these make.
 	if !known && (slices.Contains(o.MetadataTags, "HIDDEN") || strings.HasPrefix(o.OptionName, "@") || strings.HasPrefix(o.OptionName, "/")) {
 		return nothing
 	}
@@ -85,7 +85,7 @@ func reach(o bazel.Option) effect {
 // modifying are options by which tags of actions are changed.
 var modifying = []string{"incompatible_modify_execution_info_additive", "modify_execution_info"}
 
-// modifiesTests tells whether they may change those of tests: block-network, requires-fakeroot, no-sandbox, ...
+// modifiesTests reports whether options of modifying may change the tags of tests: block-network, requires-fakeroot, no-sandbox, ...
 // Source: Bazel's ExecutionInfoModifier and TestTargetProperties.
 func modifiesTests(options []bazel.Option) bool {
 	return slices.ContainsFunc(options, func(o bazel.Option) bool {

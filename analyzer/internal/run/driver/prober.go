@@ -14,8 +14,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
 )
 
-// A prober finds out what tests that aren't linked yet take from the system, by a
-// syslib.Probe. It may be used concurrently.
+// prober finds out by a syslib.Probe what tests take from the system that aren't linked yet. It may be used concurrently.
 type prober struct {
 	dir string   // the execution root, which flags refer to
 	env []string // actionEnv
@@ -46,8 +45,8 @@ func (s *system) equal(x *system) bool {
 		slices.Equal(s.taken.Needs, x.taken.Needs) && slices.Equal(s.loaded, x.loaded)
 }
 
-// libraries returns what links by some lines take from the system, and the libraries of the
-// system that such a program is run with.
+// libraries returns the files of the system that links with these lines read, and the libraries of the
+// system that such a program loads.
 func (p *prober) libraries(ctx context.Context, d *description, lines []*linkflags.Line) (*system, error) {
 	linker := strings.Join(append([]string{d.Linker}, pairs(d.LinkEnv)...), "\x00")
 	words := []string{linker}

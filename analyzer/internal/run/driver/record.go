@@ -160,8 +160,8 @@ func (inv *invocation) sayAuditFailed(t *confirmed) {
 	}
 }
 
-// recorder records results. What a store hasn't kept it counts, by what that means, each with an example of why: a store that is
-// full or down refuses everything, and that is said once.
+// recorder records results. It counts the results that a store refuses, with an example of the reason: a store that is
+// full or down refuses everything, which is said once.
 type recorder struct {
 	*invocation
 	mu       sync.Mutex

@@ -12,12 +12,12 @@ import (
 )
 
 // Under remote execution a test's outcome depends on the worker, of which this
-// machine knows the properties of its platform. They are all that a server
-// chooses a worker by and all that the digest of an action, by which results are
-// cached, has of it (Platform in remote_execution.proto): equal properties have
+// machine knows the properties of its platform. A server chooses workers by
+// nothing else, and the digest of an action, by which results are
+// cached, holds nothing else of the worker (Platform in remote_execution.proto). So equal properties have
 // to mean equal images, or the remote cache itself would be wrong.
 
-// A worker is what is known of where a test is linked and run.
+// worker is where a test is linked and run, as far as it is known.
 type worker struct {
 	parts []fingerprint.Contribution
 	why   string // the test has to run always, if it does so remotely

@@ -20,11 +20,11 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
 
-// A recorded result has what the test itself has written, as a runner inside of the test keeps
-// it, so that either replays what the other has recorded: its log without what Bazel's script
-// puts in front, test.xml, and its undeclared outputs one by one, not in an archive. Only what
-// several shards have written is under the names of their directories, logs as well. What Bazel's
-// script makes of outputs (test.outputs_manifest/MANIFEST) is no part of it.
+// A recorded result holds what the test itself has written, in the form in which the runner records
+// it, so that either replays what the other has recorded: the log without the lines that Bazel's script
+// puts in front, test.xml, and the undeclared outputs one by one, not in an archive. If there are
+// several shards, their files and logs have the names of their directories in front. The list of outputs that Bazel's
+// script makes (test.outputs_manifest/MANIFEST) isn't part of a result.
 
 const (
 	logName     = "test.log"
@@ -37,8 +37,7 @@ const (
 // shard matches Bazel's names of directories for shards.
 var shard = lazyregexp.New(`^shard_[0-9]+_of_[0-9]+$`)
 
-// place splits the name of a file in a result: the directory of the log that it belongs to, and what
-// it is called there.
+// place splits the name of a file in a result into the directory of its log and its name there.
 func place(name string) (at, rest string) {
 	if first, rest, ok := strings.Cut(name, "/"); ok && shard.MatchString(first) {
 		return first, rest
@@ -58,7 +57,7 @@ func cutOutputs(name string) (at, rest string, ok bool) {
 	return at, rest, ok
 }
 
-// notRecorded matches files by which a test tells Bazel something that a replay doesn't.
+// notRecorded matches files by which a test tells Bazel something that a replay can't repeat.
 var notRecorded = lazyregexp.New(`^test\.(unused_runfiles_log|infrastructure_failure|exited_prematurely|warnings|raw_splitlogs/.*)$`)
 
 // logHead is what Bazel's script writes before it starts a test. Source: test-setup.sh.
@@ -67,7 +66,7 @@ var logHead = lazyregexp.New(`^exec \$\{PAGER:-/usr/bin/less\} "\$0" \|\| exit 1
 // maxHead is more than logHead matches.
 const maxHead = 16 << 10
 
-// ownLog returns what of Bazel's test.log is the test's own.
+// ownLog returns the part of Bazel's test.log that the test has written.
 func ownLog(log *io.SectionReader) *io.SectionReader {
 	b := make([]byte, min(maxHead, log.Size()))
 	if _, err := log.ReadAt(b, 0); err != nil && err != io.EOF {
@@ -191,7 +190,7 @@ func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) 
 			}
 		}
 	}
-	// Now that they are open: who writes others removes these.
+	// The files are open now. If another call of Bazel has replaced them since, that shows.
 	for dir, a := range c.logs {
 		if err := a.Left(dir); err != nil {
 			return nil, nil, err
@@ -301,7 +300,7 @@ func (o *outcome) dir() (string, error) {
 	return "", errors.New("no log was named by Bazel")
 }
 
-// testlogs is the directory where Bazel would put the logs of a test.
+// testlogs returns the directory where Bazel would put the logs of a test.
 func (x *expansion) testlogs(t *target) string {
 	l := t.label
 	root := ""
@@ -313,7 +312,7 @@ func (x *expansion) testlogs(t *target) string {
 	return filepath.Join(x.execRoot, "bazel-out", x.mnemonics[t.config], "testlogs", root, pkg, name)
 }
 
-// files returns what is in the directory of a test's log after this run, outputs one by one.
+// files returns the files that a replay of r puts into the directory of a test's log, outputs one by one.
 func (inv *invocation) files(t *subject, r *store.Result) []store.File {
 	files := slices.Clone(r.Files)
 	if slices.ContainsFunc(files, func(f store.File) bool { at, _ := place(f.Path); return at != "" }) {
@@ -378,8 +377,8 @@ var outputsOfTests = []string{
 	"test.raw_splitlogs", "test.shard", "test.unused_runfiles_log", "test.warnings", "test.xml", "test_attempts",
 }
 
-// isAsBazelLeft reports whether the files of a result, and no others that Bazel knows, are in the directory of a test where
-// Bazel has put them: Bazel takes the test for executed as long as they stay.
+// isAsBazelLeft reports whether Bazel has put the files of a result into the directory of a test, and
+// they and no others are still there. As long as they stay, Bazel takes the test for executed.
 func (inv *invocation) isAsBazelLeft(root *os.Root, dir string, r *store.Result, files []store.File) bool {
 	if inv.streams() || inv.option("test_output") == "all" {
 		return false // it is printed
@@ -510,8 +509,8 @@ func pack(files []store.File, made time.Time, open *opened) (packed []store.File
 	return packed, nil
 }
 
-// write writes the files of a result, through no link: there may be some that the
-// test made when it ran here, or that lead to what Bazel keeps.
+// write writes the files of a result. It follows no symbolic link: the test may have made some
+// when it ran here, and some may lead to files that Bazel keeps.
 func (x *expansion) write(t *decision, key store.Key, r *store.Result, files []store.File) error {
 	dir := x.testlogs(t.target)
 	top, rest, ok := strings.Cut(dir, "/testlogs/")
@@ -538,8 +537,8 @@ func (x *expansion) write(t *decision, key store.Key, r *store.Result, files []s
 			return err
 		}
 	}
-	// As Bazel does before it runs a test. What Bazel has put there can't be
-	// written, anyway.
+	// As Bazel does before it runs a test. Files of Bazel's aren't writable
+	// anyway.
 	old := append([]string{bazel.StatusFile}, outputsOfTests...)
 	for _, f := range files {
 		first, _, _ := strings.Cut(f.Path, "/")
