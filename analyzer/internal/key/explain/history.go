@@ -28,7 +28,7 @@ const (
 	// maxEntries is the number of results of a test in its history.
 	maxEntries = 20
 	// MaxClosure is the size in bytes of the largest closure that is recorded.
-	// A test of 120,000 components has some 20 MB.
+	// A test of 120,000 components has 7 MB.
 	MaxClosure = 64 << 20
 	// maxFile bounds the size in bytes of a history that is read.
 	maxFile = 1 << 20

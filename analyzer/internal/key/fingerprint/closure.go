@@ -2,14 +2,13 @@ package fingerprint
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/packed"
 )
@@ -18,20 +17,19 @@ import (
 //
 // A closure file is a Report in a small part of the space of its JSON:
 //
-//	"tasting closure 4\n"
+//	"tasting closure 3\n"
 //	xxHash64 of the rest, in hex, "\n"
-//	Report.Key and Report.Run: JSON, "\n"
-//	all other fields of the report: JSON, compressed with zstd
+//	what a run knows, key and parts: JSON, "\n"
+//	the report without that: JSON, by zstd. Links and roots are indices of components.
 //
-// The third line is apart so that the runner can add what a run knows without unpacking the report.
-// Equal reports give equal bytes. A new layout gets a new number in the first line.
-const closureMagic = "tasting closure 4\n"
+// Equal reports give equal bytes. A version with another content changes the first line.
+const closureMagic = "tasting closure 3\n"
 
 // ClosureSuffix is appended to the path of a test's executable to find its
 // closure file.
 const ClosureSuffix = ".closure"
 
-// maxClosure bounds the size in bytes of an unpacked closure file.
+// maxClosure is how many bytes a closure file may have when it is unpacked.
 const maxClosure = 512 << 20
 
 // ErrClosure is wrapped by every error of DecodeClosure.
@@ -40,13 +38,8 @@ var ErrClosure = errors.New("not a valid closure file")
 // IsClosure reports whether b is the beginning of a closure file, of any version.
 func IsClosure(b []byte) bool { return bytes.HasPrefix(b, []byte("tasting closure ")) }
 
-// closureRun is the part of a closure file that only a run knows.
-type closureRun struct {
-	Key string `json:"key,omitempty"`
-	Run []Part `json:"run,omitempty"`
-}
-
-// WriteClosure writes r as a closure file.
+// WriteClosure writes r as a closure file; equal reports give equal bytes. It is
+// an error if IDs aren't unique, or a link or root leads nowhere.
 func WriteClosure(w io.Writer, r *Report) error {
 	b, err := EncodeClosure(r)
 	if err != nil {
@@ -56,55 +49,70 @@ func WriteClosure(w io.Writer, r *Report) error {
 	return err
 }
 
-// EncodeClosure returns the closure file of r.
+type closureRun struct {
+	Key string `json:"key,omitempty"`
+	Run []Part `json:"run,omitempty"`
+}
+
+// A closureReport is a report by indices.
+type closureReport struct {
+	Report
+	Links [][]int32 // of each component
+	Roots []int32   // the components of Report.Roots
+}
+
+// EncodeClosure returns the closure file of r. See WriteClosure.
 func EncodeClosure(r *Report) ([]byte, error) {
-	built := *r
-	built.Key, built.Run = "", nil
-	text, err := json.Marshal(&built, jsontext.AllowInvalidUTF8(true))
+	index := make(map[string]int32, len(r.Components))
+	for i, c := range r.Components {
+		if _, ok := index[c.ID]; ok {
+			return nil, fmt.Errorf("two components have the ID %s", c.ID)
+		}
+		index[c.ID] = int32(i)
+	}
+	find := func(what, id string) (int32, error) {
+		i, ok := index[id]
+		if !ok {
+			return 0, fmt.Errorf("%s leads to %s, which is no component", what, id)
+		}
+		return i, nil
+	}
+	x := closureReport{Report: *r, Links: make([][]int32, len(r.Components)), Roots: make([]int32, len(r.Roots))}
+	x.Key, x.Run = "", nil
+	x.Components, x.Report.Roots = slices.Clone(r.Components), slices.Clone(r.Roots)
+	var err error
+	for i := range x.Components {
+		c := &x.Components[i]
+		for _, id := range c.Links {
+			to, e := find("a link of "+c.ID, id)
+			err = errors.Join(err, e)
+			x.Links[i] = append(x.Links[i], to)
+		}
+		c.Links = nil
+		if c.Name == c.ID {
+			c.Name = ""
+		}
+	}
+	for i := range x.Report.Roots {
+		to, e := find("a root", x.Report.Roots[i].Component)
+		err = errors.Join(err, e)
+		x.Roots[i], x.Report.Roots[i].Component = to, ""
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(&x)
 	if err != nil {
 		return nil, err
 	}
 	if text, err = packed.Pack(text); err != nil {
 		return nil, err
 	}
-	return joinClosure(closureRun{r.Key, r.Run}, text)
+	return closureFile(closureRun{r.Key, r.Run}, text)
 }
 
-// RecordedClosure returns the closure file that is kept beside the result of a
-// run: that of the build, with the parts that the run added.
-func RecordedClosure(closure []byte, parts []Part) ([]byte, error) {
-	_, report, err := splitClosure(closure)
-	if err != nil {
-		return nil, err
-	}
-	return joinClosure(closureRun{Run: parts}, report)
-}
-
-// DecodeClosure reads a closure file. Every error wraps ErrClosure.
-func DecodeClosure(b []byte) (*Report, error) {
-	run, report, err := splitClosure(b)
-	if err != nil {
-		return nil, err
-	}
-	r := new(Report)
-	text, err := packed.Unpack(report, maxClosure)
-	if err == nil {
-		err = json.Unmarshal(text, r, jsontext.AllowInvalidUTF8(true))
-	}
-	var x closureRun
-	if err == nil {
-		err = json.Unmarshal(run, &x, jsontext.AllowInvalidUTF8(true))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrClosure, err)
-	}
-	r.Key, r.Run = x.Key, x.Run
-	return r, nil
-}
-
-// joinClosure makes a closure file of its two parts.
-func joinClosure(run closureRun, report []byte) ([]byte, error) {
-	line, err := json.Marshal(run, jsontext.AllowInvalidUTF8(true))
+func closureFile(run closureRun, report []byte) ([]byte, error) {
+	line, err := json.Marshal(run)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +120,7 @@ func joinClosure(run closureRun, report []byte) ([]byte, error) {
 	return slices.Concat(fmt.Appendf([]byte(closureMagic), "%016x\n", xxhash.Sum64(rest)), rest), nil
 }
 
-// splitClosure checks a closure file and returns its two parts.
+// splitClosure takes a closure file apart.
 func splitClosure(b []byte) (run, report []byte, err error) {
 	magic, rest, _ := bytes.Cut(b, []byte("\n"))
 	if IsClosure(b) && string(magic)+"\n" != closureMagic {
@@ -124,4 +132,71 @@ func splitClosure(b []byte) (run, report []byte, err error) {
 	}
 	run, report, _ = bytes.Cut(rest, []byte("\n"))
 	return run, report, nil
+}
+
+// RecordedClosure returns the closure file that is kept beside the result of a
+// run: that of a build, with what the run added.
+func RecordedClosure(closure []byte, parts []Part) ([]byte, error) {
+	_, report, err := splitClosure(closure)
+	if err != nil {
+		return nil, err
+	}
+	return closureFile(closureRun{Run: parts}, report)
+}
+
+// DecodeClosure reads a closure file. Every error wraps ErrClosure.
+func DecodeClosure(b []byte) (*Report, error) {
+	run, report, err := splitClosure(b)
+	if err != nil {
+		return nil, err
+	}
+	bad := func(err error) (*Report, error) { return nil, fmt.Errorf("%w: %w", ErrClosure, err) }
+	text, err := packed.Unpack(report, maxClosure)
+	if err != nil {
+		return bad(err)
+	}
+	var x closureReport
+	if err := json.Unmarshal(text, &x); err != nil {
+		return bad(err)
+	}
+	var of closureRun
+	if err := json.Unmarshal(run, &of); err != nil {
+		return bad(err)
+	}
+	r := &x.Report
+	r.Key, r.Run = of.Key, of.Run
+	if len(x.Links) != len(r.Components) || len(x.Roots) != len(r.Roots) {
+		return bad(errors.New("links or roots are missing"))
+	}
+	seen := make(map[string]bool, len(r.Components))
+	for i := range r.Components {
+		if seen[r.Components[i].ID] {
+			return bad(fmt.Errorf("two components have the ID %s", r.Components[i].ID))
+		}
+		seen[r.Components[i].ID] = true
+	}
+	id := func(i int32) string {
+		if i < 0 || int(i) >= len(r.Components) {
+			err = errors.New("a link or root leads nowhere")
+			return ""
+		}
+		return r.Components[i].ID
+	}
+	for i, links := range x.Links {
+		c := &r.Components[i]
+		c.Links = make([]string, len(links))
+		for k, to := range links {
+			c.Links[k] = id(to)
+		}
+		if c.Name == "" {
+			c.Name = c.ID
+		}
+	}
+	for i, to := range x.Roots {
+		r.Roots[i].Component = id(to)
+	}
+	if err != nil {
+		return bad(err)
+	}
+	return r, nil
 }

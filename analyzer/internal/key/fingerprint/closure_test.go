@@ -160,6 +160,21 @@ func TestRecordedClosure(t *testing.T) {
 	}
 }
 
+// What can't be written is an error, rather than another report.
+func TestEncodeClosureErrors(t *testing.T) {
+	for name, edit := range map[string]func(r *Report){
+		"two components have the ID main": func(r *Report) { r.Components[2].ID = "main" },
+		"leads to nowhere":                func(r *Report) { r.Components[1].Links = []string{"nowhere"} },
+		"leads to gone":                   func(r *Report) { r.Roots[0].Component = "gone" },
+	} {
+		r := small()
+		edit(r)
+		if _, err := EncodeClosure(r); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("got %v, want an error with %s", err, name)
+		}
+	}
+}
+
 // Every bit of a closure file counts, and so does its end.
 func TestClosureDamage(t *testing.T) {
 	b, err := EncodeClosure(small())
@@ -189,7 +204,7 @@ func TestClosureBomb(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := joinClosure(closureRun{}, zeros)
+	file, err := closureFile(closureRun{}, zeros)
 	if err != nil {
 		t.Fatal(err)
 	}
