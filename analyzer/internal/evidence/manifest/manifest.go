@@ -347,8 +347,13 @@ func (c *Component) DefinedNames() []string {
 }
 
 // Aliases returns the symbols that c defines besides its name, sorted.
-func (c *Component) Aliases() []string {
-	return slices.DeleteFunc(c.DefinedNames(), func(name string) bool { return name == c.Name })
+func (c *Component) Aliases() (names []string) {
+	for _, d := range c.Definitions {
+		if d.Name != c.Name {
+			names = append(names, d.Name)
+		}
+	}
+	return names
 }
 
 // Defines reports whether c defines the symbol name.

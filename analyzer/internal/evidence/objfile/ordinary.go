@@ -66,15 +66,17 @@ func (f *file) ordinarySection(k int) string {
 		return why
 	}
 	for i := range s.relocs {
-		if rel := &s.relocs[i]; !slices.Contains(ordinaryRelocs, rel.typ) {
+		rel := &s.relocs[i]
+		far := rel.addend > 1<<30 || rel.addend < -1<<30
+		switch {
+		case !slices.Contains(ordinaryRelocs, rel.typ):
 			return fmt.Sprintf("it has a relocation of type %v", rel.typ)
-		} else if rel.addend > 1<<30 || rel.addend < -1<<30 {
-			if rel.typ == elf.R_X86_64_PC32 || rel.typ == elf.R_X86_64_PLT32 {
-				return "it has a relocation that may not fit"
-			}
-		} else if !isThreadLocal(s, rel) {
+		case far && (rel.typ == elf.R_X86_64_PC32 || rel.typ == elf.R_X86_64_PLT32):
+			return "it has a relocation that may not fit"
+		case !isThreadLocal(s, rel):
 			return "it finds thread-local variables in another way than the psABI says"
-		} else if why := f.ordinaryTarget(k, &f.syms[rel.sym]); why != "" {
+		}
+		if why := f.ordinaryTarget(k, &f.syms[rel.sym]); why != "" {
 			return why
 		}
 	}
