@@ -36,7 +36,7 @@ const (
 	text                  // the preprocessed text, which is hashed itself
 	code                  // code, as the flag and the syntax tree say completely
 	emission              // code, in a way that only an object shows
-	quiet                 // neither: messages, debug information, links
+	quiet                 // neither text nor code: messages, debug information, flags of the link, -O0
 	output                // the outputs
 )
 
@@ -54,8 +54,8 @@ func (f flag) words(args []string) []string {
 	return args[:1]
 }
 
-// exact and prefixes are the table of flags. NAME stands for itself, NAME_ has its value in the next argument,
-// NAME* at its end, NAME+ at either place. Any other flag is unknown.
+// exact and prefixes are the table of flags. NAME stands for itself. NAME_ has its value in the next argument,
+// NAME* in the same one, NAME+ in either. Any other flag is unknown.
 var exact, prefixes = table(map[class]string{
 	text: `-D+ -U+ -I+ -isystem+ -iquote+ -idirafter+ -isysroot+ --sysroot_ --sysroot=* -include+ -iprefix_ -iwithprefix_
 		-iwithprefixbefore_ -imultilib_ -imultiarch_ -nostdinc -nostdinc++ -undef -trigraphs -x+ -stdlib=* --gcc-toolchain=* -gcc-toolchain_

@@ -23,7 +23,7 @@ const (
 	useExact
 	// The instruction accesses the place, which is in the variable.
 	useDirect
-	// The place is where a calculation begins.
+	// The address is only computed (lea, immediate). The access may be in another variable.
 	useFolded
 	// The field holds the distance from an unknown place of its section: jump tables of
 	// position-independent code.

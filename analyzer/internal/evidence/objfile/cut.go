@@ -28,8 +28,8 @@ type cutter struct {
 // function identifies a function before there are components.
 type function struct{ section, extent int }
 
-// piece is a range of a section. It is in a component, or with a kind in the content of each component
-// that refers to it.
+// piece is a range of a section. It belongs to one component, or is hashed with each component that refers
+// to it, by its kind.
 type piece struct {
 	start, end uint64
 	kind       pieceKind
@@ -211,7 +211,7 @@ func (r *cutter) examine(k int) {
 	c.cut = why == "" && !whole
 }
 
-// cuttable are the standard names of sections of which only symbols are known.
+// cuttable are the standard names of sections into which a program gets by symbols only: it can't see their order.
 var cuttable = words.Set(".text .rodata .data.rel.ro .data.rel .data .bss .tdata .tbss .ltext .lrodata .ldata .lbss")
 
 // ownNames are the names of sections in which compilers put several functions or variables.

@@ -90,7 +90,7 @@ var (
 	harmless = lazyregexp.New(`N7testing(?:12_GLOBAL__N_115MockObjectState|8internal25UntypedFunctionMockerBase)E`)
 )
 
-// ordersBy returns what a function asks of the whole program, by its name.
+// ordersBy returns what a function of a name can see of the whole program: manifest.OwnProgram, or an order of addresses.
 func ordersBy(name string) (what []string) {
 	if !strings.Contains(name, "4less") && !strings.Contains(name, "6__less") && !strings.Contains(name, "7greater") && !strings.Contains(name, "less_iter") && !strings.Contains(name, "error_c") && !strings.Contains(name, "type_in") && !strings.Contains(name, "5align") ||
 		!strings.HasPrefix(name, "_Z") || harmless.MatchString(name) {

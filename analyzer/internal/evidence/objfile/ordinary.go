@@ -297,7 +297,7 @@ func ownSection(name string) bool {
 func isThreadLocal(s *section, rel *reloc) bool {
 	var before [4]byte
 	n := min(rel.offset, 4)
-	if rel.offset+4 > uint64(len(s.data)) {
+	if end := uint64(len(s.data)); end < 4 || rel.offset > end-4 {
 		return s.data == nil
 	}
 	copy(before[4-n:], s.data[rel.offset-n:])

@@ -23,7 +23,7 @@
 //
 // # Roots
 //
-// Execution starts at main, at initialisers, and at functions that libraries of the system call: see Roots and
+// Execution starts at main, at initialisers, and at functions that libraries of the system call: see refgraph.Roots and
 // overrides.txt.
 package fingerprint
 
@@ -96,7 +96,8 @@ var plugged = lazyregexp.New(`^(?:_nss_|gconv(?:_init|_end)?$)`)
 // group is a copy.
 var libcxx = lazyregexp.New(`^(?:__cxa_|__gxx_|_Unwind_|_?_?unw_|_Z(?:T[VIST]|GV|GR)?(?:N[rVKRO]*)?(?:St3__1|10__cxxabiv1|9libunwind|24__llvm_libc))`)
 
-// An override is a symbol that some unit defines and libraries of the system define or refer to.
+// overrides lists symbols that a unit defines and libraries of the system define or need: gnu with libstdc++, all with any
+// C++ library.
 type overrides struct{ gnu, all []linkmodel.Symbol }
 
 // overrides finds the overrides among the units of p. See TestPrograms/link-libcxx for the names of libc++.

@@ -56,7 +56,7 @@ type Program struct {
 	// Probed is set if a Probe shows what the system has added to its link, and to those of the shared
 	// libraries that were built.
 	Probed bool
-	// Alone is set if only the program shows the content of the shared libraries that Bazel has built.
+	// Alone is set if no probe knows the links. Shared libraries that Bazel has built are then hashed as well.
 	Alone bool
 	// Needs are libraries of the system that it may need as well, because a line of its link names them.
 	// Before the link, that is all that is known.

@@ -28,8 +28,7 @@ type subject struct {
 	unlinked  bool                       // it is of a rule named cc_test that isn't Bazel's, which links nothing
 	links     []fingerprint.Contribution // see links
 	composed  *fingerprint.Composed      // nil without evidence
-	// remote reports whether it is run by remote execution: only then is the result
-	// that of the key.
+	// remote is set if the key is for remote execution. A result of this machine isn't recorded under it.
 	remote bool
 	worker worker // with remote execution
 }

@@ -51,7 +51,7 @@ const (
 	unanswered
 )
 
-// mayHaveTrace reports whether nothing usable is recorded, which another key may have.
+// mayHaveTrace reports whether the fingerprint has no usable result, so that the key of a trace is worth a look-up.
 func (l lookup) mayHaveTrace() bool { return l == absent || l == damaged || l == unanswered }
 
 // decisions are about all tests of an analysis.
@@ -80,7 +80,7 @@ func decide(ctx context.Context, a *analysis) (*decisions, error) {
 	return d, nil
 }
 
-// decideByKey returns the decision about a test of which nothing is recorded, with its key.
+// decideByKey returns the decision as far as it can be made without the store: not a C++ test, always run, or a miss with its key.
 func (a *analysis) decideByKey(ctx context.Context, t *subject, all *commonInputs) *decision {
 	d := &decision{subject: t, verdict: report.Other}
 	if !t.isCC() {
@@ -124,8 +124,7 @@ func (a *analysis) decideByKey(ctx context.Context, t *subject, all *commonInput
 	return d
 }
 
-// warn says so if there are tests whose results can't be recorded or replayed for
-// a reason that isn't the test's own.
+// warn prints how many tests have no fingerprint for a reason that isn't their own, and the reason of one.
 func (d *decisions) warn() {
 	n, all, why := 0, 0, ""
 	for _, t := range d.tests {
@@ -204,7 +203,7 @@ func (d *decisions) lookupIn(ctx context.Context, st store.Store, tests []*decis
 	}
 }
 
-// hit decides that the result of a test is known, which is audited with some probability.
+// hit makes the verdict a hit, and chooses it for an audit with probability audit.
 func (t *decision) hit(info *store.Info, audit float64) {
 	t.verdict, t.lookup, t.recorded, t.why = report.Hit, recorded, info, ""
 	t.audit = rand.Float64() < audit

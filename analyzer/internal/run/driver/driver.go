@@ -12,7 +12,7 @@
 //     cc_tests. Plain C isn't compiled for that, all else is; nothing is linked.
 //     The configuration has to be that of step 1, which Bazel's checksums of it
 //     tell. Step 1 is left out if it was done before with the same arguments and
-//     bazelrc files: step 2 tells the tests as well (atonce.go).
+//     bazelrc files: step 2 tells the tests as well (shortcut.go).
 //     Then all tests are composed in this process. Tests with C that
 //     isn't plain go through Bazel once more, for manifests of the objects (evidence.go).
 //  3. Decide (decide.go): each test has a key (key.go), and the store is asked for all of them at once. What it

@@ -81,10 +81,9 @@ type execution struct {
 	*batch
 	outcomes map[*decision]*outcome // of all tests of the batch
 	code     int
-	// seen is what the aspect says of the tests afterwards: made
-	// of the same sources as they are.
+	// seen is the aspect's output in the invocation that ran the tests: its manifests are of the objects that were linked.
 	seen   *aspectOutputs
-	edited bool // flags aren't what they were before
+	edited bool // the effective options differ from those of the expansion
 }
 
 // execute has Bazel run a batch, and reads what became of it.
@@ -156,8 +155,8 @@ func (e *execution) readEvents(x *expansion, file string) error {
 	})
 }
 
-// observes reports whether the aspect says of tests afterwards what has run. A test that can't
-// be analysed would keep others from being run, unless Bazel is to keep going.
+// observes reports whether the aspect is applied when tests run. Without --keep_going, one test that it can't analyse
+// would keep Bazel from running any.
 func (a *analysis) observes() bool { return a.complete || a.enabled("keep_going") }
 
 // uncleanReason returns why a pass isn't recorded, or "".

@@ -26,7 +26,7 @@ type invocation struct {
 	silence  *silence
 	args     []string // flags for bazel test
 	patterns []string
-	// runUnder is the flag by which Bazel has tests traced, or "", only the file with the labels of those that are.
+	// runUnder is the --run_under flag that has tests traced, or "". Only is the file with the labels of these tests.
 	runUnder, only string
 
 	options   []bazel.Option // effective ones

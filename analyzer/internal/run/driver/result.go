@@ -37,7 +37,7 @@ const (
 // shard matches Bazel's names of directories for shards.
 var shard = lazyregexp.New(`^shard_[0-9]+_of_[0-9]+$`)
 
-// place splits the name of a file in a result into the directory of its log and its name there.
+// place splits the directory of a shard, or "", from a file's name.
 func place(name string) (at, rest string) {
 	if first, rest, ok := strings.Cut(name, "/"); ok && shard.MatchString(first) {
 		return first, rest
@@ -45,6 +45,7 @@ func place(name string) (at, rest string) {
 	return "", name
 }
 
+// is reports whether name, without the directory of a shard, is what.
 func is(name, what string) bool {
 	_, rest := place(name)
 	return rest == what

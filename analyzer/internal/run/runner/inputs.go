@@ -28,8 +28,8 @@ import (
 // touched, and the data are still what the configuration says, and the key is the
 // same when it is computed again, that is what has run.
 
-// With them, the links and directories that lead to them: versions of data are also
-// swapped by retargeting a link or renaming a directory. Tests make files beside
+// Links and directories on the way to a file are looked at, too: retargeting a link or renaming a directory
+// also swaps the data. Tests make files beside
 // their data, which changes both times of a directory, a rename only one. So it isn't
 // noticed that a directory was moved away and back if something was made or removed
 // in it afterwards, nor that a directory of data had another file for a while.
@@ -60,7 +60,7 @@ func (r *runner) look() inputs {
 	return in
 }
 
-// changedInTime is changed, if there is time for it: it reads all data.
+// changedInTime calls changed, which reads all data, but returns errNoTime's text if that takes longer than r.deadline allows.
 func (r *runner) changedInTime(before inputs, key store.Key) string {
 	if r.deadline.IsZero() {
 		return r.changed(before, key)

@@ -18,6 +18,15 @@
 // test is executed and nothing is recorded. The log says in its first line
 // which it was.
 //
+// # Files
+//
+//	runner.go   the verdict
+//	key.go      the key, and the environment in it
+//	inputs.go   files that change while the test runs
+//	execute.go  the process of the test
+//	outputs.go  results: taken from the test, replayed
+//	traces.go   executions under the tracer
+//
 // docs/runner.md lists what is in the key, variable by variable.
 package runner
 
