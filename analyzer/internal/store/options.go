@@ -78,6 +78,37 @@ type Header struct {
 	Value Secret
 }
 
+// headers is the value of --store_header.
+type headers struct{ list *[]Header }
+
+func (h headers) String() string {
+	var names []string
+	for _, x := range *h.list {
+		names = append(names, x.Name)
+	}
+	return strings.Join(names, ",")
+}
+
+func (h headers) Type() string { return "stringArray" }
+
+func (h headers) Set(s string) error {
+	// pflag puts what was given into its message, so it must not fail here;
+	// Options.check names what is wrong without it.
+	name, value, ok := strings.Cut(s, "=")
+	if !ok {
+		name = ""
+	}
+	*h.list = append(*h.list, Header{name, Secret(value)})
+	return nil
+}
+
+// locationValue is the value of --store.
+type locationValue struct{ s *string }
+
+func (l locationValue) String() string     { return Redact(*l.s) }
+func (l locationValue) Type() string       { return "LOCATION" }
+func (l locationValue) Set(s string) error { *l.s = s; return nil }
+
 // Options are the location of a store and how to connect to it. The zero value stands
 // for the flags' defaults.
 type Options struct {
@@ -109,11 +140,7 @@ const (
 
 // String shows o without secrets.
 func (o Options) String() string {
-	var names []string
-	for _, h := range o.Headers {
-		names = append(names, h.Name)
-	}
-	return fmt.Sprintf("store %q, mode %s, headers %v", Redact(o.Location), o.mode(), names)
+	return fmt.Sprintf("store %q, mode %s, headers [%s]", Redact(o.Location), o.mode(), headers{&o.Headers})
 }
 
 // GoString implements fmt.GoStringer.
@@ -134,21 +161,9 @@ func (o *Options) retries() int {
 // are named after Bazel's --remote_... flags of the same meaning.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.Mode, o.Retries = ReadWrite, new(int)
-	// These two may be secret, so they are no values that pflag could print. For the same reason setting one never fails:
-	// pflag would put it into the message. Options.check checks them instead.
-	fs.Func("store", "`LOCATION` of recorded results: a directory, http(s)://..., grpc(s)://..., or several separated by commas, nearest first (default: $TASTING_STORE, or tasting in the user's cache directory)", func(s string) error {
-		o.Location = s
-		return nil
-	})
-	fs.Func("store_header", "`NAME=VALUE`: a header to send with each request to a server; better in a file that $TASTING_STORE_FLAGS names (repeatable)", func(s string) error {
-		name, value, ok := strings.Cut(s, "=")
-		if !ok {
-			name = ""
-		}
-		o.Headers = append(o.Headers, Header{name, Secret(value)})
-		return nil
-	})
+	fs.Var(locationValue{&o.Location}, "store", "`LOCATION` of recorded results: a directory, http(s)://..., grpc(s)://..., or several separated by commas, nearest first (default: $TASTING_STORE, or tasting in the user's cache directory)")
 	fs.Var(&o.Mode, "store_mode", "`MODE`: rw, ro (look up, don't record), wo (record, don't look up) or off")
+	fs.Var(headers{&o.Headers}, "store_header", "`NAME=VALUE`: a header to send with each request to a server; better in a file that $TASTING_STORE_FLAGS names (repeatable)")
 	fs.StringArrayVar(&o.CredentialHelpers, "store_credential_helper", nil, "`[HOST=]PROGRAM`: a credential helper, as Bazel's --credential_helper (repeatable)")
 	fs.StringVar(&o.TLSCertificate, "store_tls_certificate", "", "`FILE` with the certificates (PEM) of those who sign servers' certificates (default: the system's)")
 	fs.StringVar(&o.TLSClientCertificate, "store_tls_client_certificate", "", "`FILE` with the client's certificate (PEM)")

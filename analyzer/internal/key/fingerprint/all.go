@@ -439,12 +439,13 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 
 // closure composes the code of a test.
 func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile, lines []*linkflags.Line, overrides overrides, requested []string) *refgraph.Closure {
-	program := model(files, t.Roots.symbols(), overrides.of(files), p)
+	flags := slices.Concat(t.LinkFlags, t.Roots.LinkFlags, requested)
+	program := model(files, t.Roots.symbols(), overrides.of(files, flags), p)
 	roots := refgraph.Roots{Symbols: t.Roots.symbols(), Overrides: program.Foreign, Opened: files[0].opened, StaticC: len(lines) == 0, Idle: t.Idle, System: systemLibrary}
 	for _, l := range lines {
 		roots.StaticC = roots.StaticC || l.Inside().C
 	}
-	if flags := slices.Concat(t.LinkFlags, t.Roots.LinkFlags, requested); len(flags) > 0 {
+	if len(flags) > 0 {
 		lines = append(slices.Clip(lines), linkflags.Parse(flags, linkflags.Options{}))
 	}
 	roots.GarbageCollected = slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.GCSections })

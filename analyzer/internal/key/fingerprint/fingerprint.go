@@ -74,7 +74,8 @@ var (
 	allNames = sync.OnceValue(func() []string { return slices.Concat(gnuNames(), names(libcxxText)) })
 )
 
-// isGNU reports whether the C++ library that a program takes is libstdc++ for certain.
+// isGNU reports whether the C++ library that a program takes is libstdc++ for certain: by the names of files, and by a
+// function that libc++ doesn't have, since the file may be a link to libc++.
 func isGNU(taken *syslib.Taken) bool {
 	found := false
 	for _, f := range taken.Files {
@@ -85,16 +86,19 @@ func isGNU(taken *syslib.Taken) bool {
 			return false
 		}
 	}
-	return found
+	return found && taken.Provides("_ZSt20__throw_length_errorPKc")
 }
 
 // plugged matches functions that the C library looks up in plugins: name services (nsswitch.conf(5)) and character set
 // converters (GCONV_PATH). See link-system/nss-group and link-files/gconv-module.
 var plugged = lazyregexp.New(`^(?:_nss_|gconv(?:_init|_end)?$)`)
 
-// libcxx matches names that versions of libc++ other than that of libcxx.txt may define or need. A definition in a COMDAT
-// group is a copy.
-var libcxx = lazyregexp.New(`^(?:__cxa_|__gxx_|_Unwind_|_?_?unw_|_Z(?:T[VIST]|GV|GR)?(?:N[rVKRO]*)?(?:St3__1|10__cxxabiv1|9libunwind|24__llvm_libc))`)
+// ofABI and libcxx match names that versions other than those of the lists may define or need: of the C++ ABI's library,
+// and of libc++. A definition in a COMDAT group is a copy.
+var (
+	ofABI  = lazyregexp.New(`^(?:__cxa_|__gxx_|_Unwind_|_Z(?:T[VIST]|GV|GR)?(?:N[rVKRO]*)?10__cxxabiv1)`)
+	libcxx = lazyregexp.New(`^(?:_?_?unw_|_Z(?:T[VIST]|GV|GR)?(?:N[rVKRO]*)?(?:St3__1|9libunwind|24__llvm_libc))`)
+)
 
 // overrides lists symbols that a unit defines and libraries of the system define or need: gnu with libstdc++, all with any
 // C++ library.
@@ -105,23 +109,26 @@ func (p *pool) overrides() overrides {
 	o := overrides{p.Defined(gnuNames()), p.Defined(allNames())}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
 		name := p.Symbols.Name(id)
-		plugged := p.Symbols.Defined(id) && plugged.MatchString(name)
-		if plugged && !slices.Contains(o.gnu, id) {
+		ungrouped := p.Symbols.DefinedUngrouped(id)
+		gnu := p.Symbols.Defined(id) && plugged.MatchString(name) || ungrouped && ofABI.MatchString(name)
+		if gnu && !slices.Contains(o.gnu, id) {
 			o.gnu = append(o.gnu, id)
 		}
-		if (plugged || p.Symbols.DefinedUngrouped(id) && libcxx.MatchString(name)) && !slices.Contains(o.all, id) {
+		if (gnu || ungrouped && libcxx.MatchString(name)) && !slices.Contains(o.all, id) {
 			o.all = append(o.all, id)
 		}
 	}
 	return o
 }
 
-// of returns the overrides that count in a program of files.
-func (o overrides) of(files []*linkedFile) []linkmodel.Symbol {
-	if t := files[0].taken; t != nil && isGNU(t) {
-		return o.gnu
+// of returns the overrides that count in a program of files, with flags that no probe has seen. Libraries that the build
+// hasn't made may need libc++ as well.
+func (o overrides) of(files []*linkedFile, flags []string) []linkmodel.Symbol {
+	t := files[0].taken
+	if t == nil || !isGNU(t) || len(flags) > 0 || slices.ContainsFunc(files, func(f *linkedFile) bool { return len(f.prebuilt) > 0 }) {
+		return o.all
 	}
-	return o.all
+	return o.gnu
 }
 
 // shared returns the names that shared libraries have, sorted.
