@@ -46,13 +46,13 @@ func newInvocation(ctx context.Context, o *Options) (inv *invocation, err error)
 			os.RemoveAll(tmp)
 		}
 	}()
-	// As Bazel calls it.
-	if tmp, err = filepath.EvalSymlinks(tmp); err != nil {
+	named, err := filepath.EvalSymlinks(tmp) // as Bazel calls it
+	if err != nil {
 		return nil, err
 	}
 	mine := *o
 	mine.Aspect = cmp.Or(o.Aspect, Aspect)
-	inv = &invocation{Options: &mine, tmp: tmp, start: time.Now(), printing: new(sync.Mutex), silence: new(silence)}
+	inv = &invocation{Options: &mine, tmp: named, start: time.Now(), printing: new(sync.Mutex), silence: new(silence)}
 	if inv.flags, err = o.Bazel.Flags(ctx); err != nil {
 		return nil, err
 	}

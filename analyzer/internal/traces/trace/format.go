@@ -26,11 +26,10 @@ func (t *Trace) Marshal() ([]byte, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	d := document{Format, &Trace{t.Naive, append([]File{}, t.Files...), slices.Clone(t.GaveUp)}} // an empty list isn't null
+	d := document{Format, &Trace{t.Naive, append([]File{}, t.Files...), t.GaveUp}} // an empty list isn't null
 	for i := range d.Files {
 		d.Files[i].Executed = append([]Function{}, d.Files[i].Executed...)
 	}
-	d.normalise()
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -65,6 +64,12 @@ func Unmarshal(b []byte) (*Trace, error) {
 
 // check returns an error if there can't be such a trace.
 func (t *Trace) check() error {
+	if !ascending(t.Files, compareFiles) {
+		return errors.New("files aren't sorted")
+	}
+	if !ascending(t.GaveUp, strings.Compare) {
+		return errors.New("reasons aren't sorted")
+	}
 	for _, f := range t.Files {
 		kind, hex, _ := strings.Cut(f.ID, ":")
 		switch {
@@ -74,10 +79,12 @@ func (t *Trace) check() error {
 			return fmt.Errorf("%s has the ID %q", f.Name, f.ID)
 		case f.Functions < 0 || f.Unseen < 0:
 			return fmt.Errorf("%s has less than nothing", f.Name)
+		case !ascending(f.Executed, compareFunctions):
+			return fmt.Errorf("functions of %s aren't sorted", f.Name)
 		}
 		for _, x := range f.Executed {
-			if len(x.Symbols) == 0 {
-				return fmt.Errorf("a function of %s has no name", f.Name)
+			if len(x.Symbols) == 0 || !ascending(x.Symbols, compareSymbols) {
+				return fmt.Errorf("names of a function of %s aren't sorted", f.Name)
 			}
 			for _, s := range x.Symbols {
 				if s.Name == "" || strings.ContainsRune(s.Unit, '/') {
@@ -89,22 +96,38 @@ func (t *Trace) check() error {
 	return nil
 }
 
+func compareFiles(a, b File) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
+}
+
+func compareFunctions(a, b Function) int { return cmp.Compare(a.Address, b.Address) }
+
+func compareSymbols(a, b Symbol) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Unit, b.Unit))
+}
+
+// ascending reports whether each element is greater than the one in front of it, so that none is there twice.
+func ascending[T any](l []T, compare func(a, b T) int) bool {
+	for i := range l[min(1, len(l)):] {
+		if compare(l[i], l[i+1]) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // normalise sorts everything.
 func (t *Trace) normalise() {
 	for i := range t.Files {
 		f := &t.Files[i]
 		for k := range f.Executed {
 			x := &f.Executed[k]
-			slices.SortFunc(x.Symbols, func(a, b Symbol) int {
-				return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Unit, b.Unit))
-			})
+			slices.SortFunc(x.Symbols, compareSymbols)
 			x.Symbols = slices.Compact(x.Symbols)
 		}
-		slices.SortFunc(f.Executed, func(a, b Function) int { return cmp.Compare(a.Address, b.Address) })
+		slices.SortFunc(f.Executed, compareFunctions)
 	}
-	slices.SortFunc(t.Files, func(a, b File) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(t.Files, compareFiles)
 	slices.Sort(t.GaveUp)
 	t.GaveUp = slices.Compact(t.GaveUp)
 }
