@@ -643,6 +643,7 @@ func TestServerWithFullDisk(t *testing.T) {
 			if time.Now().After(end) { // the server still has what there was no room for
 				t.Fatal(err)
 			}
+			time.Sleep(10 * time.Millisecond)
 		}
 		r, err := s.Get(ctx, storetest.Key(name))
 		if err != nil {
