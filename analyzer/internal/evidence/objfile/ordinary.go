@@ -121,6 +121,10 @@ func (f *file) ordinaryName(k int) string {
 		if base, _, _ := strings.Cut(strings.TrimPrefix(s.name, "."), "."); flags != elf.SHF_WRITE || base != "init_array" && base != "fini_array" && base != "preinit_array" {
 			return "it has other flags than compilers give it"
 		}
+	case s.name == ".init" || s.name == ".fini": // a part of _init and _fini, which run it: a root. See code-asm/init-section
+		if flags != elf.SHF_EXECINSTR || s.typ != elf.SHT_PROGBITS {
+			return "it has other flags than compilers give it"
+		}
 	case !isIdentifier(s.name):
 		return "its name isn't known"
 	case flags&elf.SHF_WRITE != 0 && flags&elf.SHF_EXECINSTR != 0:

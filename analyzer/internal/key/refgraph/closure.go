@@ -29,6 +29,8 @@ type Roots struct {
 	GarbageCollected bool
 	// StaticC is set if the C library is linked statically. Its members ask by weak references which other members are there.
 	StaticC bool
+	// Exports is set if the executable may export more than what libraries mention: by its driver's defaults.
+	Exports bool
 	// System returns the library of the system that surely defines a symbol, "" if every file needs that library, and the
 	// symbol if the library isn't known. A nil System knows nothing.
 	System func(symbol string) string
@@ -75,11 +77,12 @@ type Closure struct {
 	Overridden []string
 	Trace
 
-	c        *Composer
-	program  *linkmodel.Program
-	named    []namedRoot
-	roots    []int32            // nodes that are roots by themselves, in order
-	replaced []linkmodel.Symbol // those of Roots.Overrides that the program defines
+	c         *Composer
+	program   *linkmodel.Program
+	named     []namedRoot
+	roots     []int32            // nodes that are roots by themselves, in order
+	replaced  []linkmodel.Symbol // those of Roots.Overrides that the program defines
+	hasCopies bool               // some of them are copies of templates of the C++ library, which aren't roots
 	// undefined are Unresolved by file, weak the symbols of weak references that may stay undefined.
 	undefined [][]linkmodel.Symbol
 	weak      map[linkmodel.Symbol]bool
@@ -231,6 +234,7 @@ func (x *Closure) nameRoots(roots Roots) {
 		if copies := strings.HasPrefix(s, "_Z") && !allocation.MatchString(s); !copies {
 			x.Overridden = append(x.Overridden, s)
 		} else if strings.Contains(s, "I") && !slices.ContainsFunc(nodes, func(id int32) bool { return !c.isCopy(id) }) { // I begins template arguments
+			x.hasCopies = true
 			continue // the library's copy does the same
 		}
 		nodes = slices.DeleteFunc(nodes, func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })

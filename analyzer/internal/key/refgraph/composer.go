@@ -25,7 +25,7 @@ type Composer struct {
 	within    []int32        // of each node: index in instances
 	idle      []bool         // of each function (see comp.entry): it is a stub; nil for a program without Roots.Idle
 	sees      uint8          // what reached components can see besides what they reach
-	seesBy    string         // the first symbol by which they see seesLink or seesDebug
+	seesBy    string         // the first symbol by which they see seesLink, seesNames or seesDebug
 	copies    map[int32]bool // nodes that isCopy has found to be copies
 	bindings
 	walk
@@ -76,18 +76,20 @@ type meanings struct {
 // What a component can see by a reference to a symbol that no unit defines.
 const (
 	seesLink  = 1 << iota // symbols, sections or loaded files, which makes the link unusual
+	seesNames             // symbols that files export, which makes it unusual if a file of the program exports some
 	seesDebug             // debug information, even if a unit defines the symbol
 	seesNeeds             // DT_NEEDED of files, by program headers or the heap
 	seesTLS               // the size of thread-local storage
 	seesCode              // where functions begin or end, which makes traces opaque
 )
 
-// lookups are functions that find symbols by name, and "*", which stands for any symbol. See link-load/dlsym-new-name.
-var lookups = []string{"*", "dlsym", "dlvsym", "dlopen", "dlmopen", "dlopen_mode"}
+// lookups are functions that find exported symbols by name or address, and loaded files by name. They return addresses in
+// headers of files. See link-load/dlsym-new-name, link-load/dladdr-name, link-load/noload-renamed and code-closure/dladdr-tls.
+var lookups = []string{"dlsym", "dlvsym", "dlopen", "dlmopen", "dlopen_mode", "dladdr"}
 
-// walkers lead to the symbol tables and segments of all loaded files. See link-files/iterate-look-up and
+// walkers lead to the symbol tables and segments of all loaded files, or print addresses as offsets in them. See link-files/iterate-look-up and
 // link-files/rtld-global.
-var walkers = []string{"dl_iterate_phdr", "dladdr1", "dlinfo", "_r_debug", "_r_debug_extended", "__nptl_rtld_global"}
+var walkers = []string{"dl_iterate_phdr", "dladdr1", "dlinfo", "_r_debug", "_r_debug_extended", "__nptl_rtld_global", "backtrace_symbols", "backtrace_symbols_fd"}
 
 // codeReaders return for an address where its function begins or ends, or how it is unwound, whether it is executed or
 // not. See trace-sound/dladdr-size and trace-sound/find-fde.
@@ -131,10 +133,6 @@ var otherLibcxx = lazyregexp.New(`^_Z(?:T[VIST]|GV|N[rVKRO]*)*St(?:3__2|4__Cr|6_
 func opensSanitizer(name string) bool {
 	return strings.HasPrefix(name, "__") && sanitizer.MatchString(name) && !instrumentation.MatchString(name)
 }
-
-// fileReaders return which files are loaded and to which symbol an address belongs. dlopen finds loaded files by name and
-// returns a list of them. See link-load/dladdr-name and link-load/noload-renamed.
-var fileReaders = []string{"dladdr", "dlopen", "dlmopen", "backtrace_symbols", "backtrace_symbols_fd"}
 
 // needsReaders lead to the program's own headers (some by the auxiliary vector behind its arguments), and so to DT_NEEDED,
 // or to the heap, from which libraries allocate when they are initialised. See link-load/getauxval-needed and
@@ -198,7 +196,7 @@ var byName, byFunction = func() (is, alias map[string]uint8) {
 	for _, x := range []struct {
 		names []string
 		is    uint8
-	}{{lookups, seesLink}, {walkers, seesLink}, {fileReaders, seesLink}, {needsReaders, seesNeeds | seesTLS}, {tlsReaders, seesTLS}, {codeReaders, seesCode}} {
+	}{{lookups, seesNames | seesNeeds | seesTLS}, {walkers, seesLink}, {needsReaders, seesNeeds | seesTLS}, {tlsReaders, seesTLS}, {codeReaders, seesCode}} {
 		for _, s := range x.names {
 			alias[withoutPrefix(s)] |= x.is
 		}
@@ -385,7 +383,7 @@ func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
 // observe records what a reached reference can see.
 func (c *Composer) observe(s linkmodel.Symbol, bits uint8) {
 	c.sees |= bits
-	if bits&(seesLink|seesDebug) != 0 && c.seesBy == "" {
+	if bits&(seesLink|seesNames|seesDebug) != 0 && c.seesBy == "" {
 		c.seesBy = c.pool.Symbols.Name(s)
 	}
 }

@@ -386,7 +386,8 @@ func TestPairs(t *testing.T) {
 		{"two equal constructors in one group", prog{"main 1", "root static group=g c 1"}, prog{"main 1", "root static group=g c 1", "root static group=g c 1"}, true},
 		{"two equal constructors in one group in two libraries", prog{"main 1", "lib", "root static group=g c 1"}, prog{"main 1", "lib", "root static group=g c 1", "lib", "root static group=g c 1"}, false},
 		{"root is defined", prog{"f 1"}, prog{"main 1 \n f 1"}, false},
-		{"function that is only looked up", prog{dlsym, "f 1"}, prog{dlsym, "f 2"}, false},
+		{"function that is only looked up", prog{dlsym, "lib", "f 1"}, prog{dlsym, "lib", "f 2"}, false},
+		{"function of the executable, which exports none", prog{dlsym, "f 1"}, prog{dlsym, "f 2"}, true},
 		{"functions that are only looked up, in another order", prog{dlsym, "lib", "f 1", "lib", "f 2"}, prog{dlsym, "lib", "f 2", "lib", "f 1"}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -108,6 +108,8 @@ func (x *Closure) unusual(roots Roots) string {
 		return l.Unusual
 	case c.sees&(seesLink|seesDebug) != 0: // see link-load/dlsym-new-name and cxx/stacktrace-static-name
 		return "it refers to " + c.seesBy
+	case c.sees&seesNames != 0 && (several || roots.StaticC || roots.Exports || x.hasCopies): // an executable exports only what the system's libraries mention
+		return "it refers to " + c.seesBy
 	case len(x.Overridden) > 0 && (several || roots.StaticC): // see link-symbols/override-hidden-reference
 		return "it defines " + x.Overridden[0] + " in the place of the system's"
 	case resolvers > 1 || resolvers > 0 && several: // see link-symbols/ifunc-order and link-state/ifunc-library-order
