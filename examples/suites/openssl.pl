@@ -6,6 +6,7 @@
 #   cd CHECKOUT && perl openssl.pl > BUILD.bazel
 use strict;
 use warnings;
+use Cwd;
 use File::Basename;
 use File::Temp;
 use JSON::PP;
@@ -85,10 +86,14 @@ $INC{'OpenSSL/Test.pm'} = $0;
 
 sub calls {
     my ($file) = @_;
+    my $scratch = File::Temp->newdir; # for what recipes write themselves
+    my $top = getcwd();
+    symlink "$top/$_", "$scratch/$_" for map { basename($_) } glob '*';
     pipe(my $in, my $out) or die $!;
     my $pid = fork // die $!;
     if (!$pid) {
         close $in;
+        chdir $scratch or die $!;
         open STDOUT, '>', '/dev/null';
         open STDERR, '>', '/dev/null';
         Test::More->builder->$_(\*STDOUT) for qw(output failure_output todo_output);
@@ -161,19 +166,19 @@ my %label = (libcrypto => ':crypto', libssl => ':ssl', 'test/libtestutil.a' => '
 sub deps { my ($of) = @_; my %seen; return grep { !$seen{$_}++ } map { $label{$_} // () } @{ $unified_info{depends}{$of} || [] } }
 
 print "# Written by openssl.pl.\nload(\"\@rules_cc//cc:defs.bzl\", \"cc_binary\", \"cc_library\", \"cc_test\")\n\n";
-print 'RECIPES = glob(', list(0, 'Configure', 'apps/*.cnf', 'apps/*.pem', 'apps/*.srl', 'apps/*.pl', 'configdata.pm', 'external/perl/**', 'test/**', 'tools/c_rehash', 'util/**'),
+print 'RECIPES = glob(', list(0, 'Configure', 'apps/*.cnf', 'apps/*.pem', 'apps/*.srl', 'apps/*.pl', 'configdata.pm', 'test/**', 'tools/c_rehash', 'util/**'),
     ', exclude = ', list(0, 'test/*.c', 'test/*.h'), ")\n\n";
 rule('cc_library', name => 'headers', hdrs => 'glob(["**/*.h", "**/*.inc"])', includes => ['include'],
     textual_hdrs => 'glob(["crypto/**/*.c", "engines/*.c", "ssl/**/*.c", "test/*.c"])');
 my @library = (flags('LIB_CFLAGS'), flags('LIB_CPPFLAGS'));
 my @program = (flags('BIN_CFLAGS'), flags('BIN_CPPFLAGS'));
-rule('cc_library', name => 'crypto', srcs => [sources('libcrypto')], copts => [@library, '-I.', includes('libcrypto', map { $_ } @{ $unified_info{sources}{libcrypto} })],
+rule('cc_library', name => 'crypto', linkstatic => 'True', srcs => [sources('libcrypto')], copts => [@library, '-I.', includes('libcrypto', map { $_ } @{ $unified_info{sources}{libcrypto} })],
     linkopts => [flags('LIB_EX_LIBS')], deps => [':headers']);
-rule('cc_library', name => 'ssl', srcs => [sources('libssl')], copts => [@library, '-I.', includes('libssl', @{ $unified_info{sources}{libssl} })],
+rule('cc_library', name => 'ssl', linkstatic => 'True', srcs => [sources('libssl')], copts => [@library, '-I.', includes('libssl', @{ $unified_info{sources}{libssl} })],
     deps => [':crypto', ':headers']);
 rule('cc_library', name => 'testutil', testonly => 'True', linkstatic => 'True', srcs => [sources('test/libtestutil.a')], copts => [@program, '-I.', includes('test/libtestutil.a', @{ $unified_info{sources}{'test/libtestutil.a'} })],
     deps => [':crypto', ':headers']);
-rule('cc_library', name => 'apps', srcs => [sources('apps/libapps.a')], copts => [@program, '-I.', '-Iapps', includes('apps/libapps.a', @{ $unified_info{sources}{'apps/libapps.a'} })],
+rule('cc_library', name => 'apps', linkstatic => 'True', srcs => [sources('apps/libapps.a')], copts => [@program, '-I.', '-Iapps', includes('apps/libapps.a', @{ $unified_info{sources}{'apps/libapps.a'} })],
     deps => [':crypto', ':ssl', ':headers']);
 rule('cc_binary', name => 'apps/openssl', srcs => [sources('apps/openssl')], copts => [@program, '-I.', '-Iapps', includes('apps/openssl', @{ $unified_info{sources}{'apps/openssl'} })],
     deps => [deps('apps/openssl'), ':headers']);
