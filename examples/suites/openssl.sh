@@ -44,7 +44,7 @@ make -s $generated
     echo 'try-import %workspace%/user.bazelrc'
 } | put .bazelrc
 mkdir -p tasting_suite
-put tasting_suite/recipe.c <"$here/recipe.c"
+put tasting_suite/recipe.c <"$here/openssl/recipe.c"
 exported='exports_files(["recipe.c"])'
 if [ -n "$analyzer" ]; then
     prebuilt tasting_suite "$analyzer"
@@ -52,4 +52,4 @@ if [ -n "$analyzer" ]; then
 else
     echo "$exported" | put tasting_suite/BUILD.bazel
 fi
-perl "$here/openssl.pl" | put BUILD.bazel
+perl "$here/openssl/build.pl" | put BUILD.bazel

@@ -3,7 +3,7 @@
 # program openssl, a cc_test for each call of a test program in test/recipes, and one for
 # each recipe that starts openssl. What is left out is in comments at the end.
 #
-#   cd CHECKOUT && perl openssl.pl > BUILD.bazel
+#   cd CHECKOUT && perl build.pl > BUILD.bazel
 use strict;
 use warnings;
 use Cwd;
@@ -142,17 +142,8 @@ sub sources {
     }
     return sort @all;
 }
-sub includes {
-    my %seen;
-    for my $of (@_) {
-        for my $what ($of, @{ $unified_info{sources}{$of} || [] }) {
-            $seen{ $_ eq '.' ? '.' : $_ }++ for @{ $unified_info{includes}{$what} || [] };
-        }
-    }
-    return map { "-I$_" } sort keys %seen;
-}
 my %makefile;
-open my $makefile, '<', 'Makefile' or die "openssl.pl: no Makefile here: $!";
+open my $makefile, '<', 'Makefile' or die "build.pl: no Makefile here: $!";
 while (<$makefile>) { $makefile{$1} = $2 if /^([A-Z_]+) *= *(.*)$/ }
 sub flags {
     my ($name) = @_;
@@ -163,25 +154,27 @@ sub flags {
 }
 my %label = (libcrypto => ':crypto', libssl => ':ssl', 'test/libtestutil.a' => ':testutil', 'apps/libapps.a' => ':apps',
     'libcrypto.a' => ':crypto', 'libssl.a' => ':ssl');
+# The rule for what make builds as $of; $dirs have headers, too.
+sub compiled {
+    my ($kind, $name, $of, $flags, $dirs, @attributes) = @_;
+    my %dirs = map { $_ => 1 } '.', @$dirs, map { @{ $unified_info{includes}{$_} || [] } } $of, @{ $unified_info{sources}{$of} || [] };
+    rule($kind, name => $name, srcs => [sources($of)], copts => [@$flags, map { "-I$_" } sort keys %dirs], @attributes, deps => [deps($of), ':headers']);
+}
 sub deps { my ($of) = @_; my %seen; return grep { !$seen{$_}++ } map { $label{$_} // () } @{ $unified_info{depends}{$of} || [] } }
 
-print "# Written by openssl.pl.\nload(\"\@rules_cc//cc:defs.bzl\", \"cc_binary\", \"cc_library\", \"cc_test\")\n\n";
+print "# Written by build.pl.\nload(\"\@rules_cc//cc:defs.bzl\", \"cc_binary\", \"cc_library\", \"cc_test\")\n\n";
 print 'RECIPES = glob(', list(0, 'Configure', 'apps/*.cnf', 'apps/*.pem', 'apps/*.srl', 'apps/*.pl', 'configdata.pm', 'test/**', 'tools/c_rehash', 'util/**'),
     ', exclude = ', list(0, 'test/*.c', 'test/*.h'), ")\n\n";
 rule('cc_library', name => 'headers', hdrs => 'glob(["**/*.h", "**/*.inc"])', includes => ['include'],
     textual_hdrs => 'glob(["crypto/**/*.c", "engines/*.c", "ssl/**/*.c", "test/*.c"])');
 my @library = (flags('LIB_CFLAGS'), flags('LIB_CPPFLAGS'));
 my @program = (flags('BIN_CFLAGS'), flags('BIN_CPPFLAGS'));
-rule('cc_library', name => 'crypto', linkstatic => 'True', srcs => [sources('libcrypto')], copts => [@library, '-I.', includes('libcrypto', map { $_ } @{ $unified_info{sources}{libcrypto} })],
-    linkopts => [flags('LIB_EX_LIBS')], deps => [':headers']);
-rule('cc_library', name => 'ssl', linkstatic => 'True', srcs => [sources('libssl')], copts => [@library, '-I.', includes('libssl', @{ $unified_info{sources}{libssl} })],
-    deps => [':crypto', ':headers']);
-rule('cc_library', name => 'testutil', testonly => 'True', linkstatic => 'True', srcs => [sources('test/libtestutil.a')], copts => [@program, '-I.', includes('test/libtestutil.a', @{ $unified_info{sources}{'test/libtestutil.a'} })],
-    deps => [':crypto', ':headers']);
-rule('cc_library', name => 'apps', linkstatic => 'True', srcs => [sources('apps/libapps.a')], copts => [@program, '-I.', '-Iapps', includes('apps/libapps.a', @{ $unified_info{sources}{'apps/libapps.a'} })],
-    deps => [':crypto', ':ssl', ':headers']);
-rule('cc_binary', name => 'apps/openssl', srcs => [sources('apps/openssl')], copts => [@program, '-I.', '-Iapps', includes('apps/openssl', @{ $unified_info{sources}{'apps/openssl'} })],
-    deps => [deps('apps/openssl'), ':headers']);
+my @static = (linkstatic => 'True');
+compiled('cc_library', 'crypto', 'libcrypto', \@library, [], @static, linkopts => [flags('LIB_EX_LIBS')]);
+compiled('cc_library', 'ssl', 'libssl', \@library, [], @static);
+compiled('cc_library', 'testutil', 'test/libtestutil.a', \@program, [], @static, testonly => 'True');
+compiled('cc_library', 'apps', 'apps/libapps.a', \@program, ['apps'], @static);
+compiled('cc_binary', 'apps/openssl', 'apps/openssl', \@program, ['apps']);
 
 my %programs = map { $_ => 1 } @{ $unified_info{programs} };
 my @recipes;
@@ -218,19 +211,15 @@ for my $name (sort keys %tests) {
         my ($words, $data, $env) = @$call;
         my %once;
         my @globs = map { m{^(test/recipes/[^/]+_data)/} ? "$1/**" : -d $_ ? "$_/**" : $_ } grep { !$once{$_}++ } @$data;
-        rule('cc_test', name => "test/$name" . ($at++ ? "_$at" : ''), srcs => [sources("test/$name")],
-            copts => [@program, '-I.', '-Iapps', includes("test/$name", @{ $unified_info{sources}{"test/$name"} })],
-            args => [@$words], data => (@globs ? 'glob(' . list(4, sort @globs) . ')' : undef),
-            env => (%$env ? '{' . join(', ', map { quoted($_) . ': ' . quoted($env->{$_}) } sort keys %$env) . '}' : undef),
-            deps => [deps("test/$name"), ':headers']);
+        compiled('cc_test', "test/$name" . ($at++ ? "_$at" : ''), "test/$name", \@program, ['apps'], args => [@$words],
+            data => (@globs ? 'glob(' . list(4, sort @globs) . ')' : undef),
+            env => (%$env ? '{' . join(', ', map { quoted($_) . ': ' . quoted($env->{$_}) } sort keys %$env) . '}' : undef));
     }
 }
 
 # A recipe is run by Perl, in a tree that looks as make's: programs lie where they are named.
 my %helpers = map { $_ => 1 } grep { !$tests{$_} } map { @$_[1 .. $#$_] } @recipes;
-rule('cc_binary', name => "test/$_", testonly => 'True', srcs => [sources("test/$_")],
-    copts => [@program, '-I.', '-Iapps', includes("test/$_", @{ $unified_info{sources}{"test/$_"} })], deps => [deps("test/$_"), ':headers'])
-    for sort keys %helpers;
+compiled('cc_binary', "test/$_", "test/$_", \@program, ['apps'], testonly => 'True') for sort keys %helpers;
 for my $one (@recipes) {
     my ($recipe, @used) = @$one;
     my %seen;

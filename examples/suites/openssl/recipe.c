@@ -1,4 +1,4 @@
-/* Runs a recipe of OpenSSL's tests as `make test` does: openssl.pl has made a test of it. */
+/* Runs a recipe of OpenSSL's tests as `make test` does: build.pl has made a test of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
