@@ -55,3 +55,8 @@ func (r *Regexp) ReplaceAll(src, repl []byte) []byte { return r.compiled().Repla
 func (r *Regexp) FindAllStringSubmatch(s string, n int) [][]string {
 	return r.compiled().FindAllStringSubmatch(s, n)
 }
+
+// ReplaceAllStringFunc is the method of regexp.Regexp.
+func (r *Regexp) ReplaceAllStringFunc(s string, repl func(string) string) string {
+	return r.compiled().ReplaceAllStringFunc(s, repl)
+}

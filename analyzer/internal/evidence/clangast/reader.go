@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 )
 
 // ID identifies a node within one dump: clang's address of it. 0 is no node.
@@ -410,14 +411,11 @@ func (d *reader) number() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n := 0
-	for _, c := range v {
-		if c < '0' || c > '9' || n > 1<<31 {
-			return 0, fmt.Errorf("%w: %q is no offset", ErrDump, v)
-		}
-		n = n*10 + int(c-'0')
+	n, err := strconv.ParseUint(string(v), 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %q is no offset", ErrDump, v)
 	}
-	return n, nil
+	return int(n), nil
 }
 
 // parseID reads an address such as "0x55d0c8a3f2b8". Anything else is 0.
@@ -425,18 +423,11 @@ func parseID(b []byte) ID {
 	if len(b) < 3 || b[0] != '0' || b[1] != 'x' {
 		return 0
 	}
-	var id ID
-	for _, c := range b[2:] {
-		switch {
-		case c >= '0' && c <= '9':
-			id = id<<4 | ID(c-'0')
-		case c >= 'a' && c <= 'f':
-			id = id<<4 | ID(c-'a'+10)
-		default:
-			return 0
-		}
+	n, err := strconv.ParseUint(string(b[2:]), 16, 64)
+	if err != nil {
+		return 0
 	}
-	return id
+	return ID(n)
 }
 
 // isPointer reports whether a value is an address, which differs from run to run.

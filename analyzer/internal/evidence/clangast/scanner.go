@@ -1,15 +1,12 @@
 package clangast
 
 import (
-	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/bits"
 	"strconv"
-	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 )
 
 // scanner reads JSON from a stream, strictly, without building values. Two thirds of a dump are blanks and
@@ -190,50 +187,40 @@ func (s *scanner) str() ([]byte, error) {
 	if s.peek() != '"' {
 		return nil, s.fail("a string")
 	}
-	s.pos++
-	start := s.pos
+	open := s.pos
 	// Nearly all strings are short and without escapes.
-	if q := start + plain(s.buf[start:s.end]); q < s.end && s.buf[q] == '"' {
-		s.pos = q + 1
-		return s.buf[start:q], nil
-	}
-	from, escaped := start, false
+	at := open + 1 + plain(s.buf[open+1:s.end])
 	for {
-		i := bytes.IndexByte(s.buf[from:s.end], '"')
-		if i < 0 {
-			at := s.end
-			moved, ok := s.fill(start)
-			if !ok {
-				s.pos = s.end
-				return nil, s.fail("the end of a string")
+		for at < s.end && s.buf[at] != '"' {
+			if s.buf[at] == '\\' {
+				at++
 			}
-			start -= moved
-			from = at - moved
-			continue
+			at++
 		}
-		q := from + i
-		// An odd number of backslashes before the quote escapes it.
-		n := 0
-		for q-n > start && s.buf[q-n-1] == '\\' {
-			n++
+		if at < s.end {
+			s.pos = at + 1
+			return unquote(s.buf[open:s.pos])
 		}
-		if n%2 == 1 {
-			escaped = true
-			from = q + 1
-			continue
+		moved, ok := s.fill(open)
+		if !ok {
+			s.pos = s.end
+			return nil, s.fail("the end of a string")
 		}
-		b := s.buf[start:q]
-		s.pos = q + 1
-		if escaped || n > 0 || bytes.IndexByte(b, '\\') >= 0 {
-			return s.unescape(b)
-		}
-		for _, c := range b {
-			if c < ' ' {
-				return nil, fmt.Errorf("%w: control character in a string", ErrDump)
-			}
-		}
+		open, at = open-moved, at-moved
+	}
+}
+
+// unquote returns the text of a string in quotes.
+func unquote(quoted []byte) ([]byte, error) {
+	b := quoted[1 : len(quoted)-1]
+	if plain(b) == len(b) {
 		return b, nil
 	}
+	var text string
+	if err := json.Unmarshal(quoted, &text); err != nil {
+		return nil, fmt.Errorf("%w: %q: %v", ErrDump, quoted, err)
+	}
+	return []byte(text), nil
 }
 
 // plain returns the length of the beginning of b without quotes, backslashes and control characters.
@@ -255,52 +242,6 @@ func plain(b []byte) int {
 
 func below(y, n uint64) uint64 { return (y - ones*n) &^ y & (ones * 0x80) }
 
-// unescape returns the text of a string with escapes.
-func (s *scanner) unescape(b []byte) ([]byte, error) {
-	out := make([]byte, 0, len(b))
-	for len(b) > 0 {
-		c := b[0]
-		b = b[1:]
-		if c < ' ' {
-			return nil, fmt.Errorf("%w: control character in a string", ErrDump)
-		}
-		if c != '\\' {
-			out = append(out, c)
-			continue
-		}
-		if len(b) == 0 {
-			return nil, fmt.Errorf("%w: incomplete escape in a string", ErrDump)
-		}
-		c = b[0]
-		b = b[1:]
-		if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 {
-			out = append(out, "\"\\/\b\f\n\r\t"[i])
-			continue
-		}
-		r, ok := hexRune(b)
-		if c != 'u' || !ok {
-			return nil, fmt.Errorf("%w: bad escape in a string", ErrDump)
-		}
-		b = b[4:]
-		if rest, ok := bytes.CutPrefix(b, []byte(`\u`)); ok && utf16.IsSurrogate(r) {
-			if low, ok := hexRune(rest); ok && utf16.DecodeRune(r, low) != utf8.RuneError {
-				r, b = utf16.DecodeRune(r, low), rest[4:]
-			}
-		}
-		out = utf8.AppendRune(out, r)
-	}
-	return out, nil
-}
-
-// hexRune reads four hexadecimal digits.
-func hexRune(b []byte) (rune, bool) {
-	if len(b) < 4 {
-		return 0, false
-	}
-	u, err := strconv.ParseUint(string(b[:4]), 16, 16)
-	return rune(u), err == nil
-}
-
 // scalar reads a string, number, true, false or null as text. The result is
 // valid until the next call.
 func (s *scanner) scalar() ([]byte, error) {
@@ -317,73 +258,28 @@ func (s *scanner) scalar() ([]byte, error) {
 		s.pos = p
 		return s.buf[start:p], nil
 	}
-	for {
-		for s.pos < s.end {
-			switch c := s.buf[s.pos]; {
-			case c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c == '-' || c == '+' || c == '.' || c == 'E':
-				s.pos++
-				continue
-			}
-			break
+	isPart := func(c byte) bool {
+		return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c == '-' || c == '+' || c == '.' || c == 'E'
+	}
+	for ok := true; ok; {
+		for s.pos < s.end && isPart(s.buf[s.pos]) {
+			s.pos++
 		}
 		if s.pos < s.end {
 			break
 		}
-		moved, ok := s.fill(start)
+		var moved int
+		moved, ok = s.fill(start)
 		start -= moved
-		if !ok {
-			break
-		}
 	}
 	b := s.buf[start:s.pos]
-	switch string(b) {
-	case "true", "false", "null":
-		return b, nil
-	}
-	if !isNumber(b) {
-		if len(b) == 0 {
-			return nil, s.fail("a value")
-		}
+	switch {
+	case len(b) == 0:
+		return nil, s.fail("a value")
+	case !json.Valid(b):
 		return nil, fmt.Errorf("%w: %q is no value", ErrDump, b)
 	}
 	return b, nil
-}
-
-// isNumber checks the grammar of JSON numbers.
-func isNumber(b []byte) bool {
-	digits := func() bool {
-		n := 0
-		for n < len(b) && b[n] >= '0' && b[n] <= '9' {
-			n++
-		}
-		b = b[n:]
-		return n > 0
-	}
-	if len(b) > 0 && b[0] == '-' {
-		b = b[1:]
-	}
-	if len(b) > 1 && b[0] == '0' && b[1] >= '0' && b[1] <= '9' {
-		return false
-	}
-	if !digits() {
-		return false
-	}
-	if len(b) > 0 && b[0] == '.' {
-		b = b[1:]
-		if !digits() {
-			return false
-		}
-	}
-	if len(b) > 0 && (b[0] == 'e' || b[0] == 'E') {
-		b = b[1:]
-		if len(b) > 0 && (b[0] == '+' || b[0] == '-') {
-			b = b[1:]
-		}
-		if !digits() {
-			return false
-		}
-	}
-	return len(b) == 0
 }
 
 // skip passes over a value.

@@ -50,8 +50,9 @@ type builder struct {
 	x    *tu.Index
 	resolver
 	ids   map[clangast.ID]target
-	anon  map[string]*entity // LINE:COLUMN of unnamed tags
-	lines []int              // offsets of line starts of the text
+	anon  map[string]*entity   // LINE:COLUMN of unnamed tags
+	lines []int                // offsets of line starts of the text
+	types map[string]*typeText // parsed type strings
 
 	stack []frame
 	skip  int
@@ -72,7 +73,7 @@ type scope struct {
 	decl      *stream // where attributes of the declaration go
 	owner     *entity // whose declaration that is
 	typedefOf *entity
-	unnamed   []*entity // unnamed tags that the typedef gives a name
+	unnamed   *[]*entity // unnamed tags that the typedef gives a name
 	enum      *enumState
 }
 
@@ -91,7 +92,7 @@ func newBuilder(u *tu.Unit) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{unit: u, x: x, ids: map[clangast.ID]target{}, anon: map[string]*entity{}, lines: []int{0}}
+	b := &builder{unit: u, x: x, ids: map[clangast.ID]target{}, anon: map[string]*entity{}, lines: []int{0}, types: map[string]*typeText{}}
 	b.resolver = resolver{ordinary: map[string]*entity{}, tags: map[string]*entity{}, cut: math.MaxInt}
 	for i, c := range u.Text {
 		if c == '\n' {
@@ -162,7 +163,7 @@ func (b *builder) named(n typeName) *entity {
 
 // resolveType parses a type string and resolves its names.
 func (b *builder) resolveType(s *stream, qual string) *typeUse {
-	u := &typeUse{text: parseType(qual)}
+	u := &typeUse{text: b.parseType(qual)}
 	s.doubts(u.text.doubt)
 	for _, n := range u.text.names {
 		e := b.named(n)

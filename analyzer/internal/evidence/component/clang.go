@@ -138,15 +138,11 @@ func errorPlace(u *tu.Unit, line, col string) string {
 		return ""
 	}
 	c, _ := strconv.Atoi(col)
-	off := 0
-	for ; l > 1; l-- {
-		i := bytes.IndexByte(u.Text[off:], '\n')
-		if i < 0 {
-			return ""
-		}
-		off += i + 1
+	lines := bytes.SplitAfterN(u.Text, []byte("\n"), max(l, 1))
+	if len(lines) < l {
+		return ""
 	}
-	if f := u.FileAt(off + c - 1); f != "" {
+	if f := u.FileAt(len(u.Text) - len(lines[len(lines)-1]) + c - 1); f != "" {
 		return " in " + f
 	}
 	return ""

@@ -2,7 +2,6 @@ package component
 
 import (
 	"strings"
-	"sync"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/token"
@@ -54,23 +53,13 @@ var languageWords = words.Set(`bool true false nullptr nullptr_t noreturn auto t
 	co_await co_return co_yield asm inline restrict vector_size ext_vector_type preserve_most preserve_all preserve_none aarch64_vector_pcs
 	sampler_t event_t queue_t reserve_id_t image1d_t image2d_t image3d_t`)
 
-var (
-	typeCacheMu sync.Mutex
-	typeCache   = map[string]*typeText{}
-)
-
-// parseType parses a type string, with a cache: the strings of a dump repeat.
-func parseType(s string) *typeText {
-	typeCacheMu.Lock()
-	defer typeCacheMu.Unlock()
-	if t, ok := typeCache[s]; ok {
-		return t
+// parseType parses a type string once: those of a dump repeat.
+func (b *builder) parseType(s string) *typeText {
+	t := b.types[s]
+	if t == nil {
+		t = parseTypeText(s)
+		b.types[s] = t
 	}
-	if len(typeCache) > 1<<14 {
-		typeCache = map[string]*typeText{}
-	}
-	t := parseTypeText(s)
-	typeCache[strings.Clone(s)] = t
 	return t
 }
 

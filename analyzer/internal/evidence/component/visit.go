@@ -86,39 +86,20 @@ func (b *builder) Enter(n *clangast.Node) error {
 	if n.Kind == "TranslationUnitDecl" {
 		return nil
 	}
-	atFile := len(b.stack) == 2
 	// Offsets that contradict the text are no reason to fail later.
 	if size := len(b.unit.Text); n.Begin > size || nodeEnd(n) > size || n.Loc > size || n.Begin >= 0 && nodeEnd(n) < n.Begin {
 		return fmt.Errorf("%w: a %s outside of the text", clangast.ErrDump, n.Kind)
 	}
-	switch n.Kind {
-	case "FunctionDecl":
-		return b.functionDecl(n)
-	case "VarDecl":
-		return b.varDecl(n, atFile)
-	case "ParmVarDecl":
-		return b.parmDecl(n)
-	case "RecordDecl":
-		return b.recordDecl(n)
-	case "FieldDecl":
-		return b.fieldDecl(n)
-	case "EnumDecl":
-		return b.enumDecl(n)
-	case "EnumConstantDecl":
-		return b.enumConstant(n)
-	case "TypedefDecl":
-		return b.typedefDecl(n)
-	case "StaticAssertDecl", "EmptyDecl", "FullComment", "IndirectFieldDecl": // no code
-		b.skipNode()
-		return nil
-	}
-	if strings.HasSuffix(n.Kind, "Attr") {
-		return b.attr(n)
-	}
-	if strings.HasSuffix(n.Kind, "Decl") && b.cur == nil {
-		return notPlain(n.Kind) // it may act on the whole unit
+	if declare := declarationKinds[n.Kind]; declare != nil {
+		return declare(b, n)
 	}
 	switch {
+	case codeless[n.Kind]:
+		b.skipNode()
+	case strings.HasSuffix(n.Kind, "Attr"):
+		return b.attr(n)
+	case strings.HasSuffix(n.Kind, "Decl") && b.cur == nil:
+		return notPlain(n.Kind) // it may act on the whole unit
 	case b.cur != nil:
 		if n.Kind == "CompoundStmt" && len(b.stack) == 3 && b.stack[1].kind == "FunctionDecl" {
 			b.fn.bodyAt = max(n.Begin, 0)
@@ -127,23 +108,32 @@ func (b *builder) Enter(n *clangast.Node) error {
 	case b.enum != nil:
 		b.enumInit(n)
 	case b.typedefOf != nil:
-		// The typedef's type string says all of the types below it, except which unnamed tag it gives a
-		// name.
-		for _, r := range n.Refs {
-			if t, ok := b.ids[r.ID]; ok && r.Name == "" && t.ent != nil {
-				b.unnamed = append(b.unnamed, t.ent)
-				if t.ent.name == "" {
-					t.ent.name = unnamedTypedef + b.typedefOf.name
-				}
-				if b.fn == nil && b.tags[b.typedefOf.name] == nil {
-					b.tags[b.typedefOf.name] = t.ent
-				}
-			}
-		}
+		b.nameUnnamed(n.Refs)
 	default:
 		b.skipNode()
 	}
 	return nil
+}
+
+// declarationKinds are the kinds of declarations, with what enters one.
+var declarationKinds = map[string]func(b *builder, n *clangast.Node) error{
+	"FunctionDecl": (*builder).functionDecl, "VarDecl": (*builder).varDecl, "ParmVarDecl": (*builder).parmDecl,
+	"RecordDecl": (*builder).recordDecl, "FieldDecl": (*builder).fieldDecl,
+	"EnumDecl": (*builder).enumDecl, "EnumConstantDecl": (*builder).enumConstant, "TypedefDecl": (*builder).typedefDecl,
+}
+
+// codeless are the kinds of nodes without code.
+var codeless = words.Set(`StaticAssertDecl EmptyDecl FullComment IndirectFieldDecl`)
+
+// atEnd has leave called at the end of the current node, in the scope of now.
+func (b *builder) atEnd(leave func(n *clangast.Node) error) {
+	outer := b.scope
+	f := b.top()
+	f.deep = false
+	f.leave = func(n *clangast.Node) error {
+		b.scope = outer
+		return leave(n)
+	}
 }
 
 func (b *builder) skipNode() {
@@ -394,15 +384,9 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 		ds.h.str("inline")
 		e.inline = true
 	}
-	outer := b.scope
-	b.decl, b.owner = ds, e
-	b.cur = newStream()
-	b.fn = &function{ent: e, labels: map[clangast.ID]int{}, names: map[string]*entity{}, tags: map[string]*entity{}, bodyAt: -1}
-	f := b.top()
-	f.deep = false
-	f.leave = func(n *clangast.Node) error {
-		cur, fn := b.cur, b.fn
-		b.scope = outer
+	cur := newStream()
+	fn := &function{ent: e, labels: map[clangast.ID]int{}, names: map[string]*entity{}, tags: map[string]*entity{}, bodyAt: -1}
+	b.atEnd(func(n *clangast.Node) error {
 		body := fn.bodyAt >= 0
 		if n.Begin >= 0 {
 			end, to := nodeEnd(n), -1
@@ -426,7 +410,8 @@ func (b *builder) functionDecl(n *clangast.Node) error {
 			return b.define(e, n, cur, max(fn.bodyAt, n.Begin))
 		}
 		return nil
-	}
+	})
+	b.decl, b.owner, b.cur, b.fn = ds, e, cur, fn
 	return nil
 }
 
@@ -541,7 +526,7 @@ func storageOf(n *clangast.Node) (string, error) {
 	}
 }
 
-func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
+func (b *builder) varDecl(n *clangast.Node) error {
 	if n.Name == "" {
 		return fmt.Errorf("%w: a variable without a name", clangast.ErrDump)
 	}
@@ -550,7 +535,7 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 		return err
 	}
 	b.weigh("variable "+n.Name, n)
-	switch {
+	switch atFile := len(b.stack) == 2; {
 	case atFile:
 	case storage == "extern":
 		return notPlain("declaration of variable " + n.Name + " in a block")
@@ -575,16 +560,12 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 	}
 	cs := newStream()
 	b.writeType(cs, n.Type(), value)
-	outer := b.scope
-	b.decl, b.owner, b.cur = ds, e, cs
 	init := n.Attr("init") != ""
-	b.top().deep = false
-	b.top().leave = func(n *clangast.Node) error {
+	b.atEnd(func(n *clangast.Node) error {
 		b.writeAttributes(ds, n, -1, -1)
 		if e.declare(typ, ds) || e.used && init && b.resolveType(newStream(), n.Type()).constant() {
 			b.late = e.name
 		}
-		b.scope = outer
 		if !init && storage == "extern" {
 			return nil
 		}
@@ -596,7 +577,8 @@ func (b *builder) varDecl(n *clangast.Node, atFile bool) error {
 			return nil
 		}
 		return b.define(e, n, cs, -1)
-	}
+	})
+	b.decl, b.owner, b.cur = ds, e, cs
 	return nil
 }
 
@@ -643,12 +625,8 @@ func (b *builder) localVar(n *clangast.Node, storage string) error {
 		e.declare(ds.seal(), ds)
 		cs := newStream()
 		b.writeType(cs, n.Type(), value)
+		b.atEnd(func(n *clangast.Node) error { return b.define(e, n, cs, -1) })
 		b.cur = cs
-		b.top().deep = false
-		b.top().leave = func(n *clangast.Node) error {
-			b.cur = s
-			return b.define(e, n, cs, -1)
-		}
 		return nil
 	}
 	b.openNode(s, "VarDecl")
@@ -681,12 +659,8 @@ func (b *builder) recordDecl(n *clangast.Node) error {
 	}
 	s := newStream()
 	attrs(s, n)
-	outer := b.scope
-	b.cur, b.decl, b.owner = s, nil, e
-	b.top().deep = false
 	defined := n.Has("completeDefinition")
-	b.top().leave = func(n *clangast.Node) error {
-		b.scope = outer
+	b.atEnd(func(n *clangast.Node) error {
 		if !defined {
 			return nil
 		}
@@ -698,7 +672,8 @@ func (b *builder) recordDecl(n *clangast.Node) error {
 		c := s.seal()
 		e.content = &c
 		return nil
-	}
+	})
+	b.cur, b.decl, b.owner = s, nil, e
 	return nil
 }
 
@@ -765,16 +740,13 @@ func (b *builder) enumDecl(n *clangast.Node) error {
 		return err
 	}
 	e.kind = entEnum
-	outer := b.scope
 	s := newStream()
 	for _, t := range n.Types {
 		s.h.str(t.Key)
 		b.writeType(s, t.Qual, value)
 	}
 	st := &enumState{next: new(big.Int), lo: new(big.Int), hi: new(big.Int)}
-	b.cur, b.decl, b.owner, b.enum = nil, s, e, st
-	b.top().leave = func(n *clangast.Node) error {
-		b.scope = outer
+	b.atEnd(func(n *clangast.Node) error {
 		if st.members == 0 && (len(n.Types) == 0 || e.content != nil) {
 			return nil // only declared
 		}
@@ -797,7 +769,8 @@ func (b *builder) enumDecl(n *clangast.Node) error {
 		c := s.seal()
 		e.content = &c
 		return nil
-	}
+	})
+	b.cur, b.decl, b.owner, b.enum = nil, s, e, st
 	return nil
 }
 
@@ -822,8 +795,8 @@ func (b *builder) enumConstant(n *clangast.Node) error {
 			st.hi = v
 		}
 		st.members++
-		if st.hasInit && st.explicit == nil && st.doubt == "" {
-			st.doubt = "enumerator without a value"
+		if st.hasInit && st.explicit == nil {
+			st.doubt = cmp.Or(st.doubt, "enumerator without a value")
 		}
 		t := target{enum: v.String() + " " + n.Type()}
 		if st.doubt != "" {
@@ -851,8 +824,8 @@ func (b *builder) enumInit(n *clangast.Node) {
 			st.explicit = v
 		}
 	}
-	if !constantKinds[n.Kind] && st.doubt == "" {
-		st.doubt = n.Kind + " in an enumerator"
+	if !constantKinds[n.Kind] {
+		st.doubt = cmp.Or(st.doubt, n.Kind+" in an enumerator")
 	}
 }
 
@@ -870,13 +843,10 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 	}
 	e.kind = entTypedef
 	s := newStream()
-	outer := b.scope
-	b.cur, b.decl, b.owner, b.typedefOf = nil, s, e, e
 	local := b.fn != nil
-	b.top().leave = func(n *clangast.Node) error {
-		unnamed := b.unnamed
-		b.scope = outer
-		if local && parseType(n.Type()).doubt != "" {
+	var unnamed []*entity
+	b.atEnd(func(n *clangast.Node) error {
+		if local && b.parseType(n.Type()).doubt != "" {
 			return notPlain("type " + e.name + " depends on values where it is declared")
 		}
 		// The type string names an unnamed tag by the typedef, so the tag has to be known first.
@@ -905,8 +875,28 @@ func (b *builder) typedefDecl(n *clangast.Node) (err error) {
 		}
 		e.content, e.bare = &c, !float && !s.attributed
 		return nil
-	}
+	})
+	b.cur, b.decl, b.owner, b.typedefOf, b.unnamed = nil, s, e, e, &unnamed
 	return nil
+}
+
+// nameUnnamed finds the unnamed tags to which the current typedef gives a name. All else of the types below it is in its
+// type string.
+func (b *builder) nameUnnamed(refs []clangast.Ref) {
+	name := b.typedefOf.name
+	for _, r := range refs {
+		e := b.ids[r.ID].ent
+		if r.Name != "" || e == nil {
+			continue
+		}
+		*b.unnamed = append(*b.unnamed, e)
+		if e.name == "" {
+			e.name = unnamedTypedef + name
+		}
+		if b.fn == nil && b.tags[name] == nil {
+			b.tags[name] = e
+		}
+	}
 }
 
 // attr handles an attribute. Its text is hashed with its declaration.

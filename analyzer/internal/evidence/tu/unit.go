@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/token"
 )
 
@@ -259,40 +260,22 @@ func needsSpace(raw []byte, a, b token.Token) bool {
 	return !free(a) && !free(b)
 }
 
+var (
+	lineMarker = lazyregexp.New(`^#[ \t]*(?:line)?[ \t]*[0-9]+[ \t]*"((?:[^"\\]|\\.)*)"(.*)`)
+	escape     = lazyregexp.New(`\\(?:[0-7]{1,3}|.)`)
+)
+
 // parseMarker reads # LINE "FILE" FLAGS.
 func parseMarker(b []byte) (file string, flags []string, ok bool) {
-	s := strings.TrimLeft(string(b[1:]), " \t")
-	s = strings.TrimLeft(strings.TrimPrefix(s, "line"), " \t")
-	i := 0
-	for i < len(s) && token.IsDigit(s[i]) {
-		i++
-	}
-	s = strings.TrimLeft(s[i:], " \t")
-	if i == 0 || s == "" || s[0] != '"' {
+	m := lineMarker.FindStringSubmatch(string(b))
+	if m == nil {
 		return "", nil, false
 	}
-	var name strings.Builder
-	for j := 1; j < len(s); j++ {
-		switch s[j] {
-		case '"':
-			return name.String(), strings.Fields(s[j+1:]), true
-		case '\\':
-			j++
-			if j < len(s) {
-				if s[j] >= '0' && s[j] <= '7' { // octal, as both compilers print other bytes
-					v, n := 0, 0
-					for n < 3 && j < len(s) && s[j] >= '0' && s[j] <= '7' {
-						v, j, n = v*8+int(s[j]-'0'), j+1, n+1
-					}
-					j--
-					name.WriteByte(byte(v))
-				} else {
-					name.WriteByte(s[j])
-				}
-			}
-		default:
-			name.WriteByte(s[j])
+	file = escape.ReplaceAllStringFunc(m[1], func(s string) string {
+		if c, err := strconv.ParseUint(s[1:], 8, 16); err == nil { // as both compilers print other bytes
+			return string([]byte{byte(c)})
 		}
-	}
-	return "", nil, false
+		return s[1:]
+	})
+	return file, strings.Fields(m[2]), true
 }
