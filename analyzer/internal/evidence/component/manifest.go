@@ -3,7 +3,6 @@ package component
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
@@ -240,7 +239,6 @@ func (b *builder) manifest(clang string) (*manifest.Manifest, error) {
 		return nil, err
 	}
 	b.identifyLocals()
-	b.uniqueNames()
 	m := &manifest.Manifest{Rung: manifest.Rung_RUNG_FUNCTION, Units: []*manifest.Unit{unit}, Source: u.Source, Clang: clang, Compiler: u.Compiler, Flags: allFlags(u)}
 	index := map[*comp]uint32{}
 	bySymbol := map[string]*comp{}
@@ -275,6 +273,7 @@ func (b *builder) manifest(clang string) (*manifest.Manifest, error) {
 		}
 		m.Components = append(m.Components, mc)
 	}
+	manifest.NumberNames(m.Components)
 	m.Components = append(m.Components, kindsOfFile(u)...)
 	return m, nil
 }
@@ -304,18 +303,6 @@ func (b *builder) identifyLocals() {
 			}
 		}
 		c.h = h.sum()
-	}
-}
-
-// uniqueNames numbers components with the same name.
-func (b *builder) uniqueNames() {
-	used := map[string]bool{}
-	for _, c := range b.comps {
-		base := c.name
-		for n := 2; used[c.name]; n++ {
-			c.name = base + "#" + strconv.Itoa(n)
-		}
-		used[c.name] = true
 	}
 }
 

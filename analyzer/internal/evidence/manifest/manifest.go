@@ -291,6 +291,19 @@ func canonicalize(m *Manifest) {
 	})
 }
 
+// NumberNames numbers components with the same name: f, f#2, f#3.
+func NumberNames(l []*Component) {
+	taken, last := map[string]bool{}, map[string]int{}
+	for _, c := range l {
+		name := c.Name
+		for taken[c.Name] {
+			last[name] = max(last[name], 1) + 1
+			c.Name = fmt.Sprintf("%s#%d", name, last[name])
+		}
+		taken[c.Name] = true
+	}
+}
+
 // makeUTF8 makes all strings UTF-8.
 func (m *Manifest) makeUTF8() {
 	m.Source, m.Clang, m.Compiler = text(m.Source), text(m.Clang), text(m.Compiler)

@@ -19,8 +19,7 @@ type arMember struct {
 	data []byte
 }
 
-// readArchive returns the members of an ar archive in order, without its symbol tables. It understands the
-// long names of GNU and BSD.
+// readArchive returns the members of an ar archive in order, without its symbol tables. Long names have GNU's form.
 func readArchive(b []byte) ([]arMember, error) {
 	var members []arMember
 	var longNames []byte
@@ -43,17 +42,10 @@ func readArchive(b []byte) ([]arMember, error) {
 		case name == "//":
 			longNames = data
 			continue
-		case name == "/", name == "/SYM64/", strings.HasPrefix(name, "__.SYMDEF"):
+		case name == "/", name == "/SYM64/":
 			continue
-		case strings.HasPrefix(name, "#1/"): // BSD: the name precedes the content
-			k, err := strconv.ParseUint(name[3:], 10, 31)
-			if err != nil || k > uint64(len(data)) {
-				return nil, fmt.Errorf("archive member %d has a bad name %q: the archive is damaged, build it again", n, name)
-			}
-			name, data = string(bytes.TrimRight(data[:k], "\x00")), data[k:]
-			if strings.HasPrefix(name, "__.SYMDEF") {
-				continue
-			}
+		case strings.HasPrefix(name, "#1/"), strings.HasPrefix(name, "__.SYMDEF"):
+			return nil, fmt.Errorf("archive member %d (%q) has BSD's form: build the archive with GNU ar, or llvm-ar --format=gnu", n, name)
 		case strings.HasPrefix(name, "/"): // GNU: offset in the table of long names
 			k, err := strconv.ParseUint(name[1:], 10, 31)
 			if err != nil || k >= uint64(len(longNames)) {

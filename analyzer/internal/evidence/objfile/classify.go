@@ -16,7 +16,7 @@ const (
 	kindHandlers                     // .gcc_except_table: as kindUnwind
 )
 
-// classified is a file whose sections have a kind. Later phases make a kindHandlers or kindUnwind section
+// classified is a file whose sections have a kind. Later phases make a kindHandlers section
 // a kindComponent if they don't understand it.
 type classified struct {
 	*file
@@ -83,7 +83,7 @@ func (r *classified) rootReason(k int) string {
 	case affectsLink(s):
 	case uint64(s.flags)&shfGNURetain != 0 && !isIdentifier(s.name):
 		return "retained section " + s.name // see g-complete/retain-attribute
-	case isInitArray(s), r.kinds[k] == kindUnwind: // a table that attachUnwind doesn't understand
+	case isInitArray(s):
 	case standardName(s.name) != "":
 		return ""
 	case isIdentifier(s.name):

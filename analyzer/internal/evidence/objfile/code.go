@@ -68,7 +68,6 @@ type exit struct {
 func (r *cutter) extents(k int) ([]extent, string) {
 	s := &r.sections[k]
 	var all []extent
-	var points []int
 	for _, i := range slices.Concat(s.locals, s.globals) {
 		sym := &r.syms[i]
 		switch sym.typ() {
@@ -83,11 +82,7 @@ func (r *cutter) extents(k int) ([]extent, string) {
 			return nil, sym.name + " reaches over the end of the section"
 		}
 		if sym.size == 0 {
-			if !sym.local() && !s.executable() {
-				return nil, sym.name + " has no size" // it may be the end of a variable; see code-torn/blob-end
-			}
-			points = append(points, i)
-			continue
+			return nil, sym.name + " has no size" // it may be the end of a variable; see code-torn/blob-end
 		}
 		end := sym.value + sym.size
 		if strings.HasPrefix(sym.name, "__cfi_") && end < s.size {
@@ -111,16 +106,7 @@ func (r *cutter) extents(k int) ([]extent, string) {
 		all[n] = e
 		n++
 	}
-	all = all[:n]
-	for _, i := range points {
-		sym := &r.syms[i]
-		e := covering(all, sym.value)
-		if e < 0 {
-			return nil, sym.name + " has no size"
-		}
-		all[e].local, all[e].global = all[e].local || sym.local(), all[e].global || !sym.local()
-	}
-	return all, ""
+	return all[:n], ""
 }
 
 // covering returns the index of the extent that contains a place, or -1.

@@ -67,9 +67,7 @@ func (r *cutter) makeComponents() {
 		for _, i := range slices.Concat(r.sections[k].locals, r.sections[k].globals) {
 			at := 0
 			if r.cuts[k].cut {
-				if at = r.find(k, int64(r.syms[i].value)); at < 0 {
-					continue // a label in padding
-				}
+				at = r.find(k, int64(r.syms[i].value))
 			}
 			if p := r.pieces[k][at]; p.kind == inComponent {
 				c := r.components[p.comp]

@@ -43,7 +43,7 @@ func linkedFile(b []byte, opt Options) (m *manifest.Manifest, err error) {
 	}
 	c := &manifest.Component{Name: "(shared library)", Kind: manifest.Kind_KIND_FILE, Root: "shared library"}
 	var refs []*manifest.Reference
-	c.Definitions, refs = dynamicSymbols(syms)
+	c.Definitions, refs = definitionsOf(globals(syms, linkerSymbols))
 	if opt.Executable {
 		c.Name, c.Root = "(executable)", "executable"
 		c.Definitions = uniqueDefinitions(append(c.Definitions, manifest.NewDefinitions(manifest.Binding_BINDING_GLOBAL, "main")...))
@@ -78,10 +78,8 @@ func linkedFile(b []byte, opt Options) (m *manifest.Manifest, err error) {
 		h.Bytes(b)
 	}
 	c.LocalHash = h.Sum128()
-	for _, s := range syms {
-		if name := symname.Printable(s.Name); name != "" && elf.ST_BIND(s.Info) != elf.STB_LOCAL && !linkerSymbols[name] {
-			m.Symbols = append(m.Symbols, name)
-		}
+	for _, s := range globals(syms, linkerSymbols) {
+		m.Symbols = append(m.Symbols, symname.Printable(s.Name))
 	}
 	slices.Sort(m.Symbols)
 	m.Symbols = slices.Compact(m.Symbols)
@@ -122,16 +120,20 @@ func hashLoaded(h *frame.Buffer, f *elf.File, b []byte) error {
 // bound to them across files.
 var linkerSymbols = map[string]bool{"_start": true, "_init": true, "_fini": true, "_end": true, "_edata": true, "__bss_start": true}
 
-// dynamicSymbols returns the definitions and references of a linked file. A definition with a hidden version
-// V, which no new link is bound to, is named foo@V.
-func dynamicSymbols(syms []elf.Symbol) ([]*manifest.Definition, []*manifest.Reference) {
+// globals returns the symbols that aren't local, have a name, and aren't among others.
+func globals(syms []elf.Symbol, others map[string]bool) []elf.Symbol {
+	return slices.DeleteFunc(slices.Clone(syms), func(s elf.Symbol) bool {
+		return s.Name == "" || elf.ST_BIND(s.Info) == elf.STB_LOCAL || others[s.Name]
+	})
+}
+
+// definitionsOf returns the definitions and references of symbols. A definition with a hidden version V, which no new
+// link is bound to, is named foo@V.
+func definitionsOf(syms []elf.Symbol) ([]*manifest.Definition, []*manifest.Reference) {
 	var defs []*manifest.Definition
 	var refs []*manifest.Reference
 	for _, s := range syms {
 		name := symname.Printable(s.Name)
-		if s.Name == "" || elf.ST_BIND(s.Info) == elf.STB_LOCAL || linkerSymbols[s.Name] {
-			continue
-		}
 		if s.Section == elf.SHN_UNDEF {
 			refs = append(refs, reference(s.Info, s.Other, name))
 			continue
@@ -139,7 +141,11 @@ func dynamicSymbols(syms []elf.Symbol) ([]*manifest.Definition, []*manifest.Refe
 		if s.HasVersion && s.VersionIndex.IsHidden() && s.Version != "" {
 			name += "@" + symname.Printable(s.Version)
 		}
-		defs = append(defs, definition(s.Info, s.Other, name))
+		d := definition(s.Info, s.Other, name)
+		if s.Section == elf.SHN_COMMON {
+			d.Binding, d.Size = manifest.Binding_BINDING_COMMON, s.Size
+		}
+		defs = append(defs, d)
 	}
 	return uniqueDefinitions(defs), uniqueReferences(refs)
 }

@@ -215,22 +215,8 @@ func fromBytes(b []byte, opt Options) (m *manifest.Manifest, err error) {
 	if len(m.Units) == 0 { // an empty archive
 		m.Units = []*manifest.Unit{{Exact: true}}
 	}
-	uniqueNames(m.Components)
+	manifest.NumberNames(m.Components)
 	return m, nil
-}
-
-// uniqueNames numbers components with the same name.
-func uniqueNames(comps []*manifest.Component) {
-	taken := map[string]bool{}
-	next := map[string]int{}
-	for _, c := range comps {
-		name := c.Name
-		for taken[c.Name] {
-			next[name] = max(next[name], 1) + 1
-			c.Name = fmt.Sprintf("%s#%d", name, next[name])
-		}
-		taken[c.Name] = true
-	}
 }
 
 // readObjects reads a relocatable object or the members of an archive. foreign are members that aren't

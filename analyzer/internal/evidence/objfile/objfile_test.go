@@ -606,7 +606,7 @@ func TestUniqueNames(t *testing.T) {
 	for _, n := range []string{"a", "a", "a#2", "a"} {
 		comps = append(comps, &manifest.Component{Name: n})
 	}
-	uniqueNames(comps)
+	manifest.NumberNames(comps)
 	seen := map[string]bool{}
 	for _, c := range comps {
 		seen[c.Name] = true

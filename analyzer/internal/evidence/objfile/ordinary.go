@@ -322,6 +322,15 @@ func isThreadLocal(s *section, rel *reloc) bool {
 	return true
 }
 
+// byContent is the function of that name for an object that was parsed.
+func (f *file) byContent(member, why string) (*object, error) {
+	o, err := byContent(f.raw, member, why)
+	if err == nil {
+		o.libraries = f.libraries()
+	}
+	return o, err
+}
+
 // byContent returns an object that isn't ordinary: a root of its content that may refer to any symbol.
 func byContent(b []byte, member, why string) (o *object, err error) {
 	defer recoverMalformed(&err)
@@ -342,25 +351,13 @@ func byContent(b []byte, member, why string) (o *object, err error) {
 	c := &component{name: label(member, "(unit)"), root: "unit as a whole: " + why, links: []link{anything}, hash: hash}
 	note := &component{name: manifest.Unusual + " " + label(member, why), linkage: manifest.Linkage_LINKAGE_LOCAL, hash: hash}
 	o = &object{member: member, attributes: hash, sections: hash, content: frame.Buffer(b).Sum128(), literals: hash}
-	for _, s := range syms {
-		name := symname.Printable(s.Name)
-		if elf.ST_BIND(s.Info) == elf.STB_LOCAL || name == "" {
-			continue
-		}
-		if s.Section == elf.SHN_UNDEF {
-			x := reference(s.Info, s.Other, name)
-			x.Uses |= manifest.UseBound | manifest.UseDirect
-			o.references = append(o.references, x)
-		} else {
-			d := definition(s.Info, s.Other, name)
-			if s.Section == elf.SHN_COMMON {
-				d.Binding, d.Size = manifest.Binding_BINDING_COMMON, s.Size
-			}
-			c.definitions = append(c.definitions, d)
-		}
-		c.links = append(c.links, link{-1, name})
+	for _, s := range globals(syms, nil) {
+		c.links = append(c.links, link{-1, symname.Printable(s.Name)})
 	}
-	o.references, c.definitions = uniqueReferences(o.references), uniqueDefinitions(c.definitions)
+	c.definitions, o.references = definitionsOf(globals(syms, nil))
+	for _, x := range o.references {
+		x.Uses |= manifest.UseBound | manifest.UseDirect
+	}
 	c.linkage = linkage(c.definitions, false)
 	o.components = []*component{c, note}
 	o.fallbacks = []*manifest.Fallback{{Component: c.name, Reason: why, Rung: manifest.Rung_RUNG_CONTENT}}

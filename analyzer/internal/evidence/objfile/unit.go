@@ -37,18 +37,16 @@ func readObject(b []byte, member string, assembly bool) (*object, error) {
 		return nil, errLTO
 	}
 	if why := f.unusual(); why != "" {
-		o, err := byContent(b, member, why)
-		if err == nil {
-			o.libraries = f.libraries()
-		}
-		return o, err
+		return f.byContent(member, why)
 	}
 	c := &cutter{
 		classified: f.classify(), member: member, cuts: make([]cutting, len(f.sections)), pieces: make([][]piece, len(f.sections)),
 		returns: map[function]bool{}, coldParts: map[[2]function]bool{},
 	}
 	c.cut(assembly)
-	c.attachUnwind()
+	if !c.attachUnwind() {
+		return f.byContent(member, "section .eh_frame: compilers don't write such entries")
+	}
 	h := &hasher{cutter: c, attributes: f.attributes(), rootCount: map[string]int{}, positions: map[link]int{}}
 	for _, x := range h.components {
 		h.hash(x)

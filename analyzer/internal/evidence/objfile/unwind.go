@@ -16,19 +16,15 @@ type unwindEntry struct {
 }
 
 // attachUnwind splits unwind tables into their entries (System V ABI for AMD64, 4.2.4) and attaches
-// each to the components that it describes. A table that it doesn't understand is a component and a root.
-// See link-unreached/fde-overlap.
-func (r *cutter) attachUnwind() {
+// each to the components that it describes. It fails for a table that compilers don't write. See
+// link-unreached/fde-overlap.
+func (r *cutter) attachUnwind() bool {
 	for k := range r.sections {
-		if r.kinds[k] != kindUnwind || r.splitUnwind(k) {
-			continue
+		if r.kinds[k] == kindUnwind && !r.splitUnwind(k) {
+			return false
 		}
-		i := r.newComponent(k)
-		r.components[i].spans = []span{{0, r.sections[k].size}}
-		r.components[i].syms = slices.Concat(r.sections[k].locals, r.sections[k].globals)
-		r.pieces[k] = []piece{{end: r.sections[k].size, comp: i}}
-		r.kinds[k] = kindComponent
 	}
+	return true
 }
 
 // cie is a common information entry.
@@ -53,7 +49,7 @@ type attached struct {
 	unwind    []unwindEntry
 }
 
-// splitUnwind attaches the entries of section k. It fails before it has changed anything.
+// splitUnwind attaches the entries of section k.
 func (r *cutter) splitUnwind(k int) bool {
 	s := &r.sections[k]
 	if len(s.globals) > 0 || s.data == nil {
@@ -275,7 +271,7 @@ func augmentedSize(augmentation, data []byte) int {
 		if len(data) == 0 {
 			return 0
 		}
-		encoded := encodedSize(data[0])
+		encoded := encodedSizes[data[0]&0x0f]
 		data = data[1:]
 		switch {
 		case c == 'R' && encoded >= 4:
@@ -290,15 +286,5 @@ func augmentedSize(augmentation, data []byte) int {
 	return size
 }
 
-// encodedSize returns the size of a pointer with a DW_EH_PE encoding, or 0.
-func encodedSize(encoding byte) int {
-	switch encoding & 0x0f {
-	case 0x00, 0x04, 0x0c: // DW_EH_PE_absptr, udata8, sdata8
-		return 8
-	case 0x02, 0x0a: // udata2, sdata2
-		return 2
-	case 0x03, 0x0b: // udata4, sdata4
-		return 4
-	}
-	return 0
-}
+// encodedSizes are the sizes of pointers by their DW_EH_PE encoding: absptr, udata8, sdata8; udata2, sdata2; udata4, sdata4.
+var encodedSizes = map[byte]int{0x00: 8, 0x04: 8, 0x0c: 8, 0x02: 2, 0x0a: 2, 0x03: 4, 0x0b: 4}
