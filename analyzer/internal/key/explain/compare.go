@@ -406,11 +406,10 @@ func diffUnits(before, after *fingerprint.Report) ([]Difference, map[string]Cate
 			continue
 		}
 		delete(new, u.Source) // once
-		if x.Compiler != y.Compiler {
-			note(Difference{Category: CompilerChanged, Key: "compiler", Before: x.Compiler, After: y.Compiler}, u.Source)
-		}
-		if x.Clang != y.Clang {
-			note(Difference{Category: CompilerChanged, Key: "clang", Before: x.Clang, After: y.Clang}, u.Source)
+		for _, d := range []Difference{{Key: "compiler", Before: x.Compiler, After: y.Compiler}, {Key: "clang", Before: x.Clang, After: y.Clang}} {
+			if d.Category = CompilerChanged; d.Before != d.After {
+				note(d, u.Source)
+			}
 		}
 		if !slices.Equal(x.Flags, y.Flags) {
 			gone, come := diffLists(x.Flags, y.Flags)
@@ -556,26 +555,19 @@ func followers(components []fingerprint.Component, changed []int) map[string]boo
 
 // diffRoots compares roots. If order is true, it also reports another order of equal roots.
 func diffRoots(before, after *fingerprint.Report, oldID map[string]string, order bool) []Difference {
-	old := map[string]string{}
+	old, new, newID := named{}, named{}, map[string]string{}
 	for _, x := range before.Roots {
 		old[x.Component] = strings.Join(x.Why, ", ")
 	}
-	var diffs []Difference
 	var l []string
 	for _, y := range after.Roots {
-		why := strings.Join(y.Why, ", ")
-		was, ok := old[oldID[y.Component]]
-		if !ok || was != why {
-			diffs = append(diffs, Difference{Category: RootsChanged, Key: y.Component, Before: was, After: why})
-		}
-		delete(old, oldID[y.Component])
-		l = append(l, oldID[y.Component])
+		id := cmp.Or(oldID[y.Component], "\x00"+y.Component)
+		new[id], newID[id] = strings.Join(y.Why, ", "), y.Component
+		l = append(l, id)
 	}
-	for _, x := range before.Roots {
-		if was, ok := old[x.Component]; ok {
-			diffs = append(diffs, Difference{Category: RootsChanged, Key: x.Component, Before: was})
-		}
-	}
+	diffs := diffNamed(old, new, func(id, x, y string) Difference {
+		return Difference{Category: RootsChanged, Key: cmp.Or(newID[id], id), Before: x, After: y}
+	})
 	if order && len(diffs) == 0 && !slices.EqualFunc(before.Roots, l, func(x fingerprint.Root, id string) bool { return x.Component == id }) {
 		diffs = append(diffs, Difference{Category: RootsChanged, Key: "order", Before: rootList(before), After: rootList(after)})
 	}

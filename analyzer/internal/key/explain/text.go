@@ -186,16 +186,10 @@ func (d *Difference) line(all bool) string {
 			return "no longer always run: " + d.Key
 		}
 		return "always run: " + d.Key
-	case DataChanged:
-		return fmt.Sprintf("data file %s: %s", change, d.Key)
+	case DataChanged, EnvironmentChanged, LibraryChanged, RunChanged, ContributionChanged:
+		return things[d.Category] + change + ": " + d.Key
 	case ArgumentsChanged:
 		return "arguments changed"
-	case EnvironmentChanged:
-		return fmt.Sprintf("environment variable %s: %s", change, d.Key)
-	case LibraryChanged:
-		return fmt.Sprintf("system library %s: %s", change, d.Key)
-	case RunChanged, ContributionChanged:
-		return fmt.Sprintf("%s: %s", change, d.Key)
 	case LinkFlagsChanged:
 		return "link flags changed:" + d.flags(all)
 	case CompilerChanged:
@@ -236,6 +230,9 @@ func (d *Difference) line(all bool) string {
 	}
 	return fmt.Sprintf("%s: %s%s%s", d.Category, Readable(d.Key, all), d.place(), because)
 }
+
+// things are what differs by some categories.
+var things = map[Category]string{DataChanged: "data file ", EnvironmentChanged: "environment variable ", LibraryChanged: "system library "}
 
 // place returns the file of a component, and its file before if that differs.
 func (d *Difference) place() string {

@@ -388,12 +388,6 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 		inputs = append(inputs, in)
 		requested = append(requested, in.Libraries...)
 	}
-	if t.Source && len(t.LinkInputs) > 0 {
-		return Composed{NotPlain: "a linker script sees the sections that a compiler makes"}
-	}
-	if t.Source && files[0].opened {
-		return Composed{NotPlain: "other programs may open the libraries of the test, which compilers make"}
-	}
 	lines := lines(files)
 	var code *refgraph.Closure
 	if *known == nil {
@@ -401,9 +395,6 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 		*known = summarise(t, code, files, lines)
 	}
 	sum := *known
-	if sum.NotPlain != "" {
-		return Composed{NotPlain: sum.NotPlain}
-	}
 	taken := b.taken[i]
 	if more := slices.Concat(t.LinkFlags, requested); len(more) > 0 || len(lines) == 0 {
 		lines = append(lines, linkflags.Parse(more, linkflags.Options{}))
@@ -413,11 +404,8 @@ func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **sum
 		}
 	}
 	undefined := undefined(sum.Unresolved, lines, taken)
-	if t.Source {
-		// A builtin has the name of the library function that it replaces.
-		if i := slices.IndexFunc(undefined, func(s string) bool { return !strings.HasPrefix(s, "__builtin_") }); i >= 0 {
-			return Composed{NotPlain: "nothing defines " + undefined[i] + ", and compilers leave references out"}
-		}
+	if why := t.notPlain(sum, files, undefined); why != "" {
+		return Composed{NotPlain: why}
 	}
 	c, all, err := compose(t, sum, slices.Concat(t.LinkFlags, sum.Flags, requested), lines, inputs, undefined, taken, files, b.data)
 	if err != nil {
@@ -510,14 +498,32 @@ func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, lines []*li
 	return s
 }
 
-// notPlain returns why sources aren't enough to identify a program, or "". A compiler turns calls of printf into calls of
-// puts, for example.
+// notPlain returns why manifests of sources aren't enough to identify a test, or "".
+func (t *Test) notPlain(code *summary, files []*linkedFile, undefined []string) string {
+	// A builtin has the name of the library function that it replaces.
+	undefined = slices.DeleteFunc(slices.Clone(undefined), func(s string) bool { return strings.HasPrefix(s, "__builtin_") })
+	switch {
+	case !t.Source:
+	case len(t.LinkInputs) > 0:
+		return "a linker script sees the sections that a compiler makes"
+	case files[0].opened:
+		return "other programs may open the libraries of the test, which compilers make"
+	case code.NotPlain != "":
+		return code.NotPlain
+	case len(undefined) > 0:
+		return "nothing defines " + undefined[0] + ", and compilers leave references out"
+	}
+	return ""
+}
+
+// notPlain returns why manifests of sources aren't enough to identify a program, or "". A compiler turns calls of printf
+// into calls of puts, for example.
 func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 	if len(code.Overridden) > 0 {
 		return "the program defines " + code.Overridden[0] + ", as a library of the system does: compilers may know what it does"
 	}
-	if code.SourceDoubt != "" {
-		return code.SourceDoubt
+	if code.Inexact != "" {
+		return code.Inexact
 	}
 	for i, l := range lines {
 		switch {
@@ -578,16 +584,7 @@ func (d *digests) isProgram(file string) bool {
 	return once.(func() bool)()
 }
 
-func (d *digests) digest(file string) (string, bool, error) {
-	type result struct {
-		sum        string
-		executable bool
-		err        error
-	}
-	once, _ := d.files.LoadOrStore(file, sync.OnceValue(func() result {
-		sum, executable, err := digest(file)
-		return result{sum, executable, err}
-	}))
-	r := once.(func() result)()
-	return r.sum, r.executable, r.err
+func (d *digests) digest(file string) (digested, error) {
+	once, _ := d.files.LoadOrStore(file, sync.OnceValues(func() (digested, error) { return digest(file) }))
+	return once.(func() (digested, error))()
 }

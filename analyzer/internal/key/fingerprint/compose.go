@@ -148,11 +148,11 @@ func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, in
 
 // declaredContributions contributes what the build declares for a test's execution, and the files that its link reads besides
 // code.
-func declaredContributions(t *Test, digest func(file string) (string, bool, error)) (l []Contribution, err error) {
+func declaredContributions(t *Test, digest digester) (l []Contribution, err error) {
 	add := func(name, file string) {
-		sum, _, e := digest(file)
+		d, e := digest(file)
 		err = errors.Join(err, e)
-		l = append(l, Contribution{name, sum})
+		l = append(l, Contribution{name, d.sum})
 	}
 	if t.RepoMapping != "" {
 		add(repoMapping, t.RepoMapping)
@@ -452,14 +452,14 @@ func addData(c *Config, files, links *[]string, digest digester, name, file stri
 		return err
 	}
 	if !info.IsDir() {
-		sum, exec, err := digest(file)
+		d, err := digest(file)
 		if err != nil {
 			return err
 		}
-		if exec {
+		if d.executable {
 			c.Executable = append(c.Executable, name)
 		}
-		c.Data = append(c.Data, File{name, sum})
+		c.Data = append(c.Data, File{name, d.sum})
 		*files = append(*files, file)
 		return nil
 	}
@@ -490,9 +490,9 @@ func emptyFile(name string) File {
 // doesn't reach: a program among the data, or one of the system that is told a library's name.
 func (t *Test) mayBeOpened(isProgram func(file string) bool) bool {
 	found := len(t.Opens) > 0
-	look := func(file string) (string, bool, error) {
+	look := func(file string) (digested, error) {
 		found = found || isProgram(file)
-		return "", false, nil
+		return digested{}, nil
 	}
 	for _, d := range t.Data {
 		if found {
@@ -525,20 +525,24 @@ func isProgram(file string) bool {
 // ofLibrary matches words that name a shared library, or a directory in which Bazel puts some.
 var ofLibrary = lazyregexp.New(`\.so\b|\b_solib_`)
 
-type digester func(file string) (sum string, executable bool, err error)
+type digester func(file string) (digested, error)
 
-// digest returns the SHA-256 of the content of a file, in hex, and whether its
-// owner may execute it.
-func digest(file string) (sum string, executable bool, err error) {
+// digested is the SHA-256 of the content of a file, in hex, and whether its owner may execute it.
+type digested struct {
+	sum        string
+	executable bool
+}
+
+func digest(file string) (digested, error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return "", false, err
+		return digested{}, err
 	}
 	hash, err := wholefile.Digest(file)
 	if err != nil {
-		return "", false, err
+		return digested{}, err
 	}
-	return hex.EncodeToString(hash[:]), info.Mode()&0o100 != 0, nil
+	return digested{hex.EncodeToString(hash[:]), info.Mode()&0o100 != 0}, nil
 }
 
 // WriteReport writes r as JSON; equal reports give equal bytes.

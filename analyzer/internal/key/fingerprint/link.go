@@ -84,35 +84,25 @@ func readLink(file, dir string) (*link, error) {
 		return nil, err
 	}
 	l := &link{dir: dir, units: map[string]string{}, sources: map[string]string{}, prebuilt: map[string]string{}, sum: sha256.Sum256(b)}
+	texts := map[string]*string{"output": &l.output, "kind": &l.kind}
+	lists := map[string]*[]string{"alias": &l.aliases, "arg": &l.args, "member": &l.members}
+	pairs := map[string]map[string]string{"unit": l.units, "source": l.sources, "library": l.prebuilt}
 	s := bufio.NewScanner(bytes.NewReader(b))
 	s.Buffer(nil, 1<<24)
 	for n := 1; s.Scan(); n++ {
 		word, rest, _ := strings.Cut(s.Text(), " ")
 		bad := false
-		pair := func(to map[string]string) {
-			path, file, ok := strings.Cut(rest, "\t")
-			bad = !ok
-			to[path] = inDir(dir, file)
-		}
 		switch {
 		case n == 1:
 			bad = s.Text() != linkMagic
-		case word == "output":
-			l.output = rest
-		case word == "alias":
-			l.aliases = append(l.aliases, rest)
-		case word == "kind":
-			l.kind = rest
-		case word == "unit":
-			pair(l.units)
-		case word == "source":
-			pair(l.sources)
-		case word == "library":
-			pair(l.prebuilt)
-		case word == "arg":
-			l.args = append(l.args, rest)
-		case word == "member":
-			l.members = append(l.members, rest)
+		case texts[word] != nil:
+			*texts[word] = rest
+		case lists[word] != nil:
+			*lists[word] = append(*lists[word], rest)
+		case pairs[word] != nil:
+			path, file, ok := strings.Cut(rest, "\t")
+			bad = !ok
+			pairs[word][path] = inDir(dir, file)
 		default:
 			bad = true
 		}
@@ -454,20 +444,8 @@ func (f *linkedFile) unusual() string {
 	return "the line of the link: " + f.line.Unusual[0]
 }
 
-// linker returns the model of a linker by its name.
-func linker(name string) linkmodel.Linker {
-	switch name {
-	case "bfd":
-		return linkmodel.GNU
-	case "lld":
-		return linkmodel.LLD
-	case "gold":
-		return linkmodel.Gold
-	case "mold":
-		return linkmodel.Mold
-	}
-	return linkmodel.AnyLinker
-}
+// linkers are the models of linkers by their names. That of any other is linkmodel.AnyLinker.
+var linkers = map[string]linkmodel.Linker{"bfd": linkmodel.GNU, "lld": linkmodel.LLD, "gold": linkmodel.Gold, "mold": linkmodel.Mold}
 
 // loading finds the files of a program in the order in which a loader does.
 type loading struct {
@@ -529,7 +507,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 // describe sets the properties of a file that its line decides.
 func (f *linkedFile) describe(x *linkmodel.File, pool *pool) {
 	l := f.line
-	x.Bsymbolic, x.Linker, x.Collects, x.Complete = l.Bsymbolic, linker(l.Linker), l.GCSections, !l.Shared || l.NoUndefined
+	x.Bsymbolic, x.Linker, x.Collects, x.Complete = l.Bsymbolic, linkers[l.Linker], l.GCSections, !l.Shared || l.NoUndefined
 	x.Line, x.Code, x.System = f.lineID(), l.Code(), l.SystemInputs()
 	in := l.Inside()
 	if f.taken != nil {

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -150,11 +149,11 @@ func (m *Memory) recall(b *batch) *recalled {
 		return r
 	}
 	r.keys, r.inputKeys, r.before = make([]string, len(tests)), make([][]string, len(tests)), make([]bool, len(tests))
-	sums := make([]string, len(files))
-	parallel(len(files), func(i int) { sums[i], _, _ = digest(files[i]) })
+	sums := make([]digested, len(files))
+	parallel(len(files), func(i int) { sums[i], _ = digest(files[i]) })
 	digests := map[string]string{}
 	for i, f := range files {
-		digests[f] = sums[i]
+		digests[f] = sums[i].sum
 	}
 	for i, t := range tests {
 		if b.linked[i] == nil || t.Idle != nil {
@@ -255,8 +254,8 @@ func (m *Memory) remember(r *recalled, inputs map[string]*input) {
 		for _, k := range r.inputKeys[i] {
 			if _, done := same[k]; !done {
 				file := k[:len(k)-2*sha256.Size-1]
-				sum, _, err := digest(file)
-				same[k] = err == nil && k == fmt.Sprintf("%s %s", file, sum) && inputs[file] != nil && inputs[file].err == nil && intact(inputs[file])
+				now, err := digest(file)
+				same[k] = err == nil && k == file+" "+now.sum && inputs[file] != nil && inputs[file].err == nil && intact(inputs[file])
 			}
 			good = good && same[k]
 		}

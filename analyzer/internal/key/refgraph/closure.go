@@ -70,8 +70,8 @@ type Closure struct {
 	// Unresolved are the symbols that a linked unit refers to and nothing defines, Duplicates those that two units of a file
 	// define. A linker may refuse both.
 	Unresolved, Duplicates []string
-	// SourceDoubt is why evidence by source isn't enough to tell what linkers and loaders make of the program, or empty.
-	SourceDoubt string
+	// Inexact is why units that aren't exact don't tell what linkers and loaders make of the program, or empty.
+	Inexact string
 	// Overridden are those of Roots.Overrides that the program defines, without copies of templates of the C++ library, which
 	// do the same as the library's own.
 	Overridden []string

@@ -38,7 +38,7 @@ func (x *Closure) makeAdditions(roots Roots, running []int32) {
 		x.addHash(Libraries, c.contentOf(p.Files[1:]))
 	}
 	x.addOrder()
-	x.SourceDoubt = x.sourceDoubt(roots)
+	x.Inexact = x.inexact(roots)
 }
 
 func (x *Closure) addHash(name string, h Hash) { x.Additions = append(x.Additions, Addition{name, h}) }
@@ -557,7 +557,7 @@ func (c *Composer) directRefs() iter.Seq2[int32, linkmodel.Ref] {
 			}
 			u := c.pool.Symbols.Unit(in.Unit)
 			for _, r := range u.Refs {
-				// A source doesn't tell which references are direct.
+				// A unit that isn't exact doesn't tell which references are direct.
 				if (!u.Exact || r.Uses&manifest.UseDirect != 0) && !yield(int32(i), r) {
 					return
 				}
@@ -634,9 +634,9 @@ func (c *Composer) ranks(ids []int32) func(file int32) int {
 	return func(file int32) int { return slices.Index(files, file) }
 }
 
-// sourceDoubt returns why linkers and loaders may see other references in objects than sources have, or "". A source
-// doesn't tell which references of unreached code a compiler drops, and which are calls.
-func (x *Closure) sourceDoubt(roots Roots) string {
+// inexact returns why linkers and loaders may see other references than the units that aren't exact have, or "". Such a
+// unit doesn't tell which references of unreached code a compiler drops, and which are calls.
+func (x *Closure) inexact(roots Roots) string {
 	c := x.c
 	t, l := c.pool.Symbols, c.linked
 	if !slices.ContainsFunc(l.Units, func(in linkmodel.LinkedUnit) bool { return !t.Unit(in.Unit).Exact }) {

@@ -387,22 +387,13 @@ func (l *Linked) add(file, unit int32) {
 	l.Units = append(l.Units, LinkedUnit{file, unit})
 }
 
-// constrain returns the more constraining of two visibilities.
+// constrain returns the more constraining of two visibilities: STV_INTERNAL, STV_HIDDEN, STV_PROTECTED and STV_DEFAULT, in
+// this order. The last one is zero.
 func constrain(a, b manifest.Visibility) manifest.Visibility {
-	const (
-		d = manifest.Visibility_VISIBILITY_DEFAULT
-		i = manifest.Visibility_VISIBILITY_INTERNAL
-		h = manifest.Visibility_VISIBILITY_HIDDEN
-	)
-	switch {
-	case a == d:
-		return b
-	case b == d || a == i:
-		return a
-	case b == i || b == h:
-		return b
+	if a == manifest.Visibility_VISIBILITY_DEFAULT || b == manifest.Visibility_VISIBILITY_DEFAULT {
+		return max(a, b)
 	}
-	return a
+	return min(a, b)
 }
 
 // slotOf returns the slot of a symbol for the current file.
