@@ -11,10 +11,14 @@
 package clangast
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // ID identifies a node within one dump: clang's address of it. 0 is no node.
@@ -101,27 +105,25 @@ var ErrDump = errors.New("not a complete clang AST dump")
 // ErrDump, and the visitor may have seen a part of the tree. An error of the visitor is returned
 // unchanged.
 func Read(r io.Reader, v Visitor) error {
-	d := &reader{s: newScanner(r), v: v, strs: map[string]string{}}
-	err := d.node("", 0)
-	if err == nil && (d.s.peek() != 0 || d.s.err != io.EOF) {
-		err = d.s.fail("the end")
+	const buffer = 1 << 18
+	options := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+	d := &reader{json: jsontext.NewDecoder(bufio.NewReaderSize(r, buffer), options...), v: v, strs: map[string]string{}}
+	err := d.node("", true)
+	if err == nil {
+		if t, end := d.json.ReadToken(); end == nil {
+			err = fmt.Errorf("%w: %s behind it", ErrDump, t)
+		} else if end != io.EOF {
+			err = end
+		}
 	}
 	var ve *visitorError
-	if errors.As(err, &ve) {
+	switch {
+	case errors.As(err, &ve):
 		return ve.err
+	case err != nil && !errors.Is(err, ErrDump): // it isn't JSON, ends too early or is nested too deep
+		return fmt.Errorf("%w: %w", ErrDump, err)
 	}
 	return err
-}
-
-// maxDepth bounds the recursion, so that a deep tree is an error and not a stack overflow.
-const maxDepth = 9000
-
-// tooDeep returns an error if depth exceeds maxDepth.
-func tooDeep(depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("%w: nested deeper than %d", ErrDump, maxDepth)
-	}
-	return nil
 }
 
 type visitorError struct{ err error }
@@ -137,7 +139,7 @@ func visitor(err error) error {
 }
 
 type reader struct {
-	s    *scanner
+	json *jsontext.Decoder
 	v    Visitor
 	pool []*Node
 	// strs interns the short strings that repeat (kinds, keys, types).
@@ -171,11 +173,57 @@ func (d *reader) intern(b []byte) string {
 	return t
 }
 
-// node reads an object as a node.
-func (d *reader) node(label string, depth int) error {
-	if err := tooDeep(depth); err != nil {
+// scalar reads a string, number, true, false or null as text. The result is valid until the next call.
+func (d *reader) scalar() ([]byte, error) {
+	v, err := d.json.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	if v.Kind() != '"' {
+		return v, nil
+	}
+	if text := v[1 : len(v)-1]; bytes.IndexByte(text, '\\') < 0 {
+		return text, nil
+	}
+	return jsontext.AppendUnquote(nil, v)
+}
+
+// fields reads an object, and calls value to read the value of each key.
+func (d *reader) fields(value func(key []byte) error) error {
+	if t, err := d.json.ReadToken(); err != nil {
+		return err
+	} else if t.Kind() != '{' {
+		return fmt.Errorf("%w: %s in the place of an object", ErrDump, t)
+	}
+	for d.json.PeekKind() != '}' {
+		k, err := d.scalar()
+		if err != nil {
+			return err
+		}
+		if err := value(k); err != nil {
+			return err
+		}
+	}
+	_, err := d.json.ReadToken()
+	return err
+}
+
+// elements reads an array, and calls element to read each element.
+func (d *reader) elements(element func() error) error {
+	if _, err := d.json.ReadToken(); err != nil {
 		return err
 	}
+	for d.json.PeekKind() != ']' {
+		if err := element(); err != nil {
+			return err
+		}
+	}
+	_, err := d.json.ReadToken()
+	return err
+}
+
+// node reads an object as a node: the top of the tree, or another one.
+func (d *reader) node(label string, top bool) error {
 	n := d.get()
 	n.Label = label
 	entered := false
@@ -184,25 +232,25 @@ func (d *reader) node(label string, depth int) error {
 			return nil
 		}
 		entered = true
-		if depth == 0 && n.Kind != "TranslationUnitDecl" {
+		if top && n.Kind != "TranslationUnitDecl" {
 			return fmt.Errorf("%w: its top is %q, not a TranslationUnitDecl", ErrDump, n.Kind)
 		}
 		return visitor(d.v.Enter(n))
 	}
-	err := d.s.object(func(k []byte) error {
+	err := d.fields(func(k []byte) error {
 		key := d.intern(k)
-		switch c := d.s.peek(); {
+		switch c := d.json.PeekKind(); {
 		case c == '[':
 			if err := enter(); err != nil {
 				return err
 			}
-			return d.children(key, depth)
+			return d.children(key)
 		case entered:
 			return fmt.Errorf("%w: key %q behind the children of a %s", ErrDump, key, n.Kind)
 		case c == '{':
-			return d.object(n, key, depth)
+			return d.object(n, key)
 		}
-		return d.scalar(n, key)
+		return d.attribute(n, key)
 	})
 	if err != nil {
 		return err
@@ -224,18 +272,15 @@ func (d *reader) leave(n *Node) error {
 
 // children reads an array. Its objects are nodes, and its other values children of kind "value", so that
 // nothing is lost.
-func (d *reader) children(key string, depth int) error {
-	if err := tooDeep(depth); err != nil {
-		return err
-	}
-	return d.s.array(func() error {
-		switch d.s.peek() {
+func (d *reader) children(key string) error {
+	return d.elements(func() error {
+		switch d.json.PeekKind() {
 		case '{':
-			return d.node(key, depth+1)
+			return d.node(key, false)
 		case '[':
-			return d.children(key, depth+1)
+			return d.children(key)
 		}
-		v, err := d.s.scalar()
+		v, err := d.scalar()
 		if err != nil {
 			return err
 		}
@@ -249,9 +294,9 @@ func (d *reader) children(key string, depth int) error {
 	})
 }
 
-// scalar reads the value of a key of a node.
-func (d *reader) scalar(n *Node, key string) error {
-	v, err := d.s.scalar()
+// attribute reads the value of a key of a node.
+func (d *reader) attribute(n *Node, key string) error {
+	v, err := d.scalar()
 	if err != nil {
 		return err
 	}
@@ -281,38 +326,35 @@ func (d *reader) scalar(n *Node, key string) error {
 
 // object reads an object that isn't a node: a location, a type, a reference, or an unknown one, whose leaves
 // become attributes KEY.SUBKEY.
-func (d *reader) object(n *Node, key string, depth int) error {
+func (d *reader) object(n *Node, key string) error {
 	switch key {
 	case "range":
 		return d.rangeOf(n)
 	case "loc":
-		loc, _, err := d.location(0)
+		loc, _, err := d.location()
 		n.Loc = loc
-		return err
-	}
-	if err := tooDeep(depth); err != nil {
 		return err
 	}
 	var typ Type
 	var ref Ref
 	mark := len(n.Attrs)
-	err := d.s.object(func(kb []byte) error {
+	err := d.fields(func(kb []byte) error {
 		k := d.intern(kb)
-		switch c := d.s.peek(); {
+		switch c := d.json.PeekKind(); {
 		case c == '{' && k == "type": // of a referenced declaration
 			m := d.get()
-			if err := d.object(m, k, depth+1); err != nil {
+			if err := d.object(m, k); err != nil {
 				return err
 			}
 			ref.Type = m.Type()
 			d.pool = append(d.pool, m)
 			return nil
 		case c == '{':
-			return d.object(n, key+"."+k, depth+1)
+			return d.object(n, key+"."+k)
 		case c == '[':
-			return d.list(n, key+"."+k, depth+1)
+			return d.list(n, key+"."+k)
 		}
-		v, err := d.s.scalar()
+		v, err := d.scalar()
 		if err != nil {
 			return err
 		}
@@ -350,18 +392,15 @@ func (d *reader) object(n *Node, key string, depth int) error {
 }
 
 // list reads an array in an object that isn't a node.
-func (d *reader) list(n *Node, key string, depth int) error {
-	if err := tooDeep(depth); err != nil {
-		return err
-	}
-	return d.s.array(func() error {
-		switch d.s.peek() {
+func (d *reader) list(n *Node, key string) error {
+	return d.elements(func() error {
+		switch d.json.PeekKind() {
 		case '{':
-			return d.object(n, key+".", depth+1)
+			return d.object(n, key+".")
 		case '[':
-			return d.list(n, key, depth+1)
+			return d.list(n, key)
 		}
-		v, err := d.s.scalar()
+		v, err := d.scalar()
 		if err == nil && !isPointer(v) {
 			n.Attrs = append(n.Attrs, Attr{key, string(v)})
 		}
@@ -371,9 +410,9 @@ func (d *reader) list(n *Node, key string, depth int) error {
 
 // rangeOf reads the source range of a node.
 func (d *reader) rangeOf(n *Node) error {
-	return d.s.object(func(k []byte) error {
-		begin := len(k) == len("begin")
-		off, length, err := d.location(0)
+	return d.fields(func(k []byte) error {
+		begin := string(k) == "begin"
+		off, length, err := d.location()
 		if begin {
 			n.Begin = off
 		} else {
@@ -384,21 +423,18 @@ func (d *reader) rangeOf(n *Node) error {
 }
 
 // location reads a location. That of a token that was split, or is from a macro, is that of the expansion.
-func (d *reader) location(depth int) (off, tokLen int, err error) {
+func (d *reader) location() (off, tokLen int, err error) {
 	off = -1
-	if d.s.peek() != '{' || depth > 4 {
-		return off, 0, d.s.skip(0)
-	}
-	err = d.s.object(func(k []byte) (err error) {
+	err = d.fields(func(k []byte) (err error) {
 		switch string(k) {
 		case "offset":
 			off, err = d.number()
 		case "tokLen":
 			tokLen, err = d.number()
 		case "expansionLoc":
-			off, tokLen, err = d.location(depth + 1)
+			off, tokLen, err = d.location()
 		default:
-			err = d.s.skip(0)
+			err = d.json.SkipValue()
 		}
 		return err
 	})
@@ -407,7 +443,7 @@ func (d *reader) location(depth int) (off, tokLen int, err error) {
 
 // number reads a small unsigned number.
 func (d *reader) number() (int, error) {
-	v, err := d.s.scalar()
+	v, err := d.scalar()
 	if err != nil {
 		return 0, err
 	}

@@ -12,63 +12,12 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/clangtest"
 )
 
-// accepts reports whether the scanner takes b as exactly one JSON value.
-func accepts(r io.Reader) bool {
-	s := newScanner(r)
-	return s.skip(0) == nil && s.peek() == 0 && s.err == io.EOF
-}
-
-// reference does the same with a general JSON decoder.
-func reference(b []byte) bool {
-	d := jsontext.NewDecoder(bytes.NewReader(b), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if _, err := d.ReadValue(); err != nil {
-		return false
-	}
-	_, err := d.ReadToken()
-	return err == io.EOF
-}
-
-var samples = []string{
-	``, ` `, `{}`, `[]`, `{"a":1}`, `{"a":1,}`, `{,"a":1}`, `[1,2 , 3]`, `[1 2]`, `{"a" 1}`, `{"a":}`, `"`, `"\`, `"\"`, `"\\"`, `"\\\""`,
-	`"\u12"`, `"\u0041"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\x"`, "\"a\nb\"", "\"a\x00\"", `01`, `-`, `-0`, `1.`, `1.5e`, `1.5e+3`, `1e5`, `+1`, `tru`, `true`, `truex`,
-	`null`, `nul`, `[`, `]`, `{`, `}`, `{"a":{"b":[{"c":null}]}}`, `{} {}`, `{}x`, "\t\r\n {}", "\v{}", `{"a":1 "b":2}`, `{1:2}`, "\x00", "[\"\xff\"]",
-}
-
-func TestScannerAgreesWithReference(t *testing.T) {
-	for _, s := range samples {
-		if got, want := accepts(strings.NewReader(s)), reference([]byte(s)); got != want {
-			t.Errorf("%q: scanner accepts: %v, reference: %v", s, got, want)
-		}
-		if got, want := accepts(iotest.OneByteReader(strings.NewReader(s))), reference([]byte(s)); got != want {
-			t.Errorf("%q, byte by byte: scanner accepts: %v, reference: %v", s, got, want)
-		}
-	}
-}
-
-func FuzzScanner(f *testing.F) {
-	for _, s := range samples {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if bytes.Count(b, []byte("[")) > 500 || bytes.Count(b, []byte("{")) > 500 {
-			t.Skip("the depth limits differ")
-		}
-		want := reference(b)
-		if got := accepts(bytes.NewReader(b)); got != want {
-			t.Errorf("scanner accepts: %v, reference: %v", got, want)
-		}
-		if got := accepts(iotest.OneByteReader(bytes.NewReader(b))); got != want {
-			t.Errorf("byte by byte: scanner accepts: %v, reference: %v", got, want)
-		}
-	})
-}
-
 func TestStringsAndScalars(t *testing.T) {
 	for in, want := range map[string]string{
 		`"plain"`: "plain", `"a\"b\\c\/d\n"`: "a\"b\\c/d\n", `"\u00e9\ud83d\ude00"`: "é😀", `12.5`: "12.5", `null`: "null", `"\\"`: `\`,
 	} {
 		for _, r := range []io.Reader{strings.NewReader(in), iotest.OneByteReader(strings.NewReader(in))} {
-			got, err := newScanner(r).scalar()
+			got, err := (&reader{json: jsontext.NewDecoder(r)}).scalar()
 			if err != nil || string(got) != want {
 				t.Errorf("%s: got %q, %v; want %q", in, got, err, want)
 			}
