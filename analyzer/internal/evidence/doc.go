@@ -1,4 +1,4 @@
-// Package evidence is the folder of what a unit is made of.
+// Package evidence is the folder of the packages that make manifests of units.
 //
 // The input is one object file, archive or shared library, or one translation unit of plain C. The output
 // is a manifest: components (functions, variables, virtual tables), a local hash of each, and the symbols and

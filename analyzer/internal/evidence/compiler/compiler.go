@@ -20,7 +20,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 )
 
-// Compiler is what a compiler prints about itself under -v.
+// Compiler is the description that a compiler prints of itself under -v.
 type Compiler struct {
 	// Identity is its version, target and configuration, without paths of its installation.
 	Identity string
@@ -42,7 +42,7 @@ var ErrNoCompiler = errors.New("can't be started; install it, or name another on
 // version 21.1.8 (13)", but no line of cc1's own banner, which names paths.
 var versionLine = lazyregexp.New(`^(?:[A-Za-z]+ )?(gcc|clang) version ([0-9]+)`)
 
-// Identify parses what a compiler prints under -v.
+// Identify parses the output of a compiler under -v.
 func Identify(path, printed string) (*Compiler, error) {
 	c := &Compiler{}
 	var id []string

@@ -28,7 +28,7 @@ type Invocation struct {
 	Doubt string
 }
 
-// class is what a flag acts on.
+// class is the effect of a flag.
 type class uint8
 
 const (

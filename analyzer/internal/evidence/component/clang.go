@@ -52,8 +52,8 @@ func FindClang(ctx context.Context, named string) (string, error) {
 	return "", notPlain(fmt.Sprintf("%v; install clang %d or name it with --clang", first, MaxClang))
 }
 
-// refused are flags for what gcc or its linker takes for an error and clang doesn't: a test that doesn't
-// reach such code must not be replayed. See code-refused/pointer-types.
+// refused are flags by which clang refuses code that gcc or its linker refuses: even if a test doesn't reach such code, it
+// must not be replayed. See code-refused/pointer-types.
 var refused = strings.Fields(`-Werror=incompatible-pointer-types -Werror=pointer-type-mismatch -Werror=conditional-type-mismatch -Werror=gnu-folding-constant
 	-Werror=gnu-compound-literal-initializer -Werror=many-braces-around-scalar-init -Werror=undefined-internal`)
 

@@ -38,7 +38,7 @@ type entity struct {
 	computing [3]int // its position among the types that are being hashed at each depth, from 1
 }
 
-// declarations is what declarations say of a function or variable.
+// declarations are the properties of a function or variable by its declarations.
 type declarations struct {
 	// decls are the distinct declarations in their order: the whole redeclaration chain is hashed.
 	decls      []declaration
@@ -51,7 +51,7 @@ type declarations struct {
 	attributes, kinds []string
 }
 
-// definition is what is known of a type.
+// definition is the content of a type.
 type definition struct {
 	early    bool    // there is a variable of this type from before it was complete
 	declared bool    // a tag that is declared at file scope, not only mentioned
@@ -97,7 +97,7 @@ type use struct {
 	d   depth
 }
 
-// stream collects what goes into a hash: values at once, references to entities by number, because an
+// stream collects the input of a hash: values at once, references to entities by number, because an
 // entity is only complete at the end of the unit.
 type stream struct {
 	h    *hasher

@@ -28,11 +28,14 @@ type hasher struct {
 }
 
 func newHasher() *hasher {
-	h := &hasher{buf: make([]byte, 0, 256)} // there are very many; most hash little
+	h := &hasher{buf: make([]byte, 0, 2*full)} // there are very many; most hash little
 	h.a.ResetWithSeed(seedA)
 	h.b.ResetWithSeed(seedB)
 	return h
 }
+
+// full is how many bytes of buf are enough to hash them.
+const full = 128
 
 func (h *hasher) flush() {
 	h.a.Write(h.buf)
@@ -40,39 +43,22 @@ func (h *hasher) flush() {
 	h.buf = h.buf[:0]
 }
 
-func (h *hasher) room(n int) {
-	if len(h.buf)+n > cap(h.buf) {
+// grow replaces buf by b, which is buf with a value behind it.
+func (h *hasher) grow(b []byte) {
+	if h.buf = b; len(b) >= full {
 		h.flush()
 	}
 }
 
 func (h *hasher) str(s string) {
-	h.room(16)
-	h.buf = binary.AppendUvarint(append(h.buf, 's'), uint64(len(s)))
-	if len(s) > 128 {
-		h.flush()
-		h.a.WriteString(s)
-		h.b.WriteString(s)
-		return
-	}
-	h.room(len(s))
-	h.buf = append(h.buf, s...)
+	h.grow(append(binary.AppendUvarint(append(h.buf, 's'), uint64(len(s))), s...))
 }
 
-func (h *hasher) num(u uint64) {
-	h.room(16)
-	h.buf = binary.AppendUvarint(append(h.buf, 'u'), u)
-}
+func (h *hasher) num(u uint64) { h.grow(binary.AppendUvarint(append(h.buf, 'u'), u)) }
 
-func (h *hasher) hash(x Hash) {
-	h.room(17)
-	h.buf = append(append(h.buf, 'h'), x[:]...)
-}
+func (h *hasher) hash(x Hash) { h.grow(append(append(h.buf, 'h'), x[:]...)) }
 
-func (h *hasher) tag(c byte) {
-	h.room(1)
-	h.buf = append(h.buf, c)
-}
+func (h *hasher) tag(c byte) { h.grow(append(h.buf, c)) }
 
 func (h *hasher) sum() Hash {
 	h.flush()

@@ -9,7 +9,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/tu"
 )
 
-// salt hashes what applies to the whole unit: format, compilers and flags. It is in every local hash.
+// salt hashes the properties of the whole unit: format, compilers and flags. It is in every local hash.
 func salt(u *tu.Unit, clang string) Hash {
 	h := newHasher()
 	h.num(manifest.Format)

@@ -115,7 +115,7 @@ func (b *builder) Enter(n *clangast.Node) error {
 	return nil
 }
 
-// declarationKinds are the kinds of declarations, with what enters one.
+// declarationKinds has the methods of builder that enter declarations, by kind.
 var declarationKinds = map[string]func(b *builder, n *clangast.Node) error{
 	"FunctionDecl": (*builder).functionDecl, "VarDecl": (*builder).varDecl, "ParmVarDecl": (*builder).parmDecl,
 	"RecordDecl": (*builder).recordDecl, "FieldDecl": (*builder).fieldDecl,

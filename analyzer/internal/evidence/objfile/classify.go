@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// sectionKind is what becomes of the bytes of a section.
+// sectionKind is the treatment of a section.
 type sectionKind uint8
 
 const (
 	kindIgnored   sectionKind = iota // not in the linked file
 	kindComponent                    // one or several components
-	kindLiterals                     // each literal is part of what refers to it
+	kindLiterals                     // each literal is part of the components that refer to it
 	kindUnwind                       // each entry is part of the code that it describes
 	kindHandlers                     // .gcc_except_table: as kindUnwind
 )
@@ -22,7 +22,7 @@ type classified struct {
 	*file
 	kinds   []sectionKind
 	roots   []string      // why a section is a root, or ""
-	ordered map[int][]int // by section, those that are in its order (SHF_LINK_ORDER)
+	ordered map[int][]int // by section, the SHF_LINK_ORDER sections that follow its order
 }
 
 // classify finds the kind of each section, and which are roots.

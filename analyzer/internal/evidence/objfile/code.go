@@ -64,7 +64,7 @@ type exit struct {
 }
 
 // extents returns the ranges of section k that symbols cover, in order; overlapping ones are merged. It
-// fails, with the reason, if a symbol doesn't say what it covers.
+// fails, with the reason, if a symbol has no size, or a type or range that compilers don't give it.
 func (r *cutter) extents(k int) ([]extent, string) {
 	s := &r.sections[k]
 	var all []extent
@@ -264,7 +264,7 @@ func (r *cutter) decodeFunction(s *section, e *extent, c *code, uses []use, adja
 	return ""
 }
 
-// useX86 returns what an instruction does with the address that a relocation stores in it. It fails if
+// useX86 returns how an instruction uses the address that a relocation stores in it. It fails if
 // the relocation isn't that of a field.
 func useX86(rel *reloc, in *inst, at uint64) (use, bool) {
 	o := int(rel.offset - at)

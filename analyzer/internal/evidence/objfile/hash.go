@@ -23,7 +23,7 @@ type hasher struct {
 }
 
 // hash computes the hash of a component. The message has the attributes of the object, the section, the
-// definitions, the content with relocations, what control falls into, and the unwind entries.
+// definitions, the content with relocations, the component that control falls into, and the unwind entries.
 func (r *hasher) hash(c *component) {
 	clear(r.positions)
 	h := &r.message
@@ -519,8 +519,8 @@ func entry(data []byte, at, size uint64, isString bool) (begin, end uint64, ok b
 	return 0, 0, false // not terminated
 }
 
-// attributes is the message of what applies to the object as a whole: ABI, properties such as control-flow
-// protection, and whether it asks for an executable stack.
+// attributes encodes the properties of the whole object: its ABI, .note.gnu.property (such as control-flow protection),
+// and whether it asks for an executable stack.
 func (f *file) attributes() frame.Buffer {
 	var h frame.Buffer
 	stack, properties := "absent", []byte(nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 )
 
-// linkToProgram finds out whether a program may order a component by its address, and links it to what it
-// asks of the whole program: the order of others in memory, or the program's own file.
+// linkToProgram sets c.place, by which programs may order components in memory. It links c to the orders of addresses
+// that it can observe (manifest.OrderOfTypes and the like), and to manifest.OwnProgram if it reads the program's file.
 func (r *hasher) linkToProgram(c *component) {
 	s, ofAbseil := &r.sections[c.sec], false
 	for _, i := range c.syms {
@@ -62,7 +62,7 @@ func (f *file) isSymbolizer() bool {
 const treeInsert = "27__tree_balance_after_insert"
 
 const (
-	// What precedes the first type that keys of ordered containers are compared by.
+	// firstOfKey matches the text in front of the first type in the key of an ordered container.
 	firstOfKey = `(?:NS_12__value_typeI)?(?:(?:St|NS_)(?:4pairI|5tupleIJ|5arrayI|8optionalI|7variantIJ|6vectorI)|N?S[0-9A-Z]*_I)*[a-z]*`
 	ordered    = `(?:St(?:8_Rb_tree|3map|3set|8multimap|8multiset)|` + libcxx + `(?:6__tree|3map|3set|8multimap|8multiset))I` + firstOfKey
 	// The namespaces of libc++: of its ABI versions, Chromium's and Android's.
@@ -90,7 +90,7 @@ var (
 	harmless = lazyregexp.New(`N7testing(?:12_GLOBAL__N_115MockObjectState|8internal25UntypedFunctionMockerBase)E`)
 )
 
-// ordersBy returns what a function of a name can see of the whole program: manifest.OwnProgram, or an order of addresses.
+// ordersBy returns the orders of addresses that a function with a name can observe, or manifest.OwnProgram.
 func ordersBy(name string) (what []string) {
 	if !strings.Contains(name, "4less") && !strings.Contains(name, "6__less") && !strings.Contains(name, "7greater") && !strings.Contains(name, "less_iter") && !strings.Contains(name, "error_c") && !strings.Contains(name, "type_in") && !strings.Contains(name, "5align") ||
 		!strings.HasPrefix(name, "_Z") || harmless.MatchString(name) {

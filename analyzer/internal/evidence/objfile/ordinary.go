@@ -52,6 +52,8 @@ func (f *file) ordinarySection(k int) string {
 		return fmt.Sprintf("its type %#x isn't known", uint32(s.typ))
 	case s.flags&^known != 0:
 		return fmt.Sprintf("its flags %#x aren't known", uint64(s.flags&^known))
+	case s.flags&elf.SHF_COMPRESSED != 0 && s.flags&elf.SHF_ALLOC != 0:
+		return "it is loaded and compressed"
 	case s.align > 1<<12:
 		return fmt.Sprintf("it is aligned to %d bytes", s.align)
 	case s.flags&elf.SHF_ALLOC == 0:

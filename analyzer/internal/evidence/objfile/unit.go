@@ -209,7 +209,7 @@ func (r *hasher) addThreadStorage() {
 	}
 }
 
-// large is a size of an object of which hundreds are too much for code to refer to all data.
+// large is the size in bytes of a large object: code can't refer to all data of some hundreds of them.
 const large = 4 << 20
 
 // addLimits adds components for relocations that linkers refuse in some kinds of files (absolute addresses

@@ -40,13 +40,6 @@ type unwindTable struct {
 	section   int
 	cies      map[int]cie    // by offset
 	described map[int][]span // by section
-	out       []attached
-}
-
-// attached are entries to be attached to a component.
-type attached struct {
-	component int
-	unwind    []unwindEntry
 }
 
 // splitUnwind attaches the entries of section k.
@@ -85,13 +78,7 @@ func (r *cutter) splitUnwind(k int) bool {
 		}
 		at = int(end)
 	}
-	if t.overlap() {
-		return false // GNU ld refuses it; see link-unreached/fde-overlap
-	}
-	for _, e := range t.out {
-		r.components[e.component].unwind = append(r.components[e.component].unwind, e.unwind...)
-	}
-	return true
+	return !t.overlap() // GNU ld refuses that; see link-unreached/fde-overlap
 }
 
 // addFDE reads an FDE with the fields b and the CIE at an offset.
@@ -140,9 +127,9 @@ func (t *unwindTable) addFDE(e unwindEntry, b []byte, cieAt int) bool {
 		if p.kind != inComponent {
 			return false
 		}
-		mine := e
-		mine.place = place - int64(t.components[p.comp].base())
-		t.out = append(t.out, attached{p.comp, []unwindEntry{info.unwindEntry, mine}})
+		c := t.components[p.comp]
+		e.place = place - int64(c.base())
+		c.unwind = append(c.unwind, info.unwindEntry, e)
 	}
 	return true
 }

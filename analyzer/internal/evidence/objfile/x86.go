@@ -313,8 +313,7 @@ func (d *decoderX86) operand() bool {
 	return true
 }
 
-// isPaddingX86 reports whether b is what assemblers fill gaps between functions with: instructions
-// without effect, or traps.
+// isPaddingX86 reports whether b is padding between functions, which is instructions without effect, or traps.
 func isPaddingX86(b []byte) (ok, traps bool) {
 	for i := 0; i < len(b); {
 		if b[i] == 0xcc {

@@ -32,14 +32,14 @@ type decl struct {
 	doubt      string
 }
 
-// attribute is an attribute specifier, Text[begin:end]. node is set if a node of the syntax tree says all
-// that it says, and of what.
+// attribute is an attribute specifier, Text[begin:end]. node is set if a node of the syntax tree has all of its meaning,
+// and the declaration that it applies to.
 type attribute struct {
 	begin, end int
 	node       bool
 }
 
-// argument is what an attribute may have as arguments.
+// argument is the kind of arguments that an attribute may have.
 type argument uint8
 
 const (
@@ -78,8 +78,8 @@ var foreign = words.Set(`__builtin_LINE __builtin_FILE __builtin_FILE_NAME __bui
 	_Decimal64 _Decimal128 _Decimal64x __auto_type __embed __builtin_dump_struct __block __builtin_apply __builtin_apply_args __builtin_return
 	__builtin_has_attribute __builtin_counted_by_ref _Countof __label__ __tls_get_addr _Thread_local __thread thread_local constexpr`)
 
-// doubted are words that say more than the syntax tree does, or differ between compilers: a compiler's
-// knowledge of a value depends on when it compiles what. They matter only if their declaration is used.
+// doubted are words with a meaning that the syntax tree lacks, or that differs between compilers: whether a value is known
+// depends on the order of compilation. They matter only if their declaration is used.
 var doubted = words.Set(`_Alignas alignas _Atomic _Complex __complex__ __complex _BitInt _Generic typeof __typeof__ __typeof typeof_unqual __typeof_unqual__ __typeof_unqual
 	__real__ __real __imag__ __imag __builtin_constant_p __builtin_object_size __builtin_dynamic_object_size`)
 
