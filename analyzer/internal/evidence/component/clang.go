@@ -86,7 +86,6 @@ func runClang(ctx context.Context, u *tu.Unit, clang string) (b *builder, versio
 	if err != nil {
 		return nil, "", err
 	}
-	widen(out)
 	if err := cmd.Start(); err != nil {
 		return nil, "", fmt.Errorf("clang can't be started (%w); install clang %d or name it with --clang", err, MaxClang)
 	}

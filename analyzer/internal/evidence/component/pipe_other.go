@@ -1,7 +1,0 @@
-//go:build !linux
-
-package component
-
-import "io"
-
-func widen(io.Reader) {}
