@@ -1,4 +1,4 @@
-// Package key is the folder of what identifies a test.
+// Package key is the folder of the packages that identify tests.
 //
 // The input is a linked program, the data files, the arguments and the environment of a test. The output is its
 // fingerprint, and with what only the execution knows, its key in the store. Equal keys mean equal outcomes

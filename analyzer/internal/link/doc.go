@@ -1,4 +1,4 @@
-// Package link is the folder of what linkers and loaders make of units.
+// Package link is the folder of the packages that model linkers and loaders.
 //
 // The input is the command line of each link of a test, and the manifests of the files on it. The output is
 // the linked program: which files there are, in the loader's order; which units each has, members of archives among

@@ -231,7 +231,7 @@ func (d *Difference) line(all bool) string {
 	return fmt.Sprintf("%s: %s%s%s", d.Category, Readable(d.Key, all), d.place(), because)
 }
 
-// things are what differs by some categories.
+// things are the nouns of some categories.
 var things = map[Category]string{DataChanged: "data file ", EnvironmentChanged: "environment variable ", LibraryChanged: "system library "}
 
 // place returns the file of a component, and its file before if that differs.

@@ -88,7 +88,7 @@ func Reports(composed []*Composed, do func(i int, r *Report, err error)) {
 	}
 }
 
-// Stats counts what ComposeAll read.
+// Stats counts the input of ComposeAll.
 type Stats struct {
 	Manifests  int // files read
 	Components int
@@ -443,7 +443,7 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	return composer.Compose(program, roots)
 }
 
-// unusual returns why the test's links are unusual, by their lines and by what the build says of the test, or "".
+// unusual returns why the test's links are unusual, by their lines or by the test's declaration, or "".
 func (t *Test) unusual(files []*linkedFile, lines []*linkflags.Line) string {
 	switch {
 	case t.Roots.Exported:

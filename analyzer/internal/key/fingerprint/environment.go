@@ -43,7 +43,7 @@ var setAtTimes = []string{
 }
 
 // Environment returns the part of a test's environment that belongs to the key, sorted. Declared are the names that the
-// test's rule mentions, whose values are always part of it. Strip removes from a value what differs from run to run.
+// test's rule mentions, whose values are always part of it. Strip removes the parts of a value that differ from run to run.
 func Environment(env, declared []string, strip func(string) string) []string {
 	var l []string
 	for _, kv := range env {

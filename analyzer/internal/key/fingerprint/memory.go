@@ -46,7 +46,7 @@ type rememberedTest struct {
 	Inputs []string // keys of its manifests
 }
 
-// maxRemembered is the number of tests that are remembered: those that were used last.
+// maxRemembered is the number of tests that are kept. Those that were used last stay.
 const maxRemembered = 20000
 
 // OpenMemory reads a memory from a file. It returns nil, which is no memory, if this

@@ -50,7 +50,7 @@ func (p *Pool) Defined(symbols []string) []linkmodel.Symbol {
 	return out
 }
 
-// Closure is what roots reach in a program. Members, Contests and Content are valid until the composer's next program.
+// Closure is the part of a program that its roots reach. Members, Contests and Content are valid until the composer's next program.
 type Closure struct {
 	// Hash identifies the code of the program. It is the hash of
 	//
@@ -88,7 +88,7 @@ type Closure struct {
 	weak      map[linkmodel.Symbol]bool
 }
 
-// Trace is what a closure with stubs has in addition.
+// Trace has the additional results for a closure with stubs.
 type Trace struct {
 	// Idle are those of Roots.Idle that the closure has as stubs, sorted. All others don't matter.
 	Idle []string

@@ -38,7 +38,7 @@ type instance struct {
 	bound int32 // the first of its symbols in bindings.bound
 }
 
-// bindings are what symbols are bound to in the current program.
+// bindings are the targets of symbols in the current program.
 type bindings struct {
 	names     []binding                 // of each symbol, for files without own bindings
 	bound     []int32                   // of the symbols of each instance: a node plus 1, -1 minus an index in lists, or 0 for unknown
@@ -50,7 +50,7 @@ type bindings struct {
 	alternatives []linkmodel.Definition // scratch space of definesAll and isCopy
 }
 
-// binding is what a symbol is bound to.
+// binding is the target of a symbol.
 type binding struct {
 	program uint32 // for which id is known
 	id      int32  // as in bindings.bound
@@ -66,14 +66,14 @@ type walk struct {
 	text    []byte  // buffer
 }
 
-// meanings are what names of symbols mean.
+// meanings classify symbols by their names.
 type meanings struct {
 	special        map[linkmodel.Symbol]uint8 // what a reference to the symbol can see
 	hasMeaning     []bool                     // of each symbol: it is special, or the bound of a linker set
 	sanitizerHooks []linkmodel.Symbol         // functions that some unit defines for a sanitizer
 }
 
-// What a component can see by a reference to a symbol that no unit defines.
+// Things that a component can see by a reference to a symbol that no unit defines.
 const (
 	seesLink  = 1 << iota // symbols, sections or loaded files, which makes the link unusual
 	seesNames             // symbols that files export, which makes it unusual if a file of the program exports some
@@ -99,7 +99,7 @@ var codeReaders = []string{"dladdr", "backtrace_symbols", "backtrace_symbols_fd"
 // unwinders are prefixes of functions of libunwind that return where a function begins and ends.
 var unwinders = []string{"unw_get_proc_info", "__unw_get_proc_info", "_Ux86_64_get_proc_info", "_ULx86_64_get_proc_info", "_Uaarch64_get_proc_info", "_ULaarch64_get_proc_info"}
 
-// private are prefixes of what loaders know of loaded files, in ld.so as well as in a static C library.
+// private are prefixes of the data of loaders about loaded files, in ld.so as well as in a static C library.
 var private = []string{"_dl_", "_rtld_", "__rtld_"}
 
 // debugReaders are prefixes of functions that read debug information: of libbacktrace, <stacktrace>, elfutils, BFD, libdw
@@ -380,7 +380,7 @@ func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
 	return id
 }
 
-// observe records what a reached reference can see.
+// observe records the things that a reached reference can see.
 func (c *Composer) observe(s linkmodel.Symbol, bits uint8) {
 	c.sees |= bits
 	if bits&(seesLink|seesNames|seesDebug) != 0 && c.seesBy == "" {
@@ -388,7 +388,7 @@ func (c *Composer) observe(s linkmodel.Symbol, bits uint8) {
 	}
 }
 
-// none is what bind returns for a symbol that nothing defines: the first of bindings.lists.
+// none is the result of bind for a symbol that nothing defines: the first of bindings.lists.
 const none = -1
 
 // bindIn is bind for a reference in a file.

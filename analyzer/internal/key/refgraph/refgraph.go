@@ -294,7 +294,7 @@ func (p *Pool) entry(c *manifest.Component) int32 {
 
 func (u *unit) linksOf(i int32) []int32 { return u.links[u.heads[i].start:u.heads[i].end] }
 
-// placementOf hashes what linkers see of unit k of m: its definitions, references, COMDAT groups and roots.
+// placementOf hashes the linker's view of unit k of m: its definitions, references, COMDAT groups and roots.
 func placementOf(m *manifest.Manifest, k int, list []int32) Hash {
 	b := frame.New("tasting placement of a unit 2")
 	b.Int(len(list))

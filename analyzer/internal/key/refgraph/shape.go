@@ -90,8 +90,8 @@ func (c *Composer) contentOf(files []linkmodel.File) Hash {
 // unusual returns why more of a link can be seen than its shape, or "". It is the one place that decides this, and an
 // allow-list: what passes is ordinary, programs that people have, linked as Bazel and common toolchains link them.
 //
-// Whoever finds a program whose outcome depends on something that is neither reached nor in the shape adds one condition
-// here. A model in the place of a condition has to be paid for by an ordinary program that the condition would make
+// If the outcome of a program depends on something that is neither reached nor in the shape, one condition is missing here.
+// A model in the place of a condition has to be paid for by an ordinary program that the condition would make
 // unusual (verify/ordinary).
 func (x *Closure) unusual(roots Roots) string {
 	c, l := x.c, x.c.linked

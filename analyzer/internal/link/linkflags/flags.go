@@ -39,7 +39,7 @@ func (o option) linkerWords() []string {
 	return []string{"--" + o.name}
 }
 
-// effect is what a flag does to the line that is read.
+// effect applies a flag to the line that is read.
 type effect func(*parser, option)
 
 func ignore(*parser, option) {}

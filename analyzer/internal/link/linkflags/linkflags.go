@@ -123,7 +123,7 @@ const (
 	No
 )
 
-// Options is what isn't on a line.
+// Options are facts that aren't on a line.
 type Options struct {
 	// Open reads a response file (@FILE). Without it none can be read.
 	Open func(path string) ([]byte, error)

@@ -235,7 +235,7 @@ type parser struct {
 	groups     int
 }
 
-// savedState is what --push-state saves.
+// savedState is the state that --push-state saves.
 type savedState struct {
 	State
 	format string // of --format, or empty for objects, archives and libraries

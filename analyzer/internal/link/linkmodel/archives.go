@@ -35,7 +35,7 @@ type search struct {
 	sure  []bool // of each entry: no library of the system may have satisfied the reference for which it is taken
 }
 
-// mark is what is known of a symbol at a place of the line.
+// mark is the state of a symbol at a place of the line.
 type mark struct {
 	epoch  uint32
 	state  uint8

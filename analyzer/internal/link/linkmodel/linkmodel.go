@@ -157,7 +157,7 @@ const (
 	inSeveral = -2 // files
 )
 
-// A Scope is what one file does with a symbol that it defines or restricts.
+// A Scope is the role of a symbol in one file, which defines or restricts it.
 type Scope struct {
 	File int32
 	// Definition is the file's definition, if Defined is set. If it isn't, the file refers to the symbol with hidden
@@ -170,7 +170,7 @@ type Scope struct {
 	common, unique bool // the definition's binding
 }
 
-// state is what is known of a symbol while a program is linked.
+// state is the state of a symbol while a program is linked.
 type state struct {
 	slot   slot
 	owner  owner // as the signature of a COMDAT group
@@ -189,7 +189,7 @@ type discard struct {
 	group Symbol
 }
 
-// slot is what is known of a symbol in the file that is being linked.
+// slot is the state of a symbol in the file that is being linked.
 type slot struct {
 	epoch      uint32
 	rank       uint8 // of the definition that wins so far
@@ -506,7 +506,7 @@ func (l *Linked) compete(f *File, x *slot, d Def, in int32) {
 	x.definition, x.rank, x.unique = Definition{in, d.Component}, r, r == unique
 }
 
-// addScope adds what a file does with a symbol to the symbol's scopes.
+// addScope adds a file to the scopes of a symbol.
 func (l *Linked) addScope(f *File, file int32, s Symbol, x *slot) {
 	y := Scope{File: file, Definition: x.definition, Defined: x.rank > 0, Exported: true, common: x.rank == common, unique: x.unique}
 	switch {
@@ -559,14 +559,14 @@ func (l *Linked) isPlain(s Symbol, unit int32) bool {
 // Resolve appends the definitions that a reference to s in a file is bound to: none if no unit defines it, one, or
 // several, in the order of preference, if s is Ambiguous.
 func (l *Linked) Resolve(out []Definition, file int32, s Symbol) []Definition {
-	t := l.Table
-	if t.definers[s] == 0 {
+	use := &l.Table.uses[s]
+	if use.definitions == 0 {
 		return out
 	}
 	scopes := l.scopes[s]
 	if len(scopes) == 0 {
-		if d := t.first[s]; l.isPlain(s, d.unit) {
-			return append(out, Definition{l.only[d.unit], d.component})
+		if l.isPlain(s, use.unit) {
+			out = append(out, Definition{l.only[use.unit], use.component})
 		}
 		return out
 	}

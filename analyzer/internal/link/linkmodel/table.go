@@ -17,33 +17,29 @@ const None Symbol = -1
 // them.
 type Table struct {
 	names []string
+	uses  []symbolUse // of each symbol
 	ids   map[string]Symbol
 	units []*Unit
-
-	// Of each symbol:
-	definers   []int32   // number of its definitions in all units
-	first      []definer // the first of them
-	ungrouped  []bool    // one of them is outside of COMDAT groups
-	restricted []bool    // a definition or reference has another visibility than the default
-	groups     []int32   // number of COMDAT groups with this signature
 }
 
-type definer struct {
-	unit, component int32
-	group           Symbol
+// symbolUse is the use of a symbol in all units.
+type symbolUse struct {
+	definitions     int32
+	unit, component int32  // of the first definition
+	group           Symbol // the signature of its COMDAT group, or None
+	groups          int32  // number of COMDAT groups with this signature
+	ungrouped       bool   // a definition is outside of COMDAT groups
+	restricted      bool   // a definition or reference has another visibility than the default
 }
 
 // isPlain reports whether s has only one definition, and neither visibility nor COMDAT groups can make a difference: in
 // each program with its unit, s is bound to it.
 func (t *Table) isPlain(s Symbol) bool {
-	if t.definers[s] != 1 || t.restricted[s] {
-		return false
-	}
-	g := t.first[s].group
-	return g == None || t.groups[g] == 1
+	x := &t.uses[s]
+	return x.definitions == 1 && !x.restricted && (x.group == None || t.uses[x.group].groups == 1)
 }
 
-// A Unit is what a linker sees of a manifest.Unit.
+// A Unit is the linker's view of a manifest.Unit.
 type Unit struct {
 	// Exact is manifest.Unit.Exact.
 	Exact bool
@@ -101,12 +97,7 @@ func (t *Table) Symbol(name string) Symbol {
 		}
 		id = Symbol(len(t.names))
 		t.ids[name] = id
-		t.names = append(t.names, name)
-		t.definers = append(t.definers, 0)
-		t.first = append(t.first, definer{})
-		t.ungrouped = append(t.ungrouped, false)
-		t.restricted = append(t.restricted, false)
-		t.groups = append(t.groups, 0)
+		t.names, t.uses = append(t.names, name), append(t.uses, symbolUse{})
 	}
 	return id
 }
@@ -129,10 +120,10 @@ func (t *Table) Len() int { return len(t.names) }
 func (t *Table) Unit(i int32) *Unit { return t.units[i] }
 
 // Defined reports whether any unit defines s.
-func (t *Table) Defined(s Symbol) bool { return s != None && t.definers[s] > 0 }
+func (t *Table) Defined(s Symbol) bool { return s != None && t.uses[s].definitions > 0 }
 
 // DefinedUngrouped reports whether a unit defines s outside of COMDAT groups.
-func (t *Table) DefinedUngrouped(s Symbol) bool { return t.ungrouped[s] }
+func (t *Table) DefinedUngrouped(s Symbol) bool { return t.uses[s].ungrouped }
 
 // Add adds unit k of m and returns its number. List has the indices of the unit's components in m.
 func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
@@ -147,7 +138,7 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 			group = t.Symbol(c.Group)
 			defines, known := grouped[group]
 			if !known {
-				t.groups[group]++
+				t.uses[group].groups++
 			}
 			grouped[group] = defines || len(c.Definitions) > 0
 			if c.Root != "" && !slices.Contains(x.Groups, group) {
@@ -156,11 +147,12 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 		}
 		for _, d := range c.Definitions {
 			s := t.Symbol(d.Name)
-			if t.definers[s]++; t.definers[s] == 1 {
-				t.first[s] = definer{n, int32(i), group}
+			use := &t.uses[s]
+			if use.definitions++; use.definitions == 1 {
+				use.unit, use.component, use.group = n, int32(i), group
 			}
-			t.ungrouped[s] = t.ungrouped[s] || group == None
-			t.restricted[s] = t.restricted[s] || d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
+			use.ungrouped = use.ungrouped || group == None
+			use.restricted = use.restricted || d.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 			x.ThreadLocal = x.ThreadLocal || d.ThreadLocal
 			x.protect(s, d.Visibility)
 			x.Versioned = x.Versioned || strings.Contains(d.Name, "@")
@@ -179,7 +171,7 @@ func (t *Table) Add(m *manifest.Manifest, k int, list []int32) int32 {
 		x.restricts = x.restricts || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 		x.protect(s, r.Visibility)
 		x.ThreadLocal = x.ThreadLocal || r.Uses&manifest.UseThreadLocal != 0
-		t.restricted[s] = t.restricted[s] || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
+		t.uses[s].restricted = t.uses[s].restricted || r.Visibility != manifest.Visibility_VISIBILITY_DEFAULT
 		if strings.Contains(r.Name, "@") {
 			x.Needs, x.Versioned = append(x.Needs, r.Name), true
 		}

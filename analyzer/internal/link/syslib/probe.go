@@ -60,7 +60,7 @@ type sharedLink struct {
 	err     error
 }
 
-// Probe is what a driver and its linker take from the system for some link lines.
+// Probe has the files of the system that a driver and its linker use for some link lines.
 type Probe struct {
 	// Links are the links that were probed, each once.
 	Links []Link
@@ -69,7 +69,7 @@ type Probe struct {
 	shared  *Shared
 }
 
-// Link is what is taken for one line.
+// Link is the result of a probe for one line.
 type Link struct {
 	// Line identifies the line: see Probe.Of.
 	Line string `json:"line"`
@@ -97,7 +97,7 @@ type File struct {
 	Soname string `json:"soname,omitempty"`
 }
 
-// Taken is what a program and its shared libraries take from the system.
+// Taken are the files of the system that the links of a program and of its shared libraries use.
 type Taken struct {
 	// Linker has the linkers of all lines.
 	Linker []string

@@ -375,7 +375,7 @@ func interpreter(f *elf.File) (string, error) {
 	return "", nil
 }
 
-// dynamic is what the loader reads of a file.
+// dynamic is the part of a file that the loader reads.
 type dynamic struct {
 	class     elf.Class
 	machine   elf.Machine
