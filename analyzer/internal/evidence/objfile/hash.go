@@ -280,7 +280,7 @@ func (r *hasher) hashTarget(h *frame.Buffer, c *component, rel *reloc, u use) {
 		h.String(sym.name)
 		h.Uint(uint64(rel.addend))
 		h.Int(int(elf.ST_VISIBILITY(sym.other)))
-		h.Uint(flag(sym.sec == secUndefined && sym.bind() == elf.STB_WEAK)) // it may stay undefined; see code-attr/weak-undefined
+		h.Flag(sym.sec == secUndefined && sym.bind() == elf.STB_WEAK) // it may stay undefined; see code-attr/weak-undefined
 		h.Int(r.addLink(c, link{-1, sym.name}))
 		r.hashBeyond(h, c, rel, u)
 	case sym.sec < 0: // absolute

@@ -3,7 +3,6 @@ package objfile
 import (
 	"bytes"
 	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,16 +12,9 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 )
 
-// isDynamic reports whether b is a shared library, by its header.
+// isDynamic reports whether b is a shared library, by its e_type (ET_DYN) in either byte order.
 func isDynamic(b []byte) bool {
-	if !isELF(b) || len(b) < 18 {
-		return false
-	}
-	var order binary.ByteOrder = binary.LittleEndian
-	if elf.Data(b[elf.EI_DATA]) == elf.ELFDATA2MSB {
-		order = binary.BigEndian
-	}
-	return elf.Type(order.Uint16(b[16:])) == elf.ET_DYN
+	return isELF(b) && len(b) >= 18 && (string(b[16:18]) == "\x03\x00" || string(b[16:18]) == "\x00\x03")
 }
 
 // linkedFile returns the manifest of an executable or a shared library: a root that defines its dynamic
@@ -160,6 +152,6 @@ func hashDynamic(h *frame.Buffer, defs []*manifest.Definition, refs []*manifest.
 	h.Int(len(refs))
 	for _, r := range refs {
 		h.String(r.Name)
-		h.Uint(flag(r.Weak))
+		h.Flag(r.Weak)
 	}
 }

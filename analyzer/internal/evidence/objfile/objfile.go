@@ -343,10 +343,3 @@ func linkage(defs []*manifest.Definition, comdat bool) manifest.Linkage {
 	}
 	return manifest.Linkage_LINKAGE_WEAK
 }
-
-func flag(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
-}

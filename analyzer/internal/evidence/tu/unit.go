@@ -135,7 +135,7 @@ func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
 	seen := map[string]bool{}
 	fileIdx := map[string]int{}
 	file, system := u.Source, false
-	var floats [2]bool // in the user's files and in the system's: are gcc's _FloatN types used?
+	floats := map[bool]bool{} // are gcc's _FloatN types used in the system's files, and in others?
 	pack := false
 	idx, lastSeg, atStart := -1, -1, true
 	var prev token.Token
@@ -166,7 +166,7 @@ func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
 		case token.Ident:
 			if text[0] == '_' && gcc {
 				if gccFloats[string(text)] {
-					floats[index(system)] = true
+					floats[system] = true
 				}
 				pack = pack || bytes.HasPrefix(text, []byte("__builtin_va_arg_pack"))
 			}
@@ -200,7 +200,7 @@ func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
 	// gcc has the _FloatN types built in, clang hasn't. For declarations of system headers, types of the
 	// same representation do; elsewhere clang refuses the unit.
 	prelude := ""
-	if floats[index(true)] && !floats[index(false)] {
+	if floats[true] && !floats[false] {
 		prelude = floatPrelude
 	}
 	if pack {
@@ -211,13 +211,6 @@ func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
 		u.Segments[i][0] += len(prelude)
 	}
 	return read
-}
-
-func index(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // diagnostic are the pragmas that only control messages.
