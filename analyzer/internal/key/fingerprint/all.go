@@ -315,7 +315,7 @@ func composeAll(tests []*Test, memory *Memory, report func(i int, c *Composed)) 
 	var unread []string
 	known := map[string]bool{}
 	for i := range tests {
-		if recalled.summaries[i] == nil {
+		if recalled.tests[i].summary == nil {
 			for _, m := range b.manifests[i] {
 				unread = appendNew(unread, known, m)
 			}
@@ -334,7 +334,7 @@ func composeAll(tests []*Test, memory *Memory, report func(i int, c *Composed)) 
 	parallel(len(tests), func(i int) {
 		composer := composers.Get().(*refgraph.Composer)
 		defer composers.Put(composer)
-		out[i] = b.compose(i, tests[i], composer, &recalled.summaries[i], report != nil)
+		out[i] = b.compose(i, tests[i], composer, &recalled.tests[i].summary, report != nil)
 		if report != nil {
 			report(i, &out[i])
 			out[i].report = nil

@@ -134,31 +134,29 @@ func (m *Memory) Save() error {
 
 // recalled is the part of a memory for the tests of an invocation.
 type recalled struct {
-	keys      []string          // of the tests; "" if a test can't be remembered
-	inputKeys [][]string        // of their manifests
-	summaries []*summary        // of the tests; nil if a test isn't remembered
-	inputs    map[string]*input // by name of the manifest
-	before    []bool            // whether a test was remembered
+	tests  []recalledTest
+	inputs map[string]*input // by name of the manifest
+}
+
+type recalledTest struct {
+	key       string   // "" if the test can't be remembered
+	inputKeys []string // of its manifests
+	summary   *summary // nil if the test isn't remembered
+	before    bool     // the test was remembered
 }
 
 // recall looks up the tests of a batch.
 func (m *Memory) recall(b *batch) *recalled {
-	tests, manifests, files := b.tests, b.manifests, b.files
-	r := &recalled{summaries: make([]*summary, len(tests)), inputs: map[string]*input{}}
+	r := &recalled{tests: make([]recalledTest, len(b.tests)), inputs: map[string]*input{}}
 	if m == nil {
 		return r
 	}
-	r.keys, r.inputKeys, r.before = make([]string, len(tests)), make([][]string, len(tests)), make([]bool, len(tests))
-	sums := make([]digested, len(files))
-	parallel(len(files), func(i int) { sums[i], _ = digest(files[i]) })
-	digests := map[string]string{}
-	for i, f := range files {
-		digests[f] = sums[i].sum
-	}
-	for i, t := range tests {
+	parallel(len(b.files), func(i int) { _, _ = b.data.digest(b.files[i]) }) // it keeps them
+	for i, t := range b.tests {
 		if b.linked[i] == nil || t.Idle != nil {
 			continue
 		}
+		of := &r.tests[i]
 		key, err := codeKey(t, b.linked[i], b.links)
 		if taken := b.taken[i]; taken != nil {
 			key.String(taken.Name)
@@ -166,32 +164,29 @@ func (m *Memory) recall(b *batch) *recalled {
 			key.Strings(taken.Wants)
 			key.Flag(isGNU(taken))
 		}
-		for _, f := range manifests[i] {
-			if digests[f] == "" {
-				err = errUnreadable // the reader of the manifest reports why
-			}
+		for _, f := range b.manifests[i] {
+			d, e := b.data.digest(f)
+			err = cmp.Or(err, e) // the reader of the manifest reports e
 			key.String(f)
-			key.String(digests[f])
-			r.inputKeys[i] = append(r.inputKeys[i], f+" "+digests[f])
+			key.String(d.sum)
+			of.inputKeys = append(of.inputKeys, f+" "+d.sum)
 		}
 		if err != nil {
 			continue
 		}
 		sum := key.Sum()
-		r.keys[i] = hex.EncodeToString(sum[:])
-		x := m.kept.Tests[r.keys[i]]
-		if x == nil || slices.ContainsFunc(r.inputKeys[i], func(k string) bool { return m.kept.Inputs[k] == nil }) {
+		of.key = hex.EncodeToString(sum[:])
+		x := m.kept.Tests[of.key]
+		if x == nil || slices.ContainsFunc(of.inputKeys, func(k string) bool { return m.kept.Inputs[k] == nil }) {
 			continue
 		}
-		r.summaries[i], r.before[i] = x.Code, true
-		for n, k := range r.inputKeys[i] {
-			r.inputs[manifests[i][n]] = m.kept.Inputs[k]
+		of.summary, of.before = x.Code, true
+		for n, k := range of.inputKeys {
+			r.inputs[b.manifests[i][n]] = m.kept.Inputs[k]
 		}
 	}
 	return r
 }
-
-var errUnreadable = errors.New("a manifest can't be read")
 
 // ErrNoText is the error for names that JSON can't hold.
 var ErrNoText = errors.New("a name that is no text")
@@ -239,19 +234,19 @@ func (m *Memory) remember(r *recalled, inputs map[string]*input) {
 	}
 	now := time.Now().Unix()
 	same := map[string]bool{}
-	for i, key := range r.keys {
-		if key == "" || r.summaries[i] == nil {
+	for _, t := range r.tests {
+		if t.key == "" || t.summary == nil {
 			continue
 		}
-		if r.before[i] {
+		if t.before {
 			// A used test stays. Its time of use is saved at most once a day.
-			x := m.kept.Tests[key]
+			x := m.kept.Tests[t.key]
 			m.changed = m.changed || now-x.Used > 24*60*60
 			x.Used = now
 			continue
 		}
-		good := intact(r.summaries[i])
-		for _, k := range r.inputKeys[i] {
+		good := intact(t.summary)
+		for _, k := range t.inputKeys {
 			if _, done := same[k]; !done {
 				file := k[:len(k)-2*sha256.Size-1]
 				now, err := digest(file)
@@ -262,10 +257,10 @@ func (m *Memory) remember(r *recalled, inputs map[string]*input) {
 		if !good {
 			continue
 		}
-		for _, k := range r.inputKeys[i] {
+		for _, k := range t.inputKeys {
 			m.kept.Inputs[k] = inputs[k[:len(k)-2*sha256.Size-1]]
 		}
-		m.kept.Tests[key] = &rememberedTest{Code: r.summaries[i], Used: now, Inputs: r.inputKeys[i]}
+		m.kept.Tests[t.key] = &rememberedTest{Code: t.summary, Used: now, Inputs: t.inputKeys}
 		m.changed = true
 	}
 }
