@@ -474,6 +474,7 @@ func TestRefused(t *testing.T) {
 		"cut.o":   {string(object[:len(object)/2]), "malformed ELF file"},
 		"head.o":  {string(object[:20]), "malformed ELF file"},
 		"cut.a":   {arMagic + "x.o/            0           0     0     644     1000      `\nabc", "cut off"},
+		"bsd.a":   {arMagic + "#1/4            0           0     0     644     8         `\nx.o\x00abcd", "BSD"},
 	} {
 		path := filepath.Join(dir, name)
 		os.WriteFile(path, []byte(tc.content), 0o666)

@@ -36,6 +36,7 @@ func TestUnusual(t *testing.T) {
 		{"tokens", `.section .tokens,\"\"\n.byte 1`, "", "section .tokens: it isn't loaded, and for no tool that is known"},
 		{"the order of others", `l: nop\n.section set,\"ao\",@progbits,l\n.quad 1`, "", "section set: it is in the order of other sections"},
 		{"a group", `.section .text.k,\"axG\",@progbits,k,comdat\n.weak k\nk: nop\nl: nop\n.data\n.quad l`, "", "section .data: it refers to a local symbol of the section group k, which a linker may drop"},
+		{"an unwind table", `.section .eh_frame,\"a\",@unwind\n.long 0`, "", "section .eh_frame: compilers don't write such entries"},
 		{"a number", `.globl n\n.set n, 42`, "", "symbol n: it is a number"},
 		{"data without a type", `.globl d\n.data\nd: .quad 1`, "", "symbol d: it is data without a type"},
 		{"data without bytes", `.globl d\n.type d,@object\n.data\nd: .quad 1`, "", "symbol d: it is data without bytes"},
