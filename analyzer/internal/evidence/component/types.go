@@ -63,6 +63,11 @@ func (b *builder) parseType(s string) *typeText {
 	return t
 }
 
+// inBrackets are the words that a constant array bound may have besides numbers.
+var inBrackets = words.Set(`* static const restrict volatile`)
+
+var typeofs = words.Set(`typeof __typeof__ __typeof typeof_unqual __typeof_unqual__`)
+
 func parseTypeText(s string) *typeText {
 	t := &typeText{}
 	if strings.HasPrefix(s, "<") { // <builtin fn type>, <overloaded function type>
@@ -70,17 +75,11 @@ func parseTypeText(s string) *typeText {
 		return t
 	}
 	var lit strings.Builder
-	b := []byte(s)
-	lex := token.New(b, 0)
+	lex := token.New([]byte(s), 0)
 	var toks []string
 	var kinds []token.Kind
-	for {
-		tok := lex.Next()
-		if tok.Kind == token.EOF {
-			break
-		}
-		toks = append(toks, s[tok.Off:tok.End])
-		kinds = append(kinds, tok.Kind)
+	for t := lex.Next(); t.Kind != token.EOF; t = lex.Next() {
+		toks, kinds = append(toks, s[t.Off:t.End]), append(kinds, t.Kind)
 	}
 	at := func(i int) string {
 		if i >= 0 && i < len(toks) {
@@ -96,7 +95,7 @@ func parseTypeText(s string) *typeText {
 			tag = true
 			lit.WriteString(w + " ")
 			continue
-		case kinds[i] == token.Ident && (w == "typeof" || w == "__typeof__" || w == "__typeof" || w == "typeof_unqual" || w == "__typeof_unqual__"):
+		case typeofs[w]:
 			t.doubt = "typeof"
 			lit.WriteString(w + " ")
 		case w == "(" && (at(i+1) == "unnamed" || at(i+1) == "anonymous"):
@@ -121,7 +120,7 @@ func parseTypeText(s string) *typeText {
 			lit.WriteString("\x00")
 		case w == "[":
 			j := i + 1
-			for j < len(toks) && (kinds[j] == token.Number || toks[j] == "*" || toks[j] == "static" || toks[j] == "const" || toks[j] == "restrict" || toks[j] == "volatile") {
+			for j < len(toks) && (kinds[j] == token.Number || inBrackets[toks[j]]) {
 				j++
 			}
 			if at(j) != "]" {

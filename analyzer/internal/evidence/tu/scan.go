@@ -128,11 +128,7 @@ func Scan(text []byte) (*Index, error) {
 		return nil, notPlain("text that may have a trigraph")
 	}
 	s := &scanner{text: text, lex: token.New(text, 0), x: &Index{Labels: map[string]bool{}, Released: map[string]bool{}}}
-	for {
-		t := s.lex.Next()
-		if t.Kind == token.EOF {
-			break
-		}
+	for t := s.lex.Next(); t.Kind != token.EOF; t = s.lex.Next() {
 		if err := s.token(t); err != nil {
 			return nil, err
 		}

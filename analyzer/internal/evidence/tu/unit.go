@@ -139,11 +139,7 @@ func (u *Unit) normalize(raw []byte, gcc bool) (read []string) {
 	pack := false
 	idx, lastSeg, atStart := -1, -1, true
 	var prev token.Token
-	for {
-		t := lex.Next()
-		if t.Kind == token.EOF {
-			break
-		}
+	for t := lex.Next(); t.Kind != token.EOF; t = lex.Next() {
 		text := raw[t.Off:t.End]
 		switch t.Kind {
 		case token.Marker:
