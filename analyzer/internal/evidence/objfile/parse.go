@@ -1,7 +1,6 @@
 package objfile
 
 import (
-	"bytes"
 	"cmp"
 	"debug/elf"
 	"encoding/binary"
@@ -90,7 +89,7 @@ type reloc struct {
 }
 
 // Sizes of the structures of 64-bit ELF.
-const headerSize, symbolSize, relocSize = 64, 24, 24
+const headerSize, sectionSize, symbolSize, relocSize = 64, 64, 24, 24
 
 var order = binary.LittleEndian
 
@@ -99,10 +98,9 @@ type unusual string
 
 func (u unusual) Error() string { return string(u) }
 
-// parse reads sections, symbols, groups and relocations. (debug/elf reads neither relocations nor reserved section indices
-// of symbols.)
-func parse(b []byte) (f *file, err error) {
-	defer recoverMalformed(&err)
+// parse reads sections, symbols, groups and relocations. (debug/elf doesn't read relocations and
+// reserved section indices, and is slower.)
+func parse(b []byte) (*file, error) {
 	if len(b) < headerSize || !isELF(b) {
 		return nil, errors.New("the file is cut off")
 	}
@@ -110,7 +108,7 @@ func parse(b []byte) (f *file, err error) {
 	if elf.Class(b[elf.EI_CLASS]) != elf.ELFCLASS64 || elf.Data(b[elf.EI_DATA]) != elf.ELFDATA2LSB || machine != elf.EM_X86_64 {
 		return nil, unusual("it isn't for x86-64")
 	}
-	f = &file{raw: b}
+	f := &file{raw: b}
 	if t := elf.Type(order.Uint16(b[16:])); t != elf.ET_REL {
 		return nil, fmt.Errorf("this is an ELF file of type %v: want a relocatable object", t)
 	}
@@ -122,6 +120,7 @@ func parse(b []byte) (f *file, err error) {
 	}
 	for i := range f.sections {
 		s := &f.sections[i]
+		var err error
 		switch s.typ {
 		case elf.SHT_RELA:
 			err = f.readRelocs(s)
@@ -167,30 +166,61 @@ func stringAt(table string, at uint32) (string, bool) {
 
 // readSections reads the section headers (gABI 4.8).
 func (f *file) readSections() error {
-	e, err := elf.NewFile(bytes.NewReader(f.raw))
-	if err != nil {
-		return err
+	offset := order.Uint64(f.raw[40:])
+	size, count, names := int(order.Uint16(f.raw[58:])), uint64(order.Uint16(f.raw[60:])), uint64(order.Uint16(f.raw[62:]))
+	if offset == 0 {
+		return nil
 	}
-	f.sections = make([]section, len(e.Sections))
-	for i, h := range e.Sections {
-		if h.Type == elf.SHT_NULL {
+	if size != sectionSize {
+		return fmt.Errorf("section headers of %d bytes", size)
+	}
+	first, ok := f.slice(offset, sectionSize)
+	if ok && count == 0 { // more sections than e_shnum can hold
+		count = order.Uint64(first[32:])
+	}
+	if ok && names == uint64(elf.SHN_XINDEX) {
+		names = uint64(order.Uint32(first[40:]))
+	}
+	table, whole := f.slice(offset, min(count, uint64(len(f.raw)))*sectionSize)
+	if !ok || !whole {
+		return errors.New("the section headers are cut off")
+	}
+	f.sections = make([]section, count)
+	nameAt := make([]uint32, count)
+	for i := range f.sections {
+		b, s := table[i*sectionSize:], &f.sections[i]
+		nameAt[i] = order.Uint32(b)
+		s.typ = elf.SectionType(order.Uint32(b[4:]))
+		s.flags = elf.SectionFlag(order.Uint64(b[8:]))
+		s.size = order.Uint64(b[32:])
+		s.link, s.info = order.Uint32(b[40:]), order.Uint32(b[44:])
+		s.align, s.entsize = order.Uint64(b[48:]), order.Uint64(b[56:])
+		if s.typ == elf.SHT_NULL {
+			s.size = 0
 			continue
 		}
-		s := &f.sections[i]
-		*s = section{
-			name: symname.Printable(h.Name), typ: h.Type, flags: h.Flags, size: h.FileSize, link: h.Link, info: h.Info,
-			align: h.Addralign, entsize: h.Entsize,
+		if s.size > math.MaxInt64/2 {
+			return fmt.Errorf("section %d has %d bytes", i, s.size)
 		}
-		ok := s.size <= math.MaxInt64/2
-		if ok && s.typ != elf.SHT_NOBITS {
-			s.data, ok = f.slice(h.Offset, s.size)
-		}
-		if !ok {
-			return fmt.Errorf("section %d is cut off", i)
+		if s.typ != elf.SHT_NOBITS {
+			if s.data, ok = f.slice(order.Uint64(b[24:]), s.size); !ok {
+				return fmt.Errorf("section %d is cut off", i)
+			}
 		}
 	}
-	if f.names = int(order.Uint16(f.raw[62:])); f.names == int(elf.SHN_XINDEX) && len(e.Sections) > 0 {
-		f.names = int(e.Sections[0].Link)
+	if names >= count {
+		return errors.New("there are no names of sections")
+	}
+	f.names = int(names)
+	strs := string(f.sections[names].data)
+	for i := range f.sections {
+		s := &f.sections[i]
+		if s.typ == elf.SHT_NULL {
+			continue
+		}
+		if s.name, ok = stringAt(strs, nameAt[i]); !ok {
+			return fmt.Errorf("section %d has no name", i)
+		}
 	}
 	return nil
 }
