@@ -132,10 +132,11 @@ func runScripts(t *testing.T, s setup, group string) {
 }
 
 // once names the scripts in which the compiler makes no difference, with their group: gcc's run with gcc,
-// clang's and those of tasting test (driver) with clang.
+// clang's and those of tasting test (driver) with clang, ccache's in TestCcache.
 var once = map[string]string{
 	"blobs": "gcc", "checkouts": "gcc", "contract": "gcc", "onekey": "gcc", "options": "gcc", "recipe": "gcc", "replay": "gcc", "runfiles": "gcc", "runtime": "gcc", "test_runner": "gcc", "toolchain": "gcc",
 	"evaluate": "clang", "explain": "clang", "history": "clang", "traces": "clang", "traces_runner": "clang",
+	"ccache": "ccache",
 	"driver": "driver", "edges": "driver", "hostile": "driver", "opened": "driver", "remote": "driver", "started": "driver",
 }
 
@@ -241,7 +242,7 @@ func environ() []string {
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
 		switch name {
-		case "PATH", "TMPDIR", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS":
+		case "PATH", "TMPDIR", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "CCACHE_DIR":
 			env = append(env, e)
 		}
 	}
