@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,9 +59,15 @@ func (b *bazel) outputBase(workspace checkout) string {
 	return filepath.Join(b.scratch, "bazel-"+filepath.Base(string(workspace)))
 }
 
+// startup returns the startup options of the workspace's Bazel.
+func (b *bazel) startup(workspace checkout) []string {
+	// Bazel gives up after 120 s, which is too early on a busy machine.
+	return []string{"--output_base=" + b.outputBase(workspace), "--local_startup_timeout_secs=1800"}
+}
+
 // command returns a Bazel command in a workspace.
 func (b *bazel) command(ctx context.Context, workspace checkout, args ...string) *exec.Cmd {
-	return command(ctx, workspace, b.program, append([]string{"--output_base=" + b.outputBase(workspace)}, args...)...)
+	return command(ctx, workspace, b.program, append(b.startup(workspace), args...)...)
 }
 
 // command returns a command in a workspace, stripped of what the Bazel that
@@ -94,6 +101,21 @@ type outcome struct {
 	compiled int           // actions that compile a unit, in Bazel's count
 	took     time.Duration // wall time
 	cpu      time.Duration // of all processes, Bazel's server included
+	output   string
+}
+
+// told returns how the tests ended, by their verdicts.
+func (o *outcome) told() *toldSide {
+	told := &toldSide{Compiled: o.compiled, Seconds: o.took.Seconds(), CPU: o.cpu.Seconds(), output: o.output}
+	lists := map[verdict]*[]string{executed: &told.Executed, replayed: &told.Replayed, cached: &told.Cached}
+	for _, test := range slices.Sorted(maps.Keys(o.results)) {
+		r := o.results[test]
+		*lists[r.verdict] = append(*lists[r.verdict], test)
+		if !r.passed {
+			told.Failed = append(told.Failed, test)
+		}
+	}
+	return told
 }
 
 // build builds all of the workspace, with a disk cache.
@@ -124,9 +146,11 @@ func (b *bazel) tastingTest(given []string) func(ctx context.Context, workspace 
 		}
 		defer os.RemoveAll(runs)
 		o, err := b.run(ctx, workspace, flags, func(flags []string) *exec.Cmd {
-			return command(ctx, workspace, given[0], slices.Concat(given[1:], []string{
-				"--bazel=" + b.program, "--bazel_startup=--output_base=" + b.outputBase(workspace), "--runs_dir=" + runs, "--test_output=summary",
-			}, flags, []string{"--", "//..."})...)
+			args := append(slices.Clone(given[1:]), "--bazel="+b.program, "--runs_dir="+runs, "--test_output=summary")
+			for _, option := range b.startup(workspace) {
+				args = append(args, "--bazel_startup="+option)
+			}
+			return command(ctx, workspace, given[0], slices.Concat(args, flags, []string{"--", "//..."})...)
 		})
 		if err != nil {
 			return outcome{}, err
@@ -186,7 +210,7 @@ func (b *bazel) run(ctx context.Context, workspace checkout, flags []string, sta
 	if err != nil {
 		return outcome{}, fmt.Errorf("build events of %s in %s: %w", cmd, workspace, err)
 	}
-	return outcome{results, compiled, took, cpu}, nil
+	return outcome{results, compiled, took, cpu, output.String()}, nil
 }
 
 // shutdown ends the Bazel server of the workspace.

@@ -1,44 +1,45 @@
 // Command tour shows what rules_tasting does, and checks it.
 //
-// It takes an example of this repository (package story.go has the form, one
-// file each the content) into two scratch checkouts. In one the tests are run by
-// plain Bazel, in the other by tasting test or as tasting_cc_test, and nothing
-// else differs. Then it goes through chapters: each makes an edit that a developer makes, says which tests
-// have to be executed now, has both checkouts tested, and prints what happened
-// side by side.
+// It takes an example of this repository into two scratch checkouts. In one the tests are run by plain Bazel, in the
+// other by tasting test or as tasting_cc_test, and nothing else differs. A story (type story) has the chapters. Each
+// makes an edit that a developer makes, says which tests have to be executed now, has both checkouts tested, and
+// prints what happened side by side.
 //
-// Plain Bazel's figures are shown as they are. The other side's have to be what
-// the chapter said, test by test, and where the story says so, it has to take less
-// time in all: otherwise tour ends with exit code 1.
+// The short tour tells one story, of a small project. The long one tells all.
 //
-// What was executed is read from Bazel's build events and from the test logs
-// (readResults), and what tasting test didn't have Bazel run, from its file of
-// the run.
+// Plain Bazel's figures are shown as they are. The other side's have to be those of the chapter, test by test.
+// Where the story says so, that side also has to take less time in all. Otherwise tour ends with exit code 1.
+//
+// Which tests were executed is read from Bazel's build events and from the test logs (readResults). Tests that
+// tasting test didn't have Bazel run are read from its file of the run.
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
-	"os/exec"
 	"os/signal"
 	"os/user"
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/cputime"
 )
 
-// stories are told in this order; the first one, if none is asked for.
-var stories = []*story{leveldb, cjson, cppgtest, fmtlib, service}
+// stories are told in this order. The first one is the short tour, all of them are the long one.
+// The last one is of tests that are clients of a service.
+var stories = []*story{short, read("leveldb"), read("cjson"), read("cpp_gtest"), read("fmt"), {name: "service", script: "story.sh"}}
 
-// service is the story of tests that are clients of a service.
-var service = &story{name: "service", script: "story.sh"}
+var short = read("short")
 
 // Exit codes.
 const (
@@ -55,7 +56,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var t tour
+	t := tour{out: stdout}
 	flags := flag.NewFlagSet("tour", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&t.module, "module", "", "`path` of rules_tasting's MODULE.bazel")
@@ -68,12 +69,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		t.bazel.flags = append(t.bazel.flags, flag)
 		return nil
 	})
-	var only []string
-	flags.Func("story", "tell the story with this `name` (may be repeated; default: "+stories[0].name+")", func(name string) error {
-		if !slices.ContainsFunc(stories, func(s *story) bool { return s.name == name }) {
-			return fmt.Errorf("no such story")
+	all := flags.Bool("all", false, "the long tour: all stories")
+	flags.Func("story", "tell the story with this `name` (may be repeated; default: "+short.name+")", func(name string) error {
+		i := slices.IndexFunc(stories, func(s *story) bool { return s.name == name })
+		if i < 0 {
+			return errors.New("no such story")
 		}
-		only = append(only, name)
+		t.stories = append(t.stories, stories[i])
 		return nil
 	})
 	flags.BoolVar(&t.plain, "plain", true, "also take the plain side; without it, nothing is compared and it takes half the time")
@@ -91,33 +93,27 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return exitUsage
 		}
 	}
-
-	if only == nil {
-		only = []string{stories[0].name}
-	}
-	t.progress = stdout
-	if *asJSON {
-		t.progress = stderr
-	}
-	told, err := t.tell(ctx, slices.DeleteFunc(slices.Clone(stories), func(s *story) bool {
-		return !slices.Contains(only, s.name)
-	}))
-	if err != nil {
-		fmt.Fprintf(stderr, "tour: %v\n", err)
-		return exitInternal
+	if *all {
+		t.stories = stories
+	} else if t.stories == nil {
+		t.stories = stories[:1]
 	}
 	if *asJSON {
+		t.out = stderr
+	}
+	t.line = progress.On(t.out)
+	told, err := t.tell(ctx)
+	if err == nil && *asJSON {
 		e := json.NewEncoder(stdout)
 		e.SetIndent("", "  ")
-		if err := e.Encode(told); err != nil {
-			fmt.Fprintf(stderr, "tour: %v\n", err)
-			return exitInternal
-		}
+		err = e.Encode(told)
 	}
-	for _, s := range told {
-		if !s.AsExpected {
-			return exitUnexpected
-		}
+	switch {
+	case err != nil:
+		fmt.Fprintf(stderr, "tour: %v\n", err)
+		return exitInternal
+	case slices.ContainsFunc(told, func(s *toldStory) bool { return !s.AsExpected }):
+		return exitUnexpected
 	}
 	return exitOK
 }
@@ -127,66 +123,86 @@ type tour struct {
 	module, analyzer, fetch string
 	parent                  string
 	keep, plain             bool
+	stories                 []*story
 	bazel                   bazel
-	progress                io.Writer
+	out                     io.Writer
+	line                    *progress.Line
 
 	scratch string // directory of everything below
 	servers []checkout
+	done    int // steps that have begun
 }
 
-// tell tells stories in a scratch directory.
-func (t *tour) tell(ctx context.Context, stories []*story) (told []*toldStory, err error) {
-	// What is given as a path is relative to where we are, and may be a
-	// symbolic link out of the runfiles: the module is where its file really is.
+// step shows what the tour waits for from now on.
+func (t *tour) step(what string) {
+	all := 0
+	for _, s := range t.stories {
+		all += s.steps(t.plain)
+	}
+	t.done++
+	if t.line == nil {
+		fmt.Fprintf(t.out, "   (step %d of %d: %s)\n", t.done, all, what)
+		return
+	}
+	t.line.Clear() // or it wouldn't be shown right after another one
+	t.line.Show("step %d of %d: %s", t.done, all, what)
+}
+
+// prepare makes the scratch directory.
+func (t *tour) prepare() (err error) {
+	// A path is relative to the working directory, and may be a symbolic link out of the runfiles: the module is where
+	// its file really is.
 	for _, path := range []*string{&t.module, &t.analyzer, &t.fetch} {
 		abs, err := filepath.Abs(*path)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if *path, err = filepath.EvalSymlinks(abs); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if os.Getenv("HOME") == "" {
-		// A Bazel test has none, but the programs that we start look there for
-		// caches and settings.
+		// A Bazel test has none, but the programs that we start look there for caches and settings.
 		u, err := user.Current()
 		if err != nil {
-			return nil, fmt.Errorf("%w; set HOME", err)
+			return fmt.Errorf("%w; set HOME", err)
 		}
 		os.Setenv("HOME", u.HomeDir)
 	}
-	if t.parent == "" {
-		t.parent = os.Getenv("RULES_TASTING_CACHE") // see bazelw
-	}
-	if t.parent == "" {
+	if t.parent = cmp.Or(t.parent, os.Getenv("RULES_TASTING_CACHE")); t.parent == "" { // see bazelw
 		// Not /tmp: sandboxes have a /tmp of their own, and no store in it.
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return nil, fmt.Errorf("%w; give a directory with -scratch", err)
+			return fmt.Errorf("%w; give a directory with -scratch", err)
 		}
 		t.parent = filepath.Join(cache, "rules_tasting")
 	}
 	if err := os.MkdirAll(t.parent, 0o777); err != nil {
-		return nil, err
+		return err
 	}
 	if t.scratch, err = os.MkdirTemp(t.parent, "tasting-tour-"); err != nil {
-		return nil, err
+		return err
 	}
-	if t.scratch, err = filepath.EvalSymlinks(t.scratch); err != nil {
+	t.scratch, err = filepath.EvalSymlinks(t.scratch)
+	return err
+}
+
+// tell tells the stories in a scratch directory.
+func (t *tour) tell(ctx context.Context) (told []*toldStory, err error) {
+	if err := t.prepare(); err != nil {
 		return nil, err
 	}
 	defer func() {
+		t.line.Clear()
 		for _, workspace := range t.servers {
 			err = errors.Join(err, t.bazel.shutdown(workspace))
 		}
 		if t.keep {
-			fmt.Fprintf(t.progress, "\nKept: %s\n", t.scratch)
+			fmt.Fprintf(t.out, "\nKept: %s\n", t.scratch)
 		} else {
 			err = errors.Join(err, removeAll(t.scratch))
 		}
 	}()
-
 	t.bazel.scratch, t.bazel.meters = t.scratch, map[checkout]*cputime.Meter{}
 	log, err := os.Create(filepath.Join(t.scratch, "bazel.log"))
 	if err != nil {
@@ -194,29 +210,39 @@ func (t *tour) tell(ctx context.Context, stories []*story) (told []*toldStory, e
 	}
 	defer log.Close()
 	t.bazel.log = log
-	if err := t.prebuilt(ctx); err != nil {
-		return nil, err
-	}
-	for _, s := range stories {
+	begin := time.Now()
+	for i, s := range t.stories {
 		tell := t.tellOne
 		if s.script != "" {
 			tell = t.tellScript
 		}
-		ts, err := tell(ctx, s)
+		name := fmt.Sprintf("Story %d of %d of the tour", i+1, len(t.stories))
+		if len(t.stories) == 1 && s == short {
+			name = "The short tour"
+		}
+		ts, err := tell(ctx, s, name)
 		if err != nil {
 			return nil, fmt.Errorf("story %s: %w", s.name, err)
 		}
 		told = append(told, ts)
 	}
+	t.line.Clear()
+	fmt.Fprintf(t.out, "\nTold in %v.", time.Since(begin).Round(time.Second))
+	if len(t.stories) == 1 && t.stories[0] == short {
+		fmt.Fprintf(t.out, " The long tour, with larger projects: --all.")
+	}
+	fmt.Fprintln(t.out)
 	return told, nil
 }
 
 // tellScript tells a story that is a program of its own.
-func (t *tour) tellScript(ctx context.Context, s *story) (*toldStory, error) {
-	fmt.Fprintf(t.progress, "\n%s\n\n", s.name)
+func (t *tour) tellScript(ctx context.Context, s *story, name string) (*toldStory, error) {
+	t.step(s.script + " of " + s.name)
+	t.line.Clear()
+	fmt.Fprintf(t.out, "\n%s: %s\n\n", name, s.name)
 	cmd := command(ctx, checkout(t.scratch), filepath.Join(filepath.Dir(t.module), "examples", s.name, s.script))
 	cmd.Env = append(cmd.Env, "TASTING="+t.analyzer, "STORY_SCRATCH="+t.scratch)
-	cmd.Stdout, cmd.Stderr = t.progress, t.progress
+	cmd.Stdout, cmd.Stderr = t.out, t.out
 	err := cmd.Run()
 	told := &toldStory{Name: s.name, AsExpected: err == nil}
 	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == 1 {
@@ -225,127 +251,43 @@ func (t *tour) tellScript(ctx context.Context, s *story) (*toldStory, error) {
 	return told, err
 }
 
-// prebuilt makes a module of the analyzer that we were given, so that the
-// scratch checkouts don't build it, and Go, again.
-func (t *tour) prebuilt(ctx context.Context) error {
-	clang := os.Getenv("TASTING_CLANG")
-	if clang == "" {
-		clang = "clang"
-	}
-	clang, err := exec.LookPath(clang)
-	if err != nil {
-		return fmt.Errorf("%w; install clang, or set TASTING_CLANG to its path", err)
-	}
-	version, err := exec.CommandContext(ctx, clang, "--version").Output()
-	if err != nil {
-		return fmt.Errorf("%s --version: %w", clang, err)
-	}
-	analyzer, err := os.ReadFile(t.analyzer)
-	if err != nil {
-		return err
-	}
-	dir := filepath.Join(t.scratch, "prebuilt")
-	return errors.Join(
-		os.Mkdir(dir, 0o777),
-		os.WriteFile(filepath.Join(dir, "tasting"), analyzer, 0o777),
-		os.WriteFile(filepath.Join(dir, "clang.txt"), version, 0o666),
-		os.WriteFile(filepath.Join(dir, "MODULE.bazel"), []byte(`module(name = "prebuilt_tasting")
-
-bazel_dep(name = "rules_tasting")
-`), 0o666),
-		os.WriteFile(filepath.Join(dir, "BUILD.bazel"), fmt.Appendf(nil, `load("@rules_tasting//rules:defs.bzl", "tasting_toolchain")
-
-tasting_toolchain(
-    name = "prebuilt",
-    analyzer = "tasting",
-    clang = %q,
-    clang_files = ["clang.txt"],
-)
-
-toolchain(
-    name = "prebuilt_toolchain",
-    toolchain = ":prebuilt",
-    toolchain_type = "@rules_tasting//rules:toolchain_type",
-)
-`, clang), 0o666),
-	)
-}
-
-// A side is one of the two that are compared.
-type side struct {
-	name  string
-	plain bool
-	run   []string // the command line of tasting test, if that runs its tests
-	flags []string // of its tests
-	here  checkout
-	there checkout // the second checkout
-}
-
-// sides checks out the sides of a story: that of plain Bazel, unless it is left out, and the other one.
-func (t *tour) sides(ctx context.Context, s *story) ([]*side, error) {
-	store := filepath.Join(t.scratch, "store")
-	if err := os.MkdirAll(store, 0o777); err != nil {
-		return nil, err
-	}
-	tasting := &side{name: "tasting", flags: s.flags}
-	if s.rule {
-		tasting.flags = slices.Concat(s.flags, []string{"--@rules_tasting//rules:store=" + store, "--sandbox_writable_path=" + store})
-	} else {
-		// An audit would run a test now and then whose result is recorded.
-		tasting.run = []string{t.analyzer, "test", "--store=" + store, "--audit=0"}
-	}
-	sides := []*side{tasting}
-	if t.plain {
-		sides = []*side{{name: "plain", plain: true, flags: s.flags}, tasting}
-	}
-	for _, side := range sides {
-		side.here = checkout(filepath.Join(t.scratch, s.name+"-"+side.name))
-		side.there = side.here + "-elsewhere"
-		if err := t.checkOut(ctx, s, side); err != nil {
-			return nil, err
-		}
-	}
-	return sides, nil
-}
-
-func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
-	if err := s.validate(); err != nil {
-		return nil, err
-	}
+// tellOne tells a story by its chapters.
+func (t *tour) tellOne(ctx context.Context, s *story, name string) (*toldStory, error) {
 	version, err := t.bazel.version(ctx)
 	if err != nil {
 		return nil, err
 	}
+	told := &toldStory{Name: s.name, About: cmp.Or(s.About, s.Sources[0].Corpus), Bazel: version, AsExpected: true}
+	told.printTitle(t.out, name)
 	sides, err := t.sides(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	told := &toldStory{Name: s.name, Sources: s.sources[0].corpus, Bazel: version, Tests: s.tests, AsExpected: true}
-	told.printTitle(t.progress)
 	for _, side := range sides {
-		if err := t.build(ctx, s, told, side, side.here); err != nil {
+		if err := t.build(ctx, s, side, side.here); err != nil {
 			return nil, err
 		}
 	}
-	for i, c := range s.chapters {
-		ch := &toldChapter{Title: c.title, Tells: c.tells, Expected: toldExpectation{
-			Executed: names(c.expect.executed), Failed: names(c.expect.failed), Others: c.expect.others,
-		}}
-		ch.printBefore(t.progress, i+1, len(s.tests))
-		if c.elsewhere {
+	for i := range s.Chapters {
+		c := &s.Chapters[i]
+		ch := &toldChapter{Title: c.Title, Tells: c.Tells, Expected: c.Expect}
+		t.line.Clear()
+		ch.printBefore(t.out, i+1, len(told.Tests))
+		if c.Elsewhere {
 			for _, side := range sides {
-				if err := t.cloneElsewhere(side); err != nil {
+				if err := t.cloneElsewhere(ctx, side); err != nil {
 					return nil, err
 				}
-				if err := t.build(ctx, s, told, side, side.there); err != nil {
+				if err := t.build(ctx, s, side, side.there); err != nil {
 					return nil, err
 				}
 			}
 		}
 		for _, side := range sides {
-			played, err := t.play(ctx, s, c, side)
+			t.step(fmt.Sprintf("%s of %s, chapter %d of %d", side.title, s.name, i+1, len(s.Chapters)))
+			played, err := t.play(ctx, told, c, side)
 			if err != nil {
-				return nil, fmt.Errorf("chapter %q, %s: %w", c.title, side.name, err)
+				return nil, fmt.Errorf("chapter %q, %s: %w", c.Title, side.name, err)
 			}
 			if side.plain {
 				ch.Plain = played
@@ -353,152 +295,58 @@ func (t *tour) tellOne(ctx context.Context, s *story) (*toldStory, error) {
 				ch.Tasting = *played
 			}
 		}
-		ch.Differences = c.expect.differences(&ch.Tasting)
+		ch.Differences = c.Expect.differences(told.Tests, &ch.Tasting)
 		ch.AsExpected = len(ch.Differences) == 0
 		told.AsExpected = told.AsExpected && ch.AsExpected
 		told.Chapters = append(told.Chapters, ch)
-		ch.printAfter(t.progress)
+		t.line.Clear()
+		ch.printAfter(t.out)
 	}
-	told.sum(s.faster)
-	told.printTable(t.progress)
+	told.sum(s.Faster)
+	told.printTable(t.out, name)
 	return told, nil
 }
 
-// build builds a checkout before its first chapter, if its story says so.
-func (t *tour) build(ctx context.Context, s *story, told *toldStory, side *side, workspace checkout) error {
-	if !s.sharedObjects {
-		return nil
-	}
+// build builds a checkout before its first chapter, with the objects that the story's first checkout has made. That
+// counts for no side.
+func (t *tour) build(ctx context.Context, s *story, side *side, workspace checkout) error {
+	name := filepath.Base(string(workspace))
+	t.step("bazel build of " + name)
 	built, err := t.bazel.build(ctx, workspace, filepath.Join(t.scratch, s.name+"-objects"), side.flags...)
-	if err != nil {
-		return err
+	if err == nil {
+		t.line.Clear()
+		fmt.Fprintf(t.out, "   built     %-49s %7.1f s, %5.1f CPU s\n", name, built.took.Seconds(), built.cpu.Seconds())
 	}
-	told.Builds = append(told.Builds, toldBuild{filepath.Base(string(workspace)), built.took.Seconds()})
-	told.printBuild(t.progress)
-	return nil
-}
-
-// checkOut makes the first checkout of a side: the example's files, its fetched
-// sources, the side's rule, and the way to rules_tasting.
-func (t *tour) checkOut(ctx context.Context, s *story, side *side) error {
-	root := filepath.Dir(t.module)
-	dir := string(side.here)
-	if err := copyExample(dir, filepath.Join(root, "examples", s.name), s.sources); err != nil {
-		return err
-	}
-	for _, source := range s.sources {
-		if out, err := exec.CommandContext(ctx, t.fetch, source.corpus, filepath.Join(dir, source.dir)).CombinedOutput(); err != nil {
-			return fmt.Errorf("fetching %s: %w\n%s", source.corpus, err, out)
-		}
-	}
-	if err := side.here.replace("MODULE.bazel", `path = "../.."`, fmt.Sprintf("path = %q", root)); err != nil {
-		return err
-	}
-	if err := side.here.rewrite("MODULE.bazel", func(text string) (string, error) {
-		return text + fmt.Sprintf(`
-bazel_dep(name = "prebuilt_tasting")
-local_path_override(
-    module_name = "prebuilt_tasting",
-    path = %q,
-)
-
-register_toolchains("@prebuilt_tasting//:all")
-`, filepath.Join(t.scratch, "prebuilt")), nil
-	}); err != nil {
-		return err
-	}
-	if s.rule && side.plain {
-		if err := side.here.replace("BUILD.bazel", tastingLoad, plainLoad); err != nil {
-			return err
-		}
-	}
-	t.servers = append(t.servers, side.here)
-	// The sources are ignored where they don't belong to the repository; here they do.
-	return errors.Join(
-		side.here.git("init", "--quiet"),
-		side.here.git("add", "--all", "--force"),
-		side.here.commit("As fetched"),
-	)
-}
-
-// cloneElsewhere makes the second checkout of a side, if there is none yet.
-func (t *tour) cloneElsewhere(side *side) error {
-	if slices.Contains(t.servers, side.there) {
-		return nil
-	}
-	if err := side.here.git("clone", "--quiet", string(side.here), string(side.there)); err != nil {
-		return err
-	}
-	t.servers = append(t.servers, side.there)
-	return nil
+	return err
 }
 
 // play brings a side into the state of a chapter and tests it.
-func (t *tour) play(ctx context.Context, s *story, c chapter, side *side) (*toldSide, error) {
+func (t *tour) play(ctx context.Context, story *toldStory, c *chapter, side *side) (*toldSide, error) {
 	workspace := side.here
-	if c.elsewhere {
+	if c.Elsewhere {
 		workspace = side.there
 	}
-	if c.edit != nil {
-		if err := c.edit(workspace); err != nil {
+	for i := range c.Edits {
+		if err := workspace.apply(&c.Edits[i]); err != nil {
 			return nil, err
 		}
 	}
 	test := t.bazel.test
 	if side.run != nil {
-		test = t.bazel.tastingTest(side.run)
+		test = t.bazel.tastingTest(slices.Concat(side.run, c.Flags))
 	}
 	o, err := test(ctx, workspace, side.flags...)
 	if err != nil {
 		return nil, err
 	}
-	told := &toldSide{
-		Executed: names(nil), Replayed: names(nil), Cached: names(nil), Failed: names(nil),
-		Compiled: o.compiled, Seconds: o.took.Seconds(), CPU: o.cpu.Seconds(),
+	tests := slices.Sorted(maps.Keys(o.results))
+	if story.Tests == nil {
+		story.Tests = tests
 	}
-	for _, test := range s.tests {
-		r, ok := o.results[test]
-		if !ok {
-			return nil, fmt.Errorf("no report from Bazel of test %s", test)
-		}
-		list := map[verdict]*[]string{executed: &told.Executed, replayed: &told.Replayed, cached: &told.Cached}[r.verdict]
-		*list = append(*list, test)
-		if !r.passed {
-			told.Failed = append(told.Failed, test)
-		}
+	if len(tests) == 0 || !slices.Equal(tests, story.Tests) {
+		return nil, fmt.Errorf("reports from Bazel of the tests %q, the story knows of %q", tests, story.Tests)
 	}
-	if len(o.results) != len(s.tests) {
-		return nil, fmt.Errorf("reports from Bazel of %d tests, the story knows of %d", len(o.results), len(s.tests))
-	}
-	return told, nil
-}
-
-// copyExample copies what is committed of an example: not its fetched sources,
-// the user's settings, or the links that Bazel makes.
-func copyExample(dst, src string, sources []source) error {
-	return filepath.WalkDir(src, func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(src, path)
-		if err != nil {
-			return err
-		}
-		to := filepath.Join(dst, name)
-		switch {
-		case slices.ContainsFunc(sources, func(s source) bool { return name == s.dir }):
-			return filepath.SkipDir
-		case d.IsDir():
-			return os.MkdirAll(to, 0o777)
-		case !d.Type().IsRegular() || name == "user.bazelrc":
-			return nil
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(to, b, 0o666)
-	})
+	return o.told(), nil
 }
 
 // removeAll removes dir, write-protected directories of Bazel's included.

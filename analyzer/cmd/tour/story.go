@@ -1,31 +1,34 @@
 package main
 
 import (
-	"errors"
+	"bytes"
+	"embed"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
-// A story is an example with the chapters that the tour tells about it.
+// A story is an example with the chapters that the tour tells about it: a file of the directory stories.
 type story struct {
-	name    string   // of its directory below examples/
-	sources []source // to fetch; the first one is what it is about
-	flags   []string // of Bazel, on both sides
-	tests   []string // every test of the example, without "//:"; sorted
-	// rule: the example's BUILD.bazel loads the rule of its tests by the line
-	// tastingLoad; plain Bazel's checkouts get plainLoad instead. Without it
-	// the checkouts are the same, and one side's tests are run by tasting test.
-	rule bool
-	// sharedObjects: each checkout is built before its first chapter, with a
-	// cache of what the first of them has built. That counts for no side.
-	sharedObjects bool
-	// faster: all chapters together take fewer seconds than by plain Bazel.
-	faster   bool
-	chapters []chapter
+	name    string
+	Example string   // its directory below examples/, if it isn't name
+	About   string   // the project, if it isn't the first of Sources
+	Sources []source // to fetch
+	Flags   []string // of Bazel, on both sides
+	// Loads: the example's BUILD.bazel loads tasting_cc_test by the line tastingLoad. Checkouts whose tests are
+	// plain get plainLoad instead.
+	Loads bool
+	// Rule: one side's tests are tasting_cc_test. Otherwise the checkouts are the same, and one side's tests are run by
+	// tasting test.
+	Rule bool
+	// Faster: all chapters together take fewer seconds than by plain Bazel.
+	Faster   bool
+	Chapters []chapter
 	// script is told instead of chapters: a program beside the example's files that finds the analyzer in TASTING, makes
 	// its scratch directory in STORY_SCRATCH, prints what happens, and ends with 1 if something isn't as expected.
 	script string
@@ -38,37 +41,84 @@ const (
 
 // A source is what tools/corpus/fetch.sh fetches into a directory of the example.
 type source struct {
-	corpus string // NAME@VERSION
-	dir    string
+	Corpus string // NAME@VERSION
+	Dir    string
 }
 
 // A chapter brings a checkout into some state and says, before any test is
 // run, which tests rules_tasting must execute there.
 type chapter struct {
-	title string
-	tells string // what happens, in a sentence
-	// elsewhere is set if the chapter plays in a second checkout: another
+	Title string
+	Tells string // what happens, in a sentence
+	// Elsewhere is set if the chapter plays in a second checkout: another
 	// directory with a clone of the first, and with a Bazel of its own that
-	// knows nothing of the first one's.
-	elsewhere bool
-	// edit changes the checkout, nil doesn't. It starts from what the last chapter
-	// in the same checkout left.
-	edit   edit
-	expect expectation
+	// knows nothing of the first one's. One chapter of a story may.
+	Elsewhere bool
+	// Edits change the checkout. They start from what the last chapter in the same checkout left.
+	Edits  []edit
+	Flags  []string // more flags of tasting test
+	Expect expectation
+}
+
+// An edit changes a checkout: it runs git, or changes or writes a file.
+type edit struct {
+	Git  string // arguments, with blanks between them
+	File string
+	// Old occurs once in the file and becomes New. If it is empty, New becomes the content of the file. $SCRATCH in New
+	// is the directory that the checkout is in.
+	Old, New string
+	// Reformat changes the layout of a C file, but no token of it.
+	Reformat bool
 }
 
 // An expectation is what must happen to the tests of the side that uses
 // rules_tasting.
 type expectation struct {
-	executed []string // sorted
-	failed   []string // sorted; some of those executed
-	// others is what must happen to every test that isn't executed. Empty:
+	All      bool     `json:"all,omitempty"`      // tests are executed
+	Executed []string `json:"executed,omitempty"` // otherwise; sorted
+	Failed   []string `json:"failed,omitempty"`   // some of those executed; sorted
+	// Others is what must happen to every test that isn't executed. Empty:
 	// both replayed and cached will do.
-	others verdict
+	Others verdict `json:"others,omitempty"`
+	// Says is the beginning of a line that tasting test must print.
+	Says string `json:"says,omitempty"`
 }
 
-// differences compares what happened with what must happen, in sentences.
-func (e *expectation) differences(got *toldSide) []string {
+//go:embed stories/*.yaml
+var files embed.FS
+
+// read returns the story with a name.
+func read(name string) *story {
+	b, err := files.ReadFile("stories/" + name + ".yaml")
+	s := &story{name: name}
+	if err == nil {
+		d := yaml.NewDecoder(bytes.NewReader(b))
+		d.KnownFields(true)
+		err = d.Decode(s)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("story %s: %v", name, err)) // it is a part of this program
+	}
+	return s
+}
+
+// steps counts what the tour waits for: checkouts, builds, and tests.
+func (s *story) steps(plain bool) int {
+	if s.script != "" {
+		return 1
+	}
+	n := 2 + len(s.Chapters)
+	if slices.ContainsFunc(s.Chapters, func(c chapter) bool { return c.Elsewhere }) {
+		n++
+	}
+	if plain {
+		n *= 2
+	}
+	return n
+}
+
+// differences compares what happened to all tests with what must happen, in sentences.
+func (e *expectation) differences(tests []string, got *toldSide) []string {
 	var all []string
 	differ := func(what string, got, want []string) {
 		for _, test := range got {
@@ -82,160 +132,43 @@ func (e *expectation) differences(got *toldSide) []string {
 			}
 		}
 	}
-	differ("executed", got.Executed, e.executed)
-	differ("failed", got.Failed, e.failed)
-	switch e.others {
+	executed := e.Executed
+	if e.All {
+		executed = tests
+	}
+	differ("executed", got.Executed, executed)
+	differ("failed", got.Failed, e.Failed)
+	switch e.Others {
 	case replayed:
 		differ("cached", got.Cached, nil)
 	case cached:
 		differ("replayed", got.Replayed, nil)
 	}
+	if !slices.ContainsFunc(strings.Split(got.output, "\n"), func(line string) bool { return strings.HasPrefix(line, e.Says) }) {
+		all = append(all, fmt.Sprintf("nothing was printed that begins with %q", e.Says))
+	}
 	return all
 }
 
-func (s *story) validate() error {
-	if s.script != "" {
-		return nil
-	}
-	if len(s.chapters) == 0 || len(s.sources) == 0 {
-		return fmt.Errorf("story %s has no chapters or no sources", s.name)
-	}
-	known := func(names []string) error {
-		if !slices.IsSorted(names) {
-			return fmt.Errorf("%q isn't sorted", names)
-		}
-		for _, name := range names {
-			if !slices.Contains(s.tests, name) {
-				return fmt.Errorf("no test is called %s", name)
-			}
-		}
-		return nil
-	}
-	if err := known(s.tests); err != nil {
-		return fmt.Errorf("story %s: %w", s.name, err)
-	}
-	for _, c := range s.chapters {
-		if err := errors.Join(known(c.expect.executed), known(c.expect.failed)); err != nil {
-			return fmt.Errorf("story %s, chapter %q: %w", s.name, c.title, err)
-		}
-	}
-	return nil
-}
-
-// A checkout is the directory of an example's workspace, a git repository.
-type checkout string
-
-// git runs git in the checkout.
-func (c checkout) git(args ...string) error {
-	cmd := exec.Command("git", append([]string{
-		"-C", string(c), "-c", "user.name=tour", "-c", "user.email=tour@localhost", "-c", "commit.gpgsign=false",
-	}, args...)...)
-	// The caller may be a hook of another repository.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "GIT_") })
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("git %s in %s: %w\n%s", strings.Join(args, " "), c, err, out)
-	}
-	return nil
-}
-
-// An edit changes a checkout.
-type edit = func(checkout) error
-
-// steps returns an edit of several steps.
-func steps(edits ...edit) edit {
-	return func(c checkout) error {
-		for _, e := range edits {
-			if err := e(c); err != nil {
-				return err
-			}
-		}
-		return nil
+// apply makes an edit.
+func (c checkout) apply(e *edit) error {
+	switch text := strings.ReplaceAll(e.New, "$SCRATCH", filepath.Dir(string(c))); {
+	case e.Git != "":
+		return c.git(strings.Fields(e.Git)...)
+	case e.Reformat:
+		return c.rewrite(e.File, func(text string) (string, error) { return reformatC(text), nil })
+	case e.Old == "":
+		return os.WriteFile(filepath.Join(string(c), e.File), []byte(text), 0o666)
+	default:
+		return c.replace(e.File, e.Old, text)
 	}
 }
 
-func git(args ...string) edit { return func(c checkout) error { return c.git(args...) } }
+var indent = regexp.MustCompile("(?m)^(    )+")
 
-// restore takes all edits of files back that are not committed.
-func restore(paths ...string) edit {
-	return git(slices.Concat([]string{"checkout", "--quiet", "--"}, paths)...)
-}
-
-func replace(file, old, new string) edit {
-	return func(c checkout) error { return c.replace(file, old, new) }
-}
-
-// reformat changes the layout of a C file beyond recognition, but no token of it.
-func reformat(file string) edit {
-	return func(c checkout) error {
-		return c.rewrite(file, func(text string) (string, error) { return reformatC(text), nil })
-	}
-}
-
-// commit records the edits of files that are already in the repository.
-func (c checkout) commit(message string) error {
-	return c.git("commit", "--quiet", "--all", "--message", message)
-}
-
-// replace replaces the only occurrence of old in file.
-func (c checkout) replace(file, old, new string) error {
-	return c.rewrite(file, func(text string) (string, error) {
-		if n := strings.Count(text, old); n != 1 {
-			return "", fmt.Errorf("want one %q, found %d: the sources aren't those that the tour was written for", old, n)
-		}
-		return strings.Replace(text, old, new, 1), nil
-	})
-}
-
-func (c checkout) rewrite(file string, change func(string) (string, error)) error {
-	path := filepath.Join(string(c), file)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	text, err := change(string(b))
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if text == string(b) {
-		return fmt.Errorf("%s: the edit changes nothing", path)
-	}
-	return os.WriteFile(path, []byte(text), 0o666)
-}
-
-// reformatC indents by tabs instead of four blanks, puts opening braces at the
-// end of the line before, and comments on every function body: for sources
-// whose comments are all of the /* */ kind.
+// reformatC indents by tabs instead of four blanks, and puts a comment on the first line and one before each function's
+// body: for sources with functions as in cJSON.
 func reformatC(text string) string {
-	var out []string
-	inComment := false
-	for line := range strings.SplitSeq(text, "\n") {
-		start := inComment
-		if i := strings.LastIndex(line, "/*"); i >= 0 {
-			inComment = true
-		}
-		if i := strings.LastIndex(line, "*/"); i >= 0 && i > strings.LastIndex(line, "/*") {
-			inComment = false
-		}
-		if start || inComment {
-			out = append(out, line)
-			continue
-		}
-		rest := strings.TrimLeft(line, " ")
-		line = strings.Repeat("\t", (len(line)-len(rest))/4) + rest
-		if strings.TrimSpace(line) == "{" && len(out) > 0 && joinable(out[len(out)-1]) {
-			if line == "{" {
-				out = slices.Insert(out, len(out)-1, "/* The tour was here. */")
-			}
-			out[len(out)-1] += " {"
-			continue
-		}
-		out = append(out, line)
-	}
-	return "/* Reformatted, for a change. */\n\n" + strings.Join(out, "\n")
-}
-
-// joinable reports whether a token may follow at the end of line.
-func joinable(line string) bool {
-	line = strings.TrimSpace(line)
-	return line != "" && line[0] != '#' && line[len(line)-1] != '\\'
+	text = indent.ReplaceAllStringFunc(text, func(blanks string) string { return strings.Repeat("\t", len(blanks)/4) })
+	return "/* Reformatted, for a change. */\n\n" + strings.ReplaceAll(text, ")\n{\n", ")\n/* The tour was here. */\n{\n")
 }

@@ -12,9 +12,53 @@ import (
 
 func TestStoriesAreValid(t *testing.T) {
 	for _, s := range stories {
-		if err := s.validate(); err != nil {
-			t.Error(err)
+		if s.script != "" {
+			continue
 		}
+		if len(s.Chapters) == 0 || len(s.Sources) == 0 {
+			t.Errorf("story %s has no chapters or no sources", s.name)
+		}
+		elsewhere := 0
+		for _, c := range s.Chapters {
+			e := &c.Expect
+			if !slices.IsSorted(e.Executed) || !slices.IsSorted(e.Failed) || e.All && e.Executed != nil {
+				t.Errorf("story %s, chapter %q: %+v", s.name, c.Title, e)
+			}
+			if !e.All && slices.ContainsFunc(e.Failed, func(test string) bool { return !slices.Contains(e.Executed, test) }) {
+				t.Errorf("story %s, chapter %q: a test fails that isn't executed", s.name, c.Title)
+			}
+			if c.Elsewhere {
+				elsewhere++
+			}
+		}
+		if elsewhere > 1 {
+			t.Errorf("story %s: %d second checkouts", s.name, elsewhere)
+		}
+	}
+}
+
+// The progress says how many steps there are.
+func TestSteps(t *testing.T) {
+	for _, test := range []struct {
+		story *story
+		plain bool
+		want  int
+	}{
+		{short, true, 2 * (2 + 8 + 1)},
+		{short, false, 2 + 8 + 1},
+		{stories[3], true, 2 * (2 + 7)},
+		{stories[5], true, 1},
+	} {
+		if got := test.story.steps(test.plain); got != test.want {
+			t.Errorf("%s: %d steps, want %d", test.story.name, got, test.want)
+		}
+	}
+	var b strings.Builder
+	x := tour{out: &b, stories: []*story{short, stories[5]}, plain: true}
+	x.step("a")
+	x.step("b")
+	if want := "   (step 1 of 23: a)\n   (step 2 of 23: b)\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
 	}
 }
 
@@ -43,7 +87,7 @@ static int f(int a,
 }
 `
 	got := reformatC(text)
-	if strings.Contains(got, "\n{") || !strings.Contains(got, "\tif (a) {") || strings.Count(got, "/*") < 4 {
+	if !strings.Contains(got, "\t\treturn") || strings.Contains(got, "\n    ") || strings.Count(got, "/*") < 4 {
 		t.Errorf("layout is not as described:\n%s", got)
 	}
 	comment := regexp.MustCompile(`(?s)"[^"\n]*"|/\*.*?\*/`)
@@ -57,11 +101,6 @@ static int f(int a,
 	}
 	if a, b := tokens(text), tokens(got); !slices.Equal(a, b) {
 		t.Errorf("tokens changed:\n%q\n%q\n%s", a, b, got)
-	}
-	for _, line := range strings.Split(got, "\n") {
-		if strings.HasPrefix(line, "#") && strings.HasSuffix(line, "{") {
-			t.Errorf("brace joined to a directive: %s", line)
-		}
 	}
 }
 
@@ -114,7 +153,7 @@ func TestTotal(t *testing.T) {
 		}
 		s.sum(test.faster)
 		var b strings.Builder
-		s.printTable(&b)
+		s.printTable(&b, "A story")
 		if s.AsExpected != test.want || strings.Contains(b.String(), "SLOWER") == test.want {
 			t.Errorf("%s: as expected: %t\n%s", test.name, s.AsExpected, b.String())
 		}
@@ -195,17 +234,21 @@ func TestDifferences(t *testing.T) {
 		got    toldSide
 		want   int
 	}{
-		{"as expected", expectation{executed: []string{"a"}, others: replayed}, toldSide{Executed: []string{"a"}, Replayed: []string{"b"}}, 0},
-		{"too many", expectation{executed: []string{"a"}}, toldSide{Executed: []string{"a", "b"}}, 1},
-		{"too few", expectation{executed: []string{"a"}}, toldSide{Replayed: []string{"a"}}, 1},
-		{"another one", expectation{executed: []string{"a"}}, toldSide{Executed: []string{"b"}, Replayed: []string{"a"}}, 2},
-		{"failure replayed as a pass", expectation{executed: []string{"a"}, failed: []string{"a"}}, toldSide{Executed: []string{"a"}}, 1},
-		{"failure", expectation{executed: []string{"a"}}, toldSide{Executed: []string{"a"}, Failed: []string{"a"}}, 1},
-		{"cached, not replayed", expectation{others: replayed}, toldSide{Cached: []string{"a"}}, 1},
-		{"replayed, not cached", expectation{others: cached}, toldSide{Replayed: []string{"a"}}, 1},
+		{"as expected", expectation{Executed: []string{"a"}, Others: replayed}, toldSide{Executed: []string{"a"}, Replayed: []string{"b"}}, 0},
+		{"too many", expectation{Executed: []string{"a"}}, toldSide{Executed: []string{"a", "b"}}, 1},
+		{"too few", expectation{Executed: []string{"a"}}, toldSide{Replayed: []string{"a"}}, 1},
+		{"another one", expectation{Executed: []string{"a"}}, toldSide{Executed: []string{"b"}, Replayed: []string{"a"}}, 2},
+		{"failure replayed as a pass", expectation{Executed: []string{"a"}, Failed: []string{"a"}}, toldSide{Executed: []string{"a"}}, 1},
+		{"failure", expectation{Executed: []string{"a"}}, toldSide{Executed: []string{"a"}, Failed: []string{"a"}}, 1},
+		{"cached, not replayed", expectation{Others: replayed}, toldSide{Cached: []string{"a"}}, 1},
+		{"replayed, not cached", expectation{Others: cached}, toldSide{Replayed: []string{"a"}}, 1},
+		{"all", expectation{All: true}, toldSide{Executed: []string{"a", "b"}}, 0},
+		{"not all", expectation{All: true}, toldSide{Executed: []string{"a"}, Replayed: []string{"b"}}, 1},
+		{"said", expectation{Says: "why"}, toldSide{Replayed: []string{"a"}, output: "first\nwhy not\n"}, 0},
+		{"not said", expectation{Says: "why"}, toldSide{Replayed: []string{"a"}, output: "that is why\n"}, 1},
 		{"either", expectation{}, toldSide{Replayed: []string{"a"}, Cached: []string{"b"}}, 0},
 	} {
-		if got := test.expect.differences(&test.got); len(got) != test.want {
+		if got := test.expect.differences([]string{"a", "b"}, &test.got); len(got) != test.want {
 			t.Errorf("%s: %q, want %d differences", test.name, got, test.want)
 		}
 	}
