@@ -61,8 +61,11 @@ func (b *bazel) outputBase(workspace checkout) string {
 
 // startup returns the startup options of the workspace's Bazel.
 func (b *bazel) startup(workspace checkout) []string {
-	// Bazel gives up after 120 s, which is too early on a busy machine.
-	return []string{"--output_base=" + b.outputBase(workspace), "--local_startup_timeout_secs=1800"}
+	return []string{
+		"--output_base=" + b.outputBase(workspace),
+		"--local_startup_timeout_secs=1800",       // 120 s, the default, are too few on a busy machine
+		"--host_jvm_args=-XX:TieredStopAtLevel=1", // a server lives for minutes: optimising it costs more than it saves
+	}
 }
 
 // command returns a Bazel command in a workspace.
