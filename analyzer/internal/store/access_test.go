@@ -537,7 +537,7 @@ func TestModes(t *testing.T) {
 			if err == nil {
 				r.Close()
 			}
-			errs = append(errs, err, store.Lookup(ctx, s, []store.Key{key}, store.LookupOptions{})[0].Err)
+			errs = append(errs, err, store.Lookup(ctx, s, []store.Key{key}, nil)[0].Err)
 			if got := !errors.Is(errors.Join(errs...), store.ErrNotAllowed); got != m.CanRead() {
 				t.Errorf("%s %s: reading: %v", location, m, errs)
 			}
@@ -748,7 +748,7 @@ func TestLayered(t *testing.T) {
 	}
 	// A look-up alone copies nothing, nor does reading without leave to write.
 	roundTrip(t, far, "far")
-	if o := store.Lookup(ctx, s, []store.Key{storetest.Key("far")}, store.LookupOptions{})[0]; o.Err != nil || has(near, "far") {
+	if o := store.Lookup(ctx, s, []store.Key{storetest.Key("far")}, nil)[0]; o.Err != nil || has(near, "far") {
 		t.Errorf("look-up: %v", o.Err)
 	}
 	if !has(open(t, location, store.Options{Mode: store.ReadOnly}), "far") || has(near, "far") || has(middle, "far") {
@@ -781,7 +781,7 @@ func TestLayered(t *testing.T) {
 	if _, err := broken.Get(ctx, storetest.Key("nothing")); err == nil || store.IsMiss(err) {
 		t.Errorf("Get: %v, want an error that is no miss", err)
 	}
-	if o := store.Lookup(ctx, broken, []store.Key{storetest.Key("partly"), storetest.Key("nothing")}, store.LookupOptions{}); o[0].Err != nil || o[1].Err == nil || store.IsMiss(o[1].Err) {
+	if o := store.Lookup(ctx, broken, []store.Key{storetest.Key("partly"), storetest.Key("nothing")}, nil); o[0].Err != nil || o[1].Err == nil || store.IsMiss(o[1].Err) {
 		t.Errorf("Lookup: %+v", o)
 	}
 }
@@ -819,12 +819,12 @@ func TestLookup(t *testing.T) {
 	b.WriteBlob(storetest.Hash("log 20"), nil)
 	b.WriteBlob(storetest.Hash("log 30"), []byte("short"))
 	last := 0
-	outcomes := store.Lookup(ctx, s, keys, store.LookupOptions{Concurrency: 32, Progress: func(n int) {
+	outcomes := store.Lookup(ctx, s, keys, func(n int) {
 		if n != last+1 {
 			t.Errorf("progress %d after %d", n, last)
 		}
 		last = n
-	}})
+	})
 	for i, o := range outcomes {
 		var want error
 		switch {
@@ -858,7 +858,7 @@ func TestLookupOutOfReach(t *testing.T) {
 		keys[i] = storetest.Key(fmt.Sprint(i))
 	}
 	s := open(t, server.URL, store.Options{Retries: retries(1)})
-	for i, o := range store.Lookup(ctx, s, keys, store.LookupOptions{}) {
+	for i, o := range store.Lookup(ctx, s, keys, nil) {
 		if o.Err == nil || store.IsMiss(o.Err) {
 			t.Fatalf("key %d: %+v", i, o)
 		}
@@ -868,7 +868,7 @@ func TestLookupOutOfReach(t *testing.T) {
 	}
 	c, cancel := context.WithCancel(ctx)
 	cancel()
-	for i, o := range store.Lookup(c, store.OpenDisk(newDir(t)), keys[:100], store.LookupOptions{}) {
+	for i, o := range store.Lookup(c, store.OpenDisk(newDir(t)), keys[:100], nil) {
 		if !errors.Is(o.Err, context.Canceled) {
 			t.Fatalf("key %d: %+v", i, o)
 		}

@@ -35,25 +35,25 @@ const marker = "tasting-store"
 // power failure an entry may be there with garbage in it, which the checks of
 // Get turn into a miss, and a sync per file would cost more than most tests.
 type Disk struct {
-	dir  string
-	mode Mode
+	access
+	dir string
 
-	// Progress, if there is one, is called while GC and Verify go through n files, before each.
+	// Progress is called while GC and Verify go through n files, before each.
 	Progress func(i, n int)
 
 	// step is called before each step of Put, for tests that stop there.
 	step func(string)
 }
 
-func (d *Disk) progress(i, n int) {
-	if d.Progress != nil {
-		d.Progress(i, n)
-	}
-}
-
 // OpenDisk returns the store in dir, an absolute path, for reading and writing.
 // The directory is created by the first Put.
-func OpenDisk(dir string) *Disk { return &Disk{dir: dir, mode: ReadWrite, step: func(string) {}} }
+func OpenDisk(dir string) *Disk { return newDisk(dir, ReadWrite) }
+
+func newDisk(dir string, mode Mode) *Disk {
+	d := &Disk{dir: dir, Progress: func(int, int) {}, step: func(string) {}}
+	d.access = access{d, mode}
+	return d
+}
 
 // String returns the directory.
 func (d *Disk) String() string { return d.dir }
@@ -70,19 +70,7 @@ func (d *Disk) casPath(hash string) string {
 	return filepath.Join(d.dir, "cas", hash[:2], hash)
 }
 
-// Get implements Store. It marks the entry as used now, for GC, if the mode
-// allows writing.
-func (d *Disk) Get(ctx context.Context, key Key) (*Result, error) {
-	if !d.mode.CanRead() {
-		return nil, notAllowed("read", d.dir, d.mode)
-	}
-	r, err := d.get(ctx, key)
-	if err == nil {
-		d.used(key)
-	}
-	return r, err
-}
-
+// used marks an entry as used now, for GC, if the mode allows writing.
 func (d *Disk) used(key Key) {
 	if d.mode.CanWrite() {
 		now := time.Now()
@@ -91,41 +79,18 @@ func (d *Disk) used(key Key) {
 	}
 }
 
-// probe implements Store.
-func (d *Disk) probe(ctx context.Context, key Key) (*Info, error) {
-	if !d.mode.CanRead() {
-		return nil, notAllowed("read", d.dir, d.mode)
-	}
+func (d *Disk) entry(ctx context.Context, key Key) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	e, err := d.readEntry(key)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.checkSizes(key, e); err != nil {
-		return nil, err
-	}
-	d.used(key)
-	return infoOf(e), nil
-}
-
-func (d *Disk) readEntry(key Key) (*repb.ActionResult, error) {
 	data, err := readStart(d.acPath(key))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w for %s in %s", ErrNotFound, key, d.dir)
+		return nil, ErrNotFound
 	}
-	if err != nil {
-		return nil, err
-	}
-	return readEntry(key, data)
+	return data, err
 }
 
-func (d *Disk) get(ctx context.Context, key Key) (*Result, error) {
-	e, err := d.readEntry(key)
-	if err != nil {
-		return nil, err
-	}
+func (d *Disk) result(ctx context.Context, key Key, e *repb.ActionResult) (*Result, error) {
 	return newResult(e, func(dg *repb.Digest) (*io.SectionReader, io.Closer, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
@@ -183,33 +148,16 @@ func readStart(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxEntry+1))
 }
 
-// Put implements Store.
-func (d *Disk) Put(ctx context.Context, key Key, r *Result) error {
-	if !d.mode.CanWrite() {
-		return notAllowed("written", d.dir, d.mode)
-	}
-	if !d.mode.CanRead() {
-		return d.put(ctx, key, r, true)
-	}
-	old, err := d.get(ctx, key)
-	replace, err := checkFree(old, err, key, d.dir)
-	if err != nil {
-		return err
-	}
-	return d.put(ctx, key, r, replace)
-}
-
 // Set implements Store.
 func (d *Disk) Set(ctx context.Context, key Key, r *Result) error {
-	if !d.mode.CanWrite() {
-		return notAllowed("written", d.dir, d.mode)
-	}
-	err := d.put(ctx, key, r, true)
-	if err != nil && r.ExitCode != 0 && os.Remove(d.acPath(key)) == nil {
+	err := d.access.Set(ctx, key, r)
+	if err != nil && !errors.Is(err, ErrNotAllowed) && r.ExitCode != 0 && os.Remove(d.acPath(key)) == nil {
 		return nil // a full disk, perhaps: what has to go is gone
 	}
 	return err
 }
+
+func (d *Disk) set(ctx context.Context, key Key, r *Result) error { return d.put(ctx, key, r, true) }
 
 // put writes a result; with replace, also over one that is there.
 func (d *Disk) put(ctx context.Context, key Key, r *Result, replace bool) error {

@@ -578,7 +578,7 @@ func TestGC(t *testing.T) {
 			r.Close()
 		}, "acd"},
 		"looked up meanwhile": {func(t *testing.T, _ string, d *store.Disk) {
-			if o := store.Lookup(ctx, d, []store.Key{storetest.Key("a")}, store.LookupOptions{}); o[0].Err != nil {
+			if o := store.Lookup(ctx, d, []store.Key{storetest.Key("a")}, nil); o[0].Err != nil {
 				t.Fatal(o[0].Err)
 			}
 		}, "acd"},

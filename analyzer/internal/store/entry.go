@@ -2,9 +2,9 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -52,16 +52,11 @@ func newEntry(key Key, r *Result) (*repb.ActionResult, []blob, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	host := r.Host
-	if host == "" {
-		// Some servers put something in its place, which would be damage.
-		host = "unknown"
-	}
 	e := &repb.ActionResult{
 		ExitCode:     int32(r.ExitCode),
 		StdoutDigest: log,
 		ExecutionMetadata: &repb.ExecutedActionMetadata{
-			Worker:                      host,
+			Worker:                      cmp.Or(r.Host, "unknown"), // some servers replace an empty one, which would be damage
 			ExecutionStartTimestamp:     timestamppb.New(r.Start),
 			ExecutionCompletedTimestamp: timestamppb.New(r.End),
 		},
@@ -148,21 +143,6 @@ func readEntry(key Key, data []byte) (*repb.ActionResult, error) {
 	return e, nil
 }
 
-// checkFree returns an error unless Put may record under key, given what Get returned for it. Damaged reports whether Put
-// replaces something. An entry that merely can't be read now (too many open files) may be whole and stays.
-func checkFree(old *Result, err error, key Key, where string) (damaged bool, _ error) {
-	switch {
-	case err == nil:
-		old.Close()
-		return false, fmt.Errorf("%w for %s in %s", ErrExists, key, where)
-	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrIncomplete):
-		return true, nil
-	case errors.Is(err, ErrNotFound):
-		return false, nil
-	}
-	return false, err
-}
-
 // checkEntry checks everything that can be checked without the blobs. It is
 // applied to what is written as well, so that nothing unreadable is stored.
 func checkEntry(e *repb.ActionResult) error {
@@ -222,6 +202,11 @@ func digestsOf(e *repb.ActionResult) []*repb.Digest {
 		}
 	}
 	return l
+}
+
+// filledOf returns the digests of the contents of e that aren't empty.
+func filledOf(e *repb.ActionResult) []*repb.Digest {
+	return slices.DeleteFunc(digestsOf(e), func(d *repb.Digest) bool { return d.SizeBytes == 0 })
 }
 
 // newResult builds the result that e describes. Open returns the verified content of a digest, and is

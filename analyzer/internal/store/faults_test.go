@@ -695,7 +695,7 @@ func TestThousands(t *testing.T) {
 			for i := range keys {
 				all = append(all, storetest.Key(fmt.Sprint(i)))
 			}
-			for i, o := range store.Lookup(ctx, s, all, store.LookupOptions{}) {
+			for i, o := range store.Lookup(ctx, s, all, nil) {
 				if o.Err != nil {
 					t.Errorf("lost %d: %v", i, o.Err)
 				}

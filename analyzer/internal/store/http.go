@@ -5,12 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
-	"time"
 
 	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
 	"golang.org/x/sync/errgroup"
@@ -31,26 +29,14 @@ type httpCache struct {
 }
 
 func newHTTP(c *caller, p place, config *tls.Config) *httpCache {
-	return &httpCache{
-		caller: c,
-		base:   p.String(),
-		client: &http.Client{
-			Transport: &http.Transport{
-				Proxy:               http.ProxyFromEnvironment,
-				DialContext:         (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext,
-				TLSClientConfig:     config,
-				ForceAttemptHTTP2:   true,
-				MaxConnsPerHost:     maxConnections,
-				MaxIdleConnsPerHost: maxConnections,
-				IdleConnTimeout:     30 * time.Second,
-				// Contents are what they are, without an encoding.
-				DisableCompression:     true,
-				MaxResponseHeaderBytes: 64 << 10,
-			},
-			// A redirect would carry the headers to somebody else.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = config
+	t.MaxConnsPerHost, t.MaxIdleConnsPerHost = maxConnections, maxConnections
+	t.DisableCompression = true // contents are what they are, without an encoding
+	t.MaxResponseHeaderBytes = 64 << 10
+	// A redirect would carry the headers to somebody else.
+	redirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &httpCache{caller: c, base: p.String(), client: &http.Client{Transport: t, CheckRedirect: redirect}}
 }
 
 func (h *httpCache) close() error {
@@ -66,9 +52,15 @@ func (h *httpCache) describe(context.Context) ([]string, error) {
 	return []string{"Bazel's HTTP cache protocol"}, nil
 }
 
-// request makes one attempt of a request; body may be nil. Statuses other than
-// 2xx are errors. handle reads the answer.
-func (h *httpCache) request(ctx context.Context, headers []Header, method, path string, body *io.SectionReader, handle func(*http.Response) error) error {
+// exchange makes a request, as caller.call does; body may be nil. handle reads the answer.
+func (h *httpCache) exchange(ctx context.Context, method, path string, body *io.SectionReader, handle func(*http.Response) error) error {
+	return h.call(ctx, method+" "+path, method == http.MethodPut, func(ctx context.Context, headers []Header) error {
+		return h.attempt(ctx, headers, method, path, body, handle)
+	})
+}
+
+// attempt makes a request once. Statuses other than 2xx are errors.
+func (h *httpCache) attempt(ctx context.Context, headers []Header, method, path string, body *io.SectionReader, handle func(*http.Response) error) error {
 	name := method + " " + path
 	req, err := http.NewRequestWithContext(ctx, method, h.base+path, nil)
 	if err != nil {
@@ -122,17 +114,13 @@ func (h *httpCache) request(ctx context.Context, headers []Header, method, path 
 	}
 }
 
-func (h *httpCache) entry(ctx context.Context, key Key) ([]byte, error) {
-	var data []byte
+func (h *httpCache) entry(ctx context.Context, key Key) (data []byte, err error) {
 	path := "/ac/" + key.String()
-	err := h.call(ctx, "GET "+path, false, func(ctx context.Context, headers []Header) error {
-		return h.request(ctx, headers, http.MethodGet, path, nil, func(resp *http.Response) error {
-			var err error
-			if data, err = io.ReadAll(io.LimitReader(resp.Body, maxEntry+1)); err != nil {
-				return h.fail("GET "+path, err.Error(), true, nil)
-			}
-			return h.notPage("GET "+path, resp, data)
-		})
+	err = h.exchange(ctx, http.MethodGet, path, nil, func(resp *http.Response) (err error) {
+		if data, err = io.ReadAll(io.LimitReader(resp.Body, maxEntry+1)); err != nil {
+			return h.fail("GET "+path, err.Error(), true, nil)
+		}
+		return h.notPage("GET "+path, resp, data)
 	})
 	return data, err
 }
@@ -142,11 +130,9 @@ func (h *httpCache) setEntry(ctx context.Context, key Key, _ *repb.ActionResult,
 }
 
 func (h *httpCache) put(ctx context.Context, path string, content *io.SectionReader) error {
-	return h.call(ctx, "PUT "+path, true, func(ctx context.Context, headers []Header) error {
-		return h.request(ctx, headers, http.MethodPut, path, content, func(resp *http.Response) error {
-			start, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
-			return h.notPage("PUT "+path, resp, start)
-		})
+	return h.exchange(ctx, http.MethodPut, path, content, func(resp *http.Response) error {
+		start, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
+		return h.notPage("PUT "+path, resp, start)
 	})
 }
 
@@ -163,14 +149,12 @@ func (h *httpCache) notPage(name string, resp *http.Response, body []byte) error
 func (h *httpCache) contents(ctx context.Context, sinks []*sink) error {
 	return parallel(ctx, sinks, func(ctx context.Context, s *sink) error {
 		path := "/cas/" + s.digest.Hash
-		return h.lacks(s.digest.Hash, h.call(ctx, "GET "+path, false, func(ctx context.Context, headers []Header) error {
-			return h.request(ctx, headers, http.MethodGet, path, nil, func(resp *http.Response) error {
-				s.reset()
-				if _, err := io.Copy(s, watched{resp.Body, h.patience}); err != nil && !s.long {
-					return h.fail("GET "+path, err.Error(), s.err == nil, s.err)
-				}
-				return nil
-			})
+		return h.lacks(s.digest.Hash, h.exchange(ctx, http.MethodGet, path, nil, func(resp *http.Response) error {
+			s.reset()
+			if _, err := io.Copy(s, watched{resp.Body, h.patience}); err != nil && !s.long {
+				return h.fail("GET "+path, err.Error(), s.err == nil, s.err)
+			}
+			return nil
 		}))
 	})
 }
@@ -179,14 +163,11 @@ func (h *httpCache) missing(ctx context.Context, digests []*repb.Digest) ([]*rep
 	var mu sync.Mutex
 	var missing []*repb.Digest
 	err := parallel(ctx, digests, func(ctx context.Context, d *repb.Digest) error {
-		path := "/cas/" + d.Hash
-		err := h.call(ctx, "HEAD "+path, false, func(ctx context.Context, headers []Header) error {
-			return h.request(ctx, headers, http.MethodHead, path, nil, func(resp *http.Response) error {
-				if resp.ContentLength >= 0 && resp.ContentLength != d.SizeBytes {
-					return ErrNotFound
-				}
-				return nil
-			})
+		err := h.exchange(ctx, http.MethodHead, "/cas/"+d.Hash, nil, func(resp *http.Response) error {
+			if resp.ContentLength >= 0 && resp.ContentLength != d.SizeBytes {
+				return ErrNotFound
+			}
+			return nil
 		})
 		if errors.Is(err, ErrNotFound) {
 			mu.Lock()

@@ -138,7 +138,7 @@ func TestListWithBadStore(t *testing.T) {
 					keys[i] = storetest.Key(fmt.Sprint(i))
 				}
 				keys[99] = storetest.Key("there")
-				outcomes := store.Lookup(ctx, s, keys, store.LookupOptions{Concurrency: 4})
+				outcomes := store.Lookup(ctx, s, keys, nil)
 				if outcomes[99].Err != nil || outcomes[0].Err == nil {
 					t.Errorf("look-up: %+v", outcomes[99])
 				}
@@ -264,7 +264,7 @@ func TestNearFailureFarPass(t *testing.T) {
 		if err != nil || r.ExitCode == 0 {
 			t.Errorf("%s: Get: %+v, %v", m, r, err)
 		}
-		if o := store.Lookup(ctx, s, []store.Key{key}, store.LookupOptions{})[0]; o.Err != nil || o.Info.ExitCode == 0 {
+		if o := store.Lookup(ctx, s, []store.Key{key}, nil)[0]; o.Err != nil || o.Info.ExitCode == 0 {
 			t.Errorf("%s: look-up: %+v", m, o)
 		}
 		if _, err := store.OpenDisk(near).Get(ctx, key); !errors.Is(err, store.ErrNotFound) {
@@ -332,7 +332,7 @@ func TestSilentServer(t *testing.T) {
 			}
 			failed := storetest.Result("failed")
 			failed.ExitCode = 1
-			outcomes := store.Lookup(ctx, s, keys, store.LookupOptions{})
+			outcomes := store.Lookup(ctx, s, keys, nil)
 			before := connections()
 			err := outcomes[0].Err
 			for _, again := range []error{

@@ -34,41 +34,28 @@ type Outcome struct {
 	Err error
 }
 
-// DefaultConcurrency is how many look-ups are under way at once unless
-// LookupOptions says otherwise.
-const DefaultConcurrency = 64
-
-// LookupOptions are options of Lookup.
-type LookupOptions struct {
-	Concurrency int // 0: DefaultConcurrency
-	// Progress, if there is one, is called after each key with the number of
-	// keys that are done, not concurrently.
-	Progress func(done int)
-}
+// lookups is how many look-ups are under way at once.
+const lookups = 64
 
 // Lookup finds out for each of keys whether there is a usable result: the
 // entry is what was written, and its contents are there with the right sizes.
 // Only Get reads the contents, and may still find one damaged.
 //
-// The outcomes are in the order of keys, and independent of each other.
-func Lookup(ctx context.Context, s Store, keys []Key, o LookupOptions) []Outcome {
-	n := o.Concurrency
-	if n <= 0 {
-		n = DefaultConcurrency
-	}
+// The outcomes are in the order of keys, and independent of each other. After each key, Lookup calls progress, if
+// that isn't nil, with the number of keys that are done. It doesn't call it concurrently.
+func Lookup(ctx context.Context, s Store, keys []Key, progress func(done int)) []Outcome {
 	outcomes := make([]Outcome, len(keys))
 	var mu sync.Mutex
 	done := 0
 	var g errgroup.Group
-	g.SetLimit(n)
+	g.SetLimit(lookups)
 	for i := range keys {
 		g.Go(func() error {
 			outcomes[i].Info, outcomes[i].Err = s.probe(ctx, keys[i])
 			mu.Lock()
 			defer mu.Unlock()
-			done++
-			if o.Progress != nil {
-				o.Progress(done)
+			if done++; progress != nil {
+				progress(done)
 			}
 			return nil
 		})

@@ -164,13 +164,13 @@ func (d *Disk) GC(ctx context.Context, o GCOptions) (*GCReport, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !IsMiss(err) {
 			return r, err
 		}
-		for _, h := range digests {
-			refs[h]++
+		for _, dg := range digests {
+			refs[dg.Hash]++
 		}
 	}
 	d.step("remove blobs")
 	for i, f := range slices.Concat(cas, tmp) {
-		d.progress(i, len(cas)+len(tmp))
+		d.Progress(i, len(cas)+len(tmp))
 		if refs[filepath.Base(f.path)] > 0 || now.Sub(f.info.ModTime()) < o.Grace || filepath.Base(f.path) == lockName {
 			continue
 		}
@@ -194,13 +194,13 @@ func (d *Disk) choose(acs, cas []file, o GCOptions, now time.Time) (drop []file,
 	}
 	type entry struct {
 		file
-		digests []string
+		digests []*repb.Digest
 	}
 	var entries []entry
 	refs = map[string]int{}
 	var total int64
 	for i, f := range acs {
-		d.progress(i, len(acs))
+		d.Progress(i, len(acs))
 		digests, err := d.digests(f.path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -214,9 +214,9 @@ func (d *Disk) choose(acs, cas []file, o GCOptions, now time.Time) (drop []file,
 		}
 		entries = append(entries, entry{f, digests})
 		total += f.info.Size()
-		for _, h := range digests {
-			if refs[h]++; refs[h] == 1 {
-				total += sizes[h]
+		for _, dg := range digests {
+			if refs[dg.Hash]++; refs[dg.Hash] == 1 {
+				total += sizes[dg.Hash]
 			}
 		}
 	}
@@ -226,9 +226,9 @@ func (d *Disk) choose(acs, cas []file, o GCOptions, now time.Time) (drop []file,
 		entries = entries[1:]
 		drop = append(drop, e.file)
 		total -= e.info.Size()
-		for _, h := range e.digests {
-			if refs[h]--; refs[h] == 0 {
-				total -= sizes[h]
+		for _, dg := range e.digests {
+			if refs[dg.Hash]--; refs[dg.Hash] == 0 {
+				total -= sizes[dg.Hash]
 			}
 		}
 	}
@@ -305,17 +305,13 @@ func (d *Disk) readKey(path string) (Key, *repb.ActionResult, error) {
 	return key, e, err
 }
 
-// digests returns the hashes of the blobs of an entry, without duplicates.
-func (d *Disk) digests(path string) ([]string, error) {
+// digests returns the digests of the contents of an entry, each once.
+func (d *Disk) digests(path string) ([]*repb.Digest, error) {
 	_, e, err := d.readKey(path)
 	if err != nil {
 		return nil, err
 	}
-	var l []string
-	for _, dg := range digestsOf(e) {
-		l = append(l, dg.Hash)
-	}
-	return l, nil
+	return digestsOf(e), nil
 }
 
 // Problem is something that Verify found.
@@ -359,7 +355,7 @@ func (d *Disk) Verify(ctx context.Context, remove bool) ([]Problem, error) {
 		return nil, err
 	}
 	for i, f := range cas {
-		d.progress(i, len(cas))
+		d.Progress(i, len(cas))
 		if err := ctx.Err(); err != nil {
 			return problems, err
 		}
@@ -375,7 +371,7 @@ func (d *Disk) Verify(ctx context.Context, remove bool) ([]Problem, error) {
 		// The contents of blobs have been checked.
 		key, e, err := d.readKey(f.path)
 		if err == nil {
-			err = d.checkSizes(key, e)
+			err = d.check(ctx, key, e)
 		}
 		if err := found(f, err); err != nil {
 			return problems, err
@@ -398,8 +394,7 @@ func (d *Disk) verifyBlob(path string) error {
 	return checkBlob(f, hash, -1)
 }
 
-// checkSizes checks that the blobs of an entry are there with the right sizes.
-func (d *Disk) checkSizes(key Key, e *repb.ActionResult) error {
+func (d *Disk) check(_ context.Context, key Key, e *repb.ActionResult) error {
 	for _, dg := range digestsOf(e) {
 		info, err := os.Stat(d.casPath(dg.Hash))
 		if errors.Is(err, fs.ErrNotExist) {

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -235,10 +233,10 @@ var flagLine = regexp.MustCompile(`^--([a-z_]+)(=.*)?$`)
 func addFile(fs *pflag.FlagSet, file []byte) error {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(Options).AddFlags(all)
-	lines := bufio.NewScanner(bytes.NewReader(file))
-	lines.Buffer(nil, 1<<20)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
+	n := 0
+	for line := range strings.Lines(string(file)) {
+		n++
+		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
@@ -264,7 +262,7 @@ func addFile(fs *pflag.FlagSet, file []byte) error {
 			_ = fs.Lookup(m[1]).Value.Set(value) // as above; the command line still hasn't it
 		}
 	}
-	return lines.Err()
+	return nil
 }
 
 // check reports the first thing that is wrong with o for the given places.
@@ -314,11 +312,9 @@ func checkHeader(name, value string) error {
 	case "Content-Length", "Transfer-Encoding", "Connection", "Host", "Te", "Content-Type":
 		return fmt.Errorf("header %s can't be set", name)
 	}
-	for _, c := range []byte(value) {
-		// What gRPC allows; HTTP allows more, which nobody needs.
-		if c < 0x20 || c > 0x7e {
-			return fmt.Errorf("header %s: want printable ASCII characters", name)
-		}
+	// What gRPC allows; HTTP allows more, which nobody needs.
+	if strings.ContainsFunc(value, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
+		return fmt.Errorf("header %s: want printable ASCII characters", name)
 	}
 	return nil
 }

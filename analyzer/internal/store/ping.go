@@ -35,7 +35,7 @@ func Ping(ctx context.Context, s Store) (all []Health) {
 			mode, h.About = s.mode, []string{"directory"}
 		case *Remote:
 			mode = s.mode
-			h.About, h.ReadErr = s.protocol.describe(ctx)
+			h.About, h.ReadErr = s.describe(ctx)
 		}
 		h.CanRead, h.CanWrite = mode.CanRead(), mode.CanWrite()
 		if h.CanRead && h.ReadErr == nil {

@@ -54,17 +54,16 @@ type protocol interface {
 // Remote is a store on a server, reached by HTTP or gRPC. What it reads is
 // verified as if it came from anybody.
 type Remote struct {
-	place    place
-	mode     Mode
-	protocol protocol
+	access
+	protocol
 	*caller
 }
 
 // String returns the location.
-func (r *Remote) String() string { return r.place.String() }
+func (r *Remote) String() string { return r.where }
 
 // Close releases connections.
-func (r *Remote) Close() error { return r.protocol.close() }
+func (r *Remote) Close() error { return r.close() }
 
 func newRemote(p place, o Options) (*Remote, error) {
 	c := &credentials{
@@ -86,7 +85,8 @@ func newRemote(p place, o Options) (*Remote, error) {
 			return nil, err
 		}
 	}
-	r := &Remote{place: p, mode: o.mode()}
+	r := new(Remote)
+	r.access = access{r, o.mode()}
 	r.caller = &caller{where: p.String(), credentials: c, retries: o.retries(), step: func(string) {}}
 	r.patience = newPatience(o.timeout(), &callError{where: p.String(), message: fmt.Sprintf("no answer within %v", o.timeout()), err: context.DeadlineExceeded})
 	if p.grpc() {
@@ -123,19 +123,9 @@ func tlsConfig(o Options) (*tls.Config, error) {
 	return c, nil
 }
 
-// Get implements Store.
-func (r *Remote) Get(ctx context.Context, key Key) (*Result, error) {
-	if !r.mode.CanRead() {
-		return nil, notAllowed("read", r.String(), r.mode)
-	}
-	return r.get(ctx, key)
-}
+func (r *Remote) used(Key) {}
 
-func (r *Remote) get(ctx context.Context, key Key) (*Result, error) {
-	e, err := r.readEntry(ctx, key)
-	if err != nil {
-		return nil, err
-	}
+func (r *Remote) result(ctx context.Context, key Key, e *repb.ActionResult) (*Result, error) {
 	sinks := map[string]*sink{}
 	var wanted []*sink
 	for _, d := range digestsOf(e) {
@@ -145,9 +135,10 @@ func (r *Remote) get(ctx context.Context, key Key) (*Result, error) {
 		}
 	}
 	var result *Result
-	if err = r.protocol.contents(ctx, wanted); err == nil {
+	err := r.contents(ctx, wanted)
+	if err == nil {
 		result, err = newResult(e, func(d *repb.Digest) (*io.SectionReader, io.Closer, error) {
-			return sinks[d.Hash].verified(r.place)
+			return sinks[d.Hash].verified(r.where)
 		})
 	}
 	if err != nil {
@@ -159,54 +150,15 @@ func (r *Remote) get(ctx context.Context, key Key) (*Result, error) {
 	return result, nil
 }
 
-func (r *Remote) readEntry(ctx context.Context, key Key) (*repb.ActionResult, error) {
-	data, err := r.protocol.entry(ctx, key)
-	if errors.Is(err, ErrNotFound) {
-		return nil, fmt.Errorf("%w for %s in %s", ErrNotFound, key, r)
+func (r *Remote) check(ctx context.Context, key Key, e *repb.ActionResult) error {
+	missing, err := r.missing(ctx, filledOf(e))
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("%w: entry %s: blob %s is missing in %s", ErrIncomplete, key, missing[0].Hash, r)
 	}
-	if err != nil {
-		return nil, err
-	}
-	e, err := readEntry(key, data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r, err)
-	}
-	return e, nil
+	return err
 }
 
-// probe implements Store.
-func (r *Remote) probe(ctx context.Context, key Key) (*Info, error) {
-	if !r.mode.CanRead() {
-		return nil, notAllowed("read", r.String(), r.mode)
-	}
-	e, err := r.readEntry(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	digests := slices.DeleteFunc(digestsOf(e), func(d *repb.Digest) bool { return d.SizeBytes == 0 })
-	missing, err := r.protocol.missing(ctx, digests)
-	if err != nil {
-		return nil, err
-	}
-	if len(missing) > 0 {
-		return nil, fmt.Errorf("%w: entry %s: blob %s is missing in %s", ErrIncomplete, key, missing[0].Hash, r)
-	}
-	return infoOf(e), nil
-}
-
-// Put implements Store.
-func (r *Remote) Put(ctx context.Context, key Key, res *Result) error {
-	if !r.mode.CanWrite() {
-		return notAllowed("written", r.String(), r.mode)
-	}
-	if !r.mode.CanRead() {
-		return r.write(ctx, key, res, true)
-	}
-	old, err := r.get(ctx, key)
-	damaged, err := checkFree(old, err, key, r.where)
-	if err != nil {
-		return err
-	}
+func (r *Remote) put(ctx context.Context, key Key, res *Result, damaged bool) (err error) {
 	// Whether the result is there now: a server may keep a damaged content, since
 	// it has one of that digest. And when two processes write an entry while a
 	// third one reads it, some servers lose it.
@@ -235,7 +187,8 @@ func (r *Remote) Put(ctx context.Context, key Key, res *Result) error {
 			}
 		}
 		if attempt == maxAttempts {
-			return r.patience.lose(start, fmt.Errorf("%s doesn't give back what was recorded: %w", r, lost{err}))
+			// To a caller who has just written, it is no miss.
+			return r.patience.lose(start, fmt.Errorf("%s doesn't give back what was recorded: %v", r, err))
 		}
 	}
 }
@@ -253,16 +206,7 @@ func pause(ctx context.Context, attempt int) error {
 	}
 }
 
-// lost hides that an error is a miss, from a caller who has just written.
-type lost struct{ miss error }
-
-func (l lost) Error() string { return l.miss.Error() }
-
-// Set implements Store.
-func (r *Remote) Set(ctx context.Context, key Key, res *Result) error {
-	if !r.mode.CanWrite() {
-		return notAllowed("written", r.String(), r.mode)
-	}
+func (r *Remote) set(ctx context.Context, key Key, res *Result) error {
 	return r.write(ctx, key, res, !r.mode.CanRead())
 }
 
@@ -278,12 +222,8 @@ func (r *Remote) write(ctx context.Context, key Key, res *Result, all bool) erro
 		return err
 	}
 	blobs = slices.DeleteFunc(blobs, func(b blob) bool { return b.digest.SizeBytes == 0 })
-	if !all && r.protocol.knows() {
-		var digests []*repb.Digest
-		for _, b := range blobs {
-			digests = append(digests, b.digest)
-		}
-		missing, err := r.protocol.missing(ctx, digests)
+	if !all && r.knows() {
+		missing, err := r.missing(ctx, filledOf(e))
 		if err != nil {
 			return err
 		}
@@ -291,14 +231,10 @@ func (r *Remote) write(ctx context.Context, key Key, res *Result, all bool) erro
 			return !slices.ContainsFunc(missing, func(d *repb.Digest) bool { return d.Hash == b.digest.Hash })
 		})
 	}
-	if err := r.protocol.upload(ctx, blobs); err != nil {
+	if err := r.upload(ctx, blobs); err != nil {
 		return err
 	}
-	return r.protocol.setEntry(ctx, key, e, data)
-}
-
-func notAllowed(what, where string, m Mode) error {
-	return fmt.Errorf("%w: %s must not be %s (mode %s)", ErrNotAllowed, where, what, m)
+	return r.setEntry(ctx, key, e, data)
 }
 
 // callError is the failure of a call to a server, or if call is empty, of all that are under way.
@@ -429,7 +365,7 @@ func (s *sink) Write(p []byte) (n int, err error) {
 
 // verified returns the content, which is closed by the closer, if it is what
 // the digest says.
-func (s *sink) verified(from place) (*io.SectionReader, io.Closer, error) {
+func (s *sink) verified(from string) (*io.SectionReader, io.Closer, error) {
 	if s.long {
 		return nil, nil, fmt.Errorf("%w: blob %s of %s has more than %d bytes", ErrCorrupt, s.digest.Hash, from, s.digest.SizeBytes)
 	}

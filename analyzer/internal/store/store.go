@@ -43,6 +43,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -50,6 +51,8 @@ import (
 	"os"
 	"path"
 	"time"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/packed"
 )
 
 // Reasons why Get has no result and Put has not stored one. Any other error
@@ -87,13 +90,11 @@ type Key [sha256.Size]byte
 
 // ParseKey parses the lower or upper case hex form of a key.
 func ParseKey(s string) (Key, error) {
-	var k Key
 	b, err := hex.DecodeString(s)
-	if err != nil || len(b) != len(k) {
-		return k, fmt.Errorf("%q is not a SHA-256 in hex", s)
+	if err != nil || len(b) != sha256.Size {
+		return Key{}, fmt.Errorf("%q is not a SHA-256 in hex", s)
 	}
-	copy(k[:], b)
-	return k, nil
+	return Key(b), nil
 }
 
 // String returns the key in lower case hex.
@@ -200,15 +201,10 @@ func Open(location string, o Options) (Store, error) {
 	}
 	stores := make([]Store, len(parts))
 	for i, p := range parts {
-		switch {
-		case !p.remote():
-			stores[i] = &Disk{dir: p.dir, mode: o.mode(), step: func(string) {}}
-		default:
-			s, err := newRemote(p, o)
-			if err != nil {
-				return nil, err
-			}
-			stores[i] = s
+		if !p.remote() {
+			stores[i] = newDisk(p.dir, o.mode())
+		} else if stores[i], err = newRemote(p, o); err != nil {
+			return nil, err
 		}
 	}
 	if len(stores) == 1 {
@@ -221,6 +217,38 @@ func Open(location string, o Options) (Store, error) {
 func Close(s Store) error {
 	if c, ok := s.(io.Closer); ok {
 		return c.Close()
+	}
+	return nil
+}
+
+// SetDocument records v under key, which isn't that of a test: as a log with packed JSON.
+func SetDocument(ctx context.Context, s Store, key Key, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if b, err = packed.Pack(b); err != nil {
+		return err
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	return s.Set(ctx, key, &Result{Start: now, End: now, Log: Content(b)})
+}
+
+// ReadDocument reads into v what SetDocument recorded. The error is ErrCorrupt for anything else, and for
+// more than limit bytes.
+func (r *Result) ReadDocument(v any, limit uint64) error {
+	if n := r.Log.Size(); uint64(n) > limit {
+		return fmt.Errorf("%w: %d bytes", ErrCorrupt, n)
+	}
+	b, err := io.ReadAll(r.Log)
+	if err != nil {
+		return err
+	}
+	if b, err = packed.Unpack(b, limit); err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %v", ErrCorrupt, err)
 	}
 	return nil
 }

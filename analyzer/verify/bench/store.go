@@ -125,7 +125,7 @@ func measureStore(name, location string, n, clients int) ([]Figures, error) {
 		return sha256.Sum256(fmt.Appendf(nil, "bench %s %d %d", kind, run, i))
 	}
 	lookup := func(s store.Store, k store.Key) error {
-		return store.Lookup(ctx, s, []store.Key{k}, store.LookupOptions{})[0].Err
+		return store.Lookup(ctx, s, []store.Key{k}, nil)[0].Err
 	}
 	var all []Figures
 	for _, op := range []struct {

@@ -171,7 +171,7 @@ func (d *decisions) lookupIn(ctx context.Context, st store.Store, tests []*decis
 	}
 	line := progress.On(d.Err)
 	defer line.Clear()
-	outcomes := store.Lookup(ctx, st, keys, store.LookupOptions{Progress: func(n int) { line.Show("looking up %d of %s", n, count(len(keys), "result")) }})
+	outcomes := store.Lookup(ctx, st, keys, func(n int) { line.Show("looking up %d of %s", n, count(len(keys), "result")) })
 	var mu sync.Mutex
 	replayed, failures, example := 0, 0, ""
 	parallel(transfers, len(tests), func(i int) {

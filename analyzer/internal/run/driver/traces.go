@@ -214,7 +214,7 @@ func (d *decisions) replayTraces(ctx context.Context, st store.Store, tests []*d
 	for _, x := range traces {
 		keys = append(keys, x.Key)
 	}
-	outcomes := store.Lookup(ctx, st, keys, store.LookupOptions{})
+	outcomes := store.Lookup(ctx, st, keys, nil)
 	var mu sync.Mutex
 	parallel(transfers, len(keys), func(i int) {
 		t := tests[traces[i].Test]

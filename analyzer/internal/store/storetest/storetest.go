@@ -149,7 +149,7 @@ func want(t *testing.T, s store.Store, k store.Key, w Flat) {
 		t.Fatalf("Get returned something else (-put +got):\n%s", d)
 	}
 	info := &store.Info{ExitCode: w.ExitCode, Host: w.Host, Start: w.Start, End: w.End}
-	o := store.Lookup(ctx, s, []store.Key{k}, store.LookupOptions{})[0]
+	o := store.Lookup(ctx, s, []store.Key{k}, nil)[0]
 	if o.Err != nil || cmp.Diff(info, o.Info) != "" {
 		t.Fatalf("Lookup: %+v %v, want %+v", o.Info, o.Err, info)
 	}
@@ -166,7 +166,7 @@ func miss(t *testing.T, s store.Store, k store.Key, reason error) {
 		t.Fatalf("Get: error %v, want %v", err, reason)
 	}
 	// A look-up doesn't read contents, so it may think there is a result.
-	if o := store.Lookup(ctx, s, []store.Key{k}, store.LookupOptions{})[0]; (o.Info == nil) == (o.Err == nil) || o.Err != nil && !store.IsMiss(o.Err) {
+	if o := store.Lookup(ctx, s, []store.Key{k}, nil)[0]; (o.Info == nil) == (o.Err == nil) || o.Err != nil && !store.IsMiss(o.Err) {
 		t.Fatalf("Lookup: %+v", o)
 	}
 }
