@@ -1,19 +1,13 @@
 package interval
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/packed"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
 
@@ -21,7 +15,7 @@ import (
 const maxTable = 1 << 30
 
 func keyOf(service string) store.Key {
-	b := frame.New("tasting intervals 1")
+	b := frame.New("tasting intervals 2")
 	b.String(service)
 	return b.Sum()
 }
@@ -39,32 +33,16 @@ func Save(ctx context.Context, s store.Store, service, dir string) error {
 	if err != nil {
 		return err
 	}
-	var files bytes.Buffer
-	w := tar.NewWriter(&files)
+	files := map[string][]byte{}
 	for _, e := range entries {
 		if !ofTable(e.Name()) {
 			continue
 		}
-		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err == nil {
-			err = w.WriteHeader(&tar.Header{Name: e.Name(), Mode: 0o644, Size: int64(len(b)), Format: tar.FormatPAX})
-		}
-		if err == nil {
-			_, err = w.Write(b)
-		}
-		if err != nil {
+		if files[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
 			return err
 		}
 	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	b, err := packed.Pack(files.Bytes())
-	if err != nil {
-		return err
-	}
-	now := time.Now().UTC().Truncate(time.Second)
-	return s.Set(ctx, keyOf(service), &store.Result{Start: now, End: now, Log: store.Content(b)})
+	return store.SetDocument(ctx, s, keyOf(service), files)
 }
 
 // Load writes the newest table of a service that several stores have into an empty directory. The error is one of
@@ -88,34 +66,17 @@ func Load(ctx context.Context, s store.Store, service, dir string) error {
 		return fmt.Errorf("table of %s: %w", service, err)
 	}
 	defer r.Close()
-	damaged := func(why any) error { return fmt.Errorf("%w: table of %s: %v", store.ErrCorrupt, service, why) }
-	if r.Log.Size() > maxTable {
-		return damaged(fmt.Sprintf("%d bytes", r.Log.Size()))
+	files := map[string][]byte{}
+	if err := r.ReadDocument(&files, maxTable); err != nil {
+		return fmt.Errorf("table of %s: %w", service, err)
 	}
-	b, err := io.ReadAll(r.Log)
-	if err != nil {
-		return err
-	}
-	if b, err = packed.Unpack(b, maxTable); err != nil {
-		return damaged(err)
-	}
-	for files := tar.NewReader(bytes.NewReader(b)); ; {
-		h, err := files.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
+	for name, b := range files {
+		if !ofTable(name) {
+			return fmt.Errorf("%w: table of %s: %.100q (%d bytes)", store.ErrCorrupt, service, name, len(b))
 		}
-		if err != nil {
-			return damaged(err)
-		}
-		if h.Typeflag != tar.TypeReg || !ofTable(h.Name) {
-			return damaged(fmt.Sprintf("%.100q (%d bytes)", h.Name, h.Size))
-		}
-		b, err := io.ReadAll(files)
-		if err != nil {
-			return damaged(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, h.Name), b, 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
 			return err
 		}
 	}
+	return nil
 }

@@ -18,23 +18,20 @@ package frontier
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
-	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/nameset"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/packed"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
 
 const (
 	// Max is how many frontiers of a test are kept.
 	Max = 8
-	// maxNames bounds the size in bytes of all names of a test, and of the file that has them.
+	// maxNames bounds the size in bytes of all names of a test, maxFile that of the file that has them.
 	maxNames = 16 << 20
+	maxFile  = 2 * maxNames
 )
 
 // format is the version of the file.
@@ -114,25 +111,14 @@ func read(ctx context.Context, s store.Store, label string) (*file, error) {
 		return nil, err
 	}
 	defer r.Close()
-	damaged := func(why any) error { return fmt.Errorf("%w: frontiers of %s: %v", store.ErrCorrupt, label, why) }
-	if r.Log.Size() > maxNames {
-		return nil, damaged(fmt.Sprintf("%d bytes", r.Log.Size()))
-	}
-	b, err := io.ReadAll(r.Log)
-	if err != nil {
-		return nil, err
-	}
-	if b, err = packed.Unpack(b, 2*maxNames); err != nil {
-		return nil, damaged(err)
-	}
-	var f file
-	if err := json.Unmarshal(b, &f); err != nil {
-		return nil, damaged(err)
+	f := new(file)
+	if err := r.ReadDocument(f, maxFile); err != nil {
+		return nil, fmt.Errorf("frontiers of %s: %w", label, err)
 	}
 	if f.Format != format || f.Label != label || len(f.Frontiers) > Max {
-		return nil, damaged(fmt.Sprintf("it is of %s in format %d", f.Label, f.Format))
+		return nil, fmt.Errorf("%w: frontiers of %s: it is of %s in format %d", store.ErrCorrupt, label, f.Label, f.Format)
 	}
-	return &f, nil
+	return f, nil
 }
 
 // Add makes names the newest frontier of the test of a label, by an execution that may have entered the functions of entered.
@@ -168,13 +154,5 @@ func add(ctx context.Context, s store.Store, label string, names []string, enter
 	if len(f.Frontiers) == 0 {
 		return fmt.Errorf("the names of what it didn't execute have more than %d bytes", maxNames)
 	}
-	b, err := json.Marshal(f)
-	if err != nil {
-		return err
-	}
-	if b, err = packed.Pack(b); err != nil {
-		return err
-	}
-	now := time.Now().UTC().Truncate(time.Second)
-	return s.Set(ctx, keyOf(label), &store.Result{Start: now, End: now, Log: store.Content(b)})
+	return store.SetDocument(ctx, s, keyOf(label), f)
 }

@@ -83,8 +83,8 @@ func (p *Program) fill(t *fingerprint.Test) error {
 	if !fingerprint.IsText(b) {
 		return fingerprint.ErrNoText
 	}
-	p.Test, p.Files = new(fingerprint.Test), map[string][]byte{}
-	if err := json.Unmarshal(b, p.Test); err != nil {
+	p.Files = map[string][]byte{}
+	if err := json.Unmarshal(b, &p.Test); err != nil {
 		return err
 	}
 	for i := range p.Test.Data {
