@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/ianlancetaylor/demangle"
 )
@@ -20,7 +19,6 @@ func (r *Result) Print(w io.Writer) {
 		}
 		fmt.Fprintln(w)
 		n, all = n+len(f.Executed), all+f.Functions
-		tw := tabwriter.NewWriter(w, 0, 0, 1, ' ', tabwriter.AlignRight)
 		for _, x := range f.Executed {
 			var names []string
 			for _, s := range x.Symbols {
@@ -34,9 +32,7 @@ func (r *Result) Print(w io.Writer) {
 			if x.Count > 0 {
 				count = fmt.Sprint(x.Count)
 			}
-			fmt.Fprintf(tw, "%s\t", count)
-			tw.Flush()
-			fmt.Fprintf(w, " %s\n", strings.Join(names, " = "))
+			fmt.Fprintf(w, " %s %s\n", count, strings.Join(names, " = "))
 		}
 	}
 	s := r.Stats

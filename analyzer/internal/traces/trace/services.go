@@ -20,7 +20,7 @@ type Control struct {
 	mu       sync.Mutex
 	pid      int // of the program, 0 before it has started
 	ended    chan struct{}
-	why      error // of its end
+	why      error // why it isn't traced any more
 	requests []request
 	open     map[string]bool
 }
@@ -121,13 +121,14 @@ func (c *Control) request(do func(collector) error) error {
 	}
 }
 
-// begin sets the program that is traced, end why it isn't traced any more.
+// begin sets the program that is traced.
 func (c *Control) begin(pid int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pid, c.ended = pid, make(chan struct{})
 }
 
+// end notes why the program isn't traced any more.
 func (c *Control) end(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -59,7 +59,7 @@ func (x *tracer) attach() error {
 	if err := attachable(x.main); err != nil {
 		return err
 	}
-	p := &process{pid: x.main, mem: -1}
+	p := &process{pid: x.main}
 	x.result.Stats.Processes++
 	stops, err := x.stopAll(p)
 	switch {
@@ -175,7 +175,7 @@ func (x *tracer) arrive(p *process) (why string) {
 			return fmt.Sprintf("%s can't run under a tracer: %s", m.f.name, m.f.debugs)
 		}
 	}
-	x.writeRuns(p, nil, true)
+	x.rewriteAll(p, true)
 	list, _ := regions(p.pid, base)
 	for _, r := range codeOf(list, base) {
 		x.watch(p, r, 0)
@@ -246,7 +246,7 @@ func (x *tracer) restart(outside bool) {
 	for _, t := range x.threads {
 		if !done[t.p] && !t.p.left {
 			done[t.p] = true
-			x.writeRuns(t.p, nil, true)
+			x.rewriteAll(t.p, true)
 		}
 	}
 }

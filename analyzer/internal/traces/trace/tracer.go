@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"os/exec"
@@ -41,27 +42,27 @@ type mmapCall struct {
 	fd                           int32
 }
 
-// tracer holds all threads that are traced. It belongs to one thread of this process: the
-// kernel lets no other one in.
+// tracer traces the threads of a program. One thread of this process makes all of its calls of ptrace:
+// the kernel allows no other.
 type tracer struct {
 	opt     Options
 	main    int
 	threads map[int]*thread
-	// early are threads that were heard of before their parents said so; they may have ended.
+	// early has threads that stopped before their parents' PTRACE_EVENT was seen. They may have ended.
 	early   map[int]bool
 	files   map[identity]*loaded
 	loaders map[identity]*loaded
 	reasons map[string]bool
 	result  *Result
-	// attached: the program ran before, and goes on afterwards.
+	// attached is set if the program ran before it was traced. Then it goes on afterwards.
 	attached bool
-	ending   bool // the program is
-	ended    bool // the program has
+	ending   bool // PTRACE_EVENT_EXIT of the program was seen
+	ended    bool // the program was waited for
 	// system is the path of the program if it isn't traced itself.
 	system string
 }
 
-// identity is what tells files of one machine apart.
+// identity identifies a file of this machine.
 type identity struct {
 	dev, ino    uint64
 	size, mtime int64
@@ -85,29 +86,26 @@ type pages struct {
 type thread struct {
 	tid  int
 	p    *process
-	step *step
-	// counted is where a step was cut short: that entry comes once more.
+	step uint64 // where an instruction is executed without its breakpoint, or 0
+	// counted is the entry whose step was cut short, or 0. Its breakpoint is met once more.
 	counted uint64
-	// rests: it is stopped with its group, until somebody continues that.
+	// rests is set during a group-stop, until SIGCONT ends it.
 	rests bool
-	// resumed is set for the signal that ends the first stop, which the program mustn't see.
+	// resumed is set until the SIGCONT comes that ends the first stop. The program mustn't see it.
 	resumed bool
 }
 
-// step is an instruction that is executed without its breakpoint.
-type step struct{ at uint64 }
-
-// process is a group of threads with one memory. A child of vfork has its own, which says the same.
+// process is a thread group. A child of vfork is one of its own, with the same mappings as its parent.
 type process struct {
 	pid      int
-	mem      int // a descriptor, or -1
+	mem      *os.File // nil before it is needed, or if it can't be opened
 	maps     []mapping
 	specials map[uint64]special
-	live     int  // threads that aren't ending
+	live     int  // threads without a PTRACE_EVENT_EXIT
 	forked   bool // and hasn't executed another program
 	follow   bool // stop at its system calls, until its loader has finished
 	left     bool // its breakpoints are gone, and its threads are detached as they stop
-	looked   bool // in its end
+	looked   bool // look was called, or can't be
 }
 
 // mapping is code of a file in memory.
@@ -117,7 +115,7 @@ type mapping struct {
 	t                  *text
 }
 
-// special is a breakpoint that isn't a function's.
+// special is a breakpoint in the loader, or at the program's entry point.
 type special struct {
 	kind specialKind
 	code []byte // in its place
@@ -226,9 +224,8 @@ func (x *tracer) run(cmd *exec.Cmd, started func()) (*Result, error) {
 	return x.finish(), nil
 }
 
-// seize attaches to the program, which is stopped: PTRACE_TRACEME, which has stopped it, knows
-// nothing of stopped groups of threads. In between it is kept by a SIGSTOP, which ends before
-// its first instruction.
+// seize traces the program by PTRACE_SEIZE. So far it is stopped by PTRACE_TRACEME, which has no
+// group-stops. In between, a SIGSTOP keeps the program from its first instruction.
 func (x *tracer) seize() {
 	var ws unix.WaitStatus
 	if !x.await(x.main, &ws) || !ws.Stopped() {
@@ -248,7 +245,7 @@ func (x *tracer) seize() {
 		x.exited(x.main, ws)
 		return
 	}
-	t := &thread{tid: x.main, p: &process{pid: x.main, mem: -1, live: 1}, resumed: true}
+	t := &thread{tid: x.main, p: &process{pid: x.main, live: 1}, resumed: true}
 	x.threads[x.main] = t
 	x.result.Stats.Processes++
 	x.result.Stats.Threads++
@@ -360,13 +357,11 @@ func (x *tracer) remove(t *thread) {
 }
 
 func (p *process) close() {
-	if p.mem >= 0 {
-		unix.Close(p.mem)
-	}
-	p.mem = -1
+	p.mem.Close()
+	p.mem = nil
 }
 
-// born finds out about a thread that was heard of before its parent said so.
+// born adds a thread that stopped before its parent's PTRACE_EVENT was seen.
 func (x *tracer) born(tid int) *thread {
 	x.early[tid] = true
 	status := procStatus(tid)
@@ -400,10 +395,10 @@ func (x *tracer) add(tid int, p *process) *thread {
 	return t
 }
 
-// child is a process with a copy of its parent's memory.
+// child returns a process with a copy of its parent's memory.
 func (x *tracer) child(pid int, parent *thread) *process {
 	x.result.Stats.Processes++
-	p := &process{pid: pid, mem: -1, forked: true}
+	p := &process{pid: pid, forked: true}
 	if parent == nil {
 		x.giveUp("a process has no parent that is traced")
 		return p
@@ -425,13 +420,13 @@ func procStatus(tid int) map[string]string {
 	return m
 }
 
-// message returns the number that belongs to an event, such as that of a new thread.
+// message returns the message of a PTRACE_EVENT, such as the ID of a new thread.
 func message(tid int) int {
 	n, _ := unix.PtraceGetEventMsg(tid)
 	return int(n)
 }
 
-// stopped has a thread that was stopped go on.
+// stopped handles a stop of a thread, and continues the thread.
 func (x *tracer) stopped(t *thread, ws unix.WaitStatus) {
 	sig, event := ws.StopSignal(), int(uint32(ws)>>16)
 	if sig != unix.SIGTRAP || event != 0 && event != unix.PTRACE_EVENT_EXEC {
@@ -496,7 +491,7 @@ func (x *tracer) stopped(t *thread, ws unix.WaitStatus) {
 	}
 }
 
-// resume has a thread go on, with a signal if there is one.
+// resume continues a thread, with a signal if sig isn't 0.
 func (x *tracer) resume(t *thread, sig unix.Signal) {
 	if t.p.left && !t.resumed {
 		x.detach(t, sig)
@@ -509,8 +504,8 @@ func (x *tracer) resume(t *thread, sig unix.Signal) {
 	_ = ptrace(request, t.tid, 0, uintptr(sig)) // it may have been killed
 }
 
-// signalled delivers a signal. One that nobody waits for doesn't interrupt a system
-// call; under a tracer it does, so the call is repeated.
+// signalled delivers a signal. Without a tracer, an ignored signal doesn't interrupt a system call.
+// With one it does, so the call is restarted.
 func (x *tracer) signalled(t *thread, sig unix.Signal) {
 	if interrupted(t.tid) {
 		caught, ignored := disposition(t.p.pid, sig)
@@ -533,10 +528,10 @@ func statusBit(tid int, key string, bit int) bool {
 	return mask>>bit&1 != 0
 }
 
-// pendingTrap reports whether a thread has met a breakpoint and not said so yet.
+// pendingTrap reports whether a thread has met a breakpoint and not stopped for it yet.
 func pendingTrap(tid int) bool { return statusBit(tid, "SigPnd", int(unix.SIGTRAP)-1) }
 
-// pending reports whether a process has a signal that none of its threads has taken yet.
+// pending reports whether a signal is pending for a whole process.
 func pending(pid int, sig unix.Signal) bool { return statusBit(pid, "ShdPnd", int(sig)-1) }
 
 // siginfo is the beginning of struct siginfo_t.
@@ -546,9 +541,9 @@ type siginfo struct {
 	_                     [108]byte
 }
 
-// trapped handles a SIGTRAP: of a breakpoint, of a step, or of the program's own.
+// trapped handles a SIGTRAP: by a breakpoint, by a step, or by the program itself.
 func (x *tracer) trapped(t *thread) {
-	if t.step == nil && !t.p.follow {
+	if t.step == 0 && !t.p.follow {
 		// Where nobody has been yet the breakpoint is still there: it can't be another trap.
 		pc, err := counter(t.tid)
 		if err != nil {
@@ -566,8 +561,8 @@ func (x *tracer) trapped(t *thread) {
 	if info.code&0xff == int32(unix.SIGTRAP) && info.code>>8 == unix.PTRACE_EVENT_EXIT {
 		return // it was killed, and stops once more at its end
 	}
-	if t.step != nil && info.code > siUser && info.code != breakpointCode {
-		at := t.step.at
+	if t.step != 0 && info.code > siUser && info.code != breakpointCode {
+		at := t.step
 		if pc, err := counter(t.tid); err == nil && pc == at { // a repeated instruction
 			_ = ptrace(unix.PTRACE_SINGLESTEP, t.tid, 0, 0)
 			return
@@ -631,15 +626,15 @@ func (x *tracer) entered(t *thread, m *mapping, at, off uint64) {
 	}
 	keepBlocked(t.tid)
 	if x.opt.Naive && !t.p.left {
-		t.step = &step{at}
+		t.step = at
 		_ = ptrace(unix.PTRACE_SINGLESTEP, t.tid, 0, 0)
 		return
 	}
 	x.resume(t, 0)
 }
 
-// keepBlocked blocks SIGTRAP again: the kernel unblocks it for a breakpoint. That it was
-// blocked can be seen only where all others are, as in libraries that aren't to be disturbed.
+// keepBlocked blocks SIGTRAP again, which the kernel unblocks to deliver that of a breakpoint. That it was
+// blocked shows only if all other signals are, as in libraries that mustn't be disturbed.
 func keepBlocked(tid int) {
 	var mask uint64
 	if ptrace(unix.PTRACE_GETSIGMASK, tid, 8, uintptr(unsafe.Pointer(&mask))) != nil {
@@ -654,14 +649,14 @@ func keepBlocked(tid int) {
 
 // rearm puts a breakpoint back after a step.
 func (x *tracer) rearm(t *thread) {
-	if t.step == nil {
+	if t.step == 0 {
 		return
 	}
 	if !t.p.left {
-		x.write(t.p, t.step.at, native.trap)
+		x.write(t.p, t.step, native.trap)
 	}
-	t.counted = t.step.at
-	t.step = nil
+	t.counted = t.step
+	t.step = 0
 }
 
 func (x *tracer) special(t *thread, at uint64, s special) {
@@ -690,7 +685,7 @@ func (x *tracer) special(t *thread, at uint64, s special) {
 		x.resume(t, 0)
 		return
 	}
-	t.step = &step{at}
+	t.step = at
 	_ = ptrace(unix.PTRACE_SINGLESTEP, t.tid, 0, 0)
 }
 
@@ -840,8 +835,8 @@ func (x *tracer) executes(t *thread) {
 	}
 	left := t.p.left
 	t.p.close()
-	t.p = &process{pid: t.tid, mem: -1, live: 1}
-	t.step, t.counted = nil, 0
+	t.p = &process{pid: t.tid, live: 1}
+	t.step, t.counted = 0, 0
 	if left {
 		t.p.left = true
 	} else if !x.load(t.p) {
@@ -1074,40 +1069,50 @@ func (x *tracer) arm(p *process, f *loaded, start, end, offset uint64) {
 			p.maps = append(p.maps, mapping{start, end, offset, f, t})
 		}
 	}
-	x.writeRuns(p, f, true)
-}
-
-// writeRuns writes the pages of a file that was mapped just now, or if f is nil, those of all files that are still there.
-func (x *tracer) writeRuns(p *process, f *loaded, armed bool) {
-	for _, m := range p.maps {
-		if f != nil && m.f != f {
+	for i := range p.maps {
+		m := &p.maps[i]
+		if m.f != f {
 			continue
 		}
+		for lo, hi := range m.runs() {
+			at, code, armed := m.part(lo, hi)
+			switch now := x.read(p, at, hi-lo); {
+			case bytes.Equal(now, armed): // by an earlier call
+			case bytes.Equal(now, code):
+				x.write(p, at, armed)
+			default: // another file may have had the same identity
+				x.giveUp("%s isn't what it was", f.name)
+			}
+		}
+	}
+}
+
+// runs yields the ranges of offsets in the file that are mapped and have breakpoints.
+func (m *mapping) runs() iter.Seq2[uint64, uint64] {
+	return func(yield func(lo, hi uint64) bool) {
 		for _, r := range m.f.runs {
-			if r.text != m.t {
-				continue
-			}
-			b := r.text.code
-			if armed {
-				b = r.text.armed
-			}
 			// What is mapped may be a part of it.
 			lo, hi := max(r.from+r.text.offset, m.offset), min(r.to+r.text.offset, m.offset+m.end-m.start)
-			switch {
-			case lo >= hi:
-			case f != nil:
-				// Another file may have had the same identity.
-				switch now := x.read(p, m.start+lo-m.offset, hi-lo); {
-				case bytes.Equal(now, b[lo-r.text.offset:hi-r.text.offset]): // by an earlier call
-				case bytes.Equal(now, r.text.code[lo-r.text.offset:hi-r.text.offset]):
-					x.write(p, m.start+lo-m.offset, b[lo-r.text.offset:hi-r.text.offset])
-				default:
-					x.giveUp("%s isn't what it was", f.name)
-				}
-			default:
-				for ; lo < hi; lo += min(hi-lo, pageSize-lo%pageSize) {
-					x.rewrite(p, &m, lo, min(hi, lo/pageSize*pageSize+pageSize), armed)
-				}
+			if r.text == m.t && lo < hi && !yield(lo, hi) {
+				return
+			}
+		}
+	}
+}
+
+// part returns where a range of offsets in the file is in memory, and its code without and with breakpoints.
+func (m *mapping) part(lo, hi uint64) (at uint64, code, armed []byte) {
+	from, to := lo-m.t.offset, hi-m.t.offset
+	return m.start + lo - m.offset, m.t.code[from:to], m.t.armed[from:to]
+}
+
+// rewriteAll writes the pages with breakpoints of all files that are still there.
+func (x *tracer) rewriteAll(p *process, armed bool) {
+	for i := range p.maps {
+		m := &p.maps[i]
+		for lo, hi := range m.runs() {
+			for ; lo < hi; lo += min(hi-lo, pageSize-lo%pageSize) {
+				x.rewrite(p, m, lo, min(hi, lo/pageSize*pageSize+pageSize), armed)
 			}
 		}
 	}
@@ -1116,12 +1121,11 @@ func (x *tracer) writeRuns(p *process, f *loaded, armed bool) {
 // rewrite writes a page of a file, or a part of one, by its offsets, if it is still what was loaded: libraries are closed, and
 // something else may be in their place. Code that has changed has its breakpoints taken out one by one, and is a reason to give up.
 func (x *tracer) rewrite(p *process, m *mapping, lo, hi uint64, armed bool) {
-	at := m.start + lo - m.offset
+	at, code, trapped := m.part(lo, hi)
 	now := x.read(p, at, hi-lo)
 	if now == nil {
 		return
 	}
-	code, trapped := m.t.code[lo-m.t.offset:hi-m.t.offset], m.t.armed[lo-m.t.offset:hi-m.t.offset]
 	changed := false
 	for i, c := range now {
 		changed = changed || c != code[i] && c != trapped[i]
@@ -1150,55 +1154,34 @@ func (p *process) executes(at uint64) bool {
 // read returns n bytes of a process's memory, or nil if they aren't all there.
 func (x *tracer) read(p *process, at, n uint64) []byte {
 	b := make([]byte, n)
-	if got, err := unix.Pread(x.memory(p), b, int64(at)); err != nil || got != len(b) {
+	if _, err := x.memory(p).ReadAt(b, int64(at)); err != nil {
 		return nil
 	}
 	return b
 }
 
-func (x *tracer) memory(p *process) int {
-	if p.mem < 0 {
-		p.mem = openMemory(p.pid)
+// memory returns the file with the memory of a process, or nil, whose methods fail.
+func (x *tracer) memory(p *process) *os.File {
+	open := func(tid int) { p.mem, _ = os.OpenFile(fmt.Sprintf("/proc/%d/mem", tid), os.O_RDWR, 0) }
+	if p.mem == nil {
+		open(p.pid)
 	}
 	for tid, t := range x.threads {
-		if p.mem >= 0 {
-			break
-		}
-		if t.p == p && tid != p.pid { // the first one may have ended
-			p.mem = openMemory(tid)
+		if p.mem == nil && t.p == p && tid != p.pid { // the first one may have ended
+			open(tid)
 		}
 	}
 	return p.mem
 }
 
-// openMemory returns a descriptor, or -1.
-func openMemory(tid int) int {
-	fd, err := unix.Open(fmt.Sprintf("/proc/%d/mem", tid), unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1
-	}
-	return fd
-}
-
 // write changes memory of a process. If that fails while it lives there is no way on.
 func (x *tracer) write(p *process, at uint64, b []byte) bool {
-	fd := x.memory(p)
-	var err error
-	for len(b) > 0 {
-		var n uintptr
-		var e unix.Errno
-		n, _, e = unix.RawSyscall6(unix.SYS_PWRITE64, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(at), 0, 0)
-		if e == unix.EINTR {
-			continue
-		}
-		if e != 0 || n == 0 {
-			err = e
-			break
-		}
-		b, at = b[n:], at+uint64(n)
-	}
+	_, err := x.memory(p).WriteAt(b, int64(at))
 	if err == nil {
 		return true
+	}
+	if e := new(fs.PathError); errors.As(err, &e) {
+		err = e.Err // without the number of the process
 	}
 	// A process without memory is about to end. Of one that has given up being looked at (PR_SET_DUMPABLE), children can't be changed.
 	list, unknown := regions(p.pid, 0)
@@ -1213,7 +1196,7 @@ func (x *tracer) write(p *process, at uint64, b []byte) bool {
 	return false
 }
 
-// leave takes all breakpoints of a process out and lets go of its threads as they stop.
+// leave removes all breakpoints of a process, and detaches its threads as they stop.
 func (x *tracer) leave(p *process) {
 	if p.left {
 		return
@@ -1225,7 +1208,7 @@ func (x *tracer) leave(p *process) {
 			_ = unix.Kill(p.pid, unix.SIGCONT) // instead of a signal of wake's that nobody would take away
 		}
 	}
-	x.writeRuns(p, nil, false)
+	x.rewriteAll(p, false)
 	for at, s := range p.specials {
 		x.write(p, at, s.code)
 	}
@@ -1246,7 +1229,8 @@ func (x *tracer) detach(t *thread, sig unix.Signal) {
 	x.remove(t)
 }
 
-// look checks that nothing was missed in a process whose last thread is about to end. The first one may have none of its memory any more.
+// look checks that nothing was missed in a process whose last thread, t, is about to end. It reads that thread's maps: the
+// leader may have ended, and have no memory.
 func (x *tracer) look(t *thread) {
 	p := t.p
 	list, err := regions(t.tid, 0)
@@ -1285,23 +1269,16 @@ func (f *loaded) hasCode(r region) bool {
 	})
 }
 
-// compare finds code that changed itself, or was taken from its file again. What that did to breakpoints
-// nobody knows.
+// compare finds code that changed itself, or was mapped from its file again. Either may have removed breakpoints.
 func (x *tracer) compare(p *process, m *mapping, in region) {
-	for _, r := range m.f.runs {
-		if r.text != m.t {
-			continue
-		}
-		lo, hi := max(r.from+r.text.offset, m.offset, in.offset), min(r.to+r.text.offset, m.offset+m.end-m.start, in.offset+in.end-in.start)
+	for lo, hi := range m.runs() {
+		lo, hi = max(lo, in.offset), min(hi, in.offset+in.end-in.start)
 		if lo >= hi {
 			continue
 		}
+		at, code, armed := m.part(lo, hi)
 		b := make([]byte, hi-lo)
-		n, err := unix.Pread(x.memory(p), b, int64(m.start+lo-m.offset))
-		if err != nil {
-			continue // unmapped
-		}
-		code, armed := m.t.code[lo-m.t.offset:], m.t.armed[lo-m.t.offset:]
+		n, _ := x.memory(p).ReadAt(b, int64(at)) // none if it was unmapped
 		if bytes.Equal(b[:n], armed[:n]) {
 			continue
 		}
