@@ -110,21 +110,25 @@ func recipe(service string) (map[string][]byte, error) {
 // Plan returns the edits that a workspace needs, none if it has all. Notes say of tests
 // why they stay as they are.
 func Plan(workspace string, o Options) (edits []Edit, notes []string, err error) {
-	edit := func(file, what string, f func(text []byte) ([]byte, error)) error {
-		old, err := os.ReadFile(filepath.Join(workspace, file))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		text, err := f(old)
+	// After an error there are no more edits.
+	edit := func(file, what string, f func(text []byte) ([]byte, error)) {
 		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+			return
 		}
-		if !bytes.Equal(text, old) {
+		var old, text []byte
+		if old, err = os.ReadFile(filepath.Join(workspace, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if text, err = f(old); err != nil {
+			err = fmt.Errorf("%s: %w", file, err)
+		} else if !bytes.Equal(text, old) {
 			edits = append(edits, Edit{file, what, text})
 		}
-		return nil
 	}
-	if err := edit("MODULE.bazel", "depends on rules_tasting", func(text []byte) ([]byte, error) {
+	line := func(file, what, text string) {
+		edit(file, what, func(old []byte) ([]byte, error) { return addLine(old, text), nil })
+	}
+	edit("MODULE.bazel", "depends on rules_tasting", func(text []byte) ([]byte, error) {
 		out, name, err := o.Dependency.add(text)
 		if err == nil && name != module && len(o.Tests) > 0 {
 			err = fmt.Errorf("it calls rules_tasting %q: BUILD files can be edited where it has its own name", name)
@@ -133,36 +137,23 @@ func Plan(workspace string, o Options) (edits []Edit, notes []string, err error)
 			notes = append(notes, "MODULE.bazel depends on rules_tasting already, and stays as it is")
 		}
 		return out, err
-	}); err != nil {
-		return nil, nil, err
-	}
+	})
 	if o.Store != "" {
 		// The directory is somebody's own, and where there is none Bazel starts no sandbox.
-		if err := edit(".bazelrc", "reads "+userRC, func(text []byte) ([]byte, error) {
-			return addLine(text, "try-import %workspace%/"+userRC), nil
-		}); err != nil {
-			return nil, nil, err
-		}
-		if err := edit(userRC, "lets tests record results from within the sandbox; it is yours alone, keep it out of version control", func(text []byte) ([]byte, error) {
-			return addLine(text, fmt.Sprintf("test %q", "--sandbox_writable_path="+o.Store)), nil
-		}); err != nil {
-			return nil, nil, err
-		}
+		line(".bazelrc", "reads "+userRC, "try-import %workspace%/"+userRC)
+		line(userRC, "lets tests record results from within the sandbox; it is yours alone, keep it out of version control",
+			fmt.Sprintf("test %q", "--sandbox_writable_path="+o.Store))
 	}
-	if o.CI != "" {
-		files, err := recipe(o.CI)
-		if err != nil {
-			return nil, nil, err
-		}
+	if o.CI != "" && err == nil {
+		var files map[string][]byte
+		files, err = recipe(o.CI)
 		for _, file := range slices.Sorted(maps.Keys(files)) {
-			if err := edit(file, "recipe for "+o.CI, func(text []byte) ([]byte, error) {
+			edit(file, "recipe for "+o.CI, func(text []byte) ([]byte, error) {
 				if len(text) > 0 && !bytes.Equal(text, files[file]) {
 					return nil, errors.New("it is there already: merge it by hand with the recipe in docs/ci of rules_tasting")
 				}
 				return files[file], nil
-			}); err != nil {
-				return nil, nil, err
-			}
+			})
 		}
 	}
 	byFile := map[string][]Test{}
@@ -175,16 +166,17 @@ func Plan(workspace string, o Options) (edits []Edit, notes []string, err error)
 	}
 	for _, file := range slices.Sorted(maps.Keys(byFile)) {
 		turned := 0
-		if err := edit(file, "", func(text []byte) ([]byte, error) {
+		edit(file, "", func(text []byte) ([]byte, error) {
 			out, n, skipped, err := turn(file, text, byFile[file])
 			turned, notes = n, append(notes, skipped...)
 			return out, err
-		}); err != nil {
-			return nil, nil, err
-		}
+		})
 		if turned > 0 {
 			edits[len(edits)-1].What = fmt.Sprintf("%d cc_test: tasting_cc_test", turned)
 		}
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	return edits, notes, nil
 }

@@ -24,10 +24,10 @@ func (d Dependency) Complete(root, release string) (Dependency, error) {
 		if err == nil {
 			path, err = filepath.EvalSymlinks(path)
 		}
-		if err != nil {
-			return d, fmt.Errorf("adopt: --path=%s is no checkout of rules_tasting: %w", d.Path, err)
+		if err == nil {
+			_, err = os.Stat(filepath.Join(path, "rules/defs.bzl"))
 		}
-		if _, err := os.Stat(filepath.Join(path, "rules/defs.bzl")); err != nil {
+		if err != nil {
 			return d, fmt.Errorf("adopt: --path=%s is no checkout of rules_tasting: %w", d.Path, err)
 		}
 		d.Path, err = filepath.Rel(root, path)
