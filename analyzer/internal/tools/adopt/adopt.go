@@ -107,6 +107,19 @@ func recipe(service string) (map[string][]byte, error) {
 	return map[string][]byte{place: main, "ci/tasting.sh": script}, err
 }
 
+// allRecipes returns the files of all recipes by where they go.
+func allRecipes() (map[string][]byte, error) {
+	all := map[string][]byte{}
+	for service := range Recipes {
+		files, err := recipe(service)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, files)
+	}
+	return all, nil
+}
+
 // Plan returns the edits that a workspace needs, none if it has all. Notes say of tests
 // why they stay as they are.
 func Plan(workspace string, o Options) (edits []Edit, notes []string, err error) {
@@ -223,15 +236,9 @@ func whole(text []byte) []byte {
 // Undo returns the edits that take back what other ones have done to a workspace. Notes
 // say what stays.
 func Undo(workspace string) (edits []Edit, notes []string, err error) {
-	recipes := map[string][]byte{}
-	for service := range Recipes {
-		files, err := recipe(service)
-		if err != nil {
-			return nil, nil, err
-		}
-		for file, content := range files {
-			recipes[file] = content
-		}
+	recipes, err := allRecipes()
+	if err != nil {
+		return nil, nil, err
 	}
 	look := func(rel string) error {
 		var undo func(text []byte) ([]byte, error)
