@@ -13,15 +13,14 @@ import (
 	"time"
 )
 
-// Group is a control group for processes whose CPU time is counted.
-type Group struct {
+type cgroup struct {
 	dir string // of the new group
 	own string // v1: where this process is
 }
 
 // NewGroup makes a control group below that of this process. An error means that
 // it may not.
-func NewGroup(name string) (*Group, error) {
+func NewGroup(name string) (Group, error) {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return nil, err
@@ -29,7 +28,7 @@ func NewGroup(name string) (*Group, error) {
 	for line := range strings.Lines(string(b)) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, path, _ := strings.Cut(rest, ":")
-		g, file := new(Group), "cpuacct.usage"
+		g, file := new(cgroup), "cpuacct.usage"
 		switch {
 		case controllers == "" && exists("/sys/fs/cgroup/cgroup.controllers"):
 			g.dir, file = filepath.Join("/sys/fs/cgroup", path, name), "cpu.stat"
@@ -66,8 +65,7 @@ func tryGroup(dir, file string) error {
 	return nil
 }
 
-// Start starts a command in the group.
-func (g *Group) Start(cmd *exec.Cmd) error {
+func (g *cgroup) Start(cmd *exec.Cmd) error {
 	if g.own == "" {
 		f, err := os.Open(g.dir)
 		if err != nil {
@@ -89,8 +87,7 @@ func (g *Group) Start(cmd *exec.Cmd) error {
 	return errors.Join(err, os.WriteFile(filepath.Join(g.own, "tasks"), id, 0o644))
 }
 
-// CPU returns what the group has used.
-func (g *Group) CPU() (time.Duration, error) {
+func (g *cgroup) CPU() (time.Duration, error) {
 	file, key, unit := "cpuacct.usage", "", time.Nanosecond
 	if g.own == "" {
 		file, key, unit = "cpu.stat", "usage_usec ", time.Microsecond
@@ -108,5 +105,4 @@ func (g *Group) CPU() (time.Duration, error) {
 	return 0, fmt.Errorf("%s/%s: no CPU time", g.dir, file)
 }
 
-// Close removes the group, if all of its processes have ended.
-func (g *Group) Close() error { return os.Remove(g.dir) }
+func (g *cgroup) Close() error { return os.Remove(g.dir) }

@@ -9,9 +9,19 @@ import (
 	"time"
 )
 
+// Group is a control group for processes whose CPU time is counted.
+type Group interface {
+	// Start starts a command in the group.
+	Start(cmd *exec.Cmd) error
+	// CPU returns the CPU time that the group has used.
+	CPU() (time.Duration, error)
+	// Close removes the group, if all of its processes have ended.
+	Close() error
+}
+
 // Meter measures commands that start a Bazel, or talk to its server.
 type Meter struct {
-	group *Group // nil if none can be made
+	group Group // nil if none can be made
 	base  string
 }
 
@@ -19,10 +29,7 @@ type Meter struct {
 // running, since that wouldn't be in the control group. Name is the name of the control group and must be
 // unique.
 func NewMeter(name, outputBase string) *Meter {
-	group, err := NewGroup(name)
-	if err != nil {
-		group = nil
-	}
+	group, _ := NewGroup(name)
 	return &Meter{group, outputBase}
 }
 
@@ -41,12 +48,11 @@ func (m *Meter) Run(cmd *exec.Cmd) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	start := cmd.Start
 	if m.group != nil {
-		err = m.group.Start(cmd)
-	} else {
-		err = cmd.Start()
+		start = func() error { return m.group.Start(cmd) }
 	}
-	if err != nil {
+	if err := start(); err != nil {
 		return 0, err
 	}
 	ended := cmd.Wait()
@@ -54,12 +60,11 @@ func (m *Meter) Run(cmd *exec.Cmd) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	cpu := after - before
-	if m.group == nil {
-		// The server may have been started anew.
-		cpu = max(0, cpu) + cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	if m.group != nil {
+		return after - before, ended
 	}
-	return cpu, ended
+	// The server may have been started anew.
+	return max(0, after-before) + cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), ended
 }
 
 // Close removes the control group. The server has been shut down.
