@@ -60,12 +60,7 @@ type Streams struct {
 // couldn't be started or was killed. Signals that end this process are left to
 // Bazel, which then ends with ExitInterrupted.
 func (b *Bazel) Run(ctx context.Context, s Streams, command string, args ...string) (code int, err error) {
-	return b.run(ctx, s, b.Startup, command, args)
-}
-
-func (b *Bazel) run(ctx context.Context, s Streams, startup []string, command string, args []string) (int, error) {
-	argv := append(append(append([]string{}, startup...), command), args...)
-	cmd := exec.CommandContext(ctx, b.Program, argv...)
+	cmd := exec.CommandContext(ctx, b.Program, slices.Concat(b.Startup, []string{command}, args)...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = b.Dir, s.In, s.Out, s.Err
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	// A terminal sends an interrupt to the whole process group; whoever else does, and a
@@ -74,8 +69,8 @@ func (b *Bazel) run(ctx context.Context, s Streams, startup []string, command st
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
-		var path *fs.PathError
-		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) && errors.As(err, &path) && path.Op != "chdir" {
+		path, ok := errors.AsType[*fs.PathError](err)
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) && ok && path.Op != "chdir" {
 			return 0, fmt.Errorf("bazel: %w; say --bazel=PATH where it is", err)
 		}
 		return 0, fmt.Errorf("bazel: %w", err)
@@ -97,10 +92,9 @@ func (b *Bazel) run(ctx context.Context, s Streams, startup []string, command st
 			}
 		}
 	}()
-	err := cmd.Wait()
+	err = cmd.Wait()
 	close(done)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() >= 0 {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() >= 0 {
 		return exit.ExitCode(), nil
 	}
 	if err != nil {
@@ -109,8 +103,8 @@ func (b *Bazel) run(ctx context.Context, s Streams, startup []string, command st
 	return ExitOK, nil
 }
 
-// inForeground tells whether a terminal sends its interrupts to this process and to those that
-// it has started. (Who else sends one there, as a container's engine, isn't told apart.)
+// inForeground reports whether a terminal sends its interrupts to this process and to those that
+// it has started. (A container's engine may send one there, too. That isn't told apart.)
 func inForeground() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {
@@ -121,22 +115,18 @@ func inForeground() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// RunRC is Run with the lines of a bazelrc file that counts after all others.
-func (b *Bazel) RunRC(ctx context.Context, s Streams, rc, command string, args ...string) (code int, err error) {
-	return b.run(ctx, s, b.startup(rc), command, args)
+// WithRC returns a Bazel that also reads a bazelrc file, after all others.
+func (b *Bazel) WithRC(file string) *Bazel {
+	with := *b
+	with.Startup = append(slices.Clone(b.Startup), "--bazelrc="+file)
+	return &with
 }
-
-func (b *Bazel) startup(rc string) []string { return append(slices.Clone(b.Startup), "--bazelrc="+rc) }
 
 // Output runs a command and returns its standard output. An exit code other than
 // 0 is an error that holds the end of Bazel's messages.
 func (b *Bazel) Output(ctx context.Context, command string, args ...string) ([]byte, error) {
-	return b.output(ctx, b.Startup, command, args)
-}
-
-func (b *Bazel) output(ctx context.Context, startup []string, command string, args []string) ([]byte, error) {
 	var out, messages bytes.Buffer
-	code, err := b.run(ctx, Streams{Out: &out, Err: &messages}, startup, command, args)
+	code, err := b.Run(ctx, Streams{Out: &out, Err: &messages}, command, args...)
 	if err == nil && code != ExitOK {
 		err = fmt.Errorf("bazel %s: exit code %d", command, code)
 	}

@@ -21,11 +21,8 @@ type Event struct {
 		NamedSet         struct{ ID string }
 		Started          *struct{}
 		TargetConfigured struct{ Label, Aspect string }
-		TargetCompleted  struct {
-			Label, Aspect string
-			Configuration struct{ ID string }
-		}
-		TestResult struct {
+		TargetCompleted  ConfiguredTarget
+		TestResult       struct {
 			Label               string
 			Run, Shard, Attempt int
 		}
@@ -40,12 +37,7 @@ type Event struct {
 		UnstructuredCommandLine *struct{}
 		Pattern                 *struct{}
 	}
-	Children []struct {
-		TargetCompleted struct {
-			Label, Aspect string
-			Configuration struct{ ID string }
-		}
-	}
+	Children []struct{ TargetCompleted ConfiguredTarget }
 	Started  struct{ BuildToolVersion string }
 	Expanded struct {
 		TestSuiteExpansions []struct{ SuiteLabel string }
@@ -98,6 +90,12 @@ type Event struct {
 		}
 		FinishTime time.Time // when the work was done; another command may begin shortly after that
 	}
+}
+
+// ConfiguredTarget names a target, or an aspect of one, in a configuration.
+type ConfiguredTarget struct {
+	Label, Aspect string
+	Configuration struct{ ID string }
 }
 
 // AllMnemonics has Bazel count the actions of all mnemonics, not only of the most
@@ -164,18 +162,16 @@ const StatusFile = "test.cache_status"
 // that attempt. Build events have no digests of these, and their times aren't those of
 // the attempt: test.xml is made later, and what ran remotely is downloaded.
 func (r *TestResult) Left(dir string) error {
+	const startTime protowire.Number = 15 // start_time_millis_epoch of TestResultData (test_status.proto)
 	b, err := os.ReadFile(filepath.Join(dir, StatusFile))
+	l, damage := fields(b)
 	started := int64(-1)
-	if err == nil {
-		// TestResultData (test_status.proto): start_time_millis_epoch.
-		err = fields(b, func(n protowire.Number, _ []byte, x uint64) error {
-			if n == 15 {
-				started = int64(x)
-			}
-			return nil
-		})
+	for _, f := range l {
+		if f.number == startTime {
+			started = int64(f.varint)
+		}
 	}
-	if start, _ := r.When(); err != nil || started != start.UnixMilli() {
+	if start, _ := r.When(); err != nil || damage != nil || started != start.UnixMilli() {
 		return errors.New("its log and outputs are not of this run: the test was run once more, or replayed, by another call of Bazel or tasting")
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -57,11 +58,8 @@ func (b *Bazel) Flags(ctx context.Context) (Flags, error) {
 // asks for; and releases that a distribution builds have the names of the others.
 func (b *Bazel) flagsFile(ctx context.Context) string {
 	id, _ := b.identity()
-	if b.Cache == "" || id == "" {
-		return ""
-	}
 	version := b.Version(ctx)
-	if version == "" {
+	if b.Cache == "" || id == "" || version == "" {
 		return ""
 	}
 	return filepath.Join(b.Cache, fmt.Sprintf("flags-%s-%s", version, wholefile.Checksum([]byte(id))[:16]))
@@ -121,30 +119,29 @@ var errFlags = errors.New("bazel help flags-as-proto: not a FlagCollection")
 // readFlags reads a FlagCollection (bazel_flags.proto).
 func readFlags(raw []byte) (Flags, error) {
 	flags := Flags{}
-	err := fields(raw, func(n protowire.Number, v []byte, _ uint64) error {
-		if n != 1 {
-			return nil
+	infos, err := fields(raw)
+	for _, info := range infos {
+		if info.number != 1 {
+			continue
 		}
 		f, negative, short := &Flag{}, false, ""
-		if err := fields(v, func(n protowire.Number, v []byte, x uint64) error {
-			switch n {
+		l, err := fields(info.bytes)
+		for _, x := range l {
+			switch x.number {
 			case 1:
-				f.Name = string(v)
+				f.Name = string(x.bytes)
 			case 2:
-				negative = x != 0
+				negative = x.varint != 0
 			case 4:
-				f.Commands = append(f.Commands, string(v))
+				f.Commands = append(f.Commands, string(x.bytes))
 			case 5:
-				short = string(v)
+				short = string(x.bytes)
 			case 10:
-				f.Value = x != 0
+				f.Value = x.varint != 0
 			}
-			return nil
-		}); err != nil {
-			return err
 		}
-		if f.Name == "" {
-			return errFlags
+		if err != nil || f.Name == "" {
+			return nil, errFlags
 		}
 		flags["--"+f.Name] = f
 		if negative {
@@ -153,41 +150,43 @@ func readFlags(raw []byte) (Flags, error) {
 		if short != "" {
 			flags["-"+short] = f
 		}
-		return nil
-	})
+	}
 	if err != nil || len(flags) == 0 {
 		return flags, errFlags
 	}
 	return flags, nil
 }
 
-// fields calls f for every field of a message; numbers come in x.
-func fields(b []byte, f func(n protowire.Number, v []byte, x uint64) error) error {
+// field is a field of a message: its bytes or its varint, by its type.
+type field struct {
+	number protowire.Number
+	bytes  []byte
+	varint uint64
+}
+
+// fields returns the fields of a message, in their order.
+func fields(b []byte) (l []field, err error) {
 	for len(b) > 0 {
 		n, typ, k := protowire.ConsumeTag(b)
 		if k < 0 {
-			return protowire.ParseError(k)
+			return l, protowire.ParseError(k)
 		}
 		b = b[k:]
-		var v []byte
-		var x uint64
+		f := field{number: n}
 		switch typ {
 		case protowire.BytesType:
-			v, k = protowire.ConsumeBytes(b)
+			f.bytes, k = protowire.ConsumeBytes(b)
 		case protowire.VarintType:
-			x, k = protowire.ConsumeVarint(b)
+			f.varint, k = protowire.ConsumeVarint(b)
 		default:
 			k = protowire.ConsumeFieldValue(n, typ, b)
 		}
 		if k < 0 {
-			return protowire.ParseError(k)
+			return l, protowire.ParseError(k)
 		}
-		b = b[k:]
-		if err := f(n, v, x); err != nil {
-			return err
-		}
+		b, l = b[k:], append(l, f)
 	}
-	return nil
+	return l, nil
 }
 
 // Split splits the arguments of a command into flags, each with its value in
@@ -222,16 +221,9 @@ func (f Flags) Known(command string, flags []string) []string {
 	var l []string
 	for _, x := range flags {
 		name, _, _ := strings.Cut(x, "=")
-		known := f[name]
-		if known == nil {
-			l = append(l, x) // Bazel says what is wrong with it
-			continue
-		}
-		for _, c := range known.Commands {
-			if c == command {
-				l = append(l, x)
-				break
-			}
+		known := f[name] // nil if Bazel says what is wrong with it
+		if known == nil || slices.Contains(known.Commands, command) {
+			l = append(l, x)
 		}
 	}
 	return l

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 )
@@ -16,33 +15,15 @@ type Execution struct {
 	Platform string // label
 }
 
-// Executions asks for those actions of targets that have one of mnemonics. The
-// result maps the targets' labels to what there is, sorted and without
-// repetition. Flags and rc are those of the build (see RunRC); queryFile is the
-// name of a file that may be written.
-func (b *Bazel) Executions(ctx context.Context, rc, queryFile string, flags, labels, mnemonics []string) (map[string][]Execution, error) {
-	query := fmt.Sprintf("mnemonic(\"^(%s)$\", set(%s))\n", strings.Join(mnemonics, "|"), quote(labels))
-	if err := os.WriteFile(queryFile, []byte(query), 0o666); err != nil {
-		return nil, err
-	}
-	out, err := b.output(ctx, b.startup(rc), "aquery", append(slices.Clone(flags),
-		"--query_file="+queryFile, "--output=jsonproto", "--noinclude_artifacts", "--noinclude_commandline", "--noinclude_aspects"))
+// Executions returns those actions of targets that have one of mnemonics: by the targets' labels, sorted and without
+// repetition.
+func (q *Query) Executions(ctx context.Context, labels, mnemonics []string) (map[string][]Execution, error) {
+	out, err := q.ask(ctx, "aquery", fmt.Sprintf(`mnemonic("^(%s)$", %s)`, strings.Join(mnemonics, "|"), set(labels)),
+		"--output=jsonproto", "--noinclude_artifacts", "--noinclude_commandline", "--noinclude_aspects")
 	if err != nil {
 		return nil, err
 	}
 	return readExecutions(out)
-}
-
-func quote(labels []string) string {
-	var b strings.Builder
-	for _, l := range labels {
-		quote := `"`
-		if strings.Contains(l, quote) {
-			quote = "'" // both can't be said
-		}
-		b.WriteString("\n" + quote + l + quote)
-	}
-	return b.String()
 }
 
 // readExecutions reads an ActionGraphContainer (analysis_v2.proto).
@@ -86,12 +67,10 @@ type PlatformRule struct {
 	Properties bool     // it has properties for remote execution
 }
 
-// PlatformRules returns the rules of a platform and its parents, sorted. Flags and
-// rc are those of the build. It is an error if the platform itself isn't declared
-// by platform(): then it can't be told what it holds.
-func (b *Bazel) PlatformRules(ctx context.Context, rc string, flags []string, label string) ([]PlatformRule, error) {
-	out, err := b.output(ctx, b.startup(rc), "cquery", append(slices.Clone(flags),
-		"--output=jsonproto", "--", fmt.Sprintf("kind(\"^platform rule$\", deps(\"%s\"))", label)))
+// PlatformRules returns the rules of a platform and its parents, sorted. It is an error if the platform itself isn't
+// declared by platform(): then it can't be told what it holds.
+func (q *Query) PlatformRules(ctx context.Context, label string) ([]PlatformRule, error) {
+	out, err := q.ask(ctx, "cquery", fmt.Sprintf(`kind("^platform rule$", deps(%s))`, set([]string{label})), "--output=jsonproto")
 	if err != nil {
 		return nil, err
 	}

@@ -12,24 +12,52 @@ import (
 	"strings"
 )
 
+// A Query asks Bazel about a build.
+type Query struct {
+	Bazel *Bazel                        // with the bazelrc file of the build
+	Flags func(command string) []string // of the build, as far as the command knows them
+	File  string                        // which may be written
+}
+
+// ask returns the output of a command for a query.
+func (q *Query) ask(ctx context.Context, command, query string, args ...string) ([]byte, error) {
+	if err := os.WriteFile(q.File, []byte(query+"\n"), 0o666); err != nil {
+		return nil, err
+	}
+	return q.Bazel.Output(ctx, command, slices.Concat(q.Flags(command), []string{"--query_file=" + q.File}, args)...)
+}
+
+// set returns the query for a set of labels.
+func set(labels []string) string {
+	var b strings.Builder
+	for _, l := range labels {
+		quote := `"`
+		if strings.Contains(l, quote) {
+			quote = "'" // both can't be said
+		}
+		b.WriteString("\n" + quote + l + quote)
+	}
+	return "set(" + b.String() + ")"
+}
+
 // A Source is a file of a package that no action makes.
 type Source struct{ Label, Path string }
 
-// Sources returns the sources that targets are built from, without those of tools
-// and of the toolchain. Flags and rc are those of the build; queryFile is the name
-// of a file that may be written.
-func (b *Bazel) Sources(ctx context.Context, rc, queryFile string, flags, labels []string) ([]Source, error) {
-	out, err := b.cquery(ctx, rc, queryFile, flags, fmt.Sprintf(`kind("^source file$", deps(set(%s)))`, quote(labels)), "jsonproto")
+// withoutTools are flags of a cquery that leave out dependences on tools and on the toolchain.
+var withoutTools = []string{"--notool_deps", "--noimplicit_deps"}
+
+// Sources returns the sources that targets are built from, without those of tools and of the toolchain.
+func (q *Query) Sources(ctx context.Context, labels []string) ([]Source, error) {
+	out, err := q.ask(ctx, "cquery", fmt.Sprintf(`kind("^source file$", deps(%s))`, set(labels)), append(withoutTools, "--output=jsonproto", "--norelative_locations")...)
 	if err != nil {
 		return nil, err
 	}
 	return readSources(out)
 }
 
-// Dependents returns those of targets that are built from one of sources, which
-// are labels.
-func (b *Bazel) Dependents(ctx context.Context, rc, queryFile string, flags, targets, sources []string) ([]string, error) {
-	out, err := b.cquery(ctx, rc, queryFile, flags, fmt.Sprintf("let all = set(%s) in $all intersect rdeps($all, set(%s))", quote(targets), quote(sources)), "label")
+// Dependents returns those of targets that are built from one of sources. All are labels.
+func (q *Query) Dependents(ctx context.Context, targets, sources []string) ([]string, error) {
+	out, err := q.ask(ctx, "cquery", fmt.Sprintf("let all = %s in $all intersect rdeps($all, %s)", set(targets), set(sources)), append(withoutTools, "--output=label")...)
 	var labels []string
 	for line := range strings.Lines(string(out)) {
 		label, _, _ := strings.Cut(strings.TrimSpace(line), " ") // and a configuration
@@ -38,13 +66,10 @@ func (b *Bazel) Dependents(ctx context.Context, rc, queryFile string, flags, tar
 	return labels, err
 }
 
-// Aliases returns which of targets are aliases, with the labels that these stand for; all labels are as build events
-// spell them. Other arguments are those of Sources.
-func (b *Bazel) Aliases(ctx context.Context, rc, queryFile string, flags, targets []string) (map[string]string, error) {
-	if err := os.WriteFile(queryFile, []byte(fmt.Sprintf("kind(\"^alias rule$\", set(%s))\n", quote(targets))), 0o666); err != nil {
-		return nil, err
-	}
-	out, err := b.output(ctx, b.startup(rc), "query", append(slices.Clone(flags), "--query_file="+queryFile, "--output=streamed_jsonproto", "--consistent_labels"))
+// Aliases returns the aliases among targets, with the labels that these stand for. All labels are as build events
+// spell them.
+func (q *Query) Aliases(ctx context.Context, targets []string) (map[string]string, error) {
+	out, err := q.ask(ctx, "query", fmt.Sprintf(`kind("^alias rule$", %s)`, set(targets)), "--output=streamed_jsonproto", "--consistent_labels")
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +106,8 @@ func readAliases(b []byte) (map[string]string, error) {
 }
 
 // Repositories returns the names by which the main repository calls others, by their canonical names.
-func (b *Bazel) Repositories(ctx context.Context, rc string, flags []string) (map[string]string, error) {
-	out, err := b.output(ctx, b.startup(rc), "mod", append([]string{"dump_repo_mapping", ""}, flags...))
+func (q *Query) Repositories(ctx context.Context) (map[string]string, error) {
+	out, err := q.Bazel.Output(ctx, "mod", append([]string{"dump_repo_mapping", ""}, q.Flags("mod")...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -97,14 +122,6 @@ func (b *Bazel) Repositories(ctx context.Context, rc string, flags []string) (ma
 		}
 	}
 	return canonical, nil
-}
-
-func (b *Bazel) cquery(ctx context.Context, rc, queryFile string, flags []string, query, format string) ([]byte, error) {
-	if err := os.WriteFile(queryFile, []byte(query+"\n"), 0o666); err != nil {
-		return nil, err
-	}
-	return b.output(ctx, b.startup(rc), "cquery", append(slices.Clone(flags),
-		"--query_file="+queryFile, "--output="+format, "--notool_deps", "--noimplicit_deps", "--norelative_locations"))
 }
 
 var location = regexp.MustCompile(`:\d+:\d+$`)

@@ -35,15 +35,15 @@ func ReadWorkRequest(in *bufio.Reader) (WorkRequest, error) {
 	} else if err != nil {
 		return r, err
 	}
-	err = fields(b.Bytes(), func(n protowire.Number, v []byte, x uint64) error {
-		switch n {
+	l, err := fields(b.Bytes())
+	for _, f := range l {
+		switch f.number {
 		case 1:
-			r.Arguments = append(r.Arguments, string(v))
+			r.Arguments = append(r.Arguments, string(f.bytes))
 		case 3:
-			r.ID = int32(x)
+			r.ID = int32(f.varint)
 		}
-		return nil
-	})
+	}
 	if err != nil {
 		err = fmt.Errorf("WorkRequest: %w", err)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// subject is a test with what the analysis says of it.
+// subject is a test and the result of its analysis.
 type subject struct {
 	*target
 	*evidence                            // nil if the aspect has made none that can be used
@@ -35,7 +35,7 @@ type subject struct {
 
 func (t *subject) isCC() bool { return t.target.isCC() && !t.unlinked }
 
-// analysis is what all tests are made of.
+// analysis is the result of analysing all tests.
 type analysis struct {
 	*expansion
 	subjects  []*subject // of all targets
@@ -43,9 +43,7 @@ type analysis struct {
 	fallbacks []report.Fallback
 	prober    *prober
 	memory    *fingerprint.Memory // of compositions; nil without a directory for it
-	began     *beginning          // nil if nothing is analysed
 	built     time.Time           // when the last call of Bazel had built
-	spent     spent
 }
 
 // analyse has Bazel make the manifests of all cc_tests, and composes them.
@@ -63,10 +61,7 @@ func analyse(ctx context.Context, x *expansion) (*analysis, error) {
 	if x.runAll != "" {
 		return a, nil
 	}
-	if a.began = x.early; a.began == nil {
-		a.began = x.begin()
-	}
-	a.spent = a.began.spent
+	a.beginAnalysis()
 	a.complete = true
 	if x.seen != nil {
 		a.built = x.seen.built
@@ -97,7 +92,7 @@ func (a *analysis) analyseBy(ctx context.Context, group string, tests []*subject
 	if err != nil {
 		return err
 	}
-	a.built, a.spent = seen.built, a.spent.plus(seen.spent)
+	a.built = seen.built
 	if code != bazel.ExitOK && !seen.applied {
 		return fmt.Errorf(`bazel can't apply %s to any of the tests, so that no result would ever be recorded or replayed.
 Bazel has said above what is wrong with it. If it sees no repository of that name, put
@@ -113,30 +108,21 @@ into MODULE.bazel, or say --aspect=LABEL. To only run the tests, use "bazel test
 func describe(tests []*subject, seen *aspectOutputs, group string) (all bool) {
 	all = true
 	for _, t := range tests {
-		x := seen.found[group][t.label]
-		t.evidence = nil
+		var err error
+		t.evidence, err = seen.evidence(t.target, group, false)
 		switch {
-		case x == nil && seen.succeeded[t.label]:
+		case err == errNothingMade && seen.succeeded[t.label]:
 			t.unlinked = true
-		case x == nil:
+		case err == errNothingMade:
 			all = false
-		case x.config != t.config:
-			t.why = "the analysis has another configuration than the test"
-		case x.err != nil:
-			t.why = x.err.Error()
-		default:
-			d, err := readDescription(x.file)
-			if err != nil {
-				t.why = err.Error()
-				break
-			}
-			t.evidence = &evidence{description: d, file: x.file, sources: group == bySource}
+		case err != nil:
+			t.why = err.Error()
 		}
 	}
 	return all
 }
 
-// noErrors has Bazel print no errors, nor what the actions that fail have printed.
+// noErrors keeps Bazel from printing errors and the output of actions that fail.
 const noErrors = "--ui_event_filters=-error"
 
 // filesHere makes Bazel tell in build events where files are on this machine, even
@@ -155,11 +141,7 @@ func (x *expansion) applyTo(ctx context.Context, group string, labels []string) 
 	if err != nil || code == bazel.ExitOK || code == bazel.ExitBuildFailed && x.failsAgain(seen) {
 		return seen, code, err
 	}
-	again, code, err := x.applyAspect(ctx, group, nil, args...)
-	if err == nil {
-		again.spent = again.spent.plus(seen.spent)
-	}
-	return again, code, err
+	return x.applyAspect(ctx, group, nil, args...)
 }
 
 // failsAgain reports whether all that has failed are actions of the tests themselves: these fail
@@ -187,15 +169,13 @@ func (inv *invocation) applyAspect(ctx context.Context, group string, more func(
 		own = append(own, noCache)
 	}
 	code, err = inv.bazelBuild(ctx, bazel.Streams{In: inv.Stdin, Out: inv.Out, Err: inv.Err}, append(own, args...)...)
-	if err == nil && code == bazel.ExitInterrupted {
-		err = interrupted
-	}
 	if err != nil {
 		return nil, code, err
 	}
 	seen = newAspectOutputs(inv.Aspect)
 	var failed error
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
+		inv.meter.add(e)
 		seen.add(e)
 		if more != nil {
 			failed = more(e)
@@ -208,39 +188,40 @@ func (inv *invocation) applyAspect(ctx context.Context, group string, more func(
 	return seen, code, err
 }
 
-// aspectOutputs is what build events say of the aspect: where the descriptions of tests are.
+// aspectOutputs are the facts about the aspect in build events: where the descriptions of tests are.
 type aspectOutputs struct {
 	sets      bazel.FileSets
-	found     map[string]map[string]*aspectOutput // by group and label
-	applied   bool                                // to some target, even if its actions failed
+	found     map[aspectOutput]descriptionFile
+	applied   bool // to some target, even if its actions failed
 	failed    []failedAction
 	aborted   bool              // something wasn't analysed
 	mnemonics map[string]string // as those of an expansion
-	// succeeded are those to which the aspect of that name was applied, whatever it made.
+	// succeeded are the targets to which the aspect was applied, even if it made nothing.
 	succeeded map[string]bool
 	aspect    string
 	built     time.Time // when all was built
-	spent     spent
 }
 
 type failedAction struct{ mnemonic, config string }
 
-type aspectOutput struct {
+// aspectOutput names an output group of the aspect for a test.
+type aspectOutput struct{ group, label string }
+
+// descriptionFile is the file in an output group that describes a test.
+type descriptionFile struct {
 	config string // ID of the configuration
 	file   string
-	err    error
+	err    error // the file isn't here
 }
 
-// newAspectOutputs returns room for what the aspect LABEL%NAME makes.
+// newAspectOutputs returns no outputs yet, for the aspect LABEL%NAME.
 func newAspectOutputs(aspect string) *aspectOutputs {
 	_, name, _ := strings.Cut(aspect, "%")
-	found := map[string]map[string]*aspectOutput{byObject: {}, bySource: {}}
-	return &aspectOutputs{sets: bazel.FileSets{}, found: found, succeeded: map[string]bool{}, aspect: name, mnemonics: map[string]string{}}
+	return &aspectOutputs{sets: bazel.FileSets{}, found: map[aspectOutput]descriptionFile{}, succeeded: map[string]bool{}, aspect: name, mnemonics: map[string]string{}}
 }
 
 func (l *aspectOutputs) add(e *bazel.Event) {
 	l.sets.Add(e)
-	l.spent.add(e)
 	if ended := e.Finished.FinishTime; !ended.IsZero() {
 		l.built = ended.Add(time.Millisecond) // of which it has no fractions
 	}
@@ -263,16 +244,11 @@ func (l *aspectOutputs) add(e *bazel.Event) {
 		l.succeeded[c.Label] = true
 	}
 	for _, g := range e.Completed.OutputGroup {
-		found := l.found[g.Name]
-		if found == nil {
-			continue
-		}
 		for _, set := range g.FileSets {
 			for _, f := range l.sets.Files(set.ID) {
 				if strings.HasSuffix(f.Name, descriptionSuffix) {
-					x := &aspectOutput{config: c.Configuration.ID}
-					x.file, x.err = f.Path()
-					found[c.Label] = x
+					file, err := f.Path()
+					l.found[aspectOutput{g.Name, c.Label}] = descriptionFile{c.Configuration.ID, file, err}
 				}
 			}
 		}
@@ -300,7 +276,7 @@ func (a *analysis) compose(ctx context.Context) error {
 	return nil
 }
 
-// composeAll composes those of tests that are described.
+// composeAll composes the tests that have a description.
 func (a *analysis) composeAll(ctx context.Context, tests []*subject) {
 	var known []*subject
 	var composed []*fingerprint.Test
@@ -372,7 +348,7 @@ func links(x *fingerprint.Test, workspace string) []fingerprint.Contribution {
 	return []fingerprint.Contribution{fingerprint.NewContribution("links among the data", l)}
 }
 
-// arguments reads what the aspect has written for one test.
+// arguments reads the arguments of tasting compose that the aspect has written for a test.
 func (a *analysis) arguments(ctx context.Context, d *description) (*fingerprint.Test, error) {
 	b, err := os.ReadFile(filepath.Join(a.execRoot, d.Compose))
 	if err != nil {
@@ -395,8 +371,8 @@ func (a *analysis) arguments(ctx context.Context, d *description) (*fingerprint.
 		return nil // it will be run
 	}
 	for _, o := range a.options {
-		// What sanitizers are told is as if the test's rule had it.
-		if name, _, _ := strings.Cut(o.OptionValue, "="); (o.OptionName == "test_env" || o.OptionName == "action_env") && syslib.ForSanitizer(name) {
+		// Options of sanitizers are in the key as if the test's rule set them.
+		if name, _, _ := strings.Cut(o.OptionValue, "="); setsEnv(o) && syslib.ForSanitizer(name) {
 			t.EnvKeys = append(t.EnvKeys, name)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/stamp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/plan"
 )
 
 // A result is recorded, noted as a failure, or withdraws another one, only if the program that
@@ -36,33 +35,34 @@ import (
 // What is left is Bazel's own: an action that reads a file while it is edited, in
 // a session before this one, keeps what it made under the file's other content.
 
-// confirmed is a test that was run, and whether its fingerprint is that of what has run.
+// confirmed is a test that was run, with a doubt if the program that has run may have another fingerprint.
 type confirmed struct {
 	*decision
 	*outcome
-	doubt string      // why an execution may not be that of the fingerprint
-	trace *plan.Trace // nil if it has none
+	doubt string            // why an execution may not be that of the fingerprint
+	now   *evidence         // of what has run; nil if it can't be that of the fingerprint
+	parts *fingerprint.Test // what it is composed of by now
+	trace *executionTrace   // nil if it has none
 }
 
 // confirm composes tests that were just run once more.
 func confirm(ctx context.Context, d *decisions, e *execution, sources *sources) (all []*confirmed) {
 	var tests []*confirmed
-	var evidences []*evidence
 	var composed []*fingerprint.Test
 	for _, t := range fingerprinted(e.tests) {
-		x := &confirmed{decision: t, outcome: e.outcomes[t], doubt: "its sources, data or flags were edited while it was tested"}
+		x := &confirmed{decision: t, outcome: e.outcomes[t.label], doubt: "its sources, data or flags were edited while it was tested"}
 		all = append(all, x)
 		if !d.observes() {
 			x.doubt = "not all tests could be analysed"
-		} else if now, c := d.evidenceNow(ctx, e, t); now != nil {
-			tests, evidences, composed = append(tests, x), append(evidences, now), append(composed, c)
+		} else if d.readAgain(ctx, e, x); x.now != nil {
+			tests, composed = append(tests, x), append(composed, x.parts)
 		}
 	}
 	if len(tests) == 0 {
 		return all
 	}
 	results, _ := fingerprint.ComposeAll(composed, d.memory)
-	d.findTraces(ctx, e, tests, evidences, composed)
+	d.findTraces(ctx, e, tests)
 	touches := d.touches(e.seen.built)
 	system := d.prober.unchanged()
 	ofSources := sources.doubts(ctx, d.invocation, touches)
@@ -71,7 +71,7 @@ func confirm(ctx context.Context, d *decisions, e *execution, sources *sources) 
 			continue
 		}
 		key, err := fingerprint.Key(results[i].Config, t.run)
-		remade := touches.remade(evidences[i], composed[i], &results[i])
+		remade := touches.remade(t.now, t.parts, &results[i])
 		switch {
 		case remade != nil:
 			t.doubt = remade.Error()
@@ -79,7 +79,7 @@ func confirm(ctx context.Context, d *decisions, e *execution, sources *sources) 
 		case !system:
 			t.doubt = "the linker or libraries of the system were changed while it was tested"
 		default:
-			t.doubt = cmp.Or(ofSources(t.decision), touches.inputs(composed[i]))
+			t.doubt = cmp.Or(ofSources(t.decision), touches.inputs(t.parts))
 		}
 	}
 	if d.option("remote_executor") != "" {
@@ -88,26 +88,16 @@ func confirm(ctx context.Context, d *decisions, e *execution, sources *sources) 
 	return all
 }
 
-// evidenceNow returns what a test is made of that was just run, or nil if it can't be the same as before.
-func (d *decisions) evidenceNow(ctx context.Context, e *execution, t *decision) (*evidence, *fingerprint.Test) {
-	x := e.seen.found[t.group()][t.label]
-	if e.edited || x == nil || x.err != nil {
-		return nil, nil
+// readAgain reads the evidence for a test that was just run. It sets t.now only if that may be the same as before.
+func (d *decisions) readAgain(ctx context.Context, e *execution, t *confirmed) {
+	now, err := e.seen.evidence(t.target, t.group(), t.audit)
+	if err != nil || e.edited || !now.equal(t.description) {
+		return
 	}
-	// --nocache_test_results makes another configuration.
-	if x.config != t.config && !t.audit {
-		return nil, nil
+	if t.parts, err = d.arguments(ctx, now.description); err != nil {
+		return
 	}
-	now, err := readDescription(x.file)
-	if err != nil {
-		return nil, nil
-	}
-	c, err := d.arguments(ctx, now)
-	if err != nil || !now.equal(t.description) {
-		return nil, nil
-	}
-	c.Source = t.readsSources()
-	return &evidence{description: now, file: x.file, sources: t.evidence.sources}, c
+	t.parts.Source, t.now = now.readsSources(), now
 }
 
 func (d *decisions) confirmWorkers(ctx context.Context, tests []*confirmed) {
@@ -123,8 +113,8 @@ func (d *decisions) confirmWorkers(ctx context.Context, tests []*confirmed) {
 	}
 }
 
-// remade says which file of Bazel's outputs that a composition has read was made once more after
-// the invocation that made them: another command may have another configuration, and the
+// remade returns an error if Bazel has made a file anew that a composition has read, after the
+// invocation that made all of them: another command may have another configuration, and the
 // same directory for it.
 func (t *touches) remade(of *evidence, x *fingerprint.Test, c *fingerprint.Composed) error {
 	if t.built.IsZero() {
@@ -161,8 +151,8 @@ func (t *touches) remade(of *evidence, x *fingerprint.Test, c *fingerprint.Compo
 	return nil
 }
 
-// touches says of files whether they were touched since the analysis began, or
-// whether what leads to them was: see package stamp. A directory that was moved away
+// touches tells whether files, or links and directories that lead to them, were touched since the
+// analysis began: see package stamp. A directory that was moved away
 // and back isn't noticed if something was made or removed in it later.
 type touches struct {
 	trail           stamp.Trail
@@ -173,7 +163,7 @@ type touches struct {
 	again           map[string]bool   // of files: whether one was made after that
 }
 
-// touches returns touches of files since the analysis began, of which a call of Bazel has built some.
+// touches looks at files from now on. Built is when the last call of Bazel had built.
 func (a *analysis) touches(built time.Time) *touches {
 	real := func(dir string) string {
 		if r, err := filepath.EvalSymlinks(dir); err == nil {
@@ -182,13 +172,13 @@ func (a *analysis) touches(built time.Time) *touches {
 		return dir
 	}
 	return &touches{
-		from: a.began.time, outputBase: real(filepath.Join(a.execRoot, "..", "..")) + "/", out: real(filepath.Join(a.execRoot, "bazel-out")) + "/",
+		from: a.meter.began, outputBase: real(filepath.Join(a.execRoot, "..", "..")) + "/", out: real(filepath.Join(a.execRoot, "bazel-out")) + "/",
 		trail: stamp.Trail{}, linked: map[string]string{}, built: built, again: map[string]bool{},
 	}
 }
 
-// touched reports whether a file, or one in a directory, was touched, or what leads to
-// it.
+// touched reports whether a file was touched, a file in a directory, or a link or directory that leads
+// to it.
 func (t *touches) touched(file string) bool {
 	found := false
 	t.trail.Walk(file, map[string]bool{}, func(place string, x stamp.Stamp) {
@@ -197,14 +187,14 @@ func (t *touches) touched(file string) bool {
 			found = found || x.IsLink() && x.Since(t.from) || x.IsDir() && x.MovedAfter(t.from)
 		}
 	}, func(place string, x stamp.Stamp) {
-		// What Bazel makes has the content which the test found as long as nothing
+		// Bazel's outputs have the content that the test has found as long as nothing
 		// else is built: see remade.
 		found = found || !strings.HasPrefix(place, t.out) && (x.Since(t.from) || x.Several() && x.After(t.from))
 	})
 	return found
 }
 
-// inputs says which file was touched that a test or its links read, or returns "".
+// inputs returns why the files that a test or its links read aren't those of the analysis, or "": one was touched.
 func (t *touches) inputs(x *fingerprint.Test) string {
 	for _, d := range x.Data {
 		if t.touched(d.File) {
@@ -224,8 +214,8 @@ func (t *touches) inputs(x *fingerprint.Test) string {
 	return ""
 }
 
-// link says which file that a link read was touched: f itself, or one of those that it names as
-// the description of a link.
+// link returns which file of a link was touched, or "": f itself or, if f describes the link, a file that it
+// names.
 func (t *touches) link(f, dir string, describes bool) string {
 	files := []string{f}
 	if describes {

@@ -39,7 +39,7 @@ type decision struct {
 	changed  []string    // since the nearest recorded fingerprint
 }
 
-// lookup is what a store has said of a fingerprint.
+// lookup is the answer of a store about a fingerprint.
 type lookup int
 
 const (
@@ -60,12 +60,11 @@ type decisions struct {
 	tests     []*decision
 	lookingUp time.Duration
 	built     time.Time // when the last call of Bazel had built
-	spent     spent     // that of the analysis, too
 }
 
-// decide looks up all tests, and replays what is recorded.
+// decide looks up all tests, and replays the recorded results.
 func decide(ctx context.Context, a *analysis) (*decisions, error) {
-	d := &decisions{analysis: a, tests: make([]*decision, len(a.subjects)), built: a.built, spent: a.spent}
+	d := &decisions{analysis: a, tests: make([]*decision, len(a.subjects)), built: a.built}
 	all := a.commonInputs()
 	parallel(runtime.NumCPU(), len(a.subjects), func(i int) { d.tests[i] = a.decideByKey(ctx, a.subjects[i], all) })
 	if a.runAll != "" {
@@ -141,8 +140,8 @@ func (d *decisions) warn() {
 	}
 }
 
-// lookupAll asks the stores for all fingerprints, replays what is recorded, and
-// chooses what is audited.
+// lookupAll asks the stores for all fingerprints, replays the recorded results, and
+// chooses the audits.
 func (d *decisions) lookupAll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, maxLookup)
 	defer cancel()
@@ -209,7 +208,7 @@ func (t *decision) hit(info *store.Info, audit float64) {
 	t.audit = rand.Float64() < audit
 }
 
-// lookups counts what the store was asked for.
+// lookups counts the answers of the store.
 func (d *decisions) lookups() report.Store {
 	n := map[lookup]int{}
 	traces := 0
@@ -235,7 +234,7 @@ func (t *decision) isByTrace() bool { return t.byTrace != store.Key{} }
 // isRun reports whether Bazel is to run the test.
 func (t *decision) isRun() bool { return !t.skipped && (t.audit || t.verdict != report.Hit) }
 
-// fingerprinted returns those of tests that have a fingerprint.
+// fingerprinted returns the tests that have a fingerprint.
 func fingerprinted(tests []*decision) (l []*decision) {
 	for _, t := range tests {
 		if t.hasFingerprint() {

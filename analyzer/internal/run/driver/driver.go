@@ -18,14 +18,14 @@
 //  3. Decide (decide.go): each test has a key (key.go), and the store is asked for all of them at once. What it
 //     knows is replayed.
 //  4. Execute (execute.go): `bazel test` gets the tests without a recorded result, and every test
-//     that isn't a cc_test. It builds and runs them as ever.
+//     that isn't a cc_test. It builds and runs them as usual.
 //     The aspect takes part, so that there are manifests of what is built then.
 //  5. Record (record.go): build events say how each of them ended. A test whose fingerprint
 //     isn't what it was before, because a file has been edited in between, isn't
 //     recorded (confirm.go).
 //  6. Print: the summary (summary.go), the run for `tasting report` (report.go), JUnit's file (junit.go).
 //
-// A test of which a phase knows too little is run. Whatever fails before Execute
+// A test is run if a phase knows too little of it. A failure before Execute
 // makes tests run, or ends with Bazel's own message and exit code; it never
 // makes a test count as passed.
 //
@@ -70,7 +70,7 @@ type Options struct {
 	// report, or empty.
 	RunsDir string
 	Tracing
-	// Explain has it told why each test is run.
+	// Explain prints why each test is run.
 	Explain bool
 	// JUnit is the file for the results of all tests, or empty.
 	JUnit string
@@ -87,16 +87,20 @@ func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 const interrupted = exit(bazel.ExitInterrupted)
 
 // Test runs tests as bazel test would and returns bazel test's exit code. An
-// error means that Bazel couldn't be asked, or what it says not be understood;
+// error means that Bazel couldn't be asked, or that its answer wasn't understood;
 // the exit code is then of no use.
 func Test(ctx context.Context, o *Options) (code int, err error) {
-	typed, err := newInvocation(ctx, o)
+	tmp, err := os.MkdirTemp("", "tasting-test-")
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(typed.tmp)
+	defer os.RemoveAll(tmp)
+	typed, err := newInvocation(ctx, o, tmp)
+	if err != nil {
+		return 0, err
+	}
 	code, err = test(ctx, typed)
-	if end := exit(0); errors.As(err, &end) {
+	if end, ok := errors.AsType[exit](err); ok {
 		return int(end), nil
 	}
 	return code, err

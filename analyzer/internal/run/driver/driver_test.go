@@ -474,7 +474,7 @@ func TestTestlogs(t *testing.T) {
 		"@@re2~//a:t":       "/x/bazel-out/k8-opt/testlogs/external/re2~/a/t",
 		"@@googletest~//:t": "/x/bazel-out/k8-opt/testlogs/external/googletest~/t",
 	} {
-		if got := x.testlogs(&target{label: label, config: "1"}); got != want {
+		if got := filepath.Join(x.testlogs(&target{label: label, config: "1"})); got != want {
 			t.Errorf("%s: %s, want %s", label, got, want)
 		}
 	}

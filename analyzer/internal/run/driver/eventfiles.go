@@ -1,9 +1,9 @@
 package driver
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,8 +23,8 @@ var outputs = []string{
 	"execution_log_json_file", "explain", "memory_profile", "profile", "remote_grpc_log",
 }
 
-// reports are those of outputs, and others, for which it is worth while to build
-// nothing.
+// reports are options that name files or a server which the user wants written even if nothing is
+// built.
 var reports = append([]string{"bes_backend"}, outputs...)
 
 // aside returns flags that keep a command from writing the user's files.
@@ -38,9 +38,13 @@ func (inv *invocation) aside() []string {
 	return flags
 }
 
-// queryFlags returns the flags of the build for a query.
-func (inv *invocation) queryFlags(command string) []string {
-	return inv.flags.Known(command, append(slices.Clone(inv.args), inv.builtNothing()...))
+// query returns queries about the build.
+func (inv *invocation) query() *bazel.Query {
+	flags := slices.Concat(inv.args, inv.builtNothing())
+	return &bazel.Query{
+		Bazel: inv.Bazel.WithRC(inv.rcFile()), File: filepath.Join(inv.tmp, "query"),
+		Flags: func(command string) []string { return inv.flags.Known(command, flags) },
+	}
 }
 
 // writeEvents makes a file of build events that of the user, if one is wanted.
@@ -52,7 +56,11 @@ func (inv *invocation) writeEvents(events string) {
 	if !filepath.IsAbs(own) {
 		own = filepath.Join(inv.workspaceDir(), own) // where Bazel runs
 	}
-	if err := copyFile(own, events); err != nil && !errors.Is(err, os.ErrNotExist) {
+	b, err := os.ReadFile(events)
+	if err == nil {
+		err = os.WriteFile(own, b, 0o666)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		inv.say("warning: build events can't be written: %v", err)
 	}
 }
@@ -66,27 +74,10 @@ func (inv *invocation) reportNothing(ctx context.Context) (code int, err error) 
 	if err := os.WriteFile(targets, nil, 0o666); err != nil {
 		return 0, err
 	}
-	var messages tail
+	var messages bytes.Buffer
 	code, err = inv.bazelBuild(ctx, bazel.Streams{Out: inv.Out, Err: &messages}, "--target_pattern_file="+targets)
 	if err != nil || code != bazel.ExitOK {
-		inv.Err.Write(messages)
-	}
-	if code == bazel.ExitInterrupted {
-		err = interrupted
+		inv.Err.Write(messages.Bytes())
 	}
 	return code, err
-}
-
-func copyFile(to, from string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -51,6 +50,27 @@ func (e *evidence) group() string {
 		return bySource
 	}
 	return byObject
+}
+
+var errNothingMade = errors.New("the aspect has made nothing for the test")
+
+// evidence returns what the aspect has made for a test in an output group. An audited test has another configuration than it
+// was analysed with: --nocache_test_results makes one.
+func (l *aspectOutputs) evidence(t *target, group string, audited bool) (*evidence, error) {
+	x, ok := l.found[aspectOutput{group, t.label}]
+	switch {
+	case !ok:
+		return nil, errNothingMade
+	case x.config != t.config && !audited:
+		return nil, errors.New("the analysis has another configuration than the test")
+	case x.err != nil:
+		return nil, x.err
+	}
+	d, err := readDescription(x.file)
+	if err != nil {
+		return nil, err
+	}
+	return &evidence{description: d, file: x.file, sources: group == bySource}, nil
 }
 
 // composeObjects composes tests once more, by their objects, that can't be decided by sources.
@@ -102,7 +122,7 @@ func (d *decisions) listSources(ctx context.Context) *sources {
 		}
 	}
 	if len(s.tests) > 0 {
-		s.files, s.err = d.Bazel.Sources(ctx, d.rcFile(), filepath.Join(d.tmp, "sources"), d.queryFlags("cquery"), s.tests)
+		s.files, s.err = d.query().Sources(ctx, s.tests)
 	}
 	return s
 }
@@ -118,7 +138,7 @@ func (s *sources) doubts(ctx context.Context, inv *invocation, touches *touches)
 	}
 	err := s.err
 	if err == nil && len(touched) > 0 {
-		dependents, err = inv.Bazel.Dependents(ctx, inv.rcFile(), filepath.Join(inv.tmp, "dependents"), inv.queryFlags("cquery"), s.tests, touched)
+		dependents, err = inv.query().Dependents(ctx, s.tests, touched)
 	}
 	return func(t *decision) string {
 		switch {
@@ -132,8 +152,8 @@ func (s *sources) doubts(ctx context.Context, inv *invocation, touches *touches)
 	}
 }
 
-// withObjects returns what tests are composed of by their objects. If their fingerprints are made of sources, Bazel
-// makes the objects first. Tests of which that can't be told are left out.
+// withObjects returns tests, and the parts of each by its objects. If their fingerprints are made of sources, Bazel
+// makes the objects first. Tests whose objects can't be read are left out.
 func (d *decisions) withObjects(ctx context.Context, tests []*decision) (known []*decision, composed []*fingerprint.Test, err error) {
 	var asked []string
 	for _, t := range tests {
@@ -150,7 +170,7 @@ func (d *decisions) withObjects(ctx context.Context, tests []*decision) (known [
 			}
 			return nil, nil, err
 		}
-		d.built, d.spent = seen.built, d.spent.plus(seen.spent)
+		d.built = seen.built
 	}
 	for _, t := range tests {
 		if x, err := d.objects(ctx, t, t.description, seen); err == nil {
@@ -160,23 +180,15 @@ func (d *decisions) withObjects(ctx context.Context, tests []*decision) (known [
 	return known, composed, nil
 }
 
-// objects returns what a test is composed of by its objects. The description is that of its manifests, or if these
+// objects returns the parts of a test by its objects. The description is that of its manifests, or if these
 // are of sources, the aspect has made another one.
 func (a *analysis) objects(ctx context.Context, t *decision, d *description, seen *aspectOutputs) (*fingerprint.Test, error) {
 	if t.readsSources() {
-		o := seen.found[byObject][t.label]
-		switch {
-		case o == nil:
-			return nil, errors.New("the aspect doesn't tell of its objects")
-		case o.err != nil:
-			return nil, o.err
-		case o.config != t.config && !t.audit: // see confirm
-			return nil, errors.New("the analysis has another configuration than the test")
-		}
-		var err error
-		if d, err = readDescription(o.file); err != nil {
+		o, err := seen.evidence(t.target, byObject, t.audit)
+		if err != nil {
 			return nil, err
 		}
+		d = o.description
 	}
 	return a.arguments(ctx, d)
 }
@@ -184,7 +196,7 @@ func (a *analysis) objects(ctx context.Context, t *decision, d *description, see
 // descriptionSuffix ends the names of the files that describe tests.
 const descriptionSuffix = ".tasting-test.json"
 
-// description is what decides how Bazel starts a test, as the aspect knows it
+// description is how Bazel starts a test, as the aspect knows it
 // (_describe in rules/private/aspect.bzl).
 type description struct {
 	// Compose is the file with the arguments of tasting compose, relative to

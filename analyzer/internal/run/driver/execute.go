@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 )
 
-// batch is what one call of "bazel test" runs.
+// batch is the tests of one call of "bazel test".
 type batch struct {
 	name   string
 	tests  []*decision
@@ -22,7 +23,7 @@ type batch struct {
 	first  bool
 }
 
-// batches returns what is to be run: tests whose results aren't known, and tests that are audited.
+// batches returns the tests to be run, and those to be audited.
 func (d *decisions) batches() (list []*batch) {
 	run, audit := &batch{name: "run", broken: d.broken}, &batch{name: "audit"}
 	// Without the results that Bazel itself has kept: these would be no audit.
@@ -54,7 +55,7 @@ func (d *decisions) batches() (list []*batch) {
 
 func (b *batch) labels() []string { return slices.Concat(labels(b.tests), b.broken) }
 
-// outcome is what Bazel tells about a test that it has run.
+// outcome is how a test ended that Bazel has run.
 type outcome struct {
 	status   string // overall, as in the test summary; "" if it wasn't run
 	attempts []attempt
@@ -76,17 +77,17 @@ func (a attempt) file(name string) (path string, ok bool, err error) {
 	return "", false, nil
 }
 
-// execution is what became of a batch.
+// execution is a batch and its outcomes.
 type execution struct {
 	*batch
-	outcomes map[*decision]*outcome // of all tests of the batch
+	outcomes map[string]*outcome // of all tests of the batch, by label
 	code     int
 	// seen is the aspect's output in the invocation that ran the tests: its manifests are of the objects that were linked.
 	seen   *aspectOutputs
 	edited bool // the effective options differ from those of the expansion
 }
 
-// execute has Bazel run a batch, and reads what became of it.
+// execute has Bazel run a batch, and reads the outcomes.
 func execute(ctx context.Context, d *decisions, b *batch) (*execution, error) {
 	events := filepath.Join(d.tmp, b.name+".json")
 	targets, err := d.targetArgs(b.name, b.labels())
@@ -114,7 +115,7 @@ func execute(ctx context.Context, d *decisions, b *batch) (*execution, error) {
 	if b.first {
 		d.writeEvents(events)
 	}
-	e := &execution{batch: b, outcomes: map[*decision]*outcome{}, code: code, seen: newAspectOutputs(d.Aspect)}
+	e := &execution{batch: b, outcomes: map[string]*outcome{}, code: code, seen: newAspectOutputs(d.Aspect)}
 	err = e.readEvents(d.expansion, events)
 	if err != nil && code != bazel.ExitOK && (errors.Is(err, os.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF)) {
 		err = nil // it hadn't come so far, or was stopped
@@ -126,18 +127,12 @@ func execute(ctx context.Context, d *decisions, b *batch) (*execution, error) {
 }
 
 func (e *execution) readEvents(x *expansion, file string) error {
-	byLabel := map[string]*outcome{}
 	for _, t := range e.tests {
-		byLabel[t.label] = &outcome{}
-		e.outcomes[t] = byLabel[t.label]
+		e.outcomes[t.label] = &outcome{}
 	}
-	of := func(label string) *outcome {
-		if o := byLabel[label]; o != nil {
-			return o
-		}
-		return &outcome{}
-	}
+	of := func(label string) *outcome { return cmp.Or(e.outcomes[label], &outcome{}) }
 	return bazel.ReadEvents(file, func(event *bazel.Event) error {
+		x.meter.add(event)
 		e.seen.add(event)
 		id := event.ID
 		switch {

@@ -1,12 +1,12 @@
 package driver
 
 import (
+	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
@@ -21,7 +21,7 @@ type target struct {
 // isCC reports whether the aspect knows tests of that kind.
 func (t *target) isCC() bool { return t.kind == "cc_test rule" && !t.skipped }
 
-// expansion is what patterns and options stand for.
+// expansion is the tests that patterns stand for, and the effective options.
 type expansion struct {
 	*invocation
 	targets   []*target         // in order of their labels
@@ -31,23 +31,18 @@ type expansion struct {
 	failed    bool              // Bazel has reported an error
 	runAll    string            // why every test has to be run, or ""
 	shortcut  *shortcut
-	// early is when the analysis began, if that was tried at once, and seen what it says, if it is believed; else nil.
-	early *beginning
-	seen  *aspectOutputs
+	seen      *aspectOutputs // what the analysis says, if the shortcut has made it; else nil
 }
 
 // expand finds out which tests there are, and with which options they are run.
 func expand(ctx context.Context, typed *invocation) (*expansion, error) {
 	known := newShortcut(typed)
-	x, began, err := known.expand(ctx, typed)
+	x, err := known.expand(ctx, typed)
+	if x == nil && err == nil {
+		x, err = askBazel(ctx, typed, known)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if x == nil {
-		if x, err = askBazel(ctx, typed, known); err != nil {
-			return nil, err
-		}
-		x.early = began
 	}
 	if x.runAll = x.runsAll(); x.runAll != "" {
 		x.invocation = x.withoutTracer()
@@ -60,10 +55,11 @@ func askBazel(ctx context.Context, typed *invocation, known *shortcut) (*expansi
 	events := filepath.Join(typed.tmp, "expand.json")
 	own := []string{"--nobuild", "--build_tests_only", "--build_event_json_file=" + events, "--bes_backend=", uploadNothing, noCache}
 	typed.say("asking Bazel for the tests")
-	var messages tail
+	var messages bytes.Buffer
 	var args []string
 	call := func() (int, error) {
-		messages, args = nil, slices.Concat(typed.args, own, []string{"--"}, typed.patterns)
+		messages.Reset()
+		args = slices.Concat(typed.args, own, []string{"--"}, typed.patterns)
 		return typed.Bazel.Run(ctx, bazel.Streams{Out: typed.Out, Err: &messages}, "test", args...)
 	}
 	code, err := call()
@@ -84,6 +80,7 @@ func askBazel(ctx context.Context, typed *invocation, known *shortcut) (*expansi
 		return askBazel(ctx, plain, newShortcut(plain))
 	}
 	end := func(code int) (*expansion, error) {
+		x.Err.Write(messages.Bytes())
 		x.writeEvents(events) // all that there will be
 		return nil, exit(code)
 	}
@@ -91,33 +88,31 @@ func askBazel(ctx context.Context, typed *invocation, known *shortcut) (*expansi
 	case readErr != nil && code == bazel.ExitOK:
 		return nil, readErr
 	case readErr != nil: // Bazel didn't come so far as to write events
-		x.Err.Write(messages)
 		return end(code)
 	case code == bazel.ExitOK || code == bazel.ExitBuildFailed && found.finished == "BUILD_FAILURE" && !x.failed:
 		// What --nobuild ends with.
 	case code == bazel.ExitBuildFailed || found.finished == "PARSING_FAILURE" || code == bazel.ExitNoTests:
 		x.failed = x.failed || code != bazel.ExitNoTests
-		x.Err.Write(messages)
 		if !x.enabled("keep_going") || len(x.targets) == 0 {
 			return end(code)
 		}
+		x.Err.Write(messages.Bytes())
 	default:
-		x.Err.Write(messages)
 		return end(code)
 	}
 	if len(x.targets) == 0 && !x.failed {
-		x.Err.Write(messages) // perhaps why: a file that isn't loaded, with --keep_going
-		fmt.Fprintln(x.Err, "ERROR: No test targets were found, yet testing was requested")
+		// Bazel's messages may say why: a file that isn't loaded, with --keep_going.
+		messages.WriteString("ERROR: No test targets were found, yet testing was requested\n")
 		return end(bazel.ExitNoTests)
 	}
 	if x.enabled("keep_going") && !x.failed {
-		if code, err := x.loadPatterns(ctx); err != nil {
-			return nil, err
-		} else if code == bazel.ExitInterrupted {
+		code, err := x.loadPatterns(ctx)
+		if errors.Is(err, interrupted) {
 			return end(code)
-		} else {
-			x.failed = code != bazel.ExitOK
+		} else if err != nil {
+			return nil, err
 		}
+		x.failed = code != bazel.ExitOK
 	}
 	known.remember(x, found, args, own)
 	return x, nil
@@ -125,24 +120,22 @@ func askBazel(ctx context.Context, typed *invocation, known *shortcut) (*expansi
 
 // loadPatterns has Bazel say what is wrong with BUILD files: with --keep_going, the exit code of "bazel test --nobuild" doesn't.
 func (x *expansion) loadPatterns(ctx context.Context) (code int, err error) {
-	var messages tail
+	var messages bytes.Buffer
 	args := append(x.builtNothing(), "--nobuild", "--build_tests_only", "--build_event_json_file=", "--")
 	code, err = x.bazelBuild(ctx, bazel.Streams{Err: &messages}, append(args, x.patterns...)...)
-	if err == nil && code != bazel.ExitOK && code != bazel.ExitInterrupted {
-		x.Err.Write(messages)
+	if err == nil && code != bazel.ExitOK {
+		x.Err.Write(messages.Bytes())
 	}
 	return code, err
 }
 
-// found is what build events say of the tests that patterns stand for, and of the
-// invocation.
+// found is an expansion that is read from build events.
 type found struct {
 	*expansion
 	tests        map[string]*target
 	aborted      map[string]string // labels that Bazel couldn't analyse: why
 	incompatible map[string]bool
-	configured   map[string]bool // with their configurations
-	args         []string        // of the client
+	args         []string // of the client
 	finished     string
 }
 
@@ -150,7 +143,7 @@ func newFound(typed *invocation) *found {
 	inv := *typed
 	return &found{
 		expansion: &expansion{invocation: &inv, mnemonics: map[string]string{}},
-		tests:     map[string]*target{}, aborted: map[string]string{}, incompatible: map[string]bool{}, configured: map[string]bool{},
+		tests:     map[string]*target{}, aborted: map[string]string{}, incompatible: map[string]bool{},
 	}
 }
 
@@ -190,22 +183,21 @@ func (f *found) add(e *bazel.Event) error {
 	return nil
 }
 
+// severalConfigs is the kind of a test that is there in several configurations.
+const severalConfigs = "several configurations"
+
 func (f *found) addTarget(e *bazel.Event) {
 	t := &target{label: e.ID.TargetConfigured.Label, kind: e.Configured.TargetKind}
 	for _, c := range e.Children {
-		if c.TargetCompleted.Aspect != "" {
-			continue
+		if id := c.TargetCompleted; id.Aspect == "" {
+			if t.config != "" && t.config != id.Configuration.ID {
+				t.kind = severalConfigs
+			}
+			t.config = id.Configuration.ID
 		}
-		key := t.label + " " + c.TargetCompleted.Configuration.ID
-		if t.config != "" && !f.configured[key] {
-			// The same test in several configurations.
-			t.kind = "several configurations"
-		}
-		f.configured[key] = true
-		t.config = c.TargetCompleted.Configuration.ID
 	}
-	if old := f.tests[t.label]; old != nil && old.config != t.config {
-		t.kind = "several configurations"
+	if old := f.tests[t.label]; old != nil && (old.config != t.config || old.kind == severalConfigs) {
+		t.kind = severalConfigs
 	}
 	if e.Configured.TestSize != "" && e.Configured.TestSize != "UNKNOWN" {
 		f.tests[t.label] = t
@@ -223,15 +215,4 @@ func (f *found) complete() *expansion {
 		}
 	}
 	return f.expansion
-}
-
-// beginning is when the analysis began, and what was spent by then.
-type beginning struct {
-	time    time.Time
-	workers time.Duration // CPU time of Bazel's workers
-	spent   spent
-}
-
-func (inv *invocation) begin() *beginning {
-	return &beginning{time: time.Now(), workers: inv.workersCPU()}
 }

@@ -36,7 +36,7 @@ func eachReport(tests []*decision, do func(t *decision, r *fingerprint.Report, e
 	})
 }
 
-// explain finds out for each test that isn't recorded what is different from the
+// explain compares the fingerprint of each test that isn't recorded with the
 // nearest recorded fingerprint.
 func (d *decisions) explain(ctx context.Context) {
 	if d.Store == nil || !d.Read {
@@ -44,21 +44,19 @@ func (d *decisions) explain(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxExplain)
 	defer cancel()
-	texts := map[*decision]string{}
-	var known []*decision
-	var mu sync.Mutex
-	parallel(transfers, len(d.tests), func(i int) {
-		t := d.tests[i]
-		if !t.hasKey() || ctx.Err() != nil {
-			return
-		}
-		// What was never recorded costs nothing more.
-		if f, err := explain.Read(ctx, d.storeOf(t), t.label); err == nil && len(f.Entries) > 0 {
-			mu.Lock()
-			defer mu.Unlock()
-			known = append(known, t)
+	known := slices.Clone(d.tests)
+	parallel(transfers, len(known), func(i int) {
+		t := known[i]
+		known[i] = nil // what was never recorded costs nothing more
+		if t.hasKey() && ctx.Err() == nil {
+			if f, err := explain.Read(ctx, d.storeOf(t), t.label); err == nil && len(f.Entries) > 0 {
+				known[i] = t
+			}
 		}
 	})
+	known = slices.DeleteFunc(known, func(t *decision) bool { return t == nil })
+	texts := map[*decision]string{}
+	var mu sync.Mutex
 	eachReport(known, func(t *decision, current *fingerprint.Report, err error) {
 		if err != nil || ctx.Err() != nil {
 			return
@@ -95,9 +93,8 @@ func (d *decisions) explain(ctx context.Context) {
 	}
 }
 
-// recordClosures keeps what the fingerprints of recorded results are made of, for later
-// explanations: of those of tests, with when they ended. The results themselves don't depend
-// on it.
+// recordClosures keeps the closures of recorded results, for later explanations. Ended says when each
+// test ended. The results themselves don't depend on it.
 func (r *recorder) recordClosures(ctx context.Context, ended map[*decision]time.Time) {
 	eachReport(slices.Collect(maps.Keys(ended)), func(t *decision, x *fingerprint.Report, err error) {
 		if err == nil {

@@ -15,15 +15,15 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
-// invocation is what the user typed and, once it is expanded, what Bazel makes of it.
+// invocation is the command line of the user and, once it is expanded, the options that Bazel makes of it.
 type invocation struct {
 	*Options
 	tmp      string
 	flags    bazel.Flags
-	version  string // of Bazel, by the program, or ""
-	start    time.Time
+	version  string      // of Bazel, by the program, or ""
 	printing *sync.Mutex // for Out and Err
 	silence  *silence
+	meter    *meter
 	args     []string // flags for bazel test
 	patterns []string
 	// runUnder is the --run_under flag that has tests traced, or "". Only is the file with the labels of these tests.
@@ -35,24 +35,14 @@ type invocation struct {
 	release   string // of Bazel, by its events
 }
 
-// newInvocation makes the directory tmp, which the caller removes.
-func newInvocation(ctx context.Context, o *Options) (inv *invocation, err error) {
-	tmp, err := os.MkdirTemp("", "tasting-test-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			os.RemoveAll(tmp)
-		}
-	}()
-	named, err := filepath.EvalSymlinks(tmp) // as Bazel calls it
-	if err != nil {
+// newInvocation asks Bazel for its flags and its version. Files go into tmp.
+func newInvocation(ctx context.Context, o *Options, tmp string) (inv *invocation, err error) {
+	if tmp, err = filepath.EvalSymlinks(tmp); err != nil { // as Bazel calls it
 		return nil, err
 	}
 	mine := *o
 	mine.Aspect = cmp.Or(o.Aspect, Aspect)
-	inv = &invocation{Options: &mine, tmp: named, start: time.Now(), printing: new(sync.Mutex), silence: new(silence)}
+	inv = &invocation{Options: &mine, tmp: tmp, printing: new(sync.Mutex), silence: new(silence), meter: &meter{start: time.Now(), actions: map[string]int{}}}
 	if inv.flags, err = o.Bazel.Flags(ctx); err != nil {
 		return nil, err
 	}
@@ -101,8 +91,8 @@ func effectiveOptions(e *bazel.Event, release, runUnder string) []bazel.Option {
 // enabled reports whether a boolean option is on.
 func (inv *invocation) enabled(name string) bool { return isTrue(inv.option(name)) }
 
-// isTrue and isFalse report what a boolean value means, which Bazel passes on as the user has
-// spelt it. Source: com.google.devtools.common.options.Converters.BooleanConverter.
+// isTrue and isFalse report whether a boolean value is one of Bazel's words for true or false. Bazel passes
+// it on as the user has spelt it. Source: com.google.devtools.common.options.Converters.BooleanConverter.
 func isTrue(value string) bool {
 	return slices.Contains([]string{"true", "1", "yes", "t", "y"}, strings.ToLower(value))
 }
@@ -150,9 +140,8 @@ func (inv *invocation) workspaceDir() string {
 // runfilesRoot returns the name of the directory in the runfiles where a test starts: that of its workspace.
 func (inv *invocation) runfilesRoot() string { return filepath.Base(inv.execRoot) }
 
-// strategies are those that run a test on this machine, among its files, or on workers that
-// have been asked. (A persistent worker runs no test, but what is said for all actions is said
-// for those as well that one does.)
+// strategies run a test on this machine, among its files, or on workers whose platform is known.
+// (A persistent worker runs no test, but an option for all actions may name that strategy.)
 var strategies = []string{"local", "standalone", "sandboxed", "linux-sandbox", "processwrapper-sandbox", "darwin-sandbox", "worker", "dynamic", "dynamic_worker", "remote", "exclusive"}
 
 // runsAll returns why every test has to be run, or "". optionTable has the options by which it decides.
@@ -191,7 +180,7 @@ func runsAllBy(o bazel.Option) string {
 	case "collect_code_coverage", "experimental_use_hermetic_linux_sandbox":
 		because = isTrue(value)
 	case "dynamic_local_strategy", "dynamic_remote_strategy", "spawn_strategy", "strategy", "strategy_regexp", "test_strategy":
-		// What else there is runs tests with libraries of which nothing is known here.
+		// With other strategies nothing is known of the libraries that tests load.
 		names := value[strings.LastIndexByte(value, '=')+1:]
 		if of := strings.TrimSuffix(value, names); of != "" && of != "TestRunner=" && o.OptionName != "strategy_regexp" {
 			return "" // of other actions
@@ -212,7 +201,7 @@ func runsAllBy(o bazel.Option) string {
 	return ""
 }
 
-// bazelBuild runs `bazel build` with the flags that the user has for tests, and with args.
+// bazelBuild runs `bazel build` with the flags that the user has for tests, and with args. If the user interrupts Bazel, that is the error.
 func (inv *invocation) bazelBuild(ctx context.Context, streams bazel.Streams, args ...string) (code int, err error) {
 	if err := inv.writeRC(); err != nil {
 		return 0, err
@@ -225,7 +214,11 @@ func (inv *invocation) bazelBuild(ctx context.Context, streams bazel.Streams, ar
 	if inv.streams() {
 		own = append(own, "--test_sharding_strategy=disabled", "--test_strategy=exclusive")
 	}
-	return inv.Bazel.RunRC(ctx, streams, inv.rcFile(), "build", inv.flags.Known("build", append(own, args...))...)
+	code, err = inv.Bazel.WithRC(inv.rcFile()).Run(ctx, streams, "build", inv.flags.Known("build", append(own, args...))...)
+	if err == nil && code == bazel.ExitInterrupted {
+		err = interrupted
+	}
+	return code, err
 }
 
 // targetArgs returns the arguments that name targets, the last ones of a command: a file of the
@@ -239,21 +232,8 @@ func (inv *invocation) targetArgs(name string, labels []string) ([]string, error
 	return []string{"--target_pattern_file=" + file}, os.WriteFile(file, []byte(strings.Join(labels, "\n")+"\n"), 0o666)
 }
 
-// tail is the end of what is written to it.
-type tail []byte
-
-const maxTail = 64 << 10
-
-func (t *tail) Write(b []byte) (int, error) {
-	*t = append(*t, b...)
-	if len(*t) > 2*maxTail {
-		*t = slices.Clone((*t)[len(*t)-maxTail:])
-	}
-	return len(b), nil
-}
-
-// without returns args without those of own, the last of each: the user may have
-// said the same.
+// without returns args without own, of each the last occurrence: the user may have
+// given the same flag.
 func without(args, own []string) []string {
 	args = slices.Clone(args)
 	for _, o := range own {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
@@ -97,14 +98,12 @@ func (r result) readSuites(b []byte) ([]junitSuite, error) {
 	}
 	for i, x := range all.Suites {
 		name := ""
-		var attrs []xml.Attr
-		for _, a := range x.Attrs {
+		attrs := slices.DeleteFunc(x.Attrs, func(a xml.Attr) bool {
 			if a.Name.Local == "name" {
 				name = a.Value
-			} else if a.Name.Local != "classname" {
-				attrs = append(attrs, a)
 			}
-		}
+			return a.Name.Local == "name" || a.Name.Local == "classname"
+		})
 		// Bazel's own name is the label's path.
 		full := r.label
 		if rest, ok := strings.CutPrefix(name, strings.TrimLeft(strings.ReplaceAll(r.label, ":", "/"), "@/")); ok {
@@ -112,10 +111,12 @@ func (r result) readSuites(b []byte) ([]junitSuite, error) {
 		} else if name != "" {
 			full += "." + name
 		}
-		all.Suites[i].Attrs = append([]xml.Attr{{Name: xml.Name{Local: "name"}, Value: full}, {Name: xml.Name{Local: "tasting"}, Value: string(r.verdict)}}, attrs...)
+		all.Suites[i].Attrs = append([]xml.Attr{attr("name", full), attr("tasting", string(r.verdict))}, attrs...)
 	}
 	return all.Suites, nil
 }
+
+func attr(name, value string) xml.Attr { return xml.Attr{Name: xml.Name{Local: name}, Value: value} }
 
 // plainSuite is for a test that has written no XML.
 func plainSuite(label, status string, seconds float64) junitSuite {
@@ -137,6 +138,5 @@ func plainSuite(label, status string, seconds float64) junitSuite {
 		fmt.Fprintf(&b, `<failure message="%s"></failure>`, esc(status))
 	}
 	b.WriteString("</testcase>")
-	attr := func(k, v string) xml.Attr { return xml.Attr{Name: xml.Name{Local: k}, Value: v} }
 	return junitSuite{Attrs: []xml.Attr{attr("name", label), attr("tests", "1"), attr("failures", failures), attr("skipped", skipped)}, Inner: b.String()}
 }

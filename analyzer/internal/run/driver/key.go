@@ -34,7 +34,7 @@ func invocationParts(options []bazel.Option) []fingerprint.Contribution {
 			name += " of tests"
 		}
 		v := o.OptionValue
-		if o.OptionName == "test_env" || o.OptionName == "action_env" {
+		if setsEnv(o) {
 			if name, _, assigned := strings.Cut(v, "="); !assigned {
 				value, set := client[name]
 				v = inherited(name, value, set)
@@ -57,7 +57,7 @@ func invocationParts(options []bazel.Option) []fingerprint.Contribution {
 }
 
 // mappings contributes the workspace's file that maps platforms to options and options to platforms:
-// no event tells which of these are in effect. Source: Bazel's PlatformMappingFunction.
+// no event tells which of them are in effect. Source: Bazel's PlatformMappingFunction.
 func (inv *invocation) mappings() []fingerprint.Contribution {
 	b, err := inv.readMappings()
 	if err != nil {
@@ -94,7 +94,7 @@ func (a *analysis) runOf(ctx context.Context, t *subject, all *commonInputs) (*f
 	return run, a.machine(ctx, t, run)
 }
 
-// commonInputs is what options and the user's environment say of all tests.
+// commonInputs are the effects of options and of the user's environment on all tests.
 type commonInputs struct {
 	client     map[string]string // the user's environment
 	env        map[string]string // what tests have of it
@@ -157,11 +157,8 @@ func (inv *invocation) declared(t *subject, all *commonInputs) *fingerprint.Run 
 	if len(contested) > 0 {
 		besides("variables that Bazel sets as well", contested...)
 	}
-	for _, a := range d.Args {
-		if !literal.MatchString(a) {
-			besides("arguments as declared", append(append(slices.Clone(d.Args), ""), pairs(d.Variables)...)...)
-			break
-		}
+	if slices.ContainsFunc(d.Args, func(a string) bool { return !literal.MatchString(a) }) {
+		besides("arguments as declared", slices.Concat(d.Args, []string{""}, pairs(d.Variables))...)
 	}
 	run.Args = slices.Concat(d.Args, all.args)
 	run.External = inv.external(t)
@@ -187,7 +184,7 @@ func (inv *invocation) shards(d *description) int {
 	return max(0, d.ShardCount) // -1 unless it is declared
 }
 
-// modelled are the first numbers of the releases of Bazel of which environment is true.
+// modelled are the major versions of Bazel for which environment is right.
 var modelled = words.Set("7")
 
 // literal matches arguments that Bazel passes on as they are in the BUILD file.
@@ -236,15 +233,21 @@ var ofBazel = lazyregexp.New(`^(TEST_|GTEST_|TESTBRIDGE_|BASH_FUNC_|COVERAGE|RUN
 
 // testBinary returns the path of a test's executable in the runfiles of its workspace.
 func (inv *invocation) testBinary(t *subject) string {
-	repo, path, _ := strings.Cut(t.label, "//")
-	pkg, name, _ := strings.Cut(path, ":")
+	repo, pkg, name := splitLabel(t.label)
 	switch {
 	case repo != "":
-		return "../" + strings.TrimLeft(repo, "@") + "/" + filepath.Join(pkg, name)
+		return "../" + repo + "/" + filepath.Join(pkg, name)
 	case pkg == "" && !strings.Contains(name, "/"):
 		return "./" + name
 	}
 	return filepath.Join(pkg, name)
+}
+
+// splitLabel returns the parts of a label as build events spell it. Repo is "" in the main repository.
+func splitLabel(label string) (repo, pkg, name string) {
+	repo, rest, _ := strings.Cut(label, "//")
+	pkg, name, _ = strings.Cut(rest, ":")
+	return strings.TrimLeft(repo, "@"), pkg, name
 }
 
 // external reports whether the runfiles have the files of other repositories a second time, in WORKSPACE/external.
@@ -276,34 +279,26 @@ func inherited(name, value string, set bool) string {
 // environment, or that of all tests, has a variable of the loader. LD_LIBRARY_PATH is the only such variable
 // of the user's environment that reaches tests, unless Bazel is strict.
 func (d *description) loading(options []bazel.Option) string {
-	client := clientEnv(options)
-	var set []string
-	note := func(name, value string) {
-		if syslib.ChangesLoading(name, value) {
-			set = append(set, name)
-		}
-	}
+	words := slices.Concat(d.EnvInherited, pairs(d.Env)) // NAME=VALUE, or NAME for the user's value
 	if !strict(options) {
-		note("LD_LIBRARY_PATH", client["LD_LIBRARY_PATH"])
+		words = append(words, "LD_LIBRARY_PATH")
 	}
 	// Any of several mentions of a variable is enough; it needn't be the last one.
 	for _, o := range options {
-		if o.OptionName != "test_env" && o.OptionName != "action_env" {
-			continue
-		}
-		if name, value, assigned := strings.Cut(o.OptionValue, "="); assigned {
-			note(name, value)
-		} else if value, there := client[name]; there {
-			note(name, value)
+		if setsEnv(o) {
+			words = append(words, o.OptionValue)
 		}
 	}
-	for _, name := range d.EnvInherited {
-		if value, there := client[name]; there {
-			note(name, value)
+	client := clientEnv(options)
+	var set []string
+	for _, word := range words {
+		name, value, known := strings.Cut(word, "=")
+		if !known {
+			value, known = client[name]
 		}
-	}
-	for name, value := range d.Env {
-		note(name, value)
+		if known && syslib.ChangesLoading(name, value) {
+			set = append(set, name)
+		}
 	}
 	if len(set) == 0 {
 		return ""
@@ -361,7 +356,7 @@ func disputed(options []bazel.Option) (words []string) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(o.OptionValue, "="), "=")
 		return name
 	}
-	among := slices.DeleteFunc(slices.Clone(options), func(o bazel.Option) bool { return o.OptionName != "test_env" && o.OptionName != "action_env" })
+	among := slices.DeleteFunc(slices.Clone(options), func(o bazel.Option) bool { return !setsEnv(o) })
 	for _, o := range among {
 		if said[of(o)] == nil {
 			said[of(o)] = map[string]bool{}
@@ -375,6 +370,9 @@ func disputed(options []bazel.Option) (words []string) {
 	}
 	return words
 }
+
+// setsEnv reports whether an option sets, unsets or inherits a variable of tests.
+func setsEnv(o bazel.Option) bool { return o.OptionName == "test_env" || o.OptionName == "action_env" }
 
 // clientEnv returns the environment that Bazel's client has passed on.
 func clientEnv(options []bazel.Option) map[string]string {
@@ -399,7 +397,7 @@ func pairs(m map[string]string) []string {
 var errStatic = errors.New("it links libraries of the system statically, which may be those of another machine")
 
 // machine adds the libraries of this machine to run, if the test runs here. It is an error
-// if the libraries can't be told that the test is run with or, if it runs remotely, linked with.
+// if the libraries aren't known that the test loads or, if it runs remotely, is linked with.
 func (a *analysis) machine(ctx context.Context, t *subject, run *fingerprint.Run) error {
 	if why := t.loading(a.options); why != "" {
 		return errors.New(why)

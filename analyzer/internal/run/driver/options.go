@@ -74,8 +74,8 @@ func reach(o bazel.Option) effect {
 			return nothing
 		}
 	}
-	// Hidden options, by which a client of a later release tells its server of itself, differ from call to call. Flags of Starlark
-	// reach rules only, and the aspect sees what these make.
+	// Clients of later releases describe themselves to the server by hidden options, which differ from call to call. Flags of Starlark
+	// reach rules only, and the aspect sees the result.
 	if !known && (slices.Contains(o.MetadataTags, "HIDDEN") || strings.HasPrefix(o.OptionName, "@") || strings.HasPrefix(o.OptionName, "/")) {
 		return nothing
 	}
@@ -100,5 +100,5 @@ func modifiesTests(options []bazel.Option) bool {
 	})
 }
 
-// unlikeJava matches regular expressions with what may mean another thing in Java, or nothing here.
+// unlikeJava matches regular expressions whose meaning may differ between Java and Go.
 var unlikeJava = lazyregexp.New(`[^\w.*+?|()^$:-]`)

@@ -14,7 +14,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
 )
 
-// prober finds out by a syslib.Probe what tests take from the system that aren't linked yet. It may be used concurrently.
+// prober finds out, by a syslib.Probe, which files of the system tests take that aren't linked yet. It may be used concurrently.
 type prober struct {
 	dir string   // the execution root, which flags refer to
 	env []string // actionEnv
@@ -22,18 +22,16 @@ type prober struct {
 
 	mu     sync.Mutex
 	known  map[string]*probe
-	shared map[string]*syslib.Shared // by linker and environment
-	data   sync.Map                  // loaded to its find, once
-	checks int
+	shared sync.Map // linker and environment to *syslib.Shared
+	data   sync.Map // loaded to its find, once
 }
 
 type probe struct {
-	number int
-	link   func(tmp string, shared map[string]*syslib.Shared) (*system, error)
-	known  func() (*system, error) // what link has returned
+	link  func(shared *sync.Map) (*system, error)
+	known func() (*system, error) // what link has returned
 }
 
-// system is what tests that are linked in one way take from the system.
+// system is the files of the system that tests take which are linked in one way.
 type system struct {
 	taken   *syslib.Taken
 	loaded  []syslib.Library
@@ -57,22 +55,12 @@ func (p *prober) libraries(ctx context.Context, d *description, lines []*linkfla
 	p.mu.Lock()
 	x := p.known[key]
 	if x == nil {
-		x = &probe{number: len(p.known), link: func(tmp string, shared map[string]*syslib.Shared) (*system, error) {
-			p.mu.Lock()
-			if shared[linker] == nil {
-				shared[linker] = new(syslib.Shared)
-			}
-			by := shared[linker]
-			p.mu.Unlock()
-			return p.link(ctx, d, lines, tmp, by)
+		x = &probe{link: func(shared *sync.Map) (*system, error) {
+			by, _ := shared.LoadOrStore(linker, new(syslib.Shared))
+			return p.link(ctx, d, lines, by.(*syslib.Shared))
 		}}
-		x.known = sync.OnceValues(func() (*system, error) {
-			return x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d", x.number)), p.shared)
-		})
+		x.known = sync.OnceValues(func() (*system, error) { return x.link(&p.shared) })
 		p.known[key] = x
-	}
-	if p.shared == nil {
-		p.shared = map[string]*syslib.Shared{}
 	}
 	p.mu.Unlock()
 	return x.known()
@@ -80,14 +68,13 @@ func (p *prober) libraries(ctx context.Context, d *description, lines []*linkfla
 
 // unchanged reports whether all that has been found out is still true.
 func (p *prober) unchanged() bool {
-	p.checks++
-	shared := map[string]*syslib.Shared{}
+	var shared sync.Map
 	for _, x := range p.known {
 		before, err := x.known()
 		if err != nil {
 			continue // such a test has no fingerprint
 		}
-		now, err := x.link(filepath.Join(p.tmp, fmt.Sprintf("probe%d-%d", x.number, p.checks)), shared)
+		now, err := x.link(&shared)
 		if err != nil || !now.equal(before) {
 			return false
 		}
@@ -112,7 +99,7 @@ type loaded struct {
 
 type loads = func() ([]syslib.Library, error)
 
-// find returns what a test is run with because of the file, if that is a program or a
+// find returns the libraries that a test loads because of the file, if that is a program or a
 // library.
 func (f loaded) find() ([]syslib.Library, error) {
 	if f.linked {
@@ -121,8 +108,8 @@ func (f loaded) find() ([]syslib.Library, error) {
 	return syslib.Loads(f.file, f.program)
 }
 
-// loads returns what programs and libraries among the data are run with, and libraries that
-// Bazel hasn't linked.
+// loads returns the libraries that programs and libraries among the data load, and those that
+// prebuilt libraries do.
 func (p *prober) loads(c *fingerprint.Composed, program string) (libs []syslib.Library, err error) {
 	var files []loaded
 	for _, file := range c.DataFiles {
@@ -150,8 +137,9 @@ func (p *prober) loads(c *fingerprint.Composed, program string) (libs []syslib.L
 	return libs, nil
 }
 
-func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Line, tmp string, shared *syslib.Shared) (*system, error) {
-	if err := os.Mkdir(tmp, 0o777); err != nil {
+func (p *prober) link(ctx context.Context, d *description, lines []*linkflags.Line, shared *syslib.Shared) (*system, error) {
+	tmp, err := os.MkdirTemp(p.tmp, "probe")
+	if err != nil {
 		return nil, err
 	}
 	linker := syslib.Linker{Path: d.Linker, Dir: p.dir, Env: slices.Concat([]string{"TMPDIR=" + tmp}, p.env, pairs(d.LinkEnv)), Shared: shared}

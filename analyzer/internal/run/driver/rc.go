@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,8 +16,8 @@ type rcLine struct{ file, command, config, arg string }
 
 const override = "--default_override="
 
-// rcLines returns those of a client's arguments, which tell the server of them, in their
-// order.
+// rcLines returns the lines of bazelrc files, in their order. The client passes them to the server among its
+// arguments.
 func rcLines(args []string) (lines []rcLine) {
 	files := append([]string{"client"}, rcFiles(args)...)
 	for _, a := range args {
@@ -46,27 +47,26 @@ func rcFiles(args []string) (files []string) {
 	return files
 }
 
+// rcArgs returns the arguments that bazelrc files have for commands, in the order of these, by configuration. A flag and its
+// value may be on two lines.
+func (inv *invocation) rcArgs(commands ...string) map[string][]string {
+	of := map[string][]string{}
+	for _, command := range commands {
+		for _, l := range rcLines(inv.overrides) {
+			if l.command == command {
+				of[l.config] = append(of[l.config], l.arg)
+			}
+		}
+	}
+	return of
+}
+
 // userValue returns the value of an option that this program replaces in one of
 // its calls of Bazel: that of the command line, else of a bazelrc, or "".
 func (inv *invocation) userValue(name string) (value string) {
-	// What is said for a more specific command counts more.
-	commands := []string{"always", "common", "build", "test"}
-	lines := make([]map[string][]string, len(commands)) // by configuration
-	for k := range lines {
-		lines[k] = map[string][]string{}
-	}
-	for _, l := range rcLines(inv.overrides) {
-		if k := slices.Index(commands, l.command); k >= 0 {
-			lines[k][l.config] = append(lines[k][l.config], l.arg)
-		}
-	}
-	applied := map[string]bool{} // configurations that are just being applied
+	of := inv.rcArgs("always", "common", "build", "test") // a more specific command counts more
+	applied := map[string]bool{}                          // configurations that are just being applied
 	var apply func(args []string)
-	applyConfig := func(config string) {
-		for _, l := range lines {
-			apply(l[config])
-		}
-	}
 	apply = func(args []string) {
 		words, _ := inv.flags.Split(args)
 		for _, w := range words {
@@ -74,36 +74,30 @@ func (inv *invocation) userValue(name string) (value string) {
 				value = v
 			} else if c, ok := strings.CutPrefix(w, "--config="); ok && !applied[c] {
 				applied[c] = true
-				applyConfig(c)
+				apply(of[c])
 				applied[c] = false
 			}
 		}
 	}
-	applyConfig("")
+	apply(of[""])
 	if inv.enabled("enable_platform_specific_config") {
-		applyConfig(runtime.GOOS)
+		apply(of[runtime.GOOS])
 	}
 	apply(slices.DeleteFunc(slices.Clone(inv.overrides), func(a string) bool { return strings.HasPrefix(a, override) }))
 	return value
 }
 
-// inQuotes has what is special between quotes in a bazelrc stand for itself. Source: Bazel's
+// inQuotes escapes the characters that are special between quotes in a bazelrc. Source: Bazel's
 // blaze_util::Tokenize.
 var inQuotes = strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 
-// buildLines returns a bazelrc with what the user's files say for "test" alone, said for
-// "build": the analysis has to be that of the tests. It is empty if they say
-// nothing.
+// buildLines returns a bazelrc that has the lines for "test" of the user's files as lines for "build":
+// the analysis needs the options of the tests. It is empty if there are none.
 func (inv *invocation) buildLines() (string, error) {
 	var b strings.Builder
-	lines := slices.DeleteFunc(rcLines(inv.overrides), func(l rcLine) bool { return l.command != "test" })
-	for len(lines) > 0 {
-		// A flag and its value may be on two lines of a section.
-		config, args := lines[0].config, []string(nil)
-		for len(lines) > 0 && lines[0].config == config {
-			args, lines = append(args, lines[0].arg), lines[1:]
-		}
-		words, _ := inv.flags.Split(args)
+	of := inv.rcArgs("test")
+	for _, config := range slices.Sorted(maps.Keys(of)) {
+		words, _ := inv.flags.Split(of[config])
 		for _, f := range inv.flags.Known("build", words) {
 			if strings.Contains(f, "\n") {
 				return "", fmt.Errorf("%s: a line end in a flag for \"test\" in a bazelrc can't be passed on: move it to \"build\"", f)

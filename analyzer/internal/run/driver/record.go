@@ -24,7 +24,7 @@ const maxLastWords = 10 * time.Second
 func record(ctx context.Context, d *decisions, e *execution, sources *sources) {
 	isInterrupted := e.code == bazel.ExitInterrupted
 	if isInterrupted {
-		// What had passed by then did. Who has interrupted isn't kept waiting.
+		// Passes until then are passes. The user isn't kept waiting.
 		limited, cancel := context.WithTimeout(ctx, maxLastWords)
 		defer cancel()
 		ctx = limited
@@ -51,7 +51,7 @@ func record(ctx context.Context, d *decisions, e *execution, sources *sources) {
 	rec.sayRefusals()
 }
 
-// recordRun records what became of a test, and returns when it ended if the result is kept.
+// recordRun records the outcome of a test, and returns when it ended if the result is kept.
 func (r *recorder) recordRun(ctx context.Context, t *confirmed) (end time.Time, ok bool) {
 	if t.failed(t.remote) {
 		r.recordFailure(ctx, t)
@@ -81,7 +81,7 @@ func (r *recorder) recordRun(ctx context.Context, t *confirmed) (end time.Time, 
 
 // failure returns the result of a test that failed.
 func (inv *invocation) failure(log string) *store.Result {
-	r := &store.Result{ExitCode: 1, Start: inv.start, End: time.Now(), Log: store.Content([]byte(log))}
+	r := &store.Result{ExitCode: 1, Start: inv.meter.start, End: time.Now(), Log: store.Content([]byte(log))}
 	r.Host, _ = os.Hostname()
 	return r
 }
@@ -183,7 +183,7 @@ func (r *recorder) addRefusal(what string, err error) {
 	r.refusals[what] = refusal{r.refusals[what].n + 1, max(r.refusals[what].why, why)}
 }
 
-// sayRefusals says what hasn't been kept.
+// sayRefusals prints how many results haven't been kept.
 func (r *recorder) sayRefusals() {
 	for _, what := range slices.Sorted(maps.Keys(r.refusals)) {
 		x := r.refusals[what]
@@ -191,12 +191,12 @@ func (r *recorder) sayRefusals() {
 	}
 }
 
-// recordPass records a pass of a test under a key. By says under which, if that isn't its fingerprint alone.
+// recordPass records a pass of a test under a key. By names the key if that isn't the fingerprint.
 func (r *recorder) recordPass(ctx context.Context, t *decision, key store.Key, by string, result *store.Result) error {
 	err := store.RecordPass(ctx, r.storeOf(t), key, result)
-	var flaky *store.FlakyError
+	_, flaky := errors.AsType[*store.FlakyError](err)
 	switch {
-	case errors.As(err, &flaky):
+	case flaky:
 		r.say("%s isn't recorded%s: %v", t.label, by, err)
 	case errors.Is(err, store.ErrPartly):
 		r.addRefusal("recorded everywhere"+by, err)

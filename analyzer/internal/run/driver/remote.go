@@ -3,7 +3,6 @@ package driver
 import (
 	"cmp"
 	"context"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,8 +10,8 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
-// Under remote execution a test's outcome depends on the worker, of which this
-// machine knows the properties of its platform. A server chooses workers by
+// Under remote execution a test's outcome depends on the worker. This machine knows
+// the properties of the worker's platform. A server chooses workers by
 // nothing else, and the digest of an action, by which results are
 // cached, holds nothing else of the worker (Platform in remote_execution.proto). So equal properties have
 // to mean equal images, or the remote cache itself would be wrong.
@@ -40,7 +39,7 @@ func (inv *invocation) workers(ctx context.Context, tests []*subject) map[*subje
 	if len(tests) == 0 {
 		return all
 	}
-	executions, err := inv.Bazel.Executions(ctx, inv.rcFile(), filepath.Join(inv.tmp, "aquery"), inv.queryFlags("aquery"), labels(tests), []string{"TestRunner", "CppLink"})
+	executions, err := inv.query().Executions(ctx, labels(tests), []string{"TestRunner", "CppLink"})
 	platforms := map[string]*platform{}
 	for _, t := range tests {
 		all[t] = inv.workerOf(ctx, t, executions[t.label], platforms)
@@ -51,7 +50,7 @@ func (inv *invocation) workers(ctx context.Context, tests []*subject) map[*subje
 	return all
 }
 
-// platform is what Bazel says of an execution platform.
+// platform is an execution platform, as Bazel describes it.
 type platform struct {
 	part       fingerprint.Contribution
 	properties bool   // it says which image the workers have
@@ -87,7 +86,7 @@ func (inv *invocation) workerOf(ctx context.Context, t *subject, executions []ba
 
 func (inv *invocation) askPlatform(ctx context.Context, label string) *platform {
 	p := &platform{}
-	rules, err := inv.Bazel.PlatformRules(ctx, inv.rcFile(), inv.queryFlags("cquery"), label)
+	rules, err := inv.query().PlatformRules(ctx, label)
 	if err != nil {
 		p.why = err.Error()
 	}

@@ -24,7 +24,7 @@ import (
 const (
 	// noCache is for a command that builds nothing, and for one that would wait in vain.
 	noCache = "--remote_cache="
-	// uploadNothing keeps Bazel from uploading files of which it writes build events: a command
+	// uploadNothing keeps Bazel from uploading the files that its build events name: a command
 	// fails if it can't.
 	uploadNothing = "--experimental_build_event_upload_strategy=local"
 )

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,9 +16,9 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 )
 
-// writeRun writes what happened for tasting report.
+// writeRun writes the run down for tasting report.
 func (s *summary) writeRun(ctx context.Context) error {
-	r := &report.Run{Start: s.start, End: time.Now(), Store: s.lookups(), Workspace: s.workspaceName(), Fallbacks: s.fallbacks}
+	r := &report.Run{Start: s.meter.start, End: time.Now(), Store: s.lookups(), Workspace: s.workspaceName(), Fallbacks: s.fallbacks}
 	r.Host, _ = os.Hostname()
 	r.Commit, r.Branch = s.git(ctx, "rev-parse", "HEAD"), s.git(ctx, "symbolic-ref", "--short", "-q", "HEAD")
 	for _, t := range s.results {
@@ -34,7 +33,7 @@ func (s *summary) writeRun(ctx context.Context) error {
 	for _, l := range s.broken {
 		r.Tests = append(r.Tests, report.Test{Label: l, Verdict: report.Other, Status: "FAILED_TO_BUILD"})
 	}
-	r.Cost = &report.Cost{WallSeconds: r.End.Sub(r.Start).Seconds(), DecidingSeconds: s.cost.deciding.Seconds(), AnalysisCPUSeconds: s.cost.analysis.Seconds(), Actions: s.spent.actions}
+	r.Cost = &report.Cost{WallSeconds: r.End.Sub(r.Start).Seconds(), DecidingSeconds: s.cost.deciding.Seconds(), AnalysisCPUSeconds: s.cost.analysis.Seconds(), Actions: s.meter.actions}
 	_, err := report.WriteRun(s.RunsDir, r)
 	return err
 }
@@ -58,55 +57,47 @@ func (inv *invocation) git(ctx context.Context, args ...string) string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = inv.workspaceDir()
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return ""
-	}
+	out, _ := cmd.Output()
 	return strings.TrimSpace(string(out))
 }
 
-// spent is what calls of Bazel have spent on actions. What workers do isn't in it.
-type spent struct {
+// meter is what an invocation and all its calls of Bazel cost.
+type meter struct {
+	start   time.Time
+	began   time.Time      // when the analysis began; zero if nothing is analysed
+	workers time.Duration  // CPU time of Bazel's workers by then
 	actions map[string]int // executed, by mnemonic
-	cpu     time.Duration  // of this program's actions
+	cpu     time.Duration  // of this program's actions, without those that workers do
 }
 
 // add adds what one invocation of Bazel says about its actions.
-func (s *spent) add(e *bazel.Event) {
+func (m *meter) add(e *bazel.Event) {
 	e.Actions(func(mnemonic string, executed int, cpu time.Duration) {
-		if s.actions == nil {
-			s.actions = map[string]int{}
-		}
-		s.actions[mnemonic] += executed
+		m.actions[mnemonic] += executed
 		if strings.HasPrefix(mnemonic, "Tasting") {
-			s.cpu += cpu
+			m.cpu += cpu
 		}
 	})
 }
 
-// plus returns the sum of both.
-func (s spent) plus(t spent) spent {
-	sum := spent{map[string]int{}, s.cpu + t.cpu}
-	for _, x := range []spent{s, t} {
-		for mnemonic, n := range x.actions {
-			sum.actions[mnemonic] += n
-		}
+// beginAnalysis notes when the analysis begins, if it hasn't begun.
+func (inv *invocation) beginAnalysis() {
+	if inv.meter.began.IsZero() {
+		inv.meter.began, inv.meter.workers = time.Now(), inv.workersCPU()
 	}
-	return sum
 }
 
-// cost is what it took to decide.
+// cost is the time that deciding took.
 type cost struct {
 	deciding time.Duration // wall time until it was known what to run
 	analysis time.Duration // CPU time of the aspect's actions and of this process
 }
 
-// decidingCost returns what it has taken to decide, by now.
+// decidingCost returns the cost of deciding, by now.
 func (d *decisions) decidingCost() cost {
-	c := cost{time.Since(d.start), d.spent.cpu}
-	if d.began != nil {
-		c.analysis += max(0, d.workersCPU()-d.began.workers)
+	c := cost{time.Since(d.meter.start), d.meter.cpu}
+	if !d.meter.began.IsZero() {
+		c.analysis += max(0, d.workersCPU()-d.meter.workers)
 	}
 	// Its children are Bazel's clients and links of probes.
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
@@ -118,8 +109,8 @@ func (d *decisions) decidingCost() cost {
 	return c
 }
 
-// workersCPU returns the CPU time of those workers of Bazel's server that are this
-// program, or 0 if the system doesn't tell.
+// workersCPU returns the CPU time of the workers of Bazel's server that run this program, or 0 if it isn't
+// known.
 func (inv *invocation) workersCPU() (used time.Duration) {
 	// The execution root is OUTPUT_BASE/execroot/NAME.
 	pid, ok := cputime.Server(filepath.Join(inv.execRoot, "..", ".."))

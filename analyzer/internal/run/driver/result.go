@@ -58,10 +58,10 @@ func cutOutputs(name string) (at, rest string, ok bool) {
 	return at, rest, ok
 }
 
-// notRecorded matches files by which a test tells Bazel something that a replay can't repeat.
+// notRecorded matches files that a test writes for Bazel to act on, which a replay can't repeat.
 var notRecorded = lazyregexp.New(`^test\.(unused_runfiles_log|infrastructure_failure|exited_prematurely|warnings|raw_splitlogs/.*)$`)
 
-// logHead is what Bazel's script writes before it starts a test. Source: test-setup.sh.
+// logHead matches the lines that Bazel's script writes before it starts a test. Source: test-setup.sh.
 var logHead = lazyregexp.New(`^exec \$\{PAGER:-/usr/bin/less\} "\$0" \|\| exit 1\nExecuting tests from [^\n]*\n-{77}\n`)
 
 // maxHead is more than logHead matches.
@@ -146,7 +146,7 @@ type collected struct {
 	logs   map[string]*bazel.TestResult // by directory
 }
 
-// result opens what Bazel has kept of a test as a result to be recorded. Zipped says whether Bazel
+// result opens the files that Bazel has kept of a test, as a result to be recorded. Zipped says whether Bazel
 // has put undeclared outputs into an archive.
 func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) {
 	c := &collected{zipped: zipped, logs: map[string]*bazel.TestResult{}}
@@ -234,7 +234,7 @@ func (c *collected) add(dir, file string, a attempt) error {
 	return nil
 }
 
-// contents returns what is recorded of an open file: itself, or what is in it.
+// contents returns the files to be recorded for an open file: itself, or the files in an archive.
 func contents(name string, f *os.File, zipped bool, open *opened) (files []store.File, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -263,27 +263,10 @@ func recordable(dir, name string) (files []string, err error) {
 	if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
 		return []string{name}, nil
 	}
-	err = filepath.WalkDir(filepath.Join(dir, name), func(p string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if e.IsDir() {
-			l, err := os.ReadDir(p)
-			if err == nil && len(l) == 0 && p != filepath.Join(dir, name) {
-				err = fmt.Errorf("it made the empty directory %s, which can't be recorded", p)
-			}
-			return err
-		}
-		name, err := filepath.Rel(dir, p)
-		if err != nil {
-			return err
-		}
-		if !e.Type().IsRegular() {
-			return fmt.Errorf("%s is no regular file", name)
-		}
-		files = append(files, name)
-		return nil
-	})
+	names, err := bazel.OutputFiles(filepath.Join(dir, name))
+	for _, n := range names {
+		files = append(files, filepath.Join(name, n))
+	}
 	return files, err
 }
 
@@ -301,16 +284,13 @@ func (o *outcome) dir() (string, error) {
 	return "", errors.New("no log was named by Bazel")
 }
 
-// testlogs returns the directory where Bazel would put the logs of a test.
-func (x *expansion) testlogs(t *target) string {
-	l := t.label
-	root := ""
-	if strings.HasPrefix(l, "@") {
-		repo, rest, _ := strings.Cut(strings.TrimLeft(l, "@"), "//")
-		root, l = path.Join("external", repo), "//"+rest
+// testlogs returns the directory where Bazel would put the logs of a test, and the directory of all logs that it is in.
+func (x *expansion) testlogs(t *target) (all, dir string) {
+	repo, pkg, name := splitLabel(t.label)
+	if repo != "" {
+		pkg = path.Join("external", repo, pkg)
 	}
-	pkg, name, _ := strings.Cut(strings.TrimPrefix(l, "//"), ":")
-	return filepath.Join(x.execRoot, "bazel-out", x.mnemonics[t.config], "testlogs", root, pkg, name)
+	return filepath.Join(x.execRoot, "bazel-out", x.mnemonics[t.config], "testlogs"), path.Join(pkg, name)
 }
 
 // files returns the files that a replay of r puts into the directory of a test's log, outputs one by one.
@@ -513,22 +493,16 @@ func pack(files []store.File, made time.Time, open *opened) (packed []store.File
 // write writes the files of a result. It follows no symbolic link: the test may have made some
 // when it ran here, and some may lead to files that Bazel keeps.
 func (x *expansion) write(t *decision, key store.Key, r *store.Result, files []store.File) error {
-	dir := x.testlogs(t.target)
-	top, rest, ok := strings.Cut(dir, "/testlogs/")
-	if !ok {
-		return fmt.Errorf("%s is no directory for logs", dir)
-	}
-	rest = filepath.ToSlash(rest)
-	top += "/testlogs"
-	if err := os.MkdirAll(top, 0o777); err != nil {
+	logs, dir := x.testlogs(t.target)
+	if err := os.MkdirAll(logs, 0o777); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(top)
+	root, err := os.OpenRoot(logs)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	if x.isAsBazelLeft(root, rest, r, files) {
+	if x.isAsBazelLeft(root, dir, r, files) {
 		return nil // and Bazel's cache of tests has them as well
 	}
 	if x.zips() {
@@ -546,7 +520,7 @@ func (x *expansion) write(t *decision, key store.Key, r *store.Result, files []s
 		old = append(old, first)
 	}
 	for _, name := range old {
-		if err := root.RemoveAll(path.Join(rest, name)); err != nil {
+		if err := root.RemoveAll(path.Join(dir, name)); err != nil {
 			return err
 		}
 	}
@@ -564,7 +538,7 @@ func (x *expansion) write(t *decision, key store.Key, r *store.Result, files []s
 				x.printLog(t.label, f)
 			}
 		}
-		if err := store.WriteFile(root, path.Join(rest, f.Path), f.Executable, content); err != nil {
+		if err := store.WriteFile(root, path.Join(dir, f.Path), f.Executable, content); err != nil {
 			return err
 		}
 	}

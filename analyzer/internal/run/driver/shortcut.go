@@ -26,7 +26,7 @@ import (
 // test is run. So nothing is remembered if Bazel is a script, if the workspace has
 // a tools/bazel, or if a command got other flags than it was given.
 
-// commandLine is what step 1 has found out about a command line, without the tests.
+// commandLine is the result of step 1 for a command line, without the tests.
 type commandLine struct {
 	Key       string // all that the file's name is a checksum of
 	Release   string // of Bazel
@@ -85,34 +85,30 @@ func newShortcut(typed *invocation) *shortcut {
 	return &shortcut{dir: typed.Bazel.Cache, file: filepath.Join(typed.Bazel.Cache, "command-line-"+wholefile.Checksum(b)[:16]), key: string(b)}
 }
 
-// expand makes step 2 without step 1, if the result of step 1 is remembered. It returns no expansion if step 1 has to be made, and
-// no beginning if step 2 wasn't tried.
-func (k *shortcut) expand(ctx context.Context, typed *invocation) (*expansion, *beginning, error) {
+// expand makes step 2 without step 1, if the result of step 1 is remembered. It returns no expansion if step 1 has to be made.
+func (k *shortcut) expand(ctx context.Context, typed *invocation) (*expansion, error) {
 	m := k.read()
 	if m == nil {
-		return nil, nil, nil
+		return nil, nil
 	}
 	inv := *typed
 	inv.options, inv.overrides, inv.execRoot = m.Options, m.Overrides, m.ExecRoot
 	if inv.runsAll() != "" || inv.enabled("keep_going") || inv.streams() {
-		return nil, nil, nil // there may be tests that Bazel doesn't tell of
+		return nil, nil // there may be tests that Bazel doesn't tell of
 	}
-	began := inv.begin()
+	inv.beginAnalysis()
 	inv.say("analysing the tests")
 	f := newFound(typed)
 	seen, code, err := inv.applyAspect(ctx, bySource, f.add, append([]string{noErrors, "--build_tests_only", "--"}, inv.patterns...)...)
 	if errors.Is(err, interrupted) {
-		return nil, began, err
-	}
-	if seen != nil {
-		began.spent = seen.spent
+		return nil, err
 	}
 	// After an error in a BUILD file, tests may be missing without a word.
 	if err != nil || code != bazel.ExitOK || !m.agrees(&inv, f) {
 		k.failures++
 		m.Failures = k.failures
 		k.write(m)
-		return nil, began, nil
+		return nil, nil
 	}
 	if m.Failures > 0 {
 		m.Failures = 0
@@ -126,8 +122,8 @@ func (k *shortcut) expand(ctx context.Context, typed *invocation) (*expansion, *
 	}
 	f.options, f.overrides = m.Options, m.Overrides
 	x := f.complete()
-	x.shortcut, x.early, x.seen = k, began, seen
-	return x, began, nil
+	x.shortcut, x.seen = k, seen
+	return x, nil
 }
 
 // remember keeps the expansion that a call of Bazel with args has found; own are those of args that this program has added.
@@ -154,7 +150,7 @@ func (k *shortcut) remember(x *expansion, f *found, args, own []string) {
 	k.write(m)
 }
 
-// read returns what is remembered of the command line, or nil.
+// read returns the remembered command line, or nil.
 func (k *shortcut) read() *commandLine {
 	b, err := wholefile.ReadSealed(k.file)
 	m := new(commandLine)
@@ -210,7 +206,7 @@ func hasWrapper(workspace string) bool {
 	return err == nil
 }
 
-// agrees reports whether step 1 would find what is remembered, and the tests that step 2 has found.
+// agrees reports whether step 1 would have the remembered result, and the tests that step 2 has found.
 func (m *commandLine) agrees(inv *invocation, f *found) bool {
 	if len(f.tests) == 0 || len(f.aborted) > 0 || f.failed || f.release != m.Release || f.execRoot != m.ExecRoot {
 		return false
@@ -239,27 +235,20 @@ func (inv *invocation) buildOptions(options []bazel.Option) map[string][]string 
 
 // isChanged reports whether a command got other arguments than it was passed.
 func isChanged(args, passed []string) bool {
-	count := map[string]int{}
-	add := func(args []string, n int) {
-		for _, a := range args {
-			if !strings.HasPrefix(a, "--") || !slices.Contains(ofClients, optionName(a)) {
-				count[a] += n
+	sorted := func(args []string) []string {
+		return slices.Sorted(func(yield func(string) bool) {
+			for _, a := range args {
+				if a != "--" && !(strings.HasPrefix(a, "--") && slices.Contains(ofClients, optionName(a))) && !yield(a) {
+					return
+				}
 			}
-		}
+		})
 	}
-	add(args[min(1, len(args)):], 1) // behind the command
-	add(passed, -1)
-	delete(count, "--")
-	for _, n := range count {
-		if n != 0 {
-			return true
-		}
-	}
-	return false
+	return !slices.Equal(sorted(args[min(1, len(args)):]), sorted(passed)) // behind the command
 }
 
-// rcSettings returns what bazelrc files say for each command and configuration, by a client's
-// arguments, but for one of the files and what is said of a terminal.
+// rcSettings returns the arguments that bazelrc files have for each command and configuration, by a client's
+// arguments. One of the files is left out, and so are options that describe the client.
 func rcSettings(args []string, except string) map[string][]string {
 	lines := map[string][]string{}
 	for _, l := range rcLines(args) {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +17,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 )
 
-// Values of --test_summary, of which only those that change what is printed here have a name.
+// The values of --test_summary that change what this program prints.
 const (
 	summaryNone     = "none"
 	summaryTerse    = "terse"
@@ -36,7 +35,7 @@ func (inv *invocation) innerSummary() string {
 	return "--test_summary=" + summaryNone
 }
 
-// result is what became of a test.
+// result is a test and its outcome.
 type result struct {
 	*decision
 	outcome *outcome // nil if it wasn't run
@@ -57,37 +56,47 @@ func (r result) status() (status string, took time.Duration) {
 	if r.outcome == nil {
 		return "NO STATUS", 0
 	}
-	for _, a := range r.outcome.attempts {
-		_, d := a.result.When()
+	for _, d := range r.outcome.durations() {
 		took += d
 	}
 	return strings.ReplaceAll(cmp.Or(r.outcome.status, "NO STATUS"), "_", " "), took
 }
 
-// summary is what is told at the end.
+// durations returns how long each attempt took.
+func (o *outcome) durations() (each []time.Duration) {
+	if o == nil {
+		return nil
+	}
+	for _, a := range o.attempts {
+		_, took := a.result.When()
+		each = append(each, took)
+	}
+	return each
+}
+
+// summary is printed at the end.
 type summary struct {
 	*decisions
 	results []result
 	unheard []string // tests that Bazel was to run, of which it hasn't said how they ended
 	ran     bool     // Bazel has run tests
 	cost    cost
-	spent   spent
 }
 
 // newSummary is called when all is decided and nothing has run.
 func newSummary(d *decisions) *summary {
-	s := &summary{decisions: d, cost: d.decidingCost(), spent: d.spent}
+	s := &summary{decisions: d, cost: d.decidingCost()}
 	for _, t := range d.tests {
 		s.results = append(s.results, result{decision: t})
 	}
 	return s
 }
 
-// add adds what was run.
+// add adds the outcomes of an execution.
 func (s *summary) add(e *execution) {
-	s.ran, s.spent = true, s.spent.plus(e.seen.spent)
+	s.ran = true
 	for i, r := range s.results {
-		o := e.outcomes[r.decision]
+		o := e.outcomes[r.label]
 		if o == nil {
 			continue
 		}
@@ -98,7 +107,7 @@ func (s *summary) add(e *execution) {
 	}
 }
 
-// print tells about all tests, and returns Test's exit code, given Bazel's.
+// print prints all results, and returns Test's exit code, given Bazel's.
 func (s *summary) print(ctx context.Context, code int) (int, error) {
 	failed := s.failed
 	if len(s.unheard) > 0 && code == bazel.ExitOK {
@@ -123,15 +132,15 @@ func (s *summary) print(ctx context.Context, code int) (int, error) {
 	return code, nil
 }
 
-// printInterrupted prints what had ended by then, and asks Bazel for nothing more.
+// printInterrupted prints the results so far, and asks Bazel for nothing more.
 func (s *summary) printInterrupted(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
 	s.printTests(ctx)
 }
 
-// sayKeptByBazel says how many passes aren't recorded because Bazel has them from an earlier run: it doesn't say where
-// that was, nor with which libraries of the system. To execute them only to record them would cost what "bazel test" doesn't.
+// sayKeptByBazel prints how many passes aren't recorded because Bazel has them from an earlier run: it doesn't say where
+// that was, nor with which libraries of the system. Executing these tests to record them would be work that "bazel test" doesn't do.
 func (s *summary) sayKeptByBazel() {
 	n := 0
 	for _, r := range s.results {
@@ -144,7 +153,7 @@ func (s *summary) sayKeptByBazel() {
 	}
 }
 
-// row is what the summary says of a test under one of its names.
+// row is a line of the summary: a test under one of its names.
 type row struct {
 	result
 	name, status string
@@ -152,7 +161,7 @@ type row struct {
 }
 
 // rank orders rows as Bazel's TestSummary.compareTo does: results that were there before come first, then
-// passes, and last what needs attention.
+// passes, and failures last.
 func (r row) rank() int {
 	switch {
 	case r.isReplayed() || r.outcome.isCached():
@@ -200,7 +209,7 @@ func (n *totals) add(r row) {
 	}
 }
 
-// String is what "bazel test" says of them.
+// String returns the last words of "bazel test" about tests.
 func (n *totals) String() string {
 	var parts []string
 	add := func(n int, one, many, how string) {
@@ -221,7 +230,7 @@ func (n *totals) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// printTests prints what became of all tests as bazel test does (its
+// printTests prints the results of all tests as bazel test does (its
 // TestSummaryPrinter and TerminalTestResultNotifier), with replays marked.
 func (s *summary) printTests(ctx context.Context) {
 	mode := s.option("test_summary")
@@ -251,7 +260,7 @@ func (s *summary) printTests(ctx context.Context) {
 		fmt.Fprintf(s.Out, "%d of %s counted as a whole: %s (docs/fallbacks.md).\n", n, count(len(rows), "test"), why)
 	}
 	if s.cost.deciding > 0 {
-		// What deciding has compiled, tests that are run would have needed anyway.
+		// The compilations for the analysis aren't part of the CPU time: tests that are run need them anyway.
 		fmt.Fprintf(s.Out, "Deciding took %.1fs, %.1fs of it CPU time of the analysis", s.cost.deciding.Seconds(), s.cost.analysis.Seconds())
 		if n.replayed > 0 {
 			fmt.Fprintf(s.Out, "; what was replayed had taken %.1fs", n.saved.Seconds())
@@ -302,7 +311,7 @@ func (x *expansion) names(ctx context.Context) func(label string) []string {
 	err := x.writeRC()
 	repos := map[string]string{}
 	if err == nil && slices.ContainsFunc(x.targets, func(t *target) bool { return strings.HasPrefix(t.label, "@") }) {
-		repos, _ = x.Bazel.Repositories(ctx, x.rcFile(), x.queryFlags("mod"))
+		repos, _ = x.query().Repositories(ctx)
 	}
 	shown := func(label string) string {
 		repo, rest, ok := strings.Cut(strings.TrimLeft(label, "@"), "//")
@@ -313,7 +322,7 @@ func (x *expansion) names(ctx context.Context) func(label string) []string {
 	}
 	aliases := map[string][]string{}
 	if asked := x.unknownPatterns(shown); len(asked) > 0 && err == nil {
-		actual, _ := x.Bazel.Aliases(ctx, x.rcFile(), filepath.Join(x.tmp, "aliases"), x.queryFlags("query"), asked)
+		actual, _ := x.query().Aliases(ctx, asked)
 		for alias, label := range actual {
 			aliases[label] = append(aliases[label], shown(alias))
 		}
@@ -339,13 +348,7 @@ var single = lazyregexp.New(`^@{0,2}[^/:]*//[^:]*:[^:*]+$`)
 func (r row) print(out io.Writer) {
 	message, times := r.status, ""
 	o := r.outcome
-	var each []time.Duration
-	if o != nil {
-		for _, a := range o.attempts {
-			_, d := a.result.When()
-			each = append(each, d)
-		}
-	}
+	each := o.durations()
 	switch {
 	case r.status == "NO STATUS" || r.status == "SKIPPED" || r.status == "FAILED TO BUILD":
 	case r.isReplayed():
@@ -396,8 +399,8 @@ func (r row) print(out io.Writer) {
 	}
 }
 
-// withoutTotal passes on what Bazel prints, without its last "Executed N out of
-// M tests" (or "Finished with N passing") and what follows: the summary is of all tests. Bazel has no flag for
+// withoutTotal passes on Bazel's output up to its last "Executed N out of
+// M tests" (or "Finished with N passing"): the summary is of all tests. Bazel has no flag for
 // that. A line of that form in the middle, which a test has printed, stays.
 type withoutTotal struct {
 	out  io.Writer

@@ -23,15 +23,14 @@ import (
 
 // Tracing is the part of Options that is about traces.
 type Tracing struct {
-	// Traces says what traces are for.
-	Traces Traces
+	Traces Traces // off, read or on
 	// Tracer is the path of this program, for Bazel to run tests under it.
 	Tracer string
 
 	hidden string // in the place of hiddenBySandbox
 }
 
-// Traces says what traces are for: see docs/traces.md.
+// Traces are the values of --traces: see docs/traces.md.
 type Traces string
 
 const (
@@ -39,18 +38,21 @@ const (
 	TracesOff Traces = "off"
 	// TracesRead: tests that aren't known by their fingerprints may be known by a trace.
 	TracesRead Traces = "read"
-	// TracesOn: what is run is traced, too.
+	// TracesOn: tests that are run are traced, too.
 	TracesOn Traces = "on"
 )
+
+// executionTrace is what a run of a test under the tracer has come to.
+type executionTrace = plan.Trace
 
 // auditTraces is how many times as often a result is audited that a trace has decided about.
 const auditTraces = 5
 
 // How tests are traced
 //
-// "bazel test" runs them by this program (--run_under), which traces those whose labels are in a file, and leaves what
-// a test didn't enter beside its log. The flag is in all invocations, and is always the same, for with another one Bazel
-// would analyse the workspace anew. On other machines this program isn't: with remote execution nothing is traced.
+// "bazel test" runs tests under this program (--run_under). A file lists the labels of tests that it traces. It writes the
+// functions that a test didn't enter beside the test's log. The flag is the same in all invocations: with another one, Bazel
+// would analyse the workspace anew. Nothing is traced with remote execution: this program isn't on other machines.
 
 // hiddenBySandbox begins the paths that tests in Bazel's sandbox don't see: they have a directory of that name of
 // their own, unless the command line has one of showsAll.
@@ -92,7 +94,7 @@ func (inv *invocation) addTracer() {
 // hides are options by which a sandbox may hide this program from tests.
 var hides = []string{"sandbox_block_path", "sandbox_tmpfs_path", "experimental_use_hermetic_linux_sandbox", "experimental_docker_image"}
 
-// hidesTracer says why tests can't be run by this program, by the effective options, or returns "".
+// hidesTracer returns why tests can't be run under this program, by the effective options, or "".
 func (inv *invocation) hidesTracer() string {
 	for _, o := range inv.options {
 		if o.OptionName == "remote_executor" && o.OptionValue != "" {
@@ -114,7 +116,7 @@ func (inv *invocation) withoutTracer() *invocation {
 	return &plain
 }
 
-// listTraced says which tests are traced of those that are run now.
+// listTraced writes the list of the tests that are traced, among tests that are run now.
 func (inv *invocation) listTraced(tests []*decision) error {
 	if inv.runUnder == "" {
 		return nil
@@ -150,7 +152,7 @@ func (d *decisions) lookupTraces(ctx context.Context) error {
 	for i, t := range tests {
 		of[i] = frontiers[t]
 	}
-	// Files may have been saved since the fingerprint was computed: what is recorded for it has to be of the same.
+	// Files may have been saved since the fingerprint was computed. Then nothing may be recorded for it.
 	recorderFor := func(i int) *recorder {
 		if tests[i].readsSources() || p.Confirm(i) != nil { // objects were made later than sources were read
 			return nil
@@ -182,7 +184,7 @@ func newPlan(tests []*decision, objects []*fingerprint.Test) *plan.Plan {
 	return plan.New(l)
 }
 
-// readFrontiers returns the tests of which traces are known that may decide, and what their executions didn't enter.
+// readFrontiers returns the tests that have traces which may decide, and the functions that their executions didn't enter.
 func (d *decisions) readFrontiers(ctx context.Context) (tests []*decision, frontiers map[*decision][]map[string]bool) {
 	frontiers = map[*decision][]map[string]bool{}
 	var mu sync.Mutex
@@ -207,8 +209,8 @@ func (d *decisions) readFrontiers(ctx context.Context) (tests []*decision, front
 	return slices.DeleteFunc(slices.Clone(d.tests), func(t *decision) bool { return frontiers[t] == nil }), frontiers
 }
 
-// replayTraces replays those tests of which the store has the result under the key of a trace, and records it for their
-// fingerprints by what recorderFor returns.
+// replayTraces replays tests whose result the store has under the key of a trace. RecorderFor returns the recorder of
+// that result for their fingerprints, or nil.
 func (d *decisions) replayTraces(ctx context.Context, st store.Store, tests []*decision, traces []*plan.Trace, recorderFor func(i int) *recorder) {
 	var keys []store.Key
 	for _, x := range traces {
@@ -235,9 +237,9 @@ func (d *decisions) replayTraces(ctx context.Context, st store.Store, tests []*d
 	})
 }
 
-// findTraces finds the traces of tests that were run, given what has run. Why a test has none, it says
-// in --explain only: most have their reason in every run.
-func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confirmed, evidences []*evidence, composed []*fingerprint.Test) {
+// findTraces finds the traces of tests that were run. It prints why a test has none only with --explain: most reasons
+// are the same in every run.
+func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confirmed) {
 	if d.runUnder == "" {
 		return
 	}
@@ -246,11 +248,12 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 			d.say("%s has no trace: %v", t.label, why)
 		}
 	}
-	var known, which []int // tests, and their numbers in the plan
+	var traced []*confirmed
 	var ran []*decision
+	var objects []*fingerprint.Test
 	var idle []map[string]bool
-	var those []*fingerprint.Test
-	for i, t := range tests {
+	var which []int // all of traced, in their order
+	for _, t := range tests {
 		dirs := t.dirs()
 		if dirs == nil {
 			continue
@@ -259,7 +262,7 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 		if err == nil && names == nil {
 			err = errors.New("nothing is known of what it has executed")
 		}
-		x := composed[i]
+		x := t.parts
 		if err == nil && t.readsSources() {
 			x, err = d.objects(ctx, t.decision, nil, e.seen)
 		}
@@ -267,29 +270,28 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 			no(t, err)
 			continue
 		}
-		known, which = append(known, i), append(which, len(which))
-		ran, idle, those = append(ran, t.decision), append(idle, names), append(those, x)
+		which = append(which, len(which))
+		traced, ran, objects, idle = append(traced, t), append(ran, t.decision), append(objects, x), append(idle, names)
 	}
-	if len(known) == 0 {
+	if len(traced) == 0 {
 		return
 	}
 	touches := d.touches(e.seen.built)
-	for _, x := range newPlan(ran, those).Compose(which, idle) {
-		i := known[x.Test]
-		err := x.Err
+	for _, x := range newPlan(ran, objects).Compose(which, idle) {
+		t, err := traced[x.Test], x.Err
 		if err == nil {
-			err = touches.remade(evidences[i], those[x.Test], x.Composed)
+			err = touches.remade(t.now, objects[x.Test], x.Composed)
 		}
 		if err != nil {
-			no(tests[i], err)
+			no(t, err)
 			continue
 		}
-		tests[i].trace = x
+		t.trace = x
 	}
 }
 
-// knownTraces returns the keys of all traces that are known of a test: nobody shall replay what an audit has shown to be
-// wrong, whichever of them led to it.
+// knownTraces returns the keys of all known traces of a test. A result that an audit has shown to be wrong may not be
+// replayed by any of them.
 func (d *decisions) knownTraces(ctx context.Context, t *decision) (keys []store.Key, err error) {
 	if t.readsSources() {
 		return nil, nil // what a trace finds for it isn't recorded for its fingerprint
@@ -335,7 +337,7 @@ func (r *recorder) recordTrace(ctx context.Context, t *confirmed, result *store.
 	}
 }
 
-// isIdle reports whether a file beside a test's log is what tracing it has left there.
+// isIdle reports whether a file beside a test's log is of the tracer.
 func isIdle(name, path string) bool {
 	if !is(filepath.ToSlash(name), trace.IdleFile) {
 		return false
@@ -344,8 +346,8 @@ func isIdle(name, path string) bool {
 	if err == nil {
 		_, err = trace.DecodeIdle(b)
 	}
-	var unknown trace.UnknownError
-	return err == nil || errors.As(err, &unknown)
+	_, unknown := errors.AsType[trace.UnknownError](err)
+	return err == nil || unknown
 }
 
 // ParseTraces parses the value of --traces.
