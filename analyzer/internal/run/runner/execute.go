@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"slices"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/traces/trace"
 )
 
 const (
@@ -47,26 +45,18 @@ type outcome struct {
 
 // execute runs the real test. Its output goes to the log as it comes; with a
 // spool, a copy goes there. If it is to be traced, and a tracer has changed what it does, it is run once more.
-func (r *runner) execute(spool *spool, traced *trace.Options) (*outcome, error) {
-	o, err := r.executeOnce(spool, traced)
+func (r *runner) execute(spool *spool, traces *traces) (*outcome, error) {
+	o, err := r.executeOnce(spool, traces)
 	if err != nil || o.void == "" {
 		return o, err
 	}
-	r.say("once more, without a tracer: %s", o.void)
-	why := o.void
-	if err := trace.CleanTest(r.env.get); err != nil {
-		return nil, fmt.Errorf("it can't be run once more without a tracer, which it needs (%s): %w", why, err)
-	}
-	if o, err = r.executeOnce(spool, nil); err == nil && o.obstacle == "" {
-		o.obstacle = "it had to be run once more without a tracer: " + why
-	}
-	return o, err
+	return r.executeAgain(spool, o.void)
 }
 
-func (r *runner) executeOnce(spool *spool, traced *trace.Options) (*outcome, error) {
+func (r *runner) executeOnce(spool *spool, traces *traces) (*outcome, error) {
 	signals := make(chan os.Signal, 16)
 	for _, s := range Forwarded {
-		// nohup and the like: what is ignored stays ignored for the child.
+		// See nohup(1): the child ignores a signal that this process does.
 		if !signal.Ignored(s) {
 			signal.Notify(signals, s)
 		}
@@ -91,8 +81,8 @@ func (r *runner) executeOnce(spool *spool, traced *trace.Options) (*outcome, err
 	o := new(outcome)
 	var ws syscall.WaitStatus
 	var err error
-	if traced != nil {
-		ws, err = r.trace(o, *traced, files, c, signals)
+	if traces.collect() {
+		ws, err = r.trace(o, traces, files, c, signals)
 	} else {
 		ws, err = r.start(o, files, c, signals)
 	}
@@ -134,27 +124,6 @@ func (r *runner) start(o *outcome, files []*os.File, c *copier, signals <-chan o
 	return state.Sys().(syscall.WaitStatus), nil
 }
 
-// trace runs the test to its end under a tracer.
-func (r *runner) trace(o *outcome, opt trace.Options, files []*os.File, c *copier, signals <-chan os.Signal) (syscall.WaitStatus, error) {
-	cmd := &exec.Cmd{
-		Path: r.binary, Args: append([]string{r.binary}, r.Args...), Env: r.childEnv(),
-		Stdin: files[0], Stdout: files[1], Stderr: files[2], SysProcAttr: procAttr(),
-	}
-	ended := make(chan struct{})
-	var passing sync.WaitGroup
-	result, err := trace.Run(cmd, opt, func() {
-		c.closeWriters()
-		passing.Go(func() { o.passOn(cmd.Process, signals, ended) })
-	})
-	close(ended)
-	passing.Wait()
-	if err != nil {
-		return 0, err
-	}
-	o.idle, o.void = result.Idle, result.Void
-	return result.Status, nil
-}
-
 // passOn passes signals on to a test until it has ended.
 func (o *outcome) passOn(p *os.Process, signals <-chan os.Signal, ended <-chan struct{}) {
 	for {
@@ -178,7 +147,7 @@ type copier struct {
 	held             bool // processes that the test left behind may write more
 }
 
-// pipe returns a file of which all is copied that is written to it.
+// pipe returns a file. All that is written to it is copied.
 func (c *copier) pipe(to *os.File) (*os.File, error) {
 	pr, pw, err := os.Pipe()
 	if err != nil {
@@ -200,18 +169,12 @@ func (c *copier) pipe(to *os.File) (*os.File, error) {
 
 // finish waits for the end of the output.
 func (c *copier) finish(o *outcome) {
-	done := make(chan struct{})
-	go func() {
-		c.copies.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(grace):
+	all := func() bool { c.copies.Wait(); return true }
+	if _, ok := await(grace, all); !ok {
 		for _, pr := range c.readers {
 			_ = pr.SetReadDeadline(time.Now())
 		}
-		<-done
+		all()
 	}
 	if c.held {
 		o.obstacle = "processes that the test left behind hold its output open"

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/stamp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
@@ -26,7 +26,7 @@ import (
 //
 // So files are looked at before the test starts and when it has ended. If none was
 // touched, and the data are still what the configuration says, and the key is the
-// same when it is computed again, that is what has run.
+// same when it is computed again, then the run belongs to the key.
 
 // Links and directories on the way to a file are looked at, too: retargeting a link or renaming a directory
 // also swaps the data. Tests make files beside
@@ -60,19 +60,13 @@ func (r *runner) look() inputs {
 	return in
 }
 
-// changedInTime calls changed, which reads all data, but returns errNoTime's text if that takes longer than r.deadline allows.
+// changedInTime returns changed's result, or errNoTime's text if reading all data takes longer than r.deadline allows.
 func (r *runner) changedInTime(before inputs, key store.Key) string {
-	if r.deadline.IsZero() {
-		return r.changed(before, key)
-	}
-	c := make(chan string, 1)
-	go func() { c <- r.changed(before, key) }()
-	select {
-	case why := <-c:
-		return why
-	case <-time.After(time.Until(r.deadline)):
+	why, ok := inTime(r, math.MaxInt64, func() string { return r.changed(before, key) })
+	if !ok {
 		return errNoTime.Error()
 	}
+	return why
 }
 
 // changed returns why a run that has just ended may not belong to key, or "".

@@ -153,14 +153,16 @@ func linksIn(tree string, files map[string]string) (links []string) {
 }
 
 // places are directories that are somewhere else in every checkout and sandbox.
-type places []struct{ dir, name string }
+type places []place
+
+type place struct{ dir, name string }
 
 // places returns the directories of this run, the longest first.
 func (r *runner) places() places {
 	var p places
 	add := func(name, dir string) {
 		if len(dir) > 1 && dir[0] == '/' {
-			p = append(p, struct{ dir, name string }{strings.TrimRight(dir, "/"), name})
+			p = append(p, place{strings.TrimRight(dir, "/"), name})
 		}
 	}
 	add("tmp", r.env.get("TEST_TMPDIR"))
@@ -171,7 +173,7 @@ func (r *runner) places() places {
 			add("execroot", r.env.get(v)[:i])
 		}
 	}
-	slices.SortStableFunc(p, func(a, b struct{ dir, name string }) int { return len(b.dir) - len(a.dir) })
+	slices.SortStableFunc(p, func(a, b place) int { return len(b.dir) - len(a.dir) })
 	return p
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
 
@@ -109,27 +110,17 @@ func (r *runner) collect() (files []store.File, done func(), err error) {
 		}
 	}
 	for name, dir := range r.outputDirs() {
-		err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
-			if p == dir && errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if e.IsDir() {
-				if l, err := os.ReadDir(p); err == nil && len(l) == 0 && p != dir {
-					return fmt.Errorf("the test made the empty directory %s, which can't be recorded", p)
-				}
-				return nil
-			}
-			rel, err := filepath.Rel(dir, p)
-			if err != nil {
-				return err
-			}
-			return add(path.Join(name, filepath.ToSlash(rel)), p)
-		})
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		outputs, err := bazel.OutputFiles(dir)
 		if err != nil {
 			return files, done, err
+		}
+		for _, output := range outputs {
+			if err := add(path.Join(name, output), filepath.Join(dir, output)); err != nil {
+				return files, done, err
+			}
 		}
 	}
 	return files, done, nil

@@ -51,7 +51,7 @@ func setup() (s setupScript, ok bool) {
 		for i := range min(len(argv)-1, 3) {
 			if path.Base(argv[i]) == "test-setup.sh" {
 				s.asked = argv[i+1]
-				// tasting test has all tests started by itself, and leaves those alone that it doesn't trace.
+				// tasting test starts all tests, and traces some.
 				if rest := argv[i+2:]; len(rest) > 2 && rest[0] == "trace" && rest[1] == "--under_bazel" {
 					if k := slices.Index(rest, "--"); k >= 0 && k+1 < len(rest) {
 						s.asked = rest[k+1]

@@ -176,8 +176,7 @@ func (r *runner) main() (int, error) {
 	}
 	s, mode, err := r.openStore()
 	if err != nil {
-		var no *noStoreError
-		if errors.As(err, &no) {
+		if _, ok := errors.AsType[*noStoreError](err); ok {
 			r.say("always run: %v", err)
 		} else {
 			r.say("no store: %v; running", err)
@@ -234,12 +233,8 @@ type recorder struct {
 	store *openStore
 	key   store.Key
 	run   *fingerprint.Run // what the key is made of, beside the configuration
-	// traces is nil if what the test executes doesn't decide.
+	// traces is nil if no trace may decide about the test.
 	traces *traces
-}
-
-func (rec *recorder) failed(res *store.Result) error {
-	return rec.store.do(maxStore, func(ctx context.Context, s store.Store) error { return store.RecordFailure(ctx, s, rec.key, res) })
 }
 
 func (rec *recorder) passed(res *store.Result) error {
@@ -252,7 +247,7 @@ func (rec *recorder) passed(res *store.Result) error {
 	return err
 }
 
-// remember keeps what the key of a recorded result is made of, for tasting
+// remember keeps the closure of a recorded result, for tasting
 // explain. It needs the label that Bazel gives to tests and the closure file,
 // which is beside the configuration.
 func (r *runner) remember(rec *recorder, res *store.Result) error {
@@ -311,15 +306,32 @@ func (s *openStore) do(limit time.Duration, f func(context.Context, store.Store)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- f(ctx, s.store) }()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(limit + limit/10):
+	err, ok := await(limit+limit/10, func() error { return f(ctx, s.store) })
+	if !ok {
 		s.left = 0 // f may wait for ever, and so may others
 		return fmt.Errorf("no answer within %v", limit)
 	}
+	return err
+}
+
+// await returns f's result, or ok false if there is none within limit. Then f may still be under way.
+func await[T any](limit time.Duration, f func() T) (x T, ok bool) {
+	c := make(chan T, 1)
+	go func() { c <- f() }()
+	select {
+	case x = <-c:
+		return x, true
+	case <-time.After(limit):
+		return x, false
+	}
+}
+
+// inTime is await, which also ends shortly before Bazel stops the test.
+func inTime[T any](r *runner, limit time.Duration, f func() T) (x T, ok bool) {
+	if !r.deadline.IsZero() {
+		limit = min(limit, time.Until(r.deadline))
+	}
+	return await(limit, f)
 }
 
 func (s *openStore) get(key store.Key, limit time.Duration) (*store.Result, error) {
@@ -347,10 +359,7 @@ func (r *runner) openStore() (*openStore, store.Mode, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	location := o.Location
-	if location == "" {
-		location = r.config.Store
-	}
+	location := cmp.Or(o.Location, r.config.Store)
 	if location == "" {
 		if location, err = store.DefaultDir(r.env.get); err != nil {
 			return nil, "", err
@@ -498,7 +507,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 	obstacle := r.outputsInTheWay()
 	before := r.look()
 	start := time.Now()
-	o, err := r.execute(spool, rec.traces.options())
+	o, err := r.execute(spool, rec.traces)
 	if err != nil {
 		return 0, fmt.Errorf("the test could not be started: %v", err)
 	}
@@ -512,7 +521,7 @@ func (r *runner) run(rec *recorder) (int, error) {
 				res.ExitCode = 128 + int(o.signal)
 			}
 			// Nothing is lost if that doesn't work.
-			_ = rec.failed(res)
+			_ = rec.store.do(maxStore, func(ctx context.Context, s store.Store) error { return store.RecordFailure(ctx, s, rec.key, res) })
 			r.recordTrace(rec, o.idle, res)
 		}
 		if o.signal != 0 {

@@ -3,8 +3,12 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/nameset"
@@ -18,25 +22,17 @@ import (
 // maxFind is the longest that a test waits for traces.
 const maxFind = 20 * time.Second
 
-// soon tells when there is no time left, at most after limit.
-func (r *runner) soon(limit time.Duration) <-chan time.Time {
-	if !r.deadline.IsZero() {
-		limit = min(limit, time.Until(r.deadline))
-	}
-	return time.After(limit)
-}
-
-// maxFrontiers is for reading or writing what executions didn't enter.
+// maxFrontiers is for reading or writing frontiers.
 const maxFrontiers = 5 * time.Second
 
-// traces are what a test is composed of, by which what it did execute decides where its fingerprint doesn't
-// (docs/traces.md).
+// traces are the parts of a test. With these, an earlier execution decides about it if no result is recorded for its
+// fingerprint (docs/traces.md).
 type traces struct {
 	program *frontier.Program
 	label   string // under which its frontiers are
 	run     *fingerprint.Run
 	place   func(path string) string
-	// entered is what the last execution may have entered; nil if that isn't known.
+	// entered are the functions that the last execution may have entered; nil if they aren't known.
 	entered nameset.Set
 }
 
@@ -62,12 +58,41 @@ func (r *runner) readTraces(run *fingerprint.Run) *traces {
 	return &traces{p, label, run, r.runfile, nil}
 }
 
-// options says how the test is traced that is executed, nil if it isn't.
-func (t *traces) options() *trace.Options {
-	if t == nil || !t.program.Collect {
-		return nil
+// collect reports whether the test is traced when it is executed.
+func (t *traces) collect() bool { return t != nil && t.program.Collect }
+
+// trace runs the test to its end under a tracer.
+func (r *runner) trace(o *outcome, t *traces, files []*os.File, c *copier, signals <-chan os.Signal) (syscall.WaitStatus, error) {
+	cmd := &exec.Cmd{
+		Path: r.binary, Args: append([]string{r.binary}, r.Args...), Env: r.childEnv(),
+		Stdin: files[0], Stdout: files[1], Stderr: files[2], SysProcAttr: procAttr(),
 	}
-	return &trace.Options{Entered: t.entered}
+	ended := make(chan struct{})
+	var passing sync.WaitGroup
+	result, err := trace.Run(cmd, trace.Options{Entered: t.entered}, func() {
+		c.closeWriters()
+		passing.Go(func() { o.passOn(cmd.Process, signals, ended) })
+	})
+	close(ended)
+	passing.Wait()
+	if err != nil {
+		return 0, err
+	}
+	o.idle, o.void = result.Idle, result.Void
+	return result.Status, nil
+}
+
+// executeAgain runs a test without a tracer that has run under one, in vain for the reason why.
+func (r *runner) executeAgain(spool *spool, why string) (*outcome, error) {
+	r.say("once more, without a tracer: %s", why)
+	if err := trace.CleanTest(r.env.get); err != nil {
+		return nil, fmt.Errorf("it can't be run once more without a tracer, which it needs (%s): %w", why, err)
+	}
+	o, err := r.executeOnce(spool, nil)
+	if err == nil && o.obstacle == "" {
+		o.obstacle = "it had to be run once more without a tracer: " + why
+	}
+	return o, err
 }
 
 // search calls use with each trace of the test with a fingerprint, given what executions didn't enter, until that returns
@@ -145,12 +170,8 @@ func (t *traces) find(s *openStore, of store.Key) (f found) {
 // byTrace replays the result that a trace finds, if one does, and records it under the test's fingerprint. Told says
 // that a line about the store is written anyway.
 func (r *runner) byTrace(s *openStore, write bool, fingerprint store.Key, t *traces, told bool) (code int, done bool) {
-	c := make(chan found, 1)
-	go func() { c <- t.find(s, fingerprint) }()
-	var f found
-	select {
-	case f = <-c:
-	case <-r.soon(maxFind):
+	f, ok := inTime(r, maxFind, func() found { return t.find(s, fingerprint) })
+	if !ok {
 		f.err = errNoTime
 	}
 	t.entered = trace.Again(f.entered, fingerprint[:])
@@ -178,22 +199,21 @@ func (r *runner) recordTrace(rec *recorder, idle map[string]bool, res *store.Res
 	if rec.traces == nil || idle == nil {
 		return
 	}
-	var newest *plan.Trace
-	done := make(chan error, 1)
-	go func() {
-		done <- rec.traces.search(rec.key, []map[string]bool{idle}, func(x *plan.Trace) bool {
-			newest = x
-			return false
-		})
-	}()
-	var err error
-	select {
-	case err = <-done:
-	case <-r.soon(maxStore):
+	newest, ok := inTime(r, maxStore, func() (newest *plan.Trace) {
+		if err := rec.traces.search(rec.key, []map[string]bool{idle}, func(x *plan.Trace) bool { newest = x; return false }); err != nil {
+			return &plan.Trace{Err: err}
+		}
+		return newest
+	})
+	if !ok {
 		r.say("not recorded by its trace: %v", errNoTime)
 		return
 	}
-	if err == nil && newest != nil {
+	if newest == nil {
+		return
+	}
+	err := newest.Err
+	if err == nil {
 		err = rec.store.do(maxStore, func(ctx context.Context, s store.Store) error {
 			if res.ExitCode != 0 {
 				return store.RecordFailure(ctx, s, newest.Key, res)
