@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -376,11 +377,7 @@ func (b *Builder) AddDamaged(d ...Damaged) { b.damaged = append(b.damaged, d...)
 // Add adds a run. It doesn't keep r.
 func (b *Builder) Add(r *Run) {
 	if b.ids == nil {
-		b.ids = map[string]bool{}
-		b.tests = map[testKey]int32{}
-		b.components = map[string]*causeRecord{}
-		b.reasons = map[reasonKey]*reasonRecord{}
-		b.fallbacks = map[fallbackKey]*fallbackRecord{}
+		b.ids, b.tests = map[string]bool{}, map[testKey]int32{}
 	}
 	if b.ids[r.ID] {
 		b.duplicates++
@@ -400,12 +397,7 @@ func (b *Builder) Add(r *Run) {
 	rec.ExecutedTime, rec.SavedTime, rec.CachedTime = rec.executed.seconds(), rec.saved.seconds(), rec.cached.seconds()
 	rec.HitRatio = rec.Counts.HitRatio()
 	for _, f := range r.Fallbacks {
-		key := fallbackKey{r.Workspace, f.Source, f.Rung, f.Reason}
-		x := b.fallbacks[key]
-		if x == nil {
-			x = &fallbackRecord{}
-			b.fallbacks[key] = x
-		}
+		x := entry(&b.fallbacks, fallbackKey{r.Workspace, f.Source, f.Rung, f.Reason})
 		if x.last == rec {
 			x.tests += f.Tests
 			continue
@@ -424,9 +416,7 @@ func (b *Builder) addTest(rec *runRecord, t *Test) {
 		i = int32(len(b.tests))
 		b.tests[key] = i
 	}
-	for int(i) >= len(rec.states) {
-		rec.states = append(rec.states, Absent)
-	}
+	rec.states = append(rec.states, make([]State, max(0, int(i)+1-len(rec.states)))...)
 	s := stateOf(t)
 	rec.states[i] = s
 	rec.count(s)
@@ -453,12 +443,7 @@ func (b *Builder) addTest(rec *runRecord, t *Test) {
 		rec.cached += d
 	case s.executed():
 		rec.executed += d
-		reason := reasonKey{t.Verdict, t.Reason}
-		x := b.reasons[reason]
-		if x == nil {
-			x = &reasonRecord{}
-			b.reasons[reason] = x
-		}
+		x := entry(&b.reasons, reasonKey{t.Verdict, t.Reason})
 		x.executions++
 		x.time += d
 	}
@@ -469,11 +454,7 @@ func (b *Builder) addTest(rec *runRecord, t *Test) {
 		if slices.Contains(t.Changed[:j], name) {
 			continue
 		}
-		c := b.components[name]
-		if c == nil {
-			c = &causeRecord{}
-			b.components[name] = c
-		}
+		c := entry(&b.components, name)
 		c.executions++
 		if len(t.Changed) == 1 {
 			c.alone++
@@ -482,12 +463,21 @@ func (b *Builder) addTest(rec *runRecord, t *Test) {
 			c.lastRun = rec
 			c.runs++
 		}
-		for int(i/64) >= len(c.tests) {
-			c.tests = append(c.tests, 0)
-		}
+		c.tests = append(c.tests, make([]uint64, max(0, int(i/64)+1-len(c.tests)))...)
 		c.tests[i/64] |= 1 << (i % 64)
 		c.time += d
 	}
+}
+
+// entry returns the element of m with a key. If there is none, it adds one.
+func entry[K comparable, V any](m *map[K]*V, key K) *V {
+	if *m == nil {
+		*m = map[K]*V{}
+	}
+	if (*m)[key] == nil {
+		(*m)[key] = new(V)
+	}
+	return (*m)[key]
 }
 
 func byTime(a, b *runRecord) int {
@@ -534,10 +524,7 @@ func (b *Builder) Data() *Data {
 	t.HitRatio = t.Counts.HitRatio()
 	t.Avoided = ratio(float64(t.Replayed), float64(t.Tests))
 	t.SavedShare = ratio(t.SavedTime, t.All())
-	t.Workspaces = []string{}
-	for w := range newest {
-		t.Workspaces = append(t.Workspaces, w)
-	}
+	t.Workspaces = slices.AppendSeq([]string{}, maps.Keys(newest))
 	slices.Sort(t.Workspaces)
 
 	d.Matrix = b.matrix(runs)
@@ -593,16 +580,13 @@ func (b *Builder) fallbackList(d *Data, newest map[string]*runRecord) {
 
 // storeList needs the runs in order: it adds floating point numbers.
 func storeList(d *Data, runs []*runRecord) {
-	stores := map[string]*StoreData{}
+	var stores map[string]*StoreData
 	for _, r := range runs {
 		if r.Store == (Store{}) {
 			continue // the run was without a store
 		}
-		s := stores[r.Store.Location]
-		if s == nil {
-			s = &StoreData{Location: r.Store.Location}
-			stores[r.Store.Location] = s
-		}
+		s := entry(&stores, r.Store.Location)
+		s.Location = r.Store.Location
 		s.Runs++
 		s.Lookups += r.Store.Lookups
 		s.Hits += r.Store.Hits
@@ -636,7 +620,7 @@ func (b *Builder) matrix(runs []*runRecord) Matrix {
 	for key, i := range b.tests {
 		keys[i] = key
 	}
-	type sum struct{ test, results, executed, reused, failed int }
+	type sum struct{ test, executed, reused, failed int }
 	sums := make([]sum, len(keys))
 	for i := range sums {
 		sums[i].test = i
@@ -645,29 +629,27 @@ func (b *Builder) matrix(runs []*runRecord) Matrix {
 		m.Executed = append(m.Executed, ratio(float64(r.Executed()), float64(r.Tests)))
 		for i, s := range r.states {
 			switch {
-			case s == Absent:
-				continue
 			case s.executed():
 				sums[i].executed++
-			default:
+			case s != Absent:
 				sums[i].reused++
 			}
 			if s == Failed {
 				sums[i].failed++
 			}
-			sums[i].results++
 		}
 	}
-	sums = slices.DeleteFunc(sums, func(s sum) bool { return s.results == 0 })
+	sums = slices.DeleteFunc(sums, func(s sum) bool { return s.executed+s.reused == 0 })
 	slices.SortFunc(sums, func(x, y sum) int {
 		a, b := keys[x.test], keys[y.test]
 		return cmp.Or(y.executed-x.executed, strings.Compare(a.label, b.label), strings.Compare(a.workspace, b.workspace))
 	})
-	for _, s := range sums[min(len(sums), maxRows):] {
-		m.OmittedTests++
-		m.OmittedExecutions += s.executed
-	}
-	for _, s := range sums[:min(len(sums), maxRows)] {
+	for i, s := range sums {
+		if i >= maxRows {
+			m.OmittedTests++
+			m.OmittedExecutions += s.executed
+			continue
+		}
 		row := Row{Label: keys[s.test].label, Workspace: keys[s.test].workspace, Executed: s.executed, Reused: s.reused, Failed: s.failed}
 		for _, r := range runs {
 			state := Absent

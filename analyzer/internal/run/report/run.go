@@ -167,7 +167,7 @@ func (r *Run) validate() error {
 		return fmt.Errorf("end %v is before start %v", r.End, r.Start)
 	}
 	s := r.Store
-	if min(s.Lookups, s.Hits, s.Misses, s.Damaged, s.Errors) < 0 || max(s.Lookups, s.Hits, s.Misses, s.Damaged, s.Errors) > maxCount {
+	if !validCounts(s.Lookups, s.Hits, s.Misses, s.Damaged, s.Errors) {
 		return fmt.Errorf("store: a count is negative or above %d", maxCount)
 	}
 	if !validSeconds(s.LookupSeconds) {
@@ -183,7 +183,7 @@ func (r *Run) validate() error {
 			}
 		}
 		for name, n := range c.Actions {
-			if n < 0 || n > maxCount {
+			if !validCounts(n) {
 				return fmt.Errorf("cost: %d actions of %s", n, name)
 			}
 		}
@@ -201,7 +201,7 @@ func (r *Run) validate() error {
 		}
 	}
 	for _, f := range r.Fallbacks {
-		if f.Tests < 0 || f.Tests > maxCount {
+		if !validCounts(f.Tests) {
 			return fmt.Errorf("fallback of %s: %d tests", f.Source, f.Tests)
 		}
 	}
@@ -212,6 +212,8 @@ const (
 	maxCount   = 1 << 40
 	maxSeconds = 1e6 // 11 days
 )
+
+func validCounts(n ...int) bool { return slices.Min(n) >= 0 && slices.Max(n) <= maxCount }
 
 func validSeconds(s float64) bool { return s >= 0 && s <= maxSeconds && !math.IsNaN(s) }
 
@@ -316,15 +318,13 @@ func ReadRun(text []byte) (*Run, error) {
 
 // shorten removes the content of a damaged file from an error, and keeps the place.
 func shorten(err error) error {
-	var syntax *jsontext.SyntacticError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return fmt.Errorf("not a JSON object, or cut off: byte %d: %w", syntax.ByteOffset, syntax.Err)
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("not a JSON object, or cut off")
 	}
-	var semantic *json.SemanticError
-	if errors.As(err, &semantic) {
+	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
 		return fmt.Errorf("byte %d: %s doesn't fit the schema of format %d", semantic.ByteOffset, cmp.Or(string(semantic.JSONPointer), "/"), Format)
 	}
 	return err
@@ -366,13 +366,11 @@ func readFile(path string) (*Run, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-	case !info.Mode().IsRegular():
-		err = errors.New("not a regular file")
-	case info.Size() > maxFile:
-		err = fmt.Errorf("larger than %d bytes", maxFile)
-	}
-	if err != nil {
 		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("not a regular file")
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("larger than %d bytes", maxFile)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
