@@ -57,7 +57,7 @@ type file struct {
 }
 
 // list returns the files below sub, which may not exist.
-func (d *Disk) list(sub string) ([]file, error) {
+func (d *Disk) list(ctx context.Context, sub string) ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(filepath.Join(d.dir, sub), func(p string, e fs.DirEntry, err error) error {
 		var info fs.FileInfo
@@ -67,9 +67,9 @@ func (d *Disk) list(sub string) ([]file, error) {
 			}
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile
+			return ctx.Err() // removed meanwhile
 		}
-		return err
+		return errors.Join(err, ctx.Err())
 	})
 	return files, err
 }
@@ -78,11 +78,11 @@ func (d *Disk) list(sub string) ([]file, error) {
 func (d *Disk) Stat(ctx context.Context) (*Stat, error) {
 	s := new(Stat)
 	for sub, n := range map[string]*int{"ac": &s.Entries, "cas": &s.Blobs, "tmp": &s.Temporary} {
-		files, err := d.list(sub)
+		files, err := d.list(ctx, sub)
 		if err != nil {
 			return nil, err
 		}
-		files = slices.DeleteFunc(files, func(f file) bool { return filepath.Base(f.path) == lockName })
+		files = slices.DeleteFunc(files, func(f file) bool { return isOwn(f.info) })
 		*n = len(files)
 		for _, f := range files {
 			s.Bytes += f.info.Size()
@@ -127,18 +127,25 @@ func (d *Disk) GC(ctx context.Context, o GCOptions) (*GCReport, error) {
 		return nil, err
 	}
 	defer unlock()
+	return d.gc(ctx, o)
+}
+
+// gc is GC for a directory that is locked.
+func (d *Disk) gc(ctx context.Context, o GCOptions) (*GCReport, error) {
 	now := time.Now()
 	// Entries are listed before blobs: a blob that an entry names after this
 	// moment was written after it too, hence is young.
 	var lists [3][]file
 	for i, sub := range []string{"ac", "cas", "tmp"} {
-		if lists[i], err = d.list(sub); err != nil {
+		l, err := d.list(ctx, sub)
+		if err != nil {
 			return nil, err
 		}
+		lists[i] = l
 	}
 	acs, cas, tmp := lists[0], lists[1], lists[2]
 	r := new(GCReport)
-	drop, refs, err := d.choose(acs, cas, o, now)
+	drop, refs, err := d.choose(ctx, acs, cas, o, now)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +178,7 @@ func (d *Disk) GC(ctx context.Context, o GCOptions) (*GCReport, error) {
 	d.step("remove blobs")
 	for i, f := range slices.Concat(cas, tmp) {
 		d.Progress(i, len(cas)+len(tmp))
-		if refs[filepath.Base(f.path)] > 0 || now.Sub(f.info.ModTime()) < o.Grace || filepath.Base(f.path) == lockName {
+		if refs[filepath.Base(f.path)] > 0 || now.Sub(f.info.ModTime()) < o.Grace || isOwn(f.info) {
 			continue
 		}
 		if _, err := remove(f, &r.RemovedBlobs); err != nil {
@@ -187,7 +194,7 @@ func (d *Disk) GC(ctx context.Context, o GCOptions) (*GCReport, error) {
 }
 
 // choose returns the entries of acs to remove, and how many of the others need each blob.
-func (d *Disk) choose(acs, cas []file, o GCOptions, now time.Time) (drop []file, refs map[string]int, err error) {
+func (d *Disk) choose(ctx context.Context, acs, cas []file, o GCOptions, now time.Time) (drop []file, refs map[string]int, err error) {
 	sizes := map[string]int64{} // of blobs
 	for _, f := range cas {
 		sizes[filepath.Base(f.path)] = f.info.Size()
@@ -201,6 +208,9 @@ func (d *Disk) choose(acs, cas []file, o GCOptions, now time.Time) (drop []file,
 	var total int64
 	for i, f := range acs {
 		d.Progress(i, len(acs))
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
 		digests, err := d.digests(f.path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -251,16 +261,7 @@ func (d *Disk) mayRemove() (unlock func(), err error) {
 		return nil, err
 	}
 	if slices.ContainsFunc(names, func(e fs.DirEntry) bool { return e.Name() == marker }) {
-		if err := os.MkdirAll(filepath.Join(d.dir, "tmp"), 0o777); err != nil { // for remove
-			return nil, err
-		}
-		f, err := os.OpenFile(filepath.Join(d.dir, "tmp", lockName), os.O_RDWR|os.O_CREATE, 0o666)
-		if err != nil {
-			return nil, err
-		}
-		// A file system without locks: then it's for the user to run only one.
-		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
-		return func() { f.Close() }, nil
+		return d.lock(syscall.LOCK_EX)
 	}
 	return nil, fmt.Errorf("%s: not removing anything: the directory was not created by tasting and may hold other things, like Bazel's --disk_cache. If all of it is tasting's, create the file %s in it", d.dir, marker)
 }
@@ -350,7 +351,7 @@ func (d *Disk) Verify(ctx context.Context, remove bool) ([]Problem, error) {
 		return nil
 	}
 	// Blobs first: an entry whose blob has just been removed is incomplete.
-	cas, err := d.list("cas")
+	cas, err := d.list(ctx, "cas")
 	if err != nil {
 		return nil, err
 	}
@@ -363,7 +364,7 @@ func (d *Disk) Verify(ctx context.Context, remove bool) ([]Problem, error) {
 			return problems, err
 		}
 	}
-	acs, err := d.list("ac")
+	acs, err := d.list(ctx, "ac")
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,14 @@ func (m Mode) CanRead() bool { return m == ReadWrite || m == ReadOnly || m == ""
 // CanWrite reports whether results may be recorded.
 func (m Mode) CanWrite() bool { return m == ReadWrite || m == WriteOnly || m == "" }
 
+// WithoutWriting returns the mode that reads what m reads, and writes nothing.
+func (m Mode) WithoutWriting() Mode {
+	if m.CanRead() {
+		return ReadOnly
+	}
+	return Off
+}
+
 // ParseMode parses rw, ro, wo or off.
 func ParseMode(s string) (Mode, error) {
 	switch m := Mode(s); m {
@@ -128,6 +136,12 @@ type Options struct {
 	Timeout      time.Duration // that a server may cost without an answer; 0: DefaultTimeout
 	Retries      *int          // of one call; nil: DefaultRetries
 	Compression  bool          // zstd, if a server offers it
+
+	// MaxSize and MaxAge are the limits of directories for Tidy.
+	MaxSize Size
+	MaxAge  Age
+	// IsDefault is set by Complete if Location is DefaultDir for lack of another.
+	IsDefault bool
 }
 
 // Defaults of Options.
@@ -170,6 +184,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Timeout, "store_timeout", DefaultTimeout, "the longest that a server may keep this process waiting in vain, all calls together; it isn't asked any more then")
 	fs.IntVar(o.Retries, "store_retries", DefaultRetries, "how often a call is repeated after a failure that may pass")
 	fs.BoolVar(&o.Compression, "store_compression", false, "compress contents with zstd on their way, if a gRPC server offers it")
+	o.MaxSize, o.MaxAge = DefaultMaxSize, DefaultMaxAge
+	fs.Var(&o.MaxSize, "store_max_size", "`SIZE` that directories are reduced to once a day, such as 500M or 10G; 0: no limit")
+	fs.Var(&o.MaxAge, "store_max_age", "`AGE` since a result was last used, beyond which it is removed once a day, such as 30d or 12h; 0: no limit")
 }
 
 // Complete sets the options that the command line of fs, to which AddFlags was applied, has left
@@ -179,6 +196,7 @@ func (o *Options) Complete(fs *pflag.FlagSet, getenv func(string) string) error 
 	err := o.addEnvironment(fs, getenv)
 	if err == nil && o.Location == "" {
 		o.Location, err = DefaultDir(getenv)
+		o.IsDefault = true
 	}
 	return err
 }
@@ -225,7 +243,7 @@ func (o *Options) addEnvironment(fs *pflag.FlagSet, getenv func(string) string) 
 	return nil
 }
 
-var flagLine = regexp.MustCompile(`^--([a-z_]+)(=.*)?$`)
+var flagLine = regexp.MustCompile(`^--([a-z_-]+)(=.*)?$`)
 
 // addFile sets the flags of a file that the command line of fs has left open. The file has one flag
 // on each line; empty lines and those that start with # are ignored. Errors don't show what a line
@@ -244,7 +262,7 @@ func addFile(fs *pflag.FlagSet, file []byte) error {
 		if m == nil {
 			return fmt.Errorf("line %d: want --flag=value", n)
 		}
-		f := all.Lookup(m[1])
+		f := all.Lookup(strings.ReplaceAll(m[1], "-", "_"))
 		if f == nil {
 			return fmt.Errorf("line %d: --%s is not a flag of the store", n, m[1])
 		}
@@ -258,8 +276,8 @@ func addFile(fs *pflag.FlagSet, file []byte) error {
 		if err := f.Value.Set(value); err != nil {
 			return fmt.Errorf("line %d: bad value of --%s", n, m[1])
 		}
-		if !fs.Changed(m[1]) {
-			_ = fs.Lookup(m[1]).Value.Set(value) // as above; the command line still hasn't it
+		if !fs.Changed(f.Name) {
+			_ = fs.Lookup(f.Name).Value.Set(value) // as above; the command line still hasn't it
 		}
 	}
 	return nil

@@ -530,3 +530,33 @@ func BenchmarkWriteRun(b *testing.B) {
 		}
 	}
 }
+
+func TestTidy(t *testing.T) {
+	dir := t.TempDir()
+	for name, age := range map[string]time.Duration{"1.tasting-run.json": MaxAge + time.Hour, "2.tasting-run.json": time.Hour, "0.other": 2 * MaxAge} {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(-age)
+		if err := os.Chtimes(file, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	Tidy(dir)
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(left) != 2 || filepath.Base(left[1]) != "2.tasting-run.json" {
+		t.Errorf("left: %v %v", left, err)
+	}
+	// The oldest ones go if there is too much.
+	if err := os.Truncate(left[1], MaxBytes); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "3.tasting-run.json"), []byte("{}"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	Tidy(dir)
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.json")); len(left) != 1 || filepath.Base(left[0]) != "3.tasting-run.json" {
+		t.Errorf("left: %v", left)
+	}
+}

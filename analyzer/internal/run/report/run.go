@@ -392,3 +392,24 @@ func DefaultDir(getenv func(string) string) (string, error) {
 	}
 	return "", errors.New("no directory for runs: set XDG_STATE_HOME or HOME, or name one")
 }
+
+// Limits of a directory of runs for Tidy.
+const (
+	MaxAge   = 90 * 24 * time.Hour
+	MaxBytes = 500 << 20
+)
+
+// Tidy removes runs from dir that are older than MaxAge, and the oldest ones while there are more than MaxBytes.
+func Tidy(dir string) {
+	entries, _ := os.ReadDir(dir) // their names sort by time
+	var total int64
+	for _, e := range slices.Backward(entries) {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || !strings.HasSuffix(e.Name(), fileSuffix) {
+			continue
+		}
+		if total += info.Size(); total > MaxBytes || time.Since(info.ModTime()) > MaxAge {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}

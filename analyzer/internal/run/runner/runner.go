@@ -55,6 +55,8 @@ import (
 const (
 	// maxGet is for the look-up before the test.
 	maxGet = 10 * time.Second
+	// maxTidy is for removing old results, once a day.
+	maxTidy = 5 * time.Second
 	// maxStore is for everything.
 	maxStore = time.Minute
 	// maxRest is for what comes after a look-up that has failed: a store that
@@ -239,7 +241,7 @@ type recorder struct {
 
 func (rec *recorder) passed(res *store.Result) error {
 	err := rec.store.do(maxStore, func(ctx context.Context, s store.Store) error { return store.RecordPass(ctx, s, rec.key, res) })
-	if dir := store.Local(rec.store.location); dir != "" && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)) {
+	if dir := store.Local(rec.store.options.Location); dir != "" && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)) {
 		// Nearly always Bazel's sandbox.
 		dir, _, _ = strings.Cut(dir, ",")
 		err = fmt.Errorf("%w; to record from within Bazel's sandbox, create %s and put into .bazelrc: test --sandbox_writable_path=%[2]s; to only read: test --test_env=TASTING_STORE_MODE=ro", err, dir)
@@ -283,7 +285,7 @@ var errNoTime = errors.New("the test's time is nearly over (TEST_TIMEOUT)")
 // openStore is a store that may take so long and no longer.
 type openStore struct {
 	store    store.Store
-	location string
+	options  store.Options
 	left     time.Duration
 	deadline time.Time // or zero
 }
@@ -374,7 +376,8 @@ func (r *runner) openStore() (*openStore, store.Mode, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return &openStore{s, location, maxStore, r.deadline}, o.Mode, nil
+	o.Location = location
+	return &openStore{s, o, maxStore, r.deadline}, o.Mode, nil
 }
 
 // alwaysRun returns the reasons why the test has to be executed.
@@ -556,6 +559,10 @@ func (r *runner) run(rec *recorder) (int, error) {
 		if err := r.remember(rec, res); err != nil {
 			r.say("tasting explain won't know of this result: %v", err)
 		}
+		_ = rec.store.do(maxTidy, func(ctx context.Context, _ store.Store) error {
+			store.Tidy(ctx, rec.store.options)
+			return nil
+		})
 	default:
 		r.say("not recorded: %v", err)
 	}
