@@ -147,6 +147,16 @@ type Recorded struct {
 // ErrNone is the error if there is nothing to compare with.
 var ErrNone = errors.New("no recorded fingerprint")
 
+// OnceError is Last's error if a test has only one recorded result.
+type OnceError struct {
+	Label string
+	Entry Entry
+}
+
+func (e *OnceError) Error() string {
+	return fmt.Sprintf("%s was recorded once, on %s, %s: there is no earlier result to compare it with", e.Label, e.Entry.Host, e.Entry.Time.UTC().Format(time.DateTime+" UTC"))
+}
+
 // Nearest returns the result whose closure differs least from current, among the last
 // n recorded results of the test of a label. The newest of several equally near ones
 // wins. The result under current.Key isn't considered. Nearest reads and unpacks n
@@ -168,8 +178,11 @@ func Last(ctx context.Context, s store.Store, label string, n int) (before, last
 	if err != nil {
 		return nil, nil, none(label, err)
 	}
-	if len(f.Entries) < 2 {
-		return nil, nil, fmt.Errorf("%w of %s but one: there is nothing to compare it with", ErrNone, label)
+	switch len(f.Entries) {
+	case 0:
+		return nil, nil, fmt.Errorf("%w of %s", ErrNone, label)
+	case 1:
+		return nil, nil, &OnceError{label, f.Entries[0]}
 	}
 	if last, err = load(ctx, s, f.Entries[0]); err != nil {
 		return nil, nil, none(label, err)

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/lazyregexp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/refgraph"
 )
 
@@ -238,14 +240,26 @@ var things = map[Category]string{DataChanged: "data file ", EnvironmentChanged: 
 func (d *Difference) place() string {
 	file := cmp.Or(d.AfterFile, d.BeforeFile)
 	// An ID has the source already if the name isn't unique.
-	s := " in " + file
+	s := " in " + shownFile(file)
 	if file == "" || strings.HasSuffix(d.Key, "("+file+")") {
 		s = ""
 	}
 	if d.BeforeFile != "" && d.AfterFile != "" && d.BeforeFile != d.AfterFile {
-		s += ", before in " + d.BeforeFile
+		s += ", before in " + shownFile(d.BeforeFile)
 	}
 	return s
+}
+
+// object matches where Bazel puts the object files of a cc_library or cc_test.
+var object = lazyregexp.New(`^bazel-out/[^/]+/bin/(?:(.*)/)?_objs/([^/]+)/(.*?)(?:\.pic)?\.o$`)
+
+// shownFile returns the source of an object file of Bazel, without the suffix, which the object's name lacks, and the target.
+func shownFile(file string) string {
+	m := object.FindStringSubmatch(file)
+	if m == nil {
+		return file
+	}
+	return fmt.Sprintf("%s (//%s:%s)", path.Join(m[1], m[3]), m[1], m[2])
 }
 
 // units returns the sources that differ, and the number of components that do.

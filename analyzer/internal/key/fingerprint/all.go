@@ -437,7 +437,9 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 		lines = append(slices.Clip(lines), linkflags.Parse(flags, linkflags.Options{}))
 	}
 	taken := files[0].taken
-	roots.Exports = taken == nil || slices.ContainsFunc(taken.Linker, func(w string) bool { return strings.Contains(w, "export-dynamic") || strings.Contains(w, "dynamic-list") })
+	roots.Exports = taken == nil || slices.ContainsFunc(taken.Linker, func(w string) bool {
+		return strings.Contains(w, "export-dynamic") || strings.Contains(w, "dynamic-list")
+	})
 	roots.GarbageCollected = slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.GCSections })
 	program.Unusual = t.unusual(files, lines)
 	return composer.Compose(program, roots)

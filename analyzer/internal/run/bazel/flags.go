@@ -40,17 +40,20 @@ func (b *Bazel) Flags(ctx context.Context) (Flags, error) {
 	if err != nil {
 		return nil, err
 	}
+	var flags Flags
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(out)))
-	if err != nil {
-		return nil, fmt.Errorf("bazel help flags-as-proto: %w", err)
+	if err == nil {
+		flags, err = readFlags(raw)
 	}
-	flags, err := readFlags(raw)
-	if err == nil && file != "" {
+	if err != nil {
+		return nil, fmt.Errorf("%s isn't Bazel: it doesn't answer \"help flags-as-proto\" as Bazel does; name Bazel with --bazel=PATH", b.Program)
+	}
+	if file != "" {
 		// What is damaged or can't be written is asked for again.
 		_ = os.MkdirAll(b.Cache, 0o777)
 		_ = wholefile.WriteSealed(file, raw, 0o644)
 	}
-	return flags, err
+	return flags, nil
 }
 
 // flagsFile returns the file where the flags of this Bazel are kept, or "" if nothing

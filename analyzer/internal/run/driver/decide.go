@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -198,8 +199,16 @@ func (d *decisions) lookupIn(ctx context.Context, st store.Store, tests []*decis
 		}
 	})
 	if failures > 0 {
-		d.say("warning: %d of the look-ups failed, their tests are run: %s", failures, example)
+		d.say("warning: the store gave no answer for %s, which will run: %s. \"tasting store ping\" says more", count(failures, "test"), inShort(example))
 	}
+}
+
+// inShort cuts what gRPC writes in front of the reason why it has no connection.
+func inShort(message string) string {
+	if i := strings.LastIndex(message, "dial "); i >= 0 {
+		return strings.Trim(message[i:], `"`)
+	}
+	return message
 }
 
 // hit makes the verdict a hit, and chooses it for an audit with probability audit.

@@ -72,6 +72,8 @@ type Options struct {
 	Tracing
 	// Explain prints why each test is run.
 	Explain bool
+	// DryRun has it print which tests would be run, and why, in place of running any.
+	DryRun bool
 	// JUnit is the file for the results of all tests, or empty.
 	JUnit string
 
@@ -118,6 +120,9 @@ func test(ctx context.Context, typed *invocation) (code int, err error) {
 	d, err := decide(ctx, a)
 	if err != nil {
 		return 0, err
+	}
+	if d.DryRun {
+		return d.printPlan()
 	}
 	batches := d.batches()
 	sources := d.listSources(ctx)

@@ -41,9 +41,9 @@ func (d *decisions) batches() (list []*batch) {
 	}
 	auditing := ""
 	if n := len(audit.tests); n > 0 {
-		auditing = fmt.Sprintf(", %d of the recorded to be run as an audit", n)
+		auditing = fmt.Sprintf(", %d of the recorded to audit", n)
 	}
-	d.say("%s: %d recorded, %d to be run%s", count(len(d.tests)+len(d.broken), "test"), hits, len(run.labels()), auditing)
+	d.say("%s: %d recorded, %d to run%s", count(len(d.tests)+len(d.broken), "test"), hits, len(run.labels()), auditing)
 	for _, b := range []*batch{run, audit} {
 		if len(b.labels()) > 0 {
 			b.first = list == nil

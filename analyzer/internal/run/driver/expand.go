@@ -91,6 +91,9 @@ func askBazel(ctx context.Context, typed *invocation, known *shortcut) (*expansi
 		return end(code)
 	case code == bazel.ExitOK || code == bazel.ExitBuildFailed && found.finished == "BUILD_FAILURE" && !x.failed:
 		// What --nobuild ends with.
+	case code == bazel.ExitNoTests && len(x.patterns) == 0 && x.option("target_pattern_file") == "":
+		x.say("no targets are named: say which, such as tasting test //...")
+		return end(code)
 	case code == bazel.ExitBuildFailed || found.finished == "PARSING_FAILURE" || code == bazel.ExitNoTests:
 		x.failed = x.failed || code != bazel.ExitNoTests
 		if !x.enabled("keep_going") || len(x.targets) == 0 {

@@ -71,7 +71,7 @@ func (d *decisions) explain(ctx context.Context) {
 		} else {
 			c := explain.Compare(nearest.Report, current)
 			t.changed, t.why = c.Changed(), c.Reason()
-			fmt.Fprintf(&b, "\n%s is run: since %s, recorded by %s,\n", t.label, nearest.Time.Format(time.RFC3339), nearest.Host)
+			fmt.Fprintf(&b, "\n%s runs. Changed since the result recorded on %s, %s:\n", t.label, nearest.Host, nearest.Time.UTC().Format(time.DateTime+" UTC"))
 			c.Text(&b, false)
 		}
 		mu.Lock()
@@ -86,9 +86,9 @@ func (d *decisions) explain(ctx context.Context) {
 		case texts[t] != "":
 			fmt.Fprint(d.Err, texts[t])
 		case t.isByTrace():
-			fmt.Fprintf(d.Err, "\n%s isn't run: what it has executed is as it was (trace %s)\n", t.label, t.byTrace)
+			fmt.Fprintf(d.Err, "\n%s is replayed: the functions that it entered are as they were (trace %s)\n", t.label, t.byTrace)
 		case t.verdict == report.AlwaysRun || t.verdict == report.Miss:
-			fmt.Fprintf(d.Err, "\n%s is run: %s\n", t.label, t.why)
+			fmt.Fprintf(d.Err, "\n%s runs: %s\n", t.label, t.why)
 		}
 	}
 }

@@ -37,6 +37,9 @@ type invocation struct {
 
 // newInvocation asks Bazel for its flags and its version. Files go into tmp.
 func newInvocation(ctx context.Context, o *Options, tmp string) (inv *invocation, err error) {
+	if _, err := bazel.Root(cmp.Or(o.Bazel.Dir, ".")); err != nil {
+		return nil, err
+	}
 	if tmp, err = filepath.EvalSymlinks(tmp); err != nil { // as Bazel calls it
 		return nil, err
 	}
@@ -118,6 +121,8 @@ func (inv *invocation) auditShare() float64 {
 		return 0
 	case inv.executesAll():
 		return 1
+	case inv.DryRun:
+		return 0 // chance decides
 	}
 	return inv.Audit
 }

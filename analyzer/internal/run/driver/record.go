@@ -144,11 +144,16 @@ func (inv *invocation) sayAuditFailed(t *confirmed) {
 			log = p
 		}
 	}
-	inv.say("AUDIT FAILED: %s ended as FAILED, and a pass was recorded on %s by %s for the same fingerprint %s.\n"+
-		"  The test is flaky, depends on something that isn't declared, or its fingerprint lacks something: please report the last.\n"+
-		"  Log of this run: %s", t.label, t.recorded.End.UTC().Format(time.RFC3339), t.recorded.Host, t.key, log)
+	inv.say("AUDIT FAILED: %s ended as FAILED, and a pass was recorded on %s by %s for the same key %s.\n"+
+		"  The test is flaky, depends on something that isn't declared, or its key lacks something: please report the last.\n"+
+		"  Log of this run: %s\n"+
+		"  More: %s", t.label, t.recorded.End.UTC().Format(time.RFC3339), t.recorded.Host, t.key, log, docs+"how-to/troubleshoot.md")
+	if !inv.Explain {
+		inv.say("--why prints what the key is made of")
+		return
+	}
 	c := t.composed.Config
-	fmt.Fprintf(inv.Err, "  The fingerprint is made of\n    code %s\n", c.Code)
+	fmt.Fprintf(inv.Err, "  The key is made of\n    code %s\n", c.Code)
 	for _, d := range c.Data {
 		fmt.Fprintf(inv.Err, "    data %s %s\n", d.Path, d.SHA256)
 	}

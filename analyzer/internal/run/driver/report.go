@@ -122,7 +122,9 @@ func (inv *invocation) workersCPU() (used time.Duration) {
 		return 0
 	}
 	for _, p := range tree {
-		if args := p.Args(); len(args) > 2 && slices.Contains([]string{"object", "compose"}, args[1]) && args[len(args)-1] == "--persistent_worker" {
+		args := p.Args()
+		isOurs := func(name string) bool { return name == "object" || name == "compose" }
+		if len(args) > 3 && slices.ContainsFunc(args[1:3], isOurs) && args[len(args)-1] == "--persistent_worker" {
 			used += p.CPU
 		}
 	}

@@ -319,8 +319,11 @@ func wroteXML(r *store.Result) bool {
 
 // replay puts the files of the result of a test that is recorded under key where Bazel would. The
 // error is the store's: files that can't be written cost a warning, the result is
-// known all the same. Rec, if it isn't nil, records it for the test's fingerprint, too.
+// known all the same. Rec, if it isn't nil, records it for the test's fingerprint, too. A dry run replays nothing.
 func (x *expansion) replay(ctx context.Context, st store.Store, t *decision, key store.Key, rec *recorder) error {
+	if x.DryRun {
+		return nil
+	}
 	r, err := st.Get(ctx, key)
 	if err != nil {
 		return err

@@ -154,6 +154,66 @@ func TestSession(t *testing.T) {
 	}
 }
 
+// A dry run tells which tests would run, and touches nothing.
+func TestDryRun(t *testing.T) {
+	w := newWorkspace(t)
+	dry := func(args ...string) (e ended, planned struct {
+		Tests []struct {
+			Label, Verdict, Reason string
+			Run                    bool
+		}
+	}) {
+		t.Helper()
+		w.options.DryRun, w.options.Write = true, false
+		e = w.test(args...)
+		w.options.DryRun, w.options.Write = false, true
+		if err := json.Unmarshal([]byte(e.out), &planned); err != nil || e.err != nil || e.code != 0 || len(planned.Tests) != 1 {
+			t.Fatalf("%v: %+v", err, e)
+		}
+		return e, planned
+	}
+	e, p := dry()
+	if x := p.Tests[0]; x.Label != "//:t" || !x.Run || x.Verdict != "miss" || x.Reason != "nothing is recorded" || e.log != "" {
+		t.Errorf("%+v %+v", x, e)
+	}
+	if e := w.test(); e.replayed() || e.code != 0 {
+		t.Fatalf("a dry run has recorded: %+v", e)
+	}
+	log := filepath.Join(w.dir, "out/execroot/_main/bazel-out/k8/testlogs/t/test.log")
+	if err := os.Remove(log); err != nil {
+		t.Fatal(err)
+	}
+	e, p = dry()
+	if x := p.Tests[0]; x.Run || x.Verdict != "hit" || e.log != "" {
+		t.Errorf("%+v %+v", x, e)
+	}
+	if _, p = dry("--cache_test_results=no"); !p.Tests[0].Run {
+		t.Errorf("%+v", p)
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, "ws", "t.c"), []byte("other"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, p = dry(); !p.Tests[0].Run || p.Tests[0].Verdict != "miss" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// What Bazel says of a build that went well isn't said twice; all else is.
+func TestQuiet(t *testing.T) {
+	var b bytes.Buffer
+	q := &quiet{out: &b}
+	for _, part := range []string{
+		"Loading: \n\x1b[32mLoading:\x1b[0m 0 packages\n\r\x1b[1A\x1b[K\x1b[32mINFO: \x1b[0mAnalyzed target //:t.\n", "INFO: Found 3 tar", "gets...\nINFO: From Compiling t.cc:\nt.cc:1: warning: x\n",
+		"INFO: \nINFO: Elapsed time: 1s\nINFO: 2 processes: 1 internal.\nINFO: Build completed successfully, 1 total action\nERROR: it\nend",
+	} {
+		q.Write([]byte(part))
+	}
+	q.flush()
+	if want := "\x1b[32mLoading:\x1b[0m 0 packages\n\r\x1b[1A\x1b[KINFO: From Compiling t.cc:\nt.cc:1: warning: x\nERROR: it\nend"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}
+
 // Files are saved at every boundary of a session: as they will stay, or edited and
 // edited back later, with their old times. Whatever has run, a later session must
 // not replay it for what hasn't. Three tests, for Bazel to run in shards.
@@ -370,7 +430,7 @@ func TestFlaky(t *testing.T) {
 // A pass that Bazel has kept stays Bazel's: nothing is executed to be recorded. If all tests are to be executed, they are
 // recorded, and a failure then is one.
 func TestCached(t *testing.T) {
-	const kept = "1 test passed in an earlier run of Bazel that tasting hasn't observed"
+	const kept = "Bazel had cached the pass of 1 test, which tasting hasn't observed"
 	w := newWorkspace(t)
 	w.options.Write = false
 	w.test()
@@ -481,7 +541,7 @@ func TestAudit(t *testing.T) {
 			w.test()
 			w.options.Audit = 1
 			c.change(w)
-			if e := w.test(); e.err != nil || !strings.Contains(e.say, "1 of the recorded to be run as an audit") || !strings.Contains(e.say, c.want) {
+			if e := w.test(); e.err != nil || !strings.Contains(e.say, "1 of the recorded to audit") || !strings.Contains(e.say, c.want) {
 				t.Errorf("%+v", e)
 			}
 			w.options.Audit, w.Attempts, w.Status, w.Hooks = 0, nil, "", nil
@@ -627,7 +687,7 @@ func TestAnalysisFails(t *testing.T) {
 	w := newWorkspace(t)
 	w.NoAspect = true
 	e := w.test()
-	if e.err == nil || !strings.Contains(e.err.Error(), `bazel_dep(name = "rules_tasting")`) || !strings.Contains(e.say, "No repository visible") || e.log != "" {
+	if e.err == nil || !strings.Contains(e.err.Error(), "tasting adopt --path=CHECKOUT") || !strings.Contains(e.say, "No repository visible") || e.log != "" {
 		t.Errorf("%+v", e)
 	}
 	w.NoAspect = false

@@ -55,6 +55,7 @@ var ofClients = []string{
 var ofSteps = append([]string{
 	"build", "build_tests_only", "check_tests_up_to_date", "check_up_to_date", "bes_backend", "aspects", "output_groups", "run_validations", "remote_download_outputs", "show_result",
 	"build_event_json_file_path_conversion", "experimental_build_event_upload_strategy", "remote_cache", "ui_event_filters",
+	"color", "curses", "show_progress_rate_limit",
 }, outputs...)
 
 func isOfClients(o bazel.Option) bool { return slices.Contains(ofClients, o.OptionName) }

@@ -17,6 +17,9 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 )
 
+// docs is where the documentation is.
+const docs = "https://github.com/rules-tasting/rules_tasting/blob/main/docs/"
+
 // The values of --test_summary that change what this program prints.
 const (
 	summaryNone     = "none"
@@ -149,7 +152,7 @@ func (s *summary) sayKeptByBazel() {
 		}
 	}
 	if n > 0 {
-		s.say("%s passed in an earlier run of Bazel that tasting hasn't observed: not recorded. --nocache_test_results runs and records all tests", count(n, "test"))
+		s.say("Bazel had cached the pass of %s, which tasting hasn't observed: not recorded. --nocache_test_results runs and records all tests", count(n, "test"))
 	}
 }
 
@@ -178,6 +181,7 @@ func (r row) rank() int {
 type totals struct {
 	passed, unbuilt, failed, remotely, skipped int
 	executed, replayed, traced                 int
+	audited, confirmed                         int
 	saved                                      time.Duration
 }
 
@@ -192,6 +196,12 @@ func (n *totals) add(r row) {
 		n.saved += r.took
 	case o != nil && len(o.attempts) > 0 && !o.isCached():
 		n.executed++
+	}
+	if r.audit && o != nil {
+		n.audited++
+		if r.status == "PASSED" {
+			n.confirmed++
+		}
 	}
 	switch r.status {
 	case "PASSED", "FLAKY":
@@ -241,7 +251,7 @@ func (s *summary) printTests(ctx context.Context) {
 		byBazel := s.ran && mode == summaryDetailed && !r.isReplayed()
 		quiet := mode == summaryTerse && (r.status == "PASSED" || r.status == "NO STATUS" || r.status == "SKIPPED")
 		if mode != summaryNone && mode != summaryTestcase && !byBazel && !quiet {
-			r.print(s.Out)
+			r.print(s.Out, s.isColored())
 		}
 	}
 	if s.onlyChecks() {
@@ -256,16 +266,19 @@ func (s *summary) printTests(ctx context.Context) {
 		}
 	}
 	fmt.Fprintf(s.Out, ": %s.\n", n)
+	if n.audited > 0 {
+		fmt.Fprintf(s.Out, "Audited %s: the recorded result of %d is confirmed.\n", count(n.audited, "test"), n.confirmed)
+	}
 	if n, why := s.whole(); n > 0 {
-		fmt.Fprintf(s.Out, "%d of %s counted as a whole: %s (docs/fallbacks.md).\n", n, count(len(rows), "test"), why)
+		fmt.Fprintf(s.Out, "%d of %s are identified as a whole: %s (%sreference/messages.md).\n", n, count(len(rows), "test"), why, docs)
 	}
 	if s.cost.deciding > 0 {
-		// The compilations for the analysis aren't part of the CPU time: tests that are run need them anyway.
-		fmt.Fprintf(s.Out, "Deciding took %.1fs, %.1fs of it CPU time of the analysis", s.cost.deciding.Seconds(), s.cost.analysis.Seconds())
+		// What deciding has compiled, tests that are run would have needed anyway.
+		fmt.Fprintf(s.Out, "Decided in %.1fs (%.1fs CPU).", s.cost.deciding.Seconds(), s.cost.analysis.Seconds())
 		if n.replayed > 0 {
-			fmt.Fprintf(s.Out, "; what was replayed had taken %.1fs", n.saved.Seconds())
+			fmt.Fprintf(s.Out, " Saved %.1fs of test time.", n.saved.Seconds())
 		}
-		fmt.Fprintln(s.Out, ".")
+		fmt.Fprintln(s.Out)
 	}
 }
 
@@ -345,7 +358,7 @@ func (x *expansion) unknownPatterns(shown func(label string) string) (patterns [
 var single = lazyregexp.New(`^@{0,2}[^/:]*//[^:]*:[^:*]+$`)
 
 // print prints a row in the form of Bazel's TestSummaryPrinter.
-func (r row) print(out io.Writer) {
+func (r row) print(out io.Writer, color bool) {
 	message, times := r.status, ""
 	o := r.outcome
 	each := o.durations()
@@ -383,7 +396,11 @@ func (r row) print(out io.Writer) {
 		times += fmt.Sprintf(" in %.1fs\n  Stats over %d runs: max = %.1fs, min = %.1fs, avg = %.1fs, dev = %.1fs",
 			longest, n, longest, slices.Min(each).Seconds(), mean, math.Sqrt(squares/float64(n)))
 	}
-	fmt.Fprintf(out, "%-*s %s%s\n", max(0, 78-len(message)), r.name, message, times)
+	width := max(0, 78-len(message))
+	if color {
+		message = colored(r.status, message)
+	}
+	fmt.Fprintf(out, "%-*s %s%s\n", width, r.name, message, times)
 	if o == nil {
 		return
 	}

@@ -77,9 +77,9 @@ func (inv *invocation) addTracer() {
 	case inv.Bazel.Cache == "":
 		why = "there is no directory for caches"
 	case isHidden(inv.Tracer):
-		why = "Bazel's sandbox hides " + inv.Tracer
+		why = "Bazel's sandbox hides " + inv.Tracer + ": install tasting in another directory"
 	case isHidden(inv.only):
-		why = "Bazel's sandbox hides " + inv.only
+		why = "Bazel's sandbox hides " + inv.only + ": set XDG_CACHE_HOME to another directory"
 	case !trace.Permitted():
 		why = "ptrace isn't permitted here"
 	}
