@@ -10,7 +10,7 @@
 #
 # Environment:
 #   TASTING_STORE   where results are: an absolute directory, https://... or
-#                   grpcs://... (docs/store.md). Empty: nothing is replayed.
+#                   grpcs://... (docs/how-to/share-a-store.md). Empty: nothing is replayed.
 #   TASTING_TOKEN   bearer token for that server, if it wants one. Whether
 #                   results can be written must be decided by the server, by the
 #                   token: a change under test can edit this file.
@@ -68,7 +68,7 @@ fi
 status=0
 # $tasting and $TASTING_FLAGS are several words.
 # shellcheck disable=SC2086
-$tasting test --store_flags="$flags" --store_mode=$mode --audit=$audit --cache_test_results=$cached --explain \
+$tasting test --store_flags="$flags" --store_mode=$mode --audit=$audit --cache_test_results=$cached --why \
     --junit_xml="$out/junit.xml" --runs_dir="$runs" ${TASTING_FLAGS:-} -- "$@" || status=$?
 
 # A report that fails doesn't decide whether a change is good.
@@ -82,7 +82,7 @@ if [ "$kind" = nightly ]; then
     case $store in
     /*)
         # shellcheck disable=SC2086
-        $tasting store gc --max-size=50G --max-age=60d "$store" || echo "tasting.sh: the store was not cleaned" >&2
+        $tasting store gc --max_size=50G --max_age=60d "$store" || echo "tasting.sh: the store was not cleaned" >&2
         ;;
     esac
 fi

@@ -252,7 +252,7 @@ def _compose(ctx, target, link, linked, data, additional, usual):
     inputs = depset(scripts + tools + links + mappings, transitive = [data_files(data)])
     ctx.actions.run(
         executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
-        arguments = ["compose", args],
+        arguments = ["internal", "compose", args],
         inputs = depset([probe], transitive = [linked.manifests, inputs]),
         outputs = [config, closure] + program,
         execution_requirements = WORKER,

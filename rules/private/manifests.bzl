@@ -114,7 +114,7 @@ def _object_manifests(ctx, units, message, flags = []):
     args.add_all(units, map_each = _each_line)
     ctx.actions.run(
         executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
-        arguments = ["object", "--each"] + flags + [args],
+        arguments = ["internal", "object", "--each"] + flags + [args],
         inputs = [unit.object for unit in units],
         outputs = [unit.manifest for unit in units],
         execution_requirements = WORKER,
@@ -199,7 +199,7 @@ def _source_manifest(ctx, object, action, headers, others):
     manifest = declare(ctx, object, ".source.manifest")
 
     args = ctx.actions.args()
-    args.add("preprocess")
+    args.add_all(["internal", "preprocess"])
     args.add(ctx.attr._evidence[StringFlagInfo].value, format = "--evidence=%s")
     args.add("-o", tu)
     args.add(tasting.clang, format = "--clang=%s")
@@ -234,7 +234,7 @@ def _source_manifest(ctx, object, action, headers, others):
     )
 
     args = ctx.actions.args()
-    args.add("analyze")
+    args.add_all(["internal", "analyze"])
     args.add("-o", manifest)
     args.add(tasting.clang, format = "--clang=%s")
     args.add(tu)

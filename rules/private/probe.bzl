@@ -165,7 +165,7 @@ def describe_tools(ctx, output, files, variables, of):
     args.add_all(files, expand_directories = False)
     ctx.actions.run(
         executable = ctx.toolchains[TOOLCHAIN_TYPE].analyzer,
-        arguments = ["tools", "-o", output.path] + ["--variable=" + v for v in variables] + [args],
+        arguments = ["internal", "tools", "-o", output.path] + ["--variable=" + v for v in variables] + [args],
         inputs = files,
         outputs = [output],
         mnemonic = "TastingTools",
@@ -187,7 +187,7 @@ def run_probe(ctx, probe, flag, files, linker, env, toolchain, of):
       of: string, for messages.
     """
     args = ctx.actions.args()
-    args.add("probe")
+    args.add_all(["internal", "probe"])
     args.add("-o", probe)
     args.add_all(files, format_each = flag)
     args.add("--")

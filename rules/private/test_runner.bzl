@@ -128,7 +128,7 @@ def _get_runner(ctx, binary_info, processed_environment, tasting, store, traces)
     args.add_all([binary_info.executable] + libraries, format_each = "--linked=%s")
     ctx.actions.run(
         executable = tasting.analyzer,
-        arguments = ["compose", args],
+        arguments = ["internal", "compose", args],
         inputs = depset([binary_info.executable] + libraries + scripts, transitive = [data_files(data)]),
         outputs = [config, closure] + program,
         execution_requirements = WORKER,

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/tools/adopt"
@@ -18,9 +20,9 @@ import (
 // adoption is what the flags of adopt say.
 type adoption struct {
 	adopt.Options
-	from             adopt.Dependency
-	bazel            bazel.Bazel
-	rules, undo, dry bool
+	from                   adopt.Dependency
+	bazel                  bazel.Bazel
+	rules, undo, dry, json bool
 }
 
 func adoptCommand() *cobra.Command {
@@ -30,17 +32,13 @@ func adoptCommand() *cobra.Command {
 		Short: "Set up the workspace for tasting, or take that back",
 		Long: `Set up the workspace for tasting, or take that back.
 
-MODULE.bazel gets the dependency on rules_tasting. That is all that "tasting test" needs.
-With --rules each cc_test among TARGETS (default: //...) becomes a tasting_cc_test, and
-user.bazelrc, which .bazelrc is made to read, lets your tests record results from within
-Bazel's sandbox, in a directory that is made. With --ci a recipe for that service is put
-where it looks for one: see docs/ci.md.
+MODULE.bazel gets the dependency on rules_tasting: all that "tasting test" needs. With --rules, each
+cc_test among TARGETS (default: //...) becomes a tasting_cc_test. user.bazelrc, which .bazelrc is
+made to read, then lets tests write to your store from within Bazel's sandbox. With --ci, the recipe
+for a CI service is added.
 
-Files are edited where they have to be, so that a diff shows nothing else. What is added
-carries a mark, "# tasting adopt"; --undo takes back what does. Called twice, it changes
-nothing more. Of tests that it can't change, such as those of macros, it says so.
-
-Exit codes: 0 done, 2 bad usage or input.`,
+What is added carries the mark "# tasting adopt"; --undo removes what carries it. A second call
+changes nothing. Tests that it can't change, such as those of macros, are named.`,
 		Example: `  tasting adopt
   tasting adopt --rules //lib/... --ci=github
   tasting adopt --undo`,
@@ -57,6 +55,16 @@ Exit codes: 0 done, 2 bad usage or input.`,
 				fmt.Fprintln(cmd.ErrOrStderr(), n)
 			}
 			out := cmd.OutOrStdout()
+			if a.json {
+				list := []map[string]string{}
+				for _, e := range edits {
+					list = append(list, map[string]string{"file": e.File, "what": e.What})
+				}
+				if err := command.PrintJSON(out, map[string]any{"edits": list, "notes": notes}); err != nil {
+					return err
+				}
+				out = io.Discard
+			}
 			for _, e := range edits {
 				fmt.Fprintf(out, "%s: %s\n", e.File, e.What)
 			}
@@ -86,12 +94,13 @@ Exit codes: 0 done, 2 bad usage or input.`,
 	f.BoolVar(&a.rules, "rules", false, "make each cc_test a tasting_cc_test")
 	f.StringVar(&a.CI, "ci", "", "add the recipe for a `SERVICE`: "+strings.Join(slices.Sorted(maps.Keys(adopt.Recipes)), ", "))
 	f.BoolVar(&a.undo, "undo", false, "take back what carries the mark")
-	f.BoolVar(&a.dry, "dry_run", false, "only say what would be done")
+	f.BoolVar(&a.dry, "dry_run", false, "only print what would be edited")
+	f.BoolVar(&a.json, "json", false, "print the edits as JSON")
 	f.StringVar(&a.from.Version, "release", "", "`VERSION` of rules_tasting (default: that of this program)")
 	f.StringVar(&a.from.Path, "path", "", "`DIR` of a checkout of rules_tasting to use")
 	f.StringVar(&a.from.Archive, "archive", "", "`URL` of the archive of the release, if no registry has it")
 	f.StringVar(&a.from.Integrity, "integrity", "", "`CHECKSUM` of the archive, as in source.json of the release: sha256-...")
-	addBazelFlags(f, &a.bazel.Program, &a.bazel.Startup)
+	command.AddBazelFlags(f, &a.bazel.Program, &a.bazel.Startup)
 	return cmd
 }
 

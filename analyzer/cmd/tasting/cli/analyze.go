@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/component"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
@@ -22,18 +23,13 @@ func analyzeCommand() *cobra.Command {
 	var out, clang, evidence string
 	cmd := &cobra.Command{
 		Use:   "analyze -o OUT.manifest {FILE.tu | -- COMPILER [flags] FILE}",
-		Short: "Write the manifest of one translation unit",
-		Long: `Write the manifest of one translation unit: its components with local hashes and links.
+		Short: "Write the manifest of a translation unit",
+		Long: `Write the manifest of a translation unit: its components with local hashes and references.
 
-Give the command line of the build's compiler behind "--". Plain C that is compiled
-by clang is analysed by its syntax tree if there is a clang that can dump it;
-anything else is compiled by that very command, and its object file is read.
---evidence=source refuses what isn't plain C, and takes that of other compilers,
-too; --evidence=object compiles everything.
-
-Of a normalised unit that 'tasting preprocess' wrote, and that isn't plain C,
-the manifest only says so.`,
-		Args: cobra.MinimumNArgs(1),
+A command line of the build's compiler follows "--". Plain C compiled with clang is analysed from
+source; everything else is compiled, and its object file is analysed. Of a FILE.tu that isn't plain
+C, the manifest says only that.`,
+		Args: command.Args(1, -1, "a FILE.tu, or a command line behind --"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return errors.New("analyze: no output named; use -o OUT.manifest")
@@ -60,8 +56,8 @@ the manifest only says so.`,
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "manifest to write")
-	cmd.Flags().StringVar(&evidence, "evidence", "auto", "what the manifest is made from: source (plain C only), object, or auto")
-	findClangFlag(cmd, &clang)
+	cmd.Flags().StringVar(&evidence, "evidence", "auto", "source (refuse what isn't plain C, take gcc's, too), object (compile everything), or auto")
+	command.FindClangFlag(cmd, &clang)
 	return cmd
 }
 

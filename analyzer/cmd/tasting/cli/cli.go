@@ -1,6 +1,5 @@
-// Package cli is the thin command line of tasting: each file holds one
-// command, parses its flags, calls one package of the analyzer and maps
-// errors to exit codes.
+// Package cli is the command line of tasting. Each file holds one command: it parses flags, calls one package of the analyzer and
+// maps errors to exit codes.
 package cli
 
 import (
@@ -10,58 +9,85 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/checks"
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/spf13/cobra"
 )
 
-// Exit codes, stable: others script against them.
-const (
-	exitOK         = 0 // fine
-	exitDifference = 1 // a test failed or a difference was found
-	exitUsage      = 2 // bad usage or bad input
-	exitInternal   = 3 // internal error
-)
-
-// exitError carries the exit code of a command.
-type exitError struct {
-	code int
-	err  error
+// Groups of "tasting --help".
+var groups = []*cobra.Group{
+	{ID: "daily", Title: "Daily:"},
+	{ID: "setup", Title: "Setup and care:"},
+	{ID: "service", Title: "Services (experimental):"},
+	{ID: "check", Title: "Checks and inspection:"},
 }
 
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-
-func (e *exitError) Unwrap() error { return e.err }
-
-// exit wraps err, which may be nil, so that Main returns code.
-func exit(code int, err error) error { return &exitError{code, err} }
+// internalName is the command that has those below it which rules of Bazel call.
+const internalName = "internal"
 
 // Root returns the whole command tree.
 func Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "tasting",
 		Short:         "Never run a C or C++ test whose outcome is already known",
+		Long:          "tasting runs the C and C++ tests of a Bazel workspace whose outcome isn't known, and replays the others.",
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(
-		adoptCommand(), analyzeCommand(), checkCommand(), closureCommand(), composeCommand(), evaluateCommand(), explainCommand(), fingerprintCommand(),
-		intervalCommand(), manifestCommand(), objectCommand(), preprocessCommand(), probeCommand(), reportCommand(), runCommand(), selectCommand(),
-		storeCommand(), testCommand(), toolsCommand(), traceCommand(), versionCommand())
-	for _, c := range root.Commands() {
-		if c.HasSubCommands() {
-			c.RunE = subcommand
+	root.SetVersionTemplate("tasting {{.Version}}\n")
+	root.AddGroup(groups...)
+	add := func(group string, list ...*cobra.Command) {
+		for _, c := range list {
+			c.GroupID = group
+			root.AddCommand(c)
 		}
 	}
+	add("daily", testCommand(), explainCommand(), reportCommand())
+	add("setup", adoptCommand(), configCommand(), evaluateCommand(), storeCommand())
+	add("service", parent("service", "Trace services and select their tests", traceCommand(), intervalCommand(), selectCommand()))
+	add("check", checks.Command(), inspectCommand())
+	add("", versionCommand())
+	internal := parent(internalName, "What rules of Bazel call", analyzeCommand(), composeCommand(), objectCommand(), preprocessCommand(), probeCommand(), runCommand(), toolsCommand())
+	internal.Hidden = true
+	root.AddCommand(internal)
+	for _, old := range []*cobra.Command{
+		analyzeCommand(), closureCommand(), composeCommand(), fingerprintCommand(), intervalCommand(), manifestCommand(), objectCommand(),
+		preprocessCommand(), probeCommand(), runCommand(), selectCommand(), toolsCommand(), traceCommand(),
+	} {
+		old.Hidden = true // names of earlier versions
+		root.AddCommand(old)
+	}
+	root.SetGlobalNormalizationFunc(command.Normal)
+	root.SetFlagErrorFunc(command.FlagError)
+	visit(root, func(c *cobra.Command) {
+		c.DisableFlagsInUseLine = true
+		if c.HasSubCommands() && c != root {
+			c.RunE = subcommand
+		}
+	})
 	return root
 }
 
-// subcommand is run in the place of one that isn't there.
+// parent returns a command that has others below it.
+func parent(name, short string, list ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: short}
+	cmd.AddCommand(list...)
+	return cmd
+}
+
+// visit calls f with cmd and all commands below it.
+func visit(cmd *cobra.Command, f func(*cobra.Command)) {
+	f(cmd)
+	for _, c := range cmd.Commands() {
+		visit(c, f)
+	}
+}
+
+// subcommand is run in place of a command that doesn't exist.
 func subcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -73,30 +99,36 @@ func subcommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q: want one of %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
 }
 
-// Main runs the command line args (args[0] is the program) and returns the
-// exit code. Errors that carry no code of their own are bad usage or input.
+// Main runs the command line args (args[0] is the program) and returns the exit code. Errors without an exit code of their own
+// are bad usage or input.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if code, ok := runTest(args); ok {
 		return code
 	}
 	collectLater()
-	// bazel run starts programs in their runfiles, not where the user is.
+	// "bazel run" starts programs in their runfiles, not where the user is.
 	if dir := os.Getenv("BUILD_WORKING_DIRECTORY"); dir != "" {
 		if wd, err := os.Getwd(); err == nil && strings.Contains(wd, ".runfiles/") {
 			if err := os.Chdir(dir); err != nil {
 				fmt.Fprintf(stderr, "tasting: %v\n", err)
-				return exitUsage
+				return command.Usage
 			}
 		}
 	}
-	if n := len(args) - 1; n > 1 && args[n] == workerFlag && (args[1] == "object" || args[1] == "compose") {
-		return serve(args[1:n], stdin, stdout, stderr)
+	if last := len(args) - 1; last > 1 && args[last] == workerFlag {
+		name := args[1]
+		if name == internalName {
+			name = args[2]
+		}
+		if slices.Contains([]string{"object", "compose"}, name) {
+			return serve(args[1:last], stdin, stdout, stderr)
+		}
 	}
 	return execute(args[1:], stdin, stdout, stderr)
 }
 
-// collectLater delays the first garbage collection from a heap of 4 MiB to one of 32. Most processes, such as the runner's,
-// end before it. Later collections are as usual.
+// collectLater delays the first garbage collection from a heap of 4 MiB to one of 32. Most processes, such as the runner's, end
+// before it. Later collections are as usual.
 func collectLater() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -117,12 +149,12 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = root.Execute()
 	}
 	if err == nil {
-		return exitOK
+		return command.OK
 	}
-	code := exitUsage
-	var e *exitError
+	code := command.Usage
+	var e *command.Error
 	if errors.As(err, &e) {
-		code = e.code
+		code = e.Code
 	}
 	if msg := err.Error(); msg != "" {
 		fmt.Fprintf(stderr, "tasting: %s\n", msg)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/objfile"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
@@ -22,31 +23,25 @@ func composeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compose -o NAME.tasting --binary=PATH [flags] MANIFEST...",
 		Short: "Write what the runner needs to know of a test",
-		Long: `Write what the runner needs to know of a test: the identity of all its code, of its
-data and of its link. Bazel runs this command when it builds a test.
+		Long: `Write what the runner needs to know of a test: the fingerprint of its code, its data and its link.
 
-What is linked is said in one of three ways. --link=FILE, for the executable and
-each library, names descriptions of links as the rules write them. --linked=FILE
-names the linked executable, and then each library, which count by their content.
-Otherwise the manifests given are those of everything that is linked into the
+What is linked is given by --link for each file (the rules write these descriptions), by --linked
+for each file (identified by content), or by the MANIFESTs of all that is linked into the
 executable, in the order of the link.
 
-A manifest that is damaged or was written by a newer version of tasting makes the
-test run always; a warning on standard error and the configuration name it.
-
-An argument @FILE stands for the arguments in FILE, one on each line.`,
+A damaged or newer manifest makes the test always run. @FILE stands for the lines of FILE.`,
 		// Files of arguments hold flags as well.
 		DisableFlagParsing: true,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&output, "output", "o", "", "write the configuration to `NAME.tasting` (required)")
 	f.StringVar(&closure, "closure", "", "write what the fingerprint is made of to `NAME.closure`, for \"tasting explain\"")
-	f.StringVar(&program, "program", "", "write what the test is composed of to `NAME.traces`, for a runner that looks tests up by what they did execute")
-	f.BoolVar(&traces, "traces", false, "have the runner trace executions as well")
+	f.StringVar(&program, "program", "", "write what the test is composed of to `NAME.traces`, for a runner that uses traces")
+	f.BoolVar(&traces, "traces", false, "have the runner trace runs as well")
 	finish := t.AddFlags(f)
-	f.StringArrayVar(&linked, "linked", nil, "`FILE` that was linked and counts by its content: first the executable, then shared libraries (repeatable)")
+	f.StringArrayVar(&linked, "linked", nil, "`FILE` that was linked, identified by content: first the executable, then shared libraries (repeatable)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		args, err := expandArgs(args)
+		args, err := command.ExpandArgs(args)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/explain"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
@@ -25,33 +26,31 @@ type explained struct {
 }
 
 func explainCommand() *cobra.Command {
-	var asJSON, all bool
+	var asJSON, all, exitCode bool
 	var label string
 	var o store.Options
 	var last int
 	cmd := &cobra.Command{
-		Use:   "explain [flags] OLD NEW | --label=LABEL [NEW]",
-		Short: "Say why two fingerprints differ",
-		Long: `Say why two fingerprints differ: what changed, was added or removed, by name, and
-for each component a shortest chain of references from a root to it. Causes come
-first: data, arguments, environment, system libraries, flags, compilers, ways of
-analysis; then components whose own definition changed; then what is reached in
-addition, no longer, or by other references.
+		Use:   "explain [flags] LABEL [NEW] | OLD NEW",
+		Short: "Say why a test runs: what changed since its recorded result",
+		Long: `Say why a test runs: what changed since its recorded result, what was added and what was removed.
+For each component it prints a shortest chain of references from a root. Causes come first: data,
+arguments, environment, libraries of the system, flags, compilers, levels; then definitions that
+changed; then what they refer to.
 
-OLD and NEW are closures: the file NAME.closure of a test (output group
-tasting_closure), or the output of "tasting fingerprint --json". What only a run
-knows (arguments, environment, system libraries) isn't in them.
+With LABEL alone, it compares the last recorded result of the test with earlier ones: why the test
+ran then. With NEW, it compares the closure NEW with the recorded result that differs least. OLD and
+NEW are closures: NAME.closure of a test (output group tasting_closure), which lack what only a run
+knows: arguments, environment and libraries of the system.
 
-With --label, OLD is looked up in the store: of the last results that were
-recorded for the test of that label the one that differs least from NEW. Without
-NEW it is the last recorded result that is explained, by the ones before it:
-why the test was run. Then what only a run knows is compared as well.
-
-Exit code: 0 if the fingerprints are equal, 1 if they differ, 2 if a closure
-can't be read or nothing is recorded.`,
-		Example: `  tasting explain --label=//lib:parser_test
+"tasting test --why" says the same of each test before it runs.`,
+		Example: `  tasting explain //lib:parser_test
   tasting explain old/parser_test.closure bazel-bin/lib/parser_test.closure`,
+		Args: command.Args(0, 2, "a LABEL and at most one closure, NEW, or two closures, OLD and NEW"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if label == "" && len(args) > 0 && (strings.HasPrefix(args[0], "//") || strings.HasPrefix(args[0], "@")) {
+				label, args = args[0], args[1:]
+			}
 			label = wholeLabel(label)
 			e := explained{Label: label}
 			var err error
@@ -61,19 +60,19 @@ can't be read or nothing is recorded.`,
 			case label == "" && len(args) == 2:
 				err = e.compareFiles(args[0], args[1])
 			default:
-				err = errors.New("explain: want two closures, OLD and NEW, or --label=//pkg:name and at most one, NEW")
+				err = errors.New("explain: want the LABEL of a test, such as //pkg:name, or two closures, OLD and NEW")
 			}
 			if err != nil {
 				return err
 			}
-			err = show(cmd, asJSON, e, func(out io.Writer) {
+			err = command.Show(cmd, asJSON, e, func(out io.Writer) {
 				if e.Recorded != nil {
 					fmt.Fprintf(out, "%s: old is the result recorded %s on %s\n", label, e.Recorded.Time.Format(time.RFC3339), e.Recorded.Host)
 				}
 				e.Text(out, all)
 			})
-			if err == nil && !e.Equal {
-				return exit(exitDifference, nil)
+			if err == nil && exitCode && !e.Equal {
+				return command.Exit(command.Difference, nil)
 			}
 			return err
 		},
@@ -81,7 +80,9 @@ can't be read or nothing is recorded.`,
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print all differences as JSON, with mangled names")
 	f.BoolVar(&all, "all", false, "print all differences, flags and names in full")
-	f.StringVar(&label, "label", "", "`LABEL` of a test whose recorded results are looked up, as Bazel prints it")
+	f.BoolVar(&exitCode, "exit_code", false, "end with exit code 1 if there are differences")
+	f.StringVar(&label, "label", "", "the same as `LABEL` as an argument")
+	f.Lookup("label").Hidden = true
 	storeFlags(f, &o)
 	f.IntVar(&last, "last", 10, "look at so `MANY` of the last recorded results")
 	return cmd
@@ -101,7 +102,7 @@ func wholeLabel(label string) string {
 // compareRecorded compares a recorded result with a closure, or with the last one.
 func (e *explained) compareRecorded(cmd *cobra.Command, o *store.Options, args []string, last int) error {
 	if !strings.Contains(e.Label, "//") || !strings.Contains(e.Label, ":") {
-		return fmt.Errorf("explain: --label=%s: want the whole label of a test, as //pkg:name", e.Label)
+		return fmt.Errorf("explain: %s: want the whole label of a test, such as //pkg:name", e.Label)
 	}
 	if last < 1 {
 		return fmt.Errorf("explain: --last=%d: want a positive number", last)
@@ -124,7 +125,7 @@ func (e *explained) compareRecorded(cmd *cobra.Command, o *store.Options, args [
 			before, err = explain.Nearest(cmd.Context(), s, e.Label, now.Report, last)
 		}
 		if errors.Is(err, explain.ErrNone) {
-			return fmt.Errorf("explain: %w; results are recorded by tasting test and by bazel test of tasting_cc_test, and their explanations with them", err)
+			return fmt.Errorf("explain: %s has no recorded result in %s. Only passes are recorded; why a test runs that has none yet, tasting test --why says", e.Label, store.Redact(o.Location))
 		}
 		if err != nil {
 			return err

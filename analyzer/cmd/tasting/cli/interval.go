@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/runner"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/services/interval"
 	"github.com/spf13/cobra"
@@ -21,15 +22,15 @@ func intervalCommand() *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use:   "interval [--at=ADDRESS,...] start NAME | stop NAME | run NAME -- PROGRAM [ARGUMENT]...",
-		Short: "Say to services that are traced when a test of theirs begins and ends",
-		Long: `Say to services that are traced when a test of theirs begins and ends.
+		Short: "Tell traced services when a test begins and ends",
+		Long: `Tell traced services when a test begins and ends.
 
-"tasting trace --serve" listens at the addresses: unix:PATH or HOST:PORT, with commas
-between them. With none, here and in $TASTING_INTERVALS, nothing is said, so that tests
-may always call this. "run" does both around a program, whose exit code is that of the
-command. docs/traces.md has clients for C and Go.`,
-		Example: `  tasting interval --at=unix:kv.sock run //kv:get_test -- bazel-bin/kv/get_test`,
-		Args:    cobra.MinimumNArgs(2),
+"tasting service trace --serve" listens at the addresses: unix:PATH or HOST:PORT, separated by
+commas. Without an address, here and in $TASTING_INTERVALS, the command does nothing, so tests may
+always call it. "run" starts the interval, runs a program, and stops it; the exit code is the
+program's.`,
+		Example: `  tasting service interval --at=unix:kv.sock run //kv:get_test -- bazel-bin/kv/get_test`,
+		Args:    command.Args(2, -1, "start NAME, stop NAME, or run NAME -- PROGRAM"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 && args[2] == "--" {
 				args = append(args[:2:2], args[3:]...)
@@ -41,7 +42,11 @@ command. docs/traces.md has clients for C and Go.`,
 			say := func(f func(context.Context, string) error) error {
 				ctx, cancel := context.WithTimeout(cmd.Context(), maxInterval)
 				defer cancel()
-				return f(ctx, args[1])
+				err := f(ctx, args[1])
+				if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
+					err = fmt.Errorf("no service listens at %s: start it under tasting service trace --serve (%w)", at, err)
+				}
+				return err
 			}
 			switch {
 			case args[0] == "start" && len(args) == 2:
@@ -67,7 +72,7 @@ command. docs/traces.md has clients for C and Go.`,
 			if ws := x.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
 				runner.Die(ws.Signal())
 			}
-			return exit(x.ProcessState.ExitCode(), nil)
+			return command.Exit(x.ProcessState.ExitCode(), nil)
 		},
 	}
 	cmd.Flags().SetInterspersed(false)

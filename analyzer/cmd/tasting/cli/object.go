@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/objfile"
 	"github.com/spf13/cobra"
@@ -19,17 +20,12 @@ func objectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "object -o OUT.manifest FILE | --each FILE=OUT.manifest... | --each @PARAMFILE",
 		Short: "Write the manifests of object files, archives or shared libraries",
-		Long: `Write the manifest of an ELF object, archive or shared library. The kind of file is
-told by its content.
+		Long: `Write the manifest of an ELF object, archive or shared library, told by content. Each function and
+variable of an object is a component, as far as that is certain; the manifest says where it isn't. A
+shared library, and a file that isn't understood, is one component, identified by content.
 
-Every function and variable of an object is a component, as far as that can be told
-for sure; a manifest says where it couldn't. A shared library is one component, and
-so is a linker script in its place, and any file that isn't understood, such as one
-for link-time optimisation: it counts with its content.
-
-With --each it reads many files at once. @PARAMFILE stands for the words in a file,
-one in each line.`,
-		Args: cobra.MinimumNArgs(1),
+@PARAMFILE stands for the lines of a file.`,
+		Args: command.Args(1, -1, "a FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write := func(file, output string) error {
 				m, err := objfile.ManifestOrContent(file, opt)
@@ -57,15 +53,15 @@ one in each line.`,
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write the manifest to `OUT.manifest`")
 	cmd.Flags().BoolVar(&each, "each", false, "the arguments are pairs FILE=OUT.manifest, or @PARAMFILE with such pairs")
-	cmd.Flags().BoolVar(&opt.InterfaceOnly, "interface-only", false, "of a shared library, hash only the names of its symbols: its content is identified when the test is run")
-	cmd.Flags().BoolVar(&opt.Assembly, "assembly", false, "the objects were made of assembly: nothing is believed that only compilers keep to, whoever has signed them")
+	cmd.Flags().BoolVar(&opt.InterfaceOnly, "interface-only", false, "of a shared library, hash only the names of its symbols: the runner identifies its content")
+	cmd.Flags().BoolVar(&opt.Assembly, "assembly", false, "the objects come from assembly: assume nothing that only compilers guarantee")
 	return cmd
 }
 
 // objectPairs returns the files and manifests that args name, with files of
 // parameters in their place.
 func objectPairs(args []string) (pairs [][2]string, err error) {
-	words, err := expandArgs(args)
+	words, err := command.ExpandArgs(args)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/tu"
 	"github.com/spf13/cobra"
@@ -17,13 +18,11 @@ func preprocessCommand() *cobra.Command {
 	var variants, declared, system []string
 	cmd := &cobra.Command{
 		Use:   "preprocess -o OUT.tu -- COMPILER [flags] FILE.c",
-		Short: "Write the normalised translation unit that a compiler would compile",
-		Long: `Run the preprocessor of the build's own compiler and write a normalised
-translation unit: tokens without comments and layout, and the flags that decide
-about generated code. It stays the same, byte for byte, under edits that can't
-matter, so that a build system need not analyse again. Of a unit that isn't
-plain C it only says why. C that gcc compiles is plain with --evidence=source only.`,
-		Args: cobra.MinimumNArgs(1),
+		Short: "Write a normalised translation unit",
+		Long: `Run the build's preprocessor and write a normalised translation unit: tokens without comments and
+layout, and the flags that affect generated code. Edits without effect leave it the same, so that
+nothing is analysed again.`,
+		Args: command.Args(1, -1, "a command line behind --"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return errors.New("preprocess: no output named; use -o OUT.tu")
@@ -64,20 +63,20 @@ plain C it only says why. C that gcc compiles is plain with --evidence=source on
 			}
 			b, err := u.Encode()
 			if err != nil {
-				return exit(exitInternal, err)
+				return command.Exit(command.Internal, err)
 			}
 			return os.WriteFile(out, b, 0o644)
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "normalised unit to write")
-	cmd.Flags().StringVar(&unused, "unused-inputs", "", "file to write the unused ones of --inputs to, one per line")
-	cmd.Flags().StringVar(&inputs, "inputs", "", "file that lists headers which the compilation may read, one per line")
-	cmd.Flags().StringArrayVar(&declared, "declared", nil, "another file that the compilation may read, the source among them; then a unit that reads what isn't declared, nor in a directory of --system-include, isn't plain (repeatable)")
-	cmd.Flags().StringArrayVar(&system, "system-include", nil, "directory of headers that the compiler has by itself (repeatable)")
+	cmd.Flags().StringVar(&unused, "unused-inputs", "", "`FILE` for those of --inputs that weren't read")
+	cmd.Flags().StringVar(&inputs, "inputs", "", "`FILE` that lists headers which the compilation may read")
+	cmd.Flags().StringArrayVar(&declared, "declared", nil, "a `FILE` that the compilation may read; a unit that reads another, outside of --system_include, isn't plain (repeatable)")
+	cmd.Flags().StringArrayVar(&system, "system-include", nil, "`DIR` of the compiler's own headers (repeatable)")
 	// Accepted here as well, so that build systems can pass the same flags to
 	// both steps.
-	findClangFlag(cmd, &clang)
-	cmd.Flags().StringVar(&evidence, "evidence", "auto", "what is plain C: only what clang compiles (auto), or that of gcc, too (source)")
-	cmd.Flags().StringArrayVar(&variants, "variant", nil, "response file with another command line that compiles the same source; may be repeated")
+	command.FindClangFlag(cmd, &clang)
+	cmd.Flags().StringVar(&evidence, "evidence", "auto", "which plain C is analysed: that of clang (auto), or of gcc, too (source)")
+	cmd.Flags().StringArrayVar(&variants, "variant", nil, "response `FILE` with another command line for the same source (repeatable)")
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/linkflags"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
@@ -19,22 +20,13 @@ func probeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "probe -o OUT.json [--link=FILE]... [--line=FILE]... [--known=FILE]... -- LINKER [FLAG]...",
 		Short: "Find out what a link takes from the system",
-		Long: `Link a program that does nothing, by the driver LINKER and with the flags of a link
-as far as they choose files of the system, and write which files the linker opens:
-start files, runtime libraries, libraries that flags name and linker scripts behind
-them, files that flags name by an absolute path, by content and without directories,
-and how the driver calls its linker. What
-the build makes or knows is left out: files below bazel-out that have their path on
-the line, and those given with --known, which may be found by -l.
+		Long: `Link an empty program with the driver LINKER and those flags that choose files of the system. Write
+which files the linker opens, by content, and how the driver calls its linker. Files that the build
+makes, and those of --known, are left out.
 
-With --link the lines are those of a program and its libraries, as the rules describe
-them, first that of the program; with --line they are lines of programs and libraries
-that have nothing to do with each other. Then FLAG is not needed.
-
-If the link fails, or the linker is too old to tell what it opens (--dependency-file,
-from 2020), OUT.json says why nothing is known; with --line it has the lines that can
-be linked.`,
-		Args: cobra.MinimumNArgs(1),
+--link describes a program and its libraries, as the rules do; --line gives lines that have nothing
+to do with each other. If a link fails, OUT.json says why nothing is known.`,
+		Args: command.Args(1, -1, "a LINKER behind --"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output == "" {
 				return errors.New("probe: no -o: name the file to write, -o OUT.json")
@@ -77,7 +69,7 @@ be linked.`,
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write what was found to `OUT.json` (required)")
 	cmd.Flags().StringArrayVar(&links, "link", nil, "a `FILE` that describes how a file is linked, as for compose (repeatable)")
-	cmd.Flags().StringArrayVar(&files, "line", nil, "a `FILE` with the words of a line after LINKER, each on a line of its own (repeatable)")
-	cmd.Flags().StringArrayVar(&known, "known", nil, "a `FILE` of the link whose content counts elsewhere (repeatable)")
+	cmd.Flags().StringArrayVar(&files, "line", nil, "a `FILE` with the words of a line after LINKER, one a line (repeatable)")
+	cmd.Flags().StringArrayVar(&known, "known", nil, "a `FILE` of the link that is identified elsewhere (repeatable)")
 	return cmd
 }

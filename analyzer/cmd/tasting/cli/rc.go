@@ -9,55 +9,79 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/words"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// rcName is the name of a file with flags, as .bazelrc is for Bazel: on each line a command, or
-// common for all, and flags, in quotes where there are blanks in them.
+// rcName is the name of a file with flags, as .bazelrc is for Bazel: each line has a command, or common for all of them, and
+// flags, in quotes if there are blanks in them.
 const rcName = ".tastingrc"
 
-// rcCommands are the commands that read such files. An action of a build must not: its result
-// has to be the same everywhere.
-var rcCommands = []string{"test", "explain", "select", "store", "report"}
+const common = "common"
 
-// withRC sets the flags that files have for the command of args, and returns args with those
-// that files have for Bazel.
+// rcCommands are the commands that read such files. What a build or a test calls must not: its result is the same everywhere.
+var rcCommands = []string{"adopt", "check", "evaluate", "explain", "report", "select", "store", "test"}
+
+// setting is a flag in a file.
+type setting struct {
+	command           string // one of rcCommands, or common
+	word, name, value string
+	ofBazel           bool
+	place             string // FILE:LINE
+}
+
+// settings are those of all files, in order.
+type settings struct {
+	files []string // that were read
+	list  []setting
+}
+
+// withRC sets the flags that files have for the command of args, and returns args with those that files have for Bazel.
 func withRC(root *cobra.Command, args []string) ([]string, error) {
 	cmd, rest, err := root.Find(args)
-	if err != nil || !slices.Contains(rcCommands, topLevel(cmd).Name()) || slices.Contains(args, "--help") || slices.Contains(args, "-h") {
+	if err != nil || rcCommand(cmd) == "" || slices.Contains(args, "--help") || slices.Contains(args, "-h") {
 		return args, nil
 	}
-	bazels, err := setRC(".", cmd, cmd.Flags(), os.Getenv)
-	if len(bazels) == 0 {
-		return args, err
+	s, err := readRC(".", root, os.Getenv)
+	if err != nil {
+		return nil, err
 	}
-	return slices.Concat(args[:1:1], bazels, rest), err
+	cmd.InheritedFlags() // adds them to Flags
+	if _, err := s.apply(cmd, cmd.Flags()); err != nil {
+		return nil, err
+	}
+	if bazels := s.ofBazel(cmd); len(bazels) > 0 {
+		args = slices.Concat(args[:1:1], bazels, rest)
+	}
+	return args, nil
 }
 
-// topLevel is cmd, or the command that it is a subcommand of.
-func topLevel(cmd *cobra.Command) *cobra.Command {
-	for cmd.HasParent() && cmd.Parent().HasParent() {
-		cmd = cmd.Parent()
-	}
-	return cmd
-}
-
-// findFlag returns the flag of a command, or one of its subcommands that read files, or nil.
-func findFlag(cmd *cobra.Command, name string) *pflag.Flag {
-	f := cmd.Flags().Lookup(name)
-	for _, sub := range cmd.Commands() {
-		if f == nil && (cmd.HasParent() || slices.Contains(rcCommands, sub.Name())) {
-			f = findFlag(sub, name)
+// rcCommand returns the name of a command in files, or "" if it reads none.
+func rcCommand(cmd *cobra.Command) string {
+	for ; cmd.HasParent(); cmd = cmd.Parent() {
+		if slices.Contains(rcCommands, cmd.Name()) && cmd.Parent().Name() != internalName {
+			return cmd.Name()
 		}
 	}
-	return f
+	return ""
 }
 
-// rcFiles returns the files for a directory: that of the user and then that of the workspace, or
-// the one in $TASTINGRC, which has to be there.
+// findFlag returns a flag of one of the commands that name stands for, or nil.
+func findFlag(root *cobra.Command, name, flag string) (found *pflag.Flag) {
+	visit(root, func(c *cobra.Command) {
+		if of := rcCommand(c); found == nil && of != "" && (name == common || of == name) {
+			c.InheritedFlags() // adds them to Flags
+			found = c.Flags().Lookup(flag)
+		}
+	})
+	return found
+}
+
+// rcFiles returns the files for a directory: that of the user, then that of the workspace; or the one in $TASTINGRC, which is
+// needed.
 func rcFiles(dir string, getenv func(string) string) (files []string, needed bool) {
 	if file := getenv("TASTINGRC"); file != "" {
 		return []string{file}, true
@@ -73,11 +97,10 @@ func rcFiles(dir string, getenv func(string) string) (files []string, needed boo
 	return files, false
 }
 
-// setRC sets those of own, which are flags of cmd, that files have. What they have for the
-// command comes after what they have for all. It returns the flags of Bazel.
-func setRC(dir string, cmd *cobra.Command, own *pflag.FlagSet, getenv func(string) string) (bazels []string, err error) {
+// readRC reads the files for a directory.
+func readRC(dir string, root *cobra.Command, getenv func(string) string) (*settings, error) {
 	files, needed := rcFiles(dir, getenv)
-	var common, special []func() error
+	s := &settings{}
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) && !needed {
@@ -86,61 +109,74 @@ func setRC(dir string, cmd *cobra.Command, own *pflag.FlagSet, getenv func(strin
 		if err != nil {
 			return nil, err
 		}
+		s.files = append(s.files, file)
 		n := 0
 		for line := range strings.Lines(string(b)) {
 			n++
 			if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 				continue
 			}
-			words := words.Split(line)
-			if len(words) == 0 {
+			if err := s.addLine(root, fmt.Sprintf("%s:%d", file, n), words.Split(line)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+func (s *settings) addLine(root *cobra.Command, place string, words []string) error {
+	if len(words) == 0 {
+		return nil
+	}
+	of := words[0]
+	if of != common && !slices.Contains(rcCommands, of) {
+		return fmt.Errorf("%s: %q: want common, or one of %s, and flags behind it", place, of, strings.Join(rcCommands, ", "))
+	}
+	for _, w := range words[1:] {
+		name, value, assigned := strings.Cut(strings.TrimPrefix(w, "--"), "=")
+		x := findFlag(root, of, name)
+		isBool := x != nil && x.Value.Type() == "bool"
+		// A flag without its value would take the next word of the command line.
+		if !strings.HasPrefix(w, "-") || w == "--" || w == "-c" || w == "-j" || x != nil && !isBool && !assigned {
+			return fmt.Errorf("%s: %q: want flags alone, those with a value as --flag=value", place, w)
+		}
+		ofBazel := of == "test" && !command.IsOwn(x, assigned)
+		if x == nil && !ofBazel {
+			return fmt.Errorf("%s: %q: tasting knows no such flag here; flags of Bazel are for test alone", place, w)
+		}
+		if isBool && !assigned {
+			value = "true"
+		}
+		s.list = append(s.list, setting{of, w, name, value, ofBazel, place})
+	}
+	return nil
+}
+
+// apply sets those of own, which are flags of cmd, that files have: first those of common lines. It returns where each has its
+// value from.
+func (s *settings) apply(cmd *cobra.Command, own *pflag.FlagSet) (places map[string]string, err error) {
+	places = map[string]string{}
+	for _, of := range []string{common, rcCommand(cmd)} {
+		for _, x := range s.list {
+			f := own.Lookup(x.name)
+			if x.command != of || x.ofBazel || f == nil {
 				continue
 			}
-			scope, all := cmd.Root(), words[0] == "common"
-			if !all {
-				if !slices.Contains(rcCommands, words[0]) {
-					return nil, fmt.Errorf("%s:%d: %q: want common, or one of %s, and flags behind it", file, n, words[0], strings.Join(rcCommands, ", "))
-				}
-				scope, _, _ = scope.Find(words[:1])
+			if err := own.Set(x.name, x.value); err != nil {
+				return nil, fmt.Errorf("%s: %w", x.place, err)
 			}
-			for _, w := range words[1:] {
-				name, value, assigned := strings.Cut(strings.TrimPrefix(w, "--"), "=")
-				x := findFlag(scope, name)
-				isBool := x != nil && x.Value.Type() == "bool"
-				// A flag that lacks its value would take the next word of the command line.
-				if !strings.HasPrefix(w, "-") || w == "--" || w == "-c" || w == "-j" || x != nil && !isBool && !assigned {
-					return nil, fmt.Errorf("%s:%d: %q: want flags alone, those with a value as --flag=value", file, n, w)
-				}
-				ofBazel := words[0] == "test" && (x == nil || isBool && assigned)
-				switch {
-				case x == nil && !ofBazel:
-					return nil, fmt.Errorf("%s:%d: %q: tasting knows no such flag here; flags of Bazel are for test alone", file, n, w)
-				case !all && scope != topLevel(cmd):
-				case ofBazel:
-					bazels = append(bazels, w)
-				case own.Lookup(name) != nil:
-					set := func() error {
-						if isBool && !assigned {
-							value = "true"
-						}
-						if err := own.Set(name, value); err != nil {
-							return fmt.Errorf("%s:%d: %w", file, n, err)
-						}
-						return nil
-					}
-					if all {
-						common = append(common, set)
-					} else {
-						special = append(special, set)
-					}
-				}
-			}
+			places[f.Name] = x.place
 		}
 	}
-	for _, set := range append(common, special...) {
-		if err := set(); err != nil {
-			return nil, err
+	return places, nil
+}
+
+// ofBazel returns the flags of Bazel that files have for cmd.
+func (s *settings) ofBazel(cmd *cobra.Command) (words []string) {
+	for _, x := range s.list {
+		if x.ofBazel && x.command == rcCommand(cmd) {
+			words = append(words, x.word)
 		}
 	}
-	return bazels, nil
+	return words
 }

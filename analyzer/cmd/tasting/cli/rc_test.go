@@ -35,23 +35,32 @@ func TestRC(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bazels, err := setRC(filepath.Join(dir, "work/sub"), cmd, cmd.Flags(), get)
+		rc, err := readRC(filepath.Join(dir, "work/sub"), cmd.Root(), get)
 		if err != nil {
 			t.Fatal(err)
 		}
+		cmd.InheritedFlags()
+		if _, err := rc.apply(cmd, cmd.Flags()); err != nil {
+			t.Fatal(err)
+		}
+		bazels := rc.ofBazel(cmd)
 		var all []string
 		cmd.Flags().Visit(func(f *pflag.Flag) { all = append(all, f.Name+"="+f.Value.String()) })
 		return strings.Join(append(all, bazels...), " ")
 	}
 	for command, want := range map[string]string{
-		"test":         "audit=0 store=/a store_header=A,Authorization -c=opt --config=ci --explain=FILE",
-		"explain":      "all=true last=3 store=/b store_header=A",
-		"select":       "store=/b store_header=A",
-		"store ping":   "store=/b store_header=A",
-		"store stat":   "runs=r",
-		"store gc":     "max-size=1G",
-		"store verify": "",
-		"report":       "runs=[r]",
+		"test":           "audit=0 store=/a store_header=A,Authorization -c=opt --config=ci --explain=FILE",
+		"explain":        "all=true last=3 store=/b store_header=A",
+		"select":         "store=/b store_header=A",
+		"service select": "store=/b store_header=A",
+		"service trace":  "",
+		"internal run":   "",
+		"run":            "",
+		"store ping":     "store=/b store_header=A",
+		"store stat":     "runs=r store=/b store_header=A",
+		"store gc":       "max_size=1G store=/b store_header=A",
+		"store verify":   "store=/b store_header=A",
+		"report":         "runs=[r]",
 	} {
 		if got := read(strings.Fields(command)...); got != want {
 			t.Errorf("%s: %q, want %q", command, got, want)
@@ -71,8 +80,8 @@ func TestRC(t *testing.T) {
 		"common --store\n":           `:1: "--store": want flags alone`,
 		"test -k -c opt\n":           `:1: "-c": want`,
 		"\ntest -- //...\n":          `:2: "--": want`,
-		"build --config=x\n":         `:1: "build": want common, or one of test, explain,`,
-		"object -o=x\n":              `:1: "object": want common, or one of test, explain,`,
+		"build --config=x\n":         `:1: "build": want common, or one of adopt, check,`,
+		"object -o=x\n":              `:1: "object": want common, or one of adopt, check,`,
 		"--store=/somewhere\n":       `want common`,
 		"common --config=ci\n":       `:1: "--config=ci": tasting knows no such flag here; flags of Bazel are for test alone`,
 		"explain --sotre=x\n":        `:1: "--sotre=x": tasting knows no such flag here`,
@@ -80,13 +89,16 @@ func TestRC(t *testing.T) {
 	} {
 		env["TASTINGRC"] = write("bad", text)
 		test, _, _ := Root().Find([]string{"test"})
-		if _, err := setRC(dir, test, test.Flags(), get); err == nil || !strings.Contains(err.Error(), want) {
+		rc, err := readRC(dir, test.Root(), get)
+		if err == nil {
+			_, err = rc.apply(test, test.Flags())
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
 	}
 	env["TASTINGRC"] = filepath.Join(dir, "none")
-	test, _, _ := Root().Find([]string{"test"})
-	if _, err := setRC(dir, test, test.Flags(), get); err == nil {
+	if _, err := readRC(dir, Root(), get); err == nil {
 		t.Error("a file that is asked for isn't there: no error")
 	}
 }

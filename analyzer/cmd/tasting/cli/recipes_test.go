@@ -486,7 +486,7 @@ func TestRecipeScript(t *testing.T) {
 		m := newRecipeMachine(t)
 		dir := filepath.Join(m.dir, "store")
 		m.write(t, "store/tasting-store", "")
-		for kind, want := range map[string]string{"main": "", "nightly": "store\ngc\n--max-size=50G\n--max-age=60d\n" + dir + "\n"} {
+		for kind, want := range map[string]string{"main": "", "nightly": "store\ngc\n--max_size=50G\n--max_age=60d\n" + dir + "\n"} {
 			os.Remove(filepath.Join(m.dir, "call-store"))
 			code, out := m.run(t, "sh", script+kind, "TASTING_STORE="+dir)
 			if code != 0 || m.read("call-store") != want || want != "" && !strings.Contains(out, "kept 0 entries") {
@@ -543,27 +543,29 @@ func fileExists(name string) bool {
 	return err == nil
 }
 
-// Flags that the pages may name besides those of tasting: Bazel's.
-var bazelFlags = []string{
-	"cache_test_results", "config", "incompatible_strict_action_env", "nocache_test_results", "noshow_progress", "nosandbox_default_allow_network", "output_groups", "run_under",
-	"runs_per_test", "sandbox_writable_path", "test_env", "test_output", "ui_event_filters",
+// bazelFlags returns the flags of Bazel 7.7.1.
+func bazelFlags(t *testing.T) []string {
+	t.Helper()
+	b, err := os.ReadFile("../../../internal/run/driver/testdata/options-7.7.1.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flags []string
+	for _, name := range strings.Fields(string(b)) {
+		flags = append(flags, name, "no"+name)
+	}
+	return flags
 }
 
 // Each flag that a page or a recipe names exists, and each call of tasting in
 // the script has flags of that command.
 func TestRecipeFlags(t *testing.T) {
-	known := map[string]bool{}
-	for _, name := range bazelFlags {
+	known := map[string]bool{"version": true, "output_base": true, "output_user_root": true}
+	ofBazel := bazelFlags(t)
+	for _, name := range ofBazel {
 		known[name] = true
 	}
-	var visit func(c *cobra.Command)
-	visit = func(c *cobra.Command) {
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
-		for _, sub := range c.Commands() {
-			visit(sub)
-		}
-	}
-	visit(Root())
+	visit(Root(), func(c *cobra.Command) { c.LocalFlags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true }) })
 	recipes, err := ci.Files.ReadDir(".")
 	if err != nil || len(recipes) != 5 {
 		t.Fatalf("%v %v", recipes, err)
@@ -572,8 +574,12 @@ func TestRecipeFlags(t *testing.T) {
 	for _, r := range recipes {
 		files = append(files, filepath.Join(recipesDir, r.Name()))
 	}
-	for _, page := range []string{"ci.md", "report.md", "troubleshooting.md"} {
-		files = append(files, filepath.Join(recipesDir, "..", page))
+	for _, pages := range []string{"*.md", "how-to/*.md", "tutorial/*.md", "reference/configuration.md"} {
+		list, err := filepath.Glob(filepath.Join(recipesDir, "..", pages))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, list...)
 	}
 	flag := regexp.MustCompile("(?:^|[\\s`\"'(\\[])--([a-z][a-z_-]*[a-z])")
 	named := 0
@@ -612,24 +618,21 @@ func TestRecipeFlags(t *testing.T) {
 				continue
 			}
 			long, _, _ = strings.Cut(long, "=")
-			ofBazel := name == "test" && slices.Contains(bazelFlags, long)
-			if exists := c != nil && c.Flags().Lookup(long) != nil; !exists && !ofBazel {
+			bazels := name == "test" && slices.Contains(ofBazel, long)
+			if exists := c != nil && c.Flags().Lookup(long) != nil; !exists && !bazels {
 				t.Errorf("tasting %s has no flag --%s", name, long)
 			}
 		}
 	}
 }
 
-// docs/report.md has each field of the file of a run.
+// The page on formats has each field of the file of a run.
 func TestRunSchemaIsDocumented(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(recipesDir, "..", "report.md"))
+	text, err := os.ReadFile(filepath.Join(recipesDir, "..", "reference", "formats.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, schema, ok := strings.Cut(string(text), "## The file of a run")
-	if !ok {
-		t.Fatal("docs/report.md has no such section")
-	}
+	schema := string(text)
 	fields := 0
 	for prefix, v := range map[string]any{"": report.Run{}, "store.": report.Store{}, "tests[].": report.Test{}, "fallbacks[].": report.Fallback{}, "cost.": report.Cost{}} {
 		for f := range reflect.TypeOf(v).Fields() {
@@ -640,7 +643,7 @@ func TestRunSchemaIsDocumented(t *testing.T) {
 				documented = documented || strings.Contains(schema, "`."+name+"`")
 			}
 			if !documented {
-				t.Errorf("docs/report.md doesn't have %s%s", prefix, name)
+				t.Errorf("docs/reference/formats.md doesn't have %s%s", prefix, name)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,86 +13,129 @@ import (
 	"github.com/spf13/pflag"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/cli.md")
+var update = flag.Bool("update", false, "rewrite docs/reference/cli.md and cli-internal.md")
 
-const referenceFile = "../../../../docs/cli.md"
+const (
+	referenceDir = "../../../../docs/reference/"
+	generated    = "Written by `go test ./analyzer/cmd/tasting/cli -run TestReference -update`; don't edit.\n"
+)
 
-// reference renders all commands and flags as Markdown, and reports what has
-// no description.
-func reference() (text string, undocumented []string) {
-	var b strings.Builder
-	b.WriteString(`# The command line
-
-Written by ` + "`go test ./analyzer/cmd/tasting/cli -run TestReference -update`" + `; don't edit.
-
-Exit codes: 0 fine, 1 a test failed or a difference was found, 2 bad usage or bad input, 3 internal error.
-`)
-	var walk func(c *cobra.Command)
-	walk = func(c *cobra.Command) {
-		if c.HasParent() && c.Name() != "help" && c.Name() != "completion" {
-			if c.Short == "" {
-				undocumented = append(undocumented, c.CommandPath())
-			}
-			fmt.Fprintf(&b, "\n## %s\n\n%s.\n", c.CommandPath(), c.Short)
-			if !c.HasSubCommands() {
-				fmt.Fprintf(&b, "\n    %s\n", c.UseLine())
-			}
-			if c.Long != "" {
-				fmt.Fprintf(&b, "\n%s\n", c.Long)
-			}
-			if c.Example != "" {
-				fmt.Fprintf(&b, "\nFor example:\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(c.Example), "\n  ", "\n    "))
-			}
-			if c.LocalFlags().HasAvailableFlags() {
-				b.WriteString("\n| flag | default | meaning |\n|---|---|---|\n")
-			}
-			c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-				if f.Name == "help" {
-					return
-				}
-				if f.Usage == "" {
-					undocumented = append(undocumented, c.CommandPath()+" --"+f.Name)
-				}
-				name := "`--" + f.Name + "`"
-				if f.Shorthand != "" {
-					name += ", `-" + f.Shorthand + "`"
-				}
-				def := f.DefValue
-				if def != "" && def != "[]" {
-					def = "`" + def + "`"
-				} else {
-					def = ""
-				}
-				fmt.Fprintf(&b, "| %s | %s | %s |\n", name, def, strings.ReplaceAll(f.Usage, "|", `\|`))
-			})
-		}
-		for _, sub := range c.Commands() {
-			if c.Name() != "completion" { // cobra's
-				walk(sub)
-			}
+// isForUsers reports whether a command belongs on the page for users.
+func isForUsers(c *cobra.Command) bool {
+	for ; c.HasParent(); c = c.Parent() {
+		if c.Hidden || c.GroupID == "contributors" {
+			return false
 		}
 	}
-	walk(Root())
+	return true
+}
+
+// reference renders the commands for which is returns true as Markdown, and reports what has no description.
+func reference(is func(*cobra.Command) bool) (text string, undocumented []string) {
+	var b strings.Builder
+	visit(Root(), func(c *cobra.Command) {
+		name := c.Name()
+		if !c.HasParent() || name == "help" || name == "completion" || c.Parent().Name() == "completion" || !is(c) || strings.HasPrefix(c.Use, "no-help") {
+			return
+		}
+		if c.Short == "" {
+			undocumented = append(undocumented, c.CommandPath())
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n", c.CommandPath())
+		if !c.HasSubCommands() {
+			fmt.Fprintf(&b, "    %s\n\n", c.UseLine())
+		}
+		about := c.Long
+		if about == "" {
+			about = c.Short + "."
+		}
+		fmt.Fprintf(&b, "%s\n", about)
+		if c.Example != "" {
+			fmt.Fprintf(&b, "\nFor example:\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(c.Example), "\n  ", "\n    "))
+		}
+		list, omitted := &strings.Builder{}, false
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name == "help" || f.Hidden {
+				return
+			}
+			if f.Usage == "" {
+				undocumented = append(undocumented, c.CommandPath()+" --"+f.Name)
+			}
+			if strings.HasPrefix(f.Name, "store") && name != "store" && c.LocalFlags().Lookup("store_mode") != nil {
+				omitted = true // once is enough
+				return
+			}
+			if c.GroupID == "contributors" && f.Name == "json" || name != "test" && slices.Contains([]string{"bazel", "bazel_startup", "aspect"}, f.Name) {
+				return // the introductions have them
+			}
+			flag := "--" + f.Name
+			if f.Shorthand != "" {
+				flag = "-" + f.Shorthand + ", " + flag
+			}
+			value, usage := pflag.UnquoteUsage(f)
+			if value != "" {
+				flag += "=" + value
+			}
+			if d := f.DefValue; d != "" && d != "[]" && d != "false" && d != "0" && d != "0s" {
+				usage += fmt.Sprintf(" (default `%s`)", d)
+			}
+			fmt.Fprintf(list, "- `%s`: %s\n", flag, usage)
+		})
+		if list.Len() > 0 {
+			fmt.Fprintf(&b, "\n%s", list)
+		}
+		if omitted {
+			b.WriteString("\nThe flags of the store are those of [tasting store](#tasting-store).\n")
+		}
+	})
 	return b.String(), undocumented
 }
 
 // Every command and flag is documented, and the documentation is current.
 func TestReference(t *testing.T) {
 	t.Setenv("TASTING_CLANG", "")
-	got, undocumented := reference()
-	for _, u := range undocumented {
-		t.Errorf("%s has no description", u)
-	}
-	if *update {
-		if err := os.WriteFile(referenceFile, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
+	users, internals := &strings.Builder{}, &strings.Builder{}
+	fmt.Fprintf(users, "# The command line\n\nThe commands of `tasting`, for users. %s", generated)
+	fmt.Fprintf(users, `
+Exit codes: 0 done, 1 a difference was found, 2 bad usage or input, 3 internal error. Those of %s are Bazel's.
+In names of flags, %s stands for %s, too. %s prints the version.
+Commands that start Bazel take --bazel and --bazel_startup, evaluate also --aspect, as test does.
+`, "`tasting test`", "`-`", "`_`", "`tasting --version`")
+	fmt.Fprintf(internals, "# Internal commands\n\nCommands that rules of Bazel call, and checks for work on tasting itself. %s", generated)
+	var old []string
+	for _, c := range Root().Commands() {
+		if c.Hidden && c.Name() != internalName {
+			old = append(old, "`"+c.Name()+"`")
 		}
 	}
-	want, err := os.ReadFile(referenceFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("docs/cli.md is out of date; go test ./analyzer/cmd/tasting/cli -run TestReference -update\n%s", d)
+	internals.WriteString("\nThe checks take --json, but defects, generated and history take --aspect, --bazel and --bazel_startup, as tasting test does.\n")
+	fmt.Fprintf(internals, "\nNames of earlier versions that still work: %s.\n", strings.Join(old, ", "))
+	for name, page := range map[string]struct {
+		text *strings.Builder
+		is   func(*cobra.Command) bool
+	}{
+		"cli.md": {users, isForUsers},
+		"cli-internal.md": {internals, func(c *cobra.Command) bool {
+			below := strings.HasPrefix(c.CommandPath(), "tasting "+internalName) || c.HasParent() && c.Parent().Name() == "check"
+			return !isForUsers(c) && below
+		}},
+	} {
+		text, undocumented := reference(page.is)
+		for _, u := range undocumented {
+			t.Errorf("%s has no description", u)
+		}
+		got := page.text.String() + text
+		if *update {
+			if err := os.WriteFile(referenceDir+name, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(referenceDir + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(want), got); d != "" {
+			t.Errorf("docs/reference/%s is out of date; go test ./analyzer/cmd/tasting/cli -run TestReference -update\n%s", name, d)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 	"github.com/spf13/cobra"
@@ -18,16 +19,14 @@ func reportCommand() *cobra.Command {
 	var page, data string
 	cmd := &cobra.Command{
 		Use:   "report [--runs=DIR]... [-o FILE.html] [--json=FILE]",
-		Short: "Write a page about what runs of \"tasting test\" executed and saved",
-		Long: `Write a page about what runs of "tasting test" executed and saved.
+		Short: "Write a page on what runs of \"tasting test\" ran and saved",
+		Long: `Write a page on what runs of "tasting test" ran and saved.
 
-The page is one file without references to others, so it can be sent or kept as
-an artifact of a build. Files of runs that are damaged are named on standard
-error and in the report, and aren't counted. If all are damaged, there is no page, and
-the exit code is 2. See docs/report.md.`,
+The page is one file without references to others, so that it can be sent or kept as an artifact of
+a build. Damaged run files are named, on the page too, and are left out.`,
 		Example: `  tasting report -o report.html
   tasting report --runs=laptop --runs=ci --json=-`,
-		Args: cobra.NoArgs,
+		Args: command.Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(dirs) == 0 {
 				dir, err := report.DefaultDir(os.Getenv)
@@ -46,7 +45,7 @@ the exit code is 2. See docs/report.md.`,
 					return fmt.Errorf("no runs can be read: %w; name a directory that \"tasting test\" has written to with --runs", err)
 				}
 				for _, d := range damaged {
-					fmt.Fprintf(cmd.ErrOrStderr(), "tasting: %s is not counted: %s\n", filepath.Join(dir, d.File), d.Reason)
+					fmt.Fprintf(cmd.ErrOrStderr(), "tasting: %s is left out: %s\n", filepath.Join(dir, d.File), d.Reason)
 				}
 				b.AddDamaged(damaged...)
 			}
@@ -72,9 +71,9 @@ the exit code is 2. See docs/report.md.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringArrayVar(&dirs, "runs", nil, "`DIR` with runs (repeatable; default: where tasting test writes them, tasting/runs in $XDG_STATE_HOME or in ~/.local/state)")
-	cmd.Flags().StringVarP(&page, "output", "o", "", "page to write, - for standard output (default tasting-report.html, or none if --json is given)")
-	cmd.Flags().StringVar(&data, "json", "", "`FILE` to write with the same as JSON, - for standard output")
+	cmd.Flags().StringArrayVar(&dirs, "runs", nil, "`DIR` with runs (repeatable; default: where tasting test writes them)")
+	cmd.Flags().StringVarP(&page, "output", "o", "", "`FILE` for the page, - for standard output (default: tasting-report.html, or none with --json)")
+	cmd.Flags().StringVar(&data, "json", "", "`FILE` for the same as JSON, - for standard output")
 	return cmd
 }
 

@@ -1,8 +1,13 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/runner"
 	"github.com/spf13/cobra"
 )
@@ -23,18 +28,23 @@ func runTest(args []string) (code int, ok bool) {
 func runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run TEST [ARGUMENT]...",
-		Short: "Replay the recorded result of a test, or execute the test and record it",
-		Long: `Replay the recorded result of a test, or execute the test and record it.
+		Short: "Replay the recorded result of a test, or run and record it",
+		Long: `Replay the recorded result of a test, or run and record it. Bazel starts a test without this
+command.
 
-TEST is the executable of a test that was built with TEST.tasting beside it.
-Bazel starts such a test without this command, and started by hand it is always
-executed. This command replays what it has recorded itself, with the same arguments,
-environment and working directory. Bazel starts the test with others, which are known to
-Bazel alone, so that its results have other keys: for these use "bazel test".
-.tastingrc isn't read. The exit code is the test's, or 3 if it could not be started.`,
-		Args: cobra.MinimumNArgs(1),
+TEST is the executable of a tasting_cc_test, with TEST.tasting next to it. Arguments, environment
+and directory are part of the key, and Bazel's differ: this command replays only what it has
+recorded itself. The exit code is the test's, or 3 if it can't be started.`,
+		Args: command.Args(1, -1, "the TEST to run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return exit(runner.Main(&runner.Test{
+			config := args[0] + fingerprint.ConfigSuffix
+			if _, err := os.Stat(config); errors.Is(err, fs.ErrNotExist) {
+				if _, err := os.Stat(args[0]); err != nil {
+					return command.Exit(command.Internal, err)
+				}
+				return command.Exit(command.Internal, fmt.Errorf("%s is no tasting_cc_test: there is no %s", args[0], config))
+			}
+			return command.Exit(runner.Main(&runner.Test{
 				Path: args[0], Args: args[1:], Env: os.Environ(), Asked: true,
 				Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 			}), nil)

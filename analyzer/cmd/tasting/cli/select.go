@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/ianlancetaylor/demangle"
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/services/interval"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/spf13/cobra"
@@ -23,33 +24,26 @@ func selectCommand() *cobra.Command {
 	var s selection
 	var record, explain bool
 	cmd := &cobra.Command{
-		Use:   "select --dir=DIR|--service=NAME [--record | --before=FILE] [--explain] MANIFEST...",
-		Short: "Print which tests of a service a change of it can affect",
-		Long: `Print which tests of a service a change of it can affect.
+		Use:   "select --dir=DIR|--service=NAME [--record | --before=FILE] [--why] MANIFEST...",
+		Short: "Print which tests of a service a change can affect",
+		Long: `Print which tests of a service a change can affect, one a line.
 
-DIR is a table that "tasting trace --serve" has written: what the service executed for
-each of its tests. The manifests are those of all that is linked into the service, as
-the output group tasting_manifests of the aspect has them; @FILE stands for the lines of FILE.
+DIR is a table that "tasting service trace --serve" has written: the functions that the service
+entered for each of its tests. The manifests are those of everything that is linked into the service
+(output group tasting_manifests of the aspect); @FILE stands for the lines of FILE.
 
-With --record, what the service is made of now is noted in DIR: call it when the
-tests have been collected. With --service as well, the table is kept in the store under
-that name; then everybody who knows the store does without DIR. Later, with the
-manifests of another version, the tests are printed, a line each, for which that version
-can do something else.
+First, with the manifests of the version whose tests were traced, call it with --record. With
+--service as well, the table goes to the store under that name, and others need no DIR. After a
+change, call it with the manifests of the new version.
 
-That is safe for what was collected: it compares with the version that did execute
-the tests. With --before, the change is one from another version, which was noted by
---record --before=FILE. Then few tests are selected though much has changed since the
-collection; but a test may need other functions by now, and be missed.
-
-Exit codes: 0 all went well, whether there are such tests or not; 2 bad usage or input.`,
-		Example: `  tasting select --dir=kv.traces --record @manifests     # at the version that was collected
-  tasting select --dir=kv.traces --explain @manifests    # after a change
-  tasting select --dir=kv.traces --service=kv --store=grpc://cache:8980 --record @manifests
-  tasting select --service=kv --store=grpc://cache:8980 @manifests`,
-		Args: cobra.MinimumNArgs(1),
+--before compares with another version, noted by --record --before=FILE. Fewer tests are selected
+then, but one may be missed: tests may need other functions than when they were traced.`,
+		Example: `  tasting service select --dir=kv.traces --record @manifests
+  tasting service select --dir=kv.traces --why @manifests
+  tasting service select --service=kv --store=grpc://cache:8980 @manifests`,
+		Args: command.Args(1, -1, "the MANIFESTs of the service"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if s.manifests, err = expandArgs(args); err != nil {
+			if s.manifests, err = command.ExpandArgs(args); err != nil {
 				return err
 			}
 			switch {
@@ -58,7 +52,7 @@ Exit codes: 0 all went well, whether there are such tests or not; 2 bad usage or
 			case s.service != "" && record && s.before != "":
 				return errors.New("select: --record --before --service: the store has what was collected, without --before")
 			case s.dir == "" && (s.service == "" || record):
-				return errors.New("select: no --dir: name the directory that tasting trace --serve has written")
+				return errors.New("select: no --dir: name the directory that tasting service trace --serve has written")
 			case s.dir == "":
 				if s.dir, err = os.MkdirTemp("", "tasting-select-"); err != nil {
 					return err
@@ -66,7 +60,7 @@ Exit codes: 0 all went well, whether there are such tests or not; 2 bad usage or
 				defer os.RemoveAll(s.dir)
 				load := func(st store.Store) error { return interval.Load(cmd.Context(), st, s.service, s.dir) }
 				if err := withStore(cmd, &s.store, load); err != nil {
-					return fmt.Errorf("%w: collect its tests, and keep the table with tasting select --record --service=%s", err, s.service)
+					return fmt.Errorf("%w: collect its tests, and keep the table with tasting service select --record --service=%s", err, s.service)
 				}
 			}
 			if s.before == "" {
@@ -85,7 +79,9 @@ Exit codes: 0 all went well, whether there are such tests or not; 2 bad usage or
 	f.StringVar(&s.service, "service", "", "`NAME` of the service whose newest table is in the store: with --record to put it there, else to use it in the place of DIR")
 	f.BoolVar(&record, "record", false, "note what the service is made of, and select nothing")
 	f.StringVar(&s.before, "before", "", "`FILE` of the version that the change is from, if it isn't the one that was collected")
-	f.BoolVar(&explain, "explain", false, "say of each test why, on standard error")
+	f.BoolVar(&explain, "why", false, "say why each test is selected, on standard error")
+	f.BoolVar(&explain, "explain", false, "the same as --why")
+	f.Lookup("explain").Hidden = true
 	storeFlags(f, &s.store)
 	return cmd
 }
@@ -110,7 +106,7 @@ func (s *selection) print(cmd *cobra.Command, explain bool) error {
 		return err
 	}
 	if len(tests) == 0 {
-		return fmt.Errorf("%s has no tests: collect them with tasting trace --serve", s.dir)
+		return fmt.Errorf("%s has no tests: collect them with tasting service trace --serve", s.dir)
 	}
 	list, err := interval.Select(tests, s.before, s.manifests)
 	if err != nil {

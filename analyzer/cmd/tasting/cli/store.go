@@ -3,51 +3,68 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
+// looked is what the commands below "tasting store" are told.
+type looked struct{ store.Options }
+
 func storeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "store", Short: "Look after a store of recorded results"}
-	cmd.AddCommand(storeStat(), storeGC(), storeVerify(), storePing())
+	o := &looked{}
+	cmd := parent("store", "Look after a store of recorded results", storePing(o), storeStat(o), storeGC(o), storeVerify(o))
+	cmd.Long = `Look after a store of recorded results.
+
+LOCATION is a directory, or for ping also a server. Without it, the store in force is meant: that of
+--store, of .tastingrc, of $TASTING_STORE, or else tasting in the user's cache directory ("tasting
+config" shows it). A directory may be removed at any time: tests run then.
+
+"tasting test" and the runner reduce directories to the limits once a day, after they have recorded.
+What a server holds is a matter of its operator.`
+	storeFlags(cmd.PersistentFlags(), &o.Options)
 	return cmd
 }
 
-// storeOf opens the store in the directory that args names, or the default one.
-func storeOf(cmd *cobra.Command, args []string) (*store.Disk, error) {
-	location := ""
+// complete sets what flags leave open, the location by args if they name one.
+func (o *looked) complete(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		location = args[0]
-	} else {
-		// The flags of a store that files have, which these commands haven't.
-		var o store.Options
-		f := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
-		storeFlags(f, &o)
-		if _, err := setRC(".", cmd, f, os.Getenv); err != nil {
-			return nil, err
+		location := args[0]
+		if !store.IsRemote(location) && !strings.Contains(location, ",") {
+			abs, err := filepath.Abs(location)
+			if err != nil {
+				return err
+			}
+			location = abs
 		}
-		if err := completeStore(f, &o); err != nil {
-			return nil, err
+		if err := cmd.Flags().Set("store", location); err != nil {
+			return err
 		}
-		location = o.Location
 	}
-	if store.IsRemote(location) {
-		return nil, fmt.Errorf("%s: %s is for directories: a server's contents are counted, checked and removed by whoever runs it; name a DIR, or see whether the server works with: tasting store ping", store.Redact(location), cmd.CommandPath())
+	return completeStore(cmd.Flags(), &o.Options)
+}
+
+// disk opens the directory that args name, or the one in force.
+func (o *looked) disk(cmd *cobra.Command, args []string) (*store.Disk, error) {
+	if err := o.complete(cmd, args); err != nil {
+		return nil, err
 	}
-	if len(args) == 0 && strings.Contains(location, ",") {
-		return nil, fmt.Errorf("%s: several directories; name one DIR", location)
+	if store.IsRemote(o.Location) {
+		return nil, fmt.Errorf("%s: %s is for directories; whether the server works, tasting store ping says", store.Redact(o.Location), cmd.CommandPath())
 	}
-	dir, err := filepath.Abs(location)
+	if strings.Contains(o.Location, ",") {
+		return nil, fmt.Errorf("%s: %s is for one directory: name it", o.Location, cmd.CommandPath())
+	}
+	dir, err := filepath.Abs(o.Location)
 	if err != nil {
 		return nil, err
 	}
@@ -59,50 +76,70 @@ func storeOf(cmd *cobra.Command, args []string) (*store.Disk, error) {
 		return d, nil // the first test that passes makes it
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; name the DIR of a store, as in --store or $TASTING_STORE (see %s --help)", err, cmd.CommandPath())
+		return nil, fmt.Errorf("%w; name the directory of a store (see %s --help)", err, cmd.CommandPath())
 	}
 	return d, nil
 }
 
-const defaultStore = "Without DIR it is the default store: that of .tastingrc or $TASTING_STORE, or tasting in\nthe user's cache directory. A server's contents are a matter of whoever runs it."
+// counted has d count on a terminal the files that it has gone through, until stop.
+func counted(cmd *cobra.Command, d *store.Disk) (stop func()) {
+	line := progress.On(cmd.ErrOrStderr())
+	d.Progress = func(i, n int) { line.Show("%d of %d files of the store", i, n) }
+	return line.Clear
+}
 
-func storePing() *cobra.Command {
-	var o store.Options
+// pinged is what ping prints of a location.
+type pinged struct {
+	Location string   `json:"location"`
+	About    []string `json:"about,omitempty"`
+	Read     string   `json:"read"`
+	Write    string   `json:"write"`
+	OK       bool     `json:"ok"`
+}
+
+func storePing(o *looked) *cobra.Command {
+	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "ping [flags]",
+		Use:   "ping [LOCATION]",
 		Short: "Try whether a store can be read and written, and how fast it answers",
-		Long: `Try whether a store can be read and written, and how fast it answers. Each
-location is asked for a result that doesn't exist, and if the mode allows it, a small
-entry is written that is of no use for anything else.
+		Long: `Try whether a store can be read and written, and how fast it answers.
 
-Flags that aren't given are taken from the environment: the file that
-$TASTING_STORE_FLAGS names, $TASTING_STORE and $TASTING_STORE_MODE. The exit code
-is 1 if something that the mode allows doesn't work.`,
-		Args: cobra.NoArgs,
+It asks each location for a result that doesn't exist. If the mode allows it, it writes a small
+entry.
+
+Exit code 1: something that the mode allows doesn't work.`,
+		Args: command.Args(0, 1, "one LOCATION at most"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withStore(cmd, &o, func(s store.Store) error {
-				out := cmd.OutOrStdout()
-				ok := true
+			if err := o.complete(cmd, args); err != nil {
+				return err
+			}
+			return withStore(cmd, &o.Options, func(s store.Store) error {
+				ok, list := true, []pinged{}
 				for _, h := range store.Ping(cmd.Context(), s) {
-					fmt.Fprintf(out, "store %s\n", h.Location)
-					for _, line := range h.About {
-						fmt.Fprintf(out, "  %s\n", line)
-					}
-					fmt.Fprintf(out, "  read: %s\n  write: %s\n", answer(h.CanRead, h.Read, h.ReadErr, nil), answer(h.CanWrite, h.Write, h.WriteErr, h.ReadErr))
+					list = append(list, pinged{h.Location, h.About, answer(h.CanRead, h.Read, h.ReadErr, nil), answer(h.CanWrite, h.Write, h.WriteErr, h.ReadErr), h.OK()})
 					ok = ok && h.OK()
 				}
-				if !ok {
-					return exit(exitDifference, nil)
+				err := command.Show(cmd, asJSON, list, func(out io.Writer) {
+					for _, p := range list {
+						fmt.Fprintf(out, "store %s\n", p.Location)
+						for _, line := range p.About {
+							fmt.Fprintf(out, "  %s\n", line)
+						}
+						fmt.Fprintf(out, "  read: %s\n  write: %s\n", p.Read, p.Write)
+					}
+				})
+				if err == nil && !ok {
+					return command.Exit(command.Difference, nil)
 				}
-				return nil
+				return err
 			})
 		},
 	}
-	storeFlags(cmd.Flags(), &o)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return cmd
 }
 
-// answer is what ping says of reading or writing; before is why it wasn't tried.
+// answer returns how reading or writing went; before is why it wasn't tried.
 func answer(can bool, took time.Duration, err, before error) string {
 	switch {
 	case !can:
@@ -115,20 +152,32 @@ func answer(can bool, took time.Duration, err, before error) string {
 	return fmt.Sprintf("ok, %.1f ms", took.Seconds()*1000)
 }
 
-func storeStat() *cobra.Command {
+// counts is what stat prints.
+type counts struct {
+	Store      string    `json:"store"`
+	Entries    int       `json:"entries"`
+	Blobs      int       `json:"blobs"`
+	Unfinished int       `json:"unfinished"`
+	Bytes      int64     `json:"bytes"`
+	Oldest     time.Time `json:"least_recently_used,omitzero"`
+	Newest     time.Time `json:"most_recently_used,omitzero"`
+	Lookups    int       `json:"lookups"`
+	Hits       int       `json:"hits"`
+	Runs       int       `json:"runs"`
+}
+
+func storeStat(o *looked) *cobra.Command {
 	var runs string
+	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "stat [DIR]",
+		Use:   "stat [LOCATION]",
 		Short: "Print the number and size of entries and blobs, and how often results were found",
 		Long: `Print the number and size of entries and blobs, and how often results were found.
 
-What was found is counted over the runs of "tasting test" with this store that are written
-down on this machine ("tasting report" draws them), those of runners aren't.
-
-` + defaultStore,
-		Args: cobra.MaximumNArgs(1),
+Hits are those of "tasting test" with this store, by the run files of this machine.`,
+		Args: command.Args(0, 1, "one LOCATION at most"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := storeOf(cmd, args)
+			d, err := o.disk(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -136,106 +185,99 @@ down on this machine ("tasting report" draws them), those of runners aren't.
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "store %s\nentries %d\nblobs %d\nunfinished %d\nbytes %d (%s)\n", d.Dir(), s.Entries, s.Blobs, s.Temporary, s.Bytes, inUnits(s.Bytes))
-			if s.Entries > 0 {
-				fmt.Fprintf(out, "least recently used %s\nmost recently used %s\n", s.Oldest.UTC().Format(time.RFC3339), s.Newest.UTC().Format(time.RFC3339))
-			}
+			c := &counts{Store: d.Dir(), Entries: s.Entries, Blobs: s.Blobs, Unfinished: s.Temporary, Bytes: s.Bytes, Oldest: s.Oldest.UTC(), Newest: s.Newest.UTC()}
 			if runs == "" {
-				if runs, err = report.DefaultDir(os.Getenv); err != nil {
-					return nil // without a home there are no runs
-				}
+				runs, _ = report.DefaultDir(os.Getenv) // without a home there are no runs
 			}
-			location, err := filepath.Abs(d.Dir())
-			if err != nil {
-				return err
+			if runs != "" {
+				_, _ = report.ReadRuns(runs, func(r *report.Run) {
+					if r.Store.Location == store.Redact(c.Store) {
+						c.Runs, c.Lookups, c.Hits = c.Runs+1, c.Lookups+r.Store.Lookups, c.Hits+r.Store.Hits
+					}
+				})
 			}
-			n, lookups, hits := 0, 0, 0
-			if _, err := report.ReadRuns(runs, func(r *report.Run) {
-				if r.Store.Location == store.Redact(location) {
-					n, lookups, hits = n+1, lookups+r.Store.Lookups, hits+r.Store.Hits
-				}
-			}); err == nil && lookups > 0 {
-				fmt.Fprintf(out, "hits %d of %d look-ups (%.1f %%), runs %d\n", hits, lookups, 100*float64(hits)/float64(lookups), n)
-			}
-			return nil
+			return command.Show(cmd, asJSON, c, c.print)
 		},
 	}
 	cmd.Flags().StringVar(&runs, "runs", "", "`DIR` with runs (default: where tasting test writes them)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return cmd
 }
 
-func storeGC() *cobra.Command {
-	var size, age string
-	o := store.GCOptions{}
+func (c *counts) print(out io.Writer) {
+	fmt.Fprintf(out, "store %s\nentries %d\nblobs %d\nunfinished %d\nbytes %d (%s)\n", c.Store, c.Entries, c.Blobs, c.Unfinished, c.Bytes, inUnits(c.Bytes))
+	if c.Entries > 0 {
+		fmt.Fprintf(out, "least recently used %s\nmost recently used %s\n", c.Oldest.Format(time.RFC3339), c.Newest.Format(time.RFC3339))
+	}
+	if c.Lookups > 0 {
+		fmt.Fprintf(out, "hits %d of %d look-ups (%.1f %%), runs %d\n", c.Hits, c.Lookups, 100*float64(c.Hits)/float64(c.Lookups), c.Runs)
+	}
+}
+
+func storeGC(o *looked) *cobra.Command {
+	var size store.Size
+	var age store.Age
+	var grace time.Duration
 	cmd := &cobra.Command{
-		Use:   "gc [--max-size=SIZE] [--max-age=AGE] [DIR]",
-		Short: "Remove the least recently used entries, and blobs that no entry needs",
-		Long: `Remove the least recently used entries, and blobs that no entry needs.
+		Use:   "gc [--max_size=SIZE] [--max_age=AGE] [LOCATION]",
+		Short: "Remove the least recently used results, and contents that no result needs",
+		Long: `Remove the least recently used results, and contents that no result needs.
 
-Tests may run and record meanwhile. Nothing is removed from a directory that
-tasting has not created, such as Bazel's --disk_cache.
-
-` + defaultStore,
-		Example: `  tasting store gc --max-size=10G --max-age=30d`,
-		Args:    cobra.MaximumNArgs(1),
+Tests may run and record meanwhile. Nothing is removed from a directory that tasting hasn't created,
+such as Bazel's --disk_cache.`,
+		Example: `  tasting store gc --max_size=10G --max_age=30d`,
+		Args:    command.Args(0, 1, "one LOCATION at most"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
-			if o.MaxBytes, err = parseSize(size); err != nil {
-				return fmt.Errorf("--max-size: %w", err)
+			if grace < 0 {
+				return fmt.Errorf("--grace=%v: want no negative duration", grace)
 			}
-			if o.MaxAge, err = parseAge(age); err != nil {
-				return fmt.Errorf("--max-age: %w", err)
-			}
-			if o.Grace < 0 {
-				return fmt.Errorf("--grace=%v: want no negative duration", o.Grace)
-			}
-			d, err := storeOf(cmd, args)
+			d, err := o.disk(cmd, args)
 			if err != nil {
 				return err
 			}
-			line := progress.On(cmd.ErrOrStderr())
-			d.Progress = func(i, n int) { line.Show("%d of %d files of the store", i, n) }
-			r, err := d.GC(cmd.Context(), o)
-			line.Clear()
+			if !cmd.Flags().Changed("max_size") {
+				size = o.MaxSize
+			}
+			if !cmd.Flags().Changed("max_age") {
+				age = o.MaxAge
+			}
+			stop := counted(cmd, d)
+			r, err := d.GC(cmd.Context(), store.GCOptions{MaxBytes: int64(size), MaxAge: time.Duration(age), Grace: grace})
+			stop()
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "removed %d entries, %d blobs, %d bytes\nkept %d entries, %d blobs, %d bytes\n",
 				r.RemovedEntries, r.RemovedBlobs, r.RemovedBytes, r.KeptEntries, r.KeptBlobs, r.KeptBytes)
-			if o.MaxBytes > 0 && r.KeptBytes > o.MaxBytes {
-				fmt.Fprintf(cmd.ErrOrStderr(), "tasting: that is more than --max-size=%s: the rest is in use, or younger than --grace=%v and may belong to a result that is being recorded\n", size, o.Grace)
+			if size > 0 && r.KeptBytes > int64(size) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "tasting: that is more than --max_size=%s: the rest is in use, or younger than --grace=%v and may belong to a result that is being recorded\n", &size, grace)
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&size, "max-size", "", "keep at most this many bytes; K, M, G, T stand for powers of 1024 (default: no limit)")
-	cmd.Flags().StringVar(&age, "max-age", "", "keep entries that were used within this time, like 30d or 12h (default: no limit)")
-	cmd.Flags().DurationVar(&o.Grace, "grace", store.DefaultGrace, "keep blobs that are younger, whether an entry needs them or not: someone may be writing that entry")
+	cmd.Flags().Var(&size, "max_size", "keep at most this `SIZE`, such as 500M or 10G; 0: no limit (default: --store_max_size)")
+	cmd.Flags().Var(&age, "max_age", "keep results that were used within this `AGE`, such as 30d or 12h; 0: no limit (default: --store_max_age)")
+	cmd.Flags().DurationVar(&grace, "grace", store.DefaultGrace, "keep younger contents even if no result needs them: somebody may be about to record it")
 	return cmd
 }
 
-func storeVerify() *cobra.Command {
+func storeVerify(o *looked) *cobra.Command {
 	var remove bool
 	cmd := &cobra.Command{
-		Use:   "verify [--delete] [DIR]",
-		Short: "Read and hash everything and report what is damaged",
-		Long: `Read and hash everything and report what is damaged.
+		Use:   "verify [--delete] [LOCATION]",
+		Short: "Read and hash everything, and report what is damaged",
+		Long: `Read and hash everything, and report what is damaged.
 
-The exit code is 1 if something is. Damage does no harm apart from a miss: no
-damaged result is ever replayed.
-
-` + defaultStore,
-		Args: cobra.MaximumNArgs(1),
+A damaged result is never replayed: its test runs. Exit code 1: something is damaged.`,
+		Args: command.Args(0, 1, "one LOCATION at most"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := storeOf(cmd, args)
+			d, err := o.disk(cmd, args)
 			if err != nil {
 				return err
 			}
-			line := progress.On(cmd.ErrOrStderr())
-			d.Progress = func(i, n int) { line.Show("%d of %d files of the store", i, n) }
+			stop := counted(cmd, d)
 			problems, err := d.Verify(cmd.Context(), remove)
-			line.Clear()
+			stop()
 			for _, p := range problems {
 				removed := ""
 				if p.Removed {
@@ -247,16 +289,21 @@ damaged result is ever replayed.
 				return err
 			}
 			if len(problems) > 0 {
-				return exit(exitDifference, nil)
+				return command.Exit(command.Difference, nil)
 			}
-			return nil
+			s, err := d.Stat(cmd.Context())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "verified %d entries, %d blobs\n", s.Entries, s.Blobs)
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&remove, "delete", false, "remove what is damaged")
 	return cmd
 }
 
-// inUnits formats a number of bytes in the units that parseSize takes.
+// inUnits formats a number of bytes in the units that sizes have.
 func inUnits(n int64) string {
 	x, unit := float64(n), 0
 	for ; x >= 1024 && unit < 4; unit++ {
@@ -266,36 +313,4 @@ func inUnits(n int64) string {
 		return fmt.Sprintf("%d B", n)
 	}
 	return fmt.Sprintf("%.1f %ciB", x, "KMGT"[unit-1])
-}
-
-// parseSize parses a number of bytes like 500M; "" is 0.
-func parseSize(s string) (int64, error) {
-	if s == "" {
-		return 0, nil
-	}
-	digits := strings.TrimRight(s, "KMGT")
-	shift := 0
-	if unit := s[len(digits):]; len(unit) == 1 {
-		shift = 10 * (1 + strings.Index("KMGT", unit))
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || len(s) > len(digits)+1 || n <= 0 || n<<shift>>shift != n || n<<shift <= 0 {
-		return 0, fmt.Errorf("%q: want a number of bytes like 1000000, 500M or 10G", s)
-	}
-	return n << shift, nil
-}
-
-// parseAge parses a duration like 30d or 12h; "" is 0.
-func parseAge(s string) (time.Duration, error) {
-	if s == "" {
-		return 0, nil
-	}
-	if n, err := strconv.ParseUint(strings.TrimSuffix(s, "d"), 10, 16); err == nil && strings.HasSuffix(s, "d") && n > 0 {
-		return time.Duration(n) * 24 * time.Hour, nil
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("%q: want a duration like 30d or 12h", s)
-	}
-	return d, nil
 }

@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/driver"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
@@ -12,89 +16,168 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func testCommand() *cobra.Command {
-	o := driver.Options{Bazel: &bazel.Bazel{}}
-	var stores store.Options
-	var traces string
-	cmd := &cobra.Command{
+// tester is what "tasting test" is told.
+type tester struct {
+	driver.Options
+	cmd       *cobra.Command
+	stores    store.Options
+	traces    string
+	byDefault map[string]bool // flags that complete has set because nothing else did
+}
+
+func testCommand() *cobra.Command { return newTest().cmd }
+
+func newTest() *tester {
+	t := &tester{Options: driver.Options{Bazel: &bazel.Bazel{}}}
+	t.cmd = &cobra.Command{
 		Use:   "test [flags] [flags of bazel test] [--] TARGETS",
-		Short: "Run the tests of a Bazel workspace whose outcome isn't known, and replay the others",
+		Short: "Run the tests whose outcome isn't known, and replay the others",
 		Long: `Run the tests of a Bazel workspace whose outcome isn't known, and replay the others.
 
-Takes what "bazel test" takes, prints what it prints and ends as it does. BUILD files
-stay as they are; MODULE.bazel needs "bazel_dep(name = "rules_tasting")".
+It takes the flags of "bazel test", prints what that prints and ends with its exit code. BUILD files
+stay as they are; "tasting adopt" adds rules_tasting to MODULE.bazel.
 
-The fingerprints of all cc_tests among TARGETS are computed before anything is
-linked, and of plain C that clang compiles before that. A test whose result is recorded is
-neither linked nor run: its log and test.xml are put where Bazel puts them. All
-others, and tests of other rules, are handed to "bazel test". Their clean passes are
-recorded.
+First it computes the keys of all cc_tests among TARGETS. A test whose result is recorded is neither
+linked nor run: its log and test.xml are put where Bazel puts them. "bazel test" runs all other
+tests, and tasting records their passes.
 
-Flags may stand in ~/.tastingrc and in .tastingrc at the root of the workspace, as in
-.bazelrc: on lines that begin with "test" tasting's and Bazel's, and on lines that begin with
-"common", such as "common --store=grpcs://cache.example.com", tasting's for this command and
-for explain, select, store and report, as far as they have them. Flags of the command line
-come last. $TASTINGRC names another file in the place of both.
+Flags may stand in ~/.tastingrc and in .tastingrc at the root of the workspace: on lines that begin
+with "test", those of tasting and of Bazel; on lines that begin with "common", those of all commands
+of tasting. $TASTINGRC names another file in place of both. Startup options of Bazel follow
+--bazel_startup.
 
-Startup options of Bazel follow --bazel_startup. A flag of Bazel that has the name of
-one of the flags below has to be written with "=": --explain=FILE is Bazel's.
-
-Exit codes are those of "bazel test": 0 all tests passed, 1 something couldn't be
-built, 2 a bad command line, 3 a test failed, 4 no tests were found, 8 interrupted.`,
+Exit codes: 0 all tests passed, 1 a target can't be built, 2 bad command line, 3 a test failed, 4 no
+tests, 8 interrupted.`,
 		Example: `  tasting test //...
   tasting test --store=grpcs://cache.example.com -c opt //lib/...
-  tasting test --explain --test_output=errors //lib:parser_test`,
-		// Most flags are Bazel's.
-		DisableFlagParsing: true,
+  tasting test --why --test_output=errors //lib:parser_test
+  tasting test --dry_run //...`,
+		DisableFlagParsing: true, // most flags are Bazel's
 	}
-	f := cmd.Flags()
-	storeFlags(f, &stores)
-	f.Float64Var(&o.Audit, "audit", 0.01, "share of recorded results, 0 to 1, whose tests are run all the same, to compare")
-	f.StringVar(&traces, "traces", string(driver.TracesOff), "what tests did execute decides, too: off; read, of what is recorded; on, and tests that are run are traced (docs/traces.md)")
-	f.StringVar(&o.RunsDir, "runs_dir", "", "`DIR` where runs are written down for \"tasting report\" (default: tasting/runs in $XDG_STATE_HOME or in ~/.local/state)")
-	f.BoolVar(&o.Explain, "explain", false, "tell of each test that is run what changed since its nearest recorded fingerprint (--explain=FILE is Bazel's)")
-	f.StringVar(&o.JUnit, "junit_xml", "", "write the results of all tests to `FILE`, in JUnit's format")
-	addBazelFlags(f, &o.Bazel.Program, &o.Bazel.Startup)
-	aspectFlag(f, &o.Aspect)
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if o.Args, err = parseOwn(cmd, args); err != nil {
-			return err
-		}
-		if o.Traces, err = driver.ParseTraces(traces); err != nil {
-			return err
-		}
-		if o.Tracer, err = os.Executable(); err != nil {
-			return err
-		}
-		if o.Audit < 0 || o.Audit > 1 {
-			return fmt.Errorf("--audit=%v: want a share from 0 to 1", o.Audit)
-		}
-		if err := completeStore(f, &stores); err != nil {
-			return err
-		}
-		o.Read, o.Write = stores.Mode.CanRead(), stores.Mode.CanWrite()
-		if o.Read || o.Write {
-			closeStores, err := openStores(&o, stores)
-			if err != nil {
-				return err
-			}
-			defer closeStores()
-		}
-		if o.RunsDir == "" {
-			// Without a home there is nothing to report.
-			o.RunsDir, _ = report.DefaultDir(os.Getenv)
-		}
-		if dir, err := os.UserCacheDir(); err == nil {
-			o.Bazel.Cache = filepath.Join(dir, "tasting-bazel")
-		}
-		o.Stdin, o.Out, o.Err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-		code, err := driver.Test(cmd.Context(), &o)
+	f := t.cmd.Flags()
+	storeFlags(f, &t.stores)
+	f.Float64Var(&t.Audit, "audit", 0.01, "share of recorded results, 0 to 1, whose tests are run all the same, to compare")
+	f.StringVar(&t.traces, "traces", string(driver.TracesOff), "also use traces, which say what functions a run entered: off, read, or on (read and record)")
+	f.StringVar(&t.RunsDir, "runs_dir", "", "`DIR` for a file on each run, for \"tasting report\" (default: tasting/runs in $XDG_STATE_HOME or in ~/.local/state)")
+	f.BoolVar(&t.Explain, "why", false, "say why each test runs: what changed since its nearest recorded result")
+	f.BoolVar(&t.Explain, "explain", false, "the same as --why; --explain=FILE is Bazel's")
+	f.Lookup("explain").Hidden = true
+	f.BoolVar(&t.DryRun, "dry_run", false, "print as JSON which tests would run and why; run and record nothing")
+	f.StringVar(&t.JUnit, "junit_xml", "", "write the results of all tests to `FILE`, in JUnit's format")
+	command.AddBazelFlags(f, &t.Bazel.Program, &t.Bazel.Startup)
+	command.AspectFlag(f, &t.Aspect)
+	t.cmd.RunE = func(_ *cobra.Command, args []string) error { return t.run(args) }
+	return t
+}
+
+// run runs the tests that args name.
+func (t *tester) run(args []string) (err error) {
+	if t.Args, err = command.ParseOwn(t.cmd, args); err != nil {
+		return err
+	}
+	if t.Options.Traces, err = driver.ParseTraces(t.traces); err != nil {
+		return err
+	}
+	if t.Tracer, err = os.Executable(); err != nil {
+		return err
+	}
+	if t.Audit < 0 || t.Audit > 1 {
+		return fmt.Errorf("--audit=%v: want a share from 0 to 1", t.Audit)
+	}
+	named := t.RunsDir != ""
+	if err := t.complete(); err != nil {
+		return err
+	}
+	if err := t.checkFlags(); err != nil {
+		return err
+	}
+	if t.DryRun {
+		t.stores.Mode = t.stores.Mode.WithoutWriting()
+	}
+	t.Read, t.Write = t.stores.Mode.CanRead(), t.stores.Mode.CanWrite()
+	if t.Read || t.Write {
+		closeStores, err := openStores(&t.Options, t.stores)
 		if err != nil {
 			return err
 		}
-		return exit(code, nil)
+		defer closeStores()
 	}
-	return cmd
+	t.Stdin, t.Out, t.Err = t.cmd.InOrStdin(), t.cmd.OutOrStdout(), t.cmd.ErrOrStderr()
+	if t.Write {
+		if err := store.Create(t.stores.Location); err != nil {
+			fmt.Fprintf(t.Err, "tasting: warning: the store can't be created: %v; tests run, and nothing is recorded there\n", err)
+		}
+	}
+	code, err := driver.Test(t.cmd.Context(), &t.Options)
+	if err != nil {
+		return err
+	}
+	if code != bazel.ExitInterrupted && !t.DryRun {
+		t.tidy(t.cmd.Context(), !named)
+	}
+	return command.Exit(code, nil)
+}
+
+// complete sets what the command line and files leave open.
+func (t *tester) complete() error {
+	f := t.cmd.Flags()
+	if err := completeStore(f, &t.stores); err != nil {
+		return err
+	}
+	t.byDefault = map[string]bool{"store": t.stores.IsDefault, "runs_dir": t.RunsDir == ""}
+	if t.RunsDir == "" {
+		t.RunsDir, _ = report.DefaultDir(os.Getenv) // without a home there is nothing to report
+	}
+	if dir, err := os.UserCacheDir(); err == nil {
+		t.Bazel.Cache = filepath.Join(dir, "tasting-bazel")
+	}
+	return nil
+}
+
+// flagsFile returns the name of the file with flags of the store.
+func (t *tester) flagsFile() string {
+	if file, _ := t.cmd.Flags().GetString(storeFlagsFile); file != "" {
+		return file
+	}
+	return os.Getenv(store.FlagsVariable)
+}
+
+// checkFlags returns an error for a flag that Bazel doesn't know and that is nearly one of tasting's.
+func (t *tester) checkFlags() error {
+	for _, a := range t.Args {
+		if a == "--" {
+			break
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(a, "--"), "=")
+		if !strings.HasPrefix(a, "--") || strings.ContainsAny(name, "/@:") {
+			continue
+		}
+		near := command.Nearest(t.cmd.Flags(), name)
+		if near == "" || slices.ContainsFunc(t.Args, func(a string) bool { return strings.HasPrefix(a, "--flag_alias="+name+"=") }) {
+			continue
+		}
+		known, err := t.Bazel.Flags(t.cmd.Context())
+		if err != nil {
+			return err
+		}
+		if known["--"+name] == nil {
+			return fmt.Errorf("neither tasting nor Bazel knows --%s; did you mean --%s?", name, near)
+		}
+	}
+	return nil
+}
+
+// tidy removes what is beyond the limits of what tasting keeps on disk, of runs only in the default directory.
+func (t *tester) tidy(ctx context.Context, runs bool) {
+	if t.Write {
+		for _, r := range store.Tidy(ctx, t.stores) {
+			fmt.Fprintf(t.Err, "tasting: removed %d recorded results from %s (limits: %s, %s unused)\n", r.RemovedEntries, r.Dir, &t.stores.MaxSize, &t.stores.MaxAge)
+		}
+	}
+	if runs && t.RunsDir != "" {
+		report.Tidy(t.RunsDir)
+	}
+	t.Bazel.Tidy()
 }
 
 // openStores opens the stores of o, and returns a function that closes them.

@@ -10,11 +10,11 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/runner"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/services/interval"
@@ -30,24 +30,23 @@ func traceCommand() *cobra.Command {
 	var underBazel, merge bool
 	var pid int
 	cmd := &cobra.Command{
-		Use:   "trace [flags] -- PROGRAM [ARGUMENT]...",
-		Short: "Print which functions a program executes",
-		Long: `Print which functions a program executes, as it is, without building it again.
+		Use:   "trace [flags] -- PROGRAM [ARGUMENT]... | --attach=PID",
+		Short: "Print which functions a program enters, or trace a service for its tests",
+		Long: `Print which functions a program enters. The program isn't built again.
 
-PROGRAM is run with a breakpoint at each function of its executable and of all
-shared libraries that aren't the system's, also in processes that it starts.
-When it has ended, a table of functions, files and counts is written to standard
-error. The exit code is the program's; if a signal ends it, the same one ends this
-command. docs/traces.md has the rules.
+PROGRAM runs with a breakpoint at each function of its executable and its own shared libraries, also
+in processes that it starts. At its end, a table of functions, files and counts goes to standard
+error. The exit code, or the signal, is the program's.
 
-With --attach, and no PROGRAM, a process that runs already is traced until it ends or
-this command is interrupted; then it goes on.`,
-		Example: `  tasting trace -- bazel-bin/parser_test
-  tasting trace --attach=4711
-  tasting trace --out=parser.trace --library='libstdc++*' -- bazel-bin/parser_test --gtest_filter=Parser.*`,
+With --attach, a running process is traced until it ends or this command is interrupted. With
+--serve, what the program enters is kept apart for each of its tests, which call "tasting service
+interval".`,
+		Example: `  tasting service trace -- bazel-bin/parser_test
+  tasting service trace --attach=4711
+  tasting service trace --serve=unix:kv.sock --intervals=kv.traces -- bazel-bin/kv_server`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (pid == 0) == (len(args) == 0) {
-				return errors.New("trace: name a PROGRAM, or a process with --attach")
+				return errors.New("trace: want a PROGRAM, or a process with --attach=PID")
 			}
 			if pid != 0 && (underBazel || idle != "") {
 				return errors.New("trace: what a process of --attach didn't enter isn't known")
@@ -82,24 +81,27 @@ this command is interrupted; then it goes on.`,
 				return again(args)
 			}
 			if err := writeTrace(r, asJSON, out, idle, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
-				return exit(exitInternal, err)
+				return command.Exit(command.Internal, err)
 			}
 			return endAs(r)
 		},
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false)
-	f.BoolVar(&opt.Naive, "naive", false, "count each entry of a function, not the first one alone; slow")
-	f.BoolVar(&asJSON, "json", false, "write the trace to standard output as a file has it, behind what the program wrote, and no table")
-	f.StringArrayVar(&libraries, "library", nil, "also trace files of the system that match this pattern, by path or name; may be repeated")
-	f.StringVar(&out, "out", "", "write the trace to this file, and no table")
-	f.BoolVar(&underBazel, "under_bazel", false, "for --run_under of bazel test: start the program as Bazel would, and write what nobody entered beside the test's log (docs/traces.md), and no table")
-	f.StringVar(&only, "only", "", "with --under_bazel, trace only tests that are in this `DIR`, which tasting test writes, and execute others as if there were no --run_under")
-	f.StringVar(&serve, "serve", "", "trace a service in intervals that its tests ask for at this `ADDRESS`, unix:PATH or HOST:PORT (docs/traces.md), and print no table")
-	f.StringVar(&table, "intervals", "intervals", "with --serve, `DIR` for what was executed in each")
-	f.BoolVar(&merge, "merge", false, "with --serve, have intervals that overlap count as one, instead of refusing them")
+	f.StringArrayVar(&libraries, "library", nil, "trace the system's libraries that match this `PATTERN`, too, such as 'libstdc++*' (repeatable)")
+	f.BoolVar(&opt.Naive, "naive", false, "count each entry of a function, not only the first; slow")
+	f.BoolVar(&asJSON, "json", false, "write the trace to standard output, behind what the program wrote, and no table")
+	f.StringVar(&out, "out", "", "write the trace to this `FILE`, and no table")
+	f.StringVar(&serve, "serve", "", "trace a service in intervals that its tests ask for at this `ADDRESS`, unix:PATH or HOST:PORT")
+	f.StringVar(&table, "intervals", "intervals", "with --serve, `DIR` for what was entered in each interval")
+	f.BoolVar(&merge, "merge", false, "with --serve, treat intervals that overlap as one; without it they are refused")
 	f.IntVar(&pid, "attach", 0, "trace the process with this `PID`, which goes on afterwards")
-	f.StringVar(&idle, "idle", "", "write the names of the functions that nobody entered to this file, a line each, if it is known that nobody did, and no table")
+	f.StringVar(&idle, "idle", "", "write the names of functions that were certainly not entered to this `FILE`, and no table")
+	f.BoolVar(&underBazel, "under_bazel", false, "for --run_under of bazel test: leave the functions that weren't entered beside the test's log")
+	f.StringVar(&only, "only", "", "with --under_bazel, trace only tests that are in this `DIR`")
+	for _, name := range []string{"naive", "idle", "under_bazel", "only"} {
+		f.Lookup(name).Hidden = true // for tasting itself
+	}
 	return cmd
 }
 
@@ -108,7 +110,7 @@ func endAs(r *trace.Result) error {
 	if r.Status.Signaled() {
 		runner.Die(r.Status.Signal())
 	}
-	return exit(r.Status.ExitStatus(), nil)
+	return command.Exit(r.Status.ExitStatus(), nil)
 }
 
 // traceService runs a service, and answers its tests.
@@ -169,7 +171,7 @@ func traceTest(args []string, only string, opt trace.Options) error {
 			err = wholefile.Write(file, []byte("void: "+r.Void+"\n"), 0o644)
 		}
 		if err != nil {
-			return exit(exitInternal, fmt.Errorf("the test can't be run once more without a tracer, which it needs (%s): %w", r.Void, err))
+			return command.Exit(command.Internal, fmt.Errorf("the test can't be run once more without a tracer, which it needs (%s): %w", r.Void, err))
 		}
 		fmt.Fprintf(os.Stderr, "tasting: once more, without a tracer: %s\n", r.Void)
 		return again(args)
@@ -189,21 +191,6 @@ func traceTest(args []string, only string, opt trace.Options) error {
 		}
 	}
 	return endAs(r)
-}
-
-// plainPath matches paths that a shell takes as they are.
-var plainPath = regexp.MustCompile(`^[\w./+@%=:,-]+$`)
-
-// tracer returns the path of this program, for Bazel to run tests under it: where its sandbox hides /tmp, somewhere else.
-func tracer() (string, error) {
-	program, err := os.Executable()
-	switch {
-	case err != nil:
-		return "", err
-	case !plainPath.MatchString(program):
-		return "", fmt.Errorf("--traces: a shell would take %s apart: put tasting at a path without such characters", program)
-	}
-	return program, nil
 }
 
 // runTraced runs a program as the runner runs a test.

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/manifest"
 	"github.com/spf13/cobra"
 )
@@ -22,17 +24,22 @@ func release() string {
 }
 
 func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print which tasting this is",
-		Long: `Print which tasting this is: the release, the format of manifests, and how it was
-built. Results are shared by all versions with the same format of manifests that call the
-parts of a fingerprint alike; others don't find each other's, and execute.`,
-		Args: cobra.NoArgs,
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version [--json]",
+		Short: "Print the version and the format of manifests",
+		Long: `Print the version and the format of manifests.
+
+Versions with the same formats of manifests and keys share results. Other versions don't see them
+and run the tests.`,
+		Args: command.Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "tasting %s\nmanifest format %d\nbuilt with %s for %s/%s\n",
-				version, manifest.Format, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
+			v := map[string]any{"version": version, "manifest_format": manifest.Format, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			return command.Show(cmd, asJSON, v, func(out io.Writer) {
+				fmt.Fprintf(out, "tasting %s\nmanifest format %d\nbuilt with %s for %s\n", version, manifest.Format, v["go"], v["platform"])
+			})
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
@@ -27,10 +28,10 @@ func serve(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	for requests := bufio.NewReader(stdin); ; {
 		r, err := bazel.ReadWorkRequest(requests)
 		if err == io.EOF {
-			return exitOK
+			return command.OK
 		} else if err != nil {
 			fmt.Fprintf(stderr, "tasting: %s: not a work request: %v\n", workerFlag, err)
-			return exitUsage
+			return command.Usage
 		}
 		running.Go(func() {
 			code, printed := work(slices.Concat(args, r.Arguments))
@@ -47,7 +48,7 @@ func serve(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // panics fails alone.
 func work(args []string) (code int, printed []byte) {
 	var out bytes.Buffer
-	code = exitInternal
+	code = command.Internal
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(&out, "tasting: panic: %v\n%s", p, debug.Stack())

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 )
 
 // request encodes a WorkRequest (worker_protocol.proto) as Bazel sends it: also with
@@ -104,7 +106,7 @@ func TestWorker(t *testing.T) {
 		seen[x.id] = x
 	}
 	requests.Close()
-	if code := <-done; code != exitOK {
+	if code := <-done; code != command.OK {
 		t.Errorf("the worker ends with %d", code)
 	}
 	for id, r := range seen {
@@ -114,7 +116,7 @@ func TestWorker(t *testing.T) {
 	}
 	for i := range n {
 		var stderr bytes.Buffer
-		if code := Main([]string{"tasting", "object", "-o", "alone.m", fmt.Sprint(i)}, nil, io.Discard, &stderr); code != exitOK {
+		if code := Main([]string{"tasting", "object", "-o", "alone.m", fmt.Sprint(i)}, nil, io.Discard, &stderr); code != command.OK {
 			t.Fatal(stderr.String())
 		}
 		want, err := os.ReadFile("alone.m")
@@ -134,7 +136,7 @@ func TestWorkerBadRequest(t *testing.T) {
 	whole := string(request(1, "0=0.m"))
 	for _, in := range []string{"{", "\x80", "\x01\x0a", "\x03\x0a\x05x", whole[:len(whole)-1], strings.Repeat("\xff", 9) + "\x01"} {
 		var stdout, stderr bytes.Buffer
-		if code := Main([]string{"tasting", "object", "--persistent_worker"}, strings.NewReader(in), &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "not a work request") || stdout.Len() > 0 {
+		if code := Main([]string{"tasting", "object", "--persistent_worker"}, strings.NewReader(in), &stdout, &stderr); code != command.Usage || !strings.Contains(stderr.String(), "not a work request") || stdout.Len() > 0 {
 			t.Errorf("%q: exit code %d, %q, %q", in, code, stdout.String(), stderr.String())
 		}
 	}

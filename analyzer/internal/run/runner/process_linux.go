@@ -52,7 +52,7 @@ func setup() (s setupScript, ok bool) {
 			if path.Base(argv[i]) == "test-setup.sh" {
 				s.asked = argv[i+1]
 				// tasting test starts all tests, and traces some.
-				if rest := argv[i+2:]; len(rest) > 2 && rest[0] == "trace" && rest[1] == "--under_bazel" {
+				if rest := argv[i+2:]; slices.Contains(rest[:min(len(rest), 3)], "--under_bazel") {
 					if k := slices.Index(rest, "--"); k >= 0 && k+1 < len(rest) {
 						s.asked = rest[k+1]
 					}

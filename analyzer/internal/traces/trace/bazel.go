@@ -22,9 +22,9 @@ const SplitLogs = "TEST_LOGSPLITTER_OUTPUT_FILE"
 var plainWord = regexp.MustCompile(`^[\w./+@%=:,-]+$`)
 
 // RunUnder returns the flag of Bazel that has tests run by program, a tasting, with its command
-// "trace --under_bazel" and more flags for that.
+// "service trace --under_bazel" and more flags for that.
 func RunUnder(program string, flags ...string) string {
-	words := append([]string{program, "trace", "--under_bazel"}, flags...)
+	words := append([]string{program, "service", "trace", "--under_bazel"}, flags...)
 	for i, w := range words {
 		if !plainWord.MatchString(w) {
 			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"

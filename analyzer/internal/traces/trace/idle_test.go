@@ -108,9 +108,9 @@ func TestReadIdle(t *testing.T) {
 
 func TestRunUnder(t *testing.T) {
 	for want, words := range map[string][]string{
-		"--run_under=/a/tasting trace --under_bazel --":                   {"/a/tasting"},
-		"--run_under=/a/tasting trace --under_bazel --only=/x/y --":       {"/a/tasting", "--only=/x/y"},
-		`--run_under='/a b/it'\''s' trace --under_bazel '--only=/x y' --`: {"/a b/it's", "--only=/x y"},
+		"--run_under=/a/tasting service trace --under_bazel --":                   {"/a/tasting"},
+		"--run_under=/a/tasting service trace --under_bazel --only=/x/y --":       {"/a/tasting", "--only=/x/y"},
+		`--run_under='/a b/it'\''s' service trace --under_bazel '--only=/x y' --`: {"/a b/it's", "--only=/x y"},
 	} {
 		if got := RunUnder(words[0], words[1:]...); got != want {
 			t.Errorf("%q: %s", words, got)

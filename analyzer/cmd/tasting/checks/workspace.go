@@ -1,35 +1,33 @@
-package cli
+package checks
 
 import (
 	"fmt"
 	"io"
 	"os"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/executions"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/workspace"
 	"github.com/spf13/cobra"
 )
 
-func checkWorkspaceCommand() *cobra.Command {
+func workspaceCommand() *cobra.Command {
 	var asJSON, verbose, traces bool
 	// bazel run starts programs elsewhere.
 	opt := workspace.Options{Log: io.Discard, Dir: os.Getenv("BUILD_WORKING_DIRECTORY")}
 	cmd := &cobra.Command{
 		Use:   "workspace [flags] [TARGETS...]",
-		Short: "Check links and executions of all tests of a Bazel workspace",
-		Long: `Check a Bazel workspace that depends on rules_tasting, without a change of its
-BUILD files: 'tasting check links' for every unit that a test links, external
-repositories included, and 'tasting check executions' for every test. For that,
-all tests are built with clang's instrumentation and run once, outside of the
-runner that replays.
+		Short: "Check references and executions of all tests of your workspace",
+		Long: `Check a Bazel workspace that depends on rules_tasting: that components have all references of their
+code, for each unit that a test links, and that each function that a test entered is in its closure.
+All tests are built with clang's instrumentation and run once.
 
-TARGETS are patterns of Bazel, by default //...; behind "--", one that starts
-with "-" takes away. Bazel works in an output base of its own, which stays, so
-that the next time only changes are built: the user's builds aren't touched.
+TARGETS are patterns of Bazel (default: //...). Bazel works in an output base of its own, which
+stays, so your builds aren't touched and the next call is faster. The build's compiler has to be
+clang; with gcc, use --skip_executions.
 
-The build's compiler has to be clang. With another one, only links can be checked
-(--skip-executions).`,
+Exit code 1: there are violations, which are bugs of tasting: please report them.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opt.Targets = args; len(args) == 0 {
 				opt.Targets = []string{"//..."}
@@ -39,7 +37,7 @@ The build's compiler has to be clang. With another one, only links can be checke
 			}
 			if traces {
 				var err error
-				if opt.Tracer, err = tracer(); err != nil {
+				if opt.Tracer, err = command.Tracer(); err != nil {
 					return err
 				}
 			}
@@ -65,7 +63,7 @@ The build's compiler has to be clang. With another one, only links can be checke
 	f.StringVar(&opt.Clang, "clang", os.Getenv("TASTING_CLANG"), "clang that analyses units and whose llvm-profdata reads profiles (default: $TASTING_CLANG, or the build's compiler)")
 	f.BoolVar(&opt.SkipLinks, "skip-links", false, "don't check links")
 	f.BoolVar(&opt.SkipExecutions, "skip-executions", false, "don't run tests")
-	f.BoolVar(&traces, "traces", false, "trace tests while they run instrumented: what counters see has to be in the trace (docs/traces.md)")
+	f.BoolVar(&traces, "traces", false, "trace tests while they run instrumented: what counters see has to be in the trace (see above)")
 	f.IntVar(&opt.Sample, "sample", 0, "check links of `N` units only, spread evenly (default all)")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	f.BoolVarP(&verbose, "verbose", "v", false, "print Bazel's messages to standard error")

@@ -1,4 +1,4 @@
-package cli
+package checks
 
 import (
 	"context"
@@ -14,30 +14,27 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func checkDefectsCommand() *cobra.Command {
+func defectsCommand() *cobra.Command {
 	var o history.Options
 	var commits, tests string
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "defects --commits=A..B --dir=DIR [flags] [flags of bazel test] [--] TARGETS",
-		Short: "Put bugs back that commits of a git repository have fixed, and check that tools select the tests that show them",
-		Long: `Find commits of a git repository that change code and tests, where a test passes and
-fails with the code of the commit before, and have that evolve the other way around,
-from the fix to the bug: no tool may miss the test. Bazel builds TARGETS, as
-for "tasting check history".
+		Short: "Put fixed bugs back, and check that tools select the tests that show them",
+		Long: `Find commits that change code and tests, where a test passes and fails with the code of the commit
+before. Have each evolve from the fix to the bug: no tool may miss the test. Bazel builds TARGETS,
+as for "tasting check history".
 
-Called again, it goes on where it was stopped. DIR has candidates.jsonl, a line for each
-such commit: "kept", "uncompiled" if a test only doesn't compile without the fix,
-"unaffected", or "doesn't build".
+Called again, it goes on where it stopped. DIR has candidates.jsonl, a line for each such commit:
+kept, uncompiled (a test only doesn't compile without the fix), unaffected, or doesn't build.
 
-Exit codes: 0 done, 1 this tool misses a bug or violates another rule of safety or
-generality, 2 bad usage, or it couldn't go on.`,
+Exit code 1: tasting misses a bug, or violates a rule of safety or generality.`,
 		Example:            `  tasting check defects --commits=v1.0..main --dir=$HOME/defects --prepare='examples/suites/overlay.sh cJSON /path/to/tasting' --runs_per_test=3 --runs_per_test_detects_flakes //...`,
 		DisableFlagParsing: true, // most flags are Bazel's
 	}
 	f := cmd.Flags()
 	f.StringVar(&commits, "commits", "", "`RANGE` of git log, without merges: A..B (required)")
-	f.StringVar(&tests, "tests", `(?i)(^|/)(test|tests|testing|testdata)/|(^|/)[^/]*test[^/]*$`, "`REGEXP` of the paths of files that are tests or belong to them")
+	f.StringVar(&tests, "tests", `(?i)(^|/)(test|tests|testing|testdata)/|(^|/)[^/]*test[^/]*$`, "`REGEXP` of the paths of tests and their files")
 	f.IntVar(&limit, "limit", 0, "stop when `N` are kept (default: never)")
 	recordFlags(f, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

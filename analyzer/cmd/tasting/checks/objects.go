@@ -1,29 +1,27 @@
-package cli
+package checks
 
 import (
 	"errors"
 	"fmt"
 	"io"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/witness"
 	"github.com/spf13/cobra"
 )
 
-func checkObjectsCommand() *cobra.Command {
+func objectsCommand() *cobra.Command {
 	var clang string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "objects A B [-- COMPILER flags]",
 		Short: "Compare what is emitted for two versions with their hashes",
-		Long: `Compile two versions of a translation unit, and check that wherever the object
-files differ, the identity of every entry that reaches the difference differs, by
-every sort of evidence: the object without and with -ffunction-sections, and the
-source of plain C that clang compiles.
+		Long: `Compile two versions of a translation unit. Wherever the object files differ, the identity of each
+entry that reaches the difference has to differ, for each kind of evidence.
 
-A and B are source files, or directories: then every source that both have is a
-pair, and -I A or -I B is added to the flags. In a flag, {} stands for the
-directory of the version.`,
-		Args: cobra.MinimumNArgs(2),
+A and B are source files, or directories: then each source in both is a pair, and -I A or -I B is
+added. In a flag, {} stands for the directory of the version.`,
+		Args: command.Args(2, -1, "two versions, A B [-- COMPILER flags]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pair, compiler := args, []string{"clang"}
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
@@ -55,6 +53,6 @@ directory of the version.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print all differences as JSON")
-	clangFlag(cmd, &clang)
+	command.ClangFlag(cmd, &clang)
 	return cmd
 }

@@ -1,4 +1,4 @@
-package cli
+package checks
 
 import (
 	"fmt"
@@ -7,23 +7,21 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/mutate"
 	"github.com/spf13/cobra"
 )
 
-func checkMutateCommand() *cobra.Command {
+func mutateCommand() *cobra.Command {
 	var asJSON bool
 	c := mutate.Campaign{}
 	cmd := &cobra.Command{
 		Use:   "mutate [flags] -- COMPILER [flags] FILE.c...",
-		Short: "Edit code in many small ways and check that hashes follow what is emitted",
-		Long: `Edit the sources and their headers in many small ways, compile each mutant, and
-compare it with the original as 'tasting check objects' does. Nothing is written
-to the source tree.
-
-Kinds of edits: ` + strings.Join(mutate.Kinds(), ", ") + `.`,
-		Args: cobra.MinimumNArgs(2),
+		Short: "Edit code in many small ways, and check that hashes follow what is emitted",
+		Long: `Edit the sources and their headers in many small ways, compile each mutant, and compare it with the
+original as "tasting check objects" does. Nothing is written to the source tree.`,
+		Args: command.Args(2, -1, "-- COMPILER [flags] FILE.c..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			lines, err := commandLines(args)
 			if err != nil {
@@ -48,7 +46,7 @@ Kinds of edits: ` + strings.Join(mutate.Kinds(), ", ") + `.`,
 	cmd.Flags().StringSliceVar(&c.Kinds, "kinds", nil, "only these kinds of edits")
 	cmd.Flags().BoolVar(&c.Main, "main", false, "edit the source files only, not their headers")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
-	clangFlag(cmd, &c.Clang)
+	command.ClangFlag(cmd, &c.Clang)
 	return cmd
 }
 

@@ -1,4 +1,5 @@
-package cli
+// Package checks has the commands below "tasting check": they measure whether hashes, links and selections are sound.
+package checks
 
 import (
 	"errors"
@@ -7,26 +8,37 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/compiler"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/witness"
 	"github.com/spf13/cobra"
 )
 
-func checkCommand() *cobra.Command {
+// Command returns "tasting check" with all commands below it.
+func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Measure on any code whether hashes and links are sound (see docs/checks.md)",
+		Short: "Check whether tasting is right about any code",
 	}
-	cmd.AddCommand(checkObjectsCommand(), checkLinksCommand(), checkMutateCommand(), checkExecutionsCommand(), checkWorkspaceCommand(), checkEvolveCommand(), checkHistoryCommand(), checkDefectsCommand(), checkGeneratedCommand())
+	const users, contributors = "users", "contributors"
+	cmd.AddGroup(&cobra.Group{ID: users, Title: "Your code base:"}, &cobra.Group{ID: contributors, Title: "For work on tasting itself:"})
+	add := func(group string, list ...*cobra.Command) {
+		for _, c := range list {
+			c.GroupID = group
+			cmd.AddCommand(c)
+		}
+	}
+	add(users, workspaceCommand())
+	add(contributors, defectsCommand(), evolveCommand(), executionsCommand(), generatedCommand(), historyCommand(), linksCommand(), mutateCommand(), objectsCommand())
 	return cmd
 }
 
 // conclude prints the result of a check, as JSON or by text. It is an error that says what violations are if there are any.
 func conclude(cmd *cobra.Command, asJSON bool, result any, text func(out io.Writer), violations int, what string) error {
-	if err := show(cmd, asJSON, result, text); err != nil || violations == 0 {
+	if err := command.Show(cmd, asJSON, result, text); err != nil || violations == 0 {
 		return err
 	}
-	return exit(exitDifference, fmt.Errorf("check %s: %d %s", cmd.Name(), violations, what))
+	return command.Exit(command.Difference, fmt.Errorf("check %s: %d %s", cmd.Name(), violations, what))
 }
 
 // clangFor returns the clang that dumps: the named one, or the compiler

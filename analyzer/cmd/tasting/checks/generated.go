@@ -1,4 +1,4 @@
-package cli
+package checks
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/component"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
@@ -19,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func checkGeneratedCommand() *cobra.Command {
+func generatedCommand() *cobra.Command {
 	var o history.Options
 	a := autoep.Options{}
 	var clang string
@@ -27,13 +28,12 @@ func checkGeneratedCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generated --dir=DIR --prepare=COMMAND [flags] [flags of bazel test]",
 		Short: "Confirm with Bazel what check evolve says of generated programs",
-		Long: `Generate programs that evolve, as "tasting check evolve" does, make each a package of a
-Bazel workspace and their revisions commits of it, and compare what tools select there,
-"bazel test" and "tasting test" among them, with what they select without Bazel.
+		Long: `Generate programs that evolve, make each a package of a Bazel workspace and its revisions commits,
+and compare what tools select there with what they select without Bazel. Called again, it goes on
+where it stopped.
 
-Tests that print something new without Bazel have to be selected with it. Called again,
-it goes on where it was stopped. The exit code is 1 if this tool violates a rule of safety or
-generality, or doesn't select a test that prints something new.`,
+Exit code 1: tasting violates a rule of safety or generality, or doesn't select a test that prints
+something new.`,
 		Example:            `  tasting check generated --programs=200 --dir=$HOME/generated --prepare='examples/suites/overlay.sh generated /path/to/tasting' --copt=-O0`,
 		DisableFlagParsing: true, // most flags are Bazel's
 	}
@@ -41,8 +41,8 @@ generality, or doesn't select a test that prints something new.`,
 	f.IntVar(&a.N, "programs", 200, "how many programs")
 	f.Uint64Var(&a.Seed, "seed", 1, "which programs")
 	f.StringSliceVar(&a.Modes, "modes", nil, "only these `MODES` (default: all)")
-	f.StringVar(&clang, "clang", "clang", "the clang that dumps syntax trees, for evidence by source")
-	f.StringArrayVar(&link, "linkopt", []string{"-fuse-ld=lld"}, "a `FLAG` of all links without Bazel, as to use the linker that Bazel's toolchain has found (repeatable)")
+	f.StringVar(&clang, "clang", "clang", "clang that dumps syntax trees")
+	f.StringArrayVar(&link, "linkopt", []string{"-fuse-ld=lld"}, "a `FLAG` of all links without Bazel (repeatable)")
 	recordFlags(f, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return recording(cmd, &o, append(args, "--real", "//..."), func(ctx context.Context) error {
@@ -92,7 +92,7 @@ func runGenerated(ctx context.Context, cmd *cobra.Command, o *history.Options, a
 		return err
 	}
 	if missed > 0 {
-		return exit(exitDifference, fmt.Errorf("check generated: %d tests print something new and aren't selected: this is a bug of the analyzer, please report it", missed))
+		return command.Exit(command.Difference, fmt.Errorf("check generated: %d tests print something new and aren't selected: this is a bug of the analyzer, please report it", missed))
 	}
 	return nil
 }

@@ -1,21 +1,22 @@
-package cli
+package checks
 
 import (
 	"fmt"
 	"io"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/witness"
 	"github.com/spf13/cobra"
 )
 
-func checkLinksCommand() *cobra.Command {
+func linksCommand() *cobra.Command {
 	var clang string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "links [--] COMPILER [flags] FILE.c...",
-		Short: "Check that every symbol that code refers to is in its component's links",
-		Args:  cobra.MinimumNArgs(2),
+		Short: "Check that components have all references of their code",
+		Args:  command.Args(2, -1, "COMPILER [flags] FILE.c..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			lines, err := commandLines(args)
 			if err != nil {
@@ -48,6 +49,6 @@ func checkLinksCommand() *cobra.Command {
 	}
 	cmd.Flags().SetInterspersed(false)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
-	clangFlag(cmd, &clang)
+	command.ClangFlag(cmd, &clang)
 	return cmd
 }

@@ -1,41 +1,32 @@
-package cli
+package checks
 
 import (
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/executions"
 	"github.com/spf13/cobra"
 )
 
-func checkExecutionsCommand() *cobra.Command {
+func executionsCommand() *cobra.Command {
 	var clang string
 	var programs []string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "executions CLOSURE PROFILE...",
-		Short: "Check that every function that a test executed is in its closure",
-		Long: `Check that every function that a test executed is in its closure.
+		Short: "Check that every function that a test entered is in its closure",
+		Long: `Check that every function that a test entered is in its closure.
 
-CLOSURE is what "tasting compose --closure" or "tasting fingerprint --json" wrote
-for the test. Each PROFILE is a raw profile of a run of the test, or a
-directory of such. The test, with all its libraries, is compiled by clang with
+CLOSURE is NAME.closure of the test, each PROFILE a raw profile of a run or a directory of such. Compile the test and its libraries with
 
     ` + strings.ReplaceAll(strings.Join(executions.EntryCoverage, " "), " -mllvm", " \\\n        -mllvm") + `
 
-beside its own flags, linked with
-
-    ` + executions.EntryCoverageLink + `
-
-and run with LLVM_PROFILE_FILE=DIR/%p-%m%c.profraw. Code that is compiled
-otherwise is invisible.
-
-Optimised objects lack functions that were inlined everywhere. --program names the
-test and its libraries without instrumentation: what has no symbol there is a part
-of its callers.`,
-		Args: cobra.MinimumNArgs(2),
+link with ` + executions.EntryCoverageLink + `, and run with LLVM_PROFILE_FILE=DIR/%p-%m%c.profraw. With optimisation, name the test and its
+libraries without instrumentation by --program: what has no symbol there was inlined.`,
+		Args: command.Args(2, -1, "a CLOSURE and PROFILEs"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			closure, err := fingerprint.ReadReport(args[0])
 			if err != nil {
@@ -59,9 +50,9 @@ of its callers.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
-	cmd.Flags().StringArrayVar(&programs, "program", nil, "the test, or a library of it, as `FILE` without instrumentation (repeatable; default: nothing was inlined)")
-	clangFlag(cmd, &clang)
-	cmd.Flags().Lookup("clang").Usage = "clang that compiled the test (default also: $TASTING_CLANG); the llvm-profdata beside it reads the profiles"
+	cmd.Flags().StringArrayVar(&programs, "program", nil, "`FILE` of the test, or a library of it, without instrumentation (repeatable)")
+	command.ClangFlag(cmd, &clang)
+	cmd.Flags().Lookup("clang").Usage = "clang that compiled the test; the llvm-profdata next to it reads the profiles"
 	return cmd
 }
 

@@ -1,4 +1,4 @@
-package cli
+package checks
 
 import (
 	"context"
@@ -7,11 +7,13 @@ import (
 	"io"
 	"iter"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/progress"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/component"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
@@ -39,27 +41,22 @@ func commonTools(p evolve.Passes, source, traces bool) []evolve.Tool {
 	return l
 }
 
-func checkEvolveCommand() *cobra.Command {
+func evolveCommand() *cobra.Command {
 	var o autoep.Options
 	b := &evolve.Builder{}
 	var out, replay string
 	var asJSON, faults, traces bool
 	cmd := &cobra.Command{
 		Use:   "evolve [flags]",
-		Short: "Run generated programs that evolve through tools that select tests, and check what they select",
-		Long: `Generate small programs with tests that evolve over revisions, run them through this
-and other tools that select tests, and check by rules what each has selected and seen
-(docs/checks.md). No Bazel is started.
+		Short: "Check what tools select of generated programs that evolve",
+		Long: `Generate small programs with tests that evolve, run them through tasting and other tools that select
+tests, and check by rules what each selects. No Bazel is started. --programs=0 lists the modes, that
+is, how programs are generated and evolve.
 
-What each program prints in its first revision is the oracle of its tests. The exit
-code is 1 if this tool violates a rule of safety or generality, or, with --faults, if a
-fault isn't found.
-
-A mode is what a program is generated with, and how it evolves: ` + "`tasting check evolve --programs=0`" + `
-lists them.`,
+Exit code 1: tasting violates a rule of safety or generality, or with --faults a fault isn't found.`,
 		Example: `  tasting check evolve --programs=1000 --out=/tmp/found
   tasting check evolve --replay=/tmp/found/R1-files-JD4+E3`,
-		Args: cobra.NoArgs,
+		Args: command.Args(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.N == 0 && replay == "" {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(autoep.Modes(), "\n"))
@@ -67,6 +64,11 @@ lists them.`,
 			}
 			if err := autoep.Check(o.Modes); err != nil {
 				return fmt.Errorf("check evolve: --modes: %w", err)
+			}
+			for _, compiler := range []string{b.C, b.CXX} {
+				if _, err := exec.LookPath(compiler); err != nil {
+					return fmt.Errorf("check evolve: %w: it needs clang and clang++ on PATH, or compilers by --cc and --cxx", err)
+				}
 			}
 			defer serveClang(b.C, cmd.ErrOrStderr())()
 			var err error
@@ -104,20 +106,20 @@ lists them.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.N, "programs", 1000, "how many programs, 0 to list the modes")
-	f.IntVar(&o.Skip, "skip", 0, "how many of them not to check, from the first: to go on, or to share the work")
+	f.IntVar(&o.N, "programs", 1000, "how many programs; 0: list the modes")
+	f.IntVar(&o.Skip, "skip", 0, "how many of the first programs to leave out")
 	f.Uint64Var(&o.Seed, "seed", 1, "which programs")
-	f.StringSliceVar(&o.Modes, "modes", nil, "only these `MODES`, or patterns such as *+E3 (default: all, or with --faults those that show them)")
+	f.StringSliceVar(&o.Modes, "modes", nil, "only these `MODES`, or patterns such as *+E3")
 	f.StringVar(&b.C, "cc", "clang", "the compiler of C")
 	f.StringVar(&b.CXX, "cxx", "clang++", "the compiler of C++")
 	f.StringArrayVar(&b.Flags, "copt", []string{"-O0", "-w"}, "a `FLAG` of all compilations (repeatable)")
 	f.StringArrayVar(&b.Links, "linkopt", []string{"-fuse-ld=lld"}, "a `FLAG` of all links (repeatable)")
-	f.StringVar(&out, "out", "", "write one program of each group of violations to this `DIR`, made smaller")
-	f.StringVar(&replay, "replay", "", "check the program in this `DIR`, which --out has written, and no others")
-	f.BoolVar(&faults, "faults", false, "check the checker: analyzers that are broken on purpose, each of which has to be found")
-	f.BoolVar(&traces, "traces", false, "also check this tool as it is when it knows what tests have executed: each execution is done once more, under a tracer")
+	f.StringVar(&out, "out", "", "write one small program for each group of violations to this `DIR`")
+	f.StringVar(&replay, "replay", "", "check only the program in this `DIR`, which --out has written")
+	f.BoolVar(&faults, "faults", false, "check the checker: each analyzer that is broken on purpose has to be found")
+	f.BoolVar(&traces, "traces", false, "also check tasting with traces")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
-	f.StringVar(&b.Clang, "clang", "", "the clang that dumps syntax trees, for evidence by source of what clang compiles (default: none)")
+	f.StringVar(&b.Clang, "clang", "", "clang that dumps syntax trees, to analyse from source (default: none)")
 	return cmd
 }
 
@@ -146,7 +148,7 @@ func evolving(o autoep.Options, replay string) (iter.Seq[*evolve.Program], error
 func concludeEvolve(out io.Writer, r *evolve.Report, asJSON, faults bool) (err error) {
 	switch {
 	case asJSON:
-		err = printJSON(out, r)
+		err = command.PrintJSON(out, r)
 	case faults:
 		err = r.FaultsText(out)
 	default:
@@ -160,7 +162,7 @@ func concludeEvolve(out io.Writer, r *evolve.Report, asJSON, faults bool) (err e
 	case faults:
 		return unfound(r)
 	case n > 0:
-		return exit(exitDifference, fmt.Errorf("check evolve: %d violations of safety or generality: this is a bug of the analyzer, please report it with what --out writes", n))
+		return command.Exit(command.Difference, fmt.Errorf("check evolve: %d violations of safety or generality: this is a bug of the analyzer, please report it with what --out writes", n))
 	}
 	return nil
 }
@@ -206,7 +208,7 @@ func unfound(r *evolve.Report) error {
 		}
 	}
 	if len(missed) > 0 {
-		return exit(exitDifference, fmt.Errorf("check evolve: no program finds %s: take more of them, or other ones", strings.Join(missed, ", ")))
+		return command.Exit(command.Difference, fmt.Errorf("check evolve: no program finds %s: take more of them, or other ones", strings.Join(missed, ", ")))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package cli
+package checks
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/tools/evaluate"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve"
 	"github.com/rules-tasting/rules_tasting/analyzer/verify/evolve/history"
@@ -52,21 +53,21 @@ func collected(tool string, r *history.Revision) float64 {
 }
 
 func recordFlags(f *pflag.FlagSet, o *history.Options) {
-	f.StringVar(&o.State, "dir", "", "`DIR` where all is kept; not below /tmp, which Bazel's sandbox hides (required)")
-	f.StringVar(&o.Prepare, "prepare", "", "shell `COMMAND` to run in the workspace after each checkout, as to add rules_tasting to MODULE.bazel, or BUILD files")
-	addBazelFlags(f, &o.Bazel, &o.Startup)
-	aspectFlag(f, &o.Aspect)
-	f.Bool("traces", false, "execute tests under a tracer, in all times of the output, and add this tool as it is when it knows what they have executed (docs/traces.md)")
-	f.Bool("real", false, "run \"tasting test\" at each revision as well, with a store of its own")
+	f.StringVar(&o.State, "dir", "", "`DIR` for everything, not below /tmp, which Bazel's sandbox hides (required)")
+	f.StringVar(&o.Prepare, "prepare", "", "shell `COMMAND` to run in the workspace after each checkout")
+	command.AddBazelFlags(f, &o.Bazel, &o.Startup)
+	command.AspectFlag(f, &o.Aspect)
+	f.Bool("traces", false, "trace tests, and add tasting with traces as a tool")
+	f.Bool("real", false, "also run \"tasting test\" at each revision, with a store of its own")
 }
 
 // recording parses the arguments of a command that records, of which most are Bazel's.
 func recording(cmd *cobra.Command, o *history.Options, args []string, do func(ctx context.Context) error) (err error) {
-	if o.Args, err = parseOwn(cmd, args); err != nil {
+	if o.Args, err = command.ParseOwn(cmd, args); err != nil {
 		return err
 	}
 	if o.State == "" || len(o.Args) == 0 {
-		return fmt.Errorf("%s: want --dir=DIR and targets", cmd.Name())
+		return fmt.Errorf("%s: want --dir=DIR and targets", cmd.CommandPath())
 	}
 	if o.Dir, err = os.Getwd(); err != nil {
 		return err
@@ -80,7 +81,7 @@ func recording(cmd *cobra.Command, o *history.Options, args []string, do func(ct
 		}
 	}
 	if traces, _ := cmd.Flags().GetBool("traces"); traces {
-		if o.Tracer, err = tracer(); err != nil {
+		if o.Tracer, err = command.Tracer(); err != nil {
 			return err
 		}
 	}
@@ -90,38 +91,35 @@ func recording(cmd *cobra.Command, o *history.Options, args []string, do func(ct
 	return do(ctx)
 }
 
-func checkHistoryCommand() *cobra.Command {
+func historyCommand() *cobra.Command {
 	var o history.Options
 	var commits string
 	var every int
 	var kinds bool
 	cmd := &cobra.Command{
 		Use:   "history --commits=A..B --dir=DIR [flags] [flags of bazel test] [--] TARGETS",
-		Short: "Run commits of a git repository with Bazel through tools that select tests, and check what they select",
-		Long: `Build and test TARGETS at commits of a git repository with Bazel, once, in a clone and an
-output base of their own, note down what tools that select tests can know, and run this
-and other tools through that: which tests they select, what it costs, and what
-rules say of it (docs/checks.md, docs/evaluation.md).
+		Short: "Check what tools select at commits of a git repository",
+		Long: `Build and test TARGETS at commits of a git repository with Bazel, in a clone and an output base of
+their own. Then run tasting and other tools over the record: which tests they select, what that
+costs, and what rules say of it.
 
-Called again, it goes on where it was stopped. DIR has a file for each revision;
-matrix.jsonl, a line for each, with what each tool has selected; and plots.html, how many
-tests that is and how long it takes, from revision to revision.
+Called again, it goes on where it stopped. DIR has a file for each revision; matrix.jsonl, what each
+tool selected; and plots.html.
 
-Exit codes: 0 done, 1 this tool violates a rule of safety or generality, 2 bad usage, or
-it couldn't go on.`,
+Exit code 1: tasting violates a rule of safety or generality.`,
 		Example:            `  tasting check history --commits=main~100..main --dir=$HOME/history --prepare='cat /path/to/addition >> MODULE.bazel' //...`,
 		DisableFlagParsing: true, // most flags are Bazel's
 	}
 	f := cmd.Flags()
-	f.StringVar(&commits, "commits", "", "`COMMITS`: A..B for A and the first parents of B after it, or single ones, with commas between them (required)")
+	f.StringVar(&commits, "commits", "", "`COMMITS`: A..B for A and the first parents of B after it, or single ones separated by commas (required)")
 	f.IntVar(&every, "every", 1, "of a range, only each `N`th commit, and its ends")
-	f.BoolVar(&o.Objects, "objects", false, "keep all objects, and compare those of successive commits with their manifests, as \"check objects\" does; needs --copt=-ffunction-sections and --copt=-fdata-sections")
-	f.BoolVar(&kinds, "kinds", false, "add a hybrid tool for each kind of change, for which a unit with such a change counts as a whole")
+	f.BoolVar(&o.Objects, "objects", false, "compare objects of successive commits with their manifests, as \"check objects\" does; needs --copt=-ffunction-sections and --copt=-fdata-sections")
+	f.BoolVar(&kinds, "kinds", false, "add a hybrid tool for each kind of change")
 	recordFlags(f, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return recording(cmd, &o, args, func(ctx context.Context) error {
 			if commits == "" {
-				return errors.New("check history: want --commits=A..B")
+				return errors.New("check history: want --commits=A..B, such as --commits=main~100..main")
 			}
 			return runHistory(ctx, cmd.OutOrStdout(), &o, commits, every, kinds)
 		})
@@ -186,7 +184,7 @@ func runHistory(ctx context.Context, out io.Writer, o *history.Options, commits 
 		fmt.Fprintf(out, "\n%d objects that differ from those of the revision before: %d differences in what is emitted, %d entries changed, %d of them without need, %d differences that no hash shows\n",
 			e.Units, e.Differences, e.Changed, e.Unneeded, len(e.Violations))
 		if len(e.Violations) > 0 {
-			return exit(exitDifference, fmt.Errorf("check history: what is emitted differs, and no hash shows it: this is a bug of the analyzer, please report it:\n%s", strings.Join(e.Violations, "\n")))
+			return command.Exit(command.Difference, fmt.Errorf("check history: what is emitted differs, and no hash shows it: this is a bug of the analyzer, please report it:\n%s", strings.Join(e.Violations, "\n")))
 		}
 	}
 	return wrong("check history", report)
@@ -225,10 +223,10 @@ func newReplay(state string) (p *history.Replay, done func(), err error) {
 }
 
 // wrong is an error if this tool violates a rule of safety or generality.
-func wrong(command string, r *evolve.Report) error {
+func wrong(name string, r *evolve.Report) error {
 	l := ourViolations(r)
 	if len(l) == 0 {
 		return nil
 	}
-	return exit(exitDifference, fmt.Errorf("%s: %d violations of safety or generality: this is a bug of the analyzer, please report it:\n%s", command, len(l), strings.Join(l, "\n")))
+	return command.Exit(command.Difference, fmt.Errorf("%s: %d violations of safety or generality: this is a bug of the analyzer, please report it:\n%s", name, len(l), strings.Join(l, "\n")))
 }
