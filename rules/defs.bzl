@@ -2,7 +2,7 @@
 
 Load from this file only: everything under `//rules/private` may change at any
 time. Flags are documented beside their definition in `//rules/BUILD.bazel`,
-and all of it in docs/rules.md.
+and all of it in docs/reference/rules.md.
 """
 
 load("//rules/private:aspect.bzl", _tasting_aspect = "tasting_aspect")

@@ -18,7 +18,7 @@
 #                   junit.xml, report.html, report.json
 #   TASTING_RUNS    directory with what earlier runs did, for the report; keep it
 #                   between builds. Default: runs in TASTING_OUT
-#   TASTING         how tasting is started; default: built from source by Bazel
+#   TASTING         how tasting is started; default: bazel run @rules_tasting//rules:tasting
 #   TASTING_FLAGS   more flags for Bazel, such as --config=ci
 set -eu
 

@@ -152,7 +152,7 @@ def compose_arguments(ctx, config, closure, binary, scripts, data, tags, local, 
         # Flags are in the keys and logs of actions.
         for location in store.split(","):
             if "@" in location.partition("://")[2].partition("/")[0]:
-                fail("--@rules_tasting//rules:store: a user name or password must not be in it; see TASTING_STORE_FLAGS in docs/store.md")
+                fail("--@rules_tasting//rules:store: a user name or password must not be in it; see TASTING_STORE_FLAGS in docs/how-to/share-a-store.md")
         args.add(store, format = "--store=%s")
 
     words = words + ctx.configuration.test_env.values()

@@ -5,8 +5,8 @@
 //	./bazelw --exec go run ./analyzer/verify/bench store                stores under load
 //	./bazelw --exec go run ./analyzer/verify/bench traces PROGRAM...    tracing
 //
-// Each prints a table, or all but the last with --json the same for programs. docs/bench.md, docs/store.md and
-// docs/traces.md explain the figures. A benchmark never fails for being slow, only if a run itself fails.
+// Each prints a table, or all but the last with --json the same for programs. docs/contributing/benchmarks.md explains
+// the figures. A benchmark never fails for being slow, only if a run itself fails.
 //
 // The program contains tasting: it starts itself in place of it, so that a
 // process can report its own memory and processor time apart from clang's.

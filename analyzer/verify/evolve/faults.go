@@ -42,7 +42,7 @@ func (f Fault) Tool(p Passes) Tool {
 	return Ours(f.Name, p, f.Evidence())
 }
 
-// Faults are what the checker is checked with (docs/checks.md).
+// Faults are what the checker is checked with (docs/contributing/verification.md).
 var Faults = slices.Concat(staticFaults, traceFaults)
 
 var staticFaults = []Fault{

@@ -22,7 +22,7 @@ func builder(t *testing.T) *evolve.Builder {
 }
 
 // TestSample is a small campaign with a fixed seed: no rule of safety or generality is violated by
-// this tool, and by others some is. docs/checks.md has the command of the full one.
+// this tool, and by others some is. docs/contributing/verification.md has the command of the full one.
 func TestSample(t *testing.T) {
 	const object, source, traces = "by object", "by source", "with traces"
 	c := &evolve.Campaign{Builder: builder(t), Tools: func(p evolve.Passes) []evolve.Tool {

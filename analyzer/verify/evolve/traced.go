@@ -15,7 +15,7 @@ import (
 const maxTraces = 8
 
 // OursWithTraces executes a test if neither its key by an evidence is known nor that of one of its
-// traces (docs/traces.md).
+// traces (docs/explanation/traces.md).
 func OursWithTraces(name string, p Passes, e *Evidence) Tool {
 	return &selector{name, func() selecting {
 		keys := func(tests []*Built) ([]string, error) { return Keys(tests, e) }

@@ -162,7 +162,7 @@ var cxxSample = []string{
 	"c++-static-local", "c++-auto", "c++-qualified-call", "c++-construction", "c++-using", "c++-namespace", "c++-attribute",
 }
 
-// TestMutationSample is a small campaign with a fixed seed. docs/checks.md has
+// TestMutationSample is a small campaign with a fixed seed. docs/contributing/verification.md has
 // the command of the full one.
 func TestMutationSample(t *testing.T) {
 	clang := clangtest.Clang(t)

@@ -3,7 +3,7 @@
 // would accept; it has to reach about as many components whichever way it is linked; and each of nine kinds
 // of edits has to select the tests that it may change, and no others.
 //
-// testdata/rows.txt says how far that is so, and docs/ordinary.md sums it up. Both are written by
+// testdata/rows.txt says how far that is so, and docs/contributing/ordinary.md sums it up. Both are written by
 //
 //	./bazelw --exec env TASTING_CORPORA=1 go test ./analyzer/verify/ordinary -all -update
 //
@@ -36,7 +36,7 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "write testdata/rows.txt and docs/ordinary.md")
+	update = flag.Bool("update", false, "write testdata/rows.txt and docs/contributing/ordinary.md")
 	all    = flag.Bool("all", false, "all programs")
 	only   = flag.String("ways", "", "try only ways with this in their names")
 	keep   = flag.String("keep", "", "a directory where sources and objects are kept, for another call")

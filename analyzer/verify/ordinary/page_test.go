@@ -10,7 +10,10 @@ import (
 
 const (
 	rowsFile = "testdata/rows.txt"
-	pageFile = "../../../docs/ordinary.md"
+	pageFile = "../../../docs/contributing/ordinary.md"
+
+	tableBegins = "<!-- table: written by TestRows -->"
+	tableEnds   = "<!-- end of the table -->"
 )
 
 // TestRows: all that is expected is complete, the page says the same, and an exact program reaches as much
@@ -43,41 +46,49 @@ func TestRows(t *testing.T) {
 	if t.Failed() {
 		return
 	}
+	b, err := os.ReadFile(pageFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := withTable(string(b), rows)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if *update {
-		if err := os.WriteFile(pageFile, []byte(page(rows)), 0o666); err != nil {
+		if err := os.WriteFile(pageFile, []byte(page), 0o666); err != nil {
 			t.Fatal(err)
 		}
-	}
-	b, err := os.ReadFile(pageFile)
-	if err != nil || string(b) != page(rows) {
-		t.Errorf("%s isn't what %s says (%v): write it with -update", pageFile, rowsFile, err)
+	} else if string(b) != page {
+		t.Errorf("%s isn't what %s says: write it with -update", pageFile, rowsFile)
 	}
 }
 
-// page returns docs/ordinary.md.
-func page(rows map[string]*row) string {
-	var b strings.Builder
-	b.WriteString(`# Ordinary links
+// withTable returns the page with the table of rows between the markers.
+func withTable(page string, rows map[string]*row) (string, error) {
+	before, rest, ok := strings.Cut(page, tableBegins)
+	_, after, ok2 := strings.Cut(rest, tableEnds)
+	if !ok || !ok2 {
+		return "", fmt.Errorf("%s doesn't have %q and %q", pageFile, tableBegins, tableEnds)
+	}
+	return before + tableBegins + "\n" + table(rows) + tableEnds + after, nil
+}
 
-A program that is linked in an ordinary way is *exact*: only what it reaches is in its key. Any other counts as a whole. Which ways are ordinary, a
-test decides: [` + "`verify/ordinary`" + `](../analyzer/verify/ordinary/ordinary_test.go) compiles and links tests of real projects (`)
+// table returns what the page has between the markers.
+func table(rows map[string]*row) string {
+	var b strings.Builder
 	programs := 0
+	var names []string
 	for i := range projects {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(projects[i].name)
+		names = append(names, projects[i].name)
 		programs += len(projects[i].tests)
 	}
-	fmt.Fprintf(&b, `; %d programs) as toolchains of Bazel do,
-and makes nine kinds of edits: %s.
-The table is written by that test. "Size" is how many components static programs reach, in per cent of what they reach with shared libraries.
-"Needlessly" counts tests that an edit selects though it can't change them: a template's copy that refers to its unit's literals (gcc without
-optimisation), a table beside others without symbols, what a sanitizer registers of a unit as one piece, a libc function's member in a static program.
+	fmt.Fprintf(&b, `
+- Programs: %d, of %s.
+- Edits: %s.
 
 | way | programs | exact | size | needlessly | why not exact |
 |---|---|---|---|---|---|
-`, programs, strings.Join(kinds, ", "))
+`, programs, strings.Join(names, ", "), strings.Join(kinds, ", "))
 	for i := range ways {
 		w := &ways[i]
 		all, exact, lo, hi := 0, 0, 0, 0
@@ -108,7 +119,7 @@ optimisation), a table beside others without symbols, what a sanitizer registers
 		}
 		size := ""
 		if hi > 0 {
-			size = fmt.Sprintf("%d–%d", lo, hi)
+			size = fmt.Sprintf("%d-%d", lo, hi)
 		}
 		var selects []string
 		for _, k := range kinds {
@@ -120,5 +131,6 @@ optimisation), a table beside others without symbols, what a sanitizer registers
 		slices.SortStableFunc(reasons, func(a, b string) int { return why[b] - why[a] })
 		fmt.Fprintf(&b, "| %s | %d | %d | %s | %s | %s |\n", w.name, all, exact, size, strings.Join(selects, ", "), strings.ReplaceAll(strings.Join(reasons, "<br>"), "|", "\\|"))
 	}
+	b.WriteString("\n")
 	return b.String()
 }

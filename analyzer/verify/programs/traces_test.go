@@ -23,7 +23,7 @@ func (x *traces) String() string {
 		x.all.Load(), x.givenUp.Load(), x.without.Load(), x.good.Load(), x.finer.Load())
 }
 
-// assumed are pairs that do without optimisation what nobody may do who has traces (docs/traces.md), beside all
+// assumed are pairs that do without optimisation what nobody may do who has traces (docs/explanation/traces.md), beside all
 // of trace-assumed.txtar: they read the code of functions as data.
 var assumed = map[string]bool{"code-attr/patchable-entry": true, "code-flags/omit-frame-pointer": true, "code-data/function-bytes": true}
 

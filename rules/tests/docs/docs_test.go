@@ -1,5 +1,5 @@
 // Package docs checks that every public symbol, attribute, field and flag of
-// the rules is documented, in its definition and in docs/rules.md.
+// the rules is documented, in its definition and in docs/reference/rules.md.
 package docs
 
 import (
@@ -162,17 +162,17 @@ func TestMacrosAreDocumented(t *testing.T) {
 	}
 }
 
-// docs/rules.md has a section for every symbol of defs.bzl and a row for every
+// docs/reference/rules.md has a section for every symbol of defs.bzl and a row for every
 // attribute, field and flag.
 func TestPageIsComplete(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join(root, "docs/rules.md"))
+	b, err := os.ReadFile(filepath.Join(root, "docs/reference/rules.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	page := string(b)
 	want := func(what, text string) {
 		if !strings.Contains(page, text) {
-			t.Errorf("docs/rules.md doesn't mention %s (%q)", what, text)
+			t.Errorf("docs/reference/rules.md doesn't mention %s (%q)", what, text)
 		}
 	}
 	symbols := map[string]bool{}

@@ -25,9 +25,8 @@ func composeCommand() *cobra.Command {
 		Short: "Write what the runner needs to know of a test",
 		Long: `Write what the runner needs to know of a test: the fingerprint of its code, its data and its link.
 
-What is linked is given by --link for each file (the rules write these descriptions), by --linked
-for each file (identified by content), or by the MANIFESTs of all that is linked into the
-executable, in the order of the link.
+--link describes each linked file, as the rules do. --linked names each one, which is identified by
+content. Otherwise the MANIFESTs are of all that is linked into the executable, in that order.
 
 A damaged or newer manifest makes the test always run. @FILE stands for the lines of FILE.`,
 		// Files of arguments hold flags as well.

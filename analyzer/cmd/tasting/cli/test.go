@@ -41,9 +41,9 @@ First it computes the keys of all cc_tests among TARGETS. A test whose result is
 linked nor run: its log and test.xml are put where Bazel puts them. "bazel test" runs all other
 tests, and tasting records their passes.
 
-Flags may stand in ~/.tastingrc and in .tastingrc at the root of the workspace: on lines that begin
-with "test", those of tasting and of Bazel; on lines that begin with "common", those of all commands
-of tasting. $TASTINGRC names another file in place of both. Startup options of Bazel follow
+Flags may stand in ~/.tastingrc and in .tastingrc at the root of the workspace. Lines that begin with
+"test" have those of tasting and of Bazel, lines that begin with "common" those of all commands of
+tasting. $TASTINGRC names another file in place of both. Startup options of Bazel follow
 --bazel_startup.
 
 Exit codes: 0 all tests passed, 1 a target can't be built, 2 bad command line, 3 a test failed, 4 no

@@ -83,7 +83,7 @@ const (
 	// no longer known. Key is the symbol; Before and After are its definitions.
 	BindingChanged Category = "binding"
 	// CompositionChanged: the components are the same, but are put together
-	// differently. Key is an addition (docs/fingerprint.md) or "roots". For
+	// differently. Key is an addition (docs/contributing/encoding.md) or "roots". For
 	// refgraph.Shape, Gone and New are symbols of the two sides whose definition isn't
 	// known. For refgraph.Content, Before and After are reasons, Gone and New sources.
 	CompositionChanged Category = "composition"

@@ -411,9 +411,9 @@ func TestExplainGolden(t *testing.T) {
 	}
 }
 
-// Golden files have every category, and docs/explain.md has it with all fields.
+// Golden files have every category, and docs/reference/formats.md has it with all fields.
 func TestExplainIsDocumented(t *testing.T) {
-	b, err := os.ReadFile("../../../../docs/explain.md")
+	b, err := os.ReadFile("../../../../docs/reference/formats.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -432,7 +432,7 @@ func TestExplainIsDocumented(t *testing.T) {
 	}
 	for _, c := range categories {
 		if !strings.Contains(docs, "`"+string(c)+"`") {
-			t.Errorf("docs/explain.md doesn't have the category %s", c)
+			t.Errorf("docs/reference/formats.md doesn't have the category %s", c)
 		}
 		if !strings.Contains(golden, fmt.Sprintf(`"category": %q`, c)) {
 			t.Errorf("no golden file has the category %s", c)
@@ -442,7 +442,7 @@ func TestExplainIsDocumented(t *testing.T) {
 		for i := range typ.NumField() {
 			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
 			if !strings.Contains(docs, "`"+name+"`") && !strings.Contains(docs, "`."+name+"`") && !strings.Contains(docs, "`"+name+"[]`") {
-				t.Errorf("docs/explain.md doesn't have the field %s of %s", name, typ.Name())
+				t.Errorf("docs/reference/formats.md doesn't have the field %s of %s", name, typ.Name())
 			}
 		}
 	}

@@ -97,7 +97,7 @@ type Stats struct {
 	Fallbacks []Fallback
 }
 
-// Fallback is a source that is analysed on a lower rung (docs/fallbacks.md).
+// Fallback is a source that is analysed on a lower rung (docs/reference/messages.md).
 type Fallback struct {
 	Source string
 	Rung   string

@@ -72,7 +72,7 @@ type Test struct {
 	Store string
 
 	// Idle, if it isn't nil, has the names of functions that an execution of the test didn't enter (trace.Result.Idle). The
-	// test is then composed for the key of a trace (docs/traces.md).
+	// test is then composed for the key of a trace (docs/explanation/traces.md).
 	Idle map[string]bool `json:"-"`
 
 	// Dir is the directory to which names of manifests in link files are relative, or empty for the current one.

@@ -10,7 +10,7 @@ import (
 
 // SetByBazel are variables that Bazel and its test script set for each test and machine. A key has their names without their
 // values, which Bazel's own key doesn't have either. Two are functions that the script exports, in the shell's encoding.
-// docs/runner.md describes each variable.
+// docs/reference/what-counts.md describes each variable.
 var SetByBazel = []string{
 	"BASH_FUNC_is_absolute%%",
 	"BASH_FUNC_rlocation%%",

@@ -9,7 +9,8 @@
 //
 // A fingerprint is the part that the build knows: the SHA-256 of a list of named contributions. The one called "code"
 // identifies all code and static data that the test can reach (package refgraph). The others are data files, link flags,
-// the format of the manifests, and so on. docs/fingerprint.md lists them all, and what is deliberately left out.
+// the format of the manifests, and so on. docs/reference/what-counts.md lists them all, and what is deliberately left
+// out.
 //
 // # Framing
 //
@@ -185,9 +186,9 @@ type Report struct {
 	Units []Unit `json:"units,omitempty"`
 	// Roots lists the components where execution starts, in order.
 	Roots []Root `json:"roots"`
-	// Additions are the parts of the code's hash besides components: see docs/fingerprint.md.
+	// Additions are the parts of the code's hash besides components: see docs/contributing/encoding.md.
 	Additions []Contribution `json:"additions,omitempty"`
-	// Unusual is why the whole link is hashed by content, or empty (docs/fallbacks.md). Linked are then the sources of all
+	// Unusual is why the whole link is hashed by content, or empty (docs/reference/messages.md). Linked are then the sources of all
 	// units that are linked or may be, with hashes of their manifests.
 	Unusual string         `json:"unusual,omitempty"`
 	Linked  []Contribution `json:"linked,omitempty"`
@@ -440,7 +441,7 @@ func FromFiles(files []string, roots Roots) (*Report, error) {
 			return nil, err
 		}
 		if why := m.Unknown(); why != "" {
-			return nil, fmt.Errorf("%s: what a test does that links it isn't known (see docs/fallbacks.md): %s", sourceName(m, f), why)
+			return nil, fmt.Errorf("%s: what a test does that links it isn't known (see docs/reference/messages.md): %s", sourceName(m, f), why)
 		}
 		sources = append(sources, part{Name: sourceName(m, f), Manifest: m})
 	}

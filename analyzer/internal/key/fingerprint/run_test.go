@@ -95,13 +95,13 @@ func TestEnvironment(t *testing.T) {
 
 // What isn't in the key with its value is in the documentation, with the reason.
 func TestVariablesAreDocumented(t *testing.T) {
-	doc, err := os.ReadFile("../../../../docs/runner.md")
+	doc, err := os.ReadFile("../../../../docs/reference/what-counts.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range slices.Concat(SetByBazel, setAtTimes) {
 		if !strings.Contains(string(doc), "`"+v+"`") {
-			t.Errorf("docs/runner.md doesn't mention `%s`: say there why its value isn't in the key", v)
+			t.Errorf("docs/reference/what-counts.md doesn't mention `%s`: say there why its value isn't in the key", v)
 		}
 	}
 }

@@ -45,7 +45,7 @@
 // A traced test (package trace) has functions that its execution didn't enter. With Roots.Idle, these are stubs: their
 // names and linkage are hashed, their content and links aren't. Two programs with equal hashes then agree in all that was
 // executed, in the data that it refers to, and in the names of functions that it could have entered and didn't.
-// docs/traces.md has the argument.
+// docs/explanation/traces.md has the argument.
 //
 // # Many programs
 //

@@ -30,7 +30,7 @@ type Tracing struct {
 	hidden string // in the place of hiddenBySandbox
 }
 
-// Traces are the values of --traces: see docs/traces.md.
+// Traces are the values of --traces: see docs/how-to/use-traces.md.
 type Traces string
 
 const (

@@ -5,7 +5,7 @@
 //
 // WriteRun puts a run whole or not at all into a directory, under a name of its
 // own, so any number of machines can share one. ReadRuns reads a directory;
-// damaged files are reported, and the others count. docs/report.md has the
+// damaged files are reported, and the others count. docs/reference/formats.md has the
 // schema.
 //
 // # Reports

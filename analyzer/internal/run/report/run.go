@@ -136,7 +136,7 @@ type Test struct {
 	Audited bool `json:"audited,omitzero"`
 }
 
-// Fallback is a step down the ladder of docs/fallbacks.md.
+// Fallback is a step down the ladder of docs/reference/messages.md.
 type Fallback struct {
 	// Source is the file with the fallback, or the test that counts as a whole.
 	Source string `json:"source"`

@@ -19,7 +19,7 @@ import (
 var ownVariables = []string{"TASTING", store.LocationVariable, store.ModeVariable, store.FlagsVariable}
 
 // Variables that are not in the key, so the test must not see them unless its
-// declaration mentions them. docs/runner.md gives the reason for each.
+// declaration mentions them. docs/reference/what-counts.md gives the reason for each.
 var hiddenVariables = []string{
 	"OLDPWD",
 	"SHLVL",

@@ -27,7 +27,7 @@
 //	outputs.go  results: taken from the test, replayed
 //	traces.go   executions under the tracer
 //
-// docs/runner.md lists what is in the key, variable by variable.
+// docs/reference/what-counts.md lists what is in the key, variable by variable.
 package runner
 
 import (

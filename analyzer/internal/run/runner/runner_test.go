@@ -454,16 +454,16 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Only these variables may be missing from the key; docs/runner.md gives the
+// Only these variables may be missing from the key; docs/reference/what-counts.md gives the
 // reason for each of them.
 func TestVariablesAreDocumented(t *testing.T) {
-	doc, err := os.ReadFile("../../../../docs/runner.md")
+	doc, err := os.ReadFile("../../../../docs/reference/what-counts.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range slices.Concat(runner.HiddenVariables, runner.OwnVariables) {
 		if !strings.Contains(string(doc), "`"+v+"`") {
-			t.Errorf("docs/runner.md doesn't mention `%s`: say there why it isn't in the key", v)
+			t.Errorf("docs/reference/what-counts.md doesn't mention `%s`: say there why it isn't in the key", v)
 		}
 	}
 }

@@ -26,7 +26,7 @@ const maxFind = 20 * time.Second
 const maxFrontiers = 5 * time.Second
 
 // traces are the parts of a test. With these, an earlier execution decides about it if no result is recorded for its
-// fingerprint (docs/traces.md).
+// fingerprint (docs/explanation/traces.md).
 type traces struct {
 	program *frontier.Program
 	label   string // under which its frontiers are

@@ -12,7 +12,7 @@
 //
 // A test isn't affected by a change if the key of its trace is the same before and after: that covers
 // what the functions that it needs refer to, data and virtual tables among them, and what runs when the service starts
-// (docs/traces.md).
+// (docs/how-to/select-service-tests.md).
 package interval
 
 import (

@@ -143,7 +143,7 @@ func retry(start func(addr string) (*Server, error)) (*Server, error) {
 }
 
 // NginxConfig is a configuration of nginx as an HTTP cache: the one of
-// docs/store.md, with everything below dir. server is for further directives of
+// docs/how-to/share-a-store.md, with everything below dir. server is for further directives of
 // the server block, with TLS for ones of "listen".
 func NginxConfig(addr, dir, listen, server string) string {
 	return fmt.Sprintf(`daemon off;

@@ -1,7 +1,7 @@
 // Package frontier keeps the functions that executions of a test didn't enter, next to the recorded results.
 //
 // A test that was traced has two keys: its fingerprint, and the key of its trace, which ends where the execution
-// did (docs/traces.md). The trace key of another version can be computed only with the functions where the walk
+// did (docs/explanation/traces.md). The trace key of another version can be computed only with the functions where the walk
 // stops: reachable ones that the execution didn't enter. They are the frontier of that execution. So a test without
 // a result for its fingerprint is looked up by each known frontier, the newest first.
 //

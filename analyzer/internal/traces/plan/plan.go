@@ -1,5 +1,5 @@
 // Package plan computes the keys of traces: it composes a test with the functions that an execution didn't enter as stubs
-// (docs/traces.md).
+// (docs/explanation/traces.md).
 //
 // A test that isn't known by its fingerprint is composed once more for each frontier that is known of it, with stubs in
 // the place of the functions that the execution with this frontier didn't enter. The result has a key of its own, the key of a trace.

@@ -1,4 +1,4 @@
-/* A client for tests of a service that is traced (docs/traces.md): before a test, tasting_interval("start", NAME), and
+/* A client for tests of a service that is traced (docs/how-to/select-service-tests.md): before a test, tasting_interval("start", NAME), and
  * behind it, tasting_interval("stop", NAME). Services are those of $TASTING_INTERVALS, addresses with commas between
  * them: unix:PATH or HOST:PORT. Without that variable nothing is said, and all is well.
  *
