@@ -58,15 +58,15 @@ for _ in 1 2 3; do
     cpu && start=$cpu
     run_all >"$scratch/bare"
     cpu && middle=$cpu
-    interval="$tasting interval --at=unix:../socket run"
-    run_all "$tasting" trace --serve="unix:../socket" --intervals="$scratch/table" -- >"$scratch/before"
+    interval="$tasting service interval --at=unix:../socket run"
+    run_all "$tasting" service trace --serve="unix:../socket" --intervals="$scratch/table" -- >"$scratch/before"
     cpu && end=$cpu
     bare=$((bare + middle - start)) traced=$((traced + end - middle))
     cmp "$scratch/bare" "$scratch/before" >&2 || exit 1
 done
 interval=
 echo "CPU time of 8 tests and the service: $((bare / 3)) ms; collected in one pass $((traced / 3)) ms, in two $(((bare + traced) / 3)) ms"
-"$tasting" select --dir="$scratch/table" --service=kv --store="$scratch/store" --record "@$scratch/manifests"
+"$tasting" service select --dir="$scratch/table" --service=kv --store="$scratch/store" --record "@$scratch/manifests"
 if grep -q failed "$scratch/before"; then
     cat "$scratch/before" "$scratch/log" >&2
     exit 1
@@ -85,7 +85,7 @@ edit() {
         exit 1
     fi
     build
-    got=$("$tasting" select --service=kv --store="$scratch/store" --explain "@$scratch/manifests" 2>"$scratch/err" | tr '\n' ' ') || {
+    got=$("$tasting" service select --service=kv --store="$scratch/store" --why "@$scratch/manifests" 2>"$scratch/err" | tr '\n' ' ') || {
         cat "$scratch/err" >&2
         exit 1
     }

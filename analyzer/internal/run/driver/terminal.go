@@ -14,12 +14,17 @@ import (
 // quiet passes on what Bazel prints while it analyses, without its account of a build that went well: the call that runs tests
 // gives one. Messages of compilers stay, because no later call prints them.
 type quiet struct {
-	out  io.Writer
-	line []byte // begun
+	out        io.Writer
+	isTerminal bool
+	line       []byte // begun
 }
 
-// account matches a line that is left out, with the movements of a cursor in front of it.
-var account = lazyregexp.New(`^((?:\r|\x1b\[1A|\x1b\[K)*)(?:\x1b\[32m)?(?:INFO: (?:\x1b\[0m)?(?:Analyzed |Found |Elapsed time: |\d+ process(?:es)?|Build completed|Build Event Protocol|Invocation ID: |$)|(?:Computing main repo mapping|Loading): $)`)
+// account matches a line that is left out, with the movements of a cursor in front of it, which stay; preparing
+// matches one that is left out where no cursor moves.
+var (
+	account   = lazyregexp.New(`^((?:\r|\x1b\[1A|\x1b\[K)*)(?:\x1b\[32m)?INFO: (?:\x1b\[0m)?(?:Analyzed |Found |Elapsed time: |\d+ process(?:es)?|Build completed|Build Event Protocol|Invocation ID: |$)`)
+	preparing = lazyregexp.New(`^(?:Computing main repo mapping|Loading|Analyzing|    currently loading): `)
+)
 
 func (q *quiet) Write(b []byte) (int, error) {
 	for _, part := range bytes.SplitAfter(b, []byte("\n")) {
@@ -31,6 +36,8 @@ func (q *quiet) Write(b []byte) (int, error) {
 		q.line = nil
 		if m := account.FindSubmatch(line[:len(line)-1]); m != nil {
 			line = m[1]
+		} else if !q.isTerminal && preparing.Match(line) {
+			continue
 		}
 		if _, err := q.out.Write(line); err != nil {
 			return 0, err
