@@ -32,7 +32,7 @@ func (r *Result) Print(w io.Writer) {
 			if x.Count > 0 {
 				count = fmt.Sprint(x.Count)
 			}
-			fmt.Fprintf(w, " %s %s\n", count, strings.Join(names, " = "))
+			fmt.Fprintf(w, "%s %s\n", count, strings.Join(names, " = "))
 		}
 	}
 	s := r.Stats
