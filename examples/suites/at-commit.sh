@@ -19,12 +19,6 @@ else
     name=$(git show HEAD:MODULE.bazel | tr -d '\n' | sed 's/.*module([^)]*name = "\([^"]*\)".*/\1/')
 fi
 
-# put FILE writes a file, if it is another one.
-put() {
-    cat >"$1.new"
-    if cmp -s "$1.new" "$1"; then rm "$1.new"; else mv "$1.new" "$1"; fi
-}
-
 {
     echo "module(name = \"$name\")"
     # What the targets of Abseil and RE2 load.
@@ -34,7 +28,7 @@ put() {
     for dep in googletest abseil-cpp re2; do
         [ "$dep" != "$name" ] || continue
         echo "bazel_dep(name = \"$dep\")"
-        echo "local_path_override(module_name = \"$dep\", path = \"$examples/suites/${dep%-cpp}\")"
+        echo "local_path_override(module_name = \"$dep\", path = \"$suites/${dep%-cpp}\")"
     done
     echo 'bazel_dep(name = "rules_tasting")'
     echo "local_path_override(module_name = \"rules_tasting\", path = \"${here%/*/*}\")"
@@ -42,12 +36,9 @@ put() {
         echo 'register_toolchains("//tasting_suite:prebuilt_toolchain")'
     fi
 } | put MODULE.bazel
-sed '/^try-import/d' "$examples/suites/.bazelrc" | put .bazelrc
+sed '/^try-import/d' "$suites/.bazelrc" | put .bazelrc
 if [ -n "$analyzer" ]; then
-    mkdir -p tasting_suite
-    [ "$(readlink tasting_suite/tasting || :)" = "$analyzer" ] || ln -sfn "$analyzer" tasting_suite/tasting
-    sed '/^cc_/,$d' "$examples/suites/BUILD.bazel" | put tasting_suite/BUILD.bazel
-    [ ! -e "$examples/suites/clang.txt" ] || put tasting_suite/clang.txt <"$examples/suites/clang.txt"
+    prebuilt tasting_suite "$analyzer"
 fi
 [ "$name" != leveldb ] || sed '/"upstream\/\.",/d; s,"upstream/,",' "${here%/*/*}/examples/leveldb/BUILD.bazel" | put BUILD.bazel
 # rules_cc before 0.1 doesn't know this compiler.

@@ -18,7 +18,7 @@ put() {
     if cmp -s "$1.new" "$1"; then rm "$1.new"; else mv "$1.new" "$1"; fi
 }
 
-# prebuilt DIR ANALYZER writes a package whose toolchain has a built `tasting` program.
+# prebuilt DIR ANALYZER writes a package whose toolchain has a built `tasting` program. A relative ANALYZER is in DIR.
 prebuilt() {
     clang=$(command -v "${TASTING_CLANG:-clang}") || {
         echo "${0##*/}: no clang: install it, or set TASTING_CLANG to its path" >&2

@@ -105,25 +105,8 @@ try-import %workspace%/user.bazelrc
 END
 
 if [ -n "$analyzer" ]; then
-    clang=$(command -v "${TASTING_CLANG:-clang}") || die "no clang: install it, or set TASTING_CLANG to its path"
-    cp "$analyzer" "$dir/tasting.new"
-    mv "$dir/tasting.new" "$dir/tasting"
-    "$clang" --version >"$dir/clang.txt"
-    cat >"$dir/BUILD.bazel" <<END
-load("@rules_tasting//rules:defs.bzl", "tasting_toolchain")
-
-tasting_toolchain(
-    name = "prebuilt",
-    analyzer = "tasting",
-    clang = "$clang",
-    clang_files = ["clang.txt"],
-)
-
-toolchain(
-    name = "prebuilt_toolchain",
-    toolchain = ":prebuilt",
-    toolchain_type = "@rules_tasting//rules:toolchain_type",
-)
-END
+    cp "$analyzer" "$dir/analyzer.new"
+    mv "$dir/analyzer.new" "$dir/analyzer"
+    prebuilt "$dir" analyzer
     printf '\nregister_toolchains("//:prebuilt_toolchain")\n' >>"$dir/MODULE.bazel"
 fi

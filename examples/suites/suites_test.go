@@ -1,13 +1,14 @@
 package suites
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
@@ -51,7 +52,7 @@ func TestOpenSSL(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("openssl.sh: %v\n%s", err, out)
 		}
-		if diff := cmp.Diff(read("BUILD.want"), read("BUILD.bazel")); diff != "" {
+		if diff := gocmp.Diff(read("BUILD.want"), read("BUILD.bazel")); diff != "" {
 			t.Fatalf("BUILD.bazel, -want +got:\n%s", diff)
 		}
 	}
@@ -60,5 +61,42 @@ func TestOpenSSL(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "left-behind")); err == nil {
 		t.Error("a recipe has written into the checkout")
+	}
+}
+
+// A commit of LevelDB and one of Abseil become workspaces.
+func TestAtCommit(t *testing.T) {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	suites, err := os.MkdirTemp(cmp.Or(os.Getenv("TEST_TMPDIR"), here), "suites") // not below /tmp
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(suites)
+	if err := os.WriteFile(filepath.Join(suites, ".bazelrc"), []byte("build --copt=-w\ntry-import %workspace%/user.bazelrc\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, call := range [][]string{
+		{"git", "init", "-q"}, {"sh", "-c", `echo 'module(name = "abseil-cpp", version = "head")' >MODULE.bazel`}, {"git", "add", "."},
+		{"git", "-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "one"}, {"sh", filepath.Join(here, "at-commit.sh"), suites},
+	} {
+		cmd := exec.Command(call[0], call[1:]...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", call, err, out)
+		}
+	}
+	module, err := os.ReadFile(filepath.Join(dir, "MODULE.bazel"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(module), `path = "`+filepath.Join(suites, "googletest")+`"`) || strings.Contains(string(module), `(name = "abseil-cpp")`+"\nlocal") {
+		t.Errorf("MODULE.bazel:\n%s", module)
+	}
+	if rc, err := os.ReadFile(filepath.Join(dir, ".bazelrc")); err != nil || string(rc) != "build --copt=-w\n" {
+		t.Errorf(".bazelrc: %q %v", rc, err)
 	}
 }

@@ -53,7 +53,7 @@ Exit code 1: a test was replayed that doesn't pass with plain Bazel.`,
 			return err
 		}
 		if o.Commits == "" || len(o.Args) == 0 {
-			return errors.New("evaluate: want --commits=A..B and targets, such as tasting evaluate --commits=main~30..main //...")
+			return errors.New("evaluate: want --commits=A..B and targets, as in 'tasting evaluate --commits=main~30..main //...'")
 		}
 		if o.Every < 1 {
 			return fmt.Errorf("--every=%d: want 1 or more", o.Every)

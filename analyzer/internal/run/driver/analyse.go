@@ -94,11 +94,11 @@ func (a *analysis) analyseBy(ctx context.Context, group string, tests []*subject
 	}
 	a.built = seen.built
 	if code != bazel.ExitOK && !seen.applied {
-		return fmt.Errorf(`Bazel can't apply %s to any of the tests, so that no result would ever be recorded or replayed.
+		return fmt.Errorf(`bazel can't apply %s to any of the tests, so that no result would ever be recorded or replayed.
 Bazel has said above what is wrong with it. If it knows no repository @rules_tasting, add that to MODULE.bazel by
     tasting adopt                   # with a release
     tasting adopt --path=CHECKOUT   # with a checkout of rules_tasting
-If the aspect has another label, say --aspect=LABEL. To only run the tests, use "bazel test".`, a.Aspect)
+If the aspect has another label, say --aspect=LABEL. To only run the tests, use "bazel test"`, a.Aspect)
 	}
 	all := describe(tests, seen, group)
 	a.complete = a.complete && all && code == bazel.ExitOK
