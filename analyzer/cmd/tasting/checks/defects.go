@@ -22,20 +22,17 @@ func defectsCommand() *cobra.Command {
 		Use:   "defects --commits=A..B --dir=DIR [flags] [flags of bazel test] [--] TARGETS",
 		Short: "Put fixed bugs back, and check that tools select the tests that show them",
 		Long: `Find commits that change code and tests, where a test passes and fails with the code of the commit
-before. Have each evolve from the fix to the bug: no tool may miss the test. Bazel builds TARGETS,
-as for "tasting check history".
-
-Called again, it goes on where it stopped. DIR has candidates.jsonl, a line for each such commit:
-kept, uncompiled (a test only doesn't compile without the fix), unaffected, or doesn't build.
+before. Have each evolve from the fix to the bug: no tool may miss the test. Called again, it goes on
+where it stopped. DIR has candidates.jsonl, a line for each such commit.
 
 Exit code 1: tasting misses a bug, or violates a rule of safety or generality.`,
-		Example:            `  tasting check defects --commits=v1.0..main --dir=$HOME/defects --prepare='examples/suites/overlay.sh cJSON /path/to/tasting' --runs_per_test=3 --runs_per_test_detects_flakes //...`,
+		Example:            `  tasting check defects --commits=v1.0..main --dir=$HOME/defects --runs_per_test=3 --runs_per_test_detects_flakes //...`,
 		DisableFlagParsing: true, // most flags are Bazel's
 	}
 	f := cmd.Flags()
-	f.StringVar(&commits, "commits", "", "`RANGE` of git log, without merges: A..B (required)")
-	f.StringVar(&tests, "tests", `(?i)(^|/)(test|tests|testing|testdata)/|(^|/)[^/]*test[^/]*$`, "`REGEXP` of the paths of tests and their files")
-	f.IntVar(&limit, "limit", 0, "stop when `N` are kept (default: never)")
+	f.StringVar(&commits, "commits", "", "`RANGE` of git log (required)")
+	f.StringVar(&tests, "tests", `(?i)(^|/)(test|tests|testing|testdata)/|(^|/)[^/]*test[^/]*$`, "`REGEXP` of paths of tests")
+	f.IntVar(&limit, "limit", 0, "stop when `N` are kept")
 	recordFlags(f, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return recording(cmd, &o, args, func(ctx context.Context) error {

@@ -50,8 +50,7 @@ func evolveCommand() *cobra.Command {
 		Use:   "evolve [flags]",
 		Short: "Check what tools select of generated programs that evolve",
 		Long: `Generate small programs with tests that evolve, run them through tasting and other tools that select
-tests, and check by rules what each selects. No Bazel is started. --programs=0 lists the modes, that
-is, how programs are generated and evolve.
+tests, and check by rules what each selects. No Bazel is started.
 
 Exit code 1: tasting violates a rule of safety or generality, or with --faults a fault isn't found.`,
 		Example: `  tasting check evolve --programs=1000 --out=/tmp/found
@@ -106,20 +105,20 @@ Exit code 1: tasting violates a rule of safety or generality, or with --faults a
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.N, "programs", 1000, "how many programs; 0: list the modes")
-	f.IntVar(&o.Skip, "skip", 0, "how many of the first programs to leave out")
+	f.IntVar(&o.N, "programs", 1000, "how many programs; 0: list the modes, that is, how they are generated and evolve")
+	f.IntVar(&o.Skip, "skip", 0, "leave out the first programs")
 	f.Uint64Var(&o.Seed, "seed", 1, "which programs")
-	f.StringSliceVar(&o.Modes, "modes", nil, "only these `MODES`, or patterns such as *+E3")
-	f.StringVar(&b.C, "cc", "clang", "the compiler of C")
-	f.StringVar(&b.CXX, "cxx", "clang++", "the compiler of C++")
+	f.StringSliceVar(&o.Modes, "modes", nil, "only these `MODES`, such as JD4+E3 or *+E3")
+	f.StringVar(&b.C, "cc", "clang", "compiler of C")
+	f.StringVar(&b.CXX, "cxx", "clang++", "compiler of C++")
 	f.StringArrayVar(&b.Flags, "copt", []string{"-O0", "-w"}, "a `FLAG` of all compilations (repeatable)")
 	f.StringArrayVar(&b.Links, "linkopt", []string{"-fuse-ld=lld"}, "a `FLAG` of all links (repeatable)")
-	f.StringVar(&out, "out", "", "write one small program for each group of violations to this `DIR`")
-	f.StringVar(&replay, "replay", "", "check only the program in this `DIR`, which --out has written")
-	f.BoolVar(&faults, "faults", false, "check the checker: each analyzer that is broken on purpose has to be found")
-	f.BoolVar(&traces, "traces", false, "also check tasting with traces")
+	f.StringVar(&out, "out", "", "`DIR` for one small program of each group of violations")
+	f.StringVar(&replay, "replay", "", "check only the program in this `DIR` of --out")
+	f.BoolVar(&faults, "faults", false, "check that analyzers that are broken on purpose are found")
+	f.BoolVar(&traces, "traces", false, "add tasting with traces as a tool")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
-	f.StringVar(&b.Clang, "clang", "", "clang that dumps syntax trees, to analyse from source (default: none)")
+	f.StringVar(&b.Clang, "clang", "", "clang that dumps syntax trees; without it, nothing is analysed from source")
 	return cmd
 }
 

@@ -20,12 +20,12 @@ func executionsCommand() *cobra.Command {
 		Short: "Check that every function that a test entered is in its closure",
 		Long: `Check that every function that a test entered is in its closure.
 
-CLOSURE is NAME.closure of the test, each PROFILE a raw profile of a run or a directory of such. Compile the test and its libraries with
+CLOSURE is NAME.closure of the test, a PROFILE a raw profile or a directory of such. Compile with
 
     ` + strings.ReplaceAll(strings.Join(executions.EntryCoverage, " "), " -mllvm", " \\\n        -mllvm") + `
 
-link with ` + executions.EntryCoverageLink + `, and run with LLVM_PROFILE_FILE=DIR/%p-%m%c.profraw. With optimisation, name the test and its
-libraries without instrumentation by --program: what has no symbol there was inlined.`,
+link with ` + executions.EntryCoverageLink + `, and run with LLVM_PROFILE_FILE=DIR/%p-%m%c.profraw. Of
+optimised code, --program tells what was inlined: it has no symbol there.`,
 		Args: command.Args(2, -1, "a CLOSURE and PROFILEs"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			closure, err := fingerprint.ReadReport(args[0])
@@ -50,9 +50,9 @@ libraries without instrumentation by --program: what has no symbol there was inl
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
-	cmd.Flags().StringArrayVar(&programs, "program", nil, "`FILE` of the test, or a library of it, without instrumentation (repeatable)")
+	cmd.Flags().StringArrayVar(&programs, "program", nil, "the test, or a library of it, without instrumentation: `FILE` (repeatable)")
 	command.ClangFlag(cmd, &clang)
-	cmd.Flags().Lookup("clang").Usage = "clang that compiled the test; the llvm-profdata next to it reads the profiles"
+	cmd.Flags().Lookup("clang").Usage = "clang that compiled the test, next to its llvm-profdata"
 	return cmd
 }
 

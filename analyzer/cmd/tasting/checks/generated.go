@@ -28,21 +28,19 @@ func generatedCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generated --dir=DIR --prepare=COMMAND [flags] [flags of bazel test]",
 		Short: "Confirm with Bazel what check evolve says of generated programs",
-		Long: `Generate programs that evolve, make each a package of a Bazel workspace and its revisions commits,
-and compare what tools select there with what they select without Bazel. Called again, it goes on
-where it stopped.
+		Long: `Generate programs that evolve, as packages of a Bazel workspace. Compare what tools select there and
+without Bazel. Called again, it goes on where it stopped.
 
-Exit code 1: tasting violates a rule of safety or generality, or doesn't select a test that prints
-something new.`,
-		Example:            `  tasting check generated --programs=200 --dir=$HOME/generated --prepare='examples/suites/overlay.sh generated /path/to/tasting' --copt=-O0`,
+Exit code 1: tasting violates a rule of safety or generality, or misses a test that prints something new.`,
+		Example:            `  tasting check generated --dir=$HOME/generated --prepare='examples/suites/overlay.sh generated /path/to/tasting' --copt=-O0`,
 		DisableFlagParsing: true, // most flags are Bazel's
 	}
 	f := cmd.Flags()
 	f.IntVar(&a.N, "programs", 200, "how many programs")
 	f.Uint64Var(&a.Seed, "seed", 1, "which programs")
-	f.StringSliceVar(&a.Modes, "modes", nil, "only these `MODES` (default: all)")
+	f.StringSliceVar(&a.Modes, "modes", nil, "only these `MODES`, such as JD4+E3 or *+E3")
 	f.StringVar(&clang, "clang", "clang", "clang that dumps syntax trees")
-	f.StringArrayVar(&link, "linkopt", []string{"-fuse-ld=lld"}, "a `FLAG` of all links without Bazel (repeatable)")
+	f.StringArrayVar(&link, "linkopt", []string{"-fuse-ld=lld"}, "a `FLAG` of all links (repeatable)")
 	recordFlags(f, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return recording(cmd, &o, append(args, "--real", "//..."), func(ctx context.Context) error {

@@ -53,12 +53,12 @@ func collected(tool string, r *history.Revision) float64 {
 }
 
 func recordFlags(f *pflag.FlagSet, o *history.Options) {
-	f.StringVar(&o.State, "dir", "", "`DIR` for everything, not below /tmp, which Bazel's sandbox hides (required)")
-	f.StringVar(&o.Prepare, "prepare", "", "shell `COMMAND` to run in the workspace after each checkout")
+	f.StringVar(&o.State, "dir", "", "`DIR` for everything, not below /tmp (required)")
+	f.StringVar(&o.Prepare, "prepare", "", "shell `COMMAND` to run after each checkout")
 	command.AddBazelFlags(f, &o.Bazel, &o.Startup)
 	command.AspectFlag(f, &o.Aspect)
-	f.Bool("traces", false, "trace tests, and add tasting with traces as a tool")
-	f.Bool("real", false, "also run \"tasting test\" at each revision, with a store of its own")
+	f.Bool("traces", false, "add tasting with traces as a tool")
+	f.Bool("real", false, "also run \"tasting test\" at each revision")
 }
 
 // recording parses the arguments of a command that records, of which most are Bazel's.
@@ -100,20 +100,17 @@ func historyCommand() *cobra.Command {
 		Use:   "history --commits=A..B --dir=DIR [flags] [flags of bazel test] [--] TARGETS",
 		Short: "Check what tools select at commits of a git repository",
 		Long: `Build and test TARGETS at commits of a git repository with Bazel, in a clone and an output base of
-their own. Then run tasting and other tools over the record: which tests they select, what that
-costs, and what rules say of it.
-
-Called again, it goes on where it stopped. DIR has a file for each revision; matrix.jsonl, what each
-tool selected; and plots.html.
+their own. Then check by rules which tests tasting and other tools select. Called again, it goes on
+where it stopped. DIR has matrix.jsonl, what each tool selected, and plots.html.
 
 Exit code 1: tasting violates a rule of safety or generality.`,
 		Example:            `  tasting check history --commits=main~100..main --dir=$HOME/history --prepare='cat /path/to/addition >> MODULE.bazel' //...`,
 		DisableFlagParsing: true, // most flags are Bazel's
 	}
 	f := cmd.Flags()
-	f.StringVar(&commits, "commits", "", "`COMMITS`: A..B for A and the first parents of B after it, or single ones separated by commas (required)")
-	f.IntVar(&every, "every", 1, "of a range, only each `N`th commit, and its ends")
-	f.BoolVar(&o.Objects, "objects", false, "compare objects of successive commits with their manifests, as \"check objects\" does; needs --copt=-ffunction-sections and --copt=-fdata-sections")
+	f.StringVar(&commits, "commits", "", "`COMMITS`: A..B, or single ones separated by commas (required)")
+	f.IntVar(&every, "every", 1, "only each `N`th commit of a range, and its ends")
+	f.BoolVar(&o.Objects, "objects", false, "compare objects of successive commits, as \"check objects\" does; needs --copt=-ffunction-sections --copt=-fdata-sections")
 	f.BoolVar(&kinds, "kinds", false, "add a hybrid tool for each kind of change")
 	recordFlags(f, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -40,11 +40,11 @@ original as "tasting check objects" does. Nothing is written to the source tree.
 				len(r.Violations), "edits change what is emitted and no hash: this is a bug of the analyzer")
 		},
 	}
-	cmd.Flags().Uint64Var(&c.Seed, "seed", 1, "which edits are taken")
-	cmd.Flags().IntVar(&c.Sample, "sample", 1000, "number of edits to try, 0 for all")
-	cmd.Flags().DurationVar(&c.Time, "time", 0, "stop after this time, such as 5m (default no limit)")
+	cmd.Flags().Uint64Var(&c.Seed, "seed", 1, "which edits")
+	cmd.Flags().IntVar(&c.Sample, "sample", 1000, "how many edits to try; 0: all")
+	cmd.Flags().DurationVar(&c.Time, "time", 0, "stop after this time, such as 5m")
 	cmd.Flags().StringSliceVar(&c.Kinds, "kinds", nil, "only these kinds of edits")
-	cmd.Flags().BoolVar(&c.Main, "main", false, "edit the source files only, not their headers")
+	cmd.Flags().BoolVar(&c.Main, "main", false, "don't edit headers")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	command.ClangFlag(cmd, &c.Clang)
 	return cmd

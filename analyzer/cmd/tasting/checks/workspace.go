@@ -21,11 +21,11 @@ func workspaceCommand() *cobra.Command {
 		Short: "Check references and executions of all tests of your workspace",
 		Long: `Check a Bazel workspace that depends on rules_tasting: that components have all references of their
 code, for each unit that a test links, and that each function that a test entered is in its closure.
-All tests are built with clang's instrumentation and run once.
+Bazel builds all tests with clang's instrumentation, in an output base of its own that stays, and
+runs them once.
 
-TARGETS are patterns of Bazel (default: //...). Bazel works in an output base of its own, which
-stays, so your builds aren't touched and the next call is faster. The build's compiler has to be
-clang; with gcc, use --skip_executions.
+TARGETS are patterns of Bazel (default: //...). The build's compiler has to be clang; with gcc, use
+--skip_executions.
 
 Exit code 1: there are violations, which are bugs of tasting: please report them.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,12 +58,12 @@ Exit code 1: there are violations, which are bugs of tasting: please report them
 	}
 	f := cmd.Flags()
 	f.StringVar(&opt.Bazel, "bazel", "bazel", "`PATH` of Bazel")
-	f.StringArrayVar(&opt.Flags, "bazel-flag", nil, "a `FLAG` for all commands of Bazel that know it, such as --config=clang (repeatable)")
+	f.StringArrayVar(&opt.Flags, "bazel-flag", nil, "a `FLAG` of Bazel, such as --config=clang (repeatable)")
 	f.StringVar(&opt.OutputBase, "output-base", "", "`DIR` where Bazel works (default: one for the workspace in the user's cache)")
-	f.StringVar(&opt.Clang, "clang", os.Getenv("TASTING_CLANG"), "clang that analyses units and whose llvm-profdata reads profiles (default: $TASTING_CLANG, or the build's compiler)")
+	f.StringVar(&opt.Clang, "clang", os.Getenv("TASTING_CLANG"), "clang with llvm-profdata (default: $TASTING_CLANG, or the build's compiler)")
 	f.BoolVar(&opt.SkipLinks, "skip-links", false, "don't check links")
 	f.BoolVar(&opt.SkipExecutions, "skip-executions", false, "don't run tests")
-	f.BoolVar(&traces, "traces", false, "trace tests while they run instrumented: what counters see has to be in the trace (see above)")
+	f.BoolVar(&traces, "traces", false, "also trace tests: what counters see has to be in the trace")
 	f.IntVar(&opt.Sample, "sample", 0, "check links of `N` units only, spread evenly (default all)")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	f.BoolVarP(&verbose, "verbose", "v", false, "print Bazel's messages to standard error")

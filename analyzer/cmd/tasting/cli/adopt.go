@@ -33,12 +33,11 @@ func adoptCommand() *cobra.Command {
 		Long: `Set up the workspace for tasting, or take that back.
 
 MODULE.bazel gets the dependency on rules_tasting: all that "tasting test" needs. With --rules, each
-cc_test among TARGETS (default: //...) becomes a tasting_cc_test. user.bazelrc, which .bazelrc is
-made to read, then lets tests write to your store from within Bazel's sandbox. With --ci, the recipe
-for a CI service is added.
+cc_test among TARGETS (default: //...) becomes a tasting_cc_test, and user.bazelrc, which .bazelrc
+then reads, lets tests write to your store from within Bazel's sandbox.
 
-What is added carries the mark "# tasting adopt"; --undo removes what carries it. A second call
-changes nothing. Tests that it can't change, such as those of macros, are named.`,
+What is added carries the mark "# tasting adopt". Tests that can't be changed, such as those of
+macros, are named.`,
 		Example: `  tasting adopt
   tasting adopt --rules //lib/... --ci=github
   tasting adopt --undo`,
@@ -99,7 +98,7 @@ changes nothing. Tests that it can't change, such as those of macros, are named.
 	f.StringVar(&a.from.Version, "release", "", "`VERSION` of rules_tasting (default: that of this program)")
 	f.StringVar(&a.from.Path, "path", "", "`DIR` of a checkout of rules_tasting to use")
 	f.StringVar(&a.from.Archive, "archive", "", "`URL` of the archive of the release, if no registry has it")
-	f.StringVar(&a.from.Integrity, "integrity", "", "`CHECKSUM` of the archive, as in source.json of the release: sha256-...")
+	f.StringVar(&a.from.Integrity, "integrity", "", "`CHECKSUM` of the archive: sha256-...")
 	command.AddBazelFlags(f, &a.bazel.Program, &a.bazel.Startup)
 	return cmd
 }

@@ -26,9 +26,8 @@ func analyzeCommand() *cobra.Command {
 		Short: "Write the manifest of a translation unit",
 		Long: `Write the manifest of a translation unit: its components with local hashes and references.
 
-A command line of the build's compiler follows "--". Plain C compiled with clang is analysed from
-source; everything else is compiled, and its object file is analysed. Of a FILE.tu that isn't plain
-C, the manifest says only that.`,
+Plain C compiled with clang is analysed from source; everything else is compiled, and its object file
+is analysed. Of a FILE.tu that isn't plain C, the manifest says only that.`,
 		Args: command.Args(1, -1, "a FILE.tu, or a command line behind --"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
@@ -55,8 +54,8 @@ C, the manifest says only that.`,
 			return manifest.Write(out, m)
 		},
 	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "manifest to write")
-	cmd.Flags().StringVar(&evidence, "evidence", "auto", "source (refuse what isn't plain C, take gcc's, too), object (compile everything), or auto")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write (required)")
+	cmd.Flags().StringVar(&evidence, "evidence", "auto", "auto; source: take gcc's plain C, too, and refuse other code; object: compile everything")
 	command.FindClangFlag(cmd, &clang)
 	return cmd
 }

@@ -25,20 +25,18 @@ func composeCommand() *cobra.Command {
 		Short: "Write what the runner needs to know of a test",
 		Long: `Write what the runner needs to know of a test: the fingerprint of its code, its data and its link.
 
---link describes each linked file, as the rules do. --linked names each one, which is identified by
-content. Otherwise the MANIFESTs are of all that is linked into the executable, in that order.
-
-A damaged or newer manifest makes the test always run. @FILE stands for the lines of FILE.`,
+Linked files are named by --link, by --linked, or by their MANIFESTs in the order of the link.
+@FILE stands for the lines of FILE.`,
 		// Files of arguments hold flags as well.
 		DisableFlagParsing: true,
 	}
 	f := cmd.Flags()
-	f.StringVarP(&output, "output", "o", "", "write the configuration to `NAME.tasting` (required)")
-	f.StringVar(&closure, "closure", "", "write what the fingerprint is made of to `NAME.closure`, for \"tasting explain\"")
-	f.StringVar(&program, "program", "", "write what the test is composed of to `NAME.traces`, for a runner that uses traces")
-	f.BoolVar(&traces, "traces", false, "have the runner trace runs as well")
+	f.StringVarP(&output, "output", "o", "", "`FILE` to write (required)")
+	f.StringVar(&closure, "closure", "", "write the closure to `NAME.closure`")
+	f.StringVar(&program, "program", "", "write what a runner with traces reads to `NAME.traces`")
+	f.BoolVar(&traces, "traces", false, "have the runner trace runs")
 	finish := t.AddFlags(f)
-	f.StringArrayVar(&linked, "linked", nil, "`FILE` that was linked, identified by content: first the executable, then shared libraries (repeatable)")
+	f.StringArrayVar(&linked, "linked", nil, "a linked `FILE`, identified by content: first the executable (repeatable)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		args, err := command.ExpandArgs(args)
 		if err != nil {

@@ -24,12 +24,11 @@ func evaluateCommand() *cobra.Command {
 		Long: `Measure what "tasting test" would have saved at past commits of a git repository.
 
 It runs TARGETS at each commit with plain "bazel test" and with "tasting test", and prints what each
-of them ran, compiled and cost. Both have work trees, output bases and stores of their own in the
-directory of the evaluation; your checkout, builds and store stay as they are. Called again, it goes
-on where it stopped.
+ran, compiled and cost. Work trees, output bases and stores are in DIR; your own stay as they are.
+Called again, it goes on where it stopped.
 
-The directory holds commits.jsonl, a line for each commit; report.html, a page with plots; and
-Bazel's output in plain/log-N.txt and tasting/log-N.txt.
+DIR has commits.jsonl, a line for each commit; report.html, a page with plots; and Bazel's output in
+plain/log-N.txt and tasting/log-N.txt.
 
 Exit code 1: a test was replayed that doesn't pass with plain Bazel.`,
 		Example: `  tasting evaluate --commits=main~30..main --verify //...
@@ -38,12 +37,12 @@ Exit code 1: a test was replayed that doesn't pass with plain Bazel.`,
 		DisableFlagParsing: true,
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Commits, "commits", "", "`COMMITS`: A..B for A and the first parents of B after it, or single ones separated by commas, such as A,B,A")
-	f.IntVar(&o.Every, "every", 1, "of a range, only each `N`th commit, and its ends")
-	f.StringVar(&o.State, "dir", "", "`DIR` of the evaluation, not below /tmp, which Bazel's sandbox hides (default: below tasting-evaluate in the user's cache directory)")
-	f.StringVar(&o.Prepare, "prepare", "", "shell `COMMAND` to run in the workspace after each checkout, for example to add rules_tasting to MODULE.bazel; $TASTING_SIDE is plain or tasting")
+	f.StringVar(&o.Commits, "commits", "", "`COMMITS`: A..B for A and the first parents of B after it, or single ones such as A,B,A")
+	f.IntVar(&o.Every, "every", 1, "only each `N`th commit of a range, and its ends")
+	f.StringVar(&o.State, "dir", "", "`DIR` of the evaluation, not below /tmp (default: below tasting-evaluate in the user's cache directory)")
+	f.StringVar(&o.Prepare, "prepare", "", "shell `COMMAND` to run after each checkout, for example to add rules_tasting; $TASTING_SIDE is plain or tasting")
 	f.BoolVar(&o.DiskCache, "disk_caches", false, "give each side a --disk_cache of its own")
-	f.BoolVar(&o.Fresh, "fresh", false, "remove Bazel's outputs after each commit, as on a new machine; disk caches and the store stay")
+	f.BoolVar(&o.Fresh, "fresh", false, "remove Bazel's outputs after each commit; disk caches and the store stay")
 	f.BoolVar(&o.Traces, "traces", false, "also run tasting test with --traces=on")
 	f.BoolVar(&o.Verify, "verify", false, "run replayed tests with plain Bazel, outside of the measurement")
 	command.AddBazelFlags(f, &o.Bazel, &o.Startup)

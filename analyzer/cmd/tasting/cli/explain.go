@@ -34,14 +34,12 @@ func explainCommand() *cobra.Command {
 		Use:   "explain [flags] LABEL [NEW] | OLD NEW",
 		Short: "Say why a test runs: what changed since its recorded result",
 		Long: `Say why a test runs: what changed since its recorded result, what was added and what was removed.
-For each component it prints a shortest chain of references from a root. Causes come first: data,
-arguments, environment, libraries of the system, flags, compilers, levels; then definitions that
-changed; then what they refer to.
+For each component it prints a shortest chain of references from a root. Causes come first.
 
 With LABEL alone, it compares the last recorded result of the test with earlier ones: why the test
-ran then. With NEW, it compares the closure NEW with the recorded result that differs least. OLD and
-NEW are closures: NAME.closure of a test (output group tasting_closure), which lack what only a run
-knows: arguments, environment and libraries of the system.
+ran then. With NEW, it compares the closure NEW with the recorded result that differs least.
+Closures (NAME.closure, output group tasting_closure) lack arguments, environment and libraries of
+the system, which only a run knows.
 
 "tasting test --why" says the same of each test before it runs.`,
 		Example: `  tasting explain //lib:parser_test

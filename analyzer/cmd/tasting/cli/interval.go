@@ -26,9 +26,8 @@ func intervalCommand() *cobra.Command {
 		Long: `Tell traced services when a test begins and ends.
 
 "tasting service trace --serve" listens at the addresses: unix:PATH or HOST:PORT, separated by
-commas. Without an address, here and in $TASTING_INTERVALS, the command does nothing, so tests may
-always call it. "run" starts the interval, runs a program, and stops it; the exit code is the
-program's.`,
+commas. Without an address, the command does nothing, so tests may always call it. "run" has the
+exit code of the program.`,
 		Example: `  tasting service interval --at=unix:kv.sock run //kv:get_test -- bazel-bin/kv/get_test`,
 		Args:    command.Args(2, -1, "start NAME, stop NAME, or run NAME -- PROGRAM"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -20,10 +20,7 @@ func objectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "object -o OUT.manifest FILE | --each FILE=OUT.manifest... | --each @PARAMFILE",
 		Short: "Write the manifests of object files, archives or shared libraries",
-		Long: `Write the manifest of an ELF object, archive or shared library, told by content. Each function and
-variable of an object is a component, as far as that is certain; the manifest says where it isn't. A
-shared library, and a file that isn't understood, is one component, identified by content.
-
+		Long: `Write the manifest of an ELF object, archive or shared library, told by content.
 @PARAMFILE stands for the lines of a file.`,
 		Args: command.Args(1, -1, "a FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,10 +48,10 @@ shared library, and a file that isn't understood, is one component, identified b
 			return write(args[0], output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write the manifest to `OUT.manifest`")
-	cmd.Flags().BoolVar(&each, "each", false, "the arguments are pairs FILE=OUT.manifest, or @PARAMFILE with such pairs")
-	cmd.Flags().BoolVar(&opt.InterfaceOnly, "interface-only", false, "of a shared library, hash only the names of its symbols: the runner identifies its content")
-	cmd.Flags().BoolVar(&opt.Assembly, "assembly", false, "the objects come from assembly: assume nothing that only compilers guarantee")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write (required)")
+	cmd.Flags().BoolVar(&each, "each", false, "write several manifests")
+	cmd.Flags().BoolVar(&opt.InterfaceOnly, "interface-only", false, "of a shared library, hash only the names of its symbols")
+	cmd.Flags().BoolVar(&opt.Assembly, "assembly", false, "the objects come from assembly")
 	return cmd
 }
 

@@ -20,8 +20,7 @@ func preprocessCommand() *cobra.Command {
 		Use:   "preprocess -o OUT.tu -- COMPILER [flags] FILE.c",
 		Short: "Write a normalised translation unit",
 		Long: `Run the build's preprocessor and write a normalised translation unit: tokens without comments and
-layout, and the flags that affect generated code. Edits without effect leave it the same, so that
-nothing is analysed again.`,
+layout, and the flags that affect generated code.`,
 		Args: command.Args(1, -1, "a command line behind --"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
@@ -68,15 +67,15 @@ nothing is analysed again.`,
 			return os.WriteFile(out, b, 0o644)
 		},
 	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "normalised unit to write")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write (required)")
 	cmd.Flags().StringVar(&unused, "unused-inputs", "", "`FILE` for those of --inputs that weren't read")
-	cmd.Flags().StringVar(&inputs, "inputs", "", "`FILE` that lists headers which the compilation may read")
-	cmd.Flags().StringArrayVar(&declared, "declared", nil, "a `FILE` that the compilation may read; a unit that reads another, outside of --system_include, isn't plain (repeatable)")
-	cmd.Flags().StringArrayVar(&system, "system-include", nil, "`DIR` of the compiler's own headers (repeatable)")
+	cmd.Flags().StringVar(&inputs, "inputs", "", "`FILE` that lists headers that a plain unit may read")
+	cmd.Flags().StringArrayVar(&declared, "declared", nil, "a `FILE` that a plain unit may read (repeatable)")
+	cmd.Flags().StringArrayVar(&system, "system-include", nil, "`DIR` of headers that a plain unit may read (repeatable)")
 	// Accepted here as well, so that build systems can pass the same flags to
 	// both steps.
 	command.FindClangFlag(cmd, &clang)
-	cmd.Flags().StringVar(&evidence, "evidence", "auto", "which plain C is analysed: that of clang (auto), or of gcc, too (source)")
-	cmd.Flags().StringArrayVar(&variants, "variant", nil, "response `FILE` with another command line for the same source (repeatable)")
+	cmd.Flags().StringVar(&evidence, "evidence", "auto", "auto; source: take gcc's plain C, too")
+	cmd.Flags().StringArrayVar(&variants, "variant", nil, "`FILE` with another command line for the source (repeatable)")
 	return cmd
 }

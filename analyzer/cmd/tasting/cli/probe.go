@@ -21,11 +21,8 @@ func probeCommand() *cobra.Command {
 		Use:   "probe -o OUT.json [--link=FILE]... [--line=FILE]... [--known=FILE]... -- LINKER [FLAG]...",
 		Short: "Find out what a link takes from the system",
 		Long: `Link an empty program with the driver LINKER and those flags that choose files of the system. Write
-which files the linker opens, by content, and how the driver calls its linker. Files that the build
-makes, and those of --known, are left out.
-
---link describes a program and its libraries, as the rules do; --line gives lines that have nothing
-to do with each other. If a link fails, OUT.json says why nothing is known.`,
+which files the linker opens, by content, and how the driver calls its linker. If a link fails,
+OUT.json says why.`,
 		Args: command.Args(1, -1, "a LINKER behind --"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output == "" {
@@ -67,9 +64,9 @@ to do with each other. If a link fails, OUT.json says why nothing is known.`,
 			return errors.Join(probe.Write(output, unknown), os.RemoveAll(tmp))
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write what was found to `OUT.json` (required)")
-	cmd.Flags().StringArrayVar(&links, "link", nil, "a `FILE` that describes how a file is linked, as for compose (repeatable)")
-	cmd.Flags().StringArrayVar(&files, "line", nil, "a `FILE` with the words of a line after LINKER, one a line (repeatable)")
-	cmd.Flags().StringArrayVar(&known, "known", nil, "a `FILE` of the link that is identified elsewhere (repeatable)")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write (required)")
+	cmd.Flags().StringArrayVar(&links, "link", nil, "a `FILE` of the rules that describes a link: first the executable's (repeatable)")
+	cmd.Flags().StringArrayVar(&files, "line", nil, "a `FILE` with the words of another line, one a line (repeatable)")
+	cmd.Flags().StringArrayVar(&known, "known", nil, "a `FILE` of the link to leave out (repeatable)")
 	return cmd
 }

@@ -30,8 +30,46 @@ func isForUsers(c *cobra.Command) bool {
 	return true
 }
 
-// reference renders the commands for which is returns true as Markdown, and reports what has no description.
+// flagLine describes a flag. "..." marks one that can be repeated.
+func flagLine(f *pflag.Flag) string {
+	flag := "--" + f.Name
+	if f.Shorthand != "" {
+		flag = "-" + f.Shorthand + ", " + flag
+	}
+	value, usage := pflag.UnquoteUsage(f)
+	if value != "" {
+		flag += "=" + value
+	}
+	if once, ok := strings.CutSuffix(usage, " (repeatable)"); ok {
+		flag, usage = flag+"...", once
+	}
+	if d := f.DefValue; d != "" && d != "[]" && d != "false" && d != "0" && d != "0s" {
+		usage += fmt.Sprintf(" (default `%s`)", d)
+	}
+	return fmt.Sprintf("- `%s`: %s\n", flag, usage)
+}
+
+// reference renders the commands for which is returns true as Markdown, and reports what has no description. Flags that several commands
+// have in common come first.
 func reference(is func(*cobra.Command) bool) (text string, undocumented []string) {
+	_, lines, _ := referenceWithout(nil, is)
+	var common []string
+	count := map[string]int{}
+	for _, line := range lines {
+		if count[line]++; count[line] == 2 && line != "- `--json`: print as JSON\n" {
+			common = append(common, line)
+		}
+	}
+	text, _, undocumented = referenceWithout(common, is)
+	if len(common) > 0 {
+		slices.Sort(common)
+		text = "\nFlags of several commands:\n\n" + strings.Join(common, "") + text
+	}
+	return text, undocumented
+}
+
+// referenceWithout renders the commands, but of the common lines of flags only the names, and returns the lines of all flags as well.
+func referenceWithout(common []string, is func(*cobra.Command) bool) (text string, lines, undocumented []string) {
 	var b strings.Builder
 	visit(Root(), func(c *cobra.Command) {
 		name := c.Name()
@@ -53,7 +91,7 @@ func reference(is func(*cobra.Command) bool) (text string, undocumented []string
 		if c.Example != "" {
 			fmt.Fprintf(&b, "\nFor example:\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(c.Example), "\n  ", "\n    "))
 		}
-		list, omitted := &strings.Builder{}, false
+		list, also, omitted := &strings.Builder{}, []string{}, false
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if f.Name == "help" || f.Hidden {
 				return
@@ -68,19 +106,17 @@ func reference(is func(*cobra.Command) bool) (text string, undocumented []string
 			if c.GroupID == "contributors" && f.Name == "json" || name != "test" && slices.Contains([]string{"bazel", "bazel_startup", "aspect"}, f.Name) {
 				return // the introductions have them
 			}
-			flag := "--" + f.Name
-			if f.Shorthand != "" {
-				flag = "-" + f.Shorthand + ", " + flag
+			line := flagLine(f)
+			lines = append(lines, line)
+			if slices.Contains(common, line) {
+				also = append(also, "`--"+f.Name+"`")
+				return
 			}
-			value, usage := pflag.UnquoteUsage(f)
-			if value != "" {
-				flag += "=" + value
-			}
-			if d := f.DefValue; d != "" && d != "[]" && d != "false" && d != "0" && d != "0s" {
-				usage += fmt.Sprintf(" (default `%s`)", d)
-			}
-			fmt.Fprintf(list, "- `%s`: %s\n", flag, usage)
+			list.WriteString(line)
 		})
+		if len(also) > 0 {
+			fmt.Fprintf(list, "- %s, see above\n", strings.Join(also, ", "))
+		}
 		if list.Len() > 0 {
 			fmt.Fprintf(&b, "\n%s", list)
 		}
@@ -88,7 +124,7 @@ func reference(is func(*cobra.Command) bool) (text string, undocumented []string
 			b.WriteString("\nThe flags of the store are those of [tasting store](#tasting-store).\n")
 		}
 	})
-	return b.String(), undocumented
+	return b.String(), lines, undocumented
 }
 
 // Every command and flag is documented, and the documentation is current.
@@ -100,6 +136,7 @@ func TestReference(t *testing.T) {
 Exit codes: 0 done, 1 a difference was found, 2 bad usage or input, 3 internal error. Those of %s are Bazel's.
 In names of flags, %s stands for %s, too. %s prints the version.
 Commands that start Bazel take --bazel and --bazel_startup, evaluate also --aspect, as test does.
+A flag with ... can be repeated.
 `, "`tasting test`", "`-`", "`_`", "`tasting --version`")
 	fmt.Fprintf(internals, "# Internal commands\n\nCommands that rules of Bazel call, and checks for work on tasting itself. %s", generated)
 	var old []string
@@ -108,7 +145,7 @@ Commands that start Bazel take --bazel and --bazel_startup, evaluate also --aspe
 			old = append(old, "`"+c.Name()+"`")
 		}
 	}
-	internals.WriteString("\nThe checks take --json, but defects, generated and history take --aspect, --bazel and --bazel_startup, as tasting test does.\n")
+	internals.WriteString("\nThe checks take --json, but defects, generated and history take --aspect, --bazel and --bazel_startup, as tasting test does.\nA flag with ... can be repeated.\n")
 	fmt.Fprintf(internals, "\nNames of earlier versions that still work: %s.\n", strings.Join(old, ", "))
 	for name, page := range map[string]struct {
 		text *strings.Builder

@@ -22,8 +22,7 @@ func reportCommand() *cobra.Command {
 		Short: "Write a page on what runs of \"tasting test\" ran and saved",
 		Long: `Write a page on what runs of "tasting test" ran and saved.
 
-The page is one file without references to others, so that it can be sent or kept as an artifact of
-a build. Damaged run files are named, on the page too, and are left out.`,
+The page is one file without references to others. Damaged run files are named and left out.`,
 		Example: `  tasting report -o report.html
   tasting report --runs=laptop --runs=ci --json=-`,
 		Args: command.Args(0, 0, ""),

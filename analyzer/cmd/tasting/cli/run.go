@@ -29,12 +29,9 @@ func runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run TEST [ARGUMENT]...",
 		Short: "Replay the recorded result of a test, or run and record it",
-		Long: `Replay the recorded result of a test, or run and record it. Bazel starts a test without this
-command.
-
-TEST is the executable of a tasting_cc_test, with TEST.tasting next to it. Arguments, environment
-and directory are part of the key, and Bazel's differ: this command replays only what it has
-recorded itself. The exit code is the test's, or 3 if it can't be started.`,
+		Long: `Replay the recorded result of TEST, the executable of a tasting_cc_test, or run and record it. Bazel
+doesn't need this command. It replays only what it has recorded itself: Bazel's arguments and
+environment differ. The exit code is the test's, or 3 if it can't be started.`,
 		Args: command.Args(1, -1, "the TEST to run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config := args[0] + fingerprint.ConfigSuffix

@@ -28,16 +28,15 @@ func selectCommand() *cobra.Command {
 		Short: "Print which tests of a service a change can affect",
 		Long: `Print which tests of a service a change can affect, one a line.
 
-DIR is a table that "tasting service trace --serve" has written: the functions that the service
-entered for each of its tests. The manifests are those of everything that is linked into the service
-(output group tasting_manifests of the aspect); @FILE stands for the lines of FILE.
+DIR is a table of "tasting service trace --serve". The manifests are those of all that is linked into
+the service (output group tasting_manifests of the aspect); @FILE stands for the lines of FILE.
 
-First, with the manifests of the version whose tests were traced, call it with --record. With
---service as well, the table goes to the store under that name, and others need no DIR. After a
-change, call it with the manifests of the new version.
+First, call it with --record and the manifests of the version that was traced. With --service as
+well, the table goes to the store under that name, and others need no DIR. After a change, call it
+with the manifests of the new version.
 
---before compares with another version, noted by --record --before=FILE. Fewer tests are selected
-then, but one may be missed: tests may need other functions than when they were traced.`,
+--before compares with another version, noted by --record --before=FILE. That selects fewer tests,
+but it may miss one that needs other functions than when it was traced.`,
 		Example: `  tasting service select --dir=kv.traces --record @manifests
   tasting service select --dir=kv.traces --why @manifests
   tasting service select --service=kv --store=grpc://cache:8980 @manifests`,
@@ -76,9 +75,9 @@ then, but one may be missed: tests may need other functions than when they were 
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.dir, "dir", "", "`DIR` of the table")
-	f.StringVar(&s.service, "service", "", "`NAME` of the service whose newest table is in the store: with --record to put it there, else to use it in the place of DIR")
+	f.StringVar(&s.service, "service", "", "`NAME` of the service whose table is put into the store (--record), or taken from it")
 	f.BoolVar(&record, "record", false, "note what the service is made of, and select nothing")
-	f.StringVar(&s.before, "before", "", "`FILE` of the version that the change is from, if it isn't the one that was collected")
+	f.StringVar(&s.before, "before", "", "`FILE` of the version that the change is from, if another was traced")
 	f.BoolVar(&explain, "why", false, "say why each test is selected, on standard error")
 	f.BoolVar(&explain, "explain", false, "the same as --why")
 	f.Lookup("explain").Hidden = true

@@ -104,8 +104,7 @@ func storePing(o *looked) *cobra.Command {
 		Short: "Try whether a store can be read and written, and how fast it answers",
 		Long: `Try whether a store can be read and written, and how fast it answers.
 
-It asks each location for a result that doesn't exist. If the mode allows it, it writes a small
-entry.
+If the mode allows it, a small entry is written.
 
 Exit code 1: something that the mode allows doesn't work.`,
 		Args: command.Args(0, 1, "one LOCATION at most"),
@@ -257,7 +256,7 @@ such as Bazel's --disk_cache.`,
 	}
 	cmd.Flags().Var(&size, "max_size", "keep at most this `SIZE`, such as 500M or 10G; 0: no limit (default: --store_max_size)")
 	cmd.Flags().Var(&age, "max_age", "keep results that were used within this `AGE`, such as 30d or 12h; 0: no limit (default: --store_max_age)")
-	cmd.Flags().DurationVar(&grace, "grace", store.DefaultGrace, "keep younger contents even if no result needs them: somebody may be about to record it")
+	cmd.Flags().DurationVar(&grace, "grace", store.DefaultGrace, "keep younger contents even if no result needs them")
 	return cmd
 }
 

@@ -41,10 +41,8 @@ First it computes the keys of all cc_tests among TARGETS. A test whose result is
 linked nor run: its log and test.xml are put where Bazel puts them. "bazel test" runs all other
 tests, and tasting records their passes.
 
-Flags may stand in ~/.tastingrc and in .tastingrc at the root of the workspace. Lines that begin with
-"test" have those of tasting and of Bazel, lines that begin with "common" those of all commands of
-tasting. $TASTINGRC names another file in place of both. Startup options of Bazel follow
---bazel_startup.
+Flags may stand in ~/.tastingrc and in .tastingrc at the root of the workspace, in lines that begin
+with "test" or "common". $TASTINGRC names another file in place of both.
 
 Exit codes: 0 all tests passed, 1 a target can't be built, 2 bad command line, 3 a test failed, 4 no
 tests, 8 interrupted.`,
@@ -56,9 +54,9 @@ tests, 8 interrupted.`,
 	}
 	f := t.cmd.Flags()
 	storeFlags(f, &t.stores)
-	f.Float64Var(&t.Audit, "audit", 0.01, "share of recorded results, 0 to 1, whose tests are run all the same, to compare")
+	f.Float64Var(&t.Audit, "audit", 0.01, "share of replayed tests, 0 to 1, that are run all the same, to compare")
 	f.StringVar(&t.traces, "traces", string(driver.TracesOff), "also use traces, which say what functions a run entered: off, read, or on (read and record)")
-	f.StringVar(&t.RunsDir, "runs_dir", "", "`DIR` for a file on each run, for \"tasting report\" (default: tasting/runs in $XDG_STATE_HOME or in ~/.local/state)")
+	f.StringVar(&t.RunsDir, "runs_dir", "", "`DIR` for a file on each run, for \"tasting report\" (default: tasting/runs in $XDG_STATE_HOME)")
 	f.BoolVar(&t.Explain, "why", false, "say why each test runs: what changed since its nearest recorded result")
 	f.BoolVar(&t.Explain, "explain", false, "the same as --why; --explain=FILE is Bazel's")
 	f.Lookup("explain").Hidden = true

@@ -14,10 +14,7 @@ func toolsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tools -o OUT [--variable=NAME=VALUE]... FILE... | @PARAMFILE",
 		Short: "Write the digests of tools that the build provides for its links",
-		Long: `Write the digests of files and directories, and of variables of a link's environment. Link tools
-that the build provides, such as a wrapper script, can change the output in any way, so they are
-identified by content.
-
+		Long: `Write the digests of link tools that the build provides, such as a wrapper script, and of variables.
 @PARAMFILE stands for the lines of a file.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output == "" {
@@ -31,7 +28,7 @@ identified by content.
 			return tools.Write(output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write the digests to `OUT` (required)")
-	cmd.Flags().StringArrayVar(&tools.Variables, "variable", nil, "`NAME=VALUE`: what a link has in its environment (repeatable)")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write (required)")
+	cmd.Flags().StringArrayVar(&tools.Variables, "variable", nil, "`NAME=VALUE` in the environment of links (repeatable)")
 	return cmd
 }

@@ -36,11 +36,7 @@ func traceCommand() *cobra.Command {
 
 PROGRAM runs with a breakpoint at each function of its executable and its own shared libraries, also
 in processes that it starts. At its end, a table of functions, files and counts goes to standard
-error. The exit code, or the signal, is the program's.
-
-With --attach, a running process is traced until it ends or this command is interrupted. With
---serve, what the program enters is kept apart for each of its tests, which call "tasting service
-interval".`,
+error. The exit code, or the signal, is the program's.`,
 		Example: `  tasting service trace -- bazel-bin/parser_test
   tasting service trace --attach=4711
   tasting service trace --serve=unix:kv.sock --intervals=kv.traces -- bazel-bin/kv_server`,
@@ -90,12 +86,12 @@ interval".`,
 	f.SetInterspersed(false)
 	f.StringArrayVar(&libraries, "library", nil, "trace the system's libraries that match this `PATTERN`, too, such as 'libstdc++*' (repeatable)")
 	f.BoolVar(&opt.Naive, "naive", false, "count each entry of a function, not only the first; slow")
-	f.BoolVar(&asJSON, "json", false, "write the trace to standard output, behind what the program wrote, and no table")
+	f.BoolVar(&asJSON, "json", false, "write the trace to standard output, and no table")
 	f.StringVar(&out, "out", "", "write the trace to this `FILE`, and no table")
-	f.StringVar(&serve, "serve", "", "trace a service in intervals that its tests ask for at this `ADDRESS`, unix:PATH or HOST:PORT")
+	f.StringVar(&serve, "serve", "", "keep apart what each test enters that calls \"tasting service interval\" at this `ADDRESS`, unix:PATH or HOST:PORT")
 	f.StringVar(&table, "intervals", "intervals", "with --serve, `DIR` for what was entered in each interval")
-	f.BoolVar(&merge, "merge", false, "with --serve, treat intervals that overlap as one; without it they are refused")
-	f.IntVar(&pid, "attach", 0, "trace the process with this `PID`, which goes on afterwards")
+	f.BoolVar(&merge, "merge", false, "with --serve, treat intervals that overlap as one, in place of refusing them")
+	f.IntVar(&pid, "attach", 0, "trace the process with this `PID` until it ends or you interrupt this command")
 	f.StringVar(&idle, "idle", "", "write the names of functions that were certainly not entered to this `FILE`, and no table")
 	f.BoolVar(&underBazel, "under_bazel", false, "for --run_under of bazel test: leave the functions that weren't entered beside the test's log")
 	f.StringVar(&only, "only", "", "with --under_bazel, trace only tests that are in this `DIR`")

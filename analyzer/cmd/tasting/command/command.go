@@ -60,13 +60,13 @@ func ClangFlag(cmd *cobra.Command, clang *string) {
 	if def == "" {
 		def = "clang"
 	}
-	cmd.Flags().StringVar(clang, "clang", def, "clang that dumps syntax trees (default also: $TASTING_CLANG, or the build's compiler if that is a clang)")
+	cmd.Flags().StringVar(clang, "clang", def, "clang that dumps syntax trees (or $TASTING_CLANG, or the compiler that is checked)")
 }
 
 // FindClangFlag adds --clang for a command that searches for a clang if none is named.
 func FindClangFlag(cmd *cobra.Command, clang *string) {
-	cmd.Flags().StringVar(clang, "clang", os.Getenv("TASTING_CLANG"), fmt.Sprintf("clang %d to %d, which dumps syntax trees (default: $TASTING_CLANG, or the first of clang, clang-%d, ... on PATH)",
-		component.MinClang, component.MaxClang, component.MaxClang))
+	cmd.Flags().StringVar(clang, "clang", os.Getenv("TASTING_CLANG"), fmt.Sprintf("clang %d to %d (default: $TASTING_CLANG, or the first on PATH)",
+		component.MinClang, component.MaxClang))
 }
 
 // homonyms are our boolean flags that Bazel has as well: with a value, they are Bazel's.
