@@ -23,10 +23,7 @@ func defectsCommand() *cobra.Command {
 		Short: "Put fixed bugs back, and check that tools select the tests that show them",
 		Long: `Find commits that change code and tests, where a test passes and fails with the code of the commit
 before. Have each evolve from the fix to the bug: no tool may miss the test. Called again, it goes on
-where it stopped. DIR has candidates.jsonl, a line for each such commit.
-
-Exit code 1: tasting misses a bug, or violates a rule of safety or generality.`,
-		Example:            `  tasting check defects --commits=v1.0..main --dir=$HOME/defects --runs_per_test=3 --runs_per_test_detects_flakes //...`,
+where it stopped. DIR has candidates.jsonl, a line for each such commit.`,
 		DisableFlagParsing: true, // most flags are Bazel's
 	}
 	f := cmd.Flags()

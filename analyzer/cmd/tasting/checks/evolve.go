@@ -50,9 +50,7 @@ func evolveCommand() *cobra.Command {
 		Use:   "evolve [flags]",
 		Short: "Check what tools select of generated programs that evolve",
 		Long: `Generate small programs with tests that evolve, run them through tasting and other tools that select
-tests, and check by rules what each selects. No Bazel is started.
-
-Exit code 1: tasting violates a rule of safety or generality, or with --faults a fault isn't found.`,
+tests, and check by rules what each selects. No Bazel is started.`,
 		Example: `  tasting check evolve --programs=1000 --out=/tmp/found
   tasting check evolve --replay=/tmp/found/R1-files-JD4+E3`,
 		Args: command.Args(0, 0, ""),
@@ -105,7 +103,7 @@ Exit code 1: tasting violates a rule of safety or generality, or with --faults a
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.N, "programs", 1000, "how many programs; 0: list the modes, that is, how they are generated and evolve")
+	f.IntVar(&o.N, "programs", 1000, "how many programs; 0: list the modes")
 	f.IntVar(&o.Skip, "skip", 0, "leave out the first programs")
 	f.Uint64Var(&o.Seed, "seed", 1, "which programs")
 	f.StringSliceVar(&o.Modes, "modes", nil, "only these `MODES`, such as JD4+E3 or *+E3")
@@ -118,7 +116,7 @@ Exit code 1: tasting violates a rule of safety or generality, or with --faults a
 	f.BoolVar(&faults, "faults", false, "check that analyzers that are broken on purpose are found")
 	f.BoolVar(&traces, "traces", false, "add tasting with traces as a tool")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
-	f.StringVar(&b.Clang, "clang", "", "clang that dumps syntax trees; without it, nothing is analysed from source")
+	f.StringVar(&b.Clang, "clang", "", "clang that dumps syntax trees (default: none)")
 	return cmd
 }
 

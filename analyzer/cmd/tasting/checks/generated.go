@@ -29,10 +29,7 @@ func generatedCommand() *cobra.Command {
 		Use:   "generated --dir=DIR --prepare=COMMAND [flags] [flags of bazel test]",
 		Short: "Confirm with Bazel what check evolve says of generated programs",
 		Long: `Generate programs that evolve, as packages of a Bazel workspace. Compare what tools select there and
-without Bazel. Called again, it goes on where it stopped.
-
-Exit code 1: tasting violates a rule of safety or generality, or misses a test that prints something new.`,
-		Example:            `  tasting check generated --dir=$HOME/generated --prepare='examples/suites/overlay.sh generated /path/to/tasting' --copt=-O0`,
+without Bazel. Called again, it goes on where it stopped.`,
 		DisableFlagParsing: true, // most flags are Bazel's
 	}
 	f := cmd.Flags()

@@ -101,16 +101,14 @@ func historyCommand() *cobra.Command {
 		Short: "Check what tools select at commits of a git repository",
 		Long: `Build and test TARGETS at commits of a git repository with Bazel, in a clone and an output base of
 their own. Then check by rules which tests tasting and other tools select. Called again, it goes on
-where it stopped. DIR has matrix.jsonl, what each tool selected, and plots.html.
-
-Exit code 1: tasting violates a rule of safety or generality.`,
+where it stopped. DIR has matrix.jsonl, what each tool selected, and plots.html.`,
 		Example:            `  tasting check history --commits=main~100..main --dir=$HOME/history --prepare='cat /path/to/addition >> MODULE.bazel' //...`,
 		DisableFlagParsing: true, // most flags are Bazel's
 	}
 	f := cmd.Flags()
 	f.StringVar(&commits, "commits", "", "`COMMITS`: A..B, or single ones separated by commas (required)")
 	f.IntVar(&every, "every", 1, "only each `N`th commit of a range, and its ends")
-	f.BoolVar(&o.Objects, "objects", false, "compare objects of successive commits, as \"check objects\" does; needs --copt=-ffunction-sections --copt=-fdata-sections")
+	f.BoolVar(&o.Objects, "objects", false, "also do \"check objects\"; needs --copt=-ffunction-sections --copt=-fdata-sections")
 	f.BoolVar(&kinds, "kinds", false, "add a hybrid tool for each kind of change")
 	recordFlags(f, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

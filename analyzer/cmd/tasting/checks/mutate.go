@@ -20,7 +20,7 @@ func mutateCommand() *cobra.Command {
 		Use:   "mutate [flags] -- COMPILER [flags] FILE.c...",
 		Short: "Edit code in many small ways, and check that hashes follow what is emitted",
 		Long: `Edit the sources and their headers in many small ways, compile each mutant, and compare it with the
-original as "tasting check objects" does. Nothing is written to the source tree.`,
+original as "tasting check objects" does.`,
 		Args: command.Args(2, -1, "-- COMPILER [flags] FILE.c..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			lines, err := commandLines(args)

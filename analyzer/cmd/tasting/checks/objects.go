@@ -19,8 +19,7 @@ func objectsCommand() *cobra.Command {
 		Long: `Compile two versions of a translation unit. Wherever the object files differ, the identity of each
 entry that reaches the difference has to differ, for each kind of evidence.
 
-A and B are source files or directories; -I is added for a directory. In a flag, {} stands for the
-directory of the version.`,
+A and B are source files or directories. In a flag, {} stands for the directory of the version.`,
 		Args: command.Args(2, -1, "two versions, A B [-- COMPILER flags]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pair, compiler := args, []string{"clang"}

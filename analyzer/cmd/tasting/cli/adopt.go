@@ -36,8 +36,7 @@ MODULE.bazel gets the dependency on rules_tasting: all that "tasting test" needs
 cc_test among TARGETS (default: //...) becomes a tasting_cc_test, and user.bazelrc, which .bazelrc
 then reads, lets tests write to your store from within Bazel's sandbox.
 
-What is added carries the mark "# tasting adopt". Tests that can't be changed, such as those of
-macros, are named.`,
+What is added carries the mark "# tasting adopt".`,
 		Example: `  tasting adopt
   tasting adopt --rules //lib/... --ci=github
   tasting adopt --undo`,

@@ -24,11 +24,8 @@ func analyzeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "analyze -o OUT.manifest {FILE.tu | -- COMPILER [flags] FILE}",
 		Short: "Write the manifest of a translation unit",
-		Long: `Write the manifest of a translation unit: its components with local hashes and references.
-
-Plain C compiled with clang is analysed from source; everything else is compiled, and its object file
-is analysed. Of a FILE.tu that isn't plain C, the manifest says only that.`,
-		Args: command.Args(1, -1, "a FILE.tu, or a command line behind --"),
+		Long:  `Write the manifest of a translation unit: its components with local hashes and references.`,
+		Args:  command.Args(1, -1, "a FILE.tu, or a command line behind --"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return errors.New("analyze: no output named; use -o OUT.manifest")
@@ -55,7 +52,7 @@ is analysed. Of a FILE.tu that isn't plain C, the manifest says only that.`,
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write (required)")
-	cmd.Flags().StringVar(&evidence, "evidence", "auto", "auto; source: take gcc's plain C, too, and refuse other code; object: compile everything")
+	cmd.Flags().StringVar(&evidence, "evidence", "auto", "auto: plain C of clang from source, the rest from objects; source: plain C only; object: objects only")
 	command.FindClangFlag(cmd, &clang)
 	return cmd
 }

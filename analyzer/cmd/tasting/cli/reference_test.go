@@ -55,8 +55,12 @@ func reference(is func(*cobra.Command) bool) (text string, undocumented []string
 	_, lines, _ := referenceWithout(nil, is)
 	var common []string
 	count := map[string]int{}
+	name := func(line string) string {
+		return strings.FieldsFunc(line, func(c rune) bool { return strings.ContainsRune("`=.:", c) })[1]
+	}
 	for _, line := range lines {
-		if count[line]++; count[line] == 2 && line != "- `--json`: print as JSON\n" {
+		isSame := func(c string) bool { return name(c) == name(line) } // two flags of one name can't both be common
+		if count[line]++; count[line] == 2 && name(line) != "--json" && !slices.ContainsFunc(common, isSame) {
 			common = append(common, line)
 		}
 	}
@@ -145,7 +149,7 @@ A flag with ... can be repeated.
 			old = append(old, "`"+c.Name()+"`")
 		}
 	}
-	internals.WriteString("\nThe checks take --json, but defects, generated and history take --aspect, --bazel and --bazel_startup, as tasting test does.\nA flag with ... can be repeated.\n")
+	internals.WriteString("\nThe checks take --json, but defects, generated and history take --aspect, --bazel and --bazel_startup, as tasting test does.\nExit code 1: tasting violates a rule of safety or generality. A flag with ... can be repeated.\n")
 	fmt.Fprintf(internals, "\nNames of earlier versions that still work: %s.\n", strings.Join(old, ", "))
 	for name, page := range map[string]struct {
 		text *strings.Builder

@@ -25,12 +25,8 @@ func storeCommand() *cobra.Command {
 	cmd := parent("store", "Look after a store of recorded results", storePing(o), storeStat(o), storeGC(o), storeVerify(o))
 	cmd.Long = `Look after a store of recorded results.
 
-LOCATION is a directory, or for ping also a server. Without it, the store in force is meant: that of
---store, of .tastingrc, of $TASTING_STORE, or else tasting in the user's cache directory ("tasting
-config" shows it). A directory may be removed at any time: tests run then.
-
-"tasting test" and the runner reduce directories to the limits once a day, after they have recorded.
-What a server holds is a matter of its operator.`
+LOCATION is a directory, or for ping also a server. Without it, the store in force is meant, which
+"tasting config" shows. A directory may be removed at any time: tests run then.`
 	storeFlags(cmd.PersistentFlags(), &o.Options)
 	return cmd
 }

@@ -35,8 +35,7 @@ func traceCommand() *cobra.Command {
 		Long: `Print which functions a program enters. The program isn't built again.
 
 PROGRAM runs with a breakpoint at each function of its executable and its own shared libraries, also
-in processes that it starts. At its end, a table of functions, files and counts goes to standard
-error. The exit code, or the signal, is the program's.`,
+in processes that it starts. At its end, a table goes to standard error. The exit code is the program's.`,
 		Example: `  tasting service trace -- bazel-bin/parser_test
   tasting service trace --attach=4711
   tasting service trace --serve=unix:kv.sock --intervals=kv.traces -- bazel-bin/kv_server`,
