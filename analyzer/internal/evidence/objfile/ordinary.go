@@ -110,6 +110,8 @@ func (f *file) ordinaryName(k int) string {
 	flags, name := s.flags&access, standardName(s.name)
 	o, standard := standardSections[name]
 	switch {
+	case s.flags&elf.SHF_LINK_ORDER != 0 && !standard && !f.isUnwind(k) && s.name != "asan_globals" && !strings.HasPrefix(s.name, "__sancov_"):
+		return "it is in the order of other sections" // see link-lookup/init-axo and link-lookup/init-array-o
 	case standard && s.size > 0 && (flags != o.flags || o.empty != (s.typ == elf.SHT_NOBITS)):
 		return "it has other flags than compilers give it"
 	case standard && !f.namedByCompiler(k):
@@ -123,7 +125,7 @@ func (f *file) ordinaryName(k int) string {
 		if base, _, _ := strings.Cut(strings.TrimPrefix(s.name, "."), "."); flags != elf.SHF_WRITE || base != "init_array" && base != "fini_array" && base != "preinit_array" {
 			return "it has other flags than compilers give it"
 		}
-	case s.name == ".init" || s.name == ".fini": // a part of _init and _fini, which run it: a root. See code-asm/init-section
+	case s.name == ".init" || s.name == ".fini": // a part of _init and _fini, which run it: a root. See code-attr/section-init-code and link-order/init-section-units
 		if flags != elf.SHF_EXECINSTR || s.typ != elf.SHT_PROGBITS {
 			return "it has other flags than compilers give it"
 		}
@@ -131,8 +133,6 @@ func (f *file) ordinaryName(k int) string {
 		return "its name isn't known"
 	case flags&elf.SHF_WRITE != 0 && flags&elf.SHF_EXECINSTR != 0:
 		return "it has code that can be written"
-	case s.flags&elf.SHF_LINK_ORDER != 0 && s.name != "asan_globals" && !strings.HasPrefix(s.name, "__sancov_"):
-		return "it is in the order of other sections"
 	}
 	if s.flags&elf.SHF_MERGE != 0 && s.entsize > 0 && (s.flags&elf.SHF_WRITE != 0 || s.size%s.entsize != 0 || f.scattered(k)) {
 		return "its constants can't be merged one by one"

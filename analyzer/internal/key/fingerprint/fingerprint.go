@@ -92,7 +92,7 @@ func isGNU(taken *syslib.Taken) bool {
 
 // plugged matches functions that the C library looks up in plugins: name services (nsswitch.conf(5)) and character set
 // converters (GCONV_PATH). See link-system/nss-group and link-files/gconv-module.
-var plugged = lazyregexp.New(`^(?:_nss_|gconv(?:_init|_end)?$)`)
+var plugged = lazyregexp.New(`^(?:_nss_|gconv(?:_init|_end)?$|_ZGV[bcde]N[0-9]+v+_)`)
 
 // ofABI and libcxx match names that versions other than those of the lists may define or need: of the C++ ABI's library,
 // and of libc++. A definition in a COMDAT group is a copy.

@@ -77,12 +77,11 @@ type Closure struct {
 	Overridden []string
 	Trace
 
-	c         *Composer
-	program   *linkmodel.Program
-	named     []namedRoot
-	roots     []int32            // nodes that are roots by themselves, in order
-	replaced  []linkmodel.Symbol // those of Roots.Overrides that the program defines
-	hasCopies bool               // some of them are copies of templates of the C++ library, which aren't roots
+	c        *Composer
+	program  *linkmodel.Program
+	named    []namedRoot
+	roots    []int32            // nodes that are roots by themselves, in order
+	replaced []linkmodel.Symbol // those of Roots.Overrides that the program defines
 	// undefined are Unresolved by file, weak the symbols of weak references that may stay undefined.
 	undefined [][]linkmodel.Symbol
 	weak      map[linkmodel.Symbol]bool
@@ -234,7 +233,6 @@ func (x *Closure) nameRoots(roots Roots) {
 		if copies := strings.HasPrefix(s, "_Z") && !allocation.MatchString(s); !copies {
 			x.Overridden = append(x.Overridden, s)
 		} else if strings.Contains(s, "I") && !slices.ContainsFunc(nodes, func(id int32) bool { return !c.isCopy(id) }) { // I begins template arguments
-			x.hasCopies = true
 			continue // the library's copy does the same
 		}
 		nodes = slices.DeleteFunc(nodes, func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })

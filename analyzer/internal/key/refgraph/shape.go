@@ -108,7 +108,7 @@ func (x *Closure) unusual(roots Roots) string {
 		return l.Unusual
 	case c.sees&(seesLink|seesDebug) != 0: // see link-load/dlsym-new-name and cxx/stacktrace-static-name
 		return "it refers to " + c.seesBy
-	case c.sees&seesNames != 0 && (several || roots.StaticC || roots.Exports || x.hasCopies): // an executable exports only what the system's libraries mention
+	case c.sees&seesNames != 0 && (several || roots.StaticC || roots.Exports || c.definesCxx()): // an executable exports only what the system's libraries mention
 		return "it refers to " + c.seesBy
 	case len(x.Overridden) > 0 && (several || roots.StaticC): // see link-symbols/override-hidden-reference
 		return "it defines " + x.Overridden[0] + " in the place of the system's"
@@ -121,6 +121,15 @@ func (x *Closure) unusual(roots Roots) string {
 		}
 	}
 	return x.unusualUnit(several)
+}
+
+// definesCxx reports whether a linked unit defines a mangled name: the C++ library may define it, too, so that linkers export
+// it. See link-lookup/explicit.
+func (c *Composer) definesCxx() bool {
+	t := c.pool.Symbols
+	return slices.ContainsFunc(c.linked.Units, func(in linkmodel.LinkedUnit) bool {
+		return slices.ContainsFunc(t.Unit(in.Unit).Defs, func(d linkmodel.Def) bool { return strings.HasPrefix(t.Name(d.Symbol), "_Z") })
+	})
 }
 
 // unusualCollection returns why --gc-sections changes something that can be seen, or "".

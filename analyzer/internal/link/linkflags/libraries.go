@@ -11,7 +11,7 @@ import (
 
 // runtimes are the libraries of the C and C++ runtimes. The names that they call in a program are known (overrides.txt and
 // libcxx.txt of package fingerprint). Those of OpenMP, and of small libraries besides libstdc++ and the C library, aren't.
-var runtimes = words.Set(`asan atomic anl c c++ c++abi c_nonshared clang_rt crypt dl gcc gcc_eh gcc_s gcov hwasan
+var runtimes = words.Set(`asan atomic anl c c++ c++abi c_nonshared clang_rt dl gcc gcc_eh gcc_s gcov hwasan
 	itm lsan m mvec nsl nss_files pthread pthread_nonshared resolv rt ssp ssp_nonshared stdc++ supc++
 	tsan ubsan unwind util`)
 
