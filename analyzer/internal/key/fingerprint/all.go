@@ -436,12 +436,8 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 	if len(flags) > 0 {
 		lines = append(slices.Clip(lines), linkflags.Parse(flags, linkflags.Options{}))
 	}
-	taken := files[0].taken
-	roots.Exports = taken == nil || slices.ContainsFunc(taken.Linker, func(w string) bool {
-		return strings.Contains(w, "export-dynamic") || strings.Contains(w, "dynamic-list")
-	})
 	// gold exports unique symbols. See link-lookup/unique-gold.
-	roots.Exports = roots.Exports || slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.Linker == "" || l.Linker == "gold" })
+	roots.Exports = exports(files[0].taken) || slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.Linker == "" || l.Linker == "gold" })
 	roots.GarbageCollected = slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.GCSections })
 	program.Unusual = t.unusual(files, lines)
 	return composer.Compose(program, roots)

@@ -90,6 +90,14 @@ func isGNU(taken *syslib.Taken) bool {
 	return found && taken.Provides("_ZSt20__throw_length_errorPKc")
 }
 
+// exports reports whether an executable may export more than its libraries mention, by what its driver passes or because
+// that isn't known.
+func exports(taken *syslib.Taken) bool {
+	return taken == nil || slices.ContainsFunc(taken.Linker, func(w string) bool {
+		return strings.Contains(w, "export-dynamic") || strings.Contains(w, "dynamic-list")
+	})
+}
+
 // plugged matches functions that the C library looks up in plugins: name services (nsswitch.conf(5)) and character set
 // converters (GCONV_PATH). See link-system/nss-group and link-files/gconv-module.
 var plugged = lazyregexp.New(`^(?:_nss_|gconv(?:_init|_end)?$|_ZGV[bcde]N[0-9]+v+_)`)

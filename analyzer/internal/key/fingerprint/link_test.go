@@ -56,6 +56,57 @@ func TestDefaultsOfTheDriver(t *testing.T) {
 	}
 }
 
+// A driver that exports all symbols makes look-ups see functions that nothing reaches, and a composition that was remembered
+// for another driver isn't taken for it.
+func TestExportsOfTheDriver(t *testing.T) {
+	exporting, plain := []string{"-Wl,--export-dynamic"}, []string(nil)
+	parts := map[string][2]string{} // by the driver, of the two versions: the code's part of the fingerprint
+	memory := OpenMemory(filepath.Join(t.TempDir(), "memory"))
+	for _, words := range [][]string{plain, exporting} {
+		var of [2]string
+		for i, version := range []string{"2", "3"} {
+			dir := t.TempDir()
+			x := &Test{Binary: "b", Dir: dir, System: func([]*linkflags.Line) *syslib.Taken { return &syslib.Taken{Name: "bfd", Linker: words} }}
+			m := source(t, "a.o", []string{"main", "1", "dlsym"}, []string{"f", version})
+			if err := manifest.Write(filepath.Join(dir, "a.o.manifest"), m.Manifest); err != nil {
+				t.Fatal(err)
+			}
+			l := LinkFile{"b", "executable", [][2]string{{"a.o", "a.o.manifest"}}, nil, []string{"a.o"}}
+			name := filepath.Join(dir, "b.link")
+			if err := os.WriteFile(name, []byte(l.Text()), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			x.Links = append(x.Links, name)
+			got, _ := ComposeAll([]*Test{x}, memory)
+			if got[0].Err != nil {
+				t.Fatal(got[0].Err)
+			}
+			Reports([]*Composed{&got[0]}, func(_ int, r *Report, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range r.Contributions {
+					if c.Name == "code" {
+						of[i] = c.SHA256
+					}
+				}
+			})
+			x.System = func([]*linkflags.Line) *syslib.Taken { return &syslib.Taken{Name: "bfd", Linker: exporting} }
+			known, _ := ComposeAll([]*Test{x}, nil)
+			if got, _ = ComposeAll([]*Test{x}, memory); got[0].Fingerprint != known[0].Fingerprint {
+				t.Errorf("version %s: %s remembered, %s composed", version, got[0].Fingerprint, known[0].Fingerprint)
+			}
+		}
+		parts[strings.Join(words, " ")] = of
+	}
+	if of := parts[""]; of[0] == "" || of[0] != of[1] {
+		t.Error("an executable that exports nothing counts functions that nothing reaches")
+	}
+	if of := parts[exporting[0]]; of[0] == of[1] {
+		t.Error("a function that a look-up may find doesn't count")
+	}
+}
+
 // Files that a link reads beside code, made by the build: which, where on the line, and
 // in which state counts; not the name of a configuration.
 func TestGeneratedLinkInputs(t *testing.T) {

@@ -163,6 +163,7 @@ func (m *Memory) recall(b *batch) *recalled {
 			key.Int(int(taken.AsNeeded))
 			key.Strings(taken.Wants)
 			key.Flag(isGNU(taken))
+			key.Flag(exports(taken))
 		}
 		for _, f := range b.manifests[i] {
 			d, e := b.data.digest(f)
