@@ -135,9 +135,8 @@ func (c *Composer) definesCxx() bool {
 // unusualCollection returns why --gc-sections changes something that can be seen, or "".
 func (x *Closure) unusualCollection(several bool) string {
 	c := x.c
-	c.findSets()
 	switch {
-	case len(c.sets) > 0: // see link-archives/gc-sections-set
+	case c.readsSet(): // see link-archives/gc-sections-set
 		return "a linker set, and --gc-sections"
 	case several && c.sees&seesNeeds != 0:
 		return "it sees which libraries it needs, and --gc-sections decides that"
@@ -150,6 +149,23 @@ func (x *Closure) unusualCollection(several bool) string {
 		return "a copy relocation that --gc-sections may drop"
 	}
 	return ""
+}
+
+// readsSet reports whether the program has a linker set with a reference to its bounds, reached or not, or one that a runtime
+// of the compiler may read. The bounds of sections such as Abseil's malloc_hook are read by nobody.
+func (c *Composer) readsSet() bool {
+	c.findSets()
+	for key := range c.sets {
+		if strings.HasPrefix(c.pool.Symbols.Name(key.set), "__start__") {
+			return true
+		}
+	}
+	return len(c.sets) > 0 && slices.ContainsFunc(c.instances, func(in instance) bool {
+		return slices.ContainsFunc(in.unit.symbols, func(s linkmodel.Symbol) bool {
+			set, isBound := c.pool.sets[s]
+			return isBound && c.hasSet(set)
+		})
+	})
 }
 
 // unusualUnit returns what is unusual about a linked unit, reached or not, or "".
