@@ -45,7 +45,17 @@ def _find_clang(rctx):
         fail("TASTING_CLANG=%s: %s. Set it to a clang of version %d to %d, or unset it." % (asked, reason, _MIN_CLANG, _MAX_CLANG))
     return None, reason
 
+def _make_store(rctx):
+    """Makes the directory TASTING_STORE, also after it was deleted: Bazel's sandbox starts no test if a path that it
+    is asked to open doesn't exist."""
+    store = rctx.os.environ.get("TASTING_STORE", "")
+    if store.startswith("/"):
+        rctx.execute(["mkdir", "-p", store])  # else the runner says what is wrong
+        if hasattr(rctx, "watch"):
+            rctx.watch(store)
+
 def _local_tasting_toolchain_impl(rctx):
+    _make_store(rctx)
     clang, about = _find_clang(rctx)
     if clang and hasattr(rctx, "watch"):
         rctx.watch(clang.realpath)
@@ -95,11 +105,12 @@ local_tasting_toolchain = repository_rule(
 Looks for TASTING_CLANG (a path or name; an error if it is unusable), else for CC
 if that is a clang, clang, clang-21, clang-20 and clang-19 in PATH: the first of a
 version that the analyzer reads. Without any, all evidence is by objects.
-TASTING_FROM_SOURCE=1 leaves the prebuilt ones out.""",
+TASTING_FROM_SOURCE=1 leaves the prebuilt ones out. If TASTING_STORE is a directory, it is
+made where there is none (since Bazel 7.1 also after it was deleted).""",
     attrs = {
         "programs": attr.string_dict(doc = "Labels of prebuilt `tasting` programs by the CPU that runs them, as in `@platforms//cpu`."),
     },
-    environ = ["CC", "PATH", "TASTING_CLANG", "TASTING_FROM_SOURCE"],
+    environ = ["CC", "PATH", "TASTING_CLANG", "TASTING_FROM_SOURCE", "TASTING_STORE"],
     local = True,
     configure = True,
 )

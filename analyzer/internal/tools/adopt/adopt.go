@@ -138,8 +138,13 @@ func Plan(workspace string, o Options) (edits []Edit, notes []string, err error)
 			edits = append(edits, Edit{file, what, text})
 		}
 	}
-	line := func(file, what, text string) {
-		edit(file, what, func(old []byte) ([]byte, error) { return addLine(old, text), nil })
+	lines := func(file, what string, lines ...string) {
+		edit(file, what, func(text []byte) ([]byte, error) {
+			for _, line := range lines {
+				text = addLine(text, line)
+			}
+			return text, nil
+		})
 	}
 	edit("MODULE.bazel", "depends on rules_tasting", func(text []byte) ([]byte, error) {
 		out, name, err := o.Dependency.add(text)
@@ -152,10 +157,11 @@ func Plan(workspace string, o Options) (edits []Edit, notes []string, err error)
 		return out, err
 	})
 	if o.Store != "" {
-		// The directory is somebody's own, and where there is none Bazel starts no sandbox.
-		line(".bazelrc", "reads "+userRC, "try-import %workspace%/"+userRC)
-		line(userRC, "lets tests record results from within the sandbox; it is yours alone, keep it out of version control",
-			fmt.Sprintf("test %q", "--sandbox_writable_path="+o.Store))
+		// The directory is somebody's own, and where there is none Bazel starts no sandbox: a repository rule makes it.
+		lines(".bazelrc", "reads "+userRC, "try-import %workspace%/"+userRC)
+		lines(userRC, "lets tests record results from within the sandbox; it is yours alone, keep it out of version control",
+			fmt.Sprintf("test %q", "--sandbox_writable_path="+o.Store),
+			fmt.Sprintf("common %q", "--repo_env=TASTING_STORE="+o.Store))
 	}
 	if o.CI != "" && err == nil {
 		var files map[string][]byte

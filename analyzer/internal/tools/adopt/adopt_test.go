@@ -266,7 +266,8 @@ use`, 1), read("MODULE.bazel")); d != "" {
 	if got := read(".bazelrc"); got != "build --copt=-O1\ntry-import %workspace%/user.bazelrc  # tasting adopt\n" {
 		t.Errorf("%q", got)
 	}
-	if got := read("user.bazelrc"); got != "test \"--sandbox_writable_path=/home/u b/.cache/tasting\"  # tasting adopt: new file\n" {
+	if got := read("user.bazelrc"); got != "test \"--sandbox_writable_path=/home/u b/.cache/tasting\"  # tasting adopt: new file\n"+
+		"common \"--repo_env=TASTING_STORE=/home/u b/.cache/tasting\"  # tasting adopt\n" {
 		t.Errorf("%q", got)
 	}
 	if info, err := os.Stat(filepath.Join(dir, ".bazelrc")); err != nil || info.Mode().Perm() != 0o640 {
