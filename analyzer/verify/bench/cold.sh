@@ -9,7 +9,7 @@
 # built before. CC is clang (the default) or gcc.
 set -euo pipefail
 
-here=$(cd "$(dirname "$0")/.." && pwd -P)
+here=$(cd "$(dirname "$0")/../../.." && pwd -P)
 example=${1:-} cc=${2:-clang} rounds=${3:-2}
 case $example in
 cjson) sources="cjson@1.7.18 upstream" ;;
