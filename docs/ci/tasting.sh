@@ -72,18 +72,7 @@ $tasting test --store_flags="$flags" --store_mode=$mode --audit=$audit --cache_t
     --junit_xml="$out/junit.xml" --runs_dir="$runs" ${TASTING_FLAGS:-} -- "$@" || status=$?
 
 # A report that fails doesn't decide whether a change is good.
-find "$runs" -name '*.tasting-run.json' -mtime +90 -delete
 # shellcheck disable=SC2086
 $tasting report --runs="$runs" -o "$out/report.html" --json="$out/report.json" ||
     echo "tasting.sh: no report" >&2
-
-# A store in a directory is kept small here, a server by its own means.
-if [ "$kind" = nightly ]; then
-    case $store in
-    /*)
-        # shellcheck disable=SC2086
-        $tasting store gc --max_size=50G --max_age=60d "$store" || echo "tasting.sh: the store was not cleaned" >&2
-        ;;
-    esac
-fi
 exit $status

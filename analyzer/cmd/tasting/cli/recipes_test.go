@@ -482,33 +482,6 @@ func TestRecipeScript(t *testing.T) {
 			t.Errorf("exit code %d: %s\n%s", code, m.read("mine-called"), out)
 		}
 	})
-	t.Run("a directory is cleaned at night", func(t *testing.T) {
-		m := newRecipeMachine(t)
-		dir := filepath.Join(m.dir, "store")
-		m.write(t, "store/tasting-store", "")
-		for kind, want := range map[string]string{"main": "", "nightly": "store\ngc\n--max_size=50G\n--max_age=60d\n" + dir + "\n"} {
-			os.Remove(filepath.Join(m.dir, "call-store"))
-			code, out := m.run(t, "sh", script+kind, "TASTING_STORE="+dir)
-			if code != 0 || m.read("call-store") != want || want != "" && !strings.Contains(out, "kept 0 entries") {
-				t.Errorf("%s: exit code %d, called %q\n%s", kind, code, m.read("call-store"), out)
-			}
-		}
-	})
-	t.Run("old runs go", func(t *testing.T) {
-		m := newRecipeMachine(t)
-		for name, age := range map[string]int{"old.tasting-run.json": 100, "young.tasting-run.json": 10, "other.json": 100} {
-			m.write(t, "a checkout/tasting-out/runs/"+name, "{}")
-			at := time.Now().AddDate(0, 0, -age)
-			if err := os.Chtimes(filepath.Join(m.work, "tasting-out/runs", name), at, at); err != nil {
-				t.Fatal(err)
-			}
-		}
-		m.run(t, "sh", script+"main")
-		left, err := filepath.Glob(filepath.Join(m.work, "tasting-out/runs/*"))
-		if err != nil || len(left) != 3 || filepath.Base(left[2]) != "young.tasting-run.json" {
-			t.Errorf("%v %v", left, err)
-		}
-	})
 	t.Run("usage", func(t *testing.T) {
 		m := newRecipeMachine(t)
 		for _, args := range []string{"", "publish"} {

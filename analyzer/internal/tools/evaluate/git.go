@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -30,7 +31,7 @@ func Git(ctx context.Context, dir string, args ...string) (string, error) {
 func Open(ctx context.Context, dir string) (*Repository, error) {
 	top, err := Git(ctx, dir, "rev-parse", "--show-toplevel")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("evaluate compares commits of a git repository: %w", err)
 	}
 	prefix, err := Git(ctx, dir, "rev-parse", "--show-prefix")
 	return &Repository{top, prefix}, err
@@ -40,15 +41,17 @@ func Open(ctx context.Context, dir string) (*Repository, error) {
 func (r *Repository) List(ctx context.Context, commits string, every int) (l []string, err error) {
 	for _, x := range strings.Split(commits, ",") {
 		from, to, ok := strings.Cut(x, "..")
-		first, err := Git(ctx, r.Top, "rev-parse", "--verify", "--end-of-options", from+"^{commit}")
-		if err != nil {
-			return nil, fmt.Errorf("--commits: %s: %w", x, err)
+		var hashes [2]string
+		for i, commit := range []string{from, cmp.Or(to, "HEAD")} {
+			if hashes[i], err = Git(ctx, r.Top, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+"^{commit}"); err != nil {
+				return nil, fmt.Errorf("--commits: %s: there is no commit %q in %s", x, commit, r.Top)
+			}
 		}
-		l = append(l, first)
+		l = append(l, hashes[0])
 		if !ok {
 			continue
 		}
-		out, err := Git(ctx, r.Top, "rev-list", "--first-parent", "--reverse", "--end-of-options", from+".."+to)
+		out, err := Git(ctx, r.Top, "rev-list", "--first-parent", "--reverse", hashes[0]+".."+hashes[1])
 		if err != nil {
 			return nil, fmt.Errorf("--commits: %s: %w", x, err)
 		}
