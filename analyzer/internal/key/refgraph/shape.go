@@ -116,7 +116,7 @@ func (x *Closure) unusual(roots Roots) string {
 		return "an indirect function (ifunc) sees the order of relocations"
 	}
 	if roots.GarbageCollected {
-		if why := x.unusualCollection(several); why != "" {
+		if why := x.unusualCollection(roots, several); why != "" {
 			return why
 		}
 	}
@@ -133,13 +133,13 @@ func (c *Composer) definesCxx() bool {
 }
 
 // unusualCollection returns why --gc-sections changes something that can be seen, or "".
-func (x *Closure) unusualCollection(several bool) string {
+func (x *Closure) unusualCollection(roots Roots, several bool) string {
 	c := x.c
 	switch {
 	case c.readsSet(): // see link-archives/gc-sections-set
 		return "a linker set, and --gc-sections"
-	case several && c.sees&seesNeeds != 0:
-		return "it sees which libraries it needs, and --gc-sections decides that"
+	case several && !x.surelyNeeds(roots): // see link-needed/as-needed-collected
+		return "--gc-sections decides which libraries of the system it needs"
 	case c.sees&seesTLS != 0 && c.hasNote(flagTLS): // see link-besides/gc-tls
 		return "it sees how much thread-local storage there is, and --gc-sections decides that"
 	case several && x.contestedDiffer(): // see link-besides/unique-asked-collected
@@ -165,6 +165,76 @@ func (c *Composer) readsSet() bool {
 			set, isBound := c.pool.sets[s]
 			return isBound && c.hasSet(set)
 		})
+	})
+}
+
+// surelyNeeds reports whether --gc-sections leaves every file a reference to each library of the system that shape says it
+// needs: initialisers, main or exported definitions of libraries lead to one within the file. GNU ld looks at references
+// before it drops sections.
+func (x *Closure) surelyNeeds(roots Roots) bool {
+	c, t := x.c, x.c.pool.Symbols
+	needs := x.needs(roots)
+	for i, f := range x.program.Files {
+		if !f.Collects || f.Linker == linkmodel.GNU {
+			needs[i] = nil
+		}
+	}
+	var kept []int32 // nodes
+	seen := make([]bool, len(c.within))
+	keep := func(id int32) {
+		if !seen[id] {
+			seen[id], kept = true, append(kept, id)
+		}
+	}
+	for _, n := range x.named {
+		if n.symbol == n.why { // not a replacement
+			for _, id := range n.nodes {
+				keep(id)
+			}
+		}
+	}
+	for _, id := range x.roots {
+		if f := c.comp(id); f.set == linkmodel.None && f.flags&flagResolver == 0 {
+			keep(id)
+		}
+	}
+	for i, in := range c.linked.Units {
+		if len(needs[in.File]) > 0 && in.File > 0 {
+			for _, d := range t.Unit(in.Unit).Defs {
+				if c.exports(in.File, d.Symbol, linkmodel.Definition{In: int32(i), Component: d.Component}) {
+					keep(c.node(int32(i), d.Component))
+				}
+			}
+		}
+	}
+	library := roots.library()
+	for len(kept) > 0 {
+		id := kept[len(kept)-1]
+		kept = kept[:len(kept)-1]
+		in := &c.instances[c.within[id]]
+		file := c.fileOf(id)
+		for _, l := range c.unitLinks(id) {
+			if l >= 0 {
+				keep(in.base + l)
+				continue
+			}
+			s := in.unit.symbols[-1-l]
+			switch c.resolved = c.linked.Resolve(c.resolved[:0], file, s); {
+			case len(c.resolved) == 0:
+				delete(needs[file], library(t.Name(s)))
+			case len(c.resolved) == 1 && c.fileOf(c.nodeOf(c.resolved[0])) == file:
+				keep(c.nodeOf(c.resolved[0]))
+			}
+		}
+	}
+	return !slices.ContainsFunc(needs, func(left map[string]bool) bool { return len(left) > 0 })
+}
+
+// exports reports whether a shared library exports a definition of a symbol.
+func (c *Composer) exports(file int32, s linkmodel.Symbol, d linkmodel.Definition) bool {
+	scopes := c.linked.Scopes(s)
+	return len(scopes) == 0 || slices.ContainsFunc(scopes, func(x linkmodel.Scope) bool {
+		return x.File == file && x.Defined && x.Exported && x.Definition == d
 	})
 }
 
@@ -301,31 +371,59 @@ func (x *Closure) shape(roots Roots, running []int32) Hash {
 	return b.Sum()
 }
 
-// fileWords returns for each file the attributes and notes of its units and the libraries of the system that they need, as
-// sorted words.
-func (x *Closure) fileWords(roots Roots) [][]string {
-	c, p := x.c, x.program
-	t := c.pool.Symbols
-	system := roots.System
-	if system == nil {
-		system = func(s string) string { return s }
+// library returns what Roots.System is for a symbol.
+func (r *Roots) library() func(symbol string) string {
+	if r.System == nil {
+		return func(s string) string { return s }
 	}
+	return r.System
+}
+
+// needs returns for each file the libraries of the system that it needs and that matter.
+func (x *Closure) needs(roots Roots) []map[string]bool {
+	c, p := x.c, x.program
+	t, library := c.pool.Symbols, roots.library()
 	// libm and libgcc have no initialisers. Whether they are loaded doesn't matter, unless a weak reference may be bound to
 	// them (link-dead/as-needed-brings-libm), or the program sees DT_NEEDED.
 	passive := map[string]bool{"m": true, "gcc": true}
 	for s := range x.weak {
-		delete(passive, system(t.Name(s)))
+		delete(passive, library(t.Name(s)))
 	}
 	if c.sees&seesNeeds != 0 || len(x.Overridden) > 0 || slices.ContainsFunc(p.Files, func(f linkmodel.File) bool { return f.System != p.Files[0].System }) {
 		clear(passive)
 	}
-	words := make([]map[string]bool, len(p.Files))
-	for i := range words {
-		words[i] = map[string]bool{}
-		for _, s := range x.undefined[i] {
-			if name := system(t.Name(s)); name != "" && !passive[name] {
-				words[i]["needs "+name] = true
+	needs := make([]map[string]bool, len(p.Files))
+	for i := range needs {
+		needs[i] = map[string]bool{}
+		var related map[linkmodel.Symbol]bool // symbols with a relocation: LLD takes no other for a reference when it drops sections
+		if p.Files[i].Collects && p.Files[i].Linker == linkmodel.LLD {
+			related = map[linkmodel.Symbol]bool{}
+			for k, in := range c.linked.Units {
+				if in.File == int32(i) {
+					for _, s := range c.instances[k].unit.symbols {
+						related[s] = true
+					}
+				}
 			}
+		}
+		for _, s := range x.undefined[i] {
+			if name := library(t.Name(s)); name != "" && !passive[name] && (related == nil || related[s]) {
+				needs[i][name] = true
+			}
+		}
+	}
+	return needs
+}
+
+// fileWords returns for each file the attributes and notes of its units and the libraries of the system that it needs, as
+// sorted words.
+func (x *Closure) fileWords(roots Roots) [][]string {
+	c, p := x.c, x.program
+	words := make([]map[string]bool, len(p.Files))
+	for i, needs := range x.needs(roots) {
+		words[i] = map[string]bool{}
+		for name := range needs {
+			words[i]["needs "+name] = true
 		}
 	}
 	for _, in := range c.linked.Units {
