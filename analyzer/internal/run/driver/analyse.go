@@ -24,9 +24,9 @@ import (
 type subject struct {
 	*target
 	*evidence                            // nil if the aspect has made none that can be used
-	why       string                     // there is no evidence, or it can't be read
-	unlinked  bool                       // it is of a rule named cc_test that isn't Bazel's, which links nothing
-	links     []fingerprint.Contribution // see links
+	why       string                     // why there is no evidence
+	unlinked  bool                       // its rule is named cc_test but links nothing: it isn't Bazel's own
+	symlinks  []fingerprint.Contribution // see symlinks
 	composed  *fingerprint.Composed      // nil without evidence
 	// remote is set if the key is for remote execution. A result of this machine isn't recorded under it.
 	remote bool
@@ -39,17 +39,17 @@ func (t *subject) isCC() bool { return t.target.isCC() && !t.unlinked }
 type analysis struct {
 	*expansion
 	subjects  []*subject // of all targets
-	complete  bool       // the aspect was applied well to all that it knows
+	complete  bool       // the aspect was applied to all C++ tests without an error
 	fallbacks []report.Fallback
 	prober    *prober
 	memory    *fingerprint.Memory // of compositions; nil without a directory for it
-	built     time.Time           // when the last call of Bazel had built
+	built     time.Time           // end of the last build
 }
 
 // analyse has Bazel make the manifests of all cc_tests, and composes them.
 func analyse(ctx context.Context, x *expansion) (*analysis, error) {
 	a := &analysis{expansion: x}
-	var tests []*subject // that the aspect knows
+	var tests []*subject // those that the aspect analyses
 	for _, t := range x.targets {
 		s := &subject{target: t}
 		a.subjects = append(a.subjects, s)
@@ -63,9 +63,9 @@ func analyse(ctx context.Context, x *expansion) (*analysis, error) {
 	}
 	a.beginAnalysis()
 	a.complete = true
-	if x.seen != nil {
-		a.built = x.seen.built
-		a.complete = describe(tests, x.seen, bySource)
+	if x.outputs != nil {
+		a.built = x.outputs.built
+		a.complete = describe(tests, x.outputs, bySource)
 	} else if len(tests) > 0 {
 		a.say("analysing %s", count(len(tests), "test"))
 		if err := a.analyseBy(ctx, bySource, tests); err != nil {
@@ -88,31 +88,31 @@ func (t *target) name() string { return t.label }
 // analyseBy has Bazel build an output group of the aspect for tests, and reads
 // their descriptions.
 func (a *analysis) analyseBy(ctx context.Context, group string, tests []*subject) error {
-	seen, code, err := a.applyTo(ctx, group, labels(tests))
+	outputs, code, err := a.applyTo(ctx, group, labels(tests))
 	if err != nil {
 		return err
 	}
-	a.built = seen.built
-	if code != bazel.ExitOK && !seen.applied {
+	a.built = outputs.built
+	if code != bazel.ExitOK && !outputs.applied {
 		return fmt.Errorf(`bazel can't apply %s to any of the tests, so that no result would ever be recorded or replayed.
 Bazel has said above what is wrong with it. If it knows no repository @rules_tasting, add that to MODULE.bazel by
     tasting adopt                   # with a release
     tasting adopt --path=CHECKOUT   # with a checkout of rules_tasting
 If the aspect has another label, say --aspect=LABEL. To only run the tests, use "bazel test"`, a.Aspect)
 	}
-	all := describe(tests, seen, group)
+	all := describe(tests, outputs, group)
 	a.complete = a.complete && all && code == bazel.ExitOK
 	return nil
 }
 
-// describe reads the descriptions of tests, and reports whether there are all.
-func describe(tests []*subject, seen *aspectOutputs, group string) (all bool) {
+// describe reads the descriptions of tests, and reports whether it has found all of them.
+func describe(tests []*subject, outputs *aspectOutputs, group string) (all bool) {
 	all = true
 	for _, t := range tests {
 		var err error
-		t.evidence, err = seen.evidence(t.target, group, false)
+		t.evidence, err = outputs.evidence(t.target, group, false)
 		switch {
-		case err == errNothingMade && seen.succeeded[t.label]:
+		case err == errNothingMade && outputs.succeeded[t.label]:
 			t.unlinked = true
 		case err == errNothingMade:
 			all = false
@@ -126,44 +126,42 @@ func describe(tests []*subject, seen *aspectOutputs, group string) (all bool) {
 // noErrors keeps Bazel from printing errors and the output of actions that fail.
 const noErrors = "--ui_event_filters=-error"
 
-// filesHere makes Bazel tell in build events where files are on this machine, even
-// if a remote cache has them too.
+// filesHere makes build events have the paths of files on this machine, even if a remote cache has them too.
 const filesHere = "--nobuild_event_json_file_path_conversion"
 
 // applyTo has Bazel build an output group of the aspect for tests. An error that
 // a later invocation prints isn't printed here.
-func (x *expansion) applyTo(ctx context.Context, group string, labels []string) (seen *aspectOutputs, code int, err error) {
+func (x *expansion) applyTo(ctx context.Context, group string, labels []string) (outputs *aspectOutputs, code int, err error) {
 	targets, err := x.targetArgs(group, labels)
 	if err != nil {
 		return nil, 0, err
 	}
 	args := append([]string{"--nobuild_tests_only", "--keep_going"}, targets...)
-	seen, code, err = x.applyAspect(ctx, group, nil, append([]string{noErrors}, args...)...)
-	if err != nil || code == bazel.ExitOK || code == bazel.ExitBuildFailed && x.failsAgain(seen) {
-		return seen, code, err
+	outputs, code, err = x.applyAspect(ctx, group, nil, append([]string{noErrors}, args...)...)
+	if err != nil || code == bazel.ExitOK || code == bazel.ExitBuildFailed && x.failsAgain(outputs) {
+		return outputs, code, err
 	}
 	return x.applyAspect(ctx, group, nil, args...)
 }
 
-// failsAgain reports whether all that has failed are actions of the tests themselves: these fail
-// again where the tests are run. What isn't a test has another configuration than one (--trim_test_configuration),
-// for the same output directory.
-func (x *expansion) failsAgain(seen *aspectOutputs) bool {
-	for _, a := range seen.failed {
-		ofTests := slices.ContainsFunc(x.targets, func(t *target) bool { return x.mnemonics[t.config] == seen.mnemonics[a.config] })
+// failsAgain reports whether only actions of the tests themselves have failed. They fail again when
+// the tests are run. A target that isn't a test has another configuration (--trim_test_configuration) with
+// the same output directory.
+func (x *expansion) failsAgain(outputs *aspectOutputs) bool {
+	for _, a := range outputs.failed {
+		ofTests := slices.ContainsFunc(x.targets, func(t *target) bool { return x.mnemonics[t.config] == outputs.mnemonics[a.config] })
 		if !ofTests || strings.HasPrefix(a.mnemonic, "Tasting") {
 			return false
 		}
 	}
-	return len(seen.failed) > 0 && !seen.aborted
+	return len(outputs.failed) > 0 && !outputs.aborted
 }
 
-// applyAspect has Bazel build an output group of the aspect, with the user's flags and
-// some more arguments, and returns what it has made. If more isn't nil, it gets the
-// events as well. If the user interrupts Bazel, that is the error.
-func (inv *invocation) applyAspect(ctx context.Context, group string, more func(*bazel.Event) error, args ...string) (seen *aspectOutputs, code int, err error) {
+// applyAspect has Bazel build an output group of the aspect, with the user's flags and args.
+// It passes the events to more, too, unless that is nil. The error is interrupted if the user interrupts Bazel.
+func (inv *invocation) applyAspect(ctx context.Context, group string, more func(*bazel.Event) error, args ...string) (outputs *aspectOutputs, code int, err error) {
 	events := filepath.Join(inv.tmp, group+".json")
-	own := append(inv.aside(), "--build_event_json_file="+events, filesHere,
+	own := append(inv.noFilesFlags(), "--build_event_json_file="+events, filesHere,
 		"--aspects="+inv.Aspect, "--output_groups="+group, "--norun_validations",
 		"--remote_download_outputs=toplevel", "--show_result=0")
 	if inv.cacheIsSilent(ctx) {
@@ -175,34 +173,34 @@ func (inv *invocation) applyAspect(ctx context.Context, group string, more func(
 	if err != nil {
 		return nil, code, err
 	}
-	seen = newAspectOutputs(inv.Aspect)
+	outputs = newAspectOutputs(inv.Aspect)
 	var failed error
 	err = bazel.ReadEvents(events, func(e *bazel.Event) error {
 		inv.meter.add(e)
-		seen.add(e)
+		outputs.add(e)
 		if more != nil {
 			failed = more(e)
 		}
 		return failed
 	})
 	if code != bazel.ExitOK {
-		err = failed // a Bazel that fails may write no events, or only some
+		err = failed // if Bazel fails, events may be missing
 	}
-	return seen, code, err
+	return outputs, code, err
 }
 
-// aspectOutputs are the facts about the aspect in build events: where the descriptions of tests are.
+// aspectOutputs has the build events' facts about the aspect: the description files of tests, and failures.
 type aspectOutputs struct {
 	sets      bazel.FileSets
 	found     map[aspectOutput]descriptionFile
 	applied   bool // to some target, even if its actions failed
 	failed    []failedAction
-	aborted   bool              // something wasn't analysed
-	mnemonics map[string]string // as those of an expansion
+	aborted   bool              // a target wasn't analysed
+	mnemonics map[string]string // see expansion
 	// succeeded are the targets to which the aspect was applied, even if it made nothing.
 	succeeded map[string]bool
 	aspect    string
-	built     time.Time // when all was built
+	built     time.Time // end of the build
 }
 
 type failedAction struct{ mnemonic, config string }
@@ -214,10 +212,10 @@ type aspectOutput struct{ group, label string }
 type descriptionFile struct {
 	config string // ID of the configuration
 	file   string
-	err    error // the file isn't here
+	err    error // why there is no path of the file on this machine
 }
 
-// newAspectOutputs returns no outputs yet, for the aspect LABEL%NAME.
+// newAspectOutputs returns empty outputs of the aspect LABEL%NAME.
 func newAspectOutputs(aspect string) *aspectOutputs {
 	_, name, _ := strings.Cut(aspect, "%")
 	return &aspectOutputs{sets: bazel.FileSets{}, found: map[aspectOutput]descriptionFile{}, succeeded: map[string]bool{}, aspect: name, mnemonics: map[string]string{}}
@@ -226,7 +224,7 @@ func newAspectOutputs(aspect string) *aspectOutputs {
 func (l *aspectOutputs) add(e *bazel.Event) {
 	l.sets.Add(e)
 	if ended := e.Finished.FinishTime; !ended.IsZero() {
-		l.built = ended.Add(time.Millisecond) // of which it has no fractions
+		l.built = ended.Add(time.Millisecond) // it is cut to a millisecond
 	}
 	if id := e.ID.Configuration.ID; id != "" {
 		l.mnemonics[id] = e.Configuration.Mnemonic
@@ -269,7 +267,7 @@ func (a *analysis) compose(ctx context.Context) error {
 		return err
 	}
 	if err := a.memory.Save(); err != nil {
-		a.say("warning: what the tests are composed of isn't remembered: %v", err)
+		a.say("warning: the compositions of the tests aren't remembered: %v", err)
 	}
 	for _, t := range a.subjects {
 		if t.composed != nil && t.composed.Unusual != "" {
@@ -292,7 +290,7 @@ func (a *analysis) composeAll(ctx context.Context, tests []*subject) {
 			t.why = err.Error()
 			continue
 		}
-		x.Source, t.links = t.readsSources(), links(x, a.workspaceDir())
+		x.Source, t.symlinks = t.readsSources(), symlinks(x, a.workspaceDir())
 		known, composed = append(known, t), append(composed, x)
 	}
 	line := progress.On(a.Err)
@@ -311,9 +309,9 @@ func (a *analysis) composeAll(ctx context.Context, tests []*subject) {
 	}
 }
 
-// links contributes where links lead that rules declare, or that are in directories that actions
-// make: their files count by content. Bazel's own are absolute, and lead to what it has made or to sources.
-func links(x *fingerprint.Test, workspace string) []fingerprint.Contribution {
+// symlinks contributes the targets of symbolic links that rules declare or that lie in tree artifacts. (The key has
+// the content of a data file, not its target.) Bazel's own links are left out: they are absolute and lead to outputs or sources.
+func symlinks(x *fingerprint.Test, workspace string) []fingerprint.Contribution {
 	var l []string
 	own := func(target string) bool {
 		return filepath.IsAbs(target) && slices.ContainsFunc([]string{filepath.Join(x.Dir, "..", ".."), workspace}, func(dir string) bool {
@@ -351,7 +349,7 @@ func links(x *fingerprint.Test, workspace string) []fingerprint.Contribution {
 	return []fingerprint.Contribution{fingerprint.NewContribution("links among the data", l)}
 }
 
-// arguments reads the arguments of tasting compose that the aspect has written for a test.
+// arguments reads the arguments for tasting compose that the aspect has written for a test.
 func (a *analysis) arguments(ctx context.Context, d *description) (*fingerprint.Test, error) {
 	b, err := os.ReadFile(filepath.Join(a.execRoot, d.Compose))
 	if err != nil {
@@ -371,7 +369,7 @@ func (a *analysis) arguments(ctx context.Context, d *description) (*fingerprint.
 		if system, err := a.prober.libraries(ctx, d, lines); err == nil {
 			return system.taken
 		}
-		return nil // it will be run
+		return nil // the test will be run
 	}
 	for _, o := range a.options {
 		// Options of sanitizers are in the key as if the test's rule set them.
@@ -380,6 +378,6 @@ func (a *analysis) arguments(ctx context.Context, d *description) (*fingerprint.
 		}
 	}
 	err = finish(a.execRoot)
-	t.Toolchain = "" // which the prober asks
+	t.Toolchain = "" // the prober has it
 	return t, err
 }

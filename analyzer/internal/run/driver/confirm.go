@@ -14,34 +14,30 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 )
 
-// A result is recorded, noted as a failure, or withdraws another one, only if the program that
-// has run is the one of the fingerprint. Several calls of Bazel lie between the two,
-// and people save files meanwhile. So after each call
-// that has run tests, before anything else is built:
+// A result is recorded, noted as a failure, or withdraws another one, only if the fingerprint is that of the program that
+// has run. Several calls of Bazel lie between the two, and users save files meanwhile. So after each call
+// that has run tests, before the next build:
 //
-//   - The fingerprint is computed once more, from what Bazel built in that same
-//     invocation. A manifest of an object is made from the very file that was
-//     linked, so an edit at any moment shows.
-//   - A manifest of a source isn't: the compiler has read the file at another
-//     moment. Nor is one of an archive or library in the source tree, which an action
-//     reads and the link another one, or that of a linker script. And a file of data
-//     is read by the test. If it was edited and edited back in between, its content
-//     is what it was. But a file system gives every write a new change time, and so
-//     no file that a test's build or the test itself reads may have been touched
-//     since the analysis began, nor a link or directory that leads to it.
-//   - The linker, the libraries of the system, and the options of Bazel are asked
-//     for again.
+//   - The fingerprint is computed once more, from the files of that same
+//     invocation. The manifest of an object is made from the very file that was
+//     linked, so every edit changes it.
+//   - A source, a data file, a linker script, and an archive or library in the source tree are read twice: by the
+//     action that makes the manifest, and by the compiler, the link or the test. An edit between the two
+//     that was undone leaves the content as it was. But every write changes the file's ctime. So
+//     none of these files may have been touched since the analysis began, nor a symbolic link or
+//     directory that leads to it.
+//   - The linker, the libraries of the system, and the options of Bazel are read again.
 //
-// What is left is Bazel's own: an action that reads a file while it is edited, in
-// a session before this one, keeps what it made under the file's other content.
+// One hole is Bazel's own: if a file was edited in an earlier session while an action read it, Bazel
+// keeps the action's output under the wrong content.
 
 // confirmed is a test that was run, with a doubt if the program that has run may have another fingerprint.
 type confirmed struct {
 	*decision
 	*outcome
-	doubt string            // why an execution may not be that of the fingerprint
-	now   *evidence         // of what has run; nil if it can't be that of the fingerprint
-	parts *fingerprint.Test // what it is composed of by now
+	doubt string            // why the program that has run may not have the fingerprint, or ""
+	now   *evidence         // of the program that has run; nil if it has another fingerprint
+	parts *fingerprint.Test // the composition's arguments after the run
 	trace *executionTrace   // nil if it has none
 }
 
@@ -52,7 +48,7 @@ func confirm(ctx context.Context, d *decisions, e *execution, sources *sources) 
 	for _, t := range fingerprinted(e.tests) {
 		x := &confirmed{decision: t, outcome: e.outcomes[t.label], doubt: "its sources, data or flags were edited while it was tested"}
 		all = append(all, x)
-		if !d.observes() {
+		if !d.appliesAspect() {
 			x.doubt = "not all tests could be analysed"
 		} else if d.readAgain(ctx, e, x); x.now != nil {
 			tests, composed = append(tests, x), append(composed, x.parts)
@@ -63,7 +59,7 @@ func confirm(ctx context.Context, d *decisions, e *execution, sources *sources) 
 	}
 	results, _ := fingerprint.ComposeAll(composed, d.memory)
 	d.findTraces(ctx, e, tests)
-	touches := d.touches(e.seen.built)
+	touches := d.touches(e.outputs.built)
 	system := d.prober.unchanged()
 	ofSources := sources.doubts(ctx, d.invocation, touches)
 	for i, t := range tests {
@@ -79,7 +75,7 @@ func confirm(ctx context.Context, d *decisions, e *execution, sources *sources) 
 		case !system:
 			t.doubt = "the linker or libraries of the system were changed while it was tested"
 		default:
-			t.doubt = cmp.Or(ofSources(t.decision), touches.inputs(t.parts))
+			t.doubt = cmp.Or(ofSources(t.decision), touches.inputDoubt(t.parts))
 		}
 	}
 	if d.option("remote_executor") != "" {
@@ -88,9 +84,9 @@ func confirm(ctx context.Context, d *decisions, e *execution, sources *sources) 
 	return all
 }
 
-// readAgain reads the evidence for a test that was just run. It sets t.now only if that may be the same as before.
+// readAgain reads the evidence for a test that was just run. It sets t.now if the description is the same as before.
 func (d *decisions) readAgain(ctx context.Context, e *execution, t *confirmed) {
-	now, err := e.seen.evidence(t.target, t.group(), t.audit)
+	now, err := e.outputs.evidence(t.target, t.group(), t.audit)
 	if err != nil || e.edited || !now.equal(t.description) {
 		return
 	}
@@ -113,9 +109,8 @@ func (d *decisions) confirmWorkers(ctx context.Context, tests []*confirmed) {
 	}
 }
 
-// remade returns an error if Bazel has made a file anew that a composition has read, after the
-// invocation that made all of them: another command may have another configuration, and the
-// same directory for it.
+// remade returns an error if a file that a composition has read was made after the build ended. A command
+// with another configuration may write to the same directory.
 func (t *touches) remade(of *evidence, x *fingerprint.Test, c *fingerprint.Composed) error {
 	if t.built.IsZero() {
 		return errors.New("bazel doesn't say when it was done, and another command may have built something since")
@@ -128,7 +123,7 @@ func (t *touches) remade(of *evidence, x *fingerprint.Test, c *fingerprint.Compo
 		files = append(files, d.File)
 	}
 	for _, f := range files {
-		again, known := t.again[f]
+		again, known := t.isRemade[f]
 		if !known {
 			place := f
 			if !filepath.IsAbs(f) {
@@ -142,7 +137,7 @@ func (t *touches) remade(of *evidence, x *fingerprint.Test, c *fingerprint.Compo
 					look(place, s)
 				}
 			}, look)
-			t.again[f] = again
+			t.isRemade[f] = again
 		}
 		if again {
 			return fmt.Errorf("another command of Bazel has made %s once more meanwhile", strings.TrimPrefix(f, x.Dir+"/"))
@@ -151,19 +146,18 @@ func (t *touches) remade(of *evidence, x *fingerprint.Test, c *fingerprint.Compo
 	return nil
 }
 
-// touches tells whether files, or links and directories that lead to them, were touched since the
-// analysis began: see package stamp. A directory that was moved away
-// and back isn't noticed if something was made or removed in it later.
+// touches finds files that were touched since the analysis began, and touched links and directories that lead to
+// them: see package stamp. It misses a directory that was moved away and back if a file was made or removed in it later.
 type touches struct {
 	trail           stamp.Trail
-	from            time.Time
+	since           time.Time
 	outputBase, out string            // directories of Bazel's
-	linked          map[string]string // of links, and what they read: see link
-	built           time.Time         // when the last call of Bazel had built
-	again           map[string]bool   // of files: whether one was made after that
+	linkDoubts      map[string]string // by file of a link: see linkDoubt
+	built           time.Time         // end of the last build
+	isRemade        map[string]bool   // by file: it was made after built
 }
 
-// touches looks at files from now on. Built is when the last call of Bazel had built.
+// touches returns a check of files against the beginning of the analysis and the end of the last build.
 func (a *analysis) touches(built time.Time) *touches {
 	real := func(dir string) string {
 		if r, err := filepath.EvalSymlinks(dir); err == nil {
@@ -172,40 +166,38 @@ func (a *analysis) touches(built time.Time) *touches {
 		return dir
 	}
 	return &touches{
-		from: a.meter.began, outputBase: real(filepath.Join(a.execRoot, "..", "..")) + "/", out: real(filepath.Join(a.execRoot, "bazel-out")) + "/",
-		trail: stamp.Trail{}, linked: map[string]string{}, built: built, again: map[string]bool{},
+		since: a.meter.analysisBegan, outputBase: real(filepath.Join(a.execRoot, "..", "..")) + "/", out: real(filepath.Join(a.execRoot, "bazel-out")) + "/",
+		trail: stamp.Trail{}, linkDoubts: map[string]string{}, built: built, isRemade: map[string]bool{},
 	}
 }
 
-// touched reports whether a file was touched, a file in a directory, or a link or directory that leads
-// to it.
+// touched reports whether a file was touched, a file below it if it is a directory, or a link or directory that leads to it.
 func (t *touches) touched(file string) bool {
 	found := false
 	t.trail.Walk(file, map[string]bool{}, func(place string, x stamp.Stamp) {
-		// Bazel makes links to repositories anew, and modes of its directories.
+		// Bazel itself remakes links to repositories, and changes modes of its directories.
 		if !strings.HasPrefix(place, t.outputBase) && !strings.HasPrefix(place, t.out) {
-			found = found || x.IsLink() && x.Since(t.from) || x.IsDir() && x.MovedAfter(t.from)
+			found = found || x.IsLink() && x.Since(t.since) || x.IsDir() && x.MovedAfter(t.since)
 		}
 	}, func(place string, x stamp.Stamp) {
-		// Bazel's outputs have the content that the test has found as long as nothing
-		// else is built: see remade.
-		found = found || !strings.HasPrefix(place, t.out) && (x.Since(t.from) || x.Several() && x.After(t.from))
+		// Bazel's outputs are those that the test has read until the next build: see remade.
+		found = found || !strings.HasPrefix(place, t.out) && (x.Since(t.since) || x.Several() && x.After(t.since))
 	})
 	return found
 }
 
-// inputs returns why the files that a test or its links read aren't those of the analysis, or "": one was touched.
-func (t *touches) inputs(x *fingerprint.Test) string {
+// inputDoubt returns why the files that a test or its links read aren't those of the analysis, or "": one was touched.
+func (t *touches) inputDoubt(x *fingerprint.Test) string {
 	for _, d := range x.Data {
 		if t.touched(d.File) {
 			return fmt.Sprintf("its data %s was saved while it was tested", d.Path)
 		}
 	}
 	for _, f := range slices.Concat(x.Links, x.LinkInputs) {
-		why, known := t.linked[f]
+		why, known := t.linkDoubts[f]
 		if !known {
-			why = t.link(f, x.Dir, !slices.Contains(x.LinkInputs, f))
-			t.linked[f] = why
+			why = t.linkDoubt(f, x.Dir, !slices.Contains(x.LinkInputs, f))
+			t.linkDoubts[f] = why
 		}
 		if why != "" {
 			return why
@@ -214,9 +206,8 @@ func (t *touches) inputs(x *fingerprint.Test) string {
 	return ""
 }
 
-// link returns which file of a link was touched, or "": f itself or, if f describes the link, a file that it
-// names.
-func (t *touches) link(f, dir string, describes bool) string {
+// linkDoubt returns a doubt if f was touched or, if f describes a link, a file that f names. Else it returns "".
+func (t *touches) linkDoubt(f, dir string, describes bool) string {
 	files := []string{f}
 	if describes {
 		var err error

@@ -21,23 +21,23 @@ import (
 // Bounds of the look-up.
 const (
 	transfers = 16              // of results at once
-	maxLookup = 5 * time.Minute // for all of them; what has no answer then is run
+	maxLookup = 5 * time.Minute // for all results; tests without an answer by then are run
 )
 
 // decision is whether a test is run, and why.
 type decision struct {
 	*subject
 	verdict  report.Verdict
-	why      string // for a miss, and for report.AlwaysRun the reason
+	why      string // for a miss or report.AlwaysRun
 	run      *fingerprint.Run
 	key      store.Key // zero if the test has no fingerprint
 	lookup   lookup
 	recorded *store.Info // of a hit
-	byTrace  store.Key   // of the trace that has decided, if one has
-	entered  nameset.Set // what its last traced execution may have entered
-	xml      [][]byte    // its test.xml files, if they are wanted
+	byTrace  store.Key   // key of the trace that made this a hit, or zero
+	entered  nameset.Set // functions that its last traced execution may have entered
+	xml      [][]byte    // its test.xml files, for --junit_xml
 	audit    bool        // a hit that is run all the same, without Bazel's own caches
-	changed  []string    // since the nearest recorded fingerprint
+	changed  []string    // parts of the key that differ from the nearest recorded one
 }
 
 // lookup is the answer of a store about a fingerprint.
@@ -52,7 +52,7 @@ const (
 	unanswered
 )
 
-// mayHaveTrace reports whether the fingerprint has no usable result, so that the key of a trace is worth a look-up.
+// mayHaveTrace reports whether the store has no usable result for the fingerprint, but perhaps one for a trace.
 func (l lookup) mayHaveTrace() bool { return l == absent || l == damaged || l == unanswered }
 
 // decisions are about all tests of an analysis.
@@ -60,7 +60,7 @@ type decisions struct {
 	*analysis
 	tests     []*decision
 	lookingUp time.Duration
-	built     time.Time // when the last call of Bazel had built
+	built     time.Time // end of the last build
 }
 
 // decide looks up all tests, and replays the recorded results.
@@ -80,7 +80,7 @@ func decide(ctx context.Context, a *analysis) (*decisions, error) {
 	return d, nil
 }
 
-// decideByKey returns the decision as far as it can be made without the store: not a C++ test, always run, or a miss with its key.
+// decideByKey returns the decision before the store is read: not a C++ test, always run, or a miss with its key.
 func (a *analysis) decideByKey(ctx context.Context, t *subject, all *commonInputs) *decision {
 	d := &decision{subject: t, verdict: report.Other}
 	if !t.isCC() {
@@ -124,7 +124,7 @@ func (a *analysis) decideByKey(ctx context.Context, t *subject, all *commonInput
 	return d
 }
 
-// warn prints how many tests have no fingerprint for a reason that isn't their own, and the reason of one.
+// warn prints how many tests that don't always run have no fingerprint, and why one of them hasn't.
 func (d *decisions) warn() {
 	n, all, why := 0, 0, ""
 	for _, t := range d.tests {
@@ -141,8 +141,7 @@ func (d *decisions) warn() {
 	}
 }
 
-// lookupAll asks the stores for all fingerprints, replays the recorded results, and
-// chooses the audits.
+// lookupAll asks the stores for all keys, replays the recorded results, and chooses the audits.
 func (d *decisions) lookupAll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, maxLookup)
 	defer cancel()
@@ -203,7 +202,7 @@ func (d *decisions) lookupIn(ctx context.Context, st store.Store, tests []*decis
 	}
 }
 
-// inShort cuts what gRPC writes in front of the reason why it has no connection.
+// inShort cuts gRPC's prefix from the reason for a failed connection.
 func inShort(message string) string {
 	if i := strings.LastIndex(message, "dial "); i >= 0 {
 		return strings.Trim(message[i:], `"`)
@@ -253,7 +252,7 @@ func fingerprinted(tests []*decision) (l []*decision) {
 	return l
 }
 
-// storeOf returns where the test's result may be.
+// storeOf returns the store in which the test's result may be recorded.
 func (inv *invocation) storeOf(t *decision) store.Store {
 	if len(t.composed.Config.LocalOnly) > 0 {
 		return inv.LocalStore
@@ -261,7 +260,7 @@ func (inv *invocation) storeOf(t *decision) store.Store {
 	return inv.Store
 }
 
-// parallel calls f for each of the numbers from 0 to n-1, of at most limit at a time.
+// parallel calls f for each number from 0 to n-1, at most limit of them at a time.
 func parallel(limit, n int, f func(i int)) {
 	var g errgroup.Group
 	g.SetLimit(limit)

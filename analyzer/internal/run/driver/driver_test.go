@@ -108,10 +108,10 @@ func TestDeclared(t *testing.T) {
 			}
 		}
 		config := &fingerprint.Config{EnvKeys: slices.Sorted(maps.Keys(g.d.Env)), Data: g.data}
-		x := &subject{target: &target{label: g.label}, evidence: &evidence{description: &g.d}, composed: &fingerprint.Composed{Config: config}, remote: g.remote, links: g.links}
+		x := &subject{target: &target{label: g.label}, evidence: &evidence{description: &g.d}, composed: &fingerprint.Composed{Config: config}, remote: g.remote, symlinks: g.links}
 		all := inv.commonInputs()
 		all.client = g.client
-		return inv.declared(x, all)
+		return inv.declaredRun(x, all)
 	}
 	base := func() given {
 		return given{
@@ -224,7 +224,7 @@ func TestLoading(t *testing.T) {
 		for _, x := range c.options {
 			o = append(o, option(x))
 		}
-		if why := c.d.loading(o); (why == "") != c.known {
+		if why := c.d.loaderDoubt(o); (why == "") != c.known {
 			t.Errorf("%s: %q", c.name, why)
 		}
 	}
@@ -284,7 +284,7 @@ func TestDefaults(t *testing.T) {
 		}
 		if err := bazel.ReadEvents(file, func(e *bazel.Event) error {
 			seen = true
-			if got := strict(effectiveOptions(e, c.release, "")); got != c.want {
+			if got := isEnvStrict(effectiveOptions(e, c.release, "")); got != c.want {
 				t.Errorf("%s %s: %t", c.release, c.options, got)
 			}
 			return nil
@@ -402,7 +402,7 @@ func TestRunAll(t *testing.T) {
 		name, value, _ := strings.Cut(option, "=")
 		inv := &invocation{Options: &Options{Store: store.OpenDisk(t.TempDir())}}
 		inv.options = []bazel.Option{{OptionName: name, OptionValue: value}}
-		if why := inv.runsAll(); (why != "") != want {
+		if why := inv.runAllReason(); (why != "") != want {
 			t.Errorf("%s: %q", option, why)
 		}
 	}
@@ -643,7 +643,7 @@ func TestLinks(t *testing.T) {
 		for _, name := range names {
 			x.Data = append(x.Data, fingerprint.DataFile{Path: "p/d/" + name, File: filepath.Join(d, name)})
 		}
-		return links(x, workspace)
+		return symlinks(x, workspace)
 	}
 	files := []string{"s1/f", "l/f"}
 	link("s1")

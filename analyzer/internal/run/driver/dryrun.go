@@ -7,7 +7,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 )
 
-// planned is what a dry run says of a test.
+// planned is the entry of a test in the output of a dry run.
 type planned struct {
 	Label   string         `json:"label"`
 	Run     bool           `json:"run"` // it would be given to Bazel
@@ -17,7 +17,7 @@ type planned struct {
 	Key     string         `json:"fingerprint,omitempty"`
 }
 
-// printPlan prints which tests would be run. Its exit code tells whether Bazel could analyse all of them.
+// printPlan prints which tests would be run. Its exit code is 0 if Bazel could analyse all of them.
 func (d *decisions) printPlan() (code int, err error) {
 	tests := []planned{}
 	for _, t := range d.tests {

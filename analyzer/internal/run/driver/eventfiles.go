@@ -11,26 +11,23 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
-// The user's flags name files in which Bazel writes about a call: build events, logs,
-// a profile. This program calls Bazel several times, and the user wants to
-// read about the call that runs the tests. So all other calls write elsewhere. If there
-// is nothing to run, a call that builds nothing writes these files, so that they aren't those of an
-// earlier call.
+// The user's flags may name files for build events, logs or a profile. This program calls Bazel several times,
+// and the user wants the files of the call that runs the tests. So all other calls write elsewhere. If there
+// is nothing to run, a call that builds nothing overwrites the files of an earlier call.
 
-// outputs are options of Bazel that name files which each command writes.
-var outputs = []string{
+// fileOptions are options of Bazel that name files which each command writes.
+var fileOptions = []string{
 	"build_event_binary_file", "build_event_json_file", "build_event_text_file", "execution_log_binary_file", "execution_log_compact_file",
 	"execution_log_json_file", "explain", "memory_profile", "profile", "remote_grpc_log",
 }
 
-// reports are options that name files or a server which the user wants written even if nothing is
-// built.
-var reports = append([]string{"bes_backend"}, outputs...)
+// reportOptions are fileOptions and the server of build events. Both get a report even if nothing is built.
+var reportOptions = append([]string{"bes_backend"}, fileOptions...)
 
-// aside returns flags that keep a command from writing the user's files.
-func (inv *invocation) aside() []string {
+// noFilesFlags returns flags that keep a command from writing the user's files.
+func (inv *invocation) noFilesFlags() []string {
 	flags := []string{"--bes_backend=", uploadNothing}
-	for _, name := range outputs {
+	for _, name := range fileOptions {
 		if inv.option(name) != "" || inv.userValue(name) != "" {
 			flags = append(flags, "--"+name+"="+filepath.Join(inv.tmp, "unused-"+name))
 		}
@@ -40,21 +37,21 @@ func (inv *invocation) aside() []string {
 
 // query returns queries about the build.
 func (inv *invocation) query() *bazel.Query {
-	flags := slices.Concat(inv.args, inv.builtNothing())
+	flags := slices.Concat(inv.args, inv.noBuildFlags())
 	return &bazel.Query{
 		Bazel: inv.Bazel.WithRC(inv.rcFile()), File: filepath.Join(inv.tmp, "query"),
 		Flags: func(command string) []string { return inv.flags.Known(command, flags) },
 	}
 }
 
-// writeEvents makes a file of build events that of the user, if one is wanted.
+// writeEvents copies a file of build events to the user's --build_event_json_file, if there is that flag.
 func (inv *invocation) writeEvents(events string) {
 	own := inv.userValue("build_event_json_file")
 	if own == "" {
 		return
 	}
 	if !filepath.IsAbs(own) {
-		own = filepath.Join(inv.workspaceDir(), own) // where Bazel runs
+		own = filepath.Join(inv.workspaceDir(), own)
 	}
 	b, err := os.ReadFile(events)
 	if err == nil {
@@ -67,7 +64,7 @@ func (inv *invocation) writeEvents(events string) {
 
 // reportNothing has Bazel write the user's files if there is nothing to run.
 func (inv *invocation) reportNothing(ctx context.Context) (code int, err error) {
-	if !slices.ContainsFunc(reports, func(name string) bool { return inv.userValue(name) != "" }) {
+	if !slices.ContainsFunc(reportOptions, func(name string) bool { return inv.userValue(name) != "" }) {
 		return bazel.ExitOK, nil
 	}
 	targets := filepath.Join(inv.tmp, "nothing")

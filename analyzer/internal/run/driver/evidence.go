@@ -17,31 +17,29 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
-// Manifests are made of objects or, where C is plain, of its sources, before anything is compiled. What
-// the phases have to know of that is here:
+// Manifests are made of objects or, for plain C, of sources that aren't compiled yet. This file has the
+// differences between the two:
 //
-//   - Analyse asks for manifests of sources. Tests that turn out to have C that isn't plain are analysed once more,
+//   - Analyse requests manifests of sources. Tests with C that isn't plain are analysed once more,
 //     by objects (composeObjects).
-//   - Execute asks for manifests of what is built then, of the same kind (outputGroups).
+//   - Execute requests manifests of the same kind (outputGroups).
 //   - Record doesn't record a test if one of its sources was touched meanwhile (sources).
-//   - Traces are of objects (withObjects, objects).
+//   - Traces need manifests of objects (withObjects, objects).
 
-// Output groups of the aspect: with manifests of objects, and with those of
-// sources where C has some.
+// Output groups of the aspect: manifests of objects only, and manifests of sources where there are some.
 const (
 	byObject = "tasting_test"
 	bySource = "tasting_source"
 )
 
-// evidence is where the manifests of a test come from.
+// evidence is the description of a test and the kind of its manifests.
 type evidence struct {
 	*description
 	file    string // of the description
 	sources bool   // manifests of sources are preferred
 }
 
-// readsSources reports whether a fingerprint is made of sources that Bazel's compiler
-// reads for itself.
+// readsSources reports whether some manifests are made of sources, which the compiler reads at another moment.
 func (e *evidence) readsSources() bool { return e.sources && e.Source }
 
 // group returns the output group of the aspect that the evidence is from.
@@ -54,8 +52,8 @@ func (e *evidence) group() string {
 
 var errNothingMade = errors.New("the aspect has made nothing for the test")
 
-// evidence returns what the aspect has made for a test in an output group. An audited test has another configuration than it
-// was analysed with: --nocache_test_results makes one.
+// evidence returns the evidence for a test in an output group. An audited test has another configuration than its
+// analysis, because of --nocache_test_results.
 func (l *aspectOutputs) evidence(t *target, group string, audited bool) (*evidence, error) {
 	x, ok := l.found[aspectOutput{group, t.label}]
 	switch {
@@ -73,7 +71,7 @@ func (l *aspectOutputs) evidence(t *target, group string, audited bool) (*eviden
 	return &evidence{description: d, file: x.file, sources: group == bySource}, nil
 }
 
-// composeObjects composes tests once more, by their objects, that can't be decided by sources.
+// composeObjects composes tests with C that isn't plain once more, by their objects.
 func (a *analysis) composeObjects(ctx context.Context) error {
 	var again []*subject
 	why := ""
@@ -94,7 +92,7 @@ func (a *analysis) composeObjects(ctx context.Context) error {
 	return nil
 }
 
-// outputGroups returns the value of --output_groups that adds the manifests of what is built when tests are run.
+// outputGroups returns the value of --output_groups for a run of tests: it adds their manifests.
 func outputGroups(tests []*decision, traced bool) string {
 	add := map[string]bool{}
 	for _, t := range tests {
@@ -106,7 +104,7 @@ func outputGroups(tests []*decision, traced bool) string {
 	return strings.Join(slices.Sorted(maps.Keys(add)), ",")
 }
 
-// sources lists the source files of tests whose fingerprints are made of sources.
+// sources are the source files of tests with manifests of sources.
 type sources struct {
 	files []bazel.Source
 	tests []string // labels
@@ -127,8 +125,7 @@ func (d *decisions) listSources(ctx context.Context) *sources {
 	return s
 }
 
-// doubts returns a function that returns why a test wasn't built of the sources of its fingerprint, or "": one was touched
-// since the analysis began.
+// doubts returns a function from a test to a doubt: one of its sources was touched since the analysis began.
 func (s *sources) doubts(ctx context.Context, inv *invocation, touches *touches) func(t *decision) string {
 	var touched, dependents []string
 	for _, x := range s.files {
@@ -152,8 +149,8 @@ func (s *sources) doubts(ctx context.Context, inv *invocation, touches *touches)
 	}
 }
 
-// withObjects returns tests, and the parts of each by its objects. If their fingerprints are made of sources, Bazel
-// makes the objects first. Tests whose objects can't be read are left out.
+// withObjects returns tests, and the arguments of a composition of each by its objects. Bazel compiles the
+// objects first if the manifests are made of sources. Tests whose objects can't be read are left out.
 func (d *decisions) withObjects(ctx context.Context, tests []*decision) (known []*decision, composed []*fingerprint.Test, err error) {
 	var asked []string
 	for _, t := range tests {
@@ -161,30 +158,30 @@ func (d *decisions) withObjects(ctx context.Context, tests []*decision) (known [
 			asked = append(asked, t.label)
 		}
 	}
-	seen := newAspectOutputs(d.Aspect)
+	outputs := newAspectOutputs(d.Aspect)
 	if len(asked) > 0 {
 		d.say("compiling what %s made of, of which traces are known", map[bool]string{true: "1 test is", false: count(len(asked), "test") + " are"}[len(asked) == 1])
-		if seen, _, err = d.applyTo(ctx, byObject, asked); err != nil {
+		if outputs, _, err = d.applyTo(ctx, byObject, asked); err != nil {
 			if errors.Is(err, interrupted) {
-				err = nil // Execute will be as well
+				err = nil // Execute will be interrupted, too
 			}
 			return nil, nil, err
 		}
-		d.built = seen.built
+		d.built = outputs.built
 	}
 	for _, t := range tests {
-		if x, err := d.objects(ctx, t, t.description, seen); err == nil {
+		if x, err := d.objects(ctx, t, t.description, outputs); err == nil {
 			known, composed = append(known, t), append(composed, x)
 		}
 	}
 	return known, composed, nil
 }
 
-// objects returns the parts of a test by its objects. The description is that of its manifests, or if these
-// are of sources, the aspect has made another one.
-func (a *analysis) objects(ctx context.Context, t *decision, d *description, seen *aspectOutputs) (*fingerprint.Test, error) {
+// objects returns the arguments of a composition of a test by its objects. They are those of d or, if
+// manifests are made of sources, of the description in outputs.
+func (a *analysis) objects(ctx context.Context, t *decision, d *description, outputs *aspectOutputs) (*fingerprint.Test, error) {
 	if t.readsSources() {
-		o, err := seen.evidence(t.target, byObject, t.audit)
+		o, err := outputs.evidence(t.target, byObject, t.audit)
 		if err != nil {
 			return nil, err
 		}
@@ -202,10 +199,9 @@ type description struct {
 	// Compose is the file with the arguments of tasting compose, relative to
 	// the execution root.
 	Compose string `json:"compose"`
-	// Source says that some of the code has manifests of its sources.
+	// Source is set if some of the code has manifests of its sources.
 	Source bool `json:"source"`
-	// Args as in the BUILD file, but for the labels in them, and Variables what
-	// others stand for, if they have any.
+	// Args are those of the BUILD file, with labels expanded. Variables are the values of the make variables in them.
 	Args      []string          `json:"args"`
 	Variables map[string]string `json:"variables"`
 	// Env is the environment that the rule sets, expanded; EnvInherited names
@@ -214,7 +210,7 @@ type description struct {
 	EnvInherited []string          `json:"env_inherited"`
 	ShardCount   int               `json:"shard_count"`
 	Tags         []string          `json:"tags"`
-	// ExecProperties and Requirements say where and how the test is run.
+	// ExecProperties and Requirements decide where and how the test is run.
 	ExecProperties map[string]string `json:"exec_properties"`
 	Requirements   map[string]string `json:"requirements"`
 	// Linker is the program that links, LinkEnv its environment.
@@ -231,7 +227,7 @@ func readDescription(file string) (*description, error) {
 		return nil, err
 	}
 	d := new(description)
-	// Strict: what isn't known here might belong into the fingerprint.
+	// Strict: an unknown field might belong into the fingerprint.
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(d); err != nil {

@@ -18,15 +18,15 @@ import (
 type batch struct {
 	name   string
 	tests  []*decision
-	broken []string // labels that Bazel couldn't analyse: it says what is wrong with them
+	broken []string // labels that Bazel couldn't analyse: it prints why once more
 	flags  []string
 	first  bool
 }
 
-// batches returns the tests to be run, and those to be audited.
+// batches returns a batch of the tests to be run, and one of the tests to be audited.
 func (d *decisions) batches() (list []*batch) {
 	run, audit := &batch{name: "run", broken: d.broken}, &batch{name: "audit"}
-	// Without the results that Bazel itself has kept: these would be no audit.
+	// A result from Bazel's own cache would be no audit.
 	audit.flags = []string{"--nocache_test_results"}
 	hits := 0
 	for _, t := range d.tests {
@@ -55,7 +55,7 @@ func (d *decisions) batches() (list []*batch) {
 
 func (b *batch) labels() []string { return slices.Concat(labels(b.tests), b.broken) }
 
-// outcome is how a test ended that Bazel has run.
+// outcome is the status and the attempts of a test that Bazel was to run.
 type outcome struct {
 	status   string // overall, as in the test summary; "" if it wasn't run
 	attempts []attempt
@@ -82,9 +82,9 @@ type execution struct {
 	*batch
 	outcomes map[string]*outcome // of all tests of the batch, by label
 	code     int
-	// seen is the aspect's output in the invocation that ran the tests: its manifests are of the objects that were linked.
-	seen   *aspectOutputs
-	edited bool // the effective options differ from those of the expansion
+	// outputs are those of the invocation that ran the tests: its manifests are of the objects that were linked.
+	outputs *aspectOutputs
+	edited  bool // the effective options differ from those of the expansion
 }
 
 // execute has Bazel run a batch, and reads the outcomes.
@@ -99,10 +99,10 @@ func execute(ctx context.Context, d *decisions, b *batch) (*execution, error) {
 	}
 	args := slices.Clone(d.args)
 	if !b.first {
-		args = append(args, d.aside()...)
+		args = append(args, d.noFilesFlags()...)
 	}
 	args = append(args, "--build_event_json_file="+events, filesHere)
-	if groups := outputGroups(fingerprinted(b.tests), d.runUnder != ""); d.observes() && groups != "" {
+	if groups := outputGroups(fingerprinted(b.tests), d.runUnder != ""); d.appliesAspect() && groups != "" {
 		args = append(args, "--aspects="+d.Aspect, "--output_groups="+groups)
 	}
 	args = append(args, d.innerSummary())
@@ -115,10 +115,10 @@ func execute(ctx context.Context, d *decisions, b *batch) (*execution, error) {
 	if b.first {
 		d.writeEvents(events)
 	}
-	e := &execution{batch: b, outcomes: map[string]*outcome{}, code: code, seen: newAspectOutputs(d.Aspect)}
+	e := &execution{batch: b, outcomes: map[string]*outcome{}, code: code, outputs: newAspectOutputs(d.Aspect)}
 	err = e.readEvents(d.expansion, events)
 	if err != nil && code != bazel.ExitOK && (errors.Is(err, os.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF)) {
-		err = nil // it hadn't come so far, or was stopped
+		err = nil // Bazel stopped before it had written all events
 	}
 	if e.edited {
 		d.shortcut.remove()
@@ -133,7 +133,7 @@ func (e *execution) readEvents(x *expansion, file string) error {
 	of := func(label string) *outcome { return cmp.Or(e.outcomes[label], &outcome{}) }
 	return bazel.ReadEvents(file, func(event *bazel.Event) error {
 		x.meter.add(event)
-		e.seen.add(event)
+		e.outputs.add(event)
 		id := event.ID
 		switch {
 		case event.Options() != nil:
@@ -150,9 +150,9 @@ func (e *execution) readEvents(x *expansion, file string) error {
 	})
 }
 
-// observes reports whether the aspect is applied when tests run. Without --keep_going, one test that it can't analyse
-// would keep Bazel from running any.
-func (a *analysis) observes() bool { return a.complete || a.enabled("keep_going") }
+// appliesAspect reports whether the aspect is applied when tests run. Without --keep_going, one test that it can't analyse
+// would keep Bazel from running any test.
+func (a *analysis) appliesAspect() bool { return a.complete || a.enabled("keep_going") }
 
 // uncleanReason returns why a pass isn't recorded, or "".
 func (o *outcome) uncleanReason(remote bool) string {
@@ -169,7 +169,7 @@ func (o *outcome) uncleanReason(remote bool) string {
 			cached = cachedByBazel
 		case remote != a.isRemote():
 			return "by its tags it was to run remotely, or here, and it didn't"
-		case !slices.Contains(ranBy, a.result.ExecutionInfo.Strategy):
+		case !slices.Contains(knownStrategies, a.result.ExecutionInfo.Strategy):
 			return "Bazel ran it by " + a.result.ExecutionInfo.Strategy + ", of which it isn't known what tests see there"
 		}
 		shards[a.shard] = true
@@ -185,8 +185,8 @@ func (o *outcome) uncleanReason(remote bool) string {
 	return cached
 }
 
-// ranBy are the strategies as events call them; an empty name is of events that don't say it.
-var ranBy = append([]string{""}, strategies...)
+// knownStrategies are the strategies, and "" for events that don't name one.
+var knownStrategies = append([]string{""}, strategies...)
 
 const cachedByBazel = "Bazel has it from an earlier run, and doesn't say where, and with which libraries of the system, that was"
 
@@ -196,12 +196,12 @@ func (a attempt) isCached() bool {
 
 func (a attempt) isRemote() bool { return a.result.ExecutionInfo.Strategy == "remote" }
 
-// failed reports whether a test has come to its end and failed, at least once:
-// nothing else speaks against a pass. Time may be short, and machines fail.
+// failed reports whether an attempt has failed here. Timeouts and failures of the infrastructure
+// say nothing against a recorded pass.
 func (o *outcome) failed(remote bool) bool {
 	return slices.ContainsFunc(o.attempts, func(a attempt) bool {
 		if slices.ContainsFunc(a.result.TestActionOutput, func(f bazel.File) bool { return f.Name == "test.infrastructure_failure" }) {
-			return false // as a runner does
+			return false
 		}
 		return a.result.Status == "FAILED" && !a.isCached() && remote == a.isRemote()
 	})

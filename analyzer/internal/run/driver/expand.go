@@ -11,17 +11,17 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
-// target is a test, as Bazel's events tell it.
+// target is a test, as Bazel's events describe it.
 type target struct {
 	label, kind string
 	config      string // ID of its configuration
 	skipped     bool   // not compatible with the platform
 }
 
-// isCC reports whether the aspect knows tests of that kind.
+// isCC reports whether the aspect analyses the test.
 func (t *target) isCC() bool { return t.kind == "cc_test rule" && !t.skipped }
 
-// expansion is the tests that patterns stand for, and the effective options.
+// expansion has the tests that match the patterns, and the effective options.
 type expansion struct {
 	*invocation
 	targets   []*target         // in order of their labels
@@ -31,36 +31,36 @@ type expansion struct {
 	failed    bool              // Bazel has reported an error
 	runAll    string            // why every test has to be run, or ""
 	shortcut  *shortcut
-	seen      *aspectOutputs // what the analysis says, if the shortcut has made it; else nil
+	outputs   *aspectOutputs // of the analysis, if the shortcut has made it; else nil
 }
 
-// expand finds out which tests there are, and with which options they are run.
-func expand(ctx context.Context, typed *invocation) (*expansion, error) {
-	known := newShortcut(typed)
-	x, err := known.expand(ctx, typed)
+// expand finds the tests and the options with which they are run.
+func expand(ctx context.Context, inv *invocation) (*expansion, error) {
+	known := newShortcut(inv)
+	x, err := known.expand(ctx, inv)
 	if x == nil && err == nil {
-		x, err = askBazel(ctx, typed, known)
+		x, err = askBazel(ctx, inv, known)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if x.runAll = x.runsAll(); x.runAll != "" {
+	if x.runAll = x.runAllReason(); x.runAll != "" {
 		x.invocation = x.withoutTracer()
 	}
 	return x, nil
 }
 
-// askBazel expands by a call of Bazel that builds nothing. If there are no tests to be run, its error is Bazel's exit code.
-func askBazel(ctx context.Context, typed *invocation, known *shortcut) (*expansion, error) {
-	events := filepath.Join(typed.tmp, "expand.json")
+// askBazel expands by a call of Bazel that builds nothing. If there are no tests, its error is Bazel's exit code.
+func askBazel(ctx context.Context, inv *invocation, known *shortcut) (*expansion, error) {
+	events := filepath.Join(inv.tmp, "expand.json")
 	own := []string{"--nobuild", "--build_tests_only", "--build_event_json_file=" + events, "--bes_backend=", uploadNothing, noCache}
-	typed.say("asking Bazel for the tests")
+	inv.say("asking Bazel for the tests")
 	var messages bytes.Buffer
 	var args []string
 	call := func() (int, error) {
 		messages.Reset()
-		args = slices.Concat(typed.args, own, []string{"--"}, typed.patterns)
-		return typed.Bazel.Run(ctx, bazel.Streams{Out: typed.Out, Err: &messages}, "test", args...)
+		args = slices.Concat(inv.args, own, []string{"--"}, inv.patterns)
+		return inv.Bazel.Run(ctx, bazel.Streams{Out: inv.Out, Err: &messages}, "test", args...)
 	}
 	code, err := call()
 	if err == nil && code == bazel.ExitUsage {
@@ -70,13 +70,13 @@ func askBazel(ctx context.Context, typed *invocation, known *shortcut) (*expansi
 	if err != nil {
 		return nil, err
 	}
-	found := newFound(typed)
+	found := newFound(inv)
 	readErr := bazel.ReadEvents(events, found.add)
 	x := found.complete()
 	x.overrides, x.shortcut = without(found.args, own), known
 	if why := x.hidesTracer(); x.runUnder != "" && why != "" {
 		x.say("tests aren't traced: %s", why)
-		plain := typed.withoutTracer()
+		plain := inv.withoutTracer()
 		return askBazel(ctx, plain, newShortcut(plain))
 	}
 	end := func(code int) (*expansion, error) {
@@ -87,10 +87,10 @@ func askBazel(ctx context.Context, typed *invocation, known *shortcut) (*expansi
 	switch {
 	case readErr != nil && code == bazel.ExitOK:
 		return nil, readErr
-	case readErr != nil: // Bazel didn't come so far as to write events
+	case readErr != nil: // Bazel stopped before it wrote events
 		return end(code)
 	case code == bazel.ExitOK || code == bazel.ExitBuildFailed && found.finished == "BUILD_FAILURE" && !x.failed:
-		// What --nobuild ends with.
+		// --nobuild ends like that.
 	case code == bazel.ExitNoTests && len(x.patterns) == 0 && x.option("target_pattern_file") == "":
 		x.say("no targets are named: say which, such as tasting test //...")
 		return end(code)
@@ -121,10 +121,10 @@ func askBazel(ctx context.Context, typed *invocation, known *shortcut) (*expansi
 	return x, nil
 }
 
-// loadPatterns has Bazel say what is wrong with BUILD files: with --keep_going, the exit code of "bazel test --nobuild" doesn't.
+// loadPatterns has Bazel report errors in BUILD files. With --keep_going, "bazel test --nobuild" exits with 0 in spite of them.
 func (x *expansion) loadPatterns(ctx context.Context) (code int, err error) {
 	var messages bytes.Buffer
-	args := append(x.builtNothing(), "--nobuild", "--build_tests_only", "--build_event_json_file=", "--")
+	args := append(x.noBuildFlags(), "--nobuild", "--build_tests_only", "--build_event_json_file=", "--")
 	code, err = x.bazelBuild(ctx, bazel.Streams{Err: &messages}, append(args, x.patterns...)...)
 	if err == nil && code != bazel.ExitOK {
 		x.Err.Write(messages.Bytes())
@@ -136,7 +136,7 @@ func (x *expansion) loadPatterns(ctx context.Context) (code int, err error) {
 type found struct {
 	*expansion
 	tests        map[string]*target
-	aborted      map[string]string // labels that Bazel couldn't analyse: why
+	aborted      map[string]string // why Bazel couldn't analyse a label
 	incompatible map[string]bool
 	args         []string // of the client
 	finished     string
@@ -186,7 +186,7 @@ func (f *found) add(e *bazel.Event) error {
 	return nil
 }
 
-// severalConfigs is the kind of a test that is there in several configurations.
+// severalConfigs is the kind of a test that Bazel has configured more than once.
 const severalConfigs = "several configurations"
 
 func (f *found) addTarget(e *bazel.Event) {
@@ -207,7 +207,7 @@ func (f *found) addTarget(e *bazel.Event) {
 	}
 }
 
-// complete returns the expansion when there are no more events.
+// complete returns the expansion after the last event.
 func (f *found) complete() *expansion {
 	f.broken = slices.Sorted(maps.Keys(f.aborted))
 	f.failed = f.failed || len(f.broken) > 0

@@ -19,10 +19,10 @@ import (
 const (
 	maxExplain  = 30 * time.Second // for all tests
 	maxRemember = 10 * time.Second // for one
-	compared    = 3                // recorded fingerprints that a test is compared with
+	maxCompared = 3                // recorded fingerprints that a test is compared with
 )
 
-// eachReport calls do with all that the fingerprints of tests are made of, of several at once.
+// eachReport calls do with the report of each test's fingerprint, concurrently.
 func eachReport(tests []*decision, do func(t *decision, r *fingerprint.Report, err error)) {
 	var composed []*fingerprint.Composed
 	for _, t := range tests {
@@ -47,7 +47,7 @@ func (d *decisions) explain(ctx context.Context) {
 	known := slices.Clone(d.tests)
 	parallel(transfers, len(known), func(i int) {
 		t := known[i]
-		known[i] = nil // what was never recorded costs nothing more
+		known[i] = nil // no report is made of a test that was never recorded
 		if t.hasKey() && ctx.Err() == nil {
 			if f, err := explain.Read(ctx, d.storeOf(t), t.label); err == nil && len(f.Entries) > 0 {
 				known[i] = t
@@ -61,7 +61,7 @@ func (d *decisions) explain(ctx context.Context) {
 		if err != nil || ctx.Err() != nil {
 			return
 		}
-		nearest, err := explain.Nearest(ctx, d.storeOf(t), t.label, current, compared)
+		nearest, err := explain.Nearest(ctx, d.storeOf(t), t.label, current, maxCompared)
 		if errors.Is(err, explain.ErrNone) {
 			return
 		}
@@ -93,8 +93,8 @@ func (d *decisions) explain(ctx context.Context) {
 	}
 }
 
-// recordClosures keeps the closures of recorded results, for later explanations. Ended says when each
-// test ended. The results themselves don't depend on it.
+// recordClosures keeps the closures of recorded results, for later explanations. Ended has the time when each
+// test ended.
 func (r *recorder) recordClosures(ctx context.Context, ended map[*decision]time.Time) {
 	eachReport(slices.Collect(maps.Keys(ended)), func(t *decision, x *fingerprint.Report, err error) {
 		if err == nil {

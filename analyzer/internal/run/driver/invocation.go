@@ -15,7 +15,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
-// invocation is the command line of the user and, once it is expanded, the options that Bazel makes of it.
+// invocation is the user's command line and, after Expand, the effective options.
 type invocation struct {
 	*Options
 	tmp      string
@@ -26,8 +26,8 @@ type invocation struct {
 	meter    *meter
 	args     []string // flags for bazel test
 	patterns []string
-	// runUnder is the --run_under flag that has tests traced, or "". Only is the file with the labels of these tests.
-	runUnder, only string
+	// runUnder is the --run_under flag that traces tests, or "". TracedFile has the labels of these tests.
+	runUnder, tracedFile string
 
 	options   []bazel.Option // effective ones
 	overrides []string       // the command line, after the lines of bazelrc files
@@ -94,8 +94,8 @@ func effectiveOptions(e *bazel.Event, release, runUnder string) []bazel.Option {
 // enabled reports whether a boolean option is on.
 func (inv *invocation) enabled(name string) bool { return isTrue(inv.option(name)) }
 
-// isTrue and isFalse report whether a boolean value is one of Bazel's words for true or false. Bazel passes
-// it on as the user has spelt it. Source: com.google.devtools.common.options.Converters.BooleanConverter.
+// isTrue and isFalse report whether a value is one of Bazel's words for true or false. Events have the
+// user's spelling. Source: com.google.devtools.common.options.Converters.BooleanConverter.
 func isTrue(value string) bool {
 	return slices.Contains([]string{"true", "1", "yes", "t", "y"}, strings.ToLower(value))
 }
@@ -104,15 +104,14 @@ func isFalse(value string) bool {
 	return slices.Contains([]string{"false", "0", "no", "f", "n"}, strings.ToLower(value))
 }
 
-// executesAll reports whether the user wants all tests to be executed: results that are known are compared, others recorded.
+// executesAll reports whether the user wants all tests to be executed: recorded results are audited, others recorded.
 func (inv *invocation) executesAll() bool { return isFalse(inv.option("cache_test_results")) }
 
-// onlyChecks reports whether the user asks which tests are up to date, and has none executed.
+// onlyChecks reports whether the user only asks which tests are up to date.
 func (inv *invocation) onlyChecks() bool { return inv.enabled("check_tests_up_to_date") }
 
-// streams reports whether "bazel test" adds options of its own, which "build" doesn't. Source:
-// Bazel's TestCommand.
-func (inv *invocation) streams() bool { return inv.option("test_output") == "streamed" }
+// isStreamed reports whether logs are streamed. Then "bazel test" adds options that "build" doesn't. Source: Bazel's TestCommand.
+func (inv *invocation) isStreamed() bool { return inv.option("test_output") == "streamed" }
 
 // auditShare returns the share of recorded results that are audited.
 func (inv *invocation) auditShare() float64 {
@@ -145,12 +144,12 @@ func (inv *invocation) workspaceDir() string {
 // runfilesRoot returns the name of the directory in the runfiles where a test starts: that of its workspace.
 func (inv *invocation) runfilesRoot() string { return filepath.Base(inv.execRoot) }
 
-// strategies run a test on this machine, among its files, or on workers whose platform is known.
+// strategies run a test on this machine, with its file system, or on workers whose platform is known.
 // (A persistent worker runs no test, but an option for all actions may name that strategy.)
 var strategies = []string{"local", "standalone", "sandboxed", "linux-sandbox", "processwrapper-sandbox", "darwin-sandbox", "worker", "dynamic", "dynamic_worker", "remote", "exclusive"}
 
-// runsAll returns why every test has to be run, or "". optionTable has the options by which it decides.
-func (inv *invocation) runsAll() string {
+// runAllReason returns why every test has to be run, or "".
+func (inv *invocation) runAllReason() string {
 	if inv.Store == nil {
 		return "no store"
 	}
@@ -158,7 +157,7 @@ func (inv *invocation) runsAll() string {
 		return "--nocache_test_results"
 	}
 	if b, err := inv.readMappings(); err == nil {
-		if flag := ofTests.FindSubmatch(b); flag != nil {
+		if flag := testFlags.FindSubmatch(b); flag != nil {
 			return fmt.Sprintf("%s for some platforms (platform_mappings)", flag[1])
 		}
 	}
@@ -166,15 +165,15 @@ func (inv *invocation) runsAll() string {
 		return "--run_under" // in a bazelrc, which the command line may replace
 	}
 	for _, o := range inv.options {
-		if why := runsAllBy(o); why != "" {
+		if why := runAllReasonOf(o); why != "" {
 			return why
 		}
 	}
 	return ""
 }
 
-// runsAllBy returns why every test has to be run with an option, or "".
-func runsAllBy(o bazel.Option) string {
+// runAllReasonOf returns why every test has to be run with an option, or "".
+func runAllReasonOf(o bazel.Option) string {
 	because := false
 	value := o.OptionValue
 	switch o.OptionName {
@@ -185,7 +184,7 @@ func runsAllBy(o bazel.Option) string {
 	case "collect_code_coverage", "experimental_use_hermetic_linux_sandbox":
 		because = isTrue(value)
 	case "dynamic_local_strategy", "dynamic_remote_strategy", "spawn_strategy", "strategy", "strategy_regexp", "test_strategy":
-		// With other strategies nothing is known of the libraries that tests load.
+		// With other strategies, the libraries that tests load aren't known.
 		names := value[strings.LastIndexByte(value, '=')+1:]
 		if of := strings.TrimSuffix(value, names); of != "" && of != "TestRunner=" && o.OptionName != "strategy_regexp" {
 			return "" // of other actions
@@ -206,17 +205,17 @@ func runsAllBy(o bazel.Option) string {
 	return ""
 }
 
-// bazelBuild runs `bazel build` with the flags that the user has for tests, and with args. If the user interrupts Bazel, that is the error.
+// bazelBuild runs `bazel build` with the user's flags for tests, and args. The error is interrupted if the user interrupts Bazel.
 func (inv *invocation) bazelBuild(ctx context.Context, streams bazel.Streams, args ...string) (code int, err error) {
 	if err := inv.writeRC(); err != nil {
 		return 0, err
 	}
 	own := slices.Clone(inv.args)
 	if inv.onlyChecks() {
-		// Whether a result is recorded shows when its objects are there.
+		// The look-up needs the objects, which this flag would keep from being built.
 		own = append(own, "--nocheck_up_to_date") // which --check_tests_up_to_date implies
 	}
-	if inv.streams() {
+	if inv.isStreamed() {
 		own = append(own, "--test_sharding_strategy=disabled", "--test_strategy=exclusive")
 	}
 	code, err = inv.Bazel.WithRC(inv.rcFile()).Run(ctx, streams, "build", inv.flags.Known("build", append(own, args...))...)
@@ -226,9 +225,8 @@ func (inv *invocation) bazelBuild(ctx context.Context, streams bazel.Streams, ar
 	return code, err
 }
 
-// targetArgs returns the arguments that name targets, the last ones of a command: a file of the
-// name, which may be any length, unless there is a "#" in one of them, behind which Bazel takes
-// the rest of a line for a comment.
+// targetArgs returns the last arguments of a command, which name targets. It writes them to a file, because a command
+// line is bounded, unless one has a "#", with which a comment begins there.
 func (inv *invocation) targetArgs(name string, labels []string) ([]string, error) {
 	if slices.ContainsFunc(labels, func(l string) bool { return strings.Contains(l, "#") }) {
 		return append([]string{"--"}, labels...), nil
@@ -237,8 +235,7 @@ func (inv *invocation) targetArgs(name string, labels []string) ([]string, error
 	return []string{"--target_pattern_file=" + file}, os.WriteFile(file, []byte(strings.Join(labels, "\n")+"\n"), 0o666)
 }
 
-// without returns args without own, of each the last occurrence: the user may have
-// given the same flag.
+// without returns args without the last occurrence of each of own. The user may have given the same flag.
 func without(args, own []string) []string {
 	args = slices.Clone(args)
 	for _, o := range own {

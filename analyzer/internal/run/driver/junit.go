@@ -11,8 +11,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 )
 
-// JUnit's XML, as far as it has to be known to put several files into one:
-// whatever is in a suite stays as it is.
+// The elements of JUnit's XML that are needed to merge files. The content of a suite stays as it is.
 type (
 	junitSuites struct {
 		XMLName xml.Name     `xml:"testsuites"`
@@ -25,9 +24,8 @@ type (
 	}
 )
 
-// writeJUnit writes the results of all tests to one file. The suites of a test
-// are those of its test.xml, with the label in front of their names; a test
-// without one gets a suite of its own.
+// writeJUnit writes the results of all tests to one file. It copies the suites of each
+// test.xml, with the label in front of their names. A test without a test.xml gets a suite of its own.
 func (s *summary) writeJUnit() error {
 	var all junitSuites
 	for _, r := range s.results {
@@ -50,7 +48,7 @@ func (s *summary) writeJUnit() error {
 	return nil
 }
 
-// junit returns the suites of a test, which there are whatever the error is.
+// junit returns the suites of a test. There is at least one even if there is an error.
 func (r result) junit() (suites []junitSuite, err error) {
 	add := func(b []byte, readErr error) {
 		var l []junitSuite
@@ -118,7 +116,7 @@ func (r result) readSuites(b []byte) ([]junitSuite, error) {
 
 func attr(name, value string) xml.Attr { return xml.Attr{Name: xml.Name{Local: name}, Value: value} }
 
-// plainSuite is for a test that has written no XML.
+// plainSuite returns a suite for a test that has written no XML.
 func plainSuite(label, status string, seconds float64) junitSuite {
 	var b strings.Builder
 	esc := func(s string) string {

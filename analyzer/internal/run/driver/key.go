@@ -19,14 +19,14 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
-// invocationParts contributes Bazel's options and the user's environment, as far as they can decide
-// about tests: "option NAME" for each option, with its values in order.
+// invocationParts contributes the options of Bazel and the user's variables that can change
+// a test's outcome: "option NAME" for each option, with its values in order.
 func invocationParts(options []bazel.Option) []fingerprint.Contribution {
 	values := map[string][]string{}
 	client := clientEnv(options)
 	modified := modifiesTests(options)
 	for _, o := range options {
-		if e := reach(o); e == nothing || e == runsAll {
+		if e := effectOf(o); e == nothing || e == runsAll {
 			continue
 		}
 		name := "option " + o.OptionName
@@ -43,7 +43,7 @@ func invocationParts(options []bazel.Option) []fingerprint.Contribution {
 		values[name] = append(values[name], v)
 	}
 	// Bazel passes these on to all actions unless told otherwise.
-	if !strict(options) {
+	if !isEnvStrict(options) {
 		for _, name := range []string{"PATH", "LD_LIBRARY_PATH"} {
 			v, set := client[name]
 			values["environment variable "+name] = []string{inherited(name, v, set)}
@@ -56,8 +56,8 @@ func invocationParts(options []bazel.Option) []fingerprint.Contribution {
 	return l
 }
 
-// mappings contributes the workspace's file that maps platforms to options and options to platforms:
-// no event tells which of them are in effect. Source: Bazel's PlatformMappingFunction.
+// mappings contributes the workspace's file that maps platforms to options and options to platforms.
+// No event lists the mappings in effect. Source: Bazel's PlatformMappingFunction.
 func (inv *invocation) mappings() []fingerprint.Contribution {
 	b, err := inv.readMappings()
 	if err != nil {
@@ -80,24 +80,24 @@ func (inv *invocation) readMappings() ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// ofTests matches flags about how tests are run.
-var ofTests = lazyregexp.New(`(?m)^[^#\n]*(--(?:no)?(?:test_\w*|\w*action_env|run_under|runs_per_test|cache_test_results|collect_code_coverage|\w*strategy\w*|\w*sandbox\w*))`)
+// testFlags matches flags about how tests are run.
+var testFlags = lazyregexp.New(`(?m)^[^#\n]*(--(?:no)?(?:test_\w*|\w*action_env|run_under|runs_per_test|cache_test_results|collect_code_coverage|\w*strategy\w*|\w*sandbox\w*))`)
 
-// runOf returns the part of a test's key that a runner would observe inside of the test. Where that can't be predicted,
-// it is replaced by its causes.
+// runOf returns the part of a test's key that a runner would observe inside of the test. If that can't be predicted,
+// its causes are in the key.
 //
-// The environment of tests was studied with the releases of Bazel in modelled. With
-// other ones, and on the workers of remote execution, the options count in place of their effects, and
-// the release counts.
+// The environment of tests is known for the releases of Bazel in modelled. With
+// others, and on the workers of remote execution, the key has the options in place of their effects, and
+// the release.
 func (a *analysis) runOf(ctx context.Context, t *subject, all *commonInputs) (*fingerprint.Run, error) {
-	run := a.declared(t, all)
-	return run, a.machine(ctx, t, run)
+	run := a.declaredRun(t, all)
+	return run, a.addLibraries(ctx, t, run)
 }
 
 // commonInputs are the effects of options and of the user's environment on all tests.
 type commonInputs struct {
 	client     map[string]string // the user's environment
-	env        map[string]string // what tests have of it
+	env        map[string]string // the part of it that tests inherit
 	disputed   []string
 	args       []string
 	filter     *string // nil if there is none
@@ -114,41 +114,41 @@ func (inv *invocation) commonInputs() *commonInputs {
 		switch o.OptionName {
 		case "test_arg":
 			all.args = append(all.args, o.OptionValue)
-		case "test_filter": // an empty one is one
+		case "test_filter": // even an empty one sets the variable
 			all.filter = &o.OptionValue
 		}
 	}
 	return all
 }
 
-// declared returns runOf's result without the libraries of this machine.
-func (inv *invocation) declared(t *subject, all *commonInputs) *fingerprint.Run {
+// declaredRun returns runOf's result without the libraries of this machine.
+func (inv *invocation) declaredRun(t *subject, all *commonInputs) *fingerprint.Run {
 	c, d := t.composed.Config, t.description
 	run := &fingerprint.Run{
 		Dir: "\x00runfiles\x00/" + inv.runfilesRoot(), Executable: c.Executable, Shards: inv.shards(d),
-		Besides: slices.Concat(all.mappings, t.worker.parts, t.links),
+		Besides: slices.Concat(all.mappings, t.worker.parts, t.symlinks),
 	}
 	besides := func(name string, values ...string) {
 		run.Besides = append(run.Besides, fingerprint.NewContribution(name, values))
 	}
-	here := modelled[inv.major()] && !t.remote
-	if !here {
+	isModelled := modelled[inv.major()] && !t.remote
+	if !isModelled {
 		besides("release of Bazel", inv.major())
 	}
 	for _, x := range all.invocation {
-		counts := !here // what tests see of it
+		isInKey := !isModelled // else the key has its effect
 		if name, isOption := strings.CutPrefix(x.Name, "option "); isOption {
-			switch effectOf()[name] {
-			case seen:
-			case ofRemote:
-				counts = inv.option("remote_executor") != ""
-			case ofExclusive:
-				counts = slices.ContainsFunc(d.Tags, func(tag string) bool { return strings.HasPrefix(tag, "exclusive") })
+			switch optionEffects()[name] {
+			case ifUnmodelled:
+			case ifRemote:
+				isInKey = inv.option("remote_executor") != ""
+			case ifExclusive:
+				isInKey = slices.ContainsFunc(d.Tags, func(tag string) bool { return strings.HasPrefix(tag, "exclusive") })
 			default:
-				counts = true
+				isInKey = true
 			}
 		}
-		if counts {
+		if isInKey {
 			run.Besides = append(run.Besides, x)
 		}
 	}
@@ -161,7 +161,7 @@ func (inv *invocation) declared(t *subject, all *commonInputs) *fingerprint.Run 
 		besides("arguments as declared", slices.Concat(d.Args, []string{""}, pairs(d.Variables))...)
 	}
 	run.Args = slices.Concat(d.Args, all.args)
-	run.External = inv.external(t)
+	run.External = inv.hasExternalRunfiles(t)
 	slices.SortFunc(run.Besides, func(x, y fingerprint.Contribution) int {
 		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.SHA256, y.SHA256))
 	})
@@ -184,14 +184,14 @@ func (inv *invocation) shards(d *description) int {
 	return max(0, d.ShardCount) // -1 unless it is declared
 }
 
-// modelled are the major versions of Bazel for which environment is right.
+// modelled are the major versions of Bazel whose environment of tests is known: see environment.
 var modelled = words.Set("7")
 
 // literal matches arguments that Bazel passes on as they are in the BUILD file.
 var literal = lazyregexp.New(`^[\w./=:,+@%^-]+$`)
 
-// environment returns the environment that Bazel starts a test with on this machine, and those of
-// the user's and the rule's variables that Bazel may set itself. Source: Bazel's TestPolicy,
+// environment returns the environment that Bazel starts a test with on this machine, and the variables
+// of the user and the rule that Bazel may override. Source: Bazel's TestPolicy,
 // TestRunnerAction.setupEnvVariables and test-setup.sh. (onekey.txtar compares it with what a runner sees.)
 func (inv *invocation) environment(t *subject, all *commonInputs) (env, contested []string) {
 	d := t.description
@@ -214,7 +214,7 @@ func (inv *invocation) environment(t *subject, all *commonInputs) (env, conteste
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		_, set := own[name]
-		if set || ofBazel.MatchString(name) {
+		if set || bazelVariables.MatchString(name) {
 			contested = append(contested, name+"="+values[name])
 		}
 	}
@@ -228,8 +228,8 @@ func (inv *invocation) environment(t *subject, all *commonInputs) (env, conteste
 	return pairs(values), contested
 }
 
-// ofBazel matches the names of variables that Bazel sets for some tests.
-var ofBazel = lazyregexp.New(`^(TEST_|GTEST_|TESTBRIDGE_|BASH_FUNC_|COVERAGE|RUNFILES_|BAZEL_|EXPERIMENTAL_|OLDPWD$|SHLVL$|_$)`)
+// bazelVariables matches the names of variables that Bazel sets for some tests.
+var bazelVariables = lazyregexp.New(`^(TEST_|GTEST_|TESTBRIDGE_|BASH_FUNC_|COVERAGE|RUNFILES_|BAZEL_|EXPERIMENTAL_|OLDPWD$|SHLVL$|_$)`)
 
 // testBinary returns the path of a test's executable in the runfiles of its workspace.
 func (inv *invocation) testBinary(t *subject) string {
@@ -250,8 +250,8 @@ func splitLabel(label string) (repo, pkg, name string) {
 	return strings.TrimLeft(repo, "@"), pkg, name
 }
 
-// external reports whether the runfiles have the files of other repositories a second time, in WORKSPACE/external.
-func (inv *invocation) external(t *subject) bool {
+// hasExternalRunfiles reports whether the runfiles have the files of other repositories in WORKSPACE/external, too.
+func (inv *invocation) hasExternalRunfiles(t *subject) bool {
 	legacy := inv.option("legacy_external_runfiles")
 	if isFalse(legacy) || legacy == "" && !modelled[inv.major()] {
 		return false
@@ -262,9 +262,8 @@ func (inv *invocation) external(t *subject) bool {
 	return slices.ContainsFunc(t.composed.Config.Data, func(f fingerprint.File) bool { return !strings.HasPrefix(f.Path, inv.runfilesRoot()+"/") })
 }
 
-// strict reports whether Bazel keeps PATH and LD_LIBRARY_PATH of the user from
-// tests.
-func strict(options []bazel.Option) bool {
+// isEnvStrict reports whether Bazel hides the user's PATH and LD_LIBRARY_PATH from tests.
+func isEnvStrict(options []bazel.Option) bool {
 	return isTrue(effective(options, strictActionEnv))
 }
 
@@ -275,15 +274,14 @@ func inherited(name, value string, set bool) string {
 	return name + "=" + value
 }
 
-// loading returns why the libraries that a test loads can't be told, or "": its own
-// environment, or that of all tests, has a variable of the loader. LD_LIBRARY_PATH is the only such variable
-// of the user's environment that reaches tests, unless Bazel is strict.
-func (d *description) loading(options []bazel.Option) string {
+// loaderDoubt returns why the libraries that a test loads aren't known, or "": its environment has a variable
+// of the loader. Unless isEnvStrict, tests inherit one of these from the user, LD_LIBRARY_PATH.
+func (d *description) loaderDoubt(options []bazel.Option) string {
 	words := slices.Concat(d.EnvInherited, pairs(d.Env)) // NAME=VALUE, or NAME for the user's value
-	if !strict(options) {
+	if !isEnvStrict(options) {
 		words = append(words, "LD_LIBRARY_PATH")
 	}
-	// Any of several mentions of a variable is enough; it needn't be the last one.
+	// A mention of the variable is enough, even if a later one overrides it.
 	for _, o := range options {
 		if setsEnv(o) {
 			words = append(words, o.OptionValue)
@@ -306,9 +304,9 @@ func (d *description) loading(options []bazel.Option) string {
 	return slices.Min(set) + " is set: what it has the test load isn't known"
 }
 
-// optionsEnv returns the environment in which Bazel starts actions, without variables that an action has of its
-// own. Actions have no other variable of the user's, such as a LIBRARY_PATH that leads to other libraries. The options named
-// are applied one after the other; the last mention of a variable counts.
+// optionsEnv returns the environment of all actions: it lacks the variables of a single action. Actions inherit no other
+// variable from the user, such as LIBRARY_PATH. The options with the given names are applied in the order of the names.
+// Within an option, the last mention of a variable wins.
 // Source: Bazel's BazelRuleClassProvider.SHELL_ACTION_ENV, ActionEnvironment.
 func optionsEnv(options []bazel.Option, names ...string) map[string]string {
 	client := clientEnv(options)
@@ -318,7 +316,7 @@ func optionsEnv(options []bazel.Option, names ...string) map[string]string {
 			env[name] = v
 		}
 	}
-	if strict(options) {
+	if isEnvStrict(options) {
 		env["PATH"] = "/bin:/usr/bin:/usr/local/bin"
 	} else {
 		inherit("PATH")
@@ -396,16 +394,16 @@ func pairs(m map[string]string) []string {
 
 var errStatic = errors.New("it links libraries of the system statically, which may be those of another machine")
 
-// machine adds the libraries of this machine to run, if the test runs here. It is an error
-// if the libraries aren't known that the test loads or, if it runs remotely, is linked with.
-func (a *analysis) machine(ctx context.Context, t *subject, run *fingerprint.Run) error {
-	if why := t.loading(a.options); why != "" {
+// addLibraries adds the libraries of this machine to run, if the test runs here. It returns an error
+// if it doesn't know the libraries that the test loads or, if it runs remotely, is linked with.
+func (a *analysis) addLibraries(ctx context.Context, t *subject, run *fingerprint.Run) error {
+	if why := t.loaderDoubt(a.options); why != "" {
 		return errors.New(why)
 	}
 	system, err := a.prober.libraries(ctx, t.description, t.composed.Lines)
 	switch {
 	case t.remote && slices.ContainsFunc(t.composed.Lines, func(l *linkflags.Line) bool { return l.Inside().Any }):
-		return errStatic // it may be another machine that links
+		return errStatic // another machine may link
 	case err != nil || t.remote:
 		return err
 	}

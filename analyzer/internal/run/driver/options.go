@@ -11,25 +11,25 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
-// An effect says how an option of Bazel takes part in the fingerprints of tests.
+// effect is the way in which an option of Bazel takes part in the keys of tests.
 type effect int
 
 const (
-	inKey        effect = iota // it counts, as one does that the table doesn't have
-	nothing                    // it can't change what a test does, if all else in the key is equal
-	seen                       // where environments of tests are known it counts as what they see of it
-	ofRemote                   // it counts if there is remote execution
-	ofExclusive                // it counts for tests with the tag exclusive
-	runsAll                    // runAll knows its values; those that it lets pass decide nothing
-	runsAllOrKey               // the same, but those count
+	inKey        effect = iota // in the key, as is an option without an entry
+	nothing                    // it can't change a test's outcome if the rest of the key is equal
+	ifUnmodelled               // in the key if the environment of tests isn't modelled; else the environment shows its effect
+	ifRemote                   // in the key with remote execution
+	ifExclusive                // in the key of tests with the tag exclusive
+	runsAll                    // runAllReasonOf knows its values; those without a reason can't change a test's outcome
+	runsAllOrKey               // the same, but those without a reason are in the key
 )
 
 var effects = map[string]effect{
-	"key": inKey, "nothing": nothing, "seen": seen, "remote": ofRemote, "exclusive": ofExclusive, "run all": runsAll, "run all or key": runsAllOrKey,
+	"key": inKey, "nothing": nothing, "seen": ifUnmodelled, "remote": ifRemote, "exclusive": ifExclusive, "run all": runsAll, "run all or key": runsAllOrKey,
 }
 
-// optionTable has each option of `bazel help flags-as-proto` of Bazel 7.7.1 for its command test, with the
-// effect and the reason for it. In doubt an option is in the key: that costs a run and no more.
+// optionTable has each option that `bazel help flags-as-proto` of Bazel 7.7.1 lists for its command test, with the
+// effect and the reason for it. An option in doubt is in the key, which costs a run and no more.
 //
 //go:embed options.txt
 var optionTable string
@@ -53,7 +53,7 @@ func optionGroups() (groups []*optionGroup) {
 	return groups
 }
 
-var effectOf = sync.OnceValue(func() map[string]effect {
+var optionEffects = sync.OnceValue(func() map[string]effect {
 	m := map[string]effect{}
 	for _, g := range optionGroups() {
 		for _, name := range g.options {
@@ -63,12 +63,12 @@ var effectOf = sync.OnceValue(func() map[string]effect {
 	return m
 })
 
-// reach returns an option's effect with its value.
-func reach(o bazel.Option) effect {
-	e, known := effectOf()[o.OptionName]
+// effectOf returns the effect of an option with its value.
+func effectOf(o bazel.Option) effect {
+	e, known := optionEffects()[o.OptionName]
 	switch o.OptionName {
 	case "remote_header", "remote_exec_header":
-		// There are servers that take properties of platforms from headers. Others have secrets.
+		// Some servers take properties of platforms from headers. Other headers have secrets.
 		name, _, _ := strings.Cut(strings.ToLower(o.OptionValue), "=")
 		if !strings.Contains(name, "platform") || strings.Contains(name, "registry-username") || strings.Contains(name, "registry-password") {
 			return nothing
@@ -82,7 +82,7 @@ func reach(o bazel.Option) effect {
 	return e
 }
 
-// modifying are options by which tags of actions are changed.
+// modifying are options that change the tags of actions.
 var modifying = []string{"incompatible_modify_execution_info_additive", "modify_execution_info"}
 
 // modifiesTests reports whether options of modifying may change the tags of tests: block-network, requires-fakeroot, no-sandbox, ...

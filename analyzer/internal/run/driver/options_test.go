@@ -54,9 +54,9 @@ func TestRunAllOptions(t *testing.T) {
 		runs := ""
 		for _, value := range []string{"0", "1", "2", "docker", "TestRunner=docker", "/a:/b"} {
 			inv := &invocation{Options: &Options{Store: st}, options: []bazel.Option{option(name + "=" + value)}}
-			runs = max(runs, inv.runsAll())
+			runs = max(runs, inv.runAllReason())
 		}
-		e := effectOf()[name]
+		e := optionEffects()[name]
 		if (runs != "") != (e == runsAll || e == runsAllOrKey) {
 			t.Errorf("%s: %q, and the table has it with effect %d", name, runs, e)
 		}
@@ -72,7 +72,7 @@ func besides(options, tags, release string) *fingerprint.Run {
 	d := &description{Tags: strings.Fields(tags)}
 	t := &subject{target: &target{label: "//p:t"}, evidence: &evidence{description: d}, composed: &fingerprint.Composed{Config: &fingerprint.Config{}}}
 	t.remote = inv.option("remote_executor") != "" && d.isRemote()
-	return inv.declared(t, inv.commonInputs())
+	return inv.declaredRun(t, inv.commonInputs())
 }
 
 // Options that bazelrc files of CI have: the results are those of laptops.
@@ -132,7 +132,7 @@ func TestOptionsOfCI(t *testing.T) {
 
 // With these, calls of Bazel for one `tasting test` differ, whose options are compared.
 func TestOwnOptions(t *testing.T) {
-	own := slices.Concat(ofClients, ofSteps, outputs, []string{"aspects", "cache_test_results", "experimental_build_event_upload_strategy", "keep_going", "target_pattern_file", "test_summary"})
+	own := slices.Concat(clientOptions, stepOptions, fileOptions, []string{"aspects", "cache_test_results", "experimental_build_event_upload_strategy", "keep_going", "target_pattern_file", "test_summary"})
 	for _, name := range own {
 		if l := invocationParts([]bazel.Option{option("incompatible_strict_action_env=1"), option(name + "=1")}); len(l) > 0 {
 			t.Errorf("%s: %v", name, l)

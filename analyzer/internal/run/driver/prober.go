@@ -14,24 +14,24 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
 )
 
-// prober finds out, by a syslib.Probe, which files of the system tests take that aren't linked yet. It may be used concurrently.
+// prober finds the files of the system that tests will link and load, by a syslib.Probe. It is safe for concurrent use.
 type prober struct {
 	dir string   // the execution root, which flags refer to
-	env []string // actionEnv
+	env []string // of actions
 	tmp string
 
 	mu     sync.Mutex
 	known  map[string]*probe
 	shared sync.Map // linker and environment to *syslib.Shared
-	data   sync.Map // loaded to its find, once
+	data   sync.Map // loaded to findOnce
 }
 
 type probe struct {
-	link  func(shared *sync.Map) (*system, error)
-	known func() (*system, error) // what link has returned
+	link   func(shared *sync.Map) (*system, error)
+	result func() (*system, error) // what link has returned
 }
 
-// system is the files of the system that tests take which are linked in one way.
+// system has the files of the system that tests with the same lines of links take.
 type system struct {
 	taken   *syslib.Taken
 	loaded  []syslib.Library
@@ -43,8 +43,7 @@ func (s *system) equal(x *system) bool {
 		slices.Equal(s.taken.Needs, x.taken.Needs) && slices.Equal(s.loaded, x.loaded)
 }
 
-// libraries returns the files of the system that links with these lines read, and the libraries of the
-// system that such a program loads.
+// libraries returns the files of the system that links with these lines read, and the libraries that such a program loads.
 func (p *prober) libraries(ctx context.Context, d *description, lines []*linkflags.Line) (*system, error) {
 	linker := strings.Join(append([]string{d.Linker}, pairs(d.LinkEnv)...), "\x00")
 	words := []string{linker}
@@ -59,18 +58,18 @@ func (p *prober) libraries(ctx context.Context, d *description, lines []*linkfla
 			by, _ := shared.LoadOrStore(linker, new(syslib.Shared))
 			return p.link(ctx, d, lines, by.(*syslib.Shared))
 		}}
-		x.known = sync.OnceValues(func() (*system, error) { return x.link(&p.shared) })
+		x.result = sync.OnceValues(func() (*system, error) { return x.link(&p.shared) })
 		p.known[key] = x
 	}
 	p.mu.Unlock()
-	return x.known()
+	return x.result()
 }
 
-// unchanged reports whether all that has been found out is still true.
+// unchanged reports whether all results of the prober are as they were.
 func (p *prober) unchanged() bool {
 	var shared sync.Map
 	for _, x := range p.known {
-		before, err := x.known()
+		before, err := x.result()
 		if err != nil {
 			continue // such a test has no fingerprint
 		}
@@ -81,7 +80,7 @@ func (p *prober) unchanged() bool {
 	}
 	same := true
 	p.data.Range(func(x, known any) bool {
-		if before, err := known.(loads)(); err == nil {
+		if before, err := known.(findOnce)(); err == nil {
 			now, err := x.(loaded).find()
 			same = err == nil && slices.Equal(now, before)
 		}
@@ -90,17 +89,16 @@ func (p *prober) unchanged() bool {
 	return same
 }
 
-// loaded is a file of a test: of its data, with a program that is linked as the test is, or a
-// library that it is linked with, and where the test has the loader look for more.
+// loaded is a file among a test's data, with a program that is linked as the test is, or a
+// library on its link line, with the test's run path.
 type loaded struct {
 	file, program, dirs string
 	linked              bool
 }
 
-type loads = func() ([]syslib.Library, error)
+type findOnce = func() ([]syslib.Library, error)
 
-// find returns the libraries that a test loads because of the file, if that is a program or a
-// library.
+// find returns the libraries that a test loads because of the file, if that is a program or a library.
 func (f loaded) find() ([]syslib.Library, error) {
 	if f.linked {
 		return syslib.LoadsLinked(f.file, strings.Split(f.dirs, ":"))
@@ -108,8 +106,7 @@ func (f loaded) find() ([]syslib.Library, error) {
 	return syslib.Loads(f.file, f.program)
 }
 
-// loads returns the libraries that programs and libraries among the data load, and those that
-// prebuilt libraries do.
+// loads returns the libraries that programs and libraries among the data, and prebuilt libraries, load.
 func (p *prober) loads(c *fingerprint.Composed, program string) (libs []syslib.Library, err error) {
 	var files []loaded
 	for _, file := range c.DataFiles {
@@ -128,7 +125,7 @@ func (p *prober) loads(c *fingerprint.Composed, program string) (libs []syslib.L
 	}
 	for _, f := range files {
 		known, _ := p.data.LoadOrStore(f, sync.OnceValues(f.find))
-		more, err := known.(loads)()
+		more, err := known.(findOnce)()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.file, err)
 		}

@@ -16,8 +16,7 @@ type rcLine struct{ file, command, config, arg string }
 
 const override = "--default_override="
 
-// rcLines returns the lines of bazelrc files, in their order. The client passes them to the server among its
-// arguments.
+// rcLines returns the lines of bazelrc files, in their order, from the client's arguments to the server.
 func rcLines(args []string) (lines []rcLine) {
 	files := append([]string{"client"}, rcFiles(args)...)
 	for _, a := range args {
@@ -47,7 +46,7 @@ func rcFiles(args []string) (files []string) {
 	return files
 }
 
-// rcArgs returns the arguments that bazelrc files have for commands, in the order of these, by configuration. A flag and its
+// rcArgs returns the arguments that bazelrc files have for commands, by configuration, in the order of commands. A flag and its
 // value may be on two lines.
 func (inv *invocation) rcArgs(commands ...string) map[string][]string {
 	of := map[string][]string{}
@@ -61,11 +60,11 @@ func (inv *invocation) rcArgs(commands ...string) map[string][]string {
 	return of
 }
 
-// userValue returns the value of an option that this program replaces in one of
-// its calls of Bazel: that of the command line, else of a bazelrc, or "".
+// userValue returns the user's value of an option that this program overrides in some calls of Bazel: the value on the
+// command line, else in a bazelrc, or "".
 func (inv *invocation) userValue(name string) (value string) {
 	of := inv.rcArgs("always", "common", "build", "test") // a more specific command counts more
-	applied := map[string]bool{}                          // configurations that are just being applied
+	applied := map[string]bool{}                          // configurations being applied
 	var apply func(args []string)
 	apply = func(args []string) {
 		words, _ := inv.flags.Split(args)
@@ -91,8 +90,8 @@ func (inv *invocation) userValue(name string) (value string) {
 // blaze_util::Tokenize.
 var inQuotes = strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 
-// buildLines returns a bazelrc that has the lines for "test" of the user's files as lines for "build":
-// the analysis needs the options of the tests. It is empty if there are none.
+// buildLines returns a bazelrc that has the lines for "test" of the user's files as lines for "build",
+// because the analysis needs the options of the tests.
 func (inv *invocation) buildLines() (string, error) {
 	var b strings.Builder
 	of := inv.rcArgs("test")

@@ -17,15 +17,15 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
 
-// maxLastWords is how long results are recorded for after an interruption.
-const maxLastWords = 10 * time.Second
+// maxInterrupted bounds the time for recording after an interruption.
+const maxInterrupted = 10 * time.Second
 
 // record keeps the results of tests that were just run.
 func record(ctx context.Context, d *decisions, e *execution, sources *sources) {
 	isInterrupted := e.code == bazel.ExitInterrupted
 	if isInterrupted {
-		// Passes until then are passes. The user isn't kept waiting.
-		limited, cancel := context.WithTimeout(ctx, maxLastWords)
+		// Earlier passes are still valid.
+		limited, cancel := context.WithTimeout(ctx, maxInterrupted)
 		defer cancel()
 		ctx = limited
 	}
@@ -34,7 +34,7 @@ func record(ctx context.Context, d *decisions, e *execution, sources *sources) {
 	for _, t := range confirm(ctx, d, e, sources) {
 		switch {
 		case t.status == "" && !t.audit:
-		case isInterrupted && (t.status != "PASSED" || t.doubt != ""): // that may be why
+		case isInterrupted && (t.status != "PASSED" || t.doubt != ""): // because of the interruption
 		case t.doubt != "":
 			if d.Write || t.verdict == report.Hit {
 				d.say("%s isn't recorded: %s", t.label, t.doubt)
@@ -61,7 +61,7 @@ func (r *recorder) recordRun(ctx context.Context, t *confirmed) (end time.Time, 
 	}
 	why := t.uncleanReason(t.remote)
 	if why == cachedByBazel {
-		return end, false // keptByBazel tells of it
+		return end, false // see sayKeptByBazel
 	}
 	if why != "" {
 		r.say("%s isn't recorded: %s", t.label, why)
@@ -86,11 +86,10 @@ func (inv *invocation) failure(log string) *store.Result {
 	return r
 }
 
-// recordFailure keeps a pass with the same fingerprint from being recorded, now or
-// later.
+// recordFailure notes a failure, so that no pass with the same keys is recorded later.
 func (r *recorder) recordFailure(ctx context.Context, t *confirmed) {
 	for _, key := range t.keys() {
-		// Nothing is lost if that doesn't work.
+		// Without the note, a flaky test may be recorded.
 		_ = store.RecordFailure(ctx, r.storeOf(t.decision), key, r.failure(""))
 	}
 }
@@ -165,8 +164,8 @@ func (inv *invocation) sayAuditFailed(t *confirmed) {
 	}
 }
 
-// recorder records results. It counts the results that a store refuses, with an example of the reason: a store that is
-// full or down refuses everything, which is said once.
+// recorder records results. It counts the results that a store refuses and keeps one reason, to print one warning for a
+// store that is full or down.
 type recorder struct {
 	*invocation
 	mu       sync.Mutex
@@ -196,7 +195,7 @@ func (r *recorder) sayRefusals() {
 	}
 }
 
-// recordPass records a pass of a test under a key. By names the key if that isn't the fingerprint.
+// recordPass records a pass of a test under a key. By is the kind of key in messages, or "".
 func (r *recorder) recordPass(ctx context.Context, t *decision, key store.Key, by string, result *store.Result) error {
 	err := store.RecordPass(ctx, r.storeOf(t), key, result)
 	_, flaky := errors.AsType[*store.FlakyError](err)

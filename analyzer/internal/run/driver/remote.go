@@ -10,16 +10,14 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
-// Under remote execution a test's outcome depends on the worker. This machine knows
-// the properties of the worker's platform. A server chooses workers by
-// nothing else, and the digest of an action, by which results are
-// cached, holds nothing else of the worker (Platform in remote_execution.proto). So equal properties have
-// to mean equal images, or the remote cache itself would be wrong.
+// Under remote execution a test's outcome depends on the worker. The key has the properties of the worker's
+// platform (Platform in remote_execution.proto). A server chooses workers by these properties only, and the digest of an
+// action has nothing else of the worker. So equal properties have to mean equal images, or the remote cache itself would be wrong.
 
-// worker is where a test is linked and run, as far as it is known.
+// worker has the known properties of the machines that link and run a test.
 type worker struct {
 	parts []fingerprint.Contribution
-	why   string // the test has to run always, if it does so remotely
+	why   string // why the test always runs if it runs remotely, or ""
 }
 
 // isRemote reports whether Bazel may run the test by remote execution.
@@ -32,8 +30,8 @@ func (d *description) isRemote() bool {
 	return true
 }
 
-// workers asks Bazel for the platforms of tests. Those of the link count for
-// tests that run on this machine as well.
+// workers asks Bazel for the platforms that run and link tests. The link's platform is in the key of
+// tests that run on this machine, too.
 func (inv *invocation) workers(ctx context.Context, tests []*subject) map[*subject]worker {
 	all := map[*subject]worker{}
 	if len(tests) == 0 {
@@ -53,11 +51,11 @@ func (inv *invocation) workers(ctx context.Context, tests []*subject) map[*subje
 // platform is an execution platform, as Bazel describes it.
 type platform struct {
 	part       fingerprint.Contribution
-	properties bool   // it says which image the workers have
-	why        string // it can't be told
+	properties bool   // it has properties, which name the image of the workers
+	why        string // why Bazel can't describe it
 }
 
-// workerOf returns where a test is linked and run, and completes the platforms that are known by their labels.
+// workerOf returns the worker of a test. It adds new platforms to platforms, by label.
 func (inv *invocation) workerOf(ctx context.Context, t *subject, executions []bazel.Execution, platforms map[string]*platform) (w worker) {
 	defaults := inv.option("remote_default_exec_properties") != "" || inv.option("remote_default_platform_properties") != ""
 	runs := false
@@ -99,7 +97,7 @@ func (inv *invocation) askPlatform(ctx context.Context, label string) *platform 
 	return p
 }
 
-// findWorkers finds out about the workers of all tests that can be composed, with remote execution.
+// findWorkers finds the workers of all tests that can be composed, with remote execution.
 func (a *analysis) findWorkers(ctx context.Context) {
 	if a.option("remote_executor") == "" {
 		return

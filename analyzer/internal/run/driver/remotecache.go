@@ -17,27 +17,25 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
 
-// A remote cache that is down costs each command of Bazel minutes, by the defaults of
-// --remote_timeout and --remote_retries. "bazel test" pays that once; so does this program: only
-// the command that runs the tests waits.
+// If a remote cache is down, each command of Bazel waits for minutes, by the defaults of
+// --remote_timeout and --remote_retries. Here only the command that runs the tests waits, as with "bazel test".
 
 const (
-	// noCache is for a command that builds nothing, and for one that would wait in vain.
+	// noCache turns the remote cache off.
 	noCache = "--remote_cache="
-	// uploadNothing keeps Bazel from uploading the files that its build events name: a command
-	// fails if it can't.
+	// uploadNothing keeps Bazel from uploading the files that build events name. A failed upload fails the command.
 	uploadNothing = "--experimental_build_event_upload_strategy=local"
 )
 
-// builtNothing returns flags for a command that builds nothing.
-func (inv *invocation) builtNothing() []string {
+// noBuildFlags returns flags for a command that builds nothing.
+func (inv *invocation) noBuildFlags() []string {
 	if inv.userValue("experimental_remote_downloader") != "" {
-		return inv.aside() // it needs a cache
+		return inv.noFilesFlags() // it needs a cache
 	}
-	return append(inv.aside(), noCache)
+	return append(inv.noFilesFlags(), noCache)
 }
 
-// silence is whether the user's remote cache doesn't answer, which is found out once.
+// silence is the result of probeCache, which is called once.
 type silence struct {
 	once   sync.Once
 	silent bool
@@ -50,7 +48,7 @@ func (inv *invocation) cacheIsSilent(ctx context.Context) bool {
 		if inv.option("remote_executor") != "" || inv.userValue("experimental_remote_downloader") != "" || inv.userValue("remote_proxy") != "" {
 			return
 		}
-		if err := silent(ctx, cache, maxSilence); err != nil {
+		if err := probeCache(ctx, cache, maxSilence); err != nil {
 			inv.silence.silent = true
 			inv.say("the remote cache %s doesn't answer (%v): the tests are analysed without it", store.Redact(cache), err)
 		}
@@ -61,9 +59,9 @@ func (inv *invocation) cacheIsSilent(ctx context.Context) bool {
 // maxSilence is how long a remote cache may take for its first word.
 const maxSilence = 5 * time.Second
 
-// silent returns an error if nobody listens at the location of a remote cache, or says anything
-// to a request within a time. Any answer will do: this isn't the user that the cache knows.
-func silent(ctx context.Context, location string, limit time.Duration) error {
+// probeCache returns an error if a remote cache refuses connections or answers no request within limit. Any
+// answer will do, because the request has no credentials.
+func probeCache(ctx context.Context, location string, limit time.Duration) error {
 	scheme, rest, ok := strings.Cut(location, "://")
 	if !ok {
 		scheme, rest = "grpcs", location // as Bazel takes it
@@ -94,7 +92,7 @@ func silent(ctx context.Context, location string, limit time.Duration) error {
 	}
 	request.Header.Set("Content-Type", "application/grpc")
 	request.Header.Set("Te", "trailers")
-	transport := &http.Transport{Protocols: protocols, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // nothing is believed
+	transport := &http.Transport{Protocols: protocols, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the answer isn't used
 	defer transport.CloseIdleConnections()
 	response, err := transport.RoundTrip(request)
 	switch {

@@ -84,7 +84,7 @@ func TestSilent(t *testing.T) {
 		if want == "no answer" {
 			limit = 100 * time.Millisecond
 		}
-		err := silent(t.Context(), location, limit)
+		err := probeCache(t.Context(), location, limit)
 		if got := fmt.Sprint(err); (err != nil) != (want != "") || !strings.Contains(got, want) {
 			t.Errorf("%q: %v, want %q", location, err, want)
 		}

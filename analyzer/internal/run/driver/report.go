@@ -16,7 +16,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 )
 
-// writeRun writes the run down for tasting report.
+// writeRun writes the file of the run for tasting report.
 func (s *summary) writeRun(ctx context.Context) error {
 	r := &report.Run{Start: s.meter.start, End: time.Now(), Store: s.lookups(), Workspace: s.workspaceName(), Fallbacks: s.fallbacks}
 	r.Host, _ = os.Hostname()
@@ -40,7 +40,7 @@ func (s *summary) writeRun(ctx context.Context) error {
 
 var moduleName = lazyregexp.New(`(?s)\bmodule\(.*?\bname\s*=\s*"([^"]+)"`)
 
-// workspaceName returns the name of the root module, or of its directory.
+// workspaceName returns the name of the root module, else of its directory.
 func (inv *invocation) workspaceName() string {
 	dir := inv.workspaceDir()
 	if b, err := os.ReadFile(filepath.Join(dir, "MODULE.bazel")); err == nil {
@@ -61,16 +61,16 @@ func (inv *invocation) git(ctx context.Context, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// meter is what an invocation and all its calls of Bazel cost.
+// meter has the cost of an invocation and all its calls of Bazel.
 type meter struct {
-	start   time.Time
-	began   time.Time      // when the analysis began; zero if nothing is analysed
-	workers time.Duration  // CPU time of Bazel's workers by then
-	actions map[string]int // executed, by mnemonic
-	cpu     time.Duration  // of this program's actions, without those that workers do
+	start         time.Time
+	analysisBegan time.Time      // when the analysis began; zero if nothing is analysed
+	workers       time.Duration  // CPU time of Bazel's workers by then
+	actions       map[string]int // executed, by mnemonic
+	cpu           time.Duration  // of this program's actions, without those that workers do
 }
 
-// add adds what one invocation of Bazel says about its actions.
+// add adds the actions of an event.
 func (m *meter) add(e *bazel.Event) {
 	e.Actions(func(mnemonic string, executed int, cpu time.Duration) {
 		m.actions[mnemonic] += executed
@@ -80,23 +80,23 @@ func (m *meter) add(e *bazel.Event) {
 	})
 }
 
-// beginAnalysis notes when the analysis begins, if it hasn't begun.
+// beginAnalysis notes the time of its first call.
 func (inv *invocation) beginAnalysis() {
-	if inv.meter.began.IsZero() {
-		inv.meter.began, inv.meter.workers = time.Now(), inv.workersCPU()
+	if inv.meter.analysisBegan.IsZero() {
+		inv.meter.analysisBegan, inv.meter.workers = time.Now(), inv.workersCPU()
 	}
 }
 
 // cost is the time that deciding took.
 type cost struct {
-	deciding time.Duration // wall time until it was known what to run
+	deciding time.Duration // wall time until all decisions were made
 	analysis time.Duration // CPU time of the aspect's actions and of this process
 }
 
-// decidingCost returns the cost of deciding, by now.
+// decidingCost returns the cost of deciding so far.
 func (d *decisions) decidingCost() cost {
 	c := cost{time.Since(d.meter.start), d.meter.cpu}
-	if !d.meter.began.IsZero() {
+	if !d.meter.analysisBegan.IsZero() {
 		c.analysis += max(0, d.workersCPU()-d.meter.workers)
 	}
 	// Its children are Bazel's clients and links of probes.
@@ -109,8 +109,7 @@ func (d *decisions) decidingCost() cost {
 	return c
 }
 
-// workersCPU returns the CPU time of the workers of Bazel's server that run this program, or 0 if it isn't
-// known.
+// workersCPU returns the CPU time of Bazel's persistent workers that run this program, or 0 if it isn't known.
 func (inv *invocation) workersCPU() (used time.Duration) {
 	// The execution root is OUTPUT_BASE/execroot/NAME.
 	pid, ok := cputime.Server(filepath.Join(inv.execRoot, "..", ".."))

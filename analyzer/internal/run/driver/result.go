@@ -20,11 +20,9 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
 
-// A recorded result holds what the test itself has written, in the form in which the runner records
-// it, so that either replays what the other has recorded: the log without the lines that Bazel's script
-// puts in front, test.xml, and the undeclared outputs one by one, not in an archive. If there are
-// several shards, their files and logs have the names of their directories in front. The list of outputs that Bazel's
-// script makes (test.outputs_manifest/MANIFEST) isn't part of a result.
+// Driver and runner replay each other's results, so both record the same files: the log without the lines that
+// Bazel's script puts in front, test.xml, and the undeclared outputs one by one, not in an archive. Names of a shard's
+// files begin with its directory. The list of outputs (test.outputs_manifest/MANIFEST) isn't recorded.
 
 const (
 	logName     = "test.log"
@@ -34,28 +32,28 @@ const (
 	listName    = "test.outputs_manifest/MANIFEST"
 )
 
-// shard matches Bazel's names of directories for shards.
-var shard = lazyregexp.New(`^shard_[0-9]+_of_[0-9]+$`)
+// shardDir matches Bazel's names of directories for shards.
+var shardDir = lazyregexp.New(`^shard_[0-9]+_of_[0-9]+$`)
 
-// place splits the directory of a shard, or "", from a file's name.
-func place(name string) (at, rest string) {
-	if first, rest, ok := strings.Cut(name, "/"); ok && shard.MatchString(first) {
+// cutShard splits a file's name behind the directory of its shard, if it has one.
+func cutShard(name string) (dir, rest string) {
+	if first, rest, ok := strings.Cut(name, "/"); ok && shardDir.MatchString(first) {
 		return first, rest
 	}
 	return "", name
 }
 
-// is reports whether name, without the directory of a shard, is what.
-func is(name, what string) bool {
-	_, rest := place(name)
+// isNamed reports whether name is what, without the directory of a shard.
+func isNamed(name, what string) bool {
+	_, rest := cutShard(name)
 	return rest == what
 }
 
-// cutOutputs splits the name of an undeclared output: the directory of the test's log, and the rest.
-func cutOutputs(name string) (at, rest string, ok bool) {
-	at, rest = place(name)
+// cutOutputs returns the directory of the shard and the name below test.outputs, if name is an undeclared output.
+func cutOutputs(name string) (dir, rest string, ok bool) {
+	dir, rest = cutShard(name)
 	rest, ok = strings.CutPrefix(rest, outputsName+"/")
-	return at, rest, ok
+	return dir, rest, ok
 }
 
 // notRecorded matches files that a test writes for Bazel to act on, which a replay can't repeat.
@@ -77,7 +75,7 @@ func ownLog(log *io.SectionReader) *io.SectionReader {
 	return io.NewSectionReader(log, n, log.Size()-n)
 }
 
-// maxUnpacked bounds how many bytes there may be in an archive.
+// maxUnpacked bounds the bytes in an archive.
 const maxUnpacked = 1 << 30
 
 // opened are files that are closed together.
@@ -89,7 +87,7 @@ func (o *opened) close() {
 	}
 }
 
-// addNameless adds a new file that nobody else sees.
+// addNameless adds a new file without a name.
 func (o *opened) addNameless() (*os.File, error) {
 	f, err := os.CreateTemp("", "tasting-outputs-")
 	if err == nil {
@@ -146,8 +144,8 @@ type collected struct {
 	logs   map[string]*bazel.TestResult // by directory
 }
 
-// result opens the files that Bazel has kept of a test, as a result to be recorded. Zipped says whether Bazel
-// has put undeclared outputs into an archive.
+// result opens the files that Bazel has kept of a test, as a result to be recorded. Zipped is set if Bazel
+// puts undeclared outputs into an archive.
 func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) {
 	c := &collected{zipped: zipped, logs: map[string]*bazel.TestResult{}}
 	defer func() {
@@ -191,7 +189,7 @@ func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) 
 			}
 		}
 	}
-	// The files are open now. If another call of Bazel has replaced them since, that shows.
+	// The files are open now. Left finds those that another call of Bazel has replaced.
 	for dir, a := range c.logs {
 		if err := a.Left(dir); err != nil {
 			return nil, nil, err
@@ -203,7 +201,7 @@ func (o *outcome) result(zipped bool) (r *store.Result, done func(), err error) 
 
 // add adds a file in dir that an attempt has written.
 func (c *collected) add(dir, file string, a attempt) error {
-	if isIdle(file, filepath.Join(dir, file)) {
+	if isOfTracer(file, filepath.Join(dir, file)) {
 		return nil
 	}
 	x, err := os.Open(filepath.Join(dir, file))
@@ -212,20 +210,20 @@ func (c *collected) add(dir, file string, a attempt) error {
 	}
 	c.open = append(c.open, x)
 	name := filepath.ToSlash(file)
-	if _, rest := place(name); notRecorded.MatchString(rest) {
+	if _, rest := cutShard(name); notRecorded.MatchString(rest) {
 		return fmt.Errorf("it wrote %s, which isn't recorded", rest)
 	}
 	content, err := contents(name, x, c.zipped, &c.open)
 	if err != nil {
 		return err
 	}
-	if is(name, logName) {
+	if isNamed(name, logName) {
 		c.logs[filepath.Dir(filepath.Join(dir, file))] = a.result
 		if a.shard <= 1 {
 			c.Log = content[0].Content
 		}
 	}
-	if name != logName && !is(name, listName) {
+	if name != logName && !isNamed(name, listName) {
 		c.Files = append(c.Files, content...)
 	}
 	if len(c.Files) > store.MaxFiles || len(c.open) > store.MaxFiles {
@@ -242,9 +240,9 @@ func contents(name string, f *os.File, zipped bool, open *opened) (files []store
 	}
 	all := io.NewSectionReader(f, 0, info.Size())
 	switch {
-	case is(name, logName):
+	case isNamed(name, logName):
 		all = ownLog(all)
-	case zipped && is(name, archiveName):
+	case zipped && isNamed(name, archiveName):
 		if files, err = unpack(all, open); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -257,8 +255,8 @@ func contents(name string, f *os.File, zipped bool, open *opened) (files []store
 	return []store.File{{Path: name, Content: all}}, nil
 }
 
-// recordable returns name, of a file in dir, or the files in it if it is a directory:
-// undeclared outputs that Bazel doesn't put into an archive.
+// recordable returns name or, if it is a directory in dir, the files in it: undeclared outputs
+// that Bazel doesn't put into an archive.
 func recordable(dir, name string) (files []string, err error) {
 	if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
 		return []string{name}, nil
@@ -275,7 +273,7 @@ func (o *outcome) dir() (string, error) {
 	for _, a := range o.attempts {
 		if p, ok, err := a.file(logName); ok || err != nil {
 			d := filepath.Dir(p)
-			if shard.MatchString(filepath.Base(d)) {
+			if shardDir.MatchString(filepath.Base(d)) {
 				d = filepath.Dir(d)
 			}
 			return d, err
@@ -284,7 +282,7 @@ func (o *outcome) dir() (string, error) {
 	return "", errors.New("no log was named by Bazel")
 }
 
-// testlogs returns the directory where Bazel would put the logs of a test, and the directory of all logs that it is in.
+// testlogs returns the directory of all logs, and the one below it in which Bazel would put the logs of a test.
 func (x *expansion) testlogs(t *target) (all, dir string) {
 	repo, pkg, name := splitLabel(t.label)
 	if repo != "" {
@@ -296,12 +294,12 @@ func (x *expansion) testlogs(t *target) (all, dir string) {
 // files returns the files that a replay of r puts into the directory of a test's log, outputs one by one.
 func (inv *invocation) files(t *subject, r *store.Result) []store.File {
 	files := slices.Clone(r.Files)
-	if slices.ContainsFunc(files, func(f store.File) bool { at, _ := place(f.Path); return at != "" }) {
+	if slices.ContainsFunc(files, func(f store.File) bool { at, _ := cutShard(f.Path); return at != "" }) {
 		return files // of shards
 	}
 	files = append(files, store.File{Path: logName, Content: r.Log})
 	if !wroteXML(r) {
-		// As Bazel makes it of the log.
+		// Bazel makes the same of the log.
 		var b bytes.Buffer
 		name := strings.TrimPrefix(strings.TrimPrefix(inv.testBinary(t), "./"), "../")
 		if bazel.WriteTestXML(&b, name, r.End.Sub(r.Start), r.Log) != nil {
@@ -314,12 +312,12 @@ func (inv *invocation) files(t *subject, r *store.Result) []store.File {
 }
 
 func wroteXML(r *store.Result) bool {
-	return slices.ContainsFunc(r.Files, func(f store.File) bool { return is(f.Path, xmlName) })
+	return slices.ContainsFunc(r.Files, func(f store.File) bool { return isNamed(f.Path, xmlName) })
 }
 
-// replay puts the files of the result of a test that is recorded under key where Bazel would. The
-// error is the store's: files that can't be written cost a warning, the result is
-// known all the same. Rec, if it isn't nil, records it for the test's fingerprint, too. A dry run replays nothing.
+// replay puts the files of the result that is recorded under key where Bazel would. Its error is the
+// store's; it prints a warning if the files can't be written. Unless rec is nil, it
+// records the result under the test's fingerprint, too. A dry run replays nothing.
 func (x *expansion) replay(ctx context.Context, st store.Store, t *decision, key store.Key, rec *recorder) error {
 	if x.DryRun {
 		return nil
@@ -334,8 +332,8 @@ func (x *expansion) replay(ctx context.Context, st store.Store, t *decision, key
 	}
 	files := x.files(t.subject, r)
 	for _, f := range files {
-		if x.JUnit != "" && is(f.Path, xmlName) {
-			b, err := io.ReadAll(again(f))
+		if x.JUnit != "" && isNamed(f.Path, xmlName) {
+			b, err := io.ReadAll(reader(f))
 			if err != nil {
 				return err
 			}
@@ -351,8 +349,8 @@ func (x *expansion) replay(ctx context.Context, st store.Store, t *decision, key
 	return nil
 }
 
-// again reads a file of a result from its beginning.
-func again(f store.File) io.Reader { return io.NewSectionReader(f.Content, 0, f.Content.Size()) }
+// reader reads a file of a result from its beginning.
+func reader(f store.File) io.Reader { return io.NewSectionReader(f.Content, 0, f.Content.Size()) }
 
 // outputsOfTests are files and directories that Bazel removes before it runs a test. Source:
 // Bazel's TestRunnerAction.deleteOutputs.
@@ -361,17 +359,17 @@ var outputsOfTests = []string{
 	"test.raw_splitlogs", "test.shard", "test.unused_runfiles_log", "test.warnings", "test.xml", "test_attempts",
 }
 
-// isAsBazelLeft reports whether Bazel has put the files of a result into the directory of a test, and
-// they and no others are still there. As long as they stay, Bazel takes the test for executed.
+// isAsBazelLeft reports whether the directory of a test has the files of the result and no others, as Bazel has put
+// them there. As long as they stay, Bazel itself has the test in its cache.
 func (inv *invocation) isAsBazelLeft(root *os.Root, dir string, r *store.Result, files []store.File) bool {
-	if inv.streams() || inv.option("test_output") == "all" {
+	if inv.isStreamed() || inv.option("test_output") == "all" {
 		return false // it is printed
 	}
 	if _, err := root.Lstat(path.Join(dir, bazel.StatusFile)); err != nil {
 		return false
 	}
 	if !wroteXML(r) {
-		// One that is there may be of a run that has failed.
+		// A test.xml in the directory may be of a run that has failed.
 		files = slices.DeleteFunc(slices.Clone(files), func(f store.File) bool { return f.Path == xmlName })
 	}
 	var open opened
@@ -388,13 +386,13 @@ func (inv *invocation) isAsBazelLeft(root *os.Root, dir string, r *store.Result,
 	return true
 }
 
-// onDisk returns the files that Bazel has put into a directory for a test, as they would be recorded, by their
-// names. It is nil if they can't be recorded.
+// onDisk returns the files that Bazel has put into the directory of a test, in the form in which they would be recorded, by
+// name. It returns nil if they can't be recorded.
 func (inv *invocation) onDisk(root *os.Root, dir string, open *opened) map[string]store.File {
 	files := map[string]store.File{}
 	err := fs.WalkDir(root.FS(), dir, func(p string, e fs.DirEntry, err error) error {
 		name := strings.TrimPrefix(p, dir+"/")
-		_, rest := place(name)
+		_, rest := cutShard(name)
 		first, _, _ := strings.Cut(rest, "/")
 		switch {
 		case err != nil || e.IsDir():
@@ -404,7 +402,7 @@ func (inv *invocation) onDisk(root *os.Root, dir string, open *opened) map[strin
 		case !e.Type().IsRegular() || len(*open) > store.MaxFiles:
 			return fs.ErrInvalid
 		}
-		if isIdle(name, filepath.Join(root.Name(), p)) {
+		if isOfTracer(name, filepath.Join(root.Name(), p)) {
 			return nil
 		}
 		f, err := root.Open(p)
@@ -424,7 +422,7 @@ func (inv *invocation) onDisk(root *os.Root, dir string, open *opened) map[strin
 	return files
 }
 
-// equal compares two contents.
+// equal reports whether two contents are equal.
 func equal(a, b *io.SectionReader) bool {
 	if a.Size() != b.Size() {
 		return false
@@ -474,7 +472,7 @@ func pack(files []store.File, made time.Time, open *opened) (packed []store.File
 		}
 		w, err := archives[i].CreateHeader(h)
 		if err == nil {
-			_, err = io.Copy(w, again(f))
+			_, err = io.Copy(w, reader(f))
 		}
 		if err != nil {
 			return nil, err
@@ -493,8 +491,8 @@ func pack(files []store.File, made time.Time, open *opened) (packed []store.File
 	return packed, nil
 }
 
-// write writes the files of a result. It follows no symbolic link: the test may have made some
-// when it ran here, and some may lead to files that Bazel keeps.
+// write writes the files of a result. It follows no symbolic link: an earlier run of the test may have made one, and
+// it may lead to files that Bazel keeps.
 func (x *expansion) write(t *decision, key store.Key, r *store.Result, files []store.File) error {
 	logs, dir := x.testlogs(t.target)
 	if err := os.MkdirAll(logs, 0o777); err != nil {
@@ -506,7 +504,7 @@ func (x *expansion) write(t *decision, key store.Key, r *store.Result, files []s
 	}
 	defer root.Close()
 	if x.isAsBazelLeft(root, dir, r, files) {
-		return nil // and Bazel's cache of tests has them as well
+		return nil
 	}
 	if x.zips() {
 		var open opened
@@ -515,8 +513,7 @@ func (x *expansion) write(t *decision, key store.Key, r *store.Result, files []s
 			return err
 		}
 	}
-	// As Bazel does before it runs a test. Files of Bazel's aren't writable
-	// anyway.
+	// Bazel's own files aren't writable. It removes them as well before it runs a test.
 	old := append([]string{bazel.StatusFile}, outputsOfTests...)
 	for _, f := range files {
 		first, _, _ := strings.Cut(f.Path, "/")
@@ -534,10 +531,10 @@ func (x *expansion) write(t *decision, key store.Key, r *store.Result, files []s
 	head := fmt.Sprintf("tasting: replayed: this is the log of a run that ended on %s on %s, %s %s\n",
 		r.End.UTC().Format(time.RFC3339), r.Host, by, key)
 	for _, f := range files {
-		content := again(f)
-		if is(f.Path, logName) {
+		content := reader(f)
+		if isNamed(f.Path, logName) {
 			content = io.MultiReader(strings.NewReader(head), content)
-			if x.streams() || x.option("test_output") == "all" {
+			if x.isStreamed() || x.option("test_output") == "all" {
 				x.printLog(t.label, f)
 			}
 		}
@@ -550,7 +547,7 @@ func (x *expansion) write(t *decision, key store.Key, r *store.Result, files []s
 
 // printLog prints a replayed log as Bazel prints that of a test.
 func (inv *invocation) printLog(label string, log store.File) {
-	b, _ := io.ReadAll(again(log))
+	b, _ := io.ReadAll(reader(log))
 	inv.printing.Lock()
 	defer inv.printing.Unlock()
 	fmt.Fprintf(inv.Out, "==================== Test output for %s (replayed):\n%s%s\n", label, b, strings.Repeat("=", 80))

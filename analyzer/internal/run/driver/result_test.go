@@ -18,7 +18,7 @@ func texts(t *testing.T, files []store.File) map[string]string {
 	t.Helper()
 	m := map[string]string{}
 	for _, f := range files {
-		b, err := io.ReadAll(again(f))
+		b, err := io.ReadAll(reader(f))
 		if err != nil {
 			t.Fatal(err)
 		}

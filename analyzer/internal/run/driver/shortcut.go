@@ -15,20 +15,19 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/bazel"
 )
 
-// Step 1 (Expand) comes before step 2 (Analyse) because bazelrc files may have lines for "test" alone, which
+// Step 1 (Expand) is needed because bazelrc files may have lines for "test" alone, which
 // "build" ignores. The result of step 1 is remembered for each command line. As long as the bazelrc
-// files don't change, step 2 gets the user's patterns at once. Its events list the tests, the lines of
+// files don't change, step 2 (Analyse) gets the user's patterns. Its events list the tests, the lines of
 // bazelrc files and the effective options. If these differ from the remembered ones, or if anything
-// fails, the result of step 2 is dropped and both steps are made. After three such failures in a row,
-// step 1 is made for an hour.
+// fails, the result of step 2 is dropped and both steps are made. After three such failures in a row, both
+// steps are made for an hour.
 //
-// A wrapper of Bazel may add flags to "bazel test", which show only if a
-// test is run. So nothing is remembered if Bazel is a script, if the workspace has
-// a tools/bazel, or if a command got other flags than it was given.
+// A wrapper of Bazel may add flags to "bazel test" only. So nothing is remembered if Bazel is a script, if the
+// workspace has a tools/bazel, or if a command got other flags than it was given.
 
 // commandLine is the result of step 1 for a command line, without the tests.
 type commandLine struct {
-	Key       string // all that the file's name is a checksum of
+	Key       string // the file's name is its checksum
 	Release   string // of Bazel
 	Workspace string // directory
 	ExecRoot  string
@@ -36,7 +35,7 @@ type commandLine struct {
 	Overrides []string          // invocation.overrides, without what differs from call to call
 	Options   []bazel.Option    // invocation.options, without that
 	Configs   []string          // IDs of the tests' configurations
-	Failures  int               // attempts that weren't believed, in succession
+	Failures  int               // attempts in a row whose step 2 was dropped
 }
 
 const (
@@ -45,20 +44,20 @@ const (
 	maxCommandLines = 100 // that are kept
 )
 
-// ofClients are options that Bazel's client adds by itself, and that may differ from call to call.
-var ofClients = []string{
+// clientOptions are options that Bazel's client adds by itself, and that may differ from call to call.
+var clientOptions = []string{
 	"startup_time", "command_wait_time", "extract_data_time", "restart_reason", "binary_path", "rc_source", "default_override",
 	"client_env", "client_cwd", "isatty", "terminal_columns", "emacs",
 }
 
-// ofSteps are options that this program sets in step 1 or 2.
-var ofSteps = append([]string{
+// stepOptions are options that this program sets in step 1 or 2.
+var stepOptions = append([]string{
 	"build", "build_tests_only", "check_tests_up_to_date", "check_up_to_date", "bes_backend", "aspects", "output_groups", "run_validations", "remote_download_outputs", "show_result",
 	"build_event_json_file_path_conversion", "experimental_build_event_upload_strategy", "remote_cache", "ui_event_filters",
 	"color", "curses", "show_progress_rate_limit",
-}, outputs...)
+}, fileOptions...)
 
-func isOfClients(o bazel.Option) bool { return slices.Contains(ofClients, o.OptionName) }
+func isClientOption(o bazel.Option) bool { return slices.Contains(clientOptions, o.OptionName) }
 
 // optionName returns the name of the option in an argument, without dashes.
 func optionName(arg string) string {
@@ -70,20 +69,20 @@ func optionName(arg string) string {
 type shortcut struct {
 	dir, file, key string // "" if nothing can be remembered
 	failures       int    // commandLine.Failures
-	resting        bool   // there are too many of them
+	resting        bool   // both steps are made because of too many failures
 }
 
-func newShortcut(typed *invocation) *shortcut {
-	dir, err := filepath.Abs(typed.Bazel.Dir)
-	program := typed.Bazel.Binary()
-	if typed.Bazel.Cache == "" || err != nil || program == "" {
+func newShortcut(inv *invocation) *shortcut {
+	dir, err := filepath.Abs(inv.Bazel.Dir)
+	program := inv.Bazel.Binary()
+	if inv.Bazel.Cache == "" || err != nil || program == "" {
 		return &shortcut{}
 	}
-	b, err := json.Marshal([]any{"tasting command line 1", program, dir, typed.Bazel.Startup, typed.args, typed.patterns})
+	b, err := json.Marshal([]any{"tasting command line 1", program, dir, inv.Bazel.Startup, inv.args, inv.patterns})
 	if err != nil {
 		return &shortcut{}
 	}
-	return &shortcut{dir: typed.Bazel.Cache, file: filepath.Join(typed.Bazel.Cache, "command-line-"+wholefile.Checksum(b)[:16]), key: string(b)}
+	return &shortcut{dir: inv.Bazel.Cache, file: filepath.Join(inv.Bazel.Cache, "command-line-"+wholefile.Checksum(b)[:16]), key: string(b)}
 }
 
 // expand makes step 2 without step 1, if the result of step 1 is remembered. It returns no expansion if step 1 has to be made.
@@ -94,17 +93,17 @@ func (k *shortcut) expand(ctx context.Context, typed *invocation) (*expansion, e
 	}
 	inv := *typed
 	inv.options, inv.overrides, inv.execRoot = m.Options, m.Overrides, m.ExecRoot
-	if inv.runsAll() != "" || inv.enabled("keep_going") || inv.streams() {
-		return nil, nil // there may be tests that Bazel doesn't tell of
+	if inv.runAllReason() != "" || inv.enabled("keep_going") || inv.isStreamed() {
+		return nil, nil // events may lack tests
 	}
 	inv.beginAnalysis()
 	inv.say("analysing the tests")
 	f := newFound(typed)
-	seen, code, err := inv.applyAspect(ctx, bySource, f.add, append([]string{noErrors, "--build_tests_only", "--"}, inv.patterns...)...)
+	outputs, code, err := inv.applyAspect(ctx, bySource, f.add, append([]string{noErrors, "--build_tests_only", "--"}, inv.patterns...)...)
 	if errors.Is(err, interrupted) {
 		return nil, err
 	}
-	// After an error in a BUILD file, tests may be missing without a word.
+	// After an error in a BUILD file, events may lack tests.
 	if err != nil || code != bazel.ExitOK || !m.agrees(&inv, f) {
 		k.failures++
 		m.Failures = k.failures
@@ -115,19 +114,19 @@ func (k *shortcut) expand(ctx context.Context, typed *invocation) (*expansion, e
 		m.Failures = 0
 		k.write(m)
 	}
-	_ = os.Chtimes(k.file, time.Time{}, time.Now()) // it is used
+	_ = os.Chtimes(k.file, time.Time{}, time.Now()) // see write
 	for _, o := range f.options {
-		if isOfClients(o) {
+		if isClientOption(o) {
 			m.Options = append(m.Options, o)
 		}
 	}
 	f.options, f.overrides = m.Options, m.Overrides
 	x := f.complete()
-	x.shortcut, x.seen = k, seen
+	x.shortcut, x.outputs = k, outputs
 	return x, nil
 }
 
-// remember keeps the expansion that a call of Bazel with args has found; own are those of args that this program has added.
+// remember keeps the expansion that a call of Bazel with args has found. Own are the args that this program has added.
 func (k *shortcut) remember(x *expansion, f *found, args, own []string) {
 	if k.file == "" || x.failed || k.resting || isChanged(f.args, args) || hasWrapper(x.workspaceDir()) {
 		return
@@ -140,9 +139,9 @@ func (k *shortcut) remember(x *expansion, f *found, args, own []string) {
 	}
 	m.Overrides = slices.DeleteFunc(slices.Clone(x.overrides), func(a string) bool {
 		name := optionName(a)
-		return slices.Contains(ofClients, name) && name != "rc_source" && name != "default_override"
+		return slices.Contains(clientOptions, name) && name != "rc_source" && name != "default_override"
 	})
-	m.Options = slices.DeleteFunc(slices.Clone(x.options), func(o bazel.Option) bool { return isOfClients(o) || slices.Contains(own, o.CombinedForm) })
+	m.Options = slices.DeleteFunc(slices.Clone(x.options), func(o bazel.Option) bool { return isClientOption(o) || slices.Contains(own, o.CombinedForm) })
 	for _, t := range x.targets {
 		m.Configs = append(m.Configs, t.config)
 	}
@@ -171,7 +170,7 @@ func (k *shortcut) read() *commandLine {
 	return m
 }
 
-// write keeps m, and removes the command lines that weren't used for longest. If m can't be kept, step 1 is made again.
+// write keeps m, and removes the command lines that weren't used for longest. If it fails, the next call makes both steps.
 func (k *shortcut) write(m *commandLine) {
 	b, err := json.Marshal(m)
 	if err != nil || os.MkdirAll(k.dir, 0o777) != nil {
@@ -193,21 +192,20 @@ func (k *shortcut) write(m *commandLine) {
 	_ = wholefile.WriteSealed(k.file, b, 0o600) // flags may have secrets
 }
 
-// remove has the next call make both steps.
+// remove forgets the command line.
 func (k *shortcut) remove() {
 	if k.file != "" {
 		_ = os.Remove(k.file)
 	}
 }
 
-// hasWrapper reports whether there is a program in a workspace that Bazel's launchers start in
-// the place of Bazel.
+// hasWrapper reports whether a workspace has a tools/bazel, which Bazel's launchers start in the place of Bazel.
 func hasWrapper(workspace string) bool {
 	_, err := os.Lstat(filepath.Join(workspace, "tools", "bazel"))
 	return err == nil
 }
 
-// agrees reports whether step 1 would have the remembered result, and the tests that step 2 has found.
+// agrees reports whether step 1 would return the remembered result with the tests that step 2 has found.
 func (m *commandLine) agrees(inv *invocation, f *found) bool {
 	if len(f.tests) == 0 || len(f.aborted) > 0 || f.failed || f.release != m.Release || f.execRoot != m.ExecRoot {
 		return false
@@ -221,13 +219,12 @@ func (m *commandLine) agrees(inv *invocation, f *found) bool {
 		maps.EqualFunc(inv.buildOptions(f.options), inv.buildOptions(m.Options), slices.Equal[[]string])
 }
 
-// buildOptions returns the values of the options that "build" knows as well, without those that
-// differ between the steps.
+// buildOptions returns the values of the options that "build" has, too, without those that differ between the steps.
 func (inv *invocation) buildOptions(options []bazel.Option) map[string][]string {
 	values := map[string][]string{}
 	for _, o := range options {
 		f := inv.flags["--"+o.OptionName]
-		if !isOfClients(o) && !slices.Contains(ofSteps, o.OptionName) && (f == nil || slices.Contains(f.Commands, "build")) {
+		if !isClientOption(o) && !slices.Contains(stepOptions, o.OptionName) && (f == nil || slices.Contains(f.Commands, "build")) {
 			values[o.OptionName] = append(values[o.OptionName], o.OptionValue)
 		}
 	}
@@ -239,7 +236,7 @@ func isChanged(args, passed []string) bool {
 	sorted := func(args []string) []string {
 		return slices.Sorted(func(yield func(string) bool) {
 			for _, a := range args {
-				if a != "--" && !(strings.HasPrefix(a, "--") && slices.Contains(ofClients, optionName(a))) && !yield(a) {
+				if a != "--" && !(strings.HasPrefix(a, "--") && slices.Contains(clientOptions, optionName(a))) && !yield(a) {
 					return
 				}
 			}
@@ -248,12 +245,12 @@ func isChanged(args, passed []string) bool {
 	return !slices.Equal(sorted(args[min(1, len(args)):]), sorted(passed)) // behind the command
 }
 
-// rcSettings returns the arguments that bazelrc files have for each command and configuration, by a client's
-// arguments. One of the files is left out, and so are options that describe the client.
+// rcSettings returns the arguments that bazelrc files have for each command and configuration, from a client's
+// arguments. It leaves out the file except and options that describe the client.
 func rcSettings(args []string, except string) map[string][]string {
 	lines := map[string][]string{}
 	for _, l := range rcLines(args) {
-		if l.file != except && !(l.file == "client" && slices.Contains(ofClients, optionName(l.arg))) {
+		if l.file != except && !(l.file == "client" && slices.Contains(clientOptions, optionName(l.arg))) {
 			command := l.command + ":" + l.config
 			lines[command] = append(lines[command], l.file+" "+l.arg)
 		}
@@ -261,7 +258,7 @@ func rcSettings(args []string, except string) map[string][]string {
 	return lines
 }
 
-// checksum returns that of a regular file, or "".
+// checksum returns the checksum of a regular file, or "".
 func checksum(file string) string {
 	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
 		return ""

@@ -28,9 +28,8 @@ const (
 	summaryTestcase = "testcase"
 )
 
-// innerSummary returns the --test_summary of Bazel's own invocations. Bazel prints test cases, since it has
-// parsed them: of replayed tests there are none to print, as of those that it has cached. All else is
-// printed here, for all tests.
+// innerSummary returns the --test_summary for Bazel. Bazel prints test cases, which only it has parsed. This
+// program prints everything else, for all tests.
 func (inv *invocation) innerSummary() string {
 	if v := inv.option("test_summary"); v == summaryDetailed || v == summaryTestcase {
 		return "--test_summary=" + v
@@ -47,8 +46,7 @@ type result struct {
 // isReplayed reports whether the result of a test is a recorded one.
 func (r result) isReplayed() bool { return r.verdict == report.Hit && r.outcome == nil }
 
-// status returns how a test ended, in Bazel's words, and how long it took, or
-// did when it was recorded.
+// status returns Bazel's status of a test, and its duration when it was run or recorded.
 func (r result) status() (status string, took time.Duration) {
 	if r.skipped {
 		return "SKIPPED", 0
@@ -80,13 +78,13 @@ func (o *outcome) durations() (each []time.Duration) {
 // summary is printed at the end.
 type summary struct {
 	*decisions
-	results []result
-	unheard []string // tests that Bazel was to run, of which it hasn't said how they ended
-	ran     bool     // Bazel has run tests
-	cost    cost
+	results   []result
+	noOutcome []string // tests that Bazel was to run and whose status it hasn't reported
+	ran       bool     // Bazel has run tests
+	cost      cost
 }
 
-// newSummary is called when all is decided and nothing has run.
+// newSummary returns the summary before any test is run.
 func newSummary(d *decisions) *summary {
 	s := &summary{decisions: d, cost: d.decidingCost()}
 	for _, t := range d.tests {
@@ -105,7 +103,7 @@ func (s *summary) add(e *execution) {
 		}
 		s.results[i].outcome = o
 		if o.status == "" && !r.audit && !s.onlyChecks() { // which runs nothing
-			s.unheard = append(s.unheard, r.label)
+			s.noOutcome = append(s.noOutcome, r.label)
 		}
 	}
 }
@@ -113,8 +111,8 @@ func (s *summary) add(e *execution) {
 // print prints all results, and returns Test's exit code, given Bazel's.
 func (s *summary) print(ctx context.Context, code int) (int, error) {
 	failed := s.failed
-	if len(s.unheard) > 0 && code == bazel.ExitOK {
-		s.say("Bazel says nothing of %s, which it was to run: that isn't a pass", strings.Join(s.unheard, ", "))
+	if len(s.noOutcome) > 0 && code == bazel.ExitOK {
+		s.say("Bazel says nothing of %s, which it was to run: that isn't a pass", strings.Join(s.noOutcome, ", "))
 		failed = true
 	}
 	if failed && (code == bazel.ExitOK || code == bazel.ExitTestsFailed) {
@@ -142,8 +140,8 @@ func (s *summary) printInterrupted(ctx context.Context) {
 	s.printTests(ctx)
 }
 
-// sayKeptByBazel prints how many passes aren't recorded because Bazel has them from an earlier run: it doesn't say where
-// that was, nor with which libraries of the system. Executing these tests to record them would be work that "bazel test" doesn't do.
+// sayKeptByBazel prints how many passes aren't recorded because Bazel had cached them: their machine and libraries
+// aren't known. This program doesn't run them once more to record them, because "bazel test" wouldn't run them.
 func (s *summary) sayKeptByBazel() {
 	n := 0
 	for _, r := range s.results {
@@ -156,15 +154,14 @@ func (s *summary) sayKeptByBazel() {
 	}
 }
 
-// row is a line of the summary: a test under one of its names.
+// row is a line of the summary: a test and one of its names.
 type row struct {
 	result
 	name, status string
 	took         time.Duration
 }
 
-// rank orders rows as Bazel's TestSummary.compareTo does: results that were there before come first, then
-// passes, and failures last.
+// rank orders rows as Bazel's TestSummary.compareTo does: cached and replayed results, passes, tests that weren't run, failures.
 func (r row) rank() int {
 	switch {
 	case r.isReplayed() || r.outcome.isCached():
@@ -179,10 +176,10 @@ func (r row) rank() int {
 
 // totals counts rows.
 type totals struct {
-	passed, unbuilt, failed, remotely, skipped int
-	executed, replayed, traced                 int
-	audited, confirmed                         int
-	saved                                      time.Duration
+	passed, unbuilt, failedLocally, failedRemotely, skipped int
+	executed, replayed, traced                              int
+	audited, confirmed                                      int
+	saved                                                   time.Duration
 }
 
 func (n *totals) add(r row) {
@@ -212,14 +209,14 @@ func (n *totals) add(r row) {
 		n.unbuilt++
 	default:
 		if slices.ContainsFunc(o.attempts, attempt.isRemote) {
-			n.remotely++
+			n.failedRemotely++
 		} else {
-			n.failed++
+			n.failedLocally++
 		}
 	}
 }
 
-// String returns the last words of "bazel test" about tests.
+// String returns the counts in the words of the last line of "bazel test".
 func (n *totals) String() string {
 	var parts []string
 	add := func(n int, one, many, how string) {
@@ -231,8 +228,8 @@ func (n *totals) String() string {
 	}
 	add(n.passed, "test passes", "tests pass", "")
 	add(n.unbuilt, "fails", "fail", " to build")
-	add(n.failed, "fails", "fail", " locally")
-	add(n.remotely, "fails", "fail", " remotely")
+	add(n.failedLocally, "fails", "fail", " locally")
+	add(n.failedRemotely, "fails", "fail", " remotely")
 	add(n.skipped, "was", "were", " skipped")
 	if k := len(parts); k > 1 {
 		parts = append(parts[:k-2], parts[k-2]+" and "+parts[k-1])
@@ -255,7 +252,7 @@ func (s *summary) printTests(ctx context.Context) {
 		}
 	}
 	if s.onlyChecks() {
-		fmt.Fprintf(s.Out, "\nFinished with %d passing and %d failing tests up to date, %d out of date.\n", n.passed, n.unbuilt+n.failed+n.remotely, n.skipped)
+		fmt.Fprintf(s.Out, "\nFinished with %d passing and %d failing tests up to date, %d out of date.\n", n.passed, n.unbuilt+n.failedLocally+n.failedRemotely, n.skipped)
 		return
 	}
 	fmt.Fprintf(s.Out, "\nExecuted %d out of %s", n.executed, count(len(rows), "test"))
@@ -269,11 +266,11 @@ func (s *summary) printTests(ctx context.Context) {
 	if n.audited > 0 {
 		fmt.Fprintf(s.Out, "Audited %s: the recorded result of %d is confirmed.\n", count(n.audited, "test"), n.confirmed)
 	}
-	if n, why := s.whole(); n > 0 {
+	if n, why := s.wholePrograms(); n > 0 {
 		fmt.Fprintf(s.Out, "%d of %s are identified as a whole: %s (%sreference/messages.md).\n", n, count(len(rows), "test"), why, docs)
 	}
 	if s.cost.deciding > 0 {
-		// What deciding has compiled, tests that are run would have needed anyway.
+		// Compilation isn't part of the cost: the tests that are run need it anyway.
 		fmt.Fprintf(s.Out, "Decided in %.1fs (%.1fs CPU).", s.cost.deciding.Seconds(), s.cost.analysis.Seconds())
 		if n.replayed > 0 {
 			fmt.Fprintf(s.Out, " Saved %.1fs of test time.", n.saved.Seconds())
@@ -282,8 +279,8 @@ func (s *summary) printTests(ctx context.Context) {
 	}
 }
 
-// whole returns how many tests count as a whole, and the most frequent reasons.
-func (d *decisions) whole() (n int, why string) {
+// wholePrograms returns the number of tests that are identified as a whole, and the most frequent reasons.
+func (d *decisions) wholePrograms() (n int, why string) {
 	reasons := map[string]int{}
 	for _, t := range d.tests {
 		if c := t.composed; c != nil && c.Err == nil && c.Unusual != "" {
@@ -299,7 +296,7 @@ func (d *decisions) whole() (n int, why string) {
 	return n, strings.Join(list, "; ")
 }
 
-// rows are the lines of the summary, in order.
+// rows returns the lines of the summary, in order.
 func (s *summary) rows(ctx context.Context) (rows []row) {
 	names := s.names(ctx)
 	for _, r := range s.results {
@@ -317,9 +314,8 @@ func (s *summary) rows(ctx context.Context) (rows []row) {
 	return rows
 }
 
-// names returns a function from the label of a test to the names under which Bazel shows it: repositories as
-// the main one calls them, and aliases that the command line names. Whatever Bazel can't be asked is shown as
-// it is in build events.
+// names returns a function from the label of a test to the names that Bazel prints: with the main repository's names of
+// other repositories, and the aliases on the command line. If a query fails, the name is that of build events.
 func (x *expansion) names(ctx context.Context) func(label string) []string {
 	err := x.writeRC()
 	repos := map[string]string{}
@@ -347,15 +343,15 @@ func (x *expansion) names(ctx context.Context) func(label string) []string {
 func (x *expansion) unknownPatterns(shown func(label string) string) (patterns []string) {
 	known := slices.Concat(x.broken, x.suites, labels(x.targets))
 	for _, p := range x.patterns {
-		if single.MatchString(p) && !slices.ContainsFunc(known, func(l string) bool { return l == p || shown(l) == p }) {
+		if singleTarget.MatchString(p) && !slices.ContainsFunc(known, func(l string) bool { return l == p || shown(l) == p }) {
 			patterns = append(patterns, p)
 		}
 	}
 	return patterns
 }
 
-// single matches the pattern of a single target, spelt in full.
-var single = lazyregexp.New(`^@{0,2}[^/:]*//[^:]*:[^:*]+$`)
+// singleTarget matches the pattern of a single target, spelt in full.
+var singleTarget = lazyregexp.New(`^@{0,2}[^/:]*//[^:]*:[^:*]+$`)
 
 // print prints a row in the form of Bazel's TestSummaryPrinter.
 func (r row) print(out io.Writer, color bool) {
@@ -416,17 +412,16 @@ func (r row) print(out io.Writer, color bool) {
 	}
 }
 
-// withoutTotal passes on Bazel's output up to its last "Executed N out of
-// M tests" (or "Finished with N passing"): the summary is of all tests. Bazel has no flag for
-// that. A line of that form in the middle, which a test has printed, stays.
+// withoutTotal cuts Bazel's last line "Executed N out of M tests" (or "Finished with N passing") and what
+// follows, because the summary has a total of all tests. Bazel has no flag for that. An earlier such line is a test's own and stays.
 type withoutTotal struct {
 	out  io.Writer
 	line []byte // begun
-	held []byte // from such a line on
+	held []byte // from the last total on
 	rest int    // lines held
 }
 
-var total = lazyregexp.New(`^(\x1b\[[0-9;]*m)*(?:Executed \d+ out of \d+ tests?\b|Finished with \d+ passing and )`)
+var totalLine = lazyregexp.New(`^(\x1b\[[0-9;]*m)*(?:Executed \d+ out of \d+ tests?\b|Finished with \d+ passing and )`)
 
 func (w *withoutTotal) Write(b []byte) (int, error) {
 	for _, part := range bytes.SplitAfter(b, []byte("\n")) {
@@ -437,7 +432,7 @@ func (w *withoutTotal) Write(b []byte) (int, error) {
 		line := w.line
 		w.line = nil
 		switch {
-		case total.Match(line):
+		case totalLine.Match(line):
 			if _, err := w.out.Write(w.held); err != nil {
 				return 0, err
 			}

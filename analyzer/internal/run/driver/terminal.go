@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quiet passes on what Bazel prints while it analyses, without its account of a build that went well: the call that runs tests
-// gives one. Messages of compilers stay, because no later call prints them.
+// quiet passes on Bazel's output during the analysis, without the summary of a successful build, which the call that runs tests
+// prints. Messages of compilers stay, because no later call prints them.
 type quiet struct {
 	out        io.Writer
 	isTerminal bool
 	line       []byte // begun
 }
 
-// account matches a line that is left out, with the movements of a cursor in front of it, which stay; preparing
-// matches one that is left out where no cursor moves.
+// buildSummary matches lines of the summary. Its group is the movements of the cursor in front, which stay. Preparation
+// matches lines that are left out if the output isn't a terminal.
 var (
-	account   = lazyregexp.New(`^((?:\r|\x1b\[1A|\x1b\[K)*)(?:\x1b\[32m)?INFO: (?:\x1b\[0m)?(?:Analyzed |Found |Elapsed time: |\d+ process(?:es)?|Build completed|Build Event Protocol|Invocation ID: |$)`)
-	preparing = lazyregexp.New(`^(?:Computing main repo mapping|Loading|Analyzing|    currently loading): `)
+	buildSummary = lazyregexp.New(`^((?:\r|\x1b\[1A|\x1b\[K)*)(?:\x1b\[32m)?INFO: (?:\x1b\[0m)?(?:Analyzed |Found |Elapsed time: |\d+ process(?:es)?|Build completed|Build Event Protocol|Invocation ID: |$)`)
+	preparation  = lazyregexp.New(`^(?:Computing main repo mapping|Loading|Analyzing|    currently loading): `)
 )
 
 func (q *quiet) Write(b []byte) (int, error) {
@@ -34,9 +34,9 @@ func (q *quiet) Write(b []byte) (int, error) {
 		}
 		line := q.line
 		q.line = nil
-		if m := account.FindSubmatch(line[:len(line)-1]); m != nil {
+		if m := buildSummary.FindSubmatch(line[:len(line)-1]); m != nil {
 			line = m[1]
-		} else if !q.isTerminal && preparing.Match(line) {
+		} else if !q.isTerminal && preparation.Match(line) {
 			continue
 		}
 		if _, err := q.out.Write(line); err != nil {
@@ -49,8 +49,8 @@ func (q *quiet) Write(b []byte) (int, error) {
 // flush ends the output.
 func (q *quiet) flush() { q.out.Write(q.line) }
 
-// quietFlags are the flags for a call of Bazel behind a quiet: on a terminal it shows its progress there all the same, elsewhere
-// once a minute.
+// quietFlags returns the flags for a call of Bazel whose output goes through quiet. It shows its progress on a
+// terminal, and elsewhere once a minute.
 func (inv *invocation) quietFlags() (flags []string) {
 	if progress.On(inv.Err) == nil {
 		return []string{"--show_progress_rate_limit=60"}
@@ -68,7 +68,7 @@ func (inv *invocation) quietFlags() (flags []string) {
 	return flags
 }
 
-// isColored reports whether the summary has colours. --color decides; without it, they are for terminals, unless NO_COLOR is set.
+// isColored reports whether the summary has colours, by --color, else NO_COLOR, else on a terminal.
 func (inv *invocation) isColored() bool {
 	switch v := inv.option("color"); {
 	case v == "" || v == "auto":
@@ -80,7 +80,7 @@ func (inv *invocation) isColored() bool {
 
 // colored returns text in the colour that Bazel has for a status.
 func colored(status, text string) string {
-	code := "31;1" // failed in one way or other
+	code := "31;1" // of failures
 	switch status {
 	case "PASSED":
 		code = "32"

@@ -27,25 +27,24 @@ type Tracing struct {
 	// Tracer is the path of this program, for Bazel to run tests under it.
 	Tracer string
 
-	hidden string // in the place of hiddenBySandbox
+	hidden string // overrides hiddenBySandbox
 }
 
 // Traces are the values of --traces: see docs/how-to/use-traces.md.
 type Traces string
 
 const (
-	// TracesOff: nothing.
 	TracesOff Traces = "off"
-	// TracesRead: tests that aren't known by their fingerprints may be known by a trace.
+	// TracesRead looks up tests without a result for their fingerprint by their traces.
 	TracesRead Traces = "read"
-	// TracesOn: tests that are run are traced, too.
+	// TracesOn traces tests that are run, too.
 	TracesOn Traces = "on"
 )
 
-// executionTrace is what a run of a test under the tracer has come to.
+// executionTrace is the trace of a run of a test.
 type executionTrace = plan.Trace
 
-// auditTraces is how many times as often a result is audited that a trace has decided about.
+// auditTraces multiplies the share of audits for results that were found by a trace.
 const auditTraces = 5
 
 // How tests are traced
@@ -54,22 +53,22 @@ const auditTraces = 5
 // functions that a test didn't enter beside the test's log. The flag is the same in all invocations: with another one, Bazel
 // would analyse the workspace anew. Nothing is traced with remote execution: this program isn't on other machines.
 
-// hiddenBySandbox begins the paths that tests in Bazel's sandbox don't see: they have a directory of that name of
-// their own, unless the command line has one of showsAll.
+// hiddenBySandbox begins the paths that Bazel's sandbox hides from tests behind a directory of its own, unless
+// the command line has one of unhidingFlags.
 const hiddenBySandbox = "/tmp/"
 
-var showsAll = []string{"--noincompatible_sandbox_hermetic_tmp", "--sandbox_add_mount_pair=/tmp", "--spawn_strategy=local", "--spawn_strategy=processwrapper-sandbox"}
+var unhidingFlags = []string{"--noincompatible_sandbox_hermetic_tmp", "--sandbox_add_mount_pair=/tmp", "--spawn_strategy=local", "--spawn_strategy=processwrapper-sandbox"}
 
-// addTracer has tests traced that are run, if that can be.
+// addTracer adds the flag that traces tests, if it is wanted and can work.
 func (inv *invocation) addTracer() {
 	if inv.Traces != TracesOn || inv.Store == nil || !inv.Write || inv.flags["--run_under"] == nil {
 		return
 	}
 	why := ""
 	dir, err := filepath.Abs(inv.Bazel.Dir)
-	inv.only = filepath.Join(inv.Bazel.Cache, "traced-"+wholefile.Checksum([]byte(dir))[:16])
+	inv.tracedFile = filepath.Join(inv.Bazel.Cache, "traced-"+wholefile.Checksum([]byte(dir))[:16])
 	isHidden := func(path string) bool {
-		return strings.HasPrefix(path, cmp.Or(inv.hidden, hiddenBySandbox)) && !slices.ContainsFunc(inv.args, func(a string) bool { return slices.Contains(showsAll, a) })
+		return strings.HasPrefix(path, cmp.Or(inv.hidden, hiddenBySandbox)) && !slices.ContainsFunc(inv.args, func(a string) bool { return slices.Contains(unhidingFlags, a) })
 	}
 	switch {
 	case err != nil:
@@ -78,8 +77,8 @@ func (inv *invocation) addTracer() {
 		why = "there is no directory for caches"
 	case isHidden(inv.Tracer):
 		why = "Bazel's sandbox hides " + inv.Tracer + ": install tasting in another directory"
-	case isHidden(inv.only):
-		why = "Bazel's sandbox hides " + inv.only + ": set XDG_CACHE_HOME to another directory"
+	case isHidden(inv.tracedFile):
+		why = "Bazel's sandbox hides " + inv.tracedFile + ": set XDG_CACHE_HOME to another directory"
 	case !trace.Permitted():
 		why = "ptrace isn't permitted here"
 	}
@@ -87,27 +86,27 @@ func (inv *invocation) addTracer() {
 		inv.say("warning: tests aren't traced: %s", why)
 		return
 	}
-	inv.runUnder = trace.RunUnder(inv.Tracer, "--only="+inv.only)
+	inv.runUnder = trace.RunUnder(inv.Tracer, "--only="+inv.tracedFile)
 	inv.args = append([]string{inv.runUnder}, inv.args...)
 }
 
-// hides are options by which a sandbox may hide this program from tests.
-var hides = []string{"sandbox_block_path", "sandbox_tmpfs_path", "experimental_use_hermetic_linux_sandbox", "experimental_docker_image"}
+// hidingOptions are options by which a sandbox may hide this program from tests.
+var hidingOptions = []string{"sandbox_block_path", "sandbox_tmpfs_path", "experimental_use_hermetic_linux_sandbox", "experimental_docker_image"}
 
-// hidesTracer returns why tests can't be run under this program, by the effective options, or "".
+// hidesTracer returns the effective option because of which tests can't be run under this program, or "".
 func (inv *invocation) hidesTracer() string {
 	for _, o := range inv.options {
 		if o.OptionName == "remote_executor" && o.OptionValue != "" {
 			return "this program isn't on the machines of remote execution"
 		}
-		if slices.Contains(hides, o.OptionName) && o.OptionValue != "" && !isFalse(o.OptionValue) {
+		if slices.Contains(hidingOptions, o.OptionName) && o.OptionValue != "" && !isFalse(o.OptionValue) {
 			return "--" + o.OptionName + " may hide this program"
 		}
 	}
 	return ""
 }
 
-// withoutTracer returns the invocation if no trace is wanted.
+// withoutTracer returns a copy of the invocation that traces no tests.
 func (inv *invocation) withoutTracer() *invocation {
 	plain := *inv
 	if inv.runUnder != "" {
@@ -116,7 +115,7 @@ func (inv *invocation) withoutTracer() *invocation {
 	return &plain
 }
 
-// listTraced writes the list of the tests that are traced, among tests that are run now.
+// listTraced writes tracedFile: the tests that have a key.
 func (inv *invocation) listTraced(tests []*decision) error {
 	if inv.runUnder == "" {
 		return nil
@@ -127,10 +126,10 @@ func (inv *invocation) listTraced(tests []*decision) error {
 			traced = append(traced, trace.Wanted{Label: t.label, Entered: trace.Again(t.entered, t.key[:])})
 		}
 	}
-	return trace.WriteWanted(inv.only, traced)
+	return trace.WriteWanted(inv.tracedFile, traced)
 }
 
-// lookupTraces replays tests that aren't known by their fingerprints, but by a trace.
+// lookupTraces replays tests that have a result for a trace, but none for their fingerprints.
 func (d *decisions) lookupTraces(ctx context.Context) error {
 	if d.Traces == TracesOff || d.Traces == "" || !d.Read {
 		return nil
@@ -152,7 +151,7 @@ func (d *decisions) lookupTraces(ctx context.Context) error {
 	for i, t := range tests {
 		of[i] = frontiers[t]
 	}
-	// Files may have been saved since the fingerprint was computed. Then nothing may be recorded for it.
+	// Nothing may be recorded for a fingerprint if files have been saved since it was computed.
 	recorderFor := func(i int) *recorder {
 		if tests[i].readsSources() || p.Confirm(i) != nil { // objects were made later than sources were read
 			return nil
@@ -184,7 +183,7 @@ func newPlan(tests []*decision, objects []*fingerprint.Test) *plan.Plan {
 	return plan.New(l)
 }
 
-// readFrontiers returns the tests that have traces which may decide, and the functions that their executions didn't enter.
+// readFrontiers returns the tests that have traces, and the functions that the traced executions didn't enter.
 func (d *decisions) readFrontiers(ctx context.Context) (tests []*decision, frontiers map[*decision][]map[string]bool) {
 	frontiers = map[*decision][]map[string]bool{}
 	var mu sync.Mutex
@@ -203,14 +202,14 @@ func (d *decisions) readFrontiers(ctx context.Context) (tests []*decision, front
 			frontiers[t], t.entered = known.Frontiers, known.Entered
 		}
 	})
-	if failed != nil && d.lookups().Errors == 0 { // else it is known
+	if failed != nil && d.lookups().Errors == 0 { // else lookupIn has printed a warning
 		d.say("warning: not all traces can be read: %v", failed)
 	}
 	return slices.DeleteFunc(slices.Clone(d.tests), func(t *decision) bool { return frontiers[t] == nil }), frontiers
 }
 
-// replayTraces replays tests whose result the store has under the key of a trace. RecorderFor returns the recorder of
-// that result for their fingerprints, or nil.
+// replayTraces replays tests whose result the store has under the key of a trace. RecorderFor returns the recorder that
+// records it under a test's fingerprint, or nil.
 func (d *decisions) replayTraces(ctx context.Context, st store.Store, tests []*decision, traces []*plan.Trace, recorderFor func(i int) *recorder) {
 	var keys []store.Key
 	for _, x := range traces {
@@ -223,7 +222,7 @@ func (d *decisions) replayTraces(ctx context.Context, st store.Store, tests []*d
 		if outcomes[i].Err != nil || outcomes[i].Info.ExitCode != 0 {
 			return
 		}
-		// A test that has failed with this very fingerprint isn't decided about by anything else.
+		// A test that has failed with this very fingerprint isn't replayed by a trace.
 		if store.Noted(ctx, st, t.key) != nil {
 			return
 		}
@@ -264,7 +263,7 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 		}
 		x := t.parts
 		if err == nil && t.readsSources() {
-			x, err = d.objects(ctx, t.decision, nil, e.seen)
+			x, err = d.objects(ctx, t.decision, nil, e.outputs)
 		}
 		if err != nil {
 			no(t, err)
@@ -276,7 +275,7 @@ func (d *decisions) findTraces(ctx context.Context, e *execution, tests []*confi
 	if len(traced) == 0 {
 		return
 	}
-	touches := d.touches(e.seen.built)
+	touches := d.touches(e.outputs.built)
 	for _, x := range newPlan(ran, objects).Compose(which, idle) {
 		t, err := traced[x.Test], x.Err
 		if err == nil {
@@ -337,9 +336,9 @@ func (r *recorder) recordTrace(ctx context.Context, t *confirmed, result *store.
 	}
 }
 
-// isIdle reports whether a file beside a test's log is of the tracer.
-func isIdle(name, path string) bool {
-	if !is(filepath.ToSlash(name), trace.IdleFile) {
+// isOfTracer reports whether a file beside a test's log was written by the tracer.
+func isOfTracer(name, path string) bool {
+	if !isNamed(filepath.ToSlash(name), trace.IdleFile) {
 		return false
 	}
 	b, err := os.ReadFile(path)
