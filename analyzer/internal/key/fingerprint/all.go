@@ -25,14 +25,13 @@ type Composed struct {
 	Warnings []string
 	// Fingerprint is that of Compose's report, in hex.
 	Fingerprint string
-	// Lines are the lines of the test's links: that of its executable, those of its libraries, and one with the flags that are
-	// on none of these.
+	// Lines are the lines of the test's links: the executable's, those of its libraries, and one with all other flags.
 	Lines []*linkflags.Line
 	// DataFiles are the files that the test can read.
 	DataFiles []string
 	// Manifests are the manifests of all linked units.
 	Manifests []string
-	// Prebuilt are the shared libraries that it is linked with and Bazel doesn't link.
+	// Prebuilt are the shared libraries on the lines that Bazel doesn't link.
 	Prebuilt []string
 	// NotPlain is why evidence by source, if it was requested, can't identify the test. Nothing else is then set.
 	NotPlain string
@@ -62,16 +61,16 @@ func (c *Composed) Undecided() error {
 	return nil
 }
 
-// reported is the number of tests that are composed together for their reports. Their manifests are all in memory.
-const reported = 64
+// reportChunk is the number of tests that are composed together for their reports. All their manifests are in memory.
+const reportChunk = 64
 
-// Reports composes tests once more, and calls do with the report of each, by its index, because reports are large. Calls may
-// be concurrent. It is an error if a fingerprint has changed.
+// Reports composes tests once more, and calls do with the index and the report of each. Reports are large, so do shouldn't
+// keep them. Calls may be concurrent. It is an error if a fingerprint has changed.
 func Reports(composed []*Composed, do func(i int, r *Report, err error)) {
-	for start := 0; start < len(composed); start += reported {
+	for start := 0; start < len(composed); start += reportChunk {
 		var tests []*Test
 		var which []int
-		for i := start; i < min(start+reported, len(composed)); i++ {
+		for i := start; i < min(start+reportChunk, len(composed)); i++ {
 			if c := composed[i]; c.Err != nil {
 				do(i, nil, c.Err)
 			} else {
@@ -105,12 +104,12 @@ type Fallback struct {
 	Tests  int // that link it
 }
 
-// Inputs returns the names of the files that ComposeAll reads for t, in the current directory: its manifests, and files
-// that its links open, which may not exist. Files that t names otherwise are left out.
+// Inputs returns the names of files that ComposeAll reads for t besides those in t, relative to the current directory: its
+// manifests, and response files of its links, which may not exist.
 func (t *Test) Inputs() (manifests, opened []string, err error) {
 	b := newBatch([]*Test{t})
 	for _, f := range b.linked[0] {
-		for _, o := range f.read {
+		for _, o := range f.responseFiles {
 			opened = append(opened, o.name)
 		}
 	}
@@ -118,10 +117,10 @@ func (t *Test) Inputs() (manifests, opened []string, err error) {
 }
 
 // ComposeAll composes all tests of an invocation, and reads each of their files once. The result for each test is that of
-// Compose, whatever other tests there are.
+// Compose.
 //
-// Memory has results of earlier invocations, or is nil. Manifests of tests whose code it knows aren't read, nor counted in
-// Stats.
+// Memory has results of earlier invocations, or is nil. ComposeAll neither reads nor counts the manifests of tests whose
+// code is in memory.
 func ComposeAll(tests []*Test, memory *Memory) ([]Composed, Stats) {
 	return composeAll(tests, memory, nil)
 }
@@ -142,7 +141,7 @@ type unitSource struct {
 	list     []int32            // components of the unit
 }
 
-// newPool reads manifests, some at a time, because the pool keeps only a part of each. Keep keeps them whole, for reports.
+// newPool reads manifests in chunks, because the pool keeps only a part of each. With keep, it keeps them whole, for reports.
 func newPool(files []string, keep bool) *pool {
 	p := &pool{Pool: refgraph.NewPool(), numbers: map[string][]int32{}, inputs: map[string]*input{}}
 	const chunk = 256
@@ -217,7 +216,7 @@ func (t *Test) linkedFiles(read func(file string) (*link, error)) ([]*linkedFile
 			names[linkflags.Neutral(name)] = true
 		}
 		for _, f := range files {
-			f.uncertain, f.several = "a link reads "+strings.Join(t.LinkInputs, ", "), len(names) < len(t.LinkInputs)
+			f.uncertain, f.severalConfigs = "a link reads "+strings.Join(t.LinkInputs, ", "), len(names) < len(t.LinkInputs)
 		}
 	}
 	return files, nil
@@ -229,7 +228,7 @@ type batch struct {
 	errs      []error // of each test: why it can't be composed
 	links     map[string]*link
 	linked    [][]*linkedFile // of each test
-	taken     []*syslib.Taken // of each test: what its links take from the system, or nil
+	taken     []*syslib.Taken // of each test: the files of the system that its links take, or nil
 	manifests [][]string      // of each test
 	files     []string        // all manifests
 	pool      *pool
@@ -299,7 +298,7 @@ func appendNew(list []string, known map[string]bool, s string) []string {
 	return append(list, s)
 }
 
-// read reads manifests. Keep keeps them whole, for reports.
+// read reads manifests. With keep, it keeps them whole, for reports.
 func (b *batch) read(files []string, keep bool) {
 	b.pool = newPool(files, keep)
 	b.overrides = b.pool.overrides()
@@ -368,8 +367,8 @@ func (x *Traced) Compose(which []int, idle []map[string]bool) []Composed {
 	return out
 }
 
-// compose composes t, the test with the index i. Known is the summary of its closure, or nil and then set. Keep makes a
-// report.
+// compose composes t, the test with the index i. It sets *known, the summary of its closure, if that is nil. With keep, it
+// makes a report.
 func (b *batch) compose(i int, t *Test, composer *refgraph.Composer, known **summary, keep bool) Composed {
 	if b.errs[i] != nil {
 		return Composed{Err: b.errs[i]}
@@ -437,14 +436,14 @@ func closure(t *Test, p *pool, composer *refgraph.Composer, files []*linkedFile,
 		lines = append(slices.Clip(lines), linkflags.Parse(flags, linkflags.Options{}))
 	}
 	// gold exports unique symbols. See link-lookup/unique-gold.
-	roots.Exports = exports(files[0].taken) || slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.Linker == "" || l.Linker == "gold" })
+	roots.Exports = mayExport(files[0].taken) || slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.Linker == "" || l.Linker == "gold" })
 	roots.GarbageCollected = slices.ContainsFunc(lines, func(l *linkflags.Line) bool { return l.GCSections })
-	program.Unusual = t.unusual(files, lines)
+	program.Unusual = t.unusualReason(files, lines)
 	return composer.Compose(program, roots)
 }
 
 // unusual returns why the test's links are unusual, by their lines or by the test's declaration, or "".
-func (t *Test) unusual(files []*linkedFile, lines []*linkflags.Line) string {
+func (t *Test) unusualReason(files []*linkedFile, lines []*linkflags.Line) string {
 	switch {
 	case t.Roots.Exported:
 		return "any definition may be looked up by name"
@@ -457,7 +456,7 @@ func (t *Test) unusual(files []*linkedFile, lines []*linkflags.Line) string {
 		}
 	}
 	for _, f := range files {
-		if why := f.unusual(); why != "" {
+		if why := f.unusualReason(); why != "" {
 			return why
 		}
 	}
@@ -493,7 +492,7 @@ func summarise(t *Test, code *refgraph.Closure, files []*linkedFile, lines []*li
 		Missing: t.Roots.missing(code), Flags: lineFlags(files), Content: hex.EncodeToString(content[:]),
 	}
 	if t.Source {
-		s.NotPlain = notPlain(code, lines)
+		s.NotPlain = programNotPlain(code, lines)
 	}
 	return s
 }
@@ -516,9 +515,9 @@ func (t *Test) notPlain(code *summary, files []*linkedFile, undefined []string) 
 	return ""
 }
 
-// notPlain returns why manifests of sources aren't enough to identify a program, or "". A compiler turns calls of printf
-// into calls of puts, for example.
-func notPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
+// programNotPlain returns why manifests of sources aren't enough to identify a program, or "". For example, a compiler turns
+// calls of printf into calls of puts.
+func programNotPlain(code *refgraph.Closure, lines []*linkflags.Line) string {
 	if len(code.Overridden) > 0 {
 		return "the program defines " + code.Overridden[0] + ", as a library of the system does: compilers may know what it does"
 	}
@@ -584,7 +583,7 @@ func (d *digests) isProgram(file string) bool {
 	return once.(func() bool)()
 }
 
-func (d *digests) digest(file string) (digested, error) {
-	once, _ := d.files.LoadOrStore(file, sync.OnceValues(func() (digested, error) { return digest(file) }))
-	return once.(func() (digested, error))()
+func (d *digests) digest(file string) (fileDigest, error) {
+	once, _ := d.files.LoadOrStore(file, sync.OnceValues(func() (fileDigest, error) { return digest(file) }))
+	return once.(func() (fileDigest, error))()
 }

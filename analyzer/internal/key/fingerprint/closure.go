@@ -15,12 +15,12 @@ import (
 
 // # The closure file
 //
-// A closure file is a Report in a small part of the space of its JSON:
+// A closure file is a compressed Report:
 //
 //	"tasting closure 3\n"
 //	xxHash64 of the rest, in hex, "\n"
-//	what a run knows, key and parts: JSON, "\n"
-//	the report without that: JSON, by zstd. Links and roots are indices of components.
+//	Key and Run of the report: JSON, "\n"
+//	the rest of the report: JSON, by zstd. Links and roots are indices of components.
 //
 // Equal reports give equal bytes. A version with another content changes the first line.
 const closureMagic = "tasting closure 3\n"
@@ -29,7 +29,7 @@ const closureMagic = "tasting closure 3\n"
 // closure file.
 const ClosureSuffix = ".closure"
 
-// maxClosure is how many bytes a closure file may have when it is unpacked.
+// maxClosure bounds the bytes of an unpacked closure file.
 const maxClosure = 512 << 20
 
 // ErrClosure is wrapped by every error of DecodeClosure.
@@ -38,8 +38,7 @@ var ErrClosure = errors.New("not a valid closure file")
 // IsClosure reports whether b is the beginning of a closure file, of any version.
 func IsClosure(b []byte) bool { return bytes.HasPrefix(b, []byte("tasting closure ")) }
 
-// WriteClosure writes r as a closure file; equal reports give equal bytes. It is
-// an error if IDs aren't unique, or a link or root leads nowhere.
+// WriteClosure writes r as a closure file. It returns an error if IDs aren't unique, or a link or root leads nowhere.
 func WriteClosure(w io.Writer, r *Report) error {
 	b, err := EncodeClosure(r)
 	if err != nil {
@@ -134,8 +133,7 @@ func splitClosure(b []byte) (run, report []byte, err error) {
 	return run, report, nil
 }
 
-// RecordedClosure returns the closure file that is kept beside the result of a
-// run: that of a build, with what the run added.
+// RecordedClosure returns the closure file for a recorded result: the closure file of the build, with the parts of the run.
 func RecordedClosure(closure []byte, parts []Part) ([]byte, error) {
 	_, report, err := splitClosure(closure)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
 )
 
-// Test is what the build knows of a test.
+// Test has the build's facts about a test.
 type Test struct {
 	// Links are link files: that of the test's executable, then those of its libraries and archives, in any order.
 	Links []string
@@ -55,12 +55,12 @@ type Test struct {
 	LinkInputs []string
 	// Tools are files that identify the build's own tools for the link, written by Tools.Write.
 	Tools []string
-	// Toolchain is a file with what the toolchain adds to the link, written by tasting probe, or empty.
+	// Toolchain is a file of tasting internal probe with the files of the system that links take, or empty.
 	Toolchain string
 	// EnvKeys are names of variables that the test's declaration sets or inherits.
 	EnvKeys []string
-	// System returns what links with such lines take from the system, or nil if that isn't known. If System is nil, Toolchain
-	// is read.
+	// System returns the files of the system that links with such lines take, or nil if they aren't known. If System is nil,
+	// Toolchain is read.
 	System func(lines []*linkflags.Line) *syslib.Taken `json:"-"`
 	// Opens are words of the test's arguments and environment that name shared libraries.
 	Opens []string
@@ -92,9 +92,7 @@ type DataFile struct {
 }
 
 // Compose returns the configuration of a test and the report of its fingerprint. Warnings are reasons why the test always
-// runs.
-//
-// A manifest that can't be read doesn't fail the build of the test: it is such a reason.
+// runs. One is a manifest that can't be read, which isn't an error.
 func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	var x Composed
 	composeAll([]*Test{t}, nil, func(_ int, c *Composed) { x = *c })
@@ -104,8 +102,8 @@ func Compose(t *Test) (c *Config, r *Report, warnings []string, err error) {
 	return x.Config, x.report, x.Warnings, nil
 }
 
-// compose makes the Config of a test from the summary of its code. Undefined are the symbols that nothing defines, taken is
-// what the lines take from the system, or nil if that isn't known.
+// compose makes the Config of a test from the summary of its code. Undefined are the symbols that nothing defines. Taken are
+// the files of the system that the lines take, or nil if they aren't known.
 func compose(t *Test, code *summary, flags []string, lines []*linkflags.Line, inputs []*input, undefined []string, taken *syslib.Taken, linked []*linkedFile, data *digests) (*Composed, []Contribution, error) {
 	c := &Config{
 		Format: ConfigFormat, Binary: t.Binary, LinkFlags: flags, Store: t.Store, Code: code.Hash,
@@ -187,7 +185,7 @@ func (t *Test) undeclared(linked []*linkedFile) (reasons []string) {
 	return reasons
 }
 
-// systemContributions contributes what the links take from the system, or that it isn't known.
+// systemContributions contributes LinkedFromSystem or NotProbed.
 func systemContributions(t *Test, taken *syslib.Taken) []Contribution {
 	if taken == nil {
 		if len(t.Links) > 0 {
@@ -262,7 +260,7 @@ func (c *Config) parts(formats Contribution) []Contribution {
 	return more
 }
 
-// taken returns what links with such lines take from the system, or nil if that isn't known.
+// taken returns the files of the system that links with such lines take, or nil if they aren't known.
 func (t *Test) taken(lines []*linkflags.Line) (*syslib.Taken, error) {
 	if t.System != nil {
 		return t.System(lines), nil
@@ -278,13 +276,12 @@ func (t *Test) taken(lines []*linkflags.Line) (*syslib.Taken, error) {
 	return probe.Of(lines...), nil
 }
 
-// undefined returns the symbols that no library of the system on the lines defines. If it isn't known what the libraries
-// define, names decide: those of overrides.txt are defined, those of libm only if it is on the line. (Drivers for C++ add
-// libm.)
+// undefined returns the symbols that no library of the system on the lines defines. Without a probe, names decide: the
+// symbols of overrides.txt are defined, and those of libm only if it is on the line. (Drivers for C++ add libm.)
 func undefined(symbols []string, lines []*linkflags.Line, taken *syslib.Taken) []string {
 	math := len(lines) == 0 || slices.ContainsFunc(lines[0].Items, func(it linkflags.Item) bool { return it.Kind == linkflags.Library && it.Name == "m" })
 	return slices.DeleteFunc(slices.Clone(symbols), func(s string) bool {
-		if slices.Contains(byLinkers, s) {
+		if slices.Contains(linkerSymbols, s) {
 			return true
 		}
 		if taken != nil {
@@ -294,14 +291,14 @@ func undefined(symbols []string, lines []*linkflags.Line, taken *syslib.Taken) [
 			return false
 		}
 		_, known := slices.BinarySearch(shared(), s)
-		if optional.MatchString(s) {
+		if optionalSymbols.MatchString(s) {
 			return false
 		}
 		if known && !math {
 			_, missing := slices.BinarySearch(libm(), s)
 			return !missing
 		}
-		return known || fundamental.MatchString(s) || standard.MatchString(s)
+		return known || fundamentalTypes.MatchString(s) || maybeCxx.MatchString(s)
 	})
 }
 
@@ -311,36 +308,36 @@ func systemLibrary(symbol string) string {
 	_, known := slices.BinarySearch(shared(), symbol)
 	_, math := slices.BinarySearch(libm(), symbol)
 	switch {
-	case slices.Contains(byLinkers, symbol), strings.HasPrefix(symbol, "__start_"), strings.HasPrefix(symbol, "__stop_"):
+	case slices.Contains(linkerSymbols, symbol), strings.HasPrefix(symbol, "__start_"), strings.HasPrefix(symbol, "__stop_"):
 		return ""
-	case instruments.MatchString(symbol):
-		return instruments.FindStringSubmatch(symbol)[1]
+	case runtimeSymbols.MatchString(symbol):
+		return runtimeSymbols.FindStringSubmatch(symbol)[1]
 	case isCxx(symbol):
 		return "C++"
 	case math:
 		return "m"
-	case ofCompilers.MatchString(symbol):
+	case libgccSymbols.MatchString(symbol):
 		return "gcc"
-	case known && !optional.MatchString(symbol):
+	case known && !optionalSymbols.MatchString(symbol):
 		return ""
 	}
 	return symbol
 }
 
-// instruments matches symbols of the runtimes of sanitizers and coverage.
-var instruments = lazyregexp.New(`^__(asan|hwasan|lsan|msan|tsan|ubsan|sanitizer|gcov|llvm_profile)_`)
+// runtimeSymbols matches symbols of the runtimes of sanitizers and coverage.
+var runtimeSymbols = lazyregexp.New(`^__(asan|hwasan|lsan|msan|tsan|ubsan|sanitizer|gcov|llvm_profile)_`)
 
-// ofCompilers matches symbols of libgcc.
-var ofCompilers = lazyregexp.New(`^(_Unwind_.*|__(de)?register_frame.*|__gcc_.*|__emutls_.*|__cpu_.*|__[a-z]+[dhstx][ifc][0-9]?)$`)
+// libgccSymbols matches symbols of libgcc.
+var libgccSymbols = lazyregexp.New(`^(_Unwind_.*|__(de)?register_frame.*|__gcc_.*|__emutls_.*|__cpu_.*|__[a-z]+[dhstx][ifc][0-9]?)$`)
 
-// isBare reports whether a link is without the libraries that drivers add.
+// isBare reports whether a link lacks the libraries that drivers add.
 func isBare(l *linkflags.Line) bool {
 	return slices.ContainsFunc(l.Flags, func(f string) bool {
 		return f == "-nostdlib" || f == "-nodefaultlibs" || f == "-nolibc"
 	})
 }
 
-// isBareCxx reports whether a link is without the C++ library.
+// isBareCxx reports whether a link lacks the C++ library.
 func isBareCxx(l *linkflags.Line) bool { return slices.Contains(l.Flags, "-nostdlib++") }
 
 // isCxx reports whether a symbol may be in the C++ library.
@@ -348,18 +345,18 @@ func isCxx(symbol string) bool {
 	return strings.HasPrefix(symbol, "_Z") || strings.HasPrefix(symbol, "__cxa_") || strings.HasPrefix(symbol, "__gxx_")
 }
 
-// byLinkers are symbols that the linker defines in each file. (__executable_start is in executables only.)
-var byLinkers = []string{"_GLOBAL_OFFSET_TABLE_", "_DYNAMIC", "_end", "end", "_edata", "edata", "_etext", "etext", "__bss_start", "__ehdr_start"}
+// linkerSymbols are symbols that the linker defines in each file. (__executable_start is in executables only.)
+var linkerSymbols = []string{"_GLOBAL_OFFSET_TABLE_", "_DYNAMIC", "_end", "end", "_edata", "edata", "_etext", "etext", "__bss_start", "__ehdr_start"}
 
-// optional matches symbols of libatomic and compiler-rt, which drivers don't add.
-var optional = lazyregexp.New(`^(__atomic_([a-eg-z]|f[a-km-z]).*|__mulo[dst]i4)$`)
+// optionalSymbols matches symbols of libatomic and compiler-rt, which drivers don't add.
+var optionalSymbols = lazyregexp.New(`^(__atomic_([a-eg-z]|f[a-km-z]).*|__mulo[dst]i4)$`)
 
-// fundamental matches the type information of fundamental types, which the C++ library defines.
-var fundamental = lazyregexp.New(`^_ZT[IS](PK?)?[a-z]$`)
+// fundamentalTypes matches the type information of fundamental types, which the C++ library defines.
+var fundamentalTypes = lazyregexp.New(`^_ZT[IS](PK?)?[a-z]$`)
 
-// standard matches symbols that may be in the C++ library. Only a probe knows whether they are. Without one, the key has the
-// content of the test's binary, and so whether it could be linked.
-var standard = lazyregexp.New(`^_ZN?K?St`)
+// maybeCxx matches symbols that may be in the C++ library. Without a probe, the key has the content of the test's binary, which
+// shows that they were defined.
+var maybeCxx = lazyregexp.New(`^_ZN?K?St`)
 
 // An input is the part of a manifest that compositions need besides its units.
 type input struct {
@@ -367,7 +364,7 @@ type input struct {
 	Corrupt   bool      `json:",omitempty"` // it can't be read
 	Warning   string    `json:",omitempty"` // why the test always runs
 	Format    uint32    // of the manifest
-	Libraries []string  `json:",omitempty"` // for which a linker script or an object asks
+	Libraries []string  `json:",omitempty"` // that a linker script or an object requests
 	NotPlain  string    `json:",omitempty"` // why there is no evidence by source
 	Fallback  *Fallback `json:",omitempty"`
 }
@@ -441,7 +438,7 @@ func (c *Config) StaleDirectory(at func(path string) string) string {
 func addData(c *Config, files, links *[]string, digest digester, name, file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
-		// A dangling link is an input, too: all that it has is its target's name.
+		// A dangling link is an input, too: its content is the name of its target.
 		if target, lerr := os.Readlink(file); lerr == nil && errors.Is(err, fs.ErrNotExist) {
 			b := frame.New("tasting dangling link 1")
 			b.String(target)
@@ -487,12 +484,12 @@ func emptyFile(name string) File {
 }
 
 // mayBeOpened reports whether another program may open the test's shared libraries, and so reach code in them that the test
-// doesn't reach: a program among the data, or one of the system that is told a library's name.
+// doesn't reach. It may be among the data, or a program of the system that gets a library's name.
 func (t *Test) mayBeOpened(isProgram func(file string) bool) bool {
 	found := len(t.Opens) > 0
-	look := func(file string) (digested, error) {
+	look := func(file string) (fileDigest, error) {
 		found = found || isProgram(file)
-		return digested{}, nil
+		return fileDigest{}, nil
 	}
 	for _, d := range t.Data {
 		if found {
@@ -522,30 +519,30 @@ func isProgram(file string) bool {
 	return bytes.HasPrefix(magic[:n], []byte("#!")) || string(magic[:n]) == elf.ELFMAG
 }
 
-// ofLibrary matches words that name a shared library, or a directory in which Bazel puts some.
-var ofLibrary = lazyregexp.New(`\.so\b|\b_solib_`)
+// libraryWord matches words that name a shared library, or a directory in which Bazel puts some.
+var libraryWord = lazyregexp.New(`\.so\b|\b_solib_`)
 
-type digester func(file string) (digested, error)
+type digester func(file string) (fileDigest, error)
 
-// digested is the SHA-256 of the content of a file, in hex, and whether its owner may execute it.
-type digested struct {
+// fileDigest is the SHA-256 of the content of a file, in hex, and whether its owner may execute it.
+type fileDigest struct {
 	sum        string
 	executable bool
 }
 
-func digest(file string) (digested, error) {
+func digest(file string) (fileDigest, error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return digested{}, err
+		return fileDigest{}, err
 	}
 	hash, err := wholefile.Digest(file)
 	if err != nil {
-		return digested{}, err
+		return fileDigest{}, err
 	}
-	return digested{hex.EncodeToString(hash[:]), info.Mode()&0o100 != 0}, nil
+	return fileDigest{hex.EncodeToString(hash[:]), info.Mode()&0o100 != 0}, nil
 }
 
-// WriteReport writes r as JSON; equal reports give equal bytes.
+// WriteReport writes r as JSON. Equal reports give equal bytes.
 func WriteReport(w io.Writer, r *Report) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")

@@ -24,16 +24,16 @@ const ConfigFormat = 2
 // test's Config.
 const ConfigSuffix = ".tasting"
 
-// LinkedFromSystem is the name of a Contribution: what the link takes from the system, by a probe. Without it, the content
-// of the test's program is part of the key.
+// LinkedFromSystem is the name of a Contribution: the files of the system that the link takes, by a probe. Without it, the
+// content of the test's program is part of the key.
 const LinkedFromSystem = "linked from the system"
 
-// NotProbed is the name of the Contribution in its place if the links of a test are known, and no probe knows them. The
+// NotProbed is the name of the Contribution in its place if the links of a test are known but weren't probed. The
 // content of the test's libraries is then part of the key, too.
 const NotProbed = "links that no probe knows"
 
-// Config is what is known of a test when it is built. The composition action writes it next to the test's executable. The
-// runner reads it when the test is run, adds a Run, and so has the key of the recorded result.
+// Config has the build's part of a test's key. The composition action writes it next to the test's executable. The
+// runner reads it when the test is run, and adds a Run.
 //
 // Code, Data, LinkFlags and Contributions are part of the key. Binary, Store, LocalOnly and AlwaysRun aren't: the place of
 // the test and of its results can't change its outcome. Neither are Needs and EnvKeys, which name things that the runner
@@ -48,8 +48,8 @@ type Config struct {
 	// Data are the files in the test's runfiles that aren't code, sorted by Path.
 	Data []File `json:"data,omitempty"`
 	// Executable are the paths of Data that their owner may execute where this was composed, sorted. They aren't part of the
-	// key: Bazel rebuilds nothing if only modes change, and makes all files executable in remote actions. The runner looks
-	// again.
+	// key: Bazel rebuilds nothing if only modes change, and makes all files executable in remote actions. The runner reads the
+	// modes again.
 	Executable []string `json:"-"`
 	// Directories are the paths of source directories whose files are among Data, sorted. Bazel doesn't know their content.
 	// They aren't part of the key.

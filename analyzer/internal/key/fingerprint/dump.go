@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// DumpReport writes what a fingerprint is made of, for people.
+// DumpReport writes a report as text.
 func DumpReport(w io.Writer, r *Report) {
 	fmt.Fprintf(w, "fingerprint %s\n", r.Fingerprint)
 	for _, s := range r.AlwaysRun {

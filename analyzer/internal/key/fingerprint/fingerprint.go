@@ -3,11 +3,11 @@
 //
 // # Input and output
 //
-// The input is a Test: what the build knows of its links, manifests, data files and declaration. Compose turns it into a
-// Config, which is written next to the test's executable. When the test is run, a Run is what only the execution
-// knows: arguments, environment, libraries of the system. Key hashes both.
+// The input is a Test: links, manifests, data files and declaration. Compose turns it into a
+// Config, which is written next to the test's executable. When the test is run, a Run has the arguments, the
+// environment and the libraries of the system. Key hashes both.
 //
-// A fingerprint is the part that the build knows: the SHA-256 of a list of named contributions. The one called "code"
+// A fingerprint is the build's part of a key: the SHA-256 of a list of named contributions. The one called "code"
 // identifies all code and static data that the test can reach (package refgraph). The others are data files, link flags,
 // the format of the manifests, and so on. docs/reference/what-counts.md lists them all, and what is deliberately left
 // out.
@@ -90,22 +90,22 @@ func isGNU(taken *syslib.Taken) bool {
 	return found && taken.Provides("_ZSt20__throw_length_errorPKc")
 }
 
-// exports reports whether an executable may export more than its libraries mention, by what its driver passes or because
-// that isn't known.
-func exports(taken *syslib.Taken) bool {
+// mayExport reports whether an executable may export more than its libraries mention, by flags of its driver or because
+// they aren't known.
+func mayExport(taken *syslib.Taken) bool {
 	return taken == nil || slices.ContainsFunc(taken.Linker, func(w string) bool {
 		return strings.Contains(w, "export-dynamic") || strings.Contains(w, "dynamic-list")
 	})
 }
 
-// plugged matches functions that the C library looks up in plugins: name services (nsswitch.conf(5)) and character set
+// pluginSymbols matches functions that the C library looks up in plugins: name services (nsswitch.conf(5)) and character set
 // converters (GCONV_PATH). See link-system/nss-group and link-files/gconv-module.
-var plugged = lazyregexp.New(`^(?:_nss_|gconv(?:_init|_end)?$|_ZGV[bcde]N[0-9]+v+_)`)
+var pluginSymbols = lazyregexp.New(`^(?:_nss_|gconv(?:_init|_end)?$|_ZGV[bcde]N[0-9]+v+_)`)
 
-// ofABI and libcxx match names that versions other than those of the lists may define or need: of the C++ ABI's library,
-// and of libc++. A definition in a COMDAT group is a copy.
+// cxxABI and libcxx match names of the C++ ABI's library and of libc++ that are in some version, but perhaps not in the lists.
+// A definition in a COMDAT group is a copy.
 var (
-	ofABI  = lazyregexp.New(`^(?:__cxa_|__gxx_|_Unwind_|_Z(?:T[VIST]|GV|GR)?(?:N[rVKRO]*)?10__cxxabiv1)`)
+	cxxABI = lazyregexp.New(`^(?:__cxa_|__gxx_|_Unwind_|_Z(?:T[VIST]|GV|GR)?(?:N[rVKRO]*)?10__cxxabiv1)`)
 	libcxx = lazyregexp.New(`^(?:_?_?unw_|_Z(?:T[VIST]|GV|GR)?(?:N[rVKRO]*)?(?:St3__1|9libunwind|24__llvm_libc))`)
 )
 
@@ -119,7 +119,7 @@ func (p *pool) overrides() overrides {
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
 		name := p.Symbols.Name(id)
 		ungrouped := p.Symbols.DefinedUngrouped(id)
-		gnu := p.Symbols.Defined(id) && plugged.MatchString(name) || ungrouped && ofABI.MatchString(name)
+		gnu := p.Symbols.Defined(id) && pluginSymbols.MatchString(name) || ungrouped && cxxABI.MatchString(name)
 		if gnu && !slices.Contains(o.gnu, id) {
 			o.gnu = append(o.gnu, id)
 		}
@@ -130,8 +130,7 @@ func (p *pool) overrides() overrides {
 	return o
 }
 
-// of returns the overrides that count in a program of files, with flags that no probe has seen. Libraries that the build
-// hasn't made may need libc++ as well.
+// of returns the overrides of a program of files, with flags that weren't probed. Prebuilt libraries may need libc++, too.
 func (o overrides) of(files []*linkedFile, flags []string) []linkmodel.Symbol {
 	t := files[0].taken
 	if t == nil || !isGNU(t) || len(flags) > 0 || slices.ContainsFunc(files, func(f *linkedFile) bool { return len(f.prebuilt) > 0 }) {
@@ -140,7 +139,7 @@ func (o overrides) of(files []*linkedFile, flags []string) []linkmodel.Symbol {
 	return o.gnu
 }
 
-// shared returns the names that shared libraries have, sorted.
+// shared returns the symbols that shared libraries of the system define or refer to, sorted.
 var shared = sync.OnceValue(func() []string { return names(overridesText) })
 
 //go:embed libm.txt
@@ -177,7 +176,7 @@ func (r Roots) symbols() []string {
 //	4  contested symbols and additions instead of copies
 const ReportFormat = 4
 
-// Report is a fingerprint and all that it is made of: the input of package explain.
+// Report is a fingerprint and its parts: the input of package explain.
 type Report struct {
 	Format      int    `json:"format"`
 	Fingerprint string `json:"fingerprint"`
@@ -188,7 +187,7 @@ type Report struct {
 	// LinkFlags are those of Config, AlwaysRun its reasons.
 	LinkFlags []string `json:"link_flags,omitempty"`
 	AlwaysRun []string `json:"always_run,omitempty"`
-	// Run are the parts of the key that only a run knows, sorted by name; empty if nothing was run.
+	// Run are the parts of the key that the run adds, sorted by name; empty if nothing was run.
 	Run []Part `json:"run,omitempty"`
 	// Units are the manifests of the closure, in the order of its components.
 	Units []Unit `json:"units,omitempty"`

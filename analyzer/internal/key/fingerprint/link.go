@@ -148,29 +148,29 @@ func (it *lineItem) asNeeded() bool { return it.line != nil && it.line.AsNeeded 
 // A linkedFile is a file of a test, with its line read.
 type linkedFile struct {
 	name  string
-	of    *link // nil if there is no link file
+	link  *link // nil if there is no link file
 	items []lineItem
 	line  *linkflags.Line
-	// uncertain is why the file's link isn't understood, for other reasons than the line's flags, or empty.
+	// uncertain is why the link is unusual, for other reasons than flags, or empty.
 	uncertain string
 	// read are the response files of the line.
-	read []readFile
+	responseFiles []responseFile
 	// prebuilt are the shared libraries on the line that Bazel doesn't link.
 	prebuilt []string
 	// several is set if a link reads a file in several configurations.
-	several bool
-	// taken is what all links take from the system, or nil if that isn't known.
+	severalConfigs bool
+	// taken are the files of the system that all links take, or nil if they aren't known.
 	taken *syslib.Taken
 	// opened is set if other programs may open the libraries of the test.
 	opened bool
 }
 
-type readFile struct {
+type responseFile struct {
 	name string
 	sum  [sha256.Size]byte // zero if it can't be read
 }
 
-// links are the link files of a test, by the paths of what they describe.
+// links are the link files of a test, by the paths of the files that they describe.
 type links map[string]*link
 
 func (x links) add(l *link) {
@@ -183,15 +183,15 @@ func (x links) add(l *link) {
 
 // read reads the line of a link. Source prefers manifests of sources.
 func (x links) read(l *link, source bool) *linkedFile {
-	f := &linkedFile{name: l.output, of: l}
+	f := &linkedFile{name: l.output, link: l}
 	f.line = linkflags.Parse(l.args, linkflags.Options{
 		Open: func(name string) ([]byte, error) {
 			b, err := os.ReadFile(inDir(l.dir, name))
-			x := readFile{name: name}
+			x := responseFile{name: name}
 			if err == nil {
 				x.sum = sha256.Sum256(b)
 			}
-			f.read = append(f.read, x)
+			f.responseFiles = append(f.responseFiles, x)
 			return b, err
 		},
 		Built: func(path string) bool {
@@ -199,9 +199,9 @@ func (x links) read(l *link, source bool) *linkedFile {
 		},
 	})
 	archives, system, linked := 0, false, map[string]bool{}
-	again := map[int]bool{} // groups with a library of the system: their archives are searched again behind it
+	searchedAgain := map[int]bool{} // groups with a library of the system: their archives are searched again behind it
 	for _, it := range f.line.Items {
-		again[it.Group] = again[it.Group] || it.Built == "" && it.Group > 0
+		searchedAgain[it.Group] = searchedAgain[it.Group] || it.Built == "" && it.Group > 0
 	}
 	for i := range f.line.Items {
 		it := &f.line.Items[i]
@@ -210,7 +210,7 @@ func (x links) read(l *link, source bool) *linkedFile {
 			system = true
 			continue
 		}
-		item := lineItem{system: system || again[it.Group], line: it, lazy: it.Lazy, group: it.Group}
+		item := lineItem{system: system || searchedAgain[it.Group], line: it, lazy: it.Lazy, group: it.Group}
 		switch known := x[file]; {
 		case known != nil && known != l && known.kind == "shared":
 			item.library = known
@@ -300,7 +300,7 @@ func LinkFiles(file, dir string) ([]string, error) {
 		return nil, err
 	}
 	names := slices.Collect(maps.Keys(l.units))
-	for _, o := range (links{}).read(l, false).read {
+	for _, o := range (links{}).read(l, false).responseFiles {
 		names = append(names, o.name)
 	}
 	return names, nil
@@ -316,8 +316,8 @@ func lines(files []*linkedFile) []*linkflags.Line {
 	return l
 }
 
-// lineFlags returns the words of all lines, in the order of the loader. Equal lines are there once: the shape of the link has
-// which file has which line.
+// lineFlags returns the words of all lines, in the order of the loader, without repeated lines. The shape of the link has the
+// line of each file.
 func lineFlags(files []*linkedFile) (l []string) {
 	var seen []string
 	for _, f := range files {
@@ -332,11 +332,10 @@ func lineFlags(files []*linkedFile) (l []string) {
 	return l
 }
 
-// systemOrder returns the order of libraries of the system and of items that Bazel has built, unless all that is built comes
-// first. For an unusual line it returns a hash of all words: nothing else may show that one of them is a script, or changes
-// the meaning of the words behind it.
+// systemOrder returns the order of libraries of the system and of items that Bazel has built, unless the latter come
+// first. For an unusual line it returns a hash of all words: one of them may be a script, or change the meaning of later ones.
 func (f *linkedFile) systemOrder() []string {
-	if f.unusual() == "" {
+	if f.unusualReason() == "" {
 		return f.line.Order()
 	}
 	b := frame.New("tasting order of a link 1")
@@ -346,10 +345,10 @@ func (f *linkedFile) systemOrder() []string {
 
 // writeWords appends all words of the line, and its response files.
 func (f *linkedFile) writeWords(b *frame.Buffer) {
-	for _, w := range f.of.args {
+	for _, w := range f.link.args {
 		b.String(f.neutral(w))
 	}
-	for _, o := range f.read {
+	for _, o := range f.responseFiles {
 		b.String(f.neutral(o.name))
 		b.Bytes(o.sum[:])
 	}
@@ -367,7 +366,7 @@ func (f *linkedFile) lineID() string {
 
 // neutral returns a word of the line without names of configurations, unless the link reads a file in several of them.
 func (f *linkedFile) neutral(word string) string {
-	if f.several {
+	if f.severalConfigs {
 		return word
 	}
 	return linkflags.Neutral(word)
@@ -385,9 +384,9 @@ func (t *Test) openedLibraries(files []*linkedFile) []Contribution {
 	b := frame.New("tasting opened libraries 1")
 	for _, f := range files[1:] {
 		b.String(f.neutral(f.name))
-		if f.of != nil {
-			b.Int(len(f.of.aliases))
-			for _, name := range f.of.aliases {
+		if f.link != nil {
+			b.Int(len(f.link.aliases))
+			for _, name := range f.link.aliases {
 				b.String(f.neutral(name))
 			}
 			f.writeWords(&b)
@@ -397,7 +396,7 @@ func (t *Test) openedLibraries(files []*linkedFile) []Contribution {
 	return []Contribution{{OpenedLibraries, hex.EncodeToString(sum[:])}}
 }
 
-// checkNames makes libraries uncertain that a loader may take for others. It loads one library of each name, by DT_SONAME or
+// checkNames makes libraries uncertain that share a name. A loader loads one library of each name, by DT_SONAME or
 // by the name of the file or symbolic link. See link-load/soname-twice and link-needed/same-basename.
 func checkNames(files []*linkedFile) {
 	type library struct {
@@ -406,14 +405,14 @@ func checkNames(files []*linkedFile) {
 	}
 	by := map[string][]library{}
 	for _, f := range files {
-		if f.line == nil || f.of == nil {
+		if f.line == nil || f.link == nil {
 			continue
 		}
 		if name := f.line.Soname; name != "" {
 			by[name] = append(by[name], library{f, true, true})
 		}
-		by[path.Base(f.name)] = append(by[path.Base(f.name)], library{f, false, len(f.of.aliases) == 0})
-		for _, s := range f.of.aliases {
+		by[path.Base(f.name)] = append(by[path.Base(f.name)], library{f, false, len(f.link.aliases) == 0})
+		for _, s := range f.link.aliases {
 			by[path.Base(s)] = append(by[path.Base(s)], library{f, false, true})
 		}
 	}
@@ -436,8 +435,8 @@ func checkNames(files []*linkedFile) {
 	}
 }
 
-// unusual returns why the file's link is unusual, or "".
-func (f *linkedFile) unusual() string {
+// unusualReason returns why the file's link is unusual, or "".
+func (f *linkedFile) unusualReason() string {
 	if f.uncertain != "" || f.line == nil || len(f.line.Unusual) == 0 {
 		return f.uncertain
 	}
@@ -447,8 +446,8 @@ func (f *linkedFile) unusual() string {
 // linkers are the models of linkers by their names. That of any other is linkmodel.AnyLinker.
 var linkers = map[string]linkmodel.Linker{"bfd": linkmodel.GNU, "lld": linkmodel.LLD, "gold": linkmodel.Gold, "mold": linkmodel.Mold}
 
-// loading finds the files of a program in the order in which a loader does.
-type loading struct {
+// loadOrder lists the files of a program in the order of the loader.
+type loadOrder struct {
 	pool    *pool
 	byLink  map[*link]*linkedFile
 	queue   []loadedFile
@@ -462,7 +461,7 @@ type loadedFile struct {
 }
 
 // add returns the number of a file.
-func (l *loading) add(f loadedFile) int32 {
+func (l *loadOrder) add(f loadedFile) int32 {
 	n, ok := l.numbers[f]
 	if !ok {
 		n = int32(len(l.queue))
@@ -475,15 +474,15 @@ func (l *loading) add(f loadedFile) int32 {
 // model returns files as a program of the pool's units, in the order of the loader, which searches breadth first. Manifests
 // that can't be used have no units.
 func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, pool *pool) *linkmodel.Program {
-	l := &loading{pool: pool, byLink: map[*link]*linkedFile{}, numbers: map[loadedFile]int32{}}
+	l := &loadOrder{pool: pool, byLink: map[*link]*linkedFile{}, numbers: map[loadedFile]int32{}}
 	for _, f := range files {
-		if f.of != nil {
-			l.byLink[f.of] = f
+		if f.link != nil {
+			l.byLink[f.link] = f
 		}
 	}
 	p := &linkmodel.Program{Foreign: overrides, Needs: pool.Defined(needs)}
 	for i, f := range files {
-		if i == 0 || f.of == nil { // without links, the order is given
+		if i == 0 || f.link == nil { // without links, the order is given
 			l.add(loadedFile{file: f})
 		}
 	}
@@ -504,7 +503,7 @@ func model(files []*linkedFile, needs []string, overrides []linkmodel.Symbol, po
 	return p
 }
 
-// describe sets the properties of a file that its line decides.
+// describe sets the properties of a file from its line.
 func (f *linkedFile) describe(x *linkmodel.File, pool *pool) {
 	l := f.line
 	x.Bsymbolic, x.Linker, x.Collects, x.Complete = l.Bsymbolic, linkers[l.Linker], l.GCSections, !l.Shared || l.NoUndefined
@@ -521,7 +520,7 @@ func (f *linkedFile) describe(x *linkmodel.File, pool *pool) {
 }
 
 // entries returns the units and libraries on the line of a file, and adds the libraries to the queue.
-func (l *loading) entries(file *linkedFile) (entries []linkmodel.Entry) {
+func (l *loadOrder) entries(file *linkedFile) (entries []linkmodel.Entry) {
 	linked := map[int32]bool{}
 	for _, it := range file.items {
 		if it.library != nil {

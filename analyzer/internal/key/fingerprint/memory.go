@@ -142,7 +142,7 @@ type recalledTest struct {
 	key       string   // "" if the test can't be remembered
 	inputKeys []string // of its manifests
 	summary   *summary // nil if the test isn't remembered
-	before    bool     // the test was remembered
+	known     bool     // the test was remembered
 }
 
 // recall looks up the tests of a batch.
@@ -151,7 +151,7 @@ func (m *Memory) recall(b *batch) *recalled {
 	if m == nil {
 		return r
 	}
-	parallel(len(b.files), func(i int) { _, _ = b.data.digest(b.files[i]) }) // it keeps them
+	parallel(len(b.files), func(i int) { _, _ = b.data.digest(b.files[i]) }) // fills the cache
 	for i, t := range b.tests {
 		if b.linked[i] == nil || t.Idle != nil {
 			continue
@@ -163,7 +163,7 @@ func (m *Memory) recall(b *batch) *recalled {
 			key.Int(int(taken.AsNeeded))
 			key.Strings(taken.Wants)
 			key.Flag(isGNU(taken))
-			key.Flag(exports(taken))
+			key.Flag(mayExport(taken))
 		}
 		for _, f := range b.manifests[i] {
 			d, e := b.data.digest(f)
@@ -181,7 +181,7 @@ func (m *Memory) recall(b *batch) *recalled {
 		if x == nil || slices.ContainsFunc(of.inputKeys, func(k string) bool { return m.kept.Inputs[k] == nil }) {
 			continue
 		}
-		of.summary, of.before = x.Code, true
+		of.summary, of.known = x.Code, true
 		for n, k := range of.inputKeys {
 			r.inputs[b.manifests[i][n]] = m.kept.Inputs[k]
 		}
@@ -189,7 +189,7 @@ func (m *Memory) recall(b *batch) *recalled {
 	return r
 }
 
-// ErrNoText is the error for names that JSON can't hold.
+// ErrNoText is the error for names that aren't UTF-8.
 var ErrNoText = errors.New("a name that is no text")
 
 // IsText reports whether all strings in JSON were valid UTF-8 when they were encoded. JSON has one
@@ -198,8 +198,8 @@ func IsText(b []byte) bool {
 	return !bytes.Contains(b, []byte(`\ufffd`)) && !bytes.ContainsRune(b, '\ufffd')
 }
 
-// intact reports whether JSON can hold x.
-func intact(x any) bool {
+// isIntact reports whether all strings in x survive JSON.
+func isIntact(x any) bool {
 	b, err := json.Marshal(x)
 	return err == nil && IsText(b)
 }
@@ -219,8 +219,8 @@ func codeKey(t *Test, files []*linkedFile, known map[string]*link) (frame.Buffer
 	b.Int(len(files))
 	for _, f := range files {
 		b.Flag(f.opened)
-		b.Int(len(f.read))
-		for _, o := range f.read {
+		b.Int(len(f.responseFiles))
+		for _, o := range f.responseFiles {
 			b.String(o.name)
 			b.Bytes(o.sum[:])
 		}
@@ -239,19 +239,19 @@ func (m *Memory) remember(r *recalled, inputs map[string]*input) {
 		if t.key == "" || t.summary == nil {
 			continue
 		}
-		if t.before {
+		if t.known {
 			// A used test stays. Its time of use is saved at most once a day.
 			x := m.kept.Tests[t.key]
 			m.changed = m.changed || now-x.Used > 24*60*60
 			x.Used = now
 			continue
 		}
-		good := intact(t.summary)
+		good := isIntact(t.summary)
 		for _, k := range t.inputKeys {
 			if _, done := same[k]; !done {
 				file := k[:len(k)-2*sha256.Size-1]
 				now, err := digest(file)
-				same[k] = err == nil && k == file+" "+now.sum && inputs[file] != nil && inputs[file].err == nil && intact(inputs[file])
+				same[k] = err == nil && k == file+" "+now.sum && inputs[file] != nil && inputs[file].err == nil && isIntact(inputs[file])
 			}
 			good = good && same[k]
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/link/syslib"
 )
 
-// Run is what an execution adds to Config: the second half of the Key. The runner inside the test's action observes it.
-// `tasting test` predicts it from Bazel's options and the test's rule.
+// Run is the execution's part of a test's key. The runner inside the test's action observes it, and `tasting test`
+// predicts it from Bazel's options and the test's rule.
 type Run struct {
 	// Args are the arguments, without paths that differ from run to run.
 	Args []string
@@ -42,8 +42,8 @@ type Run struct {
 	// Shards is the number of shards whose results are recorded as one, or 0 for the result of a single execution, whose shard
 	// is in Env.
 	Shards int
-	// Besides are all other things that decide the outcome, sorted by Name: options of Bazel, arguments that aren't expanded,
-	// the platform of a remote execution.
+	// Besides are all other parts, sorted by Name: options of Bazel, arguments that aren't expanded, the platform of a
+	// remote execution.
 	Besides []Contribution
 }
 
@@ -56,17 +56,17 @@ func Key(c *Config, r *Run) (key [32]byte, err error) {
 	return b.Sum(), err
 }
 
-// checkOpened returns an error if an execution is told the name of a shared library, which may be one of the test's own, and
-// the build doesn't know that.
+// checkOpened returns an error if an argument or variable that the build doesn't know names a shared library: another program
+// may open one of the test's own.
 func (c *Config) checkOpened(r *Run) error {
 	if slices.ContainsFunc(c.Contributions, func(x Contribution) bool { return x.Name == OpenedLibraries }) {
 		return nil
 	}
-	if slices.ContainsFunc(r.Args, ofLibrary.MatchString) {
+	if slices.ContainsFunc(r.Args, libraryWord.MatchString) {
 		return errors.New("an argument names a shared library, which another program may open: put it into the test's args")
 	}
 	for _, kv := range r.Env {
-		if name, value, _ := strings.Cut(kv, "="); ofLibrary.MatchString(value) {
+		if name, value, _ := strings.Cut(kv, "="); libraryWord.MatchString(value) {
 			return fmt.Errorf("%s names a shared library, which another program may open: put it into the test's env, or give it a value with --test_env", name)
 		}
 	}

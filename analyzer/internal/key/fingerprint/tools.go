@@ -16,7 +16,7 @@ type Tools struct {
 	Variables []string // NAME=VALUE
 }
 
-var repository = lazyregexp.New(`external/[^/]+/`)
+var externalDir = lazyregexp.New(`external/[^/]+/`)
 
 // Write writes a file that identifies the tools. It doesn't depend on the order of Files.
 func (t *Tools) Write(output string) error {
@@ -24,7 +24,7 @@ func (t *Tools) Write(output string) error {
 	var files, links []string
 	for _, f := range t.Files {
 		// The directory of a module depends on the version of Bazel.
-		name := repository.ReplaceAllString(linkflags.Neutral(f), "external/")
+		name := externalDir.ReplaceAllString(linkflags.Neutral(f), "external/")
 		if err := addData(&c, &files, &links, digest, name, f); err != nil {
 			return fmt.Errorf("tool %s: %w", f, err)
 		}

@@ -29,7 +29,7 @@ type Roots struct {
 	GarbageCollected bool
 	// StaticC is set if the C library is linked statically. Its members ask by weak references which other members are there.
 	StaticC bool
-	// Exports is set if the executable may export more than what libraries mention: by its driver's defaults.
+	// Exports is set if the compiler driver may have the executable export symbols that no library mentions.
 	Exports bool
 	// System returns the library of the system that surely defines a symbol, "" if every file needs that library, and the
 	// symbol if the library isn't known. A nil System knows nothing.
@@ -70,7 +70,7 @@ type Closure struct {
 	// Unresolved are the symbols that a linked unit refers to and nothing defines, Duplicates those that two units of a file
 	// define. A linker may refuse both.
 	Unresolved, Duplicates []string
-	// Inexact is why units that aren't exact don't tell what linkers and loaders make of the program, or empty.
+	// Inexact is why linkers and loaders may see references that manifests of sources lack, or empty.
 	Inexact string
 	// Overridden are those of Roots.Overrides that the program defines, without copies of templates of the C++ library, which
 	// do the same as the library's own.
@@ -89,11 +89,11 @@ type Closure struct {
 
 // Trace has the additional results for a closure with stubs.
 type Trace struct {
-	// Idle are those of Roots.Idle that the closure has as stubs, sorted. All others don't matter.
+	// Idle has the names in Roots.Idle whose functions are stubs of the closure, sorted.
 	Idle []string
 	// Entered are the other functions of the closure that could be stubs.
 	Entered nameset.Set
-	// Opaque is why executions may differ though the closure is the same, or empty.
+	// Opaque is why equal closures may have different executions, or empty.
 	Opaque string
 }
 
@@ -208,8 +208,8 @@ func (x *Closure) finishTrace(roots Roots) {
 	x.Idle = slices.Compact(x.Idle)
 }
 
-// allocation matches operator new and delete.
-var allocation = lazyregexp.New(`^_Z(n[wa]|d[la])[jmP]`)
+// newAndDelete matches operators new and delete.
+var newAndDelete = lazyregexp.New(`^_Z(n[wa]|d[la])[jmP]`)
 
 // nameRoots finds the nodes of named roots.
 func (x *Closure) nameRoots(roots Roots) {
@@ -220,7 +220,7 @@ func (x *Closure) nameRoots(roots Roots) {
 			if c.resolved = l.Resolve(c.resolved[:0], 0, id); len(c.resolved) == 0 {
 				c.resolved = l.Definitions(c.resolved, id) // hidden
 			}
-			x.name(s, s, c.nodesOf(c.resolved))
+			x.addNamed(s, s, c.nodesOf(c.resolved))
 		}
 	}
 	for _, id := range roots.Overrides {
@@ -230,24 +230,24 @@ func (x *Closure) nameRoots(roots Roots) {
 		}
 		x.replaced = append(x.replaced, id)
 		s, nodes := t.Name(id), c.nodesOf(c.resolved)
-		if copies := strings.HasPrefix(s, "_Z") && !allocation.MatchString(s); !copies {
+		if copies := strings.HasPrefix(s, "_Z") && !newAndDelete.MatchString(s); !copies {
 			x.Overridden = append(x.Overridden, s)
 		} else if strings.Contains(s, "I") && !slices.ContainsFunc(nodes, func(id int32) bool { return !c.isCopy(id) }) { // I begins template arguments
 			continue // the library's copy does the same
 		}
 		nodes = slices.DeleteFunc(nodes, func(id int32) bool { return c.comp(id).flags&flagRoot != 0 })
-		x.name(s, "replaces "+s+" of a system library", nodes)
+		x.addNamed(s, "replaces "+s+" of a system library", nodes)
 	}
 }
 
-// ofCxx matches the signatures of COMDAT groups that come from headers of a C++ library.
-var ofCxx = lazyregexp.New(`^(?:_Z(?:T[VIST]|GV|GR|TW|TH)?Z?(?:N[rVKRO]*)?(?:S[tabsiod]|9__gnu_cxx|10__cxxabiv1)|__clang_call_terminate$|DW\.ref\.__gxx_personality_v0$|_Z(?:nw|na|dl|da))`)
+// cxxGroups matches the signatures of COMDAT groups that come from headers of a C++ library.
+var cxxGroups = lazyregexp.New(`^(?:_Z(?:T[VIST]|GV|GR|TW|TH)?Z?(?:N[rVKRO]*)?(?:S[tabsiod]|9__gnu_cxx|10__cxxabiv1)|__clang_call_terminate$|DW\.ref\.__gxx_personality_v0$|_Z(?:nw|na|dl|da))`)
 
 // isCopy reports whether a definition of a symbol of the C++ library does the same as the library's own: it is in a COMDAT
 // group, and reaches only other copies and literals. See link-cxx/copies-specialised and link-inside/copy-gnu.
 //
-// It is called before the walk, for nodes that may be unreached. So it binds nothing, and takes every definition of a
-// symbol for a possible target.
+// It is called before the walk, for nodes that may be unreached. So it binds nothing: every definition of a symbol is a
+// possible target.
 func (c *Composer) isCopy(id int32) bool {
 	if c.comp(id).group == linkmodel.None {
 		return false
@@ -258,7 +258,7 @@ func (c *Composer) isCopy(id int32) bool {
 		switch {
 		case seen[to] || c.copies[to]:
 		case strings.Contains(x.name, ".rodata") && len(c.unitLinks(to)) == 0: // literals, which gcc -O0 has in one component
-		case x.group == linkmodel.None || !ofCxx.MatchString(c.pool.Symbols.Name(x.group)):
+		case x.group == linkmodel.None || !cxxGroups.MatchString(c.pool.Symbols.Name(x.group)):
 			return false
 		default:
 			seen[to] = true
@@ -287,8 +287,8 @@ func (c *Composer) isCopy(id int32) bool {
 	return true
 }
 
-// name makes the nodes of a symbol roots, if there are any and the symbol isn't a root yet.
-func (x *Closure) name(symbol, why string, nodes []int32) {
+// addNamed makes the nodes of a symbol roots, if there are any and the symbol isn't a root yet.
+func (x *Closure) addNamed(symbol, why string, nodes []int32) {
 	if len(nodes) > 0 && !x.Defines(symbol) {
 		x.named = append(x.named, namedRoot{symbol, why, nodes})
 	}
@@ -337,15 +337,15 @@ func (x *Closure) resolve() {
 	c, p := x.c, x.program
 	t, l := c.pool.Symbols, c.linked
 	x.undefined, x.weak = make([][]linkmodel.Symbol, len(p.Files)), map[linkmodel.Symbol]bool{}
-	file, on := int32(-1), make([]bool, len(p.Files))
+	file, linked := int32(-1), make([]bool, len(p.Files))
 	for _, in := range l.Units {
 		if in.File != file { // they are in the order of the files
 			file = in.File
 			c.passes++
-			clear(on)
-			on[file] = true
+			clear(linked)
+			linked[file] = true
 			for _, e := range p.Files[file].Entries {
-				on[e.Library] = on[e.Library] || e.Library != 0
+				linked[e.Library] = linked[e.Library] || e.Library != 0
 			}
 		}
 		for _, r := range t.Unit(in.Unit).Refs {
@@ -361,11 +361,11 @@ func (x *Closure) resolve() {
 				}
 				continue
 			}
-			if c.names[r.Symbol].looked == c.passes {
+			if c.shared[r.Symbol].looked == c.passes {
 				continue
 			}
-			c.names[r.Symbol].looked = c.passes
-			complete := on
+			c.shared[r.Symbol].looked = c.passes
+			complete := linked
 			if !p.Files[file].Complete {
 				complete = nil
 			}
@@ -384,19 +384,18 @@ func (x *Closure) resolve() {
 	}
 }
 
-// isDefined reports whether a file finds a definition of a symbol in one of the files that on marks, or in any file if on
-// is nil.
-func (c *Composer) isDefined(file int32, s linkmodel.Symbol, on []bool) bool {
+// isDefined reports whether a file's reference is bound to a definition in one of files, or in any file if files is nil.
+func (c *Composer) isDefined(file int32, s linkmodel.Symbol, files []bool) bool {
 	if !c.linked.HasOwnBindings(file) {
 		if to := c.plainBinding(s); to != 0 {
-			return to > 0 && (on == nil || on[c.fileOf(to-1)])
+			return to > 0 && (files == nil || files[c.fileOf(to-1)])
 		}
 	}
 	c.resolved = c.linked.Resolve(c.resolved[:0], file, s)
 	if set, ok := c.pool.sets[s]; ok && len(c.resolved) == 0 {
 		return len(c.setOf(file, set)) > 0 // the linker defines its bounds
 	}
-	return slices.ContainsFunc(c.resolved, func(d linkmodel.Definition) bool { return on == nil || on[c.linked.Units[d.In].File] })
+	return slices.ContainsFunc(c.resolved, func(d linkmodel.Definition) bool { return files == nil || files[c.linked.Units[d.In].File] })
 }
 
 // sort sorts nodes by their descriptions and names, so that the order of components within a unit doesn't matter.
@@ -414,7 +413,7 @@ func (c *Composer) sort(ids []int32) {
 func (c *Composer) isLinkerDefined(s linkmodel.Symbol) bool {
 	set, isBound := c.pool.sets[s]
 	name := c.pool.Symbols.Name(s)
-	return isBound && c.hasSet(set) || slices.Contains(layoutSymbols, name) || name == "__dso_handle"
+	return isBound && c.hasSet(set) || slices.Contains(linkerSymbols, name) || name == "__dso_handle"
 }
 
 // Defines reports whether symbol is a named root, which has a definition.
@@ -428,7 +427,7 @@ type Member struct {
 	Component int32    // its index in the unit
 	File      int      // in which it is linked
 	Links     []int    // indices of members, without repetition
-	Roots     []string // why it is a root; empty if it isn't one, "" for a component that is one by itself
+	Roots     []string // why it is a root, if it is one; "" stands for a component that is a root by itself
 }
 
 // Members lists the components of the closure in the order of the walk.

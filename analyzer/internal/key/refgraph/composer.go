@@ -23,7 +23,7 @@ type Composer struct {
 	program   uint32         // its number
 	instances []instance     // as in linked.Units
 	within    []int32        // of each node: index in instances
-	idle      []bool         // of each function (see comp.entry): it is a stub; nil for a program without Roots.Idle
+	idle      []bool         // of each function (see comp.entry): whether it is a stub; nil without Roots.Idle
 	sees      uint8          // what reached components can see besides what they reach
 	seesBy    string         // the first symbol by which they see seesLink, seesNames or seesDebug
 	copies    map[int32]bool // nodes that isCopy has found to be copies
@@ -40,7 +40,7 @@ type instance struct {
 
 // bindings are the targets of symbols in the current program.
 type bindings struct {
-	names     []binding                 // of each symbol, for files without own bindings
+	shared    []binding                 // of each symbol, for files without own bindings
 	bound     []int32                   // of the symbols of each instance: a node plus 1, -1 minus an index in lists, or 0 for unknown
 	lists     [][]int32                 // targets of links that haven't got exactly one
 	sets      map[setKey][]int32        // components of linker sets; nil if unknown
@@ -87,20 +87,20 @@ const (
 // headers of files. See link-load/dlsym-new-name, link-load/dladdr-name, link-load/noload-renamed and code-closure/dladdr-tls.
 var lookups = []string{"dlsym", "dlvsym", "dlopen", "dlmopen", "dlopen_mode", "dladdr"}
 
-// walkers lead to the symbol tables and segments of all loaded files, or print addresses as offsets in them. See link-files/iterate-look-up and
+// fileReaders lead to the symbol tables and segments of all loaded files, or print addresses as offsets in them. See link-files/iterate-look-up and
 // link-files/rtld-global.
-var walkers = []string{"dl_iterate_phdr", "dladdr1", "dlinfo", "_r_debug", "_r_debug_extended", "__nptl_rtld_global", "backtrace_symbols", "backtrace_symbols_fd"}
+var fileReaders = []string{"dl_iterate_phdr", "dladdr1", "dlinfo", "_r_debug", "_r_debug_extended", "__nptl_rtld_global", "backtrace_symbols", "backtrace_symbols_fd"}
 
-// codeReaders return for an address where its function begins or ends, or how it is unwound, whether it is executed or
-// not. See trace-sound/dladdr-size and trace-sound/find-fde.
+// codeReaders return the bounds or the unwind information of the function at an address, even if it wasn't entered.
+// See trace-sound/dladdr-size and trace-sound/find-fde.
 var codeReaders = []string{"dladdr", "backtrace_symbols", "backtrace_symbols_fd", "_Unwind_Find_FDE", "_Unwind_FindEnclosingFunction", "_dl_find_object", "__frame_state_for", "__register_frame", "__register_frame_info",
 	"__register_frame_table"}
 
 // unwinders are prefixes of functions of libunwind that return where a function begins and ends.
 var unwinders = []string{"unw_get_proc_info", "__unw_get_proc_info", "_Ux86_64_get_proc_info", "_ULx86_64_get_proc_info", "_Uaarch64_get_proc_info", "_ULaarch64_get_proc_info"}
 
-// private are prefixes of the data of loaders about loaded files, in ld.so as well as in a static C library.
-var private = []string{"_dl_", "_rtld_", "__rtld_"}
+// loaderData are prefixes of symbols for the loader's data about loaded files, in ld.so and in a static C library.
+var loaderData = []string{"_dl_", "_rtld_", "__rtld_"}
 
 // debugReaders are prefixes of functions that read debug information: of libbacktrace, <stacktrace>, elfutils, BFD, libdw
 // and unwinders that know names. See cxx/stacktrace-static-name.
@@ -110,8 +110,8 @@ var debugReaders = []string{
 	"unw_get_proc_name", "__unw_get_proc_name", "_Ux86_64_get_proc_name", "_ULx86_64_get_proc_name", "_Uaarch64_get_proc_name", "_ULaarch64_get_proc_name",
 }
 
-// instrumentation matches functions of sanitizers that instrumented code refers to or defines, or that annotate memory. By
-// none of them does a program learn anything about itself.
+// instrumentation matches functions of sanitizers that instrumented code refers to or defines, or that annotate memory. None
+// of them returns facts about the program.
 var instrumentation = lazyregexp.New(`^__(?:` +
 	`(?:hw)?asan_(?:load|store|exp_|report_(?:exp_)?(?:load|store)|register_|unregister_|init|version_mismatch|stack_(?:malloc|free)_|set_shadow_|option_detect|handle_|allocas?_|` +
 	`(?:un)?poison_|before_dynamic|after_dynamic|shadow_memory|mem(?:cpy|move|set)|globals_|tag_|generate_tag|personality|tls|add_frame|address_is|region_is)|` +
@@ -121,31 +121,30 @@ var instrumentation = lazyregexp.New(`^__(?:` +
 	`ubsan_(?:handle_|vptr_type_cache)|` +
 	`sanitizer_(?:cov_|ptr_|annotate_|weak_hook|unaligned_))`)
 
-// sanitizer matches all functions of sanitizers and their hooks. Functions return names, lines and files of code; hooks
-// suppress or get reports, which have these too. See link-system/asan-summary-function.
+// sanitizer matches all functions of sanitizers and their hooks. The functions return names, lines and files of code, and hooks
+// get reports with these. See link-system/asan-summary-function.
 var sanitizer = lazyregexp.New(`^__(?:(?:a|hwa|l|m|t|ub)san_|sanitizer_|(?:n|rt|ty)san_default_)`)
 
 // otherLibcxx matches names in builds of libc++ that use another namespace than std::__1: ABI version 2, Chromium's,
-// Android's. What these call and how they order types isn't known.
+// Android's. Their references and their order of types aren't known.
 var otherLibcxx = lazyregexp.New(`^_Z(?:T[VIST]|GV|N[rVKRO]*)*St(?:3__2|4__Cr|6__ndk1)`)
 
-// opensSanitizer reports whether a function of sanitizers tells the program something about itself.
-func opensSanitizer(name string) bool {
+// isSanitizerReader reports whether a function of sanitizers returns facts about the program.
+func isSanitizerReader(name string) bool {
 	return strings.HasPrefix(name, "__") && sanitizer.MatchString(name) && !instrumentation.MatchString(name)
 }
 
-// needsReaders lead to the program's own headers (some by the auxiliary vector behind its arguments), and so to DT_NEEDED,
-// or to the heap, from which libraries allocate when they are initialised. See link-load/getauxval-needed and
-// link-system/sbrk-needed.
+// needsReaders lead to the program headers (some by the auxiliary vector behind the arguments), and so to DT_NEEDED,
+// or to the heap, where initialisers of libraries allocate. See link-load/getauxval-needed and link-system/sbrk-needed.
 var needsReaders = []string{"getauxval", "mallinfo", "mallinfo2", "malloc_info", "malloc_stats", "malloc_trim", "sbrk", "brk", "__curbrk", "__libc_stack_end", "__libc_argv"}
 
-// tlsReaders see how much thread-local storage there is: it is on a thread's stack, and the table of its blocks is
-// allocated. See link-files/minstack-tls and link-unreached/setstackaddr-tls.
+// tlsReaders see the size of thread-local storage, which is on a thread's stack. See link-files/minstack-tls and
+// link-unreached/setstackaddr-tls.
 var tlsReaders = []string{"__pthread_get_minstack", "pthread_getattr_np", "pthread_attr_setstack", "pthread_attr_setstackaddr", "pthread_attr_setstacksize", "_TLS_MODULE_BASE_",
 	"__rseq_offset"}
 
-// layoutSymbols are symbols that linkers define for places in a file. See link-unreached/linker-name-got.
-var layoutSymbols = []string{
+// linkerSymbols are symbols that linkers define for addresses in a file. See link-unreached/linker-name-got.
+var linkerSymbols = []string{
 	"_DYNAMIC", "_GLOBAL_OFFSET_TABLE_", "__GNU_EH_FRAME_HDR", "__bss_end__", "__bss_start", "__bss_start__", "__data_start", "__ehdr_start",
 	"__end__", "__etext", "__executable_start", "__fini_array_end", "__fini_array_start", "__init_array_end", "__init_array_start",
 	"__preinit_array_end", "__preinit_array_start", "__tdata_start", "__rela_iplt_end", "__rela_iplt_start", "_TLS_MODULE_BASE_", "_bss_end__", "_fini", "_init", "_start", "_edata", "_end", "_etext", "data_start", "edata", "end", "etext",
@@ -189,19 +188,18 @@ func (c *Composer) hasSet(set linkmodel.Symbol) bool {
 	return false
 }
 
-// byName are the meanings of names, byFunction those of functions of the system, which have several names: see
-// withoutPrefix.
+// byName has the meanings of names, byFunction those of functions of the system by their names withoutPrefix.
 var byName, byFunction = func() (is, alias map[string]uint8) {
 	is, alias = map[string]uint8{"*": seesLink | seesDebug}, map[string]uint8{}
 	for _, x := range []struct {
 		names []string
 		is    uint8
-	}{{lookups, seesNames | seesNeeds | seesTLS}, {walkers, seesLink}, {needsReaders, seesNeeds | seesTLS}, {tlsReaders, seesTLS}, {codeReaders, seesCode}} {
+	}{{lookups, seesNames | seesNeeds | seesTLS}, {fileReaders, seesLink}, {needsReaders, seesNeeds | seesTLS}, {tlsReaders, seesTLS}, {codeReaders, seesCode}} {
 		for _, s := range x.names {
 			alias[withoutPrefix(s)] |= x.is
 		}
 	}
-	for _, s := range layoutSymbols {
+	for _, s := range linkerSymbols {
 		is[s] |= seesLink
 	}
 	return is, alias
@@ -223,7 +221,7 @@ func meaning(name string) uint8 {
 	bits := byFunction[withoutPrefix(name)]
 	name = strings.TrimPrefix(name, "__real_") // of --wrap: see link-load/wrap-dlsym
 	bits |= byName[name]
-	if slices.ContainsFunc(private, hasPrefix) || hasPrefix(".sizeof.") || hasPrefix(".startof.") || opensSanitizer(name) || otherLibcxx.MatchString(name) {
+	if slices.ContainsFunc(loaderData, hasPrefix) || hasPrefix(".sizeof.") || hasPrefix(".startof.") || isSanitizerReader(name) || otherLibcxx.MatchString(name) {
 		bits |= seesLink // GNU ld defines .sizeof. and .startof.
 	}
 	if slices.ContainsFunc(unwinders, hasPrefix) {
@@ -235,10 +233,10 @@ func meaning(name string) uint8 {
 	return bits
 }
 
-// NewComposer returns a composer of programs from the units of p, to which none may be added any more.
+// NewComposer returns a composer of programs from the units of p. No unit may be added afterwards.
 func (p *Pool) NewComposer() *Composer {
 	c := &Composer{pool: p, linked: linkmodel.NewLinked(p.Symbols), copies: map[int32]bool{}}
-	c.names, c.contested, c.special = make([]binding, p.Symbols.Len()), map[linkmodel.Symbol]bool{}, map[linkmodel.Symbol]uint8{}
+	c.shared, c.contested, c.special = make([]binding, p.Symbols.Len()), map[linkmodel.Symbol]bool{}, map[linkmodel.Symbol]uint8{}
 	for id := range linkmodel.Symbol(p.Symbols.Len()) {
 		name := p.Symbols.Name(id)
 		if bits := meaning(name); bits != 0 {
@@ -246,7 +244,7 @@ func (p *Pool) NewComposer() *Composer {
 		}
 		_, set := p.sets[id]
 		c.hasMeaning = append(c.hasMeaning, set || c.special[id] != 0)
-		if p.Symbols.Defined(id) && opensSanitizer(name) {
+		if p.Symbols.Defined(id) && isSanitizerReader(name) {
 			c.sanitizerHooks = append(c.sanitizerHooks, id)
 		}
 	}
@@ -277,7 +275,7 @@ func (c *Composer) link(p *linkmodel.Program) {
 		}
 	}
 	if c.program++; c.program == 0 {
-		clear(c.names)
+		clear(c.shared)
 		c.program = 1
 	}
 	clear(c.contested)
@@ -307,7 +305,7 @@ func (c *Composer) node(instance, index int32) int32 { return c.instances[instan
 // nodeOf returns the node of a definition.
 func (c *Composer) nodeOf(d linkmodel.Definition) int32 { return c.node(d.In, d.Component) }
 
-// isStub reports whether a component is a function that wasn't entered, and all names of the function are bound to it.
+// isStub reports whether a component is a function that wasn't entered, and all its names are bound to it.
 func (c *Composer) isStub(id int32) bool {
 	if c.idle == nil {
 		return false
@@ -316,8 +314,8 @@ func (c *Composer) isStub(id int32) bool {
 	return x.entry >= 0 && c.idle[x.entry] && x.flags&flagRoot == 0 && c.definesAll(id, c.pool.entryDefs[x.entry])
 }
 
-// definesAll reports whether all symbols are bound to a node in its file. If one isn't, a trace's name may be that of the
-// definition that won. See trace-sound/weak-alias and trace-sound/weak-body.
+// definesAll reports whether all symbols are bound to a node in its file. If one isn't, a trace may name another
+// definition by it. See trace-sound/weak-alias and trace-sound/weak-body.
 func (c *Composer) definesAll(id int32, symbols []linkmodel.Symbol) bool {
 	file := c.fileOf(id)
 	for _, s := range symbols {
@@ -338,7 +336,7 @@ func (c *Composer) definesAll(id int32, symbols []linkmodel.Symbol) bool {
 	return true
 }
 
-// stub returns the digest of a stub: its names, linkage and alignment, which its address shows. See trace-sound/alignment.
+// stub returns the digest of a stub: its names, linkage and alignment. The program may see the alignment by its address. See trace-sound/alignment.
 func (c *Composer) stub(id int32) digest {
 	x := c.comp(id)
 	b := frame.New("tasting stub 2")
@@ -356,20 +354,20 @@ func (c *Composer) linksFrom(id int32) []int32 {
 	return c.unitLinks(id)
 }
 
-// unitLinks returns the links of a node as its unit has them, whether it is a stub or not.
+// unitLinks returns the links of a node in the form of unit.links, even of a stub.
 func (c *Composer) unitLinks(id int32) []int32 {
 	u, index := c.unitOf(id)
 	return u.linksOf(index)
 }
 
-// bind returns what a symbol is bound to in an instance, in the form of bindings.bound. The reference is reached: what it
-// can see is recorded.
+// bind returns the target of a symbol in an instance, in the form of bindings.bound. The reference is reached: bind records
+// what it can see.
 func (c *Composer) bind(instance int32, s linkmodel.Symbol) int32 {
 	file := c.linked.Units[instance].File
 	if c.linked.HasOwnBindings(file) {
 		return c.bindIn(file, s)
 	}
-	x := &c.names[s]
+	x := &c.shared[s]
 	if x.program == c.program {
 		return x.id
 	}
@@ -426,10 +424,10 @@ func (c *Composer) bindIn(file int32, s linkmodel.Symbol) int32 {
 	return -int32(len(c.lists))
 }
 
-// plainBinding returns what a symbol is bound to in files without own bindings, as bind does, if that is a single node or
-// none. It returns 0 if bind has to decide. Nothing is recorded: the reference may be unreached.
+// plainBinding returns the target of a symbol in files without own bindings, as bind does, if it is a single node or
+// none. Else it returns 0. It records nothing: the reference may be unreached.
 func (c *Composer) plainBinding(s linkmodel.Symbol) int32 {
-	x := &c.names[s]
+	x := &c.shared[s]
 	if x.program != c.program {
 		if c.hasMeaning[s] {
 			return 0

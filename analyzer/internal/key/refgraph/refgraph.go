@@ -1,5 +1,5 @@
-// Package refgraph identifies the code of a program: it builds the graph of references of all that is linked, walks over
-// what the test's roots reach, and hashes the walk together with the shape of the link.
+// Package refgraph identifies the code of a program: it builds the graph of references between linked components, walks over
+// those that the test's roots reach, and hashes the walk together with the shape of the link.
 //
 // # Input and output
 //
@@ -35,7 +35,7 @@
 // nodes. The numbers don't depend on names, units or their order. (TASTING, section 2.3, hashes each component for
 // itself, and needs special cases for all of these.)
 //
-// # What no component says
+// # The shape of the link
 //
 // Linkers and loaders see more of a program than its roots reach. For an ordinary link, the hash has the link's shape in
 // addition. For an unusual one it has the content of all that is linked. See shape.go.
@@ -111,10 +111,10 @@ type comp struct {
 
 const (
 	flagRoot     = 1 << iota // it is a root by itself
-	flagTLS                  // a note: how much thread-local storage the unit has
+	flagTLS                  // a note: the size of the unit's thread-local storage
 	flagFixed                // a note: the unit is for executables, or needs a fixed address
-	flagLarge                // a note: how large the unit is
-	flagUnusual              // a note: what linkers may refuse
+	flagLarge                // a note: the size of the unit
+	flagUnusual              // a note: a reason why linkers may refuse the unit
 	flagResolver             // it resolves an indirect function (STT_GNU_IFUNC)
 
 	noteFlags = flagTLS | flagFixed | flagLarge | flagUnusual

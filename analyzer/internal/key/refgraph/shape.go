@@ -16,8 +16,8 @@ import (
 
 // Names of additions.
 const (
-	Shape     = "shape of the link"        // of an ordinary link
-	Content   = "content of the link"      // of an unusual one: all that is linked
+	Shape     = "shape of the link"        // if it is ordinary
+	Content   = "content of the link"      // if it is unusual: the manifests of all linked units
 	Libraries = "content of the libraries" // if other programs may open them
 	Order     = "order of addresses"       // of variables and functions, if the program compares them
 	Types     = "order of types"           // of names of types, which are compared by address
@@ -25,11 +25,11 @@ const (
 	Own       = "content of the objects"   // if the program reads its own file
 )
 
-// makeAdditions makes x.Additions, the hashes of what linkers, loaders and the program can see besides the components of
-// the closure. Running are the files with components that are roots by themselves.
+// makeAdditions makes x.Additions: hashes of properties of the link that linkers, loaders and the program can see besides
+// the closure's components. Running are the files with components that are roots by themselves.
 func (x *Closure) makeAdditions(roots Roots, running []int32) {
 	c, p := x.c, x.program
-	if x.Unusual = x.unusual(roots); x.Unusual != "" {
+	if x.Unusual = x.unusualReason(roots); x.Unusual != "" {
 		x.addHash(Content, x.Content())
 	} else {
 		x.addHash(Shape, x.shape(roots, running))
@@ -38,7 +38,7 @@ func (x *Closure) makeAdditions(roots Roots, running []int32) {
 		x.addHash(Libraries, c.contentOf(p.Files[1:]))
 	}
 	x.addOrder()
-	x.Inexact = x.inexact(roots)
+	x.Inexact = x.inexactReason(roots)
 }
 
 func (x *Closure) addHash(name string, h Hash) { x.Additions = append(x.Additions, Addition{name, h}) }
@@ -87,13 +87,12 @@ func (c *Composer) contentOf(files []linkmodel.File) Hash {
 	return b.Sum()
 }
 
-// unusual returns why more of a link can be seen than its shape, or "". It is the one place that decides this, and an
-// allow-list: what passes is ordinary, programs that people have, linked as Bazel and common toolchains link them.
+// unusualReason returns why the shape of a link doesn't identify it, or "". This allow-list is the one place that
+// decides which links are ordinary: real programs, linked as Bazel and common toolchains link them.
 //
-// If the outcome of a program depends on something that is neither reached nor in the shape, one condition is missing here.
-// A model in the place of a condition has to be paid for by an ordinary program that the condition would make
-// unusual (verify/ordinary).
-func (x *Closure) unusual(roots Roots) string {
+// If a program's outcome depends on something that is neither reached nor in the shape, one condition is missing here.
+// A model in the place of a condition needs an ordinary program that the condition would make unusual (verify/ordinary).
+func (x *Closure) unusualReason(roots Roots) string {
 	c, l := x.c, x.c.linked
 	several := len(x.program.Files) > 1
 	for _, id := range c.sanitizerHooks { // see link-system/asan-death-callback
@@ -145,14 +144,14 @@ func (x *Closure) unusualCollection(roots Roots, several bool) string {
 	case several && x.contestedDiffer(): // see link-besides/unique-asked-collected
 		return "different definitions of a unique symbol, and --gc-sections"
 	}
-	if _, kept := x.copies(); !kept { // see link-load/gc-copy and link-load/gc-copy-moved-alias
+	if _, kept := x.copyRelocations(); !kept { // see link-load/gc-copy and link-load/gc-copy-moved-alias
 		return "a copy relocation that --gc-sections may drop"
 	}
 	return ""
 }
 
-// readsSet reports whether the program has a linker set with a reference to its bounds, reached or not, or one that a runtime
-// of the compiler may read. The bounds of sections such as Abseil's malloc_hook are read by nobody.
+// readsSet reports whether a linked unit refers to the bounds of a linker set, or a runtime of the compiler may read one.
+// Nothing refers to the bounds of sections such as Abseil's malloc_hook.
 func (c *Composer) readsSet() bool {
 	c.findSets()
 	for key := range c.sets {
@@ -238,12 +237,12 @@ func (c *Composer) exports(file int32, s linkmodel.Symbol, d linkmodel.Definitio
 	})
 }
 
-// unusualUnit returns what is unusual about a linked unit, reached or not, or "".
+// unusualUnit returns why a linked unit, reached or not, is unusual, or "".
 func (x *Closure) unusualUnit(several bool) string {
 	c := x.c
 	t, l := c.pool.Symbols, c.linked
 	const isLocal, isntLocal, isDefined = 1, 2, 4
-	threadLocal := map[linkmodel.Symbol]uint8{} // what units take the symbol for
+	threadLocal := map[linkmodel.Symbol]uint8{} // see record
 	anyThreadLocal := slices.ContainsFunc(l.Units, func(in linkmodel.LinkedUnit) bool { return t.Unit(in.Unit).ThreadLocal })
 	record := func(s linkmodel.Symbol, local bool, bits uint8) {
 		if local {
@@ -338,7 +337,7 @@ func (x *Closure) shape(roots Roots, running []int32) Hash {
 			b.String(note)
 		}
 	}
-	direct, _ := x.copies()
+	direct, _ := x.copyRelocations()
 	b.Strings(direct)
 	var hidden []string // replacements that the C++ library doesn't see: see link-files/override-hidden-reference-cxx
 	for _, s := range x.replaced {
@@ -383,7 +382,7 @@ func (r *Roots) library() func(symbol string) string {
 func (x *Closure) needs(roots Roots) []map[string]bool {
 	c, p := x.c, x.program
 	t, library := c.pool.Symbols, roots.library()
-	// libm and libgcc have no initialisers. Whether they are loaded doesn't matter, unless a weak reference may be bound to
+	// libm and libgcc have no initialisers. So loading them has no effect, unless a weak reference may be bound to
 	// them (link-dead/as-needed-brings-libm), or the program sees DT_NEEDED.
 	passive := map[string]bool{"m": true, "gcc": true}
 	for s := range x.weak {
@@ -521,9 +520,9 @@ func (x *Closure) definitionsDiffer(s linkmodel.Symbol) bool {
 	return false
 }
 
-// writeRivals appends what decides which of several definitions of symbols is taken. These are the definitions that each
-// file offers and, if they differ, the files that refer to the symbol: the loader binds a STB_GNU_UNIQUE symbol at the
-// first reference. For an ambiguous symbol, all definitions and references of units are appended.
+// writeRivals appends, for symbols with several definitions, the definition in each
+// file and, if they differ, the files that refer to the symbol: the loader binds a STB_GNU_UNIQUE symbol at the
+// first reference. For an ambiguous symbol, it appends all definitions and references of units.
 func (x *Closure) writeRivals(b *frame.Buffer, symbols map[linkmodel.Symbol]bool) {
 	c, t, l := x.c, x.c.pool.Symbols, x.c.linked
 	differ := map[linkmodel.Symbol]bool{}
@@ -637,13 +636,13 @@ func (c *Composer) fromLibrary(s linkmodel.Symbol) bool {
 	return slices.ContainsFunc(c.resolved, func(d linkmodel.Definition) bool { return c.linked.Units[d.In].File > 0 })
 }
 
-// copies returns the symbols of libraries in the closure to which the executable refers directly, reached or not: it has
-// a copy of the variable, or the canonical address of the function. Kept reports whether a reached component refers
-// directly to each of them, so that no linker drops the copy.
-func (x *Closure) copies() (names []string, kept bool) {
+// copyRelocations returns the symbols of libraries in the closure to which the executable refers directly, reached or not.
+// The executable has a copy of the variable (R_X86_64_COPY), or the canonical PLT entry of the function. Kept is set if a
+// reached component refers directly to each of them, so that no linker drops the copy.
+func (x *Closure) copyRelocations() (names []string, kept bool) {
 	c := x.c
 	kept = true
-	refersTo := map[linkmodel.Symbol]bool{} // whether a reached component does
+	refersTo := map[linkmodel.Symbol]bool{} // a reached component refers to it
 	for i, r := range c.directRefs() {
 		reached, known := refersTo[r.Symbol]
 		if !known {
@@ -680,7 +679,7 @@ func (c *Composer) directRefs() iter.Seq2[int32, linkmodel.Ref] {
 			}
 			u := c.pool.Symbols.Unit(in.Unit)
 			for _, r := range u.Refs {
-				// A unit that isn't exact doesn't tell which references are direct.
+				// In a unit that isn't exact, any reference may be direct.
 				if (!u.Exact || r.Uses&manifest.UseDirect != 0) && !yield(int32(i), r) {
 					return
 				}
@@ -746,7 +745,7 @@ func (x *Closure) addPlaces(name string, kinds [manifest.PlaceKinds]bool) {
 	x.addHash(name, b.Sum())
 }
 
-// ranks numbers the executable and the files of nodes in their order. Where other files are among them doesn't matter.
+// ranks numbers the executable and the files of nodes in their order. Other files have the number -1.
 func (c *Composer) ranks(ids []int32) func(file int32) int {
 	files := []int32{0}
 	for _, id := range ids {
@@ -757,9 +756,9 @@ func (c *Composer) ranks(ids []int32) func(file int32) int {
 	return func(file int32) int { return slices.Index(files, file) }
 }
 
-// inexact returns why linkers and loaders may see other references than the units that aren't exact have, or "". Such a
-// unit doesn't tell which references of unreached code a compiler drops, and which are calls.
-func (x *Closure) inexact(roots Roots) string {
+// inexactReason returns why linkers and loaders may see other references than those of units that aren't exact, or "".
+// A compiler may drop references of unreached code in such a unit, and any reference may be a call.
+func (x *Closure) inexactReason(roots Roots) string {
 	c := x.c
 	t, l := c.pool.Symbols, c.linked
 	if !slices.ContainsFunc(l.Units, func(in linkmodel.LinkedUnit) bool { return !t.Unit(in.Unit).Exact }) {
