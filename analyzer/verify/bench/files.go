@@ -64,7 +64,7 @@ func measureFile(dir string, in input, compiler string, runs int) (*FileReport, 
 		if _, err := execute(&f.Compile, nil, compile...); err != nil {
 			return nil, err
 		}
-		u, err := tasting(&f.Object, report, "object", "-o", out, object)
+		u, err := tasting(&f.Object, report, "internal", "object", "-o", out, object)
 		if err != nil {
 			return nil, err
 		}
@@ -72,11 +72,11 @@ func measureFile(dir string, in input, compiler string, runs int) (*FileReport, 
 		if f.CXX || i > 0 && !f.Plain {
 			continue
 		}
-		if u, err = tasting(&f.Preprocess, report, append([]string{"preprocess", "-o", unit, "--"}, compile...)...); err != nil {
+		if u, err = tasting(&f.Preprocess, report, append([]string{"internal", "preprocess", "-o", unit, "--"}, compile...)...); err != nil {
 			return nil, err
 		}
 		f.MemoryMB = max(f.MemoryMB, u.MemoryMB)
-		if u, err = tasting(&f.Analyze, report, "analyze", "-o", out, unit); err != nil {
+		if u, err = tasting(&f.Analyze, report, "internal", "analyze", "-o", out, unit); err != nil {
 			return nil, err
 		}
 		m, err := manifest.Read(out)

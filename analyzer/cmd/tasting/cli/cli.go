@@ -54,13 +54,6 @@ func Root() *cobra.Command {
 	internal := parent(internalName, "What rules of Bazel call", analyzeCommand(), composeCommand(), objectCommand(), preprocessCommand(), probeCommand(), runCommand(), toolsCommand())
 	internal.Hidden = true
 	root.AddCommand(internal)
-	for _, old := range []*cobra.Command{
-		analyzeCommand(), closureCommand(), composeCommand(), fingerprintCommand(), intervalCommand(), manifestCommand(), objectCommand(),
-		preprocessCommand(), probeCommand(), runCommand(), selectCommand(), toolsCommand(), traceCommand(),
-	} {
-		old.Hidden = true // names of earlier versions
-		root.AddCommand(old)
-	}
 	root.SetGlobalNormalizationFunc(command.Normal)
 	root.SetFlagErrorFunc(command.FlagError)
 	visit(root, func(c *cobra.Command) {
@@ -115,14 +108,8 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			}
 		}
 	}
-	if last := len(args) - 1; last > 1 && args[last] == workerFlag {
-		name := args[1]
-		if name == internalName {
-			name = args[2]
-		}
-		if slices.Contains([]string{"object", "compose"}, name) {
-			return serve(args[1:last], stdin, stdout, stderr)
-		}
+	if last := len(args) - 1; last > 2 && args[last] == workerFlag && args[1] == internalName && slices.Contains([]string{"object", "compose"}, args[2]) {
+		return serve(args[1:last], stdin, stdout, stderr)
 	}
 	return execute(args[1:], stdin, stdout, stderr)
 }

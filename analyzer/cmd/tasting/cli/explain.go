@@ -27,7 +27,6 @@ type explained struct {
 
 func explainCommand() *cobra.Command {
 	var asJSON, all, exitCode bool
-	var label string
 	var o store.Options
 	var last int
 	cmd := &cobra.Command{
@@ -46,10 +45,10 @@ the system, which only a run knows.
   tasting explain old/parser_test.closure bazel-bin/lib/parser_test.closure`,
 		Args: command.Args(0, 2, "a LABEL and at most one closure, NEW, or two closures, OLD and NEW"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if label == "" && len(args) > 0 && (strings.HasPrefix(args[0], "//") || strings.HasPrefix(args[0], "@")) {
-				label, args = args[0], args[1:]
+			label := ""
+			if len(args) > 0 && (strings.HasPrefix(args[0], "//") || strings.HasPrefix(args[0], "@")) {
+				label, args = wholeLabel(args[0]), args[1:]
 			}
-			label = wholeLabel(label)
 			e := explained{Label: label}
 			var err error
 			switch {
@@ -79,8 +78,6 @@ the system, which only a run knows.
 	f.BoolVar(&asJSON, "json", false, "print all differences as JSON, with mangled names")
 	f.BoolVar(&all, "all", false, "print all differences, flags and names in full")
 	f.BoolVar(&exitCode, "exit_code", false, "end with exit code 1 if there are differences")
-	f.StringVar(&label, "label", "", "the same as `LABEL` as an argument")
-	f.Lookup("label").Hidden = true
 	storeFlags(f, &o)
 	f.IntVar(&last, "last", 10, "look at so `MANY` of the last recorded results")
 	return cmd

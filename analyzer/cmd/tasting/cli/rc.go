@@ -62,7 +62,7 @@ func withRC(root *cobra.Command, args []string) ([]string, error) {
 // rcCommand returns the name of a command in files, or "" if it reads none.
 func rcCommand(cmd *cobra.Command) string {
 	for ; cmd.HasParent(); cmd = cmd.Parent() {
-		if slices.Contains(rcCommands, cmd.Name()) && cmd.Parent().Name() != internalName {
+		if slices.Contains(rcCommands, cmd.Name()) {
 			return cmd.Name()
 		}
 	}

@@ -51,11 +51,9 @@ func TestRC(t *testing.T) {
 	for command, want := range map[string]string{
 		"test":           "audit=0 store=/a store_header=A,Authorization -c=opt --config=ci --explain=FILE",
 		"explain":        "all=true last=3 store=/b store_header=A",
-		"select":         "store=/b store_header=A",
 		"service select": "store=/b store_header=A",
 		"service trace":  "",
 		"internal run":   "",
-		"run":            "",
 		"store ping":     "store=/b store_header=A",
 		"store stat":     "runs=r store=/b store_header=A",
 		"store gc":       "max_size=1G store=/b store_header=A",

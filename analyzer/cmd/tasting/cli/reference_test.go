@@ -143,14 +143,7 @@ Commands that start Bazel take --bazel and --bazel_startup, evaluate also --aspe
 A flag with ... can be repeated.
 `, "`tasting test`", "`-`", "`_`", "`tasting --version`")
 	fmt.Fprintf(internals, "# Internal commands\n\nCommands that rules of Bazel call, and checks for work on tasting itself. %s", generated)
-	var old []string
-	for _, c := range Root().Commands() {
-		if c.Hidden && c.Name() != internalName {
-			old = append(old, "`"+c.Name()+"`")
-		}
-	}
 	internals.WriteString("\nThe checks take --json, but defects, generated and history take --aspect, --bazel and --bazel_startup, as tasting test does.\nExit code 1: tasting violates a rule of safety or generality. A flag with ... can be repeated.\n")
-	fmt.Fprintf(internals, "\nNames of earlier versions that still work: %s.\n", strings.Join(old, ", "))
 	for name, page := range map[string]struct {
 		text *strings.Builder
 		is   func(*cobra.Command) bool

@@ -86,7 +86,7 @@ func TestWorker(t *testing.T) {
 	out, responses := io.Pipe()
 	done := make(chan int)
 	go func() {
-		code := Main([]string{"tasting", "object", "--each", "--persistent_worker"}, in, responses, os.Stderr)
+		code := Main([]string{"tasting", "internal", "object", "--each", "--persistent_worker"}, in, responses, os.Stderr)
 		responses.Close()
 		done <- code
 	}()
@@ -116,7 +116,7 @@ func TestWorker(t *testing.T) {
 	}
 	for i := range n {
 		var stderr bytes.Buffer
-		if code := Main([]string{"tasting", "object", "-o", "alone.m", fmt.Sprint(i)}, nil, io.Discard, &stderr); code != command.OK {
+		if code := Main([]string{"tasting", "internal", "object", "-o", "alone.m", fmt.Sprint(i)}, nil, io.Discard, &stderr); code != command.OK {
 			t.Fatal(stderr.String())
 		}
 		want, err := os.ReadFile("alone.m")
@@ -136,7 +136,7 @@ func TestWorkerBadRequest(t *testing.T) {
 	whole := string(request(1, "0=0.m"))
 	for _, in := range []string{"{", "\x80", "\x01\x0a", "\x03\x0a\x05x", whole[:len(whole)-1], strings.Repeat("\xff", 9) + "\x01"} {
 		var stdout, stderr bytes.Buffer
-		if code := Main([]string{"tasting", "object", "--persistent_worker"}, strings.NewReader(in), &stdout, &stderr); code != command.Usage || !strings.Contains(stderr.String(), "not a work request") || stdout.Len() > 0 {
+		if code := Main([]string{"tasting", "internal", "object", "--persistent_worker"}, strings.NewReader(in), &stdout, &stderr); code != command.Usage || !strings.Contains(stderr.String(), "not a work request") || stdout.Len() > 0 {
 			t.Errorf("%q: exit code %d, %q, %q", in, code, stdout.String(), stderr.String())
 		}
 	}

@@ -573,10 +573,10 @@ func ReadReport(file string) (*Report, error) {
 			return nil, fmt.Errorf("%s: %w; build the test again", file, err)
 		}
 	} else if err := json.Unmarshal(b, r); err != nil {
-		return nil, fmt.Errorf("%s: not the output of tasting fingerprint --json or tasting compose --closure: %w", file, err)
+		return nil, fmt.Errorf("%s: not the output of tasting inspect --json or tasting internal compose --closure: %w", file, err)
 	}
 	if r.Format == 0 || r.Fingerprint == "" {
-		return nil, fmt.Errorf("%s: not the output of tasting fingerprint --json or tasting compose --closure", file)
+		return nil, fmt.Errorf("%s: not the output of tasting inspect --json or tasting internal compose --closure", file)
 	}
 	if r.Format > ReportFormat {
 		return nil, fmt.Errorf("%s: format %d is newer than this tasting, which reads format %d: use the version that wrote it", file, r.Format, ReportFormat)
