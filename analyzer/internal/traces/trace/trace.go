@@ -117,7 +117,6 @@ type Options struct {
 type Result struct {
 	Trace  *Trace
 	Status syscall.WaitStatus
-	Usage  syscall.Rusage // of the program and all its children that it waited for
 	// Void is why tracing may have changed the result, which must be discarded then; or "".
 	Void string
 	// Idle are the names of functions that had a breakpoint in all files that they are in, and that
@@ -219,9 +218,6 @@ func untraced(cmd *exec.Cmd, opt Options, started func(), why string) (*Result, 
 	r := &Result{Trace: &Trace{Naive: opt.Naive, GaveUp: []string{why}}}
 	if s := cmd.ProcessState; s != nil {
 		r.Status = s.Sys().(syscall.WaitStatus)
-		if u, ok := s.SysUsage().(*syscall.Rusage); ok {
-			r.Usage = *u
-		}
 	}
 	return r, nil
 }

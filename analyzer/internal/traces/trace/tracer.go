@@ -56,7 +56,6 @@ type tracer struct {
 	result  *Result
 	// attached is set if the program ran before it was traced. Then it goes on afterwards.
 	attached bool
-	ending   bool // PTRACE_EVENT_EXIT of the program was seen
 	ended    bool // the program was waited for
 	// system is the path of the program if it isn't traced itself.
 	system string
@@ -228,7 +227,7 @@ func (x *tracer) run(cmd *exec.Cmd, started func()) (*Result, error) {
 // group-stops. In between, a SIGSTOP keeps the program from its first instruction.
 func (x *tracer) seize() {
 	var ws unix.WaitStatus
-	if !x.await(x.main, &ws) || !ws.Stopped() {
+	if !await(x.main, &ws) || !ws.Stopped() {
 		x.exited(x.main, ws)
 		return
 	}
@@ -241,7 +240,7 @@ func (x *tracer) seize() {
 		_ = unix.Kill(x.main, unix.SIGCONT)
 		return
 	}
-	if !x.await(x.main, &ws) || !ws.Stopped() {
+	if !await(x.main, &ws) || !ws.Stopped() {
 		x.exited(x.main, ws)
 		return
 	}
@@ -257,18 +256,14 @@ func (x *tracer) seize() {
 	x.resume(t, 0)
 }
 
-func (x *tracer) await(pid int, ws *unix.WaitStatus) bool {
+func await(pid int, ws *unix.WaitStatus) bool {
 	for {
-		var usage unix.Rusage
-		n, err := unix.Wait4(pid, ws, unix.WALL|unix.WNOTHREAD, &usage)
+		n, err := unix.Wait4(pid, ws, unix.WALL|unix.WNOTHREAD, nil)
 		if err != unix.EINTR {
-			x.result.Usage = rusage(&usage)
 			return err == nil && n == pid
 		}
 	}
 }
-
-func rusage(u *unix.Rusage) syscall.Rusage { return *(*syscall.Rusage)(unsafe.Pointer(u)) } // the same struct
 
 // exited notes how the program ended.
 func (x *tracer) exited(pid int, ws unix.WaitStatus) {
@@ -283,17 +278,12 @@ func (x *tracer) giveUp(format string, args ...any) { x.reasons[fmt.Sprintf(form
 func (x *tracer) loop() {
 	var ws unix.WaitStatus
 	for !x.ended && !x.attached || len(x.threads) > 0 {
-		// The kernel would add all threads up at each stop, for what matters at the end alone.
-		var usage *unix.Rusage
-		if x.ending || len(x.threads) == 0 {
-			usage = new(unix.Rusage)
-		}
 		// Other threads of this process have children of their own.
 		options := unix.WALL | unix.WNOTHREAD
 		if x.opt.Control != nil && x.resting() {
 			options |= unix.WNOHANG // wake reaches nobody
 		}
-		tid, err := unix.Wait4(-1, &ws, options, usage)
+		tid, err := unix.Wait4(-1, &ws, options, nil)
 		if err == unix.EINTR {
 			continue
 		}
@@ -309,12 +299,7 @@ func (x *tracer) loop() {
 			return
 		}
 		if !ws.Stopped() {
-			if tid == x.main {
-				if usage != nil {
-					x.result.Usage = rusage(usage)
-				}
-				x.exited(tid, ws)
-			}
+			x.exited(tid, ws)
 			if t := x.threads[tid]; t != nil {
 				// What was killed has no end to look at.
 				t.p.looked = t.p.looked || ws.Signaled() && ws.Signal() == unix.SIGKILL
@@ -447,7 +432,6 @@ func (x *tracer) stopped(t *thread, ws unix.WaitStatus) {
 	case event == unix.PTRACE_EVENT_EXEC:
 		x.executes(t)
 	case event == unix.PTRACE_EVENT_EXIT:
-		x.ending = x.ending || t.p.pid == x.main
 		if t.p.live--; t.p.live == 0 && !t.p.left {
 			x.look(t)
 		}
