@@ -192,25 +192,18 @@ func traceTest(args []string, only string, opt trace.Options) error {
 func runTraced(args []string, opt trace.Options) (*trace.Result, error) {
 	c := exec.Command(args[0], args[1:]...)
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	c.SysProcAttr = &syscall.SysProcAttr{}
 	signals := make(chan os.Signal, 16)
 	for _, s := range runner.Forwarded {
 		if !signal.Ignored(s) {
 			signal.Notify(signals, s)
 		}
 	}
+	defer close(signals)
 	defer signal.Stop(signals)
-	ended := make(chan struct{})
-	defer close(ended)
 	return trace.Run(c, opt, func() {
 		go func() {
-			for {
-				select {
-				case s := <-signals:
-					_ = c.Process.Signal(s) // it may have ended just now
-				case <-ended:
-					return
-				}
+			for s := range signals {
+				_ = c.Process.Signal(s) // it may have ended just now
 			}
 		}()
 	})
@@ -220,20 +213,16 @@ func runTraced(args []string, opt trace.Options) (*trace.Result, error) {
 func attach(pid int, opt trace.Options, stderr io.Writer) (*trace.Result, error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer close(signals)
 	defer signal.Stop(signals)
-	c := opt.Control
-	if c == nil {
-		c = new(trace.Control)
+	if opt.Control == nil {
+		opt.Control = new(trace.Control)
 	}
-	ended := make(chan struct{})
-	defer close(ended)
-	return trace.Attach(pid, opt, c, func() {
+	return trace.Attach(pid, opt, func() {
 		fmt.Fprintf(stderr, "tasting: attached to %d\n", pid)
 		go func() {
-			select {
-			case <-signals:
-				c.Leave()
-			case <-ended:
+			if _, told := <-signals; told {
+				opt.Control.Leave()
 			}
 		}()
 	})

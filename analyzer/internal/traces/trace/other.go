@@ -11,7 +11,8 @@ func run(cmd *exec.Cmd, opt Options, started func()) (*Result, error) {
 	return untraced(cmd, opt, started, "functions are traced on Linux on x86-64 and arm64 only")
 }
 
-func attach(int, Options, func()) (*Result, error) {
+// Attach traces a program that runs already.
+func Attach(int, Options, func()) (*Result, error) {
 	return nil, errors.New("functions are traced on Linux on x86-64 and arm64 only")
 }
 

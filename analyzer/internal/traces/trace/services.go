@@ -153,17 +153,3 @@ func (c *Control) serve(x collector) bool {
 	}
 	return len(requests) > 0
 }
-
-// Attach traces a program that runs already, and returns when it has ended or c.Leave was called. After Leave the program goes
-// on without breakpoints; if the tracer is killed, they stay, and the program dies of the next one. Functions that it executed
-// before, and processes that it started before, aren't known: the trace says so, and Result.Idle is nil.
-func Attach(pid int, opt Options, c *Control, started func()) (*Result, error) {
-	if opt.Own == nil {
-		opt.Own = NotOfSystem
-	}
-	if c == nil {
-		c = new(Control)
-	}
-	opt.Control = c
-	return attach(pid, opt, started)
-}

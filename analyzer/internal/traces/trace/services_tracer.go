@@ -21,7 +21,10 @@ import (
 // one that is being made just now. So all threads are known when all have stopped and a further look finds no new one. Then the
 // tracer writes breakpoints where the memory is that of the file, and all threads go on.
 
-func attach(pid int, opt Options, started func()) (r *Result, err error) {
+// Attach traces a program that runs already for opt.Control, and returns when it has ended or opt.Control.Leave was called. After
+// Leave the program goes on without breakpoints; if the tracer is killed, they stay, and the program dies of the next one. Functions
+// that it executed before, and processes that it started before, aren't known: the trace says so, and Result.Idle is nil.
+func Attach(pid int, opt Options, started func()) (r *Result, err error) {
 	onOwnThread(func() {
 		x := newTracer(opt, pid)
 		x.attached = true

@@ -44,7 +44,7 @@ func TestAttach(t *testing.T) {
 		ask(request + "\n")
 		if request == "get" {
 			// Who has a tracer can't have another one.
-			if _, err := Attach(cmd.Process.Pid, Options{}, new(Control), nil); err == nil {
+			if _, err := Attach(cmd.Process.Pid, Options{Control: new(Control)}, nil); err == nil {
 				t.Error("attached twice")
 			}
 		}
@@ -79,7 +79,7 @@ func TestAttach(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	_ = cmd.Wait() // this process is its tracer, too, which has heard of its end
-	if _, err := Attach(cmd.Process.Pid, Options{}, new(Control), nil); err == nil {
+	if _, err := Attach(cmd.Process.Pid, Options{Control: new(Control)}, nil); err == nil {
 		t.Error("attached to what has ended")
 	}
 }
@@ -112,7 +112,7 @@ func attachTo(t *testing.T, cmd *exec.Cmd) (*Control, func() *Result) {
 	t.Helper()
 	c, started, ended := new(Control), make(chan struct{}), make(chan *Result, 1)
 	go func() {
-		r, err := Attach(cmd.Process.Pid, Options{}, c, func() { close(started) })
+		r, err := Attach(cmd.Process.Pid, Options{Control: c}, func() { close(started) })
 		if err != nil {
 			t.Error(err)
 			close(started)
@@ -210,7 +210,7 @@ func TestAttachDebugger(t *testing.T) {
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Attach(cmd.Process.Pid, Options{}, new(Control), func() {})
+	r, err := Attach(cmd.Process.Pid, Options{Control: new(Control)}, func() {})
 	if err != nil || len(r.Trace.GaveUp) != 2 || !strings.Contains(r.Trace.GaveUp[0], "can't run under a tracer: it traces processes itself") {
 		t.Errorf("%v, %+v", err, r)
 	}
@@ -226,7 +226,7 @@ func TestAttachDebugger(t *testing.T) {
 	}
 	defer func() { _ = ended.Wait() }()
 	for pid, want := range map[int]string{0: "there is no process 0", os.Getpid(): "can't trace itself", ended.Process.Pid: "no program that can be read"} {
-		if _, err := Attach(pid, Options{}, new(Control), func() {}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Attach(pid, Options{Control: new(Control)}, func() {}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d: %v", pid, err)
 		}
 	}

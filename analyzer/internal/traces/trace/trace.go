@@ -180,9 +180,6 @@ func Matching(patterns []string) func(path string) bool {
 // permitted or possible, it runs untraced and the trace says so. A caller who wants
 // it to end earlier kills cmd.Process as usual; started, if not nil, is called when that is set.
 func Run(cmd *exec.Cmd, opt Options, started func()) (*Result, error) {
-	if opt.Own == nil {
-		opt.Own = NotOfSystem
-	}
 	if started == nil {
 		started = func() {}
 	}

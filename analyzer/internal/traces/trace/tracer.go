@@ -147,6 +147,9 @@ func run(cmd *exec.Cmd, opt Options, started func()) (r *Result, err error) {
 }
 
 func newTracer(opt Options, pid int) *tracer {
+	if opt.Own == nil {
+		opt.Own = NotOfSystem
+	}
 	return &tracer{
 		opt: opt, main: pid, threads: map[int]*thread{}, early: map[int]bool{}, files: map[identity]*loaded{}, loaders: map[identity]*loaded{},
 		reasons: map[string]bool{}, result: &Result{},
