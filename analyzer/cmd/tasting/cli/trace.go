@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -26,7 +24,7 @@ func traceCommand() *cobra.Command {
 	var opt trace.Options
 	var asJSON bool
 	var libraries []string
-	var out, idle, only, serve, table string
+	var out, only, serve, table string
 	var underBazel, merge bool
 	var pid int
 	cmd := &cobra.Command{
@@ -43,17 +41,12 @@ in processes that it starts. At its end, a table goes to standard error. The exi
 			if (pid == 0) == (len(args) == 0) {
 				return errors.New("trace: want a PROGRAM, or a process with --attach=PID")
 			}
-			if pid != 0 && (underBazel || idle != "") {
+			if pid != 0 && underBazel {
 				return errors.New("trace: what a process of --attach didn't enter isn't known")
 			}
 			for _, p := range libraries {
 				if _, err := filepath.Match(p, ""); err != nil {
 					return fmt.Errorf("--library=%s: %w", p, err)
-				}
-			}
-			if idle != "" { // what is there is of another run
-				if err := os.Remove(idle); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					return err
 				}
 			}
 			opt.Own = trace.Matching(libraries)
@@ -71,11 +64,7 @@ in processes that it starts. At its end, a table goes to standard error. The exi
 			if err != nil {
 				return err
 			}
-			if r.Void != "" && idle != "" {
-				fmt.Fprintf(cmd.ErrOrStderr(), "tasting: once more, without a tracer: %s\n", r.Void)
-				return again(args)
-			}
-			if err := writeTrace(r, asJSON, out, idle, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
+			if err := writeTrace(r, asJSON, out, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
 				return command.Exit(command.Internal, err)
 			}
 			return endAs(r)
@@ -91,10 +80,9 @@ in processes that it starts. At its end, a table goes to standard error. The exi
 	f.StringVar(&table, "intervals", "intervals", "with --serve, `DIR` for what was entered in each interval")
 	f.BoolVar(&merge, "merge", false, "with --serve, treat intervals that overlap as one, in place of refusing them")
 	f.IntVar(&pid, "attach", 0, "trace the process with this `PID` until it ends or you interrupt this command")
-	f.StringVar(&idle, "idle", "", "write the names of functions that were certainly not entered to this `FILE`, and no table")
 	f.BoolVar(&underBazel, "under_bazel", false, "for --run_under of bazel test: leave the functions that weren't entered beside the test's log")
 	f.StringVar(&only, "only", "", "with --under_bazel, trace only tests that are in this `DIR`")
-	for _, name := range []string{"naive", "idle", "under_bazel", "only"} {
+	for _, name := range []string{"naive", "under_bazel", "only"} {
 		f.Lookup(name).Hidden = true // for tasting itself
 	}
 	return cmd
@@ -228,7 +216,7 @@ func attach(pid int, opt trace.Options, stderr io.Writer) (*trace.Result, error)
 	})
 }
 
-// again runs a program without a tracer, as a caller of --idle wants a result in any case.
+// again runs a program without a tracer, as Bazel wants a result in any case.
 func again(args []string) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
@@ -241,23 +229,12 @@ func again(args []string) error {
 	return err
 }
 
-func writeTrace(r *trace.Result, asJSON bool, out, idle string, stdout, stderr io.Writer) error {
-	if idle != "" && r.Idle != nil {
-		maps.DeleteFunc(r.Idle, func(name string, _ bool) bool { return strings.Contains(name, "\n") })
-		names := strings.Join(slices.Sorted(maps.Keys(r.Idle)), "\n")
-		if err := wholefile.Write(idle, []byte(names+"\n"), 0o644); err != nil {
-			return err
-		}
-	}
+func writeTrace(r *trace.Result, asJSON bool, out string, stdout, stderr io.Writer) error {
 	if r.Void != "" {
 		fmt.Fprintf(stderr, "tasting: the program may end differently without a tracer: %s; nothing is recorded\n", r.Void)
 		return nil
 	}
-	switch {
-	case asJSON || out != "":
-	case idle != "":
-		return nil
-	default:
+	if !asJSON && out == "" {
 		r.Print(stderr)
 		return nil
 	}
