@@ -735,8 +735,8 @@ func (p *process) function(at uint64) (*mapping, uint64) {
 // region is a line of /proc/PID/maps.
 type region struct {
 	start, end, offset uint64
+	inode              uint64 // 0 for memory of no file
 	perm, path         string
-	inode              bool
 }
 
 // regions returns the executable memory of a process, and the region that an address is in. There is none if the process is
@@ -749,25 +749,16 @@ func regions(pid int, also uint64) (list []region, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for line := range bytes.Lines(b) {
+	for line := range strings.Lines(string(b)) {
 		var r region
+		var device string
 		// START-END PERM OFFSET DEV INODE [PATH]
-		s := strings.TrimSuffix(string(line), "\n")
-		f := strings.Fields(s)
-		if len(f) < 5 {
+		n, _ := fmt.Sscanf(line, "%x-%x %s %x %s %d", &r.start, &r.end, &r.perm, &r.offset, &device, &r.inode)
+		if n < 6 || !strings.Contains(r.perm, "x") && (also < r.start || also >= r.end) {
 			continue
 		}
-		from, to, _ := strings.Cut(f[0], "-")
-		r.start, _ = strconv.ParseUint(from, 16, 64)
-		r.end, _ = strconv.ParseUint(to, 16, 64)
-		r.perm = f[1]
-		if !strings.Contains(r.perm, "x") && (also < r.start || also >= r.end) {
-			continue
-		}
-		r.offset, _ = strconv.ParseUint(f[2], 16, 64)
-		r.inode = f[4] != "0"
-		if i := strings.IndexAny(s, "/["); i > 0 {
-			r.path = s[i:]
+		if i := strings.IndexAny(line, "/["); i > 0 {
+			r.path = strings.TrimSuffix(line[i:], "\n")
 		}
 		list = append(list, r)
 	}
@@ -790,7 +781,7 @@ func (x *tracer) refresh(p *process, tid int) {
 	var list []mapping
 	all, _ := regions(tid, 0)
 	for _, r := range all {
-		if !r.inode {
+		if r.inode == 0 {
 			continue
 		}
 		own := x.opt.Own(r.path)
@@ -1227,8 +1218,8 @@ func (x *tracer) look(t *thread) {
 	p.looked = true
 	for _, r := range list {
 		switch {
-		case !r.inode && (r.path == "[vdso]" || r.path == "[vsyscall]"):
-		case !r.inode || strings.HasSuffix(r.path, " (deleted)") || strings.HasPrefix(r.path, "/memfd:"):
+		case r.inode == 0 && (r.path == "[vdso]" || r.path == "[vsyscall]"):
+		case r.inode == 0 || strings.HasSuffix(r.path, " (deleted)") || strings.HasPrefix(r.path, "/memfd:"):
 			x.giveUp("it executes code that is in no file")
 		case !x.opt.Own(r.path):
 		case strings.Contains(r.perm, "w"):
