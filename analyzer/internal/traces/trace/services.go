@@ -18,8 +18,7 @@ type Control struct {
 	Merge bool
 
 	mu       sync.Mutex
-	pid      int // of the program, 0 before it has started
-	ended    chan struct{}
+	pid      int   // of the program, 0 before it has started and when it isn't traced any more
 	why      error // why it isn't traced any more
 	requests []request
 	open     map[string]bool
@@ -102,41 +101,27 @@ func (c *Control) request(do func(collector) error) error {
 		return cmp.Or(c.why, errors.New("the service hasn't started"))
 	}
 	c.requests = append(c.requests, r)
-	ended := c.ended
 	wake(c.pid) // while nobody can say that it has ended
 	c.mu.Unlock()
-	select {
-	case err := <-r.done:
-		return err
-	case <-ended:
-	}
-	// It may have been done just before.
-	select {
-	case err := <-r.done:
-		return err
-	default:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.why
-	}
+	return <-r.done
 }
 
 // begin sets the program that is traced.
 func (c *Control) begin(pid int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pid, c.ended = pid, make(chan struct{})
+	c.pid = pid
 }
 
-// end notes why the program isn't traced any more.
+// end notes why the program isn't traced any more, and refuses the requests that are left.
 func (c *Control) end(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.why = cmp.Or(c.why, why)
-	if c.pid != 0 {
-		c.pid = 0
-		close(c.ended)
+	c.pid, c.why = 0, cmp.Or(c.why, why)
+	for _, r := range c.requests {
+		r.done <- c.why
 	}
+	c.requests = nil
 }
 
 // serve fulfils requests, and reports whether there were any.
