@@ -161,12 +161,10 @@ func stopOf(tid int) (ws unix.WaitStatus, ok bool) {
 
 // arrive sets the breakpoints of a process that has stopped. It returns why it can't, or "".
 func (x *tracer) arrive(p *process) (why string) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", p.pid))
-	if err != nil || len(b) == 0 {
-		return "/proc says nothing about processes"
+	aux := auxv(p.pid)
+	if len(aux) == 0 {
+		return noProc
 	}
-	const atBase = 7
-	base := auxv(b)[atBase]
 	exe := fmt.Sprintf("/proc/%d/exe", p.pid)
 	if name, err := os.Readlink(exe); err == nil {
 		x.open(exe, name, x.opt.Own(name)) // first: that is the executable
@@ -179,8 +177,8 @@ func (x *tracer) arrive(p *process) (why string) {
 		}
 	}
 	x.rewriteAll(p, true)
-	list, _ := regions(p.pid, base)
-	for _, r := range codeOf(list, base) {
+	list, _ := regions(p.pid, aux[atBase])
+	for _, r := range codeOf(list, aux[atBase]) {
 		x.watch(p, r, 0)
 	}
 	return ""

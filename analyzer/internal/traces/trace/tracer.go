@@ -114,6 +114,16 @@ type mapping struct {
 	t                  *text
 }
 
+// mapped returns the mappings of a file's code in a region: one for each segment that it has a part of.
+func (f *loaded) mapped(start, end, offset uint64) (list []mapping) {
+	for _, t := range f.texts {
+		if offset < t.offset+uint64(len(t.code)) && t.offset < offset+end-start {
+			list = append(list, mapping{start, end, offset, f, t})
+		}
+	}
+	return list
+}
+
 // special is a breakpoint in the loader, or at the program's entry point.
 type special struct {
 	kind specialKind
@@ -791,11 +801,7 @@ func (x *tracer) refresh(p *process, tid int) {
 		} else if !own {
 			continue
 		} else if f := x.open(x.file(p, &r), r.path, true); f != nil {
-			for _, t := range f.texts {
-				if r.offset < t.offset+uint64(len(t.code)) && t.offset < r.offset+r.end-r.start {
-					list = append(list, mapping{r.start, r.end, r.offset, f, t})
-				}
-			}
+			list = append(list, f.mapped(r.start, r.end, r.offset)...)
 		}
 	}
 	p.maps = list
@@ -827,10 +833,11 @@ func (x *tracer) executes(t *thread) {
 // not be traced.
 func (x *tracer) load(p *process) bool {
 	x.result.Stats.Programs++
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", p.pid))
-	exe, err2 := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid))
-	if err != nil || err2 != nil || len(b) == 0 {
-		x.giveUp("/proc says nothing about processes")
+	aux := auxv(p.pid)
+	link := fmt.Sprintf("/proc/%d/exe", p.pid)
+	exe, err := os.Readlink(link)
+	if err != nil || len(aux) == 0 {
+		x.giveUp(noProc)
 		return false
 	}
 	if !x.capable() {
@@ -840,10 +847,7 @@ func (x *tracer) load(p *process) bool {
 			return false
 		}
 	}
-	aux := auxv(b)
-	const atBase, atEntry = 7, 9
 	var loader *region
-	link := fmt.Sprintf("/proc/%d/exe", p.pid)
 	own := x.own(link, exe)
 	if x.result.Stats.Programs == 1 && !own {
 		x.system = exe
@@ -902,7 +906,14 @@ func (x *tracer) capable() bool {
 	return statusBit(os.Getpid(), "CapEff", unix.CAP_SYS_PTRACE)
 }
 
-func auxv(b []byte) map[uint64]uint64 {
+const (
+	atBase, atEntry = 7, 9 // in the auxiliary vector
+	noProc          = "/proc says nothing about processes"
+)
+
+// auxv returns the auxiliary vector of a process, empty if /proc doesn't say it.
+func auxv(pid int) map[uint64]uint64 {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", pid))
 	m := map[uint64]uint64{}
 	for ; len(b) >= 16; b = b[16:] {
 		m[binary.NativeEndian.Uint64(b)] = binary.NativeEndian.Uint64(b[8:])
@@ -1042,11 +1053,7 @@ func (m *image) runs() (list []pages) {
 // arm writes the breakpoints of a file's mapping.
 func (x *tracer) arm(p *process, f *loaded, start, end, offset uint64) {
 	p.maps = slices.DeleteFunc(slices.Clone(p.maps), func(m mapping) bool { return m.start < end && start < m.end })
-	for _, t := range f.texts {
-		if offset < t.offset+uint64(len(t.code)) && t.offset < offset+end-start {
-			p.maps = append(p.maps, mapping{start, end, offset, f, t})
-		}
-	}
+	p.maps = append(p.maps, f.mapped(start, end, offset)...)
 	for i := range p.maps {
 		m := &p.maps[i]
 		if m.f != f {
@@ -1233,18 +1240,12 @@ func (x *tracer) look(t *thread) {
 					x.compare(p, m, r)
 				}
 			}
-			if !noticed && f.hasCode(r) {
+			// A file that can't be read was named already. What has no code is the page in which a segment begins or ends.
+			if !noticed && f != nil && len(f.mapped(r.start, r.end, r.offset)) > 0 {
 				x.giveUp("%s was loaded unnoticed", filepath.Base(r.path))
 			}
 		}
 	}
-}
-
-// hasCode reports whether a mapping isn't just the page in which a segment begins or ends. Of a file that can't be read that was said already.
-func (f *loaded) hasCode(r region) bool {
-	return f != nil && slices.ContainsFunc(f.texts, func(t *text) bool {
-		return r.offset < t.offset+uint64(len(t.code)) && t.offset < r.offset+r.end-r.start
-	})
 }
 
 // compare finds code that changed itself, or was mapped from its file again. Either may have removed breakpoints.
