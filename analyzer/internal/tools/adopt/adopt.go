@@ -107,19 +107,6 @@ func recipe(service string) (map[string][]byte, error) {
 	return map[string][]byte{place: main, "ci/tasting.sh": script}, err
 }
 
-// allRecipes returns the files of all recipes by where they go.
-func allRecipes() (map[string][]byte, error) {
-	all := map[string][]byte{}
-	for service := range Recipes {
-		files, err := recipe(service)
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(all, files)
-	}
-	return all, nil
-}
-
 // Plan returns the edits that a workspace needs, none if it has all. Notes say of tests
 // why they stay as they are.
 func Plan(workspace string, o Options) (edits []Edit, notes []string, err error) {
@@ -242,9 +229,13 @@ func whole(text []byte) []byte {
 // Undo returns the edits that take back what other ones have done to a workspace. Notes
 // say what stays.
 func Undo(workspace string) (edits []Edit, notes []string, err error) {
-	recipes, err := allRecipes()
-	if err != nil {
-		return nil, nil, err
+	recipes := map[string][]byte{} // by where they go
+	for service := range Recipes {
+		files, err := recipe(service)
+		if err != nil {
+			return nil, nil, err
+		}
+		maps.Copy(recipes, files)
 	}
 	look := func(rel string) error {
 		var undo func(text []byte) ([]byte, error)

@@ -38,8 +38,8 @@ func (d Dependency) add(text []byte) (out []byte, name string, err error) {
 	at := 0
 	for _, s := range f.Stmt {
 		call, name := called(s)
-		if name == "bazel_dep" && attribute(call, "name") == module {
-			return text, cmp.Or(attribute(call, "repo_name"), module), nil
+		if name == "bazel_dep" && build.NewRule(call).AttrString("name") == module {
+			return text, cmp.Or(build.NewRule(call).AttrString("repo_name"), module), nil
 		}
 		if _, end := s.Span(); name == "bazel_dep" || at == 0 && name == "module" {
 			at = end.Byte
@@ -54,23 +54,19 @@ func (d Dependency) add(text []byte) (out []byte, name string, err error) {
 }
 
 func (d Dependency) lines() string {
-	call := func(name string, args ...string) string {
-		return fmt.Sprintf("%s(\n    %s,\n)  %s\n", name, strings.Join(args, ",\n    "), mark)
-	}
-	arg := func(name, value string) string { return name + " = " + strconv.Quote(value) }
-	dep := arg("name", module)
+	version := ""
 	if d.Version != "" {
-		dep += ", " + arg("version", d.Version)
+		version = fmt.Sprintf(", version = %q", d.Version)
 	}
-	s := fmt.Sprintf("bazel_dep(%s)  %s\n", dep, mark)
+	override := ""
 	switch {
 	case d.Path != "":
-		s += call("local_path_override", arg("module_name", module), arg("path", d.Path))
+		override = fmt.Sprintf("local_path_override(\n    module_name = %q,\n    path = %q,\n)  %s\n", module, d.Path, mark)
 	case d.Archive != "":
-		s += call("archive_override", arg("module_name", module), arg("integrity", d.Integrity),
-			arg("strip_prefix", module+"-"+d.Version), "urls = ["+strconv.Quote(d.Archive)+"]")
+		override = fmt.Sprintf("archive_override(\n    module_name = %q,\n    integrity = %q,\n    strip_prefix = %q,\n    urls = [%q],\n)  %s\n",
+			module, d.Integrity, module+"-"+d.Version, d.Archive, mark)
 	}
-	return s
+	return fmt.Sprintf("bazel_dep(name = %q%s)  %s\n%s", module, version, mark, override)
 }
 
 // removeMarked removes the statements of a MODULE.bazel that carry the mark.
@@ -124,20 +120,6 @@ func called(x build.Expr) (*build.CallExpr, string) {
 		}
 	}
 	return nil, ""
-}
-
-// attribute returns an argument of a call that is a string.
-func attribute(call *build.CallExpr, name string) string {
-	for _, x := range call.List {
-		if a, ok := x.(*build.AssignExpr); ok {
-			if n, ok := a.LHS.(*build.Ident); ok && n.Name == name {
-				if v, ok := a.RHS.(*build.StringExpr); ok {
-					return v.Value
-				}
-			}
-		}
-	}
-	return ""
 }
 
 // ofRulesCC matches labels of files that have the cc_test of rules_cc.
