@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,94 +97,64 @@ func (b *bazel) version(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// An outcome is what one command did.
-type outcome struct {
-	results  map[string]result
-	compiled int           // actions that compile a unit, in Bazel's count
-	took     time.Duration // wall time
-	cpu      time.Duration // of all processes, Bazel's server included
-	output   string
-}
-
-// told returns how the tests ended, by their verdicts.
-func (o *outcome) told() *toldSide {
-	told := &toldSide{Compiled: o.compiled, Seconds: o.took.Seconds(), CPU: o.cpu.Seconds(), output: o.output}
-	lists := map[verdict]*[]string{executed: &told.Executed, replayed: &told.Replayed, cached: &told.Cached}
-	for _, test := range slices.Sorted(maps.Keys(o.results)) {
-		r := o.results[test]
-		*lists[r.verdict] = append(*lists[r.verdict], test)
-		if !r.passed {
-			told.Failed = append(told.Failed, test)
-		}
-	}
-	return told
-}
-
 // build builds all of the workspace, with a disk cache.
-func (b *bazel) build(ctx context.Context, workspace checkout, cache string, flags ...string) (outcome, error) {
-	return b.run(ctx, workspace, slices.Concat(flags, []string{
-		// Later commands are without the cache: all outputs have to be here, lists
-		// of headers included.
+func (b *bazel) build(ctx context.Context, workspace checkout, cache string, flags ...string) (*toldSide, error) {
+	// Later commands are without the cache: all outputs have to be here, lists of headers included.
+	told, _, err := b.run(workspace, b.command(ctx, workspace, "build", "//..."), slices.Concat(flags, []string{
 		"--disk_cache=" + cache, "--remote_download_outputs=all", "--noexperimental_inmemory_dotd_files",
-	}), func(flags []string) *exec.Cmd {
-		return b.command(ctx, workspace, slices.Concat([]string{"build", "//..."}, flags)...)
-	})
+	}))
+	return told, err
 }
 
-// test runs all tests of the workspace. A test that fails is no error.
-func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (outcome, error) {
-	return b.run(ctx, workspace, flags, func(flags []string) *exec.Cmd {
-		return b.command(ctx, workspace, slices.Concat([]string{"test", "//...", "--test_output=summary"}, flags)...)
-	})
+// test runs all tests of the workspace by bazel test. A test that fails is no error.
+func (b *bazel) test(ctx context.Context, workspace checkout, flags ...string) (*toldSide, error) {
+	told, results, err := b.run(workspace, b.command(ctx, workspace, "test", "//...", "--test_output=summary"), flags)
+	if err == nil {
+		told.sort(results)
+	}
+	return told, err
 }
 
-// tastingTest returns test by tasting test: given is its command line but for
-// what there is to say about Bazel.
-func (b *bazel) tastingTest(given []string) func(ctx context.Context, workspace checkout, flags ...string) (outcome, error) {
-	return func(ctx context.Context, workspace checkout, flags ...string) (outcome, error) {
-		runs, err := os.MkdirTemp(b.scratch, "runs-")
-		if err != nil {
-			return outcome{}, err
-		}
-		defer os.RemoveAll(runs)
-		o, err := b.run(ctx, workspace, flags, func(flags []string) *exec.Cmd {
-			args := append(slices.Clone(given[1:]), "--bazel="+b.program, "--runs_dir="+runs, "--test_output=summary")
-			for _, option := range b.startup(workspace) {
-				args = append(args, "--bazel_startup="+option)
+// tastingTest runs all tests of the workspace by tasting test: given is its command line but for what there is to say about Bazel.
+func (b *bazel) tastingTest(ctx context.Context, workspace checkout, given []string, flags ...string) (*toldSide, error) {
+	runs, err := os.MkdirTemp(b.scratch, "runs-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(runs)
+	args := append(slices.Clone(given[1:]), "//...", "--bazel="+b.program, "--runs_dir="+runs, "--test_output=summary")
+	for _, option := range b.startup(workspace) {
+		args = append(args, "--bazel_startup="+option)
+	}
+	told, results, err := b.run(workspace, command(ctx, workspace, given[0], args...), flags)
+	if err != nil {
+		return nil, err
+	}
+	// What Bazel compiled in its other invocations, and the tests that it wasn't told to run, are known to tasting test alone.
+	damaged, err := report.ReadRuns(runs, func(r *report.Run) {
+		told.Compiled = r.Cost.Actions[compile]
+		for _, test := range r.Tests {
+			name := strings.TrimPrefix(test.Label, "//:")
+			if _, ran := results[name]; !ran && test.Verdict == report.Hit && test.Status == "PASSED" {
+				results[name] = result{replayed, true}
 			}
-			return command(ctx, workspace, given[0], slices.Concat(args, flags, []string{"--", "//..."})...)
-		})
-		if err != nil {
-			return outcome{}, err
 		}
-		damaged, err := report.ReadRuns(runs, o.add)
-		if err == nil && len(damaged) > 0 {
-			err = fmt.Errorf("%v", damaged)
-		}
-		return o, err
+	})
+	if err == nil && len(damaged) > 0 {
+		err = fmt.Errorf("%v", damaged)
 	}
+	told.sort(results)
+	return told, err
 }
 
-// add adds what only tasting test knows: what Bazel compiled in its other
-// invocations, and the tests that Bazel wasn't told to run.
-func (o *outcome) add(r *report.Run) {
-	o.compiled = r.Cost.Actions[compile]
-	for _, test := range r.Tests {
-		name := strings.TrimPrefix(test.Label, "//:")
-		if _, ran := o.results[name]; !ran && test.Verdict == report.Hit && test.Status == "PASSED" {
-			o.results[name] = result{replayed, true}
-		}
-	}
-}
-
-// run runs a command that starts Bazel, with flags that all have.
-func (b *bazel) run(ctx context.Context, workspace checkout, flags []string, start func(flags []string) *exec.Cmd) (outcome, error) {
+// run runs a command that starts Bazel, with these flags and those that all have. The tests aren't sorted yet.
+func (b *bazel) run(workspace checkout, cmd *exec.Cmd, flags []string) (*toldSide, map[string]result, error) {
 	events := filepath.Join(b.scratch, "events.json")
 	if err := os.WriteFile(events, nil, 0o666); err != nil { // tasting test may need no Bazel that writes it
-		return outcome{}, err
+		return nil, nil, err
 	}
 	defer os.Remove(events)
-	cmd := start(slices.Concat([]string{
+	cmd.Args = slices.Concat(cmd.Args, []string{
 		"--keep_going", "--build_event_json_file=" + events,
 		// The reader sees a table, and the log whatever goes wrong.
 		"--color=no", "--curses=no", "--noshow_progress",
@@ -193,7 +162,7 @@ func (b *bazel) run(ctx context.Context, workspace checkout, flags []string, sta
 		"--symlink_prefix=/",
 		// Nobody else's results: a cache in the user's settings would count as ours.
 		"--remote_cache=", "--disk_cache=",
-	}, flags, b.flags))
+	}, flags, b.flags)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	begin := time.Now()
@@ -207,13 +176,13 @@ func (b *bazel) run(ctx context.Context, workspace checkout, flags []string, sta
 		err = nil
 	}
 	if err != nil {
-		return outcome{}, fmt.Errorf("%s in %s: %w\n%s", cmd, workspace, err, output.Bytes())
+		return nil, nil, fmt.Errorf("%s in %s: %w\n%s", cmd, workspace, err, output.Bytes())
 	}
 	results, compiled, err := readResults(events)
 	if err != nil {
-		return outcome{}, fmt.Errorf("build events of %s in %s: %w", cmd, workspace, err)
+		return nil, nil, fmt.Errorf("build events of %s in %s: %w", cmd, workspace, err)
 	}
-	return outcome{results, compiled, took, cpu, output.String()}, nil
+	return &toldSide{Compiled: compiled, Seconds: took.Seconds(), CPU: cpu.Seconds(), output: output.String()}, results, nil
 }
 
 // shutdown ends the Bazel server of the workspace.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -82,7 +83,7 @@ func (t *tour) checkOut(ctx context.Context, s *story, side *side) error {
 		side.here.git("init", "--quiet"),
 		side.here.git("add", "--all", "--force"),
 		side.here.git("commit", "--quiet", "--message=As fetched"),
-		t.prebuilt(ctx, side.here),
+		t.addPrebuilt(ctx, side.here),
 	)
 }
 
@@ -92,11 +93,16 @@ func (t *tour) cloneElsewhere(ctx context.Context, side *side) error {
 		return err
 	}
 	t.servers = append(t.servers, side.there)
-	return t.prebuilt(ctx, side.there)
+	return t.addPrebuilt(ctx, side.there)
 }
 
-// prebuilt makes a package of the analyzer that we were given in a checkout, so that it doesn't build that, and Go, again.
-func (t *tour) prebuilt(ctx context.Context, c checkout) error {
+// prebuilt is a BUILD file, without the path of clang.
+//
+//go:embed prebuilt.txt
+var prebuilt string
+
+// addPrebuilt makes a package of the analyzer that we were given in a checkout, so that it doesn't build that, and Go, again.
+func (t *tour) addPrebuilt(ctx context.Context, c checkout) error {
 	clang, err := exec.LookPath(cmp.Or(os.Getenv("TASTING_CLANG"), "clang"))
 	if err != nil {
 		return fmt.Errorf("%w; install clang, or set TASTING_CLANG to its path", err)
@@ -114,21 +120,7 @@ func (t *tour) prebuilt(ctx context.Context, c checkout) error {
 		os.Mkdir(dir, 0o777),
 		os.WriteFile(filepath.Join(dir, "tasting"), analyzer, 0o777),
 		os.WriteFile(filepath.Join(dir, "clang.txt"), version, 0o666),
-		os.WriteFile(filepath.Join(dir, "BUILD.bazel"), fmt.Appendf(nil, `load("@rules_tasting//rules:defs.bzl", "tasting_toolchain")
-
-tasting_toolchain(
-    name = "tools",
-    analyzer = "tasting",
-    clang = %q,
-    clang_files = ["clang.txt"],
-)
-
-toolchain(
-    name = "prebuilt",
-    toolchain = ":tools",
-    toolchain_type = "@rules_tasting//rules:toolchain_type",
-)
-`, clang), 0o666),
+		os.WriteFile(filepath.Join(dir, "BUILD.bazel"), fmt.Appendf(nil, prebuilt, clang), 0o666),
 	)
 }
 

@@ -22,7 +22,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
 	"os/user"
@@ -315,7 +314,7 @@ func (t *tour) build(ctx context.Context, s *story, side *side, workspace checko
 	built, err := t.bazel.build(ctx, workspace, filepath.Join(t.scratch, s.name+"-objects"), side.flags...)
 	if err == nil {
 		t.line.Clear()
-		fmt.Fprintf(t.out, "   built     %-49s %7.1f s, %5.1f CPU s\n", name, built.took.Seconds(), built.cpu.Seconds())
+		fmt.Fprintf(t.out, "   built     %-49s %7.1f s, %5.1f CPU s\n", name, built.Seconds, built.CPU)
 	}
 	return err
 }
@@ -331,22 +330,24 @@ func (t *tour) play(ctx context.Context, story *toldStory, c *chapter, side *sid
 			return nil, err
 		}
 	}
-	test := t.bazel.test
-	if side.run != nil {
-		test = t.bazel.tastingTest(slices.Concat(side.run, c.Flags))
+	var told *toldSide
+	var err error
+	if side.run == nil {
+		told, err = t.bazel.test(ctx, workspace, side.flags...)
+	} else {
+		told, err = t.bazel.tastingTest(ctx, workspace, slices.Concat(side.run, c.Flags), side.flags...)
 	}
-	o, err := test(ctx, workspace, side.flags...)
 	if err != nil {
 		return nil, err
 	}
-	tests := slices.Sorted(maps.Keys(o.results))
+	tests := slices.Sorted(slices.Values(slices.Concat(told.Executed, told.Replayed, told.Cached)))
 	if story.Tests == nil {
 		story.Tests = tests
 	}
 	if len(tests) == 0 || !slices.Equal(tests, story.Tests) {
 		return nil, fmt.Errorf("reports from Bazel of the tests %q, the story knows of %q", tests, story.Tests)
 	}
-	return o.told(), nil
+	return told, nil
 }
 
 // removeAll removes dir, write-protected directories of Bazel's included.

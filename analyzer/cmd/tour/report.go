@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -58,6 +60,18 @@ func (s *toldSide) add(x *toldSide) {
 	s.Compiled += x.Compiled
 	s.Seconds += x.Seconds
 	s.CPU += x.CPU
+}
+
+// sort puts tests where they belong.
+func (s *toldSide) sort(results map[string]result) {
+	lists := map[verdict]*[]string{executed: &s.Executed, replayed: &s.Replayed, cached: &s.Cached}
+	for _, test := range slices.Sorted(maps.Keys(results)) {
+		r := results[test]
+		*lists[r.verdict] = append(*lists[r.verdict], test)
+		if !r.passed {
+			s.Failed = append(s.Failed, test)
+		}
+	}
 }
 
 // sum adds up the chapters of a story that is to be faster than by plain Bazel, or not.
