@@ -42,17 +42,17 @@ import (
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/run/report"
 )
 
-// Options of Run.
+// Options of Run. Those that JSON has are a part of the plan.
 type Options struct {
 	// Dir is a directory in the workspace, which is in a git repository.
-	Dir string
+	Dir string `json:"-"`
 	// Commits is a comma-separated list of commits and ranges A..B. A range is A and
 	// the first parents of B after it.
-	Commits string
+	Commits string `json:"-"`
 	// Every keeps only each Nth commit of a range, its first and its last.
-	Every int
+	Every int `json:"-"`
 	// State is the directory of the evaluation.
-	State string
+	State string `json:"-"`
 	// Prepare is a shell command that is run in each work tree after each checkout,
 	// or empty. TASTING_SIDE is the name of the tree's side.
 	Prepare string
@@ -69,12 +69,12 @@ type Options struct {
 	Bazel   string
 	Startup []string
 	// Tasting is this program, TestFlags are flags for its command "test".
-	Tasting   string
+	Tasting   string `json:"-"`
 	TestFlags []string
 	// Args are flags of bazel test and target patterns.
 	Args []string
 
-	Out, Err io.Writer
+	Out, Err io.Writer `json:"-"`
 }
 
 // Format is the version of the lines of commits.jsonl.
@@ -149,7 +149,7 @@ type evaluation struct {
 	plan    plan
 	flags   bazel.Flags
 	sides   map[string]*side
-	objects *objects
+	objects objects
 	all     []Commit
 }
 
@@ -157,15 +157,8 @@ type evaluation struct {
 type plan struct {
 	Format     int
 	Repository string
-	Commits    []string
-	Bazel      []string
-	TestFlags  []string
-	Args       []string
-	Prepare    string
-	DiskCache  bool
-	Fresh      bool
-	Verify     bool
-	Traces     bool `json:",omitzero"`
+	Commits    []string // in the place of those of Options
+	*Options
 }
 
 // sideNames returns the names of the sides of an evaluation.
@@ -187,14 +180,14 @@ func Run(ctx context.Context, o *Options) (err error) {
 	if err != nil {
 		return err
 	}
-	e.plan = plan{Format, e.git.Top, commits, append([]string{o.Bazel}, o.Startup...), o.TestFlags, o.Args, o.Prepare, o.DiskCache, o.Fresh, o.Verify, o.Traces}
+	e.plan = plan{Format, e.git.Top, commits, o}
 	if err := e.resume(); err != nil {
 		return err
 	}
 	if e.flags, err = (&bazel.Bazel{Program: o.Bazel, Dir: o.Dir, Startup: o.Startup, Cache: o.State}).Flags(ctx); err != nil {
 		return err
 	}
-	e.objects = readObjects(filepath.Join(o.State, "objects.json"))
+	e.objects = readObjects(e.objectsFile())
 	e.sides = map[string]*side{}
 	for _, name := range o.sideNames() {
 		s, err := e.newSide(ctx, name)
@@ -254,6 +247,8 @@ func say(w io.Writer, format string, args ...any) { fmt.Fprintf(w, "tasting: "+f
 
 func (e *evaluation) lines() string { return filepath.Join(e.State, "commits.jsonl") }
 
+func (e *evaluation) objectsFile() string { return filepath.Join(e.State, "objects.json") }
+
 // Agree compares a plan with that of a file, so that only the same work is resumed. If there is no file, Agree
 // writes it, and known is false. It is an error if the file has another plan: the message claims that the directory
 // "has an evaluation of" something else.
@@ -310,7 +305,7 @@ func (e *evaluation) append(c *Commit) error {
 	}
 	_, err = f.Write(append(b, '\n'))
 	e.all = append(e.all, *c)
-	return errors.Join(err, f.Close(), e.objects.save())
+	return errors.Join(err, f.Close(), e.objects.save(e.objectsFile()))
 }
 
 // commit runs all sides at a commit.

@@ -139,7 +139,8 @@ func TestCheckout(t *testing.T) {
 
 func TestCensus(t *testing.T) {
 	base := t.TempDir()
-	o := readObjects(filepath.Join(t.TempDir(), "objects.json"))
+	file := filepath.Join(t.TempDir(), "objects.json")
+	o := readObjects(file)
 	write := func(name, content string) {
 		t.Helper()
 		name = filepath.Join(base, "execroot", "_main", name)
@@ -157,10 +158,10 @@ func TestCensus(t *testing.T) {
 			t.Errorf("%d objects, %d different, %v; want %d, %d", a, d, err, all, different)
 		}
 		// What is kept is as good.
-		if err := o.save(); err != nil {
+		if err := o.save(file); err != nil {
 			t.Fatal(err)
 		}
-		o = readObjects(o.file)
+		o = readObjects(file)
 	}
 	want(0, 0)
 	write("bazel-out/k8-fastbuild/bin/a.o", "a")
@@ -179,10 +180,10 @@ func TestCensus(t *testing.T) {
 	want(1, 0)
 	write("bazel-out/k8-fastbuild/bin/a.o", "changed") // is back
 	want(2, 0)
-	if err := os.WriteFile(o.file, []byte("{"), 0o666); err != nil {
+	if err := os.WriteFile(file, []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	o = readObjects(o.file)
+	o = readObjects(file)
 	want(2, 2)
 }
 
@@ -190,7 +191,7 @@ func newEvaluation(t *testing.T, commits ...string) *evaluation {
 	state := t.TempDir()
 	return &evaluation{
 		Options: &Options{State: state, Out: io.Discard, Err: io.Discard},
-		plan:    plan{Format: Format, Commits: commits},
+		plan:    plan{Format: Format, Commits: commits, Options: new(Options)},
 		objects: readObjects(filepath.Join(state, "objects.json")),
 	}
 }

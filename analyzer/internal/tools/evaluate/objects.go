@@ -12,13 +12,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// objects are the object files of an output base.
-type objects struct {
-	file  string // file of save
-	Known map[string]object
-}
+// objects are the object files of an output base, by their paths below it.
+type objects map[string]object
 
-// object is a file, by its path below the output base.
 type object struct {
 	Size     int64
 	Modified time.Time
@@ -26,28 +22,25 @@ type object struct {
 }
 
 // readObjects reads the file of save. If it can't be read, all objects count as different once.
-func readObjects(file string) *objects {
-	o := &objects{file: file}
+func readObjects(file string) objects {
+	o := objects{}
 	if b, err := os.ReadFile(file); err == nil {
-		_ = json.Unmarshal(b, o)
-	}
-	if o.Known == nil {
-		o.Known = map[string]object{}
+		_ = json.Unmarshal(b, &o)
 	}
 	return o
 }
 
-func (o *objects) save() error {
+func (o objects) save(file string) error {
 	b, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(o.file, b, 0o666)
+	return os.WriteFile(file, b, 0o666)
 }
 
 // census counts the object files for the target platform in an output base, and those
 // that are new or differ from the call before.
-func (o *objects) census(base string) (all, different int, err error) {
+func (o objects) census(base string) (all, different int, err error) {
 	now := map[string]object{}
 	root := filepath.Join(base, "execroot")
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -68,7 +61,7 @@ func (o *objects) census(base string) (all, different int, err error) {
 			return err
 		}
 		x := object{Size: info.Size(), Modified: info.ModTime().UTC()}
-		old, known := o.Known[rel]
+		old, known := o[rel]
 		if known && old.Size == x.Size && old.Modified.Equal(x.Modified) {
 			x.Hash = old.Hash
 		} else {
@@ -86,6 +79,6 @@ func (o *objects) census(base string) (all, different int, err error) {
 		return nil
 	})
 	// A file that is gone may come back.
-	maps.Copy(o.Known, now)
+	maps.Copy(o, now)
 	return all, different, err
 }
