@@ -54,10 +54,7 @@ What is added carries the mark "# tasting adopt".`,
 			}
 			out := cmd.OutOrStdout()
 			if a.json {
-				list := []map[string]string{}
-				for _, e := range edits {
-					list = append(list, map[string]string{"file": e.File, "what": e.What})
-				}
+				list := append([]adopt.Edit{}, edits...) // an empty one isn't null
 				if err := command.PrintJSON(out, map[string]any{"edits": list, "notes": notes}); err != nil {
 					return err
 				}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/cmd/tasting/command"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/evidence/compiler"
@@ -122,11 +121,8 @@ func compiled(ctx context.Context, inv *compiler.Invocation) (*manifest.Manifest
 	defer os.RemoveAll(tmp)
 	object := filepath.Join(tmp, "object.o")
 	argv := inv.CompileTo(object)
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %s failed (%w): %s", inv.Source, inv.Compiler, err, strings.TrimSpace(stderr.String()))
+	if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s: %s failed (%w): %s", inv.Source, inv.Compiler, err, bytes.TrimSpace(out))
 	}
 	m, err := objfile.Manifest(object, objfile.Options{})
 	if err != nil {

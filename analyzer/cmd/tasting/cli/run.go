@@ -19,10 +19,12 @@ func runTest(args []string) (code int, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	return runner.Main(&runner.Test{
-		Path: path, Args: args[1:], Env: os.Environ(),
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-	}), true
+	return runner.Main(thisTest(path, args)), true
+}
+
+// thisTest is a test that takes the place of this program; args[0] is its name.
+func thisTest(path string, args []string) *runner.Test {
+	return &runner.Test{Path: path, Args: args[1:], Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 }
 
 func runCommand() *cobra.Command {
@@ -41,10 +43,9 @@ environment differ. The exit code is the test's, or 3 if it can't be started.`,
 				}
 				return command.Exit(command.Internal, fmt.Errorf("%s is no tasting_cc_test: there is no %s", args[0], config))
 			}
-			return command.Exit(runner.Main(&runner.Test{
-				Path: args[0], Args: args[1:], Env: os.Environ(), Asked: true,
-				Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-			}), nil)
+			t := thisTest(args[0], args)
+			t.Asked = true
+			return command.Exit(runner.Main(t), nil)
 		},
 	}
 	// What follows TEST is the test's.

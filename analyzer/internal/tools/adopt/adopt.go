@@ -35,9 +35,9 @@ const (
 
 // Edit is what becomes of a file.
 type Edit struct {
-	File    string // relative to the workspace, with slashes
-	What    string
-	Content []byte // nil if the file goes
+	File    string `json:"file"` // relative to the workspace, with slashes
+	What    string `json:"what"`
+	Content []byte `json:"-"` // nil if the file goes
 }
 
 // Options say what a workspace gets.
