@@ -51,7 +51,7 @@ type tracer struct {
 	// early has threads that stopped before their parents' PTRACE_EVENT was seen. They may have ended.
 	early   map[int]bool
 	files   map[identity]*loaded
-	loaders map[identity]*loaded
+	loaders map[identity]*image
 	reasons map[string]bool
 	result  *Result
 	// attached is set if the program ran before it was traced. Then it goes on afterwards.
@@ -161,7 +161,7 @@ func newTracer(opt Options, pid int) *tracer {
 		opt.Own = NotOfSystem
 	}
 	return &tracer{
-		opt: opt, main: pid, threads: map[int]*thread{}, early: map[int]bool{}, files: map[identity]*loaded{}, loaders: map[identity]*loaded{},
+		opt: opt, main: pid, threads: map[int]*thread{}, early: map[int]bool{}, files: map[identity]*loaded{}, loaders: map[identity]*image{},
 		reasons: map[string]bool{}, result: &Result{},
 	}
 }
@@ -817,13 +817,10 @@ func (x *tracer) executes(t *thread) {
 			delete(x.threads, o.tid)
 		}
 	}
-	left := t.p.left
 	t.p.close()
-	t.p = &process{pid: t.tid, live: 1}
+	t.p = &process{pid: t.tid, live: 1, left: t.p.left}
 	t.step, t.counted = 0, 0
-	if left {
-		t.p.left = true
-	} else if !x.load(t.p) {
+	if !t.p.left && !x.load(t.p) {
 		x.leave(t.p)
 	}
 	x.resume(t, 0)
@@ -981,15 +978,15 @@ func (x *tracer) loader(file string) (*image, error) {
 		return nil, err
 	}
 	id := fileIdentity(info)
-	if l := x.loaders[id]; l != nil {
-		return l.image, nil
+	if m := x.loaders[id]; m != nil {
+		return m, nil
 	}
 	m, f, err := openFile(file, native, contents, nil)
 	if err != nil {
 		return nil, err
 	}
-	x.loaders[id] = &loaded{image: m, file: f}
-	return m, nil
+	x.loaders[id] = m
+	return m, f.Close()
 }
 
 // open returns a file that is mapped, or nil if it isn't one that can be executed. Its name is for people and traces.
@@ -1299,11 +1296,9 @@ func (x *tracer) finish() *Result {
 		addCounts(t.counts, t.inside)
 	}
 	r := x.trace()
-	for _, l := range []map[identity]*loaded{x.files, x.loaders} {
-		for _, f := range l {
-			if f != nil {
-				f.file.Close()
-			}
+	for _, f := range x.files {
+		if f != nil {
+			f.file.Close()
 		}
 	}
 	x.result.Trace, x.result.Idle, x.result.system = r.Trace, r.Idle, r.system
