@@ -73,7 +73,7 @@ func (b *bazel) command(ctx context.Context, workspace checkout, args ...string)
 }
 
 // command returns a command in a workspace, stripped of what the Bazel that
-// runs this program has put into the environment.
+// runs this program has put into the environment, or git whose hook it is.
 func command(ctx context.Context, workspace checkout, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = string(workspace)

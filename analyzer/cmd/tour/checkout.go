@@ -146,11 +146,8 @@ type checkout string
 
 // git runs git in the checkout.
 func (c checkout) git(args ...string) error {
-	cmd := exec.Command("git", append([]string{
-		"-C", string(c), "-c", "user.name=tour", "-c", "user.email=tour@localhost", "-c", "commit.gpgsign=false",
-	}, args...)...)
-	// The caller may be a hook of another repository.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "GIT_") })
+	own := []string{"-c", "user.name=tour", "-c", "user.email=tour@localhost", "-c", "commit.gpgsign=false"}
+	cmd := command(context.Background(), c, "git", append(own, args...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("git %s in %s: %w\n%s", strings.Join(args, " "), c, err, out)
 	}
