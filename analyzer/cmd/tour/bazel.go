@@ -39,7 +39,7 @@ type bazel struct {
 	scratch string   // directory for outputs
 	flags   []string // of every test command
 	log     io.Writer
-	meters  map[checkout]*cputime.Meter
+	meters  map[checkout]*cputime.Meter // of the workspaces that have had a server
 }
 
 // meter returns that of the workspace's Bazel.

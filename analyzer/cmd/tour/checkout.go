@@ -77,7 +77,6 @@ func (t *tour) checkOut(ctx context.Context, s *story, side *side) error {
 			return err
 		}
 	}
-	t.servers = append(t.servers, side.here)
 	// The sources are ignored where they don't belong to the repository; here they do.
 	return errors.Join(
 		side.here.git("init", "--quiet"),
@@ -92,7 +91,6 @@ func (t *tour) cloneElsewhere(ctx context.Context, side *side) error {
 	if err := side.here.git("clone", "--quiet", string(side.here), string(side.there)); err != nil {
 		return err
 	}
-	t.servers = append(t.servers, side.there)
 	return t.addPrebuilt(ctx, side.there)
 }
 

@@ -128,8 +128,7 @@ type tour struct {
 	line                    *progress.Line
 
 	scratch string // directory of everything below
-	servers []checkout
-	done    int // steps that have begun
+	done    int    // steps that have begun
 }
 
 // step shows what the tour waits for from now on.
@@ -193,7 +192,7 @@ func (t *tour) tell(ctx context.Context) (told []*toldStory, err error) {
 	}
 	defer func() {
 		t.line.Clear()
-		for _, workspace := range t.servers {
+		for workspace := range t.bazel.meters {
 			err = errors.Join(err, t.bazel.shutdown(workspace))
 		}
 		if t.keep {
