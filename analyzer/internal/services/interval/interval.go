@@ -188,23 +188,20 @@ func Read(dir string) ([]*trace.Interval, error) {
 	return list, nil
 }
 
-// A Client tells services when tests begin and end.
-type Client struct {
-	// Addresses of all services that the tests use.
-	Addresses []string
-}
+// A Client tells services, by their addresses, when tests begin and end.
+type Client []string
 
 // NewClient returns a client of the services whose addresses are in a variable's value: none if that is empty, so
 // that tests may always call it.
-func NewClient(addresses string) *Client {
-	return &Client{strings.FieldsFunc(addresses, func(r rune) bool { return r == ',' })}
+func NewClient(addresses string) Client {
+	return strings.FieldsFunc(addresses, func(r rune) bool { return r == ',' })
 }
 
 // Start opens an interval of all services. If one of them refuses, no interval is left open.
-func (c *Client) Start(ctx context.Context, name string) error {
-	for i, a := range c.Addresses {
+func (c Client) Start(ctx context.Context, name string) error {
+	for i, a := range c {
 		if err := ask(ctx, a, "start "+name); err != nil {
-			for _, opened := range c.Addresses[:i] {
+			for _, opened := range c[:i] {
 				_ = ask(ctx, opened, "stop "+name)
 			}
 			return err
@@ -214,8 +211,8 @@ func (c *Client) Start(ctx context.Context, name string) error {
 }
 
 // Stop closes an interval of all services.
-func (c *Client) Stop(ctx context.Context, name string) (err error) {
-	for _, a := range c.Addresses {
+func (c Client) Stop(ctx context.Context, name string) (err error) {
+	for _, a := range c {
 		err = errors.Join(err, ask(ctx, a, "stop "+name))
 	}
 	return err
