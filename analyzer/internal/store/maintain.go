@@ -21,13 +21,14 @@ const DefaultGrace = time.Hour
 
 // Stat describes the contents of a store.
 type Stat struct {
-	Entries   int   // recorded results
-	Blobs     int   // their contents
-	Temporary int   // unfinished files
-	Bytes     int64 // size of all of these files
+	Entries   int   `json:"entries"`    // recorded results
+	Blobs     int   `json:"blobs"`      // their contents
+	Temporary int   `json:"unfinished"` // unfinished files
+	Bytes     int64 `json:"bytes"`      // size of all of these files
 	// Oldest and Newest are when the least and the most recently used entries
 	// were recorded or replayed; zero without entries.
-	Oldest, Newest time.Time
+	Oldest time.Time `json:"least_recently_used,omitzero"`
+	Newest time.Time `json:"most_recently_used,omitzero"`
 }
 
 // Check returns an error if the directory isn't there, or is no store: neither empty, nor made by tasting, nor
@@ -89,7 +90,7 @@ func (d *Disk) Stat(ctx context.Context) (*Stat, error) {
 			if sub != "ac" {
 				continue
 			}
-			t := f.info.ModTime()
+			t := f.info.ModTime().UTC()
 			if s.Oldest.IsZero() || t.Before(s.Oldest) {
 				s.Oldest = t
 			}

@@ -149,16 +149,11 @@ func answer(can bool, took time.Duration, err, before error) string {
 
 // counts is what stat prints.
 type counts struct {
-	Store      string    `json:"store"`
-	Entries    int       `json:"entries"`
-	Blobs      int       `json:"blobs"`
-	Unfinished int       `json:"unfinished"`
-	Bytes      int64     `json:"bytes"`
-	Oldest     time.Time `json:"least_recently_used,omitzero"`
-	Newest     time.Time `json:"most_recently_used,omitzero"`
-	Lookups    int       `json:"lookups"`
-	Hits       int       `json:"hits"`
-	Runs       int       `json:"runs"`
+	Store string `json:"store"`
+	*store.Stat
+	Lookups int `json:"lookups"`
+	Hits    int `json:"hits"`
+	Runs    int `json:"runs"`
 }
 
 func storeStat(o *looked) *cobra.Command {
@@ -180,7 +175,7 @@ Hits are those of "tasting test" with this store, by the run files of this machi
 			if err != nil {
 				return err
 			}
-			c := &counts{Store: d.Dir(), Entries: s.Entries, Blobs: s.Blobs, Unfinished: s.Temporary, Bytes: s.Bytes, Oldest: s.Oldest.UTC(), Newest: s.Newest.UTC()}
+			c := &counts{Store: d.Dir(), Stat: s}
 			if runs == "" {
 				runs, _ = report.DefaultDir(os.Getenv) // without a home there are no runs
 			}
@@ -200,7 +195,7 @@ Hits are those of "tasting test" with this store, by the run files of this machi
 }
 
 func (c *counts) print(out io.Writer) {
-	fmt.Fprintf(out, "store %s\nentries %d\nblobs %d\nunfinished %d\nbytes %d (%s)\n", c.Store, c.Entries, c.Blobs, c.Unfinished, c.Bytes, inUnits(c.Bytes))
+	fmt.Fprintf(out, "store %s\nentries %d\nblobs %d\nunfinished %d\nbytes %d (%s)\n", c.Store, c.Entries, c.Blobs, c.Temporary, c.Bytes, inUnits(c.Bytes))
 	if c.Entries > 0 {
 		fmt.Fprintf(out, "least recently used %s\nmost recently used %s\n", c.Oldest.Format(time.RFC3339), c.Newest.Format(time.RFC3339))
 	}
