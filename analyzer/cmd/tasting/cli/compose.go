@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -69,14 +70,9 @@ Linked files are named by --link, by --linked, or by their MANIFESTs in the orde
 		for _, w := range warnings {
 			fmt.Fprintf(cmd.ErrOrStderr(), "tasting: warning: the test will always run: %s\n", w)
 		}
-		if closure != "" {
-			out, err := os.Create(closure)
-			if err != nil {
-				return err
-			}
-			if err := errors.Join(fingerprint.WriteClosure(out, r), out.Close()); err != nil {
-				return err
-			}
+		write := func(out io.Writer) error { return fingerprint.WriteClosure(out, r) }
+		if err := writeFile(closure, write, cmd.OutOrStdout()); err != nil {
+			return err
 		}
 		if program != "" {
 			if err := frontier.WriteProgram(program, &t, traces); err != nil {
