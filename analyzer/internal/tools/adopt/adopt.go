@@ -89,22 +89,26 @@ var Recipes = map[string]string{
 	"jenkins":   "Jenkinsfile",
 }
 
-// recipe returns the files of a recipe by where they go.
-func recipe(service string) (map[string][]byte, error) {
-	place, ok := Recipes[service]
-	if !ok {
-		return nil, fmt.Errorf("no recipe for %q: there are %s", service, strings.Join(slices.Sorted(maps.Keys(Recipes)), ", "))
+// filesOf returns the files of recipes by where they go.
+func filesOf(services ...string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, service := range services {
+		place, ok := Recipes[service]
+		if !ok {
+			return nil, fmt.Errorf("no recipe for %q: there are %s", service, strings.Join(slices.Sorted(maps.Keys(Recipes)), ", "))
+		}
+		name := service + ".yml"
+		if service == "jenkins" {
+			name = "Jenkinsfile"
+		}
+		main, err := ci.Files.ReadFile(name)
+		script, err2 := ci.Files.ReadFile("tasting.sh")
+		if err := errors.Join(err, err2); err != nil {
+			return nil, err
+		}
+		files[place], files["ci/tasting.sh"] = main, script
 	}
-	name := service + ".yml"
-	if service == "jenkins" {
-		name = "Jenkinsfile"
-	}
-	main, err := ci.Files.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	script, err := ci.Files.ReadFile("tasting.sh")
-	return map[string][]byte{place: main, "ci/tasting.sh": script}, err
+	return files, nil
 }
 
 // Plan returns the edits that a workspace needs, none if it has all. Notes say of tests
@@ -152,7 +156,7 @@ func Plan(workspace string, o Options) (edits []Edit, notes []string, err error)
 	}
 	if o.CI != "" && err == nil {
 		var files map[string][]byte
-		files, err = recipe(o.CI)
+		files, err = filesOf(o.CI)
 		for _, file := range slices.Sorted(maps.Keys(files)) {
 			edit(file, "recipe for "+o.CI, func(text []byte) ([]byte, error) {
 				if len(text) > 0 && !bytes.Equal(text, files[file]) {
@@ -229,13 +233,9 @@ func whole(text []byte) []byte {
 // Undo returns the edits that take back what other ones have done to a workspace. Notes
 // say what stays.
 func Undo(workspace string) (edits []Edit, notes []string, err error) {
-	recipes := map[string][]byte{} // by where they go
-	for service := range Recipes {
-		files, err := recipe(service)
-		if err != nil {
-			return nil, nil, err
-		}
-		maps.Copy(recipes, files)
+	recipes, err := filesOf(slices.Collect(maps.Keys(Recipes))...)
+	if err != nil {
+		return nil, nil, err
 	}
 	look := func(rel string) error {
 		var undo func(text []byte) ([]byte, error)
