@@ -27,29 +27,24 @@ type Stamp struct {
 
 // Of returns the state of the file that path leads to.
 func Of(path string) (Stamp, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return Stamp{}, err
-	}
-	return of(info), nil
+	return of(os.Stat(path))
 }
 
 // At returns the state of the file at path, without following a symbolic link.
 func At(path string) (Stamp, error) {
-	info, err := os.Lstat(path)
+	return of(os.Lstat(path))
+}
+
+func of(info fs.FileInfo, err error) (Stamp, error) {
 	if err != nil {
 		return Stamp{}, err
 	}
-	return of(info), nil
-}
-
-func of(info fs.FileInfo) Stamp {
 	s := Stamp{mode: info.Mode(), size: info.Size(), modified: info.ModTime(), changed: info.ModTime()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		s.dev, s.ino, s.links = uint64(st.Dev), uint64(st.Ino), uint64(st.Nlink)
 		s.changed = changeTime(st)
 	}
-	return s
+	return s, nil
 }
 
 // Same reports whether a file with stamp s now, and t before or later, was left

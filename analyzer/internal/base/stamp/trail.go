@@ -22,13 +22,9 @@ type step struct {
 // maxLinks is how many links may be on the way to a file, as in Linux.
 const maxLinks = 40
 
-// Follow calls way for each directory and link on the way to the file at path, an
-// absolute path, in order. It returns the path without links, and the state of the file.
-func (t Trail) Follow(path string, way func(place string, s Stamp)) (real string, s Stamp, err error) {
-	return t.follow("", path, way)
-}
-
-func (t Trail) follow(dir, rest string, way func(place string, s Stamp)) (real string, s Stamp, err error) {
+// Follow calls way for each directory and link on the way from dir, a path without links, to the file at
+// rest, in order. It returns the path of the file without links, and its state.
+func (t Trail) Follow(dir, rest string, way func(place string, s Stamp)) (real string, s Stamp, err error) {
 	links := 0
 	for rest != "" {
 		var name string
@@ -86,7 +82,7 @@ func (t Trail) Walk(path string, seen map[string]bool, way, what func(place stri
 }
 
 func (t Trail) walk(dir, path string, seen map[string]bool, way, what func(place string, s Stamp)) {
-	real, s, err := t.follow(dir, path, way)
+	real, s, err := t.Follow(dir, path, way)
 	if err != nil || seen[real] {
 		return
 	}

@@ -59,7 +59,7 @@ func TestTrail(t *testing.T) {
 		{"nothing", nil, ""},
 	} {
 		var way []string
-		real, s, err := trail.Follow(root+"/"+c.path, below(&way))
+		real, s, err := trail.Follow("", root+"/"+c.path, below(&way))
 		if (err != nil) != (c.real == "") || !slices.Equal(way, c.way) {
 			t.Errorf("%s: by %q to %s, %v; want %q", c.path, way, real, err, c.way)
 		}
