@@ -21,6 +21,7 @@ import (
 var pageHTML string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"add":      func(a, b int) int { return a + b },
 	"count":    count,
 	"duration": durationText,
 	"millis":   millisText,
@@ -48,25 +49,19 @@ func (d *Data) HTML(w io.Writer) error {
 	p := &page{Data: d}
 	if n := len(d.Runs); n > 0 {
 		p.Newest = &d.Runs[n-1]
-		p.cards()
 		p.rows()
 	}
-	p.notices()
 	return pageTemplate.Execute(w, p)
 }
 
 // page is the input of the template.
 type page struct {
 	*Data
-	Newest  *RunData // nil if there is no run
-	Cards   []card
-	Notices []string
-	Rows    []runRow
-	Ruler   string // numbers of runs, above the states of the matrix
-	Plain   bool   // the cost of plain "bazel test" is known for a run
+	Newest *RunData // nil if there is no run
+	Rows   []runRow
+	Ruler  string // numbers of runs, above the states of the matrix
+	Plain  bool   // the cost of plain "bazel test" is known for a run
 }
-
-type card struct{ Title, Value, Note, Class string }
 
 // runRow is a run in the table of runs.
 type runRow struct {
@@ -142,56 +137,6 @@ func (p *page) rows() {
 
 // rulerStep is the number of runs between two numbers above the matrix.
 const rulerStep = 10
-
-func (p *page) cards() {
-	t, n := &p.Totals, p.Newest
-	avoided := card{Title: "Executions avoided", Value: percentText(t.Avoided), Note: "no test had a result"}
-	if t.Avoided != nil {
-		avoided.Note = fmt.Sprintf("%s of %s test results were replayed", count(t.Replayed), count(t.Tests))
-		if t.ByTrace > 0 {
-			avoided.Note += fmt.Sprintf(", %s of them by traces", count(t.ByTrace))
-		}
-	}
-	saved := card{Title: "Test time saved", Value: durationText(t.SavedTime), Note: "no durations are recorded"}
-	if t.SavedShare != nil {
-		saved.Note = fmt.Sprintf("%s of the %s that executing everything takes", percentText(t.SavedShare), durationText(t.All()))
-	}
-	if t.DecidingTime > 0 {
-		saved.Note += fmt.Sprintf("; deciding took %s, %s of CPU time", durationText(t.DecidingTime), durationText(t.AnalysisTime))
-	}
-	hit := card{Title: "Hit ratio", Value: percentText(t.HitRatio), Note: "no test had a fingerprint"}
-	switch {
-	case n.HitRatio != nil:
-		hit.Note = "newest run: " + percentText(n.HitRatio)
-	case t.HitRatio != nil:
-		hit.Note = "newest run: no test with a fingerprint"
-	}
-	last := card{Title: "Newest run", Value: count(n.Executed()) + " executed", Note: fmt.Sprintf("of %s", plural(n.Tests, "test", "tests"))}
-	switch {
-	case n.Failed > 0:
-		last.Note += fmt.Sprintf(", %s failed", count(n.Failed))
-		last.Class = "bad"
-	case n.NoResult == 0:
-		last.Note += ", none failed"
-	}
-	if n.NoResult > 0 {
-		last.Note += fmt.Sprintf(", %s without a result", count(n.NoResult))
-	}
-	p.Cards = []card{avoided, saved, hit, last}
-}
-
-func (p *page) notices() {
-	t := &p.Totals
-	if n := len(p.Damaged) + p.DamagedOmitted; n > 0 {
-		p.Notices = append(p.Notices, plural(n, "file could not be read and is", "files could not be read and are")+" not counted: see the end of this page.")
-	}
-	if t.Duplicates > 0 {
-		p.Notices = append(p.Notices, plural(t.Duplicates, "run was", "runs were")+" read twice and counted once.")
-	}
-	if p.Newest != nil && p.Newest.Store.Errors > 0 {
-		p.Notices = append(p.Notices, "In the newest run the store did not answer "+plural(p.Newest.Store.Errors, "look-up", "look-ups")+".")
-	}
-}
 
 // short cuts a commit to what people compare.
 func short(commit string) string {
