@@ -28,29 +28,23 @@ var hiddenVariables = []string{
 	"_",
 }
 
-// environ is the environment of a process.
-type environ struct {
-	list   []string
-	values map[string]string
-}
+// environ is the environment of a process, by name.
+type environ map[string]string
 
-func newEnviron(list []string) *environ {
-	e := &environ{list: list, values: map[string]string{}}
-	for _, kv := range list {
+func newEnviron(list []string) environ {
+	e := environ{}
+	for _, kv := range slices.Backward(list) {
 		k, v, _ := strings.Cut(kv, "=")
-		// As getenv: the first one counts.
-		if _, ok := e.values[k]; !ok {
-			e.values[k] = v
-		}
+		e[k] = v // as getenv: the first one counts
 	}
 	return e
 }
 
-func (e *environ) get(name string) string { return e.values[name] }
+func (e environ) get(name string) string { return e[name] }
 
 // childEnv is the environment of the real test.
 func (r *runner) childEnv() []string {
-	return slices.DeleteFunc(slices.Clone(r.env.list), func(kv string) bool {
+	return slices.DeleteFunc(slices.Clone(r.Env), func(kv string) bool {
 		k, _, _ := strings.Cut(kv, "=")
 		return (slices.Contains(ownVariables, k) || slices.Contains(hiddenVariables, k)) && !slices.Contains(r.config.EnvKeys, k)
 	})

@@ -131,7 +131,7 @@ func Main(t *Test) int {
 
 type runner struct {
 	*Test
-	env    *environ
+	env    environ
 	config *fingerprint.Config
 	binary string // path of the real test
 	// deadline is shortly before Bazel stops the test, or zero. A test that has passed
@@ -399,7 +399,7 @@ func (r *runner) alwaysRun() []string {
 		reasons = append(reasons, "one of several runs (--runs_per_test)")
 	}
 	known := len(reasons)
-	for name, value := range r.env.values {
+	for name, value := range r.env {
 		if syslib.ChangesLoading(name, value) {
 			reasons = append(reasons, name+" is set: what it has the test load isn't known")
 		}
