@@ -3,8 +3,6 @@ package explain
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/frame"
+	"github.com/rules-tasting/rules_tasting/analyzer/internal/base/wholefile"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 )
@@ -74,8 +73,7 @@ func Record(ctx context.Context, s store.Store, label string, key store.Key, hos
 	result := func(b []byte) *store.Result {
 		return &store.Result{Host: host, Start: at, End: at, Log: store.Content(b)}
 	}
-	sum := sha256.Sum256(closure)
-	e := Entry{Key: key.String(), Closure: hex.EncodeToString(sum[:]), Time: at, Host: host}
+	e := Entry{Key: key.String(), Closure: wholefile.Checksum(closure), Time: at, Host: host}
 	return store.Anywhere(s, func(s store.Store) error {
 		// The closure first: a history shouldn't name a closure that doesn't exist.
 		if err := s.Set(ctx, closureKey(key), result(closure)); err != nil {
@@ -202,14 +200,8 @@ func (f *File) nearest(ctx context.Context, s store.Store, entries []Entry, curr
 	var best *Recorded
 	var failed error
 	least := 0
-	for _, e := range entries {
-		if n == 0 {
-			break
-		}
-		if e.Key == current.Key {
-			continue
-		}
-		n--
+	entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Key == current.Key })
+	for _, e := range entries[:min(n, len(entries))] {
 		r, err := load(ctx, s, e)
 		if err != nil {
 			if !store.IsMiss(err) { // a miss: evicted, damaged, or of another version
