@@ -11,10 +11,7 @@ import (
 // Layered is several stores, the nearest first, as Bazel combines --disk_cache
 // with --remote_cache. A result that only a store further away has is copied to
 // the nearer ones if they may be written. Results are recorded in all of them.
-type Layered struct {
-	stores []Store
-	mode   Mode
-}
+type Layered struct{ stores []Store }
 
 // String returns the locations.
 func (l *Layered) String() string {
@@ -31,9 +28,9 @@ func joined[T any](list []T, separator string) string {
 }
 
 // Close closes all of the stores.
-func (l *Layered) Close() error {
+func (l Layered) Close() error {
 	var errs []error
-	for _, s := range l.stores {
+	for _, s := range l {
 		errs = append(errs, Close(s))
 	}
 	return errors.Join(errs...)
@@ -44,11 +41,9 @@ func (l *Layered) Close() error {
 // store has noted that the test failed, that is the result.
 func (l *Layered) Get(ctx context.Context, key Key) (*Result, error) {
 	r, missed, err := nearest(l.stores, key, func(s Store, key Key) (*Result, error) { return s.Get(ctx, key) })
-	if err == nil && l.mode.CanWrite() {
-		for _, near := range missed {
-			// The result is there, whether this works or not.
-			_ = near.Put(ctx, key, r)
-		}
+	for _, near := range missed {
+		// The result is there, whether this works, or the mode allows it, or not.
+		_ = near.Put(ctx, key, r)
 	}
 	return r, err
 }

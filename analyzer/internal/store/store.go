@@ -210,7 +210,7 @@ func Open(location string, o Options) (Store, error) {
 	if len(stores) == 1 {
 		return stores[0], nil
 	}
-	return &Layered{stores: stores, mode: o.mode()}, nil
+	return &Layered{stores}, nil
 }
 
 // Close releases what s keeps between calls: connections to servers.
