@@ -48,20 +48,18 @@ func (m Mode) WithoutWriting() Mode {
 	return Off
 }
 
-// ParseMode parses rw, ro, wo or off.
-func ParseMode(s string) (Mode, error) {
-	switch m := Mode(s); m {
-	case ReadWrite, ReadOnly, WriteOnly, Off:
-		return m, nil
-	}
-	return "", fmt.Errorf("%q: want rw, ro, wo or off", s)
-}
-
 // String implements pflag.Value.
 func (m *Mode) String() string { return string(*m) }
 
 // Set implements pflag.Value.
-func (m *Mode) Set(s string) (err error) { *m, err = ParseMode(s); return err }
+func (m *Mode) Set(s string) error {
+	switch Mode(s) {
+	case ReadWrite, ReadOnly, WriteOnly, Off:
+		*m = Mode(s)
+		return nil
+	}
+	return fmt.Errorf("%q: want rw, ro, wo or off", s)
+}
 
 // Type implements pflag.Value.
 func (m *Mode) Type() string { return "MODE" }
@@ -232,8 +230,8 @@ func (o *Options) addEnvironment(fs *pflag.FlagSet, getenv func(string) string) 
 		}
 	}
 	if m := getenv(ModeVariable); m != "" {
-		mode, err := ParseMode(m)
-		if err != nil {
+		var mode Mode
+		if err := mode.Set(m); err != nil {
 			return fmt.Errorf("%s=%w", ModeVariable, err)
 		}
 		if !fs.Changed("store_mode") {
@@ -285,10 +283,9 @@ func addFile(fs *pflag.FlagSet, file []byte) error {
 
 // check reports the first thing that is wrong with o for the given places.
 func (o *Options) check(places []place) error {
-	if o.Mode != "" {
-		if _, err := ParseMode(string(o.Mode)); err != nil {
-			return fmt.Errorf("--store_mode: %w", err)
-		}
+	mode := o.mode()
+	if err := mode.Set(string(mode)); err != nil {
+		return fmt.Errorf("--store_mode: %w", err)
 	}
 	if o.Timeout < 0 {
 		return fmt.Errorf("--store_timeout=%v: want a positive duration", o.Timeout)
