@@ -95,9 +95,7 @@ func (c *credentials) ask(caller context.Context) ([]Header, time.Time, error) {
 	fail := func(format string, args ...any) ([]Header, time.Time, error) {
 		return nil, time.Time{}, fmt.Errorf("credential helper %s for %s: %s", c.program, c.uri, fmt.Sprintf(format, args...))
 	}
-	request, err := json.Marshal(struct {
-		URI string `json:"uri"`
-	}{c.uri})
+	request, err := json.Marshal(map[string]string{"uri": c.uri})
 	if err != nil {
 		return fail("%v", err)
 	}
@@ -114,11 +112,10 @@ func (c *credentials) ask(caller context.Context) ([]Header, time.Time, error) {
 			}
 			return h, expires, err
 		}
-		if errors.Is(err, errTooLong) || out.full {
+		if out.full {
 			return fail("more than %d bytes of output", maxHelperOutput)
 		}
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			return fail("%v; its messages may hold secrets and aren't shown: run it by hand, with %s on standard input and the argument get", exit, request)
 		}
 		return fail("%v", err)

@@ -111,8 +111,7 @@ func (g *grpcCache) rpc(ctx context.Context, name string, write bool, f func(con
 		if err == nil || IsMiss(err) {
 			return err
 		}
-		var e *callError
-		if errors.As(err, &e) {
+		if _, ok := errors.AsType[*callError](err); ok {
 			return err
 		}
 		return g.statusError(name, status.Convert(err))
@@ -154,33 +153,28 @@ func (g *grpcCache) ask(ctx context.Context) (*serverCapabilities, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &serverCapabilities{batch: defaultBatch, update: true}
 	if answer == nil {
-		c.about = []string{"says nothing of its capabilities"}
-		g.capabilities = c
-		return c, nil
+		g.capabilities = &serverCapabilities{batch: defaultBatch, update: true, about: []string{"says nothing of its capabilities"}}
+		return g.capabilities, nil
 	}
 	cache := answer.GetCacheCapabilities()
 	if cache == nil {
 		return nil, g.fail("GetCapabilities", "the server is no cache", false, nil)
 	}
-	var functions []string
-	for _, f := range cache.DigestFunctions {
-		functions = append(functions, f.String())
+	functions := joined(cache.DigestFunctions, ", ")
+	if functions != "" && !slices.Contains(cache.DigestFunctions, repb.DigestFunction_SHA256) {
+		return nil, g.fail("GetCapabilities", fmt.Sprintf("the server knows digests by %s, not by SHA256", functions), false, nil)
 	}
-	if len(functions) > 0 && !slices.Contains(cache.DigestFunctions, repb.DigestFunction_SHA256) {
-		return nil, g.fail("GetCapabilities", fmt.Sprintf("the server knows digests by %s, not by SHA256", strings.Join(functions, ", ")), false, nil)
-	}
+	c := &serverCapabilities{batch: defaultBatch, update: true, zstd: slices.Contains(cache.SupportedCompressors, repb.Compressor_ZSTD)}
 	if n := cache.MaxBatchTotalSizeBytes; n > 0 {
 		c.batch = min(n, defaultBatch)
 	}
-	c.zstd = slices.Contains(cache.SupportedCompressors, repb.Compressor_ZSTD)
 	if u := cache.ActionCacheUpdateCapabilities; u != nil {
 		c.update = u.UpdateEnabled
 	}
 	yes := map[bool]string{true: "yes", false: "no"}
 	c.about = []string{
-		"digests: " + strings.Join(functions, ", "),
+		"digests: " + functions,
 		"records results: " + yes[c.update],
 		fmt.Sprintf("largest batch: %d bytes", cache.MaxBatchTotalSizeBytes),
 		"zstd: " + yes[c.zstd],

@@ -84,12 +84,11 @@ func (h *httpCache) attempt(ctx context.Context, headers []Header, method, path 
 	resp, err := h.client.Do(req)
 	if err != nil {
 		// Without the URL, which is in name.
-		var u *url.Error
-		if errors.As(err, &u) {
+		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err
 		}
-		var cert *tls.CertificateVerificationError
-		return h.fail(name, err.Error(), !errors.As(err, &cert), nil)
+		_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+		return h.fail(name, err.Error(), !untrusted, nil)
 	}
 	defer func() {
 		// A connection whose answer was read to its end is used again.

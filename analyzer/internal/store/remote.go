@@ -318,8 +318,8 @@ func (c *caller) repeat(ctx context.Context, name string, write bool, headers []
 			err = f(ctx, headers)
 			c.step("after " + name)
 		}
-		var e *callError
-		if err == nil || !errors.As(err, &e) {
+		e, ok := errors.AsType[*callError](err)
+		if !ok {
 			return err
 		}
 		if e.denied && !renewed && c.credentials.forget() {
