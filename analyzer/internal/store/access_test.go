@@ -26,7 +26,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store/servertest"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/store/storetest"
 	"github.com/spf13/pflag"
 	"google.golang.org/genproto/googleapis/bytestream"
 	"google.golang.org/grpc"
@@ -41,16 +40,16 @@ import (
 // roundTrip records a result and reads it back, with contents of all kinds.
 func roundTrip(t testing.TB, s store.Store, name string) {
 	t.Helper()
-	r := storetest.Result("the log of "+name, "test.xml", "<xml/>", "empty", "", "big", bigContent+name, "middle", strings.Repeat("m", 50000))
-	if err := s.Put(ctx, storetest.Key(name), r); err != nil {
+	r := Result("the log of "+name, "test.xml", "<xml/>", "empty", "", "big", bigContent+name, "middle", strings.Repeat("m", 50000))
+	if err := s.Put(ctx, Key(name), r); err != nil {
 		t.Fatalf("Put: %v", err)
 	}
-	got, err := s.Get(ctx, storetest.Key(name))
+	got, err := s.Get(ctx, Key(name))
 	if err != nil {
 		t.Fatalf("Get: %v", err)
 	}
 	defer got.Close()
-	if d := cmp.Diff(storetest.Flatten(t, r), storetest.Flatten(t, got)); d != "" {
+	if d := cmp.Diff(Flatten(t, r), Flatten(t, got)); d != "" {
 		t.Fatalf("Get returned something else (-put +got):\n%s", d)
 	}
 }
@@ -122,10 +121,10 @@ func TestTLS(t *testing.T) {
 					roundTrip(t, s, "a")
 					return
 				}
-				if r, err := s.Get(ctx, storetest.Key("a")); err == nil || store.IsMiss(err) {
+				if r, err := s.Get(ctx, Key("a")); err == nil || store.IsMiss(err) {
 					t.Errorf("Get: %v, %v, want an error that is no miss", r, err)
 				}
-				if err := s.Put(ctx, storetest.Key("a"), storetest.Result("log")); err == nil {
+				if err := s.Put(ctx, Key("a"), Result("log")); err == nil {
 					t.Error("Put: no error")
 				}
 			})
@@ -188,7 +187,7 @@ func TestHeaders(t *testing.T) {
 			// A server that repeats what it gets doesn't put it into our errors.
 			o.Headers[0].Value = "wr0ngs3cret"
 			s := open(t, location, o)
-			_, err := s.Get(ctx, storetest.Key("a"))
+			_, err := s.Get(ctx, Key("a"))
 			if err == nil || store.IsMiss(err) || strings.Contains(err.Error(), "wr0ngs3cret") {
 				t.Errorf("Get: %v", err)
 			}
@@ -233,7 +232,7 @@ echo '{"headers": {"X-Token": ["'$(cat `+token+`)'"]}, "ignored": 1}'`)
 			}
 			put("wr0ngt0ken")
 			value.Store("other")
-			_, err := s.Get(ctx, storetest.Key("a"))
+			_, err := s.Get(ctx, Key("a"))
 			if err == nil || store.IsMiss(err) || strings.Contains(err.Error(), "wr0ngt0ken") || strings.Contains(err.Error(), "n3wt0ken") {
 				t.Errorf("Get: %v", err)
 			}
@@ -257,7 +256,7 @@ func TestCredentialHelperTimes(t *testing.T) {
 		helper, calls := writeHelper(t, `echo '{"headers": {"X-Token": ["`+secret+`"]}, "expires": "`+c.expires+`"}'`)
 		s := open(t, location, store.Options{CredentialHelpers: []string{helper}})
 		for range 3 {
-			if _, err := s.Get(ctx, storetest.Key("a")); !errors.Is(err, store.ErrNotFound) {
+			if _, err := s.Get(ctx, Key("a")); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("expires %q: %v", c.expires, err)
 			}
 		}
@@ -287,14 +286,14 @@ func TestCredentialHelperFails(t *testing.T) {
 			t.Parallel()
 			helper, _ := writeHelper(t, script)
 			s := open(t, location, store.Options{CredentialHelpers: []string{helper}, Timeout: time.Second})
-			_, err := s.Get(ctx, storetest.Key("a"))
+			_, err := s.Get(ctx, Key("a"))
 			if err == nil || store.IsMiss(err) || strings.Contains(err.Error(), secret) {
 				t.Errorf("Get: %v", err)
 			}
 		})
 	}
 	s := open(t, location, store.Options{CredentialHelpers: []string{"/no/such/helper"}})
-	if _, err := s.Get(ctx, storetest.Key("a")); err == nil || store.IsMiss(err) || !strings.Contains(err.Error(), "/no/such/helper") {
+	if _, err := s.Get(ctx, Key("a")); err == nil || store.IsMiss(err) || !strings.Contains(err.Error(), "/no/such/helper") {
 		t.Errorf("Get: %v", err)
 	}
 }
@@ -307,7 +306,7 @@ func TestCredentialHelperScope(t *testing.T) {
 	for scope, want := range map[string]int{"": 1, "127.0.0.1=": 1, "example.com=": 0, "*.0.0.1=": 1, "*.example.com=": 0} {
 		helper, calls := writeHelper(t, `echo '{"headers": {}}'`)
 		s := open(t, location, store.Options{CredentialHelpers: []string{scope + helper}})
-		if _, err := s.Get(ctx, storetest.Key("a")); !errors.Is(err, store.ErrNotFound) {
+		if _, err := s.Get(ctx, Key("a")); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%q: %v", scope, err)
 		}
 		if n := calls(); n != want {
@@ -325,7 +324,7 @@ func TestBasicAuthentication(t *testing.T) {
 	addr := servertest.Nginx(t, "", "auth_basic x; auth_basic_user_file "+file+";").Addr
 	roundTrip(t, open(t, "http://me:p%40ss%2Cw0rd@"+addr, store.Options{}), "a")
 	s := open(t, "http://me:wr0ng@"+addr, store.Options{})
-	_, err := s.Get(ctx, storetest.Key("a"))
+	_, err := s.Get(ctx, Key("a"))
 	if err == nil || store.IsMiss(err) {
 		t.Fatalf("Get: %v", err)
 	}
@@ -531,7 +530,7 @@ func TestModes(t *testing.T) {
 			methods = nil
 			mu.Unlock()
 			s := open(t, location, store.Options{Mode: m})
-			key := storetest.Key("wo")
+			key := Key("wo")
 			var errs []error
 			r, err := s.Get(ctx, key)
 			if err == nil {
@@ -548,7 +547,7 @@ func TestModes(t *testing.T) {
 			if location == dir && m != store.WriteOnly {
 				before = mtimes(t, dir)
 			}
-			errs = []error{s.Put(ctx, key, storetest.Result("log", "big", bigContent)), s.Set(ctx, key, storetest.Result("log", "f", "x"))}
+			errs = []error{s.Put(ctx, key, Result("log", "big", bigContent)), s.Set(ctx, key, Result("log", "f", "x"))}
 			if got := !errors.Is(errors.Join(errs...), store.ErrNotAllowed); got != m.CanWrite() {
 				t.Errorf("%s %s: writing: %v", location, m, errs)
 			}
@@ -705,11 +704,11 @@ func TestCompression(t *testing.T) {
 		t.Errorf("%d bytes were moved in %d streams for contents of %d", n, c.streams.Load(), len(bigContent))
 	}
 	// What one has compressed, another reads as it is.
-	r, err := open(t, "grpc://"+casd.Addr, store.Options{}).Get(ctx, storetest.Key("a"))
+	r, err := open(t, "grpc://"+casd.Addr, store.Options{}).Get(ctx, Key("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := storetest.Flatten(t, r); f.Files["big"] != bigContent+"a" {
+	if f := Flatten(t, r); f.Files["big"] != bigContent+"a" {
 		t.Error("another content")
 	}
 	r.Close()
@@ -722,7 +721,7 @@ func TestInstanceName(t *testing.T) {
 	casd := servertest.CASD(t, "--local-server-instance=my/instance")
 	s := open(t, "grpc://"+casd.Addr, store.Options{InstanceName: "my/instance"})
 	roundTrip(t, s, "a")
-	if _, err := open(t, "grpc://"+casd.Addr, store.Options{InstanceName: "other"}).Get(ctx, storetest.Key("a")); err == nil {
+	if _, err := open(t, "grpc://"+casd.Addr, store.Options{InstanceName: "other"}).Get(ctx, Key("a")); err == nil {
 		t.Error("found in an instance that doesn't exist")
 	}
 }
@@ -734,7 +733,7 @@ func TestLayered(t *testing.T) {
 	location := dir + ",http://" + nginx.Addr + ",grpc://" + casd.Addr
 	s := open(t, location, store.Options{})
 	has := func(s store.Store, name string) bool {
-		r, err := s.Get(ctx, storetest.Key(name))
+		r, err := s.Get(ctx, Key(name))
 		if err == nil {
 			r.Close()
 		} else if !errors.Is(err, store.ErrNotFound) {
@@ -748,7 +747,7 @@ func TestLayered(t *testing.T) {
 	}
 	// A look-up alone copies nothing, nor does reading without leave to write.
 	roundTrip(t, far, "far")
-	if o := store.Lookup(ctx, s, []store.Key{storetest.Key("far")}, nil)[0]; o.Err != nil || has(near, "far") {
+	if o := store.Lookup(ctx, s, []store.Key{Key("far")}, nil)[0]; o.Err != nil || has(near, "far") {
 		t.Errorf("look-up: %v", o.Err)
 	}
 	if !has(open(t, location, store.Options{Mode: store.ReadOnly}), "far") || has(near, "far") || has(middle, "far") {
@@ -758,11 +757,11 @@ func TestLayered(t *testing.T) {
 		t.Error("the hit wasn't copied to the nearer stores")
 	}
 	// A damaged copy is replaced by the way.
-	replace(t, acPath(dir, storetest.Key("far")), []byte("damaged"))
+	replace(t, acPath(dir, Key("far")), []byte("damaged"))
 	if !has(s, "far") || !has(near, "far") {
 		t.Error("the damaged copy wasn't replaced")
 	}
-	if err := s.Put(ctx, storetest.Key("far"), storetest.Result("x")); !errors.Is(err, store.ErrExists) {
+	if err := s.Put(ctx, Key("far"), Result("x")); !errors.Is(err, store.ErrExists) {
 		t.Errorf("Put: %v", err)
 	}
 
@@ -772,22 +771,22 @@ func TestLayered(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := open(t, "http://"+gone+",grpc://"+casd.Addr, store.Options{Retries: retries(0)})
-	if err := broken.Put(ctx, storetest.Key("partly"), storetest.Result("x")); !errors.Is(err, store.ErrPartly) || !strings.Contains(err.Error(), gone) {
+	if err := broken.Put(ctx, Key("partly"), Result("x")); !errors.Is(err, store.ErrPartly) || !strings.Contains(err.Error(), gone) {
 		t.Errorf("Put: %v", err)
 	}
 	if !has(far, "partly") || !has(broken, "partly") {
 		t.Error("the failure of one store lost the result for the other")
 	}
-	if _, err := broken.Get(ctx, storetest.Key("nothing")); err == nil || store.IsMiss(err) {
+	if _, err := broken.Get(ctx, Key("nothing")); err == nil || store.IsMiss(err) {
 		t.Errorf("Get: %v, want an error that is no miss", err)
 	}
-	if o := store.Lookup(ctx, broken, []store.Key{storetest.Key("partly"), storetest.Key("nothing")}, nil); o[0].Err != nil || o[1].Err == nil || store.IsMiss(o[1].Err) {
+	if o := store.Lookup(ctx, broken, []store.Key{Key("partly"), Key("nothing")}, nil); o[0].Err != nil || o[1].Err == nil || store.IsMiss(o[1].Err) {
 		t.Errorf("Lookup: %+v", o)
 	}
 }
 
 func TestConformanceLayered(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Backend {
+	runSuite(t, func(t *testing.T) Backend {
 		nginx := servertest.Nginx(t, "", "")
 		dir := newDir(t)
 		b := nginxBackend(t, open(t, dir+",http://"+nginx.Addr, store.Options{}), nginx)
@@ -805,9 +804,9 @@ func TestLookup(t *testing.T) {
 	s := open(t, "http://"+nginx.Addr, store.Options{})
 	var keys []store.Key
 	for i := range 2000 {
-		keys = append(keys, storetest.Key(fmt.Sprint(i)))
+		keys = append(keys, Key(fmt.Sprint(i)))
 		if i%10 == 0 {
-			r := storetest.Result(fmt.Sprint("log ", i))
+			r := Result(fmt.Sprint("log ", i))
 			r.ExitCode = i
 			if err := s.Put(ctx, keys[i], r); err != nil {
 				t.Fatal(err)
@@ -816,8 +815,8 @@ func TestLookup(t *testing.T) {
 	}
 	b := nginxBackend(t, s, nginx)
 	b.WriteEntry(keys[10], []byte("damaged"))
-	b.WriteBlob(storetest.Hash("log 20"), nil)
-	b.WriteBlob(storetest.Hash("log 30"), []byte("short"))
+	b.WriteBlob(Hash("log 20"), nil)
+	b.WriteBlob(Hash("log 30"), []byte("short"))
 	last := 0
 	outcomes := store.Lookup(ctx, s, keys, func(n int) {
 		if n != last+1 {
@@ -855,7 +854,7 @@ func TestLookupOutOfReach(t *testing.T) {
 	defer server.Close()
 	keys := make([]store.Key, 5000)
 	for i := range keys {
-		keys[i] = storetest.Key(fmt.Sprint(i))
+		keys[i] = Key(fmt.Sprint(i))
 	}
 	s := open(t, server.URL, store.Options{Retries: retries(1)})
 	for i, o := range store.Lookup(ctx, s, keys, nil) {

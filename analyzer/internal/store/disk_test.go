@@ -23,7 +23,6 @@ import (
 	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/store/storetest"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -63,7 +62,7 @@ func files(t testing.TB, dir string) []string {
 }
 
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Backend {
+	runSuite(t, func(t *testing.T) Backend {
 		dir := newDir(t)
 		write := func(path string, data []byte) {
 			var err error
@@ -76,7 +75,7 @@ func TestConformance(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return storetest.Backend{
+		return Backend{
 			Store: store.OpenDisk(dir),
 			ReadEntry: func(k store.Key) []byte {
 				b, err := os.ReadFile(acPath(dir, k))
@@ -94,16 +93,16 @@ func TestConformance(t *testing.T) {
 // The layout is what other programs that know Bazel's disk cache read.
 func TestLayout(t *testing.T) {
 	dir := newDir(t)
-	k := storetest.Key("a")
-	mustPut(t, store.OpenDisk(dir), k, storetest.Result("log\n", "test.xml", "<x/>"))
+	k := Key("a")
+	mustPut(t, store.OpenDisk(dir), k, Result("log\n", "test.xml", "<x/>"))
 	want := []string{
 		"ac/" + k.String()[:2] + "/" + k.String(),
-		"cas/" + storetest.Hash("<x/>")[:2] + "/" + storetest.Hash("<x/>"),
-		"cas/" + storetest.Hash("log\n")[:2] + "/" + storetest.Hash("log\n"),
+		"cas/" + Hash("<x/>")[:2] + "/" + Hash("<x/>"),
+		"cas/" + Hash("log\n")[:2] + "/" + Hash("log\n"),
 		"tasting-store",
 	}
 	got := files(t, dir)
-	if storetest.Hash("log\n") < storetest.Hash("<x/>") {
+	if Hash("log\n") < Hash("<x/>") {
 		want[1], want[2] = want[2], want[1]
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -117,7 +116,7 @@ func TestLayout(t *testing.T) {
 	if err := proto.Unmarshal(b, e); err != nil {
 		t.Fatal(err)
 	}
-	if e.ExecutionMetadata.Worker != "host.example" || e.StdoutDigest.Hash != storetest.Hash("log\n") || len(e.OutputFiles) != 1 || e.OutputFiles[0].Path != "test.xml" {
+	if e.ExecutionMetadata.Worker != "host.example" || e.StdoutDigest.Hash != Hash("log\n") || len(e.OutputFiles) != 1 || e.OutputFiles[0].Path != "test.xml" {
 		t.Errorf("entry %v", e)
 	}
 }
@@ -125,7 +124,7 @@ func TestLayout(t *testing.T) {
 // A store that is shared with other users must be readable to them.
 func TestFileModes(t *testing.T) {
 	dir := newDir(t)
-	mustPut(t, store.OpenDisk(dir), storetest.Key("a"), storetest.Result("log"))
+	mustPut(t, store.OpenDisk(dir), Key("a"), Result("log"))
 	old := syscall.Umask(0)
 	syscall.Umask(old)
 	for _, f := range files(t, dir) {
@@ -143,13 +142,13 @@ func TestFileModes(t *testing.T) {
 func TestBlobIsDirectory(t *testing.T) {
 	dir := newDir(t)
 	d := store.OpenDisk(dir)
-	mustPut(t, d, storetest.Key("a"), storetest.Result("log"))
-	p := casPath(dir, storetest.Hash("log"))
+	mustPut(t, d, Key("a"), Result("log"))
+	p := casPath(dir, Hash("log"))
 	os.Remove(p)
 	if err := os.Mkdir(p, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Get(ctx, storetest.Key("a")); !errors.Is(err, store.ErrCorrupt) {
+	if _, err := d.Get(ctx, Key("a")); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("Get: %v, want ErrCorrupt", err)
 	}
 }
@@ -158,8 +157,8 @@ func TestBlobIsDirectory(t *testing.T) {
 func TestReadAfterRemoval(t *testing.T) {
 	dir := newDir(t)
 	d := store.OpenDisk(dir)
-	mustPut(t, d, storetest.Key("a"), storetest.Result("the log", "f", "x"))
-	r, err := d.Get(ctx, storetest.Key("a"))
+	mustPut(t, d, Key("a"), Result("the log", "f", "x"))
+	r, err := d.Get(ctx, Key("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +166,7 @@ func TestReadAfterRemoval(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := storetest.Flatten(t, r); got.Log != "the log" || got.Files["f"] != "x" {
+	if got := Flatten(t, r); got.Log != "the log" || got.Files["f"] != "x" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -179,10 +178,10 @@ func TestUnusableDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := store.OpenDisk(filepath.Join(file, "store"))
-	if err := d.Put(ctx, storetest.Key("a"), storetest.Result("log")); err == nil || store.IsMiss(err) || errors.Is(err, store.ErrExists) {
+	if err := d.Put(ctx, Key("a"), Result("log")); err == nil || store.IsMiss(err) || errors.Is(err, store.ErrExists) {
 		t.Errorf("Put: %v", err)
 	}
-	if _, err := d.Get(ctx, storetest.Key("a")); err == nil || store.IsMiss(err) {
+	if _, err := d.Get(ctx, Key("a")); err == nil || store.IsMiss(err) {
 		t.Errorf("Get: %v, want an error that is no miss", err)
 	}
 }
@@ -231,7 +230,7 @@ func TestUnwritableDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := store.OpenDisk(dir)
-	mustPut(t, d, storetest.Key("a"), storetest.Result("log"))
+	mustPut(t, d, Key("a"), Result("log"))
 	before := files(t, dir)
 
 	filepath.WalkDir(dir, func(p string, e fs.DirEntry, _ error) error {
@@ -242,10 +241,10 @@ func TestUnwritableDirectory(t *testing.T) {
 		return nil
 	})
 	defer obeyPermissions(t)()
-	if err := d.Put(ctx, storetest.Key("b"), storetest.Result("log")); !errors.Is(err, fs.ErrPermission) {
+	if err := d.Put(ctx, Key("b"), Result("log")); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("Put: %v, want %v", err, fs.ErrPermission)
 	}
-	r, err := d.Get(ctx, storetest.Key("a"))
+	r, err := d.Get(ctx, Key("a"))
 	if err != nil {
 		t.Fatalf("Get: %v", err)
 	}
@@ -272,7 +271,7 @@ func TestMain(m *testing.M) {
 				select {}
 			}
 		})
-		fail(d.Put(ctx, storetest.Key("a"), storetest.Result("the log", "test.xml", "<xml/>")))
+		fail(d.Put(ctx, Key("a"), Result("the log", "test.xml", "<xml/>")))
 	case "remote writer": // remote writer|location|step: dies before that step
 		n, _ := strconv.Atoi(args[2])
 		s, err := store.Open(args[1], store.Options{})
@@ -283,7 +282,7 @@ func TestMain(m *testing.M) {
 				select {}
 			}
 		})
-		fail(s.Put(ctx, storetest.Key("a"), storetest.Result("the log", "test.xml", "<xml/>", "big", bigContent)))
+		fail(s.Put(ctx, Key("a"), Result("the log", "test.xml", "<xml/>", "big", bigContent)))
 	case "nginx": // nginx|program|dir|conf: with 256 KiB of disk
 		fail(syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
 		fail(syscall.Mount("tmpfs", args[2], "tmpfs", 0, "size=256k"))
@@ -301,7 +300,7 @@ func TestMain(m *testing.M) {
 	case "put": // put|dir|n: many writers
 		d := store.OpenDisk(args[1])
 		for i := range 16 {
-			err := d.Put(ctx, storetest.Key(fmt.Sprint(i)), storetest.Result("shared log", "who", args[2]+strings.Repeat(" x", 10000)))
+			err := d.Put(ctx, Key(fmt.Sprint(i)), Result("shared log", "who", args[2]+strings.Repeat(" x", 10000)))
 			if err != nil && !errors.Is(err, store.ErrExists) {
 				fail(err)
 			}
@@ -321,18 +320,18 @@ func fail(err error) {
 // nothing behind, and doesn't harm one that fits.
 func fullDisk(dir string, want error) {
 	d := store.OpenDisk(dir)
-	err := d.Put(ctx, storetest.Key("big"), storetest.Result("small log", "f", strings.Repeat("x", 1<<20)))
+	err := d.Put(ctx, Key("big"), Result("small log", "f", strings.Repeat("x", 1<<20)))
 	if !errors.Is(err, want) {
 		fail(fmt.Errorf("Put: %v, want %v", err, want))
 	}
-	if _, err := d.Get(ctx, storetest.Key("big")); !errors.Is(err, store.ErrNotFound) {
+	if _, err := d.Get(ctx, Key("big")); !errors.Is(err, store.ErrNotFound) {
 		fail(fmt.Errorf("Get: %v, want ErrNotFound", err))
 	}
 	if l, _ := os.ReadDir(filepath.Join(dir, "tmp")); len(l) > 0 {
 		fail(fmt.Errorf("left behind: %v", l))
 	}
-	fail(d.Put(ctx, storetest.Key("small"), storetest.Result("small log")))
-	r, err := d.Get(ctx, storetest.Key("small"))
+	fail(d.Put(ctx, Key("small"), Result("small log")))
+	r, err := d.Get(ctx, Key("small"))
 	fail(err)
 	r.Close()
 }
@@ -385,14 +384,14 @@ func TestKilledWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := store.OpenDisk(dir)
-		want := storetest.Flatten(t, storetest.Result("the log", "test.xml", "<xml/>"))
+		want := Flatten(t, Result("the log", "test.xml", "<xml/>"))
 		check := func() {
-			r, err := d.Get(ctx, storetest.Key("a"))
+			r, err := d.Get(ctx, Key("a"))
 			if err != nil {
 				t.Fatalf("step %d: %v", step, err)
 			}
 			defer r.Close()
-			if d := cmp.Diff(want, storetest.Flatten(t, r)); d != "" {
+			if d := cmp.Diff(want, Flatten(t, r)); d != "" {
 				t.Fatalf("step %d: %s", step, d)
 			}
 		}
@@ -403,12 +402,12 @@ func TestKilledWriter(t *testing.T) {
 			}
 			return
 		}
-		if r, err := d.Get(ctx, storetest.Key("a")); err == nil {
+		if r, err := d.Get(ctx, Key("a")); err == nil {
 			r.Close()
 		} else if !errors.Is(err, store.ErrNotFound) {
 			t.Fatalf("step %d: %v, want a result or ErrNotFound", step, err)
 		}
-		err = d.Put(ctx, storetest.Key("a"), storetest.Result("the log", "test.xml", "<xml/>"))
+		err = d.Put(ctx, Key("a"), Result("the log", "test.xml", "<xml/>"))
 		if err != nil && !errors.Is(err, store.ErrExists) {
 			t.Fatalf("step %d: %v", step, err)
 		}
@@ -440,11 +439,11 @@ func TestManyProcesses(t *testing.T) {
 	wg.Wait()
 	d := store.OpenDisk(dir)
 	for i := range 16 {
-		r, err := d.Get(ctx, storetest.Key(fmt.Sprint(i)))
+		r, err := d.Get(ctx, Key(fmt.Sprint(i)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := storetest.Flatten(t, r)
+		f := Flatten(t, r)
 		r.Close()
 		if f.Log != "shared log" || !strings.HasPrefix(f.Files["who"], "writer ") {
 			t.Errorf("%d: %+v", i, f)
@@ -475,7 +474,7 @@ func have(t testing.TB, d *store.Disk, keys string) string {
 	t.Helper()
 	got := ""
 	for _, k := range keys {
-		r, err := d.Get(ctx, storetest.Key(string(k)))
+		r, err := d.Get(ctx, Key(string(k)))
 		if err == nil {
 			r.Close()
 			got += string(k)
@@ -494,11 +493,11 @@ func TestGC(t *testing.T) {
 		dir := newDir(t)
 		d := store.OpenDisk(dir)
 		for _, k := range "abcd" {
-			mustPut(t, d, storetest.Key(string(k)), storetest.Result(strings.Repeat(string(k), 10000), "shared", strings.Repeat("s", 10000)))
+			mustPut(t, d, Key(string(k)), Result(strings.Repeat(string(k), 10000), "shared", strings.Repeat("s", 10000)))
 		}
 		ageAll(t, dir, 10*hour)
 		for i, k := range "abcd" {
-			age(t, acPath(dir, storetest.Key(string(k))), time.Duration(4-i)*hour)
+			age(t, acPath(dir, Key(string(k))), time.Duration(4-i)*hour)
 		}
 		return dir, d
 	}
@@ -571,27 +570,27 @@ func TestGC(t *testing.T) {
 		want string
 	}{
 		"used meanwhile": {func(t *testing.T, _ string, d *store.Disk) {
-			r, err := d.Get(ctx, storetest.Key("a"))
+			r, err := d.Get(ctx, Key("a"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			r.Close()
 		}, "acd"},
 		"looked up meanwhile": {func(t *testing.T, _ string, d *store.Disk) {
-			if o := store.Lookup(ctx, d, []store.Key{storetest.Key("a")}, nil); o[0].Err != nil {
+			if o := store.Lookup(ctx, d, []store.Key{Key("a")}, nil); o[0].Err != nil {
 				t.Fatal(o[0].Err)
 			}
 		}, "acd"},
 		"replaced meanwhile": {func(t *testing.T, _ string, d *store.Disk) {
 			// By a result whose contents were there before.
-			if err := d.Set(ctx, storetest.Key("a"), storetest.Result(strings.Repeat("b", 10000), "shared", strings.Repeat("s", 10000))); err != nil {
+			if err := d.Set(ctx, Key("a"), Result(strings.Repeat("b", 10000), "shared", strings.Repeat("s", 10000))); err != nil {
 				t.Fatal(err)
 			}
 		}, "acd"},
 		"another entry with the same contents": {func(t *testing.T, _ string, d *store.Disk) {
-			mustPut(t, d, storetest.Key("e"), storetest.Result(strings.Repeat("a", 10000), "shared", strings.Repeat("s", 10000)))
+			mustPut(t, d, Key("e"), Result(strings.Repeat("a", 10000), "shared", strings.Repeat("s", 10000)))
 		}, "cde"},
-		"removed meanwhile": {func(t *testing.T, dir string, _ *store.Disk) { os.Remove(acPath(dir, storetest.Key("a"))) }, "cd"},
+		"removed meanwhile": {func(t *testing.T, dir string, _ *store.Disk) { os.Remove(acPath(dir, Key("a"))) }, "cd"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := others(t, func(dir string, d *store.Disk) { c.f(t, dir, d) }); got != c.want {
@@ -623,7 +622,7 @@ func TestGC(t *testing.T) {
 	})
 	t.Run("young blobs stay", func(t *testing.T) {
 		dir, d := fill(t)
-		b := casPath(dir, storetest.Hash(strings.Repeat("a", 10000)))
+		b := casPath(dir, Hash(strings.Repeat("a", 10000)))
 		age(t, b, time.Minute)
 		if _, err := d.GC(ctx, store.GCOptions{MaxBytes: 1, Grace: store.DefaultGrace}); err != nil {
 			t.Fatal(err)
@@ -637,7 +636,7 @@ func TestGC(t *testing.T) {
 	})
 	t.Run("damaged entries go", func(t *testing.T) {
 		dir, d := fill(t)
-		if err := os.WriteFile(acPath(dir, storetest.Key("a")), nil, 0o666); err != nil {
+		if err := os.WriteFile(acPath(dir, Key("a")), nil, 0o666); err != nil {
 			t.Fatal(err)
 		}
 		r, err := d.GC(ctx, store.GCOptions{})
@@ -668,7 +667,7 @@ func TestForeignDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := store.OpenDisk(dir)
-	mustPut(t, d, storetest.Key("a"), storetest.Result("log"))
+	mustPut(t, d, Key("a"), Result("log"))
 	if have(t, d, "a") != "a" {
 		t.Error("the result isn't there")
 	}
@@ -697,9 +696,9 @@ func TestGCConcurrent(t *testing.T) {
 		wg.Go(func() {
 			for i := 0; going(); i++ {
 				k := fmt.Sprint(i % 7)
-				r, err := d.Get(ctx, storetest.Key(k))
+				r, err := d.Get(ctx, Key(k))
 				if errors.Is(err, store.ErrNotFound) {
-					err = d.Put(ctx, storetest.Key(k), storetest.Result("log "+k, "shared", "shared by all"))
+					err = d.Put(ctx, Key(k), Result("log "+k, "shared", "shared by all"))
 					if err != nil && !errors.Is(err, store.ErrExists) {
 						t.Errorf("Put: %v", err)
 					}
@@ -715,7 +714,7 @@ func TestGCConcurrent(t *testing.T) {
 					continue
 				}
 				total.Add(1)
-				if f := storetest.Flatten(t, r); f.Log != "log "+k {
+				if f := Flatten(t, r); f.Log != "log "+k {
 					t.Errorf("wrong result %+v", f)
 				}
 				r.Close()
@@ -737,7 +736,7 @@ func TestVerify(t *testing.T) {
 	dir := newDir(t)
 	d := store.OpenDisk(dir)
 	for _, k := range "abcd" {
-		mustPut(t, d, storetest.Key(string(k)), storetest.Result("log "+string(k)))
+		mustPut(t, d, Key(string(k)), Result("log "+string(k)))
 	}
 	if p, err := d.Verify(ctx, true); err != nil || len(p) > 0 {
 		t.Fatalf("undamaged: %v %v", p, err)
@@ -747,9 +746,9 @@ func TestVerify(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(os.WriteFile(casPath(dir, storetest.Hash("log a")), []byte("log x"), 0o666))
-	must(os.Remove(casPath(dir, storetest.Hash("log b"))))
-	must(os.Truncate(acPath(dir, storetest.Key("c")), 10))
+	must(os.WriteFile(casPath(dir, Hash("log a")), []byte("log x"), 0o666))
+	must(os.Remove(casPath(dir, Hash("log b"))))
+	must(os.Truncate(acPath(dir, Key("c")), 10))
 	must(os.WriteFile(filepath.Join(dir, "cas", "README"), nil, 0o666))
 	for _, remove := range []bool{false, true} {
 		problems, err := d.Verify(ctx, remove)
@@ -768,13 +767,13 @@ func TestVerify(t *testing.T) {
 		}
 		rel := func(p string) string { r, _ := filepath.Rel(dir, p); return r }
 		want := map[string]error{
-			rel(casPath(dir, storetest.Hash("log a"))): store.ErrCorrupt,
-			rel(acPath(dir, storetest.Key("b"))):       store.ErrIncomplete,
-			rel(acPath(dir, storetest.Key("c"))):       store.ErrCorrupt,
-			"cas/README":                               store.ErrCorrupt,
+			rel(casPath(dir, Hash("log a"))): store.ErrCorrupt,
+			rel(acPath(dir, Key("b"))):       store.ErrIncomplete,
+			rel(acPath(dir, Key("c"))):       store.ErrCorrupt,
+			"cas/README":                     store.ErrCorrupt,
 		}
 		if remove {
-			want[rel(acPath(dir, storetest.Key("a")))] = store.ErrIncomplete
+			want[rel(acPath(dir, Key("a")))] = store.ErrIncomplete
 		}
 		for p, e := range want {
 			if got[p] != e {

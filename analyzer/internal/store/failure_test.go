@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/store/storetest"
 )
 
 // unreadable is a store that can be written, and read for a moment.
@@ -21,8 +20,8 @@ func (u unreadable) Get(context.Context, store.Key) (*store.Result, error) { ret
 
 // A pass is recorded if it is known that nothing speaks against it.
 func TestRecordPass(t *testing.T) {
-	key := storetest.Key("k")
-	failed := storetest.Result("the log of a failure", "file", "that it wrote")
+	key := Key("k")
+	failed := Result("the log of a failure", "file", "that it wrote")
 	failed.ExitCode = 1
 	noted := func(t *testing.T, d *store.Disk, _ string) store.Store {
 		if err := store.RecordFailure(ctx, d, key, failed); err != nil {
@@ -38,7 +37,7 @@ func TestRecordPass(t *testing.T) {
 	}{
 		{"nothing known", func(_ *testing.T, d *store.Disk, _ string) store.Store { return d }, true, false},
 		{"a failure of another test", func(t *testing.T, d *store.Disk, _ string) store.Store {
-			if err := store.RecordFailure(ctx, d, storetest.Key("other"), failed); err != nil {
+			if err := store.RecordFailure(ctx, d, Key("other"), failed); err != nil {
 				t.Fatal(err)
 			}
 			return d
@@ -86,7 +85,7 @@ func TestRecordPass(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := newDir(t)
 			d := store.OpenDisk(dir)
-			err := store.RecordPass(ctx, c.with(t, d, dir), key, storetest.Result("passed"))
+			err := store.RecordPass(ctx, c.with(t, d, dir), key, Result("passed"))
 			var flaky *store.FlakyError
 			if (err == nil) != c.recorded || errors.As(err, &flaky) != c.flaky {
 				t.Errorf("%v", err)
@@ -105,11 +104,11 @@ func TestRecordPass(t *testing.T) {
 // A failure withdraws a pass that was recorded before it.
 func TestFailureAfterPass(t *testing.T) {
 	d := store.OpenDisk(t.TempDir())
-	key := storetest.Key("k")
-	if err := store.RecordPass(ctx, d, key, storetest.Result("passed")); err != nil {
+	key := Key("k")
+	if err := store.RecordPass(ctx, d, key, Result("passed")); err != nil {
 		t.Fatal(err)
 	}
-	failed := storetest.Result("failed")
+	failed := Result("failed")
 	failed.ExitCode = 3
 	for range 2 {
 		if err := store.RecordFailure(ctx, d, key, failed); err != nil && !errors.Is(err, store.ErrExists) {
@@ -122,7 +121,7 @@ func TestFailureAfterPass(t *testing.T) {
 		r.Close()
 	}
 	var flaky *store.FlakyError
-	if err := store.RecordPass(ctx, d, key, storetest.Result("passed")); !errors.As(err, &flaky) {
+	if err := store.RecordPass(ctx, d, key, Result("passed")); !errors.As(err, &flaky) {
 		t.Errorf("%v, want that the test is flaky", err)
 	}
 }
@@ -145,8 +144,8 @@ func (l *late) Put(ctx context.Context, key store.Key, r *store.Result) error {
 // A failure that is recorded while a pass is on its way withdraws it.
 func TestFailureMeanwhile(t *testing.T) {
 	d := store.OpenDisk(t.TempDir())
-	key := storetest.Key("k")
-	failed := storetest.Result("failed")
+	key := Key("k")
+	failed := Result("failed")
 	failed.ExitCode = 3
 	l := &late{d, key, func() {
 		if err := store.RecordFailure(ctx, d, key, failed); err != nil {
@@ -154,7 +153,7 @@ func TestFailureMeanwhile(t *testing.T) {
 		}
 	}}
 	var flaky *store.FlakyError
-	if err := store.RecordPass(ctx, l, key, storetest.Result("passed")); !errors.As(err, &flaky) {
+	if err := store.RecordPass(ctx, l, key, Result("passed")); !errors.As(err, &flaky) {
 		t.Errorf("%v, want that the test is flaky", err)
 	}
 	r, err := d.Get(ctx, key)
@@ -171,10 +170,10 @@ func TestFailureInLayers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := storetest.Key("k")
-	failed := storetest.Result("failed")
+	key := Key("k")
+	failed := Result("failed")
 	failed.ExitCode = 1
-	if err := errors.Join(store.OpenDisk(near).Set(ctx, key, failed), store.OpenDisk(far).Put(ctx, key, storetest.Result("passed"))); err != nil {
+	if err := errors.Join(store.OpenDisk(near).Set(ctx, key, failed), store.OpenDisk(far).Put(ctx, key, Result("passed"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.RecordFailure(ctx, l, key, failed); err != nil {

@@ -24,7 +24,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store/servertest"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/store/storetest"
 	"google.golang.org/genproto/googleapis/bytestream"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -154,9 +153,9 @@ func retries(n int) *int { return &n }
 func TestGRPCFaults(t *testing.T) {
 	casd := servertest.CASD(t)
 	direct := open(t, "grpc://"+casd.Addr, store.Options{})
-	result := storetest.Result("the log", "test.xml", "<xml/>", "big", bigContent)
-	want := storetest.Flatten(t, result)
-	if err := direct.Put(ctx, storetest.Key("a"), result); err != nil {
+	result := Result("the log", "test.xml", "<xml/>", "big", bigContent)
+	want := Flatten(t, result)
+	if err := direct.Put(ctx, Key("a"), result); err != nil {
 		t.Fatal(err)
 	}
 	always := func(e error) func(string, int) error { return func(string, int) error { return e } }
@@ -208,7 +207,7 @@ func TestGRPCFaults(t *testing.T) {
 		}, store.ErrCorrupt, 1},
 		{"empty batch", "BatchReadBlobs", nil, func(int, raw) (raw, error) { return raw{}, nil }, errAny, 0},
 		{"other digests", "BatchReadBlobs", nil, func(_ int, m raw) (raw, error) {
-			return raw(strings.ReplaceAll(string(m), storetest.Hash("the log"), storetest.Hash("x"))), nil
+			return raw(strings.ReplaceAll(string(m), Hash("the log"), Hash("x"))), nil
 		}, errAny, 1},
 		{"wrong stream", "Read", nil, func(n int, m raw) (raw, error) { return flip(m), nil }, store.ErrCorrupt, 1},
 		{"short stream", "Read", nil, func(n int, m raw) (raw, error) {
@@ -256,10 +255,10 @@ func TestGRPCFaults(t *testing.T) {
 				},
 			})
 			s := open(t, "grpc://"+addr, patient(c.name == "never answers" || c.name == "stalls in the stream"))
-			r, err := s.Get(ctx, storetest.Key("a"))
+			r, err := s.Get(ctx, Key("a"))
 			if err == nil {
 				defer r.Close()
-				if d := cmp.Diff(want, storetest.Flatten(t, r)); d != "" {
+				if d := cmp.Diff(want, Flatten(t, r)); d != "" {
 					t.Fatalf("wrong result:\n%s", d)
 				}
 			}
@@ -287,9 +286,9 @@ func checkError(t testing.TB, err, want error) {
 func TestHTTPFaults(t *testing.T) {
 	nginx := servertest.Nginx(t, "", "")
 	direct := open(t, "http://"+nginx.Addr, store.Options{})
-	result := storetest.Result("the log", "test.xml", "<xml/>", "big", bigContent)
-	want := storetest.Flatten(t, result)
-	if err := direct.Put(ctx, storetest.Key("a"), result); err != nil {
+	result := Result("the log", "test.xml", "<xml/>", "big", bigContent)
+	want := Flatten(t, result)
+	if err := direct.Put(ctx, Key("a"), result); err != nil {
 		t.Fatal(err)
 	}
 	answer := func(code int) func(http.ResponseWriter, *http.Request, int) bool {
@@ -308,7 +307,7 @@ func TestHTTPFaults(t *testing.T) {
 	body := func(data string) func(http.ResponseWriter, *http.Request, int) bool {
 		return func(w http.ResponseWriter, _ *http.Request, _ int) bool { io.WriteString(w, data); return true }
 	}
-	big := storetest.Hash(bigContent)
+	big := Hash(bigContent)
 	for _, c := range []struct {
 		name  string
 		path  string
@@ -394,10 +393,10 @@ func TestHTTPFaults(t *testing.T) {
 			}))
 			t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 			s := open(t, server.URL, patient(c.name == "never answers" || c.name == "a byte now and then"))
-			r, err := s.Get(ctx, storetest.Key("a"))
+			r, err := s.Get(ctx, Key("a"))
 			if err == nil {
 				defer r.Close()
-				if d := cmp.Diff(want, storetest.Flatten(t, r)); d != "" {
+				if d := cmp.Diff(want, Flatten(t, r)); d != "" {
 					t.Fatalf("wrong result:\n%s", d)
 				}
 			}
@@ -488,7 +487,7 @@ func TestBadLine(t *testing.T) {
 			s := open(t, c.scheme+"://"+line.addr, store.Options{Timeout: 10 * time.Second}) // a stall isn't yet a reason to give it up
 			const n = 150
 			result := func(i int) *store.Result {
-				return storetest.Result(fmt.Sprint("log ", i), "test.xml", strings.Repeat(fmt.Sprint(i, " "), 3000))
+				return Result(fmt.Sprint("log ", i), "test.xml", strings.Repeat(fmt.Sprint(i, " "), 3000))
 			}
 			recorded := make([]bool, n)
 			all := func(f func(i int)) {
@@ -507,14 +506,14 @@ func TestBadLine(t *testing.T) {
 				close(next)
 				wg.Wait()
 			}
-			key := func(i int) store.Key { return storetest.Key(fmt.Sprint(c.scheme, i)) }
+			key := func(i int) store.Key { return Key(fmt.Sprint(c.scheme, i)) }
 			read := func(s store.Store, i int) error {
 				r, err := s.Get(ctx, key(i))
 				if err != nil {
 					return err
 				}
 				defer r.Close()
-				if d := cmp.Diff(storetest.Flatten(t, result(i)), storetest.Flatten(t, r)); d != "" {
+				if d := cmp.Diff(Flatten(t, result(i)), Flatten(t, r)); d != "" {
 					t.Errorf("wrong result:\n%s", d)
 				}
 				return nil
@@ -553,7 +552,7 @@ func TestKilledRemoteWriter(t *testing.T) {
 		"casd":  func(t testing.TB) string { return "grpc://" + servertest.CASD(t).Addr },
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := storetest.Flatten(t, storetest.Result("the log", "test.xml", "<xml/>", "big", bigContent))
+			want := Flatten(t, Result("the log", "test.xml", "<xml/>", "big", bigContent))
 			for step := 0; ; step++ {
 				if step > 60 {
 					t.Fatal("the writer doesn't come to an end")
@@ -567,12 +566,12 @@ func TestKilledRemoteWriter(t *testing.T) {
 				}
 				s := open(t, location, store.Options{})
 				check := func() error {
-					r, err := s.Get(ctx, storetest.Key("a"))
+					r, err := s.Get(ctx, Key("a"))
 					if err != nil {
 						return err
 					}
 					defer r.Close()
-					if d := cmp.Diff(want, storetest.Flatten(t, r)); d != "" {
+					if d := cmp.Diff(want, Flatten(t, r)); d != "" {
 						t.Fatalf("step %d: %s", step, d)
 					}
 					return nil
@@ -586,7 +585,7 @@ func TestKilledRemoteWriter(t *testing.T) {
 					}
 					return
 				}
-				err = s.Put(ctx, storetest.Key("a"), storetest.Result("the log", "test.xml", "<xml/>", "big", bigContent))
+				err = s.Put(ctx, Key("a"), Result("the log", "test.xml", "<xml/>", "big", bigContent))
 				if err != nil && !errors.Is(err, store.ErrExists) {
 					t.Fatalf("step %d: %v", step, err)
 				}
@@ -626,7 +625,7 @@ func TestServerWithFullDisk(t *testing.T) {
 	t.Cleanup(server.Stop)
 	s := open(t, "http://"+addr, store.Options{})
 	put := func(name, content string) error {
-		return s.Put(ctx, storetest.Key(name), storetest.Result("log "+name, "f", content))
+		return s.Put(ctx, Key(name), Result("log "+name, "f", content))
 	}
 	if err := put("small", "x"); err != nil {
 		t.Fatal(err)
@@ -634,7 +633,7 @@ func TestServerWithFullDisk(t *testing.T) {
 	if err := put("big", bigContent); err == nil || errors.Is(err, store.ErrExists) {
 		t.Errorf("Put of more than there is room for: %v", err)
 	}
-	if _, err := s.Get(ctx, storetest.Key("big")); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Get(ctx, Key("big")); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Get: %v, want ErrNotFound", err)
 	}
 	for _, name := range []string{"small", "another"} {
@@ -645,7 +644,7 @@ func TestServerWithFullDisk(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		r, err := s.Get(ctx, storetest.Key(name))
+		r, err := s.Get(ctx, Key(name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -664,18 +663,18 @@ func TestThousands(t *testing.T) {
 			s := open(t, location, store.Options{Timeout: time.Minute})
 			const keys, each = 250, 4
 			result := func(i int) *store.Result {
-				return storetest.Result(fmt.Sprint("log ", i), "test.xml", "shared by all")
+				return Result(fmt.Sprint("log ", i), "test.xml", "shared by all")
 			}
 			var wg sync.WaitGroup
 			for i := range keys {
 				wg.Go(func() {
-					if err := s.Put(ctx, storetest.Key(fmt.Sprint(i)), result(i)); err != nil {
+					if err := s.Put(ctx, Key(fmt.Sprint(i)), result(i)); err != nil {
 						t.Errorf("Put %d: %v", i, err)
 					}
 				})
 				for range each {
 					wg.Go(func() {
-						r, err := s.Get(ctx, storetest.Key(fmt.Sprint(i)))
+						r, err := s.Get(ctx, Key(fmt.Sprint(i)))
 						if errors.Is(err, store.ErrNotFound) {
 							return
 						}
@@ -684,7 +683,7 @@ func TestThousands(t *testing.T) {
 							return
 						}
 						defer r.Close()
-						if d := cmp.Diff(storetest.Flatten(t, result(i)), storetest.Flatten(t, r)); d != "" {
+						if d := cmp.Diff(Flatten(t, result(i)), Flatten(t, r)); d != "" {
 							t.Errorf("wrong result:\n%s", d)
 						}
 					})
@@ -693,7 +692,7 @@ func TestThousands(t *testing.T) {
 			wg.Wait()
 			var all []store.Key
 			for i := range keys {
-				all = append(all, storetest.Key(fmt.Sprint(i)))
+				all = append(all, Key(fmt.Sprint(i)))
 			}
 			for i, o := range store.Lookup(ctx, s, all, nil) {
 				if o.Err != nil {

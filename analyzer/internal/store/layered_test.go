@@ -18,7 +18,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store/servertest"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/store/storetest"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -130,20 +129,20 @@ func TestListWithBadStore(t *testing.T) {
 				}
 				s := open(t, location, o)
 				good := store.OpenDisk(dir)
-				mustPut(t, good, storetest.Key("there"), storetest.Result("log"))
+				mustPut(t, good, Key("there"), Result("log"))
 
 				// More keys that nobody has than after which a store is given up.
 				keys := make([]store.Key, 100)
 				for i := range keys {
-					keys[i] = storetest.Key(fmt.Sprint(i))
+					keys[i] = Key(fmt.Sprint(i))
 				}
-				keys[99] = storetest.Key("there")
+				keys[99] = Key("there")
 				outcomes := store.Lookup(ctx, s, keys, nil)
 				if outcomes[99].Err != nil || outcomes[0].Err == nil {
 					t.Errorf("look-up: %+v", outcomes[99])
 				}
 
-				err := store.RecordPass(ctx, s, keys[0], storetest.Result("passed"))
+				err := store.RecordPass(ctx, s, keys[0], Result("passed"))
 				if !errors.Is(err, store.ErrPartly) || !strings.Contains(err.Error(), bad.why) || !strings.Contains(err.Error(), bad.location) {
 					t.Errorf("RecordPass: %v", err)
 				}
@@ -152,12 +151,12 @@ func TestListWithBadStore(t *testing.T) {
 					if err != nil {
 						t.Fatalf("not recorded: %v", err)
 					}
-					if f := storetest.Flatten(t, r); f.Log != "passed" {
+					if f := Flatten(t, r); f.Log != "passed" {
 						t.Errorf("%+v", f)
 					}
 					r.Close()
 				}
-				if err := store.RecordPass(ctx, s, keys[0], storetest.Result("again")); !store.IsRecorded(err) {
+				if err := store.RecordPass(ctx, s, keys[0], Result("again")); !store.IsRecorded(err) {
 					t.Errorf("RecordPass again: %v", err)
 				}
 				if err := store.Noted(ctx, s, keys[0]); err != nil {
@@ -165,13 +164,13 @@ func TestListWithBadStore(t *testing.T) {
 				}
 
 				// A failure is noted, withdraws, and counts.
-				failed := storetest.Result("failed")
+				failed := Result("failed")
 				failed.ExitCode = 1
 				_ = store.RecordFailure(ctx, s, keys[0], failed)
 				_ = store.RecordFailure(ctx, s, keys[1], failed)
 				var flaky *store.FlakyError
 				for _, k := range keys[:2] {
-					if err := store.RecordPass(ctx, s, k, storetest.Result("passed")); !errors.As(err, &flaky) {
+					if err := store.RecordPass(ctx, s, k, Result("passed")); !errors.As(err, &flaky) {
 						t.Errorf("RecordPass after a failure: %v", err)
 					}
 					if err := store.Noted(ctx, s, k); !errors.As(err, &flaky) {
@@ -182,10 +181,10 @@ func TestListWithBadStore(t *testing.T) {
 					t.Errorf("not withdrawn: %+v, %v", r, err)
 				}
 				// As an audit withdraws.
-				if err := s.Set(ctx, storetest.Key("there"), failed); err != nil && !errors.Is(err, store.ErrPartly) {
+				if err := s.Set(ctx, Key("there"), failed); err != nil && !errors.Is(err, store.ErrPartly) {
 					t.Errorf("Set: %v", err)
 				}
-				if r, err := good.Get(ctx, storetest.Key("there")); err != nil || r.ExitCode == 0 {
+				if r, err := good.Get(ctx, Key("there")); err != nil || r.ExitCode == 0 {
 					t.Errorf("not withdrawn: %+v, %v", r, err)
 				}
 				bad := 0
@@ -204,8 +203,8 @@ func TestListWithBadStore(t *testing.T) {
 
 // A failure that any store of a list has noted keeps a pass from all of them. Of which that can't be told doesn't get one.
 func TestFailureInList(t *testing.T) {
-	key := storetest.Key("k")
-	failed := storetest.Result("failed")
+	key := Key("k")
+	failed := Result("failed")
 	failed.ExitCode = 1
 	has := func(dir string) bool {
 		r, err := store.OpenDisk(dir).Get(ctx, key)
@@ -222,7 +221,7 @@ func TestFailureInList(t *testing.T) {
 			t.Fatal(err)
 		}
 		var flaky *store.FlakyError
-		if err := store.RecordPass(ctx, s, key, storetest.Result("passed")); !errors.As(err, &flaky) {
+		if err := store.RecordPass(ctx, s, key, Result("passed")); !errors.As(err, &flaky) {
 			t.Errorf("noted in %d: %v", noted, err)
 		}
 		for i, dir := range dirs {
@@ -243,7 +242,7 @@ func TestFailureInList(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := store.RecordPass(ctx, s, key, storetest.Result("passed")); !errors.Is(err, store.ErrPartly) || has(dirs[0]) || !has(dirs[1]) {
+	if err := store.RecordPass(ctx, s, key, Result("passed")); !errors.Is(err, store.ErrPartly) || has(dirs[0]) || !has(dirs[1]) {
 		t.Errorf("%v, recorded: %v and %v", err, has(dirs[0]), has(dirs[1]))
 	}
 }
@@ -251,13 +250,13 @@ func TestFailureInList(t *testing.T) {
 // A pass that a store further away has isn't replayed, nor copied, if a nearer one has noted a failure.
 func TestNearFailureFarPass(t *testing.T) {
 	near, far := newDir(t), newDir(t)
-	key := storetest.Key("k")
-	failed := storetest.Result("failed")
+	key := Key("k")
+	failed := Result("failed")
 	failed.ExitCode = 1
 	if err := store.RecordFailure(ctx, store.OpenDisk(near), key, failed); err != nil {
 		t.Fatal(err)
 	}
-	mustPut(t, store.OpenDisk(far), key, storetest.Result("passed"))
+	mustPut(t, store.OpenDisk(far), key, Result("passed"))
 	for _, m := range []store.Mode{store.ReadWrite, store.ReadOnly} {
 		s := open(t, near+","+far, store.Options{Mode: m})
 		r, err := s.Get(ctx, key)
@@ -277,8 +276,8 @@ func TestNearFailureFarPass(t *testing.T) {
 func TestFailureMeanwhileInList(t *testing.T) {
 	dirs := []string{newDir(t), newDir(t)}
 	s := open(t, strings.Join(dirs, ","), store.Options{})
-	key := storetest.Key("k")
-	failed := storetest.Result("failed")
+	key := Key("k")
+	failed := Result("failed")
 	failed.ExitCode = 1
 	store.SetStep(store.Each(s)[1], func(step string) {
 		if step != "write ac" {
@@ -290,7 +289,7 @@ func TestFailureMeanwhileInList(t *testing.T) {
 		store.SetStep(store.Each(s)[1], func(string) {})
 	})
 	var flaky *store.FlakyError
-	if err := store.RecordPass(ctx, s, key, storetest.Result("passed")); !errors.As(err, &flaky) {
+	if err := store.RecordPass(ctx, s, key, Result("passed")); !errors.As(err, &flaky) {
 		t.Errorf("%v, want that the test is flaky", err)
 	}
 	for _, dir := range dirs {
@@ -314,7 +313,7 @@ func TestListWithServerThatOnlyReads(t *testing.T) {
 		return proto.Marshal(c)
 	}})
 	s := open(t, newDir(t)+",grpc://"+addr, store.Options{})
-	if err := store.RecordPass(ctx, s, storetest.Key("a"), storetest.Result("passed")); err != nil {
+	if err := store.RecordPass(ctx, s, Key("a"), Result("passed")); err != nil {
 		t.Error(err)
 	}
 }
@@ -328,16 +327,16 @@ func TestSilentServer(t *testing.T) {
 			s := open(t, scheme+"://"+addr, store.Options{Timeout: time.Second})
 			keys := make([]store.Key, 500)
 			for i := range keys {
-				keys[i] = storetest.Key(fmt.Sprint(i))
+				keys[i] = Key(fmt.Sprint(i))
 			}
-			failed := storetest.Result("failed")
+			failed := Result("failed")
 			failed.ExitCode = 1
 			outcomes := store.Lookup(ctx, s, keys, nil)
 			before := connections()
 			err := outcomes[0].Err
 			for _, again := range []error{
 				outcomes[499].Err,
-				store.RecordPass(ctx, s, keys[0], storetest.Result("passed", "f", bigContent)),
+				store.RecordPass(ctx, s, keys[0], Result("passed", "f", bigContent)),
 				store.RecordFailure(ctx, s, keys[0], failed),
 				s.Set(ctx, keys[0], failed),
 				store.Ping(ctx, s)[0].ReadErr,
@@ -361,7 +360,7 @@ func TestServerThatForgets(t *testing.T) {
 		w.WriteHeader(404)
 	}, says(200, "")), store.Options{Timeout: 5 * time.Second})
 	for i := range 20 {
-		if err := store.RecordPass(ctx, s, storetest.Key(fmt.Sprint(i)), storetest.Result("passed")); err == nil || !strings.Contains(err.Error(), "doesn't give back") {
+		if err := store.RecordPass(ctx, s, Key(fmt.Sprint(i)), Result("passed")); err == nil || !strings.Contains(err.Error(), "doesn't give back") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -374,24 +373,24 @@ func TestServerThatForgets(t *testing.T) {
 func TestWithdrawOnFullDisk(t *testing.T) {
 	dir := newDir(t)
 	d := store.OpenDisk(dir)
-	key := storetest.Key("k")
-	mustPut(t, d, key, storetest.Result("passed"))
-	mustPut(t, d, storetest.Key("other"), storetest.Result("passed"))
+	key := Key("k")
+	mustPut(t, d, key, Result("passed"))
+	mustPut(t, d, Key("other"), Result("passed"))
 	// Nothing more can be written.
 	if err := errors.Join(os.Remove(filepath.Join(dir, "tmp")), os.WriteFile(filepath.Join(dir, "tmp"), nil, 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	failed := storetest.Result("failed")
+	failed := Result("failed")
 	failed.ExitCode = 1
 	_ = store.RecordFailure(ctx, d, key, failed)
 	if r, err := d.Get(ctx, key); err == nil {
 		t.Errorf("a pass is still there: %+v", r)
 	}
-	r, err := d.Get(ctx, storetest.Key("other"))
+	r, err := d.Get(ctx, Key("other"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff("passed", storetest.Flatten(t, r).Log); d != "" {
+	if d := cmp.Diff("passed", Flatten(t, r).Log); d != "" {
 		t.Error(d)
 	}
 }

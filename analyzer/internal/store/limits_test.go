@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/store/storetest"
 )
 
 func TestLimits(t *testing.T) {
@@ -43,14 +42,14 @@ func TestTidy(t *testing.T) {
 	o := store.Options{Location: dir, MaxSize: 25000}
 	record := func(k string) {
 		t.Helper()
-		mustPut(t, d, storetest.Key(k), storetest.Result(strings.Repeat(k, 10000)))
+		mustPut(t, d, Key(k), Result(strings.Repeat(k, 10000)))
 	}
 	for i, k := range []string{"a", "b", "c"} {
 		record(k)
 		ageAll(t, dir, time.Duration(30-i)*24*time.Hour)
 	}
 	for i, k := range []string{"a", "b", "c"} {
-		age(t, acPath(dir, storetest.Key(k)), time.Duration(30-i)*24*time.Hour)
+		age(t, acPath(dir, Key(k)), time.Duration(30-i)*24*time.Hour)
 	}
 	// Once a day.
 	if r := store.Tidy(ctx, o); len(r) != 1 || r[0].Dir != dir || r[0].RemovedEntries != 1 {

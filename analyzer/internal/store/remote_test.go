@@ -11,7 +11,6 @@ import (
 
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store/servertest"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/store/storetest"
 )
 
 // open opens the store at location. Where time isn't what is tested, a busy machine has enough of it.
@@ -43,9 +42,9 @@ func replace(t testing.TB, path string, data []byte) {
 }
 
 // nginxBackend is the store in an nginx, with the files it has.
-func nginxBackend(t testing.TB, s store.Store, server *servertest.Server) storetest.Backend {
+func nginxBackend(t testing.TB, s store.Store, server *servertest.Server) Backend {
 	ac := func(k store.Key) string { return filepath.Join(server.Dir, "root", "ac", k.String()) }
-	return storetest.Backend{
+	return Backend{
 		Store: s,
 		ReadEntry: func(k store.Key) []byte {
 			b, err := os.ReadFile(ac(k))
@@ -78,7 +77,7 @@ func casdFile(t testing.TB, dir, sub, hash string) string {
 	return found[0]
 }
 
-func casdBackend(t testing.TB, s store.Store, server *servertest.Server) storetest.Backend {
+func casdBackend(t testing.TB, s store.Store, server *servertest.Server) Backend {
 	seen := map[store.Key]string{}
 	ac := func(k store.Key) string {
 		if seen[k] == "" {
@@ -86,7 +85,7 @@ func casdBackend(t testing.TB, s store.Store, server *servertest.Server) storete
 		}
 		return seen[k]
 	}
-	return storetest.Backend{
+	return Backend{
 		Store: s,
 		ReadEntry: func(k store.Key) []byte {
 			b, err := os.ReadFile(ac(k))
@@ -106,14 +105,14 @@ func casdBackend(t testing.TB, s store.Store, server *servertest.Server) storete
 }
 
 func TestConformanceNginx(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Backend {
+	runSuite(t, func(t *testing.T) Backend {
 		s := servertest.Nginx(t, "", "")
 		return nginxBackend(t, open(t, "http://"+s.Addr, store.Options{}), s)
 	})
 }
 
 func TestConformanceCASD(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Backend {
+	runSuite(t, func(t *testing.T) Backend {
 		s := servertest.CASD(t)
 		return casdBackend(t, open(t, "grpc://"+s.Addr, store.Options{Retries: new(int)}), s)
 	})

@@ -21,7 +21,7 @@
 // HTTP cache protocol, a server that speaks the API's ActionCache and
 // ContentAddressableStorage over gRPC, or several of them one behind the other.
 // Open makes a Store of the name of any of these. All of them pass one suite,
-// package storetest; docs/reference/formats.md describes the entry field by field.
+// suite_test.go; docs/reference/formats.md describes the entry field by field.
 //
 // # What a store may cost
 //

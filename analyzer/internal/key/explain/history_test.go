@@ -3,6 +3,7 @@ package explain
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/key/fingerprint"
 	"github.com/rules-tasting/rules_tasting/analyzer/internal/store"
-	"github.com/rules-tasting/rules_tasting/analyzer/internal/store/storetest"
 )
 
 const label = "//pkg:t"
@@ -31,6 +31,8 @@ func report(hashes ...string) *fingerprint.Report {
 	return r
 }
 
+func keyOf(name string) store.Key { return sha256.Sum256([]byte(name)) }
+
 func closure(t testing.TB, r *fingerprint.Report) []byte {
 	t.Helper()
 	b, err := fingerprint.EncodeClosure(r)
@@ -45,7 +47,7 @@ func closure(t testing.TB, r *fingerprint.Report) []byte {
 
 func record(t testing.TB, s store.Store, name string, minute int, r *fingerprint.Report) {
 	t.Helper()
-	err := Record(t.Context(), s, label, storetest.Key(name), "host", noon.Add(time.Duration(minute)*time.Minute), closure(t, r))
+	err := Record(t.Context(), s, label, keyOf(name), "host", noon.Add(time.Duration(minute)*time.Minute), closure(t, r))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func TestNearest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Key != storetest.Key(tc.want).String() || got.Report.Key != got.Key || got.Host != "host" {
+		if got.Key != keyOf(tc.want).String() || got.Report.Key != got.Key || got.Host != "host" {
 			t.Errorf("%s: %+v, want %s", tc.name, got.Entry, tc.want)
 		}
 	}
@@ -84,14 +86,14 @@ func TestNearest(t *testing.T) {
 
 	// The last one is compared with the ones before.
 	before, last, err := Last(t.Context(), s, label, 10)
-	if err != nil || last.Key != storetest.Key("c").String() || before.Key != storetest.Key("b").String() {
+	if err != nil || last.Key != keyOf("c").String() || before.Key != keyOf("b").String() {
 		t.Errorf("%v, %v, %v", before, last, err)
 	}
 	// A closure that was evicted is passed over.
-	if err := s.Set(t.Context(), closureKey(storetest.Key("b")), storetest.Result("no closure")); err != nil {
+	if err := s.Set(t.Context(), closureKey(keyOf("b")), &store.Result{Log: store.Content([]byte("no closure"))}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Nearest(t.Context(), s, label, report("01", "02", "04"), 10); err != nil || got.Key != storetest.Key("a").String() {
+	if got, err := Nearest(t.Context(), s, label, report("01", "02", "04"), 10); err != nil || got.Key != keyOf("a").String() {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -116,14 +118,14 @@ func TestRecord(t *testing.T) {
 		got = append(got, e.Key+" "+e.Time.Format(time.RFC3339))
 	}
 	want := []string{
-		storetest.Key("shard").String() + " 2026-01-02T12:31:00Z",
-		storetest.Key("10").String() + " 2026-01-02T12:30:00Z",
-		storetest.Key("24").String() + " 2026-01-02T12:24:00Z",
+		keyOf("shard").String() + " 2026-01-02T12:31:00Z",
+		keyOf("10").String() + " 2026-01-02T12:30:00Z",
+		keyOf("24").String() + " 2026-01-02T12:24:00Z",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if err := Record(t.Context(), s, label, storetest.Key("x"), "host", noon, make([]byte, MaxClosure+1)); err == nil {
+	if err := Record(t.Context(), s, label, keyOf("x"), "host", noon, make([]byte, MaxClosure+1)); err == nil {
 		t.Error("a closure of any size is recorded")
 	}
 }
@@ -148,7 +150,7 @@ func TestDamagedHistory(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			record(t, s, "a", 1, report("01"))
-			if got, err := Nearest(t.Context(), s, label, report("01"), 10); err != nil || got.Key != storetest.Key("a").String() {
+			if got, err := Nearest(t.Context(), s, label, report("01"), 10); err != nil || got.Key != keyOf("a").String() {
 				t.Errorf("%v, %v", got, err)
 			}
 		})
@@ -161,7 +163,7 @@ func TestFailingStore(t *testing.T) {
 	if _, err := Nearest(t.Context(), s, label, report("01"), 10); !errors.Is(err, errBroken) || errors.Is(err, ErrNone) {
 		t.Errorf("%v", err)
 	}
-	if err := Record(t.Context(), s, label, storetest.Key("a"), "host", noon, closure(t, report("01"))); !errors.Is(err, errBroken) {
+	if err := Record(t.Context(), s, label, keyOf("a"), "host", noon, closure(t, report("01"))); !errors.Is(err, errBroken) {
 		t.Errorf("%v", err)
 	}
 }
@@ -187,24 +189,24 @@ func TestListOfStores(t *testing.T) {
 			}
 			var got []string
 			for _, e := range f.Entries {
-				got = append(got, map[string]string{storetest.Key("a").String(): "a", storetest.Key("b").String(): "b", storetest.Key("c").String(): "c"}[e.Key])
+				got = append(got, map[string]string{keyOf("a").String(): "a", keyOf("b").String(): "b", keyOf("c").String(): "c"}[e.Key])
 			}
 			if strings.Join(got, " ") != want {
 				t.Errorf("%v: %s, want %s", s, got, want)
 			}
 		}
 		for name, r := range map[string]*fingerprint.Report{"a": report("01"), "b": report("02")} {
-			if got, err := Nearest(t.Context(), list, label, r, 10); err != nil || got.Key != storetest.Key(name).String() {
+			if got, err := Nearest(t.Context(), list, label, r, 10); err != nil || got.Key != keyOf(name).String() {
 				t.Errorf("%s: %v, %v", name, got, err)
 			}
 		}
 		// A closure that may be where nobody can be asked is passed over.
 		for _, dir := range []string{near, far} {
-			if err := store.OpenDisk(dir).Set(t.Context(), closureKey(storetest.Key("c")), storetest.Result("no closure")); err != nil {
+			if err := store.OpenDisk(dir).Set(t.Context(), closureKey(keyOf("c")), &store.Result{Log: store.Content([]byte("no closure"))}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got, err := Nearest(t.Context(), list, label, report("02", "ff"), 10); err != nil || got.Key != storetest.Key("b").String() {
+		if got, err := Nearest(t.Context(), list, label, report("02", "ff"), 10); err != nil || got.Key != keyOf("b").String() {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
@@ -223,7 +225,7 @@ func TestConcurrentRecords(t *testing.T) {
 	for i := range 8 {
 		b := closure(t, report(fmt.Sprintf("%02x", i)))
 		wg.Go(func() {
-			if err := Record(t.Context(), s, label, storetest.Key(fmt.Sprint(i)), "host", noon, bytes.Clone(b)); err != nil {
+			if err := Record(t.Context(), s, label, keyOf(fmt.Sprint(i)), "host", noon, bytes.Clone(b)); err != nil {
 				t.Error(err)
 			}
 		})

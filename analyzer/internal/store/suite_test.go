@@ -1,11 +1,4 @@
-// Package storetest is the suite that every backend of package store passes.
-//
-// A backend's own test is a factory:
-//
-//	func TestConformance(t *testing.T) {
-//		storetest.Run(t, func(t *testing.T) storetest.Backend { ... })
-//	}
-package storetest
+package store_test
 
 import (
 	"bytes"
@@ -107,8 +100,8 @@ func Flatten(t testing.TB, r *store.Result) Flat {
 	return f
 }
 
-// Run runs the suite; open returns a new, empty backend.
-func Run(t *testing.T, open func(t *testing.T) Backend) {
+// runSuite runs the suite that every backend passes; open returns a new, empty backend.
+func runSuite(t *testing.T, open func(t *testing.T) Backend) {
 	run := func(name string, test func(*testing.T, Backend)) {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -126,8 +119,6 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		run(d.name, func(t *testing.T, b Backend) { testDamage(t, b, d) })
 	}
 }
-
-var ctx = context.Background()
 
 // put records r, which has to succeed.
 func put(t *testing.T, s store.Store, k store.Key, r *store.Result) {
