@@ -245,14 +245,7 @@ func undecided(r *fingerprint.Report) (l []string) {
 	return l
 }
 
-func codeOf(r *fingerprint.Report) string {
-	for _, c := range r.Contributions {
-		if c.Name == "code" {
-			return c.SHA256
-		}
-	}
-	return ""
-}
+func codeOf(r *fingerprint.Report) string { return hashes(r.Contributions)["code"] }
 
 // named are values by name. Values of the same name are joined.
 type named map[string]string

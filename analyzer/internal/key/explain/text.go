@@ -136,16 +136,11 @@ func (d *Difference) text(w io.Writer, all bool) {
 	}
 	if len(d.Path) > 1 {
 		var l []string
-		for i, id := range d.Path {
-			if hidden := len(d.Path) - textPath; hidden > 0 && !all {
-				if i == textPath/2 {
-					l = append(l, fmt.Sprintf("(%d more)", hidden))
-				}
-				if i >= textPath/2 && i < textPath/2+hidden {
-					continue
-				}
-			}
+		for _, id := range d.Path {
 			l = append(l, Readable(id, all, demangle.NoParams, demangle.NoTemplateParams))
+		}
+		if hidden := len(l) - textPath; hidden > 0 && !all {
+			l = slices.Replace(l, textPath/2, textPath/2+hidden, fmt.Sprintf("(%d more)", hidden))
 		}
 		fmt.Fprintf(w, "  through: %s\n", strings.Join(l, " -> "))
 	}
