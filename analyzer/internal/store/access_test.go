@@ -56,9 +56,9 @@ func roundTrip(t testing.TB, s store.Store, name string) {
 
 // servers of TLS: nginx itself, and a gRPC proxy in front of casd. Clients need
 // a certificate if mutual is set.
-func tlsServers(t *testing.T, a *servertest.Authority, mutual bool, notAfter time.Time) map[string]string {
+func tlsServers(t *testing.T, a *authority, mutual bool, notAfter time.Time) map[string]string {
 	t.Helper()
-	cert, key := a.Issue(t, "server", notAfter)
+	cert, key := a.certificate(t, "server", notAfter)
 	directives := fmt.Sprintf("ssl_certificate %s; ssl_certificate_key %s;", cert, key)
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -82,11 +82,11 @@ func tlsServers(t *testing.T, a *servertest.Authority, mutual bool, notAfter tim
 }
 
 func TestTLS(t *testing.T) {
-	a := servertest.NewAuthority(t, t.TempDir())
-	other := servertest.NewAuthority(t, t.TempDir())
+	a := newAuthority(t, t.TempDir())
+	other := newAuthority(t, t.TempDir())
 	later := time.Now().Add(time.Hour)
-	cert, key := a.Issue(t, "client", later)
-	foreign, foreignKey := other.Issue(t, "client", later)
+	cert, key := a.certificate(t, "client", later)
+	foreign, foreignKey := other.certificate(t, "client", later)
 	quick := store.Options{Timeout: 5 * time.Second, Retries: retries(1)}
 	with := func(change func(o *store.Options)) store.Options {
 		o := quick
