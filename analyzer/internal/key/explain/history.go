@@ -145,16 +145,6 @@ type Recorded struct {
 // ErrNone is the error if there is nothing to compare with.
 var ErrNone = errors.New("no recorded fingerprint")
 
-// OnceError is Last's error if a test has only one recorded result.
-type OnceError struct {
-	Label string
-	Entry Entry
-}
-
-func (e *OnceError) Error() string {
-	return fmt.Sprintf("%s was recorded once, on %s, %s: there is no earlier result to compare it with", e.Label, e.Entry.Host, e.Entry.Time.UTC().Format(time.DateTime+" UTC"))
-}
-
 // Nearest returns the result whose closure differs least from current, among the last
 // n recorded results of the test of a label. The newest of several equally near ones
 // wins. The result under current.Key isn't considered. Nearest reads and unpacks n
@@ -180,7 +170,7 @@ func Last(ctx context.Context, s store.Store, label string, n int) (before, last
 	case 0:
 		return nil, nil, fmt.Errorf("%w of %s", ErrNone, label)
 	case 1:
-		return nil, nil, &OnceError{label, f.Entries[0]}
+		return nil, nil, fmt.Errorf("%s was recorded once, on %s, %s: there is no earlier result to compare it with", label, f.Entries[0].Host, f.Entries[0].Time.UTC().Format(time.DateTime+" UTC"))
 	}
 	if last, err = load(ctx, s, f.Entries[0]); err != nil {
 		return nil, nil, none(label, err)
