@@ -32,18 +32,13 @@ type blob struct {
 // newEntry describes r, recorded under key, as an ActionResult and returns the
 // blobs it refers to, without duplicates.
 func newEntry(key Key, r *Result) (*repb.ActionResult, []blob, error) {
-	var blobs []blob
-	seen := map[string]bool{}
+	contents := map[string]*io.SectionReader{}
 	add := func(c *io.SectionReader) (*repb.Digest, error) {
 		d, err := digestOf(c)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			contents[d.Hash] = c
 		}
-		if !seen[d.Hash] {
-			seen[d.Hash] = true
-			blobs = append(blobs, blob{d, c})
-		}
-		return d, nil
+		return d, err
 	}
 	if r.Log == nil {
 		return nil, nil, fmt.Errorf("result for %s has no log", key)
@@ -79,6 +74,10 @@ func newEntry(key Key, r *Result) (*repb.ActionResult, []blob, error) {
 		return nil, nil, err
 	}
 	e.ExecutionMetadata.AuxiliaryMetadata = []*anypb.Any{any}
+	var blobs []blob
+	for _, d := range digestsOf(e) {
+		blobs = append(blobs, blob{d, contents[d.Hash]})
+	}
 	return e, blobs, nil
 }
 

@@ -27,15 +27,6 @@ func joined[T any](list []T, separator string) string {
 	return strings.Join(s, separator)
 }
 
-// Close closes all of the stores.
-func (l Layered) Close() error {
-	var errs []error
-	for _, s := range l {
-		errs = append(errs, Close(s))
-	}
-	return errors.Join(errs...)
-}
-
 // Get implements Store. A store that can't be read doesn't keep others from
 // being asked; if none of these has a result, the error is no miss. If a nearer
 // store has noted that the test failed, that is the result.

@@ -55,7 +55,6 @@ const wantLocation = "want the absolute path of a directory, http://HOST/PATH, h
 // secret.
 func parseLocation(location string) ([]place, error) {
 	var places []place
-	seen := map[string]bool{}
 	for i, s := range strings.Split(location, ",") {
 		p, err := parsePlace(s)
 		if err != nil {
@@ -64,10 +63,9 @@ func parseLocation(location string) ([]place, error) {
 			}
 			return nil, fmt.Errorf("store %q: %w", s, err)
 		}
-		if seen[p.String()] {
+		if slices.ContainsFunc(places, func(x place) bool { return x.String() == p.String() }) {
 			return nil, fmt.Errorf("store %q: named twice", p)
 		}
-		seen[p.String()] = true
 		places = append(places, p)
 	}
 	return places, nil

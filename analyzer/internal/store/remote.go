@@ -62,9 +62,6 @@ type Remote struct {
 // String returns the location.
 func (r *Remote) String() string { return r.where }
 
-// Close releases connections.
-func (r *Remote) Close() error { return r.close() }
-
 func newRemote(p place, o Options) (*Remote, error) {
 	c := &credentials{
 		static:  o.Headers,

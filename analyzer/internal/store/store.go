@@ -215,10 +215,13 @@ func Open(location string, o Options) (Store, error) {
 
 // Close releases what s keeps between calls: connections to servers.
 func Close(s Store) error {
-	if c, ok := s.(io.Closer); ok {
-		return c.Close()
+	var err error
+	for _, s := range Each(s) {
+		if r, ok := s.(*Remote); ok {
+			err = errors.Join(err, r.close())
+		}
 	}
-	return nil
+	return err
 }
 
 // SetDocument records v under key, which isn't that of a test: as a log with packed JSON.
