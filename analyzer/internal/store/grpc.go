@@ -315,27 +315,26 @@ func (g *grpcCache) contents(ctx context.Context, sinks []*sink) error {
 
 func (g *grpcCache) readGroup(ctx context.Context, group []*sink) error {
 	const name = "BatchReadBlobs"
-	want := map[string]*sink{}
-	var digests []*repb.Digest
+	request := &repb.BatchReadBlobsRequest{InstanceName: g.instance, DigestFunction: repb.DigestFunction_SHA256}
 	for _, s := range group {
-		want[s.digest.Hash] = s
-		digests = append(digests, s.digest)
+		request.Digests = append(request.Digests, s.digest)
 	}
 	return g.lacks(group[0].digest.Hash, g.rpc(ctx, name, false, func(ctx context.Context) error {
-		answer, err := repb.NewContentAddressableStorageClient(g.conn).BatchReadBlobs(ctx, &repb.BatchReadBlobsRequest{
-			InstanceName: g.instance, Digests: digests, DigestFunction: repb.DigestFunction_SHA256,
-		})
+		answer, err := repb.NewContentAddressableStorageClient(g.conn).BatchReadBlobs(ctx, request)
 		if err != nil {
 			return err
 		}
-		got := map[string]bool{}
+		left := map[string]*sink{}
+		for _, s := range group {
+			left[s.digest.Hash] = s
+		}
 		for _, x := range answer.Responses {
 			hash := x.GetDigest().GetHash()
-			s := want[hash]
-			if s == nil || got[hash] {
+			s := left[hash]
+			if s == nil {
 				return g.fail(name, "the server answered something else", false, nil)
 			}
-			got[hash] = true
+			delete(left, hash)
 			if err := status.FromProto(x.Status); err.Code() == codes.NotFound {
 				return g.lacks(hash, ErrNotFound)
 			} else if err.Code() != codes.OK {
@@ -349,7 +348,7 @@ func (g *grpcCache) readGroup(ctx context.Context, group []*sink) error {
 				return g.fail(name, err.Error(), false, err)
 			}
 		}
-		if len(got) != len(group) {
+		if len(left) > 0 {
 			return g.fail(name, "the server left something out", true, nil)
 		}
 		return nil
