@@ -357,16 +357,15 @@ func diffUnits(before, after *fingerprint.Report) ([]Difference, map[string]Cate
 	collect := func(r *fingerprint.Report) map[string]*fingerprint.Unit {
 		m := map[string]*fingerprint.Unit{}
 		for _, u := range r.Units {
-			// Several targets have this source: join their units.
-			if x := m[u.Source]; x != nil {
-				v := *x
-				v.Compiler, v.Clang, v.Rung = joinNew(v.Compiler, u.Compiler), joinNew(v.Clang, u.Clang), joinNew(v.Rung, u.Rung)
-				v.Flags = slices.Concat(v.Flags, u.Flags)
-				v.Fallbacks = slices.Concat(v.Fallbacks, u.Fallbacks)
-				m[u.Source] = &v
+			x := m[u.Source]
+			if x == nil {
+				m[u.Source] = &u
 				continue
 			}
-			m[u.Source] = &u
+			// Several targets have this source: join their units.
+			x.Compiler, x.Clang, x.Rung = joinNew(x.Compiler, u.Compiler), joinNew(x.Clang, u.Clang), joinNew(x.Rung, u.Rung)
+			x.Flags = slices.Concat(x.Flags, u.Flags)
+			x.Fallbacks = slices.Concat(x.Fallbacks, u.Fallbacks)
 		}
 		return m
 	}
