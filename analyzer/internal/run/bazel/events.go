@@ -56,10 +56,9 @@ type Event struct {
 		}
 	}
 	WorkspaceInfo struct{ LocalExecRoot string }
-	Configuration struct{ Mnemonic, PlatformName, CPU string }
+	Configuration struct{ Mnemonic string }
 	Configured    *struct {
 		TargetKind, TestSize string
-		Tag                  []string
 	}
 	NamedSetOfFiles struct {
 		Files    []File
@@ -129,7 +128,7 @@ func (e *Event) Options() []Option {
 // Option is an effective option of a command.
 type Option struct {
 	CombinedForm, OptionName, OptionValue string
-	EffectTags, MetadataTags              []string
+	MetadataTags                          []string
 }
 
 // TestResult is one attempt of one shard of one run of a test.
@@ -178,11 +177,7 @@ func (r *TestResult) Left(dir string) error {
 }
 
 // File is a file that Bazel made or read.
-type File struct {
-	Name, URI string
-	// PathPrefix are the directories that Name is in, in the execution root.
-	PathPrefix []string
-}
+type File struct{ Name, URI string }
 
 // ErrNotLocal says that a file isn't on this machine.
 var ErrNotLocal = errors.New("not on this machine")
